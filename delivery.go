@@ -1,0 +1,67 @@
+package pawl
+
+import (
+	"strconv"
+	"time"
+)
+
+// Delivery is one attempt of one message under a lease. A handler gets it,
+// reads it, and may say what is to happen with its ack ([Delivery.Emit],
+// [Delivery.Hold]). It belongs to the handler's goroutine until the handler
+// returns.
+type Delivery struct {
+	Message
+	// Token is the right to settle this delivery, and the only one. Hand
+	// Token.String() to a downstream as an idempotency key: no queue can fence
+	// a side effect for it.
+	Token Token
+	// Attempt counts from 1; failed attempts count, releases and rescues do not.
+	Attempt int
+	// Rescues counts the leases of this message that ended unsettled. A message
+	// with a rescue is a suspect: its worker may have died of it.
+	Rescues int
+	// EnqueuedAt is when the message was stored, by the store's clock.
+	EnqueuedAt time.Time
+	// Waited is how long the message had been visible when it was claimed, by
+	// the store's clock.
+	Waited time.Duration
+	// LeaseFor is how long the lease was given for, and Deadline how long it can
+	// be extended at most; both run from the moment the claim was sent.
+	LeaseFor time.Duration
+	Deadline time.Duration
+
+	emits []Message
+	hold  time.Duration
+}
+
+// Emit appends messages if, and only if, this delivery is acked: both happen,
+// or neither. Their ids are derived from this message's ([EmitID]).
+func (d *Delivery) Emit(msgs ...Message) { d.emits = append(d.emits, msgs...) }
+
+// Emitted returns what the handler emitted, in order.
+func (d *Delivery) Emitted() []Message { return d.emits }
+
+// Hold keeps the lane closed for that long after the ack: politeness towards a
+// host or a chat, across processes. It matters in a topic with order by key.
+func (d *Delivery) Hold(pause time.Duration) { d.hold = pause }
+
+// HoldFor returns what was last given to [Delivery.Hold].
+func (d *Delivery) HoldFor() time.Duration { return d.hold }
+
+// Token names one message under one lease. It is opaque but to the store that
+// made it, and comparable.
+type Token struct {
+	// Fence is a random 63-bit number, new with every claim. A settle or extend
+	// whose fence is not the lane's current one changes nothing.
+	Fence int64
+	// Lane and Seq are the store's coordinates. Deliveries with the same Lane
+	// and Fence are one run.
+	Lane, Seq int64
+}
+
+// String returns a form that is unique for the delivery.
+func (t Token) String() string {
+	b := strconv.AppendInt(nil, t.Fence, 36)
+	b = strconv.AppendInt(append(b, '.'), t.Lane, 36)
+	return string(strconv.AppendInt(append(b, '.'), t.Seq, 36))
+}

@@ -1,0 +1,126 @@
+package pawl
+
+import (
+	"errors"
+	"time"
+)
+
+// Why the context of a handler ended: what context.Cause returns.
+var (
+	// ErrLeaseLost: the lease ended or was taken over; the delivery cannot be
+	// settled any more. Settling with a stale token reports it, too.
+	ErrLeaseLost = errors.New("lease lost")
+	// ErrDeadline: the topic's hard deadline has passed.
+	ErrDeadline = errors.New("deadline passed")
+	// ErrDrain: the process stops and the time to finish is over. What returns
+	// with this cause is released, not failed.
+	ErrDrain = errors.New("draining")
+)
+
+// Kind says what sort of thing failed ("Download", "Parser"). Kinds select
+// rows of the policy; an application may add its own. Empty is unknown.
+type Kind string
+
+// Kinds that the runtime itself reports.
+const (
+	KindDecode   Kind = "Decode"   // a body that is not what the handler reads
+	KindPanic    Kind = "Panic"    // the handler panicked
+	KindDeadline Kind = "Deadline" // the hard deadline passed
+	KindRescue   Kind = "Rescue"   // workers died of it
+	KindEmit     Kind = "Emit"     // it emitted what no store takes
+	KindParked   Kind = "Parked"   // it waited behind a dead letter of its lane
+)
+
+// Class says what a failure means for a repetition.
+type Class uint8
+
+// The classes. The zero value is the right guess about an unknown error.
+const (
+	ClassTransient Class = iota // may succeed when repeated; attempts are bounded
+	ClassPermanent              // no repetition will help
+	ClassThrottled              // the other side asked us to come back later
+)
+
+// String returns the class's name: transient, permanent or throttled.
+func (c Class) String() string {
+	switch c {
+	case ClassPermanent:
+		return "permanent"
+	case ClassThrottled:
+		return "throttled"
+	default:
+		return "transient"
+	}
+}
+
+// Failure is an error with what the policy wants to know of it. Wrapping adds:
+// of several in a chain, the outermost that says something counts.
+type Failure struct {
+	Err   error
+	Class Class
+	Kind  Kind
+	After time.Duration // throttled: when to come back
+}
+
+func (f *Failure) Error() string { return f.Err.Error() }
+
+// Unwrap returns the error that f describes.
+func (f *Failure) Unwrap() error { return f.Err }
+
+// Permanent marks an error that no repetition will cure. Permanent(nil) is nil.
+func Permanent(err error) error {
+	return failure(err, Failure{Class: ClassPermanent})
+}
+
+// Throttled marks an error by which the other side asked us to come back after
+// that long (HTTP 429 with Retry-After). Throttled(nil, …) is nil.
+func Throttled(err error, after time.Duration) error {
+	return failure(err, Failure{Class: ClassThrottled, After: after})
+}
+
+// OfKind names the kind of an error. OfKind(…, nil) is nil.
+func OfKind(kind Kind, err error) error {
+	return failure(err, Failure{Kind: kind})
+}
+
+func failure(err error, f Failure) error {
+	if err == nil {
+		return nil
+	}
+	f.Err = err
+	return &f
+}
+
+// Describe gathers what the chain of err says: class, kind and delay, each from
+// the outermost failure that states it. A nil error gives the zero Failure.
+func Describe(err error) Failure {
+	d := Failure{Err: err}
+	for e := err; e != nil; {
+		f, ok := errors.AsType[*Failure](e)
+		if !ok {
+			break
+		}
+		if d.Class == ClassTransient {
+			d.Class, d.After = f.Class, f.After
+		}
+		if d.Kind == "" {
+			d.Kind = f.Kind
+		}
+		e = f.Err
+	}
+	return d
+}
+
+// ReleaseError gives a delivery back without counting an attempt. See [Release].
+type ReleaseError struct {
+	After  time.Duration
+	Reason string
+}
+
+func (e *ReleaseError) Error() string { return "released: " + e.Reason }
+
+// Release, returned by a handler, gives the delivery back uncounted and closes
+// its lane for that long: the work was not tried, or is not due yet.
+func Release(after time.Duration, reason string) error {
+	return &ReleaseError{After: after, Reason: reason}
+}

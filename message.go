@@ -1,0 +1,169 @@
+package pawl
+
+import (
+	"fmt"
+	"math"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Limits of a message. They are part of the contract: every store takes a
+// message within them and refuses one beyond them, before any I/O.
+const (
+	MaxTopic     = 128           // bytes of a topic name
+	MaxID        = 128           // bytes of an id
+	MaxKey       = 1 << 10       // bytes of a key, and of a unique key or scope
+	MaxHeaders   = 128           // headers of a message
+	MaxHeaderLen = 32 << 10      // bytes of all header names and values together
+	MaxBody      = 16 << 20      // bytes of a body
+	MaxPriority  = 100           // the critical class
+	MaxDelay     = 10 * year     // how far ahead a message may be put off
+	Forever      = math.MaxInt64 // a [Unique.For] that never ends
+	year         = 8766 * time.Hour
+)
+
+// Message is an immutable piece of work. The zero value of every field but
+// Topic is useful.
+type Message struct {
+	// ID identifies the message wherever it goes. Empty: Append assigns [NewID].
+	// A store holds at most one message of an id, dead letters included; a
+	// second one is a duplicate.
+	ID string
+	// Topic selects the handler: 1 to [MaxTopic] of A-Z a-z 0-9 . _ -
+	Topic string
+	// Key names the lane in a topic with order by key. Bytes; nil is no key, an
+	// empty key is refused.
+	Key []byte
+	// Priority orders lanes, from 0 (bulk, the default) to 100 (critical).
+	// Waiting counts like priority, at the topic's ageing.
+	Priority int
+	// Body is the payload; Pawl never looks into it.
+	Body []byte
+	// Headers travel with the message: trace context, content type and such.
+	// Names are not empty; names and values are valid UTF-8.
+	Headers map[string]string
+	// Delay puts the message off: it becomes visible that long after the store
+	// took it, by the store's clock, and joins the tail of its lane then.
+	Delay time.Duration
+	// Unique, when its Key is set, admits only the first message with it.
+	Unique Unique
+}
+
+// Unique names what must not be there twice. The first message with a Key in a
+// Scope wins; the others are not stored, and their receipts name the winner.
+type Unique struct {
+	Key   string // empty: not unique
+	Scope string // empty: the message's topic
+	// For says how long the key is taken: 0 while the message lives (until it
+	// is acked, dead or cancelled), a duration from when it was stored, or
+	// [Forever].
+	For time.Duration
+}
+
+// Size is what a message counts against byte limits: body, key and headers.
+func (m *Message) Size() int {
+	n := len(m.Body) + len(m.Key)
+	for k, v := range m.Headers {
+		n += len(k) + len(v)
+	}
+	return n
+}
+
+// Validate reports the first thing in m that no store takes, as an
+// [*InvalidError].
+func (m *Message) Validate() error {
+	if err := ValidTopic(m.Topic); err != nil {
+		return err
+	}
+	switch {
+	case len(m.ID) > MaxID:
+		return invalid("id", "is %d bytes long; the limit is %d", len(m.ID), MaxID)
+	case !printable(m.ID):
+		return invalid("id", "must be valid UTF-8 without control characters")
+	case m.Key != nil && len(m.Key) == 0:
+		return invalid("key", "is empty; leave it out for a message without a key")
+	case len(m.Key) > MaxKey:
+		return invalid("key", "is %d bytes long; the limit is %d", len(m.Key), MaxKey)
+	case m.Priority < 0 || m.Priority > MaxPriority:
+		return invalid("priority", "is %d; it goes from 0 to %d", m.Priority, MaxPriority)
+	case len(m.Body) > MaxBody:
+		return invalid("body", "is %d bytes long; the limit is %d", len(m.Body), MaxBody)
+	case m.Delay < 0 || m.Delay > MaxDelay:
+		return invalid("delay", "is %v; it goes from 0 to %v", m.Delay, time.Duration(MaxDelay))
+	}
+	if err := m.validHeaders(); err != nil {
+		return err
+	}
+	return m.Unique.validate()
+}
+
+func (m *Message) validHeaders() error {
+	if len(m.Headers) > MaxHeaders {
+		return invalid("headers", "are %d; the limit is %d", len(m.Headers), MaxHeaders)
+	}
+	size := 0
+	for k, v := range m.Headers {
+		if k == "" || !utf8.ValidString(k) || !utf8.ValidString(v) {
+			return invalid("headers", "need names, and valid UTF-8 in names and values (%.40q)", k)
+		}
+		size += len(k) + len(v)
+	}
+	if size > MaxHeaderLen {
+		return invalid("headers", "are %d bytes long together; the limit is %d", size, MaxHeaderLen)
+	}
+	return nil
+}
+
+func (u *Unique) validate() error {
+	switch {
+	case u.Key == "" && (u.Scope != "" || u.For != 0):
+		return invalid("unique key", "is empty, but a scope or a duration is set")
+	case len(u.Key) > MaxKey || len(u.Scope) > MaxKey:
+		return invalid("unique key", "or scope is longer than %d bytes", MaxKey)
+	case u.For < 0:
+		return invalid("unique key", "has a negative duration %v", u.For)
+	}
+	return nil
+}
+
+// ValidTopic reports why name cannot be a topic's, as an [*InvalidError].
+func ValidTopic(name string) error {
+	if name == "" {
+		return invalid("topic", "is missing")
+	}
+	if len(name) > MaxTopic {
+		return invalid("topic", "is %d bytes long; the limit is %d", len(name), MaxTopic)
+	}
+	for _, c := range []byte(name) {
+		letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
+		if !letter && c != '.' && c != '_' && c != '-' {
+			return invalid("topic", "%q holds %q; a topic is made of A-Z a-z 0-9 . _ -", name, c)
+		}
+	}
+	return nil
+}
+
+func printable(s string) bool {
+	if !utf8.ValidString(s) {
+		return false
+	}
+	for _, r := range s {
+		if unicode.IsControl(r) {
+			return false
+		}
+	}
+	return true
+}
+
+// InvalidError says which field of a message no store takes, and why.
+type InvalidError struct {
+	Field string
+	Why   string
+}
+
+func (e *InvalidError) Error() string { return e.Field + " " + e.Why }
+
+func invalid(field, why string, args ...any) error {
+	return &InvalidError{Field: field, Why: fmt.Sprintf(why, args...)}
+}

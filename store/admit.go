@@ -1,0 +1,141 @@
+package store
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/pawl-dev/pawl"
+)
+
+// The checks in this file are what "refused before any I/O" means. Every
+// backend calls them first, so that all refuse the same with the same words.
+
+// Admit checks an Append. The receipts carry the id of every message, fresh
+// where the caller gave none, and the error of every message to be refused; the
+// caller's batch is not touched.
+func Admit(batch Batch[pawl.Message]) ([]Receipt, error) {
+	if len(batch.Items) > MaxBatch {
+		return nil, tooLarge("append", "%d messages; the limit is %d", len(batch.Items), MaxBatch)
+	}
+	receipts := make([]Receipt, len(batch.Items))
+	size := 0
+	for i := range batch.Items {
+		m := &batch.Items[i]
+		receipts[i] = Receipt{ID: m.ID, Err: m.Validate()}
+		if receipts[i].ID == "" {
+			receipts[i].ID = pawl.NewID()
+		}
+		if receipts[i].Err == nil {
+			size += m.Size()
+		}
+	}
+	if size > MaxBatchBytes {
+		return nil, tooLarge("append", "%d bytes; the limit is %d", size, MaxBatchBytes)
+	}
+	return receipts, nil
+}
+
+// AdmitClaim checks a Claim.
+func AdmitClaim(wants []Want, lease Lease) error {
+	total := 0
+	for _, w := range wants {
+		if w.Limit < 0 || w.MaxBytes < 0 || w.Run < 0 {
+			return badCall("claim", "negative limit for topic %q", w.Topic)
+		}
+		total += w.Limit
+	}
+	switch {
+	case total > MaxBatch:
+		return tooLarge("claim", "%d messages wanted; the limit is %d", total, MaxBatch)
+	case lease.For <= 0 || lease.For > MaxLease:
+		return badCall("claim", "lease of %v; it is over 0 and at most %v", lease.For, MaxLease)
+	case len(lease.Owner) > 256 || !utf8.ValidString(lease.Owner) || strings.ContainsRune(lease.Owner, 0):
+		return badCall("claim", "owner is longer than 256 bytes or not text")
+	}
+	return nil
+}
+
+// AdmitSettle checks a Settle and returns the items to be refused.
+func AdmitSettle(batch Batch[Settlement]) ([]Refusal, error) {
+	if len(batch.Items) > MaxBatch {
+		return nil, tooLarge("settle", "%d items; the limit is %d", len(batch.Items), MaxBatch)
+	}
+	var refused []Refusal
+	emits, size := 0, 0
+	for i := range batch.Items {
+		s := &batch.Items[i]
+		if err := s.Validate(); err != nil {
+			refused = append(refused, Refusal{Index: i, Err: err})
+			continue
+		}
+		emits += len(s.Emit)
+		for j := range s.Emit {
+			size += s.Emit[j].Size()
+		}
+	}
+	if size > MaxBatchBytes || emits > MaxBatch {
+		return nil, tooLarge("settle", "%d emitted messages of %d bytes; the limits are %d and %d",
+			emits, size, MaxBatch, MaxBatchBytes)
+	}
+	return refused, nil
+}
+
+// Validate reports the first thing in s that no store takes, as an
+// [*pawl.InvalidError].
+func (s *Settlement) Validate() error {
+	bad := func(field, why string, args ...any) error {
+		return &pawl.InvalidError{Field: field, Why: fmt.Sprintf(why, args...)}
+	}
+	switch {
+	case s.Verdict < Ack || s.Verdict > Release:
+		return bad("verdict", "is missing")
+	case s.After < 0 || s.After > pawl.MaxDelay || s.Hold < 0 || s.Hold > pawl.MaxDelay:
+		return bad("delay", "after %v, hold %v; they go from 0 to %v", s.After, s.Hold, time.Duration(pawl.MaxDelay))
+	case s.Hold > 0 && s.Verdict != Ack:
+		return bad("hold", "goes with ack only; a release or retry closes the lane with After")
+	case len(s.Emit) > 0 && s.Verdict != Ack:
+		return bad("emit", "goes with ack only")
+	case len(s.Emit) > MaxEmit:
+		return bad("emit", "has %d messages; the limit is %d", len(s.Emit), MaxEmit)
+	}
+	for i := range s.Emit {
+		if err := s.Emit[i].Validate(); err != nil {
+			return bad("emit", "[%d]: %v", i, err)
+		}
+	}
+	return nil
+}
+
+// AdmitExtend checks an Extend.
+func AdmitExtend(by time.Duration, tokens []pawl.Token) error {
+	switch {
+	case by <= 0 || by > MaxLease:
+		return badCall("extend", "by %v; it is over 0 and at most %v", by, MaxLease)
+	case len(tokens) > MaxBatch:
+		return tooLarge("extend", "%d tokens; the limit is %d", len(tokens), MaxBatch)
+	}
+	return nil
+}
+
+// Text makes s fit for every store's text: valid UTF-8 without NUL, at most
+// [MaxReason] bytes.
+func Text(s string) string {
+	if len(s) > MaxReason {
+		s = s[:MaxReason] // a rune cut in half is mended below
+	}
+	if utf8.ValidString(s) && strings.IndexByte(s, 0) < 0 {
+		return s
+	}
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	return strings.ReplaceAll(s, "\x00", "\uFFFD")
+}
+
+func tooLarge(op, why string, args ...any) error {
+	return &Error{Op: op, Code: ErrTooLarge, Err: fmt.Errorf(why, args...), Hint: "split the call"}
+}
+
+func badCall(op, why string, args ...any) error {
+	return &Error{Op: op, Code: ErrInvalid, Err: fmt.Errorf(why, args...)}
+}

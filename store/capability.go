@@ -1,0 +1,54 @@
+package store
+
+// Capability names something that not every backend can do.
+type Capability string
+
+// The capabilities.
+const (
+	CanEmitAtomic  Capability = "EmitAtomic"           // emitted messages and the ack are one step
+	CanExclusive   Capability = "ExclusiveLease"       // at most one live lease, across processes
+	CanDeadline    Capability = "CrossProcessDeadline" // lease end and hard deadline hold when the holder hangs or died
+	CanPriority    Capability = "Priority"             // rank by priority and ageing
+	CanDelay       Capability = "Delay"                // delay, retry after, hold, outside the process
+	CanUnique      Capability = "Unique"               // unique keys, and one message per id
+	CanAttempts    Capability = "DurableAttempts"      // attempts, rescues and history survive the process
+	CanLookup      Capability = "Lookup"               // get, list, cancel by id
+	CanTxAppend    Capability = "TxAppend"             // append in the caller's transaction
+	CanProcesses   Capability = "Processes"            // several processes share it
+	CanSurvive     Capability = "Durable"              // what Append returned survives a crash of the process or server
+	CanTopics      Capability = "Topics"               // versioned settings, pause, figures
+	CanDeadLetters Capability = "DeadLetters"          // list, replay, purge
+	CanRepeatBatch Capability = "RepeatBatch"          // batch ids
+	CanWake        Capability = "Wake"                 // wake-up by append, without polling
+)
+
+// AllCapabilities lists them in the order of tables.
+var AllCapabilities = []Capability{
+	CanSurvive, CanProcesses, CanExclusive, CanDeadline, CanPriority, CanDelay, CanUnique, CanEmitAtomic,
+	CanAttempts, CanDeadLetters, CanLookup, CanTopics, CanTxAppend, CanRepeatBatch, CanWake,
+}
+
+// Support says how a backend keeps a capability. The zero value refuses it.
+type Support struct {
+	Kept bool
+	// Note says in what way it is kept differently, or why it is refused.
+	Note string
+}
+
+// Capabilities is what a backend declares. A capability that is missing is
+// refused.
+type Capabilities map[Capability]Support
+
+// Has tells whether c is kept, differently or not.
+func (cs Capabilities) Has(c Capability) bool { return cs[c].Kept }
+
+// Description is what a backend says of itself, for `pawl stores` and docs.
+type Description struct {
+	Name         string // sqlite, postgres …
+	URL          string // the form of its URL
+	Durability   string // what "durable on return" means here, by setting
+	Capabilities Capabilities
+}
+
+// Describer is implemented by every store.
+type Describer interface{ Describe() Description }

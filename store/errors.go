@@ -1,0 +1,54 @@
+package store
+
+import (
+	"errors"
+	"strings"
+)
+
+// What can be wrong with a store. Errors of a store wrap one of these, where it
+// fits, and the driver's own error.
+var (
+	ErrClosed      = errors.New("store is closed")
+	ErrNotFound    = errors.New("not found")
+	ErrConflict    = errors.New("conflict")
+	ErrUnavailable = errors.New("store is not reachable") // transient: the same call may succeed later
+	ErrUnsupported = errors.New("not supported by this store")
+	ErrSchema      = errors.New("schema is missing or of another version")
+	ErrDenied      = errors.New("access denied")
+	ErrFull        = errors.New("no space left")
+	ErrCorrupt     = errors.New("data is damaged")
+	ErrTooLarge    = errors.New("call is too large")
+	ErrInvalid     = errors.New("invalid call") // a programming error: the same call fails again
+)
+
+// Error says what a store was doing, what is wrong, and what to do about it.
+// Its text never holds a password.
+type Error struct {
+	Op   string // append, claim, extend, settle, open, migrate …
+	Code error  // one of the sentinels above; nil where none fits
+	Err  error  // the cause; nil where there is none beyond Code
+	Hint string // the next step for a person; may be empty
+}
+
+func (e *Error) Error() string {
+	parts := []string{e.Op}
+	if e.Code != nil {
+		parts = append(parts, e.Code.Error())
+	}
+	if e.Err != nil {
+		parts = append(parts, e.Err.Error())
+	}
+	return strings.Join(parts, ": ")
+}
+
+// Unwrap returns the code and the cause.
+func (e *Error) Unwrap() []error {
+	var errs []error
+	if e.Code != nil {
+		errs = append(errs, e.Code)
+	}
+	if e.Err != nil {
+		errs = append(errs, e.Err)
+	}
+	return errs
+}

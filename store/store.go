@@ -1,0 +1,232 @@
+// Package store is the contract between the runtime and what keeps the
+// messages. A backend implements [Store] and says in its [Capabilities] what it
+// keeps; the suite in package storetest has a test for every sentence below.
+//
+// # Time
+//
+// The contract speaks in durations, and the store's clock decides: the server's
+// for SQL and Redis, the process's for memory, SQLite and Kafka. Nothing
+// compares one machine's clock with another's. Who holds a lease counts its
+// time from the moment the claim was sent, on its own monotonic clock.
+//
+// # Leases
+//
+// A message is under at most one live lease. A lease has a random fence, an end,
+// and a hard deadline (claim + the topic's Deadline) that no Extend passes. What
+// ended is claimable again. A settle or extend with a stale token changes
+// nothing and is reported as a result, not as an error. Between the end of a
+// lease and the claim that takes its message anew, a store may still honour the
+// token.
+//
+// # Lanes
+//
+// In a topic with order by key, messages with the same key share a lane; every
+// other message is a lane of its own. If Append(a) returned before Append(b)
+// began, a is before b in their lane. A claim takes a run: the first messages of
+// a lane, under one lease, to be carried out one after the other. The run ends
+// when its last message is acked, or with the first settlement that is not a
+// plain ack; what was left of it is claimable again. Settlements of one run in
+// one batch take effect in the order of the lane; one that follows the end of
+// its run is refused with pawl.ErrLeaseLost.
+//
+// A delayed message joins the tail of its lane when it is due and blocks nobody
+// until then. A retried message keeps the head of its lane, which is closed
+// until the retry is due. A replayed message joins the tail. A lane never blocks
+// another. A dead head frees its lane, unless the topic parks: then whatever of
+// that lane is not yet carried out goes to the dead letters, too, for as long as
+// a dead letter of the lane is there; replayed messages pass.
+//
+// # Order of lanes
+//
+// A message's rank is visible_from + (100 − priority) × the topic's Ageing; the
+// lowest goes first, ties in the order of appending. So waiting counts like
+// priority: at the default of two minutes a point it is worth half a point a
+// minute, and stops at the cap of 100. Retry and release keep the rank. A lane stands at
+// the rank of its first message; a store may serve it sooner for a better one
+// behind. Best rank holds within a topic, up to what concurrent claimers hold.
+//
+// # Rescues
+//
+// A lease that ended unsettled counts a rescue for the first message of its run
+// and for no other. From then on the message is a suspect: it is claimed alone,
+// as the only delivery of its claim. When a lease that was claimed with
+// [Lease.Alone] ends so for the third time, the message becomes a dead letter of
+// kind pawl.KindRescue.
+//
+// # Batches
+//
+// Every Append and Settle carries a batch id. Repeating a call whose outcome is
+// unknown, with the same id, returns the first outcome and changes nothing, for
+// at least an hour. An empty id asks for no such memory. Items that no store
+// takes are refused one by one, before any I/O.
+package store
+
+import (
+	"context"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+)
+
+// Limits of a call, part of the contract like those of a message.
+const (
+	MaxBatch      = 10_000         // items of an Append or Settle, tokens of an Extend, messages of a Claim
+	MaxBatchBytes = 64 << 20       // bytes of all messages of a call together ([pawl.Message.Size])
+	MaxEmit       = 1_000          // messages emitted by one settlement
+	MaxReason     = 8 << 10        // bytes of an error or reason; longer ones are cut
+	MaxLease      = 24 * time.Hour // how long a lease can be given for, or extended by
+	LonelyRescues = 3              // rescues alone that make a dead letter
+)
+
+// Store keeps messages. It is safe for concurrent use. Every method honours its
+// context; after Close they return [ErrClosed].
+type Store interface {
+	// Append stores messages, durably when it returns, and answers with a receipt
+	// per message, in order: stored, a duplicate, or refused. Either all of those
+	// that are not refused take effect, or the error says that none did
+	// ([ErrUnavailable]: or that it is unknown; repeat with the same batch id).
+	// A topic that is not there is created with default settings.
+	Append(ctx context.Context, batch Batch[pawl.Message]) ([]Receipt, error)
+
+	// Claim takes what is there now, perhaps nothing, and does not wait. The
+	// deliveries of one lane follow one another, lanes come by rank. A topic that
+	// is paused or unknown yields nothing.
+	Claim(ctx context.Context, wants []Want, lease Lease) ([]pawl.Delivery, error)
+
+	// Extend lets leases end no sooner than that long from now, though never past
+	// their hard deadline, and returns the tokens whose lease is gone. Extending
+	// one token of a run extends the run.
+	Extend(ctx context.Context, by time.Duration, tokens ...pawl.Token) (lost []pawl.Token, err error)
+
+	// Settle ends deliveries, each together with what it emits, atomically. It
+	// returns the items that changed nothing: [pawl.ErrLeaseLost] for a stale
+	// token, a [pawl.InvalidError] for what no store takes.
+	Settle(ctx context.Context, batch Batch[Settlement]) ([]Refusal, error)
+
+	// Close ends background work and releases what the store holds. Leases stay:
+	// they end by themselves.
+	Close() error
+}
+
+// Batch is a call's items under an id that makes the call repeatable.
+type Batch[T any] struct {
+	ID    string
+	Items []T
+}
+
+// NewBatch gives items a fresh id.
+func NewBatch[T any](items ...T) Batch[T] { return Batch[T]{ID: pawl.NewID(), Items: items} }
+
+// Receipt is the answer to one appended message.
+type Receipt struct {
+	// ID is the message's id, also of one that was not stored.
+	ID string
+	// DuplicateOf, if not empty, names the message that was there first: the same
+	// id, or the same unique key. Nothing was stored.
+	DuplicateOf string
+	// Err, if not nil, says why the message was refused. Nothing was stored.
+	Err error
+}
+
+// Want is what a claim asks of one topic.
+type Want struct {
+	Topic string
+	// Limit is how many messages, at most.
+	Limit int
+	// MaxBytes bounds the sum of their sizes; 0 is no bound. A first message
+	// that is larger alone is given all the same.
+	MaxBytes int
+	// Run is how many messages of one lane, at most; 0 is [DefaultRun].
+	Run int
+}
+
+// DefaultRun is the length of a run when a [Want] does not state one.
+const DefaultRun = 64
+
+// Lease is what a claim asks for its leases.
+type Lease struct {
+	For   time.Duration
+	Owner string // who holds it, for people: host and process, at most 256 bytes
+	// Alone promises that the claimer carries out nothing else meanwhile. Only a
+	// rescue of such a lease counts towards a suspect's death, so that no
+	// neighbour is punished.
+	Alone bool
+}
+
+// Verdict says how a delivery ended.
+type Verdict uint8
+
+// The verdicts. The zero value is none, and invalid.
+const (
+	Ack     Verdict = iota + 1 // done; never delivered again
+	Retry                      // failed; again after [Settlement.After]; counts an attempt
+	Dead                       // failed for good; counts an attempt
+	Release                    // given back after [Settlement.After]; counts nothing
+)
+
+// String returns the verdict's name: ack, retry, dead or release.
+func (v Verdict) String() string {
+	switch v {
+	case Ack:
+		return "ack"
+	case Retry:
+		return "retry"
+	case Dead:
+		return "dead"
+	case Release:
+		return "release"
+	default:
+		return "none"
+	}
+}
+
+// Settlement ends one delivery.
+type Settlement struct {
+	Token   pawl.Token
+	ID      string // the message's id: emitted ids derive from it
+	Verdict Verdict
+	// After closes the lane for that long: before a retry, after a release.
+	After time.Duration
+	// Hold closes the lane for that long after an ack.
+	Hold time.Duration
+	// Emit is appended with an ack; ids are set to pawl.EmitID(ID, index). One
+	// whose id or unique key is there already is skipped and counted.
+	Emit []pawl.Message
+	// Failure is recorded with a retry or dead; its Error is the reason of a
+	// release, kept for explanations only.
+	Failure Failure
+}
+
+// Failure is what is recorded of a failed delivery.
+type Failure struct {
+	Kind   pawl.Kind
+	Error  string        // cut to [MaxReason]
+	Rule   string        // the policy's rule that decided
+	Action string        // what it decided, in words
+	Worker string        // who carried it out
+	Ran    time.Duration // for how long
+}
+
+// Refusal is an item of a Settle that changed nothing.
+type Refusal struct {
+	Index int // in the batch
+	Err   error
+}
+
+// As finds the first store in the chain of wrappers around s that has what T
+// asks for. A wrapper has a method Unwrap() Store, so that it does not hide the
+// optional interfaces below it.
+func As[T any](s Store) (T, bool) {
+	for s != nil {
+		if t, ok := s.(T); ok {
+			return t, true
+		}
+		w, ok := s.(interface{ Unwrap() Store })
+		if !ok {
+			break
+		}
+		s = w.Unwrap()
+	}
+	var none T
+	return none, false
+}

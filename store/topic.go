@@ -1,0 +1,121 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+)
+
+// Order says what makes a lane in a topic.
+type Order string
+
+// The orders.
+const (
+	OrderKey  Order = "key"  // messages with the same key: the default
+	OrderNone Order = "none" // every message by itself
+)
+
+// Defaults of a topic.
+const (
+	DefaultDeadline = 5 * time.Minute
+	DefaultAgeing   = 2 * time.Minute
+)
+
+// Topic is the settings of a topic. They live in the store, so that all
+// processes agree.
+type Topic struct {
+	Name string
+	// Order makes the lanes. It changes only while the topic is empty (dead
+	// letters do not count).
+	Order Order
+	// Deadline bounds a lease, extensions included.
+	Deadline time.Duration
+	// Ageing is the wait that is worth one point of priority. A change concerns
+	// messages appended afterwards.
+	Ageing time.Duration
+	// Park sends what follows a dead letter in its lane to the dead letters.
+	Park bool
+	// Retain keeps acked messages for that long, for explanations; 0 forgets.
+	Retain time.Duration
+	// Version counts changes, from 1. 0: the topic was created by an append and
+	// nobody has declared its settings yet.
+	Version int64
+}
+
+// Declaration is what a process states about a topic. A zero field states
+// nothing.
+type Declaration struct {
+	Name     string
+	Order    Order
+	Deadline time.Duration
+	Ageing   time.Duration
+	Park     *bool
+	Retain   *time.Duration
+}
+
+// Pause says why a topic hands nothing out.
+type Pause struct {
+	Since  time.Time
+	Until  time.Time // zero: until it is resumed
+	By     string
+	Reason string
+}
+
+// Topics is the optional interface for settings. Every store of this module
+// has it.
+type Topics interface {
+	// Topic returns the settings of one topic, or [ErrNotFound].
+	Topic(ctx context.Context, name string) (Topic, error)
+
+	// Declare creates the topic with what is stated, or agrees, or fails with
+	// [ErrConflict] and changes nothing. What nobody has declared yet may be
+	// stated freely; what was declared must be stated the same. Order can be
+	// stated for a topic with messages only as it is.
+	Declare(ctx context.Context, d Declaration) (Topic, error)
+
+	// Alter changes settings, if the topic is still at t.Version; [ErrConflict]
+	// otherwise, and when Order would change while messages are there.
+	Alter(ctx context.Context, t Topic) (Topic, error)
+
+	// Pause stops claims of the topic, in every process, within two seconds; what
+	// is leased goes on. A zero duration pauses until Resume. Pausing a paused
+	// topic replaces the pause.
+	Pause(ctx context.Context, topic string, d time.Duration, by, reason string) error
+
+	// Resume ends a pause. Resuming a topic that is not paused changes nothing.
+	Resume(ctx context.Context, topic string) error
+
+	// Stats returns the figures of every topic, or of those named, by name.
+	// It counts and is meant for people and slow clocks, not for a hot path.
+	Stats(ctx context.Context, topics ...string) ([]TopicStats, error)
+}
+
+// TopicStats are the figures of a topic. Appended = Acked + Cancelled + Purged
+// + Waiting + Delayed + Leased + Dead, once everything has settled down; a
+// replay appends nothing.
+type TopicStats struct {
+	Topic
+	Waiting int64 // claimable, or behind another message of its lane
+	Delayed int64 // not before some time: delayed messages and retries
+	Leased  int64
+	Dead    int64
+	// OldestWaiting is how long the oldest waiting message has been visible.
+	OldestWaiting time.Duration
+	Paused        *Pause
+	// Totals since the topic was created. Duplicates counts messages that were
+	// not stored because they were there; Rescues leases that ended unsettled.
+	Appended, Acked, Cancelled, Purged, Duplicates, Retried, Rescues int64
+}
+
+// NewTopic returns the settings of a topic that an append creates: order by
+// key, because who gives a key means it.
+func NewTopic(name string) Topic {
+	return Topic{Name: name, Order: OrderKey, Deadline: DefaultDeadline, Ageing: DefaultAgeing}
+}
+
+// Rank is the place of a message in its topic, in microseconds of the store's
+// clock: the moment at which ageing brings it to the cap.
+func (t *Topic) Rank(visible time.Time, priority int) int64 {
+	return visible.UnixMicro() + int64(pawl.MaxPriority-priority)*t.Ageing.Microseconds()
+}
