@@ -27,8 +27,8 @@ const (
 // Topic is useful.
 type Message struct {
 	// ID identifies the message wherever it goes. Empty: Append assigns [NewID].
-	// A store holds at most one message of an id, dead letters included; a
-	// second one is a duplicate.
+	// A store holds at most one message of an id, dead letters and retained ones
+	// included; a second one is a duplicate.
 	ID string
 	// Topic selects the handler: 1 to [MaxTopic] of A-Z a-z 0-9 . _ -
 	Topic string

@@ -33,8 +33,9 @@
 // until then. A retried message keeps the head of its lane, which is closed
 // until the retry is due. A replayed message joins the tail. A lane never blocks
 // another. A dead head frees its lane, unless the topic parks: then whatever of
-// that lane is not yet carried out goes to the dead letters, too, for as long as
-// a dead letter of the lane is there; replayed messages pass.
+// that lane is not yet carried out goes to the dead letters, too, when its turn
+// comes, for as long as a dead letter of the lane is there; replayed messages
+// pass.
 //
 // # Order of lanes
 //
@@ -49,9 +50,9 @@
 //
 // A lease that ended unsettled counts a rescue for the first message of its run
 // and for no other. From then on the message is a suspect: it is claimed alone,
-// as the only delivery of its claim. When a lease that was claimed with
-// [Lease.Alone] ends so for the third time, the message becomes a dead letter of
-// kind pawl.KindRescue.
+// as the only delivery of its claim, and as soon as its rank is the best of its
+// topic. When a suspect's lease that was claimed with [Lease.Alone] ends so for
+// the third time, the message becomes a dead letter of kind pawl.KindRescue.
 //
 // # Batches
 //
@@ -77,6 +78,12 @@ const (
 	MaxLease      = 24 * time.Hour // how long a lease can be given for, or extended by
 	LonelyRescues = 3              // rescues alone that make a dead letter
 )
+
+// LonelyReason is the reason of a dead letter that three lonely rescues made.
+const LonelyReason = "its worker died or hung three times with nothing else at hand"
+
+// ParkedReason is the reason of a dead letter that was parked.
+const ParkedReason = "waited behind a dead letter of its lane"
 
 // Store keeps messages. It is safe for concurrent use. Every method honours its
 // context; after Close they return [ErrClosed].
@@ -147,9 +154,9 @@ const DefaultRun = 64
 type Lease struct {
 	For   time.Duration
 	Owner string // who holds it, for people: host and process, at most 256 bytes
-	// Alone promises that the claimer carries out nothing else meanwhile. Only a
-	// rescue of such a lease counts towards a suspect's death, so that no
-	// neighbour is punished.
+	// Alone promises that the claimer carries out nothing else beside a suspect,
+	// should it get one. Only a rescue of a suspect's lease with that promise
+	// counts towards its death, so that no neighbour is punished.
 	Alone bool
 }
 

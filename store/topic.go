@@ -92,8 +92,8 @@ type Topics interface {
 }
 
 // TopicStats are the figures of a topic. Appended = Acked + Cancelled + Purged
-// + Waiting + Delayed + Leased + Dead, once everything has settled down; a
-// replay appends nothing.
+// + Waiting + Delayed + Leased + Dead. A replay appends nothing, unless it goes
+// to another topic: then it is purged here and appended there.
 type TopicStats struct {
 	Topic
 	Waiting int64 // claimable, or behind another message of its lane

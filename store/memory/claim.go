@@ -1,0 +1,205 @@
+package memory
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// Claim implements [store.Store].
+func (s *Store) Claim(ctx context.Context, wants []store.Want, terms store.Lease) ([]pawl.Delivery, error) {
+	if err := store.AdmitClaim(wants, terms); err != nil {
+		return nil, err
+	}
+	now, err := s.enter(ctx, "claim")
+	if err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	defer s.setAlarm(now)
+	c := claim{Store: s, now: now, terms: terms, fence: newFence()}
+	if c.suspect(wants) {
+		return c.out, nil
+	}
+	for _, w := range wants {
+		c.topic(w)
+	}
+	return c.out, nil
+}
+
+// claim is one call of Claim.
+type claim struct {
+	*Store
+	now   time.Time
+	terms store.Lease
+	fence int64
+	out   []pawl.Delivery
+}
+
+// suspect takes the first suspect that is the best of its topic, if any.
+func (c *claim) suspect(wants []store.Want) bool {
+	for _, w := range wants {
+		if l := c.best(w); l != nil && w.Limit > 0 && l.queue[0].Rescues > 0 {
+			c.take(l, 1)
+			return true
+		}
+	}
+	return false
+}
+
+// topic takes what w wants, suspects excepted.
+func (c *claim) topic(w store.Want) {
+	var suspects []*lane
+	count, bytes := 0, 0
+	for count < w.Limit {
+		l := c.best(w)
+		if l == nil {
+			break
+		}
+		if l.queue[0].Rescues > 0 {
+			l.move(nil)
+			suspects = append(suspects, l)
+			continue
+		}
+		run := 0
+		for run < len(l.queue) && run < runLimit(w) && count < w.Limit && l.queue[run].Rescues == 0 {
+			size := l.queue[run].Size()
+			if w.MaxBytes > 0 && count > 0 && bytes+size > w.MaxBytes {
+				break
+			}
+			bytes += size
+			run++
+			count++
+		}
+		if run == 0 {
+			break // the next one is too large for what is left
+		}
+		c.take(l, run)
+	}
+	for _, l := range suspects {
+		l.move(&l.topic.ready)
+	}
+}
+
+func runLimit(w store.Want) int {
+	if w.Run > 0 {
+		return w.Run
+	}
+	return store.DefaultRun
+}
+
+// best returns the ready lane with the best rank, after what has to be parked
+// is parked.
+func (c *claim) best(w store.Want) *lane {
+	t := c.topics[w.Topic]
+	if t == nil || t.paused(c.now) {
+		return nil
+	}
+	for len(t.ready.lanes) > 0 {
+		l := t.ready.lanes[0]
+		if !c.park(l) {
+			return l
+		}
+	}
+	return nil
+}
+
+// park sends what may not pass a dead letter to the dead letters, too, and
+// tells whether it did.
+func (c *claim) park(l *lane) bool {
+	if !l.topic.Park || !l.keyed || l.topic.deadKeys[l.key] == 0 {
+		return false
+	}
+	var pass []*message
+	parked := false
+	for _, m := range l.queue {
+		if m.Replays > 0 {
+			pass = append(pass, m)
+			continue
+		}
+		c.bury(m, c.now, pawl.KindParked, store.ParkedReason)
+		parked = true
+	}
+	if parked {
+		l.move(nil)
+		l.queue = pass
+		c.open(l)
+	}
+	return parked
+}
+
+// take leases the first messages of a lane.
+func (c *claim) take(l *lane, run int) {
+	hard := c.now.Add(l.topic.Deadline)
+	l.until = c.now.Add(c.terms.For)
+	if l.until.After(hard) {
+		l.until = hard
+	}
+	l.lease = &lease{
+		Lease: c.terms, fence: c.fence, started: c.now, hard: hard,
+		run: run, last: l.queue[run-1].seq,
+	}
+	c.watch(l)
+	for _, m := range l.queue[:run] {
+		c.out = append(c.out, pawl.Delivery{
+			Message: m.Message, Token: pawl.Token{Fence: c.fence, Lane: l.id, Seq: m.seq},
+			Attempt: m.Attempts + 1, Rescues: m.Rescues, EnqueuedAt: m.EnqueuedAt,
+			Waited: c.now.Sub(m.visible), LeaseFor: l.until.Sub(c.now), Deadline: l.topic.Deadline,
+		})
+	}
+}
+
+// Extend implements [store.Store].
+func (s *Store) Extend(ctx context.Context, by time.Duration, tokens ...pawl.Token) ([]pawl.Token, error) {
+	if err := store.AdmitExtend(by, tokens); err != nil {
+		return nil, err
+	}
+	now, err := s.enter(ctx, "extend")
+	if err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	var lost []pawl.Token
+	for _, tok := range tokens {
+		l, m := s.held(tok)
+		if m == nil {
+			lost = append(lost, tok)
+			continue
+		}
+		until := now.Add(by)
+		if until.After(l.lease.hard) {
+			until = l.lease.hard
+		}
+		if until.After(l.until) {
+			l.until = until
+			s.watch(l)
+		}
+	}
+	s.setAlarm(now)
+	return lost, nil
+}
+
+// held returns the lane and the message that a token is good for; no message if
+// it is stale.
+func (s *Store) held(tok pawl.Token) (*lane, *message) {
+	l := s.lanes[tok.Lane]
+	if l == nil || l.lease == nil || l.lease.fence != tok.Fence {
+		return nil, nil
+	}
+	for _, m := range l.queue[:l.lease.run] {
+		if m.seq == tok.Seq {
+			return l, m
+		}
+	}
+	return nil, nil
+}
+
+func newFence() int64 {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails, by its contract
+	return int64(binary.BigEndian.Uint64(b[:])>>1) | 1
+}

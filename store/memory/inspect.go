@@ -1,0 +1,208 @@
+package memory
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// Get implements [store.Inspector].
+func (s *Store) Get(ctx context.Context, id string) (store.Record, error) {
+	now, err := s.enter(ctx, "get")
+	if err != nil {
+		return store.Record{}, err
+	}
+	defer s.mu.Unlock()
+	m := s.find(now, id)
+	if m == nil {
+		return store.Record{}, &store.Error{Op: "message " + id, Code: store.ErrNotFound}
+	}
+	return m.record(), nil
+}
+
+// record is a copy of what is known of m.
+func (m *message) record() store.Record {
+	r := m.Record
+	r.State = m.state()
+	r.History = slices.Clone(m.History)
+	if l := m.lane; l != nil {
+		switch r.State {
+		case store.Delayed:
+			r.NotBefore = l.until
+		case store.Leased:
+			r.Lease = &store.LeaseRecord{
+				Owner: l.lease.Owner, Token: pawl.Token{Fence: l.lease.fence, Lane: l.id, Seq: m.seq},
+				StartedAt: l.lease.started, Until: l.until, Deadline: l.lease.hard,
+			}
+		}
+	}
+	return r
+}
+
+// List implements [store.Inspector].
+func (s *Store) List(ctx context.Context, f store.Filter) iter.Seq2[store.Record, error] {
+	return s.list(ctx, f.Limit, func(m *message) bool {
+		state := m.state()
+		live := state == store.Waiting || state == store.Delayed || state == store.Leased
+		return live && (f.State == "" || f.State == state) && (f.Topic == "" || f.Topic == m.Topic) &&
+			(f.Key == nil || bytes.Equal(f.Key, m.Key)) && (f.OlderThan == 0 || s.now().Sub(m.EnqueuedAt) > f.OlderThan)
+	}, func(a, b *message) int {
+		return cmp.Or(strings.Compare(a.Topic, b.Topic), cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.seq, b.seq))
+	})
+}
+
+// Dead implements [store.DeadLetters].
+func (s *Store) Dead(ctx context.Context, f store.DeadFilter) iter.Seq2[store.Record, error] {
+	return s.list(ctx, f.Limit, func(m *message) bool {
+		return m.state() == store.IsDead && (f.Topic == "" || f.Topic == m.Topic) &&
+			(f.Key == nil || bytes.Equal(f.Key, m.Key)) && (f.Kind == "" || f.Kind == m.Kind) &&
+			(f.Fingerprint == "" || f.Fingerprint == m.Fingerprint) &&
+			strings.Contains(strings.ToLower(m.Reason), strings.ToLower(f.Reason)) &&
+			(f.Since.IsZero() || !m.DeadAt.Before(f.Since)) && (f.Until.IsZero() || m.DeadAt.Before(f.Until))
+	}, func(a, b *message) int { return cmp.Compare(a.death, b.death) })
+}
+
+// list yields what matches, in order, as it is when the listing begins.
+func (s *Store) list(ctx context.Context, limit int, match func(*message) bool, order func(a, b *message) int,
+) iter.Seq2[store.Record, error] {
+	return func(yield func(store.Record, error) bool) {
+		if _, err := s.enter(ctx, "list"); err != nil {
+			yield(store.Record{}, err)
+			return
+		}
+		var found []*message
+		for _, m := range s.messages {
+			if match(m) {
+				found = append(found, m)
+			}
+		}
+		slices.SortFunc(found, order)
+		if limit > 0 && len(found) > limit {
+			found = found[:limit]
+		}
+		records := make([]store.Record, len(found))
+		for i, m := range found {
+			records[i] = m.record()
+		}
+		s.mu.Unlock()
+		for _, r := range records {
+			if !yield(r, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Cancel implements [store.Inspector].
+func (s *Store) Cancel(ctx context.Context, ids ...string) (map[string]error, error) {
+	return s.each(ctx, "cancel", ids, func(m *message) error {
+		if state := m.state(); state != store.Waiting && state != store.Delayed {
+			return &store.Error{Op: "message is " + string(state), Code: store.ErrConflict}
+		}
+		l := m.lane
+		if l.heap == &l.topic.ready || l.delayed {
+			l.move(nil) // its place depends on its first message
+		}
+		l.take(m)
+		if l.heap == nil {
+			s.open(l)
+		}
+		l.topic.totals.Cancelled++
+		s.forget(m)
+		return nil
+	})
+}
+
+// forget removes a message for good.
+func (s *Store) forget(m *message) {
+	s.freeUnique(&m.Message)
+	delete(s.messages, m.ID)
+}
+
+// each does something to messages by id, and collects why it could not.
+func (s *Store) each(ctx context.Context, op string, ids []string, do func(*message) error) (map[string]error, error) {
+	now, err := s.enter(ctx, op)
+	if err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	defer s.setAlarm(now)
+	refused := map[string]error{}
+	for _, id := range ids {
+		m := s.find(now, id)
+		if m == nil || m.State == store.Acked {
+			refused[id] = &store.Error{Op: op + " " + id, Code: store.ErrNotFound}
+		} else if err := do(m); err != nil {
+			refused[id] = err
+		}
+	}
+	return refused, nil
+}
+
+// Replay implements [store.DeadLetters].
+func (s *Store) Replay(ctx context.Context, topic string, ids ...string) (map[string]error, error) {
+	if topic != "" {
+		if err := pawl.ValidTopic(topic); err != nil {
+			return nil, err
+		}
+	}
+	return s.each(ctx, "replay", ids, func(m *message) error { return s.replay(m, topic) })
+}
+
+func (s *Store) replay(m *message, to string) error {
+	if m.State != store.IsDead {
+		return &store.Error{Op: "replay " + m.ID, Code: store.ErrNotFound, Hint: "it is " + string(m.state())}
+	}
+	now := s.now()
+	if m.Unique.For == 0 {
+		if first := s.takeUnique(now, &m.Message); first != "" {
+			return &store.Error{Op: "replay " + m.ID, Code: store.ErrConflict, Hint: "message " + first + " has its unique key"}
+		}
+	}
+	s.exhume(m)
+	t := s.topics[m.Topic]
+	if to != "" && to != m.Topic {
+		t.totals.Purged++
+		t = s.topic(to)
+		t.totals.Appended++
+		m.Topic = to
+	}
+	m.State, m.DeadAt, m.Kind, m.Fingerprint = "", time.Time{}, "", ""
+	m.Attempts, m.Rescues, m.Lonely, m.Reason = 0, 0, 0, "replayed"
+	m.Replays++
+	s.place(t, m, now, now)
+	return nil
+}
+
+// exhume takes a message out of the dead letters.
+func (s *Store) exhume(m *message) {
+	t := s.topics[m.Topic]
+	t.totals.Dead--
+	if m.Key == nil {
+		return
+	}
+	k := string(m.Key)
+	if t.deadKeys[k]--; t.deadKeys[k] == 0 {
+		delete(t.deadKeys, k)
+	}
+}
+
+// Purge implements [store.DeadLetters].
+func (s *Store) Purge(ctx context.Context, ids ...string) (map[string]error, error) {
+	return s.each(ctx, "purge", ids, func(m *message) error {
+		if m.State != store.IsDead {
+			return &store.Error{Op: "purge " + m.ID, Code: store.ErrNotFound, Hint: "it is " + string(m.state())}
+		}
+		s.exhume(m)
+		s.topics[m.Topic].totals.Purged++
+		s.forget(m)
+		return nil
+	})
+}

@@ -1,0 +1,206 @@
+package memory
+
+import (
+	"container/heap"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// lane is messages that are carried out one after the other. It is in one place
+// at a time: among its topic's ready lanes; among the due ones, while it is
+// leased or closed; or in none, when it is empty.
+type lane struct {
+	id    int64
+	topic *topic
+	key   string // of a keyed lane
+	keyed bool
+	queue []*message
+
+	heap *laneHeap // where it is
+	pos  int       // in heap
+
+	until   time.Time // end of lease or closure
+	delayed bool      // closed, and its message joins its home lane at until
+	lease   *lease    // nil: not leased
+}
+
+// lease is the right to settle a run.
+type lease struct {
+	store.Lease
+	fence   int64
+	started time.Time
+	hard    time.Time
+	run     int   // how many of the queue's first messages are in the run
+	last    int64 // seq of the last message of the run
+}
+
+// laneHeap is a heap of lanes that know where they are.
+type laneHeap struct {
+	lanes []*lane
+	less  func(a, b *lane) bool
+}
+
+func byRank(a, b *lane) bool {
+	x, y := a.queue[0], b.queue[0]
+	return x.Rank < y.Rank || x.Rank == y.Rank && x.seq < y.seq
+}
+
+func byUntil(a, b *lane) bool {
+	return a.until.Before(b.until) || a.until.Equal(b.until) && a.id < b.id
+}
+
+func (h *laneHeap) Len() int           { return len(h.lanes) }
+func (h *laneHeap) Less(i, j int) bool { return h.less(h.lanes[i], h.lanes[j]) }
+func (h *laneHeap) Swap(i, j int) {
+	h.lanes[i], h.lanes[j] = h.lanes[j], h.lanes[i]
+	h.lanes[i].pos, h.lanes[j].pos = i, j
+}
+func (h *laneHeap) Push(l any) {
+	l.(*lane).pos = len(h.lanes)
+	h.lanes = append(h.lanes, l.(*lane))
+}
+func (h *laneHeap) Pop() any {
+	last := len(h.lanes) - 1
+	l := h.lanes[last]
+	h.lanes[last] = nil
+	h.lanes = h.lanes[:last]
+	return l
+}
+
+// move takes the lane out of the heap it is in, and puts it into to, if any.
+func (l *lane) move(to *laneHeap) {
+	if l.heap != nil {
+		heap.Remove(l.heap, l.pos)
+	}
+	l.heap = to
+	if to != nil {
+		heap.Push(to, l)
+	}
+}
+
+// place gives a message its lane: its home, or one of its own until it is
+// visible.
+func (s *Store) place(t *topic, m *message, visible, now time.Time) {
+	s.seq++
+	m.seq, m.visible, m.Rank = s.seq, visible, t.Rank(visible, m.Priority)
+	if visible.After(now) {
+		l := &lane{id: m.seq, topic: t, delayed: true, queue: []*message{m}}
+		m.lane = l
+		s.close(l, visible)
+		return
+	}
+	l := s.home(t, m)
+	l.queue = append(l.queue, m)
+	m.lane = l
+	if len(l.queue) == 1 && l.heap == nil {
+		s.open(l)
+	}
+}
+
+// home is the lane that a visible message belongs to.
+func (s *Store) home(t *topic, m *message) *lane {
+	if m.Key == nil || t.Order != store.OrderKey {
+		return &lane{id: m.seq, topic: t}
+	}
+	k := string(m.Key)
+	if t.keyed[k] == nil {
+		s.seq++
+		t.keyed[k] = &lane{id: s.seq, topic: t, key: k, keyed: true}
+	}
+	return t.keyed[k]
+}
+
+// open makes a lane claimable, or forgets it when it is empty.
+func (s *Store) open(l *lane) {
+	delete(s.lanes, l.id)
+	l.lease, l.until = nil, time.Time{}
+	if len(l.queue) == 0 {
+		l.move(nil)
+		if l.keyed {
+			delete(l.topic.keyed, l.key)
+		}
+		return
+	}
+	l.topic.ready.less = byRank
+	l.move(&l.topic.ready)
+	s.wake(l.topic.Name)
+}
+
+// close keeps a lane from being claimed until then.
+func (s *Store) close(l *lane, until time.Time) {
+	l.lease, l.until = nil, until
+	s.watch(l)
+}
+
+// watch puts a leased or closed lane among the due ones, by its until.
+func (s *Store) watch(l *lane) {
+	s.due.less = byUntil
+	s.lanes[l.id] = l
+	l.move(&s.due)
+}
+
+// take removes a message from its lane.
+func (l *lane) take(m *message) {
+	for i := range l.queue {
+		if l.queue[i] != m {
+			continue
+		}
+		if i == 0 { // the usual case, without moving the rest
+			l.queue[0] = nil
+			l.queue = l.queue[1:]
+		} else {
+			l.queue = append(l.queue[:i], l.queue[i+1:]...)
+		}
+		m.lane = nil
+		return
+	}
+}
+
+// sweep lets everything happen that is due: delayed messages join their lanes,
+// closed lanes open, ended leases are rescued, retained messages are forgotten.
+func (s *Store) sweep(now time.Time) {
+	for len(s.due.lanes) > 0 && !s.due.lanes[0].until.After(now) {
+		l := s.due.lanes[0]
+		switch {
+		case l.delayed:
+			m := l.queue[0]
+			delete(s.lanes, l.id)
+			l.move(nil)
+			s.place(l.topic, m, l.until, l.until)
+		case l.lease != nil:
+			s.rescue(l)
+		default:
+			s.open(l)
+		}
+	}
+	for len(s.retained) > 0 && s.find(now, s.retained[0].ID) != s.retained[0] {
+		s.retained = s.retained[1:]
+	}
+}
+
+// rescue ends a lease that nobody settled. The first message of the run, and it
+// alone, may be why.
+func (s *Store) rescue(l *lane) {
+	m, why := l.queue[0], "lease ended unsettled"
+	if !l.until.Before(l.lease.hard) {
+		why = "hard deadline passed unsettled"
+	}
+	if m.Rescues > 0 && l.lease.Alone {
+		m.Lonely++
+	}
+	m.Rescues++
+	m.Reason = why
+	l.topic.totals.Rescues++
+	m.History = append(m.History, store.Attempt{
+		Attempt: m.Attempts, StartedAt: l.lease.started, EndedAt: l.until,
+		Worker: l.lease.Owner, Kind: string(pawl.KindRescue), Error: why, Action: "rescue",
+	})
+	at := l.until
+	if m.Lonely >= store.LonelyRescues {
+		l.take(m)
+		s.bury(m, at, pawl.KindRescue, store.LonelyReason)
+	}
+	s.open(l)
+}

@@ -1,0 +1,136 @@
+package memory
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// Settle implements [store.Store].
+func (s *Store) Settle(ctx context.Context, batch store.Batch[store.Settlement]) ([]store.Refusal, error) {
+	refused, err := store.AdmitSettle(batch)
+	if err != nil {
+		return nil, err
+	}
+	now, err := s.enter(ctx, "settle")
+	if err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	if first, ok := s.outcomes[batch.ID]; ok {
+		return first.refusals, nil
+	}
+	bad := map[int]bool{}
+	for _, r := range refused {
+		bad[r.Index] = true
+	}
+	for _, i := range inLaneOrder(batch.Items) {
+		if !bad[i] && !s.settle(now, &batch.Items[i]) {
+			refused = append(refused, store.Refusal{Index: i, Err: pawl.ErrLeaseLost})
+		}
+	}
+	slices.SortFunc(refused, func(a, b store.Refusal) int { return cmp.Compare(a.Index, b.Index) })
+	s.remember(now, batch.ID, outcome{refusals: refused})
+	s.setAlarm(now)
+	return refused, nil
+}
+
+// inLaneOrder returns the indexes of items so that those of one lane follow the
+// order of the lane.
+func inLaneOrder(items []store.Settlement) []int {
+	order := make([]int, len(items))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		return cmp.Compare(items[a].Token.Seq, items[b].Token.Seq)
+	})
+	return order
+}
+
+// settle ends one delivery; false if its token is stale.
+func (s *Store) settle(now time.Time, st *store.Settlement) bool {
+	l, m := s.held(st.Token)
+	if m == nil {
+		return false
+	}
+	switch st.Verdict {
+	case store.Ack:
+		s.ack(now, l, m, st)
+	case store.Dead:
+		m.fail(now, l, st, time.Time{})
+		l.take(m)
+		s.bury(m, now, st.Failure.Kind, store.Text(st.Failure.Error))
+		s.end(l, now, 0)
+	case store.Retry:
+		l.topic.totals.Retried++
+		m.fail(now, l, st, now.Add(st.After))
+		s.end(l, now, st.After)
+	case store.Release:
+		m.Reason = "released"
+		if st.Failure.Error != "" {
+			m.Reason += ": " + store.Text(st.Failure.Error)
+		}
+		s.end(l, now, st.After)
+	}
+	return true
+}
+
+// ack forgets a message and lets what it emitted appear.
+func (s *Store) ack(now time.Time, l *lane, m *message, st *store.Settlement) {
+	last := m.seq == l.lease.last
+	l.take(m)
+	l.lease.run--
+	l.topic.totals.Acked++
+	s.freeUnique(&m.Message)
+	if l.topic.Retain > 0 {
+		m.State, m.AckedAt, m.forget = store.Acked, now, now.Add(l.topic.Retain)
+		s.retained = append(s.retained, m)
+	} else {
+		delete(s.messages, m.ID)
+	}
+	if last || st.Hold > 0 {
+		s.end(l, now, st.Hold)
+	}
+	for i, e := range st.Emit {
+		s.append(now, pawl.EmitID(st.ID, i), e)
+	}
+}
+
+// end ends a lease. The lane stays closed for after; an empty lane of one's own
+// has nothing to hold back.
+func (s *Store) end(l *lane, now time.Time, after time.Duration) {
+	if after > 0 && (l.keyed || len(l.queue) > 0) {
+		s.close(l, now.Add(after))
+		return
+	}
+	s.open(l)
+}
+
+// fail records a failed attempt.
+func (m *message) fail(now time.Time, l *lane, st *store.Settlement, next time.Time) {
+	f := &st.Failure
+	m.Attempts++
+	m.Reason = store.Text(f.Error)
+	m.History = append(m.History, store.Attempt{
+		Attempt: m.Attempts, StartedAt: now.Add(-f.Ran), EndedAt: now, Worker: store.Text(f.Worker),
+		Kind: string(f.Kind), Error: store.Text(f.Error), Rule: f.Rule, Action: f.Action, NextAt: next,
+	})
+}
+
+// bury makes a message, which is in no lane any more, a dead letter.
+func (s *Store) bury(m *message, now time.Time, kind pawl.Kind, reason string) {
+	s.deaths++
+	m.lane, m.death = nil, s.deaths
+	m.State, m.DeadAt, m.Kind, m.Reason = store.IsDead, now, kind, reason
+	m.Fingerprint = store.Fingerprint(kind, reason)
+	s.freeUnique(&m.Message)
+	s.topics[m.Topic].totals.Dead++
+	if m.Key != nil {
+		s.topics[m.Topic].deadKeys[string(m.Key)]++
+	}
+}

@@ -1,0 +1,124 @@
+package store
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+)
+
+// The rules of [Topics] in one place, so that every backend agrees.
+
+// Validate reports what no topic can be declared as.
+func (d *Declaration) Validate() error {
+	t := NewTopic(d.Name)
+	d.set(&t)
+	return t.Validate()
+}
+
+// Validate reports what a topic cannot be.
+func (t *Topic) Validate() error {
+	if err := pawl.ValidTopic(t.Name); err != nil {
+		return err
+	}
+	bad := func(field, why string, args ...any) error {
+		return &pawl.InvalidError{Field: field, Why: fmt.Sprintf(why, args...)}
+	}
+	switch {
+	case t.Order != OrderKey && t.Order != OrderNone:
+		return bad("order", "is %q; it is %q or %q", t.Order, OrderKey, OrderNone)
+	case t.Deadline < time.Millisecond || t.Deadline > MaxLease:
+		return bad("deadline", "is %v; it goes from 1ms to %v", t.Deadline, MaxLease)
+	case t.Ageing < 0 || t.Ageing > MaxLease:
+		return bad("ageing", "is %v; it goes from 0 to %v", t.Ageing, MaxLease)
+	case t.Retain < 0 || t.Retain > pawl.MaxDelay:
+		return bad("retain", "is %v; it goes from 0 to %v", t.Retain, time.Duration(pawl.MaxDelay))
+	}
+	return nil
+}
+
+// set gives t what d states.
+func (d *Declaration) set(t *Topic) {
+	if d.Order != "" {
+		t.Order = d.Order
+	}
+	if d.Deadline != 0 {
+		t.Deadline = d.Deadline
+	}
+	if d.Ageing != 0 {
+		t.Ageing = d.Ageing
+	}
+	if d.Park != nil {
+		t.Park = *d.Park
+	}
+	if d.Retain != nil {
+		t.Retain = *d.Retain
+	}
+}
+
+// states tells whether d states anything but the name.
+func (d *Declaration) states() bool {
+	return d.Order != "" || d.Deadline != 0 || d.Ageing != 0 || d.Park != nil || d.Retain != nil
+}
+
+// Apply returns what t becomes when d is declared, or [ErrConflict]. The caller
+// says whether t holds no message but dead letters; for a topic that is not
+// there, t is [NewTopic].
+func (d *Declaration) Apply(t Topic, empty bool) (Topic, error) {
+	next := t
+	d.set(&next)
+	if next.Order != t.Order && !empty && t.Version == 0 {
+		return t, orderConflict(t, next)
+	}
+	if t.Version > 0 && next != t {
+		return t, &Error{
+			Op: "declare topic " + t.Name, Code: ErrConflict, Err: fmt.Errorf("%s", difference(t, next)),
+			Hint: "state the same settings everywhere, or change them with `pawl topics set`",
+		}
+	}
+	if t.Version == 0 && d.states() {
+		next.Version = 1
+	}
+	return next, nil
+}
+
+// Replace returns what now becomes when it is altered to t, or [ErrConflict].
+func (t *Topic) Replace(now Topic, empty bool) (Topic, error) {
+	if t.Version != now.Version {
+		return now, &Error{
+			Op: "alter topic " + t.Name, Code: ErrConflict,
+			Err:  fmt.Errorf("it is at version %d, not %d", now.Version, t.Version),
+			Hint: "read the settings again",
+		}
+	}
+	if t.Order != now.Order && !empty {
+		return now, orderConflict(now, *t)
+	}
+	next := *t
+	next.Version++
+	return next, nil
+}
+
+func orderConflict(have, want Topic) error {
+	return &Error{
+		Op: "topic " + have.Name, Code: ErrConflict,
+		Err:  fmt.Errorf("order is %q, not %q, and there are messages", have.Order, want.Order),
+		Hint: "let the topic run empty first, or use another topic",
+	}
+}
+
+// difference names every setting in which two topics differ.
+func difference(have, want Topic) string {
+	text := ""
+	add := func(name string, have, want any) {
+		if have != want {
+			text += fmt.Sprintf(", %s is %v, not %v", name, have, want)
+		}
+	}
+	add("order", have.Order, want.Order)
+	add("deadline", have.Deadline, want.Deadline)
+	add("ageing", have.Ageing, want.Ageing)
+	add("park", have.Park, want.Park)
+	add("retain", have.Retain, want.Retain)
+	return text[2:]
+}
