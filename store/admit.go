@@ -122,14 +122,23 @@ func AdmitExtend(by time.Duration, tokens []pawl.Token) error {
 // Text makes s fit for every store's text: valid UTF-8 without NUL, at most
 // [MaxReason] bytes.
 func Text(s string) string {
-	if len(s) > MaxReason {
-		s = s[:MaxReason] // a rune cut in half is mended below
+	s = cut(s) // first, so that mending a huge text costs little
+	if !utf8.ValidString(s) || strings.IndexByte(s, 0) >= 0 {
+		s = cut(strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD"))
 	}
-	if utf8.ValidString(s) && strings.IndexByte(s, 0) < 0 {
+	return s
+}
+
+// cut shortens s to MaxReason bytes without cutting a rune in half.
+func cut(s string) string {
+	if len(s) <= MaxReason {
 		return s
 	}
-	s = strings.ToValidUTF8(s, "\uFFFD")
-	return strings.ReplaceAll(s, "\x00", "\uFFFD")
+	end := MaxReason
+	for end > MaxReason-utf8.UTFMax && !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return s[:end]
 }
 
 func tooLarge(op, why string, args ...any) error {

@@ -1,0 +1,125 @@
+package store_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+)
+
+func TestAdmitRefusesItemsByThemselves(t *testing.T) {
+	batch := store.NewBatch(pawl.Message{Topic: "t"}, pawl.Message{}, pawl.Message{Topic: "t", ID: "mine"})
+	got, err := store.Admit(batch)
+	if err != nil || got[0].Err != nil || got[0].ID == "" || got[1].Err == nil || got[2].ID != "mine" {
+		t.Fatal(got, err)
+	}
+	if batch.Items[0].ID != "" {
+		t.Fatal("the caller's message was changed")
+	}
+}
+
+func TestCallsHaveLimits(t *testing.T) {
+	big := pawl.Message{Topic: "t", Body: make([]byte, pawl.MaxBody)}
+	bodies := store.Batch[pawl.Message]{}
+	for range store.MaxBatchBytes/pawl.MaxBody + 1 {
+		bodies.Items = append(bodies.Items, big)
+	}
+	_, size := store.Admit(bodies)
+	_, count := store.Admit(store.Batch[pawl.Message]{Items: make([]pawl.Message, store.MaxBatch+1)})
+	_, settles := store.AdmitSettle(store.Batch[store.Settlement]{Items: make([]store.Settlement, store.MaxBatch+1)})
+	claim := store.AdmitClaim([]store.Want{{Limit: store.MaxBatch}, {Limit: 1}}, store.Lease{For: 1})
+	extend := store.AdmitExtend(1, make([]pawl.Token, store.MaxBatch+1))
+	for name, err := range map[string]error{"bytes": size, "count": count, "settle": settles, "claim": claim, "extend": extend} {
+		if !errors.Is(err, store.ErrTooLarge) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for name, err := range map[string]error{
+		"no lease":       store.AdmitClaim(nil, store.Lease{}),
+		"negative limit": store.AdmitClaim([]store.Want{{Limit: -1}}, store.Lease{For: 1}),
+		"extend by 0":    store.AdmitExtend(0, nil),
+	} {
+		if !errors.Is(err, store.ErrInvalid) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestTextFitsEveryStore(t *testing.T) {
+	for _, s := range []string{"a\x00b\xff", strings.Repeat("é", store.MaxReason), strings.Repeat("\x00", store.MaxReason), "fine"} {
+		got := store.Text(s)
+		if !utf8.ValidString(got) || strings.Contains(got, "\x00") || len(got) > store.MaxReason {
+			t.Errorf("%.20q became %.20q (%d bytes)", s, got, len(got))
+		}
+	}
+	if store.Text("fine") != "fine" {
+		t.Error("fine text was changed")
+	}
+}
+
+func TestFingerprintGroupsOneCause(t *testing.T) {
+	same := []string{
+		`dial tcp 10.0.0.7:4431: connection refused`,
+		`dial tcp 10.0.1.9:80: connection refused`,
+	}
+	if store.Fingerprint("Download", same[0]) != store.Fingerprint("Download", same[1]) {
+		t.Error("two addresses, two groups")
+	}
+	quoted := []string{`no user "ann" (id 0198c2de-0000-7000-8000-0123456789ab)`, `no user "bob" (id 0198c2de-1111-7111-8111-0123456789ab)`}
+	if store.Fingerprint("", quoted[0]) != store.Fingerprint("", quoted[1]) {
+		t.Error("two names, two groups")
+	}
+	if store.Fingerprint("a", "x") == store.Fingerprint("b", "x") || store.Fingerprint("", "x") == store.Fingerprint("", "y") {
+		t.Error("two causes, one group")
+	}
+}
+
+func TestDeclarationsAgreeOrConflict(t *testing.T) {
+	fresh := store.NewTopic("t")
+	d := store.Declaration{Name: "t", Deadline: time.Minute}
+	declared, err := d.Apply(fresh, true)
+	if err != nil || declared.Version != 1 || declared.Deadline != time.Minute || declared.Order != store.OrderKey {
+		t.Fatal(declared, err)
+	}
+	if again, err := d.Apply(declared, false); err != nil || again != declared {
+		t.Fatal(again, err)
+	}
+	other := store.Declaration{Name: "t", Deadline: time.Hour, Order: store.OrderNone}
+	_, err = other.Apply(declared, true)
+	if !errors.Is(err, store.ErrConflict) || !strings.Contains(err.Error(), "1h0m0s") || !strings.Contains(err.Error(), "order") {
+		t.Fatal(err)
+	}
+	order := store.Declaration{Name: "t", Order: store.OrderNone}
+	if _, err := order.Apply(fresh, false); !errors.Is(err, store.ErrConflict) {
+		t.Fatal("order changed under messages:", err)
+	}
+	if free, err := order.Apply(fresh, true); err != nil || free.Order != store.OrderNone {
+		t.Fatal(free, err)
+	}
+	silent := store.Declaration{Name: "t"}
+	if same, err := silent.Apply(declared, false); err != nil || same != declared {
+		t.Fatal("who states nothing agrees:", err)
+	}
+}
+
+type wrapper struct{ store.Store }
+
+func (w wrapper) Unwrap() store.Store { return w.Store }
+
+type described struct{ store.Store }
+
+func (described) Describe() store.Description { return store.Description{Name: "inner"} }
+
+func TestAsLooksThroughWrappers(t *testing.T) {
+	d, ok := store.As[store.Describer](wrapper{wrapper{described{}}})
+	if !ok || d.Describe().Name != "inner" {
+		t.Fatal("not found")
+	}
+	if _, ok := store.As[store.Migrator](wrapper{described{}}); ok {
+		t.Fatal("found what is not there")
+	}
+}
