@@ -1,0 +1,150 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// event is one line of `go test -json`; see `go doc test2json`.
+type event struct {
+	Action     string
+	Package    string
+	ImportPath string // of a build event
+	Test       string
+	Output     string
+}
+
+// testName is what an event is about: a test, or a package where test is empty.
+type testName struct{ pkg, test string }
+
+// skip is a test that did not run, with what it said.
+type skip struct {
+	testName
+	reason string
+}
+
+// report collects the events of one run.
+type report struct {
+	out            io.Writer
+	output         map[testName][]string // of the tests that are running
+	skips          []skip
+	passed, failed int
+	broken         bool // a package failed, perhaps without any test of it
+}
+
+func newReport(out io.Writer) *report {
+	return &report{out: out, output: map[testName][]string{}}
+}
+
+// read takes in the events until the stream ends. A line that is no event, such
+// as an error of the go command, is printed as it is.
+func (r *report) read(in io.Reader) error {
+	lines := bufio.NewReader(in)
+	for {
+		line, err := lines.ReadString('\n')
+		var e event
+		if strings.HasPrefix(line, "{") && json.Unmarshal([]byte(line), &e) == nil {
+			r.take(e)
+		} else {
+			fmt.Fprint(r.out, line)
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (r *report) take(e event) {
+	name := testName{e.Package, e.Test}
+	switch e.Action {
+	case "build-output":
+		fmt.Fprint(r.out, e.Output)
+	case "build-fail":
+		r.broken = true
+	case "output":
+		r.takeOutput(name, e.Output)
+	case "pass", "fail", "skip":
+		r.end(name, e.Action)
+	}
+}
+
+// takeOutput prints what a package says at once, but for the bare word PASS,
+// and keeps what a test says until it is known whether the test failed.
+func (r *report) takeOutput(name testName, text string) {
+	if name.test != "" {
+		r.output[name] = append(r.output[name], text)
+	} else if text != "PASS\n" {
+		fmt.Fprint(r.out, text)
+	}
+}
+
+// end closes a test, or a package together with those of its tests that never
+// ended: one of them panicked, or ran out of time.
+func (r *report) end(name testName, action string) {
+	if name.test == "" {
+		r.broken = r.broken || action == "fail"
+		for open := range r.output {
+			if open.pkg == name.pkg {
+				r.end(open, "fail")
+			}
+		}
+		return
+	}
+	said := r.output[name]
+	delete(r.output, name)
+	switch action {
+	case "pass":
+		r.passed++
+	case "skip":
+		r.skips = append(r.skips, skip{name, reason(said)})
+	case "fail":
+		r.failed++
+		fmt.Fprint(r.out, strings.Join(said, ""))
+	}
+}
+
+// reason is what a skipped test said, without the frame that go test puts around.
+func reason(said []string) string {
+	var words []string
+	for _, line := range said {
+		line = strings.TrimSpace(line)
+		if line != "" && !strings.HasPrefix(line, "=== ") && !strings.HasPrefix(line, "--- SKIP") {
+			words = append(words, line)
+		}
+	}
+	if len(words) == 0 {
+		return "no reason given"
+	}
+	return strings.Join(words, " ")
+}
+
+// listSkips prints the skips and returns how many of them are refused.
+func (r *report) listSkips(list []allowance, strict bool) (refused int) {
+	for _, s := range r.skips {
+		why, ok := allowedFor(list, s.testName)
+		switch {
+		case ok:
+			fmt.Fprintf(r.out, "skipped, as agreed (%s): %s.%s\n", why, s.pkg, s.test)
+		case strict:
+			refused++
+			fmt.Fprintf(r.out, "SKIPPED, which CI does not allow: %s.%s: %s\n", s.pkg, s.test, s.reason)
+		default:
+			fmt.Fprintf(r.out, "skipped: %s.%s: %s\n", s.pkg, s.test, s.reason)
+		}
+	}
+	return refused
+}
+
+// close prints the line that says how it went.
+func (r *report) close() {
+	if r.passed+r.failed+len(r.skips) == 0 {
+		fmt.Fprintln(r.out, "no test ran")
+	}
+	fmt.Fprintf(r.out, "%d passed, %d failed, %d skipped\n", r.passed, r.failed, len(r.skips))
+}

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+// The streams below are what go test -json prints, less times.
+const (
+	passing = `{"Action":"start","Package":"m/a"}
+{"Action":"run","Package":"m/a","Test":"TestOne"}
+{"Action":"output","Package":"m/a","Test":"TestOne","Output":"=== RUN   TestOne\n"}
+{"Action":"output","Package":"m/a","Test":"TestOne","Output":"chatter\n"}
+{"Action":"pass","Package":"m/a","Test":"TestOne"}
+{"Action":"output","Package":"m/a","Output":"PASS\n"}
+{"Action":"output","Package":"m/a","Output":"ok  \tm/a\t0.01s\n"}
+{"Action":"pass","Package":"m/a"}
+`
+	skipping = `{"Action":"output","Package":"github.com/pawl-dev/pawl/store/postgres","Test":"TestConforms","Output":"=== RUN   TestConforms\n"}
+{"Action":"output","Package":"github.com/pawl-dev/pawl/store/postgres","Test":"TestConforms","Output":"    x_test.go:9: PAWL_TEST_POSTGRES is not set\n"}
+{"Action":"output","Package":"github.com/pawl-dev/pawl/store/postgres","Test":"TestConforms","Output":"--- SKIP: TestConforms (0.00s)\n"}
+{"Action":"skip","Package":"github.com/pawl-dev/pawl/store/postgres","Test":"TestConforms"}
+{"Action":"pass","Package":"github.com/pawl-dev/pawl/store/postgres"}
+`
+	failing = `{"Action":"output","Package":"m/b","Test":"TestBad","Output":"    b_test.go:3: wrong\n"}
+{"Action":"fail","Package":"m/b","Test":"TestBad"}
+{"Action":"output","Package":"m/b","Output":"FAIL\tm/b\t0.01s\n"}
+{"Action":"fail","Package":"m/b"}
+`
+	panicking = `{"Action":"run","Package":"m/c","Test":"TestBoom"}
+{"Action":"output","Package":"m/c","Test":"TestBoom","Output":"panic: boom\n"}
+{"Action":"fail","Package":"m/c"}
+`
+	unbuildable = `{"ImportPath":"m/d","Action":"build-output","Output":"d.go:3: syntax error\n"}
+{"ImportPath":"m/d","Action":"build-fail"}
+{"Action":"output","Package":"m/d","Output":"FAIL\tm/d [build failed]\n"}
+{"Action":"fail","Package":"m/d","FailedBuild":"m/d"}
+`
+	untested = `{"Action":"output","Package":"m/e","Output":"?   \tm/e\t[no test files]\n"}
+{"Action":"skip","Package":"m/e"}
+`
+)
+
+func TestRun(t *testing.T) {
+	const list = "store/postgres TestConf* there is a reason for it\n"
+	for _, c := range []struct {
+		name, in, allowed string
+		strict            bool
+		code              int
+		want              []string
+		not               string
+	}{
+		{"a pass is quiet", passing, "", true, 0, []string{"ok  \tm/a", "1 passed, 0 failed, 0 skipped"}, "chatter"},
+		{"a failure is shown", passing + failing, "", false, 1, []string{"b_test.go:3: wrong", "FAIL\tm/b", "1 passed, 1 failed, 0 skipped"}, "chatter"},
+		{"a panic is shown", passing + panicking, "", false, 1, []string{"panic: boom", "1 passed, 1 failed, 0 skipped"}, ""},
+		{"a build error is shown", passing + unbuildable, "", false, 1, []string{"syntax error", "[build failed]"}, ""},
+		{"a line that is no event is shown", "go: no such module\n" + passing, "", false, 0, []string{"go: no such module"}, ""},
+		{"a skip is named", passing + skipping, "", false, 0, []string{"skipped: github.com/pawl-dev/pawl/store/postgres.TestConforms: x_test.go:9: PAWL_TEST_POSTGRES is not set"}, "SKIPPED"},
+		{"a skip fails CI", passing + skipping, "", true, 1, []string{"SKIPPED, which CI does not allow", "1 passed, 0 failed, 1 skipped"}, ""},
+		{"an agreed skip passes CI", passing + skipping, list, true, 0, []string{"as agreed (there is a reason for it)"}, "SKIPPED"},
+		{"an agreement covers its folder only", passing + skipping, "store TestConf* there is a reason\n", true, 1, []string{"SKIPPED"}, ""},
+		{"a package without tests is no skip", passing + untested, "", true, 0, []string{"0 skipped"}, "SKIPPED"},
+		{"nothing ran", untested, "", false, 1, []string{"no test ran"}, ""},
+		{"an agreement needs a reason", passing, "store TestX\n", false, 2, []string{"allowed.txt:1"}, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var out strings.Builder
+			if code := run(strings.NewReader(c.in), &out, c.allowed, c.strict); code != c.code {
+				t.Errorf("exit code %d, want %d", code, c.code)
+			}
+			for _, want := range c.want {
+				if !strings.Contains(out.String(), want) {
+					t.Errorf("output lacks %q:\n%s", want, out.String())
+				}
+			}
+			if c.not != "" && strings.Contains(out.String(), c.not) {
+				t.Errorf("output has %q:\n%s", c.not, out.String())
+			}
+		})
+	}
+}
+
+func TestAgreementCoversSubtests(t *testing.T) {
+	list, err := parseAllowed("# why\n\ne2e TestSoak* takes hours\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]bool{"TestSoakFaults": true, "TestSoakFaults/redis": true, "TestKill": false} {
+		if _, ok := allowedFor(list, testName{module + "e2e", name}); ok != want {
+			t.Errorf("allowedFor(%s) = %v, want %v", name, ok, want)
+		}
+	}
+}
+
+func TestAllowedFileIsSound(t *testing.T) {
+	if _, err := parseAllowed(allowedText); err != nil {
+		t.Fatal(err)
+	}
+}

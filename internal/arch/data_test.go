@@ -1,0 +1,125 @@
+package arch
+
+// layer says which packages of this module a package may import, besides those
+// below its own folder. Paths are relative to the module, "." is its root; "*"
+// stands for one element of a path, "..." at the end for any rest.
+type layer struct {
+	path string
+	may  []string
+	why  string
+}
+
+// layers: the first line that matches a package counts.
+var layers = []layer{
+	{".", nil, "the words are at the bottom: everything imports them, they import nothing"},
+	{"store", []string{"."}, "the contract knows messages, not who keeps or carries them"},
+	{"store/storetest/...", []string{".", "store", "store/memory", "store/storetest", "policy", "dispatch"}, "the suite judges backends by the contract alone; memory is its model, dispatch its fifth layer"},
+	{"store/internal/sqlstore/...", []string{".", "store", "store/internal/sqlstore"}, "what the SQL stores share knows none of them"},
+	{"store/sqlite/...", []string{".", "store", "store/internal/sqlstore"}, "a backend knows the contract, and no other backend"},
+	{"store/postgres/...", []string{".", "store", "store/internal/sqlstore"}, "a backend knows the contract, and no other backend"},
+	{"store/mysql/...", []string{".", "store", "store/internal/sqlstore"}, "a backend knows the contract, and no other backend"},
+	{"store/kafka/gate", []string{".", "store"}, "the commit gate is tested without a client or a broker"},
+	{"store/...", []string{".", "store"}, "a backend or decorator knows the contract, and no other one"},
+	{"policy/...", []string{"."}, "policy is pure: from a failure to a decision"},
+	{"dispatch/internal/...", []string{".", "store", "policy"}, "the parts of the runtime do not know the runtime"},
+	{"dispatch", []string{".", "store", "policy"}, "the runtime runs over any store"},
+	{"outbox/...", []string{".", "store", "policy"}, "mechanisms stand side by side on the contract"},
+	{"cron/...", []string{".", "store", "policy"}, "mechanisms stand side by side on the contract"},
+	{"statesync/...", []string{".", "store", "policy"}, "mechanisms stand side by side on the contract"},
+	{"console/...", []string{".", "store", "policy"}, "the console shows any store; it is mountable in programs that use nothing else of ours"},
+	{"observe/...", []string{"."}, "events, logs and metrics are about words, not about stores or pipelines"},
+	{"pipeline", []string{".", "store", "policy"}, "what a pipeline is does not depend on which there are"},
+	{"pipeline/...", []string{".", "store", "policy", "pipeline"}, "a pipeline uses public packages only, as anybody else's would"},
+	{"internal/demo/...", nil, "the demonstration site is a web server like any other: it knows nothing of its crawler"},
+	{"internal/config/...", []string{".", "store", "policy", "pipeline"}, "the file format knows settings, not what is built from them"},
+	{"internal/app/...", []string{"..."}, "composition: the one place that names everything"},
+	{"internal/cli/...", []string{".", "store", "policy", "pipeline", "dispatch", "observe", "console", "internal/app", "internal/config", "internal/demo/..."}, "a command calls internal/app, which alone knows backends and pipelines"},
+	{"cmd/...", []string{"internal/cli"}, "a main is signals and an exit code"},
+	{"internal/arch", nil, "the rules look at the source, they import none of it"},
+	{"dev/...", nil, "developers' tools build when the rest does not"},
+	{"e2e/...", []string{"internal/demo/..."}, "end-to-end tests know the binary, not its parts"},
+}
+
+// arrow is an import whose ban has a reason of its own, more telling than that of
+// the layer it starts from.
+type arrow struct{ from, to, why string }
+
+var arrows = []arrow{
+	{"...", "store/storetest/...", "the suite belongs to tests: only _test.go files (and bench) import it"},
+	{"pipeline/...", "internal/...", "what a pipeline needs from internal is a gap in the library: make it public"},
+	{"pipeline/...", "dispatch/...", "a pipeline hands in a handler; the queue, retries and limits are below it"},
+	{"pipeline/*", "pipeline/*", "no arrow between pipelines: what two of them need is a mechanism"},
+	{"store/*", "store/*", "no arrow between backends or decorators: what they share is in the contract, or in store/internal/sqlstore"},
+	{"...", "store/*", "only internal/app names backends, so that every store can stand behind everything"},
+	{"...", "pipeline/*", "only internal/app names pipelines"},
+	{"...", "internal/app/...", "composition is at the top: only internal/cli calls it"},
+	{"...", "internal/cli/...", "only cmd calls the command line"},
+	{"...", "cmd/...", "nothing imports a main"},
+}
+
+// core packages import the standard library only, so that whoever uses the
+// library gets no dependency by it.
+var core = []string{".", "store", "policy/...", "dispatch/..."}
+
+// owner says which one package imports a library, and so can replace it. Paths of
+// libraries are prefixes.
+type owner struct{ library, pkg string }
+
+var owners = []owner{
+	{"github.com/jackc/pgx", "store/postgres"},
+	{"modernc.org/sqlite", "store/sqlite"},
+	{"github.com/go-sql-driver/mysql", "store/mysql"},
+	{"github.com/redis/go-redis", "store/redis"},
+	{"github.com/twmb/franz-go", "store/kafka"},
+	{"github.com/spf13/cobra", "internal/cli"},
+	{"github.com/spf13/pflag", "internal/cli"},
+	{"github.com/goccy/go-yaml", "internal/config"},
+	{"github.com/prometheus", "observe"},
+	{"go.opentelemetry.io/otel", "observe"},
+	{"github.com/adhocore/gronx", "cron"},
+	{"github.com/PuerkitoBio/goquery", "pipeline/crawl"},
+	{"github.com/JohannesKaufmann/html-to-markdown", "pipeline/convert"},
+	{"github.com/xuri/excelize", "pipeline/convert"},
+	{"github.com/jhillyerd/enmime", "pipeline/convert"},
+}
+
+// testLibraries are for _test.go files, and for the suite that such files call.
+var testLibraries = []string{
+	"pgregory.net/rapid",
+	"github.com/anishathalye/porcupine",
+	"go.uber.org/goleak",
+	"github.com/rogpeppe/go-internal",
+	"github.com/chromedp",
+	"github.com/Shopify/toxiproxy",
+}
+
+// ban forbids packages of the standard library to packages of ours.
+type ban struct {
+	from, to []string
+	why      string
+}
+
+var bans = []ban{
+	{[]string{"..."}, []string{"testing", "testing/..."}, "production code does not carry the test runner; store/storetest alone is made for tests"},
+	{[]string{"..."}, []string{"math/rand"}, "math/rand/v2 needs no seeding and has the better generators"},
+	{[]string{"..."}, []string{"log"}, "log/slog: fields that one can search"},
+	{[]string{"..."}, []string{"io/ioutil"}, "os and io have all of it"},
+	{[]string{".", "policy/..."}, []string{"os", "os/...", "net", "net/...", "database/...", "log/..."}, "words and decisions do no I/O"},
+	{[]string{"dispatch/..."}, []string{"os", "os/...", "net", "net/...", "database/..."}, "the runtime does its I/O through a store and a handler"},
+}
+
+// testingAllowed may import the test runner outside _test.go files.
+var testingAllowed = "store/storetest/..."
+
+// vague names say where code was put, not what it does.
+var vague = []string{"types", "common", "util", "utils", "helper", "helpers", "base", "misc", "shared", "lib", "core", "models"}
+
+// Limits in lines, beyond which a file or function is asked whether it is one thing.
+const (
+	maxFile     = 500
+	maxFunction = 80
+)
+
+// exceptions are files ("store/store.go") and functions ("store/store.go:Open",
+// "store/store.go:Batch.Add") beyond a limit, with the reason why they are better whole.
+var exceptions = map[string]string{}
