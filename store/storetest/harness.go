@@ -1,0 +1,81 @@
+package storetest
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// Harness is what a backend gives the suite.
+type Harness struct {
+	// Open gives a fresh, empty, migrated store, which t.Cleanup closes. It is
+	// called from parallel tests.
+	Open func(t testing.TB) *Instance
+}
+
+// Instance is one store under test and what can be done to it from outside.
+// What a backend cannot do is nil.
+type Instance struct {
+	Store store.Store
+	// Advance moves the store's clock forward, for all handles of this instance.
+	Advance func(d time.Duration)
+	// Peer opens a second handle on the same data, as another process would have
+	// it; t.Cleanup closes it. Backends with [store.CanProcesses] have it.
+	Peer func(t testing.TB) store.Store
+	// Reopen closes Store and opens its data anew. Backends with
+	// [store.CanSurvive] have it.
+	Reopen func(t testing.TB) store.Store
+	// Crash drops the handle without Close, as the end of a process would, and
+	// opens the data anew. Optional.
+	Crash func(t testing.TB) store.Store
+	// Tx runs do within a transaction of the caller and commits it if do says
+	// so. appendTx appends within it. Backends with [store.CanTxAppend] have it.
+	Tx func(t testing.TB, do func(appendTx func(store.Batch[pawl.Message]) ([]store.Receipt, error)) (commit bool))
+}
+
+// Run puts a backend to the test: contract, model, concurrency, faults.
+func Run(t *testing.T, h Harness) {
+	t.Run("contract", func(t *testing.T) { runContract(t, h) })
+}
+
+// runContract runs every sentence on a store of its own.
+func runContract(t *testing.T, h Harness) {
+	d := h.describe(t)
+	var refused []string
+	for _, s := range Sentences() {
+		if c, note, ok := s.refusedBy(d.Capabilities); ok {
+			refused = append(refused, fmt.Sprintf("%s: %s: %s", s.Name, c, note))
+			continue
+		}
+		t.Run(s.Name, func(t *testing.T) {
+			t.Parallel()
+			s.Test(newT(t, h.Open(t)))
+		})
+	}
+	if len(refused) > 0 {
+		t.Logf("%s refuses %d sentences:\n\t%s", d.Name, len(refused), strings.Join(refused, "\n\t"))
+	}
+}
+
+// describe asks a store of h what it keeps, and whether the harness can show it.
+func (h Harness) describe(t testing.TB) store.Description {
+	t.Helper()
+	in := h.Open(t)
+	describer, ok := store.As[store.Describer](in.Store)
+	if !ok {
+		t.Fatalf("%T does not describe itself", in.Store)
+	}
+	d := describer.Describe()
+	for c, have := range map[store.Capability]bool{
+		store.CanProcesses: in.Peer != nil, store.CanSurvive: in.Reopen != nil, store.CanTxAppend: in.Tx != nil,
+	} {
+		if d.Capabilities.Has(c) && !have {
+			t.Fatalf("%s declares %s, but its harness cannot show it", d.Name, c)
+		}
+	}
+	return d
+}

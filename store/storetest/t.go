@@ -1,0 +1,233 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// T is what a sentence is tested with: a fresh store, a topic, and the verbs of
+// the contract, which fail the test on an error of the store.
+type T struct {
+	testing.TB
+	*Instance
+	Topic string
+}
+
+// lease is long enough for what a test does in real time, on a slow machine.
+const lease = 10 * time.Minute
+
+// patience bounds every call, so that a store that hangs fails.
+const patience = 30 * time.Second
+
+func newT(t testing.TB, in *Instance) *T { return &T{TB: t, Instance: in, Topic: "topic"} }
+
+// ctx bounds one call.
+func (t *T) ctx() context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func (t *T) must(err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// msg is a message of the test's topic with that text as body.
+func (t *T) msg(body string) pawl.Message { return pawl.Message{Topic: t.Topic, Body: []byte(body)} }
+
+// keyed is a message in the lane of key.
+func (t *T) keyed(key, body string) pawl.Message {
+	m := t.msg(body)
+	m.Key = []byte(key)
+	return m
+}
+
+// append appends a batch and returns the receipts.
+func (t *T) append(msgs ...pawl.Message) []store.Receipt {
+	t.Helper()
+	return t.appendTo(t.Store, msgs...)
+}
+
+func (t *T) appendTo(s store.Store, msgs ...pawl.Message) []store.Receipt {
+	t.Helper()
+	receipts, err := s.Append(t.ctx(), store.NewBatch(msgs...))
+	t.must(err)
+	if len(receipts) != len(msgs) {
+		t.Fatalf("append of %d messages gave %d receipts", len(msgs), len(receipts))
+	}
+	return receipts
+}
+
+// put appends messages that must all be stored, and returns their ids.
+func (t *T) put(msgs ...pawl.Message) []string {
+	t.Helper()
+	var ids []string
+	for i, r := range t.append(msgs...) {
+		if r.Err != nil || r.DuplicateOf != "" || r.ID == "" {
+			t.Fatalf("message %d was not stored: %+v", i, r)
+		}
+		ids = append(ids, r.ID)
+	}
+	return ids
+}
+
+// lane appends keyed messages, one call each, so that their order is certain.
+func (t *T) lane(key string, bodies ...string) {
+	t.Helper()
+	for _, b := range bodies {
+		t.put(t.keyed(key, b))
+	}
+}
+
+// claim claims up to n messages of the topic, whole runs.
+func (t *T) claim(n int) []pawl.Delivery {
+	t.Helper()
+	return t.claimFrom(t.Store, store.Lease{For: lease}, store.Want{Topic: t.Topic, Limit: n})
+}
+
+// claimRun claims up to n messages in runs of at most run.
+func (t *T) claimRun(n, run int) []pawl.Delivery {
+	t.Helper()
+	return t.claimFrom(t.Store, store.Lease{For: lease}, store.Want{Topic: t.Topic, Limit: n, Run: run})
+}
+
+func (t *T) claimFrom(s store.Store, l store.Lease, wants ...store.Want) []pawl.Delivery {
+	t.Helper()
+	ds, err := s.Claim(t.ctx(), wants, l)
+	t.must(err)
+	return ds
+}
+
+// claimOne claims one message, which must be there.
+func (t *T) claimOne() pawl.Delivery {
+	t.Helper()
+	ds := t.claim(1)
+	if len(ds) != 1 {
+		t.Fatalf("claim gave %d deliveries; want 1", len(ds))
+	}
+	return ds[0]
+}
+
+// claims fails unless a claim of everything gives exactly these bodies, in order.
+func (t *T) claims(bodies ...string) []pawl.Delivery {
+	t.Helper()
+	ds := t.claim(100)
+	t.wantBodies(ds, bodies...)
+	return ds
+}
+
+// nothing fails if a claim gives something.
+func (t *T) nothing() {
+	t.Helper()
+	t.claims()
+}
+
+func (t *T) wantBodies(ds []pawl.Delivery, bodies ...string) {
+	t.Helper()
+	if got := bodiesOf(ds); !slices.Equal(got, bodies) {
+		t.Fatalf("claimed %q; want %q", got, bodies)
+	}
+}
+
+func bodiesOf(ds []pawl.Delivery) []string {
+	var bodies []string
+	for _, d := range ds {
+		bodies = append(bodies, string(d.Body))
+	}
+	return bodies
+}
+
+// settle settles and returns what was refused.
+func (t *T) settle(items ...store.Settlement) []store.Refusal {
+	t.Helper()
+	refused, err := t.Store.Settle(t.ctx(), store.NewBatch(items...))
+	t.must(err)
+	return refused
+}
+
+// settled settles, and nothing may be refused.
+func (t *T) settled(items ...store.Settlement) {
+	t.Helper()
+	if refused := t.settle(items...); len(refused) > 0 {
+		t.Fatalf("settle refused %v", refused)
+	}
+}
+
+// ack acks deliveries, which must succeed.
+func (t *T) ack(ds ...pawl.Delivery) {
+	t.Helper()
+	var items []store.Settlement
+	for i := range ds {
+		items = append(items, verdict(ds[i], store.Ack))
+	}
+	t.settled(items...)
+}
+
+// retry settles as failed, to be tried again after that long.
+func (t *T) retry(d pawl.Delivery, after time.Duration) {
+	t.Helper()
+	s := verdict(d, store.Retry)
+	s.After = after
+	s.Failure = failure("failed")
+	t.settled(s)
+}
+
+// kill settles as failed for good.
+func (t *T) kill(d pawl.Delivery, reason string) {
+	t.Helper()
+	s := verdict(d, store.Dead)
+	s.Failure = failure(reason)
+	t.settled(s)
+}
+
+// release gives back.
+func (t *T) release(d pawl.Delivery, after time.Duration) {
+	t.Helper()
+	s := verdict(d, store.Release)
+	s.After = after
+	t.settled(s)
+}
+
+func verdict(d pawl.Delivery, v store.Verdict) store.Settlement {
+	return store.Settlement{Token: d.Token, ID: d.ID, Verdict: v}
+}
+
+func failure(reason string) store.Failure {
+	return store.Failure{Kind: "Test", Error: reason, Rule: "rule", Action: "action", Worker: "worker", Ran: time.Second}
+}
+
+// lost fails unless every item of a settle is refused as lost.
+func (t *T) lost(items ...store.Settlement) {
+	t.Helper()
+	refused := t.settle(items...)
+	if len(refused) != len(items) {
+		t.Fatalf("settle refused %d of %d stale items", len(refused), len(items))
+	}
+	for i, r := range refused {
+		if r.Index != i || !errors.Is(r.Err, pawl.ErrLeaseLost) {
+			t.Fatalf("item %d: %v; want %v", r.Index, r.Err, pawl.ErrLeaseLost)
+		}
+	}
+}
+
+// expire lets every lease end.
+func (t *T) expire() { t.Advance(lease + time.Minute) }
+
+// numbered returns prefix0, prefix1 …
+func numbered(prefix string, n int) []string {
+	s := make([]string, n)
+	for i := range s {
+		s[i] = prefix + strconv.Itoa(i)
+	}
+	return s
+}
