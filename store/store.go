@@ -73,7 +73,7 @@ import (
 const (
 	MaxBatch      = 10_000         // items of an Append or Settle, tokens of an Extend, messages of a Claim
 	MaxBatchBytes = 64 << 20       // bytes of all messages of a call together ([pawl.Message.Size])
-	MaxEmit       = 1_000          // messages emitted by one settlement
+	MaxEmit       = MaxBatch       // messages emitted by the settlements of a call
 	MaxReason     = 8 << 10        // bytes of an error or reason; longer ones are cut
 	MaxLease      = 24 * time.Hour // how long a lease can be given for, or extended by
 	LonelyRescues = 3              // rescues alone that make a dead letter
