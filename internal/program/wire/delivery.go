@@ -1,0 +1,109 @@
+package wire
+
+import (
+	"encoding/base64"
+	"slices"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/pawl-dev/pawl"
+)
+
+// AppendDelivery appends d as a line, with its end:
+//
+//	{"id", "topic", "key", "attempt", "token", "headers", "body" | "body_base64"}
+//
+// All fields are always there. A message without a key has null there; one whose
+// key is not valid UTF-8 has null and "key_base64".
+func AppendDelivery(dst []byte, d *pawl.Delivery) []byte {
+	dst = append(dst, `{"id":`...)
+	dst = AppendText(dst, d.ID)
+	dst = append(dst, `,"topic":`...)
+	dst = AppendText(dst, d.Topic)
+	dst = append(dst, `,"key":`...)
+	dst = appendKey(dst, d.Key)
+	dst = append(dst, `,"attempt":`...)
+	dst = strconv.AppendInt(dst, int64(d.Attempt), 10)
+	dst = append(dst, `,"token":`...)
+	dst = AppendText(dst, d.Token.String())
+	dst = append(dst, `,"headers":`...)
+	dst = AppendHeaders(dst, d.Headers)
+	if utf8.Valid(d.Body) {
+		dst = append(dst, `,"body":`...)
+		dst = AppendText(dst, d.Body)
+	} else {
+		dst = append(dst, `,"body_base64":`...)
+		dst = appendBase64(dst, d.Body)
+	}
+	return append(dst, "}\n"...)
+}
+
+func appendKey(dst, key []byte) []byte {
+	switch {
+	case key == nil:
+		return append(dst, "null"...)
+	case utf8.Valid(key):
+		return AppendText(dst, key)
+	}
+	dst = append(dst, `null,"key_base64":`...)
+	return appendBase64(dst, key)
+}
+
+func appendBase64(dst, b []byte) []byte {
+	dst = append(dst, '"')
+	dst = base64.StdEncoding.AppendEncode(dst, b)
+	return append(dst, '"')
+}
+
+// AppendHeaders appends h as an object, its names in order.
+func AppendHeaders(dst []byte, h map[string]string) []byte {
+	dst = append(dst, '{')
+	if len(h) > 0 {
+		names := make([]string, 0, len(h))
+		for name := range h {
+			names = append(names, name)
+		}
+		slices.Sort(names)
+		for i, name := range names {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = AppendText(dst, name)
+			dst = append(dst, ':')
+			dst = AppendText(dst, h[name])
+		}
+	}
+	return append(dst, '}')
+}
+
+const hex = "0123456789abcdef"
+
+// AppendText appends s, which must be valid UTF-8, as a JSON text. Only what must
+// be escaped is.
+func AppendText[T string | []byte](dst []byte, s T) []byte {
+	dst = append(dst, '"')
+	begin := 0
+	for i := range len(s) {
+		c := s[i]
+		if c >= ' ' && c != '"' && c != '\\' {
+			continue
+		}
+		dst = append(dst, s[begin:i]...)
+		begin = i + 1
+		switch c {
+		case '"', '\\':
+			dst = append(dst, '\\', c)
+		case '\n':
+			dst = append(dst, `\n`...)
+		case '\t':
+			dst = append(dst, `\t`...)
+		case '\r':
+			dst = append(dst, `\r`...)
+		default:
+			dst = append(dst, `\u00`...)
+			dst = append(dst, hex[c>>4], hex[c&15])
+		}
+	}
+	dst = append(dst, s[begin:]...)
+	return append(dst, '"')
+}

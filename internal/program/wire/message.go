@@ -1,0 +1,221 @@
+package wire
+
+import (
+	"encoding/base64"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+)
+
+// Draft is a message as a program wrote it. A point in time becomes a delay only
+// when the message is appended: see [Draft.Message].
+type Draft struct {
+	pawl.Message
+	NotBefore time.Time // zero: none was stated
+}
+
+// At returns the message as it is to be appended now. What is due already has no
+// delay.
+func (d *Draft) At(now time.Time) pawl.Message {
+	m := d.Message
+	if !d.NotBefore.IsZero() {
+		m.Delay = max(0, d.NotBefore.Sub(now))
+	}
+	return m
+}
+
+// ParseMessage reads one message. The draft keeps no part of line. A field that
+// is null counts as left out. The error is an [*Error].
+//
+//	{"topic", "id", "key" | "key_base64", "priority", "body" | "body_base64", "headers",
+//	 "not_before" | "delay_seconds", "unique_key", "unique_for_seconds"}
+//
+// All are optional here. A body is text; an object or array as body is taken as
+// the text that it is written with.
+func ParseMessage(line []byte) (Draft, error) {
+	s := scanner{data: line}
+	var d Draft
+	s.draft(&d)
+	s.end()
+	if s.err != nil {
+		return Draft{}, s.err
+	}
+	return d, nil
+}
+
+const messageFields = "topic, id, key, key_base64, priority, body, body_base64, headers, not_before, delay_seconds, unique_key, unique_for_seconds"
+
+// group tells which fields exclude each other.
+var group = map[string]string{
+	"key": "key", "key_base64": "key", "body": "body", "body_base64": "body",
+	"not_before": "not_before", "delay_seconds": "not_before",
+}
+
+// draft reads a message object.
+func (s *scanner) draft(d *Draft) {
+	var seen fieldSet
+	s.fields(func(name []byte, at int) {
+		field := messageField(name)
+		if field == "" {
+			s.fail(at, "unknown field %.40q; a message has: %s", name, messageFields)
+			return
+		}
+		if s.null() {
+			return
+		}
+		if other := seen.add(field); other != "" {
+			s.fail(at, "%s and %s are given; give one", other, field)
+			return
+		}
+		s.messageValue(field, d)
+	})
+}
+
+// fieldSet remembers the fields of an object.
+type fieldSet struct{ names []string }
+
+// add returns the field that was there already and excludes this one, if any.
+func (f *fieldSet) add(name string) string {
+	for _, have := range f.names {
+		if have == name || group[name] != "" && group[have] == group[name] {
+			return have
+		}
+	}
+	f.names = append(f.names, name)
+	return ""
+}
+
+// messageField returns the field of that name without allocating, "" if there is none.
+func messageField(name []byte) string {
+	for _, known := range [...]string{
+		"key", "body", "topic", "id", "priority", "headers", "body_base64", "key_base64",
+		"not_before", "delay_seconds", "unique_key", "unique_for_seconds",
+	} {
+		if string(name) == known {
+			return known
+		}
+	}
+	return ""
+}
+
+func (s *scanner) messageValue(field string, d *Draft) {
+	switch field {
+	case "topic":
+		d.Topic = string(s.text(nil))
+	case "id":
+		d.ID = string(s.text(nil))
+	case "key":
+		d.Key = owned(s.text(nil))
+	case "key_base64":
+		d.Key = s.base64()
+	case "priority":
+		d.Priority = s.integer()
+	case "body":
+		d.Body = s.body()
+	case "body_base64":
+		d.Body = s.base64()
+	case "headers":
+		d.Headers = s.headers()
+	case "not_before":
+		d.NotBefore = s.time()
+	case "delay_seconds":
+		d.Delay = s.seconds()
+	case "unique_key":
+		d.Unique.Key = string(s.text(nil))
+	case "unique_for_seconds":
+		d.Unique.For = s.seconds()
+	}
+}
+
+// owned copies b out of the line. Empty stays apart from absent.
+func owned(b []byte) []byte { return append(make([]byte, 0, len(b)), b...) }
+
+// body reads a text, or the raw JSON of an object or array.
+func (s *scanner) body() []byte {
+	switch s.peek() {
+	case '"':
+		return owned(s.text(nil))
+	case '{', '[':
+		begin := s.pos
+		s.skip()
+		if s.err != nil {
+			return nil
+		}
+		return owned(s.data[begin:s.pos])
+	}
+	s.unexpected("a text, an object or an array as body")
+	return nil
+}
+
+func (s *scanner) base64() []byte {
+	s.peek()
+	at := s.pos
+	text := s.text(nil)
+	if s.err != nil {
+		return nil
+	}
+	b := make([]byte, base64.StdEncoding.DecodedLen(len(text)))
+	n, err := base64.StdEncoding.Strict().Decode(b, text)
+	if err != nil {
+		s.fail(at, "not base64 (the standard alphabet, with padding): %v", err)
+	}
+	return b[:n]
+}
+
+func (s *scanner) headers() map[string]string {
+	h := map[string]string{}
+	s.fields(func(name []byte, at int) {
+		key := string(name)
+		if _, twice := h[key]; twice {
+			s.fail(at, "header %.40q is given twice", key)
+			return
+		}
+		if len(h) > pawl.MaxHeaders {
+			s.fail(at, "more than %d headers", pawl.MaxHeaders)
+			return
+		}
+		h[key] = string(s.text(nil))
+	})
+	return h
+}
+
+func (s *scanner) integer() int {
+	at := s.pos
+	text := s.number()
+	n, err := strconv.Atoi(string(text))
+	if s.err == nil && err != nil {
+		s.fail(at, "%.40s is not a whole number of reasonable size", text)
+	}
+	return n
+}
+
+// seconds reads a duration of 0 to [pawl.MaxDelay].
+func (s *scanner) seconds() time.Duration {
+	at := s.pos
+	text := s.number()
+	if s.err != nil {
+		return 0
+	}
+	f, err := strconv.ParseFloat(string(text), 64)
+	if most := time.Duration(pawl.MaxDelay); err != nil || f < 0 || f > most.Seconds() {
+		s.fail(at, "%.40s seconds; a duration goes from 0 to %.0f", text, most.Seconds())
+		return 0
+	}
+	return time.Duration(math.Round(f * float64(time.Second)))
+}
+
+func (s *scanner) time() time.Time {
+	s.peek()
+	at := s.pos
+	text := s.text(nil)
+	if s.err != nil {
+		return time.Time{}
+	}
+	t, err := time.Parse(time.RFC3339, string(text))
+	if err != nil {
+		s.fail(at, "%.60q is not a time as in RFC 3339 (2026-01-31T12:00:00Z)", text)
+	}
+	return t
+}

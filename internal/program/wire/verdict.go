@@ -1,0 +1,99 @@
+package wire
+
+import (
+	"slices"
+	"time"
+)
+
+// The verdicts of a worker.
+const (
+	Ack     = "ack"
+	Retry   = "retry"
+	Dead    = "dead"
+	Release = "release"
+)
+
+// Verdict is what a worker answers about a delivery.
+type Verdict struct {
+	ID, Token string
+	Verdict   string // one of the four
+	Reason    string
+	Kind      string
+	After     time.Duration // before a retry, after a release
+	Hold      time.Duration // after an ack
+	Emit      []Draft
+}
+
+// ParseVerdict reads one verdict; v keeps no part of line. Fields that are not
+// of a verdict are passed over, so that a worker may answer with the delivery it
+// got and a verdict added. With an error, v has the id where it could be read, so
+// that the error can be laid to a delivery.
+func ParseVerdict(line []byte) (v Verdict, err error) {
+	s := scanner{data: line}
+	s.fields(func(name []byte, _ int) { s.verdictValue(string(name), &v) })
+	s.end()
+	switch {
+	case s.err != nil:
+		return v, s.err
+	case v.ID == "":
+		return v, &Error{Why: `"id" is missing`}
+	case v.Token == "":
+		return v, &Error{Why: `"token" is missing; repeat the one of the delivery`}
+	}
+	return v, v.check()
+}
+
+func (s *scanner) verdictValue(name string, v *Verdict) {
+	if s.null() {
+		return
+	}
+	switch name {
+	case "id":
+		v.ID = string(s.text(nil))
+	case "token":
+		v.Token = string(s.text(nil))
+	case "verdict":
+		v.Verdict = string(s.text(nil))
+	case "reason":
+		v.Reason = string(s.text(nil))
+	case "kind":
+		v.Kind = string(s.text(nil))
+	case "after_seconds":
+		v.After = s.seconds()
+	case "hold_seconds":
+		v.Hold = s.seconds()
+	case "emit":
+		s.items(func() {
+			var d Draft
+			if s.draft(&d); s.err == nil {
+				v.Emit = append(v.Emit, d)
+			}
+		})
+	default:
+		s.skip()
+	}
+}
+
+// check finds what contradicts itself.
+func (v *Verdict) check() error {
+	switch {
+	case !slices.Contains([]string{Ack, Retry, Dead, Release}, v.Verdict):
+		return whole("verdict is " + quoted(v.Verdict) + "; it is ack, retry, dead or release")
+	case v.Verdict != Ack && len(v.Emit) > 0:
+		return whole("emit goes with ack, not with " + v.Verdict)
+	case v.Verdict != Ack && v.Hold > 0:
+		return whole("hold_seconds goes with ack; use after_seconds with " + v.Verdict)
+	case v.After > 0 && (v.Verdict == Ack || v.Verdict == Dead):
+		return whole("after_seconds goes with retry and release, not with " + v.Verdict)
+	}
+	return nil
+}
+
+func whole(why string) error { return &Error{Why: why} }
+
+func quoted(s string) string {
+	if s == "" {
+		return "missing"
+	}
+	return string(AppendText(nil, s[:min(len(s), 40)]))
+}
