@@ -1,0 +1,135 @@
+package policy
+
+import (
+	"errors"
+
+	"github.com/pawl-dev/pawl"
+)
+
+// Attempt is a failed attempt, as the policy sees it.
+type Attempt struct {
+	// Topic of the message that failed; empty for a failure outside a delivery.
+	Topic string
+	// Event is what was being done when it failed. Parts that are empty are
+	// taken from Err ([At]); a phase that nobody states is [Failed].
+	Event Event
+	// Number counts the attempts of the message from 1, this one included.
+	Number int
+	// Err is what the handler returned. Kind, class and delay are read from it
+	// with pawl.Describe, facts and event with what this package wraps.
+	Err error
+	// Facts are added to those that Err states.
+	Facts Facts
+}
+
+// Event says what was being done, in the words of the event bus. Its values
+// are bounded: they name code, never data.
+type Event struct {
+	Domain string // Engine or System
+	Type   string // Download, Parser, DataStore …
+	Phase  string // Failed, Retry, Completed …
+}
+
+// Failed is the phase of an event when nobody states another one.
+const Failed = "Failed"
+
+// or fills the empty parts of e.
+func (e Event) or(o Event) Event {
+	if e.Domain == "" {
+		e.Domain = o.Domain
+	}
+	if e.Type == "" {
+		e.Type = o.Type
+	}
+	if e.Phase == "" {
+		e.Phase = o.Phase
+	}
+	return e
+}
+
+// Facts are what conditions of rules ask for: a set of bits.
+type Facts uint8
+
+// The facts.
+const (
+	Timeout  Facts = 1 << iota // it took too long
+	Connect                    // the other side was not reached
+	Conflict                   // it is there already: a duplicate or unique key
+	BadInput                   // what came in is wrong
+	Shortage                   // a resource is short: memory, space, connections
+	Limit                      // a limit of the task or the module is reached
+)
+
+var factNames = []string{"timeout", "connect", "conflict", "bad input", "shortage", "limit"}
+
+// String names the facts in the set, separated by "|"; "none" for none.
+func (f Facts) String() string {
+	text := ""
+	for i, name := range factNames {
+		if f&(1<<i) != 0 {
+			text += "|" + name
+		}
+	}
+	if text == "" {
+		return "none"
+	}
+	return text[1:]
+}
+
+// Fault is an error with what rules want to know of it beyond the
+// pawl.Failure: where it happened, and facts.
+type Fault struct {
+	Err   error
+	Event Event
+	Facts Facts
+}
+
+func (f *Fault) Error() string { return f.Err.Error() }
+
+// Unwrap returns the error that f describes.
+func (f *Fault) Unwrap() error { return f.Err }
+
+// At says what was being done when err happened. At(nil, …) is nil.
+func At(err error, e Event) error {
+	if err == nil {
+		return nil
+	}
+	return &Fault{Err: err, Event: e}
+}
+
+// With states facts about err. With(nil, …) is nil.
+func With(err error, f Facts) error {
+	if err == nil {
+		return nil
+	}
+	return &Fault{Err: err, Facts: f}
+}
+
+// describe gathers what a says itself and what the chain of its error says: all
+// facts, and of the event the outermost statement of each part. An error with a
+// method Timeout() bool that returns true, as those of package net and of
+// contexts have it, states [Timeout].
+func (a *Attempt) describe() (pawl.Failure, Event, Facts) {
+	e, facts := a.Event, a.Facts
+	for err := a.Err; err != nil; {
+		f, ok := errors.AsType[*Fault](err)
+		if !ok {
+			break
+		}
+		e, facts = e.or(f.Event), facts|f.Facts
+		err = f.Err
+	}
+	if t, ok := errors.AsType[timeouter](a.Err); ok && t.Timeout() {
+		facts |= Timeout
+	}
+	d := pawl.Describe(a.Err)
+	if d.Kind == pawl.KindDeadline {
+		facts |= Timeout
+	}
+	return d, e.or(Event{Phase: Failed}), facts
+}
+
+type timeouter interface {
+	error
+	Timeout() bool
+}

@@ -1,0 +1,93 @@
+package policy
+
+import "time"
+
+// Action is what becomes of the work.
+type Action uint8
+
+// The actions. The zero value is none, and invalid.
+const (
+	Retry  Action = iota + 1 // again, after the delay
+	Dead                     // to the dead letters
+	Ignore                   // neither: it is recorded and counted, and the work goes on as if done
+)
+
+// String returns the action's name: retry, dead or ignore.
+func (a Action) String() string {
+	switch a {
+	case Retry:
+		return "retry"
+	case Dead:
+		return "dead"
+	case Ignore:
+		return "ignore"
+	default:
+		return "none"
+	}
+}
+
+// Alert is how loud a failure is.
+type Alert uint8
+
+// The alert levels, in order. The zero value states none; in a decision it
+// means [Info].
+const (
+	Info Alert = iota + 1
+	Warn
+	Error
+	Critical
+)
+
+// String returns the level's name: info, warn, error or critical.
+func (a Alert) String() string {
+	switch a {
+	case Warn:
+		return "warn"
+	case Error:
+		return "error"
+	case Critical:
+		return "critical"
+	default:
+		return "info"
+	}
+}
+
+// Degrade is what the work falls back to when a part of it is given up.
+type Degrade uint8
+
+// The ways to degrade. The zero value is none.
+const (
+	NoDegrade Degrade = iota
+	SkipItem          // leave the item out and go on with the others
+	CarryOn           // go on without what failed
+	StopTask          // end the task as a whole
+)
+
+// String returns the name: none, skip-item, carry-on or stop-task.
+func (d Degrade) String() string {
+	switch d {
+	case SkipItem:
+		return "skip-item"
+	case CarryOn:
+		return "carry-on"
+	case StopTask:
+		return "stop-task"
+	default:
+		return "none"
+	}
+}
+
+// Decision is what the policy says about a failure.
+type Decision struct {
+	Action  Action
+	Delay   time.Duration // before the retry
+	Alert   Alert
+	Degrade Degrade
+	// Rule is the id of the rule that decided.
+	Rule string
+	// Reason says in words why, for attempt records and `policy explain`.
+	Reason string
+	// MaxAttempts is how many attempts the rule allows; 0 when this failure is
+	// not bounded by it.
+	MaxAttempts int
+}

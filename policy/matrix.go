@@ -1,0 +1,99 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/pawl-dev/pawl"
+)
+
+// Matrix is a [Policy] made of rules. It does not change after [NewMatrix]; it
+// is safe for concurrent use.
+type Matrix struct {
+	rules  map[Match]*Rule
+	order  []*Rule
+	random func() float64
+}
+
+// NewMatrix returns the policy of rules. A rule with an empty [Match] is the
+// default; without one, [Default] is. Of what [Builtin] decides, rules replace
+// what they match exactly. The jitter is drawn from random, which returns at
+// least 0 and less than 1 and is called concurrently; nil is math/rand/v2.
+// Every problem is reported at once.
+func NewMatrix(random func() float64, rules ...Rule) (*Matrix, error) {
+	if random == nil {
+		random = rand.Float64
+	}
+	m := &Matrix{rules: map[Match]*Rule{}, random: random}
+	var errs []error
+	for _, r := range rules {
+		if err := r.Validate(); err != nil {
+			errs = append(errs, err)
+		}
+		if first := m.rules[r.Match]; first != nil {
+			errs = append(errs, fmt.Errorf("rule %q: matches the same as rule %q", r.ID, first.ID))
+		}
+		m.add(r)
+	}
+	for _, r := range append(Builtin(), Default()) {
+		if m.rules[r.Match] == nil {
+			m.add(r)
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+func (m *Matrix) add(r Rule) {
+	m.rules[r.Match] = &r
+	m.order = append(m.order, &r)
+}
+
+// Builtin returns the rules for the kinds that the runtime itself reports.
+func Builtin() []Rule {
+	d := Default()
+	always := func(id string, kind pawl.Kind) Rule {
+		return Rule{ID: id, Match: Match{Kind: kind}, Repeat: NotRepeated, DeadLetter: Always, Alert: Error}
+	}
+	return []Rule{
+		always("decode", pawl.KindDecode),
+		always("emit", pawl.KindEmit),
+		// A panic may be a moment's bad luck, but one in a repetition is not.
+		{ID: "panic", Match: Match{Kind: pawl.KindPanic}, Backoff: d.Backoff, MaxAttempts: 2, Alert: Error},
+		{ID: "deadline", Match: Match{Kind: pawl.KindDeadline}, Backoff: d.Backoff, Alert: Error},
+	}
+}
+
+// Decide implements [Policy].
+func (m *Matrix) Decide(a Attempt) Decision {
+	f, e, facts := a.describe()
+	return m.lookup(e, f.Kind).decide(&a, f, facts, m.random)
+}
+
+// lookup finds the rule for a failure, from the most telling key to the least.
+func (m *Matrix) lookup(e Event, kind pawl.Kind) *Rule {
+	for _, key := range [...]Match{
+		{e.Domain, e.Type, e.Phase, kind},
+		{e.Domain, e.Type, "", kind},
+		{"", "", "", kind},
+	} {
+		if r := m.rules[key]; r != nil && kind != "" {
+			return r
+		}
+	}
+	return m.rules[Match{}]
+}
+
+// Rules returns the effective matrix: the given rules in their order, then the
+// builtin ones that they left, then the default.
+func (m *Matrix) Rules() []Rule {
+	rules := make([]Rule, 0, len(m.order))
+	for _, r := range m.order {
+		rules = append(rules, *r)
+	}
+	return slices.Clip(rules)
+}

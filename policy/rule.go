@@ -1,0 +1,167 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+)
+
+// MaxAttempts is the most attempts that a rule may allow.
+const MaxAttempts = 1000
+
+// Rule is a row of the matrix: which failures it is about, and what becomes of
+// them.
+type Rule struct {
+	// ID names the rule in attempt records, logs and metrics.
+	ID string
+	// Match says which failures the rule is about.
+	Match Match
+	// Repeat says whether a failure is worth a repetition; If narrows it to
+	// failures that state one of these facts. A permanent failure is never
+	// repeated, whatever the rule says.
+	Repeat Repeat
+	If     Facts
+	// Pass are facts that make the failure no failure: it is recorded and
+	// counted, and the work carries on.
+	Pass Facts
+	// Backoff is the wait before a repetition.
+	Backoff Backoff
+	// MaxAttempts bounds the attempts, the first one included; 0 is 10. A
+	// throttled failure is counted, but not bounded by it.
+	MaxAttempts int
+	// DeadLetter says what becomes of work that is given up.
+	DeadLetter DeadLetter
+	Alert      Alert // the zero value is [Warn]
+	Degrade    Degrade
+}
+
+// Match selects failures. An empty part matches all. Rules are found from the
+// most telling key to the least: (domain, type, phase, kind), (domain, type,
+// kind), (kind), default; a rule with other parts is never found, and
+// [Rule.Validate] says so.
+type Match struct {
+	Domain string
+	Type   string
+	Phase  string
+	Kind   pawl.Kind
+}
+
+// Repeat says whether a failure is repeated.
+type Repeat uint8
+
+// The ways to repeat. The zero value repeats.
+const (
+	Repeated Repeat = iota
+	NotRepeated
+)
+
+// DeadLetter says what becomes of work that is given up.
+type DeadLetter uint8
+
+// The ways to give up. With the zero value it becomes a dead letter.
+const (
+	WhenExhausted DeadLetter = iota // when no repetition is left, or none would help
+	Always                          // at the first failure
+	Never                           // it is recorded and counted, no more
+)
+
+// String returns the name: exhausted, always or never.
+func (d DeadLetter) String() string {
+	switch d {
+	case Always:
+		return "always"
+	case Never:
+		return "never"
+	default:
+		return "exhausted"
+	}
+}
+
+// DefaultAttempts is the bound of a rule that states none.
+const DefaultAttempts = 10
+
+// Default is the rule for what no other rule matches.
+func Default() Rule {
+	return Rule{ID: "default", Backoff: Backoff{Exponential, 500 * time.Millisecond, 30 * time.Second}, Alert: Warn}
+}
+
+// Validate reports everything that is wrong with the rule.
+func (r *Rule) Validate() error {
+	var errs []error
+	bad := func(why string, args ...any) {
+		errs = append(errs, fmt.Errorf("rule %q: %s", r.ID, fmt.Sprintf(why, args...)))
+	}
+	m := r.Match
+	if r.ID == "" {
+		bad("id is missing")
+	}
+	if m != (Match{}) && m.Kind == "" {
+		bad("a match without a kind is never looked up")
+	}
+	if (m.Domain == "") != (m.Type == "") || m.Phase != "" && m.Type == "" {
+		bad("domain and type go together, and a phase goes with both")
+	}
+	if r.MaxAttempts < 0 || r.MaxAttempts > MaxAttempts {
+		bad("max attempts %d; it goes from 1 to %d", r.MaxAttempts, MaxAttempts)
+	}
+	if b := r.Backoff; b.Base < 0 || b.Max < b.Base || b.Max > pawl.MaxDelay {
+		bad("backoff from %v to %v; it goes from 0 to %v, base first", b.Base, b.Max, time.Duration(pawl.MaxDelay))
+	}
+	if r.DeadLetter == Always && (r.Repeat == Repeated || r.If != 0) {
+		bad("dead letter %q contradicts a repetition", Always)
+	}
+	if r.If != 0 && r.Repeat == NotRepeated {
+		bad("a condition for a repetition, but none is wanted")
+	}
+	return errors.Join(errs...)
+}
+
+// decide applies the rule.
+func (r *Rule) decide(a *Attempt, f pawl.Failure, facts Facts, random func() float64) Decision {
+	d := Decision{Rule: r.ID, Alert: r.Alert, Degrade: r.Degrade}
+	if d.Alert == 0 {
+		d.Alert = Warn
+	}
+	limit := r.MaxAttempts
+	if limit == 0 {
+		limit = DefaultAttempts
+	}
+	switch {
+	case facts&r.Pass != 0:
+		d.Action, d.Reason = Ignore, fmt.Sprintf("%v: recorded, the work carries on", facts&r.Pass)
+	case f.Class == pawl.ClassPermanent:
+		r.giveUp(&d, "permanent: no repetition would help")
+	case r.Repeat == NotRepeated:
+		r.giveUp(&d, "the rule repeats nothing")
+	case r.If != 0 && facts&r.If == 0:
+		r.giveUp(&d, fmt.Sprintf("the rule repeats %v only", r.If))
+	case f.Class == pawl.ClassThrottled:
+		d.Action = Retry
+		d.Delay = throttled(f.After, r.Backoff.Delay(a.Number, random()))
+		d.Reason = fmt.Sprintf("throttled, attempt %d: again after %v", a.Number, d.Delay.Round(time.Millisecond))
+	case a.Number >= limit:
+		d.MaxAttempts = limit
+		r.giveUp(&d, fmt.Sprintf("attempt %d of %d", a.Number, limit))
+	default:
+		d.Action, d.MaxAttempts = Retry, limit
+		d.Delay = r.Backoff.Delay(a.Number, random())
+		d.Reason = fmt.Sprintf("attempt %d of %d: again after %v", a.Number, limit, d.Delay.Round(time.Millisecond))
+	}
+	return d
+}
+
+// throttled is the delay that the other side asked for, or the backoff if that
+// is longer, within what a store takes.
+func throttled(after, backoff time.Duration) time.Duration {
+	return min(max(after, backoff), time.Duration(min(pawl.MaxDelay, math.MaxInt64)))
+}
+
+func (r *Rule) giveUp(d *Decision, why string) {
+	d.Action, d.Reason = Dead, why+": dead letter"
+	if r.DeadLetter == Never {
+		d.Action, d.Reason = Ignore, why+": recorded, no dead letter"
+	}
+}
