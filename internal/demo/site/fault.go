@@ -1,0 +1,137 @@
+package site
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"math"
+	"slices"
+	"time"
+)
+
+// A Fault is what goes wrong with one request.
+type Fault uint8
+
+// The faults that pass. A page's plan, from [Site.Plan], is made of these.
+const (
+	FaultThrottled   Fault = iota + 1 // 429, Retry-After: 1
+	FaultThrottledBy                  // 429, Retry-After: a date, one to two seconds ahead
+	FaultUnavailable                  // 503
+	FaultInternal                     // 500
+	FaultSlow                         // a good answer, 300 to 800 ms late
+	FaultReset                        // 200, then a reset in the middle of the body
+	FaultTruncated                    // 200, then the end before Content-Length
+)
+
+// String returns the fault in one word.
+func (f Fault) String() string {
+	switch f {
+	case FaultThrottled:
+		return "throttled"
+	case FaultThrottledBy:
+		return "throttled-by"
+	case FaultUnavailable:
+		return "unavailable"
+	case FaultInternal:
+		return "internal"
+	case FaultSlow:
+		return "slow"
+	case FaultReset:
+		return "reset"
+	case FaultTruncated:
+		return "truncated"
+	}
+	return "none"
+}
+
+// Bounds of a slow answer.
+const (
+	slowestLeast = 300 * time.Millisecond
+	slowestMost  = 800 * time.Millisecond
+)
+
+// trouble is what is wrong with a page.
+type trouble struct {
+	plan    []Fault // of its first requests, in order
+	delay   time.Duration
+	broken  bool
+	failing bool
+}
+
+// dice returns a number that depends on seed and path alone, the same in every
+// version of Go.
+func dice(seed uint64, path string) uint64 {
+	sum := sha256.Sum256(append(binary.LittleEndian.AppendUint64(nil, seed), path...))
+	return binary.LittleEndian.Uint64(sum[:])
+}
+
+// assign gives the pages their faults. The pages are shuffled by the seed;
+// then each kind of fault takes as many as are its share from the front.
+func (c *catalogue) assign(seed uint64, rates FaultRates) {
+	rolls := make(map[*page]uint64, len(c.all))
+	for _, p := range c.all {
+		rolls[p] = dice(seed, p.path)
+	}
+	// The index stays well: it is where one looks first.
+	deck := slices.SortedFunc(slices.Values(c.all[1:]), func(a, b *page) int {
+		return cmp.Or(cmp.Compare(rolls[a], rolls[b]), cmp.Compare(a.path, b.path))
+	})
+	deck = c.assignForEver(deck, rates)
+	for _, kind := range []struct {
+		share float64
+		plan  func(p *page, roll uint64)
+	}{
+		{rates.Throttled, onceOrTwice(FaultThrottled, FaultThrottledBy)},
+		{rates.Erroring, onceOrTwice(FaultUnavailable, FaultInternal)},
+		{rates.Slow, slow},
+		{rates.Reset, once(FaultReset)},
+		{rates.Truncated, once(FaultTruncated)},
+	} {
+		n := min(int(math.Ceil(kind.share*float64(len(c.all)))), len(deck))
+		for _, p := range deck[:n] {
+			kind.plan(p, rolls[p])
+		}
+		deck = deck[n:]
+	}
+}
+
+// assignForEver chooses the failing and the broken pages among the leaves, so
+// that every other page stays reachable, and returns the rest of the deck.
+func (c *catalogue) assignForEver(deck []*page, rates FaultRates) []*page {
+	failing, broken := rates.Failing, rates.Broken
+	return slices.DeleteFunc(deck, func(p *page) bool {
+		switch {
+		case !p.leaf:
+			return false
+		case failing > 0:
+			failing--
+			p.failing = true
+		case broken > 0:
+			broken--
+			p.broken = true
+		}
+		return p.failing || p.broken
+	})
+}
+
+func once(f Fault) func(*page, uint64) {
+	return func(p *page, _ uint64) { p.plan = []Fault{f} }
+}
+
+// onceOrTwice plans a, b, or both in either order.
+func onceOrTwice(a, b Fault) func(*page, uint64) {
+	return func(p *page, roll uint64) {
+		p.plan = []Fault{a, b}
+		if roll&1 == 1 {
+			slices.Reverse(p.plan)
+		}
+		if roll&2 == 2 {
+			p.plan = p.plan[:1]
+		}
+	}
+}
+
+func slow(p *page, roll uint64) {
+	p.plan = []Fault{FaultSlow}
+	p.delay = slowestLeast + time.Duration(roll%uint64(slowestMost-slowestLeast+1))
+}
