@@ -107,3 +107,6 @@ func AppendText[T string | []byte](dst []byte, s T) []byte {
 	dst = append(dst, s[begin:]...)
 	return append(dst, '"')
 }
+
+// Base64 is the form in which bytes that are no text are written.
+func Base64(b []byte) string { return base64.StdEncoding.EncodeToString(b) }

@@ -1,0 +1,145 @@
+package program
+
+import (
+	"bytes"
+	"io"
+	"strings"
+	"sync"
+)
+
+// Output is where programs write to: whole lines at a time, so that those of
+// several do not mix within a line. What cannot be written is dropped; a program
+// is never held up by it. A nil Output drops everything.
+type Output struct {
+	mu   sync.Mutex
+	w    io.Writer
+	dead bool
+}
+
+// NewOutput returns an output that writes to w.
+func NewOutput(w io.Writer) *Output { return &Output{w: w} }
+
+func (o *Output) write(b []byte) {
+	if o == nil || len(b) == 0 {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.dead {
+		return
+	}
+	if _, err := o.w.Write(b); err != nil {
+		o.dead = true
+	}
+}
+
+// Failed tells whether writing has failed: nobody reads it any more.
+func (o *Output) Failed() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.dead
+}
+
+// longLine is where a line without an end is broken.
+const longLine = 64 << 10
+
+// lines cuts what a program writes into lines, for one or more takers.
+type lines struct {
+	prefix string
+	out    *Output
+	tail   *tail // may be nil
+	rest   []byte
+	buf    []byte
+}
+
+// Write takes the next piece. It never fails.
+func (l *lines) Write(b []byte) (int, error) {
+	n := len(b)
+	l.buf = l.buf[:0]
+	for len(b) > 0 {
+		i := bytes.IndexByte(b, '\n')
+		if i < 0 {
+			l.rest = append(l.rest, b...)
+			if len(l.rest) > longLine {
+				l.line(nil)
+			}
+			break
+		}
+		l.line(b[:i])
+		b = b[i+1:]
+	}
+	l.out.write(l.buf)
+	return n, nil
+}
+
+// line ends a line with b.
+func (l *lines) line(b []byte) {
+	if len(l.rest) > 0 {
+		l.rest = append(l.rest, b...)
+		b = l.rest
+		l.rest = l.rest[:0]
+	}
+	if l.tail != nil {
+		l.tail.add(b)
+	}
+	l.buf = append(l.buf, l.prefix...)
+	l.buf = append(l.buf, b...)
+	l.buf = append(l.buf, '\n')
+}
+
+// end passes on a last line that has no end.
+func (l *lines) end() {
+	if len(l.rest) > 0 {
+		l.buf = l.buf[:0]
+		l.line(nil)
+		l.out.write(l.buf)
+	}
+}
+
+// How much of what a program wrote to stderr becomes the reason of its failure.
+const (
+	tailLines = 12
+	tailBytes = 4 << 10
+)
+
+// tail keeps the last lines. It is safe for concurrent use.
+type tail struct {
+	mu    sync.Mutex
+	lines []string
+	bytes int
+}
+
+func (t *tail) add(line []byte) {
+	line = bytes.TrimRight(line, " \t\r")
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(line) == 0 && len(t.lines) == 0 {
+		return
+	}
+	s := string(line[:min(len(line), tailBytes/2)])
+	t.lines = append(t.lines, s)
+	t.bytes += len(s)
+	for len(t.lines) > tailLines || t.bytes > tailBytes && len(t.lines) > 1 {
+		t.bytes -= len(t.lines[0])
+		t.lines = t.lines[1:]
+	}
+}
+
+// reason tells why a program failed: in the first line the last thing that it
+// said and how it ended, because lists show, and fingerprints are made of, the
+// first line; below it all that is kept of what it said, if there is more.
+func (t *tail) reason(how string) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	said := t.lines
+	for len(said) > 0 && said[len(said)-1] == "" {
+		said = said[:len(said)-1]
+	}
+	switch len(said) {
+	case 0:
+		return how
+	case 1:
+		return said[0] + " (" + how + ")"
+	}
+	return said[len(said)-1] + " (" + how + ")\n" + strings.Join(said, "\n")
+}
