@@ -64,7 +64,7 @@ func (s *Store) settle(now time.Time, st *store.Settlement) bool {
 	case store.Dead:
 		m.fail(now, l, st, time.Time{})
 		l.take(m)
-		s.bury(m, now, st.Failure.Kind, store.Text(st.Failure.Error))
+		s.bury(m, now, pawl.Kind(store.Text(string(st.Failure.Kind))), store.Text(st.Failure.Error))
 		s.end(l, now, 0)
 	case store.Retry:
 		l.topic.totals.Retried++
@@ -118,7 +118,7 @@ func (m *message) fail(now time.Time, l *lane, st *store.Settlement, next time.T
 	m.Reason = store.Text(f.Error)
 	m.History = append(m.History, store.Attempt{
 		Attempt: m.Attempts, StartedAt: now.Add(-f.Ran), EndedAt: now, Worker: store.Text(f.Worker),
-		Kind: string(f.Kind), Error: store.Text(f.Error), Rule: f.Rule, Action: f.Action, NextAt: next,
+		Kind: store.Text(string(f.Kind)), Error: store.Text(f.Error), Rule: store.Text(f.Rule), Action: store.Text(f.Action), NextAt: next,
 	})
 }
 
