@@ -1,0 +1,104 @@
+package sqlstore
+
+import (
+	"fmt"
+	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/pawl-dev/pawl/store"
+)
+
+// Step is one migration: files NNNN_name.up.sql and NNNN_name.down.sql.
+type Step struct {
+	Version  int
+	Name     string
+	Up, Down string
+}
+
+// Steps reads the migrations of a folder, in order. It is an error if one has
+// no way back or if a number is missing.
+func Steps(folder fs.FS) ([]Step, error) {
+	names, err := fs.Glob(folder, "*.up.sql")
+	if err != nil {
+		return nil, fmt.Errorf("list migrations: %w", err)
+	}
+	slices.Sort(names)
+	steps := make([]Step, len(names))
+	for i, file := range names {
+		stem := strings.TrimSuffix(file, ".up.sql")
+		number, name, _ := strings.Cut(stem, "_")
+		version, err := strconv.Atoi(number)
+		if err != nil || version != i+1 {
+			return nil, fmt.Errorf("migration %s is not number %d", file, i+1)
+		}
+		up, err := fs.ReadFile(folder, file)
+		if err != nil {
+			return nil, fmt.Errorf("read migration: %w", err)
+		}
+		down, err := fs.ReadFile(folder, stem+".down.sql")
+		if err != nil {
+			return nil, fmt.Errorf("read migration: %w", err)
+		}
+		steps[i] = Step{Version: version, Name: name, Up: string(up), Down: string(down)}
+	}
+	return steps, nil
+}
+
+// Status says of every step whether it is applied, given what is.
+func Status(steps []Step, applied []store.Migration) []store.Migration {
+	all := make([]store.Migration, len(steps))
+	for i, s := range steps {
+		all[i] = store.Migration{Version: s.Version, Name: s.Name}
+		for _, a := range applied {
+			if a.Version == s.Version {
+				all[i].AppliedAt = a.AppliedAt
+			}
+		}
+	}
+	return all
+}
+
+// Missing returns the steps that are not applied, in order.
+func Missing(steps []Step, applied []store.Migration) []Step {
+	return slices.DeleteFunc(slices.Clone(steps), func(s Step) bool { return has(applied, s.Version) })
+}
+
+// Undo returns the applied steps above version to, the newest first.
+func Undo(steps []Step, applied []store.Migration, to int) []Step {
+	undo := slices.DeleteFunc(slices.Clone(steps), func(s Step) bool {
+		return s.Version <= to || !has(applied, s.Version)
+	})
+	slices.Reverse(undo)
+	return undo
+}
+
+func has(applied []store.Migration, version int) bool {
+	return slices.ContainsFunc(applied, func(a store.Migration) bool { return a.Version == version })
+}
+
+// CheckVersion compares what is applied with what this program knows. The
+// error, of code [store.ErrSchema], says whether to migrate or to use a newer
+// program.
+func CheckVersion(op string, steps []Step, applied []store.Migration) error {
+	newest := 0
+	for _, a := range applied {
+		newest = max(newest, a.Version)
+	}
+	switch known := len(steps); {
+	case newest > known:
+		return &store.Error{
+			Op: op, Code: store.ErrSchema,
+			Err:  fmt.Errorf("it is at version %d, this program knows versions up to %d", newest, known),
+			Hint: "use a newer version of this program; every process on this store must know its schema",
+		}
+	case len(Missing(steps, applied)) > 0:
+		return &store.Error{
+			Op: op, Code: store.ErrSchema,
+			Err:  fmt.Errorf("it is at version %d, this program needs version %d", newest, known),
+			Hint: "migrate the store: `pawl store migrate`",
+		}
+	}
+	return nil
+}
