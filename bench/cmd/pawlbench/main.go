@@ -1,0 +1,92 @@
+// Command pawlbench runs Pawl and its peers side by side, in the same run on
+// the same server, and prints how they compare. It never fails on speed.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/pawl-dev/pawl/bench/internal/harness"
+	"github.com/pawl-dev/pawl/bench/internal/plan"
+)
+
+const usage = `usage: pawlbench quick|full [FLAGS]    everything, or what the flags select
+       pawlbench run --suite S [FLAGS]  one suite, work or arm alone
+       pawlbench list [--scale S]       suites, works and arms
+
+PostgreSQL comes from PAWL_TEST_POSTGRES (a user who may create databases and read WAL).
+Run it in the folder bench; results are added to out/SUITE.jsonl.
+`
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := command(ctx, os.Args[1:])
+	stop()
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+	case errors.Is(err, errUsage):
+		fmt.Fprint(os.Stderr, usage)
+		os.Exit(2)
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "pawlbench:", err)
+		os.Exit(1)
+	}
+}
+
+var errUsage = errors.New("usage")
+
+func command(ctx context.Context, args []string) error {
+	if len(args) == 0 {
+		return errUsage
+	}
+	verb, args := args[0], args[1:]
+	c := harness.Config{Stdout: os.Stdout, Stderr: os.Stderr, Postgres: os.Getenv("PAWL_TEST_POSTGRES")}
+	flags := flag.NewFlagSet("pawlbench "+verb, flag.ContinueOnError)
+	scale := flags.String("scale", string(plan.Full), "sizes: quick or full (run and list)")
+	flags.StringVar(&c.Suite, "suite", "", "only this suite: postgres or sqlite")
+	flags.StringVar(&c.Work, "work", "", "only this work")
+	flags.StringVar(&c.Arm, "arm", "", "only this arm")
+	flags.IntVar(&c.Rounds, "rounds", 0, "rounds instead of the scale's")
+	flags.StringVar(&c.Out, "out", "out", "folder of the JSON lines, and of SQLite files meanwhile")
+	flags.DurationVar(&c.Timeout, "timeout", 15*time.Minute, "of one arm's round")
+	if verb == "child" { // started by the harness, told by stdin
+		return harness.Child(ctx, os.Stdin, os.Stdout)
+	}
+	if err := flags.Parse(args); err != nil {
+		return errors.Join(err, errUsage)
+	}
+	c.Scale = plan.Scale(*scale)
+	if flags.NArg() > 0 || c.Scale != plan.Quick && c.Scale != plan.Full {
+		return errUsage
+	}
+	switch verb {
+	case "quick", "full":
+		c.Scale = plan.Scale(verb)
+		return harness.Run(ctx, c)
+	case "run":
+		if c.Suite == "" {
+			return errUsage
+		}
+		return harness.Run(ctx, c)
+	case "list":
+		return list(os.Stdout, c.Scale)
+	default:
+		return errUsage
+	}
+}
+
+func list(w io.Writer, s plan.Scale) error {
+	for _, wk := range plan.Works(s) {
+		if _, err := fmt.Fprintf(w, "%s %s %v\n\t%s\n", wk.Suite, wk.Name, wk.Arms, wk.Doc); err != nil {
+			return err
+		}
+	}
+	return nil
+}

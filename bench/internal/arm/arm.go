@@ -1,0 +1,55 @@
+// Package arm is what is compared: Pawl and its peers behind one interface, so
+// that every work is driven by the same code.
+package arm
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/pawl-dev/pawl/bench/internal/plan"
+)
+
+// Job is one piece of no-op work. Index counts from 0 within a run and is the
+// only thing the handler reads.
+type Job struct {
+	Index int
+	Key   []byte // nil: unordered; a peer without order ignores it
+}
+
+// Handler is called for every execution of a job, concurrently.
+type Handler func(index int)
+
+// Arm is one system with its settings. Setup, then Open, then Append and Work
+// as the work asks, then Close. Append and Left are safe for concurrent use.
+type Arm interface {
+	// Setup creates the schema, with connections of its own that it closes.
+	Setup(ctx context.Context) error
+	Open(ctx context.Context) error
+	// Append stores jobs in one call of the system's fastest batch API, and
+	// returns when they are durable.
+	Append(ctx context.Context, jobs []Job) error
+	// Work begins to execute; stop drains and returns when nothing runs.
+	Work(ctx context.Context, handle Handler) (stop func(context.Context) error, err error)
+	// Left counts the jobs that are not durably done.
+	Left(ctx context.Context) (int, error)
+	// Ordered reports whether keyed jobs are promised to run in order.
+	Ordered() bool
+	// Settings says in one line what was set: workers, batches, polling.
+	Settings() string
+	Close() error
+}
+
+// New returns the arm of that name. target is the URL of its own PostgreSQL
+// database, or the path of its SQLite file. ordered tells an arm that has
+// order per key to keep it.
+func New(suite, name, target string, ordered bool) (Arm, error) {
+	switch {
+	case name == plan.River, name == plan.RiverInsertMany, name == plan.RiverDefaults:
+		return newRiver(name, target), nil
+	case name == plan.Goqite, name == plan.GoqiteDefaults:
+		return newGoqite(name, target), nil
+	case name == plan.Backlite, name == plan.BackliteDefaults:
+		return newBacklite(name, target), nil
+	}
+	return nil, fmt.Errorf("suite %s has no arm %q", suite, name)
+}

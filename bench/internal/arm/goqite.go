@@ -1,0 +1,121 @@
+package arm
+
+import (
+	"context"
+	"database/sql"
+	_ "embed" // the schema
+	"fmt"
+
+	"maragu.dev/goqite"
+	"maragu.dev/goqite/jobs"
+
+	"github.com/pawl-dev/pawl/bench/internal/plan"
+)
+
+// goqiteSchema is goqite's own schema_sqlite.sql, which its module ships as a
+// file to copy.
+//
+//go:embed goqite_schema.sql
+var goqiteSchema string
+
+const goqiteJob = "noop"
+
+type goqiteArm struct {
+	name, path string
+	db         *sql.DB
+	queue      *goqite.Queue
+}
+
+func newGoqite(name, path string) *goqiteArm { return &goqiteArm{name: name, path: path} }
+
+func (g *goqiteArm) Setup(ctx context.Context) error {
+	db, err := openSQLite(g.path, 1)
+	if err != nil {
+		return err
+	}
+	if _, err := db.ExecContext(ctx, goqiteSchema); err != nil {
+		return fmt.Errorf("create goqite's schema: %w", err)
+	}
+	return db.Close()
+}
+
+func (g *goqiteArm) Open(context.Context) (err error) {
+	if g.db, err = openSQLite(g.path, 1); err != nil { // one connection: its README
+		return err
+	}
+	g.queue = goqite.New(goqite.NewOpts{DB: g.db, Name: "bench"})
+	return nil
+}
+
+// Append puts the batch into one transaction: goqite has no batch call.
+func (g *goqiteArm) Append(ctx context.Context, batch []Job) error {
+	tx, err := g.db.BeginTx(ctx, nil)
+	if err != nil {
+		return fmt.Errorf("begin a goqite batch: %w", err)
+	}
+	defer func() { _ = tx.Rollback() }() // nothing to do after a commit
+	for _, j := range batch {
+		if _, err := jobs.CreateTx(ctx, tx, g.queue, goqiteJob, goqite.Message{Body: body(j.Index)}); err != nil {
+			return fmt.Errorf("create a goqite job: %w", err)
+		}
+	}
+	if err := tx.Commit(); err != nil {
+		return fmt.Errorf("commit a goqite batch: %w", err)
+	}
+	return nil
+}
+
+func (g *goqiteArm) options() jobs.NewRunnerOpts {
+	if g.name == plan.GoqiteDefaults {
+		return jobs.NewRunnerOpts{Queue: g.queue}
+	}
+	return jobs.NewRunnerOpts{Queue: g.queue, Limit: plan.GoqiteLimit, PollInterval: plan.GoqitePoll}
+}
+
+func (g *goqiteArm) Work(ctx context.Context, handle Handler) (func(context.Context) error, error) {
+	runner := jobs.NewRunner(g.options())
+	runner.Register(goqiteJob, func(_ context.Context, m []byte) error {
+		index, err := bodyIndex(m)
+		if err == nil {
+			handle(index)
+		}
+		return err
+	})
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runner.Start(ctx)
+	}()
+	return func(context.Context) error {
+		cancel()
+		<-done
+		return nil
+	}, nil
+}
+
+func (g *goqiteArm) Left(ctx context.Context) (left int, err error) {
+	if err := g.db.QueryRowContext(ctx, `SELECT count(*) FROM goqite`).Scan(&left); err != nil {
+		return 0, fmt.Errorf("count goqite's jobs: %w", err)
+	}
+	return left, nil
+}
+
+// Ordered: no order per key.
+func (*goqiteArm) Ordered() bool { return false }
+
+func (g *goqiteArm) Settings() string {
+	limit, poll := "GOMAXPROCS at once", "poll 100ms"
+	if o := g.options(); o.Limit > 0 {
+		limit, poll = fmt.Sprintf("%d at once", o.Limit), fmt.Sprintf("poll %v", o.PollInterval)
+	}
+	return fmt.Sprintf("mattn/go-sqlite3, synchronous=%s, 1 connection, %s, %s, appends a transaction a batch",
+		plan.SQLiteSync, limit, poll)
+}
+
+func (g *goqiteArm) Close() error {
+	if g.db == nil {
+		return nil
+	}
+	return g.db.Close()
+}

@@ -1,0 +1,100 @@
+// Package harness runs arms side by side: the parent creates a database, starts
+// the arm as a child process, so that CPU and memory are the arm's alone, and
+// collects its result.
+package harness
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pawl-dev/pawl/bench/internal/arm"
+	"github.com/pawl-dev/pawl/bench/internal/meter"
+	"github.com/pawl-dev/pawl/bench/internal/plan"
+	"github.com/pawl-dev/pawl/bench/internal/report"
+	"github.com/pawl-dev/pawl/bench/internal/work"
+)
+
+// Task is what a child is told: one arm, one work, one round.
+type Task struct {
+	Suite    string     `json:"suite"`
+	Work     string     `json:"work"`
+	Arm      string     `json:"arm"`
+	Round    int        `json:"round"`
+	Scale    plan.Scale `json:"scale"`
+	Target   string     `json:"target"`   // the arm's database: URL, or path
+	MeterDSN string     `json:"meter"`    // empty: no server
+	Database string     `json:"database"` // name of the arm's database on the server
+}
+
+// Child reads a task, does it and writes its line.
+func Child(ctx context.Context, in io.Reader, out io.Writer) error {
+	var t Task
+	if err := json.NewDecoder(in).Decode(&t); err != nil {
+		return fmt.Errorf("read the task: %w", err)
+	}
+	l, err := t.do(ctx)
+	if err != nil {
+		return err
+	}
+	if err := json.NewEncoder(out).Encode(l); err != nil {
+		return fmt.Errorf("write the result: %w", err)
+	}
+	return nil
+}
+
+func (t *Task) do(ctx context.Context) (_ *report.Line, err error) {
+	w, err := plan.Find(t.Scale, t.Suite, t.Work, t.Arm)
+	if err != nil {
+		return nil, err
+	}
+	a, err := arm.New(t.Suite, t.Arm, t.Target, w.Keys > 0)
+	if err != nil {
+		return nil, err
+	}
+	r := work.Run{Arm: a, Meter: &meter.Meter{Account: w.Account}, Work: w, Round: t.Round}
+	if t.MeterDSN != "" {
+		s, err := meter.OpenServer(ctx, t.MeterDSN, t.Database)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, s.Close(context.WithoutCancel(ctx))) }()
+		r.Meter.Server = s
+		r.Tidy = func(ctx context.Context) error {
+			if err := run(ctx, t.Target, `VACUUM ANALYZE`); err != nil {
+				return fmt.Errorf("vacuum: %w", err)
+			}
+			return s.Checkpoint(ctx)
+		}
+		r.Pin = t.pin
+	}
+	o, err := r.Do(ctx)
+	if err != nil {
+		return nil, err
+	}
+	l := &report.Line{
+		Suite: t.Suite, Work: t.Work, Arm: t.Arm, Round: t.Round, Scale: string(t.Scale),
+		Settings: a.Settings(), At: time.Now().UTC(),
+	}
+	l.Fill(&o)
+	return l, nil
+}
+
+// pin holds a snapshot in the arm's database, as a long report or a dump does:
+// no version that is deleted meanwhile can be vacuumed.
+func (t *Task) pin(ctx context.Context) (func() error, error) {
+	conn, err := pgx.Connect(ctx, t.Target)
+	if err != nil {
+		return nil, fmt.Errorf("connect the pinned reader: %w", err)
+	}
+	const begin = `BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY; SELECT count(*) FROM pg_class`
+	if _, err := conn.Exec(ctx, begin); err != nil {
+		return nil, errors.Join(fmt.Errorf("pin a snapshot: %w", err), conn.Close(ctx))
+	}
+	return func() error { return conn.Close(context.WithoutCancel(ctx)) }, nil
+}

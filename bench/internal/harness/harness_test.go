@@ -1,0 +1,101 @@
+package harness
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl/bench/internal/plan"
+	"github.com/pawl-dev/pawl/bench/internal/report"
+)
+
+// The harness starts this program again for every arm.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "child" {
+		if err := Child(context.Background(), os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+func TestArmsTakeTurns(t *testing.T) {
+	var c Config
+	var got []string
+	for round := range 4 {
+		got = append(got, strings.Join(c.turn([]string{"a", "b", "c"}, round), ""))
+	}
+	if want := []string{"abc", "bca", "cab", "abc"}; !slices.Equal(got, want) {
+		t.Errorf("turns are %v, want %v", got, want)
+	}
+}
+
+func TestRunOfASQLiteArm(t *testing.T) {
+	lines := measure(t, Config{Suite: plan.SQLite, Work: "burn", Arm: plan.Backlite})
+	if lines[0].WALBytesPerJob != nil {
+		t.Errorf("an embedded store has no server's WAL: %+v", lines[0])
+	}
+}
+
+func TestRunOfAPostgresArm(t *testing.T) {
+	dsn := os.Getenv("PAWL_TEST_POSTGRES")
+	if dsn == "" {
+		if os.Getenv("CI") != "" {
+			t.Fatal("PAWL_TEST_POSTGRES is not set")
+		}
+		t.Skip("PAWL_TEST_POSTGRES is not set")
+	}
+	l := measure(t, Config{Suite: plan.Postgres, Work: "append", Arm: plan.River, Postgres: dsn})[0]
+	if l.WALBytesPerJob == nil || *l.WALBytesPerJob < plan.PayloadBytes || *l.WALBytesPerJob > 10_000 {
+		t.Errorf("WAL of an inserted job: %v", l.WALBytesPerJob)
+	}
+	if l.CommitsPerJob == nil || *l.CommitsPerJob < 1.0/plan.AppendBatch || *l.CommitsPerJob > 2.0/plan.AppendBatch {
+		t.Errorf("commits of an inserted job: %v", l.CommitsPerJob)
+	}
+}
+
+func TestServerlessRunSaysWhatIsMissing(t *testing.T) {
+	c := Config{Scale: plan.Quick, Suite: plan.Postgres, Out: t.TempDir()}
+	if err := Run(t.Context(), c); err == nil || !strings.Contains(err.Error(), "PAWL_TEST_POSTGRES") {
+		t.Errorf("Run without a server: %v", err)
+	}
+}
+
+// measure runs one round of what c selects and returns the lines it wrote.
+func measure(t *testing.T, c Config) (lines []report.Line) {
+	var out, errs bytes.Buffer
+	c.Scale, c.Rounds, c.Out, c.Timeout, c.Stdout, c.Stderr = plan.Quick, 1, t.TempDir(), time.Minute, &out, &errs
+	if err := Run(t.Context(), c); err != nil {
+		t.Fatalf("%v\n%s", err, &errs)
+	}
+	if !strings.Contains(out.String(), c.Arm+": ") {
+		t.Errorf("the table does not name the arm's settings:\n%s", &out)
+	}
+	b, err := os.ReadFile(filepath.Join(c.Out, c.Suite+".jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for row := range bytes.Lines(b) {
+		var l report.Line
+		if err := json.Unmarshal(row, &l); err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, l)
+	}
+	if len(lines) != 1 || lines[0].PerSecond <= 0 || lines[0].RSSBytes == 0 || lines[0].CPUSecondsPer1k == nil {
+		t.Fatalf("lines are %+v", lines)
+	}
+	if left, _ := filepath.Glob(filepath.Join(c.Out, "scratch-*")); left != nil {
+		t.Errorf("left behind: %v", left)
+	}
+	return lines
+}

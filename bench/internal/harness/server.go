@@ -1,0 +1,81 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// meterDatabase holds the extension that the meter reads the WAL with, so that
+// the meter's sessions and statements count for no arm.
+const meterDatabase = "pawlbench_meter"
+
+// server creates and drops databases on the PostgreSQL server of the run.
+type server struct {
+	admin *url.URL
+}
+
+// address returns the URL of another database on the same server.
+func (s server) address(database string) string {
+	u := *s.admin
+	u.Path = "/" + database
+	return u.String()
+}
+
+// create makes an empty database, dropping what an interrupted run left.
+func (s server) create(ctx context.Context, database string, extensions ...string) error {
+	if err := s.drop(ctx, database); err != nil {
+		return err
+	}
+	if err := run(ctx, s.admin.String(), `CREATE DATABASE `+quote(database)); err != nil {
+		return fmt.Errorf("create database %s: %w", database, err)
+	}
+	for _, e := range extensions {
+		if err := run(ctx, s.address(database), `CREATE EXTENSION `+quote(e)); err != nil {
+			return fmt.Errorf("create extension %s: %w", e, err)
+		}
+	}
+	return nil
+}
+
+func (s server) drop(ctx context.Context, database string) error {
+	if err := run(ctx, s.admin.String(), `DROP DATABASE IF EXISTS `+quote(database)+` WITH (FORCE)`); err != nil {
+		return fmt.Errorf("drop database %s: %w", database, err)
+	}
+	return nil
+}
+
+// facts are the settings of the server that decide what figures mean.
+func (s server) facts(ctx context.Context) (map[string]string, error) {
+	conn, err := pgx.Connect(ctx, s.admin.String())
+	if err != nil {
+		return nil, fmt.Errorf("connect to the server: %w", err)
+	}
+	facts := map[string]string{}
+	for _, name := range []string{
+		"server_version", "fsync", "synchronous_commit", "full_page_writes", "shared_buffers", "max_wal_size",
+		"autovacuum_naptime", "wal_level", "max_connections",
+	} {
+		var v string
+		if err := conn.QueryRow(ctx, `SELECT current_setting($1)`, name).Scan(&v); err != nil {
+			return nil, errors.Join(fmt.Errorf("read setting %s: %w", name, err), conn.Close(ctx))
+		}
+		facts[name] = v
+	}
+	return facts, conn.Close(ctx)
+}
+
+// run executes one statement in a session of its own.
+func run(ctx context.Context, dsn, statement string) error {
+	conn, err := pgx.Connect(ctx, dsn)
+	if err != nil {
+		return err
+	}
+	_, err = conn.Exec(ctx, statement)
+	return errors.Join(err, conn.Close(context.WithoutCancel(ctx)))
+}
+
+func quote(name string) string { return pgx.Identifier{name}.Sanitize() }

@@ -1,0 +1,95 @@
+package meter
+
+import (
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+)
+
+func TestParseStatSurvivesStrangeNames(t *testing.T) {
+	const line = "42 (a) b (c) S 7 42 42 0 -1 4194560 1 2 3 4 11 22 33 44 20 0 1 0 100"
+	got, err := parseStat(42, line)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := process{pid: 42, parent: 7, name: "a) b (c", own: 330 * time.Millisecond, reaped: 770 * time.Millisecond}
+	if got != want {
+		t.Errorf("parseStat = %+v, want %+v", got, want)
+	}
+	for _, bad := range []string{"", "42 no name", "42 (a) S 7", "42 (a) S x 42 42 0 -1 4194560 1 2 3 4 11 22 33 44"} {
+		if _, err := parseStat(42, bad); err == nil {
+			t.Errorf("parseStat(%q) succeeded", bad)
+		}
+	}
+}
+
+// The CPU of a server is that of its backends, also of those that have ended.
+func TestTreeCPUCountsChildren(t *testing.T) {
+	const burn = `i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; `
+	for name, script := range map[string]string{
+		"reaped": `sh -c '` + burn + `'; echo; read x`,
+		"living": `sh -c '` + burn + `echo; read x' & wait`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			cmd := exec.Command("sh", "-c", script)
+			in, err := cmd.StdinPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = in.Close(); _ = cmd.Wait() }()
+			if _, err := out.Read(make([]byte, 1)); err != nil { // the child has burnt its time
+				t.Fatal(err)
+			}
+			cpu, err := treeCPU(cmd.Process.Pid)
+			if err != nil {
+				t.Fatal(err)
+			}
+			self, err := readProcess(cmd.Process.Pid)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if cpu-self.own < 50*time.Millisecond {
+				t.Errorf("CPU of the children is %v, which is less than they used", cpu-self.own)
+			}
+		})
+	}
+}
+
+func TestOwnFigures(t *testing.T) {
+	if rss := PeakRSS(); rss < 1<<20 {
+		t.Errorf("peak RSS is %d bytes", rss)
+	}
+	if p, err := readProcess(os.Getpid()); err != nil || p.parent != os.Getppid() {
+		t.Errorf("own process = %+v, %v", p, err)
+	}
+}
+
+func TestPercentileAndMedian(t *testing.T) {
+	sorted := make([]int, 100)
+	for i := range sorted {
+		sorted[i] = i + 1
+	}
+	for p, want := range map[float64]int{0: 1, 0.5: 50, 0.99: 99, 1: 100} {
+		if got := Percentile(sorted, p); got != want {
+			t.Errorf("Percentile(1..100, %v) = %d, want %d", p, got, want)
+		}
+	}
+	if got := Percentile([]int(nil), 0.5); got != 0 {
+		t.Errorf("Percentile of nothing = %d", got)
+	}
+	unsorted := []float64{9, 1, 5}
+	if got := Median(unsorted); got != 5 || unsorted[0] != 9 {
+		t.Errorf("Median = %v, and it left %v", got, unsorted)
+	}
+	if got := Median([]float64{4, 1, 3, 2}); got != 2.5 {
+		t.Errorf("Median of four = %v, want 2.5", got)
+	}
+}

@@ -1,0 +1,82 @@
+// Package plan says what is measured: the works, their sizes, the arms and
+// their settings. Every number that shapes a result is in settings.go.
+package plan
+
+import "time"
+
+// The same for every arm.
+const (
+	PayloadBytes    = 84   // of one job
+	AppendBatch     = 1000 // jobs per append or insert call
+	AppendProducers = 2    // goroutines that append; keyed jobs: one, to keep their order
+	PoolConns       = 20   // PostgreSQL connections that an arm may open
+	SQLiteSync      = "FULL"
+	Seed            = 1 // of the keys; the round is added
+
+	// A burn ends when every job was handled and no more than this share is
+	// still to be settled durably: who settles in batches on a timer (River: 50
+	// to 250 ms) must not pay for its last timer in a run of a second.
+	TailShare = 0.002
+	TailPoll  = 5 * time.Millisecond
+
+	SteadyTick   = 10 * time.Millisecond // the open-loop producer appends rate × tick jobs a tick
+	SteadyWarmUp = time.Second           // jobs of the first second count in no percentile
+
+	ChurnDepth = 20_000          // jobs waiting that the producer of churn keeps up
+	Slice      = 5 * time.Second // of the rates that show flat or falling
+
+	// Between the start of a lone job's handler and the next append lies a random
+	// time that is longer than any arm's poll interval, so that no poller meets it
+	// at the same phase every time.
+	LoneGapMin, LoneGapMax = 20 * time.Millisecond, 120 * time.Millisecond
+)
+
+// Pawl. Concurrency is the number of handlers that may run at once.
+const (
+	PawlConcurrency       = 1000
+	PawlSQLiteConcurrency = 1000
+)
+
+// River, tuned as its own riverbench is, but with 1,000 workers. Its ceiling
+// is workers ÷ cooldown: 500,000/s here, 1,000/s as its documentation starts
+// one (100 workers, cooldown 100 ms, poll 1 s).
+const (
+	RiverWorkers        = 1000
+	RiverCooldown       = 2 * time.Millisecond
+	RiverPoll           = 20 * time.Millisecond
+	RiverDefaultWorkers = 100
+)
+
+// goqite and backlite, each as it comes and as fast as it gets.
+const (
+	GoqitePoll        = time.Millisecond // default 100 ms
+	GoqiteLimit       = 100              // default GOMAXPROCS; at the limit the runner sleeps a poll interval
+	BackliteWorkers   = 1000             // a fetch takes as many as workers are free; none free: it sleeps 100 ms
+	BackliteExamples  = 10               // workers in its README
+	BackliteReleaseIn = 10 * time.Minute // as in its README
+)
+
+// quick must stay under five minutes; full takes as long as it takes.
+const (
+	QuickRounds = 3
+	FullRounds  = 5
+
+	quickAppend, fullAppend = 100_000, 300_000
+	quickBurn, fullBurn     = 50_000, 100_000
+	fewKeys, manyKeys       = 10_000, 1_000_000
+	steadyRate              = 2000
+	slowRate                = 500 // half of what River can do with defaults
+	quickSteady, fullSteady = 6 * time.Second, 20 * time.Second
+	quickChurn, fullChurn   = 10 * time.Second, 60 * time.Second
+	shallow, deep           = 10_000, 1_000_000
+	depthFor                = 10 * time.Second
+	depthKeys               = 100_000
+
+	quickSQLiteBurn, fullSQLiteBurn = 4_000, 20_000
+	quickLone, fullLone             = 100, 300
+
+	// Burns of arms with defaults, whose ceiling is a sleep: some ten seconds each.
+	riverDefaultsBurn    = 10_000
+	goqiteDefaultsBurn   = 300
+	backliteDefaultsBurn = 1_000
+)

@@ -1,0 +1,154 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Suites.
+const (
+	Postgres = "postgres"
+	SQLite   = "sqlite"
+)
+
+// Arms. Pawl is the one the others are compared with.
+const (
+	Pawl             = "pawl"
+	River            = "river"
+	RiverInsertMany  = "river-insertmany"
+	RiverDefaults    = "river-defaults"
+	Goqite           = "goqite"
+	GoqiteDefaults   = "goqite-defaults"
+	Backlite         = "backlite"
+	BackliteDefaults = "backlite-defaults"
+)
+
+// Kind is how a work is driven.
+type Kind string
+
+// The kinds.
+const (
+	Append Kind = "append" // insert only
+	Burn   Kind = "burn"   // inserted before, then worked until nothing is left
+	Steady Kind = "steady" // open loop at a fixed rate
+	Hold   Kind = "hold"   // inserted and worked at once, the backlog held at a depth
+	Lone   Kind = "lone"   // one job at a time into an idle queue
+)
+
+// Work is one thing to measure.
+type Work struct {
+	Suite, Name string
+	Kind        Kind
+	Doc         string
+	Arms        []string
+	N           int           // jobs (Append, Burn, Lone)
+	Keys        int           // distinct keys; 0: unordered
+	Rate        int           // jobs a second (Steady)
+	For         time.Duration // Steady, Hold
+	Depth       int           // jobs waiting (Hold)
+	Pinned      bool          // another connection holds a REPEATABLE READ snapshot throughout
+	Account     bool          // count WAL, dead tuples and commits over what is timed
+}
+
+// Scale is quick or full.
+type Scale string
+
+// The scales.
+const (
+	Quick Scale = "quick"
+	Full  Scale = "full"
+)
+
+// Rounds of a scale.
+func (s Scale) Rounds() int { return pick(s, QuickRounds, FullRounds) }
+
+// Works returns what a scale measures, in the order in which it is run.
+func Works(s Scale) []Work { return slices.Concat(postgresWorks(s), sqliteWorks(s)) }
+
+// Find returns a work with the sizes it has for an arm.
+func Find(s Scale, suite, name, arm string) (Work, error) {
+	for _, w := range Works(s) {
+		if w.Suite == suite && w.Name == name && slices.Contains(w.Arms, arm) {
+			return w.sized(arm), nil
+		}
+	}
+	return Work{}, fmt.Errorf("suite %s has no work %q for the arm %q at scale %s", suite, name, arm, s)
+}
+
+// sized cuts a burn for the arms that would take minutes.
+func (w Work) sized(arm string) Work {
+	if w.Kind != Burn {
+		return w
+	}
+	switch arm {
+	case RiverDefaults:
+		w.N = riverDefaultsBurn
+	case GoqiteDefaults:
+		w.N = goqiteDefaultsBurn
+	case BackliteDefaults:
+		w.N = backliteDefaultsBurn
+	}
+	return w
+}
+
+func postgresWorks(s Scale) []Work {
+	both := []string{Pawl, River}
+	plain := both
+	if s == Full {
+		plain = []string{Pawl, River, RiverDefaults}
+	}
+	burn := pick(s, quickBurn, fullBurn)
+	works := []Work{
+		{Name: "append", Kind: Append, N: pick(s, quickAppend, fullAppend), Account: true,
+			Arms: []string{Pawl, River, RiverInsertMany}, Doc: "insert only"},
+		{Name: "burn", Kind: Burn, N: burn, Account: true, Arms: plain, Doc: "inserted before, then worked off, unordered"},
+		{Name: "burn-keys-10k", Kind: Burn, N: burn, Keys: fewKeys, Account: true, Arms: both,
+			Doc: "the same, in order per key, 10k keys; River has no order: its figure is the unordered one"},
+		{Name: "burn-keys-1m", Kind: Burn, N: burn, Keys: manyKeys, Account: true, Arms: both,
+			Doc: "the same, 1M keys; River unordered"},
+		{Name: "steady-2000", Kind: Steady, Rate: steadyRate, For: pick(s, quickSteady, fullSteady), Account: true,
+			Arms: both, Doc: "2,000 jobs/s, open loop: from append returned to handler started"},
+		{Name: "churn-pinned", Kind: Hold, Depth: ChurnDepth, For: pick(s, quickChurn, fullChurn), Pinned: true,
+			Arms: both, Doc: "inserted and worked at once under a pinned snapshot, 5 s slices"},
+	}
+	if s == Full {
+		works = slices.Concat(works, fullOnly(plain, both))
+	}
+	for i := range works {
+		works[i].Suite = Postgres
+	}
+	return works
+}
+
+func fullOnly(plain, both []string) []Work {
+	return []Work{
+		{Name: "steady-500", Kind: Steady, Rate: slowRate, For: fullSteady, Account: true, Arms: plain,
+			Doc: "500 jobs/s, open loop, which River with defaults can follow"},
+		{Name: "depth-10k", Kind: Hold, Depth: shallow, For: depthFor, Arms: both,
+			Doc: "inserted and worked at once, 10k waiting all the time"},
+		{Name: "depth-1m", Kind: Hold, Depth: deep, For: depthFor, Arms: both, Doc: "the same, 1M waiting"},
+		{Name: "depth-1m-keys-100k", Kind: Hold, Depth: deep, Keys: depthKeys, For: depthFor, Arms: both,
+			Doc: "the same, 1M waiting, in order per key, 100k keys; River unordered"},
+	}
+}
+
+func sqliteWorks(s Scale) []Work {
+	arms := []string{Pawl, Goqite, Backlite}
+	if s == Full {
+		arms = []string{Pawl, Goqite, GoqiteDefaults, Backlite, BackliteDefaults}
+	}
+	return []Work{
+		{Suite: SQLite, Name: "burn", Kind: Burn, N: pick(s, quickSQLiteBurn, fullSQLiteBurn), Arms: arms,
+			Doc: "inserted before, then worked off, synchronous=FULL"},
+		{Suite: SQLite, Name: "lone", Kind: Lone, N: pick(s, quickLone, fullLone), Arms: arms,
+			Doc: "one job into an idle queue: from append returned to handler started, synchronous=FULL"},
+	}
+}
+
+func pick[T any](s Scale, quick, full T) T {
+	if s == Full {
+		return full
+	}
+	return quick
+}

@@ -1,0 +1,88 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/pawl-dev/pawl/bench/internal/meter"
+	"github.com/pawl-dev/pawl/bench/internal/plan"
+)
+
+// Ratio says how many times better Pawl is than the best peer: the median of
+// the ratios of each round, and the lowest and highest of them.
+type Ratio struct {
+	Peer           string
+	Median, Lo, Hi float64
+}
+
+func (r Ratio) String() string {
+	return fmt.Sprintf("%s× (%s–%s) %s", figure(r.Median), figure(r.Lo), figure(r.Hi), r.Peer)
+}
+
+// metric reads a figure of a line, if the line has it.
+type metric struct {
+	name   string
+	higher bool // higher is better
+	of     func(*Line) *float64
+}
+
+// compare finds the peer with the best median, and the ratios to it of the
+// rounds that both have. ok is false when there is nothing to compare.
+func (m metric) compare(lines []*Line) (r Ratio, ok bool) {
+	rounds := map[string]map[int]float64{}
+	medians := map[string]float64{}
+	for arm, of := range byArm(lines) {
+		rounds[arm] = map[int]float64{}
+		var all []float64
+		for _, l := range of {
+			if v := m.of(l); v != nil {
+				rounds[arm][l.Round] = *v
+				all = append(all, *v)
+			}
+		}
+		if arm != plan.Pawl && len(all) > 0 {
+			medians[arm] = meter.Median(all)
+		}
+	}
+	r.Peer, ok = m.best(medians)
+	if !ok {
+		return r, false
+	}
+	var ratios []float64
+	for round, pawl := range rounds[plan.Pawl] {
+		peer, both := rounds[r.Peer][round]
+		if m.higher {
+			pawl, peer = peer, pawl
+		}
+		if both && pawl > 0 {
+			ratios = append(ratios, peer/pawl)
+		}
+	}
+	if len(ratios) == 0 {
+		return r, false
+	}
+	r.Median, r.Lo, r.Hi = meter.Median(ratios), slices.Min(ratios), slices.Max(ratios)
+	return r, true
+}
+
+func (m metric) best(medians map[string]float64) (arm string, ok bool) {
+	for name, v := range medians {
+		better := cmp.Compare(v, medians[arm])
+		if !m.higher {
+			better = -better
+		}
+		if !ok || better > 0 || better == 0 && name < arm {
+			arm, ok = name, true
+		}
+	}
+	return arm, ok
+}
+
+func byArm(lines []*Line) map[string][]*Line {
+	m := map[string][]*Line{}
+	for _, l := range lines {
+		m[l.Arm] = append(m[l.Arm], l)
+	}
+	return m
+}

@@ -1,0 +1,155 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/pawl-dev/pawl/bench/internal/meter"
+	"github.com/pawl-dev/pawl/bench/internal/plan"
+)
+
+func metrics(kind plan.Kind) []metric {
+	rate := metric{"jobs/s", true, func(l *Line) *float64 { return &l.PerSecond }}
+	costs := []metric{
+		{"WAL B/job", false, func(l *Line) *float64 { return l.WALBytesPerJob }},
+		{"dead/job", false, func(l *Line) *float64 { return l.DeadTuplesPerJob }},
+		{"commits/job", false, func(l *Line) *float64 { return l.CommitsPerJob }},
+		{"CPU s/1k", false, func(l *Line) *float64 { return l.CPUSecondsPer1k }},
+		{"RSS MiB", false, func(l *Line) *float64 { return new(float64(l.RSSBytes) / (1 << 20)) }},
+	}
+	if kind == plan.Steady || kind == plan.Lone { // the rate was given, not reached
+		return append([]metric{
+			{"p50 ms", false, func(l *Line) *float64 { return l.P50 }},
+			{"p99 ms", false, func(l *Line) *float64 { return l.P99 }},
+		}, costs...)
+	}
+	return append([]metric{rate}, costs...)
+}
+
+// Table prints a block for every work: medians over the rounds, the ratio to
+// the best peer with its lowest and highest round, and what every arm was set to.
+func Table(w io.Writer, works []plan.Work, lines []*Line) error {
+	var b strings.Builder
+	for _, wk := range works {
+		var of []*Line
+		for _, l := range lines {
+			if l.Suite == wk.Suite && l.Work == wk.Name {
+				of = append(of, l)
+			}
+		}
+		if len(of) > 0 {
+			block(&b, wk, of)
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func block(b *strings.Builder, wk plan.Work, lines []*Line) {
+	fmt.Fprintf(b, "\n%s/%s: %s\n", wk.Suite, wk.Name, wk.Doc)
+	arms := byArm(lines)
+	ms := metrics(wk.Kind)
+	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	head := []string{"  arm", "rounds", "n"}
+	for _, m := range ms {
+		head = append(head, m.name)
+	}
+	row(t, head)
+	for _, arm := range wk.Arms {
+		if of := arms[arm]; len(of) > 0 {
+			row(t, cells(arm, of, ms))
+		}
+	}
+	_ = t.Flush() // a Builder never fails
+	ratios(b, ms, lines)
+	trend(b, wk, arms)
+	for _, arm := range wk.Arms {
+		if of := arms[arm]; len(of) > 0 {
+			fmt.Fprintf(b, "  %s: %s\n", arm, of[0].Settings)
+		}
+	}
+}
+
+func cells(arm string, lines []*Line, ms []metric) []string {
+	out := []string{"  " + arm, fmt.Sprint(len(lines)), figure(float64(lines[len(lines)-1].N))}
+	for _, m := range ms {
+		var all []float64
+		for _, l := range lines {
+			if v := m.of(l); v != nil {
+				all = append(all, *v)
+			}
+		}
+		if len(all) == 0 {
+			out = append(out, "-")
+		} else {
+			out = append(out, figure(meter.Median(all)))
+		}
+	}
+	return out
+}
+
+// ratios prints, for every metric, how many times better Pawl is: above 1 it is
+// ahead, below 1 it falls short.
+func ratios(b *strings.Builder, ms []metric, lines []*Line) {
+	for _, m := range ms {
+		if r, ok := m.compare(lines); ok {
+			fmt.Fprintf(b, "  pawl is better by, %s: %v\n", m.name, r)
+		}
+	}
+}
+
+// trend prints the rates slice by slice, medians over the rounds.
+func trend(b *strings.Builder, wk plan.Work, arms map[string][]*Line) {
+	for _, arm := range wk.Arms {
+		of := arms[arm]
+		if len(of) == 0 || len(of[0].Slices) == 0 {
+			continue
+		}
+		fmt.Fprintf(b, "  %s, jobs/s per %v:", arm, plan.Slice)
+		for i := range of[0].Slices {
+			var all []float64
+			for _, l := range of {
+				if i < len(l.Slices) {
+					all = append(all, l.Slices[i])
+				}
+			}
+			fmt.Fprintf(b, " %s", figure(meter.Median(all)))
+		}
+		b.WriteString("\n")
+	}
+}
+
+func row(w io.Writer, cells []string) {
+	fmt.Fprintln(w, strings.Join(cells, "\t")) //nolint:errcheck // to a tabwriter over a Builder
+}
+
+// figure prints three digits that count, with k and M.
+func figure(v float64) string {
+	a := math.Abs(v)
+	switch {
+	case a >= 999_500:
+		return digits(v/1e6) + "M"
+	case a >= 9_995:
+		return digits(v/1e3) + "k"
+	default:
+		return digits(v)
+	}
+}
+
+func digits(v float64) string {
+	switch a := math.Abs(v); {
+	case a == 0:
+		return "0"
+	case a >= 99.95:
+		return fmt.Sprintf("%.0f", v)
+	case a >= 9.995:
+		return fmt.Sprintf("%.1f", v)
+	case a >= 0.9995:
+		return fmt.Sprintf("%.2f", v)
+	default:
+		return fmt.Sprintf("%.3g", v)
+	}
+}

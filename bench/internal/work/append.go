@@ -1,0 +1,49 @@
+package work
+
+import (
+	"context"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/pawl-dev/pawl/bench/internal/plan"
+)
+
+// append times the insertion of n jobs.
+func (r *Run) append(ctx context.Context) (o Outcome, err error) {
+	if r.Tidy != nil {
+		if err := r.Tidy(ctx); err != nil {
+			return o, err
+		}
+	}
+	if err := r.Meter.Begin(ctx); err != nil {
+		return o, err
+	}
+	if err := r.Arm.Open(ctx); err != nil {
+		return o, err
+	}
+	began := time.Now()
+	if err := r.fill(ctx, r.Work.N); err != nil {
+		return o, err
+	}
+	o.N, o.Elapsed = r.Work.N, time.Since(began)
+	o.PerSecond = perSecond(o.N, o.Elapsed)
+	return o, r.Meter.End(ctx)
+}
+
+// fill appends jobs 0 to n-1 in full batches, spread over the producers.
+func (r *Run) fill(ctx context.Context, n int) error {
+	g, ctx := errgroup.WithContext(ctx)
+	producers := r.producers()
+	for p := range producers {
+		g.Go(func() error {
+			for from := p * plan.AppendBatch; from < n; from += producers * plan.AppendBatch {
+				if err := r.Arm.Append(ctx, r.jobs(from, min(from+plan.AppendBatch, n))); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	return g.Wait()
+}
