@@ -163,10 +163,10 @@ func (c *Config) child(ctx context.Context, t Task) (*report.Line, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, exe, "child")
-	var out bytes.Buffer
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(task), &out, c.Stderr
+	var out, errs bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(task), &out, &errs
 	if err := cmd.Run(); err != nil {
-		return nil, fmt.Errorf("run the arm: %w", cmp.Or(context.Cause(ctx), err))
+		return nil, fmt.Errorf("run the arm: %w: %s", cmp.Or(context.Cause(ctx), err), lastOf(errs.Bytes()))
 	}
 	l := &report.Line{}
 	if err := json.Unmarshal(out.Bytes(), l); err != nil {
@@ -175,8 +175,13 @@ func (c *Config) child(ctx context.Context, t Task) (*report.Line, error) {
 	return l, nil
 }
 
-// table prints what there is at the end, and the server's settings that the
-// figures depend on.
+// lastOf cuts what a child said to its end, where the reason is.
+func lastOf(said []byte) []byte {
+	const enough = 4 << 10
+	return bytes.TrimSpace(said[max(0, len(said)-enough):])
+}
+
+// table prints what there is at the end.
 func (c *Config) table(lines []*report.Line) error {
 	return report.Table(c.Stdout, c.suiteWorks, lines)
 }

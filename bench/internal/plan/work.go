@@ -94,14 +94,14 @@ func (w Work) sized(arm string) Work {
 
 func postgresWorks(s Scale) []Work {
 	both := []string{Pawl, River}
-	plain := both
+	inserters, plain := both, both
 	if s == Full {
-		plain = []string{Pawl, River, RiverDefaults}
+		inserters, plain = []string{Pawl, River, RiverInsertMany}, []string{Pawl, River, RiverDefaults}
 	}
 	burn := pick(s, quickBurn, fullBurn)
 	works := []Work{
 		{Name: "append", Kind: Append, N: pick(s, quickAppend, fullAppend), Account: true,
-			Arms: []string{Pawl, River, RiverInsertMany}, Doc: "insert only"},
+			Arms: inserters, Doc: "insert only"},
 		{Name: "burn", Kind: Burn, N: burn, Account: true, Arms: plain, Doc: "inserted before, then worked off, unordered"},
 		{Name: "burn-keys-10k", Kind: Burn, N: burn, Keys: fewKeys, Account: true, Arms: both,
 			Doc: "the same, in order per key, 10k keys; River has no order: its figure is the unordered one"},
