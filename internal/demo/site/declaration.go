@@ -183,8 +183,8 @@ func (l *linker) link(n ast.Node, href string) {
 		return
 	}
 	l.mark(n, mark{href: href})
-	if path != l.self.path && !strings.HasPrefix(path, packagePath("builtin")+"/") && !slices.Contains(l.mentioned, path) {
-		l.mentioned = append(l.mentioned, path)
+	if path != l.self.path && !strings.HasPrefix(path, packagePath("builtin")+"/") {
+		l.mentioned = appendNew(l.mentioned, path)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/doc"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -137,10 +138,8 @@ func (b *binder) groupList(m *markup, groups []*doc.Value) {
 }
 
 func appendNew(paths []string, path string) []string {
-	for _, known := range paths {
-		if known == path {
-			return paths
-		}
+	if slices.Contains(paths, path) {
+		return paths
 	}
 	return append(paths, path)
 }

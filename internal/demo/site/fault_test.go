@@ -1,6 +1,7 @@
 package site
 
 import (
+	"context"
 	"errors"
 	"io"
 	"maps"
@@ -195,6 +196,25 @@ func TestSlow(t *testing.T) {
 		}
 	})
 	if got, want := s.Tally(), (Tally{Requests: 398, Good: 199, Slow: 199}); got != want {
+		t.Errorf("tally %+v, want %+v", got, want)
+	}
+}
+
+// TestSlowGivesUp takes the client away from a page that is late.
+func TestSlowGivesUp(t *testing.T) {
+	s := open(t, Options{Pages: 2, Faults: FaultRates{Slow: 1}})
+	synctest.Test(t, func(t *testing.T) {
+		for path := range plans(s) {
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+			start := time.Now()
+			s.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, "GET", path, nil))
+			if took := time.Since(start); took != 20*time.Millisecond {
+				t.Errorf("%s was worked on for %v, with nobody there after 20ms", path, took)
+			}
+			cancel()
+		}
+	})
+	if got, want := s.Tally(), (Tally{Requests: 1, Slow: 1}); got != want {
 		t.Errorf("tally %+v, want %+v", got, want)
 	}
 }

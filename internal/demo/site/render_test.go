@@ -1,8 +1,10 @@
 package site
 
 import (
+	"errors"
 	"fmt"
 	"html"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -14,16 +16,16 @@ import (
 // answer asks the handler directly.
 func answer(s http.Handler, method, target string, header http.Header) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, target, nil)
-	for name, values := range header {
-		r.Header[name] = values
-	}
+	maps.Copy(r.Header, header)
 	w := httptest.NewRecorder()
 	func() {
 		// A reset cannot be recorded; it is the end of the answer.
 		defer func() {
-			if p := recover(); p != nil && p != http.ErrAbortHandler {
-				panic(p)
+			p := recover()
+			if err, ok := p.(error); p == nil || ok && errors.Is(err, http.ErrAbortHandler) {
+				return
 			}
+			panic(p)
 		}()
 		s.ServeHTTP(w, r)
 	}()
@@ -152,6 +154,53 @@ func TestRendering(t *testing.T) {
 	}
 	if t.Failed() {
 		t.Log(answer(small, "GET", "/src/fmt/print.go", nil).Body.String())
+	}
+}
+
+// TestDeclarationLinks tells names apart that are spelt alike.
+func TestDeclarationLinks(t *testing.T) {
+	s := openAt(t, smallRoot(t, map[string]string{
+		"fmt/f.go":          "package fmt\n",
+		"math/rand/v2/r.go": "package rand\n\ntype Source int\n",
+		"box/box.go": `package box
+
+import (
+	alias "math/rand"
+	"math/rand/v2"
+)
+
+type T struct{}
+
+type Box[T any] struct {
+	T    int // a field, not the type
+	Next *Box[T]
+	Real rand.Source
+	Old  alias.Source
+}
+
+func (b *Box[T]) Put(v T) {}
+
+func Empty(T int, box T) *Box[T] { return nil }
+
+func Each[T any](f func(T)) {}
+`}), Options{})
+	decl := func(path, from string) string {
+		_, rest, _ := strings.Cut(answer(s, "GET", path, nil).Body.String(), `<pre class="decl">`+from)
+		text, _, _ := strings.Cut(rest, "</pre>")
+		return text
+	}
+	for _, test := range []struct{ path, from, want string }{
+		{"/pkg/box/Box", "type ", "Box[T any] struct {\n    T    int <i>// a field, not the type</i>\n    Next *Box[T]\n" +
+			"    Real <a href=\"/pkg/math/rand/v2/Source\">rand.Source</a>\n    Old  alias.Source\n}"},
+		{"/pkg/box/Empty", "func ", `Empty(T int, box <a href="/pkg/box/T">T</a>) *<a href="/pkg/box/Box">Box</a>[<a href="/pkg/box/T">T</a>]`},
+		{"/pkg/box/Each", "func ", "Each[T any](f func(T))"},
+	} {
+		if got := decl(test.path, test.from); got != test.want {
+			t.Errorf("%s\n got %s\nwant %s", test.path, got, test.want)
+		}
+	}
+	if body := answer(s, "GET", "/pkg/box/Box", nil).Body.String(); !strings.Contains(body, "func (b *Box[T]) Put(v T)</pre>") {
+		t.Error("a receiver's type parameter is linked")
 	}
 }
 

@@ -17,8 +17,8 @@ func TestShelfIsBounded(t *testing.T) {
 	var readers sync.WaitGroup
 	for i := range 4 {
 		readers.Go(func() {
-			for j := range 300 {
-				p := s.catalogue.all[1+(i*37+j)%400]
+			for j := range 80 {
+				p := s.catalogue.all[1+(i*37+j)%180]
 				if p.kind == kindSource {
 					continue
 				}
