@@ -20,7 +20,19 @@ type Sentence struct {
 // Sentences returns the whole contract, by theme.
 func Sentences() []Sentence {
 	return slices.Concat(
-		theme("leases", leaseSentences()),
+		theme("leases", slices.Concat(leaseSentences(), extendSentences())),
+		theme("lanes", laneSentences()),
+		theme("runs", runSentences()),
+		theme("delay", delaySentences()),
+		theme("rank", rankSentences()),
+		theme("rescues", rescueSentences()),
+		theme("counting", countSentences()),
+		theme("messages", idSentences()),
+		theme("unique keys", uniqueSentences()),
+		theme("emit", emitSentences()),
+		theme("claims", claimSentences()),
+		theme("batches", batchSentences()),
+		theme("limits", limitSentences()),
 	)
 }
 

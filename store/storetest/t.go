@@ -20,8 +20,10 @@ type T struct {
 	Topic string
 }
 
-// lease is long enough for what a test does in real time, on a slow machine.
-const lease = 10 * time.Minute
+// lease is long enough for what a test does in real time on a slow machine, and
+// shorter than the default deadline. Tests count the store's time in minutes:
+// some stores' clocks move on while a test runs.
+const lease = 2 * time.Minute
 
 // patience bounds every call, so that a store that hangs fails.
 const patience = 30 * time.Second
@@ -204,6 +206,26 @@ func verdict(d pawl.Delivery, v store.Verdict) store.Settlement {
 
 func failure(reason string) store.Failure {
 	return store.Failure{Kind: "Test", Error: reason, Rule: "rule", Action: "action", Worker: "worker", Ran: time.Second}
+}
+
+// hold acks and keeps the lane closed for that long.
+func (t *T) hold(d pawl.Delivery, pause time.Duration) {
+	t.Helper()
+	s := verdict(d, store.Ack)
+	s.Hold = pause
+	t.settled(s)
+}
+
+// emit acks and emits.
+func (t *T) emit(d pawl.Delivery, msgs ...pawl.Message) {
+	t.Helper()
+	t.settled(emitting(d, msgs...))
+}
+
+func emitting(d pawl.Delivery, msgs ...pawl.Message) store.Settlement {
+	s := verdict(d, store.Ack)
+	s.Emit = msgs
+	return s
 }
 
 // lost fails unless every item of a settle is refused as lost.

@@ -1,0 +1,99 @@
+package storetest
+
+import (
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+)
+
+func delaySentences() []Sentence {
+	delay := needs(store.CanDelay)
+	return []Sentence{
+		{Name: "DelayPutsOff", Needs: delay, Test: delayPutsOff,
+			Text: "A delayed message becomes visible that long after the store took it, by the store's clock."},
+		{Name: "DelayedBlocksNobody", Needs: delay, Test: delayedBlocksNobody,
+			Text: "A delayed message blocks nobody until it is due, its own lane included."},
+		{Name: "DelayedJoinsTheTail", Needs: delay, Test: delayedJoinsTheTail,
+			Text: "A delayed message joins the tail of its lane when it is due."},
+		{Name: "DelayedJoinsAHeldLane", Needs: delay, Test: delayedJoinsAHeldLane,
+			Text: "A delayed message that is due while its lane is held waits behind what is held."},
+		{Name: "DelayedAmongTheDelayed", Needs: delay, Test: delayedAmongTheDelayed,
+			Text: "Delayed messages of one lane join it in the order in which they are due."},
+		{Name: "WaitedCountsFromVisible", Needs: delay, Test: waitedCountsFromVisible,
+			Text: "A delivery's Waited counts from when the message became visible, EnqueuedAt from when it was stored."},
+		{Name: "LongestDelay", Needs: delay, Test: longestDelay,
+			Text: "A delay of ten years is taken, and kept."},
+	}
+}
+
+func (t *T) delayed(m pawl.Message, by time.Duration) pawl.Message {
+	m.Delay = by
+	return m
+}
+
+func delayPutsOff(t *T) {
+	t.put(t.delayed(t.msg("b"), 4*time.Minute), t.delayed(t.msg("a"), 2*time.Minute))
+	t.nothing()
+	t.Advance(90 * time.Second)
+	t.nothing()
+	t.Advance(time.Minute)
+	t.ack(t.claims("a")...)
+	t.Advance(2 * time.Minute)
+	t.claims("b")
+}
+
+func delayedBlocksNobody(t *T) {
+	t.put(t.delayed(t.keyed("k", "late"), time.Hour))
+	t.lane("k", "a", "b")
+	t.ack(t.claims("a", "b")...)
+	t.lane("k", "c")
+	t.claims("c")
+}
+
+func delayedJoinsTheTail(t *T) {
+	t.lane("k", "a")
+	t.put(t.delayed(t.keyed("k", "late"), time.Minute))
+	t.lane("k", "b")
+	t.Advance(2 * time.Minute)
+	t.wantBodies(t.claimRun(1, 1), "a") // and the store notices what is due
+	t.lane("k", "c")
+	t.expire()
+	t.ack(t.claims("a")...)
+	t.claims("b", "late", "c")
+}
+
+func delayedJoinsAHeldLane(t *T) {
+	t.put(t.delayed(t.keyed("k", "late"), time.Minute))
+	t.lane("k", "a", "b")
+	ds := t.claims("a", "b")
+	t.Advance(90 * time.Second)
+	t.nothing()
+	t.ack(ds[0])
+	t.nothing()
+	t.ack(ds[1])
+	t.claims("late")
+}
+
+func delayedAmongTheDelayed(t *T) {
+	t.put(t.delayed(t.keyed("k", "c"), 3*time.Minute), t.delayed(t.keyed("k", "a"), time.Minute), t.delayed(t.keyed("k", "b"), 2*time.Minute))
+	t.Advance(4 * time.Minute)
+	t.claims("a", "b", "c")
+}
+
+func waitedCountsFromVisible(t *T) {
+	t.put(t.delayed(t.msg("a"), 3*time.Minute))
+	t.Advance(5 * time.Minute)
+	t.put(t.msg("b"))
+	ds := t.claims("a", "b")
+	t.near("what a waited", ds[0].Waited, 2*time.Minute)
+	t.near("the time between a and b", ds[1].EnqueuedAt.Sub(ds[0].EnqueuedAt), 5*time.Minute)
+}
+
+func longestDelay(t *T) {
+	t.put(t.delayed(t.msg("a"), pawl.MaxDelay))
+	t.Advance(pawl.MaxDelay - time.Hour)
+	t.nothing()
+	t.Advance(2 * time.Hour)
+	t.claims("a")
+}

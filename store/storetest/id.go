@@ -1,0 +1,168 @@
+package storetest
+
+import (
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+)
+
+func idSentences() []Sentence {
+	one := needs(store.CanUnique)
+	return []Sentence{
+		{Name: "IDIsAssigned", Test: idIsAssigned,
+			Text: "A message without an id gets a new one, which its receipt and its delivery carry."},
+		{Name: "IDIsKept", Test: idIsKept,
+			Text: "An id is text of the caller's choice and comes back byte for byte, UUID or not."},
+		{Name: "IDOfTheLivingIsTaken", Needs: one, Test: idOfTheLivingIsTaken,
+			Text: "A second message of an id is a duplicate while the first waits, is delayed or is leased, in whatever topic."},
+		{Name: "IDWithinABatch", Needs: one, Test: idWithinABatch,
+			Text: "An id counts within one batch, too."},
+		{Name: "IDOfTheDeadIsTaken", Needs: needs(store.CanUnique, store.CanDeadLetters), Test: idOfTheDeadIsTaken,
+			Text: "A dead letter's id is taken until it is purged."},
+		{Name: "IDIsFreeAfterTheAck", Needs: one, Test: idIsFreeAfterTheAck,
+			Text: "After the ack an id may be used again, and names the new message."},
+		{Name: "IDIsFreeAfterCancel", Needs: needs(store.CanUnique, store.CanLookup), Test: idIsFreeAfterCancel,
+			Text: "After a cancel an id may be used again."},
+		{Name: "MessageComesBackWhole", Test: messageComesBackWhole,
+			Text: "A message is delivered as it was appended: id, topic, key, priority, body and headers."},
+	}
+}
+
+// wantMessage compares what travels with a delivery.
+func (t *T) wantMessage(got, want pawl.Message) {
+	t.Helper()
+	if got.ID != want.ID || got.Topic != want.Topic || string(got.Key) != string(want.Key) || got.Priority != want.Priority ||
+		string(got.Body) != string(want.Body) || (got.Key == nil) != (want.Key == nil) {
+		t.Fatalf("message %.200q %q %q %q priority %d\nwant    %.200q %q %q %q priority %d", got.Body, got.ID, got.Topic, got.Key, got.Priority,
+			want.Body, want.ID, want.Topic, want.Key, want.Priority)
+	}
+	if len(got.Headers) != len(want.Headers) {
+		t.Fatalf("%d headers; want %d", len(got.Headers), len(want.Headers))
+	}
+	for k, v := range want.Headers {
+		if g, ok := got.Headers[k]; !ok || g != v {
+			t.Fatalf("header %q is %.100q; want %.100q", k, g, v)
+		}
+	}
+}
+
+func idIsAssigned(t *T) {
+	ids := t.put(t.msg("a"), t.msg("b"))
+	if ids[0] == ids[1] {
+		t.Fatalf("two messages got the id %q", ids[0])
+	}
+	for i, d := range t.claims("a", "b") {
+		if d.ID != ids[i] {
+			t.Fatalf("receipt %q, delivery %q", ids[i], d.ID)
+		}
+	}
+}
+
+// oddIDs look alike, or like UUIDs in a form that a uuid type would change.
+func oddIDs() []string {
+	return []string{
+		"a", "A", "a ", " a", "1", "01", "id", "\u00e4", "a\u0308", "\u00c4", "null", "'", "%", "\\", "\u2028", "\U0001f600",
+		"0198c2de-0000-7000-8000-0123456789ab", "0198C2DE-0000-7000-8000-0123456789AB", "0198c2de0000700080000123456789ab",
+		"{0198c2de-0000-7000-8000-0123456789ab}", "urn:uuid:0198c2de-0000-7000-8000-0123456789ab",
+		"00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-ffff-ffffffffffff", strings.Repeat("x", 16), strings.Repeat("x", pawl.MaxID),
+	}
+}
+
+func idIsKept(t *T) {
+	var msgs []pawl.Message
+	for _, id := range oddIDs() {
+		m := t.msg(id)
+		m.ID = id
+		msgs = append(msgs, m)
+	}
+	for i, id := range t.put(msgs...) {
+		if id != msgs[i].ID {
+			t.Fatalf("the receipt of %q says %q", msgs[i].ID, id)
+		}
+	}
+	for _, d := range t.claims(oddIDs()...) {
+		if d.ID != string(d.Body) {
+			t.Fatalf("id %q came back as %q", d.Body, d.ID)
+		}
+		t.ack(d)
+	}
+}
+
+func (t *T) withID(id, body string) pawl.Message {
+	m := t.msg(body)
+	m.ID = id
+	return m
+}
+
+func idOfTheLivingIsTaken(t *T) {
+	for _, id := range []string{"mine", pawl.NewID()} {
+		m := t.withID(id, "first")
+		t.put(m)
+		again := t.withID(id, "again")
+		again.Topic += "2"
+		t.duplicate(id, again)
+		d := t.claimOne()
+		t.duplicate(id, again)
+		t.retry(d, time.Minute)
+		t.duplicate(id, again)
+		t.Advance(2 * time.Minute)
+		t.ack(t.claims("first")...)
+	}
+}
+
+func idWithinABatch(t *T) {
+	rs := t.append(t.withID("x", "a"), t.withID("y", "b"), t.withID("x", "c"))
+	if rs[0].DuplicateOf != "" || rs[1].DuplicateOf != "" || rs[2].DuplicateOf != "x" {
+		t.Fatalf("receipts %+v; want the third a duplicate of x", rs)
+	}
+	t.claims("a", "b")
+}
+
+func idOfTheDeadIsTaken(t *T) {
+	m := t.withID("mine", "a")
+	t.put(m)
+	t.kill(t.claimOne(), "dead")
+	t.duplicate("mine", m)
+	t.nothing()
+	t.noneRefused(t.dead().Purge(t.ctx(), "mine"))
+	t.put(m)
+	t.claims("a")
+}
+
+func idIsFreeAfterTheAck(t *T) {
+	t.put(t.withID("mine", "a"))
+	t.ack(t.claimOne())
+	t.put(t.withID("mine", "b"))
+	if d := t.claims("b")[0]; d.ID != "mine" || d.Attempt != 1 {
+		t.Fatalf("delivery %q, attempt %d", d.ID, d.Attempt)
+	}
+}
+
+func idIsFreeAfterCancel(t *T) {
+	t.put(t.withID("mine", "a"))
+	t.cancel("mine")
+	t.put(t.withID("mine", "b"))
+	t.claims("b")
+}
+
+func messageComesBackWhole(t *T) {
+	all := make([]byte, 256)
+	for i := range all {
+		all[i] = byte(i)
+	}
+	for _, m := range []pawl.Message{
+		{},
+		{Body: all, Key: all, Priority: 100, Headers: map[string]string{"traceparent": "00-1", "\u00e9\u2028 \x01": "nul \x00 in a value", "empty": "", "A": "a", "a": "A"}},
+		{Body: []byte{}, Key: []byte{0}, Headers: map[string]string{}},
+		{Body: []byte(`{"json": "\u0000"}`), Headers: map[string]string{"\x00": "nul is a name, too", "\"\\": "\"\\"}},
+	} {
+		m.Topic = t.Topic
+		want := m
+		want.ID = t.put(m)[0]
+		d := t.claimOne()
+		t.wantMessage(d.Message, want)
+		t.ack(d)
+	}
+}

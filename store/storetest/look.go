@@ -1,0 +1,188 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// optional returns an optional interface of the store, which it declared.
+func optional[I any](t *T) I {
+	t.Helper()
+	i, ok := store.As[I](t.Store)
+	if !ok {
+		t.Fatalf("%T has no %T, though it declares the capability", t.Store, (*I)(nil))
+	}
+	return i
+}
+
+func (t *T) topics() store.Topics       { t.Helper(); return optional[store.Topics](t) }
+func (t *T) inspector() store.Inspector { t.Helper(); return optional[store.Inspector](t) }
+func (t *T) dead() store.DeadLetters    { t.Helper(); return optional[store.DeadLetters](t) }
+
+// declare declares the test's topic.
+func (t *T) declare(d store.Declaration) store.Topic {
+	t.Helper()
+	d.Name = t.Topic
+	got, err := t.topics().Declare(t.ctx(), d)
+	t.must(err)
+	return got
+}
+
+// unordered makes every message of the topic a lane of its own.
+func (t *T) unordered() {
+	t.Helper()
+	t.declare(store.Declaration{Order: store.OrderNone})
+}
+
+// get returns what is known of a message, which must be there.
+func (t *T) get(id string) store.Record {
+	t.Helper()
+	r, err := t.inspector().Get(t.ctx(), id)
+	t.must(err)
+	if r.ID != id {
+		t.Fatalf("get %q returned message %q", id, r.ID)
+	}
+	return r
+}
+
+// inState fails unless the message is in that state.
+func (t *T) inState(id string, want store.State) store.Record {
+	t.Helper()
+	r := t.get(id)
+	if r.State != want {
+		t.Fatalf("message %q is %s; want %s (%s)", r.Body, r.State, want, r.Reason)
+	}
+	return r
+}
+
+// gone fails if a message is known.
+func (t *T) gone(id string) {
+	t.Helper()
+	if r, err := t.inspector().Get(t.ctx(), id); !errors.Is(err, store.ErrNotFound) {
+		t.Fatalf("get of a message that is gone: %+v, %v; want %v", r, err, store.ErrNotFound)
+	}
+}
+
+// stats returns the figures of the topic.
+func (t *T) stats() store.TopicStats {
+	t.Helper()
+	return t.statsOf(t.Topic)
+}
+
+func (t *T) statsOf(topic string) store.TopicStats {
+	t.Helper()
+	all, err := t.topics().Stats(t.ctx(), topic)
+	t.must(err)
+	if len(all) != 1 || all[0].Name != topic {
+		t.Fatalf("stats of topic %q: %+v", topic, all)
+	}
+	return all[0]
+}
+
+// list collects what List yields.
+func (t *T) list(f store.Filter) []store.Record {
+	t.Helper()
+	return t.collect(t.inspector().List(t.ctx(), f))
+}
+
+// deadLetters collects dead letters.
+func (t *T) deadLetters(f store.DeadFilter) []store.Record {
+	t.Helper()
+	return t.collect(t.dead().Dead(t.ctx(), f))
+}
+
+func (t *T) collect(seq func(func(store.Record, error) bool)) []store.Record {
+	t.Helper()
+	var all []store.Record
+	for r, err := range seq {
+		t.must(err)
+		all = append(all, r)
+	}
+	return all
+}
+
+// wantRecords fails unless the records have these bodies, in order.
+func (t *T) wantRecords(got []store.Record, bodies ...string) {
+	t.Helper()
+	var have []string
+	for _, r := range got {
+		have = append(have, string(r.Body))
+	}
+	if !slices.Equal(have, bodies) {
+		t.Fatalf("listed %q; want %q", have, bodies)
+	}
+}
+
+// replay replays dead letters, which must succeed; topic "" is where they died.
+func (t *T) replay(topic string, ids ...string) {
+	t.Helper()
+	t.noneRefused(t.dead().Replay(t.ctx(), topic, ids...))
+}
+
+// cancel cancels messages, which must succeed.
+func (t *T) cancel(ids ...string) {
+	t.Helper()
+	t.noneRefused(t.inspector().Cancel(t.ctx(), ids...))
+}
+
+func (t *T) noneRefused(refused map[string]error, err error) {
+	t.Helper()
+	t.must(err)
+	if len(refused) > 0 {
+		t.Fatalf("refused: %v", refused)
+	}
+}
+
+// wantRefused fails unless exactly these ids are refused, for that reason.
+func (t *T) wantRefused(refused map[string]error, err error, want error, ids ...string) {
+	t.Helper()
+	t.must(err)
+	if got := slices.Sorted(maps.Keys(refused)); !slices.Equal(got, slices.Sorted(slices.Values(ids))) {
+		t.Fatalf("refused %q; want %q", got, ids)
+	}
+	for id, why := range refused {
+		if !errors.Is(why, want) {
+			t.Fatalf("%q was refused: %v; want %v", id, why, want)
+		}
+	}
+}
+
+// near fails unless two durations agree up to what a test takes.
+func (t *T) near(what string, got, want time.Duration) {
+	t.Helper()
+	if d := got - want; d < -10*time.Second || d > 10*time.Second {
+		t.Fatalf("%s is %v; want %v", what, got, want)
+	}
+}
+
+// eventually waits, in real time, until something holds.
+func (t *T) eventually(what string, holds func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(patience)
+	for !holds() {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within %v: %s", patience, what)
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+}
+
+// invalid fails unless err is about a field that no store takes.
+func (t *T) invalid(err error) {
+	t.Helper()
+	if _, ok := errors.AsType[*pawl.InvalidError](err); !ok {
+		t.Fatalf("error %v; want an *InvalidError", err)
+	}
+}
+
+func cancelled() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}
