@@ -33,6 +33,10 @@ func Sentences() []Sentence {
 		theme("claims", claimSentences()),
 		theme("batches", batchSentences()),
 		theme("limits", limitSentences()),
+		theme("topics", topicSentences()),
+		theme("figures", statsSentences()),
+		theme("parking", parkSentences()),
+		theme("retaining", retainSentences()),
 	)
 }
 

@@ -1,0 +1,177 @@
+package storetest
+
+import (
+	"slices"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+)
+
+func statsSentences() []Sentence {
+	all := []Sentence{
+		{Name: "StatsByName", Test: statsByName,
+			Text: "Stats returns the figures of every topic, or of those named, by name."},
+		{Name: "StatsCountStates", Needs: needs(store.CanDelay, store.CanDeadLetters), Test: statsCountStates,
+			Text: "The figures count what is waiting, delayed, leased and dead."},
+		{Name: "StatsCountTotals", Needs: needs(store.CanDeadLetters, store.CanLookup, store.CanUnique, store.CanDeadline), Test: statsCountTotals,
+			Text: "The totals count what was appended, acked, cancelled, purged, refused as duplicate, retried and rescued."},
+		{Name: "StatsAddUp", Needs: needs(store.CanDeadLetters, store.CanLookup, store.CanDelay), Test: statsAddUp,
+			Text: "Appended = Acked + Cancelled + Purged + Waiting + Delayed + Leased + Dead, at every step."},
+		{Name: "ReplayAppendsNothing", Needs: needs(store.CanDeadLetters), Test: replayAppendsNothing,
+			Text: "A replay appends nothing, unless it goes to another topic: then it is purged here and appended there."},
+		{Name: "OldestWaitingIsTold", Test: oldestWaitingIsTold,
+			Text: "OldestWaiting is how long the oldest waiting message has been visible; zero when nothing waits."},
+		{Name: "EmptyTopicKeepsItsTotals", Test: emptyTopicKeepsItsTotals,
+			Text: "Totals count since the topic was created, also when it runs empty."},
+	}
+	for i := range all {
+		all[i].Needs = append(needs(store.CanTopics), all[i].Needs...)
+	}
+	return all
+}
+
+func statsByName(t *T) {
+	for _, topic := range []string{"b", "C", "a", "d"} {
+		t.put(pawl.Message{Topic: topic})
+	}
+	names := func(topics ...string) []string {
+		all, err := t.topics().Stats(t.ctx(), topics...)
+		t.must(err)
+		var got []string
+		for _, st := range all {
+			got = append(got, st.Name)
+		}
+		return got
+	}
+	if got := names(); !slices.Equal(got, []string{"C", "a", "b", "d"}) {
+		t.Fatalf("stats of all topics: %q", got)
+	}
+	if got := names("d", "a", "none"); !slices.Equal(got, []string{"a", "d"}) {
+		t.Fatalf("stats of d, a and one that is not there: %q", got)
+	}
+}
+
+// wantStats compares figures; the settings, the pause and the oldest are left out.
+func (t *T) wantStats(want store.TopicStats) {
+	t.Helper()
+	got := t.stats()
+	if got.Appended != got.Acked+got.Cancelled+got.Purged+got.Waiting+got.Delayed+got.Leased+got.Dead {
+		t.Fatalf("the figures do not add up: %+v", got)
+	}
+	want.Topic, want.Paused, want.OldestWaiting = got.Topic, got.Paused, got.OldestWaiting
+	if got != want {
+		t.Fatalf("figures %+v\nwant    %+v", got, want)
+	}
+}
+
+func statsCountStates(t *T) {
+	t.lane("k", "a", "b")
+	t.lane("l", "c", "d")
+	t.put(t.delayed(t.msg("late"), time.Hour), t.msg("e"), t.msg("f"), t.msg("g"))
+	ds := t.claimRun(4, 1)
+	t.wantBodies(ds, "a", "c", "e", "f")
+	t.retry(ds[0], time.Hour)
+	t.kill(ds[2], "dead")
+	t.wantStats(store.TopicStats{Appended: 8, Waiting: 3, Delayed: 2, Leased: 2, Dead: 1, Retried: 1}) // b, d, g; late, a; c, f; e
+	t.hold(ds[1], time.Hour)
+	t.wantStats(store.TopicStats{Appended: 8, Waiting: 2, Delayed: 3, Leased: 1, Dead: 1, Retried: 1, Acked: 1}) // b, g; late, a, d; f; e
+}
+
+func statsCountTotals(t *T) {
+	t.put(t.unique("a", "u", pawl.Unique{}), t.msg("b"), t.msg("c"))
+	t.duplicate(t.stillThere("a"), t.unique("x", "u", pawl.Unique{}))
+	ds := t.claims("a", "b", "c")
+	t.retry(ds[0], 0)
+	t.kill(ds[1], "dead")
+	t.release(ds[2], 0)
+	t.wantStats(store.TopicStats{Appended: 3, Duplicates: 1, Retried: 1, Dead: 1, Waiting: 2})
+	t.noneRefused(t.dead().Purge(t.ctx(), ds[1].ID))
+	t.cancel(ds[2].ID)
+	t.claims("a")
+	t.expire()
+	t.ack(t.claims("a")...)
+	t.wantStats(store.TopicStats{Appended: 3, Duplicates: 1, Retried: 1, Rescues: 1, Purged: 1, Cancelled: 1, Acked: 1})
+}
+
+// stillThere returns the id of the message with that body.
+func (t *T) stillThere(body string) string {
+	t.Helper()
+	for _, r := range t.list(store.Filter{Topic: t.Topic}) {
+		if string(r.Body) == body {
+			return r.ID
+		}
+	}
+	t.Fatalf("message %q is not there", body)
+	return ""
+}
+
+func statsAddUp(t *T) {
+	add := func() {
+		t.Helper()
+		st := t.stats()
+		t.wantStats(st)
+	}
+	t.lane("k", numbered("", 6)...)
+	t.put(t.delayed(t.msg("late"), time.Minute), t.msg("x"))
+	add()
+	ds := t.claim(4)
+	add()
+	t.settled(verdict(ds[0], store.Ack), verdict(ds[1], store.Dead))
+	add()
+	t.Advance(2 * time.Minute)
+	ds = t.claim(100)
+	add()
+	for i, d := range ds {
+		t.settle(verdict(d, []store.Verdict{store.Ack, store.Retry, store.Dead, store.Release}[i%4]))
+		add()
+	}
+	for _, r := range t.list(store.Filter{Topic: t.Topic}) {
+		t.cancel(r.ID)
+		add()
+	}
+	for i, r := range t.deadLetters(store.DeadFilter{}) {
+		if i%2 == 0 {
+			t.replay("", r.ID)
+		} else {
+			t.noneRefused(t.dead().Purge(t.ctx(), r.ID))
+		}
+		add()
+	}
+}
+
+func replayAppendsNothing(t *T) {
+	t.put(t.msg("a"), t.msg("b"))
+	ds := t.claims("a", "b")
+	t.kill(ds[0], "dead")
+	t.kill(ds[1], "dead")
+	t.replay("", ds[0].ID)
+	t.replay("other", ds[1].ID)
+	t.wantStats(store.TopicStats{Appended: 2, Waiting: 1, Purged: 1})
+	t.Topic = "other"
+	t.wantStats(store.TopicStats{Appended: 1, Waiting: 1})
+	t.ack(t.claims("b")...)
+	t.wantStats(store.TopicStats{Appended: 1, Acked: 1})
+}
+
+func oldestWaitingIsTold(t *T) {
+	t.put(t.msg("a"))
+	t.Advance(3 * time.Minute)
+	t.put(t.msg("b"))
+	t.Advance(time.Minute)
+	t.near("the oldest", t.stats().OldestWaiting, 4*time.Minute)
+	t.ack(t.claimOne())
+	t.near("the oldest", t.stats().OldestWaiting, time.Minute)
+	t.ack(t.claimOne())
+	if got := t.stats().OldestWaiting; got != 0 {
+		t.Fatalf("the oldest of none has waited %v", got)
+	}
+}
+
+func emptyTopicKeepsItsTotals(t *T) {
+	for range 3 {
+		t.put(t.msg("a"), t.keyed("k", "b"))
+		t.ack(t.claims("a", "b")...)
+	}
+	t.wantStats(store.TopicStats{Appended: 6, Acked: 6})
+}
