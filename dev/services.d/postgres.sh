@@ -52,7 +52,8 @@ postgres_user() {
 	fi
 }
 
-# postgres_init makes the cluster beside its final place and moves it there when it is complete.
+# postgres_init makes the cluster beside its final place, and moves it there when it is complete. It is called where bash
+# does not stop at an error, hence the chain.
 postgres_init() {
 	local dir=$STATE/postgres user data
 	user=$(postgres_user)
@@ -60,14 +61,14 @@ postgres_init() {
 	chown "$user" "$dir"
 	if ! as_user "$user" test -w "$dir"; then # a checkout that only root can enter, say
 		data=$(mktemp -d /var/tmp/pawl-postgres.XXXXXX)/data
-		chown "$user" "$(dirname "$data")"
+		chown "$user" "${data%/data}"
 	fi
-	rm -rf "$data.new"
-	pg initdb -D "$data.new" -U postgres -E UTF8 --locale=C --auth-local=trust --auth-host=scram-sha-256
-	cat "$ROOT/dev/services.d/postgres.conf" >>"$data.new/postgresql.conf"
-	pg postgres --single -j -c exit_on_error=true -D "$data.new" postgres <"$ROOT/dev/services.d/postgres.sql"
-	mv "$data.new" "$data"
-	echo "$data" >"$dir/data.path"
+	rm -rf "$data" "$data.new" &&
+		pg initdb -D "$data.new" -U postgres -E UTF8 --locale=C --auth-local=trust --auth-host=scram-sha-256 &&
+		cat "$ROOT/dev/services.d/postgres.conf" >>"$data.new/postgresql.conf" &&
+		pg postgres --single -j -c exit_on_error=true -D "$data.new" postgres <"$ROOT/dev/services.d/postgres.sql" &&
+		mv "$data.new" "$data" &&
+		echo "$data" >"$dir/data.path"
 }
 
 postgres_data() { cat "$STATE/postgres/data.path" 2>/dev/null; }

@@ -1,0 +1,76 @@
+# Everything a developer or CI runs. `make` alone lists the targets. Services of the tests: dev/services; CI: .ci/run.
+SHELL       := bash
+.SHELLFLAGS := -euo pipefail -c
+MAKEFLAGS   += --no-print-directory
+.ONESHELL:
+.DEFAULT_GOAL := help
+
+GO       ?= go
+RACE     ?= -race
+FUZZTIME ?= 3s
+SOAK     ?= 1h
+VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+TOOL     := $(GO) tool -modfile=dev/tools/go.mod
+
+.PHONY: help build run check format vet fixes lint unit test services-test bench-builds bench bench-quick soak fuzz clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## bin/pawl
+	@$(GO) build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/pawl ./cmd/pawl
+
+run: build ## the living example: build, then pawl demo
+	@bin/pawl demo
+
+check: format vet fixes lint unit ## what needs no service: style, static checks, unit tests with -race, short fuzzing
+	@dev/fuzz $(FUZZTIME)
+
+test: ## everything: check, then all tests against real services
+	@dev/services run -- $(MAKE) check bench-builds services-test
+
+bench: ## all benchmarks, Pawl and its peers side by side (long)
+	@cd bench && ../dev/services run -- $(GO) run ./cmd/pawlbench full
+
+bench-quick: ## the same in under five minutes
+	@cd bench && ../dev/services run -- $(GO) run ./cmd/pawlbench quick
+
+soak: ## work under faults for SOAK (1h)
+	@PAWL_SOAK=$(SOAK) dev/services run -- $(GO) test -count=1 -v -timeout 0 -run '^TestSoak' ./e2e/...
+
+fuzz: FUZZTIME := 1m
+fuzz: ## every fuzz target for FUZZTIME (1m) each
+	@dev/fuzz $(FUZZTIME)
+
+clean: ## remove what was built, and the services with their data
+	@dev/services clean
+	rm -rf bin coverage bench/out
+
+# The parts of check and test; each can be run alone.
+
+format:
+	@out=$$(find . -path ./.services -prune -o -name testdata -prune -o -name '*.go' -print0 | xargs -0 gofmt -l)
+	[[ -z $$out ]] || { printf 'not formatted; run gofmt -w on:\n%s\n' "$$out"; exit 1; }
+
+vet:
+	@$(GO) vet ./...
+
+fixes:
+	@$(GO) fix -diff ./... || { echo 'not up to date; run go fix ./...'; exit 1; }
+
+lint:
+	@$(TOOL) golangci-lint run
+	if command -v shellcheck >/dev/null; then shellcheck -x dev/services dev/services.d/test dev/fuzz .ci/run; else echo 'shellcheck is not installed: scripts not checked'; fi
+
+unit:
+	@$(GO) test ./internal/arch
+	$(GO) test -short $(RACE) -timeout 10m ./...
+
+services-test:
+	@dev/services.d/test
+	$(GO) test -json -timeout 20m ./... | $(GO) run ./dev/skipgate
+
+bench-builds:
+	@cd bench
+	$(GO) vet ./...
+	$(GO) test -short ./...
