@@ -21,7 +21,8 @@ const usage = `usage: pawlbench quick|full [FLAGS]    everything, or what the fl
        pawlbench run --suite S [FLAGS]  one suite, work or arm alone
        pawlbench list [--scale S]       suites, works and arms
 
-PostgreSQL comes from PAWL_TEST_POSTGRES (a user who may create databases and read WAL).
+PostgreSQL comes from PAWL_TEST_POSTGRES (a user who may create databases) and
+PAWL_TEST_POSTGRES_ADMIN (a superuser, who reads WAL and CPU; not needed if the first is one).
 Run it in the folder bench; results are added to out/SUITE.jsonl.
 `
 
@@ -47,7 +48,10 @@ func command(ctx context.Context, args []string) error {
 		return errUsage
 	}
 	verb, args := args[0], args[1:]
-	c := harness.Config{Stdout: os.Stdout, Stderr: os.Stderr, Postgres: os.Getenv("PAWL_TEST_POSTGRES")}
+	c := harness.Config{
+		Stdout: os.Stdout, Stderr: os.Stderr,
+		Postgres: os.Getenv("PAWL_TEST_POSTGRES"), PostgresAdmin: os.Getenv("PAWL_TEST_POSTGRES_ADMIN"),
+	}
 	flags := flag.NewFlagSet("pawlbench "+verb, flag.ContinueOnError)
 	scale := flags.String("scale", string(plan.Full), "sizes: quick or full (run and list)")
 	flags.StringVar(&c.Suite, "suite", "", "only this suite: postgres or sqlite")

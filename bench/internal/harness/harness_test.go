@@ -54,7 +54,8 @@ func TestRunOfAPostgresArm(t *testing.T) {
 		}
 		t.Skip("PAWL_TEST_POSTGRES is not set")
 	}
-	l := measure(t, Config{Suite: plan.Postgres, Work: "append", Arm: plan.River, Postgres: dsn})[0]
+	l := measure(t, Config{Suite: plan.Postgres, Work: "append", Arm: plan.River, Postgres: dsn,
+		PostgresAdmin: os.Getenv("PAWL_TEST_POSTGRES_ADMIN")})[0]
 	if l.WALBytesPerJob == nil || *l.WALBytesPerJob < plan.PayloadBytes || *l.WALBytesPerJob > 10_000 {
 		t.Errorf("WAL of an inserted job: %v", l.WALBytesPerJob)
 	}

@@ -26,13 +26,14 @@ type Config struct {
 	Scale             plan.Scale
 	Suite, Work, Arm  string // empty: all
 	Rounds            int    // 0: those of the scale
-	Postgres          string // URL of a server, by a user who may create databases and read WAL
+	Postgres          string // URL of a server, by a user who may create databases; the arms are this user
+	PostgresAdmin     string // by a superuser, for the meter; empty: Postgres is one
 	Out               string // folder of the JSON lines
 	Timeout           time.Duration
 	Stdout, Stderr    io.Writer
 	suiteWorks        []plan.Work
 	versions, servers map[string]string
-	server            server
+	server, admin     server
 	scratch           string
 }
 
@@ -103,20 +104,23 @@ func (c *Config) prepareServer(ctx context.Context) (err error) {
 	if c.Postgres == "" {
 		return errors.New("no PostgreSQL server: set PAWL_TEST_POSTGRES, or start one with dev/services run -- COMMAND")
 	}
-	if c.server.admin, err = url.Parse(c.Postgres); err != nil {
+	if c.server.at, err = url.Parse(c.Postgres); err != nil {
 		return errors.New("read PAWL_TEST_POSTGRES: it is not a postgres:// URL") // never print it: it may hold a password
 	}
-	if c.servers, err = c.server.facts(ctx); err != nil {
+	if c.admin.at, err = url.Parse(cmp.Or(c.PostgresAdmin, c.Postgres)); err != nil {
+		return errors.New("read PAWL_TEST_POSTGRES_ADMIN: it is not a postgres:// URL")
+	}
+	if c.servers, err = c.admin.facts(ctx); err != nil {
 		return err
 	}
 	c.versions["postgres"] = c.servers["server_version"]
-	return c.server.create(ctx, meterDatabase, "pg_walinspect")
+	return c.admin.create(ctx, meterDatabase, "pg_walinspect")
 }
 
 func (c *Config) clean(ctx context.Context) error {
 	err := os.RemoveAll(c.scratch)
-	if c.server.admin != nil {
-		err = errors.Join(err, c.server.drop(ctx, meterDatabase))
+	if c.admin.at != nil {
+		err = errors.Join(err, c.admin.drop(ctx, meterDatabase))
 	}
 	return err
 }
@@ -127,7 +131,7 @@ func (c *Config) one(ctx context.Context, w plan.Work, arm string, round int) (_
 	t := Task{Suite: w.Suite, Work: w.Name, Arm: arm, Round: round, Scale: c.Scale}
 	if w.Suite == plan.Postgres {
 		t.Database = "pawlbench_" + strings.ReplaceAll(arm, "-", "_")
-		t.Target, t.MeterDSN = c.server.address(t.Database), c.server.address(meterDatabase)
+		t.Target, t.MeterDSN = c.server.address(t.Database), c.admin.address(meterDatabase)
 		if err := c.server.create(ctx, t.Database); err != nil {
 			return nil, err
 		}

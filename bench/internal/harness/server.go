@@ -13,14 +13,14 @@ import (
 // the meter's sessions and statements count for no arm.
 const meterDatabase = "pawlbench_meter"
 
-// server creates and drops databases on the PostgreSQL server of the run.
+// server is the PostgreSQL server of the run, as one of its users sees it.
 type server struct {
-	admin *url.URL
+	at *url.URL
 }
 
 // address returns the URL of another database on the same server.
 func (s server) address(database string) string {
-	u := *s.admin
+	u := *s.at
 	u.Path = "/" + database
 	return u.String()
 }
@@ -30,7 +30,7 @@ func (s server) create(ctx context.Context, database string, extensions ...strin
 	if err := s.drop(ctx, database); err != nil {
 		return err
 	}
-	if err := run(ctx, s.admin.String(), `CREATE DATABASE `+quote(database)); err != nil {
+	if err := run(ctx, s.at.String(), `CREATE DATABASE `+quote(database)); err != nil {
 		return fmt.Errorf("create database %s: %w", database, err)
 	}
 	for _, e := range extensions {
@@ -42,7 +42,7 @@ func (s server) create(ctx context.Context, database string, extensions ...strin
 }
 
 func (s server) drop(ctx context.Context, database string) error {
-	if err := run(ctx, s.admin.String(), `DROP DATABASE IF EXISTS `+quote(database)+` WITH (FORCE)`); err != nil {
+	if err := run(ctx, s.at.String(), `DROP DATABASE IF EXISTS `+quote(database)+` WITH (FORCE)`); err != nil {
 		return fmt.Errorf("drop database %s: %w", database, err)
 	}
 	return nil
@@ -50,7 +50,7 @@ func (s server) drop(ctx context.Context, database string) error {
 
 // facts are the settings of the server that decide what figures mean.
 func (s server) facts(ctx context.Context) (map[string]string, error) {
-	conn, err := pgx.Connect(ctx, s.admin.String())
+	conn, err := pgx.Connect(ctx, s.at.String())
 	if err != nil {
 		return nil, fmt.Errorf("connect to the server: %w", err)
 	}
