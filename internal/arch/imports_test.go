@@ -78,13 +78,9 @@ func checkBans(tr *tree, r *report) {
 			return
 		}
 		for _, b := range bans {
-			if !matchesAny(b.from, p.path) || !matchesAny(b.to, imported) {
-				continue
+			if matchesAny(b.from, p.path) && !matchesAny(b.except, p.path) && matchesAny(b.to, imported) {
+				r.add(at, "%s must not import %s: %s", p.path, imported, b.why)
 			}
-			if below("testing", imported) && matches(testingAllowed, p.path) {
-				continue
-			}
-			r.add(at, "%s must not import %s: %s", p.path, imported, b.why)
 		}
 	})
 }
