@@ -22,61 +22,62 @@ const (
 )
 
 // ServeHTTP answers GET and HEAD. A HEAD counts as a request and meets the
-// faults of the page as a GET does.
+// faults of the page as a GET does. What cannot be written is not reported:
+// the client that would care is gone.
 func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == healthPath {
 		w.Header().Set("Content-Type", typeText)
 		io.WriteString(w, "ok\n")
 		return
 	}
-	s.load.enter()
-	defer s.load.leave()
+	reply := s.begin(w)
+	defer reply.end()
 	p := s.catalogue.byPath[r.URL.Path]
 	switch {
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		w.Header().Set("Allow", "GET, HEAD")
-		s.notice(w, http.StatusMethodNotAllowed, outcomeRefused)
+		reply.notice(http.StatusMethodNotAllowed, outcomeRefused)
 	case r.URL.Path == robotsPath:
 		s.robots.Add(1)
-		s.send(w, r, outcomeGood, typeText, []byte(robotsText))
+		reply.send(r, outcomeGood, typeText, []byte(robotsText))
 	case p != nil:
-		s.servePage(w, r, p)
+		reply.page(r, p)
 	case s.catalogue.byPath[strings.TrimSuffix(r.URL.Path, "/")] != nil:
-		s.tally.add(outcomeRefused)
-		http.Redirect(w, r, strings.TrimSuffix(r.URL.Path, "/"), http.StatusMovedPermanently)
+		reply.outcome = outcomeRefused
+		http.Redirect(reply, r, strings.TrimSuffix(r.URL.Path, "/"), http.StatusMovedPermanently)
 	default:
-		s.notice(w, http.StatusNotFound, outcomeNotFound)
+		reply.notice(http.StatusNotFound, outcomeNotFound)
 	}
 }
 
-// servePage answers with the page, or with the fault that is due.
-func (s *Site) servePage(w http.ResponseWriter, r *http.Request, p *page) {
+// page answers with a page, or with the fault that is due.
+func (w *reply) page(r *http.Request, p *page) {
 	n := p.requests.Add(1)
 	if p.failing {
-		s.notice(w, http.StatusInternalServerError, outcomeFailing)
+		w.notice(http.StatusInternalServerError, outcomeFailing)
 		return
 	}
 	if p.broken {
-		s.send(w, r, outcomeBroken, typeHTML, brokenBody(p))
+		w.send(r, outcomeBroken, typeHTML, brokenBody(p))
 		return
 	}
 	var fault Fault
 	if int64(n) <= int64(len(p.plan)) {
 		fault = p.plan[n-1]
 	}
-	if fault.hasBody() {
-		body, err := s.body(p)
-		if err != nil {
-			// The sources changed under the site. It is not a fault of the
-			// plan; saying why helps whoever sees it.
-			s.tally.add(outcomeRefused)
-			http.Error(w, err.Error(), http.StatusInternalServerError)
-			return
-		}
-		s.sendWith(w, r, p, fault, body)
+	if !fault.hasBody() {
+		w.refuse(fault)
 		return
 	}
-	s.refuse(w, fault)
+	body, err := w.site.body(p)
+	if err != nil {
+		// The sources changed under the site. It is not a fault of the plan;
+		// saying why helps whoever sees it.
+		w.outcome = outcomeRefused
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.sendUnder(fault, r, p, body)
 }
 
 // hasBody reports whether the answer under the fault begins as a good one.
@@ -85,70 +86,54 @@ func (f Fault) hasBody() bool {
 }
 
 // refuse answers with the status of a fault.
-func (s *Site) refuse(w http.ResponseWriter, fault Fault) {
+func (w *reply) refuse(fault Fault) {
 	switch fault {
 	case FaultThrottled:
 		w.Header().Set("Retry-After", "1")
-		s.notice(w, http.StatusTooManyRequests, outcomeThrottled)
+		w.notice(http.StatusTooManyRequests, outcomeThrottled)
 	case FaultThrottledBy:
 		// The format has no fractions: the second after the next one is at
 		// least one second ahead.
 		by := time.Now().Add(2 * time.Second).UTC().Format(http.TimeFormat)
 		w.Header().Set("Retry-After", by)
-		s.notice(w, http.StatusTooManyRequests, outcomeThrottled)
+		w.notice(http.StatusTooManyRequests, outcomeThrottled)
 	case FaultUnavailable:
-		s.notice(w, http.StatusServiceUnavailable, outcomeError)
+		w.notice(http.StatusServiceUnavailable, outcomeError)
 	default:
-		s.notice(w, http.StatusInternalServerError, outcomeError)
+		w.notice(http.StatusInternalServerError, outcomeError)
 	}
 }
 
-// sendWith sends a body, late or not all of it where the fault says so.
-func (s *Site) sendWith(w http.ResponseWriter, r *http.Request, p *page, fault Fault, body []byte) {
+// sendUnder sends a body, late or not all of it where the fault says so.
+func (w *reply) sendUnder(fault Fault, r *http.Request, p *page, body []byte) {
 	switch fault {
 	case FaultReset:
-		s.tally.add(outcomeReset)
-		sendHead(w, body)
-		reset(w, r, body[:len(body)/2])
+		w.outcome = outcomeReset
+		w.head(body)
+		w.reset(r, body[:len(body)/2])
 	case FaultTruncated:
-		s.tally.add(outcomeTruncated)
-		sendHead(w, body)
+		w.outcome = outcomeTruncated
+		w.head(body)
 		// The server closes the connection after an answer that is too short.
-		w.Write(body[:len(body)/2])
+		_, _ = w.Write(body[:len(body)/2])
 	case FaultSlow:
+		w.outcome = outcomeSlow
 		if wait(r.Context(), p.delay) {
-			s.send(w, r, outcomeSlow, typeHTML, body)
-			return
+			w.send(r, outcomeSlow, typeHTML, body)
 		}
-		s.tally.add(outcomeSlow) // nobody is left to be answered
 	default:
-		s.send(w, r, outcomeGood, typeHTML, body)
+		w.send(r, outcomeGood, typeHTML, body)
 	}
 }
 
 // send answers with a body and its ETag, or with 304 when the client has it.
-func (s *Site) send(w http.ResponseWriter, r *http.Request, o outcome, contentType string, body []byte) {
+func (w *reply) send(r *http.Request, o outcome, contentType string, body []byte) {
+	w.outcome = o
 	h := w.Header()
 	h.Set("Content-Type", contentType)
 	h.Set("ETag", etag(body))
 	h.Set("Cache-Control", "no-cache")
-	seen := &statusWriter{ResponseWriter: w}
-	http.ServeContent(seen, r, "", time.Time{}, bytes.NewReader(body))
-	if seen.status == http.StatusNotModified {
-		o = outcomeNotModified
-	}
-	s.tally.add(o)
-}
-
-// statusWriter remembers the status that ServeContent chose.
-type statusWriter struct {
-	http.ResponseWriter
-	status int
-}
-
-func (w *statusWriter) WriteHeader(status int) {
-	w.status = status
-	w.ResponseWriter.WriteHeader(status)
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(body))
 }
 
 func etag(body []byte) string {
@@ -156,8 +141,8 @@ func etag(body []byte) string {
 	return `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`
 }
 
-// sendHead begins a good answer to which not all of the body will be sent.
-func sendHead(w http.ResponseWriter, body []byte) {
+// head begins a good answer of which not all of the body will be sent.
+func (w *reply) head(body []byte) {
 	w.Header().Set("Content-Type", typeHTML)
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.Header().Set("ETag", etag(body))
@@ -172,8 +157,8 @@ const resetAfter = 20 * time.Millisecond
 // reset sends the first part of a body and resets the connection: closed with
 // no time to linger, TCP says RST. Where the connection cannot be had, as with
 // HTTP/2, aborting the handler has the same effect on the one stream.
-func reset(w http.ResponseWriter, r *http.Request, part []byte) {
-	w.Write(part)
+func (w *reply) reset(r *http.Request, part []byte) {
+	_, _ = w.Write(part)
 	control := http.NewResponseController(w)
 	if control.Flush() != nil {
 		panic(http.ErrAbortHandler)
@@ -183,6 +168,7 @@ func reset(w http.ResponseWriter, r *http.Request, part []byte) {
 	if err != nil {
 		panic(http.ErrAbortHandler)
 	}
+	w.end()
 	if tcp, ok := conn.(interface{ SetLinger(seconds int) error }); ok {
 		_ = tcp.SetLinger(0) // fails only if the client was quicker, and is gone
 	}
@@ -202,13 +188,13 @@ func wait(ctx context.Context, d time.Duration) bool {
 }
 
 // notice answers with a status and a short page that says no more than it.
-func (s *Site) notice(w http.ResponseWriter, status int, o outcome) {
-	s.tally.add(o)
+func (w *reply) notice(status int, o outcome) {
+	w.outcome = o
 	body := noticeBody(status)
 	h := w.Header()
 	h.Set("Content-Type", typeHTML)
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	h.Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	w.Write(body)
+	_, _ = w.Write(body)
 }

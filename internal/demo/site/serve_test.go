@@ -2,6 +2,8 @@ package site
 
 import (
 	"net/http"
+	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -84,4 +86,36 @@ func TestBrokenPage(t *testing.T) {
 			t.Errorf("%s: plan %v, %d requests", path, s.Plan(path), s.Requests(path))
 		}
 	}
+}
+
+// TestCountedBeforeTheEnd looks at the counts between the pieces of an answer.
+func TestCountedBeforeTheEnd(t *testing.T) {
+	s := open(t, Options{Pages: 300})
+	for _, path := range []string{"/", "/pkg/errors", "/src/io/io.go", "/robots.txt", "/nowhere"} {
+		w := &watchedWriter{ResponseRecorder: httptest.NewRecorder(), site: s, before: s.Tally().Requests}
+		s.ServeHTTP(w, httptest.NewRequest("GET", path, nil))
+		if !w.open || w.late {
+			t.Errorf("%s: open until the last byte: %v, and after it: %v", path, w.open, w.late)
+		}
+	}
+}
+
+// watchedWriter notes what the site counts at each write.
+type watchedWriter struct {
+	*httptest.ResponseRecorder
+	site   *Site
+	before int64
+	open   bool // the request was being answered at some write
+	late   bool // it was not yet counted as answered at the last one
+}
+
+func (w *watchedWriter) Write(p []byte) (int, error) {
+	n, err := w.ResponseRecorder.Write(p)
+	open := w.site.load.now.Load() == 1 && w.site.Tally().Requests == w.before
+	if strconv.Itoa(w.Body.Len()) == w.Header().Get("Content-Length") {
+		w.late = open
+	} else {
+		w.open = open
+	}
+	return n, err
 }

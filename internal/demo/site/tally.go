@@ -41,8 +41,9 @@ type tally [outcomes]atomic.Int64
 
 func (t *tally) add(o outcome) { t[o].Add(1) }
 
-// Tally returns the counts so far. While requests are being answered they may
-// be from moments that differ by a few requests.
+// Tally returns the counts so far. An answer that was read to its end is
+// counted; while others are being sent, the fields may be from moments that
+// differ by a few requests.
 func (s *Site) Tally() Tally {
 	var n [outcomes]int64
 	sum := int64(0)
@@ -73,7 +74,9 @@ func (g *gauge) enter() {
 func (g *gauge) leave() { g.now.Add(-1) }
 
 // MaxConcurrent returns the most requests that were being answered at the same
-// moment, /healthz not counted.
+// moment, /healthz not counted. A request counts from its arrival to just
+// before the end of its answer; one that the client gave up, until the site
+// notices. The number is therefore never more than a patient client had open.
 func (s *Site) MaxConcurrent() int { return int(s.load.most.Load()) }
 
 // Requests returns how often a path was asked for, whatever the answer: one of
