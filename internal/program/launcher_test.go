@@ -16,6 +16,10 @@ import (
 const asMortal = "PROGRAM_TEST_MORTAL"
 
 func TestMain(m *testing.M) {
+	if mode := os.Getenv(asWorker); mode != "" {
+		work(mode)
+		return
+	}
 	command := os.Getenv(asMortal)
 	if command == "" {
 		os.Exit(m.Run())

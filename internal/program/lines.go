@@ -141,5 +141,5 @@ func (t *tail) reason(how string) string {
 	case 1:
 		return said[0] + " (" + how + ")"
 	}
-	return said[len(said)-1] + " (" + how + ")\n" + strings.Join(said, "\n")
+	return strings.TrimSpace(said[len(said)-1]) + " (" + how + ")\n" + strings.Join(said, "\n")
 }

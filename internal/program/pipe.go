@@ -1,0 +1,306 @@
+package program
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/program/wire"
+)
+
+// PipeConfig says how a [Pipe] works. Command is required.
+type PipeConfig struct {
+	// Command is run with the shell.
+	Command string
+	// Children is how many are started and kept; 0 is 1.
+	Children int
+	// InFlight is how many deliveries a child holds at once. 0 lets it follow
+	// from what the child shows: as many as it answers within some 20 ms, or as it
+	// works on side by side, up to [MaxInFlight].
+	InFlight int
+	// Stderr gets what children write to stderr, a line at a time, each with the
+	// child's number before it.
+	Stderr *Output
+	// Logger is told when a child ends or answers nonsense; nil is slog.Default.
+	Logger *slog.Logger
+	// Patience is how long a child may take to end after its stdin was closed;
+	// 0 is 5 seconds.
+	Patience time.Duration
+}
+
+// MaxInFlight bounds what a child holds at once.
+const MaxInFlight = 256
+
+// Limits of what a child holds and writes.
+const (
+	maxHeldBytes = 4 << 20  // of several deliveries together
+	maxVerdict   = 64 << 20 // of a line
+)
+
+// ErrNeverReady is why a [Pipe] gave up: the program ends, time and again, before
+// it reads anything.
+var ErrNeverReady = errors.New("the program ends before it reads anything")
+
+// startsToGiveUp is how often a program that never answered may end unread.
+const startsToGiveUp = 5
+
+// Pipe is a handler that hands deliveries to programs that run for long, each a
+// line of JSON on stdin, and takes a verdict each from stdout. It is safe for
+// concurrent use. Make one with [StartPipe].
+//
+// A child may hold several deliveries, of different lanes, because the caller of
+// Handle starts a lane's next message only after the one before. When a child
+// dies, the one delivery that it held has failed. If it held several, they are
+// given to a fresh child one by one: the one with which a child dies again is
+// found, and the others are not punished for it. What it never read is not held.
+type Pipe struct {
+	config   PipeConfig
+	launcher *Launcher
+	children []*child
+	life     sync.WaitGroup
+	stop     chan struct{}
+	broken   chan struct{} // closed with reason set
+	reason   error
+
+	mu       sync.Mutex
+	queue    []*call // waiting for room, oldest first
+	closed   bool
+	answered bool // by any child, ever
+	unready  int  // starts that came to nothing, until the first answer
+	stats    PipeStats
+	room     func() // called when there may be room again
+}
+
+// PipeStats counts what went wrong, and says how things are.
+type PipeStats struct {
+	Restarts int // of children
+	Stale    int // verdicts about what the child does not hold
+	Bad      int // lines that are no verdict
+	Regiven  int // deliveries given again after their child ended
+	Window   int // deliveries that all children together may hold now
+}
+
+// call is a delivery on its way through a pipe. It is guarded by Pipe.mu, but
+// for what does not change.
+type call struct {
+	d     *pawl.Delivery
+	token string
+	line  []byte
+	born  time.Time
+	until time.Time // its hard deadline
+	done  chan outcome
+
+	finished  bool
+	cancelled error  // the caller's context ended
+	child     *child // that holds it
+	begin     int64  // of the line, in what that child was sent
+	at        time.Time
+	regiven   int
+}
+
+type outcome struct {
+	verdict *wire.Verdict
+	err     error
+}
+
+// StartPipe starts the children. Close ends them.
+func StartPipe(l *Launcher, c PipeConfig) *Pipe {
+	c.Children = max(c.Children, 1)
+	c.InFlight = min(c.InFlight, MaxInFlight)
+	c.Patience = cmp.Or(c.Patience, 5*time.Second)
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	p := &Pipe{config: c, launcher: l, stop: make(chan struct{}), broken: make(chan struct{})}
+	for i := range c.Children {
+		ch := &child{n: i + 1, pipe: p, held: map[string]*call{}, wake: make(chan struct{}, 1), window: newWindow(c.InFlight)}
+		p.children = append(p.children, ch)
+		p.life.Go(ch.live)
+	}
+	p.life.Go(p.watch)
+	return p
+}
+
+// Handle hands d to a child and waits for the verdict. When ctx ends before, the
+// child is killed, because nothing else stops its work; what else it held is
+// given again.
+func (p *Pipe) Handle(ctx context.Context, d *pawl.Delivery) error {
+	k := &call{d: d, token: d.Token.String(), line: wire.AppendDelivery(nil, d), born: time.Now(), done: make(chan outcome, 1)}
+	k.until = k.born.Add(d.Deadline)
+	if t, ok := ctx.Deadline(); ok {
+		k.until = t
+	}
+	p.mu.Lock()
+	p.place(k)
+	p.mu.Unlock()
+	select {
+	case o := <-k.done:
+		return o.settle(d)
+	case <-ctx.Done():
+	}
+	p.cancel(k, context.Cause(ctx))
+	o := <-k.done
+	return o.settle(d)
+}
+
+// settle turns a verdict into what a handler says.
+func (o outcome) settle(d *pawl.Delivery) error {
+	if o.err != nil || o.verdict == nil {
+		return o.err
+	}
+	v := o.verdict
+	reason := cmp.Or(v.Reason, "the program's verdict is "+v.Verdict)
+	fail := pawl.OfKind(cmp.Or(pawl.Kind(v.Kind), KindCommand), errors.New(reason))
+	switch v.Verdict {
+	case wire.Retry:
+		if v.After > 0 {
+			return pawl.Throttled(fail, v.After)
+		}
+		return fail
+	case wire.Dead:
+		return pawl.Permanent(fail)
+	case wire.Release:
+		return pawl.Release(v.After, reason)
+	}
+	now := time.Now()
+	for i := range v.Emit {
+		d.Emit(v.Emit[i].At(now))
+	}
+	d.Hold(v.Hold)
+	return nil
+}
+
+// place gives k to the child with the least to do, or lets it wait.
+func (p *Pipe) place(k *call) {
+	switch {
+	case p.closed:
+		k.finish(outcome{err: pawl.ErrDrain})
+		return
+	case p.reason != nil:
+		k.finish(outcome{err: pawl.Release(releaseFor, p.reason.Error())})
+		return
+	}
+	var best *child
+	if len(p.queue) == 0 {
+		for _, c := range p.children {
+			if c.fits(k) && (best == nil || len(c.held) < len(best.held)) {
+				best = c
+			}
+		}
+	}
+	if best == nil {
+		p.queue = append(p.queue, k)
+		return
+	}
+	best.give(k)
+}
+
+// finish ends the call, once.
+func (k *call) finish(o outcome) {
+	if !k.finished {
+		k.finished = true
+		k.done <- o
+	}
+}
+
+// cancel ends a call whose context has ended: at once if no child holds it, and
+// else when its child is dead.
+func (p *Pipe) cancel(k *call, cause error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch c := k.child; {
+	case k.finished:
+	case c == nil:
+		p.forget(k)
+		k.finish(outcome{err: cause})
+	default:
+		k.cancelled = cause
+		c.kill(errCancelled)
+	}
+}
+
+// forget takes out a call that waits.
+func (p *Pipe) forget(k *call) {
+	same := func(other *call) bool { return other == k }
+	p.queue = slices.DeleteFunc(p.queue, same)
+	for _, c := range p.children {
+		c.suspects = slices.DeleteFunc(c.suspects, same)
+	}
+}
+
+// Room returns how many more deliveries children would take at once. It can be
+// negative: that many wait.
+func (p *Pipe) Room() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	room := -len(p.queue)
+	for _, c := range p.children {
+		room -= len(c.held) + len(c.suspects)
+		if c.up {
+			room += c.window.size
+		}
+	}
+	return room
+}
+
+// OnRoom sets what is called when there may be room again. It must neither block
+// nor call the pipe.
+func (p *Pipe) OnRoom(f func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.room = f
+}
+
+// hasRoom says that there may be room, if nobody waits for it here.
+func (p *Pipe) hasRoom() {
+	if p.room != nil && len(p.queue) == 0 {
+		p.room()
+	}
+}
+
+// Broken is closed when the pipe gives up; Err says why.
+func (p *Pipe) Broken() <-chan struct{} { return p.broken }
+
+// Err returns why the pipe gave up, an [ErrNeverReady], or nil.
+func (p *Pipe) Err() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.reason
+}
+
+// Stats returns what was counted so far.
+func (p *Pipe) Stats() PipeStats {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.stats
+	for _, c := range p.children {
+		s.Window += c.window.size
+	}
+	return s
+}
+
+// Close ends the children: their stdin is closed, and those that do not end of
+// that are asked, then killed. No Handle may be under way.
+func (p *Pipe) Close() {
+	p.mu.Lock()
+	if p.closed {
+		p.mu.Unlock()
+		return
+	}
+	p.closed = true
+	for _, k := range p.queue {
+		k.finish(outcome{err: pawl.ErrDrain})
+	}
+	p.queue = nil
+	for _, c := range p.children {
+		c.signal()
+	}
+	p.mu.Unlock()
+	close(p.stop)
+	p.life.Wait()
+}

@@ -1,0 +1,68 @@
+package program
+
+import (
+	"testing"
+	"time"
+)
+
+// TestWindow lets simulated programs answer, with the window always full, and
+// looks at where the window settles.
+func TestWindow(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		min, max int
+		took     func(held int) time.Duration // to answer when so many are held
+	}{
+		{"one by one, 10µs each", 256, 256, func(n int) time.Duration { return time.Duration(n) * 10 * time.Microsecond }},
+		{"one by one, 1ms each", 16, 64, func(n int) time.Duration { return time.Duration(n) * time.Millisecond }},
+		{"one by one, 30ms each", 1, 2, func(n int) time.Duration { return time.Duration(n) * 30 * time.Millisecond }},
+		{"one by one, 2s each", 1, 2, func(n int) time.Duration { return time.Duration(n) * 2 * time.Second }},
+		{"one by one, 1min each", 1, 1, func(n int) time.Duration { return time.Duration(n) * time.Minute }},
+		{"side by side, 1s each", 256, 256, func(int) time.Duration { return time.Second }},
+		{"eight side by side, 200ms each", 8, 16, func(n int) time.Duration { return time.Duration((n+7)/8) * 200 * time.Millisecond }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w, now := newWindow(0), time.Now()
+			smallest, largest := MaxInFlight, 0
+			for i := range 20_000 {
+				took := c.took(w.size)
+				now = now.Add(took / time.Duration(w.size))
+				w.answered(took, w.size, now)
+				if i > 10_000 {
+					smallest, largest = min(smallest, w.size), max(largest, w.size)
+				}
+			}
+			if smallest < c.min || largest > c.max {
+				t.Errorf("between %d and %d, not between %d and %d", smallest, largest, c.min, c.max)
+			}
+		})
+	}
+}
+
+func TestWindowShrinksWhenTheProgramGetsSlow(t *testing.T) {
+	w, now := newWindow(0), time.Now()
+	for range 10_000 {
+		w.answered(time.Millisecond, w.size, now)
+	}
+	if w.size != MaxInFlight {
+		t.Fatalf("%d while it is quick", w.size)
+	}
+	for range 2_000 {
+		took := time.Duration(w.size) * 100 * time.Millisecond
+		now = now.Add(100 * time.Millisecond)
+		w.answered(took, w.size, now)
+	}
+	if w.size > 2 {
+		t.Errorf("%d when it is slow", w.size)
+	}
+}
+
+func TestWindowDoesNotGrowUnused(t *testing.T) {
+	w := newWindow(0)
+	for range 100 {
+		w.answered(time.Millisecond, 1, time.Now())
+	}
+	if w.size != 2 {
+		t.Errorf("%d, though the program never held two", w.size)
+	}
+}
