@@ -1,6 +1,10 @@
 package policy
 
-import "time"
+import (
+	"time"
+
+	"github.com/pawl-dev/pawl"
+)
 
 // Action is what becomes of the work.
 type Action uint8
@@ -90,4 +94,9 @@ type Decision struct {
 	// MaxAttempts is how many attempts the rule allows; 0 when this failure is
 	// not bounded by it.
 	MaxAttempts int
+	// Event, Kind and Facts are what the decision was made from: what the attempt
+	// and its error state together.
+	Event Event
+	Kind  pawl.Kind
+	Facts Facts
 }

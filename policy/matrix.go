@@ -71,7 +71,9 @@ func Builtin() []Rule {
 // Decide implements [Policy].
 func (m *Matrix) Decide(a Attempt) Decision {
 	f, e, facts := a.describe()
-	return m.lookup(e, f.Kind).decide(&a, f, facts, m.random)
+	d := m.lookup(e, f.Kind).decide(&a, f, facts, m.random)
+	d.Event, d.Kind, d.Facts = e, f.Kind, facts
+	return d
 }
 
 // lookup finds the rule for a failure, from the most telling key to the least.

@@ -1,0 +1,99 @@
+package dispatch
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+)
+
+// call is one call of a handler, and its context. A handler that never looks at
+// its context pays nothing for it: the context of the standard library, with
+// its channel and its children, is made when it is first asked for.
+type call struct {
+	d        *Dispatcher
+	delivery *pawl.Delivery // nil: a batch
+	hard     time.Duration
+	started  time.Duration
+	critical bool
+
+	// Guarded by Dispatcher.mu.
+	parts     []part // what it is about
+	one       [1]part
+	ending    bool          // its context has ended, or is about to
+	force     time.Duration // when it is abandoned then
+	abandoned bool          // it did not return in time; its slot is given away and its result does not count
+	over      bool          // it has returned
+
+	mu     sync.Mutex
+	std    context.Context
+	cancel context.CancelCauseFunc
+	cause  error // why the context ended; nil while it has not
+}
+
+type deliveryKey struct{}
+
+// FromContext returns the delivery that ctx, the context of a handler, is
+// about; nil in a batch handler, and for any other context.
+func FromContext(ctx context.Context) *pawl.Delivery {
+	d, _ := ctx.Value(deliveryKey{}).(*pawl.Delivery)
+	return d
+}
+
+// Deadline returns the hard deadline. The context ends a little earlier than
+// the store's, so that there is time to settle.
+func (c *call) Deadline() (time.Time, bool) { return c.d.began.Add(c.hard), true }
+
+func (c *call) Done() <-chan struct{} { return c.context().Done() }
+
+func (c *call) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.cause != nil {
+		return context.Canceled
+	}
+	return nil
+}
+
+// Value finds the delivery and the values of the context that Run was given.
+// It also is how package context finds the context below, for context.Cause and
+// for children.
+func (c *call) Value(key any) any {
+	if key == (deliveryKey{}) {
+		return c.delivery
+	}
+	return c.context().Value(key)
+}
+
+func (c *call) context() context.Context {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.std == nil {
+		c.std, c.cancel = context.WithCancelCause(c.d.base)
+		if c.cause != nil {
+			c.cancel(c.cause)
+		}
+	}
+	return c.std
+}
+
+// end ends the context with a cause; the first one counts.
+func (c *call) end(cause error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.cause != nil {
+		return
+	}
+	c.cause = cause
+	if c.std != nil {
+		c.cancel(cause)
+	}
+}
+
+// why returns the cause with which the context ended, or nil.
+func (c *call) why() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.cause
+}

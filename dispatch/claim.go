@@ -1,0 +1,258 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// maxUnsettled is how many verdicts may wait for the store before nothing more
+// is claimed: a store that settles slowly is not claimed from quickly.
+const maxUnsettled = 4 * fullTray
+
+// plan is what the claimer does next: claim, or wait.
+type plan struct {
+	wants []store.Want
+	lease store.Lease
+	probe bool
+	wait  time.Duration // at most; 0: there is no reason to go on before a kick
+	done  bool
+}
+
+// claimLoop claims, as long as there is room for more.
+func (d *Dispatcher) claimLoop() {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	tries := 0
+	for {
+		d.mu.Lock()
+		p := d.plan()
+		d.parked, d.claiming = len(p.wants) == 0, len(p.wants) > 0
+		d.mu.Unlock()
+		switch {
+		case p.done:
+			return
+		case len(p.wants) > 0:
+			if err := d.claim(p); err == nil {
+				tries = 0
+			} else {
+				p.wait = d.outage.backoff(tries, d.cfg.Rand)
+				tries++
+				if !d.sleep(p.wait) {
+					return
+				}
+			}
+			continue
+		case d.cfg.UntilEmpty && d.isEmpty():
+			d.endRun(nil)
+			return
+		}
+		timer.Reset(p.wait)
+		select {
+		case <-d.claimKick:
+		case <-timer.C:
+		case <-d.stop:
+			return
+		}
+	}
+}
+
+// plan decides what to claim now, if anything. The caller holds mu.
+func (d *Dispatcher) plan() plan {
+	now := d.now()
+	if d.phase != working {
+		return plan{done: true}
+	}
+	wait, until := d.solitude(now)
+	free := d.cfg.MaxBytes - d.bytes
+	if wait || d.unsettled >= maxUnsettled || free <= 0 && d.held > 0 {
+		return plan{wait: min(until-now, time.Hour)}
+	}
+	p, next := plan{}, min(until, now+time.Hour)
+	first := d.first
+	for i := range d.topics {
+		i = (first + i) % len(d.topics)
+		t := d.topics[i]
+		room, due := t.room(), t.pace.due
+		probe := room == 0
+		if probe {
+			room, due = t.probeSize(), t.probeDue(d.cfg.PollMax)
+		}
+		if now < due {
+			next = min(next, due)
+			continue
+		}
+		if p.lease.For != 0 && p.lease.For != t.Lease {
+			d.first = i // another length of lease is another call: the next one
+			continue
+		}
+		p.lease.For, p.probe = t.Lease, p.probe || probe
+		p.wants = append(p.wants, store.Want{Topic: t.Name, Limit: room, Run: t.runLength()})
+	}
+	p.lease.Owner, p.lease.Alone = d.cfg.Owner, d.mayPromise(now)
+	p.wait = max(next-now, 0)
+	for i := range p.wants {
+		w := &p.wants[i]
+		w.Limit = min(w.Limit, store.MaxBatch/len(p.wants))
+		w.MaxBytes = max(free/len(p.wants), 1)
+		d.byName[w.Topic].pace.woken = false
+	}
+	return p
+}
+
+// claim claims, and admits what comes.
+func (d *Dispatcher) claim(p plan) error {
+	ctx, cancel := context.WithTimeout(d.claimIO, max(p.lease.For*2/3, time.Second))
+	began, sent := time.Now(), d.now()
+	ds, err := d.store.Claim(ctx, p.wants, p.lease)
+	cancel()
+	d.called("claim", began, len(ds), err)
+	if err == nil {
+		err = d.check(p, ds)
+	}
+	if err != nil {
+		if d.endsRun(err) {
+			d.endRun(err)
+		}
+		d.mu.Lock()
+		d.claiming = false
+		d.mu.Unlock()
+		signal(d.drainKick)
+		return err
+	}
+	d.connected.Store(true)
+	d.admit(d.makeRuns(ds, sent, p.lease.For), p)
+	if o := d.cfg.Observer; o != nil {
+		observeClaim(o, p, ds)
+	}
+	return nil
+}
+
+// check makes sure of what the store promises and everything here relies on.
+func (d *Dispatcher) check(p plan, ds []pawl.Delivery) error {
+	for i := range ds {
+		if d.byName[ds[i].Topic] == nil {
+			return &store.Error{Op: "claim", Code: store.ErrInvalid, Err: fmt.Errorf("a message of topic %q came, which was not wanted", ds[i].Topic)}
+		}
+	}
+	return nil
+}
+
+// endsRun tells whether an error of the store ends Run: one that does not go
+// away by itself, and at the start also one that a person must see.
+func (d *Dispatcher) endsRun(err error) bool {
+	if errors.Is(err, store.ErrClosed) || errors.Is(err, store.ErrInvalid) || errors.Is(err, store.ErrUnsupported) {
+		return true
+	}
+	return !d.connected.Load() && hopeless(err)
+}
+
+func hopeless(err error) bool {
+	return errors.Is(err, store.ErrDenied) || errors.Is(err, store.ErrSchema) || errors.Is(err, store.ErrConflict)
+}
+
+// admit takes in what a claim brought.
+func (d *Dispatcher) admit(c *claim, p plan) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.claiming = false
+	now := d.now()
+	if len(c.runs) > 0 {
+		d.enlist(c)
+	}
+	suspect := c.suspect()
+	for i := range c.runs {
+		r := &c.runs[i]
+		d.held += r.left
+		d.bytes += r.bytes
+		switch {
+		case d.phase != working:
+			d.giveUp(r, now, "draining")
+		case d.closed[r.lane()] > 0:
+			d.giveBack(r, closedFor, "its lane is closed here until a handler returns")
+		case suspect == nil:
+			r.topic.push(r)
+		}
+	}
+	if suspect != nil && suspect.state == aside {
+		d.admitSuspect(suspect, p.lease.Alone, now)
+	} else {
+		d.lonely.others(now, len(c.runs))
+	}
+	d.pace(c, p, now)
+	for _, w := range p.wants {
+		d.wakeWorker(d.byName[w.Topic])
+	}
+	d.tellDrain()
+}
+
+// closedFor is how long a lane rests that another process may carry on with.
+const closedFor = time.Second
+
+// enlist puts a claim where the heartbeat and the watcher find it.
+func (d *Dispatcher) enlist(c *claim) {
+	c.pos = len(d.claims)
+	d.claims = append(d.claims, c)
+	if c.beat < d.beatAt {
+		d.beatAt = c.beat
+		signal(d.beatKick)
+	}
+	if c.check < d.watchAt {
+		d.watchAt = c.check
+		signal(d.watchKick)
+	}
+}
+
+// pace sets when each topic of a claim is claimed from next, and gives back
+// what came beyond the room for it.
+func (d *Dispatcher) pace(c *claim, p plan, now time.Duration) {
+	got, size := map[*topic]int{}, map[*topic]int{}
+	for i := range c.runs {
+		got[c.runs[i].topic] += len(c.runs[i].ds)
+		size[c.runs[i].topic] += c.runs[i].bytes
+	}
+	suspect := c.suspect() != nil
+	for _, w := range p.wants {
+		t := d.byName[w.Topic]
+		n := got[t]
+		if suspect || n > 0 && size[t] >= w.MaxBytes/2 {
+			n = w.Limit // more may be there, whatever came
+		}
+		t.pace.claimed(now, w.Limit, n, &d.cfg)
+		if p.probe {
+			d.probed(t, now)
+		}
+	}
+}
+
+// hungry wakes the claimer, if it waits and the topic could take more. The
+// caller holds mu.
+func (d *Dispatcher) hungry(t *topic, now time.Duration) {
+	if d.parked && now >= t.pace.due && t.room() > 0 {
+		d.parked = false
+		signal(d.claimKick)
+	}
+}
+
+func observeClaim(o Observer, p plan, ds []pawl.Delivery) {
+	for _, w := range p.wants {
+		n := 0
+		var waited []time.Duration
+		for i := range ds {
+			if ds[i].Topic != w.Topic {
+				continue
+			}
+			n++
+			if ds[i].Attempt == 1 && ds[i].Rescues == 0 {
+				waited = append(waited, ds[i].Waited)
+			}
+		}
+		if n > 0 {
+			o.Claimed(w.Topic, n, waited)
+		}
+	}
+}

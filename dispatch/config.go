@@ -1,0 +1,197 @@
+package dispatch
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/policy"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// Defaults of a [Config].
+const (
+	DefaultConcurrency  = 32
+	DefaultLease        = 30 * time.Second
+	DefaultDrainTimeout = 30 * time.Second
+	DefaultMaxBytes     = 64 << 20
+	DefaultMaxZombies   = 16
+	DefaultPollMin      = 5 * time.Millisecond
+	DefaultPollMax      = 250 * time.Millisecond
+)
+
+// Config says what a [Dispatcher] does. Only Topics is required.
+type Config struct {
+	// Topics are what is carried out, and by whom. Nothing else is claimed.
+	Topics []Topic
+	// Policy decides about failures; nil is policy.NewMatrix without rules.
+	Policy policy.Policy
+	// Middleware wraps the handler of every topic that is not a batch handler;
+	// the first one is the outermost.
+	Middleware []pawl.Middleware
+	// Owner says who holds the leases, for people: host and process. Empty is a
+	// random name.
+	Owner string
+	// Logger gets what a person should know; nil is slog.Default. A delivery
+	// that succeeds is not logged.
+	Logger *slog.Logger
+	// Observer is told what happens; nil is nobody.
+	Observer Observer
+	// DrainTimeout is how long a drain waits for running handlers before it ends
+	// their contexts with pawl.ErrDrain.
+	DrainTimeout time.Duration
+	// MaxBytes bounds the size of all messages held at once. One message that is
+	// larger alone is held all the same.
+	MaxBytes int
+	// MaxZombies is how many handlers may outlive their deadline before
+	// [Dispatcher.Ready] reports it.
+	MaxZombies int
+	// PollMin and PollMax bound the pause between claims while there is nothing
+	// to do: it starts at PollMin and doubles up to PollMax. Wake-ups from the
+	// store and from this process cut it short.
+	PollMin, PollMax time.Duration
+	// UntilEmpty ends Run as soon as nothing is waiting, delayed or leased in any
+	// of the topics. The store must implement store.Topics.
+	UntilEmpty bool
+	// Rand spreads delays; it returns at least 0 and less than 1 and is called
+	// concurrently. nil is math/rand/v2.
+	Rand func() float64
+}
+
+// Topic is a topic to be carried out.
+type Topic struct {
+	Name string
+	// Handler does the work, or Batch does; exactly one of them is set. The
+	// context of a batch ends with the first deadline in it, with a drain, and
+	// when all of its leases are lost. A batch may hold several messages of one
+	// lane, in their order; what follows a failed one of its lane is delivered
+	// again, whatever its verdict.
+	Handler pawl.Handler
+	Batch   pawl.BatchHandler
+	// Concurrency is how many handlers, or batches, run at once; 0 is
+	// [DefaultConcurrency].
+	Concurrency int
+	// Reserved are slots, of these, that only messages of priority
+	// pawl.MaxPriority may use.
+	Reserved int
+	// BatchSize is how many deliveries a batch handler gets at most; 0 is 100.
+	// Batches are not waited for: it gets what is there.
+	BatchSize int
+	// Lease is how long a lease is given for, and extended by; 0 is
+	// [DefaultLease]. The work of a process that died moves on after that long.
+	Lease time.Duration
+	// Event says what the handler does, for the policy's matrix, unless its error
+	// says it ([policy.At]).
+	Event policy.Event
+	// Settings are declared when Run starts, if anything but the name is set; a
+	// topic that is declared differently is an error. Name may be left out.
+	Settings store.Declaration
+}
+
+const (
+	defaultBatch = 100
+	minLease     = 20 * time.Millisecond // below, the time to renew a lease is lost in scheduling
+	maxSlots     = 100_000
+)
+
+// complete fills in the defaults and reports everything that is wrong.
+func (c Config) complete() (Config, error) {
+	c.Owner = cmp.Or(c.Owner, "dispatcher-"+pawl.NewID()[24:])
+	c.DrainTimeout = cmp.Or(c.DrainTimeout, DefaultDrainTimeout)
+	c.MaxBytes = cmp.Or(c.MaxBytes, DefaultMaxBytes)
+	c.MaxZombies = cmp.Or(c.MaxZombies, DefaultMaxZombies)
+	c.PollMin = cmp.Or(c.PollMin, min(DefaultPollMin, cmp.Or(c.PollMax, DefaultPollMin)))
+	c.PollMax = cmp.Or(c.PollMax, max(DefaultPollMax, c.PollMin))
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	if c.Rand == nil {
+		c.Rand = rand.Float64
+	}
+	var errs []error
+	if c.Policy == nil {
+		m, err := policy.NewMatrix(c.Rand)
+		c.Policy, errs = m, append(errs, err)
+	}
+	bad := func(why string, args ...any) { errs = append(errs, fmt.Errorf(why, args...)) }
+	for name, d := range map[string]time.Duration{"drain timeout": c.DrainTimeout, "poll min": c.PollMin} {
+		if d < 0 {
+			bad("%s is negative: %v", name, d)
+		}
+	}
+	if c.PollMax < c.PollMin {
+		bad("poll max %v is less than poll min %v", c.PollMax, c.PollMin)
+	}
+	if c.MaxBytes < 0 || c.MaxZombies < 0 {
+		bad("max bytes %d or max zombies %d is negative", c.MaxBytes, c.MaxZombies)
+	}
+	if err := store.AdmitClaim(nil, store.Lease{For: DefaultLease, Owner: c.Owner}); err != nil {
+		bad("owner: %w", err)
+	}
+	topics, err := completeTopics(c.Topics)
+	c.Topics = topics
+	return c, errors.Join(append(errs, err)...)
+}
+
+func completeTopics(given []Topic) ([]Topic, error) {
+	if len(given) == 0 {
+		return nil, errors.New("no topics")
+	}
+	var errs []error
+	topics, seen := make([]Topic, len(given)), map[string]bool{}
+	for i, t := range given {
+		err := t.complete()
+		if err == nil && seen[t.Name] {
+			err = errors.New("is there twice")
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("topic %q: %w", t.Name, err))
+		}
+		topics[i], seen[t.Name] = t, true
+	}
+	return topics, errors.Join(errs...)
+}
+
+func (t *Topic) complete() error {
+	var errs []error
+	bad := func(why string, args ...any) { errs = append(errs, fmt.Errorf(why, args...)) }
+	t.Concurrency = cmp.Or(t.Concurrency, DefaultConcurrency)
+	t.Lease = cmp.Or(t.Lease, DefaultLease)
+	if err := pawl.ValidTopic(t.Name); err != nil {
+		errs = append(errs, err)
+	}
+	if (t.Handler == nil) == (t.Batch == nil) {
+		bad("exactly one of handler and batch handler is needed")
+	}
+	switch {
+	case t.Batch == nil && t.BatchSize != 0:
+		bad("a batch size needs a batch handler")
+	case t.Batch != nil:
+		t.BatchSize = cmp.Or(t.BatchSize, defaultBatch)
+	}
+	if t.BatchSize < 0 || t.BatchSize > store.MaxBatch {
+		bad("batch size %d; it goes from 1 to %d", t.BatchSize, store.MaxBatch)
+	}
+	if t.Concurrency < 1 || t.Concurrency > maxSlots {
+		bad("concurrency %d; it goes from 1 to %d", t.Concurrency, maxSlots)
+	}
+	if t.Reserved < 0 || t.Reserved >= max(t.Concurrency, 1) {
+		bad("%d slots reserved of %d; at least one must be left", t.Reserved, t.Concurrency)
+	}
+	if t.Lease < minLease || t.Lease > store.MaxLease {
+		bad("lease of %v; it goes from %v to %v", t.Lease, minLease, store.MaxLease)
+	}
+	if t.Settings.Name = cmp.Or(t.Settings.Name, t.Name); t.Settings.Name != t.Name {
+		bad("settings are those of topic %q", t.Settings.Name)
+	} else if err := t.Settings.Validate(); err != nil && len(errs) == 0 {
+		bad("settings: %w", err)
+	}
+	return errors.Join(errs...)
+}
+
+// declares tells whether the settings state anything.
+func (t *Topic) declares() bool { return t.Settings != store.Declaration{Name: t.Name} }

@@ -1,0 +1,277 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/policy"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// Errors of Run.
+var (
+	// ErrKilled: [Dispatcher.Kill] ended it.
+	ErrKilled = errors.New("dispatcher was killed")
+	// ErrStuck: the drain is over, but handlers did not return.
+	ErrStuck = errors.New("handlers did not return")
+	// ErrRan: Run was called twice.
+	ErrRan = errors.New("dispatcher ran already")
+)
+
+// Dispatcher carries out the messages of some topics. Make one with [New] and
+// call [Dispatcher.Run] once. Its methods are safe for concurrent use.
+type Dispatcher struct {
+	store  store.Store
+	cfg    Config
+	topics []*topic
+	byName map[string]*topic
+	began  time.Time
+	base   context.Context // below the contexts of handlers: values, never ended
+
+	io         context.Context // of calls of the store; ends with Kill, and when Run is over
+	stopIO     context.CancelFunc
+	claimIO    context.Context // of calls of Claim; ends soon after the drain began
+	stopClaims context.CancelFunc
+	connected  atomic.Bool   // a call of Claim succeeded
+	end        chan struct{} // closed when Run should drain, because of itself
+	ended      sync.Once
+	stop       chan struct{} // closed when the drain is over, or by Kill
+	wg         sync.WaitGroup
+
+	claimKick, settleKick, watchKick, beatKick, drainKick chan struct{}
+
+	outage   outage
+	fallback policy.Policy // when the policy fails
+
+	// mu guards everything below, and the state of topics and runs. It is never
+	// held across I/O, a wait or a call of a handler, policy or observer.
+	mu        sync.Mutex
+	phase     phase
+	fatal     error // ends Run
+	parked    bool  // the claimer waits for a kick
+	claiming  bool  // a call of Claim is on its way
+	first     int   // of the topics, the one whose turn to be claimed from it is
+	claims    []*claim
+	nextLook  time.Duration // when to ask next whether the topics are empty
+	looks     int
+	held      int // messages claimed and not yet settled
+	unsettled int // of these, carried out
+	bytes     int // of runs with something left
+	tray      tray
+	settling  int          // calls of Settle on their way, and about to be
+	closed    map[lane]int // lanes in which a handler outlived its lease
+	zombies   int
+	lonely    lonely
+	watchAt   time.Duration // when the watcher looks next
+	beatAt    time.Duration // when leases are extended next
+}
+
+// phase is how far Run has come.
+type phase uint8
+
+const (
+	idle phase = iota
+	working
+	draining
+	stopped
+)
+
+// New returns a dispatcher over s. It reports everything that is wrong with c at
+// once, and does no I/O.
+func New(s store.Store, c Config) (*Dispatcher, error) {
+	c, err := c.complete()
+	if s == nil {
+		err = errors.Join(errors.New("no store"), err)
+	}
+	_, hasTopics := store.As[store.Topics](s)
+	if c.UntilEmpty && !hasTopics {
+		err = errors.Join(err, errors.New("the store cannot tell when a topic is empty"))
+	}
+	d := &Dispatcher{
+		store: s, cfg: c, byName: map[string]*topic{}, closed: map[lane]int{},
+		claimKick: kick(), settleKick: kick(), watchKick: kick(), beatKick: kick(), drainKick: kick(),
+		end: make(chan struct{}), stop: make(chan struct{}), watchAt: never, beatAt: never,
+	}
+	for _, t := range c.Topics {
+		if t.Handler != nil {
+			t.Handler = pawl.Chain(t.Handler, c.Middleware...)
+		}
+		d.byName[t.Name] = &topic{Topic: t, ageing: store.DefaultAgeing}
+		d.topics = append(d.topics, d.byName[t.Name])
+		if t.declares() && !hasTopics {
+			err = errors.Join(err, errors.New("the store has no settings of topics"))
+		}
+	}
+	fallback, wrong := policy.NewMatrix(c.Rand)
+	d.fallback = fallback
+	d.lonely.turnBegan = never
+	if err = errors.Join(err, wrong); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// kick makes a channel that wakes a loop: a signal that is there already is
+// enough.
+func kick() chan struct{} { return make(chan struct{}, 1) }
+
+func signal(ch chan struct{}) {
+	select {
+	case ch <- struct{}{}:
+	default:
+	}
+}
+
+// now is the time since Run began, on the monotonic clock.
+func (d *Dispatcher) now() time.Duration { return time.Since(d.began) }
+
+// Run carries out messages until ctx ends; then it drains: it claims and starts
+// nothing more, gives back what it has not started, waits for what runs up to
+// the drain timeout, then ends the contexts of handlers with pawl.ErrDrain and
+// releases what they were at. It returns nil after that, or [ErrStuck] if a
+// handler did not even return then.
+//
+// It returns an error at once if the store denies access, has another schema or
+// settings that conflict with those stated. A store that is not reachable is
+// waited for.
+func (d *Dispatcher) Run(ctx context.Context) error {
+	if err := d.start(ctx); err != nil {
+		return err
+	}
+	defer d.finish()
+	if err := d.prepare(ctx); err != nil {
+		return err
+	}
+	d.wg.Go(d.claimLoop)
+	d.wg.Go(d.settleLoop)
+	d.wg.Go(d.watchLoop)
+	d.wg.Go(d.beatLoop)
+	if w, ok := store.As[store.Waker](d.store); ok {
+		d.wg.Go(func() { d.listenLoop(w) })
+	}
+	select {
+	case <-ctx.Done():
+	case <-d.end:
+	case <-d.stop:
+	}
+	return d.drain()
+}
+
+// start makes sure that Run runs once.
+func (d *Dispatcher) start(ctx context.Context) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.phase != idle {
+		return ErrRan
+	}
+	d.phase = working
+	d.began = time.Now()
+	d.base = context.WithoutCancel(ctx)
+	d.io, d.stopIO = context.WithCancel(d.base)
+	d.claimIO, d.stopClaims = context.WithCancel(d.io)
+	return nil
+}
+
+// finish ends every goroutine of the dispatcher, but those in which a handler
+// has not returned.
+func (d *Dispatcher) finish() {
+	d.shut(stopped)
+	d.stopIO()
+	d.wg.Wait()
+}
+
+// shut ends the loops and the workers that wait.
+func (d *Dispatcher) shut(p phase) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.phase == stopped {
+		return
+	}
+	d.phase = p
+	close(d.stop)
+	for _, t := range d.topics {
+		for _, w := range t.idle {
+			signal(w.wake)
+		}
+		t.idle = nil
+	}
+}
+
+// Kill ends Run at once, as the end of the process would: nothing is settled or
+// released, the leases end by themselves. The contexts of handlers end with
+// pawl.ErrDrain; Run does not wait for them.
+func (d *Dispatcher) Kill() {
+	d.shut(stopped)
+	d.mu.Lock()
+	calls := d.calls()
+	stopIO := d.stopIO
+	d.mu.Unlock()
+	if stopIO != nil {
+		stopIO()
+	}
+	for _, c := range calls {
+		c.end(pawl.ErrDrain)
+	}
+}
+
+// calls returns the calls of handlers that run, zombies excepted. The caller
+// holds mu.
+func (d *Dispatcher) calls() []*call {
+	var calls []*call
+	for _, c := range d.claims {
+		for i := range c.runs {
+			if r := &c.runs[i]; r.call != nil {
+				calls = append(calls, r.call)
+			}
+		}
+	}
+	return calls
+}
+
+// Wake tells the dispatcher that something was appended to one of its topics by
+// this process, so that it need not wait for its next poll. No topics is all.
+func (d *Dispatcher) Wake(topics ...string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.phase != working {
+		return
+	}
+	now := d.now()
+	for _, t := range d.topics {
+		if len(topics) == 0 {
+			t.pace.wake(now)
+		}
+	}
+	for _, name := range topics {
+		if t := d.byName[name]; t != nil {
+			t.pace.wake(now)
+		}
+	}
+	signal(d.claimKick)
+}
+
+// Pause stops claims of a topic in every process; see store.Topics.
+func (d *Dispatcher) Pause(ctx context.Context, topic string, length time.Duration, by, reason string) error {
+	ts, ok := store.As[store.Topics](d.store)
+	if !ok {
+		return &store.Error{Op: "pause", Code: store.ErrUnsupported}
+	}
+	return ts.Pause(ctx, topic, length, by, reason)
+}
+
+// Resume ends a pause.
+func (d *Dispatcher) Resume(ctx context.Context, topic string) error {
+	ts, ok := store.As[store.Topics](d.store)
+	if !ok {
+		return &store.Error{Op: "resume", Code: store.ErrUnsupported}
+	}
+	if err := ts.Resume(ctx, topic); err != nil {
+		return err
+	}
+	d.Wake(topic)
+	return nil
+}

@@ -1,0 +1,96 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/policy"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// failureLog bounds how often failures of a topic are logged: after the first
+// ones of a second the others are only counted, and said at the next one.
+type failureLog struct {
+	second int64
+	logged int
+	silent int
+}
+
+// failuresLogged is how many failures of a topic are logged in a second.
+const failuresLogged = 10
+
+// levels of alerts. Critical is above what slog has a name for.
+var levels = map[policy.Alert]slog.Level{
+	policy.Warn: slog.LevelWarn, policy.Error: slog.LevelError, policy.Critical: slog.LevelError + 4,
+}
+
+// allow tells whether a failure may be logged, and how many were not before it.
+func (f *failureLog) allow(now time.Duration) (silent int, ok bool) {
+	if s := int64(now/time.Second) + 1; s != f.second {
+		f.second, f.logged = s, 0
+	}
+	if f.logged >= failuresLogged {
+		f.silent++
+		return 0, false
+	}
+	f.logged++
+	silent, f.silent = f.silent, 0
+	return silent, true
+}
+
+func (d *Dispatcher) logFailure(t *topic, del *pawl.Delivery, err error, decision *policy.Decision) {
+	level := levels[decision.Alert] // Info, which is zero, for what is not there
+	d.mu.Lock()
+	silent, ok := t.failures.allow(d.now())
+	d.mu.Unlock()
+	if !ok || !d.cfg.Logger.Enabled(d.base, level) {
+		return
+	}
+	text, _, _ := strings.Cut(err.Error(), "\n") // the stack of a panic is in the attempt's record
+	attrs := []slog.Attr{
+		slog.String("task_id", del.ID), slog.String("queue_topic", t.Name), slog.String("error", text),
+		slog.String("error_kind", string(pawl.Describe(err).Kind)),
+		slog.String("policy.action", decision.Action.String()), slog.String("policy.rule", decision.Rule),
+		slog.String("policy.reason", decision.Reason),
+		slog.Int("retry.count", del.Attempt), slog.Int("retry.max", decision.MaxAttempts), slog.String("node_id", d.cfg.Owner),
+	}
+	if e := decision.Event; e.Type != "" {
+		attrs = append(attrs, slog.String("event_type", e.Type), slog.String("phase", e.Phase))
+	}
+	if trace := traceID(del.Headers[TraceParent]); trace != "" {
+		attrs = append(attrs, slog.String("trace_id", trace))
+	}
+	if silent > 0 {
+		attrs = append(attrs, slog.Int("not_logged", silent))
+	}
+	d.cfg.Logger.LogAttrs(d.base, level, "delivery failed", attrs...)
+}
+
+// traceID is the trace id in a traceparent: version-traceid-parentid-flags.
+func traceID(traceparent string) string {
+	parts := strings.Split(traceparent, "-")
+	if len(parts) < 4 || len(parts[1]) != 32 {
+		return ""
+	}
+	return parts[1]
+}
+
+// logRefused tells of settlements that changed nothing, batch by batch.
+func (d *Dispatcher) logRefused(batch tray, refused []store.Refusal) {
+	if len(refused) == 0 || d.io.Err() != nil {
+		return
+	}
+	first := refused[0]
+	level := slog.LevelWarn
+	if !errors.Is(first.Err, pawl.ErrLeaseLost) {
+		level = slog.LevelError
+	}
+	st, t := &batch.items[first.Index], batch.outs[first.Index].run.topic
+	d.cfg.Logger.LogAttrs(context.Background(), level, "settlements refused", slog.Int("count", len(refused)),
+		slog.String("task_id", st.ID), slog.String("queue_topic", t.Name), slog.Any("error", first.Err),
+		slog.String("node_id", d.cfg.Owner))
+}

@@ -1,0 +1,30 @@
+package dispatch
+
+import (
+	"time"
+
+	"github.com/pawl-dev/pawl"
+)
+
+// Observer is told what happens, batch by batch. It is called concurrently and
+// must not block; slices are its only until it returns. Topics, kinds, rules and
+// operations are bounded: they come from the configuration and the code.
+type Observer interface {
+	// StoreCall: a call of the store ended. op is claim, extend or settle; items
+	// is what it was about, or brought.
+	StoreCall(op string, took time.Duration, items int, err error)
+	// Claimed: so many deliveries came. waited holds, of those that are the first
+	// attempt, for how long each had been visible.
+	Claimed(topic string, deliveries int, waited []time.Duration)
+	// Ran: handlers ended; one duration for each delivery, its share of a batch.
+	Ran(topic string, took []time.Duration)
+	// Settled: the store took verdicts (ack, retry, dead, release). done holds,
+	// of first attempts that were acked, the time from visible to acked.
+	Settled(topic, verdict string, deliveries int, done []time.Duration)
+	// Refused: verdicts that changed nothing. reason is lease_lost or invalid.
+	Refused(topic, reason string, deliveries int)
+	// Decided: the policy decided about a failure.
+	Decided(topic, domain, typ, phase string, kind pawl.Kind, rule, action, alert string)
+	// Load: the state of a topic, about once a second while something is held.
+	Load(topic string, running, waiting, zombies, slots int)
+}

@@ -1,0 +1,43 @@
+package dispatch
+
+import "time"
+
+// While as much is held as should be, something of a better rank may be
+// appended. A probe claims a little more than there is room for, and gives back
+// the worst of what waits: so that what is started next is the best of the
+// store, and so that reserved slots find their messages.
+
+// probeDue is when to probe next: soon after a wake-up, if there is something
+// that what is new could overtake, or a slot reserved for it; seldom without
+// one, for reserved slots only.
+func (t *topic) probeDue(seldom time.Duration) time.Duration {
+	reserved := t.reservedFree() > 0
+	switch {
+	case t.pace.woken && (t.waitingRuns > 0 || reserved):
+		return t.pace.probed + probeGap
+	case reserved:
+		return t.pace.probed + seldom
+	default:
+		return never
+	}
+}
+
+func (t *topic) reservedFree() int {
+	return min(max(t.Reserved-t.criticalRunning, 0), t.Concurrency-t.running)
+}
+
+func (t *topic) probeSize() int { return max(t.reservedFree(), 1) }
+
+// probed gives back what a probe brought too much, worst rank first. The caller
+// holds mu.
+func (d *Dispatcher) probed(t *topic, now time.Duration) {
+	t.pace.probed = now
+	limit := max(t.ahead(), 1) + t.freeSlots()*t.batch()
+	for t.waiting > limit {
+		r := t.worst()
+		if r == nil {
+			return
+		}
+		d.giveUp(r, now, "makes way for a better rank")
+	}
+}

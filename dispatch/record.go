@@ -1,0 +1,111 @@
+package dispatch
+
+import (
+	"time"
+
+	"github.com/pawl-dev/pawl/store"
+)
+
+// The functions in this file move a run, or messages of it, out of the hands of
+// the workers: towards the store, or out of this process. Their callers hold mu.
+
+// outcome goes with a settlement until the store has taken it.
+type outcome struct {
+	run    *run
+	n      int // messages that it settles: one, or all that are left when it ends the run
+	ran    time.Duration
+	waited time.Duration
+}
+
+// record puts down the settlement of the next message of a run. Unless it is a
+// plain ack it ends the run: the store gives back what is left, and so do we.
+func (d *Dispatcher) record(r *run, res *result) {
+	n := 1
+	if res.settlement.Verdict != store.Ack || res.settlement.Hold > 0 {
+		n = len(r.ds) - r.at
+	}
+	d.detach(r, n)
+	d.unsettled += n
+	o := outcome{run: r, n: n, ran: res.ran, waited: res.waited}
+	if r.settling {
+		r.pending = append(r.pending, entry{res.settlement, o})
+		return
+	}
+	d.put(&res.settlement, o)
+}
+
+// detach takes the next n messages of a run out of the counts.
+func (d *Dispatcher) detach(r *run, n int) {
+	switch r.state {
+	case waiting:
+		r.topic.unqueue(r) // n is all that is left of it
+	case running:
+		r.topic.executing -= n
+	}
+	if r.at += n; r.at == len(r.ds) {
+		r.state = over
+	}
+}
+
+// put lays a settlement into the tray and tells the settler when it is the
+// first one, or one that fills it.
+func (d *Dispatcher) put(st *store.Settlement, o outcome) {
+	d.tray.add(st, o)
+	switch len(d.tray.items) {
+	case 1:
+		d.tray.since = d.now()
+		signal(d.settleKick)
+	case fullTray:
+		signal(d.settleKick)
+	}
+}
+
+// giveUp gives back what is left of a run: it is released, unless its lease has
+// run out.
+func (d *Dispatcher) giveUp(r *run, now time.Duration, reason string) {
+	if r.lost || now >= r.until {
+		d.drop(r)
+		return
+	}
+	d.giveBack(r, 0, reason)
+}
+
+// giveBack releases what is left of a run.
+func (d *Dispatcher) giveBack(r *run, after time.Duration, reason string) {
+	res := result{waited: -1}
+	st := &res.settlement
+	st.Token, st.ID = r.current().Token, r.current().ID
+	released(st, after, reason)
+	d.record(r, &res)
+}
+
+// drop forgets what is left of a run whose lease is lost.
+func (d *Dispatcher) drop(r *run) {
+	n := len(r.ds) - r.at
+	d.detach(r, n)
+	r.topic.tally.lost += int64(n)
+	d.reduce(r, n)
+}
+
+// reduce counts n messages of a run as done with.
+func (d *Dispatcher) reduce(r *run, n int) {
+	r.left -= n
+	d.held -= n
+	if r.left > 0 {
+		return
+	}
+	d.bytes -= r.bytes
+	if d.lonely.run == r {
+		d.lonely.ended(d.now())
+		signal(d.claimKick)
+	}
+	c := r.claim
+	if c.live--; c.live > 0 {
+		return
+	}
+	last := len(d.claims) - 1
+	d.claims[c.pos] = d.claims[last]
+	d.claims[c.pos].pos = c.pos
+	d.claims[last] = nil
+	d.claims = d.claims[:last]
+}

@@ -1,0 +1,132 @@
+package dispatch
+
+import (
+	"math"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+)
+
+// run is consecutive messages of one lane under one lease. Everything in it is
+// guarded by Dispatcher.mu, but the deliveries: they belong to the worker.
+//
+// Times are durations since Dispatcher.began, on the monotonic clock.
+type run struct {
+	topic *topic
+	claim *claim
+	ds    []pawl.Delivery
+	at    int // index of the next message, or of the one being carried out
+	left  int // messages whose settlement the store has not confirmed
+	bytes int
+	rank  int64
+	state state
+	until time.Duration // when the lease ends, as far as we may trust it
+	hard  time.Duration // when the handler's context ends
+	last  time.Duration // the store's hard deadline
+	call  *call         // while running
+	// A settle must not overtake another one of the same lane: while one is on
+	// its way, what follows waits here.
+	settling bool
+	pending  []entry
+	lost     bool // its lease is; nothing can be settled any more
+	shut     bool // its lane is closed in this process, until the handler returns
+	critical bool // of the highest priority: may use reserved slots
+}
+
+// state is where a run is.
+type state uint8
+
+const (
+	aside   state = iota // in no queue: just claimed, or a suspect that is held
+	waiting              // in its topic's queue
+	running              // in a worker's hands
+	over                 // nothing of it is started or recorded any more
+)
+
+// claim is the runs that came with one call, for whoever looks after leases.
+type claim struct {
+	runs  []run
+	live  int           // runs with something left
+	pos   int           // in Dispatcher.claims
+	sent  time.Duration // when the claim was sent: from then on leases count
+	lease time.Duration // how long leases are given for and extended by
+	beat  time.Duration // when to extend next
+	check time.Duration // when something in it may be due
+}
+
+const never = time.Duration(math.MaxInt64)
+
+// margins are how much earlier than the store we take a lease, or the hard
+// deadline, for ended: there must be time to stop the handler and to settle.
+func leaseMargin(lease time.Duration) time.Duration   { return min(lease/10, time.Second) }
+func deadlineMargin(hard time.Duration) time.Duration { return min(hard/5, 5*time.Second) }
+
+// grace is how long a handler gets to return after its context ended.
+func (r *run) grace() time.Duration { return (r.last - r.hard) / 2 }
+
+func (r *run) current() *pawl.Delivery { return &r.ds[r.at] }
+
+// token stands for the run as a whole: its last message is settled last.
+func (r *run) token() pawl.Token { return r.ds[len(r.ds)-1].Token }
+
+// lane identifies a lane in this process.
+type lane struct {
+	topic *topic
+	id    int64
+}
+
+func (r *run) lane() lane { return lane{r.topic, r.ds[0].Token.Lane} }
+
+// usable tells whether there is time enough to start a message: within the
+// lease, and with at least half of the time that its deadline grants.
+func (r *run) usable(now time.Duration) bool {
+	return now < r.until && now < r.last-(r.ds[0].Deadline)/2
+}
+
+// makeRuns cuts what a claim brought into runs.
+func (d *Dispatcher) makeRuns(ds []pawl.Delivery, sent, lease time.Duration) *claim {
+	n := 0
+	for i := range ds {
+		if i == 0 || !sameRun(&ds[i-1], &ds[i]) {
+			n++
+		}
+	}
+	c := &claim{runs: make([]run, 0, n), live: n, sent: sent, lease: lease, beat: sent + lease/3, check: never}
+	for i := 0; i < len(ds); {
+		end := i + 1
+		for end < len(ds) && sameRun(&ds[i], &ds[end]) {
+			end++
+		}
+		r := d.makeRun(ds[i:end:end], sent)
+		r.claim = c
+		c.check = min(c.check, r.until, r.hard, sent+stale)
+		c.runs = append(c.runs, r)
+		i = end
+	}
+	return c
+}
+
+func sameRun(a, b *pawl.Delivery) bool {
+	return a.Token.Lane == b.Token.Lane && a.Token.Fence == b.Token.Fence && a.Topic == b.Topic
+}
+
+func (d *Dispatcher) makeRun(ds []pawl.Delivery, sent time.Duration) run {
+	first := &ds[0]
+	t := d.byName[first.Topic]
+	r := run{
+		topic: t, ds: ds, left: len(ds), rank: rankOf(t, first), critical: first.Priority == pawl.MaxPriority,
+		until: sent + first.LeaseFor - leaseMargin(first.LeaseFor),
+		hard:  sent + first.Deadline - deadlineMargin(first.Deadline),
+		last:  sent + first.Deadline,
+	}
+	for i := range ds {
+		r.bytes += ds[i].Size()
+	}
+	return r
+}
+
+// rankOf is the rank of a message, as the store has it, but for what a replay
+// or a change of the ageing did: it compares times of the store's clock only.
+func rankOf(t *topic, d *pawl.Delivery) int64 {
+	return d.EnqueuedAt.Add(d.Delay).UnixMicro() + int64(pawl.MaxPriority-d.Priority)*t.ageing.Microseconds()
+}

@@ -1,0 +1,216 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// settleLoop hands verdicts to the store: at once when no other is about to
+// come, many at a time otherwise.
+func (d *Dispatcher) settleLoop() {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		d.mu.Lock()
+		wait := d.settleWait(d.now())
+		var batch tray
+		if wait == 0 {
+			batch = d.takeTray()
+		}
+		d.mu.Unlock()
+		if wait == 0 {
+			d.wg.Go(func() { d.settle(batch) })
+			continue
+		}
+		timer.Reset(wait)
+		select {
+		case <-d.settleKick:
+		case <-timer.C:
+		case <-d.stop:
+			return
+		}
+	}
+}
+
+// settleWait is how long the tray had better wait; 0 is not at all. The caller
+// holds mu.
+func (d *Dispatcher) settleWait(now time.Duration) time.Duration {
+	n, age := len(d.tray.items), now-d.tray.since
+	switch {
+	case n == 0 || d.settling >= settlers:
+		return time.Hour
+	case n >= fullTray || d.phase != working:
+		return 0
+	case d.settling > 0:
+		return max(patience-age, 0)
+	case d.coming():
+		return max(linger-age, 0)
+	default:
+		return 0
+	}
+}
+
+// coming tells whether more verdicts are about to come. The caller holds mu.
+func (d *Dispatcher) coming() bool {
+	for _, t := range d.topics {
+		if t.quick() && t.waiting+t.executing > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// takeTray takes a batch out of the tray. What is left there of a run that is
+// in the batch must wait for it. The caller holds mu.
+func (d *Dispatcher) takeTray() tray {
+	batch := d.tray.take()
+	d.settling++
+	for i := range batch.outs {
+		batch.outs[i].run.settling = true
+	}
+	if len(d.tray.items) == 0 {
+		return batch
+	}
+	rest := d.tray
+	d.tray = tray{since: rest.since}
+	for i := range rest.items {
+		if r := rest.outs[i].run; r.settling {
+			r.pending = append(r.pending, entry{rest.items[i], rest.outs[i]})
+		} else {
+			d.tray.add(&rest.items[i], rest.outs[i])
+		}
+	}
+	return batch
+}
+
+// settle hands a batch to the store, and repeats it under its id until it is
+// taken, or surely too late.
+func (d *Dispatcher) settle(batch tray) {
+	b := store.NewBatch(batch.items...)
+	refused, err := d.settleUntilTaken(b, batch.outs)
+	if err != nil && len(b.Items) > 1 && (errors.Is(err, store.ErrTooLarge) || errors.Is(err, store.ErrInvalid)) {
+		// One item spoils the call: find it.
+		half := len(b.Items) / 2
+		d.mu.Lock()
+		d.settling++
+		d.mu.Unlock()
+		d.settle(tray{items: batch.items[:half], outs: batch.outs[:half]})
+		d.settle(tray{items: batch.items[half:], outs: batch.outs[half:]})
+		return
+	}
+	if err != nil {
+		refused = refused[:0]
+		for i := range b.Items {
+			refused = append(refused, store.Refusal{Index: i, Err: err})
+		}
+	}
+	d.settled(batch, refused)
+}
+
+// settleUntilTaken repeats a call of Settle while the store is not there.
+func (d *Dispatcher) settleUntilTaken(b store.Batch[store.Settlement], outs []outcome) ([]store.Refusal, error) {
+	for try := 0; ; try++ {
+		end := d.leaseEnd(outs)
+		ctx, cancel := context.WithTimeout(d.io, max(min(end-d.now(), settleTimeout), time.Second))
+		began := time.Now()
+		refused, err := d.store.Settle(ctx, b)
+		cancel()
+		d.called("settle", began, len(b.Items), err)
+		if err == nil || d.io.Err() != nil || errors.Is(err, store.ErrClosed) ||
+			errors.Is(err, store.ErrTooLarge) || errors.Is(err, store.ErrInvalid) {
+			return refused, err
+		}
+		if d.now() >= d.leaseEnd(outs) {
+			return nil, pawl.ErrLeaseLost
+		}
+		if !d.sleep(d.outage.backoff(try, d.cfg.Rand)) {
+			return nil, err
+		}
+	}
+}
+
+// settleTimeout bounds one try. Its outcome is unknown then; the batch id makes
+// the repetition safe.
+const settleTimeout = 15 * time.Second
+
+// leaseEnd is when the last lease of a batch has surely ended.
+func (d *Dispatcher) leaseEnd(outs []outcome) time.Duration {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	end := time.Duration(0)
+	for i := range outs {
+		end = max(end, outs[i].run.until+2*leaseMargin(outs[i].run.claim.lease))
+	}
+	return end
+}
+
+// settled takes note of what the store did with a batch.
+func (d *Dispatcher) settled(batch tray, refused []store.Refusal) {
+	bad := map[int]error{}
+	for _, r := range refused {
+		bad[r.Index] = r.Err
+	}
+	d.mu.Lock()
+	now := d.now()
+	sums := newSums(d.cfg.Observer != nil)
+	for i := range batch.outs {
+		o, st := &batch.outs[i], &batch.items[i]
+		o.run.settling = false
+		err := bad[i]
+		if err != nil {
+			o.run.topic.tally.refuse(err, o.n)
+		} else {
+			d.taken(o, st, now)
+		}
+		sums.add(o, st, err, now)
+	}
+	for i := range batch.outs {
+		d.unsettled -= batch.outs[i].n
+		d.continueRun(batch.outs[i].run)
+		d.reduce(batch.outs[i].run, batch.outs[i].n)
+	}
+	d.settling--
+	d.tellDrain()
+	parked := d.parked
+	d.mu.Unlock()
+	signal(d.settleKick)
+	if parked {
+		signal(d.claimKick)
+	}
+	if d.cfg.Observer != nil {
+		sums.report(d.cfg.Observer)
+	}
+	d.logRefused(batch, refused)
+}
+
+// continueRun lets the verdicts go that waited for others of their run. The
+// caller holds mu.
+func (d *Dispatcher) continueRun(r *run) {
+	for i := range r.pending {
+		d.put(&r.pending[i].settlement, r.pending[i].outcome)
+	}
+	r.pending = nil
+}
+
+// taken counts a settlement that the store took, and wakes those topics of ours
+// for which something became claimable by it. The caller holds mu.
+func (d *Dispatcher) taken(o *outcome, st *store.Settlement, now time.Duration) {
+	t := o.run.topic
+	t.tally.count(st, o, now)
+	for i := range st.Emit {
+		if to := d.byName[st.Emit[i].Topic]; to != nil {
+			to.pace.wake(now)
+		}
+	}
+	closed := max(st.After, st.Hold)
+	switch {
+	case closed > 0:
+		t.pace.dueAt(now, now+closed)
+	case st.Verdict != store.Ack || o.run.ds[0].Key != nil && o.run.at == len(o.run.ds):
+		t.pace.wake(now) // there may be more in its lane
+	}
+}

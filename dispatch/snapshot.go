@@ -1,0 +1,85 @@
+package dispatch
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Snapshot is what a dispatcher is at, for boards.
+type Snapshot struct {
+	Owner    string
+	Draining bool
+	// Held are messages claimed and not yet settled, Unsettled those of them
+	// that are carried out; Bytes is their size.
+	Held, Unsettled, Bytes, MaxBytes int
+	Topics                           []TopicSnapshot
+	// Outage is for how long the store has been failing; 0 while it works.
+	Outage time.Duration
+}
+
+// TopicSnapshot is what a dispatcher is at in one topic.
+type TopicSnapshot struct {
+	Name string
+	// Running handlers, of at most Concurrency; Reserved of these slots are for
+	// the highest priority.
+	Running, Concurrency, Reserved int
+	// Waiting are messages that are claimed and not started.
+	Waiting int
+	// Zombies are handlers that outlived their deadline or lease.
+	Zombies int
+	// Mean is what a message takes a handler, as a moving mean.
+	Mean time.Duration
+	// Rate is how many deliveries ended a second, over the last ten.
+	Rate float64
+	// Totals since Run began. Lost are deliveries whose lease was lost.
+	Acked, Retried, Dead, Released, Lost int64
+}
+
+// Snapshot returns what the dispatcher is at.
+func (d *Dispatcher) Snapshot() Snapshot {
+	outage, _ := d.outage.lasting()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s := Snapshot{
+		Owner: d.cfg.Owner, Draining: d.phase == draining, Held: d.held, Unsettled: d.unsettled,
+		Bytes: d.bytes, MaxBytes: d.cfg.MaxBytes, Outage: outage,
+	}
+	var now time.Duration
+	if d.phase != idle {
+		now = d.now()
+	}
+	for _, t := range d.topics {
+		s.Topics = append(s.Topics, TopicSnapshot{
+			Name: t.Name, Running: t.running, Concurrency: t.Concurrency, Reserved: t.Reserved,
+			Waiting: t.waiting, Zombies: t.zombies, Mean: t.mean, Rate: t.tally.rate(now),
+			Acked: t.tally.acked, Retried: t.tally.retried, Dead: t.tally.dead,
+			Released: t.tally.released, Lost: t.tally.lost,
+		})
+	}
+	return s
+}
+
+// unreadyAfter is how long the store may fail before the process is not ready.
+const unreadyAfter = 5 * time.Second
+
+// Ready returns nil while the dispatcher does its work, and otherwise why it
+// does not: it does not run, too many handlers outlived their deadline, or the
+// store has been failing for a while.
+func (d *Dispatcher) Ready() error {
+	outage, err := d.outage.lasting()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case d.phase == idle:
+		return errors.New("not running yet")
+	case d.phase != working:
+		return errors.New("draining or stopped")
+	case d.zombies > d.cfg.MaxZombies:
+		return fmt.Errorf("%d handlers outlived their deadline; at most %d may", d.zombies, d.cfg.MaxZombies)
+	case outage > unreadyAfter:
+		return fmt.Errorf("the store has been failing for %v: %w", outage.Round(time.Second), err)
+	default:
+		return nil
+	}
+}

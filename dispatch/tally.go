@@ -1,0 +1,137 @@
+package dispatch
+
+import (
+	"errors"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// tally counts what became of the deliveries of a topic. It is guarded by
+// Dispatcher.mu.
+type tally struct {
+	acked, retried, dead, released, lost, invalid int64
+	// seconds holds how many ended in each of the last seconds.
+	seconds [window + 1]second
+}
+
+type second struct {
+	at int64
+	n  int64
+}
+
+// window is how many seconds a rate looks back.
+const window = 10
+
+func (y *tally) count(st *store.Settlement, o *outcome, now time.Duration) {
+	switch st.Verdict {
+	case store.Ack:
+		y.acked++
+	case store.Retry:
+		y.retried++
+	case store.Dead:
+		y.dead++
+	case store.Release:
+		y.released += int64(o.n)
+		return
+	}
+	at := int64(now / time.Second)
+	s := &y.seconds[at%int64(len(y.seconds))]
+	if s.at != at {
+		*s = second{at: at}
+	}
+	s.n++
+}
+
+func (y *tally) refuse(err error, n int) {
+	if errors.Is(err, pawl.ErrLeaseLost) {
+		y.lost += int64(n)
+	} else {
+		y.invalid += int64(n)
+	}
+}
+
+// rate is how many deliveries a second ended lately: in the last full seconds,
+// fewer at the start.
+func (y *tally) rate(now time.Duration) float64 {
+	at := int64(now / time.Second)
+	full := min(at, window)
+	if full == 0 {
+		return 0
+	}
+	var n int64
+	for _, s := range y.seconds {
+		if s.at >= at-full && s.at < at {
+			n += s.n
+		}
+	}
+	return float64(n) / float64(full)
+}
+
+// sums gathers, for the observer, what a batch came to.
+type sums map[*topic]*topicSums
+
+type topicSums struct {
+	ran     []time.Duration
+	done    []time.Duration
+	verdict [store.Release + 1]int
+	lost    int
+	invalid int
+}
+
+func newSums(wanted bool) sums {
+	if !wanted {
+		return nil
+	}
+	return sums{}
+}
+
+func (s sums) add(o *outcome, st *store.Settlement, err error, now time.Duration) {
+	if s == nil {
+		return
+	}
+	t := s[o.run.topic]
+	if t == nil {
+		t = &topicSums{}
+		s[o.run.topic] = t
+	}
+	if o.ran > 0 {
+		t.ran = append(t.ran, o.ran)
+	}
+	switch {
+	case err == nil:
+		t.verdict[st.Verdict]++
+		if st.Verdict == store.Ack && o.waited >= 0 {
+			t.done = append(t.done, o.waited+now-o.run.claim.sent)
+		}
+	case errors.Is(err, pawl.ErrLeaseLost):
+		t.lost += o.n
+	default:
+		t.invalid += o.n
+	}
+}
+
+func (s sums) report(o Observer) {
+	for t, sum := range s {
+		if len(sum.ran) > 0 {
+			o.Ran(t.Name, sum.ran)
+		}
+		for v, n := range sum.verdict {
+			if n == 0 {
+				continue
+			}
+			done := sum.done
+			if store.Verdict(v) != store.Ack {
+				done = nil
+			}
+			o.Settled(t.Name, store.Verdict(v).String(), n, done)
+		}
+		if sum.lost > 0 {
+			o.Refused(t.Name, "lease_lost", sum.lost)
+		}
+		if sum.invalid > 0 {
+			o.Refused(t.Name, "invalid", sum.invalid)
+		}
+	}
+}

@@ -1,0 +1,185 @@
+package dispatch
+
+import (
+	"time"
+
+	"github.com/pawl-dev/pawl/dispatch/internal/rank"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// topic is what a dispatcher knows of one of its topics. Everything but the
+// configuration is guarded by Dispatcher.mu.
+type topic struct {
+	Topic
+	ageing time.Duration // set before anything is claimed
+
+	// What was claimed and is not started, best rank first; apart, what may use
+	// the reserved slots. Runs that are over stay in until they come up.
+	bulk, critical rank.Queue[*run]
+	waitingRuns    int
+	waiting        int // messages in waiting runs
+
+	running         int // slots in use
+	criticalRunning int // of these, by runs of the highest priority
+	executing       int // messages in the hands of handlers, and behind them in their runs
+	zombies         int // handlers that outlived their slot
+
+	idle    []*worker // the last one to have worked is the first to be woken: its stack is warm
+	workers int       // goroutines, idle ones included, zombies not
+	waking  int       // woken and not yet at work
+
+	mean     time.Duration // of a handler's time per message, moving
+	measured bool
+	pace     pace
+	tally    tally
+	failures failureLog
+}
+
+const (
+	// ahead is how much measured work is held beside what the slots hold.
+	aheadTime = 20 * time.Millisecond
+	maxAhead  = 2000
+	// maxClaim is how many messages of a topic are claimed at once at most.
+	maxClaim = 1000
+	// stale is how long a message waits here before it is given back, because
+	// the handlers turned out slower than measured.
+	stale = time.Second
+)
+
+// batch is how many messages a slot takes at once.
+func (t *topic) batch() int { return max(t.BatchSize, 1) }
+
+// ahead is how many messages to hold beside those in the slots: what the
+// handlers carry out in a short time, as measured.
+func (t *topic) ahead() int {
+	if !t.measured {
+		return 0
+	}
+	n := float64(aheadTime) * float64(t.Concurrency) / float64(max(t.mean, 1))
+	return int(min(n, maxAhead))
+}
+
+// runLength is how many messages of one lane to ask for: as many as take a
+// short time, so that a lane with much work does not hold on to a slot.
+func (t *topic) runLength() int {
+	if !t.measured {
+		return 1
+	}
+	return int(min(max(aheadTime/max(t.mean, 1), 1), store.DefaultRun))
+}
+
+// freeSlots is how many slots could take a message of normal priority.
+func (t *topic) freeSlots() int {
+	return max(t.Concurrency-t.running-max(t.Reserved-t.criticalRunning, 0), 0)
+}
+
+// room is how many messages to claim now; 0 while enough is held. Slots that
+// would stay idle count at once, work ahead only when half of it is used up: so
+// that quick handlers get large batches, and slow ones hold nothing.
+func (t *topic) room() int {
+	missing := t.freeSlots()*t.batch() - t.waitingRuns
+	if t.Batch != nil {
+		missing = t.freeSlots()*t.batch() - t.waiting
+	}
+	ahead := t.ahead()
+	if missing <= 0 && (ahead == 0 || t.waiting > ahead/2) {
+		return 0
+	}
+	held := t.waiting + t.executing
+	return min(max(t.Concurrency*t.batch()+ahead-held, missing), maxClaim)
+}
+
+// observe takes what a call took for each of its messages into the mean.
+func (t *topic) observe(each time.Duration) {
+	if !t.measured {
+		t.measured, t.mean = true, each
+		return
+	}
+	t.mean += (each - t.mean) / 16
+}
+
+// quick tells whether a handler is so quick that its next verdicts are worth
+// waiting for, to settle more at once.
+func (t *topic) quick() bool { return t.measured && t.mean < time.Millisecond }
+
+// push puts a run among those that wait.
+func (t *topic) push(r *run) {
+	r.state = waiting
+	t.waitingRuns++
+	t.waiting += len(r.ds) - r.at
+	if r.critical && t.Reserved > 0 {
+		t.critical.Push(r.rank, r)
+	} else {
+		t.bulk.Push(r.rank, r)
+	}
+}
+
+// unqueue takes a run out of the count of those that wait; it leaves its queue
+// when it comes up.
+func (t *topic) unqueue(r *run) {
+	t.waitingRuns--
+	t.waiting -= len(r.ds) - r.at
+}
+
+// best returns the best run that a free slot may take, or nil.
+func (t *topic) best() *run {
+	var b, c *run
+	if t.freeSlots() > 0 {
+		b = head(&t.bulk)
+	}
+	if t.running < t.Concurrency {
+		c = head(&t.critical)
+	}
+	if b == nil || c != nil && c.rank <= b.rank {
+		return c
+	}
+	return b
+}
+
+// front returns the best run, whether a slot is free for it or not.
+func (t *topic) front() *run {
+	b, c := head(&t.bulk), head(&t.critical)
+	if b == nil || c != nil && c.rank <= b.rank {
+		return c
+	}
+	return b
+}
+
+// take takes a run that best or front returned out of its queue.
+func (t *topic) take(r *run) {
+	if r.critical && t.Reserved > 0 {
+		t.critical.Pop()
+	} else {
+		t.bulk.Pop()
+	}
+	t.unqueue(r)
+	r.state = running
+	t.executing += len(r.ds) - r.at
+}
+
+// head returns the first run that still waits.
+func head(q *rank.Queue[*run]) *run {
+	for {
+		_, r, ok := q.Peek()
+		if !ok {
+			return nil
+		}
+		if r.state == waiting {
+			return r
+		}
+		q.Pop()
+	}
+}
+
+// worst returns the waiting run with the worst rank.
+func (t *topic) worst() *run {
+	var worst *run
+	for _, q := range []*rank.Queue[*run]{&t.bulk, &t.critical} {
+		for _, r := range q.All() {
+			if r.state == waiting && (worst == nil || r.rank >= worst.rank) {
+				worst = r
+			}
+		}
+	}
+	return worst
+}

@@ -1,0 +1,65 @@
+package dispatch
+
+import (
+	"time"
+
+	"github.com/pawl-dev/pawl/store"
+)
+
+const (
+	fullTray  = 1000                 // settlements that are worth a call of their own
+	maxSettle = 2 * fullTray         // of one call
+	linger    = time.Millisecond     // how long the first verdict waits for others that are about to come
+	patience  = 5 * time.Millisecond // how long it waits for a call on its way to end
+	settlers  = 4                    // calls of Settle at once, at most
+)
+
+// entry is a settlement and what goes with it.
+type entry struct {
+	settlement store.Settlement
+	outcome    outcome
+}
+
+// tray is where verdicts wait to be settled together.
+type tray struct {
+	items []store.Settlement
+	outs  []outcome
+	since time.Duration // when the first one came
+	emits int
+	size  int // bytes of what is emitted
+}
+
+func (y *tray) add(st *store.Settlement, o outcome) {
+	y.items = append(y.items, *st)
+	y.outs = append(y.outs, o)
+	y.count(st, 1)
+}
+
+func (y *tray) count(st *store.Settlement, sign int) {
+	y.emits += sign * len(st.Emit)
+	for i := range st.Emit {
+		y.size += sign * st.Emit[i].Size()
+	}
+}
+
+// take returns what the next call is to settle, within the limits of a call.
+func (y *tray) take() tray {
+	n := 0
+	var took tray
+	for n < len(y.items) && n < maxSettle {
+		took.count(&y.items[n], 1)
+		if n > 0 && (took.emits > store.MaxBatch || took.size > store.MaxBatchBytes) {
+			took.count(&y.items[n], -1)
+			break
+		}
+		n++
+	}
+	took.items, took.outs, took.since = y.items[:n:n], y.outs[:n:n], y.since
+	rest := tray{since: y.since}
+	if n < len(y.items) {
+		rest.items, rest.outs = append(rest.items, y.items[n:]...), append(rest.outs, y.outs[n:]...)
+		rest.emits, rest.size = y.emits-took.emits, y.size-took.size
+	}
+	*y = rest
+	return took
+}

@@ -1,0 +1,199 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"runtime/debug"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/policy"
+	"github.com/pawl-dev/pawl/store"
+)
+
+var (
+	errGoexit    = pawl.OfKind(pawl.KindPanic, errors.New("the handler ended its goroutine (runtime.Goexit)"))
+	errNoVerdict = errors.New("the batch handler returned no verdict for this delivery")
+	// errReturned ends the context of a handler that has returned, so that what
+	// it left behind with that context ends, too.
+	errReturned = fmt.Errorf("handler returned: %w", context.Canceled)
+)
+
+// maxStack is how much of a panic's stack is recorded.
+const maxStack = 4 << 10
+
+// result is what a handler's error came to.
+type result struct {
+	settlement store.Settlement
+	ran        time.Duration
+	waited     time.Duration // of a first attempt, before it was claimed; otherwise negative
+}
+
+// handle calls the handler. A panic becomes an error; runtime.Goexit goes on
+// through it, to worker.survive.
+func (w *worker) handle(c *call) (err error) {
+	returned := false
+	defer func() {
+		if !returned {
+			err = recovered(recover())
+		}
+	}()
+	err = w.t.Handler.Handle(c, c.delivery)
+	returned = true
+	return err
+}
+
+func (w *worker) handleBatch(c *call) (verdicts []error, err error) {
+	returned := false
+	defer func() {
+		if !returned {
+			verdicts, err = nil, recovered(recover())
+		}
+	}()
+	verdicts = w.t.Batch.HandleBatch(c, w.ds)
+	returned = true
+	return verdicts, nil
+}
+
+// recovered makes an error of a panic, with its stack. nil is no panic.
+func recovered(v any) error {
+	if v == nil {
+		return nil
+	}
+	stack := debug.Stack()
+	return pawl.OfKind(pawl.KindPanic, fmt.Errorf("panic: %v\n%s", v, stack[:min(len(stack), maxStack)]))
+}
+
+// judge turns what a handler returned for a delivery into its settlement. It
+// is called without mu.
+func (d *Dispatcher) judge(res *result, c *call, del *pawl.Delivery, err error, ran time.Duration) {
+	res.ran, res.waited = ran, -1
+	st := &res.settlement
+	st.Token, st.ID = del.Token, del.ID
+	if del.Attempt == 1 {
+		res.waited = del.Waited
+	}
+	if err == nil {
+		if err = d.acked(st, del); err == nil {
+			return
+		}
+	}
+	cause := c.why()
+	if cause == pawl.ErrLeaseLost {
+		return // nothing can be settled; record leaves it out
+	}
+	if release, ok := errors.AsType[*pawl.ReleaseError](err); ok {
+		released(st, min(max(release.After, 0), pawl.MaxDelay), release.Reason)
+		return
+	}
+	switch cause {
+	case pawl.ErrDrain:
+		released(st, 0, "drained while it ran")
+		return
+	case pawl.ErrDeadline:
+		err = pawl.OfKind(pawl.KindDeadline, err)
+	}
+	d.failed(st, del, err, ran)
+}
+
+// acked fills in an ack, with what was emitted. It fails if no store would take
+// that.
+func (d *Dispatcher) acked(st *store.Settlement, del *pawl.Delivery) error {
+	st.Verdict, st.Hold, st.Emit = store.Ack, del.HoldFor(), del.Emitted()
+	if len(st.Emit) == 0 && st.Hold == 0 {
+		return nil
+	}
+	keepTrace(del, st.Emit)
+	err := st.Validate()
+	size := 0
+	for i := range st.Emit {
+		size += st.Emit[i].Size()
+	}
+	if err == nil && size > store.MaxBatchBytes {
+		err = fmt.Errorf("emit has %d bytes; the limit is %d", size, store.MaxBatchBytes)
+	}
+	if err != nil {
+		*st = store.Settlement{Token: st.Token, ID: st.ID}
+		return pawl.Permanent(pawl.OfKind(pawl.KindEmit, err))
+	}
+	return nil
+}
+
+// The headers that carry the trace context (W3C Trace Context).
+const (
+	TraceParent = "traceparent"
+	TraceState  = "tracestate"
+)
+
+// keepTrace gives emitted messages the trace of their parent, unless they have
+// one.
+func keepTrace(parent *pawl.Delivery, emits []pawl.Message) {
+	trace := parent.Headers[TraceParent]
+	if trace == "" {
+		return
+	}
+	for i := range emits {
+		m := &emits[i]
+		if m.Headers[TraceParent] != "" {
+			continue
+		}
+		headers := maps.Clone(m.Headers) // it may be shared between messages
+		if headers == nil {
+			headers = map[string]string{}
+		}
+		headers[TraceParent] = trace
+		if state := parent.Headers[TraceState]; state != "" {
+			headers[TraceState] = state
+		}
+		m.Headers = headers
+	}
+}
+
+func released(st *store.Settlement, after time.Duration, reason string) {
+	*st = store.Settlement{Token: st.Token, ID: st.ID, Verdict: store.Release, After: after, Failure: store.Failure{Error: reason}}
+}
+
+// failed asks the policy about a failure, and says so.
+func (d *Dispatcher) failed(st *store.Settlement, del *pawl.Delivery, err error, ran time.Duration) {
+	t := d.byName[del.Topic]
+	attempt := policy.Attempt{Topic: del.Topic, Event: t.Event, Number: del.Attempt, Err: err}
+	decision := d.decide(attempt)
+	st.Failure = store.Failure{
+		Kind: pawl.Describe(err).Kind, Error: store.Text(err.Error()), Rule: decision.Rule,
+		Action: decision.Action.String() + ": " + decision.Reason, Worker: d.cfg.Owner, Ran: ran,
+	}
+	switch decision.Action {
+	case policy.Retry:
+		st.Verdict, st.After = store.Retry, min(max(decision.Delay, 0), pawl.MaxDelay)
+	case policy.Dead:
+		st.Verdict = store.Dead
+	default: // ignored: the work carries on as if done, with what it emitted
+		failure := st.Failure
+		if st.Failure = (store.Failure{}); d.acked(st, del) != nil {
+			st.Verdict, st.Failure = store.Dead, failure
+		}
+	}
+	if o := d.cfg.Observer; o != nil {
+		e := decision.Event
+		o.Decided(t.Name, e.Domain, e.Type, e.Phase, decision.Kind, decision.Rule, decision.Action.String(), decision.Alert.String())
+	}
+	d.logFailure(t, del, err, &decision)
+}
+
+// decide asks the policy. One that panics or answers nothing must not end the
+// worker: the default rule decides then.
+func (d *Dispatcher) decide(a policy.Attempt) (decision policy.Decision) {
+	defer func() {
+		if v := recover(); v != nil {
+			d.cfg.Logger.Error("policy panicked; the default rule decides", "error", v)
+			decision = d.fallback.Decide(a)
+		}
+	}()
+	decision = d.cfg.Policy.Decide(a)
+	if decision.Action < policy.Retry || decision.Action > policy.Ignore {
+		decision = d.fallback.Decide(a)
+	}
+	return decision
+}

@@ -1,0 +1,250 @@
+package dispatch
+
+import (
+	"errors"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// graceLost is how long a handler whose lease is lost gets to return before its
+// slot is given away.
+const graceLost = time.Second
+
+var errAbandoned = errors.New("the handler did not return after its context had ended")
+
+// ending is a context to be ended, once mu is not held any more.
+type ending struct {
+	call  *call
+	cause error
+}
+
+// watchLoop looks after time: leases that run out, deadlines, handlers that do
+// not return, messages that wait here for too long. It keeps no timer per
+// message; it looks through what is held when something in it may be due.
+func (d *Dispatcher) watchLoop() {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		var endings []ending
+		var abandoned []*call
+		d.mu.Lock()
+		now := d.now()
+		if now >= d.watchAt {
+			endings, abandoned = d.watch(now)
+		}
+		wait := min(d.watchAt-now, time.Hour)
+		d.mu.Unlock()
+		for _, e := range endings {
+			e.call.end(e.cause)
+		}
+		for _, c := range abandoned {
+			d.settleAbandoned(c)
+		}
+		d.observeLoad()
+		timer.Reset(wait)
+		select {
+		case <-d.watchKick:
+		case <-timer.C:
+		case <-d.stop:
+			return
+		}
+	}
+}
+
+// watch looks through the claims in which something is due. The caller holds mu.
+func (d *Dispatcher) watch(now time.Duration) (endings []ending, abandoned []*call) {
+	d.watchAt = never
+	for i := len(d.claims) - 1; i >= 0; i-- { // from the end: claims may leave meanwhile
+		if i >= len(d.claims) {
+			continue
+		}
+		c := d.claims[i]
+		if now >= c.check {
+			c.check = never
+			for j := range c.runs {
+				e, a := d.watchRun(&c.runs[j], now)
+				endings, abandoned = append(endings, e...), append(abandoned, a...)
+			}
+		}
+		if c.live > 0 {
+			d.watchAt = min(d.watchAt, c.check)
+		}
+	}
+	return endings, abandoned
+}
+
+// watchRun looks after one run and notes when to look again.
+func (d *Dispatcher) watchRun(r *run, now time.Duration) (endings []ending, abandoned []*call) {
+	c := r.claim
+	switch r.state {
+	case aside, waiting:
+		switch {
+		case now >= r.until:
+			d.drop(r)
+		case r.state == waiting && now >= c.sent+stale:
+			d.tooSlow(r.topic, now)
+			d.giveBack(r, 0, "waited too long here")
+		case r.state == waiting:
+			c.check = min(c.check, c.sent+stale)
+		}
+		c.check = min(c.check, r.until)
+	case running:
+		k := r.call
+		if k == nil {
+			return nil, nil // abandoned, and about to be settled
+		}
+		switch {
+		case k.ending && now >= k.force:
+			d.abandon(k)
+			return nil, []*call{k}
+		case !k.ending && now >= k.hard:
+			k.ending, k.force = true, now+r.grace()
+			endings = append(endings, ending{k, pawl.ErrDeadline})
+		case !r.lost && now >= r.until:
+			endings = d.lose(r, now)
+		}
+		if k.ending {
+			c.check = min(c.check, k.force)
+		} else {
+			c.check = min(c.check, k.hard)
+		}
+		if !r.lost {
+			c.check = min(c.check, r.until)
+		}
+	}
+	return endings, nil
+}
+
+// lose takes note that the lease of a run is lost. What waits is forgotten; what
+// runs is told, and its lane stays closed here until the handler returns. A
+// batch is told when all its leases are lost. The caller holds mu.
+func (d *Dispatcher) lose(r *run, now time.Duration) []ending {
+	if r.lost || r.state == over {
+		return nil
+	}
+	r.lost = true
+	if r.state != running {
+		d.drop(r)
+		return nil
+	}
+	d.close(r)
+	if r.call == nil {
+		return nil
+	}
+	for _, p := range r.call.parts {
+		if !p.run.lost {
+			return nil
+		}
+	}
+	if r.call.ending {
+		return nil
+	}
+	r.call.ending, r.call.force = true, now+graceLost
+	r.claim.check = min(r.claim.check, r.call.force)
+	if r.claim.check < d.watchAt {
+		d.watchAt = r.claim.check
+		signal(d.watchKick)
+	}
+	return []ending{{r.call, pawl.ErrLeaseLost}}
+}
+
+// tooSlow takes into account that what runs now takes longer than measured, so
+// that less is held. The caller holds mu.
+func (d *Dispatcher) tooSlow(t *topic, now time.Duration) {
+	for _, c := range d.claims {
+		for i := range c.runs {
+			if r := &c.runs[i]; r.topic == t && r.call != nil {
+				t.mean = max(t.mean, (now-r.call.started)/time.Duration(t.batch()))
+			}
+		}
+	}
+}
+
+// abandon gives the slot of a call away whose handler does not return: it is a
+// zombie from now on, and its lanes stay closed here until it returns. The
+// caller holds mu.
+func (d *Dispatcher) abandon(c *call) {
+	t := c.parts[0].run.topic
+	c.abandoned = true
+	t.vacate(c)
+	t.workers--
+	t.zombies++
+	d.zombies++
+	for _, p := range c.parts {
+		d.close(p.run)
+		p.run.call = nil
+		if p.run.lost {
+			d.drop(p.run)
+		}
+	}
+	d.wakeWorker(t)
+	d.tellDrain()
+}
+
+// settleAbandoned settles what an abandoned call was at: as failed, or as
+// released if the process is about to stop. The handler may still be at the
+// delivery; only what it may not change is read.
+func (d *Dispatcher) settleAbandoned(c *call) {
+	for _, p := range c.parts {
+		r := p.run
+		d.mu.Lock()
+		open, now := r.state == running, d.now()
+		d.mu.Unlock()
+		if !open {
+			continue
+		}
+		was := r.current()
+		del := pawl.Delivery{Message: was.Message, Token: was.Token, Attempt: was.Attempt, Rescues: was.Rescues}
+		var res result
+		d.judge(&res, c, &del, errAbandoned, now-c.started)
+		if res.settlement.Verdict == store.Release {
+			res.settlement.After = max(r.until-now, 0) // nobody else may have it while it still runs here
+		}
+		d.mu.Lock()
+		d.record(r, &res)
+		d.mu.Unlock()
+	}
+}
+
+// buried: the handler of an abandoned call has returned after all. The caller
+// holds mu.
+func (d *Dispatcher) buried(c *call) {
+	for _, p := range c.parts {
+		d.reopen(p.run)
+	}
+	c.parts[0].run.topic.zombies--
+	d.zombies--
+	signal(d.claimKick)
+}
+
+// close keeps a lane from being started in this process. The caller holds mu.
+func (d *Dispatcher) close(r *run) {
+	if !r.shut {
+		r.shut = true
+		d.closed[r.lane()]++
+	}
+}
+
+// reopen ends what close began. The caller holds mu.
+func (d *Dispatcher) reopen(r *run) {
+	if !r.shut {
+		return
+	}
+	r.shut = false
+	if d.closed[r.lane()]--; d.closed[r.lane()] == 0 {
+		delete(d.closed, r.lane())
+	}
+}
+
+// observeLoad tells the observer how full the topics are.
+func (d *Dispatcher) observeLoad() {
+	o := d.cfg.Observer
+	if o == nil {
+		return
+	}
+	for _, t := range d.Snapshot().Topics {
+		o.Load(t.Name, t.Running, t.Waiting, t.Zombies, t.Concurrency)
+	}
+}

@@ -1,0 +1,330 @@
+package dispatch
+
+import (
+	"time"
+
+	"github.com/pawl-dev/pawl"
+)
+
+// worker is a goroutine that carries out the messages of one topic, one run
+// after the other. It takes the lock once a message: to put down a verdict and
+// to pick up what is next.
+type worker struct {
+	d    *Dispatcher
+	t    *topic
+	wake chan struct{}
+	slab []call // the next calls, made many at a time
+	call *call  // the one that runs
+	ds   []*pawl.Delivery
+	now  time.Duration
+}
+
+// part is what a call has of one run: its next n messages.
+type part struct {
+	run *run
+	n   int
+}
+
+// wakeWorker sees to it that somebody takes the best run of a topic, if it may be
+// started. One is woken at a time, and wakes the next one: so few are woken for
+// quick work, and all for slow work. The caller holds mu.
+func (d *Dispatcher) wakeWorker(t *topic) {
+	if t.waking > 0 || t.waitingRuns == 0 || !d.starting() || t.best() == nil {
+		return
+	}
+	if n := len(t.idle); n > 0 {
+		w := t.idle[n-1]
+		t.idle = t.idle[:n-1]
+		t.waking++
+		signal(w.wake)
+		return
+	}
+	if t.workers < t.Concurrency {
+		t.workers++
+		t.waking++
+		go (&worker{d: d, t: t, wake: kick()}).loop()
+	}
+}
+
+// starting tells whether anything may be started. The caller holds mu.
+func (d *Dispatcher) starting() bool { return d.phase == working && !d.lonely.holding }
+
+func (w *worker) loop() {
+	w.d.mu.Lock()
+	w.t.waking--
+	w.now = w.d.now()
+	w.work()
+}
+
+// work carries out runs until the dispatcher stops. The caller holds mu; it is
+// released at the end.
+func (w *worker) work() {
+	defer w.survive()
+	for {
+		r := w.d.next(w.t, w.now)
+		switch {
+		case r != nil:
+			w.d.wakeWorker(w.t)
+			if !w.carryOut(r) {
+				w.d.mu.Unlock()
+				return
+			}
+		case !w.park():
+			w.d.mu.Unlock()
+			return
+		}
+	}
+}
+
+// survive goes on in a new goroutine when a handler has ended this one with
+// runtime.Goexit, as t.FailNow does.
+func (w *worker) survive() {
+	if w.call == nil {
+		return
+	}
+	go func() {
+		verdicts := make([]error, len(w.ds))
+		for i := range verdicts {
+			verdicts[i] = errGoexit
+		}
+		c := w.call
+		if !w.conclude(errGoexit, verdicts) {
+			w.d.mu.Unlock()
+			return
+		}
+		if r := w.onward(c); r != nil && !w.carryOut(r) {
+			w.d.mu.Unlock()
+			return
+		}
+		w.work()
+	}()
+}
+
+// park waits for work; false when there will be none. The caller holds mu.
+func (w *worker) park() bool {
+	d, t := w.d, w.t
+	if d.phase == stopped {
+		t.workers--
+		return false
+	}
+	t.idle = append(t.idle, w)
+	if len(d.tray.items) > 0 && !d.coming() {
+		signal(d.settleKick)
+	}
+	d.mu.Unlock()
+	<-w.wake
+	d.mu.Lock()
+	if d.phase == stopped {
+		t.workers--
+		return false
+	}
+	t.waking--
+	w.now = d.now()
+	return true
+}
+
+// next takes the best run that may be started, and a slot for it. The caller
+// holds mu.
+func (d *Dispatcher) next(t *topic, now time.Duration) *run {
+	if !d.starting() {
+		return nil
+	}
+	for {
+		r := t.best()
+		if r == nil {
+			return nil
+		}
+		t.take(r)
+		if r.usable(now) {
+			t.occupy(r)
+			return r
+		}
+		d.giveUp(r, now, "waited too long here")
+	}
+}
+
+func (t *topic) occupy(r *run) {
+	t.running++
+	if r.critical {
+		t.criticalRunning++
+	}
+}
+
+// vacate gives back the slot that occupy took.
+func (t *topic) vacate(c *call) {
+	t.running--
+	if c.critical {
+		t.criticalRunning--
+	}
+}
+
+// carryOut carries out a run that has a slot, or as much of it as may be. It is
+// called and returns with mu held; false when the slot was given away meanwhile.
+func (w *worker) carryOut(r *run) bool {
+	for r != nil {
+		c := w.begin(r)
+		w.d.mu.Unlock()
+		var err error
+		var verdicts []error
+		if w.t.Batch != nil {
+			verdicts, err = w.handleBatch(c)
+		} else {
+			err = w.handle(c)
+		}
+		if !w.conclude(err, verdicts) {
+			return false
+		}
+		r = w.onward(c)
+	}
+	return true
+}
+
+// begin makes the call for the next message of a run, or for the next batch. The
+// caller holds mu.
+func (w *worker) begin(r *run) *call {
+	if len(w.slab) == 0 {
+		w.slab = make([]call, 16)
+	}
+	c := &w.slab[0]
+	w.slab = w.slab[1:]
+	c.d, c.started, c.hard, c.critical = w.d, w.now, r.hard, r.critical
+	c.one[0] = part{r, 1}
+	c.parts = c.one[:]
+	r.call, w.call = c, c
+	if w.t.Batch != nil {
+		w.gather(c, r)
+		return c
+	}
+	c.delivery = r.current()
+	if !w.t.quick() {
+		// What came with one claim lies in one piece of memory. A slow message
+		// must not keep all the others alive.
+		own := *c.delivery
+		c.delivery.Body, c.delivery.Headers, c.delivery.Key = nil, nil, nil
+		c.delivery = &own
+	}
+	return c
+}
+
+// gather fills a batch, best rank first.
+func (w *worker) gather(c *call, first *run) {
+	t, size := w.t, w.t.BatchSize
+	c.parts[0].n = min(len(first.ds)-first.at, size)
+	size -= c.parts[0].n
+	for size > 0 {
+		r := t.front()
+		if r == nil {
+			break
+		}
+		t.take(r)
+		if !r.usable(w.now) {
+			w.d.giveUp(r, w.now, "waited too long here")
+			continue
+		}
+		n := min(len(r.ds)-r.at, size)
+		c.parts = append(c.parts, part{r, n})
+		c.hard = min(c.hard, r.hard)
+		r.call = c
+		size -= n
+	}
+	w.ds = w.ds[:0]
+	for _, p := range c.parts {
+		for i := range p.n {
+			w.ds = append(w.ds, &p.run.ds[p.run.at+i])
+		}
+	}
+}
+
+// conclude puts down what a call came to: err, or for a batch that returned its
+// verdicts. It returns with mu held; false when the call was abandoned: then the
+// worker is none any more.
+func (w *worker) conclude(err error, verdicts []error) bool {
+	d, t, c := w.d, w.t, w.call
+	w.now = d.now()
+	ran := w.now - c.started
+	var one [1]result
+	results := one[:1]
+	if t.Batch == nil {
+		d.judge(&results[0], c, c.delivery, err, ran)
+	} else {
+		ran /= time.Duration(len(w.ds))
+		results = make([]result, len(w.ds))
+		for i, del := range w.ds {
+			d.judge(&results[i], c, del, verdictOf(err, verdicts, i), ran)
+		}
+	}
+	c.end(errReturned)
+	d.mu.Lock()
+	w.call, c.over = nil, true
+	if c.abandoned {
+		d.buried(c)
+		return false
+	}
+	t.observe(ran)
+	t.vacate(c)
+	for _, p := range c.parts {
+		p.run.call = nil
+		d.reopen(p.run)
+		d.recordPart(p, results[:p.n], w.now)
+		results = results[p.n:]
+	}
+	d.tellDrain()
+	return true
+}
+
+// verdictOf is the i-th verdict of a batch. One that is missing is a failure.
+func verdictOf(err error, verdicts []error, i int) error {
+	switch {
+	case err != nil:
+		return err
+	case i < len(verdicts):
+		return verdicts[i]
+	default:
+		return errNoVerdict
+	}
+}
+
+// recordPart records the verdicts over the next messages of a run, up to the
+// first that ends it. The caller holds mu.
+func (d *Dispatcher) recordPart(p part, results []result, now time.Duration) {
+	r := p.run
+	for i := range results {
+		if r.state != running {
+			return
+		}
+		if r.lost || now >= r.until {
+			d.drop(r)
+			return
+		}
+		d.record(r, &results[i])
+	}
+}
+
+// onward decides how a worker goes on after a call: with the next message of
+// the same run, which it returns, unless something better waits, or nothing may
+// be started. Then the rest of the run waits again, or is given back. The
+// caller holds mu.
+func (w *worker) onward(c *call) *run {
+	d, t := w.d, w.t
+	defer d.hungry(t, w.now)
+	for _, p := range c.parts {
+		r := p.run
+		if r.state != running {
+			continue
+		}
+		if !d.starting() || !r.usable(w.now) {
+			d.giveUp(r, w.now, "stopped before its turn")
+			continue
+		}
+		r.rank = rankOf(t, r.current())
+		if t.Batch == nil {
+			if b := t.best(); b == nil || b.rank >= r.rank {
+				t.occupy(r)
+				return r
+			}
+		}
+		t.executing -= len(r.ds) - r.at
+		t.push(r)
+	}
+	return nil
+}
