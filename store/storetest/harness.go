@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -33,8 +32,12 @@ type Instance struct {
 	// opens the data anew. Optional.
 	Crash func(t testing.TB) store.Store
 	// Tx runs do within a transaction of the caller and commits it if do says
-	// so. appendTx appends within it. Backends with [store.CanTxAppend] have it.
+	// so; it rolls back if do does not return. appendTx appends within it.
+	// Backends with [store.CanTxAppend] have it.
 	Tx func(t testing.TB, do func(appendTx func(store.Batch[pawl.Message]) ([]store.Receipt, error)) (commit bool))
+	// TxStalls quotes the store's documentation if an open transaction of the
+	// caller stalls other writers. What needs such a transaction is refused then.
+	TxStalls string
 }
 
 // Run puts a backend to the test: contract, model, concurrency, faults.
@@ -44,11 +47,11 @@ func Run(t *testing.T, h Harness) {
 
 // runContract runs every sentence on a store of its own.
 func runContract(t *testing.T, h Harness) {
-	d := h.describe(t)
+	d, in := h.describe(t)
 	var refused []string
 	for _, s := range Sentences() {
-		if c, note, ok := s.refusedBy(d.Capabilities); ok {
-			refused = append(refused, fmt.Sprintf("%s: %s: %s", s.Name, c, note))
+		if why := s.refusal(d.Capabilities, in.TxStalls); why != "" {
+			refused = append(refused, s.Name+": "+why)
 			continue
 		}
 		t.Run(s.Name, func(t *testing.T) {
@@ -62,7 +65,7 @@ func runContract(t *testing.T, h Harness) {
 }
 
 // describe asks a store of h what it keeps, and whether the harness can show it.
-func (h Harness) describe(t testing.TB) store.Description {
+func (h Harness) describe(t testing.TB) (store.Description, *Instance) {
 	t.Helper()
 	in := h.Open(t)
 	describer, ok := store.As[store.Describer](in.Store)
@@ -77,5 +80,5 @@ func (h Harness) describe(t testing.TB) store.Description {
 			t.Fatalf("%s declares %s, but its harness cannot show it", d.Name, c)
 		}
 	}
-	return d
+	return d, in
 }

@@ -13,6 +13,9 @@ type Sentence struct {
 	Text  string // the rule, in a sentence
 	// Needs are the capabilities without which the rule makes no sense.
 	Needs []store.Capability
+	// OpenTx: the rule needs a caller's transaction that stays open while others
+	// write; see [Instance.TxStalls].
+	OpenTx bool
 	// Test fails its T if the store breaks the rule.
 	Test func(*T)
 }
@@ -37,6 +40,13 @@ func Sentences() []Sentence {
 		theme("figures", statsSentences()),
 		theme("parking", parkSentences()),
 		theme("retaining", retainSentences()),
+		theme("looking", inspectSentences()),
+		theme("dead letters", deadSentences()),
+		theme("waking", wakeSentences()),
+		theme("processes", processSentences()),
+		theme("durability", surviveSentences()),
+		theme("transactions", txSentences()),
+		theme("calls", slices.Concat(closeSentences(), describeSentences())),
 	)
 }
 
@@ -49,12 +59,16 @@ func theme(name string, sentences []Sentence) []Sentence {
 
 func needs(cs ...store.Capability) []store.Capability { return cs }
 
-// refusedBy names the first capability that s needs and cs lacks.
-func (s *Sentence) refusedBy(cs store.Capabilities) (c store.Capability, note string, refused bool) {
+// refusal says why a backend cannot keep s: the first capability that it lacks,
+// with its reason. It is empty if s applies.
+func (s *Sentence) refusal(cs store.Capabilities, txStalls string) string {
 	for _, c := range s.Needs {
 		if !cs.Has(c) {
-			return c, cs[c].Note, true
+			return string(c) + ": " + cs[c].Note
 		}
 	}
-	return "", "", false
+	if s.OpenTx && txStalls != "" {
+		return string(store.CanTxAppend) + ": " + txStalls
+	}
+	return ""
 }

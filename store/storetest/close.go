@@ -1,0 +1,119 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"time"
+
+	"github.com/pawl-dev/pawl/store"
+)
+
+func closeSentences() []Sentence {
+	return []Sentence{
+		{Name: "ClosedStoreSaysSo", Test: closedStoreSaysSo,
+			Text: "After Close every method returns ErrClosed, those of optional interfaces included."},
+		{Name: "ContextIsHonoured", Test: contextIsHonoured,
+			Text: "Every method honours its context: with one that has ended it does nothing and says why."},
+		{Name: "ErrorsSayWhatTheyDid", Test: errorsSayWhatTheyDid,
+			Text: "Errors of a store wrap one of the contract's, where it fits, and name the operation."},
+	}
+}
+
+// calls are all methods of a store, by name, the optional ones if they are there.
+func (t *T) calls(ctx context.Context) map[string]error {
+	t.Helper()
+	errs := map[string]error{}
+	s := t.Store
+	_, errs["append"] = s.Append(ctx, store.NewBatch(t.msg("x")))
+	_, errs["claim"] = s.Claim(ctx, []store.Want{{Topic: t.Topic, Limit: 1}}, store.Lease{For: lease})
+	_, errs["settle"] = s.Settle(ctx, store.NewBatch(store.Settlement{Verdict: store.Ack}))
+	token := store.Settlement{}.Token
+	_, errs["extend"] = s.Extend(ctx, time.Minute, token)
+	if i, ok := store.As[store.Inspector](s); ok {
+		_, errs["get"] = i.Get(ctx, "none")
+		_, errs["cancel"] = i.Cancel(ctx, "none")
+		errs["list"] = firstError(i.List(ctx, store.Filter{}))
+	}
+	if d, ok := store.As[store.DeadLetters](s); ok {
+		_, errs["replay"] = d.Replay(ctx, "", "none")
+		_, errs["purge"] = d.Purge(ctx, "none")
+		errs["dead"] = firstError(d.Dead(ctx, store.DeadFilter{}))
+	}
+	if w, ok := store.As[store.Waker](s); ok {
+		_, errs["listen"] = w.Listen(ctx, t.Topic)
+	}
+	if o, ok := store.As[store.Topics](s); ok {
+		_, errs["topic"] = o.Topic(ctx, t.Topic)
+		_, errs["declare"] = o.Declare(ctx, store.Declaration{Name: t.Topic, Deadline: time.Hour})
+		_, errs["alter"] = o.Alter(ctx, store.NewTopic(t.Topic))
+		errs["pause"] = o.Pause(ctx, t.Topic, 0, "", "")
+		errs["resume"] = o.Resume(ctx, t.Topic)
+		_, errs["stats"] = o.Stats(ctx)
+	}
+	return errs
+}
+
+// firstError returns what a listing begins with; nil if it is empty.
+func firstError(seq iter.Seq2[store.Record, error]) error {
+	for _, err := range seq {
+		return err
+	}
+	return nil
+}
+
+func closedStoreSaysSo(t *T) {
+	t.put(t.msg("a"), t.msg("b"))
+	t.claimOne()
+	t.must(t.Store.Close())
+	for name, err := range t.calls(t.ctx()) {
+		if !errors.Is(err, store.ErrClosed) {
+			t.Errorf("%s after Close: %v; want %v", name, err, store.ErrClosed)
+		}
+	}
+}
+
+func (t *T) cancelled(err error) {
+	t.Helper()
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("with a context that has ended: %v; want %v", err, context.Canceled)
+	}
+}
+
+func contextIsHonoured(t *T) {
+	t.put(t.msg("a"))
+	for name, err := range t.calls(cancelled()) {
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("%s with a context that has ended: %v; want %v", name, err, context.Canceled)
+		}
+	}
+	if t.has(store.CanTopics) {
+		t.wantSettings(store.NewTopic(t.Topic))
+		t.wantStats(store.TopicStats{Appended: 1, Waiting: 1})
+	}
+	d := t.claims("a")[0]
+	_, err := t.Store.Settle(cancelled(), store.NewBatch(verdict(d, store.Ack)))
+	t.cancelled(err)
+	_, err = t.Store.Extend(cancelled(), lease, d.Token)
+	t.cancelled(err)
+	t.ack(d)
+	t.nothing()
+}
+
+func errorsSayWhatTheyDid(t *T) {
+	_, tooMany := t.Store.Claim(t.ctx(), []store.Want{{Topic: t.Topic, Limit: store.MaxBatch + 1}}, store.Lease{For: lease})
+	_, noLease := t.Store.Claim(t.ctx(), nil, store.Lease{})
+	errs := []error{tooMany, noLease}
+	if t.has(store.CanLookup) {
+		_, err := t.inspector().Get(t.ctx(), "none")
+		errs = append(errs, err)
+	}
+	t.must(t.Store.Close())
+	_, closed := t.Store.Append(t.ctx(), store.NewBatch(t.msg("x")))
+	for _, err := range append(errs, closed) {
+		e, ok := errors.AsType[*store.Error](err)
+		if !ok || e.Op == "" || e.Code == nil {
+			t.Errorf("error %v is no *store.Error with an operation and a code", err)
+		}
+	}
+}

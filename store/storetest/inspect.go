@@ -1,0 +1,371 @@
+package storetest
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+)
+
+func inspectSentences() []Sentence {
+	all := []Sentence{
+		{Name: "GetFindsEveryState", Needs: needs(store.CanDelay, store.CanDeadLetters), Test: getFindsEveryState,
+			Text: "Get returns a message in whatever state: every message is in exactly one."},
+		{Name: "GetIsNotFound", Test: getIsNotFound,
+			Text: "Get of what was acked or never here is ErrNotFound."},
+		{Name: "RecordIsWhole", Needs: needs(store.CanDelay, store.CanUnique), Test: recordIsWhole,
+			Text: "A record holds the message as it was appended, delay and unique key included."},
+		{Name: "RecordOfALease", Test: recordOfALease,
+			Text: "The record of a leased message says who holds it, by which token, since when, until when and to which deadline at most."},
+		{Name: "RecordSaysNotBefore", Needs: needs(store.CanDelay), Test: recordSaysNotBefore,
+			Text: "The record of a message that is put off, retried, released or held says until when."},
+		{Name: "DueIsWaiting", Needs: needs(store.CanDelay), Test: dueIsWaiting,
+			Text: "What is due waits: it is not delayed any more."},
+		{Name: "BehindIsWaiting", Test: behindIsWaiting,
+			Text: "What stands behind another message of its lane waits, whatever the first does."},
+		{Name: "ListByRank", Needs: needs(store.CanPriority), Test: listByRank,
+			Text: "List yields messages by rank within a topic."},
+		{Name: "ListFilters", Needs: needs(store.CanDelay), Test: listFilters,
+			Text: "List selects by topic, state, key and age; a zero field selects all, and a limit ends it."},
+		{Name: "ListLeavesOutTheDead", Needs: needs(store.CanDeadLetters), Test: listLeavesOutTheDead,
+			Text: "List yields no dead letters."},
+		{Name: "ListIsComplete", Test: listIsComplete,
+			Text: "List reads in pages, and yields every message once."},
+		{Name: "ListBearsChanges", Test: listBearsChanges,
+			Text: "What changes while List runs may or may not be seen; what does not change is yielded once."},
+		{Name: "ListCanBeLeft", Test: listCanBeLeft,
+			Text: "A listing can be left early, and the store used within it."},
+		{Name: "CancelRemovesWhatWaits", Needs: needs(store.CanDelay), Test: cancelRemovesWhatWaits,
+			Text: "Cancel removes messages that are waiting or delayed; they are gone."},
+		{Name: "CancelRefuses", Needs: needs(store.CanDeadLetters), Test: cancelRefuses,
+			Text: "Cancel refuses what is leased or dead with ErrConflict and what is not there with ErrNotFound, and removes the rest."},
+		{Name: "CancelLeavesTheLaneInOrder", Test: cancelLeavesTheLaneInOrder,
+			Text: "The lane of a cancelled message goes on without it: head, middle or tail."},
+		{Name: "CancelOfAClosedHead", Test: cancelOfAClosedHead,
+			Text: "When a message is cancelled that waits for its retry, the lane goes on at the latest when the retry was due."},
+		{Name: "CancelledLaneStartsAnew", Test: cancelledLaneStartsAnew,
+			Text: "A lane that was cancelled empty takes messages again."},
+	}
+	for i := range all {
+		all[i].Needs = append(needs(store.CanLookup), all[i].Needs...)
+	}
+	return all
+}
+
+func getFindsEveryState(t *T) {
+	ids := t.put(t.keyed("k", "a"), t.keyed("k", "b"), t.delayed(t.msg("late"), time.Hour), t.msg("c"), t.msg("d"))
+	for i, want := range []store.State{store.Waiting, store.Waiting, store.Delayed, store.Waiting, store.Waiting} {
+		t.inState(ids[i], want)
+	}
+	ds := t.claims("a", "b", "c", "d")
+	t.inState(ids[0], store.Leased)
+	t.inState(ids[1], store.Leased)
+	t.retry(ds[0], time.Hour)
+	t.inState(ids[0], store.Delayed)
+	t.inState(ids[1], store.Waiting)
+	t.kill(ds[2], "dead")
+	if r := t.inState(ids[3], store.IsDead); r.DeadAt.IsZero() || r.Kind != "Test" || r.Reason != "dead" {
+		t.Fatalf("dead letter %+v", r)
+	}
+	t.ack(ds[3])
+	t.gone(ids[4])
+}
+
+func getIsNotFound(t *T) {
+	id := t.put(t.msg("a"))[0]
+	t.ack(t.claimOne())
+	for _, id := range []string{id, pawl.NewID(), "none", "", "\x00", "\xff", "'"} {
+		t.gone(id)
+	}
+}
+
+func recordIsWhole(t *T) {
+	m := pawl.Message{
+		Topic: t.Topic, ID: "mine", Key: []byte("k\x00"), Priority: 3, Body: []byte("body\xff"), Headers: map[string]string{"a": "b"},
+		Delay: time.Minute, Unique: pawl.Unique{Key: "u\x00", Scope: "s", For: time.Hour},
+	}
+	t.put(m)
+	check := func() {
+		t.Helper()
+		r := t.get("mine")
+		t.wantMessage(r.Message, m)
+		if r.Unique != m.Unique || r.Delay != m.Delay {
+			t.Fatalf("record with delay %v, unique %+v; want %v, %+v", r.Delay, r.Unique, m.Delay, m.Unique)
+		}
+	}
+	check()
+	t.Advance(2 * time.Minute)
+	d := t.claimOne()
+	check()
+	if t.has(store.CanDeadLetters) {
+		t.kill(d, "dead")
+		check()
+	}
+}
+
+func recordOfALease(t *T) {
+	id := t.put(t.msg("a"))[0]
+	t.Advance(time.Minute)
+	d := t.claimFrom(t.Store, store.Lease{For: lease, Owner: "host/ä 1"}, store.Want{Topic: t.Topic, Limit: 1})[0]
+	r := t.inState(id, store.Leased)
+	l := r.Lease
+	if l == nil || l.Owner != "host/ä 1" || l.Token != d.Token {
+		t.Fatalf("lease %+v; want that of token %v", l, d.Token)
+	}
+	t.near("the time to the claim", l.StartedAt.Sub(r.EnqueuedAt), time.Minute)
+	if got := l.Until.Sub(l.StartedAt); got != lease {
+		t.Fatalf("leased for %v; want %v", got, lease)
+	}
+	if got := l.Deadline.Sub(l.StartedAt); got != store.DefaultDeadline {
+		t.Fatalf("deadline after %v; want %v", got, store.DefaultDeadline)
+	}
+	t.Advance(time.Minute)
+	t.extend(lease, d)
+	t.near("the extended lease", t.get(id).Lease.Until.Sub(l.StartedAt), time.Minute+lease)
+	t.release(d, 0)
+	if r := t.inState(id, store.Waiting); r.Lease != nil {
+		t.Fatalf("a released message with a lease %+v", r.Lease)
+	}
+}
+
+func recordSaysNotBefore(t *T) {
+	now := t.storeNow()
+	late := t.put(t.delayed(t.msg("late"), 20*time.Minute))[0]
+	ids := t.put(t.msg("retried"), t.msg("released"), t.keyed("k", "acked"), t.keyed("k", "held"))
+	ds := t.claimRun(3, 1)
+	t.retry(ds[0], 30*time.Minute)
+	t.release(ds[1], 40*time.Minute)
+	t.hold(ds[2], 50*time.Minute)
+	for i, id := range []string{late, ids[0], ids[1], ids[3]} {
+		r := t.inState(id, store.Delayed)
+		t.near(fmt.Sprintf("the wait of %q", r.Body), r.NotBefore.Sub(now), time.Duration(20+10*i)*time.Minute)
+	}
+	if r := t.get(t.put(t.msg("now"))[0]); !r.NotBefore.IsZero() {
+		t.Fatalf("what can be claimed at once says not before %v", r.NotBefore)
+	}
+}
+
+func dueIsWaiting(t *T) {
+	ids := t.put(t.delayed(t.msg("late"), time.Minute), t.msg("retried"))
+	t.retry(t.claimOne(), time.Minute)
+	t.Advance(2 * time.Minute)
+	t.inState(ids[0], store.Waiting)
+	t.inState(ids[1], store.Waiting)
+	if n := len(t.list(store.Filter{State: store.Delayed})); n != 0 {
+		t.Fatalf("%d messages are listed as delayed; all are due", n)
+	}
+}
+
+func behindIsWaiting(t *T) {
+	ids := t.put(t.keyed("k", "a"), t.keyed("k", "b"))
+	d := t.claimRun(1, 1)[0]
+	t.inState(ids[1], store.Waiting)
+	t.retry(d, time.Hour)
+	t.inState(ids[1], store.Waiting)
+	if r := t.get(ids[1]); !r.NotBefore.IsZero() {
+		t.Fatalf("what stands behind says not before %v", r.NotBefore)
+	}
+}
+
+func listByRank(t *T) {
+	t.put(t.prio(10, "c"), t.prio(100, "a"), t.prio(10, "d"), t.prio(0, "f"), t.prio(50, "b"), t.prio(1, "e"))
+	t.wantRecords(t.list(store.Filter{Topic: t.Topic}), "a", "b", "c", "d", "e", "f")
+	t.claim(3)
+	t.wantRecords(t.list(store.Filter{Topic: t.Topic}), "a", "b", "c", "d", "e", "f")
+}
+
+func listFilters(t *T) {
+	t.put(t.keyed("k", "a"))
+	t.Advance(10 * time.Minute)
+	t.put(t.keyed("K", "b"), t.keyed("k", "c"), t.msg("d"), t.delayed(t.msg("e"), time.Hour))
+	t.put(pawl.Message{Topic: "other", Key: []byte("k"), Body: []byte("f")})
+	t.claimRun(1, 1) // a
+	for _, c := range []struct {
+		f    store.Filter
+		want []string
+	}{
+		{store.Filter{Topic: t.Topic}, []string{"a", "b", "c", "d", "e"}},
+		{store.Filter{Topic: "other"}, []string{"f"}},
+		{store.Filter{Topic: "none"}, nil},
+		{store.Filter{Topic: t.Topic, State: store.Waiting}, []string{"b", "c", "d"}},
+		{store.Filter{Topic: t.Topic, State: store.Delayed}, []string{"e"}},
+		{store.Filter{State: store.Leased}, []string{"a"}},
+		{store.Filter{Topic: t.Topic, Key: []byte("k")}, []string{"a", "c"}},
+		{store.Filter{Topic: t.Topic, Key: []byte("k"), State: store.Waiting}, []string{"c"}},
+		{store.Filter{Key: []byte("none")}, nil},
+		{store.Filter{OlderThan: 5 * time.Minute}, []string{"a"}},
+		{store.Filter{Topic: t.Topic, Limit: 2}, []string{"a", "b"}},
+		{store.Filter{Topic: t.Topic, State: store.Waiting, Limit: 1}, []string{"b"}},
+	} {
+		got := t.list(c.f)
+		t.Logf("%+v", c.f)
+		t.wantRecords(got, c.want...)
+	}
+	all := t.list(store.Filter{})
+	var bodies []string
+	for _, r := range all {
+		bodies = append(bodies, string(r.Body))
+	}
+	slices.Sort(bodies)
+	if !slices.Equal(bodies, []string{"a", "b", "c", "d", "e", "f"}) {
+		t.Fatalf("without a filter: %q", bodies)
+	}
+}
+
+func listLeavesOutTheDead(t *T) {
+	t.put(t.msg("a"), t.msg("b"))
+	t.kill(t.claimOne(), "dead")
+	t.wantRecords(t.list(store.Filter{}), "b")
+	t.wantRecords(t.list(store.Filter{State: store.IsDead}))
+}
+
+// fill appends n messages in a few lanes and returns their ids.
+func (t *T) fill(n int) []string {
+	t.Helper()
+	msgs := make([]pawl.Message, n)
+	for i := range msgs {
+		msgs[i] = t.prio(i%3, fmt.Sprint(i))
+		if i%2 == 0 {
+			msgs[i].Key = []byte(fmt.Sprint(i % 14))
+		}
+	}
+	return t.put(msgs...)
+}
+
+func listIsComplete(t *T) {
+	ids := t.fill(2500)
+	seen := map[string]int{}
+	for _, r := range t.list(store.Filter{Topic: t.Topic}) {
+		seen[r.ID]++
+	}
+	for _, id := range ids {
+		if seen[id] != 1 {
+			t.Fatalf("message %s was listed %d times", id, seen[id])
+		}
+	}
+	if n := len(t.list(store.Filter{Topic: t.Topic, Limit: 1234})); n != 1234 {
+		t.Fatalf("listed %d; the limit is 1234", n)
+	}
+}
+
+func listBearsChanges(t *T) {
+	ids := t.fill(2500)
+	touched := map[string]bool{}
+	for i, id := range ids {
+		touched[id] = i%5 == 0
+	}
+	seen, next := map[string]int{}, 0
+	for r, err := range t.inspector().List(t.ctx(), store.Filter{Topic: t.Topic}) {
+		t.must(err)
+		if seen[r.ID]++; len(seen)%100 != 0 {
+			continue
+		}
+		for range 50 { // cancel some, ahead and behind
+			if next < len(ids) {
+				t.cancel(ids[next])
+				next += 5
+			}
+		}
+		t.put(t.prio(next%3, "new"))
+	}
+	for id, changed := range touched {
+		if !changed && seen[id] != 1 || seen[id] > 1 {
+			t.Fatalf("message %s was listed %d times", id, seen[id])
+		}
+	}
+}
+
+func listCanBeLeft(t *T) {
+	t.fill(1500)
+	for range 20 {
+		n := 0
+		for r, err := range t.inspector().List(t.ctx(), store.Filter{}) {
+			t.must(err)
+			t.get(r.ID)
+			t.put(t.msg("new"))
+			if n++; n == 3 {
+				break
+			}
+		}
+	}
+}
+
+func cancelRemovesWhatWaits(t *T) {
+	ids := t.put(t.msg("a"), t.delayed(t.msg("late"), time.Minute), t.msg("b"), t.msg("c"))
+	t.retry(t.claimOne(), time.Minute)
+	t.cancel(ids[:3]...)
+	for _, id := range ids[:3] {
+		t.gone(id)
+	}
+	t.claims("c")
+	t.Advance(90 * time.Second)
+	t.nothing()
+}
+
+func cancelRefuses(t *T) {
+	ids := t.put(t.msg("leased"), t.msg("dead"), t.msg("a"), t.msg("b"))
+	ds := t.claim(2)
+	t.kill(ds[1], "dead")
+	refused, err := t.inspector().Cancel(t.ctx(), append(ids[:3:3], "none", "\x00")...)
+	t.must(err)
+	for id, want := range map[string]error{ids[0]: store.ErrConflict, ids[1]: store.ErrConflict, "none": store.ErrNotFound, "\x00": store.ErrNotFound} {
+		why := map[string]error{id: refused[id]}
+		delete(refused, id)
+		t.wantRefused(why, nil, want, id)
+	}
+	if len(refused) > 0 {
+		t.Fatalf("also refused: %v", refused)
+	}
+	t.claims("b")
+	t.ack(ds[0])
+	t.inState(ids[1], store.IsDead)
+	t.noneRefused(t.inspector().Cancel(t.ctx()))
+}
+
+func cancelLeavesTheLaneInOrder(t *T) {
+	for _, gone := range [][]int{{0}, {1}, {4}, {0, 1}, {1, 3}, {0, 2, 4}, {3, 4}} {
+		var ids, want []string
+		for i, b := range numbered("", 5) {
+			ids = append(ids, t.put(t.keyed("k", b))...)
+			if !slices.Contains(gone, i) {
+				want = append(want, b)
+			}
+		}
+		for _, i := range gone {
+			t.cancel(ids[i])
+		}
+		t.ack(t.claims(want...)...)
+	}
+	ids := append(t.put(t.keyed("k", "a")), t.put(t.keyed("k", "b"))...)
+	d := t.claimRun(1, 1)
+	t.cancel(ids[1]) // while the lane is held
+	t.lane("k", "c")
+	t.ack(d...)
+	t.claims("c")
+}
+
+func cancelOfAClosedHead(t *T) {
+	ids := append(t.put(t.keyed("k", "a")), t.put(t.keyed("k", "b"))...)
+	t.retry(t.claimRun(1, 1)[0], time.Minute)
+	t.cancel(ids[0])
+	t.Advance(2 * time.Minute)
+	t.ack(t.claims("b")...)
+	id := t.put(t.keyed("k", "c"))[0]
+	t.retry(t.claimOne(), time.Minute)
+	t.cancel(id) // the only one
+	t.Advance(2 * time.Minute)
+	t.nothing()
+	t.lane("k", "d")
+	t.claims("d")
+}
+
+func cancelledLaneStartsAnew(t *T) {
+	for range 3 {
+		t.cancel(t.put(t.keyed("k", "a"), t.keyed("k", "b"))...)
+		t.nothing()
+	}
+	t.lane("k", "c", "d")
+	t.claims("c", "d")
+}
