@@ -68,7 +68,7 @@ func (s *Server) begin(ctx context.Context) (err error) {
 		return err
 	}
 	err = s.conn.QueryRow(ctx, `
-		SELECT pg_current_wal_insert_lsn()::text
+		SELECT pg_current_wal_flush_lsn()::text
 		FROM pg_create_physical_replication_slot('pawlbench_' || pg_backend_pid(), true, true)`).Scan(&s.lsn0)
 	return wrap("note the WAL position", err)
 }
@@ -83,8 +83,11 @@ func (s *Server) settle(ctx context.Context, c *Costs) error {
 		return err
 	}
 	c.Commits, c.Dead = after.commits-s.before.commits, after.dead-s.before.dead
-	err = s.conn.QueryRow(ctx, `SELECT sum(record_size)::bigint FROM pg_get_wal_stats($1::text::pg_lsn, $2::text::pg_lsn, false)`,
-		s.lsn0, s.lsn1).Scan(&c.WAL)
+	c.WAL = 0
+	if s.lsn0 != s.lsn1 {
+		err = s.conn.QueryRow(ctx, `SELECT sum(record_size)::bigint FROM pg_get_wal_stats($1::text::pg_lsn, $2::text::pg_lsn, false)`,
+			s.lsn0, s.lsn1).Scan(&c.WAL)
+	}
 	if err != nil {
 		return wrap("sum the WAL", err)
 	}
