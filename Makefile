@@ -59,7 +59,7 @@ fixes:
 	@$(GO) fix -diff ./... || { echo 'not up to date; run go fix ./...'; exit 1; }
 
 lint:
-	@$(TOOL) golangci-lint run
+	@$(TOOL) golangci-lint run 2> >(grep -v '^go: downloading' >&2)
 	if command -v shellcheck >/dev/null; then shellcheck -x dev/services dev/services.d/test dev/fuzz .ci/run; else echo 'shellcheck is not installed: scripts not checked'; fi
 
 unit:
