@@ -1,0 +1,81 @@
+package demo
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/demo/site"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// board shows how the crawl goes: redrawn in place on a terminal, otherwise a
+// line now and then.
+type board struct {
+	w     io.Writer
+	live  bool
+	site  *site.Site
+	began time.Time
+	drawn int // lines on the screen
+}
+
+// run draws until ctx ends.
+func (b *board) run(ctx context.Context, t store.Topics) {
+	every := 3 * time.Second
+	if b.live {
+		every = 200 * time.Millisecond
+	}
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			if stats, err := t.Stats(ctx, Fetch, Parse, Save, Pages); err == nil {
+				b.draw(stats)
+			}
+		}
+	}
+}
+
+func (b *board) draw(stats []store.TopicStats) {
+	by := map[string]store.TopicStats{}
+	var dead int64
+	for _, t := range stats {
+		by[t.Name] = t
+		dead += t.Dead
+	}
+	pages, load := by[Pages].Waiting, b.site.Tally()
+	if !b.live {
+		fmt.Fprintf(b.w, "%5.1fs  %d of %d pages stored, %d to fetch, %d retried, %d dead\n",
+			time.Since(b.began).Seconds(), pages, b.site.Len(),
+			by[Fetch].Waiting+by[Fetch].Delayed, by[Fetch].Retried, dead)
+		return
+	}
+	lines := []string{
+		bar(pages, int64(b.site.Len())) + fmt.Sprintf("  %.1fs", time.Since(b.began).Seconds()),
+		fmt.Sprintf("%-12s%9s%9s%9s%9s%9s%9s", "topic", "waiting", "delayed", "leased", "acked", "retried", "dead"),
+	}
+	for _, name := range []string{Fetch, Parse, Save} {
+		t := by[name]
+		lines = append(lines, fmt.Sprintf("%-12s%9d%9d%9d%9d%9d%9d",
+			name, t.Waiting, t.Delayed, t.Leased, t.Acked, t.Retried, t.Dead))
+	}
+	lines = append(lines, fmt.Sprintf("the site answered %d requests, at most %d at once", load.Requests, b.site.MaxConcurrent()))
+	if b.drawn > 0 {
+		fmt.Fprintf(b.w, "\x1b[%dA", b.drawn)
+	}
+	for _, l := range lines {
+		fmt.Fprintf(b.w, "\x1b[2K%s\n", l)
+	}
+	b.drawn = len(lines)
+}
+
+func bar(n, of int64) string {
+	const width = 40
+	full := int(min(n, of) * width / max(of, 1))
+	return fmt.Sprintf("[%s%s] %d of %d pages", strings.Repeat("=", full), strings.Repeat(" ", width-full), n, of)
+}

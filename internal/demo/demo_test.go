@@ -1,0 +1,61 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/demo/site"
+	"github.com/pawl-dev/pawl/store/memory"
+)
+
+func config(t *testing.T, pages int) Config {
+	t.Helper()
+	return Config{
+		Run: Run{Pages: pages, Seed: 7}, Store: memory.New(memory.Config{}), Dir: t.TempDir(),
+		Board: io.Discard, Logger: slog.New(slog.DiscardHandler),
+	}
+}
+
+func TestTheAccountCloses(t *testing.T) {
+	c := config(t, 300)
+	sum, err := Crawl(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	faults := site.DefaultFaults()
+	if !sum.Closes || sum.Reachable != 300 || int(sum.Dead) != faults.Broken+faults.Failing {
+		t.Fatalf("%+v", sum)
+	}
+	if sum.Retries == 0 || sum.Duplicate == 0 {
+		t.Errorf("no retry or no duplicate link: the site was too kind: %+v", sum)
+	}
+	text, err := os.ReadFile(filepath.Join(c.Dir, "pages.jsonl"))
+	if err != nil || int64(strings.Count(string(text), "\n")) != sum.Stored {
+		t.Fatalf("%d lines for %d pages: %v", strings.Count(string(text), "\n"), sum.Stored, err)
+	}
+}
+
+func TestACrawlThatWasCutShortGoesOn(t *testing.T) {
+	c := config(t, 300)
+	short, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if _, err := Crawl(short, c); !errors.Is(err, ErrUnfinished) {
+		t.Fatalf("cut short: %v", err)
+	}
+	if _, err := Crawl(t.Context(), c); !errors.Is(err, ErrStarted) {
+		t.Fatalf("begun again over what is there: %v", err)
+	}
+	c.Resume = true
+	c.Run = Run{} // what was begun counts, not what is said now
+	sum, err := Crawl(t.Context(), c)
+	if err != nil || !sum.Closes || sum.Reachable != 300 {
+		t.Fatalf("%+v, %v", sum, err)
+	}
+}

@@ -1,0 +1,57 @@
+package demo
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/demo/site"
+)
+
+// Host is the name under which the site is crawled. It stands for the loopback
+// port, which is another one after a restart: URLs must outlive it.
+const Host = "docs.pawl.test"
+
+// host is the site on a loopback port.
+type host struct {
+	site   *site.Site
+	server *http.Server
+	addr   string
+}
+
+// serve opens the site and serves it until close.
+func serve(ctx context.Context, run Run) (*host, error) {
+	s, err := site.Open(run.GoRoot, site.Options{Pages: run.Pages, Seed: run.Seed, Faults: site.DefaultFaults()})
+	if err != nil {
+		return nil, fmt.Errorf("open the site: %w", err)
+	}
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("serve the site: %w", err)
+	}
+	h := &host{site: s, addr: l.Addr().String(), server: &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second}}
+	go func() { _ = h.server.Serve(l) }() // ends with close
+	return h, nil
+}
+
+func (h *host) close() { _ = h.server.Close() }
+
+// client returns a client that finds the site under its name.
+func (h *host) client() *http.Client {
+	var d net.Dialer
+	return &http.Client{
+		Timeout: 10 * time.Second,
+		Transport: &http.Transport{
+			MaxIdleConnsPerHost: Slots,
+			DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+				return d.DialContext(ctx, network, h.addr)
+			},
+		},
+	}
+}
+
+// page is the URL of a path of the site.
+func page(path string) string { return "http://" + Host + path }
