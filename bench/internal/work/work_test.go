@@ -17,11 +17,12 @@ func TestEveryKindOnEverySQLiteArm(t *testing.T) {
 	works := []plan.Work{
 		{Name: "append", Kind: plan.Append, N: 2500},
 		{Name: "burn", Kind: plan.Burn, N: 300},
+		{Name: "keyed", Kind: plan.Burn, N: 3000, Keys: 50},
 		{Name: "steady", Kind: plan.Steady, Rate: 200, For: 1200 * time.Millisecond},
 		{Name: "hold", Kind: plan.Hold, Depth: 1500, For: plan.Slice},
 		{Name: "lone", Kind: plan.Lone, N: 3},
 	}
-	for _, name := range []string{plan.Goqite, plan.Backlite} {
+	for _, name := range []string{plan.Pawl, plan.Goqite, plan.Backlite} {
 		for _, w := range works {
 			if name == plan.Backlite && w.Kind == plan.Hold {
 				continue // its Stop waits for ever when tasks are left, and no plan asks for it

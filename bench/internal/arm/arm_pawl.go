@@ -1,0 +1,132 @@
+package arm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/bench/internal/plan"
+	"github.com/pawl-dev/pawl/dispatch"
+	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/sqlite"
+)
+
+const pawlTopic = "bench"
+
+// pawlArm runs a dispatcher over a store, as a program with both roles has it.
+type pawlArm struct {
+	order store.Order
+	about string // what is set on the store
+	open  func(context.Context) (store.Store, error)
+	store store.Store
+}
+
+func newPawl(ordered bool, about string, open func(context.Context) (store.Store, error)) *pawlArm {
+	p := &pawlArm{order: store.OrderNone, about: about, open: open}
+	if ordered {
+		p.order = store.OrderKey
+	}
+	return p
+}
+
+func newPawlSQLite(path string, ordered bool) *pawlArm {
+	c := sqlite.Config{Path: path, Synchronous: sqlite.Synchronous(plan.SQLiteSync)}
+	about := fmt.Sprintf("modernc.org/sqlite, synchronous=%s, its own group commit", plan.SQLiteSync)
+	return newPawl(ordered, about, func(ctx context.Context) (store.Store, error) { return sqlite.Open(ctx, c) })
+}
+
+func (p *pawlArm) Setup(ctx context.Context) error {
+	if err := p.Open(ctx); err != nil {
+		return err
+	}
+	if m, ok := store.As[store.Migrator](p.store); ok {
+		if _, err := m.MigrateUp(ctx); err != nil {
+			return fmt.Errorf("create Pawl's schema: %w", err)
+		}
+	}
+	topics, ok := store.As[store.Topics](p.store)
+	if !ok {
+		return errors.New("declare the topic: the store has no topics")
+	}
+	if _, err := topics.Declare(ctx, store.Declaration{Name: pawlTopic, Order: p.order}); err != nil {
+		return fmt.Errorf("declare the topic: %w", err)
+	}
+	return p.Close()
+}
+
+func (p *pawlArm) Open(ctx context.Context) (err error) {
+	p.store, err = p.open(ctx)
+	return err
+}
+
+func (p *pawlArm) Append(ctx context.Context, jobs []Job) error {
+	msgs := make([]pawl.Message, len(jobs))
+	for i, j := range jobs {
+		msgs[i] = pawl.Message{Topic: pawlTopic, Key: j.Key, Body: body(j.Index)}
+	}
+	receipts, err := p.store.Append(ctx, store.NewBatch(msgs...))
+	if err != nil {
+		return fmt.Errorf("append %d messages: %w", len(jobs), err)
+	}
+	for _, r := range receipts {
+		if r.Err != nil || r.DuplicateOf != "" {
+			return fmt.Errorf("append message %s: duplicate of %q: %w", r.ID, r.DuplicateOf, r.Err)
+		}
+	}
+	return nil
+}
+
+func (p *pawlArm) Work(ctx context.Context, handle Handler) (func(context.Context) error, error) {
+	d, err := dispatch.New(p.store, dispatch.Config{Topics: []dispatch.Topic{{
+		Name: pawlTopic, Concurrency: plan.PawlConcurrency,
+		Handler: pawl.HandlerFunc(func(_ context.Context, d *pawl.Delivery) error {
+			index, err := bodyIndex(d.Body)
+			if err == nil {
+				handle(index)
+			}
+			return err
+		}),
+	}}})
+	if err != nil {
+		return nil, fmt.Errorf("make a dispatcher: %w", err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- d.Run(ctx) }()
+	return func(context.Context) error {
+		cancel()
+		return <-ended
+	}, nil
+}
+
+func (p *pawlArm) Left(ctx context.Context) (int, error) {
+	topics, ok := store.As[store.Topics](p.store)
+	if !ok {
+		return 0, errors.New("count Pawl's messages: the store has no topics")
+	}
+	stats, err := topics.Stats(ctx, pawlTopic)
+	if err != nil || len(stats) != 1 {
+		return 0, errors.Join(fmt.Errorf("count Pawl's messages: %d topics", len(stats)), err)
+	}
+	s := &stats[0]
+	if s.Dead > 0 {
+		return 0, fmt.Errorf("count Pawl's messages: %d are dead", s.Dead)
+	}
+	return int(s.Waiting + s.Delayed + s.Leased), nil
+}
+
+// Ordered reports order per key.
+func (p *pawlArm) Ordered() bool { return p.order == store.OrderKey }
+
+func (p *pawlArm) Settings() string {
+	return fmt.Sprintf("%d handlers at once, order %s, lease %v, poll %v to %v, everything else as it comes, %s",
+		plan.PawlConcurrency, p.order, dispatch.DefaultLease, dispatch.DefaultPollMin, dispatch.DefaultPollMax, p.about)
+}
+
+func (p *pawlArm) Close() error {
+	if p.store == nil {
+		return nil
+	}
+	return p.store.Close()
+}
