@@ -68,7 +68,9 @@ postgres_init() {
 		cat "$ROOT/dev/services.d/postgres.conf" >>"$data.new/postgresql.conf" &&
 		pg postgres --single -j -c exit_on_error=true -D "$data.new" postgres <"$ROOT/dev/services.d/postgres.sql" &&
 		mv "$data.new" "$data" &&
-		echo "$data" >"$dir/data.path"
+		echo "$data" >"$dir/data.path" && return
+	[[ $data == "$dir"/* ]] || rm -rf "${data%/data}"
+	return 1
 }
 
 postgres_data() { cat "$STATE/postgres/data.path" 2>/dev/null; }
