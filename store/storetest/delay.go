@@ -54,6 +54,7 @@ func delayedBlocksNobody(t *T) {
 func delayedJoinsTheTail(t *T) {
 	t.lane("k", "a")
 	t.put(t.delayed(t.keyed("k", "late"), time.Minute))
+	t.Advance(10 * time.Second)
 	t.lane("k", "b")
 	t.Advance(2 * time.Minute)
 	t.wantBodies(t.claimRun(1, 1), "a") // and the store notices what is due

@@ -28,20 +28,19 @@ func (c *clock) Advance(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-// inMemory opens memory stores, as wrap wraps them.
-func inMemory(wrap func(store.Store) store.Store) storetest.Harness {
+// inMemory opens memory stores, as wrap wraps them; nil wraps nothing.
+func inMemory(wrap func(store.Store, *clock) store.Store) storetest.Harness {
 	return storetest.Harness{Open: func(t testing.TB) *storetest.Instance {
 		c := &clock{now: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)}
-		s := wrap(memory.New(memory.Config{Now: c.Now}))
+		var s store.Store = memory.New(memory.Config{Now: c.Now})
+		if wrap != nil {
+			s = wrap(s, c)
+		}
 		t.Cleanup(func() { _ = s.Close() })
 		return &storetest.Instance{Store: s, Advance: c.Advance}
 	}}
 }
 
-func TestMemory(t *testing.T) {
-	storetest.Run(t, inMemory(func(s store.Store) store.Store { return s }))
-}
+func TestMemory(t *testing.T) { storetest.Run(t, inMemory(nil)) }
 
-func BenchmarkMemory(b *testing.B) {
-	storetest.Bench(b, inMemory(func(s store.Store) store.Store { return s }))
-}
+func BenchmarkMemory(b *testing.B) { storetest.Bench(b, inMemory(nil)) }

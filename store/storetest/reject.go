@@ -7,24 +7,14 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // Rejects fails t unless the suite rejects a store that is broken on purpose:
-// every named sentence must fail on it. Without names, some sentence must. It
-// returns the names of all that failed.
-func Rejects(t *testing.T, h Harness, sentences ...string) []string {
+// every named sentence must fail on it. Without names, some sentence must.
+func Rejects(t *testing.T, h Harness, sentences ...string) {
 	t.Helper()
-	d, in := h.describe(t)
-	var failed []string
-	for _, s := range Sentences() {
-		named := slices.Contains(sentences, s.Name)
-		if !named && len(sentences) > 0 || s.refusal(d.Capabilities, in.TxStalls) != "" {
-			continue
-		}
-		if s.failsOn(t, h) {
-			failed = append(failed, s.Name)
-		}
-	}
+	failed := Failing(t, h, sentences...)
 	for _, name := range sentences {
 		if !slices.Contains(failed, name) {
 			t.Errorf("sentence %s does not reject the broken store", name)
@@ -33,13 +23,32 @@ func Rejects(t *testing.T, h Harness, sentences ...string) []string {
 	if len(failed) == 0 {
 		t.Error("no sentence rejects the broken store")
 	}
+}
+
+// Failing runs the named sentences, or all without names, each on a fresh store,
+// and returns the names of those that fail. It does not fail t; it logs why each
+// of them failed. Sentences that the store refuses are left out.
+func Failing(t *testing.T, h Harness, sentences ...string) []string {
+	t.Helper()
+	d, in := h.describe(t)
+	var failed []string
+	for _, s := range Sentences() {
+		named := len(sentences) == 0 || slices.Contains(sentences, s.Name)
+		if named && s.refusal(d.Capabilities, in.TxStalls) == "" && s.failsOn(t, h) {
+			failed = append(failed, s.Name)
+		}
+	}
 	return failed
 }
 
 // failsOn runs one sentence on a fresh store and tells whether it failed.
 func (s *Sentence) failsOn(t *testing.T, h Harness) bool {
 	r := &recorder{TB: t}
-	r.run(func() { s.Test(newT(r, h.Open(r))) })
+	r.run(func() {
+		test := newT(r, h.Open(r))
+		test.patience = time.Second
+		s.Test(test)
+	})
 	if r.failed {
 		t.Logf("%s: %s", s.Name, r.why)
 	}

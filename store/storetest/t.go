@@ -18,6 +18,9 @@ type T struct {
 	testing.TB
 	*Instance
 	Topic string
+	// patience bounds, in real time, every call and wait, so that a store that
+	// hangs fails.
+	patience time.Duration
 }
 
 // lease is long enough for what a test does in real time on a slow machine, and
@@ -25,14 +28,13 @@ type T struct {
 // some stores' clocks move on while a test runs.
 const lease = 2 * time.Minute
 
-// patience bounds every call, so that a store that hangs fails.
-const patience = 30 * time.Second
-
-func newT(t testing.TB, in *Instance) *T { return &T{TB: t, Instance: in, Topic: "topic"} }
+func newT(t testing.TB, in *Instance) *T {
+	return &T{TB: t, Instance: in, Topic: "topic", patience: 30 * time.Second}
+}
 
 // ctx bounds one call.
 func (t *T) ctx() context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), t.patience)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -1,0 +1,143 @@
+package storetest_test
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+)
+
+func rankMutants() []mutant {
+	by := func(order func(a, b *pawl.Delivery) int) breakage {
+		return choosing(func(ds []pawl.Delivery) {
+			slices.SortStableFunc(ds, func(a, b pawl.Delivery) int { return order(&a, &b) })
+		})
+	}
+	age := func(a, b *pawl.Delivery) int {
+		return cmp.Or(cmp.Compare(b.Waited, a.Waited), cmp.Compare(a.Token.Seq, b.Token.Seq))
+	}
+	priority := func(a, b *pawl.Delivery) int { return cmp.Compare(b.Priority, a.Priority) }
+	points := func(points func(d *pawl.Delivery) float64) breakage {
+		return by(func(a, b *pawl.Delivery) int { return cmp.Or(cmp.Compare(points(b), points(a)), age(a, b)) })
+	}
+	return []mutant{
+		{"rankIgnoresPriority", by(age), []string{"PriorityGoesFirst", "BestRankFirst", "AgeingIsExact"}},
+		{"rankIgnoresAge", by(func(a, b *pawl.Delivery) int { return cmp.Or(priority(a, b), age(a, b)) }),
+			[]string{"AgeingIsExact", "AgeingIsTwoMinutesByDefault"}},
+		{"ageingByWholePoints", points(func(d *pawl.Delivery) float64 {
+			return float64(d.Priority + int(d.Waited/(10*time.Minute)))
+		}), []string{"AgeingIsExact"}},
+		{"capTiesByAge", points(func(d *pawl.Delivery) float64 {
+			return min(100, float64(d.Priority)+d.Waited.Minutes()/2)
+		}), []string{"AgeingStopsAtTheCap"}},
+		{"newestFirst", by(func(a, b *pawl.Delivery) int { return cmp.Or(priority(a, b), -age(a, b)) }),
+			[]string{"AgeingStopsAtTheCap"}},
+		{"rankFromEnqueued", by(func(a, b *pawl.Delivery) int { return a.EnqueuedAt.Compare(b.EnqueuedAt) }),
+			[]string{"DelayedRankFromVisible"}},
+		{"retryChangesRank", reappended(false), []string{"RetryKeepsTheRank"}},
+		{"releaseChangesRank", releaseChangesRank, []string{"ReleaseKeepsTheRank"}},
+		{"laneStandsAtItsBest", laneStandsAtItsBest, []string{"LaneStandsAtItsFirst"}},
+	}
+}
+
+// releaseChangesRank puts what was released behind everything else.
+func releaseChangesRank(b *broken) store.Store {
+	released := map[string]int{}
+	b = choosing(func(ds []pawl.Delivery) {
+		slices.SortStableFunc(ds, func(a, b pawl.Delivery) int { return cmp.Compare(released[a.ID], released[b.ID]) })
+	})(b).(*broken)
+	return settling(func(s *store.Settlement) {
+		if s.Verdict == store.Release {
+			released[s.ID]++
+		}
+	})(b)
+}
+
+// laneStandsAtItsBest keeps a lane at the rank of the best message that it had.
+func laneStandsAtItsBest(b *broken) store.Store {
+	best := map[string]int{}
+	b = choosing(func(ds []pawl.Delivery) {
+		slices.SortStableFunc(ds, func(a, b pawl.Delivery) int {
+			return cmp.Compare(max(b.Priority, best[string(b.Key)]), max(a.Priority, best[string(a.Key)]))
+		})
+	})(b).(*broken)
+	return appending(func(m *pawl.Message) {
+		if m.Key != nil {
+			best[string(m.Key)] = max(best[string(m.Key)], m.Priority)
+		}
+	})(b)
+}
+
+func rescueMutants() []mutant {
+	return []mutant{
+		{"rescueBlamesAll", rescueBlamesAll, []string{"RescueBlamesTheFirst", "NeighboursAreNotPunished"}},
+		{"rescueCountsAttempt", claimed(func(_ *broken, ds []pawl.Delivery) []pawl.Delivery {
+			for i := range ds {
+				ds[i].Attempt += ds[i].Rescues
+			}
+			return ds
+		}), []string{"RescueIsNoAttempt"}},
+		{"rescueForgotten", claimed(func(_ *broken, ds []pawl.Delivery) []pawl.Delivery {
+			for i := range ds {
+				ds[i].Rescues = 0
+			}
+			return ds
+		}), []string{"RescueIsNoAttempt", "RescueBlamesTheFirst"}},
+		{"suspectNotAlone", suspectNotAlone, []string{"SuspectIsAlone", "SuspectStaysOne", "SuspectIsAloneAcrossTopics"}},
+		{"neighbourPunished", neighbourPunished, []string{"NeighboursAreNotPunished"}},
+		{"companyKills", wanting(func(_ *store.Want, l *store.Lease) { l.Alone = true }), []string{"RescuesInCompanyNeverKill", "LonelyRescuesAddUp"}},
+		{"lonelyNeverKills", wanting(func(_ *store.Want, l *store.Lease) { l.Alone = false }), []string{"ThreeLonelyRescuesKill"}},
+		{"ownerUntold", wanting(func(_ *store.Want, l *store.Lease) { l.Owner = "" }), []string{"RescueIsOnRecord", "RecordOfALease"}},
+	}
+}
+
+// rescueBlamesAll counts a rescue for every message whose lease ended.
+func rescueBlamesAll(b *broken) store.Store {
+	open := map[string]bool{}
+	extra := map[string]int{}
+	return all(claimed(func(_ *broken, ds []pawl.Delivery) []pawl.Delivery {
+		for i := range ds {
+			if d := &ds[i]; open[d.ID] && d.Rescues == 0 {
+				extra[d.ID]++
+			}
+			open[ds[i].ID] = true
+			ds[i].Rescues += extra[ds[i].ID]
+		}
+		return ds
+	}), settling(func(s *store.Settlement) { delete(open, s.ID) }))(b)
+}
+
+// suspectNotAlone hands out others beside a suspect.
+func suspectNotAlone(b *broken) store.Store {
+	b.onClaim = func(ctx context.Context, wants []store.Want, terms store.Lease) ([]pawl.Delivery, error) {
+		ds, err := b.Store.Claim(ctx, wants, terms)
+		if err != nil || len(ds) != 1 || ds[0].Rescues == 0 {
+			return ds, err
+		}
+		more, err := b.Store.Claim(ctx, wants, terms)
+		return append(ds, more...), err
+	}
+	return b
+}
+
+// neighbourPunished treats the others of a rescued run as suspects, too.
+func neighbourPunished(b *broken) store.Store {
+	claimedOnce := map[string]bool{}
+	b.onClaim = func(ctx context.Context, wants []store.Want, terms store.Lease) ([]pawl.Delivery, error) {
+		ds, err := b.Store.Claim(ctx, wants, terms)
+		for _, d := range ds {
+			if claimedOnce[d.ID] && d.Rescues == 0 && len(ds) > 1 {
+				_ = b.giveBack(ctx, ds)
+				return nil, err
+			}
+		}
+		for _, d := range ds {
+			claimedOnce[d.ID] = true
+		}
+		return ds, err
+	}
+	return b
+}
