@@ -1,0 +1,214 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/internal/sqlstore"
+)
+
+const (
+	insertMessage = `INSERT INTO pawl_msg (seq, lane, topic, prio, rank, enqueued, hidden, delay, replays, id, key, headers, uniq, body)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`
+	insertSlot = `INSERT INTO pawl_slot (topic, suspect, rank, seq, lane) VALUES (?, 0, ?, ?, 0)`
+	// A lane of a key gets a ticket with its first message, unless it is closed.
+	insertLaneSlot = `INSERT INTO pawl_slot (topic, suspect, rank, seq, lane) SELECT ?1, 0, ?2, ?3, ?4
+		WHERE NOT EXISTS (SELECT 1 FROM pawl_msg WHERE lane = ?4 AND lane < 0 AND seq < ?3)
+		AND NOT EXISTS (SELECT 1 FROM pawl_closed WHERE lane = ?4)`
+	selectSeq = `SELECT seq FROM pawl_msg WHERE id = ?`
+	// A retained message need not be known once its time is over.
+	selectForgotten = `SELECT a.seq FROM pawl_msg m JOIN pawl_acked a ON a.seq = m.seq WHERE m.id = ?1 AND a.forget <= ?2`
+)
+
+// Append implements [store.Store].
+func (s *Store) Append(ctx context.Context, batch store.Batch[pawl.Message]) ([]store.Receipt, error) {
+	admitted, err := store.Admit(batch)
+	if err != nil {
+		return nil, err
+	}
+	var receipts []store.Receipt
+	err = s.write(ctx, &call{op: "append", phase: toAppend, do: func(k *work) (err error) {
+		receipts, err = k.appendBatch(batch, admitted)
+		return err
+	}})
+	if err != nil {
+		return nil, err
+	}
+	return receipts, nil
+}
+
+// AppendTx implements [store.TxAppender]: tx is a transaction on the file of the
+// store, of any driver for SQLite. Begin it with BEGIN IMMEDIATE (with this
+// module's driver: the parameter _txlock=immediate): a transaction that has read
+// before it appends fails if another one has written meanwhile. As long as it is
+// open, nobody else writes to the file, and every other call waits.
+func (s *Store) AppendTx(ctx context.Context, tx *sql.Tx, batch store.Batch[pawl.Message]) ([]store.Receipt, error) {
+	admitted, err := store.Admit(batch)
+	if err != nil {
+		return nil, err
+	}
+	if s.readOnly {
+		return nil, denied("append")
+	}
+	select {
+	case <-s.closing:
+		return nil, closed("append")
+	default:
+	}
+	db := newTxSession(ctx, tx)
+	defer db.close()
+	k := &work{db: db, now: s.now().UnixMicro(), topics: &topicCache{}}
+	receipts, err := k.appendAlone(batch, admitted)
+	if err != nil {
+		return nil, s.readError(ctx, "append", err)
+	}
+	return receipts, nil
+}
+
+// appendAlone appends within a transaction that is not the writer's.
+func (k *work) appendAlone(batch store.Batch[pawl.Message], admitted []store.Receipt) ([]store.Receipt, error) {
+	if err := k.load(); err != nil {
+		return nil, err
+	}
+	receipts, err := k.appendBatch(batch, admitted)
+	if err != nil {
+		return nil, err
+	}
+	return receipts, k.finish()
+}
+
+// appendBatch appends what was admitted, unless the batch was here before.
+func (k *work) appendBatch(batch store.Batch[pawl.Message], admitted []store.Receipt) ([]store.Receipt, error) {
+	if outcome, known, err := k.recall(ofAppend, batch.ID); err != nil {
+		return nil, err
+	} else if known {
+		return sqlstore.DecodeReceipts(outcome)
+	}
+	// What became due before is in front.
+	if err := k.sweep(); err != nil {
+		return nil, err
+	}
+	receipts := append([]store.Receipt(nil), admitted...) // do may run twice
+	for i := range batch.Items {
+		if receipts[i].Err != nil {
+			continue
+		}
+		first, err := k.append(&batch.Items[i], receipts[i].ID)
+		if err != nil {
+			return nil, err
+		}
+		receipts[i].DuplicateOf = first
+	}
+	return receipts, k.remember(ofAppend, batch.ID, func() []byte { return sqlstore.EncodeReceipts(receipts) })
+}
+
+// append stores one message, unless it is there: then it returns the id of what
+// is there.
+func (k *work) append(m *pawl.Message, id string) (duplicateOf string, err error) {
+	t, err := k.topic(m.Topic)
+	if err != nil {
+		return "", err
+	}
+	eid := sqlstore.EncodeID(id)
+	if m.Unique.Key != "" {
+		if duplicateOf, err = k.claimUnique(m, id, eid); err != nil || duplicateOf != "" {
+			k.of(t.number).duplicates++
+			return duplicateOf, err
+		}
+	}
+	k.state.seq++
+	seq, wait := k.state.seq, micros(m.Delay)
+	visible := k.now + wait
+	home := int64(0)
+	if t.keyed(m.Key) {
+		home = sqlstore.KeyLane(t.number, m.Key)
+	}
+	lane := home
+	if wait > 0 {
+		lane = 0
+	}
+	rank := t.Rank(moment(visible), m.Priority)
+	insert := func() (int64, error) {
+		return k.db.exec(insertMessage, seq, lane, t.number, int64(m.Priority), rank, k.now, wait, int64(m.Delay),
+			eid, blob(m.Key), blob(sqlstore.EncodeHeaders(m.Headers)), blob(encodeUnique(m.Unique)), blob(m.Body))
+	}
+	stored, err := insert()
+	if err == nil && stored == 0 {
+		if forgotten, err2 := k.forgetRetained(eid); err2 != nil || !forgotten {
+			k.of(t.number).duplicates++
+			return id, err2
+		}
+		stored, err = insert()
+	}
+	if err != nil {
+		return "", err
+	}
+	if stored != 1 {
+		return "", fmt.Errorf("message %s was not stored", id)
+	}
+	k.of(t.number).appended++
+	switch {
+	case wait > 0:
+		return "", k.close(seq, visible, t.number, home)
+	case lane == 0:
+		k.claimable(t.number)
+		_, err = k.db.exec(insertSlot, t.number, rank, seq)
+	default:
+		k.claimable(t.number)
+		_, err = k.db.exec(insertLaneSlot, t.number, rank, seq, lane)
+	}
+	return "", err
+}
+
+// forgetRetained makes room for a message whose id an acked one has, if that
+// need not be known any more.
+func (k *work) forgetRetained(eid []byte) (bool, error) {
+	cols, ok, err := first(k.db, selectForgotten, eid, k.now)
+	if err != nil || !ok {
+		return false, err
+	}
+	return true, k.forget(cols[0])
+}
+
+// outcomes of the calls that are remembered, by what they were.
+const (
+	ofAppend = 'a'
+	ofSettle = 's'
+)
+
+const (
+	selectOutcome = `SELECT outcome FROM pawl_batch WHERE hour IN (?1, ?1 - 1) AND id = ?2`
+	insertOutcome = `INSERT INTO pawl_batch (hour, id, outcome) VALUES (?, ?, ?)`
+)
+
+// recall returns what the batch came to, if it was here within the last hour.
+func (k *work) recall(of byte, batch string) (outcome []byte, known bool, err error) {
+	if batch == "" {
+		return nil, false, nil
+	}
+	err = k.db.query(selectOutcome, func(r row) error {
+		outcome, known = r.bytes(0), true
+		return nil
+	}, k.hour(), batchKey(of, batch))
+	return outcome, known, err
+}
+
+func (k *work) remember(of byte, batch string, outcome func() []byte) error {
+	if batch == "" {
+		return nil
+	}
+	_, err := k.db.exec(insertOutcome, k.hour(), batchKey(of, batch), blob(outcome()))
+	return err
+}
+
+// hour is what outcomes are filed under. What is of this hour or the last is
+// remembered, which is at least an hour.
+func (k *work) hour() int64 { return k.now / time.Hour.Microseconds() }
+
+func batchKey(of byte, batch string) []byte {
+	return append([]byte{of}, sqlstore.EncodeID(batch)...)
+}

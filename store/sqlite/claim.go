@@ -1,0 +1,262 @@
+package sqlite
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/internal/sqlstore"
+)
+
+const (
+	hasSlot     = `SELECT 1 FROM pawl_slot WHERE topic = ? LIMIT 1`
+	firstSlot   = `SELECT rank, seq FROM pawl_slot WHERE topic = ? AND suspect = ? ORDER BY rank, seq LIMIT 1`
+	messageCols = ` m.seq, m.lane, m.rank, m.prio, m.enqueued, m.hidden, m.delay, m.id, m.key, m.headers, m.uniq, m.body,
+		t.attempts, t.rescues, m.replays `
+	selectHeads = `SELECT` + messageCols + `FROM pawl_slot s CROSS JOIN pawl_msg m ON m.seq = s.seq
+		LEFT JOIN pawl_tried t ON t.seq = s.seq
+		WHERE s.topic = ? AND s.suspect = ? ORDER BY s.rank, s.seq LIMIT ?`
+	selectRest = `SELECT` + messageCols + `FROM pawl_msg m LEFT JOIN pawl_tried t ON t.seq = m.seq
+		WHERE m.lane = ? AND m.lane < 0 AND m.seq > ? ORDER BY m.seq LIMIT ?`
+	// What was taken is always the first of the topic.
+	leaseHeads = `INSERT INTO pawl_lease (lane, fence, until, hard, started, topic, last, extras, alone, owner)
+		SELECT CASE lane WHEN 0 THEN seq ELSE lane END, ?5, ?6, ?7, ?8, topic, seq, 0, ?9, ?10
+		FROM pawl_slot WHERE topic = ?1 AND suspect = ?2 AND (rank, seq) <= (?3, ?4)`
+	takeSlots = `DELETE FROM pawl_slot WHERE topic = ?1 AND suspect = ?2 AND (rank, seq) <= (?3, ?4)`
+	setLease  = `UPDATE pawl_lease SET last = ?, extras = ? WHERE lane = ?`
+)
+
+// Claim implements [store.Store].
+func (s *Store) Claim(ctx context.Context, wants []store.Want, terms store.Lease) ([]pawl.Delivery, error) {
+	if err := store.AdmitClaim(wants, terms); err != nil {
+		return nil, err
+	}
+	var out []pawl.Delivery
+	err := s.write(ctx, &call{
+		op: "claim", phase: toClaim,
+		do: func(k *work) error {
+			c := claimer{work: k, terms: terms}
+			err := c.claim(wants)
+			out = c.out
+			return err
+		},
+		idle: func(k *work) (bool, error) { return k.idle(wants) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// idle tells whether a claim would find nothing.
+func (k *work) idle(wants []store.Want) (bool, error) {
+	if k.due() {
+		return false, nil
+	}
+	for _, w := range wants {
+		t := k.topics.byName[w.Topic]
+		if t == nil || t.paused(k.now) || w.Limit == 0 {
+			continue
+		}
+		if _, found, err := first(k.db, hasSlot, t.number); err != nil || found {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// claimer is one call of Claim.
+type claimer struct {
+	*work
+	terms store.Lease
+	out   []pawl.Delivery
+}
+
+func (c *claimer) claim(wants []store.Want) error {
+	if err := c.sweep(); err != nil {
+		return err
+	}
+	var open []want
+	for _, w := range wants {
+		t := c.topics.byName[w.Topic]
+		if t == nil || t.paused(c.now) || w.Limit == 0 {
+			continue
+		}
+		if t.Park {
+			if parked, err := c.park(t, w.Limit); err != nil {
+				return err
+			} else if !parked {
+				continue // the next claim goes on
+			}
+		}
+		open = append(open, want{Want: w, topic: t, run: cmp.Or(w.Run, store.DefaultRun)})
+	}
+	for _, w := range open {
+		if found, err := c.suspect(w); err != nil || found {
+			return err
+		}
+	}
+	for _, w := range open {
+		if err := c.take(w, 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// want is what is asked of a topic that can be claimed.
+type want struct {
+	store.Want
+	topic *topic
+	run   int
+}
+
+// suspect takes the topic's first suspect, alone, if its rank is the best.
+func (c *claimer) suspect(w want) (bool, error) {
+	suspect, found, err := first(c.db, firstSlot, w.topic.number, int64(1))
+	if err != nil || !found {
+		return false, err
+	}
+	other, found, err := first(c.db, firstSlot, w.topic.number, int64(0))
+	if err != nil || found && cmp.Or(cmp.Compare(other[0], suspect[0]), cmp.Compare(other[1], suspect[1])) < 0 {
+		return false, err
+	}
+	w.Limit, w.run = 1, 1
+	return true, c.take(w, 1)
+}
+
+// taken is a lane under lease, and its run.
+type taken struct {
+	lane   int64 // as in pawl_lease
+	run    []pawl.Delivery
+	extras bool
+	last   int64
+}
+
+// take leases the first lanes of a topic, suspects or others, each with its
+// first message, and shares what is left of the limit among the lanes that have more: as many lanes
+// as possible, because one lane keeps one worker busy.
+func (c *claimer) take(w want, suspect int64) error {
+	l := loader{claimer: c, want: w, fence: sqlstore.NewFence()}
+	var lanes []*taken
+	var rank, seq int64
+	err := c.db.query(selectHeads, func(r row) error {
+		t := &taken{lane: cmp.Or(r.int(1), r.int(0))}
+		if err := l.load(r, t); err != nil {
+			return err
+		}
+		lanes = append(lanes, t)
+		rank, seq = r.int(2), r.int(0)
+		return nil
+	}, w.topic.number, suspect, int64(w.Limit))
+	if err != nil || len(lanes) == 0 {
+		return err
+	}
+	hard := c.now + micros(w.topic.Deadline)
+	until := min(c.now+micros(c.terms.For), hard)
+	c.state.leaseDue = min(c.state.leaseDue, until)
+	_, err = c.db.exec(leaseHeads, w.topic.number, suspect, rank, seq, l.fence, until, hard, c.now, c.terms.Alone, c.terms.Owner)
+	if err != nil {
+		return err
+	}
+	if _, err := c.db.exec(takeSlots, w.topic.number, suspect, rank, seq); err != nil {
+		return err
+	}
+	if err := l.share(lanes); err != nil {
+		return err
+	}
+	for _, t := range lanes {
+		if t.extras || len(t.run) > 1 {
+			if _, err := c.db.exec(setLease, t.last, t.extras, t.lane); err != nil {
+				return err
+			}
+		}
+		c.out = append(c.out, t.run...)
+	}
+	return nil
+}
+
+// loader makes deliveries of rows, within the limits of a want.
+type loader struct {
+	*claimer
+	want
+	fence int64
+	count int
+	bytes int
+	full  bool // the next message is too large for what is left
+}
+
+// load adds a message to a lane. It returns errEnough when it has no room.
+func (l *loader) load(r row, t *taken) error {
+	size := len(r.bytes(8)) + len(r.bytes(11))
+	headers, err := sqlstore.DecodeHeaders(r.bytes(9))
+	if err != nil {
+		return err
+	}
+	for name, value := range headers {
+		size += len(name) + len(value)
+	}
+	if l.MaxBytes > 0 && l.count > 0 && l.bytes+size > l.MaxBytes {
+		l.full = true
+		return errEnough
+	}
+	unique, err := decodeUnique(r.bytes(10))
+	if err != nil {
+		return err
+	}
+	l.count++
+	l.bytes += size
+	t.last = r.int(0)
+	t.extras = t.extras || r[12] != nil || unique.Key != "" && unique.For == 0
+	t.run = append(t.run, pawl.Delivery{
+		Message: pawl.Message{
+			ID: sqlstore.DecodeID(r.bytes(7)), Topic: l.topic.Name, Key: r.bytes(8), Priority: int(r.int(3)), Body: r.bytes(11),
+			Headers: headers, Delay: time.Duration(r.int(6)), Unique: unique,
+		},
+		Token:      pawl.Token{Fence: l.fence, Lane: t.lane, Seq: t.last},
+		Attempt:    int(r.int(12)) + 1,
+		Rescues:    int(r.int(13)),
+		EnqueuedAt: moment(r.int(4)),
+		Waited:     time.Duration(l.now-r.int(4)-r.int(5)) * time.Microsecond,
+		LeaseFor:   min(l.terms.For, l.topic.Deadline),
+		Deadline:   l.topic.Deadline,
+	})
+	return nil
+}
+
+// share lengthens the runs of keyed lanes, evenly, the best lanes first.
+func (l *loader) share(lanes []*taken) error {
+	var open []*taken
+	for _, t := range lanes {
+		if t.lane < 0 && l.run > 1 {
+			open = append(open, t)
+		}
+	}
+	for len(open) > 0 && l.count < l.Limit && !l.full {
+		even := (l.Limit - l.count + len(open) - 1) / len(open)
+		var more []*taken
+		for _, t := range open {
+			ask := min(even, l.run-len(t.run), l.Limit-l.count)
+			if ask == 0 || l.full {
+				break
+			}
+			before := len(t.run)
+			err := l.db.query(selectRest, func(r row) error {
+				if r.int(13) > 0 {
+					return errEnough // a suspect is claimed alone
+				}
+				return l.load(r, t)
+			}, t.lane, t.last, int64(ask))
+			if err != nil {
+				return err
+			}
+			if len(t.run)-before == ask && len(t.run) < l.run {
+				more = append(more, t)
+			}
+		}
+		open = more
+	}
+	return nil
+}

@@ -1,0 +1,165 @@
+package sqlite
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"iter"
+	"strings"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/internal/sqlstore"
+)
+
+const (
+	deadPage  = `WHERE d.n > ?1 ORDER BY d.n LIMIT ?2`
+	deadTopic = `WHERE d.topic = ?3 AND d.n > ?1 ORDER BY d.n LIMIT ?2`
+)
+
+// Dead implements [store.DeadLetters].
+func (s *Store) Dead(ctx context.Context, f store.DeadFilter) iter.Seq2[store.Record, error] {
+	return func(yield func(store.Record, error) bool) {
+		left, after := cmp.Or(f.Limit, int(^uint(0)>>1)), int64(0)
+		for {
+			page, err := s.deadPage(ctx, f.Topic, after)
+			if err != nil {
+				yield(store.Record{}, err)
+				return
+			}
+			for _, d := range page {
+				if !matches(&d.Record, &f) {
+					continue
+				}
+				if !yield(d.Record, nil) {
+					return
+				}
+				if left--; left == 0 {
+					return
+				}
+			}
+			if len(page) < listPage {
+				return
+			}
+			after = page[len(page)-1].death
+		}
+	}
+}
+
+// deadPage reads dead letters after the one with that number.
+func (s *Store) deadPage(ctx context.Context, topic string, after int64) (page []found, err error) {
+	err = s.read(ctx, "list dead letters", func(k *work) (err error) {
+		if topic == "" {
+			page, err = k.records(deadPage, after, int64(listPage))
+			return err
+		}
+		if t := k.topics.byName[topic]; t != nil {
+			page, err = k.records(deadTopic, after, int64(listPage), t.number)
+		}
+		return err
+	})
+	return page, err
+}
+
+func matches(r *store.Record, f *store.DeadFilter) bool {
+	return (f.Key == nil || bytes.Equal(f.Key, r.Key)) && (f.Kind == "" || f.Kind == r.Kind) &&
+		(f.Fingerprint == "" || f.Fingerprint == r.Fingerprint) &&
+		strings.Contains(strings.ToLower(r.Reason), strings.ToLower(f.Reason)) &&
+		(f.Since.IsZero() || !r.DeadAt.Before(f.Since)) && (f.Until.IsZero() || r.DeadAt.Before(f.Until))
+}
+
+const (
+	exhume    = `DELETE FROM pawl_dead WHERE seq = ?`
+	resurrect = `UPDATE pawl_msg SET topic = ?, rank = ?, hidden = ? - enqueued, replays = replays + 1 WHERE seq = ?`
+	countAnew = `INSERT INTO pawl_tried (seq, attempts, rescues, lonely, reason) VALUES (?, 0, 0, 0, 'replayed')
+		ON CONFLICT (seq) DO UPDATE SET attempts = 0, rescues = 0, lonely = 0, reason = excluded.reason`
+	selectPrio = `SELECT prio FROM pawl_msg WHERE seq = ?`
+)
+
+// Replay implements [store.DeadLetters].
+func (s *Store) Replay(ctx context.Context, topic string, ids ...string) (map[string]error, error) {
+	if topic != "" {
+		if err := pawl.ValidTopic(topic); err != nil {
+			return nil, err
+		}
+	}
+	return s.each(ctx, "replay", ids, func(k *work, id string) (error, error) { return k.replay(id, topic) })
+}
+
+// replay appends a dead letter again: to the tail, under a new number.
+func (k *work) replay(id, to string) (refused, err error) {
+	st, err := k.standing(id)
+	switch {
+	case err != nil:
+		return nil, err
+	case st == nil || !st.dead:
+		return notFound("replay", id), nil
+	}
+	e, err := k.entry(st.seq)
+	if err != nil {
+		return nil, err
+	}
+	from := k.topics.byNumber[e.topic]
+	t := from
+	if to != "" && to != from.Name {
+		if t, err = k.topic(to); err != nil {
+			return nil, err
+		}
+	}
+	if e.unique.Key != "" && e.unique.For == 0 {
+		first, err := k.takeUnique(t.Name, e.unique, e.id)
+		if err != nil {
+			return nil, err
+		}
+		if first != "" {
+			return &store.Error{Op: "replay " + id, Code: store.ErrConflict, Hint: "message " + first + " has its unique key"}, nil
+		}
+	}
+	if t != from {
+		k.of(from.number).purged++
+		k.of(t.number).appended++
+	}
+	return nil, k.resurrect(e, t)
+}
+
+func (k *work) resurrect(e *entry, t *topic) error {
+	prio, _, err := first(k.db, selectPrio, e.seq)
+	if err != nil {
+		return err
+	}
+	if _, err := k.db.exec(exhume, e.seq); err != nil {
+		return err
+	}
+	rank := t.Rank(moment(k.now), int(prio[0]))
+	if _, err := k.db.exec(resurrect, t.number, rank, k.now, e.seq); err != nil {
+		return err
+	}
+	if _, err := k.db.exec(countAnew, e.seq); err != nil {
+		return err
+	}
+	home := int64(0)
+	if t.keyed(e.key) {
+		home = sqlstore.KeyLane(t.number, e.key)
+	}
+	return k.join(e.seq, home, t.number)
+}
+
+// Purge implements [store.DeadLetters]. One call is one transaction.
+func (s *Store) Purge(ctx context.Context, ids ...string) (map[string]error, error) {
+	return s.each(ctx, "purge", ids, (*work).purgeDead)
+}
+
+func (k *work) purgeDead(id string) (refused, err error) {
+	st, err := k.standing(id)
+	switch {
+	case err != nil:
+		return nil, err
+	case st == nil || !st.dead:
+		return notFound("purge", id), nil
+	}
+	if _, err := k.db.exec(exhume, st.seq); err != nil {
+		return nil, err
+	}
+	k.of(st.topic).purged++
+	return nil, k.forget(st.seq)
+}

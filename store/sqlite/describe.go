@@ -1,0 +1,43 @@
+package sqlite
+
+import "github.com/pawl-dev/pawl/store"
+
+// Describe implements [store.Describer].
+func (s *Store) Describe() store.Description { return Description() }
+
+// Description is what this backend keeps.
+func Description() store.Description {
+	kept := store.Support{Kept: true}
+	return store.Description{
+		Name: "sqlite", URL: "sqlite:PATH",
+		Durability: "FULL (default) and EXTRA: survives the loss of power; NORMAL: survives the death of the process, " +
+			"the loss of power may take the last moments; as far as disk and file system keep what they have synchronised",
+		Capabilities: store.Capabilities{
+			store.CanSurvive:     kept,
+			store.CanProcesses:   {Kept: true, Note: "of one machine, on a local disk"},
+			store.CanExclusive:   kept,
+			store.CanDeadline:    kept,
+			store.CanPriority:    kept,
+			store.CanDelay:       kept,
+			store.CanUnique:      kept,
+			store.CanEmitAtomic:  kept,
+			store.CanAttempts:    kept,
+			store.CanDeadLetters: kept,
+			store.CanLookup:      kept,
+			store.CanTopics:      kept,
+			store.CanTxAppend:    {Kept: true, Note: "while the caller's transaction is open, every other call waits"},
+			store.CanRepeatBatch: kept,
+			store.CanWake:        {Kept: true, Note: "at once within a process, after some milliseconds across processes"},
+		},
+	}
+}
+
+var (
+	_ store.Store       = (*Store)(nil)
+	_ store.Topics      = (*Store)(nil)
+	_ store.Inspector   = (*Store)(nil)
+	_ store.DeadLetters = (*Store)(nil)
+	_ store.Waker       = (*Store)(nil)
+	_ store.Migrator    = (*Store)(nil)
+	_ store.Describer   = (*Store)(nil)
+)

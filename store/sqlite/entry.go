@@ -1,0 +1,134 @@
+package sqlite
+
+import (
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/internal/sqlstore"
+)
+
+// lease is a row of pawl_lease.
+type lease struct {
+	lane, fence, until, hard, started, topic, last int64
+	alone                                          bool
+	owner                                          string
+}
+
+// lease returns the lease of a lane, or nil.
+func (k *work) lease(lane int64) (l *lease, err error) {
+	err = k.db.query(selectLease, func(r row) error {
+		l = newLease(lane, r)
+		return nil
+	}, lane)
+	return l, err
+}
+
+func newLease(lane int64, r row) *lease {
+	return &lease{
+		lane: lane, fence: r.int(0), until: r.int(1), hard: r.int(2), started: r.int(3),
+		topic: r.int(4), last: r.int(5), alone: r.int(6) != 0, owner: r.text(7),
+	}
+}
+
+// covers tells whether a message belongs to the run.
+func (l *lease) covers(e *entry) bool {
+	if l.lane > 0 {
+		return e.seq == l.lane
+	}
+	return e.lane == l.lane && e.seq <= l.last
+}
+
+// entry is what an end of a message has to know of it.
+type entry struct {
+	seq, lane, topic int64
+	id, key          []byte
+	unique           pawl.Unique
+	attempts         int64
+	tried            bool
+}
+
+const (
+	selectEntry = `SELECT m.seq, m.lane, m.topic, m.id, m.key, m.uniq, t.attempts
+		FROM pawl_msg m LEFT JOIN pawl_tried t ON t.seq = m.seq WHERE m.seq = ?`
+	addAttempt = `INSERT INTO pawl_tried (seq, attempts, rescues, lonely, reason) VALUES (?, 1, 0, 0, ?)
+		ON CONFLICT (seq) DO UPDATE SET attempts = attempts + 1, reason = excluded.reason`
+	setReason = `INSERT INTO pawl_tried (seq, attempts, rescues, lonely, reason) VALUES (?, 0, 0, 0, ?)
+		ON CONFLICT (seq) DO UPDATE SET reason = excluded.reason`
+	leaveLane   = `UPDATE pawl_msg SET lane = 0 WHERE seq = ?`
+	insertAcked = `INSERT INTO pawl_acked (seq, at, forget) VALUES (?, ?, ?)`
+	insertDead  = `INSERT INTO pawl_dead (seq, topic, lane, at, kind, reason, fingerprint) VALUES (?, ?, ?, ?, ?, ?, ?)`
+)
+
+// entry returns a message by its number, or nil.
+func (k *work) entry(seq int64) (e *entry, err error) {
+	err = k.db.query(selectEntry, func(r row) (err error) {
+		e = &entry{
+			seq: r.int(0), lane: r.int(1), topic: r.int(2), id: r.bytes(3), key: r.bytes(4),
+			attempts: r.int(6), tried: r[6] != nil,
+		}
+		e.unique, err = decodeUnique(r.bytes(5))
+		return err
+	}, seq)
+	return e, err
+}
+
+// leave frees what a message held while it lived.
+func (k *work) leave(e *entry) error {
+	if err := k.freeUnique(k.topics.byNumber[e.topic].Name, e.unique, e.id); err != nil {
+		return err
+	}
+	if e.lane == 0 {
+		return nil
+	}
+	_, err := k.db.exec(leaveLane, e.seq)
+	return err
+}
+
+// ack forgets a message, or keeps it for explanations.
+func (k *work) ack(e *entry) error {
+	retain := k.topics.byNumber[e.topic].Retain
+	if retain > 0 {
+		if err := k.leave(e); err != nil {
+			return err
+		}
+		_, err := k.db.exec(insertAcked, e.seq, k.now, k.now+micros(retain))
+		return err
+	}
+	if err := k.freeUnique(k.topics.byNumber[e.topic].Name, e.unique, e.id); err != nil {
+		return err
+	}
+	if e.tried {
+		return k.forget(e.seq)
+	}
+	_, err := k.db.exec(drop, e.seq)
+	return err
+}
+
+// fail records a failed attempt; next is 0 for one that is not repeated.
+func (k *work) fail(e *entry, f *store.Failure, next int64) error {
+	if _, err := k.db.exec(addAttempt, e.seq, store.Text(f.Error)); err != nil {
+		return err
+	}
+	return k.record(e.seq, sqlstore.FailedAttempt(int(e.attempts)+1, f, moment(k.now), moment(next)))
+}
+
+// bury makes a message a dead letter.
+func (k *work) bury(seq, at int64, kind pawl.Kind, reason string) error {
+	e, err := k.entry(seq)
+	if err != nil {
+		return err
+	}
+	return k.buryEntry(e, at, kind, reason)
+}
+
+func (k *work) buryEntry(e *entry, at int64, kind pawl.Kind, reason string) error {
+	if err := k.leave(e); err != nil {
+		return err
+	}
+	lane := int64(0)
+	if e.key != nil {
+		lane = sqlstore.KeyLane(e.topic, e.key)
+	}
+	text := store.Text(string(kind))
+	_, err := k.db.exec(insertDead, e.seq, e.topic, lane, at, text, reason, store.Fingerprint(pawl.Kind(text), reason))
+	return err
+}

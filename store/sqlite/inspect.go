@@ -1,0 +1,266 @@
+package sqlite
+
+import (
+	"cmp"
+	"context"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/internal/sqlstore"
+)
+
+// Get implements [store.Inspector].
+func (s *Store) Get(ctx context.Context, id string) (store.Record, error) {
+	var all []found
+	err := s.read(ctx, "get", func(k *work) (err error) {
+		all, err = k.records(`WHERE m.id = ?`, sqlstore.EncodeID(id))
+		// A retained message need not be known once its time is over.
+		all = slices.DeleteFunc(all, func(f found) bool { return f.State == store.Acked && f.forget <= k.now })
+		return err
+	})
+	if err != nil {
+		return store.Record{}, err
+	}
+	if len(all) == 0 {
+		return store.Record{}, notFound("message", id)
+	}
+	return all[0].Record, nil
+}
+
+// place is where a message stands in a listing.
+type place struct{ rank, seq int64 }
+
+// Listings sort the places of a topic in memory, so many at a time, and read the
+// messages themselves in pages.
+const (
+	listPlaces = 1 << 20
+	listPage   = 200
+)
+
+const (
+	placesOf = `SELECT m.rank, m.seq FROM pawl_msg m
+		WHERE m.topic = ?1 AND (m.rank, m.seq) > (?2, ?3)
+		AND (?4 IS NULL OR m.key = ?4) AND m.enqueued < ?5
+		AND NOT EXISTS (SELECT 1 FROM pawl_dead d WHERE d.seq = m.seq)
+		AND NOT EXISTS (SELECT 1 FROM pawl_acked a WHERE a.seq = m.seq) `
+	// Of a topic with few leased or delayed messages only those are looked at.
+	isLeased = `AND m.seq IN (SELECT o.seq FROM pawl_lease l JOIN pawl_msg o ON o.seq = l.lane WHERE l.topic = ?1 AND l.lane > 0
+		UNION ALL SELECT o.seq FROM pawl_lease l JOIN pawl_msg o ON o.lane = l.lane AND o.lane < 0 AND o.seq <= l.last WHERE l.topic = ?1 AND l.lane < 0) `
+	isDelayed = `AND m.seq IN (SELECT CASE WHEN c.lane > 0 THEN c.lane
+		ELSE (SELECT o.seq FROM pawl_msg o WHERE o.lane = c.lane AND o.lane < 0 ORDER BY o.seq LIMIT 1) END
+		FROM pawl_closed c WHERE c.topic = ?1 AND c.at > ?7) `
+	isWaiting = `AND NOT EXISTS (SELECT 1 FROM pawl_lease l WHERE l.lane = CASE m.lane WHEN 0 THEN m.seq ELSE m.lane END AND m.seq <= l.last)
+		AND NOT EXISTS (SELECT 1 FROM pawl_closed c WHERE c.lane = CASE m.lane WHEN 0 THEN m.seq ELSE m.lane END AND c.at > ?7
+			AND NOT EXISTS (SELECT 1 FROM pawl_msg f WHERE f.lane = m.lane AND f.lane < 0 AND f.seq < m.seq)) `
+	inOrder = `AND ?7 IS NOT NULL ORDER BY m.rank, m.seq LIMIT ?6`
+)
+
+// List implements [store.Inspector]. It sorts the places of up to a million
+// messages in memory, 16 bytes each.
+func (s *Store) List(ctx context.Context, f store.Filter) iter.Seq2[store.Record, error] {
+	return func(yield func(store.Record, error) bool) {
+		left := cmp.Or(f.Limit, int(^uint(0)>>1))
+		names, err := s.topicNames(ctx, f.Topic)
+		if err != nil {
+			yield(store.Record{}, err)
+			return
+		}
+		for _, name := range names {
+			for r, err := range s.listTopic(ctx, name, f, left) {
+				if !yield(r, err) || err != nil {
+					return
+				}
+				if left--; left == 0 {
+					return
+				}
+			}
+		}
+	}
+}
+
+// topicNames returns the topics to be listed, by name.
+func (s *Store) topicNames(ctx context.Context, only string) (names []string, err error) {
+	err = s.read(ctx, "list", func(k *work) error {
+		for name := range k.topics.byName {
+			if only == "" || name == only {
+				names = append(names, name)
+			}
+		}
+		return nil
+	})
+	slices.Sort(names)
+	return names, err
+}
+
+func (s *Store) listTopic(ctx context.Context, name string, f store.Filter, limit int) iter.Seq2[store.Record, error] {
+	return func(yield func(store.Record, error) bool) {
+		after := place{rank: -1 << 63}
+		for {
+			places, err := s.places(ctx, name, f, after, min(limit, listPlaces))
+			if err != nil {
+				yield(store.Record{}, err)
+				return
+			}
+			for page := range slices.Chunk(places, listPage) {
+				records, err := s.page(ctx, page, f.State)
+				if err != nil {
+					yield(store.Record{}, err)
+					return
+				}
+				for _, r := range records {
+					if !yield(r.Record, nil) {
+						return
+					}
+				}
+			}
+			if len(places) < listPlaces {
+				return
+			}
+			after = places[len(places)-1]
+		}
+	}
+}
+
+// places returns where the messages that f asks for stand.
+func (s *Store) places(ctx context.Context, name string, f store.Filter, after place, limit int) (places []place, err error) {
+	query := placesOf
+	switch f.State {
+	case store.Leased:
+		query += isLeased
+	case store.Delayed:
+		query += isDelayed
+	case store.Waiting:
+		query += isWaiting
+	}
+	err = s.read(ctx, "list", func(k *work) error {
+		t := k.topics.byName[name]
+		if t == nil {
+			return nil
+		}
+		before := int64(never)
+		if f.OlderThan > 0 {
+			before = k.now - micros(f.OlderThan)
+		}
+		return k.db.query(query+inOrder, func(r row) error {
+			places = append(places, place{r.int(0), r.int(1)})
+			return nil
+		}, t.number, after.rank, after.seq, blob(f.Key), before, int64(limit), k.now)
+	})
+	return places, err
+}
+
+// page reads the messages of a page, those that are there still.
+func (s *Store) page(ctx context.Context, places []place, state store.State) (records []found, err error) {
+	seqs := make([]any, len(places))
+	for i, p := range places {
+		seqs[i] = p.seq
+	}
+	err = s.read(ctx, "list", func(k *work) (err error) {
+		records, err = k.records(`WHERE m.seq IN (?`+strings.Repeat(", ?", len(seqs)-1)+`)`, seqs...)
+		return err
+	})
+	records = slices.DeleteFunc(records, func(f found) bool {
+		gone := f.State == store.IsDead || f.State == store.Acked
+		return gone || state != "" && f.State != state
+	})
+	slices.SortFunc(records, func(a, b found) int {
+		return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.seq, b.seq))
+	})
+	return records, err
+}
+
+const (
+	selectPlace = `SELECT m.seq, m.lane, m.topic, m.rank, coalesce(t.rescues, 0) > 0,
+		EXISTS (SELECT 1 FROM pawl_dead d WHERE d.seq = m.seq),
+		EXISTS (SELECT 1 FROM pawl_acked a WHERE a.seq = m.seq),
+		EXISTS (SELECT 1 FROM pawl_lease l WHERE l.lane = CASE m.lane WHEN 0 THEN m.seq ELSE m.lane END AND m.seq <= l.last)
+		FROM pawl_msg m LEFT JOIN pawl_tried t ON t.seq = m.seq WHERE m.id = ?`
+)
+
+// standing is where a message is, for those who take it out of there.
+type standing struct {
+	slot
+	topic               int64
+	dead, acked, leased bool
+}
+
+func (k *work) standing(id string) (st *standing, err error) {
+	err = k.db.query(selectPlace, func(r row) error {
+		st = &standing{
+			slot:  slot{seq: r.int(0), lane: r.int(1), rank: r.int(3), suspect: r.int(4)},
+			topic: r.int(2), dead: r.int(5) != 0, acked: r.int(6) != 0, leased: r.int(7) != 0,
+		}
+		return nil
+	}, sqlstore.EncodeID(id))
+	return st, err
+}
+
+// Cancel implements [store.Inspector]. One call is one transaction.
+func (s *Store) Cancel(ctx context.Context, ids ...string) (map[string]error, error) {
+	return s.each(ctx, "cancel", ids, (*work).cancel)
+}
+
+// each does something to messages by id, and collects why it could not.
+func (s *Store) each(ctx context.Context, op string, ids []string, do func(*work, string) (refused, err error)) (map[string]error, error) {
+	var refused map[string]error
+	err := s.write(ctx, &call{op: op, phase: toManage, do: func(k *work) error {
+		refused = map[string]error{} // do may run twice
+		if err := k.sweep(); err != nil {
+			return err
+		}
+		for _, id := range ids {
+			why, err := do(k, id)
+			if err != nil {
+				return err
+			}
+			if why != nil {
+				refused[id] = why
+			}
+		}
+		return nil
+	}})
+	if err != nil {
+		return nil, err
+	}
+	return refused, nil
+}
+
+func (k *work) cancel(id string) (refused, err error) {
+	st, err := k.standing(id)
+	switch {
+	case err != nil:
+		return nil, err
+	case st == nil || st.acked:
+		return notFound("cancel", id), nil
+	case st.dead:
+		return &store.Error{Op: "message is " + string(store.IsDead), Code: store.ErrConflict}, nil
+	case st.leased:
+		return &store.Error{Op: "message is " + string(store.Leased), Code: store.ErrConflict}, nil
+	}
+	e, err := k.entry(st.seq)
+	if err != nil {
+		return nil, err
+	}
+	if err := k.freeUnique(k.topics.byNumber[e.topic].Name, e.unique, e.id); err != nil {
+		return nil, err
+	}
+	open, err := k.db.exec(takeSlot, st.topic, st.suspect, st.rank, st.seq)
+	if err != nil {
+		return nil, err
+	}
+	if st.lane == 0 {
+		if _, err := k.db.exec(reopen, st.seq); err != nil {
+			return nil, err
+		}
+	}
+	if err := k.forget(st.seq); err != nil {
+		return nil, err
+	}
+	k.of(st.topic).cancelled++
+	if open > 0 && st.lane < 0 {
+		return nil, k.open(st.lane, st.topic)
+	}
+	return nil, nil
+}

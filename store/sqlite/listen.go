@@ -1,0 +1,177 @@
+package sqlite
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// listening is who waits for something to become claimable.
+type listening struct {
+	mu        sync.Mutex
+	channels  map[chan struct{}][]string // topics by listener
+	watched   bool                       // the watcher runs
+	finishing sync.WaitGroup
+}
+
+// While somebody listens, the file is looked at this often: a counter in shared
+// memory, some ten microseconds. It shows what other processes wrote; what this
+// one writes wakes at once.
+const lookEvery = 6 * time.Millisecond
+
+// Listen implements [store.Waker].
+func (s *Store) Listen(ctx context.Context, topics ...string) (<-chan struct{}, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, ended(ctx, "listen")
+	}
+	s.listen.mu.Lock()
+	defer s.listen.mu.Unlock()
+	select {
+	case <-s.closing:
+		return nil, closed("listen")
+	default:
+	}
+	if !s.listen.watched {
+		if err := s.startWatch(ctx); err != nil {
+			return nil, wrap("listen", err)
+		}
+	}
+	ch := make(chan struct{}, 1)
+	s.listen.channels[ch] = append([]string(nil), topics...)
+	context.AfterFunc(ctx, func() {
+		s.listen.mu.Lock()
+		defer s.listen.mu.Unlock()
+		delete(s.listen.channels, ch)
+	})
+	return ch, nil
+}
+
+// wake tells who listens to one of the topics.
+func (s *Store) wake(topics map[string]bool) {
+	if len(topics) == 0 {
+		return
+	}
+	s.listen.mu.Lock()
+	defer s.listen.mu.Unlock()
+	for ch, of := range s.listen.channels {
+		for _, t := range of {
+			if topics[t] {
+				select {
+				case ch <- struct{}{}:
+				default: // it has not read the last one yet
+				}
+				break
+			}
+		}
+	}
+}
+
+// startWatch starts the watcher; the caller holds the lock.
+func (s *Store) startWatch(ctx context.Context) error {
+	c, err := connect(ctx, dsn(s.path, "mode=rw&_query_only=1&_busy_timeout=1000"))
+	if err != nil {
+		return err
+	}
+	s.listen.watched = true
+	s.listen.channels = map[chan struct{}][]string{}
+	s.listen.finishing.Go(func() {
+		defer func() { _ = c.close() }()
+		w := watcher{Store: s, conn: c, topics: &topicCache{}, due: never}
+		w.run()
+	})
+	return nil
+}
+
+// close waits for the watcher. The store is closing already: who listens from
+// now on is refused.
+func (l *listening) close() {
+	l.mu.Lock()
+	l.mu.Unlock() //nolint:staticcheck // who was about to listen has started the watcher now
+	l.finishing.Wait()
+}
+
+// watcher notices what other processes wrote, and what falls due.
+type watcher struct {
+	*Store
+	conn    *conn
+	topics  *topicCache
+	version int64 // of the data, as last seen
+	due     int64 // when something happens by itself
+}
+
+// run looks until nobody listens any more or the store is closed. It leaves
+// errors to those who claim.
+func (w *watcher) run() {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for w.needed() {
+		select {
+		case <-tick.C:
+		case <-w.closing:
+			return
+		}
+		cols, _, err := first(w.conn, "PRAGMA data_version")
+		if err != nil {
+			continue
+		}
+		due := w.due <= w.now().UnixMicro()
+		if cols[0] == w.version && !due {
+			continue
+		}
+		w.version = cols[0]
+		w.look(due)
+	}
+}
+
+// needed tells whether somebody listens; if not, the watcher ends, and whoever
+// listens next starts another.
+func (w *watcher) needed() bool {
+	w.listen.mu.Lock()
+	defer w.listen.mu.Unlock()
+	w.listen.watched = len(w.listen.channels) > 0
+	return w.listen.watched
+}
+
+// look wakes those whose topics have something that can be claimed. When
+// something is due, a claim of any topic makes it happen.
+func (w *watcher) look(due bool) {
+	k := &work{db: w.conn, now: w.now().UnixMicro(), topics: w.topics}
+	if err := k.load(); err != nil {
+		return
+	}
+	w.due = min(k.state.closedDue, k.state.leaseDue)
+	woken := map[string]bool{}
+	for _, name := range w.heard() {
+		t := w.topics.byName[name]
+		if t == nil {
+			continue
+		}
+		if t.paused(k.now) {
+			if !t.pause.Until.IsZero() {
+				w.due = min(w.due, t.pause.Until.UnixMicro())
+			}
+			continue
+		}
+		if _, found, err := first(w.conn, hasSlot, t.number); err == nil && (found || due) {
+			woken[name] = true
+		}
+	}
+	w.wake(woken)
+	if due && w.due <= k.now {
+		w.due = k.now + lookAgain.Microseconds()
+	}
+}
+
+// lookAgain is how long those who were woken have time to claim what is due.
+const lookAgain = 100 * time.Millisecond
+
+// heard returns the topics that somebody listens to.
+func (w *watcher) heard() []string {
+	w.listen.mu.Lock()
+	defer w.listen.mu.Unlock()
+	var names []string
+	for _, of := range w.listen.channels {
+		names = append(names, of...)
+	}
+	return names
+}

@@ -1,0 +1,181 @@
+package sqlite
+
+import (
+	"context"
+	"embed"
+	"io/fs"
+
+	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/internal/sqlstore"
+)
+
+//go:embed migrations/*.sql
+var migrationFiles embed.FS
+
+func steps() ([]sqlstore.Step, error) {
+	folder, err := fs.Sub(migrationFiles, "migrations")
+	if err != nil {
+		return nil, err
+	}
+	return sqlstore.Steps(folder)
+}
+
+const (
+	createMigrations = `CREATE TABLE IF NOT EXISTS pawl_migration (
+		version INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at INTEGER NOT NULL) STRICT`
+	hasMigrations    = `SELECT count(*) FROM sqlite_schema WHERE name = 'pawl_migration'`
+	selectMigrations = `SELECT version, name, applied_at FROM pawl_migration ORDER BY version`
+	insertMigration  = `INSERT INTO pawl_migration VALUES (?, ?, ?)`
+	dropMigrations   = `DROP TABLE pawl_migration`
+	deleteMigration  = `DELETE FROM pawl_migration WHERE version = ?`
+)
+
+// applied returns the migrations that the file has seen.
+func applied(db session) ([]store.Migration, error) {
+	cols, _, err := first(db, hasMigrations)
+	if err != nil || cols[0] == 0 {
+		return nil, err
+	}
+	var all []store.Migration
+	err = db.query(selectMigrations, func(r row) error {
+		all = append(all, store.Migration{Version: int(r.int(0)), Name: r.text(1), AppliedAt: moment(r.int(2))})
+		return nil
+	})
+	return all, err
+}
+
+// Migrations implements [store.Migrator].
+func (s *Store) Migrations(ctx context.Context) ([]store.Migration, error) {
+	all, err := steps()
+	if err != nil {
+		return nil, err
+	}
+	tx, err := s.readers.BeginTx(ctx, nil)
+	if err != nil {
+		return nil, s.readError(ctx, "migrations", err)
+	}
+	defer func() { _ = tx.Rollback() }()
+	db := newTxSession(ctx, tx)
+	defer db.close()
+	have, err := applied(db)
+	return sqlstore.Status(all, have), s.readError(ctx, "migrations", err)
+}
+
+// MigrateUp implements [store.Migrator]. [Open] has done it already.
+func (s *Store) MigrateUp(ctx context.Context) (done []store.Migration, err error) {
+	err = s.write(ctx, &call{op: "migrate", direct: func(w *writer) (err error) {
+		done, err = w.migrateUp()
+		return err
+	}})
+	return done, err
+}
+
+// MigrateDown implements [store.Migrator].
+func (s *Store) MigrateDown(ctx context.Context, to int) (done []store.Migration, err error) {
+	err = s.write(ctx, &call{op: "migrate", direct: func(w *writer) (err error) {
+		done, err = w.migrateDown(to)
+		return err
+	}})
+	return done, err
+}
+
+// migrateUp applies what is missing.
+func (w *writer) migrateUp() (done []store.Migration, err error) {
+	for {
+		m, err := w.step(func(all []sqlstore.Step, have []store.Migration) (m store.Migration, err error) {
+			missing := sqlstore.Missing(all, have)
+			if len(missing) == 0 {
+				return m, nil
+			}
+			step := missing[0]
+			m = store.Migration{Version: step.Version, Name: step.Name, AppliedAt: moment(w.now().UnixMicro())}
+			if err := w.conn.script(step.Up); err != nil {
+				return m, err
+			}
+			_, err = w.conn.exec(insertMigration, int64(m.Version), m.Name, m.AppliedAt.UnixMicro())
+			return m, err
+		})
+		if err != nil || m.Version == 0 {
+			return done, err
+		}
+		done = append(done, m)
+	}
+}
+
+// migrateDown takes back the newest steps. After the last the file is as it was
+// before there was a store in it.
+func (w *writer) migrateDown(to int) (done []store.Migration, err error) {
+	for {
+		m, err := w.step(func(all []sqlstore.Step, have []store.Migration) (m store.Migration, err error) {
+			undo := sqlstore.Undo(all, have, to)
+			if len(undo) == 0 {
+				return m, nil
+			}
+			step := undo[0]
+			m = store.Migration{Version: step.Version, Name: step.Name}
+			if err := w.conn.script(step.Down); err != nil {
+				return m, err
+			}
+			if step.Version == 1 {
+				return m, w.conn.script(dropMigrations)
+			}
+			_, err = w.conn.exec(deleteMigration, int64(m.Version))
+			return m, err
+		})
+		if err != nil || m.Version == 0 {
+			return done, err
+		}
+		done = append(done, m)
+	}
+}
+
+// step runs do in a transaction, unless a newer program was here before.
+func (w *writer) step(do func([]sqlstore.Step, []store.Migration) (store.Migration, error)) (m store.Migration, err error) {
+	all, err := steps()
+	if err != nil {
+		return m, err
+	}
+	if err := w.lockDatabase(); err != nil {
+		return m, err
+	}
+	defer func() {
+		if err != nil {
+			_, _ = w.conn.exec("ROLLBACK")
+		}
+		w.topics.forget()
+	}()
+	if _, err := w.conn.exec(createMigrations); err != nil {
+		return m, err
+	}
+	have, err := applied(w.conn)
+	if err != nil {
+		return m, err
+	}
+	if n := len(have); n > 0 && have[n-1].Version > len(all) {
+		return m, sqlstore.CheckVersion("migrate "+w.path, all, have)
+	}
+	if m, err = do(all, have); err != nil {
+		return m, err
+	}
+	_, err = w.conn.exec("COMMIT")
+	return m, err
+}
+
+// checkSchema is for readers, who cannot migrate.
+func (s *Store) checkSchema(ctx context.Context) error {
+	have, err := s.Migrations(ctx)
+	if err != nil {
+		return err
+	}
+	var seen []store.Migration
+	for _, m := range have {
+		if !m.AppliedAt.IsZero() {
+			seen = append(seen, m)
+		}
+	}
+	all, err := steps()
+	if err != nil {
+		return err
+	}
+	return sqlstore.CheckVersion("open "+s.path, all, seen)
+}

@@ -1,0 +1,13 @@
+DROP TABLE pawl_batch;
+DROP TABLE pawl_uniq;
+DROP TABLE pawl_acked;
+DROP TABLE pawl_dead;
+DROP TABLE pawl_attempt;
+DROP TABLE pawl_tried;
+DROP TABLE pawl_closed;
+DROP TABLE pawl_lease;
+DROP TABLE pawl_slot;
+DROP TABLE pawl_msg;
+DROP TABLE pawl_total;
+DROP TABLE pawl_topic;
+DROP TABLE pawl_state;

@@ -1,0 +1,105 @@
+package sqlite
+
+import (
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/internal/sqlstore"
+)
+
+// selectRecords gives everything that is known of messages but their history.
+// The caller adds the condition. A closed lane delays its first message only.
+const selectRecords = `SELECT m.seq, m.lane, m.topic, m.prio, m.rank, m.enqueued, m.delay, m.replays, m.id, m.key, m.headers, m.uniq, m.body,
+		t.attempts, t.rescues, t.lonely, t.reason,
+		l.fence, l.until, l.hard, l.started, l.topic, l.last, l.alone, l.owner,
+		c.at, a.at, d.at, d.kind, d.reason, d.fingerprint, a.forget, d.n
+	FROM pawl_msg m
+	LEFT JOIN pawl_tried t ON t.seq = m.seq
+	LEFT JOIN pawl_dead d ON d.seq = m.seq
+	LEFT JOIN pawl_acked a ON a.seq = m.seq
+	LEFT JOIN pawl_lease l ON l.lane = CASE m.lane WHEN 0 THEN m.seq ELSE m.lane END AND m.seq <= l.last
+	LEFT JOIN pawl_closed c ON c.lane = CASE m.lane WHEN 0 THEN m.seq ELSE m.lane END
+		AND NOT EXISTS (SELECT 1 FROM pawl_msg f WHERE f.lane = m.lane AND f.lane < 0 AND f.seq < m.seq) `
+
+const selectHistory = `SELECT record FROM pawl_attempt WHERE seq = ? ORDER BY n`
+
+// found is a record and what a listing has to know beside it.
+type found struct {
+	store.Record
+	seq    int64
+	death  int64
+	forget int64
+}
+
+// records returns what a query of selectRecords gives, with histories.
+func (k *work) records(condition string, args ...any) ([]found, error) {
+	var all []found
+	err := k.db.query(selectRecords+condition, func(r row) error {
+		f, err := k.record1(r)
+		all = append(all, f)
+		return err
+	}, args...)
+	if err != nil {
+		return nil, err
+	}
+	for i := range all {
+		err := k.db.query(selectHistory, func(r row) error {
+			a, err := sqlstore.DecodeAttempt(r.bytes(0))
+			all[i].History = append(all[i].History, a)
+			return err
+		}, all[i].seq)
+		if err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// record1 makes a record of a row.
+func (k *work) record1(r row) (f found, err error) {
+	headers, err := sqlstore.DecodeHeaders(r.bytes(10))
+	if err != nil {
+		return f, err
+	}
+	unique, err := decodeUnique(r.bytes(11))
+	if err != nil {
+		return f, err
+	}
+	name := ""
+	if t := k.topics.byNumber[r.int(2)]; t != nil {
+		name = t.Name
+	}
+	f = found{seq: r.int(0), forget: r.int(31), death: r.int(32), Record: store.Record{
+		Message: pawl.Message{
+			ID: sqlstore.DecodeID(r.bytes(8)), Topic: name, Key: r.bytes(9), Priority: int(r.int(3)), Body: r.bytes(12),
+			Headers: headers, Delay: time.Duration(r.int(6)), Unique: unique,
+		},
+		State: store.Waiting, Rank: r.int(4), EnqueuedAt: moment(r.int(5)), Replays: int(r.int(7)),
+		Attempts: int(r.int(13)), Rescues: int(r.int(14)), Lonely: int(r.int(15)), Reason: "appended",
+	}}
+	if r[16] != nil {
+		f.Reason = r.text(16)
+	}
+	switch {
+	case r[27] != nil:
+		f.State, f.DeadAt = store.IsDead, moment(r.int(27))
+		f.Kind, f.Reason, f.Fingerprint = pawl.Kind(r.text(28)), r.text(29), r.text(30)
+	case r[26] != nil:
+		f.State, f.AckedAt = store.Acked, moment(r.int(26))
+	case r[17] != nil:
+		lane := r.int(1)
+		if lane == 0 {
+			lane = f.seq
+		}
+		l := newLease(lane, r[17:])
+		f.State = store.Leased
+		f.Lease = &store.LeaseRecord{
+			Owner: l.owner, Token: pawl.Token{Fence: l.fence, Lane: lane, Seq: f.seq},
+			StartedAt: moment(l.started), Until: moment(l.until), Deadline: moment(l.hard),
+		}
+	case r.int(25) > k.now:
+		f.State, f.NotBefore = store.Delayed, moment(r.int(25))
+	}
+	return f, nil
+}

@@ -1,0 +1,119 @@
+package sqlite
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+)
+
+const (
+	selectTotals = `SELECT topic, appended, acked, cancelled, purged, duplicates, retried, rescues FROM pawl_total`
+	countDead    = `SELECT topic, count(*) FROM pawl_dead GROUP BY topic`
+	countLeased  = `SELECT topic, sum(CASE WHEN lane > 0 THEN 1
+		ELSE (SELECT count(*) FROM pawl_msg m WHERE m.lane = l.lane AND m.lane < 0 AND m.seq <= l.last) END)
+		FROM pawl_lease l GROUP BY topic`
+	countDelayed = `SELECT topic, count(*) FROM pawl_closed c WHERE at > ?
+		AND (lane > 0 OR EXISTS (SELECT 1 FROM pawl_msg m WHERE m.lane = c.lane AND m.lane < 0)) GROUP BY topic`
+	// The first message of a lane has waited longest, or, if it is leased or
+	// delayed, the one behind.
+	headVisible = `SELECT m.enqueued + m.hidden FROM pawl_slot s CROSS JOIN pawl_msg m ON m.seq = s.seq
+		WHERE s.topic = ? AND s.suspect = ? ORDER BY s.rank, s.seq LIMIT 1`
+	oldestOpen = `SELECT min(m.enqueued + m.hidden) FROM pawl_slot s CROSS JOIN pawl_msg m ON m.seq = s.seq
+		WHERE s.topic = ?1 AND s.suspect IN (0, 1) AND s.rank <= ?2`
+	oldestBehind = `SELECT min(m.enqueued + m.hidden) FROM (
+		SELECT l.lane, l.last FROM pawl_lease l WHERE l.topic = ?1 AND l.lane < 0
+		UNION ALL SELECT c.lane, (SELECT min(f.seq) FROM pawl_msg f WHERE f.lane = c.lane AND f.lane < 0)
+			FROM pawl_closed c WHERE c.topic = ?1 AND c.lane < 0 AND c.at > ?2) b
+		CROSS JOIN pawl_msg m ON m.seq = (SELECT min(n.seq) FROM pawl_msg n WHERE n.lane = b.lane AND n.lane < 0 AND n.seq > b.last)`
+)
+
+// Stats implements [store.Topics].
+func (s *Store) Stats(ctx context.Context, names ...string) ([]store.TopicStats, error) {
+	var all []store.TopicStats
+	err := s.read(ctx, "stats", func(k *work) error {
+		by, err := k.figures(names)
+		for _, st := range by {
+			all = append(all, *st)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(all, func(a, b store.TopicStats) int { return strings.Compare(a.Name, b.Name) })
+	return all, nil
+}
+
+// figures are those of all topics, or of those named, by number.
+func (k *work) figures(names []string) (map[int64]*store.TopicStats, error) {
+	by := map[int64]*store.TopicStats{}
+	for _, t := range k.topics.byName {
+		if len(names) > 0 && !slices.Contains(names, t.Name) {
+			continue
+		}
+		by[t.number] = &store.TopicStats{Topic: t.Topic}
+		if t.paused(k.now) {
+			by[t.number].Paused = t.pause
+		}
+	}
+	count := func(query string, set func(*store.TopicStats, row), args ...any) error {
+		return k.db.query(query, func(r row) error {
+			if st := by[r.int(0)]; st != nil {
+				set(st, r)
+			}
+			return nil
+		}, args...)
+	}
+	err := firstError(
+		count(selectTotals, func(st *store.TopicStats, r row) {
+			st.Appended, st.Acked, st.Cancelled, st.Purged = r.int(1), r.int(2), r.int(3), r.int(4)
+			st.Duplicates, st.Retried, st.Rescues = r.int(5), r.int(6), r.int(7)
+		}),
+		count(countDead, func(st *store.TopicStats, r row) { st.Dead = r.int(1) }),
+		count(countLeased, func(st *store.TopicStats, r row) { st.Leased = r.int(1) }),
+		count(countDelayed, func(st *store.TopicStats, r row) { st.Delayed = r.int(1) }, k.now),
+	)
+	for number, st := range by {
+		// Nobody counts what waits: it is what is left.
+		st.Waiting = st.Appended - st.Acked - st.Cancelled - st.Purged - st.Dead - st.Leased - st.Delayed
+		if st.Waiting > 0 && err == nil {
+			st.OldestWaiting, err = k.oldest(number, st.Ageing)
+		}
+	}
+	return by, err
+}
+
+// oldest is how long the oldest waiting message of a topic has been visible.
+func (k *work) oldest(number int64, ageing time.Duration) (time.Duration, error) {
+	visible := int64(never)
+	for suspect := range int64(2) {
+		cols, ok, err := first(k.db, headVisible, number, suspect)
+		if err != nil {
+			return 0, err
+		}
+		if ok {
+			visible = min(visible, cols[0])
+		}
+	}
+	// Whatever is older than the best has a rank below this.
+	limit := int64(never)
+	if visible < never {
+		limit = visible + pawl.MaxPriority*ageing.Microseconds()
+	}
+	older := func(query string, arg int64) error {
+		return k.db.query(query, func(r row) error {
+			if r[0] != nil {
+				visible = min(visible, r.int(0))
+			}
+			return nil
+		}, number, arg)
+	}
+	if err := firstError(older(oldestOpen, limit), older(oldestBehind, k.now)); err != nil || visible == never {
+		return 0, err
+	}
+	return time.Duration(k.now-visible) * time.Microsecond, nil
+}

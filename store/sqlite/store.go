@@ -1,0 +1,289 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	driversqlite "modernc.org/sqlite"
+
+	"github.com/pawl-dev/pawl/store"
+)
+
+// Synchronous is how far SQLite goes to make a commit durable.
+type Synchronous string
+
+// The settings. All keep the file whole and survive the death of a process.
+const (
+	// Full synchronises the log with every commit: what a call returned survives
+	// the loss of power. The default.
+	Full Synchronous = "FULL"
+	// Normal leaves the log to the operating system between checkpoints: the loss
+	// of power may take the last moments with it.
+	Normal Synchronous = "NORMAL"
+	// Extra is Full, and synchronises the folder too where a journal is deleted.
+	Extra Synchronous = "EXTRA"
+)
+
+// Config says what to open, and how.
+type Config struct {
+	// Path is the database file. It is created if it is not there; its folder is
+	// not. Beside it SQLite keeps PATH-wal and PATH-shm, and the store PATH-turn.
+	Path string
+	// Synchronous is [Full] if empty.
+	Synchronous Synchronous
+	// ReadOnly opens an existing file for looking only: the methods that change
+	// something fail with [store.ErrDenied].
+	ReadOnly bool
+	// Wait is how long a call waits while another process writes, before it fails
+	// with [store.ErrUnavailable]; 0 is 10 seconds.
+	Wait time.Duration
+	// Now is the store's clock, for tests; nil is time.Now.
+	Now func() time.Time
+}
+
+// Store keeps messages in a file. Make one with [Open]. It is safe for
+// concurrent use, and so is the file for several stores and processes.
+type Store struct {
+	path     string
+	sync     Synchronous
+	readOnly bool
+	wait     time.Duration
+	now      func() time.Time
+
+	readers *sql.DB
+	writer  *writer
+	calls   chan *call
+	closing chan struct{} // closed: no more calls
+	stopped chan struct{} // closed: the writer has ended
+	closer  sync.Once
+	ended   error // of Close
+
+	listen listening
+}
+
+// Open opens the store in a file and brings its schema up to date. The context
+// bounds the opening only.
+func Open(ctx context.Context, c Config) (*Store, error) {
+	s := &Store{
+		path: c.Path, sync: c.Synchronous, readOnly: c.ReadOnly, wait: c.Wait, now: c.Now,
+		calls: make(chan *call, maxGroup), closing: make(chan struct{}), stopped: make(chan struct{}),
+	}
+	if s.sync == "" {
+		s.sync = Full
+	}
+	if s.wait == 0 {
+		s.wait = 10 * time.Second
+	}
+	if s.now == nil {
+		s.now = time.Now
+	}
+	if err := s.check(); err != nil {
+		return nil, err
+	}
+	if err := s.open(ctx); err != nil {
+		return nil, wrap("open "+c.Path, err)
+	}
+	return s, nil
+}
+
+// check refuses what SQLite would refuse less clearly.
+func (s *Store) check() error {
+	refuse := func(code error, why, hint string) error {
+		return &store.Error{Op: "open " + s.path, Code: code, Err: errors.New(why), Hint: hint}
+	}
+	switch s.sync {
+	case Full, Normal, Extra:
+	default:
+		return refuse(store.ErrInvalid, fmt.Sprintf("synchronous is %q", s.sync), "use FULL, NORMAL or EXTRA")
+	}
+	if s.path == "" || s.path == ":memory:" {
+		return refuse(store.ErrInvalid, "no path of a file", "give the path of a file; for messages that need not survive there is store/memory")
+	}
+	info, err := os.Stat(s.path)
+	switch {
+	case err == nil && info.IsDir():
+		return refuse(store.ErrInvalid, "it is a folder", "give the path of a file in it, such as "+filepath.Join(s.path, "pawl.db"))
+	case err == nil:
+		return nil
+	case errors.Is(err, os.ErrPermission):
+		return refuse(store.ErrDenied, err.Error(), "this user needs access to the folder")
+	}
+	folder := filepath.Dir(s.path)
+	if _, err := os.Stat(folder); errors.Is(err, os.ErrNotExist) {
+		return refuse(store.ErrNotFound, "there is no folder "+folder, "create it: mkdir -p "+folder)
+	}
+	if s.readOnly {
+		return refuse(store.ErrNotFound, "there is no such file", "open it for writing once, or correct the path")
+	}
+	return nil
+}
+
+// open connects, migrates and starts the writer.
+func (s *Store) open(ctx context.Context) (err error) {
+	mode := "mode=rw&_query_only=1"
+	if s.readOnly {
+		mode = "mode=ro"
+	} else if err := s.startWriter(ctx); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = s.Close()
+		}
+	}()
+	connector, err := driversqlite.NewConnector(dsn(s.path, mode+fmt.Sprintf("&_busy_timeout=%d", s.wait.Milliseconds())))
+	if err != nil {
+		return err
+	}
+	s.readers = sql.OpenDB(connector)
+	s.readers.SetMaxOpenConns(4)
+	s.readers.SetMaxIdleConns(2)
+	if s.readOnly {
+		close(s.stopped)
+		return s.checkSchema(ctx)
+	}
+	return nil
+}
+
+// startWriter opens the connection that writes.
+func (s *Store) startWriter(ctx context.Context) error {
+	c, err := connect(ctx, dsn(s.path, fmt.Sprintf("mode=rwc&_busy_timeout=%d", s.wait.Milliseconds())))
+	if err != nil {
+		return err
+	}
+	w := &writer{Store: s, conn: c, topics: &topicCache{}, lock: openTurn(s.path)}
+	opening := &call{}
+	w.group = []*call{opening}
+	defer context.AfterFunc(ctx, func() { opening.state.Store(abandoned) })()
+	if err := w.prepare(); err != nil {
+		w.lock.close()
+		_ = c.close()
+		return err
+	}
+	s.writer = w
+	go w.run()
+	return nil
+}
+
+// prepare sets the connection up and migrates.
+func (w *writer) prepare() error {
+	mode := ""
+	err := w.conn.query("PRAGMA journal_mode = WAL", func(r row) error {
+		mode = r.text(0)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if mode != "wal" {
+		return &store.Error{
+			Op: "open " + w.path, Code: store.ErrUnsupported, Err: fmt.Errorf("the journal mode stays %q", mode),
+			Hint: "put the file on a local disk: a write-ahead log needs shared memory, which network file systems lack",
+		}
+	}
+	for _, pragma := range []string{
+		"PRAGMA synchronous = " + string(w.sync),
+		"PRAGMA cache_size = -16000",           // 16 MB
+		"PRAGMA journal_size_limit = 64000000", // of a log that a reader made long
+		"PRAGMA wal_autocheckpoint = 1000",
+	} {
+		if err := w.conn.script(pragma); err != nil {
+			return err
+		}
+	}
+	// From here on the writer waits for the lock itself: in turn, and in smaller
+	// steps than SQLite's.
+	if err := w.conn.script("PRAGMA busy_timeout = 0"); err != nil {
+		return err
+	}
+	_, err = w.migrateUp()
+	return err
+}
+
+// Close implements [store.Store]. Calls under way are finished.
+func (s *Store) Close() error {
+	s.closer.Do(func() {
+		close(s.closing)
+		s.listen.close()
+		if s.readers != nil {
+			s.ended = s.readers.Close()
+		}
+		if w := s.writer; w != nil {
+			<-s.stopped
+			s.ended = errors.Join(s.ended, w.conn.close())
+			w.lock.close()
+		}
+		s.ended = wrap("close", s.ended)
+	})
+	return s.ended
+}
+
+// read runs do on a snapshot, after what is due has happened.
+func (s *Store) read(ctx context.Context, op string, do func(*work) error) error {
+	if err := ctx.Err(); err != nil {
+		return ended(ctx, op)
+	}
+	select {
+	case <-s.closing:
+		return closed(op)
+	default:
+	}
+	for range maxSweeps {
+		due := false
+		err := s.snapshot(ctx, func(k *work) error {
+			if due = k.due() && !s.readOnly; due {
+				return nil
+			}
+			return do(k)
+		})
+		if err != nil || !due {
+			return s.readError(ctx, op, err)
+		}
+		if err := s.write(ctx, &call{op: op, phase: toManage, do: (*work).sweep}); err != nil {
+			return err
+		}
+	}
+	return s.readError(ctx, op, s.snapshot(ctx, do))
+}
+
+// maxSweeps bounds how much that is due a reader makes happen first.
+const maxSweeps = 100
+
+// snapshot runs do in a read transaction.
+func (s *Store) snapshot(ctx context.Context, do func(*work) error) error {
+	tx, err := s.readers.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }()
+	db := newTxSession(ctx, tx)
+	defer db.close()
+	k := &work{db: db, now: s.now().UnixMicro(), topics: &topicCache{}}
+	if err := k.load(); err != nil {
+		return err
+	}
+	return do(k)
+}
+
+// readError tells a context that ended and a store that was closed meanwhile
+// from what else can be wrong.
+func (s *Store) readError(ctx context.Context, op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return ended(ctx, op)
+	}
+	select {
+	case <-s.closing:
+		return closed(op)
+	default:
+		return wrap(op, err)
+	}
+}

@@ -1,0 +1,207 @@
+package sqlite
+
+import (
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/internal/sqlstore"
+)
+
+// sweepLimit bounds how many lanes that are due a transaction sees to.
+const sweepLimit = 1000
+
+const (
+	selectDue  = `SELECT lane, topic, home FROM pawl_closed WHERE at <= ? ORDER BY at, lane LIMIT 1000`
+	firstDue   = `SELECT at FROM pawl_closed ORDER BY at LIMIT 1`
+	selectOver = `SELECT lane FROM pawl_lease WHERE until <= ? ORDER BY until, lane LIMIT 1000`
+	firstOver  = `SELECT coalesce(min(until), 0x7fffffffffffffff) FROM pawl_lease`
+)
+
+// due tells whether something may have happened by itself.
+func (k *work) due() bool { return min(k.state.closedDue, k.state.leaseDue) <= k.now }
+
+// sweep lets what is due happen: delayed messages join their lanes, closed lanes
+// open, ended leases are rescued. When nothing is due it costs a comparison.
+func (k *work) sweep() error {
+	if k.state.leaseDue <= k.now {
+		if err := k.rescueAll(); err != nil {
+			return err
+		}
+	}
+	if k.state.closedDue <= k.now {
+		return k.openAll()
+	}
+	return nil
+}
+
+// openAll opens what was closed until now, in the order in which it fell due.
+func (k *work) openAll() error {
+	type lane struct{ lane, topic, home int64 }
+	var lanes []lane
+	err := k.db.query(selectDue, func(r row) error {
+		lanes = append(lanes, lane{r.int(0), r.int(1), r.int(2)})
+		return nil
+	}, k.now)
+	if err != nil {
+		return err
+	}
+	for _, l := range lanes {
+		if _, err := k.db.exec(reopen, l.lane); err != nil {
+			return err
+		}
+		if l.home != 0 {
+			err = k.join(l.lane, l.home, l.topic)
+		} else {
+			err = k.open(l.lane, l.topic)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	cols, ok, err := first(k.db, firstDue)
+	k.state.closedDue = cols[0]
+	if !ok {
+		k.state.closedDue = never
+	}
+	return err
+}
+
+// rescueAll ends the leases whose time is over. Leases have no index by time:
+// most are settled long before, and would pay for it. So the bound of the next
+// end is that of the lease table when it was last read, and reading it once per
+// length of a lease is enough.
+func (k *work) rescueAll() error {
+	var lanes []int64
+	err := k.db.query(selectOver, func(r row) error {
+		lanes = append(lanes, r.int(0))
+		return nil
+	}, k.now)
+	if err != nil {
+		return err
+	}
+	for _, lane := range lanes {
+		if err := k.rescue(lane); err != nil {
+			return err
+		}
+	}
+	cols, _, err := first(k.db, firstOver)
+	k.state.leaseDue = cols[0]
+	return err
+}
+
+const (
+	firstOfLane = `SELECT seq FROM pawl_msg WHERE lane = ? AND lane < 0 ORDER BY seq LIMIT 1`
+	addRescue   = `INSERT INTO pawl_tried (seq, attempts, rescues, lonely, reason) VALUES (?1, 0, 1, 0, ?2)
+		ON CONFLICT (seq) DO UPDATE SET rescues = rescues + 1, lonely = lonely + ?3, reason = excluded.reason`
+	selectTried = `SELECT attempts, rescues, lonely FROM pawl_tried WHERE seq = ?`
+)
+
+// rescue ends a lease that nobody settled. The first message of the run, and it
+// alone, may be why.
+func (k *work) rescue(lane int64) error {
+	l, err := k.lease(lane)
+	if err != nil {
+		return err
+	}
+	seq := lane
+	if lane < 0 {
+		cols, _, err := first(k.db, firstOfLane, lane)
+		if err != nil {
+			return err
+		}
+		seq = cols[0]
+	}
+	tried, _, err := first(k.db, selectTried, seq)
+	if err != nil {
+		return err
+	}
+	a := sqlstore.RescuedAttempt(int(tried[0]), l.owner, moment(l.started), moment(l.until), moment(l.hard))
+	// A suspect that was claimed under the promise of being alone.
+	lonely := tried[1] > 0 && l.alone
+	if _, err := k.db.exec(addRescue, seq, a.Error, lonely); err != nil {
+		return err
+	}
+	if err := k.record(seq, a); err != nil {
+		return err
+	}
+	k.of(l.topic).rescues++
+	dead := lonely && tried[2]+1 >= store.LonelyRescues
+	if dead {
+		if err := k.bury(seq, l.until, pawl.KindRescue, store.LonelyReason); err != nil {
+			return err
+		}
+	}
+	return k.end(lane, l.topic, 0, dead)
+}
+
+const insertAttempt = `INSERT INTO pawl_attempt (seq, n, record)
+	SELECT ?1, coalesce((SELECT max(n) FROM pawl_attempt WHERE seq = ?1), 0) + 1, ?2`
+
+// record adds to the history of a message.
+func (k *work) record(seq int64, a store.Attempt) error {
+	_, err := k.db.exec(insertAttempt, seq, sqlstore.EncodeAttempt(a))
+	return err
+}
+
+const (
+	// Whole hours of outcomes, a few rows at a time.
+	purgeBatches = `DELETE FROM pawl_batch WHERE (hour, id) IN (SELECT hour, id FROM pawl_batch WHERE hour < ? ORDER BY hour, id LIMIT 200)`
+	purgeUnique  = `DELETE FROM pawl_uniq WHERE ukey IN (SELECT ukey FROM pawl_uniq
+		WHERE until > 0 AND until < 0x7fffffffffffffff AND until <= ? ORDER BY until LIMIT 200)`
+	selectForget = `SELECT seq FROM pawl_acked WHERE forget <= ? ORDER BY forget LIMIT 200`
+)
+
+// purgeEvery is how often a writer at work looks for what need not be kept.
+const purgeEvery = time.Second
+
+// purge forgets a little of what need not be kept: old outcomes, keys that are
+// free again, retained messages whose time is over.
+func (w *writer) purge(k *work) error {
+	now := time.Now()
+	if now.Sub(w.purged) < purgeEvery {
+		return nil
+	}
+	batches, err := k.db.exec(purgeBatches, k.hour()-1)
+	if err != nil {
+		return err
+	}
+	uniques, err := k.db.exec(purgeUnique, k.now)
+	if err != nil {
+		return err
+	}
+	var acked []int64
+	err = k.db.query(selectForget, func(r row) error {
+		acked = append(acked, r.int(0))
+		return nil
+	}, k.now)
+	if err != nil {
+		return err
+	}
+	for _, seq := range acked {
+		if err := k.forget(seq); err != nil {
+			return err
+		}
+	}
+	if batches < 200 && uniques < 200 && len(acked) < 200 {
+		w.purged = now // all done; otherwise the next transaction goes on
+	}
+	return nil
+}
+
+var forgetMessage = []string{
+	`DELETE FROM pawl_msg WHERE seq = ?`,
+	`DELETE FROM pawl_acked WHERE seq = ?`,
+	`DELETE FROM pawl_tried WHERE seq = ?`,
+	`DELETE FROM pawl_attempt WHERE seq = ?`,
+}
+
+// forget removes every trace of a message that is in no lane.
+func (k *work) forget(seq int64) error {
+	for _, query := range forgetMessage {
+		if _, err := k.db.exec(query, seq); err != nil {
+			return err
+		}
+	}
+	return nil
+}

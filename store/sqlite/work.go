@@ -1,0 +1,101 @@
+package sqlite
+
+import (
+	"math"
+
+	"github.com/pawl-dev/pawl/store"
+)
+
+// never is later than every time.
+const never = math.MaxInt64
+
+// work is a transaction under way: what it reads first and writes last, so that
+// calls that share it do so once.
+type work struct {
+	db      session
+	now     int64 // the store's clock, in microseconds
+	writing bool
+	topics  *topicCache
+	state   state
+	stored  state
+	totals  map[int64]*totals
+	woken   map[string]bool // topics in which something became claimable
+}
+
+// state is the row of pawl_state.
+type state struct {
+	seq       int64
+	settings  int64
+	closedDue int64
+	leaseDue  int64
+}
+
+// totals are what a transaction adds to the totals of a topic.
+type totals struct {
+	appended, acked, cancelled, purged, duplicates, retried, rescues int64
+}
+
+const (
+	loadState = `SELECT seq, settings, closed_due, lease_due FROM pawl_state`
+	saveState = `UPDATE pawl_state SET seq = ?, settings = ?, closed_due = ?, lease_due = ?`
+	addTotals = `INSERT INTO pawl_total VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT (topic) DO UPDATE SET appended = appended + excluded.appended, acked = acked + excluded.acked,
+		cancelled = cancelled + excluded.cancelled, purged = purged + excluded.purged,
+		duplicates = duplicates + excluded.duplicates, retried = retried + excluded.retried, rescues = rescues + excluded.rescues`
+)
+
+// load reads the state, and the topics if they changed.
+func (k *work) load() error {
+	cols, ok, err := first(k.db, loadState)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return &store.Error{Op: "read state", Code: store.ErrSchema, Hint: "the row of pawl_state is missing: restore a backup"}
+	}
+	k.state = state{seq: cols[0], settings: cols[1], closedDue: cols[2], leaseDue: cols[3]}
+	k.stored = k.state
+	return k.topics.load(k.db, k.state.settings)
+}
+
+// finish writes what was gathered.
+func (k *work) finish() error {
+	for topic, t := range k.totals {
+		if *t == (totals{}) {
+			continue
+		}
+		if _, err := k.db.exec(addTotals, topic, t.appended, t.acked, t.cancelled, t.purged, t.duplicates, t.retried, t.rescues); err != nil {
+			return err
+		}
+	}
+	if k.state == k.stored {
+		return nil
+	}
+	_, err := k.db.exec(saveState, k.state.seq, k.state.settings, k.state.closedDue, k.state.leaseDue)
+	return err
+}
+
+// of returns the totals of a topic, to be added to.
+func (k *work) of(topic int64) *totals {
+	t := k.totals[topic]
+	if t == nil {
+		t = &totals{}
+		if k.totals == nil {
+			k.totals = map[int64]*totals{}
+		}
+		k.totals[topic] = t
+	}
+	return t
+}
+
+// claimable notes that a topic has something for those who listen.
+func (k *work) claimable(topic int64) {
+	t := k.topics.byNumber[topic]
+	if t == nil {
+		return
+	}
+	if k.woken == nil {
+		k.woken = map[string]bool{}
+	}
+	k.woken[t.Name] = true
+}

@@ -1,0 +1,268 @@
+package sqlite
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync/atomic"
+	"time"
+)
+
+// phase is when a call has its turn within a transaction. Settlements come
+// first, so that no lease ends for want of a turn; claims come last, so that
+// they find what the others brought.
+type phase int
+
+const (
+	toSettle phase = iota
+	toManage
+	toAppend
+	toClaim
+)
+
+// call is something to be done in a transaction of the writer.
+type call struct {
+	op    string
+	phase phase
+	// do runs within the transaction, with others before and after it. An error
+	// takes the transaction back; then each call is done in one of its own, from
+	// the beginning. What do refuses without an error it must not have begun.
+	do func(*work) error
+	// idle, if not nil, tells without a transaction that do would do nothing.
+	idle func(*work) (bool, error)
+	// direct, instead of do, runs between groups and has its own transactions.
+	direct func(*writer) error
+
+	state atomic.Int32 // waiting, started or abandoned
+	done  chan error
+}
+
+const (
+	waiting int32 = iota
+	started
+	abandoned
+)
+
+// maxGroup bounds how many calls share a transaction.
+const maxGroup = 256
+
+// write has the writer do something, and waits for it. It returns when it is
+// durable. A context that ends first takes the call out, unless it has begun:
+// then it is a matter of milliseconds, and its outcome is worth the wait.
+func (s *Store) write(ctx context.Context, c *call) error {
+	if s.readOnly {
+		return denied(c.op)
+	}
+	c.done = make(chan error, 1)
+	if err := ctx.Err(); err != nil {
+		return ended(ctx, c.op)
+	}
+	select {
+	case <-s.closing:
+		return closed(c.op)
+	default:
+	}
+	select {
+	case s.calls <- c:
+	case <-s.closing:
+		return closed(c.op)
+	case <-ctx.Done():
+		return ended(ctx, c.op)
+	}
+	select {
+	case err := <-c.done:
+		return err
+	case <-ctx.Done():
+		if c.state.CompareAndSwap(waiting, abandoned) {
+			return ended(ctx, c.op)
+		}
+		return <-c.done
+	case <-s.stopped:
+		select {
+		case err := <-c.done:
+			return err
+		default:
+			return closed(c.op)
+		}
+	}
+}
+
+// writer is the one goroutine of a store that writes.
+type writer struct {
+	*Store
+	conn    *conn
+	topics  *topicCache
+	group   []*call // of the next transaction
+	directs []*call
+	purged  time.Time
+	lock    *turn
+}
+
+// run takes calls until the store is closed.
+func (w *writer) run() {
+	defer close(w.stopped)
+	for {
+		w.group = w.group[:0]
+		select {
+		case c := <-w.calls:
+			w.add(c)
+		case <-w.closing:
+			return
+		}
+		w.gather()
+		if len(w.group) > 0 && !w.onlyIdle() {
+			w.commitGroup()
+		}
+		clear(w.group)
+		for _, c := range w.directs {
+			if w.group = append(w.group[:0], c); c.state.CompareAndSwap(waiting, started) {
+				w.answer(w.group, c.direct(w))
+			}
+		}
+		w.directs = nil
+	}
+}
+
+func (w *writer) add(c *call) {
+	if c.direct != nil {
+		w.directs = append(w.directs, c)
+	} else {
+		w.group = append(w.group, c)
+	}
+}
+
+// gather adds what has come in meanwhile.
+func (w *writer) gather() {
+	for len(w.group) < maxGroup {
+		select {
+		case c := <-w.calls:
+			w.add(c)
+		default:
+			return
+		}
+	}
+}
+
+// onlyIdle answers a group that has nothing to do without a write transaction:
+// idle workers do not take the lock from others.
+func (w *writer) onlyIdle() bool {
+	for _, c := range w.group {
+		if c.idle == nil {
+			return false
+		}
+	}
+	k, err := w.begin(false)
+	for _, c := range w.group {
+		idle := false
+		if err == nil {
+			idle, err = c.idle(k)
+		}
+		if err != nil || !idle {
+			return false // the transaction will tell what is wrong
+		}
+	}
+	for _, c := range w.group {
+		c.done <- nil
+	}
+	return true
+}
+
+// commitGroup does a group in one transaction, or, if that fails, each call in
+// one of its own.
+func (w *writer) commitGroup() {
+	if err := w.lockDatabase(); err != nil {
+		w.answer(w.group, err)
+		return
+	}
+	w.gather()
+	w.group = slices.DeleteFunc(w.group, func(c *call) bool { return !c.state.CompareAndSwap(waiting, started) })
+	slices.SortStableFunc(w.group, func(a, b *call) int { return cmp.Compare(a.phase, b.phase) })
+	err := w.transact(w.group)
+	if err == nil || len(w.group) == 1 {
+		w.answer(w.group, err)
+		return
+	}
+	for i := range w.group {
+		one := w.group[i : i+1]
+		err := w.lockDatabase()
+		if err == nil {
+			err = w.transact(one)
+		}
+		w.answer(one, err)
+	}
+}
+
+// transact does calls in the transaction that has begun, and ends it.
+func (w *writer) transact(calls []*call) error {
+	k, err := w.begin(true)
+	for _, c := range calls {
+		if err != nil {
+			break
+		}
+		err = c.do(k)
+	}
+	if err == nil {
+		err = w.purge(k)
+	}
+	if err == nil {
+		err = k.finish()
+	}
+	if err == nil {
+		_, err = w.conn.exec("COMMIT")
+	}
+	if err != nil {
+		// SQLite may have rolled back already; then this fails, and changes nothing.
+		_, _ = w.conn.exec("ROLLBACK")
+		w.topics.forget()
+		return err
+	}
+	w.wake(k.woken)
+	return nil
+}
+
+// begin prepares the work of a transaction, or of a look without one.
+func (w *writer) begin(writing bool) (*work, error) {
+	k := &work{db: w.conn, now: w.now().UnixMicro(), topics: w.topics, writing: writing}
+	return k, k.load()
+}
+
+func (w *writer) answer(calls []*call, err error) {
+	for _, c := range calls {
+		c.done <- wrap(c.op, err)
+	}
+}
+
+// lockDatabase begins a write transaction, in the turn of this process.
+func (w *writer) lockDatabase() error {
+	w.lock.take()
+	defer w.lock.pass()
+	deadline := time.Now().Add(w.wait)
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+		_, err := w.conn.exec("BEGIN IMMEDIATE")
+		if err == nil || !isBusy(err) || time.Now().After(deadline) {
+			return err
+		}
+		if w.nobodyWaits() {
+			return err
+		}
+		time.Sleep(pause)
+	}
+}
+
+// While another process writes, the lock is asked for again after that long.
+// Usually at most one process asks; the others queue for their turn.
+const (
+	firstPause   = 20 * time.Microsecond
+	longestPause = 500 * time.Microsecond
+)
+
+// nobodyWaits tells whether every call was abandoned, or the store is being
+// closed.
+func (w *writer) nobodyWaits() bool {
+	select {
+	case <-w.closing:
+		return true
+	default:
+	}
+	return !slices.ContainsFunc(w.group, func(c *call) bool { return c.state.Load() != abandoned })
+}
