@@ -68,7 +68,7 @@ unit:
 
 services-test:
 	@dev/services.d/test
-	$(GO) test -json -timeout 20m ./... | $(GO) run ./dev/skipgate
+	$(GO) test -json -count=1 -timeout 20m ./... | $(GO) run ./dev/skipgate
 
 bench-builds:
 	@cd bench
