@@ -146,6 +146,7 @@ type Migration struct {
 // Migrator is the optional interface of stores with a schema. Steps run in a
 // transaction each, under a lock: several processes may call at once.
 type Migrator interface {
+	// Migrations returns every step this program knows, applied or not, in order.
 	Migrations(ctx context.Context) ([]Migration, error)
 	// MigrateUp applies what is missing and returns what it applied.
 	MigrateUp(ctx context.Context) ([]Migration, error)
