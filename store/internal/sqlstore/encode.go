@@ -7,21 +7,47 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"strings"
 )
 
 // EncodeID makes the bytes under which an id is stored: the 16 bytes of a UUID
 // in lower case, or a NUL and the text of any other id.
 func EncodeID(id string) []byte {
-	var b [16]byte
-	if len(id) == 36 && id[8] == '-' && id[13] == '-' && id[18] == '-' && id[23] == '-' && strings.ToLower(id) == id {
-		plain := id[:8] + id[9:13] + id[14:18] + id[19:23] + id[24:]
-		// A UUID whose first byte is 0 would look like text; it is stored as such.
-		if _, err := hex.Decode(b[:], []byte(plain)); err == nil && b[0] != 0 {
-			return b[:]
-		}
+	// A UUID whose first byte is 0 would look like text; it is stored as such.
+	if b, ok := parseUUID(id); ok && b[0] != 0 {
+		return b
 	}
 	return append([]byte{0}, id...)
+}
+
+// parseUUID reads the 8-4-4-4-12 form in lower case, and nothing else.
+func parseUUID(id string) ([]byte, bool) {
+	if len(id) != 36 || id[8] != '-' || id[13] != '-' || id[18] != '-' || id[23] != '-' {
+		return nil, false
+	}
+	b := make([]byte, 0, 16)
+	for i := 0; i < len(id); i += 2 {
+		if id[i] == '-' {
+			i++
+		}
+		high, low := digit(id[i]), digit(id[i+1])
+		if high|low > 0xf {
+			return nil, false
+		}
+		b = append(b, high<<4|low)
+	}
+	return b, true
+}
+
+// digit is the value of a hexadecimal digit in lower case, or 0xff.
+func digit(c byte) byte {
+	switch {
+	case '0' <= c && c <= '9':
+		return c - '0'
+	case 'a' <= c && c <= 'f':
+		return c - 'a' + 10
+	default:
+		return 0xff
+	}
 }
 
 // DecodeID is the inverse of EncodeID.
