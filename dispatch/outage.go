@@ -13,8 +13,13 @@ import (
 // begins and when it ends, not call by call.
 type outage struct {
 	mu     sync.Mutex
-	failed map[string]error // by operation: the error of the last call, if it failed
+	failed map[string]failure // by operation: of those whose last call failed
 	since  time.Time
+}
+
+type failure struct {
+	err error
+	at  time.Time
 }
 
 const (
@@ -29,37 +34,40 @@ func (o *outage) backoff(try int, random func() float64) time.Duration {
 }
 
 // note takes the outcome of a call. It returns how long the outage that it ends
-// was, and whether one begins.
+// was, and whether one begins. A success also ends the failure of another
+// operation that nobody has tried again meanwhile.
 func (o *outage) note(op string, err error) (ended time.Duration, begins bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	before := len(o.failed)
-	if err == nil {
+	now, before := time.Now(), len(o.failed)
+	if err != nil {
 		if before == 0 {
-			return 0, false
+			o.failed, o.since = map[string]failure{}, now
 		}
-		delete(o.failed, op)
-		if len(o.failed) == 0 {
-			return max(time.Since(o.since), 1), false
-		}
+		o.failed[op] = failure{err, now}
+		return 0, before == 0
+	}
+	if before == 0 {
 		return 0, false
 	}
-	if o.failed == nil {
-		o.failed = map[string]error{}
+	delete(o.failed, op)
+	for other, f := range o.failed {
+		if now.Sub(f.at) > maxPause+time.Second {
+			delete(o.failed, other)
+		}
 	}
-	o.failed[op] = err
-	if before == 0 {
-		o.since = time.Now()
+	if len(o.failed) == 0 {
+		return max(now.Sub(o.since), 1), false
 	}
-	return 0, before == 0
+	return 0, false
 }
 
 // lasting returns for how long calls have been failing now, and one error.
 func (o *outage) lasting() (time.Duration, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for _, err := range o.failed {
-		return time.Since(o.since), err
+	for _, f := range o.failed {
+		return time.Since(o.since), f.err
 	}
 	return 0, nil
 }

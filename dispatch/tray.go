@@ -55,10 +55,13 @@ func (y *tray) take() tray {
 		n++
 	}
 	took.items, took.outs, took.since = y.items[:n:n], y.outs[:n:n], y.since
-	rest := tray{since: y.since}
-	if n < len(y.items) {
-		rest.items, rest.outs = append(rest.items, y.items[n:]...), append(rest.outs, y.outs[n:]...)
-		rest.emits, rest.size = y.emits-took.emits, y.size-took.size
+	// The store may keep what it was given, so the next tray is a new one, with
+	// room for as much as this one had.
+	left := len(y.items) - n
+	rest := tray{
+		items: append(make([]store.Settlement, 0, max(n+n/4, left)), y.items[n:]...),
+		outs:  append(make([]outcome, 0, max(n+n/4, left)), y.outs[n:]...),
+		since: y.since, emits: y.emits - took.emits, size: y.size - took.size,
 	}
 	*y = rest
 	return took
