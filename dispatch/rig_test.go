@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -36,7 +37,7 @@ func bubble(t *testing.T, test func(r *rig)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		mem := memory.New(memory.Config{})
-		r := &rig{T: t, mem: mem, store: &hooked{Store: mem}}
+		r := &rig{T: t, mem: mem, store: &hooked{Store: mem, gate: make(chan struct{}, 1)}}
 		defer r.end()
 		test(r)
 	})
@@ -61,6 +62,7 @@ func (r *rig) end() {
 // hooked lets a test see and change what the dispatcher asks of the store.
 type hooked struct {
 	store.Store
+	gate    chan struct{} // of capacity one: full while a claim is on its way
 	mu      sync.Mutex
 	claim   func(wants []store.Want, lease store.Lease) error
 	extend  func(tokens []pawl.Token) ([]pawl.Token, error)
@@ -85,6 +87,8 @@ func (h *hooked) Claim(ctx context.Context, wants []store.Want, lease store.Leas
 			return nil, err
 		}
 	}
+	h.gate <- struct{}{}
+	defer func() { <-h.gate }()
 	return h.Store.Claim(ctx, wants, lease)
 }
 
@@ -246,3 +250,23 @@ var errBroken = errors.New("broken")
 const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 func fromContext(ctx context.Context) *pawl.Delivery { return dispatch.FromContext(ctx) }
+
+// logged is what was logged, as text.
+type logged struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logged) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
+
+func (l *logged) count(what string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.text.String(), what)
+}

@@ -1,0 +1,300 @@
+package dispatch_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/dispatch"
+	"github.com/pawl-dev/pawl/policy"
+	"github.com/pawl-dev/pawl/store"
+)
+
+func TestFailureIsRecordedAndExhausted(t *testing.T) {
+	bubble(t, func(r *rig) {
+		r.append(pawl.Message{Topic: "a", ID: "x"})
+		c := one(1, func(context.Context, *pawl.Delivery) error {
+			time.Sleep(time.Second)
+			return pawl.OfKind("Download", errBroken)
+		})
+		c.Owner = "me"
+		c.UntilEmpty = true
+		r.run(c)
+		equal(r, r.ended(), nil)
+		rec := r.get("x")
+		equal(r, []any{rec.State, rec.Attempts, rec.Kind, rec.Reason}, []any{store.IsDead, 10, "Download", "broken"})
+		first, last := rec.History[0], rec.History[9]
+		equal(r, []any{first.Worker, first.Kind, first.Error, first.Rule}, []any{"me", "Download", "broken", "default"})
+		equal(r, first.EndedAt.Sub(first.StartedAt), time.Second)
+		if !strings.HasPrefix(first.Action, "retry: attempt 1 of 10") || !strings.HasPrefix(last.Action, "dead: attempt 10 of 10") {
+			r.Fatal(first.Action, last.Action)
+		}
+		for i, a := range rec.History[:9] {
+			if wait := rec.History[i+1].StartedAt.Sub(a.EndedAt); wait < 500*time.Millisecond || wait > 30*time.Second+10*time.Millisecond {
+				r.Fatalf("attempt %d came after %v", i+2, wait)
+			}
+		}
+	})
+}
+
+func TestPermanentIsDeadAtOnce(t *testing.T) {
+	bubble(t, func(r *rig) {
+		r.append(pawl.Message{Topic: "a", ID: "x"})
+		r.run(one(1, func(context.Context, *pawl.Delivery) error { return pawl.Permanent(errBroken) }))
+		time.Sleep(time.Second)
+		rec := r.get("x")
+		equal(r, []any{rec.State, rec.Attempts}, []any{store.IsDead, 1})
+	})
+}
+
+// Throttled messages come back when the other side said, however often.
+func TestThrottledIsRespected(t *testing.T) {
+	bubble(t, func(r *rig) {
+		var seen diary
+		began := time.Now()
+		r.append(pawl.Message{Topic: "a", ID: "x"})
+		c := one(1, func(_ context.Context, d *pawl.Delivery) error {
+			seen.add("%v", time.Since(began).Truncate(time.Second))
+			if d.Attempt <= 15 {
+				return pawl.Throttled(errBroken, time.Minute)
+			}
+			return nil
+		})
+		c.UntilEmpty = true
+		r.run(c)
+		equal(r, r.ended(), nil)
+		got := seen.list()
+		equal(r, len(got), 16)
+		equal(r, got[15], "15m0s")
+		r.gone("x")
+	})
+}
+
+func TestReleaseCountsNothing(t *testing.T) {
+	bubble(t, func(r *rig) {
+		var n atomic.Int64
+		r.append(pawl.Message{Topic: "a", ID: "x"})
+		r.run(one(1, func(_ context.Context, d *pawl.Delivery) error {
+			if n.Add(1) == 1 {
+				return fmt.Errorf("wrapped: %w", pawl.Release(time.Minute, "host is busy"))
+			}
+			if d.Attempt != 1 {
+				t.Errorf("attempt %d", d.Attempt)
+			}
+			return nil
+		}))
+		time.Sleep(59 * time.Second)
+		rec := r.get("x")
+		equal(r, []any{rec.State, rec.Attempts, rec.Rescues, rec.Reason}, []any{store.Delayed, 0, 0, "released: host is busy"})
+		time.Sleep(2 * time.Second)
+		r.gone("x")
+	})
+}
+
+// A panic is recorded with its stack, repeated once, and dead when it repeats.
+func TestPanicsAreContained(t *testing.T) {
+	bubble(t, func(r *rig) {
+		r.append(pawl.Message{Topic: "a", ID: "x"}, pawl.Message{Topic: "a", ID: "y"})
+		r.run(one(1, func(_ context.Context, d *pawl.Delivery) error {
+			if d.ID == "y" {
+				return nil
+			}
+			var m map[string]int
+			m["x"] = 1
+			return nil
+		}))
+		time.Sleep(time.Minute)
+		rec := r.get("x")
+		equal(r, []any{rec.State, rec.Attempts, rec.Kind}, []any{store.IsDead, 2, pawl.KindPanic})
+		if !strings.HasPrefix(rec.Reason, "panic: assignment to entry in nil map\n") || !strings.Contains(rec.Reason, "TestPanicsAreContained") {
+			r.Fatal(rec.Reason)
+		}
+		r.gone("y")
+	})
+}
+
+// A handler that ends its goroutine takes nothing with it: neither its message
+// nor the slot.
+func TestGoexitIsContained(t *testing.T) {
+	bubble(t, func(r *rig) {
+		r.append(numbered("a", 20)...)
+		r.run(one(1, func(_ context.Context, d *pawl.Delivery) error {
+			if d.Attempt == 1 {
+				runtime.Goexit()
+			}
+			return nil
+		}))
+		time.Sleep(time.Minute)
+		s := r.stats("a")
+		equal(r, []int64{s.Acked, s.Retried, s.Rescues}, []int64{20, 20, 0})
+		equal(r, r.d.Snapshot().Topics[0].Running, 0)
+	})
+}
+
+// What is emitted appears with the ack, and not without it; it carries the trace.
+func TestEmitsGoWithTheAck(t *testing.T) {
+	bubble(t, func(r *rig) {
+		var got diary
+		shared := map[string]string{"k": "v"}
+		r.append(pawl.Message{Topic: "a", ID: "x", Headers: map[string]string{"traceparent": trace, "tracestate": "s=1"}})
+		c := one(1, func(_ context.Context, d *pawl.Delivery) error {
+			own := map[string]string{"traceparent": "00-of-its-own"}
+			d.Emit(pawl.Message{Topic: "b", Headers: shared}, pawl.Message{Topic: "b"}, pawl.Message{Topic: "b", Headers: own})
+			if d.Attempt == 1 {
+				return errBroken
+			}
+			return nil
+		})
+		c.Topics = append(c.Topics, dispatch.Topic{Name: "b", Handler: pawl.HandlerFunc(func(ctx context.Context, d *pawl.Delivery) error {
+			got.add("%s %v", d.ID, d.Headers)
+			return nil
+		}), Concurrency: 1})
+		c.UntilEmpty = true
+		r.run(c)
+		equal(r, r.ended(), nil)
+		equal(r, got.list(), []string{
+			pawl.EmitID("x", 0) + " map[k:v traceparent:" + trace + " tracestate:s=1]",
+			pawl.EmitID("x", 1) + " map[traceparent:" + trace + " tracestate:s=1]",
+			pawl.EmitID("x", 2) + " map[traceparent:00-of-its-own]",
+		})
+		equal(r, len(shared), 1) // the handler's map is left alone
+	})
+}
+
+// What no store takes fails its own delivery, and nothing else.
+func TestInvalidEmitIsPermanent(t *testing.T) {
+	bubble(t, func(r *rig) {
+		big := make([]byte, pawl.MaxBody)
+		r.append(numbered("a", 5)...)
+		r.run(one(5, func(_ context.Context, d *pawl.Delivery) error {
+			switch d.ID {
+			case "a-1":
+				d.Emit(pawl.Message{Topic: "not a topic"})
+			case "a-2":
+				for range 5 {
+					d.Emit(pawl.Message{Topic: "b", Body: big})
+				}
+			case "a-3":
+				d.Hold(-1)
+			}
+			return nil
+		}))
+		time.Sleep(time.Minute)
+		for _, id := range []string{"a-1", "a-2", "a-3"} {
+			rec := r.get(id)
+			equal(r, []any{id, rec.State, rec.Attempts, rec.Kind}, []any{id, store.IsDead, 1, pawl.KindEmit})
+		}
+		equal(r, r.stats("a").Acked, int64(2))
+	})
+}
+
+// More than one call of the store can hold is settled in several.
+func TestLargeEmitsAreSplitOverCalls(t *testing.T) {
+	bubble(t, func(r *rig) {
+		var calls atomic.Int64
+		r.store.settle = func(b store.Batch[store.Settlement]) error { calls.Add(1); return nil }
+		r.append(numbered("a", 30)...)
+		body := make([]byte, 10<<20)
+		release := make(chan struct{})
+		r.run(one(30, func(_ context.Context, d *pawl.Delivery) error {
+			<-release
+			d.Emit(pawl.Message{Topic: "b", Body: body})
+			return nil
+		}))
+		time.Sleep(time.Second)
+		close(release)
+		time.Sleep(time.Minute)
+		equal(r, r.stats("a").Acked, int64(30))
+		equal(r, r.stats("b").Waiting, int64(30))
+		if calls.Load() < 5 {
+			r.Fatalf("%d calls for 300 MiB", calls.Load())
+		}
+	})
+}
+
+// An ignored failure counts as done, with what was emitted.
+func TestIgnoredFailureCarriesOn(t *testing.T) {
+	bubble(t, func(r *rig) {
+		m, err := policy.NewMatrix(nil, policy.Rule{ID: "there", Match: policy.Match{Kind: "DataStore"}, Pass: policy.Conflict})
+		equal(r, err, nil)
+		r.append(pawl.Message{Topic: "a", ID: "x"})
+		c := one(1, func(_ context.Context, d *pawl.Delivery) error {
+			d.Emit(pawl.Message{Topic: "b"})
+			return pawl.OfKind("DataStore", policy.With(errBroken, policy.Conflict))
+		})
+		c.Policy = m
+		r.run(c)
+		time.Sleep(time.Second)
+		r.gone("x")
+		equal(r, r.stats("b").Waiting, int64(1))
+	})
+}
+
+// A policy that panics, or that says nothing, does not stop the work.
+func TestBadPolicyFallsBack(t *testing.T) {
+	for name, p := range map[string]policy.Func{
+		"panics":       func(policy.Attempt) policy.Decision { panic("oh") },
+		"says nothing": func(policy.Attempt) policy.Decision { return policy.Decision{} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(r *rig) {
+				r.append(pawl.Message{Topic: "a", ID: "x"})
+				c := one(1, func(_ context.Context, d *pawl.Delivery) error {
+					if d.Attempt == 1 {
+						return errBroken
+					}
+					return nil
+				})
+				c.Policy = p
+				r.run(c)
+				time.Sleep(time.Minute)
+				r.gone("x")
+			})
+		})
+	}
+}
+
+// The policy learns what the topic and the error say.
+func TestPolicyIsAsked(t *testing.T) {
+	bubble(t, func(r *rig) {
+		var asked diary
+		c := one(1, func(context.Context, *pawl.Delivery) error { return errBroken })
+		c.Topics[0].Event = policy.Event{Domain: "Engine", Type: "Download"}
+		c.Policy = policy.Func(func(a policy.Attempt) policy.Decision {
+			asked.add("%s %+v %d %v", a.Topic, a.Event, a.Number, errors.Is(a.Err, errBroken))
+			return policy.Decision{Action: policy.Dead, Rule: "mine", Reason: "because"}
+		})
+		r.append(pawl.Message{Topic: "a", ID: "x"})
+		r.run(c)
+		time.Sleep(time.Second)
+		equal(r, asked.list(), []string{"a {Domain:Engine Type:Download Phase:} 1 true"})
+		rec := r.get("x")
+		equal(r, []any{rec.State, rec.History[0].Rule, rec.History[0].Action}, []any{store.IsDead, "mine", "dead: because"})
+	})
+}
+
+func TestMiddlewareWraps(t *testing.T) {
+	bubble(t, func(r *rig) {
+		var seen diary
+		wrap := func(name string) pawl.Middleware {
+			return func(h pawl.Handler) pawl.Handler {
+				return pawl.HandlerFunc(func(ctx context.Context, d *pawl.Delivery) error {
+					seen.add("%s", name)
+					return h.Handle(ctx, d)
+				})
+			}
+		}
+		c := one(1, func(context.Context, *pawl.Delivery) error { seen.add("handler"); return nil })
+		c.Middleware = []pawl.Middleware{wrap("outer"), wrap("inner")}
+		r.append(pawl.Message{Topic: "a"})
+		r.run(c)
+		time.Sleep(time.Second)
+		equal(r, seen.list(), []string{"outer", "inner", "handler"})
+	})
+}
