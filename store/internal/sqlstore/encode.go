@@ -26,8 +26,8 @@ func parseUUID(id string) ([]byte, bool) {
 	}
 	b := make([]byte, 0, 16)
 	for i := 0; i < len(id); i += 2 {
-		if id[i] == '-' {
-			i++
+		if i == 8 || i == 13 || i == 18 || i == 23 {
+			i++ // the dash
 		}
 		high, low := digit(id[i]), digit(id[i+1])
 		if high|low > 0xf {
