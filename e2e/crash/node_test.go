@@ -1,0 +1,176 @@
+//go:build linux
+
+package crash
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl/e2e/worker/journal"
+)
+
+// harm is what was done to an incarnation.
+type harm string
+
+// The harms. To be stopped or killed ends what can be said from outside about its
+// leases; to be asked to drain does not.
+const (
+	killed    harm = "killed"    // kill -9 of Pawl, alone or with its programs
+	stopped   harm = "stopped"   // SIGSTOP
+	continued harm = "continued" // SIGCONT
+	drained   harm = "drained"   // SIGTERM
+	hurried   harm = "hurried"   // the second SIGTERM
+)
+
+// event is a harm with its time, taken before the signal was sent.
+type event struct {
+	harm harm
+	at   time.Duration
+	all  bool // programs too, not Pawl alone
+}
+
+// incarnation is one life of a node: a process from its start to its end.
+type incarnation struct {
+	*family
+	name   string
+	folder string // of its workers' journals
+	events []event
+	ended  time.Duration
+	code   int
+}
+
+func (i *incarnation) note(h harm, all bool) {
+	i.events = append(i.events, event{h, journal.Now(), all})
+}
+
+// node is `pawl work`, started again whenever it ended. It has a goroutine of its
+// own; others look at it after that has returned.
+type node struct {
+	t     *testing.T
+	name  string
+	plan  *plan
+	rand  *rand.Rand
+	flags []string // of `work`, besides the plan's
+	lives []*incarnation
+}
+
+// live starts the node and harms it again and again until ctx ends; then it drains.
+func (n *node) live(ctx context.Context) {
+	i := n.rise()
+	for {
+		pause := time.Duration(min(n.rand.ExpFloat64(), 3) * float64(n.plan.calm))
+		select {
+		case <-ctx.Done():
+			n.drain(i, false)
+			return
+		case <-i.exited:
+			n.t.Errorf("%s ended by itself: %v\n%s", i.name, i.cmd.ProcessState, i.tail(2000))
+			return
+		case <-time.After(pause):
+			i = n.harm(i)
+		}
+	}
+}
+
+// rise starts the next incarnation.
+func (n *node) rise() *incarnation {
+	i := &incarnation{name: fmt.Sprintf("%s.%d", n.name, len(n.lives)+1)}
+	i.folder = filepath.Join(n.plan.dir, i.name)
+	if err := os.Mkdir(i.folder, 0o700); err != nil {
+		n.t.Error(err)
+	}
+	i.family = launch(n.t, n.plan.site.env(), nil, nil, append(n.plan.workArgs(i.folder, n.rand), n.flags...)...)
+	n.lives = append(n.lives, i)
+	return i
+}
+
+// harm does one harm and returns who lives after it.
+func (n *node) harm(i *incarnation) *incarnation {
+	past := n.plan.lease + time.Duration((0.3+n.rand.Float64())*float64(n.plan.lease))
+	switch p := n.rand.IntN(100); {
+	case p < 25:
+		i.note(killed, false)
+		i.signal(syscall.SIGKILL)
+	case p < 40:
+		i.note(killed, true)
+		i.killAll()
+	case p < 52:
+		n.stop(i, past, false)
+		return i
+	case p < 62:
+		n.stop(i, past, true)
+		return i
+	case p < 70:
+		n.stop(i, n.plan.lease/4, p < 66)
+		return i
+	case p < 94:
+		n.drain(i, false)
+		return n.rise()
+	default:
+		n.drain(i, true)
+		return n.rise()
+	}
+	<-i.exited
+	i.ended = journal.Now()
+	return n.rise()
+}
+
+// stop stops an incarnation for a while, with its programs or without.
+func (n *node) stop(i *incarnation, d time.Duration, all bool) {
+	send := i.signal
+	if all {
+		send = i.signalAll
+	}
+	i.note(stopped, all)
+	send(syscall.SIGSTOP)
+	time.Sleep(d) // the harm itself
+	i.note(continued, all)
+	send(syscall.SIGCONT)
+}
+
+// drainLimit is how long a node may take to drain: its handlers take less than a
+// second, and what it settles waits for a store that is under fire, too.
+const drainLimit = 20 * time.Second
+
+// drain asks an incarnation to end; hurry asks it twice.
+func (n *node) drain(i *incarnation, hurry bool) {
+	i.note(drained, false)
+	i.signal(syscall.SIGTERM)
+	want := "0"
+	if hurry {
+		time.Sleep(time.Duration(n.rand.IntN(50)) * time.Millisecond)
+		i.note(hurried, false)
+		i.signal(syscall.SIGTERM)
+		want = "0 or 130"
+	}
+	select {
+	case <-i.exited:
+	case <-time.After(drainLimit):
+		n.t.Errorf("%s did not end within %v of a SIGTERM; stderr ends:\n%s", i.name, drainLimit, i.tail(2000))
+		i.killAll()
+		<-i.exited
+	}
+	i.ended = journal.Now()
+	if i.code = i.cmd.ProcessState.ExitCode(); i.code != 0 && (!hurry || i.code != 130) {
+		n.t.Errorf("%s: %v after a drain, want exit code %s; stderr ends:\n%s", i.name, i.cmd.ProcessState, want, i.tail(2000))
+	}
+	if left := members(envMark, i.mark); len(left) > 0 && !within(2*time.Second, func() bool { return len(members(envMark, i.mark)) == 0 }) {
+		n.t.Errorf("%s ended, its programs did not: %s", i.name, describe(left))
+	}
+}
+
+// workArgs are the arguments of `pawl work` with a worker that errs at times. Some
+// workers carry out several deliveries at once.
+func (p *plan) workArgs(folder string, r *rand.Rand) []string {
+	parallel := []int{1, 1, 4}[r.IntN(3)]
+	worker := pipeCommand(folder, "-seed", strconv.FormatUint(r.Uint64N(1<<32), 10), "-parallel", strconv.Itoa(parallel),
+		"-work", p.work.String(), "-odds-slow", "150", "-odds-retry", "200", "-odds-release", "50", "-odds-dead", "20", "-odds-crash", "5")
+	return []string{"work", p.topic, "--pipe", worker, "--order", "key", "--lease", p.lease.String(), "--concurrency", strconv.Itoa(p.concurrency)}
+}
