@@ -14,12 +14,9 @@ import (
 const (
 	insertMessage = `INSERT INTO pawl_msg (seq, lane, topic, prio, rank, enqueued, hidden, delay, replays, id, key, headers, uniq, body)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`
-	insertSlot = `INSERT INTO pawl_slot (topic, suspect, rank, seq, lane) VALUES (?, 0, ?, ?, 0)`
-	// A lane of a key gets a ticket with its first message, unless it is closed.
-	insertLaneSlot = `INSERT INTO pawl_slot (topic, suspect, rank, seq, lane) SELECT ?1, 0, ?2, ?3, ?4
-		WHERE NOT EXISTS (SELECT 1 FROM pawl_msg WHERE lane = ?4 AND lane < 0 AND seq < ?3)
-		AND NOT EXISTS (SELECT 1 FROM pawl_closed WHERE lane = ?4)`
-	selectSeq = `SELECT seq FROM pawl_msg WHERE id = ?`
+	insertSlot     = `INSERT INTO pawl_slot (topic, suspect, rank, seq, lane) VALUES (?, 0, ?, ?, 0)`
+	insertLaneSlot = `INSERT INTO pawl_slot (topic, suspect, rank, seq, lane) VALUES (?, 0, ?, ?, ?)`
+	selectSeq      = `SELECT seq FROM pawl_msg WHERE id = ?`
 	// A retained message need not be known once its time is over.
 	selectForgotten = `SELECT a.seq FROM pawl_msg m JOIN pawl_acked a ON a.seq = m.seq WHERE m.id = ?1 AND a.forget <= ?2`
 )
@@ -92,6 +89,8 @@ func (k *work) appendBatch(batch store.Batch[pawl.Message], admitted []store.Rec
 	if err := k.sweep(); err != nil {
 		return nil, err
 	}
+	k.active = map[int64]int64{}
+	defer func() { k.active = nil }()
 	receipts := append([]store.Receipt(nil), admitted...) // do may run twice
 	for i := range batch.Items {
 		if receipts[i].Err != nil {
@@ -121,28 +120,23 @@ func (k *work) append(m *pawl.Message, id string) (duplicateOf string, err error
 		}
 	}
 	k.state.seq++
-	seq, wait := k.state.seq, micros(m.Delay)
-	visible := k.now + wait
-	home := int64(0)
+	n := newcomer{seq: k.state.seq, wait: micros(m.Delay)}
 	if t.keyed(m.Key) {
-		home = sqlstore.KeyLane(t.number, m.Key)
+		n.hash = sqlstore.KeyLane(t.number, m.Key)
 	}
-	lane := home
-	if wait > 0 {
-		lane = 0
+	if n.hash != 0 && n.wait == 0 {
+		if n.lane, n.alone, err = k.laneOf(n.hash, n.seq); err != nil {
+			return "", err
+		}
 	}
-	rank := t.Rank(moment(visible), m.Priority)
-	insert := func() (int64, error) {
-		return k.db.exec(insertMessage, seq, lane, t.number, int64(m.Priority), rank, k.now, wait, int64(m.Delay),
-			eid, blob(m.Key), blob(sqlstore.EncodeHeaders(m.Headers)), blob(encodeUnique(m.Unique)), blob(m.Body))
-	}
-	stored, err := insert()
+	n.rank = t.Rank(moment(k.now+n.wait), m.Priority)
+	stored, err := k.insert(m, t, &n, eid)
 	if err == nil && stored == 0 {
 		if forgotten, err2 := k.forgetRetained(eid); err2 != nil || !forgotten {
 			k.of(t.number).duplicates++
 			return id, err2
 		}
-		stored, err = insert()
+		stored, err = k.insert(m, t, &n, eid)
 	}
 	if err != nil {
 		return "", err
@@ -151,17 +145,41 @@ func (k *work) append(m *pawl.Message, id string) (duplicateOf string, err error
 		return "", fmt.Errorf("message %s was not stored", id)
 	}
 	k.of(t.number).appended++
+	return "", k.admit(t, &n)
+}
+
+// newcomer is the place of a message that is being appended.
+type newcomer struct {
+	seq, lane, rank int64
+	hash            int64 // of its key, in a topic with order by key
+	wait            int64 // until it is visible
+	alone           bool  // it brings its lane to life
+}
+
+// insert stores the row of a message; 0 if its id is there.
+func (k *work) insert(m *pawl.Message, t *topic, n *newcomer, eid []byte) (int64, error) {
+	return k.db.exec(insertMessage, n.seq, n.lane, t.number, int64(m.Priority), n.rank, k.now, n.wait, int64(m.Delay),
+		eid, blob(m.Key), blob(sqlstore.EncodeHeaders(m.Headers)), blob(encodeUnique(m.Unique)), blob(m.Body))
+}
+
+// admit puts a message where it will be found.
+func (k *work) admit(t *topic, n *newcomer) (err error) {
 	switch {
-	case wait > 0:
-		return "", k.close(seq, visible, t.number, home)
-	case lane == 0:
+	case n.wait > 0:
+		return k.close(n.seq, k.now+n.wait, t.number, n.hash)
+	case n.lane == 0:
 		k.claimable(t.number)
-		_, err = k.db.exec(insertSlot, t.number, rank, seq)
+		_, err = k.db.exec(insertSlot, t.number, n.rank, n.seq)
 	default:
-		k.claimable(t.number)
-		_, err = k.db.exec(insertLaneSlot, t.number, rank, seq, lane)
+		if k.active != nil {
+			k.active[n.hash] = n.lane
+		}
+		if n.alone {
+			k.claimable(t.number)
+			_, err = k.db.exec(insertLaneSlot, t.number, n.rank, n.seq, n.lane)
+		}
 	}
-	return "", err
+	return err
 }
 
 // forgetRetained makes room for a message whose id an acked one has, if that

@@ -137,11 +137,11 @@ func (k *work) resurrect(e *entry, t *topic) error {
 	if _, err := k.db.exec(countAnew, e.seq); err != nil {
 		return err
 	}
-	home := int64(0)
+	hash := int64(0)
 	if t.keyed(e.key) {
-		home = sqlstore.KeyLane(t.number, e.key)
+		hash = sqlstore.KeyLane(t.number, e.key)
 	}
-	return k.join(e.seq, home, t.number)
+	return k.join(e.seq, hash, t.number)
 }
 
 // Purge implements [store.DeadLetters]. One call is one transaction.

@@ -9,7 +9,7 @@ import (
 // lease is a row of pawl_lease.
 type lease struct {
 	lane, fence, until, hard, started, topic, last int64
-	alone                                          bool
+	alone, extras                                  bool
 	owner                                          string
 }
 
@@ -25,7 +25,7 @@ func (k *work) lease(lane int64) (l *lease, err error) {
 func newLease(lane int64, r row) *lease {
 	return &lease{
 		lane: lane, fence: r.int(0), until: r.int(1), hard: r.int(2), started: r.int(3),
-		topic: r.int(4), last: r.int(5), alone: r.int(6) != 0, owner: r.text(7),
+		topic: r.int(4), last: r.int(5), alone: r.int(6) != 0, owner: r.text(7), extras: r.int(8) != 0,
 	}
 }
 
@@ -55,7 +55,7 @@ const (
 		ON CONFLICT (seq) DO UPDATE SET reason = excluded.reason`
 	leaveLane   = `UPDATE pawl_msg SET lane = 0 WHERE seq = ?`
 	insertAcked = `INSERT INTO pawl_acked (seq, at, forget) VALUES (?, ?, ?)`
-	insertDead  = `INSERT INTO pawl_dead (seq, topic, lane, at, kind, reason, fingerprint) VALUES (?, ?, ?, ?, ?, ?, ?)`
+	insertDead  = `INSERT INTO pawl_dead (seq, topic, hash, at, kind, reason, fingerprint) VALUES (?, ?, ?, ?, ?, ?, ?)`
 )
 
 // entry returns a message by its number, or nil.
@@ -124,11 +124,11 @@ func (k *work) buryEntry(e *entry, at int64, kind pawl.Kind, reason string) erro
 	if err := k.leave(e); err != nil {
 		return err
 	}
-	lane := int64(0)
+	hash := int64(0)
 	if e.key != nil {
-		lane = sqlstore.KeyLane(e.topic, e.key)
+		hash = sqlstore.KeyLane(e.topic, e.key)
 	}
 	text := store.Text(string(kind))
-	_, err := k.db.exec(insertDead, e.seq, e.topic, lane, at, text, reason, store.Fingerprint(pawl.Kind(text), reason))
+	_, err := k.db.exec(insertDead, e.seq, e.topic, hash, at, text, reason, store.Fingerprint(pawl.Kind(text), reason))
 	return err
 }

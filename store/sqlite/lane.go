@@ -1,5 +1,33 @@
 package sqlite
 
+import "cmp"
+
+// laneBase makes the number of a lane of a key from that of its first message:
+// negative, so that it is not that of a lane of its own, and growing.
+const laneBase = 1 << 47
+
+const (
+	// A lane that is empty and not closed is given up for a new one.
+	takeLane = `INSERT INTO pawl_key (hash, lane) VALUES (?1, ?2) ON CONFLICT (hash) DO UPDATE SET lane = excluded.lane
+		WHERE NOT EXISTS (SELECT 1 FROM pawl_msg m WHERE m.lane = pawl_key.lane AND m.lane < 0)
+		AND NOT EXISTS (SELECT 1 FROM pawl_closed c WHERE c.lane = pawl_key.lane)`
+	selectLane = `SELECT lane FROM pawl_key WHERE hash = ?`
+)
+
+// laneOf returns the lane of a key for the message with that number. A lane that
+// comes to life with it needs a ticket.
+func (k *work) laneOf(hash, seq int64) (lane int64, alone bool, err error) {
+	if lane, ok := k.active[hash]; ok {
+		return lane, false, nil
+	}
+	lane = seq - laneBase
+	if taken, err := k.db.exec(takeLane, hash, lane); err != nil || taken > 0 {
+		return lane, true, err
+	}
+	cols, _, err := first(k.db, selectLane, hash)
+	return cols[0], false, err
+}
+
 const (
 	closeLane = `INSERT INTO pawl_closed (lane, at, topic, home) VALUES (?, ?, ?, ?)`
 	reopen    = `DELETE FROM pawl_closed WHERE lane = ?`
@@ -11,12 +39,6 @@ const (
 	openOwn = `INSERT INTO pawl_slot (topic, suspect, rank, seq, lane)
 		SELECT m.topic, EXISTS (SELECT 1 FROM pawl_tried t WHERE t.seq = m.seq AND t.rescues > 0), m.rank, m.seq, 0
 		FROM pawl_msg m WHERE m.seq = ?`
-	// Whoever is first in a lane that is not closed makes it claimable.
-	openJoined = `INSERT INTO pawl_slot (topic, suspect, rank, seq, lane)
-		SELECT m.topic, EXISTS (SELECT 1 FROM pawl_tried t WHERE t.seq = m.seq AND t.rescues > 0), m.rank, m.seq, m.lane
-		FROM pawl_msg m WHERE m.seq = ?
-		AND NOT EXISTS (SELECT 1 FROM pawl_msg o WHERE o.lane = m.lane AND o.lane < 0 AND o.seq < m.seq)
-		AND NOT EXISTS (SELECT 1 FROM pawl_closed c WHERE c.lane = m.lane)`
 	endLease = `DELETE FROM pawl_lease WHERE lane = ?`
 	// joinLane puts a message at the tail of a lane, under a new number.
 	joinLane    = `UPDATE pawl_msg SET seq = ?, lane = ? WHERE seq = ?`
@@ -38,8 +60,8 @@ func (k *work) open(lane, topic int64) error {
 	return err
 }
 
-// close keeps a lane from being claimed until then; home is the lane that its
-// message joins at that time, or 0.
+// close keeps a lane from being claimed until then; home is the hash of the key
+// whose lane its message joins at that time, or 0.
 func (k *work) close(lane, at, topic, home int64) error {
 	k.state.closedDue = min(k.state.closedDue, at)
 	_, err := k.db.exec(closeLane, lane, at, topic, home)
@@ -62,11 +84,17 @@ func (k *work) end(lane, topic, after int64, empty bool) error {
 	}
 }
 
-// join puts a message into a lane, at the tail.
-func (k *work) join(seq, home, topic int64) error {
+// join puts a message into the lane of its key, at the tail; into one of its own
+// if hash is 0.
+func (k *work) join(seq, hash, topic int64) (err error) {
 	k.state.seq++
-	next := k.state.seq
-	if _, err := k.db.exec(joinLane, next, home, seq); err != nil {
+	next, lane, alone := k.state.seq, int64(0), true
+	if hash != 0 {
+		if lane, alone, err = k.laneOf(hash, next); err != nil {
+			return err
+		}
+	}
+	if _, err := k.db.exec(joinLane, next, lane, seq); err != nil {
 		return err
 	}
 	for _, query := range []string{renumber, renumberAll} {
@@ -74,12 +102,8 @@ func (k *work) join(seq, home, topic int64) error {
 			return err
 		}
 	}
-	if home == 0 {
-		return k.open(next, topic)
+	if !alone {
+		return nil
 	}
-	opened, err := k.db.exec(openJoined, next)
-	if opened > 0 {
-		k.claimable(topic)
-	}
-	return err
+	return k.open(cmp.Or(lane, next), topic)
 }

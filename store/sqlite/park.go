@@ -3,15 +3,18 @@ package sqlite
 import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/internal/sqlstore"
 )
 
 const (
-	// Lanes that are about to be claimed, with a dead letter, and with a message
-	// that must not pass it.
-	selectParked = `SELECT s.suspect, s.rank, s.seq, s.lane FROM
-		(SELECT suspect, rank, seq, lane FROM pawl_slot WHERE topic = ?1 AND suspect = ?2 ORDER BY rank, seq LIMIT ?3) s
-		WHERE s.lane < 0 AND EXISTS (SELECT 1 FROM pawl_dead d WHERE d.lane = s.lane AND d.lane < 0)
-		AND EXISTS (SELECT 1 FROM pawl_msg m WHERE m.lane = s.lane AND m.lane < 0 AND m.replays = 0)`
+	anyDead = `SELECT 1 FROM pawl_dead WHERE topic = ? LIMIT 1`
+	// Lanes that are about to be claimed, and have a message that must not pass a
+	// dead letter.
+	selectFirst = `SELECT s.suspect, s.rank, s.seq, s.lane, m.key FROM pawl_slot s CROSS JOIN pawl_msg m ON m.seq = s.seq
+		WHERE s.topic = ?1 AND s.suspect = ?2 AND s.lane < 0
+		AND EXISTS (SELECT 1 FROM pawl_msg f WHERE f.lane = s.lane AND f.lane < 0 AND f.replays = 0)
+		ORDER BY s.rank, s.seq LIMIT ?3`
+	keyIsDead    = `SELECT 1 FROM pawl_dead WHERE hash = ? AND hash < 0 LIMIT 1`
 	takeSlot     = `DELETE FROM pawl_slot WHERE topic = ? AND suspect = ? AND rank = ? AND seq = ?`
 	selectFollow = `SELECT seq FROM pawl_msg WHERE lane = ? AND lane < 0 AND replays = 0 ORDER BY seq LIMIT ?`
 )
@@ -22,6 +25,9 @@ const parkLimit = 1000
 // park sends what waits behind dead letters to the dead letters, as far as a
 // claim of that limit could meet it. False means that there is more of it.
 func (k *work) park(t *topic, limit int) (bool, error) {
+	if _, some, err := first(k.db, anyDead, t.number); err != nil || !some {
+		return true, err
+	}
 	left := int64(parkLimit)
 	for suspect := range int64(2) {
 		for {
@@ -46,14 +52,33 @@ func (k *work) park(t *topic, limit int) (bool, error) {
 	return true, nil
 }
 
-type slot struct{ suspect, rank, seq, lane int64 }
+// slot is a row of pawl_slot.
+type slot struct {
+	suspect, rank, seq, lane int64
+	hash                     int64 // of the key; only where it is asked for
+}
 
-func (k *work) parked(t *topic, suspect int64, limit int) (slots []slot, err error) {
-	err = k.db.query(selectParked, func(r row) error {
-		slots = append(slots, slot{r.int(0), r.int(1), r.int(2), r.int(3)})
+// parked returns those of the first lanes that have dead letters.
+func (k *work) parked(t *topic, suspect int64, limit int) ([]slot, error) {
+	var slots []slot
+	err := k.db.query(selectFirst, func(r row) error {
+		slots = append(slots, slot{r.int(0), r.int(1), r.int(2), r.int(3), sqlstore.KeyLane(t.number, r.bytes(4))})
 		return nil
 	}, t.number, suspect, int64(limit))
-	return slots, err
+	if err != nil {
+		return nil, err
+	}
+	parked := slots[:0]
+	for _, s := range slots {
+		_, dead, err := first(k.db, keyIsDead, s.hash)
+		if err != nil {
+			return nil, err
+		}
+		if dead {
+			parked = append(parked, s)
+		}
+	}
+	return parked, nil
 }
 
 // parkLane parks up to limit messages of a lane, and returns how many.

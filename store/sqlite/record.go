@@ -12,7 +12,7 @@ import (
 // The caller adds the condition. A closed lane delays its first message only.
 const selectRecords = `SELECT m.seq, m.lane, m.topic, m.prio, m.rank, m.enqueued, m.delay, m.replays, m.id, m.key, m.headers, m.uniq, m.body,
 		t.attempts, t.rescues, t.lonely, t.reason,
-		l.fence, l.until, l.hard, l.started, l.topic, l.last, l.alone, l.owner,
+		l.fence, l.until, l.hard, l.started, l.topic, l.last, l.alone, l.owner, l.extras,
 		c.at, a.at, d.at, d.kind, d.reason, d.fingerprint, a.forget, d.n
 	FROM pawl_msg m
 	LEFT JOIN pawl_tried t ON t.seq = m.seq
@@ -70,7 +70,7 @@ func (k *work) record1(r row) (f found, err error) {
 	if t := k.topics.byNumber[r.int(2)]; t != nil {
 		name = t.Name
 	}
-	f = found{seq: r.int(0), forget: r.int(31), death: r.int(32), Record: store.Record{
+	f = found{seq: r.int(0), forget: r.int(32), death: r.int(33), Record: store.Record{
 		Message: pawl.Message{
 			ID: sqlstore.DecodeID(r.bytes(8)), Topic: name, Key: r.bytes(9), Priority: int(r.int(3)), Body: r.bytes(12),
 			Headers: headers, Delay: time.Duration(r.int(6)), Unique: unique,
@@ -82,11 +82,11 @@ func (k *work) record1(r row) (f found, err error) {
 		f.Reason = r.text(16)
 	}
 	switch {
+	case r[28] != nil:
+		f.State, f.DeadAt = store.IsDead, moment(r.int(28))
+		f.Kind, f.Reason, f.Fingerprint = pawl.Kind(r.text(29)), r.text(30), r.text(31)
 	case r[27] != nil:
-		f.State, f.DeadAt = store.IsDead, moment(r.int(27))
-		f.Kind, f.Reason, f.Fingerprint = pawl.Kind(r.text(28)), r.text(29), r.text(30)
-	case r[26] != nil:
-		f.State, f.AckedAt = store.Acked, moment(r.int(26))
+		f.State, f.AckedAt = store.Acked, moment(r.int(27))
 	case r[17] != nil:
 		lane := r.int(1)
 		if lane == 0 {
@@ -98,8 +98,8 @@ func (k *work) record1(r row) (f found, err error) {
 			Owner: l.owner, Token: pawl.Token{Fence: l.fence, Lane: lane, Seq: f.seq},
 			StartedAt: moment(l.started), Until: moment(l.until), Deadline: moment(l.hard),
 		}
-	case r.int(25) > k.now:
-		f.State, f.NotBefore = store.Delayed, moment(r.int(25))
+	case r.int(26) > k.now:
+		f.State, f.NotBefore = store.Delayed, moment(r.int(26))
 	}
 	return f, nil
 }

@@ -11,14 +11,28 @@ import (
 )
 
 const (
-	selectLease = `SELECT fence, until, hard, started, topic, last, alone, owner FROM pawl_lease WHERE lane = ?`
+	selectLease = `SELECT fence, until, hard, started, topic, last, alone, owner, extras FROM pawl_lease WHERE lane = ?`
 	topicOfRun  = `SELECT topic FROM pawl_lease WHERE lane = ? AND fence = ?`
 	// Fenced by the token alone; the lease ends with the last message of the run.
-	ackLease  = `DELETE FROM pawl_lease WHERE lane = ? AND fence = ? AND last = ? AND extras = 0`
-	countSpan = `SELECT count(*) FROM pawl_lease WHERE lane BETWEEN ? AND ? AND fence = ? AND extras = 0`
-	ackSpan   = `DELETE FROM pawl_lease WHERE lane BETWEEN ? AND ?`
-	dropSpan  = `DELETE FROM pawl_msg WHERE seq BETWEEN ? AND ?`
-	drop      = `DELETE FROM pawl_msg WHERE seq = ?`
+	ackLease     = `DELETE FROM pawl_lease WHERE lane = ? AND fence = ? AND last = ? AND extras = 0`
+	leasesOfSpan = `SELECT lane, last FROM pawl_lease WHERE lane BETWEEN ? AND ? AND fence = ? AND extras = 0 ORDER BY lane`
+	countSpan    = `SELECT count(*) FROM pawl_lease WHERE lane BETWEEN ? AND ? AND fence = ? AND extras = 0`
+	ackSpan      = `DELETE FROM pawl_lease WHERE lane BETWEEN ? AND ?`
+	dropSpan     = `DELETE FROM pawl_msg WHERE seq BETWEEN ? AND ?`
+	countRun     = `SELECT count(*) FROM pawl_msg WHERE lane = ? AND lane < 0 AND seq BETWEEN ? AND ?`
+	// The lanes of a span that have messages, one after the other, each with its
+	// first message.
+	openSpan = `WITH RECURSIVE busy (lane) AS (
+			SELECT (SELECT lane FROM pawl_msg WHERE lane < 0 AND lane BETWEEN ?1 AND ?2 ORDER BY lane LIMIT 1)
+			UNION ALL
+			SELECT (SELECT m.lane FROM pawl_msg m WHERE m.lane < 0 AND m.lane > busy.lane AND m.lane <= ?2 ORDER BY m.lane LIMIT 1)
+			FROM busy WHERE busy.lane IS NOT NULL)
+		INSERT INTO pawl_slot (topic, suspect, rank, seq, lane)
+		SELECT m.topic, EXISTS (SELECT 1 FROM pawl_tried t WHERE t.seq = m.seq AND t.rescues > 0), m.rank, m.seq, m.lane
+		FROM busy CROSS JOIN pawl_msg m
+			ON m.seq = (SELECT f.seq FROM pawl_msg f WHERE f.lane = busy.lane AND f.lane < 0 ORDER BY f.seq LIMIT 1)
+		WHERE busy.lane IS NOT NULL`
+	drop = `DELETE FROM pawl_msg WHERE seq = ?`
 )
 
 // Settle implements [store.Store].
@@ -71,12 +85,12 @@ type settler struct {
 	emitting []int            // items that were acked and emit
 }
 
-// span is how many of the first runs are plain acks of lanes of their own that
-// follow one another: what a claim of an unordered topic got, settled at once.
+// span is how many of the first runs are plain acks of single messages, of lanes
+// that lie beside one another: what a claim got at once is often settled at once.
 func (s *settler) span(runs []sqlstore.Run) int {
 	n := 0
 	for n < len(runs) && runs[n].Lane == runs[0].Lane+int64(n) && runs[n].Fence == runs[0].Fence &&
-		runs[n].Lane > 0 && len(runs[n].Items) == 1 && s.plain(runs[n].Items[0]) {
+		len(runs[n].Items) == 1 && s.plain(runs[n].Items[0]) {
 		n++
 	}
 	return max(n, 1)
@@ -112,29 +126,74 @@ func (s *settler) settle(runs []sqlstore.Run) error {
 
 // ackSpan acks a span at once, if there is nothing special about any of it.
 func (s *settler) ackSpan(runs []sqlstore.Run) (bool, error) {
-	from, to := runs[0].Lane, runs[len(runs)-1].Lane
-	for i := range runs {
-		if s.items[runs[i].Items[0]].Token.Seq != runs[i].Lane {
-			return false, nil
-		}
-	}
 	t, err := s.topicOf(&runs[0])
 	if err != nil || t == nil || t.Retain > 0 {
 		return false, err
 	}
-	cols, _, err := first(s.db, countSpan, from, to, runs[0].Fence)
-	if err != nil || cols[0] != int64(len(runs)) {
+	from, to := runs[0].Lane, runs[len(runs)-1].Lane
+	if held, err := s.holdsSpan(runs); err != nil || !held {
 		return false, err
 	}
-	for _, query := range []string{ackSpan, dropSpan} {
-		if _, err := s.db.exec(query, from, to); err != nil {
-			return false, err
-		}
+	if _, err := s.db.exec(ackSpan, from, to); err != nil {
+		return false, err
 	}
+	seqs := make([]int64, len(runs))
 	for i := range runs {
+		seqs[i] = s.seq(runs[i].Items[0])
 		s.acked(t.number, runs[i].Items[0])
 	}
-	return true, nil
+	slices.Sort(seqs)
+	for len(seqs) > 0 {
+		n := consecutive(seqs)
+		if _, err := s.db.exec(dropSpan, seqs[0], seqs[n-1]); err != nil {
+			return false, err
+		}
+		seqs = seqs[n:]
+	}
+	if from > 0 {
+		return true, nil
+	}
+	opened, err := s.db.exec(openSpan, from, to)
+	if opened > 0 {
+		s.claimable(t.number)
+	}
+	return true, err
+}
+
+// holdsSpan tells whether every token of a span is good, and good for the last
+// message of its run.
+func (s *settler) holdsSpan(runs []sqlstore.Run) (bool, error) {
+	from, to, fence := runs[0].Lane, runs[len(runs)-1].Lane, runs[0].Fence
+	if from > 0 {
+		for i := range runs {
+			if s.seq(runs[i].Items[0]) != runs[i].Lane {
+				return false, nil
+			}
+		}
+		cols, _, err := first(s.db, countSpan, from, to, fence)
+		return cols[0] == int64(len(runs)), err
+	}
+	n := 0
+	err := s.db.query(leasesOfSpan, func(r row) error {
+		if n == len(runs) || r.int(0) != runs[n].Lane || r.int(1) != s.seq(runs[n].Items[0]) {
+			return errEnough
+		}
+		n++
+		return nil
+	}, from, to, fence)
+	return n == len(runs), err
+}
+
+// seq is the number of the message that an item is about.
+func (s *settler) seq(i int) int64 { return s.items[i].Token.Seq }
+
+// consecutive is how many of the first numbers follow one another.
+func consecutive(seqs []int64) int {
+	n := 1
+	for n < len(seqs) && seqs[n] == seqs[0]+int64(n) {
+		n++
+	}
+	return n
 }
 
 // topicOf returns the topic of a run; nil if its token is stale. One fence is
@@ -158,7 +217,7 @@ func (s *settler) ackOne(r *sqlstore.Run) (bool, error) {
 	if err != nil || t == nil || t.Retain > 0 {
 		return false, err
 	}
-	seq := s.items[r.Items[0]].Token.Seq
+	seq := s.seq(r.Items[0])
 	ended, err := s.db.exec(ackLease, r.Lane, r.Fence, seq)
 	if err != nil || ended == 0 {
 		return false, err
@@ -187,26 +246,70 @@ func (s *settler) run(r *sqlstore.Run) error {
 	if err != nil {
 		return err
 	}
-	for _, i := range r.Items {
-		var e *entry
-		if l != nil && l.fence == r.Fence {
-			if e, err = s.entry(s.items[i].Token.Seq); err != nil {
-				return err
-			}
+	if l != nil && l.fence != r.Fence {
+		l = nil
+	}
+	for items := r.Items; len(items) > 0; {
+		n, ended, err := s.ackPart(l, items)
+		if err == nil && n == 0 {
+			n = 1
+			ended, err = s.item(l, items[0])
 		}
-		if e == nil || !l.covers(e) {
-			s.refused = append(s.refused, store.Refusal{Index: i, Err: pawl.ErrLeaseLost})
-			continue
-		}
-		ended, err := s.one(l, e, i)
 		if err != nil {
 			return err
 		}
 		if ended {
 			l = nil // what follows is lost
 		}
+		items = items[n:]
 	}
 	return nil
+}
+
+// ackPart acks the first messages of a run at once, if there is nothing special
+// about them, and returns how many.
+func (s *settler) ackPart(l *lease, items []int) (n int, ended bool, err error) {
+	if l == nil || l.lane > 0 || l.extras || s.work.topics.byNumber[l.topic].Retain > 0 {
+		return 0, false, nil
+	}
+	from := s.seq(items[0])
+	for n < len(items) && s.plain(items[n]) && s.seq(items[n]) == from+int64(n) && s.seq(items[n]) <= l.last {
+		n++
+	}
+	if n < 2 {
+		return 0, false, nil
+	}
+	to := from + int64(n) - 1
+	cols, _, err := first(s.db, countRun, l.lane, from, to)
+	if err != nil || cols[0] != int64(n) {
+		return 0, false, err
+	}
+	if _, err := s.db.exec(dropSpan, from, to); err != nil {
+		return 0, false, err
+	}
+	for _, i := range items[:n] {
+		s.acked(l.topic, i)
+	}
+	if to < l.last {
+		return n, false, nil
+	}
+	return n, true, s.end(l.lane, l.topic, 0, true)
+}
+
+// item settles one delivery under a lease, nil if its token is stale, and tells
+// whether that ended the run.
+func (s *settler) item(l *lease, i int) (ended bool, err error) {
+	var e *entry
+	if l != nil {
+		if e, err = s.entry(s.seq(i)); err != nil {
+			return false, err
+		}
+	}
+	if e == nil || !l.covers(e) {
+		s.refused = append(s.refused, store.Refusal{Index: i, Err: pawl.ErrLeaseLost})
+		return false, nil
+	}
+	return s.one(l, e, i)
 }
 
 // one settles one delivery, and tells whether that ended its run.
@@ -252,7 +355,9 @@ func (s *settler) emit() error {
 	if err := s.sweep(); err != nil {
 		return err
 	}
-	slices.SortFunc(s.emitting, func(a, b int) int { return cmp.Compare(s.items[a].Token.Seq, s.items[b].Token.Seq) })
+	s.active = map[int64]int64{}
+	defer func() { s.active = nil }()
+	slices.SortFunc(s.emitting, func(a, b int) int { return cmp.Compare(s.seq(a), s.seq(b)) })
 	for _, i := range s.emitting {
 		it := &s.items[i]
 		for n := range it.Emit {

@@ -63,7 +63,9 @@ func inTx(t testing.TB, s *Store, path string, do func(func(store.Batch[pawl.Mes
 		t.Fatal(err)
 	}
 	defer func() { _ = tx.Rollback() }()
-	commit := do(func(b store.Batch[pawl.Message]) ([]store.Receipt, error) { return s.AppendTx(context.Background(), tx, b) })
+	commit := do(func(b store.Batch[pawl.Message]) ([]store.Receipt, error) {
+		return s.AppendTx(context.Background(), tx, b)
+	})
 	if !commit {
 		return
 	}

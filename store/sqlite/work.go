@@ -20,6 +20,9 @@ type work struct {
 	stored  state
 	totals  map[int64]*totals
 	woken   map[string]bool // topics in which something became claimable
+	// active are lanes of keys, by hash, that have messages. It is kept only
+	// while messages are appended and nothing else happens.
+	active map[int64]int64
 }
 
 // state is the row of pawl_state.

@@ -7,6 +7,7 @@ DROP TABLE pawl_tried;
 DROP TABLE pawl_closed;
 DROP TABLE pawl_lease;
 DROP TABLE pawl_slot;
+DROP TABLE pawl_key;
 DROP TABLE pawl_msg;
 DROP TABLE pawl_total;
 DROP TABLE pawl_topic;

@@ -42,7 +42,7 @@ CREATE TABLE pawl_total (
 -- a long one is not read for the sake of the other columns.
 CREATE TABLE pawl_msg (
   seq      INTEGER PRIMARY KEY, -- the order of appending, and of a lane
-  lane     INTEGER NOT NULL,    -- negative: the lane of its key; 0: one of its own, numbered seq
+  lane     INTEGER NOT NULL,    -- negative: shared with its key; 0: one of its own, numbered seq
   topic    INTEGER NOT NULL,
   prio     INTEGER NOT NULL,
   rank     INTEGER NOT NULL,
@@ -58,6 +58,15 @@ CREATE TABLE pawl_msg (
 ) STRICT;
 CREATE UNIQUE INDEX pawl_msg_id ON pawl_msg (id);
 CREATE INDEX pawl_msg_lane ON pawl_msg (lane) WHERE lane < 0;
+
+-- The lanes of keys, by a hash of topic and key. A lane gets a number, that of
+-- its first message less 2^47, when it comes to life: so lanes lie beside one
+-- another as they came, and not as their keys are hashed. Rows of lanes that are
+-- empty again are found out of date by the next message, or purged.
+CREATE TABLE pawl_key (
+  hash INTEGER PRIMARY KEY,
+  lane INTEGER NOT NULL
+) STRICT;
 
 -- A ticket per lane that can be claimed. A lane of a key with messages has
 -- either a ticket, or a lease, or is closed.
@@ -88,7 +97,7 @@ CREATE TABLE pawl_closed (
   lane  INTEGER PRIMARY KEY, -- as in pawl_lease
   at    INTEGER NOT NULL,
   topic INTEGER NOT NULL,
-  home  INTEGER NOT NULL     -- the lane to join at the tail, or 0
+  home  INTEGER NOT NULL     -- the hash of the key whose lane is to be joined, or 0
 ) STRICT;
 CREATE INDEX pawl_closed_at ON pawl_closed (at, lane);
 
@@ -112,14 +121,14 @@ CREATE TABLE pawl_dead (
   n           INTEGER PRIMARY KEY,
   seq         INTEGER NOT NULL UNIQUE,
   topic       INTEGER NOT NULL,
-  lane        INTEGER NOT NULL, -- negative: the lane of its key
+  hash        INTEGER NOT NULL, -- of its key, or 0
   at          INTEGER NOT NULL,
   kind        TEXT NOT NULL,
   reason      TEXT NOT NULL,
   fingerprint TEXT NOT NULL
 ) STRICT;
 CREATE INDEX pawl_dead_topic ON pawl_dead (topic, n);
-CREATE INDEX pawl_dead_lane ON pawl_dead (lane) WHERE lane < 0;
+CREATE INDEX pawl_dead_key ON pawl_dead (hash) WHERE hash < 0;
 
 -- Retained messages; they, too, stay in pawl_msg until they are forgotten.
 CREATE TABLE pawl_acked (
