@@ -72,7 +72,7 @@ func (d *Dispatcher) giveUp(r *run, now time.Duration, reason string) {
 
 // giveBack releases what is left of a run.
 func (d *Dispatcher) giveBack(r *run, after time.Duration, reason string) {
-	res := result{waited: -1}
+	res := result{ran: -1, waited: -1} // it did not run
 	st := &res.settlement
 	st.Token, st.ID = r.current().Token, r.current().ID
 	released(st, after, reason)

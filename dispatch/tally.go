@@ -96,7 +96,7 @@ func (s sums) add(o *outcome, st *store.Settlement, err error, now time.Duration
 		t = &topicSums{}
 		s[o.run.topic] = t
 	}
-	if o.ran > 0 {
+	if o.ran >= 0 {
 		t.ran = append(t.ran, o.ran)
 	}
 	switch {

@@ -27,7 +27,7 @@ const maxStack = 4 << 10
 // result is what a handler's error came to.
 type result struct {
 	settlement store.Settlement
-	ran        time.Duration
+	ran        time.Duration // negative: it did not run
 	waited     time.Duration // of a first attempt, before it was claimed; otherwise negative
 }
 
