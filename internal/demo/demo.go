@@ -22,6 +22,10 @@ import (
 // DefaultPages is how many pages the site has unless told otherwise.
 const DefaultPages = site.DefaultPages
 
+// lease is short, so that what a killed crawl was doing moves on in seconds when
+// it is resumed.
+const lease = 5 * time.Second
+
 // What a crawl can end with, beside an account.
 var (
 	// ErrStarted says that the folder, or the store, holds a crawl already.
@@ -93,9 +97,9 @@ func work(ctx context.Context, c Config, b backend, h *host) error {
 	}
 	d, err := dispatch.New(c.Store, dispatch.Config{
 		Topics: []dispatch.Topic{
-			{Name: Fetch, Handler: &fetcher{h.client()}, Concurrency: 2 * Slots},
-			{Name: Parse, Handler: pawl.HandlerFunc(parse), Concurrency: 4},
-			{Name: Save, Handler: pawl.Typed(decode, save), Concurrency: 4},
+			{Name: Fetch, Handler: &fetcher{h.client()}, Concurrency: 2 * Slots, Lease: lease},
+			{Name: Parse, Handler: pawl.HandlerFunc(parse), Concurrency: 4, Lease: lease},
+			{Name: Save, Handler: pawl.Typed(decode, save), Concurrency: 4, Lease: lease},
 		},
 		Policy:     p,
 		UntilEmpty: true,
