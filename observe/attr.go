@@ -1,0 +1,22 @@
+package observe
+
+// Names of log attributes. They are fixed: what reads logs relies on them.
+const (
+	Time         = "time"
+	Level        = "level"
+	Module       = "module"
+	Message      = "message"
+	EventType    = "event_type"
+	Phase        = "phase"
+	ErrorKind    = "error_kind"
+	TraceID      = "trace_id"
+	TaskID       = "task_id"
+	ModuleID     = "module_id"
+	RequestID    = "request_id"
+	QueueTopic   = "queue_topic"
+	PolicyAction = "policy.action"
+	PolicyReason = "policy.reason"
+	RetryCount   = "retry.count"
+	RetryMax     = "retry.max"
+	NodeID       = "node_id"
+)

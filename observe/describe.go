@@ -1,0 +1,96 @@
+package observe
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// Every metric of the runtime is described in this file: its name, what it
+// counts, and its labels. Names are part of the interface: dashboards and alert
+// rules are checked against them.
+
+// Labels. Their values name code and configuration, never data: no ids, no
+// keys, no addresses.
+const (
+	labelTopic   = "topic"
+	labelOp      = "op"
+	labelResult  = "result"
+	labelVerdict = "verdict"
+	labelReason  = "reason"
+	labelState   = "state"
+	labelDomain  = "domain"
+	labelType    = "type"
+	labelPhase   = "phase"
+	labelKind    = "kind"
+	labelAction  = "action"
+	labelAlert   = "alert"
+	labelLabel   = "label"
+)
+
+// limits is how many values a label may have. What comes beyond is "other".
+var limits = map[string]int{
+	labelTopic: 200, labelOp: 20, labelResult: 5, labelVerdict: 10, labelReason: 20, labelState: 10, labelDomain: 10,
+	labelType: 100, labelPhase: 10, labelKind: 100, labelAction: 10, labelAlert: 10, labelLabel: 20,
+}
+
+// Upper bounds of histograms, in seconds.
+var (
+	quickBuckets = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}
+	workBuckets  = []float64{.0001, .001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800}
+	waitBuckets  = []float64{.001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200}
+)
+
+type description struct {
+	name   string
+	help   string
+	labels []string
+}
+
+func (d description) desc() *prometheus.Desc {
+	return prometheus.NewDesc(d.name, d.help, d.labels, nil)
+}
+
+// Counters.
+var (
+	storeCalls = description{"pawl_store_calls_total",
+		"Calls of the store, by operation and by result: ok or error.", []string{labelOp, labelResult}}
+	storeItems = description{"pawl_store_items_total",
+		"Messages, tokens or verdicts that calls of the store were about.", []string{labelOp}}
+	claimed = description{"pawl_deliveries_claimed_total",
+		"Deliveries that were claimed: attempts that began or were given back.", []string{labelTopic}}
+	settled = description{"pawl_deliveries_settled_total",
+		"Deliveries that ended, by verdict: ack, retry, dead or release.", []string{labelTopic, labelVerdict}}
+	refused = description{"pawl_deliveries_refused_total",
+		"Verdicts that changed nothing: lease_lost or invalid.", []string{labelTopic, labelReason}}
+	decisions = description{"policy_decisions_total",
+		"Decisions about failures: what was being done, the kind of failure, what became of it and how loud that was.",
+		[]string{labelDomain, labelType, labelPhase, labelKind, labelAction, labelAlert}}
+	overflow = description{"pawl_metrics_label_overflow_total",
+		"Values of a label that were counted as \"other\", because there were too many.", []string{labelLabel}}
+)
+
+// Gauges.
+var (
+	running = description{"pawl_handlers_running",
+		"Handlers that run now.", []string{labelTopic}}
+	slots = description{"pawl_handler_slots",
+		"Handlers that may run at once.", []string{labelTopic}}
+	zombies = description{"pawl_handlers_zombie",
+		"Handlers that outlived their deadline or lease and have not returned.", []string{labelTopic}}
+	local = description{"pawl_deliveries_waiting",
+		"Deliveries that this process has claimed and not started.", []string{labelTopic}}
+	depth = description{"pawl_queue_messages",
+		"Messages in the store by state: waiting, delayed, leased or dead. Counted on a slow clock, not on a scrape.",
+		[]string{labelTopic, labelState}}
+	oldest = description{"pawl_queue_oldest_age_seconds",
+		"For how long the oldest waiting message has been visible. Measured on a slow clock, not on a scrape.", []string{labelTopic}}
+)
+
+// Histograms.
+var (
+	storeTime = description{"pawl_store_call_duration_seconds",
+		"Duration of calls of the store.", []string{labelOp}}
+	queueWait = description{"pawl_queue_wait_seconds",
+		"From visible to claimed, of first attempts.", []string{labelTopic}}
+	attemptTime = description{"pawl_attempt_duration_seconds",
+		"Duration of a handler; of a batch, the share of one delivery.", []string{labelTopic}}
+	deliveryTime = description{"pawl_delivery_seconds",
+		"From visible to acked, of first attempts.", []string{labelTopic}}
+)

@@ -1,0 +1,128 @@
+package observe
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/pawl-dev/pawl"
+)
+
+// NewRegistry returns a registry with the metrics of the Go runtime and of the
+// process.
+func NewRegistry() *prometheus.Registry {
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return reg
+}
+
+// Handler serves what is gathered from g, for a scrape.
+func Handler(g prometheus.Gatherer) http.Handler {
+	return promhttp.HandlerFor(g, promhttp.HandlerOpts{EnableOpenMetrics: true})
+}
+
+// Metrics are the metrics of the runtime. It is an observer of package
+// dispatch. Its methods are safe for concurrent use; none blocks.
+type Metrics struct {
+	bounds bounds
+
+	storeCalls, storeItems, claimed, settled, refused, decisions *prometheus.CounterVec
+	running, slots, zombies, local, depth, oldest                *prometheus.GaugeVec
+	storeTime, queueWait, attemptTime, deliveryTime              *histogram
+}
+
+// New registers the metrics of the runtime with reg.
+func New(reg prometheus.Registerer) (*Metrics, error) {
+	m := &Metrics{
+		bounds:     bounds{known: map[string]map[string]bool{}, overflow: counter(overflow)},
+		storeCalls: counter(storeCalls), storeItems: counter(storeItems), claimed: counter(claimed),
+		settled: counter(settled), refused: counter(refused), decisions: counter(decisions),
+		running: gauge(running), slots: gauge(slots), zombies: gauge(zombies), local: gauge(local),
+		depth: gauge(depth), oldest: gauge(oldest),
+		storeTime: newHistogram(storeTime, quickBuckets), queueWait: newHistogram(queueWait, waitBuckets),
+		attemptTime: newHistogram(attemptTime, workBuckets), deliveryTime: newHistogram(deliveryTime, waitBuckets),
+	}
+	for _, c := range []prometheus.Collector{
+		m.bounds.overflow, m.storeCalls, m.storeItems, m.claimed, m.settled, m.refused, m.decisions,
+		m.running, m.slots, m.zombies, m.local, m.depth, m.oldest,
+		m.storeTime, m.queueWait, m.attemptTime, m.deliveryTime,
+	} {
+		if err := reg.Register(c); err != nil {
+			return nil, fmt.Errorf("register metrics: %w", err)
+		}
+	}
+	return m, nil
+}
+
+func counter(d description) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: d.name, Help: d.help}, d.labels)
+}
+
+func gauge(d description) *prometheus.GaugeVec {
+	return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: d.name, Help: d.help}, d.labels)
+}
+
+// StoreCall takes note of a call of the store.
+func (m *Metrics) StoreCall(op string, took time.Duration, items int, err error) {
+	result := "ok"
+	if err != nil {
+		result = "error"
+	}
+	op = m.bounds.value(labelOp, op)
+	m.storeCalls.WithLabelValues(op, result).Inc()
+	m.storeItems.WithLabelValues(op).Add(float64(items))
+	m.storeTime.observe(op, took)
+}
+
+// Claimed takes note of deliveries that came.
+func (m *Metrics) Claimed(topic string, deliveries int, waited []time.Duration) {
+	topic = m.bounds.value(labelTopic, topic)
+	m.claimed.WithLabelValues(topic).Add(float64(deliveries))
+	m.queueWait.observe(topic, waited...)
+}
+
+// Ran takes note of handlers that ended.
+func (m *Metrics) Ran(topic string, took []time.Duration) {
+	m.attemptTime.observe(m.bounds.value(labelTopic, topic), took...)
+}
+
+// Settled takes note of verdicts that the store took.
+func (m *Metrics) Settled(topic, verdict string, deliveries int, done []time.Duration) {
+	vs := m.bounds.values(settled, topic, verdict)
+	m.settled.WithLabelValues(vs...).Add(float64(deliveries))
+	m.deliveryTime.observe(vs[0], done...)
+}
+
+// Refused takes note of verdicts that changed nothing.
+func (m *Metrics) Refused(topic, reason string, deliveries int) {
+	m.refused.WithLabelValues(m.bounds.values(refused, topic, reason)...).Add(float64(deliveries))
+}
+
+// Decided takes note of a decision about a failure. The topic and the rule are
+// in the attempt's record; here they would multiply the series.
+func (m *Metrics) Decided(_, domain, typ, phase string, kind pawl.Kind, _, action, alert string) {
+	m.decisions.WithLabelValues(m.bounds.values(decisions, domain, typ, phase, string(kind), action, alert)...).Inc()
+}
+
+// Load takes note of how full a topic is in this process.
+func (m *Metrics) Load(topic string, running, waiting, zombies, slots int) {
+	topic = m.bounds.value(labelTopic, topic)
+	m.running.WithLabelValues(topic).Set(float64(running))
+	m.local.WithLabelValues(topic).Set(float64(waiting))
+	m.zombies.WithLabelValues(topic).Set(float64(zombies))
+	m.slots.WithLabelValues(topic).Set(float64(slots))
+}
+
+// Depth takes note of the figures of a topic in the store. Whoever counts them
+// does it on a slow clock: they must not be counted for a scrape.
+func (m *Metrics) Depth(topic string, waiting, delayed, leased, dead int64, oldestWaiting time.Duration) {
+	topic = m.bounds.value(labelTopic, topic)
+	for state, n := range map[string]int64{"waiting": waiting, "delayed": delayed, "leased": leased, "dead": dead} {
+		m.depth.WithLabelValues(topic, state).Set(float64(n))
+	}
+	m.oldest.WithLabelValues(topic).Set(oldestWaiting.Seconds())
+}

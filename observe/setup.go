@@ -1,0 +1,108 @@
+package observe
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// Formats of logs.
+const (
+	Text = "text"
+	JSON = "json"
+)
+
+// LevelCritical is above slog.LevelError: somebody must look at once.
+const LevelCritical = slog.LevelError + 4
+
+// killSwitches are the environment variables that turn every log off when one
+// of them is true.
+var killSwitches = []string{"PAWL_DISABLE_LOGS", "DISABLE_LOGS"}
+
+// Setup returns a logger that writes to w in a format, [Text] or [JSON], from a
+// level on: debug, info, warn, error or critical. With PAWL_DISABLE_LOGS=true, or
+// DISABLE_LOGS=true, in the environment it writes nothing.
+func Setup(w io.Writer, format, level string) (*slog.Logger, error) {
+	from, err := parseLevel(level)
+	off, err2 := disabled()
+	if err := errors.Join(err, err2); err != nil {
+		return nil, err
+	}
+	options := &slog.HandlerOptions{Level: from, ReplaceAttr: rename}
+	var h slog.Handler
+	switch format {
+	case Text:
+		h = slog.NewTextHandler(w, options)
+	case JSON:
+		h = slog.NewJSONHandler(w, options)
+	default:
+		return nil, fmt.Errorf("log format %q: it is %q or %q", format, Text, JSON)
+	}
+	if off {
+		h = slog.DiscardHandler
+	}
+	return slog.New(h), nil
+}
+
+func parseLevel(name string) (slog.Level, error) {
+	switch strings.ToLower(name) {
+	case "debug":
+		return slog.LevelDebug, nil
+	case "info":
+		return slog.LevelInfo, nil
+	case "warn":
+		return slog.LevelWarn, nil
+	case "error":
+		return slog.LevelError, nil
+	case "critical":
+		return LevelCritical, nil
+	default:
+		return 0, fmt.Errorf("log level %q: it is debug, info, warn, error or critical", name)
+	}
+}
+
+// disabled tells whether a kill switch is on. One with a value that is neither
+// true nor false is an error: whoever set it meant something.
+func disabled() (bool, error) {
+	var errs []error
+	off := false
+	for _, name := range killSwitches {
+		text := os.Getenv(name)
+		if text == "" {
+			continue
+		}
+		on, err := strconv.ParseBool(text)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s is %q: it is true or false", name, text))
+		}
+		off = off || on
+	}
+	return off, errors.Join(errs...)
+}
+
+// rename gives the standard attributes our names.
+func rename(groups []string, a slog.Attr) slog.Attr {
+	if len(groups) > 0 {
+		return a
+	}
+	switch a.Key {
+	case slog.MessageKey:
+		a.Key = Message
+	case slog.LevelKey:
+		if l, ok := a.Value.Any().(slog.Level); ok {
+			a.Value = slog.StringValue(levelName(l))
+		}
+	}
+	return a
+}
+
+func levelName(l slog.Level) string {
+	if l >= LevelCritical {
+		return "CRITICAL"
+	}
+	return l.String()
+}
