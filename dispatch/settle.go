@@ -175,7 +175,7 @@ func (d *Dispatcher) settled(batch tray, refused []store.Refusal) {
 	}
 	d.settling--
 	d.tellDrain()
-	parked := d.parked
+	parked, unloaded := d.parked, d.held == 0 && d.loadTold
 	d.mu.Unlock()
 	signal(d.settleKick)
 	if parked {
@@ -183,6 +183,9 @@ func (d *Dispatcher) settled(batch tray, refused []store.Refusal) {
 	}
 	if d.cfg.Observer != nil {
 		sums.report(d.cfg.Observer)
+	}
+	if unloaded {
+		d.observeLoad() // nothing is held any more, so the watcher does not tell
 	}
 	d.logRefused(batch, refused)
 }

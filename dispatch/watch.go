@@ -35,6 +35,9 @@ func (d *Dispatcher) watchLoop() {
 			endings, abandoned = d.watch(now)
 		}
 		wait := min(d.watchAt-now, time.Hour)
+		if d.cfg.Observer != nil && d.held > 0 {
+			wait = min(wait, loadEvery)
+		}
 		d.mu.Unlock()
 		for _, e := range endings {
 			e.call.end(e.cause)
@@ -238,12 +241,18 @@ func (d *Dispatcher) reopen(r *run) {
 	}
 }
 
+// loadEvery is how often the observer is told the load, while there is any.
+const loadEvery = time.Second
+
 // observeLoad tells the observer how full the topics are.
 func (d *Dispatcher) observeLoad() {
 	o := d.cfg.Observer
 	if o == nil {
 		return
 	}
+	d.mu.Lock()
+	d.loadTold = d.held > 0
+	d.mu.Unlock()
 	for _, t := range d.Snapshot().Topics {
 		o.Load(t.Name, t.Running, t.Waiting, t.Zombies, t.Concurrency)
 	}
