@@ -43,6 +43,9 @@ type Instance struct {
 // Run puts a backend to the test: contract, model, concurrency, faults.
 func Run(t *testing.T, h Harness) {
 	t.Run("contract", func(t *testing.T) { runContract(t, h) })
+	t.Run("model", func(t *testing.T) { runModel(t, h) })
+	t.Run("concurrency", func(t *testing.T) { runConcurrency(t, h) })
+	t.Run("faults", func(t *testing.T) { runFaults(t, h) })
 }
 
 // runContract runs every sentence on a store of its own.

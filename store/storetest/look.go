@@ -156,7 +156,7 @@ func (t *T) wantRefused(refused map[string]error, err error, want error, ids ...
 // near fails unless two durations agree up to what a test takes.
 func (t *T) near(what string, got, want time.Duration) {
 	t.Helper()
-	if d := got - want; d < -10*time.Second || d > 10*time.Second {
+	if d := got - want; d.Abs() > 20*time.Second {
 		t.Fatalf("%s is %v; want %v", what, got, want)
 	}
 }

@@ -1,0 +1,203 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"testing"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// runFaults works while calls fail, answers are lost and handles vanish, and
+// counts afterwards: everything once, and nothing else.
+func runFaults(t *testing.T, h Harness) {
+	d, _ := h.describe(t)
+	for _, c := range needs(store.CanRepeatBatch, store.CanTopics, store.CanDeadline, store.CanEmitAtomic) {
+		if !d.Capabilities.Has(c) {
+			t.Logf("%s refuses the faults: it lacks %s", d.Name, c)
+			return
+		}
+	}
+	runs, steps := 6, 300
+	if testing.Short() {
+		runs, steps = 2, 100
+	}
+	for _, seed := range seeds(t, runs) {
+		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
+			t.Parallel()
+			t.Logf("%s=%d", seedVariable, seed)
+			walkWithFaults(newT(t, h.Open(t)), seed, steps)
+		})
+	}
+}
+
+func walkWithFaults(t *T, seed uint64, steps int) {
+	f := &faultRun{T: t, rand: rand.New(rand.NewPCG(seed, 3)), failures: map[string]int{}}
+	f.inner = f.Store
+	f.Store = f.faulty()
+	for range steps {
+		f.step()
+	}
+	f.finish()
+}
+
+// faultRun is a worker that does not give up.
+type faultRun struct {
+	*T
+	rand     *rand.Rand
+	inner    store.Store
+	sent     int
+	emits    int
+	failures map[string]int // by id: how often it was retried
+	retried  int
+}
+
+func (f *faultRun) faulty() store.Store {
+	return Faulty(f.inner, func(string) Fault {
+		switch f.rand.IntN(8) {
+		case 0:
+			return FailBefore
+		case 1:
+			return FailAfter
+		default:
+			return 0
+		}
+	})
+}
+
+func (f *faultRun) step() {
+	switch n := f.rand.IntN(20); {
+	case n == 0:
+		f.restartSomehow()
+	case n < 7:
+		f.send()
+	default:
+		f.work()
+	}
+}
+
+// restartSomehow drops the handle, or closes it, and opens another.
+func (f *faultRun) restartSomehow() {
+	switch {
+	case f.Crash != nil && f.rand.IntN(2) == 0:
+		f.inner = f.Crash(f)
+	case f.Reopen != nil:
+		f.inner = f.Reopen(f)
+	}
+	f.Store = f.faulty()
+}
+
+// insist repeats a call until its outcome is known. Now and then the process is
+// another one by then.
+func (f *faultRun) insist(call func() error) {
+	f.Helper()
+	for {
+		err := call()
+		if err == nil {
+			return
+		}
+		if !errors.Is(err, store.ErrUnavailable) {
+			f.Fatal(err)
+		}
+		if f.rand.IntN(10) == 0 {
+			f.restartSomehow()
+		}
+	}
+}
+
+func (f *faultRun) send() {
+	var msgs []pawl.Message
+	for range 1 + f.rand.IntN(4) {
+		f.sent++
+		m := f.msg(strconv.Itoa(f.sent))
+		if f.rand.IntN(2) == 0 {
+			m.Key = []byte{byte('a' + f.rand.IntN(3))}
+		}
+		msgs = append(msgs, m)
+	}
+	batch := store.NewBatch(msgs...)
+	f.insist(func() error {
+		receipts, err := f.Store.Append(f.ctx(), batch)
+		for _, r := range receipts {
+			if r.DuplicateOf != "" || r.Err != nil {
+				return fmt.Errorf("receipt %+v", r)
+			}
+		}
+		return err
+	})
+}
+
+// work claims and settles. A claim whose answer was lost is given up: its leases
+// end.
+func (f *faultRun) work() {
+	ds, err := f.Store.Claim(f.ctx(), []store.Want{{Topic: f.Topic, Limit: 1 + f.rand.IntN(5), Run: 3}}, store.Lease{For: lease})
+	if err != nil {
+		if !errors.Is(err, store.ErrUnavailable) {
+			f.Fatal(err)
+		}
+		f.expire()
+		return
+	}
+	items := f.decide(ds)
+	if len(items) == 0 {
+		return
+	}
+	batch := store.NewBatch(items...)
+	f.insist(func() error {
+		refused, err := f.Store.Settle(f.ctx(), batch)
+		if len(refused) > 0 {
+			return fmt.Errorf("refused %v of leases that are live", refused)
+		}
+		return err
+	})
+}
+
+func (f *faultRun) decide(ds []pawl.Delivery) []store.Settlement {
+	var items []store.Settlement
+	ended := map[int64]bool{}
+	for _, d := range ds {
+		if ended[d.Token.Lane] {
+			continue
+		}
+		if d.Attempt != f.failures[d.ID]+1 {
+			f.Fatalf("%s says attempt %d after %d failures", d.Body, d.Attempt, f.failures[d.ID])
+		}
+		s := verdict(d, store.Ack)
+		if f.rand.IntN(5) == 0 {
+			s.Verdict = store.Retry
+			f.failures[d.ID]++
+			f.retried++
+			ended[d.Token.Lane] = true
+		} else if f.rand.IntN(3) == 0 {
+			s.Emit = []pawl.Message{{Topic: "children"}}
+			f.emits++
+		}
+		items = append(items, s)
+	}
+	return items
+}
+
+// finish works until nothing is left, without faults, and compares.
+func (f *faultRun) finish() {
+	f.Store = f.inner
+	for empty := 0; empty < 2; {
+		ds := f.claim(100)
+		f.settled(f.decide(ds)...)
+		if empty++; len(ds) > 0 {
+			empty = 0
+		}
+		f.expire()
+	}
+	st := f.stats()
+	if st.Appended != int64(f.sent) || st.Acked != int64(f.sent) || st.Retried != int64(f.retried) || st.Duplicates != 0 {
+		f.Fatalf("%d were sent and %d retried, but the figures are %+v", f.sent, f.retried, st)
+	}
+	if f.emits > 0 {
+		if got := f.statsOf("children").Appended; got != int64(f.emits) {
+			f.Fatalf("%d children; %d were emitted", got, f.emits)
+		}
+	}
+}

@@ -1,0 +1,379 @@
+package storetest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// histories records what several clients do at once to two lanes and to messages
+// without a key, and checks that it could have happened one call after the
+// other, lane by lane.
+func histories(t *T) {
+	n := 200
+	if testing.Short() {
+		n = 30
+	}
+	handles := t.handles()
+	for i, seed := range seeds(t, n) {
+		t.Topic = fmt.Sprintf("history%d", i)
+		h := &history{T: t, handles: handles, start: time.Now()}
+		h.run(seed)
+		for lane, ops := range h.byLane() {
+			if got := porcupine.CheckOperationsTimeout(laneModel(), ops, 20*time.Second); got != porcupine.Ok {
+				t.Fatalf("%s=%d: lane %q: %s\n\t%s", seedVariable, seed, lane, got, describeOps(ops))
+			}
+		}
+	}
+}
+
+// laneCall is what was asked of a lane.
+type laneCall struct {
+	lane  string
+	op    string // append, claim, settle, expire; empty at the end
+	ids   []string
+	fence int64
+	ends  []store.Verdict // settle: one an id
+}
+
+// laneAnswer is the answer; of a settle, which ids were lost.
+type laneAnswer struct{ lost []bool }
+
+// laneState is a lane as the contract sees it. Values are never changed.
+type laneState struct {
+	queue   []queued
+	fence   int64 // 0: not leased
+	run     int
+	expired bool // a call may still settle, the next claim takes over
+}
+
+type queued struct {
+	id      string
+	rescues int
+}
+
+func laneModel() porcupine.Model {
+	return porcupine.Model{
+		Init: func() any { return laneState{} },
+		Step: func(state, call, answer any) (bool, any) {
+			return state.(laneState).step(call.(laneCall), answer.(laneAnswer))
+		},
+		Equal: func(a, b any) bool {
+			x, y := a.(laneState), b.(laneState)
+			return x.fence == y.fence && x.run == y.run && x.expired == y.expired && slices.Equal(x.queue, y.queue)
+		},
+	}
+}
+
+func (s laneState) step(c laneCall, a laneAnswer) (bool, laneState) {
+	switch c.op {
+	case "append":
+		s.queue = slices.Clone(s.queue)
+		for _, id := range c.ids {
+			s.queue = append(s.queue, queued{id: id})
+		}
+		return true, s
+	case "expire":
+		s.expired = s.fence != 0
+		return true, s
+	case "claim":
+		return s.claim(c)
+	case "empty":
+		return len(s.queue) == 0, s
+	default:
+		return s.settle(c, a)
+	}
+}
+
+func (s laneState) claim(c laneCall) (bool, laneState) {
+	if s.fence != 0 && !s.expired || len(c.ids) > len(s.queue) {
+		return false, s
+	}
+	s.queue = slices.Clone(s.queue)
+	if s.fence != 0 {
+		s.queue[0].rescues++
+	}
+	for i, id := range c.ids {
+		if s.queue[i].id != id {
+			return false, s
+		}
+	}
+	s.fence, s.run, s.expired = c.fence, len(c.ids), false
+	return s.queue[0].rescues == 0 || len(c.ids) == 1, s
+}
+
+func (s laneState) settle(c laneCall, a laneAnswer) (bool, laneState) {
+	if s.expired && !slices.Contains(a.lost, false) {
+		return true, s // the end of the lease was noticed
+	}
+	s.queue = slices.Clone(s.queue)
+	for i, id := range c.ids {
+		at := slices.IndexFunc(s.queue[:s.run], func(q queued) bool { return q.id == id })
+		lost := s.fence != c.fence || at < 0
+		if lost != a.lost[i] {
+			return false, s
+		}
+		if lost {
+			continue
+		}
+		if v := c.ends[i]; v == store.Ack || v == store.Dead {
+			s.queue = slices.Delete(s.queue, at, at+1)
+			s.run--
+		}
+		if c.ends[i] != store.Ack || s.run == 0 {
+			s.fence, s.run, s.expired = 0, 0, false
+		}
+	}
+	return true, s
+}
+
+// history is one recorded run.
+type history struct {
+	*T
+	handles []store.Store
+	start   time.Time
+	still   sync.RWMutex // held for writing while the clock moves
+
+	mu   sync.Mutex
+	ops  []porcupine.Operation
+	keys map[string]string // by id: the lane
+}
+
+func (h *history) run(seed uint64) {
+	const clients, calls = 4, 9
+	h.keys = map[string]string{}
+	h.together(clients, func(i int, _ store.Store) error {
+		c := &client{history: h, id: i, s: h.handles[i%len(h.handles)], rand: rand.New(rand.NewPCG(seed, uint64(i)))}
+		for range calls {
+			if err := c.call(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	c := &client{history: h, id: clients, s: h.Store, rand: rand.New(rand.NewPCG(seed, clients))}
+	h.must(c.drain())
+}
+
+// record adds an operation to the history of a lane.
+func (h *history) record(client int, call time.Duration, c laneCall, a laneAnswer) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.ops = append(h.ops, porcupine.Operation{
+		ClientId: client, Input: c, Output: a, Call: call.Nanoseconds(), Return: time.Since(h.start).Nanoseconds(),
+	})
+}
+
+// byLane parts the history. The end of leases, and that nothing is left, concern
+// every lane.
+func (h *history) byLane() map[string][]porcupine.Operation {
+	lanes := map[string][]porcupine.Operation{}
+	for _, lane := range h.keys {
+		lanes[lane] = nil
+	}
+	for lane := range lanes {
+		for _, op := range h.ops {
+			if c := op.Input.(laneCall); c.lane == lane || c.lane == "" {
+				lanes[lane] = append(lanes[lane], op)
+			}
+		}
+	}
+	return lanes
+}
+
+func describeOps(ops []porcupine.Operation) string {
+	var lines []string
+	for _, op := range ops {
+		c := op.Input.(laneCall)
+		line := fmt.Sprintf("%8dus–%8dus client %d: %s %v", op.Call/1000, op.Return/1000, op.ClientId, c.op, c.ids)
+		if c.fence != 0 {
+			line += fmt.Sprintf(" fence %d %v", c.fence, c.ends)
+		}
+		if lost := op.Output.(laneAnswer).lost; slices.Contains(lost, true) {
+			line += fmt.Sprintf(" lost %v", lost)
+		}
+		lines = append(lines, line)
+	}
+	return strings.Join(lines, "\n\t")
+}
+
+// client makes random calls and records them.
+type client struct {
+	*history
+	id   int
+	s    store.Store
+	rand *rand.Rand
+	held []pawl.Delivery
+	made int
+}
+
+func (c *client) call() error {
+	switch n := c.rand.IntN(12); {
+	case n == 0:
+		return c.expireAll()
+	case n < 5:
+		return c.append()
+	case n < 8 || len(c.held) == 0:
+		return c.claim(1+c.rand.IntN(4), 1+c.rand.IntN(3))
+	default:
+		return c.settle()
+	}
+}
+
+func (c *client) append() error {
+	key := []string{"", "k", "l"}[c.rand.IntN(3)]
+	var msgs []pawl.Message
+	for range 1 + c.rand.IntN(2) {
+		c.made++
+		m := c.withID(fmt.Sprintf("%s-%d-%d", c.Topic, c.id, c.made), "x")
+		if key != "" {
+			m.Key = []byte(key)
+		}
+		msgs = append(msgs, m)
+	}
+	c.still.RLock()
+	defer c.still.RUnlock()
+	call := time.Since(c.start)
+	receipts, err := c.s.Append(c.ctx(), store.NewBatch(msgs...))
+	if err != nil {
+		return err
+	}
+	appended := map[string][]string{}
+	c.mu.Lock()
+	for _, r := range receipts {
+		lane := key
+		if key == "" {
+			lane = r.ID
+		}
+		c.keys[r.ID] = lane
+		appended[lane] = append(appended[lane], r.ID)
+	}
+	c.mu.Unlock()
+	for lane, ids := range appended {
+		c.record(c.id, call, laneCall{lane: lane, op: "append", ids: ids}, laneAnswer{})
+	}
+	return nil
+}
+
+func (c *client) claim(limit, run int) error {
+	c.still.RLock()
+	defer c.still.RUnlock()
+	call := time.Since(c.start)
+	ds, err := c.s.Claim(c.ctx(), []store.Want{{Topic: c.Topic, Limit: limit, Run: run}}, store.Lease{For: lease})
+	if err != nil {
+		return err
+	}
+	lanes := map[string]*laneCall{}
+	for _, d := range ds {
+		lane := string(d.Key)
+		if d.Key == nil {
+			lane = d.ID
+		}
+		if lanes[lane] == nil {
+			lanes[lane] = &laneCall{lane: lane, op: "claim", fence: d.Token.Fence}
+		}
+		lanes[lane].ids = append(lanes[lane].ids, d.ID)
+		if d.Rescues > 0 && len(ds) > 1 {
+			return fmt.Errorf("suspect %s is one of %d deliveries", d.ID, len(ds))
+		}
+	}
+	for _, l := range lanes {
+		c.record(c.id, call, *l, laneAnswer{})
+	}
+	c.held = append(c.held, ds...)
+	return nil
+}
+
+// settle settles some of what the client holds of one lane, or held once.
+func (c *client) settle() error {
+	first := c.held[c.rand.IntN(len(c.held))]
+	var ds []pawl.Delivery
+	for _, d := range c.held {
+		if d.Token.Fence == first.Token.Fence && d.Token.Lane == first.Token.Lane {
+			ds = append(ds, d)
+		}
+	}
+	ds = ds[:1+c.rand.IntN(len(ds))]
+	in := laneCall{lane: string(first.Key), op: "settle", fence: first.Token.Fence}
+	if first.Key == nil {
+		in.lane = first.ID
+	}
+	var items []store.Settlement
+	for _, d := range ds {
+		v := []store.Verdict{store.Ack, store.Ack, store.Ack, store.Retry, store.Release, store.Dead}[c.rand.IntN(6)]
+		in.ids, in.ends = append(in.ids, d.ID), append(in.ends, v)
+		items = append(items, verdict(d, v))
+	}
+	return c.settleAll(in, items)
+}
+
+func (c *client) settleAll(in laneCall, items []store.Settlement) error {
+	c.still.RLock()
+	defer c.still.RUnlock()
+	call := time.Since(c.start)
+	refused, err := c.s.Settle(c.ctx(), store.NewBatch(items...))
+	if err != nil {
+		return err
+	}
+	out := laneAnswer{lost: make([]bool, len(items))}
+	for _, r := range refused {
+		out.lost[r.Index] = true
+	}
+	c.record(c.id, call, in, out)
+	if c.rand.IntN(4) > 0 { // or it is settled again
+		c.held = slices.DeleteFunc(c.held, func(d pawl.Delivery) bool { return slices.Contains(in.ids, d.ID) && d.Token.Fence == in.fence })
+	}
+	return nil
+}
+
+// expireAll lets every lease end, while nobody calls.
+func (c *client) expireAll() error {
+	c.still.Lock()
+	defer c.still.Unlock()
+	call := time.Since(c.start)
+	c.expire()
+	c.record(c.id, call, laneCall{op: "expire"}, laneAnswer{})
+	return nil
+}
+
+// drain carries out what is left.
+func (c *client) drain() error {
+	if err := c.expireAll(); err != nil {
+		return err
+	}
+	for {
+		c.held = nil
+		call := time.Since(c.start)
+		if err := c.claim(100, 100); err != nil {
+			return err
+		}
+		if len(c.held) == 0 {
+			c.record(c.id, call, laneCall{op: "empty"}, laneAnswer{})
+			return nil
+		}
+		lanes := map[string]*laneCall{}
+		items := map[string][]store.Settlement{}
+		for _, d := range c.held {
+			lane := c.keys[d.ID]
+			if lanes[lane] == nil {
+				lanes[lane] = &laneCall{lane: lane, op: "settle", fence: d.Token.Fence}
+			}
+			lanes[lane].ids, lanes[lane].ends = append(lanes[lane].ids, d.ID), append(lanes[lane].ends, store.Ack)
+			items[lane] = append(items[lane], verdict(d, store.Ack))
+		}
+		for lane, in := range lanes {
+			if err := c.settleAll(*in, items[lane]); err != nil {
+				return err
+			}
+		}
+	}
+}
