@@ -1,0 +1,232 @@
+package postgres
+
+import (
+	"context"
+	"slices"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// ackSolo acks messages that are lanes of their own, in one statement: $1
+// lanes, $2 position of their fence, $3 index in the batch, $4 fences (sorted),
+// $5 batch id, $6 skew. The row of the claim is the lease: it is locked against
+// the sweep and against settlements that give lanes back, but not against other
+// acks.
+const ackSolo = `
+WITH now AS MATERIALIZED (SELECT clock_timestamp() + $6::interval AS at),
+c AS MATERIALIZED (
+	SELECT f.n, c.gone, c.fence IS NOT NULL AS live FROM unnest($4::bigint[]) WITH ORDINALITY f(fence, n)
+	LEFT JOIN LATERAL (SELECT c.fence, c.gone FROM @claim c WHERE c.fence = f.fence FOR KEY SHARE) c ON true),
+v AS MATERIALIZED (SELECT array_agg(live ORDER BY n) AS live FROM c),
+d AS (DELETE FROM @msg WHERE ctid = ANY (ARRAY(
+		SELECT m.ctid FROM v, unnest($1::bigint[], $2::int[]) s(lane, f)
+		CROSS JOIN LATERAL (SELECT m.ctid FROM @msg m WHERE m.lane = s.lane AND m.seq = s.lane OFFSET 0) m
+		WHERE v.live[s.f] AND (s.f, s.lane) NOT IN (SELECT c.n::int, g FROM c, unnest(c.gone) g)))
+	RETURNING *),
+lost AS MATERIALIZED (
+	SELECT CASE WHEN (SELECT count(*) FROM d) < cardinality($1::bigint[]) THEN
+		(SELECT array_agg(s.i) FROM unnest($1::bigint[], $3::int[]) s(lane, i) WHERE s.lane NOT IN (SELECT lane FROM d)) END AS items),
+` + ackCommon + `
+o AS (INSERT INTO @batch (id, part, at, items)
+	SELECT $5::bytea, 1, now.at, lost.items FROM now, lost WHERE $5::bytea <> '')
+SELECT items FROM lost`
+
+// ackRuns acks messages of runs whose lanes are locked: $1 lanes, $2 seqs, $3
+// tokens, $4 index in the batch, $5 batch id, $6 skew.
+const ackRuns = `
+WITH now AS MATERIALIZED (SELECT clock_timestamp() + $6::interval AS at),
+d AS (DELETE FROM @msg WHERE ctid = ANY (ARRAY(
+		SELECT m.ctid FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) s(lane, seq, token)
+		CROSS JOIN LATERAL (SELECT m.ctid FROM @lease l CROSS JOIN @msg m
+			WHERE l.lane = s.lane AND l.token = s.token AND s.seq BETWEEN l.first AND l.last AND m.lane = s.lane AND m.seq = s.seq
+			OFFSET 0) m))
+	RETURNING *),
+lost AS MATERIALIZED (
+	SELECT CASE WHEN (SELECT count(*) FROM d) < cardinality($1::bigint[]) THEN
+		(SELECT array_agg(s.i) FROM unnest($2::bigint[], $4::int[]) s(seq, i) WHERE s.seq NOT IN (SELECT seq FROM d)) END AS items),
+` + ackCommon + `
+o AS (INSERT INTO @batch (id, part, at, items)
+	SELECT $5::bytea, 2, now.at, lost.items FROM now, lost WHERE $5::bytea <> '')
+SELECT items FROM lost`
+
+// ackCommon is what goes with every ack of messages d at the time now.
+const ackCommon = `
+y AS (INSERT INTO @tally (topic, what, n) SELECT topic, 2, count(*) FROM d GROUP BY topic),
+q AS (DELETE FROM @uniq WHERE ctid = ANY (ARRAY(
+	SELECT q.ctid FROM d CROSS JOIN LATERAL (SELECT q.ctid FROM @uniq q WHERE q.k = d.uniq AND q.id = d.id OFFSET 0) q
+	WHERE d.uniq <> '' ORDER BY d.uniq))),
+r AS (INSERT INTO @acked (seq, id, rank, vis, topic, prio, replays, key, meta, body, acked_at, until)
+	SELECT d.seq, d.id, d.rank, d.vis, d.topic, d.prio, d.replays, d.key, d.meta, d.body, n.at, n.at + t.retain / 1000 * interval '1 microsecond'
+	FROM now n, d
+	CROSS JOIN LATERAL (SELECT t.retain FROM @topic t WHERE t.id = d.topic AND t.retain > 0 OFFSET 0) t),`
+
+// endRuns ends the leases of runs whose last message was acked: $1 lanes, $2
+// tokens, $3 the last message acked of each.
+const endRuns = `
+WITH x AS (DELETE FROM @lease WHERE ctid = ANY (ARRAY(
+		SELECT l.ctid FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) s(lane, token, seq)
+		CROSS JOIN LATERAL (SELECT l.ctid FROM @lease l WHERE l.lane = s.lane AND l.token = s.token AND l.last = s.seq OFFSET 0) l))
+	RETURNING lane, reach)
+` + ticketHeads
+
+// acks are plain acks: without emits, without hold.
+type acks struct {
+	lanes, seqs, tokens []int64
+	items               []int32
+}
+
+func (a *acks) add(t pawl.Token, item int) {
+	a.lanes, a.seqs, a.tokens = append(a.lanes, t.Lane), append(a.seqs, t.Seq), append(a.tokens, t.Fence)
+	a.items = append(a.items, int32(item))
+}
+
+// part is a part of a settle: a transaction of its own with its own memory.
+type part struct {
+	number int
+	steps  group
+	lost   []int // items that changed nothing
+	woken  []int32
+}
+
+func (p *part) readLost(r row) error {
+	p.lost = append(p.lost, r.int4s(0)...)
+	return nil
+}
+
+func (p *part) readWoken(r row) error {
+	p.woken = append(p.woken, int32(r.int4(0)))
+	return nil
+}
+
+func (p *part) reset() { p.lost, p.woken = nil, nil }
+
+// soloPart acks what is a lane of its own, and removes claims that are done.
+func (s *Store) soloPart(a *acks, batch []byte, done []int64) *part {
+	p := &part{number: partSolo}
+	fences := slices.Compact(slices.Sorted(slices.Values(a.tokens)))
+	position := make(map[int64]int32, len(fences))
+	for i, f := range fences {
+		position[f] = int32(i + 1)
+	}
+	of := make([]int32, len(a.tokens))
+	for i, f := range a.tokens {
+		of[i] = position[f]
+	}
+	p.steps = group{read(ackSolo, p.readLost, int8Array(a.lanes), int4Array(of), int4Array(a.items), int8Array(fences),
+		bytesValue(batch), s.skewValue())}
+	if len(done) > 0 {
+		p.steps = append(p.steps, do(dropClaims, int8Array(done)))
+	}
+	return p
+}
+
+// keyedPart acks messages of runs. The first statement locks, in the order of
+// lanes; what follows sees everything that was told to the lane until then.
+func (s *Store) keyedPart(a *acks, batch []byte, done []int64) *part {
+	p := &part{number: partKeyed}
+	var lanes, tokens, last []int64
+	for i, lane := range a.lanes {
+		if n := len(lanes) - 1; n >= 0 && lanes[n] == lane && tokens[n] == a.tokens[i] {
+			last[n] = a.seqs[i]
+			continue
+		}
+		lanes, tokens, last = append(lanes, lane), append(tokens, a.tokens[i]), append(last, a.seqs[i])
+	}
+	p.steps = group{
+		read(lockLanes, nil, int8Array(lanes), int8Array(tokens)),
+		read(ackRuns, p.readLost, int8Array(a.lanes), int8Array(a.seqs), int8Array(a.tokens), int4Array(a.items),
+			bytesValue(batch), s.skewValue()),
+		read(endRuns, p.readWoken, int8Array(lanes), int8Array(tokens), int8Array(last)),
+	}
+	if len(done) > 0 {
+		p.steps = append(p.steps, do(dropClaims, int8Array(done)))
+	}
+	return p
+}
+
+// noteAcks tells the tracker what was acked: everything but what was lost.
+func (s *Store) noteAcks(a *acks, lost []int) {
+	gone := make(map[int32]bool, len(lost))
+	for _, i := range lost {
+		gone[int32(i)] = true
+	}
+	for i := 0; i < len(a.items); {
+		n, count := i, int32(0)
+		for ; n < len(a.items) && a.tokens[n] == a.tokens[i] && (a.lanes[n] > 0 || a.lanes[n] == a.lanes[i]); n++ {
+			if !gone[a.items[n]] {
+				count++
+			}
+		}
+		if a.lanes[i] > 0 {
+			s.tracker.ended(a.tokens[i], int(count))
+		} else {
+			s.tracker.acked(a.tokens[i], a.lanes[i], count, false)
+		}
+		i = n
+	}
+}
+
+// runParts sends parts at once. A part that was answered before gives its first
+// answer.
+func (s *Store) runParts(ctx context.Context, batch []byte, parts []*part) error {
+	var repeated []*part
+	for len(parts) > 0 {
+		failed := parts[:0:0]
+		err := s.again(ctx, func() error {
+			conn, err := acquire(ctx, s.back)
+			if err != nil {
+				return err
+			}
+			defer conn.Release()
+			groups := make([]group, len(parts))
+			for i, p := range parts {
+				p.reset()
+				groups[i] = s.hot(p.steps)
+			}
+			errs := s.send(ctx, conn.Conn().PgConn(), groups...)
+			failed = parts[:0:0]
+			for i, p := range parts {
+				switch {
+				case errs[i] == nil:
+					s.wake(p.woken...)
+				case isRepeated(errs[i]):
+					repeated = append(repeated, p)
+				default:
+					failed = append(failed, p)
+					err = errs[i]
+				}
+			}
+			parts = failed // what is done is done
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	for _, p := range repeated {
+		if err := s.firstAnswer(ctx, batch, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// firstAnswer reads what a part came to when it was settled first.
+func (s *Store) firstAnswer(ctx context.Context, batch []byte, p *part) error {
+	p.reset()
+	return s.call(ctx, s.back, read(readBatch, func(r row) error {
+		if r.int2(0) == p.number {
+			p.lost = r.int4s(2)
+		}
+		return nil
+	}, batch))
+}
+
+// refuse makes refusals of lost items.
+func refuse(refused []store.Refusal, lost []int) []store.Refusal {
+	for _, i := range lost {
+		refused = append(refused, store.Refusal{Index: i, Err: pawl.ErrLeaseLost})
+	}
+	return refused
+}

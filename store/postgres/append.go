@@ -1,0 +1,368 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/internal/sqlstore"
+)
+
+// What the figures count: the column what of tally and total.
+const (
+	tallyAppended = iota + 1
+	tallyAcked
+	tallyCancelled
+	tallyPurged
+	tallyDuplicates
+	tallyRetried
+	tallyRescues
+)
+
+// The parts of a call that are remembered: column part of batch.
+const (
+	partAppend = iota
+	partSolo   // acks of messages that are lanes of their own
+	partKeyed  // acks of runs
+	partRest   // everything else
+)
+
+// insertPlain stores fresh messages of one topic and priority that have nothing
+// but a body.
+const insertPlain = `
+WITH b AS MATERIALIZED (
+	SELECT a.at, (extract(epoch FROM a.at) * 1000000)::bigint + (100 - $4::smallint) * (t.ageing / 1000) AS rank
+	FROM (SELECT clock_timestamp() + $5::interval AS at) a, @topic t WHERE t.id = $3::int),
+n AS MATERIALIZED (
+	SELECT nextval('@msg_seq') AS seq, b.rank, b.at, x.id, x.body FROM b, unnest($1::bytea[], $2::bytea[]) x(id, body)),
+m AS (INSERT INTO @msg (lane, seq, rank, vis, topic, prio, replays, id, key, uniq, meta, body)
+	SELECT seq, seq, rank, at, $3::int, $4::smallint, 0, id, '', '', '', body FROM n),
+s AS (INSERT INTO @slot (band, rank, seq) SELECT $3::int * 512::bigint + $4::smallint + $8::int, rank, seq FROM n),
+y AS (INSERT INTO @tally (topic, what, n) SELECT $3::int, 1, cardinality($1::bytea[]) FROM b),
+o AS (INSERT INTO @batch (id, part, at, outcome) SELECT $6::bytea, 0, b.at, $7::bytea FROM b WHERE $6::bytea <> '')
+SELECT 0, NULL::bytea FROM b`
+
+// The same for messages of any kind: $1 index, $2 topic (position in $14), $3
+// prio, $4 lane, $5 key, $6 id, $7 given, $8 after, $9 ukey, $10 ufor, $11 meta,
+// $12 body, $13 delay, $14 topics, $15 skew, $16 batch id, $17 outcome, $18
+// generation, $19 part. Statements that keep the order of their rows depend on
+// nested loops alone.
+const (
+	rowsSent = `
+WITH x AS MATERIALIZED (
+	SELECT * FROM unnest($1::int[], $2::int[], $3::smallint[], $4::bigint[], $5::bytea[], $6::bytea[], $7::bool[], $8::int[],
+		$9::bytea[], $10::bigint[], $11::text[], $12::bytea[], $13::bigint[])
+	x(i, t, prio, lane, key, id, given, after, ukey, ufor, meta, body, delay)),
+b AS MATERIALIZED (
+	SELECT a.at, (extract(epoch FROM a.at) * 1000000)::bigint AS micros, t.ageing, t.ordered
+	FROM (SELECT clock_timestamp() + $15::interval AS at) a,
+		(SELECT array_agg(t.ageing / 1000 ORDER BY f.n) AS ageing, array_agg(t.ordered ORDER BY f.n) AS ordered
+		FROM unnest($14::int[]) WITH ORDINALITY f(id, n) CROSS JOIN LATERAL (SELECT * FROM @topic t WHERE t.id = f.id OFFSET 0) t) t
+	WHERE cardinality(t.ageing) = cardinality($14::int[])),`
+
+	// rowsKnown finds what is there already, by id, and takes unique keys, in
+	// their order, so that two calls never wait for each other.
+	rowsKnown = `
+known AS MATERIALIZED (
+	SELECT x.i FROM x WHERE x.given AND x.after = 0 AND (EXISTS (SELECT FROM @msg m WHERE m.id = x.id)
+		OR EXISTS (SELECT FROM @dead d WHERE d.id = x.id)
+		OR EXISTS (SELECT FROM @acked a WHERE a.id = x.id AND a.until > (SELECT at FROM b)))),
+u AS (
+	INSERT INTO @uniq AS q (k, id, until)
+	SELECT DISTINCT ON (x.ukey) x.ukey, x.id, CASE x.ufor WHEN 0 THEN NULL WHEN -1 THEN 'infinity'
+		ELSE (SELECT at FROM b) + x.ufor * interval '1 microsecond' END
+	FROM x WHERE x.ukey <> '' AND x.after = 0 AND x.i NOT IN (SELECT i FROM known) ORDER BY x.ukey, x.i
+	ON CONFLICT (k) DO UPDATE SET id = excluded.id, until = excluded.until
+		WHERE q.until <= (SELECT at FROM b) OR q.id = excluded.id
+	RETURNING q.k, q.id),`
+
+	rowsNew = `
+n AS MATERIALIZED (
+	SELECT nextval('@msg_seq') AS seq, x.*, ($14::int[])[x.t] AS topic, b.at + x.delay * interval '1 microsecond' AS vis,
+		b.micros + x.delay + (100 - x.prio) * b.ageing[x.t] AS rank,
+		CASE WHEN x.key <> '' AND b.ordered[x.t] THEN x.lane END AS home
+	FROM b, x`
+
+	rowsFree = `
+	WHERE x.after = 0 AND x.i NOT IN (SELECT i FROM known) AND (x.ukey = '' OR x.id IN (SELECT id FROM u))`
+
+	rowsStored = `),
+m AS (INSERT INTO @msg (lane, seq, rank, vis, topic, prio, replays, id, key, uniq, meta, body)
+	SELECT CASE WHEN delay = 0 THEN coalesce(home, seq) ELSE seq END, seq, rank, vis, topic, prio, 0, id, key,
+		CASE WHEN ufor = 0 THEN ukey ELSE '' END, meta, body FROM n),
+s AS (INSERT INTO @slot (band, rank, seq, lane)
+	SELECT topic * 512::bigint + prio + $18::int, rank, seq, home FROM n WHERE delay = 0),
+w AS (INSERT INTO @lease (lane, token, reach, first, last, until)
+	SELECT seq, CASE WHEN home IS NULL THEN 0 ELSE -1 END, 9223372036854775807, seq, seq, vis FROM n WHERE delay > 0),
+y AS (INSERT INTO @tally (topic, what, n) SELECT topic, 1, count(*) FROM n GROUP BY topic),`
+
+	rowsFresh = `
+o AS (INSERT INTO @batch (id, part, at, outcome) SELECT $16::bytea, $19::smallint, b.at, $17::bytea FROM b WHERE $16::bytea <> '')
+SELECT 0, NULL::bytea FROM b`
+
+	// rowsLost says of what was not stored what was there first. Where that is
+	// not to be seen any more, the statement fails and is tried anew.
+	rowsLost = `
+lost AS MATERIALIZED (
+	SELECT x.i, ($14::int[])[x.t] AS topic, CASE
+		WHEN x.i IN (SELECT i FROM known) THEN x.id
+		WHEN x.after > 0 THEN CASE WHEN x.after IN (SELECT i FROM known) OR x.after IN (SELECT i FROM n) THEN x.id
+			ELSE ('pawl one by one ' || x.i)::int::text::bytea END
+		ELSE coalesce((SELECT u.id FROM u WHERE u.k = x.ukey), (SELECT q.id FROM @uniq q WHERE q.k = x.ukey),
+			('pawl anew ' || x.i)::int::text::bytea) END AS other
+	FROM x WHERE x.i NOT IN (SELECT i FROM n)),
+z AS (INSERT INTO @tally (topic, what, n) SELECT topic, 5, count(*) FROM lost GROUP BY topic),
+o AS (INSERT INTO @batch (id, part, at, outcome, items, others)
+	SELECT $16::bytea, $19::smallint, b.at, $17::bytea, (SELECT array_agg(i ORDER BY i) FROM lost), (SELECT array_agg(other ORDER BY i) FROM lost)
+	FROM b WHERE $16::bytea <> '')
+SELECT 0, NULL::bytea FROM b UNION ALL SELECT i, other FROM lost`
+
+	insertFresh = rowsSent + rowsNew + rowsStored + rowsFresh
+	insertAny   = rowsSent + rowsKnown + rowsNew + rowsFree + rowsStored + rowsLost
+
+	// stopWhenDue fails if a delayed message is to join a lane before anything
+	// else does.
+	stopWhenDue = `SELECT CASE WHEN EXISTS (SELECT FROM @lease WHERE token = -1 AND until <= (SELECT clock_timestamp() + $1::interval))
+		THEN ('pawl due ' || clock_timestamp())::int END`
+
+	readBatch   = `SELECT part, outcome, items, others FROM @batch WHERE id = $1::bytea ORDER BY part`
+	insertBatch = `INSERT INTO @batch (id, part, at, outcome) SELECT $1::bytea, $2::smallint, clock_timestamp() + $4::interval, $3::bytea
+		WHERE $1::bytea <> ''`
+)
+
+// inserting is an insert of rows under way.
+type inserting struct {
+	*rowsOf
+	batch   []byte
+	outcome []byte
+	part    int
+	late    bool // the transaction may commit long after
+	lost    map[int]string
+	stored  bool // the topics were there
+}
+
+// steps are the statements; what was not stored is in lost afterwards.
+func (in *inserting) steps(s *Store, checkDue bool) group {
+	var g group
+	if in.keyed {
+		g = append(g, do(shareOrder, s.orderClass(), int4Array(in.topics)))
+		if checkDue {
+			g = append(g, do(stopWhenDue, s.skewValue()))
+		}
+	}
+	gen := int32(0)
+	if in.late {
+		gen = again
+	}
+	in.lost, in.stored = map[int]string{}, false
+	each := func(r row) error {
+		if i := r.int4(0); i > 0 {
+			in.lost[i] = sqlstore.DecodeID(r.bytes(1))
+		} else {
+			in.stored = true
+		}
+		return nil
+	}
+	if in.part == partAppend && in.plain() {
+		return append(g, read(insertPlain, each, bytesArray(in.id), bytesArray(in.body), int4Value(in.topics[0]), int2Value(in.prio[0]),
+			s.skewValue(), bytesValue(in.batch), bytesValue(in.outcome), int4Value(gen)))
+	}
+	sql := insertFresh
+	if in.unique || in.named {
+		sql = insertAny
+	}
+	return append(g, read(sql, each, int4Array(in.index), int4Array(in.topic), int2Array(in.prio), int8Array(in.lane), bytesArray(in.key),
+		bytesArray(in.id), boolArray(in.given), int4Array(in.after), bytesArray(in.ukey), int8Array(in.ufor), textArray(in.meta),
+		bytesArray(in.body), int8Array(in.delay), int4Array(in.topics), s.skewValue(), bytesValue(in.batch), bytesValue(in.outcome),
+		int4Value(gen), int2Value(int16(in.part))))
+}
+
+// check says whether the rows went where they should.
+func (in *inserting) check(s *Store) error {
+	if in.stored {
+		return nil
+	}
+	s.topics.forget()
+	return &store.Error{Op: "append", Code: store.ErrSchema, Err: errors.New("a topic is gone"), Hint: "was the schema created anew? repeat the call"}
+}
+
+// Append implements [store.Store].
+func (s *Store) Append(ctx context.Context, batch store.Batch[pawl.Message]) ([]store.Receipt, error) {
+	receipts, err := store.Admit(batch)
+	if err != nil {
+		return nil, err
+	}
+	ctx, done, err := s.enter(ctx, "append")
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	in, err := s.inserting(ctx, batch, receipts)
+	if err != nil {
+		return nil, s.fail("append", err)
+	}
+	if len(in.id) == 0 {
+		return s.appendNothing(ctx, in, receipts)
+	}
+	err = s.insert(ctx, in)
+	switch {
+	case err == nil:
+		in.answer(receipts)
+		s.appended(in)
+		return receipts, nil
+	case isRepeated(err):
+		return s.firstReceipts(ctx, in.batch)
+	case mustGoOneByOne(err):
+		return s.appendOneByOne(ctx, batch, receipts, in)
+	}
+	return nil, s.fail("append", err)
+}
+
+// inserting makes rows of a batch, its topics being on record.
+func (s *Store) inserting(ctx context.Context, batch store.Batch[pawl.Message], receipts []store.Receipt) (*inserting, error) {
+	places := map[place]bool{}
+	for i := range batch.Items {
+		if receipts[i].Err == nil {
+			places[place{batch.Items[i].Topic, batch.Items[i].Priority}] = true
+		}
+	}
+	if err := s.ensure(ctx, places); err != nil {
+		return nil, err
+	}
+	in := &inserting{rowsOf: &rowsOf{}, batch: batchID(batch.ID)}
+	for i := range batch.Items {
+		if m := &batch.Items[i]; receipts[i].Err == nil {
+			t := s.topics.named(m.Topic)
+			if t == nil {
+				return nil, unexpected("no topic " + m.Topic)
+			}
+			in.add(i+1, t, m, receipts[i].ID, m.ID != "")
+		}
+	}
+	if in.batch != nil {
+		in.outcome = sqlstore.EncodeReceipts(receipts)
+	}
+	return in, nil
+}
+
+// insert stores rows in one transaction. What is due to join a lane joins first.
+func (s *Store) insert(ctx context.Context, in *inserting) error {
+	err := s.call(ctx, s.front, in.steps(s, true)...)
+	if isDue(err) {
+		if err := s.promote(ctx); err != nil {
+			return err
+		}
+		err = s.call(ctx, s.front, in.steps(s, false)...)
+	}
+	if err != nil && stateOf(err) == stateUnique && !isRepeated(err) {
+		// An id came in between: it is to be seen now.
+		err = s.call(ctx, s.front, in.steps(s, false)...)
+	}
+	if err != nil {
+		return err
+	}
+	return in.check(s)
+}
+
+func (in *inserting) answer(receipts []store.Receipt) {
+	for i, first := range in.lost {
+		receipts[i-1].DuplicateOf = first
+	}
+}
+
+// appended tells whoever waits.
+func (s *Store) appended(in *inserting) {
+	for _, d := range in.delay {
+		if d > 0 {
+			s.news.alarmMicros(d)
+		}
+	}
+	s.wake(in.topics...)
+}
+
+// appendNothing answers a call with nothing to store; it is remembered all the
+// same.
+func (s *Store) appendNothing(ctx context.Context, in *inserting, receipts []store.Receipt) ([]store.Receipt, error) {
+	if in.batch == nil {
+		return receipts, nil
+	}
+	err := s.call(ctx, s.front, do(insertBatch, in.batch, int2Value(partAppend), bytesValue(in.outcome), s.skewValue()))
+	if isRepeated(err) {
+		return s.firstReceipts(ctx, in.batch)
+	}
+	return receipts, s.fail("append", err)
+}
+
+// appendOneByOne is for batches in which the fate of one message depends on
+// that of another in a way that one statement cannot tell: the same id twice,
+// and the first of them lost its unique key.
+func (s *Store) appendOneByOne(ctx context.Context, batch store.Batch[pawl.Message], receipts []store.Receipt, in *inserting,
+) ([]store.Receipt, error) {
+	err := s.within(ctx, s.front, nil, func(t *tx) error {
+		for i := range batch.Items {
+			m := &batch.Items[i]
+			if receipts[i].Err != nil {
+				continue
+			}
+			one := &inserting{rowsOf: &rowsOf{}}
+			one.add(i+1, s.topics.named(m.Topic), m, receipts[i].ID, m.ID != "")
+			if err := t.run(ctx, one.steps(s, false)...); err != nil {
+				return err
+			}
+			receipts[i].DuplicateOf = one.lost[i+1]
+		}
+		return t.run(ctx, do(insertBatch, bytesValue(in.batch), int2Value(partAppend), sqlstore.EncodeReceipts(receipts), s.skewValue()))
+	})
+	if isRepeated(err) {
+		return s.firstReceipts(ctx, in.batch)
+	}
+	if err != nil {
+		return nil, s.fail("append", err)
+	}
+	s.appended(in)
+	return receipts, nil
+}
+
+// firstReceipts is what a batch came to when it was appended first.
+func (s *Store) firstReceipts(ctx context.Context, batch []byte) ([]store.Receipt, error) {
+	receipts := []store.Receipt{}
+	err := s.call(ctx, s.front, read(readBatch, func(r row) (err error) {
+		if r.int2(0) != partAppend {
+			return nil
+		}
+		receipts, err = outcomeOf(r)
+		return err
+	}, batch))
+	return receipts, s.fail("append", err)
+}
+
+// outcomeOf reads the receipts of a row of batch.
+func outcomeOf(r row) ([]store.Receipt, error) {
+	receipts, err := sqlstore.DecodeReceipts(r[1])
+	if err != nil {
+		return nil, err
+	}
+	others := r.bytesList(3)
+	for n, i := range r.int4s(2) {
+		if i > len(receipts) || n >= len(others) {
+			return nil, unexpected("a cut outcome")
+		}
+		receipts[i-1].DuplicateOf = sqlstore.DecodeID(others[n])
+	}
+	return receipts, nil
+}
+
+// isRepeated tells whether a call failed because it was answered before.
+func isRepeated(err error) bool {
+	return stateOf(err) == stateUnique && strings.Contains(err.Error(), "batch_pkey")
+}
+
+func isDue(err error) bool {
+	return stateOf(err) == stateBadText && strings.Contains(err.Error(), "pawl due")
+}
+
+func mustGoOneByOne(err error) bool {
+	return stateOf(err) == stateBadText && strings.Contains(err.Error(), "pawl one by one")
+}

@@ -1,0 +1,270 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// step is one statement of a call. Names of tables in sql are written @msg.
+type step struct {
+	sql  string
+	args [][]byte
+	row  func(row) error // nil: no rows are expected
+}
+
+func do(sql string, args ...[]byte) step { return step{sql: sql, args: args} }
+
+// read is a step whose rows go to each.
+func read(sql string, each func(row) error, args ...[]byte) step {
+	return step{sql: sql, args: args, row: each}
+}
+
+// group is steps that are one transaction, unless they are within one that was
+// begun before.
+type group []step
+
+// statement is an sql text with the schema put in, and its name on a connection.
+type statement struct{ name, sql string }
+
+func (s *Store) statement(sql string) statement {
+	if st, ok := s.statements.Load(sql); ok {
+		return st.(statement)
+	}
+	st := statement{
+		name: "pawl_" + strconv.FormatInt(s.statementCount.Add(1), 10),
+		sql:  strings.ReplaceAll(sql, "@", s.cfg.Schema+"."),
+	}
+	got, _ := s.statements.LoadOrStore(sql, st)
+	return got.(statement)
+}
+
+var formats = []int16{1}
+
+// send sends groups at once and reads their results; an error for each. Where
+// the connection breaks, it is the error of that group and all that follow.
+func (s *Store) send(ctx context.Context, c *pgconn.PgConn, groups ...group) []error {
+	errs := s.exchange(ctx, c, !s.cfg.PollOnly, groups)
+	for _, err := range errs {
+		if state := stateOf(err); state == stateStalePlan || state == "42P01" || state == "26000" {
+			s.retire(c) // its statements are of a schema that is gone
+			break
+		}
+	}
+	return errs
+}
+
+// exchange is send, with named statements or without.
+func (s *Store) exchange(ctx context.Context, c *pgconn.PgConn, named bool, groups []group) []error {
+	errs := make([]error, len(groups))
+	known, asked := preparedOn(c), map[string]bool{}
+	p := c.StartPipeline(ctx)
+	for _, g := range groups {
+		for _, st := range g {
+			q := s.statement(st.sql)
+			if !named {
+				p.SendQueryParams(q.sql, st.args, nil, formats, formats)
+				continue
+			}
+			if !known[q.name] && !asked[q.name] {
+				asked[q.name] = true
+				p.SendPrepare(q.name, q.sql, nil)
+			}
+			p.SendQueryPrepared(q.name, st.args, formats, formats)
+		}
+		p.SendPipelineSync()
+	}
+	broken := p.Flush()
+	if broken == nil {
+		broken = s.receive(p, groups, errs, known)
+	}
+	if err := p.Close(); err != nil && broken == nil && !isServer(err) {
+		broken = err
+	}
+	for i := range errs {
+		if errs[i] == nil {
+			errs[i] = broken
+		}
+	}
+	return errs
+}
+
+// retire closes a connection; the pool makes another.
+func (s *Store) retire(c *pgconn.PgConn) {
+	ctx, cancel := context.WithTimeout(s.ctx, pingLimit)
+	defer cancel()
+	_ = c.Close(ctx)
+}
+
+// receive reads what the server answers to groups. The error is that of the
+// connection; what the server refuses goes to errs.
+func (s *Store) receive(p *pgconn.Pipeline, groups []group, errs []error, known prepared) error {
+	g, n := 0, 0
+	for g < len(groups) {
+		result, err := p.GetResults()
+		if err != nil {
+			if !isServer(err) {
+				if errs[g] != nil { // FATAL: the server said why it hangs up
+					return errs[g]
+				}
+				return err
+			}
+			if errs[g] == nil {
+				errs[g] = err
+			}
+			continue
+		}
+		switch r := result.(type) {
+		case nil:
+			return errors.New("conn closed: the server's answer is incomplete")
+		case *pgconn.PipelineSync:
+			g, n = g+1, 0
+		case *pgconn.StatementDescription:
+			known[s.statement(groups[g][n].sql).name] = true
+		case *pgconn.ResultReader:
+			err := rows(r, groups[g][n])
+			if _, closing := r.Close(); closing != nil {
+				err = closing
+			}
+			if err != nil && errs[g] == nil {
+				errs[g] = err
+			}
+			n++
+		}
+	}
+	return nil
+}
+
+func rows(r *pgconn.ResultReader, st step) error {
+	for r.NextRow() {
+		if st.row == nil {
+			continue
+		}
+		if err := st.row(r.Values()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func isServer(err error) bool {
+	_, ok := errors.AsType[*pgconn.PgError](err)
+	return ok
+}
+
+// call runs steps as one transaction on a connection of pool. It tries again
+// where the server asks for that, and where nothing can have been sent.
+func (s *Store) call(ctx context.Context, pool *pgxpool.Pool, steps ...step) error {
+	return s.again(ctx, func() error {
+		c, err := acquire(ctx, pool)
+		if err != nil {
+			return err
+		}
+		defer c.Release()
+		return s.send(ctx, c.Conn().PgConn(), s.hot(steps))[0]
+	})
+}
+
+// hot puts in front of a transaction what the session does not keep.
+func (s *Store) hot(steps group) group {
+	if !s.cfg.PollOnly {
+		return steps
+	}
+	return append(group{do(hotSettings, textValue(millis(lockTimeout)), textValue(millis(s.cfg.CallTimeout)))}, steps...)
+}
+
+func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
+
+// again repeats a transaction that the server took back: serialization, a
+// deadlock, data that changed meanwhile; and one that was never sent.
+func (s *Store) again(ctx context.Context, try func() error) error {
+	for n := 0; ; n++ {
+		err := try()
+		if err == nil || n == 5 || ctx.Err() != nil || !repeatable(err) {
+			return timedOut(ctx, err)
+		}
+		select {
+		case <-ctx.Done():
+			return timedOut(ctx, err)
+		case <-time.After(time.Duration(n*n) * 5 * time.Millisecond):
+		}
+	}
+}
+
+func repeatable(err error) bool {
+	switch stateOf(err) {
+	case stateSerialize, stateDeadlock, stateStalePlan, "26000":
+		return true
+	case stateBadText:
+		return strings.Contains(err.Error(), "pawl anew")
+	}
+	return errors.Is(err, errAnew) || !isServer(err) && pgconn.SafeToRetry(err)
+}
+
+// timedOut says that it was the store's own bound that ended a call.
+func timedOut(ctx context.Context, err error) error {
+	if err != nil && context.Cause(ctx) == errTimeout && !errors.Is(err, errTimeout) {
+		return fmt.Errorf("%w: %w", errTimeout, err)
+	}
+	return err
+}
+
+// tx is a transaction of several round trips: for what is not hot.
+type tx struct {
+	s *Store
+	c *pgconn.PgConn
+}
+
+// within runs fn in a transaction; fn may be called more than once.
+func (s *Store) within(ctx context.Context, pool *pgxpool.Pool, settings []string, fn func(*tx) error) error {
+	return s.again(ctx, func() error {
+		c, err := acquire(ctx, pool)
+		if err != nil {
+			return err
+		}
+		defer c.Release()
+		t := &tx{s: s, c: c.Conn().PgConn()}
+		begin := group{do("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")}
+		for _, sql := range settings {
+			begin = append(begin, do(sql))
+		}
+		if settings == nil {
+			begin = append(begin, s.hot(nil)...)
+		}
+		if err := s.send(ctx, t.c, begin)[0]; err != nil {
+			return err
+		}
+		if err = fn(t); err == nil {
+			err = t.run(ctx, do("COMMIT"))
+		}
+		if err != nil && !t.c.IsClosed() && t.c.TxStatus() != 'I' {
+			undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), pingLimit)
+			defer cancel()
+			if back := s.send(undo, t.c, group{do("ROLLBACK")})[0]; back != nil {
+				_ = t.c.Close(undo)
+			}
+		}
+		return err
+	})
+}
+
+// run runs steps in one round trip.
+func (t *tx) run(ctx context.Context, steps ...step) error {
+	return t.s.send(ctx, t.c, group(steps))[0]
+}
+
+// query collects what make makes of the rows of a statement.
+func query[T any](ctx context.Context, t *tx, makeOne func(row) (T, error), sql string, args ...[]byte) (all []T, err error) {
+	err = t.run(ctx, read(sql, func(r row) error {
+		one, err := makeOne(r)
+		all = append(all, one)
+		return err
+	}, args...))
+	return all, err
+}

@@ -1,0 +1,272 @@
+package postgres
+
+import (
+	"context"
+	"slices"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/internal/sqlstore"
+)
+
+// claiming is the claim of one topic under way.
+type claiming struct {
+	topic *topic
+	want  store.Want
+	terms store.Lease
+	fence int64
+
+	before  int  // messages that the call has got already
+	ask     int  // tickets to take
+	full    bool // the bound on bytes is reached
+	there   bool // the topic is there and not paused
+	version int64
+	taken   int64   // tickets
+	tops    []top   // the highest rank taken of each band
+	lanes   []int64 // what the claim holds
+	heads   []head  // their messages, lane by lane
+	arena   []byte  // their bytes
+}
+
+type top struct{ band, rank int64 }
+
+// head is one of the first messages of a lane.
+type head struct {
+	lane, seq, rank int64
+	replays         int
+	attempts        int
+	rescues         int
+	cut             bool  // its body did not travel
+	first, last     int64 // the run as it is written down
+	topic           int32
+	d               pawl.Delivery
+}
+
+// Claim implements [store.Store].
+func (s *Store) Claim(ctx context.Context, wants []store.Want, terms store.Lease) ([]pawl.Delivery, error) {
+	if err := store.AdmitClaim(wants, terms); err != nil {
+		return nil, err
+	}
+	ctx, done, err := s.enter(ctx, "claim")
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	if err := s.sweepIfDue(ctx); err != nil {
+		return nil, s.fail("claim", err)
+	}
+	cs, err := s.claimings(ctx, wants, terms)
+	if err != nil || len(cs) == 0 {
+		return nil, s.fail("claim", err)
+	}
+	if s.sweeper.maySuspect(s.exact()) {
+		ds, err := s.claimSuspect(ctx, cs)
+		if err != nil || len(ds) > 0 {
+			return ds, s.fail("claim", err)
+		}
+	}
+	return s.claimAll(ctx, cs)
+}
+
+// claimings is what is wanted of topics that are there.
+func (s *Store) claimings(ctx context.Context, wants []store.Want, terms store.Lease) (cs []*claiming, err error) {
+	for _, w := range wants {
+		if w.Limit == 0 {
+			continue
+		}
+		t, err := s.known(ctx, w.Topic)
+		if err != nil {
+			return nil, err
+		}
+		if t == nil {
+			continue
+		}
+		if w.Run == 0 {
+			w.Run = store.DefaultRun
+		}
+		cs = append(cs, &claiming{topic: t, want: w, terms: terms, fence: sqlstore.NewFence()})
+	}
+	return cs, nil
+}
+
+// claimAll claims topic by topic, each in a transaction of its own, all in one
+// round trip. What was claimed is given out even where another topic failed:
+// nobody else could until its lease ends.
+func (s *Store) claimAll(ctx context.Context, cs []*claiming) (ds []pawl.Delivery, err error) {
+	errs := s.sendClaims(ctx, cs)
+	for i, c := range cs {
+		var runs []run
+		if errs[i] == nil {
+			runs, errs[i] = s.finish(ctx, c, false)
+		}
+		if errs[i] == nil {
+			runs, errs[i] = s.claimMore(ctx, c, runs)
+		}
+		if errs[i] != nil {
+			if !isServer(errs[i]) {
+				s.tracker.orphan(c.fence)
+			}
+			err = errs[i]
+		}
+		ds = deliveries(ds, runs)
+	}
+	if len(ds) > 0 {
+		return ds, nil
+	}
+	return nil, s.fail("claim", err)
+}
+
+// sendClaims sends the statements of claims. What the server took back is sent
+// again if it is the only one.
+func (s *Store) sendClaims(ctx context.Context, cs []*claiming) (errs []error) {
+	groups := make([]group, len(cs))
+	for i, c := range cs {
+		groups[i] = s.hot(c.steps(s))
+	}
+	err := s.again(ctx, func() error {
+		conn, err := acquire(ctx, s.back)
+		if err != nil {
+			return err
+		}
+		defer conn.Release()
+		errs = s.send(ctx, conn.Conn().PgConn(), groups...)
+		if len(errs) == 1 || !isServer(errs[0]) {
+			return errs[0] // nothing was claimed if it was never sent
+		}
+		return nil
+	})
+	if errs == nil {
+		errs = slices.Repeat([]error{err}, len(cs))
+	}
+	return errs
+}
+
+// moreRounds is how often a claim goes on when it got something.
+const moreRounds = 4
+
+// claimMore goes on while a claim got less than it wanted although there were
+// tickets enough: several of them were for one lane, or for a busy one.
+func (s *Store) claimMore(ctx context.Context, c *claiming, runs []run) ([]run, error) {
+	for round := 0; ; round++ {
+		given, bytes := 0, 0
+		for i := range runs {
+			for j := range runs[i].heads[:runs[i].give] {
+				given, bytes = given+1, bytes+runs[i].heads[j].d.Size()
+			}
+		}
+		rest := c.want.Limit - given
+		if !c.there || c.full || c.taken < int64(c.ask) || rest <= 0 || c.want.MaxBytes > 0 && bytes >= c.want.MaxBytes ||
+			given > 0 && round >= moreRounds || ctx.Err() != nil {
+			return runs, nil
+		}
+		if given == 0 {
+			if err := s.dropBusy(ctx, c); err != nil {
+				return runs, err
+			}
+		}
+		more := &claiming{topic: c.topic, want: c.want, terms: c.terms, fence: sqlstore.NewFence(), before: given}
+		more.want.Limit = rest
+		if c.want.MaxBytes > 0 {
+			more.want.MaxBytes -= bytes
+		}
+		if err := s.sendClaims(ctx, []*claiming{more})[0]; err != nil {
+			if !isServer(err) {
+				s.tracker.orphan(more.fence)
+			}
+			return runs, err
+		}
+		got, err := s.finish(ctx, more, false)
+		if err != nil {
+			return runs, err
+		}
+		runs = append(runs, got...)
+		c.topic, c.there, c.full, c.taken, c.ask = more.topic, more.there, more.full, more.taken, more.ask
+	}
+}
+
+// dropBusy drops tickets for lanes that are busy, many at a time.
+func (s *Store) dropBusy(ctx context.Context, c *claiming) error {
+	const most = 2000
+	for dropped := int64(most); dropped >= most/2; {
+		err := s.call(ctx, s.back, read(dropBusy, func(r row) error {
+			dropped = r.int8(0)
+			return nil
+		}, int4Value(c.topic.id), int8Value(most)))
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// deliveries adds what is given out of runs, lanes by rank.
+func deliveries(ds []pawl.Delivery, runs []run) []pawl.Delivery {
+	slices.SortStableFunc(runs, byRank)
+	for _, r := range runs {
+		for i := range r.heads[:r.give] {
+			ds = append(ds, r.heads[i].d)
+		}
+	}
+	return ds
+}
+
+// claimSuspect claims the best suspect alone, if it is the best of its topic.
+func (s *Store) claimSuspect(ctx context.Context, cs []*claiming) ([]pawl.Delivery, error) {
+	ids := make([]int32, len(cs))
+	for i, c := range cs {
+		ids[i] = c.topic.id
+	}
+	c := *cs[0]
+	c.want.Limit, c.want.Run, c.want.MaxBytes, c.ask, c.fence = 1, 1, 0, 1, sqlstore.NewFence()
+	err := s.call(ctx, s.back, read(takeSuspect, c.header, append([][]byte{int4Array(ids)}, c.args(s)...)...), c.readLanes(s))
+	if err != nil {
+		if !isServer(err) {
+			s.tracker.orphan(c.fence)
+		}
+		return nil, err
+	}
+	s.sweeper.sawSuspect(c.there)
+	if len(c.heads) > 0 {
+		c.topic = s.topics.numbered(c.heads[0].topic)
+	}
+	runs, err := s.finish(ctx, &c, true)
+	return deliveries(nil, runs), err
+}
+
+// args are the parameters 2 to 7 of takeTickets and takeSuspect.
+func (c *claiming) args(s *Store) [][]byte {
+	return [][]byte{
+		int8Value(int64(c.ask)), int8Value(c.fence), int8Value(micros(c.terms.For)), textValue(c.terms.Owner),
+		boolValue(c.terms.Alone), s.skewValue(),
+	}
+}
+
+func (c *claiming) steps(s *Store) group {
+	var bands, ranks []int64
+	if !s.exact() {
+		bands, ranks = s.floors.of(c.topic.id)
+	}
+	c.ask = s.floors.tickets(c.topic.id, c.want)
+	args := append([][]byte{int4Value(c.topic.id)}, c.args(s)...)
+	return group{read(takeTickets, c.header, append(args, int8Array(bands), int8Array(ranks))...), c.readLanes(s)}
+}
+
+// header reads what the first statement says of a claim.
+func (c *claiming) header(r row) error {
+	if r.int8(0) == 0 {
+		c.there, c.version, c.lanes = true, r.int8(1), r.int8s(3)
+		c.taken, c.tops, c.heads, c.arena = 0, nil, nil, nil
+		return nil
+	}
+	c.taken += r.int8(2)
+	c.tops = append(c.tops, top{r.int8(0), r.int8(1)})
+	return nil
+}
+
+func (c *claiming) readLanes(s *Store) step {
+	args := [][]byte{int8Value(c.fence), int8Value(int64(c.want.Limit)), int8Value(int64(c.want.Run))}
+	if c.want.MaxBytes == 0 {
+		return read(readLanes, c.row, args...)
+	}
+	return read(readWithin, c.row, append(args, int8Value(int64(c.want.MaxBytes)))...)
+}

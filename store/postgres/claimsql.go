@@ -1,0 +1,168 @@
+package postgres
+
+// The statements of a claim. Two of them, sent together, are one transaction:
+// the first takes tickets and writes down the claim, the second, with a snapshot
+// of its own, reads what the lanes hold now: an older snapshot would show
+// messages that were acked meanwhile.
+
+// takeTickets: $1 topic, $2 how many, $3 fence, $4 lease in microseconds, $5
+// owner, $6 alone, $7 skew, $8 bands and $9 their floors.
+//
+// A ticket for a busy lane is dropped and its holder told (reach): the upsert
+// locks the row either way, so that the holder cannot end the lease unseen.
+const takeTickets = `
+WITH t AS MATERIALIZED (
+	SELECT t.id, t.version, n.at, n.at + t.deadline / 1000 * interval '1 microsecond' AS hard,
+		n.at + least($4::bigint, t.deadline / 1000) * interval '1 microsecond' AS ends
+	FROM @topic t, (SELECT clock_timestamp() + $7::interval AS at) n
+	WHERE t.id = $1::int AND (t.paused_at IS NULL OR t.pause_until <= n.at)),
+pick AS MATERIALIZED (
+	SELECT x.tid FROM t
+	CROSS JOIN LATERAL (SELECT b.prio FROM @band b WHERE b.topic = t.id OFFSET 0) b
+	CROSS JOIN (VALUES (0), (128)) g(gen)
+	LEFT JOIN unnest($8::bigint[], $9::bigint[]) f(band, floor) ON f.band = $1::bigint * 512 + g.gen + b.prio
+	CROSS JOIN LATERAL (
+		SELECT s.ctid AS tid, s.rank, s.seq FROM @slot s
+		WHERE s.band = $1::bigint * 512 + g.gen + b.prio AND s.rank >= coalesce(f.floor, -9223372036854775808)
+		ORDER BY s.rank, s.seq LIMIT $2::bigint * 2) x
+	ORDER BY x.rank, x.seq LIMIT $2::bigint * 2),
+` + takeLanes
+
+// takeLanes goes on from pick, the tickets that may be taken.
+const takeLanes = `
+p AS (DELETE FROM @slot WHERE ctid = ANY (ARRAY(
+		SELECT s.ctid FROM @slot s WHERE s.ctid = ANY (ARRAY(SELECT tid FROM pick))
+		ORDER BY s.rank, s.seq LIMIT $2::bigint FOR UPDATE SKIP LOCKED))
+	RETURNING band, rank, seq, lane),
+l AS (
+	INSERT INTO @lease AS l (lane, token, reach, first, last)
+	SELECT lane, $3::bigint, CASE WHEN count(*) > 1 OR max(band & 384) > 0 THEN 9223372036854775807 ELSE max(seq) END, max(seq), max(seq)
+	FROM p WHERE lane IS NOT NULL GROUP BY lane ORDER BY lane
+	ON CONFLICT (lane) DO UPDATE SET reach = 9223372036854775807 WHERE l.reach <> 9223372036854775807
+	RETURNING CASE WHEN l.token = $3::bigint THEN l.lane END AS lane),
+c AS (
+	INSERT INTO @claim (fence, until, ends, hard, started, topic, alone, owner, lanes)
+	SELECT $3::bigint, t.ends, t.ends, t.hard, t.at, t.id, $6::bool, $5::text, a.lanes
+	FROM t, (SELECT coalesce((SELECT array_agg(seq) FROM p WHERE lane IS NULL), '{}')
+		|| coalesce((SELECT array_agg(lane) FROM l WHERE lane IS NOT NULL), '{}') AS lanes) a
+	WHERE cardinality(a.lanes) > 0 RETURNING lanes)
+SELECT 0::bigint, t.version, 0::bigint, (SELECT lanes FROM c) FROM t
+UNION ALL SELECT band, max(rank), count(*), NULL FROM p GROUP BY band`
+
+// takeSuspect takes the ticket of the best suspect of the first topic whose best
+// ticket is a suspect's: $1 topics; otherwise like takeTickets.
+const takeSuspect = `
+WITH w AS MATERIALIZED (
+	SELECT t.id, t.version, t.deadline, n.at, x.tid, x.rank, x.seq
+	FROM (SELECT clock_timestamp() + $7::interval AS at) n, unnest($1::int[]) WITH ORDINALITY f(id, n)
+	CROSS JOIN LATERAL (SELECT * FROM @topic t WHERE t.id = f.id OFFSET 0) t
+	CROSS JOIN LATERAL (
+		SELECT s.* FROM (SELECT b.prio FROM @band b WHERE b.topic = f.id OFFSET 0) b
+		CROSS JOIN LATERAL (SELECT s.ctid AS tid, s.rank, s.seq FROM @slot s
+			WHERE s.band = f.id * 512::bigint + 256 + b.prio ORDER BY s.rank, s.seq LIMIT 8) s
+		ORDER BY s.rank, s.seq LIMIT 8) x
+	WHERE (t.paused_at IS NULL OR t.pause_until <= n.at)
+		AND NOT EXISTS (SELECT FROM (SELECT b.prio FROM @band b WHERE b.topic = f.id OFFSET 0) b
+			CROSS JOIN (VALUES (0), (128)) g(gen)
+			CROSS JOIN LATERAL (SELECT FROM @slot s WHERE s.band = f.id * 512::bigint + g.gen + b.prio
+				AND (s.rank, s.seq) < (x.rank, x.seq) LIMIT 1) s)
+	ORDER BY f.n, x.rank, x.seq),
+one AS MATERIALIZED (
+	SELECT s.ctid AS tid, s.band FROM @slot s WHERE s.ctid = ANY (ARRAY(SELECT tid FROM w))
+	ORDER BY array_position($1::int[], (s.band / 512)::int), s.rank, s.seq LIMIT $2::bigint FOR UPDATE SKIP LOCKED),
+t AS MATERIALIZED (
+	SELECT w.id, w.version, w.at, w.at + w.deadline / 1000 * interval '1 microsecond' AS hard,
+		w.at + least($4::bigint, w.deadline / 1000) * interval '1 microsecond' AS ends
+	FROM one JOIN w ON w.tid = one.tid LIMIT 1),
+pick AS MATERIALIZED (SELECT tid FROM one),
+` + takeLanes
+
+// readLanes reads the heads of the lanes of claim $1: $2 messages wanted, $3 at
+// most of one lane, $4 skew, $5 bytes wanted (0: any number). The longer the
+// rest of a lane, the later a run ends; so lanes share what is wanted.
+const readLanes = `
+SELECT m.lane, m.seq, m.rank, m.vis, m.topic, m.prio, m.replays, m.id, m.key, m.meta, m.body,
+	t.attempts, t.rescues, c.started, c.ends, c.hard, l.first, l.last
+FROM @claim c CROSS JOIN LATERAL unnest(c.lanes) x(lane)
+CROSS JOIN LATERAL (SELECT m.* FROM @msg m WHERE m.lane = x.lane ORDER BY m.seq
+	LIMIT least($3::bigint, $2::bigint - cardinality(c.lanes) + 1, 2 * (($2::bigint + cardinality(c.lanes) - 1) / cardinality(c.lanes)))) m
+LEFT JOIN LATERAL (SELECT t.attempts, t.rescues FROM @tried t WHERE t.seq = m.seq OFFSET 0) t ON true
+LEFT JOIN LATERAL (SELECT l.first, l.last FROM @lease l WHERE l.lane = x.lane AND x.lane < 0 OFFSET 0) l ON true
+WHERE c.fence = $1::bigint`
+
+// readWithin is readLanes with a bound on bytes: bodies beyond it do not travel.
+const readWithin = `
+WITH r AS MATERIALIZED (` + readLanes + `),
+h AS MATERIALIZED (SELECT lane, min(seq) AS seq, (array_agg(rank ORDER BY seq))[1] AS rank FROM r GROUP BY lane),
+s AS (SELECT r.*, sum(octet_length(r.body) + octet_length(r.key)
+		+ CASE WHEN r.meta = '' THEN 0 ELSE coalesce(substring(r.meta FROM '^{"n":([0-9]+)')::int, 0) END)
+	OVER (ORDER BY h.rank, h.seq, r.lane, r.seq) AS upto, row_number() OVER (ORDER BY h.rank, h.seq, r.lane, r.seq) AS n
+	FROM r CROSS JOIN LATERAL (SELECT * FROM h WHERE h.lane = r.lane OFFSET 0) h)
+SELECT lane, seq, rank, vis, topic, prio, replays, id, key, meta, CASE WHEN upto <= $4::bigint OR n = 1 THEN body END AS body,
+	attempts, rescues, started, ends, hard, first, last FROM s`
+
+// dropBusy drops the best tickets of a topic whose lanes are leased or closed,
+// and tells their holders: $1 topic, $2 how many to look at. A claim of few
+// messages would drop them one by one.
+const dropBusy = `
+WITH pick AS MATERIALIZED (
+	SELECT x.tid, x.lane FROM (SELECT b.prio FROM @band b WHERE b.topic = $1::int OFFSET 0) b
+	CROSS JOIN (VALUES (0), (128)) g(gen)
+	CROSS JOIN LATERAL (
+		SELECT s.ctid AS tid, s.rank, s.seq, s.lane FROM @slot s WHERE s.band = $1::bigint * 512 + g.gen + b.prio
+		ORDER BY s.rank, s.seq LIMIT $2::bigint) x
+	WHERE x.lane IS NOT NULL ORDER BY x.rank, x.seq LIMIT $2::bigint),
+l AS MATERIALIZED (
+	SELECT x.lane, l.tid FROM (SELECT DISTINCT lane FROM pick ORDER BY lane) x
+	CROSS JOIN LATERAL (SELECT l.ctid AS tid FROM @lease l WHERE l.lane = x.lane FOR UPDATE) l),
+p AS (DELETE FROM @slot WHERE ctid = ANY (ARRAY(
+		SELECT s.ctid FROM @slot s WHERE s.ctid = ANY (ARRAY(SELECT tid FROM pick WHERE lane IN (SELECT lane FROM l)))
+		FOR UPDATE SKIP LOCKED)) RETURNING lane),
+u AS (UPDATE @lease SET reach = 9223372036854775807 WHERE ctid = ANY (ARRAY(SELECT tid FROM l WHERE lane IN (SELECT lane FROM p))))
+SELECT count(*) FROM p`
+
+// Statements that put right what was claimed.
+const (
+	// setRuns: the run of a lane that is not just the message of its ticket.
+	setRuns = `UPDATE @lease l SET first = s.first, last = s.last
+		FROM (SELECT l.ctid AS tid, s.first, s.last FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) s(lane, first, last)
+			CROSS JOIN LATERAL (SELECT l.ctid FROM @lease l WHERE l.lane = s.lane AND l.token = $4::bigint OFFSET 0) l) s
+		WHERE l.ctid = s.tid`
+
+	// leave takes lanes off a claim: $1 fence, $2 lanes.
+	leave = `UPDATE @claim SET gone = coalesce(gone, '{}') || $2::bigint[] WHERE fence = $1::bigint`
+
+	// dropClaims: claims of which nothing is left.
+	dropClaims = `DELETE FROM @claim WHERE fence = ANY ($1::bigint[])`
+
+	// ticketSolo gives messages that are lanes of their own a ticket again.
+	ticketSolo = `INSERT INTO @slot (band, rank, seq)
+		SELECT m.topic * 512::bigint + m.prio + CASE WHEN t.rescues > 0 THEN 256 ELSE 128 END, m.rank, m.seq
+		FROM unnest($1::bigint[]) x(seq)
+		CROSS JOIN LATERAL (SELECT * FROM @msg m WHERE m.lane = x.seq AND m.seq = x.seq OFFSET 0) m
+		LEFT JOIN LATERAL (SELECT t.rescues FROM @tried t WHERE t.seq = m.seq OFFSET 0) t ON true
+		RETURNING (band / 512)::int`
+
+	// lockLanes locks lanes of keys, if they are still held by that token. $1 is
+	// sorted: everybody locks in this order.
+	lockLanes = `SELECT x.lane, x.reach, x.first, x.last FROM unnest($1::bigint[], $2::bigint[]) s(lane, token)
+		CROSS JOIN LATERAL (SELECT * FROM @lease l WHERE l.lane = s.lane AND l.token = s.token FOR UPDATE) x`
+
+	// openLanes ends leases, and gives what waits behind a ticket. It is a
+	// statement after the one that locked: its snapshot shows what came meanwhile.
+	openLanes = `
+WITH x AS (DELETE FROM @lease WHERE ctid = ANY (ARRAY(
+		SELECT l.ctid FROM unnest($1::bigint[], $2::bigint[]) s(lane, token)
+		CROSS JOIN LATERAL (SELECT l.ctid FROM @lease l WHERE l.lane = s.lane AND l.token = s.token OFFSET 0) l))
+	RETURNING lane, reach)
+` + ticketHeads
+
+	// ticketHeads gives the head of each opened lane x a ticket, unless it has
+	// one of its own.
+	ticketHeads = `
+INSERT INTO @slot (band, rank, seq, lane)
+SELECT m.topic * 512::bigint + m.prio + CASE WHEN t.rescues > 0 THEN 256 ELSE 128 END, m.rank, m.seq, CASE WHEN x.lane < 0 THEN x.lane END
+FROM x CROSS JOIN LATERAL (SELECT * FROM @msg m WHERE m.lane = x.lane ORDER BY m.seq LIMIT 1) m
+LEFT JOIN LATERAL (SELECT t.rescues FROM @tried t WHERE t.seq = m.seq OFFSET 0) t ON true
+WHERE m.seq <= x.reach RETURNING (band / 512)::int`
+)

@@ -1,0 +1,77 @@
+package postgres
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"time"
+
+	"github.com/pawl-dev/pawl/store"
+)
+
+// Config says which data to open. The zero value of every field but URL is the
+// usual one.
+type Config struct {
+	// URL is postgres://user:password@host:port/database?options, or any
+	// connection string that pgx understands. The password is never shown.
+	URL string
+	// Schema is where the tables are; "pawl" by default. A store has a schema for
+	// itself.
+	Schema string
+	// MaxConns is how many connections the store opens at most, from 4; 12 by
+	// default. One listens, one extends leases, the others are shared by appends
+	// and look-ups on one side, claims and settles on the other.
+	MaxConns int
+	// AutoMigrate applies what is missing of the schema at Open.
+	AutoMigrate bool
+	// NoCheck opens a store whose schema is missing or of another version: to
+	// migrate it.
+	NoCheck bool
+	// PollOnly does without anything that a session keeps: no LISTEN, no prepared
+	// statements, no settings beyond a transaction. It is for poolers that share
+	// sessions between transactions. Whoever waits notices new work by polling,
+	// after at most [Config.PollEvery].
+	PollOnly bool
+	// PollEvery is how often a listener looks for work while nothing notifies it;
+	// 100 ms by default.
+	PollEvery time.Duration
+	// CallTimeout bounds every call, in addition to its context; 30 s by default.
+	CallTimeout time.Duration
+	// NoChores leaves vacuuming and purging to other processes.
+	NoChores bool
+	// Skew, for tests, is added to the server's clock wherever time matters. What
+	// is due is found at once then, not within a second.
+	Skew func() time.Duration
+}
+
+const (
+	defaultSchema      = "pawl"
+	defaultMaxConns    = 12
+	minConns           = 4
+	defaultPollEvery   = 100 * time.Millisecond
+	defaultCallTimeout = 30 * time.Second
+)
+
+// schemaName is narrow, so that the name needs no quoting in hints.
+var schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,47}$`)
+
+func (c Config) withDefaults() (Config, error) {
+	c.Schema = cmp.Or(c.Schema, defaultSchema)
+	c.MaxConns = cmp.Or(c.MaxConns, defaultMaxConns)
+	c.PollEvery = cmp.Or(c.PollEvery, defaultPollEvery)
+	c.CallTimeout = cmp.Or(c.CallTimeout, defaultCallTimeout)
+	bad := func(why string, args ...any) (Config, error) {
+		return c, &store.Error{Op: "open postgres", Code: store.ErrInvalid, Err: fmt.Errorf(why, args...)}
+	}
+	switch {
+	case c.URL == "":
+		return bad("no URL")
+	case !schemaName.MatchString(c.Schema):
+		return bad("schema %q is not made of at most 48 of a-z 0-9 _", c.Schema)
+	case c.MaxConns < minConns:
+		return bad("%d connections; at least %d are needed", c.MaxConns, minConns)
+	case c.PollEvery < time.Millisecond || c.CallTimeout < time.Millisecond:
+		return bad("poll every %v, call timeout %v; both are at least 1ms", c.PollEvery, c.CallTimeout)
+	}
+	return c, nil
+}

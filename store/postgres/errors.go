@@ -1,0 +1,172 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"regexp"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/pawl-dev/pawl/store"
+)
+
+// Conditions of PostgreSQL that this package tells apart.
+const (
+	stateUnique      = "23505" // unique_violation
+	stateSerialize   = "40001"
+	stateDeadlock    = "40P01"
+	stateLockTimeout = "55P03"
+	stateBadText     = "22P02" // what a statement raises to begin anew
+	stateCanceled    = "57014" // statement_timeout, or cancelled
+	stateStalePlan   = "0A000" // a prepared statement of another schema
+)
+
+// stateOf returns the SQLSTATE of err; empty if the server did not say it.
+func stateOf(err error) string {
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return pg.Code
+	}
+	return ""
+}
+
+// fault is what a condition means here, and what to do about it.
+type fault struct {
+	code error
+	hint string
+}
+
+// faults maps conditions, the longest prefix first.
+func faultOf(state, schema string) fault {
+	migrate := fault{store.ErrSchema, "create or update the schema " + schema + ": `pawl migrate up --store postgres://…`"}
+	full := fault{store.ErrFull, "free space on the server's disk"}
+	denied := fault{store.ErrDenied, "check user, password and the server's pg_hba.conf"}
+	grants := fault{store.ErrDenied, "grant the user what it needs in schema " + schema + ", or let its owner migrate"}
+	crowded := fault{store.ErrUnavailable, "raise the server's max_connections, or open fewer: MaxConns"}
+	down := fault{store.ErrUnavailable, "is the server starting, stopping or failing over?"}
+	switch state {
+	case "53100":
+		return full
+	case "53300":
+		return crowded
+	case "53200", "53400":
+		return fault{store.ErrUnavailable, "the server is short of memory or of another resource"}
+	case "28P01", "28000":
+		return denied
+	case "42501":
+		return grants
+	case "3D000":
+		return fault{store.ErrNotFound, "create the database first: createdb NAME"}
+	case "42P01", "3F000", "42703":
+		return migrate
+	case "25006":
+		return fault{store.ErrUnavailable, "the server is read-only: connect to the primary"}
+	case stateCanceled:
+		return fault{store.ErrUnavailable, "the server did not finish in time"}
+	case stateLockTimeout:
+		return fault{store.ErrUnavailable, "a transaction holds what this call needs; end it, and repeat the call"}
+	case "54000":
+		return fault{store.ErrTooLarge, "split the call"}
+	case "XX001", "XX002":
+		return fault{store.ErrCorrupt, "see the server's log"}
+	}
+	switch {
+	case strings.HasPrefix(state, "08"), strings.HasPrefix(state, "57P"), strings.HasPrefix(state, "58"):
+		return down
+	case strings.HasPrefix(state, "40"):
+		return fault{store.ErrUnavailable, "repeat the call"}
+	}
+	return fault{}
+}
+
+// fail makes a [*store.Error] of what the driver says.
+func (s *Store) fail(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if e, ok := errors.AsType[*store.Error](err); ok {
+		return e
+	}
+	if s.ctx.Err() != nil {
+		return &store.Error{Op: op, Code: store.ErrClosed}
+	}
+	return explain(op, s.cfg.Schema, s.secret, err)
+}
+
+// explain never lets the password through: drivers quote what they were given.
+func explain(op, schema, secret string, err error) error {
+	e := &store.Error{Op: op, Err: hide(err, secret)}
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
+		f := faultOf(pg.Code, schema)
+		e.Code, e.Hint = f.code, f.hint
+		return e
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
+		e.Code, e.Hint = store.ErrUnavailable, "is the server running, and are host and port right?"
+		return e
+	}
+	if _, ok := errors.AsType[*net.DNSError](err); ok {
+		e.Code, e.Hint = store.ErrUnavailable, "check the host's name"
+		return e
+	}
+	switch {
+	case errors.Is(err, errTimeout):
+		e.Code, e.Hint = store.ErrUnavailable, "the server did not answer in time; the outcome is unknown: repeat with the same batch id"
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		e.Code = nil // the caller's own doing
+		if errors.Is(err, context.DeadlineExceeded) {
+			e.Code = store.ErrUnavailable
+		}
+	case isNetwork(err):
+		e.Code, e.Hint = store.ErrUnavailable, "the connection was lost; repeat with the same batch id"
+	}
+	return e
+}
+
+func isNetwork(err error) bool {
+	var timeout net.Error
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
+		errors.As(err, &timeout) || strings.Contains(err.Error(), "conn closed") || pgconn.SafeToRetry(err)
+}
+
+// secretWord is a password in a connection string that a driver quotes.
+var secretWord = regexp.MustCompile(`(://[^:/@\s]*:)[^@\s]*@|(password\s*=\s*)('[^']*'|\S+)`)
+
+// hidden is an error whose text is without the password.
+type hidden struct {
+	text string
+	err  error
+}
+
+func (h *hidden) Error() string { return h.text }
+
+// Is and As look at what is hidden; nothing prints it.
+func (h *hidden) Is(target error) bool { return errors.Is(h.err, target) }
+func (h *hidden) As(target any) bool   { return errors.As(h.err, target) }
+
+func hide(err error, secret string) error {
+	text := secretWord.ReplaceAllString(err.Error(), "${1}${2}xxxxx@")
+	if secret != "" {
+		text = strings.ReplaceAll(text, secret, "xxxxx")
+	}
+	if text == err.Error() {
+		return err
+	}
+	return &hidden{text: text, err: err}
+}
+
+// errTimeout is the cause of a context that this package ended.
+var errTimeout = errors.New("call timed out")
+
+// errAnew asks for another try of the same call.
+var errAnew = errors.New("the data changed meanwhile")
+
+func badURL(err error) error {
+	return &store.Error{
+		Op: "open postgres", Code: store.ErrInvalid, Err: fmt.Errorf("read the URL: %w", hide(err, "")),
+		Hint: "it looks like postgres://user:password@host:5432/database",
+	}
+}

@@ -1,0 +1,115 @@
+package postgres
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+)
+
+const (
+	lockExtended = `SELECT c.fence, n.at, c.ends, c.hard, c.gone, c.longer, c.longer_until
+		FROM (SELECT clock_timestamp() + $2::interval AS at) n, unnest($1::bigint[]) f(fence)
+		CROSS JOIN LATERAL (SELECT * FROM @claim c WHERE c.fence = f.fence FOR NO KEY UPDATE) c`
+	// readHeld: those tokens whose message is there and, in the lane of a key, in
+	// the run.
+	readHeld = `SELECT s.n FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) WITH ORDINALITY s(lane, seq, fence, n)
+		CROSS JOIN LATERAL (SELECT FROM @msg m WHERE m.lane = s.lane AND m.seq = s.seq OFFSET 0) m
+		LEFT JOIN LATERAL (SELECT true AS held FROM @lease l WHERE l.lane = s.lane AND s.lane < 0 AND l.token = s.fence
+			AND s.seq BETWEEN l.first AND l.last OFFSET 0) l ON true
+		WHERE s.lane > 0 OR l.held`
+	prolong = `UPDATE @claim SET longer = $2::bigint[], longer_until = $3::timestamptz[] WHERE fence = $1::bigint`
+)
+
+// Extend implements [store.Store]. It has a connection of its own: a heartbeat
+// never waits behind appends or claims.
+func (s *Store) Extend(ctx context.Context, by time.Duration, tokens ...pawl.Token) ([]pawl.Token, error) {
+	if err := store.AdmitExtend(by, tokens); err != nil {
+		return nil, err
+	}
+	ctx, done, err := s.enter(ctx, "extend")
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	if len(tokens) == 0 {
+		return nil, nil
+	}
+	var lost []pawl.Token
+	err = s.within(ctx, s.beat, nil, func(t *tx) (err error) {
+		lost, err = s.extend(ctx, t, by, tokens)
+		return err
+	})
+	return lost, s.fail("extend", err)
+}
+
+// extended is a claim some of whose leases are extended.
+type extended struct {
+	fence, at, ends, hard int64
+	gone                  map[int64]bool
+	until                 map[int64]int64 // of lanes that were extended
+	changed               bool
+}
+
+func readExtended(r row) (*extended, error) {
+	e := &extended{fence: r.int8(0), at: r.micros(1), ends: r.micros(2), hard: r.micros(3), gone: map[int64]bool{}, until: map[int64]int64{}}
+	for _, lane := range r.int8s(4) {
+		e.gone[lane] = true
+	}
+	ends := r.timesMicros(6)
+	for i, lane := range r.int8s(5) {
+		e.until[lane] = ends[i]
+	}
+	return e, nil
+}
+
+func (s *Store) extend(ctx context.Context, t *tx, by time.Duration, tokens []pawl.Token) (lost []pawl.Token, err error) {
+	lanes, seqs, fences := make([]int64, len(tokens)), make([]int64, len(tokens)), make([]int64, len(tokens))
+	for i, tok := range tokens {
+		lanes[i], seqs[i], fences[i] = tok.Lane, tok.Seq, tok.Fence
+	}
+	unique := slices.Compact(slices.Sorted(slices.Values(fences)))
+	claims, there := map[int64]*extended{}, make([]bool, len(tokens))
+	err = t.run(ctx,
+		read(lockExtended, func(r row) error {
+			e, err := readExtended(r)
+			claims[e.fence] = e
+			return err
+		}, int8Array(unique), s.skewValue()),
+		read(readHeld, func(r row) error {
+			there[r.int8(0)-1] = true
+			return nil
+		}, int8Array(lanes), int8Array(seqs), int8Array(fences)))
+	if err != nil {
+		return nil, err
+	}
+	for i, tok := range tokens {
+		e := claims[tok.Fence]
+		if e == nil || !there[i] || e.gone[tok.Lane] || e.hard <= e.at {
+			lost = append(lost, tok)
+			continue
+		}
+		until := min(e.at+micros(by), e.hard)
+		if until > max(e.ends, e.until[tok.Lane]) {
+			e.until[tok.Lane], e.changed = until, true
+		}
+	}
+	var g group
+	for _, fence := range unique {
+		e := claims[fence]
+		if e == nil || !e.changed {
+			continue
+		}
+		var longer, ends []int64
+		for lane, until := range e.until {
+			longer, ends = append(longer, lane), append(ends, until)
+		}
+		g = append(g, do(prolong, int8Value(fence), int8Array(longer), timeArray(ends)))
+	}
+	if len(g) > 0 {
+		err = t.run(ctx, g...)
+	}
+	return lost, err
+}

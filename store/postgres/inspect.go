@@ -1,0 +1,390 @@
+package postgres
+
+import (
+	"context"
+	"iter"
+	"slices"
+
+	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/internal/sqlstore"
+)
+
+// states is what says where a message m is, given its lease l and the claims h
+// of messages that are lanes of their own.
+const (
+	heldSolo = `held AS MATERIALIZED (SELECT l AS lane FROM @claim c, unnest(c.lanes) l WHERE l > 0 AND (c.gone IS NULL OR l <> ALL (c.gone)))`
+	stateOfM = `CASE WHEN h.lane IS NOT NULL OR l.token > 0 AND m.seq BETWEEN l.first AND l.last THEN 'leased'
+		WHEN l.token <= 0 AND (m.lane > 0 OR NOT EXISTS (SELECT FROM @msg b WHERE b.lane = m.lane AND b.seq < m.seq)) THEN 'delayed'
+		ELSE 'waiting' END`
+	// listKeys: $1 topic (0: any), $2 key (empty: any), $3 state (empty: any), $4
+	// limit, and after which topic, rank and seq: $5, $6, $7.
+	listKeys = `WITH ` + heldSolo + `
+		SELECT m.lane, m.seq, t.name, m.rank FROM @msg m JOIN @topic t ON t.id = m.topic
+		LEFT JOIN @lease l ON l.lane = m.lane LEFT JOIN held h ON h.lane = m.lane
+		WHERE ($1::int = 0 OR m.topic = $1::int) AND ($2::bytea = '' OR m.key = $2::bytea) AND ($3::text = '' OR $3::text = ` + stateOfM + `)
+			AND (t.name > $5::text COLLATE "C" OR t.name = $5::text AND (m.rank, m.seq) > ($6::bigint, $7::bigint))
+		ORDER BY t.name, m.rank, m.seq LIMIT $4::bigint`
+	// listDead: $1 topic (0: any), $2 key, $3 kind, $4 part of the reason, $5
+	// fingerprint, $6 since, $7 until, $8 after which, $9 limit.
+	listDead = `SELECT ` + deadColumns + ` FROM @dead m
+		WHERE ($1::int = 0 OR m.topic = $1::int) AND ($2::bytea = '' OR m.key = $2::bytea) AND ($3::text = '' OR m.kind = $3::text)
+			AND ($4::text = '' OR position(lower($4::text) IN lower(m.reason)) > 0) AND ($5::text = '' OR m.fingerprint = $5::text)
+			AND m.dead_at >= $6::timestamptz AND m.dead_at < $7::timestamptz AND m.n > $8::bigint
+		ORDER BY m.n LIMIT $9::bigint`
+)
+
+// Pages of a listing: keys are read far ahead, records less so.
+const (
+	keyPage    = 20_000
+	recordPage = 500
+)
+
+type listKey struct {
+	lane, seq, rank int64
+	topic           string
+}
+
+// List implements [store.Inspector].
+func (s *Store) List(ctx context.Context, f store.Filter) iter.Seq2[store.Record, error] {
+	return func(yield func(store.Record, error) bool) {
+		topic, ok, err := s.beginList(ctx, f.Topic)
+		if err != nil {
+			yield(store.Record{}, err)
+		}
+		if err != nil || !ok {
+			return
+		}
+		after, given := listKey{}, 0
+		for {
+			keys, err := s.keys(ctx, topic, f, after)
+			if err != nil {
+				yield(store.Record{}, s.fail("list", err))
+				return
+			}
+			for page := range slices.Chunk(keys, recordPage) {
+				if !s.listPage(ctx, f, page, &given, yield) {
+					return
+				}
+			}
+			if len(keys) < keyPage {
+				return
+			}
+			after = keys[len(keys)-1]
+		}
+	}
+}
+
+// beginList returns the number of the topic, 0 for any; false if there is no
+// such topic.
+func (s *Store) beginList(ctx context.Context, topic string) (int32, bool, error) {
+	ctx, done, err := s.enter(ctx, "list")
+	if err != nil {
+		return 0, false, err
+	}
+	defer done()
+	if err := s.catchUp(ctx); err != nil {
+		return 0, false, s.fail("list", err)
+	}
+	if topic == "" {
+		return 0, true, nil
+	}
+	if t := s.topics.named(topic); t != nil {
+		return t.id, true, nil
+	}
+	return 0, false, nil
+}
+
+func (s *Store) keys(ctx context.Context, topic int32, f store.Filter, after listKey) (keys []listKey, err error) {
+	ctx, done, err := s.enter(ctx, "list")
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	err = s.cold(ctx, func(t *tx) error {
+		keys, err = query(ctx, t, func(r row) (listKey, error) {
+			return listKey{lane: r.int8(0), seq: r.int8(1), topic: r.text(2), rank: r.int8(3)}, nil
+		}, listKeys, int4Value(topic), bytesValue(f.Key), textValue(string(f.State)), int8Value(keyPage),
+			textValue(after.topic), int8Value(after.rank), int8Value(after.seq))
+		return err
+	})
+	return keys, err
+}
+
+// listPage yields the records of some keys; false to stop.
+func (s *Store) listPage(ctx context.Context, f store.Filter, page []listKey, given *int, yield func(store.Record, error) bool) bool {
+	records, now, err := s.records(ctx, page)
+	if err != nil {
+		yield(store.Record{}, s.fail("list", err))
+		return false
+	}
+	for _, rec := range records {
+		if f.State != "" && rec.State != f.State || f.OlderThan > 0 && now-rec.EnqueuedAt.UnixMicro() <= f.OlderThan.Microseconds() {
+			continue
+		}
+		*given++
+		if !yield(rec, nil) || *given == f.Limit {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *Store) records(ctx context.Context, page []listKey) (records []store.Record, now int64, err error) {
+	ctx, done, err := s.enter(ctx, "list")
+	if err != nil {
+		return nil, 0, err
+	}
+	defer done()
+	lanes, seqs := make([]int64, len(page)), make([]int64, len(page))
+	for i, k := range page {
+		lanes[i], seqs[i] = k.lane, k.seq
+	}
+	err = s.call(ctx, s.front,
+		read(readClock, func(r row) error {
+			now = r.micros(0)
+			return nil
+		}, s.skewValue()),
+		read(liveRecords, func(r row) error {
+			rec, err := s.readLive(r)
+			records = append(records, rec)
+			return err
+		}, int8Array(lanes), int8Array(seqs)))
+	return records, now, err
+}
+
+// Dead implements [store.DeadLetters].
+func (s *Store) Dead(ctx context.Context, f store.DeadFilter) iter.Seq2[store.Record, error] {
+	return func(yield func(store.Record, error) bool) {
+		topic, ok, err := s.beginList(ctx, f.Topic)
+		if err != nil {
+			yield(store.Record{}, err)
+		}
+		if err != nil || !ok {
+			return
+		}
+		after, left := int64(0), f.Limit
+		for {
+			limit := recordPage
+			if f.Limit > 0 {
+				limit = min(limit, left)
+			}
+			page, last, err := s.deadPage(ctx, topic, f, after, limit)
+			if err != nil {
+				yield(store.Record{}, s.fail("list dead letters", err))
+				return
+			}
+			for _, rec := range page {
+				if !yield(rec, nil) {
+					return
+				}
+			}
+			left -= len(page)
+			if len(page) < limit || f.Limit > 0 && left == 0 {
+				return
+			}
+			after = last
+		}
+	}
+}
+
+func (s *Store) deadPage(ctx context.Context, topic int32, f store.DeadFilter, after int64, limit int) (page []store.Record, last int64, err error) {
+	ctx, done, err := s.enter(ctx, "list dead letters")
+	if err != nil {
+		return nil, 0, err
+	}
+	defer done()
+	since, until := int64(-1<<63), int64(1<<62)
+	if !f.Since.IsZero() {
+		since = f.Since.UnixMicro()
+	}
+	if !f.Until.IsZero() {
+		until = f.Until.UnixMicro()
+	}
+	err = s.cold(ctx, func(t *tx) error {
+		page, err = query(ctx, t, func(r row) (store.Record, error) {
+			last = r.int8(17)
+			return s.readDead(r)
+		}, listDead, int4Value(topic), bytesValue(f.Key), textValue(store.Text(string(f.Kind))), textValue(store.Text(f.Reason)),
+			textValue(store.Text(f.Fingerprint)), timeValue(since), timeValue(until), int8Value(after), int8Value(int64(limit)))
+		return err
+	})
+	return page, last, err
+}
+
+// Statements of Cancel: of messages that are lanes of their own, whoever takes
+// the ticket may take the message; of others, whoever has the latch of the lane.
+const (
+	findMany  = `SELECT m.id, m.lane, m.seq, m.topic, m.prio, m.rank FROM unnest($1::bytea[]) x(id) CROSS JOIN LATERAL (SELECT * FROM @msg m WHERE m.id = x.id OFFSET 0) m`
+	deadAmong = `SELECT d.id FROM unnest($1::bytea[]) x(id) CROSS JOIN LATERAL (SELECT d.id FROM @dead d WHERE d.id = x.id OFFSET 0) d`
+	// takeBack: tickets by topic, priority, rank and seq.
+	takeBack = `DELETE FROM @slot WHERE ctid = ANY (ARRAY(
+		SELECT s.ctid FROM unnest($1::int[], $2::smallint[], $3::bigint[], $4::bigint[]) x(topic, prio, rank, seq) CROSS JOIN (VALUES (0), (128), (256)) g(gen)
+		CROSS JOIN LATERAL (SELECT s.ctid FROM @slot s WHERE s.band = x.topic * 512::bigint + g.gen + x.prio AND s.rank = x.rank AND s.seq = x.seq OFFSET 0) s))
+		RETURNING seq, lane`
+	takeWaiting = `DELETE FROM @lease WHERE lane = ANY ($1::bigint[]) AND token <= 0 RETURNING lane`
+	latchLanes  = `INSERT INTO @lease AS l (lane, token, reach, first, last) SELECT lane, $2::bigint, 0, 0, -1 FROM unnest($1::bigint[]) lane ORDER BY lane
+		ON CONFLICT (lane) DO UPDATE SET reach = l.reach RETURNING l.lane, l.token, l.first, l.last`
+	unlatch = `DELETE FROM @lease WHERE lane = ANY ($1::bigint[]) AND token = $2::bigint`
+	// removeMessages: $1 lanes, $2 seqs.
+	removeMessages = `
+WITH d AS (DELETE FROM @msg WHERE ctid = ANY (ARRAY(
+		SELECT m.ctid FROM unnest($1::bigint[], $2::bigint[]) x(lane, seq)
+		CROSS JOIN LATERAL (SELECT m.ctid FROM @msg m WHERE m.lane = x.lane AND m.seq = x.seq OFFSET 0) m)) RETURNING id, topic, uniq, seq),
+y AS (INSERT INTO @tally (topic, what, n) SELECT topic, 3, count(*) FROM d GROUP BY topic),
+q AS (DELETE FROM @uniq WHERE ctid = ANY (ARRAY(
+	SELECT q.ctid FROM d CROSS JOIN LATERAL (SELECT q.ctid FROM @uniq q WHERE q.k = d.uniq AND q.id = d.id OFFSET 0) q WHERE d.uniq <> '' ORDER BY d.uniq)))
+SELECT id FROM d`
+	ticketLanes = `WITH x AS (SELECT lane, 9223372036854775807 AS reach FROM unnest($1::bigint[]) lane)` + ticketHeads
+)
+
+// cancelling is one message to be cancelled.
+type cancelling struct {
+	id              string
+	lane, seq, rank int64
+	topic           int32
+	prio            int16
+}
+
+// Cancel implements [store.Inspector].
+func (s *Store) Cancel(ctx context.Context, ids ...string) (refused map[string]error, err error) {
+	ctx, done, err := s.enter(ctx, "cancel")
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	if err := s.catchUp(ctx); err != nil {
+		return nil, s.fail("cancel", err)
+	}
+	err = s.within(ctx, s.front, nil, func(t *tx) (err error) {
+		refused, err = s.cancel(ctx, t, ids)
+		return err
+	})
+	return refused, s.fail("cancel", err)
+}
+
+func encodeIDs(ids []string) []byte {
+	encoded := make([][]byte, len(ids))
+	for i, id := range ids {
+		encoded[i] = sqlstore.EncodeID(id)
+	}
+	return bytesArray(encoded)
+}
+
+func (s *Store) cancel(ctx context.Context, t *tx, ids []string) (map[string]error, error) {
+	refused := map[string]error{}
+	for _, id := range ids {
+		refused[id] = &store.Error{Op: "cancel " + id, Code: store.ErrNotFound}
+	}
+	var solo, keyed []cancelling
+	err := t.run(ctx, read(findMany, func(r row) error {
+		m := cancelling{sqlstore.DecodeID(r.bytes(0)), r.int8(1), r.int8(2), r.int8(5), int32(r.int4(3)), int16(r.int2(4))}
+		refused[m.id] = &store.Error{Op: "cancel " + m.id, Code: store.ErrConflict, Hint: "it is leased"}
+		if m.lane > 0 {
+			solo = append(solo, m)
+		} else {
+			keyed = append(keyed, m)
+		}
+		return nil
+	}, encodeIDs(ids)), read(deadAmong, func(r row) error {
+		id := sqlstore.DecodeID(r.bytes(0))
+		refused[id] = &store.Error{Op: "cancel " + id, Code: store.ErrConflict, Hint: "it is a dead letter"}
+		return nil
+	}, encodeIDs(ids)))
+	if err != nil {
+		return nil, err
+	}
+	free, err := s.freeSolo(ctx, t, solo)
+	if err != nil {
+		return nil, err
+	}
+	after, mine, err := s.freeKeyed(ctx, t, keyed, &free)
+	if err != nil {
+		return nil, err
+	}
+	var lanes, seqs []int64
+	for _, m := range free {
+		lanes, seqs = append(lanes, m.lane), append(seqs, m.seq)
+	}
+	return refused, t.run(ctx, append(group{read(removeMessages, func(r row) error {
+		delete(refused, sqlstore.DecodeID(r.bytes(0)))
+		return nil
+	}, int8Array(lanes), int8Array(seqs)), do(unlatch, int8Array(after), int8Value(mine))}, ticketsAfter(after)...)...)
+}
+
+func ticketsAfter(lanes []int64) group {
+	if len(lanes) == 0 {
+		return nil
+	}
+	return group{do(ticketLanes, int8Array(lanes))}
+}
+
+func tickets(ms []cancelling) [][]byte {
+	var topics []int32
+	var prios []int16
+	var ranks, seqs []int64
+	for _, m := range ms {
+		topics, prios = append(topics, m.topic), append(prios, m.prio)
+		ranks, seqs = append(ranks, m.rank), append(seqs, m.seq)
+	}
+	return [][]byte{int4Array(topics), int2Array(prios), int8Array(ranks), int8Array(seqs)}
+}
+
+// freeSolo takes messages that nobody holds away from whoever could claim them.
+func (s *Store) freeSolo(ctx context.Context, t *tx, ms []cancelling) (free []cancelling, err error) {
+	if len(ms) == 0 {
+		return nil, nil
+	}
+	taken, lanes := map[int64]bool{}, make([]int64, len(ms))
+	for i, m := range ms {
+		lanes[i] = m.lane
+	}
+	note := func(r row) error {
+		taken[r.int8(0)] = true
+		return nil
+	}
+	err = t.run(ctx, read(takeBack, note, tickets(ms)...), read(takeWaiting, note, int8Array(lanes)))
+	for _, m := range ms {
+		if taken[m.lane] {
+			free = append(free, m)
+		}
+	}
+	return free, err
+}
+
+// freeKeyed latches the lanes of messages, adds those that are in no run to
+// free, and returns the lanes that nobody else holds.
+func (s *Store) freeKeyed(ctx context.Context, t *tx, ms []cancelling, free *[]cancelling) (mine []int64, token int64, err error) {
+	token = sqlstore.NewFence()
+	if len(ms) == 0 {
+		return nil, token, nil
+	}
+	var lanes []int64
+	for _, m := range ms {
+		lanes = append(lanes, m.lane)
+	}
+	slices.Sort(lanes)
+	lanes = slices.Compact(lanes)
+	latches := map[int64]latch{}
+	err = t.run(ctx, read(latchLanes, func(r row) error {
+		if lane, holder := r.int8(0), r.int8(1); holder == token {
+			mine = append(mine, lane)
+			latches[lane] = latch{0, -1}
+		} else if holder > 0 {
+			latches[lane] = latch{r.int8(2), r.int8(3)}
+		} else {
+			latches[lane] = latch{0, -1} // closed: its head is no more than waiting
+		}
+		return nil
+	}, int8Array(lanes), int8Value(token)))
+	if err != nil {
+		return nil, token, err
+	}
+	var gone []cancelling
+	for _, m := range ms {
+		if l, ok := latches[m.lane]; ok && (m.seq < l.first || m.seq > l.last) {
+			gone = append(gone, m)
+		}
+	}
+	*free = append(*free, gone...)
+	return mine, token, t.run(ctx, read(takeBack, nil, tickets(gone)...))
+}

@@ -1,0 +1,178 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// newsLoop notices what others did and what is due, from the first listener on.
+func (s *Store) newsLoop() {
+	if !s.cfg.PollOnly {
+		s.background(s.notifyLoop)
+	}
+	select {
+	case <-s.ctx.Done():
+		return
+	case <-s.news.begun:
+	}
+	if !s.cfg.PollOnly {
+		s.background(s.listenLoop)
+	}
+	s.alarmLoop()
+}
+
+// alarmLoop sweeps when something is due, and looks for work: often while
+// notifications do not arrive, else seldom, for what nobody notified of.
+func (s *Store) alarmLoop() {
+	next := time.Duration(0)
+	for {
+		t := time.NewTimer(max(next, alarmLeast))
+		select {
+		case <-s.ctx.Done():
+			t.Stop()
+			return
+		case d := <-s.news.ring:
+			t.Stop()
+			next = min(max(next, 0), d) // soon enough; the look below finds out exactly
+			if d > alarmLeast {
+				continue
+			}
+		case <-t.C:
+		}
+		if next = s.look(); !s.news.hears() {
+			next = min(next, s.cfg.PollEvery)
+		}
+	}
+}
+
+// look sweeps, wakes listeners of topics with tickets, and returns how long
+// nothing need be done.
+func (s *Store) look() time.Duration {
+	ctx, cancel := context.WithTimeout(s.ctx, s.cfg.CallTimeout)
+	defer cancel()
+	wanted := s.news.wanted()
+	if len(wanted) == 0 {
+		return alarmEvery
+	}
+	s.sweeper.mu.Lock()
+	next, err := s.sweep(ctx, s.sweeper.above())
+	s.sweeper.mu.Unlock()
+	if err == nil {
+		err = s.tellOfTickets(ctx, wanted)
+	}
+	if err != nil || next < 0 {
+		return alarmEvery
+	}
+	return min(next+time.Millisecond, alarmEvery)
+}
+
+const withTickets = `SELECT t.name FROM unnest($1::text[]) x(name)
+	CROSS JOIN LATERAL (SELECT * FROM @topic t WHERE t.name = x.name OFFSET 0) t
+	WHERE (t.paused_at IS NULL OR t.pause_until <= (SELECT clock_timestamp() + $2::interval)) AND EXISTS (
+		SELECT FROM (SELECT b.prio FROM @band b WHERE b.topic = t.id OFFSET 0) b CROSS JOIN (VALUES (0), (128), (256)) g(gen)
+		CROSS JOIN LATERAL (SELECT FROM @slot s WHERE s.band = t.id * 512::bigint + g.gen + b.prio LIMIT 1) s)`
+
+func (s *Store) tellOfTickets(ctx context.Context, wanted []string) error {
+	return s.call(ctx, s.back, read(withTickets, func(r row) error {
+		s.news.mu.Lock()
+		defer s.news.mu.Unlock()
+		s.news.tell(r.text(0))
+		return nil
+	}, textArray(wanted), s.skewValue()))
+}
+
+const (
+	listenTest  = 3 * time.Second  // how long the notification of the self-test may take
+	listenQuiet = 15 * time.Second // after which the connection is tried
+	listenRetry = 5 * time.Second
+)
+
+// listenLoop keeps one connection that listens.
+func (s *Store) listenLoop() {
+	wait := 100 * time.Millisecond
+	for s.ctx.Err() == nil {
+		heard, _ := s.listen()
+		s.news.setHears(false)
+		if heard {
+			wait = 100 * time.Millisecond
+		}
+		if !s.pause(wait) {
+			return
+		}
+		wait = min(2*wait, listenRetry)
+	}
+}
+
+var errDeaf = errors.New("notifications do not arrive")
+
+// listen listens until the connection breaks. It first tries whether a
+// notification arrives: behind a pooler of transactions none does.
+func (s *Store) listen() (heard bool, err error) {
+	base, err := s.connConfig()
+	if err != nil {
+		return false, err
+	}
+	ctx, cancel := context.WithTimeout(s.ctx, connectLimit)
+	defer cancel()
+	conn, err := pgx.ConnectConfig(ctx, base)
+	if err != nil {
+		return false, err
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), time.Second)
+		defer cancel()
+		_ = conn.Close(ctx)
+	}()
+	if _, err := conn.Exec(ctx, `LISTEN "`+s.channel()+`"`); err != nil {
+		return false, err
+	}
+	if err := s.selfTest(conn); err != nil {
+		return false, err
+	}
+	s.news.setHears(true)
+	s.news.tellAll() // something may have been missed
+	for {
+		if err := s.waitNotification(conn); err != nil {
+			return true, err
+		}
+	}
+}
+
+func (s *Store) selfTest(conn *pgx.Conn) error {
+	ctx, cancel := context.WithTimeout(s.ctx, listenTest)
+	defer cancel()
+	if err := s.notify(s.news.origin + " test"); err != nil {
+		return err
+	}
+	for {
+		n, err := conn.WaitForNotification(ctx)
+		if err != nil {
+			return errors.Join(errDeaf, err)
+		}
+		if n.Payload == s.news.origin+" test" {
+			return nil
+		}
+		s.hear(n.Payload)
+	}
+}
+
+// waitNotification waits for one notification, or makes sure that the
+// connection is alive.
+func (s *Store) waitNotification(conn *pgx.Conn) error {
+	ctx, cancel := context.WithTimeout(s.ctx, listenQuiet)
+	defer cancel()
+	n, err := conn.WaitForNotification(ctx)
+	if err == nil {
+		s.hear(n.Payload)
+		return nil
+	}
+	if s.ctx.Err() != nil || ctx.Err() == nil || conn.IsClosed() {
+		return err
+	}
+	ping, stop := context.WithTimeout(s.ctx, pingLimit)
+	defer stop()
+	return conn.Ping(ping)
+}

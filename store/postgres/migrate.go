@@ -1,0 +1,190 @@
+package postgres
+
+import (
+	"context"
+	"embed"
+	"io/fs"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/internal/sqlstore"
+)
+
+//go:embed migrations/*.sql
+var migrationFiles embed.FS
+
+func steps() ([]sqlstore.Step, error) {
+	folder, err := fs.Sub(migrationFiles, "migrations")
+	if err != nil {
+		return nil, err
+	}
+	return sqlstore.Steps(folder)
+}
+
+const (
+	hasSchema        = `SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = $1), to_regclass($1 || '.migration') IS NOT NULL`
+	createMigrations = `CREATE TABLE IF NOT EXISTS @migration (version int PRIMARY KEY, name text NOT NULL, applied_at timestamptz NOT NULL)`
+	selectMigrations = `SELECT version, name, applied_at FROM @migration ORDER BY version`
+	insertMigration  = `INSERT INTO @migration VALUES ($1, $2, now()) RETURNING applied_at`
+	deleteMigration  = `DELETE FROM @migration WHERE version = $1`
+	lockMigrations   = `SELECT pg_advisory_xact_lock(hashtextextended('pawl migrate ' || $1, 0))`
+)
+
+func (s *Store) named(sql string) string { return strings.ReplaceAll(sql, "@", s.cfg.Schema+".") }
+
+// querier is what a pool and a transaction have in common.
+type querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}
+
+// applied returns the migrations that the schema has seen.
+func (s *Store) applied(ctx context.Context, q querier) ([]store.Migration, error) {
+	var schema, table bool
+	if err := q.QueryRow(ctx, hasSchema, s.cfg.Schema).Scan(&schema, &table); err != nil || !table {
+		return nil, err
+	}
+	rows, err := q.Query(ctx, s.named(selectMigrations))
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(r pgx.CollectableRow) (m store.Migration, err error) {
+		err = r.Scan(&m.Version, &m.Name, &m.AppliedAt)
+		return m, err
+	})
+}
+
+// checkSchema says whether this program can work with the schema.
+func (s *Store) checkSchema(ctx context.Context) error {
+	have, err := s.applied(ctx, s.front)
+	if err != nil {
+		return s.fail("open postgres", err)
+	}
+	all, err := steps()
+	if err != nil {
+		return err
+	}
+	return sqlstore.CheckVersion("open postgres, schema "+s.cfg.Schema, all, have)
+}
+
+// Migrations implements [store.Migrator].
+func (s *Store) Migrations(ctx context.Context) ([]store.Migration, error) {
+	ctx, done, err := s.enter(ctx, "migrations")
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	have, err := s.applied(ctx, s.front)
+	if err != nil {
+		return nil, s.fail("migrations", err)
+	}
+	all, err := steps()
+	if err != nil {
+		return nil, err
+	}
+	return sqlstore.Status(all, have), nil
+}
+
+// MigrateUp implements [store.Migrator].
+func (s *Store) MigrateUp(ctx context.Context) ([]store.Migration, error) {
+	return s.migrate(ctx, "migrate up", func(all []sqlstore.Step, have []store.Migration) (sqlstore.Step, string, bool) {
+		missing := sqlstore.Missing(all, have)
+		if len(missing) == 0 {
+			return sqlstore.Step{}, "", false
+		}
+		return missing[0], missing[0].Up, true
+	})
+}
+
+// MigrateDown implements [store.Migrator].
+func (s *Store) MigrateDown(ctx context.Context, to int) ([]store.Migration, error) {
+	defer s.topics.forget()
+	return s.migrate(ctx, "migrate down", func(all []sqlstore.Step, have []store.Migration) (sqlstore.Step, string, bool) {
+		undo := sqlstore.Undo(all, have, to)
+		if len(undo) == 0 {
+			return sqlstore.Step{}, "", false
+		}
+		return undo[0], undo[0].Down, true
+	})
+}
+
+// migrate runs one step a transaction, until next has none.
+func (s *Store) migrate(ctx context.Context, op string,
+	next func([]sqlstore.Step, []store.Migration) (step sqlstore.Step, sql string, more bool),
+) (done []store.Migration, err error) {
+	all, err := steps()
+	if err != nil {
+		return nil, err
+	}
+	ctx, leave, err := s.enter(ctx, op)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	for more := true; more; {
+		err := pgx.BeginFunc(ctx, s.front, func(tx pgx.Tx) error {
+			have, err := s.lockMigrations(ctx, tx)
+			if err != nil {
+				return err
+			}
+			var step sqlstore.Step
+			var sql string
+			if step, sql, more = next(all, have); !more {
+				if len(sqlstore.Missing(all, have)) == 0 {
+					return sqlstore.CheckVersion(op, all, have) // a newer program was here
+				}
+				return nil
+			}
+			m, err := s.migrateStep(ctx, tx, step, sql)
+			if err == nil {
+				done = append(done, m)
+			}
+			return err
+		})
+		if err != nil {
+			return done, s.fail(op, err)
+		}
+	}
+	return done, nil
+}
+
+// lockMigrations waits for whoever else migrates this schema, and says what is
+// applied.
+func (s *Store) lockMigrations(ctx context.Context, tx pgx.Tx) ([]store.Migration, error) {
+	if _, err := tx.Exec(ctx, "SET LOCAL lock_timeout = 0"); err != nil {
+		return nil, err
+	}
+	if _, err := tx.Exec(ctx, lockMigrations, s.cfg.Schema); err != nil {
+		return nil, err
+	}
+	var schema, table bool
+	if err := tx.QueryRow(ctx, hasSchema, s.cfg.Schema).Scan(&schema, &table); err != nil {
+		return nil, err
+	}
+	if !schema { // a user without the right to create one may use one that is there
+		if _, err := tx.Exec(ctx, "CREATE SCHEMA "+s.cfg.Schema); err != nil {
+			return nil, err
+		}
+	}
+	if !table {
+		if _, err := tx.Exec(ctx, s.named(createMigrations)); err != nil {
+			return nil, err
+		}
+	}
+	return s.applied(ctx, tx)
+}
+
+func (s *Store) migrateStep(ctx context.Context, tx pgx.Tx, step sqlstore.Step, sql string) (store.Migration, error) {
+	m := store.Migration{Version: step.Version, Name: step.Name}
+	if _, err := tx.Conn().PgConn().Exec(ctx, s.named(sql)).ReadAll(); err != nil {
+		return m, err
+	}
+	if sql == step.Down {
+		_, err := tx.Exec(ctx, s.named(deleteMigration), step.Version)
+		return m, err
+	}
+	err := tx.QueryRow(ctx, s.named(insertMigration), step.Version, step.Name).Scan(&m.AppliedAt)
+	return m, err
+}

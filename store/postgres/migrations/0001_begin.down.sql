@@ -1,0 +1,2 @@
+DROP TABLE @duty, @total, @tally, @batch, @acked, @dead, @uniq, @attempt, @tried, @lease, @claim, @slot, @msg, @band, @topic;
+DROP SEQUENCE @msg_seq, @dead_seq;

@@ -1,0 +1,240 @@
+package postgres
+
+import (
+	"context"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+)
+
+// news tells whoever waits that something may be claimable: listeners of this
+// process at once, those of others by NOTIFY. A notification is a hint. It is
+// sent apart from what it tells of, because PostgreSQL serialises the commits of
+// transactions that notify; and at most every few milliseconds.
+type news struct {
+	mu        sync.Mutex
+	listeners map[chan struct{}]map[string]bool // and their topics
+	pending   map[int32]bool                    // topics to notify others of
+	heard     bool                              // notifications arrive
+	started   bool
+	origin    string // of our own notifications, which tell us nothing
+
+	kick  chan struct{}      // pending is not empty
+	ring  chan time.Duration // something is due that soon
+	begun chan struct{}      // somebody listens
+}
+
+const (
+	notifyPause = 5 * time.Millisecond
+	alarmEvery  = 500 * time.Millisecond // how long what another process put off may go unnoticed
+	alarmLeast  = 2 * time.Millisecond
+)
+
+func (n *news) init() {
+	n.listeners, n.pending = map[chan struct{}]map[string]bool{}, map[int32]bool{}
+	n.kick, n.ring, n.begun = make(chan struct{}, 1), make(chan time.Duration, 64), make(chan struct{})
+	n.origin = strconv.FormatUint(rand.Uint64(), 36)
+}
+
+// Wake tells listeners of all processes that there may be something to claim in
+// topics: after the commit of a transaction that [Store.AppendTx] appended in.
+func (s *Store) Wake(topics ...string) {
+	for _, name := range topics {
+		if t := s.topics.named(name); t != nil {
+			s.wake(t.id)
+		}
+	}
+}
+
+// wake tells listeners of topics.
+func (s *Store) wake(ids ...int32) {
+	if len(ids) == 0 {
+		return
+	}
+	n := &s.news
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, id := range ids {
+		n.pending[id] = true
+		if t := s.topics.numbered(id); t != nil && len(n.listeners) > 0 {
+			n.tell(t.Name)
+		}
+	}
+	if !s.cfg.PollOnly {
+		poke(n.kick)
+	}
+}
+
+// tell wakes the listeners of a topic; of all topics where it is empty. The
+// caller holds mu.
+func (n *news) tell(topic string) {
+	for ch, of := range n.listeners {
+		if topic == "" || of[topic] {
+			poke(ch)
+		}
+	}
+}
+
+func (n *news) tellAll() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.tell("")
+}
+
+func poke(ch chan struct{}) {
+	select {
+	case ch <- struct{}{}:
+	default: // it is full: nobody has read the last one yet
+	}
+}
+
+// alarm makes sure that what is due then is noticed.
+func (n *news) alarm(d time.Duration) {
+	select {
+	case n.ring <- d:
+	default: // the loop is behind, and looks soon anyway
+	}
+}
+
+func (n *news) alarmMicros(us int64) { n.alarm(time.Duration(us) * time.Microsecond) }
+
+func (n *news) hears() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.heard
+}
+
+func (n *news) setHears(heard bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.heard = heard
+}
+
+// wanted are the topics that somebody listens to.
+func (n *news) wanted() (topics []string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	seen := map[string]bool{}
+	for _, of := range n.listeners {
+		for t := range of {
+			if !seen[t] {
+				seen[t] = true
+				topics = append(topics, t)
+			}
+		}
+	}
+	return topics
+}
+
+// Listen implements [store.Waker].
+func (s *Store) Listen(ctx context.Context, topics ...string) (<-chan struct{}, error) {
+	_, done, err := s.enter(ctx, "listen")
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	ch, of := make(chan struct{}, 1), map[string]bool{}
+	for _, t := range topics {
+		if pawl.ValidTopic(t) == nil {
+			of[t] = true
+		}
+	}
+	n := &s.news
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.listeners[ch] = of
+	context.AfterFunc(ctx, func() {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		delete(n.listeners, ch)
+	})
+	if !n.started {
+		n.started = true
+		close(n.begun)
+	}
+	return ch, nil
+}
+
+// notifyOthers is one transaction that need not be durable.
+const notifyOthers = `SELECT set_config('synchronous_commit', 'off', true), pg_notify($1::text, $2::text)`
+
+// notifyLoop sends what is pending: the first at once, more after a pause.
+func (s *Store) notifyLoop() {
+	for {
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-s.news.kick:
+		}
+		if err := s.notify(s.news.take()); err != nil {
+			// A hint is lost; whoever waits polls, too.
+			s.pause(time.Second)
+			continue
+		}
+		s.pause(notifyPause)
+	}
+}
+
+// take empties pending.
+func (n *news) take() (payload string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var b strings.Builder
+	b.WriteString(n.origin)
+	for id := range n.pending {
+		b.WriteByte(' ')
+		b.WriteString(strconv.Itoa(int(id)))
+		if b.Len() > 7000 { // a payload has 8000 bytes at most
+			break
+		}
+	}
+	clear(n.pending)
+	return b.String()
+}
+
+func (s *Store) notify(payload string) error {
+	ctx, cancel := context.WithTimeout(s.ctx, pingLimit)
+	defer cancel()
+	return s.call(ctx, s.back, do(notifyOthers, textValue(s.channel()), textValue(payload)))
+}
+
+func (s *Store) channel() string { return "pawl_" + s.cfg.Schema }
+
+// pause waits; false when the store ends.
+func (s *Store) pause(d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-s.ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}
+
+// hear takes a notification of another process.
+func (s *Store) hear(payload string) {
+	words := strings.Fields(payload)
+	if len(words) == 0 || words[0] == s.news.origin {
+		return
+	}
+	n := &s.news
+	for _, w := range words[1:] {
+		id, err := strconv.Atoi(w)
+		if err != nil {
+			continue
+		}
+		t := s.topics.numbered(int32(id))
+		n.mu.Lock()
+		if t != nil {
+			n.tell(t.Name)
+		} else {
+			n.tell("") // a topic that this process does not know yet
+		}
+		n.mu.Unlock()
+	}
+}

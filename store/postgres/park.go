@@ -1,0 +1,74 @@
+package postgres
+
+import (
+	"context"
+	"slices"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+)
+
+const (
+	deadLanes = `SELECT DISTINCT lane FROM @dead WHERE lane = ANY ($1::bigint[]) AND topic = $2::int`
+	// parkable: what may not pass a dead letter of its lane.
+	parkable = `SELECT m.lane, m.seq FROM unnest($1::bigint[]) x(lane)
+		CROSS JOIN LATERAL (SELECT m.lane, m.seq FROM @msg m WHERE m.lane = x.lane AND m.replays = 0 ORDER BY m.seq LIMIT 5000) m`
+)
+
+// park sends what waits behind a dead letter of its lane to the dead letters,
+// too, and returns what is left of the runs. The lanes are this claim's.
+func (s *Store) park(ctx context.Context, c *claiming, runs []run) ([]run, error) {
+	var lanes []int64
+	for _, r := range runs {
+		if r.lane < 0 {
+			lanes = append(lanes, r.lane)
+		}
+	}
+	if len(lanes) == 0 {
+		return runs, nil
+	}
+	slices.Sort(lanes)
+	blocked := map[int64]bool{}
+	err := s.call(ctx, s.back, read(deadLanes, func(r row) error {
+		blocked[r.int8(0)] = true
+		return nil
+	}, int8Array(lanes), int4Value(c.topic.id)))
+	if err != nil || len(blocked) == 0 {
+		return runs, err
+	}
+	lanes = slices.DeleteFunc(lanes, func(lane int64) bool { return !blocked[lane] })
+	if err := s.parkLanes(ctx, c.fence, lanes); err != nil {
+		s.tracker.orphan(c.fence)
+		return nil, err
+	}
+	left := runs[:0]
+	for _, r := range runs {
+		if blocked[r.lane] {
+			r.heads = slices.DeleteFunc(r.heads, func(h head) bool { return h.replays == 0 })
+		}
+		if len(r.heads) > 0 {
+			left = append(left, r)
+		}
+	}
+	return left, nil
+}
+
+func (s *Store) parkLanes(ctx context.Context, fence int64, lanes []int64) error {
+	return s.within(ctx, s.back, nil, func(t *tx) error {
+		w := &writing{}
+		err := t.run(ctx,
+			read(lockLanes, nil, int8Array(lanes), int8Array(slices.Repeat([]int64{fence}, len(lanes)))),
+			read(parkable, func(r row) error {
+				w.bury(r.int8(0), r.int8(1), pawl.KindParked, store.ParkedReason)
+				return nil
+			}, int8Array(lanes)),
+			read(readClock, func(r row) error {
+				w.at = r.micros(0)
+				return nil
+			}, s.skewValue()))
+		if err != nil || len(w.buried.seq) == 0 {
+			return err
+		}
+		return t.run(ctx, w.steps(s)...)
+	})
+}

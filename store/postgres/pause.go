@@ -1,0 +1,69 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// A pause is a part of the topic's row that every claim reads: it holds with the
+// next claim of any process.
+const (
+	pauseTopic = `UPDATE @topic SET paused_at = n.at, pause_until = CASE WHEN $2::bigint > 0
+			THEN n.at + $2::bigint * interval '1 microsecond' END, pause_by = $3::text, pause_reason = $4::text
+		FROM (SELECT clock_timestamp() + $5::interval AS at) n WHERE name = $1::text`
+	resumeTopic = `UPDATE @topic SET paused_at = NULL, pause_until = NULL, pause_by = NULL, pause_reason = NULL
+		WHERE name = $1::text AND paused_at IS NOT NULL RETURNING id`
+)
+
+// Pause implements [store.Topics].
+func (s *Store) Pause(ctx context.Context, name string, d time.Duration, by, reason string) error {
+	if err := pawl.ValidTopic(name); err != nil {
+		return err
+	}
+	ctx, done, err := s.enter(ctx, "pause")
+	if err != nil {
+		return err
+	}
+	defer done()
+	if err := s.create(ctx, name); err != nil {
+		return s.fail("pause", err)
+	}
+	until := int64(0)
+	if d > 0 {
+		until = max(d.Microseconds(), 1)
+	}
+	err = s.call(ctx, s.front, do(pauseTopic, textValue(name), int8Value(until),
+		textValue(store.Text(by)), textValue(store.Text(reason)), s.skewValue()))
+	if err != nil {
+		return s.fail("pause", err)
+	}
+	if d > 0 {
+		s.news.alarm(d) // what waits is claimable then
+	}
+	return nil
+}
+
+// Resume implements [store.Topics].
+func (s *Store) Resume(ctx context.Context, name string) error {
+	ctx, done, err := s.enter(ctx, "resume")
+	if err != nil {
+		return err
+	}
+	defer done()
+	if pawl.ValidTopic(name) != nil {
+		return nil
+	}
+	var ids []int32
+	err = s.call(ctx, s.front, read(resumeTopic, func(r row) error {
+		ids = append(ids, int32(r.int4(0)))
+		return nil
+	}, textValue(name)))
+	if err != nil {
+		return s.fail("resume", err)
+	}
+	s.wake(ids...)
+	return nil
+}

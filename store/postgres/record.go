@@ -1,0 +1,176 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/internal/sqlstore"
+)
+
+// messageColumns are what all tables that hold messages have in common.
+const messageColumns = `m.id, m.topic, m.prio, m.replays, m.rank, m.vis, m.key, m.meta, m.body`
+
+// liveRecords: $1 lanes, $2 seqs.
+const liveRecords = `
+SELECT ` + messageColumns + `, t.attempts, t.rescues, t.lonely, t.reason,
+	(SELECT array_agg(a.data ORDER BY a.n) FROM @attempt a WHERE a.seq = m.seq) AS history,
+	m.lane, m.seq, l.token, l.until, l.first, l.last,
+	l.token = 0 AND m.lane < 0 AND EXISTS (SELECT FROM @msg h WHERE h.lane = m.lane AND h.seq < m.seq) AS behind,
+	c.fence, c.owner, c.started, c.hard, c.ends, c.longer, c.longer_until
+FROM unnest($1::bigint[], $2::bigint[]) WITH ORDINALITY x(lane, seq, n)
+CROSS JOIN LATERAL (SELECT * FROM @msg m WHERE m.lane = x.lane AND m.seq = x.seq) m
+LEFT JOIN LATERAL (SELECT * FROM @tried t WHERE t.seq = m.seq) t ON true
+LEFT JOIN LATERAL (SELECT * FROM @lease l WHERE l.lane = m.lane) l ON true
+LEFT JOIN LATERAL (
+	SELECT * FROM @claim c WHERE m.lane < 0 AND c.fence = l.token AND m.seq BETWEEN l.first AND l.last
+	UNION ALL
+	SELECT * FROM @claim c WHERE m.lane > 0 AND l.token IS NULL AND m.lane = ANY (c.lanes) AND m.lane <> ALL (coalesce(c.gone, '{}'))
+	LIMIT 1) c ON true
+ORDER BY x.n`
+
+const (
+	findLive    = `SELECT lane, seq FROM @msg WHERE id = $1::bytea`
+	deadColumns = messageColumns + `, m.attempts, m.rescues, m.lonely, m.reason, m.history, m.dead_at, m.kind, m.fingerprint, m.n`
+	findDead    = `SELECT ` + deadColumns + ` FROM @dead m WHERE m.id = $1::bytea`
+	findAcked   = `SELECT ` + messageColumns + `, t.attempts, t.rescues, t.lonely, t.reason,
+		(SELECT array_agg(a.data ORDER BY a.n) FROM @attempt a WHERE a.seq = m.seq), m.acked_at
+		FROM @acked m LEFT JOIN @tried t ON t.seq = m.seq
+		WHERE m.id = $1::bytea AND m.until > (SELECT clock_timestamp() + $2::interval) ORDER BY m.acked_at DESC LIMIT 1`
+)
+
+// readRecord reads messageColumns and the five after them.
+func (s *Store) readRecord(r row) (rec store.Record, err error) {
+	rec.ID = sqlstore.DecodeID(r.bytes(0))
+	if t := s.topics.numbered(int32(r.int4(1))); t != nil {
+		rec.Topic = t.Name
+	}
+	rec.Priority, rec.Replays, rec.Rank = r.int2(2), r.int2(3), r.int8(4)
+	rec.Key, rec.Body = keyOf(r.bytes(6)), r.bytes(8)
+	enqueued, err := decodeMeta(&rec.Message, r[7], r.micros(5))
+	if err != nil {
+		return rec, err
+	}
+	rec.EnqueuedAt = moment(enqueued)
+	rec.Attempts, rec.Rescues, rec.Lonely, rec.Reason = r.int4(9), r.int4(10), r.int4(11), r.text(12)
+	if rec.Reason == "" && r.null(12) {
+		rec.Reason = "appended"
+		if rec.Replays > 0 {
+			rec.Reason = "replayed"
+		}
+	}
+	for _, text := range r.texts(13) {
+		a, err := sqlstore.DecodeAttempt([]byte(text))
+		if err != nil {
+			return rec, err
+		}
+		rec.History = append(rec.History, a)
+	}
+	return rec, nil
+}
+
+func (s *Store) readLive(r row) (store.Record, error) {
+	rec, err := s.readRecord(r)
+	lane, seq := r.int8(14), r.int8(15)
+	switch {
+	case !r.null(21):
+		until := r.micros(25)
+		ends := r.timesMicros(27)
+		for i, longer := range r.int8s(26) {
+			if longer == lane {
+				until = max(until, ends[i])
+			}
+		}
+		rec.State = store.Leased
+		rec.Lease = &store.LeaseRecord{
+			Owner: r.text(22), Token: pawl.Token{Fence: r.int8(21), Lane: lane, Seq: seq},
+			StartedAt: r.time(23), Until: moment(until), Deadline: r.time(24),
+		}
+	case !r.null(16) && r.int8(16) <= 0 && !r.bool(20):
+		rec.State, rec.NotBefore = store.Delayed, r.time(17)
+	default:
+		rec.State = store.Waiting
+	}
+	return rec, err
+}
+
+func (s *Store) readDead(r row) (store.Record, error) {
+	rec, err := s.readRecord(r)
+	rec.State, rec.DeadAt, rec.Kind, rec.Fingerprint = store.IsDead, r.time(14), pawl.Kind(r.text(15)), r.text(16)
+	return rec, err
+}
+
+func (s *Store) readAcked(r row) (store.Record, error) {
+	rec, err := s.readRecord(r)
+	rec.State, rec.AckedAt = store.Acked, r.time(14)
+	return rec, err
+}
+
+// Get implements [store.Inspector].
+func (s *Store) Get(ctx context.Context, id string) (store.Record, error) {
+	ctx, done, err := s.enter(ctx, "get")
+	if err != nil {
+		return store.Record{}, err
+	}
+	defer done()
+	if err := s.catchUp(ctx); err != nil {
+		return store.Record{}, s.fail("get", err)
+	}
+	rec, err := s.get(ctx, sqlstore.EncodeID(id))
+	if err != nil {
+		return store.Record{}, s.fail("get", err)
+	}
+	if rec == nil {
+		return store.Record{}, &store.Error{Op: "message " + id, Code: store.ErrNotFound}
+	}
+	return *rec, nil
+}
+
+func (s *Store) get(ctx context.Context, id []byte) (rec *store.Record, err error) {
+	err = s.cold(ctx, func(t *tx) error {
+		var lanes, seqs []int64
+		var all []store.Record
+		collect := func(make func(row) (store.Record, error)) func(row) error {
+			return func(r row) error {
+				one, err := make(r)
+				all = append(all, one)
+				return err
+			}
+		}
+		err := t.run(ctx, read(findLive, func(r row) error {
+			lanes, seqs = append(lanes, r.int8(0)), append(seqs, r.int8(1))
+			return nil
+		}, id), read(findDead, collect(s.readDead), id), read(findAcked, collect(s.readAcked), id, s.skewValue()))
+		if err != nil {
+			return err
+		}
+		if len(lanes) > 0 {
+			all = nil
+			if err := t.run(ctx, read(liveRecords, collect(s.readLive), int8Array(lanes), int8Array(seqs))); err != nil {
+				return err
+			}
+		}
+		if len(all) > 0 {
+			rec = &all[0]
+		}
+		return nil
+	})
+	return rec, err
+}
+
+// catchUp knows all topics afterwards, and where time is exact, what was due has
+// happened.
+func (s *Store) catchUp(ctx context.Context) error {
+	if err := s.loadTopics(ctx); err != nil {
+		return err
+	}
+	if s.exact() {
+		return s.sweepIfDue(ctx)
+	}
+	return nil
+}
+
+// cold runs look-ups in one snapshot, with the planner's full choice.
+func (s *Store) cold(ctx context.Context, fn func(*tx) error) error {
+	return s.within(ctx, s.front, coldSettings(), fn)
+}

@@ -1,0 +1,195 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/internal/sqlstore"
+)
+
+const (
+	lockDead = `SELECT d.id, d.n, d.topic, d.prio, d.key, d.uniq, d.meta, d.vis FROM unnest($1::bytea[]) x(id)
+		CROSS JOIN LATERAL (SELECT * FROM @dead d WHERE d.id = x.id FOR UPDATE) d`
+	// retake takes a unique key again; no row: another message has it.
+	retake = `INSERT INTO @uniq AS q (k, id, until) VALUES ($1::bytea, $2::bytea, NULL)
+		ON CONFLICT (k) DO UPDATE SET id = excluded.id, until = NULL
+			WHERE q.until <= (SELECT clock_timestamp() + $3::interval) OR q.id = excluded.id RETURNING 1`
+	// revive appends dead letters to the tail of their lanes, in the order of $1:
+	// numbers, topics, lanes of their keys (0: none), what else is known.
+	revive = `
+WITH b AS MATERIALIZED (SELECT clock_timestamp() + $5::interval AS at),
+n AS MATERIALIZED (
+	SELECT nextval('@msg_seq') AS seq, d.id, x.topic, d.prio, d.replays + 1 AS replays, d.key, d.uniq, x.meta, d.body, b.at AS vis,
+		(extract(epoch FROM b.at) * 1000000)::bigint + (100 - d.prio) * (t.ageing / 1000) AS rank,
+		CASE WHEN d.key <> '' AND t.ordered THEN x.lane END AS home, d.history, d.n
+	FROM b, unnest($1::bigint[], $2::int[], $3::bigint[], $4::text[]) x(n, topic, lane, meta)
+	CROSS JOIN LATERAL (SELECT * FROM @dead d WHERE d.n = x.n OFFSET 0) d
+	CROSS JOIN LATERAL (SELECT * FROM @topic t WHERE t.id = x.topic OFFSET 0) t),
+m AS (INSERT INTO @msg (lane, seq, rank, vis, topic, prio, replays, id, key, uniq, meta, body)
+	SELECT coalesce(home, seq), seq, rank, vis, topic, prio, replays, id, key, uniq, meta, body FROM n),
+s AS (INSERT INTO @slot (band, rank, seq, lane) SELECT topic * 512::bigint + 128 + prio, rank, seq, home FROM n),
+t AS (INSERT INTO @tried (seq, lane, attempts, rescues, lonely, reason) SELECT seq, coalesce(home, seq), 0, 0, 0, 'replayed' FROM n),
+a AS (INSERT INTO @attempt (seq, n, data) SELECT n.seq, h.i, h.data FROM n CROSS JOIN LATERAL unnest(n.history) WITH ORDINALITY h(data, i))
+DELETE FROM @dead WHERE n = ANY ($1::bigint[])`
+	purge = `DELETE FROM @dead WHERE id = ANY ($1::bytea[]) RETURNING id, topic`
+)
+
+// Replay implements [store.DeadLetters].
+func (s *Store) Replay(ctx context.Context, topic string, ids ...string) (map[string]error, error) {
+	if topic != "" {
+		if err := pawl.ValidTopic(topic); err != nil {
+			return nil, err
+		}
+	}
+	ctx, done, err := s.enter(ctx, "replay")
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	if err := s.catchUp(ctx); err != nil {
+		return nil, s.fail("replay", err)
+	}
+	if topic != "" {
+		if err := s.create(ctx, topic); err != nil {
+			return nil, s.fail("replay", err)
+		}
+		if err := s.loadTopics(ctx); err != nil {
+			return nil, s.fail("replay", err)
+		}
+	}
+	r := &reviving{Store: s, to: topic, ids: ids}
+	if err := s.within(ctx, s.front, nil, func(t *tx) error { return r.revive(ctx, t) }); err != nil {
+		return nil, s.fail("replay", err)
+	}
+	for _, id := range r.topics {
+		s.wake(id)
+	}
+	return r.refused, nil
+}
+
+// reviving is a call of Replay.
+type reviving struct {
+	*Store
+	to      string
+	ids     []string
+	refused map[string]error
+
+	numbers, lanes []int64
+	topics         []int32
+	metas, names   []string
+	prios          []int16
+	writing
+}
+
+// corpse is what a replay needs to know of a dead letter.
+type corpse struct {
+	id    string
+	n     int64
+	topic int32
+	prio  int
+	key   []byte
+	uniq  []byte
+	meta  []byte
+	vis   int64
+}
+
+func readCorpse(r row) (corpse, error) {
+	return corpse{
+		id: sqlstore.DecodeID(r.bytes(0)), n: r.int8(1), topic: int32(r.int4(2)), prio: r.int2(3),
+		key: r.bytes(4), uniq: r.bytes(5), meta: r.bytes(6), vis: r.micros(7),
+	}, nil
+}
+
+func (r *reviving) revive(ctx context.Context, t *tx) error {
+	r.refused, r.numbers, r.lanes, r.topics, r.metas, r.names, r.prios, r.writing =
+		map[string]error{}, nil, nil, nil, nil, nil, nil, writing{}
+	found, err := query(ctx, t, readCorpse, lockDead, encodeIDs(r.ids))
+	if err != nil {
+		return err
+	}
+	byID := make(map[string]*corpse, len(found))
+	for i := range found {
+		byID[found[i].id] = &found[i]
+	}
+	for _, id := range r.ids {
+		c := byID[id]
+		if c == nil {
+			r.refused[id] = &store.Error{Op: "replay " + id, Code: store.ErrNotFound}
+			continue
+		}
+		delete(byID, id)
+		if err := r.add(ctx, t, c); err != nil {
+			return err
+		}
+	}
+	if len(r.numbers) == 0 {
+		return nil
+	}
+	return t.run(ctx, append(group{
+		do(insertBands, textArray(r.names), int2Array(r.prios)),
+		do(shareOrder, r.orderClass(), int4Array(r.topics)),
+		do(revive, int8Array(r.numbers), int4Array(r.topics), int8Array(r.lanes), textArray(r.metas), r.skewValue()),
+	}, r.tally()...)...)
+}
+
+func (r *reviving) add(ctx context.Context, t *tx, c *corpse) error {
+	if len(c.uniq) > 0 {
+		free := false
+		err := t.run(ctx, read(retake, func(row) error {
+			free = true
+			return nil
+		}, c.uniq, sqlstore.EncodeID(c.id), r.skewValue()))
+		if err != nil {
+			return err
+		}
+		if !free {
+			r.refused[c.id] = &store.Error{Op: "replay " + c.id, Code: store.ErrConflict, Hint: "another message has its unique key"}
+			return nil
+		}
+	}
+	var m pawl.Message
+	enqueued, err := decodeMeta(&m, c.meta, c.vis)
+	if err != nil {
+		return err
+	}
+	to := r.Store.topics.numbered(c.topic)
+	if r.to != "" && (to == nil || to.Name != r.to) {
+		r.count(c.topic, tallyPurged, 1)
+		to = r.Store.topics.named(r.to)
+		r.count(to.id, tallyAppended, 1)
+	}
+	if to == nil {
+		return unexpected("a dead letter of a topic that is gone")
+	}
+	r.numbers, r.topics = append(r.numbers, c.n), append(r.topics, to.id)
+	r.names, r.prios = append(r.names, to.Name), append(r.prios, int16(c.prio))
+	r.lanes = append(r.lanes, sqlstore.KeyLane(int64(to.id), c.key))
+	r.metas = append(r.metas, encodeMeta(&m, enqueued))
+	return nil
+}
+
+// Purge implements [store.DeadLetters].
+func (s *Store) Purge(ctx context.Context, ids ...string) (map[string]error, error) {
+	ctx, done, err := s.enter(ctx, "purge")
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	refused := map[string]error{}
+	err = s.within(ctx, s.front, nil, func(t *tx) error {
+		for _, id := range ids {
+			refused[id] = &store.Error{Op: "purge " + id, Code: store.ErrNotFound}
+		}
+		w := &writing{}
+		if err := t.run(ctx, read(purge, func(r row) error {
+			delete(refused, sqlstore.DecodeID(r.bytes(0)))
+			w.count(int32(r.int4(1)), tallyPurged, 1)
+			return nil
+		}, encodeIDs(ids))); err != nil {
+			return err
+		}
+		return t.run(ctx, w.tally()...)
+	})
+	return refused, s.fail("purge", err)
+}

@@ -1,0 +1,323 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/internal/sqlstore"
+)
+
+// resting settles the rest of a batch: retries, releases, deaths, holds, acks
+// that emit, and whatever is in one run with one of these.
+type resting struct {
+	*Store
+	*settling
+	careful  bool // runs one by one
+	checkDue bool
+
+	at       int64
+	live     map[int64]bool   // claims, by fence
+	gone     map[held]bool    // lanes that were given back, with their fence
+	locked   map[held]latch   // lanes of keys that are held, with their token
+	messages map[int64]*found // by seq
+	refusals []store.Refusal  // of this part
+	ended    []pawl.Token     // messages that are settled, and lanes that are over
+	over     map[held]bool    // runs that ended, by lane and fence
+	toWake   map[int32]bool   // to be woken
+	delays   []int64          // microseconds until something is due
+	inserted []*inserting     // what was emitted
+}
+
+type latch struct{ first, last int64 }
+
+// found is what is known of a message to be settled.
+type found struct {
+	topic                     int32
+	attempts, rescues, lonely int
+	reason                    string
+}
+
+const (
+	lockClaims = `SELECT c.fence, c.gone FROM unnest($1::bigint[]) f(fence)
+		CROSS JOIN LATERAL (SELECT c.fence, c.gone FROM @claim c WHERE c.fence = f.fence FOR UPDATE) c`
+	readFound = `SELECT m.seq, m.topic, t.attempts, t.rescues, t.lonely, t.reason FROM unnest($1::bigint[], $2::bigint[]) x(lane, seq)
+		CROSS JOIN LATERAL (SELECT * FROM @msg m WHERE m.lane = x.lane AND m.seq = x.seq OFFSET 0) m
+		LEFT JOIN LATERAL (SELECT * FROM @tried t WHERE t.seq = x.seq OFFSET 0) t ON true`
+	readClock    = `SELECT clock_timestamp() + $1::interval`
+	shortLocks   = `SET LOCAL lock_timeout = '300ms'`
+	shortestLock = `SET LOCAL lock_timeout = '50ms'`
+)
+
+// settle is the transaction.
+func (w *resting) settle(ctx context.Context, t *tx) error {
+	if err := w.look(ctx, t); err != nil {
+		return err
+	}
+	var last group
+	if w.careful {
+		if err := w.oneByOne(ctx, t); err != nil {
+			return err
+		}
+	} else {
+		all := &writing{at: w.at, woken: w.wakes}
+		for _, r := range w.rest {
+			w.settleRun(all, r)
+		}
+		last = w.steps(all)
+	}
+	if w.batch != nil {
+		last = append(last, do(insertBatch, w.batch, int2Value(partRest), bytesValue(sqlstore.EncodeRefusals(w.refusals)), w.skewValue()))
+	}
+	return t.run(ctx, last...)
+}
+
+func (w *resting) wakes(topic int32) { w.toWake[topic] = true }
+
+// look locks claims and lanes, each in their order, and reads what is there.
+func (w *resting) look(ctx context.Context, t *tx) error {
+	var fences, lanes, seqs []int64
+	var leased []held
+	emits := false
+	for _, r := range w.rest {
+		if r.Lane > 0 {
+			fences = append(fences, r.Fence)
+		} else {
+			leased = append(leased, held{r.Lane, r.Fence})
+		}
+		for _, i := range r.Items {
+			lanes, seqs = append(lanes, r.Lane), append(seqs, w.items[i].Token.Seq)
+			emits = emits || len(w.items[i].Emit) > 0
+		}
+	}
+	slices.Sort(fences)
+	fences = slices.Compact(fences)
+	locks, tokens := sortedLanes(leased)
+	w.live, w.gone, w.locked = map[int64]bool{}, map[held]bool{}, map[held]latch{}
+	w.messages, w.over, w.toWake = map[int64]*found{}, map[held]bool{}, map[int32]bool{}
+	w.refusals, w.ended, w.delays, w.inserted = nil, nil, nil, nil
+	var g group
+	if emits {
+		g = append(g, do(shortLocks))
+	}
+	if len(fences) > 0 {
+		g = append(g, read(lockClaims, w.readClaim, int8Array(fences)))
+	}
+	if len(locks) > 0 {
+		g = append(g, read(lockHeld, w.readLane, int8Array(locks), int8Array(tokens)))
+	}
+	g = append(g, read(readFound, w.readMessage, int8Array(lanes), int8Array(seqs)),
+		read(readClock, func(r row) error {
+			w.at = r.micros(0)
+			return nil
+		}, w.skewValue()))
+	return t.run(ctx, g...)
+}
+
+// lockHeld is lockLanes with the token, for lanes that two tokens name.
+const lockHeld = `SELECT x.lane, x.token, x.first, x.last FROM unnest($1::bigint[], $2::bigint[]) s(lane, token)
+	CROSS JOIN LATERAL (SELECT * FROM @lease l WHERE l.lane = s.lane AND l.token = s.token FOR UPDATE) x`
+
+func (w *resting) readClaim(r row) error {
+	fence := r.int8(0)
+	w.live[fence] = true
+	for _, lane := range r.int8s(1) {
+		w.gone[held{lane, fence}] = true
+	}
+	return nil
+}
+
+func (w *resting) readLane(r row) error {
+	w.locked[held{r.int8(0), r.int8(1)}] = latch{r.int8(2), r.int8(3)}
+	return nil
+}
+
+func (w *resting) readMessage(r row) error {
+	w.messages[r.int8(0)] = &found{
+		topic: int32(r.int4(1)), attempts: r.int4(2), rescues: r.int4(3), lonely: r.int4(4), reason: r.text(5),
+	}
+	return nil
+}
+
+// oneByOne settles run by run, and refuses those that emit what somebody else
+// holds.
+func (w *resting) oneByOne(ctx context.Context, t *tx) error {
+	for _, r := range w.rest {
+		one := &writing{at: w.at, woken: w.wakes}
+		before := len(w.refusals)
+		w.settleRun(one, r)
+		steps := w.steps(one)
+		if len(steps) == 0 {
+			continue
+		}
+		err := t.run(ctx, append(group{do("SAVEPOINT pawl"), do(shortestLock)}, steps...)...)
+		if err == nil {
+			if err = t.run(ctx, do("RELEASE SAVEPOINT pawl")); err == nil {
+				continue
+			}
+		}
+		if stateOf(err) != stateLockTimeout {
+			return err
+		}
+		if err := t.run(ctx, do("ROLLBACK TO SAVEPOINT pawl")); err != nil {
+			return err
+		}
+		w.refusals = w.refusals[:before]
+		for _, i := range r.Items {
+			w.refusals = append(w.refusals, store.Refusal{Index: i, Err: busyKey()})
+		}
+		w.ended = slices.DeleteFunc(w.ended, func(tok pawl.Token) bool { return tok.Lane == r.Lane && tok.Fence == r.Fence })
+		delete(w.over, held{r.Lane, r.Fence})
+	}
+	return nil
+}
+
+// settleRun settles the items of one run, in the order of the lane, until one
+// ends it.
+func (w *resting) settleRun(to *writing, r sqlstore.Run) {
+	id := held{r.Lane, r.Fence}
+	_, locked := w.locked[id]
+	valid := r.Lane < 0 && locked || r.Lane > 0 && w.live[r.Fence] && !w.gone[id]
+	over := false
+	for _, i := range r.Items {
+		st := &w.items[i]
+		seq := st.Token.Seq
+		m := w.messages[seq]
+		if r.Lane < 0 && (seq < w.locked[id].first || seq > w.locked[id].last) {
+			m = nil
+		}
+		if !valid || over || m == nil {
+			w.refusals = append(w.refusals, store.Refusal{Index: i, Err: pawl.ErrLeaseLost})
+			continue
+		}
+		delete(w.messages, seq) // settled: a second time is too late
+		w.ended = append(w.ended, st.Token)
+		over = w.settleOne(to, st, m, r.Lane > 0 || seq == w.locked[id].last)
+	}
+	if over {
+		w.over[id] = true
+	}
+}
+
+// settleOne settles one message, and tells whether its run is over. last is
+// whether the run ends with it anyway.
+func (w *resting) settleOne(to *writing, st *store.Settlement, m *found, last bool) (over bool) {
+	tok := st.Token
+	switch st.Verdict {
+	case store.Ack:
+		to.acked.lane, to.acked.seq = append(to.acked.lane, tok.Lane), append(to.acked.seq, tok.Seq)
+		w.emit(to, st)
+		if tok.Lane > 0 || !last && st.Hold == 0 {
+			return tok.Lane > 0
+		}
+		w.end(to, tok, st.Hold)
+	case store.Dead:
+		w.fail(to, st, m, 0)
+		to.bury(tok.Lane, tok.Seq, st.Failure.Kind, store.Text(st.Failure.Error))
+		if tok.Lane < 0 {
+			w.end(to, tok, 0)
+		}
+	case store.Retry:
+		to.count(m.topic, tallyRetried, 1)
+		w.fail(to, st, m, st.After)
+		w.end(to, tok, st.After)
+	case store.Release:
+		to.try(tok.Lane, tok.Seq, m.attempts, m.rescues, m.lonely, sqlstore.ReleasedReason(&st.Failure))
+		w.end(to, tok, st.After)
+	}
+	return true
+}
+
+// fail records a failed attempt.
+func (w *resting) fail(to *writing, st *store.Settlement, m *found, after time.Duration) {
+	var next time.Time
+	if st.Verdict == store.Retry {
+		next = moment(w.at + micros(after))
+	}
+	a := sqlstore.FailedAttempt(m.attempts+1, &st.Failure, moment(w.at), next)
+	to.try(st.Token.Lane, st.Token.Seq, a.Attempt, m.rescues, m.lonely, a.Error)
+	to.record(st.Token.Seq, a)
+}
+
+// end ends the lease of a lane, which stays closed for after.
+func (w *resting) end(to *writing, tok pawl.Token, after time.Duration) {
+	until := w.at + micros(after)
+	if after > 0 {
+		w.delays = append(w.delays, micros(after))
+	}
+	if tok.Lane < 0 {
+		if after > 0 {
+			to.closed.lane, to.closed.token = append(to.closed.lane, tok.Lane), append(to.closed.token, tok.Fence)
+			to.closed.until = append(to.closed.until, until)
+		} else {
+			to.openLanes, to.openTokens = append(to.openLanes, tok.Lane), append(to.openTokens, tok.Fence)
+		}
+		return
+	}
+	if to.leave == nil {
+		to.leave = map[int64][]int64{}
+	}
+	to.leave[tok.Fence] = append(to.leave[tok.Fence], tok.Lane)
+	if after > 0 {
+		to.put.seq, to.put.until = append(to.put.seq, tok.Seq), append(to.put.until, until)
+	} else {
+		to.openSolo = append(to.openSolo, tok.Seq)
+	}
+}
+
+// emit makes rows of what an ack emits.
+func (w *resting) emit(to *writing, st *store.Settlement) {
+	if len(st.Emit) == 0 {
+		return
+	}
+	if len(to.emits) == 0 || w.careful {
+		to.emits = append(to.emits, &inserting{rowsOf: &rowsOf{}, part: partRest})
+	}
+	in := to.emits[len(to.emits)-1]
+	for j := range st.Emit {
+		m := st.Emit[j]
+		m.ID = pawl.EmitID(st.ID, j)
+		if w.careful && j > 0 {
+			in = &inserting{rowsOf: &rowsOf{}, part: partRest}
+			to.emits = append(to.emits, in)
+		}
+		in.add(len(in.id)+1, w.topics.named(m.Topic), &m, m.ID, true)
+	}
+}
+
+// steps are the statements of what was written, and of what is emitted with it.
+func (w *resting) steps(to *writing) group {
+	g := to.steps(w.Store)
+	for _, in := range to.emits {
+		g = append(g, in.steps(w.Store, w.checkDue)...)
+		w.inserted = append(w.inserted, in)
+	}
+	return g
+}
+
+// finish takes over what the transaction came to.
+func (w *resting) finish() {
+	w.refused = append(w.refused, w.refusals...)
+	slices.SortFunc(w.ended, func(a, b pawl.Token) int {
+		return cmp.Or(cmp.Compare(a.Lane, b.Lane), cmp.Compare(a.Fence, b.Fence))
+	})
+	for _, tok := range w.ended {
+		if tok.Lane > 0 {
+			w.tracker.ended(tok.Fence, 1)
+		} else {
+			w.tracker.acked(tok.Fence, tok.Lane, 1, w.over[held{tok.Lane, tok.Fence}])
+		}
+	}
+	for _, in := range w.inserted {
+		w.appended(in)
+	}
+	for _, d := range w.delays {
+		w.news.alarmMicros(d)
+	}
+	for topic := range w.toWake {
+		w.wake(topic)
+	}
+}

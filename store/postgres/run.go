@@ -1,0 +1,270 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store/internal/sqlstore"
+)
+
+// row reads a row of readLanes.
+func (c *claiming) row(r row) error {
+	if c.heads == nil {
+		c.heads = make([]head, 0, max(len(c.lanes), 16))
+	}
+	c.heads = append(c.heads, head{
+		lane: r.int8(0), seq: r.int8(1), rank: r.int8(2), topic: int32(r.int4(4)), replays: r.int2(6),
+		attempts: r.int4(11), rescues: r.int4(12), cut: r.null(10), first: r.int8(16), last: r.int8(17),
+	})
+	h := &c.heads[len(c.heads)-1]
+	visible, started, ends, hard := r.micros(3), r.micros(13), r.micros(14), r.micros(15)
+	d := &h.d
+	d.ID, d.Priority = sqlstore.DecodeID(r[7]), r.int2(5)
+	d.Key, d.Body = c.keep(keyOf(r[8])), c.keep(r[10])
+	d.Token = pawl.Token{Fence: c.fence, Lane: h.lane, Seq: h.seq}
+	d.Attempt, d.Rescues = h.attempts+1, h.rescues
+	enqueued, err := decodeMeta(&d.Message, r[9], visible)
+	if err != nil {
+		return err
+	}
+	d.EnqueuedAt = moment(enqueued)
+	d.Waited = time.Duration(started-visible) * time.Microsecond
+	d.LeaseFor = time.Duration(ends-started) * time.Microsecond
+	d.Deadline = time.Duration(hard-started) * time.Microsecond
+	return nil
+}
+
+// keep copies bytes that are the connection's, into a few large pieces.
+func (c *claiming) keep(b []byte) []byte {
+	if b == nil {
+		return nil
+	}
+	if cap(c.arena)-len(c.arena) < len(b) {
+		c.arena = make([]byte, 0, max(len(b), 32<<10))
+	}
+	n := len(c.arena)
+	c.arena = append(c.arena, b...)
+	return c.arena[n:len(c.arena):len(c.arena)]
+}
+
+// run is what a claim got of one lane.
+type run struct {
+	lane  int64
+	heads []head
+	give  int // how many of them are given out
+}
+
+// repair is what has to be put right of a claim before it is given out.
+type repair struct {
+	open          []int64 // lanes of keys to be given up
+	solo          []int64 // lanes of one message to be given up
+	lanes         []int64 // lanes of keys whose run is not what is written down …
+	firsts, lasts []int64 // … and what it is
+}
+
+func (r *repair) needed() bool { return len(r.open)+len(r.solo)+len(r.lanes) > 0 }
+
+// finish makes deliveries of what was claimed. What is not given out is given
+// up.
+func (s *Store) finish(ctx context.Context, c *claiming, alone bool) ([]run, error) {
+	if !c.there {
+		return nil, nil
+	}
+	if err := s.refreshed(ctx, c); err != nil {
+		return nil, err
+	}
+	for _, t := range c.tops {
+		s.floors.taken(t.band, t.rank)
+	}
+	s.floors.short(c.topic.id, c.taken < int64(c.ask))
+	if len(c.lanes) == 0 {
+		return nil, nil
+	}
+	runs := c.runs()
+	if c.topic.Park {
+		var err error
+		if runs, err = s.park(ctx, c, runs); err != nil {
+			return nil, err
+		}
+	}
+	c.share(runs, alone)
+	if fix := c.repair(runs); fix.needed() {
+		if err := s.repair(ctx, c.fence, fix); err != nil {
+			return nil, err
+		}
+	}
+	bytes, given := 0, 0
+	for _, r := range runs {
+		for i := range r.heads[:r.give] {
+			d := &r.heads[i].d
+			d.Topic = c.topic.Name
+			bytes, given = bytes+d.Size(), given+1
+		}
+	}
+	s.floors.sized(c.topic.id, bytes, given)
+	s.tracker.claimed(c.fence, c.topic.Deadline, runs)
+	return runs, nil
+}
+
+// refreshed reads the settings again if the claim met others.
+func (s *Store) refreshed(ctx context.Context, c *claiming) error {
+	if c.topic != nil && c.topic.Version == c.version {
+		return nil
+	}
+	if c.topic != nil {
+		s.floors.drop(c.topic.id) // ranks may be lower from now on
+	}
+	if err := s.loadTopics(ctx); err != nil {
+		return err
+	}
+	if c.topic != nil {
+		c.topic = s.topics.numbered(c.topic.id)
+	}
+	if c.topic == nil {
+		return unexpected("a topic is gone")
+	}
+	return nil
+}
+
+// runs are the lanes that hold something, by rank.
+func (c *claiming) runs() []run {
+	runs := make([]run, 0, len(c.lanes))
+	for i := range c.heads {
+		if n := len(runs); n > 0 && runs[n-1].lane == c.heads[i].lane {
+			last := &runs[n-1]
+			last.heads = c.heads[i-len(last.heads) : i+1]
+			continue
+		}
+		runs = append(runs, run{lane: c.heads[i].lane, heads: c.heads[i : i+1]})
+	}
+	for _, r := range runs {
+		slices.SortFunc(r.heads, func(a, b head) int { return cmp.Compare(a.seq, b.seq) })
+	}
+	slices.SortFunc(runs, byRank)
+	return runs
+}
+
+func byRank(a, b run) int {
+	x, y := &a.heads[0], &b.heads[0]
+	return cmp.Or(cmp.Compare(x.rank, y.rank), cmp.Compare(x.seq, y.seq))
+}
+
+// share decides how much of each lane is given out. A suspect is given out
+// alone; every lane gets its first message before one gets a longer run.
+func (c *claiming) share(runs []run, alone bool) {
+	left, bytes, given := c.want.Limit, 0, c.before
+	for i := range runs {
+		r := &runs[i]
+		r.give = 0
+		if r.heads[0].rescues > 0 && !alone && len(runs) > 1 {
+			continue
+		}
+		limit := min(len(r.heads), c.want.Run, left-min(left-1, len(runs)-1-i))
+		for r.give < limit && !c.full {
+			h := &r.heads[r.give]
+			if r.give > 0 && (h.rescues > 0 || r.heads[0].rescues > 0) {
+				break
+			}
+			size := h.d.Size()
+			if c.want.MaxBytes > 0 && given > 0 && (h.cut || bytes+size > c.want.MaxBytes) {
+				c.full = true
+				break
+			}
+			bytes += size
+			given++
+			r.give++
+		}
+		left -= r.give
+	}
+}
+
+// repair compares what is written down with what is given out.
+func (c *claiming) repair(runs []run) (fix repair) {
+	given := make(map[int64]bool, len(runs))
+	for _, r := range runs {
+		switch h := r.heads; {
+		case r.give == 0:
+			continue
+		case r.lane < 0 && (h[0].first != h[0].seq || h[0].last != h[r.give-1].seq):
+			fix.lanes = append(fix.lanes, r.lane)
+			fix.firsts, fix.lasts = append(fix.firsts, h[0].seq), append(fix.lasts, h[r.give-1].seq)
+		}
+		given[r.lane] = true
+	}
+	if len(given) == len(c.lanes) {
+		return fix
+	}
+	for _, lane := range c.lanes {
+		switch {
+		case given[lane]:
+		case lane < 0:
+			fix.open = append(fix.open, lane)
+		default:
+			fix.solo = append(fix.solo, lane)
+		}
+	}
+	return fix
+}
+
+// repair puts right what a claim wrote down. Lanes are locked before, and in
+// their order, because what waits in them may change until then.
+func (s *Store) repair(ctx context.Context, fence int64, fix repair) error {
+	var g group
+	var topics []int32
+	woken := func(r row) error {
+		topics = append(topics, int32(r.int4(0)))
+		return nil
+	}
+	if locks := slices.Sorted(slices.Values(slices.Concat(fix.open, fix.lanes))); len(locks) > 0 {
+		g = append(g, read(lockLanes, nil, int8Array(locks), int8Array(slices.Repeat([]int64{fence}, len(locks)))))
+	}
+	if len(fix.lanes) > 0 {
+		g = append(g, do(setRuns, int8Array(fix.lanes), int8Array(fix.firsts), int8Array(fix.lasts), int8Value(fence)))
+	}
+	if gone := slices.Concat(fix.open, fix.solo); len(gone) > 0 {
+		g = append(g, do(leave, int8Value(fence), int8Array(gone)))
+	}
+	if len(fix.open) > 0 {
+		g = append(g, read(openLanes, woken, int8Array(fix.open), int8Array(slices.Repeat([]int64{fence}, len(fix.open)))))
+	}
+	if len(fix.solo) > 0 {
+		g = append(g, read(ticketSolo, woken, int8Array(fix.solo)))
+	}
+	err := s.call(ctx, s.back, g...)
+	if err != nil {
+		s.tracker.orphan(fence)
+	}
+	return err
+}
+
+// giveUp gives back everything of claims whose answer was lost: nobody holds
+// their tokens, so nobody is to blame.
+func (s *Store) giveUp(ctx context.Context, fences []int64) error {
+	for _, fence := range fences {
+		err := s.within(ctx, s.back, nil, func(t *tx) error {
+			var lanes []int64
+			if err := t.run(ctx, read(lockClaim, func(r row) error {
+				lanes = r.int8s(0)
+				return nil
+			}, int8Value(fence))); err != nil || len(lanes) == 0 {
+				return err
+			}
+			slices.Sort(lanes)
+			keyed, _ := slices.BinarySearch(lanes, 0)
+			open, solo := lanes[:keyed], lanes[keyed:]
+			fences := int8Array(slices.Repeat([]int64{fence}, len(open)))
+			return t.run(ctx, read(lockLanes, nil, int8Array(open), fences), do(openLanes, int8Array(open), fences),
+				do(ticketSolo, int8Array(solo)), do(dropClaims, int8Array([]int64{fence})))
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lockClaim returns the lanes of a claim that were not given back.
+const lockClaim = `SELECT ARRAY(SELECT unnest(lanes) EXCEPT SELECT unnest(coalesce(gone, '{}'))) FROM @claim WHERE fence = $1::bigint FOR UPDATE`

@@ -1,0 +1,177 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+
+	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/internal/sqlstore"
+)
+
+// settling is a call of Settle, divided by how things are settled. The parts are
+// a transaction each: a delivery is settled as a whole, a batch need not be.
+type settling struct {
+	items []store.Settlement
+	batch []byte
+
+	solo, keyed acks
+	rest        []sqlstore.Run
+	refused     []store.Refusal
+}
+
+// plain tells whether a settlement is an ack and nothing else.
+func plain(st *store.Settlement) bool {
+	return st.Verdict == store.Ack && st.Hold == 0 && len(st.Emit) == 0
+}
+
+// divide sorts the items. What follows the same token in one batch is refused.
+func (g *settling) divide() {
+	seen := int64(0) // the lane that went to solo last
+	for _, r := range sqlstore.ByRun(g.items, g.refused) {
+		allPlain := true
+		for n, i := range r.Items {
+			allPlain = allPlain && plain(&g.items[i])
+			if n > 0 && g.items[i].Token.Seq == g.items[r.Items[n-1]].Token.Seq {
+				allPlain = false // the same delivery twice
+			}
+		}
+		switch {
+		case r.Lane > 0 && len(r.Items) == 1 && allPlain && r.Lane != seen:
+			seen = r.Lane
+			g.solo.add(g.items[r.Items[0]].Token, r.Items[0])
+		case r.Lane < 0 && allPlain:
+			for _, i := range r.Items {
+				g.keyed.add(g.items[i].Token, i)
+			}
+		default:
+			g.rest = append(g.rest, r)
+		}
+	}
+}
+
+// Settle implements [store.Store].
+func (s *Store) Settle(ctx context.Context, batch store.Batch[store.Settlement]) ([]store.Refusal, error) {
+	refused, err := store.AdmitSettle(batch)
+	if err != nil {
+		return nil, err
+	}
+	ctx, done, err := s.enter(ctx, "settle")
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	g := &settling{items: batch.Items, batch: batchID(batch.ID), refused: refused}
+	g.divide()
+	if err := s.settleAcks(ctx, g); err != nil {
+		return nil, s.fail("settle", err)
+	}
+	if len(g.rest) > 0 {
+		if err := s.settleRest(ctx, g); err != nil {
+			return nil, s.fail("settle", err)
+		}
+	}
+	return sqlstore.SortRefusals(g.refused), nil
+}
+
+func (s *Store) settleAcks(ctx context.Context, g *settling) error {
+	var parts []*part
+	var drop []int64
+	if len(g.solo.items) > 0 {
+		drop = s.tracker.takeDone(500)
+		parts = append(parts, s.soloPart(&g.solo, g.batch, drop))
+	}
+	if len(g.keyed.items) > 0 {
+		if drop == nil {
+			drop = s.tracker.takeDone(500)
+			parts = append(parts, s.keyedPart(&g.keyed, g.batch, drop))
+		} else {
+			parts = append(parts, s.keyedPart(&g.keyed, g.batch, nil))
+		}
+	}
+	if len(parts) == 0 {
+		return nil
+	}
+	if err := s.runParts(ctx, g.batch, parts); err != nil {
+		s.tracker.putBack(drop)
+		return err
+	}
+	for _, p := range parts {
+		g.refused = refuse(g.refused, p.lost)
+		if p.number == partSolo {
+			s.noteAcks(&g.solo, p.lost)
+		} else {
+			s.noteAcks(&g.keyed, p.lost)
+		}
+	}
+	return nil
+}
+
+// errBusyKey is why an item was refused that might be settled later.
+var errBusyKey = errors.New("a transaction that is not over holds a unique key or an id that it emits")
+
+func busyKey() error {
+	return &store.Error{
+		Op: "settle", Code: store.ErrUnavailable, Err: errBusyKey,
+		Hint: "settle it again, in a batch of another id; and end the transaction that appends in the meantime",
+	}
+}
+
+// settleRest settles whatever is not a plain ack: in two round trips, the first
+// of which locks and reads. Where a unique key is held by a transaction that
+// stays open, runs are settled one by one, and those that need it are refused.
+func (s *Store) settleRest(ctx context.Context, g *settling) error {
+	if err := s.ensureEmits(ctx, g); err != nil {
+		return err
+	}
+	careful, checkDue := false, true
+	for n := 0; ; n++ {
+		w := &resting{Store: s, settling: g, careful: careful, checkDue: checkDue}
+		err := s.within(ctx, s.back, nil, func(t *tx) error { return w.settle(ctx, t) })
+		switch {
+		case err == nil:
+			w.finish()
+			return nil
+		case isRepeated(err):
+			return s.firstRefusals(ctx, g)
+		case isDue(err):
+			checkDue = false
+			if err := s.promote(ctx); err != nil {
+				return err
+			}
+		case n < 4 && (stateOf(err) == stateLockTimeout || mustGoOneByOne(err)):
+			careful = true
+		case n < 4 && stateOf(err) == stateUnique: // an emitted id came in between: it is to be seen now
+		default:
+			return err
+		}
+	}
+}
+
+// ensureEmits puts the topics of what is emitted on record.
+func (s *Store) ensureEmits(ctx context.Context, g *settling) error {
+	places := map[place]bool{}
+	for _, r := range g.rest {
+		for _, i := range r.Items {
+			for j := range g.items[i].Emit {
+				m := &g.items[i].Emit[j]
+				places[place{m.Topic, m.Priority}] = true
+			}
+		}
+	}
+	if len(places) == 0 {
+		return nil
+	}
+	return s.ensure(ctx, places)
+}
+
+// firstRefusals is what the rest of a batch came to when it was settled first.
+func (s *Store) firstRefusals(ctx context.Context, g *settling) error {
+	return s.call(ctx, s.back, read(readBatch, func(r row) error {
+		if r.int2(0) != partRest {
+			return nil
+		}
+		first, err := sqlstore.DecodeRefusals(r[1])
+		g.refused = append(g.refused, first...)
+		return err
+	}, g.batch))
+}

@@ -1,0 +1,187 @@
+// Package postgres keeps messages in PostgreSQL, for as many processes as there
+// are. docs: README.md beside this file.
+//
+// A message is immutable, a slot is its ticket, a claim is who holds what, and a
+// lease is the latch of a lane that several messages share. Append only inserts
+// (message and slot), so that a transaction that stays open stalls nobody. Lanes
+// are resolved by the claim. A message that is a lane of its own is leased by
+// the row of its claim alone, which is one row for a thousand of them.
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pawl-dev/pawl/store"
+)
+
+// Store keeps messages in a schema of a PostgreSQL database. It is safe for
+// concurrent use. Make one with [Open].
+type Store struct {
+	cfg    Config
+	secret string // the password, to keep it out of every text
+
+	// Three pools, so that nothing queues behind what is slower.
+	front *pgxpool.Pool // appends and look-ups
+	back  *pgxpool.Pool // claims, settles, sweeps, chores
+	beat  *pgxpool.Pool // extends
+
+	ctx   context.Context // ends with Close
+	stop  context.CancelFunc
+	calls sync.WaitGroup // background work
+	gate  sync.RWMutex   // held while calls.Go may be called
+	ended atomic.Bool
+
+	statements     sync.Map // sql → statement
+	statementCount atomic.Int64
+
+	topics  topicCache
+	floors  floors
+	tracker tracker
+	sweeper sweeper
+	news    news
+}
+
+// Open connects to a database and checks its schema. With [Config.NoCheck] it
+// does not connect: the first call does.
+func Open(ctx context.Context, cfg Config) (*Store, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{cfg: cfg}
+	s.news.init()
+	s.ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx))
+	base, err := s.connConfig()
+	if err != nil {
+		s.stop()
+		return nil, badURL(err)
+	}
+	s.secret = base.Password
+	half := (cfg.MaxConns - 2) / 2
+	for _, p := range []struct {
+		pool  **pgxpool.Pool
+		conns int
+	}{{&s.front, half}, {&s.back, cfg.MaxConns - 2 - half}, {&s.beat, 1}} {
+		if *p.pool, err = s.openPool(base, p.conns); err != nil {
+			return nil, errors.Join(s.fail("open postgres", err), s.Close())
+		}
+	}
+	if err := s.begin(ctx); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// begin makes sure that the schema is there and starts the background work.
+func (s *Store) begin(ctx context.Context) error {
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	if s.cfg.AutoMigrate {
+		if _, err := s.MigrateUp(ctx); err != nil {
+			return err
+		}
+	}
+	if !s.cfg.NoCheck {
+		if err := s.checkSchema(ctx); err != nil {
+			return err
+		}
+	}
+	s.background(s.newsLoop)
+	s.background(s.maintain)
+	return nil
+}
+
+// background runs do until it returns; Close waits for it. It does nothing
+// after Close.
+func (s *Store) background(do func()) {
+	s.gate.RLock()
+	defer s.gate.RUnlock()
+	if !s.ended.Load() {
+		s.calls.Go(do)
+	}
+}
+
+// Close implements [store.Store]. Calls under way fail.
+func (s *Store) Close() error {
+	s.gate.Lock()
+	again := s.ended.Swap(true)
+	s.gate.Unlock()
+	if again {
+		return nil
+	}
+	s.flushClaims()
+	s.stop()
+	s.calls.Wait()
+	for _, p := range []*pgxpool.Pool{s.front, s.back, s.beat} {
+		if p != nil {
+			p.Close()
+		}
+	}
+	return nil
+}
+
+// enter begins a call: it fails if the store is closed or ctx has ended, and
+// bounds the call. The caller calls done when it is over.
+func (s *Store) enter(ctx context.Context, op string) (_ context.Context, done context.CancelFunc, err error) {
+	if s.ended.Load() {
+		return nil, nil, &store.Error{Op: op, Code: store.ErrClosed}
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, nil, &store.Error{Op: op, Err: err}
+	}
+	ctx, cancel := s.bounded(ctx)
+	unhook := context.AfterFunc(s.ctx, cancel)
+	return ctx, func() { unhook(); cancel() }, nil
+}
+
+// skew is what tests add to the server's clock.
+func (s *Store) skew() time.Duration {
+	if s.cfg.Skew == nil {
+		return 0
+	}
+	return s.cfg.Skew()
+}
+
+func (s *Store) skewValue() []byte { return intervalValue(s.skew()) }
+
+// exact tells whether what is due must be found at once, whatever it costs.
+func (s *Store) exact() bool { return s.cfg.Skew != nil }
+
+// Describe implements [store.Describer].
+func (s *Store) Describe() store.Description { return Description() }
+
+// Description is what this backend keeps.
+func Description() store.Description {
+	kept := store.Support{Kept: true}
+	all := store.Capabilities{}
+	for _, c := range store.AllCapabilities {
+		all[c] = kept
+	}
+	all[store.CanTxAppend] = store.Support{Kept: true, Note: "pgx.Tx"}
+	all[store.CanWake] = store.Support{Kept: true, Note: "LISTEN and NOTIFY; by polling behind a pooler of transactions"}
+	return store.Description{
+		Name: "postgres", URL: "postgres://USER@HOST:PORT/DATABASE",
+		Durability:   "every call: written to the server's log and flushed (fsync and synchronous_commit as the server has them)",
+		Capabilities: all,
+	}
+}
+
+var (
+	_ store.Store       = (*Store)(nil)
+	_ store.Topics      = (*Store)(nil)
+	_ store.Inspector   = (*Store)(nil)
+	_ store.DeadLetters = (*Store)(nil)
+	_ store.Waker       = (*Store)(nil)
+	_ store.Migrator    = (*Store)(nil)
+	_ store.Describer   = (*Store)(nil)
+)
+
+// unexpected is a result that no statement of this package gives.
+func unexpected(what string) error { return fmt.Errorf("unexpected answer of the server: %s", what) }

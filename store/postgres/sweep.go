@@ -1,0 +1,410 @@
+package postgres
+
+import (
+	"context"
+	"maps"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/internal/sqlstore"
+)
+
+// sweeper remembers when this process last looked for what is due.
+type sweeper struct {
+	mu       sync.Mutex // held by whoever sweeps
+	state    sync.Mutex
+	looked   time.Time
+	clear    int64 // below this moment nothing was due, when last looked at
+	full     time.Time
+	suspects time.Time // when a suspect was last looked for in vain
+}
+
+const (
+	sweepEvery   = 250 * time.Millisecond
+	suspectEvery = 500 * time.Millisecond
+	sweepSlack   = 5_000_000 // microseconds: a claim may commit that late
+	sweepFull    = 20 * time.Second
+)
+
+// maySuspect tells whether it is time to look for suspects.
+func (w *sweeper) maySuspect(exact bool) bool {
+	w.state.Lock()
+	defer w.state.Unlock()
+	return exact || time.Since(w.suspects) > suspectEvery
+}
+
+// sawSuspect notes whether there was one.
+func (w *sweeper) sawSuspect(there bool) {
+	w.state.Lock()
+	defer w.state.Unlock()
+	if there {
+		w.suspects = time.Time{}
+	} else {
+		w.suspects = time.Now()
+	}
+}
+
+// begin tells whether a look is due, and above which moment.
+func (w *sweeper) begin(exact bool) (above int64, due bool) {
+	w.state.Lock()
+	defer w.state.Unlock()
+	now := time.Now()
+	if !exact && now.Sub(w.looked) < sweepEvery {
+		return 0, false
+	}
+	w.looked = now
+	if exact || w.clear == 0 || now.Sub(w.full) > sweepFull {
+		w.full = now
+		return math.MinInt64, true
+	}
+	return w.clear - sweepSlack, true
+}
+
+// above is begin for who looks at a time of his own.
+func (w *sweeper) above() int64 {
+	w.state.Lock()
+	w.looked = time.Time{}
+	w.state.Unlock()
+	above, _ := w.begin(false)
+	return above
+}
+
+func (w *sweeper) cleared(at int64) {
+	w.state.Lock()
+	defer w.state.Unlock()
+	w.clear = at
+}
+
+// whatIsDue: what ends next among claims and lanes, and the store's time.
+// Entries of rows that are gone are skipped by $2.
+const whatIsDue = `SELECT n.at, (SELECT min(until) FROM @claim WHERE until > $2::timestamptz), (SELECT min(until) FROM @lease WHERE token <= 0 AND until > $2::timestamptz)
+	FROM (SELECT clock_timestamp() + $1::interval AS at) n`
+
+// timeValue is a timestamptz; math.MinInt64 is -infinity.
+func timeValue(micros int64) []byte {
+	if micros == math.MinInt64 {
+		return int8Value(micros)
+	}
+	return int8Value(micros - epoch)
+}
+
+// sweepIfDue lets happen what is due, at most so often in a process, and never
+// twice at once: who finds it under way goes on.
+func (s *Store) sweepIfDue(ctx context.Context) error {
+	if orphans := s.tracker.takeOrphans(); len(orphans) > 0 {
+		if err := s.giveUp(ctx, orphans); err != nil {
+			for _, fence := range orphans {
+				s.tracker.orphan(fence)
+			}
+			return err
+		}
+	}
+	if s.exact() {
+		s.sweeper.mu.Lock()
+	} else if !s.sweeper.mu.TryLock() {
+		return nil
+	}
+	defer s.sweeper.mu.Unlock()
+	above, due := s.sweeper.begin(s.exact())
+	if !due {
+		return nil
+	}
+	_, err := s.sweep(ctx, above)
+	return err
+}
+
+// sweep lets everything happen that is due, and returns how long it is until
+// the next; negative for nothing in sight.
+func (s *Store) sweep(ctx context.Context, above int64) (next time.Duration, err error) {
+	for range 100 {
+		var at, claims, lanes int64
+		err := s.call(ctx, s.back, read(whatIsDue, func(r row) error {
+			at, claims, lanes = r.micros(0), r.micros(1), r.micros(2)
+			return nil
+		}, s.skewValue(), timeValue(above)))
+		if err != nil {
+			return 0, err
+		}
+		dueClaims, dueLanes := claims != 0 && claims <= at, lanes != 0 && lanes <= at
+		if !dueClaims && !dueLanes {
+			s.sweeper.cleared(at)
+			return nearest(at, claims, lanes), nil
+		}
+		swept := 0
+		if dueClaims {
+			n, err := s.sweepClaims(ctx, above)
+			if err != nil {
+				return 0, err
+			}
+			swept += n
+		}
+		if dueLanes {
+			n, err := s.sweepLanes(ctx, above)
+			if err != nil {
+				return 0, err
+			}
+			swept += n
+		}
+		if swept == 0 {
+			break // somebody else is at it
+		}
+	}
+	return 0, nil
+}
+
+func nearest(at int64, moments ...int64) time.Duration {
+	next := int64(-1)
+	for _, m := range moments {
+		if m != 0 && (next < 0 || m-at < next) {
+			next = m - at
+		}
+	}
+	return time.Duration(next) * time.Microsecond
+}
+
+// Closed lanes and delayed messages.
+const (
+	dueLanes = `SELECT lane, token FROM @lease WHERE token <= 0 AND until > $2::timestamptz
+			AND until <= (SELECT clock_timestamp() + $1::interval) ORDER BY until, lane LIMIT 500 FOR UPDATE SKIP LOCKED`
+	// joining waits for who moves them already: an append that comes after must
+	// be behind them.
+	joining = `SELECT lane FROM @lease WHERE token = -1 AND until <= (SELECT clock_timestamp() + $1::interval)
+			ORDER BY until, lane LIMIT 500 FOR UPDATE`
+	readJoining = `SELECT m.lane, m.topic, m.key FROM unnest($1::bigint[]) x(lane)
+			CROSS JOIN LATERAL (SELECT * FROM @msg m WHERE m.lane = x.lane OFFSET 0) m`
+	// join moves messages to the tail of their lanes, in the order of $1.
+	join = `
+WITH n AS MATERIALIZED (SELECT nextval('@msg_seq') AS seq, x.* FROM unnest($1::bigint[], $2::bigint[]) x(lane, home)),
+m AS (UPDATE @msg m SET lane = n.home, seq = n.seq
+	FROM (SELECT n.*, m.ctid AS tid FROM n CROSS JOIN LATERAL (SELECT m.ctid FROM @msg m WHERE m.lane = n.lane OFFSET 0) m) n
+	WHERE m.ctid = n.tid RETURNING m.lane, m.seq, m.rank, m.topic, m.prio),
+s AS (INSERT INTO @slot (band, rank, seq, lane) SELECT topic * 512::bigint + prio + 128, rank, seq, lane FROM m),
+d AS (DELETE FROM @lease WHERE ctid = ANY (ARRAY(SELECT l.ctid FROM unnest($1::bigint[]) x(lane)
+	CROSS JOIN LATERAL (SELECT l.ctid FROM @lease l WHERE l.lane = x.lane AND l.token = -1 OFFSET 0) l)))
+SELECT topic FROM m`
+)
+
+// sweepLanes opens lanes whose time has come, and moves delayed messages to the
+// lanes of their keys.
+func (s *Store) sweepLanes(ctx context.Context, above int64) (swept int, err error) {
+	var woken []int32
+	err = s.within(ctx, s.back, nil, func(t *tx) error {
+		var open, join []int64
+		woken = nil
+		if err := t.run(ctx, read(dueLanes, func(r row) error {
+			if r.int8(1) < 0 {
+				join = append(join, r.int8(0))
+			} else {
+				open = append(open, r.int8(0))
+			}
+			return nil
+		}, s.skewValue(), timeValue(above))); err != nil {
+			return err
+		}
+		swept = len(open) + len(join)
+		if len(open) > 0 {
+			slices.Sort(open)
+			if err := t.run(ctx, read(openLanes, func(r row) error {
+				woken = append(woken, int32(r.int4(0)))
+				return nil
+			}, int8Array(open), int8Array(make([]int64, len(open))))); err != nil {
+				return err
+			}
+		}
+		return s.join(ctx, t, join, &woken)
+	})
+	if err == nil {
+		s.wake(woken...)
+	}
+	return swept, err
+}
+
+// promote lets delayed messages that are due join their lanes, before anything
+// else is appended to those.
+func (s *Store) promote(ctx context.Context) error {
+	for {
+		var lanes []int64
+		var woken []int32
+		err := s.within(ctx, s.front, nil, func(t *tx) error {
+			lanes, woken = nil, nil
+			if err := t.run(ctx, read(joining, func(r row) error {
+				lanes = append(lanes, r.int8(0))
+				return nil
+			}, s.skewValue())); err != nil {
+				return err
+			}
+			return s.join(ctx, t, lanes, &woken)
+		})
+		if err != nil {
+			return err
+		}
+		s.wake(woken...)
+		if len(lanes) < 500 {
+			return nil
+		}
+	}
+}
+
+func (s *Store) join(ctx context.Context, t *tx, lanes []int64, woken *[]int32) error {
+	if len(lanes) == 0 {
+		return nil
+	}
+	var from, homes []int64
+	if err := t.run(ctx, read(readJoining, func(r row) error {
+		from = append(from, r.int8(0))
+		homes = append(homes, sqlstore.KeyLane(int64(r.int4(1)), r[2]))
+		return nil
+	}, int8Array(lanes))); err != nil {
+		return err
+	}
+	return t.run(ctx, read(join, func(r row) error {
+		*woken = append(*woken, int32(r.int4(0)))
+		return nil
+	}, int8Array(from), int8Array(homes)))
+}
+
+// Ended leases.
+const (
+	dueClaims = `SELECT c.fence, n.at, c.ends, c.hard, c.started, c.alone, c.owner, c.lanes, c.gone, c.longer, c.longer_until, c.topic
+		FROM @claim c, (SELECT clock_timestamp() + $1::interval AS at) n
+		WHERE c.until > $2::timestamptz AND c.until <= n.at ORDER BY c.until LIMIT 8 FOR UPDATE OF c SKIP LOCKED`
+	soloLeft = `SELECT m.seq, t.attempts, t.rescues, t.lonely FROM unnest($1::bigint[]) x(lane)
+		CROSS JOIN LATERAL (SELECT * FROM @msg m WHERE m.lane = x.lane AND m.seq = x.lane OFFSET 0) m
+		LEFT JOIN LATERAL (SELECT * FROM @tried t WHERE t.seq = m.seq OFFSET 0) t ON true`
+	// runsLeft: the first message that is left of each run.
+	runsLeft = `SELECT x.lane, m.seq, t.attempts, t.rescues, t.lonely FROM unnest($1::bigint[], $2::bigint[]) s(lane, token)
+		CROSS JOIN LATERAL (SELECT * FROM @lease l WHERE l.lane = s.lane AND l.token = s.token OFFSET 0) x
+		CROSS JOIN LATERAL (SELECT m.seq FROM @msg m WHERE m.lane = x.lane AND m.seq BETWEEN x.first AND x.last ORDER BY m.seq LIMIT 1) m
+		LEFT JOIN LATERAL (SELECT * FROM @tried t WHERE t.seq = m.seq OFFSET 0) t ON true`
+	rearm = `UPDATE @claim SET until = $2::timestamptz, gone = coalesce(gone, '{}') || $3::bigint[] WHERE fence = $1::bigint`
+)
+
+// overdue is a claim of which something has ended.
+type overdue struct {
+	fence                    int64
+	at, ends, hard, started  int64
+	alone                    bool
+	owner                    string
+	topic                    int32
+	ended                    map[int64]int64 // lanes, and when their leases ended
+	next                     int64           // when the next one of it ends; 0: nothing is left
+	lanes, gone, longer, end []int64
+}
+
+func readOverdue(r row) (*overdue, error) {
+	o := &overdue{
+		fence: r.int8(0), at: r.micros(1), ends: r.micros(2), hard: r.micros(3), started: r.micros(4), alone: r.bool(5), owner: r.text(6),
+		lanes: r.int8s(7), gone: r.int8s(8), longer: r.int8s(9), end: r.timesMicros(10), topic: int32(r.int4(11)), ended: map[int64]int64{},
+	}
+	until := make(map[int64]int64, len(o.longer))
+	for i, lane := range o.longer {
+		until[lane] = max(until[lane], o.end[i])
+	}
+	gone := make(map[int64]bool, len(o.gone))
+	for _, lane := range o.gone {
+		gone[lane] = true
+	}
+	for _, lane := range o.lanes {
+		end := max(o.ends, until[lane])
+		switch {
+		case gone[lane]:
+		case end <= o.at:
+			o.ended[lane] = end
+		case o.next == 0 || end < o.next:
+			o.next = end
+		}
+	}
+	return o, nil
+}
+
+// sweepClaims rescues what nobody settled in time.
+func (s *Store) sweepClaims(ctx context.Context, above int64) (swept int, err error) {
+	var woken []int32
+	err = s.within(ctx, s.back, nil, func(t *tx) error {
+		woken = nil
+		claims, err := query(ctx, t, readOverdue, dueClaims, s.skewValue(), timeValue(above))
+		if err != nil {
+			return err
+		}
+		if swept = len(claims); swept == 0 {
+			return nil
+		}
+		return s.rescue(ctx, t, claims, &woken)
+	})
+	if err == nil && swept > 0 {
+		s.sweeper.sawSuspect(true)
+		s.wake(woken...)
+	}
+	return swept, err
+}
+
+// rescue ends the leases of claims. The first message that is left of each run,
+// and it alone, may be why.
+func (s *Store) rescue(ctx context.Context, t *tx, claims []*overdue, woken *[]int32) error {
+	owners := map[int64]*overdue{}
+	var solo []int64
+	var leased []held
+	for _, o := range claims {
+		for lane := range o.ended {
+			if owners[lane] = o; lane > 0 {
+				solo = append(solo, lane)
+			} else {
+				leased = append(leased, held{lane, o.fence})
+			}
+		}
+	}
+	slices.Sort(solo)
+	lanes, tokens := sortedLanes(leased)
+	w := &writing{at: claims[0].at}
+	victim := func(o *overdue, lane int64, seq, attempts, rescues, lonely int64) {
+		s.rescueOne(w, o, lane, seq, int(attempts), int(rescues), int(lonely))
+	}
+	err := t.run(ctx, read(lockLanes, nil, int8Array(lanes), int8Array(tokens)))
+	if err != nil {
+		return err
+	}
+	err = t.run(ctx,
+		read(soloLeft, func(r row) error {
+			lane := r.int8(0)
+			w.openSolo = append(w.openSolo, lane)
+			victim(owners[lane], lane, lane, int64(r.int4(1)), int64(r.int4(2)), int64(r.int4(3)))
+			return nil
+		}, int8Array(solo)),
+		read(runsLeft, func(r row) error {
+			lane := r.int8(0)
+			victim(owners[lane], lane, r.int8(1), int64(r.int4(2)), int64(r.int4(3)), int64(r.int4(4)))
+			return nil
+		}, int8Array(lanes), int8Array(tokens)))
+	if err != nil {
+		return err
+	}
+	w.openLanes, w.openTokens = lanes, tokens
+	for _, o := range claims {
+		if o.next == 0 {
+			w.drop = append(w.drop, o.fence)
+			continue
+		}
+		gone := slices.Collect(maps.Keys(o.ended))
+		w.more = append(w.more, do(rearm, int8Value(o.fence), timeValue(o.next), int8Array(gone)))
+	}
+	w.woken = func(topic int32) { *woken = append(*woken, topic) }
+	return t.run(ctx, w.steps(s)...)
+}
+
+func (s *Store) rescueOne(w *writing, o *overdue, lane, seq int64, attempts, rescues, lonely int) {
+	if rescues > 0 && o.alone {
+		lonely++
+	}
+	rescues++
+	a := sqlstore.RescuedAttempt(attempts, o.owner, moment(o.started), moment(o.ended[lane]), moment(o.hard))
+	w.try(lane, seq, attempts, rescues, lonely, a.Error)
+	w.record(seq, a)
+	w.count(o.topic, tallyRescues, 1)
+	if lonely >= store.LonelyRescues {
+		w.bury(lane, seq, pawl.KindRescue, store.LonelyReason)
+	}
+}
