@@ -134,7 +134,7 @@ func recordSaysNotBefore(t *T) {
 	now := t.storeNow()
 	late := t.put(t.delayed(t.msg("late"), 20*time.Minute))[0]
 	ids := t.put(t.msg("retried"), t.msg("released"), t.keyed("k", "acked"), t.keyed("k", "held"))
-	ds := t.claimRun(3, 1)
+	ds := t.heads(3)
 	t.retry(ds[0], 30*time.Minute)
 	t.release(ds[1], 40*time.Minute)
 	t.hold(ds[2], 50*time.Minute)

@@ -163,7 +163,7 @@ func laneNeverBlocksAnother(t *T) {
 	for _, key := range []string{"leased", "retried", "released", "dead", "free"} {
 		t.lane(key, key+"0", key+"1")
 	}
-	ds := t.claimRun(4, 1)
+	ds := t.heads(4)
 	t.wantBodies(ds, "leased0", "retried0", "released0", "dead0")
 	t.retry(ds[1], time.Hour)
 	t.release(ds[2], time.Hour)
@@ -239,7 +239,7 @@ func holdHoldsNobodyElse(t *T) {
 	t.lane("k", "a", "b")
 	t.lane("l", "c")
 	t.put(t.msg("d"), t.msg("e"))
-	ds := t.claimRun(3, 1)
+	ds := t.heads(3)
 	t.wantBodies(ds, "a", "c", "d")
 	t.hold(ds[0], time.Hour)
 	t.hold(ds[2], time.Hour)

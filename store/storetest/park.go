@@ -111,7 +111,7 @@ func parkConcernsItsLaneOnly(t *T) {
 	t.lane("k", "a", "b")
 	t.lane("l", "c", "d")
 	t.put(t.msg("e"), t.msg("f"))
-	ds := t.claimRun(3, 1)
+	ds := t.heads(3)
 	t.wantBodies(ds, "a", "c", "e")
 	t.kill(ds[0], "dead")
 	t.kill(ds[2], "dead")

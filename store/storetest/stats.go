@@ -69,7 +69,7 @@ func statsCountStates(t *T) {
 	t.lane("k", "a", "b")
 	t.lane("l", "c", "d")
 	t.put(t.delayed(t.msg("late"), time.Hour), t.msg("e"), t.msg("f"), t.msg("g"))
-	ds := t.claimRun(4, 1)
+	ds := t.heads(4)
 	t.wantBodies(ds, "a", "c", "e", "f")
 	t.retry(ds[0], time.Hour)
 	t.kill(ds[2], "dead")

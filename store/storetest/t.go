@@ -105,6 +105,17 @@ func (t *T) claimRun(n, run int) []pawl.Delivery {
 	return t.claimFrom(t.Store, store.Lease{For: lease}, store.Want{Topic: t.Topic, Limit: n, Run: run})
 }
 
+// heads claims the first messages of n lanes, one by one: how many lanes a claim
+// gives is up to the store.
+func (t *T) heads(n int) []pawl.Delivery {
+	t.Helper()
+	var ds []pawl.Delivery
+	for range n {
+		ds = append(ds, t.claimRun(1, 1)...)
+	}
+	return ds
+}
+
 func (t *T) claimFrom(s store.Store, l store.Lease, wants ...store.Want) []pawl.Delivery {
 	t.Helper()
 	ds, err := s.Claim(t.ctx(), wants, l)
