@@ -86,7 +86,7 @@ func (t *topic) room() int {
 		return 0
 	}
 	held := t.waiting + t.executing
-	return min(max(t.Concurrency*t.batch()+ahead-held, missing), maxClaim)
+	return min(max(t.Concurrency*t.batch()+ahead-held, missing, 0), maxClaim)
 }
 
 // observe takes what a call took for each of its messages into the mean.

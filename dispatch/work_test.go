@@ -289,6 +289,26 @@ func TestStaleWorkIsGivenBack(t *testing.T) {
 	})
 }
 
+// A long run of work that turned slow is more than there should be; that is no
+// reason to claim less than nothing.
+func TestLongRunThatTurnsSlow(t *testing.T) {
+	bubble(t, func(r *rig) {
+		warm(r)
+		r.append(keyed("a", "k", 200)...)
+		r.append(keyed("a", "j", 2)...)
+		c := one(1, func(_ context.Context, d *pawl.Delivery) error {
+			if d.Key != nil {
+				time.Sleep(5 * time.Millisecond)
+			}
+			return nil
+		})
+		c.UntilEmpty = true
+		r.run(c)
+		equal(r, r.ended(), nil)
+		equal(r, r.stats("a").Acked, int64(202+warmUp))
+	})
+}
+
 // Quick handlers get large claims and settle many at once.
 func TestQuickHandlersWorkInBatches(t *testing.T) {
 	bubble(t, func(r *rig) {
