@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -166,7 +167,7 @@ func (k *work) insert(m *pawl.Message, t *topic, n *newcomer, eid []byte) (int64
 func (k *work) admit(t *topic, n *newcomer) (err error) {
 	switch {
 	case n.wait > 0:
-		return k.close(n.seq, k.now+n.wait, t.number, n.hash)
+		return k.close(n.seq, k.now+n.wait, t.number, cmp.Or(n.hash, noKey))
 	case n.lane == 0:
 		k.claimable(t.number)
 		_, err = k.db.exec(insertSlot, t.number, n.rank, n.seq)

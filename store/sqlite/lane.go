@@ -60,8 +60,11 @@ func (k *work) open(lane, topic int64) error {
 	return err
 }
 
-// close keeps a lane from being claimed until then; home is the hash of the key
-// whose lane its message joins at that time, or 0.
+// noKey is the home of a delayed message without a key.
+const noKey = 1
+
+// close keeps a lane from being claimed until then. home is for a delayed
+// message: the hash of the key whose lane it joins at that time, or noKey.
 func (k *work) close(lane, at, topic, home int64) error {
 	k.state.closedDue = min(k.state.closedDue, at)
 	_, err := k.db.exec(closeLane, lane, at, topic, home)
@@ -85,11 +88,12 @@ func (k *work) end(lane, topic, after int64, empty bool) error {
 }
 
 // join puts a message into the lane of its key, at the tail; into one of its own
-// if hash is 0.
+// if there is no key. It gets a new number, because lanes, and equal ranks, are in
+// the order of numbers.
 func (k *work) join(seq, hash, topic int64) (err error) {
 	k.state.seq++
 	next, lane, alone := k.state.seq, int64(0), true
-	if hash != 0 {
+	if hash < 0 {
 		if lane, alone, err = k.laneOf(hash, next); err != nil {
 			return err
 		}

@@ -14,10 +14,15 @@ type listening struct {
 	finishing sync.WaitGroup
 }
 
-// While somebody listens, the file is looked at this often: a counter in shared
-// memory, some ten microseconds. It shows what other processes wrote; what this
-// one writes wakes at once.
-const lookEvery = 6 * time.Millisecond
+// What this process writes wakes its listeners at once. What others write is seen
+// in a counter in shared memory. The system tells when it is worth a look, and if
+// it cannot, the counter is looked at every few milliseconds.
+const (
+	lookSoon    = time.Millisecond       // after a write, until it can be seen
+	lookAtMost  = 3 * time.Millisecond   // while others write without a pause
+	lookBlindly = 10 * time.Millisecond  // where the system does not tell
+	lookAnyway  = 250 * time.Millisecond // where it does
+)
 
 // Listen implements [store.Waker].
 func (s *Store) Listen(ctx context.Context, topics ...string) (<-chan struct{}, error) {
@@ -102,25 +107,57 @@ type watcher struct {
 // run looks until nobody listens any more or the store is closed. It leaves
 // errors to those who claim.
 func (w *watcher) run() {
-	tick := time.NewTicker(lookEvery)
-	defer tick.Stop()
+	written, unwatch := notice(w.path + "-wal")
+	longest := lookBlindly
+	if written != nil {
+		defer unwatch()
+		if !w.testClock {
+			longest = lookAnyway
+		}
+	}
+	pause := longest
+	timer := time.NewTimer(0)
+	defer timer.Stop()
 	for w.needed() {
 		select {
-		case <-tick.C:
+		case <-written:
+			// The log is written before it is synchronised, and only then it counts.
+			pause = lookSoon
+		case <-timer.C:
+			pause = min(2*pause, longest)
 		case <-w.closing:
 			return
 		}
-		cols, _, err := first(w.conn, "PRAGMA data_version")
-		if err != nil {
-			continue
+		if w.look() {
+			pause = longest
 		}
-		due := w.due <= w.now().UnixMicro()
-		if cols[0] == w.version && !due {
-			continue
-		}
-		w.version = cols[0]
-		w.look(due)
+		timer.Reset(min(pause, w.untilDue()))
 	}
+}
+
+// untilDue is how long nothing happens by itself.
+func (w *watcher) untilDue() time.Duration {
+	left := w.due - w.now().UnixMicro()
+	if left > lookAnyway.Microseconds() {
+		return lookAnyway
+	}
+	return max(time.Duration(left)*time.Microsecond, time.Millisecond)
+}
+
+// look wakes listeners if the file has changed or something is due, and tells
+// whether it was so.
+func (w *watcher) look() bool {
+	cols, _, err := first(w.conn, "PRAGMA data_version")
+	if err != nil {
+		return false
+	}
+	due := w.due <= w.now().UnixMicro()
+	if cols[0] == w.version && !due {
+		return false
+	}
+	w.version = cols[0]
+	w.rouse(due)
+	return true
 }
 
 // needed tells whether somebody listens; if not, the watcher ends, and whoever
@@ -132,9 +169,9 @@ func (w *watcher) needed() bool {
 	return w.listen.watched
 }
 
-// look wakes those whose topics have something that can be claimed. When
+// rouse wakes those whose topics have something that can be claimed. When
 // something is due, a claim of any topic makes it happen.
-func (w *watcher) look(due bool) {
+func (w *watcher) rouse(due bool) {
 	k := &work{db: w.conn, now: w.now().UnixMicro(), topics: w.topics}
 	if err := k.load(); err != nil {
 		return

@@ -22,6 +22,7 @@ func harness() storetest.Harness {
 			Now:  func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) },
 		}
 		s := open(t, c)
+		t.Cleanup(func() { intact(t, c.Path) })
 		in := &storetest.Instance{
 			Store: s, Advance: func(d time.Duration) { ahead.Add(int64(d)) },
 			TxStalls: "whose transaction is open, all others wait",

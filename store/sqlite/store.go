@@ -55,6 +55,8 @@ type Store struct {
 	readOnly bool
 	wait     time.Duration
 	now      func() time.Time
+	// testClock: time may jump, and timers cannot know.
+	testClock bool
 
 	readers *sql.DB
 	writer  *writer
@@ -80,6 +82,7 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	if s.wait == 0 {
 		s.wait = 10 * time.Second
 	}
+	s.testClock = s.now != nil
 	if s.now == nil {
 		s.now = time.Now
 	}
@@ -157,12 +160,12 @@ func (s *Store) startWriter(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w := &writer{Store: s, conn: c, topics: &topicCache{}, lock: openTurn(s.path)}
+	w := &writer{Store: s, conn: c, topics: &topicCache{}, turn: openTurn(s.path)}
 	opening := &call{}
 	w.group = []*call{opening}
 	defer context.AfterFunc(ctx, func() { opening.state.Store(abandoned) })()
 	if err := w.prepare(); err != nil {
-		w.lock.close()
+		w.turn.close()
 		_ = c.close()
 		return err
 	}
@@ -217,7 +220,7 @@ func (s *Store) Close() error {
 		if w := s.writer; w != nil {
 			<-s.stopped
 			s.ended = errors.Join(s.ended, w.conn.close())
-			w.lock.close()
+			w.turn.close()
 		}
 		s.ended = wrap("close", s.ended)
 	})

@@ -2,107 +2,70 @@ package sqlite
 
 import (
 	"os"
-	"sync"
 	"time"
 )
 
-// turn is a place in the queue of the processes that want to write. SQLite
-// itself has no queue: who waits sleeps and asks again, and who has just written
-// is first again. So each process takes the lock of a file beside the database
-// before it asks for SQLite's lock, and passes it on when it has that. It keeps
-// order and decides nothing: without it everything works, less evenly.
+// turn lets a process that waits long for SQLite's write lock have it. SQLite has
+// no queue: who waits asks again and again, and who has just written is there
+// first. That is quick, because whoever runs goes on running, and unfair. So who
+// has waited for some milliseconds says so, by a shared lock on a file beside the
+// database; and who sees that before it writes stands back for a moment. It is a
+// courtesy and decides nothing: without it everything works, less evenly.
 type turn struct {
-	file *os.File // nil: no queue
-	held bool
-
-	mu      sync.Mutex
-	asked   bool // a goroutine waits for the lock
-	wanted  bool // it is to be handed over to take
-	closed  bool
-	granted chan struct{}
+	file *os.File // nil: no courtesy
+	says bool     // that it waits
 }
 
-// impatience is how long a turn is waited for. It is passed on within
-// milliseconds, unless a process was stopped while it had it.
-const impatience = time.Second
+const (
+	// patience is how long a process waits before it says so.
+	patience = 3 * time.Millisecond
+	// courtesy is how long another one stands back then. Who waits asks several
+	// times in that.
+	courtesy = 500 * time.Microsecond
+	// While another process writes, the lock is asked for again after that long.
+	firstPause   = 20 * time.Microsecond
+	longestPause = 150 * time.Microsecond
+)
 
-// openTurn joins the queue of a database; where there cannot be one, it queues
-// nowhere.
+// openTurn opens the file beside a database. Where there cannot be one, there is
+// no courtesy.
 func openTurn(path string) *turn {
-	t := &turn{granted: make(chan struct{}, 1)}
-	if f, err := os.OpenFile(path+"-turn", os.O_CREATE|os.O_RDWR, 0o644); err == nil {
-		t.file = f
+	f, err := os.OpenFile(path+"-turn", os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return &turn{}
 	}
-	return t
+	return &turn{file: f}
 }
 
-// take waits for the turn of this process.
-func (t *turn) take() {
+// after stands back if another process has been waiting.
+func (t *turn) after() {
 	if t.file == nil {
 		return
 	}
-	t.mu.Lock()
-	stuck := t.asked // since an earlier call, which gave up
-	if !stuck {
-		if t.held = tryLockFile(t.file); t.held {
-			t.mu.Unlock()
-			return
-		}
-		t.asked = true
-		go t.wait()
-	}
-	t.wanted = true
-	t.mu.Unlock()
-	limit := impatience
-	if stuck {
-		limit = time.Millisecond
-	}
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
-	select {
-	case <-t.granted:
-		t.held = true
-	case <-timer.C:
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		t.wanted = false
-		select {
-		case <-t.granted: // just now
-			t.held = true
-		default:
-		}
-	}
-}
-
-// wait takes the lock for take, or gives it back if that has given up.
-func (t *turn) wait() {
-	err := lockFile(t.file)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.asked = false
-	switch {
-	case t.wanted:
-		t.wanted = false
-		t.granted <- struct{}{} // without the lock, too: SQLite's decides
-	case err == nil && !t.closed:
+	if lockFile(t.file, exclusive) {
 		unlockFile(t.file)
+		return
+	}
+	time.Sleep(courtesy)
+}
+
+// waiting says, after a while, that this process waits.
+func (t *turn) waiting(since time.Time) {
+	if t.file != nil && !t.says && time.Since(since) > patience {
+		t.says = lockFile(t.file, shared)
 	}
 }
 
-// pass lets the next process have its turn.
-func (t *turn) pass() {
-	if t.held {
-		t.held = false
+// over takes that back.
+func (t *turn) over() {
+	if t.says {
+		t.says = false
 		unlockFile(t.file)
 	}
 }
 
 func (t *turn) close() {
-	if t.file == nil {
-		return
+	if t.file != nil {
+		_ = t.file.Close()
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.closed = true
-	_ = t.file.Close()
 }

@@ -4,8 +4,12 @@ package sqlite
 
 import "os"
 
-// Without flock there is no queue; every process asks SQLite.
+const (
+	shared    = 1
+	exclusive = 2
+)
 
-func tryLockFile(*os.File) bool { return true }
-func lockFile(*os.File) error   { return nil }
-func unlockFile(*os.File)       {}
+// Without flock nobody says that it waits.
+
+func lockFile(_ *os.File, how int) bool { return how == exclusive }
+func unlockFile(*os.File)               {}

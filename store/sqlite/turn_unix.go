@@ -3,25 +3,20 @@
 package sqlite
 
 import (
-	"errors"
 	"os"
 	"syscall"
 )
 
-// The locks of flock belong to an open file, unlike those of fcntl, which
-// belong to a process: two stores of one process queue as well.
+const (
+	shared    = syscall.LOCK_SH
+	exclusive = syscall.LOCK_EX
+)
 
-func tryLockFile(f *os.File) bool {
-	return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil
-}
-
-func lockFile(f *os.File) error {
-	fd := int(f.Fd())
-	for {
-		if err := syscall.Flock(fd, syscall.LOCK_EX); !errors.Is(err, syscall.EINTR) {
-			return err
-		}
-	}
+// lockFile takes a lock if it is free. The locks of flock belong to an open
+// file, unlike those of fcntl, which belong to a process: two stores of one
+// process are courteous as well.
+func lockFile(f *os.File, how int) bool {
+	return syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB) == nil
 }
 
 func unlockFile(f *os.File) { _ = syscall.Flock(int(f.Fd()), syscall.LOCK_UN) }

@@ -95,7 +95,7 @@ type writer struct {
 	group   []*call // of the next transaction
 	directs []*call
 	purged  time.Time
-	lock    *turn
+	turn    *turn
 }
 
 // run takes calls until the store is closed.
@@ -232,29 +232,22 @@ func (w *writer) answer(calls []*call, err error) {
 	}
 }
 
-// lockDatabase begins a write transaction, in the turn of this process.
+// lockDatabase begins a write transaction. While another process has one it asks
+// again and again, in smaller steps than SQLite's own, until it has waited too
+// long or nobody wants it any more.
 func (w *writer) lockDatabase() error {
-	w.lock.take()
-	defer w.lock.pass()
-	deadline := time.Now().Add(w.wait)
+	w.turn.after()
+	defer w.turn.over()
+	since := time.Now()
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		_, err := w.conn.exec("BEGIN IMMEDIATE")
-		if err == nil || !isBusy(err) || time.Now().After(deadline) {
+		if err == nil || !isBusy(err) || time.Since(since) > w.wait || w.nobodyWaits() {
 			return err
 		}
-		if w.nobodyWaits() {
-			return err
-		}
+		w.turn.waiting(since)
 		time.Sleep(pause)
 	}
 }
-
-// While another process writes, the lock is asked for again after that long.
-// Usually at most one process asks; the others queue for their turn.
-const (
-	firstPause   = 20 * time.Microsecond
-	longestPause = 500 * time.Microsecond
-)
 
 // nobodyWaits tells whether every call was abandoned, or the store is being
 // closed.

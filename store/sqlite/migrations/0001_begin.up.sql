@@ -97,7 +97,8 @@ CREATE TABLE pawl_closed (
   lane  INTEGER PRIMARY KEY, -- as in pawl_lease
   at    INTEGER NOT NULL,
   topic INTEGER NOT NULL,
-  home  INTEGER NOT NULL     -- the hash of the key whose lane is to be joined, or 0
+  home  INTEGER NOT NULL     -- 0: opens; negative: a delayed message joins the lane of the key with
+                             -- that hash; 1: a delayed message without a key
 ) STRICT;
 CREATE INDEX pawl_closed_at ON pawl_closed (at, lane);
 
