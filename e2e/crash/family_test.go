@@ -27,7 +27,7 @@ type family struct {
 }
 
 // launch starts the binary under test in the background. Its stderr goes to a file,
-// which is shown when the test fails.
+// the end of which is shown when the test fails and it had failed, too.
 func launch(t *testing.T, env []string, stdin io.Reader, stdout io.Writer, args ...string) *family {
 	t.Helper()
 	f := &family{mark: fmt.Sprintf("%s-%d", t.Name(), time.Now().UnixNano()), exited: make(chan struct{})}
@@ -52,8 +52,8 @@ func launch(t *testing.T, env []string, stdin io.Reader, stdout io.Writer, args 
 	t.Cleanup(func() {
 		f.killAll()
 		<-f.exited
-		if t.Failed() {
-			t.Logf("%s %s: %v, stderr ends:\n%s", filepath.Base(f.cmd.Path), strings.Join(args, " "), f.cmd.ProcessState, f.tail(2000))
+		if state := f.cmd.ProcessState; t.Failed() && !state.Success() && state.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
+			t.Logf("%s %s: %v, stderr ends:\n%s", filepath.Base(f.cmd.Path), strings.Join(args, " "), state, f.tail(2000))
 		}
 	})
 	return f
@@ -89,8 +89,14 @@ func (f *family) signal(sig syscall.Signal) {
 // not see.
 func (f *family) signalAll(sig syscall.Signal) {
 	f.signal(sig)
+	f.signalOthers(sig)
+}
+
+func (f *family) signalOthers(sig syscall.Signal) {
 	for _, pid := range members(envMark, f.mark) {
-		_ = syscall.Kill(pid, sig)
+		if pid != f.cmd.Process.Pid {
+			_ = syscall.Kill(pid, sig)
+		}
 	}
 }
 

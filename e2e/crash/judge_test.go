@@ -202,11 +202,10 @@ func (f *findings) counted(ds []*delivery) {
 }
 
 // rescued measures how long it took until what somebody was at, who was killed,
-// was taken up again. A stale verdict counts how often a worker wrote one although
-// somebody else had taken over: what the fence is for.
+// was taken up again.
 func (f *findings) rescued(ds []*delivery, limit time.Duration) {
 	for n, d := range ds {
-		if d.end > 0 && slices.ContainsFunc(ds[n+1:], func(other *delivery) bool { return other.start < d.end && other.token != d.token }) {
+		if stale(d, ds[n+1:]) {
 			f.counts["stale verdicts"]++
 		}
 		if d.end > 0 || d.dying > 0 || d.orphan {
@@ -225,6 +224,26 @@ func (f *findings) rescued(ds []*delivery, limit time.Duration) {
 			f.fault(lateRescue, "%v after its kill: %s", took, list(ds))
 		}
 	}
+}
+
+// stale tells whether the verdict of d came to a Pawl, or back to life with it,
+// after somebody else had taken over: what the fence is for. It is from before or
+// after the stop; what had been settled by then nobody else would have got.
+func stale(d *delivery, later []*delivery) bool {
+	if d.end == 0 {
+		return false
+	}
+	var from time.Duration
+	for _, e := range d.by.events {
+		switch {
+		case e.at < d.start:
+		case e.harm == stopped && from == 0:
+			from = e.at
+		case e.harm == continued && from > 0:
+			return slices.ContainsFunc(later, func(other *delivery) bool { return other.token != d.token && other.start > from && other.start < e.at })
+		}
+	}
+	return false
 }
 
 // killedAt is when the Pawl of d was killed after it began, if it was.

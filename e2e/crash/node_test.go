@@ -42,6 +42,7 @@ type incarnation struct {
 	name   string
 	folder string // of its workers' journals
 	events []event
+	began  time.Duration
 	ended  time.Duration
 	code   int
 }
@@ -71,8 +72,8 @@ func (n *node) live(ctx context.Context) {
 			n.drain(i, false)
 			return
 		case <-i.exited:
-			n.t.Errorf("%s ended by itself: %v\n%s", i.name, i.cmd.ProcessState, i.tail(2000))
-			return
+			n.t.Errorf("%s ended by itself, %v after its start: %v\n%s", i.name, journal.Now()-i.began, i.cmd.ProcessState, i.tail(2000))
+			i = n.rise()
 		case <-time.After(pause):
 			i = n.harm(i)
 		}
@@ -82,7 +83,7 @@ func (n *node) live(ctx context.Context) {
 // rise starts the next incarnation.
 func (n *node) rise() *incarnation {
 	i := &incarnation{name: fmt.Sprintf("%s.%d", n.name, len(n.lives)+1)}
-	i.folder = filepath.Join(n.plan.dir, i.name)
+	i.folder, i.began = filepath.Join(n.plan.dir, i.name), journal.Now()
 	if err := os.Mkdir(i.folder, 0o700); err != nil {
 		n.t.Error(err)
 	}
@@ -122,17 +123,21 @@ func (n *node) harm(i *incarnation) *incarnation {
 	return n.rise()
 }
 
-// stop stops an incarnation for a while, with its programs or without.
+// stop stops an incarnation for a while, with its programs or without. The programs
+// go on first, so that they give their stale verdicts before Pawl can end them.
 func (n *node) stop(i *incarnation, d time.Duration, all bool) {
-	send := i.signal
-	if all {
-		send = i.signalAll
-	}
 	i.note(stopped, all)
-	send(syscall.SIGSTOP)
+	i.signal(syscall.SIGSTOP)
+	if all {
+		i.signalAll(syscall.SIGSTOP)
+	}
 	time.Sleep(d) // the harm itself
 	i.note(continued, all)
-	send(syscall.SIGCONT)
+	if all {
+		i.signalOthers(syscall.SIGCONT)
+		time.Sleep(time.Duration(n.rand.IntN(50)) * time.Millisecond)
+	}
+	i.signal(syscall.SIGCONT)
 }
 
 // drainLimit is how long a node may take to drain: its handlers take less than a
@@ -159,7 +164,7 @@ func (n *node) drain(i *incarnation, hurry bool) {
 	}
 	i.ended = journal.Now()
 	if i.code = i.cmd.ProcessState.ExitCode(); i.code != 0 && (!hurry || i.code != 130) {
-		n.t.Errorf("%s: %v after a drain, want exit code %s; stderr ends:\n%s", i.name, i.cmd.ProcessState, want, i.tail(2000))
+		n.t.Errorf("%s, from %v to %v, with %v: %v, want exit code %s; stderr ends:\n%s", i.name, i.began, i.ended, i.events, i.cmd.ProcessState, want, i.tail(2000))
 	}
 	if left := members(envMark, i.mark); len(left) > 0 && !within(2*time.Second, func() bool { return len(members(envMark, i.mark)) == 0 }) {
 		n.t.Errorf("%s ended, its programs did not: %s", i.name, describe(left))

@@ -108,14 +108,15 @@ func (p *producer) send(ctx context.Context, chunk, send int) bool {
 	return true
 }
 
-// lines renders a chunk: the same ids and keys every time, another Send.
+// lines renders a chunk: the same ids and keys every time, another Send. All have
+// one priority, because a rescue waits for its rank like everything else.
 func (p *producer) lines(chunk, send int) string {
 	var b strings.Builder
 	r := rand.New(rand.NewPCG(uint64(p.number), uint64(chunk)))
 	for n := range p.plan.chunk {
 		seq := chunk*p.plan.chunk + n
 		id := p.id(seq)
-		fmt.Fprintf(&b, `{"id":%q,"key":"p%d-k%d","priority":%d`, id, p.number, p.key(r), []int{0, 0, 0, 10, 50}[r.IntN(5)])
+		fmt.Fprintf(&b, `{"id":%q,"key":"p%d-k%d"`, id, p.number, p.key(r))
 		if p.unique {
 			fmt.Fprintf(&b, `,"unique_key":%q,"unique_for_seconds":86400`, id)
 		}

@@ -127,11 +127,14 @@ func account(t *testing.T, p *plan, producers []*producer, found *findings, figu
 	if got := figures.AppendedTotal; got < int64(p.messages) || got > int64(p.messages+again) {
 		t.Errorf("appended: %d, want %d and at most %d that were repeated after their ack", got, p.messages, again)
 	}
-	sends := map[string]int{}
+	sends, twice := map[string]int{}, []string{}
 	for _, d := range all {
 		if first, ok := sends[d.id]; producers[d.Producer].unique && ok && first != d.Send {
-			t.Errorf("%s was stored by send %d and again by send %d, despite its unique key", d.id, first, d.Send)
+			twice = append(twice, fmt.Sprintf("%s by send %d and by send %d", d.id, first, d.Send))
 		}
 		sends[d.id] = d.Send
+	}
+	if len(twice) > 0 {
+		t.Errorf("%d times a message was stored again after its ack, in spite of its unique key; the first: %s", len(twice), twice[0])
 	}
 }

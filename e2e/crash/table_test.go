@@ -24,7 +24,7 @@ func table(p *plan, nodes []*node, producers []*producer, found *findings, f fig
 		countAll(nodes, killed, false), countAll(nodes, killed, true), count(nodes, stopped), count(nodes, drained), count(nodes, hurried))
 	row("store counts", "%d appended = %d acked + %d dead + %d open", f.AppendedTotal, f.AckedTotal, f.Dead, f.open())
 	row("workers saw", "%d deliveries of %d messages in %d lanes; %d messages more than once", found.counts["deliveries"], found.counts["messages"], found.counts["lanes"], found.counts["delivered again"])
-	row("stale verdicts", "%d, written by workers that somebody else had taken over from", found.counts["stale verdicts"])
+	row("stale verdicts", "%d, with which a stopped one came back after somebody else had taken over", found.counts["stale verdicts"])
 	row("unsure", "%d deliveries, whose lease may or may not have been live", found.counts["unsure"])
 	row("dead unheard", "%d without a verdict of a worker", found.counts["dead without a verdict"])
 	row("rescues", "%d; p50 %v, p99 %v, slowest %v after the kill", len(found.rescue), quantile(found.rescue, 0.5), quantile(found.rescue, 0.99), quantile(found.rescue, 1))
