@@ -295,7 +295,7 @@ func (c *child) inOrder() []*call {
 }
 
 // regive keeps for one by one what the child had read, the oldest last if it did
-// not answer, and puts the rest at the head of the queue.
+// not answer, and lets the rest wait like everything else.
 func (p *Pipe) regive(c *child, touched, untouched []*call) {
 	for _, k := range touched {
 		k.regiven++
@@ -305,7 +305,9 @@ func (p *Pipe) regive(c *child, touched, untouched []*call) {
 		touched = append(touched[1:], touched[0])
 	}
 	c.suspects = append(touched, c.suspects...)
-	p.queue = append(untouched, p.queue...)
+	for _, k := range untouched {
+		p.enqueue(k)
+	}
 	if p.closed || p.reason != nil {
 		for _, k := range slices.Concat(c.suspects, p.queue) {
 			k.finish(outcome{err: pawl.Release(0, "the worker ended")})

@@ -11,13 +11,14 @@ import (
 // several do not mix within a line. What cannot be written is dropped; a program
 // is never held up by it. A nil Output drops everything.
 type Output struct {
-	mu   sync.Mutex
-	w    io.Writer
-	dead bool
+	mu     sync.Mutex
+	w      io.Writer
+	dead   bool
+	failed chan struct{}
 }
 
 // NewOutput returns an output that writes to w.
-func NewOutput(w io.Writer) *Output { return &Output{w: w} }
+func NewOutput(w io.Writer) *Output { return &Output{w: w, failed: make(chan struct{})} }
 
 func (o *Output) write(b []byte) {
 	if o == nil || len(b) == 0 {
@@ -30,15 +31,12 @@ func (o *Output) write(b []byte) {
 	}
 	if _, err := o.w.Write(b); err != nil {
 		o.dead = true
+		close(o.failed)
 	}
 }
 
-// Failed tells whether writing has failed: nobody reads it any more.
-func (o *Output) Failed() bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.dead
-}
+// Failed is closed when writing has failed: nobody reads it any more.
+func (o *Output) Failed() <-chan struct{} { return o.failed }
 
 // longLine is where a line without an end is broken.
 const longLine = 64 << 10

@@ -20,9 +20,12 @@ type PipeConfig struct {
 	// Children is how many are started and kept; 0 is 1.
 	Children int
 	// InFlight is how many deliveries a child holds at once. 0 lets it follow
-	// from what the child shows: as many as it answers within some 20 ms, or as it
+	// from what the child shows: as many as it answers within a moment, or as it
 	// works on side by side, up to [MaxInFlight].
 	InFlight int
+	// Rank orders what waits for a child, the lowest first; nil is the order in
+	// which it came.
+	Rank func(*pawl.Delivery) int64
 	// Stderr gets what children write to stderr, a line at a time, each with the
 	// child's number before it.
 	Stderr *Output
@@ -68,7 +71,7 @@ type Pipe struct {
 	reason   error
 
 	mu       sync.Mutex
-	queue    []*call // waiting for room, oldest first
+	queue    []*call // waiting for room, by rank
 	closed   bool
 	answered bool // by any child, ever
 	unready  int  // starts that came to nothing, until the first answer
@@ -90,6 +93,7 @@ type PipeStats struct {
 type call struct {
 	d     *pawl.Delivery
 	token string
+	rank  int64
 	line  []byte
 	born  time.Time
 	until time.Time // its hard deadline
@@ -132,6 +136,9 @@ func StartPipe(l *Launcher, c PipeConfig) *Pipe {
 func (p *Pipe) Handle(ctx context.Context, d *pawl.Delivery) error {
 	k := &call{d: d, token: d.Token.String(), line: wire.AppendDelivery(nil, d), born: time.Now(), done: make(chan outcome, 1)}
 	k.until = k.born.Add(d.Deadline)
+	if p.config.Rank != nil {
+		k.rank = p.config.Rank(d)
+	}
 	if t, ok := ctx.Deadline(); ok {
 		k.until = t
 	}
@@ -194,10 +201,21 @@ func (p *Pipe) place(k *call) {
 		}
 	}
 	if best == nil {
-		p.queue = append(p.queue, k)
+		p.enqueue(k)
 		return
 	}
 	best.give(k)
+}
+
+// enqueue lets k wait, behind all that have its rank.
+func (p *Pipe) enqueue(k *call) {
+	at, _ := slices.BinarySearchFunc(p.queue, k, func(other, k *call) int {
+		if other.rank <= k.rank {
+			return -1
+		}
+		return 1
+	})
+	p.queue = slices.Insert(p.queue, at, k)
 }
 
 // finish ends the call, once.
@@ -233,32 +251,50 @@ func (p *Pipe) forget(k *call) {
 	}
 }
 
-// Room returns how many more deliveries children would take at once. It can be
-// negative: that many wait.
-func (p *Pipe) Room() int {
+// quickRun is how many messages of a lane a quick child is worth claiming at once.
+const quickRun = 8
+
+// Room returns how many more lanes are welcome: those of which children would
+// take a message at once, and those to be at hand for what they do in a short
+// time, lest they wait for a claim. It can be negative. run is how many messages
+// of each should come.
+func (p *Pipe) Room() (lanes, run int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	room := -len(p.queue)
-	for _, c := range p.children {
-		room -= len(c.held) + len(c.suspects)
-		if c.up {
-			room += c.window.size
-		}
+	lanes, worth := p.roomNow()
+	if worth > 1 {
+		return lanes, quickRun
 	}
-	return room
+	return lanes, 1
 }
 
-// OnRoom sets what is called when there may be room again. It must neither block
-// nor call the pipe.
+// roomNow also says how much room is worth a claim: one lane where children are
+// slow, and what they do in a moment where they are quick.
+func (p *Pipe) roomNow() (lanes, worth int) {
+	lanes = -len(p.queue)
+	for _, c := range p.children {
+		lanes -= len(c.held) + len(c.suspects)
+		if c.up {
+			lanes += c.window.size + c.window.within(atHand)
+			worth += c.window.within(quick)
+		}
+	}
+	return lanes, max(worth, 1)
+}
+
+// OnRoom sets what is called when there is room again that is worth a claim. It
+// must neither block nor call the pipe.
 func (p *Pipe) OnRoom(f func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.room = f
 }
 
-// hasRoom says that there may be room, if nobody waits for it here.
 func (p *Pipe) hasRoom() {
-	if p.room != nil && len(p.queue) == 0 {
+	if p.room == nil {
+		return
+	}
+	if lanes, worth := p.roomNow(); lanes >= worth {
 		p.room()
 	}
 }

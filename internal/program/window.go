@@ -25,11 +25,12 @@ type window struct {
 }
 
 const (
-	quick   = 20 * time.Millisecond // of work, a child may hold
-	slow    = 60 * time.Millisecond // the window shrinks
+	quick   = 2 * time.Millisecond  // of work, a child may hold
+	slow    = 6 * time.Millisecond  // the window shrinks
 	tooSlow = 5 * time.Second       // nothing is tried
+	atHand  = 20 * time.Millisecond // of work, is to be at hand for it
 
-	minTry = 10 * time.Second
+	minTry = time.Second
 	maxTry = 5 * time.Minute
 )
 
@@ -51,6 +52,14 @@ func (w *window) restart() {
 
 // usual is how long an answer usually takes.
 func (w *window) usual() time.Duration { return w.mean }
+
+// within is how many answers come in a time; 0 while that is not known.
+func (w *window) within(d time.Duration) int {
+	if w.mean <= 0 {
+		return 0
+	}
+	return int(min(int64(d)*int64(w.size)/int64(w.mean), MaxInFlight))
+}
 
 // answered takes how long an answer took, of a child that held so many.
 func (w *window) answered(took time.Duration, held int, now time.Time) {
@@ -80,7 +89,7 @@ func (w *window) adapt(now time.Time) int {
 	switch {
 	case w.mean <= quick:
 		return w.double()
-	case trying && w.mean < w.before*3/2:
+	case trying && w.mean < w.before*5/3:
 		w.proven, w.pause = w.size, minTry
 		return w.double()
 	case trying:

@@ -13,8 +13,10 @@ func TestWindow(t *testing.T) {
 		min, max int
 		took     func(held int) time.Duration // to answer when so many are held
 	}{
-		{"one by one, 10µs each", 256, 256, func(n int) time.Duration { return time.Duration(n) * 10 * time.Microsecond }},
-		{"one by one, 1ms each", 16, 64, func(n int) time.Duration { return time.Duration(n) * time.Millisecond }},
+		{"one by one, 5µs each", 256, 256, func(n int) time.Duration { return time.Duration(n) * 5 * time.Microsecond }},
+		{"one by one, 50µs each", 32, 128, func(n int) time.Duration { return time.Duration(n) * 50 * time.Microsecond }},
+		{"one by one, 1ms each", 2, 8, func(n int) time.Duration { return time.Duration(n) * time.Millisecond }},
+		{"one by one, 5ms each", 1, 2, func(n int) time.Duration { return time.Duration(n) * 5 * time.Millisecond }},
 		{"one by one, 30ms each", 1, 2, func(n int) time.Duration { return time.Duration(n) * 30 * time.Millisecond }},
 		{"one by one, 2s each", 1, 2, func(n int) time.Duration { return time.Duration(n) * 2 * time.Second }},
 		{"one by one, 1min each", 1, 1, func(n int) time.Duration { return time.Duration(n) * time.Minute }},

@@ -1,0 +1,13 @@
+// Command pawl is the command line of Pawl.
+package main
+
+import (
+	"os"
+
+	"github.com/pawl-dev/pawl/internal/cli"
+)
+
+// version is set by the linker; empty, the toolchain's own stamp counts.
+var version string
+
+func main() { os.Exit(cli.Main(version)) }

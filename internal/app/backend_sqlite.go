@@ -1,0 +1,41 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/sqlite"
+)
+
+func sqliteBackend() backend {
+	return backend{[]string{"sqlite"}, sqlite.Description, true, openSQLite}
+}
+
+// openSQLite opens sqlite:PATH, with ?synchronous=full|normal|extra if need be.
+func openSQLite(ctx context.Context, c OpenConfig) (store.Store, error) {
+	_, rest, _ := strings.Cut(c.URL, ":")
+	path, query, hasQuery := strings.Cut(strings.TrimPrefix(rest, "//"), "?")
+	config := sqlite.Config{Path: path}
+	if hasQuery {
+		options, err := url.ParseQuery(query)
+		if err != nil {
+			return nil, urlError("what follows the ? cannot be read")
+		}
+		config.Synchronous = sqlite.Synchronous(strings.ToUpper(take(options, "synchronous")))
+		if err := nothingLeft(options, "synchronous"); err != nil {
+			return nil, err
+		}
+	}
+	if _, err := os.Stat(path); c.Created != nil && errors.Is(err, os.ErrNotExist) {
+		defer func() { // only if it was made
+			if _, err := os.Stat(path); err == nil {
+				c.Created(path)
+			}
+		}()
+	}
+	return sqlite.Open(ctx, config)
+}

@@ -1,0 +1,127 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/memory"
+)
+
+// DefaultStore is where messages are kept unless somebody says otherwise.
+const DefaultStore = "sqlite:pawl.db"
+
+// ErrStoreURL is what an error wraps that is about a store's URL.
+var ErrStoreURL = errors.New("the store's URL")
+
+// OpenConfig says which store to open, and how.
+type OpenConfig struct {
+	URL string
+	// AutoMigrate brings the schema of a store on a server up to date. That of an
+	// embedded store always is.
+	AutoMigrate bool
+	// NoCheck opens a store on a server whose schema is missing or of another
+	// version: to migrate it.
+	NoCheck bool
+	// Created is called with the path of a file that is going to be made.
+	Created func(path string)
+}
+
+// Backend is a kind of store, as `pawl stores` shows it.
+type Backend struct {
+	store.Description
+	// Embedded tells that it needs no server.
+	Embedded bool
+	// Planned tells that it is not there yet.
+	Planned bool
+}
+
+// backend is a kind of store and how it is opened.
+type backend struct {
+	schemes  []string
+	describe func() store.Description
+	embedded bool
+	open     func(context.Context, OpenConfig) (store.Store, error) // nil: planned
+}
+
+func backends() []backend {
+	return []backend{
+		sqliteBackend(),
+		memoryBackend(),
+		{[]string{"postgres", "postgresql"}, planned("postgres", "postgres://USER@HOST:PORT/DATABASE"), false, nil},
+		{[]string{"mysql", "mariadb"}, planned("mysql", "mysql://USER@HOST:PORT/DATABASE"), false, nil},
+		{[]string{"redis", "rediss"}, planned("redis", "redis://HOST:PORT/NUMBER"), false, nil},
+		{[]string{"kafka"}, planned("kafka", "kafka://HOST:PORT?group=NAME"), false, nil},
+	}
+}
+
+func planned(name, form string) func() store.Description {
+	return func() store.Description {
+		return store.Description{Name: name, URL: form, Durability: "planned: not in this version"}
+	}
+}
+
+// Backends returns every kind of store, those that are planned last.
+func Backends() []Backend {
+	var all []Backend
+	for _, b := range backends() {
+		all = append(all, Backend{Description: b.describe(), Embedded: b.embedded, Planned: b.open == nil})
+	}
+	return all
+}
+
+// Open opens the store that a URL names. The context bounds the opening only.
+func Open(ctx context.Context, c OpenConfig) (store.Store, error) {
+	scheme, _, ok := strings.Cut(c.URL, ":")
+	if !ok {
+		return nil, urlError("%q has no scheme; did you mean sqlite:%s?", RedactURL(c.URL), RedactURL(c.URL))
+	}
+	var forms []string
+	for _, b := range backends() {
+		d := b.describe()
+		for _, s := range b.schemes {
+			switch {
+			case s != strings.ToLower(scheme):
+			case b.open == nil:
+				return nil, urlError("%s is planned, not part of this version", d.Name)
+			default:
+				return b.open(ctx, c)
+			}
+		}
+		if b.open != nil {
+			forms = append(forms, d.URL)
+		}
+	}
+	return nil, urlError("there is no store %q; there are %s", scheme, strings.Join(forms, ", "))
+}
+
+func urlError(why string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrStoreURL, fmt.Sprintf(why, args...))
+}
+
+func memoryBackend() backend {
+	return backend{[]string{"memory"}, memory.Description, true, openMemory}
+}
+
+func openMemory(_ context.Context, c OpenConfig) (store.Store, error) {
+	if _, rest, _ := strings.Cut(c.URL, ":"); rest != "" && rest != "//" {
+		return nil, urlError("memory: takes nothing after the colon")
+	}
+	return memory.New(memory.Config{}), nil
+}
+
+func take(options url.Values, name string) string {
+	v := options.Get(name)
+	options.Del(name)
+	return v
+}
+
+func nothingLeft(options url.Values, known ...string) error {
+	for name := range options {
+		return urlError("option %q is unknown; there is %s", name, strings.Join(known, ", "))
+	}
+	return nil
+}

@@ -1,0 +1,87 @@
+package app
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/pawl-dev/pawl"
+)
+
+// How long a line may be. A line holds at most one body, which base64 makes a
+// third longer and escapes up to six times; the rest of a message fits into the
+// slack.
+const (
+	lineSlack = 1 << 20
+	plainLine = pawl.MaxBody/3*4 + lineSlack
+	anyLine   = pawl.MaxBody*6 + lineSlack
+)
+
+var errLongLine = errors.New("it is longer than any message can be")
+
+// lineReader cuts a stream into lines without ever holding much more than a
+// message can need.
+type lineReader struct {
+	r    *bufio.Reader
+	n    int64 // of the line that next returned, from 1
+	long []byte
+}
+
+func newLineReader(r io.Reader) *lineReader {
+	return &lineReader{r: bufio.NewReaderSize(r, 256<<10)}
+}
+
+// next returns the next line without its end. It is valid until the next call.
+// The errors are io.EOF, errLongLine, after which the following line can be read,
+// and those of the stream.
+func (l *lineReader) next() ([]byte, error) {
+	l.n++
+	line, err := l.r.ReadSlice('\n')
+	if errors.Is(err, bufio.ErrBufferFull) {
+		line, err = l.join(line)
+	}
+	switch {
+	case errors.Is(err, io.EOF) && len(line) > 0:
+	case err != nil:
+		return nil, err
+	}
+	if l.n == 1 {
+		line = bytes.TrimPrefix(line, []byte("\xef\xbb\xbf"))
+	}
+	return bytes.TrimSuffix(line, []byte("\n")), nil
+}
+
+// join reads the rest of a line that is longer than the buffer.
+func (l *lineReader) join(piece []byte) ([]byte, error) {
+	l.long = append(l.long[:0], piece...)
+	defer func() {
+		if cap(l.long) > 4*lineSlack {
+			l.long = nil // one such line is no reason to keep its memory
+		}
+	}()
+	escapes := bytes.Count(piece, []byte{'\\'})
+	for {
+		piece, err := l.r.ReadSlice('\n')
+		l.long = append(l.long, piece...)
+		escapes += bytes.Count(piece, []byte{'\\'})
+		if len(l.long) > anyLine || len(l.long)-5*escapes > plainLine {
+			return nil, l.skip(err)
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return l.long, err
+		}
+	}
+}
+
+// skip passes over the rest of a line.
+func (l *lineReader) skip(err error) error {
+	for errors.Is(err, bufio.ErrBufferFull) {
+		_, err = l.r.ReadSlice('\n')
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	return fmt.Errorf("%w: a body has %d bytes at most", errLongLine, pawl.MaxBody)
+}

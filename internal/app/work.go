@@ -1,0 +1,224 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/dispatch"
+	"github.com/pawl-dev/pawl/internal/program"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// WorkConfig says what a worker does. Topics, and one of Exec and Pipe, are
+// required.
+type WorkConfig struct {
+	Topics []string
+	// Exec is a command that is started for every delivery, Pipe one that is
+	// started Concurrency times and kept.
+	Exec, Pipe  string
+	Concurrency int
+	// InFlight is how many deliveries a kept program holds; 0 follows from what it
+	// shows.
+	InFlight int
+	Lease    time.Duration
+	// Declared states settings of the topics; a topic that is declared differently
+	// is an error.
+	Declared store.Declaration
+	// PerSecond bounds how many messages are claimed in a second; 0 does not.
+	PerSecond  float64
+	UntilEmpty bool
+	Drain      time.Duration
+	Owner      string
+	// Stdout and Stderr get what the programs write there.
+	Stdout, Stderr io.Writer
+	Logger         *slog.Logger
+}
+
+// Worked counts what a worker did.
+type Worked struct {
+	Acked          int64   `json:"acked"`
+	Retried        int64   `json:"retried"`
+	Dead           int64   `json:"dead"`
+	Released       int64   `json:"released"`
+	Lost           int64   `json:"lost"` // deliveries whose lease was lost
+	Restarts       int     `json:"restarts"`
+	StaleVerdicts  int     `json:"stale_verdicts"`
+	BadVerdicts    int     `json:"bad_verdicts"`
+	ElapsedSeconds float64 `json:"elapsed_seconds"`
+}
+
+// ErrNobodyReads ends a worker whose programs' output nobody reads any more.
+var ErrNobodyReads = errors.New("nobody reads the output any more")
+
+// ErrNeverReady ends a worker whose program does not even start.
+var ErrNeverReady = program.ErrNeverReady
+
+// worker is the parts of a worker.
+type worker struct {
+	config   WorkConfig
+	launcher *program.Launcher
+	stdout   *program.Output
+	stderr   *program.Output
+	pipe     *program.Pipe
+	gate     *gate
+	handler  pawl.Handler
+	slots    int // of the dispatcher, a topic
+}
+
+// Work carries out messages by programs until ctx ends, or the topics are empty
+// if that is wanted. It returns what was done, in any case.
+func Work(ctx context.Context, s store.Store, c WorkConfig) (Worked, error) {
+	began := time.Now()
+	launcher, err := program.NewLauncher()
+	if err != nil {
+		return Worked{}, err
+	}
+	defer launcher.Close()
+	w := &worker{config: c, launcher: launcher, stdout: program.NewOutput(c.Stdout), stderr: program.NewOutput(c.Stderr)}
+	w.gate = &gate{Store: s}
+	if c.PerSecond > 0 {
+		w.gate.rate = newBucket(c.PerSecond)
+	}
+	d, err := w.dispatcher()
+	if err != nil {
+		return Worked{}, err
+	}
+	w.gate.wake = func() { d.Wake() }
+	if c.Pipe != "" {
+		w.pipe = program.StartPipe(launcher, program.PipeConfig{
+			Command: c.Pipe, Children: c.Concurrency, InFlight: c.InFlight, Rank: ranks(ctx, s, c.Topics), Stderr: w.stderr, Logger: c.Logger,
+		})
+		w.handler, w.gate.room = w.pipe, w.pipe.Room
+		w.pipe.OnRoom(w.gate.wake)
+	}
+	err = w.run(ctx, d)
+	if w.pipe != nil {
+		w.pipe.Close()
+	}
+	return w.account(d, time.Since(began)), err
+}
+
+// ranks returns the rank of deliveries as the store has it, with the ageing that
+// topics have now.
+func ranks(ctx context.Context, s store.Store, names []string) func(*pawl.Delivery) int64 {
+	topics := map[string]store.Topic{}
+	settings, _ := store.As[store.Topics](s)
+	for _, name := range names {
+		topics[name] = store.NewTopic(name)
+		if settings == nil {
+			continue
+		}
+		if t, err := settings.Topic(ctx, name); err == nil { // else there is none yet, or Run will tell
+			topics[name] = t
+		}
+	}
+	return func(d *pawl.Delivery) int64 {
+		t := topics[d.Topic]
+		return t.Rank(d.EnqueuedAt.Add(d.Delay), d.Priority)
+	}
+}
+
+// dispatcher builds the runtime. With kept programs, how much is carried out at
+// once is for the gate to say.
+func (w *worker) dispatcher() (*dispatch.Dispatcher, error) {
+	c := &w.config
+	var handler pawl.Handler = pawl.HandlerFunc(func(ctx context.Context, d *pawl.Delivery) error {
+		w.gate.begun()
+		return w.handler.Handle(ctx, d)
+	})
+	slots := c.Concurrency
+	if c.Pipe != "" {
+		slots = 2 * c.Concurrency * program.MaxInFlight
+	} else {
+		w.handler = w.exec(len(c.Topics) > 1)
+	}
+	topics := make([]dispatch.Topic, len(c.Topics))
+	for i, name := range c.Topics {
+		settings := c.Declared
+		settings.Name = name
+		topics[i] = dispatch.Topic{Name: name, Handler: handler, Concurrency: slots, Lease: c.Lease, Settings: settings}
+	}
+	return dispatch.New(w.gate, dispatch.Config{
+		Topics: topics, Owner: c.Owner, Logger: c.Logger, DrainTimeout: c.Drain, UntilEmpty: c.UntilEmpty,
+	})
+}
+
+// exec is the handler that starts programs. The dispatcher counts by topic; where
+// there are several, together they may not exceed the concurrency either.
+func (w *worker) exec(several bool) pawl.Handler {
+	h := program.NewExec(w.launcher, w.config.Exec, w.stdout, w.stderr)
+	if !several {
+		return h
+	}
+	slots := make(chan struct{}, w.config.Concurrency)
+	var mu sync.Mutex
+	inside := 0
+	count := func(n int) {
+		mu.Lock()
+		defer mu.Unlock()
+		inside += n
+	}
+	w.gate.room = func() (lanes, run int) {
+		mu.Lock()
+		defer mu.Unlock()
+		return 2*w.config.Concurrency - inside, 0
+	}
+	return pawl.HandlerFunc(func(ctx context.Context, d *pawl.Delivery) error {
+		count(1)
+		defer func() { count(-1); w.gate.wake() }()
+		select {
+		case slots <- struct{}{}:
+			defer func() { <-slots }()
+			return h.Handle(ctx, d)
+		case <-ctx.Done():
+			return pawl.Release(0, "no program was free for it")
+		}
+	})
+}
+
+// run runs the dispatcher until something ends it.
+func (w *worker) run(ctx context.Context, d *dispatch.Dispatcher) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var broken <-chan struct{}
+	if w.pipe != nil {
+		broken = w.pipe.Broken()
+	}
+	go func() {
+		select {
+		case <-w.stdout.Failed():
+			cancel(ErrNobodyReads)
+		case <-w.stderr.Failed():
+			cancel(ErrNobodyReads)
+		case <-broken:
+			cancel(w.pipe.Err())
+		case <-ctx.Done():
+		}
+	}()
+	err := d.Run(ctx)
+	if cause := context.Cause(ctx); err == nil && (errors.Is(cause, ErrNobodyReads) || errors.Is(cause, ErrNeverReady)) {
+		return cause
+	}
+	return err
+}
+
+func (w *worker) account(d *dispatch.Dispatcher, took time.Duration) Worked {
+	done := Worked{ElapsedSeconds: took.Seconds()}
+	for _, t := range d.Snapshot().Topics {
+		done.Acked += t.Acked
+		done.Retried += t.Retried
+		done.Dead += t.Dead
+		done.Released += t.Released
+		done.Lost += t.Lost
+	}
+	if w.pipe != nil {
+		s := w.pipe.Stats()
+		done.Restarts, done.StaleVerdicts, done.BadVerdicts = s.Restarts, s.Stale, s.Bad
+	}
+	return done
+}

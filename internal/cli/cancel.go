@@ -1,0 +1,113 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-dev/pawl/store"
+)
+
+func (s *session) cancel() *cobra.Command {
+	return &cobra.Command{
+		Use: "cancel ID…", Short: "Take messages out before they are carried out", Args: count(1, -1, "ids"),
+		Long: `Removes messages that are waiting or delayed. One that is leased is being carried
+out, and a dead letter is discarded with ` + "`pawl dead discard`" + `: both are refused.`,
+		Example: `  pawl cancel $(pawl send mail "a mistake")
+  pawl send mail "no" | xargs pawl cancel`,
+		RunE: func(c *cobra.Command, ids []string) error {
+			ids = unique(ids)
+			i, err := part[store.Inspector](c.Context(), s, "cancel messages")
+			if err != nil {
+				return err
+			}
+			if s.dryRun {
+				return s.wouldCancel(c.Context(), i, ids)
+			}
+			refused, err := i.Cancel(c.Context(), ids...)
+			if err != nil {
+				return cannot(err, "cancel messages")
+			}
+			return s.done("cancelled", ids, refused)
+		},
+	}
+}
+
+// wouldCancel says what cancel would do.
+func (s *session) wouldCancel(ctx context.Context, i store.Inspector, ids []string) error {
+	refused := map[string]error{}
+	for _, id := range ids {
+		r, err := i.Get(ctx, id)
+		switch {
+		case err != nil && !errors.Is(err, store.ErrNotFound):
+			return cannot(err, "look at message %s", id)
+		case err != nil:
+			refused[id] = err
+		case r.State != store.Waiting && r.State != store.Delayed:
+			refused[id] = &store.Error{Op: "message " + id, Code: store.ErrConflict, Err: fmt.Errorf("it is %s", r.State)}
+		}
+	}
+	return s.done("would be cancelled", ids, refused)
+}
+
+// refusal is an id that was refused, as JSON.
+type refusal struct {
+	ID  string `json:"id"`
+	Why string `json:"why"`
+}
+
+// outcome is what became of ids, as JSON.
+type outcome struct {
+	Done    int64     `json:"done"`
+	Refused []refusal `json:"refused"`
+	Reason  string    `json:"reason,omitempty"` // as the user said it
+}
+
+// done prints what became of ids. If all were refused, or some, the exit code
+// says so.
+func (s *session) done(what string, ids []string, refused map[string]error) error {
+	o := outcome{Done: int64(len(ids) - len(refused)), Refused: []refusal{}}
+	for _, id := range sortedIDs(refused) {
+		o.Refused = append(o.Refused, refusal{id, refused[id].Error()})
+	}
+	err := s.one(o, func(w io.Writer) {
+		if o.Done > 0 {
+			fmt.Fprintf(w, "%d %s\n", o.Done, what)
+		}
+	})
+	return errors.Join(err, refusedError(what, o.Done, int64(len(refused)), refused))
+}
+
+func sortedIDs(refused map[string]error) []string { return slices.Sorted(maps.Keys(refused)) }
+
+// refusedError says why ids were refused, by some of them; nil if none was.
+func refusedError(what string, done, refusals int64, refused map[string]error) error {
+	if refusals == 0 {
+		return nil
+	}
+	var why []error
+	missing := true
+	for i, id := range sortedIDs(refused) {
+		missing = missing && errors.Is(refused[id], store.ErrNotFound)
+		switch {
+		case i < 5:
+			why = append(why, fmt.Errorf("%s: %w", id, refused[id]))
+		case i == 5:
+			why = append(why, fmt.Errorf("… and %d more", refusals-5))
+		}
+	}
+	p := &problem{code: exitPartly, what: fmt.Sprintf("%d were refused, %d %s", refusals, done, what), err: errors.Join(why...),
+		next: "look at them with `pawl messages show ID`"}
+	switch {
+	case done == 0 && missing:
+		p.code, p.next = exitNotFound, "they were acked, removed or never here; see `pawl messages ls` and `pawl dead ls`"
+	case done == 0:
+		p.code = exitConflict
+	}
+	return p
+}

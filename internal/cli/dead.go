@@ -1,0 +1,82 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/app"
+	"github.com/pawl-dev/pawl/store"
+)
+
+func (s *session) dead() *cobra.Command {
+	return noun("dead", "Dead letters: list, show, replay, discard", `A message that cannot be carried out becomes a dead letter: complete, with every
+attempt and the reason. It stays until somebody replays or discards it.`,
+		s.deadLs(), s.deadShow(), s.deadReplay(), s.deadDiscard())
+}
+
+// deadFilter is the flags that select dead letters.
+type deadFilter struct {
+	topic, key, kind, reason, fingerprint string
+	since, until                          point
+	limit                                 int
+}
+
+// add defines the flags. reasonFlag is the name of the one for the reason.
+func (f *deadFilter) add(fl *pflag.FlagSet, reasonFlag string) {
+	f.since.back, f.until.back = true, true
+	fl.StringVar(&f.topic, "topic", "", "only this topic")
+	fl.StringVar(&f.key, "key", "", "only this key")
+	fl.StringVar(&f.kind, "kind", "", "only this kind of error")
+	fl.StringVar(&f.reason, reasonFlag, "", "only those whose reason contains `TEXT`, whatever the case")
+	fl.StringVar(&f.fingerprint, "fingerprint", "", "only failures with this fingerprint")
+	fl.Var(&f.since, "since", "only what died then or later; or how long ago")
+	fl.Var(&f.until, "until", "only what died before; or how long ago")
+	fl.IntVar(&f.limit, "limit", 0, "no more than so many (0: all)")
+}
+
+// filter is what the flags say.
+func (f *deadFilter) filter() store.DeadFilter {
+	d := store.DeadFilter{
+		Topic: f.topic, Kind: pawl.Kind(f.kind), Reason: f.reason, Fingerprint: f.fingerprint,
+		Since: f.since.Time, Until: f.until.Time, Limit: f.limit,
+	}
+	if f.key != "" {
+		d.Key = []byte(f.key)
+	}
+	return d
+}
+
+// selects tells whether the flags select anything; a limit alone does not.
+func (f *deadFilter) selects() bool {
+	return f.topic+f.key+f.kind+f.reason+f.fingerprint+f.since.text+f.until.text != ""
+}
+
+// selection is what an operation is about: ids, or a filter, or plainly all.
+func (f *deadFilter) selection(c *cobra.Command, ids []string, all bool) (app.Selection, error) {
+	next := fmt.Sprintf("give ids, or flags such as --topic, or --all; `%s --help` has examples", c.CommandPath())
+	switch {
+	case f.limit < 0:
+		return app.Selection{}, usage("use 0 for no limit", "--limit is %d", f.limit)
+	case len(ids) > 0 && (f.selects() || all || f.limit > 0):
+		return app.Selection{}, usage(next, "ids and flags that select are both given")
+	case len(ids) == 0 && !f.selects() && !all:
+		return app.Selection{}, usage(next, "nothing is selected")
+	}
+	return app.Selection{Filter: f.filter(), IDs: unique(ids)}, nil
+}
+
+// unique drops repetitions.
+func unique(ids []string) []string {
+	seen := map[string]bool{}
+	var kept []string
+	for _, id := range ids {
+		if !seen[id] {
+			seen[id] = true
+			kept = append(kept, id)
+		}
+	}
+	return kept
+}

@@ -1,0 +1,163 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"syscall"
+	"unicode"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/app"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// The exit codes, a contract with scripts.
+const (
+	exitOK          = 0
+	exitFailure     = 1
+	exitUsage       = 2
+	exitPartly      = 3
+	exitUnfinished  = 4
+	exitConflict    = 5
+	exitNotFound    = 6
+	exitFound       = 7
+	exitForbidden   = 8
+	exitInterrupted = 130
+)
+
+// problem is an error with what a person needs: what went wrong, why, and what to
+// do next. Parts that are empty follow from err.
+type problem struct {
+	code int
+	what string
+	err  error
+	next string
+}
+
+func (p *problem) Error() string {
+	if p.err == nil {
+		return p.what
+	}
+	return p.what + ": " + p.err.Error()
+}
+
+// Unwrap returns the cause.
+func (p *problem) Unwrap() error { return p.err }
+
+// cannot says what could not be done because of err; nil for none.
+func cannot(err error, what string, args ...any) error {
+	if err == nil {
+		return nil
+	}
+	if _, ok := errors.AsType[*problem](err); ok {
+		return err
+	}
+	return &problem{what: "cannot " + fmt.Sprintf(what, args...), err: err}
+}
+
+// usage is an error in the command line.
+func usage(next, why string, args ...any) error {
+	return &problem{code: exitUsage, what: "this command line cannot be carried out", err: fmt.Errorf(why, args...), next: next}
+}
+
+// end prints what an error says and returns the exit code.
+func (s *session) end(err error) int {
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.Is(err, syscall.EPIPE), errors.Is(err, io.ErrClosedPipe), errors.Is(err, app.ErrNobodyReads):
+		return exitOK // nobody reads any more: that is how pipes end
+	}
+	p, ok := errors.AsType[*problem](err)
+	if !ok {
+		p = &problem{what: "this command line cannot be carried out", err: err}
+	}
+	code, next := classify(err)
+	if p.code != 0 {
+		code = p.code
+	}
+	if p.next != "" {
+		next = p.next
+	}
+	s.complain("error: ", p.what)
+	why := p.err
+	if why == nil {
+		why = errors.New("see above")
+	}
+	s.complain("  why:  ", why.Error())
+	s.complain("  next: ", next)
+	return code
+}
+
+// complain prints a line of an error; where it has several, the others follow
+// indented.
+func (s *session) complain(label, text string) {
+	text = clean(s.redactor.Redact(strings.TrimSpace(text)))
+	text = strings.ReplaceAll(text, "\n", "\n"+strings.Repeat(" ", len(label)))
+	_, _ = fmt.Fprintln(s.Err, label+text)
+}
+
+// clean makes what came from outside fit for a terminal.
+func clean(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r != '\n' && (unicode.IsControl(r) || r == '\u2028' || r == '\u2029') {
+			return '\uFFFD'
+		}
+		return r
+	}, text)
+}
+
+// classify finds the exit code and the next step for an error that says neither.
+func classify(err error) (code int, next string) {
+	hint := ""
+	if e, ok := errors.AsType[*store.Error](err); ok {
+		hint = e.Hint
+	}
+	code, next = classifyStore(err)
+	switch {
+	case errors.Is(err, ErrInterrupted), errors.Is(err, context.Canceled):
+		return exitInterrupted, "run it again"
+	case isInvalid(err):
+		return exitUsage, "correct it; `pawl send --help` names the limits"
+	case errors.Is(err, app.ErrStoreURL):
+		return exitUsage, "give --store or PAWL_STORE, such as sqlite:pawl.db; `pawl stores` shows what there is"
+	case errors.Is(err, app.ErrNeverReady):
+		return exitFailure, "run the program by hand and see why it ends; nothing was counted as failed"
+	}
+	if hint != "" {
+		next = hint
+	}
+	return code, next
+}
+
+func isInvalid(err error) bool {
+	_, ok := errors.AsType[*pawl.InvalidError](err)
+	return ok
+}
+
+func classifyStore(err error) (code int, next string) {
+	switch {
+	case errors.Is(err, store.ErrUnavailable):
+		return exitFailure, "see that the server runs and can be reached, then run it again"
+	case errors.Is(err, store.ErrNotFound):
+		return exitNotFound, "look with `pawl messages ls`, `pawl dead ls` or `pawl topics ls`"
+	case errors.Is(err, store.ErrConflict):
+		return exitConflict, "look at the present state, then decide"
+	case errors.Is(err, store.ErrSchema):
+		return exitConflict, "run `pawl migrate up`, or add --auto-migrate"
+	case errors.Is(err, store.ErrDenied):
+		return exitForbidden, "ask for the rights, or use another account"
+	case errors.Is(err, store.ErrUnsupported):
+		return exitUsage, "`pawl stores` shows what each store can do"
+	case errors.Is(err, store.ErrInvalid), errors.Is(err, store.ErrTooLarge):
+		return exitUsage, "correct it; `pawl help` has the commands"
+	case errors.Is(err, store.ErrFull):
+		return exitFailure, "make room, then run it again"
+	case errors.Is(err, store.ErrCorrupt):
+		return exitFailure, "stop all workers, keep a copy of the data, and restore a backup"
+	}
+	return exitFailure, "run it again; if it stays, report it with these lines"
+}

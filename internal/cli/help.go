@@ -1,0 +1,121 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+)
+
+// helpExitCodes is `pawl help exit-codes`.
+func helpExitCodes() *cobra.Command {
+	return &cobra.Command{
+		Use: "exit-codes", Short: "What the exit codes mean",
+		Long: `Exit codes, the same for all commands:
+
+  0    done
+  1    it failed
+  2    the command line or the configuration is wrong
+  3    partly done: some were refused, skipped, or went to the dead letters
+  4    unfinished; it can be resumed
+  5    a conflict, or something that must be there first is not
+  6    not found
+  7    a check found problems
+  8    forbidden
+  130  interrupted, at once
+
+A closed pipe (pawl messages ls | head) is no error.`,
+	}
+}
+
+// helpJSON is `pawl help json`.
+func helpJSON() *cobra.Command {
+	return &cobra.Command{
+		Use: "json", Short: "What the JSON looks like",
+		Long: `-o json prints one document, a list as an array; -o jsonl prints an object a line
+and begins at once, however long the list is.
+
+  times      RFC 3339 with fractions, in UTC
+  durations  numbers of seconds, their names end in _seconds
+  ids        strings, and so are tokens
+  bodies     "body", a string, if they are valid UTF-8; else "body_base64"
+  keys       "key", a string, or null; if it is no text, null and "key_base64"
+
+What is not there is null. Payloads are never read as JSON: a number in one comes
+out as it went in.`,
+	}
+}
+
+// helpStores is `pawl help store-urls`.
+func helpStores() *cobra.Command {
+	return &cobra.Command{
+		Use: "store-urls", Short: "How to name a store",
+		Long: `--store, or PAWL_STORE in the environment, says where messages are kept:
+
+  sqlite:PATH                          a file; the default is sqlite:pawl.db
+  sqlite:PATH?synchronous=normal       faster, and a loss of power may take the last moments along
+  memory:                              for this one process
+  postgres://USER:PASSWORD@HOST:PORT/DATABASE
+      ?pawl_schema=NAME                tables are in this schema (default: pawl)
+      &pawl_max_conns=N                at most so many connections
+      &pawl_poll_only=true             behind a pooler that shares sessions
+
+Passwords are masked in whatever is printed. They are visible to others in the
+arguments of a process: PAWL_STORE is the better place.`,
+	}
+}
+
+// helpCommand is `pawl help`, which refuses what it does not know.
+func helpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "help [COMMAND]", Short: "Help about a command, or about: exit-codes, json, store-urls",
+		Long: "Prints the help of a command, or a text about exit-codes, json, or store-urls.",
+		Example: `  pawl help work
+  pawl help exit-codes`,
+		RunE: func(c *cobra.Command, args []string) error {
+			about := c.Root()
+			for _, word := range args {
+				var next *cobra.Command
+				for _, sub := range about.Commands() {
+					if sub.Name() == word || sub.HasAlias(word) {
+						next = sub
+					}
+				}
+				if next == nil {
+					return unknownCommand(about, []string{word})
+				}
+				about = next
+			}
+			about.InitDefaultHelpFlag()
+			return about.Help()
+		},
+	}
+}
+
+// completion is `pawl completion`.
+func completion() *cobra.Command {
+	return &cobra.Command{
+		Use: "completion bash|zsh|fish|powershell", Short: "Print a completion script for a shell", Args: count(1, 1, "the name of a shell"),
+		Long: `Prints a script that lets a shell complete commands and flags.
+
+  bash        source <(pawl completion bash)
+  zsh         source <(pawl completion zsh)
+  fish        pawl completion fish | source
+  powershell  pawl completion powershell | Out-String | Invoke-Expression`,
+		Example:   `  pawl completion bash > pawl.bash`,
+		ValidArgs: []string{"bash", "zsh", "fish", "powershell"},
+		RunE: func(c *cobra.Command, args []string) error {
+			root, out := c.Root(), c.OutOrStdout()
+			switch args[0] {
+			case "bash":
+				return root.GenBashCompletionV2(out, true)
+			case "zsh":
+				return root.GenZshCompletion(out)
+			case "fish":
+				return root.GenFishCompletion(out, true)
+			case "powershell":
+				return root.GenPowerShellCompletionWithDesc(out)
+			}
+			return usage("use one of these", "%s", fmt.Sprintf("there is no completion for %q; there is bash, zsh, fish, powershell", args[0]))
+		},
+	}
+}

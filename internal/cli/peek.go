@@ -1,0 +1,40 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-dev/pawl/store"
+)
+
+func (s *session) peek() *cobra.Command {
+	n := 10
+	c := &cobra.Command{
+		Use: "peek TOPIC", Short: "Look at what comes next, without taking it", Args: count(1, 1, "one topic"),
+		Long: `Shows the messages of a topic that are carried out next, in that order. They stay
+where they are.`,
+		Example: `  pawl peek mail
+  pawl peek mail --limit 1 -o json`,
+		RunE: func(c *cobra.Command, args []string) error {
+			if n < 1 {
+				return usage("use a number from 1", "--limit is %d", n)
+			}
+			opened, err := s.open(c.Context())
+			if err != nil {
+				return err
+			}
+			if topics, ok := store.As[store.Topics](opened); ok {
+				if _, err := topics.Topic(c.Context(), args[0]); err != nil {
+					return cannot(err, "peek into topic %s", args[0])
+				}
+			}
+			i, err := partOf[store.Inspector](s, opened, "peek")
+			if err != nil {
+				return err
+			}
+			next := i.List(c.Context(), store.Filter{Topic: args[0], State: store.Waiting, Limit: n})
+			return s.printMessages(next, "nothing is waiting in topic "+args[0])
+		},
+	}
+	c.Flags().IntVar(&n, "limit", n, "show so many")
+	return c
+}

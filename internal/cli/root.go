@@ -1,0 +1,114 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-dev/pawl/internal/app"
+)
+
+// Groups of commands in the help.
+const (
+	groupWork  = "work"
+	groupNouns = "nouns"
+	groupStore = "store"
+)
+
+// root is the command line.
+func (s *session) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "pawl",
+		Short: "Carry every piece of work to done, or to a dead letter",
+		Long: `Pawl carries every piece of work to done, or to a dead letter that one can
+read, fix and replay.
+
+Messages are appended to topics and carried out by workers in any language; they
+are kept in a store: a file (sqlite:PATH, the default is sqlite:pawl.db in this
+folder), a server, or the memory of one process.`,
+		Example: `  pawl send mail "hello"                                    # append a message
+  pawl topics ls                                            # what is where
+  pawl work mail --exec 'cat; echo' --until-empty           # carry it out`,
+		SilenceUsage: true, SilenceErrors: true,
+		Args: unknownCommand, RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+		PersistentPreRunE: func(*cobra.Command, []string) error { return s.checkFlags() },
+	}
+	root.AddGroup(
+		&cobra.Group{ID: groupWork, Title: "Work:"},
+		&cobra.Group{ID: groupNouns, Title: "Look and act:"},
+		&cobra.Group{ID: groupStore, Title: "Stores:"},
+	)
+	f := root.PersistentFlags()
+	f.StringVar(&s.storeURL, "store", "", "store `URL` (default: $PAWL_STORE, else "+app.DefaultStore+")")
+	f.StringVarP(&s.output, "output", "o", formatTable, "how to print: table, json (one document) or jsonl (an object a line)")
+	f.BoolVarP(&s.quiet, "quiet", "q", false, "print data and errors only")
+	f.BoolVar(&s.noColor, "no-color", false, "no colours (also: NO_COLOR in the environment)")
+	f.BoolVar(&s.yes, "yes", false, "confirm what would be asked")
+	f.BoolVar(&s.dryRun, "dry-run", false, "say what would be done, and change nothing")
+	f.BoolVar(&s.autoMigrate, "auto-migrate", false, "bring the schema of a store on a server up to date")
+	root.SetFlagErrorFunc(flagError)
+	root.AddCommand(
+		in(groupWork, s.send()), in(groupWork, s.work()), in(groupWork, s.demo()),
+		in(groupNouns, s.topics()), in(groupNouns, s.messages()), in(groupNouns, s.peek()), in(groupNouns, s.cancel()), in(groupNouns, s.dead()),
+		in(groupStore, s.stores()), in(groupStore, s.migrate()), in(groupStore, s.bench()),
+		s.versionCommand(), completion(), helpExitCodes(), helpJSON(), helpStores(),
+	)
+	root.SetHelpCommand(helpCommand())
+	root.CompletionOptions.DisableDefaultCmd = true
+	return root
+}
+
+func in(group string, c *cobra.Command) *cobra.Command {
+	c.GroupID = group
+	return c
+}
+
+// noun is a command that only has verbs.
+func noun(use, short, long string, verbs ...*cobra.Command) *cobra.Command {
+	c := &cobra.Command{
+		Use: use, Short: short, Long: long,
+		Args: unknownCommand, RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(verbs...)
+	return c
+}
+
+// checkFlags checks the global flags, and learns the password in the URL.
+func (s *session) checkFlags() error {
+	s.redactor = app.NewRedactor(s.storeURL, s.Getenv("PAWL_STORE"))
+	switch s.output {
+	case formatTable, formatJSON, formatLines:
+		return nil
+	}
+	return usage("use -o table, -o json or -o jsonl", "there is no output %q", s.output)
+}
+
+// unknownCommand refuses arguments where a verb is expected.
+func unknownCommand(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	next := fmt.Sprintf("run `%s --help` for the list", c.CommandPath())
+	c.SuggestionsMinimumDistance = 2
+	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
+		next = fmt.Sprintf("did you mean `%s %s`? `%s --help` has the list", c.CommandPath(), strings.Join(near, "`, `"), c.CommandPath())
+	}
+	return &problem{code: exitUsage, what: fmt.Sprintf("there is no command %q", args[0]),
+		err: fmt.Errorf("`%s` has no such verb", c.CommandPath()), next: next}
+}
+
+// flagError is about a flag that cannot be read.
+func flagError(c *cobra.Command, err error) error {
+	return usage(fmt.Sprintf("run `%s --help` for its flags", c.CommandPath()), "%w", err)
+}
+
+// count checks the number of arguments; most < 0 is no bound.
+func count(least, most int, what string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) >= least && (most < 0 || len(args) <= most) {
+			return nil
+		}
+		return usage(fmt.Sprintf("run `%s --help` for examples", c.CommandPath()), "`%s` takes %s; there are %d", c.CommandPath(), what, len(args))
+	}
+}

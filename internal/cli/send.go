@@ -1,0 +1,270 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/app"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// sendFlags are the flags of send.
+type sendFlags struct {
+	id, key, unique, uniqueScope string
+	uniqueFor                    string
+	priority                     int
+	delay                        duration
+	at                           point
+	headers                      []string
+	file                         string
+	lines, skipBad               bool
+}
+
+func (s *session) send() *cobra.Command {
+	var f sendFlags
+	c := &cobra.Command{
+		Use: "send TOPIC [BODY]", Short: "Append a message, or many",
+		Long: `Appends a message to a topic and prints its id. When it returns, the message is
+stored for good. The body is an argument, a file, or standard input.
+
+With --jsonl, standard input has a message a line:
+
+  {"topic","id","key","priority","body" | "body_base64","headers","not_before" | "delay_seconds",
+   "unique_key","unique_for_seconds"}
+
+All fields are optional; TOPIC is that of lines without one. Lines are appended
+in batches, in their order, and what is counted is stored. It ends with
+{"appended":N,"duplicates":M}. At a line that is no message it stops, with
+everything before that line stored and nothing after it; with --skip-bad it goes
+on, and ends with exit code 3.`,
+		Example: `  pawl send mail "hello"
+  pawl send mail --key customer-7 --priority 50 --header trace=abc "for customer 7"
+  pawl send mail --delay 10m "not yet"
+  echo "from a pipe" | pawl send mail -
+  pawl send mail --unique order-4711 "once"
+  printf '%s\n' '{"body":"one"}' '{"key":"k","body":"two"}' | pawl send mail --jsonl`,
+		Args: count(0, 2, "a topic and a body"),
+		RunE: func(c *cobra.Command, args []string) error {
+			if f.lines {
+				return s.sendLines(c, args, &f)
+			}
+			return s.sendOne(c.Context(), args, &f)
+		},
+	}
+	fl := c.Flags()
+	fl.StringVar(&f.id, "id", "", "the message's `ID` (default: a new one)")
+	fl.StringVar(&f.key, "key", "", "messages with the same `KEY` are carried out one at a time, in order")
+	fl.IntVar(&f.priority, "priority", 0, "from 0 to 100; waiting counts like priority")
+	fl.Var(&f.delay, "delay", "put it off for so long")
+	fl.Var(&f.at, "at", "put it off until then")
+	fl.StringVar(&f.unique, "unique", "", "store it only if no message with this `KEY` is there")
+	fl.StringVar(&f.uniqueFor, "unique-for", "", "for how long the key is taken: a duration, or forever (default: while the message lives)")
+	fl.StringVar(&f.uniqueScope, "unique-scope", "", "within which the key is unique (default: the topic)")
+	fl.StringArrayVar(&f.headers, "header", nil, "a header, as `NAME=VALUE`; can be repeated")
+	fl.StringVar(&f.file, "file", "", "read the body from `FILE`")
+	fl.BoolVar(&f.lines, "jsonl", false, "read messages from standard input, a JSON object a line")
+	fl.BoolVar(&f.skipBad, "skip-bad", false, "with --jsonl: go on after a line that is no message")
+	return c
+}
+
+// sendOne appends one message.
+func (s *session) sendOne(ctx context.Context, args []string, f *sendFlags) error {
+	if len(args) == 0 {
+		return usage("run `pawl send --help` for examples", "a topic is needed")
+	}
+	if f.skipBad {
+		return usage("leave it out, or add --jsonl", "--skip-bad goes with --jsonl")
+	}
+	m, err := f.message(args[0])
+	if err != nil {
+		return err
+	}
+	if m.Body, err = s.body(args[1:], f); err != nil {
+		return err
+	}
+	if err := m.Validate(); err != nil {
+		return cannot(err, "send this message")
+	}
+	if s.dryRun {
+		s.note("would append a message of %d bytes to topic %s", m.Size(), m.Topic)
+		return nil
+	}
+	opened, err := s.open(ctx)
+	if err != nil {
+		return err
+	}
+	receipts, err := app.Append(ctx, opened, store.NewBatch(m), s.trouble)
+	if err == nil {
+		err = receipts[0].Err
+	}
+	if err != nil {
+		return cannot(err, "append to topic %s", m.Topic)
+	}
+	return s.receipt(m.Topic, receipts[0])
+}
+
+// receiptInfo is the JSON of `pawl send`.
+type receiptInfo struct {
+	ID          string  `json:"id"`
+	Topic       string  `json:"topic"`
+	Appended    bool    `json:"appended"`
+	DuplicateOf *string `json:"duplicate_of"`
+}
+
+// receipt prints the id of the message that is stored.
+func (s *session) receipt(topic string, r store.Receipt) error {
+	info := receiptInfo{ID: r.ID, Topic: topic, Appended: true}
+	id := r.ID
+	if r.DuplicateOf != "" {
+		id, info.Appended, info.DuplicateOf = r.DuplicateOf, false, &r.DuplicateOf
+		s.note("nothing was appended: %s is there already", id)
+	}
+	return s.one(info, func(w io.Writer) { fmt.Fprintln(w, id) })
+}
+
+func (s *session) trouble(err error) { s.note("%v; trying again", err) }
+
+// message is the message that the flags describe, without its body.
+func (f *sendFlags) message(topic string) (pawl.Message, error) {
+	m := pawl.Message{Topic: topic, ID: f.id, Priority: f.priority, Delay: time.Duration(f.delay)}
+	if f.key != "" {
+		m.Key = []byte(f.key)
+	}
+	if !f.at.IsZero() {
+		if f.delay != 0 {
+			return m, usage("give one of them", "--delay and --at are both given")
+		}
+		m.Delay = max(0, time.Until(f.at.Time))
+	}
+	m.Unique = pawl.Unique{Key: f.unique, Scope: f.uniqueScope}
+	switch f.uniqueFor {
+	case "":
+	case "forever":
+		m.Unique.For = pawl.Forever
+	default:
+		d, err := parseDuration(f.uniqueFor)
+		if err != nil {
+			return m, usage("such as --unique-for 24h, or --unique-for forever", "--unique-for: %w", err)
+		}
+		m.Unique.For = d
+	}
+	for _, h := range f.headers {
+		name, value, ok := strings.Cut(h, "=")
+		if !ok || name == "" {
+			return m, usage("such as --header trace=abc", "--header is %q, not NAME=VALUE", h)
+		}
+		if m.Headers == nil {
+			m.Headers = map[string]string{}
+		}
+		m.Headers[name] = value
+	}
+	return m, nil
+}
+
+// body reads the body from where it is said to be.
+func (s *session) body(args []string, f *sendFlags) ([]byte, error) {
+	switch {
+	case len(args) > 0 && f.file != "":
+		return nil, usage("give one of them", "a body and --file are both given")
+	case f.file != "":
+		file, err := os.Open(f.file)
+		if err != nil {
+			return nil, &problem{code: exitUsage, what: "cannot read the body", err: err, next: "correct --file"}
+		}
+		defer func() { _ = file.Close() }()
+		return readBody(file)
+	case len(args) == 0:
+		return nil, nil
+	case args[0] == "-":
+		return readBody(s.In)
+	}
+	return []byte(args[0]), nil
+}
+
+// readBody reads no more than a body can be long, and a bit, so that it is
+// refused.
+func readBody(r io.Reader) ([]byte, error) {
+	b, err := io.ReadAll(io.LimitReader(r, pawl.MaxBody+1))
+	return b, cannot(err, "read the body")
+}
+
+// sendLines appends what standard input has.
+func (s *session) sendLines(c *cobra.Command, args []string, f *sendFlags) error {
+	for _, name := range []string{"id", "key", "priority", "delay", "at", "unique", "unique-for", "unique-scope", "header", "file"} {
+		if c.Flags().Changed(name) {
+			return usage("leave out --"+name+"; every line says it for itself", "--%s does not go with --jsonl", name)
+		}
+	}
+	if len(args) > 1 {
+		return usage("leave out the body", "with --jsonl the bodies come from standard input")
+	}
+	sender := app.LineSender{Trouble: s.trouble}
+	if len(args) == 1 {
+		sender.Topic = args[0]
+		if err := pawl.ValidTopic(sender.Topic); err != nil {
+			return cannot(err, "send")
+		}
+	}
+	if f.skipBad {
+		sender.Bad = func(e *app.LineError) bool { s.note("skipped %v", e); return true }
+	}
+	if !s.dryRun {
+		opened, err := s.open(c.Context())
+		if err != nil {
+			return err
+		}
+		sender.Store = opened
+	}
+	p := s.progress("lines")
+	sender.Progress = func(sent app.Sent) { p.at(sent.Through) }
+	sent, err := sender.Run(c.Context(), s.In)
+	p.end()
+	return errors.Join(s.sent(sent, err), s.printSent(sent))
+}
+
+// printSent prints the count, on one line whatever the format.
+func (s *session) printSent(sent app.Sent) error {
+	b, err := marshal(sent, "")
+	if err == nil {
+		_, err = s.out.Write(b)
+	}
+	return errors.Join(err, s.out.Flush())
+}
+
+// sent says how a stream of lines ended.
+func (s *session) sent(sent app.Sent, err error) error {
+	stored := "nothing was stored"
+	if sent.Through > 0 {
+		stored = fmt.Sprintf("all lines up to %d are stored, none after it", sent.Through)
+	}
+	if s.dryRun {
+		stored = "nothing was stored, this was a dry run"
+	}
+	if bad, ok := errors.AsType[*app.LineError](err); ok {
+		return &problem{
+			code: exitUsage, what: fmt.Sprintf("line %d is not a message; %s", bad.Line, stored), err: bad.Err,
+			next: fmt.Sprintf("correct it and send from line %d on, or add --skip-bad", bad.Line),
+		}
+	}
+	switch {
+	case err != nil:
+		return &problem{
+			code: exitUnfinished, what: "not everything was sent; " + stored, err: err,
+			next: fmt.Sprintf("send again from line %d on; with ids or unique keys nothing is stored twice", sent.Through+1),
+		}
+	case sent.Skipped > 0:
+		return &problem{
+			code: exitPartly, what: fmt.Sprintf("%d lines were skipped", sent.Skipped), err: errors.New("they are not messages; see above"),
+			next: "correct these lines and send them",
+		}
+	}
+	return nil
+}

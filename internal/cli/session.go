@@ -1,0 +1,124 @@
+package cli
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"os/user"
+	"slices"
+	"strings"
+
+	"github.com/pawl-dev/pawl/internal/app"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// session is one run of the command line: the world around it, the global flags,
+// and the store once it is open.
+type session struct {
+	System
+	version  string
+	redactor *app.Redactor
+
+	storeURL    string
+	output      string
+	quiet       bool
+	noColor     bool
+	yes         bool
+	dryRun      bool
+	autoMigrate bool
+
+	opened store.Store
+	out    *bufio.Writer
+}
+
+func newSession(version string, sys System) *session {
+	return &session{System: sys, version: version, redactor: app.NewRedactor(sys.Getenv("PAWL_STORE")), out: bufio.NewWriterSize(sys.Out, 64<<10)}
+}
+
+// close closes the store and prints what is left.
+func (s *session) close() error {
+	err := s.out.Flush()
+	if s.opened != nil {
+		if closed := s.opened.Close(); err == nil && closed != nil {
+			err = cannot(closed, "close the store")
+		}
+	}
+	return err
+}
+
+// url is the store's, by flag, environment or default.
+func (s *session) url() string { return cmp.Or(s.storeURL, s.Getenv("PAWL_STORE"), app.DefaultStore) }
+
+// open opens the store.
+func (s *session) open(ctx context.Context) (store.Store, error) {
+	return s.openAs(ctx, app.OpenConfig{AutoMigrate: s.autoMigrate})
+}
+
+func (s *session) openAs(ctx context.Context, c app.OpenConfig) (store.Store, error) {
+	c.URL = s.url()
+	c.Created = func(path string) { s.note("%s was not there: it is a new, empty store", path) }
+	opened, err := app.Open(ctx, c)
+	if err != nil {
+		return nil, cannot(err, "open the store %s", app.RedactURL(c.URL))
+	}
+	s.opened = opened
+	return opened, nil
+}
+
+// part opens the store and finds an optional interface of it.
+func part[T any](ctx context.Context, s *session, what string) (T, error) {
+	opened, err := s.open(ctx)
+	if err != nil {
+		var none T
+		return none, err
+	}
+	return partOf[T](s, opened, what)
+}
+
+func partOf[T any](s *session, opened store.Store, what string) (T, error) {
+	t, ok := store.As[T](opened)
+	if !ok {
+		err := &store.Error{Op: what, Code: store.ErrUnsupported}
+		return t, &problem{what: "cannot " + what, err: err}
+	}
+	return t, nil
+}
+
+// note tells what is good to know, on stderr, unless the user wants quiet.
+func (s *session) note(what string, args ...any) {
+	if !s.quiet {
+		_, _ = fmt.Fprintln(s.Err, clean(s.redactor.Redact(fmt.Sprintf(what, args...))))
+	}
+}
+
+// confirm asks the user. Without a terminal it needs --yes.
+func (s *session) confirm(what string, args ...any) error {
+	what = fmt.Sprintf(what, args...)
+	if s.yes {
+		return nil
+	}
+	if !s.InTerminal || !s.ErrTerminal {
+		return &problem{
+			code: exitUsage, what: "this needs a confirmation: " + what,
+			err: fmt.Errorf("there is no terminal to ask at"), next: "add --yes if you are sure",
+		}
+	}
+	_, _ = fmt.Fprintf(s.Err, "%s\nGo on? [y/N] ", clean(what))
+	answer, _ := bufio.NewReader(s.In).ReadString('\n')
+	if !slices.Contains([]string{"y", "yes"}, strings.ToLower(strings.TrimSpace(answer))) {
+		return &problem{code: exitFailure, what: "nothing was done", err: fmt.Errorf("it was not confirmed"), next: "run it again and answer y, or add --yes"}
+	}
+	return nil
+}
+
+// who is whom records name: user and host.
+func (s *session) who() string {
+	name := cmp.Or(s.Getenv("USER"), s.Getenv("LOGNAME"))
+	if u, err := user.Current(); name == "" && err == nil {
+		name = u.Username
+	}
+	host, _ := os.Hostname()
+	return cmp.Or(name, "somebody") + "@" + cmp.Or(host, "localhost")
+}

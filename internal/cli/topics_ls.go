@@ -1,0 +1,74 @@
+package cli
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-dev/pawl/internal/app"
+	"github.com/pawl-dev/pawl/store"
+)
+
+func (s *session) topicsLs() *cobra.Command {
+	return &cobra.Command{
+		Use: "ls [TOPIC…]", Short: "List topics with their figures", Args: count(0, -1, "topics"),
+		Long: `Lists all topics, or those named: how many messages are waiting, delayed, leased
+and dead, for how long the oldest has been waiting, and totals since the topic
+was made. It counts, so ask a large store now and then only.`,
+		Example: `  pawl topics ls
+  pawl topics ls -o json`,
+		RunE: func(c *cobra.Command, args []string) error {
+			topics, err := part[store.Topics](c.Context(), s, "list topics")
+			if err != nil {
+				return err
+			}
+			stats, err := topics.Stats(c.Context(), args...)
+			if err != nil {
+				return cannot(err, "list topics")
+			}
+			if missing := notAmong(args, stats); missing != "" {
+				return &problem{code: exitNotFound, what: fmt.Sprintf("there is no topic %q", missing),
+					err: store.ErrNotFound, next: "`pawl topics ls` lists all"}
+			}
+			l := s.list("TOPIC", "ORDER", ">WAITING", ">DELAYED", ">LEASED", ">DEAD", ">OLDEST", ">APPENDED", ">ACKED", "PAUSED")
+			for i := range stats {
+				t := app.FormTopic(&stats[i])
+				err := l.add(t, t.Topic, string(t.Order), number(t.Waiting), number(t.Delayed), number(t.Leased), number(t.Dead),
+					age(stats[i].OldestWaiting), number(t.AppendedTotal), number(t.AckedTotal), pauseCell(t.Pause))
+				if err != nil {
+					return err
+				}
+			}
+			return l.end("no topics yet; make one: pawl send mail \"hello\"")
+		},
+	}
+}
+
+// notAmong returns a name that is in no figure.
+func notAmong(names []string, stats []store.TopicStats) string {
+	there := map[string]bool{}
+	for i := range stats {
+		there[stats[i].Name] = true
+	}
+	for _, n := range names {
+		if !there[n] {
+			return n
+		}
+	}
+	return ""
+}
+
+func pauseCell(p *app.Pause) string {
+	if p == nil {
+		return ""
+	}
+	text := "by " + p.By
+	if p.Until != nil {
+		text += ", for " + age(time.Until(*p.Until))
+	}
+	if p.Reason != "" {
+		text += ": " + p.Reason
+	}
+	return text
+}

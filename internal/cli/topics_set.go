@@ -1,0 +1,111 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-dev/pawl/internal/app"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// settingFlags are the flags of topics set; only those that are given count.
+type settingFlags struct {
+	order                    string
+	deadline, ageing, retain duration
+	park                     bool
+	version                  int64
+}
+
+// topicSettings is the JSON of `pawl topics set`.
+type topicSettings struct {
+	Topic string      `json:"topic"`
+	Order store.Order `json:"order"`
+	app.Settings
+}
+
+func (s *session) topicsSet() *cobra.Command {
+	var f settingFlags
+	c := &cobra.Command{
+		Use: "set TOPIC", Short: "Show or change a topic's settings", Args: count(1, 1, "one topic"),
+		Long: `Changes settings of a topic, which is made if it is not there; without flags it
+shows them. A worker that states other settings does not start. The order changes
+only while the topic has no messages but dead letters. With --if-version it
+changes nothing if somebody else has changed the settings since.`,
+		Example: `  pawl topics set mail --order key --deadline 2m
+  pawl topics set mail --park --retain 1d
+  pawl topics set mail`,
+		RunE: func(c *cobra.Command, args []string) error {
+			topics, err := part[store.Topics](c.Context(), s, "set a topic")
+			if err != nil {
+				return err
+			}
+			t, err := s.setTopic(c, topics, args[0], &f)
+			if err != nil {
+				return cannot(err, "set topic %s", args[0])
+			}
+			return s.one(topicSettings{t.Name, t.Order, app.FormSettings(&t)}, func(w io.Writer) {
+				fmt.Fprintf(w, "topic %s: order %s, deadline %v, ageing %v, park %v, retain %v, version %d\n",
+					t.Name, t.Order, t.Deadline, t.Ageing, t.Park, t.Retain, t.Version)
+			})
+		},
+	}
+	fl := c.Flags()
+	fl.StringVar(&f.order, "order", "", "key: messages with the same key in order; none: every message by itself")
+	fl.Var(&f.deadline, "deadline", "how long a delivery may take at most")
+	fl.Var(&f.ageing, "ageing", "the wait that is worth one point of priority")
+	fl.BoolVar(&f.park, "park", false, "send what follows a dead letter of its key to the dead letters, too")
+	fl.Var(&f.retain, "retain", "keep acked messages for so long, for explanations; 0s forgets")
+	fl.Int64Var(&f.version, "if-version", 0, "change only if the settings are at this version")
+	return c
+}
+
+// setTopic declares a topic whose settings nobody has stated, and alters another.
+func (s *session) setTopic(c *cobra.Command, topics store.Topics, name string, f *settingFlags) (store.Topic, error) {
+	ctx := c.Context()
+	now, err := topics.Topic(ctx, name)
+	missing := errors.Is(err, store.ErrNotFound)
+	if missing {
+		now = store.NewTopic(name)
+	} else if err != nil {
+		return now, err
+	}
+	next, changed := now, false
+	change := func(flag string, set func()) {
+		if c.Flags().Changed(flag) {
+			set()
+			changed = true
+		}
+	}
+	change("order", func() { next.Order = store.Order(f.order) })
+	change("deadline", func() { next.Deadline = time.Duration(f.deadline) })
+	change("ageing", func() { next.Ageing = time.Duration(f.ageing) })
+	change("park", func() { next.Park = f.park })
+	change("retain", func() { next.Retain = time.Duration(f.retain) })
+	switch {
+	case !changed && missing:
+		return now, err
+	case c.Flags().Changed("if-version") && f.version != now.Version:
+		return now, &store.Error{Op: "set topic " + name, Code: store.ErrConflict,
+			Err: fmt.Errorf("it is at version %d, not %d", now.Version, f.version), Hint: "look at it: pawl topics set " + name}
+	case !changed:
+		return now, nil
+	}
+	if err := next.Validate(); err != nil || s.dryRun {
+		return next, err
+	}
+	return settle(ctx, topics, now, next)
+}
+
+func settle(ctx context.Context, topics store.Topics, now, next store.Topic) (store.Topic, error) {
+	if now.Version > 0 {
+		return topics.Alter(ctx, next)
+	}
+	return topics.Declare(ctx, store.Declaration{
+		Name: next.Name, Order: next.Order, Deadline: next.Deadline, Ageing: next.Ageing, Park: &next.Park, Retain: &next.Retain,
+	})
+}

@@ -1,0 +1,222 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"regexp"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/dispatch"
+	"github.com/pawl-dev/pawl/internal/app"
+	"github.com/pawl-dev/pawl/internal/program"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// workFlags are the flags of work.
+type workFlags struct {
+	exec, pipe            string
+	concurrency, inFlight int
+	lease, deadline       duration
+	drain                 duration
+	limit                 rate
+	order                 string
+	untilEmpty            bool
+}
+
+func (s *session) work() *cobra.Command {
+	f := workFlags{concurrency: runtime.NumCPU(), lease: duration(dispatch.DefaultLease), drain: duration(dispatch.DefaultDrainTimeout)}
+	c := &cobra.Command{
+		Use: "work TOPIC… (--exec CMD | --pipe CMD)", Short: "Carry messages out by a program in any language", Args: count(1, -1, "topics"),
+		Long: `Carries out messages until it is stopped. The first SIGTERM or Ctrl-C drains: what
+runs may finish, for as long as --drain says. The second one ends at once; what was
+running is claimed again elsewhere. Programs never outlive this process.
+
+--exec starts CMD for every delivery, with the shell. The body is on its stdin; in
+its environment are PAWL_ID PAWL_TOPIC PAWL_KEY PAWL_ATTEMPT PAWL_TOKEN
+PAWL_TRACEPARENT, and PAWL_HEADERS as JSON. Its exit code is the verdict:
+
+  0   ack       done
+  75  retry     again, after a backoff
+  65  dead      to the dead letters
+  69  release   again in a second; no attempt is counted
+  other, or a signal: retry, up to 10 attempts; then dead
+
+The last lines on its stderr are the reason. What it writes to stdout comes out
+here (with -o json on stderr: stdout has the summary then).
+
+--pipe starts CMD --concurrency times and keeps it. CMD reads a line of JSON per
+delivery: {"id","topic","key","attempt","token","headers","body" | "body_base64"}
+and answers each with a line: {"id","token","verdict":"ack|retry|dead|release"}, and
+if need be "reason","kind","after_seconds","hold_seconds","emit":[message…]. Answers
+may come in any order. Messages of one key are given one after the other. A CMD that
+dies is started again; what it held is retried. Several at once in its hands are
+first given again one by one, so that the one with which it dies is found.
+
+--deadline and --order are settings of the topic, kept in the store: a worker that
+states others than the rest does not start (exit code 5).`,
+		Example: `  pawl send mail "hello"; pawl work mail --exec 'cat >> mail.txt' --until-empty
+  pawl work mail --exec 'echo "no: $PAWL_ID" >&2; exit 65' --until-empty
+  pawl work mail --pipe 'python3 -u worker.py' --concurrency 4   # runs until it is stopped`,
+		RunE: func(c *cobra.Command, topics []string) error {
+			config, err := s.workConfig(topics, &f)
+			if err != nil {
+				return err
+			}
+			return s.runWork(c.Context(), config)
+		},
+	}
+	fl := c.Flags()
+	fl.StringVar(&f.exec, "exec", "", "start `CMD` for every delivery")
+	fl.StringVar(&f.pipe, "pipe", "", "keep `CMD` running and speak with it in lines of JSON")
+	fl.IntVar(&f.concurrency, "concurrency", f.concurrency, "programs at once")
+	fl.IntVar(&f.inFlight, "in-flight", 0, "with --pipe: deliveries that a program holds at once (0: as many as it shows that it can use)")
+	fl.Var(&f.lease, "lease", "how long a message stays ours if this process dies")
+	fl.Var(&f.deadline, "deadline", "how long a delivery may take at most; a setting of the topic")
+	fl.Var(&f.limit, "limit", "claim no faster than this, such as 100/s or 30/m")
+	fl.StringVar(&f.order, "order", "", "key or none; a setting of the topic")
+	fl.BoolVar(&f.untilEmpty, "until-empty", false, "end when nothing is waiting, delayed or leased any more")
+	fl.Var(&f.drain, "drain", "how long what runs may finish after the first signal")
+	return c
+}
+
+// workConfig checks the flags.
+func (s *session) workConfig(topics []string, f *workFlags) (app.WorkConfig, error) {
+	bad := func(next, why string, args ...any) (app.WorkConfig, error) {
+		return app.WorkConfig{}, usage(next, why, args...)
+	}
+	for _, t := range topics {
+		if err := pawl.ValidTopic(t); err != nil {
+			return bad("correct it", "%w", err)
+		}
+	}
+	command := f.exec + f.pipe
+	switch {
+	case (f.exec == "") == (f.pipe == ""):
+		return bad("such as --exec 'cat' or --pipe 'python3 -u worker.py'", "one of --exec and --pipe is needed")
+	case len(unique(topics)) != len(topics):
+		return bad("name each topic once", "a topic is named twice")
+	case f.concurrency < 1 || f.concurrency > 10_000:
+		return bad("use a number from 1 to 10000", "--concurrency is %d", f.concurrency)
+	case f.inFlight < 0 || f.inFlight > program.MaxInFlight:
+		return bad("use a number from 1, or 0 to leave it to Pawl", "--in-flight is %d; at most %d is possible", f.inFlight, program.MaxInFlight)
+	case f.inFlight > 0 && f.pipe == "":
+		return bad("leave it out", "--in-flight goes with --pipe")
+	}
+	declared := store.Declaration{Name: topics[0], Order: store.Order(f.order), Deadline: time.Duration(f.deadline)}
+	if err := declared.Validate(); err != nil {
+		return bad("correct the flag", "--%w", err)
+	}
+	if name := missingProgram(command); name != "" {
+		return bad("install it, or correct its path", "there is no program %q", name)
+	}
+	return app.WorkConfig{
+		Topics: topics, Exec: f.exec, Pipe: f.pipe, Concurrency: f.concurrency, InFlight: f.inFlight, Lease: time.Duration(f.lease),
+		Declared: declared, PerSecond: f.limit.perSecond, UntilEmpty: f.untilEmpty, Drain: time.Duration(f.drain), Owner: owner(),
+		Stdout: s.programOutput(), Stderr: s.Err, Logger: s.logger(),
+	}, nil
+}
+
+// plainWord is a command's first word that names a program and nothing else.
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./+-]+$`)
+
+// missingProgram returns the program that a command begins with, if the shell
+// knows none of that name: better to say so before a message is claimed for it.
+func missingProgram(command string) string {
+	words := strings.Fields(command)
+	if len(words) == 0 || !plainWord.MatchString(words[0]) {
+		return ""
+	}
+	if err := exec.Command("/bin/sh", "-c", `command -v -- "$1" >/dev/null`, "sh", words[0]).Run(); err == nil {
+		return ""
+	} else if _, ran := errors.AsType[*exec.ExitError](err); !ran {
+		return "" // there is no such shell here
+	}
+	return words[0]
+}
+
+// owner is who holds the leases: host and process.
+func owner() string {
+	host, _ := os.Hostname()
+	return fmt.Sprintf("%s/%d", host, os.Getpid())
+}
+
+// programOutput is where what programs print goes: to stdout, unless a summary
+// goes there.
+func (s *session) programOutput() io.Writer {
+	if s.output != formatTable {
+		return s.Err
+	}
+	return s.Out
+}
+
+// logger tells on stderr what a person should know.
+func (s *session) logger() *slog.Logger {
+	level := slog.LevelInfo
+	if s.quiet {
+		level = slog.LevelError
+	}
+	return slog.New(slog.NewTextHandler(redacting{s}, &slog.HandlerOptions{Level: level, ReplaceAttr: shortLog}))
+}
+
+// shortLog leaves the date to who keeps logs.
+func shortLog(groups []string, a slog.Attr) slog.Attr {
+	if a.Key == slog.TimeKey && len(groups) == 0 {
+		return slog.String(slog.TimeKey, a.Value.Time().Format("15:04:05.000"))
+	}
+	return a
+}
+
+// redacting is stderr for lines that may quote a URL.
+type redacting struct{ s *session }
+
+func (r redacting) Write(b []byte) (int, error) {
+	_, err := io.WriteString(r.s.Err, r.s.redactor.Redact(string(b)))
+	return len(b), err
+}
+
+// runWork works and tells what was done.
+func (s *session) runWork(ctx context.Context, c app.WorkConfig) error {
+	opened, err := s.open(ctx)
+	if err != nil {
+		return err
+	}
+	if s.dryRun {
+		s.note("would carry out %s with %d programs at once", strings.Join(c.Topics, ", "), c.Concurrency)
+		return nil
+	}
+	stopped := context.AfterFunc(ctx, func() { s.note("draining; a second signal ends at once") })
+	done, err := app.Work(ctx, opened, c)
+	stopped()
+	if errors.Is(err, dispatch.ErrStuck) {
+		err = &problem{code: exitUnfinished, what: "not everything ended", err: err, next: "what was running is claimed again when its lease is over"}
+	}
+	if s.output != formatTable {
+		return errors.Join(cannot(err, "work"), s.one(done, nil))
+	}
+	s.note("%s", summary(&done))
+	return cannot(err, "work")
+}
+
+func summary(w *app.Worked) string {
+	text := fmt.Sprintf("%d acked, %d retried, %d dead, %d released in %s", w.Acked, w.Retried, w.Dead, w.Released,
+		time.Duration(w.ElapsedSeconds*float64(time.Second)).Round(time.Millisecond))
+	for _, extra := range []struct {
+		n    int
+		what string
+	}{{int(w.Lost), "leases lost"}, {w.Restarts, "programs started again"}, {w.StaleVerdicts, "verdicts about nothing"}, {w.BadVerdicts, "bad verdicts"}} {
+		if extra.n > 0 {
+			text += fmt.Sprintf(", %d %s", extra.n, extra.what)
+		}
+	}
+	return text
+}
