@@ -14,7 +14,7 @@ import (
 // runFaults works while calls fail, answers are lost and handles vanish, and
 // counts afterwards: everything once, and nothing else.
 func runFaults(t *testing.T, h Harness) {
-	d, _ := h.describe(t)
+	d := h.describe(t)
 	for _, c := range needs(store.CanRepeatBatch, store.CanTopics, store.CanDeadline, store.CanEmitAtomic) {
 		if !d.Capabilities.Has(c) {
 			t.Logf("%s refuses the faults: it lacks %s", d.Name, c)

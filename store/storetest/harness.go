@@ -50,10 +50,10 @@ func Run(t *testing.T, h Harness) {
 
 // runContract runs every sentence on a store of its own.
 func runContract(t *testing.T, h Harness) {
-	d, in := h.describe(t)
+	b := h.describe(t)
 	var refused []string
 	for _, s := range Sentences() {
-		if why := s.refusal(d.Capabilities, in.TxStalls); why != "" {
+		if why := s.refusal(b); why != "" {
 			refused = append(refused, s.Name+": "+why)
 			continue
 		}
@@ -63,12 +63,12 @@ func runContract(t *testing.T, h Harness) {
 		})
 	}
 	if len(refused) > 0 {
-		t.Logf("%s refuses %d sentences:\n\t%s", d.Name, len(refused), strings.Join(refused, "\n\t"))
+		t.Logf("%s refuses %d sentences:\n\t%s", b.Name, len(refused), strings.Join(refused, "\n\t"))
 	}
 }
 
 // describe asks a store of h what it keeps, and whether the harness can show it.
-func (h Harness) describe(t testing.TB) (store.Description, *Instance) {
+func (h Harness) describe(t testing.TB) backend {
 	t.Helper()
 	in := h.Open(t)
 	describer, ok := store.As[store.Describer](in.Store)
@@ -83,5 +83,6 @@ func (h Harness) describe(t testing.TB) (store.Description, *Instance) {
 			t.Fatalf("%s declares %s, but its harness cannot show it", d.Name, c)
 		}
 	}
-	return d, in
+	_, schema := store.As[store.Migrator](in.Store)
+	return backend{d, in.TxStalls, schema}
 }

@@ -15,6 +15,8 @@ func leaseSentences() []Sentence {
 			Text: "A message is under at most one live lease."},
 		{Name: "TokensAreUnique", Test: tokensAreUnique,
 			Text: "A token names one message under one lease; deliveries of a run share lane and fence."},
+		{Name: "FenceIsRandom", Test: fenceIsRandom,
+			Text: "A fence is a random 63-bit number, new with every claim."},
 		{Name: "AckIsFinal", Test: ackIsFinal,
 			Text: "What was acked is never delivered again."},
 		{Name: "LeaseEnds", Needs: ends, Test: leaseEnds,
@@ -59,6 +61,25 @@ func tokensAreUnique(t *T) {
 	}
 	if a, b := ds[0].Token, ds[1].Token; a.Lane == b.Lane {
 		t.Fatalf("two lanes, but the tokens are %v and %v", a, b)
+	}
+}
+
+func fenceIsRandom(t *T) {
+	t.put(t.msg("a"))
+	seen := map[int64]bool{}
+	small := 0
+	for range 32 {
+		d := t.claimOne()
+		if seen[d.Token.Fence] || d.Token.Fence <= 0 {
+			t.Fatalf("fence %d is not a new one", d.Token.Fence)
+		}
+		if seen[d.Token.Fence] = true; d.Token.Fence < 1<<59 { // one in 16, if it is random
+			small++
+		}
+		t.release(d, 0)
+	}
+	if small > 16 {
+		t.Fatalf("%d of 32 fences are small: they are not random 63-bit numbers", small)
 	}
 }
 

@@ -62,6 +62,9 @@ func (m *model) groups(ds []pawl.Delivery) ([]group, error) {
 		if n.lane == nil {
 			return nil, fmt.Errorf("%q was to be parked", d.Body)
 		}
+		if !n.lane.claimable() {
+			return nil, fmt.Errorf("%q was claimed, but its lane is held", d.Body)
+		}
 		if first := n.lane.queue[0]; before(g.stands, first) {
 			g.stands = first // after what stood before it was parked
 		}
@@ -128,9 +131,6 @@ func (l *mLane) best() *mMessage {
 // take checks one lane's run and leases it.
 func (m *model) take(g group, want store.Want, terms store.Lease, total int) error {
 	l := g.lane
-	if !l.claimable() {
-		return fmt.Errorf("%q was claimed, but its lane is held", g.ds[0].Body)
-	}
 	if len(g.ds) > want.Run || len(g.ds) > len(l.queue) {
 		return fmt.Errorf("a run of %d; the cap is %d, the lane has %d", len(g.ds), want.Run, len(l.queue))
 	}

@@ -37,7 +37,7 @@ func seeds(t testing.TB, n int) []uint64 {
 // runModel takes random steps on stores of h and checks every answer against
 // the model.
 func runModel(t *testing.T, h Harness) {
-	d, _ := h.describe(t)
+	d := h.describe(t)
 	for _, c := range store.AllCapabilities {
 		local := c == store.CanProcesses || c == store.CanSurvive || c == store.CanAttempts || c == store.CanTxAppend || c == store.CanWake
 		if !local && !d.Capabilities.Has(c) {

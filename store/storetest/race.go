@@ -19,10 +19,10 @@ import (
 // runConcurrency lets many call the store at once, on two handles where the
 // backend has them.
 func runConcurrency(t *testing.T, h Harness) {
-	d, in := h.describe(t)
+	b := h.describe(t)
 	for _, r := range races() {
-		if why := r.refusal(d.Capabilities, in.TxStalls); why != "" {
-			t.Logf("%s refuses %s: %s", d.Name, r.Name, why)
+		if why := r.refusal(b); why != "" {
+			t.Logf("%s refuses %s: %s", b.Name, r.Name, why)
 			continue
 		}
 		t.Run(r.Name, func(t *testing.T) {
@@ -58,7 +58,11 @@ func (t *T) handles() []store.Store {
 // have returned. The first error fails the test.
 func (t *T) together(n int, do func(i int, s store.Store) error) {
 	t.Helper()
-	handles := t.handles()
+	t.togetherOn(t.handles(), n, do)
+}
+
+func (t *T) togetherOn(handles []store.Store, n int, do func(i int, s store.Store) error) {
+	t.Helper()
 	errs := make([]error, n)
 	start := make(chan struct{})
 	var wg sync.WaitGroup

@@ -30,11 +30,11 @@ func Rejects(t *testing.T, h Harness, sentences ...string) {
 // of them failed. Sentences that the store refuses are left out.
 func Failing(t *testing.T, h Harness, sentences ...string) []string {
 	t.Helper()
-	d, in := h.describe(t)
+	b := h.describe(t)
 	var failed []string
 	for _, s := range Sentences() {
 		named := len(sentences) == 0 || slices.Contains(sentences, s.Name)
-		if named && s.refusal(d.Capabilities, in.TxStalls) == "" && s.failsOn(t, h) {
+		if named && s.refusal(b) == "" && s.failsOn(t, h) {
 			failed = append(failed, s.Name)
 		}
 	}

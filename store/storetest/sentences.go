@@ -16,6 +16,8 @@ type Sentence struct {
 	// OpenTx: the rule needs a caller's transaction that stays open while others
 	// write; see [Instance.TxStalls].
 	OpenTx bool
+	// Schema: the rule is about [store.Migrator].
+	Schema bool
 	// Test fails its T if the store breaks the rule.
 	Test func(*T)
 }
@@ -46,6 +48,7 @@ func Sentences() []Sentence {
 		theme("processes", processSentences()),
 		theme("durability", surviveSentences()),
 		theme("transactions", txSentences()),
+		theme("schema", schemaSentences()),
 		theme("calls", slices.Concat(closeSentences(), describeSentences())),
 	)
 }
@@ -59,16 +62,26 @@ func theme(name string, sentences []Sentence) []Sentence {
 
 func needs(cs ...store.Capability) []store.Capability { return cs }
 
-// refusal says why a backend cannot keep s: the first capability that it lacks,
+// backend is what decides which sentences apply.
+type backend struct {
+	store.Description
+	txStalls string // see [Instance.TxStalls]
+	schema   bool   // it is a [store.Migrator]
+}
+
+// refusal says why a backend does not keep s: the first capability that it lacks,
 // with its reason. It is empty if s applies.
-func (s *Sentence) refusal(cs store.Capabilities, txStalls string) string {
+func (s *Sentence) refusal(b backend) string {
 	for _, c := range s.Needs {
-		if !cs.Has(c) {
-			return string(c) + ": " + cs[c].Note
+		if !b.Capabilities.Has(c) {
+			return string(c) + ": " + b.Capabilities[c].Note
 		}
 	}
-	if s.OpenTx && txStalls != "" {
-		return string(store.CanTxAppend) + ": " + txStalls
+	if s.OpenTx && b.txStalls != "" {
+		return string(store.CanTxAppend) + ": " + b.txStalls
+	}
+	if s.Schema && !b.schema {
+		return "it has no schema"
 	}
 	return ""
 }
