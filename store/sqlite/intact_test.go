@@ -53,6 +53,10 @@ func intact(t testing.TB, path string) {
 	if err := db.QueryRow("PRAGMA integrity_check").Scan(&verdict); err != nil || verdict != "ok" {
 		t.Errorf("the file is damaged: %s, %v", verdict, err)
 	}
+	var tables int
+	if err := db.QueryRow("SELECT count(*) FROM sqlite_schema WHERE name = 'pawl_state'").Scan(&tables); err != nil || tables == 0 {
+		return // the test has migrated down
+	}
 	for what, query := range broken {
 		rows, err := db.Query(query)
 		if err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
 	"github.com/pawl-dev/pawl/store/storetest"
+	"github.com/pawl-dev/pawl/store/storetest/enginetest"
 )
 
 // harness opens stores in files of their own, with a clock that the suite moves.
@@ -76,5 +77,7 @@ func inTx(t testing.TB, s *Store, path string, do func(func(store.Batch[pawl.Mes
 }
 
 func TestContract(t *testing.T) { storetest.Run(t, harness()) }
+
+func TestEngine(t *testing.T) { enginetest.Run(t, harness()) }
 
 func BenchmarkStore(b *testing.B) { storetest.Bench(b, harness()) }
