@@ -44,6 +44,8 @@ type Arm interface {
 // order per key to keep it.
 func New(suite, name, target string, ordered bool) (Arm, error) {
 	switch {
+	case suite == plan.Postgres && name == plan.Pawl:
+		return newPawlPostgres(target, ordered), nil
 	case suite == plan.SQLite && name == plan.Pawl:
 		return newPawlSQLite(target, ordered), nil
 	case name == plan.River, name == plan.RiverInsertMany, name == plan.RiverDefaults:

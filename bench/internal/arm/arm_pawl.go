@@ -9,6 +9,7 @@ import (
 	"github.com/pawl-dev/pawl/bench/internal/plan"
 	"github.com/pawl-dev/pawl/dispatch"
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/postgres"
 	"github.com/pawl-dev/pawl/store/sqlite"
 )
 
@@ -30,6 +31,12 @@ func newPawl(ordered bool, about string, open func(context.Context) (store.Store
 	return p
 }
 
+func newPawlPostgres(url string, ordered bool) *pawlArm {
+	c := postgres.Config{URL: url, MaxConns: plan.PoolConns, AutoMigrate: true}
+	about := fmt.Sprintf("%d connections", plan.PoolConns)
+	return newPawl(ordered, about, func(ctx context.Context) (store.Store, error) { return postgres.Open(ctx, c) })
+}
+
 func newPawlSQLite(path string, ordered bool) *pawlArm {
 	c := sqlite.Config{Path: path, Synchronous: sqlite.Synchronous(plan.SQLiteSync)}
 	about := fmt.Sprintf("modernc.org/sqlite, synchronous=%s, its own group commit", plan.SQLiteSync)
@@ -39,11 +46,6 @@ func newPawlSQLite(path string, ordered bool) *pawlArm {
 func (p *pawlArm) Setup(ctx context.Context) error {
 	if err := p.Open(ctx); err != nil {
 		return err
-	}
-	if m, ok := store.As[store.Migrator](p.store); ok {
-		if _, err := m.MigrateUp(ctx); err != nil {
-			return fmt.Errorf("create Pawl's schema: %w", err)
-		}
 	}
 	topics, ok := store.As[store.Topics](p.store)
 	if !ok {
@@ -106,8 +108,11 @@ func (p *pawlArm) Left(ctx context.Context) (int, error) {
 		return 0, errors.New("count Pawl's messages: the store has no topics")
 	}
 	stats, err := topics.Stats(ctx, pawlTopic)
-	if err != nil || len(stats) != 1 {
-		return 0, errors.Join(fmt.Errorf("count Pawl's messages: %d topics", len(stats)), err)
+	if err != nil {
+		return 0, fmt.Errorf("count Pawl's messages: %w", err)
+	}
+	if len(stats) != 1 {
+		return 0, fmt.Errorf("count Pawl's messages: %d topics", len(stats))
 	}
 	s := &stats[0]
 	if s.Dead > 0 {
