@@ -12,7 +12,7 @@ import (
 func batchSentences() []Sentence {
 	repeat := needs(store.CanRepeatBatch)
 	return []Sentence{
-		{Name: "AppendRepeatedReturnsTheFirstOutcome", Needs: repeat, Test: appendRepeated,
+		{Name: "AppendRepeatedReturnsTheFirstOutcome", Needs: needs(store.CanRepeatBatch, store.CanUnique), Test: appendRepeated,
 			Text: "Repeating an Append with the same batch id returns the first receipts and stores nothing."},
 		{Name: "AppendRepeatedAfterTheAck", Needs: repeat, Test: appendRepeatedAfterTheAck,
 			Text: "An Append that is repeated after its messages were acked does not bring them back."},

@@ -35,7 +35,7 @@ func rankSentences() []Sentence {
 			Text: "Priority orders lanes, never the members of one."},
 		{Name: "LaneStandsAtItsFirst", Needs: rank, Test: laneStandsAtItsFirst,
 			Text: "A lane stands at the rank of its first message, also after that changed."},
-		{Name: "RankIsOnRecord", Needs: needs(store.CanPriority, store.CanLookup), Test: rankIsOnRecord,
+		{Name: "RankIsOnRecord", Needs: needs(store.CanPriority, store.CanLookup, store.CanDelay), Test: rankIsOnRecord,
 			Text: "The rank is visible_from + (100 − priority) × Ageing, in microseconds."},
 	}
 }

@@ -1,0 +1,140 @@
+package storetest_test
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/memory"
+	"github.com/pawl-dev/pawl/store/storetest"
+)
+
+// lacking is a memory store without some capabilities: it declares so, has none
+// of their interfaces, and refuses what needs them.
+type lacking struct {
+	*broken
+	declared store.Capabilities
+}
+
+func (l *lacking) Describe() store.Description {
+	d := memory.Description()
+	d.Capabilities = l.declared
+	return d
+}
+
+// Unwrap hides what is below: interfaces are passed on one by one.
+func (l *lacking) Unwrap() store.Store { return nil }
+
+var errLacks = errors.New("this store lacks it")
+
+// without takes capabilities from a memory store.
+func without(lost ...store.Capability) breakage {
+	return func(b *broken) store.Store {
+		has := func(c store.Capability) bool { return !slices.Contains(lost, c) }
+		if !has(store.CanRepeatBatch) {
+			b = &broken{Store: batchIDIgnored(b), now: b.now}
+		}
+		l := &lacking{broken: &broken{Store: b, now: b.now}, declared: maps.Clone(memory.Description().Capabilities)}
+		for _, c := range lost {
+			l.declared[c] = store.Support{Note: "taken away"}
+		}
+		refuse := func(m *pawl.Message) bool {
+			return !has(store.CanDelay) && m.Delay > 0 || !has(store.CanUnique) && m.Unique.Key != ""
+		}
+		l.onAppend = func(ctx context.Context, batch store.Batch[pawl.Message]) ([]store.Receipt, error) {
+			receipts, err := l.Store.Append(ctx, batch)
+			for i := range receipts {
+				if receipts[i].Err == nil && refuse(&batch.Items[i]) {
+					receipts[i].Err = errLacks
+				}
+			}
+			return receipts, err
+		}
+		l.onSettle = func(ctx context.Context, batch store.Batch[store.Settlement]) ([]store.Refusal, error) {
+			for _, s := range batch.Items {
+				if s.Validate() == nil && (!has(store.CanEmitAtomic) && len(s.Emit) > 0 || !has(store.CanDelay) && s.Hold > 0) {
+					return nil, errLacks
+				}
+			}
+			return l.Store.Settle(ctx, batch)
+		}
+		return l.with(has)
+	}
+}
+
+// with passes on the interfaces of the capabilities that are left.
+func (l *lacking) with(has func(store.Capability) bool) store.Store {
+	topics, _ := store.As[store.Topics](l.Store)
+	looker, _ := store.As[store.Inspector](l.Store)
+	dead, _ := store.As[store.DeadLetters](l.Store)
+	waker, _ := store.As[store.Waker](l.Store)
+	switch {
+	case !has(store.CanTopics):
+		return struct {
+			*lacking
+			store.Inspector
+			store.DeadLetters
+			store.Waker
+		}{l, looker, dead, waker}
+	case !has(store.CanLookup) && !has(store.CanDeadLetters):
+		return struct {
+			*lacking
+			store.Topics
+			store.Waker
+		}{l, topics, waker}
+	case !has(store.CanLookup):
+		return struct {
+			*lacking
+			store.Topics
+			store.DeadLetters
+			store.Waker
+		}{l, topics, dead, waker}
+	case !has(store.CanDeadLetters):
+		return struct {
+			*lacking
+			store.Topics
+			store.Inspector
+			store.Waker
+		}{l, topics, looker, waker}
+	case !has(store.CanWake):
+		return struct {
+			*lacking
+			store.Topics
+			store.Inspector
+			store.DeadLetters
+		}{l, topics, looker, dead}
+	default:
+		return struct {
+			*lacking
+			store.Topics
+			store.Inspector
+			store.DeadLetters
+			store.Waker
+		}{l, topics, looker, dead, waker}
+	}
+}
+
+// TestNeedsAreStated: a sentence states what it needs. On a store that lacks
+// something, what is not refused passes.
+func TestNeedsAreStated(t *testing.T) {
+	for _, lost := range [][]store.Capability{
+		nil, {store.CanTopics}, {store.CanLookup}, {store.CanDeadLetters}, {store.CanLookup, store.CanDeadLetters}, {store.CanWake},
+		{store.CanDelay}, {store.CanUnique}, {store.CanEmitAtomic}, {store.CanRepeatBatch},
+	} {
+		name := "everything"
+		if len(lost) > 0 {
+			name = string(lost[len(lost)-1])
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := mutant{rule: without(lost...)}
+			if failed := storetest.Failing(t, m.harness()); len(failed) > 0 {
+				t.Errorf("%q need more than they state", failed)
+			}
+		})
+	}
+}
