@@ -45,13 +45,16 @@ func races() []Sentence {
 	}
 }
 
-// handles are the store and, where the backend has it, a peer.
+// handles are the store and, where the backend has it, one peer.
 func (t *T) handles() []store.Store {
 	t.Helper()
-	if t.Peer == nil {
-		return []store.Store{t.Store}
+	if t.pair == nil {
+		t.pair = []store.Store{t.Store}
+		if t.Peer != nil {
+			t.pair = append(t.pair, t.Peer(t))
+		}
 	}
-	return []store.Store{t.Store, t.Peer(t)}
+	return t.pair
 }
 
 // together runs do n times at once, on handles in turns, and returns when all

@@ -21,6 +21,7 @@ type T struct {
 	// patience bounds, in real time, every call and wait, so that a store that
 	// hangs fails.
 	patience time.Duration
+	pair     []store.Store // see handles
 }
 
 // lease is long enough for what a test does in real time on a slow machine, and
