@@ -28,6 +28,9 @@ func (s *Store) Append(ctx context.Context, batch store.Batch[pawl.Message]) ([]
 	if err != nil {
 		return nil, err
 	}
+	if len(batch.Items) == 0 {
+		return admitted, s.usable(ctx, "append")
+	}
 	var receipts []store.Receipt
 	err = s.write(ctx, &call{op: "append", phase: toAppend, do: func(k *work) (err error) {
 		receipts, err = k.appendBatch(batch, admitted)
@@ -52,10 +55,8 @@ func (s *Store) AppendTx(ctx context.Context, tx *sql.Tx, batch store.Batch[pawl
 	if s.readOnly {
 		return nil, denied("append")
 	}
-	select {
-	case <-s.closing:
-		return nil, closed("append")
-	default:
+	if err := s.usable(ctx, "append"); err != nil {
+		return nil, err
 	}
 	db := newTxSession(ctx, tx)
 	defer db.close()

@@ -30,7 +30,7 @@ func BenchmarkBurnDown(b *testing.B) {
 			load(b, s, c.waiting, c.keys)
 			done, cpu := 0, cpuTime()
 			for b.Loop() {
-				n := burn(b, s, 1000)
+				n := burn(b, s, "bench", 1000)
 				if n == 0 {
 					b.StopTimer()
 					before := cpuTime()
@@ -46,10 +46,10 @@ func BenchmarkBurnDown(b *testing.B) {
 	}
 }
 
-// burn claims and settles up to n messages.
-func burn(tb testing.TB, s store.Store, n int) int {
+// burn claims and settles up to n messages of a topic.
+func burn(tb testing.TB, s store.Store, topic string, n int) int {
 	ctx := context.Background()
-	ds, err := s.Claim(ctx, []store.Want{{Topic: "bench", Limit: n}}, store.Lease{For: time.Minute, Owner: "bench"})
+	ds, err := s.Claim(ctx, []store.Want{{Topic: topic, Limit: n}}, store.Lease{For: time.Minute, Owner: "bench"})
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	deadPage  = `WHERE d.n > ?1 ORDER BY d.n LIMIT ?2`
-	deadTopic = `WHERE d.topic = ?3 AND d.n > ?1 ORDER BY d.n LIMIT ?2`
+	deadPage  = selectDead + `WHERE d.n > ?1 ORDER BY d.n LIMIT ?2`
+	deadTopic = selectDead + `WHERE d.topic = ?3 AND d.n > ?1 ORDER BY d.n LIMIT ?2`
 )
 
 // Dead implements [store.DeadLetters].

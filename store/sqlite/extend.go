@@ -18,6 +18,9 @@ func (s *Store) Extend(ctx context.Context, by time.Duration, tokens ...pawl.Tok
 	if err := store.AdmitExtend(by, tokens); err != nil {
 		return nil, err
 	}
+	if len(tokens) == 0 {
+		return nil, s.usable(ctx, "extend")
+	}
 	var lost []pawl.Token
 	err := s.write(ctx, &call{op: "extend", phase: toSettle, do: func(k *work) error {
 		lost = nil // do may run twice

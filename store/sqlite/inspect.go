@@ -11,11 +11,13 @@ import (
 	"github.com/pawl-dev/pawl/store/internal/sqlstore"
 )
 
+const recordByID = selectRecords + `WHERE m.id = ?`
+
 // Get implements [store.Inspector].
 func (s *Store) Get(ctx context.Context, id string) (store.Record, error) {
 	var all []found
 	err := s.read(ctx, "get", func(k *work) (err error) {
-		all, err = k.records(`WHERE m.id = ?`, sqlstore.EncodeID(id))
+		all, err = k.records(recordByID, sqlstore.EncodeID(id))
 		// A retained message need not be known once its time is over.
 		all = slices.DeleteFunc(all, func(f found) bool { return f.State == store.Acked && f.forget <= k.now })
 		return err
@@ -158,7 +160,7 @@ func (s *Store) page(ctx context.Context, places []place, state store.State) (re
 		seqs[i] = p.seq
 	}
 	err = s.read(ctx, "list", func(k *work) (err error) {
-		records, err = k.records(`WHERE m.seq IN (?`+strings.Repeat(", ?", len(seqs)-1)+`)`, seqs...)
+		records, err = k.records(selectRecords+`WHERE m.seq IN (?`+strings.Repeat(", ?", len(seqs)-1)+`)`, seqs...)
 		return err
 	})
 	records = slices.DeleteFunc(records, func(f found) bool {

@@ -46,19 +46,27 @@ func applied(db session) ([]store.Migration, error) {
 
 // Migrations implements [store.Migrator].
 func (s *Store) Migrations(ctx context.Context) ([]store.Migration, error) {
-	all, err := steps()
+	all, have, err := s.history(ctx)
 	if err != nil {
-		return nil, err
+		return nil, s.readError(ctx, "migrations", err)
+	}
+	return sqlstore.Status(all, have), nil
+}
+
+// history returns the steps of this program and those that the file has seen.
+func (s *Store) history(ctx context.Context) (all []sqlstore.Step, have []store.Migration, err error) {
+	if all, err = steps(); err != nil {
+		return nil, nil, err
 	}
 	tx, err := s.readers.BeginTx(ctx, nil)
 	if err != nil {
-		return nil, s.readError(ctx, "migrations", err)
+		return nil, nil, err
 	}
 	defer func() { _ = tx.Rollback() }()
 	db := newTxSession(ctx, tx)
 	defer db.close()
-	have, err := applied(db)
-	return sqlstore.Status(all, have), s.readError(ctx, "migrations", err)
+	have, err = applied(db)
+	return all, have, err
 }
 
 // MigrateUp implements [store.Migrator]. [Open] has done it already.
@@ -163,19 +171,9 @@ func (w *writer) step(do func([]sqlstore.Step, []store.Migration) (store.Migrati
 
 // checkSchema is for readers, who cannot migrate.
 func (s *Store) checkSchema(ctx context.Context) error {
-	have, err := s.Migrations(ctx)
+	all, have, err := s.history(ctx)
 	if err != nil {
 		return err
 	}
-	var seen []store.Migration
-	for _, m := range have {
-		if !m.AppliedAt.IsZero() {
-			seen = append(seen, m)
-		}
-	}
-	all, err := steps()
-	if err != nil {
-		return err
-	}
-	return sqlstore.CheckVersion("open "+s.path, all, seen)
+	return sqlstore.CheckVersion("open "+s.path, all, have)
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -39,9 +40,16 @@ var roles = map[string]role{
 	"listener": beListener,
 }
 
+// ownRoles open the store themselves.
+var ownRoles = map[string]func(path string) error{"filler": beFiller}
+
 func TestMain(m *testing.M) {
 	if name := os.Getenv(roleVariable); name != "" {
-		if err := beRole(roles[name], os.Args[1]); err != nil {
+		play := func(path string) error { return beRole(roles[name], path) }
+		if own := ownRoles[name]; own != nil {
+			play = own
+		}
+		if err := play(os.Args[1]); err != nil {
 			fmt.Fprintln(os.Stderr, name+":", err)
 			os.Exit(1)
 		}
@@ -157,9 +165,19 @@ type process struct {
 // start makes another process play a role. It is killed when the test ends.
 func start(t testing.TB, name, path string) *process {
 	t.Helper()
+	p, err := startAs(t, name, path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func startAs(t testing.TB, name, path string, attr *syscall.SysProcAttr) (*process, error) {
+	t.Helper()
 	p := &process{cmd: exec.Command(os.Args[0], path), facts: make(chan fact, 1<<16), errs: &strings.Builder{}}
 	p.cmd.Env = append(os.Environ(), roleVariable+"="+name)
 	p.cmd.Stderr = p.errs
+	p.cmd.SysProcAttr = attr
 	in, err := p.cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -170,7 +188,7 @@ func start(t testing.TB, name, path string) *process {
 		t.Fatal(err)
 	}
 	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	go func() {
 		defer close(p.facts)
@@ -187,7 +205,7 @@ func start(t testing.TB, name, path string) *process {
 		_ = p.cmd.Process.Kill()
 		_ = p.cmd.Wait()
 	})
-	return p
+	return p, nil
 }
 
 // stop lets a process end, and returns what it has reported.

@@ -8,19 +8,23 @@ import (
 	"github.com/pawl-dev/pawl/store/internal/sqlstore"
 )
 
-// selectRecords gives everything that is known of messages but their history.
-// The caller adds the condition. A closed lane delays its first message only.
-const selectRecords = `SELECT m.seq, m.lane, m.topic, m.prio, m.rank, m.enqueued, m.delay, m.replays, m.id, m.key, m.headers, m.uniq, m.body,
+// selectRecords and selectDead give everything that is known of messages, or of
+// dead letters, but their history. The caller adds the condition. A closed lane
+// delays its first message only.
+const (
+	selectRecords = recordColumns + `FROM pawl_msg m LEFT JOIN pawl_dead d ON d.seq = m.seq` + recordJoins
+	selectDead    = recordColumns + `FROM pawl_dead d CROSS JOIN pawl_msg m ON m.seq = d.seq` + recordJoins
+	recordColumns = `SELECT m.seq, m.lane, m.topic, m.prio, m.rank, m.enqueued, m.delay, m.replays, m.id, m.key, m.headers, m.uniq, m.body,
 		t.attempts, t.rescues, t.lonely, t.reason,
 		l.fence, l.until, l.hard, l.started, l.topic, l.last, l.alone, l.owner, l.extras,
-		c.at, a.at, d.at, d.kind, d.reason, d.fingerprint, a.forget, d.n
-	FROM pawl_msg m
-	LEFT JOIN pawl_tried t ON t.seq = m.seq
-	LEFT JOIN pawl_dead d ON d.seq = m.seq
-	LEFT JOIN pawl_acked a ON a.seq = m.seq
-	LEFT JOIN pawl_lease l ON l.lane = CASE m.lane WHEN 0 THEN m.seq ELSE m.lane END AND m.seq <= l.last
-	LEFT JOIN pawl_closed c ON c.lane = CASE m.lane WHEN 0 THEN m.seq ELSE m.lane END
-		AND NOT EXISTS (SELECT 1 FROM pawl_msg f WHERE f.lane = m.lane AND f.lane < 0 AND f.seq < m.seq) `
+		c.at, a.at, d.at, d.kind, d.reason, d.fingerprint, a.forget, d.n `
+	recordJoins = `
+		LEFT JOIN pawl_tried t ON t.seq = m.seq
+		LEFT JOIN pawl_acked a ON a.seq = m.seq
+		LEFT JOIN pawl_lease l ON l.lane = CASE m.lane WHEN 0 THEN m.seq ELSE m.lane END AND m.seq <= l.last
+		LEFT JOIN pawl_closed c ON c.lane = CASE m.lane WHEN 0 THEN m.seq ELSE m.lane END
+			AND NOT EXISTS (SELECT 1 FROM pawl_msg f WHERE f.lane = m.lane AND f.lane < 0 AND f.seq < m.seq) `
+)
 
 const selectHistory = `SELECT record FROM pawl_attempt WHERE seq = ? ORDER BY n`
 
@@ -32,10 +36,10 @@ type found struct {
 	forget int64
 }
 
-// records returns what a query of selectRecords gives, with histories.
-func (k *work) records(condition string, args ...any) ([]found, error) {
+// records returns what such a query gives, with histories.
+func (k *work) records(query string, args ...any) ([]found, error) {
 	var all []found
-	err := k.db.query(selectRecords+condition, func(r row) error {
+	err := k.db.query(query, func(r row) error {
 		f, err := k.record1(r)
 		all = append(all, f)
 		return err

@@ -41,6 +41,9 @@ func (s *Store) Settle(ctx context.Context, batch store.Batch[store.Settlement])
 	if err != nil {
 		return nil, err
 	}
+	if len(batch.Items) == 0 {
+		return nil, s.usable(ctx, "settle")
+	}
 	var refused []store.Refusal
 	err = s.write(ctx, &call{op: "settle", phase: toSettle, do: func(k *work) (err error) {
 		refused, err = k.settleBatch(batch, invalid)

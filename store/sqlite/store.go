@@ -227,15 +227,23 @@ func (s *Store) Close() error {
 	return s.ended
 }
 
-// read runs do on a snapshot, after what is due has happened.
-func (s *Store) read(ctx context.Context, op string, do func(*work) error) error {
-	if err := ctx.Err(); err != nil {
+// usable refuses a call whose context is over, or that comes after Close.
+func (s *Store) usable(ctx context.Context, op string) error {
+	if ctx.Err() != nil {
 		return ended(ctx, op)
 	}
 	select {
 	case <-s.closing:
 		return closed(op)
 	default:
+		return nil
+	}
+}
+
+// read runs do on a snapshot, after what is due has happened.
+func (s *Store) read(ctx context.Context, op string, do func(*work) error) error {
+	if err := s.usable(ctx, op); err != nil {
+		return err
 	}
 	for range maxSweeps {
 		due := false
@@ -280,13 +288,8 @@ func (s *Store) readError(ctx context.Context, op string, err error) error {
 	if err == nil {
 		return nil
 	}
-	if ctx.Err() != nil {
-		return ended(ctx, op)
+	if gone := s.usable(ctx, op); gone != nil {
+		return gone
 	}
-	select {
-	case <-s.closing:
-		return closed(op)
-	default:
-		return wrap(op, err)
-	}
+	return wrap(op, err)
 }

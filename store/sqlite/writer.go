@@ -53,15 +53,10 @@ func (s *Store) write(ctx context.Context, c *call) error {
 	if s.readOnly {
 		return denied(c.op)
 	}
+	if err := s.usable(ctx, c.op); err != nil {
+		return err
+	}
 	c.done = make(chan error, 1)
-	if err := ctx.Err(); err != nil {
-		return ended(ctx, c.op)
-	}
-	select {
-	case <-s.closing:
-		return closed(c.op)
-	default:
-	}
 	select {
 	case s.calls <- c:
 	case <-s.closing:
