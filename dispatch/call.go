@@ -13,7 +13,7 @@ import (
 // its channel and its children, is made when it is first asked for.
 type call struct {
 	d        *Dispatcher
-	delivery *pawl.Delivery // nil: a batch
+	delivery *pawl.Delivery // nil: a batch, or it has returned
 	hard     time.Duration
 	started  time.Duration
 	critical bool
@@ -61,6 +61,8 @@ func (c *call) Err() error {
 // for children.
 func (c *call) Value(key any) any {
 	if key == (deliveryKey{}) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
 		return c.delivery
 	}
 	return c.context().Value(key)
@@ -89,6 +91,15 @@ func (c *call) end(cause error) {
 	if c.std != nil {
 		c.cancel(cause)
 	}
+}
+
+// returned ends the context of a handler that has returned. Whoever kept the
+// context keeps nothing else alive by it.
+func (c *call) returned() {
+	c.end(errReturned)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.delivery = nil
 }
 
 // why returns the cause with which the context ended, or nil.

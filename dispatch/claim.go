@@ -224,7 +224,7 @@ func (d *Dispatcher) pace(c *claim, p plan, now time.Duration) {
 		}
 		t.pace.claimed(now, w.Limit, n, &d.cfg)
 		if p.probe {
-			d.probed(t, now)
+			d.probed(c, t, now)
 		}
 	}
 }

@@ -58,10 +58,9 @@ type Dispatcher struct {
 	claims    []*claim
 	nextLook  time.Duration // when to ask next whether the topics are empty
 	looks     int
-	held      int  // messages claimed and not yet settled
-	unsettled int  // of these, carried out
-	loadTold  bool // the observer was last told of a load
-	bytes     int  // of runs with something left
+	held      int // messages claimed and not yet settled
+	unsettled int // of these, carried out
+	bytes     int // of runs with something left
 	tray      tray
 	settling  int          // calls of Settle on their way, and about to be
 	closed    map[lane]int // lanes in which a handler outlived its lease

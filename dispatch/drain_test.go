@@ -109,8 +109,10 @@ func TestDrainDuringAClaim(t *testing.T) {
 		r.append(numbered("a", 1)...)
 		r.run(one(1, func(context.Context, *pawl.Delivery) error { t.Error("started"); return nil }))
 		time.Sleep(100 * time.Millisecond)
+		began := time.Now()
 		r.stop()
 		equal(r, r.ended(), nil)
+		equal(r, time.Since(began), 850*time.Millisecond) // as soon as it is there
 		rec := r.get("a-0")
 		equal(r, []any{rec.State, rec.Attempts, rec.Rescues}, []any{store.Waiting, 0, 0})
 	})
@@ -253,4 +255,69 @@ func TestSettingsAreDeclared(t *testing.T) {
 			r.Fatal(err)
 		}
 	})
+}
+
+// A drain in the middle of a run gives the rest of it back.
+func TestDrainInTheMiddleOfARun(t *testing.T) {
+	bubble(t, func(r *rig) {
+		warm(r)
+		r.append(keyed("a", "k", 50)...)
+		r.run(one(1, func(_ context.Context, d *pawl.Delivery) error {
+			if d.Key != nil {
+				time.Sleep(time.Second)
+			}
+			return nil
+		}))
+		time.Sleep(2500 * time.Millisecond)
+		began := time.Now()
+		r.stop()
+		equal(r, r.ended(), nil)
+		equal(r, time.Since(began), 500*time.Millisecond)
+		s := r.stats("a")
+		equal(r, []int64{s.Acked, s.Waiting, s.Rescues, s.Retried}, []int64{3 + warmUp, 47, 0, 0})
+	})
+}
+
+// A suspect that is held when the drain begins is given back, too.
+func TestDrainWhileASuspectIsHeld(t *testing.T) {
+	bubble(t, func(r *rig) {
+		r.append(pawl.Message{Topic: "a", ID: "x"})
+		r.run(one(2, func(_ context.Context, d *pawl.Delivery) error {
+			if d.Rescues > 0 {
+				t.Error("the suspect was started")
+			}
+			time.Sleep(1500 * time.Millisecond)
+			return nil
+		}))
+		time.Sleep(time.Second)
+		r.suspects(pawl.Message{Topic: "a", ID: "s"})
+		time.Sleep(100 * time.Millisecond)
+		equal(r, r.get("s").State, store.Leased)
+		r.stop()
+		time.Sleep(10 * time.Millisecond)
+		rec := r.get("s")
+		equal(r, []any{rec.State, rec.Rescues}, []any{store.Waiting, 1})
+		equal(r, r.ended(), nil)
+	})
+}
+
+// A claim that does not come back is not waited for.
+func TestDrainDuringAClaimThatHangs(t *testing.T) {
+	bubble(t, func(r *rig) {
+		r.store.Store = hanging{r.mem}
+		r.run(one(1, func(context.Context, *pawl.Delivery) error { return nil }))
+		time.Sleep(time.Second)
+		began := time.Now()
+		r.stop()
+		equal(r, r.ended(), nil)
+		equal(r, time.Since(began), 2*time.Second)
+	})
+}
+
+// hanging is a store whose claims do not end before their context.
+type hanging struct{ store.Store }
+
+func (h hanging) Claim(ctx context.Context, _ []store.Want, _ store.Lease) ([]pawl.Delivery, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
 }

@@ -92,6 +92,35 @@ func TestSuspectIsCarriedOutAlone(t *testing.T) {
 	})
 }
 
+// In a stream of quick work, a suspect is alone, too: what only waits here makes
+// way for it.
+func TestSuspectInAStreamOfQuickWork(t *testing.T) {
+	bubble(t, func(r *rig) {
+		var running atomic.Int64
+		var seen diary
+		r.append(numbered("a", 50_000)...)
+		r.run(one(4, func(_ context.Context, d *pawl.Delivery) error {
+			n := running.Add(1)
+			defer running.Add(-1)
+			if d.Rescues > 0 {
+				seen.add("%s beside %d of %d", d.ID, n-1, r.d.Snapshot().Held)
+			}
+			time.Sleep(100 * time.Microsecond)
+			return nil
+		}))
+		time.Sleep(100 * time.Millisecond)
+		if w := r.d.Snapshot().Topics[0].Waiting; w < 100 {
+			r.Fatalf("the test shows nothing: %d wait", w)
+		}
+		r.suspects(pawl.Message{Topic: "a", ID: "s", Priority: pawl.MaxPriority})
+		time.Sleep(100 * time.Millisecond)
+		equal(r, seen.list(), []string{"s beside 0 of 1"})
+		time.Sleep(10 * time.Second)
+		s := r.stats("a")
+		equal(r, []int64{s.Acked, s.Rescues}, []int64{50_001, 1})
+	})
+}
+
 // Long handlers are not stalled by suspects: after two seconds one is carried
 // out in company, and the next ones at once, one at a time.
 func TestSuspectsInCompany(t *testing.T) {

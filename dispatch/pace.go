@@ -13,6 +13,7 @@ type pace struct {
 	woken  bool          // something may have become claimable since the last claim was sent
 	known  time.Duration // when something of ours becomes claimable; 0: not known
 	probed time.Duration // when something better than what waits was last looked for
+	gap    time.Duration // until it may be looked for again
 }
 
 const (

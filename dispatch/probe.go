@@ -14,7 +14,7 @@ func (t *topic) probeDue(seldom time.Duration) time.Duration {
 	reserved := t.reservedFree() > 0
 	switch {
 	case t.pace.woken && (t.waitingRuns > 0 || reserved):
-		return t.pace.probed + probeGap
+		return t.pace.probed + max(t.pace.gap, probeGap)
 	case reserved:
 		return t.pace.probed + seldom
 	default:
@@ -30,14 +30,21 @@ func (t *topic) probeSize() int { return max(t.reservedFree(), 1) }
 
 // probed gives back what a probe brought too much, worst rank first. The caller
 // holds mu.
-func (d *Dispatcher) probed(t *topic, now time.Duration) {
+func (d *Dispatcher) probed(c *claim, t *topic, now time.Duration) {
 	t.pace.probed = now
 	limit := max(t.ahead(), 1) + t.freeSlots()*t.batch()
+	vain := false
 	for t.waiting > limit {
 		r := t.worst()
 		if r == nil {
-			return
+			break
 		}
+		r.surplus = true
+		vain = vain || r.claim == c
 		d.giveUp(r, now, "makes way for a better rank")
+	}
+	t.pace.gap = probeGap
+	if vain {
+		t.pace.gap = 2 * probeGap // what we give back may be what wakes us
 	}
 }

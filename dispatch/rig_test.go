@@ -166,13 +166,15 @@ func (r *rig) ended() error {
 
 func (r *rig) append(msgs ...pawl.Message) {
 	r.Helper()
-	receipts, err := r.store.Append(context.Background(), store.NewBatch(msgs...))
-	if err != nil {
-		r.Fatal(err)
-	}
-	for _, rc := range receipts {
-		if rc.Err != nil || rc.DuplicateOf != "" {
-			r.Fatalf("%+v", rc)
+	for chunk := range slices.Chunk(msgs, store.MaxBatch) {
+		receipts, err := r.store.Append(context.Background(), store.NewBatch(chunk...))
+		if err != nil {
+			r.Fatal(err)
+		}
+		for _, rc := range receipts {
+			if rc.Err != nil || rc.DuplicateOf != "" {
+				r.Fatalf("%+v", rc)
+			}
 		}
 	}
 }

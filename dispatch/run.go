@@ -31,6 +31,7 @@ type run struct {
 	lost     bool // its lease is; nothing can be settled any more
 	shut     bool // its lane is closed in this process, until the handler returns
 	critical bool // of the highest priority: may use reserved slots
+	surplus  bool // given back because of what a probe brought
 }
 
 // state is where a run is.
@@ -63,6 +64,12 @@ func deadlineMargin(hard time.Duration) time.Duration { return min(hard/5, 5*tim
 
 // grace is how long a handler gets to return after its context ended.
 func (r *run) grace() time.Duration { return (r.last - r.hard) / 2 }
+
+// tie decides between equal ranks: the order in the store.
+func (r *run) tie() int64 { return r.ds[r.at].Token.Seq }
+
+// before tells whether r goes before o in its topic.
+func (r *run) before(o *run) bool { return r.rank < o.rank || r.rank == o.rank && r.tie() < o.tie() }
 
 func (r *run) current() *pawl.Delivery { return &r.ds[r.at] }
 

@@ -175,7 +175,7 @@ func (d *Dispatcher) settled(batch tray, refused []store.Refusal) {
 	}
 	d.settling--
 	d.tellDrain()
-	parked, unloaded := d.parked, d.held == 0 && d.loadTold
+	parked := d.parked
 	d.mu.Unlock()
 	signal(d.settleKick)
 	if parked {
@@ -183,9 +183,6 @@ func (d *Dispatcher) settled(batch tray, refused []store.Refusal) {
 	}
 	if d.cfg.Observer != nil {
 		sums.report(d.cfg.Observer)
-	}
-	if unloaded {
-		d.observeLoad() // nothing is held any more, so the watcher does not tell
 	}
 	d.logRefused(batch, refused)
 }
@@ -213,6 +210,7 @@ func (d *Dispatcher) taken(o *outcome, st *store.Settlement, now time.Duration) 
 	switch {
 	case closed > 0:
 		t.pace.dueAt(now, now+closed)
+	case o.run.surplus: // we know what is there
 	case st.Verdict != store.Ack || o.run.ds[0].Key != nil && o.run.at == len(o.run.ds):
 		t.pace.wake(now) // there may be more in its lane
 	}

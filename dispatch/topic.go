@@ -108,9 +108,9 @@ func (t *topic) push(r *run) {
 	t.waitingRuns++
 	t.waiting += len(r.ds) - r.at
 	if r.critical && t.Reserved > 0 {
-		t.critical.Push(r.rank, r)
+		t.critical.Push(r.rank, r.tie(), r)
 	} else {
-		t.bulk.Push(r.rank, r)
+		t.bulk.Push(r.rank, r.tie(), r)
 	}
 }
 
@@ -130,19 +130,20 @@ func (t *topic) best() *run {
 	if t.running < t.Concurrency {
 		c = head(&t.critical)
 	}
-	if b == nil || c != nil && c.rank <= b.rank {
-		return c
-	}
-	return b
+	return first(b, c)
 }
 
 // front returns the best run, whether a slot is free for it or not.
 func (t *topic) front() *run {
-	b, c := head(&t.bulk), head(&t.critical)
-	if b == nil || c != nil && c.rank <= b.rank {
-		return c
+	return first(head(&t.bulk), head(&t.critical))
+}
+
+// first returns the run that goes first; either may be nil.
+func first(a, b *run) *run {
+	if a == nil || b != nil && b.before(a) {
+		return b
 	}
-	return b
+	return a
 }
 
 // take takes a run that best or front returned out of its queue.
@@ -160,7 +161,7 @@ func (t *topic) take(r *run) {
 // head returns the first run that still waits.
 func head(q *rank.Queue[*run]) *run {
 	for {
-		_, r, ok := q.Peek()
+		r, ok := q.Peek()
 		if !ok {
 			return nil
 		}
@@ -175,8 +176,8 @@ func head(q *rank.Queue[*run]) *run {
 func (t *topic) worst() *run {
 	var worst *run
 	for _, q := range []*rank.Queue[*run]{&t.bulk, &t.critical} {
-		for _, r := range q.All() {
-			if r.state == waiting && (worst == nil || r.rank >= worst.rank) {
+		for r := range q.All() {
+			if r.state == waiting && (worst == nil || worst.before(r)) {
 				worst = r
 			}
 		}

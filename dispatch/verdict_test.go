@@ -194,30 +194,6 @@ func TestInvalidEmitIsPermanent(t *testing.T) {
 	})
 }
 
-// More than one call of the store can hold is settled in several.
-func TestLargeEmitsAreSplitOverCalls(t *testing.T) {
-	bubble(t, func(r *rig) {
-		var calls atomic.Int64
-		r.store.settle = func(b store.Batch[store.Settlement]) error { calls.Add(1); return nil }
-		r.append(numbered("a", 30)...)
-		body := make([]byte, 10<<20)
-		release := make(chan struct{})
-		r.run(one(30, func(_ context.Context, d *pawl.Delivery) error {
-			<-release
-			d.Emit(pawl.Message{Topic: "b", Body: body})
-			return nil
-		}))
-		time.Sleep(time.Second)
-		close(release)
-		time.Sleep(time.Minute)
-		equal(r, r.stats("a").Acked, int64(30))
-		equal(r, r.stats("b").Waiting, int64(30))
-		if calls.Load() < 5 {
-			r.Fatalf("%d calls for 300 MiB", calls.Load())
-		}
-	})
-}
-
 // An ignored failure counts as done, with what was emitted.
 func TestIgnoredFailureCarriesOn(t *testing.T) {
 	bubble(t, func(r *rig) {

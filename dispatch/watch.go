@@ -219,6 +219,7 @@ func (d *Dispatcher) buried(c *call) {
 	}
 	c.parts[0].run.topic.zombies--
 	d.zombies--
+	c.forget()
 	signal(d.claimKick)
 }
 
@@ -250,9 +251,6 @@ func (d *Dispatcher) observeLoad() {
 	if o == nil {
 		return
 	}
-	d.mu.Lock()
-	d.loadTold = d.held > 0
-	d.mu.Unlock()
 	for _, t := range d.Snapshot().Topics {
 		o.Load(t.Name, t.Running, t.Waiting, t.Zombies, t.Concurrency)
 	}

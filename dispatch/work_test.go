@@ -232,6 +232,62 @@ func TestReservedSlots(t *testing.T) {
 	})
 }
 
+// Without any wake-up, reserved slots find their messages by looking now and then.
+func TestReservedSlotsWithoutWakeUps(t *testing.T) {
+	bubble(t, func(r *rig) {
+		var seen diary
+		var claims atomic.Int64
+		r.store.Store = deaf{r.mem}
+		r.store.claim = func([]store.Want, store.Lease) error { claims.Add(1); return nil }
+		r.append(numbered("a", 1000)...)
+		c := one(4, func(_ context.Context, d *pawl.Delivery) error {
+			if d.Priority == pawl.MaxPriority {
+				seen.add("%s", d.ID)
+				return nil
+			}
+			time.Sleep(time.Hour)
+			return nil
+		})
+		c.Topics[0].Reserved = 1
+		c.DrainTimeout = time.Second
+		r.run(c)
+		time.Sleep(10 * time.Second)
+		claims.Store(0)
+		r.append(pawl.Message{ID: "urgent", Topic: "a", Priority: pawl.MaxPriority})
+		time.Sleep(300 * time.Millisecond)
+		equal(r, seen.list(), []string{"urgent"})
+		time.Sleep(10 * time.Second)
+		if n := claims.Load(); n > 60 {
+			r.Fatalf("%d claims in 10 s without a free slot", n)
+		}
+		equal(r, r.stats("a").Rescues, int64(0))
+	})
+}
+
+// An urgent message overtakes the rest of a run, not only what waits.
+func TestUrgentOvertakesARun(t *testing.T) {
+	bubble(t, func(r *rig) {
+		var seen diary
+		warm(r)
+		r.append(keyed("a", "k", 40)...)
+		r.append(keyed("a", "j", 40)...) // so that something waits, and a probe is worth it
+		r.run(one(1, func(_ context.Context, d *pawl.Delivery) error {
+			if d.Key == nil && d.Priority == 0 {
+				return nil
+			}
+			seen.add("%s", d.ID)
+			if d.ID == "k-2" {
+				r.append(pawl.Message{Topic: "a", ID: "urgent", Priority: pawl.MaxPriority})
+				time.Sleep(100 * time.Millisecond)
+			}
+			return nil
+		}))
+		time.Sleep(10 * time.Second)
+		equal(r, seen.list()[:6], []string{"k-0", "k-1", "k-2", "urgent", "k-3", "k-4"})
+		equal(r, r.stats("a").Acked, int64(81+warmUp))
+	})
+}
+
 // Slow handlers hold nothing beside what they are at; another process gets its
 // share.
 func TestSlowHandlersHoldNothingMore(t *testing.T) {
@@ -408,42 +464,3 @@ func TestPauseAndResume(t *testing.T) {
 		r.gone("x")
 	})
 }
-
-// Idle, it polls less and less; a wake-up needs no poll.
-func TestIdlePollsSlowDownAndWakeUpsDoNotWait(t *testing.T) {
-	bubble(t, func(r *rig) {
-		var claims atomic.Int64
-		r.store.claim = func([]store.Want, store.Lease) error { claims.Add(1); return nil }
-		r.run(one(4, func(context.Context, *pawl.Delivery) error { return nil }))
-		time.Sleep(10 * time.Second)
-		claims.Store(0)
-		time.Sleep(10 * time.Second)
-		if n := claims.Load(); n > 41 || n < 39 {
-			r.Fatalf("%d claims in 10 s", n)
-		}
-		r.append(pawl.Message{ID: "x", Topic: "a"})
-		synctest.Wait()
-		r.gone("x")
-	})
-}
-
-// Without any wake-up, a retry is claimed when it is due, not at the next poll.
-func TestOwnRetriesAreClaimedWhenDue(t *testing.T) {
-	bubble(t, func(r *rig) {
-		began := time.Now()
-		r.store.Store = deaf{r.mem}
-		var at diary
-		c := one(1, func(context.Context, *pawl.Delivery) error {
-			at.add("%v", time.Since(began).Truncate(10*time.Millisecond))
-			return pawl.Throttled(errBroken, 3*time.Second)
-		})
-		c.PollMax = 10 * time.Second
-		r.append(pawl.Message{Topic: "a"})
-		r.run(c)
-		time.Sleep(4 * time.Second)
-		equal(r, at.list(), []string{"0s", "3s"})
-	})
-}
-
-// deaf is a store without optional interfaces.
-type deaf struct{ store.Store }

@@ -200,7 +200,7 @@ func (w *worker) begin(r *run) *call {
 		// What came with one claim lies in one piece of memory. A slow message
 		// must not keep all the others alive.
 		own := *c.delivery
-		c.delivery.Body, c.delivery.Headers, c.delivery.Key = nil, nil, nil
+		c.delivery.Body, c.delivery.Headers = nil, nil
 		c.delivery = &own
 	}
 	return c
@@ -253,7 +253,8 @@ func (w *worker) conclude(err error, verdicts []error) bool {
 			d.judge(&results[i], c, del, verdictOf(err, verdicts, i), ran)
 		}
 	}
-	c.end(errReturned)
+	c.returned()
+	clear(w.ds)
 	d.mu.Lock()
 	w.call, c.over = nil, true
 	if c.abandoned {
@@ -300,6 +301,10 @@ func (d *Dispatcher) recordPart(p part, results []result, now time.Duration) {
 	}
 }
 
+// forget lets go of what the call was about: calls are made many at a time, and
+// one that is kept must not keep everything.
+func (c *call) forget() { c.parts, c.one = nil, [1]part{} }
+
 // onward decides how a worker goes on after a call: with the next message of
 // the same run, which it returns, unless something better waits, or nothing may
 // be started. Then the rest of the run waits again, or is given back. The
@@ -307,6 +312,7 @@ func (d *Dispatcher) recordPart(p part, results []result, now time.Duration) {
 func (w *worker) onward(c *call) *run {
 	d, t := w.d, w.t
 	defer d.hungry(t, w.now)
+	defer c.forget()
 	for _, p := range c.parts {
 		r := p.run
 		if r.state != running {
@@ -318,7 +324,7 @@ func (w *worker) onward(c *call) *run {
 		}
 		r.rank = rankOf(t, r.current())
 		if t.Batch == nil {
-			if b := t.best(); b == nil || b.rank >= r.rank {
+			if b := t.best(); b == nil || r.before(b) {
 				t.occupy(r)
 				return r
 			}

@@ -3,32 +3,30 @@ package rank
 
 import "iter"
 
-// Queue hands out the lowest rank first, and of equal ranks the one that was
-// put in first. It is a heap with four children a node: a third faster than
+// Queue hands out the lowest rank first, and of equal ranks the lowest tie. It
+// is a heap with four children a node: a third faster than
 // container/heap, because it compares without an interface and is half as deep.
 // The zero value is empty. It is not safe for concurrent use.
 type Queue[T any] struct {
 	nodes []node[T]
-	count uint64
 }
 
 type node[T any] struct {
 	rank  int64
-	order uint64
+	tie   int64
 	value T
 }
 
 func (n *node[T]) before(o *node[T]) bool {
-	return n.rank < o.rank || n.rank == o.rank && n.order < o.order
+	return n.rank < o.rank || n.rank == o.rank && n.tie < o.tie
 }
 
 // Len is how many values are in the queue.
 func (q *Queue[T]) Len() int { return len(q.nodes) }
 
 // Push puts a value in.
-func (q *Queue[T]) Push(rank int64, value T) {
-	q.count++
-	n := node[T]{rank, q.count, value}
+func (q *Queue[T]) Push(rank, tie int64, value T) {
+	n := node[T]{rank, tie, value}
 	q.nodes = append(q.nodes, n)
 	i := len(q.nodes) - 1
 	for i > 0 {
@@ -43,11 +41,11 @@ func (q *Queue[T]) Push(rank int64, value T) {
 }
 
 // Peek returns what [Queue.Pop] would, and leaves it there.
-func (q *Queue[T]) Peek() (rank int64, value T, ok bool) {
+func (q *Queue[T]) Peek() (value T, ok bool) {
 	if len(q.nodes) == 0 {
-		return 0, value, false
+		return value, false
 	}
-	return q.nodes[0].rank, q.nodes[0].value, true
+	return q.nodes[0].value, true
 }
 
 // Pop takes the first value out; ok is false if there is none.
@@ -89,12 +87,12 @@ func (q *Queue[T]) sink(n node[T]) {
 	q.nodes[i] = n
 }
 
-// All yields every value with its rank, in no particular order. The queue must
-// not change meanwhile.
-func (q *Queue[T]) All() iter.Seq2[int64, T] {
-	return func(yield func(int64, T) bool) {
+// All yields every value, in no particular order. The queue must not change
+// meanwhile.
+func (q *Queue[T]) All() iter.Seq[T] {
+	return func(yield func(T) bool) {
 		for i := range q.nodes {
-			if !yield(q.nodes[i].rank, q.nodes[i].value) {
+			if !yield(q.nodes[i].value) {
 				return
 			}
 		}
