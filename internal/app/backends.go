@@ -51,7 +51,7 @@ func backends() []backend {
 	return []backend{
 		sqliteBackend(),
 		memoryBackend(),
-		{[]string{"postgres", "postgresql"}, planned("postgres", "postgres://USER@HOST:PORT/DATABASE"), false, nil},
+		postgresBackend(),
 		{[]string{"mysql", "mariadb"}, planned("mysql", "mysql://USER@HOST:PORT/DATABASE"), false, nil},
 		{[]string{"redis", "rediss"}, planned("redis", "redis://HOST:PORT/NUMBER"), false, nil},
 		{[]string{"kafka"}, planned("kafka", "kafka://HOST:PORT?group=NAME"), false, nil},

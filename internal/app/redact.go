@@ -17,9 +17,16 @@ var (
 	setPassword = regexp.MustCompile(`(?i)\b((?:[a-z_]*password|pwd|passfile|secret|token_file)\s*=\s*)('[^']*'|"[^"]*"|[^\s&'",]+)`)
 )
 
-// RedactURL returns a text with the passwords in it masked: that of a URL, and
+// wholeURL matches the same in a text that is a URL and nothing else, also if its
+// password holds a space.
+var wholeURL = regexp.MustCompile(`(?s)(://[^:/@]*):(.*)@`)
+
+// RedactURL returns a URL with the passwords in it masked: that of the user, and
 // options that are named like one.
-func RedactURL(s string) string {
+func RedactURL(s string) string { return redactText(wholeURL.ReplaceAllString(s, "$1:"+mask+"@")) }
+
+// redactText masks passwords of URLs within a text.
+func redactText(s string) string {
 	s = userPassword.ReplaceAllString(s, "$1:"+mask+"@")
 	return setPassword.ReplaceAllString(s, "${1}"+mask)
 }
@@ -42,7 +49,7 @@ func NewRedactor(urls ...string) *Redactor {
 }
 
 // Redact returns s without passwords.
-func (r *Redactor) Redact(s string) string { return r.secrets.Replace(RedactURL(s)) }
+func (r *Redactor) Redact(s string) string { return redactText(r.secrets.Replace(s)) }
 
 // passwords finds the passwords of a URL, as they stand in it and as they are
 // meant, also if it cannot be read as a URL.
@@ -54,7 +61,7 @@ func passwords(s string) []string {
 			found = append(found, plain)
 		}
 	}
-	for _, m := range userPassword.FindAllStringSubmatch(s, -1) {
+	for _, m := range wholeURL.FindAllStringSubmatch(s, -1) {
 		add(m[2])
 	}
 	for _, m := range setPassword.FindAllStringSubmatch(s, -1) {

@@ -24,8 +24,8 @@ what it left there.
 
 The percentiles are those of a call of append, and for both of the time from
 append to the start of the handler; with --rate that is the time to pick up.`,
-		Example: `  pawl bench --count 20000
-  pawl bench append --size 1024 --batch 100 -o json
+		Example: `  pawl bench --count 10000
+  pawl bench append --count 10000 --size 1024 --batch 100 -o json
   pawl bench both --count 2000 --rate 1000/s --batch 1`,
 		RunE: func(cmd *cobra.Command, arms []string) error {
 			for _, a := range arms {

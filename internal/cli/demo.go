@@ -1,8 +1,93 @@
 package cli
 
-import "github.com/spf13/cobra"
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
 
-// demo is the living example.
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-dev/pawl/internal/demo"
+)
+
 func (s *session) demo() *cobra.Command {
-	return &cobra.Command{Use: "demo", Hidden: true, RunE: func(*cobra.Command, []string) error { return nil }}
+	c := demo.Config{Run: demo.Run{Pages: demo.DefaultPages, Seed: 1}}
+	cmd := &cobra.Command{
+		Use: "demo", Short: "Watch a crawl that loses nothing", Args: count(0, 0, "flags only"),
+		Long: `Serves the documentation of Go's standard library on a local port, with the faults
+of a real network, crawls it through three topics, and makes up the account: every
+page that can be reached is stored once, or a dead letter.
+
+Its files are in a new folder, or in --dir. Kill it (also with kill -9), and go on
+where it stopped with --resume. The site is made from the sources of an installed
+Go; --goroot says where these are.`,
+		Example: `  pawl demo --pages 100
+  pawl demo --pages 100 --dir crawl -o json
+  pawl demo --dir crawl --resume`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if c.Pages < 1 {
+				return usage("use a number from 1", "--pages is %d", c.Pages)
+			}
+			if c.Resume && c.Dir == "" {
+				return usage("add --dir with the folder of the crawl", "--resume needs to know what to go on with")
+			}
+			return s.runDemo(cmd.Context(), c)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&c.Dir, "dir", "", "keep the files in this `FOLDER` (default: a new one)")
+	f.BoolVar(&c.Resume, "resume", false, "go on with the crawl in --dir")
+	f.IntVar(&c.Pages, "pages", c.Pages, "how many pages the site has")
+	f.Uint64Var(&c.Seed, "seed", c.Seed, "which pages fail, and how")
+	f.StringVar(&c.GoRoot, "goroot", "", "the root `FOLDER` of a Go installation (default: found)")
+	return cmd
+}
+
+// runDemo crawls, and prints the account.
+func (s *session) runDemo(ctx context.Context, c demo.Config) (err error) {
+	if c.Dir == "" {
+		c.Dir, err = os.MkdirTemp("", "pawl-demo-")
+	} else {
+		err = os.MkdirAll(c.Dir, 0o755)
+	}
+	if err != nil {
+		return cannot(err, "make the folder of the demo")
+	}
+	if s.storeURL == "" {
+		s.storeURL = "sqlite:" + filepath.Join(c.Dir, "pawl.db")
+	}
+	if c.Store, err = s.open(ctx); err != nil {
+		return err
+	}
+	// That pages fail is what the demo is about: the board counts it, and the
+	// dead letters say why.
+	c.Board, c.Live, c.Logger = io.Discard, false, s.loggerAt(slog.LevelError)
+	if !s.quiet {
+		c.Board, c.Live = s.Err, s.ErrTerminal
+	}
+	sum, err := demo.Crawl(ctx, c)
+	if err != nil {
+		return demoError(err, c.Dir)
+	}
+	err = s.one(sum, func(w io.Writer) { demo.Report(w, sum, s.redactor.Redact(s.url())) })
+	if err == nil && !sum.Closes {
+		err = &problem{code: exitFound, what: "the account does not close", err: fmt.Errorf("%d pages are missing, %d are there twice", len(sum.Missing), len(sum.Twice)),
+			next: "keep " + c.Dir + " and report it"}
+	}
+	return err
+}
+
+func demoError(err error, dir string) error {
+	p := &problem{what: "cannot carry the demo through", err: err}
+	switch {
+	case errors.Is(err, demo.ErrUnfinished):
+		p.code, p.what, p.next = exitUnfinished, "the crawl is not finished", fmt.Sprintf("go on with: pawl demo --resume --dir %s", dir)
+	case errors.Is(err, demo.ErrStarted):
+		p.code, p.next = exitConflict, "add --resume to go on with it, or use another --dir"
+	}
+	return p
 }

@@ -103,6 +103,9 @@ func (s *session) complain(label, text string) {
 // clean makes what came from outside fit for a terminal.
 func clean(text string) string {
 	return strings.Map(func(r rune) rune {
+		if r == '\t' {
+			return ' '
+		}
 		if r != '\n' && (unicode.IsControl(r) || r == '\u2028' || r == '\u2029') {
 			return '\uFFFD'
 		}

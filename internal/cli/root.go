@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/pawl-dev/pawl/internal/app"
 )
@@ -32,7 +33,7 @@ folder), a server, or the memory of one process.`,
   pawl work mail --exec 'cat; echo' --until-empty           # carry it out`,
 		SilenceUsage: true, SilenceErrors: true,
 		Args: unknownCommand, RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
-		PersistentPreRunE: func(*cobra.Command, []string) error { return s.checkFlags() },
+		PersistentPreRunE: func(c *cobra.Command, _ []string) error { return s.checkFlags(c) },
 	}
 	root.AddGroup(
 		&cobra.Group{ID: groupWork, Title: "Work:"},
@@ -74,9 +75,20 @@ func noun(use, short, long string, verbs ...*cobra.Command) *cobra.Command {
 	return c
 }
 
-// checkFlags checks the global flags, and learns the password in the URL.
-func (s *session) checkFlags() error {
+// checkFlags checks the global flags, and learns the password in the URL. A flag
+// that is given without a value is a variable of a script that is not set: a
+// filter like that would select everything.
+func (s *session) checkFlags(c *cobra.Command) error {
 	s.redactor = app.NewRedactor(s.storeURL, s.Getenv("PAWL_STORE"))
+	var empty error
+	c.Flags().Visit(func(f *pflag.Flag) {
+		if f.Value.Type() == "string" && f.Value.String() == "" {
+			empty = usage("give it one, or leave it out", "--%s is given without a value", f.Name)
+		}
+	})
+	if empty != nil {
+		return empty
+	}
 	switch s.output {
 	case formatTable, formatJSON, formatLines:
 		return nil

@@ -148,15 +148,15 @@ func yesNo(b bool) string {
 
 // age is a duration in one or two units.
 func age(d time.Duration) string {
-	switch {
+	switch seconds := d.Round(time.Second); {
 	case d <= 0:
 		return ""
 	case d < time.Second:
 		return d.Round(time.Millisecond).String()
-	case d < time.Hour:
-		return d.Round(time.Second).String()
+	case seconds < time.Hour:
+		return seconds.String()
 	case d < 48*time.Hour:
-		return strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
+		return strings.TrimSuffix(strings.TrimSuffix(d.Round(time.Minute).String(), "0s"), "0m")
 	}
 	return fmt.Sprintf("%dd", int(d.Hours()/24))
 }

@@ -161,10 +161,13 @@ func (s *session) programOutput() io.Writer {
 
 // logger tells on stderr what a person should know.
 func (s *session) logger() *slog.Logger {
-	level := slog.LevelInfo
 	if s.quiet {
-		level = slog.LevelError
+		return s.loggerAt(slog.LevelError)
 	}
+	return s.loggerAt(slog.LevelInfo)
+}
+
+func (s *session) loggerAt(level slog.Level) *slog.Logger {
 	return slog.New(slog.NewTextHandler(redacting{s}, &slog.HandlerOptions{Level: level, ReplaceAttr: shortLog}))
 }
 

@@ -331,7 +331,11 @@ func (p *Pipe) restarts(c *child, e ending, pause time.Duration) bool {
 	if e.voluntary && e.answers > 0 {
 		log = p.config.Logger.Info
 	}
-	log("program ended", "child", c.n, "how", e.how, "killed_because", e.cause, "held", e.held, "again_in", pause)
+	args := []any{"child", c.n, "how", e.how, "held", e.held, "again_in", pause}
+	if e.cause != nil {
+		args = append(args, "killed_because", e.cause)
+	}
+	log("program ended", args...)
 	if p.unready < startsToGiveUp {
 		return true
 	}

@@ -1,0 +1,119 @@
+//go:build unix
+
+package e2e
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestHelpExamplesRun types every example of every command's help, in a folder
+// with a store of its own, and wants none of them to be refused.
+func TestHelpExamplesRun(t *testing.T) {
+	for _, command := range commandsOf(t, nil) {
+		t.Run(strings.Join(command, " "), func(t *testing.T) {
+			examples := section(help(t, command), "Examples:")
+			if len(examples) == 0 {
+				t.Fatal("the help has no examples")
+			}
+			dir := playground(t)
+			for _, line := range examples {
+				if endless, found := strings.CutSuffix(line, "# runs until it is stopped"); found {
+					line = "timeout -s TERM 2 " + endless + "|| [ $? = 124 ]"
+				}
+				cmd := exec.Command("sh", "-c", line)
+				cmd.Dir = dir
+				if out, err := cmd.CombinedOutput(); err != nil {
+					t.Errorf("%s: %v\n%s", line, err, out)
+				}
+			}
+		})
+	}
+}
+
+// TestHelpIsComplete wants words about every command and every flag.
+func TestHelpIsComplete(t *testing.T) {
+	flag := regexp.MustCompile(`^ +(-\w, |    )--[a-z-]+ ?[a-zA-Z]* +\S`)
+	for _, command := range commandsOf(t, nil) {
+		text := help(t, command)
+		if about, _, _ := strings.Cut(text, "\nUsage:"); len(about) < 40 {
+			t.Errorf("%v: the help says only %q", command, about)
+		}
+		for _, line := range section(text, "Flags:") {
+			if !flag.MatchString("  "+line) && !flag.MatchString("      "+line) {
+				t.Errorf("%v: nothing is said about %q", command, line)
+			}
+		}
+	}
+}
+
+// commandsOf returns the command lines of all verbs below one.
+func commandsOf(t *testing.T, above []string) [][]string {
+	t.Helper()
+	var all [][]string
+	for _, title := range []string{"Work:", "Look and act:", "Stores:", "Additional Commands:", "Available Commands:"} {
+		for _, line := range section(help(t, above), title) {
+			command := append(append([]string{}, above...), strings.Fields(line)[0])
+			if below := commandsOf(t, command); len(below) > 0 {
+				all = append(all, below...)
+			} else if command[0] != "help" {
+				all = append(all, command)
+			}
+		}
+	}
+	return all
+}
+
+func help(t *testing.T, command []string) string {
+	t.Helper()
+	out, err := exec.Command("pawl", append(append([]string{}, command...), "--help")...).Output()
+	if err != nil {
+		t.Fatalf("%v --help: %v", command, err)
+	}
+	return string(out)
+}
+
+// section returns the lines of a help under a title.
+func section(text, title string) []string {
+	_, after, found := strings.Cut("\n"+text, "\n"+title+"\n")
+	if !found {
+		return nil
+	}
+	block, _, _ := strings.Cut(after, "\n\n")
+	var lines []string
+	for line := range strings.Lines(block) {
+		lines = append(lines, strings.TrimSpace(line))
+	}
+	return lines
+}
+
+// playground is a folder in which the examples make sense: there are messages, and
+// dead letters, and a worker in Python.
+func playground(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	worker := `import sys, json
+for line in sys.stdin:
+    m = json.loads(line)
+    print(json.dumps({"id": m["id"], "token": m["token"], "verdict": "ack"}), flush=True)
+`
+	if err := os.WriteFile(filepath.Join(dir, "worker.py"), []byte(worker), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{
+		`pawl send mail "timeout"; pawl send mail "no such address"`,
+		`pawl work mail --exec 'cat >&2; exit 65' --until-empty`,
+		`pawl send mail --key customer-7 "one"; pawl send mail "two"`,
+	} {
+		cmd := exec.Command("sh", "-c", line)
+		cmd.Dir = dir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", line, err, out)
+		}
+	}
+	return dir
+}

@@ -1,0 +1,140 @@
+//go:build unix
+
+// Package e2e runs the built binary as its users do: testdata/script has what they
+// type and what they see, and every example of the help is run.
+package e2e
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// envPawl, in the environment, is the binary under test; else it is built.
+const envPawl = "PAWL_E2E_PAWL"
+
+func TestMain(m *testing.M) { os.Exit(buildAndRun(m)) }
+
+func buildAndRun(m *testing.M) int {
+	bin, err := os.MkdirTemp("", "pawl-e2e-bin-")
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	defer func() { _ = os.RemoveAll(bin) }()
+	pawl := filepath.Join(bin, "pawl")
+	if given := os.Getenv(envPawl); given != "" {
+		err = os.Symlink(given, pawl)
+	} else if text, failed := exec.Command("go", "build", "-o", pawl, "../cmd/pawl").CombinedOutput(); failed != nil {
+		err = fmt.Errorf("build: %w\n%s", failed, text)
+	}
+	for name, script := range map[string]string{"code": codeScript, "alive": aliveScript} {
+		if err == nil {
+			err = os.WriteFile(filepath.Join(bin, name), []byte(script), 0o755)
+		}
+	}
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	_ = os.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	_ = os.Unsetenv("PAWL_STORE")
+	return m.Run()
+}
+
+// codeScript runs a command and holds it to an exit code: code 6 pawl …
+const codeScript = `#!/bin/sh
+want=$1
+shift
+"$@"
+got=$?
+[ "$got" = "$want" ] && exit 0
+echo "exit code $got, want $want: $*" >&2
+exit 1
+`
+
+// aliveScript tells whether a process runs; one that is dead and waits to be
+// reaped does not: alive PID.
+const aliveScript = `#!/bin/sh
+case $(ps -o stat= -p "$1") in
+"" | Z*) exit 1 ;;
+esac
+`
+
+// TestScripts runs those that any store passes on SQLite, and those that are about
+// files.
+func TestScripts(t *testing.T) {
+	for _, dir := range []string{"any", "local"} {
+		testscript.Run(t, testscript.Params{
+			Dir: filepath.Join("testdata", "script", dir), Cmds: commands,
+			Setup: func(e *testscript.Env) error {
+				e.Setenv("PAWL_STORE", "sqlite:"+filepath.Join(e.WorkDir, "pawl.db"))
+				return prepare(e)
+			},
+		})
+	}
+}
+
+// TestScriptsPostgres runs those that any store passes on PostgreSQL, each in a
+// schema of its own.
+func TestScriptsPostgres(t *testing.T) {
+	server := os.Getenv("PAWL_TEST_POSTGRES")
+	if server == "" {
+		if strings.Contains(os.Getenv("PAWL_TEST_REQUIRE"), "postgres") {
+			t.Fatal("PAWL_TEST_POSTGRES is not set, and PAWL_TEST_REQUIRE asks for it")
+		}
+		t.Skip("PAWL_TEST_POSTGRES is not set; dev/services run -- go test …")
+	}
+	testscript.Run(t, testscript.Params{
+		Dir: filepath.Join("testdata", "script", "any"), Cmds: commands,
+		Setup: func(e *testscript.Env) error {
+			joint := map[bool]string{true: "&", false: "?"}[strings.Contains(server, "?")]
+			url := fmt.Sprintf("%s%spawl_schema=e2e_%08x", server, joint, rand.Uint32())
+			migrate := func(args ...string) error {
+				cmd := exec.Command("pawl", append([]string{"migrate"}, args...)...)
+				cmd.Env = append(os.Environ(), "PAWL_STORE="+url)
+				if text, err := cmd.CombinedOutput(); err != nil {
+					return fmt.Errorf("pawl migrate: %w: %s", err, text)
+				}
+				return nil
+			}
+			e.Defer(func() {
+				if err := migrate("down", "--to", "0", "--yes"); err != nil {
+					t.Error(err)
+				}
+			})
+			e.Setenv("PAWL_STORE", url)
+			if err := migrate("up"); err != nil {
+				return err
+			}
+			return prepare(e)
+		},
+	})
+}
+
+// prepare gives every script a temporary folder inside its own, and no colours.
+func prepare(e *testscript.Env) error {
+	e.Setenv("NO_COLOR", "1")
+	e.Setenv("USER", "tester")
+	e.Setenv("TZ", "UTC")
+	return nil
+}
+
+// commands are what scripts can do besides running programs.
+var commands = map[string]func(*testscript.TestScript, bool, []string){
+	"keep": keep,
+}
+
+// keep sets a variable to what the last program printed: keep ID.
+func keep(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: keep NAME")
+	}
+	ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile("stdout")))
+}
