@@ -45,6 +45,17 @@ func revision() string {
 	return strings.TrimSpace(string(out))
 }
 
+// busy is the load average of the last minute, which says whether others use
+// the machine: then rates mean little, and CPU, WAL and tuples a job still do.
+func busy() string {
+	b, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return "unknown"
+	}
+	load, _, _ := strings.Cut(string(b), " ")
+	return load
+}
+
 // probe times 200 small writes with a sync each, so that figures from an
 // unusually fast or slow disk can be told apart.
 func probe(dir string) string {

@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -202,7 +203,7 @@ func (c *Config) header() {
 	if c.servers != nil {
 		show("server", c.servers)
 	}
-	fmt.Fprintf(c.Stdout, "disk: %s\n", probe(c.scratch))
+	fmt.Fprintf(c.Stdout, "load average before the run: %s on %d CPUs\ndisk: %s\n", busy(), runtime.NumCPU(), probe(c.scratch))
 	fmt.Fprintf(c.Stdout, "every arm: payload %d B, append batches of %d, %d producers (keyed: 1), no-op handlers\n",
 		plan.PayloadBytes, plan.AppendBatch, plan.AppendProducers)
 	if c.servers["fsync"] == "off" || c.servers["synchronous_commit"] == "off" {

@@ -29,7 +29,7 @@ func TestTreeCPUCountsChildren(t *testing.T) {
 	const burn = `i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; `
 	for name, script := range map[string]string{
 		"reaped": `sh -c '` + burn + `'; echo; read x`,
-		"living": `sh -c '` + burn + `echo; read x' & wait`,
+		"living": `sh -c '` + burn + `echo; read x <&3' 3<&0 & wait`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			cmd := exec.Command("sh", "-c", script)

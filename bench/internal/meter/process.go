@@ -84,11 +84,26 @@ func parseStat(pid int, line string) (process, error) {
 // treeCPU is the CPU time of a process, its living children and those it has
 // reaped: a PostgreSQL server with all its backends, vacuum and checkpointer.
 func treeCPU(root int) (time.Duration, error) {
-	p, err := readProcess(root)
-	if err != nil {
-		return 0, err
+	for {
+		before, err := readProcess(root)
+		if err != nil {
+			return 0, err
+		}
+		living, err := childrenCPU(root)
+		if err != nil {
+			return 0, err
+		}
+		after, err := readProcess(root)
+		if err != nil {
+			return 0, err
+		}
+		if before.reaped == after.reaped { // else a child may have ended between the looks, and be in neither
+			return after.own + after.reaped + living, nil
+		}
 	}
-	total := p.own + p.reaped
+}
+
+func childrenCPU(parent int) (total time.Duration, err error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		return 0, fmt.Errorf("list processes: %w", err)
@@ -98,9 +113,8 @@ func treeCPU(root int) (time.Duration, error) {
 		if err != nil {
 			continue
 		}
-		child, err := readProcess(pid)
-		if err == nil && child.parent == root { // a process that just ended is in reaped next time
-			total += child.own
+		if p, err := readProcess(pid); err == nil && p.parent == parent { // an error: it has ended
+			total += p.own
 		}
 	}
 	return total, nil

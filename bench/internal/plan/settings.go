@@ -65,14 +65,14 @@ const (
 	fewKeys, manyKeys       = 10_000, 1_000_000
 	steadyRate              = 2000
 	slowRate                = 500 // half of what River can do with defaults
-	quickSteady, fullSteady = 5 * time.Second, 20 * time.Second
+	quickSteady, fullSteady = 4 * time.Second, 20 * time.Second
 	quickChurn, fullChurn   = 10 * time.Second, 60 * time.Second
 	shallow, deep           = 10_000, 1_000_000
 	depthFor                = 10 * time.Second
 	depthKeys               = 100_000
 
 	quickSQLiteBurn, fullSQLiteBurn = 4_000, 20_000
-	quickLone, fullLone             = 60, 300
+	quickLone, fullLone             = 40, 300
 
 	// Burns of arms with defaults, whose ceiling is a sleep: some ten seconds each.
 	riverDefaultsBurn    = 10_000
