@@ -2,6 +2,9 @@ package sqlite
 
 import (
 	"database/sql"
+	"errors"
+	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -58,21 +61,61 @@ func intact(t testing.TB, path string) {
 		return // the test has migrated down
 	}
 	for what, query := range broken {
-		rows, err := db.Query(query)
-		if err != nil {
-			t.Errorf("look for %s: %v", what, err)
-			continue
-		}
-		for rows.Next() {
-			var where any
-			if err := rows.Scan(&where); err != nil {
-				t.Error(err)
-			}
+		if found, where := finds(t, db, query); found {
 			t.Errorf("%s: %v", what, where)
 		}
-		if err := rows.Err(); err != nil {
-			t.Error(err)
+	}
+}
+
+// finds tells whether a query finds something, and the first.
+func finds(t testing.TB, db *sql.DB, query string) (found bool, where any) {
+	t.Helper()
+	switch err := db.QueryRow(query).Scan(&where); {
+	case errors.Is(err, sql.ErrNoRows):
+		return false, nil
+	case err != nil:
+		t.Errorf("%v: %s", err, query)
+	}
+	return true, where
+}
+
+// TestContradictionsAreFound: the checks of intact can fail.
+func TestContradictionsAreFound(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pawl.db")
+	s := open(t, Config{Path: path})
+	load(t, s, 1000, 10)
+	load(t, s, 1000, 0)
+	db := application(t, path)
+	for what, sabotage := range map[string]string{
+		"not exactly one of":   `DELETE FROM pawl_slot WHERE lane < 0`,
+		"its own lane":         `DELETE FROM pawl_slot WHERE lane = 0 AND seq % 2 = 0`,
+		"a ticket that is not": `UPDATE pawl_slot SET suspect = 1`,
+		"a lease without":      `INSERT INTO pawl_lease VALUES (77777, 1, 1, 1, 1, 1, 77777, 0, 0, '')`,
+		"a closure":            `INSERT INTO pawl_closed VALUES (77777, 1, 1, 0)`,
+		"a bound":              `INSERT INTO pawl_closed VALUES (77777, 1, 1, 0)`,
+		"does not lead to":     `DELETE FROM pawl_key`,
+		"traces":               `INSERT INTO pawl_tried VALUES (77777, 1, 1, 1, '')`,
+		"a unique key":         `INSERT INTO pawl_uniq VALUES (x'00', 0, x'00')`,
+		"a number":             `UPDATE pawl_state SET seq = 1`,
+	} {
+		seen := false
+		for name, query := range broken {
+			if !strings.Contains(name, what) {
+				continue
+			}
+			if found, _ := finds(t, db, query); found {
+				t.Errorf("%s: found before it is there", name)
+			}
+			tx, err := db.Begin()
+			must(t, err)
+			_, err = tx.Exec(sabotage)
+			must(t, err)
+			var where any
+			seen = tx.QueryRow(query).Scan(&where) == nil
+			must(t, tx.Rollback())
 		}
-		_ = rows.Close()
+		if !seen {
+			t.Errorf("%q is not found", what)
+		}
 	}
 }
