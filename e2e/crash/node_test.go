@@ -94,7 +94,11 @@ func (n *node) rise() *incarnation {
 
 // harm does one harm and returns who lives after it.
 func (n *node) harm(i *incarnation) *incarnation {
-	past := n.plan.lease + time.Duration((0.3+n.rand.Float64())*float64(n.plan.lease))
+	// Half of the stops end when others are taking over, half long after.
+	past := time.Duration((0.8 + 0.5*n.rand.Float64()) * float64(n.plan.lease))
+	if n.rand.IntN(2) == 0 {
+		past += n.plan.lease / 2
+	}
 	switch p := n.rand.IntN(100); {
 	case p < 25:
 		i.note(killed, false)
@@ -176,6 +180,6 @@ func (n *node) drain(i *incarnation, hurry bool) {
 func (p *plan) workArgs(folder string, r *rand.Rand) []string {
 	parallel := []int{1, 1, 4}[r.IntN(3)]
 	worker := pipeCommand(folder, "-seed", strconv.FormatUint(r.Uint64N(1<<32), 10), "-parallel", strconv.Itoa(parallel),
-		"-work", p.work.String(), "-odds-slow", "150", "-odds-retry", "200", "-odds-release", "50", "-odds-dead", "20", "-odds-crash", "5")
+		"-work", p.work.String(), "-odds-slow", "400", "-odds-retry", "200", "-odds-release", "50", "-odds-dead", "20", "-odds-crash", "5")
 	return []string{"work", p.topic, "--pipe", worker, "--order", "key", "--lease", p.lease.String(), "--concurrency", strconv.Itoa(p.concurrency)}
 }

@@ -33,7 +33,7 @@ func newPlan(t *testing.T, s *site) *plan {
 	t.Helper()
 	p := &plan{
 		site: s, dir: t.TempDir(), topic: "chaos", nodes: 4, producers: 2, concurrency: 8,
-		lease: 2 * time.Second, work: 20 * time.Millisecond,
+		lease: 2 * time.Second, work: 10 * time.Millisecond,
 		messages: 10_000, keys: 1_000, chunk: 250, duration: 25 * time.Second, calm: 1500 * time.Millisecond,
 	}
 	switch soak := os.Getenv(envSoak); soak {

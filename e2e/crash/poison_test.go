@@ -28,8 +28,11 @@ func TestPoison(t *testing.T) {
 func poison(t *testing.T, s *site, poisons int) {
 	const normal = 500
 	topic := strings.ReplaceAll(t.Name(), "/", ".")
-	lines, bad := mixture(seed(t), normal, poisons)
-	s.mustWith(t, strings.NewReader(lines), "send", topic, "--jsonl")
+	lines, bad := mixture(seed(t), topic, normal, poisons)
+	r := s.mustWith(t, strings.NewReader(lines), "send", topic, "--jsonl")
+	if c, err := parseCounted(r.stdout); err != nil || c.Appended != normal+poisons {
+		t.Fatalf("%d messages sent: %v", normal+poisons, r)
+	}
 	folder := t.TempDir()
 	ctx, stop := context.WithCancel(t.Context())
 	var nodes sync.WaitGroup
@@ -52,8 +55,9 @@ func poison(t *testing.T, s *site, poisons int) {
 }
 
 // mixture renders the messages, in an order by chance. Some share a key, poison
-// with others, too: a lane goes on when its head is dead.
-func mixture(r *rand.Rand, normal, poisons int) (lines string, bad map[string]bool) {
+// with others, too: a lane goes on when its head is dead. Ids are unique in a store,
+// not in a topic.
+func mixture(r *rand.Rand, topic string, normal, poisons int) (lines string, bad map[string]bool) {
 	bad = map[string]bool{}
 	var all []string
 	for n := range normal {
@@ -61,10 +65,10 @@ func mixture(r *rand.Rand, normal, poisons int) (lines string, bad map[string]bo
 		if n%2 == 0 {
 			key = fmt.Sprintf(`"key":"k%d",`, n%50)
 		}
-		all = append(all, fmt.Sprintf(`{"id":"n%d",%s"body":"{}"}`, n, key))
+		all = append(all, fmt.Sprintf(`{"id":"%s.n%d",%s"body":"{}"}`, topic, n, key))
 	}
 	for n := range poisons {
-		id := fmt.Sprintf("poison%d", n)
+		id := fmt.Sprintf("%s.poison%d", topic, n)
 		bad[id] = true
 		all = append(all, fmt.Sprintf(`{"id":%q,"key":"k%d","body":{"do":"kill-parent"}}`, id, 2*n))
 	}
@@ -97,14 +101,14 @@ func judgePoison(t *testing.T, s *site, topic, folder string, bad map[string]boo
 			t.Errorf("%s is dead of %q (%s), want Rescue", d.ID, d.Kind, d.Reason)
 		}
 	}
-	for id := range bad {
-		if !found[id] {
-			t.Errorf("%s is not dead", id)
-		}
-	}
 	lines, err := journal.ReadAll(folder)
 	if err != nil {
 		t.Fatal(err)
+	}
+	for id := range bad {
+		if !found[id] {
+			t.Errorf("%s is not dead: %v\n%+v", id, s.run(t, nil, "messages", "show", id), about(lines, id))
+		}
 	}
 	kills, worst, acked := map[string]int{}, 0, map[string]bool{}
 	for _, l := range lines {
@@ -127,6 +131,16 @@ func judgePoison(t *testing.T, s *site, topic, folder string, bad map[string]boo
 	}
 	bar(t, 7, "%d poison among %d: %d dead of kind Rescue, %d neighbours dead, %d acked, at most %d kills for one, all over after %v",
 		len(bad), f.AppendedTotal, len(found), len(letters)-len(found)+neighbours(found, bad), f.AckedTotal, worst, took)
+}
+
+// about are the lines about one message.
+func about(lines []journal.Line, id string) (found []journal.Line) {
+	for _, l := range lines {
+		if l.ID == id {
+			found = append(found, l)
+		}
+	}
+	return found
 }
 
 func neighbours(found, bad map[string]bool) (n int) {

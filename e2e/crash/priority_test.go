@@ -22,7 +22,7 @@ func TestUrgent(t *testing.T) {
 			work        time.Duration
 			bulk        int
 		}{
-			{1, 5 * time.Millisecond, 10_000}, {4, 5 * time.Millisecond, 10_000}, {1, 0, 30_000}, {4, 0, 30_000},
+			{1, 5 * time.Millisecond, 10_000}, {4, 5 * time.Millisecond, 10_000}, {1, 0, 50_000}, {4, 0, 50_000},
 		} {
 			t.Run(fmt.Sprintf("%dx%v", c.concurrency, c.work), func(t *testing.T) { urgent(t, s, c.concurrency, c.work, c.bulk) })
 		}
@@ -33,17 +33,17 @@ func urgent(t *testing.T, s *site, concurrency int, work time.Duration, bulk int
 	topic := strings.ReplaceAll(t.Name(), "/", ".")
 	producer := startResident(t, s)
 	for sent := 0; sent < bulk; sent += 5_000 {
-		if _, _, err := producer.send(topic, fmt.Sprint("bulk-", sent), 0, 5_000, "-"); err != nil {
+		if _, _, err := producer.send(topic, fmt.Sprint(topic, "-", sent), 0, 5_000, "-"); err != nil {
 			t.Fatal(err)
 		}
 	}
 	folder := t.TempDir()
 	f := launch(t, s.env(), nil, nil, "work", topic, "--pipe", pipeCommand(folder, "-work", work.String()), "--concurrency", fmt.Sprint(concurrency))
 	eventually(t, 20*time.Second, "work begins", func() bool { return len(starts(t, folder)) > 20*concurrency })
-	const times = 3
+	const times = 5
 	appended := map[string]time.Duration{}
 	for n := range times {
-		id := fmt.Sprint("urgent", n)
+		id := fmt.Sprint("urgent-", topic, n)
 		_, after, err := producer.send(topic, id, 100, 1, "-")
 		if err != nil {
 			t.Fatal(err)

@@ -4,7 +4,8 @@
 // of what it does, and misbehaves as its flags and the messages tell it.
 //
 // What it does with a delivery follows from the seed and the delivery's token, so
-// that it does not depend on who carries it out. A body may be a JSON object with
+// that it does not depend on who carries it out; which messages are slow, from
+// their ids, so that they are slow again when somebody else takes over. A body may be a JSON object with
 // "do": "kill-parent" (kill -9 of Pawl itself), "sleep" with "seconds", "fail",
 // "dead" or "crash"; everything else in it is for the journal's reader.
 package main
@@ -159,9 +160,7 @@ func (w *worker) carryOut(d *delivery) {
 
 // choose takes the time that the work takes and finds the verdict.
 func (w *worker) choose(d *delivery, o *orders, at journal.Line) verdict {
-	h := fnv.New64a()
-	_, _ = io.WriteString(h, d.Token)
-	r := rand.New(rand.NewPCG(w.seed, h.Sum64()))
+	r := rand.New(rand.NewPCG(w.seed, hash(d.Token)))
 	v := verdict{ID: d.ID, Token: d.Token, Verdict: "ack"}
 	switch o.Do {
 	case "kill-parent":
@@ -181,7 +180,7 @@ func (w *worker) choose(d *delivery, o *orders, at journal.Line) verdict {
 	if w.work > 0 {
 		time.Sleep(time.Duration(r.ExpFloat64() * float64(w.work)))
 	}
-	if r.Uint64N(10_000) < w.odds.slow {
+	if hash(d.ID)%10_000 < w.odds.slow {
 		time.Sleep(w.slow/2 + time.Duration(r.Float64()*float64(w.slow)))
 	}
 	n := r.Uint64N(10_000)
@@ -201,6 +200,12 @@ func (w *worker) choose(d *delivery, o *orders, at journal.Line) verdict {
 		w.die(at, os.Getpid())
 	}
 	return v
+}
+
+func hash(s string) uint64 {
+	h := fnv.New64a()
+	_, _ = io.WriteString(h, s) // a hash never fails
+	return h.Sum64()
 }
 
 // die kills a process with kill -9, and waits to be ended with it.
