@@ -48,7 +48,7 @@ func TestEverySentenceHasATest(t *testing.T) {
 		if strings.HasPrefix(by, "--") {
 			continue
 		}
-		for _, name := range strings.Fields(by) {
+		for name := range strings.FieldsSeq(by) {
 			delete(orphans, name)
 			if !tests[name] {
 				t.Errorf("there is no test %s, which is said to be about: %s", name, text)
@@ -143,7 +143,7 @@ var (
 // split parts a comment into sentences.
 func split(doc string) []string {
 	var sentences []string
-	for _, p := range strings.Split(heading.ReplaceAllString(doc, ""), "\n\n") {
+	for p := range strings.SplitSeq(heading.ReplaceAllString(doc, ""), "\n\n") {
 		p = strings.TrimSpace(spaces.ReplaceAllString(p, " "))
 		for p != "" {
 			at := len(p)

@@ -228,7 +228,7 @@ func (t *T) fill(n int) []string {
 	for i := range msgs {
 		msgs[i] = t.prio(i%3, fmt.Sprint(i))
 		if i%2 == 0 {
-			msgs[i].Key = []byte(fmt.Sprint(i % 14))
+			msgs[i].Key = fmt.Append(nil, i%14)
 		}
 	}
 	return t.put(msgs...)

@@ -2,6 +2,7 @@ package storetest_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -92,7 +93,7 @@ func tokenReuse(b *broken) store.Store {
 func lostIsNotReported(b *broken) store.Store {
 	b.onSettle = func(ctx context.Context, batch store.Batch[store.Settlement]) ([]store.Refusal, error) {
 		refused, err := b.Store.Settle(ctx, batch)
-		return slices.DeleteFunc(refused, func(r store.Refusal) bool { return r.Err == pawl.ErrLeaseLost }), err
+		return slices.DeleteFunc(refused, func(r store.Refusal) bool { return errors.Is(r.Err, pawl.ErrLeaseLost) }), err
 	}
 	return b
 }

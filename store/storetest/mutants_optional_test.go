@@ -216,7 +216,11 @@ func onePage(_ store.Filter, seq iter.Seq2[store.Record, error]) iter.Seq2[store
 func byBody(_ store.Filter, seq iter.Seq2[store.Record, error]) iter.Seq2[store.Record, error] {
 	return func(yield func(store.Record, error) bool) {
 		var all []store.Record
-		for r := range seq {
+		for r, err := range seq {
+			if err != nil {
+				yield(r, err)
+				return
+			}
 			all = append(all, r)
 		}
 		slices.SortFunc(all, func(a, b store.Record) int { return strings.Compare(string(b.Body), string(a.Body)) })

@@ -86,6 +86,7 @@ func rescueMutants() []mutant {
 			}
 			return ds
 		}), []string{"RescueIsNoAttempt", "RescueBlamesTheFirst"}},
+		{"failureMakesSuspects", failureMakesSuspects, []string{"FailureMakesNoSuspect"}},
 		{"suspectNotAlone", suspectNotAlone, []string{"SuspectIsAlone", "SuspectStaysOne", "SuspectIsAloneAcrossTopics"}},
 		{"neighbourPunished", neighbourPunished, []string{"NeighboursAreNotPunished"}},
 		{"companyKills", wanting(func(_ *store.Want, l *store.Lease) { l.Alone = true }), []string{"RescuesInCompanyNeverKill", "LonelyRescuesAddUp"}},
@@ -108,6 +109,19 @@ func rescueBlamesAll(b *broken) store.Store {
 		}
 		return ds
 	}), settling(func(s *store.Settlement) { delete(open, s.ID) }))(b)
+}
+
+// failureMakesSuspects hands out what has failed before alone.
+func failureMakesSuspects(b *broken) store.Store {
+	b.onClaim = func(ctx context.Context, wants []store.Want, terms store.Lease) ([]pawl.Delivery, error) {
+		ds, err := b.Store.Claim(ctx, wants, terms)
+		if len(ds) > 1 && ds[0].Attempt > 1 {
+			err = b.giveBack(ctx, ds[1:])
+			ds = ds[:1]
+		}
+		return ds, err
+	}
+	return b
 }
 
 // suspectNotAlone hands out others beside a suspect.

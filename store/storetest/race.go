@@ -218,9 +218,8 @@ func claimers(t *T, handles []store.Store) {
 	}
 	seed := seeds(t, 1)[0]
 	t.Logf("%s=%d", seedVariable, seed)
-	t.together(appenders+workers, func(i int, s store.Store) error {
+	t.togetherOn(handles, appenders+workers, func(i int, s store.Store) error {
 		r := rand.New(rand.NewPCG(seed, uint64(i)))
-		s = handles[i%len(handles)]
 		do := w.work
 		if i < appenders {
 			do = func(s store.Store, r *rand.Rand) error { return w.produce(s, r, i, each) }

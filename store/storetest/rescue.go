@@ -1,6 +1,8 @@
 package storetest
 
 import (
+	"time"
+
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
 )
@@ -22,6 +24,8 @@ func rescueSentences() []Sentence {
 			Text: "A suspect is claimed as soon as its rank is the best of its topic."},
 		{Name: "SuspectStaysOne", Needs: ends, Test: suspectStaysOne,
 			Text: "A message with a rescue stays a suspect through retry and release."},
+		{Name: "FailureMakesNoSuspect", Test: failureMakesNoSuspect,
+			Text: "A message that failed or was released, but never rescued, is no suspect: it is claimed among others."},
 		{Name: "NeighboursAreNotPunished", Needs: ends, Test: neighboursAreNotPunished,
 			Text: "The others of a run whose lease ended are no suspects: no rescue, no attempt, claimed together."},
 		{Name: "ThreeLonelyRescuesKill", Needs: recorded, Test: threeLonelyRescuesKill,
@@ -141,6 +145,25 @@ func suspectStaysOne(t *T) {
 	t.retry(t.claims("a")[0], 0)
 	t.release(t.claims("a")[0], 0)
 	t.wantBodies(t.claims("a"), "a")
+}
+
+func failureMakesNoSuspect(t *T) {
+	t.lane("k", "a", "b")
+	t.put(t.msg("c"), t.msg("d"))
+	for _, after := range []time.Duration{0, time.Minute} {
+		for _, v := range []store.Verdict{store.Retry, store.Release} {
+			ds := t.claims("a", "b", "c", "d")
+			var items []store.Settlement
+			for _, i := range []int{0, 2, 3} {
+				s := verdict(ds[i], v)
+				s.After = after
+				items = append(items, s)
+			}
+			t.settled(items...)
+			t.Advance(2 * after)
+		}
+	}
+	t.claims("a", "b", "c", "d")
 }
 
 func neighboursAreNotPunished(t *T) {

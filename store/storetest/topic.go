@@ -32,7 +32,7 @@ func topicSentences() []Sentence {
 		{Name: "OrderChangesOnEmptyOnly", Test: orderChangesOnEmptyOnly,
 			Text: "Order changes only while the topic is empty; ErrConflict otherwise."},
 		{Name: "DeadLettersDoNotCountForOrder", Needs: needs(store.CanDeadLetters), Test: deadLettersDoNotCountForOrder,
-			Text: "Dead letters do not keep a topic from changing its order."},
+			Text: "Dead letters do not keep a topic from changing its order; once replayed they do."},
 		{Name: "AlterTakesEffect", Needs: needs(store.CanDeadline), Test: alterTakesEffect,
 			Text: "Altered settings hold for the next claim."},
 		{Name: "BadSettingsAreRefused", Test: badSettingsAreRefused,
@@ -223,9 +223,13 @@ func deadLettersDoNotCountForOrder(t *T) {
 		t.kill(d, "dead")
 	}
 	at.Order = store.OrderNone
-	_, err := t.topics().Alter(t.ctx(), at)
+	at, err := t.topics().Alter(t.ctx(), at)
 	t.must(err)
 	t.replay("", ids...)
+	to := at
+	to.Order = store.OrderKey
+	_, err = t.topics().Alter(t.ctx(), to) // a replayed message counts
+	t.conflict(err)
 	t.wantBodies([]pawl.Delivery{t.claimOne()}, "a")
 	t.claims("b")
 }
@@ -247,7 +251,7 @@ func badSettingsAreRefused(t *T) {
 	at := t.declare(store.Declaration{Deadline: time.Minute})
 	for _, d := range []store.Declaration{
 		{}, {Name: "a b"}, {Name: "x", Order: "fifo"}, {Name: "x", Deadline: -1}, {Name: "x", Deadline: store.MaxLease + 1},
-		{Name: "x", Ageing: -1}, {Name: "x", Retain: new(time.Duration(-1))}, {Name: "x", Retain: new(time.Duration(pawl.MaxDelay + 1))},
+		{Name: "x", Ageing: -1}, {Name: "x", Retain: new(time.Duration(-1))}, {Name: "x", Retain: new(pawl.MaxDelay + 1)},
 	} {
 		_, err := t.topics().Declare(t.ctx(), d)
 		t.invalid(err)
