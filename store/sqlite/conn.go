@@ -213,7 +213,7 @@ func (t *txSession) stmt(query string) (*sql.Stmt, error) {
 }
 
 func (t *txSession) exec(query string, args ...any) (int64, error) {
-	s, err := t.stmt(query)
+	s, err := t.stmt(query) //nolint:sqlclosecheck // close closes all of them
 	if err != nil {
 		return 0, err
 	}
@@ -225,7 +225,7 @@ func (t *txSession) exec(query string, args ...any) (int64, error) {
 }
 
 func (t *txSession) query(query string, scan func(row) error, args ...any) error {
-	s, err := t.stmt(query)
+	s, err := t.stmt(query) //nolint:sqlclosecheck // close closes all of them
 	if err != nil {
 		return err
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"sync"
 	"testing"
 	"time"
 
@@ -31,21 +30,16 @@ func TestOneFailureSparesTheOthers(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pawl.db")
 	s := open(t, Config{Path: path})
 	must(t, s.writer.conn.script("PRAGMA max_page_count = 150"))
-	tx, err := application(t, path).Begin() // until it ends, calls gather
-	must(t, err)
-	var wg sync.WaitGroup
+	release := stalled(t, path)
 	results := make([]error, 9)
-	for i := range results {
+	wg := gather(t, s, len(results), func(i int) {
 		size := 100
 		if i == 4 {
 			size = 1 << 20
 		}
-		wg.Go(func() {
-			_, results[i] = s.Append(t.Context(), store.NewBatch(pawl.Message{Topic: "t", Body: make([]byte, size)}))
-		})
-	}
-	until(t, func() bool { return len(s.calls)+1 == len(results) }) // the writer has the first
-	must(t, tx.Rollback())
+		_, results[i] = s.Append(t.Context(), store.NewBatch(pawl.Message{Topic: "t", Body: make([]byte, size)}))
+	})
+	release()
 	wg.Wait()
 	for i, err := range results {
 		if i == 4 {

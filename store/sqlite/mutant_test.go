@@ -122,7 +122,9 @@ type rewriting struct {
 	rewrite func(string) string
 }
 
-func (r rewriting) Prepare(query string) (driver.Stmt, error) { return r.Conn.Prepare(r.rewrite(query)) }
+func (r rewriting) Prepare(query string) (driver.Stmt, error) {
+	return r.Conn.Prepare(r.rewrite(query))
+}
 
 func (r rewriting) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
 	return r.Conn.(driver.ExecerContext).ExecContext(ctx, query, args)

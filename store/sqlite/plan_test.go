@@ -24,7 +24,7 @@ var hot = map[string]string{
 	"selectFollow": selectFollow, "takeSlot": takeSlot, "extendLease": extendLease,
 	"selectLease": selectLease, "topicOfRun": topicOfRun, "ackLease": ackLease, "countSpan": countSpan, "leasesOfSpan": leasesOfSpan,
 	"ackSpan": ackSpan, "dropSpan": dropSpan, "countRun": countRun, "drop": drop, "openSpan": openSpan, "selectEntry": selectEntry,
-	"purgeBatches": purgeBatches, "purgeUnique": purgeUnique, "selectForget": selectForget,
+	"purgeBatches": purgeBatches, "purgeUnique": purgeUnique, "selectForget": selectForget, "endOfKeys": endOfKeys, "purgeKeys": purgeKeys,
 	"selectPlace": selectPlace, "recordByID": recordByID, "deadPage": deadPage, "deadTopic": deadTopic, "selectHistory": selectHistory, "headVisible": headVisible,
 }
 

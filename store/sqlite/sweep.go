@@ -1,17 +1,13 @@
 package sqlite
 
 import (
-	"time"
-
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
 	"github.com/pawl-dev/pawl/store/internal/sqlstore"
 )
 
-// sweepLimit bounds how many lanes that are due a transaction sees to.
-const sweepLimit = 1000
-
 const (
+	// A transaction sees to so many lanes at most.
 	selectDue  = `SELECT lane, topic, home FROM pawl_closed WHERE at <= ? ORDER BY at, lane LIMIT 1000`
 	firstDue   = `SELECT at FROM pawl_closed ORDER BY at LIMIT 1`
 	selectOver = `SELECT lane FROM pawl_lease WHERE until <= ? ORDER BY until, lane LIMIT 1000`
@@ -142,66 +138,4 @@ const insertAttempt = `INSERT INTO pawl_attempt (seq, n, record)
 func (k *work) record(seq int64, a store.Attempt) error {
 	_, err := k.db.exec(insertAttempt, seq, sqlstore.EncodeAttempt(a))
 	return err
-}
-
-const (
-	// Whole hours of outcomes, a few rows at a time.
-	purgeBatches = `DELETE FROM pawl_batch WHERE (hour, id) IN (SELECT hour, id FROM pawl_batch WHERE hour < ? ORDER BY hour, id LIMIT 200)`
-	purgeUnique  = `DELETE FROM pawl_uniq WHERE ukey IN (SELECT ukey FROM pawl_uniq
-		WHERE until > 0 AND until < 0x7fffffffffffffff AND until <= ? ORDER BY until LIMIT 200)`
-	selectForget = `SELECT seq FROM pawl_acked WHERE forget <= ? ORDER BY forget LIMIT 200`
-)
-
-// purgeEvery is how often a writer at work looks for what need not be kept.
-const purgeEvery = time.Second
-
-// purge forgets a little of what need not be kept: old outcomes, keys that are
-// free again, retained messages whose time is over.
-func (w *writer) purge(k *work) error {
-	now := time.Now()
-	if now.Sub(w.purged) < purgeEvery {
-		return nil
-	}
-	batches, err := k.db.exec(purgeBatches, k.hour()-1)
-	if err != nil {
-		return err
-	}
-	uniques, err := k.db.exec(purgeUnique, k.now)
-	if err != nil {
-		return err
-	}
-	var acked []int64
-	err = k.db.query(selectForget, func(r row) error {
-		acked = append(acked, r.int(0))
-		return nil
-	}, k.now)
-	if err != nil {
-		return err
-	}
-	for _, seq := range acked {
-		if err := k.forget(seq); err != nil {
-			return err
-		}
-	}
-	if batches < 200 && uniques < 200 && len(acked) < 200 {
-		w.purged = now // all done; otherwise the next transaction goes on
-	}
-	return nil
-}
-
-var forgetMessage = []string{
-	`DELETE FROM pawl_msg WHERE seq = ?`,
-	`DELETE FROM pawl_acked WHERE seq = ?`,
-	`DELETE FROM pawl_tried WHERE seq = ?`,
-	`DELETE FROM pawl_attempt WHERE seq = ?`,
-}
-
-// forget removes every trace of a message that is in no lane.
-func (k *work) forget(seq int64) error {
-	for _, query := range forgetMessage {
-		if _, err := k.db.exec(query, seq); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -167,10 +167,10 @@ func (s *Store) Declare(ctx context.Context, d store.Declaration) (store.Topic, 
 				return err
 			}
 		}
-		if agreed, conflict = d.Apply(t.Topic, empty); conflict != nil {
-			return nil
+		if agreed, conflict = d.Apply(t.Topic, empty); conflict == nil {
+			err = k.set(t, agreed)
 		}
-		return k.set(t, agreed)
+		return err
 	}})
 	if err != nil || conflict != nil {
 		return store.Topic{}, firstError(err, conflict)
@@ -196,10 +196,10 @@ func (s *Store) Alter(ctx context.Context, to store.Topic) (store.Topic, error) 
 				return err
 			}
 		}
-		if next, refused = to.Replace(t.Topic, empty); refused != nil {
-			return nil
+		if next, refused = to.Replace(t.Topic, empty); refused == nil {
+			err = k.set(t, next)
 		}
-		return k.set(t, next)
+		return err
 	}})
 	if err != nil || refused != nil {
 		return store.Topic{}, firstError(err, refused)

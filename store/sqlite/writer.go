@@ -89,7 +89,7 @@ type writer struct {
 	topics  *topicCache
 	group   []*call // of the next transaction
 	directs []*call
-	purged  time.Time
+	purger  purger
 	turn    *turn
 }
 
@@ -197,7 +197,7 @@ func (w *writer) transact(calls []*call) error {
 		err = c.do(k)
 	}
 	if err == nil {
-		err = w.purge(k)
+		err = w.purger.run(k)
 	}
 	if err == nil {
 		err = k.finish()

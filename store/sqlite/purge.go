@@ -1,0 +1,112 @@
+package sqlite
+
+import (
+	"math"
+	"time"
+)
+
+const (
+	// Whole hours of outcomes, a few rows at a time.
+	purgeBatches = `DELETE FROM pawl_batch WHERE (hour, id) IN
+		(SELECT hour, id FROM pawl_batch WHERE hour < ? ORDER BY hour, id LIMIT 200)`
+	purgeUnique = `DELETE FROM pawl_uniq WHERE ukey IN (SELECT ukey FROM pawl_uniq
+		WHERE until > 0 AND until < 0x7fffffffffffffff AND until <= ? ORDER BY until LIMIT 200)`
+	selectForget = `SELECT seq FROM pawl_acked WHERE forget <= ? ORDER BY forget LIMIT 200`
+	endOfKeys    = `SELECT max(hash) FROM (SELECT hash FROM pawl_key WHERE hash > ? ORDER BY hash LIMIT 500)`
+	purgeKeys    = `DELETE FROM pawl_key WHERE hash > ?1 AND hash <= ?2 AND lane < ?3
+		AND NOT EXISTS (SELECT 1 FROM pawl_msg m WHERE m.lane = pawl_key.lane AND m.lane < 0)
+		AND NOT EXISTS (SELECT 1 FROM pawl_closed c WHERE c.lane = pawl_key.lane)`
+)
+
+const (
+	// purgeEvery is how often a writer at work looks for what need not be kept.
+	purgeEvery = time.Second
+	// purgeMore is how much of one sort makes it look again at once.
+	purgeMore = 200
+	// keptKeys is for how many messages the lane of a key is remembered after it
+	// ran empty: keys come again.
+	keptKeys = 100_000
+)
+
+// purger forgets a little at a time.
+type purger struct {
+	last time.Time // when there was nothing more to forget
+	key  int64     // keys up to this hash were looked at
+}
+
+// run forgets some of what need not be kept: old outcomes, keys that are free
+// again, retained messages whose time is over, lanes that are long empty.
+func (p *purger) run(k *work) error {
+	now := time.Now()
+	if now.Sub(p.last) < purgeEvery {
+		return nil
+	}
+	batches, err := k.db.exec(purgeBatches, k.hour()-1)
+	if err != nil {
+		return err
+	}
+	uniques, err := k.db.exec(purgeUnique, k.now)
+	if err != nil {
+		return err
+	}
+	retained, err := k.forgetDue()
+	if err != nil {
+		return err
+	}
+	keys, err := p.keys(k)
+	if err == nil && max(batches, uniques, retained, keys) < purgeMore {
+		p.last = now // otherwise the next transaction goes on
+	}
+	return err
+}
+
+// forgetDue forgets retained messages whose time is over.
+func (k *work) forgetDue() (int64, error) {
+	var over []int64
+	err := k.db.query(selectForget, func(r row) error {
+		over = append(over, r.int(0))
+		return nil
+	}, k.now)
+	for _, seq := range over {
+		if err == nil {
+			err = k.forget(seq)
+		}
+	}
+	return int64(len(over)), err
+}
+
+// keys forgets the lanes of some keys, if they are empty and it is long ago that
+// they came to life.
+func (p *purger) keys(k *work) (int64, error) {
+	old := k.state.seq - keptKeys
+	if old <= 0 {
+		return 0, nil
+	}
+	if p.key == 0 {
+		p.key = math.MinInt64 // hashes are negative: 0 is the end
+	}
+	cols, _, err := first(k.db, endOfKeys, p.key)
+	if err != nil {
+		return 0, err
+	}
+	from := p.key
+	p.key = cols[0]
+	return k.db.exec(purgeKeys, from, cols[0], old-laneBase)
+}
+
+var forgetMessage = []string{
+	`DELETE FROM pawl_msg WHERE seq = ?`,
+	`DELETE FROM pawl_acked WHERE seq = ?`,
+	`DELETE FROM pawl_tried WHERE seq = ?`,
+	`DELETE FROM pawl_attempt WHERE seq = ?`,
+}
+
+// forget removes every trace of a message that is in no lane.
+func (k *work) forget(seq int64) error {
+	for _, query := range forgetMessage {
+		if _, err := k.db.exec(query, seq); err != nil {
+			return err
+		}
+	}
+	return nil
+}
