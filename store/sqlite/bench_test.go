@@ -89,3 +89,23 @@ func cpuTime() time.Duration {
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
+
+// BenchmarkAppendAlone: many callers with one message each share transactions.
+func BenchmarkAppendAlone(b *testing.B) {
+	for _, callers := range []int{1, 32} {
+		b.Run("callers="+strconv.Itoa(callers), func(b *testing.B) {
+			s := open(b, Config{Path: filepath.Join(b.TempDir(), "pawl.db")})
+			b.SetParallelism((callers + 1) / 2) // times GOMAXPROCS
+			body := make([]byte, 84)
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					if _, err := s.Append(context.Background(), store.NewBatch(pawl.Message{Topic: "bench", Body: body})); err != nil {
+						b.Error(err)
+						return
+					}
+				}
+			})
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "msgs/s")
+		})
+	}
+}
