@@ -32,7 +32,7 @@ func (s *Store) Append(ctx context.Context, batch store.Batch[pawl.Message]) ([]
 		return admitted, s.usable(ctx, "append")
 	}
 	var receipts []store.Receipt
-	err = s.write(ctx, &call{op: "append", phase: toAppend, do: func(k *work) (err error) {
+	err = s.write(ctx, &call{op: "append", phase: toAppend, weight: weigh(batch.Items), do: func(k *work) (err error) {
 		receipts, err = k.appendBatch(batch, admitted)
 		return err
 	}})
@@ -40,6 +40,15 @@ func (s *Store) Append(ctx context.Context, batch store.Batch[pawl.Message]) ([]
 		return nil, err
 	}
 	return receipts, nil
+}
+
+// weigh is the weight of an append.
+func weigh(msgs []pawl.Message) int {
+	n := len(msgs)
+	for i := range msgs {
+		n += msgs[i].Size() / perWeight
+	}
+	return n
 }
 
 // AppendTx implements [store.TxAppender]: tx is a transaction on the file of the

@@ -33,9 +33,13 @@ func (s *Store) Claim(ctx context.Context, wants []store.Want, terms store.Lease
 	if err := store.AdmitClaim(wants, terms); err != nil {
 		return nil, err
 	}
+	weight := 0
+	for i := range wants {
+		weight += wants[i].Limit
+	}
 	var out []pawl.Delivery
 	err := s.write(ctx, &call{
-		op: "claim", phase: toClaim,
+		op: "claim", phase: toClaim, weight: weight,
 		do: func(k *work) error {
 			c := claimer{work: k, terms: terms}
 			err := c.claim(wants)

@@ -2,16 +2,26 @@ package sqlite
 
 import "github.com/pawl-dev/pawl/store"
 
-// Describe implements [store.Describer].
-func (s *Store) Describe() store.Description { return Description() }
+// Describe implements [store.Describer]. It names the durability of this store's
+// setting.
+func (s *Store) Describe() store.Description {
+	d := Description()
+	d.Durability = string(s.sync) + ": " + durability[s.sync]
+	return d
+}
+
+var durability = map[Synchronous]string{
+	Full:   "survives the loss of power, as far as the disk keeps what it has synchronised",
+	Extra:  "survives the loss of power, as far as the disk keeps what it has synchronised",
+	Normal: "survives the death of the process; the loss of power may take the last moments",
+}
 
 // Description is what this backend keeps.
 func Description() store.Description {
 	kept := store.Support{Kept: true}
 	return store.Description{
 		Name: "sqlite", URL: "sqlite:PATH",
-		Durability: "FULL (default) and EXTRA: survives the loss of power; NORMAL: survives the death of the process, " +
-			"the loss of power may take the last moments; as far as disk and file system keep what they have synchronised",
+		Durability: "FULL (default), EXTRA: " + durability[Full] + "; NORMAL: " + durability[Normal],
 		Capabilities: store.Capabilities{
 			store.CanSurvive:     kept,
 			store.CanProcesses:   {Kept: true, Note: "of one machine, on a local disk"},

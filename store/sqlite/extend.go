@@ -22,7 +22,7 @@ func (s *Store) Extend(ctx context.Context, by time.Duration, tokens ...pawl.Tok
 		return nil, s.usable(ctx, "extend")
 	}
 	var lost []pawl.Token
-	err := s.write(ctx, &call{op: "extend", phase: toSettle, do: func(k *work) error {
+	err := s.write(ctx, &call{op: "extend", phase: toSettle, weight: len(tokens), do: func(k *work) error {
 		lost = nil // do may run twice
 		for _, t := range tokens {
 			extended, err := k.db.exec(extendLease, t.Lane, t.Fence, k.now+micros(by), k.now, t.Seq)

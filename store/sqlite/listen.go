@@ -121,16 +121,15 @@ func (w *watcher) run() {
 	for w.needed() {
 		select {
 		case <-written:
-			// The log is written before it is synchronised, and only then it counts.
+			// The log is written before it is synchronised, and only then it counts:
+			// what is seen now may be of the write before. So it goes on looking.
 			pause = lookSoon
 		case <-timer.C:
 			pause = min(2*pause, longest)
 		case <-w.closing:
 			return
 		}
-		if w.look() {
-			pause = longest
-		}
+		w.look()
 		timer.Reset(min(pause, w.untilDue()))
 	}
 }
@@ -144,20 +143,17 @@ func (w *watcher) untilDue() time.Duration {
 	return max(time.Duration(left)*time.Microsecond, time.Millisecond)
 }
 
-// look wakes listeners if the file has changed or something is due, and tells
-// whether it was so.
-func (w *watcher) look() bool {
+// look wakes listeners if the file has changed or something is due.
+func (w *watcher) look() {
 	cols, _, err := first(w.conn, "PRAGMA data_version")
 	if err != nil {
-		return false
+		return
 	}
 	due := w.due <= w.now().UnixMicro()
-	if cols[0] == w.version && !due {
-		return false
+	if cols[0] != w.version || due {
+		w.version = cols[0]
+		w.rouse(due)
 	}
-	w.version = cols[0]
-	w.rouse(due)
-	return true
 }
 
 // needed tells whether somebody listens; if not, the watcher ends, and whoever

@@ -44,8 +44,12 @@ func (s *Store) Settle(ctx context.Context, batch store.Batch[store.Settlement])
 	if len(batch.Items) == 0 {
 		return nil, s.usable(ctx, "settle")
 	}
+	weight := len(batch.Items)
+	for i := range batch.Items {
+		weight += weigh(batch.Items[i].Emit)
+	}
 	var refused []store.Refusal
-	err = s.write(ctx, &call{op: "settle", phase: toSettle, do: func(k *work) (err error) {
+	err = s.write(ctx, &call{op: "settle", phase: toSettle, weight: weight, do: func(k *work) (err error) {
 		refused, err = k.settleBatch(batch, invalid)
 		return err
 	}})

@@ -29,6 +29,7 @@ func harness() storetest.Harness {
 			TxStalls: "whose transaction is open, all others wait",
 		}
 		in.Peer = func(t testing.TB) store.Store { return open(t, c) }
+		in.Crash = func(t testing.TB) store.Store { return open(t, c) } // the first is left as it is
 		in.Reopen = func(t testing.TB) store.Store {
 			if err := in.Store.Close(); err != nil {
 				t.Fatal(err)

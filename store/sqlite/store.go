@@ -256,15 +256,23 @@ func (s *Store) read(ctx context.Context, op string, do func(*work) error) error
 		if err != nil || !due {
 			return s.readError(ctx, op, err)
 		}
-		if err := s.write(ctx, &call{op: op, phase: toManage, do: (*work).sweep}); err != nil {
-			return err
+		// Who only looks does not wait for somebody else's transaction.
+		brief, cancel := context.WithTimeout(ctx, sweepPatience)
+		err = s.write(brief, &call{op: op, phase: toManage, do: (*work).sweep})
+		cancel()
+		if err != nil {
+			break
 		}
 	}
 	return s.readError(ctx, op, s.snapshot(ctx, do))
 }
 
-// maxSweeps bounds how much that is due a reader makes happen first.
-const maxSweeps = 100
+const (
+	// maxSweeps bounds how much that is due a reader makes happen first.
+	maxSweeps = 100
+	// sweepPatience is how long it waits for its turn to.
+	sweepPatience = 300 * time.Millisecond
+)
 
 // snapshot runs do in a read transaction.
 func (s *Store) snapshot(ctx context.Context, do func(*work) error) error {

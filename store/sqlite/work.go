@@ -12,14 +12,13 @@ const never = math.MaxInt64
 // work is a transaction under way: what it reads first and writes last, so that
 // calls that share it do so once.
 type work struct {
-	db      session
-	now     int64 // the store's clock, in microseconds
-	writing bool
-	topics  *topicCache
-	state   state
-	stored  state
-	totals  map[int64]*totals
-	woken   map[string]bool // topics in which something became claimable
+	db     session
+	now    int64 // the store's clock, in microseconds
+	topics *topicCache
+	state  state
+	stored state
+	totals map[int64]*totals
+	woken  map[string]bool // topics in which something became claimable
 	// active are lanes of keys, by hash, that have messages. It is kept only
 	// while messages are appended and nothing else happens.
 	active map[int64]int64

@@ -30,6 +30,8 @@ type call struct {
 	do func(*work) error
 	// idle, if not nil, tells without a transaction that do would do nothing.
 	idle func(*work) (bool, error)
+	// weight is how much of a transaction it takes, in messages.
+	weight int
 	// direct, instead of do, runs between groups and has its own transactions.
 	direct func(*writer) error
 
@@ -43,8 +45,12 @@ const (
 	abandoned
 )
 
-// maxGroup bounds how many calls share a transaction.
-const maxGroup = 256
+// What shares a transaction is bounded: the last of it waits for the first.
+const (
+	maxGroup  = 256     // calls
+	maxWeight = 20_000  // messages
+	perWeight = 4 << 10 // bytes that weigh as much as a message
+)
 
 // write has the writer do something, and waits for it. It returns when it is
 // durable. A context that ends first takes the call out, unless it has begun:
@@ -88,6 +94,7 @@ type writer struct {
 	conn    *conn
 	topics  *topicCache
 	group   []*call // of the next transaction
+	weight  int     // of the group
 	directs []*call
 	purger  purger
 	turn    *turn
@@ -97,7 +104,7 @@ type writer struct {
 func (w *writer) run() {
 	defer close(w.stopped)
 	for {
-		w.group = w.group[:0]
+		w.group, w.weight = w.group[:0], 0
 		select {
 		case c := <-w.calls:
 			w.add(c)
@@ -123,12 +130,13 @@ func (w *writer) add(c *call) {
 		w.directs = append(w.directs, c)
 	} else {
 		w.group = append(w.group, c)
+		w.weight += c.weight
 	}
 }
 
 // gather adds what has come in meanwhile.
 func (w *writer) gather() {
-	for len(w.group) < maxGroup {
+	for len(w.group) < maxGroup && w.weight < maxWeight {
 		select {
 		case c := <-w.calls:
 			w.add(c)
@@ -146,7 +154,7 @@ func (w *writer) onlyIdle() bool {
 			return false
 		}
 	}
-	k, err := w.begin(false)
+	k, err := w.begin()
 	for _, c := range w.group {
 		idle := false
 		if err == nil {
@@ -189,7 +197,7 @@ func (w *writer) commitGroup() {
 
 // transact does calls in the transaction that has begun, and ends it.
 func (w *writer) transact(calls []*call) error {
-	k, err := w.begin(true)
+	k, err := w.begin()
 	for _, c := range calls {
 		if err != nil {
 			break
@@ -216,14 +224,29 @@ func (w *writer) transact(calls []*call) error {
 }
 
 // begin prepares the work of a transaction, or of a look without one.
-func (w *writer) begin(writing bool) (*work, error) {
-	k := &work{db: w.conn, now: w.now().UnixMicro(), topics: w.topics, writing: writing}
+func (w *writer) begin() (*work, error) {
+	k := &work{db: w.conn, now: w.now().UnixMicro(), topics: w.topics}
 	return k, k.load()
 }
 
+// answer tells callers what their transaction came to.
 func (w *writer) answer(calls []*call, err error) {
 	for _, c := range calls {
-		c.done <- wrap(c.op, err)
+		switch {
+		case isBusy(err) && w.isClosing():
+			c.done <- closed(c.op)
+		default:
+			c.done <- wrap(c.op, err)
+		}
+	}
+}
+
+func (w *writer) isClosing() bool {
+	select {
+	case <-w.closing:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -247,10 +270,5 @@ func (w *writer) lockDatabase() error {
 // nobodyWaits tells whether every call was abandoned, or the store is being
 // closed.
 func (w *writer) nobodyWaits() bool {
-	select {
-	case <-w.closing:
-		return true
-	default:
-	}
-	return !slices.ContainsFunc(w.group, func(c *call) bool { return c.state.Load() != abandoned })
+	return w.isClosing() || !slices.ContainsFunc(w.group, func(c *call) bool { return c.state.Load() != abandoned })
 }
