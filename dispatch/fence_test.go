@@ -125,6 +125,7 @@ func TestWaitingWorkIsForgottenWithItsLease(t *testing.T) {
 		c := one(1, func(ctx context.Context, d *pawl.Delivery) error {
 			if n.Add(1) == 100 {
 				<-ctx.Done()
+				time.Sleep(time.Second)
 			}
 			return nil
 		})
@@ -179,6 +180,7 @@ func TestBatchHasTheFirstDeadline(t *testing.T) {
 		r.append(numbered("a", 300)...)
 		r.run(batched(1, 100, func(ctx context.Context, ds []*pawl.Delivery) []error {
 			if calls.Add(1) == 2 { // bulk was claimed ahead; something urgent comes
+				time.Sleep(300 * time.Millisecond)
 				r.append(pawl.Message{Topic: "a", ID: "urgent", Priority: pawl.MaxPriority})
 				time.Sleep(500 * time.Millisecond)
 			}
@@ -237,11 +239,11 @@ func TestLostSuspect(t *testing.T) {
 		r.append(numbered("a", 10)...)
 		r.run(one(2, func(ctx context.Context, d *pawl.Delivery) error {
 			if d.Rescues > 0 {
-				<-ctx.Done()
+				time.Sleep(20 * time.Second)
 			}
 			return nil
 		}))
-		time.Sleep(12 * time.Second)
+		time.Sleep(12 * time.Second) // lost after 10, abandoned after 11
 		equal(r, r.stats("a").Acked, int64(10))
 	})
 }

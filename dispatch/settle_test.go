@@ -88,15 +88,23 @@ func TestSettleIsGivenUpWhenTheLeaseIsOver(t *testing.T) {
 		}
 		r.store.extend = func([]pawl.Token) ([]pawl.Token, error) {
 			if down.Load() {
-				return nil, &store.Error{Op: "extend", Code: store.ErrUnavailable}
+				return nil, errGone
 			}
 			return nil, nil
 		}
+		var worked atomic.Bool
+		r.store.claim = func([]store.Want, store.Lease) error {
+			if down.Load() && worked.Load() {
+				return errGone
+			}
+			return nil
+		}
 		r.append(pawl.Message{Topic: "a", ID: "x"})
-		r.run(one(1, func(context.Context, *pawl.Delivery) error { return nil }))
+		r.run(one(1, func(context.Context, *pawl.Delivery) error { worked.Store(true); return nil }))
 		time.Sleep(29 * time.Second)
 		equal(r, r.d.Snapshot().Unsettled, 1)
 		time.Sleep(10 * time.Second)
+		equal(r, []int{r.d.Snapshot().Unsettled, r.d.Snapshot().Held}, []int{0, 0})
 		down.Store(false)
 		time.Sleep(20 * time.Second)
 		s := r.d.Snapshot()
@@ -152,7 +160,7 @@ func TestLastVerdictsAreSettledAtOnce(t *testing.T) {
 		for i := range 20 {
 			time.Sleep(time.Second)
 			began := time.Now()
-			n := int64(len(r.appendSome(1 + 5*i)))
+			n := int64(len(r.appendSome(1 + 100*i)))
 			synctest.Wait()
 			if s := r.stats("a"); s.Acked != s.Appended {
 				r.Fatalf("%d of %d are not settled, %v later", n-s.Acked, n, time.Since(began))

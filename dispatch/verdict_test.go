@@ -123,16 +123,25 @@ func TestPanicsAreContained(t *testing.T) {
 // nor the slot.
 func TestGoexitIsContained(t *testing.T) {
 	bubble(t, func(r *rig) {
+		warm(r)
 		r.append(numbered("a", 20)...)
-		r.run(one(1, func(_ context.Context, d *pawl.Delivery) error {
-			if d.Attempt == 1 {
+		r.append(keyed("a", "k", 5)...)
+		h := func(_ context.Context, d *pawl.Delivery) error {
+			if d.Attempt == 1 && d.ID[0] != 'w' {
 				runtime.Goexit()
 			}
 			return nil
-		}))
+		}
+		c := one(1, h)
+		c.Topics = append(c.Topics, dispatch.Topic{Name: "b", Concurrency: 1, Batch: pawl.BatchHandlerFunc(
+			func(ctx context.Context, ds []*pawl.Delivery) []error { return []error{h(ctx, ds[0])} })})
+		r.append(pawl.Message{Topic: "b", ID: "in a batch"})
+		r.run(c)
 		time.Sleep(time.Minute)
 		s := r.stats("a")
-		equal(r, []int64{s.Acked, s.Retried, s.Rescues}, []int64{20, 20, 0})
+		equal(r, []int64{s.Acked, s.Retried, s.Rescues}, []int64{25 + warmUp, 25, 0})
+		s = r.stats("b")
+		equal(r, []int64{s.Acked, s.Retried, s.Rescues}, []int64{1, 1, 0})
 		equal(r, r.d.Snapshot().Topics[0].Running, 0)
 	})
 }

@@ -53,13 +53,19 @@ func (w *worker) loop() {
 	w.d.mu.Lock()
 	w.t.waking--
 	w.now = w.d.now()
-	w.work()
+	w.work(nil)
 }
 
-// work carries out runs until the dispatcher stops. The caller holds mu; it is
-// released at the end.
-func (w *worker) work() {
+// work carries out runs until the dispatcher stops. It is called with mu held,
+// and releases it at the end. After a handler has ended the goroutine of the
+// worker, it is called anew in another one, with that as an error and without
+// mu.
+func (w *worker) work(gone error) {
 	defer w.survive()
+	if gone != nil && !w.resume(gone) {
+		w.d.mu.Unlock()
+		return
+	}
 	for {
 		r := w.d.next(w.t, w.now)
 		switch {
@@ -79,25 +85,20 @@ func (w *worker) work() {
 // survive goes on in a new goroutine when a handler has ended this one with
 // runtime.Goexit, as t.FailNow does.
 func (w *worker) survive() {
-	if w.call == nil {
-		return
+	if w.call != nil {
+		go w.work(errGoexit)
 	}
-	go func() {
-		verdicts := make([]error, len(w.ds))
-		for i := range verdicts {
-			verdicts[i] = errGoexit
-		}
-		c := w.call
-		if !w.conclude(errGoexit, verdicts) {
-			w.d.mu.Unlock()
-			return
-		}
-		if r := w.onward(c); r != nil && !w.carryOut(r) {
-			w.d.mu.Unlock()
-			return
-		}
-		w.work()
-	}()
+}
+
+// resume takes up the call whose handler ended the goroutine. It returns with mu
+// held; false when the slot was given away.
+func (w *worker) resume(gone error) bool {
+	c := w.call
+	if !w.conclude(gone, nil) {
+		return false
+	}
+	r := w.onward(c)
+	return r == nil || w.carryOut(r)
 }
 
 // park waits for work; false when there will be none. The caller holds mu.
