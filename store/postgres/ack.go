@@ -86,6 +86,7 @@ type part struct {
 	number int
 	steps  group
 	lost   []int // items that changed nothing
+	before bool  // it was answered before: this time nothing changed at all
 	woken  []int32
 }
 
@@ -215,6 +216,7 @@ func (s *Store) runParts(ctx context.Context, batch []byte, parts []*part) error
 // firstAnswer reads what a part came to when it was settled first.
 func (s *Store) firstAnswer(ctx context.Context, batch []byte, p *part) error {
 	p.reset()
+	p.before = true
 	return s.call(ctx, s.back, read(readBatch, func(r row) error {
 		if r.int2(0) == p.number {
 			p.lost = r.int4s(2)

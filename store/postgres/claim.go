@@ -18,7 +18,9 @@ type claiming struct {
 
 	before  int  // messages that the call has got already
 	ask     int  // tickets to take
+	again   bool // lanes were given up that may be claimed at once
 	full    bool // the bound on bytes is reached
+	suspect bool // there is one
 	there   bool // the topic is there and not paused
 	version int64
 	taken   int64   // tickets
@@ -36,6 +38,7 @@ type head struct {
 	replays         int
 	attempts        int
 	rescues         int
+	seen            bool  // it was given out before
 	cut             bool  // its body did not travel
 	first, last     int64 // the run as it is written down
 	topic           int32
@@ -65,7 +68,11 @@ func (s *Store) Claim(ctx context.Context, wants []store.Want, terms store.Lease
 			return ds, s.fail("claim", err)
 		}
 	}
-	return s.claimAll(ctx, cs)
+	ds, err := s.claimAll(ctx, cs)
+	if err == nil && len(ds) == 0 && s.sweeper.maySuspect(s.exact()) {
+		ds, err = s.claimSuspect(ctx, cs) // what seemed better was not there
+	}
+	return ds, s.fail("claim", err)
 }
 
 // claimings is what is wanted of topics that are there.
@@ -95,6 +102,9 @@ func (s *Store) claimings(ctx context.Context, wants []store.Want, terms store.L
 func (s *Store) claimAll(ctx context.Context, cs []*claiming) (ds []pawl.Delivery, err error) {
 	errs := s.sendClaims(ctx, cs)
 	for i, c := range cs {
+		if c.suspect {
+			s.sweeper.sawSuspect(true)
+		}
 		var runs []run
 		if errs[i] == nil {
 			runs, errs[i] = s.finish(ctx, c, false)
@@ -155,7 +165,7 @@ func (s *Store) claimMore(ctx context.Context, c *claiming, runs []run) ([]run, 
 			}
 		}
 		rest := c.want.Limit - given
-		if !c.there || c.full || c.taken < int64(c.ask) || rest <= 0 || c.want.MaxBytes > 0 && bytes >= c.want.MaxBytes ||
+		if !c.there || c.full || c.taken < int64(c.ask) && !c.again || rest <= 0 || c.want.MaxBytes > 0 && bytes >= c.want.MaxBytes ||
 			given > 0 && round >= moreRounds || ctx.Err() != nil {
 			return runs, nil
 		}
@@ -180,7 +190,7 @@ func (s *Store) claimMore(ctx context.Context, c *claiming, runs []run) ([]run, 
 			return runs, err
 		}
 		runs = append(runs, got...)
-		c.topic, c.there, c.full, c.taken, c.ask = more.topic, more.there, more.full, more.taken, more.ask
+		c.topic, c.there, c.full, c.taken, c.ask, c.again = more.topic, more.there, more.full, more.taken, more.ask, more.again
 	}
 }
 
@@ -210,27 +220,34 @@ func deliveries(ds []pawl.Delivery, runs []run) []pawl.Delivery {
 	return ds
 }
 
-// claimSuspect claims the best suspect alone, if it is the best of its topic.
+// claimSuspect claims the best suspect alone, if it is the best of its topic. A
+// ticket for a lane that is busy or empty is dropped, and the next one taken.
 func (s *Store) claimSuspect(ctx context.Context, cs []*claiming) ([]pawl.Delivery, error) {
 	ids := make([]int32, len(cs))
 	for i, c := range cs {
 		ids[i] = c.topic.id
 	}
-	c := *cs[0]
-	c.want.Limit, c.want.Run, c.want.MaxBytes, c.ask, c.fence = 1, 1, 0, 1, sqlstore.NewFence()
-	err := s.call(ctx, s.back, read(takeSuspect, c.header, append([][]byte{int4Array(ids)}, c.args(s)...)...), c.readLanes(s))
-	if err != nil {
-		if !isServer(err) {
-			s.tracker.orphan(c.fence)
+	for {
+		c := claiming{topic: cs[0].topic, terms: cs[0].terms, fence: sqlstore.NewFence(), ask: 1, want: store.Want{Limit: 1, Run: 1}}
+		err := s.call(ctx, s.back, read(takeSuspect, c.header, append([][]byte{int4Array(ids)}, c.args(s)...)...), c.readLanes(s))
+		if err != nil {
+			if !isServer(err) {
+				s.tracker.orphan(c.fence)
+			}
+			return nil, err
 		}
-		return nil, err
+		s.sweeper.sawSuspect(c.there)
+		if !c.there {
+			return nil, nil
+		}
+		if len(c.heads) > 0 {
+			c.topic = s.topics.numbered(c.heads[0].topic)
+		}
+		runs, err := s.finish(ctx, &c, true)
+		if ds := deliveries(nil, runs); err != nil || len(ds) > 0 {
+			return ds, err
+		}
 	}
-	s.sweeper.sawSuspect(c.there)
-	if len(c.heads) > 0 {
-		c.topic = s.topics.numbered(c.heads[0].topic)
-	}
-	runs, err := s.finish(ctx, &c, true)
-	return deliveries(nil, runs), err
 }
 
 // args are the parameters 2 to 7 of takeTickets and takeSuspect.
@@ -254,7 +271,7 @@ func (c *claiming) steps(s *Store) group {
 // header reads what the first statement says of a claim.
 func (c *claiming) header(r row) error {
 	if r.int8(0) == 0 {
-		c.there, c.version, c.lanes = true, r.int8(1), r.int8s(3)
+		c.there, c.version, c.suspect, c.lanes = true, r.int8(1), r.int8(2) > 0, r.int8s(3)
 		c.taken, c.tops, c.heads, c.arena = 0, nil, nil, nil
 		return nil
 	}

@@ -8,6 +8,8 @@ package postgres
 // takeTickets: $1 topic, $2 how many, $3 fence, $4 lease in microseconds, $5
 // owner, $6 alone, $7 skew, $8 bands and $9 their floors.
 //
+// What is better than the best suspect goes first, what is worse after it.
+//
 // A ticket for a busy lane is dropped and its holder told (reach): the upsert
 // locks the row either way, so that the holder cannot end the lease unseen.
 const takeTickets = `
@@ -16,6 +18,15 @@ WITH t AS MATERIALIZED (
 		n.at + least($4::bigint, t.deadline / 1000) * interval '1 microsecond' AS ends
 	FROM @topic t, (SELECT clock_timestamp() + $7::interval AS at) n
 	WHERE t.id = $1::int AND (t.paused_at IS NULL OR t.pause_until <= n.at)),
+suspect AS MATERIALIZED (
+	SELECT x.rank, x.seq FROM t
+	CROSS JOIN LATERAL (SELECT b.prio FROM @band b WHERE b.topic = t.id OFFSET 0) b
+	CROSS JOIN LATERAL (
+		SELECT s.rank, s.seq FROM @slot s WHERE s.band = $1::bigint * 512 + 256 + b.prio
+			AND EXISTS (SELECT FROM @msg m WHERE m.lane = coalesce(s.lane, s.seq) AND m.seq = s.seq)
+			AND (s.lane IS NULL OR NOT EXISTS (SELECT FROM @lease l WHERE l.lane = s.lane))
+		ORDER BY s.rank, s.seq LIMIT 1) x
+	ORDER BY x.rank, x.seq LIMIT 1),
 pick AS MATERIALIZED (
 	SELECT x.tid FROM t
 	CROSS JOIN LATERAL (SELECT b.prio FROM @band b WHERE b.topic = t.id OFFSET 0) b
@@ -24,6 +35,7 @@ pick AS MATERIALIZED (
 	CROSS JOIN LATERAL (
 		SELECT s.ctid AS tid, s.rank, s.seq FROM @slot s
 		WHERE s.band = $1::bigint * 512 + g.gen + b.prio AND s.rank >= coalesce(f.floor, -9223372036854775808)
+			AND (s.rank, s.seq) < (coalesce((SELECT rank FROM suspect), 9223372036854775807), coalesce((SELECT seq FROM suspect), 0))
 		ORDER BY s.rank, s.seq LIMIT $2::bigint * 2) x
 	ORDER BY x.rank, x.seq LIMIT $2::bigint * 2),
 ` + takeLanes
@@ -46,11 +58,12 @@ c AS (
 	FROM t, (SELECT coalesce((SELECT array_agg(seq) FROM p WHERE lane IS NULL), '{}')
 		|| coalesce((SELECT array_agg(lane) FROM l WHERE lane IS NOT NULL), '{}') AS lanes) a
 	WHERE cardinality(a.lanes) > 0 RETURNING lanes)
-SELECT 0::bigint, t.version, 0::bigint, (SELECT lanes FROM c) FROM t
+SELECT 0::bigint, t.version, (SELECT count(*) FROM suspect), (SELECT lanes FROM c) FROM t
 UNION ALL SELECT band, max(rank), count(*), NULL FROM p GROUP BY band`
 
 // takeSuspect takes the ticket of the best suspect of the first topic whose best
-// ticket is a suspect's: $1 topics; otherwise like takeTickets.
+// ticket is a suspect's: $1 topics; otherwise like takeTickets. A ticket counts
+// if its message is there and its lane is free.
 const takeSuspect = `
 WITH w AS MATERIALIZED (
 	SELECT t.id, t.version, t.deadline, n.at, x.tid, x.rank, x.seq
@@ -65,7 +78,9 @@ WITH w AS MATERIALIZED (
 		AND NOT EXISTS (SELECT FROM (SELECT b.prio FROM @band b WHERE b.topic = f.id OFFSET 0) b
 			CROSS JOIN (VALUES (0), (128)) g(gen)
 			CROSS JOIN LATERAL (SELECT FROM @slot s WHERE s.band = f.id * 512::bigint + g.gen + b.prio
-				AND (s.rank, s.seq) < (x.rank, x.seq) LIMIT 1) s)
+				AND (s.rank, s.seq) < (x.rank, x.seq)
+				AND EXISTS (SELECT FROM @msg m WHERE m.lane = coalesce(s.lane, s.seq) AND m.seq = s.seq)
+				AND (s.lane IS NULL OR NOT EXISTS (SELECT FROM @lease l WHERE l.lane = s.lane)) LIMIT 1) s)
 	ORDER BY f.n, x.rank, x.seq),
 one AS MATERIALIZED (
 	SELECT s.ctid AS tid, s.band FROM @slot s WHERE s.ctid = ANY (ARRAY(SELECT tid FROM w))
@@ -75,6 +90,7 @@ t AS MATERIALIZED (
 		w.at + least($4::bigint, w.deadline / 1000) * interval '1 microsecond' AS ends
 	FROM one JOIN w ON w.tid = one.tid LIMIT 1),
 pick AS MATERIALIZED (SELECT tid FROM one),
+suspect AS (SELECT FROM one),
 ` + takeLanes
 
 // readLanes reads the heads of the lanes of claim $1: $2 messages wanted, $3 at
@@ -82,24 +98,30 @@ pick AS MATERIALIZED (SELECT tid FROM one),
 // rest of a lane, the later a run ends; so lanes share what is wanted.
 const readLanes = `
 SELECT m.lane, m.seq, m.rank, m.vis, m.topic, m.prio, m.replays, m.id, m.key, m.meta, m.body,
-	t.attempts, t.rescues, c.started, c.ends, c.hard, l.first, l.last
-FROM @claim c CROSS JOIN LATERAL unnest(c.lanes) x(lane)
+	t.attempts, t.rescues, c.started, c.ends, c.hard, l.first, l.last, t.seen,
+	CASE WHEN x.lane > 0 OR l.first = m.seq THEN true ELSE EXISTS (SELECT FROM @msg b WHERE b.lane = x.lane AND b.seq = l.first) END AS called
+FROM (SELECT c.lanes, c.started, c.ends, c.hard, cardinality(c.lanes) AS n FROM @claim c WHERE c.fence = $1::bigint OFFSET 0) c
+CROSS JOIN LATERAL unnest(c.lanes) x(lane)
 CROSS JOIN LATERAL (SELECT m.* FROM @msg m WHERE m.lane = x.lane ORDER BY m.seq
-	LIMIT least($3::bigint, $2::bigint - cardinality(c.lanes) + 1, 2 * (($2::bigint + cardinality(c.lanes) - 1) / cardinality(c.lanes)))) m
-LEFT JOIN LATERAL (SELECT t.attempts, t.rescues FROM @tried t WHERE t.seq = m.seq OFFSET 0) t ON true
-LEFT JOIN LATERAL (SELECT l.first, l.last FROM @lease l WHERE l.lane = x.lane AND x.lane < 0 OFFSET 0) l ON true
-WHERE c.fence = $1::bigint`
+	LIMIT least($3::bigint, $2::bigint - c.n + 1, 2 * (($2::bigint + c.n - 1) / c.n))) m
+LEFT JOIN LATERAL (SELECT t.attempts, t.rescues, t.seen FROM @tried t WHERE t.seq = m.seq OFFSET 0) t ON true
+LEFT JOIN LATERAL (SELECT l.first, l.last FROM @lease l WHERE l.lane = x.lane AND x.lane < 0 OFFSET 0) l ON true`
 
-// readWithin is readLanes with a bound on bytes: bodies beyond it do not travel.
+// readWithin is readLanes with a bound on bytes, $4: bodies beyond it do not
+// travel. Only where there are such are the messages put in order here.
 const readWithin = `
-WITH r AS MATERIALIZED (` + readLanes + `),
-h AS MATERIALIZED (SELECT lane, min(seq) AS seq, (array_agg(rank ORDER BY seq))[1] AS rank FROM r GROUP BY lane),
-s AS (SELECT r.*, sum(octet_length(r.body) + octet_length(r.key)
-		+ CASE WHEN r.meta = '' THEN 0 ELSE coalesce(substring(r.meta FROM '^{"n":([0-9]+)')::int, 0) END)
-	OVER (ORDER BY h.rank, h.seq, r.lane, r.seq) AS upto, row_number() OVER (ORDER BY h.rank, h.seq, r.lane, r.seq) AS n
-	FROM r CROSS JOIN LATERAL (SELECT * FROM h WHERE h.lane = r.lane OFFSET 0) h)
-SELECT lane, seq, rank, vis, topic, prio, replays, id, key, meta, CASE WHEN upto <= $4::bigint OR n = 1 THEN body END AS body,
-	attempts, rescues, started, ends, hard, first, last FROM s`
+WITH r AS MATERIALIZED (SELECT x.*, octet_length(x.body) + octet_length(x.key)
+	+ CASE WHEN x.meta = '' THEN 0 ELSE coalesce(substring(x.meta FROM '^{"n":([0-9]+)')::int, 0) END AS size FROM (` + readLanes + `) x),
+z AS MATERIALIZED (SELECT sum(size) <= $4::bigint AS fits FROM r),
+h AS (SELECT r.*, first_value(r.rank) OVER w AS hrank, first_value(r.seq) OVER w AS hseq FROM r
+	WINDOW w AS (PARTITION BY r.lane ORDER BY r.seq)),
+s AS (SELECT h.*, sum(h.size) OVER o AS upto, row_number() OVER o AS n FROM h
+	WINDOW o AS (ORDER BY h.hrank, h.hseq, h.lane, h.seq ROWS UNBOUNDED PRECEDING))
+SELECT lane, seq, rank, vis, topic, prio, replays, id, key, meta, body,
+	attempts, rescues, started, ends, hard, first, last, seen, called FROM r WHERE (SELECT fits FROM z)
+UNION ALL
+SELECT lane, seq, rank, vis, topic, prio, replays, id, key, meta, CASE WHEN upto <= $4::bigint OR n = 1 THEN body END,
+	attempts, rescues, started, ends, hard, first, last, seen, called FROM s WHERE NOT (SELECT fits FROM z)`
 
 // dropBusy drops the best tickets of a topic whose lanes are leased or closed,
 // and tells their holders: $1 topic, $2 how many to look at. A claim of few

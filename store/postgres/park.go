@@ -16,7 +16,7 @@ const (
 )
 
 // park sends what waits behind a dead letter of its lane to the dead letters,
-// too, and returns what is left of the runs. The lanes are this claim's.
+// too, and returns the other runs. The lanes are this claim's.
 func (s *Store) park(ctx context.Context, c *claiming, runs []run) ([]run, error) {
 	var lanes []int64
 	for _, r := range runs {
@@ -41,16 +41,13 @@ func (s *Store) park(ctx context.Context, c *claiming, runs []run) ([]run, error
 		s.tracker.orphan(c.fence)
 		return nil, err
 	}
-	left := runs[:0]
-	for _, r := range runs {
-		if blocked[r.lane] {
-			r.heads = slices.DeleteFunc(r.heads, func(h head) bool { return h.replays == 0 })
-		}
-		if len(r.heads) > 0 {
-			left = append(left, r)
-		}
-	}
-	return left, nil
+	// What passes stands at a rank of its own: the lane is given up, and claimed
+	// again when it is its turn.
+	return slices.DeleteFunc(runs, func(r run) bool {
+		parked := blocked[r.lane] && slices.ContainsFunc(r.heads, func(h head) bool { return h.replays == 0 })
+		c.again = c.again || parked
+		return parked
+	}), nil
 }
 
 func (s *Store) parkLanes(ctx context.Context, fence int64, lanes []int64) error {

@@ -53,7 +53,7 @@ func (s *Store) readRecord(r row) (rec store.Record, err error) {
 	}
 	rec.EnqueuedAt = moment(enqueued)
 	rec.Attempts, rec.Rescues, rec.Lonely, rec.Reason = r.int4(9), r.int4(10), r.int4(11), r.text(12)
-	if rec.Reason == "" && r.null(12) {
+	if rec.Reason == "" {
 		rec.Reason = "appended"
 		if rec.Replays > 0 {
 			rec.Reason = "replayed"

@@ -29,7 +29,7 @@ n AS MATERIALIZED (
 m AS (INSERT INTO @msg (lane, seq, rank, vis, topic, prio, replays, id, key, uniq, meta, body)
 	SELECT coalesce(home, seq), seq, rank, vis, topic, prio, replays, id, key, uniq, meta, body FROM n),
 s AS (INSERT INTO @slot (band, rank, seq, lane) SELECT topic * 512::bigint + 128 + prio, rank, seq, home FROM n),
-t AS (INSERT INTO @tried (seq, lane, attempts, rescues, lonely, reason) SELECT seq, coalesce(home, seq), 0, 0, 0, 'replayed' FROM n),
+t AS (INSERT INTO @tried (seq, lane, attempts, rescues, lonely, reason, seen) SELECT seq, coalesce(home, seq), 0, 0, 0, '', false FROM n),
 a AS (INSERT INTO @attempt (seq, n, data) SELECT n.seq, h.i, h.data FROM n CROSS JOIN LATERAL unnest(n.history) WITH ORDINALITY h(data, i))
 DELETE FROM @dead WHERE n = ANY ($1::bigint[])`
 	purge = `DELETE FROM @dead WHERE id = ANY ($1::bytea[]) RETURNING id, topic`

@@ -249,6 +249,9 @@ func (w *resting) end(to *writing, tok pawl.Token, after time.Duration) {
 		w.delays = append(w.delays, micros(after))
 	}
 	if tok.Lane < 0 {
+		if l := w.locked[held{tok.Lane, tok.Fence}]; l.first < l.last {
+			to.cut = append(to.cut, tok.Lane)
+		}
 		if after > 0 {
 			to.closed.lane, to.closed.token = append(to.closed.lane, tok.Lane), append(to.closed.token, tok.Fence)
 			to.closed.until = append(to.closed.until, until)

@@ -3,6 +3,7 @@ package postgres
 import (
 	"cmp"
 	"context"
+	"math"
 	"slices"
 	"time"
 
@@ -17,7 +18,7 @@ func (c *claiming) row(r row) error {
 	}
 	c.heads = append(c.heads, head{
 		lane: r.int8(0), seq: r.int8(1), rank: r.int8(2), topic: int32(r.int4(4)), replays: r.int2(6),
-		attempts: r.int4(11), rescues: r.int4(12), cut: r.null(10), first: r.int8(16), last: r.int8(17),
+		attempts: r.int4(11), rescues: r.int4(12), seen: r.bool(18), cut: r.null(10), first: r.int8(16), last: r.int8(17),
 	})
 	h := &c.heads[len(c.heads)-1]
 	visible, started, ends, hard := r.micros(3), r.micros(13), r.micros(14), r.micros(15)
@@ -111,7 +112,7 @@ func (s *Store) finish(ctx context.Context, c *claiming, alone bool) ([]run, err
 
 // refreshed reads the settings again if the claim met others.
 func (s *Store) refreshed(ctx context.Context, c *claiming) error {
-	if c.topic != nil && c.topic.Version == c.version {
+	if len(c.heads) == 0 || c.topic != nil && c.topic.Version == c.version {
 		return nil
 	}
 	if c.topic != nil {
@@ -140,11 +141,32 @@ func (c *claiming) runs() []run {
 		}
 		runs = append(runs, run{lane: c.heads[i].lane, heads: c.heads[i : i+1]})
 	}
-	for _, r := range runs {
-		slices.SortFunc(r.heads, func(a, b head) int { return cmp.Compare(a.seq, b.seq) })
+	for i := range runs {
+		slices.SortFunc(runs[i].heads, func(a, b head) int { return cmp.Compare(a.seq, b.seq) })
+		if runs[i].lane < 0 {
+			runs[i].heads = afterLate(runs[i].heads)
+		}
 	}
 	slices.SortFunc(runs, byRank)
 	return runs
+}
+
+// afterLate takes out what was not there yet when something behind it was given
+// out before: it had its number already, but committed later. What was given out
+// keeps the head of the lane, so the run is what was; the latecomers are next.
+func afterLate(heads []head) []head {
+	first := slices.IndexFunc(heads, func(h head) bool { return h.seen })
+	if first < 0 {
+		return heads
+	}
+	end := first
+	for end < len(heads) && heads[end].seen {
+		end++
+	}
+	if first == 0 && !slices.ContainsFunc(heads[end:], func(h head) bool { return h.seen }) {
+		return heads // nobody came late
+	}
+	return heads[first:end]
 }
 
 func byRank(a, b run) int {
@@ -155,11 +177,15 @@ func byRank(a, b run) int {
 // share decides how much of each lane is given out. A suspect is given out
 // alone; every lane gets its first message before one gets a longer run.
 func (c *claiming) share(runs []run, alone bool) {
-	left, bytes, given := c.want.Limit, 0, c.before
+	left, bytes, given := c.want.Limit, 0, 0
 	for i := range runs {
 		r := &runs[i]
 		r.give = 0
-		if r.heads[0].rescues > 0 && !alone && len(runs) > 1 {
+		if r.heads[0].rescues > 0 && !alone && c.before+given > 0 {
+			continue // its turn is another claim's
+		}
+		if !alone && c.tooEarly(r) {
+			c.again = true
 			continue
 		}
 		limit := min(len(r.heads), c.want.Run, left-min(left-1, len(runs)-1-i))
@@ -169,7 +195,7 @@ func (c *claiming) share(runs []run, alone bool) {
 				break
 			}
 			size := h.d.Size()
-			if c.want.MaxBytes > 0 && given > 0 && (h.cut || bytes+size > c.want.MaxBytes) {
+			if c.want.MaxBytes > 0 && c.before+given > 0 && (h.cut || bytes+size > c.want.MaxBytes) {
 				c.full = true
 				break
 			}
@@ -177,8 +203,29 @@ func (c *claiming) share(runs []run, alone bool) {
 			given++
 			r.give++
 		}
-		left -= r.give
+		if left -= r.give; r.give > 0 && r.heads[0].rescues > 0 {
+			c.full = true // nothing else goes with a suspect
+		}
 	}
+}
+
+// tooEarly tells whether a lane was claimed by the ticket of a message that went
+// with an earlier run, while better ones than what is left of it may wait: its
+// next ticket says where it stands now.
+func (c *claiming) tooEarly(r *run) bool {
+	if r.lane > 0 || c.taken < int64(c.ask) && !c.suspect {
+		return false
+	}
+	horizon := int64(math.MinInt64)
+	for _, t := range c.tops {
+		horizon = max(horizon, t.rank)
+	}
+	for i := range r.heads {
+		if r.heads[i].rank <= horizon {
+			return false
+		}
+	}
+	return true
 }
 
 // repair compares what is written down with what is given out.

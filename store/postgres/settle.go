@@ -97,9 +97,11 @@ func (s *Store) settleAcks(ctx context.Context, g *settling) error {
 	}
 	for _, p := range parts {
 		g.refused = refuse(g.refused, p.lost)
-		if p.number == partSolo {
+		switch {
+		case p.before: // what was ended then was noted then, or by another process
+		case p.number == partSolo:
 			s.noteAcks(&g.solo, p.lost)
-		} else {
+		default:
 			s.noteAcks(&g.keyed, p.lost)
 		}
 	}

@@ -276,7 +276,7 @@ const (
 		CROSS JOIN LATERAL (SELECT * FROM @msg m WHERE m.lane = x.lane AND m.seq = x.lane OFFSET 0) m
 		LEFT JOIN LATERAL (SELECT * FROM @tried t WHERE t.seq = m.seq OFFSET 0) t ON true`
 	// runsLeft: the first message that is left of each run.
-	runsLeft = `SELECT x.lane, m.seq, t.attempts, t.rescues, t.lonely FROM unnest($1::bigint[], $2::bigint[]) s(lane, token)
+	runsLeft = `SELECT x.lane, m.seq, t.attempts, t.rescues, t.lonely, x.token FROM unnest($1::bigint[], $2::bigint[]) s(lane, token)
 		CROSS JOIN LATERAL (SELECT * FROM @lease l WHERE l.lane = s.lane AND l.token = s.token OFFSET 0) x
 		CROSS JOIN LATERAL (SELECT m.seq FROM @msg m WHERE m.lane = x.lane AND m.seq BETWEEN x.first AND x.last ORDER BY m.seq LIMIT 1) m
 		LEFT JOIN LATERAL (SELECT * FROM @tried t WHERE t.seq = m.seq OFFSET 0) t ON true`
@@ -345,14 +345,16 @@ func (s *Store) sweepClaims(ctx context.Context, above int64) (swept int, err er
 // rescue ends the leases of claims. The first message that is left of each run,
 // and it alone, may be why.
 func (s *Store) rescue(ctx context.Context, t *tx, claims []*overdue, woken *[]int32) error {
-	owners := map[int64]*overdue{}
+	owners := map[held]*overdue{} // a lane may be in several claims, ended in all but one
 	var solo []int64
 	var leased []held
 	for _, o := range claims {
 		for lane := range o.ended {
-			if owners[lane] = o; lane > 0 {
+			if lane > 0 {
+				owners[held{lane, 0}] = o
 				solo = append(solo, lane)
 			} else {
+				owners[held{lane, o.fence}] = o
 				leased = append(leased, held{lane, o.fence})
 			}
 		}
@@ -371,12 +373,13 @@ func (s *Store) rescue(ctx context.Context, t *tx, claims []*overdue, woken *[]i
 		read(soloLeft, func(r row) error {
 			lane := r.int8(0)
 			w.openSolo = append(w.openSolo, lane)
-			victim(owners[lane], lane, lane, int64(r.int4(1)), int64(r.int4(2)), int64(r.int4(3)))
+			victim(owners[held{lane, 0}], lane, lane, int64(r.int4(1)), int64(r.int4(2)), int64(r.int4(3)))
 			return nil
 		}, int8Array(solo)),
 		read(runsLeft, func(r row) error {
 			lane := r.int8(0)
-			victim(owners[lane], lane, r.int8(1), int64(r.int4(2)), int64(r.int4(3)), int64(r.int4(4)))
+			w.cut = append(w.cut, lane)
+			victim(owners[held{lane, r.int8(5)}], lane, r.int8(1), int64(r.int4(2)), int64(r.int4(3)), int64(r.int4(4)))
 			return nil
 		}, int8Array(lanes), int8Array(tokens)))
 	if err != nil {

@@ -32,6 +32,7 @@ type writing struct {
 	put    struct{ seq, until []int64 }         // messages that wait by themselves
 	emits  []*inserting
 
+	cut                   []int64 // lanes of keys whose run ends before its end
 	openLanes, openTokens []int64
 	openSolo              []int64
 	leave                 map[int64][]int64 // lanes off their claims, by fence
@@ -47,9 +48,9 @@ type figure struct {
 }
 
 const (
-	writeTried = `INSERT INTO @tried AS t (seq, lane, attempts, rescues, lonely, reason)
-		SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::int[], $4::int[], $5::int[], $6::text[])
-		ON CONFLICT (seq) DO UPDATE SET attempts = excluded.attempts, rescues = excluded.rescues, lonely = excluded.lonely, reason = excluded.reason`
+	writeTried = `INSERT INTO @tried AS t (seq, lane, attempts, rescues, lonely, reason, seen)
+		SELECT x.*, true FROM unnest($1::bigint[], $2::bigint[], $3::int[], $4::int[], $5::int[], $6::text[]) x
+		ON CONFLICT (seq) DO UPDATE SET seen = true, attempts = excluded.attempts, rescues = excluded.rescues, lonely = excluded.lonely, reason = excluded.reason`
 	writeAttempts = `INSERT INTO @attempt (seq, n, data) SELECT x.seq, coalesce(a.n, 0) + 1, x.data FROM unnest($1::bigint[], $2::text[]) x(seq, data)
 		CROSS JOIN LATERAL (SELECT max(a.n) AS n FROM @attempt a WHERE a.seq = x.seq) a`
 	// ackLocked acks messages of locked lanes and claims.
@@ -78,6 +79,12 @@ t AS (DELETE FROM @tried WHERE seq = ANY ($2::bigint[])),
 a AS (DELETE FROM @attempt WHERE seq = ANY ($2::bigint[]))
 DELETE FROM @msg WHERE ctid = ANY (ARRAY(SELECT m.ctid FROM x
 	CROSS JOIN LATERAL (SELECT m.ctid FROM @msg m WHERE m.lane = x.lane AND m.seq = x.seq OFFSET 0) m))`
+	// markRest notes of what is left of runs that it was given out.
+	markRest = `INSERT INTO @tried AS t (seq, lane, attempts, rescues, lonely, reason, seen)
+		SELECT m.seq, m.lane, 0, 0, 0, '', true FROM unnest($1::bigint[]) x(lane)
+		CROSS JOIN LATERAL (SELECT * FROM @lease l WHERE l.lane = x.lane OFFSET 0) l
+		CROSS JOIN LATERAL (SELECT m.seq, m.lane FROM @msg m WHERE m.lane = l.lane AND m.seq BETWEEN l.first AND l.last OFFSET 0) m
+		ON CONFLICT (seq) DO UPDATE SET seen = true`
 	// closeLanes keeps lanes of keys closed until then.
 	closeLanes = `UPDATE @lease l SET token = 0, until = s.until, reach = 9223372036854775807
 		FROM (SELECT l.ctid AS tid, s.until FROM unnest($1::bigint[], $2::bigint[], $3::timestamptz[]) s(lane, token, until)
@@ -141,6 +148,9 @@ func (w *writing) steps(s *Store) (g group) {
 	}
 	for fence, lanes := range w.leave {
 		g = append(g, do(leave, int8Value(fence), int8Array(lanes)))
+	}
+	if len(w.cut) > 0 {
+		g = append(g, do(markRest, int8Array(w.cut)))
 	}
 	if c := &w.closed; len(c.lane) > 0 {
 		g = append(g, do(closeLanes, int8Array(c.lane), int8Array(c.token), timeArray(c.until)))

@@ -93,7 +93,8 @@ CREATE TABLE @tried (
 	attempts int NOT NULL,
 	rescues int NOT NULL,
 	lonely int NOT NULL,
-	reason text NOT NULL
+	reason text NOT NULL,
+	seen bool NOT NULL            -- it was given out: what commits later with a lower seq comes after it
 ) WITH (fillfactor = 80);
 CREATE TABLE @attempt (seq bigint NOT NULL, n int NOT NULL, data text NOT NULL, PRIMARY KEY (seq, n));
 
