@@ -29,7 +29,7 @@ func histories(t *T) {
 		h := &history{T: t, handles: handles, start: time.Now()}
 		h.run(seed)
 		for lane, ops := range h.byLane() {
-			if got := porcupine.CheckOperationsTimeout(laneModel(), ops, 20*time.Second); got != porcupine.Ok {
+			if got := porcupine.CheckOperationsTimeout(laneModel(appendOrder(ops)), ops, 20*time.Second); got != porcupine.Ok {
 				t.Fatalf("%s=%d: lane %q: %s\n\t%s", seedVariable, seed, lane, got, describeOps(ops))
 			}
 		}
@@ -50,9 +50,9 @@ type laneAnswer struct{ lost []bool }
 
 // laneState is a lane as the contract sees it. Values are never changed.
 type laneState struct {
-	queue   []queued
-	fence   int64 // 0: not leased
-	run     int
+	there   []queued // in no order: see precedes
+	fence   int64    // 0: not leased
+	run     []string
 	expired bool // a call may still settle, the next claim takes over
 }
 
@@ -61,63 +61,80 @@ type queued struct {
 	rescues int
 }
 
-func laneModel() porcupine.Model {
+// precedes tells whether a must be before b in their lane: its append had
+// returned before that of b began, or it came first in their batch. The contract
+// leaves open what stands where when two appends at once; a store may even show
+// one of them, and then the other before it.
+type precedes func(a, b string) bool
+
+func laneModel(before precedes) porcupine.Model {
 	return porcupine.Model{
 		Init: func() any { return laneState{} },
 		Step: func(state, call, answer any) (bool, any) {
-			return state.(laneState).step(call.(laneCall), answer.(laneAnswer))
+			return state.(laneState).step(before, call.(laneCall), answer.(laneAnswer))
 		},
 		Equal: func(a, b any) bool {
 			x, y := a.(laneState), b.(laneState)
-			return x.fence == y.fence && x.run == y.run && x.expired == y.expired && slices.Equal(x.queue, y.queue)
+			return x.fence == y.fence && x.expired == y.expired && slices.Equal(x.run, y.run) && slices.Equal(x.there, y.there)
 		},
 	}
 }
 
-func (s laneState) step(c laneCall, a laneAnswer) (bool, laneState) {
+func (s laneState) step(before precedes, c laneCall, a laneAnswer) (bool, laneState) {
 	switch c.op {
 	case "append":
-		s.queue = slices.Clone(s.queue)
+		s.there = slices.Clone(s.there)
 		for _, id := range c.ids {
-			s.queue = append(s.queue, queued{id: id})
+			s.there = append(s.there, queued{id: id})
 		}
+		slices.SortFunc(s.there, func(a, b queued) int { return strings.Compare(a.id, b.id) })
 		return true, s
 	case "expire":
 		s.expired = s.fence != 0
 		return true, s
 	case "claim":
-		return s.claim(c)
+		return s.claim(before, c)
 	case "empty":
-		return len(s.queue) == 0, s
+		return len(s.there) == 0, s
 	default:
 		return s.settle(c, a)
 	}
 }
 
-func (s laneState) claim(c laneCall) (bool, laneState) {
-	if s.fence != 0 && !s.expired || len(c.ids) > len(s.queue) {
+func (s laneState) find(id string) int {
+	return slices.IndexFunc(s.there, func(q queued) bool { return q.id == id })
+}
+
+func (s laneState) claim(before precedes, c laneCall) (bool, laneState) {
+	if s.fence != 0 && !s.expired {
 		return false, s
 	}
-	s.queue = slices.Clone(s.queue)
+	s.there = slices.Clone(s.there)
 	if s.fence != 0 {
-		s.queue[0].rescues++
+		s.there[s.find(s.run[0])].rescues++
 	}
 	for i, id := range c.ids {
-		if s.queue[i].id != id {
+		at := s.find(id)
+		if at < 0 || s.there[at].rescues > 0 && len(c.ids) > 1 {
 			return false, s
 		}
+		for _, q := range s.there {
+			if before(q.id, id) && !slices.Contains(c.ids[:i], q.id) {
+				return false, s
+			}
+		}
 	}
-	s.fence, s.run, s.expired = c.fence, len(c.ids), false
-	return s.queue[0].rescues == 0 || len(c.ids) == 1, s
+	s.fence, s.run, s.expired = c.fence, c.ids, false
+	return true, s
 }
 
 func (s laneState) settle(c laneCall, a laneAnswer) (bool, laneState) {
 	if s.expired && !slices.Contains(a.lost, false) {
 		return true, s // the end of the lease was noticed
 	}
-	s.queue = slices.Clone(s.queue)
+	s.there, s.run = slices.Clone(s.there), slices.Clone(s.run)
 	for i, id := range c.ids {
-		at := slices.IndexFunc(s.queue[:s.run], func(q queued) bool { return q.id == id })
+		at := slices.Index(s.run, id)
 		lost := s.fence != c.fence || at < 0
 		if lost != a.lost[i] {
 			return false, s
@@ -126,11 +143,11 @@ func (s laneState) settle(c laneCall, a laneAnswer) (bool, laneState) {
 			continue
 		}
 		if v := c.ends[i]; v == store.Ack || v == store.Dead {
-			s.queue = slices.Delete(s.queue, at, at+1)
-			s.run--
+			s.there = slices.Delete(s.there, s.find(id), s.find(id)+1)
+			s.run = slices.Delete(s.run, at, at+1)
 		}
-		if c.ends[i] != store.Ack || s.run == 0 {
-			s.fence, s.run, s.expired = 0, 0, false
+		if c.ends[i] != store.Ack || len(s.run) == 0 {
+			s.fence, s.run, s.expired = 0, nil, false
 		}
 	}
 	return true, s
@@ -188,6 +205,26 @@ func (h *history) byLane() map[string][]porcupine.Operation {
 		}
 	}
 	return lanes
+}
+
+// appendOrder knows what the appends of a history say about order.
+func appendOrder(ops []porcupine.Operation) precedes {
+	type place struct {
+		call, end int64
+		at        int
+	}
+	places := map[string]place{}
+	for _, op := range ops {
+		if c := op.Input.(laneCall); c.op == "append" {
+			for i, id := range c.ids {
+				places[id] = place{op.Call, op.Return, i}
+			}
+		}
+	}
+	return func(a, b string) bool {
+		x, y := places[a], places[b]
+		return x.end < y.call || x.call == y.call && x.end == y.end && x.at < y.at
+	}
 }
 
 func describeOps(ops []porcupine.Operation) string {
