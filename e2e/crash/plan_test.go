@@ -34,7 +34,7 @@ func newPlan(t *testing.T, s *site) *plan {
 	p := &plan{
 		site: s, dir: t.TempDir(), topic: "chaos", nodes: 4, producers: 2, concurrency: 8,
 		lease: 2 * time.Second, work: 10 * time.Millisecond,
-		messages: 10_000, keys: 1_000, chunk: 250, duration: 25 * time.Second, calm: 1500 * time.Millisecond,
+		messages: 10_000, keys: 1_000, chunk: 250, duration: 25 * time.Second, calm: 3 * time.Second,
 	}
 	switch soak := os.Getenv(envSoak); soak {
 	case "":
@@ -52,6 +52,6 @@ func newPlan(t *testing.T, s *site) *plan {
 
 // enlarge keeps the rate: 100,000 messages in three minutes.
 func (p *plan) enlarge(d time.Duration) {
-	p.duration, p.calm, p.chunk = d, 3*time.Second, 500
+	p.duration, p.chunk = d, 500
 	p.messages = int(d.Seconds()*100_000/180) / (p.producers * p.chunk) * (p.producers * p.chunk)
 }
