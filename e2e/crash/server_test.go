@@ -30,23 +30,12 @@ func ownServer(t *testing.T) (*server, *site) {
 	if os.Getenv("PAWL_TEST_POSTGRES") == "" {
 		postgresSite(t) // skips or fails, with the reason
 	}
-	// Not in the test's folder: the server's user has to get there.
-	state, err := os.MkdirTemp("", "pawl-crash-services-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(state, 0o755); err != nil {
-		t.Fatal(err)
-	}
 	script := os.Getenv("PAWL_TEST_SERVICES")
 	if script == "" {
 		script, _ = filepath.Abs("../../dev/services")
 	}
-	v := &server{t: t, script: script, state: state}
-	t.Cleanup(func() {
-		v.do("clean")
-		_ = os.RemoveAll(state)
-	})
+	v := &server{t: t, script: script, state: t.TempDir()}
+	t.Cleanup(func() { v.do("clean") })
 	v.do("up", "postgres")
 	dsn := ""
 	for line := range strings.Lines(v.do("env")) {
