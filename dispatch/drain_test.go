@@ -321,3 +321,65 @@ func (h hanging) Claim(ctx context.Context, _ []store.Want, _ store.Lease) ([]pa
 	<-ctx.Done()
 	return nil, ctx.Err()
 }
+
+// Settings that cannot be read yet are waited for; those that nobody may read
+// end Run.
+func TestSettingsOfAStoreThatIsAway(t *testing.T) {
+	bubble(t, func(r *rig) {
+		until := time.Now().Add(10 * time.Second)
+		r.store.Store = unsettled{r.mem, r.mem, func() error {
+			if time.Now().Before(until) {
+				return errGone
+			}
+			return nil
+		}}
+		r.append(pawl.Message{Topic: "a", ID: "x"})
+		r.run(one(1, func(context.Context, *pawl.Delivery) error { return nil }))
+		time.Sleep(9 * time.Second)
+		equal(r, r.get("x").State, store.Waiting)
+		time.Sleep(10 * time.Second)
+		r.gone("x")
+	})
+	bubble(t, func(r *rig) {
+		r.store.Store = unsettled{r.mem, r.mem, func() error { return &store.Error{Op: "topic", Code: store.ErrDenied} }}
+		r.run(one(1, func(context.Context, *pawl.Delivery) error { return nil }))
+		if err := r.ended(); !errors.Is(err, store.ErrDenied) {
+			r.Fatal(err)
+		}
+	})
+	bubble(t, func(r *rig) { // a drain does not wait for it
+		r.store.Store = unsettled{r.mem, r.mem, func() error { return errGone }}
+		r.run(one(1, func(context.Context, *pawl.Delivery) error { return nil }))
+		time.Sleep(20 * time.Second)
+		began := time.Now()
+		r.stop()
+		equal(r, r.ended(), nil)
+		equal(r, time.Since(began), time.Duration(0))
+	})
+}
+
+// unsettled is a store whose settings cannot be read while err says so.
+type unsettled struct {
+	store.Store
+	store.Topics
+	err func() error
+}
+
+func (u unsettled) Topic(ctx context.Context, name string) (store.Topic, error) {
+	if err := u.err(); err != nil {
+		return store.Topic{}, err
+	}
+	return u.Topics.Topic(ctx, name)
+}
+
+// A pause that the store cannot keep is refused.
+func TestPauseWithoutSettings(t *testing.T) {
+	d, err := dispatch.New(deaf{}, one(1, func(context.Context, *pawl.Delivery) error { return nil }))
+	equal(t, err, nil)
+	if err := d.Pause(t.Context(), "a", 0, "me", "why"); !errors.Is(err, store.ErrUnsupported) {
+		t.Error(err)
+	}
+	if err := d.Resume(t.Context(), "a"); !errors.Is(err, store.ErrUnsupported) {
+		t.Error(err)
+	}
+}

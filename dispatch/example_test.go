@@ -44,7 +44,11 @@ func ExampleDispatcher_Run() {
 		fmt.Println(err)
 		return
 	}
-	for dead := range s.Dead(ctx, store.DeadFilter{}) {
+	for dead, err := range s.Dead(ctx, store.DeadFilter{}) {
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
 		fmt.Println("dead:", dead.Reason)
 	}
 	// Output:

@@ -97,6 +97,9 @@ func TestReleaseCountsNothing(t *testing.T) {
 	})
 }
 
+// noMap returns a map that panics when it is written to.
+func noMap() map[string]int { return nil }
+
 // A panic is recorded with its stack, repeated once, and dead when it repeats.
 func TestPanicsAreContained(t *testing.T) {
 	bubble(t, func(r *rig) {
@@ -105,7 +108,7 @@ func TestPanicsAreContained(t *testing.T) {
 			if d.ID == "y" {
 				return nil
 			}
-			var m map[string]int
+			m := noMap()
 			m["x"] = 1
 			return nil
 		}))

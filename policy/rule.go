@@ -3,7 +3,6 @@ package policy
 import (
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -108,7 +107,7 @@ func (r *Rule) Validate() error {
 		bad("max attempts %d; it goes from 1 to %d", r.MaxAttempts, MaxAttempts)
 	}
 	if b := r.Backoff; b.Base < 0 || b.Max < b.Base || b.Max > pawl.MaxDelay {
-		bad("backoff from %v to %v; it goes from 0 to %v, base first", b.Base, b.Max, time.Duration(pawl.MaxDelay))
+		bad("backoff from %v to %v; it goes from 0 to %v, base first", b.Base, b.Max, pawl.MaxDelay)
 	}
 	if r.DeadLetter == Always && (r.Repeat == Repeated || r.If != 0) {
 		bad("dead letter %q contradicts a repetition", Always)
@@ -156,7 +155,7 @@ func (r *Rule) decide(a *Attempt, f pawl.Failure, facts Facts, random func() flo
 // throttled is the delay that the other side asked for, or the backoff if that
 // is longer, within what a store takes.
 func throttled(after, backoff time.Duration) time.Duration {
-	return min(max(after, backoff), time.Duration(min(pawl.MaxDelay, math.MaxInt64)))
+	return min(max(after, backoff), pawl.MaxDelay)
 }
 
 func (r *Rule) giveUp(d *Decision, why string) {
