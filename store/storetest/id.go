@@ -1,8 +1,11 @@
 package storetest
 
 import (
+	"math/rand/v2"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
@@ -27,6 +30,8 @@ func idSentences() []Sentence {
 			Text: "After a cancel an id may be used again."},
 		{Name: "MessageComesBackWhole", Test: messageComesBackWhole,
 			Text: "A message is delivered as it was appended: id, topic, key, priority, body and headers."},
+		{Name: "AnyValidMessageIsTaken", Test: anyValidMessageIsTaken,
+			Text: "Whatever the limits allow is taken and comes back: any bytes in body, key and unique key, any text in id and headers."},
 	}
 }
 
@@ -165,4 +170,62 @@ func messageComesBackWhole(t *T) {
 		t.wantMessage(d.Message, want)
 		t.ack(d)
 	}
+}
+
+// anyValidMessageIsTaken appends random messages of everything that is allowed.
+func anyValidMessageIsTaken(t *T) {
+	seed := seeds(t, 1)[0]
+	t.Logf("%s=%d", seedVariable, seed)
+	r := rand.New(rand.NewPCG(seed, 4))
+	want := map[string]pawl.Message{}
+	for len(want) < 100 {
+		m := pawl.Message{
+			Topic: t.Topic, ID: randomText(r, 40, true), Key: randomBytes(r, 1+r.IntN(60)), Body: randomBytes(r, r.IntN(300)),
+			Priority: r.IntN(pawl.MaxPriority + 1), Headers: map[string]string{},
+		}
+		for range r.IntN(5) {
+			m.Headers["h"+randomText(r, 20, false)] = randomText(r, 60, false)
+		}
+		if t.has(store.CanUnique) && r.IntN(2) == 0 {
+			m.Unique = pawl.Unique{Key: "u" + string(randomBytes(r, r.IntN(60))), Scope: string(randomBytes(r, 12))}
+		}
+		if _, taken := want[m.ID]; m.ID == "" || taken || m.Validate() != nil {
+			continue
+		}
+		want[m.ID] = m
+		t.put(m)
+	}
+	for _, d := range t.claim(1000) {
+		t.wantMessage(d.Message, want[d.ID])
+		delete(want, d.ID)
+	}
+	if len(want) > 0 {
+		t.Fatalf("%d messages were not claimed", len(want))
+	}
+}
+
+// awkward are bytes that mean something to somebody on the way.
+const awkward = "\x00'\"\\%_,{}"
+
+func randomBytes(r *rand.Rand, n int) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(r.IntN(256))
+		if r.IntN(4) == 0 {
+			b[i] = awkward[r.IntN(len(awkward))]
+		}
+	}
+	return b
+}
+
+// randomText is up to n runes of all planes; printable ones only, if asked.
+func randomText(r *rand.Rand, n int, printable bool) string {
+	var b strings.Builder
+	for range r.IntN(n + 1) {
+		c := []rune{rune(r.IntN(0x80)), rune(r.IntN(0x800)), rune(r.IntN(0x10000)), rune(r.IntN(unicode.MaxRune + 1))}[r.IntN(4)]
+		if utf8.ValidRune(c) && (!printable || !unicode.IsControl(c)) {
+			b.WriteRune(c)
+		}
+	}
+	return b.String()
 }
