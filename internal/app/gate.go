@@ -1,8 +1,11 @@
 package app
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -17,6 +20,9 @@ type gate struct {
 	room func() (lanes, run int) // nil: there always is
 	rate *bucket                 // nil: there is none
 	wake func()                  // claims are worth a try again
+
+	fresh  atomic.Bool // something was appended since the last claim
+	probed time.Time   // when a claim was let through beyond the room
 
 	mu       sync.Mutex
 	pending  int // runs handed out whose handler has not begun
@@ -55,6 +61,9 @@ func (g *gate) allowed(n int) (allowed, run int) {
 		}
 		lanes -= g.pending
 		n = min(n, int(float64(lanes)*max(1, g.length)))
+		if news := g.fresh.Swap(false); news && n <= 0 && time.Since(g.probed) > probeGap {
+			n, run, g.probed = 1, 1, time.Now()
+		}
 		g.mu.Unlock()
 	}
 	if g.rate != nil && n > 0 {
@@ -64,6 +73,49 @@ func (g *gate) allowed(n int) (allowed, run int) {
 		}
 	}
 	return n, run
+}
+
+// probeGap is how often one message may be claimed beyond the room, when something
+// was appended: it may be more urgent than all that is at hand.
+const probeGap = 2 * time.Millisecond
+
+// wakingGate is a gate before a store that tells when something was appended.
+type wakingGate struct {
+	*gate
+	waker store.Waker
+}
+
+// newGate returns a gate before s, and the store to be used in its place.
+func newGate(s store.Store) (*gate, store.Store) {
+	g := &gate{Store: s}
+	if w, ok := store.As[store.Waker](s); ok {
+		return g, &wakingGate{g, w}
+	}
+	return g, g
+}
+
+// Listen implements [store.Waker], and takes note.
+func (w *wakingGate) Listen(ctx context.Context, topics ...string) (<-chan struct{}, error) {
+	in, err := w.waker.Listen(ctx, topics...)
+	if err != nil {
+		return nil, err
+	}
+	out := make(chan struct{}, 1)
+	go func() {
+		for {
+			select {
+			case <-in:
+				w.fresh.Store(true)
+				select {
+				case out <- struct{}{}:
+				default:
+				}
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return out, nil
 }
 
 // pendingFor is how long a run that was handed out takes until its handler
@@ -97,21 +149,24 @@ func (g *gate) begun() {
 	g.pending = max(0, g.pending-1)
 }
 
-// share divides what is allowed among the topics: all get the same, those that
-// want less leave it to the others.
+// share divides what is allowed among the topics: all get the same, and those
+// that want less leave it to the others.
 func share(wants []store.Want, allowed, run int) []store.Want {
-	cut := make([]store.Want, 0, len(wants))
-	for i, w := range wants {
-		w.Limit = min(w.Limit, (allowed+len(wants)-i-1)/(len(wants)-i))
+	cut := slices.Clone(wants)
+	order := make([]*store.Want, len(cut))
+	for i := range cut {
+		order[i] = &cut[i]
+	}
+	slices.SortStableFunc(order, func(a, b *store.Want) int { return cmp.Compare(a.Limit, b.Limit) })
+	for i, w := range order {
+		left := len(order) - i
+		w.Limit = min(w.Limit, (allowed+left-1)/left)
 		allowed -= w.Limit
 		if run > 0 {
 			w.Run = run
 		}
-		if w.Limit > 0 {
-			cut = append(cut, w)
-		}
 	}
-	return cut
+	return slices.DeleteFunc(cut, func(w store.Want) bool { return w.Limit == 0 })
 }
 
 // bucket holds what a rate allows: it fills up to a tenth of a second's worth.

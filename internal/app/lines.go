@@ -61,18 +61,33 @@ func (l *lineReader) join(piece []byte) ([]byte, error) {
 			l.long = nil // one such line is no reason to keep its memory
 		}
 	}()
-	escapes := bytes.Count(piece, []byte{'\\'})
+	var e escapes
+	e.count(piece)
 	for {
 		piece, err := l.r.ReadSlice('\n')
 		l.long = append(l.long, piece...)
-		escapes += bytes.Count(piece, []byte{'\\'})
-		if len(l.long) > anyLine || len(l.long)-5*escapes > plainLine {
+		e.count(piece)
+		if len(l.long) > anyLine || e.meant(len(l.long)) > plainLine {
 			return nil, l.skip(err)
 		}
 		if !errors.Is(err, bufio.ErrBufferFull) {
 			return l.long, err
 		}
 	}
+}
+
+// escapes counts what makes a line longer than what it means.
+type escapes struct{ all, unicode int }
+
+func (e *escapes) count(piece []byte) {
+	e.all += bytes.Count(piece, []byte(`\`))
+	e.unicode += bytes.Count(piece, []byte(`\u`))
+}
+
+// meant is how many bytes a line of n can mean at least: six stand for one in an
+// escape with \u, two in any other.
+func (e *escapes) meant(n int) int {
+	return n - 5*e.unicode - max(0, min(e.all-e.unicode, (n-6*e.unicode)/2))
 }
 
 // skip passes over the rest of a line.

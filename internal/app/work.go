@@ -66,8 +66,8 @@ type worker struct {
 	stderr   *program.Output
 	pipe     *program.Pipe
 	gate     *gate
+	store    store.Store // behind the gate
 	handler  pawl.Handler
-	slots    int // of the dispatcher, a topic
 }
 
 // Work carries out messages by programs until ctx ends, or the topics are empty
@@ -80,7 +80,7 @@ func Work(ctx context.Context, s store.Store, c WorkConfig) (Worked, error) {
 	}
 	defer launcher.Close()
 	w := &worker{config: c, launcher: launcher, stdout: program.NewOutput(c.Stdout), stderr: program.NewOutput(c.Stderr)}
-	w.gate = &gate{Store: s}
+	w.gate, w.store = newGate(s)
 	if c.PerSecond > 0 {
 		w.gate.rate = newBucket(c.PerSecond)
 	}
@@ -143,7 +143,7 @@ func (w *worker) dispatcher() (*dispatch.Dispatcher, error) {
 		settings.Name = name
 		topics[i] = dispatch.Topic{Name: name, Handler: handler, Concurrency: slots, Lease: c.Lease, Settings: settings}
 	}
-	return dispatch.New(w.gate, dispatch.Config{
+	return dispatch.New(w.store, dispatch.Config{
 		Topics: topics, Owner: c.Owner, Logger: c.Logger, DrainTimeout: c.Drain, UntilEmpty: c.UntilEmpty,
 	})
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -77,7 +78,7 @@ func (s *session) listMessages(ctx context.Context, f *messageFilter) error {
 	if f.key != "" {
 		key = []byte(f.key)
 	}
-	var records = func(yield func(store.Record, error) bool) {}
+	var records iter.Seq2[store.Record, error]
 	if f.state == string(store.IsDead) {
 		d, err := partOf[store.DeadLetters](s, opened, "list dead letters")
 		if err != nil {

@@ -139,13 +139,6 @@ func cut(s string, n int) string {
 
 func number[N int | int64](n N) string { return strconv.FormatInt(int64(n), 10) }
 
-func yesNo(b bool) string {
-	if b {
-		return "yes"
-	}
-	return ""
-}
-
 // age is a duration in one or two units.
 func age(d time.Duration) string {
 	switch seconds := d.Round(time.Second); {

@@ -89,13 +89,27 @@ func (c *child) take(answers []answer) {
 		default:
 			p.answered = true
 			c.answers++
-			c.window.answered(now.Sub(k.at), held, now)
+			c.window.answered(now.Sub(k.at), held, c.overtook(k), now)
 			c.drop(k)
 			k.finish(outcome{verdict: new(a.verdict)})
 		}
 	}
 	c.feed()
 	p.hasRoom()
+}
+
+// overtook tells whether the child answered k and still holds what it got before.
+// That is looked at only where it matters.
+func (c *child) overtook(k *call) bool {
+	if !c.window.trying {
+		return false
+	}
+	for _, other := range c.held {
+		if other.begin < k.begin {
+			return true
+		}
+	}
+	return false
 }
 
 // drop takes k out of what the child holds.
@@ -169,8 +183,8 @@ func (p *Pipe) inspect(now time.Time) {
 }
 
 // after is the point in time when so much of the call's time is over.
-func (k *call) after(part, of time.Duration) time.Time {
-	return k.born.Add(k.until.Sub(k.born) / of * part)
+func (k *call) after(part, of int) time.Time {
+	return k.born.Add(k.until.Sub(k.born) * time.Duration(part) / time.Duration(of))
 }
 
 // dismiss gives back what waited for too long.

@@ -75,7 +75,7 @@ func readPids(t testing.TB, file string, n int) []int {
 	eventually(t, "the program tells its process ids", func() bool {
 		text, _ := os.ReadFile(file)
 		pids = pids[:0]
-		for _, f := range strings.Fields(string(text)) {
+		for f := range strings.FieldsSeq(string(text)) {
 			pid, err := strconv.Atoi(f)
 			if err != nil {
 				return false

@@ -207,7 +207,9 @@ func (p *Pipe) place(k *call) {
 	best.give(k)
 }
 
-// enqueue lets k wait, behind all that have its rank.
+// enqueue lets k wait, behind all that have its rank. If that is far more than
+// there is room for, because something better came beyond the room, the worst is
+// given back.
 func (p *Pipe) enqueue(k *call) {
 	at, _ := slices.BinarySearchFunc(p.queue, k, func(other, k *call) int {
 		if other.rank <= k.rank {
@@ -216,6 +218,11 @@ func (p *Pipe) enqueue(k *call) {
 		return 1
 	})
 	p.queue = slices.Insert(p.queue, at, k)
+	if lanes, _ := p.roomNow(); p.config.Rank != nil && lanes < -2*len(p.children) {
+		last := len(p.queue) - 1
+		p.queue[last].finish(outcome{err: pawl.Release(0, "makes way for a better rank")})
+		p.queue = slices.Delete(p.queue, last, last+1)
+	}
 }
 
 // finish ends the call, once.

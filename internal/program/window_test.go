@@ -1,6 +1,8 @@
 package program
 
 import (
+	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 )
@@ -29,7 +31,7 @@ func TestWindow(t *testing.T) {
 			for i := range 20_000 {
 				took := c.took(w.size)
 				now = now.Add(took / time.Duration(w.size))
-				w.answered(took, w.size, now)
+				w.answered(took, w.size, false, now)
 				if i > 10_000 {
 					smallest, largest = min(smallest, w.size), max(largest, w.size)
 				}
@@ -44,7 +46,7 @@ func TestWindow(t *testing.T) {
 func TestWindowShrinksWhenTheProgramGetsSlow(t *testing.T) {
 	w, now := newWindow(0), time.Now()
 	for range 10_000 {
-		w.answered(time.Millisecond, w.size, now)
+		w.answered(time.Millisecond, w.size, false, now)
 	}
 	if w.size != MaxInFlight {
 		t.Fatalf("%d while it is quick", w.size)
@@ -52,7 +54,7 @@ func TestWindowShrinksWhenTheProgramGetsSlow(t *testing.T) {
 	for range 2_000 {
 		took := time.Duration(w.size) * 100 * time.Millisecond
 		now = now.Add(100 * time.Millisecond)
-		w.answered(took, w.size, now)
+		w.answered(took, w.size, false, now)
 	}
 	if w.size > 2 {
 		t.Errorf("%d when it is slow", w.size)
@@ -62,9 +64,65 @@ func TestWindowShrinksWhenTheProgramGetsSlow(t *testing.T) {
 func TestWindowDoesNotGrowUnused(t *testing.T) {
 	w := newWindow(0)
 	for range 100 {
-		w.answered(time.Millisecond, 1, time.Now())
+		w.answered(time.Millisecond, 1, false, time.Now())
 	}
 	if w.size != 2 {
 		t.Errorf("%d, though the program never held two", w.size)
+	}
+}
+
+// TestWindowIsNotFooledByChance lets a program that works on one after the other
+// take exponentially distributed times, and looks how often the window is larger
+// than it should be.
+func TestWindowIsNotFooledByChance(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	w, now := newWindow(0), time.Now()
+	var free time.Time // when the program is done with all it holds
+	var given []time.Time
+	large, total := 0, 0
+	for range 50_000 {
+		for len(given) < w.size {
+			given = append(given, now)
+		}
+		free = now.Add(time.Duration(r.ExpFloat64() * 5 * float64(time.Millisecond)))
+		now = free
+		w.answered(now.Sub(given[0]), len(given), false, now)
+		given = given[1:]
+		if total++; w.size > 2 {
+			large++
+		}
+	}
+	if large > total/50 {
+		t.Errorf("the window was larger than 2 for %d of %d answers", large, total)
+	}
+}
+
+// TestWindowSeesWhoAnswersOutOfOrder lets a program work side by side, with times
+// of which a mean alone would tell little.
+func TestWindowSeesWhoAnswersOutOfOrder(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	w, now := newWindow(0), time.Now()
+	type held struct{ given, done time.Time }
+	var holds []held
+	for n := 0; w.size < 64; n++ {
+		for len(holds) < w.size {
+			holds = append(holds, held{now, now.Add(time.Duration(r.ExpFloat64() * float64(time.Second)))})
+		}
+		first := 0
+		for i := range holds {
+			if holds[i].done.Before(holds[first].done) {
+				first = i
+			}
+		}
+		now = holds[first].done
+		w.answered(now.Sub(holds[first].given), len(holds), first > 0, now)
+		holds = slices.Delete(holds, first, first+1)
+		if n > 5_000 {
+			t.Fatalf("the window is %d after %d answers", w.size, n)
+		}
 	}
 }

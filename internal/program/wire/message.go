@@ -199,7 +199,7 @@ func (s *scanner) seconds() time.Duration {
 		return 0
 	}
 	f, err := strconv.ParseFloat(string(text), 64)
-	if most := time.Duration(pawl.MaxDelay); err != nil || f < 0 || f > most.Seconds() {
+	if most := pawl.MaxDelay; err != nil || f < 0 || f > most.Seconds() {
 		s.fail(at, "%.40s seconds; a duration goes from 0 to %.0f", text, most.Seconds())
 		return 0
 	}

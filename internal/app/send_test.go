@@ -1,0 +1,208 @@
+package app_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/app"
+	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/memory"
+)
+
+// shaky is a store whose appends fail at times, before or after they took effect.
+type shaky struct {
+	store.Store
+	mu      sync.Mutex
+	calls   int
+	batches map[string]int // calls by batch id
+	fail    func(call int) (before, after bool)
+}
+
+func (s *shaky) Append(ctx context.Context, b store.Batch[pawl.Message]) ([]store.Receipt, error) {
+	s.mu.Lock()
+	s.calls++
+	s.batches[b.ID]++
+	before, after := s.fail(s.calls)
+	s.mu.Unlock()
+	down := &store.Error{Op: "append", Code: store.ErrUnavailable}
+	if before {
+		return nil, down
+	}
+	r, err := s.Store.Append(ctx, b)
+	if after {
+		return nil, down
+	}
+	return r, err
+}
+
+func (s *shaky) Unwrap() store.Store { return s.Store }
+
+func stored(t *testing.T, s store.Store) (ids []string) {
+	t.Helper()
+	i, _ := store.As[store.Inspector](s)
+	for r, err := range i.List(t.Context(), store.Filter{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, r.ID)
+	}
+	return ids
+}
+
+func numbered(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, `{"id":"%05d","body":"x"}`+"\n", i)
+	}
+	return b.String()
+}
+
+func TestLinesAreRepeatedUnderTheirBatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &shaky{Store: memory.New(memory.Config{}), batches: map[string]int{}, fail: func(call int) (bool, bool) { return call%3 == 1, call%3 == 2 }}
+		troubles := 0
+		sender := app.LineSender{Store: s, Topic: "t", Trouble: func(error) { troubles++ }}
+		sent, err := sender.Run(t.Context(), strings.NewReader(numbered(12_000)))
+		if err != nil || sent.Appended != 12_000 || sent.Duplicates != 0 || sent.Through != 12_000 {
+			t.Errorf("%+v, %v", sent, err)
+		}
+		if ids := stored(t, s); len(ids) != 12_000 || ids[0] != "00000" || ids[11_999] != "11999" {
+			t.Errorf("%d are stored", len(ids))
+		}
+		if s.calls != 3*len(s.batches) || troubles != s.calls-len(s.batches) {
+			t.Errorf("%d calls for %d batches, %d troubles told", s.calls, len(s.batches), troubles)
+		}
+	})
+}
+
+func TestLinesEndWhenTheStoreDoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &shaky{Store: memory.New(memory.Config{}), batches: map[string]int{}, fail: func(int) (bool, bool) { return true, false }}
+		began := time.Now()
+		sent, err := (&app.LineSender{Store: s, Topic: "t"}).Run(t.Context(), strings.NewReader(numbered(3)))
+		if !errors.Is(err, store.ErrUnavailable) || sent.Through != 0 || time.Since(began) > time.Hour {
+			t.Errorf("%+v, %v after %v", sent, err, time.Since(began))
+		}
+	})
+}
+
+func TestLinesThatAreInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	why := errors.New("enough")
+	s := memory.New(memory.Config{})
+	in, out := io.Pipe()
+	defer func() { _ = out.Close() }()
+	sender := app.LineSender{Store: s, Topic: "t", Progress: func(p app.Sent) {
+		if p.Through == 2 {
+			cancel(why)
+		}
+	}}
+	go func() { _, _ = io.WriteString(out, numbered(2)) }() // and then nothing, for ever
+	sent, err := sender.Run(ctx, in)
+	if !errors.Is(err, why) || sent.Appended != 2 || sent.Through != 2 {
+		t.Errorf("%+v, %v", sent, err)
+	}
+}
+
+func TestLinesComeAtOnce(t *testing.T) {
+	s := memory.New(memory.Config{})
+	in, out := io.Pipe()
+	seen := make(chan app.Sent, 10)
+	sender := app.LineSender{Store: s, Topic: "t", Progress: func(p app.Sent) { seen <- p }}
+	done := make(chan error, 1)
+	go func() { _, err := sender.Run(t.Context(), in); done <- err }()
+	for i := range 3 { // a line is appended though no further one follows
+		_, _ = io.WriteString(out, "{}\n")
+		if p := <-seen; p.Appended != int64(i+1) {
+			t.Errorf("%+v after line %d", p, i+1)
+		}
+	}
+	_ = out.Close()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// long is a line of n times c, which is made while it is read.
+func long(n int64, c byte) io.Reader {
+	return io.MultiReader(strings.NewReader(`{"body":"`), io.LimitReader(again(c), n), strings.NewReader("\"}\n{}\n"))
+}
+
+// again is one byte again and again.
+type again byte
+
+func (a again) Read(b []byte) (int, error) {
+	n := copy(b, bytes.Repeat([]byte{byte(a)}, min(len(b), 1<<16)))
+	return n, nil
+}
+
+func TestLongLinesTakeLittleMemory(t *testing.T) {
+	size := int64(400 << 20)
+	if testing.Short() {
+		size = 120 << 20
+	}
+	for _, c := range []byte("x\\") {
+		sender := app.LineSender{Store: memory.New(memory.Config{}), Topic: "t", Bad: func(*app.LineError) bool { return true }}
+		var most uint64
+		stop, stopped := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(stopped)
+			var m runtime.MemStats
+			for {
+				runtime.ReadMemStats(&m)
+				most = max(most, m.HeapAlloc)
+				select {
+				case <-stop:
+					return
+				case <-time.After(10 * time.Millisecond):
+				}
+			}
+		}()
+		sent, err := sender.Run(t.Context(), long(size, c))
+		close(stop)
+		<-stopped
+		if err != nil || sent.Skipped != 1 || sent.Appended != 1 {
+			t.Errorf("%q: %+v, %v", c, sent, err)
+		}
+		if most > 200<<20 {
+			t.Errorf("%q: %d MB for a line of %d MB", c, most>>20, size>>20)
+		}
+	}
+}
+
+func TestTheLargestBodiesPass(t *testing.T) {
+	s := memory.New(memory.Config{})
+	for name, line := range map[string]string{
+		"plain":   `{"body":"` + strings.Repeat("x", pawl.MaxBody) + `"}`,
+		"base64":  `{"body_base64":"` + strings.Repeat("AAAA", pawl.MaxBody/3) + `AA=="}`,
+		"escaped": `{"body":"` + strings.Repeat(`\u0000`, pawl.MaxBody) + `"}`,
+	} {
+		sent, err := (&app.LineSender{Store: s, Topic: "t"}).Run(t.Context(), strings.NewReader(line))
+		if err != nil || sent.Appended != 1 {
+			t.Errorf("%s: %+v, %v", name, sent, err)
+		}
+	}
+}
+
+func BenchmarkLines(b *testing.B) {
+	line := `{"topic":"mail","key":"customer-4711","body":"{\"order\":12345,\"to\":\"someone@example.com\",\"n\":1.10}"}` + "\n"
+	text := strings.Repeat(line, 10_000)
+	lines := 0
+	for b.Loop() {
+		if _, err := (&app.LineSender{}).Run(b.Context(), strings.NewReader(text)); err != nil {
+			b.Fatal(err)
+		}
+		lines += 10_000
+	}
+	b.ReportMetric(float64(lines)/b.Elapsed().Seconds(), "lines/s")
+}
