@@ -90,7 +90,7 @@ func (m *Message) Validate() error {
 	case len(m.Body) > MaxBody:
 		return invalid("body", "is %d bytes long; the limit is %d", len(m.Body), MaxBody)
 	case m.Delay < 0 || m.Delay > MaxDelay:
-		return invalid("delay", "is %v; it goes from 0 to %v", m.Delay, time.Duration(MaxDelay))
+		return invalid("delay", "is %v; it goes from 0 to %v", m.Delay, MaxDelay)
 	}
 	if err := m.validHeaders(); err != nil {
 		return err

@@ -32,7 +32,7 @@ func (t *Topic) Validate() error {
 	case t.Ageing < 0 || t.Ageing > MaxLease:
 		return bad("ageing", "is %v; it goes from 0 to %v", t.Ageing, MaxLease)
 	case t.Retain < 0 || t.Retain > pawl.MaxDelay:
-		return bad("retain", "is %v; it goes from 0 to %v", t.Retain, time.Duration(pawl.MaxDelay))
+		return bad("retain", "is %v; it goes from 0 to %v", t.Retain, pawl.MaxDelay)
 	}
 	return nil
 }

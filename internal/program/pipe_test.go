@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"strings"
 	"sync"
@@ -321,7 +320,7 @@ func TestPipeWindowFollowsTheProgram(t *testing.T) {
 }
 
 func BenchmarkPipe(b *testing.B) {
-	p := program.StartPipe(newLauncher(b), program.PipeConfig{Command: worker("echo"), Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	p := program.StartPipe(newLauncher(b), program.PipeConfig{Command: worker("echo"), Logger: slog.New(slog.DiscardHandler)})
 	defer p.Close()
 	b.SetParallelism(200)
 	b.RunParallel(func(pb *testing.PB) {

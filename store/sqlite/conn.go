@@ -171,7 +171,7 @@ func (c *conn) query(query string, scan func(row) error, args ...any) error {
 		}
 	}
 	c.dest = dest
-	if err == io.EOF || err == errEnough { //nolint:errorlint // neither is ever wrapped
+	if err == io.EOF || err == errEnough {
 		err = nil
 	}
 	return errors.Join(err, rows.Close())
@@ -246,7 +246,7 @@ func (t *txSession) query(query string, scan func(row) error, args ...any) error
 		if err := rows.Scan(ptrs...); err != nil {
 			return fmt.Errorf("scan: %w", err)
 		}
-		if err := scan(dest); err == errEnough { //nolint:errorlint // it is never wrapped
+		if err := scan(dest); err == errEnough {
 			return nil
 		} else if err != nil {
 			return err
