@@ -39,7 +39,7 @@ WITH now AS MATERIALIZED (SELECT clock_timestamp() + $6::interval AS at),
 d AS (DELETE FROM @msg WHERE ctid = ANY (ARRAY(
 		SELECT m.ctid FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) s(lane, seq, token)
 		CROSS JOIN LATERAL (SELECT m.ctid FROM @lease l CROSS JOIN @msg m
-			WHERE l.lane = s.lane AND l.token = s.token AND s.seq BETWEEN l.first AND l.last AND m.lane = s.lane AND m.seq = s.seq
+			WHERE l.lane = s.lane AND l.token = s.token AND s.seq BETWEEN l.first AND l.last AND (l.run IS NULL OR s.seq = ANY (l.run)) AND m.lane = s.lane AND m.seq = s.seq
 			OFFSET 0) m))
 	RETURNING *),
 lost AS MATERIALIZED (

@@ -39,6 +39,7 @@ type head struct {
 	attempts        int
 	rescues         int
 	seen            bool  // it was given out before
+	called          bool  // the message whose ticket was taken for the lane is there
 	cut             bool  // its body did not travel
 	first, last     int64 // the run as it is written down
 	topic           int32

@@ -146,8 +146,8 @@ SELECT count(*) FROM p`
 // Statements that put right what was claimed.
 const (
 	// setRuns: the run of a lane that is not just the message of its ticket.
-	setRuns = `UPDATE @lease l SET first = s.first, last = s.last
-		FROM (SELECT l.ctid AS tid, s.first, s.last FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) s(lane, first, last)
+	setRuns = `UPDATE @lease l SET first = s.first, last = s.last, run = nullif(s.run, '')::bigint[]
+		FROM (SELECT l.ctid AS tid, s.first, s.last, s.run FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $5::text[]) s(lane, first, last, run)
 			CROSS JOIN LATERAL (SELECT l.ctid FROM @lease l WHERE l.lane = s.lane AND l.token = $4::bigint OFFSET 0) l) s
 		WHERE l.ctid = s.tid`
 

@@ -18,7 +18,7 @@ const (
 	readHeld = `SELECT s.n FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) WITH ORDINALITY s(lane, seq, fence, n)
 		CROSS JOIN LATERAL (SELECT FROM @msg m WHERE m.lane = s.lane AND m.seq = s.seq OFFSET 0) m
 		LEFT JOIN LATERAL (SELECT true AS held FROM @lease l WHERE l.lane = s.lane AND s.lane < 0 AND l.token = s.fence
-			AND s.seq BETWEEN l.first AND l.last OFFSET 0) l ON true
+			AND s.seq BETWEEN l.first AND l.last AND (l.run IS NULL OR s.seq = ANY (l.run)) OFFSET 0) l ON true
 		WHERE s.lane > 0 OR l.held`
 	prolong = `UPDATE @claim SET longer = $2::bigint[], longer_until = $3::timestamptz[] WHERE fence = $1::bigint`
 )

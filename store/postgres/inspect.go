@@ -13,7 +13,7 @@ import (
 // of messages that are lanes of their own.
 const (
 	heldSolo = `held AS MATERIALIZED (SELECT l AS lane FROM @claim c, unnest(c.lanes) l WHERE l > 0 AND (c.gone IS NULL OR l <> ALL (c.gone)))`
-	stateOfM = `CASE WHEN h.lane IS NOT NULL OR l.token > 0 AND m.seq BETWEEN l.first AND l.last THEN 'leased'
+	stateOfM = `CASE WHEN h.lane IS NOT NULL OR l.token > 0 AND m.seq BETWEEN l.first AND l.last AND (l.run IS NULL OR m.seq = ANY (l.run)) THEN 'leased'
 		WHEN l.token <= 0 AND (m.lane > 0 OR NOT EXISTS (SELECT FROM @msg b WHERE b.lane = m.lane AND b.seq < m.seq)) THEN 'delayed'
 		ELSE 'waiting' END`
 	// listKeys: $1 topic (0: any), $2 key (empty: any), $3 state (empty: any), $4
@@ -223,7 +223,7 @@ const (
 		RETURNING seq, lane`
 	takeWaiting = `DELETE FROM @lease WHERE lane = ANY ($1::bigint[]) AND token <= 0 RETURNING lane`
 	latchLanes  = `INSERT INTO @lease AS l (lane, token, reach, first, last) SELECT lane, $2::bigint, 0, 0, -1 FROM unnest($1::bigint[]) lane ORDER BY lane
-		ON CONFLICT (lane) DO UPDATE SET reach = l.reach RETURNING l.lane, l.token, l.first, l.last`
+		ON CONFLICT (lane) DO UPDATE SET reach = l.reach RETURNING l.lane, l.token, l.first, l.last, l.run`
 	unlatch = `DELETE FROM @lease WHERE lane = ANY ($1::bigint[]) AND token = $2::bigint`
 	// removeMessages: $1 lanes, $2 seqs.
 	removeMessages = `
@@ -368,11 +368,11 @@ func (s *Store) freeKeyed(ctx context.Context, t *tx, ms []cancelling, free *[]c
 	err = t.run(ctx, read(latchLanes, func(r row) error {
 		if lane, holder := r.int8(0), r.int8(1); holder == token {
 			mine = append(mine, lane)
-			latches[lane] = latch{0, -1}
+			latches[lane] = latch{last: -1}
 		} else if holder > 0 {
-			latches[lane] = latch{r.int8(2), r.int8(3)}
+			latches[lane] = latch{r.int8(2), r.int8(3), r.int8s(4)}
 		} else {
-			latches[lane] = latch{0, -1} // closed: its head is no more than waiting
+			latches[lane] = latch{last: -1} // closed: its head is no more than waiting
 		}
 		return nil
 	}, int8Array(lanes), int8Value(token)))
@@ -381,7 +381,7 @@ func (s *Store) freeKeyed(ctx context.Context, t *tx, ms []cancelling, free *[]c
 	}
 	var gone []cancelling
 	for _, m := range ms {
-		if l, ok := latches[m.lane]; ok && (m.seq < l.first || m.seq > l.last) {
+		if l, ok := latches[m.lane]; ok && !l.has(m.seq) {
 			gone = append(gone, m)
 		}
 	}

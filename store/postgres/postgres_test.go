@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -72,17 +71,6 @@ func open(t testing.TB, cfg Config) *Store {
 	return s
 }
 
-// fresh opens an empty store in a schema of its own.
-func fresh(t testing.TB, change ...func(*Config)) *Store {
-	t.Helper()
-	at := server(t)
-	cfg := Config{URL: at, Schema: freshSchema(t, at), AutoMigrate: true, MaxConns: 8}
-	for _, c := range change {
-		c(&cfg)
-	}
-	return open(t, cfg)
-}
-
 func harness(change ...func(*Config)) storetest.Harness {
 	return storetest.Harness{Open: func(t testing.TB) *storetest.Instance {
 		at := server(t)
@@ -145,14 +133,3 @@ func inTx(t testing.TB, cfg Config, s *Store, do func(func(store.Batch[pawl.Mess
 func TestContract(t *testing.T) { storetest.Run(t, harness()) }
 
 func BenchmarkStore(b *testing.B) { storetest.Bench(b, harness(func(c *Config) { c.Skew = nil })) }
-
-// withPassword is a URL with another password.
-func withPassword(t testing.TB, at, password string) string {
-	t.Helper()
-	u, err := url.Parse(at)
-	if err != nil {
-		t.Fatal(err)
-	}
-	u.User = url.UserPassword(u.User.Username(), password)
-	return u.String()
-}

@@ -23,7 +23,7 @@ CROSS JOIN LATERAL (SELECT * FROM @msg m WHERE m.lane = x.lane AND m.seq = x.seq
 LEFT JOIN LATERAL (SELECT * FROM @tried t WHERE t.seq = m.seq) t ON true
 LEFT JOIN LATERAL (SELECT * FROM @lease l WHERE l.lane = m.lane) l ON true
 LEFT JOIN LATERAL (
-	SELECT * FROM @claim c WHERE m.lane < 0 AND c.fence = l.token AND m.seq BETWEEN l.first AND l.last
+	SELECT * FROM @claim c WHERE m.lane < 0 AND c.fence = l.token AND m.seq BETWEEN l.first AND l.last AND (l.run IS NULL OR m.seq = ANY (l.run))
 	UNION ALL
 	SELECT * FROM @claim c WHERE m.lane > 0 AND l.token IS NULL AND m.lane = ANY (c.lanes) AND m.lane <> ALL (coalesce(c.gone, '{}'))
 	LIMIT 1) c ON true
@@ -130,9 +130,9 @@ func (s *Store) get(ctx context.Context, id []byte) (rec *store.Record, err erro
 	err = s.cold(ctx, func(t *tx) error {
 		var lanes, seqs []int64
 		var all []store.Record
-		collect := func(make func(row) (store.Record, error)) func(row) error {
+		collect := func(from func(row) (store.Record, error)) func(row) error {
 			return func(r row) error {
-				one, err := make(r)
+				one, err := from(r)
 				all = append(all, one)
 				return err
 			}

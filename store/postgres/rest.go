@@ -32,7 +32,15 @@ type resting struct {
 	inserted []*inserting     // what was emitted
 }
 
-type latch struct{ first, last int64 }
+type latch struct {
+	first, last int64
+	run         []int64 // all of it, where other numbers are in between
+}
+
+// has tells whether a message is of the run.
+func (l *latch) has(seq int64) bool {
+	return seq >= l.first && seq <= l.last && (l.run == nil || slices.Contains(l.run, seq))
+}
 
 // found is what is known of a message to be settled.
 type found struct {
@@ -118,7 +126,7 @@ func (w *resting) look(ctx context.Context, t *tx) error {
 }
 
 // lockHeld is lockLanes with the token, for lanes that two tokens name.
-const lockHeld = `SELECT x.lane, x.token, x.first, x.last FROM unnest($1::bigint[], $2::bigint[]) s(lane, token)
+const lockHeld = `SELECT x.lane, x.token, x.first, x.last, x.run FROM unnest($1::bigint[], $2::bigint[]) s(lane, token)
 	CROSS JOIN LATERAL (SELECT * FROM @lease l WHERE l.lane = s.lane AND l.token = s.token FOR UPDATE) x`
 
 func (w *resting) readClaim(r row) error {
@@ -131,7 +139,7 @@ func (w *resting) readClaim(r row) error {
 }
 
 func (w *resting) readLane(r row) error {
-	w.locked[held{r.int8(0), r.int8(1)}] = latch{r.int8(2), r.int8(3)}
+	w.locked[held{r.int8(0), r.int8(1)}] = latch{r.int8(2), r.int8(3), r.int8s(4)}
 	return nil
 }
 
@@ -179,14 +187,14 @@ func (w *resting) oneByOne(ctx context.Context, t *tx) error {
 // ends it.
 func (w *resting) settleRun(to *writing, r sqlstore.Run) {
 	id := held{r.Lane, r.Fence}
-	_, locked := w.locked[id]
+	lane, locked := w.locked[id]
 	valid := r.Lane < 0 && locked || r.Lane > 0 && w.live[r.Fence] && !w.gone[id]
 	over := false
 	for _, i := range r.Items {
 		st := &w.items[i]
 		seq := st.Token.Seq
 		m := w.messages[seq]
-		if r.Lane < 0 && (seq < w.locked[id].first || seq > w.locked[id].last) {
+		if r.Lane < 0 && !lane.has(seq) {
 			m = nil
 		}
 		if !valid || over || m == nil {
@@ -195,7 +203,7 @@ func (w *resting) settleRun(to *writing, r sqlstore.Run) {
 		}
 		delete(w.messages, seq) // settled: a second time is too late
 		w.ended = append(w.ended, st.Token)
-		over = w.settleOne(to, st, m, r.Lane > 0 || seq == w.locked[id].last)
+		over = w.settleOne(to, st, m, r.Lane > 0 || seq == lane.last)
 	}
 	if over {
 		w.over[id] = true

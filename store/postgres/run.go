@@ -5,6 +5,7 @@ import (
 	"context"
 	"math"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -18,7 +19,7 @@ func (c *claiming) row(r row) error {
 	}
 	c.heads = append(c.heads, head{
 		lane: r.int8(0), seq: r.int8(1), rank: r.int8(2), topic: int32(r.int4(4)), replays: r.int2(6),
-		attempts: r.int4(11), rescues: r.int4(12), seen: r.bool(18), cut: r.null(10), first: r.int8(16), last: r.int8(17),
+		attempts: r.int4(11), rescues: r.int4(12), seen: r.bool(18), called: r.bool(19), cut: r.null(10), first: r.int8(16), last: r.int8(17),
 	})
 	h := &c.heads[len(c.heads)-1]
 	visible, started, ends, hard := r.micros(3), r.micros(13), r.micros(14), r.micros(15)
@@ -60,10 +61,11 @@ type run struct {
 
 // repair is what has to be put right of a claim before it is given out.
 type repair struct {
-	open          []int64 // lanes of keys to be given up
-	solo          []int64 // lanes of one message to be given up
-	lanes         []int64 // lanes of keys whose run is not what is written down …
-	firsts, lasts []int64 // … and what it is
+	open          []int64  // lanes of keys to be given up
+	solo          []int64  // lanes of one message to be given up
+	lanes         []int64  // lanes of keys whose run is not what is written down …
+	firsts, lasts []int64  // … and what it is
+	gapped        []string // the same where numbers are missing: an array
 }
 
 func (r *repair) needed() bool { return len(r.open)+len(r.solo)+len(r.lanes) > 0 }
@@ -220,12 +222,7 @@ func (c *claiming) tooEarly(r *run) bool {
 	for _, t := range c.tops {
 		horizon = max(horizon, t.rank)
 	}
-	for i := range r.heads {
-		if r.heads[i].rank <= horizon {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(r.heads, func(h head) bool { return h.called || h.rank <= horizon })
 }
 
 // repair compares what is written down with what is given out.
@@ -238,6 +235,7 @@ func (c *claiming) repair(runs []run) (fix repair) {
 		case r.lane < 0 && (h[0].first != h[0].seq || h[0].last != h[r.give-1].seq):
 			fix.lanes = append(fix.lanes, r.lane)
 			fix.firsts, fix.lasts = append(fix.firsts, h[0].seq), append(fix.lasts, h[r.give-1].seq)
+			fix.gapped = append(fix.gapped, gapped(h[:r.give]))
 		}
 		given[r.lane] = true
 	}
@@ -256,6 +254,22 @@ func (c *claiming) repair(runs []run) (fix repair) {
 	return fix
 }
 
+// gapped writes the numbers of a run as an array, if it is not all that there
+// are between the first and the last: what has one in between may commit later,
+// and is not of the run.
+func gapped(heads []head) string {
+	n := len(heads)
+	if heads[n-1].seq-heads[0].seq == int64(n-1) {
+		return ""
+	}
+	b := []byte{'{'}
+	for i := range heads {
+		b = append(strconv.AppendInt(b, heads[i].seq, 10), ',')
+	}
+	b[len(b)-1] = '}'
+	return string(b)
+}
+
 // repair puts right what a claim wrote down. Lanes are locked before, and in
 // their order, because what waits in them may change until then.
 func (s *Store) repair(ctx context.Context, fence int64, fix repair) error {
@@ -269,7 +283,7 @@ func (s *Store) repair(ctx context.Context, fence int64, fix repair) error {
 		g = append(g, read(lockLanes, nil, int8Array(locks), int8Array(slices.Repeat([]int64{fence}, len(locks)))))
 	}
 	if len(fix.lanes) > 0 {
-		g = append(g, do(setRuns, int8Array(fix.lanes), int8Array(fix.firsts), int8Array(fix.lasts), int8Value(fence)))
+		g = append(g, do(setRuns, int8Array(fix.lanes), int8Array(fix.firsts), int8Array(fix.lasts), int8Value(fence), textArray(fix.gapped)))
 	}
 	if gone := slices.Concat(fix.open, fix.solo); len(gone) > 0 {
 		g = append(g, do(leave, int8Value(fence), int8Array(gone)))

@@ -278,7 +278,8 @@ const (
 	// runsLeft: the first message that is left of each run.
 	runsLeft = `SELECT x.lane, m.seq, t.attempts, t.rescues, t.lonely, x.token FROM unnest($1::bigint[], $2::bigint[]) s(lane, token)
 		CROSS JOIN LATERAL (SELECT * FROM @lease l WHERE l.lane = s.lane AND l.token = s.token OFFSET 0) x
-		CROSS JOIN LATERAL (SELECT m.seq FROM @msg m WHERE m.lane = x.lane AND m.seq BETWEEN x.first AND x.last ORDER BY m.seq LIMIT 1) m
+		CROSS JOIN LATERAL (SELECT m.seq FROM @msg m WHERE m.lane = x.lane AND m.seq BETWEEN x.first AND x.last
+			AND (x.run IS NULL OR m.seq = ANY (x.run)) ORDER BY m.seq LIMIT 1) m
 		LEFT JOIN LATERAL (SELECT * FROM @tried t WHERE t.seq = m.seq OFFSET 0) t ON true`
 	rearm = `UPDATE @claim SET until = $2::timestamptz, gone = coalesce(gone, '{}') || $3::bigint[] WHERE fence = $1::bigint`
 )

@@ -27,13 +27,12 @@ type topicCache struct {
 	byName map[string]*topic
 	byID   map[int32]*topic
 	bands  map[int64]bool // bands that are on record
-	retain bool           // some topic retains
 }
 
 func (c *topicCache) forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.byName, c.byID, c.bands, c.retain = nil, nil, nil, false
+	c.byName, c.byID, c.bands = nil, nil, nil
 }
 
 func (c *topicCache) named(name string) *topic {
@@ -48,21 +47,14 @@ func (c *topicCache) numbered(id int32) *topic {
 	return c.byID[id]
 }
 
-func (c *topicCache) retains() bool {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return c.retain
-}
-
 func (c *topicCache) set(all []*topic) {
-	byName, byID, retain := make(map[string]*topic, len(all)), make(map[int32]*topic, len(all)), false
+	byName, byID := make(map[string]*topic, len(all)), make(map[int32]*topic, len(all))
 	for _, t := range all {
 		byName[t.Name], byID[t.id] = t, t
-		retain = retain || t.Retain > 0
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.byName, c.byID, c.retain = byName, byID, retain
+	c.byName, c.byID = byName, byID
 }
 
 // The bits of a band.

@@ -83,7 +83,8 @@ DELETE FROM @msg WHERE ctid = ANY (ARRAY(SELECT m.ctid FROM x
 	markRest = `INSERT INTO @tried AS t (seq, lane, attempts, rescues, lonely, reason, seen)
 		SELECT m.seq, m.lane, 0, 0, 0, '', true FROM unnest($1::bigint[]) x(lane)
 		CROSS JOIN LATERAL (SELECT * FROM @lease l WHERE l.lane = x.lane OFFSET 0) l
-		CROSS JOIN LATERAL (SELECT m.seq, m.lane FROM @msg m WHERE m.lane = l.lane AND m.seq BETWEEN l.first AND l.last OFFSET 0) m
+		CROSS JOIN LATERAL (SELECT m.seq, m.lane FROM @msg m WHERE m.lane = l.lane AND m.seq BETWEEN l.first AND l.last
+			AND (l.run IS NULL OR m.seq = ANY (l.run)) OFFSET 0) m
 		ON CONFLICT (seq) DO UPDATE SET seen = true`
 	// closeLanes keeps lanes of keys closed until then.
 	closeLanes = `UPDATE @lease l SET token = 0, until = s.until, reach = 9223372036854775807

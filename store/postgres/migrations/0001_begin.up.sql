@@ -81,7 +81,8 @@ CREATE TABLE @lease (
 	reach bigint NOT NULL,        -- messages up to this seq have no ticket of their own
 	first bigint NOT NULL,        -- the run: its first and last message
 	last bigint NOT NULL,
-	until timestamptz
+	until timestamptz,
+	run bigint[]                  -- all messages of the run, where other numbers are in between
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.1, autovacuum_vacuum_threshold = 20000, autovacuum_vacuum_cost_delay = 0);
 CREATE INDEX lease_due ON @lease (until) WHERE token <= 0;
 CREATE INDEX lease_join ON @lease (until) WHERE token = -1;
