@@ -211,15 +211,16 @@ func (s *session) runWork(ctx context.Context, c app.WorkConfig) error {
 }
 
 func summary(w *app.Worked) string {
-	text := fmt.Sprintf("%d acked, %d retried, %d dead, %d released in %s", w.Acked, w.Retried, w.Dead, w.Released,
+	var text strings.Builder
+	fmt.Fprintf(&text, "%d acked, %d retried, %d dead, %d released in %s", w.Acked, w.Retried, w.Dead, w.Released,
 		time.Duration(w.ElapsedSeconds*float64(time.Second)).Round(time.Millisecond))
 	for _, extra := range []struct {
 		n    int
 		what string
 	}{{int(w.Lost), "leases lost"}, {w.Restarts, "programs started again"}, {w.StaleVerdicts, "verdicts about nothing"}, {w.BadVerdicts, "bad verdicts"}} {
 		if extra.n > 0 {
-			text += fmt.Sprintf(", %d %s", extra.n, extra.what)
+			fmt.Fprintf(&text, ", %d %s", extra.n, extra.what)
 		}
 	}
-	return text
+	return text.String()
 }

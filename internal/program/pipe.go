@@ -218,7 +218,7 @@ func (p *Pipe) enqueue(k *call) {
 		return 1
 	})
 	p.queue = slices.Insert(p.queue, at, k)
-	if lanes, _ := p.roomNow(); p.config.Rank != nil && lanes < -2*len(p.children) {
+	if lanes, _ := p.roomNow(); p.config.Rank != nil && lanes < -p.patience() {
 		last := len(p.queue) - 1
 		p.queue[last].finish(outcome{err: pawl.Release(0, "makes way for a better rank")})
 		p.queue = slices.Delete(p.queue, last, last+1)
@@ -260,6 +260,16 @@ func (p *Pipe) forget(k *call) {
 
 // quickRun is how many messages of a lane a quick child is worth claiming at once.
 const quickRun = 8
+
+// patience is how many may wait beyond the room: two for each child, and what
+// they do in a short time. Quick children soon get to them.
+func (p *Pipe) patience() int {
+	n := 2 * len(p.children)
+	for _, c := range p.children {
+		n += c.window.within(250 * time.Millisecond)
+	}
+	return n
+}
 
 // Room returns how many more lanes are welcome: those of which children would
 // take a message at once, and those to be at hand for what they do in a short

@@ -150,9 +150,9 @@ func (w *window) review(now time.Time) {
 	w.settle()
 	switch {
 	case w.fixed:
-	case w.mean <= quick:
+	case w.mean <= quick, w.tiny() && w.mean <= 5*quick:
 		w.resize(2 * w.size)
-	case w.size > w.proven && w.mean > slow:
+	case w.size > w.proven && w.mean > slow && !(w.tiny() && w.mean <= 5*slow):
 		w.resize(max(w.proven, int(int64(w.size)*int64(slow)/int64(w.mean))))
 	case w.proven > 1 && w.mean > 2*w.slower+slow:
 		w.proven = 1
@@ -161,6 +161,10 @@ func (w *window) review(now time.Time) {
 		w.try()
 	}
 }
+
+// tiny tells whether an answer takes so little of a child's time that most of the
+// time passes on the way: on a busy machine a small window would leave it idle.
+func (w *window) tiny() bool { return w.mean/time.Duration(w.size) <= quick/10 }
 
 // settle ends the round.
 func (w *window) settle() {

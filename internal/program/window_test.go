@@ -16,7 +16,7 @@ func TestWindow(t *testing.T) {
 		took     func(held int) time.Duration // to answer when so many are held
 	}{
 		{"one by one, 5µs each", 256, 256, func(n int) time.Duration { return time.Duration(n) * 5 * time.Microsecond }},
-		{"one by one, 50µs each", 32, 128, func(n int) time.Duration { return time.Duration(n) * 50 * time.Microsecond }},
+		{"one by one, 50µs each", 64, 256, func(n int) time.Duration { return time.Duration(n) * 50 * time.Microsecond }},
 		{"one by one, 1ms each", 2, 8, func(n int) time.Duration { return time.Duration(n) * time.Millisecond }},
 		{"one by one, 5ms each", 1, 2, func(n int) time.Duration { return time.Duration(n) * 5 * time.Millisecond }},
 		{"one by one, 30ms each", 1, 2, func(n int) time.Duration { return time.Duration(n) * 30 * time.Millisecond }},
