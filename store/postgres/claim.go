@@ -30,7 +30,7 @@ type claiming struct {
 	arena   []byte  // their bytes
 }
 
-type top struct{ band, rank int64 }
+type top struct{ band, rank, seq int64 }
 
 // head is one of the first messages of a lane.
 type head struct {
@@ -277,7 +277,7 @@ func (c *claiming) header(r row) error {
 		return nil
 	}
 	c.taken += r.int8(2)
-	c.tops = append(c.tops, top{r.int8(0), r.int8(1)})
+	c.tops = append(c.tops, top{r.int8(0), r.int8(1), r.int8(4)})
 	return nil
 }
 

@@ -58,8 +58,8 @@ c AS (
 	FROM t, (SELECT coalesce((SELECT array_agg(seq) FROM p WHERE lane IS NULL), '{}')
 		|| coalesce((SELECT array_agg(lane) FROM l WHERE lane IS NOT NULL), '{}') AS lanes) a
 	WHERE cardinality(a.lanes) > 0 RETURNING lanes)
-SELECT 0::bigint, t.version, (SELECT count(*) FROM suspect), (SELECT lanes FROM c) FROM t
-UNION ALL SELECT band, max(rank), count(*), NULL FROM p GROUP BY band`
+SELECT 0::bigint, t.version, (SELECT count(*) FROM suspect), (SELECT lanes FROM c), 0::bigint FROM t
+UNION ALL SELECT band, max(rank), count(*), NULL, max(seq) FROM p GROUP BY band`
 
 // takeSuspect takes the ticket of the best suspect of the first topic whose best
 // ticket is a suspect's: $1 topics; otherwise like takeTickets. A ticket counts

@@ -186,6 +186,9 @@ func (c *claiming) share(runs []run, alone bool) {
 		if r.heads[0].rescues > 0 && !alone && c.before+given > 0 {
 			continue // its turn is another claim's
 		}
+		if alone && !r.heads[0].called {
+			continue // it was the ticket of a message that is gone: what is left has another rank
+		}
 		if !alone && c.tooEarly(r) {
 			c.again = true
 			continue
@@ -218,11 +221,15 @@ func (c *claiming) tooEarly(r *run) bool {
 	if r.lane > 0 || c.taken < int64(c.ask) && !c.suspect {
 		return false
 	}
-	horizon := int64(math.MinInt64)
+	last := top{rank: math.MinInt64}
 	for _, t := range c.tops {
-		horizon = max(horizon, t.rank)
+		if t.rank > last.rank || t.rank == last.rank && t.seq > last.seq {
+			last = t
+		}
 	}
-	return !slices.ContainsFunc(r.heads, func(h head) bool { return h.called || h.rank <= horizon })
+	return !slices.ContainsFunc(r.heads, func(h head) bool {
+		return h.called || h.rank < last.rank || h.rank == last.rank && h.seq <= last.seq
+	})
 }
 
 // repair compares what is written down with what is given out.
