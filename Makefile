@@ -10,9 +10,11 @@ RACE     ?= -race
 FUZZTIME ?= 3s
 SOAK     ?= 1h
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+# The packages of check and test: all but the harness of kills and faults, which is crash.
+STEADY   := $$($(GO) list ./... | grep -v e2e/crash)
 TOOL     := $(GO) tool -modfile=dev/tools/go.mod
 
-.PHONY: help build run check format vet fixes lint unit test services-test bench-builds bench bench-quick soak fuzz clean
+.PHONY: help build run check format vet fixes lint unit test services-test bench-builds bench bench-quick crash soak fuzz clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,6 +36,9 @@ bench: ## all benchmarks, Pawl and its peers side by side (long)
 
 bench-quick: ## the same in under five minutes
 	@cd bench && ../dev/services run -- $(GO) run ./cmd/pawlbench quick
+
+crash: ## kill -9, SIGSTOP, full disks, locked files, against the built binary (some minutes)
+	@dev/services run -- $(GO) test -count=1 -v -timeout 30m ./e2e/crash
 
 soak: ## work under faults for SOAK (1h)
 	@PAWL_SOAK=$(SOAK) dev/services run -- $(GO) test -count=1 -v -timeout 0 -run '^TestSoak' ./e2e/...
@@ -64,11 +69,11 @@ lint:
 
 unit:
 	@$(GO) test ./internal/arch
-	$(GO) test -short $(RACE) -timeout 10m ./...
+	$(GO) test -short $(RACE) -timeout 10m $(STEADY)
 
 services-test:
 	@dev/services.d/test
-	$(GO) test -json -count=1 -timeout 20m ./... | $(GO) run ./dev/skipgate
+	$(GO) test -json -count=1 -timeout 20m $(STEADY) | $(GO) run ./dev/skipgate
 
 bench-builds:
 	@cd bench

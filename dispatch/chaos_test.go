@@ -154,7 +154,7 @@ func live(r *rig, seed uint64) {
 		for i := range 300 {
 			m := pawl.Message{Topic: topic, ID: fmt.Sprintf("%s%d", topic, i), Body: make([]byte, c.n(500)), Priority: c.n(3) * 50}
 			if c.n(2) == 0 {
-				m.Key = []byte(fmt.Sprintf("%s%d", topic, c.n(10)))
+				m.Key = fmt.Appendf(nil, "%s%d", topic, c.n(10))
 			}
 			r.append(m)
 		}

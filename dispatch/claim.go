@@ -23,29 +23,27 @@ type plan struct {
 	done  bool
 }
 
+// claimers is how many claims may be on their way. A topic has a second one only
+// while the store has more than one claim brings and the workers wait for it.
+const claimers = 2
+
 // claimLoop claims, as long as there is room for more.
 func (d *Dispatcher) claimLoop() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
-	tries := 0
 	for {
 		d.mu.Lock()
 		p := d.plan()
-		d.parked, d.claiming = len(p.wants) == 0, len(p.wants) > 0
+		d.kicked = false
+		if len(p.wants) == 0 {
+			d.parked++
+		}
 		d.mu.Unlock()
 		switch {
 		case p.done:
 			return
 		case len(p.wants) > 0:
-			if err := d.claim(p); err == nil {
-				tries = 0
-			} else {
-				p.wait = d.outage.backoff(tries, d.cfg.Rand)
-				tries++
-				if !d.sleep(p.wait) {
-					return
-				}
-			}
+			d.claim(p)
 			continue
 		case d.cfg.UntilEmpty && d.isEmpty():
 			d.endRun(nil)
@@ -58,6 +56,9 @@ func (d *Dispatcher) claimLoop() {
 		case <-d.stop:
 			return
 		}
+		d.mu.Lock()
+		d.parked--
+		d.mu.Unlock()
 	}
 }
 
@@ -68,9 +69,12 @@ func (d *Dispatcher) plan() plan {
 		return plan{done: true}
 	}
 	wait, until := d.solitude(now)
-	free := d.cfg.MaxBytes - d.bytes
-	if wait || d.unsettled >= maxUnsettled || free <= 0 && d.held > 0 {
+	free := d.cfg.MaxBytes - d.bytes - d.askedBytes
+	if wait || d.promised || d.unsettled >= maxUnsettled || free <= 0 && (d.held > 0 || d.claiming > 0) {
 		return plan{wait: min(until-now, time.Hour)}
+	}
+	if now < d.claimAfter {
+		return plan{wait: d.claimAfter - now}
 	}
 	p, next := plan{}, min(until, now+time.Hour)
 	first := d.first
@@ -78,6 +82,9 @@ func (d *Dispatcher) plan() plan {
 		i = (first + i) % len(d.topics)
 		t := d.topics[i]
 		room, due := t.room(), t.pace.due
+		if t.asked > 0 && (t.pace.pause > 0 || room < maxClaim/2) {
+			continue // the last claim brought less than it asked for, or little is wanted: one at a time will do
+		}
 		probe := room == 0
 		if probe {
 			room, due = t.probeSize(), t.probeDue(d.cfg.PollMax)
@@ -98,14 +105,27 @@ func (d *Dispatcher) plan() plan {
 	for i := range p.wants {
 		w := &p.wants[i]
 		w.Limit = min(w.Limit, store.MaxBatch/len(p.wants))
-		w.MaxBytes = max(free/len(p.wants), 1)
+		w.MaxBytes = max(free/len(p.wants)/claimers, 1)
 		d.byName[w.Topic].pace.woken = false
+	}
+	if len(p.wants) > 0 {
+		d.asking(&p, 1)
 	}
 	return p
 }
 
+// asking counts a claim that is sent, or that is back (-1). The caller holds mu.
+func (d *Dispatcher) asking(p *plan, sign int) {
+	d.claiming += sign
+	d.promised = p.lease.Alone && sign > 0
+	for _, w := range p.wants {
+		d.byName[w.Topic].asked += sign * w.Limit
+		d.askedBytes += sign * w.MaxBytes
+	}
+}
+
 // claim claims, and admits what comes.
-func (d *Dispatcher) claim(p plan) error {
+func (d *Dispatcher) claim(p plan) {
 	ctx, cancel := context.WithTimeout(d.claimIO, max(p.lease.For*2/3, time.Second))
 	began, sent := time.Now(), d.now()
 	ds, err := d.store.Claim(ctx, p.wants, p.lease)
@@ -119,17 +139,18 @@ func (d *Dispatcher) claim(p plan) error {
 			d.endRun(err)
 		}
 		d.mu.Lock()
-		d.claiming = false
+		d.asking(&p, -1)
+		d.claimAfter = d.now() + d.outage.backoff(d.failedClaims, d.cfg.Rand)
+		d.failedClaims++
 		d.mu.Unlock()
 		signal(d.drainKick)
-		return err
+		return
 	}
 	d.connected.Store(true)
 	d.admit(d.makeRuns(ds, sent, p.lease.For), p)
 	if o := d.cfg.Observer; o != nil {
 		observeClaim(o, p, ds)
 	}
-	return nil
 }
 
 // check makes sure of what the store promises and everything here relies on.
@@ -159,7 +180,8 @@ func hopeless(err error) bool {
 func (d *Dispatcher) admit(c *claim, p plan) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.claiming = false
+	d.asking(&p, -1)
+	d.failedClaims = 0
 	now := d.now()
 	if len(c.runs) > 0 {
 		d.enlist(c)
@@ -172,6 +194,8 @@ func (d *Dispatcher) admit(c *claim, p plan) {
 		switch {
 		case d.phase != working:
 			d.giveUp(r, now, "draining")
+		case d.lonely.holding && suspect == nil: // it was on its way when the suspect came
+			d.giveUp(r, now, "makes way for a suspect")
 		case d.closed[r.lane()] > 0:
 			d.giveBack(r, closedFor, "its lane is closed here until a handler returns")
 		case suspect == nil:
@@ -232,8 +256,8 @@ func (d *Dispatcher) pace(c *claim, p plan, now time.Duration) {
 // hungry wakes the claimer, if it waits and the topic could take more. The
 // caller holds mu.
 func (d *Dispatcher) hungry(t *topic, now time.Duration) {
-	if d.parked && now >= t.pace.due && t.room() > 0 {
-		d.parked = false
+	if d.parked > 0 && !d.kicked && now >= t.pace.due && t.room() > 0 {
+		d.kicked = true
 		signal(d.claimKick)
 	}
 }

@@ -49,25 +49,30 @@ type Dispatcher struct {
 
 	// mu guards everything below, and the state of topics and runs. It is never
 	// held across I/O, a wait or a call of a handler, policy or observer.
-	mu        sync.Mutex
-	phase     phase
-	fatal     error // ends Run
-	parked    bool  // the claimer waits for a kick
-	claiming  bool  // a call of Claim is on its way
-	first     int   // of the topics, the one whose turn to be claimed from it is
-	claims    []*claim
-	nextLook  time.Duration // when to ask next whether the topics are empty
-	looks     int
-	held      int // messages claimed and not yet settled
-	unsettled int // of these, carried out
-	bytes     int // of runs with something left
-	tray      tray
-	settling  int          // calls of Settle on their way, and about to be
-	closed    map[lane]int // lanes in which a handler outlived its lease
-	zombies   int
-	lonely    lonely
-	watchAt   time.Duration // when the watcher looks next
-	beatAt    time.Duration // when leases are extended next
+	mu           sync.Mutex
+	phase        phase
+	fatal        error         // ends Run
+	parked       int           // claimers that wait for a kick
+	kicked       bool          // one of them got one
+	claiming     int           // calls of Claim on their way
+	promised     bool          // one of them, alone, promises that nothing else is in flight
+	askedBytes   int           // by these calls, at most
+	failedClaims int           // in a row
+	claimAfter   time.Duration // when to try again
+	first        int           // of the topics, the one whose turn to be claimed from it is
+	claims       []*claim
+	nextLook     time.Duration // when to ask next whether the topics are empty
+	looks        int
+	held         int // messages claimed and not yet settled
+	unsettled    int // of these, carried out
+	bytes        int // of runs with something left
+	tray         tray
+	settling     int          // calls of Settle on their way, and about to be
+	closed       map[lane]int // lanes in which a handler outlived its lease
+	zombies      int
+	lonely       lonely
+	watchAt      time.Duration // when the watcher looks next
+	beatAt       time.Duration // when leases are extended next
 }
 
 // phase is how far Run has come.
@@ -146,7 +151,9 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	if err := d.prepare(ctx); err != nil {
 		return err
 	}
-	d.wg.Go(d.claimLoop)
+	for range claimers {
+		d.wg.Go(d.claimLoop)
+	}
 	d.wg.Go(d.settleLoop)
 	d.wg.Go(d.watchLoop)
 	d.wg.Go(d.beatLoop)

@@ -56,7 +56,7 @@ func (d *Dispatcher) drain() error {
 	}
 	late := time.AfterFunc(min(claimGrace, d.cfg.DrainTimeout), d.stopClaims)
 	defer late.Stop()
-	idle := func() bool { return d.atWork() == 0 && !d.claiming }
+	idle := func() bool { return d.atWork() == 0 && d.claiming == 0 }
 	if !d.await(idle, d.cfg.DrainTimeout) {
 		grace := d.endCalls()
 		d.await(idle, grace)

@@ -51,7 +51,7 @@ func (c *claim) suspect() *run {
 // holds mu.
 func (d *Dispatcher) mayPromise(now time.Duration) bool {
 	l := &d.lonely
-	return d.held == 0 && d.zombies == 0 && !l.yield && now >= l.yieldTo
+	return d.held == 0 && d.claiming == 0 && d.zombies == 0 && !l.yield && now >= l.yieldTo
 }
 
 // admitSuspect decides what becomes of a suspect that came with a claim. The
@@ -110,7 +110,7 @@ func (d *Dispatcher) solitude(now time.Duration) (wait bool, until time.Duration
 		return false, never
 	case !l.held:
 		return l.alone, never
-	case d.held == len(l.run.ds) && d.zombies == 0:
+	case d.held == len(l.run.ds) && d.claiming == 0 && d.zombies == 0:
 		d.giveBack(l.run, 0, "claimed anew, alone")
 		l.held = false // until that is settled, nothing is claimed
 		l.alone = true

@@ -132,13 +132,71 @@ func TestTopicsWithOtherLeasesGetTheirTurn(t *testing.T) {
 			return nil
 		}
 		r.run(c)
-		time.Sleep(30 * time.Millisecond)
+		time.Sleep(20 * time.Millisecond)
 		for _, t := range r.d.Snapshot().Topics {
 			if t.Acked < 3000 || t.Acked > 15_000 {
 				r.Errorf("%s: %d", t.Name, t.Acked)
 			}
 		}
 	})
+}
+
+// A topic with endless quick work leaves the others what they can take.
+func TestBusyTopicStarvesNoOther(t *testing.T) {
+	bubble(t, func(r *rig) {
+		r.store.claim = func([]store.Want, store.Lease) error { time.Sleep(20 * time.Millisecond); return nil }
+		r.append(numbered("a", 250_000)...)
+		c := one(32, func(context.Context, *pawl.Delivery) error { return nil })
+		slow := pawl.HandlerFunc(func(context.Context, *pawl.Delivery) error { time.Sleep(50 * time.Millisecond); return nil })
+		for i, name := range []string{"b", "c"} { // one with the same lease, one with another
+			r.append(numbered(name, 100)...)
+			lease := dispatch.DefaultLease + time.Duration(i)*time.Second
+			c.Topics = append(c.Topics, dispatch.Topic{Name: name, Handler: slow, Concurrency: 5, Lease: lease})
+		}
+		r.run(c)
+		time.Sleep(2200 * time.Millisecond) // 20 rounds of 50 ms, and of up to three claims of 20 ms
+		s := r.d.Snapshot()
+		if a := s.Topics[0].Acked; a < 100_000 || a == 250_000 {
+			r.Fatalf("the test shows nothing: %d", a)
+		}
+		if s.Topics[1].Acked < 95 || s.Topics[2].Acked < 95 {
+			r.Fatalf("%d and %d of 100", s.Topics[1].Acked, s.Topics[2].Acked)
+		}
+	})
+}
+
+// Two claims are on their way only while workers wait for a store that has more
+// than one brings.
+func TestClaimsAtOnce(t *testing.T) {
+	for name, c := range map[string]struct {
+		work    time.Duration
+		backlog int
+		most    int64
+		within  time.Duration
+	}{
+		"quick work":    {0, 40_000, 2, 300 * time.Millisecond}, // 40 claims of 10 ms
+		"slow work":     {time.Second, 200, 1, 30 * time.Second},
+		"nothing to do": {0, 0, 1, time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(r *rig) {
+				var now, most atomic.Int64
+				r.store.claim = func([]store.Want, store.Lease) error {
+					most.Store(max(most.Load(), now.Add(1)))
+					time.Sleep(10 * time.Millisecond)
+					now.Add(-1)
+					return nil
+				}
+				if c.backlog > 0 {
+					r.append(numbered("a", c.backlog)...)
+				}
+				r.run(one(10, func(context.Context, *pawl.Delivery) error { time.Sleep(c.work); return nil }))
+				time.Sleep(c.within)
+				equal(r, most.Load(), c.most)
+				equal(r, r.d.Snapshot().Topics[0].Acked, int64(c.backlog))
+			})
+		})
+	}
 }
 
 // Before anything is measured, lanes are asked for one message at a time: it may

@@ -74,7 +74,7 @@ func (d *Dispatcher) pause(ctx context.Context, length time.Duration) bool {
 func (d *Dispatcher) isEmpty() bool {
 	d.mu.Lock()
 	now := d.now()
-	ask := d.held == 0 && d.zombies == 0 && now >= d.nextLook
+	ask := d.held == 0 && d.claiming == 0 && d.zombies == 0 && now >= d.nextLook
 	if ask {
 		d.nextLook = now + min(firstLook<<min(d.looks, 10), maxLook)
 		d.looks++

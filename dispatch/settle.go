@@ -178,7 +178,7 @@ func (d *Dispatcher) settled(batch tray, refused []store.Refusal) {
 	parked := d.parked
 	d.mu.Unlock()
 	signal(d.settleKick)
-	if parked {
+	if parked > 0 {
 		signal(d.claimKick)
 	}
 	if d.cfg.Observer != nil {

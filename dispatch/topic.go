@@ -22,6 +22,7 @@ type topic struct {
 	running         int // slots in use
 	criticalRunning int // of these, by runs of the highest priority
 	executing       int // messages in the hands of handlers, and behind them in their runs
+	asked           int // by claims on their way, at most
 	zombies         int // handlers that outlived their slot
 
 	idle    []*worker // the last one to have worked is the first to be woken: its stack is warm
@@ -77,15 +78,17 @@ func (t *topic) freeSlots() int {
 // would stay idle count at once, work ahead only when half of it is used up: so
 // that quick handlers get large batches, and slow ones hold nothing.
 func (t *topic) room() int {
-	missing := t.freeSlots()*t.batch() - t.waitingRuns
+	missing := t.freeSlots()*t.batch() - t.asked
 	if t.Batch != nil {
-		missing = t.freeSlots()*t.batch() - t.waiting
+		missing -= t.waiting
+	} else {
+		missing -= t.waitingRuns
 	}
 	ahead := t.ahead()
-	if missing <= 0 && (ahead == 0 || t.waiting > ahead/2) {
+	if missing <= 0 && (ahead == 0 || t.waiting+t.asked > ahead/2) {
 		return 0
 	}
-	held := t.waiting + t.executing
+	held := t.waiting + t.executing + t.asked
 	return min(max(t.Concurrency*t.batch()+ahead-held, missing, 0), maxClaim)
 }
 

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"errors"
+	"strings"
 
 	"github.com/pawl-dev/pawl"
 )
@@ -64,16 +65,16 @@ var factNames = []string{"timeout", "connect", "conflict", "bad input", "shortag
 
 // String names the facts in the set, separated by "|"; "none" for none.
 func (f Facts) String() string {
-	text := ""
+	var text strings.Builder
 	for i, name := range factNames {
 		if f&(1<<i) != 0 {
-			text += "|" + name
+			text.WriteString("|" + name)
 		}
 	}
-	if text == "" {
+	if text.String() == "" {
 		return "none"
 	}
-	return text[1:]
+	return text.String()[1:]
 }
 
 // Fault is an error with what rules want to know of it beyond the

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/pawl-dev/pawl/e2e/worker/journal"
@@ -30,17 +31,18 @@ type delivery struct {
 }
 
 func (d *delivery) String() string {
-	text := fmt.Sprintf("%s of key %s, send %d, token %s, attempt %d, by %s, from %v", d.id, d.key, d.Send, d.token, d.attempt, d.by.name, d.start)
+	var text strings.Builder
+	text.WriteString(fmt.Sprintf("%s of key %s, send %d, token %s, attempt %d, by %s, from %v", d.id, d.key, d.Send, d.token, d.attempt, d.by.name, d.start))
 	switch {
 	case d.end > 0:
-		text += fmt.Sprintf(" to %v: %s", d.end, d.verdict)
+		text.WriteString(fmt.Sprintf(" to %v: %s", d.end, d.verdict))
 	case d.dying > 0:
-		text += fmt.Sprintf(", crashed at %v", d.dying)
+		text.WriteString(fmt.Sprintf(", crashed at %v", d.dying))
 	}
 	for _, e := range d.by.events {
-		text += fmt.Sprintf("; %s at %v", e.harm, e.at)
+		text.WriteString(fmt.Sprintf("; %s at %v", e.harm, e.at))
 	}
-	return text
+	return text.String()
 }
 
 // message names what was stored: an id may be stored again after its ack, by a

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -258,12 +259,12 @@ func killedAt(d *delivery) (time.Duration, bool) {
 
 // list shows deliveries one below the other.
 func list(ds []*delivery) string {
-	text := ""
+	var text strings.Builder
 	for n, d := range ds {
 		if n > 0 {
-			text += "\n    "
+			text.WriteString("\n    ")
 		}
-		text += d.String()
+		text.WriteString(d.String())
 	}
-	return text
+	return text.String()
 }

@@ -56,6 +56,14 @@ type Config struct {
 // Crawl carries every page of the site to stored or dead, or as far as ctx lets
 // it, and makes up the account.
 func Crawl(ctx context.Context, c Config) (Summary, error) {
+	sum, err := crawl(ctx, c)
+	if err != nil && ctx.Err() != nil {
+		return sum, ErrUnfinished // whatever it was in the middle of
+	}
+	return sum, err
+}
+
+func crawl(ctx context.Context, c Config) (Summary, error) {
 	b, err := look(c.Store)
 	if err != nil {
 		return Summary{}, err

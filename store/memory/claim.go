@@ -146,7 +146,7 @@ func (c *claim) take(l *lane, run int) {
 	c.watch(l)
 	for _, m := range l.queue[:run] {
 		c.out = append(c.out, pawl.Delivery{
-			Message: m.Message, Token: pawl.Token{Fence: c.fence, Lane: l.id, Seq: m.seq},
+			Message: own(m.Message), Token: pawl.Token{Fence: c.fence, Lane: l.id, Seq: m.seq},
 			Attempt: m.Attempts + 1, Rescues: m.Rescues, EnqueuedAt: m.EnqueuedAt,
 			Waited: c.now.Sub(m.visible), LeaseFor: l.until.Sub(c.now), Deadline: l.topic.Deadline,
 		})

@@ -30,6 +30,7 @@ func (s *Store) Get(ctx context.Context, id string) (store.Record, error) {
 // record is a copy of what is known of m.
 func (m *message) record() store.Record {
 	r := m.Record
+	r.Message = own(m.Message)
 	r.State = m.state()
 	r.History = slices.Clone(m.History)
 	if l := m.lane; l != nil {
@@ -177,6 +178,7 @@ func (s *Store) replay(m *message, to string) error {
 	m.State, m.DeadAt, m.Kind, m.Fingerprint = "", time.Time{}, "", ""
 	m.Attempts, m.Rescues, m.Lonely, m.Reason = 0, 0, 0, "replayed"
 	m.Replays++
+	m.visible = time.Time{}
 	s.place(t, m, now, now)
 	return nil
 }

@@ -84,7 +84,10 @@ func (l *lane) move(to *laneHeap) {
 // visible.
 func (s *Store) place(t *topic, m *message, visible, now time.Time) {
 	s.seq++
-	m.seq, m.visible, m.Rank = s.seq, visible, t.Rank(visible, m.Priority)
+	m.seq = s.seq
+	if m.visible.IsZero() { // a delayed message keeps its rank when it joins its lane
+		m.visible, m.Rank = visible, t.Rank(visible, m.Priority)
+	}
 	if visible.After(now) {
 		l := &lane{id: m.seq, topic: t, delayed: true, queue: []*message{m}}
 		m.lane = l

@@ -4,7 +4,9 @@
 package memory
 
 import (
+	"bytes"
 	"context"
+	"maps"
 	"sync"
 	"time"
 
@@ -151,10 +153,17 @@ func (s *Store) append(now time.Time, id string, m pawl.Message) (duplicateOf st
 		return first
 	}
 	t.totals.Appended++
-	r := &message{Record: store.Record{Message: m, EnqueuedAt: now, Reason: "appended"}}
+	r := &message{Record: store.Record{Message: own(m), EnqueuedAt: now, Reason: "appended"}}
 	s.messages[id] = r
 	s.place(t, r, now.Add(m.Delay), now)
 	return ""
+}
+
+// own is a copy of m that shares nothing with it: what is stored does not change
+// with what a caller or a handler does to its own.
+func own(m pawl.Message) pawl.Message {
+	m.Body, m.Key, m.Headers = bytes.Clone(m.Body), bytes.Clone(m.Key), maps.Clone(m.Headers)
+	return m
 }
 
 // find returns the message with that id, unless it need not be known any more.

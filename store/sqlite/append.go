@@ -210,7 +210,7 @@ const (
 )
 
 const (
-	selectOutcome = `SELECT outcome FROM pawl_batch WHERE hour IN (?1, ?1 - 1) AND id = ?2`
+	selectOutcome = `SELECT outcome FROM pawl_batch WHERE hour IN (?1, ?1 - 1, ?1 + 1) AND id = ?2`
 	insertOutcome = `INSERT INTO pawl_batch (hour, id, outcome) VALUES (?, ?, ?)`
 )
 
@@ -235,7 +235,8 @@ func (k *work) remember(of byte, batch string, outcome func() []byte) error {
 }
 
 // hour is what outcomes are filed under. What is of this hour or the last is
-// remembered, which is at least an hour.
+// remembered, which is at least an hour; or of the next, if the clock was set
+// back.
 func (k *work) hour() int64 { return k.now / time.Hour.Microseconds() }
 
 func batchKey(of byte, batch string) []byte {

@@ -30,6 +30,8 @@ func idSentences() []Sentence {
 			Text: "After a cancel an id may be used again."},
 		{Name: "MessageComesBackWhole", Test: messageComesBackWhole,
 			Text: "A message is delivered as it was appended: id, topic, key, priority, body and headers."},
+		{Name: "MessagesAreImmutable", Test: messagesAreImmutable,
+			Text: "A message is immutable: what a caller does to its batch afterwards, or a handler to its delivery, changes nothing."},
 		{Name: "AnyValidMessageIsTaken", Test: anyValidMessageIsTaken,
 			Text: "Whatever the limits allow is taken and comes back: any bytes in body, key and unique key, any text in id and headers."},
 	}
@@ -169,6 +171,20 @@ func messageComesBackWhole(t *T) {
 		d := t.claimOne()
 		t.wantMessage(d.Message, want)
 		t.ack(d)
+	}
+}
+
+func messagesAreImmutable(t *T) {
+	m := pawl.Message{Topic: t.Topic, Key: []byte("key"), Body: []byte("body"), Headers: map[string]string{"a": "b"}}
+	want := pawl.Message{Topic: t.Topic, Key: []byte("key"), Body: []byte("body"), Headers: map[string]string{"a": "b"}}
+	want.ID = t.put(m)[0]
+	spoil := func(m *pawl.Message) { m.Key[0], m.Body[0], m.Headers["a"], m.Headers["c"] = 'X', 'X', "X", "X" }
+	spoil(&m)
+	for range 2 {
+		d := t.claimOne()
+		t.wantMessage(d.Message, want)
+		spoil(&d.Message)
+		t.retry(d, 0)
 	}
 }
 

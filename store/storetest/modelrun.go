@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -323,9 +322,7 @@ func (w *walk) repeatStep() {
 // alterStep changes settings; those that are there keep their rank.
 func (w *walk) alterStep() {
 	to := w.m.settings
-	if !slices.ContainsFunc(w.m.lanes, func(l *mLane) bool { return l.delayed }) {
-		to.Ageing = pickOne(w, time.Minute, 2*time.Minute, 10*time.Minute)
-	}
+	to.Ageing = pickOne(w, time.Minute, 2*time.Minute, 10*time.Minute)
 	to.Deadline = pickOne(w, half(3), half(10))
 	_, err := w.topics().Alter(w.ctx(), to)
 	w.must(err)

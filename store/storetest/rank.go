@@ -25,6 +25,8 @@ func rankSentences() []Sentence {
 			Text: "Waiting stops counting at the cap of 100: of two at the cap, the one that reached it first goes first."},
 		{Name: "AgeingChangesForLaterOnes", Needs: needs(store.CanPriority, store.CanTopics), Test: ageingChangesForLaterOnes,
 			Text: "A change of Ageing concerns messages appended afterwards."},
+		{Name: "AgeingOfTheDelayedStays", Needs: needs(store.CanPriority, store.CanTopics, store.CanDelay, store.CanLookup), Test: ageingOfTheDelayedStays,
+			Text: "A change of Ageing does not concern what was appended before and is not visible yet."},
 		{Name: "RetryKeepsTheRank", Needs: rank, Test: retryKeepsTheRank,
 			Text: "Retry keeps the rank."},
 		{Name: "ReleaseKeepsTheRank", Needs: rank, Test: releaseKeepsTheRank,
@@ -133,6 +135,20 @@ func ageingChangesForLaterOnes(t *T) {
 	t.must(err)
 	t.put(t.prio(99, "new"), t.prio(98, "new98")) // an hour, two hours; the old ones 100 and 90 minutes
 	t.wantOneByOne("new", "old10", "old", "new98")
+}
+
+func ageingOfTheDelayedStays(t *T) {
+	at := t.declare(store.Declaration{Ageing: time.Minute})
+	id := t.put(t.delayed(t.msg("a"), time.Minute))[0]
+	before := t.get(id).Rank
+	at.Ageing = time.Hour
+	_, err := t.topics().Alter(t.ctx(), at)
+	t.must(err)
+	t.Advance(2 * time.Minute)
+	t.claims("a")
+	if after := t.get(id).Rank; after != before {
+		t.Fatalf("rank %d; it was %d", after, before)
+	}
 }
 
 func retryKeepsTheRank(t *T) {
