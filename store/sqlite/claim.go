@@ -22,7 +22,8 @@ const (
 		WHERE m.lane = ? AND m.lane < 0 AND m.seq > ? ORDER BY m.seq LIMIT ?`
 	// What was taken is always the first of the topic.
 	leaseHeads = `INSERT INTO pawl_lease (lane, fence, until, hard, started, topic, last, extras, alone, owner)
-		SELECT CASE lane WHEN 0 THEN seq ELSE lane END, ?5, ?6, ?7, ?8, topic, seq, 0, ?9, ?10
+		SELECT CASE lane WHEN 0 THEN seq ELSE lane END, ?5, ?6, ?7, ?8, topic, seq,
+			CASE WHEN EXISTS (SELECT 1 FROM pawl_tried t WHERE t.seq = pawl_slot.seq) THEN 2 ELSE 0 END, ?9, ?10
 		FROM pawl_slot WHERE topic = ?1 AND suspect = ?2 AND (rank, seq) <= (?3, ?4)`
 	takeSlots = `DELETE FROM pawl_slot WHERE topic = ?1 AND suspect = ?2 AND (rank, seq) <= (?3, ?4)`
 	setLease  = `UPDATE pawl_lease SET last = ?, extras = ? WHERE lane = ?`
@@ -135,7 +136,7 @@ func (c *claimer) suspect(w want) (bool, error) {
 type taken struct {
 	lane   int64 // as in pawl_lease
 	run    []pawl.Delivery
-	extras bool
+	extras int64
 	last   int64
 }
 
@@ -172,7 +173,7 @@ func (c *claimer) take(w want, suspect int64) error {
 		return err
 	}
 	for _, t := range lanes {
-		if t.extras || len(t.run) > 1 {
+		if t.extras&hasUnique != 0 || len(t.run) > 1 {
 			if _, err := c.db.exec(setLease, t.last, t.extras, t.lane); err != nil {
 				return err
 			}
@@ -213,7 +214,12 @@ func (l *loader) load(r row, t *taken) error {
 	l.count++
 	l.bytes += size
 	t.last = r.int(0)
-	t.extras = t.extras || r[12] != nil || unique.Key != "" && unique.For == 0
+	if r[12] != nil {
+		t.extras |= hasTraces
+	}
+	if unique.Key != "" && unique.For == 0 {
+		t.extras |= hasUnique
+	}
 	t.run = append(t.run, pawl.Delivery{
 		Message: pawl.Message{
 			ID: sqlstore.DecodeID(r.bytes(7)), Topic: l.topic.Name, Key: r.bytes(8), Priority: int(r.int(3)), Body: r.bytes(11),

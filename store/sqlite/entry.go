@@ -9,9 +9,16 @@ import (
 // lease is a row of pawl_lease.
 type lease struct {
 	lane, fence, until, hard, started, topic, last int64
-	alone, extras                                  bool
+	alone                                          bool
 	owner                                          string
+	extras                                         int64
 }
+
+// What an ack has to see to, beside the message.
+const (
+	hasUnique = 1 // a unique key that is taken while the message lives
+	hasTraces = 2 // rows of pawl_tried and pawl_attempt
+)
 
 // lease returns the lease of a lane, or nil.
 func (k *work) lease(lane int64) (l *lease, err error) {
@@ -25,7 +32,7 @@ func (k *work) lease(lane int64) (l *lease, err error) {
 func newLease(lane int64, r row) *lease {
 	return &lease{
 		lane: lane, fence: r.int(0), until: r.int(1), hard: r.int(2), started: r.int(3),
-		topic: r.int(4), last: r.int(5), alone: r.int(6) != 0, owner: r.text(7), extras: r.int(8) != 0,
+		topic: r.int(4), last: r.int(5), alone: r.int(6) != 0, owner: r.text(7), extras: r.int(8),
 	}
 }
 
@@ -99,8 +106,7 @@ func (k *work) ack(e *entry) error {
 	if e.tried {
 		return k.forget(e.seq)
 	}
-	_, err := k.db.exec(drop, e.seq)
-	return err
+	return k.drop(e.seq, e.seq, 0)
 }
 
 // fail records a failed attempt; next is 0 for one that is not repeated.

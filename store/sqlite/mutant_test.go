@@ -26,10 +26,10 @@ type mutant struct {
 }
 
 var mutants = []mutant{
-	// Lanes of their own need no such mutant: who gets one anew finds traces of
-	// the first lease, and does not take the short way.
 	{"a single ack is not fenced", ackLease, "fence = ?", "? IS NOT NULL", nil, staleAmongLive},
-	{"a span is not fenced", leasesOfSpan, "fence = ?", "? IS NOT NULL", nil, staleAmongLive},
+	{"a span of lanes of keys is not fenced", leasesOfSpan, "fence = ?", "? IS NOT NULL", nil, staleAmongLive},
+	{"a span of lanes of their own is not fenced", countSpan, "fence = ?", "? IS NOT NULL", nil, staleNeighbours},
+	{"traces are left behind", dropTried, "BETWEEN ? AND ?", "BETWEEN ? AND -1 * ?", nil, noTraces},
 	{"an extend is not fenced", extendLease, "fence = ?2", "?2 IS NOT NULL", []string{"ExtendOfALostLeaseChangesNothing"}, nil},
 	{"an extend passes the deadline", extendLease, "min(hard, ?3)", "?3", []string{"ExtendStopsAtTheDeadline"}, nil},
 	{"an extend shortens", extendLease, "max(until, min(hard, ?3))", "min(hard, ?3)", nil, extendKeeps},
@@ -133,7 +133,7 @@ func (r rewriting) ExecContext(ctx context.Context, query string, args []driver.
 // TestChecks shows that the store stands the checks that mutants must not.
 func TestChecks(t *testing.T) {
 	for name, check := range map[string]func(*Store, func(time.Duration)) error{
-		"stale among live": staleAmongLive, "extend keeps": extendKeeps, "spans go on": spansGoOn,
+		"stale among live": staleAmongLive, "stale neighbours": staleNeighbours, "no traces": noTraces, "extend keeps": extendKeeps, "spans go on": spansGoOn,
 		"all leases end": allLeasesEnd, "all closed open": allClosedOpen,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -198,6 +198,67 @@ func staleAmongLive(s *Store, advance func(time.Duration)) error {
 		if refused, err := h.ack(again[0]); err != nil || len(refused) > 0 {
 			return fmt.Errorf("who holds the lease is refused: %v, %w", refused, err)
 		}
+	}
+	return nil
+}
+
+// staleNeighbours: of a claim, all but the first lose their lease and are claimed
+// anew; then the first claim settles what it had.
+func staleNeighbours(s *Store, advance func(time.Duration)) error {
+	h := hands{s}
+	if err := h.append(make3()...); err != nil {
+		return err
+	}
+	old, err := h.claim(3, time.Minute)
+	if err != nil || len(old) != 3 {
+		return fmt.Errorf("claimed %d: %w", len(old), err)
+	}
+	if lost, err := s.Extend(context.Background(), 4*time.Minute, old[0].Token); err != nil || len(lost) > 0 {
+		return fmt.Errorf("extend: %v, %w", lost, err)
+	}
+	advance(2 * time.Minute)
+	for range 2 {
+		if again, err := h.claim(3, 2*time.Minute); err != nil || len(again) != 1 {
+			return fmt.Errorf("claimed %d again: %w", len(again), err)
+		}
+	}
+	refused, err := h.ack(old...)
+	if err != nil || len(refused) != 2 || refused[0].Index != 1 {
+		return fmt.Errorf("refused %v, %w; want the last two", refused, err)
+	}
+	return nil
+}
+
+// noTraces: messages that were given back leave nothing when they are acked, one
+// by one or together.
+func noTraces(s *Store, _ func(time.Duration)) error {
+	h := hands{s}
+	if err := h.append(append(make3(), make3()...)...); err != nil {
+		return err
+	}
+	ds, err := h.claim(6, time.Minute)
+	if err != nil {
+		return err
+	}
+	var items []store.Settlement
+	for i := range ds {
+		items = append(items, store.Settlement{Token: ds[i].Token, Verdict: store.Release})
+	}
+	if refused, err := s.Settle(context.Background(), store.NewBatch(items...)); err != nil || len(refused) > 0 {
+		return fmt.Errorf("refused %v, %w", refused, err)
+	}
+	for _, n := range []int{1, 5} {
+		ds, err := h.claim(n, time.Minute)
+		if err != nil || len(ds) != n {
+			return fmt.Errorf("claimed %d, %w", len(ds), err)
+		}
+		if refused, err := h.ack(ds...); err != nil || len(refused) > 0 {
+			return fmt.Errorf("refused %v, %w", refused, err)
+		}
+	}
+	var left int
+	if err := s.readers.QueryRow("SELECT count(*) FROM pawl_tried").Scan(&left); err != nil || left > 0 {
+		return fmt.Errorf("%d traces, %w", left, err)
 	}
 	return nil
 }

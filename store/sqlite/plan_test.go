@@ -23,7 +23,7 @@ var hot = map[string]string{
 	"takeSlots": takeSlots, "setLease": setLease, "anyDead": anyDead, "selectFirst": selectFirst, "keyIsDead": keyIsDead,
 	"selectFollow": selectFollow, "takeSlot": takeSlot, "extendLease": extendLease,
 	"selectLease": selectLease, "topicOfRun": topicOfRun, "ackLease": ackLease, "countSpan": countSpan, "leasesOfSpan": leasesOfSpan,
-	"ackSpan": ackSpan, "dropSpan": dropSpan, "countRun": countRun, "drop": drop, "openSpan": openSpan, "selectEntry": selectEntry,
+	"ackSpan": ackSpan, "dropSpan": dropSpan, "countRun": countRun, "dropTried": dropTried, "dropAttempts": dropAttempts, "openSpan": openSpan, "selectEntry": selectEntry,
 	"purgeBatches": purgeBatches, "purgeUnique": purgeUnique, "selectForget": selectForget, "endOfKeys": endOfKeys, "purgeKeys": purgeKeys,
 	"selectPlace": selectPlace, "recordByID": recordByID, "deadPage": deadPage, "deadTopic": deadTopic, "selectHistory": selectHistory, "headVisible": headVisible,
 }

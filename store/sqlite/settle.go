@@ -14,11 +14,13 @@ const (
 	selectLease = `SELECT fence, until, hard, started, topic, last, alone, owner, extras FROM pawl_lease WHERE lane = ?`
 	topicOfRun  = `SELECT topic FROM pawl_lease WHERE lane = ? AND fence = ?`
 	// Fenced by the token alone; the lease ends with the last message of the run.
-	ackLease     = `DELETE FROM pawl_lease WHERE lane = ? AND fence = ? AND last = ? AND extras = 0`
-	leasesOfSpan = `SELECT lane, last FROM pawl_lease WHERE lane BETWEEN ? AND ? AND fence = ? AND extras = 0 ORDER BY lane`
-	countSpan    = `SELECT count(*) FROM pawl_lease WHERE lane BETWEEN ? AND ? AND fence = ? AND extras = 0`
+	ackLease     = `DELETE FROM pawl_lease WHERE lane = ? AND fence = ? AND last = ? AND extras = ?`
+	leasesOfSpan = `SELECT lane, last, extras FROM pawl_lease WHERE lane BETWEEN ? AND ? AND fence = ? AND extras IN (0, 2) ORDER BY lane`
+	countSpan    = `SELECT count(*), max(extras) FROM pawl_lease WHERE lane BETWEEN ? AND ? AND fence = ? AND extras IN (0, 2)`
 	ackSpan      = `DELETE FROM pawl_lease WHERE lane BETWEEN ? AND ?`
 	dropSpan     = `DELETE FROM pawl_msg WHERE seq BETWEEN ? AND ?`
+	dropTried    = `DELETE FROM pawl_tried WHERE seq BETWEEN ? AND ?`
+	dropAttempts = `DELETE FROM pawl_attempt WHERE seq BETWEEN ? AND ?`
 	countRun     = `SELECT count(*) FROM pawl_msg WHERE lane = ? AND lane < 0 AND seq BETWEEN ? AND ?`
 	// The lanes of a span that have messages, one after the other, each with its
 	// first message.
@@ -90,6 +92,7 @@ type settler struct {
 	refused  []store.Refusal
 	topics   map[int64]*topic // by fence
 	emitting []int            // items that were acked and emit
+	extras   int64            // of the lease that was acked last
 }
 
 // span is how many of the first runs are plain acks of single messages, of lanes
@@ -138,7 +141,8 @@ func (s *settler) ackSpan(runs []sqlstore.Run) (bool, error) {
 		return false, err
 	}
 	from, to := runs[0].Lane, runs[len(runs)-1].Lane
-	if held, err := s.holdsSpan(runs); err != nil || !held {
+	held, extras, err := s.holdsSpan(runs)
+	if err != nil || !held {
 		return false, err
 	}
 	if _, err := s.db.exec(ackSpan, from, to); err != nil {
@@ -152,7 +156,7 @@ func (s *settler) ackSpan(runs []sqlstore.Run) (bool, error) {
 	slices.Sort(seqs)
 	for len(seqs) > 0 {
 		n := consecutive(seqs)
-		if _, err := s.db.exec(dropSpan, seqs[0], seqs[n-1]); err != nil {
+		if err := s.drop(seqs[0], seqs[n-1], extras); err != nil {
 			return false, err
 		}
 		seqs = seqs[n:]
@@ -167,28 +171,43 @@ func (s *settler) ackSpan(runs []sqlstore.Run) (bool, error) {
 	return true, err
 }
 
+// drop deletes messages that follow one another.
+func (k *work) drop(from, to, extras int64) error {
+	queries := []string{dropSpan, dropTried, dropAttempts}
+	if extras&hasTraces == 0 {
+		queries = queries[:1]
+	}
+	for _, query := range queries {
+		if _, err := k.db.exec(query, from, to); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // holdsSpan tells whether every token of a span is good, and good for the last
-// message of its run.
-func (s *settler) holdsSpan(runs []sqlstore.Run) (bool, error) {
+// message of its run; and what there is beside the messages.
+func (s *settler) holdsSpan(runs []sqlstore.Run) (held bool, extras int64, err error) {
 	from, to, fence := runs[0].Lane, runs[len(runs)-1].Lane, runs[0].Fence
 	if from > 0 {
 		for i := range runs {
 			if s.seq(runs[i].Items[0]) != runs[i].Lane {
-				return false, nil
+				return false, 0, nil
 			}
 		}
 		cols, _, err := first(s.db, countSpan, from, to, fence)
-		return cols[0] == int64(len(runs)), err
+		return cols[0] == int64(len(runs)), cols[1], err
 	}
 	n := 0
-	err := s.db.query(leasesOfSpan, func(r row) error {
+	err = s.db.query(leasesOfSpan, func(r row) error {
 		if n == len(runs) || r.int(0) != runs[n].Lane || r.int(1) != s.seq(runs[n].Items[0]) {
 			return errEnough
 		}
 		n++
+		extras |= r.int(2)
 		return nil
 	}, from, to, fence)
-	return n == len(runs), err
+	return n == len(runs), extras, err
 }
 
 // seq is the number of the message that an item is about.
@@ -225,11 +244,15 @@ func (s *settler) ackOne(r *sqlstore.Run) (bool, error) {
 		return false, err
 	}
 	seq := s.seq(r.Items[0])
-	ended, err := s.db.exec(ackLease, r.Lane, r.Fence, seq)
+	ended, err := s.db.exec(ackLease, r.Lane, r.Fence, seq, s.extras)
+	if err == nil && ended == 0 {
+		s.extras ^= hasTraces // those of a batch are often alike
+		ended, err = s.db.exec(ackLease, r.Lane, r.Fence, seq, s.extras)
+	}
 	if err != nil || ended == 0 {
 		return false, err
 	}
-	if _, err := s.db.exec(drop, seq); err != nil {
+	if err := s.drop(seq, seq, s.extras); err != nil {
 		return false, err
 	}
 	s.acked(t.number, r.Items[0])
@@ -276,7 +299,7 @@ func (s *settler) run(r *sqlstore.Run) error {
 // ackPart acks the first messages of a run at once, if there is nothing special
 // about them, and returns how many.
 func (s *settler) ackPart(l *lease, items []int) (n int, ended bool, err error) {
-	if l == nil || l.lane > 0 || l.extras || s.work.topics.byNumber[l.topic].Retain > 0 {
+	if l == nil || l.lane > 0 || l.extras&hasUnique != 0 || s.work.topics.byNumber[l.topic].Retain > 0 {
 		return 0, false, nil
 	}
 	from := s.seq(items[0])
@@ -291,7 +314,7 @@ func (s *settler) ackPart(l *lease, items []int) (n int, ended bool, err error) 
 	if err != nil || cols[0] != int64(n) {
 		return 0, false, err
 	}
-	if _, err := s.db.exec(dropSpan, from, to); err != nil {
+	if err := s.drop(from, to, l.extras); err != nil {
 		return 0, false, err
 	}
 	for _, i := range items[:n] {

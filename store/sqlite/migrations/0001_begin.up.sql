@@ -87,7 +87,7 @@ CREATE TABLE pawl_lease (
   started INTEGER NOT NULL,
   topic   INTEGER NOT NULL,
   last    INTEGER NOT NULL,    -- the last message of the run
-  extras  INTEGER NOT NULL,    -- not 0: an ack has more to do than to delete
+  extras  INTEGER NOT NULL,    -- what an ack has to see to: 1 unique keys, 2 traces of attempts
   alone   INTEGER NOT NULL,
   owner   TEXT NOT NULL
 ) STRICT;
