@@ -99,12 +99,11 @@ func (d *Dispatcher) extend(b *beat) {
 		return
 	}
 	var endings []ending
-	margin := leaseMargin(b.lease)
 	for i, r := range b.runs {
 		if gone[b.tokens[i]] {
 			endings = append(endings, d.lose(r, now)...)
 		} else {
-			r.until = max(r.until, min(sent+b.lease, r.last)-margin)
+			r.until = max(r.until, r.leased(sent, b.lease))
 		}
 	}
 	d.mu.Unlock()

@@ -62,8 +62,21 @@ const never = time.Duration(math.MaxInt64)
 func leaseMargin(lease time.Duration) time.Duration   { return min(lease/10, time.Second) }
 func deadlineMargin(hard time.Duration) time.Duration { return min(hard/5, 5*time.Second) }
 
-// grace is how long a handler gets to return after its context ended.
-func (r *run) grace() time.Duration { return (r.last - r.hard) / 2 }
+// force is when a handler is given up whose context has ended at the deadline:
+// half-way to the store's hard deadline.
+func (r *run) force() time.Duration { return r.hard + (r.last-r.hard)/2 }
+
+// leased is until when a lease may be trusted that was given or extended for
+// that long, by a call that was sent then. One that the hard deadline bounds
+// lasts until after the handler is given up: there must be a lease to settle
+// that with.
+func (r *run) leased(sent, lease time.Duration) time.Duration {
+	last := r.last - (r.last-r.hard)/4
+	if sent+lease >= r.last {
+		return last
+	}
+	return min(sent+lease-leaseMargin(lease), last)
+}
 
 // tie decides between equal ranks: the order in the store.
 func (r *run) tie() int64 { return r.ds[r.at].Token.Seq }
@@ -122,10 +135,10 @@ func (d *Dispatcher) makeRun(ds []pawl.Delivery, sent time.Duration) run {
 	t := d.byName[first.Topic]
 	r := run{
 		topic: t, ds: ds, left: len(ds), rank: rankOf(t, first), critical: first.Priority == pawl.MaxPriority,
-		until: sent + first.LeaseFor - leaseMargin(first.LeaseFor),
-		hard:  sent + first.Deadline - deadlineMargin(first.Deadline),
-		last:  sent + first.Deadline,
+		hard: sent + first.Deadline - deadlineMargin(first.Deadline),
+		last: sent + first.Deadline,
 	}
+	r.until = r.leased(sent, first.LeaseFor)
 	for i := range ds {
 		r.bytes += ds[i].Size()
 	}

@@ -103,7 +103,7 @@ func (d *Dispatcher) watchRun(r *run, now time.Duration) (endings []ending, aban
 			d.abandon(k)
 			return nil, []*call{k}
 		case !k.ending && now >= k.hard:
-			k.ending, k.force = true, now+r.grace()
+			k.ending, k.force = true, r.force()
 			endings = append(endings, ending{k, pawl.ErrDeadline})
 		case !r.lost && now >= r.until:
 			endings = d.lose(r, now)

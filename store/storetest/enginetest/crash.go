@@ -36,7 +36,7 @@ func crashIsRescued(r *Rig) {
 		var e *engine
 		ready := make(chan struct{})
 		limit := int64((crashes + 1) * 80)
-		e = r.start(r.store, dispatch.Config{Topics: []dispatch.Topic{topic("a", 8, func(ctx context.Context, d *pawl.Delivery) error {
+		e = r.start(r.store, dispatch.Config{Topics: []dispatch.Topic{mortal("a", 8, func(ctx context.Context, d *pawl.Delivery) error {
 			<-ready
 			if n.Add(1) >= limit {
 				e.Kill()
@@ -53,7 +53,7 @@ func crashIsRescued(r *Rig) {
 			r.Fatal(err)
 		}
 	}
-	r.finish(dispatch.Config{Topics: []dispatch.Topic{topic("a", 8, func(_ context.Context, d *pawl.Delivery) error {
+	r.finish(dispatch.Config{Topics: []dispatch.Topic{mortal("a", 8, func(_ context.Context, d *pawl.Delivery) error {
 		mu.Lock()
 		defer mu.Unlock()
 		done[d.ID]++
@@ -74,7 +74,7 @@ func killerIsIsolated(r *Rig) {
 	for range 12 {
 		var e *engine
 		ready := make(chan struct{})
-		e = r.start(r.store, dispatch.Config{UntilEmpty: true, Topics: []dispatch.Topic{topic("a", 8, func(ctx context.Context, d *pawl.Delivery) error {
+		e = r.start(r.store, dispatch.Config{UntilEmpty: true, Topics: []dispatch.Topic{mortal("a", 8, func(ctx context.Context, d *pawl.Delivery) error {
 			<-ready
 			if d.ID == "a-20" {
 				kills.Add(1)
@@ -151,7 +151,7 @@ func outageIsSurvived(r *Rig) {
 	var n atomic.Int64
 	f := &flaky{Store: r.store}
 	r.append(numbered("a", all)...)
-	e := r.start(f, dispatch.Config{Topics: []dispatch.Topic{{Name: "a", Concurrency: 4, Lease: 10 * time.Second, Handler: pawl.HandlerFunc(
+	e := r.start(f, dispatch.Config{Topics: []dispatch.Topic{{Name: "a", Concurrency: 4, Lease: calm, Handler: pawl.HandlerFunc(
 		func(context.Context, *pawl.Delivery) error {
 			time.Sleep(time.Duration(r.random(2)) * time.Millisecond)
 			switch n.Add(1) {

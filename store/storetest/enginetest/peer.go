@@ -62,14 +62,14 @@ func peersShareTheWork(r *Rig) {
 func peerTakesOver(r *Rig) {
 	r.append(numbered("a", 20)...)
 	var held atomic.Int64
-	first := r.start(r.store, dispatch.Config{Topics: []dispatch.Topic{topic("a", 20, func(ctx context.Context, _ *pawl.Delivery) error {
+	first := r.start(r.store, dispatch.Config{Topics: []dispatch.Topic{mortal("a", 20, func(ctx context.Context, _ *pawl.Delivery) error {
 		held.Add(1)
 		<-ctx.Done()
 		return nil
 	})}})
 	r.until("the first one holds them all", func() bool { return held.Load() == 20 })
 	var n atomic.Int64
-	second := r.start(r.in.Peer(r), dispatch.Config{Topics: []dispatch.Topic{topic("a", 20, func(context.Context, *pawl.Delivery) error {
+	second := r.start(r.in.Peer(r), dispatch.Config{Topics: []dispatch.Topic{mortal("a", 20, func(context.Context, *pawl.Delivery) error {
 		n.Add(1)
 		return nil
 	})}})

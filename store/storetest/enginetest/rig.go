@@ -26,9 +26,9 @@ type Rig struct {
 	rand  *rand.Rand
 }
 
-// Leases are short, so that a crash is over soon.
 const (
-	lease   = 600 * time.Millisecond
+	lease   = time.Second      // where a lease is to end, or to be kept
+	calm    = 20 * time.Second // where none is to end, however busy the machine is
 	patient = 60 * time.Second // how long anything is waited for
 	deadMax = 4                // attempts
 )
@@ -120,8 +120,13 @@ type engine struct {
 	done chan error
 }
 
-// topic is the configuration of one topic with a short lease.
+// topic is the configuration of one topic whose leases do not end.
 func topic(name string, concurrency int, h pawl.HandlerFunc) dispatch.Topic {
+	return dispatch.Topic{Name: name, Handler: h, Concurrency: concurrency, Lease: calm}
+}
+
+// mortal is a topic whose leases end soon after their process.
+func mortal(name string, concurrency int, h pawl.HandlerFunc) dispatch.Topic {
 	return dispatch.Topic{Name: name, Handler: h, Concurrency: concurrency, Lease: lease}
 }
 

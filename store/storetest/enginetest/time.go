@@ -26,18 +26,18 @@ func timeScenarios() []Scenario {
 func longWorkKeepsItsLease(r *Rig) {
 	var n atomic.Int64
 	r.append(numbered("a", 5)...)
-	r.append(inLanes("a", 1, 3)...)
-	r.finish(dispatch.Config{Topics: []dispatch.Topic{topic("a", 8, func(ctx context.Context, d *pawl.Delivery) error {
+	r.append(inLanes("a", 1, 2)...)
+	r.finish(dispatch.Config{Topics: []dispatch.Topic{mortal("a", 8, func(ctx context.Context, d *pawl.Delivery) error {
 		n.Add(1)
 		select {
-		case <-time.After(3 * lease):
+		case <-time.After(2 * lease):
 			return nil
 		case <-ctx.Done():
 			r.Errorf("%s: %v", d.ID, context.Cause(ctx))
 			return ctx.Err()
 		}
 	})}})
-	if s := r.balanced("a", 8, 0); s.Rescues != 0 || n.Load() != 8 {
+	if s := r.balanced("a", 7, 0); s.Rescues != 0 || n.Load() != 7 {
 		r.Errorf("%d rescues, %d deliveries", s.Rescues, n.Load())
 	}
 }
@@ -60,7 +60,7 @@ func stuckIsTakenBack(r *Rig) {
 		<-release // long after its context has ended
 		return nil
 	})
-	stuck.Settings.Deadline = time.Second
+	stuck.Settings.Deadline = 3 * time.Second
 	e := r.start(r.store, dispatch.Config{Topics: []dispatch.Topic{stuck}})
 	r.until("the handler is given up", func() bool { return e.Snapshot().Topics[0].Zombies == 1 })
 	r.append(numbered("a", 10)...)

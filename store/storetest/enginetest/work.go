@@ -165,7 +165,7 @@ func poisonIsFast(r *Rig) {
 		return nil
 	}
 	h := pawl.Typed(decode, func(context.Context, int, *pawl.Delivery) error { return nil })
-	r.finish(dispatch.Config{Topics: []dispatch.Topic{{Name: "a", Handler: h, Concurrency: 4, Lease: lease}}})
+	r.finish(dispatch.Config{Topics: []dispatch.Topic{{Name: "a", Handler: h, Concurrency: 4, Lease: calm}}})
 	r.balanced("a", 200, 100)
 	for id, rec := range r.dead() {
 		if rec.Kind != pawl.KindDecode || rec.Attempts != 1 {
@@ -261,7 +261,7 @@ func holdIsPolite(r *Rig) {
 func batchesHaveVerdicts(r *Rig) {
 	l := newLanes()
 	r.append(inLanes("a", 10, 30)...)
-	r.finish(dispatch.Config{Topics: []dispatch.Topic{{Name: "a", Concurrency: 2, BatchSize: 50, Lease: lease, Batch: pawl.BatchHandlerFunc(
+	r.finish(dispatch.Config{Topics: []dispatch.Topic{{Name: "a", Concurrency: 2, BatchSize: 50, Lease: calm, Batch: pawl.BatchHandlerFunc(
 		func(_ context.Context, ds []*pawl.Delivery) []error {
 			errs := make([]error, len(ds))
 			failed := map[string]bool{}
