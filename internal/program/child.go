@@ -98,7 +98,11 @@ func (c *child) run() ending {
 	}
 	c.rise(process)
 	said := &tail{}
-	go read(pipes.stderr, &lines{prefix: fmt.Sprintf("[%d] ", c.n), out: c.pipe.config.Stderr, tail: said})
+	heard := make(chan struct{})
+	go func() {
+		read(pipes.stderr, &lines{prefix: fmt.Sprintf("[%d] ", c.n), out: c.pipe.config.Stderr, tail: said})
+		close(heard)
+	}()
 	written := make(chan int64, 1)
 	go func() { written <- c.write(pipes.stdin) }()
 	exited := make(chan *os.ProcessState, 1)
@@ -119,6 +123,7 @@ func (c *child) run() ending {
 	_ = pipes.stdin.SetWriteDeadline(time.Now())
 	read := <-written - int64(unread(pipes.stdin))
 	pipes.close()
+	<-heard // its last words are the reason
 	return c.fall(said.reason(describe(state)), state != nil && state.Success(), read)
 }
 

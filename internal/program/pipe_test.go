@@ -149,6 +149,23 @@ func TestPipeReasonIsWhatTheProgramSaidLast(t *testing.T) {
 	}
 }
 
+// A program may be gone before anybody has read what it said.
+func TestPipeReasonWaitsForTheLastWords(t *testing.T) {
+	t.Parallel()
+	p := startPipe(t, program.PipeConfig{Stderr: program.NewOutput(slowly{}), Command: `read -r line; seq 11111 18888 >&2; echo last words >&2; exit 3`})
+	if err := p.Handle(t.Context(), message("m", "")); err == nil || !strings.HasPrefix(err.Error(), "last words (exit status 3)") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// slowly is a terminal that takes its time.
+type slowly struct{}
+
+func (slowly) Write(b []byte) (int, error) {
+	<-time.After(100 * time.Millisecond)
+	return len(b), nil
+}
+
 func TestPipeStartsAgainAfterAChildHadEnough(t *testing.T) {
 	t.Parallel()
 	p := startPipe(t, program.PipeConfig{Command: worker("quit 7"), Children: 2})
