@@ -40,11 +40,11 @@
 // # Order of lanes
 //
 // A message's rank is visible_from + (100 − priority) × the topic's Ageing; the
-// lowest goes first, ties in the order of appending. So waiting counts like
-// priority: at the default of two minutes a point it is worth half a point a
-// minute, and stops at the cap of 100. Retry and release keep the rank. A lane stands at
-// the rank of its first message; a store may serve it sooner for a better one
-// behind. Best rank holds within a topic, up to what concurrent claimers hold.
+// lowest goes first, ties in the order of appending (of a delayed message: in
+// none). So waiting counts like priority: at the default of two minutes a point
+// it is worth half a point a minute, and stops at the cap of 100. Retry and
+// release keep the rank. A lane stands at the rank of its first message; a store
+// may serve it sooner for a better one behind. Best rank holds within a topic, up to what concurrent claimers hold.
 //
 // # Rescues
 //

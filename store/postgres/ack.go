@@ -12,17 +12,16 @@ import (
 // lanes, $2 position of their fence, $3 index in the batch, $4 fences (sorted),
 // $5 batch id, $6 skew. The row of the claim is the lease: it is locked against
 // the sweep and against settlements that give lanes back, but not against other
-// acks.
+// acks. OR false keeps the planner from making a join of a look-up.
 const ackSolo = `
 WITH now AS MATERIALIZED (SELECT clock_timestamp() + $6::interval AS at),
 c AS MATERIALIZED (
 	SELECT f.n, c.gone, c.fence IS NOT NULL AS live FROM unnest($4::bigint[]) WITH ORDINALITY f(fence, n)
 	LEFT JOIN LATERAL (SELECT c.fence, c.gone FROM @claim c WHERE c.fence = f.fence FOR KEY SHARE) c ON true),
 v AS MATERIALIZED (SELECT array_agg(live ORDER BY n) AS live FROM c),
-d AS (DELETE FROM @msg WHERE ctid = ANY (ARRAY(
-		SELECT m.ctid FROM v, unnest($1::bigint[], $2::int[]) s(lane, f)
-		CROSS JOIN LATERAL (SELECT m.ctid FROM @msg m WHERE m.lane = s.lane AND m.seq = s.lane OFFSET 0) m
-		WHERE v.live[s.f] AND (s.f, s.lane) NOT IN (SELECT c.n::int, g FROM c, unnest(c.gone) g)))
+d AS (DELETE FROM @msg WHERE lane = ANY ($1::bigint[]) AND seq = lane AND (lane IN (
+		SELECT s.lane FROM v, unnest($1::bigint[], $2::int[]) s(lane, f)
+		WHERE v.live[s.f] AND (s.f, s.lane) NOT IN (SELECT c.n::int, g FROM c, unnest(c.gone) g)) OR false)
 	RETURNING *),
 lost AS MATERIALIZED (
 	SELECT CASE WHEN (SELECT count(*) FROM d) < cardinality($1::bigint[]) THEN
@@ -59,7 +58,8 @@ q AS (DELETE FROM @uniq WHERE ctid = ANY (ARRAY(
 r AS (INSERT INTO @acked (seq, id, rank, vis, topic, prio, replays, key, meta, body, acked_at, until)
 	SELECT d.seq, d.id, d.rank, d.vis, d.topic, d.prio, d.replays, d.key, d.meta, d.body, n.at, n.at + t.retain / 1000 * interval '1 microsecond'
 	FROM now n, d
-	CROSS JOIN LATERAL (SELECT t.retain FROM @topic t WHERE t.id = d.topic AND t.retain > 0 OFFSET 0) t),`
+	CROSS JOIN LATERAL (SELECT t.retain FROM @topic t WHERE t.id = d.topic OFFSET 0) t
+	WHERE d.topic = ANY (ARRAY(SELECT id FROM @topic WHERE retain > 0))),`
 
 // endRuns ends the leases of runs whose last message was acked: $1 lanes, $2
 // tokens, $3 the last message acked of each.
@@ -67,7 +67,7 @@ const endRuns = `
 WITH x AS (DELETE FROM @lease WHERE ctid = ANY (ARRAY(
 		SELECT l.ctid FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) s(lane, token, seq)
 		CROSS JOIN LATERAL (SELECT l.ctid FROM @lease l WHERE l.lane = s.lane AND l.token = s.token AND l.last = s.seq OFFSET 0) l))
-	RETURNING lane, reach)
+	RETURNING lane, reach, rank)
 ` + ticketHeads
 
 // acks are plain acks: without emits, without hold.

@@ -62,13 +62,16 @@ b AS MATERIALIZED (
 		FROM unnest($14::int[]) WITH ORDINALITY f(id, n) CROSS JOIN LATERAL (SELECT * FROM @topic t WHERE t.id = f.id OFFSET 0) t) t
 	WHERE cardinality(t.ageing) = cardinality($14::int[])),`
 
+	// OFFSET 0 keeps a look-up what it is: without it the planner may read the
+	// whole table instead.
+	//
 	// rowsKnown finds what is there already, by id, and takes unique keys, in
 	// their order, so that two calls never wait for each other.
 	rowsKnown = `
 known AS MATERIALIZED (
-	SELECT x.i FROM x WHERE x.given AND x.after = 0 AND (EXISTS (SELECT FROM @msg m WHERE m.id = x.id)
-		OR EXISTS (SELECT FROM @dead d WHERE d.id = x.id)
-		OR EXISTS (SELECT FROM @acked a WHERE a.id = x.id AND a.until > (SELECT at FROM b)))),
+	SELECT x.i FROM x WHERE x.given AND x.after = 0 AND (EXISTS (SELECT FROM @msg m WHERE m.id = x.id OFFSET 0)
+		OR EXISTS (SELECT FROM @dead d WHERE d.id = x.id OFFSET 0)
+		OR EXISTS (SELECT FROM @acked a WHERE a.id = x.id AND a.until > (SELECT at FROM b) OFFSET 0))),
 u AS (
 	INSERT INTO @uniq AS q (k, id, until)
 	SELECT DISTINCT ON (x.ukey) x.ukey, x.id, CASE x.ufor WHEN 0 THEN NULL WHEN -1 THEN 'infinity'
@@ -110,7 +113,8 @@ lost AS MATERIALIZED (
 		WHEN x.i IN (SELECT i FROM known) THEN x.id
 		WHEN x.after > 0 THEN CASE WHEN x.after IN (SELECT i FROM known) OR x.after IN (SELECT i FROM n) THEN x.id
 			ELSE ('pawl one by one ' || x.i)::int::text::bytea END
-		ELSE coalesce((SELECT u.id FROM u WHERE u.k = x.ukey), (SELECT q.id FROM @uniq q WHERE q.k = x.ukey),
+		ELSE coalesce((SELECT u.id FROM u WHERE u.k = x.ukey),
+			(SELECT CASE WHEN q.id = x.id THEN ('pawl one by one ' || x.i)::int::text::bytea ELSE q.id END FROM @uniq q WHERE q.k = x.ukey),
 			('pawl anew ' || x.i)::int::text::bytea) END AS other
 	FROM x WHERE x.i NOT IN (SELECT i FROM n)),
 z AS (INSERT INTO @tally (topic, what, n) SELECT topic, 5, count(*) FROM lost GROUP BY topic),
@@ -297,7 +301,8 @@ func (s *Store) appendNothing(ctx context.Context, in *inserting, receipts []sto
 
 // appendOneByOne is for batches in which the fate of one message depends on
 // that of another in a way that one statement cannot tell: the same id twice,
-// and the first of them lost its unique key.
+// and the first of them lost its unique key; or the same unique key twice, and
+// it is only the second that had it before.
 func (s *Store) appendOneByOne(ctx context.Context, batch store.Batch[pawl.Message], receipts []store.Receipt, in *inserting,
 ) ([]store.Receipt, error) {
 	err := s.within(ctx, s.front, nil, func(t *tx) error {

@@ -266,7 +266,11 @@ func (c *claiming) steps(s *Store) group {
 	}
 	c.ask = s.floors.tickets(c.topic.id, c.want)
 	args := append([][]byte{int4Value(c.topic.id)}, c.args(s)...)
-	return group{read(takeTickets, c.header, append(args, int8Array(bands), int8Array(ranks))...), c.readLanes(s)}
+	take := takeTickets
+	if s.floors.oneBand(c.topic.id) {
+		take = takeOneBand
+	}
+	return group{read(take, c.header, append(args, int8Array(bands), int8Array(ranks))...), c.readLanes(s)}
 }
 
 // header reads what the first statement says of a claim.

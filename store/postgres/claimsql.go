@@ -5,14 +5,17 @@ package postgres
 // of its own, reads what the lanes hold now: an older snapshot would show
 // messages that were acked meanwhile.
 
-// takeTickets: $1 topic, $2 how many, $3 fence, $4 lease in microseconds, $5
-// owner, $6 alone, $7 skew, $8 bands and $9 their floors.
-//
-// What is better than the best suspect goes first, what is worse after it.
+// takeTickets and takeOneBand: $1 topic, $2 how many, $3 fence, $4 lease in
+// microseconds, $5 owner, $6 alone, $7 skew, $8 bands and $9 their floors. What
+// is better than the best suspect goes first, what is worse after it.
 //
 // A ticket for a busy lane is dropped and its holder told (reach): the upsert
 // locks the row either way, so that the holder cannot end the lease unseen.
-const takeTickets = `
+const (
+	takeTickets = fromTopic + pickMany + takePicked + takeLanes
+	takeOneBand = fromTopic + pickFew + takeLocked + takeLanes
+
+	fromTopic = `
 WITH t AS MATERIALIZED (
 	SELECT t.id, t.version, n.at, n.at + t.deadline / 1000 * interval '1 microsecond' AS hard,
 		n.at + least($4::bigint, t.deadline / 1000) * interval '1 microsecond' AS ends
@@ -22,44 +25,66 @@ suspect AS MATERIALIZED (
 	SELECT x.rank, x.seq FROM t
 	CROSS JOIN LATERAL (SELECT b.prio FROM @band b WHERE b.topic = t.id OFFSET 0) b
 	CROSS JOIN LATERAL (
-		SELECT s.rank, s.seq FROM @slot s WHERE s.band = $1::bigint * 512 + 256 + b.prio
-			AND EXISTS (SELECT FROM @msg m WHERE m.lane = coalesce(s.lane, s.seq) AND m.seq = s.seq)
-			AND (s.lane IS NULL OR NOT EXISTS (SELECT FROM @lease l WHERE l.lane = s.lane))
+		SELECT s.rank, s.seq FROM @slot s WHERE s.band = $1::bigint * 512 + 256 + b.prio AND ` + validTicket + `
 		ORDER BY s.rank, s.seq LIMIT 1) x
 	ORDER BY x.rank, x.seq LIMIT 1),
-pick AS MATERIALIZED (
-	SELECT x.tid FROM t
+`
+	// validTicket: its message is there and its lane is free.
+	validTicket = `EXISTS (SELECT FROM @msg m WHERE m.lane = coalesce(s.lane, s.seq) AND m.seq = s.seq OFFSET 0)
+			AND (s.lane IS NULL OR NOT EXISTS (SELECT FROM @lease l WHERE l.lane = s.lane OFFSET 0))`
+
+	// bandsOfTopic are its bands, fresh and again, with their floors.
+	bandsOfTopic = `t
 	CROSS JOIN LATERAL (SELECT b.prio FROM @band b WHERE b.topic = t.id OFFSET 0) b
 	CROSS JOIN (VALUES (0), (128)) g(gen)
-	LEFT JOIN unnest($8::bigint[], $9::bigint[]) f(band, floor) ON f.band = $1::bigint * 512 + g.gen + b.prio
-	CROSS JOIN LATERAL (
-		SELECT s.ctid AS tid, s.rank, s.seq FROM @slot s
+	LEFT JOIN unnest($8::bigint[], $9::bigint[]) f(band, floor) ON f.band = $1::bigint * 512 + g.gen + b.prio`
+	ticketsOfBand = `SELECT s.ctid AS tid, s.rank, s.seq FROM @slot s
 		WHERE s.band = $1::bigint * 512 + g.gen + b.prio AND s.rank >= coalesce(f.floor, -9223372036854775808)
 			AND (s.rank, s.seq) < (coalesce((SELECT rank FROM suspect), 9223372036854775807), coalesce((SELECT seq FROM suspect), 0))
-		ORDER BY s.rank, s.seq LIMIT $2::bigint * 2) x
-	ORDER BY x.rank, x.seq LIMIT $2::bigint * 2),
-` + takeLanes
+		ORDER BY s.rank, s.seq`
 
-// takeLanes goes on from pick, the tickets that may be taken.
-const takeLanes = `
+	// pickMany looks at the best tickets of all bands, some more than wanted,
+	// because others may take some of them; takePicked locks and takes the best.
+	pickMany = `
+pick AS MATERIALIZED (
+	SELECT x.tid FROM ` + bandsOfTopic + `
+	CROSS JOIN LATERAL (` + ticketsOfBand + ` LIMIT $2::bigint * 2) x
+	ORDER BY x.rank, x.seq LIMIT $2::bigint * 2),
+`
+	takePicked = `
 p AS (DELETE FROM @slot WHERE ctid = ANY (ARRAY(
 		SELECT s.ctid FROM @slot s WHERE s.ctid = ANY (ARRAY(SELECT tid FROM pick))
 		ORDER BY s.rank, s.seq LIMIT $2::bigint FOR UPDATE SKIP LOCKED))
 	RETURNING band, rank, seq, lane),
+`
+	// pickFew locks while it looks, in every band as many as wanted: cheaper, as
+	// long as there are tickets in one band only.
+	pickFew = `
+pick AS MATERIALIZED (
+	SELECT x.tid FROM ` + bandsOfTopic + `
+	CROSS JOIN LATERAL (` + ticketsOfBand + ` LIMIT $2::bigint FOR UPDATE SKIP LOCKED) x
+	ORDER BY x.rank, x.seq LIMIT $2::bigint),
+`
+	takeLocked = `
+p AS (DELETE FROM @slot WHERE ctid = ANY (ARRAY(SELECT tid FROM pick)) RETURNING band, rank, seq, lane),
+`
+	// takeLanes makes the claim of the tickets taken, p.
+	takeLanes = `
 l AS (
-	INSERT INTO @lease AS l (lane, token, reach, first, last)
-	SELECT lane, $3::bigint, CASE WHEN count(*) > 1 OR max(band & 384) > 0 THEN 9223372036854775807 ELSE max(seq) END, max(seq), max(seq)
+	INSERT INTO @lease AS l (lane, token, reach, rank, first, last)
+	SELECT lane, $3::bigint, CASE WHEN count(*) > 1 OR max(band & 384) > 0 THEN 9223372036854775807 ELSE max(seq) END, max(rank), max(seq), max(seq)
 	FROM p WHERE lane IS NOT NULL GROUP BY lane ORDER BY lane
 	ON CONFLICT (lane) DO UPDATE SET reach = 9223372036854775807 WHERE l.reach <> 9223372036854775807
 	RETURNING CASE WHEN l.token = $3::bigint THEN l.lane END AS lane),
 c AS (
-	INSERT INTO @claim (fence, until, ends, hard, started, topic, alone, owner, lanes)
-	SELECT $3::bigint, t.ends, t.ends, t.hard, t.at, t.id, $6::bool, $5::text, a.lanes
+	INSERT INTO @claim (fence, until, ends, hard, started, topic, alone, owner, lanes, again)
+	SELECT $3::bigint, t.ends, t.ends, t.hard, t.at, t.id, $6::bool, $5::text, a.lanes, (SELECT bool_or(band & 384 > 0) FROM p)
 	FROM t, (SELECT coalesce((SELECT array_agg(seq) FROM p WHERE lane IS NULL), '{}')
-		|| coalesce((SELECT array_agg(lane) FROM l WHERE lane IS NOT NULL), '{}') AS lanes) a
+		|| coalesce((SELECT array_agg(lane) FROM l WHERE lane IS NOT NULL), '{}') AS lanes OFFSET 0) a
 	WHERE cardinality(a.lanes) > 0 RETURNING lanes)
 SELECT 0::bigint, t.version, (SELECT count(*) FROM suspect), (SELECT lanes FROM c), 0::bigint FROM t
 UNION ALL SELECT band, max(rank), count(*), NULL, max(seq) FROM p GROUP BY band`
+)
 
 // takeSuspect takes the ticket of the best suspect of the first topic whose best
 // ticket is a suspect's: $1 topics; otherwise like takeTickets. A ticket counts
@@ -79,8 +104,7 @@ WITH w AS MATERIALIZED (
 			CROSS JOIN (VALUES (0), (128)) g(gen)
 			CROSS JOIN LATERAL (SELECT FROM @slot s WHERE s.band = f.id * 512::bigint + g.gen + b.prio
 				AND (s.rank, s.seq) < (x.rank, x.seq)
-				AND EXISTS (SELECT FROM @msg m WHERE m.lane = coalesce(s.lane, s.seq) AND m.seq = s.seq)
-				AND (s.lane IS NULL OR NOT EXISTS (SELECT FROM @lease l WHERE l.lane = s.lane)) LIMIT 1) s)
+				AND ` + validTicket + ` LIMIT 1) s)
 	ORDER BY f.n, x.rank, x.seq),
 one AS MATERIALIZED (
 	SELECT s.ctid AS tid, s.band FROM @slot s WHERE s.ctid = ANY (ARRAY(SELECT tid FROM w))
@@ -91,21 +115,30 @@ t AS MATERIALIZED (
 	FROM one JOIN w ON w.tid = one.tid LIMIT 1),
 pick AS MATERIALIZED (SELECT tid FROM one),
 suspect AS (SELECT FROM one),
-` + takeLanes
+` + takePicked + takeLanes
 
 // readLanes reads the heads of the lanes of claim $1: $2 messages wanted, $3 at
-// most of one lane, $4 skew, $5 bytes wanted (0: any number). The longer the
-// rest of a lane, the later a run ends; so lanes share what is wanted.
+// most of one lane. The longer the rest of a lane, the later a run ends; so
+// lanes share what is wanted. Only a message that was given back, or one in the
+// lane of a key, may have been tried.
 const readLanes = `
+WITH c AS MATERIALIZED (SELECT c.lanes, c.started, c.ends, c.hard, c.again, cardinality(c.lanes) AS n FROM @claim c WHERE c.fence = $1::bigint)
+SELECT m.lane, m.seq, m.rank, m.vis, m.topic, m.prio, m.replays, m.id, m.key, m.meta, m.body,
+	t.attempts, t.rescues, c.started, c.ends, c.hard, 0::bigint AS first, 0::bigint AS last, t.seen, true AS called
+FROM c CROSS JOIN LATERAL unnest(c.lanes) x(lane)
+CROSS JOIN LATERAL (SELECT m.* FROM @msg m WHERE m.lane = x.lane AND m.seq = x.lane OFFSET 0) m
+LEFT JOIN LATERAL (SELECT t.attempts, t.rescues, t.seen FROM @tried t WHERE c.again AND t.seq = m.seq OFFSET 0) t ON true
+WHERE x.lane > 0
+UNION ALL
 SELECT m.lane, m.seq, m.rank, m.vis, m.topic, m.prio, m.replays, m.id, m.key, m.meta, m.body,
 	t.attempts, t.rescues, c.started, c.ends, c.hard, l.first, l.last, t.seen,
-	CASE WHEN x.lane > 0 OR l.first = m.seq THEN true ELSE EXISTS (SELECT FROM @msg b WHERE b.lane = x.lane AND b.seq = l.first) END AS called
-FROM (SELECT c.lanes, c.started, c.ends, c.hard, cardinality(c.lanes) AS n FROM @claim c WHERE c.fence = $1::bigint OFFSET 0) c
-CROSS JOIN LATERAL unnest(c.lanes) x(lane)
+	l.first = m.seq OR EXISTS (SELECT FROM @msg b WHERE b.lane = x.lane AND b.seq = l.first OFFSET 0)
+FROM c CROSS JOIN LATERAL unnest(c.lanes) x(lane)
 CROSS JOIN LATERAL (SELECT m.* FROM @msg m WHERE m.lane = x.lane ORDER BY m.seq
 	LIMIT least($3::bigint, $2::bigint - c.n + 1, 2 * (($2::bigint + c.n - 1) / c.n))) m
 LEFT JOIN LATERAL (SELECT t.attempts, t.rescues, t.seen FROM @tried t WHERE t.seq = m.seq OFFSET 0) t ON true
-LEFT JOIN LATERAL (SELECT l.first, l.last FROM @lease l WHERE l.lane = x.lane AND x.lane < 0 OFFSET 0) l ON true`
+CROSS JOIN LATERAL (SELECT l.first, l.last FROM @lease l WHERE l.lane = x.lane OFFSET 0) l
+WHERE x.lane < 0`
 
 // readWithin is readLanes with a bound on bytes, $4: bodies beyond it do not
 // travel. Only where there are such are the messages put in order here.
@@ -176,15 +209,15 @@ const (
 WITH x AS (DELETE FROM @lease WHERE ctid = ANY (ARRAY(
 		SELECT l.ctid FROM unnest($1::bigint[], $2::bigint[]) s(lane, token)
 		CROSS JOIN LATERAL (SELECT l.ctid FROM @lease l WHERE l.lane = s.lane AND l.token = s.token OFFSET 0) l))
-	RETURNING lane, reach)
+	RETURNING lane, reach, rank)
 ` + ticketHeads
 
 	// ticketHeads gives the head of each opened lane x a ticket, unless it has
-	// one of its own.
+	// one of its own: that of a better rank was taken before.
 	ticketHeads = `
 INSERT INTO @slot (band, rank, seq, lane)
 SELECT m.topic * 512::bigint + m.prio + CASE WHEN t.rescues > 0 THEN 256 ELSE 128 END, m.rank, m.seq, CASE WHEN x.lane < 0 THEN x.lane END
 FROM x CROSS JOIN LATERAL (SELECT * FROM @msg m WHERE m.lane = x.lane ORDER BY m.seq LIMIT 1) m
 LEFT JOIN LATERAL (SELECT t.rescues FROM @tried t WHERE t.seq = m.seq OFFSET 0) t ON true
-WHERE m.seq <= x.reach RETURNING (band / 512)::int`
+WHERE m.seq <= x.reach OR m.rank < x.rank RETURNING (band / 512)::int`
 )

@@ -18,13 +18,13 @@ import (
 // in transactions of their own.
 const sessionSettings = `
 	SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off;
-	SET plan_cache_mode = force_generic_plan; SET jit = off; SET client_min_messages = warning;
+	SET enable_memoize = off; SET plan_cache_mode = force_generic_plan; SET jit = off; SET client_min_messages = warning;
 	SET default_transaction_isolation = 'read committed'; SET default_transaction_read_only = off;
 	SET idle_in_transaction_session_timeout = '60s';`
 
 // hotSettings are the same for one transaction, for sessions that are shared.
 const hotSettings = `SELECT set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),
-	set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true), set_config('jit', 'off', true),
+	set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true), set_config('enable_memoize', 'off', true), set_config('jit', 'off', true),
 	set_config('lock_timeout', $1::text, true), set_config('statement_timeout', $2::text, true)`
 
 // undoSettings undo them for one transaction.

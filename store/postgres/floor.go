@@ -18,6 +18,7 @@ type floors struct {
 	mu     sync.Mutex
 	byBand map[int64]*floor
 	size   map[int32]float64 // of a topic's messages, on average
+	bands  map[int32]int     // in how many of a topic's bands tickets were found last
 }
 
 type floor struct {
@@ -131,4 +132,21 @@ func (f *floors) tickets(topic int32, w store.Want) int {
 		return min(w.Limit, 64)
 	}
 	return min(w.Limit, int(float64(w.MaxBytes)/max(one, 1))+2)
+}
+
+// found notes in how many bands of a topic there were tickets.
+func (f *floors) found(topic int32, bands int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.bands == nil {
+		f.bands = map[int32]int{}
+	}
+	f.bands[topic] = bands
+}
+
+// oneBand tells whether the tickets of a topic were in one band, last.
+func (f *floors) oneBand(topic int32) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.bands[topic] == 1
 }

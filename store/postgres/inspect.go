@@ -234,7 +234,7 @@ y AS (INSERT INTO @tally (topic, what, n) SELECT topic, 3, count(*) FROM d GROUP
 q AS (DELETE FROM @uniq WHERE ctid = ANY (ARRAY(
 	SELECT q.ctid FROM d CROSS JOIN LATERAL (SELECT q.ctid FROM @uniq q WHERE q.k = d.uniq AND q.id = d.id OFFSET 0) q WHERE d.uniq <> '' ORDER BY d.uniq)))
 SELECT id FROM d`
-	ticketLanes = `WITH x AS (SELECT lane, 9223372036854775807 AS reach FROM unnest($1::bigint[]) lane)` + ticketHeads
+	ticketLanes = `WITH x AS (SELECT lane, 9223372036854775807 AS reach, 0::bigint AS rank FROM unnest($1::bigint[]) lane)` + ticketHeads
 )
 
 // cancelling is one message to be cancelled.

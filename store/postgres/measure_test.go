@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -52,16 +54,20 @@ func (m measure) run(b *testing.B, s *Store) {
 	if _, err := s.Declare(ctx, store.Declaration{Name: "bench", Order: order}); err != nil {
 		b.Fatal(err)
 	}
-	wal, cpu, start := walPosition(b, s), processTime(), time.Now()
+	wal, cpu, start, before := walPosition(b, s), processTime(), time.Now(), serverTime()
 	m.fill(b, s)
 	appended, walAppended := time.Since(start), walPosition(b, s)
+	served := serverTime()
+	b.ReportMetric(float64((served-before).Microseconds())/float64(m.messages), "server-us/append")
 	s.chores(0)
-	start, between := time.Now(), walPosition(b, s)
+	start, before = time.Now(), serverTime()
+	between := walPosition(b, s)
 	if n := m.work(b, s); n != int64(m.messages) {
 		b.Fatalf("worked off %d of %d", n, m.messages)
 	}
 	worked := time.Since(start)
 	n := float64(m.messages)
+	b.ReportMetric(float64((serverTime()-before).Microseconds())/n, "server-us/work")
 	b.ReportMetric(n/appended.Seconds(), "append/s")
 	b.ReportMetric(n/worked.Seconds(), "work/s")
 	b.ReportMetric(float64(walAppended-wal)/n, "walB/append")
@@ -212,4 +218,36 @@ func processTime() time.Duration {
 	var u syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// serverTime is the time of the processor that the server took, if it runs here
+// and PAWL_MEASURE_SERVER is the number of its first process. Unlike the rate it
+// says something on a busy machine, too.
+func serverTime() time.Duration {
+	first := os.Getenv("PAWL_MEASURE_SERVER")
+	if first == "" {
+		return 0
+	}
+	ticks := int64(0)
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, file := range stats {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			continue // it has ended meanwhile
+		}
+		f := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
+		pid := filepath.Base(filepath.Dir(file))
+		switch {
+		case pid == first:
+			ticks += field(f[13]) + field(f[14]) // of children that have ended
+		case f[1] == first:
+			ticks += field(f[11]) + field(f[12])
+		}
+	}
+	return time.Duration(ticks) * 10 * time.Millisecond
+}
+
+func field(s string) int64 {
+	n, _ := strconv.ParseInt(s, 10, 64)
+	return n
 }

@@ -83,6 +83,7 @@ func (s *Store) finish(ctx context.Context, c *claiming, alone bool) ([]run, err
 		s.floors.taken(t.band, t.rank)
 	}
 	s.floors.short(c.topic.id, c.taken < int64(c.ask))
+	s.floors.found(c.topic.id, len(c.tops))
 	if len(c.lanes) == 0 {
 		return nil, nil
 	}

@@ -31,7 +31,8 @@ type model struct {
 // mMessage is a message of the model, alive, dead or retained.
 type mMessage struct {
 	pawl.Message
-	seq       int // the order of joining its lane
+	seq       int  // the order of joining its lane
+	late      bool // it was delayed: its ties are open
 	rank      time.Duration
 	visible   time.Duration
 	attempts  int
@@ -131,6 +132,7 @@ func (m *model) place(n *mMessage, visible time.Duration) {
 	n.seq, n.visible = m.seq, visible
 	n.rank = visible + time.Duration(pawl.MaxPriority-n.Priority)*m.settings.Ageing
 	if visible > m.now {
+		n.late = true
 		n.lane = &mLane{queue: []*mMessage{n}, closed: visible, delayed: true}
 		m.lanes = append(m.lanes, n.lane)
 		return
@@ -357,5 +359,8 @@ func (m *model) doomed(n *mMessage) bool {
 
 // before is the order of rank.
 func before(a, b *mMessage) bool {
+	if a.rank == b.rank && (a.late || b.late) {
+		return false
+	}
 	return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.seq, b.seq)) < 0
 }

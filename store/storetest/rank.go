@@ -37,9 +37,40 @@ func rankSentences() []Sentence {
 			Text: "Priority orders lanes, never the members of one."},
 		{Name: "LaneStandsAtItsFirst", Needs: rank, Test: laneStandsAtItsFirst,
 			Text: "A lane stands at the rank of its first message, also after that changed."},
+		{Name: "LaneStandsWhereItsFirstHasCome", Needs: rank, Test: laneStandsWhereItsFirstHasCome,
+			Text: "A message that was behind others has its own rank when it is first, however its lane was served until then."},
 		{Name: "RankIsOnRecord", Needs: needs(store.CanPriority, store.CanLookup, store.CanDelay), Test: rankIsOnRecord,
 			Text: "The rank is visible_from + (100 − priority) × Ageing, in microseconds."},
 	}
+}
+
+// A suspect keeps a claim from what ranks worse: so a lane may be served for a
+// message in its middle and up to that one.
+func laneStandsWhereItsFirstHasCome(t *T) {
+	t.put(t.prio(15, "suspect"))
+	t.wantBodies(t.claimRun(1, 1), "suspect")
+	var behind []pawl.Message
+	for i, p := range []int{0, 10, 20, 100} {
+		m := t.keyed("k", string(rune('a'+i)))
+		m.Priority = p
+		behind = append(behind, m)
+	}
+	t.put(behind...)
+	first := t.claimRun(1, 1)
+	t.wantBodies(first, "a")
+	t.ack(first...)
+	t.expire()
+	var got []string
+	for !slices.Contains(got, "c") {
+		ds := t.claimRun(10, 2)
+		if len(ds) == 0 {
+			t.Fatalf("claimed %q, and no more", got)
+		}
+		got = append(got, bodiesOf(ds)...)
+		t.ack(ds...)
+	}
+	t.put(t.prio(50, "other"))
+	t.wantBodies(t.claimRun(1, 1), "d")
 }
 
 func (t *T) prio(p int, body string) pawl.Message {

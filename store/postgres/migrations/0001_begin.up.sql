@@ -24,6 +24,7 @@ CREATE TABLE @topic (
 	pause_by text,
 	pause_reason text
 );
+CREATE INDEX topic_retain ON @topic (id) WHERE retain > 0;
 
 -- Which priorities a topic has seen, so that a claim knows where to look.
 CREATE TABLE @band (topic int NOT NULL, prio smallint NOT NULL, PRIMARY KEY (topic, prio));
@@ -66,6 +67,7 @@ CREATE TABLE @claim (
 	alone bool NOT NULL,
 	owner text NOT NULL,
 	lanes bigint[] NOT NULL,
+	again bool NOT NULL,          -- some ticket was not a fresh one
 	gone bigint[],                -- lanes that were given back
 	longer bigint[],              -- lanes that were extended ...
 	longer_until timestamptz[]    -- ... and when they end
@@ -78,7 +80,8 @@ CREATE INDEX claim_until ON @claim (until);
 CREATE TABLE @lease (
 	lane bigint PRIMARY KEY,
 	token bigint NOT NULL,
-	reach bigint NOT NULL,        -- messages up to this seq have no ticket of their own
+	reach bigint NOT NULL,        -- messages up to this seq have no ticket of their own ...
+	rank bigint NOT NULL DEFAULT 0, -- ... nor those that rank better: of the ticket that was taken
 	first bigint NOT NULL,        -- the run: its first and last message
 	last bigint NOT NULL,
 	until timestamptz,
