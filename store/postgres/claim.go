@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 
+	"github.com/jackc/pgx/v5/pgconn"
+
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
 	"github.com/pawl-dev/pawl/store/internal/sqlstore"
@@ -23,11 +25,13 @@ type claiming struct {
 	suspect bool // there is one
 	there   bool // the topic is there and not paused
 	version int64
-	taken   int64   // tickets
-	tops    []top   // the highest rank taken of each band
-	lanes   []int64 // what the claim holds
-	heads   []head  // their messages, lane by lane
-	arena   []byte  // their bytes
+	taken   int64 // tickets
+
+	priorities int     // that the topic has seen
+	tops       []top   // the highest rank taken of each band
+	lanes      []int64 // what the claim holds
+	heads      []head  // their messages, lane by lane
+	arena      []byte  // their bytes
 }
 
 type top struct{ band, rank, seq int64 }
@@ -130,9 +134,9 @@ func (s *Store) claimAll(ctx context.Context, cs []*claiming) (ds []pawl.Deliver
 // sendClaims sends the statements of claims. What the server took back is sent
 // again if it is the only one.
 func (s *Store) sendClaims(ctx context.Context, cs []*claiming) (errs []error) {
-	groups := make([]group, len(cs))
-	for i, c := range cs {
-		groups[i] = s.hot(c.steps(s))
+	groups := make([]group, 0, 2*len(cs))
+	for _, c := range cs {
+		groups = append(groups, s.hot(group{c.take(s)}), s.hot(group{c.readLanes(s)}))
 	}
 	err := s.again(ctx, func() error {
 		conn, err := acquire(ctx, s.back)
@@ -140,7 +144,7 @@ func (s *Store) sendClaims(ctx context.Context, cs []*claiming) (errs []error) {
 			return err
 		}
 		defer conn.Release()
-		errs = s.send(ctx, conn.Conn().PgConn(), groups...)
+		errs = s.sendPairs(ctx, conn.Conn().PgConn(), cs, groups)
 		if len(errs) == 1 || !isServer(errs[0]) {
 			return errs[0] // nothing was claimed if it was never sent
 		}
@@ -148,6 +152,21 @@ func (s *Store) sendClaims(ctx context.Context, cs []*claiming) (errs []error) {
 	})
 	if errs == nil {
 		errs = slices.Repeat([]error{err}, len(cs))
+	}
+	return errs
+}
+
+// sendPairs sends what takes and what reads of each claim; an error for each
+// claim. What was taken and could not be read is given up.
+func (s *Store) sendPairs(ctx context.Context, conn *pgconn.PgConn, cs []*claiming, groups []group) []error {
+	all := s.send(ctx, conn, groups...)
+	errs := make([]error, len(cs))
+	for i, c := range cs {
+		errs[i] = all[2*i]
+		if errs[i] == nil && all[2*i+1] != nil {
+			errs[i] = all[2*i+1]
+			s.tracker.orphan(c.fence)
+		}
 	}
 	return errs
 }
@@ -259,24 +278,25 @@ func (c *claiming) args(s *Store) [][]byte {
 	}
 }
 
-func (c *claiming) steps(s *Store) group {
+// take takes tickets and writes down the claim.
+func (c *claiming) take(s *Store) step {
 	var bands, ranks []int64
 	if !s.exact() {
 		bands, ranks = s.floors.of(c.topic.id)
 	}
-	c.ask = s.floors.tickets(c.topic.id, c.want)
+	c.ask = s.floors.tickets(c.topic, c.want)
 	args := append([][]byte{int4Value(c.topic.id)}, c.args(s)...)
 	take := takeTickets
-	if s.floors.oneBand(c.topic.id) {
-		take = takeOneBand
+	if s.floors.onePriority(c.topic.id) {
+		take = takeOnePriority
 	}
-	return group{read(take, c.header, append(args, int8Array(bands), int8Array(ranks))...), c.readLanes(s)}
+	return read(take, c.header, append(args, int8Array(bands), int8Array(ranks))...)
 }
 
 // header reads what the first statement says of a claim.
 func (c *claiming) header(r row) error {
 	if r.int8(0) == 0 {
-		c.there, c.version, c.suspect, c.lanes = true, r.int8(1), r.int8(2) > 0, r.int8s(3)
+		c.there, c.version, c.suspect, c.lanes, c.priorities = true, r.int8(1), r.int8(2) > 0, r.int8s(3), int(r.int8(4))
 		c.taken, c.tops, c.heads, c.arena = 0, nil, nil, nil
 		return nil
 	}

@@ -1,19 +1,20 @@
 package postgres
 
-// The statements of a claim. Two of them, sent together, are one transaction:
-// the first takes tickets and writes down the claim, the second, with a snapshot
-// of its own, reads what the lanes hold now: an older snapshot would show
-// messages that were acked meanwhile.
+// The statements of a claim. Two of them are sent together: the first takes
+// tickets and writes down the claim, the second, with a snapshot of its own, reads
+// what the lanes hold now: an older snapshot would show messages that were acked
+// meanwhile. They are two transactions, so that who settles or claims what is in
+// the same lanes does not wait for the reading.
 
-// takeTickets and takeOneBand: $1 topic, $2 how many, $3 fence, $4 lease in
+// takeTickets and takeOnePriority: $1 topic, $2 how many, $3 fence, $4 lease in
 // microseconds, $5 owner, $6 alone, $7 skew, $8 bands and $9 their floors. What
 // is better than the best suspect goes first, what is worse after it.
 //
 // A ticket for a busy lane is dropped and its holder told (reach): the upsert
 // locks the row either way, so that the holder cannot end the lease unseen.
 const (
-	takeTickets = fromTopic + pickMany + takePicked + takeLanes
-	takeOneBand = fromTopic + pickFew + takeLocked + takeLanes
+	takeTickets     = fromTopic + pickMany + takePicked + takeLanes
+	takeOnePriority = fromTopic + pickFew + takeLocked + takeLanes
 
 	fromTopic = `
 WITH t AS MATERIALIZED (
@@ -58,7 +59,7 @@ p AS (DELETE FROM @slot WHERE ctid = ANY (ARRAY(
 	RETURNING band, rank, seq, lane),
 `
 	// pickFew locks while it looks, in every band as many as wanted: cheaper, as
-	// long as there are tickets in one band only.
+	// long as one priority is in use.
 	pickFew = `
 pick AS MATERIALIZED (
 	SELECT x.tid FROM ` + bandsOfTopic + `
@@ -68,12 +69,16 @@ pick AS MATERIALIZED (
 	takeLocked = `
 p AS (DELETE FROM @slot WHERE ctid = ANY (ARRAY(SELECT tid FROM pick)) RETURNING band, rank, seq, lane),
 `
-	// takeLanes makes the claim of the tickets taken, p.
+	// takeLanes makes the claim of the tickets taken, p. A fresh ticket whose
+	// message went with a run before is spent; one of the generation "again" never
+	// is, because it may stand for messages whose own tickets were dropped.
 	takeLanes = `
+k AS MATERIALIZED (SELECT * FROM p WHERE lane IS NOT NULL AND (band & 384 > 0
+	OR EXISTS (SELECT FROM @msg m WHERE m.lane = p.lane AND m.seq = p.seq OFFSET 0))),
 l AS (
 	INSERT INTO @lease AS l (lane, token, reach, rank, first, last)
 	SELECT lane, $3::bigint, CASE WHEN count(*) > 1 OR max(band & 384) > 0 THEN 9223372036854775807 ELSE max(seq) END, max(rank), max(seq), max(seq)
-	FROM p WHERE lane IS NOT NULL GROUP BY lane ORDER BY lane
+	FROM k GROUP BY lane ORDER BY lane
 	ON CONFLICT (lane) DO UPDATE SET reach = 9223372036854775807 WHERE l.reach <> 9223372036854775807
 	RETURNING CASE WHEN l.token = $3::bigint THEN l.lane END AS lane),
 c AS (
@@ -82,7 +87,7 @@ c AS (
 	FROM t, (SELECT coalesce((SELECT array_agg(seq) FROM p WHERE lane IS NULL), '{}')
 		|| coalesce((SELECT array_agg(lane) FROM l WHERE lane IS NOT NULL), '{}') AS lanes OFFSET 0) a
 	WHERE cardinality(a.lanes) > 0 RETURNING lanes)
-SELECT 0::bigint, t.version, (SELECT count(*) FROM suspect), (SELECT lanes FROM c), 0::bigint FROM t
+SELECT 0::bigint, t.version, (SELECT count(*) FROM suspect), (SELECT lanes FROM c), (SELECT count(*) FROM @band b WHERE b.topic = t.id) FROM t
 UNION ALL SELECT band, max(rank), count(*), NULL, max(seq) FROM p GROUP BY band`
 )
 
@@ -135,7 +140,7 @@ SELECT m.lane, m.seq, m.rank, m.vis, m.topic, m.prio, m.replays, m.id, m.key, m.
 	l.first = m.seq OR EXISTS (SELECT FROM @msg b WHERE b.lane = x.lane AND b.seq = l.first OFFSET 0)
 FROM c CROSS JOIN LATERAL unnest(c.lanes) x(lane)
 CROSS JOIN LATERAL (SELECT m.* FROM @msg m WHERE m.lane = x.lane ORDER BY m.seq
-	LIMIT least($3::bigint, $2::bigint - c.n + 1, 2 * (($2::bigint + c.n - 1) / c.n))) m
+	LIMIT greatest(least($3::bigint, $2::bigint - c.n + 1, 2 * (($2::bigint + c.n - 1) / c.n)), 1)) m
 LEFT JOIN LATERAL (SELECT t.attempts, t.rescues, t.seen FROM @tried t WHERE t.seq = m.seq OFFSET 0) t ON true
 CROSS JOIN LATERAL (SELECT l.first, l.last FROM @lease l WHERE l.lane = x.lane OFFSET 0) l
 WHERE x.lane < 0`
@@ -178,11 +183,12 @@ SELECT count(*) FROM p`
 
 // Statements that put right what was claimed.
 const (
-	// setRuns: the run of a lane that is not just the message of its ticket.
+	// setRuns: the run of a lane that is not just the message of its ticket. It
+	// joins by lane, not by ctid: a claim that is told apart by reach may move the
+	// row meanwhile.
 	setRuns = `UPDATE @lease l SET first = s.first, last = s.last, run = nullif(s.run, '')::bigint[]
-		FROM (SELECT l.ctid AS tid, s.first, s.last, s.run FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $5::text[]) s(lane, first, last, run)
-			CROSS JOIN LATERAL (SELECT l.ctid FROM @lease l WHERE l.lane = s.lane AND l.token = $4::bigint OFFSET 0) l) s
-		WHERE l.ctid = s.tid`
+		FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $5::text[]) s(lane, first, last, run)
+		WHERE l.lane = s.lane AND l.token = $4::bigint`
 
 	// leave takes lanes off a claim: $1 fence, $2 lanes.
 	leave = `UPDATE @claim SET gone = coalesce(gone, '{}') || $2::bigint[] WHERE fence = $1::bigint`

@@ -15,10 +15,17 @@ import (
 // everywhere. Appends that may commit very late have tickets of generation
 // "again", which have no floor.
 type floors struct {
-	mu     sync.Mutex
-	byBand map[int64]*floor
-	size   map[int32]float64 // of a topic's messages, on average
-	bands  map[int32]int     // in how many of a topic's bands tickets were found last
+	mu         sync.Mutex
+	byBand     map[int64]*floor
+	size       map[int32]float64 // of a topic's messages, on average
+	yield      map[int32]float64 // how many messages a ticket of a topic brings
+	priorities map[int32]int     // how many of them a topic has seen
+}
+
+func newFloors() *floors {
+	return &floors{
+		byBand: map[int64]*floor{}, size: map[int32]float64{}, yield: map[int32]float64{}, priorities: map[int32]int{},
+	}
 }
 
 type floor struct {
@@ -69,9 +76,6 @@ func (f *floors) taken(band, top int64) {
 	now := time.Now()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.byBand == nil {
-		f.byBand = map[int64]*floor{}
-	}
 	fl := f.byBand[band]
 	if fl == nil {
 		fl = &floor{wide: now, full: now}
@@ -109,9 +113,6 @@ func (f *floors) sized(topic int32, bytes, messages int) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.size == nil {
-		f.size = map[int32]float64{}
-	}
 	one := float64(bytes) / float64(messages)
 	if before, ok := f.size[topic]; ok {
 		one = 0.8*before + 0.2*one
@@ -120,33 +121,46 @@ func (f *floors) sized(topic int32, bytes, messages int) {
 }
 
 // tickets is how many tickets to take for what is wanted: no more than a bound
-// on bytes is likely to let through, because the others have to be given back.
-func (f *floors) tickets(topic int32, w store.Want) int {
+// on bytes is likely to let through, because the others have to be given back;
+// fewer where lanes are deep, more where most tickets are spent.
+func (f *floors) tickets(t *topic, w store.Want) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := w.Limit
+	if y := f.yield[t.id]; y > 0 && t.Order == store.OrderKey {
+		n = max(min(int(float64(n)/min(y, float64(w.Run)))+1, 2*w.Limit), 1)
+	}
 	if w.MaxBytes == 0 {
-		return w.Limit
+		return n
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	one, ok := f.size[topic]
+	one, ok := f.size[t.id]
 	if !ok {
-		return min(w.Limit, 64)
+		return min(n, 64)
 	}
-	return min(w.Limit, int(float64(w.MaxBytes)/max(one, 1))+2)
+	return min(n, int(float64(w.MaxBytes)/max(one, 1))+2)
 }
 
-// found notes in how many bands of a topic there were tickets.
-func (f *floors) found(topic int32, bands int) {
+// learn takes from a claim what the next ones go by.
+func (f *floors) learn(c *claiming) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.bands == nil {
-		f.bands = map[int32]int{}
+	f.priorities[c.topic.id] = c.priorities
+	if c.taken == 0 || c.topic.Order != store.OrderKey {
+		return
 	}
-	f.bands[topic] = bands
+	y := max(float64(len(c.heads))/float64(c.taken), minYield)
+	if before := f.yield[c.topic.id]; before > 0 {
+		y = (y + before) / 2
+	}
+	f.yield[c.topic.id] = y
 }
 
-// oneBand tells whether the tickets of a topic were in one band, last.
-func (f *floors) oneBand(topic int32) bool {
+// minYield is the least yield that is believed in.
+const minYield = 0.25
+
+// onePriority tells whether a topic has seen one priority only.
+func (f *floors) onePriority(topic int32) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.bands[topic] == 1
+	return f.priorities[topic] == 1
 }

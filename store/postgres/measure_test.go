@@ -138,23 +138,18 @@ func workOnce(ctx context.Context, s *Store, n int) (int, error) {
 	return len(ds), err
 }
 
-// TestInsertAndWork measures appending and working at once, for as long as it
-// is told to, with a reader that keeps everything from being vacuumed:
+// BenchmarkInsertAndWork appends and works at once, with a reader that keeps
+// everything from being vacuumed. A round is a second, and logs its rate:
 //
-//	PAWL_MEASURE=60s go test -run TestInsertAndWork -v ./store/postgres
-func TestInsertAndWork(t *testing.T) {
-	length, err := time.ParseDuration(os.Getenv("PAWL_MEASURE"))
-	if err != nil {
-		t.Skip("PAWL_MEASURE does not say for how long")
+//	go test -run '^$' -bench InsertAndWork -benchtime 60x -v ./store/postgres
+func BenchmarkInsertAndWork(b *testing.B) {
+	at := server(b)
+	s := open(b, Config{URL: at, Schema: freshSchema(b, at), AutoMigrate: true})
+	if _, err := s.Declare(b.Context(), store.Declaration{Name: "bench", Order: store.OrderNone}); err != nil {
+		b.Fatal(err)
 	}
-	at := server(t)
-	s := open(t, Config{URL: at, Schema: freshSchema(t, at), AutoMigrate: true})
-	ctx, cancel := context.WithTimeout(t.Context(), length)
-	defer cancel()
-	if _, err := s.Declare(ctx, store.Declaration{Name: "bench", Order: store.OrderNone}); err != nil {
-		t.Fatal(err)
-	}
-	pin(t, at)
+	pin(b, at)
+	ctx, cancel := context.WithCancel(b.Context())
 	var appended, worked atomic.Int64
 	var wg sync.WaitGroup
 	m := measure{messages: 1 << 30, batch: 1000}
@@ -178,17 +173,17 @@ func TestInsertAndWork(t *testing.T) {
 			}
 		})
 	}
-	last := int64(0)
-	for ctx.Err() == nil {
-		time.Sleep(5 * time.Second)
-		t.Logf("%d messages/s", (worked.Load()-last)/5)
-		last = worked.Load()
+	for b.Loop() {
+		before := worked.Load()
+		time.Sleep(time.Second)
+		b.Logf("%d messages/s", worked.Load()-before)
 	}
+	cancel()
 	wg.Wait()
 }
 
 // pin keeps a snapshot open until the test ends.
-func pin(t *testing.T, at string) {
+func pin(t testing.TB, at string) {
 	t.Helper()
 	c, err := pgx.Connect(t.Context(), at)
 	if err != nil {

@@ -61,14 +61,18 @@ type run struct {
 
 // repair is what has to be put right of a claim before it is given out.
 type repair struct {
-	open          []int64  // lanes of keys to be given up
-	solo          []int64  // lanes of one message to be given up
-	lanes         []int64  // lanes of keys whose run is not what is written down …
-	firsts, lasts []int64  // … and what it is
-	gapped        []string // the same where numbers are missing: an array
+	open []int64 // lanes of keys to be given up
+	solo []int64 // lanes of one message to be given up
+	runs []ran   // of keys, where what is written down is not the run
 }
 
-func (r *repair) needed() bool { return len(r.open)+len(r.solo)+len(r.lanes) > 0 }
+// ran is a run as it is to be written down.
+type ran struct {
+	lane, first, last int64
+	gapped            string // the same where numbers are missing: an array
+}
+
+func (r *repair) needed() bool { return len(r.open)+len(r.solo)+len(r.runs) > 0 }
 
 // finish makes deliveries of what was claimed. What is not given out is given
 // up.
@@ -83,7 +87,7 @@ func (s *Store) finish(ctx context.Context, c *claiming, alone bool) ([]run, err
 		s.floors.taken(t.band, t.rank)
 	}
 	s.floors.short(c.topic.id, c.taken < int64(c.ask))
-	s.floors.found(c.topic.id, len(c.tops))
+	s.floors.learn(c)
 	if len(c.lanes) == 0 {
 		return nil, nil
 	}
@@ -184,6 +188,10 @@ func (c *claiming) share(runs []run, alone bool) {
 	for i := range runs {
 		r := &runs[i]
 		r.give = 0
+		if left == 0 {
+			c.again = true // more tickets were good than was to be expected
+			continue
+		}
 		if r.heads[0].rescues > 0 && !alone && c.before+given > 0 {
 			continue // its turn is another claim's
 		}
@@ -241,9 +249,7 @@ func (c *claiming) repair(runs []run) (fix repair) {
 		case r.give == 0:
 			continue
 		case r.lane < 0 && (h[0].first != h[0].seq || h[0].last != h[r.give-1].seq):
-			fix.lanes = append(fix.lanes, r.lane)
-			fix.firsts, fix.lasts = append(fix.firsts, h[0].seq), append(fix.lasts, h[r.give-1].seq)
-			fix.gapped = append(fix.gapped, gapped(h[:r.give]))
+			fix.runs = append(fix.runs, ran{r.lane, h[0].seq, h[r.give-1].seq, gapped(h[:r.give])})
 		}
 		given[r.lane] = true
 	}
@@ -278,35 +284,48 @@ func gapped(heads []head) string {
 	return string(b)
 }
 
-// repair puts right what a claim wrote down. Lanes are locked before, and in
-// their order, because what waits in them may change until then.
+// repair puts right what a claim wrote down.
 func (s *Store) repair(ctx context.Context, fence int64, fix repair) error {
-	var g group
-	var topics []int32
-	woken := func(r row) error {
-		topics = append(topics, int32(r.int4(0)))
-		return nil
+	err := s.setRuns(ctx, fence, fix.runs)
+	if err == nil && len(fix.open)+len(fix.solo) > 0 {
+		err = s.leave(ctx, fence, fix.open, fix.solo)
 	}
-	if locks := slices.Sorted(slices.Values(slices.Concat(fix.open, fix.lanes))); len(locks) > 0 {
-		g = append(g, read(lockLanes, nil, int8Array(locks), int8Array(slices.Repeat([]int64{fence}, len(locks)))))
-	}
-	if len(fix.lanes) > 0 {
-		g = append(g, do(setRuns, int8Array(fix.lanes), int8Array(fix.firsts), int8Array(fix.lasts), int8Value(fence), textArray(fix.gapped)))
-	}
-	if gone := slices.Concat(fix.open, fix.solo); len(gone) > 0 {
-		g = append(g, do(leave, int8Value(fence), int8Array(gone)))
-	}
-	if len(fix.open) > 0 {
-		g = append(g, read(openLanes, woken, int8Array(fix.open), int8Array(slices.Repeat([]int64{fence}, len(fix.open)))))
-	}
-	if len(fix.solo) > 0 {
-		g = append(g, read(ticketSolo, woken, int8Array(fix.solo)))
-	}
-	err := s.call(ctx, s.back, g...)
 	if err != nil {
 		s.tracker.orphan(fence)
 	}
 	return err
+}
+
+// setRuns writes runs down, in the order of lanes, in which everybody locks them.
+func (s *Store) setRuns(ctx context.Context, fence int64, runs []ran) error {
+	if len(runs) == 0 {
+		return nil
+	}
+	slices.SortFunc(runs, func(a, b ran) int { return cmp.Compare(a.lane, b.lane) })
+	lanes, firsts, lasts, gapped := make([]int64, len(runs)), make([]int64, len(runs)), make([]int64, len(runs)), make([]string, len(runs))
+	for i, r := range runs {
+		lanes[i], firsts[i], lasts[i], gapped[i] = r.lane, r.first, r.last, r.gapped
+	}
+	return s.call(ctx, s.back, do(setRuns, int8Array(lanes), int8Array(firsts), int8Array(lasts), int8Value(fence), textArray(gapped)))
+}
+
+// leave gives up lanes of a claim. Those of keys are locked before, because what
+// waits in them may change until then.
+func (s *Store) leave(ctx context.Context, fence int64, open, solo []int64) error {
+	var g group
+	woken := func(r row) error { return nil }
+	if len(open) > 0 {
+		slices.Sort(open)
+		fences := int8Array(slices.Repeat([]int64{fence}, len(open)))
+		g = append(g, read(lockLanes, nil, int8Array(open), fences), do(leave, int8Value(fence), int8Array(slices.Concat(open, solo))),
+			read(openLanes, woken, int8Array(open), fences))
+	} else {
+		g = append(g, do(leave, int8Value(fence), int8Array(solo)))
+	}
+	if len(solo) > 0 {
+		g = append(g, read(ticketSolo, woken, int8Array(solo)))
+	}
+	return s.call(ctx, s.back, g...)
 }
 
 // giveUp gives back everything of claims whose answer was lost: nobody holds

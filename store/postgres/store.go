@@ -42,7 +42,7 @@ type Store struct {
 	statementCount atomic.Int64
 
 	topics  topicCache
-	floors  floors
+	floors  *floors
 	tracker tracker
 	sweeper sweeper
 	news    news
@@ -55,7 +55,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{cfg: cfg}
+	s := &Store{cfg: cfg, floors: newFloors()}
 	s.news.init()
 	s.ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx))
 	base, err := s.connConfig()

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // meterDatabase holds the extension that the meter reads the WAL with, so that
@@ -41,11 +43,20 @@ func (s server) create(ctx context.Context, database string, extensions ...strin
 	return nil
 }
 
+// drop drops a database. Only a superuser may end a worker of autovacuum that is
+// at it, so whoever is none waits.
 func (s server) drop(ctx context.Context, database string) error {
-	if err := run(ctx, s.at.String(), `DROP DATABASE IF EXISTS `+quote(database)+` WITH (FORCE)`); err != nil {
-		return fmt.Errorf("drop database %s: %w", database, err)
+	for attempt := 0; ; attempt++ {
+		err := run(ctx, s.at.String(), `DROP DATABASE IF EXISTS `+quote(database)+` WITH (FORCE)`)
+		if refused, ok := errors.AsType[*pgconn.PgError](err); attempt < 60 && ok && refused.Code == "42501" {
+			time.Sleep(time.Second)
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("drop database %s: %w", database, err)
+		}
+		return nil
 	}
-	return nil
 }
 
 // facts are the settings of the server that decide what figures mean.
