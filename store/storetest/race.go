@@ -282,7 +282,7 @@ func (w *watch) work(s store.Store, r *rand.Rand) error {
 		if err := w.hold(ds); err != nil {
 			return err
 		}
-		if w.done() {
+		if w.left() == 0 {
 			return nil
 		}
 		if len(ds) == 0 {
@@ -295,13 +295,14 @@ func (w *watch) work(s store.Store, r *rand.Rand) error {
 			return fmt.Errorf("settle refused %v: %w", refused, err)
 		}
 	}
-	return fmt.Errorf("%d of %d messages are not done: %w", w.total-len(w.acked), w.total, w.ctx.Err())
+	return fmt.Errorf("%d of %d messages are not done: %w", w.left(), w.total, w.ctx.Err())
 }
 
-func (w *watch) done() bool {
+// left is how many messages are to be acked yet.
+func (w *watch) left() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return len(w.acked) == w.total
+	return w.total - len(w.acked)
 }
 
 // hold notes who holds what.
