@@ -20,6 +20,9 @@ func openSQLite(ctx context.Context, c OpenConfig) (store.Store, error) {
 	_, rest, _ := strings.Cut(c.URL, ":")
 	path, query, hasQuery := strings.Cut(strings.TrimPrefix(rest, "//"), "?")
 	config := sqlite.Config{Path: path}
+	if c.Waiting != nil {
+		config.Waiting = func() { c.Waiting(path) }
+	}
 	if hasQuery {
 		options, err := url.ParseQuery(query)
 		if err != nil {

@@ -28,6 +28,9 @@ type OpenConfig struct {
 	NoCheck bool
 	// Created is called with the path of a file that is going to be made.
 	Created func(path string)
+	// Waiting is called with the path of a file when a call waits for a process
+	// that has a write transaction open on it.
+	Waiting func(path string)
 }
 
 // Backend is a kind of store, as `pawl stores` shows it.

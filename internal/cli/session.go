@@ -59,6 +59,9 @@ func (s *session) open(ctx context.Context) (store.Store, error) {
 func (s *session) openAs(ctx context.Context, c app.OpenConfig) (store.Store, error) {
 	c.URL = s.url()
 	c.Created = func(path string) { s.note("%s was not there: it is a new, empty store", path) }
+	c.Waiting = func(path string) {
+		s.note("%s is locked: another process has a write transaction open on it (`fuser %s` names it); waiting", path, path)
+	}
 	opened, err := app.Open(ctx, c)
 	if err != nil {
 		return nil, cannot(err, "open the store %s", app.RedactURL(c.URL))

@@ -87,8 +87,22 @@ func (s *Store) MigrateDown(ctx context.Context, to int) (done []store.Migration
 	return done, err
 }
 
+// upToDate tells, without a write transaction, whether no step is missing. It is
+// no answer for a file that a newer program has migrated.
+func (w *writer) upToDate() (bool, error) {
+	all, err := steps()
+	if err != nil {
+		return false, err
+	}
+	have, err := applied(w.conn)
+	return err == nil && len(have) > 0 && have[len(have)-1].Version == len(all) && len(sqlstore.Missing(all, have)) == 0, err
+}
+
 // migrateUp applies what is missing.
 func (w *writer) migrateUp() (done []store.Migration, err error) {
+	if current, err := w.upToDate(); err != nil || current {
+		return nil, err // who opens a file does not wait for who writes
+	}
 	for {
 		m, err := w.step(func(all []sqlstore.Step, have []store.Migration) (m store.Migration, err error) {
 			missing := sqlstore.Missing(all, have)

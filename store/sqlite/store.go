@@ -43,6 +43,10 @@ type Config struct {
 	// Wait is how long a call waits while another process writes, before it fails
 	// with [store.ErrUnavailable]; 0 is 10 seconds.
 	Wait time.Duration
+	// Waiting, if not nil, is called when a call has waited for a second because
+	// another process has a write transaction open, once for every such wait. It is
+	// called by the one goroutine that writes, so it must return quickly.
+	Waiting func()
 	// Now is the store's clock, for tests; nil is time.Now.
 	Now func() time.Time
 }
@@ -54,6 +58,7 @@ type Store struct {
 	sync     Synchronous
 	readOnly bool
 	wait     time.Duration
+	waiting  func()
 	now      func() time.Time
 	// testClock: time may jump, and timers cannot know.
 	testClock bool
@@ -73,7 +78,7 @@ type Store struct {
 // bounds the opening only.
 func Open(ctx context.Context, c Config) (*Store, error) {
 	s := &Store{
-		path: c.Path, sync: c.Synchronous, readOnly: c.ReadOnly, wait: c.Wait, now: c.Now,
+		path: c.Path, sync: c.Synchronous, readOnly: c.ReadOnly, wait: c.Wait, waiting: c.Waiting, now: c.Now,
 		calls: make(chan *call, maxGroup), closing: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	if s.sync == "" {
@@ -85,6 +90,9 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	s.testClock = s.now != nil
 	if s.now == nil {
 		s.now = time.Now
+	}
+	if s.waiting == nil {
+		s.waiting = func() {}
 	}
 	if err := s.check(); err != nil {
 		return nil, err
@@ -167,6 +175,9 @@ func (s *Store) startWriter(ctx context.Context) error {
 	if err := w.prepare(); err != nil {
 		w.turn.close()
 		_ = c.close()
+		if isBusy(err) && ctx.Err() != nil {
+			return ended(ctx, "open "+s.path)
+		}
 		return err
 	}
 	s.writer = w

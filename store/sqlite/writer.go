@@ -256,13 +256,17 @@ func (w *writer) isClosing() bool {
 func (w *writer) lockDatabase() error {
 	w.turn.after()
 	defer w.turn.over()
-	since := time.Now()
+	since, said := time.Now(), false
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		_, err := w.conn.exec("BEGIN IMMEDIATE")
 		if err == nil || !isBusy(err) || time.Since(since) > w.wait || w.nobodyWaits() {
 			return err
 		}
 		w.turn.waiting(since)
+		if !said && time.Since(since) > time.Second {
+			said = true
+			w.Store.waiting()
+		}
 		time.Sleep(pause)
 	}
 }
