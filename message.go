@@ -57,7 +57,8 @@ type Unique struct {
 	Scope string // empty: the message's topic
 	// For says how long the key is taken: 0 while the message lives (until it
 	// is acked, dead or cancelled), a duration from when it was stored, or
-	// [Forever].
+	// [Forever]. A key that outlives its message refuses that, too, when it is
+	// sent again.
 	For time.Duration
 }
 

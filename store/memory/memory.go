@@ -182,7 +182,7 @@ func (s *Store) takeUnique(now time.Time, m *pawl.Message) (first string) {
 		return ""
 	}
 	k := keyOf(m)
-	if u, taken := s.uniques[k]; taken && (u.while || u.until.IsZero() || u.until.After(now)) && u.id != m.ID {
+	if u, taken := s.uniques[k]; taken && (u.while || u.until.IsZero() || u.until.After(now)) {
 		return u.id
 	}
 	u := unique{id: m.ID, while: m.Unique.For == 0}

@@ -78,7 +78,7 @@ u AS (
 		ELSE (SELECT at FROM b) + x.ufor * interval '1 microsecond' END
 	FROM x WHERE x.ukey <> '' AND x.after = 0 AND x.i NOT IN (SELECT i FROM known) ORDER BY x.ukey, x.i
 	ON CONFLICT (k) DO UPDATE SET id = excluded.id, until = excluded.until
-		WHERE q.until <= (SELECT at FROM b) OR q.id = excluded.id
+		WHERE q.until <= (SELECT at FROM b)
 	RETURNING q.k, q.id),`
 
 	rowsNew = `
@@ -114,7 +114,7 @@ lost AS MATERIALIZED (
 		WHEN x.after > 0 THEN CASE WHEN x.after IN (SELECT i FROM known) OR x.after IN (SELECT i FROM n) THEN x.id
 			ELSE ('pawl one by one ' || x.i)::int::text::bytea END
 		ELSE coalesce((SELECT u.id FROM u WHERE u.k = x.ukey),
-			(SELECT CASE WHEN q.id = x.id THEN ('pawl one by one ' || x.i)::int::text::bytea ELSE q.id END FROM @uniq q WHERE q.k = x.ukey),
+			(SELECT q.id FROM @uniq q WHERE q.k = x.ukey),
 			('pawl anew ' || x.i)::int::text::bytea) END AS other
 	FROM x WHERE x.i NOT IN (SELECT i FROM n)),
 z AS (INSERT INTO @tally (topic, what, n) SELECT topic, 5, count(*) FROM lost GROUP BY topic),
@@ -301,8 +301,7 @@ func (s *Store) appendNothing(ctx context.Context, in *inserting, receipts []sto
 
 // appendOneByOne is for batches in which the fate of one message depends on
 // that of another in a way that one statement cannot tell: the same id twice,
-// and the first of them lost its unique key; or the same unique key twice, and
-// it is only the second that had it before.
+// and the first of them lost its unique key.
 func (s *Store) appendOneByOne(ctx context.Context, batch store.Batch[pawl.Message], receipts []store.Receipt, in *inserting,
 ) ([]store.Receipt, error) {
 	err := s.within(ctx, s.front, nil, func(t *tx) error {

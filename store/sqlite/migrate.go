@@ -100,8 +100,10 @@ func (w *writer) upToDate() (bool, error) {
 
 // migrateUp applies what is missing.
 func (w *writer) migrateUp() (done []store.Migration, err error) {
-	if current, err := w.upToDate(); err != nil || current {
-		return nil, err // who opens a file does not wait for who writes
+	// Who opens a file does not wait for who writes. While the log is recovered
+	// after a crash, even a look fails; a transaction waits for that.
+	if current, err := w.upToDate(); current || err != nil && !isBusy(err) {
+		return nil, err
 	}
 	for {
 		m, err := w.step(func(all []sqlstore.Step, have []store.Migration) (m store.Migration, err error) {

@@ -12,7 +12,7 @@ import (
 const (
 	takeUnique = `INSERT INTO pawl_uniq (ukey, until, id) VALUES (?1, ?2, ?3)
 		ON CONFLICT (ukey) DO UPDATE SET until = excluded.until, id = excluded.id
-		WHERE id = excluded.id OR until > 0 AND until <= ?4`
+		WHERE until > 0 AND until <= ?4`
 	selectUnique = `SELECT id FROM pawl_uniq WHERE ukey = ?`
 	freeUnique   = `DELETE FROM pawl_uniq WHERE ukey = ? AND until = 0 AND id = ?`
 )

@@ -103,7 +103,7 @@ func uniqueKey(msg *pawl.Message) pawl.Unique {
 // holder returns who has the message's unique key.
 func (m *model) holder(msg *pawl.Message) string {
 	u, taken := m.uniques[uniqueKey(msg)]
-	if msg.Unique.Key == "" || !taken || u.id == msg.ID || !u.while && u.until != 0 && u.until <= m.now {
+	if msg.Unique.Key == "" || !taken || !u.while && u.until != 0 && u.until <= m.now {
 		return ""
 	}
 	return u.id

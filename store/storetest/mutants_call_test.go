@@ -14,6 +14,11 @@ import (
 func appendMutants() []mutant {
 	return []mutant{
 		{"uniqueForgotten", appending(func(m *pawl.Message) { m.Unique = pawl.Unique{} }), []string{"UniqueFirstWins", "UniqueWithinABatch"}},
+		{"uniqueOnlyWithoutID", appending(func(m *pawl.Message) {
+			if m.ID != "" {
+				m.Unique = pawl.Unique{}
+			}
+		}), []string{"UniqueRefusesItsOwner"}},
 		{"uniqueForeverAlways", appending(func(m *pawl.Message) {
 			if m.Unique.Key != "" {
 				m.Unique.For = pawl.Forever
