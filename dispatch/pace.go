@@ -17,8 +17,9 @@ type pace struct {
 }
 
 const (
-	gather   = time.Millisecond      // how long wake-ups are gathered after a short claim
-	probeGap = 50 * time.Millisecond // between looks for something better
+	gather   = time.Millisecond       // how long wake-ups are gathered after a short claim
+	probeGap = 5 * time.Millisecond   // between looks for something better
+	vainGap  = 100 * time.Millisecond // the same, at most, while there is nothing
 )
 
 // wake makes the topic due, as soon as its last short claim allows.

@@ -43,8 +43,9 @@ func (d *Dispatcher) probed(c *claim, t *topic, now time.Duration) {
 		vain = vain || r.claim == c
 		d.giveUp(r, now, "makes way for a better rank")
 	}
-	t.pace.gap = probeGap
-	if vain {
-		t.pace.gap = 2 * probeGap // what we give back may be what wakes us
+	if vain { // what we give back may be what wakes us
+		t.pace.gap = min(max(2*t.pace.gap, probeGap), vainGap)
+	} else {
+		t.pace.gap = probeGap
 	}
 }

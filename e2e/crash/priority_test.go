@@ -68,7 +68,7 @@ func urgent(t *testing.T, s *site, concurrency int, work time.Duration, bulk int
 		left, concurrency, work, worst, slowest.Round(10*time.Microsecond))
 	// While the claim is on its way, each program may begin one more. With a handler
 	// that does nothing, that is a matter of time rather than of number.
-	if worst > concurrency && (work > 0 || slowest > bound(20*time.Millisecond)) {
+	if worst > int(bound(float64(concurrency))) && (work > 0 || slowest > bound(20*time.Millisecond)) {
 		t.Errorf("%d messages of the bulk were begun before one of priority 100", worst)
 	}
 	if left < 100 {
