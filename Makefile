@@ -14,7 +14,7 @@ VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev
 STEADY   := $$($(GO) list ./... | grep -v e2e/crash)
 TOOL     := $(GO) tool -modfile=dev/tools/go.mod
 
-.PHONY: help build run check format vet fixes lint unit test services-test bench-builds bench bench-quick crash soak fuzz clean
+.PHONY: help build run check format vet fixes lint unit test services-test crash-test bench-builds bench bench-quick crash soak fuzz clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,8 +28,8 @@ run: build ## the living example: build, then pawl demo
 check: format vet fixes lint unit ## what needs no service: style, static checks, unit tests with -race, short fuzzing
 	@dev/fuzz $(FUZZTIME)
 
-test: ## everything: check, then all tests against real services
-	@dev/services run -- $(MAKE) check bench-builds services-test
+test: ## everything: check, then all tests against real services, then kills and faults
+	@dev/services run -- $(MAKE) check bench-builds services-test crash-test
 
 bench: ## all benchmarks, Pawl and its peers side by side (long)
 	@cd bench && ../dev/services run -- $(GO) run ./cmd/pawlbench full
@@ -38,10 +38,10 @@ bench-quick: ## the same in under five minutes
 	@cd bench && ../dev/services run -- $(GO) run ./cmd/pawlbench quick
 
 crash: ## kill -9, SIGSTOP, full disks, locked files, against the built binary (some minutes)
-	@dev/services run -- $(GO) test -count=1 -v -timeout 30m ./e2e/crash
+	@dev/services run -- $(MAKE) crash-test
 
-soak: ## work under faults for SOAK (1h)
-	@PAWL_SOAK=$(SOAK) dev/services run -- $(GO) test -count=1 -v -timeout 0 -run '^TestSoak' ./e2e/...
+soak: ## work under kills and stops for SOAK (1h) on each store
+	@PAWL_SOAK=$(SOAK) dev/services run -- $(GO) test -count=1 -v -timeout 0 -run '^TestSoak' ./e2e/crash
 
 fuzz: FUZZTIME := 1m
 fuzz: ## every fuzz target for FUZZTIME (1m) each
@@ -74,6 +74,10 @@ unit:
 services-test:
 	@dev/services.d/test
 	$(GO) test -json -count=1 -timeout 20m $(STEADY) | $(GO) run ./dev/skipgate
+
+# After the others and alone, because they would be in each other's way.
+crash-test:
+	@$(GO) test -json -count=1 -timeout 20m ./e2e/crash | $(GO) run ./dev/skipgate
 
 bench-builds:
 	@cd bench

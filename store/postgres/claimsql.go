@@ -72,12 +72,19 @@ p AS (DELETE FROM @slot WHERE ctid = ANY (ARRAY(SELECT tid FROM pick)) RETURNING
 	// takeLanes makes the claim of the tickets taken, p. A fresh ticket whose
 	// message went with a run before is spent; one of the generation "again" never
 	// is, because it may stand for messages whose own tickets were dropped.
+	//
+	// Until the run is known it is written down as one from the head of the lane to
+	// the message of the ticket: who ends the lease of a claimer that died in between
+	// must not take for given out what has others before it.
 	takeLanes = `
-k AS MATERIALIZED (SELECT * FROM p WHERE lane IS NOT NULL AND (band & 384 > 0
-	OR EXISTS (SELECT FROM @msg m WHERE m.lane = p.lane AND m.seq = p.seq OFFSET 0))),
+k AS MATERIALIZED (
+	SELECT p.*, coalesce(h.seq, p.seq) AS head FROM p
+	LEFT JOIN LATERAL (SELECT m.seq FROM @msg m WHERE m.lane = p.lane ORDER BY m.seq LIMIT 1) h ON true
+	WHERE p.lane IS NOT NULL AND (p.band & 384 > 0 OR h.seq = p.seq
+		OR h.seq < p.seq AND EXISTS (SELECT FROM @msg m WHERE m.lane = p.lane AND m.seq = p.seq OFFSET 0))),
 l AS (
 	INSERT INTO @lease AS l (lane, token, reach, rank, first, last)
-	SELECT lane, $3::bigint, CASE WHEN count(*) > 1 OR max(band & 384) > 0 THEN 9223372036854775807 ELSE max(seq) END, max(rank), max(seq), max(seq)
+	SELECT lane, $3::bigint, CASE WHEN count(*) > 1 OR max(band & 384) > 0 THEN 9223372036854775807 ELSE max(seq) END, max(rank), min(head), max(seq)
 	FROM k GROUP BY lane ORDER BY lane
 	ON CONFLICT (lane) DO UPDATE SET reach = 9223372036854775807 WHERE l.reach <> 9223372036854775807
 	RETURNING CASE WHEN l.token = $3::bigint THEN l.lane END AS lane),
@@ -137,7 +144,7 @@ WHERE x.lane > 0
 UNION ALL
 SELECT m.lane, m.seq, m.rank, m.vis, m.topic, m.prio, m.replays, m.id, m.key, m.meta, m.body,
 	t.attempts, t.rescues, c.started, c.ends, c.hard, l.first, l.last, t.seen,
-	l.first = m.seq OR EXISTS (SELECT FROM @msg b WHERE b.lane = x.lane AND b.seq = l.first OFFSET 0)
+	l.last = m.seq OR EXISTS (SELECT FROM @msg b WHERE b.lane = x.lane AND b.seq = l.last OFFSET 0)
 FROM c CROSS JOIN LATERAL unnest(c.lanes) x(lane)
 CROSS JOIN LATERAL (SELECT m.* FROM @msg m WHERE m.lane = x.lane ORDER BY m.seq
 	LIMIT greatest(least($3::bigint, $2::bigint - c.n + 1, 2 * (($2::bigint + c.n - 1) / c.n)), 1)) m
