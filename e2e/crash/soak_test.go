@@ -39,7 +39,7 @@ func soak(t *testing.T, s *site) {
 		t.Fatal(err)
 	}
 	figures, found := s.topic(t, p.topic), judge(all, dead, p.lease+15*time.Second)
-	t.Log("\n" + table(p, nodes, producers, found, figures, emptied))
+	t.Log("\n" + table(p, nodes, producers, found, figures, emptied, all))
 	for _, kind := range slices.Sorted(maps.Keys(found.faults)) {
 		list := found.faults[kind]
 		t.Errorf("%d times: %s. The first:\n  %s", len(list), kind, strings.Join(list[:min(3, len(list))], "\n  "))

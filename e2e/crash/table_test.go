@@ -3,6 +3,7 @@
 package crash
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,7 +12,7 @@ import (
 )
 
 // table shows the figures of a chaos.
-func table(p *plan, nodes []*node, producers []*producer, found *findings, f figures, emptied time.Duration) string {
+func table(p *plan, nodes []*node, producers []*producer, found *findings, f figures, emptied time.Duration, all []*delivery) string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	row := func(name, format string, args ...any) { fmt.Fprintf(w, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
@@ -30,12 +31,28 @@ func table(p *plan, nodes []*node, producers []*producer, found *findings, f fig
 	row("rescues", "%d; p50 %v, p99 %v, slowest %v after the kill", len(found.rescue), quantile(found.rescue, 0.5), quantile(found.rescue, 0.99), quantile(found.rescue, 1))
 	drains := drainTimes(nodes)
 	row("drains", "p50 %v, slowest %v", quantile(drains, 0.5), quantile(drains, 1))
+	row("starts", "%s in each second", rates(all))
 	row("until empty", "%v", emptied.Round(time.Millisecond))
 	for _, kind := range faultKinds {
 		row(kind, "%d", len(found.faults[kind]))
 	}
 	_ = w.Flush() // into memory
 	return b.String()
+}
+
+// rates are how many deliveries began in each second.
+func rates(all []*delivery) string {
+	if len(all) == 0 {
+		return "none"
+	}
+	first := slices.MinFunc(all, func(a, b *delivery) int { return cmp.Compare(a.start, b.start) }).start
+	var counts []int
+	for _, d := range all {
+		second := int((d.start - first) / time.Second)
+		counts = append(counts, make([]int, max(0, second+1-len(counts)))...)
+		counts[second]++
+	}
+	return strings.Trim(fmt.Sprint(counts), "[]")
 }
 
 // count counts a harm.

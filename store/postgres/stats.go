@@ -9,10 +9,28 @@ import (
 )
 
 const (
-	countMessages = `
-WITH ` + heldSolo + `,
-s AS (SELECT m.topic, m.vis, ` + stateOfM + ` AS state FROM @msg m LEFT JOIN @lease l ON l.lane = m.lane LEFT JOIN held h ON h.lane = m.lane)
-SELECT topic, state, count(*), min(vis), (SELECT clock_timestamp() + $1::interval) FROM s GROUP BY topic, state`
+	countLeased = `WITH ` + heldSolo + `
+SELECT topic, count(*) FROM (
+	SELECT m.topic FROM held h CROSS JOIN LATERAL (SELECT m.topic FROM @msg m WHERE m.lane = h.lane AND m.seq = h.lane OFFSET 0) m
+	UNION ALL
+	SELECT m.topic FROM @lease l CROSS JOIN LATERAL (SELECT m.topic FROM @msg m WHERE m.lane = l.lane
+		AND m.seq BETWEEN l.first AND l.last AND (l.run IS NULL OR m.seq = ANY (l.run)) OFFSET 0) m WHERE l.token > 0) x GROUP BY topic`
+	countDelayed = `SELECT m.topic, count(*) FROM @lease l
+	CROSS JOIN LATERAL (SELECT m.topic FROM @msg m WHERE m.lane = l.lane ORDER BY m.seq LIMIT 1) m WHERE l.token <= 0 GROUP BY m.topic`
+	// oldestWaiting: of the tickets of one band the best is the oldest, because
+	// rank is age; where the topic's ageing was changed, nearly. A lane that is
+	// leased or closed has its oldest behind that.
+	oldestWaiting = `SELECT topic, min(vis), (SELECT clock_timestamp() + $1::interval) FROM (
+	SELECT b.topic, m.vis FROM @band b CROSS JOIN (VALUES (0), (128), (256)) g(gen)
+	CROSS JOIN LATERAL (SELECT m.vis FROM @slot s
+		CROSS JOIN LATERAL (SELECT m.vis FROM @msg m WHERE m.lane = coalesce(s.lane, s.seq) AND (g.gen > 0 OR m.seq = s.seq) ORDER BY m.seq LIMIT 1) m
+		WHERE s.band = b.topic * 512::bigint + g.gen + b.prio
+			AND (s.lane IS NULL OR NOT EXISTS (SELECT FROM @lease l WHERE l.lane = s.lane OFFSET 0))
+		ORDER BY s.rank, s.seq LIMIT 1) m
+	UNION ALL
+	SELECT m.topic, m.vis FROM @lease l CROSS JOIN LATERAL (SELECT m.topic, m.vis FROM @msg m WHERE m.lane = l.lane
+		AND m.seq > CASE WHEN l.token > 0 THEN l.last ELSE (SELECT min(f.seq) FROM @msg f WHERE f.lane = l.lane) END
+		ORDER BY m.seq LIMIT 1) m WHERE l.lane < 0) x GROUP BY topic`
 	countDead  = `SELECT topic, count(*) FROM @dead GROUP BY topic`
 	sumTallies = `SELECT topic, what, sum(n)::bigint FROM (SELECT * FROM @tally UNION ALL SELECT * FROM @total) t GROUP BY topic, what`
 	readPauses = `SELECT id, paused_at, pause_until, pause_by, pause_reason FROM @topic
@@ -42,6 +60,11 @@ func (s *Store) Stats(ctx context.Context, names ...string) ([]store.TopicStats,
 	}
 	all := make([]store.TopicStats, 0, len(by))
 	for _, st := range by {
+		// Nobody counts what waits: it is what is left.
+		st.Waiting = st.Appended - st.Acked - st.Cancelled - st.Purged - st.Dead - st.Leased - st.Delayed
+		if st.Waiting == 0 {
+			st.OldestWaiting = 0
+		}
 		all = append(all, *st)
 	}
 	slices.SortFunc(all, func(a, b store.TopicStats) int { return strings.Compare(a.Name, b.Name) })
@@ -56,18 +79,16 @@ func (s *Store) figures(ctx context.Context, t *tx, by map[int32]*store.TopicSta
 		}
 	}
 	return t.run(ctx,
-		read(countMessages, func(r row) error {
-			of(r, func(st *store.TopicStats) {
-				switch store.State(r.text(1)) {
-				case store.Waiting:
-					st.Waiting = r.int8(2)
-					st.OldestWaiting = max(0, r.time(4).Sub(r.time(3)))
-				case store.Delayed:
-					st.Delayed = r.int8(2)
-				default:
-					st.Leased = r.int8(2)
-				}
-			})
+		read(countLeased, func(r row) error {
+			of(r, func(st *store.TopicStats) { st.Leased = r.int8(1) })
+			return nil
+		}),
+		read(countDelayed, func(r row) error {
+			of(r, func(st *store.TopicStats) { st.Delayed = r.int8(1) })
+			return nil
+		}),
+		read(oldestWaiting, func(r row) error {
+			of(r, func(st *store.TopicStats) { st.OldestWaiting = max(0, r.time(2).Sub(r.time(1))) })
 			return nil
 		}, s.skewValue()),
 		read(countDead, func(r row) error {
