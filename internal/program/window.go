@@ -134,7 +134,7 @@ func (w *window) judge(now time.Time) {
 	switch {
 	case asQuick && !overtaken && !w.once:
 		w.once, w.round = true, samples{} // it may be chance; twice it is none
-	case asQuick || overtaken:
+	case asQuick, overtaken && r.sure() && m <= w.before*3/2: // out of order it answers also when it holds too many
 		w.proven, w.slower, w.pause = w.size, m, minTry
 		w.settle()
 		w.try()

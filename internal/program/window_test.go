@@ -126,3 +126,37 @@ func TestWindowSeesWhoAnswersOutOfOrder(t *testing.T) {
 		}
 	}
 }
+
+// TestWindowEndsWhereOutOfOrderEnds lets a program work on four side by side: it
+// answers out of order however many it holds.
+func TestWindowEndsWhereOutOfOrderEnds(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	w, now := newWindow(0), time.Now()
+	type held struct{ given, done time.Time }
+	var holds []held // the first four are worked on
+	sum := 0
+	const answers = 50_000
+	for range answers {
+		for len(holds) < w.size {
+			holds = append(holds, held{given: now})
+		}
+		first := 0
+		for i := range min(4, len(holds)) {
+			if holds[i].done.IsZero() {
+				holds[i].done = now.Add(time.Duration(r.ExpFloat64() * 10 * float64(time.Millisecond)))
+			}
+			if holds[i].done.Before(holds[first].done) {
+				first = i
+			}
+		}
+		now = holds[first].done
+		w.answered(now.Sub(holds[first].given), len(holds), first > 0, now)
+		holds = slices.Delete(holds, first, first+1)
+		sum += w.size
+	}
+	if mean := float64(sum) / answers; mean < 3 || mean > 9 {
+		t.Errorf("the window was %.1f on average; the program works on 4", mean)
+	}
+}
