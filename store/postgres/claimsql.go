@@ -143,14 +143,13 @@ LEFT JOIN LATERAL (SELECT t.attempts, t.rescues, t.seen FROM @tried t WHERE c.ag
 WHERE x.lane > 0
 UNION ALL
 SELECT m.lane, m.seq, m.rank, m.vis, m.topic, m.prio, m.replays, m.id, m.key, m.meta, m.body,
-	t.attempts, t.rescues, c.started, c.ends, c.hard, l.first, l.last, t.seen,
-	l.last = m.seq OR EXISTS (SELECT FROM @msg b WHERE b.lane = x.lane AND b.seq = l.last OFFSET 0)
-FROM c CROSS JOIN LATERAL unnest(c.lanes) x(lane)
+	t.attempts, t.rescues, c.started, c.ends, c.hard, x.first, x.last, t.seen, x.called
+FROM c CROSS JOIN LATERAL (
+	SELECT y.lane, l.first, l.last, EXISTS (SELECT FROM @msg b WHERE b.lane = y.lane AND b.seq = l.last OFFSET 0) AS called
+	FROM unnest(c.lanes) y(lane) CROSS JOIN LATERAL (SELECT l.first, l.last FROM @lease l WHERE l.lane = y.lane OFFSET 0) l WHERE y.lane < 0 OFFSET 0) x
 CROSS JOIN LATERAL (SELECT m.* FROM @msg m WHERE m.lane = x.lane ORDER BY m.seq
 	LIMIT greatest(least($3::bigint, $2::bigint - c.n + 1, 2 * (($2::bigint + c.n - 1) / c.n)), 1)) m
-LEFT JOIN LATERAL (SELECT t.attempts, t.rescues, t.seen FROM @tried t WHERE t.seq = m.seq OFFSET 0) t ON true
-CROSS JOIN LATERAL (SELECT l.first, l.last FROM @lease l WHERE l.lane = x.lane OFFSET 0) l
-WHERE x.lane < 0`
+LEFT JOIN LATERAL (SELECT t.attempts, t.rescues, t.seen FROM @tried t WHERE t.seq = m.seq OFFSET 0) t ON true`
 
 // readWithin is readLanes with a bound on bytes, $4: bodies beyond it do not
 // travel. Only where there are such are the messages put in order here.
