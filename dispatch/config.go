@@ -21,7 +21,7 @@ const (
 	DefaultMaxBytes     = 64 << 20
 	DefaultMaxZombies   = 16
 	DefaultPollMin      = 5 * time.Millisecond
-	DefaultPollMax      = 250 * time.Millisecond
+	DefaultPollMax      = 500 * time.Millisecond
 )
 
 // Config says what a [Dispatcher] does. Only Topics is required.
