@@ -53,7 +53,9 @@ func TestProcessesShareTheFile(t *testing.T) {
 	}
 	t.Logf("calls of 2 producers and 4 workers: %v", each)
 	for _, group := range calls {
-		if least, most := slices.Min(group), slices.Max(group); least*3 < most {
+		// On a machine that is busy otherwise, whoever started first got the most: a
+		// few calls say nothing.
+		if least, most := slices.Min(group), slices.Max(group); most > 50 && least*3 < most {
 			t.Errorf("calls %v: somebody is starved", group)
 		}
 	}

@@ -47,7 +47,7 @@ var mutants = []mutant{
 	{"rescues are not counted", addRescue, "rescues = rescues + 1", "rescues = rescues", []string{"RescueIsNoAttempt"}, nil},
 	{"every rescue is lonely", addRescue, "lonely = lonely + ?3", "lonely = lonely + 1 + 0 * ?3", []string{"LonelyRescuesAddUp"}, nil},
 	{"a suspect comes in company", openOwn, "EXISTS (SELECT 1 FROM pawl_tried t WHERE t.seq = m.seq AND t.rescues > 0)", "0", []string{"SuspectIsAloneAcrossTopics"}, nil},
-	{"the last unique key wins", takeUnique, "WHERE id = excluded.id OR until > 0 AND until <= ?4", "WHERE ?4 IS NOT NULL", []string{"UniqueFirstWins"}, nil},
+	{"the last unique key wins", takeUnique, "WHERE until > 0 AND until <= ?4", "WHERE ?4 IS NOT NULL", []string{"UniqueFirstWins"}, nil},
 	{"outcomes are of this hour only", selectOutcome, "(?1, ?1 - 1, ?1 + 1)", "(?1)", []string{"BatchIsRememberedForAnHour"}, nil},
 	{"replayed messages are parked again", selectFollow, "replays = 0", "1", []string{"ReplayedMessagesPass"}, nil},
 	{"leases are swept once", firstOver, "coalesce(min(until), 0x7fffffffffffffff)", "0x7fffffffffffffff", nil, allLeasesEnd},
