@@ -96,8 +96,8 @@ func TestObserverIsTold(t *testing.T) {
 		for what, n := range map[string]int{
 			"claimed a": 7, "ran a": 7, "settled a ack": 3, "settled a retry": 1, "settled a dead": 1, "settled a release": 1,
 			"refused a lease_lost": 1, "call settle": 7, "call claim": 7,
-			"decided a Engine Download Failed Download default retry warn": 1,
-			"decided a Engine Download Failed  default dead warn":          1,
+			"decided a Engine Download Failed Download Download/Download retry warn": 1,
+			"decided a Engine Download Failed  default dead warn":                    1,
 		} {
 			if w.n[what] != n {
 				t.Errorf("%s: %d, want %d", what, w.n[what], n)
@@ -145,8 +145,8 @@ func TestFailuresAreLogged(t *testing.T) {
 		time.Sleep(time.Second)
 		equal(r, text.count("delivery failed"), 11)
 		for _, want := range []string{
-			"level=WARN", "task_id=a-0", "queue_topic=a", "error=broken", "error_kind=Parser", "event_type=Parser", "phase=Failed",
-			"policy.action=dead", "policy.rule=default", `policy.reason="permanent: no repetition would help: dead letter"`,
+			"level=ERROR", "task_id=a-0", "queue_topic=a", "error=broken", "error_kind=Parser", "event_type=Parser", "phase=Failed",
+			"policy.action=dead", "policy.rule=Parser/Parser", `policy.reason="permanent: no repetition would help: dead letter"`,
 			"retry.count=1", "retry.max=0", "node_id=node-1", "trace_id=0af7651916cd43dd8448eb211c80319c",
 			"task_id=last", "not_logged=90",
 		} {

@@ -31,8 +31,12 @@ type Event struct {
 	Phase  string // Failed, Retry, Completed …
 }
 
-// Failed is the phase of an event when nobody states another one.
-const Failed = "Failed"
+// The phases that are decided about. Failed is that of an event when nobody
+// states another one.
+const (
+	Failed = "Failed"
+	Again  = "Retry" // a repetition failed
+)
 
 // or fills the empty parts of e.
 func (e Event) or(o Event) Event {

@@ -53,19 +53,20 @@ func (m *Matrix) add(r Rule) {
 	m.order = append(m.order, &r)
 }
 
-// Builtin returns the rules for the kinds that the runtime itself reports.
+// Builtin returns the rules for what pipelines do, and for the kinds that the
+// runtime itself reports.
 func Builtin() []Rule {
 	d := Default()
 	always := func(id string, kind pawl.Kind) Rule {
 		return Rule{ID: id, Match: Match{Kind: kind}, Repeat: NotRepeated, DeadLetter: Always, Alert: Error}
 	}
-	return []Rule{
+	return append(engineRules(),
 		always("decode", pawl.KindDecode),
 		always("emit", pawl.KindEmit),
 		// A panic may be a moment's bad luck, but one in a repetition is not.
-		{ID: "panic", Match: Match{Kind: pawl.KindPanic}, Backoff: d.Backoff, MaxAttempts: 2, Alert: Error},
-		{ID: "deadline", Match: Match{Kind: pawl.KindDeadline}, Backoff: d.Backoff, Alert: Error},
-	}
+		Rule{ID: "panic", Match: Match{Kind: pawl.KindPanic}, Backoff: d.Backoff, MaxAttempts: 2, Alert: Error},
+		Rule{ID: "deadline", Match: Match{Kind: pawl.KindDeadline}, Backoff: d.Backoff, Alert: Error},
+	)
 }
 
 // Decide implements [Policy].
@@ -78,16 +79,44 @@ func (m *Matrix) Decide(a Attempt) Decision {
 
 // lookup finds the rule for a failure, from the most telling key to the least.
 func (m *Matrix) lookup(e Event, kind pawl.Kind) *Rule {
-	for _, key := range [...]Match{
-		{e.Domain, e.Type, e.Phase, kind},
-		{e.Domain, e.Type, "", kind},
-		{"", "", "", kind},
-	} {
-		if r := m.rules[key]; r != nil && kind != "" {
+	for _, key := range keys(e, kind) {
+		if r := m.rules[key]; r != nil {
 			return r
 		}
 	}
 	return m.rules[Match{}]
+}
+
+// keys are those that a failure is looked up by, in turn; the default is not
+// among them.
+func keys(e Event, kind pawl.Kind) []Match {
+	if e.Type == "" {
+		return slices.DeleteFunc([]Match{{Kind: kind}}, func(m Match) bool { return m == Match{} })
+	}
+	whole := Match{e.Domain, e.Type, e.Phase, AnyKind}
+	if kind == "" {
+		return []Match{whole}
+	}
+	return []Match{{e.Domain, e.Type, e.Phase, kind}, whole, {e.Domain, e.Type, "", kind}, {Kind: kind}}
+}
+
+// Step is a look-up on the way to a decision.
+type Step struct {
+	Match Match
+	Rule  string // the id of the rule that was found; empty: none
+}
+
+// Explain is Decide, with the rule that decided and the look-ups that led to it.
+func (m *Matrix) Explain(a Attempt) (Decision, Rule, []Step) {
+	d := m.Decide(a)
+	var steps []Step
+	for _, key := range append(keys(d.Event, d.Kind), Match{}) {
+		if r := m.rules[key]; r != nil {
+			return d, *r, append(steps, Step{key, r.ID})
+		}
+		steps = append(steps, Step{Match: key})
+	}
+	return d, Rule{}, steps
 }
 
 // Rules returns the effective matrix: the given rules in their order, then the

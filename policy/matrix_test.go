@@ -103,7 +103,7 @@ func TestLookupOrder(t *testing.T) {
 		{policy.Event{"Engine", "Download", ""}, "Download", "type"},
 		{policy.Event{"Engine", "Parser", ""}, "Download", "kind"},
 		{policy.Event{}, "Download", "kind"},
-		{policy.Event{"Engine", "Download", "Retry"}, "Proxy", "rest"},
+		{policy.Event{"Engine", "Download", "Retry"}, "Own", "rest"},
 		{policy.Event{"Engine", "Download", "Retry"}, "", "rest"},
 		{policy.Event{}, pawl.KindPanic, "panic"},
 	} {

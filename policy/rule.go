@@ -3,6 +3,7 @@ package policy
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -18,11 +19,14 @@ type Rule struct {
 	ID string
 	// Match says which failures the rule is about.
 	Match Match
+	// Origin says where the rule comes from, for listings; empty is built in.
+	Origin string
 	// Repeat says whether a failure is worth a repetition; If narrows it to
-	// failures that state one of these facts. A permanent failure is never
-	// repeated, whatever the rule says.
+	// failures that state one of these facts, Unless takes out those that state one
+	// of these. A permanent failure is never repeated, whatever the rule says.
 	Repeat Repeat
 	If     Facts
+	Unless Facts
 	// Pass are facts that make the failure no failure: it is recorded and
 	// counted, and the work carries on.
 	Pass Facts
@@ -38,14 +42,25 @@ type Rule struct {
 }
 
 // Match selects failures. An empty part matches all. Rules are found from the
-// most telling key to the least: (domain, type, phase, kind), (domain, type,
-// kind), (kind), default; a rule with other parts is never found, and
-// [Rule.Validate] says so.
+// most telling key to the least: (domain, type, phase, kind), the same with
+// [AnyKind], (domain, type, kind), (kind), default; a rule with other parts is
+// never found, and [Rule.Validate] says so.
 type Match struct {
 	Domain string
 	Type   string
 	Phase  string
 	Kind   pawl.Kind
+}
+
+// name is the key as the id of a rule.
+func (m Match) name() string {
+	var parts []string
+	for _, part := range []string{m.Type, m.Phase, string(m.Kind)} {
+		if part != "" {
+			parts = append(parts, part)
+		}
+	}
+	return strings.Join(parts, "/")
 }
 
 // Repeat says whether a failure is repeated.
@@ -103,16 +118,19 @@ func (r *Rule) Validate() error {
 	if (m.Domain == "") != (m.Type == "") || m.Phase != "" && m.Type == "" {
 		bad("domain and type go together, and a phase goes with both")
 	}
+	if m.Kind == AnyKind && m.Phase == "" {
+		bad("kind %q needs a domain, a type and a phase", AnyKind)
+	}
 	if r.MaxAttempts < 0 || r.MaxAttempts > MaxAttempts {
 		bad("max attempts %d; it goes from 1 to %d", r.MaxAttempts, MaxAttempts)
 	}
 	if b := r.Backoff; b.Base < 0 || b.Max < b.Base || b.Max > pawl.MaxDelay {
 		bad("backoff from %v to %v; it goes from 0 to %v, base first", b.Base, b.Max, pawl.MaxDelay)
 	}
-	if r.DeadLetter == Always && (r.Repeat == Repeated || r.If != 0) {
+	if r.DeadLetter == Always && (r.Repeat == Repeated || r.If|r.Unless != 0) {
 		bad("dead letter %q contradicts a repetition", Always)
 	}
-	if r.If != 0 && r.Repeat == NotRepeated {
+	if r.If|r.Unless != 0 && r.Repeat == NotRepeated {
 		bad("a condition for a repetition, but none is wanted")
 	}
 	return errors.Join(errs...)
@@ -135,6 +153,8 @@ func (r *Rule) decide(a *Attempt, f pawl.Failure, facts Facts, random func() flo
 		r.giveUp(&d, "permanent: no repetition would help")
 	case r.Repeat == NotRepeated:
 		r.giveUp(&d, "the rule repeats nothing")
+	case facts&r.Unless != 0:
+		r.giveUp(&d, fmt.Sprintf("%v ends it", facts&r.Unless))
 	case r.If != 0 && facts&r.If == 0:
 		r.giveUp(&d, fmt.Sprintf("the rule repeats %v only", r.If))
 	case f.Class == pawl.ClassThrottled:

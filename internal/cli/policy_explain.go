@@ -1,0 +1,214 @@
+package cli
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/policy"
+)
+
+// decisionInfo is what the policy says about a failure, as JSON.
+type decisionInfo struct {
+	Action     string       `json:"action"` // retry, dead or ignore
+	Reason     string       `json:"reason"`
+	Delay      *delayInfo   `json:"delay,omitempty"` // of a retry
+	DeadLetter string       `json:"dead_letter"`
+	Alert      string       `json:"alert"`
+	Degrade    string       `json:"degrade"`
+	Rule       ruleInfo     `json:"rule"`
+	Steps      []lookupInfo `json:"steps"`
+}
+
+// delayInfo is between what the delay is drawn.
+type delayInfo struct {
+	Least float64 `json:"least_seconds"`
+	Most  float64 `json:"most_seconds"`
+}
+
+// lookupInfo is a look-up.
+type lookupInfo struct {
+	Key  string `json:"key"`
+	Rule string `json:"rule,omitempty"` // absent: there is none
+}
+
+// failureFlags describe a failure.
+type failureFlags struct {
+	event     policy.Event
+	kind      string
+	attempt   int
+	facts     map[policy.Facts]*bool
+	permanent bool
+	after     string
+}
+
+func (s *session) policyExplain() *cobra.Command {
+	f := failureFlags{facts: map[policy.Facts]*bool{}}
+	c := &cobra.Command{
+		Use: "explain", Short: "Say what would become of a failure, and which rule says so", Args: count(0, 0, "flags only"),
+		Long: `Says what the policy decides about a failure: the decision, the rule it comes from,
+and the look-ups that led to it. Nothing is opened or changed.`,
+		Example: `  pawl policy explain --type Download --phase Failed --kind RateLimit
+  pawl policy explain --type DataStore --kind Orm --conflict
+  pawl policy explain --kind Panic --attempt 2 -o json`,
+		RunE: func(*cobra.Command, []string) error {
+			a, err := f.failure()
+			if err != nil {
+				return err
+			}
+			m, err := policy.NewMatrix(nil)
+			if err != nil {
+				return cannot(err, "read the policy")
+			}
+			a.Event.Domain = cmp.Or(a.Event.Domain, domainOf(m, a.Event.Type))
+			d, rule, steps := m.Explain(a)
+			info := formDecision(a, d, &rule, steps)
+			return s.one(info, func(w io.Writer) { printDecision(w, &info) })
+		},
+	}
+	fl := c.Flags()
+	fl.StringVar(&f.event.Domain, "domain", "", "domain of the event: Engine or System (default: that of the type)")
+	fl.StringVar(&f.event.Type, "type", "", "`TYPE` of the event: Download, Parser …")
+	fl.StringVar(&f.event.Phase, "phase", policy.Failed, "phase: Failed, Retry or Completed")
+	fl.StringVar(&f.kind, "kind", "", "`KIND` of the error")
+	fl.IntVar(&f.attempt, "attempt", 1, "which attempt has failed, from 1")
+	fl.BoolVar(&f.permanent, "permanent", false, "the error says that no repetition helps")
+	fl.StringVar(&f.after, "retry-after", "", "the other side asked for that long a pause: a duration")
+	for _, fact := range []struct {
+		name, text string
+		fact       policy.Facts
+	}{
+		{"timeout", "it took too long", policy.Timeout},
+		{"connect", "the other side was not reached", policy.Connect},
+		{"conflict", "it is there already", policy.Conflict},
+		{"bad-input", "what came in is wrong", policy.BadInput},
+		{"shortage", "a resource is short", policy.Shortage},
+		{"limit", "a limit of the task or the module is reached", policy.Limit},
+	} {
+		f.facts[fact.fact] = fl.Bool(fact.name, false, fact.text)
+	}
+	return c
+}
+
+var errExplained = errors.New("a failure")
+
+// failure is the attempt that the flags describe.
+func (f *failureFlags) failure() (policy.Attempt, error) {
+	a := policy.Attempt{Event: f.event, Number: f.attempt, Err: errExplained}
+	if f.attempt < 1 {
+		return a, usage("such as --attempt 1", "--attempt is %d; attempts count from 1", f.attempt)
+	}
+	if f.permanent && f.after != "" {
+		return a, usage("give one of them", "--permanent and --retry-after contradict each other")
+	}
+	if f.permanent {
+		a.Err = pawl.Permanent(a.Err)
+	}
+	if f.after != "" {
+		after, err := parseDuration(f.after)
+		if err != nil {
+			return a, usage("such as --retry-after 30s", "--retry-after: %w", err)
+		}
+		a.Err = pawl.Throttled(a.Err, after)
+	}
+	a.Err = pawl.OfKind(pawl.Kind(f.kind), a.Err)
+	for fact, given := range f.facts {
+		if *given {
+			a.Facts |= fact
+		}
+	}
+	return a, nil
+}
+
+// domainOf is the domain of a type, as the matrix has it.
+func domainOf(m *policy.Matrix, typ string) string {
+	for _, r := range m.Rules() {
+		if typ != "" && r.Match.Type == typ {
+			return r.Match.Domain
+		}
+	}
+	if typ == "" {
+		return ""
+	}
+	return policy.Engine
+}
+
+func formDecision(a policy.Attempt, d policy.Decision, r *policy.Rule, steps []policy.Step) decisionInfo {
+	rule := formRule(r)[0]
+	if r.Match.Type != "" {
+		rule.Phase = d.Event.Phase
+	}
+	info := decisionInfo{
+		Action: d.Action.String(), Reason: d.Reason, DeadLetter: r.DeadLetter.String(), Alert: d.Alert.String(), Degrade: d.Degrade.String(), Rule: rule,
+	}
+	if d.Action == policy.Retry {
+		asked := pawl.Describe(a.Err).After
+		info.Delay = &delayInfo{
+			max(r.Backoff.Delay(a.Number, 0), asked).Seconds(), max(r.Backoff.Ceiling(a.Number), asked).Seconds(),
+		}
+		// The reason names one delay, of those that might be drawn.
+		info.Reason = fmt.Sprintf("attempt %d of %d", a.Number, d.MaxAttempts)
+		if d.MaxAttempts == 0 {
+			info.Reason = fmt.Sprintf("throttled, attempt %d: not bounded", a.Number)
+		}
+	}
+	for _, s := range steps {
+		info.Steps = append(info.Steps, lookupInfo{keyText(s.Match), s.Rule})
+	}
+	return info
+}
+
+// keyText is a key of the matrix in words.
+func keyText(m policy.Match) string {
+	switch {
+	case m == policy.Match{}:
+		return "default"
+	case m.Type == "" && m.Domain == "":
+		return "kind " + string(m.Kind)
+	}
+	parts := []string{m.Domain, m.Type, m.Phase, string(m.Kind)}
+	for i, p := range parts {
+		if p == "" {
+			parts[i] = "*"
+		}
+	}
+	return strings.Join(parts, "/")
+}
+
+func printDecision(w io.Writer, info *decisionInfo) {
+	line := func(name, text string) { _, _ = fmt.Fprintf(w, "%-13s%s\n", name, text) }
+	action := info.Action
+	if info.Delay != nil {
+		least, most := asDuration(info.Delay.Least), asDuration(info.Delay.Most)
+		action += fmt.Sprintf(" after %v", least.Round(time.Millisecond))
+		if most > least {
+			action += fmt.Sprintf(" to %v", most.Round(time.Millisecond))
+		}
+	}
+	line("decision", action)
+	line("because", info.Reason)
+	line("dead letter", info.DeadLetter)
+	line("alert", info.Alert)
+	line("degrade", info.Degrade)
+	rule := info.Rule.Rule
+	if info.Rule.Condition != "" {
+		rule += " (" + info.Rule.Condition + ")"
+	}
+	line("rule", rule+", "+info.Rule.Origin)
+	for i, s := range info.Steps {
+		name, found := "", "no rule"
+		if i == 0 {
+			name = "looked up"
+		}
+		if s.Rule != "" {
+			found = "rule " + s.Rule
+		}
+		line(name, s.Key+": "+found)
+	}
+}
