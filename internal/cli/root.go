@@ -51,7 +51,7 @@ folder), a server, or the memory of one process.`,
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(
 		in(groupWork, s.send()), in(groupWork, s.work()), in(groupWork, s.demo()),
-		in(groupNouns, s.topics()), in(groupNouns, s.messages()), in(groupNouns, s.peek()), in(groupNouns, s.cancel()), in(groupNouns, s.dead()), in(groupNouns, s.policy()),
+		in(groupNouns, s.topics()), in(groupNouns, s.messages()), in(groupNouns, s.peek()), in(groupNouns, s.explain()), in(groupNouns, s.cancel()), in(groupNouns, s.dead()), in(groupNouns, s.policy()),
 		in(groupStore, s.stores()), in(groupStore, s.migrate()), in(groupStore, s.bench()),
 		s.versionCommand(), completion(), helpExitCodes(), helpJSON(), helpStores(),
 	)
