@@ -23,17 +23,18 @@ const (
 	dropAttempts = `DELETE FROM pawl_attempt WHERE seq BETWEEN ? AND ?`
 	countRun     = `SELECT count(*) FROM pawl_msg WHERE lane = ? AND lane < 0 AND seq BETWEEN ? AND ?`
 	// The lanes of a span that have messages, one after the other, each with its
-	// first message.
+	// first message. The last step finds a lane beyond the span: told to look no
+	// further than that, SQLite would read on to the last lane of all.
 	openSpan = `WITH RECURSIVE busy (lane) AS (
-			SELECT (SELECT lane FROM pawl_msg WHERE lane < 0 AND lane BETWEEN ?1 AND ?2 ORDER BY lane LIMIT 1)
+			SELECT (SELECT lane FROM pawl_msg WHERE lane < 0 AND lane >= ?1 ORDER BY lane LIMIT 1)
 			UNION ALL
-			SELECT (SELECT m.lane FROM pawl_msg m WHERE m.lane < 0 AND m.lane > busy.lane AND m.lane <= ?2 ORDER BY m.lane LIMIT 1)
-			FROM busy WHERE busy.lane IS NOT NULL)
+			SELECT (SELECT m.lane FROM pawl_msg m WHERE m.lane < 0 AND m.lane > busy.lane ORDER BY m.lane LIMIT 1)
+			FROM busy WHERE busy.lane < ?2)
 		INSERT INTO pawl_slot (topic, suspect, rank, seq, lane)
 		SELECT m.topic, EXISTS (SELECT 1 FROM pawl_tried t WHERE t.seq = m.seq AND t.rescues > 0), m.rank, m.seq, m.lane
 		FROM busy CROSS JOIN pawl_msg m
 			ON m.seq = (SELECT f.seq FROM pawl_msg f WHERE f.lane = busy.lane AND f.lane < 0 ORDER BY f.seq LIMIT 1)
-		WHERE busy.lane IS NOT NULL`
+		WHERE busy.lane <= ?2`
 	drop = `DELETE FROM pawl_msg WHERE seq = ?`
 )
 
