@@ -60,80 +60,86 @@ func (e *explained) settle(s store.Settlement) {
 	}
 }
 
+// situation is what brings message x somewhere, and what is to be said of it then.
+type situation struct {
+	name    string
+	prepare func(e *explained)
+	state   store.State
+	want    string // the situation
+	why     []string
+	next    string
+	blocked string
+}
+
+var oneKey = []byte("k")
+
+var situations = []situation{
+	{"ready", func(e *explained) { e.append(pawl.Message{ID: "x"}) },
+		store.Waiting, SituationReady, []string{"waits for a worker with room", "1 wait"}, "claims it", ""},
+	{"behind one that is worked on", func(e *explained) {
+		e.append(pawl.Message{ID: "a", Key: oneKey}, pawl.Message{ID: "x", Key: oneKey})
+		e.claim(store.Lease{})
+	}, store.Waiting, SituationBehind, []string{"before it is a", "worker-1 works on"}, "when that one is done", "a"},
+	{"behind one that is repeated", func(e *explained) {
+		e.append(pawl.Message{ID: "a", Key: oneKey}, pawl.Message{ID: "x", Key: oneKey})
+		e.settle(store.Settlement{Verdict: store.Retry, After: time.Minute, Failure: store.Failure{Error: "no", Rule: "default"}})
+	}, store.Waiting, SituationBehind, []string{"failed and is repeated at 2026-03-01 12:01:00"}, "when that one is done", "a"},
+	{"behind one that waits", func(e *explained) {
+		e.append(pawl.Message{ID: "a", Key: oneKey}, pawl.Message{ID: "later", Key: oneKey, Delay: time.Hour}, pawl.Message{ID: "x", Key: oneKey})
+	}, store.Waiting, SituationBehind, []string{"before it is a, which waits, too"}, "when that one is done", "a"},
+	{"before a delayed one of its key", func(e *explained) {
+		e.append(pawl.Message{ID: "later", Key: oneKey, Delay: time.Hour}, pawl.Message{ID: "x", Key: oneKey})
+	}, store.Waiting, SituationReady, nil, "claims it", ""},
+	{"held", func(e *explained) {
+		e.append(pawl.Message{ID: "a", Key: oneKey}, pawl.Message{ID: "x", Key: oneKey})
+		e.settle(store.Settlement{Verdict: store.Ack, Hold: time.Minute})
+	}, store.Delayed, SituationHeld, []string{"closed until 2026-03-01 12:01:00"}, "it is claimable", ""},
+	{"paused", func(e *explained) {
+		e.append(pawl.Message{ID: "x"})
+		e.check(e.Pause(e.Context(), "t", 0, "ann", "the mail server moves"))
+	}, store.Waiting, SituationPaused, []string{"ann paused its topic: the mail server moves"}, "pawl topics resume t", ""},
+	{"paused for a time", func(e *explained) {
+		e.append(pawl.Message{ID: "x"})
+		e.check(e.Pause(e.Context(), "t", time.Hour, "ann", ""))
+	}, store.Waiting, SituationPaused, []string{"ann paused its topic"}, "the topic goes on", ""},
+	{"delayed", func(e *explained) { e.append(pawl.Message{ID: "x", Delay: time.Hour}) },
+		store.Delayed, SituationDelayed, []string{"appended for 2026-03-01 13:00:00"}, "it is claimable", ""},
+	{"given back", func(e *explained) {
+		e.append(pawl.Message{ID: "x"})
+		e.settle(store.Settlement{Verdict: store.Release, After: time.Minute, Failure: store.Failure{Error: "not now"}})
+	}, store.Delayed, SituationDelayed, []string{"gave it back", "not now", "no attempt"}, "it is claimable", ""},
+	{"leased", func(e *explained) { e.append(pawl.Message{ID: "x"}); e.claim(store.Lease{}) },
+		store.Leased, SituationLeased, []string{"worker-1 works on it, attempt 1", "12:00:10"}, "unless it is settled or extended", ""},
+	{"retrying", func(e *explained) {
+		e.append(pawl.Message{ID: "x"})
+		e.settle(store.Settlement{Verdict: store.Retry, After: time.Minute, Failure: store.Failure{Error: "refused", Kind: "Connect", Rule: "default", Action: "retry"}})
+	}, store.Delayed, SituationRetrying, []string{"attempt 1 failed (Connect): refused", `rule "default" repeats it`}, "it is claimable", ""},
+	{"suspect", func(e *explained) {
+		e.append(pawl.Message{ID: "x"})
+		e.claim(store.Lease{})
+		e.now = e.now.Add(time.Minute)
+	}, store.Waiting, SituationSuspect, []string{"1 worker died", "alone", "3 more"}, "claims it", ""},
+	{"dead", func(e *explained) {
+		e.append(pawl.Message{ID: "x"})
+		e.settle(store.Settlement{Verdict: store.Dead, Failure: store.Failure{Error: "broken", Kind: "Parser", Rule: "Parser/Parser", Action: "dead"}})
+	}, store.IsDead, SituationDead, []string{"dead letter (Parser), after 1 failed attempt: broken", `rule "Parser/Parser"`}, "", ""},
+	{"replayed", func(e *explained) {
+		e.append(pawl.Message{ID: "x"})
+		e.settle(store.Settlement{Verdict: store.Dead, Failure: store.Failure{Error: "broken"}})
+		_, err := e.Replay(e.Context(), "", "x")
+		e.check(err)
+	}, store.Waiting, SituationReplayed, []string{"it was a dead letter", "time 1"}, "claims it", ""},
+	{"retained", func(e *explained) {
+		_, err := e.Declare(e.Context(), store.Declaration{Name: "t", Retain: new(time.Hour)})
+		e.check(err)
+		e.append(pawl.Message{ID: "x"})
+		e.settle(store.Settlement{Verdict: store.Ack})
+	}, store.Acked, SituationRetained, []string{"acked at 2026-03-01 12:00:00"}, "", ""},
+}
+
 // TestExplain brings a message into every situation and asks why it is there.
 func TestExplain(t *testing.T) {
-	key := []byte("k")
-	for _, c := range []struct {
-		name    string
-		prepare func(e *explained)
-		state   store.State
-		want    string // the situation
-		why     []string
-		next    string
-		blocked string
-	}{
-		{"ready", func(e *explained) { e.append(pawl.Message{ID: "x"}) },
-			store.Waiting, SituationReady, []string{"waits for a worker with room", "1 wait"}, "claims it", ""},
-		{"behind one that is worked on", func(e *explained) {
-			e.append(pawl.Message{ID: "a", Key: key}, pawl.Message{ID: "x", Key: key})
-			e.claim(store.Lease{})
-		}, store.Waiting, SituationBehind, []string{"before it is a", "worker-1 works on"}, "when that one is done", "a"},
-		{"behind one that is repeated", func(e *explained) {
-			e.append(pawl.Message{ID: "a", Key: key}, pawl.Message{ID: "x", Key: key})
-			e.settle(store.Settlement{Verdict: store.Retry, After: time.Minute, Failure: store.Failure{Error: "no", Rule: "default"}})
-		}, store.Waiting, SituationBehind, []string{"failed and is repeated at 2026-03-01 12:01:00"}, "when that one is done", "a"},
-		{"behind one that waits", func(e *explained) {
-			e.append(pawl.Message{ID: "a", Key: key}, pawl.Message{ID: "later", Key: key, Delay: time.Hour}, pawl.Message{ID: "x", Key: key})
-		}, store.Waiting, SituationBehind, []string{"before it is a, which waits, too"}, "when that one is done", "a"},
-		{"before a delayed one of its key", func(e *explained) {
-			e.append(pawl.Message{ID: "later", Key: key, Delay: time.Hour}, pawl.Message{ID: "x", Key: key})
-		}, store.Waiting, SituationReady, nil, "claims it", ""},
-		{"held", func(e *explained) {
-			e.append(pawl.Message{ID: "a", Key: key}, pawl.Message{ID: "x", Key: key})
-			e.settle(store.Settlement{Verdict: store.Ack, Hold: time.Minute})
-		}, store.Delayed, SituationHeld, []string{"closed until 2026-03-01 12:01:00"}, "it is claimable", ""},
-		{"paused", func(e *explained) {
-			e.append(pawl.Message{ID: "x"})
-			e.check(e.Pause(e.Context(), "t", 0, "ann", "the mail server moves"))
-		}, store.Waiting, SituationPaused, []string{"ann paused its topic: the mail server moves"}, "pawl topics resume t", ""},
-		{"paused for a time", func(e *explained) {
-			e.append(pawl.Message{ID: "x"})
-			e.check(e.Pause(e.Context(), "t", time.Hour, "ann", ""))
-		}, store.Waiting, SituationPaused, []string{"ann paused its topic"}, "the topic goes on", ""},
-		{"delayed", func(e *explained) { e.append(pawl.Message{ID: "x", Delay: time.Hour}) },
-			store.Delayed, SituationDelayed, []string{"appended for 2026-03-01 13:00:00"}, "it is claimable", ""},
-		{"given back", func(e *explained) {
-			e.append(pawl.Message{ID: "x"})
-			e.settle(store.Settlement{Verdict: store.Release, After: time.Minute, Failure: store.Failure{Error: "not now"}})
-		}, store.Delayed, SituationDelayed, []string{"gave it back", "not now", "no attempt"}, "it is claimable", ""},
-		{"leased", func(e *explained) { e.append(pawl.Message{ID: "x"}); e.claim(store.Lease{}) },
-			store.Leased, SituationLeased, []string{"worker-1 works on it, attempt 1", "12:00:10"}, "unless it is settled or extended", ""},
-		{"retrying", func(e *explained) {
-			e.append(pawl.Message{ID: "x"})
-			e.settle(store.Settlement{Verdict: store.Retry, After: time.Minute, Failure: store.Failure{Error: "refused", Kind: "Connect", Rule: "default", Action: "retry"}})
-		}, store.Delayed, SituationRetrying, []string{"attempt 1 failed (Connect): refused", `rule "default" repeats it`}, "it is claimable", ""},
-		{"suspect", func(e *explained) {
-			e.append(pawl.Message{ID: "x"})
-			e.claim(store.Lease{})
-			e.now = e.now.Add(time.Minute)
-		}, store.Waiting, SituationSuspect, []string{"1 worker died", "alone", "3 more"}, "claims it", ""},
-		{"dead", func(e *explained) {
-			e.append(pawl.Message{ID: "x"})
-			e.settle(store.Settlement{Verdict: store.Dead, Failure: store.Failure{Error: "broken", Kind: "Parser", Rule: "Parser/Parser", Action: "dead"}})
-		}, store.IsDead, SituationDead, []string{"dead letter (Parser), after 1 failed attempt: broken", `rule "Parser/Parser"`}, "", ""},
-		{"replayed", func(e *explained) {
-			e.append(pawl.Message{ID: "x"})
-			e.settle(store.Settlement{Verdict: store.Dead, Failure: store.Failure{Error: "broken"}})
-			_, err := e.Replay(e.Context(), "", "x")
-			e.check(err)
-		}, store.Waiting, SituationReplayed, []string{"it was a dead letter", "time 1"}, "claims it", ""},
-		{"retained", func(e *explained) {
-			_, err := e.Declare(e.Context(), store.Declaration{Name: "t", Retain: new(time.Hour)})
-			e.check(err)
-			e.append(pawl.Message{ID: "x"})
-			e.settle(store.Settlement{Verdict: store.Ack})
-		}, store.Acked, SituationRetained, []string{"acked at 2026-03-01 12:00:00"}, "", ""},
-	} {
+	for _, c := range situations {
 		t.Run(c.name, func(t *testing.T) {
 			e := newExplained(t)
 			c.prepare(e)
