@@ -80,14 +80,14 @@ func (s *Store) exchange(ctx context.Context, c *pgconn.PgConn, named bool, grou
 		}
 		p.SendPipelineSync()
 	}
-	broken := p.Flush()
+	broken, from := p.Flush(), 0
 	if broken == nil {
-		broken = s.receive(p, groups, errs, known)
+		from, broken = s.receive(p, groups, errs, known)
 	}
 	if err := p.Close(); err != nil && broken == nil && !isServer(err) {
 		broken = err
 	}
-	for i := range errs {
+	for i := from; i < len(errs); i++ {
 		if errs[i] == nil {
 			errs[i] = broken
 		}
@@ -104,16 +104,16 @@ func (s *Store) retire(c *pgconn.PgConn) {
 
 // receive reads what the server answers to groups. The error is that of the
 // connection; what the server refuses goes to errs.
-func (s *Store) receive(p *pgconn.Pipeline, groups []group, errs []error, known prepared) error {
-	g, n := 0, 0
+func (s *Store) receive(p *pgconn.Pipeline, groups []group, errs []error, known prepared) (g int, err error) {
+	n := 0
 	for g < len(groups) {
 		result, err := p.GetResults()
 		if err != nil {
 			if !isServer(err) {
 				if errs[g] != nil { // FATAL: the server said why it hangs up
-					return errs[g]
+					return g, errs[g]
 				}
-				return err
+				return g, err
 			}
 			if errs[g] == nil {
 				errs[g] = err
@@ -122,7 +122,7 @@ func (s *Store) receive(p *pgconn.Pipeline, groups []group, errs []error, known 
 		}
 		switch r := result.(type) {
 		case nil:
-			return errors.New("conn closed: the server's answer is incomplete")
+			return g, errors.New("conn closed: the server's answer is incomplete")
 		case *pgconn.PipelineSync:
 			g, n = g+1, 0
 		case *pgconn.StatementDescription:
@@ -138,7 +138,7 @@ func (s *Store) receive(p *pgconn.Pipeline, groups []group, errs []error, known 
 			n++
 		}
 	}
-	return nil
+	return g, nil
 }
 
 func rows(r *pgconn.ResultReader, st step) error {

@@ -144,8 +144,9 @@ func (s *Store) sendClaims(ctx context.Context, cs []*claiming) (errs []error) {
 			return err
 		}
 		defer conn.Release()
-		errs = s.sendPairs(ctx, conn.Conn().PgConn(), cs, groups)
-		if len(errs) == 1 || !isServer(errs[0]) {
+		var taken bool
+		errs, taken = s.sendPairs(ctx, conn.Conn().PgConn(), cs, groups)
+		if !taken && (len(errs) == 1 || !isServer(errs[0])) {
 			return errs[0] // nothing was claimed if it was never sent
 		}
 		return nil
@@ -157,18 +158,19 @@ func (s *Store) sendClaims(ctx context.Context, cs []*claiming) (errs []error) {
 }
 
 // sendPairs sends what takes and what reads of each claim; an error for each
-// claim. What was taken and could not be read is given up.
-func (s *Store) sendPairs(ctx context.Context, conn *pgconn.PgConn, cs []*claiming, groups []group) []error {
+// claim, and whether any was taken. What was taken and could not be read is given
+// up.
+func (s *Store) sendPairs(ctx context.Context, conn *pgconn.PgConn, cs []*claiming, groups []group) (errs []error, taken bool) {
 	all := s.send(ctx, conn, groups...)
-	errs := make([]error, len(cs))
+	errs = make([]error, len(cs))
 	for i, c := range cs {
-		errs[i] = all[2*i]
+		errs[i], taken = all[2*i], taken || all[2*i] == nil
 		if errs[i] == nil && all[2*i+1] != nil {
 			errs[i] = all[2*i+1]
 			s.tracker.orphan(c.fence)
 		}
 	}
-	return errs
+	return errs, taken
 }
 
 // moreRounds is how often a claim goes on when it got something.

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
 )
@@ -37,5 +39,48 @@ func TestClaimerDiesBeforeReading(t *testing.T) {
 		if _, err := s.Settle(ctx, store.NewBatch(store.Settlement{Token: ds[0].Token, ID: want, Verdict: store.Ack})); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// A message that has its number already, but commits when what is behind it was
+// given out, is no part of that run.
+func TestLateCommitIsNotOfTheRun(t *testing.T) {
+	in := harness().Open(t)
+	s, ctx := in.Store.(*Store), t.Context()
+	batch := func(id string) store.Batch[pawl.Message] {
+		return store.NewBatch(pawl.Message{ID: id, Topic: "t", Key: []byte("k")})
+	}
+	check := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := s.Append(ctx, batch("first"))
+	check(err)
+	conn, err := pgx.Connect(ctx, s.cfg.URL)
+	check(err)
+	defer conn.Close(ctx)
+	tx, err := conn.Begin(ctx)
+	check(err)
+	_, err = s.AppendTx(ctx, tx, batch("late"))
+	check(err)
+	_, err = s.Append(ctx, batch("third"))
+	check(err)
+	wants, terms := []store.Want{{Topic: "t", Limit: 10}}, store.Lease{For: 10 * time.Second}
+	ds, err := s.Claim(ctx, wants, terms)
+	if check(err); len(ds) != 2 || ds[1].ID != "third" {
+		t.Fatalf("claimed %v", ds)
+	}
+	check(tx.Commit(ctx))
+	if r, err := s.Get(ctx, "late"); err != nil || r.State != store.Waiting {
+		t.Errorf("late is %s: %v", r.State, err)
+	}
+	_, err = s.Settle(ctx, store.NewBatch(store.Settlement{Token: ds[0].Token, ID: "first", Verdict: store.Ack}))
+	check(err)
+	in.Advance(time.Minute)
+	ds, err = s.Claim(ctx, wants, terms)
+	if check(err); len(ds) != 1 || ds[0].ID != "third" || ds[0].Rescues != 1 {
+		t.Errorf("after the rescue: %v", ds)
 	}
 }

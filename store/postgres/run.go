@@ -86,8 +86,10 @@ func (s *Store) finish(ctx context.Context, c *claiming, alone bool) ([]run, err
 	for _, t := range c.tops {
 		s.floors.taken(t.band, t.rank)
 	}
-	s.floors.short(c.topic.id, c.taken < int64(c.ask))
-	s.floors.learn(c)
+	if !alone { // a suspect's claim looks at several topics
+		s.floors.short(c.topic.id, c.taken < int64(c.ask))
+		s.floors.learn(c)
+	}
 	if len(c.lanes) == 0 {
 		return nil, nil
 	}
@@ -245,13 +247,18 @@ func (c *claiming) tooEarly(r *run) bool {
 func (c *claiming) repair(runs []run) (fix repair) {
 	given := make(map[int64]bool, len(runs))
 	for _, r := range runs {
-		switch h := r.heads; {
-		case r.give == 0:
+		if r.give == 0 {
 			continue
-		case r.lane < 0 && (h[0].first != h[0].seq || h[0].last != h[r.give-1].seq):
-			fix.runs = append(fix.runs, ran{r.lane, h[0].seq, h[r.give-1].seq, gapped(h[:r.give])})
 		}
 		given[r.lane] = true
+		if r.lane > 0 {
+			continue
+		}
+		h := r.heads[:r.give]
+		first, last, gaps := h[0].seq, h[len(h)-1].seq, gapped(h)
+		if h[0].first != first || h[0].last != last || gaps != "" {
+			fix.runs = append(fix.runs, ran{r.lane, first, last, gaps})
+		}
 	}
 	if len(given) == len(c.lanes) {
 		return fix

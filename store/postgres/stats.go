@@ -18,8 +18,9 @@ SELECT topic, count(*) FROM (
 	countDelayed = `SELECT m.topic, count(*) FROM @lease l
 	CROSS JOIN LATERAL (SELECT m.topic FROM @msg m WHERE m.lane = l.lane ORDER BY m.seq LIMIT 1) m WHERE l.token <= 0 GROUP BY m.topic`
 	// oldestWaiting: of the tickets of one band the best is the oldest, because
-	// rank is age; where the topic's ageing was changed, nearly. A lane that is
-	// leased or closed has its oldest behind that.
+	// rank is age. Where the topic's ageing was lowered while messages waited, those
+	// are ranked behind younger ones, and not seen here until they are the best. A
+	// lane that is leased or closed has its oldest behind that.
 	oldestWaiting = `SELECT topic, min(vis), (SELECT clock_timestamp() + $1::interval) FROM (
 	SELECT b.topic, m.vis FROM @band b CROSS JOIN (VALUES (0), (128), (256)) g(gen)
 	CROSS JOIN LATERAL (SELECT m.vis FROM @slot s

@@ -70,7 +70,7 @@ func diagnose(err *driversqlite.Error) diagnosis {
 	case code == sqlite3.SQLITE_IOERR_SHMSIZE, code == sqlite3.SQLITE_IOERR_SHMMAP && strings.Contains(err.Error(), "space"):
 		return diagnoses[sqlite3.SQLITE_FULL]
 	case code == sqlite3.SQLITE_IOERR_WRITE: // a full disk itself is SQLITE_FULL
-		return diagnosis{store.ErrFull, "a quota, a limit of the size of files (`ulimit -f`) or the disk itself refuses more; nothing was lost, and work goes on as soon as there is room"}
+		return diagnosis{store.ErrFull, "a quota or a limit of the size of files (`ulimit -f`) refuses more, or the disk fails: look into the system's log; work goes on as soon as it can write"}
 	case code&0xff == sqlite3.SQLITE_ERROR && noSuchTable(err):
 		return diagnosis{store.ErrSchema, "the tables are missing: `pawl migrate up`, or open the store again"}
 	default:

@@ -44,8 +44,8 @@ type Config struct {
 	// with [store.ErrUnavailable]; 0 is 10 seconds.
 	Wait time.Duration
 	// Waiting, if not nil, is called when a call has waited for a second because
-	// another process has a write transaction open, once for every such wait. It is
-	// called by the one goroutine that writes, so it must return quickly.
+	// another process has a write transaction open, once for every such wait. The
+	// one goroutine that writes calls it, while others go on; it must return quickly.
 	Waiting func()
 	// Now is the store's clock, for tests; nil is time.Now.
 	Now func() time.Time
