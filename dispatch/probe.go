@@ -1,6 +1,9 @@
 package dispatch
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // While as much is held as should be, something of a better rank may be
 // appended. A probe claims a little more than there is room for, and gives back
@@ -33,7 +36,7 @@ func (t *topic) probeSize() int { return max(t.reservedFree(), 1) }
 func (d *Dispatcher) probed(c *claim, t *topic, now time.Duration) {
 	t.pace.probed = now
 	limit := max(t.ahead(), 1) + t.freeSlots()*t.batch()
-	vain := false
+	vain := !slices.ContainsFunc(c.runs, func(r run) bool { return r.topic == t }) // it brought nothing
 	for t.waiting > limit {
 		r := t.worst()
 		if r == nil {

@@ -94,6 +94,8 @@ func TestDegrade(t *testing.T) {
 		{"MiddlewareBefore", "DataMiddleware", policy.BadInput, policy.SkipItem},
 		{"DataStore", "Orm", policy.Conflict, policy.CarryOn},
 		{"Parser", "Parser", 0, policy.NoDegrade},
+		{"MiddlewareBefore", "DataMiddleware", 0, policy.NoDegrade}, // a dead letter is no item left out
+		{"DataStore", "Orm", policy.Connect, policy.NoDegrade},      // it is repeated
 	} {
 		d := m.Decide(policy.Attempt{
 			Event: policy.Event{Domain: policy.Engine, Type: c.typ, Phase: policy.Failed}, Number: 1, Facts: c.facts,

@@ -38,7 +38,9 @@ type Rule struct {
 	// DeadLetter says what becomes of work that is given up.
 	DeadLetter DeadLetter
 	Alert      Alert // the zero value is [Warn]
-	Degrade    Degrade
+	// Degrade is what the work falls back to where it goes on without what failed:
+	// when that passes, or is given up without a dead letter.
+	Degrade Degrade
 }
 
 // Match selects failures. An empty part matches all. Rules are found from the
@@ -138,7 +140,7 @@ func (r *Rule) Validate() error {
 
 // decide applies the rule.
 func (r *Rule) decide(a *Attempt, f pawl.Failure, facts Facts, random func() float64) Decision {
-	d := Decision{Rule: r.ID, Alert: r.Alert, Degrade: r.Degrade}
+	d := Decision{Rule: r.ID, Alert: r.Alert}
 	if d.Alert == 0 {
 		d.Alert = Warn
 	}
@@ -148,7 +150,7 @@ func (r *Rule) decide(a *Attempt, f pawl.Failure, facts Facts, random func() flo
 	}
 	switch {
 	case facts&r.Pass != 0:
-		d.Action, d.Reason = Ignore, fmt.Sprintf("%v: recorded, the work carries on", facts&r.Pass)
+		d.Action, d.Degrade, d.Reason = Ignore, r.Degrade, fmt.Sprintf("%v: recorded, the work carries on", facts&r.Pass)
 	case f.Class == pawl.ClassPermanent:
 		r.giveUp(&d, "permanent: no repetition would help")
 	case r.Repeat == NotRepeated:
@@ -181,6 +183,6 @@ func throttled(after, backoff time.Duration) time.Duration {
 func (r *Rule) giveUp(d *Decision, why string) {
 	d.Action, d.Reason = Dead, why+": dead letter"
 	if r.DeadLetter == Never {
-		d.Action, d.Reason = Ignore, why+": recorded, no dead letter"
+		d.Action, d.Degrade, d.Reason = Ignore, r.Degrade, why+": recorded, no dead letter"
 	}
 }

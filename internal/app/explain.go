@@ -1,12 +1,13 @@
 package app
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
+	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -108,7 +109,7 @@ func (x *explaining) delayed() {
 			last.Attempt, ofKind(last.Kind), last.Error, last.Rule, clock(r.NotBefore))
 	case separate(r):
 		x.say(SituationDelayed, r.EnqueuedAt, "it was appended for %s", clock(r.NotBefore))
-	case r.Reason != "appended" && (last == nil || last.Error != r.Reason):
+	case strings.HasPrefix(r.Reason, "released"):
 		x.say(SituationDelayed, r.EnqueuedAt, "a worker gave it back for %s: %s; that is no attempt", clock(r.NotBefore), r.Reason)
 	default:
 		x.say(SituationHeld, r.EnqueuedAt, "its lane is closed until %s: the ack of the message before it asked for that pause", clock(r.NotBefore))
@@ -145,7 +146,7 @@ func (x *explaining) waiting(ctx context.Context, i store.Inspector, t store.Top
 	if err != nil {
 		return err
 	}
-	r, visible := x.record, x.visible()
+	r, visible := x.record, x.visible(topic)
 	x.then(time.Time{}, "the next worker with room claims it, by its rank")
 	switch p := topic.Paused; {
 	case p != nil:
@@ -170,8 +171,8 @@ func (x *explaining) waiting(ctx context.Context, i store.Inspector, t store.Top
 }
 
 // visible is since when it could have been claimed.
-func (x *explaining) visible() time.Time {
-	since := x.record.EnqueuedAt.Add(x.record.Delay)
+func (x *explaining) visible(topic *store.TopicStats) time.Time {
+	since := joined(x.record, topic)
 	if last := x.last(); last != nil && last.EndedAt.After(since) {
 		since = last.EndedAt
 		if !last.NextAt.IsZero() {
@@ -190,7 +191,8 @@ func (x *explaining) before(ctx context.Context, i store.Inspector, topic *store
 	if len(x.record.Key) == 0 || topic.Order != store.OrderKey {
 		return nil, nil
 	}
-	passed := false // what ties was appended in the order of the list
+	mine := joined(x.record, topic)
+	passed := false // what ties was appended in the order of the list, if it has one priority
 	for r, err := range i.List(ctx, store.Filter{Topic: x.Topic, Key: x.record.Key, Limit: lookAhead}) {
 		if err != nil {
 			return nil, err
@@ -201,8 +203,9 @@ func (x *explaining) before(ctx context.Context, i store.Inspector, topic *store
 		case r.State == store.Leased, r.State == store.Delayed && !separate(&r):
 			return &r, nil
 		case r.State == store.Waiting:
-			c := byAge(&r, x.record)
-			if (c < 0 || c == 0 && !passed) && (first == nil || byAge(&r, first) < 0) {
+			at := joined(&r, topic)
+			tied := at.Equal(mine) && r.Priority == x.record.Priority && !passed
+			if (at.Before(mine) || tied) && (first == nil || at.Before(joined(first, topic))) {
 				first = &r
 			}
 		}
@@ -216,9 +219,10 @@ func separate(r *store.Record) bool {
 	return r.Delay > 0 && r.Attempts+r.Rescues == 0 && r.Reason == "appended"
 }
 
-// byAge compares when two messages joined their lane.
-func byAge(a, b *store.Record) int {
-	return cmp.Or(a.EnqueuedAt.Add(a.Delay).Compare(b.EnqueuedAt.Add(b.Delay)), cmp.Compare(a.Rank, b.Rank))
+// joined is when a message joined its lane, as its rank tells: a replayed one
+// joined it again. Where the topic's ageing was changed meanwhile, nearly.
+func joined(r *store.Record, topic *store.TopicStats) time.Time {
+	return time.UnixMicro(r.Rank).Add(-time.Duration(pawl.MaxPriority-r.Priority) * topic.Ageing)
 }
 
 // place says where a message is.

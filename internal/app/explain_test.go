@@ -87,6 +87,20 @@ var situations = []situation{
 	{"behind one that waits", func(e *explained) {
 		e.append(pawl.Message{ID: "a", Key: oneKey}, pawl.Message{ID: "later", Key: oneKey, Delay: time.Hour}, pawl.Message{ID: "x", Key: oneKey})
 	}, store.Waiting, SituationBehind, []string{"before it is a, which waits, too"}, "when that one is done", "a"},
+	{"behind one of a worse priority", func(e *explained) {
+		e.append(pawl.Message{ID: "a", Key: oneKey})
+		e.now = e.now.Add(time.Second)
+		e.append(pawl.Message{ID: "x", Key: oneKey, Priority: 100})
+	}, store.Waiting, SituationBehind, []string{"before it is a"}, "when that one is done", "a"},
+	{"behind what came before it was replayed", func(e *explained) {
+		e.append(pawl.Message{ID: "x", Key: oneKey})
+		e.settle(store.Settlement{Verdict: store.Dead, Failure: store.Failure{Error: "broken"}})
+		e.now = e.now.Add(time.Second)
+		e.append(pawl.Message{ID: "a", Key: oneKey})
+		e.now = e.now.Add(time.Second)
+		_, err := e.Replay(e.Context(), "", "x")
+		e.check(err)
+	}, store.Waiting, SituationBehind, []string{"before it is a"}, "when that one is done", "a"},
 	{"before a delayed one of its key", func(e *explained) {
 		e.append(pawl.Message{ID: "later", Key: oneKey, Delay: time.Hour}, pawl.Message{ID: "x", Key: oneKey})
 	}, store.Waiting, SituationReady, nil, "claims it", ""},

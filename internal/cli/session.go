@@ -9,6 +9,7 @@ import (
 	"os/user"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/pawl-dev/pawl/internal/app"
 	"github.com/pawl-dev/pawl/store"
@@ -29,6 +30,7 @@ type session struct {
 	dryRun      bool
 	autoMigrate bool
 
+	notes  sync.Mutex
 	opened store.Store
 	out    *bufio.Writer
 }
@@ -92,6 +94,8 @@ func partOf[T any](s *session, opened store.Store, what string) (T, error) {
 // note tells what is good to know, on stderr, unless the user wants quiet.
 func (s *session) note(what string, args ...any) {
 	if !s.quiet {
+		s.notes.Lock() // a store may call, too
+		defer s.notes.Unlock()
 		_, _ = fmt.Fprintln(s.Err, clean(s.redactor.Redact(fmt.Sprintf(what, args...))))
 	}
 }
