@@ -29,14 +29,15 @@ func TestModelRejectsMutants(t *testing.T) {
 		}
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
-			for range 60 {
+			const walks = 600 // most need one; some are noticed by one in twenty
+			for range walks {
 				seed := rand.Uint64()
 				if why := storetest.ModelFails(t, m.harness(), seed, 200); why != "" {
 					t.Logf("seed %d: %s", seed, why)
 					return
 				}
 			}
-			t.Error("60 walks of 200 steps did not notice")
+			t.Errorf("%d walks of 200 steps did not notice", walks)
 		})
 	}
 }
