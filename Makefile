@@ -10,17 +10,22 @@ RACE     ?= -race
 FUZZTIME ?= 3s
 SOAK     ?= 1h
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
-# The packages of check and test: all but the harness of kills and faults, which is crash.
+# The packages of test: all but the harness of kills and faults, which is crash. Those of check: without what drives
+# the built binary too, where the race detector would see the driver only.
 STEADY   := $$($(GO) list ./... | grep -v e2e/crash)
+UNITS    := $$($(GO) list ./... | grep -v /e2e)
 TOOL     := $(GO) tool -modfile=dev/tools/go.mod
 
-.PHONY: help build run check format vet fixes lint unit test services-test crash-test bench-builds bench bench-quick crash soak fuzz clean
+.PHONY: help build man run check format vet fixes lint unit test services-test crash-test bench-builds bench bench-quick crash soak fuzz clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## bin/pawl
 	@$(GO) build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/pawl ./cmd/pawl
+
+man: build ## bin/man: the man pages. man -M bin/man pawl
+	@bin/pawl docs man -q bin/man/man1
 
 run: build ## the living example: build, then pawl demo
 	@bin/pawl demo
@@ -69,7 +74,7 @@ lint:
 
 unit:
 	@$(GO) test ./internal/arch
-	$(GO) test -short $(RACE) -timeout 10m $(STEADY)
+	$(GO) test -short $(RACE) -timeout 10m $(UNITS)
 
 services-test:
 	@dev/services.d/test
