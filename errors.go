@@ -29,6 +29,7 @@ const (
 	KindRescue   Kind = "Rescue"   // workers died of it
 	KindEmit     Kind = "Emit"     // it emitted what no store takes
 	KindParked   Kind = "Parked"   // it waited behind a dead letter of its lane
+	KindSkipped  Kind = "Skipped"  // somebody stepped over it
 )
 
 // Class says what a failure means for a repetition.

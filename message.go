@@ -136,9 +136,13 @@ func ValidTopic(name string) error {
 	if len(name) > MaxTopic {
 		return invalid("topic", "is %d bytes long; the limit is %d", len(name), MaxTopic)
 	}
-	for _, c := range []byte(name) {
+	for i, c := range name {
 		letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
-		if !letter && c != '.' && c != '_' && c != '-' {
+		switch {
+		case letter, c == '.', c == '_', c == '-':
+		case !utf8.ValidString(name[i:min(i+utf8.RuneLen(c), len(name))]):
+			return invalid("topic", "%q holds byte %#x, which is no UTF-8; a topic is made of A-Z a-z 0-9 . _ -", name, name[i])
+		default:
 			return invalid("topic", "%q holds %q; a topic is made of A-Z a-z 0-9 . _ -", name, c)
 		}
 	}

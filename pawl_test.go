@@ -132,3 +132,23 @@ func TestChainPutsTheFirstOutside(t *testing.T) {
 		t.Fatal(err, calls)
 	}
 }
+
+func TestATopicThatIsNoNameSaysWhichCharacterItHolds(t *testing.T) {
+	const made = "; a topic is made of A-Z a-z 0-9 . _ -"
+	for name, want := range map[string]string{
+		"日本":        `topic "日本" holds '日'` + made,
+		"a b":       `topic "a b" holds ' '` + made,
+		"a\xe6b":    `topic "a\xe6b" holds byte 0xe6, which is no UTF-8` + made,
+		"a\uFFFD":   `topic "a�" holds '�'` + made,
+		"\xe6":      `topic "\xe6" holds byte 0xe6, which is no UTF-8` + made,
+		"a.b_c-9.Z": "",
+	} {
+		got := ""
+		if err := pawl.ValidTopic(name); err != nil {
+			got = err.Error()
+		}
+		if got != want {
+			t.Errorf("%q:\ngot  %s\nwant %s", name, got, want)
+		}
+	}
+}

@@ -119,6 +119,61 @@ func AdmitExtend(by time.Duration, tokens []pawl.Token) error {
 	return nil
 }
 
+// AdmitState checks the key of an entry.
+func AdmitState(key string) error {
+	bad := func(why string, args ...any) error {
+		return &pawl.InvalidError{Field: "state key", Why: fmt.Sprintf(why, args...)}
+	}
+	switch {
+	case key == "":
+		return bad("is empty")
+	case len(key) > MaxStateKey:
+		return bad("has %d bytes; the limit is %d", len(key), MaxStateKey)
+	case !utf8.ValidString(key) || strings.ContainsRune(key, 0):
+		return bad("%q is not text: UTF-8 without NUL", key)
+	}
+	return nil
+}
+
+// AdmitPut checks a PutState.
+func AdmitPut(key string, value []byte, version int64) error {
+	if err := AdmitState(key); err != nil {
+		return err
+	}
+	if len(value) > MaxStateValue {
+		return &pawl.InvalidError{Field: "state value", Why: fmt.Sprintf("of %q has %d bytes; the limit is %d", key, len(value), MaxStateValue)}
+	}
+	return admitVersion(version)
+}
+
+// AdmitDelete checks a DeleteState.
+func AdmitDelete(key string, version int64) error {
+	if err := AdmitState(key); err != nil {
+		return err
+	}
+	return admitVersion(version)
+}
+
+func admitVersion(version int64) error {
+	if version < AnyVersion {
+		return &pawl.InvalidError{Field: "state version", Why: fmt.Sprintf("is %d; it is -1, 0 or that of an entry", version)}
+	}
+	return nil
+}
+
+// PutConflict is the error of a PutState or DeleteState that expects another
+// version than there is; nil if they agree. An entry that is not there has
+// version 0.
+func PutConflict(op, key string, have, want int64) error {
+	if want == AnyVersion || want == have {
+		return nil
+	}
+	return &Error{
+		Op: op + " " + key, Code: ErrConflict, Err: fmt.Errorf("it is at version %d, not %d", have, want),
+		Hint: "read it again",
+	}
+}
+
 // Text makes s fit for every store's text: valid UTF-8 without NUL, at most
 // [MaxReason] bytes.
 func Text(s string) string {

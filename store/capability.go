@@ -15,17 +15,20 @@ const (
 	CanLookup      Capability = "Lookup"               // get, list, cancel by id
 	CanTxAppend    Capability = "TxAppend"             // append in the caller's transaction
 	CanProcesses   Capability = "Processes"            // several processes share it
+	CanAnyProcess  Capability = "AnyProcess"           // any process claims, extends and settles any message
 	CanSurvive     Capability = "Durable"              // what Append returned survives a crash of the process or server
-	CanTopics      Capability = "Topics"               // versioned settings, pause, figures
-	CanDeadLetters Capability = "DeadLetters"          // list, replay, purge
+	CanTopics      Capability = "Topics"               // versioned settings, pause
+	CanFigures     Capability = "Figures"              // figures of topics that add up
+	CanDeadLetters Capability = "DeadLetters"          // list, replay, purge, amend, bury
 	CanRepeatBatch Capability = "RepeatBatch"          // batch ids
 	CanWake        Capability = "Wake"                 // wake-up by append, without polling
+	CanState       Capability = "State"                // versioned values by key
 )
 
 // AllCapabilities lists them in the order of tables.
 var AllCapabilities = []Capability{
-	CanSurvive, CanProcesses, CanExclusive, CanDeadline, CanPriority, CanDelay, CanUnique, CanEmitAtomic,
-	CanAttempts, CanDeadLetters, CanLookup, CanTopics, CanTxAppend, CanRepeatBatch, CanWake,
+	CanSurvive, CanProcesses, CanAnyProcess, CanExclusive, CanDeadline, CanPriority, CanDelay, CanUnique, CanEmitAtomic,
+	CanAttempts, CanDeadLetters, CanLookup, CanTopics, CanFigures, CanTxAppend, CanRepeatBatch, CanWake, CanState,
 }
 
 // Support says how a backend keeps a capability. The zero value refuses it.

@@ -12,6 +12,7 @@ var (
 	ErrNotFound    = errors.New("not found")
 	ErrConflict    = errors.New("conflict")
 	ErrUnavailable = errors.New("store is not reachable") // transient: the same call may succeed later
+	ErrUnknown     = errors.New("outcome is unknown")     // of one message, in a receipt: it may be stored, or not
 	ErrUnsupported = errors.New("not supported by this store")
 	ErrSchema      = errors.New("schema is missing or of another version")
 	ErrDenied      = errors.New("access denied")

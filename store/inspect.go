@@ -61,6 +61,7 @@ type Attempt struct {
 	Error     string    `json:"error"`
 	Rule      string    `json:"rule"`
 	Action    string    `json:"action"`
+	Inputs    string    `json:"inputs,omitempty"`
 	NextAt    time.Time `json:"next_at,omitzero"`
 }
 
@@ -73,16 +74,24 @@ type Filter struct {
 	Limit     int
 }
 
-// Inspector is the optional interface for looking at messages and taking them
-// out, by id or in bulk.
-type Inspector interface {
+// Looker is the optional interface for looking at messages, by id or in bulk. A
+// store that is no [Inspector] may be one all the same: it finds messages by
+// reading, and says in its capabilities what it cannot tell.
+type Looker interface {
 	// Get returns the message with that id, in whatever state; [ErrNotFound] if
 	// it was acked or never here.
 	Get(ctx context.Context, id string) (Record, error)
 
 	// List yields messages that are not dead, by rank within a topic. It reads in
-	// pages: what changes meanwhile may or may not be seen.
+	// pages: what changes meanwhile may or may not be seen. A limit counts what is
+	// yielded: fewer come only if there are no more.
 	List(ctx context.Context, f Filter) iter.Seq2[Record, error]
+}
+
+// Inspector is the optional interface for looking at messages and taking them
+// out.
+type Inspector interface {
+	Looker
 
 	// Cancel removes messages that are waiting or delayed, and returns, for those
 	// it did not remove, why: [ErrNotFound], or [ErrConflict] for one that is
@@ -97,15 +106,29 @@ type DeadFilter struct {
 	Kind        pawl.Kind
 	Reason      string // contained in the reason, whatever the case
 	Fingerprint string
+	Text        string    // contained in whatever is text in it, whatever the case
 	Since       time.Time // dead at or after
 	Until       time.Time // dead before
 	Limit       int
+	Brief       bool // see [DeadLetters.Dead]
+}
+
+// Amendment is a change of a dead letter.
+type Amendment struct {
+	ID      string
+	Body    []byte            // nil keeps the body as it is
+	Headers map[string]string // set beside those that are there
 }
 
 // DeadLetters is the optional interface for dead letters. They are complete,
 // and never capped or expired.
 type DeadLetters interface {
-	// Dead yields dead letters, the oldest death first. It reads in pages.
+	// Dead yields dead letters, the oldest death first; those that Bury brought
+	// follow in the order in which they came. It reads in pages. Text is looked
+	// for in the reason, the errors of attempts, the id and the values of headers,
+	// and in key and body where they are valid UTF-8. A brief listing leaves out
+	// body, headers and history, and is quicker for it. A limit counts what is
+	// yielded here, too.
 	Dead(ctx context.Context, f DeadFilter) iter.Seq2[Record, error]
 
 	// Replay appends dead letters again, to the tail of their lane, with their id
@@ -117,6 +140,20 @@ type DeadLetters interface {
 
 	// Purge removes dead letters for good, and returns those that were not there.
 	Purge(ctx context.Context, ids ...string) (refused map[string]error, err error)
+
+	// Amend changes body and headers of dead letters where they are: they stay
+	// dead, and keep everything else. It returns, for those it did not amend, why:
+	// [ErrNotFound], [ErrConflict] for a message that is not dead, or a
+	// [pawl.InvalidError] for what no store takes. One call is one transaction.
+	Amend(ctx context.Context, amendments ...Amendment) (refused map[string]error, err error)
+
+	// Bury stores dead letters as they are, with their history, reason and time of
+	// death, and returns, for those it did not store, why: [ErrConflict] where the
+	// id is there, a [pawl.InvalidError] for what no store takes. Bury creates
+	// topics that are not there, with default settings. Buried letters count as
+	// appended, and take no unique key: like every dead letter they need theirs when
+	// they are replayed. One call is one transaction.
+	Bury(ctx context.Context, letters ...Record) (refused map[string]error, err error)
 }
 
 // Waker is the optional interface for waking idle claimers. Whoever uses it

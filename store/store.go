@@ -93,6 +93,13 @@ type Store interface {
 	// that are not refused take effect, or the error says that none did
 	// ([ErrUnavailable]: or that it is unknown; repeat with the same batch id).
 	// A topic that is not there is created with default settings.
+	//
+	// A store that learns the outcome of each message by itself may return receipts
+	// together with an error. Then those with no Err were stored, or are duplicates;
+	// one with [ErrUnavailable] failed and is surely not stored; one with
+	// [ErrUnknown], which counts before ErrUnavailable, may be; any other was
+	// refused. Nothing is stored behind a message of its lane that failed: what
+	// follows it in the call has failed, too. [Outcome] tells them apart.
 	Append(ctx context.Context, batch Batch[pawl.Message]) ([]Receipt, error)
 
 	// Claim takes what is there now, perhaps nothing, and does not wait. The
@@ -131,7 +138,8 @@ type Receipt struct {
 	// DuplicateOf, if not empty, names the message that was there first: the same
 	// id, or the same unique key. Nothing was stored.
 	DuplicateOf string
-	// Err, if not nil, says why the message was refused. Nothing was stored.
+	// Err, if not nil, says why the message was refused. Nothing was stored, unless
+	// it is [ErrUnknown].
 	Err error
 }
 
@@ -210,6 +218,7 @@ type Failure struct {
 	Error  string        // cut to [MaxReason]
 	Rule   string        // the policy's rule that decided
 	Action string        // what it decided, in words
+	Inputs string        // what it decided that from
 	Worker string        // who carried it out
 	Ran    time.Duration // for how long
 }

@@ -100,7 +100,8 @@ type TopicStats struct {
 	Delayed int64 // not before some time: delayed messages and retries
 	Leased  int64
 	Dead    int64
-	// OldestWaiting is how long the oldest waiting message has been visible.
+	// OldestWaiting is how long the oldest waiting message has been visible; negative
+	// where something waits and the store cannot tell.
 	OldestWaiting time.Duration
 	Paused        *Pause
 	// Totals since the topic was created. Duplicates counts messages that were

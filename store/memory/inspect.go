@@ -61,13 +61,16 @@ func (s *Store) List(ctx context.Context, f store.Filter) iter.Seq2[store.Record
 
 // Dead implements [store.DeadLetters].
 func (s *Store) Dead(ctx context.Context, f store.DeadFilter) iter.Seq2[store.Record, error] {
-	return s.list(ctx, f.Limit, func(m *message) bool {
-		return m.state() == store.IsDead && (f.Topic == "" || f.Topic == m.Topic) &&
-			(f.Key == nil || bytes.Equal(f.Key, m.Key)) && (f.Kind == "" || f.Kind == m.Kind) &&
-			(f.Fingerprint == "" || f.Fingerprint == m.Fingerprint) &&
-			strings.Contains(strings.ToLower(m.Reason), strings.ToLower(f.Reason)) &&
-			(f.Since.IsZero() || !m.DeadAt.Before(f.Since)) && (f.Until.IsZero() || m.DeadAt.Before(f.Until))
+	dead := s.list(ctx, f.Limit, func(m *message) bool {
+		return m.state() == store.IsDead && f.Matches(&m.Record)
 	}, func(a, b *message) int { return cmp.Compare(a.death, b.death) })
+	return func(yield func(store.Record, error) bool) {
+		for r, err := range dead {
+			if f.Shorten(&r); !yield(r, err) {
+				return
+			}
+		}
+	}
 }
 
 // list yields what matches, in order, as it is when the listing begins.
@@ -207,4 +210,63 @@ func (s *Store) Purge(ctx context.Context, ids ...string) (map[string]error, err
 		s.forget(m)
 		return nil
 	})
+}
+
+// Amend implements [store.DeadLetters].
+func (s *Store) Amend(ctx context.Context, amendments ...store.Amendment) (map[string]error, error) {
+	refused, err := store.AdmitAmend(amendments)
+	if err != nil {
+		return nil, err
+	}
+	now, err := s.enter(ctx, "amend")
+	if err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	for i := range amendments {
+		a := &amendments[i]
+		if refused[a.ID] != nil {
+			continue
+		}
+		if err := s.amend(now, a); err != nil {
+			refused[a.ID] = err
+		}
+	}
+	return refused, nil
+}
+
+func (s *Store) amend(now time.Time, a *store.Amendment) error {
+	m := s.find(now, a.ID)
+	switch {
+	case m == nil || m.State == store.Acked:
+		return &store.Error{Op: "amend " + a.ID, Code: store.ErrNotFound}
+	case m.State != store.IsDead:
+		return &store.Error{Op: "amend " + a.ID, Code: store.ErrConflict, Hint: "it is " + string(m.state())}
+	}
+	return a.Apply(&m.Message)
+}
+
+// Bury implements [store.DeadLetters].
+func (s *Store) Bury(ctx context.Context, letters ...store.Record) (map[string]error, error) {
+	fit, refused, err := store.AdmitBury(letters)
+	if err != nil {
+		return nil, err
+	}
+	now, err := s.enter(ctx, "bury")
+	if err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	for _, r := range fit {
+		if s.find(now, r.ID) != nil {
+			refused[r.ID] = store.BuryConflict(r.ID)
+			continue
+		}
+		r.Message = own(r.Message)
+		s.topic(r.Topic).totals.Appended++
+		m := &message{Record: r}
+		s.messages[r.ID] = m
+		s.lay(m)
+	}
+	return refused, nil
 }

@@ -39,6 +39,8 @@ type Store struct {
 	alarm     *time.Timer
 	alarmAt   time.Time
 	retained  []*message // acked, oldest first
+	entries   map[string]store.Entry
+	revision  int64 // of the entries as a whole
 }
 
 // topic is the settings, lanes and figures of a topic.
@@ -96,6 +98,7 @@ func New(c Config) *Store {
 		uniques:   map[uniqueKey]unique{},
 		outcomes:  map[string]outcome{},
 		listeners: map[chan struct{}]map[string]bool{},
+		entries:   map[string]store.Entry{},
 	}
 }
 
@@ -252,6 +255,7 @@ func Description() store.Description {
 		Capabilities: store.Capabilities{
 			store.CanSurvive:     {Note: "dies with the process"},
 			store.CanProcesses:   one,
+			store.CanAnyProcess:  one,
 			store.CanExclusive:   {Kept: true, Note: "within its process"},
 			store.CanDeadline:    {Kept: true, Note: "within its process"},
 			store.CanPriority:    kept,
@@ -262,9 +266,11 @@ func Description() store.Description {
 			store.CanDeadLetters: {Kept: true, Note: "die with the process"},
 			store.CanLookup:      kept,
 			store.CanTopics:      kept,
+			store.CanFigures:     kept,
 			store.CanTxAppend:    {Note: "there is no transaction to join"},
 			store.CanRepeatBatch: kept,
 			store.CanWake:        kept,
+			store.CanState:       {Kept: true, Note: "dies with the process"},
 		},
 	}
 }

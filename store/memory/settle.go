@@ -118,17 +118,23 @@ func (m *message) fail(now time.Time, l *lane, st *store.Settlement, next time.T
 	m.Reason = store.Text(f.Error)
 	m.History = append(m.History, store.Attempt{
 		Attempt: m.Attempts, StartedAt: now.Add(-f.Ran), EndedAt: now, Worker: store.Text(f.Worker),
-		Kind: store.Text(string(f.Kind)), Error: store.Text(f.Error), Rule: store.Text(f.Rule), Action: store.Text(f.Action), NextAt: next,
+		Kind: store.Text(string(f.Kind)), Error: store.Text(f.Error), Rule: store.Text(f.Rule), Action: store.Text(f.Action),
+		Inputs: store.Text(f.Inputs), NextAt: next,
 	})
 }
 
 // bury makes a message, which is in no lane any more, a dead letter.
 func (s *Store) bury(m *message, now time.Time, kind pawl.Kind, reason string) {
-	s.deaths++
-	m.lane, m.death = nil, s.deaths
 	m.State, m.DeadAt, m.Kind, m.Reason = store.IsDead, now, kind, reason
 	m.Fingerprint = store.Fingerprint(kind, reason)
 	s.freeUnique(&m.Message)
+	s.lay(m)
+}
+
+// lay puts a message among the dead letters.
+func (s *Store) lay(m *message) {
+	s.deaths++
+	m.lane, m.death = nil, s.deaths
 	s.topics[m.Topic].totals.Dead++
 	if m.Key != nil {
 		s.topics[m.Topic].deadKeys[string(m.Key)]++

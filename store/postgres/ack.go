@@ -49,12 +49,16 @@ o AS (INSERT INTO @batch (id, part, at, items)
 	SELECT $5::bytea, 2, now.at, lost.items FROM now, lost WHERE $5::bytea <> '')
 SELECT items FROM lost`
 
+// dropUniques gives up the unique keys of d. They are locked in their order, as
+// everybody does, before any is deleted: a deletion goes by where rows lie.
+const dropUniques = `q AS (DELETE FROM @uniq WHERE k = ANY (ARRAY(
+	SELECT q.k FROM (SELECT d.uniq, d.id FROM d WHERE d.uniq <> '' ORDER BY d.uniq) d
+	CROSS JOIN LATERAL (SELECT q.k FROM @uniq q WHERE q.k = d.uniq AND q.id = d.id FOR UPDATE) q)))`
+
 // ackCommon is what goes with every ack of messages d at the time now.
 const ackCommon = `
 y AS (INSERT INTO @tally (topic, what, n) SELECT topic, 2, count(*) FROM d GROUP BY topic),
-q AS (DELETE FROM @uniq WHERE ctid = ANY (ARRAY(
-	SELECT q.ctid FROM d CROSS JOIN LATERAL (SELECT q.ctid FROM @uniq q WHERE q.k = d.uniq AND q.id = d.id OFFSET 0) q
-	WHERE d.uniq <> '' ORDER BY d.uniq))),
+` + dropUniques + `,
 r AS (INSERT INTO @acked (seq, id, rank, vis, topic, prio, replays, key, meta, body, acked_at, until)
 	SELECT d.seq, d.id, d.rank, d.vis, d.topic, d.prio, d.replays, d.key, d.meta, d.body, n.at, n.at + t.retain / 1000 * interval '1 microsecond'
 	FROM now n, d

@@ -19,6 +19,7 @@ type claiming struct {
 	fence int64
 
 	before  int  // messages that the call has got already
+	beyond  int  // tickets to ask for besides, because so many stayed in the round before
 	ask     int  // tickets to take
 	again   bool // lanes were given up that may be claimed at once
 	full    bool // the bound on bytes is reached
@@ -26,15 +27,21 @@ type claiming struct {
 	there   bool // the topic is there and not paused
 	version int64
 	taken   int64 // tickets
+	stayed  int64 // tickets picked and left where they are: somebody has the lease of their lane locked
+	known   int   // what was known of tickets that stayed, when it was sent
 
 	priorities int     // that the topic has seen
 	tops       []top   // the highest rank taken of each band
+	left       []top   // the lowest rank that stayed of each band
 	lanes      []int64 // what the claim holds
 	heads      []head  // their messages, lane by lane
 	arena      []byte  // their bytes
 }
 
 type top struct{ band, rank, seq int64 }
+
+// short tells whether there were fewer tickets than asked for.
+func (c *claiming) short() bool { return c.taken+c.stayed < int64(c.ask) }
 
 // head is one of the first messages of a lane.
 type head struct {
@@ -110,18 +117,17 @@ func (s *Store) claimAll(ctx context.Context, cs []*claiming) (ds []pawl.Deliver
 		if c.suspect {
 			s.sweeper.sawSuspect(true)
 		}
-		var runs []run
-		if errs[i] == nil {
-			runs, errs[i] = s.finish(ctx, c, false)
+		runs, failed := []run(nil), errs[i]
+		if failed == nil {
+			runs, failed = s.finish(ctx, c, false)
+		} else {
+			s.lost(c, failed)
 		}
-		if errs[i] == nil {
-			runs, errs[i] = s.claimMore(ctx, c, runs)
+		if failed == nil {
+			runs, failed = s.claimMore(ctx, c, runs)
 		}
-		if errs[i] != nil {
-			if !isServer(errs[i]) {
-				s.tracker.orphan(c.fence)
-			}
-			err = errs[i]
+		if failed != nil {
+			err = failed
 		}
 		ds = deliveries(ds, runs)
 	}
@@ -129,6 +135,15 @@ func (s *Store) claimAll(ctx context.Context, cs []*claiming) (ds []pawl.Deliver
 		return ds, nil
 	}
 	return nil, s.fail("claim", err)
+}
+
+// lost is for a claim that could not be sent, or was not answered. What it had
+// locked, others may have passed over: the next ones look everywhere.
+func (s *Store) lost(c *claiming, err error) {
+	if !isServer(err) {
+		s.tracker.orphan(c.fence)
+	}
+	s.floors.drop(c.topic.id)
 }
 
 // sendClaims sends the statements of claims. What the server took back is sent
@@ -187,24 +202,22 @@ func (s *Store) claimMore(ctx context.Context, c *claiming, runs []run) ([]run, 
 			}
 		}
 		rest := c.want.Limit - given
-		if !c.there || c.full || c.taken < int64(c.ask) && !c.again || rest <= 0 || c.want.MaxBytes > 0 && bytes >= c.want.MaxBytes ||
+		if !c.there || c.full || c.short() && !c.again || rest <= 0 || c.want.MaxBytes > 0 && bytes >= c.want.MaxBytes ||
 			given > 0 && round >= moreRounds || ctx.Err() != nil {
 			return runs, nil
 		}
-		if given == 0 {
+		if given == 0 && c.stayed == 0 {
 			if err := s.dropBusy(ctx, c); err != nil {
 				return runs, err
 			}
 		}
-		more := &claiming{topic: c.topic, want: c.want, terms: c.terms, fence: sqlstore.NewFence(), before: given}
+		more := &claiming{topic: c.topic, want: c.want, terms: c.terms, fence: sqlstore.NewFence(), before: given, beyond: int(2 * c.stayed)}
 		more.want.Limit = rest
 		if c.want.MaxBytes > 0 {
 			more.want.MaxBytes -= bytes
 		}
 		if err := s.sendClaims(ctx, []*claiming{more})[0]; err != nil {
-			if !isServer(err) {
-				s.tracker.orphan(more.fence)
-			}
+			s.lost(more, err)
 			return runs, err
 		}
 		got, err := s.finish(ctx, more, false)
@@ -212,7 +225,8 @@ func (s *Store) claimMore(ctx context.Context, c *claiming, runs []run) ([]run, 
 			return runs, err
 		}
 		runs = append(runs, got...)
-		c.topic, c.there, c.full, c.taken, c.ask, c.again = more.topic, more.there, more.full, more.taken, more.ask, more.again
+		c.topic, c.there, c.full, c.again = more.topic, more.there, more.full, more.again
+		c.taken, c.stayed, c.ask = more.taken, more.stayed, more.ask
 	}
 }
 
@@ -266,7 +280,7 @@ func (s *Store) claimSuspect(ctx context.Context, cs []*claiming) ([]pawl.Delive
 			c.topic = s.topics.numbered(c.heads[0].topic)
 		}
 		runs, err := s.finish(ctx, &c, true)
-		if ds := deliveries(nil, runs); err != nil || len(ds) > 0 {
+		if ds := deliveries(nil, runs); err != nil || len(ds) > 0 || c.stayed > 0 {
 			return ds, err
 		}
 	}
@@ -284,9 +298,9 @@ func (c *claiming) args(s *Store) [][]byte {
 func (c *claiming) take(s *Store) step {
 	var bands, ranks []int64
 	if !s.exact() {
-		bands, ranks = s.floors.of(c.topic.id)
+		bands, ranks, c.known = s.floors.of(c.topic)
 	}
-	c.ask = s.floors.tickets(c.topic, c.want)
+	c.ask = s.floors.tickets(c.topic, c.want) + c.beyond
 	args := append([][]byte{int4Value(c.topic.id)}, c.args(s)...)
 	take := takeTickets
 	if s.floors.onePriority(c.topic.id) {
@@ -299,7 +313,12 @@ func (c *claiming) take(s *Store) step {
 func (c *claiming) header(r row) error {
 	if r.int8(0) == 0 {
 		c.there, c.version, c.suspect, c.lanes, c.priorities = true, r.int8(1), r.int8(2) > 0, r.int8s(3), int(r.int8(4))
-		c.taken, c.tops, c.heads, c.arena = 0, nil, nil, nil
+		c.taken, c.stayed, c.tops, c.left, c.heads, c.arena = 0, 0, nil, nil, nil, nil
+		return nil
+	}
+	if n := r.int8(2); n <= 0 { // 0: picked in its band, and not among the best of all
+		c.stayed -= n
+		c.left = append(c.left, top{band: r.int8(0), rank: r.int8(1)})
 		return nil
 	}
 	c.taken += r.int8(2)

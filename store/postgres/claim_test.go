@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -83,4 +84,85 @@ func TestLateCommitIsNotOfTheRun(t *testing.T) {
 	if check(err); len(ds) != 1 || ds[0].ID != "third" || ds[0].Rescues != 1 {
 		t.Errorf("after the rescue: %v", ds)
 	}
+}
+
+// A ticket that is dropped because its lane is busy is made up for when the lane
+// opens, also where somebody wrote to the lease while the ticket was looked at.
+func TestDroppedTicketIsMadeUpFor(t *testing.T) {
+	z := newRig(t)
+	s, ctx := z.s, z.ctx
+	check, add := z.check, z.add
+	wants, terms := []store.Want{{Topic: "t", Limit: 3}}, store.Lease{For: time.Minute}
+	add("a1", "a")
+	add("b1", "b")
+	add("c1", "c")
+	busy, err := s.Claim(ctx, wants, terms)
+	if check(err); len(busy) != 3 {
+		t.Fatalf("claimed %v", busy)
+	}
+	add("a2", "a")
+	add("b2", "b")
+	add("c2", "c")
+	conn, err := pgx.Connect(ctx, s.cfg.URL)
+	check(err)
+	defer conn.Close(ctx)
+	tx, err := conn.Begin(ctx)
+	check(err)
+	_, err = tx.Exec(ctx, "UPDATE "+s.cfg.Schema+".lease SET last = last WHERE lane = $1", busy[2].Token.Lane)
+	check(err)
+	ended := make(chan error, 1)
+	go func() { // it takes two tickets, of a and b; then it looks for more that are to be dropped
+		ds, err := s.Claim(ctx, []store.Want{{Topic: "t", Limit: 1}}, terms)
+		if err == nil && len(ds) > 0 {
+			t.Errorf("claimed %v of lanes that are busy", ds)
+		}
+		ended <- err
+	}()
+	waitsForLock(t, s.cfg.URL, s.cfg.Schema)
+	check(tx.Commit(ctx))
+	check(<-ended)
+	for _, d := range busy {
+		_, err := s.Settle(ctx, store.NewBatch(store.Settlement{Token: d.Token, ID: d.ID, Verdict: store.Ack}))
+		check(err)
+	}
+	ds, err := s.Claim(ctx, wants, terms)
+	if check(err); len(ds) != 3 {
+		t.Errorf("claimed %v, want a2, b2 and c2", ds)
+	}
+}
+
+// Who claims does not wait until somebody else is done with a lane; the ticket
+// that it leaves there is found again, however far claims have come meanwhile.
+func TestClaimDoesNotWaitForALane(t *testing.T) {
+	z := newRig(t)
+	s, ctx := z.s, z.ctx
+	check, add := z.check, z.add
+	claim := func(want string) pawl.Delivery {
+		t.Helper()
+		soon, cancel := context.WithTimeout(ctx, 10*time.Second)
+		defer cancel()
+		ds, err := s.Claim(soon, []store.Want{{Topic: "t", Limit: 1}}, store.Lease{For: time.Minute})
+		if check(err); len(ds) != 1 || ds[0].ID != want {
+			t.Fatalf("claimed %v, want %s", ds, want)
+		}
+		return ds[0]
+	}
+	add("a1", "a")
+	a1 := claim("a1")
+	add("a2", "a")
+	time.Sleep(2 * slackShort * time.Microsecond / 3)
+	conn, err := pgx.Connect(ctx, s.cfg.URL)
+	check(err)
+	defer conn.Close(ctx)
+	tx, err := conn.Begin(ctx)
+	check(err)
+	_, err = tx.Exec(ctx, "SELECT FROM "+s.cfg.Schema+".lease WHERE lane = $1 FOR UPDATE", a1.Token.Lane)
+	check(err)
+	time.Sleep(slackShort * time.Microsecond / 2)
+	add("b1", "b")
+	claim("b1")
+	check(tx.Rollback(ctx))
+	_, err = s.Settle(ctx, store.NewBatch(store.Settlement{Token: a1.Token, ID: "a1", Verdict: store.Ack}))
+	check(err)
+	claim("a2")
 }

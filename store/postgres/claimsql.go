@@ -10,11 +10,13 @@ package postgres
 // microseconds, $5 owner, $6 alone, $7 skew, $8 bands and $9 their floors. What
 // is better than the best suspect goes first, what is worse after it.
 //
-// A ticket for a busy lane is dropped and its holder told (reach): the upsert
-// locks the row either way, so that the holder cannot end the lease unseen.
+// A ticket for a busy lane is dropped and its holder told (reach), with the lease
+// locked, so that it cannot end unseen. A lease that somebody else has locked is
+// not waited for: he is likely to be settling, until his commit is on disk. The
+// ticket stays where it is, and the claim says so.
 const (
-	takeTickets     = fromTopic + pickMany + takePicked + takeLanes
-	takeOnePriority = fromTopic + pickFew + takeLocked + takeLanes
+	takeTickets     = fromTopic + pickMany + takeLanes
+	takeOnePriority = fromTopic + pickFew + takeLanes
 
 	fromTopic = `
 WITH t AS MATERIALIZED (
@@ -39,63 +41,82 @@ suspect AS MATERIALIZED (
 	CROSS JOIN LATERAL (SELECT b.prio FROM @band b WHERE b.topic = t.id OFFSET 0) b
 	CROSS JOIN (VALUES (0), (128)) g(gen)
 	LEFT JOIN unnest($8::bigint[], $9::bigint[]) f(band, floor) ON f.band = $1::bigint * 512 + g.gen + b.prio`
-	ticketsOfBand = `SELECT s.ctid AS tid, s.rank, s.seq FROM @slot s
+	ticketsOfBand = `SELECT s.ctid AS tid, s.band, s.rank, s.seq, s.lane FROM @slot s
 		WHERE s.band = $1::bigint * 512 + g.gen + b.prio AND s.rank >= coalesce(f.floor, -9223372036854775808)
 			AND (s.rank, s.seq) < (coalesce((SELECT rank FROM suspect), 9223372036854775807), coalesce((SELECT seq FROM suspect), 0))
 		ORDER BY s.rank, s.seq`
 
 	// pickMany looks at the best tickets of all bands, some more than wanted,
-	// because others may take some of them; takePicked locks and takes the best.
+	// because others may lock some of them, and locks the best.
 	pickMany = `
-pick AS MATERIALIZED (
+look AS MATERIALIZED (
 	SELECT x.tid FROM ` + bandsOfTopic + `
 	CROSS JOIN LATERAL (` + ticketsOfBand + ` LIMIT $2::bigint * 2) x
 	ORDER BY x.rank, x.seq LIMIT $2::bigint * 2),
-`
-	takePicked = `
-p AS (DELETE FROM @slot WHERE ctid = ANY (ARRAY(
-		SELECT s.ctid FROM @slot s WHERE s.ctid = ANY (ARRAY(SELECT tid FROM pick))
-		ORDER BY s.rank, s.seq LIMIT $2::bigint FOR UPDATE SKIP LOCKED))
-	RETURNING band, rank, seq, lane),
+` + pickTickets
+	// pickTickets locks the best of the tickets looked at.
+	pickTickets = `
+locked AS MATERIALIZED (
+	SELECT s.ctid AS tid, s.band, s.rank, s.seq, s.lane FROM @slot s WHERE s.ctid = ANY (ARRAY(SELECT tid FROM look))
+	ORDER BY s.rank, s.seq LIMIT $2::bigint FOR UPDATE SKIP LOCKED),
 `
 	// pickFew locks while it looks, in every band as many as wanted: cheaper, as
-	// long as one priority is in use.
+	// long as one priority is in use. What it locks and does not pick, others pass
+	// over meanwhile; the claim says how far down that was.
 	pickFew = `
-pick AS MATERIALIZED (
-	SELECT x.tid FROM ` + bandsOfTopic + `
+locked AS MATERIALIZED (
+	SELECT x.* FROM ` + bandsOfTopic + `
 	CROSS JOIN LATERAL (` + ticketsOfBand + ` LIMIT $2::bigint FOR UPDATE SKIP LOCKED) x
-	ORDER BY x.rank, x.seq LIMIT $2::bigint),
+	ORDER BY x.rank, x.seq),
 `
-	takeLocked = `
-p AS (DELETE FROM @slot WHERE ctid = ANY (ARRAY(SELECT tid FROM pick)) RETURNING band, rank, seq, lane),
-`
-	// takeLanes makes the claim of the tickets taken, p. A fresh ticket whose
-	// message went with a run before is spent; one of the generation "again" never
-	// is, because it may stand for messages whose own tickets were dropped.
+	// takeLanes makes the claim of the tickets picked. A fresh ticket whose message
+	// went with a run before is spent; one of the generation "again" never is,
+	// because it may stand for messages whose own tickets were dropped.
+	//
+	// k are the tickets of keys that are not spent, e the lanes among them that are
+	// busy as far as the snapshot shows, b those whose lease could be locked, l those
+	// that are leased now, and stay the rest: of a lane whose lease is locked, or came
+	// after the snapshot. Who leases waits for nobody but others who lease, all in the
+	// order of lanes: whoever deletes a lease has locked all he wants before.
 	//
 	// Until the run is known it is written down as one from the head of the lane to
 	// the message of the ticket: who ends the lease of a claimer that died in between
 	// must not take for given out what has others before it.
 	takeLanes = `
+pick AS MATERIALIZED (SELECT * FROM locked LIMIT $2::bigint),
 k AS MATERIALIZED (
-	SELECT p.*, coalesce(h.seq, p.seq) AS head FROM p
-	LEFT JOIN LATERAL (SELECT m.seq FROM @msg m WHERE m.lane = p.lane ORDER BY m.seq LIMIT 1) h ON true
-	WHERE p.lane IS NOT NULL AND (p.band & 384 > 0 OR h.seq = p.seq
-		OR h.seq < p.seq AND EXISTS (SELECT FROM @msg m WHERE m.lane = p.lane AND m.seq = p.seq OFFSET 0))),
+	SELECT p.*, coalesce(h.seq, p.seq) AS head
+	FROM (SELECT * FROM pick p WHERE p.lane IS NOT NULL
+		AND (p.band & 384 > 0 OR EXISTS (SELECT FROM @msg m WHERE m.lane = p.lane AND m.seq = p.seq OFFSET 0)) OFFSET 0) p
+	LEFT JOIN LATERAL (SELECT m.seq FROM @msg m WHERE m.lane = p.lane ORDER BY m.seq LIMIT 1) h ON true),
+e AS MATERIALIZED (
+	SELECT x.lane FROM (SELECT DISTINCT lane FROM k) x WHERE EXISTS (SELECT FROM @lease l WHERE l.lane = x.lane OFFSET 0)),
+b AS MATERIALIZED (
+	SELECT l.lane FROM e CROSS JOIN LATERAL (SELECT l.lane FROM @lease l WHERE l.lane = e.lane FOR UPDATE SKIP LOCKED) l),
+u AS (
+	UPDATE @lease SET reach = 9223372036854775807
+	WHERE lane = ANY (ARRAY(SELECT lane FROM b)) AND reach <> 9223372036854775807),
 l AS (
-	INSERT INTO @lease AS l (lane, token, reach, rank, first, last)
+	INSERT INTO @lease (lane, token, reach, rank, first, last)
 	SELECT lane, $3::bigint, CASE WHEN count(*) > 1 OR max(band & 384) > 0 THEN 9223372036854775807 ELSE max(seq) END, max(rank), min(head), max(seq)
-	FROM k GROUP BY lane ORDER BY lane
-	ON CONFLICT (lane) DO UPDATE SET reach = 9223372036854775807 WHERE l.reach <> 9223372036854775807
-	RETURNING CASE WHEN l.token = $3::bigint THEN l.lane END AS lane),
+	FROM k WHERE lane NOT IN (SELECT lane FROM e) GROUP BY lane ORDER BY lane
+	ON CONFLICT (lane) DO NOTHING
+	RETURNING lane),
+stay AS MATERIALIZED (
+	SELECT band, rank, lane FROM k WHERE lane NOT IN (SELECT lane FROM l) AND lane NOT IN (SELECT lane FROM b)),
+p AS (
+	DELETE FROM @slot WHERE ctid = ANY (ARRAY(SELECT tid FROM pick WHERE lane IS NULL OR lane NOT IN (SELECT lane FROM stay)))
+	RETURNING band, rank, seq, lane),
 c AS (
 	INSERT INTO @claim (fence, until, ends, hard, started, topic, alone, owner, lanes, again)
 	SELECT $3::bigint, t.ends, t.ends, t.hard, t.at, t.id, $6::bool, $5::text, a.lanes, (SELECT bool_or(band & 384 > 0) FROM p)
 	FROM t, (SELECT coalesce((SELECT array_agg(seq) FROM p WHERE lane IS NULL), '{}')
-		|| coalesce((SELECT array_agg(lane) FROM l WHERE lane IS NOT NULL), '{}') AS lanes OFFSET 0) a
+		|| coalesce((SELECT array_agg(lane) FROM l), '{}') AS lanes OFFSET 0) a
 	WHERE cardinality(a.lanes) > 0 RETURNING lanes)
 SELECT 0::bigint, t.version, (SELECT count(*) FROM suspect), (SELECT lanes FROM c), (SELECT count(*) FROM @band b WHERE b.topic = t.id) FROM t
-UNION ALL SELECT band, max(rank), count(*), NULL, max(seq) FROM p GROUP BY band`
+UNION ALL SELECT band, max(rank), count(*), NULL, max(seq) FROM p GROUP BY band
+UNION ALL SELECT band, min(rank), -count(*), NULL, 0 FROM stay GROUP BY band
+UNION ALL SELECT band, min(rank), 0, NULL, 0 FROM (SELECT band, rank FROM locked OFFSET $2::bigint) o GROUP BY band`
 )
 
 // takeSuspect takes the ticket of the best suspect of the first topic whose best
@@ -125,9 +146,9 @@ t AS MATERIALIZED (
 	SELECT w.id, w.version, w.at, w.at + w.deadline / 1000 * interval '1 microsecond' AS hard,
 		w.at + least($4::bigint, w.deadline / 1000) * interval '1 microsecond' AS ends
 	FROM one JOIN w ON w.tid = one.tid LIMIT 1),
-pick AS MATERIALIZED (SELECT tid FROM one),
+look AS MATERIALIZED (SELECT tid FROM one),
 suspect AS (SELECT FROM one),
-` + takePicked + takeLanes
+` + pickTickets + takeLanes
 
 // readLanes reads the heads of the lanes of claim $1: $2 messages wanted, $3 at
 // most of one lane. The longer the rest of a lane, the later a run ends; so
@@ -169,7 +190,9 @@ SELECT lane, seq, rank, vis, topic, prio, replays, id, key, meta, CASE WHEN upto
 
 // dropBusy drops the best tickets of a topic whose lanes are leased or closed,
 // and tells their holders: $1 topic, $2 how many to look at. A claim of few
-// messages would drop them one by one.
+// messages would drop them one by one. Holders are told by lane, not by ctid:
+// where somebody wrote to the row meanwhile, the lock is on a version that the
+// update does not see.
 const dropBusy = `
 WITH pick AS MATERIALIZED (
 	SELECT x.tid, x.lane FROM (SELECT b.prio FROM @band b WHERE b.topic = $1::int OFFSET 0) b
@@ -179,12 +202,12 @@ WITH pick AS MATERIALIZED (
 		ORDER BY s.rank, s.seq LIMIT $2::bigint) x
 	WHERE x.lane IS NOT NULL ORDER BY x.rank, x.seq LIMIT $2::bigint),
 l AS MATERIALIZED (
-	SELECT x.lane, l.tid FROM (SELECT DISTINCT lane FROM pick ORDER BY lane) x
-	CROSS JOIN LATERAL (SELECT l.ctid AS tid FROM @lease l WHERE l.lane = x.lane FOR UPDATE) l),
+	SELECT l.lane FROM (SELECT DISTINCT lane FROM pick ORDER BY lane) x
+	CROSS JOIN LATERAL (SELECT l.lane FROM @lease l WHERE l.lane = x.lane FOR UPDATE) l),
 p AS (DELETE FROM @slot WHERE ctid = ANY (ARRAY(
 		SELECT s.ctid FROM @slot s WHERE s.ctid = ANY (ARRAY(SELECT tid FROM pick WHERE lane IN (SELECT lane FROM l)))
 		FOR UPDATE SKIP LOCKED)) RETURNING lane),
-u AS (UPDATE @lease SET reach = 9223372036854775807 WHERE ctid = ANY (ARRAY(SELECT tid FROM l WHERE lane IN (SELECT lane FROM p))))
+u AS (UPDATE @lease SET reach = 9223372036854775807 WHERE lane = ANY (ARRAY(SELECT lane FROM p)))
 SELECT count(*) FROM p`
 
 // Statements that put right what was claimed.
@@ -199,8 +222,10 @@ const (
 	// leave takes lanes off a claim: $1 fence, $2 lanes.
 	leave = `UPDATE @claim SET gone = coalesce(gone, '{}') || $2::bigint[] WHERE fence = $1::bigint`
 
-	// dropClaims: claims of which nothing is left.
-	dropClaims = `DELETE FROM @claim WHERE fence = ANY ($1::bigint[])`
+	// dropClaims: claims of which nothing is left. One that the sweep has locked it
+	// drops itself; it may be waiting for a lane of who is settling here.
+	dropClaims = `DELETE FROM @claim WHERE fence = ANY (ARRAY(
+		SELECT c.fence FROM @claim c WHERE c.fence = ANY ($1::bigint[]) FOR UPDATE SKIP LOCKED))`
 
 	// ticketSolo gives messages that are lanes of their own a ticket again.
 	ticketSolo = `INSERT INTO @slot (band, rank, seq)

@@ -2,9 +2,11 @@ package postgres
 
 import (
 	"math"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -20,16 +22,21 @@ type floors struct {
 	size       map[int32]float64 // of a topic's messages, on average
 	yield      map[int32]float64 // how many messages a ticket of a topic brings
 	priorities map[int32]int     // how many of them a topic has seen
+	stays      int               // how often tickets stayed where they were
+	version    map[int32]int64   // of a topic's settings, when a claim was noted last
 }
 
 func newFloors() *floors {
 	return &floors{
 		byBand: map[int64]*floor{}, size: map[int32]float64{}, yield: map[int32]float64{}, priorities: map[int32]int{},
+		version: map[int32]int64{},
 	}
 }
 
 type floor struct {
 	top        int64 // the highest rank taken
+	left       int64 // the lowest rank of tickets that stayed where they were, if stay is not 0
+	stay       int   // which time that was
 	short      bool  // the last claim got less than it wanted
 	wide, full time.Time
 }
@@ -43,13 +50,14 @@ const (
 	fullEvery  = 30 * time.Second
 )
 
-// of returns the bands of a topic with their floors.
-func (f *floors) of(topic int32) (bands, ranks []int64) {
+// of returns the bands of a topic with their floors, and what is known by now of
+// tickets that stayed.
+func (f *floors) of(t *topic) (bands, ranks []int64, known int) {
 	now := time.Now()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for band, fl := range f.byBand {
-		if band/bandSpan != int64(topic) {
+		if band/bandSpan != int64(t.id) {
 			continue
 		}
 		rank := fl.top - slackUsual
@@ -63,35 +71,82 @@ func (f *floors) of(topic int32) (bands, ranks []int64) {
 		case fl.short:
 			rank = fl.top - slackShort
 		}
-		bands, ranks = append(bands, band), append(ranks, rank)
+		if fl.stay > 0 {
+			rank = min(rank, fl.left)
+		}
+		bands, ranks = append(bands, band), append(ranks, within(rank, t, band, now))
 	}
-	return bands, ranks
+	return bands, ranks, f.stays
 }
 
-// taken notes what a claim got of a band.
-func (f *floors) taken(band, top int64) {
-	if band&generation != 0 {
+// within keeps a floor from hiding what is appended now. The highest rank taken is
+// far above that where messages are from a time when the topic aged more slowly, or
+// when the server's clock was ahead.
+func within(rank int64, t *topic, band int64, now time.Time) int64 {
+	prio := band % (generation & -generation)
+	if fresh := now.UnixMicro() + (pawl.MaxPriority-prio)*t.Ageing.Microseconds(); rank > fresh+slackWide {
+		return fresh - slackWide
+	}
+	return rank
+}
+
+// note takes from a claim of a topic what the next ones go by.
+func (f *floors) note(c *claiming) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if before := f.version[c.topic.id]; before != c.version {
+		f.version[c.topic.id] = c.version
+		if before != 0 {
+			f.dropLocked(c.topic.id) // ranks may be lower from now on
+		}
+	}
+	for _, t := range c.tops {
+		f.raise(t)
+	}
+	for band, fl := range f.byBand {
+		if band/bandSpan == int64(c.topic.id) {
+			fl.short = c.short()
+		}
+	}
+	f.stayed(c)
+	f.learn(c)
+}
+
+// raise notes the highest rank that a claim got of a band.
+func (f *floors) raise(t top) {
+	if t.band&generation != 0 {
 		return
 	}
-	now := time.Now()
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	fl := f.byBand[band]
+	fl := f.byBand[t.band]
 	if fl == nil {
-		fl = &floor{wide: now, full: now}
-		f.byBand[band] = fl
+		fl = &floor{wide: time.Now(), full: time.Now(), top: t.rank}
+		f.byBand[t.band] = fl
 	}
-	fl.top = max(fl.top, top)
+	fl.top = max(fl.top, t.rank)
 }
 
-// short notes whether a claim of a topic got less than it wanted.
-func (f *floors) short(topic int32, short bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+// stayed notes what a claim left where it was: the next one must look there
+// again. What was left before is done with when a claim that knew of it has come
+// as far.
+func (f *floors) stayed(c *claiming) {
 	for band, fl := range f.byBand {
-		if band/bandSpan == int64(topic) {
-			fl.short = short
+		past := func(t top) bool { return t.band == band && t.rank >= fl.left }
+		if fl.stay > 0 && fl.stay <= c.known && band/bandSpan == int64(c.topic.id) &&
+			(slices.ContainsFunc(c.tops, past) || slices.ContainsFunc(c.left, past) || c.short() && !c.suspect) {
+			fl.stay = 0
 		}
+	}
+	for _, l := range c.left {
+		f.raise(l) // where there is no floor yet, a claim sent at the same time may make one
+		fl := f.byBand[l.band]
+		if fl == nil {
+			continue
+		}
+		if fl.stay > 0 {
+			l.rank = min(l.rank, fl.left)
+		}
+		f.stays++
+		fl.left, fl.stay = l.rank, f.stays
 	}
 }
 
@@ -99,6 +154,10 @@ func (f *floors) short(topic int32, short bool) {
 func (f *floors) drop(topic int32) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.dropLocked(topic)
+}
+
+func (f *floors) dropLocked(topic int32) {
 	for band := range f.byBand {
 		if band/bandSpan == int64(topic) {
 			delete(f.byBand, band)
@@ -142,8 +201,6 @@ func (f *floors) tickets(t *topic, w store.Want) int {
 
 // learn takes from a claim what the next ones go by.
 func (f *floors) learn(c *claiming) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	f.priorities[c.topic.id] = c.priorities
 	if c.taken == 0 || c.topic.Order != store.OrderKey {
 		return

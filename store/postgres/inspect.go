@@ -18,15 +18,24 @@ const (
 		ELSE 'waiting' END`
 	// listKeys: $1 topic (0: any), $2 key (empty: any), $3 state (empty: any), $4
 	// limit, and after which topic, rank and seq: $5, $6, $7.
-	listKeys = `WITH ` + heldSolo + `
-		SELECT m.lane, m.seq, t.name, m.rank FROM @msg m JOIN @topic t ON t.id = m.topic
+	listKeys = listOf + `@msg m` + listWhere
+	// listLane is the same of a key that makes a lane, $8: what stands there, and what
+	// joins it when it is due.
+	listLane = listOf + `(SELECT o.* FROM @msg o WHERE o.lane = $8::bigint
+		UNION ALL SELECT o.* FROM @lease j JOIN @msg o ON o.lane = j.lane WHERE j.token = -1) m` + listWhere
+	listOf = `WITH ` + heldSolo + `
+		SELECT m.lane, m.seq, t.name, m.rank FROM `
+	listWhere = ` JOIN @topic t ON t.id = m.topic
 		LEFT JOIN @lease l ON l.lane = m.lane LEFT JOIN held h ON h.lane = m.lane
 		WHERE ($1::int = 0 OR m.topic = $1::int) AND ($2::bytea = '' OR m.key = $2::bytea) AND ($3::text = '' OR $3::text = ` + stateOfM + `)
 			AND (t.name > $5::text COLLATE "C" OR t.name = $5::text AND (m.rank, m.seq) > ($6::bigint, $7::bigint))
 		ORDER BY t.name, m.rank, m.seq LIMIT $4::bigint`
-	// listDead: $1 topic (0: any), $2 key, $3 kind, $4 part of the reason, $5
+	// whichDead: $1 topic (0: any), $2 key, $3 kind, $4 part of the reason, $5
 	// fingerprint, $6 since, $7 until, $8 after which, $9 limit.
-	listDead = `SELECT ` + deadColumns + ` FROM @dead m
+	listDead  = `SELECT ` + deadColumns + ` FROM @dead m ` + whichDead
+	listBrief = `SELECT m.id, m.topic, m.prio, m.replays, m.rank, m.vis, m.key, m.meta, ''::bytea, m.attempts, m.rescues, m.lonely, m.reason,
+		'{}'::text[], m.dead_at, m.kind, m.fingerprint, m.n FROM @dead m ` + whichDead
+	whichDead = `
 		WHERE ($1::int = 0 OR m.topic = $1::int) AND ($2::bytea = '' OR m.key = $2::bytea) AND ($3::text = '' OR m.kind = $3::text)
 			AND ($4::text = '' OR position(lower($4::text) IN lower(m.reason)) > 0) AND ($5::text = '' OR m.fingerprint = $5::text)
 			AND m.dead_at >= $6::timestamptz AND m.dead_at < $7::timestamptz AND m.n > $8::bigint
@@ -100,11 +109,17 @@ func (s *Store) keys(ctx context.Context, topic int32, f store.Filter, after lis
 		return nil, err
 	}
 	defer done()
+	sql, args := listKeys, [][]byte{
+		int4Value(topic), bytesValue(f.Key), textValue(string(f.State)), int8Value(keyPage),
+		textValue(after.topic), int8Value(after.rank), int8Value(after.seq),
+	}
+	if of := s.topics.named(f.Topic); topic != 0 && len(f.Key) > 0 && of != nil && of.Order == store.OrderKey {
+		sql, args = listLane, append(args, int8Value(sqlstore.KeyLane(int64(topic), f.Key)))
+	}
 	err = s.cold(ctx, func(t *tx) error {
 		keys, err = query(ctx, t, func(r row) (listKey, error) {
 			return listKey{lane: r.int8(0), seq: r.int8(1), topic: r.text(2), rank: r.int8(3)}, nil
-		}, listKeys, int4Value(topic), bytesValue(f.Key), textValue(string(f.State)), int8Value(keyPage),
-			textValue(after.topic), int8Value(after.rank), int8Value(after.seq))
+		}, sql, args...)
 		return err
 	})
 	return keys, err
@@ -165,21 +180,23 @@ func (s *Store) Dead(ctx context.Context, f store.DeadFilter) iter.Seq2[store.Re
 		after, left := int64(0), f.Limit
 		for {
 			limit := recordPage
-			if f.Limit > 0 {
+			if f.Limit > 0 && f.Text == "" {
 				limit = min(limit, left)
 			}
-			page, last, err := s.deadPage(ctx, topic, f, after, limit)
+			page, read, last, err := s.deadPage(ctx, topic, f, after, limit)
 			if err != nil {
 				yield(store.Record{}, s.fail("list dead letters", err))
 				return
 			}
 			for _, rec := range page {
-				if !yield(rec, nil) {
+				if f.Shorten(&rec); !yield(rec, nil) {
+					return
+				}
+				if left--; left == 0 {
 					return
 				}
 			}
-			left -= len(page)
-			if len(page) < limit || f.Limit > 0 && left == 0 {
+			if read < limit {
 				return
 			}
 			after = last
@@ -187,10 +204,13 @@ func (s *Store) Dead(ctx context.Context, f store.DeadFilter) iter.Seq2[store.Re
 	}
 }
 
-func (s *Store) deadPage(ctx context.Context, topic int32, f store.DeadFilter, after int64, limit int) (page []store.Record, last int64, err error) {
+// deadPage reads up to limit dead letters and says how many it read; page are
+// those of them that have the text that is looked for.
+func (s *Store) deadPage(ctx context.Context, topic int32, f store.DeadFilter, after int64, limit int,
+) (page []store.Record, read int, last int64, err error) {
 	ctx, done, err := s.enter(ctx, "list dead letters")
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, 0, err
 	}
 	defer done()
 	since, until := int64(-1<<63), int64(1<<62)
@@ -200,27 +220,35 @@ func (s *Store) deadPage(ctx context.Context, topic int32, f store.DeadFilter, a
 	if !f.Until.IsZero() {
 		until = f.Until.UnixMicro()
 	}
+	columns := listDead
+	if f.Brief && f.Text == "" {
+		columns = listBrief
+	}
 	err = s.cold(ctx, func(t *tx) error {
 		page, err = query(ctx, t, func(r row) (store.Record, error) {
 			last = r.int8(17)
 			return s.readDead(r)
-		}, listDead, int4Value(topic), bytesValue(f.Key), textValue(store.Text(string(f.Kind))), textValue(store.Text(f.Reason)),
+		}, columns, int4Value(topic), bytesValue(f.Key), textValue(store.Text(string(f.Kind))), textValue(store.Text(f.Reason)),
 			textValue(store.Text(f.Fingerprint)), timeValue(since), timeValue(until), int8Value(after), int8Value(int64(limit)))
 		return err
 	})
-	return page, last, err
+	read = len(page)
+	return slices.DeleteFunc(page, func(r store.Record) bool { return !f.MatchesText(&r) }), read, last, err
 }
 
 // Statements of Cancel: of messages that are lanes of their own, whoever takes
 // the ticket may take the message; of others, whoever has the latch of the lane.
+// Who has the latch does not wait for tickets: a claim that holds one may be
+// waiting for the latch. A ticket that is left behind is spent.
 const (
 	findMany  = `SELECT m.id, m.lane, m.seq, m.topic, m.prio, m.rank FROM unnest($1::bytea[]) x(id) CROSS JOIN LATERAL (SELECT * FROM @msg m WHERE m.id = x.id OFFSET 0) m`
 	deadAmong = `SELECT d.id FROM unnest($1::bytea[]) x(id) CROSS JOIN LATERAL (SELECT d.id FROM @dead d WHERE d.id = x.id OFFSET 0) d`
-	// takeBack: tickets by topic, priority, rank and seq.
-	takeBack = `DELETE FROM @slot WHERE ctid = ANY (ARRAY(
+	// takeBack and takeSpare: tickets by topic, priority, rank and seq.
+	takeBack  = takeOf + `OFFSET 0) s)) RETURNING seq, lane`
+	takeSpare = takeOf + `FOR UPDATE SKIP LOCKED) s))`
+	takeOf    = `DELETE FROM @slot WHERE ctid = ANY (ARRAY(
 		SELECT s.ctid FROM unnest($1::int[], $2::smallint[], $3::bigint[], $4::bigint[]) x(topic, prio, rank, seq) CROSS JOIN (VALUES (0), (128), (256)) g(gen)
-		CROSS JOIN LATERAL (SELECT s.ctid FROM @slot s WHERE s.band = x.topic * 512::bigint + g.gen + x.prio AND s.rank = x.rank AND s.seq = x.seq OFFSET 0) s))
-		RETURNING seq, lane`
+		CROSS JOIN LATERAL (SELECT s.ctid FROM @slot s WHERE s.band = x.topic * 512::bigint + g.gen + x.prio AND s.rank = x.rank AND s.seq = x.seq `
 	takeWaiting = `DELETE FROM @lease WHERE lane = ANY ($1::bigint[]) AND token <= 0 RETURNING lane`
 	latchLanes  = `INSERT INTO @lease AS l (lane, token, reach, first, last) SELECT lane, $2::bigint, 0, 0, -1 FROM unnest($1::bigint[]) lane ORDER BY lane
 		ON CONFLICT (lane) DO UPDATE SET reach = l.reach RETURNING l.lane, l.token, l.first, l.last, l.run`
@@ -231,8 +259,7 @@ WITH d AS (DELETE FROM @msg WHERE ctid = ANY (ARRAY(
 		SELECT m.ctid FROM unnest($1::bigint[], $2::bigint[]) x(lane, seq)
 		CROSS JOIN LATERAL (SELECT m.ctid FROM @msg m WHERE m.lane = x.lane AND m.seq = x.seq OFFSET 0) m)) RETURNING id, topic, uniq, seq),
 y AS (INSERT INTO @tally (topic, what, n) SELECT topic, 3, count(*) FROM d GROUP BY topic),
-q AS (DELETE FROM @uniq WHERE ctid = ANY (ARRAY(
-	SELECT q.ctid FROM d CROSS JOIN LATERAL (SELECT q.ctid FROM @uniq q WHERE q.k = d.uniq AND q.id = d.id OFFSET 0) q WHERE d.uniq <> '' ORDER BY d.uniq)))
+` + dropUniques + `
 SELECT id FROM d`
 	ticketLanes = `WITH x AS (SELECT lane, 9223372036854775807 AS reach, 0::bigint AS rank FROM unnest($1::bigint[]) lane)` + ticketHeads
 )
@@ -268,6 +295,11 @@ func encodeIDs(ids []string) []byte {
 		encoded[i] = sqlstore.EncodeID(id)
 	}
 	return bytesArray(encoded)
+}
+
+// sortedIDs is ids in the order in which everybody locks dead letters.
+func sortedIDs(ids []string) []byte {
+	return encodeIDs(slices.Sorted(slices.Values(ids)))
 }
 
 func (s *Store) cancel(ctx context.Context, t *tx, ids []string) (map[string]error, error) {
@@ -386,5 +418,5 @@ func (s *Store) freeKeyed(ctx context.Context, t *tx, ms []cancelling, free *[]c
 		}
 	}
 	*free = append(*free, gone...)
-	return mine, token, t.run(ctx, read(takeBack, nil, tickets(gone)...))
+	return mine, token, t.run(ctx, do(takeSpare, tickets(gone)...))
 }

@@ -69,6 +69,13 @@ func (s *Store) wake(ids ...int32) {
 	}
 }
 
+// wakeOwn wakes the listeners of a topic in this process.
+func (n *news) wakeOwn(topic string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.tell(topic)
+}
+
 // tell wakes the listeners of a topic; of all topics where it is empty. The
 // caller holds mu.
 func (n *news) tell(topic string) {

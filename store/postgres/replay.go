@@ -1,7 +1,9 @@
 package postgres
 
 import (
+	"bytes"
 	"context"
+	"slices"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
@@ -32,7 +34,8 @@ s AS (INSERT INTO @slot (band, rank, seq, lane) SELECT topic * 512::bigint + 128
 t AS (INSERT INTO @tried (seq, lane, attempts, rescues, lonely, reason, seen) SELECT seq, coalesce(home, seq), 0, 0, 0, '', false FROM n),
 a AS (INSERT INTO @attempt (seq, n, data) SELECT n.seq, h.i, h.data FROM n CROSS JOIN LATERAL unnest(n.history) WITH ORDINALITY h(data, i))
 DELETE FROM @dead WHERE n = ANY ($1::bigint[])`
-	purge = `DELETE FROM @dead WHERE id = ANY ($1::bytea[]) RETURNING id, topic`
+	lockPurged = `SELECT FROM unnest($1::bytea[]) x(id) CROSS JOIN LATERAL (SELECT * FROM @dead d WHERE d.id = x.id FOR UPDATE) d`
+	purge      = `DELETE FROM @dead WHERE id = ANY ($1::bytea[]) RETURNING id, topic`
 )
 
 // Replay implements [store.DeadLetters].
@@ -59,7 +62,13 @@ func (s *Store) Replay(ctx context.Context, topic string, ids ...string) (map[st
 		}
 	}
 	r := &reviving{Store: s, to: topic, ids: ids}
-	if err := s.within(ctx, s.front, nil, func(t *tx) error { return r.revive(ctx, t) }); err != nil {
+	err = s.within(ctx, s.front, nil, func(t *tx) error { return r.revive(ctx, t, true) })
+	if isDue(err) {
+		if err = s.promote(ctx); err == nil {
+			err = s.within(ctx, s.front, nil, func(t *tx) error { return r.revive(ctx, t, false) })
+		}
+	}
+	if err != nil {
 		return nil, s.fail("replay", err)
 	}
 	for _, id := range r.topics {
@@ -101,10 +110,10 @@ func readCorpse(r row) (corpse, error) {
 	}, nil
 }
 
-func (r *reviving) revive(ctx context.Context, t *tx) error {
+func (r *reviving) revive(ctx context.Context, t *tx, checkDue bool) error {
 	r.refused, r.numbers, r.lanes, r.topics, r.metas, r.names, r.prios, r.writing =
 		map[string]error{}, nil, nil, nil, nil, nil, nil, writing{}
-	found, err := query(ctx, t, readCorpse, lockDead, encodeIDs(r.ids))
+	found, err := query(ctx, t, readCorpse, lockDead, sortedIDs(r.ids))
 	if err != nil {
 		return err
 	}
@@ -112,29 +121,45 @@ func (r *reviving) revive(ctx context.Context, t *tx) error {
 	for i := range found {
 		byID[found[i].id] = &found[i]
 	}
+	if err := r.retake(ctx, t, byID); err != nil {
+		return err
+	}
 	for _, id := range r.ids {
+		if r.refused[id] != nil {
+			continue
+		}
 		c := byID[id]
 		if c == nil {
 			r.refused[id] = &store.Error{Op: "replay " + id, Code: store.ErrNotFound}
 			continue
 		}
 		delete(byID, id)
-		if err := r.add(ctx, t, c); err != nil {
+		if err := r.add(c); err != nil {
 			return err
 		}
 	}
 	if len(r.numbers) == 0 {
 		return nil
 	}
-	return t.run(ctx, append(group{
-		do(insertBands, textArray(r.names), int2Array(r.prios)),
-		do(shareOrder, r.orderClass(), int4Array(r.topics)),
-		do(revive, int8Array(r.numbers), int4Array(r.topics), int8Array(r.lanes), textArray(r.metas), r.skewValue()),
-	}, r.tally()...)...)
+	g := group{do(insertBands, textArray(r.names), int2Array(r.prios)), do(shareOrder, r.orderClass(), int4Array(r.topics))}
+	if checkDue {
+		g = append(g, do(stopWhenDue, r.skewValue()))
+	}
+	g = append(g, do(revive, int8Array(r.numbers), int4Array(r.topics), int8Array(r.lanes), textArray(r.metas), r.skewValue()))
+	return t.run(ctx, append(g, r.tally()...)...)
 }
 
-func (r *reviving) add(ctx context.Context, t *tx, c *corpse) error {
-	if len(c.uniq) > 0 {
+// retake takes the unique keys again, in their order, so that two calls never
+// wait for each other; of two letters with one key the first of the call has it.
+func (r *reviving) retake(ctx context.Context, t *tx, byID map[string]*corpse) error {
+	var unique []*corpse
+	for _, id := range r.ids {
+		if c := byID[id]; c != nil && len(c.uniq) > 0 {
+			unique = append(unique, c)
+		}
+	}
+	slices.SortStableFunc(unique, func(a, b *corpse) int { return bytes.Compare(a.uniq, b.uniq) })
+	for _, c := range unique {
 		free := false
 		err := t.run(ctx, read(retake, func(row) error {
 			free = true
@@ -145,9 +170,12 @@ func (r *reviving) add(ctx context.Context, t *tx, c *corpse) error {
 		}
 		if !free {
 			r.refused[c.id] = &store.Error{Op: "replay " + c.id, Code: store.ErrConflict, Hint: "another message has its unique key"}
-			return nil
 		}
 	}
+	return nil
+}
+
+func (r *reviving) add(c *corpse) error {
 	var m pawl.Message
 	enqueued, err := decodeMeta(&m, c.meta, c.vis)
 	if err != nil {
@@ -182,7 +210,7 @@ func (s *Store) Purge(ctx context.Context, ids ...string) (map[string]error, err
 			refused[id] = &store.Error{Op: "purge " + id, Code: store.ErrNotFound}
 		}
 		w := &writing{}
-		if err := t.run(ctx, read(purge, func(r row) error {
+		if err := t.run(ctx, do(lockPurged, sortedIDs(ids)), read(purge, func(r row) error {
 			delete(refused, sqlstore.DecodeID(r.bytes(0)))
 			w.count(int32(r.int4(1)), tallyPurged, 1)
 			return nil

@@ -75,27 +75,25 @@ type ran struct {
 func (r *repair) needed() bool { return len(r.open)+len(r.solo)+len(r.runs) > 0 }
 
 // finish makes deliveries of what was claimed. What is not given out is given
-// up.
-func (s *Store) finish(ctx context.Context, c *claiming, alone bool) ([]run, error) {
+// up; so is everything where it fails.
+func (s *Store) finish(ctx context.Context, c *claiming, alone bool) (runs []run, err error) {
 	if !c.there {
 		return nil, nil
 	}
+	defer func() {
+		if err != nil {
+			s.tracker.orphan(c.fence)
+		}
+	}()
 	if err := s.refreshed(ctx, c); err != nil {
 		return nil, err
 	}
-	for _, t := range c.tops {
-		s.floors.taken(t.band, t.rank)
-	}
-	if !alone { // a suspect's claim looks at several topics
-		s.floors.short(c.topic.id, c.taken < int64(c.ask))
-		s.floors.learn(c)
-	}
+	s.note(c, alone)
 	if len(c.lanes) == 0 {
 		return nil, nil
 	}
-	runs := c.runs()
+	runs = c.runs()
 	if c.topic.Park {
-		var err error
 		if runs, err = s.park(ctx, c, runs); err != nil {
 			return nil, err
 		}
@@ -119,13 +117,25 @@ func (s *Store) finish(ctx context.Context, c *claiming, alone bool) ([]run, err
 	return runs, nil
 }
 
+// stayedFor is how long a claim that left tickets waits before it says that they
+// may be had: whoever had their lanes locked has committed by then.
+const stayedFor = 5 * time.Millisecond
+
+// note keeps what the next claims go by.
+func (s *Store) note(c *claiming, alone bool) {
+	if alone { // a suspect's claim looks at several topics
+		return
+	}
+	s.floors.note(c)
+	if topic := c.topic.Name; c.stayed > 0 && c.short() {
+		time.AfterFunc(stayedFor, func() { s.news.wakeOwn(topic) })
+	}
+}
+
 // refreshed reads the settings again if the claim met others.
 func (s *Store) refreshed(ctx context.Context, c *claiming) error {
 	if len(c.heads) == 0 || c.topic != nil && c.topic.Version == c.version {
 		return nil
-	}
-	if c.topic != nil {
-		s.floors.drop(c.topic.id) // ranks may be lower from now on
 	}
 	if err := s.loadTopics(ctx); err != nil {
 		return err
@@ -229,7 +239,7 @@ func (c *claiming) share(runs []run, alone bool) {
 // with an earlier run, while better ones than what is left of it may wait: its
 // next ticket says where it stands now.
 func (c *claiming) tooEarly(r *run) bool {
-	if r.lane > 0 || c.taken < int64(c.ask) && !c.suspect {
+	if r.lane > 0 || c.short() && !c.suspect {
 		return false
 	}
 	last := top{rank: math.MinInt64}
@@ -296,9 +306,6 @@ func (s *Store) repair(ctx context.Context, fence int64, fix repair) error {
 	err := s.setRuns(ctx, fence, fix.runs)
 	if err == nil && len(fix.open)+len(fix.solo) > 0 {
 		err = s.leave(ctx, fence, fix.open, fix.solo)
-	}
-	if err != nil {
-		s.tracker.orphan(fence)
 	}
 	return err
 }

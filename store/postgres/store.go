@@ -179,6 +179,7 @@ var (
 	_ store.Inspector   = (*Store)(nil)
 	_ store.DeadLetters = (*Store)(nil)
 	_ store.Waker       = (*Store)(nil)
+	_ store.Entries     = (*Store)(nil)
 	_ store.Migrator    = (*Store)(nil)
 	_ store.Describer   = (*Store)(nil)
 )

@@ -168,12 +168,12 @@ func nearest(at int64, moments ...int64) time.Duration {
 
 // Closed lanes and delayed messages.
 const (
-	dueLanes = `SELECT lane, token FROM @lease WHERE token <= 0 AND until > $2::timestamptz
+	dueLanes = `SELECT lane FROM @lease WHERE token = 0 AND until > $2::timestamptz
 			AND until <= (SELECT clock_timestamp() + $1::interval) ORDER BY until, lane LIMIT 500 FOR UPDATE SKIP LOCKED`
-	// joining waits for who moves them already: an append that comes after must
-	// be behind them.
-	joining = `SELECT lane FROM @lease WHERE token = -1 AND until <= (SELECT clock_timestamp() + $1::interval)
-			ORDER BY until, lane LIMIT 500 FOR UPDATE`
+	// joining waits for who moves them already: what is due later, and what is
+	// appended after, must be behind them.
+	joining = `SELECT lane FROM @lease WHERE token = -1 AND until > $2::timestamptz
+			AND until <= (SELECT clock_timestamp() + $1::interval) ORDER BY until, lane LIMIT 500 FOR UPDATE`
 	readJoining = `SELECT m.lane, m.topic, m.key FROM unnest($1::bigint[]) x(lane)
 			CROSS JOIN LATERAL (SELECT * FROM @msg m WHERE m.lane = x.lane OFFSET 0) m`
 	// join moves messages to the tail of their lanes, in the order of $1.
@@ -188,6 +188,14 @@ d AS (DELETE FROM @lease WHERE ctid = ANY (ARRAY(SELECT l.ctid FROM unnest($1::b
 SELECT topic FROM m`
 )
 
+// into reads rows of one number.
+func into(numbers *[]int64) func(row) error {
+	return func(r row) error {
+		*numbers = append(*numbers, r.int8(0))
+		return nil
+	}
+}
+
 // sweepLanes opens lanes whose time has come, and moves delayed messages to the
 // lanes of their keys.
 func (s *Store) sweepLanes(ctx context.Context, above int64) (swept int, err error) {
@@ -195,14 +203,8 @@ func (s *Store) sweepLanes(ctx context.Context, above int64) (swept int, err err
 	err = s.within(ctx, s.back, nil, func(t *tx) error {
 		var open, join []int64
 		woken = nil
-		if err := t.run(ctx, read(dueLanes, func(r row) error {
-			if r.int8(1) < 0 {
-				join = append(join, r.int8(0))
-			} else {
-				open = append(open, r.int8(0))
-			}
-			return nil
-		}, s.skewValue(), timeValue(above))); err != nil {
+		if err := t.run(ctx, read(joining, into(&join), s.skewValue(), timeValue(above)),
+			read(dueLanes, into(&open), s.skewValue(), timeValue(above))); err != nil {
 			return err
 		}
 		swept = len(open) + len(join)
@@ -231,10 +233,7 @@ func (s *Store) promote(ctx context.Context) error {
 		var woken []int32
 		err := s.within(ctx, s.front, nil, func(t *tx) error {
 			lanes, woken = nil, nil
-			if err := t.run(ctx, read(joining, func(r row) error {
-				lanes = append(lanes, r.int8(0))
-				return nil
-			}, s.skewValue())); err != nil {
+			if err := t.run(ctx, read(joining, into(&lanes), s.skewValue(), timeValue(math.MinInt64))); err != nil {
 				return err
 			}
 			return s.join(ctx, t, lanes, &woken)

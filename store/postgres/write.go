@@ -72,9 +72,8 @@ i AS (INSERT INTO @dead (n, id, lane, rank, vis, topic, prio, replays, key, uniq
 	FROM x CROSS JOIN LATERAL (SELECT * FROM @msg m WHERE m.lane = x.lane AND m.seq = x.seq OFFSET 0) m
 	LEFT JOIN LATERAL (SELECT * FROM @tried t WHERE t.seq = x.seq OFFSET 0) t ON true
 	CROSS JOIN LATERAL (SELECT array_agg(a.data ORDER BY a.n) AS history FROM @attempt a WHERE a.seq = x.seq) a),
-q AS (DELETE FROM @uniq WHERE ctid = ANY (ARRAY(
-	SELECT q.ctid FROM x CROSS JOIN LATERAL (SELECT * FROM @msg m WHERE m.lane = x.lane AND m.seq = x.seq OFFSET 0) m
-	CROSS JOIN LATERAL (SELECT q.ctid FROM @uniq q WHERE q.k = m.uniq AND q.id = m.id OFFSET 0) q WHERE m.uniq <> '' ORDER BY m.uniq))),
+d AS MATERIALIZED (SELECT m.uniq, m.id FROM x CROSS JOIN LATERAL (SELECT * FROM @msg m WHERE m.lane = x.lane AND m.seq = x.seq OFFSET 0) m),
+` + dropUniques + `,
 t AS (DELETE FROM @tried WHERE seq = ANY ($2::bigint[])),
 a AS (DELETE FROM @attempt WHERE seq = ANY ($2::bigint[]))
 DELETE FROM @msg WHERE ctid = ANY (ARRAY(SELECT m.ctid FROM x

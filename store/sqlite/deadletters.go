@@ -1,11 +1,9 @@
 package sqlite
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"iter"
-	"strings"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
@@ -13,8 +11,8 @@ import (
 )
 
 const (
-	deadPage  = selectDead + `WHERE d.n > ?1 ORDER BY d.n LIMIT ?2`
-	deadTopic = selectDead + `WHERE d.topic = ?3 AND d.n > ?1 ORDER BY d.n LIMIT ?2`
+	deadPage  = `WHERE d.n > ?1 ORDER BY d.n LIMIT ?2`
+	deadTopic = `WHERE d.topic = ?3 AND d.n > ?1 ORDER BY d.n LIMIT ?2`
 )
 
 // Dead implements [store.DeadLetters].
@@ -22,23 +20,23 @@ func (s *Store) Dead(ctx context.Context, f store.DeadFilter) iter.Seq2[store.Re
 	return func(yield func(store.Record, error) bool) {
 		left, after := cmp.Or(f.Limit, int(^uint(0)>>1)), int64(0)
 		for {
-			page, err := s.deadPage(ctx, f.Topic, after)
+			page, err := s.deadPage(ctx, &f, after)
 			if err != nil {
 				yield(store.Record{}, err)
 				return
 			}
 			for _, d := range page {
-				if !matches(&d.Record, &f) {
+				if !f.Matches(&d.Record) {
 					continue
 				}
-				if !yield(d.Record, nil) {
+				if f.Shorten(&d.Record); !yield(d.Record, nil) {
 					return
 				}
 				if left--; left == 0 {
 					return
 				}
 			}
-			if len(page) < listPage {
+			if len(page) < pageSize(&f) {
 				return
 			}
 			after = page[len(page)-1].death
@@ -46,26 +44,33 @@ func (s *Store) Dead(ctx context.Context, f store.DeadFilter) iter.Seq2[store.Re
 	}
 }
 
+// briefPage is how many dead letters a page has of which little is read.
+const briefPage = 2000
+
 // deadPage reads dead letters after the one with that number.
-func (s *Store) deadPage(ctx context.Context, topic string, after int64) (page []found, err error) {
+func (s *Store) deadPage(ctx context.Context, f *store.DeadFilter, after int64) (page []found, err error) {
 	err = s.read(ctx, "list dead letters", func(k *work) (err error) {
-		if topic == "" {
-			page, err = k.records(deadPage, after, int64(listPage))
+		columns, fetch := selectDead, k.records
+		if f.Brief && f.Text == "" {
+			columns, fetch = selectBrief, k.briefly
+		}
+		if f.Topic == "" {
+			page, err = fetch(columns+deadPage, after, int64(pageSize(f)))
 			return err
 		}
-		if t := k.topics.byName[topic]; t != nil {
-			page, err = k.records(deadTopic, after, int64(listPage), t.number)
+		if t := k.topics.byName[f.Topic]; t != nil {
+			page, err = fetch(columns+deadTopic, after, int64(pageSize(f)), t.number)
 		}
 		return err
 	})
 	return page, err
 }
 
-func matches(r *store.Record, f *store.DeadFilter) bool {
-	return (f.Key == nil || bytes.Equal(f.Key, r.Key)) && (f.Kind == "" || f.Kind == r.Kind) &&
-		(f.Fingerprint == "" || f.Fingerprint == r.Fingerprint) &&
-		strings.Contains(strings.ToLower(r.Reason), strings.ToLower(f.Reason)) &&
-		(f.Since.IsZero() || !r.DeadAt.Before(f.Since)) && (f.Until.IsZero() || r.DeadAt.Before(f.Until))
+func pageSize(f *store.DeadFilter) int {
+	if f.Brief && f.Text == "" {
+		return briefPage
+	}
+	return listPage
 }
 
 const (

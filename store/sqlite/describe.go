@@ -25,6 +25,7 @@ func Description() store.Description {
 		Capabilities: store.Capabilities{
 			store.CanSurvive:     kept,
 			store.CanProcesses:   {Kept: true, Note: "of one machine, on a local disk"},
+			store.CanAnyProcess:  kept,
 			store.CanExclusive:   kept,
 			store.CanDeadline:    kept,
 			store.CanPriority:    kept,
@@ -35,9 +36,11 @@ func Description() store.Description {
 			store.CanDeadLetters: kept,
 			store.CanLookup:      kept,
 			store.CanTopics:      kept,
+			store.CanFigures:     kept,
 			store.CanTxAppend:    {Kept: true, Note: "while the caller's transaction is open, every other call waits"},
 			store.CanRepeatBatch: kept,
 			store.CanWake:        {Kept: true, Note: "at once within a process, after some milliseconds across processes"},
+			store.CanState:       kept,
 		},
 	}
 }
@@ -48,6 +51,7 @@ var (
 	_ store.Inspector   = (*Store)(nil)
 	_ store.DeadLetters = (*Store)(nil)
 	_ store.Waker       = (*Store)(nil)
+	_ store.Entries     = (*Store)(nil)
 	_ store.Migrator    = (*Store)(nil)
 	_ store.Describer   = (*Store)(nil)
 )

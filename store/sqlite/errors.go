@@ -72,7 +72,7 @@ func diagnose(err *driversqlite.Error) diagnosis {
 	case code == sqlite3.SQLITE_IOERR_WRITE: // a full disk itself is SQLITE_FULL
 		return diagnosis{store.ErrFull, "a quota or a limit of the size of files (`ulimit -f`) refuses more, or the disk fails: look into the system's log; work goes on as soon as it can write"}
 	case code&0xff == sqlite3.SQLITE_ERROR && noSuchTable(err):
-		return diagnosis{store.ErrSchema, "the tables are missing: `pawl migrate up`, or open the store again"}
+		return diagnosis{store.ErrSchema, "the schema was changed meanwhile: open the store again; `pawl migrate up` tells if it is damaged"}
 	default:
 		return diagnoses[code&0xff]
 	}

@@ -47,6 +47,10 @@ const (
 		AND (?4 IS NULL OR m.key = ?4) AND m.enqueued < ?5
 		AND NOT EXISTS (SELECT 1 FROM pawl_dead d WHERE d.seq = m.seq)
 		AND NOT EXISTS (SELECT 1 FROM pawl_acked a WHERE a.seq = m.seq) `
+	// A key that makes a lane is found by it: what stands there, and what joins it
+	// when it is due.
+	ofKey = `AND m.seq IN (SELECT o.seq FROM pawl_msg o WHERE o.lane = (SELECT lane FROM pawl_key WHERE hash = ?8) AND o.lane < 0
+		UNION ALL SELECT c.lane FROM pawl_closed c WHERE c.topic = ?1 AND c.home = ?8) `
 	// Of a topic with few leased or delayed messages only those are looked at.
 	isLeased = `AND m.seq IN (SELECT o.seq FROM pawl_lease l JOIN pawl_msg o ON o.seq = l.lane WHERE l.topic = ?1 AND l.lane > 0
 		UNION ALL SELECT o.seq FROM pawl_lease l JOIN pawl_msg o ON o.lane = l.lane AND o.lane < 0 AND o.seq <= l.last WHERE l.topic = ?1 AND l.lane < 0) `
@@ -96,11 +100,14 @@ func (s *Store) topicNames(ctx context.Context, only string) (names []string, er
 	return names, err
 }
 
-func (s *Store) listTopic(ctx context.Context, name string, f store.Filter, limit int) iter.Seq2[store.Record, error] {
+// listTopic lists up to that many messages of a topic. What is gone between the
+// reading of its place and of itself does not count: the listing goes on behind.
+func (s *Store) listTopic(ctx context.Context, name string, f store.Filter, left int) iter.Seq2[store.Record, error] {
 	return func(yield func(store.Record, error) bool) {
 		after := place{rank: -1 << 63}
 		for {
-			places, err := s.places(ctx, name, f, after, min(limit, listPlaces))
+			asked := min(left, listPlaces)
+			places, err := s.places(ctx, name, f, after, asked)
 			if err != nil {
 				yield(store.Record{}, err)
 				return
@@ -116,8 +123,9 @@ func (s *Store) listTopic(ctx context.Context, name string, f store.Filter, limi
 						return
 					}
 				}
+				left -= len(records)
 			}
-			if len(places) < listPlaces {
+			if len(places) < asked || left == 0 {
 				return
 			}
 			after = places[len(places)-1]
@@ -145,10 +153,15 @@ func (s *Store) places(ctx context.Context, name string, f store.Filter, after p
 		if f.OlderThan > 0 {
 			before = k.now - micros(f.OlderThan)
 		}
+		args := []any{t.number, after.rank, after.seq, blob(f.Key), before, int64(limit), k.now}
+		if f.Key != nil && t.keyed(f.Key) {
+			query += ofKey
+			args = append(args, sqlstore.KeyLane(t.number, f.Key))
+		}
 		return k.db.query(query+inOrder, func(r row) error {
 			places = append(places, place{r.int(0), r.int(1)})
 			return nil
-		}, t.number, after.rank, after.seq, blob(f.Key), before, int64(limit), k.now)
+		}, args...)
 	})
 	return places, err
 }

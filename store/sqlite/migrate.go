@@ -3,7 +3,11 @@ package sqlite
 import (
 	"context"
 	"embed"
+	"fmt"
 	"io/fs"
+	"maps"
+	"regexp"
+	"slices"
 
 	"github.com/pawl-dev/pawl/store"
 	"github.com/pawl-dev/pawl/store/internal/sqlstore"
@@ -65,8 +69,62 @@ func (s *Store) history(ctx context.Context) (all []sqlstore.Step, have []store.
 	defer func() { _ = tx.Rollback() }()
 	db := newTxSession(ctx, tx)
 	defer db.close()
-	have, err = applied(db)
+	if have, err = applied(db); err == nil {
+		err = haveTables(db, "open "+s.path, all, have)
+	}
 	return all, have, err
+}
+
+const selectTables = `SELECT name FROM sqlite_schema WHERE type = 'table'`
+
+// createdOrDropped matches the tables that a step makes or removes.
+var createdOrDropped = regexp.MustCompile(`(?m)^(CREATE|DROP) TABLE (\w+)`)
+
+// tablesOf returns the tables that are there after some steps.
+func tablesOf(all []sqlstore.Step, applied func(version int) bool) map[string]bool {
+	tables := map[string]bool{}
+	for _, step := range all {
+		if !applied(step.Version) {
+			continue
+		}
+		for _, m := range createdOrDropped.FindAllStringSubmatch(step.Up, -1) {
+			tables[m[2]] = m[1] == "CREATE"
+		}
+	}
+	return tables
+}
+
+// haveTables refuses a file that has not the tables that it is said to have: no step
+// brings back what was in them. db sees one moment of it.
+func haveTables(db session, op string, all []sqlstore.Step, have []store.Migration) error {
+	there := map[string]bool{}
+	err := db.query(selectTables, func(r row) error {
+		there[r.text(0)] = true
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	damaged := func(why string, args ...any) error {
+		return &store.Error{Op: op, Code: store.ErrSchema, Err: fmt.Errorf(why, args...),
+			Hint: "the file is damaged, and no migration brings back what is gone: stop all processes on it, then restore a backup, or begin with a new file"}
+	}
+	if len(have) == 0 {
+		for _, name := range slices.Sorted(maps.Keys(tablesOf(all, func(int) bool { return true }))) {
+			if there[name] {
+				return damaged("table %s is there, but nothing is recorded in pawl_migration as applied", name)
+			}
+		}
+		return nil
+	}
+	for name, wanted := range tablesOf(all, func(version int) bool {
+		return slices.ContainsFunc(have, func(m store.Migration) bool { return m.Version == version })
+	}) {
+		if wanted && !there[name] {
+			return damaged("the schema is recorded as applied, but table %s is missing", name)
+		}
+	}
+	return nil
 }
 
 // MigrateUp implements [store.Migrator]. [Open] has done it already.
@@ -95,6 +153,9 @@ func (w *writer) upToDate() (bool, error) {
 		return false, err
 	}
 	have, err := applied(w.conn)
+	if err == nil && haveTables(w.conn, "", all, have) != nil {
+		return false, nil // it is looked at again, with nobody changing it meanwhile
+	}
 	return err == nil && len(have) > 0 && have[len(have)-1].Version == len(all) && len(sqlstore.Missing(all, have)) == 0, err
 }
 
@@ -178,6 +239,9 @@ func (w *writer) step(do func([]sqlstore.Step, []store.Migration) (store.Migrati
 	if n := len(have); n > 0 && have[n-1].Version > len(all) {
 		return m, sqlstore.CheckVersion("migrate "+w.path, all, have)
 	}
+	if err := haveTables(w.conn, "open "+w.path, all, have); err != nil {
+		return m, err
+	}
 	if m, err = do(all, have); err != nil {
 		return m, err
 	}
@@ -187,6 +251,9 @@ func (w *writer) step(do func([]sqlstore.Step, []store.Migration) (store.Migrati
 
 // checkSchema is for readers, who cannot migrate.
 func (s *Store) checkSchema(ctx context.Context) error {
+	if s.noCheck {
+		return nil
+	}
 	all, have, err := s.history(ctx)
 	if err != nil {
 		return err

@@ -25,7 +25,10 @@ var hot = map[string]string{
 	"selectLease": selectLease, "topicOfRun": topicOfRun, "ackLease": ackLease, "countSpan": countSpan, "leasesOfSpan": leasesOfSpan,
 	"ackSpan": ackSpan, "dropSpan": dropSpan, "countRun": countRun, "dropTried": dropTried, "dropAttempts": dropAttempts, "openSpan": openSpan, "selectEntry": selectEntry,
 	"purgeBatches": purgeBatches, "purgeUnique": purgeUnique, "selectForget": selectForget, "endOfKeys": endOfKeys, "purgeKeys": purgeKeys,
-	"selectPlace": selectPlace, "recordByID": recordByID, "deadPage": deadPage, "deadTopic": deadTopic, "selectHistory": selectHistory, "headVisible": headVisible,
+	"selectPlace": selectPlace, "recordByID": recordByID, "deadPage": selectDead + deadPage, "deadTopic": selectDead + deadTopic,
+	"briefPage": selectBrief + deadPage, "briefTopic": selectBrief + deadTopic, "selectContent": selectContent, "updateContent": updateContent,
+	"insertBuried": insertBuried, "versionOf": versionOf, "selectEntryOf": selectEntryOf, "putEntry": putEntry, "deleteEntry": deleteEntry,
+	"selectHistory": selectHistory, "headVisible": headVisible,
 }
 
 // TestPlans: every statement finds its rows by an index, in a file with and

@@ -18,6 +18,12 @@ const (
 		t.attempts, t.rescues, t.lonely, t.reason,
 		l.fence, l.until, l.hard, l.started, l.topic, l.last, l.alone, l.owner, l.extras,
 		c.at, a.at, d.at, d.kind, d.reason, d.fingerprint, a.forget, d.n `
+	// selectBrief gives of dead letters what takes no look at their bodies.
+	selectBrief = `SELECT m.seq, m.lane, m.topic, m.prio, m.rank, m.enqueued, m.delay, m.replays, m.id, m.key, NULL, m.uniq, NULL,
+		t.attempts, t.rescues, t.lonely, NULL,
+		NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+		NULL, NULL, d.at, d.kind, d.reason, d.fingerprint, NULL, d.n
+		FROM pawl_dead d CROSS JOIN pawl_msg m ON m.seq = d.seq LEFT JOIN pawl_tried t ON t.seq = m.seq `
 	recordJoins = `
 		LEFT JOIN pawl_tried t ON t.seq = m.seq
 		LEFT JOIN pawl_acked a ON a.seq = m.seq
@@ -36,14 +42,19 @@ type found struct {
 	forget int64
 }
 
-// records returns what such a query gives, with histories.
-func (k *work) records(query string, args ...any) ([]found, error) {
-	var all []found
-	err := k.db.query(query, func(r row) error {
+// briefly returns what such a query gives, without histories.
+func (k *work) briefly(query string, args ...any) (all []found, err error) {
+	err = k.db.query(query, func(r row) error {
 		f, err := k.record1(r)
 		all = append(all, f)
 		return err
 	}, args...)
+	return all, err
+}
+
+// records returns what such a query gives, with histories.
+func (k *work) records(query string, args ...any) ([]found, error) {
+	all, err := k.briefly(query, args...)
 	if err != nil {
 		return nil, err
 	}

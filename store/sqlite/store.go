@@ -40,6 +40,9 @@ type Config struct {
 	// ReadOnly opens an existing file for looking only: the methods that change
 	// something fail with [store.ErrDenied].
 	ReadOnly bool
+	// NoCheck, with ReadOnly, opens a file whose schema is missing or of another
+	// version: to look at its [Store.Migrations].
+	NoCheck bool
 	// Wait is how long a call waits while another process writes, before it fails
 	// with [store.ErrUnavailable]; 0 is 10 seconds.
 	Wait time.Duration
@@ -57,6 +60,7 @@ type Store struct {
 	path     string
 	sync     Synchronous
 	readOnly bool
+	noCheck  bool
 	wait     time.Duration
 	waiting  func()
 	now      func() time.Time
@@ -78,7 +82,7 @@ type Store struct {
 // bounds the opening only.
 func Open(ctx context.Context, c Config) (*Store, error) {
 	s := &Store{
-		path: c.Path, sync: c.Synchronous, readOnly: c.ReadOnly, wait: c.Wait, waiting: c.Waiting, now: c.Now,
+		path: c.Path, sync: c.Synchronous, readOnly: c.ReadOnly, noCheck: c.NoCheck, wait: c.Wait, waiting: c.Waiting, now: c.Now,
 		calls: make(chan *call, maxGroup), closing: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	if s.sync == "" {

@@ -168,10 +168,18 @@ func lanesFollowOneAnother(t *T) {
 }
 
 func topicNamesAreExact(t *T) {
-	for _, topic := range []string{"A", "a", "a.", "a-", "a_", "_a"} {
+	topics := []string{"A", "a", "a.b", "a-b", "_a", "a_b"}
+	for _, topic := range topics[:5] {
 		t.put(pawl.Message{Topic: topic, Body: []byte(topic)})
 	}
-	for _, topic := range []string{"A", "a", "a.", "a-", "a_", "_a"} {
+	// A store may refuse a name that differs in . and _ only from one that is there.
+	_, err := t.Store.Append(t.ctx(), store.NewBatch(pawl.Message{Topic: "a_b", Body: []byte("a_b")}))
+	if errors.Is(err, store.ErrInvalid) {
+		topics = topics[:5]
+	} else {
+		t.must(err)
+	}
+	for _, topic := range topics {
 		t.Topic = topic
 		t.claims(topic)
 	}

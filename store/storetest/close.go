@@ -38,6 +38,8 @@ func (t *T) calls(ctx context.Context) map[string]error {
 	if d, ok := store.As[store.DeadLetters](s); ok {
 		_, errs["replay"] = d.Replay(ctx, "", "none")
 		_, errs["purge"] = d.Purge(ctx, "none")
+		_, errs["amend"] = d.Amend(ctx, store.Amendment{ID: "none"})
+		_, errs["bury"] = d.Bury(ctx, letter(t.msg("x"), "buried"))
 		errs["dead"] = firstError(d.Dead(ctx, store.DeadFilter{}))
 	}
 	if w, ok := store.As[store.Waker](s); ok {
@@ -51,11 +53,18 @@ func (t *T) calls(ctx context.Context) map[string]error {
 		errs["resume"] = o.Resume(ctx, t.Topic)
 		_, errs["stats"] = o.Stats(ctx)
 	}
+	if e, ok := store.As[store.Entries](s); ok {
+		_, errs["get state"] = e.GetState(ctx, "k")
+		_, errs["put state"] = e.PutState(ctx, "k", nil, 0, "")
+		errs["delete state"] = e.DeleteState(ctx, "k", 0)
+		errs["list state"] = firstError(e.ListState(ctx, "", 0))
+		_, errs["clock"] = e.Clock(ctx)
+	}
 	return errs
 }
 
 // firstError returns what a listing begins with; nil if it is empty.
-func firstError(seq iter.Seq2[store.Record, error]) error {
+func firstError[E any](seq iter.Seq2[E, error]) error {
 	for _, err := range seq {
 		return err
 	}

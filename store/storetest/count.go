@@ -63,14 +63,16 @@ func failureIsOnRecord(t *T) {
 	t.Advance(time.Minute)
 	d := t.claimOne()
 	t.settled(store.Settlement{Token: d.Token, ID: d.ID, Verdict: store.Retry, After: 3 * time.Minute, Failure: store.Failure{
-		Kind: "Download", Error: "refused", Rule: "download", Action: "retry in 3m", Worker: "host/1", Ran: 30 * time.Second,
+		Kind: "Download", Error: "refused", Rule: "download", Action: "retry in 3m", Inputs: "kind=Download", Worker: "host/1",
+		Ran: 30 * time.Second,
 	}})
 	r := t.inState(id, store.Delayed)
 	if r.Attempts != 1 || len(r.History) != 1 {
 		t.Fatalf("record after a retry: %+v", r)
 	}
 	h := r.History[0]
-	if h.Attempt != 1 || h.Worker != "host/1" || h.Kind != "Download" || h.Error != "refused" || h.Rule != "download" || h.Action != "retry in 3m" {
+	if h.Attempt != 1 || h.Worker != "host/1" || h.Kind != "Download" || h.Error != "refused" || h.Rule != "download" || h.Action != "retry in 3m" ||
+		h.Inputs != "kind=Download" {
 		t.Fatalf("history of a retry: %+v", h)
 	}
 	if ran := h.EndedAt.Sub(h.StartedAt); ran != 30*time.Second {
@@ -126,7 +128,7 @@ func longErrorsAreCut(t *T) {
 		id := t.put(t.msg("a"))[0]
 		s := verdict(t.claimOne(), store.Retry)
 		s.After = time.Minute
-		s.Failure = store.Failure{Kind: "K\x00\xff", Error: text, Rule: "r\x00\xff", Action: "a\x00\xff", Worker: "w\x00\xff"}
+		s.Failure = store.Failure{Kind: "K\x00\xff", Error: text, Rule: "r\x00\xff", Action: "a\x00\xff", Inputs: "i\x00\xff", Worker: "w\x00\xff"}
 		t.settled(s)
 		r := t.get(id)
 		if h := r.History[0]; h.Error != store.Text(text) || r.Reason != h.Error || h.Worker != store.Text("w\x00\xff") {

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -19,6 +20,8 @@ func deadSentences() []Sentence {
 			Text: "Dead yields dead letters, the oldest death first, every one once."},
 		{Name: "DeadFilters", Test: deadFilters,
 			Text: "Dead selects by topic, key, kind, text of the reason whatever the case, fingerprint and time of death; a limit ends it."},
+		{Name: "DeadLimitCountsWhatIsYielded", Test: deadLimitCountsWhatIsYielded,
+			Text: "A limit of dead letters counts what is yielded: what is purged meanwhile takes no other letter's place."},
 		{Name: "ReplayJoinsTheTail", Test: replayJoinsTheTail,
 			Text: "A replayed message joins the tail of its lane."},
 		{Name: "ReplayRanksAnew", Needs: needs(store.CanPriority), Test: replayRanksAnew,
@@ -35,6 +38,22 @@ func deadSentences() []Sentence {
 			Text: "A replay of what is no dead letter is refused with ErrNotFound, and the others are replayed."},
 		{Name: "PurgeRemovesForGood", Test: purgeRemovesForGood,
 			Text: "Purge removes dead letters for good, and returns those that were not there."},
+		{Name: "DeadHaveTheText", Test: deadHaveTheText,
+			Text: "Dead looks for a text, whatever the case, in reason, errors of attempts, id, key, values of headers and body."},
+		{Name: "DeadInBrief", Test: deadInBrief,
+			Text: "A brief listing of dead letters leaves out body, headers and history, and nothing else."},
+		{Name: "AmendChangesWhereItIs", Needs: needs(store.CanLookup), Test: amendChangesWhereItIs,
+			Text: "Amend changes body and headers of a dead letter and nothing else; it stays dead, and is delivered so after a replay."},
+		{Name: "AmendRefuses", Test: amendRefuses,
+			Text: "Amend refuses what is not there, what is not dead and what no store takes, one by one."},
+		{Name: "BuryStoresThemAsTheyAre", Needs: needs(store.CanLookup), Test: buryStoresThemAsTheyAre,
+			Text: "Bury stores dead letters as they are: a letter that was listed, purged and buried is the same."},
+		{Name: "BuriedAreDeadLetters", Needs: needs(store.CanUnique), Test: buriedAreDeadLetters,
+			Text: "A buried letter is a dead letter like any other: listed last, replayed, purged; it takes its unique key at the replay."},
+		{Name: "BuryRefuses", Test: buryRefuses,
+			Text: "Bury refuses ids that are there with ErrConflict and what no store takes, one by one, and stores the others."},
+		{Name: "BuriedAreCounted", Needs: needs(store.CanTopics, store.CanFigures), Test: buriedAreCounted,
+			Text: "Buried letters count as appended, and block their lane where the topic parks."},
 		{Name: "DeathCanRepeat", Test: deathCanRepeat,
 			Text: "A message can die, be replayed and die again, with its whole history."},
 	}
@@ -300,5 +319,25 @@ func deathCanRepeat(t *T) {
 	}
 	if !slices.Equal(reasons, []string{"0", "1", "2"}) || r.Replays != 2 || r.Attempts != 1 || r.Reason != "2" {
 		t.Fatalf("history %q, %d replays, %d attempts, reason %q", reasons, r.Replays, r.Attempts, r.Reason)
+	}
+}
+
+func deadLimitCountsWhatIsYielded(t *T) {
+	const n, limit = 3000, 1500
+	var letters []store.Record
+	for i := range n {
+		letters = append(letters, letter(t.msg("x"), "letter"+strconv.Itoa(i)))
+	}
+	t.bury(letters...)
+	ids := idsOf(t.deadLetters(store.DeadFilter{Topic: t.Topic, Limit: limit, Brief: true}))
+	seen := map[string]bool{}
+	for r, err := range t.dead().Dead(t.ctx(), store.DeadFilter{Topic: t.Topic, Limit: limit}) {
+		t.must(err)
+		if seen[r.ID] = true; len(seen) == 1 {
+			t.noneRefused(t.dead().Purge(t.ctx(), ids[limit/15:]...))
+		}
+	}
+	if len(seen) != limit {
+		t.Fatalf("listed %d dead letters; the limit is %d, and %d did not change", len(seen), limit, n-limit+limit/15)
 	}
 }

@@ -38,8 +38,9 @@ func declaredIsThere(t *T) {
 	_, lookup := store.As[store.Inspector](t.Store)
 	_, dead := store.As[store.DeadLetters](t.Store)
 	_, wake := store.As[store.Waker](t.Store)
+	_, state := store.As[store.Entries](t.Store)
 	for c, there := range map[store.Capability]bool{
-		store.CanTopics: topics, store.CanLookup: lookup, store.CanDeadLetters: dead, store.CanWake: wake,
+		store.CanTopics: topics, store.CanLookup: lookup, store.CanDeadLetters: dead, store.CanWake: wake, store.CanState: state,
 	} {
 		if there != d.Capabilities.Has(c) {
 			t.Errorf("%s is declared: %t; its interface is there: %t", c, d.Capabilities.Has(c), there)

@@ -29,12 +29,16 @@ func inspectSentences() []Sentence {
 			Text: "List yields messages by rank within a topic."},
 		{Name: "ListFilters", Needs: needs(store.CanDelay), Test: listFilters,
 			Text: "List selects by topic, state, key and age; a zero field selects all, and a limit ends it."},
+		{Name: "ListFindsAKey", Needs: needs(store.CanDelay, store.CanTopics, store.CanDeadLetters), Test: listFindsAKey,
+			Text: "List by key finds every message of the key, waiting, leased, retried, delayed or due, whether keys make lanes or not."},
 		{Name: "ListLeavesOutTheDead", Needs: needs(store.CanDeadLetters), Test: listLeavesOutTheDead,
 			Text: "List yields no dead letters."},
 		{Name: "ListIsComplete", Test: listIsComplete,
 			Text: "List reads in pages, and yields every message once."},
 		{Name: "ListBearsChanges", Test: listBearsChanges,
 			Text: "What changes while List runs may or may not be seen; what does not change is yielded once."},
+		{Name: "ListLimitCountsWhatIsYielded", Test: listLimitCountsWhatIsYielded,
+			Text: "A limit counts what is yielded: what is gone meanwhile takes no other message's place."},
 		{Name: "ListCanBeLeft", Test: listCanBeLeft,
 			Text: "A listing can be left early, and the store used within it."},
 		{Name: "CancelRemovesWhatWaits", Needs: needs(store.CanDelay), Test: cancelRemovesWhatWaits,
@@ -214,6 +218,35 @@ func listFilters(t *T) {
 	}
 }
 
+func listFindsAKey(t *T) {
+	for _, order := range []store.Order{store.OrderKey, store.OrderNone} {
+		t.Topic = "by" + string(order)
+		t.declare(store.Declaration{Name: t.Topic, Order: order})
+		t.put(t.keyed("k", "dead"))
+		t.kill(t.claimOne(), "dead")
+		t.put(t.keyed("k", "retried"))
+		t.retry(t.claimOne(), time.Hour)
+		t.put(t.keyed("other", "leased by another"))
+		t.claimOne()
+		t.put(t.delayed(t.keyed("k", "due"), time.Minute), t.delayed(t.keyed("k", "delayed"), 2*time.Hour), t.delayed(t.keyed("other", "x"), time.Minute))
+		t.put(t.keyed("other", "y"), t.keyed("k", "waiting"))
+		t.Advance(2 * time.Minute)
+		for _, f := range []store.Filter{{Topic: t.Topic, Key: []byte("k")}, {Topic: t.Topic, Key: []byte("k"), Limit: 10}} {
+			var bodies []string
+			for _, r := range t.list(f) {
+				bodies = append(bodies, string(r.Body))
+			}
+			slices.Sort(bodies)
+			if want := []string{"delayed", "due", "retried", "waiting"}; !slices.Equal(bodies, want) {
+				t.Fatalf("order %s, %+v: listed %q; want %q", order, f, bodies, want)
+			}
+		}
+		if got := t.list(store.Filter{Topic: t.Topic, Key: []byte("none")}); len(got) > 0 {
+			t.Fatalf("listed %d messages of a key that has none", len(got))
+		}
+	}
+}
+
 func listLeavesOutTheDead(t *T) {
 	t.put(t.msg("a"), t.msg("b"))
 	t.kill(t.claimOne(), "dead")
@@ -273,6 +306,27 @@ func listBearsChanges(t *T) {
 	for id, changed := range touched {
 		if !changed && seen[id] != 1 || seen[id] > 1 {
 			t.Fatalf("message %s was listed %d times", id, seen[id])
+		}
+	}
+}
+
+func listLimitCountsWhatIsYielded(t *T) {
+	const limit = 500
+	t.fill(2500)
+	for _, f := range []store.Filter{{Limit: limit}, {Topic: t.Topic, State: store.Waiting, Limit: limit}} {
+		all := t.list(f)
+		seen := map[string]bool{}
+		for r, err := range t.inspector().List(t.ctx(), f) {
+			t.must(err)
+			if seen[r.ID] = true; len(seen) > 1 {
+				continue
+			}
+			for _, gone := range all[limit/5:] {
+				t.cancel(gone.ID)
+			}
+		}
+		if len(seen) != limit {
+			t.Fatalf("%+v: listed %d messages; the limit is %d, and more than that did not change", f, len(seen), limit)
 		}
 	}
 }

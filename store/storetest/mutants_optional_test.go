@@ -13,7 +13,7 @@ import (
 )
 
 func optionalMutants() []mutant {
-	return slices.Concat(topicMutants(), lookMutants(), deadMutants(), []mutant{
+	return slices.Concat(topicMutants(), lookMutants(), deadMutants(), stateMutants(), []mutant{
 		{"wakeNever", func(b *broken) store.Store { return deaf{b} }, []string{"WakeOnAppend", "WakeWhenDue"}},
 	})
 }
@@ -175,6 +175,7 @@ func lookMutants() []mutant {
 		{"cancelLeased", cancelLeased, []string{"CancelRefuses"}},
 		{"cancelIsSilent", looking(func(i *brokenInspector) { i.onCancel = func(refused map[string]error) { clear(refused) } }), []string{"CancelRefuses"}},
 		{"listOnePage", looking(func(i *brokenInspector) { i.onList = onePage }), []string{"ListIsComplete", "ListBearsChanges"}},
+		{"listLimitsFirst", looking(func(i *brokenInspector) { i.onList = i.stillThere }), []string{"ListLimitCountsWhatIsYielded"}},
 		{"listUnordered", looking(func(i *brokenInspector) { i.onList = byBody }), []string{"ListByRank"}},
 		{"historyLost", getting(func(r *store.Record) { r.History = nil }), []string{"FailureIsOnRecord", "HistoryIsOldestFirst", "RescueIsOnRecord"}},
 		{"historyNewestFirst", getting(func(r *store.Record) { slices.Reverse(r.History) }), []string{"HistoryIsOldestFirst"}},
@@ -213,6 +214,18 @@ func onePage(_ store.Filter, seq iter.Seq2[store.Record, error]) iter.Seq2[store
 	}
 }
 
+// stillThere leaves out of a limited listing what is gone, and lets nothing take
+// its place.
+func (i *brokenInspector) stillThere(_ store.Filter, seq iter.Seq2[store.Record, error]) iter.Seq2[store.Record, error] {
+	return func(yield func(store.Record, error) bool) {
+		for r, err := range seq {
+			if _, gone := i.Inspector.Get(context.Background(), r.ID); gone == nil && !yield(r, err) {
+				return
+			}
+		}
+	}
+}
+
 func byBody(_ store.Filter, seq iter.Seq2[store.Record, error]) iter.Seq2[store.Record, error] {
 	return func(yield func(store.Record, error) bool) {
 		var all []store.Record
@@ -240,6 +253,33 @@ type brokenDead struct {
 	onReplay func(ids []string)
 	after    func(ids []string) // a replay
 	onPurge  func(refused map[string]error)
+	onAmend  func(*store.Amendment)
+	onBury   func(*store.Record)
+	buried   func(ids []string)
+}
+
+func (d *brokenDead) Amend(ctx context.Context, amendments ...store.Amendment) (map[string]error, error) {
+	if d.onAmend != nil {
+		amendments = slices.Clone(amendments)
+		for i := range amendments {
+			d.onAmend(&amendments[i])
+		}
+	}
+	return d.DeadLetters.Amend(ctx, amendments...)
+}
+
+func (d *brokenDead) Bury(ctx context.Context, letters ...store.Record) (map[string]error, error) {
+	letters = slices.Clone(letters)
+	var ids []string
+	for i := range letters {
+		if ids = append(ids, letters[i].ID); d.onBury != nil {
+			d.onBury(&letters[i])
+		}
+	}
+	if d.buried != nil {
+		d.buried(ids)
+	}
+	return d.DeadLetters.Bury(ctx, letters...)
 }
 
 func (d *brokenDead) Dead(ctx context.Context, f store.DeadFilter) iter.Seq2[store.Record, error] {
@@ -300,7 +340,25 @@ func deadMutants() []mutant {
 		{"deadWithoutHistory", changed(func(r *store.Record) bool { r.History = nil; return true }), []string{"DeadLettersAreComplete", "DeathCanRepeat"}},
 		{"deadCapped", dead(func(d *brokenDead) { d.onDead = cappedAt1000 }), []string{"DeadOldestFirst"}},
 		{"deadExpire", deadExpire, []string{"DeadIsNeverDelivered"}},
+		{"textIsOfTheReason", dead(func(d *brokenDead) { d.onDead = textOfTheReason }), []string{"DeadHaveTheText"}},
+		{"amendForgetsHeaders", dead(func(d *brokenDead) { d.onAmend = func(a *store.Amendment) { a.Headers = nil } }), []string{"AmendChangesWhereItIs"}},
+		{"buriedDieNow", dead(func(d *brokenDead) { d.onBury = func(r *store.Record) { r.DeadAt = d.now() } }), []string{"BuryStoresThemAsTheyAre"}},
+		{"buriedWithoutHistory", dead(func(d *brokenDead) { d.onBury = func(r *store.Record) { r.History = nil } }), []string{"BuryStoresThemAsTheyAre"}},
+		{"buryReplaces", dead(func(d *brokenDead) {
+			d.buried = func(ids []string) { _, _ = d.Purge(context.Background(), ids...) }
+		}), []string{"BuryRefuses"}},
 		{"purgeIsSilent", dead(func(d *brokenDead) { d.onPurge = func(refused map[string]error) { clear(refused) } }), []string{"PurgeRemovesForGood"}},
+	}
+}
+
+// textOfTheReason looks for a text in the reason alone.
+func textOfTheReason(f store.DeadFilter, seq iter.Seq2[store.Record, error]) iter.Seq2[store.Record, error] {
+	return func(yield func(store.Record, error) bool) {
+		for r, err := range seq {
+			if strings.Contains(strings.ToLower(r.Reason), strings.ToLower(f.Text)) && !yield(r, err) {
+				return
+			}
+		}
 	}
 }
 

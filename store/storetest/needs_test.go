@@ -72,42 +72,9 @@ func (l *lacking) with(has func(store.Capability) bool) store.Store {
 	looker, _ := store.As[store.Inspector](l.Store)
 	dead, _ := store.As[store.DeadLetters](l.Store)
 	waker, _ := store.As[store.Waker](l.Store)
+	state, _ := store.As[store.Entries](l.Store)
 	switch {
-	case !has(store.CanTopics):
-		return struct {
-			*lacking
-			store.Inspector
-			store.DeadLetters
-			store.Waker
-		}{l, looker, dead, waker}
-	case !has(store.CanLookup) && !has(store.CanDeadLetters):
-		return struct {
-			*lacking
-			store.Topics
-			store.Waker
-		}{l, topics, waker}
-	case !has(store.CanLookup):
-		return struct {
-			*lacking
-			store.Topics
-			store.DeadLetters
-			store.Waker
-		}{l, topics, dead, waker}
-	case !has(store.CanDeadLetters):
-		return struct {
-			*lacking
-			store.Topics
-			store.Inspector
-			store.Waker
-		}{l, topics, looker, waker}
-	case !has(store.CanWake):
-		return struct {
-			*lacking
-			store.Topics
-			store.Inspector
-			store.DeadLetters
-		}{l, topics, looker, dead}
-	default:
+	case !has(store.CanState):
 		return struct {
 			*lacking
 			store.Topics
@@ -115,6 +82,54 @@ func (l *lacking) with(has func(store.Capability) bool) store.Store {
 			store.DeadLetters
 			store.Waker
 		}{l, topics, looker, dead, waker}
+	case !has(store.CanTopics):
+		return struct {
+			*lacking
+			store.Inspector
+			store.DeadLetters
+			store.Waker
+			store.Entries
+		}{l, looker, dead, waker, state}
+	case !has(store.CanLookup) && !has(store.CanDeadLetters):
+		return struct {
+			*lacking
+			store.Topics
+			store.Waker
+			store.Entries
+		}{l, topics, waker, state}
+	case !has(store.CanLookup):
+		return struct {
+			*lacking
+			store.Topics
+			store.DeadLetters
+			store.Waker
+			store.Entries
+		}{l, topics, dead, waker, state}
+	case !has(store.CanDeadLetters):
+		return struct {
+			*lacking
+			store.Topics
+			store.Inspector
+			store.Waker
+			store.Entries
+		}{l, topics, looker, waker, state}
+	case !has(store.CanWake):
+		return struct {
+			*lacking
+			store.Topics
+			store.Inspector
+			store.DeadLetters
+			store.Entries
+		}{l, topics, looker, dead, state}
+	default:
+		return struct {
+			*lacking
+			store.Topics
+			store.Inspector
+			store.DeadLetters
+			store.Waker
+			store.Entries
+		}{l, topics, looker, dead, waker, state}
 	}
 }
 
@@ -122,7 +137,7 @@ func (l *lacking) with(has func(store.Capability) bool) store.Store {
 // something, what is not refused passes.
 func TestNeedsAreStated(t *testing.T) {
 	for _, lost := range [][]store.Capability{
-		nil, {store.CanTopics}, {store.CanLookup}, {store.CanDeadLetters}, {store.CanLookup, store.CanDeadLetters}, {store.CanWake},
+		nil, {store.CanTopics}, {store.CanLookup}, {store.CanDeadLetters}, {store.CanLookup, store.CanDeadLetters}, {store.CanWake}, {store.CanState},
 		{store.CanDelay}, {store.CanUnique}, {store.CanEmitAtomic}, {store.CanRepeatBatch},
 	} {
 		name := "everything"

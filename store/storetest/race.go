@@ -42,6 +42,9 @@ func races() []Sentence {
 		{Name: "one token", Test: oneToken},
 		{Name: "one new topic", Needs: needs(store.CanTopics), Test: oneNewTopic},
 		{Name: "one pool of unique keys", Needs: needs(store.CanUnique, store.CanEmitAtomic), Test: onePool},
+		{Name: "one counter", Needs: needs(store.CanState), Test: oneCounter},
+		{Name: "the head of a listing", Needs: needs(store.CanLookup), Test: headOfAListing},
+		{Name: "the same dead letters", Needs: needs(store.CanDeadLetters), Test: sameDeadLetters},
 	}
 }
 
@@ -50,7 +53,7 @@ func (t *T) handles() []store.Store {
 	t.Helper()
 	if t.pair == nil {
 		t.pair = []store.Store{t.Store}
-		if t.Peer != nil {
+		if t.Peer != nil && t.has(store.CanAnyProcess) {
 			t.pair = append(t.pair, t.Peer(t))
 		}
 	}

@@ -44,6 +44,7 @@ func Sentences() []Sentence {
 		theme("retaining", retainSentences()),
 		theme("looking", inspectSentences()),
 		theme("dead letters", deadSentences()),
+		theme("state", stateSentences()),
 		theme("waking", wakeSentences()),
 		theme("processes", processSentences()),
 		theme("durability", surviveSentences()),

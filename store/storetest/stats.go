@@ -26,7 +26,7 @@ func statsSentences() []Sentence {
 			Text: "Totals count since the topic was created, also when it runs empty."},
 	}
 	for i := range all {
-		all[i].Needs = append(needs(store.CanTopics), all[i].Needs...)
+		all[i].Needs = append(needs(store.CanTopics, store.CanFigures), all[i].Needs...)
 	}
 	return all
 }

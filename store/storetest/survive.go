@@ -12,8 +12,10 @@ func surviveSentences() []Sentence {
 		{Name: "AppendIsDurable", Test: appendIsDurable,
 			Text: "What Append returned for survives the process, in order, byte for byte."},
 		{Name: "SettleIsDurable", Test: settleIsDurable,
-			Text: "What Settle returned for survives the process: acked stays gone, retries stay due when they were."},
-		{Name: "LeasesSurvive", Needs: needs(store.CanDeadline), Test: leasesSurvive,
+			Text: "What Settle returned for survives the process: acked stays gone, and the rest of its run is there."},
+		{Name: "RetriesSurvive", Needs: needs(store.CanAttempts), Test: retriesSurvive,
+			Text: "Retries survive the process: they are due when they were, and have the attempts that they had."},
+		{Name: "LeasesSurvive", Needs: needs(store.CanDeadline, store.CanAnyProcess), Test: leasesSurvive,
 			Text: "Leases survive the process that holds them: they can be settled, and end by themselves."},
 		{Name: "AttemptsSurvive", Needs: needs(store.CanAttempts, store.CanDeadline, store.CanLookup), Test: attemptsSurvive,
 			Text: "Attempts, rescues and history survive the process."},
@@ -63,6 +65,19 @@ func appendIsDurable(t *T) {
 }
 
 func settleIsDurable(t *T) {
+	t.lane("k", "a", "b", "c")
+	t.put(t.msg("d"))
+	ds := t.claims("a", "b", "c", "d")
+	t.ack(ds[0])
+	t.release(ds[1], 0)
+	t.ack(ds[3])
+	t.restart()
+	t.ack(t.claims("b", "c")...)
+	t.restart()
+	t.nothing()
+}
+
+func retriesSurvive(t *T) {
 	t.lane("k", "a", "b", "c")
 	t.put(t.msg("d"))
 	ds := t.claims("a", "b", "c", "d")

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/kafka"
 	"github.com/pawl-dev/pawl/store/memory"
 	"github.com/pawl-dev/pawl/store/postgres"
 	"github.com/pawl-dev/pawl/store/sqlite"
@@ -35,6 +36,7 @@ func columns() []column {
 		{Description: memory.Description()},
 		{Description: sqlite.Description(), schema: sqliteSchema, txStalls: true},
 		{Description: postgres.Description(), schema: postgresSchema},
+		{Description: kafka.Description()},
 	}, planned()...)
 }
 

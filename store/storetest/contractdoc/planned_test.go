@@ -8,7 +8,6 @@ func planned() []column {
 	return []column{
 		{Description: mysqlPlan(), planned: true, schema: true},
 		{Description: redisPlan(), planned: true},
-		{Description: kafkaPlan(), planned: true},
 	}
 }
 
@@ -47,29 +46,5 @@ func redisPlan() store.Description {
 			store.CanEmitAtomic: kept("a store is one hash slot"),
 			store.CanTxAppend:   refused("there is no transaction to share with the caller's data"),
 		}),
-	}
-}
-
-func kafkaPlan() store.Description {
-	return store.Description{
-		Name: "kafka", URL: "kafka://HOST:PORT",
-		Durability: "acks=all, as far as replication and min.insync.replicas of the topic go",
-		Capabilities: store.Capabilities{
-			store.CanSurvive:     kept(""),
-			store.CanProcesses:   kept("a consumer group: partitions are assigned"),
-			store.CanExclusive:   kept("per assignment; not across a rebalance that timed out"),
-			store.CanDeadline:    refused("within the process that has the partition; one that hangs is evicted by the group"),
-			store.CanPriority:    refused("a log is read in its order"),
-			store.CanDelay:       refused("a log is read in its order; a retry waits in its lane, within the process"),
-			store.CanUnique:      refused("the broker compares nothing; consumers can recognise ids"),
-			store.CanEmitAtomic:  refused("what is emitted is produced before the ack, under derived ids"),
-			store.CanAttempts:    refused("within the process; a crash count of the oldest unfinished message is committed"),
-			store.CanDeadLetters: refused("a dead-letter topic, with the retention of a topic"),
-			store.CanLookup:      refused("no index by id; a message can be read by its offset"),
-			store.CanTopics:      refused("settings are the program's, a pause is the process's"),
-			store.CanTxAppend:    refused("there is no transaction to share with the caller's data"),
-			store.CanRepeatBatch: refused("idempotent within a producer's session; after that a repetition is a duplicate with its id"),
-			store.CanWake:        kept("a fetch waits at the broker"),
-		},
 	}
 }

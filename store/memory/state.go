@@ -1,0 +1,107 @@
+package memory
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl/store"
+)
+
+// GetState implements [store.Entries].
+func (s *Store) GetState(ctx context.Context, key string) (store.Entry, error) {
+	if err := store.AdmitState(key); err != nil {
+		return store.Entry{}, err
+	}
+	if _, err := s.enter(ctx, "get state"); err != nil {
+		return store.Entry{}, err
+	}
+	defer s.mu.Unlock()
+	e, ok := s.entries[key]
+	if !ok {
+		return store.Entry{}, &store.Error{Op: "state " + key, Code: store.ErrNotFound}
+	}
+	return ownEntry(e), nil
+}
+
+// ownEntry is a copy of e that shares nothing with it.
+func ownEntry(e store.Entry) store.Entry {
+	e.Value = bytes.Clone(e.Value)
+	return e
+}
+
+// PutState implements [store.Entries].
+func (s *Store) PutState(ctx context.Context, key string, value []byte, version int64, writer string) (store.Entry, error) {
+	if err := store.AdmitPut(key, value, version); err != nil {
+		return store.Entry{}, err
+	}
+	now, err := s.enter(ctx, "put state")
+	if err != nil {
+		return store.Entry{}, err
+	}
+	defer s.mu.Unlock()
+	if err := store.PutConflict("put state", key, s.entries[key].Version, version); err != nil {
+		return store.Entry{}, err
+	}
+	s.revision++
+	e := store.Entry{Key: key, Value: value, Version: s.revision, Writer: store.Text(writer), At: now}
+	s.entries[key] = ownEntry(e)
+	return ownEntry(e), nil
+}
+
+// DeleteState implements [store.Entries].
+func (s *Store) DeleteState(ctx context.Context, key string, version int64) error {
+	if err := store.AdmitDelete(key, version); err != nil {
+		return err
+	}
+	if _, err := s.enter(ctx, "delete state"); err != nil {
+		return err
+	}
+	defer s.mu.Unlock()
+	e, ok := s.entries[key]
+	if !ok {
+		return &store.Error{Op: "delete state " + key, Code: store.ErrNotFound}
+	}
+	if err := store.PutConflict("delete state", key, e.Version, version); err != nil {
+		return err
+	}
+	s.revision++
+	delete(s.entries, key)
+	return nil
+}
+
+// ListState implements [store.Entries]. It yields what there is when it begins.
+func (s *Store) ListState(ctx context.Context, prefix string, after int64) iter.Seq2[store.Entry, error] {
+	return func(yield func(store.Entry, error) bool) {
+		if _, err := s.enter(ctx, "list state"); err != nil {
+			yield(store.Entry{}, err)
+			return
+		}
+		var found []store.Entry
+		for key, e := range s.entries {
+			if strings.HasPrefix(key, prefix) && e.Version > after {
+				found = append(found, ownEntry(e))
+			}
+		}
+		s.mu.Unlock()
+		slices.SortFunc(found, func(a, b store.Entry) int { return cmp.Compare(a.Version, b.Version) })
+		for _, e := range found {
+			if !yield(e, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Clock implements [store.Entries].
+func (s *Store) Clock(ctx context.Context) (time.Time, error) {
+	now, err := s.enter(ctx, "clock")
+	if err == nil {
+		s.mu.Unlock()
+	}
+	return now, err
+}

@@ -1,0 +1,67 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/pawl-dev/pawl"
+)
+
+// Outcome is what an Append came to for one message.
+type Outcome string
+
+// The outcomes.
+const (
+	Stored  Outcome = "stored"  // or a duplicate of what is
+	Refused Outcome = "refused" // not stored, and a repetition is refused again
+	Failed  Outcome = "failed"  // surely not stored; a repetition may succeed
+	Unknown Outcome = "unknown" // it may be stored; a repetition may make a duplicate
+)
+
+// Outcome tells what became of the message of this receipt.
+func (r *Receipt) Outcome() Outcome {
+	switch {
+	case r.Err == nil:
+		return Stored
+	case errors.Is(r.Err, ErrUnknown):
+		return Unknown
+	case errors.Is(r.Err, ErrUnavailable), errors.Is(r.Err, ErrFull):
+		return Failed
+	default:
+		return Refused
+	}
+}
+
+// Answers checks what an Append of n messages returned, and makes it receipts of
+// every message: where there are none, each gets the error of the call.
+// [ErrUnavailable] of a whole call means that the outcome is unknown.
+func Answers(n int, receipts []Receipt, err error) []Receipt {
+	if len(receipts) == n && (n > 0 || err == nil) {
+		return receipts
+	}
+	if err == nil {
+		err = fmt.Errorf("%d receipts for %d messages", len(receipts), n)
+	}
+	if uncertain(err) && !errors.Is(err, ErrUnknown) {
+		err = &Error{Op: "append", Code: ErrUnknown, Err: err}
+	}
+	all := make([]Receipt, n)
+	for i := range all {
+		all[i].Err = err
+	}
+	return all
+}
+
+// uncertain tells whether a call that failed so may have taken effect: it does not
+// say of itself that it did not.
+func uncertain(err error) bool {
+	if _, invalid := errors.AsType[*pawl.InvalidError](err); invalid {
+		return false
+	}
+	for _, sure := range []error{ErrClosed, ErrUnsupported, ErrSchema, ErrDenied, ErrFull, ErrCorrupt, ErrTooLarge, ErrInvalid, ErrConflict} {
+		if errors.Is(err, sure) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,2 @@
+DROP TABLE pawl_entry;
+DROP TABLE pawl_revision;

@@ -1,0 +1,127 @@
+package sqlite
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/internal/sqlstore"
+)
+
+const (
+	selectEntryOf = `SELECT key, version, at, writer, value FROM pawl_entry WHERE key = ?`
+	versionOf     = `SELECT version FROM pawl_entry WHERE key = ?`
+	entryPage     = `SELECT key, version, at, writer, value FROM pawl_entry
+		WHERE key >= ?1 AND key < ?2 AND version > ?3 ORDER BY version LIMIT ?4`
+	nextRevision = `UPDATE pawl_revision SET version = version + 1 RETURNING version`
+	putEntry     = `INSERT INTO pawl_entry (key, version, at, writer, value) VALUES (?, ?, ?, ?, ?)
+		ON CONFLICT (key) DO UPDATE SET version = excluded.version, at = excluded.at, writer = excluded.writer, value = excluded.value`
+	deleteEntry = `DELETE FROM pawl_entry WHERE key = ?`
+)
+
+func readEntry(r row) store.Entry {
+	return store.Entry{Key: string(r.bytes(0)), Version: r.int(1), At: moment(r.int(2)), Writer: r.text(3), Value: r.bytes(4)}
+}
+
+// GetState implements [store.Entries].
+func (s *Store) GetState(ctx context.Context, key string) (found store.Entry, err error) {
+	if err := store.AdmitState(key); err != nil {
+		return store.Entry{}, err
+	}
+	err = s.peek(ctx, "get state", func(k *work) error {
+		return k.db.query(selectEntryOf, func(r row) error {
+			found = readEntry(r)
+			return nil
+		}, []byte(key))
+	})
+	if err == nil && found.Version == 0 {
+		err = notFound("state", key)
+	}
+	return found, err
+}
+
+// PutState implements [store.Entries].
+func (s *Store) PutState(ctx context.Context, key string, value []byte, version int64, writer string) (store.Entry, error) {
+	if err := store.AdmitPut(key, value, version); err != nil {
+		return store.Entry{}, err
+	}
+	if value == nil {
+		value = []byte{}
+	}
+	e := store.Entry{Key: key, Value: value, Writer: store.Text(writer)}
+	var conflict error
+	err := s.write(ctx, &call{op: "put state", phase: toManage, do: func(k *work) error {
+		have, _, err := first(k.db, versionOf, []byte(key))
+		if err != nil {
+			return err
+		}
+		if conflict = store.PutConflict("put state", key, have[0], version); conflict != nil {
+			return nil
+		}
+		next, _, err := first(k.db, nextRevision)
+		if err != nil {
+			return err
+		}
+		e.Version, e.At = next[0], moment(k.now)
+		_, err = k.db.exec(putEntry, []byte(key), e.Version, k.now, e.Writer, value)
+		return err
+	}})
+	if err := firstError(err, conflict); err != nil {
+		return store.Entry{}, err
+	}
+	e.Value = append([]byte(nil), value...)
+	return e, nil
+}
+
+// DeleteState implements [store.Entries].
+func (s *Store) DeleteState(ctx context.Context, key string, version int64) error {
+	if err := store.AdmitDelete(key, version); err != nil {
+		return err
+	}
+	var refused error
+	err := s.write(ctx, &call{op: "delete state", phase: toManage, do: func(k *work) error {
+		have, there, err := first(k.db, versionOf, []byte(key))
+		if err != nil {
+			return err
+		}
+		if refused = notFound("delete state", key); there {
+			refused = store.PutConflict("delete state", key, have[0], version)
+		}
+		if refused != nil {
+			return nil
+		}
+		if _, err := k.db.exec(deleteEntry, []byte(key)); err != nil {
+			return err
+		}
+		_, _, err = first(k.db, nextRevision)
+		return err
+	}})
+	return firstError(err, refused)
+}
+
+// ListState implements [store.Entries].
+func (s *Store) ListState(ctx context.Context, prefix string, after int64) iter.Seq2[store.Entry, error] {
+	return sqlstore.ListEntries(prefix, after, func(from, end []byte, after int64, limit int) (page []store.Entry, err error) {
+		err = s.peek(ctx, "list state", func(k *work) error {
+			return k.db.query(entryPage, func(r row) error {
+				page = append(page, readEntry(r))
+				return nil
+			}, from, end, after, int64(limit))
+		})
+		return page, err
+	})
+}
+
+// Clock implements [store.Entries]. It needs no transaction.
+func (s *Store) Clock(ctx context.Context) (time.Time, error) {
+	return s.now(), s.usable(ctx, "clock")
+}
+
+// peek runs do on a snapshot, for what time does not change.
+func (s *Store) peek(ctx context.Context, op string, do func(*work) error) error {
+	if err := s.usable(ctx, op); err != nil {
+		return err
+	}
+	return s.readError(ctx, op, s.snapshot(ctx, do))
+}

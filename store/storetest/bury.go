@@ -1,0 +1,254 @@
+package storetest
+
+import (
+	"errors"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// letter is a dead letter from elsewhere.
+func letter(m pawl.Message, id string) store.Record {
+	m.ID = id
+	at := time.Date(2025, 3, 4, 5, 6, 7, 123_456_000, time.UTC)
+	return store.Record{
+		Message: m, Rank: 7, Attempts: 2, Rescues: 3, Lonely: 1, Replays: 4, EnqueuedAt: at, DeadAt: at.Add(time.Hour),
+		Kind: "Import", Reason: "as it was", Fingerprint: "abcdefabcdef",
+		History: []store.Attempt{
+			{Attempt: 1, StartedAt: at, EndedAt: at.Add(time.Second), Worker: "w", Kind: "K", Error: "first", Rule: "r", Action: "retry", NextAt: at.Add(time.Minute)},
+			{Attempt: 2, StartedAt: at.Add(time.Minute), EndedAt: at.Add(time.Hour), Worker: "w", Kind: "K", Error: "last", Rule: "r", Action: "dead"},
+		},
+	}
+}
+
+// bury buries letters, which must succeed.
+func (t *T) bury(letters ...store.Record) {
+	t.Helper()
+	t.noneRefused(t.dead().Bury(t.ctx(), letters...))
+}
+
+func (t *T) amend(amendments ...store.Amendment) {
+	t.Helper()
+	t.noneRefused(t.dead().Amend(t.ctx(), amendments...))
+}
+
+func deadHaveTheText(t *T) {
+	a := t.msg("a")
+	a.ID, a.Key, a.Headers = "ID-of-a", []byte("Schlüssel 1"), map[string]string{"name": "Value_One"}
+	t.put(a)
+	t.retry(t.claimOne(), 0)
+	t.kill(t.claimOne(), "Gave UP")
+	t.died(t.msg("NEEDLE in a body b"), "K", "r")
+	binary := t.keyed("k\xffneedle", "c\xff needle")
+	t.died(binary, "K", "r")
+	for text, want := range map[string]string{
+		"id-OF-a": "a", "SCHLÜSSEL": "a", "value_one": "a", "gave up": "a", "failed": "a", "name": "",
+		"needle": "NEEDLE in a body b", "eedl%": "", "_": "a", "absent": "",
+	} {
+		var got []string
+		for _, r := range t.deadLetters(store.DeadFilter{Text: text}) {
+			got = append(got, string(r.Body))
+		}
+		if strings.Join(got, "|") != want {
+			t.Fatalf("text %q: %q; want %q", text, got, want)
+		}
+	}
+	for range 3 {
+		t.died(t.msg("needle again"), "K", "r")
+	}
+	if got := t.deadLetters(store.DeadFilter{Text: "needle", Limit: 3}); len(got) != 3 {
+		t.Fatalf("a limit of 3 gave %d", len(got))
+	}
+	t.wantRecords(t.deadLetters(store.DeadFilter{Text: "again", Reason: "R", Limit: 1}), "needle again")
+}
+
+func deadInBrief(t *T) {
+	m := t.keyed("k", "body needle")
+	m.Headers = map[string]string{"a": "1"}
+	t.put(m)
+	t.retry(t.claimOne(), 0)
+	t.kill(t.claimOne(), "reason")
+	t.died(pawl.Message{Topic: "other"}, "K", "r")
+	for _, f := range []store.DeadFilter{{}, {Topic: t.Topic}, {Text: "NEEDLE"}, {Kind: "Test", Limit: 1}} {
+		whole := t.deadLetters(f)
+		f.Brief = true
+		brief := t.deadLetters(f)
+		if len(brief) == 0 || len(brief) != len(whole) {
+			t.Fatalf("%+v: %d letters in brief, %d else", f, len(brief), len(whole))
+		}
+		for i := range brief {
+			whole[i].Body, whole[i].Headers, whole[i].History = nil, nil, nil
+			t.sameRecord(brief[i], whole[i])
+			if brief[i].Body != nil || brief[i].Headers != nil || brief[i].History != nil {
+				t.Fatalf("in brief: %+v", brief[i])
+			}
+		}
+	}
+}
+
+func amendChangesWhereItIs(t *T) {
+	m := t.keyed("k", "wrong")
+	m.Headers = map[string]string{"a": "1", "b": "2"}
+	id := t.died(m, "K", "r")
+	other := t.died(t.msg("other"), "K", "r")
+	before := t.get(id)
+	t.amend(store.Amendment{ID: id, Body: []byte("right\x00"), Headers: map[string]string{"b": "3", "c": ""}})
+	after := t.get(id)
+	before.Body, before.Headers = []byte("right\x00"), map[string]string{"a": "1", "b": "3", "c": ""}
+	t.sameRecord(after, before)
+	t.amend(store.Amendment{ID: id}, store.Amendment{ID: other, Headers: map[string]string{"x": "y"}})
+	t.sameRecord(t.get(id), before)
+	t.amend(store.Amendment{ID: id, Body: []byte{}}, store.Amendment{ID: id, Headers: map[string]string{"d": "4"}})
+	t.nothing()
+	t.replay("", id, other)
+	ds := t.claims("", "other")
+	if ds[0].Headers["d"] != "4" || ds[0].Headers["a"] != "1" || ds[1].Headers["x"] != "y" {
+		t.Fatalf("delivered with headers %v and %v", ds[0].Headers, ds[1].Headers)
+	}
+}
+
+func amendRefuses(t *T) {
+	dead := t.died(t.msg("dead"), "K", "r")
+	ids := t.put(t.msg("leased"), t.msg("waiting"))
+	t.wantBodies(t.claim(1), "leased")
+	body := []byte("amended")
+	refused, err := t.dead().Amend(t.ctx(), store.Amendment{ID: "none", Body: body}, store.Amendment{ID: dead, Body: body})
+	t.wantRefused(refused, err, store.ErrNotFound, "none")
+	refused, err = t.dead().Amend(t.ctx(), store.Amendment{ID: ids[0], Body: body}, store.Amendment{ID: ids[1], Body: body})
+	why := store.ErrConflict
+	if !t.has(store.CanLookup) && errors.Is(refused[ids[0]], store.ErrNotFound) {
+		why = store.ErrNotFound // it need not know that they are there
+	}
+	t.wantRefused(refused, err, why, ids...)
+	refused, err = t.dead().Amend(t.ctx(), store.Amendment{ID: dead, Body: make([]byte, pawl.MaxBody+1)})
+	if t.must(err); len(refused) != 1 {
+		t.Fatalf("refused %v", refused)
+	}
+	t.invalid(refused[dead])
+	many := map[string]string{}
+	for _, name := range numbered("h", pawl.MaxHeaders) {
+		many[name] = "v"
+	}
+	t.amend(store.Amendment{ID: dead, Headers: many})
+	refused, err = t.dead().Amend(t.ctx(), store.Amendment{ID: dead, Headers: map[string]string{"one more": "v"}})
+	t.must(err)
+	t.invalid(refused[dead])
+	_, err = t.dead().Amend(t.ctx(), make([]store.Amendment, store.MaxBatch+1)...)
+	t.wantErr(err, store.ErrTooLarge)
+	t.noneRefused(t.dead().Amend(t.ctx()))
+	t.wantDead("amended")
+	t.claims("waiting")
+}
+
+// sameRecord compares dead letters, whose times agree to the microsecond.
+func (t *T) sameRecord(got, want store.Record) {
+	t.Helper()
+	for _, r := range []*store.Record{&got, &want} {
+		r.EnqueuedAt, r.DeadAt = r.EnqueuedAt.UTC().Truncate(time.Microsecond), r.DeadAt.UTC().Truncate(time.Microsecond)
+		history := make([]store.Attempt, len(r.History))
+		for i, a := range r.History {
+			a.StartedAt, a.EndedAt, a.NextAt = a.StartedAt.UTC(), a.EndedAt.UTC(), a.NextAt.UTC()
+			history[i] = a
+		}
+		r.History = history
+		if len(r.Headers) == 0 {
+			r.Headers = nil
+		}
+		if len(r.Body) == 0 {
+			r.Body = nil
+		}
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Fatalf("record\n%+v\nwant\n%+v", got, want)
+	}
+}
+
+func buryStoresThemAsTheyAre(t *T) {
+	m := pawl.Message{Topic: "new-topic", Key: []byte("k\xff"), Priority: 3, Body: []byte("body\x00"), Headers: map[string]string{"a": "b\x00"},
+		Delay: time.Minute, Unique: pawl.Unique{Key: "u", Scope: "s", For: time.Hour}}
+	want := letter(m, "foreign")
+	want.State = store.IsDead
+	t.bury(want)
+	t.sameRecord(t.get("foreign"), want)
+	t.sameRecord(t.deadLetters(store.DeadFilter{})[0], want)
+	t.died(t.keyed("k", "native"), "K", "r")
+	native := t.deadLetters(store.DeadFilter{Topic: t.Topic})
+	t.noneRefused(t.dead().Purge(t.ctx(), native[0].ID))
+	t.gone(native[0].ID)
+	t.bury(native...)
+	t.sameRecord(t.get(native[0].ID), native[0])
+}
+
+func buriedAreDeadLetters(t *T) {
+	t.died(t.msg("old"), "K", "r")
+	u := t.unique("u", "key", pawl.Unique{})
+	t.bury(letter(t.keyed("k", "a"), "a"), letter(u, "b"), letter(t.msg("c"), "c"))
+	t.wantDead("old", "a", "u", "c")
+	t.put(t.unique("first", "key", pawl.Unique{}))
+	t.claims("first")
+	refused, err := t.dead().Replay(t.ctx(), "", "c", "b", "a")
+	t.wantRefused(refused, err, store.ErrConflict, "b")
+	ds := t.claims("c", "a")
+	if ds[1].Attempt != 1 || string(ds[1].Key) != "k" {
+		t.Fatalf("delivery of a buried letter %+v", ds[1])
+	}
+	t.noneRefused(t.dead().Purge(t.ctx(), "b"))
+	t.wantDead("old")
+}
+
+func buryRefuses(t *T) {
+	dead := t.died(t.msg("dead"), "K", "r")
+	live := t.put(t.msg("live"))[0]
+	good := letter(t.msg("good"), "good")
+	refused, err := t.dead().Bury(t.ctx(), letter(t.msg("x"), dead), good)
+	t.wantRefused(refused, err, store.ErrConflict, dead)
+	if t.has(store.CanLookup) {
+		refused, err = t.dead().Bury(t.ctx(), letter(t.msg("x"), live))
+		t.wantRefused(refused, err, store.ErrConflict, live)
+	}
+	refused, err = t.dead().Bury(t.ctx(), good)
+	t.wantRefused(refused, err, store.ErrConflict, "good")
+	bad := map[string]func(*store.Record){
+		"topic": func(r *store.Record) { r.Topic = "no topic" }, "body": func(r *store.Record) { r.Body = make([]byte, pawl.MaxBody+1) },
+		"no death": func(r *store.Record) { r.DeadAt = time.Time{} }, "no birth": func(r *store.Record) { r.EnqueuedAt = time.Time{} },
+		"waiting": func(r *store.Record) { r.State = store.Waiting }, "attempts": func(r *store.Record) { r.Attempts = -1 },
+		"replays": func(r *store.Record) { r.Replays = 1 << 40 }, "key": func(r *store.Record) { r.Key = []byte{} },
+	}
+	for name, spoil := range bad {
+		r := letter(t.msg("x"), name)
+		spoil(&r)
+		refused, err := t.dead().Bury(t.ctx(), r, letter(t.msg("x"), "beside "+name))
+		if t.must(err); len(refused) != 1 {
+			t.Fatalf("%s: refused %v", name, refused)
+		}
+		t.invalid(refused[name])
+	}
+	refused, err = t.dead().Bury(t.ctx(), letter(t.msg("x"), ""))
+	t.must(err)
+	t.invalid(refused[""])
+	_, err = t.dead().Bury(t.ctx(), make([]store.Record, store.MaxBatch+1)...)
+	t.wantErr(err, store.ErrTooLarge)
+	if got := len(t.deadLetters(store.DeadFilter{})); got != 2+len(bad) {
+		t.Fatalf("%d dead letters; want %d", got, 2+len(bad))
+	}
+	t.claims("live")
+	if !t.has(store.CanUnique) {
+		return
+	}
+	if r := t.append(pawl.Message{Topic: t.Topic, ID: "good"})[0]; r.DuplicateOf != "good" {
+		t.Fatalf("an append of a buried id: %+v", r)
+	}
+}
+
+func buriedAreCounted(t *T) {
+	t.declare(store.Declaration{Park: new(true)})
+	t.bury(letter(t.keyed("k", "a"), "a"), letter(t.msg("b"), "b"))
+	t.wantStats(store.TopicStats{Appended: 2, Dead: 2})
+	t.lane("k", "c")
+	t.nothing()
+	t.wantDead("a", "b", "c")
+	t.wantStats(store.TopicStats{Appended: 3, Dead: 3})
+}
