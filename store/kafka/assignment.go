@@ -1,0 +1,448 @@
+package kafka
+
+import (
+	"sync/atomic"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/kafka/gate"
+)
+
+// maxCount is how many messages of a partition can be in hand.
+const maxCount = gate.Window
+
+// After a process died with messages in hand, whoever gets its partition is
+// cautious up to a bit beyond what had been handed out: few lanes at a time, and
+// what is handed out is committed first. So the next death leaves a short list of
+// what it may be due to, and these are carried out alone.
+const (
+	cautiousLanes = gate.MaxTries
+	cautiousSlack = 256
+	// What killed the process may lie further on than its last commit knew. So for
+	// some commit intervals after it was cautious, an assignment is wary: each claim
+	// is committed before it is carried out, and the next death is on record where
+	// it was.
+	waryIntervals = 10
+)
+
+// assignment is a partition from when it was assigned to this process until it is
+// taken away; assigned again, it is another. Everything about it is here: nothing
+// survives into the next one, and no counter has to be put right.
+type assignment struct {
+	id        int32
+	topic     *topic
+	partition int32
+	source    uint32 // which incarnation of the topic
+	state     assignmentState
+	fenced    bool // nothing of it may be committed any more
+	gate      *gate.Gate
+	lanes     map[string]*lane
+	laneID    uint32
+	ring      []*flight // by offset, of a power of two
+	inHand    int
+	bytes     int
+	leased    int // lanes
+	dying     int // messages
+	crowded   bool
+	paused    bool          // fetching
+	overflow  []*kgo.Record // fetched, but there was no room
+	waiting   int           // bytes of it
+	epoch     int32         // of the leader that wrote the last one that came; -1: none came
+	quiet     chan struct{} // closed when nothing runs in it any more, once it is not live
+
+	horizon  int64 // highest offset handed out; -1: nothing was
+	danger   int64 // up to here it is cautious; -1: it is not
+	wary     int64 // until then each claim is on record before it is carried out
+	marked   bool  // it was tried to commit that something is handed out
+	setAside []*lane
+	crashes  uint8           // in a row, while it is cautious
+	tries    map[int64]uint8 // suspects by offset, and how often each was tried alone
+	touched  bool            // since the last checkpoint
+	owed     int64           // when it was touched first of what is in no checkpoint yet; 0: it was not
+	asked    int64           // the same of the checkpoint that is being committed
+
+	condemned map[int64]string // what is to be stepped over, and why, by offset
+
+	acked atomic.Pointer[standing] // what is committed, as far as is known
+	tried atomic.Pointer[standing] // what may be, because a commit was sent; nil: none was
+
+	// of the committer
+	lastBase int64
+	lastText string
+	bare     bool  // the last commit left out what is finished behind its offset
+	bareAt   int64 // with that offset
+}
+
+type assignmentState uint8
+
+const (
+	live     assignmentState = iota
+	draining                 // being given up: nothing is handed out any more
+	gone
+)
+
+// assign begins an assignment. Committed is the offset committed, -1 if there is
+// none; cp what was committed with it.
+func (e *engine) assign(name string, partition int32, source uint32, committed int64, cp gate.Checkpoint) *assignment {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	t := e.topic(name)
+	e.nextID++
+	a := &assignment{
+		id: e.nextID, topic: t, partition: partition, source: source, lanes: map[string]*lane{}, tries: map[int64]uint8{},
+		quiet: make(chan struct{}), horizon: -1, danger: -1, epoch: -1, lastBase: -1,
+	}
+	a.acked.Store(&standing{base: committed})
+	if committed >= 0 {
+		a.gate = gate.Resume(committed, cp)
+		a.lastBase = committed
+	} else {
+		a.gate = gate.New(0)
+	}
+	if cp.Open {
+		e.beware(a, cp)
+	}
+	if old := t.partitions[partition]; old != nil {
+		e.dropLocked(old)
+		old.fenced = true
+	}
+	t.partitions[partition] = a
+	e.byID[a.id] = a
+	return a
+}
+
+// beware takes note of what a process that died was at. If that was nothing, as far
+// as its last commit knew, it is enough to be wary.
+func (e *engine) beware(a *assignment, cp gate.Checkpoint) {
+	a.crashes = min(cp.Crashes, 254) + 1
+	if cp.Base > cp.Horizon && len(cp.Tries) == 0 {
+		e.beWary(a)
+		return
+	}
+	a.danger = cp.Horizon + cautiousSlack
+	for _, try := range cp.Tries {
+		a.tries[try.Pos] = try.Count - 1
+	}
+}
+
+// beWary makes that claims of an assignment are on record before they are carried
+// out, for a while.
+func (e *engine) beWary(a *assignment) {
+	a.wary = e.now().Add(waryIntervals * e.limits.Commit).UnixNano()
+}
+
+func (a *assignment) cautious() bool { return a.danger >= 0 }
+
+// register enters an offset into the gate; false if the window is full. What is
+// finished already comes out as finished.
+func (a *assignment) register(offset int64, f *flight) bool {
+	switch a.gate.Register(offset, &f.ticket) {
+	case gate.Admitted:
+	case gate.Full:
+		a.crowded = true
+		return false
+	default:
+		f.state = finished
+		return true
+	}
+	a.list(offset, f)
+	if n, ok := a.tries[offset]; ok {
+		t := f.troubled()
+		t.rescues, t.lonely, t.reason = max(1, int(n)), int(n), "its process died"
+	}
+	return true
+}
+
+// pass takes note of a record that is no message: a marker of a transaction. False
+// if the window is full.
+func (a *assignment) pass(offset int64, f *flight) bool {
+	switch a.gate.Register(offset, &f.ticket) {
+	case gate.Full:
+		a.crowded = true
+		return false
+	case gate.Admitted:
+		f.ticket.Ack()
+	}
+	return true
+}
+
+// hasRoom tells whether a message may be taken in; the first always may.
+func (a *assignment) hasRoom(e *engine, size int) bool {
+	if a.inHand == 0 {
+		return true
+	}
+	if e.bytes+size > e.limits.Bytes {
+		e.crowded = true
+		return false
+	}
+	if a.inHand >= e.limits.Count || a.bytes+size > e.limits.PartBytes {
+		a.crowded = true
+		return false
+	}
+	return true
+}
+
+// list makes a message findable by its offset.
+func (a *assignment) list(offset int64, f *flight) {
+	span := offset - a.gate.Base() + 1
+	if span > int64(len(a.ring)) {
+		size := int64(1024)
+		for size < span {
+			size *= 2
+		}
+		ring := make([]*flight, size)
+		for _, old := range a.ring {
+			if old != nil {
+				ring[old.offset()&(size-1)] = old
+			}
+		}
+		a.ring = ring
+	}
+	a.ring[offset&int64(len(a.ring)-1)] = f
+}
+
+func (a *assignment) unlist(f *flight) {
+	if at := &a.ring[f.offset()&int64(len(a.ring)-1)]; *at == f {
+		*at = nil
+	}
+}
+
+func (a *assignment) find(offset int64) *flight {
+	if len(a.ring) == 0 {
+		return nil
+	}
+	f := a.ring[offset&int64(len(a.ring)-1)]
+	if f == nil || f.offset() != offset {
+		return nil
+	}
+	return f
+}
+
+// laneOf returns the lane of a record. Lanes of messages without a key are made
+// many at a time.
+func (a *assignment) laneOf(e *engine, r *kgo.Record, slab *[]lane, more int) *lane {
+	if l := a.lanes[string(r.Key)]; l != nil && r.Key != nil && a.topic.Order == store.OrderKey {
+		return l
+	}
+	if len(*slab) == 0 {
+		*slab = make([]lane, min(more, 64))
+	}
+	l := &(*slab)[0]
+	*slab = (*slab)[1:]
+	a.laneID++
+	l.of, l.id = a, a.laneID
+	if r.Key != nil && a.topic.Order == store.OrderKey {
+		l.keyed, l.key = true, string(r.Key)
+		a.lanes[l.key] = l
+	}
+	if len(e.ghosts) > 0 {
+		if g := e.ghosts[ghostName(l, r.Offset)]; g != nil {
+			g.waiting, l.state = l, stuck
+		}
+	}
+	return l
+}
+
+// forget lets go of a lane that is empty, when many are.
+func (a *assignment) forget(l *lane) {
+	if l.keyed && len(a.lanes) > 2*maxCount {
+		delete(a.lanes, l.key)
+	}
+}
+
+// handOut takes note of the highest offset that was handed out.
+func (a *assignment) handOut(offset int64) {
+	a.leased++
+	a.horizon = max(a.horizon, offset)
+}
+
+// full tells whether a cautious partition hands out nothing more for now.
+func (a *assignment) full() bool { return a.cautious() && a.leased >= cautiousLanes }
+
+// checkpoint is what to commit. It names what is being carried out, if that is
+// little enough, and the suspects.
+func (e *engine) checkpoint(a *assignment) gate.Checkpoint {
+	a.touched = false
+	if a.asked == 0 {
+		a.asked = a.owed
+	}
+	a.owed = 0
+	base := a.gate.Advance()
+	if a.cautious() && base > a.danger {
+		a.danger, a.crashes = -1, 0
+		e.beWary(a)
+		e.resume(a)
+	}
+	// From the first message on it is open until it is given up: closed in between,
+	// the next message would have to wait until it is open again.
+	extra := gate.Extra{Source: a.source, Open: a.horizon >= 0 || a.cautious()}
+	if !extra.Open {
+		return a.gate.Checkpoint(extra)
+	}
+	extra.Crashes, extra.Horizon = a.crashes, max(a.horizon, a.danger-cautiousSlack)
+	if a.leased == 0 && !a.cautious() {
+		extra.Horizon = base - 1 // nothing is in hand, whatever holds up the base
+	}
+	for pos, n := range a.tries {
+		extra.Tries = append(extra.Tries, gate.Try{Pos: pos, Count: n + 1})
+	}
+	if a.leased <= gate.MaxTries {
+		for l := e.runs.first; l != nil; l = l.after {
+			if l.of != a {
+				continue
+			}
+			l.trim()
+			if pos := l.head.offset(); !l.head.suspect() {
+				extra.Tries = append(extra.Tries, gate.Try{Pos: pos, Count: 1})
+			}
+		}
+	}
+	return a.gate.Checkpoint(extra)
+}
+
+// conclude ends an assignment, as drop does, and returns what to commit at its end.
+// Who gets the partition next goes on being cautious where this process was: what
+// had killed the one before is not found yet. What is still carried out is no
+// suspect because of that.
+func (e *engine) conclude(a *assignment) gate.Checkpoint {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.dropLocked(a)
+	extra := gate.Extra{Source: a.source}
+	base := a.gate.Advance()
+	if !a.cautious() || base > a.danger {
+		if a.cautious() || e.now().UnixNano() < a.wary { // the next one goes on being wary
+			extra.Open, extra.Horizon = true, base-1
+		}
+		return a.gate.Checkpoint(extra)
+	}
+	extra.Open, extra.Crashes, extra.Horizon = true, a.crashes-1, a.danger-cautiousSlack
+	for pos, n := range a.tries {
+		if f := a.find(pos); f != nil && f.trouble != nil {
+			n = uint8(f.trouble.lonely)
+		}
+		extra.Tries = append(extra.Tries, gate.Try{Pos: pos, Count: n + 1})
+	}
+	return a.gate.Checkpoint(extra)
+}
+
+// resume lets a partition hand out what it was too cautious to hand out.
+func (e *engine) resume(a *assignment) {
+	aside := a.setAside
+	a.setAside = nil
+	for _, l := range aside {
+		e.open(l)
+	}
+	if len(aside) > 0 {
+		e.wake(a.topic.Name)
+	}
+}
+
+// drain begins to give an assignment up: nothing more is handed out, and quiet is
+// closed when nothing runs any more.
+func (e *engine) drain(a *assignment) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if a.state == live {
+		a.state = draining
+		a.settled()
+	}
+}
+
+// drop ends an assignment of a partition that is somebody else's already. Messages
+// that are still carried out are fenced: what their handlers say changes nothing any
+// more. Their lanes leave ghosts behind.
+func (e *engine) drop(a *assignment) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.dropLocked(a)
+	a.fenced = true
+}
+
+// fenced tells whether one of several assignments may not be committed any more.
+func (e *engine) fenced(as map[place]*assignment) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, a := range as {
+		if a.fenced {
+			return true
+		}
+	}
+	return false
+}
+
+func (e *engine) dropLocked(a *assignment) {
+	if a.state == gone {
+		return
+	}
+	a.state = gone
+	a.gate.Close()
+	e.bytes -= a.bytes
+	a.bytes = 0
+	if a.topic.partitions[a.partition] == a {
+		delete(a.topic.partitions, a.partition)
+	}
+	running := 0
+	for l := e.runs.first; l != nil; l = l.after {
+		if l.of == a {
+			e.ghosts[ghostName(l, l.head.offset())] = &ghost{old: l}
+			e.overlaps++
+			running++
+		}
+	}
+	if running == 0 {
+		e.remove(a)
+	}
+	a.settled()
+	signal(e.room)
+}
+
+// remove lets go of an assignment in which nothing runs any more.
+func (e *engine) remove(a *assignment) {
+	delete(e.byID, a.id)
+	if e.latest == a {
+		e.latest = nil
+	}
+}
+
+// ghostName is the same for the lane of a key in every assignment of a topic.
+func ghostName(l *lane, offset int64) string {
+	if l.keyed {
+		return l.of.topic.Name + "\x00" + l.key
+	}
+	return placeID(l.of.topic.Name, l.of.partition, offset)
+}
+
+// exorcise lets the lane go on that waited for a handler of an earlier assignment.
+func (e *engine) exorcise(old *lane) {
+	if old.of.state != gone {
+		return
+	}
+	if old.of.leased == 0 {
+		e.remove(old.of)
+	}
+	for name, g := range e.ghosts {
+		if g.old != old {
+			continue
+		}
+		delete(e.ghosts, name)
+		if l := g.waiting; l != nil && l.of.state == live && l.state == stuck {
+			l.state = empty
+			e.open(l)
+			e.wake(l.of.topic.Name)
+		}
+	}
+}
+
+// settled closes quiet when nothing runs any more in an assignment that ends.
+func (a *assignment) settled() {
+	if a.state == live || a.leased+a.dying > 0 && a.state != gone {
+		return
+	}
+	select {
+	case <-a.quiet:
+	default:
+		close(a.quiet)
+	}
+}

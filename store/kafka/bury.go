@@ -1,0 +1,225 @@
+package kafka
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"math/rand/v2"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// Headers of a dead letter, beside those of its message, which are untouched but for
+// those that mean something here ([foreign]).
+const (
+	headerDead = "pawl-dead" // a [letter], as JSON
+	// What Spring's dead-letter recoverer writes, so that tools made for it read
+	// ours: numbers are big-endian.
+	springTopic     = "kafka_dlt-original-topic"
+	springPartition = "kafka_dlt-original-partition"
+	springOffset    = "kafka_dlt-original-offset"
+	springTimestamp = "kafka_dlt-original-timestamp"
+	springClass     = "kafka_dlt-exception-fqcn"
+	springMessage   = "kafka_dlt-exception-message"
+)
+
+// letter is what a dead letter says of its message, in the header pawl-dead.
+type letter struct {
+	Envelope  int             `json:"v"` // of this envelope: 1
+	ID        string          `json:"id"`
+	Topic     string          `json:"topic"`
+	Partition int32           `json:"partition"`
+	Offset    int64           `json:"offset"` // -1: it was not read from a log
+	Timestamp time.Time       `json:"timestamp"`
+	Kind      string          `json:"kind"`
+	Reason    string          `json:"reason"`
+	Attempts  int             `json:"attempts"`
+	Rescues   int             `json:"rescues,omitempty"`
+	Lonely    int             `json:"lonely,omitempty"`
+	FirstAt   time.Time       `json:"first_failed_at"`
+	DeadAt    time.Time       `json:"dead_at"`
+	Source    string          `json:"source"` // consumer or producer
+	Client    string          `json:"client"`
+	Group     string          `json:"group,omitempty"`
+	Handler   string          `json:"handler,omitempty"` // version of the program
+	History   []store.Attempt `json:"history,omitempty"`
+
+	Fingerprint string       `json:"fingerprint,omitempty"` // of one that was imported
+	Rank        int64        `json:"rank,omitempty"`
+	Unique      *pawl.Unique `json:"unique,omitempty"`
+	Amended     bool         `json:"amended,omitempty"`
+}
+
+const envelope = 1
+
+// burier writes dead letters. A message whose dead letter cannot be written is
+// not finished: its lane stands still, and nothing is committed past it.
+type burier struct {
+	waiting atomic.Int64 // to be written
+	wrote   atomic.Uint64
+	failed  atomic.Uint64 // tries
+	tally   deathTally
+}
+
+// awaitDeaths waits for dead letters to be written, though not for ever: the lane
+// of one that is not stays closed. It tells whether all are.
+func (s *Store) awaitDeaths(ctx context.Context, deaths []*death) bool {
+	if len(deaths) == 0 {
+		return true
+	}
+	timer := time.NewTimer(awaitLetter)
+	defer timer.Stop()
+	for _, d := range deaths {
+		select {
+		case <-d.done:
+		case <-ctx.Done():
+			return false
+		case <-timer.C:
+			return false
+		}
+	}
+	return true
+}
+
+const awaitLetter = 2 * time.Second
+
+// buryLoop writes dead letters, and repeats it until they are written.
+func (s *Store) buryLoop() {
+	var left []*death
+	for try := 0; ; {
+		wait := time.Duration(1<<62 - 1)
+		if len(left) > 0 {
+			wait = letterBackoff(try)
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-s.engine.dying:
+		case <-timer.C:
+		case <-s.ctx.Done():
+			timer.Stop()
+			return
+		}
+		timer.Stop()
+		left = slices.DeleteFunc(append(left, s.engine.takeDeaths()...), s.engine.vain)
+		s.burier.waiting.Store(int64(len(left)))
+		before := len(left)
+		left = s.bury(left)
+		s.burier.waiting.Store(int64(len(left)))
+		if try++; len(left) < before || len(left) == 0 {
+			try = 0
+		}
+	}
+}
+
+// letterBackoff is how long after a failure dead letters are tried again.
+func letterBackoff(try int) time.Duration {
+	wait := min(100*time.Millisecond<<min(try, 10), 10*time.Second)
+	return wait/2 + rand.N(wait/2)
+}
+
+func (e *engine) takeDeaths() []*death {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	ds := e.deaths
+	e.deaths = nil
+	return ds
+}
+
+// vain tells whether a death is not worth writing any more: its partition is
+// somebody else's, who will find the message himself.
+func (e *engine) vain(d *death) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if d.lane.of.state != gone {
+		return false
+	}
+	close(d.done)
+	return true
+}
+
+// bury writes what it can and returns what is left.
+func (s *Store) bury(deaths []*death) (left []*death) {
+	ctx, cancel := context.WithTimeout(s.ctx, s.cfg.Produce.Timeout)
+	defer cancel()
+	var records []*kgo.Record
+	var of []*death
+	for _, d := range deaths {
+		name, err := s.topics.ensureDead(ctx, d.flight.rec.Topic)
+		if err != nil {
+			s.letterFailed(d, err)
+			left = append(left, d)
+			continue
+		}
+		records, of = append(records, s.deadRecord(name, d)), append(of, d)
+	}
+	for i, err := range s.produce(ctx, records) {
+		if err != nil {
+			s.letterFailed(of[i], err)
+			left = append(left, of[i])
+			continue
+		}
+		s.burier.wrote.Add(1)
+		s.burier.tally.note(of[i].lane.of.topic.Name, string(of[i].kind), of[i].flight.rec.Key, time.Now())
+		s.engine.buried(of[i])
+		s.skipped(of[i])
+	}
+	return left
+}
+
+func (s *Store) letterFailed(d *death, err error) {
+	s.burier.failed.Add(1)
+	s.health.letterFailed(d.flight.rec.Topic, s.explain("write a dead letter", err))
+}
+
+// deadRecord is the dead letter of a message: its record as it was, and why.
+func (s *Store) deadRecord(topic string, d *death) *kgo.Record {
+	r, t := d.flight.rec, d.flight.trouble
+	m := s.message(r)
+	l := letter{
+		Envelope: envelope, ID: m.ID, Topic: m.Topic, Partition: r.Partition, Offset: r.Offset, Timestamp: r.Timestamp,
+		Kind: string(d.kind), Reason: d.reason, FirstAt: d.at, DeadAt: d.at, Source: "consumer", Client: s.cfg.ClientID, Group: s.cfg.Group,
+	}
+	if t != nil {
+		l.Attempts, l.Rescues, l.Lonely, l.History = t.attempts, t.rescues, t.lonely, t.history
+		if len(t.history) > 0 {
+			l.FirstAt = t.history[0].EndedAt
+		}
+	}
+	return s.letterRecord(topic, r, &l)
+}
+
+// foreign is a header of a message as it is in a dead letter. Whoever copies records
+// out of a topic of dead letters brings along what makes a letter, or takes one back:
+// here it would be believed. It becomes a header of the message's own, as if somebody
+// had sent it, so that nothing of it is lost.
+func foreign(h kgo.RecordHeader) kgo.RecordHeader {
+	if h.Key == headerDead || h.Key == headerGone {
+		h.Key = escaped + h.Key
+	}
+	return h
+}
+
+// letterRecord puts a letter around the record of its message.
+func (s *Store) letterRecord(topic string, r *kgo.Record, l *letter) *kgo.Record {
+	text, _ := json.Marshal(l) // it has nothing that cannot be
+	headers := make([]kgo.RecordHeader, 0, len(r.Headers)+7)
+	for _, h := range r.Headers {
+		headers = append(headers, foreign(h))
+	}
+	headers = append(headers,
+		kgo.RecordHeader{Key: headerDead, Value: text},
+		kgo.RecordHeader{Key: springTopic, Value: []byte(l.Topic)},
+		kgo.RecordHeader{Key: springPartition, Value: binary.BigEndian.AppendUint32(nil, uint32(l.Partition))},
+		kgo.RecordHeader{Key: springOffset, Value: binary.BigEndian.AppendUint64(nil, uint64(l.Offset))},
+		kgo.RecordHeader{Key: springTimestamp, Value: binary.BigEndian.AppendUint64(nil, uint64(l.Timestamp.UnixMilli()))},
+		kgo.RecordHeader{Key: springClass, Value: []byte(l.Kind)},
+		kgo.RecordHeader{Key: springMessage, Value: []byte(l.Reason)},
+	)
+	return &kgo.Record{Topic: topic, Partition: l.Partition, Key: r.Key, Value: r.Value, Headers: headers, Timestamp: s.cfg.Now()}
+}

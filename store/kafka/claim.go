@@ -1,0 +1,295 @@
+package kafka
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"sync"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// given is a message that a claim hands out.
+type given struct {
+	flight            *flight
+	token             pawl.Token
+	attempt, rescues  int
+	leaseFor, hardFor time.Duration
+}
+
+// givens are lists of them that are not in use: they are short-lived, and large.
+var givens sync.Pool
+
+func newGivens() []given {
+	if old, ok := givens.Get().(*[]given); ok {
+		return *old
+	}
+	return nil
+}
+
+// free lets go of the list of what was handed out. The claim is over.
+func (c *claim) free() {
+	clear(c.out)
+	out := c.out[:0]
+	c.out = nil
+	givens.Put(&out)
+}
+
+// claim is one call of Claim.
+type claim struct {
+	*engine
+	now   int64
+	terms *store.Lease
+	fence int64
+	out   []given
+	// careful are the partitions whose checkpoint must be committed before
+	// anything is carried out.
+	careful map[*assignment]bool
+	// fresh are those of which nothing was handed out before, as far as is on record.
+	fresh map[*assignment]bool
+	// deaths are what it found that had to die.
+	deaths []*death
+}
+
+// claim leases what is wanted, as far as it is there.
+func (e *engine) claim(wants []store.Want, terms *store.Lease) (*claim, error) {
+	now, err := e.enter("claim")
+	if err != nil {
+		return nil, err
+	}
+	defer e.mu.Unlock()
+	c := &claim{engine: e, now: now, terms: terms, fence: newFence(), out: newGivens()}
+	if !c.suspect(wants) {
+		for _, w := range wants {
+			c.from(w)
+		}
+	}
+	e.setAlarm()
+	return c, nil
+}
+
+// suspect takes the first suspect whose turn it is in its topic, if any.
+func (c *claim) suspect(wants []store.Want) bool {
+	for _, w := range wants {
+		if l := c.best(c.topics[w.Topic]); l != nil && w.Limit > 0 && l.head.suspect() {
+			l.of.topic.ready.pop(l)
+			if c.terms.Alone {
+				l.of.tries[l.head.offset()] = uint8(l.head.trouble.lonely + 1)
+				include(&c.careful, l.of)
+			}
+			c.take(l, 1)
+			return true
+		}
+	}
+	return false
+}
+
+// from takes what w wants, suspects excepted.
+func (c *claim) from(w store.Want) {
+	var suspects []*lane
+	t, count, bytes := c.topics[w.Topic], 0, 0
+	for count < w.Limit {
+		l := c.best(t)
+		if l == nil {
+			break
+		}
+		if l.head.suspect() {
+			l.of.topic.ready.pop(l)
+			suspects = append(suspects, l)
+			continue
+		}
+		n := 0
+		for f, limit := l.head, l.runLimit(w); f != nil && n < limit && count < w.Limit && !f.suspect(); f = f.next {
+			if w.MaxBytes > 0 && count > 0 && bytes+f.size > w.MaxBytes {
+				break
+			}
+			bytes += f.size
+			n++
+			count++
+		}
+		if n == 0 {
+			break // the next one is too large for what is left
+		}
+		l.of.topic.ready.pop(l)
+		c.take(l, n)
+	}
+	for _, l := range suspects {
+		l.of.topic.ready.push(l)
+	}
+}
+
+func (l *lane) runLimit(w store.Want) int {
+	switch {
+	case l.of.cautious():
+		return 1
+	case w.Run > 0:
+		return w.Run
+	default:
+		return store.DefaultRun
+	}
+}
+
+// best returns the lane of a topic whose turn it is.
+func (c *claim) best(t *topic) *lane {
+	if t == nil || t.paused(c.now) {
+		return nil
+	}
+	for {
+		l := t.ready.best()
+		switch {
+		case l == nil:
+			return nil
+		case l.of.state != live: // it is being given up, or gone
+			t.ready.pop(l)
+			l.state = empty
+		case l.of.full():
+			t.ready.pop(l)
+			l.state = aside
+			l.of.setAside = append(l.of.setAside, l)
+		case l.head.trouble != nil && l.head.trouble.lonely >= store.LonelyRescues:
+			t.ready.pop(l)
+			c.deaths = append(c.deaths, c.die(l, l.head, pawl.KindRescue, store.LonelyReason, c.now))
+		case c.parks(l):
+		default:
+			return l
+		}
+	}
+}
+
+// parks sends the messages of a lane that may not pass a dead letter to the dead
+// letters, too; false if there are none.
+func (c *claim) parks(l *lane) bool {
+	t := l.of.topic
+	if !t.Park || !l.keyed || t.mourned[l.key] == 0 {
+		return false
+	}
+	before := len(c.deaths)
+	for f := l.head; f != nil; f = f.next {
+		if f.trouble == nil || f.trouble.replays == 0 {
+			c.deaths = append(c.deaths, c.die(l, f, pawl.KindParked, store.ParkedReason, c.now))
+		}
+	}
+	if len(c.deaths) == before {
+		return false
+	}
+	t.ready.pop(l)
+	return true
+}
+
+// take leases the first messages of a lane.
+func (c *claim) take(l *lane, n int) {
+	c.lease(l, n, c.terms, c.fence, c.now)
+	switch a := l.of; {
+	case a.cautious() || c.now < a.wary:
+		include(&c.careful, a)
+	case !a.marked:
+		include(&c.fresh, a)
+	}
+	f := l.head
+	for range n {
+		g := given{
+			flight: f, token: tokenOf(f), attempt: 1,
+			leaseFor: time.Duration(l.until - c.now), hardFor: time.Duration(l.lease.hard - c.now),
+		}
+		if t := f.trouble; t != nil {
+			g.attempt, g.rescues = t.attempts+1, t.rescues
+		}
+		c.out = append(c.out, g)
+		f = f.next
+	}
+}
+
+// include adds to a set that is not made until something is in it.
+func include(as *map[*assignment]bool, a *assignment) {
+	if *as == nil {
+		*as = map[*assignment]bool{}
+	}
+	(*as)[a] = true
+}
+
+// undo gives back what a claim took, as if it had not been.
+func (c *claim) undo() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range c.out {
+		l, f := c.held(c.out[i].token)
+		if f == nil {
+			continue
+		}
+		if f.suspect() {
+			l.of.tries[f.offset()] = uint8(f.trouble.lonely)
+		}
+		c.unlease(l)
+		l.giveBack()
+		c.open(l)
+	}
+}
+
+// deliveries are what the caller gets: copies, so that it may do with them what
+// it likes.
+func (c *claim) deliveries() []pawl.Delivery {
+	ds := make([]pawl.Delivery, len(c.out))
+	size := 0
+	for i := range c.out {
+		size += len(c.out[i].flight.rec.Value) + len(c.out[i].flight.rec.Key)
+	}
+	bytes, ids := slab{left: size}, nameSlab{}
+	now := time.Unix(0, c.now)
+	for i := range c.out {
+		g, d := &c.out[i], &ds[i]
+		r := g.flight.rec
+		d.Topic, d.Key, d.Body = g.flight.lane.of.topic.Name, bytes.clone(r.Key), bytes.clone(r.Value)
+		d.ID = ids.idOf(r, d.Topic, len(c.out)-i)
+		readHeaders(&d.Message, r.Headers)
+		d.Token, d.Attempt, d.Rescues = g.token, g.attempt, g.rescues
+		d.EnqueuedAt = r.Timestamp
+		d.Waited = max(0, now.Sub(r.Timestamp))
+		d.LeaseFor, d.Deadline = g.leaseFor, g.hardFor
+	}
+	return ds
+}
+
+func newFence() int64 {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails, by its contract
+	return int64(binary.BigEndian.Uint64(b[:])>>1) | 1
+}
+
+// Claim implements [store.Store]. It hands out what was fetched already, and
+// joins the group for a topic when it is wanted for the first time.
+func (s *Store) Claim(ctx context.Context, wants []store.Want, terms store.Lease) ([]pawl.Delivery, error) {
+	if err := store.AdmitClaim(wants, terms); err != nil {
+		return nil, err
+	}
+	if err := s.usable(ctx, "claim"); err != nil {
+		return nil, err
+	}
+	if err := s.subscribe(ctx, wants); err != nil {
+		return nil, err
+	}
+	c, err := s.engine.claim(wants, &terms)
+	for err == nil && len(c.deaths) > 0 && len(c.out) == 0 {
+		if !s.awaitDeaths(ctx, c.deaths) {
+			break
+		}
+		c.free()
+		c, err = s.engine.claim(wants, &terms)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if len(c.fresh) > 0 {
+		s.mark(ctx, c.fresh, terms.For)
+	}
+	if len(c.careful) > 0 {
+		if err := s.commitNow(ctx, c.careful, min(commitTimeout, terms.For/2)); err != nil {
+			c.undo()
+			return nil, unavailable("claim", err)
+		}
+	}
+	ds := c.deliveries()
+	c.free()
+	return ds, nil
+}

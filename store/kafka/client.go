@@ -1,0 +1,139 @@
+package kafka
+
+import (
+	"context"
+	"crypto/tls"
+	"log/slog"
+	"net"
+	"slices"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
+)
+
+// Dial makes a connection to a broker.
+type Dial func(ctx context.Context, network, address string) (net.Conn, error)
+
+var codecs = map[string][]kgo.CompressionCodec{
+	"none":   {kgo.NoCompression()},
+	"gzip":   {kgo.GzipCompression(), kgo.NoCompression()},
+	"snappy": {kgo.SnappyCompression(), kgo.NoCompression()},
+	"lz4":    {kgo.Lz4Compression(), kgo.NoCompression()},
+	"zstd":   {kgo.ZstdCompression(), kgo.NoCompression()},
+}
+
+// options are those of every client.
+func (s *Store) options() []kgo.Opt {
+	opts := []kgo.Opt{
+		kgo.SeedBrokers(s.cfg.Brokers...),
+		kgo.ClientID(s.cfg.ClientID),
+		kgo.SoftwareNameAndVersion("pawl", "0"),
+		kgo.ConnIdleTimeout(s.cfg.Consume.Idle),
+		kgo.WithLogger(clientLog{s.cfg.Logger}), kgo.WithHooks(&s.traffic),
+		kgo.MetadataMaxAge(metadataAge), kgo.MetadataMinAge(metadataMin),
+	}
+	if s.cfg.Dial != nil {
+		opts = append(opts, kgo.Dialer(s.cfg.Dial))
+	} else if s.cfg.TLS {
+		opts = append(opts, kgo.DialTLSConfig(&tls.Config{MinVersion: tls.VersionTLS12}))
+	}
+	if s.cfg.User != "" {
+		opts = append(opts, kgo.SASL(s.mechanism()))
+	}
+	return opts
+}
+
+func (s *Store) mechanism() sasl.Mechanism {
+	switch strings.ToUpper(s.cfg.Mechanism) {
+	case "PLAIN":
+		return plain.Auth{User: s.cfg.User, Pass: s.cfg.Password}.AsMechanism()
+	case "SCRAM-SHA-256":
+		return scram.Auth{User: s.cfg.User, Pass: s.cfg.Password}.AsSha256Mechanism()
+	default:
+		return scram.Auth{User: s.cfg.User, Pass: s.cfg.Password}.AsSha512Mechanism()
+	}
+}
+
+// producerOptions are those of the client that produces. Keys are hashed as the
+// Java client does it (murmur2), so that producers in other languages put a key
+// where we do.
+func (s *Store) producerOptions() []kgo.Opt {
+	p := &s.cfg.Produce
+	return append(s.options(),
+		kgo.RequiredAcks(kgo.AllISRAcks()),
+		kgo.ProducerBatchCompression(slices.Clone(codecs[p.Compression])...), // the client writes to it
+		kgo.ProducerLinger(max(p.Linger, 0)),
+		kgo.ProducerBatchMaxBytes(p.BatchBytes),
+		kgo.MaxBufferedBytes(p.BufferBytes), kgo.MaxBufferedRecords(1<<20),
+		kgo.RecordDeliveryTimeout(p.Timeout),
+		kgo.RecordRetries(p.Retries),
+		// A topic is produced to when a broker has said that it is there; the others
+		// may hear of it later. They are asked every metadataMin.
+		kgo.UnknownTopicRetries(30),
+		kgo.RecordPartitioner(partitioner{kgo.UniformBytesPartitioner(64<<10, true, true, nil), s.cfg.DeadSuffix}),
+	)
+}
+
+// partitioner puts a dead letter where its message was, and everything else where
+// the Java client would.
+type partitioner struct {
+	kgo.Partitioner
+	deadSuffix string
+}
+
+// ForTopic implements kgo.Partitioner.
+func (p partitioner) ForTopic(topic string) kgo.TopicPartitioner {
+	if !strings.HasSuffix(topic, p.deadSuffix) {
+		return p.Partitioner.ForTopic(topic)
+	}
+	return kgo.BasicConsistentPartitioner(func(string) func(*kgo.Record, int) int {
+		return func(r *kgo.Record, n int) int { return int(r.Partition) % n }
+	}).ForTopic(topic)
+}
+
+// consumerOptions are those of the client that consumes topics.
+func (s *Store) consumerOptions(topics []string) []kgo.Opt {
+	c := &s.cfg.Consume
+	opts := append(s.options(),
+		kgo.ConsumerGroup(s.cfg.Group),
+		kgo.ConsumeTopics(topics...),
+		kgo.Balancers(kgo.CooperativeStickyBalancer()),
+		kgo.SessionTimeout(c.Session), kgo.HeartbeatInterval(c.Heartbeat), kgo.RebalanceTimeout(c.Rebalance),
+		// Rebalances wait for what was polled to be taken in, and for nothing
+		// else: a record of an assignment that is over cannot get into the next.
+		kgo.BlockRebalanceOnPoll(),
+		kgo.DisableAutoCommit(),
+		kgo.OnOffsetsFetched(s.group.fetched), kgo.AdjustFetchOffsetsFn(s.group.adjust),
+		kgo.OnPartitionsRevoked(s.group.revoked),
+		kgo.OnPartitionsLost(s.group.lost),
+		kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(),
+		kgo.FetchMinBytes(c.FetchMin), kgo.FetchMaxWait(c.FetchWait), kgo.FetchMaxBytes(c.FetchBytes),
+		kgo.FetchMaxPartitionBytes(min(c.FetchBytes, 8<<20)), kgo.MaxConcurrentFetches(4),
+		kgo.MaxDecompressBatchBytes(64<<20),
+	)
+	if s.cfg.Instance != "" {
+		opts = append(opts, kgo.InstanceID(s.cfg.Instance))
+	}
+	return opts
+}
+
+// clientLog hands on what the client has to say.
+type clientLog struct{ *slog.Logger }
+
+// Level implements kgo.Logger.
+func (l clientLog) Level() kgo.LogLevel {
+	if l.Enabled(context.Background(), slog.LevelDebug) {
+		return kgo.LogLevelInfo
+	}
+	return kgo.LogLevelWarn
+}
+
+// Log implements kgo.Logger. What the client warns of is for those who look into
+// it: what matters is told by the store itself.
+func (l clientLog) Log(level kgo.LogLevel, msg string, keyvals ...any) {
+	l.Logger.Debug(msg, append(keyvals, "client_level", level.String())...)
+}

@@ -1,0 +1,211 @@
+package kafka
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl/store"
+)
+
+// Config says which brokers to use, and how. A zero field is the default.
+type Config struct {
+	// Brokers are the addresses to start from, HOST:PORT; at least one.
+	Brokers []string
+	// Group is the consumer group: processes of one group share the work.
+	// Default: "pawl".
+	Group string
+	// ClientID names this process to the brokers. Default: "pawl".
+	ClientID string
+	// Instance, where set, makes the process a static member of the group
+	// (KIP-345): started again under the same name within the session timeout, it
+	// gets its partitions back at once. No two processes may share it.
+	Instance string
+	// TLS, User and Password are for brokers that want them (SASL SCRAM-SHA-512,
+	// or what Mechanism says: PLAIN, SCRAM-SHA-256).
+	TLS            bool
+	User, Password string
+	Mechanism      string
+	// Prefix stands before the name of every topic at the brokers. A user's topic
+	// "mail" is their "PREFIXmail".
+	Prefix string
+	// DeadSuffix makes the name of the topic of a topic's dead letters. Default:
+	// ".dead".
+	DeadSuffix string
+	// StateTopic is the topic of the store's state: settings, pauses, operations.
+	// Default: "pawl.state".
+	StateTopic string
+	// Create says how topics are made that are not there.
+	Create Creation
+
+	Produce Producing
+	Consume Consuming
+
+	// Logger gets what an operator should know; nil is none.
+	Logger *slog.Logger
+	// Now is the clock of leases and retries, for tests; nil is time.Now.
+	Now func() time.Time
+	// Dial replaces the way connections are made, for tests.
+	Dial Dial
+}
+
+// Creation is how a topic is made that an append finds missing.
+type Creation struct {
+	Off        bool  // do not: the append fails, with a hint
+	Partitions int32 // default: as the broker is configured
+	Replicas   int16 // default: as the broker is configured
+}
+
+// Producing are the settings of the producer. It is idempotent and waits for all
+// in-sync replicas, always.
+type Producing struct {
+	Compression string        // none, gzip, snappy, lz4 (default), zstd
+	Linger      time.Duration // how long a batch waits for more; default 10 ms; negative: not at all
+	Timeout     time.Duration // for the delivery of a message; default 30 s
+	Retries     int           // of a message; default 10
+	BatchBytes  int32         // at most; default 1 MiB; the topic's max.message.bytes must allow it
+	BufferBytes int           // of what is on its way; default 100 MiB
+	CloseWait   time.Duration // how long Close waits for what is on its way; default 10 s
+}
+
+// Consuming are the settings of the consumer.
+type Consuming struct {
+	Session    time.Duration // a member is given up after that silence; default 30 s
+	Heartbeat  time.Duration // default 3 s
+	Rebalance  time.Duration // how long the members of a group have to give partitions up; default 60 s
+	Drain      time.Duration // how long a partition that is given up waits for what runs; default 10 s, at most half of Rebalance
+	Commit     time.Duration // between commits: as much finished work is repeated after a crash; default 1 s
+	FetchMin   int32         // bytes a broker waits for; default 1,024
+	FetchWait  time.Duration // for as long as this, at most; default 500 ms
+	FetchBytes int32         // of an answer, at most; default 32 MiB
+	Bytes      int           // of messages in hand, of all partitions together; default 256 MiB
+	PartBytes  int           // of messages in hand, of a partition; default 32 MiB
+	Count      int           // of messages in hand, of a partition, at most and by default the gate's window of 16,384
+	Idle       time.Duration // connections without use are closed after that; default 300 s
+}
+
+var groupName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,249}$`)
+
+// Complete returns c with the defaults filled in, as a store uses it. The error
+// reports everything that is wrong with it at once.
+func (c Config) Complete() (Config, error) {
+	def(&c.Group, "pawl")
+	def(&c.ClientID, "pawl")
+	def(&c.DeadSuffix, ".dead")
+	def(&c.StateTopic, "pawl.state")
+	def(&c.Mechanism, "SCRAM-SHA-512")
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	c.Produce.defaults()
+	c.Consume.defaults()
+	errs := append(c.wrong(), c.Consume.wrong()...)
+	errs = append(errs, c.Produce.wrong()...)
+	if len(errs) > 0 {
+		return c, &store.Error{Op: "open", Code: store.ErrInvalid, Err: errors.Join(errs...)}
+	}
+	return c, nil
+}
+
+// def gives a field that is not set its default.
+func def[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+func (p *Producing) defaults() {
+	def(&p.Compression, "lz4")
+	def(&p.Linger, 10*time.Millisecond)
+	def(&p.Timeout, 30*time.Second)
+	def(&p.Retries, 10)
+	def(&p.BatchBytes, 1<<20)
+	def(&p.BufferBytes, 100<<20)
+	def(&p.CloseWait, 10*time.Second)
+}
+
+func (c *Consuming) defaults() {
+	def(&c.Session, 30*time.Second)
+	def(&c.Heartbeat, min(3*time.Second, c.Session/3))
+	def(&c.Rebalance, 60*time.Second)
+	def(&c.Drain, min(10*time.Second, c.Rebalance/2))
+	def(&c.Commit, time.Second)
+	def(&c.FetchMin, 1024)
+	def(&c.FetchWait, 500*time.Millisecond)
+	def(&c.FetchBytes, 32<<20)
+	def(&c.Bytes, 256<<20)
+	def(&c.PartBytes, 32<<20)
+	def(&c.Count, maxCount)
+	def(&c.Idle, 300*time.Second)
+}
+
+func (c *Config) wrong() (errs []error) {
+	bad := func(why string, args ...any) { errs = append(errs, fmt.Errorf(why, args...)) }
+	if len(c.Brokers) == 0 {
+		bad("no broker is named")
+	}
+	for _, b := range c.Brokers {
+		if _, port, err := net.SplitHostPort(b); err != nil || port == "" {
+			bad("broker %q is not HOST:PORT", b)
+		}
+	}
+	if !groupName.MatchString(c.Group) {
+		bad("group %q: it is 1 to 249 of A-Z a-z 0-9 . _ -", c.Group)
+	}
+	if !groupName.MatchString(c.StateTopic) {
+		bad("state topic %q: it is 1 to 249 of A-Z a-z 0-9 . _ -", c.StateTopic)
+	}
+	if !groupName.MatchString(c.DeadSuffix) {
+		bad("suffix of dead-letter topics %q: it is made of A-Z a-z 0-9 . _ -", c.DeadSuffix)
+	}
+	if (c.User == "") != (c.Password == "") {
+		bad("user and password go together")
+	}
+	switch strings.ToUpper(c.Mechanism) {
+	case "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512":
+	default:
+		bad("mechanism %q is unknown; there is PLAIN, SCRAM-SHA-256, SCRAM-SHA-512", c.Mechanism)
+	}
+	return errs
+}
+
+func (p *Producing) wrong() (errs []error) {
+	if _, ok := codecs[p.Compression]; !ok {
+		errs = append(errs, fmt.Errorf("compression %q is unknown; there is none, gzip, snappy, lz4, zstd", p.Compression))
+	}
+	if p.Timeout < time.Second || p.Retries < 0 || p.BatchBytes < 1<<10 || p.BufferBytes < int(p.BatchBytes) || p.CloseWait < 0 {
+		errs = append(errs, errors.New("producer: the timeout is at least 1s, retries are not negative, a batch has at least 1 KiB, and the buffer holds at least one"))
+	}
+	return errs
+}
+
+func (c *Consuming) wrong() (errs []error) {
+	bad := func(why string, args ...any) { errs = append(errs, fmt.Errorf("consumer: "+why, args...)) }
+	switch {
+	case c.Session < time.Second:
+		bad("session of %v; it is at least 1s", c.Session)
+	case c.Heartbeat <= 0 || c.Heartbeat > c.Session/2:
+		bad("heartbeat of %v with a session of %v; it is at most half of it", c.Heartbeat, c.Session)
+	}
+	if c.Drain < 0 || c.Drain > c.Rebalance/2 {
+		bad("drain of %v with a rebalance timeout of %v; it is at most half of it", c.Drain, c.Rebalance)
+	}
+	if c.Commit < time.Millisecond || c.Commit > time.Minute {
+		bad("commit every %v; it goes from 1ms to 1m", c.Commit)
+	}
+	if c.Count < 1 || c.Count > maxCount {
+		bad("%d messages of a partition in hand; it goes from 1 to %d", c.Count, maxCount)
+	}
+	if c.Bytes < 1<<20 || c.PartBytes < 1<<20 || c.FetchBytes < 1<<10 || c.FetchMin < 1 {
+		bad("bytes: at least 1 MiB in hand and of a partition, 1 KiB of an answer, 1 of a fetch")
+	}
+	return errs
+}

@@ -1,0 +1,484 @@
+package kafka
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"iter"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// Of a listing: how many letters are read at a time, and how many bytes.
+const (
+	pageCount = 1000
+	pageBytes = 32 << 20
+)
+
+// Dead implements [store.DeadLetters].
+func (s *Store) Dead(ctx context.Context, f store.DeadFilter) iter.Seq2[store.Record, error] {
+	return func(yield func(store.Record, error) bool) {
+		fail := func(err error) { yield(store.Record{}, err) }
+		if err := s.usable(ctx, "list dead letters"); err != nil {
+			fail(err)
+			return
+		}
+		found, err := s.choose(ctx, &f)
+		if err != nil {
+			fail(err)
+			return
+		}
+		for n := 0; len(found) > 0; {
+			most := pageCount
+			if f.Limit > 0 && f.Text == "" {
+				most = min(most, f.Limit-n)
+			}
+			page := firstPage(found, most)
+			found = found[len(page):]
+			records, err := s.open(ctx, page, f.Brief && f.Text == "")
+			if err != nil {
+				fail(err)
+				return
+			}
+			for i := range records {
+				r := &records[i]
+				if r.ID == "" || !f.MatchesText(r) {
+					continue
+				}
+				f.Shorten(r)
+				if n++; !yield(*r, nil) || n == f.Limit {
+					return
+				}
+			}
+		}
+	}
+}
+
+// choose returns the letters that f may select, without bodies, in order.
+func (s *Store) choose(ctx context.Context, f *store.DeadFilter) ([]grave, error) {
+	topics, err := s.dead.topics(ctx, f.Topic)
+	if err != nil {
+		return nil, err
+	}
+	var found []grave
+	for _, name := range topics {
+		g := s.dead.of(name)
+		if err := g.tail.follow(ctx); err != nil {
+			return nil, err
+		}
+		found = append(found, g.selected(f)...)
+	}
+	inOrder(found)
+	return found, nil
+}
+
+// firstPage is what is read at a time: so many letters at most, and at least one.
+func firstPage(all []grave, most int) []grave {
+	n, size := 0, 0
+	for n < len(all) && n < most && (n == 0 || size+all[n].size <= pageBytes) {
+		size += all[n].size
+		n++
+	}
+	return all[:n]
+}
+
+// open returns letters with everything that is in them. One that is gone since,
+// with the retention of its topic, comes as the zero record.
+func (s *Store) open(ctx context.Context, letters []grave, brief bool) ([]store.Record, error) {
+	records := make([]store.Record, len(letters))
+	if brief {
+		for i := range letters {
+			records[i] = letters[i].Record
+		}
+		return records, nil
+	}
+	raw, err := s.exhume(ctx, letters)
+	if err != nil {
+		return nil, err
+	}
+	for i := range letters {
+		if raw[i] != nil {
+			records[i], _, _ = s.readLetter(raw[i])
+		}
+	}
+	return records, nil
+}
+
+// exhume reads the records of letters; nil for one that is not there any more.
+func (s *Store) exhume(ctx context.Context, letters []grave) ([]*kgo.Record, error) {
+	raw := make([]*kgo.Record, len(letters))
+	byTopic := map[string]map[place64]int{}
+	for i := range letters {
+		t := letters[i].home
+		if byTopic[t] == nil {
+			byTopic[t] = map[place64]int{}
+		}
+		byTopic[t][letters[i].at] = i
+	}
+	for topic, places := range byTopic {
+		if err := s.readPlaces(ctx, s.wire(topic)+s.cfg.DeadSuffix, places, raw); err != nil {
+			return nil, err
+		}
+	}
+	for i := range raw {
+		if raw[i] == nil {
+			continue
+		}
+		if rec, _, ok := s.readLetter(raw[i]); !ok || rec.ID != letters[i].ID {
+			raw[i] = nil // the topic was made again since
+		}
+	}
+	return raw, nil
+}
+
+// readPlaces reads the records of a topic at certain places. It leaves out what is
+// outside of the log, which nobody can wait for: retention has taken it, or the topic
+// was made again.
+func (s *Store) readPlaces(ctx context.Context, wire string, places map[place64]int, into []*kgo.Record) error {
+	starts, err := s.admin.ListStartOffsets(ctx, wire)
+	if err != nil {
+		return s.explain("read "+wire, err)
+	}
+	ends, err := s.admin.ListCommittedOffsets(ctx, wire)
+	if err != nil {
+		return s.explain("read "+wire, err)
+	}
+	first, last := map[int32]int64{}, map[int32]int64{}
+	for at := range places {
+		start, ok1 := starts.Lookup(wire, at.partition)
+		end, ok2 := ends.Lookup(wire, at.partition)
+		if !ok1 || !ok2 || start.Err != nil || end.Err != nil || at.offset < start.Offset || at.offset >= end.Offset {
+			continue
+		}
+		if o, ok := first[at.partition]; !ok || at.offset < o {
+			first[at.partition] = at.offset
+		}
+		last[at.partition] = max(last[at.partition], at.offset)
+	}
+	if len(first) == 0 {
+		return nil
+	}
+	from := map[int32]kgo.Offset{}
+	for p, o := range first {
+		from[p] = kgo.NewOffset().At(o)
+	}
+	client, err := kgo.NewClient(append(s.readerOptions(wire, from), kgo.FetchMaxWait(100*time.Millisecond))...)
+	if err != nil {
+		return &store.Error{Op: "read " + wire, Code: store.ErrInvalid, Err: err}
+	}
+	defer client.Close()
+	left := maps.Clone(last)
+	for len(left) > 0 {
+		poll, cancel := context.WithTimeout(ctx, reachTimeout)
+		fetches := client.PollFetches(poll)
+		cancel()
+		if err := ctx.Err(); err != nil {
+			return &store.Error{Op: "read " + wire, Err: err}
+		}
+		var failed error
+		fetches.EachError(func(_ string, _ int32, err error) { failed = err })
+		if failed != nil {
+			return s.explain("read "+wire, failed)
+		}
+		fetches.EachRecord(func(r *kgo.Record) {
+			if i, ok := places[place64{r.Partition, r.Offset}]; ok {
+				into[i] = r
+			}
+			if end, ok := left[r.Partition]; ok && r.Offset >= end {
+				delete(left, r.Partition)
+				client.PauseFetchPartitions(map[string][]int32{wire: {r.Partition}})
+			}
+		})
+	}
+	return nil
+}
+
+// find returns letters by id, and which ids are none.
+func (s *Store) find(ctx context.Context, op string, ids []string) (found []grave, refused map[string]error, err error) {
+	if err := s.usable(ctx, op); err != nil {
+		return nil, nil, err
+	}
+	topics, err := s.dead.topics(ctx, "")
+	if err != nil {
+		return nil, nil, err
+	}
+	refused = map[string]error{}
+	for _, name := range topics {
+		if err := s.dead.of(name).tail.follow(ctx); err != nil {
+			return nil, nil, err
+		}
+	}
+	seen := map[string]bool{}
+	for _, id := range ids {
+		if seen[id] {
+			continue
+		}
+		seen[id] = true
+		if g, ok := s.dead.find(topics, id); ok {
+			found = append(found, g)
+		} else {
+			refused[id] = &store.Error{Op: op + " " + id, Code: store.ErrNotFound}
+		}
+	}
+	return found, refused, nil
+}
+
+func (m *morgue) find(topics []string, id string) (grave, bool) {
+	for _, name := range topics {
+		g := m.of(name)
+		g.tail.mu.Lock()
+		gr := g.letters[id]
+		g.tail.mu.Unlock()
+		if gr != nil {
+			return *gr, true
+		}
+	}
+	return grave{}, false
+}
+
+// Replay implements [store.DeadLetters]. The messages and what takes their letters
+// back are one transaction of the brokers.
+func (s *Store) Replay(ctx context.Context, topic string, ids ...string) (map[string]error, error) {
+	if topic != "" {
+		if err := pawl.ValidTopic(topic); err != nil {
+			return nil, err
+		}
+		if err := s.free("replay to "+topic, topic); err != nil {
+			return nil, err
+		}
+	}
+	var refused map[string]error
+	err := s.registrar.change(ctx, "replay", func() (records []*kgo.Record, err error) {
+		var found []grave
+		if found, refused, err = s.find(ctx, "replay", ids); err != nil {
+			return nil, err
+		}
+		return s.replays(ctx, found, topic, refused)
+	})
+	return refused, err
+}
+
+// replays are the records that bring letters back into a topic.
+func (s *Store) replays(ctx context.Context, found []grave, topic string, refused map[string]error) (records []*kgo.Record, err error) {
+	raw, err := s.exhume(ctx, found)
+	if err != nil {
+		return nil, err
+	}
+	replay, topics := pawl.NewID(), map[string]bool{}
+	for i := range found {
+		if raw[i] == nil {
+			refused[found[i].ID] = &store.Error{Op: "replay " + found[i].ID, Code: store.ErrNotFound, Err: errors.New("its body is gone, with the retention of the topic of dead letters")}
+			continue
+		}
+		r := s.replayed(raw[i], &found[i], topic, replay)
+		if err := s.free("replay "+found[i].ID, s.plain(r.Topic)); err != nil { // as its letter says
+			refused[found[i].ID] = err
+			continue
+		}
+		topics[r.Topic] = true
+		records = append(records, r, s.gone(&found[i], "replayed"))
+	}
+	return records, s.topics.ensure(ctx, topics)
+}
+
+// replayed is the record of a letter's message, to be carried out again.
+func (s *Store) replayed(raw *kgo.Record, g *grave, topic, replay string) *kgo.Record {
+	rec, _, _ := s.readLetter(raw)
+	if topic == "" {
+		topic = rec.Topic
+	}
+	r := &kgo.Record{Topic: s.wire(topic), Key: raw.Key, Value: raw.Value, Timestamp: s.cfg.Now()}
+	hasID := false
+	for _, h := range raw.Headers {
+		if h.Key == headerDead {
+			break
+		}
+		switch h.Key {
+		case headerReplays, headerReplay, headerHistory, headerReplayed:
+			continue
+		case headerID:
+			hasID = true
+		}
+		r.Headers = append(r.Headers, h)
+	}
+	if !hasID {
+		r.Headers = append(r.Headers, kgo.RecordHeader{Key: headerID, Value: []byte(g.ID)})
+	}
+	history, _ := json.Marshal(rec.History) // plain values
+	r.Headers = append(r.Headers,
+		kgo.RecordHeader{Key: headerReplays, Value: strconv.AppendInt(nil, int64(rec.Replays+1), 10)},
+		kgo.RecordHeader{Key: headerReplay, Value: []byte(replay)},
+		kgo.RecordHeader{Key: headerHistory, Value: history},
+		kgo.RecordHeader{Key: headerReplayed, Value: []byte("true")},
+	)
+	return r
+}
+
+// gone is the record that takes a letter back.
+func (s *Store) gone(g *grave, why string) *kgo.Record {
+	text, _ := json.Marshal(departure{ID: g.ID, Offset: g.at.offset, Why: why}) // plain values
+	return &kgo.Record{
+		Topic: s.wire(g.home) + s.cfg.DeadSuffix, Partition: g.at.partition, Key: g.Key, Timestamp: s.cfg.Now(),
+		Headers: []kgo.RecordHeader{{Key: headerGone, Value: text}},
+	}
+}
+
+// Purge implements [store.DeadLetters].
+func (s *Store) Purge(ctx context.Context, ids ...string) (map[string]error, error) {
+	var refused map[string]error
+	err := s.registrar.change(ctx, "purge", func() (records []*kgo.Record, err error) {
+		var found []grave
+		found, refused, err = s.find(ctx, "purge", ids)
+		for i := range found {
+			records = append(records, s.gone(&found[i], "purged"))
+		}
+		return records, err
+	})
+	return refused, err
+}
+
+// Amend implements [store.DeadLetters].
+func (s *Store) Amend(ctx context.Context, amendments ...store.Amendment) (map[string]error, error) {
+	refused, err := store.AdmitAmend(amendments)
+	if err != nil {
+		return nil, err
+	}
+	var ids []string
+	for _, a := range amendments {
+		if refused[a.ID] == nil {
+			ids = append(ids, a.ID)
+		}
+	}
+	err = s.registrar.change(ctx, "amend", func() ([]*kgo.Record, error) {
+		found, none, err := s.find(ctx, "amend", ids)
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(refused, none)
+		return s.amended(ctx, found, amendments, refused)
+	})
+	return refused, err
+}
+
+// amended are the records of letters that are changed.
+func (s *Store) amended(ctx context.Context, found []grave, amendments []store.Amendment, refused map[string]error) (records []*kgo.Record, err error) {
+	raw, err := s.exhume(ctx, found)
+	if err != nil {
+		return nil, err
+	}
+	for i := range found {
+		if raw[i] == nil {
+			refused[found[i].ID] = &store.Error{Op: "amend " + found[i].ID, Code: store.ErrNotFound}
+			continue
+		}
+		rec, l, _ := s.readLetter(raw[i])
+		for j := range amendments {
+			if a := &amendments[j]; a.ID == rec.ID && refused[a.ID] == nil {
+				if err := a.Apply(&rec.Message); err != nil {
+					refused[a.ID] = err
+				}
+			}
+		}
+		if refused[rec.ID] == nil {
+			l.Amended = true
+			records = append(records, s.rewritten(&found[i], &rec, &l))
+		}
+	}
+	return records, nil
+}
+
+// rewritten is the record of a letter that was changed. Headers that only the log
+// knows, as those of other producers that are not text, do not outlast it.
+func (s *Store) rewritten(g *grave, rec *store.Record, l *letter) *kgo.Record {
+	r := s.recordOf(&rec.Message, rec.ID)
+	if rec.Replays > 0 {
+		r.Headers = append(r.Headers, kgo.RecordHeader{Key: headerReplays, Value: strconv.AppendInt(nil, int64(rec.Replays), 10)})
+	}
+	out := s.letterRecord(s.wire(g.home)+s.cfg.DeadSuffix, r, l)
+	out.Partition = g.at.partition
+	return out
+}
+
+// Bury implements [store.DeadLetters]. Ids are compared with those of dead letters
+// only.
+func (s *Store) Bury(ctx context.Context, letters ...store.Record) (map[string]error, error) {
+	fit, refused, err := store.AdmitBury(letters)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.usable(ctx, "bury"); err != nil {
+		return nil, err
+	}
+	fit = slices.DeleteFunc(fit, func(r store.Record) bool {
+		err := s.free("bury "+r.ID, r.Topic)
+		if err != nil {
+			refused[r.ID] = err
+		}
+		return err != nil
+	})
+	topics := map[string]bool{}
+	for i := range fit {
+		topics[s.wire(fit[i].Topic)] = true
+	}
+	if err := s.topics.ensure(ctx, topics); err != nil {
+		return nil, err
+	}
+	var ids []string
+	for i := range fit {
+		ids = append(ids, fit[i].ID)
+	}
+	err = s.registrar.change(ctx, "bury", func() (records []*kgo.Record, err error) {
+		there, _, err := s.find(ctx, "bury", ids)
+		if err != nil {
+			return nil, err
+		}
+		for i := range there {
+			refused[there[i].ID] = store.BuryConflict(there[i].ID)
+		}
+		for i := range fit {
+			if refused[fit[i].ID] == nil {
+				r, err := s.buriedRecord(ctx, &fit[i])
+				if err != nil {
+					return nil, err
+				}
+				records = append(records, r)
+			}
+		}
+		return records, nil
+	})
+	return refused, err
+}
+
+// buriedRecord is the record of a letter that is brought from elsewhere.
+func (s *Store) buriedRecord(ctx context.Context, r *store.Record) (*kgo.Record, error) {
+	name, err := s.topics.ensureDead(ctx, s.wire(r.Topic))
+	if err != nil {
+		return nil, err
+	}
+	l := letter{
+		Envelope: envelope, ID: r.ID, Topic: r.Topic, Partition: s.partitionOf(name, r.Key), Offset: -1, Timestamp: r.EnqueuedAt,
+		Kind: string(r.Kind), Reason: r.Reason, Attempts: r.Attempts, Rescues: r.Rescues, Lonely: r.Lonely,
+		FirstAt: r.DeadAt, DeadAt: r.DeadAt, Source: sourceBuried, Client: s.cfg.ClientID, History: r.History,
+		Fingerprint: r.Fingerprint, Rank: r.Rank,
+	}
+	if r.Unique.Key != "" {
+		l.Unique = &r.Unique
+	}
+	return s.rewritten(&grave{home: r.Topic, at: place64{partition: l.Partition}}, r, &l), nil
+}
+
+// partitionOf is the partition of a key in a topic.
+func (s *Store) partitionOf(wire string, key []byte) int32 {
+	t, _ := s.topics.known(wire)
+	if t.partitions == 0 || key == nil {
+		return 0
+	}
+	return int32(kgo.StickyKeyPartitioner(nil).ForTopic(wire).Partition(&kgo.Record{Key: key}, t.partitions))
+}

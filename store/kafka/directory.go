@@ -1,0 +1,194 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"hash/crc32"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/pawl-dev/pawl/store"
+)
+
+// directory is what is known of the topics of the cluster.
+type directory struct {
+	s  *Store
+	mu sync.Mutex
+	by map[string]entry
+}
+
+// entry is a topic as the brokers have it.
+type entry struct {
+	id         kadm.TopicID
+	partitions int
+}
+
+// source stands for this incarnation of the topic: one that is deleted and made
+// again has another.
+func (t entry) source() uint32 { return crc32.ChecksumIEEE(t.id[:]) }
+
+func (d *directory) init(s *Store) { d.s, d.by = s, map[string]entry{} }
+
+// known returns a topic without asking a broker, if it was there.
+func (d *directory) known(name string) (entry, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	t, ok := d.by[name]
+	return t, ok
+}
+
+// names are the topics that are known to be there.
+func (d *directory) names() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Collect(maps.Keys(d.by))
+}
+
+// look asks the brokers for topics and returns those that are there.
+func (d *directory) look(ctx context.Context, names ...string) (map[string]entry, error) {
+	details, err := d.s.admin.ListTopics(ctx, names...)
+	if err != nil {
+		return nil, d.s.explain("look up topics", err)
+	}
+	found := map[string]entry{}
+	for name, t := range details {
+		switch {
+		case errors.Is(t.Err, kerr.UnknownTopicOrPartition):
+		case t.Err != nil:
+			return nil, d.s.explain("look up topic "+name, t.Err)
+		default:
+			found[name] = entry{t.ID, len(t.Partitions)}
+		}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, name := range names {
+		delete(d.by, name)
+	}
+	maps.Copy(d.by, found)
+	return found, nil
+}
+
+// there tells whether the brokers know a topic, and asks them, whatever the client
+// remembers.
+func (d *directory) there(ctx context.Context, name string) (bool, error) {
+	req := kmsg.NewPtrMetadataRequest()
+	topic := kmsg.NewMetadataRequestTopic()
+	topic.Topic = &name
+	req.Topics = append(req.Topics, topic)
+	resp, err := req.RequestWith(ctx, d.s.producer)
+	if err != nil {
+		return false, d.s.explain("look up topics", err)
+	}
+	return len(resp.Topics) == 1 && resp.Topics[0].ErrorCode == 0, nil
+}
+
+// forget makes that the brokers are asked again about topics.
+func (d *directory) forget(names []string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, name := range names {
+		delete(d.by, name)
+	}
+}
+
+// ensure makes topics that are not there.
+func (d *directory) ensure(ctx context.Context, names map[string]bool) error {
+	var unknown []string
+	for name := range names {
+		if _, ok := d.known(name); !ok {
+			unknown = append(unknown, name)
+		}
+	}
+	if len(unknown) == 0 {
+		return nil
+	}
+	found, err := d.look(ctx, unknown...)
+	if err != nil {
+		return err
+	}
+	for _, name := range unknown {
+		if _, ok := found[name]; !ok {
+			if err := d.create(ctx, name, d.s.cfg.Create.Partitions, nil); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// create makes a topic and waits until the brokers know it. Partitions and
+// replicas that are 0 are the broker's defaults.
+func (d *directory) create(ctx context.Context, name string, partitions int32, configs map[string]*string) error {
+	if d.s.cfg.Create.Off {
+		return &store.Error{
+			Op: "topic " + name, Code: store.ErrNotFound, Err: errors.New("it is not there, and topics are not created here"),
+			Hint: "create it: pawl kafka topics ensure " + name,
+		}
+	}
+	replicas := d.s.cfg.Create.Replicas
+	def(&partitions, -1)
+	def(&replicas, -1)
+	resp, err := d.s.admin.CreateTopics(ctx, partitions, replicas, configs, name)
+	if err == nil {
+		err = resp[name].Err
+	}
+	if err != nil && !errors.Is(err, kerr.TopicAlreadyExists) {
+		return d.s.explain("create topic "+name, err)
+	}
+	return d.await(ctx, name)
+}
+
+// await waits until the broker that is asked knows a topic that was just made:
+// brokers hear of it one after the other.
+func (d *directory) await(ctx context.Context, name string) error {
+	for wait := 5 * time.Millisecond; ; wait = min(2*wait, 200*time.Millisecond) {
+		if found, err := d.look(ctx, name); err == nil && found[name].partitions > 0 {
+			return nil
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return d.s.explain("create topic "+name, ctx.Err())
+		}
+	}
+}
+
+// ensureDead makes the topic of a topic's dead letters: with as many partitions,
+// and kept for 30 days.
+func (d *directory) ensureDead(ctx context.Context, of string) (string, error) {
+	name := of + d.s.cfg.DeadSuffix
+	if _, ok := d.known(name); ok {
+		return name, nil
+	}
+	found, err := d.look(ctx, name, of)
+	if err != nil {
+		return name, err
+	}
+	if _, ok := found[name]; ok {
+		return name, nil
+	}
+	retention := strconv.FormatInt(deadRetention.Milliseconds(), 10)
+	size := strconv.Itoa(maxDeadBytes)
+	return name, d.create(ctx, name, int32(found[of].partitions), map[string]*string{"retention.ms": &retention, "max.message.bytes": &size})
+}
+
+const (
+	deadRetention = 30 * 24 * time.Hour
+	// maxDeadBytes leaves room for what a dead letter says beside its message.
+	maxDeadBytes = 20 << 20
+	// A topic that changes at the brokers is noticed that soon; they are not asked
+	// more often than every metadataMin.
+	metadataAge = 30 * time.Second
+	metadataMin = 100 * time.Millisecond
+)
+
+// DeadSuffix is what the names of topics of dead letters end with.
+func (s *Store) DeadSuffix() string { return s.cfg.DeadSuffix }

@@ -1,0 +1,44 @@
+// Package kafka is a store in the topics of a Kafka cluster: a consumer group and
+// the commit gate keep the contract of package store, as far as a log can.
+//
+// # How it works
+//
+// A topic of Pawl is a topic of the cluster, a message is a record of it. Append
+// produces, with all in-sync replicas, idempotently. A claim hands out what this
+// process, a member of the group, has fetched: the messages of one key of a
+// partition are a lane, in which one is carried out after the other; lanes are
+// independent of one another. An ack marks its offset in the gate of its partition
+// (package gate), and only the contiguous prefix of finished offsets is committed.
+// Which ones above it are finished, too, travels in the metadata of the commit: so
+// a crash repeats what was finished since the last commit, a second by default, and
+// nothing more.
+//
+// A retry, a release and a hold wait in their lane, in this process. A dead letter
+// is written to a topic of its own before its message counts as finished. What is
+// emitted is produced before the ack, under ids that derive from the parent's.
+//
+// # Assignments
+//
+// Everything about a partition belongs to its assignment, from when it was given to
+// this process until it is taken away. Then nothing more is begun; what runs gets
+// [Consuming.Drain] to finish; what is finished is committed; and the assignment is
+// over: acks that come later change nothing, their tokens are stale. If the
+// partition comes back while a handler of the earlier assignment still runs, the
+// lane of that key waits for it. If another process has it, the two may overlap for
+// that one message: a handler can hand its token downstream as a fence.
+//
+// # Crashes
+//
+// Before the first message of an assignment is carried out a commit says so, and from
+// then on commits say which are, if these are few. Whoever gets the partition of a
+// process that died takes these for suspects, which are carried out alone, and is
+// cautious up to a bit beyond: few lanes at a time, each on record before it begins.
+// After that it is wary for a while: each claim is on record before it is carried out.
+// So a message that kills its process is found, however quick it is, and after three
+// deaths alone it is a dead letter.
+//
+// # Settings, pauses, state
+//
+// They are in the topic [Config.StateTopic], a log of wishes that every process
+// decides about in the same way.
+package kafka

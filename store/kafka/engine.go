@@ -1,0 +1,436 @@
+package kafka
+
+import (
+	"container/heap"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// engine is what this process has in hand: the messages of the partitions that
+// are assigned to it, in lanes. It knows records and offsets, but neither a
+// client nor a broker, and does no I/O. What it is told, by whoever talks to the
+// brokers, is: assign, take, drain, drop.
+type engine struct {
+	now    func() time.Time
+	limits Consuming
+
+	mu     sync.Mutex // never held across I/O or a wait
+	seq    int64      // of messages
+	nextID int32
+	byID   map[int32]*assignment // live, and those in which a handler still runs
+	latest *assignment           // of held
+	topics map[string]*topic
+	bytes  int
+	// crowded: something waits for bytes of any partition, not only of its own.
+	crowded bool
+
+	runs    laneList // leased lanes, in no order
+	sweepAt int64    // no lease ends before
+	shut    laneHeap // closed lanes, by until
+	ghosts  map[string]*ghost
+
+	deaths    []*death // to be written
+	dying     chan struct{}
+	room      chan struct{} // there may be room for what was fetched
+	dirty     chan struct{} // there may be something to commit
+	listeners map[chan struct{}]map[string]bool
+	alarm     *time.Timer
+	alarmAt   int64
+	isClosed  bool
+
+	lateAcks, overlaps uint64 // totals
+}
+
+// topic is what is in hand of a topic.
+type topic struct {
+	store.Topic
+	pause      *store.Pause
+	ready      queue
+	partitions map[int32]*assignment
+	memories   map[int32]*memory
+	mourned    map[string]int // dead letters by key, for parking
+	rescues    int64
+	retried    int64
+	// totals
+	taken, failed uint64
+}
+
+// death is a message on its way to the dead letters.
+type death struct {
+	flight *flight
+	lane   *lane
+	kind   pawl.Kind
+	reason string
+	at     time.Time
+	done   chan struct{} // closed when it is written, or given up with its partition
+	wrote  bool
+}
+
+// ghost is a lane of an earlier assignment in which a handler still runs: the lane
+// of the same key waits for it, so that what is carried out here keeps its order.
+type ghost struct {
+	old     *lane
+	waiting *lane
+}
+
+func newEngine(now func() time.Time, limits Consuming) *engine {
+	e := &engine{
+		now: now, limits: limits,
+		byID: map[int32]*assignment{}, topics: map[string]*topic{}, ghosts: map[string]*ghost{},
+		dying: make(chan struct{}, 1), room: make(chan struct{}, 1), dirty: make(chan struct{}, 1),
+		listeners: map[chan struct{}]map[string]bool{}, sweepAt: never,
+	}
+	e.shut.less = byUntil
+	return e
+}
+
+const never = int64(1<<63 - 1)
+
+func signal(ch chan struct{}) {
+	select {
+	case ch <- struct{}{}:
+	default:
+	}
+}
+
+func (e *engine) topic(name string) *topic {
+	t := e.topics[name]
+	if t == nil {
+		t = &topic{Topic: store.NewTopic(name), partitions: map[int32]*assignment{}, memories: map[int32]*memory{}, mourned: map[string]int{}}
+		e.topics[name] = t
+	}
+	return t
+}
+
+// mourn takes note of how many dead letters a key has.
+func (e *engine) mourn(name, key string, n int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	t := e.topic(name)
+	if n > 0 {
+		t.mourned[key] = n
+	} else {
+		delete(t.mourned, key)
+	}
+}
+
+// take takes in records of a partition that were fetched, in order, and returns
+// how many: fewer than all when there is no room for more. It goes on in pieces, so
+// that a claim does not wait long, and what there is no room for costs little.
+func (e *engine) take(a *assignment, records []*kgo.Record) int {
+	taken := 0
+	for taken < len(records) {
+		piece := records[taken:min(taken+pieceOfTake, len(records))]
+		n := e.takePiece(a, piece)
+		if taken += n; n < len(piece) {
+			break
+		}
+	}
+	return taken
+}
+
+// pieceOfTake is how many records are taken in at once.
+const pieceOfTake = 512
+
+func (e *engine) takePiece(a *assignment, records []*kgo.Record) int {
+	flights := make([]flight, len(records))
+	lanes := make([]lane, 0)
+	for i, r := range records {
+		flights[i].rec, flights[i].size = r, sizeOf(r)
+		flights[i].remember(r)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if a.state != live {
+		return len(records) // fetched again by whoever has the partition now
+	}
+	woken := false
+	for i, r := range records {
+		f := &flights[i]
+		if r.Attrs.IsControl() {
+			if !a.pass(r.Offset, f) {
+				return i
+			}
+			continue
+		}
+		if !a.hasRoom(e, f.size) || !a.register(r.Offset, f) {
+			return i
+		}
+		if f.state == finished {
+			continue
+		}
+		e.seq++
+		f.seq = e.seq
+		a.topic.taken++
+		a.inHand++
+		a.bytes += f.size
+		e.bytes += f.size
+		l := a.laneOf(e, r, &lanes, len(records)-i)
+		l.append(f)
+		if l.state == empty {
+			e.open(l)
+			woken = true
+		}
+	}
+	if woken {
+		e.wake(a.topic.Name)
+	}
+	return len(records)
+}
+
+// open makes a lane claimable, if it has anything to be claimed.
+func (e *engine) open(l *lane) {
+	l.trim()
+	if len(l.of.condemned) > 0 && l.of.state == live {
+		for f := l.head; f != nil; f = f.next {
+			e.execute(f)
+		}
+	}
+	switch {
+	case l.dying > 0:
+		l.state = stuck
+	case l.head == nil:
+		l.state = empty
+		l.of.forget(l)
+	case l.of.state != live:
+		l.state = empty
+	default:
+		l.state = ready
+		l.of.topic.ready.push(l)
+	}
+}
+
+// close keeps a lane from being claimed until then.
+func (e *engine) close(l *lane, until int64) {
+	l.trim()
+	if l.of.state != live {
+		l.state = empty
+		return
+	}
+	l.state, l.until = closed, until
+	heap.Push(&e.shut, l)
+	e.setAlarm()
+}
+
+// finish counts a message as done: acked, or among the dead letters.
+func (e *engine) finish(f *flight) {
+	a := f.lane.of
+	f.state = finished
+	if !f.ticket.Ack() {
+		e.lateAcks++
+	}
+	if a.state == gone {
+		return // what was in hand there is counted no more
+	}
+	delete(a.tries, f.offset())
+	a.inHand--
+	a.bytes -= f.size
+	e.bytes -= f.size
+	a.unlist(f)
+	if a.crowded || e.crowded {
+		a.crowded, e.crowded = false, false
+		signal(e.room)
+	}
+	e.touch(a)
+}
+
+// enter locks the engine and lets happen what is due.
+func (e *engine) enter(op string) (now int64, err error) {
+	e.mu.Lock()
+	if e.isClosed {
+		e.mu.Unlock()
+		return 0, &store.Error{Op: op, Code: store.ErrClosed}
+	}
+	now = e.now().UnixNano()
+	e.sweep(now)
+	return now, nil
+}
+
+// sweep opens closed lanes that are due, and ends leases that nobody settled.
+func (e *engine) sweep(now int64) {
+	for len(e.shut.lanes) > 0 && e.shut.lanes[0].until <= now {
+		l := heap.Pop(&e.shut).(*lane)
+		if l.state != closed {
+			continue
+		}
+		e.open(l)
+		e.wake(l.of.topic.Name)
+	}
+	if now < e.sweepAt {
+		return
+	}
+	e.sweepAt = never
+	for l := e.runs.first; l != nil; {
+		next := l.after
+		if l.until <= now {
+			e.rescue(l)
+		} else {
+			e.sweepAt = min(e.sweepAt, l.until)
+		}
+		l = next
+	}
+}
+
+// rescue ends a lease that nobody settled. The first message of the run, and it
+// alone, may be why.
+func (e *engine) rescue(l *lane) {
+	l.of.topic.rescues++
+	lease, until := l.lease, l.until
+	e.unlease(l)
+	why := "lease ended unsettled"
+	if until >= lease.hard {
+		why = "hard deadline passed unsettled"
+	}
+	l.giveBack()
+	if f := l.head; f != nil {
+		t := f.troubled()
+		if t.rescues > 0 && lease.alone {
+			t.lonely++
+		}
+		l.of.tries[f.offset()] = uint8(t.lonely)
+		t.rescues++
+		t.reason = why
+		t.history = append(t.history, store.Attempt{
+			Attempt: t.attempts, StartedAt: time.Unix(0, lease.started), EndedAt: time.Unix(0, until),
+			Worker: lease.owner, Kind: string(pawl.KindRescue), Error: why, Action: "rescue",
+		})
+	}
+	e.open(l)
+	e.wake(l.of.topic.Name)
+}
+
+// die sends a message to the dead letters. Its lane stands still until it is
+// there.
+func (e *engine) die(l *lane, f *flight, kind pawl.Kind, reason string, now int64) *death {
+	f.state, l.state = dying, stuck
+	l.of.dying++
+	l.dying++
+	if t := l.of.topic; t.Park && l.keyed {
+		t.mourned[l.key] = max(1, t.mourned[l.key]) // until the log of the dead says more
+	}
+	d := &death{flight: f, lane: l, kind: kind, reason: reason, at: time.Unix(0, now), done: make(chan struct{})}
+	e.deaths = append(e.deaths, d)
+	signal(e.dying)
+	return d
+}
+
+// buried ends a death: its message is among the dead letters.
+func (e *engine) buried(d *death) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	d.wrote = true
+	close(d.done)
+	l := d.lane
+	l.of.dying--
+	l.dying--
+	e.finish(d.flight)
+	l.prune()
+	if l.dying == 0 && l.of.state == live {
+		e.open(l)
+		e.wake(l.of.topic.Name)
+	}
+	l.of.settled()
+}
+
+// lease gives the first n messages of a lane away.
+func (e *engine) lease(l *lane, n int, terms *store.Lease, fence, now int64) {
+	hard := now + int64(l.of.topic.Deadline)
+	l.state = held
+	l.until = min(now+int64(terms.For), hard)
+	f := l.head
+	for i := 1; ; i++ {
+		f.state = leased
+		if i == n {
+			break
+		}
+		f = f.next
+	}
+	l.lease = lease{fence: fence, owner: terms.Owner, alone: terms.Alone, started: now, hard: hard, last: f}
+	l.of.handOut(f.offset())
+	e.touch(l.of)
+	e.runs.add(l)
+	e.sweepAt = min(e.sweepAt, l.until)
+}
+
+// unlease ends a lease; what is left of the run stays as it is.
+func (e *engine) unlease(l *lane) {
+	e.runs.remove(l)
+	a := l.of
+	a.leased--
+	e.touch(a)
+	switch {
+	case a.state == gone:
+		e.exorcise(l)
+	case a.state == draining:
+		a.settled()
+	case len(a.setAside) > 0 && !a.full():
+		e.resume(a)
+	}
+}
+
+// touch takes note that there is something to commit.
+func (e *engine) touch(a *assignment) {
+	if !a.touched {
+		a.touched = true
+		if a.owed == 0 {
+			a.owed = e.now().UnixNano()
+		}
+		signal(e.dirty)
+	}
+}
+
+// held returns the lane and the message that a token is good for; nothing if it
+// is stale.
+func (e *engine) held(tok pawl.Token) (*lane, *flight) {
+	id := int32(tok.Lane >> 32)
+	a := e.latest
+	if a == nil || a.id != id {
+		if a = e.byID[id]; a == nil {
+			return nil, nil
+		}
+		e.latest = a // the next token is of the same one, as a rule
+	}
+	f := a.find(tok.Seq)
+	if f == nil || f.state != leased || f.lane.id != uint32(tok.Lane) || f.lane.lease.fence != tok.Fence {
+		return nil, nil
+	}
+	return f.lane, f
+}
+
+func tokenOf(f *flight) pawl.Token {
+	l := f.lane
+	return pawl.Token{Fence: l.lease.fence, Lane: int64(l.of.id)<<32 | int64(l.id), Seq: f.offset()}
+}
+
+// laneList is a list of leased lanes.
+type laneList struct{ first *lane }
+
+func (ls *laneList) add(l *lane) {
+	l.before, l.after = nil, ls.first
+	if ls.first != nil {
+		ls.first.before = l
+	}
+	ls.first = l
+}
+
+func (ls *laneList) remove(l *lane) {
+	if l.before != nil {
+		l.before.after = l.after
+	} else {
+		ls.first = l.after
+	}
+	if l.after != nil {
+		l.after.before = l.before
+	}
+	l.before, l.after = nil, nil
+}
+
+// paused tells whether a topic hands nothing out.
+func (t *topic) paused(now int64) bool {
+	return t.pause != nil && (t.pause.Until.IsZero() || t.pause.Until.UnixNano() > now)
+}

@@ -1,0 +1,182 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// TopicSpec is how a topic is to be. A zero field is not looked at in one that is
+// there, and the broker's default in a new one.
+type TopicSpec struct {
+	Partitions  int32
+	Replicas    int16
+	MinISR      int
+	Retention   time.Duration // negative: for ever
+	Compression string        // of the log: producer, lz4, zstd …
+	MaxBytes    int           // of a batch, as max.message.bytes
+}
+
+// Production and Development are how topics usually are.
+var (
+	Production  = TopicSpec{Partitions: 12, Replicas: 3, MinISR: 2, Retention: 7 * 24 * time.Hour, Compression: "lz4", MaxBytes: 1 << 20}
+	Development = TopicSpec{Partitions: 4, Replicas: 1, MinISR: 1, Retention: 7 * 24 * time.Hour, Compression: "lz4", MaxBytes: 1 << 20}
+)
+
+// Dead is how the topic of a topic's dead letters is to be: as many partitions,
+// kept for 30 days, and with room for what a letter says beside its message.
+func (t TopicSpec) Dead() TopicSpec {
+	t.Retention, t.MaxBytes = deadRetention, maxDeadBytes
+	return t
+}
+
+// Ensured is what became of a topic that was to be there.
+type Ensured struct {
+	Topic      string   `json:"topic"`
+	Created    bool     `json:"created"`
+	Partitions int      `json:"partitions"`
+	Replicas   int      `json:"replicas"`
+	Changed    []string `json:"changed"` // settings, as name=value
+}
+
+// Ensure makes a topic, or sets what is otherwise than it should be. The number of
+// partitions is never changed: a key would be in another one from then on, beside
+// what is still to be done in the old one. With dry nothing is changed, and what
+// would be is returned.
+func (s *Store) Ensure(ctx context.Context, name string, spec TopicSpec, dry bool) (Ensured, error) {
+	op := "ensure topic " + name
+	if err := pawl.ValidTopic(name); err != nil {
+		return Ensured{}, err
+	}
+	if err := s.usable(ctx, op); err != nil {
+		return Ensured{}, err
+	}
+	wire := s.wire(name)
+	for {
+		details, err := s.admin.ListTopics(ctx, wire)
+		if err != nil {
+			return Ensured{}, s.explain(op, err)
+		}
+		if d := details[wire]; d.Err == nil && len(d.Partitions) > 0 {
+			return s.checkTopic(ctx, op, name, d, spec, dry)
+		}
+		e, err := s.makeTopic(ctx, op, name, spec, dry)
+		if !errors.Is(err, kerr.TopicAlreadyExists) {
+			return e, err
+		}
+		// It was made a moment ago, and the broker that was asked did not know yet.
+		if err := s.topics.await(ctx, wire); err != nil {
+			return e, err
+		}
+	}
+}
+
+// checkTopic compares a topic that is there with what it should be.
+func (s *Store) checkTopic(ctx context.Context, op, name string, d kadm.TopicDetail, spec TopicSpec, dry bool) (Ensured, error) {
+	e := Ensured{Topic: name, Partitions: len(d.Partitions), Replicas: d.Partitions.NumReplicas()}
+	if spec.Partitions > 0 && len(d.Partitions) != int(spec.Partitions) {
+		return e, &store.Error{
+			Op: op, Code: store.ErrConflict, Err: fmt.Errorf("it has %d partitions, not %d", len(d.Partitions), spec.Partitions),
+			Hint: "the number is not changed: keys would move to other partitions and lose their order. Make a new topic and move over when the old one is empty",
+		}
+	}
+	if spec.Replicas > 0 && e.Replicas != int(spec.Replicas) {
+		return e, &store.Error{
+			Op: op, Code: store.ErrConflict, Err: fmt.Errorf("it has %d replicas, not %d", e.Replicas, spec.Replicas),
+			Hint: "reassign its partitions with the tools of the cluster",
+		}
+	}
+	return s.setTopic(ctx, op, e, spec, dry)
+}
+
+// makeTopic makes a topic that is not there.
+func (s *Store) makeTopic(ctx context.Context, op, name string, spec TopicSpec, dry bool) (Ensured, error) {
+	e := Ensured{Topic: name, Created: true, Partitions: int(spec.Partitions), Replicas: int(spec.Replicas)}
+	if dry {
+		return e, nil
+	}
+	partitions, replicas := spec.Partitions, spec.Replicas
+	def(&partitions, -1)
+	def(&replicas, -1)
+	configs := map[string]*string{}
+	for k, v := range spec.configs() {
+		configs[k] = &v
+	}
+	resp, err := s.admin.CreateTopics(ctx, partitions, replicas, configs, s.wire(name))
+	if err == nil {
+		err = resp[s.wire(name)].Err
+	}
+	if err == nil {
+		err = s.topics.await(ctx, s.wire(name)) // who looks next finds it
+	}
+	if err != nil {
+		return e, s.explain(op, err)
+	}
+	e.Partitions, e.Replicas = int(resp[s.wire(name)].NumPartitions), int(resp[s.wire(name)].ReplicationFactor)
+	return e, nil
+}
+
+// setTopic sets what is otherwise than it should be.
+func (s *Store) setTopic(ctx context.Context, op string, e Ensured, spec TopicSpec, dry bool) (Ensured, error) {
+	wire := s.wire(e.Topic)
+	now, err := s.admin.DescribeTopicConfigs(ctx, wire)
+	if err != nil {
+		return e, s.explain(op, err)
+	}
+	have := map[string]string{}
+	for _, rc := range now {
+		for _, c := range rc.Configs {
+			have[c.Key] = c.MaybeValue()
+		}
+	}
+	var changes []kadm.AlterConfig
+	for name, value := range spec.configs() {
+		if have[name] != value {
+			changes = append(changes, kadm.AlterConfig{Op: kadm.SetConfig, Name: name, Value: &value})
+			e.Changed = append(e.Changed, name+"="+value)
+		}
+	}
+	slices.Sort(e.Changed)
+	if dry || len(changes) == 0 {
+		return e, nil
+	}
+	resp, err := s.admin.AlterTopicConfigs(ctx, changes, wire)
+	if err == nil && len(resp) == 0 {
+		err = errors.New("the brokers gave no answer")
+	}
+	for _, r := range resp {
+		err = errors.Join(err, r.Err)
+	}
+	return e, s.explain(op, err)
+}
+
+// configs are the settings of a topic that spec states, by their names at the
+// brokers.
+func (t *TopicSpec) configs() map[string]string {
+	c := map[string]string{}
+	if t.MinISR > 0 {
+		c["min.insync.replicas"] = strconv.Itoa(t.MinISR)
+	}
+	switch {
+	case t.Retention < 0:
+		c["retention.ms"] = "-1"
+	case t.Retention > 0:
+		c["retention.ms"] = strconv.FormatInt(t.Retention.Milliseconds(), 10)
+	}
+	if t.Compression != "" {
+		c["compression.type"] = t.Compression
+	}
+	if t.MaxBytes > 0 {
+		c["max.message.bytes"] = strconv.Itoa(t.MaxBytes)
+	}
+	return c
+}

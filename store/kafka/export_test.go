@@ -1,0 +1,50 @@
+package kafka
+
+import (
+	"context"
+	"time"
+)
+
+// CaughtUp waits until everything in topics, as of now, was fetched by this
+// process, which must be the only member of its group.
+func (s *Store) CaughtUp(ctx context.Context, topics ...string) error {
+	for _, topic := range topics {
+		ends, err := s.admin.ListEndOffsets(ctx, s.wire(topic))
+		if err != nil {
+			return err
+		}
+		for p, end := range ends[s.wire(topic)] {
+			for end.Err == nil && end.Offset > 0 && !s.has(topic, p, end.Offset) {
+				if ctx.Err() != nil {
+					return ctx.Err()
+				}
+				time.Sleep(200 * time.Microsecond)
+			}
+		}
+	}
+	return nil
+}
+
+func (s *Store) has(topic string, partition int32, end int64) bool {
+	s.group.feedMu.Lock()
+	defer s.group.feedMu.Unlock()
+	a := s.engine.assignment(topic, partition)
+	if a == nil {
+		return false
+	}
+	s.engine.mu.Lock()
+	defer s.engine.mu.Unlock()
+	return a.gate.Tail() >= end || len(a.overflow) > 0
+}
+
+// Paused is how many partitions are not fetched from because they have no room.
+func (s *Store) Paused() (n int) {
+	s.group.feedMu.Lock()
+	defer s.group.feedMu.Unlock()
+	for _, a := range s.engine.assignments() {
+		if a.paused {
+			n++
+		}
+	}
+	return n
+}

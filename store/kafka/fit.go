@@ -1,0 +1,62 @@
+package kafka
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// Fit implements [store.Fitter]: it says which wish of a message a log cannot fulfil,
+// and refuses what the client will never send. A record that is only just too large
+// is not noticed here: how many bytes surround it is the client's business, and how
+// many the topic allows is the brokers'.
+func (s *Store) Fit(m *pawl.Message) error {
+	bad := func(code, err error, hint string) error {
+		return &store.Error{Op: "append", Code: code, Err: err, Hint: hint}
+	}
+	switch size := m.Size(); {
+	case m.Delay > 0:
+		return bad(store.ErrUnsupported, errors.New("a delay: a log is read in its order"), "give it a second store that keeps delays: relay=sqlite:FILE in the URL, or package store/relay")
+	case m.Unique.Key != "":
+		return bad(store.ErrUnsupported, errors.New("a unique key: the broker compares nothing"), "give it a second store that keeps unique keys: relay=sqlite:FILE in the URL, or package store/relay")
+	case size > int(s.cfg.Produce.BatchBytes):
+		err := fmt.Errorf("%w: %d bytes; batch_bytes is %d", kerr.MessageTooLarge, size, s.cfg.Produce.BatchBytes)
+		hint, code := codeOf(err)
+		return bad(code, err, hint)
+	}
+	return s.free("append", m.Topic)
+}
+
+// Owner tells whose topic it is that this store keeps something of its own in: the
+// topic whose dead letters it has, or nothing for the topic of the state.
+func (s *Store) Owner(topic string) (of string, own bool) {
+	if topic == s.cfg.StateTopic {
+		return "", true
+	}
+	return strings.CutSuffix(topic, s.cfg.DeadSuffix)
+}
+
+// free refuses a topic that is this store's own. A message in it would be no message:
+// nothing lists it and nobody carries it out.
+func (s *Store) free(op, topic string) error {
+	of, own := s.Owner(topic)
+	switch {
+	case !own:
+		return nil
+	case topic == s.cfg.StateTopic:
+		return &store.Error{
+			Op: op, Code: store.ErrInvalid, Err: fmt.Errorf("topic %s holds the state of this store, no messages", topic),
+			Hint: "use another topic; state_topic in the URL names the one of the state",
+		}
+	default:
+		return &store.Error{
+			Op: op, Code: store.ErrInvalid, Err: fmt.Errorf("topic %s holds the dead letters of %s, no messages", topic, of),
+			Hint: fmt.Sprintf("use a topic whose name does not end with %s; dead_suffix in the URL is another ending", s.cfg.DeadSuffix),
+		}
+	}
+}

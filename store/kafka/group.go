@@ -1,0 +1,480 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// group is this process as a member of the consumer group. It is one from the
+// first claim on.
+type group struct {
+	s *Store
+
+	mu      sync.Mutex
+	client  *kgo.Client
+	topics  map[string]bool // subscribed
+	missing map[string]bool // wanted, but not there
+	left    bool
+	names   sync.Map // topic id → name
+	leaving chan struct{}
+	from    map[place]kgo.Offset // where to read from, if not from what is committed: of fetched and adjust
+
+	feedMu sync.Mutex // serialises what is taken in; guards overflow of assignments
+	fed    chan struct{}
+
+	rebalances, revocations, losses atomic.Uint64
+}
+
+func (g *group) init(s *Store) {
+	g.s, g.topics, g.missing, g.from = s, map[string]bool{}, map[string]bool{}, map[place]kgo.Offset{}
+	g.fed, g.leaving = make(chan struct{}, 1), make(chan struct{})
+}
+
+// subscribe makes this process a consumer of the topics that are wanted.
+func (s *Store) subscribe(ctx context.Context, wants []store.Want) error {
+	g := &s.group
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var fresh []string
+	for _, w := range wants {
+		if !g.topics[w.Topic] && !g.missing[w.Topic] && pawl.ValidTopic(w.Topic) == nil {
+			fresh = append(fresh, s.wire(w.Topic))
+		}
+	}
+	if len(fresh) == 0 {
+		return nil
+	}
+	found, err := s.topics.look(ctx, fresh...)
+	if err != nil {
+		return err
+	}
+	s.state.watch()
+	for _, name := range fresh {
+		if err := s.learn(ctx, s.plain(name)); err != nil {
+			return err
+		}
+		if _, ok := found[name]; !ok {
+			g.miss(s.plain(name))
+		}
+	}
+	return g.join(found)
+}
+
+// join adds topics to the subscription. The caller holds mu.
+func (g *group) join(found map[string]entry) error {
+	var names []string
+	for name, t := range found {
+		g.names.Store([16]byte(t.id), name)
+		g.topics[g.s.plain(name)] = true
+		delete(g.missing, g.s.plain(name))
+		names = append(names, name)
+	}
+	switch {
+	case len(names) == 0 || g.left:
+		return nil
+	case g.client != nil:
+		g.client.AddConsumeTopics(names...)
+		return nil
+	}
+	client, err := kgo.NewClient(g.s.consumerOptions(names)...)
+	if err != nil {
+		return &store.Error{Op: "join group " + g.s.cfg.Group, Code: store.ErrInvalid, Err: err}
+	}
+	g.client = client
+	g.s.commits.client.Store(client)
+	g.s.wg.Go(g.pollLoop)
+	g.s.wg.Go(g.feedLoop)
+	g.s.wg.Go(g.s.commits.loop)
+	return nil
+}
+
+// findLoop looks for topics that were wanted before they were there.
+func (g *group) findLoop() {
+	for {
+		select {
+		case <-g.s.ctx.Done():
+			return
+		case <-time.After(lookAgain):
+		}
+		g.mu.Lock()
+		var names []string
+		for name := range g.missing {
+			names = append(names, g.s.wire(name))
+		}
+		g.mu.Unlock()
+		found, err := g.s.topics.look(g.s.ctx, names...)
+		if err != nil {
+			continue
+		}
+		g.mu.Lock()
+		err = g.join(found)
+		over := len(g.missing) == 0
+		g.mu.Unlock()
+		if err != nil {
+			g.s.cfg.Logger.Error("cannot consume", "error", err)
+		}
+		if over {
+			return
+		}
+	}
+}
+
+// lookAgain is how soon a topic is noticed that was claimed from before it was made.
+const lookAgain = time.Second
+
+// pollLoop fetches records and hands them to the engine.
+func (g *group) pollLoop() {
+	for {
+		fetches := g.client.PollRecords(g.s.ctx, pollCount)
+		if fetches.IsClientClosed() || g.s.ctx.Err() != nil {
+			g.client.AllowRebalance()
+			return
+		}
+		fetches.EachError(g.failed)
+		fetches.EachPartition(func(p kgo.FetchTopicPartition) {
+			if len(p.Records) > 0 {
+				g.accept(g.s.plain(p.Topic), p.Partition, p.Records)
+			}
+		})
+		g.client.AllowRebalance()
+		g.relax()
+	}
+}
+
+const (
+	pollCount = 20_000
+	// patience is how long fetching waits for partitions without room before it
+	// goes on without them.
+	patience = 50 * time.Millisecond
+)
+
+// accept takes in what was fetched of a partition.
+func (g *group) accept(topic string, partition int32, records []*kgo.Record) {
+	g.feedMu.Lock()
+	defer g.feedMu.Unlock()
+	a := g.s.engine.assignment(topic, partition)
+	if a == nil {
+		return // it is not ours any more
+	}
+	a, records = g.compare(a, records)
+	a.epoch = records[len(records)-1].LeaderEpoch
+	if len(a.overflow) == 0 {
+		records = records[g.s.engine.take(a, records):]
+	}
+	a.overflow = append(a.overflow, records...)
+	a.waiting += sizesOf(records)
+}
+
+// feedLoop takes in what there was no room for, when there is.
+func (g *group) feedLoop() {
+	for {
+		select {
+		case <-g.s.engine.room:
+		case <-g.s.ctx.Done():
+			return
+		case <-g.leaving:
+			return
+		}
+		g.feed()
+		signal(g.fed)
+	}
+}
+
+// feed takes in what there is room for now, and goes on fetching where nothing is
+// left over. Flags of the client change with feedMu held only: a pause and its end
+// must not overtake one another, nor the end of an assignment.
+func (g *group) feed() {
+	resume := map[string][]int32{}
+	g.feedMu.Lock()
+	defer g.feedMu.Unlock()
+	for _, a := range g.s.engine.assignments() {
+		for len(a.overflow) > 0 {
+			some := a.overflow[:min(len(a.overflow), feedCount)]
+			n := g.s.engine.take(a, some)
+			a.waiting -= sizesOf(some[:n])
+			clear(some[:n])
+			if a.overflow = a.overflow[n:]; n < len(some) {
+				break
+			}
+		}
+		if a.paused && len(a.overflow) == 0 {
+			a.paused, a.overflow = false, nil
+			name := g.s.wire(a.topic.Name)
+			resume[name] = append(resume[name], a.partition)
+		}
+	}
+	if len(resume) > 0 {
+		g.client.ResumeFetchPartitions(resume)
+	}
+}
+
+// feedCount is how many records are prepared at a time for a partition that may
+// have room for one.
+const feedCount = 64
+
+// unpause lets partitions be fetched that are not ours any more: the client would
+// keep them paused when they come back.
+func (g *group) unpause(client *kgo.Client, parts map[string][]int32) {
+	g.feedMu.Lock()
+	defer g.feedMu.Unlock()
+	client.ResumeFetchPartitions(parts)
+}
+
+// relax waits a moment while much is left over, and then goes on without the
+// partitions that have no room: one that is stuck holds up no other. Something left
+// over is good: it is at hand when there is room.
+func (g *group) relax() {
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	for len(g.full()) > 0 {
+		select {
+		case <-g.fed:
+		case <-g.s.ctx.Done():
+			return
+		case <-timer.C:
+			g.pauseFull()
+			return
+		}
+	}
+}
+
+// full returns the partitions of which most is left over, if it is too much for
+// more to be fetched.
+func (g *group) full() []*assignment {
+	g.feedMu.Lock()
+	defer g.feedMu.Unlock()
+	return g.fullest()
+}
+
+// fullest is full. The caller holds feedMu.
+func (g *group) fullest() (most []*assignment) {
+	total, n := 0, 0
+	as := g.s.engine.assignments()
+	for _, a := range as {
+		if len(a.overflow) > 0 && !a.paused {
+			total += a.waiting
+			n++
+		}
+	}
+	if total <= int(g.s.cfg.Consume.FetchBytes)/2 {
+		return nil
+	}
+	for _, a := range as {
+		if len(a.overflow) > 0 && !a.paused && a.waiting >= total/n {
+			most = append(most, a)
+		}
+	}
+	return most
+}
+
+func (g *group) pauseFull() {
+	pause := map[string][]int32{}
+	g.feedMu.Lock()
+	for _, a := range g.fullest() {
+		a.paused = true
+		name := g.s.wire(a.topic.Name)
+		pause[name] = append(pause[name], a.partition)
+	}
+	g.client.PauseFetchPartitions(pause)
+	g.feedMu.Unlock()
+	signal(g.s.engine.room) // it may have come meanwhile
+}
+
+// failed takes note of an error of a fetch. The client repeats what can be
+// repeated.
+func (g *group) failed(topic string, partition int32, err error) {
+	if errors.Is(err, context.Canceled) || errors.Is(err, kgo.ErrClientClosed) {
+		return
+	}
+	topic = g.s.plain(topic)
+	g.s.health.fetchFailed(topic, partition, err)
+	if isUnknownTopic(err) {
+		g.s.wg.Go(func() { g.recreated(topic) })
+	}
+}
+
+// recreated lets go of a topic that was deleted, and looks for it anew: one that
+// was made again is another, and is read from its start.
+func (g *group) recreated(topic string) {
+	g.mu.Lock()
+	mine := g.topics[topic] && !g.left
+	delete(g.topics, topic)
+	g.mu.Unlock()
+	if !mine {
+		return
+	}
+	g.s.cfg.Logger.Error("topic was deleted, or made again", "topic", topic)
+	parts := map[string][]int32{}
+	for _, a := range g.s.engine.assignments() {
+		if a.topic.Name == topic {
+			g.s.engine.drop(a)
+			parts[g.s.wire(topic)] = append(parts[g.s.wire(topic)], a.partition)
+		}
+	}
+	g.s.engine.forget(topic)
+	g.client.PurgeTopicsFromConsuming(g.s.wire(topic)) // without mu: it may call us back
+	g.unpause(g.client, parts)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.miss(topic)
+}
+
+// miss takes note of a topic that is wanted and not there. The caller holds mu.
+func (g *group) miss(topic string) {
+	if g.missing[topic] = true; len(g.missing) == 1 {
+		g.s.wg.Go(g.findLoop)
+	}
+}
+
+// fetched begins the assignments of partitions whose committed offsets were
+// fetched. Records of them come after it.
+func (g *group) fetched(ctx context.Context, client *kgo.Client, resp *kmsg.OffsetFetchResponse) error {
+	g.rebalances.Add(1)
+	clear(g.from)
+	ids := map[string][16]byte{}
+	for _, rg := range resp.Groups {
+		for _, rt := range rg.Topics {
+			name := g.nameOf(rt.Topic, rt.TopicID)
+			found, err := g.s.topics.look(ctx, name)
+			if err != nil {
+				return err
+			}
+			if t, there := found[name]; there && t.id != (kadm.TopicID{}) {
+				ids[name] = t.id
+			}
+			for _, rp := range rt.Partitions {
+				if rp.ErrorCode == 0 {
+					g.assign(g.s.plain(name), rp.Partition, found[name].source(), rp.Offset, rp.Metadata)
+				}
+			}
+		}
+	}
+	member, _ := client.GroupMetadata()
+	g.s.commits.membership.note(member, ids)
+	return nil
+}
+
+func (g *group) nameOf(name string, id [16]byte) string {
+	if name != "" {
+		return name
+	}
+	if known, ok := g.names.Load(id); ok {
+		return known.(string)
+	}
+	return ""
+}
+
+// revoked gives partitions up: nothing more is begun, what runs gets a moment to
+// finish, and what is finished is committed.
+func (g *group) revoked(_ context.Context, client *kgo.Client, parts map[string][]int32) {
+	if len(parts) == 0 {
+		return
+	}
+	as := g.of(parts)
+	for _, a := range as {
+		g.s.engine.drain(a)
+	}
+	timer := time.NewTimer(g.s.cfg.Consume.Drain)
+	defer timer.Stop()
+	if g.s.closing.Load() {
+		timer.Reset(0)
+	}
+wait:
+	for _, a := range as {
+		select {
+		case <-a.quiet:
+		case <-timer.C:
+			break wait
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), min(finalCommit, g.s.cfg.Consume.Rebalance/4))
+	defer cancel()
+	if err := g.s.commits.final(ctx, as); err != nil {
+		g.s.cfg.Logger.Warn("what was finished of partitions that are given up could not be committed: it will be repeated", "error", err)
+		for _, a := range as {
+			g.s.engine.remember(a)
+		}
+	}
+	for _, a := range as {
+		g.s.engine.drop(a)
+	}
+	g.unpause(client, parts)
+	g.revocations.Add(1)
+}
+
+// finalCommit bounds the last commit of an assignment.
+const finalCommit = 5 * time.Second
+
+// lost ends assignments that may belong to somebody else already.
+func (g *group) lost(_ context.Context, client *kgo.Client, parts map[string][]int32) {
+	for _, a := range g.of(parts) {
+		g.s.engine.remember(a)
+		g.s.engine.drop(a)
+	}
+	g.unpause(client, parts)
+	g.losses.Add(1)
+}
+
+func (g *group) of(parts map[string][]int32) []*assignment {
+	var as []*assignment
+	for topic, ps := range parts {
+		for _, p := range ps {
+			if a := g.s.engine.assignment(g.s.plain(topic), p); a != nil {
+				as = append(as, a)
+			}
+		}
+	}
+	return as
+}
+
+// leave ends the membership.
+func (g *group) leave() {
+	g.mu.Lock()
+	g.left = true
+	client := g.client
+	g.mu.Unlock()
+	if client == nil {
+		return
+	}
+	close(g.leaving)
+	ctx, cancel := context.WithTimeout(context.Background(), finalCommit)
+	defer cancel()
+	// A static member does not leave when it closes: commit, whatever it is.
+	if err := g.s.commits.final(ctx, g.s.engine.assignments()); err != nil {
+		g.s.cfg.Logger.Warn("what was finished last could not be committed: it will be repeated", "error", err)
+	}
+	client.CloseAllowingRebalance()
+}
+
+// assignment returns the live assignment of a partition, nil if there is none.
+func (e *engine) assignment(topic string, partition int32) *assignment {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if t := e.topics[topic]; t != nil {
+		return t.partitions[partition]
+	}
+	return nil
+}
+
+// assignments returns those that are not gone.
+func (e *engine) assignments() []*assignment {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var as []*assignment
+	for _, a := range e.byID {
+		if a.state != gone {
+			as = append(as, a)
+		}
+	}
+	return as
+}

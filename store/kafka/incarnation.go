@@ -1,0 +1,91 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/pawl-dev/pawl/store/kafka/gate"
+)
+
+// assign begins an assignment. It is read from the start if nothing that was
+// committed counts, because it is of another incarnation of the topic, and from
+// where this process was if it is the one who lost it.
+func (g *group) assign(topic string, partition int32, source uint32, committed int64, metadata *string) {
+	found := standing{base: committed}
+	if committed >= 0 && metadata != nil {
+		found.text = *metadata
+	}
+	if m := g.s.engine.recall(topic, partition, source, found); m != nil {
+		g.s.engine.reassign(topic, partition, m, found)
+		g.from[place{g.s.wire(topic), partition}] = m.offset()
+		g.recallSkips(topic, partition)
+		return
+	}
+	var cp gate.Checkpoint
+	if committed >= 0 && metadata != nil {
+		var err error
+		if cp, err = gate.Decode(committed, source, *metadata); err != nil && *metadata != "" {
+			g.s.health.foreign(topic, partition, err)
+		}
+		if errors.Is(err, gate.ErrSource) {
+			g.s.engine.assign(topic, partition, source, -1, cp)
+			g.from[place{g.s.wire(topic), partition}] = kgo.NewOffset().AtStart()
+			return
+		}
+	}
+	g.s.engine.assign(topic, partition, source, committed, cp).acked.Store(&found)
+	g.recallSkips(topic, partition)
+}
+
+// recallSkips takes up what somebody asked for before the partition was ours.
+func (g *group) recallSkips(topic string, partition int32) {
+	for _, e := range g.s.state.list(fmt.Sprintf("%s%s/%d/", keySkip, topic, partition), 0) {
+		g.s.heedSkip(e.Key)
+	}
+}
+
+// adjust lets the client read from elsewhere than from what is committed where
+// [group.fetched] found that it has to. The client calls it right after that.
+func (g *group) adjust(_ context.Context, from map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
+	for at, offset := range g.from {
+		if _, ok := from[at.topic][at.partition]; ok {
+			from[at.topic][at.partition] = offset
+		}
+	}
+	return from, nil
+}
+
+// next is the lowest offset that may come next. The caller holds feedMu.
+func (a *assignment) next() int64 {
+	if n := len(a.overflow); n > 0 {
+		return a.overflow[n-1].Offset + 1
+	}
+	return a.gate.Tail()
+}
+
+// compare looks whether the log is still the one that was read. It goes on behind
+// what came last, as a rule. If it goes back, the client was told that the log ends
+// before that: it was cut, or made again. What comes now at offsets that are done
+// is then something else, if another leader wrote it, or if all that is known of
+// them is that they were committed: the assignment begins anew there. The caller
+// holds feedMu.
+func (g *group) compare(a *assignment, records []*kgo.Record) (*assignment, []*kgo.Record) {
+	next := a.next()
+	for i, r := range records {
+		if r.Offset >= next {
+			break
+		}
+		if a.epoch >= 0 && r.LeaderEpoch <= a.epoch {
+			continue // the same again
+		}
+		g.s.health.rewound(a.topic.Name, a.partition, r.Offset, next)
+		g.s.cfg.Logger.Error("a log was cut or made again", "topic", a.topic.Name, "partition", a.partition, "read_up_to", next, "goes_on_at", r.Offset)
+		anew := g.s.engine.assign(a.topic.Name, a.partition, a.source, -1, gate.Checkpoint{})
+		anew.paused = a.paused
+		return anew, records[i:]
+	}
+	return a, records
+}

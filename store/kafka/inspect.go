@@ -1,0 +1,258 @@
+package kafka
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/kafka/gate"
+)
+
+// Health is how a cluster, its topics and the group are.
+type Health struct {
+	Cluster    string
+	Controller int32
+	Brokers    []string // HOST:PORT
+	Topics     []TopicHealth
+	Group      GroupHealth
+	Lags       []Lag
+	Faults     []Fault // what is wrong, in words
+}
+
+// TopicHealth is how a topic is.
+type TopicHealth struct {
+	Topic           string
+	Partitions      int
+	Replicas        int
+	Leaderless      []int32 // partitions that nobody can write or read
+	UnderReplicated []int32 // partitions with replicas that are behind
+	DeadTopic       bool    // the topic of its dead letters is there
+	Dead            int64   // dead letters
+}
+
+// GroupHealth is how the consumer group is.
+type GroupHealth struct {
+	Name    string
+	State   string // Stable, PreparingRebalance, Empty, Dead …
+	Members []Member
+}
+
+// Member is a process of the group.
+type Member struct {
+	ID, Client, Host string
+	Partitions       int
+}
+
+// Health asks the brokers how things are, in topics or in all of them.
+func (s *Store) Health(ctx context.Context, topics ...string) (*Health, error) {
+	if err := s.usable(ctx, "health"); err != nil {
+		return nil, err
+	}
+	h := &Health{Group: GroupHealth{Name: s.cfg.Group}}
+	meta, err := s.admin.BrokerMetadata(ctx)
+	if err != nil {
+		return nil, s.explain("health", err)
+	}
+	h.Cluster, h.Controller = meta.Cluster, meta.Controller
+	for _, b := range meta.Brokers {
+		h.Brokers = append(h.Brokers, fmt.Sprintf("%s:%d", b.Host, b.Port))
+	}
+	s.brokerHealth(ctx, h, meta.Brokers.NodeIDs())
+	owners, err := s.groupHealth(ctx, h)
+	if err != nil {
+		return nil, err
+	}
+	names, err := s.listed(ctx, topics)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range topics {
+		if !slices.Contains(names, name) {
+			h.fault(name, "the topic is not there")
+		}
+	}
+	for _, name := range names {
+		if err := s.topicHealth(ctx, h, name, owners); err != nil {
+			return nil, err
+		}
+	}
+	h.Faults = append(h.Faults, s.Faults()...)
+	return h, nil
+}
+
+func (h *Health) fault(about, what string, args ...any) {
+	h.Faults = append(h.Faults, Fault{About: about, What: fmt.Sprintf(what, args...)})
+}
+
+// brokerHealth looks at the settings of brokers that matter here, where it may.
+func (s *Store) brokerHealth(ctx context.Context, h *Health, nodes []int32) {
+	all, err := s.admin.DescribeBrokerConfigs(ctx, nodes...)
+	if err != nil {
+		return // it is a right of its own
+	}
+	for _, broker := range all {
+		for _, c := range broker.Configs {
+			n, err := strconv.Atoi(c.MaybeValue())
+			if c.Key == "offset.metadata.max.bytes" && err == nil && n < gate.MaxText {
+				h.fault("broker "+broker.Name, "it takes %d bytes of metadata with a commit, and up to %d are needed (%s): after a crash more finished work is repeated", n, gate.MaxText, c.Key)
+			}
+		}
+	}
+}
+
+// groupHealth describes the group and returns which member has which partition.
+func (s *Store) groupHealth(ctx context.Context, h *Health) (map[place]string, error) {
+	owners := map[place]string{}
+	var groups kadm.DescribedGroups
+	err := s.coordinated(ctx, func() (err error) {
+		groups, err = s.admin.DescribeGroups(ctx, s.cfg.Group)
+		return err
+	})
+	if err != nil {
+		h.fault("group "+s.cfg.Group, "its coordinator does not answer: %v", err)
+		return owners, nil
+	}
+	for _, g := range groups {
+		if g.Err != nil && !errors.Is(g.Err, kerr.GroupIDNotFound) {
+			return nil, s.explain("health", g.Err)
+		}
+		h.Group.State = g.State
+		for _, m := range g.Members {
+			member := Member{ID: m.MemberID, Client: m.ClientID, Host: m.ClientHost}
+			if a, ok := m.Assigned.AsConsumer(); ok {
+				for _, t := range a.Topics {
+					member.Partitions += len(t.Partitions)
+					for _, p := range t.Partitions {
+						owners[place{t.Topic, p}] = m.MemberID
+					}
+				}
+			}
+			h.Group.Members = append(h.Group.Members, member)
+		}
+	}
+	slices.SortFunc(h.Group.Members, func(a, b Member) int { return cmp.Compare(a.ID, b.ID) })
+	return owners, nil
+}
+
+func (s *Store) topicHealth(ctx context.Context, h *Health, name string, owners map[place]string) error {
+	wire, dead := s.wire(name), s.wire(name)+s.cfg.DeadSuffix
+	details, err := s.admin.ListTopics(ctx, wire, dead)
+	if err != nil {
+		return s.explain("health", err)
+	}
+	d := details[wire]
+	th := TopicHealth{Topic: name, Partitions: len(d.Partitions), Replicas: d.Partitions.NumReplicas(), DeadTopic: details[dead].Err == nil && details.Has(dead)}
+	for _, p := range d.Partitions.Sorted() {
+		if p.Leader < 0 {
+			th.Leaderless = append(th.Leaderless, p.Partition)
+		}
+		if len(p.ISR) < len(p.Replicas) {
+			th.UnderReplicated = append(th.UnderReplicated, p.Partition)
+		}
+	}
+	if len(th.Leaderless) > 0 {
+		h.fault(name, "no leader for partitions %v: nothing there can be written or read", th.Leaderless)
+	}
+	if len(th.UnderReplicated) > 0 {
+		h.fault(name, "replicas of partitions %v are behind", th.UnderReplicated)
+	}
+	if th.DeadTopic {
+		if n := len(details[dead].Partitions); n != th.Partitions {
+			h.fault(name, "it has %d partitions, its dead letters %d: letters are not where their messages were", th.Partitions, n)
+		}
+		if th.Dead, err = s.dead.count(ctx, name); err != nil {
+			return err
+		}
+	} else if s.cfg.Create.Off {
+		h.fault(name, "there is no topic for its dead letters, and none is made here: a message that fails for good stands still")
+	}
+	lags, err := s.lags(ctx, name)
+	if err != nil {
+		return err
+	}
+	orphans := 0
+	for i := range lags {
+		lags[i].Member = owners[place{wire, lags[i].Partition}]
+		if lags[i].Left > 0 && lags[i].Member == "" {
+			orphans++
+		}
+		if l := &lags[i]; l.Committed >= 0 && l.Committed < l.Start {
+			h.fault(name, "partition %d: retention removed %d messages that were not finished", l.Partition, l.Start-l.Committed)
+		}
+	}
+	if orphans > 0 && len(h.Group.Members) > 0 {
+		h.fault(name, "%d partitions with work belong to no member of the group: does a worker name this topic?", orphans)
+	}
+	h.Lags = append(h.Lags, lags...)
+	h.Topics = append(h.Topics, th)
+	return nil
+}
+
+// Seen is a record that was looked at without moving the group.
+type Seen struct {
+	store.Record
+	Partition int32
+	Offset    int64
+	Timestamp time.Time
+}
+
+// Peek reads up to n records of a partition from an offset on, without moving the
+// group. An offset of -1 is the first that the group has not finished.
+func (s *Store) Peek(ctx context.Context, topic string, partition int32, offset int64, n int) ([]Seen, error) {
+	op := fmt.Sprintf("peek %s/%d", topic, partition)
+	if err := s.usable(ctx, op); err != nil {
+		return nil, err
+	}
+	l, err := s.lag(ctx, op, topic, partition)
+	if err != nil {
+		return nil, err
+	}
+	if offset < 0 {
+		offset = max(l.Committed, l.Start)
+	}
+	if offset < l.Start || offset > l.End {
+		return nil, &store.Error{Op: op, Code: store.ErrNotFound, Err: fmt.Errorf("offset %d is not there: it has %d to %d", offset, l.Start, l.End-1)}
+	}
+	if offset == l.End || n <= 0 {
+		return nil, nil
+	}
+	var seen []Seen
+	err = s.read(ctx, stretch{topic: topic, partition: partition, from: offset, to: l.End}, func(r *kgo.Record) bool {
+		seen = append(seen, s.seen(r))
+		return len(seen) < n
+	})
+	return seen, err
+}
+
+func (s *Store) seen(r *kgo.Record) Seen {
+	return Seen{Record: store.Record{Message: s.message(r), EnqueuedAt: r.Timestamp}, Partition: r.Partition, Offset: r.Offset, Timestamp: r.Timestamp}
+}
+
+// lag is how far the group is in one partition.
+func (s *Store) lag(ctx context.Context, op, topic string, partition int32) (Lag, error) {
+	if ok, err := s.exists(ctx, topic); err != nil || !ok {
+		if err == nil {
+			err = &store.Error{Op: op, Code: store.ErrNotFound, Err: errors.New("there is no such topic")}
+		}
+		return Lag{}, err
+	}
+	lags, err := s.lags(ctx, topic)
+	if err != nil {
+		return Lag{}, err
+	}
+	for _, l := range lags {
+		if l.Partition == partition {
+			return l, nil
+		}
+	}
+	return Lag{}, &store.Error{Op: op, Code: store.ErrNotFound, Err: fmt.Errorf("it has partitions 0 to %d", len(lags)-1)}
+}

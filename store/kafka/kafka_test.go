@@ -1,0 +1,127 @@
+package kafka_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/kafka"
+	"github.com/pawl-dev/pawl/store/storetest"
+)
+
+// clock is a store's clock that a test moves forward.
+type clock struct {
+	mu    sync.Mutex
+	ahead time.Duration
+}
+
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return time.Now().Add(c.ahead)
+}
+
+func (c *clock) advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ahead += d
+}
+
+// patient is a store whose claims wait until what was appended has been fetched:
+// the suite counts on finding what it has just put there. It passes on every
+// optional interface.
+type patient struct{ *kafka.Store }
+
+func (p patient) Claim(ctx context.Context, wants []store.Want, lease store.Lease) ([]pawl.Delivery, error) {
+	var topics []string
+	for _, w := range wants {
+		topics = append(topics, w.Topic)
+	}
+	if _, err := p.Store.Claim(ctx, nil, lease); err != nil {
+		return p.Store.Claim(ctx, wants, lease)
+	}
+	if _, err := p.Listen(ctx, topics...); err == nil {
+		_ = p.CaughtUp(ctx, topics...)
+	}
+	return p.Store.Claim(ctx, wants, lease)
+}
+
+// TestContract: over a broker within the process, which is quick; the same runs
+// over a real one.
+func TestContract(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, storetest.Harness{Open: openFake})
+}
+
+func openFake(t testing.TB) *storetest.Instance {
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.BrokerConfigs(map[string]string{
+		"group.initial.rebalance.delay.ms": "0", "message.max.bytes": "40000000", "max.message.bytes": "40000000",
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	return instance(t, kafka.Config{Brokers: cluster.ListenAddrs(), Create: kafka.Creation{Partitions: 1, Replicas: 1}})
+}
+
+func instance(t testing.TB, config kafka.Config) *storetest.Instance {
+	c := &clock{}
+	config.Now = c.now
+	config.Produce.Linger = -1
+	config.Produce.BatchBytes = 20 << 20
+	config.Consume.FetchMin, config.Consume.FetchWait = 1, 50*time.Millisecond
+	config.Consume.PartBytes = 128 << 20
+	open := func(t testing.TB) patient {
+		s, err := kafka.Open(context.Background(), config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.Close() })
+		return patient{s}
+	}
+	in := &storetest.Instance{Store: open(t), Advance: c.advance}
+	in.Peer = func(t testing.TB) store.Store { return open(t) }
+	in.Reopen = func(t testing.TB) store.Store {
+		if err := in.Store.Close(); err != nil {
+			t.Fatal(err)
+		}
+		in.Store = open(t)
+		return in.Store
+	}
+	return in
+}
+
+// TestRealContract: the same over Apache Kafka.
+func TestRealContract(t *testing.T) {
+	t.Parallel()
+	broker := realBroker(t)
+	storetest.Run(t, storetest.Harness{Open: func(t testing.TB) *storetest.Instance {
+		return instance(t, kafka.Config{Brokers: []string{broker}, Prefix: fresh("t") + ".", Group: fresh("g"), Create: kafka.Creation{Partitions: 1, Replicas: 1}})
+	}})
+}
+
+// fresh is a name that no other test has, nor an earlier run.
+func fresh(prefix string) string { return prefix + strconv.FormatInt(rand.Int64(), 36) }
+
+// realBroker is the address of the broker that dev/services started.
+func realBroker(t testing.TB) string {
+	t.Helper()
+	broker := os.Getenv("PAWL_TEST_KAFKA")
+	if broker == "" {
+		if slices.Contains(strings.Split(os.Getenv("PAWL_TEST_REQUIRE"), ","), "kafka") {
+			t.Fatal("no Kafka: PAWL_TEST_KAFKA is not set")
+		}
+		t.Skip("no Kafka: dev/services run kafka -- go test ./store/kafka")
+	}
+	return broker
+}

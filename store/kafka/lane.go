@@ -1,0 +1,257 @@
+package kafka
+
+import (
+	"container/heap"
+	"encoding/json"
+	"strconv"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/kafka/gate"
+)
+
+// flight is a message in hand: fetched, and not yet finished.
+type flight struct {
+	ticket  gate.Ticket
+	rec     *kgo.Record // untouched, for the dead letters
+	lane    *lane
+	next    *flight // in its lane
+	seq     int64   // the order in which messages came
+	size    int
+	state   flightState
+	trouble *trouble // nil: none so far
+}
+
+// offset is that of its record. It is read here, because the record lies elsewhere
+// in memory, and is needed when the message is handed out only.
+func (f *flight) offset() int64 { return f.ticket.Pos() }
+
+type flightState uint8
+
+const (
+	waiting flightState = iota
+	leased
+	dying    // dead, but not yet among the dead letters
+	finished // acked, or among the dead letters
+)
+
+// trouble is what few messages have.
+type trouble struct {
+	attempts, rescues, lonely, replays int
+
+	reason  string
+	history []store.Attempt
+}
+
+func (f *flight) troubled() *trouble {
+	if f.trouble == nil {
+		f.trouble = &trouble{}
+	}
+	return f.trouble
+}
+
+// remember takes up what a replayed message has been through.
+func (f *flight) remember(r *kgo.Record) {
+	for i := range r.Headers {
+		if r.Headers[i].Key != headerReplays {
+			continue
+		}
+		f.troubled().replays, _ = strconv.Atoi(string(r.Headers[i].Value))
+		_ = json.Unmarshal([]byte(text(r, headerHistory)), &f.trouble.history) // damaged: without it
+	}
+}
+
+func (f *flight) suspect() bool { return f.trouble != nil && f.trouble.rescues > 0 }
+
+// lane is messages that are carried out one after the other: those of one key in
+// a partition, or a single one without a key.
+type lane struct {
+	of    *assignment
+	id    uint32
+	key   string
+	keyed bool
+	state laneState
+
+	head, tail *flight
+	dying      int // of its messages
+
+	lease lease
+	until int64 // end of the lease or closure, in nanoseconds of the engine's clock
+	pos   int   // in a heap
+
+	before, after *lane // among the leased ones
+}
+
+type laneState uint8
+
+const (
+	empty  laneState = iota
+	ready            // claimable
+	held             // leased
+	closed           // until a retry or hold is over
+	stuck            // until a dead letter is written, or a handler of an earlier assignment returns
+	aside            // until the partition may hand out more
+)
+
+// lease is the right to settle a run.
+type lease struct {
+	fence   int64
+	owner   string
+	alone   bool
+	started int64
+	hard    int64
+	last    *flight // of the run
+}
+
+func (l *lane) append(f *flight) {
+	f.lane = l
+	if l.tail == nil {
+		l.head = f
+	} else {
+		l.tail.next = f
+	}
+	l.tail = f
+}
+
+// trim drops what is finished from the head.
+func (l *lane) trim() {
+	for l.head != nil && l.head.state == finished {
+		l.head = l.head.next
+	}
+	if l.head == nil {
+		l.tail = nil
+	}
+}
+
+// prune drops what is finished, wherever it is.
+func (l *lane) prune() {
+	l.trim()
+	for f := l.head; f != nil; {
+		if next := f.next; next != nil && next.state == finished {
+			f.next = next.next
+			continue
+		}
+		l.tail, f = f, f.next
+	}
+}
+
+// giveBack makes what is left of the run wait again.
+func (l *lane) giveBack() {
+	var kept *flight
+	last := l.lease.last
+	for f := l.head; f != nil; f = f.next {
+		switch {
+		case f.state == finished && kept == nil:
+			l.head = f.next
+		case f.state == finished:
+			kept.next = f.next
+			if l.tail == f {
+				l.tail = kept
+			}
+		default:
+			if f.state == leased {
+				f.state = waiting
+			}
+			kept = f
+		}
+		if f == last {
+			break
+		}
+	}
+	if l.head == nil {
+		l.tail = nil
+	}
+	l.lease = lease{}
+}
+
+// queue is the lanes of a topic that can be claimed, in the order in which their
+// first messages came. Lanes that become claimable in that order, as most do,
+// cost nothing more than a place in a ring; the others go through a heap.
+type queue struct {
+	ring  []*lane // of a power of two
+	first int
+	n     int
+	last  int64 // seq of the last one in the ring
+	late  laneHeap
+}
+
+func (q *queue) push(l *lane) {
+	seq := l.head.seq
+	if q.n > 0 && seq < q.last {
+		q.late.less = bySeq
+		heap.Push(&q.late, l)
+		return
+	}
+	if q.n == len(q.ring) {
+		ring := make([]*lane, max(64, 2*q.n))
+		for i := range q.n {
+			ring[i] = q.ring[(q.first+i)&(len(q.ring)-1)]
+		}
+		q.ring, q.first = ring, 0
+	}
+	q.ring[(q.first+q.n)&(len(q.ring)-1)] = l
+	q.n++
+	q.last = seq
+}
+
+// best returns the lane whose turn it is, nil if there is none. What does not
+// belong there any more is dropped on the way.
+func (q *queue) best() *lane {
+	for q.n > 0 && q.ring[q.first].state != ready {
+		q.shift()
+	}
+	for len(q.late.lanes) > 0 && q.late.lanes[0].state != ready {
+		heap.Pop(&q.late)
+	}
+	switch {
+	case len(q.late.lanes) == 0 && q.n == 0:
+		return nil
+	case len(q.late.lanes) == 0 || q.n > 0 && q.ring[q.first].head.seq < q.late.lanes[0].head.seq:
+		return q.ring[q.first]
+	default:
+		return q.late.lanes[0]
+	}
+}
+
+// pop takes the lane that best returned.
+func (q *queue) pop(l *lane) {
+	if q.n > 0 && q.ring[q.first] == l {
+		q.shift()
+		return
+	}
+	heap.Pop(&q.late)
+}
+
+func (q *queue) shift() {
+	q.ring[q.first] = nil
+	q.first = (q.first + 1) & (len(q.ring) - 1)
+	q.n--
+}
+
+// laneHeap is a heap of lanes that know where they are.
+type laneHeap struct {
+	lanes []*lane
+	less  func(a, b *lane) bool
+}
+
+func bySeq(a, b *lane) bool   { return a.head.seq < b.head.seq }
+func byUntil(a, b *lane) bool { return a.until < b.until }
+
+func (h *laneHeap) Len() int           { return len(h.lanes) }
+func (h *laneHeap) Less(i, j int) bool { return h.less(h.lanes[i], h.lanes[j]) }
+func (h *laneHeap) Swap(i, j int) {
+	h.lanes[i], h.lanes[j] = h.lanes[j], h.lanes[i]
+	h.lanes[i].pos, h.lanes[j].pos = i, j
+}
+func (h *laneHeap) Push(l any) {
+	l.(*lane).pos = len(h.lanes)
+	h.lanes = append(h.lanes, l.(*lane))
+}
+func (h *laneHeap) Pop() any {
+	last := len(h.lanes) - 1
+	l := h.lanes[last]
+	h.lanes[last] = nil
+	h.lanes = h.lanes[:last]
+	return l
+}

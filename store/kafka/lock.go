@@ -1,0 +1,158 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// keyLock is the key of the state by which processes take turns in changing dead
+// letters.
+const keyLock = "lock/dead"
+
+// staleLock is after how long without a change the holder of the lock is taken for
+// dead. Nobody compares clocks: who waits counts from when it last saw a change.
+const staleLock = 10 * time.Second
+
+// registrar changes the logs of dead letters: one process at a time, a transaction
+// at a time, so that what it has read there is so until it has written. The lock
+// alone would not fence a process that was suspended while it held it; the brokers
+// do: all use one transactional id, and who takes the lock over from another begins
+// with a new epoch of it, which ends whatever the other had begun.
+type registrar struct {
+	s  *Store
+	me string // in the lock
+
+	mu     sync.Mutex
+	client *kgo.Client
+}
+
+func (g *registrar) init(s *Store) { g.s, g.me = s, pawl.NewID() }
+
+// change does what build says in one transaction. Build is called while nobody
+// else changes anything.
+func (g *registrar) change(ctx context.Context, op string, build func() ([]*kgo.Record, error)) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	held, err := g.lock(ctx)
+	if err != nil {
+		return err
+	}
+	shown := true
+	defer func() {
+		if shown {
+			g.unlock(ctx, held)
+		}
+	}()
+	records, err := build()
+	if err != nil || len(records) == 0 {
+		return err
+	}
+	if err := g.commit(ctx, op, records); err != nil {
+		return err
+	}
+	// Brokers answer when the end of a transaction is certain, and show what is in it
+	// a moment later. Who gets the lock next must see it; if nobody does, the lock is
+	// left to go stale.
+	if err := g.s.dead.catchUp(ctx, records); err != nil {
+		shown = false
+		g.s.cfg.Logger.Warn("a change of dead letters is not shown yet", "error", err)
+	}
+	return nil
+}
+
+// lock takes the lock. The caller holds mu.
+func (g *registrar) lock(ctx context.Context) (store.Entry, error) {
+	var seen int64
+	var since time.Time
+	for {
+		e, err := g.s.GetState(ctx, keyLock)
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return e, err
+		}
+		if e.Version != seen {
+			seen, since = e.Version, time.Now()
+		}
+		if len(e.Value) == 0 || time.Since(since) > staleLock {
+			if e.Writer != g.me {
+				g.discard() // another epoch of the transactional id
+			}
+			e, err = g.s.PutState(ctx, keyLock, []byte(g.me), e.Version, g.me)
+			if !errors.Is(err, store.ErrConflict) {
+				return e, err
+			}
+			continue
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-ctx.Done():
+			return e, &store.Error{Op: "wait for " + keyLock, Err: ctx.Err(), Hint: "another process changes dead letters"}
+		}
+	}
+}
+
+// unlock gives the lock back. If that fails it goes stale.
+func (g *registrar) unlock(ctx context.Context, held store.Entry) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finalCommit)
+	defer cancel()
+	if _, err := g.s.PutState(ctx, keyLock, nil, held.Version, g.me); err != nil {
+		g.discard()
+	}
+}
+
+// commit produces records in one transaction. The caller holds mu and the lock.
+func (g *registrar) commit(ctx context.Context, op string, records []*kgo.Record) error {
+	if g.client == nil {
+		client, err := kgo.NewClient(append(g.s.producerOptions(),
+			kgo.TransactionalID(g.s.wire(g.s.cfg.StateTopic)+".dead"), kgo.TransactionTimeout(transactionTimeout), kgo.ProducerLinger(0))...)
+		if err != nil {
+			return &store.Error{Op: op, Code: store.ErrInvalid, Err: err}
+		}
+		g.client = client
+	}
+	if err := g.client.BeginTransaction(); err != nil {
+		g.discard()
+		return g.s.explain(op, err)
+	}
+	results := g.client.ProduceSync(ctx, records...)
+	failed := results.FirstErr()
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.s.cfg.Produce.Timeout)
+	defer cancel()
+	if failed != nil {
+		g.s.forgetResults(results)
+		_ = g.client.AbortBufferedRecords(end)
+		_ = g.client.EndTransaction(end, kgo.TryAbort)
+		g.discard()
+		return g.s.explain(op, failed)
+	}
+	if err := g.client.EndTransaction(end, kgo.TryCommit); err != nil {
+		g.discard()
+		return unavailable(op, err) // it is unknown whether it took place
+	}
+	return nil
+}
+
+// transactionTimeout is after how long the brokers give up the transaction of a
+// process that died in it, if nobody takes the lock over. Until then consumers
+// wait behind it.
+const transactionTimeout = 10 * time.Second
+
+// discard lets go of the client, and so of its epoch. The caller holds mu.
+func (g *registrar) discard() {
+	if g.client != nil {
+		g.client.Close()
+		g.client = nil
+	}
+}
+
+func (g *registrar) close() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.discard()
+}

@@ -1,0 +1,344 @@
+package kafka
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"errors"
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/kafka/gate"
+)
+
+// A log has no index by id. What is looked for by id is found by reading: an id
+// that this module makes tells when it was made, and so where about its record is;
+// an id that a message got for its place tells that; any other is looked for among
+// what is not finished. What other processes do with a message cannot be seen
+// here, beyond what they have committed.
+const (
+	beforeID = 5 * time.Second  // a producer's clock may be off by that much
+	afterID  = 10 * time.Minute // a message may be appended that long after its id was made
+)
+
+var (
+	_ store.Store       = (*Store)(nil)
+	_ store.Looker      = (*Store)(nil)
+	_ store.Topics      = (*Store)(nil)
+	_ store.DeadLetters = (*Store)(nil)
+	_ store.Entries     = (*Store)(nil)
+	_ store.Waker       = (*Store)(nil)
+	_ store.Describer   = (*Store)(nil)
+)
+
+// stretch is a part of a partition.
+type stretch struct {
+	topic     string
+	partition int32
+	from, to  int64
+	cp        gate.Checkpoint
+	committed int64
+}
+
+// Get implements [store.Looker].
+func (s *Store) Get(ctx context.Context, id string) (store.Record, error) {
+	found, _, err := s.find(ctx, "get", []string{id})
+	if err != nil {
+		return store.Record{}, err
+	}
+	if len(found) > 0 {
+		records, err := s.open(ctx, found, false)
+		if err == nil && records[0].ID != "" {
+			return records[0], nil
+		}
+		return found[0].Record, err
+	}
+	stretches, until, err := s.whereabouts(ctx, id)
+	if err != nil {
+		return store.Record{}, err
+	}
+	for _, st := range stretches {
+		var hit *store.Record
+		err := s.read(ctx, st, func(r *kgo.Record) bool {
+			if !until.IsZero() && r.Timestamp.After(until) {
+				return false
+			}
+			if m := s.message(r); m.ID == id {
+				rec := s.recordAt(&st, r)
+				hit = &rec
+			}
+			return hit == nil
+		})
+		if err != nil || hit != nil {
+			return orNone(hit), err
+		}
+	}
+	return store.Record{}, &store.Error{Op: "get " + id, Code: store.ErrNotFound}
+}
+
+func orNone(r *store.Record) store.Record {
+	if r == nil {
+		return store.Record{}
+	}
+	return *r
+}
+
+// whereabouts is where a message of that id may be, and until when it was produced,
+// if that is known.
+func (s *Store) whereabouts(ctx context.Context, id string) ([]stretch, time.Time, error) {
+	if topic, partition, offset, ok := parsePlace(id); ok {
+		all, err := s.unfinishedOf(ctx, topic)
+		for _, st := range all {
+			if st.partition == partition {
+				st.from, st.to = offset, min(offset+1, st.to)
+				return []stretch{st}, time.Time{}, err
+			}
+		}
+		return nil, time.Time{}, err
+	}
+	names, err := s.listed(ctx, nil)
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	made, timed := timeOfID(id)
+	var all []stretch
+	for _, name := range names {
+		some, err := s.unfinishedOf(ctx, name)
+		if err != nil {
+			return nil, time.Time{}, err
+		}
+		if timed {
+			starts, err := s.admin.ListOffsetsAfterMilli(ctx, made.Add(-beforeID).UnixMilli(), s.wire(name))
+			if err != nil {
+				return nil, time.Time{}, s.explain("look up", err)
+			}
+			for i := range some {
+				if o, ok := starts.Lookup(s.wire(name), some[i].partition); ok && o.Err == nil && o.Offset >= 0 {
+					some[i].from = o.Offset
+				}
+			}
+		}
+		all = append(all, some...)
+	}
+	if !timed {
+		return all, time.Time{}, nil
+	}
+	return all, made.Add(afterID), nil
+}
+
+// parsePlace reads an id that a message got for its place.
+func parsePlace(id string) (topic string, partition int32, offset int64, ok bool) {
+	parts := strings.Split(id, "/")
+	if len(parts) != 3 {
+		return "", 0, 0, false
+	}
+	p, err1 := strconv.ParseInt(parts[1], 10, 32)
+	offset, err2 := strconv.ParseInt(parts[2], 10, 64)
+	return parts[0], int32(p), offset, err1 == nil && err2 == nil && p >= 0 && offset >= 0
+}
+
+// timeOfID is when an id was made: the first 48 bits of a UUID of version 7 are
+// milliseconds (RFC 9562, section 5.7).
+func timeOfID(id string) (time.Time, bool) {
+	if len(id) != 36 || id[8] != '-' || id[13] != '-' || id[14] != '7' {
+		return time.Time{}, false
+	}
+	b, err := hex.DecodeString(id[:8] + id[9:13])
+	if err != nil {
+		return time.Time{}, false
+	}
+	ms := int64(0)
+	for _, x := range b {
+		ms = ms<<8 | int64(x)
+	}
+	return time.UnixMilli(ms), true
+}
+
+// unfinishedOf are the parts of a topic from the first message that the group has
+// not finished to the end.
+func (s *Store) unfinishedOf(ctx context.Context, name string) ([]stretch, error) {
+	found, err := s.topics.look(ctx, s.wire(name))
+	if err != nil || len(found) == 0 {
+		return nil, err
+	}
+	lags, err := s.lags(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	var all []stretch
+	for i := range lags {
+		l := &lags[i]
+		st := stretch{topic: name, partition: l.Partition, from: max(l.Committed, l.Start), to: l.End, committed: l.Committed}
+		st.cp, _ = gate.Decode(l.Committed, found[s.wire(name)].source(), l.text) // not ours: it knows nothing
+		all = append(all, st)
+	}
+	return all, nil
+}
+
+// read calls visit with the records of a stretch, in order, until it returns false.
+func (s *Store) read(ctx context.Context, st stretch, visit func(*kgo.Record) bool) error {
+	if st.from >= st.to {
+		return nil
+	}
+	wire := s.wire(st.topic)
+	client, err := kgo.NewClient(s.readerOptions(wire, map[int32]kgo.Offset{st.partition: kgo.NewOffset().At(st.from)})...)
+	if err != nil {
+		return &store.Error{Op: "read " + wire, Code: store.ErrInvalid, Err: err}
+	}
+	defer client.Close()
+	for next, more := st.from, true; more && next < st.to; {
+		fetches := client.PollFetches(ctx)
+		if err := ctx.Err(); err != nil {
+			return &store.Error{Op: "read " + wire, Err: err}
+		}
+		if err := fetches.Err0(); err != nil {
+			return s.explain("read "+wire, err)
+		}
+		fetches.EachRecord(func(r *kgo.Record) {
+			next = r.Offset + 1
+			if more && next <= st.to && !r.Attrs.IsControl() {
+				more = visit(r)
+			}
+		})
+	}
+	return nil
+}
+
+// recordAt is what is known of a message at its place.
+func (s *Store) recordAt(st *stretch, r *kgo.Record) store.Record {
+	rec := store.Record{Message: s.message(r), State: store.Waiting, EnqueuedAt: r.Timestamp, Reason: "appended"}
+	settings, _ := s.settingsOf(st.topic)
+	rec.Rank = settings.Rank(r.Timestamp, rec.Priority)
+	var f flight
+	f.remember(r)
+	if t := f.trouble; t != nil {
+		rec.Replays, rec.History, rec.Reason = t.replays, t.history, "replayed"
+	}
+	if r.Offset < st.committed || st.cp.Has(r.Offset) && st.committed >= 0 {
+		rec.State = store.Acked
+		return rec
+	}
+	s.engine.describe(&rec, st.partition, r.Offset)
+	return rec
+}
+
+// describe adds what this process knows of a message that it has in hand.
+func (e *engine) describe(rec *store.Record, partition int32, offset int64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	t := e.topics[rec.Topic]
+	if t == nil || t.partitions[partition] == nil {
+		return
+	}
+	f := t.partitions[partition].find(offset)
+	if f == nil {
+		return
+	}
+	l := f.lane
+	if f.state == leased {
+		rec.State = store.Leased
+		rec.Lease = &store.LeaseRecord{
+			Owner: l.lease.owner, Token: tokenOf(f), StartedAt: time.Unix(0, l.lease.started),
+			Until: time.Unix(0, l.until), Deadline: time.Unix(0, l.lease.hard),
+		}
+	}
+	if f.state == waiting && l.state == closed && l.head == f {
+		rec.State, rec.NotBefore = store.Delayed, time.Unix(0, l.until)
+	}
+	if tr := f.trouble; tr != nil {
+		rec.Attempts, rec.Rescues, rec.Lonely = tr.attempts, tr.rescues, tr.lonely
+		rec.History = slices.Clone(tr.history)
+		if tr.reason != "" {
+			rec.Reason = tr.reason
+		}
+	}
+}
+
+// List implements [store.Looker]. With a limit, what is oldest in every partition
+// comes, by time; without one, partition by partition.
+func (s *Store) List(ctx context.Context, f store.Filter) iter.Seq2[store.Record, error] {
+	return func(yield func(store.Record, error) bool) {
+		err := s.usable(ctx, "list messages")
+		var names []string
+		if err == nil {
+			if names, err = s.listed(ctx, nil); f.Topic != "" {
+				names = slices.DeleteFunc(names, func(n string) bool { return n != f.Topic })
+			}
+		}
+		if err != nil {
+			yield(store.Record{}, err)
+			return
+		}
+		l := lister{s: s, f: &f, yield: yield}
+		for _, name := range names {
+			if err := l.topic(ctx, name); err != nil {
+				if !errors.Is(err, errEnough) {
+					yield(store.Record{}, err)
+				}
+				return
+			}
+		}
+	}
+}
+
+var errEnough = errors.New("enough")
+
+// lister is one listing.
+type lister struct {
+	s     *Store
+	f     *store.Filter
+	yield func(store.Record, error) bool
+	n     int
+}
+
+func (l *lister) topic(ctx context.Context, name string) error {
+	stretches, err := l.s.unfinishedOf(ctx, name)
+	if err != nil {
+		return err
+	}
+	var oldest []store.Record
+	for _, st := range stretches {
+		n, over := 0, false
+		err := l.s.read(ctx, st, func(r *kgo.Record) bool {
+			if st.cp.Has(r.Offset) && st.committed >= 0 {
+				return true
+			}
+			rec := l.s.recordAt(&st, r)
+			if !l.wanted(&rec) {
+				return true
+			}
+			if l.f.Limit > 0 {
+				oldest = append(oldest, rec)
+				n++
+				return n < l.f.Limit
+			}
+			over = !l.yield(rec, nil)
+			return !over
+		})
+		if over {
+			return errEnough
+		}
+		if err != nil {
+			return err
+		}
+	}
+	slices.SortStableFunc(oldest, func(a, b store.Record) int { return a.EnqueuedAt.Compare(b.EnqueuedAt) })
+	for i := range oldest {
+		if l.n++; !l.yield(oldest[i], nil) || l.n == l.f.Limit {
+			return errEnough
+		}
+	}
+	return nil
+}
+
+func (l *lister) wanted(r *store.Record) bool {
+	f := l.f
+	return r.State != store.Acked && (f.State == "" || f.State == r.State) && (f.Key == nil || bytes.Equal(f.Key, r.Key)) &&
+		(f.OlderThan == 0 || l.s.cfg.Now().Sub(r.EnqueuedAt) >= f.OlderThan)
+}

@@ -1,0 +1,73 @@
+package kafka
+
+import (
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/pawl-dev/pawl/store/kafka/gate"
+)
+
+// memory is what this process knows of a partition that it lost, and nobody else
+// does: what was finished in it and could not be committed. When no broker answers
+// for a while the client gives up its place in the group, and every partition comes
+// back from where it was committed. What was finished since then need not be
+// repeated by the one who finished it.
+type memory struct {
+	source       uint32
+	epoch        int32
+	acked, tried standing
+	cp           gate.Checkpoint
+}
+
+// standing is what is committed of a partition: an offset, and the text beside it.
+type standing struct {
+	base int64 // -1: nothing is committed
+	text string
+}
+
+// remember keeps what is known of an assignment that is over, and not committed.
+func (e *engine) remember(a *assignment) {
+	cp := e.conclude(a)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	m := &memory{source: a.source, epoch: a.epoch, acked: *a.acked.Load(), tried: *a.acked.Load(), cp: cp}
+	if tried := a.tried.Load(); tried != nil {
+		m.tried = *tried
+	}
+	a.topic.memories[a.partition] = m
+}
+
+// recall returns what is remembered of a partition that comes back, and forgets it;
+// nil if there is nothing, or if it does not count. It counts if what is committed
+// is what was committed by us last: who has set the offset back wants everything
+// after it to be carried out again, and what somebody else committed is further.
+func (e *engine) recall(name string, partition int32, source uint32, found standing) *memory {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	t := e.topic(name)
+	m := t.memories[partition]
+	delete(t.memories, partition)
+	if m == nil || m.source != source || m.cp.Base < found.base || found != m.acked && found != m.tried {
+		return nil
+	}
+	return m
+}
+
+// forget lets go of what is remembered of a topic that was made again.
+func (e *engine) forget(name string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	clear(e.topic(name).memories)
+}
+
+// offset is from where the client reads on. It notices if the log was cut.
+func (m *memory) offset() kgo.Offset { return kgo.NewOffset().At(m.cp.Base).WithEpoch(m.epoch) }
+
+// reassign begins the assignment of a partition that came back.
+func (e *engine) reassign(name string, partition int32, m *memory, found standing) {
+	a := e.assign(name, partition, m.source, m.cp.Base, m.cp)
+	a.acked.Store(&found)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	a.lastBase, a.epoch = found.base, m.epoch
+	e.touch(a)
+}

@@ -1,0 +1,70 @@
+package kafka
+
+import "testing"
+
+// TestWhatWasFinishedIsRemembered: a partition that comes back as it was committed
+// goes on where this process was. What is still carried out is repeated.
+func TestWhatWasFinishedIsRemembered(t *testing.T) {
+	r := newRig(t, Consuming{})
+	a := r.assign(0)
+	r.take(a, records(0, "a", "b", "c", "d")...)
+	gs := r.claim(9)
+	for _, i := range []int{0, 1, 3} {
+		r.ack(gs[i])
+	}
+	found := *a.acked.Load()
+	r.engine.remember(a)
+	r.engine.drop(a)
+	m := r.engine.recall(rigTopic, 0, 1, found)
+	if m == nil || m.cp.Base != 2 {
+		t.Fatalf("remembered: %+v", m)
+	}
+	r.engine.reassign(rigTopic, 0, m, found)
+	b := r.engine.assignment(rigTopic, 0)
+	r.take(b, records(2, "c", "d", "e")...)
+	want(t, "while the handler of c runs", offsets(r.claim(9)), 4)
+	if r.ack(gs[2]) {
+		t.Error("a late ack counts")
+	}
+	want(t, "after it", offsets(r.claim(9)), 2)
+	if cp := r.checkpoint(b); cp.Base != 2 || !cp.Has(3) || b.lastBase != 0 {
+		t.Errorf("to be committed: %+v, over %d", cp, b.lastBase)
+	}
+	if r.engine.recall(rigTopic, 0, 1, found) != nil {
+		t.Error("it was remembered twice")
+	}
+}
+
+// TestAMemoryThatDoesNotCount: of another log, or when somebody else has committed
+// since, be it to carry out everything again.
+func TestAMemoryThatDoesNotCount(t *testing.T) {
+	for name, c := range map[string]struct {
+		source uint32
+		found  standing
+		want   bool
+	}{
+		"as it was committed":            {1, standing{5, "acked"}, true},
+		"as it was perhaps committed":    {1, standing{6, "tried"}, true},
+		"another topic of that name":     {2, standing{5, "acked"}, false},
+		"set back":                       {1, standing{0, ""}, false},
+		"set to where it is":             {1, standing{5, ""}, false},
+		"committed by somebody else":     {1, standing{9, "theirs"}, false},
+		"nothing is committed any more":  {1, standing{-1, ""}, false},
+		"somebody else's offset is ours": {1, standing{6, "theirs"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, Consuming{})
+			a := r.assign(5)
+			a.acked.Store(&standing{5, "acked"})
+			a.tried.Store(&standing{6, "tried"})
+			r.take(a, records(5, "a", "b")...)
+			for _, g := range r.claim(9) {
+				r.ack(g)
+			}
+			r.engine.remember(a)
+			if got := r.engine.recall(rigTopic, 0, c.source, c.found); (got != nil) != c.want {
+				t.Errorf("remembered: %+v", got)
+			}
+		})
+	}
+}

@@ -1,0 +1,233 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// Append implements [store.Store]. It waits until all in-sync replicas have the
+// messages. When only some could be stored, or it is unknown of some, receipts
+// come along with the error and tell which.
+func (s *Store) Append(ctx context.Context, batch store.Batch[pawl.Message]) ([]store.Receipt, error) {
+	receipts, err := store.Admit(batch)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.usable(ctx, "append"); err != nil {
+		return nil, err
+	}
+	records, at, topics := make([]*kgo.Record, 0, len(batch.Items)), make([]int, 0, len(batch.Items)), map[string]bool{}
+	now := s.cfg.Now()
+	for i := range batch.Items {
+		m := &batch.Items[i]
+		if receipts[i].Err == nil {
+			receipts[i].Err = s.Fit(m)
+		}
+		if receipts[i].Err != nil {
+			continue
+		}
+		r := s.recordOf(m, receipts[i].ID)
+		r.Timestamp = now
+		records, at = append(records, r), append(at, i)
+		topics[r.Topic] = true
+	}
+	if len(records) == 0 {
+		return receipts, nil
+	}
+	if err := s.topics.ensure(ctx, topics); err != nil {
+		return nil, s.explain("append", err)
+	}
+	errs := s.produce(ctx, records)
+	var first error
+	for i, err := range errs {
+		switch {
+		case err == nil:
+		case isPermanent(err):
+			receipts[at[i]].Err = s.explain("append", err)
+		default:
+			receipts[at[i]].Err = outcome(err)
+			if first == nil {
+				first = err
+			}
+		}
+	}
+	if first != nil {
+		return receipts, s.explain("append", first)
+	}
+	return receipts, nil
+}
+
+// produce sends records and waits for all of them; a nil error is one that all
+// in-sync replicas have.
+func (s *Store) produce(ctx context.Context, records []*kgo.Record) []error {
+	if len(records) == 0 {
+		return nil
+	}
+	c := &call{errs: make([]error, len(records)), left: len(records), done: make(chan struct{})}
+	for i := range c.errs {
+		c.errs[i] = store.ErrUnknown
+	}
+	began := time.Now()
+	for i, r := range records {
+		s.producer.Produce(s.ctx, r, func(_ *kgo.Record, err error) {
+			s.made.note(began, err)
+			c.answer(i, err)
+		})
+	}
+	// The client keeps a record that is on the wire until it knows; we do not.
+	timeout := time.NewTimer(s.cfg.Produce.Timeout + time.Second)
+	defer timeout.Stop()
+	select {
+	case <-c.done:
+		s.forget(records, c.errs)
+		return c.errs
+	case <-ctx.Done():
+		return c.giveUp(ctx.Err())
+	case <-timeout.C:
+		return c.giveUp(kgo.ErrRecordTimeout)
+	}
+}
+
+// forget lets go of topics that the brokers do not know any more, or not as the one
+// that the client knows: it would refuse them for ever. Who produces next looks
+// for them again.
+func (s *Store) forget(records []*kgo.Record, errs []error) {
+	var gone []string
+	for i, err := range errs {
+		if isUnknownTopic(err) && !slices.Contains(gone, records[i].Topic) {
+			gone = append(gone, records[i].Topic)
+		}
+	}
+	if len(gone) > 0 {
+		s.topics.forget(gone)
+		s.producer.PurgeTopicsFromProducing(gone...)
+	}
+}
+
+// forgetResults is forget, for what another client produced.
+func (s *Store) forgetResults(results kgo.ProduceResults) {
+	records, errs := make([]*kgo.Record, len(results)), make([]error, len(results))
+	for i, r := range results {
+		records[i], errs[i] = r.Record, r.Err
+	}
+	s.forget(records, errs)
+}
+
+// call is records on their way to the brokers.
+type call struct {
+	mu   sync.Mutex
+	errs []error
+	left int
+	done chan struct{}
+}
+
+func (c *call) answer(i int, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.errs != nil {
+		c.errs[i] = err
+	}
+	if c.left--; c.left == 0 {
+		close(c.done)
+	}
+}
+
+// giveUp returns what is known so far.
+func (c *call) giveUp(why error) []error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	errs := c.errs
+	c.errs = nil
+	for i := range errs {
+		if errs[i] == store.ErrUnknown {
+			errs[i] = fmt.Errorf("%w: %w", store.ErrUnknown, why)
+		}
+	}
+	return errs
+}
+
+// outcome says whether a record that failed surely is not in the log. The client
+// tells apart what was never sent, or refused by a broker; everything else is
+// unknown.
+func outcome(err error) error {
+	if _, refused := errors.AsType[*kerr.Error](err); refused && !errors.Is(err, kerr.RequestTimedOut) && !errors.Is(err, kerr.NotEnoughReplicasAfterAppend) {
+		return store.ErrUnavailable
+	}
+	return store.ErrUnknown
+}
+
+// isPermanent tells errors of a record that no repetition cures.
+func isPermanent(err error) bool {
+	return errors.Is(err, kerr.MessageTooLarge) || errors.Is(err, kerr.RecordListTooLarge) || errors.Is(err, kerr.InvalidRecord) || errors.Is(err, kerr.InvalidTopicException)
+}
+
+// emit produces what the items of a batch emit, if their tokens are good. It
+// returns the error of the first that could not be stored; one that no broker
+// takes makes its own item bad.
+func (s *Store) emit(ctx context.Context, batch store.Batch[store.Settlement], bad map[int]bool) ([]store.Refusal, error) {
+	var records []*kgo.Record
+	var of []int
+	var refused []store.Refusal
+	topics := map[string]bool{}
+	refuse := func(i int, err error) {
+		if !bad[i] {
+			bad[i] = true
+			refused = append(refused, store.Refusal{Index: i, Err: &pawl.InvalidError{Field: "emit", Why: err.Error()}})
+		}
+	}
+	now := s.cfg.Now()
+	for i := range batch.Items {
+		st := &batch.Items[i]
+		if len(st.Emit) == 0 || bad[i] || !s.engine.good(st.Token) {
+			continue
+		}
+		for j := range st.Emit {
+			if err := s.Fit(&st.Emit[j]); err != nil {
+				refuse(i, err)
+			}
+		}
+		for j := range st.Emit {
+			if bad[i] {
+				break
+			}
+			r := s.recordOf(&st.Emit[j], pawl.EmitID(st.ID, j))
+			r.Timestamp = now
+			records, of = append(records, r), append(of, i)
+			topics[r.Topic] = true
+		}
+	}
+	if len(records) == 0 {
+		return refused, nil
+	}
+	if err := s.topics.ensure(ctx, topics); err != nil {
+		return nil, s.explain("settle", err)
+	}
+	for i, err := range s.produce(ctx, records) {
+		switch {
+		case err == nil:
+		case isPermanent(err):
+			refuse(of[i], err)
+		default:
+			return nil, unavailable("settle", err)
+		}
+	}
+	return refused, nil
+}
+
+// good tells whether a token may still be settled.
+func (e *engine) good(tok pawl.Token) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	l, f := e.held(tok)
+	return f != nil && l.of.state != gone
+}

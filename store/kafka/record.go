@@ -1,0 +1,204 @@
+package kafka
+
+import (
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/pawl-dev/pawl"
+)
+
+// Headers that a record of ours carries beside the message's own. A record
+// without them is a message, too: any producer may write to the topic.
+const (
+	headerID       = "pawl-id"       // of the message; without it: topic/partition/offset
+	headerPriority = "pawl-priority" // 1 to 100
+	headerReplays  = "pawl-replays"  // how often it was replayed from the dead letters
+	headerReplay   = "pawl-replay"   // the id of its last replay
+	headerHistory  = "pawl-history"  // its failed attempts before that, as JSON
+	headerReplayed = "replayed"      // "true", beside these, for other consumers
+	ownPrefix      = "pawl-"
+	// A message's own header whose name begins like ours gets this in front.
+	escaped = "pawl-own-"
+)
+
+// wire is the name that a topic has at the brokers, plain the one it has here.
+func (s *Store) wire(topic string) string { return s.cfg.Prefix + topic }
+func (s *Store) plain(wire string) string { return strings.TrimPrefix(wire, s.cfg.Prefix) }
+
+// recordOf is what is produced for a message.
+func (s *Store) recordOf(m *pawl.Message, id string) *kgo.Record {
+	r := &kgo.Record{Topic: s.wire(m.Topic), Key: m.Key, Value: m.Body}
+	r.Headers = make([]kgo.RecordHeader, 0, 2+len(m.Headers))
+	r.Headers = append(r.Headers, kgo.RecordHeader{Key: headerID, Value: []byte(id)})
+	if m.Priority != 0 {
+		r.Headers = append(r.Headers, kgo.RecordHeader{Key: headerPriority, Value: strconv.AppendInt(nil, int64(m.Priority), 10)})
+	}
+	for name, value := range m.Headers {
+		if strings.HasPrefix(name, ownPrefix) {
+			name = escaped + name
+		}
+		r.Headers = append(r.Headers, kgo.RecordHeader{Key: name, Value: []byte(value)})
+	}
+	return r
+}
+
+// header returns the value of the last header of that name.
+func header(r *kgo.Record, name string) (string, bool) {
+	for i := len(r.Headers) - 1; i >= 0; i-- {
+		if r.Headers[i].Key == name {
+			return string(r.Headers[i].Value), true
+		}
+	}
+	return "", false
+}
+
+// idIn returns the id that headers give a message; nothing if there is none, or
+// none that can be one.
+func idIn(headers []kgo.RecordHeader) []byte {
+	for i := len(headers) - 1; i >= 0; i-- {
+		if value := headers[i].Value; headers[i].Key == headerID && len(value) > 0 && len(value) <= pawl.MaxID && utf8.Valid(value) {
+			return value
+		}
+	}
+	return nil
+}
+
+// readHeaders sets the message's id, if it has none yet, priority and own headers.
+// Of several headers with one name the last counts; what is not text is made text,
+// because the record itself, untouched, is what goes on to the dead letters.
+func readHeaders(m *pawl.Message, headers []kgo.RecordHeader) (replays int) {
+	if m.ID == "" {
+		m.ID = string(idIn(headers))
+	}
+	for i := range headers {
+		name, value := headers[i].Key, headers[i].Value
+		if strings.HasPrefix(name, ownPrefix) {
+			switch name {
+			case headerPriority:
+				if p, err := strconv.Atoi(string(value)); err == nil && p > 0 && p <= pawl.MaxPriority {
+					m.Priority = p
+				}
+				continue
+			case headerReplays:
+				replays, _ = strconv.Atoi(string(value))
+				continue
+			}
+			own, ok := strings.CutPrefix(name, escaped)
+			if !ok {
+				continue // another of ours: it is not the message's
+			}
+			name = own
+		}
+		if m.Headers == nil {
+			m.Headers = make(map[string]string, len(headers)-i)
+		}
+		if utf8.Valid(value) {
+			m.Headers[strings.ToValidUTF8(name, "\uFFFD")] = string(value)
+		} else {
+			m.Headers[strings.ToValidUTF8(name, "\uFFFD")] = strings.ToValidUTF8(string(value), "\uFFFD")
+		}
+	}
+	if replays > 0 {
+		delete(m.Headers, headerReplayed)
+		if len(m.Headers) == 0 {
+			m.Headers = nil
+		}
+	}
+	return replays
+}
+
+// placeID is the id of a message that came without one: where it is.
+func placeID(topic string, partition int32, offset int64) string {
+	return string(appendPlace(make([]byte, 0, len(topic)+24), topic, partition, offset))
+}
+
+func appendPlace(b []byte, topic string, partition int32, offset int64) []byte {
+	b = append(append(b, topic...), '/')
+	b = append(strconv.AppendInt(b, int64(partition), 10), '/')
+	return strconv.AppendInt(b, offset, 10)
+}
+
+// slab cuts many small pieces out of few large ones: a claim copies the bodies
+// of thousands of messages, so that what a handler does to its delivery changes
+// nothing here. The pieces are small enough that who keeps one body does not keep
+// those of a whole claim.
+type slab struct {
+	free []byte
+	left int // bytes that are still to come
+}
+
+const slabSize = 32 << 10
+
+func (s *slab) clone(b []byte) []byte {
+	if b == nil {
+		return nil
+	}
+	if len(b) > cap(s.free)-len(s.free) {
+		s.free = make([]byte, 0, max(len(b), min(s.left, slabSize)))
+	}
+	s.left -= len(b)
+	n := len(s.free)
+	s.free = append(s.free, b...)
+	return s.free[n:len(s.free):len(s.free)]
+}
+
+// nameSlab does the same for ids.
+type nameSlab struct {
+	strings.Builder
+	scratch []byte
+}
+
+// idOf is the id of a record's message, of which so many more are to come.
+func (s *nameSlab) idOf(r *kgo.Record, topic string, more int) string {
+	id := idIn(r.Headers)
+	if id == nil {
+		s.scratch = appendPlace(s.scratch[:0], topic, r.Partition, r.Offset)
+		id = s.scratch
+	}
+	if s.Cap()-s.Len() < len(id) {
+		s.Builder = strings.Builder{}
+		s.Grow(max(len(id), min(more*len(id), slabSize/8)))
+	}
+	n := s.Len()
+	s.Write(id)
+	return s.String()[n:]
+}
+
+// sizeOf is what a record counts against byte limits: what its message does.
+func sizeOf(r *kgo.Record) int {
+	n := len(r.Key) + len(r.Value)
+	for i := range r.Headers {
+		name := r.Headers[i].Key
+		if strings.HasPrefix(name, ownPrefix) {
+			own, ok := strings.CutPrefix(name, escaped)
+			if !ok {
+				continue
+			}
+			name = own
+		}
+		n += len(name) + len(r.Headers[i].Value)
+	}
+	return n
+}
+
+// sizesOf is that of several.
+func sizesOf(records []*kgo.Record) (n int) {
+	for _, r := range records {
+		n += sizeOf(r)
+	}
+	return n
+}
+
+// message is the message that a record carries. It shares memory with the
+// record.
+func (s *Store) message(r *kgo.Record) pawl.Message {
+	m := pawl.Message{Topic: s.plain(r.Topic), Key: r.Key, Body: r.Value}
+	readHeaders(&m, r.Headers)
+	if m.ID == "" {
+		m.ID = placeID(m.Topic, r.Partition, r.Offset)
+	}
+	return m
+}

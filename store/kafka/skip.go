@@ -1,0 +1,272 @@
+package kafka
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/kafka/gate"
+)
+
+// keySkip begins the keys of the state that ask whoever has a partition to step
+// over a message: skip/TOPIC/PARTITION/OFFSET.
+const keySkip = "skip/"
+
+// skipWish is the value of such a key.
+type skipWish struct {
+	By     string `json:"by"`
+	Reason string `json:"reason"`
+}
+
+// Skipped is what became of a message that was to be stepped over.
+type Skipped struct {
+	Seen
+	// Pending: the process that has the partition was asked, and has not done it
+	// yet. It does when the handler of the message returns.
+	Pending bool
+}
+
+// Skip moves a message that is not finished to the dead letters, from where it can
+// be replayed; the messages behind it go on. An offset of -1 is the first that the
+// group has not finished. If a process has the partition it is asked to do so, and
+// Skip waits for it up to patience; otherwise it is done here.
+func (s *Store) Skip(ctx context.Context, topic string, partition int32, offset int64, by, reason string, patience time.Duration) (Skipped, error) {
+	op := fmt.Sprintf("skip %s/%d", topic, partition)
+	l, err := s.lag(ctx, op, topic, partition)
+	if err != nil {
+		return Skipped{}, err
+	}
+	if offset < 0 {
+		offset = max(l.Committed, l.Start)
+	}
+	seen, err := s.Peek(ctx, topic, partition, offset, 1)
+	if err != nil {
+		return Skipped{}, err
+	}
+	switch {
+	case len(seen) == 0:
+		return Skipped{}, &store.Error{Op: op, Code: store.ErrNotFound, Err: errors.New("nothing there is unfinished")}
+	case l.Committed > offset:
+		return Skipped{}, &store.Error{Op: op, Code: store.ErrConflict, Err: fmt.Errorf("the group is done with offset %d: it goes on from %d", offset, l.Committed)}
+	}
+	sk := Skipped{Seen: seen[0]}
+	err = s.skipHere(ctx, op, topic, partition, sk.Offset, by, reason)
+	if !errors.Is(err, errOwned) {
+		return sk, err
+	}
+	sk.Pending, err = s.askToSkip(ctx, topic, partition, sk.Offset, by, reason, patience)
+	return sk, err
+}
+
+// errOwned: the partition belongs to a member of the group.
+var errOwned = errors.New("a member of the group has the partition")
+
+// skipHere steps over a message of a group that has no members.
+func (s *Store) skipHere(ctx context.Context, op, topic string, partition int32, offset int64, by, reason string) error {
+	var groups kadm.DescribedGroups
+	err := s.coordinated(ctx, func() (err error) {
+		groups, err = s.admin.DescribeGroups(ctx, s.cfg.Group)
+		return err
+	})
+	if err != nil {
+		return s.explain(op, err)
+	}
+	if g := groups[s.cfg.Group]; len(g.Members) > 0 {
+		return errOwned
+	}
+	wire := s.wire(topic)
+	found, err := s.topics.look(ctx, wire)
+	if err != nil {
+		return err
+	}
+	committed, err := s.committed(ctx)
+	if err != nil {
+		return s.explain(op, err)
+	}
+	from, text := int64(0), ""
+	if c, ok := committed.Lookup(wire, partition); ok && c.Err == nil && c.At >= 0 {
+		from, text = c.At, c.Metadata
+	}
+	cp, _ := gate.Decode(from, found[wire].source(), text) // not ours: nothing above it is finished
+	if cp.Has(offset) {
+		return &store.Error{Op: op, Code: store.ErrConflict, Err: fmt.Errorf("offset %d is finished", offset)}
+	}
+	next, err := stepOver(cp, from, offset, found[wire].source())
+	if err != nil {
+		return &store.Error{Op: op, Code: store.ErrConflict, Err: err}
+	}
+	if err := s.buryPlace(ctx, op, topic, place64{partition, offset}, by, reason); err != nil {
+		return err
+	}
+	offsets := kadm.Offsets{}
+	offsets.Add(kadm.Offset{Topic: wire, Partition: partition, At: next.Base, LeaderEpoch: -1, Metadata: next.Text()})
+	err = s.coordinated(ctx, func() error {
+		resp, err := s.admin.CommitOffsets(ctx, s.cfg.Group, offsets)
+		return errors.Join(err, resp.Error())
+	})
+	if err != nil {
+		return &store.Error{Op: op, Code: store.ErrConflict, Err: err, Hint: "a worker may have joined meanwhile: the message is among the dead letters, and is carried out as well; skip it again"}
+	}
+	return nil
+}
+
+// stepOver is a checkpoint with one more position finished.
+func stepOver(cp gate.Checkpoint, from, offset int64, source uint32) (gate.Checkpoint, error) {
+	if offset-from >= gate.Window {
+		return cp, fmt.Errorf("offset %d is too far ahead of %d, the first that is not finished", offset, from)
+	}
+	g := gate.Resume(from, cp)
+	tickets := make([]gate.Ticket, offset-from+1)
+	for pos := from; pos <= offset; pos++ {
+		g.Register(pos, &tickets[pos-from])
+	}
+	tickets[offset-from].Ack()
+	return g.Checkpoint(gate.Extra{Source: source}), nil
+}
+
+// buryPlace writes the dead letter of a record.
+func (s *Store) buryPlace(ctx context.Context, op, topic string, at place64, by, reason string) error {
+	raw := make([]*kgo.Record, 1)
+	if err := s.readPlaces(ctx, s.wire(topic), map[place64]int{at: 0}, raw); err != nil {
+		return err
+	}
+	if raw[0] == nil {
+		return &store.Error{Op: op, Code: store.ErrNotFound, Err: fmt.Errorf("offset %d is not there any more", at.offset)}
+	}
+	name, err := s.topics.ensureDead(ctx, s.wire(topic))
+	if err != nil {
+		return err
+	}
+	f := &flight{rec: raw[0]}
+	f.remember(raw[0])
+	d := &death{flight: f, kind: pawl.KindSkipped, reason: skipReason(by, reason), at: s.cfg.Now()}
+	return s.explain(op, s.produce(ctx, []*kgo.Record{s.deadRecord(name, d)})[0])
+}
+
+func skipReason(by, reason string) string {
+	if reason == "" {
+		return "skipped by " + by
+	}
+	return "skipped by " + by + ": " + reason
+}
+
+// askToSkip asks the process that has the partition, and waits for it.
+func (s *Store) askToSkip(ctx context.Context, topic string, partition int32, offset int64, by, reason string, patience time.Duration) (pending bool, err error) {
+	key := fmt.Sprintf("%s%s/%d/%d", keySkip, topic, partition, offset)
+	value, _ := json.Marshal(skipWish{By: by, Reason: reason}) // plain values
+	if _, err := s.PutState(ctx, key, value, store.AnyVersion, by); err != nil {
+		return false, err
+	}
+	for end := time.Now().Add(patience); ; {
+		if _, err := s.GetState(ctx, key); errors.Is(err, store.ErrNotFound) {
+			return false, nil
+		} else if err != nil {
+			return true, err
+		}
+		if l, err := s.lag(ctx, "skip", topic, partition); err == nil && l.Committed > offset {
+			return false, s.DeleteState(ctx, key, store.AnyVersion) // it was finished meanwhile
+		}
+		if time.Now().After(end) {
+			return true, nil
+		}
+		select {
+		case <-time.After(200 * time.Millisecond):
+		case <-ctx.Done():
+			return true, &store.Error{Op: "skip", Err: ctx.Err()}
+		}
+	}
+}
+
+// heedSkip does what a key of the state asks for, if the partition is ours.
+func (s *Store) heedSkip(key string) {
+	e, ok := s.state.get(key)
+	var w skipWish
+	topic, partition, offset, good := parseSkip(key)
+	if !ok || !good || json.Unmarshal(e.Value, &w) != nil {
+		return
+	}
+	if s.engine.condemn(topic, partition, offset, skipReason(w.By, w.Reason)) {
+		_ = s.DeleteState(s.ctx, key, store.AnyVersion) // it is finished
+	}
+}
+
+func parseSkip(key string) (topic string, partition int32, offset int64, ok bool) {
+	parts := strings.Split(strings.TrimPrefix(key, keySkip), "/")
+	if len(parts) != 3 {
+		return "", 0, 0, false
+	}
+	p, err1 := strconv.ParseInt(parts[1], 10, 32)
+	offset, err2 := strconv.ParseInt(parts[2], 10, 64)
+	return parts[0], int32(p), offset, err1 == nil && err2 == nil
+}
+
+// condemn sends a message to the dead letters, now or when its handler has
+// returned; it tells whether it is finished already.
+func (e *engine) condemn(name string, partition int32, offset int64, reason string) (done bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	t := e.topics[name]
+	if t == nil || t.partitions[partition] == nil || t.partitions[partition].state != live {
+		return false
+	}
+	a := t.partitions[partition]
+	if offset < a.gate.Advance() {
+		return true
+	}
+	if a.condemned == nil {
+		a.condemned = map[int64]string{}
+	}
+	a.condemned[offset] = reason
+	f := a.find(offset)
+	if f == nil {
+		return offset < a.gate.Tail() // finished behind one that is not
+	}
+	if f.state == waiting {
+		e.execute(f)
+	}
+	return false
+}
+
+// execute sends a message that was condemned to the dead letters; false if it was
+// not condemned.
+func (e *engine) execute(f *flight) bool {
+	a := f.lane.of
+	reason, ok := a.condemned[f.rec.Offset]
+	if !ok || f.state != waiting {
+		return false
+	}
+	e.die(f.lane, f, pawl.KindSkipped, reason, e.now().UnixNano())
+	return true
+}
+
+// doomed tells whether a message of the lane is to be stepped over.
+func (l *lane) doomed() bool {
+	if len(l.of.condemned) == 0 {
+		return false
+	}
+	for f := l.head; f != nil; f = f.next {
+		if _, ok := l.of.condemned[f.rec.Offset]; ok && f.state == waiting {
+			return true
+		}
+	}
+	return false
+}
+
+// skipped tells the asker that a message was stepped over.
+func (s *Store) skipped(d *death) {
+	if d.kind != pawl.KindSkipped {
+		return
+	}
+	r := d.flight.rec
+	key := fmt.Sprintf("%s%s/%d/%d", keySkip, s.plain(r.Topic), r.Partition, r.Offset)
+	s.wg.Go(func() { _ = s.DeleteState(s.ctx, key, store.AnyVersion) })
+}

@@ -1,0 +1,163 @@
+package kafka
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/pawl-dev/pawl/store"
+)
+
+// Store is a store in the topics of a Kafka cluster. Make one with [Open]. It is
+// safe for concurrent use.
+type Store struct {
+	cfg    Config
+	engine *engine
+
+	producer *kgo.Client
+	admin    *kadm.Client
+	ctx      context.Context // of background work
+	stop     context.CancelFunc
+	wg       sync.WaitGroup
+	closing  atomic.Bool
+
+	topics    directory
+	group     group
+	commits   committer
+	health    health
+	burier    burier
+	made      made
+	traffic   traffic
+	state     state
+	dead      morgue
+	registrar registrar
+}
+
+// New returns a store that has not talked to a broker yet. It reports everything
+// that is wrong with c at once.
+func New(c Config) (*Store, error) {
+	c, err := c.Complete()
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{cfg: c, engine: newEngine(c.Now, c.Consume)}
+	s.ctx, s.stop = context.WithCancel(context.Background())
+	if s.producer, err = kgo.NewClient(s.producerOptions()...); err != nil {
+		s.stop()
+		return nil, &store.Error{Op: "open", Code: store.ErrInvalid, Err: err}
+	}
+	s.admin = kadm.NewClient(s.producer)
+	s.topics.init(s)
+	s.health.log = s.cfg.Logger
+	s.group.init(s)
+	s.commits.init(s)
+	s.state.init(s)
+	s.dead.init(s)
+	s.registrar.init(s)
+	s.wg.Go(s.buryLoop)
+	s.wg.Go(s.logLoop)
+	return s, nil
+}
+
+// Open returns a store whose brokers answer. The context bounds the opening only.
+func Open(ctx context.Context, c Config) (*Store, error) {
+	s, err := New(c)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, openTimeout)
+	defer cancel()
+	if err := s.producer.Ping(ctx); err != nil {
+		_ = s.Close()
+		return nil, s.explain("open", err)
+	}
+	return s, nil
+}
+
+// openTimeout bounds the first contact.
+const openTimeout = 10 * time.Second
+
+// usable tells why a call cannot be served at all.
+func (s *Store) usable(ctx context.Context, op string) error {
+	if err := ctx.Err(); err != nil {
+		return &store.Error{Op: op, Err: err}
+	}
+	if s.closing.Load() {
+		return &store.Error{Op: op, Code: store.ErrClosed}
+	}
+	return nil
+}
+
+// Close implements [store.Store]. What was acked is committed, and what is on its
+// way to the brokers gets [Producing.CloseWait] to arrive. What is still leased is
+// claimed again by whoever gets its partition.
+func (s *Store) Close() error {
+	if s.closing.Swap(true) {
+		return nil
+	}
+	s.engine.shutDown()
+	s.group.leave()
+	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.Produce.CloseWait)
+	defer cancel()
+	err := s.producer.Flush(ctx)
+	if err != nil {
+		s.made.left.Store(s.producer.BufferedProduceRecords())
+	}
+	s.stop()
+	s.wg.Wait()
+	s.registrar.close()
+	s.producer.Close()
+	if err != nil {
+		err = fmt.Errorf("%d records were still on their way to the brokers: %w", s.made.left.Load(), err)
+		return &store.Error{Op: "close", Code: store.ErrUnavailable, Err: err, Hint: "they are perhaps stored; who appended them was told so"}
+	}
+	return nil
+}
+
+// shutDown lets no call in any more.
+func (e *engine) shutDown() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.isClosed = true
+	if e.alarm != nil {
+		e.alarm.Stop()
+	}
+}
+
+// Describe implements [store.Describer].
+func (s *Store) Describe() store.Description { return Description() }
+
+// Description is what this backend keeps.
+func Description() store.Description {
+	kept := func(note string) store.Support { return store.Support{Kept: true, Note: note} }
+	refused := func(note string) store.Support { return store.Support{Note: note} }
+	return store.Description{
+		Name: "kafka", URL: "kafka://HOST:PORT",
+		Durability: "acks=all, as far as replication and min.insync.replicas of the topic go; acks are committed every second: finished work of the last one is repeated after a crash",
+		Capabilities: store.Capabilities{
+			store.CanSurvive:     kept("work that was finished in the last commit interval is repeated after a crash"),
+			store.CanProcesses:   kept("a consumer group"),
+			store.CanAnyProcess:  refused("a message is claimed and settled by the process that has its partition"),
+			store.CanExclusive:   kept("per assignment; not across a rebalance that timed out"),
+			store.CanDeadline:    kept("within the process that has the partition; one that hangs as a whole is evicted by the group"),
+			store.CanPriority:    refused("a log is read in its order"),
+			store.CanDelay:       refused("a log is read in its order; a retry or a hold waits in its lane, within the process"),
+			store.CanUnique:      refused("the broker compares nothing; consumers can recognise ids"),
+			store.CanEmitAtomic:  refused("what is emitted is produced before the ack, under derived ids"),
+			store.CanAttempts:    refused("within the process; what may have killed it is committed"),
+			store.CanDeadLetters: kept("in a topic of their own, for as long as its retention; ids are compared with those of other dead letters only"),
+			store.CanLookup:      refused("no index by id; a message can be read by its offset"),
+			store.CanTopics:      kept("settings and pauses are in the state; nothing is retained for looking it up"),
+			store.CanFigures:     refused("what offsets tell: markers of transactions count, and what other processes lease is waiting"),
+			store.CanTxAppend:    refused("there is no transaction to share with the caller's data"),
+			store.CanRepeatBatch: refused("idempotent within a producer's session; after that a repetition is a duplicate with its id"),
+			store.CanWake:        kept("a fetch waits at the broker"),
+			store.CanState:       kept("a log of wishes in a topic, which every process reads"),
+		},
+	}
+}

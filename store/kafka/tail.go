@@ -1,0 +1,288 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/pawl-dev/pawl/store"
+)
+
+// tail reads a topic from its start and goes on reading it: what is made of it in
+// memory follows what any process writes. A topic that is deleted and made again is
+// another one: what was made of the first is forgotten, and the second is read from
+// its start.
+type tail struct {
+	s     *Store
+	topic string // at the brokers
+	// apply gets every record, those of a partition in order, and clear forgets
+	// what apply has made of them. Both are called with mu held.
+	apply func(*kgo.Record)
+	clear func()
+
+	mu     sync.Mutex
+	id     kadm.TopicID    // of the topic that is read
+	next   map[int32]int64 // offset behind the last one that was seen
+	moved  chan struct{}   // closed and replaced when next has changed
+	client *kgo.Client
+	stop   context.CancelFunc // of its loop
+	failed error              // of the last fetch
+	asking bool               // whether the topic is still there: see ask
+}
+
+func newTail(s *Store, topic string, apply func(*kgo.Record), forget func()) *tail {
+	return &tail{s: s, topic: topic, apply: apply, clear: forget, next: map[int32]int64{}, moved: make(chan struct{})}
+}
+
+// follow brings what is in memory up to the end of the topic as it is now. A topic
+// that is not there is empty.
+func (t *tail) follow(ctx context.Context) error {
+	for {
+		id, ends, err := t.ends(ctx)
+		if err != nil {
+			return err
+		}
+		if ends == nil {
+			t.mu.Lock()
+			defer t.mu.Unlock()
+			t.leave()
+			return nil
+		}
+		want := map[int32]int64{}
+		ends.Each(func(o kadm.ListedOffset) { want[o.Partition] = o.Offset })
+		if err := t.start(ctx, id, want); err != nil {
+			return err
+		}
+		for p, end := range want {
+			if err = t.reach(ctx, id, p, end); err != nil {
+				break
+			}
+		}
+		if !errors.Is(err, errMadeAgain) {
+			return err
+		}
+	}
+}
+
+// errMadeAgain: the topic that is read is another one by now.
+var errMadeAgain = errors.New("the topic was made again")
+
+// ends asks which topic has the name now, and where its partitions end; nil if there
+// is none. What the client remembers of a topic may be a moment old, and to find
+// nothing in one that was just made would be to miss what is in it.
+func (t *tail) ends(ctx context.Context) (kadm.TopicID, kadm.ListedOffsets, error) {
+	for {
+		id, ends, err := t.endsNow(ctx)
+		if err == nil {
+			return id, ends, nil
+		}
+		if !errors.Is(err, kerr.UnknownTopicOrPartition) {
+			return id, nil, t.s.explain("read "+t.topic, err)
+		}
+		there, err := t.s.topics.there(ctx, t.topic)
+		if err != nil || !there {
+			return id, nil, err
+		}
+		select {
+		case <-time.After(metadataMin):
+		case <-ctx.Done():
+			return id, nil, t.s.explain("read "+t.topic, ctx.Err())
+		}
+	}
+}
+
+func (t *tail) endsNow(ctx context.Context) (id kadm.TopicID, ends kadm.ListedOffsets, err error) {
+	details, err := t.s.admin.ListTopics(ctx, t.topic)
+	if err == nil {
+		id, err = details[t.topic].ID, details[t.topic].Err
+	}
+	if err == nil {
+		ends, err = t.s.admin.ListCommittedOffsets(ctx, t.topic)
+	}
+	if err == nil {
+		err = ends.Error()
+	}
+	return id, ends, err
+}
+
+// leave lets go of a topic that is there no more, or is another one, and forgets
+// what was in it. The caller holds mu.
+func (t *tail) leave() {
+	if t.client == nil {
+		return
+	}
+	t.s.cfg.Logger.Error("topic was deleted, or made again: what was in it is forgotten", "topic", t.topic)
+	t.s.topics.forget([]string{t.topic})
+	t.stop()
+	t.client, t.failed, t.id, t.next = nil, nil, kadm.TopicID{}, map[int32]int64{}
+	t.clear()
+	t.move()
+}
+
+// move wakes who waits for the topic to be read. The caller holds mu.
+func (t *tail) move() {
+	close(t.moved)
+	t.moved = make(chan struct{})
+}
+
+// start makes the client, and adds partitions that are new.
+func (t *tail) start(ctx context.Context, id kadm.TopicID, partitions map[int32]int64) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.id != id {
+		t.leave()
+	}
+	fresh := map[int32]kgo.Offset{}
+	for p := range partitions {
+		if _, ok := t.next[p]; !ok {
+			fresh[p] = kgo.NewOffset().AtStart()
+		}
+	}
+	if len(fresh) == 0 {
+		return nil
+	}
+	starts, err := t.s.admin.ListStartOffsets(ctx, t.topic)
+	if err == nil {
+		err = starts.Error()
+	}
+	if err != nil {
+		return t.s.explain("read "+t.topic, err)
+	}
+	for p := range fresh {
+		o, _ := starts.Lookup(t.topic, p)
+		t.next[p] = o.Offset
+	}
+	if t.client != nil {
+		t.client.AddConsumePartitions(map[string]map[int32]kgo.Offset{t.topic: fresh})
+		return nil
+	}
+	if t.client, err = kgo.NewClient(t.s.readerOptions(t.topic, fresh)...); err != nil {
+		return &store.Error{Op: "read " + t.topic, Code: store.ErrInvalid, Err: err}
+	}
+	t.id = id
+	ctx, stop := context.WithCancel(t.s.ctx)
+	t.stop = stop
+	client := t.client
+	t.s.wg.Go(func() { t.loop(ctx, client) })
+	return nil
+}
+
+// readerOptions are those of a client that reads partitions by itself, outside of
+// any group.
+func (s *Store) readerOptions(topic string, from map[int32]kgo.Offset) []kgo.Opt {
+	return append(s.options(),
+		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: maps.Clone(from)}),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(),
+		kgo.FetchMaxWait(s.cfg.Consume.FetchWait), kgo.FetchMinBytes(1),
+		kgo.FetchMaxBytes(s.cfg.Consume.FetchBytes), kgo.MaxDecompressBatchBytes(64<<20),
+	)
+}
+
+// reading is the id of the topic that is read.
+func (t *tail) reading() kadm.TopicID {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.id
+}
+
+func (t *tail) started() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.client != nil
+}
+
+// loop takes in what a client fetches, until its context ends, and closes it. Nobody
+// else does: a client must not be closed twice at a time.
+func (t *tail) loop(ctx context.Context, client *kgo.Client) {
+	defer client.Close()
+	for {
+		fetches := client.PollFetches(ctx)
+		if ctx.Err() != nil || fetches.IsClientClosed() || !t.take(client, fetches) {
+			return
+		}
+	}
+}
+
+// take takes in what was fetched; false if the topic is not read by this client any
+// more.
+func (t *tail) take(client *kgo.Client, fetches kgo.Fetches) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.client != client {
+		return false
+	}
+	fetches.EachError(func(_ string, p int32, err error) {
+		t.failed = err
+		t.s.health.fetchFailed(t.topic, p, err)
+		if isUnknownTopic(err) && !t.asking {
+			t.asking = true
+			t.s.wg.Go(t.ask)
+		}
+	})
+	fetches.EachRecord(func(r *kgo.Record) {
+		t.failed = nil
+		if !r.Attrs.IsControl() {
+			t.apply(r)
+		}
+		t.next[r.Partition] = max(t.next[r.Partition], r.Offset+1)
+	})
+	t.move()
+	return true
+}
+
+// ask finds out what has become of a topic that the brokers do not know any more, or
+// not as the one that is read, and goes on until one is read again.
+func (t *tail) ask() {
+	for {
+		err := t.follow(t.s.ctx)
+		t.mu.Lock()
+		if over := err == nil && t.client != nil || t.s.ctx.Err() != nil; over {
+			t.asking = false
+			t.mu.Unlock()
+			return
+		}
+		t.mu.Unlock()
+		select {
+		case <-time.After(lookAgain):
+		case <-t.s.ctx.Done():
+		}
+	}
+}
+
+// isUnknownTopic tells errors of a topic that was deleted, or made again.
+func isUnknownTopic(err error) bool {
+	return errors.Is(err, kerr.UnknownTopicID) || errors.Is(err, kerr.UnknownTopicOrPartition) || errors.Is(err, kerr.InconsistentTopicID)
+}
+
+// reach waits until everything before an offset was seen of the topic with that id.
+func (t *tail) reach(ctx context.Context, id kadm.TopicID, partition int32, end int64) error {
+	for {
+		t.mu.Lock()
+		there, same, moved, failed := t.next[partition] >= end, t.id == id, t.moved, t.failed
+		t.mu.Unlock()
+		if !same {
+			return errMadeAgain
+		}
+		if there {
+			return nil
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return t.s.explain("read "+t.topic, errors.Join(ctx.Err(), failed))
+		case <-t.s.ctx.Done():
+			return &store.Error{Op: "read " + t.topic, Code: store.ErrClosed}
+		case <-time.After(reachTimeout):
+			return t.s.explain("read "+t.topic, errors.Join(errors.New("its end was not reached within "+reachTimeout.String()), failed))
+		}
+	}
+}
+
+// reachTimeout bounds the wait for one more answer while the end is not reached.
+const reachTimeout = 30 * time.Second

@@ -1,0 +1,431 @@
+package kafka
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/kafka/gate"
+)
+
+// Keys of the state: settings and pauses of topics.
+const (
+	keyTopic = "topic/"
+	keyPause = "pause/"
+)
+
+// settingsOf returns the settings of a topic as they were last heard of.
+func (s *Store) settingsOf(name string) (store.Topic, int64) {
+	t := store.NewTopic(name)
+	e, ok := s.state.get(keyTopic + name)
+	if ok && json.Unmarshal(e.Value, &t) != nil {
+		t = store.NewTopic(name)
+	}
+	t.Name = name
+	return t, e.Version
+}
+
+func (s *Store) pauseOf(name string) *store.Pause {
+	e, ok := s.state.get(keyPause + name)
+	var p store.Pause
+	if !ok || len(e.Value) == 0 || json.Unmarshal(e.Value, &p) != nil {
+		return nil
+	}
+	if !p.Until.IsZero() && !p.Until.After(s.cfg.Now()) {
+		return nil
+	}
+	return &p
+}
+
+// heed lets the engine know of settings and pauses of a topic.
+func (s *Store) heed(name string) {
+	s.state.heeding.Lock() // so that what was read first is not told last
+	defer s.state.heeding.Unlock()
+	settings, _ := s.settingsOf(name)
+	s.engine.heed(settings, s.pauseOf(name))
+}
+
+// Topic implements [store.Topics].
+func (s *Store) Topic(ctx context.Context, name string) (store.Topic, error) {
+	if err := s.usable(ctx, "topic "+name); err != nil {
+		return store.Topic{}, err
+	}
+	if err := s.state.tail.follow(ctx); err != nil {
+		return store.Topic{}, err
+	}
+	t, version := s.settingsOf(name)
+	if version > 0 {
+		return t, nil
+	}
+	there, err := s.exists(ctx, name)
+	if err == nil && !there {
+		err = &store.Error{Op: "topic " + name, Code: store.ErrNotFound}
+	}
+	return t, err
+}
+
+func (s *Store) exists(ctx context.Context, name string) (bool, error) {
+	if _, ok := s.topics.known(s.wire(name)); ok {
+		return true, nil
+	}
+	found, err := s.topics.look(ctx, s.wire(name))
+	return len(found) > 0, err
+}
+
+// Declare implements [store.Topics].
+func (s *Store) Declare(ctx context.Context, d store.Declaration) (store.Topic, error) {
+	if err := d.Validate(); err != nil {
+		return store.Topic{}, err
+	}
+	return s.change(ctx, "declare topic "+d.Name, d.Name, func(now store.Topic, empty bool) (store.Topic, error) { return d.Apply(now, empty) })
+}
+
+// Alter implements [store.Topics].
+func (s *Store) Alter(ctx context.Context, t store.Topic) (store.Topic, error) {
+	if err := t.Validate(); err != nil {
+		return store.Topic{}, err
+	}
+	if err := s.usable(ctx, "alter topic "+t.Name); err != nil {
+		return store.Topic{}, err
+	}
+	if _, err := s.Topic(ctx, t.Name); err != nil {
+		return store.Topic{}, err
+	}
+	return s.change(ctx, "alter topic "+t.Name, t.Name, func(now store.Topic, empty bool) (store.Topic, error) { return t.Replace(now, empty) })
+}
+
+// change changes the settings of a topic, unless somebody else has done so at the
+// same time: then it looks again.
+func (s *Store) change(ctx context.Context, op, name string, to func(now store.Topic, empty bool) (store.Topic, error)) (store.Topic, error) {
+	if err := s.usable(ctx, op); err != nil {
+		return store.Topic{}, err
+	}
+	if err := s.topics.ensure(ctx, map[string]bool{s.wire(name): true}); err != nil {
+		return store.Topic{}, err
+	}
+	for {
+		if err := s.state.tail.follow(ctx); err != nil {
+			return store.Topic{}, err
+		}
+		now, version := s.settingsOf(name)
+		empty, err := s.empty(ctx, name)
+		if err != nil {
+			return store.Topic{}, err
+		}
+		next, err := to(now, empty)
+		if err != nil || next == now {
+			return next, err
+		}
+		value, _ := json.Marshal(next) // plain values
+		_, err = s.PutState(ctx, keyTopic+name, value, version, s.cfg.ClientID)
+		if err == nil {
+			s.heed(name)
+			return next, nil
+		}
+		if !errors.Is(err, store.ErrConflict) {
+			return now, err
+		}
+	}
+}
+
+// empty tells whether everything in a topic is finished.
+func (s *Store) empty(ctx context.Context, name string) (bool, error) {
+	st, err := s.count(ctx, name)
+	return st.Waiting+st.Delayed+st.Leased == 0, err
+}
+
+// Pause implements [store.Topics].
+func (s *Store) Pause(ctx context.Context, topic string, d time.Duration, by, reason string) error {
+	if _, err := s.Topic(ctx, topic); err != nil {
+		return err
+	}
+	now := s.cfg.Now()
+	p := store.Pause{Since: now, By: store.Text(by), Reason: store.Text(reason)}
+	if d > 0 {
+		p.Until = now.Add(d)
+	}
+	value, _ := json.Marshal(p) // plain values
+	_, err := s.PutState(ctx, keyPause+topic, value, store.AnyVersion, s.cfg.ClientID)
+	s.heed(topic)
+	return err
+}
+
+// Resume implements [store.Topics].
+func (s *Store) Resume(ctx context.Context, topic string) error {
+	if _, err := s.Topic(ctx, topic); err != nil {
+		return err
+	}
+	if s.pauseOf(topic) == nil {
+		return nil
+	}
+	_, err := s.PutState(ctx, keyPause+topic, nil, store.AnyVersion, s.cfg.ClientID)
+	s.heed(topic)
+	return err
+}
+
+// Stats implements [store.Topics]. Waiting and leased are what the group has not
+// finished: of partitions that other processes have, everything is waiting. The
+// totals are what offsets tell: Appended counts what was ever written, Acked what
+// the group is done with.
+func (s *Store) Stats(ctx context.Context, topics ...string) ([]store.TopicStats, error) {
+	if err := s.usable(ctx, "stats"); err != nil {
+		return nil, err
+	}
+	if err := s.state.tail.follow(ctx); err != nil {
+		return nil, err
+	}
+	names, err := s.listed(ctx, topics)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]store.TopicStats, 0, len(names))
+	for _, name := range names {
+		st, err := s.count(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		st.Paused = s.pauseOf(name)
+		all = append(all, st)
+	}
+	return all, nil
+}
+
+// listed returns the names of topics: those asked for that are there, or all that
+// were ever used as one.
+func (s *Store) listed(ctx context.Context, topics []string) ([]string, error) {
+	details, err := s.admin.ListTopics(ctx)
+	if err != nil {
+		return nil, s.explain("list topics", err)
+	}
+	var names []string
+	for wire, t := range details {
+		name := s.plain(wire)
+		hidden := t.IsInternal || !strings.HasPrefix(wire, s.cfg.Prefix) || name == s.cfg.StateTopic || strings.HasSuffix(name, s.cfg.DeadSuffix)
+		if t.Err == nil && (len(topics) == 0 && !hidden || slices.Contains(topics, name)) {
+			names = append(names, name)
+		}
+	}
+	for _, name := range topics { // one just made may not be told of yet
+		if _, ok := s.topics.known(s.wire(name)); ok && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// count counts what is in a topic.
+func (s *Store) count(ctx context.Context, name string) (store.TopicStats, error) {
+	settings, _ := s.settingsOf(name)
+	st := store.TopicStats{Topic: settings}
+	lags, err := s.lags(ctx, name)
+	if err != nil {
+		return st, err
+	}
+	for _, l := range lags {
+		st.Appended += l.End
+		st.Acked += l.End - l.Left
+		st.Waiting += l.Left
+	}
+	mine := s.engine.figures(name)
+	st.Leased, st.Delayed = mine.leased, mine.delayed
+	st.Waiting = max(0, st.Waiting-st.Leased-st.Delayed)
+	st.Rescues, st.Retried = mine.rescues, mine.retried
+	switch st.OldestWaiting = mine.oldest; {
+	case st.Waiting == 0:
+		st.OldestWaiting = 0
+	case mine.oldest == 0:
+		st.OldestWaiting = -1 // it is not in hand: offsets do not tell the time
+	}
+	if st.Dead, err = s.dead.count(ctx, name); err != nil {
+		return st, err
+	}
+	st.Acked = max(0, st.Acked-st.Dead)
+	return st, nil
+}
+
+// Lag is how far the group is in a partition.
+type Lag struct {
+	Topic     string
+	Partition int32
+	Start     int64 // first offset that is there
+	End       int64 // behind the last one
+	Committed int64 // first offset that is not finished; -1: nothing was committed yet
+	Left      int64 // messages that are not finished
+	Member    string
+
+	text string // committed with it
+}
+
+// lags returns how far the group is in the partitions of a topic, by what is
+// committed and, for those this process has, by what it knows.
+func (s *Store) lags(ctx context.Context, name string) ([]Lag, error) {
+	wire := s.wire(name)
+	ends, err := s.admin.ListCommittedOffsets(ctx, wire)
+	if err != nil {
+		return nil, s.explain("stats", err)
+	}
+	starts, err := s.admin.ListStartOffsets(ctx, wire)
+	if err != nil {
+		return nil, s.explain("stats", err)
+	}
+	committed, err := s.committed(ctx)
+	if err != nil {
+		return nil, s.explain("stats", err)
+	}
+	known, _ := s.topics.known(wire)
+	var lags []Lag
+	ends.Each(func(o kadm.ListedOffset) {
+		if o.Err != nil {
+			return
+		}
+		l := Lag{Topic: name, Partition: o.Partition, End: o.Offset, Committed: -1}
+		if start, ok := starts.Lookup(wire, o.Partition); ok {
+			l.Start = start.Offset
+		}
+		from, text := int64(-1), ""
+		if c, ok := committed.Lookup(wire, o.Partition); ok && c.Err == nil {
+			from, text = c.At, c.Metadata
+		}
+		l.Committed, l.text = from, text
+		l.Left = s.left(name, &l, known.source(), text)
+		lags = append(lags, l)
+	})
+	slices.SortFunc(lags, func(a, b Lag) int { return cmp.Compare(a.Partition, b.Partition) })
+	return lags, nil
+}
+
+// committed is what the group has committed. A coordinator that is not there yet, as
+// in a cluster that was just started, is waited for.
+func (s *Store) committed(ctx context.Context) (offsets kadm.OffsetResponses, err error) {
+	err = s.coordinated(ctx, func() error {
+		offsets, err = s.admin.FetchOffsets(ctx, s.cfg.Group)
+		return err
+	})
+	if errors.Is(err, kerr.GroupIDNotFound) {
+		return nil, nil
+	}
+	return offsets, err
+}
+
+// coordinated repeats a call while the coordinator of the group is on its way.
+func (s *Store) coordinated(ctx context.Context, call func() error) error {
+	for end := time.Now().Add(coordinatorWait); ; {
+		err := call()
+		away := errors.Is(err, kerr.CoordinatorNotAvailable) || errors.Is(err, kerr.CoordinatorLoadInProgress) || errors.Is(err, kerr.NotCoordinator)
+		if !away || time.Now().After(end) {
+			return err
+		}
+		select {
+		case <-time.After(metadataMin):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+// coordinatorWait bounds the wait for a coordinator.
+const coordinatorWait = 15 * time.Second
+
+// left is how many messages of a partition are not finished.
+func (s *Store) left(name string, l *Lag, source uint32, text string) int64 {
+	if n, end, ok := s.engine.unfinished(name, l.Partition); ok {
+		return n + max(0, l.End-end)
+	}
+	from := max(l.Committed, l.Start)
+	left := max(0, l.End-from)
+	if cp, err := gate.Decode(l.Committed, source, text); err == nil && l.Committed >= l.Start {
+		left -= int64(cp.Len())
+	}
+	return max(0, left)
+}
+
+// unfinished is how many messages of a partition that is ours were fetched and are
+// not finished, and up to where it was fetched.
+func (e *engine) unfinished(name string, partition int32) (n, end int64, ok bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	t := e.topics[name]
+	if t == nil || t.partitions[partition] == nil || t.partitions[partition].state != live {
+		return 0, 0, false
+	}
+	a := t.partitions[partition]
+	if a.gate.Tail() == 0 {
+		return 0, 0, false // nothing was fetched or committed yet
+	}
+	return int64(a.inHand), a.gate.Tail(), true
+}
+
+// figures are the figures of what is in hand of a topic.
+type figures struct {
+	leased, delayed, rescues, retried int64
+	oldest                            time.Duration
+}
+
+func (e *engine) figures(name string) (f figures) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	t := e.topics[name]
+	if t == nil {
+		return f
+	}
+	now := e.now()
+	f.rescues, f.retried = t.rescues, t.retried
+	for _, a := range t.partitions {
+		for _, m := range a.ring {
+			switch {
+			case m == nil:
+			case m.state == leased:
+				f.leased++
+			case m.state == waiting && m.lane.state == closed && m.lane.head == m:
+				f.delayed++
+			case m.state == waiting:
+				f.oldest = max(f.oldest, now.Sub(m.rec.Timestamp))
+			}
+		}
+	}
+	return f
+}
+
+// learn reads the settings of a topic that is going to be consumed, and its dead
+// letters if it parks.
+func (s *Store) learn(ctx context.Context, name string) error {
+	if err := s.state.tail.follow(ctx); err != nil {
+		return err
+	}
+	s.heed(name)
+	if t, _ := s.settingsOf(name); t.Park {
+		return s.dead.of(name).tail.follow(ctx)
+	}
+	return nil
+}
+
+// heed takes note of settings and a pause of a topic.
+func (e *engine) heed(settings store.Topic, pause *store.Pause) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	t := e.topic(settings.Name)
+	t.Topic, t.pause = settings, pause
+	e.wake(t.Name)
+}
+
+// watchState lets the engine follow what any process puts into the state.
+func (s *Store) watchState(key string) {
+	if name, ok := strings.CutPrefix(key, keyTopic); ok {
+		s.wg.Go(func() { s.heed(name) })
+	}
+	if name, ok := strings.CutPrefix(key, keyPause); ok {
+		s.wg.Go(func() { s.heed(name) })
+	}
+	if strings.HasPrefix(key, keySkip) {
+		s.wg.Go(func() { s.heedSkip(key) })
+	}
+}

@@ -1,0 +1,116 @@
+package kafka
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// Traffic is what went between this process and the brokers.
+type Traffic struct {
+	Connects, ConnectFailures, Disconnects uint64
+	Requests                               uint64
+	// RequestFailures are requests that were not answered; ProduceFailures those of
+	// them that were to store records. The client repeats them: a record is not lost
+	// by it.
+	RequestFailures, ProduceFailures uint64
+	BytesWritten, BytesRead          uint64
+	Throttled                        time.Duration // for how long the brokers asked to wait, in total
+}
+
+// traffic counts it, for all clients of a store. It is a hook of the client.
+type traffic struct {
+	connects, connectFailures, disconnects     atomic.Uint64
+	requests, requestFailures, produceFailures atomic.Uint64
+	written, read                              atomic.Uint64
+	throttled                                  atomic.Int64
+}
+
+var (
+	_ kgo.HookBrokerConnect    = (*traffic)(nil)
+	_ kgo.HookBrokerDisconnect = (*traffic)(nil)
+	_ kgo.HookBrokerE2E        = (*traffic)(nil)
+	_ kgo.HookBrokerThrottle   = (*traffic)(nil)
+)
+
+// OnBrokerConnect implements [kgo.HookBrokerConnect].
+func (t *traffic) OnBrokerConnect(_ kgo.BrokerMetadata, _ time.Duration, _ net.Conn, err error) {
+	if err != nil {
+		t.connectFailures.Add(1)
+		return
+	}
+	t.connects.Add(1)
+}
+
+// OnBrokerDisconnect implements [kgo.HookBrokerDisconnect].
+func (t *traffic) OnBrokerDisconnect(kgo.BrokerMetadata, net.Conn) { t.disconnects.Add(1) }
+
+// OnBrokerE2E implements [kgo.HookBrokerE2E].
+func (t *traffic) OnBrokerE2E(_ kgo.BrokerMetadata, key int16, e kgo.BrokerE2E) {
+	t.requests.Add(1)
+	t.written.Add(uint64(max(e.BytesWritten, 0)))
+	t.read.Add(uint64(max(e.BytesRead, 0)))
+	if e.Err() == nil {
+		return
+	}
+	t.requestFailures.Add(1)
+	if key == kmsg.Produce.Int16() {
+		t.produceFailures.Add(1)
+	}
+}
+
+// OnBrokerThrottle implements [kgo.HookBrokerThrottle].
+func (t *traffic) OnBrokerThrottle(_ kgo.BrokerMetadata, d time.Duration, _ bool) {
+	t.throttled.Add(int64(d))
+}
+
+func (t *traffic) figures() Traffic {
+	return Traffic{
+		Connects: t.connects.Load(), ConnectFailures: t.connectFailures.Load(), Disconnects: t.disconnects.Load(),
+		Requests: t.requests.Load(), RequestFailures: t.requestFailures.Load(), ProduceFailures: t.produceFailures.Load(),
+		BytesWritten: t.written.Load(), BytesRead: t.read.Load(), Throttled: time.Duration(t.throttled.Load()),
+	}
+}
+
+// logEvery is how often the figures are logged.
+const logEvery = time.Minute
+
+// logLoop logs the figures, for those who look into it.
+func (s *Store) logLoop() {
+	tick := time.NewTicker(logEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			s.logFigures()
+		case <-s.ctx.Done():
+			return
+		}
+	}
+}
+
+func (s *Store) logFigures() {
+	if !s.cfg.Logger.Enabled(s.ctx, slog.LevelDebug) {
+		return
+	}
+	f := s.Figures()
+	var consumed, failed uint64
+	for _, t := range f.Topics {
+		consumed, failed = consumed+t.Consumed, failed+t.Failed
+	}
+	p, t := f.Produced, f.Traffic
+	s.cfg.Logger.LogAttrs(context.Background(), slog.LevelDebug, "figures of Kafka",
+		slog.Group("produced", "stored", p.Stored, "refused", p.Refused, "unknown", p.Unknown, "buffered", p.Buffered),
+		slog.Uint64("consumed", consumed), slog.Uint64("attempts_failed", failed), slog.Int("partitions", len(f.Partitions)),
+		slog.Group("commits", "ok", f.Commits.OK, "failed", f.Commits.Failed, "bare", f.Commits.Bare),
+		slog.Group("group", "assigned", f.Assigned, "revoked", f.Revoked, "lost", f.Lost),
+		slog.Group("client", "connects", t.Connects, "connect_failures", t.ConnectFailures, "disconnects", t.Disconnects,
+			"requests", t.Requests, "request_failures", t.RequestFailures, "bytes_written", t.BytesWritten, "bytes_read", t.BytesRead,
+			"throttled", t.Throttled),
+	)
+}
