@@ -1,0 +1,247 @@
+package codec
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// A claim asks the store below, decodes what it got and gives back what it cannot
+// use. Only the head of a lane can be settled by itself: to settle a later message
+// of a run would end the run of those before it. So a run is used whole, or its
+// head is settled, or it goes back and is claimed again up to where it has to be
+// cut.
+
+// maxRounds bounds how often one claim asks the store below.
+const maxRounds = 8
+
+// patience bounds the settlements that a claim makes for itself.
+const patience = 10 * time.Second
+
+// Claim implements [store.Store]. MaxBytes bounds the sizes of decoded messages. A
+// delivery that cannot be decoded is settled by the codec itself, as dead with
+// [pawl.KindDecode], or released where its blob cannot be read now; it is
+// reported, and not returned.
+func (s *Store) Claim(ctx context.Context, wants []store.Want, lease store.Lease) ([]pawl.Delivery, error) {
+	if err := store.AdmitClaim(wants, lease); err != nil {
+		return nil, err
+	}
+	c := claim{Store: s, ctx: ctx, lease: lease}
+	for range maxRounds {
+		ds, err := s.inner.Claim(ctx, s.scaled(wants), lease)
+		if err != nil && len(c.out) == 0 {
+			return nil, err
+		}
+		if err != nil {
+			break // the others are leased: an error would strand them
+		}
+		s.learn(ds)
+		if wants = c.round(wants, ds); len(wants) == 0 {
+			break
+		}
+	}
+	return c.out, nil
+}
+
+// claim is one call of Claim.
+type claim struct {
+	*Store
+	ctx   context.Context
+	lease store.Lease
+	out   []pawl.Delivery
+}
+
+// portion is what a claim has of one topic.
+type portion struct {
+	count, bytes int
+	full         bool // a message did not fit any more
+	cut          int  // where the first run has to be cut; 0: nowhere
+	settled      bool // a head was settled: there may be more behind
+}
+
+// round takes from ds what it can, settles the rest, and returns what to ask for
+// once more: that of topics which gave nothing although there is something.
+func (c *claim) round(wants []store.Want, ds []pawl.Delivery) (again []store.Want) {
+	portions := map[string]*portion{}
+	var items []store.Settlement
+	for len(ds) > 0 {
+		n := 1
+		for n < len(ds) && ds[n].Token.Lane == ds[0].Token.Lane && ds[n].Token.Fence == ds[0].Token.Fence {
+			n++
+		}
+		p := portions[ds[0].Topic]
+		if p == nil {
+			p = &portion{}
+			portions[ds[0].Topic] = p
+		}
+		if st := c.take(p, ds[:n], bytesOf(wants, ds[0].Topic)); st != nil {
+			items = append(items, *st)
+		}
+		ds = ds[n:]
+	}
+	c.settle(items)
+	for _, w := range wants {
+		p := portions[w.Topic]
+		if p == nil || p.count > 0 || p.cut == 0 && !p.settled {
+			continue
+		}
+		if p.cut > 0 {
+			w.Limit, w.Run = min(w.Limit, p.cut), p.cut
+		}
+		again = append(again, w)
+	}
+	return again
+}
+
+// bytesOf is the bound of a topic; 0 is none.
+func bytesOf(wants []store.Want, topic string) int {
+	for _, w := range wants {
+		if w.Topic == topic {
+			return w.MaxBytes
+		}
+	}
+	return 0
+}
+
+// take decodes a run and keeps it, or returns what to settle instead.
+func (c *claim) take(p *portion, run []pawl.Delivery, maxBytes int) *store.Settlement {
+	switch {
+	case p.full:
+		return c.back(&run[0], "there was no room for it")
+	case run[0].Rescues > 0 && len(c.out) > 0: // of an earlier round
+		return c.back(&run[0], "a suspect is claimed alone")
+	}
+	bytes := p.bytes
+	for i := range run {
+		d := &run[i]
+		size := decodedSize(&d.Message)
+		if maxBytes > 0 && p.count+i > 0 && bytes+size > maxBytes {
+			p.full = true
+			return c.cut(p, run, i, "there was no room for all of its run")
+		}
+		if err := c.decode.decode(c.ctx, &d.Message); err != nil {
+			if i > 0 {
+				return c.cut(p, run, i, "a message behind it cannot be decoded")
+			}
+			p.settled = true
+			return c.refuse(d, err)
+		}
+		bytes += size
+	}
+	p.count, p.bytes = p.count+len(run), bytes
+	c.out = append(c.out, run...)
+	return nil
+}
+
+// cut gives a run back that is of use up to i only.
+func (c *claim) cut(p *portion, run []pawl.Delivery, i int, why string) *store.Settlement {
+	if p.cut == 0 {
+		p.cut = i
+	}
+	return c.back(&run[0], why)
+}
+
+// back releases a run by its first message.
+func (c *claim) back(d *pawl.Delivery, why string) *store.Settlement {
+	return &store.Settlement{Token: d.Token, ID: d.ID, Verdict: store.Release, Failure: store.Failure{Error: "codec: " + why}}
+}
+
+// refuse settles the head of a lane that cannot be decoded.
+func (c *claim) refuse(d *pawl.Delivery, why error) *store.Settlement {
+	if c.ctx.Err() != nil {
+		return c.back(d, "the claim was given up")
+	}
+	st := c.back(d, why.Error())
+	st.Failure.Worker = c.lease.Owner
+	action := "released for " + c.again.String()
+	if isDamaged(why) {
+		st.Verdict, action = store.Dead, "dead letter"
+		st.Failure.Kind, st.Failure.Rule, st.Failure.Action = pawl.KindDecode, "codec", "dead"
+		st.Failure.Inputs = d.Headers[Header]
+	} else {
+		st.After = c.again
+	}
+	c.problem(Problem{ID: d.ID, Topic: d.Topic, Action: action, Err: why})
+	return st
+}
+
+// settle settles what the claim does not return. The claim may be given up
+// meanwhile; what is not settled waits for the end of its lease.
+func (c *claim) settle(items []store.Settlement) {
+	if len(items) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), patience)
+	defer cancel()
+	batch := store.NewBatch(items...)
+	_, err := c.inner.Settle(ctx, batch)
+	if err != nil {
+		_, err = c.inner.Settle(ctx, batch) // its outcome may be unknown
+	}
+	if err != nil {
+		c.problem(Problem{ID: items[0].ID, Action: "left until its lease ends, with those claimed beside it", Err: err})
+	}
+}
+
+// decodedSize is the size of a message when it is decoded, without decoding it.
+func decodedSize(m *pawl.Message) int {
+	value, encoded := m.Headers[Header]
+	if !encoded {
+		return m.Size()
+	}
+	r, err := parseRecipe(value)
+	if err != nil {
+		return m.Size()
+	}
+	return m.Size() - len(m.Body) - len(Header) - len(value) + r.length
+}
+
+// scaled asks the store below, which counts what is stored, for as many bytes as
+// will become those that are wanted, as far as one can know.
+func (s *Store) scaled(wants []store.Want) []store.Want {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.ratios) == 0 {
+		return wants
+	}
+	wants = slices.Clone(wants)
+	for i, w := range wants {
+		if ratio := s.ratios[w.Topic]; ratio > 0 && w.MaxBytes > 0 {
+			wants[i].MaxBytes = int(min(max(float64(w.MaxBytes)/ratio, 1), 1<<50))
+		}
+	}
+	return wants
+}
+
+// learn notes how much larger the messages of a topic are than what is stored.
+func (s *Store) learn(ds []pawl.Delivery) {
+	type sums struct{ stored, decoded int }
+	topics := map[string]*sums{}
+	for i := range ds {
+		m := &ds[i].Message
+		t := topics[m.Topic]
+		if t == nil {
+			t = &sums{}
+			topics[m.Topic] = t
+		}
+		t.stored += m.Size()
+		t.decoded += decodedSize(m)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name, t := range topics {
+		if t.stored == 0 || t.decoded == 0 {
+			continue
+		}
+		now := float64(t.decoded) / float64(t.stored)
+		if before := s.ratios[name]; before > 0 {
+			now = (before + now) / 2
+		} else if now == 1 {
+			continue // nothing is encoded here
+		}
+		s.ratios[name] = now
+	}
+}

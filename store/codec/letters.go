@@ -1,0 +1,116 @@
+package codec
+
+import (
+	"context"
+	"iter"
+	"maps"
+	"slices"
+
+	"github.com/pawl-dev/pawl/store"
+)
+
+// letters is the DeadLetters of a store that has them.
+type letters struct {
+	layer
+	store.DeadLetters
+}
+
+// Dead implements [store.DeadLetters]. To look for a text it reads every dead
+// letter that the rest of the filter selects, with its blob: the store below has
+// other bytes.
+func (l *letters) Dead(ctx context.Context, f store.DeadFilter) iter.Seq2[store.Record, error] {
+	if f.Text == "" {
+		return l.opened(ctx, l.DeadLetters.Dead(ctx, f))
+	}
+	all := f
+	all.Text, all.Limit, all.Brief = "", 0, false
+	return func(yield func(store.Record, error) bool) {
+		left := f.Limit
+		for r, err := range l.opened(ctx, l.DeadLetters.Dead(ctx, all)) {
+			if err != nil {
+				yield(r, err)
+				return
+			}
+			if !f.MatchesText(&r) {
+				continue
+			}
+			if f.Shorten(&r); !yield(r, nil) {
+				return
+			}
+			if left--; left == 0 {
+				return
+			}
+		}
+	}
+}
+
+// Replay implements [store.DeadLetters]. Blobs of what is replayed become young,
+// so that a Collect that runs at the same time, and sees neither the dead letter
+// nor the message, spares them.
+func (l *letters) Replay(ctx context.Context, topic string, ids ...string) (map[string]error, error) {
+	if l.decode.blobs != nil {
+		for _, id := range ids {
+			if err := l.refresh(ctx, id); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return l.DeadLetters.Replay(ctx, topic, ids...)
+}
+
+// refresh makes the blob of a letter young, if it has one that can be read.
+func (l *letters) refresh(ctx context.Context, id string) error {
+	inspector, ok := store.As[store.Inspector](l.inner)
+	if !ok {
+		return nil // then there is no Collect
+	}
+	r, err := inspector.Get(ctx, id)
+	if err != nil {
+		return ctx.Err() // the replay finds out the rest
+	}
+	recipe, err := parseRecipe(r.Headers[Header])
+	if err != nil || recipe.blob == nil {
+		return nil
+	}
+	content, err := l.decode.blobs.read(ctx, recipe.blob)
+	if err != nil {
+		return nil // replayed all the same: the claim says what is wrong
+	}
+	return l.decode.blobs.put(recipe.blob, content)
+}
+
+// Bury implements [store.DeadLetters]. A letter that bears [SealedHeader] is
+// stored in the encoded form that it has.
+func (l *letters) Bury(ctx context.Context, letters ...store.Record) (map[string]error, error) {
+	encoded := slices.Clone(letters)
+	refused := map[string]error{}
+	for i := range encoded {
+		m := &encoded[i].Message
+		if isSealed(m) {
+			m.Headers = maps.Clone(m.Headers)
+			delete(m.Headers, SealedHeader)
+		}
+	}
+	if _, _, err := store.AdmitBury(encoded); err != nil {
+		return nil, err
+	}
+	for i := range encoded {
+		m := &encoded[i].Message
+		if isSealed(&letters[i].Message) {
+			continue
+		}
+		d, err := l.encode.encode(*m)
+		if err != nil {
+			refused[m.ID], d = err, draft{message: unfit(*m)}
+		}
+		if err := l.keep(ctx, &d); err != nil {
+			return nil, err
+		}
+		*m = d.message
+	}
+	below, err := l.DeadLetters.Bury(ctx, encoded...)
+	if err == nil && len(refused) > 0 {
+		maps.Copy(below, refused) // the codec's own reasons
+	}
+	return below, err
+}

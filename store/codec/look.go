@@ -1,0 +1,67 @@
+package codec
+
+import (
+	"context"
+	"iter"
+	"maps"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// looker is the Inspector of a store that has one.
+type looker struct {
+	layer
+	store.Inspector
+}
+
+// Get implements [store.Inspector].
+func (l *looker) Get(ctx context.Context, id string) (store.Record, error) {
+	r, err := l.Inspector.Get(ctx, id)
+	if err == nil {
+		err = l.open(ctx, &r)
+	}
+	return r, err
+}
+
+// List implements [store.Inspector].
+func (l *looker) List(ctx context.Context, f store.Filter) iter.Seq2[store.Record, error] {
+	return l.opened(ctx, l.Inspector.List(ctx, f))
+}
+
+// opened decodes what a listing yields.
+func (s *Store) opened(ctx context.Context, records iter.Seq2[store.Record, error]) iter.Seq2[store.Record, error] {
+	return func(yield func(store.Record, error) bool) {
+		for r, err := range records {
+			if err == nil {
+				err = s.open(ctx, &r)
+			}
+			if !yield(r, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// open decodes a record. One that cannot be decoded is sealed: it stays as it is
+// stored, and a header says why. So a listing goes on, and nothing is lost that is
+// exported and buried again.
+func (s *Store) open(ctx context.Context, r *store.Record) error {
+	err := s.decode.decode(ctx, &r.Message)
+	if err == nil {
+		return nil
+	}
+	if err := ctx.Err(); err != nil {
+		return &store.Error{Op: "decode", Err: err}
+	}
+	r.Headers = maps.Clone(r.Headers)
+	r.Headers[SealedHeader] = store.Text(err.Error())
+	return nil
+}
+
+// isSealed tells a message that [Store.open] could not decode.
+func isSealed(m *pawl.Message) bool {
+	_, sealed := m.Headers[SealedHeader]
+	_, encoded := m.Headers[Header]
+	return sealed && encoded
+}

@@ -1,0 +1,80 @@
+package mirror
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// Defaults of a [Config].
+const (
+	DefaultCount     = 20_000           // copies that wait
+	DefaultBytes     = 64 << 20         // bytes of copies that wait
+	DefaultShards    = 8                // queues
+	DefaultCloseWait = 10 * time.Second // see [Config.CloseWait]
+)
+
+// Config says how messages are copied. The zero value copies the topics that the state
+// of the primary names.
+type Config struct {
+	// All copies every topic that has no stage of its own.
+	All bool
+	// Transform, if not nil, changes a copy before it is stored, or leaves it out. It
+	// must not change what the body, headers and key point to, and must be safe for
+	// concurrent use. A copy that it leaves out counts as [Stats].Skipped.
+	Transform func(m *pawl.Message) (keep bool)
+	// Count and Bytes bound what waits to be copied; 0 is [DefaultCount] and
+	// [DefaultBytes].
+	Count, Bytes int
+	// Shards is how many queues there are, each with a call of its own to the mirrored
+	// store; 0 is [DefaultShards].
+	Shards int
+	// CloseWait is for how long Close waits for copies to be written; 0 is
+	// [DefaultCloseWait].
+	CloseWait time.Duration
+	// Name names this process in the state of the primary; empty: nothing is said
+	// there of how it copies.
+	Name string
+	// Tx lists the types of transactions, beside *sql.Tx, in which a program appends:
+	// AppendTx of a type that is not listed is the primary's own, which knows nothing of
+	// stages, and goes on storing there when the topic has moved.
+	Tx []Tx
+	// Report is told what goes wrong with copies, at most once a second; nil tells
+	// nobody. It must not block.
+	Report func(error)
+}
+
+// complete fills in the defaults and reports everything that is wrong at once.
+func (c Config) complete() (Config, error) {
+	var errs []error
+	for name, n := range map[string]int{"count": c.Count, "bytes": c.Bytes, "shards": c.Shards} {
+		if n < 0 {
+			errs = append(errs, fmt.Errorf("%s %d is negative", name, n))
+		}
+	}
+	if c.CloseWait < 0 {
+		errs = append(errs, fmt.Errorf("close wait %v is negative", c.CloseWait))
+	}
+	if len(c.Name) > maxName {
+		errs = append(errs, fmt.Errorf("name %q has more than %d bytes", c.Name, maxName))
+	}
+	if len(errs) > 0 {
+		return c, &store.Error{Op: "open mirror", Code: store.ErrInvalid, Err: errors.Join(errs...)}
+	}
+	def(&c.Count, DefaultCount)
+	def(&c.Bytes, DefaultBytes)
+	def(&c.Shards, DefaultShards)
+	def(&c.CloseWait, DefaultCloseWait)
+	return c, nil
+}
+
+// def gives a field that is not set its default.
+func def[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}

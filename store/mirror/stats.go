@@ -1,0 +1,238 @@
+package mirror
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl/store"
+)
+
+// Stats are the figures of the copying of one process, since it began, as JSON.
+type Stats struct {
+	Topics map[string]*TopicStats `json:"topics"`
+	// Waiting are copies in queues or on their way, Bytes their size.
+	Waiting int `json:"waiting"`
+	Bytes   int `json:"bytes"`
+	// Slowest is the longest that a copy took to be written.
+	Slowest time.Duration `json:"slowest_ns"`
+	// Retries counts calls to the mirrored store that failed.
+	Retries   int64  `json:"retries"`
+	LastError string `json:"last_error,omitempty"`
+	// Closed tells that the process ended as it should.
+	Closed bool `json:"closed"`
+}
+
+// TopicStats are the figures of a topic, by its name in the primary. Offered = Written
+// + There + Missed + Refused + what waits.
+type TopicStats struct {
+	Offered int64 `json:"offered"` // stored by the primary, and to be copied
+	Written int64 `json:"written"`
+	There   int64 `json:"there"`   // the mirrored store had it already
+	Missed  int64 `json:"missed"`  // no room in the queue, or no time at the end
+	Refused int64 `json:"refused"` // by the mirrored store
+	Skipped int64 `json:"skipped"` // not in the sample, or left out by Transform
+	// Unknown counts messages of an append that failed with an outcome that is unknown.
+	Unknown int64 `json:"unknown"`
+	// Carried counts messages that went back to the primary.
+	Carried int64 `json:"carried"`
+}
+
+// Complete tells whether every message that was offered has a copy, or waits for it.
+func (s *Stats) Complete() bool {
+	for _, t := range s.Topics {
+		if t.Missed+t.Refused > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// Stats returns the figures of this process.
+func (s *Store) Stats() Stats { return s.copies.figures() }
+
+func (c *copier) figures() Stats {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := c.stats
+	out.Waiting, out.Bytes = c.count, c.bytes
+	out.Topics = make(map[string]*TopicStats, len(c.stats.Topics))
+	for name, t := range c.stats.Topics {
+		out.Topics[name] = new(*t)
+	}
+	return out
+}
+
+// topic returns the figures of a topic. The caller has mu.
+func (c *copier) topic(name string) *TopicStats {
+	t := c.stats.Topics[name]
+	if t == nil {
+		t = &TopicStats{}
+		c.stats.Topics[name] = t
+	}
+	return t
+}
+
+func (c *copier) note(topic string, change func(*TopicStats)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	change(c.topic(topic))
+}
+
+// Writer is what a process last said of its copying.
+type Writer struct {
+	Name string    `json:"name"`
+	At   time.Time `json:"at"` // by the primary's clock
+	Stats
+}
+
+const (
+	sayEvery = 2 * time.Second
+	sayTime  = 5 * time.Second
+	// Silent is for how long a process may say nothing before it is taken for dead.
+	Silent = 15 * time.Second
+)
+
+// Writers returns what processes said of their copying, by name.
+func (ps *Plans) Writers(ctx context.Context) (map[string]Writer, error) {
+	found := map[string]Writer{}
+	for e, err := range ps.state.ListState(ctx, writerPrefix, 0) {
+		if err != nil {
+			return nil, err
+		}
+		w := Writer{Name: strings.TrimPrefix(e.Key, writerPrefix), At: e.At}
+		if err := json.Unmarshal(e.Value, &w.Stats); err != nil {
+			return nil, &store.Error{Op: "read " + e.Key, Code: store.ErrCorrupt, Err: err}
+		}
+		found[w.Name] = w
+	}
+	return found, nil
+}
+
+// Forget removes what processes said that do not run any more.
+func (ps *Plans) Forget(ctx context.Context, names ...string) error {
+	for _, name := range names {
+		err := ps.state.DeleteState(ctx, writerPrefix+name, store.AnyVersion)
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return err
+		}
+	}
+	return nil
+}
+
+// say tells how copying goes, whenever that has changed, until ctx ends.
+func (s *Store) say(ctx context.Context) {
+	var before []byte
+	last := time.Now()
+	for {
+		timer := time.NewTimer(refreshEvery)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		}
+		s.stages.renew(ctx)
+		// Where nothing changes it is said again now and then: silence is death.
+		if s.cfg.Name == "" || time.Since(last) < sayEvery {
+			continue
+		}
+		stats := s.Stats()
+		if len(stats.Topics) == 0 {
+			continue
+		}
+		now, _ := json.Marshal(stats) // it is made of numbers and text
+		if string(now) == string(before) && time.Since(last) < Silent/3 {
+			continue
+		}
+		if s.put(ctx, now) == nil {
+			before, last = now, time.Now()
+		}
+	}
+}
+
+func (s *Store) put(ctx context.Context, value []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, sayTime)
+	defer cancel()
+	_, err := s.stages.plans.state.PutState(ctx, writerPrefix+s.cfg.Name, value, store.AnyVersion, s.cfg.Name)
+	return err
+}
+
+// ended is the name under which the figures of processes that have ended are summed up.
+const ended = "ended"
+
+// farewell adds what this process did to what those before it did, where there was
+// something, so that the state does not grow with the number of processes.
+func (s *Store) farewell() {
+	stats := s.Stats()
+	if s.cfg.Name == "" || s.stages.plans == nil || len(stats.Topics) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), sayTime)
+	defer cancel()
+	stats.Closed = true
+	if s.stages.plans.sumUp(ctx, stats, s.cfg.Name) == nil {
+		_ = s.stages.plans.Forget(ctx, s.cfg.Name) // who said nothing has no entry
+		return
+	}
+	b, _ := json.Marshal(stats) // it is made of numbers and text
+	_ = s.put(ctx, b)           // who compares the stores misses nothing by it
+}
+
+// sumUp adds figures to those of the processes that have ended.
+func (ps *Plans) sumUp(ctx context.Context, stats Stats, who string) error {
+	for {
+		sum, version := Stats{}, int64(0)
+		e, err := ps.state.GetState(ctx, writerPrefix+ended)
+		switch {
+		case err == nil:
+			version = e.Version
+			err = json.Unmarshal(e.Value, &sum)
+		case errors.Is(err, store.ErrNotFound):
+			err = nil
+		}
+		if err != nil {
+			return err
+		}
+		sum.Merge(stats)
+		sum.Closed = true
+		b, err := json.Marshal(sum)
+		if err == nil {
+			_, err = ps.state.PutState(ctx, writerPrefix+ended, b, version, who)
+		}
+		if !errors.Is(err, store.ErrConflict) {
+			return err
+		}
+	}
+}
+
+// Merge adds figures of another process.
+func (s *Stats) Merge(o Stats) {
+	if s.Topics == nil {
+		s.Topics = map[string]*TopicStats{}
+	}
+	for name, t := range o.Topics {
+		have := s.Topics[name]
+		if have == nil {
+			have = &TopicStats{}
+			s.Topics[name] = have
+		}
+		have.Offered += t.Offered
+		have.Written += t.Written
+		have.There += t.There
+		have.Missed += t.Missed
+		have.Refused += t.Refused
+		have.Skipped += t.Skipped
+		have.Unknown += t.Unknown
+		have.Carried += t.Carried
+	}
+	s.Waiting += o.Waiting
+	s.Bytes += o.Bytes
+	s.Slowest = max(s.Slowest, o.Slowest)
+	s.Retries += o.Retries
+	if o.LastError != "" {
+		s.LastError = o.LastError
+	}
+}

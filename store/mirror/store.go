@@ -1,0 +1,216 @@
+package mirror
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"maps"
+	"sync"
+	"sync/atomic"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// Store is two stores between which traffic moves. It is safe for concurrent use. Make
+// one with [New].
+type Store struct {
+	cfg      Config
+	primary  store.Store
+	mirrored store.Store
+	below    store.Store // what Unwrap returns: layers, then primary
+	stages   *stages
+	copies   *copier
+	seen     recent // batches that were copied
+	foreign  leases // those of the mirrored store
+	turn     atomic.Uint64
+
+	life context.Context // ends with Close
+	stop context.CancelFunc
+	wg   sync.WaitGroup
+	once sync.Once
+}
+
+// New puts a mirror over two stores. The optional interfaces of the result are those of
+// the primary: settings, figures and dead letters of a topic that has moved are asked of
+// the mirrored store itself. It reads the stages when they are first needed.
+func New(primary, mirrored store.Store, c Config) (*Store, error) {
+	c, err := c.complete()
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{cfg: c, primary: primary, mirrored: mirrored, stages: newStages(primary, c.All)}
+	s.copies = newCopier(mirrored, c, s.stages)
+	s.below = primary
+	for _, tx := range append([]Tx{TxOf[*sql.Tx]()}, c.Tx...) {
+		s.below = tx.layer(s, s.below)
+	}
+	if w := newWaker(s, s.below); w != nil {
+		s.below = w
+	}
+	s.life, s.stop = context.WithCancel(context.Background())
+	if s.stages.plans != nil {
+		s.wg.Go(func() { s.say(s.life) })
+	}
+	return s, nil
+}
+
+// layer is one optional interface over the mirror.
+type layer struct {
+	*Store
+	below store.Store
+}
+
+// Unwrap returns the layer below, and at last the primary.
+func (l layer) Unwrap() store.Store { return l.below }
+
+// Unwrap returns what is below: the optional interfaces that know both stores, and then
+// the primary.
+func (s *Store) Unwrap() store.Store { return s.below }
+
+// Close implements [store.Store]: it writes the copies that wait, for
+// [Config.CloseWait] at most, and closes both stores. Its error also says that messages
+// have no copy.
+func (s *Store) Close() error {
+	var err error
+	s.once.Do(func() {
+		err = s.copies.close()
+		s.stop()
+		s.wg.Wait()
+		s.farewell()
+		err = errors.Join(err, s.primary.Close(), s.mirrored.Close())
+	})
+	return err
+}
+
+// Flush waits until every copy that waits now is written, or was given up.
+func (s *Store) Flush(ctx context.Context) error { return s.copies.flush(ctx) }
+
+// Fit implements [store.Fitter]. Where a message goes may change until it is appended:
+// what either store takes passes.
+func (s *Store) Fit(m *pawl.Message) error {
+	err := store.Fit(s.primary, m)
+	if err == nil || store.Fit(s.mirrored, m) == nil {
+		return nil
+	}
+	return err
+}
+
+// Append implements [store.Store]. While a topic is closed, it waits. A batch for both
+// stores is a call to each; when the second fails, the error says that the outcome is
+// unknown, and the same batch id repeats it.
+func (s *Store) Append(ctx context.Context, batch store.Batch[pawl.Message]) ([]store.Receipt, error) {
+	routes, away, err := s.routes(ctx, batch.Items)
+	if err != nil {
+		return nil, err
+	}
+	if !away {
+		return s.appendPrimary(ctx, batch, routes)
+	}
+	here, there := store.Batch[pawl.Message]{ID: batch.ID}, store.Batch[pawl.Message]{ID: batch.ID}
+	var hereAt, thereAt []int
+	for i, m := range batch.Items {
+		r := routes[m.Topic]
+		if !r.away() {
+			here.Items, hereAt = append(here.Items, m), append(hereAt, i)
+			continue
+		}
+		m.Topic = r.plan.InMirrored()
+		there.Items, thereAt = append(there.Items, m), append(thereAt, i)
+	}
+	receipts := make([]store.Receipt, len(batch.Items))
+	if len(here.Items) > 0 {
+		some, err := s.appendPrimary(ctx, here, routes)
+		if err != nil {
+			return nil, err
+		}
+		for i, r := range some {
+			receipts[hereAt[i]] = r
+		}
+	}
+	some, err := s.mirrored.Append(ctx, there)
+	for i, r := range some {
+		receipts[thereAt[i]] = r
+	}
+	if err != nil && len(some) == 0 {
+		return nil, err
+	}
+	return receipts, err
+}
+
+// routes looks up the topics of messages, and waits for those that are closed.
+func (s *Store) routes(ctx context.Context, items []pawl.Message) (routes map[string]route, away bool, err error) {
+	routes = make(map[string]route, 1)
+	last := ""
+	for i := range items {
+		topic := items[i].Topic
+		if topic == last && i > 0 {
+			continue
+		}
+		last = topic
+		if _, ok := routes[topic]; ok {
+			continue
+		}
+		r, err := s.stages.open(ctx, topic)
+		if err != nil {
+			return nil, false, err
+		}
+		routes[topic], away = r, away || r.away()
+	}
+	return routes, away, nil
+}
+
+// appendPrimary appends where the primary is in charge, and copies what it stored.
+func (s *Store) appendPrimary(ctx context.Context, batch store.Batch[pawl.Message], routes map[string]route) ([]store.Receipt, error) {
+	receipts, err := s.primary.Append(ctx, batch)
+	if err != nil {
+		for i := range batch.Items {
+			if topic := batch.Items[i].Topic; routes[topic].stage == Dual {
+				s.copies.note(topic, func(t *TopicStats) { t.Unknown++ })
+			}
+		}
+		return receipts, err
+	}
+	if batch.ID != "" && s.seen.has(batch.ID) {
+		return receipts, nil // a repetition: the first one was copied
+	}
+	for i, r := range receipts {
+		if rt := routes[batch.Items[i].Topic]; rt.stage == Dual && r.Err == nil && r.DuplicateOf == "" {
+			s.copy(rt.plan, batch.Items[i], r.ID)
+		}
+	}
+	return receipts, nil
+}
+
+// copy queues a copy, which shares nothing with the caller's message.
+func (s *Store) copy(p *Plan, m pawl.Message, id string) {
+	m.ID, m.Key, m.Body, m.Headers = id, bytes.Clone(m.Key), bytes.Clone(m.Body), maps.Clone(m.Headers)
+	s.copies.add(p, m)
+}
+
+// recent remembers the latest so many ids.
+type recent struct {
+	mu   sync.Mutex // never held across a wait
+	ids  map[string]struct{}
+	ring [recentIDs]string
+	next int
+}
+
+const recentIDs = 4096
+
+// has tells whether an id was here, and remembers it.
+func (r *recent) has(id string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ids == nil {
+		r.ids = make(map[string]struct{}, recentIDs)
+	}
+	if _, ok := r.ids[id]; ok {
+		return true
+	}
+	delete(r.ids, r.ring[r.next])
+	r.ring[r.next], r.ids[id] = id, struct{}{}
+	r.next = (r.next + 1) % recentIDs
+	return false
+}

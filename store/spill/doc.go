@@ -1,0 +1,90 @@
+// Package spill is a store that does not lose what it has accepted while its
+// primary store fails: a broker that is away, a topic that is full. What the primary
+// store did not surely take is kept elsewhere, and brought back in the order of its
+// keys when it can be.
+//
+//	s, err := spill.New(primary, fallback, spill.Config{})
+//
+// Everything but Append is that of the primary store. Appending within a caller's
+// transaction is, too: it fails with the transaction and knows no latches.
+//
+// # Levels
+//
+// A message is offered to the primary store, to the dead-letter route
+// ([Config.Divert]) and to the fallback store, until one takes it. If none does, its
+// receipt has an error, and the call returns a [LostError] with the reason of each.
+// What the primary store refuses, because no repetition would help, is refused.
+//
+// The two ways out differ. A row in the fallback store keeps the order of its key
+// and comes back by itself. A diverted message is a dead letter: what follows of its
+// key passes it, as it passes any dead letter, and an operator replays it. So a
+// message with a key goes to the fallback store, and is diverted if that fails. One
+// without a key has no order to lose; it is diverted first, if the primary store
+// answers: a broker that says of a delivery that it failed has, as a rule, a
+// dead-letter topic that works. If the primary store does not answer at all the
+// fallback store comes first, because the dead-letter topic is at the same broker.
+// [Config.When] changes that.
+//
+// # Failed and unknown
+//
+// An outcome is failed if the message is surely not in the primary store, and unknown
+// if it may be ([store.Receipt.Outcome]). Both are spilled; the row says which it was.
+// A message of unknown outcome may reach its consumer twice, under one id. If the
+// primary store knows it for a duplicate when it comes again, it was there, and that
+// was that.
+//
+// # Rows
+//
+// A row is a message in the topic "spill.TOPIC" of the fallback store, with the id,
+// key, body and headers of the message, and headers of its own (HeaderTopic and
+// others). Ids make rows unique; the lanes of that topic keep the order; a row that
+// failed too often is a dead letter there, frees its key, and comes back when it is
+// replayed. Rows have no priority: they come back in the order in which they came.
+//
+// # The latch
+//
+// While a key has rows, what is appended to it goes behind them. The latch is set
+// before the Append that spilled returns, and ends when the last row is acked and no
+// call is adding another one; calls of one key are carried out one after the other,
+// so that one that was made while another is on its way does not overtake it
+// ([Config.Pipelined] gives that up). After a restart the latches are read from the
+// rows before a message with a key is let through.
+//
+// What is emitted goes behind rows only where the primary store lets it appear before
+// the ack; see [Store.Settle]. A Settle that fails is not spilled: whoever settles
+// repeats it.
+//
+// # Several processes
+//
+// Processes may share a fallback store that keeps that capability. If Append(a)
+// returned in one process before Append(b) began in another, a is before b in their
+// lane, whichever of them was spilled. For that a process that begins to spill waits
+// for [Config.Watch] once, and while one has latches, the others ask the fallback
+// store about the key of every message they append: a listing by key, which costs as
+// much as that store's listings do.
+//
+// The order can be lost where a process cannot reach the fallback store and another
+// one can: it goes on with what it knows, because an outage of the fallback store is
+// not to be one of the primary store, and counts it ([Stats.Blind]). It can be lost,
+// too, between a replay of a dead row and the moment at which the compensator finds
+// it, up to [Config.Poll] later; a replayed row joins the tail in any case. A
+// compensator that is stopped for longer than its lease, between looking at its clock
+// and sending, sends rows again that another one has sent: duplicates, behind the
+// first of each.
+//
+// # The compensator
+//
+// Every process runs one. Rows come back at once when the primary store takes
+// anything of their topic, new or tried. While it takes nothing, only a few rows are
+// tried, after 1 s, 2 s, 4 s … up to 15 s, and new messages do not wait for it; such
+// tries count nothing, however long that lasts. A row that fails while others are
+// taken is tried after 1 min, 2 min … up to 1 h, ten times, and no other key waits
+// for it. One that was not answered in time may have been slow only, as the first
+// ones are when the primary store is back: its first two waits are 1 s and 15 s.
+//
+// # Cost
+//
+// While all is well an Append costs two locks and no call of the fallback store, but
+// for a look at the state of other processes every half [Config.Watch], in the
+// background. Memory: an entry per key with rows.
+package spill

@@ -1,0 +1,49 @@
+package spill
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/pawl-dev/pawl/store"
+)
+
+// LostError says that messages were not accepted, because no level took them. The
+// caller has them still, and may repeat the call with the same batch id: what was
+// accepted of it is not sent again. The receipts that come with it tell which
+// messages are concerned, and whether one may be stored all the same
+// (store.ErrUnknown).
+type LostError struct {
+	Messages int // that no level took
+	Of       int // messages of the call
+	// Why each level did not take the first of them; nil where there is no such level.
+	Primary, Diverted, Fallback error
+}
+
+// errBehind is why the primary store was not tried.
+var errBehind = errors.New("not tried: rows of the key wait in the fallback store")
+
+func (e *LostError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d of %d messages were not taken: primary store: %v; dead-letter route: ", e.Messages, e.Of, e.Primary)
+	if e.Diverted != nil {
+		fmt.Fprint(&b, e.Diverted)
+	} else {
+		b.WriteString("there is none")
+	}
+	fmt.Fprintf(&b, "; fallback store: %v", e.Fallback)
+	return b.String()
+}
+
+// Unwrap returns the reasons.
+func (e *LostError) Unwrap() []error {
+	var errs []error
+	for _, err := range []error{e.Primary, e.Diverted, e.Fallback} {
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errs
+}
+
+func closedError(op string) error { return &store.Error{Op: op, Code: store.ErrClosed} }
