@@ -2,6 +2,8 @@ package policy
 
 import (
 	"errors"
+	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/pawl-dev/pawl"
@@ -110,13 +112,21 @@ func With(err error, f Facts) error {
 	return &Fault{Err: err, Facts: f}
 }
 
-// describe gathers what a says itself and what the chain of its error says: all
-// facts, and of the event the outermost statement of each part. An error with a
-// method Timeout() bool that returns true, as those of package net and of
-// contexts have it, states [Timeout].
-func (a *Attempt) describe() (pawl.Failure, Event, Facts) {
-	e, facts := a.Event, a.Facts
-	for err := a.Err; err != nil; {
+// FactsOf returns the facts that the chain of an error states. An error with a
+// method Timeout() bool that returns true, as those of package net and of contexts
+// have it, states [Timeout].
+func FactsOf(err error) Facts {
+	_, facts := stated(err)
+	if t, ok := errors.AsType[timeouter](err); ok && t.Timeout() || pawl.Describe(err).Kind == pawl.KindDeadline {
+		facts |= Timeout
+	}
+	return facts
+}
+
+// stated is what the faults in the chain of an error say: all facts, and of the
+// event the outermost statement of each part.
+func stated(err error) (e Event, facts Facts) {
+	for err != nil {
 		f, ok := errors.AsType[*Fault](err)
 		if !ok {
 			break
@@ -124,14 +134,43 @@ func (a *Attempt) describe() (pawl.Failure, Event, Facts) {
 		e, facts = e.or(f.Event), facts|f.Facts
 		err = f.Err
 	}
-	if t, ok := errors.AsType[timeouter](a.Err); ok && t.Timeout() {
-		facts |= Timeout
+	return e, facts
+}
+
+// describe gathers what a says itself and what the chain of its error says.
+func (a *Attempt) describe() (pawl.Failure, Event, Facts) {
+	e, _ := stated(a.Err)
+	return pawl.Describe(a.Err), a.Event.or(e).or(Event{Phase: Failed}), a.Facts | FactsOf(a.Err)
+}
+
+// Inputs is everything that a decision about a is made from, in one line for
+// attempt records: with it, the decision can be asked for again. What nobody
+// stated is left out.
+func (a Attempt) Inputs() string {
+	f, e, facts := a.describe()
+	all := []string{fmt.Sprintf("attempt=%d class=%v", a.Number, f.Class)}
+	for _, part := range []struct{ name, value string }{
+		{"domain", e.Domain}, {"type", e.Type}, {"phase", e.Phase}, {"kind", string(f.Kind)},
+	} {
+		if part.value != "" {
+			all = append(all, part.name+"="+plain(part.value))
+		}
 	}
-	d := pawl.Describe(a.Err)
-	if d.Kind == pawl.KindDeadline {
-		facts |= Timeout
+	if facts != 0 {
+		all = append(all, "facts="+plain(facts.String()))
 	}
-	return d, e.or(Event{Phase: Failed}), facts
+	if f.After > 0 {
+		all = append(all, "retry_after="+f.After.String())
+	}
+	return strings.Join(all, " ")
+}
+
+// plain quotes a value that could be taken for something else.
+func plain(value string) string {
+	if strings.ContainsFunc(value, func(r rune) bool { return r <= ' ' || r == '"' || r == '=' || !strconv.IsPrint(r) }) {
+		return strconv.Quote(value)
+	}
+	return value
 }
 
 type timeouter interface {

@@ -59,12 +59,13 @@ func (a Alert) String() string {
 // Degrade is what the work falls back to when a part of it is given up.
 type Degrade uint8
 
-// The ways to degrade. The zero value is none.
+// The ways to degrade. The zero value is none. When a whole delivery is ignored,
+// it is acked: by CarryOn and none with what it emitted, by the others without.
 const (
 	NoDegrade Degrade = iota
 	SkipItem          // leave the item out and go on with the others
 	CarryOn           // go on without what failed
-	StopTask          // end the task as a whole
+	StopTask          // end the task as a whole: nothing follows
 )
 
 // String returns the name: none, skip-item, carry-on or stop-task.

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"strings"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -11,6 +12,15 @@ const (
 	Engine = "Engine" // what pipelines do
 	System = "System" // what the process around them does
 )
+
+// DomainOf is the domain of a type of event: System for those of the process, Engine
+// for those of pipelines.
+func DomainOf(typ string) string {
+	if strings.HasPrefix(typ, System) {
+		return System
+	}
+	return Engine
+}
 
 // AnyKind in a [Match] with domain, type and phase stands for all kinds, a
 // missing one included, that have no row of their own there.
@@ -35,6 +45,7 @@ const (
 	KindService        pawl.Kind = "Service"
 	KindCommand        pawl.Kind = "Command"
 	KindDynamicLibrary pawl.Kind = "DynamicLibrary"
+	KindRejected       pawl.Kind = "Rejected"  // a service says that the request is wrong: HTTP 4xx
 	KindSyncCodec      pawl.Kind = "SyncCodec" // a value of the state sync that nobody can read
 )
 

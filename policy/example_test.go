@@ -29,3 +29,28 @@ func ExampleNewMatrix() {
 	// connection refused: retry (attempt 2 of 5: again after 1s) by rule download
 	// 404 not found: dead (the rule repeats timeout|connect only: dead letter) by rule download
 }
+
+// An operator is stricter with rate limits. What would be weaker is refused.
+func ExampleNewMatrixWith() {
+	limits := policy.Match{Domain: policy.Engine, Type: "Download", Kind: policy.KindRateLimit}
+	_, err := policy.NewMatrixWith(nil, policy.Override{
+		Match: limits, MaxAttempts: new(20), Backoff: &policy.BackoffChange{Max: new(10 * time.Second)}, Origin: "pawl.yaml:7",
+	})
+	fmt.Println(err)
+
+	noJitter := func() float64 { return 0 }
+	m, err := policy.NewMatrixWith(noJitter, policy.Override{
+		Match: limits, MaxAttempts: new(3), Backoff: &policy.BackoffChange{Base: new(5 * time.Second)}, Origin: "pawl.yaml:7",
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	failure := policy.At(pawl.OfKind(policy.KindRateLimit, errors.New("429")), policy.Event{Domain: policy.Engine, Type: "Download"})
+	d := m.Decide(policy.Attempt{Number: 1, Err: failure})
+	fmt.Printf("%v (%s) by rule %s\n", d.Action, d.Reason, d.Rule)
+	// Output:
+	// overrides[0].max_attempts: weaker than rule "Download/RateLimit": max attempts 20, was 10
+	// overrides[0].backoff.max: weaker than rule "Download/RateLimit": backoff max 10s, was 1m0s
+	// retry (attempt 1 of 3: again after 5s) by rule Download/RateLimit+override
+}

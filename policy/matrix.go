@@ -63,6 +63,7 @@ func Builtin() []Rule {
 	return append(engineRules(),
 		always("decode", pawl.KindDecode),
 		always("emit", pawl.KindEmit),
+		always("rejected", KindRejected),
 		// A panic may be a moment's bad luck, but one in a repetition is not.
 		Rule{ID: "panic", Match: Match{Kind: pawl.KindPanic}, Backoff: d.Backoff, MaxAttempts: 2, Alert: Error},
 		Rule{ID: "deadline", Match: Match{Kind: pawl.KindDeadline}, Backoff: d.Backoff, Alert: Error},
@@ -119,8 +120,8 @@ func (m *Matrix) Explain(a Attempt) (Decision, Rule, []Step) {
 	return d, Rule{}, steps
 }
 
-// Rules returns the effective matrix: the given rules in their order, then the
-// builtin ones that they left, then the default.
+// Rules returns all rules: the given ones in their order, then the builtin ones
+// that they left, then the default. [Matrix.Cells] says what each of them decides.
 func (m *Matrix) Rules() []Rule {
 	rules := make([]Rule, 0, len(m.order))
 	for _, r := range m.order {

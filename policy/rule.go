@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -21,6 +22,9 @@ type Rule struct {
 	Match Match
 	// Origin says where the rule comes from, for listings; empty is built in.
 	Origin string
+	// Origins says, of a rule that an [Override] made, where each part comes from.
+	// The zero value: all of it comes from Origin.
+	Origins Origins
 	// Repeat says whether a failure is worth a repetition; If narrows it to
 	// failures that state one of these facts, Unless takes out those that state one
 	// of these. A permanent failure is never repeated, whatever the rule says.
@@ -63,6 +67,21 @@ func (m Match) name() string {
 		}
 	}
 	return strings.Join(parts, "/")
+}
+
+// problems says why a rule with that match would never be found.
+func (m Match) problems() []string {
+	var all []string
+	if m != (Match{}) && m.Kind == "" {
+		all = append(all, "a match without a kind is never looked up")
+	}
+	if (m.Domain == "") != (m.Type == "") || m.Phase != "" && m.Type == "" {
+		all = append(all, "domain and type go together, and a phase goes with both")
+	}
+	if m.Kind == AnyKind && m.Phase == "" {
+		all = append(all, fmt.Sprintf("kind %q needs a domain, a type and a phase", AnyKind))
+	}
+	return all
 }
 
 // Repeat says whether a failure is repeated.
@@ -110,18 +129,11 @@ func (r *Rule) Validate() error {
 	bad := func(why string, args ...any) {
 		errs = append(errs, fmt.Errorf("rule %q: %s", r.ID, fmt.Sprintf(why, args...)))
 	}
-	m := r.Match
 	if r.ID == "" {
 		bad("id is missing")
 	}
-	if m != (Match{}) && m.Kind == "" {
-		bad("a match without a kind is never looked up")
-	}
-	if (m.Domain == "") != (m.Type == "") || m.Phase != "" && m.Type == "" {
-		bad("domain and type go together, and a phase goes with both")
-	}
-	if m.Kind == AnyKind && m.Phase == "" {
-		bad("kind %q needs a domain, a type and a phase", AnyKind)
+	for _, why := range r.Match.problems() {
+		bad("%s", why)
 	}
 	if r.MaxAttempts < 0 || r.MaxAttempts > MaxAttempts {
 		bad("max attempts %d; it goes from 1 to %d", r.MaxAttempts, MaxAttempts)
@@ -138,16 +150,16 @@ func (r *Rule) Validate() error {
 	return errors.Join(errs...)
 }
 
+// limit is how many attempts the rule allows.
+func (r *Rule) limit() int { return cmp.Or(r.MaxAttempts, DefaultAttempts) }
+
 // decide applies the rule.
 func (r *Rule) decide(a *Attempt, f pawl.Failure, facts Facts, random func() float64) Decision {
 	d := Decision{Rule: r.ID, Alert: r.Alert}
 	if d.Alert == 0 {
 		d.Alert = Warn
 	}
-	limit := r.MaxAttempts
-	if limit == 0 {
-		limit = DefaultAttempts
-	}
+	limit := r.limit()
 	switch {
 	case facts&r.Pass != 0:
 		d.Action, d.Degrade, d.Reason = Ignore, r.Degrade, fmt.Sprintf("%v: recorded, the work carries on", facts&r.Pass)
