@@ -9,25 +9,31 @@ import "github.com/prometheus/client_golang/prometheus"
 // Labels. Their values name code and configuration, never data: no ids, no
 // keys, no addresses.
 const (
-	labelTopic   = "topic"
-	labelOp      = "op"
-	labelResult  = "result"
-	labelVerdict = "verdict"
-	labelReason  = "reason"
-	labelState   = "state"
-	labelDomain  = "domain"
-	labelType    = "type"
-	labelPhase   = "phase"
-	labelKind    = "kind"
-	labelAction  = "action"
-	labelAlert   = "alert"
-	labelLabel   = "label"
+	labelTopic    = "topic"
+	labelOp       = "op"
+	labelResult   = "result"
+	labelVerdict  = "verdict"
+	labelReason   = "reason"
+	labelState    = "state"
+	labelDomain   = "domain"
+	labelType     = "type"
+	labelPhase    = "phase"
+	labelKind     = "kind"
+	labelAction   = "action"
+	labelAlert    = "alert"
+	labelDegrade  = "degrade"
+	labelConsumer = "consumer"
+	labelLabel    = "label"
+	labelLimit    = "limit"
+
+	labelPartition = "partition"
 )
 
 // limits is how many values a label may have. What comes beyond is "other".
 var limits = map[string]int{
 	labelTopic: 200, labelOp: 20, labelResult: 5, labelVerdict: 10, labelReason: 20, labelState: 10, labelDomain: 10,
-	labelType: 100, labelPhase: 10, labelKind: 100, labelAction: 10, labelAlert: 10, labelLabel: 20,
+	labelType: 100, labelPhase: 10, labelKind: 100, labelAction: 10, labelAlert: 10, labelDegrade: 5, labelConsumer: 20, labelLabel: 20,
+	labelLimit: 100, labelPartition: 200,
 }
 
 // Upper bounds of histograms, in seconds.
@@ -58,10 +64,19 @@ var (
 	settled = description{"pawl_deliveries_settled_total",
 		"Deliveries that ended, by verdict: ack, retry, dead or release.", []string{labelTopic, labelVerdict}}
 	refused = description{"pawl_deliveries_refused_total",
-		"Verdicts that changed nothing: lease_lost or invalid.", []string{labelTopic, labelReason}}
+		"Verdicts that changed nothing, or were not tried because the lease had ended: lease_lost or invalid.", []string{labelTopic, labelReason}}
 	decisions = description{"policy_decisions_total",
 		"Decisions about failures: what was being done, the kind of failure, what became of it and how loud that was.",
 		[]string{labelDomain, labelType, labelPhase, labelKind, labelAction, labelAlert}}
+	degraded = description{"pawl_failures_ignored_total",
+		"Failures that the work went on without, by what it fell back to: skip-item, carry-on, stop-task or none.",
+		[]string{labelTopic, labelDegrade}}
+	events = description{"pawl_events_total",
+		"Events, by what happened.", []string{labelDomain, labelType, labelPhase}}
+	eventsDropped = description{"pawl_events_dropped_total",
+		"Events that a consumer did not get: full, failed, panicked or closed.", []string{labelConsumer, labelReason}}
+	eventsRefused = description{"pawl_events_refused_total",
+		"Events that the bus did not take: unknown or closed.", []string{labelReason}}
 	overflow = description{"pawl_metrics_label_overflow_total",
 		"Values of a label that were counted as \"other\", because there were too many.", []string{labelLabel}}
 )
@@ -76,9 +91,15 @@ var (
 		"Handlers that outlived their deadline or lease and have not returned.", []string{labelTopic}}
 	local = description{"pawl_deliveries_waiting",
 		"Deliveries that this process has claimed and not started.", []string{labelTopic}}
+	eventsLag = description{"pawl_events_lag",
+		"Events that wait for a consumer.", []string{labelConsumer}}
 	depth = description{"pawl_queue_messages",
 		"Messages in the store by state: waiting, delayed, leased or dead. Counted on a slow clock, not on a scrape.",
 		[]string{labelTopic, labelState}}
+	reloadOK = description{"pawl_config_last_reload_successful",
+		"1 if the newest configuration file is in effect, 0 if it has faults and the one before is.", nil}
+	reloadAt = description{"pawl_config_last_reload_success_timestamp_seconds",
+		"When a configuration last came into effect.", nil}
 	oldest = description{"pawl_queue_oldest_age_seconds",
 		"For how long the oldest waiting message has been visible. Measured on a slow clock, not on a scrape.", []string{labelTopic}}
 )

@@ -30,9 +30,14 @@ func Handler(g prometheus.Gatherer) http.Handler {
 type Metrics struct {
 	bounds bounds
 
-	storeCalls, storeItems, claimed, settled, refused, decisions *prometheus.CounterVec
-	running, slots, zombies, local, depth, oldest                *prometheus.GaugeVec
-	storeTime, queueWait, attemptTime, deliveryTime              *histogram
+	storeCalls, storeItems, claimed, settled, refused, decisions, degraded *prometheus.CounterVec
+	running, slots, zombies, local, depth, oldest, reloadOK, reloadAt      *prometheus.GaugeVec
+	storeTime, queueWait, attemptTime, deliveryTime                        *histogram
+	events                                                                 eventMetrics
+	limits                                                                 limitMetrics
+	slow                                                                   *slowKeys
+	kafka                                                                  *kafkaMetrics
+	spill                                                                  *spillMetrics
 }
 
 // New registers the metrics of the runtime with reg.
@@ -42,15 +47,19 @@ func New(reg prometheus.Registerer) (*Metrics, error) {
 		storeCalls: counter(storeCalls), storeItems: counter(storeItems), claimed: counter(claimed),
 		settled: counter(settled), refused: counter(refused), decisions: counter(decisions),
 		running: gauge(running), slots: gauge(slots), zombies: gauge(zombies), local: gauge(local),
-		depth: gauge(depth), oldest: gauge(oldest),
+		depth: gauge(depth), oldest: gauge(oldest), reloadOK: gauge(reloadOK), reloadAt: gauge(reloadAt),
 		storeTime: newHistogram(storeTime, quickBuckets), queueWait: newHistogram(queueWait, waitBuckets),
 		attemptTime: newHistogram(attemptTime, workBuckets), deliveryTime: newHistogram(deliveryTime, waitBuckets),
+		degraded: counter(degraded), events: newEventMetrics(), limits: newLimitMetrics(), slow: newSlowKeys(),
 	}
-	for _, c := range []prometheus.Collector{
+	m.kafka, m.spill = newKafkaMetrics(&m.bounds), newSpillMetrics()
+	for _, c := range append(m.spill.all(),
 		m.bounds.overflow, m.storeCalls, m.storeItems, m.claimed, m.settled, m.refused, m.decisions,
-		m.running, m.slots, m.zombies, m.local, m.depth, m.oldest,
+		m.running, m.slots, m.zombies, m.local, m.depth, m.oldest, m.reloadOK, m.reloadAt,
+		m.limits.running, m.limits.rate, m.limits.window, m.limits.heldBack,
 		m.storeTime, m.queueWait, m.attemptTime, m.deliveryTime,
-	} {
+		m.degraded, m.events.emitted, m.events.dropped, m.events.refused, m.events.lag, m.kafka, m.slow,
+	) {
 		if err := reg.Register(c); err != nil {
 			return nil, fmt.Errorf("register metrics: %w", err)
 		}
@@ -103,8 +112,11 @@ func (m *Metrics) Refused(topic, reason string, deliveries int) {
 }
 
 // Decided takes note of a decision about a failure. The topic and the rule are
-// in the attempt's record; here they would multiply the series.
-func (m *Metrics) Decided(_, domain, typ, phase string, kind pawl.Kind, _, action, alert string) {
+// in the attempt's record; among the decisions they would multiply the series.
+func (m *Metrics) Decided(topic, domain, typ, phase string, kind pawl.Kind, _, action, alert, degrade string) {
+	if action == "ignore" {
+		m.degraded.WithLabelValues(m.bounds.values(degraded, topic, degrade)...).Inc()
+	}
 	m.decisions.WithLabelValues(m.bounds.values(decisions, domain, typ, phase, string(kind), action, alert)...).Inc()
 }
 
@@ -125,4 +137,14 @@ func (m *Metrics) Depth(topic string, waiting, delayed, leased, dead int64, olde
 		m.depth.WithLabelValues(topic, state).Set(float64(n))
 	}
 	m.oldest.WithLabelValues(topic).Set(oldestWaiting.Seconds())
+}
+
+// Reloaded takes note of a configuration that came into effect, or did not.
+func (m *Metrics) Reloaded(ok bool, at time.Time) {
+	if !ok {
+		m.reloadOK.WithLabelValues().Set(0)
+		return
+	}
+	m.reloadOK.WithLabelValues().Set(1)
+	m.reloadAt.WithLabelValues().Set(float64(at.UnixMilli()) / 1000)
 }

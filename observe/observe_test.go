@@ -34,9 +34,17 @@ func touch(m *Metrics, text string) {
 	m.Ran(text, []time.Duration{time.Millisecond})
 	m.Settled(text, text, 1, []time.Duration{time.Second})
 	m.Refused(text, text, 1)
-	m.Decided(text, text, text, text, pawl.Kind(text), text, text, text)
+	m.Decided(text, text, text, text, pawl.Kind(text), text, text, text, text)
+	m.Decided(text, text, text, text, pawl.Kind(text), text, "ignore", text, text)
+	_ = m.Consume(Envelope{Domain: text, Type: text, Phase: text})
+	m.EventDropped(text, text)
+	m.EventRefused(text)
 	m.Load(text, 1, 2, 3, 4)
 	m.Depth(text, 1, 2, 3, 4, time.Minute)
+	m.LimitLoad(text, 1, 2, 3, 4, 5)
+	m.Spill(someSpill(text))
+	m.WatchKafka(func() KafkaFigures { return someKafka(text) })
+	m.Reloaded(true, time.Now())
 }
 
 func gather(t testing.TB, reg *prometheus.Registry) map[string]*dto.MetricFamily {
@@ -118,10 +126,13 @@ func TestFigures(t *testing.T) {
 	m.Claimed("a", 5, []time.Duration{3 * time.Millisecond, time.Hour})
 	m.Claimed("a", 1, nil)
 	m.Settled("a", "ack", 7, nil)
-	m.Decided("a", "Engine", "Download", "Failed", "", "default", "retry", "warn")
+	m.Decided("a", "Engine", "Download", "Failed", "", "default", "retry", "warn", "none")
+	m.Decided("a", "Engine", "DataStore", "Failed", "Orm", "DataStore/Orm", "ignore", "error", "carry-on")
 	m.Depth("a", 3, 0, 0, 9, 90*time.Second)
 	m.Load("a", 1, 0, 0, 8)
 	m.Load("a", 2, 0, 0, 8)
+	m.LimitLoad("a", 3, 1, 50, 2.5, 7)
+	m.LimitLoad("a", 4, 1, 50, 2.5, 9)
 	recorder := httptest.NewRecorder()
 	Handler(reg).ServeHTTP(recorder, httptest.NewRequest("GET", "/metrics", nil))
 	text := recorder.Body.String()
@@ -135,9 +146,14 @@ func TestFigures(t *testing.T) {
 		`pawl_queue_wait_seconds_sum{topic="a"} 3600.003`,
 		`pawl_deliveries_settled_total{topic="a",verdict="ack"} 7`,
 		`policy_decisions_total{action="retry",alert="warn",domain="Engine",kind="none",phase="Failed",type="Download"} 1`,
+		`pawl_failures_ignored_total{degrade="carry-on",topic="a"} 1`,
 		`pawl_queue_messages{state="dead",topic="a"} 9`,
 		`pawl_queue_oldest_age_seconds{topic="a"} 90`,
 		`pawl_handlers_running{topic="a"} 2`,
+		`pawl_limit_running{limit="a"} 4`,
+		`pawl_limit_rate_per_second{limit="a"} 50`,
+		`pawl_limit_window{limit="a"} 2.5`,
+		`pawl_limit_held_back_total{limit="a"} 9`,
 	} {
 		if !slices.Contains(strings.Split(text, "\n"), want) {
 			t.Errorf("missing: %s", want)

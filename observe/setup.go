@@ -27,9 +27,19 @@ var killSwitches = []string{"PAWL_DISABLE_LOGS", "DISABLE_LOGS"}
 // level on: debug, info, warn, error or critical. With PAWL_DISABLE_LOGS=true, or
 // DISABLE_LOGS=true, in the environment it writes nothing.
 func Setup(w io.Writer, format, level string) (*slog.Logger, error) {
-	from, err := parseLevel(level)
-	off, err2 := disabled()
+	from, err := ParseLevel(level)
+	l, err2 := SetupAt(w, format, from)
 	if err := errors.Join(err, err2); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// SetupAt is [Setup] with a level that may change while the logger is used
+// (slog.LevelVar).
+func SetupAt(w io.Writer, format string, from slog.Leveler) (*slog.Logger, error) {
+	off, err := disabled()
+	if err != nil {
 		return nil, err
 	}
 	options := &slog.HandlerOptions{Level: from, ReplaceAttr: rename}
@@ -48,7 +58,8 @@ func Setup(w io.Writer, format, level string) (*slog.Logger, error) {
 	return slog.New(h), nil
 }
 
-func parseLevel(name string) (slog.Level, error) {
+// ParseLevel reads the name of a level: debug, info, warn, error or critical.
+func ParseLevel(name string) (slog.Level, error) {
 	switch strings.ToLower(name) {
 	case "debug":
 		return slog.LevelDebug, nil

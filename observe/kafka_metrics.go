@@ -1,0 +1,215 @@
+package observe
+
+import (
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// What is told of a store over Kafka.
+var (
+	kafkaProduced = description{"pawl_kafka_produced_total",
+		"Records that were to be stored, by result: stored by all in-sync replicas, refused, or unknown.", []string{labelResult}}
+	kafkaProduceTime = description{"pawl_kafka_produce_duration_seconds",
+		"From handing a record to the client to the answer of the brokers, of stored records.", nil}
+	kafkaBuffered = description{"pawl_kafka_buffered_records",
+		"Records on their way to the brokers.", nil}
+	kafkaBufferedBytes = description{"pawl_kafka_buffered_bytes",
+		"Bytes of records on their way to the brokers.", nil}
+	kafkaLeftAtFlush = description{"pawl_kafka_flush_left_records",
+		"Records that were still on their way to the brokers when the store was closed and gave up waiting for them; 0 before. The error of the close names them, too.", nil}
+	kafkaRequestFailures = description{"pawl_kafka_request_failures_total",
+		"Requests that brokers did not answer, by what they were about: produce or other. They are repeated.", []string{labelOp}}
+	kafkaConsumed = description{"pawl_kafka_consumed_total",
+		"Messages that were fetched and taken in, those that were fetched again included.", []string{labelTopic}}
+	kafkaFailed = description{"pawl_kafka_processing_errors_total",
+		"Attempts that failed, or whose lease ended unsettled.", []string{labelTopic, labelReason}}
+	kafkaInHand = description{"pawl_kafka_unfinished_messages",
+		"Messages that were taken in and are not finished.", []string{labelTopic, labelPartition}}
+	kafkaBacklog = description{"pawl_kafka_commit_gate_backlog",
+		"Messages that are finished behind one that is not: the committed offset stays before them.", []string{labelTopic, labelPartition}}
+	kafkaOldest = description{"pawl_kafka_oldest_unfinished_age_seconds",
+		"How long ago the first message that was taken in and is not finished was appended; 0 if there is none.", []string{labelTopic, labelPartition}}
+	kafkaCommitLag = description{"pawl_kafka_commit_lag_seconds",
+		"For how long the oldest thing has been waiting that should be committed.", []string{labelTopic, labelPartition}}
+	kafkaCommits = description{"pawl_kafka_commits_total",
+		"Commits, by result: ok or failed.", []string{labelResult}}
+	kafkaBare = description{"pawl_kafka_commits_bare_total",
+		"Commits without what is finished behind the offset, because the brokers do not take as much metadata.", nil}
+	kafkaRebalances = description{"pawl_kafka_rebalances_total",
+		"Changes of the partitions of this process, by what the group did: assigned, revoked or lost.", []string{labelAction}}
+	kafkaOverlaps = description{"pawl_kafka_overlaps_total",
+		"Handlers that were still running when their partition was gone.", nil}
+	kafkaLateAcks = description{"pawl_kafka_late_acks_total",
+		"Acks that changed nothing, because their partition was gone.", nil}
+	kafkaDead = description{"pawl_kafka_dead_letters_total",
+		"Dead letters that were written, by kind.", []string{labelTopic, labelKind}}
+	kafkaLastDead = description{"pawl_kafka_last_dead_letter_timestamp_seconds",
+		"When the last dead letter was written.", []string{labelTopic, labelKind}}
+	kafkaDying = description{"pawl_kafka_dead_letters_waiting",
+		"Dead letters that wait to be written: until then their keys stand still.", []string{labelTopic}}
+	kafkaDeadFailures = description{"pawl_kafka_dead_letter_failures_total",
+		"Tries to write a dead letter that failed.", nil}
+	kafkaTopKey = description{"pawl_kafka_dead_letters_top_key_ratio",
+		"The part of the last hour's dead letters, or of the last 128, that are of one key.", []string{labelTopic}}
+	kafkaFaults = description{"pawl_kafka_faults",
+		"Faults of the last minute, as the log and pawl kafka health name them.", nil}
+)
+
+var kafkaDescriptions = []description{
+	kafkaProduced, kafkaProduceTime, kafkaBuffered, kafkaBufferedBytes, kafkaLeftAtFlush, kafkaRequestFailures, kafkaConsumed, kafkaFailed,
+	kafkaInHand, kafkaBacklog, kafkaOldest, kafkaCommitLag, kafkaCommits, kafkaBare, kafkaRebalances, kafkaOverlaps, kafkaLateAcks,
+	kafkaDead, kafkaLastDead, kafkaDying, kafkaDeadFailures, kafkaTopKey, kafkaFaults,
+}
+
+// kafkaMetrics reads the figures of a store over Kafka when somebody wants to know
+// them. Without one it exports nothing.
+type kafkaMetrics struct {
+	bounds *bounds
+	descs  map[string]*prometheus.Desc
+
+	mu   sync.Mutex
+	read func() KafkaFigures
+}
+
+func newKafkaMetrics(b *bounds) *kafkaMetrics {
+	k := &kafkaMetrics{bounds: b, descs: map[string]*prometheus.Desc{}}
+	for _, d := range kafkaDescriptions {
+		k.descs[d.name] = d.desc()
+	}
+	return k
+}
+
+// WatchKafka lets the figures of a store over Kafka be exported. Read is called at
+// every scrape, perhaps concurrently, and must not block. A second call replaces the
+// first.
+func (m *Metrics) WatchKafka(read func() KafkaFigures) {
+	m.kafka.mu.Lock()
+	defer m.kafka.mu.Unlock()
+	m.kafka.read = read
+}
+
+// Describe implements prometheus.Collector.
+func (k *kafkaMetrics) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range k.descs {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (k *kafkaMetrics) Collect(ch chan<- prometheus.Metric) {
+	k.mu.Lock()
+	read := k.read
+	k.mu.Unlock()
+	if read == nil {
+		return
+	}
+	f := read()
+	s := samples{k: k, by: map[string]*sample{}}
+	s.ofProcess(&f)
+	s.ofTopics(&f)
+	for _, one := range s.by {
+		ch <- prometheus.MustNewConstMetric(k.descs[one.name], one.kind, one.value, one.labels...)
+	}
+	ch <- f.Took.metric(k.descs[kafkaProduceTime.name])
+}
+
+func (s KafkaSpread) metric(desc *prometheus.Desc) prometheus.Metric {
+	cumulated, below := make(map[float64]uint64, len(s.Bounds)), uint64(0)
+	for i, n := range s.Counts {
+		if below += n; i < len(s.Bounds) {
+			cumulated[s.Bounds[i]] = below
+		}
+	}
+	return prometheus.MustNewConstHistogram(desc, below, s.Sum.Seconds(), cumulated)
+}
+
+// sample is the value of a series.
+type sample struct {
+	name   string
+	labels []string
+	kind   prometheus.ValueType
+	value  float64
+}
+
+// samples are those of one scrape. What comes under the same labels, because there are
+// too many values of one, is one series.
+type samples struct {
+	k  *kafkaMetrics
+	by map[string]*sample
+}
+
+// sum adds to a series.
+func (s *samples) sum(d description, kind prometheus.ValueType, value float64, labels ...string) {
+	s.of(d, kind, labels).value += value
+}
+
+// most raises a gauge.
+func (s *samples) most(d description, value float64, labels ...string) {
+	one := s.of(d, prometheus.GaugeValue, labels)
+	one.value = max(one.value, value)
+}
+
+func (s *samples) of(d description, kind prometheus.ValueType, labels []string) *sample {
+	labels = s.k.bounds.values(d, labels...)
+	id := d.name + "\x00" + strings.Join(labels, "\x00")
+	one := s.by[id]
+	if one == nil {
+		one = &sample{name: d.name, labels: labels, kind: kind}
+		s.by[id] = one
+	}
+	return one
+}
+
+// ofProcess takes the figures that are of no topic.
+func (s *samples) ofProcess(f *KafkaFigures) {
+	const total, now = prometheus.CounterValue, prometheus.GaugeValue
+	s.sum(kafkaProduced, total, float64(f.Stored), "stored")
+	s.sum(kafkaProduced, total, float64(f.Refused), "refused")
+	s.sum(kafkaProduced, total, float64(f.Unknown), "unknown")
+	s.sum(kafkaBuffered, now, float64(f.Buffered))
+	s.sum(kafkaBufferedBytes, now, float64(f.BufferedBytes))
+	s.sum(kafkaLeftAtFlush, now, float64(f.LeftAtFlush))
+	s.sum(kafkaRequestFailures, total, float64(f.ProduceFailures), "produce")
+	s.sum(kafkaRequestFailures, total, float64(f.RequestFailures-min(f.ProduceFailures, f.RequestFailures)), "other")
+	s.sum(kafkaCommits, total, float64(f.CommitsOK), "ok")
+	s.sum(kafkaCommits, total, float64(f.CommitsFailed), "failed")
+	s.sum(kafkaBare, total, float64(f.CommitsBare))
+	s.sum(kafkaRebalances, total, float64(f.Assigned), "assigned")
+	s.sum(kafkaRebalances, total, float64(f.Revoked), "revoked")
+	s.sum(kafkaRebalances, total, float64(f.Lost), "lost")
+	s.sum(kafkaOverlaps, total, float64(f.Overlaps))
+	s.sum(kafkaLateAcks, total, float64(f.LateAcks))
+	s.sum(kafkaDeadFailures, total, float64(f.DeadFailures))
+	s.sum(kafkaFaults, now, float64(f.Faults))
+}
+
+// ofTopics takes the figures of topics, partitions and dead letters.
+func (s *samples) ofTopics(f *KafkaFigures) {
+	const total, now = prometheus.CounterValue, prometheus.GaugeValue
+	for i := range f.Topics {
+		t := &f.Topics[i]
+		s.sum(kafkaConsumed, total, float64(t.Consumed), t.Topic)
+		s.sum(kafkaFailed, total, float64(t.Failed), t.Topic, "failed")
+		s.sum(kafkaFailed, total, float64(t.Rescued), t.Topic, "rescued")
+		s.sum(kafkaDying, now, float64(t.Dying), t.Topic)
+		s.most(kafkaTopKey, t.TopKeyShare, t.Topic)
+	}
+	for i := range f.Partitions {
+		p := &f.Partitions[i]
+		n := strconv.Itoa(int(p.Partition))
+		s.sum(kafkaInHand, now, float64(p.InHand), p.Topic, n)
+		s.most(kafkaBacklog, float64(p.Backlog), p.Topic, n)
+		s.most(kafkaOldest, p.OldestAge.Seconds(), p.Topic, n)
+		s.most(kafkaCommitLag, p.CommitLag.Seconds(), p.Topic, n)
+	}
+	for i := range f.Dead {
+		d := &f.Dead[i]
+		s.sum(kafkaDead, total, float64(d.Written), d.Topic, d.Kind)
+		if !d.LastAt.IsZero() {
+			s.most(kafkaLastDead, float64(d.LastAt.UnixMilli())/1000, d.Topic, d.Kind)
+		}
+	}
+}

@@ -1,0 +1,48 @@
+package observe
+
+import (
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// What is told of limiters.
+var (
+	limitRunning = description{"pawl_limit_running",
+		"Handlers that run now and count towards a limit.", []string{labelLimit}}
+	limitRate = description{"pawl_limit_rate_per_second",
+		"How many handlers a limit lets begin a second; 0 is no bound.", []string{labelLimit}}
+	limitWindow = description{"pawl_limit_window",
+		"How many handlers an adaptive limit allows at once now, in all of its buckets; 0 is not adaptive.", []string{labelLimit}}
+	limitHeldBack = description{"pawl_limit_held_back_total",
+		"Messages that a limit kept from beginning when it was their turn.", []string{labelLimit}}
+)
+
+type limitMetrics struct {
+	running, rate, window *prometheus.GaugeVec
+	heldBack              *prometheus.CounterVec
+
+	mu   *sync.Mutex
+	told map[string]int64 // what each limit held back, as last told
+}
+
+func newLimitMetrics() limitMetrics {
+	return limitMetrics{
+		running: gauge(limitRunning), rate: gauge(limitRate), window: gauge(limitWindow), heldBack: counter(limitHeldBack),
+		mu: &sync.Mutex{}, told: map[string]int64{},
+	}
+}
+
+// LimitLoad takes note of the state of a limiter.
+func (m *Metrics) LimitLoad(limit string, running, _ int, rate, window float64, heldBack int64) {
+	l := &m.limits
+	l.mu.Lock()
+	more := heldBack - l.told[limit]
+	l.told[limit] = heldBack
+	l.mu.Unlock()
+	limit = m.bounds.value(labelLimit, limit)
+	l.running.WithLabelValues(limit).Set(float64(running))
+	l.rate.WithLabelValues(limit).Set(rate)
+	l.window.WithLabelValues(limit).Set(window)
+	l.heldBack.WithLabelValues(limit).Add(float64(max(more, 0)))
+}

@@ -1,0 +1,98 @@
+package observe
+
+import (
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// What is told of a store that falls back to another one.
+var (
+	spillMessages = description{"pawl_spill_messages_total",
+		"Messages that this process could not store where they belong, by where they went: fallback, diverted to the dead letters, or lost.", []string{labelTopic, labelResult}}
+	spillCompensated = description{"pawl_spill_compensated_total",
+		"Messages of the fallback store that are where they belong again.", []string{labelTopic}}
+	spillFailures = description{"pawl_spill_compensation_failures_total",
+		"Tries to bring a message of the fallback store back that failed.", []string{labelTopic}}
+	spillPending = description{"pawl_spill_pending_messages",
+		"Messages in the fallback store that wait to be brought back, of all processes. Counted on a slow clock.", []string{labelTopic}}
+	spillDead = description{"pawl_spill_dead_messages",
+		"Messages in the fallback store that failed too often, and wait for an operator. Counted on a slow clock.", []string{labelTopic}}
+	spillOldest = description{"pawl_spill_oldest_pending_age_seconds",
+		"For how long the oldest message has been waiting in the fallback store. Measured on a slow clock.", []string{labelTopic}}
+	spillDown = description{"pawl_spill_down",
+		"1 while nothing of the topic can be stored where it belongs, by what this process knows.", []string{labelTopic}}
+	spillLatched = description{"pawl_spill_latched_keys",
+		"Keys whose messages go behind what waits in the fallback store.", nil}
+	spillBlind = description{"pawl_spill_blind_total",
+		"Appends that could not learn what other processes have in the fallback store.", nil}
+)
+
+// SpillFigures are those of a store that falls back to another one. Totals are of
+// this process, since it began.
+type SpillFigures struct {
+	LatchedKeys int
+	Blind       int64
+	Topics      []SpillTopic
+}
+
+// SpillTopic are the figures of a topic.
+type SpillTopic struct {
+	Topic                            string
+	Pending, Dead                    int64
+	OldestPending                    time.Duration
+	Down                             bool
+	Fallback, Diverted, Lost         int64 // totals of messages, by where they went
+	Compensated, CompensationsFailed int64 // totals
+}
+
+type spillMetrics struct {
+	messages, compensated, failures, blind *prometheus.CounterVec
+	pending, dead, oldest, down, latched   *prometheus.GaugeVec
+
+	mu   sync.Mutex
+	told map[string]int64 // totals as last told
+}
+
+func newSpillMetrics() *spillMetrics {
+	return &spillMetrics{
+		messages: counter(spillMessages), compensated: counter(spillCompensated), failures: counter(spillFailures), blind: counter(spillBlind),
+		pending: gauge(spillPending), dead: gauge(spillDead), oldest: gauge(spillOldest), down: gauge(spillDown), latched: gauge(spillLatched),
+		told: map[string]int64{},
+	}
+}
+
+func (s *spillMetrics) all() []prometheus.Collector {
+	return []prometheus.Collector{s.messages, s.compensated, s.failures, s.blind, s.pending, s.dead, s.oldest, s.down, s.latched}
+}
+
+// Spill takes note of the figures of a store that falls back to another one. They
+// are counted in the fallback store: on a slow clock, not for a scrape.
+func (m *Metrics) Spill(f SpillFigures) {
+	s := m.spill
+	s.latched.WithLabelValues().Set(float64(f.LatchedKeys))
+	s.blind.WithLabelValues().Add(s.more("blind", f.Blind))
+	for i := range f.Topics {
+		t := &f.Topics[i]
+		topic := m.bounds.value(labelTopic, t.Topic)
+		for where, n := range map[string]int64{"fallback": t.Fallback, "diverted": t.Diverted, "lost": t.Lost} {
+			s.messages.WithLabelValues(topic, where).Add(s.more(where+" "+t.Topic, n))
+		}
+		s.compensated.WithLabelValues(topic).Add(s.more("compensated "+t.Topic, t.Compensated))
+		s.failures.WithLabelValues(topic).Add(s.more("failures "+t.Topic, t.CompensationsFailed))
+		s.pending.WithLabelValues(topic).Set(float64(t.Pending))
+		s.dead.WithLabelValues(topic).Set(float64(t.Dead))
+		s.oldest.WithLabelValues(topic).Set(t.OldestPending.Seconds())
+		s.down.WithLabelValues(topic).Set(map[bool]float64{true: 1}[t.Down])
+	}
+}
+
+// more is by how much a total has grown since it was last told.
+func (s *spillMetrics) more(name string, total int64) float64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	grown := total - s.told[name]
+	s.told[name] = total
+	return float64(max(grown, 0))
+}
