@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/policy"
 )
 
 // call is one call of a handler, and its context. A handler that never looks at
@@ -17,6 +18,7 @@ type call struct {
 	hard     time.Duration
 	started  time.Duration
 	critical bool
+	keys     []string // of its limiters' buckets
 
 	// Guarded by Dispatcher.mu.
 	parts     []part // what it is about
@@ -60,10 +62,13 @@ func (c *call) Err() error {
 // It also is how package context finds the context below, for context.Cause and
 // for children.
 func (c *call) Value(key any) any {
-	if key == (deliveryKey{}) {
+	switch key {
+	case deliveryKey{}:
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		return c.delivery
+	case policy.ContextKey{}:
+		return resolver{c}
 	}
 	return c.context().Value(key)
 }

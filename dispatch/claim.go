@@ -89,6 +89,9 @@ func (d *Dispatcher) plan() plan {
 		if probe {
 			room, due = t.probeSize(), t.probeDue(d.cfg.PollMax)
 		}
+		if len(t.Limits) > 0 && t.space() > 0 {
+			next = min(next, now+t.narrow(now))
+		}
 		if now < due {
 			next = min(next, due)
 			continue

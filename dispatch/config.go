@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -41,6 +42,8 @@ type Config struct {
 	Logger *slog.Logger
 	// Observer is told what happens; nil is nobody.
 	Observer Observer
+	// Events is told about deliveries one by one; nil is nobody, and costs nothing.
+	Events EventSink
 	// DrainTimeout is how long a drain waits for running handlers before it ends
 	// their contexts with pawl.ErrDrain.
 	DrainTimeout time.Duration
@@ -84,6 +87,9 @@ type Topic struct {
 	// Lease is how long a lease is given for, and extended by; 0 is
 	// [DefaultLease]. The work of a process that died moves on after that long.
 	Lease time.Duration
+	// Limits bound what the handlers ask of their downstreams. Each must allow a
+	// call before it begins. A batch counts as one call, and its limits have no By.
+	Limits []*Limiter
 	// Event says what the handler does, for the policy's matrix, unless its error
 	// says it ([policy.At]).
 	Event policy.Event
@@ -181,6 +187,16 @@ func (t *Topic) complete() error {
 	}
 	if t.Reserved < 0 || t.Reserved >= max(t.Concurrency, 1) {
 		bad("%d slots reserved of %d; at least one must be left", t.Reserved, t.Concurrency)
+	}
+	for i, l := range t.Limits {
+		switch {
+		case slices.Contains(t.Limits[:i], l):
+			bad("a limit is there twice")
+		case l == nil:
+			bad("a limit is nil")
+		case l.by != nil && t.Batch != nil:
+			bad("limit %q has keys, but a batch is one call", l.name)
+		}
 	}
 	if t.Lease < minLease || t.Lease > store.MaxLease {
 		bad("lease of %v; it goes from %v to %v", t.Lease, minLease, store.MaxLease)

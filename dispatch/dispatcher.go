@@ -44,6 +44,8 @@ type Dispatcher struct {
 
 	claimKick, settleKick, watchKick, beatKick, drainKick chan struct{}
 
+	limitsMoved atomic.Bool // a limit that others use, too, may allow more
+
 	outage   outage
 	fallback policy.Policy // when the policy fails
 
@@ -63,9 +65,10 @@ type Dispatcher struct {
 	claims       []*claim
 	nextLook     time.Duration // when to ask next whether the topics are empty
 	looks        int
-	held         int // messages claimed and not yet settled
-	unsettled    int // of these, carried out
-	bytes        int // of runs with something left
+	kept         uint64 // how often a topic was kept from beginning
+	held         int    // messages claimed and not yet settled
+	unsettled    int    // of these, carried out
+	bytes        int    // of runs with something left
 	tray         tray
 	settling     int          // calls of Settle on their way, and about to be
 	closed       map[lane]int // lanes in which a handler outlived its lease
@@ -105,7 +108,7 @@ func New(s store.Store, c Config) (*Dispatcher, error) {
 		if t.Handler != nil {
 			t.Handler = pawl.Chain(t.Handler, c.Middleware...)
 		}
-		d.byName[t.Name] = &topic{Topic: t, ageing: store.DefaultAgeing}
+		d.byName[t.Name] = &topic{Topic: t, of: d, ageing: store.DefaultAgeing, opens: never}
 		d.topics = append(d.topics, d.byName[t.Name])
 		if t.declares() && !hasTopics {
 			err = errors.Join(err, errors.New("the store has no settings of topics"))
@@ -177,6 +180,11 @@ func (d *Dispatcher) start(ctx context.Context) error {
 	}
 	d.phase = working
 	d.began = time.Now()
+	for _, t := range d.topics {
+		for _, l := range t.Limits {
+			l.use(d, true)
+		}
+	}
 	d.base = context.WithoutCancel(ctx)
 	d.io, d.stopIO = context.WithCancel(d.base)
 	d.claimIO, d.stopClaims = context.WithCancel(d.io)
@@ -189,6 +197,11 @@ func (d *Dispatcher) finish() {
 	d.shut(stopped)
 	d.stopIO()
 	d.wg.Wait()
+	for _, t := range d.topics {
+		for _, l := range t.Limits {
+			l.use(d, false)
+		}
+	}
 }
 
 // shut ends the loops and the workers that wait.

@@ -131,10 +131,12 @@ func TestWaitingWorkIsForgottenWithItsLease(t *testing.T) {
 			return nil
 		})
 		c.Topics[0].Lease = 500 * time.Millisecond
+		var w witness
+		c.Observer = &w
 		r.run(c)
 		time.Sleep(100 * time.Millisecond)
-		if w := r.d.Snapshot().Topics[0].Waiting; w < 500 {
-			r.Fatalf("the test shows nothing: %d wait", w)
+		if n := r.d.Snapshot().Topics[0].Waiting; n < 500 {
+			r.Fatalf("the test shows nothing: %d wait", n)
 		}
 		lost := r.d.Snapshot().Topics[0].Lost
 		r.store.set(func() { r.store.claim = func([]store.Want, store.Lease) error { return errGone } })
@@ -142,6 +144,12 @@ func TestWaitingWorkIsForgottenWithItsLease(t *testing.T) {
 		s := r.d.Snapshot().Topics[0]
 		if s.Waiting != 0 || s.Lost-lost < 500 {
 			r.Fatalf("%+v", s)
+		}
+		time.Sleep(2 * time.Second)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if told := int64(w.n["refused a lease_lost"]); told < 500 {
+			r.Errorf("the observer was told of %d lost leases, there are %d", told, s.Lost)
 		}
 	})
 }

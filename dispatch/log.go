@@ -23,9 +23,19 @@ type failureLog struct {
 // failuresLogged is how many failures of a topic are logged in a second.
 const failuresLogged = 10
 
-// levels of alerts. Critical is above what slog has a name for.
-var levels = map[policy.Alert]slog.Level{
-	policy.Warn: slog.LevelWarn, policy.Error: slog.LevelError, policy.Critical: slog.LevelError + 4,
+// Level is how loud an alert is in the log. Critical is above what slog has a name
+// for.
+func Level(a policy.Alert) slog.Level {
+	switch a {
+	case policy.Warn:
+		return slog.LevelWarn
+	case policy.Error:
+		return slog.LevelError
+	case policy.Critical:
+		return slog.LevelError + 4
+	default:
+		return slog.LevelInfo
+	}
 }
 
 // allow tells whether a failure may be logged, and how many were not before it.
@@ -42,27 +52,34 @@ func (f *failureLog) allow(now time.Duration) (silent int, ok bool) {
 	return silent, true
 }
 
-func (d *Dispatcher) logFailure(t *topic, del *pawl.Delivery, err error, decision *policy.Decision) {
-	level := levels[decision.Alert] // Info, which is zero, for what is not there
+// logFailure logs a failure, as loud as was decided. The delivery is nil for a
+// part of a batch.
+func (d *Dispatcher) logFailure(t *topic, del *pawl.Delivery, a *policy.Attempt, decision *policy.Decision) {
+	level := Level(decision.Alert)
 	d.mu.Lock()
 	silent, ok := t.failures.allow(d.now())
 	d.mu.Unlock()
 	if !ok || !d.cfg.Logger.Enabled(d.base, level) {
 		return
 	}
-	text, _, _ := strings.Cut(err.Error(), "\n") // the stack of a panic is in the attempt's record
+	text, _, _ := strings.Cut(a.Err.Error(), "\n") // the stack of a panic is in the attempt's record
 	attrs := []slog.Attr{
-		slog.String("task_id", del.ID), slog.String("queue_topic", t.Name), slog.String("error", text),
-		slog.String("error_kind", string(pawl.Describe(err).Kind)),
+		slog.String("queue_topic", t.Name), slog.String("error", text), slog.String("error_kind", string(pawl.Describe(a.Err).Kind)),
 		slog.String("policy.action", decision.Action.String()), slog.String("policy.rule", decision.Rule),
 		slog.String("policy.reason", decision.Reason),
-		slog.Int("retry.count", del.Attempt), slog.Int("retry.max", decision.MaxAttempts), slog.String("node_id", d.cfg.Owner),
+		slog.Int("retry.count", a.Number), slog.Int("retry.max", decision.MaxAttempts), slog.String("node_id", d.cfg.Owner),
 	}
 	if e := decision.Event; e.Type != "" {
 		attrs = append(attrs, slog.String("event_type", e.Type), slog.String("phase", e.Phase))
 	}
-	if trace := traceID(del.Headers[TraceParent]); trace != "" {
-		attrs = append(attrs, slog.String("trace_id", trace))
+	if decision.Degrade != policy.NoDegrade {
+		attrs = append(attrs, slog.String("policy.degrade", decision.Degrade.String()))
+	}
+	if del != nil {
+		attrs = append(attrs, slog.String("task_id", del.ID))
+		if trace := traceID(del.Headers[TraceParent]); trace != "" {
+			attrs = append(attrs, slog.String("trace_id", trace))
+		}
 	}
 	if silent > 0 {
 		attrs = append(attrs, slog.Int("not_logged", silent))

@@ -92,6 +92,7 @@ func (d *Dispatcher) inCompany(r *run) {
 
 // emptyQueue gives back what waits in a topic.
 func (d *Dispatcher) emptyQueue(t *topic, now time.Duration, reason string) {
+	t.release(d, now, reason)
 	for {
 		r := t.front()
 		if r == nil {

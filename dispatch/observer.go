@@ -21,10 +21,28 @@ type Observer interface {
 	// Settled: the store took verdicts (ack, retry, dead, release). done holds,
 	// of first attempts that were acked, the time from visible to acked.
 	Settled(topic, verdict string, deliveries int, done []time.Duration)
-	// Refused: verdicts that changed nothing. reason is lease_lost or invalid.
+	// Refused: verdicts that changed nothing, or were not even tried because this
+	// process knew that the lease had ended. reason is lease_lost or invalid.
 	Refused(topic, reason string, deliveries int)
-	// Decided: the policy decided about a failure.
-	Decided(topic, domain, typ, phase string, kind pawl.Kind, rule, action, alert string)
+	// Decided: the policy decided about a failure, of a delivery or of a part of
+	// one that a handler asked about. degrade is none unless it is ignored.
+	Decided(topic, domain, typ, phase string, kind pawl.Kind, rule, action, alert, degrade string)
 	// Load: the state of a topic, about once a second while something is held.
 	Load(topic string, running, waiting, zombies, slots int)
+}
+
+// KeyObserver is an [Observer] that is told of keys, too.
+type KeyObserver interface {
+	// RanKeys: what [Observer.Ran] tells, with the key that each duration is of; nil
+	// is a message without one. Keys must not be kept, nor changed.
+	RanKeys(topic string, keys [][]byte, took []time.Duration)
+}
+
+// LimitObserver is an [Observer] that is told of limiters, too. Names of limits
+// are bounded: they come from the configuration.
+type LimitObserver interface {
+	// LimitLoad: the state of a limiter, whenever that of its topic is told. window
+	// is what an adaptive one allows at once, heldBack counts what it kept from
+	// beginning so far.
+	LimitLoad(limit string, running, buckets int, rate, window float64, heldBack int64)
 }

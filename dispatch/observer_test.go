@@ -2,6 +2,7 @@ package dispatch_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -40,14 +41,20 @@ func (w *witness) Claimed(topic string, n int, waited []time.Duration) {
 
 func (w *witness) Ran(topic string, took []time.Duration) { w.add("ran "+topic, len(took), took...) }
 
+func (w *witness) RanKeys(topic string, keys [][]byte, took []time.Duration) {
+	for i, key := range keys {
+		w.add(fmt.Sprintf("ran %s of %q", topic, key), 1, took[i])
+	}
+}
+
 func (w *witness) Settled(topic, verdict string, n int, done []time.Duration) {
 	w.add("settled "+topic+" "+verdict, n, done...)
 }
 
 func (w *witness) Refused(topic, reason string, n int) { w.add("refused "+topic+" "+reason, n) }
 
-func (w *witness) Decided(topic, domain, typ, phase string, kind pawl.Kind, rule, action, alert string) {
-	w.add(strings.Join([]string{"decided", topic, domain, typ, phase, string(kind), rule, action, alert}, " "), 1)
+func (w *witness) Decided(topic, domain, typ, phase string, kind pawl.Kind, rule, action, alert, degrade string) {
+	w.add(strings.Join([]string{"decided", topic, domain, typ, phase, string(kind), rule, action, alert, degrade}, " "), 1)
 }
 
 func (w *witness) Load(topic string, running, waiting, zombies, slots int) {
@@ -96,8 +103,8 @@ func TestObserverIsTold(t *testing.T) {
 		for what, n := range map[string]int{
 			"claimed a": 7, "ran a": 7, "settled a ack": 3, "settled a retry": 1, "settled a dead": 1, "settled a release": 1,
 			"refused a lease_lost": 1, "call settle": 7, "call claim": 7,
-			"decided a Engine Download Failed Download Download/Download retry warn": 1,
-			"decided a Engine Download Failed  default dead warn":                    1,
+			"decided a Engine Download Failed Download Download/Download retry warn none": 1,
+			"decided a Engine Download Failed  default dead warn none":                    1,
 		} {
 			if w.n[what] != n {
 				t.Errorf("%s: %d, want %d", what, w.n[what], n)
@@ -109,6 +116,43 @@ func TestObserverIsTold(t *testing.T) {
 		if w.n["load a"] < 3 || w.n["running"] != 0 {
 			t.Errorf("the load was told %d times, %d run at last", w.n["load a"], w.n["running"])
 		}
+	})
+}
+
+// TestObserverIsToldOfKeys: every attempt has the key of its message, also of those
+// that are claimed in one go, and of those that fail.
+func TestObserverIsToldOfKeys(t *testing.T) {
+	bubble(t, func(r *rig) {
+		var w witness
+		ms := append(numbered("a", 6), numbered("b", 3)...)
+		for i := range ms {
+			ms[i].Topic = "a"
+			if i < 6 {
+				ms[i].Key = []byte{"xy"[i%2]}
+			}
+		}
+		r.append(ms...)
+		c := one(5, func(_ context.Context, d *pawl.Delivery) error {
+			if string(d.Key) == "x" {
+				time.Sleep(2 * time.Second)
+			}
+			if d.ID == "a-1" && d.Attempt == 1 {
+				return pawl.OfKind("Download", errBroken)
+			}
+			return nil
+		})
+		c.Observer = &w
+		r.run(c)
+		time.Sleep(time.Minute)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for what, n := range map[string]int{`ran a of "x"`: 3, `ran a of "y"`: 4, `ran a of ""`: 3, "ran a": 10} {
+			if w.n[what] != n {
+				t.Errorf("%s: %d, want %d", what, w.n[what], n)
+			}
+		}
+		equal(r, w.times[`ran a of "x"`], slices.Repeat([]time.Duration{2 * time.Second}, 3))
+		equal(r, w.times[`ran a of "y"`], slices.Repeat([]time.Duration{0}, 4))
 	})
 }
 

@@ -36,6 +36,10 @@ func (t *topic) probeSize() int { return max(t.reservedFree(), 1) }
 func (d *Dispatcher) probed(c *claim, t *topic, now time.Duration) {
 	t.pace.probed = now
 	limit := max(t.ahead(), 1) + t.freeSlots()*t.batch()
+	if len(t.Limits) > 0 {
+		allowed, _, _ := t.allowed()
+		limit = min(limit, max(allowed*t.batch(), 1))
+	}
 	vain := !slices.ContainsFunc(c.runs, func(r run) bool { return r.topic == t }) // it brought nothing
 	for t.waiting > limit {
 		r := t.worst()

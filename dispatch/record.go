@@ -3,6 +3,7 @@ package dispatch
 import (
 	"time"
 
+	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -15,6 +16,7 @@ type outcome struct {
 	n      int // messages that it settles: one, or all that are left when it ends the run
 	ran    time.Duration
 	waited time.Duration
+	done   *pawl.Delivery // for events: what the handler acked
 }
 
 // record puts down the settlement of the next message of a run. Unless it is a
@@ -26,7 +28,7 @@ func (d *Dispatcher) record(r *run, res *result) {
 	}
 	d.detach(r, n)
 	d.unsettled += n
-	o := outcome{run: r, n: n, ran: res.ran, waited: res.waited}
+	o := outcome{run: r, n: n, ran: res.ran, waited: res.waited, done: res.done}
 	if r.settling {
 		r.pending = append(r.pending, entry{res.settlement, o})
 		return
@@ -84,6 +86,7 @@ func (d *Dispatcher) drop(r *run) {
 	n := len(r.ds) - r.at
 	d.detach(r, n)
 	r.topic.tally.lost += int64(n)
+	r.topic.tally.untold += n
 	d.reduce(r, n)
 }
 

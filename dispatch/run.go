@@ -32,6 +32,7 @@ type run struct {
 	shut     bool // its lane is closed in this process, until the handler returns
 	critical bool // of the highest priority: may use reserved slots
 	surplus  bool // given back because of what a probe brought
+	limited  bool // a limit kept it from beginning once
 }
 
 // state is where a run is.

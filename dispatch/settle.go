@@ -75,8 +75,8 @@ func (d *Dispatcher) takeTray() tray {
 	if len(d.tray.items) == 0 {
 		return batch
 	}
-	rest := d.tray
-	d.tray = tray{since: rest.since}
+	rest := d.tray // its items are nobody else's: they move up in place
+	d.tray = tray{items: rest.items[:0], outs: rest.outs[:0], since: rest.since}
 	for i := range rest.items {
 		if r := rest.outs[i].run; r.settling {
 			r.pending = append(r.pending, entry{rest.items[i], rest.outs[i]})
@@ -84,6 +84,8 @@ func (d *Dispatcher) takeTray() tray {
 			d.tray.add(&rest.items[i], rest.outs[i])
 		}
 	}
+	clear(rest.items[len(d.tray.items):])
+	clear(rest.outs[len(d.tray.outs):])
 	return batch
 }
 
@@ -108,7 +110,7 @@ func (d *Dispatcher) settle(batch tray) {
 			refused = append(refused, store.Refusal{Index: i, Err: err})
 		}
 	}
-	d.settled(batch, refused)
+	d.settled(batch, d.failUnfit(batch, refused))
 }
 
 // settleUntilTaken repeats a call of Settle while the store is not there.
@@ -184,6 +186,7 @@ func (d *Dispatcher) settled(batch tray, refused []store.Refusal) {
 	if d.cfg.Observer != nil {
 		sums.report(d.cfg.Observer)
 	}
+	d.completed(batch, bad)
 	d.logRefused(batch, refused)
 }
 

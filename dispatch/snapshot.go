@@ -34,6 +34,11 @@ type TopicSnapshot struct {
 	Rate float64
 	// Totals since Run began. Lost are deliveries whose lease was lost.
 	Acked, Retried, Dead, Released, Lost int64
+	// Limits are the topic's limiters; HeldBack are messages that wait here for one.
+	// LimitedBy names the one that lately kept something from beginning.
+	Limits    []LimitSnapshot
+	HeldBack  int
+	LimitedBy string
 }
 
 // Snapshot returns what the dispatcher is at.
@@ -54,8 +59,12 @@ func (d *Dispatcher) Snapshot() Snapshot {
 			Name: t.Name, Running: t.running, Concurrency: t.Concurrency, Reserved: t.Reserved,
 			Waiting: t.waiting, Zombies: t.zombies, Mean: t.mean, Rate: t.tally.rate(now),
 			Acked: t.tally.acked, Retried: t.tally.retried, Dead: t.tally.dead,
-			Released: t.tally.released, Lost: t.tally.lost,
+			Released: t.tally.released, Lost: t.tally.lost, HeldBack: len(t.held), LimitedBy: t.limited(now),
 		})
+		for _, l := range t.Limits {
+			last := &s.Topics[len(s.Topics)-1]
+			last.Limits = append(last.Limits, l.Snapshot())
+		}
 	}
 	return s
 }

@@ -12,6 +12,9 @@ import (
 // Dispatcher.mu.
 type tally struct {
 	acked, retried, dead, released, lost, invalid int64
+	// untold are those of lost that this process found out by itself, and that the
+	// observer was not told of yet.
+	untold int
 	// seconds holds how many ended in each of the last seconds.
 	seconds [window + 1]second
 }
@@ -74,6 +77,7 @@ type sums map[*topic]*topicSums
 
 type topicSums struct {
 	ran     []time.Duration
+	keys    [][]byte // of ran
 	done    []time.Duration
 	verdict [store.Release + 1]int
 	lost    int
@@ -98,6 +102,7 @@ func (s sums) add(o *outcome, st *store.Settlement, err error, now time.Duration
 	}
 	if o.ran >= 0 {
 		t.ran = append(t.ran, o.ran)
+		t.keys = append(t.keys, o.run.ds[0].Key) // all of a run have the same
 	}
 	switch {
 	case err == nil:
@@ -113,9 +118,13 @@ func (s sums) add(o *outcome, st *store.Settlement, err error, now time.Duration
 }
 
 func (s sums) report(o Observer) {
+	keyed, _ := o.(KeyObserver)
 	for t, sum := range s {
 		if len(sum.ran) > 0 {
 			o.Ran(t.Name, sum.ran)
+			if keyed != nil {
+				keyed.RanKeys(t.Name, sum.keys, sum.ran)
+			}
 		}
 		for v, n := range sum.verdict {
 			if n == 0 {

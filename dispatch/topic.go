@@ -11,6 +11,7 @@ import (
 // configuration is guarded by Dispatcher.mu.
 type topic struct {
 	Topic
+	of     *Dispatcher
 	ageing time.Duration // set before anything is claimed
 
 	// What was claimed and is not started, best rank first; apart, what may use
@@ -34,6 +35,18 @@ type topic struct {
 	pace     pace
 	tally    tally
 	failures failureLog
+
+	// keptSince orders the topics that a limit for all keeps from beginning; 0: none
+	// does.
+	keptSince uint64
+
+	held []heldRun // runs that wait for a limit by a key
+	// limitedBy is the limiter that last kept something from beginning, or from
+	// being claimed, and limitedAt when that was.
+	limitedBy *Limiter
+	limitedAt time.Duration
+
+	opens time.Duration // when a limit opens that something waits for; never: when a call ends
 }
 
 const (
@@ -78,6 +91,15 @@ func (t *topic) freeSlots() int {
 // would stay idle count at once, work ahead only when half of it is used up: so
 // that quick handlers get large batches, and slow ones hold nothing.
 func (t *topic) room() int {
+	if len(t.Limits) == 0 {
+		return t.space()
+	}
+	allowed, _, _ := t.allowed()
+	return max(min(t.space(), allowed*t.batch()-t.waiting-t.asked), 0)
+}
+
+// space is the room that slots and work ahead leave, whatever the limits say.
+func (t *topic) space() int {
 	missing := t.freeSlots()*t.batch() - t.asked
 	if t.Batch != nil {
 		missing -= t.waiting

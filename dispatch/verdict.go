@@ -27,8 +27,9 @@ const maxStack = 4 << 10
 // result is what a handler's error came to.
 type result struct {
 	settlement store.Settlement
-	ran        time.Duration // negative: it did not run
-	waited     time.Duration // of a first attempt, before it was claimed; otherwise negative
+	ran        time.Duration  // negative: it did not run
+	waited     time.Duration  // of a first attempt, before it was claimed; otherwise negative
+	done       *pawl.Delivery // for events: what the handler acked
 }
 
 // handle calls the handler. A panic becomes an error; runtime.Goexit goes on
@@ -77,11 +78,14 @@ func (d *Dispatcher) judge(res *result, c *call, del *pawl.Delivery, err error, 
 	}
 	if err == nil {
 		if err = d.acked(st, del); err == nil {
+			if d.cfg.Events != nil {
+				res.done = del
+			}
 			return
 		}
 	}
 	cause := c.why()
-	if cause == pawl.ErrLeaseLost {
+	if cause == pawl.ErrLeaseLost || cause == pawl.ErrDeadline && err != errAbandoned && c.givenUp() {
 		return // nothing can be settled; record leaves it out
 	}
 	if release, ok := errors.AsType[*pawl.ReleaseError](err); ok {
@@ -98,7 +102,7 @@ func (d *Dispatcher) judge(res *result, c *call, del *pawl.Delivery, err error, 
 	d.failed(st, del, err, ran)
 }
 
-// acked fills in an ack, with what was emitted. It fails if no store would take
+// acked fills in an ack, with what was emitted. It fails if the store would not take
 // that.
 func (d *Dispatcher) acked(st *store.Settlement, del *pawl.Delivery) error {
 	st.Verdict, st.Hold, st.Emit = store.Ack, del.HoldFor(), del.Emitted()
@@ -110,6 +114,9 @@ func (d *Dispatcher) acked(st *store.Settlement, del *pawl.Delivery) error {
 	size := 0
 	for i := range st.Emit {
 		size += st.Emit[i].Size()
+		if why := store.Fit(d.store, &st.Emit[i]); err == nil && why != nil {
+			err = fmt.Errorf("emit[%d]: %w", i, why)
+		}
 	}
 	if err == nil && size > store.MaxBatchBytes {
 		err = fmt.Errorf("emit has %d bytes; the limit is %d", size, store.MaxBatchBytes)
@@ -162,24 +169,51 @@ func (d *Dispatcher) failed(st *store.Settlement, del *pawl.Delivery, err error,
 	decision := d.decide(attempt)
 	st.Failure = store.Failure{
 		Kind: pawl.Describe(err).Kind, Error: store.Text(err.Error()), Rule: decision.Rule,
-		Action: decision.Action.String() + ": " + decision.Reason, Worker: d.cfg.Owner, Ran: ran,
+		Action: decision.Action.String() + ": " + decision.Reason, Inputs: attempt.Inputs(), Worker: d.cfg.Owner, Ran: ran,
 	}
 	switch decision.Action {
 	case policy.Retry:
 		st.Verdict, st.After = store.Retry, min(max(decision.Delay, 0), pawl.MaxDelay)
 	case policy.Dead:
 		st.Verdict = store.Dead
-	default: // ignored: the work carries on as if done, with what it emitted
-		failure := st.Failure
-		if st.Failure = (store.Failure{}); d.acked(st, del) != nil {
-			st.Verdict, st.Failure = store.Dead, failure
-		}
+	default:
+		d.ignored(st, del, decision.Degrade)
 	}
+	d.tell(t, del, &attempt, &decision)
+}
+
+// ignored acks a delivery whose failure is none to the policy. The work carries
+// on with what the handler emitted; where the item is left out, or the task
+// ends, nothing follows from it.
+func (d *Dispatcher) ignored(st *store.Settlement, del *pawl.Delivery, how policy.Degrade) {
+	failure := st.Failure
+	st.Failure = store.Failure{}
+	if how == policy.SkipItem || how == policy.StopTask {
+		st.Verdict, st.Hold = store.Ack, del.HoldFor()
+		if st.Validate() == nil {
+			return
+		}
+	} else if d.acked(st, del) == nil {
+		return
+	}
+	*st = store.Settlement{Token: st.Token, ID: st.ID, Verdict: store.Dead, Failure: failure}
+}
+
+// tell says what was decided, to whoever counts and to whoever reads.
+func (d *Dispatcher) tell(t *topic, del *pawl.Delivery, a *policy.Attempt, decision *policy.Decision) {
 	if o := d.cfg.Observer; o != nil {
 		e := decision.Event
-		o.Decided(t.Name, e.Domain, e.Type, e.Phase, decision.Kind, decision.Rule, decision.Action.String(), decision.Alert.String())
+		o.Decided(t.Name, e.Domain, e.Type, e.Phase, decision.Kind, decision.Rule,
+			decision.Action.String(), decision.Alert.String(), decision.Degrade.String())
 	}
-	d.logFailure(t, del, err, &decision)
+	if d.cfg.Events != nil {
+		phase := policy.Failed
+		if a.Number > 1 {
+			phase = policy.Again
+		}
+		d.happened(t, del, phase, a, decision)
+	}
+	d.logFailure(t, del, a, decision)
 }
 
 // decide asks the policy. One that panics or answers nothing must not end the

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/dispatch/internal/limit"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -31,8 +32,12 @@ func (d *Dispatcher) watchLoop() {
 		var abandoned []*call
 		d.mu.Lock()
 		now := d.now()
+		if d.limitsMoved.Swap(false) {
+			d.limitsOpen(nil, now)
+		}
 		if now >= d.watchAt {
 			endings, abandoned = d.watch(now)
+			d.watchAt = min(d.watchAt, d.open(now))
 		}
 		wait := min(d.watchAt-now, time.Hour)
 		if d.cfg.Observer != nil && d.held > 0 {
@@ -172,6 +177,7 @@ func (d *Dispatcher) abandon(c *call) {
 	t := c.parts[0].run.topic
 	c.abandoned = true
 	t.vacate(c)
+	d.exit(t, c, limit.Refused, 0, d.now())
 	t.workers--
 	t.zombies++
 	d.zombies++
@@ -193,7 +199,7 @@ func (d *Dispatcher) settleAbandoned(c *call) {
 	for _, p := range c.parts {
 		r := p.run
 		d.mu.Lock()
-		open, now := r.state == running, d.now()
+		open, now, until := r.state == running, d.now(), r.until
 		d.mu.Unlock()
 		if !open {
 			continue
@@ -203,7 +209,7 @@ func (d *Dispatcher) settleAbandoned(c *call) {
 		var res result
 		d.judge(&res, c, &del, errAbandoned, now-c.started)
 		if res.settlement.Verdict == store.Release {
-			res.settlement.After = max(r.until-now, 0) // nobody else may have it while it still runs here
+			res.settlement.After = max(until-now, 0) // nobody else may have it while it still runs here
 		}
 		d.mu.Lock()
 		d.record(r, &res)
@@ -251,7 +257,30 @@ func (d *Dispatcher) observeLoad() {
 	if o == nil {
 		return
 	}
+	d.tellLost(o)
+	limits, _ := o.(LimitObserver)
 	for _, t := range d.Snapshot().Topics {
 		o.Load(t.Name, t.Running, t.Waiting, t.Zombies, t.Concurrency)
+		for _, l := range t.Limits {
+			if limits != nil {
+				limits.LimitLoad(l.Name, l.Running, l.Buckets, l.Rate, l.Window, l.HeldBack)
+			}
+		}
+	}
+}
+
+// tellLost tells the observer of deliveries that were forgotten because their lease
+// had ended. It is not called where that is noticed, under mu.
+func (d *Dispatcher) tellLost(o Observer) {
+	lost := map[string]int{}
+	d.mu.Lock()
+	for _, t := range d.topics {
+		if t.tally.untold > 0 {
+			lost[t.Name], t.tally.untold = t.tally.untold, 0
+		}
+	}
+	d.mu.Unlock()
+	for topic, n := range lost {
+		o.Refused(topic, "lease_lost", n)
 	}
 }

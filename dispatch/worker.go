@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/dispatch/internal/limit"
 )
 
 // worker is a goroutine that carries out the messages of one topic, one run
@@ -136,11 +137,14 @@ func (d *Dispatcher) next(t *topic, now time.Duration) *run {
 			return nil
 		}
 		t.take(r)
-		if r.usable(now) {
-			t.occupy(r)
+		switch {
+		case !r.usable(now):
+			d.giveUp(r, now, "waited too long here")
+		case d.enter(t, r, now):
 			return r
+		case r.state == waiting:
+			return nil // a limit for all of them is reached
 		}
-		d.giveUp(r, now, "waited too long here")
 	}
 }
 
@@ -165,6 +169,7 @@ func (w *worker) carryOut(r *run) bool {
 	for r != nil {
 		c := w.begin(r)
 		w.d.mu.Unlock()
+		w.begun(c)
 		var err error
 		var verdicts []error
 		if w.t.Batch != nil {
@@ -191,6 +196,7 @@ func (w *worker) begin(r *run) *call {
 	c.d, c.started, c.hard, c.critical = w.d, w.now, r.hard, r.critical
 	c.one[0] = part{r, 1}
 	c.parts = c.one[:]
+	c.keys = w.t.keys(r)
 	r.call, w.call = c, c
 	if w.t.Batch != nil {
 		w.gather(c, r)
@@ -254,6 +260,11 @@ func (w *worker) conclude(err error, verdicts []error) bool {
 			d.judge(&results[i], c, del, verdictOf(err, verdicts, i), ran)
 		}
 	}
+	var o limit.Outcome
+	var after time.Duration
+	if len(t.Limits) > 0 {
+		o, after = c.outcome(err, verdicts)
+	}
 	c.returned()
 	clear(w.ds)
 	d.mu.Lock()
@@ -264,6 +275,7 @@ func (w *worker) conclude(err error, verdicts []error) bool {
 	}
 	t.observe(ran)
 	t.vacate(c)
+	d.exit(t, c, o, after, w.now)
 	for _, p := range c.parts {
 		p.run.call = nil
 		d.reopen(p.run)
@@ -326,8 +338,10 @@ func (w *worker) onward(c *call) *run {
 		r.rank = rankOf(t, r.current())
 		if t.Batch == nil {
 			if b := t.best(); b == nil || r.before(b) {
-				t.occupy(r)
-				return r
+				if d.enter(t, r, w.now) {
+					return r
+				}
+				continue
 			}
 		}
 		t.executing -= len(r.ds) - r.at

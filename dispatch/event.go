@@ -1,0 +1,81 @@
+package dispatch
+
+import (
+	"cmp"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/policy"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// EventSink is told about deliveries one by one: that a handler begins
+// ([Started]), that a failure was decided about (policy.Failed, and policy.Again
+// for that of a repetition), that the store has taken an ack ([Completed]).
+// A failure that is ignored has no Completed, unless it was that of a part. What
+// was given back, or whose lease was lost, ends without an event.
+//
+// Event is called concurrently, but for one message in the order of what
+// happens. It must not block.
+type EventSink interface {
+	Event(e Event)
+}
+
+// The phases of an event that are no failures.
+const (
+	Started   = "Started"
+	Completed = "Completed"
+)
+
+// Event is what happened to a delivery. Domain and type are what the topic or
+// the error states; the default is Engine and TaskModel.
+type Event struct {
+	policy.Event
+	Topic string
+	// Delivery is for reading, until Event returns; nil for a part of a batch.
+	Delivery *pawl.Delivery
+	TraceID  string
+	Attempt  int
+	// Of a failure: the error, and what was decided.
+	Err      error
+	Decision policy.Decision
+}
+
+// happened tells the sink. Callers have made sure that there is one.
+func (d *Dispatcher) happened(t *topic, del *pawl.Delivery, phase string, a *policy.Attempt, decision *policy.Decision) {
+	e := Event{Event: t.Event, Topic: t.Name, Delivery: del}
+	if del != nil {
+		e.TraceID, e.Attempt = traceID(del.Headers[TraceParent]), del.Attempt
+	}
+	if decision != nil {
+		e.Err, e.Decision, e.Attempt = a.Err, *decision, a.Number
+		e.Domain, e.Type = cmp.Or(decision.Event.Domain, e.Domain), cmp.Or(decision.Event.Type, e.Type)
+	}
+	e.Domain, e.Type, e.Phase = cmp.Or(e.Domain, policy.Engine), cmp.Or(e.Type, "TaskModel"), phase
+	d.cfg.Events.Event(e)
+}
+
+// begun tells that the handler is called.
+func (w *worker) begun(c *call) {
+	if w.d.cfg.Events == nil {
+		return
+	}
+	if w.t.Batch == nil {
+		w.d.happened(w.t, c.delivery, Started, nil, nil)
+	}
+	for _, del := range w.ds {
+		w.d.happened(w.t, del, Started, nil, nil)
+	}
+}
+
+// completed tells of the acks in a batch that the store took.
+func (d *Dispatcher) completed(batch tray, refused map[int]error) {
+	if d.cfg.Events == nil {
+		return
+	}
+	for i := range batch.outs {
+		o := &batch.outs[i]
+		if o.done != nil && batch.items[i].Verdict == store.Ack && refused[i] == nil {
+			d.happened(o.run.topic, o.done, Completed, nil, nil)
+		}
+	}
+}

@@ -1,0 +1,285 @@
+package dispatch
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/dispatch/internal/limit"
+	"github.com/pawl-dev/pawl/policy"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// LimitConfig says what a [Limiter] allows. What is zero is not bounded.
+type LimitConfig struct {
+	// Name is that of the downstream, for metrics, logs and `pawl explain`.
+	Name string
+	// By tells apart what has a limit of its own: a host, a tenant, a chat. nil is
+	// one limit for all. It is called often, and must be quick.
+	By func(*pawl.Delivery) string
+	// Rate is how many handlers begin a second, and Burst how many of these may
+	// begin at once after a pause; 0 is a tenth of a second's worth.
+	Rate  float64
+	Burst int
+	// Shared makes the rate one for all processes over a store that can say so in
+	// its state. Each takes a tenth of a second's worth at a time. While the store
+	// can't be asked, nothing begins. It goes without By: a rate by key that
+	// processes share is a topic with order by key, and pawl.Delivery.Hold.
+	Shared store.Entries
+	// Concurrency is how many handlers run at once.
+	Concurrency int
+	// Adaptive learns how many handlers may run at once, up to that many, from what
+	// they return: an error that is throttled ([pawl.Throttled]), or states
+	// policy.Timeout or policy.Shortage, stands for a downstream that has too much
+	// to do. 0 learns nothing.
+	Adaptive int
+	// Window, if not nil, learns that in another way.
+	Window func() Window
+}
+
+// Window learns how many calls a downstream takes at once: Size says how many may
+// be under way on average, a fraction included, and Ended is told of each call
+// that has ended. Its methods are called one at a time.
+type Window = limit.Window
+
+// WindowCall is what a [Window] is told of a call.
+type WindowCall = limit.Call
+
+// What a call says about the downstream.
+const (
+	CallServed  = limit.Served  // it did its work
+	CallRefused = limit.Refused // it has too much to do
+	CallFailed  = limit.Failed  // something else went wrong
+)
+
+// Limiter bounds what is asked of a downstream. It may be used by several topics
+// and dispatchers of a process; the limit is for them together. What may not
+// begin is held back without taking a slot, for a moment; if it takes longer it
+// is released until its turn, so that others can go first. It is safe for
+// concurrent use.
+type Limiter struct {
+	name   string
+	by     func(*pawl.Delivery) string
+	inner  *limit.Limiter
+	shared *sharedRate  // nil: the rate, if there is one, is that of the process
+	held   atomic.Int64 // messages that it kept from beginning
+
+	mu      sync.Mutex
+	users   map[*Dispatcher]bool
+	waiting []*topic // that it kept from beginning, see before
+}
+
+// NewLimiter makes a limiter. It reports everything that is wrong with c.
+func NewLimiter(c LimitConfig) (*Limiter, error) {
+	inner := limit.Config{Rate: c.Rate, Burst: c.Burst, Concurrency: c.Concurrency, Window: c.Window}
+	var errs []error
+	if err := pawl.ValidTopic(c.Name); err != nil {
+		errs = append(errs, errors.New("a limit needs a name, of the form of a topic's"))
+	}
+	switch {
+	case c.Shared != nil && c.By != nil:
+		errs = append(errs, errors.New("a rate by key can't be shared: use a topic with order by key, and a hold"))
+	case c.Shared != nil && c.Rate == 0:
+		errs = append(errs, errors.New("shared, but there is no rate"))
+	case c.Adaptive < 0 || c.Adaptive > maxSlots:
+		errs = append(errs, fmt.Errorf("adaptive up to %d; it goes from 1 to %d", c.Adaptive, maxSlots))
+	case c.Adaptive > 0 && c.Window != nil:
+		errs = append(errs, errors.New("adaptive, and a window of its own: one of them learns"))
+	case c.Adaptive > 0:
+		inner.Window = func() limit.Window { return limit.NewAIMD(leastWindow, float64(c.Adaptive)) }
+	}
+	if err := errors.Join(append(errs, inner.Validate())...); err != nil {
+		return nil, fmt.Errorf("limit %q: %w", c.Name, err)
+	}
+	inner.Keyed = c.By != nil
+	l := &Limiter{name: c.Name, by: c.By, users: map[*Dispatcher]bool{}}
+	if c.Shared != nil {
+		l.shared = &sharedRate{entries: c.Shared, key: "limit/" + c.Name, rate: c.Rate, burst: c.Burst}
+		inner.Rate, inner.Burst = 0, 0
+	}
+	l.inner = limit.New(inner)
+	return l, nil
+}
+
+// admit begins a call if it may begin; otherwise wait is how long until it is
+// worth asking again, 0 for when a call has ended.
+func (l *Limiter) admit(key string) (wait time.Duration, ok bool) {
+	if wait, ok = l.inner.Admit(key); !ok || l.shared == nil {
+		return wait, ok
+	}
+	if wait, ok = l.shared.take(); !ok {
+		l.inner.Undo(key)
+	}
+	return wait, ok
+}
+
+// undo takes back an admit.
+func (l *Limiter) undo(key string) {
+	l.inner.Undo(key)
+	if l.shared != nil {
+		l.shared.giveBack()
+	}
+}
+
+// room is how many calls may begin soon, by a limit for all, and if none may, in
+// how long it is worth asking again; 0 is when a call has ended.
+func (l *Limiter) room() (n int, wait time.Duration) {
+	n, wait = l.inner.Room("", soon)
+	if l.shared != nil && n > 0 {
+		var m int
+		m, wait = l.shared.room(soon)
+		n = min(n, m)
+	}
+	if n > 0 || wait <= 0 {
+		return n, 0
+	}
+	return 0, max(wait-soon, time.Millisecond)
+}
+
+// before returns the topic that goes before t, if there is one: topics that share a
+// limit for all take turns. The one that has been kept from beginning for longest
+// goes first, as long as it has something to begin; so there is always one that
+// nobody is before. The caller holds the lock of its dispatcher; of topics in others
+// nobody can tell what they have.
+func (l *Limiter) before(t *topic) (first *topic) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.waiting = slices.DeleteFunc(l.waiting, func(o *topic) bool { return o.of == t.of && o != t && o.best() == nil })
+	for _, o := range l.waiting {
+		older := t.keptSince == 0 || o.keptSince < t.keptSince
+		if o.of == t.of && o != t && older && (first == nil || o.keptSince < first.keptSince) {
+			first = o
+		}
+	}
+	return first
+}
+
+// keep puts a topic among those that wait, and leave takes it out.
+func (l *Limiter) keep(t *topic) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !slices.Contains(l.waiting, t) {
+		l.waiting = append(l.waiting, t)
+	}
+}
+
+func (l *Limiter) leave(t *topic) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.waiting = slices.DeleteFunc(l.waiting, func(o *topic) bool { return o == t })
+}
+
+// use lets a dispatcher know when something may begin that could not.
+func (l *Limiter) use(d *Dispatcher, yes bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if yes {
+		l.users[d] = true
+		return
+	}
+	delete(l.users, d)
+	l.waiting = slices.DeleteFunc(l.waiting, func(o *topic) bool { return o.of == d })
+}
+
+// moved tells the dispatchers that use it, but for one, to ask again.
+func (l *Limiter) moved(but *Dispatcher) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for d := range l.users {
+		if d != but {
+			d.limitsMoved.Store(true)
+			signal(d.watchKick)
+		}
+	}
+}
+
+// leastWindow lets a call begin now and then, however much is refused.
+const leastWindow = 0.1
+
+// Name returns the name of the downstream.
+func (l *Limiter) Name() string { return l.name }
+
+// Set changes rate, burst and concurrency while the limiter is used.
+func (l *Limiter) Set(rate float64, burst, concurrency int) error {
+	c := l.inner.State().Config
+	c.Rate, c.Burst, c.Concurrency = rate, burst, concurrency
+	if err := c.Validate(); err != nil {
+		return fmt.Errorf("limit %q: %w", l.name, err)
+	}
+	if l.shared != nil {
+		if rate == 0 {
+			return fmt.Errorf("limit %q: shared, but there is no rate", l.name)
+		}
+		l.shared.set(rate, burst)
+		c.Rate, c.Burst = 0, 0
+	}
+	l.inner.Set(c)
+	l.moved(nil)
+	return nil
+}
+
+// LimitSnapshot is what a limiter is at.
+type LimitSnapshot struct {
+	Name        string
+	Rate        float64
+	Shared      bool // the rate is that of all processes
+	Keyed       bool // it has a By: it holds for each bucket by itself
+	Concurrency int
+	// Buckets are those of By, Running the handlers in all of them, and Window how
+	// many adaptive ones allow together; 0: they are not adaptive.
+	Buckets, Running int
+	Window           float64
+	// HeldBack counts the messages that it kept from beginning when it was their
+	// turn, and Limited is when that last was; zero: never.
+	HeldBack int64
+	Limited  time.Time
+}
+
+// Snapshot returns what the limiter is at.
+func (l *Limiter) Snapshot() LimitSnapshot {
+	s := l.inner.State()
+	if l.shared != nil {
+		s.Config.Rate = l.shared.perSecond()
+	}
+	return LimitSnapshot{
+		Name: l.name, Rate: s.Config.Rate, Shared: l.shared != nil, Keyed: l.by != nil, Concurrency: s.Config.Concurrency,
+		Buckets: s.Buckets, Running: s.InFlight, Window: s.Size,
+		HeldBack: l.held.Load(), Limited: s.Limited,
+	}
+}
+
+// key is the bucket of a delivery; nil, a batch, is that of all. It is called with
+// the lock held: a By that panics counts as "".
+func (l *Limiter) key(d *pawl.Delivery) (key string) {
+	if l.by == nil || d == nil {
+		return ""
+	}
+	defer func() { _ = recover() }()
+	return l.by(d)
+}
+
+// outcomeOf says what an error tells about the downstream, and when it wants to
+// be asked again. cause is why the handler's context ended, if it did.
+func outcomeOf(err, cause error) (limit.Outcome, time.Duration) {
+	switch {
+	case err == nil:
+		return limit.Served, 0
+	case cause == pawl.ErrDeadline:
+		return limit.Refused, 0
+	}
+	f := pawl.Describe(err)
+	switch f.Class {
+	case pawl.ClassThrottled:
+		return limit.Refused, f.After
+	case pawl.ClassPermanent: // it answered, though not as one would like
+		return limit.Served, 0
+	}
+	if policy.FactsOf(err)&(policy.Timeout|policy.Shortage) != 0 {
+		return limit.Refused, 0
+	}
+	return limit.Failed, 0
+}

@@ -1,0 +1,60 @@
+package dispatch
+
+import (
+	"cmp"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/policy"
+)
+
+// resolver is the policy as the handler of a call sees it: what policy.FromContext
+// returns.
+type resolver struct{ c *call }
+
+// Decide decides about a part of the work. What is ignored is counted and logged
+// here, as nobody else will hear of it; what is not comes back as the error of
+// the handler, and is counted then.
+func (r resolver) Decide(a policy.Attempt) policy.Decision {
+	d := r.c.d
+	t, del := r.c.about()
+	a.Number = max(a.Number, 1)
+	if t == nil {
+		return d.decide(a)
+	}
+	a.Topic = cmp.Or(a.Topic, t.Name)
+	if a.Event == (policy.Event{}) {
+		a.Event = t.Event
+	}
+	if del != nil {
+		a.Number = max(a.Number, del.Attempt)
+	}
+	decision := d.decide(a)
+	if decision.Action == policy.Ignore && a.Err != nil {
+		d.tell(t, del, &a, &decision)
+	}
+	return decision
+}
+
+// about returns the topic and, unless it is a batch, the delivery of the call;
+// nil when it has returned.
+func (c *call) about() (*topic, *pawl.Delivery) {
+	c.mu.Lock()
+	del := c.delivery
+	c.mu.Unlock()
+	if del != nil {
+		return c.d.byName[del.Topic], del
+	}
+	c.d.mu.Lock()
+	defer c.d.mu.Unlock()
+	if len(c.parts) == 0 || c.over {
+		return nil, nil
+	}
+	return c.parts[0].run.topic, nil
+}
+
+// givenUp tells whether the call was abandoned: it was decided about then.
+func (c *call) givenUp() bool {
+	c.d.mu.Lock()
+	defer c.d.mu.Unlock()
+	return c.abandoned
+}

@@ -1,0 +1,77 @@
+package dispatch
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// failUnfit settles anew what the store refused because of what it emits, as a failure
+// of its delivery: nobody else would say so, and the message would wait for the end of
+// its lease only to be refused again. What [store.Fit] knows of never comes here. It
+// changes these settlements in the batch, and returns the refusals that are left.
+func (d *Dispatcher) failUnfit(batch tray, refused []store.Refusal) []store.Refusal {
+	var again tray
+	var at []int
+	left := slices.DeleteFunc(slices.Clone(refused), func(r store.Refusal) bool {
+		st, o := &batch.items[r.Index], batch.outs[r.Index]
+		i := slices.IndexFunc(o.run.ds, func(del pawl.Delivery) bool { return del.Token == st.Token })
+		if !isUnfit(st, r.Err) || i < 0 {
+			return false
+		}
+		failed := store.Settlement{Token: st.Token, ID: st.ID}
+		err := pawl.Permanent(pawl.OfKind(pawl.KindEmit, fmt.Errorf("emit: %w", r.Err)))
+		d.failed(&failed, &o.run.ds[i], err, o.ran)
+		if failed.Verdict == store.Ack { // ignored: it is done, without what it emitted
+			failed.Emit = nil
+		}
+		o.done = nil
+		again.add(&failed, o)
+		at = append(at, r.Index)
+		return true
+	})
+	if len(at) == 0 {
+		return refused
+	}
+	more, err := d.settleUntilTaken(store.NewBatch(again.items...), again.outs)
+	for i, to := range at {
+		batch.items[to], batch.outs[to] = again.items[i], again.outs[i]
+		if err != nil {
+			left = append(left, store.Refusal{Index: to, Err: err})
+		}
+	}
+	for _, r := range more {
+		left = append(left, store.Refusal{Index: at[r.Index], Err: r.Err})
+	}
+	d.endRuns(again)
+	return left
+}
+
+// isUnfit tells whether a settlement was refused because of what it emits, and will
+// be whenever it is repeated.
+func isUnfit(st *store.Settlement, err error) bool {
+	if st.Verdict != store.Ack || len(st.Emit) == 0 {
+		return false
+	}
+	_, invalid := errors.AsType[*pawl.InvalidError](err)
+	return invalid || errors.Is(err, store.ErrInvalid) || errors.Is(err, store.ErrTooLarge) || errors.Is(err, store.ErrUnsupported)
+}
+
+// endRuns takes note that a failure ended runs in the store which go on here: an ack
+// did not.
+func (d *Dispatcher) endRuns(batch tray) {
+	d.mu.Lock()
+	var endings []ending
+	for i := range batch.outs {
+		if batch.items[i].Verdict != store.Ack {
+			endings = append(endings, d.lose(batch.outs[i].run, d.now())...)
+		}
+	}
+	d.mu.Unlock()
+	for _, e := range endings {
+		e.call.end(e.cause)
+	}
+}
