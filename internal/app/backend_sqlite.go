@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/pawl-dev/pawl/store"
@@ -33,7 +34,14 @@ func openSQLite(ctx context.Context, c OpenConfig) (store.Store, error) {
 			return nil, err
 		}
 	}
-	if _, err := os.Stat(path); c.Created != nil && errors.Is(err, os.ErrNotExist) {
+	_, err := os.Stat(path)
+	missing := errors.Is(err, os.ErrNotExist)
+	if _, err := os.Stat(filepath.Dir(path)); missing && c.Existing && path != "" && err == nil {
+		return nil, &store.Error{Op: "open " + path, Code: store.ErrNotFound, Err: errors.New("there is no such file"),
+			Hint: "name the store with --store or PAWL_STORE; `pawl send` makes a new one"}
+	}
+	config.ReadOnly, config.NoCheck = c.Look && !missing, c.Look && !missing
+	if c.Created != nil && missing {
 		defer func() { // only if it was made
 			if _, err := os.Stat(path); err == nil {
 				c.Created(path)

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/pawl-dev/pawl/store"
 	"github.com/pawl-dev/pawl/store/memory"
@@ -26,11 +28,21 @@ type OpenConfig struct {
 	// NoCheck opens a store on a server whose schema is missing or of another
 	// version: to migrate it.
 	NoCheck bool
+	// Look leaves the schema of an embedded store as it is, whatever it is, if its
+	// file is there.
+	Look bool
+	// Existing opens an embedded store only if its file is there.
+	Existing bool
 	// Created is called with the path of a file that is going to be made.
 	Created func(path string)
 	// Waiting is called with the path of a file when a call waits for a process
 	// that has a write transaction open on it.
 	Waiting func(path string)
+	// Patience is for how long the store has to take a message before another one
+	// does; 0: there is no other.
+	Patience time.Duration
+	// Logger gets what an operator should know of the store; nil is none.
+	Logger *slog.Logger
 }
 
 // Backend is a kind of store, as `pawl stores` shows it.
@@ -57,7 +69,7 @@ func backends() []backend {
 		postgresBackend(),
 		{[]string{"mysql", "mariadb"}, planned("mysql", "mysql://USER@HOST:PORT/DATABASE"), false, nil},
 		{[]string{"redis", "rediss"}, planned("redis", "redis://HOST:PORT/NUMBER"), false, nil},
-		{[]string{"kafka"}, planned("kafka", "kafka://HOST:PORT?group=NAME"), false, nil},
+		kafkaBackend(),
 	}
 }
 
@@ -76,8 +88,28 @@ func Backends() []Backend {
 	return all
 }
 
-// Open opens the store that a URL names. The context bounds the opening only.
+// Open opens the store that a URL names, with what its options put around it. The
+// context bounds the opening only.
 func Open(ctx context.Context, c OpenConfig) (store.Store, error) {
+	base, w, err := unwrapURL(c.URL)
+	if err != nil {
+		return nil, err
+	}
+	inner := c
+	inner.URL = base
+	if w.fallback != "" {
+		inner.NoCheck = true // it may be away: that is what the fallback is for
+		inner.Patience = w.spill.PrimaryTimeout
+	}
+	s, err := openBackend(ctx, inner)
+	if err != nil {
+		return nil, err
+	}
+	return w.wrap(ctx, s, c)
+}
+
+// openBackend opens the store that a URL without such options names.
+func openBackend(ctx context.Context, c OpenConfig) (store.Store, error) {
 	scheme, _, ok := strings.Cut(c.URL, ":")
 	if !ok {
 		return nil, urlError("%q has no scheme; did you mean sqlite:%s?", RedactURL(c.URL), RedactURL(c.URL))

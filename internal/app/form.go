@@ -5,6 +5,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/policy"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -71,6 +73,7 @@ type Attempt struct {
 	Error     string     `json:"error"`
 	Rule      string     `json:"rule"`
 	Action    string     `json:"action"`
+	Inputs    string     `json:"inputs,omitempty"`
 	NextAt    *time.Time `json:"next_at"`
 }
 
@@ -82,7 +85,7 @@ type Topic struct {
 	Delayed              int64       `json:"delayed"`
 	Leased               int64       `json:"leased"`
 	Dead                 int64       `json:"dead"`
-	OldestWaitingSeconds float64     `json:"oldest_waiting_seconds"`
+	OldestWaitingSeconds *float64    `json:"oldest_waiting_seconds"`
 	Paused               bool        `json:"paused"`
 	Pause                *Pause      `json:"pause"`
 	AppendedTotal        int64       `json:"appended_total"`
@@ -148,16 +151,22 @@ func FormDetail(r *store.Record) Detail {
 	return Detail{FormMessage(r), r.Reason, r.Replays, moment(r.AckedAt), formAttempts(r.History)}
 }
 
-// FormDeadLetter gives r, a dead letter, its JSON form.
+// FormDeadLetter gives r, a dead letter, its JSON form. Of a message that killed
+// its workers, the last attempt says that it did: a store records a rescue before
+// it knows what follows from it, and no policy is asked.
 func FormDeadLetter(r *store.Record) DeadLetter {
-	return DeadLetter{FormMessage(r), r.DeadAt.UTC(), string(r.Kind), r.Reason, r.Fingerprint, r.Replays, formAttempts(r.History)}
+	d := DeadLetter{FormMessage(r), r.DeadAt.UTC(), string(r.Kind), r.Reason, r.Fingerprint, r.Replays, formAttempts(r.History)}
+	if n := len(d.Attempts) - 1; r.Kind == pawl.KindRescue && n >= 0 && d.Attempts[n].Kind == d.Kind && d.Attempts[n].Rule == "" {
+		d.Attempts[n].Rule, d.Attempts[n].Action = "rescue", policy.Dead.String()
+	}
+	return d
 }
 
 func formAttempts(history []store.Attempt) []Attempt {
 	attempts := make([]Attempt, len(history))
 	for i, a := range history {
 		attempts[i] = Attempt{
-			a.Attempt, a.StartedAt.UTC(), a.EndedAt.UTC(), a.Worker, a.Kind, a.Error, a.Rule, a.Action, moment(a.NextAt),
+			a.Attempt, a.StartedAt.UTC(), a.EndedAt.UTC(), a.Worker, a.Kind, a.Error, a.Rule, a.Action, a.Inputs, moment(a.NextAt),
 		}
 	}
 	return attempts
@@ -167,14 +176,26 @@ func formAttempts(history []store.Attempt) []Attempt {
 func FormTopic(s *store.TopicStats) Topic {
 	t := Topic{
 		Topic: s.Name, Order: s.Order, Waiting: s.Waiting, Delayed: s.Delayed, Leased: s.Leased, Dead: s.Dead,
-		OldestWaitingSeconds: s.OldestWaiting.Seconds(), AppendedTotal: s.Appended, AckedTotal: s.Acked, RetriedTotal: s.Retried,
+		OldestWaitingSeconds: secondsOf(s.OldestWaiting), AppendedTotal: s.Appended, AckedTotal: s.Acked, RetriedTotal: s.Retried,
 		RescuesTotal: s.Rescues, DuplicatesTotal: s.Duplicates, CancelledTotal: s.Cancelled, PurgedTotal: s.Purged,
 		Settings: FormSettings(&s.Topic),
 	}
 	if p := s.Paused; p != nil {
-		t.Paused, t.Pause = true, &Pause{p.Since.UTC(), moment(p.Until), p.By, p.Reason}
+		t.Paused, t.Pause = true, formPause(p)
 	}
 	return t
+}
+
+func formPause(p *store.Pause) *Pause {
+	return &Pause{p.Since.UTC(), moment(p.Until), p.By, p.Reason}
+}
+
+// secondsOf is a time in seconds, nil for one that the store cannot tell.
+func secondsOf(d time.Duration) *float64 {
+	if d < 0 {
+		return nil
+	}
+	return new(d.Seconds())
 }
 
 // FormSettings gives a topic's settings their JSON form.
@@ -189,3 +210,6 @@ func moment(t time.Time) *time.Time {
 	}
 	return new(t.UTC())
 }
+
+// encodeKey is a key that is no text.
+func encodeKey(key string) string { return base64.StdEncoding.EncodeToString([]byte(key)) }

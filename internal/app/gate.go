@@ -12,13 +12,11 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// gate is a store that hands out no more than there is room for, and no faster
-// than a rate: what is not claimed waits where others can take it, and its
-// deadline does not run.
+// gate stands before some topics of a store: it lets through no more than there
+// is room for. What is not claimed waits where others can take it, and its deadline
+// does not run.
 type gate struct {
-	store.Store
 	room func() (lanes, run int) // nil: there always is
-	rate *bucket                 // nil: there is none
 	wake func()                  // claims are worth a try again
 
 	fresh  atomic.Bool // something was appended since the last claim
@@ -28,24 +26,6 @@ type gate struct {
 	pending  int // runs handed out whose handler has not begun
 	pendedAt time.Time
 	length   float64 // of runs, as they came of late
-}
-
-// Unwrap returns the store behind the gate.
-func (g *gate) Unwrap() store.Store { return g.Store }
-
-// Claim claims as much of wants as may be.
-func (g *gate) Claim(ctx context.Context, wants []store.Want, lease store.Lease) ([]pawl.Delivery, error) {
-	total := 0
-	for _, w := range wants {
-		total += w.Limit
-	}
-	allowed, run := g.allowed(total)
-	if allowed <= 0 {
-		return nil, nil
-	}
-	ds, err := g.Store.Claim(ctx, share(wants, allowed, run), lease)
-	g.handedOut(ds, allowed)
-	return ds, err
 }
 
 // allowed returns how many of so many messages may be claimed now, and in runs of
@@ -66,12 +46,6 @@ func (g *gate) allowed(n int) (allowed, run int) {
 		}
 		g.mu.Unlock()
 	}
-	if g.rate != nil && n > 0 {
-		var wait time.Duration
-		if n, wait = g.rate.take(n); n == 0 {
-			time.AfterFunc(wait, g.wake)
-		}
-	}
 	return n, run
 }
 
@@ -79,23 +53,96 @@ func (g *gate) allowed(n int) (allowed, run int) {
 // was appended: it may be more urgent than all that is at hand.
 const probeGap = 2 * time.Millisecond
 
-// wakingGate is a gate before a store that tells when something was appended.
-type wakingGate struct {
-	*gate
+// gated is a store behind gates, each before some of its topics.
+type gated struct {
+	store.Store
+	gates map[string]*gate // by topic
+}
+
+// newGated returns s behind gates, by topic. Topics without one are open.
+func newGated(s store.Store, gates map[string]*gate) store.Store {
+	g := &gated{s, gates}
+	if w, ok := store.As[store.Waker](s); ok {
+		return &wakingGated{g, w}
+	}
+	return g
+}
+
+// Unwrap returns the store behind the gates.
+func (g *gated) Unwrap() store.Store { return g.Store }
+
+// passage is what one gate lets through of a claim.
+type passage struct {
+	gate    *gate
+	wants   []store.Want
+	allowed int
+	runs    int // that came
+	came    int // messages
+}
+
+// Claim claims as much of wants as may be.
+func (g *gated) Claim(ctx context.Context, wants []store.Want, lease store.Lease) ([]pawl.Delivery, error) {
+	var passages []*passage
+	var cut []store.Want
+	for _, w := range wants {
+		at := g.gates[w.Topic]
+		if at == nil {
+			cut = append(cut, w)
+			continue
+		}
+		i := slices.IndexFunc(passages, func(p *passage) bool { return p.gate == at })
+		if i < 0 {
+			i = len(passages)
+			passages = append(passages, &passage{gate: at})
+		}
+		passages[i].wants = append(passages[i].wants, w)
+	}
+	for _, p := range passages {
+		total, run := 0, 0
+		for _, w := range p.wants {
+			total += w.Limit
+		}
+		if p.allowed, run = p.gate.allowed(total); p.allowed > 0 {
+			cut = append(cut, share(p.wants, p.allowed, run)...)
+		}
+	}
+	if len(cut) == 0 {
+		return nil, nil
+	}
+	ds, err := g.Store.Claim(ctx, cut, lease)
+	g.count(passages, ds)
+	return ds, err
+}
+
+// count lets the gates know what came.
+func (g *gated) count(passages []*passage, ds []pawl.Delivery) {
+	for i := range ds {
+		at := g.gates[ds[i].Topic]
+		for _, p := range passages {
+			if p.gate != at {
+				continue
+			}
+			p.came++
+			if i == 0 || ds[i].Token.Lane != ds[i-1].Token.Lane || ds[i].Token.Fence != ds[i-1].Token.Fence || ds[i].Topic != ds[i-1].Topic {
+				p.runs++
+			}
+		}
+	}
+	for _, p := range passages {
+		if p.allowed > 0 {
+			p.gate.handedOut(p.runs, p.came)
+		}
+	}
+}
+
+// wakingGated is gates before a store that tells when something was appended.
+type wakingGated struct {
+	*gated
 	waker store.Waker
 }
 
-// newGate returns a gate before s, and the store to be used in its place.
-func newGate(s store.Store) (*gate, store.Store) {
-	g := &gate{Store: s}
-	if w, ok := store.As[store.Waker](s); ok {
-		return g, &wakingGate{g, w}
-	}
-	return g, g
-}
-
 // Listen implements [store.Waker], and takes note.
-func (w *wakingGate) Listen(ctx context.Context, topics ...string) (<-chan struct{}, error) {
+func (w *wakingGated) Listen(ctx context.Context, topics ...string) (<-chan struct{}, error) {
 	in, err := w.waker.Listen(ctx, topics...)
 	if err != nil {
 		return nil, err
@@ -105,7 +152,9 @@ func (w *wakingGate) Listen(ctx context.Context, topics ...string) (<-chan struc
 		for {
 			select {
 			case <-in:
-				w.fresh.Store(true)
+				for _, g := range w.gates {
+					g.fresh.Store(true)
+				}
 				select {
 				case out <- struct{}{}:
 				default:
@@ -122,24 +171,16 @@ func (w *wakingGate) Listen(ctx context.Context, topics ...string) (<-chan struc
 // begins, at most. What a drain or a suspect holds up must not block the gate.
 const pendingFor = 100 * time.Millisecond
 
-func (g *gate) handedOut(ds []pawl.Delivery, allowed int) {
-	if g.rate != nil {
-		g.rate.giveBack(allowed - len(ds))
-	}
-	if g.room == nil || len(ds) == 0 {
+// handedOut takes note of what came.
+func (g *gate) handedOut(runs, came int) {
+	if g.room == nil || came == 0 {
 		return
-	}
-	runs := 0
-	for i := range ds {
-		if i == 0 || ds[i].Token.Lane != ds[i-1].Token.Lane || ds[i].Token.Fence != ds[i-1].Token.Fence {
-			runs++
-		}
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.pendedAt = time.Now()
 	g.pending += runs
-	g.length += (float64(len(ds))/float64(runs) - g.length) / 4
+	g.length += (float64(came)/float64(runs) - g.length) / 4
 }
 
 // begun is told of every handler that begins.
@@ -167,39 +208,4 @@ func share(wants []store.Want, allowed, run int) []store.Want {
 		}
 	}
 	return slices.DeleteFunc(cut, func(w store.Want) bool { return w.Limit == 0 })
-}
-
-// bucket holds what a rate allows: it fills up to a tenth of a second's worth.
-type bucket struct {
-	perSecond float64
-
-	mu   sync.Mutex
-	have float64
-	at   time.Time
-}
-
-func newBucket(perSecond float64) *bucket {
-	return &bucket{perSecond: perSecond, have: 1, at: time.Now()}
-}
-
-// take takes up to n, and says when there is more if there is none.
-func (b *bucket) take(n int) (int, time.Duration) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	now := time.Now()
-	b.have = min(b.have+now.Sub(b.at).Seconds()*b.perSecond, max(1, b.perSecond/10))
-	b.at = now
-	taken := min(n, int(b.have))
-	b.have -= float64(taken)
-	if taken > 0 {
-		return taken, 0
-	}
-	return 0, time.Duration((1 - b.have) / b.perSecond * float64(time.Second))
-}
-
-// giveBack returns what was taken and not used.
-func (b *bucket) giveBack(n int) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.have += float64(n)
 }

@@ -37,9 +37,35 @@ func claim(t *testing.T, s store.Store, wants ...store.Want) map[string]int {
 	return got
 }
 
+// behind is s with topics t and u behind one gate.
+func behind(s store.Store) (*gate, store.Store) {
+	g := &gate{}
+	return g, newGated(s, map[string]*gate{"t": g, "u": g})
+}
+
+func TestEveryTopicHasItsGate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		narrow, closed, room := &gate{}, &gate{}, 0
+		narrow.room = func() (int, int) { return 3, 1 }
+		closed.room = func() (int, int) { return room, 0 }
+		s := newGated(filled(t, 100), map[string]*gate{"t": narrow, "u": closed})
+		if got := claim(t, s, store.Want{Topic: "t", Limit: 50}, store.Want{Topic: "u", Limit: 50}); got["t"] != 3 || got["u"] != 0 {
+			t.Errorf("claimed %v of a topic with room for 3 and one without", got)
+		}
+		if got := claim(t, s, store.Want{Topic: "t", Limit: 50}, store.Want{Topic: "u", Limit: 50}); len(got) != 0 {
+			t.Errorf("claimed %v at once again", got)
+		}
+		time.Sleep(2 * pendingFor)
+		room = 50
+		if got := claim(t, s, store.Want{Topic: "t", Limit: 50}, store.Want{Topic: "u", Limit: 50}); got["t"] != 3 || got["u"] != 50 {
+			t.Errorf("claimed %v after there was room", got)
+		}
+	})
+}
+
 func TestGateLetsThroughWhatThereIsRoomFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g, s := newGate(filled(t, 100))
+		g, s := behind(filled(t, 100))
 		room := 7
 		g.room = func() (int, int) { return room, 1 }
 		if got := claim(t, s, store.Want{Topic: "t", Limit: 50}); got["t"] != 7 {
@@ -69,7 +95,7 @@ func TestGateLetsThroughWhatThereIsRoomFor(t *testing.T) {
 func TestGateLooksForWhatIsMoreUrgent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := filled(t, 10)
-		g, s := newGate(inner)
+		g, s := behind(inner)
 		g.room = func() (int, int) { return 0, 1 }
 		w, ok := store.As[store.Waker](s)
 		if !ok {
@@ -89,38 +115,6 @@ func TestGateLooksForWhatIsMoreUrgent(t *testing.T) {
 		}
 		if got := claim(t, s, store.Want{Topic: "t", Limit: 5}); len(got) != 0 {
 			t.Errorf("claimed %v without room and news", got)
-		}
-	})
-}
-
-func TestGateKeepsToTheRate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g, s := newGate(filled(t, 2000))
-		g.rate = newBucket(50)
-		woken := make(chan struct{}, 1000)
-		g.wake = func() { woken <- struct{}{} }
-		claimed := 0
-		for began := time.Now(); time.Since(began) < 10*time.Second; {
-			n := claim(t, s, store.Want{Topic: "t", Limit: 100})["t"]
-			if claimed += n; n == 0 {
-				<-woken
-			}
-		}
-		if claimed < 490 || claimed > 515 {
-			t.Errorf("%d in 10 seconds at 50 a second", claimed)
-		}
-	})
-}
-
-func TestGateDoesNotCountWhatDidNotCome(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g, s := newGate(memory.New(memory.Config{}))
-		g.rate = newBucket(10)
-		for range 20 {
-			claim(t, s, store.Want{Topic: "t", Limit: 1})
-		}
-		if n, _ := g.rate.take(1); n != 1 {
-			t.Error("claims that brought nothing used up the rate")
 		}
 	})
 }

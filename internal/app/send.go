@@ -24,7 +24,7 @@ const (
 // patience is for how long an append is repeated that the store does not answer.
 const patience = 5 * time.Minute
 
-// LineError is about a line that is not a message.
+// LineError is about a line that is not a message, or one that the store refuses.
 type LineError struct {
 	Line int64 // from 1
 	Err  error
@@ -42,6 +42,11 @@ type Sent struct {
 	Skipped    int64 `json:"skipped,omitempty"`
 	// Through is the last line up to which everything is stored, or was skipped.
 	Through int64 `json:"-"`
+	// Refused are lines up to there that the store refused when it was given them with
+	// others: they are not stored, and those around them are.
+	Refused []int64 `json:"-"`
+	// Doubt says that of the lines behind Through some may be stored.
+	Doubt bool `json:"-"`
 }
 
 // LineSender appends messages that come as lines of JSON. It reads while it
@@ -50,9 +55,10 @@ type Sent struct {
 type LineSender struct {
 	Store store.Store // nil: lines are checked only
 	Topic string      // of lines that name none
-	// Bad is told of every line that is no message, and decides whether to go on
-	// without it. nil never goes on.
-	Bad func(*LineError) bool
+	// Bad is told of every line that is no message or is refused, and decides whether
+	// to go on without it. nil never goes on.
+	Bad   func(*LineError) bool
+	badMu sync.Mutex // one call at a time, of who reads and who appends
 	// Trouble, if not nil, is told of an append that is going to be repeated.
 	Trouble func(error)
 	// Progress, if not nil, is told how far it came, after each batch.
@@ -60,7 +66,7 @@ type LineSender struct {
 }
 
 // Run appends the lines of r, and returns what is stored, in any case. A
-// [*LineError] says that nothing from that line on is; any other error that it is
+// [*LineError] says that nothing behind [Sent.Through] is; any other error that it is
 // unfinished.
 func (s *LineSender) Run(ctx context.Context, r io.Reader) (Sent, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -194,7 +200,7 @@ func (s *LineSender) parse(r *lineReader, b *lineBatches) {
 		}
 		if err != nil {
 			bad := &LineError{r.n, err}
-			if s.Bad == nil || !s.Bad(bad) {
+			if !s.goesOn(bad) {
 				b.end(bad)
 				return
 			}
@@ -207,6 +213,13 @@ func (s *LineSender) parse(r *lineReader, b *lineBatches) {
 	}
 }
 
+// goesOn tells whether to go on without a line.
+func (s *LineSender) goesOn(bad *LineError) bool {
+	s.badMu.Lock()
+	defer s.badMu.Unlock()
+	return s.Bad != nil && s.Bad(bad)
+}
+
 // draft reads a line as far as the store would, so that none is refused later.
 func (s *LineSender) draft(line []byte) (wire.Draft, error) {
 	d, err := wire.ParseMessage(line)
@@ -217,7 +230,10 @@ func (s *LineSender) draft(line []byte) (wire.Draft, error) {
 		d.Topic = s.Topic
 	}
 	m := d.At(time.Now())
-	return d, m.Validate()
+	if s.Store == nil {
+		return d, m.Validate()
+	}
+	return d, store.Fit(s.Store, &m)
 }
 
 // append appends a batch, under one id for as long as its outcome is unknown.
@@ -231,22 +247,61 @@ func (s *LineSender) append(ctx context.Context, b lineBatch, sent *Sent) error 
 	if s.Store != nil && len(items) > 0 {
 		var err error
 		if receipts, err = Append(ctx, s.Store, store.NewBatch(items...), s.Trouble); err != nil {
+			s.broken(b, receipts, err, sent)
 			return err
 		}
 	}
+	sent.Skipped += b.skipped
+	sent.Through = b.through
+	return s.count(b, receipts, sent)
+}
+
+// count counts what became of a batch. What was refused of it although [store.Fit] did
+// not know is told of like any other bad line, only that those behind it are stored.
+func (s *LineSender) count(b lineBatch, receipts []store.Receipt, sent *Sent) error {
+	var stop error
 	for i, r := range receipts {
 		switch {
 		case r.Err != nil:
-			return &LineError{b.lines[i], r.Err}
+			bad := &LineError{b.lines[i], r.Err}
+			if s.goesOn(bad) {
+				sent.Skipped++
+				continue
+			}
+			sent.Refused = append(sent.Refused, bad.Line)
+			if stop == nil {
+				stop = bad
+			}
 		case r.DuplicateOf != "":
 			sent.Duplicates++
 		default:
 			sent.Appended++
 		}
 	}
-	sent.Skipped += b.skipped
-	sent.Through = b.through
-	return nil
+	return stop
+}
+
+// broken counts what is stored of a batch that failed: as much as the receipts say, if
+// there are any.
+func (s *LineSender) broken(b lineBatch, receipts []store.Receipt, err error, sent *Sent) {
+	whole := true
+	for i, r := range store.Answers(len(b.lines), receipts, err) {
+		switch outcome := r.Outcome(); {
+		case outcome == store.Unknown:
+			sent.Doubt, whole = true, false
+		case outcome != store.Stored:
+			whole = false
+		case r.DuplicateOf != "":
+			sent.Duplicates++
+		default:
+			sent.Appended++
+		}
+		if whole {
+			sent.Through = b.lines[i]
+		} else if r.Err == nil {
+			sent.Doubt = true // it is stored, behind one that is not
+		}
+	}
 }
 
 // Append appends, and repeats it with the same batch id while the store

@@ -208,3 +208,75 @@ func BenchmarkLines(b *testing.B) {
 	}
 	b.ReportMetric(float64(lines)/b.Elapsed().Seconds(), "lines/s")
 }
+
+// strict is a store that takes no unique keys, and answers line by line; early says so
+// before it is asked to append.
+type strict struct {
+	store.Store
+	early bool
+}
+
+func (s *strict) Unwrap() store.Store { return s.Store }
+
+func (s *strict) Fit(m *pawl.Message) error {
+	if s.early {
+		return s.refuses(m)
+	}
+	return nil
+}
+
+func (s *strict) refuses(m *pawl.Message) error {
+	if m.Unique.Key != "" {
+		return &store.Error{Op: "append", Code: store.ErrUnsupported}
+	}
+	return nil
+}
+
+func (s *strict) Append(ctx context.Context, b store.Batch[pawl.Message]) ([]store.Receipt, error) {
+	receipts := make([]store.Receipt, len(b.Items))
+	for i, m := range b.Items {
+		if receipts[i].Err = s.refuses(&m); receipts[i].Err == nil {
+			rs, err := s.Store.Append(ctx, store.NewBatch(m))
+			if err != nil {
+				return nil, err
+			}
+			receipts[i] = rs[0]
+		}
+	}
+	return receipts, nil
+}
+
+// The count is that of what is stored, also where a store refuses lines one by one, and
+// the lines that it refuses can be skipped like any other.
+func TestLinesThatTheStoreRefuses(t *testing.T) {
+	lines := `{"id":"1"}` + "\n" + `{"id":"2","unique_key":"u"}` + "\n" + `{"id":"3"}` + "\n"
+	run := func(early, skip bool) (sent app.Sent, ids []string, skipped int, err error) {
+		s := &strict{memory.New(memory.Config{}), early}
+		sender := app.LineSender{Store: s, Topic: "t"}
+		if skip {
+			sender.Bad = func(*app.LineError) bool { skipped++; return true }
+		}
+		// All three come in one batch.
+		in, out := io.Pipe()
+		go func() { _, _ = io.WriteString(out, lines); _ = out.Close() }()
+		sent, err = sender.Run(t.Context(), in)
+		return sent, stored(t, s), skipped, err
+	}
+	for _, early := range []bool{true, false} {
+		sent, ids, skipped, err := run(early, true)
+		if err != nil || sent.Appended != 2 || sent.Skipped != 1 || sent.Through != 3 || skipped != 1 || len(ids) != 2 {
+			t.Errorf("early %v, skipping: %+v, %v; stored %v", early, sent, err, ids)
+		}
+		sent, ids, _, err = run(early, false)
+		var bad *app.LineError
+		if !errors.As(err, &bad) || bad.Line != 2 || sent.Appended != int64(len(ids)) {
+			t.Errorf("early %v: %+v, %v; stored %v", early, sent, err, ids)
+		}
+		if early && (sent.Through != 1 || len(ids) != 1 || len(sent.Refused) > 0) {
+			t.Errorf("nothing is to be stored behind a line that is refused: %+v; stored %v", sent, ids)
+		}
+		if !early && (fmt.Sprint(sent.Refused) != "[2]" || sent.Through != int64(len(ids))+1) {
+			t.Errorf("what is stored behind it is to be told: %+v; stored %v", sent, ids)
+		}
+	}
+}

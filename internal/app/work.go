@@ -11,6 +11,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/dispatch"
 	"github.com/pawl-dev/pawl/internal/program"
+	"github.com/pawl-dev/pawl/policy"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -33,7 +34,10 @@ type WorkConfig struct {
 	PerSecond  float64
 	UntilEmpty bool
 	Drain      time.Duration
-	Owner      string
+	// Policy decides about failures; nil is what is built in.
+	Policy  policy.Policy
+	Owner   string
+	Version string
 	// Stdout and Stderr get what the programs write there.
 	Stdout, Stderr io.Writer
 	Logger         *slog.Logger
@@ -52,21 +56,15 @@ type Worked struct {
 	ElapsedSeconds float64 `json:"elapsed_seconds"`
 }
 
-// ErrNobodyReads ends a worker whose programs' output nobody reads any more.
-var ErrNobodyReads = errors.New("nobody reads the output any more")
-
 // ErrNeverReady ends a worker whose program does not even start.
 var ErrNeverReady = program.ErrNeverReady
 
-// worker is the parts of a worker.
+// worker is the parts of a worker. All its topics are behind one gate.
 type worker struct {
 	config   WorkConfig
-	launcher *program.Launcher
-	stdout   *program.Output
-	stderr   *program.Output
+	programs *programs
+	gate     gate
 	pipe     *program.Pipe
-	gate     *gate
-	store    store.Store // behind the gate
 	handler  pawl.Handler
 }
 
@@ -74,58 +72,36 @@ type worker struct {
 // if that is wanted. It returns what was done, in any case.
 func Work(ctx context.Context, s store.Store, c WorkConfig) (Worked, error) {
 	began := time.Now()
-	launcher, err := program.NewLauncher()
+	programs, err := newPrograms(c.Stdout, c.Stderr, c.Logger)
 	if err != nil {
 		return Worked{}, err
 	}
-	defer launcher.Close()
-	w := &worker{config: c, launcher: launcher, stdout: program.NewOutput(c.Stdout), stderr: program.NewOutput(c.Stderr)}
-	w.gate, w.store = newGate(s)
-	if c.PerSecond > 0 {
-		w.gate.rate = newBucket(c.PerSecond)
-	}
-	d, err := w.dispatcher()
+	defer programs.close()
+	w := &worker{config: c, programs: programs}
+	d, err := w.dispatcher(s)
 	if err != nil {
 		return Worked{}, err
 	}
 	w.gate.wake = func() { d.Wake() }
 	if c.Pipe != "" {
-		w.pipe = program.StartPipe(launcher, program.PipeConfig{
-			Command: c.Pipe, Children: c.Concurrency, InFlight: c.InFlight, Rank: ranks(ctx, s, c.Topics), Stderr: w.stderr, Logger: c.Logger,
+		w.pipe = programs.pipe(program.PipeConfig{
+			Command: c.Pipe, Children: c.Concurrency, InFlight: c.InFlight, Rank: ranks(ctx, s, c.Topics...),
 		})
 		w.handler, w.gate.room = w.pipe, w.pipe.Room
 		w.pipe.OnRoom(w.gate.wake)
 	}
+	announced := Announce(s, c.Owner, c.Version, c.Logger, d.Snapshot)
 	err = w.run(ctx, d)
+	announced.Stop()
 	if w.pipe != nil {
 		w.pipe.Close()
 	}
 	return w.account(d, time.Since(began)), err
 }
 
-// ranks returns the rank of deliveries as the store has it, with the ageing that
-// topics have now.
-func ranks(ctx context.Context, s store.Store, names []string) func(*pawl.Delivery) int64 {
-	topics := map[string]store.Topic{}
-	settings, _ := store.As[store.Topics](s)
-	for _, name := range names {
-		topics[name] = store.NewTopic(name)
-		if settings == nil {
-			continue
-		}
-		if t, err := settings.Topic(ctx, name); err == nil { // else there is none yet, or Run will tell
-			topics[name] = t
-		}
-	}
-	return func(d *pawl.Delivery) int64 {
-		t := topics[d.Topic]
-		return t.Rank(d.EnqueuedAt.Add(d.Delay), d.Priority)
-	}
-}
-
 // dispatcher builds the runtime. With kept programs, how much is carried out at
 // once is for the gate to say.
-func (w *worker) dispatcher() (*dispatch.Dispatcher, error) {
+func (w *worker) dispatcher(s store.Store) (*dispatch.Dispatcher, error) {
 	c := &w.config
 	var handler pawl.Handler = pawl.HandlerFunc(func(ctx context.Context, d *pawl.Delivery) error {
 		w.gate.begun()
@@ -133,25 +109,30 @@ func (w *worker) dispatcher() (*dispatch.Dispatcher, error) {
 	})
 	slots := c.Concurrency
 	if c.Pipe != "" {
-		slots = 2 * c.Concurrency * program.MaxInFlight
+		slots = pipeSlots(c.Concurrency)
 	} else {
 		w.handler = w.exec(len(c.Topics) > 1)
 	}
-	topics := make([]dispatch.Topic, len(c.Topics))
+	limits, err := rateLimit(c.PerSecond)
+	if err != nil {
+		return nil, err
+	}
+	topics, gates := make([]dispatch.Topic, len(c.Topics)), map[string]*gate{}
 	for i, name := range c.Topics {
 		settings := c.Declared
 		settings.Name = name
-		topics[i] = dispatch.Topic{Name: name, Handler: handler, Concurrency: slots, Lease: c.Lease, Settings: settings}
+		topics[i] = dispatch.Topic{Name: name, Handler: handler, Concurrency: slots, Lease: c.Lease, Settings: settings, Limits: limits}
+		gates[name] = &w.gate
 	}
-	return dispatch.New(w.store, dispatch.Config{
-		Topics: topics, Owner: c.Owner, Logger: c.Logger, DrainTimeout: c.Drain, UntilEmpty: c.UntilEmpty,
+	return dispatch.New(newGated(s, gates), dispatch.Config{
+		Topics: topics, Policy: c.Policy, Owner: c.Owner, Logger: c.Logger, DrainTimeout: c.Drain, UntilEmpty: c.UntilEmpty,
 	})
 }
 
 // exec is the handler that starts programs. The dispatcher counts by topic; where
 // there are several, together they may not exceed the concurrency either.
 func (w *worker) exec(several bool) pawl.Handler {
-	h := program.NewExec(w.launcher, w.config.Exec, w.stdout, w.stderr)
+	h := w.programs.exec(w.config.Exec)
 	if !several {
 		return h
 	}
@@ -191,17 +172,13 @@ func (w *worker) run(ctx context.Context, d *dispatch.Dispatcher) error {
 	}
 	go func() {
 		select {
-		case <-w.stdout.Failed():
-			cancel(ErrNobodyReads)
-		case <-w.stderr.Failed():
-			cancel(ErrNobodyReads)
 		case <-broken:
 			cancel(w.pipe.Err())
 		case <-ctx.Done():
 		}
 	}()
 	err := d.Run(ctx)
-	if cause := context.Cause(ctx); err == nil && (errors.Is(cause, ErrNobodyReads) || errors.Is(cause, ErrNeverReady)) {
+	if cause := context.Cause(ctx); err == nil && errors.Is(cause, ErrNeverReady) {
 		return cause
 	}
 	return err

@@ -33,6 +33,9 @@ var layers = []layer{
 	{"internal/demo/site", nil, "the demonstration site is a web server like any other: it knows nothing of its crawler"},
 	{"internal/demo", []string{".", "store", "policy", "dispatch", "pipeline"}, "the living example is what a user could write, over a store that internal/app opens"},
 	{"internal/program/...", []string{"."}, "handlers in other languages are handlers"},
+	{"internal/webhook", []string{".", "policy", "internal/program/wire"}, "a web service is a handler; it tells the policy what failed, and decides nothing"},
+	{"internal/systemd", nil, "the service manager is spoken with in words of its own"},
+	{"internal/edit", nil, "a patch changes JSON; it knows no messages"},
 	{"internal/config/...", []string{".", "store", "policy", "pipeline"}, "the file format knows settings, not what is built from them"},
 	{"internal/app/...", []string{"..."}, "composition: the one place that names everything"},
 	{"internal/cli/...", []string{".", "store", "policy", "pipeline", "dispatch", "observe", "console", "internal/app", "internal/config", "internal/demo/...", "internal/program/..."}, "a command calls internal/app, which alone knows backends and pipelines"},
@@ -74,9 +77,13 @@ var owners = []owner{
 	{"github.com/go-sql-driver/mysql", "store/mysql"},
 	{"github.com/redis/go-redis", "store/redis"},
 	{"github.com/twmb/franz-go", "store/kafka"},
+	{"github.com/klauspost/compress", "store/codec"},
+	{"github.com/pierrec/lz4", "store/codec"},
+	{"github.com/vmihailenco/msgpack", "store/codec"},
 	{"github.com/spf13/cobra", "internal/cli"},
 	{"github.com/spf13/pflag", "internal/cli"},
 	{"github.com/goccy/go-yaml", "internal/config"},
+	{"github.com/itchyny/gojq", "internal/edit"},
 	{"github.com/prometheus", "observe"},
 	{"go.opentelemetry.io/otel", "observe"},
 	{"github.com/adhocore/gronx", "cron"},
@@ -94,6 +101,7 @@ var testLibraries = []string{
 	"go.uber.org/goleak",
 	"github.com/rogpeppe/go-internal",
 	"github.com/chromedp",
+	"github.com/rs/zerolog", // what toxiproxy wants to log with
 	"github.com/Shopify/toxiproxy",
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pawl-dev/pawl/internal/app"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -33,10 +34,18 @@ out, and a dead letter is discarded with ` + "`pawl dead discard`" + `: both are
 			if err != nil {
 				return cannot(err, "cancel messages")
 			}
-			return s.done("cancelled", ids, refused)
+			entry := app.AuditEntry{Action: "cancel", Filter: &app.Filter{IDs: ids}, Count: int64(len(ids)),
+				Result: app.AuditResult{Done: int64(len(ids) - len(refused)), Refused: int64(len(refused))}}
+			if len(refused) <= mostRefused {
+				entry.Refused = sortedIDs(refused)
+			}
+			return errors.Join(s.done("cancelled", ids, refused), s.audit(c.Context(), entry))
 		},
 	}
 }
+
+// mostRefused is how many refused ids the audit names: an entry has its bounds.
+const mostRefused = 100
 
 // wouldCancel says what cancel would do.
 func (s *session) wouldCancel(ctx context.Context, i store.Inspector, ids []string) error {
@@ -106,7 +115,7 @@ func refusedError(what string, done, refusals int64, refused map[string]error) e
 	switch {
 	case done == 0 && missing:
 		p.code, p.next = exitNotFound, "they were acked, removed or never here; see `pawl messages ls` and `pawl dead ls`"
-	case done == 0:
+	case done == 0 && what != "imported" && what != doneWords[app.KindReplay]: // these can be repeated: all being there is no conflict
 		p.code = exitConflict
 	}
 	return p

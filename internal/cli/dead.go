@@ -12,16 +12,16 @@ import (
 )
 
 func (s *session) dead() *cobra.Command {
-	return noun("dead", "Dead letters: list, show, replay, discard", `A message that cannot be carried out becomes a dead letter: complete, with every
+	return noun("dead", "Dead letters: list, show, replay, edit, discard, export, import", `A message that cannot be carried out becomes a dead letter: complete, with every
 attempt and the reason. It stays until somebody replays or discards it.`,
-		s.deadLs(), s.deadShow(), s.deadReplay(), s.deadDiscard())
+		s.deadLs(), s.deadReport(), s.deadShow(), s.deadReplay(), s.deadEdit(), s.deadDiscard(), s.deadExport(), s.deadImport())
 }
 
 // deadFilter is the flags that select dead letters.
 type deadFilter struct {
-	topic, key, kind, reason, fingerprint string
-	since, until                          point
-	limit                                 int
+	topic, key, kind, reason, fingerprint, search string
+	since, until                                  point
+	limit                                         int
 }
 
 // add defines the flags. reasonFlag is the name of the one for the reason.
@@ -32,6 +32,7 @@ func (f *deadFilter) add(fl *pflag.FlagSet, reasonFlag string) {
 	fl.StringVar(&f.kind, "kind", "", "only this kind of error")
 	fl.StringVar(&f.reason, reasonFlag, "", "only those whose reason contains `TEXT`, whatever the case")
 	fl.StringVar(&f.fingerprint, "fingerprint", "", "only failures with this fingerprint")
+	fl.StringVar(&f.search, "search", "", "only those that have `TEXT` anywhere, whatever the case: reason, errors, id, key, headers, body")
 	fl.Var(&f.since, "since", "only what died then or later; or how long ago")
 	fl.Var(&f.until, "until", "only what died before; or how long ago")
 	fl.IntVar(&f.limit, "limit", 0, "no more than so many (0: all)")
@@ -40,7 +41,7 @@ func (f *deadFilter) add(fl *pflag.FlagSet, reasonFlag string) {
 // filter is what the flags say.
 func (f *deadFilter) filter() store.DeadFilter {
 	d := store.DeadFilter{
-		Topic: f.topic, Kind: pawl.Kind(f.kind), Reason: f.reason, Fingerprint: f.fingerprint,
+		Topic: f.topic, Kind: pawl.Kind(f.kind), Reason: f.reason, Fingerprint: f.fingerprint, Text: f.search,
 		Since: f.since.Time, Until: f.until.Time, Limit: f.limit,
 	}
 	if f.key != "" {
@@ -51,7 +52,7 @@ func (f *deadFilter) filter() store.DeadFilter {
 
 // selects tells whether the flags select anything; a limit alone does not.
 func (f *deadFilter) selects() bool {
-	return f.topic+f.key+f.kind+f.reason+f.fingerprint+f.since.text+f.until.text != ""
+	return f.topic+f.key+f.kind+f.reason+f.fingerprint+f.search+f.since.text+f.until.text != ""
 }
 
 // selection is what an operation is about: ids, or a filter, or plainly all.

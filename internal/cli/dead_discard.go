@@ -1,22 +1,24 @@
 package cli
 
 import (
-	"context"
-
 	"github.com/spf13/cobra"
 
-	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/internal/app"
 )
 
 func (s *session) deadDiscard() *cobra.Command {
 	var f deadFilter
 	var all bool
+	var per rate
 	var why string
 	c := &cobra.Command{
 		Use: "discard [ID…]", Short: "Remove dead letters for good", Args: count(0, -1, "ids"),
 		Long: `Removes dead letters for good, by id or selected by flags. It asks before, unless
---yes is given; --dry-run prints the plan. --reason says why they may go, and is
-printed with the result; to select by their own reason there is --matching.`,
+--yes is given; --dry-run prints the plan. --reason says why they may go: it does
+not select, it is stored in the audit. To select by their own reason there is
+--matching.
+
+A discard is an operation, like a replay: see ` + "`pawl operations`" + `.`,
 		Example: `  pawl dead discard --topic mail --dry-run
   pawl dead discard --topic mail --matching "no such address" --reason "customers who left" --yes`,
 		RunE: func(c *cobra.Command, ids []string) error {
@@ -24,14 +26,12 @@ printed with the result; to select by their own reason there is --matching.`,
 			if err != nil {
 				return err
 			}
-			return s.operate(c.Context(), sel, operation{verb: "discard", done: "discarded", confirm: true, why: why,
-				each: func(ctx context.Context, d store.DeadLetters, ids []string) (map[string]error, error) {
-					return d.Purge(ctx, ids...)
-				}})
+			return s.operate(c.Context(), sel, operation{kind: app.KindDiscard, confirm: true, why: why, perSecond: per.perSecond})
 		},
 	}
 	f.add(c.Flags(), "matching")
 	c.Flags().BoolVar(&all, "all", false, "all dead letters of the store")
-	c.Flags().StringVar(&why, "reason", "", "why they may go")
+	c.Flags().Var(&per, "rate", "no faster than this, such as 50/s")
+	c.Flags().StringVar(&why, "reason", "", "why they may go, for the audit")
 	return c
 }

@@ -17,7 +17,7 @@ func (s *session) deadShow() *cobra.Command {
 that decided.`,
 		Example: `  pawl dead show $(pawl dead ls -o json | sed -n 's/.*"id":"\([^"]*\)".*/\1/p' | head -1)`,
 		RunE: func(c *cobra.Command, args []string) error {
-			i, err := part[store.Inspector](c.Context(), s, "show a dead letter")
+			i, err := part[store.Looker](c.Context(), s, "show a dead letter")
 			if err != nil {
 				return err
 			}

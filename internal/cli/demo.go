@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
+	neturl "net/url"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -54,12 +57,16 @@ func (s *session) runDemo(ctx context.Context, c demo.Config) (err error) {
 	} else {
 		err = os.MkdirAll(c.Dir, 0o755)
 	}
+	if errors.Is(err, fs.ErrPermission) {
+		return &problem{code: exitForbidden, what: "cannot make the folder of the demo", err: err, next: "use another --dir, in which this user may write"}
+	}
 	if err != nil {
 		return cannot(err, "make the folder of the demo")
 	}
 	if s.storeURL == "" {
 		s.storeURL = "sqlite:" + filepath.Join(c.Dir, "pawl.db")
 	}
+	s.relayDemo(c.Dir)
 	if c.Store, err = s.open(ctx); err != nil {
 		return err
 	}
@@ -73,12 +80,34 @@ func (s *session) runDemo(ctx context.Context, c demo.Config) (err error) {
 	if err != nil {
 		return demoError(err, c.Dir)
 	}
-	err = s.one(sum, func(w io.Writer) { demo.Report(w, sum, s.redactor.Redact(s.url())) })
+	err = s.one(sum, func(w io.Writer) { demo.Report(w, sum, shellWord(s.redactor.Redact(s.url()))) })
 	if err == nil && !sum.Closes {
 		err = &problem{code: exitFound, what: "the account does not close", err: fmt.Errorf("%d pages are missing, %d are there twice", len(sum.Missing), len(sum.Twice)),
 			next: "keep " + c.Dir + " and report it"}
 	}
 	return err
+}
+
+// relayDemo gives a crawl over Kafka, which keeps no unique keys, a second store
+// for them.
+func (s *session) relayDemo(dir string) {
+	if url := s.url(); strings.HasPrefix(url, "kafka:") && !strings.Contains(url, "relay=") {
+		file := filepath.Join(dir, "unique.db")
+		sign := "?"
+		if strings.Contains(url, "?") {
+			sign = "&"
+		}
+		s.storeURL = url + sign + "relay=" + neturl.QueryEscape("sqlite:"+file)
+		s.note("a log keeps no unique keys: they are in %s; holds are with the process that has the partition, dead letters in topics of their own", file)
+	}
+}
+
+// shellWord is a word that a shell takes as it is.
+func shellWord(s string) string {
+	if !strings.ContainsAny(s, " &?;'\"$*<>|()") {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 func demoError(err error, dir string) error {

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
-	"syscall"
 	"unicode"
 
 	"github.com/pawl-dev/pawl"
@@ -65,14 +63,14 @@ func usage(next, why string, args ...any) error {
 
 // end prints what an error says and returns the exit code.
 func (s *session) end(err error) int {
-	switch {
-	case err == nil:
+	if err = withoutPipes(err); err == nil {
 		return exitOK
-	case errors.Is(err, syscall.EPIPE), errors.Is(err, io.ErrClosedPipe), errors.Is(err, app.ErrNobodyReads):
-		return exitOK // nobody reads any more: that is how pipes end
 	}
 	p, ok := errors.AsType[*problem](err)
-	if !ok {
+	if _, lost := errors.AsType[*outputError](err); lost && !ok {
+		p = &problem{what: "the output cannot be written", err: err,
+			next: "make room, or send the output elsewhere; what a command changes is changed already: look before it is repeated"}
+	} else if !ok {
 		p = &problem{what: "this command line cannot be carried out", err: err}
 	}
 	code, next := classify(err)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -17,13 +18,18 @@ func (s *session) explain() *cobra.Command {
 		Long: `Says in words why a message is where it is: who works on it, what it waits for, why
 it failed and which rule decided what became of that, and what happens next.
 
-The situation is one of ready, behind, held, paused, delayed, retrying, suspect,
-leased, dead, replayed and retained. A message that was acked is not known any more,
-unless its topic retains: then the exit code is 6.`,
+The situation is one of ready, behind, held, paused, limited, delayed, retrying,
+suspect, leased, dead, replayed and retained. Where a topic is paused it says, too, what
+remains after that. A message that was acked is not known any more, unless its topic
+retains; nor is one that was cancelled or discarded, but the audit tells who did that,
+if it was by id. Then the exit code is 6.
+
+It says that no worker serves a topic when none has said so for 20 seconds and none
+holds a message of it. A program that uses the library alone says nothing.`,
 		Example: `  pawl explain $(pawl send mail "hello")
   pawl explain $(pawl send mail "hello") -o json`,
 		RunE: func(c *cobra.Command, args []string) error {
-			i, err := part[store.Inspector](c.Context(), s, "explain a message")
+			i, err := part[store.Looker](c.Context(), s, "explain a message")
 			if err != nil {
 				return err
 			}
@@ -31,12 +37,9 @@ unless its topic retains: then the exit code is 6.`,
 			if err != nil {
 				return err
 			}
-			x, err := app.Explain(c.Context(), i, t, args[0])
+			x, err := app.Explain(c.Context(), s.opened, i, t, args[0])
 			if errors.Is(err, store.ErrNotFound) {
-				return &problem{
-					code: exitNotFound, what: fmt.Sprintf("message %s is unknown", args[0]), err: errors.New("unknown: acked or never here"),
-					next: "to know of acked messages for a while: pawl topics set TOPIC --retain 24h",
-				}
+				return s.notKnown(app.NotKnown(c.Context(), s.opened, args[0]))
 			}
 			if err != nil {
 				return cannot(err, "explain message %s", args[0])
@@ -46,24 +49,34 @@ unless its topic retains: then the exit code is 6.`,
 	}
 }
 
+// notKnown says what is known of an id that is not there.
+func (s *session) notKnown(x *app.Explanation) error {
+	if s.output != formatTable {
+		if err := s.one(x, nil); err != nil {
+			return err
+		}
+	}
+	return &problem{
+		code: exitNotFound, what: fmt.Sprintf("message %s is unknown", x.ID), err: errors.New(x.Why),
+		next: strings.TrimPrefix(x.Next.Action, "nothing; "),
+	}
+}
+
 func describeWhy(w io.Writer, x *app.Explanation) {
 	field(w, "id", x.ID)
-	field(w, "topic", x.Topic)
+	field(w, "topic", *x.Topic)
 	if x.Key != nil {
 		field(w, "key", *x.Key)
 	}
 	field(w, "state", string(x.State))
 	field(w, "situation", x.Situation)
 	field(w, "why", x.Why)
-	field(w, "since", when(x.Since))
+	field(w, "since", whenever(x.Since))
 	field(w, "blocked by", x.BlockedBy)
-	switch {
-	case x.Next != nil && x.Next.At != nil:
+	if x.Next.At != nil {
 		field(w, "next", when(*x.Next.At)+": "+x.Next.Action)
-	case x.Next != nil:
+	} else {
 		field(w, "next", x.Next.Action)
-	case x.State == store.IsDead:
-		field(w, "next", "nothing by itself; to read it: pawl dead show "+x.ID+", to try again: pawl dead replay "+x.ID)
 	}
 	describePast(w, x.History, 0)
 }

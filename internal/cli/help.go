@@ -41,7 +41,26 @@ and begins at once, however long the list is.
   keys       "key", a string, or null; if it is no text, null and "key_base64"
 
 What is not there is null. Payloads are never read as JSON: a number in one comes
-out as it went in.`,
+out as it went in.
+
+pawl explain says, beside id, topic, key, state, situation, why, since, history, next
+and blocked_by (the message that holds its lane up; for a parked dead letter, the one
+that it waited behind):
+
+  lane         {before, more}: how many of its key have to end before it, 1000 at most;
+               more: there are that many at least
+  pause        {since, until, by, reason} of its topic
+  after_pause  the situation that remains when the topic goes on
+  limit        the limit that keeps it back
+  served       of what waits: whether a worker carries its topic out
+  replayed     {from, at, by, operation_id}: how it came back from the dead letters
+  removed      {action, at, by, reason, operation_id, sure}: of an unknown one, who
+               cancelled or discarded it by its id, as the audit says; sure is false
+               where some ids were refused then, this one perhaps
+
+pawl audit ls and pawl operations say "from", the topics of the dead letters of a
+replay, where they are few; of a cancel the audit has "refused_ids". A limit of pawl
+workers ls has "by_key" where each key, host or tenant has it by itself.`,
 	}
 }
 
@@ -58,6 +77,18 @@ func helpStores() *cobra.Command {
       ?pawl_schema=NAME                tables are in this schema (default: pawl)
       &pawl_max_conns=N                at most so many connections
       &pawl_poll_only=true             behind a pooler that shares sessions
+  kafka://USER:PASSWORD@HOST:PORT,HOST:PORT
+      ?group=NAME                      the consumer group (default: pawl)
+      &prefix=TEXT                     before the name of every topic
+      &tls=true                        docs/kafka.md has all options
+
+Options of every store, docs/store-options.md tells more:
+
+  ?fallback=URL                        what this store does not take waits in that one, and comes back
+  &relay=URL                           unique keys and delays, for a log that has none
+  &codec=zstd                          compress bodies; also lz4, and none to read only
+  &format=msgpack                      JSON bodies as MessagePack
+  &blobs=FOLDER&offload=BYTES          larger bodies in files of a folder
 
 Passwords are masked in whatever is printed. They are visible to others in the
 arguments of a process: PAWL_STORE is the better place.`,

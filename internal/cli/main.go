@@ -6,7 +6,9 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"sync/atomic"
 	"syscall"
+	"time"
 )
 
 // System is the world around a command.
@@ -16,6 +18,9 @@ type System struct {
 	Getenv   func(string) string
 	// Terminals tells which of In, Out and Err are one.
 	InTerminal, OutTerminal, ErrTerminal bool
+	// Hangups takes SIGHUP over: it asks for a reload from then on, and does not end
+	// the command any more. nil: there are no signals.
+	Hangups func() <-chan struct{}
 }
 
 // ErrInterrupted is why the context of a command ended: a signal came.
@@ -26,28 +31,67 @@ var ErrInterrupted = errors.New("interrupted")
 func Main(version string) int {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
-	signals := make(chan os.Signal, 2)
+	signals, hangups := make(chan os.Signal, 2), make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	if !signal.Ignored(syscall.SIGHUP) { // under nohup it stays ignored
-		signal.Notify(signals, syscall.SIGHUP)
+		signal.Notify(hangups, syscall.SIGHUP)
 	}
 	// Caught, and not ignored, so that a closed pipe is an error of a write and
 	// the programs that we start keep the signal.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	reloads, reloading := make(chan struct{}, 1), &atomic.Bool{}
 	go func() {
-		<-signals
-		cancel(ErrInterrupted)
-		<-signals
-		os.Exit(exitInterrupted)
+		for asked := (interrupts{}); ; {
+			select {
+			case <-signals:
+			case <-hangups:
+				if reloading.Load() {
+					wake(reloads)
+					continue
+				}
+			}
+			if asked.again(time.Now()) {
+				os.Exit(exitInterrupted)
+			}
+			cancel(ErrInterrupted)
+		}
 	}()
 	return Run(ctx, version, os.Args[1:], System{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv,
 		InTerminal: terminal(os.Stdin), OutTerminal: terminal(os.Stdout), ErrTerminal: terminal(os.Stderr),
+		Hangups: func() <-chan struct{} {
+			reloading.Store(true)
+			signal.Notify(hangups, syscall.SIGHUP)
+			return reloads
+		},
 	})
+}
+
+// interrupts counts signals that ask for the end.
+type interrupts struct{ first time.Time }
+
+// oneRequest is how far apart the signals of one request may be: `timeout` of GNU
+// and some supervisors signal a process, and then its group, which it is in.
+const oneRequest = 50 * time.Millisecond
+
+// again notes a signal, and tells whether it is the second request.
+func (i *interrupts) again(now time.Time) bool {
+	if i.first.IsZero() {
+		i.first = now
+	}
+	return now.Sub(i.first) > oneRequest
+}
+
+func wake(ch chan<- struct{}) {
+	select {
+	case ch <- struct{}{}:
+	default:
+	}
 }
 
 // Run runs one command and returns the exit code.
 func Run(ctx context.Context, version string, args []string, sys System) int {
+	sys.Out = stdout{sys.Out}
 	s := newSession(version, sys)
 	root := s.root()
 	root.SetArgs(args)

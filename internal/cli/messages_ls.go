@@ -91,7 +91,7 @@ func (s *session) listMessages(ctx context.Context, f *messageFilter) error {
 			records = d.Dead(ctx, filter)
 		}
 	} else {
-		i, err := partOf[store.Inspector](s, opened, "list messages")
+		i, err := partOf[store.Looker](s, opened, "list messages")
 		if err != nil {
 			return err
 		}

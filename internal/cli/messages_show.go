@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/app"
 	"github.com/pawl-dev/pawl/store"
 )
@@ -20,7 +21,7 @@ retains.`,
 		Example: `  id=$(pawl send mail "hello"); pawl messages show $id
   pawl messages show $(pawl send mail "hello") -o json`,
 		RunE: func(c *cobra.Command, args []string) error {
-			i, err := part[store.Inspector](c.Context(), s, "show a message")
+			i, err := part[store.Looker](c.Context(), s, "show a message")
 			if err != nil {
 				return err
 			}
@@ -54,6 +55,9 @@ func describeDead(w io.Writer, d *app.DeadLetter) {
 	field(w, "kind", d.Kind)
 	field(w, "fingerprint", d.Fingerprint)
 	field(w, "reason", d.Reason)
+	if r, ok := storeRules[pawl.Kind(d.Kind)]; ok {
+		field(w, "rule", r.name+", the store")
+	}
 	describePast(w, d.Attempts, d.Replays)
 	describeBody(w, &d.Message)
 }
@@ -87,6 +91,7 @@ func describePast(w io.Writer, attempts []app.Attempt, replays int) {
 		text := fmt.Sprintf("%s %s by %s: %s", when(a.EndedAt), a.Kind, a.Worker, a.Error)
 		field(w, fmt.Sprintf("attempt %d", a.Attempt), text)
 		field(w, "  decided", strings.TrimPrefix(a.Rule+": "+a.Action, ": "))
+		field(w, "  from", a.Inputs)
 	}
 }
 

@@ -33,9 +33,9 @@ func formStep(m store.Migration) stepInfo {
 	return info
 }
 
-// migrator opens the store whatever its schema is.
-func (s *session) migrator(ctx context.Context) (store.Migrator, error) {
-	opened, err := s.openAs(ctx, app.OpenConfig{NoCheck: true})
+// migrator opens the store whatever its schema is; look leaves that as it is.
+func (s *session) migrator(ctx context.Context, look bool) (store.Migrator, error) {
+	opened, err := s.openAs(ctx, app.OpenConfig{NoCheck: true, Look: look, Existing: s.dryRun})
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +50,7 @@ processes may do it at once. --dry-run lists them.`,
 		Example: `  pawl migrate up
   pawl migrate up --dry-run`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			m, err := s.migrator(c.Context())
+			m, err := s.migrator(c.Context(), s.dryRun)
 			if err != nil {
 				return err
 			}
@@ -77,7 +77,7 @@ schema and with it every message. It asks before, unless --yes is given.`,
 			if to < 0 {
 				return usage("such as --to 0, which removes everything; `pawl migrate status` lists the versions", "--to is needed")
 			}
-			m, err := s.migrator(c.Context())
+			m, err := s.migrator(c.Context(), s.dryRun)
 			if err != nil {
 				return err
 			}
@@ -106,11 +106,11 @@ schema and with it every message. It asks before, unless --yes is given.`,
 func (s *session) migrateStatus() *cobra.Command {
 	return &cobra.Command{
 		Use: "status", Short: "List the steps of the schema", Args: count(0, 0, "nothing"),
-		Long: "Lists every step with the time when it was applied.",
+		Long: "Lists every step with the time when it was applied. Steps that are missing\nstay so; only a file that is not there is made.",
 		Example: `  pawl migrate status
   pawl migrate status -o json`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			m, err := s.migrator(c.Context())
+			m, err := s.migrator(c.Context(), true)
 			if err != nil {
 				return err
 			}

@@ -27,7 +27,7 @@ where they are.`,
 					return cannot(err, "peek into topic %s", args[0])
 				}
 			}
-			i, err := partOf[store.Inspector](s, opened, "peek")
+			i, err := partOf[store.Looker](s, opened, "peek")
 			if err != nil {
 				return err
 			}

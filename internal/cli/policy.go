@@ -6,7 +6,8 @@ func (s *session) policy() *cobra.Command {
 	return noun("policy", "Show what becomes of failures, and why",
 		`Shows the policy: one matrix of rules decides for every failure whether the work
 is repeated and after how long, whether it becomes a dead letter, and how loud
-that is. Nothing else decides that.
+that is. Nothing else decides that, but for messages that no handler is asked
+about: of kind Rescue, Parked and Skipped, which a store makes dead letters of.
 
 A failure is looked up by domain, type, phase and kind; then by domain, type and
 kind; then by kind; then there is the default.`,

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/config"
 	"github.com/pawl-dev/pawl/policy"
 )
 
@@ -24,6 +25,7 @@ type decisionInfo struct {
 	Degrade    string       `json:"degrade"`
 	Rule       ruleInfo     `json:"rule"`
 	Steps      []lookupInfo `json:"steps"`
+	Notes      []string     `json:"notes,omitempty"` // what is odd about the question
 }
 
 // delayInfo is between what the delay is drawn.
@@ -62,13 +64,14 @@ and the look-ups that led to it. Nothing is opened or changed.`,
 			if err != nil {
 				return err
 			}
-			m, err := policy.NewMatrix(nil)
+			m, err := s.matrix()
 			if err != nil {
-				return cannot(err, "read the policy")
+				return err
 			}
-			a.Event.Domain = cmp.Or(a.Event.Domain, domainOf(m, a.Event.Type))
-			d, rule, steps := m.Explain(a)
-			info := formDecision(a, d, &rule, steps)
+			if a.Event.Type != "" {
+				a.Event.Domain = cmp.Or(a.Event.Domain, policy.DomainOf(a.Event.Type))
+			}
+			info := explainFailure(m, a)
 			return s.one(info, func(w io.Writer) { printDecision(w, &info) })
 		},
 	}
@@ -101,6 +104,9 @@ var errExplained = errors.New("a failure")
 // failure is the attempt that the flags describe.
 func (f *failureFlags) failure() (policy.Attempt, error) {
 	a := policy.Attempt{Event: f.event, Number: f.attempt, Err: errExplained}
+	if !config.Decided(f.event.Type, f.event.Phase) {
+		return a, usage("use --phase Failed or --phase Retry; of --type SystemHealth, Completed is decided, too", "phase %q is not decided about", f.event.Phase)
+	}
 	if f.attempt < 1 {
 		return a, usage("such as --attempt 1", "--attempt is %d; attempts count from 1", f.attempt)
 	}
@@ -111,7 +117,7 @@ func (f *failureFlags) failure() (policy.Attempt, error) {
 		a.Err = pawl.Permanent(a.Err)
 	}
 	if f.after != "" {
-		after, err := parseDuration(f.after)
+		after, err := config.ParseDuration(f.after)
 		if err != nil {
 			return a, usage("such as --retry-after 30s", "--retry-after: %w", err)
 		}
@@ -126,24 +132,23 @@ func (f *failureFlags) failure() (policy.Attempt, error) {
 	return a, nil
 }
 
-// domainOf is the domain of a type, as the matrix has it.
-func domainOf(m *policy.Matrix, typ string) string {
-	for _, r := range m.Rules() {
-		if typ != "" && r.Match.Type == typ {
-			return r.Match.Domain
-		}
+// explainFailure says what would become of a failure, by whom it may be decided.
+func explainFailure(m *policy.Matrix, a policy.Attempt) decisionInfo {
+	d, rule, steps := m.Explain(a)
+	if r, ok := byStore(policy.Match{Domain: d.Event.Domain, Kind: d.Kind}); ok {
+		return r.decision(string(d.Kind))
 	}
-	if typ == "" {
-		return ""
-	}
-	return policy.Engine
+	info := formDecision(a, d, &rule, steps)
+	info.Notes = unknown(m, &d)
+	return info
 }
 
 func formDecision(a policy.Attempt, d policy.Decision, r *policy.Rule, steps []policy.Step) decisionInfo {
-	rule := formRule(r)[0]
-	if r.Match.Type != "" {
-		rule.Phase = d.Event.Phase
+	at := r.Match
+	if at.Type != "" {
+		at.Phase = d.Event.Phase
 	}
+	rule := formCell(at, r)
 	info := decisionInfo{
 		Action: d.Action.String(), Reason: d.Reason, DeadLetter: r.DeadLetter.String(), Alert: d.Alert.String(), Degrade: d.Degrade.String(), Rule: rule,
 	}
@@ -200,7 +205,7 @@ func printDecision(w io.Writer, info *decisionInfo) {
 	if info.Rule.Condition != "" {
 		rule += " (" + info.Rule.Condition + ")"
 	}
-	line("rule", rule+", "+info.Rule.Origin)
+	line("rule", rule+", "+info.Rule.origin())
 	for i, s := range info.Steps {
 		name, found := "", "no rule"
 		if i == 0 {
@@ -210,5 +215,8 @@ func printDecision(w io.Writer, info *decisionInfo) {
 			found = "rule " + s.Rule
 		}
 		line(name, s.Key+": "+found)
+	}
+	for _, note := range info.Notes {
+		line("note", note)
 	}
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -26,6 +27,18 @@ type ruleInfo struct {
 	Condition   string       `json:"condition,omitempty"`
 	Rule        string       `json:"rule"`
 	Origin      string       `json:"origin"`
+	Origins     *originsInfo `json:"origins,omitempty"` // absent: no override had a say
+}
+
+// originsInfo is where each part of a row comes from, as JSON.
+type originsInfo struct {
+	Retry       string `json:"retry"`
+	Backoff     string `json:"backoff"`
+	MaxAttempts string `json:"max_attempts"`
+	DeadLetter  string `json:"dead_letter"`
+	Alert       string `json:"alert"`
+	Degrade     string `json:"degrade"`
+	Condition   string `json:"condition"`
 }
 
 type backoffInfo struct {
@@ -37,21 +50,24 @@ type backoffInfo struct {
 func (s *session) policyLs() *cobra.Command {
 	return &cobra.Command{
 		Use: "ls", Short: "List the matrix", Args: count(0, 0, "nothing"),
-		Long: `Lists the effective matrix, the most telling rows first. A row without domain,
-type and phase is about a kind wherever it comes up; the last one is the default.`,
+		Long: `Lists the effective matrix, the most telling rows first, each with the rule that
+decides there. A row without domain, type and phase is about a kind wherever it
+comes up; the last one is the default.`,
 		Example: `  pawl policy ls
   pawl policy ls -o json | jq '.[] | select(.alert == "error")'`,
 		RunE: func(*cobra.Command, []string) error {
-			m, err := policy.NewMatrix(nil)
+			m, err := s.matrix()
 			if err != nil {
-				return cannot(err, "read the policy")
+				return err
 			}
 			l := s.list("TYPE", "PHASE", "KIND", "RETRY", "BACKOFF", ">ATTEMPTS", "DEAD LETTER", "ALERT", "CONDITION", "ORIGIN")
-			for _, r := range m.Rules() {
-				for _, info := range formRule(&r) {
-					if err := l.add(info, info.cells()...); err != nil {
-						return err
-					}
+			for _, c := range m.Cells() {
+				if _, ok := byStore(c.Match); ok {
+					continue // an override that names the kind has no say
+				}
+				info := formCell(c.Match, &c.Rule)
+				if err := l.add(info, info.cells()...); err != nil {
+					return err
 				}
 			}
 			return l.end("")
@@ -59,10 +75,10 @@ type and phase is about a kind wherever it comes up; the last one is the default
 	}
 }
 
-// formRule is a rule as rows: a row for each phase that it is about.
-func formRule(r *policy.Rule) []ruleInfo {
+// formCell is a cell of the matrix and the rule that decides there.
+func formCell(m policy.Match, r *policy.Rule) ruleInfo {
 	info := ruleInfo{
-		Domain: r.Match.Domain, Type: r.Match.Type, Phase: r.Match.Phase, Kind: string(r.Match.Kind),
+		Domain: m.Domain, Type: m.Type, Phase: m.Phase, Kind: string(m.Kind),
 		Retry: r.Repeat == policy.Repeated, MaxAttempts: 1, DeadLetter: r.DeadLetter.String(), Alert: r.Alert.String(),
 		Degrade: r.Degrade.String(), Condition: condition(r), Rule: r.ID, Origin: originOf(r),
 	}
@@ -73,12 +89,10 @@ func formRule(r *policy.Rule) []ruleInfo {
 		}
 		info.Backoff = &backoffInfo{r.Backoff.Shape.String(), r.Backoff.Base.Seconds(), r.Backoff.Max.Seconds()}
 	}
-	if info.Type == "" || info.Phase != "" {
-		return []ruleInfo{info}
+	if o := r.Origins; o != (policy.Origins{}) {
+		info.Origins = &originsInfo{o.Repeat, o.Backoff, o.MaxAttempts, o.DeadLetter, o.Alert, o.Degrade, o.Condition}
 	}
-	again := info
-	info.Phase, again.Phase = policy.Failed, policy.Again
-	return []ruleInfo{info, again}
+	return info
 }
 
 // condition says in words which facts change what the row decides.
@@ -104,9 +118,42 @@ func either(f policy.Facts) string { return strings.ReplaceAll(f.String(), "|", 
 
 func originOf(r *policy.Rule) string {
 	if r.Origin == "" {
-		return "built in"
+		return policy.BuiltIn
 	}
 	return r.Origin
+}
+
+// origin is where the row comes from, and what of it: "pawl.yaml:7 (alert)". What
+// is built in is not told, and neither is what goes with a repetition.
+func (i *ruleInfo) origin() string {
+	o := i.Origins
+	if o == nil {
+		return i.Origin
+	}
+	parts := map[string][]string{}
+	froms := []string{i.Origin}
+	add := func(from, part string) {
+		if from == policy.BuiltIn {
+			return
+		}
+		if parts[from] = append(parts[from], part); !slices.Contains(froms, from) {
+			froms = append(froms, from)
+		}
+	}
+	add(o.Retry, "retry")
+	if i.Retry {
+		add(o.Backoff, "backoff")
+		add(o.MaxAttempts, "attempts")
+		add(o.Condition, "condition")
+	}
+	add(o.DeadLetter, "dead letter")
+	add(o.Alert, "alert")
+	for n, from := range froms {
+		if len(parts[from]) > 0 {
+			froms[n] = fmt.Sprintf("%s (%s)", from, strings.Join(parts[from], ", "))
+		}
+	}
+	return strings.Join(froms, ", ")
 }
 
 func (i *ruleInfo) cells() []string {
@@ -119,7 +166,7 @@ func (i *ruleInfo) cells() []string {
 	if kind == "" {
 		kind = "default"
 	}
-	return []string{dash(i.Type), dash(i.Phase), kind, retry, backoff, strconv.Itoa(i.MaxAttempts), i.DeadLetter, i.Alert, dash(i.Condition), i.Origin}
+	return []string{dash(i.Type), dash(i.Phase), kind, retry, backoff, strconv.Itoa(i.MaxAttempts), i.DeadLetter, i.Alert, dash(i.Condition), i.origin()}
 }
 
 func dash(text string) string {

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/pawl-dev/pawl/internal/app"
+	"github.com/pawl-dev/pawl/internal/config"
 )
 
 // Groups of commands in the help.
@@ -41,7 +42,9 @@ folder), a server, or the memory of one process.`,
 		&cobra.Group{ID: groupStore, Title: "Stores:"},
 	)
 	f := root.PersistentFlags()
-	f.StringVar(&s.storeURL, "store", "", "store `URL` (default: $PAWL_STORE, else "+app.DefaultStore+")")
+	f.StringVar(&s.storeURL, "store", "", "store `URL` (default: $PAWL_STORE, store: in the configuration file, else "+app.DefaultStore+")")
+	f.StringVar(&s.mirrorURL, "mirror", "", "`URL` of the store to which topics move; see `pawl traffic --help` (default: $PAWL_MIRROR, mirror: in the configuration file)")
+	f.StringVar(&s.configPath, "config", "", "configuration `FILE` (default: "+config.DefaultFile+" in this folder, if it is there)")
 	f.StringVarP(&s.output, "output", "o", formatTable, "how to print: table, json (one document) or jsonl (an object a line)")
 	f.BoolVarP(&s.quiet, "quiet", "q", false, "print data and errors only")
 	f.BoolVar(&s.noColor, "no-color", false, "no colours (also: NO_COLOR in the environment)")
@@ -50,10 +53,30 @@ folder), a server, or the memory of one process.`,
 	f.BoolVar(&s.autoMigrate, "auto-migrate", false, "bring the schema of a store on a server up to date")
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(
-		in(groupWork, s.send()), in(groupWork, s.work()), in(groupWork, s.demo()),
-		in(groupNouns, s.topics()), in(groupNouns, s.messages()), in(groupNouns, s.peek()), in(groupNouns, s.explain()), in(groupNouns, s.cancel()), in(groupNouns, s.dead()), in(groupNouns, s.policy()),
-		in(groupStore, s.stores()), in(groupStore, s.migrate()), in(groupStore, s.bench()),
-		s.versionCommand(), completion(), helpExitCodes(), helpJSON(), helpStores(),
+		in(groupWork, s.send()),
+		in(groupWork, s.work()),
+		in(groupWork, s.up()),
+		in(groupWork, s.demo()),
+		in(groupNouns, s.doctor()),
+		in(groupNouns, s.explain()),
+		in(groupNouns, s.topics()),
+		in(groupNouns, s.workers()),
+		in(groupNouns, s.messages()),
+		in(groupNouns, s.peek()),
+		in(groupNouns, s.cancel()),
+		in(groupNouns, s.dead()),
+		in(groupNouns, s.operationsCommand()),
+		in(groupNouns, s.auditCommand()),
+		in(groupNouns, s.policy()),
+		in(groupNouns, s.skip()),
+		in(groupStore, s.stores()),
+		in(groupStore, s.kafkaCommand()),
+		in(groupStore, s.traffic()),
+		in(groupStore, s.blobs()),
+		in(groupStore, s.migrate()),
+		in(groupStore, s.configuration()),
+		in(groupStore, s.bench()),
+		s.versionCommand(), s.docs(), completion(), helpExitCodes(), helpJSON(), helpStores(),
 	)
 	root.SetHelpCommand(helpCommand())
 	root.CompletionOptions.DisableDefaultCmd = true
@@ -79,7 +102,7 @@ func noun(use, short, long string, verbs ...*cobra.Command) *cobra.Command {
 // that is given without a value is a variable of a script that is not set: a
 // filter like that would select everything.
 func (s *session) checkFlags(c *cobra.Command) error {
-	s.redactor = app.NewRedactor(s.storeURL, s.Getenv("PAWL_STORE"))
+	s.redactor = app.NewRedactor(s.storeURL, s.Getenv("PAWL_STORE"), s.mirrorURL, s.Getenv("PAWL_MIRROR"))
 	var empty error
 	c.Flags().Visit(func(f *pflag.Flag) {
 		if f.Value.Type() == "string" && f.Value.String() == "" {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/app"
+	"github.com/pawl-dev/pawl/internal/config"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -42,9 +43,10 @@ With --jsonl, standard input has a message a line:
 
 All fields are optional; TOPIC is that of lines without one. Lines are appended
 in batches, in their order, and what is counted is stored. It ends with
-{"appended":N,"duplicates":M}. At a line that is no message it stops, with
-everything before that line stored and nothing after it; with --skip-bad it goes
-on, and ends with exit code 3.`,
+{"appended":N,"duplicates":M}. At a line that is no message, or one that the store
+refuses, it stops, with everything before that line stored and nothing after it;
+what only the brokers of Kafka refuse is named beside those after it that are
+stored. With --skip-bad it goes on, and ends with exit code 3.`,
 		Example: `  pawl send mail "hello"
   pawl send mail --key customer-7 --priority 50 --header trace=abc "for customer 7"
   pawl send mail --delay 10m "not yet"
@@ -95,7 +97,10 @@ func (s *session) sendOne(ctx context.Context, args []string, f *sendFlags) erro
 	}
 	if s.dryRun {
 		s.note("would append a message of %d bytes to topic %s", m.Size(), m.Topic)
-		return nil
+		if s.output == formatTable {
+			return nil
+		}
+		return s.one(dryReceipt{DryRun: true, ID: m.ID, Topic: m.Topic, Bytes: m.Size()}, nil)
 	}
 	opened, err := s.open(ctx)
 	if err != nil {
@@ -119,15 +124,34 @@ type receiptInfo struct {
 	DuplicateOf *string `json:"duplicate_of"`
 }
 
+// dryReceipt is what would be appended; an id that is not given is not known before.
+type dryReceipt struct {
+	DryRun bool   `json:"dry_run"`
+	ID     string `json:"id,omitempty"`
+	Topic  string `json:"topic"`
+	Bytes  int    `json:"bytes"`
+}
+
 // receipt prints the id of the message that is stored.
 func (s *session) receipt(topic string, r store.Receipt) error {
 	info := receiptInfo{ID: r.ID, Topic: topic, Appended: true}
 	id := r.ID
 	if r.DuplicateOf != "" {
 		id, info.Appended, info.DuplicateOf = r.DuplicateOf, false, &r.DuplicateOf
+		info.ID = id // the other one was never stored
 		s.note("nothing was appended: %s is there already", id)
 	}
-	return s.one(info, func(w io.Writer) { fmt.Fprintln(w, id) })
+	return notPrinted(s.one(info, func(w io.Writer) { fmt.Fprintln(w, id) }), "message "+id+" is stored",
+		"do not send it again; `pawl messages show "+id+"` shows it")
+}
+
+// notPrinted is about output that is lost after the work was done: who takes it for
+// a failure does it twice.
+func notPrinted(err error, done, next string) error {
+	if err == nil {
+		return nil
+	}
+	return &problem{code: exitPartly, what: done + "; only the output cannot be written", err: err, next: next}
 }
 
 func (s *session) trouble(err error) { s.note("%v; trying again", err) }
@@ -150,7 +174,7 @@ func (f *sendFlags) message(topic string) (pawl.Message, error) {
 	case "forever":
 		m.Unique.For = pawl.Forever
 	default:
-		d, err := parseDuration(f.uniqueFor)
+		d, err := config.ParseDuration(f.uniqueFor)
 		if err != nil {
 			return m, usage("such as --unique-for 24h, or --unique-for forever", "--unique-for: %w", err)
 		}
@@ -180,6 +204,9 @@ func (s *session) body(args []string, f *sendFlags) ([]byte, error) {
 			return nil, &problem{code: exitUsage, what: "cannot read the body", err: err, next: "correct --file"}
 		}
 		defer func() { _ = file.Close() }()
+		if info, err := file.Stat(); err == nil && info.IsDir() {
+			return nil, usage("name a file in it", "--file %s is a folder", f.file)
+		}
 		return readBody(file)
 	case len(args) == 0:
 		return nil, nil
@@ -230,27 +257,46 @@ func (s *session) sendLines(c *cobra.Command, args []string, f *sendFlags) error
 	return errors.Join(s.sent(sent, err), s.printSent(sent))
 }
 
+// drySent is what would be appended; what is there already is not looked for.
+type drySent struct {
+	DryRun bool `json:"dry_run"`
+	app.Sent
+}
+
 // printSent prints the count, on one line whatever the format.
 func (s *session) printSent(sent app.Sent) error {
-	b, err := marshal(sent, "")
+	var info any = sent
+	if s.dryRun {
+		info = drySent{DryRun: true, Sent: sent}
+	}
+	b, err := marshal(info, "")
 	if err == nil {
 		_, err = s.out.Write(b)
 	}
-	return errors.Join(err, s.out.Flush())
+	done := fmt.Sprintf("what could be sent is stored: %d appended, %d duplicates", sent.Appended, sent.Duplicates)
+	err = errors.Join(err, s.out.Flush())
+	if s.dryRun {
+		return err
+	}
+	return notPrinted(err, done, "do not send it again")
 }
 
 // sent says how a stream of lines ended.
 func (s *session) sent(sent app.Sent, err error) error {
-	stored := "nothing was stored"
-	if sent.Through > 0 {
-		stored = fmt.Sprintf("all lines up to %d are stored, none after it", sent.Through)
-	}
-	if s.dryRun {
-		stored = "nothing was stored, this was a dry run"
-	}
+	stored := s.storedLines(sent)
 	if bad, ok := errors.AsType[*app.LineError](err); ok {
+		if len(sent.Refused) > 0 {
+			return &problem{
+				code: exitUsage, what: fmt.Sprintf("the store refused line %s; %s", lineNumbers(sent.Refused), stored), err: bad.Err,
+				next: fmt.Sprintf("correct what was refused and send it, then all from line %d on; --skip-bad goes on by itself", sent.Through+1),
+			}
+		}
+		wrong := "is not a message"
+		if _, refused := errors.AsType[*store.Error](bad.Err); refused {
+			wrong = "is refused by the store"
+		}
 		return &problem{
-			code: exitUsage, what: fmt.Sprintf("line %d is not a message; %s", bad.Line, stored), err: bad.Err,
+			code: exitUsage, what: fmt.Sprintf("line %d %s; %s", bad.Line, wrong, stored), err: bad.Err,
 			next: fmt.Sprintf("correct it and send from line %d on, or add --skip-bad", bad.Line),
 		}
 	}
@@ -262,9 +308,40 @@ func (s *session) sent(sent app.Sent, err error) error {
 		}
 	case sent.Skipped > 0:
 		return &problem{
-			code: exitPartly, what: fmt.Sprintf("%d lines were skipped", sent.Skipped), err: errors.New("they are not messages; see above"),
+			code: exitPartly, what: fmt.Sprintf("%d lines were skipped", sent.Skipped), err: errors.New("they are not messages, or the store refuses them; see above"),
 			next: "correct these lines and send them",
 		}
 	}
 	return nil
+}
+
+// storedLines says which lines are stored.
+func (s *session) storedLines(sent app.Sent) string {
+	switch {
+	case s.dryRun:
+		return "nothing was stored, this was a dry run"
+	case len(sent.Refused) > 0:
+		return fmt.Sprintf("all others up to line %d are stored, none after it", sent.Through)
+	case sent.Through > 0 && sent.Doubt:
+		return fmt.Sprintf("all lines up to %d are stored, and perhaps some after it", sent.Through)
+	case sent.Through > 0:
+		return fmt.Sprintf("all lines up to %d are stored, none after it", sent.Through)
+	case sent.Doubt:
+		return "some lines may be stored"
+	}
+	return "nothing was stored"
+}
+
+// lineNumbers names the first of many lines.
+func lineNumbers(lines []int64) string {
+	const named = 5
+	var names []string
+	for _, n := range lines[:min(len(lines), named)] {
+		names = append(names, fmt.Sprint(n))
+	}
+	text := strings.Join(names, ", ")
+	if more := len(lines) - named; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }

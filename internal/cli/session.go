@@ -23,6 +23,10 @@ type session struct {
 	redactor *app.Redactor
 
 	storeURL    string
+	configPath  string
+	fromFile    string // the store that the configuration file names
+	mirrorURL   string
+	mirrorFile  string // the mirror that the configuration file names
 	output      string
 	quiet       bool
 	noColor     bool
@@ -32,11 +36,12 @@ type session struct {
 
 	notes  sync.Mutex
 	opened store.Store
+	second store.Store // of a command that works on two
 	out    *bufio.Writer
 }
 
 func newSession(version string, sys System) *session {
-	return &session{System: sys, version: version, redactor: app.NewRedactor(sys.Getenv("PAWL_STORE")), out: bufio.NewWriterSize(sys.Out, 64<<10)}
+	return &session{System: sys, version: version, redactor: app.NewRedactor(sys.Getenv("PAWL_STORE"), sys.Getenv("PAWL_MIRROR")), out: bufio.NewWriterSize(sys.Out, 64<<10)}
 }
 
 // close closes the store and prints what is left.
@@ -47,22 +52,60 @@ func (s *session) close() error {
 			err = cannot(closed, "close the store")
 		}
 	}
+	if s.second != nil {
+		if closed := s.second.Close(); err == nil && closed != nil {
+			err = cannot(closed, "close the mirror")
+		}
+	}
 	return err
 }
 
-// url is the store's, by flag, environment or default.
-func (s *session) url() string { return cmp.Or(s.storeURL, s.Getenv("PAWL_STORE"), app.DefaultStore) }
+// url is the store's, by flag, environment, file or default.
+func (s *session) url() string {
+	return cmp.Or(s.storeURL, s.Getenv("PAWL_STORE"), s.fromFile, app.DefaultStore)
+}
+
+// mirror is the store to which topics move; empty for none.
+func (s *session) mirror() string {
+	return cmp.Or(s.mirrorURL, s.Getenv("PAWL_MIRROR"), s.mirrorFile)
+}
 
 // open opens the store.
 func (s *session) open(ctx context.Context) (store.Store, error) {
 	return s.openAs(ctx, app.OpenConfig{AutoMigrate: s.autoMigrate})
 }
 
+// openAs opens the store, with the mirror over it if there is one.
 func (s *session) openAs(ctx context.Context, c app.OpenConfig) (store.Store, error) {
+	opened, err := s.openAlone(ctx, c)
+	if err != nil || s.mirror() == "" || c.NoCheck {
+		return opened, err
+	}
+	if s.mirror() == s.url() {
+		return nil, usage("name the new store: --mirror, PAWL_MIRROR or mirror: in the configuration file", "the mirror is the store itself")
+	}
+	report := func(err error) { s.note("mirror: %v", err) }
+	over, err := app.Mirror(opened, app.OpenConfig{URL: s.mirror(), AutoMigrate: c.AutoMigrate, Logger: c.Logger}, report)
+	if err != nil {
+		return nil, cannot(err, "open the mirror %s", app.RedactURL(s.mirror()))
+	}
+	s.opened = over
+	return over, nil
+}
+
+// openAlone opens the store without its mirror.
+func (s *session) openAlone(ctx context.Context, c app.OpenConfig) (store.Store, error) {
+	if err := s.findStore(); err != nil {
+		return nil, err
+	}
 	c.URL = s.url()
+	s.redactor.LearnURLs(c.URL, s.mirror())
 	c.Created = func(path string) { s.note("%s was not there: it is a new, empty store", path) }
 	c.Waiting = func(path string) {
 		s.note("%s is locked: another process has a write transaction open on it (`fuser %s` names it); waiting", path, path)
+	}
+	if c.Logger == nil {
+		c.Logger = s.warnings()
 	}
 	opened, err := app.Open(ctx, c)
 	if err != nil {

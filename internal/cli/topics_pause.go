@@ -3,9 +3,11 @@ package cli
 import (
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/pawl-dev/pawl/internal/app"
 	"github.com/pawl-dev/pawl/store"
@@ -36,6 +38,9 @@ as --for says.`,
 			if err := topics.Pause(c.Context(), args[0], time.Duration(d), s.who(), reason); err != nil {
 				return cannot(err, "pause topic %s", args[0])
 			}
+			if err := s.auditTopic(c, "pause", args[0], reason); err != nil {
+				return err
+			}
 			return s.topicNow(c, topics, args[0], "is paused")
 		},
 	}
@@ -64,6 +69,9 @@ func (s *session) topicsResume() *cobra.Command {
 			if err := topics.Resume(c.Context(), args[0]); err != nil {
 				return cannot(err, "resume topic %s", args[0])
 			}
+			if err := s.auditTopic(c, "resume", args[0], ""); err != nil {
+				return err
+			}
 			return s.topicNow(c, topics, args[0], "is not paused")
 		},
 	}
@@ -77,4 +85,21 @@ func (s *session) topicNow(c *cobra.Command, topics store.Topics, name, what str
 	}
 	t := app.FormTopic(&stats[0])
 	return s.one(t, func(w io.Writer) { fmt.Fprintf(w, "topic %s %s\n", oneLine(name), what) })
+}
+
+// auditTopic writes down a change of a topic, with the flags that say what.
+func (s *session) auditTopic(c *cobra.Command, verb, topic, why string) error {
+	return s.audit(c.Context(), app.AuditEntry{Action: "topics " + verb, Target: topic, Reason: why, Change: ownFlags(c),
+		Count: 1, Result: app.AuditResult{Done: 1}})
+}
+
+// ownFlags are the flags of a command that were given, but for the reason.
+func ownFlags(c *cobra.Command) string {
+	var flags []string
+	c.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
+		if f.Changed && f.Name != "reason" {
+			flags = append(flags, f.Name+"="+f.Value.String())
+		}
+	})
+	return strings.Join(flags, " ")
 }

@@ -48,6 +48,11 @@ changes nothing if somebody else has changed the settings since.`,
 			if err != nil {
 				return cannot(err, "set topic %s", args[0])
 			}
+			if !s.dryRun && ownFlags(c) != "" {
+				if err := s.auditTopic(c, "set", args[0], ""); err != nil {
+					return err
+				}
+			}
 			return s.one(topicSettings{t.Name, t.Order, app.FormSettings(&t)}, func(w io.Writer) {
 				fmt.Fprintf(w, "topic %s: order %s, deadline %v, ageing %v, park %v, retain %v, version %d\n",
 					t.Name, t.Order, t.Deadline, t.Ageing, t.Park, t.Retain, t.Version)

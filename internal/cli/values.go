@@ -2,11 +2,9 @@ package cli
 
 import (
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
 
-	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/config"
 )
 
 // duration is a flag: 90s, 5m, 1h30m, 2d.
@@ -21,30 +19,13 @@ func (d *duration) String() string {
 
 // Set implements pflag.Value.
 func (d *duration) Set(s string) error {
-	v, err := parseDuration(s)
+	v, err := config.ParseDuration(s)
 	*d = duration(v)
 	return err
 }
 
 // Type implements pflag.Value.
 func (d *duration) Type() string { return "duration" }
-
-// parseDuration reads Go's durations and those in days.
-func parseDuration(s string) (time.Duration, error) {
-	v, err := time.ParseDuration(s)
-	if days, ok := strings.CutSuffix(s, "d"); ok {
-		var n float64
-		n, err = strconv.ParseFloat(days, 64)
-		v = time.Duration(n * 24 * float64(time.Hour))
-		if n > pawl.MaxDelay.Hours()/24 {
-			err = strconv.ErrRange
-		}
-	}
-	if err != nil || v < 0 {
-		return 0, fmt.Errorf("%q is no duration such as 500ms, 90s, 5m, 1h30m or 2d", s)
-	}
-	return v, nil
-}
 
 // point is a flag: a point in time, or how long ago it was.
 type point struct {
@@ -63,7 +44,7 @@ func (p *point) Set(s string) (err error) {
 			return nil
 		}
 	}
-	if d, err := parseDuration(s); p.back && err == nil {
+	if d, err := config.ParseDuration(s); p.back && err == nil {
 		p.Time = time.Now().Add(-d)
 		return nil
 	}
@@ -86,21 +67,9 @@ func (r *rate) String() string { return r.text }
 
 // Set implements pflag.Value.
 func (r *rate) Set(s string) error {
-	r.text = s
-	count, per, ok := strings.Cut(s, "/")
-	n, err := strconv.ParseFloat(count, 64)
-	span := time.Second
-	if ok && err == nil {
-		if len(per) > 0 && (per[0] < '0' || per[0] > '9') {
-			per = "1" + per
-		}
-		span, err = parseDuration(per)
-	}
-	if err != nil || !(n > 0) || n > 1e9 || span <= 0 {
-		return fmt.Errorf("%q is no rate such as 100/s, 30/m or 10/5s", s)
-	}
-	r.perSecond = n / span.Seconds()
-	return nil
+	perSecond, err := config.ParseRate(s)
+	r.text, r.perSecond = s, perSecond
+	return err
 }
 
 // Type implements pflag.Value.

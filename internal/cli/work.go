@@ -52,7 +52,9 @@ PAWL_TRACEPARENT, and PAWL_HEADERS as JSON. Its exit code is the verdict:
   other, or a signal: retry, up to 10 attempts; then dead
 
 The last lines on its stderr are the reason. What it writes to stdout comes out
-here (with -o json on stderr: stdout has the summary then).
+here (with -o json on stderr: stdout has the summary then). Where that cannot be
+written, because the disk is full or nobody reads it, the output is lost and the
+work goes on: the verdicts do not change.
 
 --pipe starts CMD --concurrency times and keeps it. CMD reads a line of JSON per
 delivery: {"id","topic","key","attempt","token","headers","body" | "body_base64"}
@@ -62,7 +64,7 @@ may come in any order. Messages of one key are given one after the other. A CMD 
 dies is started again; what it held is retried. Several at once in its hands are
 first given again one by one, so that the one with which it dies is found.
 
---deadline and --order are settings of the topic, kept in the store: a worker that
+Overrides of the policy in pawl.yaml count here, too. --deadline and --order are settings of the topic, kept in the store: a worker that
 states others than the rest does not start (exit code 5).`,
 		Example: `  pawl send mail "hello"; pawl work mail --exec 'cat >> mail.txt' --until-empty
   pawl work mail --exec 'echo "no: $PAWL_ID" >&2; exit 65' --until-empty
@@ -72,6 +74,11 @@ states others than the rest does not start (exit code 5).`,
 			if err != nil {
 				return err
 			}
+			m, err := s.matrix()
+			if err != nil {
+				return err
+			}
+			config.Policy = m
 			return s.runWork(c.Context(), config)
 		},
 	}
@@ -79,6 +86,7 @@ states others than the rest does not start (exit code 5).`,
 	fl.StringVar(&f.exec, "exec", "", "start `CMD` for every delivery")
 	fl.StringVar(&f.pipe, "pipe", "", "keep `CMD` running and speak with it in lines of JSON")
 	fl.IntVar(&f.concurrency, "concurrency", f.concurrency, "programs at once")
+	_ = fl.SetAnnotation("concurrency", defaultAs, []string{"the number of processors"}) // the flag is there
 	fl.IntVar(&f.inFlight, "in-flight", 0, "with --pipe: deliveries that a program holds at once (0: as many as it shows that it can use)")
 	fl.Var(&f.lease, "lease", "how long a message stays ours if this process dies")
 	fl.Var(&f.deadline, "deadline", "how long a delivery may take at most; a setting of the topic")
@@ -109,6 +117,8 @@ func (s *session) workConfig(topics []string, f *workFlags) (app.WorkConfig, err
 		return bad("use a number from 1 to 10000", "--concurrency is %d", f.concurrency)
 	case f.inFlight < 0 || f.inFlight > program.MaxInFlight:
 		return bad("use a number from 1, or 0 to leave it to Pawl", "--in-flight is %d; at most %d is possible", f.inFlight, program.MaxInFlight)
+	case time.Duration(f.lease) < 20*time.Millisecond || time.Duration(f.lease) > store.MaxLease:
+		return bad("use a duration from 20ms to 24h", "--lease is %v", time.Duration(f.lease))
 	case f.inFlight > 0 && f.pipe == "":
 		return bad("leave it out", "--in-flight goes with --pipe")
 	}
@@ -121,7 +131,7 @@ func (s *session) workConfig(topics []string, f *workFlags) (app.WorkConfig, err
 	}
 	return app.WorkConfig{
 		Topics: topics, Exec: f.exec, Pipe: f.pipe, Concurrency: f.concurrency, InFlight: f.inFlight, Lease: time.Duration(f.lease),
-		Declared: declared, PerSecond: f.limit.perSecond, UntilEmpty: f.untilEmpty, Drain: time.Duration(f.drain), Owner: owner(),
+		Declared: declared, PerSecond: f.limit.perSecond, UntilEmpty: f.untilEmpty, Drain: time.Duration(f.drain), Owner: owner(), Version: s.version,
 		Stdout: s.programOutput(), Stderr: s.Err, Logger: s.logger(),
 	}, nil
 }
@@ -167,6 +177,14 @@ func (s *session) logger() *slog.Logger {
 	return s.loggerAt(slog.LevelInfo)
 }
 
+// warnings is for what a store has to say.
+func (s *session) warnings() *slog.Logger {
+	if s.quiet {
+		return s.loggerAt(slog.LevelError)
+	}
+	return s.loggerAt(slog.LevelWarn)
+}
+
 func (s *session) loggerAt(level slog.Level) *slog.Logger {
 	return slog.New(slog.NewTextHandler(redacting{s}, &slog.HandlerOptions{Level: level, ReplaceAttr: shortLog}))
 }
@@ -202,6 +220,9 @@ func (s *session) runWork(ctx context.Context, c app.WorkConfig) error {
 	stopped()
 	if errors.Is(err, dispatch.ErrStuck) {
 		err = &problem{code: exitUnfinished, what: "not everything ended", err: err, next: "what was running is claimed again when its lease is over"}
+	}
+	if err == nil && c.UntilEmpty && ctx.Err() != nil {
+		err = &problem{code: exitUnfinished, what: "the topics may not be empty", err: ErrInterrupted, next: "run it again: it goes on where this one stopped"}
 	}
 	if s.output != formatTable {
 		return errors.Join(cannot(err, "work"), s.one(done, nil))

@@ -35,7 +35,7 @@ type Summary struct {
 
 // backend is what the demo needs of a store beyond the contract.
 type backend interface {
-	store.Inspector
+	store.Looker
 	store.DeadLetters
 	store.Topics
 }

@@ -138,14 +138,14 @@ func patience() policy.Rule {
 
 // look finds what the demo needs in a store.
 func look(s store.Store) (backend, error) {
-	i, ok1 := store.As[store.Inspector](s)
+	i, ok1 := store.As[store.Looker](s)
 	d, ok2 := store.As[store.DeadLetters](s)
 	t, ok3 := store.As[store.Topics](s)
 	if !ok1 || !ok2 || !ok3 {
 		return nil, &store.Error{Op: "demo", Code: store.ErrUnsupported, Hint: "it needs lookup, dead letters and topics: use SQLite or PostgreSQL"}
 	}
 	return struct {
-		store.Inspector
+		store.Looker
 		store.DeadLetters
 		store.Topics
 	}{i, d, t}, nil

@@ -97,7 +97,7 @@ func delivery(id, body string) *pawl.Delivery {
 func TestExecHandsOverTheDelivery(t *testing.T) {
 	var out buffer
 	e := program.NewExec(newLauncher(t), `printf '%s\n' "$PAWL_ID|$PAWL_TOPIC|$PAWL_KEY|$PAWL_KEY_BASE64|$PAWL_ATTEMPT|$PAWL_TOKEN|$PAWL_TRACEPARENT|$PAWL_HEADERS"; cat`,
-		program.NewOutput(&out), nil)
+		program.NewOutput(&out, nil), nil)
 	d := delivery("m1", "a body\nof two lines")
 	d.Key, d.Attempt, d.Headers = []byte("k\xff"), 3, map[string]string{"traceparent": "00-1-2-01", "b": "\x00\""}
 	t.Setenv("PAWL_KEY_BASE64", "of somebody else")
@@ -152,7 +152,7 @@ func transient(err error) bool {
 func TestExecKeepsTheLastLinesOnly(t *testing.T) {
 	var errs buffer
 	command := `i=0; while [ $i -lt 3000 ]; do echo "line $i of this program"; i=$((i+1)); done >&2; head -c 300000 /dev/zero | tr '\0' x >&2; exit 1`
-	err := program.NewExec(newLauncher(t), command, nil, program.NewOutput(&errs)).Handle(t.Context(), delivery("m", strings.Repeat("b", 1<<20)))
+	err := program.NewExec(newLauncher(t), command, nil, program.NewOutput(&errs, nil)).Handle(t.Context(), delivery("m", strings.Repeat("b", 1<<20)))
 	if err == nil || len(err.Error()) > 8<<10 || !strings.Contains(err.Error(), "(exit status 1)") {
 		t.Errorf("a reason of %d bytes: %.200q", len(fmt.Sprint(err)), err)
 	}

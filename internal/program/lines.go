@@ -2,41 +2,56 @@ package program
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"strings"
 	"sync"
+	"syscall"
 )
 
 // Output is where programs write to: whole lines at a time, so that those of
 // several do not mix within a line. What cannot be written is dropped; a program
-// is never held up by it. A nil Output drops everything.
+// is never held up by it, and its work does not fail. A nil Output drops everything.
 type Output struct {
-	mu     sync.Mutex
 	w      io.Writer
-	dead   bool
-	failed chan struct{}
+	failed func(error) // may be nil
+
+	mu   sync.Mutex
+	told bool
+	dead bool // nobody reads it any more
 }
 
-// NewOutput returns an output that writes to w.
-func NewOutput(w io.Writer) *Output { return &Output{w: w, failed: make(chan struct{})} }
+// NewOutput returns an output that writes to w. failed, if not nil, is told of the
+// first write that fails.
+func NewOutput(w io.Writer, failed func(error)) *Output { return &Output{w: w, failed: failed} }
 
-func (o *Output) write(b []byte) {
+// Write writes whole lines. It never fails.
+func (o *Output) Write(b []byte) (int, error) {
 	if o == nil || len(b) == 0 {
-		return
+		return len(b), nil
 	}
+	if err := o.write(b); err != nil && o.failed != nil {
+		o.failed(err) // outside of the lock: it may write elsewhere, and that may fail, too
+	}
+	return len(b), nil
+}
+
+// write returns the first error there is. A full disk may have room later; a pipe
+// that nobody reads stays one.
+func (o *Output) write(b []byte) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.dead {
-		return
+		return nil
 	}
-	if _, err := o.w.Write(b); err != nil {
-		o.dead = true
-		close(o.failed)
+	_, err := o.w.Write(b)
+	o.dead = errors.Is(err, syscall.EPIPE) || errors.Is(err, io.ErrClosedPipe)
+	if err == nil || o.told {
+		return nil
 	}
+	o.told = true
+	return err
 }
-
-// Failed is closed when writing has failed: nobody reads it any more.
-func (o *Output) Failed() <-chan struct{} { return o.failed }
 
 // longLine is where a line without an end is broken.
 const longLine = 64 << 10
@@ -66,7 +81,7 @@ func (l *lines) Write(b []byte) (int, error) {
 		l.line(b[:i])
 		b = b[i+1:]
 	}
-	l.out.write(l.buf)
+	_, _ = l.out.Write(l.buf)
 	return n, nil
 }
 
@@ -90,7 +105,7 @@ func (l *lines) end() {
 	if len(l.rest) > 0 {
 		l.buf = l.buf[:0]
 		l.line(nil)
-		l.out.write(l.buf)
+		_, _ = l.out.Write(l.buf)
 	}
 }
 

@@ -160,26 +160,7 @@ func (o outcome) settle(d *pawl.Delivery) error {
 	if o.err != nil || o.verdict == nil {
 		return o.err
 	}
-	v := o.verdict
-	reason := cmp.Or(v.Reason, "the program's verdict is "+v.Verdict)
-	fail := pawl.OfKind(cmp.Or(pawl.Kind(v.Kind), KindCommand), errors.New(reason))
-	switch v.Verdict {
-	case wire.Retry:
-		if v.After > 0 {
-			return pawl.Throttled(fail, v.After)
-		}
-		return fail
-	case wire.Dead:
-		return pawl.Permanent(fail)
-	case wire.Release:
-		return pawl.Release(v.After, reason)
-	}
-	now := time.Now()
-	for i := range v.Emit {
-		d.Emit(v.Emit[i].At(now))
-	}
-	d.Hold(v.Hold)
-	return nil
+	return o.verdict.Settle(d, KindCommand)
 }
 
 // place gives k to the child with the least to do, or lets it wait.

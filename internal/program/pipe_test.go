@@ -152,7 +152,7 @@ func TestPipeReasonIsWhatTheProgramSaidLast(t *testing.T) {
 // A program may be gone before anybody has read what it said.
 func TestPipeReasonWaitsForTheLastWords(t *testing.T) {
 	t.Parallel()
-	p := startPipe(t, program.PipeConfig{Stderr: program.NewOutput(slowly{}), Command: `read -r line; seq 11111 18888 >&2; echo last words >&2; exit 3`})
+	p := startPipe(t, program.PipeConfig{Stderr: program.NewOutput(slowly{}, nil), Command: `read -r line; seq 11111 18888 >&2; echo last words >&2; exit 3`})
 	if err := p.Handle(t.Context(), message("m", "")); err == nil || !strings.HasPrefix(err.Error(), "last words (exit status 3)") {
 		t.Errorf("got %v", err)
 	}
@@ -294,7 +294,7 @@ func TestPipeManyAtOnce(t *testing.T) {
 func TestPipePassesStderrThrough(t *testing.T) {
 	t.Parallel()
 	var errs buffer
-	p := startPipe(t, program.PipeConfig{Command: "echo ready >&2; " + worker("echo"), Children: 2, Stderr: program.NewOutput(&errs)})
+	p := startPipe(t, program.PipeConfig{Command: "echo ready >&2; " + worker("echo"), Children: 2, Stderr: program.NewOutput(&errs, nil)})
 	eventually(t, "both say that they are ready", func() bool {
 		return strings.Contains(errs.String(), "[1] ready\n") && strings.Contains(errs.String(), "[2] ready\n")
 	})

@@ -1,8 +1,12 @@
 package wire
 
 import (
+	"cmp"
+	"errors"
 	"slices"
 	"time"
+
+	"github.com/pawl-dev/pawl"
 )
 
 // The verdicts of a worker.
@@ -29,18 +33,59 @@ type Verdict struct {
 // got and a verdict added. With an error, v has the id where it could be read, so
 // that the error can be laid to a delivery.
 func ParseVerdict(line []byte) (v Verdict, err error) {
-	s := scanner{data: line}
-	s.fields(func(name []byte, _ int) { s.verdictValue(string(name), &v) })
-	s.end()
+	if err := v.parse(line); err != nil {
+		return v, err
+	}
 	switch {
-	case s.err != nil:
-		return v, s.err
 	case v.ID == "":
 		return v, &Error{Why: `"id" is missing`}
 	case v.Token == "":
 		return v, &Error{Why: `"token" is missing; repeat the one of the delivery`}
 	}
 	return v, v.check()
+}
+
+// ParseReply reads a verdict where it is known which delivery it is about: id and
+// token may be missing.
+func ParseReply(text []byte) (v Verdict, err error) {
+	if err := v.parse(text); err != nil {
+		return v, err
+	}
+	return v, v.check()
+}
+
+func (v *Verdict) parse(line []byte) error {
+	s := scanner{data: line}
+	s.fields(func(name []byte, _ int) { s.verdictValue(string(name), v) })
+	s.end()
+	if s.err != nil {
+		return s.err
+	}
+	return nil
+}
+
+// Settle is the verdict as a handler of d says it; kind is that of failures that
+// state none.
+func (v *Verdict) Settle(d *pawl.Delivery, kind pawl.Kind) error {
+	reason := cmp.Or(v.Reason, "the program's verdict is "+v.Verdict)
+	fail := pawl.OfKind(cmp.Or(pawl.Kind(v.Kind), kind), errors.New(reason))
+	switch v.Verdict {
+	case Retry:
+		if v.After > 0 {
+			return pawl.Throttled(fail, v.After)
+		}
+		return fail
+	case Dead:
+		return pawl.Permanent(fail)
+	case Release:
+		return pawl.Release(v.After, reason)
+	}
+	now := time.Now()
+	for i := range v.Emit {
+		d.Emit(v.Emit[i].At(now))
+	}
+	d.Hold(v.Hold)
+	return nil
 }
 
 func (s *scanner) verdictValue(name string, v *Verdict) {

@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -27,6 +28,7 @@ type Plan struct {
 	Oldest    *OldestDead  `json:"oldest"`
 	Warnings  []string     `json:"warnings"`
 	latest    time.Time    // the last death, by the store's clock
+	missing   []string     // ids that are no dead letters
 	perKey    map[laneKey]int64
 	perTopic  map[string]int64
 	untracked bool
@@ -63,7 +65,7 @@ type Selection struct {
 
 // MakePlan looks at what a selection is about. Ids that are no dead letters are
 // left for the operation to refuse.
-func MakePlan(ctx context.Context, s store.Store, d store.DeadLetters, sel Selection, to string) (*Plan, error) {
+func MakePlan(ctx context.Context, s store.Store, d store.DeadLetters, sel Selection, kind, to string) (*Plan, error) {
 	p := &Plan{PerKey: []KeyCount{}, Topics: []TopicCount{}, Warnings: []string{}, perKey: map[laneKey]int64{}, perTopic: map[string]int64{}}
 	add := func(r *store.Record, err error) error {
 		if err == nil {
@@ -73,8 +75,9 @@ func MakePlan(ctx context.Context, s store.Store, d store.DeadLetters, sel Selec
 	}
 	var err error
 	if len(sel.IDs) > 0 {
-		err = eachID(ctx, s, sel.IDs, add)
+		p.missing, err = eachID(ctx, s, sel.IDs, add)
 	} else {
+		sel.Filter.Brief = true
 		for r, failed := range d.Dead(ctx, sel.Filter) {
 			if err = add(&r, failed); err != nil {
 				break
@@ -85,24 +88,31 @@ func MakePlan(ctx context.Context, s store.Store, d store.DeadLetters, sel Selec
 		return nil, err
 	}
 	p.finish()
+	if kind != KindReplay {
+		return p, nil // nothing comes back: there is nothing to mind
+	}
 	return p, p.warn(ctx, s, to)
 }
 
-func eachID(ctx context.Context, s store.Store, ids []string, add func(*store.Record, error) error) error {
-	i, ok := store.As[store.Inspector](s)
+// Missing are the ids of a selection that are no dead letters.
+func (p *Plan) Missing() []string { return p.missing }
+
+func eachID(ctx context.Context, s store.Store, ids []string, add func(*store.Record, error) error) (missing []string, err error) {
+	i, ok := store.As[store.Looker](s)
 	if !ok {
-		return &store.Error{Op: "look at messages", Code: store.ErrUnsupported}
+		return nil, &store.Error{Op: "look at messages", Code: store.ErrUnsupported}
 	}
 	for _, id := range ids {
 		r, err := i.Get(ctx, id)
 		if errors.Is(err, store.ErrNotFound) || err == nil && r.State != store.IsDead {
+			missing = append(missing, id)
 			continue
 		}
 		if err := add(&r, err); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	return missing, nil
 }
 
 func (p *Plan) add(r *store.Record) {
@@ -147,6 +157,11 @@ func (p *Plan) finish() {
 // warn looks at what a replay would meet.
 func (p *Plan) warn(ctx context.Context, s store.Store, to string) error {
 	warn := func(what string, args ...any) { p.Warnings = append(p.Warnings, fmt.Sprintf(what, args...)) }
+	if to != "" {
+		if err := store.Fit(s, &pawl.Message{Topic: to}); err != nil {
+			return err // every replay would be refused
+		}
+	}
 	if p.untracked {
 		warn("there are more than %d keys; not all are counted", planTracked)
 	}
@@ -181,106 +196,4 @@ func (p *Plan) warn(ctx context.Context, s store.Store, to string) error {
 		warn("there is no topic %s yet; it is made with the usual settings", to)
 	}
 	return nil
-}
-
-// Operation carries out a plan: a replay or a discard.
-type Operation struct {
-	// Each does it to some ids, in one transaction, and returns what it refused.
-	Each func(ctx context.Context, ids []string) (refused map[string]error, err error)
-	// PerSecond bounds how many are done in a second; 0 does not.
-	PerSecond float64
-	// Progress, if not nil, is told how many were looked at.
-	Progress func(n int64)
-}
-
-// chunk is how many dead letters are done in one transaction.
-const chunk = 500
-
-// Run does it to all that is selected, in the order in which they died. What
-// dies meanwhile is not touched, so that a replay ends even if all fails again.
-// It returns what is done, in any case, and what was refused, up to a thousand
-// by id.
-func (o *Operation) Run(ctx context.Context, d store.DeadLetters, sel Selection, p *Plan) (done, refusals int64, refused map[string]error, err error) {
-	refused = map[string]error{}
-	size := chunk
-	if o.PerSecond > 0 {
-		size = max(1, min(chunk, int(o.PerSecond/4)))
-	}
-	began := time.Now()
-	each := func(ids []string) error {
-		if err := o.wait(ctx, began, done+refusals); err != nil {
-			return err
-		}
-		no, err := o.Each(ctx, ids)
-		if err != nil {
-			return err
-		}
-		done += int64(len(ids) - len(no))
-		refusals += int64(len(no))
-		for id, why := range no {
-			if len(refused) < 1000 {
-				refused[id] = why
-			}
-		}
-		if o.Progress != nil {
-			o.Progress(done + refusals)
-		}
-		return nil
-	}
-	if len(sel.IDs) > 0 {
-		for ids := range slices.Chunk(sel.IDs, size) {
-			if err := each(ids); err != nil {
-				return done, refusals, refused, err
-			}
-		}
-		return done, refusals, refused, nil
-	}
-	return done, refusals, refused, o.pages(ctx, d, sel.Filter, p, size, each)
-}
-
-// pages reads ids, never more than a chunk ahead of what is done.
-func (o *Operation) pages(ctx context.Context, d store.DeadLetters, f store.DeadFilter, p *Plan, size int, each func([]string) error) error {
-	if p.Count == 0 {
-		return nil
-	}
-	if end := p.latest.Add(time.Microsecond); f.Until.IsZero() || end.Before(f.Until) {
-		f.Until = end
-	}
-	var ids []string
-	left := p.Count
-	for r, err := range d.Dead(ctx, f) {
-		if err != nil {
-			return err
-		}
-		if ids = append(ids, r.ID); len(ids) == size || int64(len(ids)) == left {
-			if err := each(ids); err != nil {
-				return err
-			}
-			left -= int64(len(ids))
-			ids = nil
-		}
-		if left == 0 {
-			return nil
-		}
-	}
-	if len(ids) > 0 {
-		return each(ids)
-	}
-	return nil
-}
-
-// wait keeps to the rate, from the beginning on.
-func (o *Operation) wait(ctx context.Context, began time.Time, n int64) error {
-	if err := context.Cause(ctx); err != nil || o.PerSecond <= 0 {
-		return err
-	}
-	due := began.Add(time.Duration(float64(n) / o.PerSecond * float64(time.Second)))
-	timer := time.NewTimer(time.Until(due))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

@@ -1,0 +1,9 @@
+//go:build !unix
+
+package app
+
+import "errors"
+
+func freeSpace(string) (uint64, error) { return 0, errors.New("not known on this system") }
+
+func openFiles() (uint64, error) { return 0, errors.New("not known on this system") }

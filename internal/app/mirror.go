@@ -1,0 +1,138 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/mirror"
+)
+
+// Mirror puts a mirror over a store that is open, towards the store that c names. That
+// one is opened when it is first needed, and may be unreachable until then: only topics
+// that `pawl traffic` was told about go there. Report is told what goes wrong with
+// copies.
+func Mirror(primary store.Store, c OpenConfig, report func(error)) (store.Store, error) {
+	host, _ := os.Hostname()
+	return mirror.New(primary, newLazy(c), mirror.Config{
+		Name:   fmt.Sprintf("%.80s/%d/%s", host, os.Getpid(), strconv.FormatInt(time.Now().UnixNano(), 36)),
+		Report: report,
+	})
+}
+
+// lazy is a store that is opened with its first call, and again after a call that
+// could not open it.
+type lazy struct {
+	open func(context.Context) (store.Store, error)
+	turn chan struct{} // holds one token: who opens takes it
+
+	mu     sync.Mutex // never held across a wait
+	opened store.Store
+	closed bool
+}
+
+func newLazy(c OpenConfig) *lazy {
+	l := &lazy{open: func(ctx context.Context) (store.Store, error) { return Open(ctx, c) }, turn: make(chan struct{}, 1)}
+	l.turn <- struct{}{}
+	return l
+}
+
+// get opens the store if need be.
+func (l *lazy) get(ctx context.Context) (store.Store, error) {
+	select {
+	case <-l.turn:
+	case <-ctx.Done():
+		return nil, &store.Error{Op: "open the mirrored store", Err: ctx.Err()}
+	}
+	defer func() { l.turn <- struct{}{} }()
+	if s, closed := l.state(); s != nil || closed {
+		if closed {
+			return nil, &store.Error{Op: "open the mirrored store", Code: store.ErrClosed}
+		}
+		return s, nil
+	}
+	s, err := l.open(ctx)
+	if err != nil {
+		if !errors.Is(err, store.ErrUnavailable) { // for who appends it is: later it may be there
+			err = &store.Error{Op: "open the mirrored store", Code: store.ErrUnavailable, Err: err}
+		}
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.opened = s
+	return s, nil
+}
+
+func (l *lazy) state() (store.Store, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.opened, l.closed
+}
+
+// Append implements [store.Store].
+func (l *lazy) Append(ctx context.Context, batch store.Batch[pawl.Message]) ([]store.Receipt, error) {
+	s, err := l.get(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return s.Append(ctx, batch)
+}
+
+// Claim implements [store.Store].
+func (l *lazy) Claim(ctx context.Context, wants []store.Want, lease store.Lease) ([]pawl.Delivery, error) {
+	s, err := l.get(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return s.Claim(ctx, wants, lease)
+}
+
+// Extend implements [store.Store].
+func (l *lazy) Extend(ctx context.Context, by time.Duration, tokens ...pawl.Token) ([]pawl.Token, error) {
+	s, err := l.get(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return s.Extend(ctx, by, tokens...)
+}
+
+// Settle implements [store.Store].
+func (l *lazy) Settle(ctx context.Context, batch store.Batch[store.Settlement]) ([]store.Refusal, error) {
+	s, err := l.get(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return s.Settle(ctx, batch)
+}
+
+// Listen implements [store.Waker]. A store that wakes nobody gives a channel on which
+// nothing comes.
+func (l *lazy) Listen(ctx context.Context, topics ...string) (<-chan struct{}, error) {
+	s, err := l.get(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if w, ok := store.As[store.Waker](s); ok {
+		return w.Listen(ctx, topics...)
+	}
+	return make(chan struct{}), nil
+}
+
+// Close implements [store.Store].
+func (l *lazy) Close() error {
+	l.mu.Lock()
+	s := l.opened
+	l.closed = true
+	l.mu.Unlock()
+	if s == nil {
+		return nil
+	}
+	return s.Close()
+}

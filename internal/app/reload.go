@@ -1,0 +1,167 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/config"
+	"github.com/pawl-dev/pawl/observe"
+	"github.com/pawl-dev/pawl/policy"
+)
+
+// watchEvery is how often the configuration file is looked at.
+const watchEvery = time.Second
+
+// loaded is which configuration is in effect.
+type loaded struct {
+	file   string
+	at     time.Time
+	faults []string // of the newest file, if that is not in effect
+}
+
+// watchConfig reloads on a hangup, and when the file has changed. It compares what
+// the file holds: editors write, rename and touch files as they like. What is new
+// counts when nobody wrote between two looks, lest a file is read while it is
+// written: many editors empty it first. Who sends a hangup says that it is whole.
+func (d *Daemon) watchConfig(ctx context.Context) {
+	now := d.Text
+	var before config.Source
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	for gone := false; ; {
+		asked := false
+		select {
+		case <-ctx.Done():
+			return
+		case <-d.Hangup:
+			asked = true
+		case <-tick.C:
+		}
+		src, err := d.Read()
+		switch {
+		case err != nil && (asked || !gone):
+			d.refuse(err)
+			gone = true
+		case err != nil:
+		case asked, (gone || !bytes.Equal(src.Text, now)) && src.Settled(&before):
+			now, gone = src.Text, false
+			d.reload(src)
+		}
+		before = src
+	}
+}
+
+// reload validates, builds, and swaps what can be swapped. With a fault, nothing
+// changes.
+func (d *Daemon) reload(src config.Source) {
+	d.notifier.Reloading()
+	defer func() { d.notifier.Ready(d.status()) }()
+	next, err := d.Load(src)
+	if err != nil {
+		d.refuse(err)
+		return
+	}
+	if err := d.emptied(next); err != nil {
+		d.refuse(err)
+		return
+	}
+	matrix, err := policy.NewMatrixWith(nil, next.Overrides...)
+	if err != nil {
+		d.refuse(err)
+		return
+	}
+	level, err := observe.ParseLevel(next.Log.Level)
+	if err != nil {
+		d.refuse(err)
+		return
+	}
+	if err := d.limits.set(next.Limits); err != nil {
+		d.refuse(err)
+		return
+	}
+	d.policy.Swap(matrix)
+	d.Level.Set(level)
+	for _, t := range next.Topics {
+		for _, c := range d.carriers {
+			if c.topic.Name == t.Name {
+				d.adjust(c, t)
+			}
+		}
+	}
+	d.mu.Lock()
+	d.loaded = loaded{file: next.File, at: time.Now()}
+	d.mu.Unlock()
+	d.metrics.Reloaded(true, time.Now())
+	d.Logger.Info("configuration reloaded", "file", next.File, "overrides", len(next.Overrides))
+	d.warn(next)
+	if paths := config.Restart(d.Config, next); len(paths) > 0 {
+		d.Logger.Warn("needs a restart: "+strings.Join(paths, ", "), "file", next.File)
+	}
+}
+
+// emptied refuses a file that lost all its topics: it was emptied, or cut off
+// while it was written. Taking it for a configuration would drop limits and
+// overrides of topics that are carried out all the same.
+func (d *Daemon) emptied(next *config.Config) error {
+	if len(next.Topics) > 0 || len(d.carriers) == 0 {
+		return nil
+	}
+	return config.Problems{{
+		File: next.File, Line: 1, Column: 1, Path: "topics", Message: fmt.Sprintf("there are none, but %d are carried out", len(d.carriers)),
+		Hint: "write the whole file again; to carry out nothing, end the daemon",
+	}}
+}
+
+// adjust gives a running topic the numbers of the new configuration.
+func (d *Daemon) adjust(c *carrier, t config.Topic) {
+	if err := c.limit.Set(t.PerSecond, 0, 0); err != nil {
+		d.Logger.Error("limit not changed", "error", err)
+	}
+	c.gate.wake()
+	if t.Handler == c.topic.Handler && c.keeper == nil {
+		if err := d.dispatcher.Resize(t.Name, t.Concurrency); err != nil {
+			d.Logger.Warn("needs a restart: topics."+t.Name+".concurrency", "error", err)
+		}
+	}
+}
+
+// warn logs what of a configuration that is in effect is perhaps not what was meant.
+func (d *Daemon) warn(c *config.Config) {
+	for i := range c.Warnings {
+		d.Logger.Warn("the configuration may not be what was meant", slog.String("warning", c.Warnings[i].String()))
+	}
+}
+
+// refuse keeps what is in effect, and says why.
+func (d *Daemon) refuse(err error) {
+	faults := []string{err.Error()}
+	if ps, ok := errors.AsType[config.Problems](err); ok {
+		faults = nil
+		for _, p := range ps.Faults() {
+			faults = append(faults, p.String())
+		}
+	}
+	for _, f := range faults {
+		d.Logger.Error("configuration not reloaded; the one before stays in effect", slog.String("problem", f))
+	}
+	d.mu.Lock()
+	d.loaded.faults = faults
+	d.mu.Unlock()
+	d.metrics.Reloaded(false, time.Time{})
+}
+
+// status is how the daemon is, in a line.
+func (d *Daemon) status() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	text := fmt.Sprintf("carrying out %d topics", len(d.carriers))
+	if n := len(d.loaded.faults); n > 0 {
+		text += fmt.Sprintf("; the configuration file has %d faults and is not in effect", n)
+	}
+	return text
+}

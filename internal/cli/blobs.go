@@ -1,0 +1,56 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-dev/pawl/internal/app"
+)
+
+func (s *session) blobs() *cobra.Command {
+	return noun("blobs", "Files of large bodies", `With blobs=FOLDER and offload=BYTES in the URL of a store, bodies above that size
+are in files of that folder.`, s.blobsCollect())
+}
+
+func (s *session) blobsCollect() *cobra.Command {
+	age := duration(app.BlobAge)
+	c := &cobra.Command{
+		Use: "collect", Short: "Remove files that no message needs any more", Args: count(0, 0, "nothing"),
+		Long: `Removes the files of bodies whose messages are finished, and which nobody has used
+for some time. Messages that wait or are retained, and dead letters, keep theirs.
+Nothing else removes them: run it once a day. Work may go on meanwhile.
+
+Over Kafka, --older-than has to be longer than its topics keep their records, if
+anybody else reads them.`,
+		Example: `  pawl blobs collect --dry-run --store 'sqlite:pawl.db?blobs=bodies'
+  pawl blobs collect --older-than 48h --store 'sqlite:pawl.db?blobs=bodies'`,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if age <= 0 {
+				return usage("--older-than is a duration like 24h", "--older-than %v", time.Duration(age))
+			}
+			opened, err := s.open(c.Context())
+			if err != nil {
+				return err
+			}
+			done, err := app.CollectBlobs(c.Context(), opened, time.Duration(age), s.dryRun)
+			if err != nil {
+				return cannot(err, "collect files of bodies")
+			}
+			return s.one(done, func(w io.Writer) { describeCollected(w, done, s.dryRun) })
+		},
+	}
+	c.Flags().Var(&age, "older-than", "leave those alone that were used since")
+	return c
+}
+
+func describeCollected(w io.Writer, c app.Collected, dry bool) {
+	verb := "removed"
+	if dry {
+		verb = "would remove"
+	}
+	fmt.Fprintf(w, "%s %d of %d files, %d bytes\n", verb, c.Removed, c.Blobs, c.Bytes)
+	fmt.Fprintf(w, "kept: %d in use, %d too young, %d perhaps of retained messages\n", c.Used, c.Young, c.Deferred)
+}

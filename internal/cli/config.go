@@ -1,0 +1,208 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-dev/pawl/internal/app"
+	"github.com/pawl-dev/pawl/internal/config"
+	"github.com/pawl-dev/pawl/policy"
+)
+
+// source is the configuration file with what goes before it.
+func (s *session) source(path string) (config.Source, error) {
+	src, err := config.Find(path)
+	if err != nil {
+		return src, &problem{code: exitUsage, what: "cannot read the configuration file", err: err, next: "correct the path, or leave --config out for " + config.DefaultFile + " in this folder"}
+	}
+	src.Getenv, src.Mask = s.Getenv, app.RedactURL
+	src.Flags = map[string]string{}
+	if s.storeURL != "" {
+		src.Flags["store"] = s.storeURL
+	}
+	if s.mirrorURL != "" {
+		src.Flags["mirror"] = s.mirrorURL
+	}
+	if s.autoMigrate {
+		src.Flags["auto-migrate"] = "true"
+	}
+	return src, nil
+}
+
+// load reads the configuration, or parts of it, and learns its secrets.
+func (s *session) load(src config.Source, parts ...string) (*config.Config, error) {
+	c, err := config.Load(src, parts...)
+	if err != nil {
+		return nil, &problem{code: exitUsage, what: "the configuration is not right", err: err, next: "correct it; `pawl config check` checks the whole file, and docs/configuration.md has all keys"}
+	}
+	s.redactor.Learn(c.Secrets...)
+	s.redactor.Learn(app.Passwords(c.Store)...)
+	s.redactor.Learn(app.Passwords(c.Mirror)...)
+	return c, nil
+}
+
+// findStore takes the store from the configuration file, and its mirror, unless the
+// flag or the environment names one.
+func (s *session) findStore() error {
+	if s.storeURL != "" || s.Getenv("PAWL_STORE") != "" {
+		return nil
+	}
+	src, err := s.source(s.configPath)
+	if err != nil {
+		return err
+	}
+	c, err := s.load(src, "store", "mirror")
+	if err == nil {
+		s.fromFile, s.mirrorFile = c.Store, c.Mirror
+		s.redactor.LearnURLs(c.Store, c.Mirror)
+	}
+	return err
+}
+
+// matrix is the effective policy: what is built in, and the overrides of the
+// configuration file.
+func (s *session) matrix() (*policy.Matrix, error) {
+	src, err := s.source(s.configPath)
+	if err != nil {
+		return nil, err
+	}
+	c, err := s.load(src, "policy")
+	if err != nil {
+		return nil, err
+	}
+	m, err := policy.NewMatrixWith(nil, c.Overrides...)
+	return m, cannot(err, "read the policy")
+}
+
+func (s *session) configuration() *cobra.Command {
+	return noun("config", "Check and show the configuration file",
+		`Checks and shows the configuration file of the daemon, pawl.yaml. A flag goes
+before the environment, that before the file, and that before the default.`,
+		s.configCheck(), s.configShow(), s.configSchema())
+}
+
+func (s *session) configCheck() *cobra.Command {
+	return &cobra.Command{
+		Use: "check [FILE]", Short: "Find everything that is wrong with a file", Args: count(0, 1, "one file at most"),
+		Long: `Checks the whole file and prints every problem with its line and column, and
+warnings: what may be right, but is hardly meant. Nothing is opened or started. Exit
+code 2 if there is a problem; a warning is none.`,
+		Example: `  pawl config check
+  pawl config check pawl.yaml -o json`,
+		RunE: func(_ *cobra.Command, args []string) error {
+			path := s.configPath
+			if len(args) > 0 {
+				path = args[0]
+			}
+			src, err := s.source(path)
+			if err != nil {
+				return err
+			}
+			if src.Path == "" {
+				return noFile()
+			}
+			c, err := s.load(src)
+			problems, wrong := errors.AsType[config.Problems](err)
+			if !wrong {
+				problems = c.Warnings
+			}
+			if err := s.printProblems(problems); err != nil {
+				return err
+			}
+			faults := len(problems.Faults())
+			if faults > 0 {
+				return &problem{code: exitUsage, what: fmt.Sprintf("%s is not right", src.Path), err: fmt.Errorf("it has %s, see above", counted(faults, "problem")), next: "correct it; docs/configuration.md has all keys"}
+			}
+			warned := ""
+			if n := len(problems); n > 0 {
+				warned = "; " + counted(n, "warning") + ", see above"
+			}
+			s.note("%s is right: %s, %s%s", src.Path, counted(len(c.Topics), "topic"), counted(len(c.Overrides), "override"), warned)
+			return nil
+		},
+	}
+}
+
+// noFile is the error of a command that needs a configuration file.
+func noFile() error {
+	return &problem{code: exitUsage, what: "there is no configuration", err: fmt.Errorf("there is no %s in this folder", config.DefaultFile), next: "name one with --config FILE; docs/configuration.md has all keys, deploy/pawl.yaml is a sample"}
+}
+
+func counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return strconv.Itoa(n) + " " + what + "s"
+}
+
+// printProblems prints them as what was asked for: they are what a check finds.
+func (s *session) printProblems(ps config.Problems) error {
+	if s.output == formatTable {
+		for i := range ps {
+			_, _ = fmt.Fprintln(s.out, clean(s.redactor.Redact(ps[i].Text()))) // the error comes again with Flush
+		}
+		return s.out.Flush()
+	}
+	l := s.list()
+	for i := range ps {
+		if err := l.add(&ps[i]); err != nil {
+			return err
+		}
+	}
+	return l.end("")
+}
+
+func (s *session) configShow() *cobra.Command {
+	return &cobra.Command{
+		Use: "show", Short: "List the effective values and where each comes from", Args: count(0, 0, "nothing"),
+		Long: `Lists every value that is in effect, with its origin: default, a line of the file,
+a variable of the environment, or a flag. Secrets are masked.`,
+		Example: `  pawl config show
+  pawl config show -o json | jq '.[] | select(.origin != "default")'`,
+		RunE: func(*cobra.Command, []string) error {
+			src, err := s.source(s.configPath)
+			if err != nil {
+				return err
+			}
+			c, err := s.load(src)
+			if err != nil {
+				return err
+			}
+			l := s.list("KEY", "VALUE", "ORIGIN", "RELOAD")
+			for _, set := range c.Settings() {
+				set.Value = s.redactor.Redact(set.Value)
+				if err := l.add(set, set.Path, set.Value, set.Origin, map[bool]string{true: "live", false: "-"}[set.Live]); err != nil {
+					return err
+				}
+			}
+			return l.end("")
+		},
+	}
+}
+
+func (s *session) configSchema() *cobra.Command {
+	return &cobra.Command{
+		Use: "schema", Short: "Print the JSON Schema of the file", Args: count(0, 0, "nothing"),
+		Long: `Prints the JSON Schema of the file, for editors: write it to a file, and begin
+pawl.yaml with # yaml-language-server: $schema=FILE`,
+		Example: `  pawl config schema > pawl.schema.json`,
+		RunE: func(*cobra.Command, []string) error {
+			b, err := config.Schema()
+			if err != nil {
+				return err
+			}
+			if s.output == formatLines {
+				var line bytes.Buffer
+				err = json.Compact(&line, b)
+				b = append(line.Bytes(), '\n')
+			}
+			_, failed := s.out.Write(b)
+			return errors.Join(err, failed, s.out.Flush())
+		},
+	}
+}

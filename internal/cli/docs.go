@@ -1,0 +1,154 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// docs is `pawl docs`, which writes what docs/cli and the man pages are made of. It is
+// hidden: people read the result.
+func (s *session) docs() *cobra.Command {
+	c := noun("docs", "Write the reference of these commands", `Writes the reference of the command line, made from the help of the commands.`,
+		&cobra.Command{
+			Use: "man DIR", Short: "Write man pages", Args: count(1, 1, "a folder"),
+			Long:    "Writes a man page of each command into a folder, which is made if it is not there.",
+			Example: `  pawl docs man bin/man/man1`,
+			RunE: func(c *cobra.Command, args []string) error {
+				return s.writePages(c, args[0], func(p *page) (string, string) { return p.name() + ".1", p.man(s.version) })
+			},
+		},
+		&cobra.Command{
+			Use: "markdown DIR", Short: "Write Markdown", Args: count(1, 1, "a folder"),
+			Long:    "Writes a page of Markdown for each command into a folder, which is made if it is not there.",
+			Example: `  pawl docs markdown docs/cli`,
+			RunE: func(c *cobra.Command, args []string) error {
+				return s.writePages(c, args[0], func(p *page) (string, string) { return p.file(), p.markdown() })
+			},
+		})
+	c.Hidden = true
+	return c
+}
+
+// page is what there is to say about a command and its verbs.
+type page struct {
+	*cobra.Command
+	others []*page // of the root: the pages of its commands
+}
+
+// pagesOf are the pages of all commands that people see, the root's first.
+func pagesOf(root *cobra.Command) []*page {
+	first := &page{Command: root}
+	for _, c := range root.Commands() {
+		if !c.Hidden && c.Name() != "help" {
+			first.others = append(first.others, &page{Command: c})
+		}
+	}
+	return append([]*page{first}, first.others...)
+}
+
+// writePages writes a file for each page.
+func (s *session) writePages(c *cobra.Command, dir string, form func(*page) (name, text string)) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return &problem{what: "cannot write the reference", err: err, next: "name a folder that can be written"}
+	}
+	pages := pagesOf(c.Root())
+	for _, p := range pages {
+		name, text := form(p)
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			return &problem{what: "cannot write the reference", err: err, next: "name a folder that can be written"}
+		}
+	}
+	s.note("%s in %s", counted(len(pages), "page"), dir)
+	return nil
+}
+
+// name is that of the man page: pawl, pawl-dead.
+func (p *page) name() string { return strings.ReplaceAll(p.CommandPath(), " ", "-") }
+
+// verbs are the commands on the page besides its own: those below it, each before
+// what is below it in turn.
+func (p *page) verbs() (all []*cobra.Command) {
+	if !p.HasParent() {
+		return nil
+	}
+	for _, c := range p.Commands() {
+		if !c.Hidden {
+			all = append(append(all, c), (&page{Command: c}).verbs()...)
+		}
+	}
+	return all
+}
+
+// defaultAs, as the annotation of a flag, is its default in words: where that depends
+// on the machine, pages must not.
+const defaultAs = "pawl-default"
+
+// option is a flag in the form of the pages.
+type option struct{ name, about string }
+
+// flagsOf are those of a command alone, or (global) those of all commands.
+func flagsOf(c *cobra.Command, global bool) (all []option) {
+	set := c.NonInheritedFlags()
+	if global {
+		set = c.Root().PersistentFlags()
+	}
+	set.VisitAll(func(f *pflag.Flag) {
+		if f.Hidden || f.Name == "help" {
+			return
+		}
+		value, about := pflag.UnquoteUsage(f)
+		name := "--" + f.Name
+		if f.Shorthand != "" {
+			name = "-" + f.Shorthand + ", " + name
+		}
+		if value != "" {
+			name += " " + value
+		}
+		def := f.DefValue
+		if words := f.Annotations[defaultAs]; len(words) > 0 {
+			def = words[0]
+		}
+		switch def {
+		case "", "0", "0s", "false", "[]", "-1":
+		default:
+			about += fmt.Sprintf(" (default: %s)", def)
+		}
+		all = append(all, option{name, about})
+	})
+	return all
+}
+
+// synopsis is how a command is typed.
+func synopsis(c *cobra.Command) string {
+	if c.HasSubCommands() && c.HasParent() {
+		return c.CommandPath() + " VERB"
+	}
+	if !c.HasParent() {
+		return "pawl COMMAND"
+	}
+	return strings.TrimSuffix(c.UseLine(), " [flags]")
+}
+
+// examples are what can be typed, a line each.
+func examples(c *cobra.Command) (lines []string) {
+	for line := range strings.Lines(c.Example) {
+		lines = append(lines, strings.TrimRight(strings.TrimPrefix(line, "  "), "\n"))
+	}
+	return lines
+}
+
+// paragraphs cuts a text; those that are a table or a piece of code are kept as they are.
+func paragraphs(text string, plain, asIs func(string)) {
+	for part := range strings.SplitSeq(strings.TrimSpace(text), "\n\n") {
+		if strings.HasPrefix(part, "  ") || strings.Contains(part, "\n  ") {
+			asIs(part)
+		} else {
+			plain(part)
+		}
+	}
+}

@@ -1,0 +1,127 @@
+package cli
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+var update = flag.Bool("update", false, "write docs/cli anew")
+
+// written is what `pawl docs` writes, by name.
+func written(t *testing.T, form string) map[string]string {
+	t.Helper()
+	dir := t.TempDir()
+	var out, errs bytes.Buffer
+	sys := System{In: strings.NewReader(""), Out: &out, Err: &errs, Getenv: func(string) string { return "" }}
+	if code := Run(t.Context(), "v1", []string{"docs", form, dir}, sys); code != 0 {
+		t.Fatalf("exit code %d: %s", code, errs.String())
+	}
+	return files(t, dir)
+}
+
+func files(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]string{}
+	for _, e := range entries {
+		text, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[e.Name()] = string(text)
+	}
+	return all
+}
+
+// TestReferenceIsUpToDate holds docs/cli to the help of the commands.
+func TestReferenceIsUpToDate(t *testing.T) {
+	const dir = "../../docs/cli"
+	want := written(t, "markdown")
+	if *update {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for name, text := range want {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	got := files(t, dir)
+	for name, text := range want {
+		if got[name] != text {
+			t.Errorf("docs/cli/%s is not what the help says: go test ./internal/cli -update", name)
+		}
+	}
+	for name := range got {
+		if _, ok := want[name]; !ok {
+			t.Errorf("docs/cli/%s is about no command", name)
+		}
+	}
+}
+
+// TestReferenceIsComplete wants every command and flag in both forms.
+func TestReferenceIsComplete(t *testing.T) {
+	md, man := written(t, "markdown"), written(t, "man")
+	if len(md) < 20 || len(man) != len(md) {
+		t.Fatalf("%d pages of Markdown, %d man pages", len(md), len(man))
+	}
+	all := strings.ReplaceAll(join(man), `\-`, "-")
+	var walk func(*cobra.Command)
+	walk = func(c *cobra.Command) {
+		if c.Hidden || c.Name() == "help" {
+			return
+		}
+		for form, text := range map[string]string{"Markdown": join(md), "man": all} {
+			if !strings.Contains(text, c.CommandPath()) || !strings.Contains(text, c.Short) {
+				t.Errorf("%s: nothing is said about %s", form, c.CommandPath())
+			}
+			for _, f := range append(flagsOf(c, false), flagsOf(c, true)...) {
+				if !strings.Contains(text, f.name) || !strings.Contains(strings.ReplaceAll(text, `\|`, "|"), strings.ReplaceAll(f.about, "…", "...")) && !strings.Contains(text, f.about) {
+					t.Errorf("%s: nothing is said about %s %s", form, c.CommandPath(), f.name)
+				}
+			}
+		}
+		for _, sub := range c.Commands() {
+			walk(sub)
+		}
+	}
+	walk(newSession("v1", System{In: strings.NewReader(""), Out: &bytes.Buffer{}, Err: &bytes.Buffer{}, Getenv: func(string) string { return "" }}).root())
+}
+
+func join(all map[string]string) string {
+	var b strings.Builder
+	for _, text := range all {
+		b.WriteString(text)
+	}
+	return b.String()
+}
+
+// TestManPagesHoldNoStrayRequests: a line of a text that begins with a point would be
+// a command to man.
+func TestManPagesHoldNoStrayRequests(t *testing.T) {
+	known := regexp.MustCompile(`^\.(TH|SH|SS|TP|PP|B|br|nf|fi|nh|ad)( |$)`)
+	for name, text := range written(t, "man") {
+		for line := range strings.Lines(text) {
+			if strings.HasPrefix(line, "'") || strings.HasPrefix(line, ".") && !known.MatchString(strings.TrimSpace(line)) {
+				t.Errorf("%s: %q", name, line)
+			}
+		}
+	}
+	if got := roff(".x\n'y \\ -"); got != "\\&.x\n\\&'y \\e \\-" {
+		t.Errorf("%q", got)
+	}
+}

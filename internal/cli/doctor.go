@@ -1,0 +1,101 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-dev/pawl/internal/app"
+	"github.com/pawl-dev/pawl/internal/config"
+)
+
+func (s *session) doctor() *cobra.Command {
+	return &cobra.Command{
+		Use: "doctor", Short: "Look for what is wrong, and say what to do", Args: count(0, 0, "arguments"),
+		Long: `Looks at the configuration, the store and its schema, its clock, the disk, the limits
+of this machine, every topic and the workers. Each line has a verdict, and a fix where
+one is needed. It changes nothing.
+
+The exit code is 7 when something is not well.`,
+		Example: `  pawl doctor || echo "something is not well"
+  pawl doctor -o json || true   # for a program that reads the verdicts`,
+		RunE: func(c *cobra.Command, _ []string) error {
+			d := &app.Doctor{Config: s.configFinding}
+			if err := s.findStore(); err == nil { // else the configuration is what is wrong
+				d.Open.URL = s.url()
+			}
+			found, opened := d.Examine(c.Context())
+			s.opened = opened
+			if err := s.findings(found); err != nil {
+				return err
+			}
+			if n := app.Problems(found); n > 0 {
+				return &problem{
+					code: exitFound, what: fmt.Sprintf("%d of %d checks found something", n, len(found)),
+					err: fmt.Errorf("looked at %s", time.Now().Format(time.DateTime)), next: "do what the last column says, then run it again",
+				}
+			}
+			return nil
+		},
+	}
+}
+
+// configFinding looks at the configuration file, if there is one.
+func (s *session) configFinding() app.Finding {
+	f := app.Finding{Check: "config", Verdict: app.Well, Detail: "no " + config.DefaultFile + " here, and none is needed for pawl work"}
+	src, err := s.source(s.configPath)
+	if err == nil && src.Path != "" {
+		var c *config.Config
+		if c, err = s.load(src); err == nil {
+			f.Detail = fmt.Sprintf("%s: %s, %s", src.Path, counted(len(c.Topics), "topic"), counted(len(c.Overrides), "override"))
+		}
+	}
+	if err != nil {
+		f.Verdict, f.Detail, f.Fix = app.Ill, err.Error(), "run `pawl config check`, and correct what it finds"
+		if problems, ok := errors.AsType[config.Problems](err); ok {
+			f.Detail = fmt.Sprintf("%s has %s; the first: %s", src.Path, counted(len(problems.Faults()), "problem"), problems.Faults()[0].String())
+		}
+	}
+	return f
+}
+
+// findings prints what was found; in words, a fix under what it is for.
+func (s *session) findings(found []app.Finding) error {
+	widest := 0
+	for i := range found {
+		widest = max(widest, width(found[i].Check))
+	}
+	l := s.list("CHECK")
+	for _, f := range found {
+		f.Detail = s.redactor.Redact(f.Detail)
+		if s.output != formatTable {
+			if err := l.add(f, ""); err != nil {
+				return err
+			}
+			continue
+		}
+		_, _ = fmt.Fprintf(s.out, "%s  %-*s  %s\n", verdictSign(f.Verdict), widest, f.Check, oneLine(f.Detail))
+		if f.Fix != "" {
+			_, _ = fmt.Fprintf(s.out, "   %-*s  → %s\n", widest, "", f.Fix)
+		}
+	}
+	if s.output != formatTable {
+		return l.end("")
+	}
+	return s.out.Flush()
+}
+
+func verdictSign(v app.Verdict) string {
+	switch v {
+	case app.Well:
+		return "✔"
+	case app.Worth:
+		return "!"
+	case app.Ill:
+		return "✖"
+	default:
+		return "-"
+	}
+}

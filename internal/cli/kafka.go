@@ -1,0 +1,202 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-dev/pawl/internal/app"
+)
+
+func (s *session) kafkaCommand() *cobra.Command {
+	return noun("kafka", "A Kafka cluster: topics, health, what is where", `What is about the cluster behind a kafka:// store, and about nothing else: its
+topics, the consumer group, the records of a partition. Everything else works as
+with any store.`,
+		noun("topics", "Topics of the cluster", "Topics as the brokers have them.", s.kafkaTopicsEnsure()), s.kafkaHealth(), s.kafkaPeek())
+}
+
+// kafka opens the store, which must be a Kafka one.
+func (s *session) kafka(ctx context.Context, what string) (*app.Kafka, error) {
+	opened, err := s.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	k, err := app.KafkaOf(opened, what)
+	return k, cannot(err, "%s", what)
+}
+
+func (s *session) kafkaHealth() *cobra.Command {
+	return &cobra.Command{
+		Use: "health [TOPIC…]", Short: "See how the cluster, its topics and the group are", Args: count(0, -1, "topics"),
+		Long: `Shows the brokers, the topics with partitions that have no leader or whose replicas
+are behind, the members of the group, and how far it is in every partition: what
+is not finished counts, also where later messages are. Exits with 7 if something is
+wrong.`,
+		Example: `  pawl kafka health --store kafka://localhost:9092
+  pawl kafka health mail -o json`,
+		RunE: func(c *cobra.Command, args []string) error {
+			k, err := s.kafka(c.Context(), "look at the health of a cluster")
+			if err != nil {
+				return err
+			}
+			h, err := k.Health(c.Context(), args...)
+			if err != nil {
+				return cannot(err, "look at the health of the cluster")
+			}
+			if err := s.one(h, func(w io.Writer) { describeHealth(w, h) }); err != nil {
+				return err
+			}
+			if len(h.Problems) > 0 {
+				return &problem{code: exitFound, what: fmt.Sprintf("%d problems", len(h.Problems)), next: "docs/runbook has a page for most of them"}
+			}
+			return nil
+		},
+	}
+}
+
+func describeHealth(w io.Writer, h *app.KafkaHealth) {
+	fmt.Fprintf(w, "cluster %s: %d brokers (%s), controller %d\n", h.Cluster, len(h.Brokers), strings.Join(h.Brokers, ", "), h.Controller)
+	state := strings.ToLower(h.Group.State)
+	if state == "" || state == "dead" {
+		state = "not there yet: nobody has worked in it"
+	}
+	fmt.Fprintf(w, "group %s: %s, %d members\n", h.Group.Name, state, len(h.Group.Members))
+	for _, m := range h.Group.Members {
+		fmt.Fprintf(w, "  %s at %s has %d partitions\n", m.ID, m.Host, m.Partitions)
+	}
+	for _, t := range h.Topics {
+		fmt.Fprintf(w, "topic %s: %d partitions, %d replicas, %d dead letters\n", t.Topic, t.Partitions, t.Replicas, t.Dead)
+		for _, p := range h.Partitions {
+			if p.Topic == t.Topic {
+				fmt.Fprintf(w, "  partition %-3d lag %-8d committed %-8s of %-8d %s\n", p.Partition, p.Lag, committed(p.Committed), p.End, p.Member)
+			}
+		}
+	}
+	for _, p := range h.Problems {
+		fmt.Fprintf(w, "✘ %s: %s\n", p.About, p.What)
+	}
+	if len(h.Problems) == 0 {
+		fmt.Fprintln(w, "✔ no problems")
+	}
+}
+
+func committed(offset int64) string {
+	if offset < 0 {
+		return "nothing"
+	}
+	return fmt.Sprint(offset)
+}
+
+func (s *session) kafkaPeek() *cobra.Command {
+	var partition int32
+	offset, n := int64(-1), 1
+	c := &cobra.Command{
+		Use: "peek TOPIC", Short: "Read records of a partition, without moving the group", Args: count(1, 1, "one topic"),
+		Long: `Reads records of a partition from an offset on. The group stays where it is. Without
+an offset it begins at the first message that the group has not finished: the one
+that holds up the commits, if the partition is stuck.`,
+		Example: `  pawl kafka peek mail --partition 0
+  pawl kafka peek mail --partition 0 --offset 2 -n 5 -o jsonl`,
+		RunE: func(c *cobra.Command, args []string) error {
+			if n < 1 || partition < 0 || offset < -1 {
+				return usage("partition and offset go from 0, -n from 1", "partition %d, offset %d, n %d", partition, offset, n)
+			}
+			k, err := s.kafka(c.Context(), "read a partition")
+			if err != nil {
+				return err
+			}
+			seen, err := k.Peek(c.Context(), args[0], partition, offset, n)
+			if err != nil {
+				return cannot(err, "read partition %d of topic %s", partition, args[0])
+			}
+			l := s.list(">OFFSET", "ID", "KEY", "AT", "BODY")
+			for i := range seen {
+				m := &seen[i]
+				if err := l.add(m, fmt.Sprint(m.Offset), m.ID, cut(keyCell(&m.Message), 24), when(m.Timestamp), bodyCell(&m.Message, 60)); err != nil {
+					return err
+				}
+			}
+			return l.end("nothing is there")
+		},
+	}
+	c.Flags().Int32Var(&partition, "partition", 0, "which partition")
+	c.Flags().Int64Var(&offset, "offset", -1, "from this `OFFSET` on (default: the first that is not finished)")
+	c.Flags().IntVarP(&n, "count", "n", n, "read so many")
+	return c
+}
+
+func (s *session) skip() *cobra.Command {
+	var partition int32
+	var reason string
+	offset, patience := int64(-1), duration(30*time.Second)
+	c := &cobra.Command{
+		Use: "skip TOPIC", Short: "Step over a stuck message: move it to the dead letters", Args: count(1, 1, "one topic"),
+		Long: `Moves a message of a Kafka topic that is not finished to the dead letters, from
+where it can be looked at, edited and replayed; what is behind it goes on. Nothing
+is lost. Without an offset it is the first message of the partition that the group
+has not finished.
+
+If a worker has the partition it is asked to do so: at once if the message waits
+for a retry, otherwise when its handler has returned.`,
+		Example: `  pawl skip mail --partition 0 --dry-run
+  pawl skip mail --partition 0 --offset 2 --reason "poisoned by import 17" --yes`,
+		RunE: func(c *cobra.Command, args []string) error {
+			if !c.Flags().Changed("partition") {
+				return usage("add --partition; `pawl kafka health "+args[0]+"` shows which one does not go on", "--partition is needed")
+			}
+			if partition < 0 || offset < -1 {
+				return usage("partition and offset go from 0", "partition %d, offset %d", partition, offset)
+			}
+			k, err := s.kafka(c.Context(), "skip a message")
+			if err != nil {
+				return err
+			}
+			return s.skipOne(c.Context(), k, args[0], partition, offset, reason, time.Duration(patience))
+		},
+	}
+	c.Flags().Int32Var(&partition, "partition", 0, "which partition")
+	c.Flags().Int64Var(&offset, "offset", -1, "which `OFFSET` (default: the first that is not finished)")
+	c.Flags().StringVar(&reason, "reason", "", "why, for whoever asks")
+	c.Flags().Var(&patience, "wait", "for a worker that has the partition, at most so long")
+	return c
+}
+
+func (s *session) skipOne(ctx context.Context, k *app.Kafka, topic string, partition int32, offset int64, reason string, patience time.Duration) error {
+	seen, err := k.Peek(ctx, topic, partition, offset, 1)
+	if err != nil {
+		return cannot(err, "skip a message of topic %s", topic)
+	}
+	if len(seen) == 0 {
+		return &problem{code: exitNotFound, what: fmt.Sprintf("nothing is unfinished in partition %d of topic %s", partition, topic),
+			err: errors.New("the group has finished everything up to its end"), next: "there is nothing to skip; `pawl kafka health " + topic + "` shows where something waits"}
+	}
+	m := &seen[0]
+	if s.dryRun {
+		s.note("would move %s at offset %d to the dead letters", m.ID, m.Offset)
+		return s.one(m, func(w io.Writer) { fmt.Fprintf(w, "%s\t%s\n", m.ID, bodyCell(&m.Message, 60)) })
+	}
+	if err := s.confirm("move message %s at offset %d to the dead letters", m.ID, m.Offset); err != nil {
+		return err
+	}
+	done, err := k.Skip(ctx, topic, partition, m.Offset, s.who(), reason, patience)
+	if err != nil {
+		return cannot(err, "skip message %s", m.ID)
+	}
+	err = s.one(done, func(w io.Writer) {
+		if !done.Pending {
+			fmt.Fprintf(w, "%s at offset %d was stepped over; it is among the dead letters: pawl dead show %s\n", done.ID, done.Offset, done.ID)
+		}
+	})
+	if err == nil && done.Pending {
+		err = &problem{
+			code: exitUnfinished, what: fmt.Sprintf("the worker that has partition %d was asked, and has not done it within %v", partition, patience),
+			next: "it does when the handler of the message returns; pawl kafka health shows who it is",
+		}
+	}
+	return err
+}

@@ -1,0 +1,144 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-dev/pawl/internal/app"
+)
+
+func (s *session) kafkaTopicsEnsure() *cobra.Command {
+	profile := "development"
+	var spec app.KafkaSpec
+	var retention duration
+	var alone bool
+	c := &cobra.Command{
+		Use: "ensure TOPIC…", Short: "Make topics, with those of their dead letters, or check them", Args: count(1, -1, "topics"),
+		Long: `Makes topics that are not there, each with a topic of its dead letters, and sets
+what is otherwise than it should be in those that are. It can be run as often as
+one likes.
+
+  --profile development   4 partitions, 1 replica, min.insync.replicas 1, 7 days, lz4, 1 MiB
+  --profile production    12 partitions, 3 replicas, min.insync.replicas 2, 7 days, lz4, 1 MiB
+
+The topic of the dead letters has as many partitions and is kept for 30 days. The
+number of partitions of a topic that is there is never changed: its keys would move
+to other partitions, and lose their order.`,
+		Example: `  pawl kafka topics ensure mail --store kafka://localhost:9092
+  pawl kafka topics ensure orders sms --profile production --dry-run
+  pawl kafka topics ensure events --partitions 24 --retention 72h`,
+		RunE: func(c *cobra.Command, args []string) error {
+			base, ok := app.KafkaProfiles[profile]
+			if !ok {
+				return usage("use development or production", "--profile is %q", profile)
+			}
+			if err := sensible(c, &spec, time.Duration(retention)); err != nil {
+				return err
+			}
+			want := merge(base, spec, time.Duration(retention))
+			k, err := s.kafka(c.Context(), "make topics")
+			if err != nil {
+				return err
+			}
+			for _, name := range args { // before any is changed
+				if err := k.Workable(name); err != nil {
+					return cannot(err, "ensure topic %s", name)
+				}
+			}
+			l := s.list("TOPIC", "STATE", ">PARTITIONS", ">REPLICAS", "CHANGED")
+			var errs []error
+			for _, name := range args {
+				pairs := []struct {
+					name string
+					spec app.KafkaSpec
+				}{{name, want}, {name + k.DeadSuffix(), want.Dead()}}
+				if alone {
+					pairs = pairs[:1]
+				}
+				for _, p := range pairs {
+					e, err := k.Ensure(c.Context(), p.name, p.spec, s.dryRun)
+					if err != nil {
+						errs = append(errs, cannot(err, "ensure topic %s", p.name))
+						break
+					}
+					if err := l.add(e, e.Topic, ensuredWord(&e, s.dryRun), fmt.Sprint(e.Partitions), fmt.Sprint(e.Replicas), strings.Join(e.Changed, " ")); err != nil {
+						return err
+					}
+				}
+			}
+			return errors.Join(append([]error{l.end("no topics")}, errs...)...)
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&profile, "profile", profile, "how topics are to be: development or production")
+	f.Int32Var(&spec.Partitions, "partitions", 0, "so many partitions (default: of the profile)")
+	f.Int16Var(&spec.Replicas, "replicas", 0, "so many replicas (default: of the profile)")
+	f.IntVar(&spec.MinISR, "min-isr", 0, "so many replicas in sync to write (default: of the profile)")
+	f.Var(&retention, "retention", "keep messages for so long (default: of the profile)")
+	f.IntVar(&spec.MaxBytes, "max-bytes", 0, "of a batch, at most (default: of the profile)")
+	f.BoolVar(&alone, "no-dead", false, "leave the topics of dead letters alone")
+	return c
+}
+
+// minTopicBytes is less than any topic is of use with: a batch has 61 bytes of its own,
+// and a message has an id.
+const minTopicBytes = 1 << 10
+
+// sensible refuses values that no topic can have, which would otherwise be taken for
+// flags that are not given.
+func sensible(c *cobra.Command, spec *app.KafkaSpec, retention time.Duration) error {
+	for _, f := range []struct {
+		name        string
+		value, from int64
+	}{
+		{"partitions", int64(spec.Partitions), 1}, {"replicas", int64(spec.Replicas), 1},
+		{"min-isr", int64(spec.MinISR), 1}, {"max-bytes", int64(spec.MaxBytes), minTopicBytes},
+	} {
+		if c.Flags().Changed(f.name) && f.value < f.from {
+			return usage("leave it out for that of the profile", "--%s is %d; it is %d or more", f.name, f.value, f.from)
+		}
+	}
+	if c.Flags().Changed("retention") && retention < time.Millisecond {
+		return usage("leave it out for that of the profile", "--retention is %v; it is a millisecond or more", retention)
+	}
+	return nil
+}
+
+// merge is a profile with what flags say otherwise.
+func merge(base, flags app.KafkaSpec, retention time.Duration) app.KafkaSpec {
+	if flags.Partitions > 0 {
+		base.Partitions = flags.Partitions
+	}
+	if flags.Replicas > 0 {
+		base.Replicas = flags.Replicas
+	}
+	if flags.MinISR > 0 {
+		base.MinISR = flags.MinISR
+	}
+	if flags.MaxBytes > 0 {
+		base.MaxBytes = flags.MaxBytes
+	}
+	if retention > 0 {
+		base.Retention = retention
+	}
+	return base
+}
+
+func ensuredWord(e *app.KafkaEnsured, dry bool) string {
+	switch {
+	case e.Created && dry:
+		return "would be made"
+	case e.Created:
+		return "made"
+	case len(e.Changed) > 0 && dry:
+		return "would be changed"
+	case len(e.Changed) > 0:
+		return "changed"
+	default:
+		return "as it should be"
+	}
+}

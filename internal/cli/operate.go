@@ -1,0 +1,185 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"strings"
+
+	"github.com/pawl-dev/pawl/internal/app"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// operation is something to be done to dead letters.
+type operation struct {
+	kind      string
+	to        string
+	perSecond float64
+	confirm   bool
+	why       string // as the user says it
+	edits     edits
+}
+
+// doneWords are what becomes of letters, by kind of operation.
+var doneWords = map[string]string{app.KindReplay: "replayed", app.KindDiscard: "discarded"}
+
+// operations opens the store for operations.
+func (s *session) operations(ctx context.Context) (*app.Operations, error) {
+	opened, err := s.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ops, err := app.OpenOperations(opened)
+	return ops, cannot(err, "carry out operations")
+}
+
+// operate plans, asks if need be, and carries it out.
+func (s *session) operate(ctx context.Context, sel app.Selection, o operation) error {
+	ops, err := s.operations(ctx)
+	if err != nil {
+		return err
+	}
+	plan, err := app.MakePlan(ctx, ops.Store, ops.Letters, sel, o.kind, o.to)
+	if err != nil {
+		return cannot(err, "plan to %s dead letters", o.kind)
+	}
+	if s.dryRun {
+		return s.one(plan, func(w io.Writer) { describePlan(w, plan, o.kind) })
+	}
+	for _, w := range plan.Warnings {
+		s.note("mind: %s", w)
+	}
+	if err := mixedUp(ctx, ops.Letters, sel, plan, o.why); err != nil {
+		return err
+	}
+	if o.confirm && plan.Count > 0 {
+		if err := s.confirm("%s %d dead letters for good; the oldest died at %s", o.kind, plan.Count, when(plan.Oldest.DeadAt)); err != nil {
+			return err
+		}
+	}
+	op, err := ops.Plan(ctx, o.kind, s.who(), sel, plan)
+	if err != nil {
+		return cannot(err, "%s dead letters", o.kind)
+	}
+	op.To, op.Rate, op.Reason, op.Edit = o.to, o.perSecond, o.why, o.edits.patch
+	if plan.Count == 0 { // there is nothing to follow or to resume
+		return errors.Join(s.operated(op), s.refusals(op, missingLetters(plan)))
+	}
+	if o.edits.editor {
+		if err := s.editByHand(ctx, ops, sel.IDs[0]); err != nil {
+			return err
+		}
+	}
+	return s.carryOut(ctx, ops, op, missingLetters(plan))
+}
+
+func missingLetters(plan *app.Plan) map[string]error {
+	refused := map[string]error{}
+	for _, id := range plan.Missing() {
+		refused[id] = app.MissingLetter(id)
+	}
+	return refused
+}
+
+// carryOut runs an operation in this process, and says how to go on where it
+// does not end.
+func (s *session) carryOut(ctx context.Context, ops *app.Operations, op *app.Operation, refused map[string]error) error {
+	s.note("operation %s: %s of %d dead letters", op.ID, op.Kind, op.Planned)
+	p := s.progress("dead letters")
+	r := &app.Runner{Operations: ops, Who: s.who(), Progress: p.at}
+	err := r.Run(ctx, op)
+	p.end()
+	maps.Copy(refused, r.Refused)
+	if errors.Is(err, store.ErrConflict) && op.Status != app.Failed {
+		return cannot(err, "%s: operation %s", op.Kind, op.ID)
+	}
+	return errors.Join(s.operated(op), s.unfinished(op, err, refused))
+}
+
+// operationOutcome is what became of an operation, as JSON.
+type operationOutcome struct {
+	outcome
+	OperationID string `json:"operation_id,omitempty"`
+	Status      string `json:"status,omitempty"`
+}
+
+// operated prints what was done.
+func (s *session) operated(op *app.Operation) error {
+	result := operationOutcome{outcome: outcome{Done: op.Done, Refused: []refusal{}, Reason: op.Reason}}
+	if op.Runs > 0 {
+		result.OperationID, result.Status = op.ID, op.Status
+	}
+	for _, no := range op.Refusal {
+		result.Refused = append(result.Refused, refusal(no))
+	}
+	return s.one(result, func(w io.Writer) { fmt.Fprintf(w, "%d %s\n", op.Done, doneWords[op.Kind]) })
+}
+
+// unfinished is the error of an operation that did not do all.
+func (s *session) unfinished(op *app.Operation, err error, refused map[string]error) error {
+	far := fmt.Sprintf("%d of %d %s", op.Done, op.Planned, doneWords[op.Kind])
+	resume := "go on with `pawl operations resume " + op.ID + "`"
+	switch {
+	case err == nil:
+		return s.refusals(op, refused)
+	case errors.Is(err, app.ErrCancelled):
+		return &problem{code: exitPartly, what: "the operation ends here: " + far, err: err, next: "what is left stays dead; plan a new one for it"}
+	case errors.Is(err, app.ErrPaused):
+		return &problem{code: exitUnfinished, what: "not all is done: " + far, err: err, next: resume}
+	}
+	return &problem{code: exitUnfinished, what: "not all is done: " + far, err: err, next: resume + ": what is done is not done twice"}
+}
+
+// refusals is the error of an operation in which some were refused.
+func (s *session) refusals(op *app.Operation, refused map[string]error) error {
+	return refusedError(doneWords[op.Kind], op.Done, op.Refused, refused)
+}
+
+// mixedUp refuses a reason for a discard that looks as if it was meant to select:
+// some of what is selected has it for its own reason, and some has not.
+func mixedUp(ctx context.Context, d store.DeadLetters, sel app.Selection, plan *app.Plan, why string) error {
+	if why == "" || len(sel.IDs) > 0 {
+		return nil
+	}
+	f, n := sel.Filter, int64(0)
+	f.Limit, f.Brief = 0, true
+	for r, err := range d.Dead(ctx, f) {
+		if err != nil {
+			return cannot(err, "look at dead letters")
+		}
+		if strings.Contains(strings.ToLower(r.Reason), strings.ToLower(why)) {
+			n++
+		}
+	}
+	if n == 0 || n >= plan.Count {
+		return nil
+	}
+	return usage("did you mean --matching? --reason does not select; say it in other words",
+		"%d of %d dead letters have %q in their own reason", n, plan.Count, why)
+}
+
+// describePlan tells what would be done.
+func describePlan(w io.Writer, p *app.Plan, verb string) {
+	fmt.Fprintf(w, "would %s %d dead letters\n", verb, p.Count)
+	for _, t := range p.Topics {
+		fmt.Fprintf(w, "  %d of topic %s\n", t.Count, oneLine(t.Topic))
+	}
+	if p.Oldest != nil {
+		fmt.Fprintf(w, "the oldest died at %s: %s %s\n", when(p.Oldest.DeadAt), p.Oldest.ID, firstLine(p.Oldest.Reason))
+	}
+	if p.Keys > 0 {
+		fmt.Fprintf(w, "%d keys:\n", p.Keys)
+	}
+	for i, k := range p.PerKey {
+		if i == 10 && len(p.PerKey) > 11 {
+			fmt.Fprintf(w, "  … -o json has the first %d\n", len(p.PerKey))
+			break
+		}
+		fmt.Fprintf(w, "  %d of %s (topic %s)\n", k.Count, cut(oneLine(k.Key), 60), k.Topic)
+	}
+	for _, warning := range p.Warnings {
+		fmt.Fprintf(w, "mind: %s\n", oneLine(warning))
+	}
+}

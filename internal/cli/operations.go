@@ -1,0 +1,208 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-dev/pawl/internal/app"
+)
+
+func (s *session) operationsCommand() *cobra.Command {
+	return noun("operations", "Replays and discards: list, show, pause, cancel, resume", `A replay or discard of dead letters is an operation. It is kept in the store with
+how far it is, so that it can be followed, stopped and resumed from any process.`,
+		s.operationsLs(), s.operationsShow(), s.operationsAsk("pause", app.Paused), s.operationsAsk("cancel", app.Cancelled), s.operationsResume())
+}
+
+// operationState is an operation and whether a process carries it out, as JSON.
+type operationState struct {
+	*app.Operation
+	Live bool `json:"live"`
+}
+
+func (s *session) operationsLs() *cobra.Command {
+	var status string
+	c := &cobra.Command{
+		Use: "ls", Short: "List operations, the latest first", Args: count(0, 0, "flags only"),
+		Long: `Lists operations, the latest first, with how far they are. One that is running
+though no process carries it out any more can be resumed.`,
+		Example: `  pawl operations ls
+  pawl operations ls --status paused -o jsonl`,
+		RunE: func(c *cobra.Command, _ []string) error {
+			ops, err := s.operations(c.Context())
+			if err != nil {
+				return err
+			}
+			all, now, err := ops.List(c.Context())
+			if err != nil {
+				return cannot(err, "list operations")
+			}
+			l := s.list("ID", "KIND", "STATUS", ">DONE", ">REFUSED", ">PLANNED", "WHO", "PLANNED AT")
+			for _, o := range all {
+				if status != "" && o.Status != status {
+					continue
+				}
+				o.Intent, o.Refusal, o.Filter.IDs = nil, nil, nil // show has them
+				err := l.add(operationState{o, o.Live(now)}, o.ID, o.Kind, statusCell(o, now), number(o.Done), number(o.Refused), number(o.Planned), o.Who, when(o.CreatedAt))
+				if err != nil {
+					return err
+				}
+			}
+			return l.end("no such operations")
+		},
+	}
+	c.Flags().StringVar(&status, "status", "", "only those that are running, paused, cancelled, done or failed")
+	return c
+}
+
+func statusCell(o *app.Operation, now time.Time) string {
+	if o.Status == app.Running && !o.Live(now) {
+		return "running (by nobody)"
+	}
+	return o.Status
+}
+
+func (s *session) operationsShow() *cobra.Command {
+	return &cobra.Command{
+		Use: "show ID", Short: "Show an operation", Args: count(1, 1, "one id"),
+		Long:    `Shows an operation: what it is about, how far it is, and what was refused.`,
+		Example: `  pawl dead replay --topic mail -q && pawl operations show $(pawl operations ls -o jsonl | sed -n '1s/.*"id":"\([^"]*\)".*/\1/p')`,
+		RunE: func(c *cobra.Command, args []string) error {
+			ops, err := s.operations(c.Context())
+			if err != nil {
+				return err
+			}
+			return s.showOperation(c.Context(), ops, args[0])
+		},
+	}
+}
+
+func (s *session) showOperation(ctx context.Context, ops *app.Operations, id string) error {
+	o, err := ops.Get(ctx, id)
+	if err != nil {
+		return cannot(err, "show operation %s", id)
+	}
+	now, err := ops.State.Clock(ctx)
+	if err != nil {
+		return cannot(err, "show operation %s", id)
+	}
+	return s.one(operationState{o, o.Live(now)}, func(w io.Writer) { describeOperation(w, o, now) })
+}
+
+func describeOperation(w io.Writer, o *app.Operation, now time.Time) {
+	field(w, "operation", o.ID)
+	field(w, "kind", o.Kind)
+	field(w, "status", statusCell(o, now))
+	field(w, "by", o.Who)
+	field(w, "planned at", when(o.CreatedAt))
+	field(w, "ended at", whenever(o.EndedAt))
+	field(w, "selects", describeFilter(&o.Filter))
+	field(w, "to", o.To)
+	field(w, "edit", o.Edit)
+	field(w, "reason", o.Reason)
+	if o.Rate > 0 {
+		field(w, "rate", fmt.Sprintf("%g a second", o.Rate))
+	}
+	field(w, "progress", fmt.Sprintf("%d done, %d refused, of %d", o.Done, o.Refused, o.Planned))
+	field(w, "took", age(time.Duration(o.ActiveSeconds*float64(time.Second))))
+	field(w, "error", o.Error)
+	for i, no := range o.Refusal {
+		if i == 20 {
+			field(w, "refused", fmt.Sprintf("… -o json has all %d", len(o.Refusal)))
+			break
+		}
+		field(w, "refused", no.ID+": "+no.Why)
+	}
+}
+
+// describeFilter is a filter in words.
+func describeFilter(f *app.Filter) string {
+	var parts []string
+	add := func(name, value string) {
+		if value != "" {
+			parts = append(parts, name+" "+value)
+		}
+	}
+	add("topic", f.Topic)
+	add("key", f.Key+f.KeyBase64)
+	add("kind", f.Kind)
+	add("reason", f.Reason)
+	add("fingerprint", f.Fingerprint)
+	add("text", f.Search)
+	add("since", whenever(f.Since))
+	add("until", whenever(f.Until))
+	if f.Limit > 0 {
+		add("the first", number(f.Limit))
+	}
+	switch {
+	case len(f.IDs) > 3:
+		add("ids", fmt.Sprintf("%s and %d more", strings.Join(f.IDs[:3], ", "), len(f.IDs)-3))
+	case len(f.IDs) > 0:
+		add("ids", strings.Join(f.IDs, ", "))
+	case len(parts) == 0:
+		return "all"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// operationsAsk is pause or cancel.
+func (s *session) operationsAsk(verb, to string) *cobra.Command {
+	texts := map[string]struct{ short, long string }{
+		"pause": {"Stop an operation, to be resumed", `Asks the process that carries an operation out to stop after what it is doing, and
+waits for that. ` + "`pawl operations resume`" + ` goes on.`},
+		"cancel": {"End an operation for good", `Asks the process that carries an operation out to stop after what it is doing, and
+waits for that. What is done stays done; what is left stays dead.`},
+	}
+	return &cobra.Command{
+		Use: verb + " ID", Short: texts[verb].short, Args: count(1, 1, "one id"), Long: texts[verb].long,
+		Example: `  pawl dead replay --topic mail --rate 1/s -q & sleep 1; pawl operations ` + verb + ` $(pawl operations ls --status running -o jsonl | sed -n '1s/.*"id":"\([^"]*\)".*/\1/p'); wait`,
+		RunE: func(c *cobra.Command, args []string) error {
+			ops, err := s.operations(c.Context())
+			if err != nil {
+				return err
+			}
+			if s.dryRun {
+				s.note("would %s operation %s", verb, args[0])
+				return s.showOperation(c.Context(), ops, args[0])
+			}
+			o, err := ops.Ask(c.Context(), args[0], to, s.who())
+			if err != nil {
+				return cannot(err, "%s operation %s", verb, args[0])
+			}
+			if err := s.audit(c.Context(), app.AuditEntry{Action: "operations " + verb, Target: o.ID, Count: o.Planned, Result: app.AuditResult{Done: o.Done, Refused: o.Refused}}); err != nil {
+				return err
+			}
+			return s.showOperation(c.Context(), ops, args[0])
+		},
+	}
+}
+
+func (s *session) operationsResume() *cobra.Command {
+	return &cobra.Command{
+		Use: "resume ID", Short: "Go on with an operation", Args: count(1, 1, "one id"),
+		Long: `Goes on, in this process, with an operation that was paused, failed, or whose
+process was killed. What is done is not done again. While another process carries
+it out it is refused, with exit code 5; to be sure of that it may wait for five
+seconds.`,
+		Example: `  pawl dead replay --topic mail --rate 1/s -q & sleep 1; id=$(pawl operations ls --status running -o jsonl | sed -n '1s/.*"id":"\([^"]*\)".*/\1/p'); pawl operations pause $id -q; wait; pawl operations resume $id`,
+		RunE: func(c *cobra.Command, args []string) error {
+			ops, err := s.operations(c.Context())
+			if err != nil {
+				return err
+			}
+			o, err := ops.Get(c.Context(), args[0])
+			if err != nil {
+				return cannot(err, "resume operation %s", args[0])
+			}
+			if s.dryRun {
+				s.note("would resume operation %s", args[0])
+				return s.showOperation(c.Context(), ops, args[0])
+			}
+			return s.carryOut(c.Context(), ops, o, map[string]error{})
+		},
+	}
+}

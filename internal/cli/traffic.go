@@ -1,0 +1,358 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-dev/pawl/internal/app"
+	"github.com/pawl-dev/pawl/store"
+)
+
+func (s *session) traffic() *cobra.Command {
+	return noun("traffic", "Move topics to another store, and back", `Moves topics from one store (--store) to another one (--mirror, PAWL_MIRROR, or
+mirror: in the configuration file), while they are in use: copy, compare, cut over;
+and roll back. Every process that appends or works needs the same --mirror, before
+the first step; what becomes of a topic is kept in the state of the old store, so that
+they all agree.
+
+  pawl traffic mirror TOPIC     the old store is in charge; a copy goes to the new one
+  pawl traffic compare TOPIC    see whether they differ
+  pawl traffic cut-over TOPIC   the new store is in charge, once they have not differed
+  pawl traffic roll-back TOPIC  the old store is in charge again, and has everything
+  pawl traffic stop TOPIC       no more copies
+
+Nobody but these copies may append to the topic in the new store until the cut-over.
+docs/traffic.md tells what is kept, and what to look at.`,
+		s.trafficMirror(), s.trafficStatus(), s.trafficCompare(), s.trafficCutOver(), s.trafficRollBack(), s.trafficStop())
+}
+
+// openTraffic opens both stores, each by itself. The caller closes the second.
+func (s *session) openTraffic(ctx context.Context) (*app.Traffic, error) {
+	first, err := s.openAlone(ctx, app.OpenConfig{AutoMigrate: s.autoMigrate})
+	if err != nil {
+		return nil, err
+	}
+	to := s.mirror()
+	switch to {
+	case "":
+		return nil, usage("such as --mirror kafka://localhost:9092, or PAWL_MIRROR", "no store is named to which topics move")
+	case s.url():
+		return nil, usage("name the new store: --mirror, PAWL_MIRROR or mirror: in the configuration file", "the mirror is the store itself")
+	}
+	second, err := app.Open(ctx, app.OpenConfig{
+		URL: to, AutoMigrate: s.autoMigrate, Logger: s.warnings(), Created: func(path string) { s.note("%s was not there: it is a new, empty store", path) },
+	})
+	if err != nil {
+		return nil, cannot(err, "open the mirror %s", app.RedactURL(to))
+	}
+	s.second = second
+	t, err := app.NewTraffic(first, second, s.who(), app.RedactURL(to))
+	if err != nil {
+		return nil, cannot(err, "move traffic")
+	}
+	t.Tell = s.note
+	return t, nil
+}
+
+func (s *session) trafficMirror() *cobra.Command {
+	var as string
+	sample := 1.0
+	c := &cobra.Command{
+		Use: "mirror TOPIC…", Short: "Copy what is appended to topics into the new store", Args: count(1, -1, "topics"),
+		Long: `Lets every process that has the same --mirror copy, from now on, what it appends to
+these topics: with the same ids, keys, bodies, headers and priorities, in the order of
+each key. The old store stays in charge, and never waits for the new one. A topic gets
+the same settings in the new store, and must be empty there.`,
+		Example: `  pawl traffic mirror mail --mirror sqlite:new.db
+  pawl traffic mirror mail --mirror sqlite:new.db --dry-run`,
+		RunE: func(c *cobra.Command, topics []string) error {
+			if as != "" && len(topics) > 1 {
+				return usage("one topic at a time", "--as names one topic, and there are %d", len(topics))
+			}
+			if sample <= 0 || sample > 1 {
+				return usage("use a number above 0, up to 1", "--sample is %v", sample)
+			}
+			if sample == 1 {
+				sample = 0
+			}
+			t, err := s.openTraffic(c.Context())
+			if err != nil {
+				return err
+			}
+			for _, topic := range topics {
+				if _, err := t.Begin(c.Context(), topic, as, sample, s.dryRun); err != nil {
+					return cannot(err, "copy topic %s", topic)
+				}
+				if s.dryRun {
+					s.note("would copy topic %s to %s", topic, t.Target)
+				}
+			}
+			return s.printTraffic(c.Context(), t, topics)
+		},
+	}
+	c.Flags().StringVar(&as, "as", "", "the `NAME` of the topic in the new store (default: the same)")
+	c.Flags().Float64Var(&sample, "sample", sample, "copy this share of the keys, to begin with; a cut-over needs all of them")
+	return c
+}
+
+func (s *session) trafficStop() *cobra.Command {
+	return &cobra.Command{
+		Use: "stop TOPIC…", Short: "Copy no more", Args: count(1, -1, "topics"),
+		Long: `Ends the copying of topics. The old store stays in charge; copies that are in the new
+one stay there.`,
+		Example: `  pawl traffic stop mail --mirror sqlite:new.db`,
+		RunE: func(c *cobra.Command, topics []string) error {
+			t, err := s.openTraffic(c.Context())
+			if err != nil {
+				return err
+			}
+			for _, topic := range topics {
+				if _, err := t.Stop(c.Context(), topic, s.dryRun); err != nil {
+					return cannot(err, "stop copying topic %s", topic)
+				}
+				if s.dryRun {
+					s.note("would stop copying topic %s", topic)
+				}
+			}
+			return s.printTraffic(c.Context(), t, topics)
+		},
+	}
+}
+
+func (s *session) trafficStatus() *cobra.Command {
+	return &cobra.Command{
+		Use: "status [TOPIC…]", Short: "See how far topics are", Args: count(0, -1, "topics"),
+		Long: `Shows the stage of topics, what is not done in either store, and how the copying
+goes: copies that wait, and messages that have none. Exits with 7 if something is
+wrong.`,
+		Example: `  pawl traffic status --mirror sqlite:new.db
+  pawl traffic status mail --mirror sqlite:new.db -o json`,
+		RunE: func(c *cobra.Command, topics []string) error {
+			t, err := s.openTraffic(c.Context())
+			if err != nil {
+				return err
+			}
+			return s.printTraffic(c.Context(), t, topics)
+		},
+	}
+}
+
+// printTraffic prints how far topics are.
+func (s *session) printTraffic(ctx context.Context, t *app.Traffic, topics []string) error {
+	all, err := t.Status(ctx, topics...)
+	if err != nil {
+		return cannot(err, "look at traffic")
+	}
+	l := s.list("TOPIC", "STAGE", "IN CHARGE", ">NOT DONE, OLD", ">NEW", ">COPIES", ">WAITING", ">MISSED", ">REFUSED", ">WRITERS")
+	var problems []string
+	for i := range all {
+		st := &all[i]
+		for _, p := range st.Problems {
+			problems = append(problems, "topic "+st.Topic+": "+p)
+		}
+		err := l.add(st, st.Topic, cmp.Or(string(st.Stage), "off"), inCharge(st), number(st.Open.From), number(st.Open.To),
+			number(st.Copies.Written), number(st.Waiting), number(st.Copies.Missed), number(st.Copies.Refused), number(st.Writers))
+		if err != nil {
+			return err
+		}
+	}
+	if err := l.end("no topic moves; begin with `pawl traffic mirror TOPIC`"); err != nil {
+		return err
+	}
+	if len(problems) > 0 {
+		return &problem{code: exitFound, what: fmt.Sprintf("%d problems", len(problems)), err: errors.New(strings.Join(problems, "\n")),
+			next: "see docs/traffic.md; `pawl traffic compare TOPIC` names messages"}
+	}
+	return nil
+}
+
+func inCharge(st *app.TrafficStatus) string {
+	switch st.Stage {
+	case "draining":
+		return "new, after the old"
+	case "moved":
+		return "new"
+	case "returning":
+		return "old, soon"
+	case "closing":
+		return "appends wait"
+	}
+	return "old"
+}
+
+func (s *session) trafficCompare() *cobra.Command {
+	wait := duration(30 * time.Second)
+	c := &cobra.Command{
+		Use: "compare TOPIC…", Short: "Compare the copies of topics with the originals", Args: count(1, -1, "topics"),
+		Long: `Compares, by key, what is not done in the old store with the copies in the new one:
+missing, out of order, different. Exits with 7 if there are differences.
+
+A copy is consumed, in the new store alone and without doing anything, when the old
+store has done with its original; so both have the same backlog. What is done in the
+old store can be compared only if the topic retains it (pawl topics set --retain).
+--dry-run consumes nothing.`,
+		Example: `  pawl traffic mirror mail --mirror sqlite:new.db
+  pawl traffic compare mail --mirror sqlite:new.db
+  pawl traffic compare mail --mirror sqlite:new.db --wait 1s -o json`,
+		RunE: func(c *cobra.Command, topics []string) error {
+			t, err := s.openTraffic(c.Context())
+			if err != nil {
+				return err
+			}
+			l, found := s.list("TOPIC", ">KEYS", ">COMPARED", ">MISSING", ">OUT OF ORDER", ">DIFFERENT", ">LATE", ">DONE", ">BEFORE"), int64(0)
+			var named []string
+			for _, topic := range topics {
+				d, err := t.Compare(c.Context(), topic, time.Duration(wait), s.dryRun)
+				if err != nil {
+					return cannot(err, "compare topic %s", topic)
+				}
+				found += d.Found()
+				named = append(named, nameDifferences(d)...)
+				if err := l.add(d, d.Topic, number(d.Keys), number(d.Compared), number(d.Missing), number(d.Disordered), number(d.Different),
+					number(d.Late), number(d.Done), number(d.Before)); err != nil {
+					return err
+				}
+			}
+			if err := l.end("nothing"); err != nil {
+				return err
+			}
+			if found > 0 {
+				return &problem{code: exitFound, what: fmt.Sprintf("%d differences", found), err: errors.New(strings.Join(named, "\n")),
+					next: "nothing is lost: the old store has them, and carries them out; docs/traffic.md tells where differences come from"}
+			}
+			return nil
+		},
+	}
+	c.Flags().Var(&wait, "wait", "for what may be on its way, at most so long")
+	return c
+}
+
+// nameDifferences names the first messages that differ, by key.
+func nameDifferences(d *app.Comparison) (lines []string) {
+	for i := range d.Diffs {
+		k := &d.Diffs[i]
+		if i == 10 {
+			return append(lines, fmt.Sprintf("… %d more keys; -o json has them all", len(d.Diffs)-i))
+		}
+		key := "messages without a key"
+		switch {
+		case k.Key != nil:
+			key = "key " + *k.Key
+		case k.KeyBase64 != "":
+			key = "key " + k.KeyBase64 + " (base64)"
+		}
+		lines = append(lines, fmt.Sprintf("topic %s, %s: %d missing, %d out of order, %d different: %s", d.Topic, oneLine(key),
+			k.Missing, k.Disordered, k.Different, strings.Join(k.IDs, " ")))
+	}
+	return lines
+}
+
+func (s *session) trafficCutOver() *cobra.Command {
+	m := app.Moving{}
+	calm, timeout := duration(5*time.Minute), duration(0)
+	c := &cobra.Command{
+		Use: "cut-over TOPIC…", Short: "Put the new store in charge", Args: count(1, -1, "topics"),
+		Long: `Puts the new store in charge of topics, one after the other:
+
+  1. waits until the stores have not differed for as long as --for says
+  2. lets appends wait, for some seconds, and consumes the copies that are left
+  3. lets appends go to the new store, where nobody works yet
+  4. waits until the workers of the old store have done everything there
+  5. lets workers work in the new store, and pauses the topic in the old one
+
+So the order of every key holds, and nothing is done twice. Workers without the same
+--mirror must be stopped or started anew by hand between 4 and 5.
+
+It can be interrupted, or killed, at any time: the same command goes on. Appends never
+wait for longer than half a minute. Exit code 4: not finished.`,
+		Example: `  pawl traffic mirror mail --mirror sqlite:new.db
+  pawl traffic cut-over mail --mirror sqlite:new.db --for 5m --dry-run`,
+		RunE: func(c *cobra.Command, topics []string) error {
+			m.Calm, m.Timeout, m.DryRun = time.Duration(calm), time.Duration(timeout), s.dryRun
+			return s.move(c.Context(), topics, "cut over", func(ctx context.Context, t *app.Traffic, topic string) (*app.Moved, error) {
+				return t.CutOver(ctx, topic, m)
+			})
+		},
+	}
+	c.Flags().Var(&calm, "for", "so long lag and difference must have been 0")
+	c.Flags().Var(&timeout, "timeout", "give up after waiting so long beyond that, or so long for workers (default: never)")
+	c.Flags().StringVar(&m.Reason, "reason", "", "why, for the audit")
+	return c
+}
+
+func (s *session) trafficRollBack() *cobra.Command {
+	m := app.Moving{}
+	timeout := duration(0)
+	c := &cobra.Command{
+		Use: "roll-back TOPIC…", Short: "Put the old store in charge again", Args: count(1, -1, "topics"),
+		Long: `Puts the old store in charge of topics again. What is not done in the new store is
+carried back, in the order of each key, under the same ids; so are dead letters, with
+their history. Attempts of others are counted anew. Workers with the same --mirror
+carry what they hold, and work in the old store meanwhile. Appends wait for some
+seconds at the end. Afterwards the topics are copied again; pawl traffic stop ends
+that.
+
+What is leased in the new store follows when its lease has ended, what is delayed when
+it is due. It can be interrupted, or killed, at any time: the same command goes on.
+Exit code 4: not finished.`,
+		Example: `  pawl traffic mirror mail --mirror sqlite:new.db
+  pawl traffic roll-back mail --mirror sqlite:new.db --dry-run`,
+		RunE: func(c *cobra.Command, topics []string) error {
+			m.Timeout, m.DryRun = time.Duration(timeout), s.dryRun
+			return s.move(c.Context(), topics, "roll back", func(ctx context.Context, t *app.Traffic, topic string) (*app.Moved, error) {
+				return t.RollBack(ctx, topic, m)
+			})
+		},
+	}
+	c.Flags().Var(&timeout, "timeout", "give up when nothing could be carried for so long (default: never)")
+	c.Flags().StringVar(&m.Reason, "reason", "", "why, for the audit")
+	return c
+}
+
+// move moves topics, and prints what became of each.
+func (s *session) move(ctx context.Context, topics []string, verb string, do func(context.Context, *app.Traffic, string) (*app.Moved, error)) error {
+	t, err := s.openTraffic(ctx)
+	if err != nil {
+		return err
+	}
+	for _, topic := range topics {
+		done, err := do(ctx, t, topic)
+		if done != nil {
+			err = errors.Join(err, s.one(done, func(w io.Writer) { s.describeMoved(w, done) }))
+		}
+		switch {
+		case errors.Is(err, app.ErrUnfinished):
+			return &problem{code: exitUnfinished, what: fmt.Sprintf("cannot %s topic %s yet", verb, topic), err: err, next: "run the same command again: it goes on from there"}
+		case err != nil && !errors.Is(err, store.ErrConflict):
+			return &problem{what: fmt.Sprintf("cannot %s topic %s", verb, topic), err: err}
+		case err != nil:
+			return cannot(err, "%s topic %s", verb, topic)
+		}
+	}
+	return nil
+}
+
+func (s *session) describeMoved(w io.Writer, m *app.Moved) {
+	would := ""
+	if s.dryRun {
+		would = "now "
+	}
+	fmt.Fprintf(w, "topic %s is %s%s after %v", oneLine(m.Topic), would, m.Stage, time.Duration(m.Seconds*float64(time.Second)).Round(100*time.Millisecond))
+	if m.ClosedSeconds > 0 {
+		fmt.Fprintf(w, "; appends waited for %.1f s", m.ClosedSeconds)
+	}
+	if m.Carried+m.Letters > 0 {
+		fmt.Fprintf(w, "; %d messages and %d dead letters %scarried back", m.Carried, m.Letters, map[bool]string{true: "would be ", false: ""}[s.dryRun])
+	}
+	if m.Dead > 0 {
+		fmt.Fprintf(w, "; %d dead letters stay in the old store", m.Dead)
+	}
+	fmt.Fprintln(w)
+}

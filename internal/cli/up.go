@@ -1,0 +1,174 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-dev/pawl/dispatch"
+	"github.com/pawl-dev/pawl/internal/app"
+	"github.com/pawl-dev/pawl/internal/config"
+	"github.com/pawl-dev/pawl/observe"
+	"github.com/pawl-dev/pawl/store"
+)
+
+func (s *session) up() *cobra.Command {
+	listen := ""
+	c := &cobra.Command{
+		Use: "up", Short: "Run the daemon: carry out the topics of a configuration file", Args: count(0, 0, "flags only"),
+		Long: `Carries out the topics of the configuration file, pawl.yaml in this folder or what
+--config names, each by a program for every delivery (handler: exec), by kept
+programs (pipe) or by a web service (http).
+
+A delivery is posted to a web service with its body; headers say the rest: Pawl-Id
+Pawl-Topic Pawl-Key Pawl-Attempt Pawl-Token Traceparent, and Pawl-Headers as JSON.
+The status is the verdict: 2xx ack; 429 and 503 with Retry-After release for that
+long; other 5xx retry; 4xx dead. The policy decides about what is no ack or release.
+
+The first SIGTERM or Ctrl-C drains, the second one ends at once. SIGHUP, and any
+change of the file, reloads it: overrides of the policy, limits, concurrency and the
+level of logs at once; what needs a restart is named in the log. A file with a
+fault changes nothing.
+
+On a loopback port: /livez (the process runs), /readyz (it does its work; 503 and
+why, while it drains or fails), /healthz (for people), /metrics.`,
+		Example: `  pawl up                            # runs until it is stopped
+  pawl up --listen 127.0.0.1:0       # runs until it is stopped
+  pawl up --config pawl.yaml --dry-run`,
+		RunE: func(c *cobra.Command, _ []string) error { return s.runUp(c.Context(), listen) },
+	}
+	c.Flags().StringVar(&listen, "listen", "", "`ADDRESS` of health and metrics: host:port, or off")
+	return c
+}
+
+// runUp runs the daemon.
+func (s *session) runUp(ctx context.Context, listen string) error {
+	path := s.configPath
+	read := func() (config.Source, error) {
+		src, err := s.source(path)
+		if err == nil && listen != "" {
+			src.Flags["listen"] = listen
+		}
+		return src, err
+	}
+	src, err := read()
+	if err != nil {
+		return err
+	}
+	c, err := s.load(src)
+	if err != nil {
+		return err
+	}
+	if err := checkUp(src, c); err != nil {
+		return err
+	}
+	path = src.Path // from now on a file that is not there is one that is missing
+	if s.dryRun {
+		for i := range c.Warnings {
+			s.note("%s", c.Warnings[i].String())
+		}
+		s.note("would carry out %s on %s", strings.Join(topicNames(c), ", "), app.RedactURL(c.Store))
+		return nil
+	}
+	level := &slog.LevelVar{}
+	logger, err := s.daemonLogger(c, level)
+	if err != nil {
+		return err
+	}
+	s.fromFile, s.mirrorFile = c.Store, c.Mirror
+	opened, err := s.openAs(ctx, app.OpenConfig{AutoMigrate: c.AutoMigrate, Logger: logger})
+	if err != nil {
+		return err
+	}
+	daemon := app.DaemonConfig{
+		Config: c, Text: src.Text, Read: read, Load: s.reload,
+		Logger: logger, Level: level, Stdout: s.Out, Stderr: s.Err, Getenv: s.Getenv, Version: s.version,
+		Redact: s.redactor.Redact,
+	}
+	if s.Hangups != nil {
+		daemon.Hangup = s.Hangups()
+	}
+	return s.runDaemon(ctx, opened, daemon)
+}
+
+func (s *session) runDaemon(ctx context.Context, opened store.Store, c app.DaemonConfig) error {
+	d, err := app.NewDaemon(opened, c)
+	switch {
+	case errors.Is(err, app.ErrListen):
+		return &problem{what: "cannot serve health and metrics", err: err, next: "give listen another port, or off; another daemon may have this one"}
+	case err != nil:
+		return cannot(err, "start the daemon")
+	}
+	stopped := context.AfterFunc(ctx, func() { c.Logger.Info("draining; a second signal ends at once") })
+	err = d.Run(ctx)
+	stopped()
+	if errors.Is(err, dispatch.ErrStuck) {
+		err = &problem{code: exitUnfinished, what: "not everything ended", err: err, next: "what was running is claimed again when its lease is over"}
+	}
+	if err == nil {
+		c.Logger.Info("stopped")
+	}
+	return cannot(err, "carry out the topics")
+}
+
+// reload reads a configuration that is to replace the one in effect. Its problems
+// are returned as they are.
+func (s *session) reload(src config.Source) (*config.Config, error) {
+	c, err := config.Load(src)
+	if err != nil {
+		return nil, err
+	}
+	s.redactor.Learn(c.Secrets...)
+	return c, checkPrograms(c)
+}
+
+// checkUp finds what a file may have, but a daemon cannot work with.
+func checkUp(src config.Source, c *config.Config) error {
+	switch {
+	case src.Path == "":
+		return noFile()
+	case len(c.Topics) == 0:
+		return &problem{code: exitUsage, what: "there is nothing to carry out", err: fmt.Errorf("%s has no topics", src.Path), next: "add topics:, as in deploy/pawl.yaml; docs/configuration.md has all keys"}
+	}
+	if err := checkPrograms(c); err != nil {
+		return &problem{code: exitUsage, what: "the configuration cannot be carried out", err: err, next: "install it, or correct its path"}
+	}
+	return nil
+}
+
+// checkPrograms finds commands whose program is not there.
+func checkPrograms(c *config.Config) error {
+	var errs []error
+	for _, t := range c.Topics {
+		if name := missingProgram(t.Command); name != "" {
+			errs = append(errs, fmt.Errorf("topics.%s.command: there is no program %q", t.Name, name))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func topicNames(c *config.Config) []string {
+	var names []string
+	for _, t := range c.Topics {
+		names = append(names, t.Name)
+	}
+	return names
+}
+
+// daemonLogger logs as the configuration says, from a level that may change.
+func (s *session) daemonLogger(c *config.Config, level *slog.LevelVar) (*slog.Logger, error) {
+	from, err := observe.ParseLevel(c.Log.Level)
+	if err != nil {
+		return nil, err
+	}
+	level.Set(from)
+	logger, err := observe.SetupAt(redacting{s}, c.Log.Format, level)
+	if err != nil {
+		return nil, &problem{code: exitUsage, what: "cannot log", err: err, next: "correct the environment"}
+	}
+	return logger, nil
+}

@@ -1,0 +1,169 @@
+package config
+
+import (
+	"net"
+	"slices"
+	"strings"
+	"time"
+)
+
+// check finds what is missing, and what contradicts itself.
+func (w *walker) check(root *node) {
+	w.checkListen(root)
+	limits := root.at("limits")
+	if limits != nil && !limits.bad {
+		for _, name := range limits.names {
+			w.checkLimit(limits.under[name])
+			if topics := root.at("topics"); topics != nil && topics.under[name] != nil {
+				w.refuseKey(limits.under[name], "give it another name", "has the name of a topic, whose own limit is called that")
+			}
+		}
+	}
+	if topics := root.at("topics"); topics != nil && !topics.bad {
+		for _, name := range topics.names {
+			w.checkTopic(topics.under[name])
+			if !root.unsure("limits") {
+				w.checkTopicLimits(topics.under[name], limits)
+			}
+		}
+	}
+	if policy := root.at("policy"); policy != nil && !policy.bad {
+		if overrides := policy.at("overrides"); overrides != nil {
+			for _, o := range overrides.items {
+				w.checkOverride(o)
+			}
+		}
+	}
+}
+
+// checkWork warns of a file with which a daemon has nothing to do. Other commands may
+// need no more of it than its store.
+func (w *walker) checkWork(root *node) {
+	topics := root.at("topics")
+	if w.source.Path == "" || len(w.problems.Faults()) > 0 || topics != nil && len(topics.names) > 0 {
+		return
+	}
+	what := "there are none"
+	if root.line == 0 {
+		what = "there are none: the file says nothing"
+	}
+	if topics == nil {
+		topics = &node{path: "topics"}
+	}
+	w.warn(topics, "`pawl up` does not start without; deploy/pawl.yaml is a sample", "%s", what)
+}
+
+func (w *walker) checkListen(root *node) {
+	listen := root.at("listen")
+	address, _ := listen.value.(string)
+	if address == "" || address == Off || loopback(address) || get[bool](root, "allow_remote") || root.unsure("allow_remote") {
+		return
+	}
+	host, _, _ := net.SplitHostPort(address)
+	if host == "" {
+		host = "every address of this machine"
+	}
+	w.refuse(listen, "use 127.0.0.1, or say allow_remote: true", "%s can be reached from other machines, and nothing there asks who they are", host)
+}
+
+func (w *walker) checkTopic(t *node) {
+	if t.bad {
+		return
+	}
+	if t.lacks("handler") {
+		w.refuseKey(t, "add handler: exec, pipe or http", "has no handler")
+	}
+	handler, ok := find[string](t, "handler")
+	if !ok {
+		return // it was reported that this is none
+	}
+	for i := range t.shape.fields {
+		f := &t.shape.fields[i]
+		child := t.under[f.name]
+		switch {
+		case f.must && f.goesWith(handler) && t.lacks(f.name):
+			w.refuseKey(t, "add "+f.name+": …", "handler %s needs a %s", handler, f.name)
+		case child != nil && !f.goesWith(handler):
+			w.report(child.keyLine, child.keyColumn, child.path, "leave it out", "goes with handler %s, not with %s", strings.Join(f.with, " or "), handler)
+		}
+	}
+	w.checkTopicNumbers(t)
+}
+
+func (w *walker) checkLimit(l *node) {
+	if l.bad {
+		return
+	}
+	rated := !l.lacks("rate")
+	if !rated && l.lacks("concurrency") && l.lacks("adaptive") {
+		w.refuseKey(l, "add rate, concurrency or adaptive", "limits nothing")
+	}
+	if burst := l.at("burst"); burst != nil && !rated {
+		w.refuse(burst, "add a rate, or leave it out", "goes with a rate")
+	}
+	shared := l.at("shared")
+	switch {
+	case !get[bool](l, "shared"):
+	case !rated:
+		w.refuse(shared, "add a rate, or leave it out", "goes with a rate: that is what processes share")
+	case l.at("by") != nil && !l.at("by").bad && get[string](l, "by") != ByAll:
+		w.refuse(shared, "for a rate by key that processes share, use order: key and a hold", "goes with by: all only")
+	}
+}
+
+// checkTopicLimits finds names of limits that are not there.
+func (w *walker) checkTopicLimits(t, limits *node) {
+	if t.bad || t.at("limits") == nil {
+		return
+	}
+	var known []string
+	if limits != nil {
+		if limits.open {
+			return
+		}
+		known = slices.Concat(limits.names, limits.missed)
+	}
+	for i, item := range t.at("limits").items {
+		name, _ := item.value.(string)
+		switch {
+		case item.bad:
+		case !slices.Contains(known, name):
+			hint := "add it under limits"
+			if n := near(name, known); n != "" {
+				hint = "did you mean " + n + "?"
+			}
+			w.refuse(item, hint, "there is no limit %q", name)
+		case slices.ContainsFunc(t.at("limits").items[:i], func(other *node) bool { return other.value == item.value }):
+			w.refuse(item, "keep one of them", "names limit %q twice", name)
+		}
+	}
+}
+
+func (w *walker) checkTopicNumbers(t *node) {
+	concurrency, reserved := get[int](t, "concurrency"), t.at("reserved")
+	if reserved != nil && concurrency > 0 && !t.unsure("concurrency") && get[int](t, "reserved") >= concurrency {
+		w.refuse(reserved, "reserve fewer, or raise concurrency", "must leave at least one of %d (got %s)", concurrency, reserved.shown)
+	}
+	deadline, timeout := get[time.Duration](t, "deadline"), t.at("timeout")
+	if timeout != nil && deadline > 0 && !t.unsure("timeout") && get[time.Duration](t, "timeout") > deadline {
+		w.refuse(timeout, "lower it, or raise the deadline", "must be no longer than the deadline of %v (got %s)", deadline, timeout.shown)
+	}
+}
+
+// checkOverride finds what is missing; what the policy has against the rest it
+// says itself.
+func (w *walker) checkOverride(o *node) {
+	if o.bad {
+		return
+	}
+	if m := o.at("match"); m != nil && !m.bad {
+		w.checkNames(m)
+		w.checkMeeting(m)
+	}
+	switch {
+	case o.lacks("match"):
+		w.refuseKey(o, "add match: {kind: …}", "does not say which failures it is about")
+	case o.at("match") != nil && len(o.names) == 1 && len(o.missed) == 0 && !o.open:
+		w.refuseKey(o, "add retry, backoff, max_attempts, dead_letter or alert", "changes nothing")
+	}
+}

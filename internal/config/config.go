@@ -1,0 +1,195 @@
+package config
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/policy"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// Config is a configuration that was found right.
+type Config struct {
+	// File is where it was read from; empty if there is none.
+	File        string
+	Store       string
+	Mirror      string // empty: none
+	AutoMigrate bool
+	Node        string
+	Listen      string // or [Off]
+	Drain       time.Duration
+	Log         Log
+	EventsFile  string  // empty: none
+	Topics      []Topic // by name
+	Limits      []Limit // by name
+	Overrides   []policy.Override
+	// Secrets are what came from the environment and from files into URLs and
+	// headers: logs must not show them.
+	Secrets []string
+	// Warnings are about what is good, but perhaps not what was meant.
+	Warnings Problems
+
+	root *node
+}
+
+// Limit is what a downstream takes. What is zero is not bounded.
+type Limit struct {
+	Name        string
+	By          string // [ByAll], [ByKey], [ByTopic], or header:NAME
+	PerSecond   float64
+	Burst       int
+	Concurrency int
+	Adaptive    int
+	Shared      bool
+}
+
+// Log says what is logged.
+type Log struct{ Format, Level string }
+
+// Topic is a topic and who carries it out.
+type Topic struct {
+	Name    string
+	Handler string // [Exec], [Pipe] or [HTTP]
+
+	Command  string
+	InFlight int
+
+	URL     string
+	Method  string
+	Headers map[string]string
+	Timeout time.Duration
+
+	Concurrency int
+	Reserved    int
+	Lease       time.Duration
+	PerSecond   float64 // 0: not limited
+	Adaptive    bool
+	Limits      []string // by name
+	Settings    store.Declaration
+}
+
+// bind gives the values their types.
+func (w *walker) bind(root *node) *Config {
+	log := root.at("log")
+	c := &Config{
+		File: w.source.Path, Store: get[string](root, "store"), Mirror: get[string](root, "mirror"), AutoMigrate: get[bool](root, "auto_migrate"), Node: get[string](root, "node"),
+		Listen: get[string](root, "listen"), Drain: get[time.Duration](root, "drain"),
+		Log:     Log{get[string](log, "format"), get[string](log, "level")},
+		Secrets: w.secrets, root: root,
+	}
+	c.EventsFile = get[string](root.at("events"), "file")
+	if limits := root.at("limits"); limits != nil {
+		for _, name := range slices.Sorted(maps.Keys(limits.under)) {
+			n := limits.under[name]
+			c.Limits = append(c.Limits, Limit{
+				Name: name, By: get[string](n, "by"), PerSecond: get[float64](n, "rate"), Burst: get[int](n, "burst"),
+				Concurrency: get[int](n, "concurrency"), Adaptive: get[int](n, "adaptive"), Shared: get[bool](n, "shared"),
+			})
+		}
+	}
+	if topics := root.at("topics"); topics != nil {
+		for _, name := range slices.Sorted(maps.Keys(topics.under)) {
+			c.Topics = append(c.Topics, bindTopic(name, topics.under[name]))
+		}
+	}
+	if p := root.at("policy"); p != nil && p.at("overrides") != nil {
+		c.Overrides = w.bindOverrides(p.at("overrides").items)
+	}
+	return c
+}
+
+func bindTopic(name string, n *node) Topic {
+	t := Topic{
+		Name: name, Handler: get[string](n, "handler"), Command: get[string](n, "command"), InFlight: get[int](n, "in_flight"),
+		URL: get[string](n, "url"), Method: get[string](n, "method"), Timeout: get[time.Duration](n, "timeout"),
+		Concurrency: get[int](n, "concurrency"), Reserved: get[int](n, "reserved"), Lease: get[time.Duration](n, "lease"), PerSecond: get[float64](n, "limit"),
+		Adaptive: get[bool](n, "adaptive"),
+		Settings: store.Declaration{
+			Name: name, Order: store.Order(get[string](n, "order")), Deadline: get[time.Duration](n, "deadline"), Ageing: get[time.Duration](n, "ageing"),
+			Park: stated[bool](n, "park"), Retain: stated[time.Duration](n, "retain"),
+		},
+	}
+	if limits := n.at("limits"); limits != nil {
+		for _, item := range limits.items {
+			name, _ := item.value.(string)
+			t.Limits = append(t.Limits, name)
+		}
+	}
+	if headers := n.at("headers"); headers != nil {
+		t.Headers = map[string]string{}
+		for name, value := range headers.under {
+			t.Headers[name], _ = value.value.(string)
+		}
+	}
+	return t
+}
+
+// bindOverrides asks the policy whether it would take them. It is not asked about
+// one whose match has a fault: what is left of that matches something else.
+func (w *walker) bindOverrides(items []*node) []policy.Override {
+	var all []policy.Override
+	var from []*node
+	for _, n := range items {
+		if m := n.at("match"); m != nil && m.sound() {
+			all, from = append(all, bindOverride(n)), append(from, n)
+		}
+	}
+	_, err := policy.NewMatrixWith(nil, all...)
+	for _, e := range overrideErrors(err) {
+		n := from[e.Index].find(e.Field)
+		w.refuse(n, "", "%s", e.Why)
+	}
+	return all
+}
+
+func bindOverride(n *node) policy.Override {
+	m := n.at("match")
+	o := policy.Override{
+		Match: policy.Match{
+			Domain: get[string](m, "domain"), Type: get[string](m, "type"), Phase: get[string](m, "phase"), Kind: pawl.Kind(get[string](m, "kind")),
+		},
+		MaxAttempts: stated[int](n, "max_attempts"), Origin: n.origin,
+	}
+	if retry, ok := find[bool](n, "retry"); ok {
+		o.Repeat = new(map[bool]policy.Repeat{true: policy.Repeated, false: policy.NotRepeated}[retry])
+	}
+	if b := n.at("backoff"); b != nil && b.sound() { // its parts are weighed against each other
+		o.Backoff = &policy.BackoffChange{Base: stated[time.Duration](b, "base"), Max: stated[time.Duration](b, "max")}
+		o.Backoff.Shape = named(b, "shape", policy.Exponential, policy.Linear)
+	}
+	if o.Match.Type != "" && o.Match.Domain == "" {
+		o.Match.Domain = policy.DomainOf(o.Match.Type)
+	}
+	o.DeadLetter = named(n, "dead_letter", policy.WhenExhausted, policy.Always, policy.Never)
+	o.Alert = named(n, "alert", policy.Info, policy.Warn, policy.Error, policy.Critical)
+	return o
+}
+
+// named finds the one of values that a key names.
+func named[T interface{ String() string }](n *node, name string, values ...T) *T {
+	text, ok := find[string](n, name)
+	for i := range values {
+		if ok && values[i].String() == text {
+			return &values[i]
+		}
+	}
+	return nil
+}
+
+// overrideErrors takes joined errors apart.
+func overrideErrors(err error) []*policy.OverrideError {
+	if many, ok := err.(interface{ Unwrap() []error }); ok {
+		var all []*policy.OverrideError
+		for _, e := range many.Unwrap() {
+			all = append(all, overrideErrors(e)...)
+		}
+		return all
+	}
+	if e, ok := errors.AsType[*policy.OverrideError](err); ok {
+		return []*policy.OverrideError{e}
+	}
+	return nil
+}

@@ -1,0 +1,113 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+)
+
+// ParseDuration reads Go's durations and those in days: 500ms, 90s, 5m, 1h30m, 2d.
+func ParseDuration(s string) (time.Duration, error) {
+	v, err := time.ParseDuration(s)
+	if days, ok := strings.CutSuffix(s, "d"); ok {
+		var n float64
+		n, err = strconv.ParseFloat(days, 64)
+		v = time.Duration(n * 24 * float64(time.Hour))
+		if !(n <= pawl.MaxDelay.Hours()/24) {
+			err = strconv.ErrRange
+		}
+	}
+	if err != nil || v < 0 {
+		return 0, fmt.Errorf("%q is no duration such as 500ms, 90s, 5m, 1h30m or 2d", s)
+	}
+	return v, nil
+}
+
+// ParseRate reads how many a second 100/s, 30/m, 10/5s, or a number a second is.
+func ParseRate(s string) (perSecond float64, err error) {
+	count, per, ok := strings.Cut(s, "/")
+	n, err := strconv.ParseFloat(count, 64)
+	span := time.Second
+	if ok && err == nil {
+		if len(per) > 0 && (per[0] < '0' || per[0] > '9') {
+			per = "1" + per
+		}
+		span, err = ParseDuration(per)
+	}
+	if err != nil || !(n > 0) || n > 1e9 || span <= 0 {
+		return 0, fmt.Errorf("%q is no rate such as 100/s, 30/m or 10/5s", s)
+	}
+	return n / span.Seconds(), nil
+}
+
+// parse reads a scalar. shown stands for s in what is said about it.
+func (s *shape) parse(value, shown string) (v any, why, hint string) {
+	switch s.kind {
+	case integer:
+		n, err := strconv.ParseInt(value, 0, 64)
+		switch {
+		case err != nil:
+			return nil, fmt.Sprintf("must be a whole number (got %s)", quote(shown)), ""
+		case n < s.min:
+			return nil, fmt.Sprintf("must be at least %d (got %s)", s.min, shown), ""
+		case n > s.max:
+			return nil, fmt.Sprintf("must be at most %d (got %s)", s.max, shown), ""
+		}
+		return int(n), "", ""
+	case boolean:
+		if value != "true" && value != "false" {
+			return nil, fmt.Sprintf("must be true or false (got %s)", quote(shown)), ""
+		}
+		return value == "true", "", ""
+	case duration:
+		d, err := ParseDuration(value)
+		switch {
+		case err != nil:
+			return nil, fmt.Sprintf("must be a duration (got %s)", quote(shown)), "such as 500ms, 90s, 5m, 1h30m or 2d"
+		case int64(d) < s.min:
+			return nil, fmt.Sprintf("must be at least %v (got %s)", time.Duration(s.min), shown), ""
+		case int64(d) > s.max:
+			return nil, fmt.Sprintf("must be at most %v (got %s)", time.Duration(s.max), shown), ""
+		}
+		return d, "", ""
+	case rate:
+		r, err := ParseRate(value)
+		if err != nil {
+			return nil, fmt.Sprintf("must be a rate (got %s)", quote(shown)), "such as 100/s, 30/m or 10/5s"
+		}
+		return r, "", ""
+	case choice:
+		if slices.Contains(s.choices, value) {
+			return value, "", ""
+		}
+		if n := near(value, s.choices); n != "" {
+			hint = "did you mean " + n + "?"
+		}
+		return nil, fmt.Sprintf("must be %s (got %s)", either(s.choices), quote(shown)), hint
+	}
+	if s.check != nil {
+		if why, hint = s.check(value); why != "" {
+			return nil, fmt.Sprintf("%s (got %s)", why, quote(shown)), hint
+		}
+	}
+	return value, "", ""
+}
+
+// maxQuoted bounds what is repeated of a value.
+const maxQuoted = 60
+
+func quote(s string) string {
+	if r := []rune(s); len(r) > maxQuoted {
+		s = string(r[:maxQuoted]) + "…"
+	}
+	return strconv.Quote(s)
+}
+
+func either(words []string) string {
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " or " + words[last]
+}

@@ -1,0 +1,123 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+)
+
+// DefaultFile is read when no other file is named, if it is there.
+const DefaultFile = "pawl.yaml"
+
+// maxFile bounds what is read as a configuration.
+const maxFile = 4 << 20
+
+// Source is where a configuration comes from.
+type Source struct {
+	// Path names the file in problems and origins. Text is what it holds.
+	Path string
+	Text []byte
+	// Info is the file as it was when it was read: size, time and inode. nil is no
+	// file of a disk.
+	Info fs.FileInfo
+	// Getenv reads the environment; nil is an empty one. A variable that is empty
+	// counts as not set.
+	Getenv func(string) string
+	// Flags are those that are given, by name without dashes.
+	Flags map[string]string
+	// ReadFile reads what ${file:…} names; nil is os.ReadFile.
+	ReadFile func(string) ([]byte, error)
+	// Mask masks passwords that the file states plainly, in whatever is shown; nil
+	// masks none.
+	Mask func(string) string
+}
+
+// Find reads the configuration file: the one at path, or the default one if path
+// is empty. Without a default one the source is empty.
+func Find(path string) (Source, error) {
+	name := path
+	if name == "" {
+		name = DefaultFile
+	}
+	s := Source{Path: name}
+	err := s.readFile()
+	if path == "" && errors.Is(err, fs.ErrNotExist) {
+		return Source{}, nil
+	}
+	return s, err
+}
+
+// readFile looks at the file before it reads it: what is written meanwhile shows
+// when it is looked at again.
+func (s *Source) readFile() (err error) {
+	if s.Info, err = os.Stat(s.Path); err == nil {
+		s.Text, err = os.ReadFile(s.Path)
+	}
+	return err
+}
+
+// Settled tells whether nobody has written the file since it was read as before.
+func (s *Source) Settled(before *Source) bool {
+	if !bytes.Equal(s.Text, before.Text) || s.Info == nil || before.Info == nil {
+		return bytes.Equal(s.Text, before.Text) && s.Info == nil && before.Info == nil
+	}
+	return s.Info.Size() == before.Info.Size() && s.Info.ModTime().Equal(before.Info.ModTime()) && os.SameFile(s.Info, before.Info)
+}
+
+func (s *Source) getenv(name string) string {
+	if s.Getenv == nil {
+		return ""
+	}
+	return s.Getenv(name)
+}
+
+func (s *Source) read(path string) ([]byte, error) {
+	if s.ReadFile != nil {
+		return s.ReadFile(path)
+	}
+	return os.ReadFile(path)
+}
+
+func (s *Source) mask(text string) string {
+	if s.Mask == nil {
+		return text
+	}
+	return s.Mask(text)
+}
+
+// lines are those of the file, fit to be shown.
+func (s *Source) lines() []string {
+	text := strings.ReplaceAll(string(s.Text), "\r\n", "\n")
+	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	for i, l := range lines {
+		l = s.mask(strings.ToValidUTF8(l, "\uFFFD"))
+		lines[i] = plainSecret.ReplaceAllStringFunc(l, func(pair string) string {
+			if strings.Contains(pair, "${") {
+				return pair
+			}
+			return pair[:strings.IndexByte(pair, ':')] + ": " + Mask
+		})
+	}
+	return lines
+}
+
+// plainSecret is a key that is called like a secret, with its value.
+var plainSecret = regexp.MustCompile(`(?i)(?:authorization|cookie|password|secret|token|api-?key)[a-z0-9_-]*["']?\s*:\s*("[^"]*"|'[^']*'|[^\s,}#][^,}#]*)`)
+
+// secretName tells whether a header is called like a secret.
+func secretName(name string) bool { return plainSecret.MatchString(name + ": x") }
+
+// unreadable says why the file is not even looked at.
+func (s *Source) unreadable() string {
+	switch {
+	case len(s.Text) > maxFile:
+		return "is larger than 4 MiB"
+	case !utf8.Valid(s.Text):
+		return "is no text in UTF-8"
+	}
+	return ""
+}

@@ -1,0 +1,95 @@
+// Package edit changes JSON by programs of jq, and leaves alone what they do not
+// touch.
+package edit
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+	"unicode/utf8"
+
+	"github.com/itchyny/gojq"
+)
+
+// Limits of one application of a patch.
+const (
+	patience = 5 * time.Second
+	maxPatch = 64 << 10
+)
+
+// Patch is a program of jq that makes one value of one value. It sees nothing
+// but its input: no environment, no files. Safe for concurrent use.
+type Patch struct{ code *gojq.Code }
+
+// Parse reads a patch.
+func Parse(text string) (*Patch, error) {
+	if len(text) > maxPatch {
+		return nil, fmt.Errorf("it has %d bytes; the limit is %d", len(text), maxPatch)
+	}
+	query, err := gojq.Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	code, err := gojq.Compile(query)
+	if err != nil {
+		return nil, err
+	}
+	return &Patch{code}, nil
+}
+
+// Apply returns body as the patch changes it. Numbers that the patch does not
+// compute stay as they were written; names within an object come in order. A
+// body that the patch does not change stays as it is, byte by byte.
+func (p *Patch) Apply(ctx context.Context, body []byte) ([]byte, error) {
+	value, err := decode(body)
+	if err != nil {
+		return nil, err
+	}
+	before, err := gojq.Marshal(value)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	results := p.code.RunWithContext(ctx, value)
+	after, ok := results.Next()
+	if !ok {
+		return nil, errors.New("the patch gives nothing")
+	}
+	if err, failed := after.(error); failed {
+		return nil, fmt.Errorf("the patch fails: %w", err)
+	}
+	encoded, err := gojq.Marshal(after)
+	if err != nil {
+		return nil, err
+	}
+	if next, more := results.Next(); more {
+		if err, failed := next.(error); failed {
+			return nil, fmt.Errorf("the patch fails: %w", err)
+		}
+		return nil, errors.New("the patch gives more than one value")
+	}
+	if bytes.Equal(before, encoded) {
+		return body, nil
+	}
+	return encoded, nil
+}
+
+func decode(body []byte) (value any, err error) {
+	if !utf8.Valid(body) {
+		return nil, errors.New("the body is no JSON: it is no text")
+	}
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.UseNumber()
+	if err = d.Decode(&value); err != nil {
+		return nil, fmt.Errorf("the body is no JSON: %w", err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("the body is no JSON: something follows the value")
+	}
+	return value, nil
+}
