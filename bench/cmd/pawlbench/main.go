@@ -17,12 +17,14 @@ import (
 	"github.com/pawl-dev/pawl/bench/internal/plan"
 )
 
-const usage = `usage: pawlbench quick|full [FLAGS]    everything, or what the flags select
+const usage = `usage: pawlbench quick|full [FLAGS]    everything, or what the flags select; quick leaves Kafka out
        pawlbench run --suite S [FLAGS]  one suite, work or arm alone
        pawlbench list [--scale S]       suites, works and arms
 
 PostgreSQL comes from PAWL_TEST_POSTGRES (a user who may create databases) and
 PAWL_TEST_POSTGRES_ADMIN (a superuser, who reads WAL and CPU; not needed if the first is one).
+Brokers come from PAWL_TEST_KAFKA (HOST:PORT), and PAWL_TEST_SERVICES is the path of dev/services,
+which fetches the jars of Parallel Consumer with Maven: without them that arm is left out.
 Run it in the folder bench; results are added to out/SUITE.jsonl.
 `
 
@@ -51,14 +53,16 @@ func command(ctx context.Context, args []string) error {
 	c := harness.Config{
 		Stdout: os.Stdout, Stderr: os.Stderr,
 		Postgres: os.Getenv("PAWL_TEST_POSTGRES"), PostgresAdmin: os.Getenv("PAWL_TEST_POSTGRES_ADMIN"),
+		Kafka: os.Getenv("PAWL_TEST_KAFKA"), Services: os.Getenv("PAWL_TEST_SERVICES"),
 	}
 	flags := flag.NewFlagSet("pawlbench "+verb, flag.ContinueOnError)
 	scale := flags.String("scale", string(plan.Full), "sizes: quick or full (run and list)")
-	flags.StringVar(&c.Suite, "suite", "", "only this suite: postgres or sqlite")
+	flags.StringVar(&c.Suite, "suite", "", "only this suite: postgres, sqlite, kafka or kafka-produce")
 	flags.StringVar(&c.Work, "work", "", "only this work")
 	flags.StringVar(&c.Arm, "arm", "", "only this arm")
 	flags.IntVar(&c.Rounds, "rounds", 0, "rounds instead of the scale's")
 	flags.StringVar(&c.Out, "out", "out", "folder of the JSON lines, and of SQLite files meanwhile")
+	flags.StringVar(&c.Profile, "profile", "", "folder of a CPU and a heap profile for each arm and round; none by default, they cost some speed")
 	flags.DurationVar(&c.Timeout, "timeout", 15*time.Minute, "of one arm's round")
 	if verb == "child" { // started by the harness, told by stdin
 		return harness.Child(ctx, os.Stdin, os.Stdout)

@@ -9,11 +9,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
+	"runtime/pprof"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pawl-dev/pawl/bench/internal/arm"
+	"github.com/pawl-dev/pawl/bench/internal/kafka"
 	"github.com/pawl-dev/pawl/bench/internal/meter"
 	"github.com/pawl-dev/pawl/bench/internal/plan"
 	"github.com/pawl-dev/pawl/bench/internal/report"
@@ -27,9 +31,11 @@ type Task struct {
 	Arm      string     `json:"arm"`
 	Round    int        `json:"round"`
 	Scale    plan.Scale `json:"scale"`
-	Target   string     `json:"target"`   // the arm's database: URL, or path
+	Target   string     `json:"target"`   // the arm's database: URL, or path; addresses of brokers
 	MeterDSN string     `json:"meter"`    // empty: no server
 	Database string     `json:"database"` // name of the arm's database on the server
+	Jars     string     `json:"jars"`     // of Parallel Consumer
+	Profile  string     `json:"profile"`  // folder of CPU and heap profiles; empty: none
 }
 
 // Child reads a task, does it and writes its line.
@@ -38,8 +44,12 @@ func Child(ctx context.Context, in io.Reader, out io.Writer) error {
 	if err := json.NewDecoder(in).Decode(&t); err != nil {
 		return fmt.Errorf("read the task: %w", err)
 	}
-	l, err := t.do(ctx)
+	end, err := t.profile()
 	if err != nil {
+		return err
+	}
+	l, err := t.do(ctx)
+	if err = errors.Join(err, end()); err != nil {
 		return err
 	}
 	if err := json.NewEncoder(out).Encode(l); err != nil {
@@ -48,10 +58,42 @@ func Child(ctx context.Context, in io.Reader, out io.Writer) error {
 	return nil
 }
 
+// profile writes where this process spends its CPU, and what it allocates, until
+// the returned function is called.
+func (t *Task) profile() (end func() error, err error) {
+	if t.Profile == "" {
+		return func() error { return nil }, nil
+	}
+	name := fmt.Sprintf("%s-%s-%s-%d", t.Suite, t.Work, t.Arm, t.Round)
+	cpu, err := os.Create(filepath.Join(t.Profile, name+".cpu.prof"))
+	if err != nil {
+		return nil, fmt.Errorf("create a profile: %w", err)
+	}
+	if err := pprof.StartCPUProfile(cpu); err != nil {
+		return nil, errors.Join(fmt.Errorf("start a profile: %w", err), cpu.Close())
+	}
+	return func() error {
+		pprof.StopCPUProfile()
+		heap, err := os.Create(filepath.Join(t.Profile, name+".heap.prof"))
+		if err != nil {
+			return errors.Join(fmt.Errorf("create a profile: %w", err), cpu.Close())
+		}
+		return errors.Join(pprof.Lookup("allocs").WriteTo(heap, 0), heap.Close(), cpu.Close())
+	}, nil
+}
+
 func (t *Task) do(ctx context.Context) (_ *report.Line, err error) {
 	w, err := plan.Find(t.Scale, t.Suite, t.Work, t.Arm)
 	if err != nil {
 		return nil, err
+	}
+	if plan.OnKafka(t.Suite) {
+		k := kafka.Task{Addresses: t.Target, Arm: t.Arm, Work: w, Jars: t.Jars}
+		o, settings, err := k.Do(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return t.line(&o, settings), nil
 	}
 	a, err := arm.New(t.Suite, t.Arm, t.Target, w.Keys > 0)
 	if err != nil {
@@ -77,12 +119,16 @@ func (t *Task) do(ctx context.Context) (_ *report.Line, err error) {
 	if err != nil {
 		return nil, err
 	}
+	return t.line(&o, a.Settings()), nil
+}
+
+func (t *Task) line(o *work.Outcome, settings string) *report.Line {
 	l := &report.Line{
 		Suite: t.Suite, Work: t.Work, Arm: t.Arm, Round: t.Round, Scale: string(t.Scale),
-		Settings: a.Settings(), At: time.Now().UTC(),
+		Settings: settings, At: time.Now().UTC(),
 	}
-	l.Fill(&o)
-	return l, nil
+	l.Fill(o)
+	return l
 }
 
 // pin holds a snapshot in the arm's database, as a long report or a dump does:

@@ -25,6 +25,7 @@ func versions() map[string]string {
 		"github.com/riverqueue/river": "river", "maragu.dev/goqite": "goqite",
 		"github.com/mikestefanello/backlite": "backlite", "github.com/mattn/go-sqlite3": "go-sqlite3",
 		"modernc.org/sqlite": "modernc-sqlite", "github.com/jackc/pgx/v5": "pgx",
+		"github.com/twmb/franz-go": "franz-go",
 	}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, d := range info.Deps {

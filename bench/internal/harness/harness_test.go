@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -64,10 +65,59 @@ func TestRunOfAPostgresArm(t *testing.T) {
 	}
 }
 
+func TestRunOfAKafkaArm(t *testing.T) {
+	brokers := os.Getenv("PAWL_TEST_KAFKA")
+	if brokers == "" {
+		if os.Getenv("CI") != "" {
+			t.Fatal("PAWL_TEST_KAFKA is not set")
+		}
+		t.Skip("PAWL_TEST_KAFKA is not set")
+	}
+	l := measure(t, Config{Suite: plan.Kafka, Work: "10ms", Arm: plan.PawlDispatch, Kafka: brokers})[0]
+	if limit := plan.KafkaAtOnce / 0.01; l.PerSecond > limit {
+		t.Errorf("%.0f records a second of 10 ms, %d at once: more than %.0f", l.PerSecond, plan.KafkaAtOnce, limit)
+	}
+}
+
+// An arm that this machine cannot run is left out, and the run says so.
+func TestRunWithoutJavaLeavesParallelConsumerOut(t *testing.T) {
+	var out, errs bytes.Buffer
+	c := Config{Stdout: &out, Stderr: &errs, suiteWorks: plan.Works(plan.Quick)}
+	t.Setenv("PATH", t.TempDir())
+	c.prepareJava(t.Context())
+	for _, w := range c.suiteWorks {
+		if slices.Contains(w.Arms, plan.ParallelConsumer) {
+			t.Errorf("%s/%s still has it", w.Suite, w.Name)
+		}
+	}
+	if !strings.Contains(errs.String(), "LEFT OUT: the arm parallel-consumer: there is no java") || len(c.left) != 1 {
+		t.Errorf("it said %q, and keeps %q", &errs, c.left)
+	}
+}
+
+// quick without a suite stays under five minutes.
+func TestQuickLeavesKafkaToThoseWhoNameIt(t *testing.T) {
+	for _, c := range []struct {
+		scale plan.Scale
+		suite string
+		want  bool
+	}{{plan.Quick, "", false}, {plan.Full, "", true}, {plan.Quick, plan.Kafka, true}} {
+		r := Config{Scale: c.scale, Suite: c.suite, Out: t.TempDir(), Stdout: io.Discard, Stderr: io.Discard}
+		_ = r.prepare(t.Context()) // there are no servers
+		if got := slices.ContainsFunc(r.suiteWorks, func(w plan.Work) bool { return plan.OnKafka(w.Suite) }); got != c.want {
+			t.Errorf("scale %s, suite %q: Kafka is in it: %v", c.scale, c.suite, got)
+		}
+	}
+}
+
 func TestServerlessRunSaysWhatIsMissing(t *testing.T) {
 	c := Config{Scale: plan.Quick, Suite: plan.Postgres, Out: t.TempDir()}
 	if err := Run(t.Context(), c); err == nil || !strings.Contains(err.Error(), "PAWL_TEST_POSTGRES") {
 		t.Errorf("Run without a server: %v", err)
+	}
+	c = Config{Scale: plan.Quick, Suite: plan.KafkaProduce, Out: t.TempDir()}
+	if err := Run(t.Context(), c); err == nil || !strings.Contains(err.Error(), "PAWL_TEST_KAFKA") {
+		t.Errorf("Run without a broker: %v", err)
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pawl-dev/pawl/bench/internal/kafka"
 	"github.com/pawl-dev/pawl/bench/internal/plan"
 	"github.com/pawl-dev/pawl/bench/internal/report"
 )
@@ -29,13 +30,19 @@ type Config struct {
 	Rounds            int    // 0: those of the scale
 	Postgres          string // URL of a server, by a user who may create databases; the arms are this user
 	PostgresAdmin     string // by a superuser, for the meter; empty: Postgres is one
+	Kafka             string // addresses of brokers, HOST:PORT, with commas between them
+	Services          string // path of dev/services, which fetches the jars of peers
 	Out               string // folder of the JSON lines
+	Profile           string // folder of CPU and heap profiles, one for each arm and round; empty: none
 	Timeout           time.Duration
 	Stdout, Stderr    io.Writer
 	suiteWorks        []plan.Work
 	versions, servers map[string]string
 	server, admin     server
 	scratch           string
+	brokers           *kafka.Brokers
+	jars              string   // of Parallel Consumer
+	left              []string // arms that this machine cannot run, and why
 }
 
 // Run measures everything that c selects, interleaved: work by work, round by
@@ -80,7 +87,7 @@ func (c *Config) turn(arms []string, round int) []string {
 
 func (c *Config) prepare(ctx context.Context) (err error) {
 	for _, w := range plan.Works(c.Scale) {
-		if (c.Suite == "" || w.Suite == c.Suite) && (c.Work == "" || w.Name == c.Work) &&
+		if (w.Suite == c.Suite || c.Suite == "" && (c.Scale == plan.Full || !plan.OnKafka(w.Suite))) && (c.Work == "" || w.Name == c.Work) &&
 			(c.Arm == "" || slices.Contains(w.Arms, c.Arm)) {
 			c.suiteWorks = append(c.suiteWorks, w)
 		}
@@ -89,16 +96,26 @@ func (c *Config) prepare(ctx context.Context) (err error) {
 		return fmt.Errorf("nothing is called that: suite %q, work %q, arm %q at scale %s", c.Suite, c.Work, c.Arm, c.Scale)
 	}
 	c.versions = versions()
+	if c.Profile != "" {
+		if err := os.MkdirAll(c.Profile, 0o755); err != nil {
+			return fmt.Errorf("create the folder of profiles: %w", err)
+		}
+	}
 	if err := os.MkdirAll(c.Out, 0o755); err != nil {
 		return fmt.Errorf("create the folder of results: %w", err)
 	}
 	if c.scratch, err = os.MkdirTemp(c.Out, "scratch-"); err != nil {
 		return fmt.Errorf("create a folder for SQLite files: %w", err)
 	}
-	if !slices.ContainsFunc(c.suiteWorks, func(w plan.Work) bool { return w.Suite == plan.Postgres }) {
-		return nil
+	if slices.ContainsFunc(c.suiteWorks, func(w plan.Work) bool { return w.Suite == plan.Postgres }) {
+		if err := c.prepareServer(ctx); err != nil {
+			return err
+		}
 	}
-	return c.prepareServer(ctx)
+	if slices.ContainsFunc(c.suiteWorks, func(w plan.Work) bool { return plan.OnKafka(w.Suite) }) {
+		return c.prepareKafka(ctx)
+	}
+	return nil
 }
 
 func (c *Config) prepareServer(ctx context.Context) (err error) {
@@ -123,21 +140,27 @@ func (c *Config) clean(ctx context.Context) error {
 	if c.admin.at != nil {
 		err = errors.Join(err, c.admin.drop(ctx, meterDatabase))
 	}
+	if c.brokers != nil {
+		err = errors.Join(err, c.brokers.Close(ctx))
+	}
 	return err
 }
 
 // one runs one arm through one work once, in a child process with a database of
 // its own, and notes its line.
 func (c *Config) one(ctx context.Context, w plan.Work, arm string, round int) (_ *report.Line, err error) {
-	t := Task{Suite: w.Suite, Work: w.Name, Arm: arm, Round: round, Scale: c.Scale}
-	if w.Suite == plan.Postgres {
+	t := Task{Suite: w.Suite, Work: w.Name, Arm: arm, Round: round, Scale: c.Scale, Profile: c.Profile}
+	switch {
+	case plan.OnKafka(w.Suite):
+		t.Target, t.Jars = c.Kafka, c.jars
+	case w.Suite == plan.Postgres:
 		t.Database = "pawlbench_" + strings.ReplaceAll(arm, "-", "_")
 		t.Target, t.MeterDSN = c.server.address(t.Database), c.admin.address(meterDatabase)
 		if err := c.server.create(ctx, t.Database); err != nil {
 			return nil, err
 		}
 		defer func() { err = errors.Join(err, c.server.drop(context.WithoutCancel(ctx), t.Database)) }()
-	} else {
+	default:
 		dir, err := os.MkdirTemp(c.scratch, arm+"-")
 		if err != nil {
 			return nil, fmt.Errorf("create a folder for %s: %w", arm, err)
@@ -151,7 +174,7 @@ func (c *Config) one(ctx context.Context, w plan.Work, arm string, round int) (_
 		return nil, err
 	}
 	l.Versions = c.versions
-	fmt.Fprintf(c.Stderr, "  %s/%s round %d %-18s %9.0f jobs/s  (%.1f s)\n",
+	fmt.Fprintf(c.Stderr, "  %s/%s round %d %-23s %9.0f jobs/s  (%.1f s)\n",
 		w.Suite, w.Name, round, arm, l.PerSecond, time.Since(began).Seconds())
 	return l, report.Append(c.Out, l)
 }
@@ -204,6 +227,15 @@ func (c *Config) header() {
 		show("server", c.servers)
 	}
 	fmt.Fprintf(c.Stdout, "load average before the run: %s on %d CPUs\ndisk: %s\n", busy(), runtime.NumCPU(), probe(c.scratch))
+	for _, why := range c.left {
+		fmt.Fprintf(c.Stdout, "LEFT OUT: %s\n", why)
+	}
+	if slices.ContainsFunc(c.suiteWorks, func(w plan.Work) bool { return !plan.OnKafka(w.Suite) }) {
+		c.headerOfJobs()
+	}
+}
+
+func (c *Config) headerOfJobs() {
 	fmt.Fprintf(c.Stdout, "every arm: payload %d B, append batches of %d, %d producers (keyed: 1), no-op handlers\n",
 		plan.PayloadBytes, plan.AppendBatch, plan.AppendProducers)
 	if c.servers["fsync"] == "off" || c.servers["synchronous_commit"] == "off" {

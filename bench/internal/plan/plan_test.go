@@ -14,7 +14,7 @@ func TestEveryWorkHasPawlAPeerAndASize(t *testing.T) {
 				t.Errorf("%s: %s is there twice", s, id)
 			}
 			seen[id] = true
-			if !slices.Contains(w.Arms, Pawl) || len(w.Arms) < 2 {
+			if !slices.ContainsFunc(w.Arms, IsPawl) || !slices.ContainsFunc(w.Arms, func(arm string) bool { return !IsPawl(arm) }) {
 				t.Errorf("%s: %s compares %v", s, id, w.Arms)
 			}
 			sized := w.N > 0
@@ -23,7 +23,11 @@ func TestEveryWorkHasPawlAPeerAndASize(t *testing.T) {
 				sized = w.Rate > 0 && w.For > SteadyWarmUp
 			case Hold:
 				sized = w.Depth > 0 && w.For >= Slice && w.For%Slice == 0
-			case Append, Burn, Lone:
+			case Paced:
+				sized = w.Rate > 0 && w.For > PacedWarmUp
+			case Consume:
+				sized = w.N > 0 && w.Keys > 0
+			case Append, Burn, Lone, Burst:
 			}
 			if !sized {
 				t.Errorf("%s: %s has no size: %+v", s, id, w)
@@ -40,5 +44,23 @@ func TestFindSizesABurnByArm(t *testing.T) {
 	}
 	if _, err := Find(Quick, Postgres, "burn", RiverDefaults); err == nil {
 		t.Error("quick burns River with defaults")
+	}
+}
+
+// Every arm that would take minutes reads a shorter topic; all topics are written.
+func TestSizesAreThoseOfTheArms(t *testing.T) {
+	for _, w := range Works(Full) {
+		if w.Kind != Consume {
+			continue
+		}
+		for _, arm := range w.Arms {
+			found, err := Find(Full, Kafka, w.Name, arm)
+			if err != nil || !slices.Contains(w.Sizes(""), found.N) || !slices.Equal(w.Sizes(arm), []int{found.N}) {
+				t.Errorf("%s of %s reads %d of %v, %v", arm, w.Name, found.N, w.Sizes(""), err)
+			}
+			if perSecond := 12_000.0; arm == PerPartition && w.Takes > 0 && float64(found.N) > 60*perSecond*float64(w.Takes.Milliseconds()) {
+				t.Errorf("%s of %s takes more than a minute with %d records", arm, w.Name, found.N)
+			}
+		}
 	}
 }

@@ -3,13 +3,16 @@ package plan
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
 // Suites.
 const (
-	Postgres = "postgres"
-	SQLite   = "sqlite"
+	Postgres     = "postgres"
+	SQLite       = "sqlite"
+	Kafka        = "kafka"         // consume
+	KafkaProduce = "kafka-produce" // append
 )
 
 // Arms. Pawl is the one the others are compared with.
@@ -22,6 +25,15 @@ const (
 	GoqiteDefaults   = "goqite-defaults"
 	Backlite         = "backlite"
 	BackliteDefaults = "backlite-defaults"
+
+	Raw              = "raw"                     // franz-go alone
+	PerPartition     = "goroutine-per-partition" // franz-go as people use it
+	Sleepers         = "sleepers"                // goroutines that do the work and nothing else: no broker, no order
+	SleepersBusy     = "sleepers-busy"           // the same, that calculate a little before
+	PawlStore        = "pawl-store"              // Claim and Settle in a loop
+	PawlDispatch     = "pawl-dispatch"           // a handler for each record
+	PawlBatch        = "pawl-batch"              // a batch handler
+	ParallelConsumer = "parallel-consumer"       // Confluent's, in Java
 )
 
 // Kind is how a work is driven.
@@ -34,6 +46,10 @@ const (
 	Steady Kind = "steady" // open loop at a fixed rate
 	Hold   Kind = "hold"   // inserted and worked at once, the backlog held at a depth
 	Lone   Kind = "lone"   // one job at a time into an idle queue
+
+	Consume Kind = "consume" // a topic that is there, read from its start to its end
+	Burst   Kind = "burst"   // records produced as fast as it goes
+	Paced   Kind = "paced"   // records produced at a fixed rate, each by itself
 )
 
 // Work is one thing to measure.
@@ -49,7 +65,14 @@ type Work struct {
 	Depth       int           // jobs waiting (Hold)
 	Pinned      bool          // another connection holds a REPEATABLE READ snapshot throughout
 	Account     bool          // count WAL, dead tuples and commits over what is timed
+	Takes       time.Duration // a record's work (Consume)
 }
+
+// IsPawl tells Pawl's arms from its peers.
+func IsPawl(arm string) bool { return arm == Pawl || strings.HasPrefix(arm, Pawl+"-") }
+
+// OnKafka tells whether a suite needs brokers.
+func OnKafka(suite string) bool { return suite == Kafka || suite == KafkaProduce }
 
 // Scale is quick or full.
 type Scale string
@@ -64,7 +87,7 @@ const (
 func (s Scale) Rounds() int { return pick(s, QuickRounds, FullRounds) }
 
 // Works returns what a scale measures, in the order in which it is run.
-func Works(s Scale) []Work { return slices.Concat(postgresWorks(s), sqliteWorks(s)) }
+func Works(s Scale) []Work { return slices.Concat(postgresWorks(s), sqliteWorks(s), kafkaWorks(s)) }
 
 // Find returns a work with the sizes it has for an arm.
 func Find(s Scale, suite, name, arm string) (Work, error) {
@@ -76,20 +99,31 @@ func Find(s Scale, suite, name, arm string) (Work, error) {
 	return Work{}, fmt.Errorf("suite %s has no work %q for the arm %q at scale %s", suite, name, arm, s)
 }
 
-// sized cuts a burn for the arms that would take minutes.
+// sized cuts a work for the arms that would take minutes.
 func (w Work) sized(arm string) Work {
-	if w.Kind != Burn {
-		return w
-	}
-	switch arm {
-	case RiverDefaults:
+	switch {
+	case w.Kind == Burn && arm == RiverDefaults:
 		w.N = riverDefaultsBurn
-	case GoqiteDefaults:
+	case w.Kind == Burn && arm == GoqiteDefaults:
 		w.N = goqiteDefaultsBurn
-	case BackliteDefaults:
+	case w.Kind == Burn && arm == BackliteDefaults:
 		w.N = backliteDefaultsBurn
+	case w.Kind == Consume && w.Takes == 0 && arm == ParallelConsumer:
+		w.N = min(w.N, parallelConsumerRead)
+	case w.Kind == Consume && w.Takes > 0 && arm == PerPartition:
+		w.N = min(w.N, w.N*KafkaPartitions/KafkaAtOnce/100*100)
 	}
 	return w
+}
+
+// Sizes returns the numbers of records that the arms of a work read, each once.
+func (w Work) Sizes(arm string) (sizes []int) {
+	for _, a := range w.Arms {
+		if n := w.sized(a).N; (arm == "" || arm == a) && !slices.Contains(sizes, n) {
+			sizes = append(sizes, n)
+		}
+	}
+	return sizes
 }
 
 func postgresWorks(s Scale) []Work {

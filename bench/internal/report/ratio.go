@@ -30,28 +30,43 @@ type metric struct {
 // compare finds the peer with the best median, and the ratios to it of the
 // rounds that both have. ok is false when there is nothing to compare.
 func (m metric) compare(lines []*Line) (r Ratio, ok bool) {
-	rounds := map[string]map[int]float64{}
 	medians := map[string]float64{}
 	for arm, of := range byArm(lines) {
-		rounds[arm] = map[int]float64{}
 		var all []float64
-		for _, l := range of {
-			if v := m.of(l); v != nil {
-				rounds[arm][l.Round] = *v
-				all = append(all, *v)
-			}
+		for _, v := range m.rounds(of) {
+			all = append(all, v)
 		}
-		if arm != plan.Pawl && len(all) > 0 {
+		if !plan.IsPawl(arm) && len(all) > 0 {
 			medians[arm] = meter.Median(all)
 		}
 	}
-	r.Peer, ok = m.best(medians)
+	peer, ok := m.best(medians)
 	if !ok {
 		return r, false
 	}
+	return m.against(lines, plan.Pawl, peer)
+}
+
+// rounds returns the figures of an arm by round.
+func (m metric) rounds(lines []*Line) map[int]float64 {
+	rounds := map[int]float64{}
+	for _, l := range lines {
+		if v := m.of(l); v != nil {
+			rounds[l.Round] = *v
+		}
+	}
+	return rounds
+}
+
+// against is how many times better one arm of ours is than a peer, in the rounds
+// that both have. ok is false when there are none.
+func (m metric) against(lines []*Line, ours, peer string) (r Ratio, ok bool) {
+	r.Peer = peer
+	arms := byArm(lines)
+	theirs := m.rounds(arms[peer])
 	var ratios []float64
-	for round, pawl := range rounds[plan.Pawl] {
-		peer, both := rounds[r.Peer][round]
+	for round, pawl := range m.rounds(arms[ours]) {
+		peer, both := theirs[round]
 		if m.higher {
 			pawl, peer = peer, pawl
 		}

@@ -97,6 +97,29 @@ func TestRatioIsToTheBestPeerRoundByRound(t *testing.T) {
 	}
 }
 
+// On Kafka each of our arms is compared with each peer, and with what is possible.
+func TestTableComparesEveryArmOnKafka(t *testing.T) {
+	wk := plan.Work{Suite: plan.Kafka, Name: "10ms", Kind: plan.Consume, Takes: 10 * time.Millisecond,
+		Arms: []string{plan.Raw, plan.PawlStore, plan.PawlDispatch, plan.ParallelConsumer}}
+	var lines []*Line
+	for arm, rate := range map[string]float64{plan.Raw: 20_000, plan.PawlStore: 10_000, plan.PawlDispatch: 12_000, plan.ParallelConsumer: 2000} {
+		lines = append(lines, &Line{Suite: wk.Suite, Work: wk.Name, Arm: arm, Round: 1, N: 10, PerSecond: rate, CPUSecondsPer1k: new(0.004)})
+	}
+	var b strings.Builder
+	if err := Table(&b, []plan.Work{wk}, lines); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"pawl-store is better by, records/s: 0.5× (0.5–0.5) raw, 5.00× (5.00–5.00) parallel-consumer\n",
+		"pawl-dispatch is better by, records/s: 0.6× (0.6–0.6) raw, 6.00× (6.00–6.00) parallel-consumer\n",
+		"at most 12.8k/s, of which raw 156 % (156–156); pawl-store 78.1 % (78.1–78.1)", "CPU s/1M", "4.00",
+	} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("%q is not in\n%s", want, b.String())
+		}
+	}
+}
+
 func TestTableNamesBothArmsAndTheirSettings(t *testing.T) {
 	wk := plan.Work{Suite: "postgres", Name: "burn", Kind: plan.Burn, Doc: "burns", Arms: []string{"pawl", "river"}}
 	lines := []*Line{

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -20,6 +21,15 @@ func metrics(kind plan.Kind) []metric {
 		{"CPU s/1k", false, func(l *Line) *float64 { return l.CPUSecondsPer1k }},
 		{"RSS MiB", false, func(l *Line) *float64 { return new(float64(l.RSSBytes) / (1 << 20)) }},
 	}
+	switch kind {
+	case plan.Consume, plan.Burst:
+		return []metric{{"records/s", true, func(l *Line) *float64 { return &l.PerSecond }}, cpuPerMillion, costs[4]}
+	case plan.Paced:
+		return []metric{
+			{"p50 ms", false, func(l *Line) *float64 { return l.P50 }},
+			{"p99 ms", false, func(l *Line) *float64 { return l.P99 }}, cpuPerMillion, costs[4],
+		}
+	}
 	if kind == plan.Steady || kind == plan.Lone { // the rate was given, not reached
 		return append([]metric{
 			{"p50 ms", false, func(l *Line) *float64 { return l.P50 }},
@@ -28,6 +38,14 @@ func metrics(kind plan.Kind) []metric {
 	}
 	return append([]metric{rate}, costs...)
 }
+
+// cpuPerMillion is the CPU of the client alone, for what runs at millions a second.
+var cpuPerMillion = metric{"CPU s/1M", false, func(l *Line) *float64 {
+	if l.CPUSecondsPer1k == nil {
+		return nil
+	}
+	return new(*l.CPUSecondsPer1k * 1000)
+}}
 
 // Table prints a block for every work: medians over the rounds, the ratio to
 // the best peer with its lowest and highest round, and what every arm was set to.
@@ -64,7 +82,12 @@ func block(b *strings.Builder, wk plan.Work, lines []*Line) {
 		}
 	}
 	_ = t.Flush() // a Builder never fails
-	ratios(b, ms, lines)
+	if plan.OnKafka(wk.Suite) {
+		matrix(b, wk, ms, lines)
+		share(b, wk, arms)
+	} else {
+		ratios(b, ms, lines)
+	}
 	trend(b, wk, arms)
 	for _, arm := range wk.Arms {
 		if of := arms[arm]; len(of) > 0 {
@@ -99,6 +122,46 @@ func ratios(b *strings.Builder, ms []metric, lines []*Line) {
 			fmt.Fprintf(b, "  pawl is better by, %s: %v\n", m.name, r)
 		}
 	}
+}
+
+// matrix prints the ratios of each of our arms to each peer.
+func matrix(b *strings.Builder, wk plan.Work, ms []metric, lines []*Line) {
+	for _, m := range ms {
+		for _, ours := range wk.Arms {
+			if !plan.IsPawl(ours) {
+				continue
+			}
+			var all []string
+			for _, peer := range wk.Arms {
+				if r, ok := m.against(lines, ours, peer); ok && !plan.IsPawl(peer) {
+					all = append(all, r.String())
+				}
+			}
+			if len(all) > 0 {
+				fmt.Fprintf(b, "  %s is better by, %s: %s\n", ours, m.name, strings.Join(all, ", "))
+			}
+		}
+	}
+}
+
+// share prints how near the arms come to what is possible: so many at once,
+// divided by how long a record takes.
+func share(b *strings.Builder, wk plan.Work, arms map[string][]*Line) {
+	if wk.Takes == 0 {
+		return
+	}
+	limit := plan.KafkaAtOnce / wk.Takes.Seconds()
+	fmt.Fprintf(b, "  %d at once of %v: at most %s/s, of which", plan.KafkaAtOnce, wk.Takes, figure(limit))
+	for _, arm := range wk.Arms {
+		if of := arms[arm]; len(of) > 0 {
+			var all []float64
+			for _, l := range of {
+				all = append(all, 100*l.PerSecond/limit)
+			}
+			fmt.Fprintf(b, " %s %s %% (%s–%s);", arm, figure(meter.Median(all)), figure(slices.Min(all)), figure(slices.Max(all)))
+		}
+	}
+	b.WriteString("\n")
 }
 
 // trend prints the rates slice by slice, medians over the rounds.

@@ -1,0 +1,80 @@
+package plan
+
+import "time"
+
+// Kafka. What all arms have in common.
+const (
+	KafkaPartitions = 12
+	KafkaKeys       = 10_000
+	KafkaBytes      = 256 // of a record that is consumed
+	KafkaAtOnce     = 128 // records carried out at once, at most
+
+	// The fetches of every arm, Java's included.
+	FetchMinBytes       = 1 << 10
+	FetchWait           = 500 * time.Millisecond
+	FetchBytes          = 32 << 20 // of an answer
+	FetchPartitionBytes = 8 << 20
+
+	CommitEvery = time.Second // of arms that commit by the clock
+)
+
+// Kafka. What one arm has.
+const (
+	PawlLoops     = 2    // goroutines of pawl-store
+	PawlClaim     = 2000 // messages of its claims, at most
+	PawlRun       = 64   // of one key in it, at most
+	PawlBatchSize = 100
+	PawlBatches   = 8 // at once
+
+	// SleepersWork is about what a dispatcher spends on a record.
+	SleepersWork = 3 * time.Microsecond
+
+	ParallelPoll = 500 // max.poll.records of Parallel Consumer: the default
+)
+
+// Producing.
+const (
+	ProduceBytes     = 1 << 10
+	ProduceBatch     = 1000 // messages of a call of Append
+	ProduceCallers   = 8    // calls at once
+	BurstLinger      = 5 * time.Millisecond
+	ProduceBatchSize = 1 << 20
+	ProduceBuffer    = 100 << 20
+
+	pacedRate    = 5000
+	PacedTick    = time.Millisecond // what is due in it is sent one by one
+	PacedWarmUp  = 3 * time.Second  // not counted in percentiles
+	quickProduce = 200_000
+	fullProduce  = 500_000
+	quickPaced   = 6 * time.Second
+	fullPaced    = 10 * time.Second
+)
+
+// Sizes of what is consumed. Every arm reads a topic to its end; those that would
+// take minutes have a shorter one with the same records.
+const (
+	WarmUpRead           = 100_000 // of the JVM, before its clock starts
+	parallelConsumerRead = 500_000
+
+	quickRead, fullRead   = 2_000_000, 5_000_000
+	quickBrief, fullBrief = 200_000, 500_000 // at 1 ms
+	quickSlow, fullSlow   = 30_000, 60_000   // at 10 ms
+)
+
+func kafkaWorks(s Scale) []Work {
+	working := []string{Sleepers, SleepersBusy, PerPartition, PawlDispatch, ParallelConsumer}
+	works := []Work{
+		{Suite: Kafka, Name: "none", Kind: Consume, N: pick(s, quickRead, fullRead), Keys: KafkaKeys,
+			Arms: []string{Raw, PerPartition, PawlStore, PawlDispatch, PawlBatch, ParallelConsumer},
+			Doc:  "256 B, 10k keys, 12 partitions, no work: from the first record to the last"},
+		{Suite: Kafka, Name: "1ms", Kind: Consume, N: pick(s, quickBrief, fullBrief), Keys: KafkaKeys, Takes: time.Millisecond,
+			Arms: working, Doc: "the same, 1 ms of sleep a record, 128 at once"},
+		{Suite: Kafka, Name: "10ms", Kind: Consume, N: pick(s, quickSlow, fullSlow), Keys: KafkaKeys, Takes: 10 * time.Millisecond,
+			Arms: working, Doc: "the same, 10 ms"},
+		{Suite: KafkaProduce, Name: "burst", Kind: Burst, N: pick(s, quickProduce, fullProduce), Keys: KafkaKeys,
+			Arms: []string{Raw, Pawl}, Doc: "1 KiB, 10k keys, all in-sync replicas, as fast as it goes"},
+		{Suite: KafkaProduce, Name: "paced-5000", Kind: Paced, Rate: pacedRate, For: pick(s, quickPaced, fullPaced), Keys: KafkaKeys,
+			Arms: []string{Raw, Pawl}, Doc: "the same, 5,000/s, each by itself, no linger: from when it was to be sent to its acknowledgement"},
+	}
+	return works
+}
