@@ -3,6 +3,7 @@ package pawl_test
 import (
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -27,10 +28,47 @@ func TestReadmeShowsTheExampleThatIsBuilt(t *testing.T) {
 	}
 }
 
+// shape is what two languages of a text have in common: the levels of its headings,
+// its code, where its links lead, and the rows of its tables.
+func shape(text string) map[string][]string {
+	fenced := regexp.MustCompile("(?s)```.*?```")
+	all, prose := map[string][]string{"code": fenced.FindAllString(text, -1)}, fenced.ReplaceAllString(text, "")
+	for name, pattern := range map[string]string{
+		"headings": `(?m)^#+ `, "links": `\]\(([^)]+)\)`, "rows": `(?m)^\|`, "figures": `\d+,\d{3}|\d+\.\d+`,
+	} {
+		all[name] = regexp.MustCompile(pattern).FindAllString(prose, -1)
+	}
+	return all
+}
+
+// The Chinese README says what the English one does: who changes one of them changes both.
+func TestReadmesAreParallel(t *testing.T) {
+	var shapes []map[string][]string
+	for _, name := range []string{"README.md", "README.zh-CN.md"} {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		other := map[string]string{"README.md": "(README.zh-CN.md)", "README.zh-CN.md": "(README.md)"}[name]
+		if !strings.Contains(string(text), other) {
+			t.Errorf("%s does not lead to %s", name, other)
+		}
+		shapes = append(shapes, shape(strings.ReplaceAll(string(text), other, "(the other)")))
+	}
+	for name, want := range shapes[0] {
+		if got := shapes[1][name]; !slices.Equal(got, want) {
+			t.Errorf("README.zh-CN.md has other %s:\n%q\nwant\n%q", name, got, want)
+		}
+		if len(want) < 5 {
+			t.Errorf("only %d %s were found", len(want), name)
+		}
+	}
+}
+
 var link = regexp.MustCompile(`\]\(([^)#]+)`)
 
 func TestLinksBetweenDocumentsLeadSomewhere(t *testing.T) {
-	for _, doc := range []string{"README.md", "DESIGN.md", "CONTRIBUTING.md", "docs/guarantees.md", "docs/contract.md"} {
+	for _, doc := range []string{"README.md", "README.zh-CN.md", "docs/operations.md", "docs/cli/README.md", "docs/runbook/README.md", "docs/runbook/PawlTopicStalled.md", "DESIGN.md", "CONTRIBUTING.md", "docs/guarantees.md", "docs/contract.md", "docs/configuration.md", "docs/workers.md", "docs/kafka.md"} {
 		text, err := os.ReadFile(doc)
 		if err != nil {
 			t.Error(err)

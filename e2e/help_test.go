@@ -3,6 +3,8 @@
 package e2e
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,19 +22,41 @@ func TestHelpExamplesRun(t *testing.T) {
 			if len(examples) == 0 {
 				t.Fatal("the help has no examples")
 			}
-			dir := playground(t)
+			dir, env := playground(t), os.Environ()
+			if command[0] == "kafka" || command[0] == "skip" {
+				url := kafkaPlayground(t, command)
+				env = append(env, "PAWL_STORE="+url)
+				for i := range examples {
+					examples[i] = strings.ReplaceAll(examples[i], "kafka://localhost:9092", "'"+url+"'")
+				}
+			}
 			for _, line := range examples {
 				if endless, found := strings.CutSuffix(line, "# runs until it is stopped"); found {
 					line = "timeout -s TERM 2 " + endless + "|| [ $? = 124 ]"
 				}
 				cmd := exec.Command("sh", "-c", line)
-				cmd.Dir = dir
+				cmd.Dir, cmd.Env = dir, env
 				if out, err := cmd.CombinedOutput(); err != nil {
 					t.Errorf("%s: %v\n%s", line, err, out)
 				}
 			}
 		})
 	}
+}
+
+// kafkaPlayground is a store with some messages, but for what makes topics.
+func kafkaPlayground(t *testing.T, command []string) string {
+	t.Helper()
+	name := fmt.Sprintf("help-%08x", rand.Uint32())
+	url := fmt.Sprintf("kafka://%s?prefix=%s.&group=%s&partitions=1", kafkaBroker(t), name, name)
+	if command[len(command)-1] != "ensure" {
+		cmd := exec.Command("sh", "-c", `for i in 1 2 3 4 5; do echo "{\"body\":\"$i\"}"; done | pawl send mail --jsonl -q`)
+		cmd.Env = append(os.Environ(), "PAWL_STORE="+url)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	return url
 }
 
 // TestHelpIsComplete wants words about every command and every flag.
@@ -96,6 +120,10 @@ func section(text, title string) []string {
 func playground(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
+	config := "topics: {mail: {handler: pipe, command: python3 -u worker.py}}\n"
+	if err := os.WriteFile(filepath.Join(dir, "pawl.yaml"), []byte(config), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	worker := `import sys, json
 for line in sys.stdin:
     m = json.loads(line)

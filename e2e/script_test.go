@@ -19,7 +19,12 @@ import (
 // envPawl, in the environment, is the binary under test; else it is built.
 const envPawl = "PAWL_E2E_PAWL"
 
-func TestMain(m *testing.M) { os.Exit(buildAndRun(m)) }
+func TestMain(m *testing.M) {
+	if other := standIns[filepath.Base(os.Args[0])]; other != nil {
+		os.Exit(other(os.Args[1:]))
+	}
+	os.Exit(buildAndRun(m))
+}
 
 func buildAndRun(m *testing.M) int {
 	bin, err := os.MkdirTemp("", "pawl-e2e-bin-")
@@ -34,10 +39,13 @@ func buildAndRun(m *testing.M) int {
 	} else if text, failed := exec.Command("go", "build", "-o", pawl, "../cmd/pawl").CombinedOutput(); failed != nil {
 		err = fmt.Errorf("build: %w\n%s", failed, text)
 	}
-	for name, script := range map[string]string{"code": codeScript, "alive": aliveScript} {
+	for name, script := range map[string]string{"code": codeScript, "alive": aliveScript, "daemon": daemonScript} {
 		if err == nil {
 			err = os.WriteFile(filepath.Join(bin, name), []byte(script), 0o755)
 		}
+	}
+	if err == nil {
+		err = standIn(bin)
 	}
 	if err != nil {
 		fmt.Println(err)
@@ -123,12 +131,13 @@ func prepare(e *testscript.Env) error {
 	e.Setenv("NO_COLOR", "1")
 	e.Setenv("USER", "tester")
 	e.Setenv("TZ", "UTC")
+	endDaemon(e)
 	return nil
 }
 
 // commands are what scripts can do besides running programs.
 var commands = map[string]func(*testscript.TestScript, bool, []string){
-	"keep": keep,
+	"keep": keep, "await": await, "appears": appears, "serve": serve,
 }
 
 // keep sets a variable to what the last program printed: keep ID.
@@ -137,4 +146,42 @@ func keep(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: keep NAME")
 	}
 	ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile("stdout")))
+}
+
+// kafkaBroker is the address of the broker that dev/services started.
+func kafkaBroker(t *testing.T) string {
+	t.Helper()
+	broker := os.Getenv("PAWL_TEST_KAFKA")
+	if broker == "" {
+		if strings.Contains(os.Getenv("PAWL_TEST_REQUIRE"), "kafka") {
+			t.Fatal("PAWL_TEST_KAFKA is not set, and PAWL_TEST_REQUIRE asks for it")
+		}
+		t.Skip("PAWL_TEST_KAFKA is not set; dev/services run -- go test …")
+	}
+	return broker
+}
+
+// onLog are the scripts that a log passes, too. The others need what it lacks:
+// priorities, delays, unique keys, or what other processes do at this moment.
+var onLog = []string{"work_exec", "work_pipe", "work_policy", "up_look", "up_crash"}
+
+// TestScriptsKafka runs those that a log passes on Kafka, and those that are about
+// Kafka, each with topics of its own.
+func TestScriptsKafka(t *testing.T) {
+	broker := kafkaBroker(t)
+	files, err := filepath.Glob(filepath.Join("testdata", "script", "kafka", "*.txtar"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range onLog {
+		files = append(files, filepath.Join("testdata", "script", "any", name+".txtar"))
+	}
+	testscript.Run(t, testscript.Params{
+		Files: files, Cmds: commands,
+		Setup: func(e *testscript.Env) error {
+			name := fmt.Sprintf("e2e-%08x", rand.Uint32())
+			e.Setenv("PAWL_STORE", fmt.Sprintf("kafka://%s?prefix=%s.&group=%s&partitions=1&fetch_wait=50ms&session=6s&heartbeat=1s", broker, name, name))
+			return prepare(e)
+		},
+	})
 }

@@ -54,5 +54,6 @@ const (
 	codeUsage     = 2
 	codePartly    = 3
 	codeConflict  = 5
+	codeFound     = 7
 	codeForbidden = 8
 )

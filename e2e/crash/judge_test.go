@@ -16,6 +16,7 @@ type findings struct {
 	faults map[string][]string // by kind of fault
 	counts map[string]int
 	rescue []time.Duration // from a kill to the next start of what was in hand
+	oldest time.Duration   // of what was repeated: from its verdict to the kill of its process
 }
 
 func (f *findings) fault(kind, format string, args ...any) {

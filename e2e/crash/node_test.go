@@ -3,6 +3,7 @@
 package crash
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -45,6 +46,7 @@ type incarnation struct {
 	began  time.Duration
 	ended  time.Duration
 	code   int
+	warned bool // it said that what it had finished could not be committed
 }
 
 func (i *incarnation) note(h harm, all bool) {
@@ -182,8 +184,10 @@ func (n *node) drain(i *incarnation, hurry bool) {
 // workArgs are the arguments of `pawl work` with a worker that errs at times. Some
 // workers carry out several deliveries at once.
 func (p *plan) workArgs(folder string, r *rand.Rand) []string {
-	parallel := []int{1, 1, 4}[r.IntN(3)]
-	worker := pipeCommand(folder, "-seed", strconv.FormatUint(r.Uint64N(1<<32), 10), "-parallel", strconv.Itoa(parallel),
-		"-work", p.work.String(), "-odds-slow", "200", "-odds-retry", "200", "-odds-release", "50", "-odds-dead", "20", "-odds-crash", "5")
+	parallel, odds := cmp.Or(p.parallel, []int{1, 1, 4}[r.IntN(3)]), p.odds
+	if odds == nil {
+		odds = []string{"-odds-slow", "200", "-odds-retry", "200", "-odds-release", "50", "-odds-dead", "20", "-odds-crash", "5"}
+	}
+	worker := pipeCommand(folder, append([]string{"-seed", strconv.FormatUint(r.Uint64N(1<<32), 10), "-parallel", strconv.Itoa(parallel), "-work", p.work.String()}, odds...)...)
 	return []string{"work", p.topic, "--pipe", worker, "--order", "key", "--lease", p.lease.String(), "--concurrency", strconv.Itoa(p.concurrency)}
 }

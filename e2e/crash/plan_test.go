@@ -18,6 +18,8 @@ type plan struct {
 	concurrency int
 	lease       time.Duration
 	work        time.Duration // of a delivery, on average
+	parallel    int           // deliveries that a worker carries out at once; 0: 1 or 4, by chance
+	odds        []string      // flags of a worker, for how often it does what; none: the usual ones
 	messages    int           // of all producers
 	keys        int           // of all producers
 	chunk       int           // messages of one send

@@ -20,13 +20,12 @@ func TestPoison(t *testing.T) {
 	skipShort(t)
 	onEachStore(t, func(t *testing.T, s *site) {
 		for _, poisons := range []int{1, 5} {
-			t.Run(fmt.Sprint(poisons), func(t *testing.T) { poison(t, s, poisons) })
+			t.Run(fmt.Sprint(poisons), func(t *testing.T) { poison(t, s, 500, poisons) })
 		}
 	})
 }
 
-func poison(t *testing.T, s *site, poisons int) {
-	const normal = 500
+func poison(t *testing.T, s *site, normal, poisons int) {
 	topic := strings.ReplaceAll(t.Name(), "/", ".")
 	lines, bad := mixture(seed(t), topic, normal, poisons)
 	r := s.mustWith(t, strings.NewReader(lines), "send", topic, "--jsonl")

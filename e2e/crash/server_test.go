@@ -17,32 +17,47 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// server is a PostgreSQL server of this test's own, to be broken.
+// server is a service of dev/services that is this test's own, to be broken.
 type server struct {
-	t      *testing.T
-	script string
-	state  string
+	t        *testing.T
+	script   string
+	state    string
+	settings []string // variables of its environment
 }
 
-// ownServer starts a server that no other test uses.
+// ownService starts one that no other test uses.
+func ownService(t *testing.T, service string, settings ...string) *server {
+	t.Helper()
+	script := os.Getenv("PAWL_TEST_SERVICES")
+	if script == "" {
+		script, _ = filepath.Abs("../../dev/services")
+	}
+	v := &server{t: t, script: script, state: t.TempDir(), settings: settings}
+	t.Cleanup(func() { v.do("clean") })
+	v.do("up", service)
+	return v
+}
+
+// address is a value that `dev/services env` prints.
+func (v *server) address(name string) string {
+	v.t.Helper()
+	for line := range strings.Lines(v.do("env")) {
+		if rest, ok := strings.CutPrefix(line, "export "+name+"="); ok {
+			return strings.Trim(strings.TrimSpace(rest), "'")
+		}
+	}
+	v.t.Fatalf("dev/services env says nothing of %s", name)
+	return ""
+}
+
+// ownServer starts a PostgreSQL server that no other test uses.
 func ownServer(t *testing.T) (*server, *site) {
 	t.Helper()
 	if os.Getenv("PAWL_TEST_POSTGRES") == "" {
 		postgresSite(t) // skips or fails, with the reason
 	}
-	script := os.Getenv("PAWL_TEST_SERVICES")
-	if script == "" {
-		script, _ = filepath.Abs("../../dev/services")
-	}
-	v := &server{t: t, script: script, state: t.TempDir()}
-	t.Cleanup(func() { v.do("clean") })
-	v.do("up", "postgres")
-	dsn := ""
-	for line := range strings.Lines(v.do("env")) {
-		if rest, ok := strings.CutPrefix(line, "export PAWL_TEST_POSTGRES="); ok {
-			dsn = strings.Trim(strings.TrimSpace(rest), "'")
-		}
-	}
+	v := ownService(t, "postgres")
+	dsn := v.address("PAWL_TEST_POSTGRES")
 	s := &site{name: "postgres", url: makeDatabaseFor(t, dsn), dir: t.TempDir()}
 	s.must(t, "migrate", "up")
 	return v, s
@@ -54,7 +69,7 @@ func (v *server) do(args ...string) string {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, v.script, args...)
-	cmd.Env = append(os.Environ(), "PAWL_SERVICES_DIR="+v.state)
+	cmd.Env = append(append(os.Environ(), "PAWL_SERVICES_DIR="+v.state), v.settings...)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Run(); err != nil {

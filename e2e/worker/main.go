@@ -208,8 +208,10 @@ func hash(s string) uint64 {
 	return h.Sum64()
 }
 
-// die kills a process with kill -9, and waits to be ended with it.
+// die kills a process with kill -9, and waits to be ended with it. Verdicts that
+// are in the journal have been given by then.
 func (w *worker) die(at journal.Line, pid int) {
+	w.mu.Lock()
 	at.What = journal.Dying
 	w.note(at)
 	_ = syscall.Kill(pid, syscall.SIGKILL)

@@ -1,0 +1,212 @@
+//go:build unix
+
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// kafkaStore keeps the messages in topics of their own on the tests' broker.
+func kafkaStore(options string) func(*incident) {
+	return func(in *incident) {
+		broker := os.Getenv("PAWL_TEST_KAFKA")
+		if broker == "" {
+			if strings.Contains(os.Getenv("PAWL_TEST_REQUIRE"), "kafka") {
+				in.Fatal("PAWL_TEST_KAFKA is not set, and PAWL_TEST_REQUIRE asks for it")
+			}
+			in.Skip("PAWL_TEST_KAFKA is not set; dev/services run kafka -- go test …")
+		}
+		in.onKafka(broker, options)
+	}
+}
+
+// limitRecords lowers the limit of a topic's records, as its owner can and pawl does
+// not: dead letters are no topic of work.
+func (in *incident) limitRecords(topic string, bytes int) {
+	in.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(os.Getenv("PAWL_TEST_KAFKA")))
+	if err != nil {
+		in.Fatal(err)
+	}
+	defer client.Close()
+	limit := strconv.Itoa(bytes)
+	set := []kadm.AlterConfig{{Name: "max.message.bytes", Value: &limit}}
+	responses, err := kadm.NewClient(client).AlterTopicConfigs(in.Context(), set, in.prefix+topic)
+	for _, r := range responses {
+		err = errors.Join(err, r.Err)
+	}
+	if err != nil {
+		in.Fatal(err)
+	}
+}
+
+func (in *incident) onKafka(broker, options string) {
+	own := fmt.Sprintf("e2e%08x", rand.Uint32())
+	in.env = append(in.env, fmt.Sprintf("PAWL_STORE=kafka://%s?group=%s&prefix=%s.&%s", broker, own, own, options))
+	in.prefix = own + "."
+	in.fill["PARTITION"], in.fill["KEY"] = "0", "device-7"
+}
+
+// TestKafkaPage does what docs/kafka.md says.
+func TestKafkaPage(t *testing.T) {
+	in := newIncident(t, obeys)
+	kafkaStore("")(in)
+	page, tried := sections(t, "../docs/kafka.md"), 0
+	for _, title := range []string{"Start", "Topics", "Operations"} {
+		in.carry(page[title], false)
+		tried += len(page[title])
+	}
+	if tried < 4 {
+		t.Errorf("only %d pieces of code were found on the page", tried)
+	}
+}
+
+// exports waits until the sum of series with a name is as much as that.
+func exports(in *incident, name string, least int) {
+	in.Helper()
+	in.until(fmt.Sprintf(`curl -sS %s/metrics | awk '/^%s/ {n += $2} END {if (n >= %d) print "enough"}'`, in.address, name, least), "enough")
+}
+
+// brokenTopics are faults around a Kafka cluster.
+func brokenTopics() map[string]fault {
+	all := map[string]fault{
+		"PawlKafkaGateBacklog": {
+			config: "topics: {mail: {handler: pipe, command: sed -u -f stuck.sed, concurrency: 8}}\n",
+			store:  kafkaStore("partitions=1"),
+			cause: func(in *incident) {
+				in.write("stuck.sed", stuck)
+				in.send(1200, "mail")
+				exports(in, "pawl_kafka_commit_gate_backlog", 1199)
+			},
+			mendAt: "3.", mend: func(in *incident) {
+				in.write("stuck.sed", strings.Replace(stuck, `"m1"`, `"nobody"`, 1))
+				in.must("daemon kill TERM; daemon gone")
+				in.start()
+			},
+		},
+		"PawlKafkaRebalanceStorm": {config: obeys, store: kafkaStore("partitions=4"), cause: func(in *incident) {
+			behaves(good)(in)
+			in.send(4, "mail")
+			exports(in, `pawl_kafka_rebalances_total.action="assigned"`, 1)
+			exports(in, `pawl_deliveries_settled_total`, 4)
+			in.calm = in.scrape()
+			in.must("pawl work mail --exec true -q & other=$!; sleep 5; kill $other; wait $other || true")
+			exports(in, `pawl_kafka_rebalances_total.action="revoked"`, 1)
+		}},
+	}
+	for _, more := range []map[string]fault{unwelcome(), spilled()} {
+		maps.Copy(all, more)
+	}
+	all["PawlKafkaCommitLag"] = fault{
+		config: "topics: {mail: {handler: exec, command: sh ./handle.sh, concurrency: 4}}\n",
+		store:  func(in *incident) { in.onKafka(ownService(in, "kafka", "PAWL_TEST_KAFKA"), "partitions=1") },
+		cause: func(in *incident) {
+			behaves("sleep 2\n")(in)
+			in.send(4, "mail")
+			exports(in, "pawl_handlers_running", 1)
+			in.must("$PAWL_TEST_SERVICES pause kafka")
+			exports(in, "pawl_kafka_commit_lag_seconds", 5)
+		},
+		mendAt: "1.", mend: func(in *incident) { in.must("$PAWL_TEST_SERVICES continue kafka") },
+		unproved: "a minute of lag takes a minute",
+	}
+	return all
+}
+
+// stuck asks for its first message again and again, and acks the others.
+const stuck = `s/^{"id":"m1",.*"token":"\([^"]*\)".*/{"id":"m1","token":"\1","verdict":"retry","reason":"not yet","after_seconds":600}/
+t
+s/^{"id":"\([^"]*\)".*"token":"\([^"]*\)".*/{"id":"\1","token":"\2","verdict":"ack"}/
+`
+
+// unwelcome are dead letters: too many, of one key, or such as nobody takes.
+func unwelcome() map[string]fault {
+	dies := "echo no such host >&2; exit 65\n"
+	return map[string]fault{
+		"PawlKafkaDeadLetters": {config: obeys, store: kafkaStore("partitions=4"), cause: func(in *incident) {
+			behaves(dies)(in)
+			in.send(14, "mail")
+			exports(in, "pawl_kafka_dead_letters_total", 14)
+			depth(in, "dead", 14)
+		}, mendAt: "3.", mend: behaves(good)},
+		"PawlKafkaDeadLettersOfOneKey": {config: obeys, store: kafkaStore("partitions=4"), cause: func(in *incident) {
+			behaves(dies)(in)
+			in.must(`for i in $(seq 12); do echo "{\"id\":\"m$i\",\"key\":\"device-7\",\"body\":\"$i\"}"; done | pawl send mail --jsonl -q; pawl send mail other --key device-8 -q`)
+			exports(in, "pawl_kafka_dead_letters_total", 13)
+			depth(in, "dead", 13)
+		}, mendAt: "3.", mend: func(in *incident) {
+			behaves(good)(in)
+			in.must("pawl dead replay --topic mail --key device-8 --yes -q")
+		}},
+		"PawlKafkaDeadLettersUnwritten": {
+			config: obeys,
+			store: func(in *incident) {
+				kafkaStore("no_create=true")(in)
+				in.must("pawl kafka topics ensure mail --no-dead -q")
+			},
+			cause: func(in *incident) {
+				behaves(dies)(in)
+				in.send(3, "mail")
+				exports(in, "pawl_kafka_dead_letters_waiting", 3)
+			},
+		},
+		"PawlKafkaDeliveryFailures": {
+			config: obeys,
+			store: func(in *incident) {
+				kafkaStore("")(in)
+				in.must("pawl kafka topics ensure mail -q")
+				in.limitRecords("mail.dead", 100)
+			},
+			cause: func(in *incident) {
+				behaves(dies)(in)
+				in.send(3, "mail")
+				exports(in, `pawl_kafka_produced_total.result="refused"`, 3)
+			},
+		},
+	}
+}
+
+// spilled are messages whose topic is not there: they go to the fallback store.
+func spilled() map[string]fault {
+	away := func(n int) fault {
+		return fault{
+			config: obeys, store: kafkaStore("no_create=true&divert=last&fallback=sqlite:spill.db"),
+			cause: func(in *incident) {
+				behaves(good)(in)
+				in.send(n, "mail")
+				exports(in, "pawl_spill_pending_messages", n)
+			},
+		}
+	}
+	share := away(3)
+	share.unproved = "a daemon sends nothing by itself, and pawl send exports nothing: it is for programs that do both"
+	return map[string]fault{"PawlSpillActive": away(3), "PawlSpillPending": away(1100), "PawlSpillShare": share}
+}
+
+// TestStoreOptionsPage does what docs/store-options.md says.
+func TestStoreOptionsPage(t *testing.T) {
+	in := newIncident(t, obeys)
+	kafkaStore("")(in)
+	url := strings.TrimPrefix(in.env[len(in.env)-1], "PAWL_STORE=")
+	for _, option := range []string{"fallback", "relay"} {
+		in.fill["kafka://localhost:9092[?]"+option] = url + option
+	}
+	page, tried := sections(t, "../docs/store-options.md"), 0
+	for _, title := range []string{"Fallback", "Relay", "Codec"} {
+		in.carry(page[title], false)
+		tried += len(page[title])
+	}
+	if tried < 4 {
+		t.Errorf("only %d pieces of code were found on the page", tried)
+	}
+}

@@ -1,0 +1,131 @@
+//go:build unix
+
+package e2e
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const alertsDir = "../deploy/alerts"
+
+// promtool is Prometheus's checker. Under dev/services it is fetched.
+func promtool(t *testing.T) string {
+	t.Helper()
+	if tool, err := exec.LookPath("promtool"); err == nil {
+		return tool
+	}
+	if os.Getenv("PAWL_TEST_SERVICES") == "" {
+		t.Skip("promtool is not installed, and PAWL_TEST_SERVICES is not set; dev/services run -- go test …")
+	}
+	cmd := exec.Command("../dev/services", "tool", "promtool")
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("dev/services tool promtool: %v", err)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// TestAlertRules wants rules without faults, each of which keeps quiet, fires and clears.
+func TestAlertRules(t *testing.T) {
+	tool := promtool(t)
+	for _, args := range [][]string{{"check", "rules", "--lint-fatal", "pawl.rules.yaml"}, {"test", "rules", "pawl.rules.test.yaml"}} {
+		cmd := exec.Command(tool, args...)
+		cmd.Dir = alertsDir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("promtool %v: %v\n%s", args, err, out)
+		}
+	}
+	tests := string(read(t, filepath.Join(alertsDir, "pawl.rules.test.yaml")))
+	for _, a := range alerts(t) {
+		about := regexp.MustCompile(`alertname="`+a.name+`".*exp_samples: (.*)\}`).FindAllStringSubmatch(tests, -1)
+		fires := slices.ContainsFunc(about, func(m []string) bool { return strings.Contains(m[1], "value: 1") })
+		if len(about) < 3 || !fires || !strings.HasSuffix(about[0][1], "[]") {
+			t.Errorf("%s: no test shows it quiet, firing and clear: %q", a.name, about)
+		}
+	}
+}
+
+// TestScrapeConfiguration checks the sample on the page about operations.
+func TestScrapeConfiguration(t *testing.T) {
+	tool, dir := promtool(t), t.TempDir()
+	samples := sections(t, "../docs/operations.md")["Alerts"]
+	if len(samples) != 1 || samples[0].language != "yaml" {
+		t.Fatalf("there should be one sample: %+v", samples)
+	}
+	for name, text := range map[string]string{"prometheus.yml": samples[0].code, "pawl.rules.yaml": string(read(t, filepath.Join(alertsDir, "pawl.rules.yaml")))} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if out, err := exec.Command(tool, "check", "config", filepath.Join(dir, "prometheus.yml")).CombinedOutput(); err != nil {
+		t.Errorf("promtool check config: %v\n%s", err, out)
+	}
+}
+
+type alert struct{ name, text string }
+
+// alerts are those of the rules.
+func alerts(t *testing.T) (all []alert) {
+	t.Helper()
+	for _, text := range strings.Split(string(read(t, filepath.Join(alertsDir, "pawl.rules.yaml"))), "- alert: ")[1:] {
+		name, rest, _ := strings.Cut(text, "\n")
+		all = append(all, alert{name, rest})
+	}
+	if len(all) < 12 {
+		t.Fatalf("only %d alerts were found", len(all))
+	}
+	return all
+}
+
+// TestEveryAlertHasItsPage wants a page for every alert, and no other pages.
+func TestEveryAlertHasItsPage(t *testing.T) {
+	var want []string
+	readme := string(read(t, "../docs/runbook/README.md"))
+	for _, a := range alerts(t) {
+		page := a.name + ".md"
+		want = append(want, page)
+		for _, part := range []string{"severity: ", "summary: ", "description: Fires ", " Clears ", "runbook_url: docs/runbook/" + page + "\n"} {
+			if !strings.Contains(a.text, part) {
+				t.Errorf("%s has no %q", a.name, part)
+			}
+		}
+		if !strings.Contains(readme, "("+page+")") {
+			t.Errorf("docs/runbook/README.md does not lead to %s", page)
+		}
+	}
+	slices.Sort(want)
+	if got := pages(t); !slices.Equal(got, want) {
+		t.Errorf("pages %v\nalerts %v", got, want)
+	}
+}
+
+// pages are the names of the runbook's pages.
+func pages(t *testing.T) (names []string) {
+	t.Helper()
+	found, err := filepath.Glob("../docs/runbook/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range found {
+		if name := filepath.Base(f); name != "README.md" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func read(t *testing.T, name string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
