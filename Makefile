@@ -74,15 +74,15 @@ lint:
 
 unit:
 	@$(GO) test ./internal/arch
-	$(GO) test -short $(RACE) -timeout 10m $(UNITS)
+	$(GO) run ./dev/skipgate -again -short $(RACE) -timeout=10m $(UNITS)
 
 services-test:
 	@dev/services.d/test
-	$(GO) test -json -count=1 -timeout 20m $(STEADY) | $(GO) run ./dev/skipgate
+	$(GO) run ./dev/skipgate -again -count=1 -timeout=20m $(STEADY)
 
 # After the others and alone, because they would be in each other's way.
 crash-test:
-	@$(GO) test -json -count=1 -timeout 20m ./e2e/crash | $(GO) run ./dev/skipgate
+	@$(GO) run ./dev/skipgate -count=1 -timeout=20m ./e2e/crash
 
 bench-builds:
 	@cd bench

@@ -1,9 +1,16 @@
-// Command skipgate stands behind `go test -json`: it prints what `go test`
-// would have printed, names every skipped test with its reason, and counts. In
-// CI (CI=true, or PAWL_TEST_REQUIRE set) a skip that allowed.txt does not list
-// fails the run, because a test that did not run has proved nothing.
+// Command skipgate runs `go test`: it prints what `go test` would have printed,
+// names every skipped test with its reason, and counts. In CI (CI=true, or
+// PAWL_TEST_REQUIRE set) a skip that allowed.txt does not list fails the run,
+// because a test that did not run has proved nothing.
 //
-// Usage: go test -json ./... | go run ./dev/skipgate
+// With -again a test that fails is run three times more, alone, when all others
+// are done. If it passes each time it is named at the end as FLAKY: a fault to be
+// repaired, of the test or of what it tests, that does not stop everybody's work.
+// Not so a data race, a panic, a time-out, a package that does not build, or more
+// than three tests: those fail the run.
+//
+// Usage: go run ./dev/skipgate [-again] FLAGS… PACKAGES…, with flags of go test
+// as -name=value.
 package main
 
 import (
@@ -11,33 +18,62 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strings"
 )
 
 //go:embed allowed.txt
 var allowedText string
 
 func main() {
-	strict := os.Getenv("CI") == "true" || os.Getenv("PAWL_TEST_REQUIRE") != ""
-	os.Exit(run(os.Stdin, os.Stdout, allowedText, strict))
+	args := os.Args[1:]
+	again := len(args) > 0 && args[0] == "-again"
+	if again {
+		args = args[1:]
+	}
+	j := job{
+		flags:    slices.DeleteFunc(slices.Clone(args), func(a string) bool { return !strings.HasPrefix(a, "-") }),
+		packages: slices.DeleteFunc(slices.Clone(args), func(a string) bool { return strings.HasPrefix(a, "-") }),
+		again:    again,
+		strict:   os.Getenv("CI") == "true" || os.Getenv("PAWL_TEST_REQUIRE") != "",
+		test:     goTest,
+	}
+	os.Exit(j.run(os.Stdout, allowedText))
 }
 
-// run judges one stream of test events and returns the exit code: 0 when all
-// is well, 1 when a test failed, was skipped where that is not allowed, or
-// when none ran, and 2 when the list of allowed skips is broken.
-func run(in io.Reader, out io.Writer, allowed string, strict bool) int {
+// job is one call of this command.
+type job struct {
+	flags, packages []string
+	again, strict   bool
+	test            func(args []string, read func(io.Reader) error) error // go test -json
+}
+
+// run does it and returns the exit code: 0 when all is well, 1 when a test failed,
+// was skipped where that is not allowed, or when none ran, and 2 when the list of
+// allowed skips is broken.
+func (j job) run(out io.Writer, allowed string) int {
 	list, err := parseAllowed(allowed)
 	if err != nil {
 		fmt.Fprintln(out, "skipgate:", err)
 		return 2
 	}
 	r := newReport(out)
-	if err := r.read(in); err != nil {
-		fmt.Fprintln(out, "skipgate: read events:", err)
-		return 1
+	err = j.test(slices.Concat(j.flags, j.packages), r.read)
+	refused := 0
+	if !slices.Contains(j.flags, "-short") { // which leaves tests out on purpose
+		refused = r.listSkips(list, j.strict)
 	}
-	refused := r.listSkips(list, strict)
 	r.close()
-	if r.failed > 0 || r.broken || refused > 0 || r.passed == 0 {
+	switch {
+	case refused > 0 || r.passed == 0 || r.broken:
+		return 1
+	case len(r.failed) > 0:
+		if j.again && j.passAlone(out, r.failed) {
+			return 0
+		}
+		return 1
+	case err != nil: // and nobody said why
+		fmt.Fprintln(out, "skipgate: go test:", err)
 		return 1
 	}
 	return 0

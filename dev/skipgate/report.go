@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
@@ -28,15 +29,19 @@ type skip struct {
 
 // report collects the events of one run.
 type report struct {
-	out            io.Writer
-	output         map[testName][]string // of the tests that are running
-	skips          []skip
-	passed, failed int
-	broken         bool // a package failed, perhaps without any test of it
+	out    io.Writer
+	output map[testName][]string // of the tests that are running
+	open   map[string]bool       // packages that began and did not end
+	skips  []skip
+	passed int
+	failed []testName      // no subtests
+	subs   int             // subtests that failed
+	grave  map[string]bool // packages that said one of beyond
+	broken bool            // something failed that is not the verdict of one test
 }
 
 func newReport(out io.Writer) *report {
-	return &report{out: out, output: map[testName][]string{}}
+	return &report{out: out, output: map[testName][]string{}, open: map[string]bool{}, grave: map[string]bool{}}
 }
 
 // read takes in the events until the stream ends. A line that is no event, such
@@ -52,6 +57,7 @@ func (r *report) read(in io.Reader) error {
 			fmt.Fprint(r.out, line)
 		}
 		if err == io.EOF {
+			r.broken = r.broken || len(r.open) > 0
 			return nil
 		}
 		if err != nil {
@@ -63,6 +69,8 @@ func (r *report) read(in io.Reader) error {
 func (r *report) take(e event) {
 	name := testName{e.Package, e.Test}
 	switch e.Action {
+	case "start":
+		r.open[e.Package] = true
 	case "build-output":
 		fmt.Fprint(r.out, e.Output)
 	case "build-fail":
@@ -74,13 +82,24 @@ func (r *report) take(e event) {
 	}
 }
 
+// beyond are the signs that what failed says nothing of one test alone.
+var beyond = []string{"DATA RACE", "race detected", "panic: ", "fatal error: ", "test timed out"}
+
 // takeOutput prints what a package says at once, but for the bare word PASS,
 // and keeps what a test says until it is known whether the test failed.
 func (r *report) takeOutput(name testName, text string) {
 	if name.test != "" {
 		r.output[name] = append(r.output[name], text)
 	} else if text != "PASS\n" {
+		r.weigh(name.pkg, text)
 		fmt.Fprint(r.out, text)
+	}
+}
+
+// weigh notes when a package says one of beyond.
+func (r *report) weigh(pkg, text string) {
+	for _, sign := range beyond {
+		r.grave[pkg] = r.grave[pkg] || strings.Contains(text, sign)
 	}
 }
 
@@ -88,12 +107,15 @@ func (r *report) takeOutput(name testName, text string) {
 // ended: one of them panicked, or ran out of time.
 func (r *report) end(name testName, action string) {
 	if name.test == "" {
-		r.broken = r.broken || action == "fail"
+		delete(r.open, name.pkg)
 		for open := range r.output {
-			if open.pkg == name.pkg {
+			if open.pkg == name.pkg && action == "fail" {
+				r.broken = true
 				r.end(open, "fail")
 			}
 		}
+		one := slices.ContainsFunc(r.failed, func(f testName) bool { return f.pkg == name.pkg })
+		r.broken = r.broken || action == "fail" && (!one || r.grave[name.pkg])
 		return
 	}
 	said := r.output[name]
@@ -104,8 +126,14 @@ func (r *report) end(name testName, action string) {
 	case "skip":
 		r.skips = append(r.skips, skip{name, reason(said)})
 	case "fail":
-		r.failed++
-		fmt.Fprint(r.out, strings.Join(said, ""))
+		if strings.Contains(name.test, "/") {
+			r.subs++
+		} else {
+			r.failed = append(r.failed, name)
+		}
+		text := strings.Join(said, "")
+		r.weigh(name.pkg, text)
+		fmt.Fprint(r.out, text)
 	}
 }
 
@@ -143,8 +171,8 @@ func (r *report) listSkips(list []allowance, strict bool) (refused int) {
 
 // close prints the line that says how it went.
 func (r *report) close() {
-	if r.passed+r.failed+len(r.skips) == 0 {
+	if r.passed+len(r.failed)+len(r.skips) == 0 {
 		fmt.Fprintln(r.out, "no test ran")
 	}
-	fmt.Fprintf(r.out, "%d passed, %d failed, %d skipped\n", r.passed, r.failed, len(r.skips))
+	fmt.Fprintf(r.out, "%d passed, %d failed, %d skipped\n", r.passed, len(r.failed)+r.subs, len(r.skips))
 }

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"errors"
+	"io"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -65,7 +68,8 @@ func TestRun(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var out strings.Builder
-			if code := run(strings.NewReader(c.in), &out, c.allowed, c.strict); code != c.code {
+			j := job{strict: c.strict, test: streams(c.in)}
+			if code := j.run(&out, c.allowed); code != c.code {
 				t.Errorf("exit code %d, want %d", code, c.code)
 			}
 			for _, want := range c.want {
@@ -77,6 +81,80 @@ func TestRun(t *testing.T) {
 				t.Errorf("output has %q:\n%s", c.not, out.String())
 			}
 		})
+	}
+}
+
+// streams is a go test that prints one stream a call and fails when one of its
+// tests does.
+func streams(all ...string) func([]string, func(io.Reader) error) error {
+	return func(_ []string, read func(io.Reader) error) error {
+		in := all[0]
+		all = all[1:]
+		if err := read(strings.NewReader(in)); err != nil || !strings.Contains(in, `"fail"`) {
+			return err
+		}
+		return errors.New("exit status 1")
+	}
+}
+
+func TestAgain(t *testing.T) {
+	two := strings.ReplaceAll(failing, "TestBad", "TestWorse")
+	thrice := strings.Repeat(`{"Action":"pass","Package":"m/b","Test":"TestBad"}`+"\n", 3)
+	race := `{"Action":"output","Package":"m/b","Test":"TestBad","Output":"    testing.go:1: race detected during execution of test\n"}` + "\n" + failing
+	for _, c := range []struct {
+		name    string
+		streams []string
+		again   bool
+		code    int
+		want    string
+	}{
+		{"passes alone", []string{passing + failing, thrice}, true, 0, "FLAKY: m/b.TestBad"},
+		{"not asked for", []string{passing + failing}, false, 1, "1 failed"},
+		{"fails alone", []string{passing + failing, thrice + failing}, true, 1, "again, alone: m/b.TestBad"},
+		{"passes twice only", []string{passing + failing, thrice[:len(thrice)/3*2]}, true, 1, "again"},
+		{"does not build any more", []string{passing + failing, unbuildable}, true, 1, "syntax error"},
+		{"two of a package", []string{passing + failing + two, thrice, thrice}, true, 0, "FLAKY: m/b.TestWorse"},
+		{"too many", []string{passing + strings.Repeat(failing, 4)}, true, 1, "4 failed"},
+		{"a race", []string{passing + race}, true, 1, "race detected"},
+		{"a panic", []string{passing + failing + panicking}, true, 1, "panic: boom"},
+		{"a build error", []string{passing + failing + unbuildable}, true, 1, "syntax error"},
+		{"a package that fails without a test", []string{passing + failing + `{"Action":"fail","Package":"m/f"}`}, true, 1, "1 failed"},
+		{"a package that never ended", []string{failing + strings.Join(strings.SplitAfter(passing, "\n")[:5], "")}, true, 1, "1 failed"},
+		{"a skip as well", []string{failing + skipping}, true, 1, "SKIPPED"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var out strings.Builder
+			j := job{again: c.again, strict: true, test: streams(c.streams...)}
+			if code := j.run(&out, ""); code != c.code {
+				t.Errorf("exit code %d, want %d:\n%s", code, c.code, out.String())
+			}
+			if !strings.Contains(out.String(), c.want) {
+				t.Errorf("output lacks %q:\n%s", c.want, out.String())
+			}
+		})
+	}
+}
+
+// TestAgainRunsWhatFailed: with the flags of the run, three times, and nothing else.
+func TestAgainRunsWhatFailed(t *testing.T) {
+	var calls [][]string
+	play := streams(passing+failing, passing)
+	j := job{flags: []string{"-race", "-count=1"}, packages: []string{"m/a", "m/b"}, again: true,
+		test: func(args []string, read func(io.Reader) error) error {
+			calls = append(calls, args)
+			return play(args, read)
+		}}
+	j.run(io.Discard, "")
+	want := [][]string{{"-race", "-count=1", "m/a", "m/b"}, {"-race", "-count=3", "-run=^TestBad$", "m/b"}}
+	if !slices.EqualFunc(calls, want, slices.Equal) {
+		t.Errorf("calls %q, want %q", calls, want)
+	}
+}
+
+func TestShortLeavesTestsOut(t *testing.T) {
+	j := job{flags: []string{"-short"}, strict: true, test: streams(passing + skipping)}
+	if code := j.run(io.Discard, ""); code != 0 {
+		t.Errorf("exit code %d", code)
 	}
 }
 
