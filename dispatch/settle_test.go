@@ -153,6 +153,25 @@ func TestVerdictsAreGathered(t *testing.T) {
 	}
 }
 
+// Handlers that are not quick, but many: some of them end all the time.
+func TestVerdictsOfManyAreGathered(t *testing.T) {
+	bubble(t, func(r *rig) {
+		var calls, n atomic.Int64
+		r.store.settle = func(store.Batch[store.Settlement]) error { calls.Add(1); return nil }
+		r.append(numbered("a", 2000)...)
+		c := one(100, func(context.Context, *pawl.Delivery) error {
+			time.Sleep(5*time.Millisecond + time.Duration(n.Add(1)%100)*47*time.Microsecond)
+			return nil
+		})
+		c.UntilEmpty = true
+		r.run(c)
+		equal(r, r.ended(), nil)
+		if calls.Load() > 2000/4 {
+			r.Fatalf("%d calls for 2000 verdicts", calls.Load())
+		}
+	})
+}
+
 // When nothing more is coming, nothing is waited for.
 func TestLastVerdictsAreSettledAtOnce(t *testing.T) {
 	bubble(t, func(r *rig) {

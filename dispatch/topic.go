@@ -127,6 +127,16 @@ func (t *topic) observe(each time.Duration) {
 // waiting for, to settle more at once.
 func (t *topic) quick() bool { return t.measured && t.mean < time.Millisecond }
 
+// gathers tells whether so many verdicts are about to come that the first one had
+// better wait for them: handlers are quick, or so many of them are running that
+// some end all the time.
+func (t *topic) gathers() bool {
+	return t.quick() || t.measured && time.Duration(t.running)*linger >= worthwhile*t.mean
+}
+
+// worthwhile is how many verdicts are worth waiting for.
+const worthwhile = 8
+
 // push puts a run among those that wait.
 func (t *topic) push(r *run) {
 	r.state = waiting

@@ -58,9 +58,10 @@ func (y *tray) take() tray {
 	// The store may keep what it was given, so the next tray is a new one, with
 	// room for as much as this one had.
 	left := len(y.items) - n
+	room := max(n+n/4, left, 64)
 	rest := tray{
-		items: append(make([]store.Settlement, 0, max(n+n/4, left)), y.items[n:]...),
-		outs:  append(make([]outcome, 0, max(n+n/4, left)), y.outs[n:]...),
+		items: append(make([]store.Settlement, 0, room), y.items[n:]...),
+		outs:  append(make([]outcome, 0, room), y.outs[n:]...),
 		since: y.since, emits: y.emits - took.emits, size: y.size - took.size,
 	}
 	*y = rest

@@ -188,9 +188,7 @@ func (w *worker) carryOut(r *run) bool {
 // begin makes the call for the next message of a run, or for the next batch. The
 // caller holds mu.
 func (w *worker) begin(r *run) *call {
-	if len(w.slab) == 0 {
-		w.slab = make([]call, 16)
-	}
+	w.stock()
 	c := &w.slab[0]
 	w.slab = w.slab[1:]
 	c.d, c.started, c.hard, c.critical = w.d, w.now, r.hard, r.critical
@@ -211,6 +209,13 @@ func (w *worker) begin(r *run) *call {
 		c.delivery = &own
 	}
 	return c
+}
+
+// stock sees to it that there is a call to begin.
+func (w *worker) stock() {
+	if len(w.slab) == 0 {
+		w.slab = make([]call, 16)
+	}
 }
 
 // gather fills a batch, best rank first.
@@ -267,6 +272,7 @@ func (w *worker) conclude(err error, verdicts []error) bool {
 	}
 	c.returned()
 	clear(w.ds)
+	w.stock() // not with mu held
 	d.mu.Lock()
 	w.call, c.over = nil, true
 	if c.abandoned {
