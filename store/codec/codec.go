@@ -220,7 +220,7 @@ func (s *Store) append(ctx context.Context, batch store.Batch[pawl.Message],
 		items[i] = d.message
 	}
 	receipts, err := do(ctx, store.Batch[pawl.Message]{ID: batch.ID, Items: items})
-	if len(refused) == 0 || err != nil {
+	if len(refused) == 0 || len(receipts) < len(items) {
 		return receipts, err
 	}
 	receipts = slices.Clone(receipts) // the store may remember its own
@@ -229,7 +229,7 @@ func (s *Store) append(ctx context.Context, batch store.Batch[pawl.Message],
 			receipts[i].Err = why
 		}
 	}
-	return receipts, nil
+	return receipts, err
 }
 
 // unfit is m in a form that every store refuses. So the others of its batch keep

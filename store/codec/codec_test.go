@@ -169,3 +169,16 @@ func TestContractOfTheUsual(t *testing.T) {
 func TestEngine(t *testing.T) {
 	enginetest.Run(t, overMemory(greedy(codec.Config{Compression: codec.LZ4, Format: codec.Msgpack}, 30)))
 }
+
+// TestReceiptsTellWhatIsStored: a codec passes on what its store says of a batch that
+// failed.
+func TestReceiptsTellWhatIsStored(t *testing.T) {
+	storetest.Receipts(t, func(t testing.TB, inner store.Store) (store.Store, func(string) bool) {
+		s, err := codec.New(inner, codec.Config{Compression: codec.Zstd})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.Close() })
+		return s, nil
+	})
+}

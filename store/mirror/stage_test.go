@@ -14,6 +14,7 @@ import (
 	"github.com/pawl-dev/pawl/store"
 	"github.com/pawl-dev/pawl/store/memory"
 	"github.com/pawl-dev/pawl/store/mirror"
+	"github.com/pawl-dev/pawl/store/storetest"
 )
 
 // TestStages follows a topic through all of them and back, with what is appended and
@@ -329,3 +330,37 @@ func TestWriters(t *testing.T) {
 type stays struct{ *memory.Store }
 
 func (stays) Close() error { return nil }
+
+// TestReceiptsTellWhatIsStored: whichever of the two stores fails, and however, the
+// receipts of a batch for both tell what is kept.
+func TestReceiptsTellWhatIsStored(t *testing.T) {
+	for _, failing := range []string{"primary", "mirrored"} {
+		t.Run(failing, func(t *testing.T) {
+			storetest.Receipts(t, func(t testing.TB, inner store.Store) (store.Store, func(string) bool) {
+				sound := memory.New(memory.Config{})
+				primary, mirrored := inner, store.Store(sound)
+				if failing == "mirrored" {
+					primary, mirrored = sound, inner
+				}
+				plans, err := mirror.OpenPlans(primary)
+				if err != nil {
+					t.Fatal(err)
+				}
+				plan, err := plans.Get(t.Context(), "there")
+				if err != nil {
+					t.Fatal(err)
+				}
+				plan.Stage = mirror.Moved
+				if err := plans.Put(t.Context(), plan, "test"); err != nil {
+					t.Fatal(err)
+				}
+				s, err := mirror.New(primary, mirrored, mirror.Config{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { _ = s.Close() })
+				return s, storetest.Keepers(t, primary, mirrored)
+			})
+		})
+	}
+}

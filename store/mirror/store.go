@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"maps"
 	"sync"
 	"sync/atomic"
@@ -98,8 +99,8 @@ func (s *Store) Fit(m *pawl.Message) error {
 }
 
 // Append implements [store.Store]. While a topic is closed, it waits. A batch for both
-// stores is a call to each; when the second fails, the error says that the outcome is
-// unknown, and the same batch id repeats it.
+// stores is a call to each; when one fails, the receipts tell what became of each message,
+// and the same batch id repeats the call.
 func (s *Store) Append(ctx context.Context, batch store.Batch[pawl.Message]) ([]store.Receipt, error) {
 	routes, away, err := s.routes(ctx, batch.Items)
 	if err != nil {
@@ -120,23 +121,33 @@ func (s *Store) Append(ctx context.Context, batch store.Batch[pawl.Message]) ([]
 		there.Items, thereAt = append(there.Items, m), append(thereAt, i)
 	}
 	receipts := make([]store.Receipt, len(batch.Items))
+	for i := range batch.Items {
+		receipts[i].ID = batch.Items[i].ID
+	}
 	if len(here.Items) > 0 {
 		some, err := s.appendPrimary(ctx, here, routes)
+		answer(receipts, hereAt, some, err)
 		if err != nil {
-			return nil, err
-		}
-		for i, r := range some {
-			receipts[hereAt[i]] = r
+			for _, i := range thereAt {
+				receipts[i].Err = &store.Error{Op: "append", Code: store.ErrUnavailable, Err: fmt.Errorf("not tried, because the primary failed: %v", err)}
+			}
+			return receipts, err
 		}
 	}
 	some, err := s.mirrored.Append(ctx, there)
-	for i, r := range some {
-		receipts[thereAt[i]] = r
-	}
-	if err != nil && len(some) == 0 {
-		return nil, err
-	}
+	answer(receipts, thereAt, some, err)
 	return receipts, err
+}
+
+// answer notes what an Append of some messages of a batch came to. An error without
+// receipts speaks of those alone.
+func answer(receipts []store.Receipt, at []int, some []store.Receipt, err error) {
+	for j, r := range store.Answers(len(at), some, err) {
+		if r.ID == "" {
+			r.ID = receipts[at[j]].ID
+		}
+		receipts[at[j]] = r
+	}
 }
 
 // routes looks up the topics of messages, and waits for those that are closed.

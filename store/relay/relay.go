@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"log/slog"
 	"strings"
@@ -114,7 +115,10 @@ func (s *Store) Append(ctx context.Context, batch store.Batch[pawl.Message]) ([]
 		}
 	}
 	if err := s.appendTo(ctx, s.side, batch, rest, receipts, ".side", s.sideways); err != nil {
-		return nil, err
+		for _, i := range direct {
+			receipts[i].Err = &store.Error{Op: "append", Code: store.ErrUnavailable, Err: fmt.Errorf("not tried, because the side store failed: %v", err)}
+		}
+		return receipts, err
 	}
 	if len(rest) > 0 {
 		s.wake(batch, rest)
@@ -122,7 +126,8 @@ func (s *Store) Append(ctx context.Context, batch store.Batch[pawl.Message]) ([]
 	return receipts, s.appendTo(ctx, s.log, batch, direct, receipts, "", func(m pawl.Message) pawl.Message { return m })
 }
 
-// appendTo appends some messages of a batch to one of the stores.
+// appendTo appends some messages of a batch to one of the stores. Their receipts are
+// filled in in any case: one that is left as it is would say that its message is stored.
 func (s *Store) appendTo(ctx context.Context, to store.Store, batch store.Batch[pawl.Message], which []int, receipts []store.Receipt, suffix string, as func(pawl.Message) pawl.Message) error {
 	if len(which) == 0 {
 		return nil
@@ -136,7 +141,10 @@ func (s *Store) appendTo(ctx context.Context, to store.Store, batch store.Batch[
 		part.Items[j].ID = receipts[i].ID
 	}
 	got, err := to.Append(ctx, part)
-	for j, r := range got {
+	for j, r := range store.Answers(len(which), got, err) {
+		if r.ID == "" {
+			r.ID = part.Items[j].ID
+		}
 		receipts[which[j]] = r
 	}
 	return err

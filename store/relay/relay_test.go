@@ -14,6 +14,7 @@ import (
 	"github.com/pawl-dev/pawl/store"
 	"github.com/pawl-dev/pawl/store/memory"
 	"github.com/pawl-dev/pawl/store/relay"
+	"github.com/pawl-dev/pawl/store/storetest"
 )
 
 // log is a store that takes neither unique keys nor delays, and can be told to
@@ -339,5 +340,27 @@ func TestWhatTheLogTakesLaterFits(t *testing.T) {
 	m.Topic = "own"
 	if err := store.Fit(s, &m); !errors.Is(err, store.ErrUnsupported) {
 		t.Errorf("%+v: %v", m, err)
+	}
+}
+
+// TestReceiptsTellWhatIsStored: whichever of the two stores fails, and however, no
+// receipt calls a message stored that is nowhere.
+func TestReceiptsTellWhatIsStored(t *testing.T) {
+	for _, failing := range []string{"log", "side"} {
+		t.Run(failing, func(t *testing.T) {
+			storetest.Receipts(t, func(t testing.TB, inner store.Store) (store.Store, func(string) bool) {
+				sound := memory.New(memory.Config{})
+				l, side := inner, store.Store(sound)
+				if failing == "side" {
+					l, side = sound, inner
+				}
+				s, err := relay.New(l, side, relay.Config{Poll: time.Hour})
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { _ = s.Close() })
+				return s, storetest.Keepers(t, side, l) // in the direction in which messages move
+			})
+		})
 	}
 }

@@ -30,3 +30,13 @@ func whyFailed(t testing.TB, h Harness, test func(*T)) string {
 	r.run(func() { test(newT(r, h.Open(r))) })
 	return r.why
 }
+
+// Lies tells whether [Receipts] finds fault with a decorator.
+func Lies(t testing.TB, wrap Decorate) bool {
+	for _, f := range appendFailures {
+		if len(lies(t, wrap, f)) > 0 {
+			return true
+		}
+	}
+	return false
+}
