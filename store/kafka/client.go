@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"log/slog"
+	"math"
 	"net"
 	"slices"
 	"strings"
@@ -67,7 +68,7 @@ func (s *Store) producerOptions() []kgo.Opt {
 		kgo.ProducerBatchCompression(slices.Clone(codecs[p.Compression])...), // the client writes to it
 		kgo.ProducerLinger(max(p.Linger, 0)),
 		kgo.ProducerBatchMaxBytes(p.BatchBytes),
-		kgo.MaxBufferedBytes(p.BufferBytes), kgo.MaxBufferedRecords(1<<20),
+		kgo.MaxBufferedRecords(math.MaxInt), // and no bound of bytes: buffer sees to it
 		kgo.RecordDeliveryTimeout(p.Timeout),
 		kgo.RecordRetries(p.Retries),
 		// A topic is produced to when a broker has said that it is there; the others

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -55,7 +56,7 @@ func (s *Store) Append(ctx context.Context, batch store.Batch[pawl.Message]) ([]
 		case isPermanent(err):
 			receipts[at[i]].Err = s.explain("append", err)
 		default:
-			receipts[at[i]].Err = outcome(err)
+			receipts[at[i]].Err = failure(err)
 			if first == nil {
 				first = err
 			}
@@ -73,28 +74,41 @@ func (s *Store) produce(ctx context.Context, records []*kgo.Record) []error {
 	if len(records) == 0 {
 		return nil
 	}
+	// The client keeps a record that is on the wire until it knows; we do not.
+	ctx, cancel := context.WithTimeoutCause(ctx, s.cfg.Produce.Timeout+time.Second, kgo.ErrRecordTimeout)
+	defer cancel()
 	c := &call{errs: make([]error, len(records)), left: len(records), done: make(chan struct{})}
-	for i := range c.errs {
-		c.errs[i] = store.ErrUnknown
+	bytes := 0
+	for i, r := range records {
+		c.errs[i] = errUnanswered
+		bytes += weight(r)
 	}
 	began := time.Now()
-	for i, r := range records {
-		s.producer.Produce(s.ctx, r, func(_ *kgo.Record, err error) {
+	if err := s.buffer.take(ctx, bytes); err != nil {
+		for range records {
 			s.made.note(began, err)
-			c.answer(i, err)
-		})
+		}
+		return c.giveUp(err)
 	}
-	// The client keeps a record that is on the wire until it knows; we do not.
-	timeout := time.NewTimer(s.cfg.Produce.Timeout + time.Second)
-	defer timeout.Stop()
+	for i, r := range records {
+		size := weight(r)
+		answer := func(_ *kgo.Record, err error) {
+			s.buffer.give(size)
+			s.made.note(began, err)
+			c.answer(i, r, err)
+		}
+		if c.follows(r) {
+			answer(r, errFollows)
+			continue
+		}
+		s.producer.TryProduce(s.ctx, r, answer)
+	}
 	select {
 	case <-c.done:
 		s.forget(records, c.errs)
 		return c.errs
 	case <-ctx.Done():
-		return c.giveUp(ctx.Err())
-	case <-timeout.C:
-		return c.giveUp(kgo.ErrRecordTimeout)
+		return c.giveUp(fmt.Errorf("no answer of the brokers: %w", ended(ctx)))
 	}
 }
 
@@ -129,41 +143,93 @@ type call struct {
 	errs []error
 	left int
 	done chan struct{}
+
+	failed atomic.Bool         // closed is not empty
+	closed map[recordLane]bool // where a record failed
 }
 
-func (c *call) answer(i int, err error) {
+// recordLane is the topic and key of a record.
+type recordLane struct{ topic, key string }
+
+// What is said of a record that no broker has spoken of.
+var (
+	errUnanswered = errors.New("no answer yet")
+	errFollows    = errors.New("not sent: a message before it with its key failed")
+)
+
+func (c *call) answer(i int, r *kgo.Record, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.errs != nil {
 		c.errs[i] = err
+	}
+	if err != nil && r.Key != nil && !isPermanent(err) {
+		if c.closed == nil {
+			c.closed = map[recordLane]bool{}
+		}
+		c.closed[recordLane{r.Topic, string(r.Key)}] = true
+		c.failed.Store(true)
 	}
 	if c.left--; c.left == 0 {
 		close(c.done)
 	}
 }
 
-// giveUp returns what is known so far.
+// follows tells whether a record of the same key failed before: nothing is stored
+// behind it. The client does not see to that. It fails what it has of a partition, and
+// takes what comes a moment later.
+func (c *call) follows(r *kgo.Record) bool {
+	if !c.failed.Load() || r.Key == nil {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.closed[recordLane{r.Topic, string(r.Key)}]
+}
+
+// giveUp returns what is known so far, and why no more.
 func (c *call) giveUp(why error) []error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	errs := c.errs
 	c.errs = nil
 	for i := range errs {
-		if errs[i] == store.ErrUnknown {
-			errs[i] = fmt.Errorf("%w: %w", store.ErrUnknown, why)
+		if errs[i] == errUnanswered {
+			errs[i] = why
 		}
 	}
 	return errs
 }
 
-// outcome says whether a record that failed surely is not in the log. The client
-// tells apart what was never sent, or refused by a broker; everything else is
-// unknown.
+// failure is the error of a message that is not stored, or perhaps not: which of the
+// two, and why.
+func failure(err error) error {
+	hint, _ := codeOf(err)
+	code := outcome(err)
+	if !answered(err) {
+		err = fmt.Errorf("%w: %w", store.ErrNoAnswer, err)
+	}
+	return &store.Error{Op: "append", Code: code, Err: err, Hint: hint}
+}
+
+// answered tells whether a broker said so of a record. Whatever else the client says,
+// none need be there.
+func answered(err error) bool {
+	_, said := errors.AsType[*kerr.Error](err)
+	return said
+}
+
+// outcome says whether a record that failed surely is not in the log: it was not sent,
+// or a broker refused it. Everything else is unknown.
 func outcome(err error) error {
-	if _, refused := errors.AsType[*kerr.Error](err); refused && !errors.Is(err, kerr.RequestTimedOut) && !errors.Is(err, kerr.NotEnoughReplicasAfterAppend) {
+	switch {
+	case errors.Is(err, errNoRoom), errors.Is(err, errFollows):
+		return store.ErrUnavailable
+	case errors.Is(err, kerr.RequestTimedOut), errors.Is(err, kerr.NotEnoughReplicasAfterAppend), !answered(err):
+		return store.ErrUnknown
+	default:
 		return store.ErrUnavailable
 	}
-	return store.ErrUnknown
 }
 
 // isPermanent tells errors of a record that no repetition cures.

@@ -3,13 +3,17 @@ package kafka_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/kafka"
 )
 
 // When a broker refuses some messages of a call, the receipts tell which; they are
@@ -65,5 +69,127 @@ func TestAppendTellsWhatIsUnknown(t *testing.T) {
 	rs, err := s.Append(ctx, store.NewBatch(pawl.Message{Topic: "a"}))
 	if err == nil || len(rs) != 1 || !errors.Is(rs[0].Err, store.ErrUnknown) {
 		t.Fatalf("%+v, %v", rs, err)
+	}
+	if !errors.Is(rs[0].Err, store.ErrNoAnswer) || !errors.Is(rs[0].Err, context.DeadlineExceeded) {
+		t.Errorf("%v does not say why", rs[0].Err)
+	}
+}
+
+// hang makes a cluster leave records unanswered until release is called.
+func hang(t testing.TB, cluster *kfake.Cluster) (release func()) {
+	over := make(chan struct{})
+	release = sync.OnceFunc(func() { close(over) })
+	t.Cleanup(release)
+	cluster.ControlKey(kmsg.Produce.Int16(), func(kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		select {
+		case <-over:
+		default:
+			cluster.SleepControl(func() { <-over })
+		}
+		return nil, nil, false
+	})
+	return release
+}
+
+// inTime is Append with a deadline, which it must honour.
+func inTime(t testing.TB, s *kafka.Store, msgs ...pawl.Message) ([]store.Receipt, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	type answer struct {
+		rs  []store.Receipt
+		err error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		rs, err := s.Append(ctx, store.NewBatch(msgs...))
+		answers <- answer{rs, err}
+	}()
+	select {
+	case a := <-answers:
+		return a.rs, a.err
+	case <-time.After(30 * time.Second):
+		t.Fatal("Append hangs, though its context is long over")
+		return nil, nil
+	}
+}
+
+// While the buffer is full of what no broker answers, an Append ends with its context;
+// nothing of it is stored, then or later, and its receipts say so.
+func TestAFullBufferHonoursTheContext(t *testing.T) {
+	t.Parallel()
+	cluster := fakeCluster(t, 1)
+	config := brisk(cluster.ListenAddrs())
+	config.Produce.BatchBytes, config.Produce.BufferBytes, config.Produce.Timeout = 100<<10, 100<<10, time.Minute
+	s := open(t, config)
+	send(t, s, "a", 0, 1)
+	release := hang(t, cluster)
+	large := func(key string) pawl.Message {
+		return pawl.Message{Topic: "a", Key: []byte(key), Body: make([]byte, 70<<10)}
+	}
+	if rs, err := inTime(t, s, large("k")); err == nil || rs[0].Outcome() != store.Unknown {
+		t.Fatalf("the first: %+v, %v", rs, err)
+	}
+	for range 3 {
+		rs, err := inTime(t, s, large("k"), large("l"))
+		if err == nil || len(rs) != 2 || rs[0].Outcome() != store.Failed || rs[1].Outcome() != store.Failed {
+			t.Fatalf("into a full buffer: %+v, %v", rs, err)
+		}
+		if !errors.Is(rs[0].Err, store.ErrNoAnswer) {
+			t.Errorf("no broker said so: %v", rs[0].Err)
+		}
+	}
+	release()
+	send(t, s, "a", 1, 1) // as soon as there is room
+	if stats, err := s.Stats(t.Context(), "a"); err != nil || stats[0].Appended != 3 {
+		t.Errorf("%+v, %v; want two small ones and the first large one", stats, err)
+	}
+}
+
+// A burst of more than the buffer holds waits for a healthy broker, and fails nobody.
+func TestABurstIsHeldBack(t *testing.T) {
+	t.Parallel()
+	config := brisk(fakeCluster(t, 1).ListenAddrs())
+	config.Produce.BatchBytes, config.Produce.BufferBytes, config.Produce.Timeout = 100<<10, 100<<10, time.Minute
+	s := open(t, config)
+	var wg sync.WaitGroup
+	for i := range 40 {
+		wg.Go(func() {
+			var batch store.Batch[pawl.Message]
+			for range i%5 + 1 {
+				batch.Items = append(batch.Items, pawl.Message{Topic: "a", Key: []byte("k"), Body: make([]byte, 60<<10)})
+			}
+			rs, err := s.Append(t.Context(), batch)
+			if err != nil {
+				t.Errorf("%d of %d are not stored: %v", len(rs), len(batch.Items), err)
+			}
+		})
+	}
+	wg.Wait()
+	if stats, err := s.Stats(t.Context(), "a"); err != nil || stats[0].Appended != 120 {
+		t.Errorf("%+v, %v", stats, err)
+	}
+}
+
+// What a broker says of a message is told apart from what the client says while nobody
+// answers, and both are in the receipt.
+func TestReceiptsSayWhoFailedAndWhy(t *testing.T) {
+	t.Parallel()
+	cluster := fakeCluster(t, 1)
+	s := open(t, brisk(cluster.ListenAddrs()))
+	send(t, s, "a", 0, 1)
+	cluster.ControlKey(kmsg.Produce.Int16(), func(r kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		return refusal(r.(*kmsg.ProduceRequest)), nil, true
+	})
+	rs, _ := s.Append(t.Context(), store.NewBatch(pawl.Message{Topic: "a"}))
+	if len(rs) != 1 || rs[0].Outcome() != store.Failed || errors.Is(rs[0].Err, store.ErrNoAnswer) || !errors.Is(rs[0].Err, kerr.TopicAuthorizationFailed) {
+		t.Errorf("refused by a broker: %+v", rs)
+	}
+	cluster.Close()
+	rs, _ = s.Append(t.Context(), store.NewBatch(pawl.Message{Topic: "a"}))
+	if len(rs) != 1 || rs[0].Outcome() == store.Stored || rs[0].Outcome() == store.Refused || !errors.Is(rs[0].Err, store.ErrNoAnswer) {
+		t.Errorf("nobody is there: %+v", rs)
 	}
 }

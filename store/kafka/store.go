@@ -30,6 +30,7 @@ type Store struct {
 	group     group
 	commits   committer
 	health    health
+	buffer    buffer
 	burier    burier
 	made      made
 	traffic   traffic
@@ -47,6 +48,7 @@ func New(c Config) (*Store, error) {
 	}
 	s := &Store{cfg: c, engine: newEngine(c.Now, c.Consume)}
 	s.ctx, s.stop = context.WithCancel(context.Background())
+	s.buffer.limit, s.buffer.stop = c.Produce.BufferBytes, s.ctx.Done()
 	if s.producer, err = kgo.NewClient(s.producerOptions()...); err != nil {
 		s.stop()
 		return nil, &store.Error{Op: "open", Code: store.ErrInvalid, Err: err}

@@ -1,0 +1,103 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/pawl-dev/pawl/store"
+)
+
+// TestRoomIsGivenInTurn: who asked first is served first, a small call does not pass a
+// large one, and what is larger than the buffer goes alone.
+func TestRoomIsGivenInTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &buffer{limit: 100}
+		var served []int
+		ask := func(bytes int) {
+			go func() {
+				if err := b.take(t.Context(), bytes); err != nil {
+					t.Error(err)
+				}
+				served = append(served, bytes) // one at a time: the bubble waits in between
+			}()
+			synctest.Wait()
+		}
+		ask(60)
+		ask(500)
+		ask(30)
+		if len(served) != 1 {
+			t.Fatalf("served: %v", served)
+		}
+		b.give(60)
+		synctest.Wait()
+		if len(served) != 2 || served[1] != 500 {
+			t.Fatalf("served: %v; want the large one alone", served)
+		}
+		b.give(500)
+		synctest.Wait()
+		b.give(30)
+		if len(served) != 3 || b.used != 0 || len(b.queue) != 0 {
+			t.Fatalf("served: %v, %d in use, %d wait", served, b.used, len(b.queue))
+		}
+	})
+}
+
+// TestWhoGivesUpKeepsNoRoom: a call that does not get room in time surely failed, holds
+// nothing, and lets those behind it go on.
+func TestWhoGivesUpKeepsNoRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &buffer{limit: 100}
+		if err := b.take(t.Context(), 60); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		gaveUp, behind := make(chan error, 1), make(chan error, 1)
+		go func() { gaveUp <- b.take(ctx, 50) }()
+		synctest.Wait()
+		go func() { behind <- b.take(t.Context(), 40) }()
+		if err := <-gaveUp; !errors.Is(err, errNoRoom) || !errors.Is(err, context.DeadlineExceeded) || !errors.Is(failure(err), store.ErrUnavailable) || errors.Is(failure(err), store.ErrUnknown) {
+			t.Error(err)
+		}
+		if err := <-behind; err != nil {
+			t.Error(err)
+		}
+		if b.used != 100 || len(b.queue) != 0 {
+			t.Errorf("%d in use, %d wait", b.used, len(b.queue))
+		}
+	})
+}
+
+// TestNothingFollowsAFailureOfItsKey: within a call, once a record has failed, none of
+// its key is sent any more; one that was refused for good does not count.
+func TestNothingFollowsAFailureOfItsKey(t *testing.T) {
+	of := func(topic, key string) *kgo.Record {
+		r := &kgo.Record{Topic: topic}
+		if key != "" {
+			r.Key = []byte(key)
+		}
+		return r
+	}
+	c := &call{errs: make([]error, 9), left: 9, done: make(chan struct{})}
+	c.answer(0, of("a", "ok"), nil)
+	c.answer(1, of("a", "huge"), kerr.MessageTooLarge)
+	c.answer(2, of("a", "late"), kgo.ErrRecordTimeout)
+	c.answer(3, of("a", ""), kgo.ErrRecordTimeout)
+	for _, want := range []struct {
+		topic, key string
+		follows    bool
+	}{{"a", "ok", false}, {"a", "huge", false}, {"a", "late", true}, {"b", "late", false}, {"a", "", false}} {
+		if got := c.follows(of(want.topic, want.key)); got != want.follows {
+			t.Errorf("%s of key %q follows a failure: %v", want.topic, want.key, got)
+		}
+	}
+	if err := failure(errFollows); !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrUnknown) {
+		t.Error(err)
+	}
+}
