@@ -114,7 +114,7 @@ func (s *Store) consumerOptions(topics []string) []kgo.Opt {
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(),
 		kgo.FetchMinBytes(c.FetchMin), kgo.FetchMaxWait(c.FetchWait), kgo.FetchMaxBytes(c.FetchBytes),
 		kgo.FetchMaxPartitionBytes(min(c.FetchBytes, 8<<20)), kgo.MaxConcurrentFetches(4),
-		kgo.MaxDecompressBatchBytes(64<<20),
+		kgo.MaxDecompressBatchBytes(maxReadBytes),
 	)
 	if s.cfg.Instance != "" {
 		opts = append(opts, kgo.InstanceID(s.cfg.Instance))

@@ -19,9 +19,16 @@ import (
 
 // directory is what is known of the topics of the cluster.
 type directory struct {
-	s  *Store
-	mu sync.Mutex
-	by map[string]entry
+	s      *Store
+	mu     sync.Mutex
+	by     map[string]entry
+	limits map[string]limit // of topics of dead letters
+}
+
+// limit is the largest batch of a topic.
+type limit struct {
+	bytes int32 // that the client was told
+	sure  bool  // the brokers said so, and have refused nothing since
 }
 
 // entry is a topic as the brokers have it.
@@ -34,7 +41,7 @@ type entry struct {
 // again has another.
 func (t entry) source() uint32 { return crc32.ChecksumIEEE(t.id[:]) }
 
-func (d *directory) init(s *Store) { d.s, d.by = s, map[string]entry{} }
+func (d *directory) init(s *Store) { d.s, d.by, d.limits = s, map[string]entry{}, map[string]limit{} }
 
 // known returns a topic without asking a broker, if it was there.
 func (d *directory) known(name string) (entry, bool) {
@@ -165,25 +172,86 @@ func (d *directory) await(ctx context.Context, name string) error {
 // and kept for 30 days.
 func (d *directory) ensureDead(ctx context.Context, of string) (string, error) {
 	name := of + d.s.cfg.DeadSuffix
-	if _, ok := d.known(name); ok {
+	if _, ok := d.known(name); ok && d.limitOf(name).sure {
 		return name, nil
 	}
 	found, err := d.look(ctx, name, of)
 	if err != nil {
 		return name, err
 	}
-	if _, ok := found[name]; ok {
-		return name, nil
+	if _, ok := found[name]; !ok {
+		retention := strconv.FormatInt(deadRetention.Milliseconds(), 10)
+		size := strconv.Itoa(maxDeadBytes)
+		err = d.create(ctx, name, int32(found[of].partitions), map[string]*string{"retention.ms": &retention, "max.message.bytes": &size})
+		if err != nil {
+			return name, err
+		}
 	}
-	retention := strconv.FormatInt(deadRetention.Milliseconds(), 10)
-	size := strconv.Itoa(maxDeadBytes)
-	return name, d.create(ctx, name, int32(found[of].partitions), map[string]*string{"retention.ms": &retention, "max.message.bytes": &size})
+	d.learnLimit(ctx, name)
+	return name, nil
+}
+
+// learnLimit asks the brokers how large batches of a topic may be. A dead letter has all
+// of its message, which may be another program's and larger than our batches, and says
+// more. But a topic that somebody else made may take less than ours: batches that are
+// filled up to any other limit would be refused as a whole, again and again.
+func (d *directory) learnLimit(ctx context.Context, name string) {
+	now, err := d.s.admin.DescribeTopicConfigs(ctx, name)
+	bytes := 0 // it need not be told
+	for _, rc := range now {
+		err = errors.Join(err, rc.Err)
+		for _, c := range rc.Configs {
+			if c.Key == "max.message.bytes" {
+				bytes, _ = strconv.Atoi(c.MaybeValue())
+			}
+		}
+	}
+	if err != nil && !errors.Is(err, kerr.TopicAuthorizationFailed) {
+		d.s.cfg.Logger.Debug("it is not known yet how large dead letters may be", "topic", name, "error", err)
+		return
+	}
+	told := d.limitOf(name).bytes
+	l := limit{int32(max(int(d.s.cfg.Produce.BatchBytes), min(bytes, maxReadBytes))), true}
+	d.mu.Lock()
+	d.limits[name] = l
+	d.mu.Unlock()
+	if l.bytes != told { // the client asks once, when it comes to know a topic
+		d.s.producer.PurgeTopicsFromProducing(name)
+	}
+}
+
+// limitOf is the largest batch of a topic, as the client knows it.
+func (d *directory) limitOf(name string) limit {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if l, ok := d.limits[name]; ok {
+		return l
+	}
+	return limit{bytes: d.s.cfg.Produce.BatchBytes}
+}
+
+// batchBytes tells the client how large batches of a topic may be.
+func (d *directory) batchBytes(name string) int32 { return d.limitOf(name).bytes }
+
+// forgetLimit makes that the brokers are asked again how large batches of a topic of
+// dead letters may be.
+func (d *directory) forgetLimit(name string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if l, ok := d.limits[name]; ok {
+		l.sure = false
+		d.limits[name] = l
+	}
 }
 
 const (
 	deadRetention = 30 * 24 * time.Hour
-	// maxDeadBytes leaves room for what a dead letter says beside its message.
+	// maxDeadBytes is what a topic of dead letters takes: a body and headers of
+	// [pawl.MaxBody] and [pawl.MaxHeaderLen], a little over 16 MiB, and beside them what
+	// the letter says. That is about 500 attempts with a reason of [store.MaxReason].
 	maxDeadBytes = 20 << 20
+	// maxReadBytes is of a batch that is read. Larger ones are not written.
+	maxReadBytes = 64 << 20
 	// A topic that changes at the brokers is noticed that soon; they are not asked
 	// more often than every metadataMin.
 	metadataAge = 30 * time.Second

@@ -114,10 +114,14 @@ func (s *Store) produce(ctx context.Context, records []*kgo.Record) []error {
 
 // forget lets go of topics that the brokers do not know any more, or not as the one
 // that the client knows: it would refuse them for ever. Who produces next looks
-// for them again.
+// for them again, and asks again how much a topic of dead letters takes that one was
+// too large for.
 func (s *Store) forget(records []*kgo.Record, errs []error) {
 	var gone []string
 	for i, err := range errs {
+		if errors.Is(err, kerr.MessageTooLarge) {
+			s.topics.forgetLimit(records[i].Topic)
+		}
 		if isUnknownTopic(err) && !slices.Contains(gone, records[i].Topic) {
 			gone = append(gone, records[i].Topic)
 		}

@@ -49,12 +49,12 @@ func New(c Config) (*Store, error) {
 	s := &Store{cfg: c, engine: newEngine(c.Now, c.Consume)}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.buffer.limit, s.buffer.stop = c.Produce.BufferBytes, s.ctx.Done()
-	if s.producer, err = kgo.NewClient(s.producerOptions()...); err != nil {
+	s.topics.init(s) // the producer asks it
+	if s.producer, err = kgo.NewClient(append(s.producerOptions(), kgo.ProducerBatchMaxBytesFn(s.topics.batchBytes))...); err != nil {
 		s.stop()
 		return nil, &store.Error{Op: "open", Code: store.ErrInvalid, Err: err}
 	}
 	s.admin = kadm.NewClient(s.producer)
-	s.topics.init(s)
 	s.health.log = s.cfg.Logger
 	s.group.init(s)
 	s.commits.init(s)

@@ -180,7 +180,7 @@ func (s *Store) readerOptions(topic string, from map[int32]kgo.Offset) []kgo.Opt
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: maps.Clone(from)}),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(),
 		kgo.FetchMaxWait(s.cfg.Consume.FetchWait), kgo.FetchMinBytes(1),
-		kgo.FetchMaxBytes(s.cfg.Consume.FetchBytes), kgo.MaxDecompressBatchBytes(64<<20),
+		kgo.FetchMaxBytes(s.cfg.Consume.FetchBytes), kgo.MaxDecompressBatchBytes(maxReadBytes),
 	)
 }
 

@@ -1,0 +1,142 @@
+package kafka_test
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/kafka"
+)
+
+// createFor makes a topic that takes batches of that size.
+func createFor(t testing.TB, admin *kadm.Client, wire string, size int) {
+	t.Helper()
+	limit := strconv.Itoa(size)
+	resp, err := admin.CreateTopics(t.Context(), 1, 1, map[string]*string{"max.message.bytes": &limit}, wire)
+	if err = errors.Join(err, resp.Error()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// noise is a body that no compression makes smaller.
+func noise(n int) []byte {
+	b := make([]byte, n)
+	_, _ = rand.Read(b) // never fails
+	return b
+}
+
+// foreign puts a record into a topic, as another program does whose batches are larger
+// than ours.
+func foreign(t testing.TB, brokers []string, wire string, body []byte) {
+	t.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.ProducerBatchMaxBytes(16<<20))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	if err := client.ProduceSync(t.Context(), &kgo.Record{Topic: wire, Value: body}).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// awaitLetters waits until a topic has so many dead letters, and returns them.
+func awaitLetters(t testing.TB, s *kafka.Store, n int) (rs []store.Record) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		rs = rs[:0]
+		for r, err := range s.Dead(t.Context(), store.DeadFilter{Topic: "orders"}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			rs = append(rs, r)
+		}
+		if len(rs) >= n {
+			return rs
+		}
+	}
+	t.Fatalf("%d dead letters, want %d; faults: %v", len(rs), n, s.Faults())
+	return nil
+}
+
+// TestALargeLetterIsWritten: a record of another program that is larger than our batches
+// becomes a dead letter, and what is behind it goes on; so does one that is stepped over.
+func TestALargeLetterIsWritten(t *testing.T) {
+	onBrokers(t, func(t *testing.T, config kafka.Config, admin *kadm.Client) {
+		wire := config.Prefix + "orders"
+		createFor(t, admin, wire, 16<<20)
+		body := noise(3 << 20)
+		foreign(t, config.Brokers, wire, body)
+		s := open(t, config)
+		if _, err := s.Skip(t.Context(), "orders", 0, 0, "test", "too large", time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		foreign(t, config.Brokers, wire, body)
+		for len(kill(t, s, "orders")) == 0 {
+			time.Sleep(10 * time.Millisecond)
+		}
+		for _, r := range awaitLetters(t, s, 2) {
+			if string(r.Body) != string(body) {
+				t.Errorf("a letter has a body of %d bytes", len(r.Body))
+			}
+		}
+		send(t, s, "orders", 0, 1)
+		receive(t, s, "orders", 1)
+	})
+}
+
+// TestALetterWaitsForItsTopic: a letter that is too large for its topic is written when
+// that takes more, without anybody's help.
+func TestALetterWaitsForItsTopic(t *testing.T) {
+	onBrokers(t, func(t *testing.T, config kafka.Config, admin *kadm.Client) {
+		wire := config.Prefix + "orders"
+		createFor(t, admin, wire, 16<<20)
+		create(t, admin, wire+".dead", 1)
+		foreign(t, config.Brokers, wire, noise(3<<20))
+		s := open(t, config)
+		for len(kill(t, s, "orders")) == 0 {
+			time.Sleep(10 * time.Millisecond)
+		}
+		hasFault(t, s, "MESSAGE_TOO_LARGE")
+		limit := strconv.Itoa(20 << 20)
+		resp, err := admin.AlterTopicConfigs(t.Context(), []kadm.AlterConfig{{Name: "max.message.bytes", Value: &limit}}, wire+".dead")
+		for _, r := range resp {
+			err = errors.Join(err, r.Err)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		awaitLetters(t, s, 1)
+	})
+}
+
+// TestLettersAreAsLargeAsTheirTopicTakes: a topic of dead letters that takes less than
+// ours do gets them all the same, in smaller batches.
+func TestLettersAreAsLargeAsTheirTopicTakes(t *testing.T) {
+	onBrokers(t, func(t *testing.T, config kafka.Config, admin *kadm.Client) {
+		wire := config.Prefix + "orders"
+		create(t, admin, wire, 1)
+		createFor(t, admin, wire+".dead", 100<<10)
+		config.Produce.BatchBytes = 64 << 10
+		s := open(t, config)
+		const n = 40
+		var msgs []pawl.Message
+		for i := range n {
+			msgs = append(msgs, pawl.Message{Topic: "orders", ID: fmt.Sprint("m", i), Body: noise(10 << 10)})
+		}
+		if err := s.Divert(t.Context(), msgs, errors.New("for the test")); err != nil {
+			t.Fatal(err)
+		}
+		awaitLetters(t, s, n)
+		if p := s.Figures().Produced; p.Refused > 0 {
+			t.Errorf("%d count as refused", p.Refused)
+		}
+	})
+}
