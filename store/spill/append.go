@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -232,7 +233,7 @@ func (s *Store) carry(ctx context.Context, c *call) ([]store.Receipt, error) {
 		s.leave(c)
 		s.mu.Unlock()
 		if err != nil {
-			return nil, err
+			return c.unfinished(left, err), err
 		}
 		return c.receipts, nil
 	}
@@ -246,6 +247,21 @@ func (s *Store) carry(ctx context.Context, c *call) ([]store.Receipt, error) {
 		return c.receipts, &store.Error{Op: "append", Code: store.ErrUnavailable, Err: lost, Hint: "repeat the call with the same batch id"}
 	}
 	return c.receipts, nil
+}
+
+// unfinished are the receipts of a call that ends before what is left of it was
+// spilled; none if nothing is: then the error is that of the primary store. What was
+// not sent anywhere is not stored.
+func (c *call) unfinished(left []int, err error) []store.Receipt {
+	if len(left) == 0 {
+		return nil
+	}
+	for _, i := range left {
+		if c.routed(i) != toPrimary {
+			c.receipts[i].Err = &store.Error{Op: "append", Code: store.ErrUnavailable, Err: fmt.Errorf("not sent: %v", err)}
+		}
+	}
+	return c.receipts
 }
 
 // turn waits until the call is first in its lanes, so that what failed is spilled in
@@ -368,7 +384,9 @@ func (s *Store) judge(c *call) {
 			if failed == nil {
 				failed = map[string]error{}
 			}
-			failed[topic] = c.receipts[i].Err
+			if why, ok := failed[topic]; !ok || says(why) { // one without an answer counts most
+				failed[topic] = c.receipts[i].Err
+			}
 		}
 	}
 	for _, topic := range stored {
@@ -376,10 +394,14 @@ func (s *Store) judge(c *call) {
 	}
 	for topic, why := range failed {
 		if !slices.Contains(stored, topic) {
-			s.failing(s.health(topic), true, c.answered, why)
+			s.failing(s.health(topic), true, c.answered && says(why), why)
 		}
 	}
 }
+
+// says tells whether the primary store itself says that a message failed. If it is gone
+// its client says so.
+func says(err error) bool { return !errors.Is(err, store.ErrNoAnswer) }
 
 // tookTopic says that the primary store took something of a topic.
 func (s *Store) tookTopic(topic string) {

@@ -43,8 +43,9 @@ type Config struct {
 	// Calls of which one returned before the other began keep their order. Without
 	// it calls of one key follow one another.
 	Pipelined bool
-	// PrimaryTimeout bounds a call of the primary store; 0 is 40 seconds. Of a
-	// caller's own deadline it gets three quarters.
+	// PrimaryTimeout bounds a call of the primary store, and of Divert where that is used
+	// first; 0 is 40 seconds. Of a caller's own deadline the primary store gets three
+	// quarters, and Divert half of what is left.
 	PrimaryTimeout time.Duration
 	// Watch is for how long this process may not know that another one has spilled;
 	// 0 is one second. Negative: this process alone uses the fallback store.

@@ -21,9 +21,14 @@
 // message with a key goes to the fallback store, and is diverted if that fails. One
 // without a key has no order to lose; it is diverted first, if the primary store
 // answers: a broker that says of a delivery that it failed has, as a rule, a
-// dead-letter topic that works. If the primary store does not answer at all the
-// fallback store comes first, because the dead-letter topic is at the same broker.
-// [Config.When] changes that.
+// dead-letter topic that works. If the primary store does not answer at all, or says
+// so of a message (store.ErrNoAnswer), the fallback store comes first, because the
+// dead-letter topic is at the same broker. [Config.When] changes that.
+//
+// Of a caller's deadline the primary store gets three quarters, and of what is left
+// then the dead-letter route gets half, if it comes first: so the fallback store has an
+// eighth at least. Neither gets more than [Config.PrimaryTimeout]. A dead-letter route
+// that fails does not come first again until the primary store has answered.
 //
 // # Failed and unknown
 //

@@ -47,17 +47,30 @@ func (s *Store) spill(ctx context.Context, c *call, left []int) *LostError {
 		first[i] = s.cfg.Divert != nil && !latched[i] && s.divertFirst(c, i)
 	}
 	s.mu.Unlock()
-	left = f.divert(ctx, left, func(i int) bool { return first[i] })
+	bound, cancel := s.divertBound(ctx)
+	left = f.divert(bound, left, func(i int) bool { return first[i] && bound.Err() == nil })
+	cancel()
 	left = f.keep(ctx, left)
 	left = f.divert(ctx, left, func(i int) bool { return f.diverted[i] == nil })
 	return f.lose(left)
+}
+
+// divertBound bounds the dead-letter route where it comes before the fallback store. It
+// is at the same broker as the primary store: if that is gone by now, half of the time
+// that the caller has left is for the fallback store.
+func (s *Store) divertBound(ctx context.Context) (context.Context, context.CancelFunc) {
+	bound := s.cfg.PrimaryTimeout
+	if until, ok := ctx.Deadline(); ok {
+		bound = min(bound, time.Until(until)/2)
+	}
+	return context.WithTimeout(ctx, bound)
 }
 
 // divertFirst tells whether the dead-letter route comes before the fallback store.
 // Store.mu is locked.
 func (s *Store) divertFirst(c *call, i int) bool {
 	m := &c.batch.Items[i]
-	answered := c.answered
+	answered := c.answered && says(c.receipts[i].Err)
 	if c.routed(i) == aside {
 		answered = s.health(m.Topic).answered
 	}
@@ -94,7 +107,7 @@ func (f *leftover) divert(ctx context.Context, left []int, which func(int) bool)
 			msgs[at] = f.batch.Items[i]
 		}
 		why := f.why[part[0]]
-		if err := f.cfg.Divert(ctx, msgs, why); err != nil {
+		if err := f.divertPart(ctx, msgs, why); err != nil {
 			for _, i := range part {
 				f.diverted[i] = err
 			}
@@ -108,6 +121,20 @@ func (f *leftover) divert(ctx context.Context, left []int, which func(int) bool)
 		f.accept(part)
 	}
 	return rest
+}
+
+// divertPart calls the dead-letter route. Where that fails it is not the first way out
+// any more, until the primary store has answered again.
+func (f *leftover) divertPart(ctx context.Context, msgs []pawl.Message, why error) error {
+	err := f.cfg.Divert(ctx, msgs, why)
+	if err != nil {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		for i := range msgs {
+			f.health(msgs[i].Topic).answered = false
+		}
+	}
+	return err
 }
 
 // accept turns receipts into those of messages that are stored.

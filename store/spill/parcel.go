@@ -75,7 +75,7 @@ func (p *parcel) send(ctx context.Context, runs ...*run) {
 	bound, cancel := p.primaryBound(ctx)
 	receipts, err := p.primary.Append(bound, store.Batch[pawl.Message]{ID: partID("compensate", p.topic, items), Items: items})
 	cancel()
-	p.answered = p.answered || len(receipts) == len(items)
+	full := len(receipts) == len(items)
 	answers := store.Answers(len(items), receipts, err)
 	for _, r := range runs {
 		n := len(r.messages)
@@ -85,7 +85,7 @@ func (p *parcel) send(ctx context.Context, runs ...*run) {
 			case store.Stored:
 				p.stored = true
 			case store.Failed, store.Unknown:
-				p.err = a.Err
+				p.answered, p.err = full && says(a.Err), a.Err
 			}
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/pawl-dev/pawl/store"
 	"github.com/pawl-dev/pawl/store/memory"
 	"github.com/pawl-dev/pawl/store/storetest"
 )
@@ -49,3 +50,18 @@ func TestContract(t *testing.T)          { storetest.Run(t, harness(Config{})) }
 func TestContractPipelined(t *testing.T) { storetest.Run(t, harness(Config{Pipelined: true})) }
 
 func BenchmarkSpill(b *testing.B) { storetest.Bench(b, harness(Config{Pipelined: true})) }
+
+// TestReceiptsTellWhatIsStored: however the primary store fails, the receipts tell what
+// is kept, also when the fallback store takes nothing.
+func TestReceiptsTellWhatIsStored(t *testing.T) {
+	for name, full := range map[string]error{"spilled": nil, "lost": &store.Error{Op: "append", Code: store.ErrFull}} {
+		t.Run(name, func(t *testing.T) {
+			storetest.Receipts(t, func(t testing.TB, inner store.Store) (store.Store, func(string) bool) {
+				fallback := &flaky{Store: memory.New(memory.Config{}), err: full}
+				s := open(t, inner, fallback, Config{})
+				<-s.loaded
+				return s, storetest.Keepers(t, fallback, inner) // in the direction in which rows move
+			})
+		})
+	}
+}

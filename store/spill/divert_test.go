@@ -1,0 +1,135 @@
+package spill
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/memory"
+)
+
+// unanswered is what the client of a log says of a message when its brokers are gone.
+func unanswered() error {
+	return &store.Error{Op: "append", Code: store.ErrUnknown, Err: fmt.Errorf("%w: %w", store.ErrNoAnswer, errNoBroker)}
+}
+
+// each is a fate of single messages.
+func each(why func() error) func(int, []pawl.Message) fate {
+	return func(int, []pawl.Message) fate { return fate{each: func(pawl.Message) error { return why() }} }
+}
+
+// TestReceiptsAreNoAnswer: a log gives receipts although all its brokers are gone. If
+// they say so the fallback store comes first, also for what is sent while the topic is
+// known to be down.
+func TestReceiptsAreNoAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		primary := newLog()
+		primary.set(each(unanswered))
+		s := open(t, primary, memory.New(memory.Config{}), Config{When: DivertAll, Divert: func(context.Context, []pawl.Message, error) error {
+			t.Error("diverted to where nobody answers")
+			return nil
+		}})
+		for n := range 5 {
+			send(t, s, msg("", n), msg(fmt.Sprint("key", n), n))
+		}
+		if _, st := stats(t, s); st.Pending != 10 {
+			t.Errorf("figures %+v", st)
+		}
+	})
+}
+
+// TestDivertLeavesTime: a dead-letter route that hangs takes neither the time of the
+// fallback store nor, from a caller without a deadline, more than the primary store may.
+// It is not waited for again.
+func TestDivertLeavesTime(t *testing.T) {
+	for name, deadline := range map[string]time.Duration{"a deadline": 8 * time.Second, "a short one": 100 * time.Millisecond, "none": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				primary, slow := newLog(), &slow{Store: memory.New(memory.Config{})}
+				primary.set(func(int, []pawl.Message) fate {
+					return fate{delay: deadline * 7 / 10, each: func(m pawl.Message) error {
+						if m.Key == nil {
+							return failed()
+						}
+						return unsure(false)
+					}}
+				})
+				slow.takes = deadline / 10
+				calls := 0
+				hang := func(ctx context.Context, _ []pawl.Message, _ error) error {
+					calls++
+					<-ctx.Done()
+					return ctx.Err()
+				}
+				ctx, cancel, bound := t.Context(), context.CancelFunc(func() {}), time.Hour
+				if name == "none" {
+					bound = deadline * 3 / 4
+				} else {
+					ctx, cancel = context.WithTimeout(ctx, deadline)
+				}
+				defer cancel()
+				s := open(t, primary, slow, Config{When: DivertAll, Divert: hang, PrimaryTimeout: bound})
+				began := time.Now()
+				if _, err := s.Append(ctx, store.NewBatch(msg("", 0), msg("a", 0), msg("", 1))); err != nil {
+					t.Fatal(err)
+				}
+				if took := time.Since(began); took > 2*deadline {
+					t.Errorf("it took %v", took)
+				}
+				if calls != 1 {
+					t.Errorf("%d calls of a route that hangs", calls)
+				}
+				if _, st := stats(t, s); st.Pending != 3 || st.Lost != 0 {
+					t.Errorf("figures %+v", st)
+				}
+			})
+		})
+	}
+}
+
+// slow is a store whose appends take their time.
+type slow struct {
+	store.Store
+	takes time.Duration
+}
+
+func (s *slow) Unwrap() store.Store { return s.Store }
+
+func (s *slow) Append(ctx context.Context, batch store.Batch[pawl.Message]) ([]store.Receipt, error) {
+	if !wait(ctx, s.takes) {
+		return nil, &store.Error{Op: "append", Err: ctx.Err()}
+	}
+	return s.Store.Append(ctx, batch)
+}
+
+// TestAFailedRouteIsNotFirst: what goes aside because its topic is down does not try a
+// dead-letter route first that failed, though the primary store answered.
+func TestAFailedRouteIsNotFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		primary := newLog()
+		primary.set(each(failed))
+		calls := 0
+		s := open(t, primary, memory.New(memory.Config{}), Config{When: DivertAll, ProbeFirst: time.Hour, ProbeMax: time.Hour, Divert: func(context.Context, []pawl.Message, error) error {
+			calls++
+			return errors.New("no dead-letter topic")
+		}})
+		for n := range 6 {
+			send(t, s, msg("", n))
+			synctest.Wait()
+			if n == 2 { // the topic is down, and the rows were tried
+				calls = 0
+			}
+		}
+		if calls != 0 {
+			t.Errorf("%d calls of a route that failed", calls)
+		}
+		if _, st := stats(t, s); st.Pending != 6 {
+			t.Errorf("figures %+v", st)
+		}
+	})
+}
