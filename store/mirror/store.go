@@ -5,7 +5,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"maps"
 	"sync"
 	"sync/atomic"
@@ -128,8 +127,9 @@ func (s *Store) Append(ctx context.Context, batch store.Batch[pawl.Message]) ([]
 		some, err := s.appendPrimary(ctx, here, routes)
 		answer(receipts, hereAt, some, err)
 		if err != nil {
+			// Its error is not theirs: of them it is certain that they are not stored.
 			for _, i := range thereAt {
-				receipts[i].Err = &store.Error{Op: "append", Code: store.ErrUnavailable, Err: fmt.Errorf("not tried, because the primary failed: %v", err)}
+				receipts[i].Err = &store.Error{Op: "append", Code: store.ErrUnavailable, Err: errors.New("not tried, because the primary failed: " + err.Error())}
 			}
 			return receipts, err
 		}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 	"log/slog"
 	"strings"
@@ -115,8 +114,9 @@ func (s *Store) Append(ctx context.Context, batch store.Batch[pawl.Message]) ([]
 		}
 	}
 	if err := s.appendTo(ctx, s.side, batch, rest, receipts, ".side", s.sideways); err != nil {
+		// Its error is not theirs: of them it is certain that they are not stored.
 		for _, i := range direct {
-			receipts[i].Err = &store.Error{Op: "append", Code: store.ErrUnavailable, Err: fmt.Errorf("not tried, because the side store failed: %v", err)}
+			receipts[i].Err = &store.Error{Op: "append", Code: store.ErrUnavailable, Err: errors.New("not tried, because the side store failed: " + err.Error())}
 		}
 		return receipts, err
 	}

@@ -51,6 +51,9 @@ func (l *log) Append(ctx context.Context, b store.Batch[pawl.Message]) ([]store.
 		return nil, l.fail
 	}
 	receipts, err := l.Store.Append(ctx, b)
+	if err != nil {
+		return receipts, err // closing, the mover is interrupted
+	}
 	for i := range b.Items {
 		m := &b.Items[i]
 		if m.Unique.Key != "" || m.Delay > 0 {

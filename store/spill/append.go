@@ -258,7 +258,7 @@ func (c *call) unfinished(left []int, err error) []store.Receipt {
 	}
 	for _, i := range left {
 		if c.routed(i) != toPrimary {
-			c.receipts[i].Err = &store.Error{Op: "append", Code: store.ErrUnavailable, Err: fmt.Errorf("not sent: %v", err)}
+			c.receipts[i].Err = &store.Error{Op: "append", Code: store.ErrUnavailable, Err: fmt.Errorf("not sent: %w", err)}
 		}
 	}
 	return c.receipts
