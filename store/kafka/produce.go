@@ -108,7 +108,7 @@ func (s *Store) produce(ctx context.Context, records []*kgo.Record) []error {
 		s.forget(records, c.errs)
 		return c.errs
 	case <-ctx.Done():
-		return c.giveUp(fmt.Errorf("no answer of the brokers: %w", ended(ctx)))
+		return c.giveUp(fmt.Errorf("%w: %w", store.ErrUnknown, ended(ctx)))
 	}
 }
 
