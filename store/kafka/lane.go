@@ -223,6 +223,27 @@ func (q *queue) pop(l *lane) {
 	heap.Pop(&q.late)
 }
 
+// remove takes a lane out from wherever it is. That is rare: it may cost a look at all
+// of the ring.
+func (q *queue) remove(l *lane) {
+	if l.pos < len(q.late.lanes) && q.late.lanes[l.pos] == l {
+		heap.Remove(&q.late, l.pos)
+		return
+	}
+	at := func(i int) **lane { return &q.ring[(q.first+i)&(len(q.ring)-1)] }
+	for i := range q.n {
+		if *at(i) != l {
+			continue
+		}
+		for ; i+1 < q.n; i++ {
+			*at(i) = *at(i + 1)
+		}
+		*at(i) = nil
+		q.n--
+		return
+	}
+}
+
 func (q *queue) shift() {
 	q.ring[q.first] = nil
 	q.first = (q.first + 1) & (len(q.ring) - 1)

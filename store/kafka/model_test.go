@@ -113,6 +113,20 @@ func (m *model) bury() {
 	}
 }
 
+// skip steps over a message in hand, whatever is done with it at the moment.
+func (m *model) skip() {
+	var inHand []int64
+	for at := range m.fetched {
+		if m.a.find(at) != nil {
+			inHand = append(inHand, at)
+		}
+	}
+	if len(inHand) == 0 {
+		m.t.Skip("nothing is in hand")
+	}
+	m.rig.skip(rapid.SampledFrom(inHand).Draw(m.t, "skipped"))
+}
+
 func (m *model) commit() { m.keep(m.rig.checkpoint(m.a)) }
 
 // keep is a commit that was written.
@@ -218,7 +232,7 @@ func TestModel(t *testing.T) {
 			"fetch": func(*rapid.T) { m.fetch() }, "claim": func(*rapid.T) { m.claim() }, "settle": func(*rapid.T) { m.settle() },
 			"again": func(*rapid.T) { m.again() }, "bury": func(*rapid.T) { m.bury() }, "commit": func(*rapid.T) { m.commit() },
 			"wait": func(*rapid.T) { m.wait() }, "lose": func(*rapid.T) { m.lose() }, "give up": func(*rapid.T) { m.giveUp() },
-			"crash": func(*rapid.T) { m.crash() },
+			"crash": func(*rapid.T) { m.crash() }, "skip": func(*rapid.T) { m.skip() },
 		})
 		m.finish()
 	})

@@ -1,10 +1,12 @@
 package kafka
 
 import (
+	"container/heap"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -31,7 +33,8 @@ type skipWish struct {
 type Skipped struct {
 	Seen
 	// Pending: the process that has the partition was asked, and has not done it
-	// yet. It does when the handler of the message returns.
+	// yet. It does when the handler of the message returns, or of one before it of the
+	// same key.
 	Pending bool
 }
 
@@ -230,14 +233,32 @@ func (e *engine) condemn(name string, partition int32, offset int64, reason stri
 	if f == nil {
 		return offset < a.gate.Tail() // finished behind one that is not
 	}
-	if f.state == waiting {
+	if f.state == waiting && e.withdraw(f.lane) {
 		e.execute(f)
 	}
 	return false
 }
 
+// withdraw takes a lane out of where it waits, so that it can stand still. False if
+// that is not for us to say: while one of its messages is carried out, here or in an
+// earlier assignment, or becomes a dead letter. The lane is opened after that, and
+// what is condemned in it dies then.
+func (e *engine) withdraw(l *lane) bool {
+	switch l.state {
+	case ready:
+		l.of.topic.ready.remove(l)
+	case closed:
+		heap.Remove(&e.shut, l.pos)
+	case aside:
+		l.of.setAside = slices.DeleteFunc(l.of.setAside, func(other *lane) bool { return other == l })
+	default:
+		return false
+	}
+	return true
+}
+
 // execute sends a message that was condemned to the dead letters; false if it was
-// not condemned.
+// not condemned. Its lane must be in nobody's hand and nowhere in a queue.
 func (e *engine) execute(f *flight) bool {
 	a := f.lane.of
 	reason, ok := a.condemned[f.rec.Offset]
