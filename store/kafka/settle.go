@@ -88,12 +88,13 @@ func (e *engine) settleOne(st *store.Settlement, now int64) (bool, *death) {
 	case store.Dead:
 		l.of.topic.failed++
 		t := f.fail(st, now, 0)
+		// Dying first: a partition that is given up must not look quiet in between.
+		d := e.die(l, f, pawl.Kind(store.Text(string(st.Failure.Kind))), t.reason, now)
 		e.unlease(l)
 		l.giveBack()
 		if l.head != f { // one before it was not settled; it waits for its turn to die
 			l.lift(f)
 		}
-		d := e.die(l, f, pawl.Kind(store.Text(string(st.Failure.Kind))), t.reason, now)
 		return true, d
 	case store.Retry:
 		l.of.topic.retried++

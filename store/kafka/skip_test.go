@@ -133,3 +133,28 @@ func TestASkipOfWhatIsSetAside(t *testing.T) {
 	r.ack(running[1])
 	want(t, "handed out when there is more room", offsets(r.claim(99)))
 }
+
+// TestADeathIsNotQuiet: the last commit of a partition that is given up waits for the
+// dead letter of what failed meanwhile, and has its message as finished.
+func TestADeathIsNotQuiet(t *testing.T) {
+	r := newRig(t, Consuming{})
+	a := r.assign(0)
+	r.take(a, records(0, "a")...)
+	g := r.claim(9)[0]
+	r.engine.drain(a)
+	r.settle(g, store.Settlement{Verdict: store.Dead})
+	select {
+	case <-a.quiet:
+		t.Error("it is quiet although a dead letter is to be written")
+	default:
+	}
+	want(t, "dead", r.bury(), 0)
+	select {
+	case <-a.quiet:
+	default:
+		t.Error("it is not quiet although the dead letter is written")
+	}
+	if cp := r.engine.conclude(a); cp.Base != 1 {
+		t.Errorf("committed up to %d, want 1", cp.Base)
+	}
+}
