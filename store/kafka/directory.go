@@ -83,6 +83,29 @@ func (d *directory) look(ctx context.Context, names ...string) (map[string]entry
 	return found, nil
 }
 
+// find looks for a topic that should be there. Brokers hear of a topic one after the
+// other: one that is not known is asked for again for a while. What is committed says
+// which incarnation of a topic it is of, so nobody may take a guess at that.
+func (d *directory) find(ctx context.Context, name string) (t entry, there bool, err error) {
+	for end := time.Now().Add(findWait); ; {
+		found, err := d.look(ctx, name)
+		if err != nil {
+			return entry{}, false, err
+		}
+		if t, there = found[name]; there || time.Now().After(end) {
+			return t, there, nil
+		}
+		select {
+		case <-time.After(metadataMin):
+		case <-ctx.Done():
+			return entry{}, false, d.s.explain("look up topic "+name, ctx.Err())
+		}
+	}
+}
+
+// findWait is how long a topic that should be there is asked for.
+const findWait = 5 * time.Second
+
 // there tells whether the brokers know a topic, and asks them, whatever the client
 // remembers.
 func (d *directory) there(ctx context.Context, name string) (bool, error) {

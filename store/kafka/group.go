@@ -345,16 +345,20 @@ func (g *group) fetched(ctx context.Context, client *kgo.Client, resp *kmsg.Offs
 	for _, rg := range resp.Groups {
 		for _, rt := range rg.Topics {
 			name := g.nameOf(rt.Topic, rt.TopicID)
-			found, err := g.s.topics.look(ctx, name)
+			t, there, err := g.s.topics.find(ctx, name)
 			if err != nil {
 				return err
 			}
-			if t, there := found[name]; there && t.id != (kadm.TopicID{}) {
+			if !there { // what comes of it meanwhile is dropped, and fetched again when it is found
+				g.s.wg.Go(func() { g.recreated(g.s.plain(name)) })
+				continue
+			}
+			if t.id != (kadm.TopicID{}) {
 				ids[name] = t.id
 			}
 			for _, rp := range rt.Partitions {
 				if rp.ErrorCode == 0 {
-					g.assign(g.s.plain(name), rp.Partition, found[name].source(), rp.Offset, rp.Metadata)
+					g.assign(g.s.plain(name), rp.Partition, t.source(), rp.Offset, rp.Metadata)
 				}
 			}
 		}

@@ -87,9 +87,12 @@ func (s *Store) skipHere(ctx context.Context, op, topic string, partition int32,
 		return errOwned
 	}
 	wire := s.wire(topic)
-	found, err := s.topics.look(ctx, wire)
+	t, there, err := s.topics.find(ctx, wire)
 	if err != nil {
 		return err
+	}
+	if !there {
+		return &store.Error{Op: op, Code: store.ErrNotFound, Err: errors.New("there is no such topic")}
 	}
 	committed, err := s.committed(ctx)
 	if err != nil {
@@ -99,11 +102,11 @@ func (s *Store) skipHere(ctx context.Context, op, topic string, partition int32,
 	if c, ok := committed.Lookup(wire, partition); ok && c.Err == nil && c.At >= 0 {
 		from, text = c.At, c.Metadata
 	}
-	cp, _ := gate.Decode(from, found[wire].source(), text) // not ours: nothing above it is finished
+	cp, _ := gate.Decode(from, t.source(), text) // not ours: nothing above it is finished
 	if cp.Has(offset) {
 		return &store.Error{Op: op, Code: store.ErrConflict, Err: fmt.Errorf("offset %d is finished", offset)}
 	}
-	next, err := stepOver(cp, from, offset, found[wire].source())
+	next, err := stepOver(cp, from, offset, t.source())
 	if err != nil {
 		return &store.Error{Op: op, Code: store.ErrConflict, Err: err}
 	}

@@ -281,7 +281,14 @@ func (s *Store) lags(ctx context.Context, name string) ([]Lag, error) {
 	if err != nil {
 		return nil, s.explain("stats", err)
 	}
-	known, _ := s.topics.known(wire)
+	known, ok := s.topics.known(wire)
+	if !ok { // what is committed counts for one incarnation of the topic: which is it?
+		found, err := s.topics.look(ctx, wire)
+		if err != nil {
+			return nil, err
+		}
+		known = found[wire]
+	}
 	var lags []Lag
 	ends.Each(func(o kadm.ListedOffset) {
 		if o.Err != nil {
