@@ -4,8 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
-	"math/rand/v2"
-	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -61,11 +60,15 @@ const envelope = 1
 // burier writes dead letters. A message whose dead letter cannot be written is
 // not finished: its lane stands still, and nothing is committed past it.
 type burier struct {
-	waiting atomic.Int64 // to be written
-	wrote   atomic.Uint64
-	failed  atomic.Uint64 // tries
-	tally   deathTally
+	failed atomic.Uint64 // tries
+	tally  deathTally
+
+	mu    sync.Mutex
+	over  []burial      // that nobody has taken note of yet
+	ended chan struct{} // there are such
 }
+
+func (b *burier) init() { b.ended = make(chan struct{}, 1) }
 
 // awaitDeaths waits for dead letters to be written, though not for ever: the lane
 // of one that is not stays closed. It tells whether all are.
@@ -89,40 +92,6 @@ func (s *Store) awaitDeaths(ctx context.Context, deaths []*death) bool {
 
 const awaitLetter = 2 * time.Second
 
-// buryLoop writes dead letters, and repeats it until they are written.
-func (s *Store) buryLoop() {
-	var left []*death
-	for try := 0; ; {
-		wait := time.Duration(1<<62 - 1)
-		if len(left) > 0 {
-			wait = letterBackoff(try)
-		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-s.engine.dying:
-		case <-timer.C:
-		case <-s.ctx.Done():
-			timer.Stop()
-			return
-		}
-		timer.Stop()
-		left = slices.DeleteFunc(append(left, s.engine.takeDeaths()...), s.engine.vain)
-		s.burier.waiting.Store(int64(len(left)))
-		before := len(left)
-		left = s.bury(left)
-		s.burier.waiting.Store(int64(len(left)))
-		if try++; len(left) < before || len(left) == 0 {
-			try = 0
-		}
-	}
-}
-
-// letterBackoff is how long after a failure dead letters are tried again.
-func letterBackoff(try int) time.Duration {
-	wait := min(100*time.Millisecond<<min(try, 10), 10*time.Second)
-	return wait/2 + rand.N(wait/2)
-}
-
 func (e *engine) takeDeaths() []*death {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -141,35 +110,6 @@ func (e *engine) vain(d *death) bool {
 	}
 	close(d.done)
 	return true
-}
-
-// bury writes what it can and returns what is left.
-func (s *Store) bury(deaths []*death) (left []*death) {
-	ctx, cancel := context.WithTimeout(s.ctx, s.cfg.Produce.Timeout)
-	defer cancel()
-	var records []*kgo.Record
-	var of []*death
-	for _, d := range deaths {
-		name, err := s.topics.ensureDead(ctx, d.flight.rec.Topic)
-		if err != nil {
-			s.letterFailed(d, err)
-			left = append(left, d)
-			continue
-		}
-		records, of = append(records, s.deadRecord(name, d)), append(of, d)
-	}
-	for i, err := range s.produce(ctx, records) {
-		if err != nil {
-			s.letterFailed(of[i], err)
-			left = append(left, of[i])
-			continue
-		}
-		s.burier.wrote.Add(1)
-		s.burier.tally.note(of[i].lane.of.topic.Name, string(of[i].kind), of[i].flight.rec.Key, time.Now())
-		s.engine.buried(of[i])
-		s.skipped(of[i])
-	}
-	return left
 }
 
 func (s *Store) letterFailed(d *death, err error) {

@@ -69,6 +69,10 @@ type death struct {
 	at     time.Time
 	done   chan struct{} // closed when it is written, or given up with its partition
 	wrote  bool
+
+	// of the undertaker
+	tries int
+	turn  time.Time // to be tried again
 }
 
 // ghost is a lane of an earlier assignment in which a handler still runs: the lane

@@ -61,6 +61,7 @@ func New(c Config) (*Store, error) {
 	s.state.init(s)
 	s.dead.init(s)
 	s.registrar.init(s)
+	s.burier.init()
 	s.wg.Go(s.buryLoop)
 	s.wg.Go(s.logLoop)
 	return s, nil
