@@ -37,6 +37,10 @@ func (s *Store) has(topic string, partition int32, end int64) bool {
 	return a.gate.Tail() >= end || len(a.overflow) > 0
 }
 
+// ForgetExpired forgets the letters that retention has taken, which otherwise happens
+// once a minute.
+func (s *Store) ForgetExpired(ctx context.Context) error { return s.dead.expire(ctx) }
+
 // Paused is how many partitions are not fetched from because they have no room.
 func (s *Store) Paused() (n int) {
 	s.group.feedMu.Lock()

@@ -35,7 +35,8 @@ type graveyard struct {
 	// Guarded by the tail's mu.
 	letters map[string]*grave
 	places  map[place64]*grave
-	keys    map[string]int // letters by key
+	keys    map[string]int  // letters by key
+	starts  map[int32]int64 // of the log, as far as letters before it are forgotten
 	order   int64
 }
 
@@ -73,7 +74,7 @@ func (m *morgue) of(topic string) *graveyard {
 	defer m.mu.Unlock()
 	g := m.by[topic]
 	if g == nil {
-		g = &graveyard{s: m.s, topic: topic, letters: map[string]*grave{}, places: map[place64]*grave{}, keys: map[string]int{}}
+		g = &graveyard{s: m.s, topic: topic, letters: map[string]*grave{}, places: map[place64]*grave{}, keys: map[string]int{}, starts: map[int32]int64{}}
 		g.tail = newTail(m.s, m.s.wire(topic)+m.s.cfg.DeadSuffix, g.apply, g.clear)
 		m.by[topic] = g
 	}
@@ -149,6 +150,9 @@ func (m *morgue) catchUp(ctx context.Context, records []*kgo.Record) error {
 
 // apply takes in a record of the log.
 func (g *graveyard) apply(r *kgo.Record) {
+	if r.Offset < g.starts[r.Partition] {
+		return // it was fetched before retention took it
+	}
 	rec, l, ok := g.s.readLetter(r)
 	if !ok { // what takes a letter back is none: a letter may be of a message with such a header
 		if text, gone := header(r, headerGone); gone {
@@ -185,6 +189,7 @@ func (g *graveyard) clear() {
 	clear(g.letters)
 	clear(g.places)
 	clear(g.keys)
+	clear(g.starts)
 }
 
 func (g *graveyard) remove(old *grave) {

@@ -64,6 +64,7 @@ func New(c Config) (*Store, error) {
 	s.burier.init()
 	s.wg.Go(s.buryLoop)
 	s.wg.Go(s.logLoop)
+	s.wg.Go(s.dead.expireLoop)
 	return s, nil
 }
 

@@ -1,0 +1,76 @@
+package kafka
+
+import (
+	"context"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+)
+
+// expireEvery is between looks at what retention has taken of the logs of dead
+// letters. Brokers look every five minutes themselves.
+const expireEvery = time.Minute
+
+// expireLoop forgets letters as the brokers do.
+func (m *morgue) expireLoop() {
+	tick := time.NewTicker(expireEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-m.s.ctx.Done():
+			return
+		}
+		ctx, cancel := context.WithTimeout(m.s.ctx, expireEvery)
+		if err := m.expire(ctx); err != nil {
+			m.s.cfg.Logger.Debug("it is not known which dead letters retention has taken", "error", err)
+		}
+		cancel()
+	}
+}
+
+// expire forgets letters that stand before the start of their log. Whoever reads a log
+// is not told where it starts unless something new comes, so the brokers are asked,
+// about all topics at once.
+func (m *morgue) expire(ctx context.Context) error {
+	var names []string
+	read := map[*graveyard]kadm.TopicID{}
+	m.mu.Lock()
+	for _, g := range m.by {
+		if g.tail.started() {
+			names, read[g] = append(names, g.tail.topic), g.tail.reading()
+		}
+	}
+	m.mu.Unlock()
+	if len(names) == 0 {
+		return nil
+	}
+	starts, err := m.s.admin.ListStartOffsets(ctx, names...)
+	for g, id := range read {
+		g.expire(id, starts[g.tail.topic])
+	}
+	return m.s.explain("forget dead letters", err)
+}
+
+// expire forgets letters before the starts of the topic with that id.
+func (g *graveyard) expire(id kadm.TopicID, starts map[int32]kadm.ListedOffset) {
+	g.tail.mu.Lock()
+	defer g.tail.mu.Unlock()
+	if g.tail.id != id {
+		return // it was made again meanwhile: its letters are others
+	}
+	moved := false
+	for p, o := range starts {
+		if o.Err == nil && o.Offset > g.starts[p] {
+			g.starts[p], moved = o.Offset, true
+		}
+	}
+	if !moved {
+		return
+	}
+	for _, gr := range g.letters {
+		if gr.at.offset < g.starts[gr.at.partition] {
+			g.remove(gr)
+		}
+	}
+}
