@@ -3,6 +3,8 @@ package kafka
 import (
 	"context"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // CaughtUp waits until everything in topics, as of now, was fetched by this
@@ -40,6 +42,17 @@ func (s *Store) has(topic string, partition int32, end int64) bool {
 // ForgetExpired forgets the letters that retention has taken, which otherwise happens
 // once a minute.
 func (s *Store) ForgetExpired(ctx context.Context) error { return s.dead.expire(ctx) }
+
+// ChangeDead does what build says as a change of dead letters.
+func (s *Store) ChangeDead(ctx context.Context, build func() ([]*kgo.Record, error)) error {
+	return s.registrar.change(ctx, "test", build)
+}
+
+// RenewLock sets how often the lock of dead letters is renewed. Nobody may have it.
+func (s *Store) RenewLock(every time.Duration) { s.registrar.renew = every }
+
+// KeyLock is where that lock is.
+const KeyLock = keyLock
 
 // Paused is how many partitions are not fetched from because they have no room.
 func (s *Store) Paused() (n int) {

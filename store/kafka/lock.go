@@ -23,17 +23,19 @@ const staleLock = 10 * time.Second
 // registrar changes the logs of dead letters: one process at a time, a transaction
 // at a time, so that what it has read there is so until it has written. The lock
 // alone would not fence a process that was suspended while it held it; the brokers
-// do: all use one transactional id, and who takes the lock over from another begins
-// with a new epoch of it, which ends whatever the other had begun.
+// do: all use one transactional id, and who takes the lock over from another takes a new
+// epoch of it before he reads anything, which ends whatever the other had begun, and
+// keeps him from committing later. So what is read stays so.
 type registrar struct {
 	s  *Store
 	me string // in the lock
 
 	mu     sync.Mutex
 	client *kgo.Client
+	renew  time.Duration // between signs of life of who holds the lock
 }
 
-func (g *registrar) init(s *Store) { g.s, g.me = s, pawl.NewID() }
+func (g *registrar) init(s *Store) { g.s, g.me, g.renew = s, pawl.NewID(), staleLock/4 }
 
 // change does what build says in one transaction. Build is called while nobody
 // else changes anything.
@@ -44,12 +46,16 @@ func (g *registrar) change(ctx context.Context, op string, build func() ([]*kgo.
 	if err != nil {
 		return err
 	}
+	stop := g.keep(ctx, held)
 	shown := true
 	defer func() {
-		if shown {
+		if held = stop(); shown {
 			g.unlock(ctx, held)
 		}
 	}()
+	if err := g.fence(ctx, op); err != nil {
+		return err
+	}
 	records, err := build()
 	if err != nil || len(records) == 0 {
 		return err
@@ -97,6 +103,67 @@ func (g *registrar) lock(ctx context.Context) (store.Entry, error) {
 	}
 }
 
+// keep shows that the holder of the lock is alive, until what it returns is called,
+// which returns the lock as it is then. Somebody else may have it by now: then the
+// brokers refuse what is committed.
+func (g *registrar) keep(ctx context.Context, held store.Entry) (stop func() store.Entry) {
+	over, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(g.renew)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				held = g.renewed(ctx, held)
+			case <-over:
+				return
+			}
+		}
+	}()
+	return func() store.Entry {
+		close(over)
+		<-done
+		return held
+	}
+}
+
+// renewed changes the lock without giving it away. It is not interrupted: whoever does
+// not know which version he has cannot give it back.
+func (g *registrar) renewed(ctx context.Context, held store.Entry) store.Entry {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finalCommit)
+	defer cancel()
+	e, err := g.s.PutState(ctx, keyLock, []byte(g.me), held.Version, g.me)
+	if err != nil { // perhaps an earlier one was written that nobody heard of
+		e, err = g.s.GetState(ctx, keyLock)
+	}
+	if err != nil || e.Writer != g.me {
+		return held
+	}
+	return e
+}
+
+// fence makes sure that nobody commits any more who had the lock before. The caller
+// holds mu and the lock.
+func (g *registrar) fence(ctx context.Context, op string) error {
+	if g.client != nil {
+		return nil // nobody else had it since this one did
+	}
+	client, err := kgo.NewClient(append(g.s.producerOptions(),
+		kgo.TransactionalID(g.s.wire(g.s.cfg.StateTopic)+".dead"), kgo.TransactionTimeout(transactionTimeout), kgo.ProducerLinger(0))...)
+	if err != nil {
+		return &store.Error{Op: op, Code: store.ErrInvalid, Err: err}
+	}
+	ctx, cancel := context.WithTimeout(ctx, g.s.cfg.Produce.Timeout)
+	defer cancel()
+	if _, _, err := client.ProducerID(ctx); err != nil {
+		client.Close()
+		return g.s.explain(op, err)
+	}
+	g.client = client
+	return nil
+}
+
 // unlock gives the lock back. If that fails it goes stale.
 func (g *registrar) unlock(ctx context.Context, held store.Entry) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finalCommit)
@@ -108,14 +175,6 @@ func (g *registrar) unlock(ctx context.Context, held store.Entry) {
 
 // commit produces records in one transaction. The caller holds mu and the lock.
 func (g *registrar) commit(ctx context.Context, op string, records []*kgo.Record) error {
-	if g.client == nil {
-		client, err := kgo.NewClient(append(g.s.producerOptions(),
-			kgo.TransactionalID(g.s.wire(g.s.cfg.StateTopic)+".dead"), kgo.TransactionTimeout(transactionTimeout), kgo.ProducerLinger(0))...)
-		if err != nil {
-			return &store.Error{Op: op, Code: store.ErrInvalid, Err: err}
-		}
-		g.client = client
-	}
 	if err := g.client.BeginTransaction(); err != nil {
 		g.discard()
 		return g.s.explain(op, err)
