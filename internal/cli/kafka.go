@@ -195,7 +195,7 @@ func (s *session) skipOne(ctx context.Context, k *app.Kafka, topic string, parti
 	if err == nil && done.Pending {
 		err = &problem{
 			code: exitUnfinished, what: fmt.Sprintf("the worker that has partition %d was asked, and has not done it within %v", partition, patience),
-			next: "it does when the handler of the message returns; pawl kafka health shows who it is",
+			next: "it does when the handler of the message returns, or of one before it of the same key; pawl kafka health shows who it is",
 		}
 	}
 	return err
