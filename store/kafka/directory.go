@@ -22,13 +22,14 @@ type directory struct {
 	s      *Store
 	mu     sync.Mutex
 	by     map[string]entry
-	limits map[string]limit // of topics of dead letters
+	limits map[string]limit          // of topics of dead letters
+	ids    map[string][]kadm.TopicID // all that a topic was seen to have
 }
 
 // limit is the largest batch of a topic.
 type limit struct {
-	bytes int32 // that the client was told
-	sure  bool  // the brokers said so, and have refused nothing since
+	bytes int32
+	sure  bool // the brokers said so, and have refused nothing since
 }
 
 // entry is a topic as the brokers have it.
@@ -41,7 +42,9 @@ type entry struct {
 // again has another.
 func (t entry) source() uint32 { return crc32.ChecksumIEEE(t.id[:]) }
 
-func (d *directory) init(s *Store) { d.s, d.by, d.limits = s, map[string]entry{}, map[string]limit{} }
+func (d *directory) init(s *Store) {
+	d.s, d.by, d.limits, d.ids = s, map[string]entry{}, map[string]limit{}, map[string][]kadm.TopicID{}
+}
 
 // known returns a topic without asking a broker, if it was there.
 func (d *directory) known(name string) (entry, bool) {
@@ -74,13 +77,30 @@ func (d *directory) look(ctx context.Context, names ...string) (map[string]entry
 			found[name] = entry{t.ID, len(t.Partitions)}
 		}
 	}
+	if again := d.note(names, found); len(again) > 0 {
+		d.s.producers.forget(again...) // they would refuse what is for them for ever
+	}
+	return found, nil
+}
+
+// note puts down what the brokers say of topics, and returns those of them that were
+// made again. A broker that has not heard of it may still show the one before.
+func (d *directory) note(names []string, found map[string]entry) (again []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, name := range names {
 		delete(d.by, name)
 	}
 	maps.Copy(d.by, found)
-	return found, nil
+	for name, t := range found {
+		if t.id == (kadm.TopicID{}) || slices.Contains(d.ids[name], t.id) {
+			continue
+		}
+		if d.ids[name] = append(d.ids[name], t.id); len(d.ids[name]) > 1 {
+			again = append(again, name)
+		}
+	}
+	return again
 }
 
 // find looks for a topic that should be there. Brokers hear of a topic one after the
@@ -113,20 +133,25 @@ func (d *directory) there(ctx context.Context, name string) (bool, error) {
 	topic := kmsg.NewMetadataRequestTopic()
 	topic.Topic = &name
 	req.Topics = append(req.Topics, topic)
-	resp, err := req.RequestWith(ctx, d.s.producer)
+	resp, err := req.RequestWith(ctx, d.s.producers.main)
 	if err != nil {
 		return false, d.s.explain("look up topics", err)
 	}
 	return len(resp.Topics) == 1 && resp.Topics[0].ErrorCode == 0, nil
 }
 
-// forget makes that the brokers are asked again about topics.
-func (d *directory) forget(names []string) {
+// forget makes that the brokers are asked again about topics. It returns those of which
+// nobody could tell then whether they were made again: these brokers give no ids.
+func (d *directory) forget(names []string) (nameless []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, name := range names {
+		if t, ok := d.by[name]; ok && t.id == (kadm.TopicID{}) {
+			nameless = append(nameless, name)
+		}
 		delete(d.by, name)
 	}
+	return nameless
 }
 
 // ensure makes topics that are not there.
@@ -233,17 +258,12 @@ func (d *directory) learnLimit(ctx context.Context, name string) {
 		d.s.cfg.Logger.Debug("it is not known yet how large dead letters may be", "topic", name, "error", err)
 		return
 	}
-	told := d.limitOf(name).bytes
-	l := limit{int32(max(int(d.s.cfg.Produce.BatchBytes), min(bytes, maxReadBytes))), true}
 	d.mu.Lock()
-	d.limits[name] = l
-	d.mu.Unlock()
-	if l.bytes != told { // the client asks once, when it comes to know a topic
-		d.s.producer.PurgeTopicsFromProducing(name)
-	}
+	defer d.mu.Unlock()
+	d.limits[name] = limit{int32(max(int(d.s.cfg.Produce.BatchBytes), min(bytes, maxReadBytes))), true}
 }
 
-// limitOf is the largest batch of a topic, as the client knows it.
+// limitOf is the largest batch of a topic, as far as it is known.
 func (d *directory) limitOf(name string) limit {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -252,9 +272,6 @@ func (d *directory) limitOf(name string) limit {
 	}
 	return limit{bytes: d.s.cfg.Produce.BatchBytes}
 }
-
-// batchBytes tells the client how large batches of a topic may be.
-func (d *directory) batchBytes(name string) int32 { return d.limitOf(name).bytes }
 
 // forgetLimit makes that the brokers are asked again how large batches of a topic of
 // dead letters may be.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -37,6 +38,11 @@ func (s *Store) has(topic string, partition int32, end int64) bool {
 	s.engine.mu.Lock()
 	defer s.engine.mu.Unlock()
 	return a.gate.Tail() >= end || len(a.overflow) > 0
+}
+
+// Forget is what becomes of a topic that brokers say they do not know.
+func (s *Store) Forget(topic string) {
+	s.forget([]*kgo.Record{{Topic: s.wire(topic)}}, []error{kerr.UnknownTopicOrPartition})
 }
 
 // ForgetExpired forgets the letters that retention has taken, which otherwise happens

@@ -100,7 +100,7 @@ func (s *Store) Figures() Figures {
 		Assigned: s.group.rebalances.Load(), Revoked: s.group.revocations.Load(), Lost: s.group.losses.Load(),
 		Dead: s.burier.tally.figures(), DeadFailures: s.burier.failed.Load(), Faults: len(s.Faults()),
 	}
-	f.Produced.Buffered, f.Produced.BufferedBytes = s.producer.BufferedProduceRecords(), s.producer.BufferedProduceBytes()
+	f.Produced.Buffered, f.Produced.BufferedBytes = s.producers.buffered()
 	shares := s.burier.tally.shares(time.Now())
 	f.Topics, f.Partitions, f.Overlaps, f.LateAcks = s.engine.allFigures()
 	for i := range f.Topics {

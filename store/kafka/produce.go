@@ -101,7 +101,7 @@ func (s *Store) produce(ctx context.Context, records []*kgo.Record) []error {
 			answer(r, errFollows)
 			continue
 		}
-		s.producer.TryProduce(s.ctx, r, answer)
+		s.producers.of(r.Topic).TryProduce(s.ctx, r, answer)
 	}
 	select {
 	case <-c.done:
@@ -113,9 +113,8 @@ func (s *Store) produce(ctx context.Context, records []*kgo.Record) []error {
 }
 
 // forget lets go of topics that the brokers do not know any more, or not as the one
-// that the client knows: it would refuse them for ever. Who produces next looks
-// for them again, and asks again how much a topic of dead letters takes that one was
-// too large for.
+// that the client knows. Who produces next looks for them again, and asks again how
+// much a topic of dead letters takes that one was too large for.
 func (s *Store) forget(records []*kgo.Record, errs []error) {
 	var gone []string
 	for i, err := range errs {
@@ -127,8 +126,7 @@ func (s *Store) forget(records []*kgo.Record, errs []error) {
 		}
 	}
 	if len(gone) > 0 {
-		s.topics.forget(gone)
-		s.producer.PurgeTopicsFromProducing(gone...)
+		s.producers.forget(s.topics.forget(gone)...)
 	}
 }
 

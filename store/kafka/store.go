@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/pawl-dev/pawl/store"
 )
@@ -19,13 +18,13 @@ type Store struct {
 	cfg    Config
 	engine *engine
 
-	producer *kgo.Client
-	admin    *kadm.Client
-	ctx      context.Context // of background work
-	stop     context.CancelFunc
-	wg       sync.WaitGroup
-	closing  atomic.Bool
+	admin   *kadm.Client
+	ctx     context.Context // of background work
+	stop    context.CancelFunc
+	wg      sync.WaitGroup
+	closing atomic.Bool
 
+	producers producers
 	topics    directory
 	group     group
 	commits   committer
@@ -49,12 +48,12 @@ func New(c Config) (*Store, error) {
 	s := &Store{cfg: c, engine: newEngine(c.Now, c.Consume)}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.buffer.limit, s.buffer.stop = c.Produce.BufferBytes, s.ctx.Done()
-	s.topics.init(s) // the producer asks it
-	if s.producer, err = kgo.NewClient(append(s.producerOptions(), kgo.ProducerBatchMaxBytesFn(s.topics.batchBytes))...); err != nil {
+	s.topics.init(s)
+	if err = s.producers.init(s); err != nil {
 		s.stop()
 		return nil, &store.Error{Op: "open", Code: store.ErrInvalid, Err: err}
 	}
-	s.admin = kadm.NewClient(s.producer)
+	s.admin = kadm.NewClient(s.producers.main)
 	s.health.log = s.cfg.Logger
 	s.group.init(s)
 	s.commits.init(s)
@@ -76,7 +75,7 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
-	if err := s.producer.Ping(ctx); err != nil {
+	if err := s.producers.main.Ping(ctx); err != nil {
 		_ = s.Close()
 		return nil, s.explain("open", err)
 	}
@@ -108,14 +107,15 @@ func (s *Store) Close() error {
 	s.group.leave()
 	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.Produce.CloseWait)
 	defer cancel()
-	err := s.producer.Flush(ctx)
+	err := s.producers.flush(ctx)
 	if err != nil {
-		s.made.left.Store(s.producer.BufferedProduceRecords())
+		left, _ := s.producers.buffered()
+		s.made.left.Store(left)
 	}
 	s.stop()
 	s.wg.Wait()
 	s.registrar.close()
-	s.producer.Close()
+	s.producers.close()
 	if err != nil {
 		err = fmt.Errorf("%d records were still on their way to the brokers: %w", s.made.left.Load(), err)
 		return &store.Error{Op: "close", Code: store.ErrUnavailable, Err: err, Hint: "they are perhaps stored; who appended them was told so"}

@@ -175,7 +175,7 @@ func (s *Store) bury(topic string, deaths []*death) {
 			continue
 		}
 		began := time.Now()
-		s.producer.Produce(s.ctx, s.deadRecord(name, d), func(r *kgo.Record, err error) {
+		s.producers.of(name).Produce(s.ctx, s.deadRecord(name, d), func(r *kgo.Record, err error) {
 			s.made.note(began, err)
 			s.burier.end(burial{death: d, record: r, err: err})
 		})
