@@ -6,33 +6,33 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strings"
 )
 
 // flakyMost is how many tests may need a second chance: more than that is no
 // accident.
 const flakyMost = 3
 
-// passAlone tells whether each of the tests passes three times when nothing else
-// runs, and names them as flaky if so.
-func (j job) passAlone(out io.Writer, failed []testName) bool {
-	if len(failed) > flakyMost {
+// passAgain tells whether the packages of tests that failed pass when nothing else
+// runs, and names the tests as flaky if so. Whole packages: a test that fails because
+// of its neighbours fails again.
+func (j job) passAgain(out io.Writer, list []allowance, failed []testName) bool {
+	var packages []string
+	for _, f := range failed {
+		if !slices.Contains(packages, f.pkg) {
+			packages = append(packages, f.pkg)
+		}
+	}
+	fmt.Fprintf(out, "again: %s\n", strings.Join(packages, " "))
+	r := newReport(out)
+	if sound, err := j.judge(r, list, packages); !sound || err != nil || len(r.failed) > 0 {
 		return false
 	}
 	for _, f := range failed {
-		fmt.Fprintf(out, "again, alone: %s.%s\n", f.pkg, f.test)
-		r := newReport(out)
-		args := slices.Concat(slices.DeleteFunc(slices.Clone(j.flags), isCount), []string{"-count=3", "-run=^" + f.test + "$", f.pkg})
-		if err := j.test(args, r.read); err != nil || r.broken || len(r.failed) > 0 || r.passed < 3 {
-			return false
-		}
-	}
-	for _, f := range failed {
-		fmt.Fprintf(out, "FLAKY: %s.%s failed, then passed three times alone: repair it\n", f.pkg, f.test)
+		fmt.Fprintf(out, "FLAKY: %s.%s failed, and passed when its package ran again: repair it\n", f.pkg, f.test)
 	}
 	return true
 }
-
-func isCount(flag string) bool { return len(flag) >= 7 && flag[:7] == "-count=" }
 
 // goTest runs go test -json and hands what it prints to read.
 func goTest(args []string, read func(io.Reader) error) error {

@@ -3,11 +3,11 @@
 // PAWL_TEST_REQUIRE set) a skip that allowed.txt does not list fails the run,
 // because a test that did not run has proved nothing.
 //
-// With -again a test that fails is run three times more, alone, when all others
-// are done. If it passes each time it is named at the end as FLAKY: a fault to be
-// repaired, of the test or of what it tests, that does not stop everybody's work.
-// Not so a data race, a panic, a time-out, a package that does not build, or more
-// than three tests: those fail the run.
+// With -again the package of a test that fails is run once more when all others are
+// done, the whole of it. If that passes the test is named at the end as FLAKY: a
+// fault to be repaired, of the test or of what it tests, that does not stop
+// everybody's work. Not so a data race, a panic, a time-out, a package that does not
+// build, or more than three tests: those fail the run.
 //
 // Usage: go run ./dev/skipgate [-again] FLAGS… PACKAGES…, with flags of go test
 // as -name=value.
@@ -58,17 +58,12 @@ func (j job) run(out io.Writer, allowed string) int {
 		return 2
 	}
 	r := newReport(out)
-	err = j.test(slices.Concat(j.flags, j.packages), r.read)
-	refused := 0
-	if !slices.Contains(j.flags, "-short") { // which leaves tests out on purpose
-		refused = r.listSkips(list, j.strict)
-	}
-	r.close()
+	sound, err := j.judge(r, list, j.packages)
 	switch {
-	case refused > 0 || r.passed == 0 || r.broken:
+	case !sound:
 		return 1
 	case len(r.failed) > 0:
-		if j.again && j.passAlone(out, r.failed) {
+		if j.again && len(r.failed) <= flakyMost && j.passAgain(out, list, r.failed) {
 			return 0
 		}
 		return 1
@@ -77,4 +72,15 @@ func (j job) run(out io.Writer, allowed string) int {
 		return 1
 	}
 	return 0
+}
+
+// judge runs packages. It tells whether all is well, but for the tests that failed.
+func (j job) judge(r *report, list []allowance, packages []string) (sound bool, err error) {
+	err = j.test(slices.Concat(j.flags, packages), r.read)
+	refused := 0
+	if !slices.Contains(j.flags, "-short") { // which leaves tests out on purpose
+		refused = r.listSkips(list, j.strict)
+	}
+	r.close()
+	return refused == 0 && r.passed > 0 && !r.broken, err
 }

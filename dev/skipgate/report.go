@@ -61,6 +61,7 @@ func (r *report) read(in io.Reader) error {
 			return nil
 		}
 		if err != nil {
+			r.broken = true
 			return err
 		}
 	}

@@ -99,7 +99,7 @@ func streams(all ...string) func([]string, func(io.Reader) error) error {
 
 func TestAgain(t *testing.T) {
 	two := strings.ReplaceAll(failing, "TestBad", "TestWorse")
-	thrice := strings.Repeat(`{"Action":"pass","Package":"m/b","Test":"TestBad"}`+"\n", 3)
+	good := `{"Action":"pass","Package":"m/b","Test":"TestBad"}` + "\n"
 	race := `{"Action":"output","Package":"m/b","Test":"TestBad","Output":"    testing.go:1: race detected during execution of test\n"}` + "\n" + failing
 	for _, c := range []struct {
 		name    string
@@ -108,12 +108,13 @@ func TestAgain(t *testing.T) {
 		code    int
 		want    string
 	}{
-		{"passes alone", []string{passing + failing, thrice}, true, 0, "FLAKY: m/b.TestBad"},
+		{"passes again", []string{passing + failing, good}, true, 0, "FLAKY: m/b.TestBad"},
 		{"not asked for", []string{passing + failing}, false, 1, "1 failed"},
-		{"fails alone", []string{passing + failing, thrice + failing}, true, 1, "again, alone: m/b.TestBad"},
-		{"passes twice only", []string{passing + failing, thrice[:len(thrice)/3*2]}, true, 1, "again"},
+		{"fails again", []string{passing + failing, failing}, true, 1, "again: m/b"},
+		{"another one of its package fails", []string{passing + failing, good + two}, true, 1, "again: m/b"},
+		{"skips when it runs again", []string{passing + failing, good + skipping}, true, 1, "SKIPPED"},
 		{"does not build any more", []string{passing + failing, unbuildable}, true, 1, "syntax error"},
-		{"two of a package", []string{passing + failing + two, thrice, thrice}, true, 0, "FLAKY: m/b.TestWorse"},
+		{"two of a package", []string{passing + failing + two, good}, true, 0, "FLAKY: m/b.TestWorse"},
 		{"too many", []string{passing + strings.Repeat(failing, 4)}, true, 1, "4 failed"},
 		{"a race", []string{passing + race}, true, 1, "race detected"},
 		{"a panic", []string{passing + failing + panicking}, true, 1, "panic: boom"},
@@ -135,7 +136,7 @@ func TestAgain(t *testing.T) {
 	}
 }
 
-// TestAgainRunsWhatFailed: with the flags of the run, three times, and nothing else.
+// TestAgainRunsWhatFailed: its package, with the flags of the run, and nothing else.
 func TestAgainRunsWhatFailed(t *testing.T) {
 	var calls [][]string
 	play := streams(passing+failing, passing)
@@ -145,7 +146,7 @@ func TestAgainRunsWhatFailed(t *testing.T) {
 			return play(args, read)
 		}}
 	j.run(io.Discard, "")
-	want := [][]string{{"-race", "-count=1", "m/a", "m/b"}, {"-race", "-count=3", "-run=^TestBad$", "m/b"}}
+	want := [][]string{{"-race", "-count=1", "m/a", "m/b"}, {"-race", "-count=1", "m/b"}}
 	if !slices.EqualFunc(calls, want, slices.Equal) {
 		t.Errorf("calls %q, want %q", calls, want)
 	}
