@@ -2,6 +2,8 @@ package kafka
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -36,12 +38,13 @@ func (m *morgue) expire(ctx context.Context) error {
 	var names []string
 	read := map[*graveyard]kadm.TopicID{}
 	m.mu.Lock()
-	for _, g := range m.by {
+	all := slices.Collect(maps.Values(m.by))
+	m.mu.Unlock()
+	for _, g := range all { // one that is just being opened makes us wait, and nobody else
 		if g.tail.started() {
 			names, read[g] = append(names, g.tail.topic), g.tail.reading()
 		}
 	}
-	m.mu.Unlock()
 	if len(names) == 0 {
 		return nil
 	}
