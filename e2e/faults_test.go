@@ -183,7 +183,7 @@ func brokenServers() map[string]fault {
 	return map[string]fault{
 		"PawlLeasesLost": {config: served, store: sharedServer, cause: func(in *incident) {
 			behaves("sleep 0.7\n")(in)
-			in.send(8, "mail")
+			in.send(60, "mail") // ten seconds to see some of them leased
 			in.until("pawl topics ls mail -o json", `…"leased":4…`)
 			in.must("daemon kill STOP; sleep 2; pawl work mail --exec true --until-empty -q; daemon kill CONT")
 		}},
