@@ -3,7 +3,6 @@ package dispatch_test
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -12,7 +11,6 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/dispatch"
 	"github.com/pawl-dev/pawl/policy"
-	"github.com/pawl-dev/pawl/store"
 )
 
 // sink remembers events, by message.
@@ -106,14 +104,7 @@ func TestEventsOfADelivery(t *testing.T) {
 func TestRefusedAckIsNoCompletion(t *testing.T) {
 	bubble(t, func(r *rig) {
 		var s sink
-		first := true
-		r.store.settle = func(b store.Batch[store.Settlement]) error {
-			if i := slices.IndexFunc(b.Items, func(s store.Settlement) bool { return s.ID == "x" }); i >= 0 && first {
-				first = false
-				b.Items[i].Token.Fence++ // stale
-			}
-			return nil
-		}
+		r.store.stale("x")
 		r.append(pawl.Message{Topic: "a", ID: "x"})
 		c := one(1, func(context.Context, *pawl.Delivery) error { return nil })
 		c.Events = &s

@@ -11,7 +11,6 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/policy"
-	"github.com/pawl-dev/pawl/store"
 )
 
 // witness is an observer that remembers sums.
@@ -67,14 +66,7 @@ func (w *witness) Load(topic string, running, waiting, zombies, slots int) {
 func TestObserverIsTold(t *testing.T) {
 	bubble(t, func(r *rig) {
 		var w witness
-		first := true
-		r.store.settle = func(b store.Batch[store.Settlement]) error {
-			if i := slices.IndexFunc(b.Items, func(s store.Settlement) bool { return s.ID == "a-4" }); i >= 0 && first {
-				first = false
-				b.Items[i].Token.Fence++ // stale
-			}
-			return nil
-		}
+		r.store.stale("a-4")
 		r.append(numbered("a", 5)...)
 		time.Sleep(time.Second)
 		c := one(5, func(_ context.Context, d *pawl.Delivery) error {

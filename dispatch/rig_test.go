@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -76,6 +77,18 @@ func (h *hooked) set(change func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	change()
+}
+
+// stale makes the first settlement of a message come too late.
+func (h *hooked) stale(id string) {
+	var done atomic.Bool // settles overlap
+	h.settle = func(b store.Batch[store.Settlement]) error {
+		i := slices.IndexFunc(b.Items, func(s store.Settlement) bool { return s.ID == id })
+		if i >= 0 && done.CompareAndSwap(false, true) {
+			b.Items[i].Token.Fence++
+		}
+		return nil
+	}
 }
 
 func (h *hooked) Claim(ctx context.Context, wants []store.Want, lease store.Lease) ([]pawl.Delivery, error) {
