@@ -26,17 +26,16 @@ import (
 var allowedText string
 
 func main() {
-	args := os.Args[1:]
-	again := len(args) > 0 && args[0] == "-again"
-	if again {
-		args = args[1:]
-	}
-	j := job{
-		flags:    slices.DeleteFunc(slices.Clone(args), func(a string) bool { return !strings.HasPrefix(a, "-") }),
-		packages: slices.DeleteFunc(slices.Clone(args), func(a string) bool { return strings.HasPrefix(a, "-") }),
-		again:    again,
-		strict:   os.Getenv("CI") == "true" || os.Getenv("PAWL_TEST_REQUIRE") != "",
-		test:     goTest,
+	j := job{strict: os.Getenv("CI") == "true" || os.Getenv("PAWL_TEST_REQUIRE") != "", test: goTest}
+	for _, arg := range os.Args[1:] {
+		switch {
+		case arg == "-again":
+			j.again = true
+		case strings.HasPrefix(arg, "-"):
+			j.flags = append(j.flags, arg)
+		default:
+			j.packages = append(j.packages, arg)
+		}
 	}
 	os.Exit(j.run(os.Stdout, allowedText))
 }
