@@ -21,6 +21,13 @@ type ending struct {
 	cause error
 }
 
+// abandonment is a call that was given up, with the runs it was at: its handler
+// may return at any time, and the call then forgets them.
+type abandonment struct {
+	call *call
+	runs []*run
+}
+
 // watchLoop looks after time: leases that run out, deadlines, handlers that do
 // not return, messages that wait here for too long. It keeps no timer per
 // message; it looks through what is held when something in it may be due.
@@ -29,7 +36,7 @@ func (d *Dispatcher) watchLoop() {
 	defer timer.Stop()
 	for {
 		var endings []ending
-		var abandoned []*call
+		var abandoned []abandonment
 		d.mu.Lock()
 		now := d.now()
 		if d.limitsMoved.Swap(false) {
@@ -47,8 +54,8 @@ func (d *Dispatcher) watchLoop() {
 		for _, e := range endings {
 			e.call.end(e.cause)
 		}
-		for _, c := range abandoned {
-			d.settleAbandoned(c)
+		for _, a := range abandoned {
+			d.settleAbandoned(a)
 		}
 		d.observeLoad()
 		timer.Reset(wait)
@@ -62,7 +69,7 @@ func (d *Dispatcher) watchLoop() {
 }
 
 // watch looks through the claims in which something is due. The caller holds mu.
-func (d *Dispatcher) watch(now time.Duration) (endings []ending, abandoned []*call) {
+func (d *Dispatcher) watch(now time.Duration) (endings []ending, abandoned []abandonment) {
 	d.watchAt = never
 	for i := len(d.claims) - 1; i >= 0; i-- { // from the end: claims may leave meanwhile
 		if i >= len(d.claims) {
@@ -84,7 +91,7 @@ func (d *Dispatcher) watch(now time.Duration) (endings []ending, abandoned []*ca
 }
 
 // watchRun looks after one run and notes when to look again.
-func (d *Dispatcher) watchRun(r *run, now time.Duration) (endings []ending, abandoned []*call) {
+func (d *Dispatcher) watchRun(r *run, now time.Duration) (endings []ending, abandoned []abandonment) {
 	c := r.claim
 	switch r.state {
 	case aside, waiting:
@@ -105,8 +112,7 @@ func (d *Dispatcher) watchRun(r *run, now time.Duration) (endings []ending, aban
 		}
 		switch {
 		case k.ending && now >= k.force:
-			d.abandon(k)
-			return nil, []*call{k}
+			return nil, []abandonment{d.abandon(k)}
 		case !k.ending && now >= k.hard:
 			k.ending, k.force = true, r.force()
 			endings = append(endings, ending{k, pawl.ErrDeadline})
@@ -173,8 +179,9 @@ func (d *Dispatcher) tooSlow(t *topic, now time.Duration) {
 // abandon gives the slot of a call away whose handler does not return: it is a
 // zombie from now on, and its lanes stay closed here until it returns. The
 // caller holds mu.
-func (d *Dispatcher) abandon(c *call) {
+func (d *Dispatcher) abandon(c *call) abandonment {
 	t := c.parts[0].run.topic
+	a := abandonment{call: c}
 	c.abandoned = true
 	t.vacate(c)
 	d.exit(t, c, limit.Refused, 0, d.now())
@@ -182,6 +189,7 @@ func (d *Dispatcher) abandon(c *call) {
 	t.zombies++
 	d.zombies++
 	for _, p := range c.parts {
+		a.runs = append(a.runs, p.run)
 		d.close(p.run)
 		p.run.call = nil
 		if p.run.lost {
@@ -190,14 +198,14 @@ func (d *Dispatcher) abandon(c *call) {
 	}
 	d.wakeWorker(t)
 	d.tellDrain()
+	return a
 }
 
 // settleAbandoned settles what an abandoned call was at: as failed, or as
 // released if the process is about to stop. The handler may still be at the
 // delivery; only what it may not change is read.
-func (d *Dispatcher) settleAbandoned(c *call) {
-	for _, p := range c.parts {
-		r := p.run
+func (d *Dispatcher) settleAbandoned(a abandonment) {
+	for _, r := range a.runs {
 		d.mu.Lock()
 		open, now, until := r.state == running, d.now(), r.until
 		d.mu.Unlock()
@@ -207,7 +215,7 @@ func (d *Dispatcher) settleAbandoned(c *call) {
 		was := r.current()
 		del := pawl.Delivery{Message: was.Message, Token: was.Token, Attempt: was.Attempt, Rescues: was.Rescues}
 		var res result
-		d.judge(&res, c, &del, errAbandoned, now-c.started)
+		d.judge(&res, a.call, &del, errAbandoned, now-a.call.started)
 		if res.settlement.Verdict == store.Release {
 			res.settlement.After = max(until-now, 0) // nobody else may have it while it still runs here
 		}
