@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -19,6 +20,8 @@ type call struct {
 	started  time.Duration
 	critical bool
 	keys     []string // of its limiters' buckets
+
+	back atomic.Bool // the handler has returned, and what it said is about to be judged
 
 	// Guarded by Dispatcher.mu.
 	parts     []part // what it is about

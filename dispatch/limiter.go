@@ -150,8 +150,11 @@ func (l *Limiter) before(t *topic) (first *topic) {
 	defer l.mu.Unlock()
 	l.waiting = slices.DeleteFunc(l.waiting, func(o *topic) bool { return o.of == t.of && o != t && o.best() == nil })
 	for _, o := range l.waiting {
+		if o.of != t.of || o == t {
+			continue // what others have kept is guarded by their own lock
+		}
 		older := t.keptSince == 0 || o.keptSince < t.keptSince
-		if o.of == t.of && o != t && older && (first == nil || o.keptSince < first.keptSince) {
+		if older && (first == nil || o.keptSince < first.keptSince) {
 			first = o
 		}
 	}

@@ -96,6 +96,35 @@ func TestDispatchersShareALimiter(t *testing.T) {
 	})
 }
 
+// TestDispatchersShareALimiterEach with two topics that are kept back: whose turn it
+// is in the other dispatcher is not looked at.
+func TestDispatchersShareALimiterEach(t *testing.T) {
+	bubble(t, func(r *rig) {
+		l := limiter(t, dispatch.LimitConfig{Concurrency: 1})
+		h := pawl.HandlerFunc(func(context.Context, *pawl.Delivery) error {
+			time.Sleep(100 * time.Microsecond)
+			return nil
+		})
+		topics := []string{"a", "b", "c", "d"}
+		for _, names := range [][]string{topics[:2], topics[2:]} {
+			var c dispatch.Config
+			for _, name := range names {
+				r.append(numbered(name, 200)...)
+				c.Topics = append(c.Topics, dispatch.Topic{Name: name, Handler: h, Concurrency: 4, Limits: []*dispatch.Limiter{l}})
+			}
+			_, stop, done := r.start(c)
+			defer func() {
+				stop()
+				<-done
+			}()
+		}
+		time.Sleep(time.Minute)
+		for _, name := range topics {
+			equal(r, r.stats(name).Acked, int64(200))
+		}
+	})
+}
+
 // TestLimitsThatAgreeInTurn: one that allows while another does not must not count
 // that against itself.
 func TestLimitsThatAgreeInTurn(t *testing.T) {

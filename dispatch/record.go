@@ -29,7 +29,7 @@ func (d *Dispatcher) record(r *run, res *result) {
 	d.detach(r, n)
 	d.unsettled += n
 	o := outcome{run: r, n: n, ran: res.ran, waited: res.waited, done: res.done}
-	if r.settling {
+	if r.settling > 0 {
 		r.pending = append(r.pending, entry{res.settlement, o})
 		return
 	}

@@ -24,9 +24,9 @@ type run struct {
 	hard  time.Duration // when the handler's context ends
 	last  time.Duration // the store's hard deadline
 	call  *call         // while running
-	// A settle must not overtake another one of the same lane: while one is on
-	// its way, what follows waits here.
-	settling bool
+	// A settle must not overtake another one of the same lane: while verdicts are on
+	// their way, what follows waits here.
+	settling int
 	pending  []entry
 	lost     bool // its lease is; nothing can be settled any more
 	shut     bool // its lane is closed in this process, until the handler returns
@@ -84,6 +84,17 @@ func (r *run) tie() int64 { return r.ds[r.at].Token.Seq }
 
 // before tells whether r goes before o in its topic.
 func (r *run) before(o *run) bool { return r.rank < o.rank || r.rank == o.rank && r.tie() < o.tie() }
+
+// indexOf returns which message of the run a token is of, -1 if none. Nothing else of
+// a message is read: a handler that was given up may still write to it.
+func (r *run) indexOf(t pawl.Token) int {
+	for i := range r.ds {
+		if r.ds[i].Token == t {
+			return i
+		}
+	}
+	return -1
+}
 
 func (r *run) current() *pawl.Delivery { return &r.ds[r.at] }
 

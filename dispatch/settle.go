@@ -70,7 +70,7 @@ func (d *Dispatcher) takeTray() tray {
 	batch := d.tray.take()
 	d.settling++
 	for i := range batch.outs {
-		batch.outs[i].run.settling = true
+		batch.outs[i].run.settling++
 	}
 	if len(d.tray.items) == 0 {
 		return batch
@@ -78,7 +78,7 @@ func (d *Dispatcher) takeTray() tray {
 	rest := d.tray // its items are nobody else's: they move up in place
 	d.tray = tray{items: rest.items[:0], outs: rest.outs[:0], since: rest.since}
 	for i := range rest.items {
-		if r := rest.outs[i].run; r.settling {
+		if r := rest.outs[i].run; r.settling > 0 {
 			r.pending = append(r.pending, entry{rest.items[i], rest.outs[i]})
 		} else {
 			d.tray.add(&rest.items[i], rest.outs[i])
@@ -161,7 +161,7 @@ func (d *Dispatcher) settled(batch tray, refused []store.Refusal) {
 	sums := newSums(d.cfg.Observer != nil)
 	for i := range batch.outs {
 		o, st := &batch.outs[i], &batch.items[i]
-		o.run.settling = false
+		o.run.settling--
 		err := bad[i]
 		if err != nil {
 			o.run.topic.tally.refuse(err, o.n)
@@ -172,7 +172,9 @@ func (d *Dispatcher) settled(batch tray, refused []store.Refusal) {
 	}
 	for i := range batch.outs {
 		d.unsettled -= batch.outs[i].n
-		d.continueRun(batch.outs[i].run)
+		if batch.outs[i].run.settling == 0 {
+			d.continueRun(batch.outs[i].run)
+		}
 		d.reduce(batch.outs[i].run, batch.outs[i].n)
 	}
 	d.settling--

@@ -199,29 +199,6 @@ func TestZombie(t *testing.T) {
 	})
 }
 
-// Handlers may return at the very moment at which they are given up: each
-// message is then settled once, by the one or the other.
-func TestReturnWhileGivenUp(t *testing.T) {
-	bubble(t, func(r *rig) {
-		const n = 200
-		r.append(numbered("a", n)...)
-		c := one(n, func(ctx context.Context, d *pawl.Delivery) error {
-			if d.Attempt == 1 {
-				time.Sleep(9 * time.Second) // 8 s is the deadline, 10 s the store's
-				return errors.New("late")
-			}
-			return nil
-		})
-		c.Topics[0].Settings.Deadline = 10 * time.Second
-		c.MaxZombies = n
-		r.run(c)
-		time.Sleep(10 * time.Minute)
-		s := r.stats("a")
-		equal(r, []int64{s.Acked, s.Retried, s.Rescues}, []int64{n, n, 0})
-		equal(r, r.d.Snapshot().Topics[0].Zombies, 0)
-	})
-}
-
 func TestTooManyZombiesAreNotReady(t *testing.T) {
 	bubble(t, func(r *rig) {
 		stuck := make(chan struct{})

@@ -18,7 +18,7 @@ func (d *Dispatcher) failUnfit(batch tray, refused []store.Refusal) []store.Refu
 	var at []int
 	left := slices.DeleteFunc(slices.Clone(refused), func(r store.Refusal) bool {
 		st, o := &batch.items[r.Index], batch.outs[r.Index]
-		i := slices.IndexFunc(o.run.ds, func(del pawl.Delivery) bool { return del.Token == st.Token })
+		i := o.run.indexOf(st.Token)
 		if !isUnfit(st, r.Err) || i < 0 {
 			return false
 		}

@@ -13,6 +13,10 @@ import (
 // slot is given away.
 const graceLost = time.Second
 
+// judging is when to look again at a handler that has returned so late that it would
+// be given up, and is being judged: one of the two decides about it, not both.
+const judging = 10 * time.Millisecond
+
 var errAbandoned = errors.New("the handler did not return after its context had ended")
 
 // ending is a context to be ended, once mu is not held any more.
@@ -111,6 +115,8 @@ func (d *Dispatcher) watchRun(r *run, now time.Duration) (endings []ending, aban
 			return nil, nil // abandoned, and about to be settled
 		}
 		switch {
+		case k.ending && now >= k.force && k.back.Load():
+			k.force = now + judging
 		case k.ending && now >= k.force:
 			return nil, []abandonment{d.abandon(k)}
 		case !k.ending && now >= k.hard:
@@ -143,10 +149,10 @@ func (d *Dispatcher) lose(r *run, now time.Duration) []ending {
 		d.drop(r)
 		return nil
 	}
-	d.close(r)
 	if r.call == nil {
-		return nil
+		return nil // given up: the lane is closed as long as the handler runs
 	}
+	d.close(r)
 	for _, p := range r.call.parts {
 		if !p.run.lost {
 			return nil
@@ -213,7 +219,8 @@ func (d *Dispatcher) settleAbandoned(a abandonment) {
 			continue
 		}
 		was := r.current()
-		del := pawl.Delivery{Message: was.Message, Token: was.Token, Attempt: was.Attempt, Rescues: was.Rescues}
+		about := pawl.Message{ID: was.ID, Topic: was.Topic}
+		del := pawl.Delivery{Message: about, Token: was.Token, Attempt: was.Attempt, Rescues: was.Rescues}
 		var res result
 		d.judge(&res, a.call, &del, errAbandoned, now-a.call.started)
 		if res.settlement.Verdict == store.Release {
@@ -221,6 +228,9 @@ func (d *Dispatcher) settleAbandoned(a abandonment) {
 		}
 		d.mu.Lock()
 		d.record(r, &res)
+		if r.state == running { // the failure is ignored: an ack ends one message only
+			d.giveBack(r, max(r.until-d.now(), 0), "behind one that was given up")
+		}
 		d.mu.Unlock()
 	}
 }

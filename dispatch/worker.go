@@ -254,6 +254,7 @@ func (w *worker) conclude(err error, verdicts []error) bool {
 	d, t, c := w.d, w.t, w.call
 	w.now = d.now()
 	ran := w.now - c.started
+	c.back.Store(true)
 	var one [1]result
 	results := one[:1]
 	if t.Batch == nil {
