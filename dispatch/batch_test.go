@@ -23,7 +23,7 @@ func TestBatchesAreFilled(t *testing.T) {
 		r.append(numbered("a", 10_000)...)
 		c := batched(2, 100, func(_ context.Context, ds []*pawl.Delivery) []error {
 			calls.Add(1)
-			most.Store(max(most.Load(), int64(len(ds))))
+			atLeast(&most, int64(len(ds)))
 			time.Sleep(10 * time.Millisecond)
 			return make([]error, len(ds))
 		})
@@ -118,7 +118,7 @@ func TestRunLongerThanABatch(t *testing.T) {
 		warm(r)
 		r.append(keyed("a", "k", 40)...)
 		c := batched(3, 7, func(_ context.Context, ds []*pawl.Delivery) []error {
-			most.Store(max(most.Load(), int64(len(ds))))
+			atLeast(&most, int64(len(ds)))
 			for _, d := range ds {
 				if d.Key != nil {
 					seen.add("%s", d.ID)

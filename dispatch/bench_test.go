@@ -18,6 +18,12 @@ type serial struct {
 	mu sync.Mutex
 }
 
+func (s *serial) Claim(ctx context.Context, wants []store.Want, lease store.Lease) ([]pawl.Delivery, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.feed.Claim(ctx, wants, lease)
+}
+
 func (s *serial) Settle(ctx context.Context, b store.Batch[store.Settlement]) ([]store.Refusal, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

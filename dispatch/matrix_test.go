@@ -255,6 +255,8 @@ func TestZombieIsDecidedOnce(t *testing.T) {
 		time.Sleep(time.Hour)
 		r.gone("x")
 		equal(r, w.count("decided a   Failed Deadline deadline retry error none"), 1)
+		w.mu.Lock()
+		defer w.mu.Unlock()
 		for what, n := range w.n {
 			if strings.HasPrefix(what, "decided") && n != 1 || strings.Contains(what, "default") {
 				r.Errorf("%s: %d", what, n)

@@ -182,7 +182,7 @@ func TestClaimsAtOnce(t *testing.T) {
 			bubble(t, func(r *rig) {
 				var now, most atomic.Int64
 				r.store.claim = func([]store.Want, store.Lease) error {
-					most.Store(max(most.Load(), now.Add(1)))
+					atLeast(&most, now.Add(1))
 					time.Sleep(10 * time.Millisecond)
 					now.Add(-1)
 					return nil

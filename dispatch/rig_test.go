@@ -285,3 +285,9 @@ func (l *logged) count(what string) int {
 	defer l.mu.Unlock()
 	return strings.Count(l.text.String(), what)
 }
+
+// atLeast raises n to v, if it is less.
+func atLeast(n *atomic.Int64, v int64) {
+	for old := n.Load(); old < v && !n.CompareAndSwap(old, v); old = n.Load() {
+	}
+}

@@ -41,7 +41,7 @@ func TestConcurrencyIsReachedAndKept(t *testing.T) {
 		var now, most atomic.Int64
 		r.append(numbered("a", 100)...)
 		c := one(7, func(context.Context, *pawl.Delivery) error {
-			most.Store(max(most.Load(), now.Add(1)))
+			atLeast(&most, now.Add(1))
 			time.Sleep(time.Second)
 			now.Add(-1)
 			return nil
@@ -212,7 +212,7 @@ func TestReservedSlots(t *testing.T) {
 				seen.add("%s", d.ID)
 				return nil
 			}
-			most.Store(max(most.Load(), normal.Add(1)))
+			atLeast(&most, normal.Add(1))
 			time.Sleep(time.Hour)
 			normal.Add(-1)
 			return nil
@@ -419,7 +419,7 @@ func TestBytesAreBounded(t *testing.T) {
 		var most atomic.Int64
 		c := one(64, func(context.Context, *pawl.Delivery) error {
 			if s := r.d.Snapshot(); s.Held > 1 {
-				most.Store(max(most.Load(), int64(s.Bytes)))
+				atLeast(&most, int64(s.Bytes))
 			}
 			time.Sleep(time.Second)
 			return nil
