@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
@@ -90,7 +91,10 @@ func (c *claim) suspect(wants []store.Want) bool {
 func (c *claim) from(w store.Want) {
 	var suspects []*lane
 	t, count, bytes := c.topics[w.Topic], 0, 0
-	for count < w.Limit {
+	for near := 0; count < w.Limit; near-- {
+		if near <= 0 && t != nil {
+			near = t.ready.near(w.Limit-count, cmp.Or(w.Run, store.DefaultRun))
+		}
 		l := c.best(t)
 		if l == nil {
 			break
@@ -231,25 +235,59 @@ func (c *claim) undo() {
 // it likes.
 func (c *claim) deliveries() []pawl.Delivery {
 	ds := make([]pawl.Delivery, len(c.out))
-	size := 0
-	for i := range c.out {
-		size += len(c.out[i].flight.rec.Value) + len(c.out[i].flight.rec.Key)
-	}
-	bytes, ids := slab{left: size}, nameSlab{}
+	var copies copier
 	now := time.Unix(0, c.now)
-	for i := range c.out {
-		g, d := &c.out[i], &ds[i]
-		r := g.flight.rec
-		d.Topic, d.Key, d.Body = g.flight.lane.of.topic.Name, bytes.clone(r.Key), bytes.clone(r.Value)
-		d.ID = ids.idOf(r, d.Topic, len(c.out)-i)
-		readHeaders(&d.Message, r.Headers)
-		d.Token, d.Attempt, d.Rescues = g.token, g.attempt, g.rescues
-		d.EnqueuedAt = r.Timestamp
-		d.Waited = max(0, now.Sub(r.Timestamp))
-		d.LeaseFor, d.Deadline = g.leaseFor, g.hardFor
+	for begin := 0; begin < len(ds); begin += ahead {
+		end := min(begin+ahead, len(ds))
+		copies.expect(c.out[begin:end])
+		for i := begin; i < end; i++ {
+			g, d := &c.out[i], &ds[i]
+			r := g.flight.rec
+			d.Topic, d.Key, d.Body = g.flight.lane.of.topic.Name, copies.clone(r.Key), copies.clone(r.Value)
+			d.ID = copies.idOf(r, d.Topic, len(ds)-i)
+			readHeaders(&d.Message, r.Headers)
+			d.Token, d.Attempt, d.Rescues = g.token, g.attempt, g.rescues
+			d.EnqueuedAt = r.Timestamp
+			d.Waited = max(0, now.Sub(r.Timestamp))
+			d.LeaseFor, d.Deadline = g.leaseFor, g.hardFor
+		}
 	}
 	return ds
 }
+
+// ahead is how many messages are looked at before they are worked on: they lie
+// wherever in memory they came in, and waiting for many of them at once takes
+// hardly longer than for one.
+const ahead = 64
+
+// copier copies what deliveries are made of.
+type copier struct {
+	slab
+	nameSlab
+	touched byte
+}
+
+// expect takes note of what is to be copied next, and brings it near.
+func (c *copier) expect(next []given) {
+	size, touched := 0, byte(0)
+	for i := range next {
+		r := next[i].flight.rec
+		size += len(r.Value) + len(r.Key)
+		touched ^= byte(r.Offset)
+		if len(r.Key) > 0 {
+			touched ^= r.Key[0]
+		}
+		for at := 0; at < min(len(r.Value), nearBytes); at += cacheLine {
+			touched ^= r.Value[at]
+		}
+	}
+	c.left, c.touched = c.left+size, c.touched^touched
+}
+
+const (
+	cacheLine = 64
+	nearBytes = 512 // of a body; the processor itself looks ahead in what is longer
+)
 
 func newFence() int64 {
 	var b [8]byte

@@ -43,7 +43,8 @@ type engine struct {
 	alarmAt   int64
 	isClosed  bool
 
-	lateAcks, overlaps uint64 // totals
+	lateAcks, overlaps uint64      // totals
+	warmed             flightState // of no use; see near
 }
 
 // topic is what is in hand of a topic.
@@ -391,19 +392,24 @@ func (e *engine) touch(a *assignment) {
 // held returns the lane and the message that a token is good for; nothing if it
 // is stale.
 func (e *engine) held(tok pawl.Token) (*lane, *flight) {
-	id := int32(tok.Lane >> 32)
-	a := e.latest
-	if a == nil || a.id != id {
-		if a = e.byID[id]; a == nil {
-			return nil, nil
-		}
-		e.latest = a // the next token is of the same one, as a rule
-	}
-	f := a.find(tok.Seq)
+	f := e.locate(tok)
 	if f == nil || f.state != leased || f.lane.id != uint32(tok.Lane) || f.lane.lease.fence != tok.Fence {
 		return nil, nil
 	}
 	return f.lane, f
+}
+
+// locate returns the message at the place that a token names, if it is in hand.
+func (e *engine) locate(tok pawl.Token) *flight {
+	id := int32(tok.Lane >> 32)
+	a := e.latest
+	if a == nil || a.id != id {
+		if a = e.byID[id]; a == nil {
+			return nil
+		}
+		e.latest = a // the next token is of the same one, as a rule
+	}
+	return a.find(tok.Seq)
 }
 
 func tokenOf(f *flight) pawl.Token {

@@ -174,6 +174,8 @@ type queue struct {
 	n     int
 	last  int64 // seq of the last one in the ring
 	late  laneHeap
+
+	warmed flightState // of no use; see near
 }
 
 func (q *queue) push(l *lane) {
@@ -193,6 +195,30 @@ func (q *queue) push(l *lane) {
 	q.ring[(q.first+q.n)&(len(q.ring)-1)] = l
 	q.n++
 	q.last = seq
+}
+
+// near brings messages of the lanes whose turn is next into the processor's cache, at
+// most so many in all and run of each, and returns how many lanes. Each message of a
+// lane has to be there before the next one can be looked for; so it goes along several
+// lanes side by side.
+func (q *queue) near(most, run int) int {
+	var at [8]*flight
+	n := min(q.n, len(at), most)
+	for i := range n {
+		at[i] = q.ring[(q.first+i)&(len(q.ring)-1)].head
+	}
+	for found := 1; found > 0 && most > 0 && run > 0; run-- {
+		found = 0
+		for i, f := range at[:n] {
+			if f != nil {
+				at[i] = f.next
+				q.warmed ^= f.state
+				found++
+			}
+		}
+		most -= found
+	}
+	return n
 }
 
 // best returns the lane whose turn it is, nil if there is none. What does not

@@ -112,13 +112,14 @@ func readHeaders(m *pawl.Message, headers []kgo.RecordHeader) (replays int) {
 
 // placeID is the id of a message that came without one: where it is.
 func placeID(topic string, partition int32, offset int64) string {
-	return string(appendPlace(make([]byte, 0, len(topic)+24), topic, partition, offset))
+	b := appendPartition(make([]byte, 0, len(topic)+24), topic, partition)
+	return string(strconv.AppendInt(b, offset, 10))
 }
 
-func appendPlace(b []byte, topic string, partition int32, offset int64) []byte {
+// appendPartition appends what all places in a partition begin with.
+func appendPartition(b []byte, topic string, partition int32) []byte {
 	b = append(append(b, topic...), '/')
-	b = append(strconv.AppendInt(b, int64(partition), 10), '/')
-	return strconv.AppendInt(b, offset, 10)
+	return append(strconv.AppendInt(b, int64(partition), 10), '/')
 }
 
 // slab cuts many small pieces out of few large ones: a claim copies the bodies
@@ -148,15 +149,22 @@ func (s *slab) clone(b []byte) []byte {
 // nameSlab does the same for ids.
 type nameSlab struct {
 	strings.Builder
-	scratch []byte
+	place     []byte // of the last message that came without an id
+	topic     string // of it
+	partition int32
+	prefix    int // length of what all places in that partition begin with
 }
 
 // idOf is the id of a record's message, of which so many more are to come.
 func (s *nameSlab) idOf(r *kgo.Record, topic string, more int) string {
 	id := idIn(r.Headers)
 	if id == nil {
-		s.scratch = appendPlace(s.scratch[:0], topic, r.Partition, r.Offset)
-		id = s.scratch
+		if s.prefix == 0 || r.Partition != s.partition || topic != s.topic {
+			s.place = appendPartition(s.place[:0], topic, r.Partition)
+			s.topic, s.partition, s.prefix = topic, r.Partition, len(s.place)
+		}
+		s.place = strconv.AppendInt(s.place[:s.prefix], r.Offset, 10)
+		id = s.place
 	}
 	if s.Cap()-s.Len() < len(id) {
 		s.Builder = strings.Builder{}

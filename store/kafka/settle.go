@@ -24,6 +24,9 @@ func (e *engine) settle(items []store.Settlement, bad map[int]bool) (lost []int,
 	defer e.mu.Unlock()
 	var order []int // nil: as they come
 	for n := range items {
+		if n%ahead == 0 {
+			e.warmed ^= e.near(items[n:min(n+ahead, len(items))])
+		}
 		i := n
 		if order == nil && e.early(&items[i]) {
 			order = inLaneOrder(items, n)
@@ -44,6 +47,17 @@ func (e *engine) settle(items []store.Settlement, bad map[int]bool) (lost []int,
 	}
 	e.setAlarm()
 	return lost, deaths, nil
+}
+
+// near brings the messages that are settled next into the processor's cache. What it
+// returns is of no use, but must go somewhere for it to be done.
+func (e *engine) near(items []store.Settlement) (sum flightState) {
+	for i := range items {
+		if f := e.locate(items[i].Token); f != nil {
+			sum ^= f.state ^ flightState(f.lane.state)
+		}
+	}
+	return sum
 }
 
 // early tells whether a settlement would end a run of which an earlier message is
