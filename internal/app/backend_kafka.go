@@ -91,7 +91,7 @@ func kafkaOptions(c *kafka.Config, options url.Values) error {
 func kafkaFields(c *kafka.Config) map[string]any {
 	return map[string]any{
 		"group": &c.Group, "client_id": &c.ClientID, "instance": &c.Instance, "prefix": &c.Prefix, "tls": &c.TLS, "mechanism": &c.Mechanism,
-		"dead_suffix": &c.DeadSuffix, "state_topic": &c.StateTopic,
+		"dead_suffix": &c.DeadSuffix, "state_topic": &c.StateTopic, "handler_version": &c.HandlerVersion,
 		"partitions": &c.Create.Partitions, "replicas": &c.Create.Replicas, "no_create": &c.Create.Off,
 		"compression": &c.Produce.Compression, "linger": &c.Produce.Linger, "delivery_timeout": &c.Produce.Timeout, "retries": &c.Produce.Retries,
 		"batch_bytes": &c.Produce.BatchBytes, "buffer_bytes": &c.Produce.BufferBytes, "close_wait": &c.Produce.CloseWait,

@@ -124,6 +124,7 @@ func (s *Store) deadRecord(topic string, d *death) *kgo.Record {
 	l := letter{
 		Envelope: envelope, ID: m.ID, Topic: m.Topic, Partition: r.Partition, Offset: r.Offset, Timestamp: r.Timestamp,
 		Kind: string(d.kind), Reason: d.reason, FirstAt: d.at, DeadAt: d.at, Source: "consumer", Client: s.cfg.ClientID, Group: s.cfg.Group,
+		Handler: s.cfg.HandlerVersion,
 	}
 	if t != nil {
 		l.Attempts, l.Rescues, l.Lonely, l.History = t.attempts, t.rescues, t.lonely, t.history

@@ -6,7 +6,9 @@ import (
 	"log/slog"
 	"net"
 	"regexp"
+	"runtime/debug"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/pawl-dev/pawl/store"
@@ -21,6 +23,10 @@ type Config struct {
 	Group string
 	// ClientID names this process to the brokers. Default: "pawl".
 	ClientID string
+	// HandlerVersion is the version of the program whose handlers fail: dead letters
+	// name it. Default: that of the program's main module, as it was built; a program
+	// that was built without one has its commit.
+	HandlerVersion string
 	// Instance, where set, makes the process a static member of the group
 	// (KIP-345): started again under the same name within the session timeout, it
 	// gets its partitions back at once. No two processes may share it.
@@ -97,6 +103,7 @@ func (c Config) Complete() (Config, error) {
 	def(&c.ClientID, "pawl")
 	def(&c.DeadSuffix, ".dead")
 	def(&c.StateTopic, "pawl.state")
+	def(&c.HandlerVersion, builtVersion())
 	def(&c.Mechanism, "SCRAM-SHA-512")
 	if c.Now == nil {
 		c.Now = time.Now
@@ -113,6 +120,24 @@ func (c Config) Complete() (Config, error) {
 	}
 	return c, nil
 }
+
+// builtVersion is the version that the Go tools wrote into the program; nothing if
+// they wrote none.
+var builtVersion = sync.OnceValue(func() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	if v := info.Main.Version; v != "" && v != "(devel)" {
+		return v
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			return s.Value
+		}
+	}
+	return ""
+})
 
 // def gives a field that is not set its default.
 func def[T comparable](field *T, value T) {
