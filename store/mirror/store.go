@@ -30,6 +30,9 @@ type Store struct {
 	stop context.CancelFunc
 	wg   sync.WaitGroup
 	once sync.Once
+
+	gate  sync.Mutex // held for a moment by who adds to wg, or ends that
+	ended bool       // wg is waited for: nothing is added to it any more
 }
 
 // New puts a mirror over two stores. The optional interfaces of the result are those of
@@ -51,9 +54,20 @@ func New(primary, mirrored store.Store, c Config) (*Store, error) {
 	}
 	s.life, s.stop = context.WithCancel(context.Background())
 	if s.stages.plans != nil {
-		s.wg.Go(func() { s.say(s.life) })
+		s.background(func() { s.say(s.life) })
 	}
 	return s, nil
+}
+
+// background runs do until it returns; Close waits for it. It does nothing after Close
+// has begun, and says so.
+func (s *Store) background(do func()) bool {
+	s.gate.Lock()
+	defer s.gate.Unlock()
+	if !s.ended {
+		s.wg.Go(do)
+	}
+	return !s.ended
 }
 
 // layer is one optional interface over the mirror.
@@ -75,6 +89,9 @@ func (s *Store) Unwrap() store.Store { return s.below }
 func (s *Store) Close() error {
 	var err error
 	s.once.Do(func() {
+		s.gate.Lock()
+		s.ended = true
+		s.gate.Unlock()
 		err = s.copies.close()
 		s.stop()
 		s.wg.Wait()

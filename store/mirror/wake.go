@@ -32,7 +32,9 @@ func (w *waker) Listen(ctx context.Context, topics ...string) (<-chan struct{}, 
 		return ch, err
 	}
 	out := make(chan struct{}, 1)
-	w.wg.Go(func() { w.both(ctx, topics, ch, out) })
+	if !w.background(func() { w.both(ctx, topics, ch, out) }) {
+		return nil, &store.Error{Op: "listen", Code: store.ErrClosed}
+	}
 	return out, nil
 }
 
