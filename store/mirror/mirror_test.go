@@ -219,7 +219,9 @@ func TestClose(t *testing.T) {
 		q.target.slow.Store(int64(time.Hour))
 		appendAll(t, q, mail("ann", 1))
 		began := time.Now()
-		_ = q.Close()
+		if err := q.Close(); !errors.Is(err, store.ErrUnavailable) {
+			t.Errorf("a message has no copy, and Close says %v", err)
+		}
 		if st := q.Stats().Topics["mail"]; st.Missed != 1 || time.Since(began) != 5*time.Second {
 			t.Errorf("after %v stats are %+v", time.Since(began), *st)
 		}

@@ -48,12 +48,13 @@ type copier struct {
 	ending, giveUp context.Context
 	end, cut       context.CancelFunc
 
-	mu       sync.Mutex // never held across a wait
+	mu       sync.Mutex // never held across a wait; taken before a queue's
 	stats    Stats
 	count    int // of what waits in all queues, and is on its way
 	bytes    int
 	ended    int64 // copies that were written or given up
-	closed   bool
+	closed   bool  // nothing is put into a queue any more
+	late     int   // messages without a copy since then
 	reported time.Time
 }
 
@@ -85,36 +86,39 @@ func (c *copier) add(p *Plan, m pawl.Message) {
 		return
 	}
 	d := duplicate{message: m, size: m.Size(), since: time.Now(), topic: topic}
-	if !c.room(&d) {
+	q := c.queues[shard%uint32(len(c.queues))]
+	if why := c.enqueue(q, d); why != "" {
+		c.report(fmt.Errorf("message %s has no copy: %s; the mirror is not complete", d.message.ID, why))
 		return
 	}
-	q := c.queues[shard%uint32(len(c.queues))]
-	q.mu.Lock()
-	q.waiting = append(q.waiting, d)
-	q.mu.Unlock()
 	select {
 	case q.news <- struct{}{}:
 	default:
 	}
 }
 
-// room counts a copy in, if it fits.
-func (c *copier) room(d *duplicate) bool {
+// enqueue counts a copy in and puts it into its queue, or says why not. It is one step:
+// whoever closes finds in the queues all that was counted in.
+func (c *copier) enqueue(q *queue, d duplicate) (why string) {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	t := c.topic(d.topic)
 	t.Offered++
-	full := c.closed || c.count >= c.cfg.Count || c.count > 0 && c.bytes+d.size > c.cfg.Bytes
-	if full {
+	switch {
+	case c.closed:
 		t.Missed++
-	} else {
-		c.count++
-		c.bytes += d.size
+		c.late++
+		return "the mirror is closed"
+	case c.count >= c.cfg.Count || c.count > 0 && c.bytes+d.size > c.cfg.Bytes:
+		t.Missed++
+		return "the queue of the mirror is full"
 	}
-	c.mu.Unlock()
-	if full {
-		c.report(fmt.Errorf("message %s has no copy: the queue of the mirror is full; the mirror is not complete", d.message.ID))
-	}
-	return !full
+	c.count++
+	c.bytes += d.size
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.waiting = append(q.waiting, d)
+	return ""
 }
 
 // run writes what comes into a queue.
@@ -266,6 +270,9 @@ func (c *copier) dropped(batch []duplicate, err error) {
 		c.topic(batch[i].topic).Missed++
 		c.release(&batch[i])
 	}
+	if c.closed {
+		c.late += len(batch)
+	}
 	c.stats.LastError = err.Error()
 	c.mu.Unlock()
 	c.report(fmt.Errorf("%d messages have no copy, there was no more time: %w", len(batch), err))
@@ -335,29 +342,12 @@ func (c *copier) close() error {
 	timer := time.AfterFunc(c.cfg.CloseWait, c.cut)
 	defer timer.Stop()
 	c.end()
-	c.wg.Wait()
+	c.wg.Wait() // the queues are empty
 	c.cut()
-	if left := c.leftovers(); left > 0 {
-		return &store.Error{Op: "close mirror", Code: store.ErrUnavailable, Err: errors.New("some messages have no copy"), Hint: "compare the stores"}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.late > 0 {
+		return &store.Error{Op: "close mirror", Code: store.ErrUnavailable, Err: fmt.Errorf("%d messages have no copy", c.late), Hint: "compare the stores"}
 	}
 	return nil
-}
-
-// leftovers are copies that a message came too late for.
-func (c *copier) leftovers() int {
-	n := 0
-	for _, q := range c.queues {
-		q.mu.Lock()
-		n += len(q.waiting)
-		for i := range q.waiting {
-			topic := q.waiting[i].topic
-			c.note(topic, func(t *TopicStats) { t.Missed++ })
-			c.mu.Lock()
-			c.release(&q.waiting[i])
-			c.mu.Unlock()
-		}
-		q.waiting = nil
-		q.mu.Unlock()
-	}
-	return n
 }
