@@ -3,6 +3,7 @@ package sqlite
 import (
 	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -38,6 +39,7 @@ func (s *Store) Claim(ctx context.Context, wants []store.Want, terms store.Lease
 	for i := range wants {
 		weight += wants[i].Limit
 	}
+	wants = slices.Clone(wants) // the writer may still look at them when the caller has given up
 	var out []pawl.Delivery
 	err := s.write(ctx, &call{
 		op: "claim", phase: toClaim, weight: weight,

@@ -73,3 +73,31 @@ func TestGiveUpOpening(t *testing.T) {
 		t.Errorf("it gave up, and the error is %v", err)
 	}
 }
+
+// Who gives up a claim may use its wants again at once, though the writer has just
+// begun to look. The race detector sees to it.
+func TestGivenUpClaimReadsNothing(t *testing.T) {
+	var armed atomic.Bool
+	looks, goOn := make(chan struct{}), make(chan struct{})
+	s := open(t, Config{Path: filepath.Join(t.TempDir(), "pawl.db"), Now: func() time.Time {
+		if armed.CompareAndSwap(true, false) {
+			close(looks)
+			<-goOn
+		}
+		return time.Now()
+	}})
+	ctx, cancel := context.WithCancel(t.Context())
+	wants, terms := []store.Want{{Topic: "t", Limit: 1}}, store.Lease{For: time.Minute}
+	armed.Store(true)
+	given := make(chan error)
+	go func() { _, err := s.Claim(ctx, wants, terms); given <- err }()
+	<-looks
+	cancel()
+	if err := <-given; !errors.Is(err, context.Canceled) {
+		t.Errorf("it gave up, and the error is %v", err)
+	}
+	close(goOn)
+	wants[0] = store.Want{Topic: "other", Limit: 2}
+	_, err := s.Claim(t.Context(), wants, terms) // the writer has had its look
+	must(t, err)
+}
