@@ -94,9 +94,14 @@ func TestWhatIsGivenOutStaysGivenOut(t *testing.T) {
 	_, err := tx.Exec(z.ctx, "INSERT INTO "+z.cfg.Schema+".lease (lane, token, reach, first, last) VALUES ($1, 1, 0, 0, -1)", b0[0].Token.Lane)
 	z.check(err)
 	soon, cancel := context.WithCancel(z.ctx)
-	go func() { waitsForLock(t, z.at, z.cfg.Schema); cancel() }()
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		defer cancel()
+		waitsForLock(t, z.at, z.cfg.Schema)
+	}()
 	first, _ := z.s.Claim(soon, []store.Want{{Topic: "t", Limit: 2, Run: 1}}, store.Lease{For: time.Minute})
-	cancel()
+	<-watched
 	z.check(tx.Rollback(z.ctx))
 	time.Sleep(100 * time.Millisecond)
 	second := z.claim(5, 1)
