@@ -381,7 +381,8 @@ func TestPrimaryRefusesTheCall(t *testing.T) {
 	if receipts, err := s.Append(t.Context(), store.NewBatch(msg("a", 0))); !errors.Is(err, store.ErrDenied) || receipts != nil {
 		t.Fatal(receipts, err)
 	}
-	if _, st := stats(t, s); st.SpilledFailed != 0 || len(s.lanes) != 0 {
+	lanes, _, _ := kept(s)
+	if _, st := stats(t, s); st.SpilledFailed != 0 || lanes != 0 {
 		t.Fatalf("figures %+v", st)
 	}
 }

@@ -230,11 +230,20 @@ func quiet(t testing.TB, s *Store, bound time.Duration) {
 		for _, topic := range st.Topics {
 			left += topic.Pending
 		}
-		if left == 0 && st.LatchedKeys == 0 {
+		if lanes, doubts, _ := kept(s); left == 0 && st.LatchedKeys == 0 && lanes+doubts == 0 {
 			return
 		}
 	}
-	t.Fatalf("after %v: %+v", bound, st)
+	lanes, doubts, _ := kept(s)
+	t.Fatalf("after %v: %d lanes, %d doubts, %+v", bound, lanes, doubts, st)
+}
+
+// kept is what a store keeps in memory: lanes, latches that are to be verified, and
+// since when it spills.
+func kept(s *Store) (lanes, doubts int, since time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.lanes), len(s.dirty), s.since
 }
 
 // notes is an observer that writes down.

@@ -63,8 +63,8 @@ func outage(t *testing.T, pipelined bool) {
 	if text := seen.text(); !strings.Contains(text, "active true") || !strings.HasSuffix(strings.TrimSpace(lastWith(text, "active")), "active false") {
 		t.Error("it did not say that it is active, and then not any more")
 	}
-	if s.since != (time.Time{}) || len(s.lanes) != 0 {
-		t.Errorf("%d lanes are left", len(s.lanes))
+	if lanes, _, since := kept(s); !since.IsZero() || lanes != 0 {
+		t.Errorf("%d lanes are left; it spills since %v", lanes, since)
 	}
 }
 
@@ -204,8 +204,8 @@ func TestWaitingEndsWithTheContext(t *testing.T) {
 		wg.Wait()
 		send(t, s, msg("a", 1))
 		primary.inOrder(t, "a", 2)
-		if len(s.lanes) != 0 {
-			t.Fatalf("%d lanes are left", len(s.lanes))
+		if lanes, _, _ := kept(s); lanes != 0 {
+			t.Fatalf("%d lanes are left", lanes)
 		}
 	})
 }
@@ -300,8 +300,8 @@ func randomFaults(t *testing.T, seed uint64) {
 	}
 	_, st := stats(t, s)
 	t.Logf("%d duplicates; %+v", primary.repeats(), st.Totals)
-	if len(s.lanes) != 0 || len(s.dirty) != 0 {
-		t.Errorf("%d lanes and %d doubts are left", len(s.lanes), len(s.dirty))
+	if lanes, doubts, _ := kept(s); lanes != 0 || doubts != 0 {
+		t.Errorf("%d lanes and %d doubts are left", lanes, doubts)
 	}
 }
 
