@@ -86,7 +86,9 @@ const LonelyReason = "its worker died or hung three times with nothing else at h
 const ParkedReason = "waited behind a dead letter of its lane"
 
 // Store keeps messages. It is safe for concurrent use. Every method honours its
-// context; after Close they return [ErrClosed].
+// context; after Close they return [ErrClosed]. What a method was given is the
+// caller's again when it has returned, whatever it says: a store that is not done
+// with it has a copy.
 type Store interface {
 	// Append stores messages, durably when it returns, and answers with a receipt
 	// per message, in order: stored, a duplicate, or refused. Either all of those

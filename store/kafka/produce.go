@@ -69,7 +69,8 @@ func (s *Store) Append(ctx context.Context, batch store.Batch[pawl.Message]) ([]
 }
 
 // produce sends records and waits for all of them; a nil error is one that all
-// in-sync replicas have.
+// in-sync replicas have. Keys and values are copied: the caller's are his again when it
+// returns, whatever becomes of the records.
 func (s *Store) produce(ctx context.Context, records []*kgo.Record) []error {
 	if len(records) == 0 {
 		return nil
@@ -90,6 +91,8 @@ func (s *Store) produce(ctx context.Context, records []*kgo.Record) []error {
 		}
 		return c.giveUp(err)
 	}
+	var copies loan
+	copies.own(records)
 	for i, r := range records {
 		size := weight(r)
 		answer := func(_ *kgo.Record, err error) {
@@ -105,6 +108,9 @@ func (s *Store) produce(ctx context.Context, records []*kgo.Record) []error {
 	}
 	select {
 	case <-c.done:
+		if errors.Join(c.errs...) == nil {
+			copies.giveBack()
+		}
 		s.forget(records, c.errs)
 		return c.errs
 	case <-ctx.Done():

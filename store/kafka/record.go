@@ -28,7 +28,7 @@ const (
 func (s *Store) wire(topic string) string { return s.cfg.Prefix + topic }
 func (s *Store) plain(wire string) string { return strings.TrimPrefix(wire, s.cfg.Prefix) }
 
-// recordOf is what is produced for a message.
+// recordOf is what is produced for a message. It shares key and body with it.
 func (s *Store) recordOf(m *pawl.Message, id string) *kgo.Record {
 	r := &kgo.Record{Topic: s.wire(m.Topic), Key: m.Key, Value: m.Body}
 	r.Headers = make([]kgo.RecordHeader, 0, 2+len(m.Headers))
@@ -134,8 +134,8 @@ type slab struct {
 const slabSize = 32 << 10
 
 func (s *slab) clone(b []byte) []byte {
-	if b == nil {
-		return nil
+	if len(b) == 0 {
+		return b[:0:0] // nil stays nil, and empty empty
 	}
 	if len(b) > cap(s.free)-len(s.free) {
 		s.free = make([]byte, 0, max(len(b), min(s.left, slabSize)))

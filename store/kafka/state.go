@@ -220,7 +220,7 @@ func (s *Store) PutState(ctx context.Context, key string, value []byte, version 
 	if err := s.usable(ctx, "put state"); err != nil {
 		return store.Entry{}, err
 	}
-	w, err := s.state.say(ctx, "put", key, bytes.Clone(value), version, writer)
+	w, err := s.state.say(ctx, "put", key, value, version, writer)
 	if err == nil {
 		err = store.PutConflict("put state", key, w.have, version)
 	}

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"context"
 	"math/rand/v2"
 	"strings"
 	"time"
@@ -32,6 +33,8 @@ func idSentences() []Sentence {
 			Text: "A message is delivered as it was appended: id, topic, key, priority, body and headers."},
 		{Name: "MessagesAreImmutable", Test: messagesAreImmutable,
 			Text: "A message is immutable: what a caller does to its batch afterwards, or a handler to its delivery, changes nothing."},
+		{Name: "CallerKeepsItsBytes", Test: callerKeepsItsBytes,
+			Text: "What a call was given is the caller's again when it has returned, also if it was given up: what appears later is as it was."},
 		{Name: "AnyValidMessageIsTaken", Test: anyValidMessageIsTaken,
 			Text: "Whatever the limits allow is taken and comes back: any bytes in body, key and unique key, any text in id and headers."},
 	}
@@ -185,6 +188,25 @@ func messagesAreImmutable(t *T) {
 		t.wantMessage(d.Message, want)
 		spoil(&d.Message)
 		t.retry(d, 0)
+	}
+}
+
+// callerKeepsItsBytes gives up calls at moments of all kinds: whatever becomes of their
+// messages, none may have what was written into the buffer afterwards.
+func callerKeepsItsBytes(t *T) {
+	t.put(t.keyed("lane", "first"))
+	for i := range 20 {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Duration(i)*100*time.Microsecond)
+		m := t.keyed("lane", "given up")
+		_, _ = t.Store.Append(ctx, store.NewBatch(m))
+		cancel()
+		m.Key[0], m.Body[0] = 'X', 'X'
+	}
+	t.put(t.keyed("lane", "last"))
+	for _, d := range t.claim(100) {
+		if body := string(d.Body); string(d.Key) != "lane" || body != "first" && body != "given up" && body != "last" {
+			t.Fatalf("delivery %q of %q", d.Body, d.Key)
+		}
 	}
 }
 

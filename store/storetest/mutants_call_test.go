@@ -49,6 +49,7 @@ func appendMutants() []mutant {
 		{"badItemIsDropped", badItemIsDropped, []string{"BadItemIsRefusedAlone"}},
 		{"batchIdIgnored", batchIDIgnored, []string{"AppendRepeatedReturnsTheFirstOutcome", "AppendRepeatedAfterTheAck", "SettleRepeatedReturnsTheFirstOutcome", "SettleRepeatedEmitsOnce"}},
 		{"emptyBatchIdRemembered", emptyBatchIDRemembered, []string{"EmptyBatchIDAsksForNoMemory"}},
+		{"givenUpIsSentLater", givenUpIsSentLater, []string{"CallerKeepsItsBytes"}},
 		{"batchForgottenSoon", batchForgottenSoon, []string{"BatchIsRememberedForAnHour"}},
 	}
 }
@@ -99,6 +100,23 @@ func emptyBatchIDRemembered(b *broken) store.Store {
 func batchForgottenSoon(b *broken) store.Store {
 	b.onAppend = func(ctx context.Context, batch store.Batch[pawl.Message]) ([]store.Receipt, error) {
 		batch.ID += b.now().Truncate(time.Hour / 2).String()
+		return b.Store.Append(ctx, batch)
+	}
+	return b
+}
+
+// givenUpIsSentLater appends what was given up with the next call, as it is then.
+func givenUpIsSentLater(b *broken) store.Store {
+	var late []pawl.Message
+	b.onAppend = func(ctx context.Context, batch store.Batch[pawl.Message]) ([]store.Receipt, error) {
+		if end, ok := ctx.Deadline(); ok && time.Until(end) < time.Second {
+			late = append(late, batch.Items...)
+			return nil, &store.Error{Op: "append", Code: store.ErrUnknown}
+		}
+		if _, err := b.Store.Append(ctx, store.NewBatch(late...)); err != nil {
+			return nil, err
+		}
+		late = nil
 		return b.Store.Append(ctx, batch)
 	}
 	return b
