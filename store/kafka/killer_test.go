@@ -115,7 +115,7 @@ func TestAnIdleProcessDies(t *testing.T) {
 	b = r.resume(idle)
 	r.take(b, records(2, "c", "d")...)
 	r.engine.marked(map[*assignment]bool{b: true})
-	r.ahead += waryIntervals * r.engine.limits.Commit
+	r.pass(waryIntervals * r.engine.limits.Commit)
 	if c := claim(); c.careful[b] || c.fresh[b] {
 		t.Error("it is wary for ever")
 	}

@@ -152,7 +152,7 @@ func (m *model) keep(cp gate.Checkpoint) {
 // wait lets leases expire, and retries come due.
 func (m *model) wait() {
 	d := time.Duration(rapid.SampledFrom([]int{1, 6, 61}).Draw(m.t, "seconds")) * time.Second
-	m.rig.ahead += d
+	m.rig.pass(d)
 	if d > time.Minute {
 		m.gone, m.running = append(m.gone, m.running...), nil
 	}
@@ -188,7 +188,7 @@ func (m *model) finish() {
 		if round > 50*len(m.keys)+200 {
 			m.fatal("%d of %d are over, and nothing goes on: in hand %d, ghosts %d", len(m.over), len(m.keys), m.a.inHand, len(m.rig.engine.ghosts))
 		}
-		m.rig.ahead += 2 * time.Second
+		m.rig.pass(2 * time.Second)
 		m.rig.take(m.a) // nothing, which is always possible
 		for m.fetched < int64(len(m.keys)) && m.rig.engine.take(m.a, records(m.fetched, m.keys[m.fetched])) == 1 {
 			m.fetched++

@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,7 +16,7 @@ import (
 type rig struct {
 	t      testing.TB
 	engine *engine
-	ahead  time.Duration
+	ahead  atomic.Int64 // of the clock, which the alarm of the engine looks at, too
 	began  time.Time
 }
 
@@ -24,10 +25,13 @@ const rigTopic = "orders"
 func newRig(t testing.TB, limits Consuming) *rig {
 	limits.defaults()
 	r := &rig{t: t, began: time.Unix(1_700_000_000, 0)}
-	r.engine = newEngine(func() time.Time { return r.began.Add(r.ahead) }, limits)
+	r.engine = newEngine(func() time.Time { return r.began.Add(time.Duration(r.ahead.Load())) }, limits)
 	t.Cleanup(r.engine.shutDown)
 	return r
 }
+
+// pass lets time pass.
+func (r *rig) pass(d time.Duration) { r.ahead.Add(int64(d)) }
 
 // assign begins an assignment of partition 0 at an offset, with nothing known
 // beyond it.

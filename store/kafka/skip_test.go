@@ -97,11 +97,11 @@ func TestASkipOfWhatWaitsForItsRetry(t *testing.T) {
 	want(t, "dead", r.bury(), 0)
 	second := r.claim(9) // for a minute
 	want(t, "handed out", offsets(second), 2)
-	r.ahead += 6 * time.Second
+	r.pass(6 * time.Second)
 	want(t, "handed out when the other retry is due", offsets(r.claim(9)), 1)
 	r.settle(second[0], store.Settlement{Verdict: store.Retry, After: 5 * time.Second})
 	want(t, "handed out before the retry is due", offsets(r.claim(9)))
-	r.ahead += 6 * time.Second
+	r.pass(6 * time.Second)
 	want(t, "handed out when the retry is due", offsets(r.claim(9)), 2)
 }
 
