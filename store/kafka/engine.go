@@ -49,6 +49,7 @@ type engine struct {
 
 // topic is what is in hand of a topic.
 type topic struct {
+	Name string // always the same, and read by whoever has the topic: the settings change
 	store.Topic
 	pause      *store.Pause
 	ready      queue
@@ -106,7 +107,7 @@ func signal(ch chan struct{}) {
 func (e *engine) topic(name string) *topic {
 	t := e.topics[name]
 	if t == nil {
-		t = &topic{Topic: store.NewTopic(name), partitions: map[int32]*assignment{}, memories: map[int32]*memory{}, mourned: map[string]int{}}
+		t = &topic{Name: name, Topic: store.NewTopic(name), partitions: map[int32]*assignment{}, memories: map[int32]*memory{}, mourned: map[string]int{}}
 		e.topics[name] = t
 	}
 	return t
