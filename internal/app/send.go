@@ -56,9 +56,10 @@ type LineSender struct {
 	Store store.Store // nil: lines are checked only
 	Topic string      // of lines that name none
 	// Bad is told of every line that is no message or is refused, and decides whether
-	// to go on without it. nil never goes on.
+	// to go on without it. nil never goes on. It is called by one goroutine at a time,
+	// and not after Run has returned.
 	Bad   func(*LineError) bool
-	badMu sync.Mutex // one call at a time, of who reads and who appends
+	badMu sync.Mutex // held by who calls Bad, of who reads and who appends
 	// Trouble, if not nil, is told of an append that is going to be repeated.
 	Trouble func(error)
 	// Progress, if not nil, is told how far it came, after each batch.
@@ -76,8 +77,13 @@ func (s *LineSender) Run(ctx context.Context, r io.Reader) (Sent, error) {
 	stopped := context.AfterFunc(ctx, b.abort)
 	defer stopped()
 	// A read from a terminal or pipe cannot be interrupted: who cancels does not
-	// wait for it.
+	// wait for it, but for a call of Bad that has begun.
 	go s.parse(newLineReader(r), b)
+	defer func() {
+		s.badMu.Lock()
+		defer s.badMu.Unlock()
+		b.abort()
+	}()
 	var sent Sent
 	for {
 		batch, ok := b.take()
@@ -85,7 +91,6 @@ func (s *LineSender) Run(ctx context.Context, r io.Reader) (Sent, error) {
 			break
 		}
 		if err := s.append(ctx, batch, &sent); err != nil {
-			b.abort()
 			return sent, err
 		}
 		if s.Progress != nil {
@@ -157,6 +162,12 @@ func (b *lineBatches) abort() {
 	b.less.Signal()
 }
 
+func (b *lineBatches) over() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.aborted
+}
+
 // take waits for lines and takes all that are there.
 func (b *lineBatches) take() (lineBatch, bool) {
 	b.mu.Lock()
@@ -200,7 +211,7 @@ func (s *LineSender) parse(r *lineReader, b *lineBatches) {
 		}
 		if err != nil {
 			bad := &LineError{r.n, err}
-			if !s.goesOn(bad) {
+			if !s.passes(b, bad) {
 				b.end(bad)
 				return
 			}
@@ -213,7 +224,15 @@ func (s *LineSender) parse(r *lineReader, b *lineBatches) {
 	}
 }
 
-// goesOn tells whether to go on without a line.
+// passes tells whether to go on without a line that was read. Nobody is asked when
+// nothing is wanted any more: Run may have returned.
+func (s *LineSender) passes(b *lineBatches, bad *LineError) bool {
+	s.badMu.Lock()
+	defer s.badMu.Unlock()
+	return !b.over() && s.Bad != nil && s.Bad(bad)
+}
+
+// goesOn tells whether to go on without a line that the store refuses.
 func (s *LineSender) goesOn(bad *LineError) bool {
 	s.badMu.Lock()
 	defer s.badMu.Unlock()

@@ -10,6 +10,7 @@ import (
 	"runtime/debug"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -131,6 +132,48 @@ func TestLinesComeAtOnce(t *testing.T) {
 	_ = out.Close()
 	if err := <-done; err != nil {
 		t.Error(err)
+	}
+}
+
+// refusing is a store that takes nothing.
+type refusing struct{ *memory.Store }
+
+func (refusing) Append(context.Context, store.Batch[pawl.Message]) ([]store.Receipt, error) {
+	return nil, &store.Error{Op: "append", Code: store.ErrDenied}
+}
+
+func TestNobodyIsAskedWhenLinesAreOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in, out := io.Pipe()
+		asked := 0
+		sender := app.LineSender{Store: refusing{memory.New(memory.Config{})}, Topic: "t", Bad: func(*app.LineError) bool { asked++; return true }}
+		go func() { _, _ = io.WriteString(out, "{}\n") }()
+		if sent, err := sender.Run(t.Context(), in); !errors.Is(err, store.ErrDenied) {
+			t.Errorf("%+v, %v", sent, err)
+		}
+		_, _ = io.WriteString(out, "nonsense\n") // the reading of the stream cannot be interrupted
+		_ = out.Close()
+		synctest.Wait()
+		if asked != 0 {
+			t.Error("asked about a line behind the end")
+		}
+	})
+}
+
+func TestLinesEndWithTheLastAnswer(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	in, out := io.Pipe()
+	defer func() { _ = out.Close() }()
+	var answered atomic.Bool
+	sender := app.LineSender{Topic: "t", Bad: func(*app.LineError) bool {
+		cancel()
+		time.Sleep(50 * time.Millisecond) // who does not wait for the answer is back before
+		answered.Store(true)
+		return true
+	}}
+	go func() { _, _ = io.WriteString(out, "nonsense\n") }()
+	if _, err := sender.Run(ctx, in); !errors.Is(err, context.Canceled) || !answered.Load() {
+		t.Errorf("it returned %v; Bad has returned: %v", err, answered.Load())
 	}
 }
 
