@@ -19,6 +19,7 @@ import (
 // and kills them when the pipe ends, for what programs have started themselves.
 type Launcher struct {
 	starts chan start
+	done   chan struct{} // closed by Close
 
 	mu     sync.Mutex
 	guard  *os.File // nil: none, or it is gone
@@ -49,10 +50,10 @@ done`
 
 // NewLauncher starts the thread and the guard.
 func NewLauncher() (*Launcher, error) {
-	l := &Launcher{starts: make(chan start)}
+	l := &Launcher{starts: make(chan start), done: make(chan struct{})}
 	go l.spawn()
 	if err := l.startGuard(); err != nil {
-		close(l.starts)
+		close(l.done)
 		return nil, fmt.Errorf("start the guard of programs: %w", err)
 	}
 	return l, nil
@@ -62,8 +63,13 @@ func NewLauncher() (*Launcher, error) {
 // and no sooner.
 func (l *Launcher) spawn() {
 	runtime.LockOSThread()
-	for s := range l.starts {
-		s.err <- s.cmd.Start()
+	for {
+		select {
+		case s := <-l.starts:
+			s.err <- s.cmd.Start()
+		case <-l.done:
+			return
+		}
 	}
 }
 
@@ -87,7 +93,8 @@ func (l *Launcher) startGuard() error {
 	return nil
 }
 
-// Start starts cmd as the leader of a process group of its own.
+// Start starts cmd as the leader of a process group of its own. Of a launcher that is
+// closed, or is being closed, the error is [os.ErrClosed], and nothing runs.
 func (l *Launcher) Start(cmd *exec.Cmd) (*Process, error) {
 	ownGroup(cmd, true)
 	s := start{cmd: cmd, err: make(chan error, 1)}
@@ -103,21 +110,32 @@ func (l *Launcher) Start(cmd *exec.Cmd) (*Process, error) {
 		l.used++
 	}
 	l.mu.Unlock()
-	l.starts <- s
+	select {
+	case l.starts <- s:
+	case <-l.done:
+		l.release(slot)
+		return nil, os.ErrClosed
+	}
 	if err := <-s.err; err != nil {
 		l.release(slot)
 		return nil, err
 	}
-	l.tell(slot, cmd.Process.Pid)
-	return &Process{launcher: l, cmd: cmd, slot: slot}, nil
+	p := &Process{launcher: l, cmd: cmd, slot: slot}
+	if !l.tell(slot, cmd.Process.Pid) {
+		p.Kill()
+		p.Wait()
+		return nil, os.ErrClosed
+	}
+	return p, nil
 }
 
-// tell lets the guard know which group is in a slot, 0 for none.
-func (l *Launcher) tell(slot, group int) {
+// tell lets the guard know which group is in a slot, 0 for none. It is false when the
+// launcher is closed, and whoever has started something has to end it.
+func (l *Launcher) tell(slot, group int) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.guard == nil {
-		return
+	if l.closed || l.guard == nil {
+		return !l.closed
 	}
 	line := strconv.AppendInt(nil, int64(slot), 10)
 	line = append(strconv.AppendInt(append(line, ' '), int64(group), 10), '\n')
@@ -126,6 +144,7 @@ func (l *Launcher) tell(slot, group int) {
 		_ = l.guard.Close() // half a line would be read as another one
 		l.guard = nil
 	}
+	return true
 }
 
 // release gives a slot back.
@@ -135,8 +154,8 @@ func (l *Launcher) release(slot int) {
 	l.slots = append(l.slots, slot)
 }
 
-// Close ends the launcher, and kills what it started and still runs. No Start
-// may be under way.
+// Close ends the launcher, and kills what it started and still runs. A Start under
+// way fails, or what it starts is killed, too.
 func (l *Launcher) Close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -144,7 +163,7 @@ func (l *Launcher) Close() {
 		return
 	}
 	l.closed = true
-	close(l.starts)
+	close(l.done)
 	if l.guard != nil {
 		_ = l.guard.Close()
 		l.guard = nil

@@ -1,12 +1,16 @@
 package program_test
 
 import (
+	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 
 	"github.com/pawl-dev/pawl/internal/program"
 )
@@ -79,4 +83,47 @@ func TestProgramsHaveAGroupOfTheirOwn(t *testing.T) {
 		t.Errorf("ended with %v", state)
 	}
 	p.Kill() // of what is gone: nothing happens
+}
+
+// slowStart is the context of a program whose start takes until it may go on.
+type slowStart struct {
+	context.Context
+	goOn chan struct{}
+}
+
+func (s slowStart) Done() <-chan struct{} {
+	<-s.goOn
+	return nil
+}
+
+// A launcher that is closed while programs are being started starts none of them, or
+// kills it.
+func TestCloseWhileProgramsAreStarted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, err := program.NewLauncher()
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx := slowStart{t.Context(), make(chan struct{})}
+		slow := exec.CommandContext(ctx, "/bin/sh", "-c", "sleep 1000")
+		next := exec.Command("/bin/sh", "-c", "sleep 1000")
+		var starts sync.WaitGroup
+		for _, cmd := range []*exec.Cmd{slow, next} {
+			starts.Go(func() {
+				if _, err := l.Start(cmd); !errors.Is(err, os.ErrClosed) {
+					t.Errorf("got %v, want os.ErrClosed", err)
+				}
+			})
+			synctest.Wait() // the first is being started, the second waits for its turn
+		}
+		l.Close()
+		close(ctx.goOn)
+		starts.Wait()
+		if slow.Process != nil && slow.ProcessState == nil {
+			t.Error("the first was started, and still runs")
+		}
+		if next.Process != nil {
+			t.Error("the second was started, too")
+		}
+	})
 }
