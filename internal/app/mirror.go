@@ -51,10 +51,9 @@ func (l *lazy) get(ctx context.Context) (store.Store, error) {
 		return nil, &store.Error{Op: "open the mirrored store", Err: ctx.Err()}
 	}
 	defer func() { l.turn <- struct{}{} }()
-	if s, closed := l.state(); s != nil || closed {
-		if closed {
-			return nil, &store.Error{Op: "open the mirrored store", Code: store.ErrClosed}
-		}
+	if s, closed := l.state(); closed {
+		return nil, &store.Error{Op: "open the mirrored store", Code: store.ErrClosed}
+	} else if s != nil {
 		return s, nil
 	}
 	s, err := l.open(ctx)
@@ -64,10 +63,20 @@ func (l *lazy) get(ctx context.Context) (store.Store, error) {
 		}
 		return nil, err
 	}
+	if !l.keep(s) {
+		return nil, &store.Error{Op: "open the mirrored store", Code: store.ErrClosed, Err: s.Close()}
+	}
+	return s, nil
+}
+
+// keep notes what was opened, unless Close was here meanwhile: it has not seen it.
+func (l *lazy) keep(s store.Store) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.opened = s
-	return s, nil
+	if !l.closed {
+		l.opened = s
+	}
+	return !l.closed
 }
 
 func (l *lazy) state() (store.Store, bool) {
