@@ -51,11 +51,11 @@ func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
-	for end := time.After(10 * time.Second); !ok(); {
+	for end := time.After(30 * time.Second); !ok(); {
 		select {
 		case <-tick.C:
 		case <-end:
-			t.Fatalf("after 10s: %s", what)
+			t.Fatalf("after 30s: %s", what)
 		}
 	}
 }
