@@ -104,9 +104,9 @@ func put(t *testing.T, s store.Store, msgs ...pawl.Message) []store.Receipt {
 
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatal("not within 10 s: " + what)
+			t.Fatal("not within 30 s: " + what)
 		}
 	}
 }
