@@ -85,23 +85,29 @@ const (
 // assign begins an assignment. Committed is the offset committed, -1 if there is
 // none; cp what was committed with it.
 func (e *engine) assign(name string, partition int32, source uint32, committed int64, cp gate.Checkpoint) *assignment {
+	return e.begin(name, partition, &memory{source: source, epoch: -1, cp: cp}, committed, standing{base: committed})
+}
+
+// begin is assign, from what is known of the partition: it goes on at an offset that may
+// be further than what is committed. Who finds the assignment, the committer for one,
+// finds all of it.
+func (e *engine) begin(name string, partition int32, known *memory, at int64, found standing) *assignment {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	t := e.topic(name)
 	e.nextID++
 	a := &assignment{
-		id: e.nextID, topic: t, partition: partition, source: source, lanes: map[string]*lane{}, tries: map[int64]uint8{},
-		quiet: make(chan struct{}), horizon: -1, danger: -1, epoch: -1, lastBase: -1,
+		id: e.nextID, topic: t, partition: partition, source: known.source, lanes: map[string]*lane{}, tries: map[int64]uint8{},
+		quiet: make(chan struct{}), horizon: -1, danger: -1, epoch: known.epoch, lastBase: found.base,
 	}
-	a.acked.Store(&standing{base: committed})
-	if committed >= 0 {
-		a.gate = gate.Resume(committed, cp)
-		a.lastBase = committed
+	a.acked.Store(&found)
+	if at >= 0 {
+		a.gate = gate.Resume(at, known.cp)
 	} else {
 		a.gate = gate.New(0)
 	}
-	if cp.Open {
-		e.beware(a, cp)
+	if known.cp.Open {
+		e.beware(a, known.cp)
 	}
 	if old := t.partitions[partition]; old != nil {
 		e.dropLocked(old)

@@ -36,7 +36,7 @@ func (g *group) assign(topic string, partition int32, source uint32, committed i
 			return
 		}
 	}
-	g.s.engine.assign(topic, partition, source, committed, cp).acked.Store(&found)
+	g.s.engine.begin(topic, partition, &memory{source: source, epoch: -1, cp: cp}, committed, found)
 	g.recallSkips(topic, partition)
 }
 

@@ -64,10 +64,8 @@ func (m *memory) offset() kgo.Offset { return kgo.NewOffset().At(m.cp.Base).With
 
 // reassign begins the assignment of a partition that came back.
 func (e *engine) reassign(name string, partition int32, m *memory, found standing) {
-	a := e.assign(name, partition, m.source, m.cp.Base, m.cp)
-	a.acked.Store(&found)
+	a := e.begin(name, partition, m, m.cp.Base, found)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	a.lastBase, a.epoch = found.base, m.epoch
 	e.touch(a)
 }

@@ -1,6 +1,11 @@
 package kafka
 
-import "testing"
+import (
+	"runtime"
+	"testing"
+
+	"github.com/pawl-dev/pawl/store/kafka/gate"
+)
 
 // TestWhatWasFinishedIsRemembered: a partition that comes back as it was committed
 // goes on where this process was. What is still carried out is repeated.
@@ -66,5 +71,29 @@ func TestAMemoryThatDoesNotCount(t *testing.T) {
 				t.Errorf("remembered: %+v", got)
 			}
 		})
+	}
+}
+
+// TestAReturnIsWholeWhenItIsFound: the committer finds a partition that came back with
+// what is committed of it, and not with how far this process is.
+func TestAReturnIsWholeWhenItIsFound(t *testing.T) {
+	found := standing{base: 5, text: "theirs"}
+	for range 500 {
+		r := newRig(t, Consuming{})
+		over := make(chan struct{})
+		go func() {
+			defer close(over)
+			for {
+				for _, a := range r.engine.assignments() { // as commit does, and then send
+					if acked := *a.acked.Load(); a.lastBase != found.base || acked != found {
+						t.Errorf("committed is %+v, over %d", acked, a.lastBase)
+					}
+					return
+				}
+				runtime.Gosched()
+			}
+		}()
+		r.engine.reassign(rigTopic, 0, &memory{source: 1, epoch: 3, cp: gate.Checkpoint{Base: 9}}, found)
+		<-over
 	}
 }
