@@ -48,7 +48,7 @@ type assignment struct {
 	paused    bool          // fetching
 	overflow  []*kgo.Record // fetched, but there was no room
 	waiting   int           // bytes of it
-	epoch     int32         // of the leader that wrote the last one that came; -1: none came
+	epoch     atomic.Int32  // of the leader that wrote the last one that came; -1: none came
 	quiet     chan struct{} // closed when nothing runs in it any more, once it is not live
 
 	horizon  int64 // highest offset handed out; -1: nothing was
@@ -98,8 +98,9 @@ func (e *engine) begin(name string, partition int32, known *memory, at int64, fo
 	e.nextID++
 	a := &assignment{
 		id: e.nextID, topic: t, partition: partition, source: known.source, lanes: map[string]*lane{}, tries: map[int64]uint8{},
-		quiet: make(chan struct{}), horizon: -1, danger: -1, epoch: known.epoch, lastBase: found.base,
+		quiet: make(chan struct{}), horizon: -1, danger: -1, lastBase: found.base,
 	}
+	a.epoch.Store(known.epoch)
 	a.acked.Store(&found)
 	if at >= 0 {
 		a.gate = gate.Resume(at, known.cp)

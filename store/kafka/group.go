@@ -167,7 +167,7 @@ func (g *group) accept(topic string, partition int32, records []*kgo.Record) {
 		return // it is not ours any more
 	}
 	a, records = g.compare(a, records)
-	a.epoch = records[len(records)-1].LeaderEpoch
+	a.epoch.Store(records[len(records)-1].LeaderEpoch)
 	if len(a.overflow) == 0 {
 		records = records[g.s.engine.take(a, records):]
 	}

@@ -78,7 +78,7 @@ func (g *group) compare(a *assignment, records []*kgo.Record) (*assignment, []*k
 		if r.Offset >= next {
 			break
 		}
-		if a.epoch >= 0 && r.LeaderEpoch <= a.epoch {
+		if epoch := a.epoch.Load(); epoch >= 0 && r.LeaderEpoch <= epoch {
 			continue // the same again
 		}
 		g.s.health.rewound(a.topic.Name, a.partition, r.Offset, next)

@@ -29,7 +29,7 @@ func (e *engine) remember(a *assignment) {
 	cp := e.conclude(a)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	m := &memory{source: a.source, epoch: a.epoch, acked: *a.acked.Load(), tried: *a.acked.Load(), cp: cp}
+	m := &memory{source: a.source, epoch: a.epoch.Load(), acked: *a.acked.Load(), tried: *a.acked.Load(), cp: cp}
 	if tried := a.tried.Load(); tried != nil {
 		m.tried = *tried
 	}

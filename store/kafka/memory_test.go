@@ -2,7 +2,11 @@ package kafka
 
 import (
 	"runtime"
+	"sync"
 	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/pawl-dev/pawl/store/kafka/gate"
 )
@@ -95,5 +99,33 @@ func TestAReturnIsWholeWhenItIsFound(t *testing.T) {
 		}()
 		r.engine.reassign(rigTopic, 0, &memory{source: 1, epoch: 3, cp: gate.Checkpoint{Base: 9}}, found)
 		<-over
+	}
+}
+
+// TestAPartitionIsLostWhileRecordsCome: those of the last fetch may be on their way into
+// it when it is taken away. Both wait for the engine, so that they run side by side.
+func TestAPartitionIsLostWhileRecordsCome(t *testing.T) {
+	s, err := New(Config{Brokers: []string{"127.0.0.1:1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	for range 100 {
+		a := s.engine.assign(rigTopic, 0, 1, 0, gate.Checkpoint{})
+		var wg sync.WaitGroup
+		s.engine.mu.Lock()
+		wg.Go(func() {
+			r := record(0, "")
+			r.LeaderEpoch = 7
+			s.group.accept(rigTopic, 0, []*kgo.Record{r})
+		})
+		runtime.Gosched()
+		wg.Go(func() { s.engine.remember(a) })
+		time.Sleep(2 * time.Millisecond) // longer, and the lock goes from hand to hand
+		s.engine.mu.Unlock()
+		wg.Wait()
+		if m := s.engine.recall(rigTopic, 0, 1, standing{}); m == nil || m.epoch != -1 && m.epoch != 7 {
+			t.Fatalf("remembered: %+v", m)
+		}
 	}
 }
