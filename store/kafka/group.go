@@ -92,9 +92,9 @@ func (g *group) join(found map[string]entry) error {
 	}
 	g.client = client
 	g.s.commits.client.Store(client)
-	g.s.wg.Go(g.pollLoop)
-	g.s.wg.Go(g.feedLoop)
-	g.s.wg.Go(g.s.commits.loop)
+	g.s.background(g.pollLoop)
+	g.s.background(g.feedLoop)
+	g.s.background(g.s.commits.loop)
 	return nil
 }
 
@@ -332,7 +332,7 @@ func (g *group) recreated(topic string) {
 // miss takes note of a topic that is wanted and not there. The caller holds mu.
 func (g *group) miss(topic string) {
 	if g.missing[topic] = true; len(g.missing) == 1 {
-		g.s.wg.Go(g.findLoop)
+		g.s.background(g.findLoop)
 	}
 }
 
@@ -350,7 +350,7 @@ func (g *group) fetched(ctx context.Context, client *kgo.Client, resp *kmsg.Offs
 				return err
 			}
 			if !there { // what comes of it meanwhile is dropped, and fetched again when it is found
-				g.s.wg.Go(func() { g.recreated(g.s.plain(name)) })
+				g.s.background(func() { g.recreated(g.s.plain(name)) })
 				continue
 			}
 			if t.id != (kadm.TopicID{}) {

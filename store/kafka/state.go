@@ -116,7 +116,7 @@ func text(r *kgo.Record, name string) string {
 
 // watch follows the state from now on, also when nobody has put anything yet.
 func (st *state) watch() {
-	st.once.Do(func() { st.s.wg.Go(st.watchLoop) })
+	st.once.Do(func() { st.s.background(st.watchLoop) })
 }
 
 func (st *state) watchLoop() {

@@ -21,8 +21,10 @@ type Store struct {
 	admin   *kadm.Client
 	ctx     context.Context // of background work
 	stop    context.CancelFunc
-	wg      sync.WaitGroup
+	wg      sync.WaitGroup // what begins in it from outside does so by background
 	closing atomic.Bool
+	gate    sync.RWMutex // between background and the end of it
+	ended   bool
 
 	producers producers
 	topics    directory
@@ -112,6 +114,9 @@ func (s *Store) Close() error {
 		left, _ := s.producers.buffered()
 		s.made.left.Store(left)
 	}
+	s.gate.Lock()
+	s.ended = true
+	s.gate.Unlock()
 	s.stop()
 	s.wg.Wait()
 	s.registrar.close()
@@ -121,6 +126,18 @@ func (s *Store) Close() error {
 		return &store.Error{Op: "close", Code: store.ErrUnavailable, Err: err, Hint: "they are perhaps stored; who appended them was told so"}
 	}
 	return nil
+}
+
+// background runs do until it returns; Close waits for it. It does nothing, and says
+// so, when Close waits already: a call that began before may come here that late. What
+// is in the group itself needs no leave.
+func (s *Store) background(do func()) bool {
+	s.gate.RLock()
+	defer s.gate.RUnlock()
+	if !s.ended {
+		s.wg.Go(do)
+	}
+	return !s.ended
 }
 
 // shutDown lets no call in any more.

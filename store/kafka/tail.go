@@ -162,14 +162,17 @@ func (t *tail) start(ctx context.Context, id kadm.TopicID, partitions map[int32]
 		t.client.AddConsumePartitions(map[string]map[int32]kgo.Offset{t.topic: fresh})
 		return nil
 	}
-	if t.client, err = kgo.NewClient(t.s.readerOptions(t.topic, fresh)...); err != nil {
+	client, err := kgo.NewClient(t.s.readerOptions(t.topic, fresh)...)
+	if err != nil {
 		return &store.Error{Op: "read " + t.topic, Code: store.ErrInvalid, Err: err}
 	}
-	t.id = id
 	ctx, stop := context.WithCancel(t.s.ctx)
-	t.stop = stop
-	client := t.client
-	t.s.wg.Go(func() { t.loop(ctx, client) })
+	if !t.s.background(func() { t.loop(ctx, client) }) {
+		stop()
+		client.Close()
+		return &store.Error{Op: "read " + t.topic, Code: store.ErrClosed}
+	}
+	t.client, t.id, t.stop = client, id, stop
 	return nil
 }
 

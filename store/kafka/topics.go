@@ -427,12 +427,12 @@ func (e *engine) heed(settings store.Topic, pause *store.Pause) {
 // watchState lets the engine follow what any process puts into the state.
 func (s *Store) watchState(key string) {
 	if name, ok := strings.CutPrefix(key, keyTopic); ok {
-		s.wg.Go(func() { s.heed(name) })
+		s.background(func() { s.heed(name) })
 	}
 	if name, ok := strings.CutPrefix(key, keyPause); ok {
-		s.wg.Go(func() { s.heed(name) })
+		s.background(func() { s.heed(name) })
 	}
 	if strings.HasPrefix(key, keySkip) {
-		s.wg.Go(func() { s.heedSkip(key) })
+		s.background(func() { s.heedSkip(key) })
 	}
 }
