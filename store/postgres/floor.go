@@ -199,10 +199,11 @@ func (f *floors) tickets(t *topic, w store.Want) int {
 	return min(n, int(float64(w.MaxBytes)/max(one, 1))+2)
 }
 
-// learn takes from a claim what the next ones go by.
+// learn takes from a claim what the next ones go by. What a claim went on for, when
+// only a little was missing, says little.
 func (f *floors) learn(c *claiming) {
 	f.priorities[c.topic.id] = c.priorities
-	if c.taken == 0 || c.topic.Order != store.OrderKey {
+	if c.taken == 0 || c.topic.Order != store.OrderKey || c.before > 0 && c.taken < telling {
 		return
 	}
 	y := max(float64(len(c.heads))/float64(c.taken), minYield)
@@ -211,6 +212,9 @@ func (f *floors) learn(c *claiming) {
 	}
 	f.yield[c.topic.id] = y
 }
+
+// telling is how many tickets the rest of a claim must have taken to tell anything.
+const telling = 32
 
 // minYield is the least yield that is believed in.
 const minYield = 0.25
