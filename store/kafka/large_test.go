@@ -1,10 +1,12 @@
 package kafka_test
 
 import (
+	"bytes"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -89,6 +91,55 @@ func TestALargeLetterIsWritten(t *testing.T) {
 		}
 		send(t, s, "orders", 0, 1)
 		receive(t, s, "orders", 1)
+	})
+}
+
+// TestALargeLetterIsAmendedAndReplayed, like any other, beside small ones; where the
+// topic takes nothing that large, it says so and stays a letter.
+func TestALargeLetterIsAmendedAndReplayed(t *testing.T) {
+	onBrokers(t, func(t *testing.T, config kafka.Config, admin *kadm.Client) {
+		wire := config.Prefix + "orders"
+		createFor(t, admin, wire, 16<<20)
+		createFor(t, admin, config.Prefix+"small", 1<<20)
+		body := noise(3 << 20)
+		s := open(t, config)
+		send(t, s, "orders", 0, 2)
+		foreign(t, config.Brokers, wire, body)
+		for n := 0; n < 3; n += len(kill(t, s, "orders")) {
+			time.Sleep(10 * time.Millisecond)
+		}
+		var ids []string
+		var large string
+		for _, r := range awaitLetters(t, s, 3) {
+			ids = append(ids, r.ID)
+			if len(r.Body) == len(body) {
+				large = r.ID
+			}
+		}
+		body[0]++
+		if refused, err := s.Amend(t.Context(), store.Amendment{ID: large, Body: body}); err != nil || len(refused) > 0 {
+			t.Fatal(refused, err)
+		}
+		if _, err := s.Replay(t.Context(), "small", ids...); !errors.Is(err, store.ErrTooLarge) || !strings.Contains(err.Error(), large) {
+			t.Fatalf("replay to a topic that does not take it: %v", err)
+		}
+		awaitLetters(t, s, 3)
+		if refused, err := s.Replay(t.Context(), "", ids...); err != nil || len(refused) > 0 {
+			t.Fatal(refused, err)
+		}
+		seen := map[string]bool{}
+		for len(seen) < 3 {
+			ds, err := s.Claim(t.Context(), []store.Want{{Topic: "orders", Limit: 10}}, store.Lease{For: time.Minute, Owner: "test"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, d := range ds {
+				if seen[d.ID] = true; d.ID == large && !bytes.Equal(d.Body, body) {
+					t.Errorf("the large one came back with %d other bytes", len(d.Body))
+				}
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
 	})
 }
 

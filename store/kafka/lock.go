@@ -3,6 +3,7 @@ package kafka
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -149,7 +150,7 @@ func (g *registrar) fence(ctx context.Context, op string) error {
 	if g.client != nil {
 		return nil // nobody else had it since this one did
 	}
-	client, err := kgo.NewClient(append(g.s.producerOptions(),
+	client, err := kgo.NewClient(append(g.s.producerOptions(), kgo.ProducerBatchMaxBytes(max(g.s.cfg.Produce.BatchBytes, maxDeadBytes)),
 		kgo.TransactionalID(g.s.wire(g.s.cfg.StateTopic)+".dead"), kgo.TransactionTimeout(transactionTimeout), kgo.ProducerLinger(0))...)
 	if err != nil {
 		return &store.Error{Op: op, Code: store.ErrInvalid, Err: err}
@@ -179,8 +180,7 @@ func (g *registrar) commit(ctx context.Context, op string, records []*kgo.Record
 		g.discard()
 		return g.s.explain(op, err)
 	}
-	results := g.client.ProduceSync(ctx, records...)
-	failed := results.FirstErr()
+	results, failed := g.produce(ctx, records)
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.s.cfg.Produce.Timeout)
 	defer cancel()
 	if failed != nil {
@@ -195,6 +195,27 @@ func (g *registrar) commit(ctx context.Context, op string, records []*kgo.Record
 		return unavailable(op, err) // it is unknown whether it took place
 	}
 	return nil
+}
+
+// produce sends records in portions that any topic takes as one batch. A record that is
+// larger goes alone: its letter was written, and what of it is written again may fit,
+// too. That is for the brokers to say.
+func (g *registrar) produce(ctx context.Context, records []*kgo.Record) (results kgo.ProduceResults, failed error) {
+	for len(records) > 0 && failed == nil {
+		n, size := 0, 0
+		for n < len(records) && (n == 0 || size+weight(records[n]) <= int(g.s.cfg.Produce.BatchBytes)) {
+			size += weight(records[n])
+			n++
+		}
+		for _, result := range g.client.ProduceSync(ctx, records[:n]...) {
+			results = append(results, result)
+			if r := result.Record; result.Err != nil && failed == nil {
+				failed = fmt.Errorf("message %s, to topic %s: %w", idIn(r.Headers), r.Topic, result.Err)
+			}
+		}
+		records = records[n:]
+	}
+	return results, failed
 }
 
 // transactionTimeout is after how long the brokers give up the transaction of a
