@@ -19,7 +19,8 @@ type call struct {
 	hard     time.Duration
 	started  time.Duration
 	critical bool
-	keys     []string // of its limiters' buckets
+	keys     []string          // of its limiters' buckets
+	trace    map[string]string // the header of its trace, if it has one; not of a batch, nor of a quick handler's
 
 	back atomic.Bool // the handler has returned, and what it said is about to be judged
 

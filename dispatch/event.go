@@ -31,7 +31,8 @@ const (
 type Event struct {
 	policy.Event
 	Topic string
-	// Delivery is for reading, until Event returns; nil for a part of a batch.
+	// Delivery is for reading, until Event returns; nil for a part of a batch. Of one
+	// whose handler was given up it has topic, id, token and attempt only.
 	Delivery *pawl.Delivery
 	TraceID  string
 	Attempt  int

@@ -17,6 +17,7 @@ type outcome struct {
 	ran    time.Duration
 	waited time.Duration
 	done   *pawl.Delivery // for events: what the handler acked
+	given  bool           // its handler was given up, and may still write to the delivery
 }
 
 // record puts down the settlement of the next message of a run. Unless it is a
@@ -28,7 +29,7 @@ func (d *Dispatcher) record(r *run, res *result) {
 	}
 	d.detach(r, n)
 	d.unsettled += n
-	o := outcome{run: r, n: n, ran: res.ran, waited: res.waited, done: res.done}
+	o := outcome{run: r, n: n, ran: res.ran, waited: res.waited, done: res.done, given: res.given}
 	if r.settling > 0 {
 		r.pending = append(r.pending, entry{res.settlement, o})
 		return

@@ -30,6 +30,7 @@ type run struct {
 	pending  []entry
 	lost     bool // its lease is; nothing can be settled any more
 	shut     bool // its lane is closed in this process, until the handler returns
+	keyed    bool
 	critical bool // of the highest priority: may use reserved slots
 	surplus  bool // given back because of what a probe brought
 	limited  bool // a limit kept it from beginning once
@@ -146,7 +147,7 @@ func (d *Dispatcher) makeRun(ds []pawl.Delivery, sent time.Duration) run {
 	first := &ds[0]
 	t := d.byName[first.Topic]
 	r := run{
-		topic: t, ds: ds, left: len(ds), rank: rankOf(t, first), critical: first.Priority == pawl.MaxPriority,
+		topic: t, ds: ds, left: len(ds), rank: rankOf(t, first), critical: first.Priority == pawl.MaxPriority, keyed: first.Key != nil,
 		hard: sent + first.Deadline - deadlineMargin(first.Deadline),
 		last: sent + first.Deadline,
 	}

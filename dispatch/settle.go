@@ -216,7 +216,7 @@ func (d *Dispatcher) taken(o *outcome, st *store.Settlement, now time.Duration) 
 	case closed > 0:
 		t.pace.dueAt(now, now+closed)
 	case o.run.surplus: // we know what is there
-	case st.Verdict != store.Ack || o.run.ds[0].Key != nil && o.run.at == len(o.run.ds):
+	case st.Verdict != store.Ack || o.run.keyed && o.run.at == len(o.run.ds):
 		t.pace.wake(now) // there may be more in its lane
 	}
 }

@@ -102,7 +102,11 @@ func (s sums) add(o *outcome, st *store.Settlement, err error, now time.Duration
 	}
 	if o.ran >= 0 {
 		t.ran = append(t.ran, o.ran)
-		t.keys = append(t.keys, o.run.ds[0].Key) // all of a run have the same
+		var key []byte // all of a run have the same
+		if !o.given {
+			key = o.run.ds[0].Key
+		}
+		t.keys = append(t.keys, key)
 	}
 	switch {
 	case err == nil:

@@ -30,6 +30,7 @@ type result struct {
 	ran        time.Duration  // negative: it did not run
 	waited     time.Duration  // of a first attempt, before it was claimed; otherwise negative
 	done       *pawl.Delivery // for events: what the handler acked
+	given      bool           // its handler was given up, and may still write to the delivery
 }
 
 // handle calls the handler. A panic becomes an error; runtime.Goexit goes on

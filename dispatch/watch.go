@@ -213,15 +213,18 @@ func (d *Dispatcher) abandon(c *call) abandonment {
 func (d *Dispatcher) settleAbandoned(a abandonment) {
 	for _, r := range a.runs {
 		d.mu.Lock()
+		if r.state == running && r.lost {
+			d.drop(r)
+		}
 		open, now, until := r.state == running, d.now(), r.until
 		d.mu.Unlock()
 		if !open {
 			continue
 		}
 		was := r.current()
-		about := pawl.Message{ID: was.ID, Topic: was.Topic}
+		about := pawl.Message{ID: was.ID, Topic: was.Topic, Headers: a.call.trace}
 		del := pawl.Delivery{Message: about, Token: was.Token, Attempt: was.Attempt, Rescues: was.Rescues}
-		var res result
+		res := result{given: true}
 		d.judge(&res, a.call, &del, errAbandoned, now-a.call.started)
 		if res.settlement.Verdict == store.Release {
 			res.settlement.After = max(until-now, 0) // nobody else may have it while it still runs here

@@ -207,6 +207,9 @@ func (w *worker) begin(r *run) *call {
 		own := *c.delivery
 		c.delivery.Body, c.delivery.Headers = nil, nil
 		c.delivery = &own
+		if parent := own.Headers[TraceParent]; parent != "" {
+			c.trace = map[string]string{TraceParent: parent} // the handler may write to its own
+		}
 	}
 	return c
 }

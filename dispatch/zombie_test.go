@@ -3,6 +3,7 @@ package dispatch_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -117,14 +118,23 @@ func TestLaneOfAZombieThatReturnedIsOpen(t *testing.T) {
 }
 
 // A handler that was given up may still write to its delivery, also while the
-// settlement is refused.
+// settlement is taken or refused, and told to an observer.
 func TestZombieKeepsItsDelivery(t *testing.T) {
+	for _, refused := range []bool{false, true} {
+		t.Run(fmt.Sprint("refused=", refused), func(t *testing.T) { zombieKeepsItsDelivery(t, refused) })
+	}
+}
+
+func zombieKeepsItsDelivery(t *testing.T, refused bool) {
 	bubble(t, func(r *rig) {
 		stuck, returned := make(chan struct{}), make(chan struct{})
 		var calls atomic.Int64
-		r.append(pawl.Message{Topic: "a", ID: "x", Body: []byte("b"), Headers: map[string]string{"a": "b"}})
-		r.store.stale("x")
-		c := dispatch.Config{Topics: []dispatch.Topic{{Name: "a", Concurrency: 1}}}
+		r.append(pawl.Message{Topic: "a", ID: "x", Key: []byte("k"), Body: []byte("b"), Headers: map[string]string{"a": "b"}})
+		var w witness
+		c := dispatch.Config{Topics: []dispatch.Topic{{Name: "a", Concurrency: 1}}, Observer: &w}
+		if refused {
+			r.store.stale("x")
+		}
 		c.Topics[0].Batch = pawl.BatchHandlerFunc(func(_ context.Context, ds []*pawl.Delivery) []error {
 			if calls.Add(1) > 1 {
 				return make([]error, len(ds))
@@ -135,7 +145,7 @@ func TestZombieKeepsItsDelivery(t *testing.T) {
 				case <-stuck:
 					return make([]error, len(ds))
 				case <-time.After(time.Millisecond):
-					ds[0].Body, ds[0].Headers["seen"] = []byte("decoded"), "yes"
+					ds[0].Body, ds[0].Headers["seen"], ds[0].Key = []byte("decoded"), "yes", []byte("other")
 					ds[0].Emit(pawl.Message{Topic: "b"})
 					ds[0].Hold(0)
 				}
@@ -146,6 +156,29 @@ func TestZombieKeepsItsDelivery(t *testing.T) {
 		time.Sleep(30 * time.Second)
 		close(stuck)
 		<-returned
+	})
+}
+
+// The failure of a handler that was given up has the trace of its message.
+func TestZombieIsTraced(t *testing.T) {
+	bubble(t, func(r *rig) {
+		var s sink
+		warm(r)
+		r.append(pawl.Message{Topic: "a", ID: "x", Key: []byte("k"), Headers: map[string]string{"traceparent": trace}})
+		c := one(1, func(_ context.Context, d *pawl.Delivery) error {
+			time.Sleep(10 * time.Millisecond)
+			if d.ID == "x" && d.Attempt == 1 {
+				time.Sleep(time.Minute)
+			}
+			return nil
+		})
+		c.Events = &s
+		c.Topics[0].Settings.Deadline = 10 * time.Second
+		r.run(c)
+		time.Sleep(10 * time.Minute)
+		if seen := s.list("x"); strings.Count(seen, "traced") != 4 || !strings.Contains(seen, "Failed 1") {
+			r.Errorf("events are %s", seen)
+		}
 	})
 }
 
