@@ -45,3 +45,30 @@ func TestListenBesideClose(t *testing.T) {
 		}
 	})
 }
+
+// lastCall is a store that takes one more message while it is closed.
+type lastCall struct {
+	*memory.Store
+	call func()
+}
+
+func (s *lastCall) Close() error {
+	s.call()
+	return s.Store.Close()
+}
+
+// TestCloseCountsToTheLast: what the primary takes while it is closed has no copy, and
+// Close says so.
+func TestCloseCountsToTheLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		primary := &lastCall{Store: memory.New(memory.Config{})}
+		s, err := mirror.New(primary, memory.New(memory.Config{}), mirror.Config{All: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		primary.call = func() { appendAll(t, s, mail("ann", 1)) }
+		if err := s.Close(); !errors.Is(err, store.ErrUnavailable) || s.Stats().Topics["mail"].Missed != 1 {
+			t.Errorf("a message has no copy, and Close says %v; stats are %+v", err, *s.Stats().Topics["mail"])
+		}
+	})
+}

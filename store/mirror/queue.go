@@ -54,7 +54,7 @@ type copier struct {
 	bytes    int
 	ended    int64 // copies that were written or given up
 	closed   bool  // nothing is put into a queue any more
-	late     int   // messages without a copy since then
+	late     int   // messages that have got no copy since then, for want of time
 	reported time.Time
 }
 
@@ -174,7 +174,7 @@ func (c *copier) write(batch []duplicate) {
 			c.written(batch, receipts)
 			return
 		case c.giveUp.Err() != nil:
-			c.dropped(batch, err)
+			c.dropped(batch, fmt.Errorf("there was no more time: %w", err), true)
 			return
 		}
 		c.trouble(err)
@@ -183,7 +183,7 @@ func (c *copier) write(batch []duplicate) {
 		case <-timer.C:
 		case <-c.giveUp.Done():
 			timer.Stop()
-			c.dropped(batch, err)
+			c.dropped(batch, fmt.Errorf("there was no more time: %w", err), true)
 			return
 		}
 	}
@@ -211,7 +211,7 @@ func (c *copier) attempt(ctx context.Context, id string, batch []duplicate) ([]d
 		}
 	}
 	if len(late) > 0 {
-		c.dropped(late, errors.New("the topic is not copied any more"))
+		c.dropped(late, errors.New("the topic is not copied any more"), false)
 	}
 	if len(rest) == 0 {
 		return nil, nil, nil
@@ -263,19 +263,19 @@ func (c *copier) written(batch []duplicate, receipts []store.Receipt) {
 	}
 }
 
-// dropped counts copies that were not written when it was too late.
-func (c *copier) dropped(batch []duplicate, err error) {
+// dropped counts copies that were not written; missing are those that somebody wanted.
+func (c *copier) dropped(batch []duplicate, err error, missing bool) {
 	c.mu.Lock()
 	for i := range batch {
 		c.topic(batch[i].topic).Missed++
 		c.release(&batch[i])
 	}
-	if c.closed {
+	if c.closed && missing {
 		c.late += len(batch)
 	}
 	c.stats.LastError = err.Error()
 	c.mu.Unlock()
-	c.report(fmt.Errorf("%d messages have no copy, there was no more time: %w", len(batch), err))
+	c.report(fmt.Errorf("%d messages have no copy: %w", len(batch), err))
 }
 
 // release counts a copy out. The caller has mu.
@@ -335,7 +335,7 @@ func (c *copier) flush(ctx context.Context) error {
 const flushLook = 5 * time.Millisecond
 
 // close writes what waits, for as long as there is time.
-func (c *copier) close() error {
+func (c *copier) close() {
 	c.mu.Lock()
 	c.closed = true
 	c.mu.Unlock()
@@ -344,6 +344,10 @@ func (c *copier) close() error {
 	c.end()
 	c.wg.Wait() // the queues are empty
 	c.cut()
+}
+
+// missing is the error of messages that got no copy because there was no more time.
+func (c *copier) missing() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.late > 0 {

@@ -84,19 +84,20 @@ func (l layer) Unwrap() store.Store { return l.below }
 func (s *Store) Unwrap() store.Store { return s.below }
 
 // Close implements [store.Store]: it writes the copies that wait, for
-// [Config.CloseWait] at most, and closes both stores. Its error also says that messages
-// have no copy.
+// [Config.CloseWait] at most, and closes both stores. Its error also says how many
+// messages have no copy because the time was up.
 func (s *Store) Close() error {
 	var err error
 	s.once.Do(func() {
 		s.gate.Lock()
 		s.ended = true
 		s.gate.Unlock()
-		err = s.copies.close()
+		s.copies.close()
 		s.stop()
 		s.wg.Wait()
 		s.farewell()
-		err = errors.Join(err, s.primary.Close(), s.mirrored.Close())
+		closed := errors.Join(s.primary.Close(), s.mirrored.Close())
+		err = errors.Join(s.copies.missing(), closed) // what the primary took to the last counts, too
 	})
 	return err
 }
