@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -33,13 +34,14 @@ type registrar struct {
 
 	mu     sync.Mutex
 	client *kgo.Client
+	large  bool          // the client takes records that are larger than batches usually are
 	renew  time.Duration // between signs of life of who holds the lock
 }
 
 func (g *registrar) init(s *Store) { g.s, g.me, g.renew = s, pawl.NewID(), staleLock/4 }
 
 // change does what build says in one transaction. Build is called while nobody
-// else changes anything.
+// else changes anything; perhaps again, and then only what it says last is done.
 func (g *registrar) change(ctx context.Context, op string, build func() ([]*kgo.Record, error)) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -54,10 +56,19 @@ func (g *registrar) change(ctx context.Context, op string, build func() ([]*kgo.
 			g.unlock(ctx, held)
 		}
 	}()
-	if err := g.fence(ctx, op); err != nil {
+	if err := g.fence(ctx, op, false); err != nil {
 		return err
 	}
 	records, err := build()
+	if err == nil && slices.ContainsFunc(records, g.oversized) {
+		// By another client, which is another epoch: what was read before it began may be
+		// so no more.
+		g.discard()
+		defer g.discard()
+		if err = g.fence(ctx, op, true); err == nil {
+			records, err = build()
+		}
+	}
 	if err != nil || len(records) == 0 {
 		return err
 	}
@@ -144,13 +155,20 @@ func (g *registrar) renewed(ctx context.Context, held store.Entry) store.Entry {
 	return e
 }
 
+// oversized tells whether a record needs a batch that is larger than usual.
+func (g *registrar) oversized(r *kgo.Record) bool { return weight(r) > int(g.s.cfg.Produce.BatchBytes) }
+
 // fence makes sure that nobody commits any more who had the lock before. The caller
 // holds mu and the lock.
-func (g *registrar) fence(ctx context.Context, op string) error {
+func (g *registrar) fence(ctx context.Context, op string, large bool) error {
 	if g.client != nil {
 		return nil // nobody else had it since this one did
 	}
-	client, err := kgo.NewClient(append(g.s.producerOptions(), kgo.ProducerBatchMaxBytes(max(g.s.cfg.Produce.BatchBytes, maxDeadBytes)),
+	limit := g.s.cfg.Produce.BatchBytes
+	if large {
+		limit = max(limit, maxDeadBytes)
+	}
+	client, err := kgo.NewClient(append(g.s.producerOptions(), kgo.ProducerBatchMaxBytes(limit),
 		kgo.TransactionalID(g.s.wire(g.s.cfg.StateTopic)+".dead"), kgo.TransactionTimeout(transactionTimeout), kgo.ProducerLinger(0))...)
 	if err != nil {
 		return &store.Error{Op: op, Code: store.ErrInvalid, Err: err}
@@ -161,7 +179,7 @@ func (g *registrar) fence(ctx context.Context, op string) error {
 		client.Close()
 		return g.s.explain(op, err)
 	}
-	g.client = client
+	g.client, g.large = client, large
 	return nil
 }
 
@@ -197,13 +215,13 @@ func (g *registrar) commit(ctx context.Context, op string, records []*kgo.Record
 	return nil
 }
 
-// produce sends records in portions that any topic takes as one batch. A record that is
-// larger goes alone: its letter was written, and what of it is written again may fit,
-// too. That is for the brokers to say.
+// produce sends records; where there are oversized ones, in portions that any topic takes
+// as one batch. A record that is larger goes alone: its letter was written, and what of it
+// is written again may fit, too. That is for the brokers to say.
 func (g *registrar) produce(ctx context.Context, records []*kgo.Record) (results kgo.ProduceResults, failed error) {
 	for len(records) > 0 && failed == nil {
 		n, size := 0, 0
-		for n < len(records) && (n == 0 || size+weight(records[n]) <= int(g.s.cfg.Produce.BatchBytes)) {
+		for n < len(records) && (n == 0 || !g.large || size+weight(records[n]) <= int(g.s.cfg.Produce.BatchBytes)) {
 			size += weight(records[n])
 			n++
 		}
