@@ -204,6 +204,9 @@ func (q *queue) push(l *lane) {
 func (q *queue) near(most, run int) int {
 	var at [8]*flight
 	n := min(q.n, len(at), most)
+	if len(q.late.lanes) > 0 {
+		return n // they may well be first
+	}
 	for i := range n {
 		at[i] = q.ring[(q.first+i)&(len(q.ring)-1)].head
 	}

@@ -135,7 +135,10 @@ const slabSize = 32 << 10
 
 func (s *slab) clone(b []byte) []byte {
 	if len(b) == 0 {
-		return b[:0:0] // nil stays nil, and empty empty
+		if b == nil {
+			return nil
+		}
+		return []byte{} // not b[:0]: that would keep alive what it is cut out of
 	}
 	if len(b) > cap(s.free)-len(s.free) {
 		s.free = make([]byte, 0, max(len(b), min(s.left, slabSize)))
