@@ -168,7 +168,7 @@ func TestFingerprintBearsAnything(t *testing.T) {
 			store.Fingerprint("K", text[:len(text)-n])
 			store.Fingerprint("K", piece[:min(n, len(piece))])
 		}
-		if took := time.Since(began) / 40; took > 20*time.Millisecond {
+		if took := time.Since(began) / 40; took > 200*time.Millisecond { // what grows with the square of its length takes seconds
 			t.Errorf("%q takes %v", piece, took)
 		}
 	}

@@ -24,6 +24,9 @@ type Rig struct {
 	store store.Store
 	mu    sync.Mutex // of random
 	rand  *rand.Rand
+
+	clockMu sync.Mutex
+	clock   time.Time // where we drive the store's; zero: it runs by itself
 }
 
 const (
@@ -50,6 +53,7 @@ func (r *Rig) keepTime() {
 		return
 	}
 	stop, done := make(chan struct{}), make(chan struct{})
+	r.clock = time.Now()
 	go func() {
 		defer close(done)
 		tick := time.NewTicker(time.Millisecond)
@@ -57,7 +61,7 @@ func (r *Rig) keepTime() {
 		for last := time.Now(); ; {
 			select {
 			case now := <-tick.C:
-				r.in.Advance(now.Sub(last))
+				r.advance(now.Sub(last))
 				last = now
 			case <-stop:
 				return
@@ -65,6 +69,24 @@ func (r *Rig) keepTime() {
 		}
 	}()
 	r.Cleanup(func() { close(stop); <-done })
+}
+
+func (r *Rig) advance(by time.Duration) {
+	r.clockMu.Lock()
+	defer r.clockMu.Unlock()
+	r.in.Advance(by)
+	r.clock = r.clock.Add(by)
+}
+
+// now is the time by the store's clock. Where we drive it, it lags behind on a busy
+// machine, and catches up in leaps.
+func (r *Rig) now() time.Time {
+	r.clockMu.Lock()
+	defer r.clockMu.Unlock()
+	if r.clock.IsZero() {
+		return time.Now()
+	}
+	return r.clock
 }
 
 // clockRuns tells whether the store's clock goes on by itself.

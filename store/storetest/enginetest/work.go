@@ -245,10 +245,10 @@ func holdIsPolite(r *Rig) {
 		mu.Lock()
 		defer mu.Unlock()
 		key := string(d.Key)
-		if gap := time.Since(last[key]); gap < pause-2*time.Millisecond {
+		if gap := r.now().Sub(last[key]); gap < pause-2*time.Millisecond {
 			r.Errorf("lane %s is open again after %v", key, gap)
 		}
-		last[key] = time.Now()
+		last[key] = r.now()
 		d.Hold(pause)
 		return nil
 	})}})
