@@ -84,7 +84,8 @@ func (e *Exec) environ(d *pawl.Delivery) []string {
 
 // Handle runs the program once. When ctx ends, the program's process group does,
 // too: at once if the lease or the deadline is over, because somebody else may be
-// working on the message; otherwise it is asked first.
+// working on the message; otherwise it is asked first. What a program says that was
+// asked to end is not its verdict: many say 0 then, and have not done their work.
 func (e *Exec) Handle(ctx context.Context, d *pawl.Delivery) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -107,10 +108,10 @@ func (e *Exec) Handle(ctx context.Context, d *pawl.Delivery) error {
 	state := p.Wait()
 	inTime := stop()
 	streams.wait()
-	if code := state.ExitCode(); inTime || code == exitAck {
-		return verdict(code, said.reason(describe(state)))
+	if !inTime {
+		return context.Cause(ctx)
 	}
-	return context.Cause(ctx)
+	return verdict(state.ExitCode(), said.reason(describe(state)))
 }
 
 // verdict translates an exit code; -1 is a signal.

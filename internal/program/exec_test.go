@@ -191,6 +191,21 @@ func TestExecEndsWithItsContext(t *testing.T) {
 	}
 }
 
+// A program that ends itself when it is asked to, and says 0 as many do, has not done
+// its work.
+func TestExecThatWasAskedToEndSaysNothing(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "pids")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	done := make(chan error, 1)
+	command := `trap 'exit 0' TERM; echo $$ >` + file + `; sleep 1000 & wait`
+	go func() { done <- program.NewExec(newLauncher(t), command, nil, nil).Handle(ctx, delivery("m", "")) }()
+	readPids(t, file, 1)
+	cancel(pawl.ErrDrain)
+	if err := <-done; !errors.Is(err, pawl.ErrDrain) {
+		t.Errorf("got %v, want pawl.ErrDrain", err)
+	}
+}
+
 func TestExecLeavesNothingBehind(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pids")
 	started := time.Now()
