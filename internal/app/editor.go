@@ -57,7 +57,8 @@ func newEditor(os *Operations, o *Operation, who string) (*editor, error) {
 }
 
 // before edits letters and returns those that could not be. Letters that bear the
-// mark of the operation were edited before.
+// mark of the operation were edited before; so were those that an earlier one has edited
+// in the same way, and could not replay.
 func (e *editor) before(ctx context.Context, ids []string) (refused map[string]error, err error) {
 	refused = map[string]error{}
 	var amendments []store.Amendment
@@ -73,6 +74,11 @@ func (e *editor) before(ctx context.Context, ids []string) (refused map[string]e
 			if err := e.marked(ctx, id); err != nil {
 				return nil, err
 			}
+			continue
+		}
+		if done, err := e.applied(ctx, &r); err != nil {
+			return nil, err
+		} else if done {
 			continue
 		}
 		body, err := e.patch(ctx, r.Body)
@@ -128,6 +134,31 @@ func (e *editor) amend(ctx context.Context, amendments []store.Amendment, entrie
 	return refused, nil
 }
 
+// applied tells whether an earlier operation has edited a letter in the same way since
+// it died: its replay was refused, or the operation ended before. Once more would be
+// once too often.
+func (e *editor) applied(ctx context.Context, r *store.Record) (bool, error) {
+	earlier := r.Headers[HeaderEdit]
+	if earlier == "" {
+		return false, nil
+	}
+	kept, err := e.State.GetState(ctx, auditPrefix+earlier+"/"+r.ID)
+	if errors.Is(err, store.ErrNotFound) {
+		return false, nil
+	} else if err != nil {
+		return false, err
+	}
+	entry, err := readEntry(&kept)
+	return err == nil && entry.Change == e.op.Edit && !r.DeadAt.After(entry.At), err
+}
+
+func readEntry(kept *store.Entry) (entry AuditEntry, err error) {
+	if err := json.Unmarshal(kept.Value, &entry); err != nil {
+		return entry, &store.Error{Op: "read " + kept.Key, Code: store.ErrCorrupt, Err: err}
+	}
+	return entry, nil
+}
+
 // marked completes the entry of a letter that was edited before: whoever did it
 // may have died in between.
 func (e *editor) marked(ctx context.Context, id string) error {
@@ -137,9 +168,9 @@ func (e *editor) marked(ctx context.Context, id string) error {
 	} else if err != nil {
 		return err
 	}
-	var entry AuditEntry
-	if err := json.Unmarshal(kept.Value, &entry); err != nil {
-		return &store.Error{Op: "read " + kept.Key, Code: store.ErrCorrupt, Err: err}
+	entry, err := readEntry(&kept)
+	if err != nil {
+		return err
 	}
 	if entry.Result.Done == 1 {
 		return nil

@@ -386,9 +386,12 @@ func (r *Runner) do(ctx, keep context.Context, p piece) error {
 		if err := r.beating(keep, collect(r.edit, left, refused)); err != nil {
 			return err
 		}
-		if err := r.own(keep, was); err != nil {
+		// Whoever asks for a pause or an end now gets it after this chunk: letters that
+		// are edited, and not replayed, would be edited again.
+		if err := r.own(keep, was); err != nil && !errors.Is(err, ErrPaused) && !errors.Is(err, ErrCancelled) {
 			return err
 		}
+		o.Intent, o.Again, o.Next = p.ids, p.again, p.next
 		left = slices.DeleteFunc(slices.Clone(left), func(id string) bool { return refused[id] != nil })
 	}
 	if err := r.beating(keep, collect(r.each, left, refused)); err != nil {

@@ -179,6 +179,104 @@ func TestOperationThatWasTakenDoesNotReplay(t *testing.T) {
 	})
 }
 
+// What was edited when somebody asked for an end is replayed before it: the advice is to
+// plan a new one for the rest, which would edit it once more.
+func TestCancelledOperationLeavesNothingEdited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMorgue(t, 200)
+		o := m.plan(t, Selection{})
+		o.Edit = ".n += 1000"
+		taken := &taking{morgue: m}
+		ops := m.operations(t)
+		ops.Letters = taken
+		taken.take = func() {
+			now, err := m.operations(t).Get(t.Context(), o.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			now.Asked = Cancelled
+			if _, err := m.operations(t).put(t.Context(), now, "another"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := (&Runner{Operations: ops, Who: "one"}).Run(t.Context(), o); !errors.Is(err, ErrCancelled) {
+			t.Fatal(err)
+		}
+		if n := m.replayed(); n == 0 || n == 200 {
+			t.Fatalf("the test shows nothing: %d of 200 were replayed", n)
+		}
+		for r, err := range m.Dead(t.Context(), store.DeadFilter{}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Headers[HeaderEdit] != "" {
+				t.Errorf("%s is edited and not replayed", r.ID)
+			}
+		}
+	})
+}
+
+// refusing is a store that takes back no letter while it is closed.
+type refusing struct {
+	*morgue
+	closed bool
+}
+
+func (s *refusing) Replay(ctx context.Context, topic string, ids ...string) (map[string]error, error) {
+	if !s.closed {
+		return s.morgue.Replay(ctx, topic, ids...)
+	}
+	refused := map[string]error{}
+	for _, id := range ids {
+		refused[id] = errors.New("its unique key is taken")
+	}
+	return refused, nil
+}
+
+// A letter that was edited and could not be replayed is not edited once more by the
+// same replay, planned anew; one that has died again since is.
+func TestSameEditIsMadeOnceForADeath(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMorgue(t, 1)
+		letters := &refusing{morgue: m, closed: true}
+		again := func() {
+			o := m.plan(t, Selection{})
+			o.Edit = ".n += 1000"
+			ops := m.operations(t)
+			ops.Letters = letters
+			_ = (&Runner{Operations: ops, Who: "one"}).Run(t.Context(), o)
+		}
+		body := func() string {
+			r, err := m.Get(t.Context(), "00000")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return string(r.Body)
+		}
+		again()
+		again()
+		if got := body(); got != `{"n":1000,"price":1.10}` {
+			t.Errorf("after two that were refused it is %s", got)
+		}
+		letters.closed = false
+		again()
+		ds, err := m.Claim(t.Context(), []store.Want{{Topic: "t", Limit: 1}}, store.Lease{For: time.Minute, Owner: "w"})
+		if err != nil || len(ds) != 1 || string(ds[0].Body) != `{"n":1000,"price":1.10}` {
+			t.Fatalf("%+v, %v", ds, err)
+		}
+		dead := store.Settlement{Token: ds[0].Token, ID: ds[0].ID, Verdict: store.Dead, Failure: store.Failure{Kind: "K", Error: "again"}}
+		time.Sleep(time.Second)
+		if refused, err := m.Settle(t.Context(), store.NewBatch(dead)); err != nil || len(refused) > 0 {
+			t.Fatal(refused, err)
+		}
+		letters.closed = true
+		again()
+		if got := body(); got != `{"n":2000,"price":1.10}` {
+			t.Errorf("after another death it is %s", got)
+		}
+	})
+}
+
 // taking is a store in which another process takes the operation during an edit.
 type taking struct {
 	*morgue
