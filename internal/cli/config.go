@@ -2,9 +2,11 @@ package cli
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -40,10 +42,34 @@ func (s *session) load(src config.Source, parts ...string) (*config.Config, erro
 	if err != nil {
 		return nil, &problem{code: exitUsage, what: "the configuration is not right", err: err, next: "correct it; `pawl config check` checks the whole file, and docs/configuration.md has all keys"}
 	}
-	s.redactor.Learn(c.Secrets...)
-	s.redactor.Learn(app.Passwords(c.Store)...)
-	s.redactor.Learn(app.Passwords(c.Mirror)...)
+	s.learn(c)
 	return c, nil
+}
+
+// learn takes note of what no log may show.
+func (s *session) learn(c *config.Config) {
+	s.redactor.Learn(c.Secrets...)
+	urls := []string{c.Store, c.Mirror}
+	for i := range c.Topics {
+		urls = append(urls, c.Topics[i].URL)
+	}
+	for _, u := range urls {
+		s.redactor.Learn(app.Passwords(u)...)
+		s.redactor.Learn(basicAuth(u)...)
+	}
+}
+
+// basicAuth is the password of a URL as a request carries it.
+func basicAuth(raw string) []string {
+	u, err := url.Parse(raw)
+	if err != nil || u.User == nil {
+		return nil
+	}
+	password, ok := u.User.Password()
+	if !ok {
+		return nil
+	}
+	return []string{base64.StdEncoding.EncodeToString([]byte(u.User.Username() + ":" + password))}
 }
 
 // findStore takes the store from the configuration file, and its mirror, unless the

@@ -122,7 +122,7 @@ func (s *session) reload(src config.Source) (*config.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.redactor.Learn(c.Secrets...)
+	s.learn(c)
 	return c, checkPrograms(c)
 }
 
