@@ -176,7 +176,7 @@ func (s *Store) startWriter(ctx context.Context) error {
 	opening := &call{}
 	w.group = []*call{opening}
 	defer context.AfterFunc(ctx, func() { opening.state.Store(abandoned) })()
-	if err := w.prepare(); err != nil {
+	if err := w.prepare(ctx); err != nil {
 		w.turn.close()
 		_ = c.close()
 		if isBusy(err) && ctx.Err() != nil {
@@ -190,12 +190,8 @@ func (s *Store) startWriter(ctx context.Context) error {
 }
 
 // prepare sets the connection up and migrates.
-func (w *writer) prepare() error {
-	mode := ""
-	err := w.conn.query("PRAGMA journal_mode = WAL", func(r row) error {
-		mode = r.text(0)
-		return nil
-	})
+func (w *writer) prepare(ctx context.Context) error {
+	mode, err := w.writeAhead(ctx)
 	if err != nil {
 		return err
 	}
@@ -222,6 +218,26 @@ func (w *writer) prepare() error {
 	}
 	_, err = w.migrateUp()
 	return err
+}
+
+// writeAhead makes the file a write-ahead log, if it is none, and returns the mode that it
+// is in. Where two do so with a new file at once, SQLite tells one of them at once that
+// the file is locked, without waiting: each could wait for the other.
+func (w *writer) writeAhead(ctx context.Context) (mode string, err error) {
+	for end := time.Now().Add(w.wait); ; {
+		err = w.conn.query("PRAGMA journal_mode = WAL", func(r row) error {
+			mode = r.text(0)
+			return nil
+		})
+		if !isBusy(err) || time.Now().After(end) {
+			return mode, err
+		}
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-ctx.Done():
+			return mode, err
+		}
+	}
 }
 
 // Close implements [store.Store]. Calls under way are finished.
