@@ -79,16 +79,20 @@ func reloading(t *testing.T, text string) (d *Daemon, logs *logBook) {
 		t.Fatal(err)
 	}
 	d.policy = policy.NewLive(m)
+	s := memory.New(memory.Config{})
+	if d.limits, err = newLimits(d.Config.Limits, s); err != nil {
+		t.Fatal(err)
+	}
 	var topics []dispatch.Topic
 	for _, topic := range d.Config.Topics {
 		c := &carrier{topic: topic}
-		if c.limit, _, err = d.limits.of(&topic); err != nil {
+		if c.limit, c.limits, err = d.limits.of(&topic); err != nil {
 			t.Fatal(err)
 		}
 		c.gate.wake = func() {}
 		d.carriers, topics = append(d.carriers, c), append(topics, c.dispatched())
 	}
-	if d.dispatcher, err = dispatch.New(memory.New(memory.Config{}), dispatch.Config{Topics: topics}); err != nil {
+	if d.dispatcher, err = dispatch.New(s, dispatch.Config{Topics: topics}); err != nil {
 		t.Fatal(err)
 	}
 	return d, logs

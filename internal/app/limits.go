@@ -11,7 +11,13 @@ import (
 )
 
 // limits are the limiters of a daemon, by name.
-type limits map[string]*dispatch.Limiter
+type limits map[string]*limit
+
+// limit is a limiter, and what it is set to.
+type limit struct {
+	*dispatch.Limiter
+	now config.Limit
+}
 
 func newLimits(configured []config.Limit, s store.Store) (limits, error) {
 	all := limits{}
@@ -26,10 +32,11 @@ func newLimits(configured []config.Limit, s store.Store) (limits, error) {
 			}
 			c.Shared = entries
 		}
-		var err error
-		if all[l.Name], err = dispatch.NewLimiter(c); err != nil {
+		limiter, err := dispatch.NewLimiter(c)
+		if err != nil {
 			return nil, err
 		}
+		all[l.Name] = &limit{limiter, l}
 	}
 	return all, nil
 }
@@ -60,21 +67,50 @@ func (all limits) of(t *config.Topic) (own *dispatch.Limiter, of []*dispatch.Lim
 	}
 	of = append(of, own)
 	for _, name := range t.Limits {
-		of = append(of, all[name])
+		of = append(of, all[name].Limiter)
 	}
 	return own, of, nil
 }
 
-// set changes what a reload may change.
-func (all limits) set(configured []config.Limit) error {
-	for _, l := range configured {
-		if limiter := all[l.Name]; limiter != nil {
-			if err := limiter.Set(l.PerSecond, l.Burst, l.Concurrency); err != nil {
-				return err
+// set changes what a reload may change, and names the numbers that it keeps.
+func (all limits) set(configured []config.Limit) (kept []string, err error) {
+	for _, next := range configured {
+		l := all[next.Name]
+		switch {
+		case l == nil: // it is new, and needs a restart
+		case !l.takes(next):
+			kept = append(kept, l.kept(next)...)
+		default:
+			if err := l.Set(next.PerSecond, next.Burst, next.Concurrency); err != nil {
+				return nil, err
 			}
+			l.now = next
 		}
 	}
-	return nil
+	return kept, nil
+}
+
+// takes tells whether a reload may give l the numbers of next. If they are to hold in
+// another way, which needs a restart, then so do they: a rate that is not stated any
+// more is replaced by what is not there yet, and without both nothing would protect
+// the downstream.
+func (l *limit) takes(next config.Limit) bool {
+	return l.now.By == next.By && l.now.Adaptive == next.Adaptive && l.now.Shared == next.Shared
+}
+
+// kept names the numbers of next that differ from those of l.
+func (l *limit) kept(next config.Limit) (paths []string) {
+	path := "limits." + next.Name
+	if l.now.PerSecond != next.PerSecond {
+		paths = append(paths, path+".rate")
+	}
+	if l.now.Burst != next.Burst {
+		paths = append(paths, path+".burst")
+	}
+	if l.now.Concurrency != next.Concurrency {
+		paths = append(paths, path+".concurrency")
+	}
+	return paths
 }
 
 // rateLimit is the limiter of a worker that begins no faster than a rate; none for 0.

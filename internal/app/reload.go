@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -80,7 +81,8 @@ func (d *Daemon) reload(src config.Source) {
 		d.refuse(err)
 		return
 	}
-	if err := d.limits.set(next.Limits); err != nil {
+	kept, err := d.limits.set(next.Limits)
+	if err != nil {
 		d.refuse(err)
 		return
 	}
@@ -89,7 +91,7 @@ func (d *Daemon) reload(src config.Source) {
 	for _, t := range next.Topics {
 		for _, c := range d.carriers {
 			if c.topic.Name == t.Name {
-				d.adjust(c, t)
+				kept = append(kept, d.adjust(c, t)...)
 			}
 		}
 	}
@@ -99,7 +101,7 @@ func (d *Daemon) reload(src config.Source) {
 	d.metrics.Reloaded(true, time.Now())
 	d.Logger.Info("configuration reloaded", "file", next.File, "overrides", len(next.Overrides))
 	d.warn(next)
-	if paths := config.Restart(d.Config, next); len(paths) > 0 {
+	if paths := append(config.Restart(d.Config, next), kept...); len(paths) > 0 {
 		d.Logger.Warn("needs a restart: "+strings.Join(paths, ", "), "file", next.File)
 	}
 }
@@ -117,10 +119,16 @@ func (d *Daemon) emptied(next *config.Config) error {
 	}}
 }
 
-// adjust gives a running topic the numbers of the new configuration.
-func (d *Daemon) adjust(c *carrier, t config.Topic) {
-	if err := c.limit.Set(t.PerSecond, 0, 0); err != nil {
-		d.Logger.Error("limit not changed", "error", err)
+// adjust gives a running topic the numbers of the new configuration, and names those
+// that it keeps: as long as other limits of the topic wait for a restart, so does the
+// rate, which they may be there to replace.
+func (d *Daemon) adjust(c *carrier, t config.Topic) (kept []string) {
+	if c.limitedAs(t) {
+		if err := c.limit.Set(t.PerSecond, 0, 0); err != nil {
+			d.Logger.Error("limit not changed", "error", err)
+		}
+	} else if c.limit.Snapshot().Rate != t.PerSecond {
+		kept = append(kept, "topics."+t.Name+".limit")
 	}
 	c.gate.wake()
 	if t.Handler == c.topic.Handler && c.keeper == nil {
@@ -128,6 +136,12 @@ func (d *Daemon) adjust(c *carrier, t config.Topic) {
 			d.Logger.Warn("needs a restart: topics."+t.Name+".concurrency", "error", err)
 		}
 	}
+	return kept
+}
+
+// limitedAs tells whether a topic is limited by what t says, but for numbers.
+func (c *carrier) limitedAs(t config.Topic) bool {
+	return c.topic.Adaptive == t.Adaptive && slices.Equal(c.topic.Limits, t.Limits)
 }
 
 // warn logs what of a configuration that is in effect is perhaps not what was meant.

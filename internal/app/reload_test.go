@@ -2,7 +2,9 @@ package app
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -98,5 +100,95 @@ func TestAReloadLogsWarnings(t *testing.T) {
 	d.reload(config.Source{Path: "pawl.yaml", Text: []byte(strings.ReplaceAll(strictFile, "Command", "Comand") + "drian: 1s\n")})
 	if len(d.loaded.faults) != 1 || strings.Count(logs.String(), "problem=") != 1 {
 		t.Errorf("a warning counts as a fault: %v, %s", d.loaded.faults, logs)
+	}
+}
+
+// limitsAt is what the limits of a daemon are at, by name, its topics' own included.
+func limitsAt(d *Daemon) map[string]string {
+	all := map[string]string{}
+	for name, l := range d.limits {
+		s := l.Snapshot()
+		all[name] = fmt.Sprintf("%v/s %d", s.Rate, s.Concurrency)
+	}
+	for _, c := range d.carriers {
+		all[c.topic.Name] = fmt.Sprintf("%v/s", c.limit.Snapshot().Rate)
+	}
+	return all
+}
+
+// What comes in the place of a rate may wait for a restart. Without the rate until
+// then, nothing would protect the downstream.
+func TestAReloadKeepsWhatARestartReplaces(t *testing.T) {
+	const topic = "topics: {t: {handler: exec, command: cat"
+	for name, c := range map[string]struct {
+		files   []string // the one that it starts with first
+		want    map[string]string
+		restart string
+	}{
+		"a rate of the topic becomes a named one": {
+			[]string{topic + ", limit: 2/s}}\n", topic + ", limits: [smtp]}}\nlimits: {smtp: {rate: 2/s}}\n"},
+			map[string]string{"t": "2/s"}, "limits.smtp.by, limits.smtp.shared, topics.t.limits[0], topics.t.limit",
+		},
+		"a rate of the topic is to be learned": {
+			[]string{topic + ", limit: 2/s}}\n", topic + ", adaptive: true}}\n"},
+			map[string]string{"t": "2/s"}, "topics.t.adaptive, topics.t.limit",
+		},
+		"the rate is as it was": {
+			[]string{topic + ", limit: 2/s}}\n", topic + ", limit: 2/s, adaptive: true}}\n"},
+			map[string]string{"t": "2/s"}, "topics.t.adaptive",
+		},
+		"what a reload has set is kept, and counts": {
+			[]string{topic + ", limit: 2/s}}\n", topic + ", limit: 4/s}}\n", topic + ", limit: 2/s, adaptive: true}}\n"},
+			map[string]string{"t": "4/s"}, "topics.t.adaptive, topics.t.limit",
+		},
+		"back to what runs": {
+			[]string{topic + ", limit: 2/s}}\n", topic + ", adaptive: true}}\n", topic + ", limit: 3/s}}\n"},
+			map[string]string{"t": "3/s"}, "",
+		},
+		"a named rate is to be learned": {
+			[]string{topic + ", limits: [bb]}}\nlimits: {bb: {rate: 2/s, burst: 2}}\n", topic + ", limits: [bb]}}\nlimits: {bb: {adaptive: 5}}\n"},
+			map[string]string{"t": "0/s", "bb": "2/s 0"}, "limits.bb.adaptive, limits.bb.rate, limits.bb.burst",
+		},
+		"a named rate goes by key": {
+			[]string{topic + ", limits: [bb]}}\nlimits: {bb: {rate: 2/s, concurrency: 7}}\n", topic + ", limits: [bb]}}\nlimits: {bb: {by: key, rate: 9/s, concurrency: 8}}\n"},
+			map[string]string{"t": "0/s", "bb": "2/s 7"}, "limits.bb.by, limits.bb.rate, limits.bb.concurrency",
+		},
+		"a burst that a reload has set is known": {
+			[]string{
+				topic + "}}\nlimits: {bb: {rate: 2/s, burst: 2}}\n", topic + "}}\nlimits: {bb: {rate: 2/s, burst: 3}}\n",
+				topic + "}}\nlimits: {bb: {rate: 2/s, burst: 2, by: key}}\n",
+			},
+			map[string]string{"t": "0/s", "bb": "2/s 0"}, "limits.bb.by, limits.bb.burst",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, logs := reloading(t, c.files[0])
+			for _, text := range c.files[1:] {
+				logs.Reset()
+				d.reload(config.Source{Path: "pawl.yaml", Text: []byte(text)})
+			}
+			if len(d.loaded.faults) > 0 {
+				t.Fatalf("faults are %v", d.loaded.faults)
+			}
+			if got := limitsAt(d); !maps.Equal(got, c.want) {
+				t.Errorf("limits are %v, want %v", got, c.want)
+			}
+			_, restart, _ := strings.Cut(logs.String(), "needs a restart: ")
+			if restart, _, _ = strings.Cut(restart, `"`); restart != c.restart {
+				t.Errorf("to restart for: %s, want %s", restart, c.restart)
+			}
+		})
+	}
+}
+
+// A limit that waits for a restart is no fault, and stops nothing else.
+func TestALimitThatWaitsForARestartIsNoFault(t *testing.T) {
+	d, logs := reloading(t, plainFile+"limits: {aa: {rate: 1/s}, cc: {rate: 5/s, shared: true}}\n")
+	d.reload(config.Source{Path: "pawl.yaml", Text: []byte(plainFile + "limits: {aa: {rate: 1/h}, cc: {concurrency: 3}}\nlog: {level: debug}\n")})
+	if len(d.loaded.faults) > 0 || !strings.Contains(logs.String(), "needs a restart: limits.cc.shared, limits.cc.rate, limits.cc.concurrency") {
+		t.Errorf("faults are %v, the log is %s", d.loaded.faults, logs)
+	}
+	if at := limitsAt(d); d.limits["aa"].Snapshot().Rate != 1.0/3600 || at["cc"] != "5/s 0" || d.Level.Level() != slog.LevelDebug {
+		t.Errorf("limits are %v, the level is %v", at, d.Level.Level())
 	}
 }
