@@ -206,21 +206,30 @@ const leastWindow = 0.1
 // Name returns the name of the downstream.
 func (l *Limiter) Name() string { return l.name }
 
-// Set changes rate, burst and concurrency while the limiter is used.
-func (l *Limiter) Set(rate float64, burst, concurrency int) error {
-	c := l.inner.State().Config
-	c.Rate, c.Burst, c.Concurrency = rate, burst, concurrency
+// Check returns the error that Set would return, and changes nothing.
+func (l *Limiter) Check(rate float64, burst, concurrency int) error {
+	c := limit.Config{Rate: rate, Burst: burst, Concurrency: concurrency}
 	if err := c.Validate(); err != nil {
 		return fmt.Errorf("limit %q: %w", l.name, err)
 	}
+	if l.shared != nil && rate == 0 {
+		return fmt.Errorf("limit %q: shared, but there is no rate", l.name)
+	}
+	return nil
+}
+
+// Set changes rate, burst and concurrency while the limiter is used. With an error,
+// it changes nothing.
+func (l *Limiter) Set(rate float64, burst, concurrency int) error {
+	if err := l.Check(rate, burst, concurrency); err != nil {
+		return err
+	}
+	c := limit.Config{Rate: rate, Burst: burst, Concurrency: concurrency}
 	if l.shared != nil {
-		if rate == 0 {
-			return fmt.Errorf("limit %q: shared, but there is no rate", l.name)
-		}
 		l.shared.set(rate, burst)
 		c.Rate, c.Burst = 0, 0
 	}
-	l.inner.Set(c)
+	l.inner.Set(c) // which keeps what is not a number
 	l.moved(nil)
 	return nil
 }

@@ -328,8 +328,11 @@ func TestLimiterSetTakesEffect(t *testing.T) {
 		if n := c.count("") - before; n < 900 || n > 1011 {
 			t.Errorf("%d in 10 s at 100/s", n)
 		}
-		if err := l.Set(-1, 0, 0); err == nil {
+		if l.Check(-1, 0, 0) == nil || l.Set(-1, 0, 0) == nil {
 			t.Error("a negative rate")
+		}
+		if err := l.Check(7, 0, 0); err != nil || l.Snapshot().Rate != 100 {
+			t.Errorf("it was only to be checked: %v, %v/s", err, l.Snapshot().Rate)
 		}
 	})
 }

@@ -72,8 +72,16 @@ func (all limits) of(t *config.Topic) (own *dispatch.Limiter, of []*dispatch.Lim
 	return own, of, nil
 }
 
-// set changes what a reload may change, and names the numbers that it keeps.
+// set changes what a reload may change, and names the numbers that it keeps. With an
+// error, it changes nothing.
 func (all limits) set(configured []config.Limit) (kept []string, err error) {
+	for _, next := range configured {
+		if l := all[next.Name]; l != nil && l.takes(next) {
+			if err := l.Check(next.PerSecond, next.Burst, next.Concurrency); err != nil {
+				return nil, err
+			}
+		}
+	}
 	for _, next := range configured {
 		l := all[next.Name]
 		switch {

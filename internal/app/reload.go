@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"slices"
 	"strings"
@@ -81,6 +82,10 @@ func (d *Daemon) reload(src config.Source) {
 		d.refuse(err)
 		return
 	}
+	if err := d.checkOwn(next); err != nil {
+		d.refuse(err)
+		return
+	}
 	kept, err := d.limits.set(next.Limits)
 	if err != nil {
 		d.refuse(err)
@@ -88,12 +93,8 @@ func (d *Daemon) reload(src config.Source) {
 	}
 	d.policy.Swap(matrix)
 	d.Level.Set(level)
-	for _, t := range next.Topics {
-		for _, c := range d.carriers {
-			if c.topic.Name == t.Name {
-				kept = append(kept, d.adjust(c, t)...)
-			}
-		}
+	for c, t := range d.running(next) {
+		kept = append(kept, d.adjust(c, t)...)
 	}
 	d.mu.Lock()
 	d.loaded = loaded{file: next.File, at: time.Now()}
@@ -117,6 +118,32 @@ func (d *Daemon) emptied(next *config.Config) error {
 		File: next.File, Line: 1, Column: 1, Path: "topics", Message: fmt.Sprintf("there are none, but %d are carried out", len(d.carriers)),
 		Hint: "write the whole file again; to carry out nothing, end the daemon",
 	}}
+}
+
+// running are the topics of next that are carried out, and by what.
+func (d *Daemon) running(next *config.Config) iter.Seq2[*carrier, config.Topic] {
+	return func(yield func(*carrier, config.Topic) bool) {
+		for _, t := range next.Topics {
+			for _, c := range d.carriers {
+				if c.topic.Name == t.Name && !yield(c, t) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// checkOwn refuses a limit of a topic that adjust could not set: by then other parts
+// of the file are in effect.
+func (d *Daemon) checkOwn(next *config.Config) error {
+	for c, t := range d.running(next) {
+		if c.limitedAs(t) {
+			if err := c.limit.Check(t.PerSecond, 0, 0); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // adjust gives a running topic the numbers of the new configuration, and names those

@@ -192,3 +192,39 @@ func TestALimitThatWaitsForARestartIsNoFault(t *testing.T) {
 		t.Errorf("limits are %v, the level is %v", at, d.Level.Level())
 	}
 }
+
+// What is wrong with a limit may be found by the limiter only. By then nothing of the
+// file may be in effect, whichever limit it is and what comes before it.
+func TestAFaultOfALimitChangesNothing(t *testing.T) {
+	const before = `
+limits: {aa: {rate: 1/s, concurrency: 4}, bb: {rate: 5/s}, cc: {rate: 5/s, shared: true}}
+topics:
+  s: {handler: exec, command: cat, limit: 10/s, concurrency: 3}
+  t: {handler: exec, command: cat, limit: 10/s}
+`
+	for name, text := range map[string]string{
+		"of a named one":  strings.Replace(before, "bb: {rate: 5/s}", "bb: {rate: 1/1d}", 1),
+		"of a shared one": strings.Replace(before, "cc: {rate: 5/s", "cc: {rate: 1/1d", 1),
+		"of a topic's":    strings.Replace(before, "cat, limit: 10/s}", "cat, limit: 1/1d}", 1),
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, logs := reloading(t, before)
+			want, matrix := limitsAt(d), d.policy.Load()
+			text = strings.Replace(text, "aa: {rate: 1/s, concurrency: 4}", "aa: {rate: 1/h, concurrency: 5}", 1)
+			text = strings.Replace(text, "limit: 10/s, concurrency: 3", "limit: 11/s, concurrency: 9", 1)
+			d.reload(config.Source{Path: "pawl.yaml", Text: []byte(text + "log: {level: debug}\n")})
+			if got := limitsAt(d); !maps.Equal(got, want) {
+				t.Errorf("limits are %v, want %v", got, want)
+			}
+			if n := d.dispatcher.Snapshot().Topics[0].Concurrency; n != 3 {
+				t.Errorf("the concurrency is %d", n)
+			}
+			if d.policy.Load() != matrix || d.Level.Level() != slog.LevelInfo {
+				t.Error("the policy or the level is another one")
+			}
+			if len(d.loaded.faults) != 1 || strings.Count(logs.String(), "problem=") != 1 || strings.Contains(logs.String(), "configuration reloaded") {
+				t.Errorf("faults are %v, the log is %s", d.loaded.faults, logs)
+			}
+		})
+	}
+}
