@@ -138,12 +138,12 @@ func (k *keeper) renew() (before *program.Pipe) {
 	return before
 }
 
-// failing says why there are no programs. Those that were just started must first
+// failing says why no program carries anything out. Those that were just started must first
 // show that they last.
 func (k *keeper) failing() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if err := k.current.Err(); err != nil {
+	if err := k.current.Failing(); err != nil {
 		k.reason = err
 	} else if time.Since(k.since) > minRevival {
 		k.reason = nil

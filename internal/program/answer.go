@@ -87,7 +87,7 @@ func (c *child) take(answers []answer) {
 			p.stats.Stale++
 			p.complain(p.stats.Stale, "verdict about what the program does not hold; it is ignored", c, "id", a.verdict.ID)
 		default:
-			p.answered = true
+			p.answered, p.unready, p.failing = true, 0, nil
 			c.answers++
 			c.window.answered(now.Sub(k.at), held, c.overtook(k), now)
 			c.drop(k)

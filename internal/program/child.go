@@ -329,22 +329,23 @@ func (p *Pipe) restarts(c *child, e ending, pause time.Duration) bool {
 		return false
 	}
 	p.stats.Restarts++
-	if e.unread && e.cause == nil && !p.answered {
-		p.unready++
-	}
-	log := p.config.Logger.Warn
-	if e.voluntary && e.answers > 0 {
-		log = p.config.Logger.Info
-	}
 	args := []any{"child", c.n, "how", e.how, "held", e.held, "again_in", pause}
+	what, log := "program ended", p.config.Logger.Warn
+	switch counted := p.count(e); {
+	case e.voluntary && e.answers > 0:
+		log = p.config.Logger.Info
+	case counted && p.failing != nil && p.answered:
+		what, log = "the program does not start any more: it ends before it reads anything", p.config.Logger.Error
+		args = append(args, "times", p.unready)
+	}
 	if e.cause != nil {
 		args = append(args, "killed_because", e.cause)
 	}
-	log("program ended", args...)
-	if p.unready < startsToGiveUp {
+	log(what, args...)
+	if p.failing == nil || p.answered { // what worked once may get well
 		return true
 	}
-	p.reason = fmt.Errorf("%w, %d times: %s", ErrNeverReady, p.unready, e.how)
+	p.reason = p.failing
 	for _, other := range p.children {
 		other.kill(errCancelled)
 		p.queue = append(p.queue, other.suspects...)
@@ -356,6 +357,20 @@ func (p *Pipe) restarts(c *child, e ending, pause time.Duration) bool {
 	p.queue = nil
 	close(p.broken)
 	return false
+}
+
+// count counts a start that came to nothing, and tells whether this was one. A
+// program that has worked may leave when there is nothing to do.
+func (p *Pipe) count(e ending) bool {
+	idle := e.voluntary && e.held == 0 && p.answered
+	if !e.unread || e.cause != nil || idle {
+		return false
+	}
+	p.unready++
+	if p.unready >= startsToGiveUp {
+		p.failing = fmt.Errorf("%w, %d times: %s", ErrNeverReady, p.unready, e.how)
+	}
+	return true
 }
 
 // childPipes are our ends of a child's streams, and its ends.

@@ -45,11 +45,12 @@ const (
 	maxVerdict   = 64 << 20 // of a line
 )
 
-// ErrNeverReady is why a [Pipe] gave up: the program ends, time and again, before
-// it reads anything.
+// ErrNeverReady is why a [Pipe] gave up, or is failing: the program ends, time and
+// again, before it reads anything.
 var ErrNeverReady = errors.New("the program ends before it reads anything")
 
-// startsToGiveUp is how often a program that never answered may end unread.
+// startsToGiveUp is how often in a row a program may end unread. One that never
+// answered is given up then; one that did is failing until it answers again.
 const startsToGiveUp = 5
 
 // Pipe is a handler that hands deliveries to programs that run for long, each a
@@ -73,8 +74,9 @@ type Pipe struct {
 	mu       sync.Mutex
 	queue    []*call // waiting for room, by rank
 	closed   bool
-	answered bool // by any child, ever
-	unready  int  // starts that came to nothing, until the first answer
+	answered bool  // by any child, ever
+	unready  int   // starts that came to nothing, of all children, since the last answer
+	failing  error // there were too many of them
 	stats    PipeStats
 	room     func() // called when there may be room again
 }
@@ -305,6 +307,15 @@ func (p *Pipe) Err() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.reason
+}
+
+// Failing says why the program does not start: what Err returns, or that one which
+// did answer has ended unread some times in a row, an [ErrNeverReady] as well. That
+// is over with the next answer of any child.
+func (p *Pipe) Failing() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return cmp.Or(p.reason, p.failing)
 }
 
 // Stats returns what was counted so far.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -243,6 +245,38 @@ func TestPipeGivesUpOnAProgramThatNeverRuns(t *testing.T) {
 	}
 	if err := p.Handle(t.Context(), message("m", "x")); err == nil {
 		t.Error("a broken pipe took a delivery")
+	}
+}
+
+// A program that worked once may be broken later, by an upgrade or for want of what
+// it needs. It may get well, too, so that nobody gives up on it.
+func TestPipeFailsWhileAProgramDoesNotStartAnyMore(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	broken, well := filepath.Join(dir, "broken"), filepath.Join(dir, "well")
+	p := startPipe(t, program.PipeConfig{Command: "if [ -e " + broken + " ]; then echo no such module >&2; exit 1; fi; " +
+		"[ -e " + well + " ] || : >" + broken + "; " + worker("quit 1")})
+	if err := p.Handle(t.Context(), message("m", "x")); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it is failing", func() bool { return p.Failing() != nil })
+	if err := p.Failing(); !errors.Is(err, program.ErrNeverReady) || !strings.Contains(err.Error(), "no such module (exit status 1)") {
+		t.Errorf("got %v", err)
+	}
+	if s := p.Stats(); s.Restarts < 6 { // one that answered, and five
+		t.Errorf("it is failing too soon: %+v", s)
+	}
+	if err := p.Err(); err != nil {
+		t.Errorf("it was given up: %v", err)
+	}
+	if err := errors.Join(os.WriteFile(well, nil, 0o600), os.Remove(broken)); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Handle(t.Context(), message("m", "x")); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Failing(); err != nil {
+		t.Errorf("it answers, but %v", err)
 	}
 }
 
