@@ -78,7 +78,7 @@ func Work(ctx context.Context, s store.Store, c WorkConfig) (Worked, error) {
 	}
 	defer programs.close()
 	w := &worker{config: c, programs: programs}
-	d, err := w.dispatcher(s)
+	d, err := w.dispatcher(ctx, s)
 	if err != nil {
 		return Worked{}, err
 	}
@@ -100,8 +100,8 @@ func Work(ctx context.Context, s store.Store, c WorkConfig) (Worked, error) {
 }
 
 // dispatcher builds the runtime. With kept programs, how much is carried out at
-// once is for the gate to say.
-func (w *worker) dispatcher(s store.Store) (*dispatch.Dispatcher, error) {
+// once is for the gate to say. The worker drains when working ends.
+func (w *worker) dispatcher(working context.Context, s store.Store) (*dispatch.Dispatcher, error) {
 	c := &w.config
 	var handler pawl.Handler = pawl.HandlerFunc(func(ctx context.Context, d *pawl.Delivery) error {
 		w.gate.begun()
@@ -111,7 +111,7 @@ func (w *worker) dispatcher(s store.Store) (*dispatch.Dispatcher, error) {
 	if c.Pipe != "" {
 		slots = pipeSlots(c.Concurrency)
 	} else {
-		w.handler = w.exec(len(c.Topics) > 1)
+		w.handler = w.exec(working, len(c.Topics) > 1)
 	}
 	limits, err := rateLimit(c.PerSecond)
 	if err != nil {
@@ -130,8 +130,10 @@ func (w *worker) dispatcher(s store.Store) (*dispatch.Dispatcher, error) {
 }
 
 // exec is the handler that starts programs. The dispatcher counts by topic; where
-// there are several, together they may not exceed the concurrency either.
-func (w *worker) exec(several bool) pawl.Handler {
+// there are several, together they may not exceed the concurrency either. What waits
+// for that when working ends is given back: to the dispatcher it is under way already,
+// and a drain is to start nothing.
+func (w *worker) exec(working context.Context, several bool) pawl.Handler {
 	h := w.programs.exec(w.config.Exec)
 	if !several {
 		return h
@@ -155,10 +157,14 @@ func (w *worker) exec(several bool) pawl.Handler {
 		select {
 		case slots <- struct{}{}:
 			defer func() { <-slots }()
-			return h.Handle(ctx, d)
 		case <-ctx.Done():
 			return pawl.Release(0, "no program was free for it")
+		case <-working.Done():
 		}
+		if working.Err() != nil { // even if a slot came free as well
+			return pawl.Release(0, "draining")
+		}
+		return h.Handle(ctx, d)
 	})
 }
 
