@@ -2,7 +2,6 @@ package relay
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -11,13 +10,24 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// Of the mover: how often it looks for topics that other processes use, and how it
-// waits when the log does not take anything.
+// Of the mover: how often it looks for topics that other processes use, how it waits
+// when the side store gives nothing, and how long a topic rests at most of which the
+// log took nothing.
 const (
 	lookForTopics = 5 * time.Second
 	firstBackoff  = 100 * time.Millisecond
 	mostBackoff   = 10 * time.Second
+	mostRest      = 2 * time.Second
 )
+
+// way is how a topic of the side store is brought over: by one parcel at a time, and
+// by none for a while when the log took nothing.
+type way struct {
+	busy     bool
+	failures int // in a row
+	until    time.Time
+	told     time.Time // when its failure was last written to the log of this process
+}
 
 // moveLoop brings over what is due.
 func (s *Store) moveLoop() {
@@ -35,10 +45,23 @@ func (s *Store) moveLoop() {
 			s.wait(min(firstBackoff<<min(failures, 10), mostBackoff), nil)
 			continue
 		case n == 0:
-			s.wait(s.cfg.Poll, woken)
+			s.wait(s.idle(), woken)
 		}
 		failures = 0
 	}
+}
+
+// idle is how long nothing can be done, unless somebody says otherwise.
+func (s *Store) idle() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d := s.cfg.Poll
+	for _, w := range s.known {
+		if rest := time.Until(w.until); rest > 0 {
+			d = min(d, rest)
+		}
+	}
+	return d
 }
 
 func (s *Store) wait(d time.Duration, woken <-chan struct{}) {
@@ -72,10 +95,17 @@ func (s *Store) look() error {
 	defer s.mu.Unlock()
 	for i := range stats {
 		if strings.HasPrefix(stats[i].Name, s.cfg.Prefix) {
-			s.known[stats[i].Name] = true
+			s.know(stats[i].Name)
 		}
 	}
 	return err
+}
+
+// know takes note of a topic. The caller holds mu.
+func (s *Store) know(name string) {
+	if s.known[name] == nil {
+		s.known[name] = &way{}
+	}
 }
 
 func (s *Store) names() []string {
@@ -89,57 +119,72 @@ func (s *Store) names() []string {
 	return names
 }
 
-// move brings over what is due now, a batch at most, and returns how many it was.
-func (s *Store) move() (int, error) {
+// wants is what can be claimed now. The share of a topic is the same however many
+// others are busy: so all that is under way together is a batch at most.
+func (s *Store) wants() []store.Want {
 	names := s.names()
-	if len(names) == 0 {
-		return 0, nil
-	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	var wants []store.Want
 	for _, name := range names {
-		wants = append(wants, store.Want{Topic: name, Limit: max(1, s.cfg.Batch/len(names)), MaxBytes: store.MaxBatchBytes / 2 / len(names)})
+		if w := s.known[name]; !w.busy && time.Until(w.until) <= 0 {
+			wants = append(wants, store.Want{Topic: name, Limit: max(1, s.cfg.Batch/len(names)), MaxBytes: store.MaxBatchBytes / 2 / len(names)})
+		}
 	}
+	return wants
+}
+
+// move claims what is due now, a batch at most, and returns how many messages it was.
+// Each topic goes its own way from there: one that the log does not take, or that it
+// takes long to refuse, holds up no other.
+func (s *Store) move() (int, error) {
+	wants := s.wants()
+	if len(wants) == 0 {
+		return 0, nil
+	}
+	sent := time.Now()
 	ctx, cancel := context.WithTimeout(s.ctx, s.cfg.Lease*2/3)
 	defer cancel()
 	ds, err := s.side.Claim(ctx, wants, store.Lease{For: s.cfg.Lease, Owner: s.cfg.Owner})
-	if err != nil || len(ds) == 0 {
+	if err != nil {
 		return 0, err
 	}
-	msgs := make([]pawl.Message, len(ds))
+	of := map[string][]pawl.Delivery{}
 	for i := range ds {
-		m := ds[i].Message
-		m.Topic = strings.TrimPrefix(m.Topic, s.cfg.Prefix)
-		m.Unique, m.Delay = pawl.Unique{}, 0
-		msgs[i] = m
+		of[ds[i].Topic] = append(of[ds[i].Topic], ds[i])
 	}
-	receipts, failed := s.log.Append(ctx, store.NewBatch(msgs...))
-	items := make([]store.Settlement, len(ds))
-	for i := range ds {
-		items[i] = verdict(&ds[i], receipts, i, failed)
+	for name, ds := range of {
+		s.mu.Lock()
+		s.know(name)
+		w := s.known[name]
+		w.busy = true
+		s.mu.Unlock()
+		s.wg.Go(func() {
+			p := parcel{Store: s, ds: ds, sent: sent}
+			stored, err := p.carry()
+			s.carried(name, w, stored, err)
+		})
 	}
-	// Also when the process stops: what was brought over should not come again.
-	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.Lease/3)
-	defer cancel()
-	_, err = s.side.Settle(end, store.NewBatch(items...))
-	return len(ds), errors.Join(failed, err)
+	return len(ds), nil
 }
 
-// verdict is what becomes of a message of the side store after it was offered to
-// the log.
-func verdict(d *pawl.Delivery, receipts []store.Receipt, i int, failed error) store.Settlement {
-	st := store.Settlement{Token: d.Token, ID: d.ID, Verdict: store.Ack}
-	err := failed
-	if receipts != nil {
-		err = receipts[i].Err
+// carried lets a topic go on, at once or after a rest.
+func (s *Store) carried(name string, w *way, stored bool, err error) {
+	s.mu.Lock()
+	w.busy = false
+	if err == nil || stored {
+		w.failures, w.until = 0, time.Time{}
+	} else {
+		w.failures++
+		w.until = time.Now().Add(min(firstBackoff<<min(w.failures, 10), mostRest))
 	}
-	if err == nil {
-		return st
+	tell := err != nil && s.ctx.Err() == nil && time.Since(w.told) >= mostBackoff
+	if tell {
+		w.told = time.Now()
 	}
-	st.Failure = store.Failure{Kind: "Relay", Error: err.Error()}
-	if failed == nil { // the log refused this one, and took the others
-		st.Verdict = store.Dead
-		return st
+	s.mu.Unlock()
+	if tell {
+		s.cfg.Logger.Warn("cannot bring messages over from the side store", "topic", strings.TrimPrefix(name, s.cfg.Prefix), "error", err)
 	}
-	st.Verdict = store.Release
-	return st
+	s.nudge()
 }

@@ -43,7 +43,7 @@ type Store struct {
 	wg   sync.WaitGroup
 
 	mu    sync.Mutex
-	known map[string]bool // topics of the side store that are ours
+	known map[string]*way // topics of the side store that are ours
 }
 
 // New returns a store that is log, with what it lacks from side. It owns both:
@@ -67,7 +67,7 @@ func New(log, side store.Store, cfg Config) (*Store, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Store{log: log, side: side, topics: topics, cfg: cfg, kick: make(chan struct{}, 1), known: map[string]bool{}}
+	s := &Store{log: log, side: side, topics: topics, cfg: cfg, kick: make(chan struct{}, 1), known: map[string]*way{}}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.wg.Go(s.moveLoop)
 	return s, nil
@@ -159,9 +159,14 @@ func (s *Store) sideways(m pawl.Message) pawl.Message {
 func (s *Store) wake(batch store.Batch[pawl.Message], which []int) {
 	s.mu.Lock()
 	for _, i := range which {
-		s.known[s.cfg.Prefix+batch.Items[i].Topic] = true
+		s.know(s.cfg.Prefix + batch.Items[i].Topic)
 	}
 	s.mu.Unlock()
+	s.nudge()
+}
+
+// nudge lets the mover look again.
+func (s *Store) nudge() {
 	select {
 	case s.kick <- struct{}{}:
 	default:

@@ -1,0 +1,138 @@
+package relay_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/memory"
+	"github.com/pawl-dev/pawl/store/relay"
+)
+
+// wire is a log that finds no duplicates, as Kafka does not, and is told what it
+// takes.
+type wire struct {
+	*memory.Store
+	call func(ctx context.Context, msgs []pawl.Message) error // fails a call as a whole
+	each func(m *pawl.Message) error                          // is the error of a receipt
+
+	mu    sync.Mutex
+	calls int
+	times map[string]int // how often a message is in the log, by its id
+	order []string       // ids
+}
+
+func (w *wire) Append(ctx context.Context, b store.Batch[pawl.Message]) ([]store.Receipt, error) {
+	receipts, err := store.Admit(b)
+	w.mu.Lock()
+	w.calls++
+	w.mu.Unlock()
+	if err == nil && w.call != nil {
+		err = w.call(ctx, b.Items)
+	}
+	if err != nil {
+		return nil, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	closed := map[string]error{} // keys
+	for i := range b.Items {
+		m, r := &b.Items[i], &receipts[i]
+		if r.Err = closed[string(m.Key)]; r.Err == nil && w.each != nil {
+			r.Err = w.each(m)
+		}
+		switch r.Outcome() {
+		case store.Stored:
+			w.times[r.ID]++
+			w.order = append(w.order, r.ID)
+		case store.Failed, store.Unknown:
+			err = r.Err
+			if m.Key != nil {
+				closed[string(m.Key)] = r.Err
+			}
+		}
+	}
+	return receipts, err
+}
+
+// has tells how many messages are in the log, and how many times too often.
+func (w *wire) has() (messages, again int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, n := range w.times {
+		again += n - 1
+	}
+	return len(w.times), again
+}
+
+// overWire opens a relay over a wire. In a bubble of synctest, nothing of it outlives
+// the test.
+func overWire(t *testing.T, w *wire, side store.Store, c relay.Config) *relay.Store {
+	t.Helper()
+	w.Store, w.times = memory.New(memory.Config{}), map[string]int{}
+	s, err := relay.New(w, side, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// later is a message that goes by the side store.
+func later(topic, id string, d time.Duration) pawl.Message {
+	return pawl.Message{Topic: topic, ID: id, Delay: d}
+}
+
+// TestATopicHoldsUpNoOther: neither one that the log knows nothing of, nor one that it
+// is long silent about.
+func TestATopicHoldsUpNoOther(t *testing.T) {
+	for name, fail := range map[string]func(context.Context) error{
+		"unknown": func(context.Context) error { return &store.Error{Op: "append", Code: store.ErrNotFound} },
+		"silent": func(ctx context.Context) error {
+			<-ctx.Done()
+			return &store.Error{Op: "append", Code: store.ErrUnavailable, Err: ctx.Err()}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := &wire{call: func(ctx context.Context, msgs []pawl.Message) error {
+					for i := range msgs {
+						if msgs[i].Topic == "gone" {
+							return fail(ctx)
+						}
+					}
+					return nil
+				}}
+				s := overWire(t, w, memory.New(memory.Config{}), relay.Config{})
+				put(t, s, later("gone", "g", time.Second), later("mail", "0", time.Second), later("mail", "1", 10*time.Second))
+				time.Sleep(15 * time.Second)
+				if n, _ := w.has(); n != 2 {
+					t.Fatalf("%d of 2 messages came over beside a topic that the log does not take", n)
+				}
+			})
+		})
+	}
+}
+
+// TestLargeMessagesOfManyTopics: a claim gives the first message of each topic whatever
+// its size, and all of them together are more than the log takes in a call.
+func TestLargeMessagesOfManyTopics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &wire{}
+		s := overWire(t, w, memory.New(memory.Config{}), relay.Config{})
+		for n := range 5 {
+			m := later(fmt.Sprint("t", n), fmt.Sprint(n), time.Second)
+			m.Body = make([]byte, pawl.MaxBody)
+			put(t, s, m)
+		}
+		time.Sleep(10 * time.Second)
+		if n, again := w.has(); n != 5 || again > 0 {
+			t.Fatalf("%d of 5 came over, and %d again", n, again)
+		}
+	})
+}
