@@ -24,5 +24,8 @@
 // What a settlement emits is appended before the ack, each to where it belongs,
 // under the ids of the contract: pawl.EmitID of the parent and the index.
 //
-// A message that the log refuses for good is a dead letter of the side store.
+// A message that the log refuses for good is a dead letter of the side store. One that
+// it does not take for now is offered again when it has waited as long again, after a
+// second at least and a minute at most; those behind it with its key wait, and no
+// other.
 package relay

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,16 +23,12 @@ type wire struct {
 	each func(m *pawl.Message) error                          // is the error of a receipt
 
 	mu    sync.Mutex
-	calls int
 	times map[string]int // how often a message is in the log, by its id
 	order []string       // ids
 }
 
 func (w *wire) Append(ctx context.Context, b store.Batch[pawl.Message]) ([]store.Receipt, error) {
 	receipts, err := store.Admit(b)
-	w.mu.Lock()
-	w.calls++
-	w.mu.Unlock()
 	if err == nil && w.call != nil {
 		err = w.call(ctx, b.Items)
 	}
@@ -133,6 +130,38 @@ func TestLargeMessagesOfManyTopics(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		if n, again := w.has(); n != 5 || again > 0 {
 			t.Fatalf("%d of 5 came over, and %d again", n, again)
+		}
+	})
+}
+
+// TestKeysThatFailLetOthersPass: more lanes than a claim takes fail for as long as the
+// test lasts, and are due before one that is well.
+func TestKeysThatFailLetOthersPass(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var well atomic.Bool
+		w := &wire{each: func(m *pawl.Message) error {
+			if string(m.Key) != "well" && !well.Load() {
+				return &store.Error{Op: "append", Code: store.ErrUnavailable}
+			}
+			return nil
+		}}
+		s := overWire(t, w, memory.New(memory.Config{}), relay.Config{Batch: 10})
+		for n := range 50 {
+			m := later("a", fmt.Sprint("sick", n), time.Second)
+			m.Key = []byte(m.ID)
+			put(t, s, m)
+		}
+		m := later("a", "well", 2*time.Second)
+		m.Key = []byte(m.ID)
+		put(t, s, m)
+		time.Sleep(time.Minute)
+		if n, _ := w.has(); n != 1 {
+			t.Fatal("a key that is well did not come over within a minute")
+		}
+		well.Store(true)
+		time.Sleep(2 * time.Minute)
+		if n, again := w.has(); n != 51 || again > 0 {
+			t.Fatalf("%d of 51 came over when all were well, and %d again", n, again)
 		}
 	})
 }

@@ -223,7 +223,7 @@ func TestWhatWaitsIsCountedAndListed(t *testing.T) {
 	l.failing(&store.Error{Op: "append", Code: store.ErrUnavailable})
 	id := put(t, s, unique("waits", "u"))[0].ID
 	stats, err := s.Stats(t.Context(), "a")
-	if err != nil || len(stats) != 1 || stats[0].Waiting != 1 || stats[0].Appended != 1 {
+	if err != nil || len(stats) != 1 || stats[0].Waiting+stats[0].Delayed != 1 || stats[0].Appended != 1 {
 		t.Fatalf("while the log is away: %+v, %v", stats, err)
 	}
 	if r, err := s.Get(t.Context(), id); err != nil || r.Topic != "a" {
