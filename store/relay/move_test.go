@@ -3,6 +3,7 @@ package relay_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -162,6 +163,44 @@ func TestKeysThatFailLetOthersPass(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		if n, again := w.has(); n != 51 || again > 0 {
 			t.Fatalf("%d of 51 came over when all were well, and %d again", n, again)
+		}
+	})
+}
+
+// generous is a side store that does not know how much it gives, as one that
+// compresses does not.
+type generous struct{ *memory.Store }
+
+func (g generous) Claim(ctx context.Context, wants []store.Want, l store.Lease) ([]pawl.Delivery, error) {
+	for i := range wants {
+		wants[i].MaxBytes = 0
+	}
+	return g.Store.Claim(ctx, wants, l)
+}
+
+// TestACallIsNoLargerThanTheLogTakes: and when the first of several calls fails, what
+// stands behind it does not go in the next.
+func TestACallIsNoLargerThanTheLogTakes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		failed := false
+		w := &wire{each: func(m *pawl.Message) error {
+			if m.ID == "0" && !failed {
+				failed = true
+				return &store.Error{Op: "append", Code: store.ErrUnavailable}
+			}
+			return nil
+		}}
+		s := overWire(t, w, generous{memory.New(memory.Config{})}, relay.Config{})
+		for n := range 5 {
+			m := later("a", fmt.Sprint(n), time.Second)
+			m.Key, m.Body = []byte("k"), make([]byte, pawl.MaxBody)
+			put(t, s, m)
+		}
+		time.Sleep(10 * time.Second)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if want := []string{"0", "1", "2", "3", "4"}; !failed || !slices.Equal(w.order, want) {
+			t.Fatalf("in the log: %q; want %q, after a failure", w.order, want)
 		}
 	})
 }

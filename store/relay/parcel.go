@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -10,11 +11,23 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
+// mostBytes bounds a call to the log. A claim is bounded like this, too, but not what a
+// side store makes of it that compresses: that can only be estimated. It is half of
+// what a call takes, so that the log may add something to each message.
+const mostBytes = store.MaxBatchBytes / 2
+
 // parcel is what a claim gave of one topic of the side store.
 type parcel struct {
 	*Store
-	ds   []pawl.Delivery
-	sent time.Time // the claim
+	ds      []pawl.Delivery
+	sent    time.Time // the claim
+	answers []answer  // of the log, to each
+}
+
+// answer is what the log said of a message; the zero value is that it has it.
+type answer struct {
+	err   error
+	final bool // refused, by a call that took the others
 }
 
 // carry offers the messages to the log and settles them. It tells whether the log
@@ -22,14 +35,11 @@ type parcel struct {
 func (p *parcel) carry() (stored bool, err error) {
 	ctx, cancel := context.WithDeadline(p.ctx, p.sent.Add(p.cfg.Lease*2/3))
 	defer cancel()
-	msgs := make([]pawl.Message, len(p.ds))
-	for i := range p.ds {
-		msgs[i] = p.message(i)
-	}
-	receipts, failed := p.log.Append(ctx, store.NewBatch(msgs...))
+	p.answers = make([]answer, len(p.ds))
+	failed := p.send(ctx)
 	items := make([]store.Settlement, len(p.ds))
 	for i := range p.ds {
-		items[i] = verdict(&p.ds[i], receipts, i, failed)
+		items[i] = p.verdict(i)
 		stored = stored || items[i].Verdict == store.Ack
 	}
 	// Also when the process stops: what was brought over should not come again.
@@ -37,6 +47,43 @@ func (p *parcel) carry() (stored bool, err error) {
 	defer cancel()
 	_, err = p.side.Settle(end, store.NewBatch(items...))
 	return stored, errors.Join(failed, err)
+}
+
+// send offers the messages to the log, in as many calls as their size asks for. It
+// returns the first failure.
+func (p *parcel) send(ctx context.Context) (failed error) {
+	closed := map[string]error{} // keys, of which nothing is to pass what failed
+	for next := 0; next < len(p.ds); {
+		var msgs []pawl.Message
+		var at []int
+		for size := 0; next < len(p.ds); next++ {
+			m := p.message(next)
+			if err := closed[string(m.Key)]; m.Key != nil && err != nil {
+				p.answers[next].err = err
+				continue
+			}
+			if size += m.Size(); size > mostBytes && len(msgs) > 0 {
+				break
+			}
+			msgs, at = append(msgs, m), append(at, next)
+		}
+		if len(msgs) == 0 {
+			break
+		}
+		receipts, err := p.log.Append(ctx, store.NewBatch(msgs...))
+		failed = cmp.Or(failed, err)
+		for j, r := range store.Answers(len(msgs), receipts, err) {
+			a := answer{err: r.Err, final: err == nil && r.Outcome() == store.Refused}
+			p.answers[at[j]] = a
+			if a.err != nil && !a.final {
+				failed = cmp.Or(failed, a.err)
+				if msgs[j].Key != nil {
+					closed[string(msgs[j].Key)] = a.err
+				}
+			}
+		}
+	}
+	return failed
 }
 
 // message is one of the messages as the log gets it.
@@ -49,17 +96,14 @@ func (p *parcel) message(i int) pawl.Message {
 
 // verdict is what becomes of a message of the side store after it was offered to
 // the log.
-func verdict(d *pawl.Delivery, receipts []store.Receipt, i int, failed error) store.Settlement {
+func (p *parcel) verdict(i int) store.Settlement {
+	d, a := &p.ds[i], p.answers[i]
 	st := store.Settlement{Token: d.Token, ID: d.ID, Verdict: store.Ack}
-	err := failed
-	if receipts != nil {
-		err = receipts[i].Err
-	}
-	if err == nil {
+	if a.err == nil {
 		return st
 	}
-	st.Failure = store.Failure{Kind: "Relay", Error: err.Error()}
-	if failed == nil { // the log refused this one, and took the others
+	st.Failure = store.Failure{Kind: "Relay", Error: a.err.Error()}
+	if a.final {
 		st.Verdict = store.Dead
 		return st
 	}
