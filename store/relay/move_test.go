@@ -204,3 +204,92 @@ func TestACallIsNoLargerThanTheLogTakes(t *testing.T) {
 		}
 	})
 }
+
+// TestWhatStandsBehindARefusedMessageComesOnce: the dead letter ends the run, and the
+// acks of what stands behind it do not count. All of that is in the log.
+func TestWhatStandsBehindARefusedMessageComesOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &wire{each: func(m *pawl.Message) error {
+			if string(m.Body) == "bad" {
+				return &pawl.InvalidError{Field: "body", Why: "is bad"}
+			}
+			return nil
+		}}
+		side := memory.New(memory.Config{})
+		s := overWire(t, w, side, relay.Config{})
+		for n := range 30 {
+			m := later("a", fmt.Sprint(n), time.Second)
+			if m.Key = []byte("k"); n%10 == 0 {
+				m.Body = []byte("bad")
+			}
+			put(t, s, m)
+		}
+		time.Sleep(time.Minute)
+		if n, again := w.has(); n != 27 || again > 0 {
+			t.Errorf("%d of 27 came over, and %d again", n, again)
+		}
+		if st := statsOf(t, side, "relay.a"); st.Acked != 27 || st.Dead != 3 {
+			t.Errorf("in the side store: %+v", st)
+		}
+	})
+}
+
+func statsOf(t *testing.T, s store.Topics, topic string) store.TopicStats {
+	t.Helper()
+	stats, err := s.Stats(t.Context(), topic)
+	if err != nil || len(stats) != 1 {
+		t.Fatal(stats, err)
+	}
+	return stats[0]
+}
+
+// forgetful is a side store whose first settle fails: before it did anything, or after.
+type forgetful struct {
+	*memory.Store
+	after  bool
+	failed atomic.Bool
+}
+
+func (f *forgetful) Settle(ctx context.Context, b store.Batch[store.Settlement]) ([]store.Refusal, error) {
+	if f.failed.Swap(true) {
+		return f.Store.Settle(ctx, b)
+	}
+	if f.after {
+		if _, err := f.Store.Settle(ctx, b); err != nil {
+			return nil, err
+		}
+	}
+	return nil, &store.Error{Op: "settle", Code: store.ErrUnavailable}
+}
+
+// TestWhatCouldNotBeAckedComesOnce: when its lease has ended, it is acked.
+func TestWhatCouldNotBeAckedComesOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, side := &wire{}, &forgetful{Store: memory.New(memory.Config{})}
+		s := overWire(t, w, side, relay.Config{})
+		put(t, s, later("a", "0", time.Second), later("a", "1", time.Second), later("a", "2", time.Second))
+		time.Sleep(5 * time.Minute)
+		if n, again := w.has(); n != 3 || again > 0 {
+			t.Errorf("%d of 3 came over, and %d again", n, again)
+		}
+		if st := statsOf(t, side, "relay.a"); st.Acked != 3 {
+			t.Errorf("in the side store: %+v", st)
+		}
+	})
+}
+
+// TestAnIDThatIsStoredAnewComesOver: although the process does not know that the ack
+// of the first one counted.
+func TestAnIDThatIsStoredAnewComesOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, side := &wire{}, &forgetful{Store: memory.New(memory.Config{}), after: true}
+		s := overWire(t, w, side, relay.Config{})
+		put(t, s, later("a", "0", time.Second))
+		time.Sleep(5 * time.Minute)
+		put(t, s, later("a", "0", time.Second))
+		time.Sleep(5 * time.Minute)
+		if _, again := w.has(); again != 1 {
+			t.Error("what was stored anew, when the first was gone, did not come over")
+		}
+	})
+}

@@ -45,18 +45,23 @@ func (p *parcel) carry() (stored bool, err error) {
 	// Also when the process stops: what was brought over should not come again.
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.cfg.Lease/3)
 	defer cancel()
-	_, err = p.side.Settle(end, store.NewBatch(items...))
+	refused, err := p.side.Settle(end, store.NewBatch(items...))
+	p.remember(items, refused, err)
 	return stored, errors.Join(failed, err)
 }
 
 // send offers the messages to the log, in as many calls as their size asks for. It
 // returns the first failure.
 func (p *parcel) send(ctx context.Context) (failed error) {
+	had := p.had()
 	closed := map[string]error{} // keys, of which nothing is to pass what failed
 	for next := 0; next < len(p.ds); {
 		var msgs []pawl.Message
 		var at []int
 		for size := 0; next < len(p.ds); next++ {
+			if had[next] {
+				continue
+			}
 			m := p.message(next)
 			if err := closed[string(m.Key)]; m.Key != nil && err != nil {
 				p.answers[next].err = err

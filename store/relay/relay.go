@@ -42,8 +42,9 @@ type Store struct {
 	stop context.CancelFunc
 	wg   sync.WaitGroup
 
-	mu    sync.Mutex
-	known map[string]*way // topics of the side store that are ours
+	mu      sync.Mutex
+	known   map[string]*way // topics of the side store that are ours
+	brought brought
 }
 
 // New returns a store that is log, with what it lacks from side. It owns both:
