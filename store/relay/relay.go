@@ -184,53 +184,6 @@ func (s *Store) Extend(ctx context.Context, by time.Duration, tokens ...pawl.Tok
 	return s.log.Extend(ctx, by, tokens...)
 }
 
-// Settle implements [store.Store]. What is emitted is appended first.
-func (s *Store) Settle(ctx context.Context, batch store.Batch[store.Settlement]) ([]store.Refusal, error) {
-	refused, err := store.AdmitSettle(batch)
-	if err != nil {
-		return nil, err
-	}
-	bad := map[int]bool{}
-	for _, r := range refused {
-		bad[r.Index] = true
-	}
-	var emitted []pawl.Message
-	items := batch.Items
-	for i := range batch.Items {
-		st := &batch.Items[i]
-		if len(st.Emit) == 0 || bad[i] {
-			continue
-		}
-		if len(emitted) == 0 {
-			items = append([]store.Settlement(nil), batch.Items...) // the caller's stays as it is
-		}
-		for j, m := range st.Emit {
-			m.ID = pawl.EmitID(st.ID, j)
-			emitted = append(emitted, m)
-		}
-		items[i].Emit = nil
-	}
-	if err := s.emit(ctx, emitted); err != nil {
-		return nil, err
-	}
-	return s.log.Settle(ctx, store.Batch[store.Settlement]{ID: batch.ID, Items: items})
-}
-
-// emit appends what is emitted. What is there already is skipped; what the log
-// does not take fails the call, so that nothing is acked without it.
-func (s *Store) emit(ctx context.Context, msgs []pawl.Message) error {
-	if len(msgs) == 0 {
-		return nil
-	}
-	receipts, err := s.Append(ctx, store.NewBatch(msgs...))
-	for _, r := range receipts {
-		if err == nil && r.Err != nil {
-			err = &store.Error{Op: "settle", Code: store.ErrInvalid, Err: r.Err}
-		}
-	}
-	return err
-}
-
 // Close implements [store.Store]: it closes both stores. What waits in the side
 // store stays there.
 func (s *Store) Close() error {

@@ -218,6 +218,42 @@ func TestNothingIsAckedWithoutItsEmits(t *testing.T) {
 	}
 }
 
+// TestOneBadEmitIsRefusedAlone: the others are settled by the same call, so that nobody
+// repeats what they emitted. What is known to be refused goes without the rest of its item.
+func TestOneBadEmitIsRefusedAlone(t *testing.T) {
+	inner := memory.New(memory.Config{})
+	s, err := relay.New(plainLog{refusing{inner}}, memory.New(memory.Config{}), relay.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	put(t, s, pawl.Message{Topic: "a"}, pawl.Message{Topic: "a"}, pawl.Message{Topic: "a"}, pawl.Message{Topic: "a"})
+	out := pawl.Message{Topic: "out"}
+	emits := [][]pawl.Message{{out}, {{Topic: "out", Body: []byte("bad")}}, {out, {Topic: "own"}}, nil}
+	var items []store.Settlement
+	for i, d := range claim(t, s) {
+		items = append(items, store.Settlement{Token: d.Token, ID: d.ID, Verdict: store.Ack, Emit: emits[i]})
+	}
+	refused, err := s.Settle(t.Context(), store.NewBatch(items...))
+	if err != nil || len(refused) != 2 || refused[0].Index != 1 || refused[1].Index != 2 {
+		t.Fatalf("refused %v, %v; want items 1 and 2 alone", refused, err)
+	}
+	for _, r := range refused {
+		if bad, ok := errors.AsType[*pawl.InvalidError](r.Err); !ok || bad.Field != "emit" {
+			t.Errorf("refused with %v", r.Err)
+		}
+	}
+	if len(items[2].Emit) != 2 {
+		t.Error("the caller's batch was changed")
+	}
+	if st := statsOf(t, inner, "a"); st.Acked != 2 {
+		t.Errorf("of the four: %+v", st)
+	}
+	if st := statsOf(t, inner, "out"); st.Appended != 1 {
+		t.Errorf("emitted: %+v; want one", st)
+	}
+}
+
 func TestWhatWaitsIsCountedAndListed(t *testing.T) {
 	s, l, _ := open(t)
 	l.failing(&store.Error{Op: "append", Code: store.ErrUnavailable})
