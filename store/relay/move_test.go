@@ -293,3 +293,41 @@ func TestAnIDThatIsStoredAnewComesOver(t *testing.T) {
 		}
 	})
 }
+
+// TestCloseWaitsForWhatIsOnItsWay: for as long as the log may be expected to answer, and
+// then no longer.
+func TestCloseWaitsForWhatIsOnItsWay(t *testing.T) {
+	for _, takes := range []time.Duration{2 * time.Second, 30 * time.Second} {
+		t.Run(takes.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, side := &wire{call: func(ctx context.Context, _ []pawl.Message) error {
+					select {
+					case <-time.After(takes):
+						return nil
+					case <-ctx.Done():
+						return &store.Error{Op: "append", Code: store.ErrUnavailable, Err: ctx.Err()}
+					}
+				}}, &lasting{memory.New(memory.Config{})}
+				s := overWire(t, w, side, relay.Config{})
+				put(t, s, later("a", "0", time.Second))
+				time.Sleep(1500 * time.Millisecond) // it is on its way for half a second
+				began := time.Now()
+				if err := s.Close(); err != nil {
+					t.Fatal(err)
+				}
+				took, st := time.Since(began), statsOf(t, side, "relay.a")
+				if takes == 2*time.Second && (took > takes || st.Acked != 1) {
+					t.Errorf("closed after %v, with %+v in the side store; what came over is to be acked", took, st)
+				}
+				if takes == 30*time.Second && (took > 10*time.Second || st.Waiting+st.Delayed != 1) {
+					t.Errorf("closed after %v, with %+v in the side store; what did not come over is to be given back", took, st)
+				}
+			})
+		})
+	}
+}
+
+// lasting can be asked when it is closed.
+type lasting struct{ *memory.Store }
+
+func (*lasting) Close() error { return nil }

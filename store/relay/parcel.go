@@ -33,7 +33,7 @@ type answer struct {
 // carry offers the messages to the log and settles them. It tells whether the log
 // took something, and what failed.
 func (p *parcel) carry() (stored bool, err error) {
-	ctx, cancel := context.WithDeadline(p.ctx, p.sent.Add(p.cfg.Lease*2/3))
+	ctx, cancel := p.bound()
 	defer cancel()
 	p.answers = make([]answer, len(p.ds))
 	failed := p.send(ctx)
@@ -48,6 +48,26 @@ func (p *parcel) carry() (stored bool, err error) {
 	refused, err := p.side.Settle(end, store.NewBatch(items...))
 	p.remember(items, refused, err)
 	return stored, errors.Join(failed, err)
+}
+
+// closeWait is how long Close waits for what is on its way to the log.
+const closeWait = 5 * time.Second
+
+// bound is for the calls to the log. Close does not cancel the one that is under way: its
+// outcome would be unknown, and all of it would come again.
+func (p *parcel) bound() (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithDeadline(context.WithoutCancel(p.ctx), p.sent.Add(p.cfg.Lease*2/3))
+	stop := context.AfterFunc(p.ctx, func() {
+		select {
+		case <-time.After(closeWait):
+			cancel()
+		case <-ctx.Done():
+		}
+	})
+	return ctx, func() {
+		stop()
+		cancel()
+	}
 }
 
 // send offers the messages to the log, in as many calls as their size asks for. It

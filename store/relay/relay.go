@@ -185,7 +185,7 @@ func (s *Store) Extend(ctx context.Context, by time.Duration, tokens ...pawl.Tok
 }
 
 // Close implements [store.Store]: it closes both stores. What waits in the side
-// store stays there.
+// store stays there. What is on its way to the log is waited for, for a few seconds.
 func (s *Store) Close() error {
 	s.stop()
 	s.wg.Wait()
