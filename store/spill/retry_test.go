@@ -350,62 +350,6 @@ func TestCloseIsBounded(t *testing.T) {
 	})
 }
 
-// TestEmits: what is emitted to a key with rows goes behind them, if the primary
-// store lets emitted messages appear before the ack.
-func TestEmits(t *testing.T) {
-	for _, atomic := range []bool{false, true} {
-		t.Run(fmt.Sprintf("atomic=%t", atomic), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				primary, fallback := newLog(), memory.New(memory.Config{})
-				if !atomic {
-					primary.can = store.Capabilities{}
-				}
-				settled := &settles{Store: primary}
-				s := open(t, settled, fallback, Config{})
-				ack := func() store.Settlement {
-					return store.Settlement{ID: "parent", Verdict: store.Ack, Emit: []pawl.Message{{Topic: "free"}, {Topic: "orders", Key: []byte("a"), Body: []byte("1")}}}
-				}
-				if _, err := s.Settle(t.Context(), store.NewBatch(ack())); err != nil || settled.emits != 2 {
-					t.Fatalf("%d emits, %v, while nothing is latched", settled.emits, err)
-				}
-				primary.setDown(true)
-				send(t, s, msg("a", 0))
-				batch := store.NewBatch(ack())
-				if _, err := s.Settle(t.Context(), batch); err != nil || len(batch.Items[0].Emit) != 2 {
-					t.Fatal(err, "or the caller's batch was changed")
-				}
-				if want := map[bool]int{false: 2, true: 4}[atomic]; settled.emits != want {
-					t.Fatalf("%d messages were emitted by the primary store; want %d", settled.emits, want)
-				}
-				if atomic {
-					return
-				}
-				if _, err := fallback.Get(t.Context(), pawl.EmitID("parent", 1)); err != nil {
-					t.Fatal(err)
-				}
-				primary.setDown(false)
-				quiet(t, s, time.Minute)
-				primary.inOrder(t, "a", 2)
-			})
-		})
-	}
-}
-
-// settles counts what is emitted.
-type settles struct {
-	store.Store
-	emits int
-}
-
-func (s *settles) Unwrap() store.Store { return s.Store }
-
-func (s *settles) Settle(_ context.Context, batch store.Batch[store.Settlement]) ([]store.Refusal, error) {
-	for _, st := range batch.Items {
-		s.emits += len(st.Emit)
-	}
-	return nil, nil
-}
-
 // TestNewAsksForWhatItNeeds: a fallback store that cannot keep rows is refused, and
 // so is what no configuration can be.
 func TestNewAsksForWhatItNeeds(t *testing.T) {
