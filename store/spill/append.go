@@ -26,6 +26,11 @@ func (s *Store) Append(ctx context.Context, batch store.Batch[pawl.Message]) ([]
 	}
 	s.see(ctx)
 	c := &call{batch: batch, receipts: receipts}
+	defer func() {
+		if c.lanes != nil { // somebody's code panicked: the keys are not to wait for ever
+			s.abandon(c)
+		}
+	}()
 	s.mu.Lock()
 	if len(s.partly) > 0 {
 		s.recall(c)
@@ -211,7 +216,7 @@ func (s *Store) waiting(ctx context.Context, k laneKey) (bool, error) {
 	return false, ctx.Err()
 }
 
-// abandon ends a call that was not sent anywhere.
+// abandon takes a call that goes no further out of its lanes.
 func (s *Store) abandon(c *call) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -130,6 +132,80 @@ func TestAFailedRouteIsNotFirst(t *testing.T) {
 		}
 		if _, st := stats(t, s); st.Pending != 6 {
 			t.Errorf("figures %+v", st)
+		}
+	})
+}
+
+// behindASlowOne lets one call of key a be on its way while the topic goes down, and
+// makes another one, which goes aside and waits behind it. It returns when the first
+// was taken and the other has ended with do.
+func behindASlowOne(t *testing.T, s *Store, primary *log, do func()) {
+	primary.setDown(true)
+	send(t, s, msg("x", 0)) // no answer: a row, a latch
+	hold := make(chan struct{})
+	primary.set(func(_ int, items []pawl.Message) fate {
+		if string(items[0].Key) == "a" {
+			return fate{until: hold}
+		}
+		return fate{each: func(pawl.Message) error { return failed() }}
+	})
+	var wg sync.WaitGroup
+	wg.Go(func() { send(t, s, msg("a", 0)) }) // its partition is well, and slow
+	synctest.Wait()
+	send(t, s, msg("y", 0)) // that of this one says no, twice: the topic is down
+	send(t, s, msg("y", 1))
+	wg.Go(do)
+	synctest.Wait()
+	primary.set(nil)
+	close(hold)
+	wg.Wait()
+}
+
+// TestDivertHasAReason: what is diverted has a reason, also if the topic that it went
+// aside from is well again when its turn comes.
+func TestDivertHasAReason(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		primary := newLog()
+		var diverted atomic.Int64
+		s := open(t, primary, &stingy{Store: memory.New(memory.Config{})}, Config{Pipelined: true, When: DivertAll, Divert: func(_ context.Context, msgs []pawl.Message, why error) error {
+			diverted.Add(int64(len(msgs)))
+			if why == nil {
+				t.Errorf("%s is diverted without a reason", msgs[0].ID)
+			}
+			return nil
+		}})
+		behindASlowOne(t, s, primary, func() { send(t, s, msg("a", 1)) })
+		if n := diverted.Load(); n != 3 {
+			t.Errorf("%d were diverted", n)
+		}
+	})
+}
+
+// TestPanicFreesTheKey: a dead-letter route that panics does not block the keys of its
+// call.
+func TestPanicFreesTheKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		primary := newLog()
+		s := open(t, primary, memory.New(memory.Config{}), Config{When: DivertAll, Divert: func(context.Context, []pawl.Message, error) error {
+			panic("as of a bug")
+		}})
+		primary.set(each(failed))
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("it did not panic")
+				}
+			}()
+			_, _ = s.Append(t.Context(), store.NewBatch(msg("a", 0)))
+		}()
+		primary.set(nil)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if _, err := s.Append(ctx, store.NewBatch(msg("a", 1))); err != nil {
+			t.Fatal(err)
+		}
+		if lanes, _, _ := kept(s); lanes != 0 {
+			t.Errorf("%d lanes are left", lanes)
 		}
 	})
 }

@@ -20,8 +20,11 @@ type LostError struct {
 	Primary, Diverted, Fallback error
 }
 
-// errBehind is why the primary store was not tried.
-var errBehind = errors.New("not tried: rows of the key wait in the fallback store")
+// Why the primary store was not tried.
+var (
+	errBehind = errors.New("not tried: rows of the key wait in the fallback store")
+	errAside  = errors.New("not tried: the primary store took nothing of the topic when the call was made")
+)
 
 func (e *LostError) Error() string {
 	var b strings.Builder

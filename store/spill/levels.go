@@ -34,7 +34,10 @@ func (s *Store) spill(ctx context.Context, c *call, left []int) *LostError {
 		case behind:
 			f.why[i], latched[i] = errBehind, true
 		case aside:
-			f.why[i] = s.health(m.Topic).err
+			f.why[i] = errAside
+			if err := s.health(m.Topic).err; err != nil { // none if it took something meanwhile
+				f.why[i] = err
+			}
 		default:
 			f.why[i] = c.receipts[i].Err
 		}
