@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -131,6 +132,43 @@ func deadRows(t testing.TB, s store.Store) (dead []store.Record) {
 		dead = append(dead, r)
 	}
 	return dead
+}
+
+// denied is a log that takes no call while its user has no right to.
+type denied struct {
+	*log
+	on atomic.Bool
+}
+
+func (d *denied) Append(ctx context.Context, batch store.Batch[pawl.Message]) ([]store.Receipt, error) {
+	if d.on.Load() {
+		return nil, &store.Error{Op: "append", Code: store.ErrDenied, Err: errors.New("SASL authentication failed")}
+	}
+	return d.log.Append(ctx, batch)
+}
+
+// TestDeniedRowsWait: rows wait until a right is back that was lost. Such a call says
+// nothing of its rows.
+func TestDeniedRowsWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		primary, fallback := &denied{log: newLog()}, memory.New(memory.Config{})
+		primary.setDown(true)
+		s := open(t, primary, fallback, Config{Batch: 10})
+		for n := range 100 {
+			send(t, s, msg(fmt.Sprint("key", n%20), n/20))
+		}
+		primary.on.Store(true) // the brokers are back, with another password
+		primary.set(nil)
+		time.Sleep(time.Hour)
+		primary.on.Store(false)
+		quiet(t, s, 10*time.Minute)
+		if dead := deadRows(t, fallback); len(dead) > 0 {
+			t.Errorf("%d rows died: %s", len(dead), dead[0].Reason)
+		}
+		for k := range 20 {
+			primary.inOrder(t, fmt.Sprint("key", k), 5)
+		}
+	})
 }
 
 // TestFreshDoesNotOvertake: a message sent while rows of its key wait goes behind

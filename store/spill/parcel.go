@@ -77,6 +77,12 @@ func (p *parcel) send(ctx context.Context, runs ...*run) {
 	cancel()
 	full := len(receipts) == len(items)
 	answers := store.Answers(len(items), receipts, err)
+	for i := range answers {
+		if !full && answers[i].Outcome() == store.Refused {
+			// The call was refused, not its rows: who lost a right may get it back.
+			answers[i].Err = &store.Error{Op: "append", Code: store.ErrUnavailable, Err: answers[i].Err}
+		}
+	}
 	for _, r := range runs {
 		n := len(r.messages)
 		r.answers, answers = answers[:n], answers[n:]
