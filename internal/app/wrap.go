@@ -1,10 +1,12 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/url"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -92,6 +94,10 @@ func readWrapping(options url.Values) (w wrapping, err error) {
 		options.Del(name)
 	}
 	w.relay = options.Get(optionRelay)
+	if at := database(w.relay); at != "" && at == database(w.fallback) {
+		return w, urlError("%s and %s are one database, %s: give each one of its own, such as %s=sqlite:relay.db and %s=sqlite:spill.db",
+			optionRelay, optionFallback, RedactURL(w.relay), optionRelay, optionFallback)
+	}
 	if options.Del(optionRelay); len(options) == 0 {
 		return w, nil
 	}
@@ -106,6 +112,46 @@ func readWrapping(options url.Values) (w wrapping, err error) {
 	}
 	w.codec = c
 	return w, nil
+}
+
+// database names the place where the store of a URL keeps its messages, so that two
+// URLs of one database can be told; empty: that cannot be told of it.
+func database(text string) string {
+	base, _, err := unwrapURL(text)
+	if err != nil {
+		return "" // opening it says so
+	}
+	scheme, rest, _ := strings.Cut(base, ":")
+	switch strings.ToLower(scheme) {
+	case "sqlite":
+		path, _, _ := strings.Cut(strings.TrimPrefix(rest, "//"), "?")
+		return "sqlite:" + realPath(path)
+	case "postgres", "postgresql":
+		u, err := url.Parse(base)
+		if err != nil {
+			return base
+		}
+		options := u.Query()
+		host := cmp.Or(options.Get("host"), u.Hostname())
+		port := cmp.Or(options.Get("port"), u.Port(), "5432")
+		name := cmp.Or(options.Get("dbname"), strings.Trim(u.Path, "/"), u.User.Username())
+		return strings.Join([]string{"postgres", strings.ToLower(host), port, name, cmp.Or(options.Get(optionSchema), "pawl")}, " ")
+	}
+	return ""
+}
+
+// realPath is the one name of a file, which need not be there yet.
+func realPath(path string) string {
+	if whole, err := filepath.Abs(path); err == nil {
+		path = whole
+	}
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real
+	}
+	if folder, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
+		return filepath.Join(folder, filepath.Base(path))
+	}
+	return path
 }
 
 // wrap puts decorators around a store that was opened. It closes the store if that

@@ -3,6 +3,7 @@ package spill
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -187,6 +188,9 @@ func (f *leftover) keep(ctx context.Context, left []int) (rest []int) {
 	answers := f.store(ctx, batch)
 	var kept []int
 	for n, r := range answers {
+		if r.DuplicateOf != "" {
+			r.Err = f.ownRow(ctx, &rows[n], r.DuplicateOf)
+		}
 		switch r.Outcome() {
 		case store.Stored:
 			kept = append(kept, at[n])
@@ -209,6 +213,22 @@ func (f *leftover) keep(ctx context.Context, left []int) (rest []int) {
 		f.wakeIfUp(kept)
 	}
 	return rest
+}
+
+// ownRow reports whether what the fallback store has for a duplicate is the row of the
+// same message. It may be the message of somebody else who keeps ids: whoever moves
+// messages out of that very database removes his own when this one is said to be stored.
+func (f *leftover) ownRow(ctx context.Context, row *pawl.Message, id string) error {
+	there, err := f.inspector.Get(ctx, id)
+	switch {
+	case errors.Is(err, store.ErrNotFound): // no more: repeated, it is stored
+		return &store.Error{Op: "append", Code: store.ErrUnavailable, Err: err}
+	case err != nil:
+		return &store.Error{Op: "append", Code: store.ErrUnknown, Err: err}
+	case there.Topic != row.Topic:
+		return &store.Error{Op: "append", Code: store.ErrUnavailable, Err: fmt.Errorf("its id is that of a message of topic %q there", there.Topic)}
+	}
+	return nil
 }
 
 // store appends rows, again while the outcome is not known.

@@ -335,6 +335,31 @@ func TestRepeatedIDs(t *testing.T) {
 	})
 }
 
+// TestOthersOfTheSameID: what the fallback store takes for a duplicate is kept only if
+// it has a row of that message: another topic's is removed by whoever moves it here.
+func TestOthersOfTheSameID(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		primary, fallback := newLog(), memory.New(memory.Config{})
+		primary.set(each(failed))
+		s := open(t, primary, fallback, Config{})
+		theirs := msg("a", 0)
+		theirs.Topic = "relay.orders"
+		send(t, fallback, theirs)
+		batch := store.NewBatch(msg("a", 0), msg("b", 0))
+		receipts, err := s.Append(t.Context(), batch)
+		if _, ok := errors.AsType[*LostError](err); !ok || receipts[0].Outcome() != store.Failed || receipts[1].Outcome() != store.Stored {
+			t.Fatal(receipts, err)
+		}
+		primary.setDown(false)
+		if receipts, err = s.Append(t.Context(), batch); err != nil || receipts[0].Err != nil {
+			t.Fatal(receipts, err)
+		}
+		quiet(t, s, time.Minute)
+		primary.inOrder(t, "a", 1)
+		primary.inOrder(t, "b", 1)
+	})
+}
+
 // TestSpillsOfOneKey: two calls of one key that fail at once are spilled one after
 // the other, and the latch ends with the row that is the last in its lane.
 func TestSpillsOfOneKey(t *testing.T) {
