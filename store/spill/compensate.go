@@ -141,7 +141,9 @@ func (s *Store) pass() time.Duration {
 			}
 			if !more {
 				s.mu.Lock()
-				if topics[topic].err != nil {
+				// While rows rest a new message may be the probe, and wakes this: it is
+				// enough to come back once, for rows that were due a little too late.
+				if topics[topic].err != nil && (!resting || -until < s.cfg.ProbeFirst) {
 					pause = min(pause, s.cfg.ProbeFirst)
 				}
 				s.mu.Unlock()
@@ -171,12 +173,7 @@ func (s *Store) bring(topic string, resting bool) (more bool, err error) {
 		return false, err
 	}
 	if len(ds) == 0 {
-		if resting { // nothing to probe with: a new message will do it
-			s.mu.Lock()
-			s.postpone(s.health(topic))
-			s.mu.Unlock()
-		}
-		return false, nil
+		return false, nil // a new message is the probe: it must find that the time has come
 	}
 	p := &parcel{Store: s, topic: topic, sent: sent, runs: s.runs(ds)}
 	return p.carry(resting), nil

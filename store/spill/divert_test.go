@@ -209,3 +209,37 @@ func TestPanicFreesTheKey(t *testing.T) {
 		}
 	})
 }
+
+// TestDivertedTopicsAreProbed: a topic that had rows once, and whose messages are all
+// diverted, is found to be well again by a new message: there is no row to try.
+func TestDivertedTopicsAreProbed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		primary := newLog()
+		var diverted atomic.Int64
+		s := open(t, primary, memory.New(memory.Config{}), Config{Pipelined: true, When: DivertAll, Divert: func(_ context.Context, msgs []pawl.Message, _ error) error {
+			diverted.Add(int64(len(msgs)))
+			return nil
+		}})
+		primary.setDown(true)
+		send(t, s, msg("a", 0)) // a row
+		primary.set(nil)
+		quiet(t, s, time.Minute)
+		sent := 0
+		sendFor := func(long time.Duration) {
+			for end := time.Now().Add(long); time.Now().Before(end); time.Sleep(333 * time.Millisecond) {
+				send(t, s, msg("", sent))
+				sent++
+			}
+		}
+		primary.set(each(failed))
+		sendFor(20 * time.Second)
+		if diverted.Load() != int64(sent) {
+			t.Fatalf("%d of %d were diverted", diverted.Load(), sent)
+		}
+		primary.set(nil)
+		sendFor(20 * time.Second) // a probe every 15 s, or a fifth later
+		if _, st := stats(t, s); st.Down {
+			t.Errorf("the topic is down; %d of %d were diverted", diverted.Load(), sent)
+		}
+	})
+}
