@@ -262,7 +262,7 @@ func (s *Store) verifyKey(k laneKey) error {
 		s.mu.Unlock()
 		return nil
 	}
-	last, unsure := l.last, l.unsure || s.share.others.Load()
+	last := l.last
 	s.mu.Unlock()
 	if last != "" {
 		r, err := s.inspector.Get(s.stop, last)
@@ -274,12 +274,10 @@ func (s *Store) verifyKey(k laneKey) error {
 		}
 	}
 	return s.inTurn(k, func(c *call) error {
-		rows := false
-		if unsure {
-			var err error
-			if rows, err = s.waiting(s.stop, k); err != nil {
-				return err
-			}
+		// The last row may be gone before others: somebody cancelled it, or replayed one.
+		rows, err := s.waiting(s.stop, k)
+		if err != nil {
+			return err
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()

@@ -320,6 +320,30 @@ func TestCancelledRowsFreeTheirKey(t *testing.T) {
 	})
 }
 
+// TestCancelledTailKeepsTheLatch: a row that an operator takes out from behind others
+// does not let new messages of their key pass them.
+func TestCancelledTailKeepsTheLatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		primary, fallback := newLog(), &stingy{Store: memory.New(memory.Config{})} // nothing comes back yet
+		primary.set(sick("a"))
+		s := open(t, primary, fallback, Config{})
+		send(t, s, msg("b", 0), msg("a", 0))
+		send(t, s, msg("a", 9))
+		inspector, _ := store.As[store.Inspector](fallback)
+		if refused, err := inspector.Cancel(t.Context(), "a-9"); err != nil || len(refused) > 0 {
+			t.Fatal(refused, err)
+		}
+		primary.set(nil)
+		time.Sleep(time.Minute) // latches are verified
+		send(t, s, msg("b", 1), msg("a", 1))
+		primary.inOrder(t, "b", 2)
+		primary.inOrder(t, "a", 0)
+		fallback.give(-1)
+		quiet(t, s, time.Minute)
+		primary.inOrder(t, "a", 2)
+	})
+}
+
 // TestCloseIsBounded: Close does not wait for a primary store that hangs, and what
 // waits is there afterwards.
 func TestCloseIsBounded(t *testing.T) {
