@@ -91,5 +91,6 @@
 //
 // While all is well an Append costs two locks and no call of the fallback store, but
 // for a look at the state of other processes every half [Config.Watch], in the
-// background. Memory: an entry per key with rows.
+// background. Memory: an entry per key with rows, and one per row that came back and
+// whose ack the fallback store has not taken yet, at most 100,000 or so.
 package spill

@@ -34,7 +34,7 @@ func (p *parcel) carry(resting bool) (more bool) {
 		for _, r := range p.runs {
 			p.send(ctx, r)
 		}
-	} else if p.send(ctx, p.runs...); !p.stored && len(p.runs) > 1 {
+	} else if p.send(ctx, p.runs...); !p.stored && p.err != nil && len(p.runs) > 1 {
 		p.oneByOne(ctx)
 	}
 	p.mu.Lock()
@@ -63,38 +63,69 @@ func (p *parcel) oneByOne(ctx context.Context) {
 	}
 }
 
-// send appends the messages of runs to the primary store in one call.
+// send appends the messages of runs to the primary store in one call, but for those
+// that it has already.
 func (p *parcel) send(ctx context.Context, runs ...*run) {
+	if len(p.brought) > maxBrought {
+		clear(p.brought)
+	}
 	var items []pawl.Message
 	for _, r := range runs {
-		items = append(items, r.messages...)
+		for i := range r.messages {
+			if !p.has(&r.rows[i]) {
+				items = append(items, r.messages[i])
+			}
+		}
 	}
+	answers, full := p.append(ctx, items)
+	for _, r := range runs {
+		r.answers = make([]store.Receipt, len(r.messages))
+		for i := range r.answers {
+			a := &r.answers[i]
+			if p.has(&r.rows[i]) {
+				a.ID = r.rows[i].ID
+				continue
+			}
+			*a, answers = answers[0], answers[1:]
+			switch a.Outcome() {
+			case store.Stored:
+				p.stored = true
+				p.brought[r.rows[i].ID] = r.rows[i].Headers[HeaderSince]
+			case store.Failed, store.Unknown:
+				p.answered, p.err = full && says(a.Err), a.Err
+			}
+		}
+	}
+}
+
+// append appends messages to the primary store. full: each has an answer of its own.
+func (p *parcel) append(ctx context.Context, items []pawl.Message) (answers []store.Receipt, full bool) {
 	if len(items) == 0 {
-		return
+		return nil, true
 	}
 	bound, cancel := p.primaryBound(ctx)
+	defer cancel()
 	receipts, err := p.primary.Append(bound, store.Batch[pawl.Message]{ID: partID("compensate", p.topic, items), Items: items})
-	cancel()
-	full := len(receipts) == len(items)
-	answers := store.Answers(len(items), receipts, err)
+	full = len(receipts) == len(items)
+	answers = store.Answers(len(items), receipts, err)
 	for i := range answers {
 		if !full && answers[i].Outcome() == store.Refused {
 			// The call was refused, not its rows: who lost a right may get it back.
 			answers[i].Err = &store.Error{Op: "append", Code: store.ErrUnavailable, Err: answers[i].Err}
 		}
 	}
-	for _, r := range runs {
-		n := len(r.messages)
-		r.answers, answers = answers[:n], answers[n:]
-		for i := range r.answers {
-			switch a := &r.answers[i]; a.Outcome() {
-			case store.Stored:
-				p.stored = true
-			case store.Failed, store.Unknown:
-				p.answered, p.err = full && says(a.Err), a.Err
-			}
-		}
-	}
+	return answers, full
+}
+
+// maxBrought bounds what is known of rows that were brought back and are there still. If
+// it is forgotten they are sent again.
+const maxBrought = 100_000
+
+// has tells whether the primary store took this row before, and only its ack is
+// missing. A row of the same id that was spilled another time is another one.
+func (p *parcel) has(row *pawl.Delivery) bool {
+	since, ok := p.brought[row.ID]
+	return ok && since == row.Headers[HeaderSince]
 }
 
 // tallies are what a settle came to.
@@ -188,7 +219,8 @@ func (p *parcel) backoff(attempt int, err error) time.Duration {
 const KindSpill pawl.Kind = "Spill"
 
 // settled settles, again while the outcome is not known, and ends latches. What it
-// cannot settle comes again when its lease has ended.
+// cannot settle comes again when its lease has ended, and is settled then: what the
+// primary store has is not sent again.
 func (p *parcel) settled(items []store.Settlement, of []*pawl.Delivery) bool {
 	batch := store.NewBatch(items...)
 	// Close waits for this: what the primary store has is to be no row any more.
@@ -213,6 +245,7 @@ func (p *parcel) settled(items []store.Settlement, of []*pawl.Delivery) bool {
 	}
 	for i, d := range of {
 		if v := items[i].Verdict; !lost[i] && (v == store.Ack || v == store.Dead) {
+			delete(p.brought, d.ID)
 			p.gone(p.topic, d.Key, d.ID)
 		}
 	}

@@ -258,47 +258,6 @@ func TestRefusedRowsAreDead(t *testing.T) {
 	})
 }
 
-// TestSettleIsRepeated: an answer of the fallback store that was lost costs nothing
-// but time; a lease that ended costs a known duplicate.
-func TestSettleIsRepeated(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		primary := newLog()
-		primary.setDown(true)
-		fallback := &forgetful{Store: memory.New(memory.Config{}), failures: 5}
-		s := open(t, primary, fallback, Config{})
-		for n := range 10 {
-			send(t, s, msg("a", n))
-		}
-		primary.setDown(false)
-		quiet(t, s, 10*time.Minute)
-		primary.inOrder(t, "a", 10)
-		if primary.repeats() != 0 {
-			t.Errorf("%d duplicates", primary.repeats())
-		}
-	})
-}
-
-// forgetful does not do its first settles, or loses their answers.
-type forgetful struct {
-	store.Store
-	failures int
-}
-
-func (f *forgetful) Unwrap() store.Store { return f.Store }
-
-func (f *forgetful) Settle(ctx context.Context, batch store.Batch[store.Settlement]) ([]store.Refusal, error) {
-	lost := &store.Error{Op: "settle", Code: store.ErrUnavailable}
-	f.failures--
-	if f.failures > 0 && f.failures%2 == 0 {
-		return nil, lost
-	}
-	refusals, err := f.Store.Settle(ctx, batch)
-	if f.failures > 0 {
-		return nil, lost
-	}
-	return refusals, err
-}
-
 // TestCancelledRowsFreeTheirKey: a row that an operator takes out does not latch its
 // key for ever.
 func TestCancelledRowsFreeTheirKey(t *testing.T) {

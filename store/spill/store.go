@@ -37,6 +37,10 @@ type Store struct {
 	blind   atomic.Int64
 	closed  atomic.Bool
 
+	// brought is the rows that the primary store took and that are not acked yet, by
+	// id: when each was spilled. It is the compensator's alone.
+	brought map[string]string
+
 	stop    context.Context // ends with Close
 	cancel  context.CancelFunc
 	loaded  chan struct{} // closed when the latches are those of the fallback store
@@ -66,7 +70,7 @@ func New(primary, fallback store.Store, cfg Config) (*Store, error) {
 	s := &Store{
 		primary: primary, fallback: fallback, can: capabilities(primary), cfg: cfg,
 		lanes: map[laneKey]*lane{}, topics: map[string]*health{}, dirty: map[laneKey]bool{}, partly: map[string][]store.Receipt{},
-		count: map[string]*Totals{}, byRow: map[string]string{}, loaded: make(chan struct{}), wake: make(chan struct{}, 1),
+		count: map[string]*Totals{}, byRow: map[string]string{}, brought: map[string]string{}, loaded: make(chan struct{}), wake: make(chan struct{}, 1),
 	}
 	s.inspector, _ = store.As[store.Inspector](fallback)
 	s.figures, _ = store.As[store.Topics](fallback)
