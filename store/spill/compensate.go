@@ -114,9 +114,10 @@ func (s *Store) load(ctx context.Context) error {
 	return nil
 }
 
-// pass brings back what can be, and returns for how long there is nothing to do.
+// pass brings back a parcel of each topic, so that none waits for another one that gets
+// new rows all the time, and returns for how long there is nothing to do.
 func (s *Store) pass() time.Duration {
-	pause := s.cfg.Poll
+	pause, busy := s.cfg.Poll, false
 	s.mu.Lock()
 	topics := map[string]*health{}
 	for topic, h := range s.topics {
@@ -126,35 +127,48 @@ func (s *Store) pass() time.Duration {
 	}
 	s.mu.Unlock()
 	for _, topic := range slices.Sorted(maps.Keys(topics)) {
-		for s.stop.Err() == nil {
-			s.mu.Lock()
-			resting, until := topics[topic].resting, time.Until(topics[topic].probeAt)
-			s.mu.Unlock()
-			if resting && until > 0 {
-				pause = min(pause, until)
-				break
-			}
-			more, err := s.bring(topic, resting)
-			if err != nil {
-				s.trouble("claim", err)
-				pause = min(pause, s.cfg.ProbeFirst)
-			}
-			if !more {
-				s.mu.Lock()
-				// While rows rest a new message may be the probe, and wakes this: it is
-				// enough to come back once, for rows that were due a little too late.
-				if topics[topic].err != nil && (!resting || -until < s.cfg.ProbeFirst) {
-					pause = min(pause, s.cfg.ProbeFirst)
-				}
-				s.mu.Unlock()
-				break
-			}
+		if s.stop.Err() != nil {
+			return 0
 		}
+		more, wait := s.passTopic(topic, topics[topic])
+		busy, pause = busy || more, min(pause, wait)
 	}
+	if busy && time.Since(s.verified) < s.cfg.ProbeFirst {
+		return 0 // a question for each key: not after every parcel
+	}
+	s.verified = time.Now()
 	if s.verify() {
 		pause = min(pause, s.cfg.ProbeFirst)
 	}
+	if busy {
+		return 0
+	}
 	return max(pause, time.Millisecond)
+}
+
+// passTopic brings back a parcel of a topic. It tells whether it is worth while to go on
+// at once, and when it is if not.
+func (s *Store) passTopic(topic string, h *health) (more bool, pause time.Duration) {
+	pause = s.cfg.Poll
+	s.mu.Lock()
+	resting, until := h.resting, time.Until(h.probeAt)
+	s.mu.Unlock()
+	if resting && until > 0 {
+		return false, min(pause, until)
+	}
+	more, err := s.bring(topic, resting)
+	if err != nil {
+		s.trouble("claim", err)
+		pause = min(pause, s.cfg.ProbeFirst)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	// While rows rest a new message may be the probe, and wakes this: it is enough to
+	// come back once, for rows that were due a little too late.
+	if !more && h.err != nil && (!resting || -until < s.cfg.ProbeFirst) {
+		pause = min(pause, s.cfg.ProbeFirst)
+	}
+	return more, pause
 }
 
 // probeLanes is of how many keys resting rows are tried, one each.

@@ -171,6 +171,38 @@ func TestDeniedRowsWait(t *testing.T) {
 	})
 }
 
+// TestHotKeyStarvesNobody: the rows of a topic come back while another one gets new rows
+// faster than the primary store takes them, and latches are verified meanwhile.
+func TestHotKeyStarvesNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		primary, fallback := newLog(), memory.New(memory.Config{})
+		primary.setDown(true)
+		s := open(t, primary, fallback, Config{})
+		hot := func(n int) pawl.Message {
+			m := msg("hot", n)
+			m.Topic = "audit" // comes before orders
+			return m
+		}
+		send(t, s, hot(0))
+		send(t, s, msg("x", 0))
+		send(t, s, msg("cancelled", 0))
+		if refused, err := fallback.Cancel(t.Context(), "cancelled-0"); err != nil || len(refused) > 0 {
+			t.Fatal(refused, err)
+		}
+		primary.set(func(int, []pawl.Message) fate { return fate{delay: 15 * time.Millisecond} })
+		for n := 1; n <= 2000; n++ { // for 10 seconds
+			send(t, s, hot(n))
+			time.Sleep(5 * time.Millisecond)
+		}
+		primary.inOrder(t, "x", 1)
+		if st, _ := stats(t, s); st.LatchedKeys != 1 {
+			t.Errorf("%d keys are latched; want that of the rows that come all the time", st.LatchedKeys)
+		}
+		quiet(t, s, time.Minute)
+		primary.inOrder(t, "hot", 2001)
+	})
+}
+
 // TestFreshDoesNotOvertake: a message sent while rows of its key wait goes behind
 // them, though the primary store takes everything else.
 func TestFreshDoesNotOvertake(t *testing.T) {

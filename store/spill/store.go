@@ -38,8 +38,10 @@ type Store struct {
 	closed  atomic.Bool
 
 	// brought is the rows that the primary store took and that are not acked yet, by
-	// id: when each was spilled. It is the compensator's alone.
-	brought map[string]string
+	// id: when each was spilled. verified is when latches were last verified. Both are
+	// the compensator's alone.
+	brought  map[string]string
+	verified time.Time
 
 	stop    context.Context // ends with Close
 	cancel  context.CancelFunc
