@@ -145,8 +145,8 @@ func realPath(path string) string {
 	if whole, err := filepath.Abs(path); err == nil {
 		path = whole
 	}
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		return real
+	if file, err := filepath.EvalSymlinks(path); err == nil {
+		return file
 	}
 	if folder, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
 		return filepath.Join(folder, filepath.Base(path))
