@@ -190,11 +190,14 @@ func asked(what string) error {
 	return nil
 }
 
+// isAsked tells whether an error is one of asked.
+func isAsked(err error) bool { return errors.Is(err, ErrPaused) || errors.Is(err, ErrCancelled) }
+
 // end stores the last state.
 func (r *Runner) end(ctx context.Context) error {
 	r.op.Asked = ""
 	err := r.save(ctx)
-	if errors.Is(err, ErrPaused) || errors.Is(err, ErrCancelled) { // asked at the last moment
+	if isAsked(err) { // at the last moment
 		r.op.Asked = ""
 		err = r.save(ctx)
 	}
@@ -388,10 +391,10 @@ func (r *Runner) do(ctx, keep context.Context, p piece) error {
 		}
 		// Whoever asks for a pause or an end now gets it after this chunk: letters that
 		// are edited, and not replayed, would be edited again.
-		if err := r.own(keep, was); err != nil && !errors.Is(err, ErrPaused) && !errors.Is(err, ErrCancelled) {
+		if err := r.save(keep); err != nil && !isAsked(err) {
+			r.takeBack(was)
 			return err
 		}
-		o.Intent, o.Again, o.Next = p.ids, p.again, p.next
 		left = slices.DeleteFunc(slices.Clone(left), func(id string) bool { return refused[id] != nil })
 	}
 	if err := r.beating(keep, collect(r.each, left, refused)); err != nil {
@@ -405,9 +408,13 @@ func (r *Runner) do(ctx, keep context.Context, p piece) error {
 func (r *Runner) own(keep context.Context, was piece) error {
 	err := r.save(keep)
 	if err != nil {
-		r.op.Intent, r.op.Again, r.op.Next = nil, was.again, was.next
+		r.takeBack(was)
 	}
 	return err
+}
+
+func (r *Runner) takeBack(was piece) {
+	r.op.Intent, r.op.Again, r.op.Next = nil, was.again, was.next
 }
 
 // collect makes a call of do that adds to what is refused.

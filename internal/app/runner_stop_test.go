@@ -159,19 +159,7 @@ func TestOperationThatWasTakenDoesNotReplay(t *testing.T) {
 		m := newMorgue(t, 10)
 		o := m.plan(t, Selection{})
 		o.Edit = ".n += 1"
-		taken := &taking{morgue: m}
-		ops := m.operations(t)
-		ops.Letters = taken
-		taken.take = func() {
-			other, err := m.operations(t).Get(t.Context(), o.ID)
-			if err != nil {
-				t.Fatal(err)
-			}
-			other.Runner = "another"
-			if _, err := m.operations(t).put(t.Context(), other, "another"); err != nil {
-				t.Fatal(err)
-			}
-		}
+		ops := m.meddled(t, o, func(now *Operation) { now.Runner = "another" })
 		err := (&Runner{Operations: ops, Who: "one"}).Run(t.Context(), o)
 		if !errors.Is(err, store.ErrConflict) || len(m.replays) > 0 {
 			t.Fatalf("%v; replayed %v", err, m.replays)
@@ -186,19 +174,7 @@ func TestCancelledOperationLeavesNothingEdited(t *testing.T) {
 		m := newMorgue(t, 200)
 		o := m.plan(t, Selection{})
 		o.Edit = ".n += 1000"
-		taken := &taking{morgue: m}
-		ops := m.operations(t)
-		ops.Letters = taken
-		taken.take = func() {
-			now, err := m.operations(t).Get(t.Context(), o.ID)
-			if err != nil {
-				t.Fatal(err)
-			}
-			now.Asked = Cancelled
-			if _, err := m.operations(t).put(t.Context(), now, "another"); err != nil {
-				t.Fatal(err)
-			}
-		}
+		ops := m.meddled(t, o, func(now *Operation) { now.Asked = Cancelled })
 		if err := (&Runner{Operations: ops, Who: "one"}).Run(t.Context(), o); !errors.Is(err, ErrCancelled) {
 			t.Fatal(err)
 		}
@@ -277,10 +253,27 @@ func TestSameEditIsMadeOnceForADeath(t *testing.T) {
 	})
 }
 
-// taking is a store in which another process takes the operation during an edit.
+// taking is a store in which another process changes the operation during an edit.
 type taking struct {
 	*morgue
 	take func()
+}
+
+// meddled are the operations of a process, one of which another one changes so during
+// every edit.
+func (m *morgue) meddled(t *testing.T, o *Operation, change func(*Operation)) *Operations {
+	ops := m.operations(t)
+	ops.Letters = &taking{m, func() {
+		now, err := m.operations(t).Get(t.Context(), o.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		change(now)
+		if _, err := m.operations(t).put(t.Context(), now, "another"); err != nil {
+			t.Fatal(err)
+		}
+	}}
+	return ops
 }
 
 func (s *taking) Amend(ctx context.Context, as ...store.Amendment) (map[string]error, error) {
