@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -133,7 +134,7 @@ func isNetwork(err error) bool {
 }
 
 // secretWord is a password in a connection string that a driver quotes.
-var secretWord = regexp.MustCompile(`(://[^:/@\s]*:)[^@\s]*@|(password\s*=\s*)('[^']*'|\S+)`)
+var secretWord = regexp.MustCompile(`(://[^:/@\s]*:)[^@\s]*(@)|(password\s*=\s*)(?:'[^']*'|\S+)`)
 
 // hidden is an error whose text is without the password.
 type hidden struct {
@@ -147,8 +148,18 @@ func (h *hidden) Error() string { return h.text }
 func (h *hidden) Is(target error) bool { return errors.Is(h.err, target) }
 func (h *hidden) As(target any) bool   { return errors.As(h.err, target) }
 
+// secretOf is the word to keep out of every text: the password, unless it is one of the
+// words beside it. Where a driver prints all of them, leaving out just these would tell
+// what it is.
+func secretOf(c *pgconn.Config) string {
+	if slices.Contains([]string{c.User, c.Database, c.Host}, c.Password) {
+		return ""
+	}
+	return c.Password
+}
+
 func hide(err error, secret string) error {
-	text := secretWord.ReplaceAllString(err.Error(), "${1}${2}xxxxx@")
+	text := secretWord.ReplaceAllString(err.Error(), "${1}${3}xxxxx${2}")
 	if secret != "" {
 		text = strings.ReplaceAll(text, secret, "xxxxx")
 	}

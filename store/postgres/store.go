@@ -63,7 +63,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		s.stop()
 		return nil, badURL(err)
 	}
-	s.secret = base.Password
+	s.secret = secretOf(&base.Config)
 	half := (cfg.MaxConns - 2) / 2
 	for _, p := range []struct {
 		pool  **pgxpool.Pool
