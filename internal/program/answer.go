@@ -45,7 +45,8 @@ func (c *child) listen(stdout *os.File) error {
 			c.take(answers)
 		}
 		if err != nil {
-			return nil // it has ended; a line without an end is none
+			c.lastWords(buf[begin:end])
+			return nil
 		}
 		if begin > 0 {
 			end, scanned = copy(buf, buf[begin:end]), end-begin
@@ -60,6 +61,14 @@ func (c *child) listen(stdout *os.File) error {
 			}
 			buf = append(buf, make([]byte, len(buf))...)
 		}
+	}
+}
+
+// lastWords takes what a program that has ended wrote without the end of a line: a
+// verdict if it is a whole one, and nothing otherwise, because it may be the half of one.
+func (c *child) lastWords(line []byte) {
+	if v, err := wire.ParseVerdict(bytes.TrimSpace(line)); err == nil {
+		c.take([]answer{{verdict: v}})
 	}
 }
 

@@ -168,6 +168,21 @@ func (slowly) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
+// What a program has answered it has done, also if it ends without ending the line. Half
+// a verdict may be any verdict.
+func TestPipeTakesAVerdictWithoutTheEndOfALine(t *testing.T) {
+	t.Parallel()
+	const command = `read -r line; token=${line#*'"token":"'}; printf '{"id":"m","token":"%%s","verdict":"ack"%s' "${token%%%%\"*}"`
+	p := startPipe(t, program.PipeConfig{Command: fmt.Sprintf(command, "}")})
+	if err := p.Handle(t.Context(), message("m", "")); err != nil {
+		t.Error(err)
+	}
+	p = startPipe(t, program.PipeConfig{Command: fmt.Sprintf(command, "")})
+	if err := p.Handle(t.Context(), message("m", "")); err == nil {
+		t.Error("half a verdict counts")
+	}
+}
+
 func TestPipeStartsAgainAfterAChildHadEnough(t *testing.T) {
 	t.Parallel()
 	p := startPipe(t, program.PipeConfig{Command: worker("quit 7"), Children: 2})
