@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -86,6 +87,17 @@ func Backends() []Backend {
 		all = append(all, Backend{Description: b.describe(), Embedded: b.embedded, Planned: b.open == nil})
 	}
 	return all
+}
+
+// Ranks tells whether the store that a URL names hands messages out by priority.
+func Ranks(storeURL string) bool {
+	scheme, _, _ := strings.Cut(storeURL, ":")
+	for _, b := range backends() {
+		if slices.Contains(b.schemes, strings.ToLower(scheme)) {
+			return b.describe().Capabilities.Has(store.CanPriority)
+		}
+	}
+	return false
 }
 
 // Open opens the store that a URL names, with what its options put around it. The

@@ -29,6 +29,9 @@ const (
 	Failed    = "failed"
 )
 
+// OperationStatuses are those that an operation can have.
+func OperationStatuses() []string { return []string{Running, Paused, Cancelled, Done, Failed} }
+
 const (
 	operationPrefix = "operation/"
 	// An operation fits into one value of the state.

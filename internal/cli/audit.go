@@ -67,6 +67,9 @@ so has every dead letter that it edited, with the body as it was.`,
 					return err
 				}
 			}
+			if f.Action != "" || !f.Since.IsZero() {
+				return l.end("no such entries")
+			}
 			return l.end("nothing was changed yet")
 		},
 	}

@@ -50,6 +50,17 @@ func (f *deadFilter) filter() store.DeadFilter {
 	return d
 }
 
+// check refuses what can match nothing.
+func (f *deadFilter) check() error {
+	if f.limit < 0 {
+		return usage("use 0 for no limit", "--limit is %d", f.limit)
+	}
+	if !f.since.IsZero() && !f.until.IsZero() && !f.since.Before(f.until.Time) {
+		return usage("the earlier time goes to --since", "--since %s is not before --until %s", f.since.text, f.until.text)
+	}
+	return nil
+}
+
 // selects tells whether the flags select anything; a limit alone does not.
 func (f *deadFilter) selects() bool {
 	return f.topic+f.key+f.kind+f.reason+f.fingerprint+f.search+f.since.text+f.until.text != ""
@@ -58,9 +69,10 @@ func (f *deadFilter) selects() bool {
 // selection is what an operation is about: ids, or a filter, or plainly all.
 func (f *deadFilter) selection(c *cobra.Command, ids []string, all bool) (app.Selection, error) {
 	next := fmt.Sprintf("give ids, or flags such as --topic, or --all; `%s --help` has examples", c.CommandPath())
+	if err := f.check(); err != nil {
+		return app.Selection{}, err
+	}
 	switch {
-	case f.limit < 0:
-		return app.Selection{}, usage("use 0 for no limit", "--limit is %d", f.limit)
 	case len(ids) > 0 && (f.selects() || all || f.limit > 0):
 		return app.Selection{}, usage(next, "ids and flags that select are both given")
 	case len(ids) == 0 && !f.selects() && !all:

@@ -28,8 +28,8 @@ otherwise.`,
   pawl dead ls --group-by fingerprint,hour --search timeout
   pawl dead ls --topic mail --reason timeout --since 2h -o jsonl`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if f.limit < 0 {
-				return usage("use 0 for no limit", "--limit is %d", f.limit)
+			if err := f.check(); err != nil {
+				return err
 			}
 			names, err := groupNames(by)
 			if err != nil {

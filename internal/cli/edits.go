@@ -75,7 +75,8 @@ func (s *session) inEditor(ctx context.Context, body []byte) ([]byte, error) {
 	c := exec.CommandContext(ctx, "sh", "-c", program+` "$1"`, "sh", name)
 	c.Stdin, c.Stdout, c.Stderr = s.In, s.Err, s.Err
 	if err := c.Run(); err != nil {
-		return nil, fmt.Errorf("%s: %w", program, err)
+		return nil, &problem{code: exitUsage, what: "the editor failed, and nothing is changed", err: fmt.Errorf("%s: %w", program, err),
+			next: "set VISUAL or EDITOR to one that works here, or use --edit"}
 	}
 	edited, err := os.ReadFile(name)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,6 +34,9 @@ though no process carries it out any more can be resumed.`,
 		Example: `  pawl operations ls
   pawl operations ls --status paused -o jsonl`,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if known := app.OperationStatuses(); status != "" && !slices.Contains(known, status) {
+				return usage("use one of "+strings.Join(known, ", "), "there is no status %q", status)
+			}
 			ops, err := s.operations(c.Context())
 			if err != nil {
 				return err

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -135,7 +136,15 @@ func unknownCommand(c *cobra.Command, args []string) error {
 
 // flagError is about a flag that cannot be read.
 func flagError(c *cobra.Command, err error) error {
-	return usage(fmt.Sprintf("run `%s --help` for its flags", c.CommandPath()), "%w", err)
+	next := fmt.Sprintf("run `%s --help` for its flags", c.CommandPath())
+	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
+		var known []string
+		c.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
+		if near := config.Meant(unknown.GetSpecifiedName(), known); near != "" {
+			next = fmt.Sprintf("did you mean --%s? `%s --help` has the list", near, c.CommandPath())
+		}
+	}
+	return usage(next, "%w", err)
 }
 
 // count checks the number of arguments; most < 0 is no bound.

@@ -34,7 +34,9 @@ func (s *session) send() *cobra.Command {
 	c := &cobra.Command{
 		Use: "send TOPIC [BODY]", Short: "Append a message, or many",
 		Long: `Appends a message to a topic and prints its id. When it returns, the message is
-stored for good. The body is an argument, a file, or standard input.
+stored for good. The body is an argument, a file, or standard input. A store that is
+open and then does not answer, or is locked, is asked again for five minutes; ^C ends
+that, and nothing is stored twice.
 
 With --jsonl, standard input has a message a line:
 
@@ -105,6 +107,9 @@ func (s *session) sendOne(ctx context.Context, args []string, f *sendFlags) erro
 	opened, err := s.open(ctx)
 	if err != nil {
 		return err
+	}
+	if m.Priority > 0 && !app.Ranks(s.url()) {
+		s.note("this store hands messages out in the order of its log: --priority changes nothing")
 	}
 	receipts, err := app.Append(ctx, opened, store.NewBatch(m), s.trouble)
 	if err == nil {
@@ -216,10 +221,12 @@ func (s *session) body(args []string, f *sendFlags) ([]byte, error) {
 	return []byte(args[0]), nil
 }
 
-// readBody reads no more than a body can be long, and a bit, so that it is
-// refused.
+// readBody reads no more than a body can be long, and a byte, to see that it is longer.
 func readBody(r io.Reader) ([]byte, error) {
 	b, err := io.ReadAll(io.LimitReader(r, pawl.MaxBody+1))
+	if len(b) > pawl.MaxBody {
+		return nil, usage("store it elsewhere, and send where it is", "the body is longer than %d bytes, the most that a message can have", pawl.MaxBody)
+	}
 	return b, cannot(err, "read the body")
 }
 

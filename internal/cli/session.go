@@ -99,6 +99,7 @@ func (s *session) openAlone(ctx context.Context, c app.OpenConfig) (store.Store,
 		return nil, err
 	}
 	c.URL = s.url()
+	c.Existing = c.Existing || s.dryRun // a new store would be a change
 	s.redactor.LearnURLs(c.URL, s.mirror())
 	c.Created = func(path string) { s.note("%s was not there: it is a new, empty store", path) }
 	c.Waiting = func(path string) {

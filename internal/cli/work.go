@@ -60,7 +60,8 @@ work goes on: the verdicts do not change.
 delivery: {"id","topic","key","attempt","token","headers","body" | "body_base64"}
 and answers each with a line: {"id","token","verdict":"ack|retry|dead|release"}, and
 if need be "reason","kind","after_seconds","hold_seconds","emit":[message…]. Answers
-may come in any order. Messages of one key are given one after the other. A CMD that
+may come in any order. Messages of one key are given one after the other. A retry
+comes no sooner than after_seconds, and later where the policy's backoff is longer. A CMD that
 dies is started again; what it held is retried. Several at once in its hands are
 first given again one by one, so that the one with which it dies is found.
 
@@ -70,6 +71,9 @@ states others than the rest does not start (exit code 5).`,
   pawl work mail --exec 'echo "no: $PAWL_ID" >&2; exit 65' --until-empty
   pawl work mail --pipe 'python3 -u worker.py' --concurrency 4   # runs until it is stopped`,
 		RunE: func(c *cobra.Command, topics []string) error {
+			if c.Flags().Changed("deadline") && f.deadline <= 0 {
+				return usage("leave it out to keep what the topic has", "--deadline is %v", time.Duration(f.deadline))
+			}
 			config, err := s.workConfig(topics, &f)
 			if err != nil {
 				return err
