@@ -26,6 +26,7 @@ type child struct {
 	window   window
 	up       bool
 	process  *Process
+	began    time.Time
 	cause    error            // why we killed it; nil: we did not
 	held     map[string]*call // by token
 	bytes    int              // of their lines
@@ -131,7 +132,7 @@ func (c *child) run() ending {
 func (c *child) rise(process *Process) {
 	p := c.pipe
 	p.mu.Lock()
-	c.up, c.process, c.cause = true, process, nil
+	c.up, c.process, c.began, c.cause = true, process, time.Now(), nil
 	c.out, c.sent, c.answers = c.out[:0], 0, 0
 	c.window.restart()
 	c.feed()

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"log/slog"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 // Which ends make a pipe failing that was answered before.
@@ -32,4 +34,30 @@ func TestPipeCountsStartsThatCameToNothing(t *testing.T) {
 			t.Errorf("%s: failing: %v, given up: %v", what, err, p.Err())
 		}
 	}
+}
+
+// A program that lasts is well, though there is nothing that it could answer.
+func TestPipeIsWellWhenAProgramLasts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &Pipe{config: PipeConfig{Logger: slog.New(slog.DiscardHandler)}, broken: make(chan struct{}), answered: true}
+		c := &child{n: 1, pipe: p}
+		p.children = []*child{c}
+		for range startsToGiveUp {
+			p.restarts(c, ending{unread: true}, 0)
+		}
+		c.up, c.began = true, time.Now()
+		time.Sleep(maxPause)
+		if p.Failing() == nil {
+			t.Error("well before it has lasted")
+		}
+		time.Sleep(time.Millisecond)
+		if err := p.Failing(); err != nil {
+			t.Errorf("still failing: %v", err)
+		}
+		c.up = false
+		p.restarts(c, ending{unread: true}, 0)
+		if err := p.Failing(); err != nil {
+			t.Errorf("failing after one end: %v", err)
+		}
+	})
 }

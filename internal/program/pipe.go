@@ -311,10 +311,15 @@ func (p *Pipe) Err() error {
 
 // Failing says why the program does not start: what Err returns, or that one which
 // did answer has ended unread some times in a row, an [ErrNeverReady] as well. That
-// is over with the next answer of any child.
+// is over with the next answer of any child, or when one has lasted for longer than the
+// longest pause between two starts: there may be nothing to answer.
 func (p *Pipe) Failing() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	lasts := func(c *child) bool { return c.up && time.Since(c.began) > maxPause }
+	if p.reason == nil && p.failing != nil && slices.ContainsFunc(p.children, lasts) {
+		p.failing, p.unready = nil, 0
+	}
 	return cmp.Or(p.reason, p.failing)
 }
 
