@@ -15,6 +15,7 @@ import (
 // given is a message that a claim hands out.
 type given struct {
 	flight            *flight
+	early             early
 	token             pawl.Token
 	attempt, rescues  int
 	leaseFor, hardFor time.Duration
@@ -194,9 +195,10 @@ func (c *claim) take(l *lane, n int) {
 	f := l.head
 	for range n {
 		g := given{
-			flight: f, token: tokenOf(f), attempt: 1,
+			flight: f, early: f.early, token: tokenOf(f), attempt: 1,
 			leaseFor: time.Duration(l.until - c.now), hardFor: time.Duration(l.lease.hard - c.now),
 		}
+		f.early = early{} // it is the claimer's now
 		if t := f.trouble; t != nil {
 			g.attempt, g.rescues = t.attempts+1, t.rescues
 		}
@@ -242,52 +244,14 @@ func (c *claim) deliveries() []pawl.Delivery {
 		copies.expect(c.out[begin:end])
 		for i := begin; i < end; i++ {
 			g, d := &c.out[i], &ds[i]
-			r := g.flight.rec
-			d.Topic, d.Key, d.Body = g.flight.lane.of.topic.Name, copies.clone(r.Key), copies.clone(r.Value)
-			d.ID = copies.idOf(r, d.Topic, len(ds)-i)
-			readHeaders(&d.Message, r.Headers)
+			copies.fill(d, g, len(ds)-i)
 			d.Token, d.Attempt, d.Rescues = g.token, g.attempt, g.rescues
-			d.EnqueuedAt = r.Timestamp
-			d.Waited = max(0, now.Sub(r.Timestamp))
+			d.Waited = max(0, now.Sub(d.EnqueuedAt))
 			d.LeaseFor, d.Deadline = g.leaseFor, g.hardFor
 		}
 	}
 	return ds
 }
-
-// ahead is how many messages are looked at before they are worked on: they lie
-// wherever in memory they came in, and waiting for many of them at once takes
-// hardly longer than for one.
-const ahead = 64
-
-// copier copies what deliveries are made of.
-type copier struct {
-	slab
-	nameSlab
-	touched byte
-}
-
-// expect takes note of what is to be copied next, and brings it near.
-func (c *copier) expect(next []given) {
-	size, touched := 0, byte(0)
-	for i := range next {
-		r := next[i].flight.rec
-		size += len(r.Value) + len(r.Key)
-		touched ^= byte(r.Offset)
-		if len(r.Key) > 0 {
-			touched ^= r.Key[0]
-		}
-		for at := 0; at < min(len(r.Value), nearBytes); at += cacheLine {
-			touched ^= r.Value[at]
-		}
-	}
-	c.left, c.touched = c.left+size, c.touched^touched
-}
-
-const (
-	cacheLine = 64
-	nearBytes = 512 // of a body; the processor itself looks ahead in what is longer
-)
 
 func newFence() int64 {
 	var b [8]byte

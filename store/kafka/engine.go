@@ -130,6 +130,7 @@ func (e *engine) mourn(name, key string, n int) {
 // that a claim does not wait long, and what there is no room for costs little.
 func (e *engine) take(a *assignment, records []*kgo.Record) int {
 	taken := 0
+	records = records[:e.fitting(a, len(records))]
 	for taken < len(records) {
 		piece := records[taken:min(taken+pieceOfTake, len(records))]
 		n := e.takePiece(a, piece)
@@ -140,14 +141,32 @@ func (e *engine) take(a *assignment, records []*kgo.Record) int {
 	return taken
 }
 
+// fitting is how many of n more messages are worth a look.
+func (e *engine) fitting(a *assignment, n int) int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if a.state != live || n == 0 {
+		return n
+	}
+	if !a.hasRoom(e, 0) {
+		return 0
+	}
+	if room := max(1, e.limits.Count-a.inHand); n > room {
+		a.crowded = true // for those that are left
+		n = room
+	}
+	return n
+}
+
 // pieceOfTake is how many records are taken in at once.
 const pieceOfTake = 512
 
 func (e *engine) takePiece(a *assignment, records []*kgo.Record) int {
 	flights := make([]flight, len(records))
 	lanes := make([]lane, 0)
+	copies := slab{left: len(records) * earlyBytes}
 	for i, r := range records {
-		flights[i].rec, flights[i].size = r, sizeOf(r)
+		flights[i].rec, flights[i].size, flights[i].early = r, sizeOf(r), copyEarly(&copies, r)
 		flights[i].remember(r)
 	}
 	e.mu.Lock()

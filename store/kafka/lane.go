@@ -21,6 +21,7 @@ type flight struct {
 	size    int
 	state   flightState
 	trouble *trouble // nil: none so far
+	early   early    // until it is handed out for the first time
 }
 
 // offset is that of its record. It is read here, because the record lies elsewhere

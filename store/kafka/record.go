@@ -122,62 +122,6 @@ func appendPartition(b []byte, topic string, partition int32) []byte {
 	return append(strconv.AppendInt(b, int64(partition), 10), '/')
 }
 
-// slab cuts many small pieces out of few large ones: a claim copies the bodies
-// of thousands of messages, so that what a handler does to its delivery changes
-// nothing here. The pieces are small enough that who keeps one body does not keep
-// those of a whole claim.
-type slab struct {
-	free []byte
-	left int // bytes that are still to come
-}
-
-const slabSize = 32 << 10
-
-func (s *slab) clone(b []byte) []byte {
-	if len(b) == 0 {
-		if b == nil {
-			return nil
-		}
-		return []byte{} // not b[:0]: that would keep alive what it is cut out of
-	}
-	if len(b) > cap(s.free)-len(s.free) {
-		s.free = make([]byte, 0, max(len(b), min(s.left, slabSize)))
-	}
-	s.left -= len(b)
-	n := len(s.free)
-	s.free = append(s.free, b...)
-	return s.free[n:len(s.free):len(s.free)]
-}
-
-// nameSlab does the same for ids.
-type nameSlab struct {
-	strings.Builder
-	place     []byte // of the last message that came without an id
-	topic     string // of it
-	partition int32
-	prefix    int // length of what all places in that partition begin with
-}
-
-// idOf is the id of a record's message, of which so many more are to come.
-func (s *nameSlab) idOf(r *kgo.Record, topic string, more int) string {
-	id := idIn(r.Headers)
-	if id == nil {
-		if s.prefix == 0 || r.Partition != s.partition || topic != s.topic {
-			s.place = appendPartition(s.place[:0], topic, r.Partition)
-			s.topic, s.partition, s.prefix = topic, r.Partition, len(s.place)
-		}
-		s.place = strconv.AppendInt(s.place[:s.prefix], r.Offset, 10)
-		id = s.place
-	}
-	if s.Cap()-s.Len() < len(id) {
-		s.Builder = strings.Builder{}
-		s.Grow(max(len(id), min(more*len(id), slabSize/8)))
-	}
-	n := s.Len()
-	s.Write(id)
-	return s.String()[n:]
-}
-
 // sizeOf is what a record counts against byte limits: what its message does.
 func sizeOf(r *kgo.Record) int {
 	n := len(r.Key) + len(r.Value)

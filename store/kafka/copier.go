@@ -1,0 +1,167 @@
+package kafka
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/pawl-dev/pawl"
+)
+
+// early is the first delivery's copy of a record, made when the record came in: then
+// all of a fetch lies side by side. When its turn comes each record lies somewhere else
+// in memory, long out of the processor's caches, and waiting for it cost a third of a
+// claim. Later deliveries are copied from the record, which nobody has changed.
+type early struct {
+	bytes []byte // key and body; nil: there is none
+	stamp int64  // of the record, in milliseconds since 1970
+	key   int16  // its length; -1: there is no key
+	plain bool   // the record has no headers
+}
+
+// earlyBytes is the most that is copied early: it is memory beside what counts as in
+// hand, and the processor itself looks ahead in what is longer.
+const earlyBytes = 1 << 10
+
+// copyEarly copies a record that came in; nothing if it is large, or a deletion.
+func copyEarly(in *slab, r *kgo.Record) early {
+	size := len(r.Key) + len(r.Value)
+	if len(r.Value) == 0 || size > earlyBytes {
+		return early{}
+	}
+	e := early{bytes: in.room(size), stamp: r.Timestamp.UnixMilli(), key: int16(len(r.Key)), plain: len(r.Headers) == 0}
+	copy(e.bytes, r.Key)
+	copy(e.bytes[e.key:], r.Value)
+	if r.Key == nil {
+		e.key = -1
+	}
+	return e
+}
+
+// copier makes deliveries: what a handler does to its own changes nothing here.
+type copier struct {
+	slab
+	nameSlab
+	touched byte
+}
+
+// ahead is how many messages are looked at before they are worked on: they lie
+// wherever in memory they came in, and waiting for many of them at once takes
+// hardly longer than for one.
+const ahead = 64
+
+// expect takes note of what is to be copied next, and brings it near.
+func (c *copier) expect(next []given) {
+	size, touched := 0, byte(0)
+	for i := range next {
+		if next[i].early.bytes != nil {
+			continue
+		}
+		r := next[i].flight.rec
+		size += len(r.Value) + len(r.Key)
+		touched ^= byte(r.Offset)
+		if len(r.Key) > 0 {
+			touched ^= r.Key[0]
+		}
+		for at := 0; at < min(len(r.Value), nearBytes); at += cacheLine {
+			touched ^= r.Value[at]
+		}
+	}
+	c.left, c.touched = c.left+size, c.touched^touched
+}
+
+const (
+	cacheLine = 64
+	nearBytes = 512 // of a body; the processor itself looks ahead in what is longer
+)
+
+// fill makes the delivery of what is given, of which so many more are to come.
+func (c *copier) fill(d *pawl.Delivery, g *given, more int) {
+	a := g.flight.lane.of
+	d.Topic = a.topic.Name
+	e := &g.early
+	switch {
+	case e.bytes == nil:
+		r := g.flight.rec
+		d.Key, d.Body, d.EnqueuedAt = c.clone(r.Key), c.clone(r.Value), r.Timestamp
+	case e.key < 0:
+		d.Body, d.EnqueuedAt = e.bytes, time.UnixMilli(e.stamp)
+	default:
+		d.Key, d.Body, d.EnqueuedAt = e.bytes[:e.key:e.key], e.bytes[e.key:], time.UnixMilli(e.stamp)
+	}
+	if e.plain { // nothing else is to be read in the record
+		d.ID = c.place(d.Topic, a.partition, g.flight.offset(), more)
+		return
+	}
+	r := g.flight.rec
+	if id := idIn(r.Headers); id != nil {
+		d.ID = c.name(id, more)
+	} else {
+		d.ID = c.place(d.Topic, a.partition, r.Offset, more)
+	}
+	readHeaders(&d.Message, r.Headers)
+}
+
+// slab cuts many small pieces out of few large ones. They are small enough that who
+// keeps one body does not keep those of a whole claim.
+type slab struct {
+	free []byte
+	left int // bytes that are still to come
+}
+
+const slabSize = 32 << 10
+
+func (s *slab) clone(b []byte) []byte {
+	if len(b) == 0 {
+		if b == nil {
+			return nil
+		}
+		return []byte{} // not b[:0]: that would keep alive what it is cut out of
+	}
+	own := s.room(len(b))
+	copy(own, b)
+	return own
+}
+
+// room cuts off a piece of n bytes.
+func (s *slab) room(n int) []byte {
+	if n > cap(s.free)-len(s.free) {
+		s.free = make([]byte, 0, max(n, min(s.left, slabSize)))
+	}
+	s.left -= n
+	end := len(s.free) + n
+	s.free = s.free[:end]
+	return s.free[end-n : end : end]
+}
+
+// nameSlab does the same for ids.
+type nameSlab struct {
+	strings.Builder
+	at        []byte // where the last message was that came without an id
+	topic     string // of it
+	partition int32
+	prefix    int // length of what all places in that partition begin with
+}
+
+// place is the id of a message that came without one.
+func (s *nameSlab) place(topic string, partition int32, offset int64, more int) string {
+	if s.prefix == 0 || partition != s.partition || topic != s.topic {
+		s.at = appendPartition(s.at[:0], topic, partition)
+		s.topic, s.partition, s.prefix = topic, partition, len(s.at)
+	}
+	s.at = strconv.AppendInt(s.at[:s.prefix], offset, 10)
+	return s.name(s.at, more)
+}
+
+// name cuts off an id, of which so many more are to come.
+func (s *nameSlab) name(id []byte, more int) string {
+	if s.Cap()-s.Len() < len(id) {
+		s.Builder = strings.Builder{}
+		s.Grow(max(len(id), min(more*len(id), slabSize/8)))
+	}
+	n := s.Len()
+	s.Write(id)
+	return s.String()[n:]
+}
