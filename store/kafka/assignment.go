@@ -5,7 +5,6 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/pawl-dev/pawl/store"
 	"github.com/pawl-dev/pawl/store/kafka/gate"
 )
 
@@ -38,6 +37,7 @@ type assignment struct {
 	fenced    bool // nothing of it may be committed any more
 	gate      *gate.Gate
 	lanes     map[string]*lane
+	taking    bool // records are on their way in: lanes belongs to who takes them
 	laneID    uint32
 	ring      []*flight // by offset, of a power of two
 	inHand    int
@@ -226,34 +226,9 @@ func (a *assignment) find(offset int64) *flight {
 	return f
 }
 
-// laneOf returns the lane of a record. Lanes of messages without a key are made
-// many at a time.
-func (a *assignment) laneOf(e *engine, r *kgo.Record, slab *[]lane, more int) *lane {
-	if l := a.lanes[string(r.Key)]; l != nil && r.Key != nil && a.topic.Order == store.OrderKey {
-		return l
-	}
-	if len(*slab) == 0 {
-		*slab = make([]lane, min(more, 64))
-	}
-	l := &(*slab)[0]
-	*slab = (*slab)[1:]
-	a.laneID++
-	l.of, l.id = a, a.laneID
-	if r.Key != nil && a.topic.Order == store.OrderKey {
-		l.keyed, l.key = true, string(r.Key)
-		a.lanes[l.key] = l
-	}
-	if len(e.ghosts) > 0 {
-		if g := e.ghosts[ghostName(l, r.Offset)]; g != nil {
-			g.waiting, l.state = l, stuck
-		}
-	}
-	return l
-}
-
 // forget lets go of a lane that is empty, when many are.
 func (a *assignment) forget(l *lane) {
-	if l.keyed && len(a.lanes) > 2*maxCount {
+	if l.keyed && !a.taking && len(a.lanes) > 2*maxCount {
 		delete(a.lanes, l.key)
 	}
 }

@@ -5,8 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kgo"
-
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
 )
@@ -123,89 +121,6 @@ func (e *engine) mourn(name, key string, n int) {
 	} else {
 		delete(t.mourned, key)
 	}
-}
-
-// take takes in records of a partition that were fetched, in order, and returns
-// how many: fewer than all when there is no room for more. It goes on in pieces, so
-// that a claim does not wait long, and what there is no room for costs little.
-func (e *engine) take(a *assignment, records []*kgo.Record) int {
-	taken := 0
-	records = records[:e.fitting(a, len(records))]
-	for taken < len(records) {
-		piece := records[taken:min(taken+pieceOfTake, len(records))]
-		n := e.takePiece(a, piece)
-		if taken += n; n < len(piece) {
-			break
-		}
-	}
-	return taken
-}
-
-// fitting is how many of n more messages are worth a look.
-func (e *engine) fitting(a *assignment, n int) int {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if a.state != live || n == 0 {
-		return n
-	}
-	if !a.hasRoom(e, 0) {
-		return 0
-	}
-	if room := max(1, e.limits.Count-a.inHand); n > room {
-		a.crowded = true // for those that are left
-		n = room
-	}
-	return n
-}
-
-// pieceOfTake is how many records are taken in at once.
-const pieceOfTake = 512
-
-func (e *engine) takePiece(a *assignment, records []*kgo.Record) int {
-	flights := make([]flight, len(records))
-	lanes := make([]lane, 0)
-	copies := slab{left: len(records) * earlyBytes}
-	for i, r := range records {
-		flights[i].rec, flights[i].size, flights[i].early = r, sizeOf(r), copyEarly(&copies, r)
-		flights[i].remember(r)
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if a.state != live {
-		return len(records) // fetched again by whoever has the partition now
-	}
-	woken := false
-	for i, r := range records {
-		f := &flights[i]
-		if r.Attrs.IsControl() {
-			if !a.pass(r.Offset, f) {
-				return i
-			}
-			continue
-		}
-		if !a.hasRoom(e, f.size) || !a.register(r.Offset, f) {
-			return i
-		}
-		if f.state == finished {
-			continue
-		}
-		e.seq++
-		f.seq = e.seq
-		a.topic.taken++
-		a.inHand++
-		a.bytes += f.size
-		e.bytes += f.size
-		l := a.laneOf(e, r, &lanes, len(records)-i)
-		l.append(f)
-		if l.state == empty {
-			e.open(l)
-			woken = true
-		}
-	}
-	if woken {
-		e.wake(a.topic.Name)
-	}
-	return len(records)
 }
 
 // open makes a lane claimable, if it has anything to be claimed.

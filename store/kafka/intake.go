@@ -1,0 +1,154 @@
+package kafka
+
+import (
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/pawl-dev/pawl/store"
+)
+
+// pieceOfTake is how many records are taken in at once.
+const pieceOfTake = 512
+
+// take takes in records of a partition that were fetched, in order, and returns
+// how many: fewer than all when there is no room for more. It goes on in pieces, so
+// that a claim does not wait long, and what there is no room for costs little. There
+// is one take of a partition at a time.
+func (e *engine) take(a *assignment, records []*kgo.Record) int {
+	fit, keyed, ok := e.beginTake(a, len(records))
+	if !ok {
+		return len(records) // fetched again by whoever has the partition now
+	}
+	for taken := 0; taken < fit; {
+		p := a.prepare(records[taken:min(taken+pieceOfTake, fit)], keyed)
+		n := e.admit(a, &p, taken+len(p.records) == fit)
+		if taken += n; n < len(p.records) {
+			return taken
+		}
+	}
+	return fit
+}
+
+// beginTake tells how many of n more messages are worth a look, whether their topic
+// keeps the order of keys, and whether the partition is ours at all.
+func (e *engine) beginTake(a *assignment, n int) (fit int, keyed, ok bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case a.state != live:
+		return 0, false, false
+	case n == 0 || !a.hasRoom(e, 0):
+		return 0, false, true
+	}
+	fit = min(n, max(1, e.limits.Count-a.inHand))
+	if fit < n {
+		a.crowded = true // for those that are left
+	}
+	a.taking = true
+	return fit, a.topic.Order == store.OrderKey, true
+}
+
+// piece is what is taken in at once. All of it is made without the engine's lock, for
+// which claims and settlements wait.
+type piece struct {
+	records []*kgo.Record
+	flights []flight
+	lanes   []*lane
+}
+
+func (a *assignment) prepare(records []*kgo.Record, keyed bool) piece {
+	p := piece{records, make([]flight, len(records)), make([]*lane, len(records))}
+	copies := slab{left: len(records) * earlyBytes}
+	var lanes []lane
+	for i, r := range records {
+		f := &p.flights[i]
+		f.rec, f.size, f.early = r, sizeOf(r), copyEarly(&copies, r)
+		f.remember(r)
+		if !r.Attrs.IsControl() {
+			p.lanes[i] = a.laneOf(r, keyed, &lanes, len(records)-i)
+		}
+	}
+	return p
+}
+
+// laneOf returns the lane of a record. Lanes of messages without a key are made
+// many at a time. Between beginTake and the end of admit nobody else touches a.lanes.
+func (a *assignment) laneOf(r *kgo.Record, keyed bool, slab *[]lane, more int) *lane {
+	keyed = keyed && r.Key != nil
+	if keyed {
+		if l := a.lanes[string(r.Key)]; l != nil {
+			return l
+		}
+	}
+	if len(*slab) == 0 {
+		*slab = make([]lane, min(more, 64))
+	}
+	l := &(*slab)[0]
+	*slab = (*slab)[1:]
+	a.laneID++
+	l.of, l.id, l.fresh = a, a.laneID, true
+	if keyed {
+		l.keyed, l.key = true, string(r.Key)
+		a.lanes[l.key] = l
+	}
+	return l
+}
+
+// admit puts a piece into its lanes, as far as there is room, and returns how far. The
+// take is over with the last piece, and when there was no room for all of one.
+func (e *engine) admit(a *assignment, p *piece, last bool) (n int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if a.state != live {
+		return len(p.records)
+	}
+	woken := false
+	for n < len(p.records) && a.enter(e, p.records[n], &p.flights[n]) {
+		if f, l := &p.flights[n], p.lanes[n]; l != nil && f.state != finished {
+			if l.fresh {
+				e.haunt(l, f)
+			}
+			l.append(f)
+			if l.state == empty {
+				e.open(l)
+				woken = true
+			}
+		}
+		n++
+	}
+	a.taking = !last && n == len(p.records)
+	if woken {
+		e.wake(a.topic.Name)
+	}
+	return n
+}
+
+// enter counts a record in; false if there is no room for it.
+func (a *assignment) enter(e *engine, r *kgo.Record, f *flight) bool {
+	if r.Attrs.IsControl() {
+		return a.pass(r.Offset, f)
+	}
+	if !a.hasRoom(e, f.size) || !a.register(r.Offset, f) {
+		return false
+	}
+	if f.state != finished {
+		e.seq++
+		f.seq = e.seq
+		a.topic.taken++
+		a.inHand++
+		a.bytes += f.size
+		e.bytes += f.size
+	}
+	return true
+}
+
+// haunt keeps a new lane from being claimed while a handler of the same key runs that
+// got its message in an earlier assignment.
+func (e *engine) haunt(l *lane, f *flight) {
+	l.fresh = false
+	if len(e.ghosts) == 0 {
+		return
+	}
+	if g := e.ghosts[ghostName(l, f.offset())]; g != nil {
+		g.waiting, l.state = l, stuck
+	}
+}
