@@ -25,10 +25,19 @@ type early struct {
 // hand, and the processor itself looks ahead in what is longer.
 const earlyBytes = 1 << 10
 
-// copyEarly copies a record that came in; nothing if it is large, or a deletion.
+// earlySize is how much of a record is copied early: nothing if it is large, or a
+// deletion.
+func earlySize(r *kgo.Record) int {
+	if size := len(r.Key) + len(r.Value); len(r.Value) > 0 && size <= earlyBytes {
+		return size
+	}
+	return 0
+}
+
+// copyEarly copies a record that came in.
 func copyEarly(in *slab, r *kgo.Record) early {
-	size := len(r.Key) + len(r.Value)
-	if len(r.Value) == 0 || size > earlyBytes {
+	size := earlySize(r)
+	if size == 0 {
 		return early{}
 	}
 	e := early{bytes: in.room(size), stamp: r.Timestamp.UnixMilli(), key: int16(len(r.Key)), plain: len(r.Headers) == 0}

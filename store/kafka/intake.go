@@ -57,7 +57,10 @@ type piece struct {
 
 func (a *assignment) prepare(records []*kgo.Record, keyed bool) piece {
 	p := piece{records, make([]flight, len(records)), make([]*lane, len(records))}
-	copies := slab{left: len(records) * earlyBytes}
+	var copies slab
+	for _, r := range records {
+		copies.left += earlySize(r)
+	}
 	var lanes []lane
 	for i, r := range records {
 		f := &p.flights[i]

@@ -1,8 +1,11 @@
 package kafka
 
 import (
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/pawl-dev/pawl/store"
 	"github.com/pawl-dev/pawl/store/kafka/gate"
@@ -81,6 +84,48 @@ func ack(t *testing.T, e *engine, seen map[int64]bool) map[int64]bool {
 		}
 		if lost, _, err := e.settle(acks, nil); err != nil || len(lost) > 0 {
 			t.Fatalf("settle: %d lost, %v", len(lost), err)
+		}
+	}
+}
+
+// What a handler does to its delivery is nothing to the next one, nor to its neighbours:
+// the first delivery is copied when its record comes in, the others from the record.
+func TestDeliveriesAreCopies(t *testing.T) {
+	r := newRig(t, Consuming{})
+	a := r.assign(0)
+	long := strings.Repeat("x", earlyBytes)
+	r.take(a, &kgo.Record{Topic: rigTopic, Key: []byte("a"), Value: []byte("one")}, &kgo.Record{Topic: rigTopic, Offset: 1, Key: []byte{}, Value: []byte("two")},
+		&kgo.Record{Topic: rigTopic, Offset: 2, Value: []byte("three"), Headers: []kgo.RecordHeader{{Key: "h", Value: []byte("v")}, {Key: headerID, Value: []byte("id")}}},
+		&kgo.Record{Topic: rigTopic, Offset: 3, Key: []byte("d"), Value: []byte(long)}, &kgo.Record{Topic: rigTopic, Offset: 4, Key: []byte("e")})
+	for attempt := 1; attempt <= 3; attempt++ {
+		c, err := r.engine.claim([]store.Want{{Topic: rigTopic, Limit: 10}}, &store.Lease{For: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ds := c.deliveries()
+		c.free()
+		if len(ds) != 5 {
+			t.Fatalf("%d deliveries", len(ds))
+		}
+		var acks []store.Settlement
+		for i, want := range []struct{ id, key, body string }{{rigTopic + "/0/0", "a", "one"}, {rigTopic + "/0/1", "", "two"}, {"id", "", "three"}, {rigTopic + "/0/3", "d", long}, {rigTopic + "/0/4", "e", ""}} {
+			d := &ds[i]
+			if d.ID != want.id || string(d.Key) != want.key || string(d.Body) != want.body || (d.Key == nil) != (i == 2) || (d.Body == nil) != (i == 4) || d.Attempt != attempt {
+				t.Errorf("attempt %d: %q has %q, %.10q", attempt, d.ID, d.Key, d.Body)
+			}
+			for _, b := range [][]byte{d.Key, d.Body} {
+				for i := range b {
+					b[i] = '!'
+				}
+				_ = append(b, "into the next one"...)
+			}
+			acks = append(acks, store.Settlement{Token: d.Token, ID: d.ID, Verdict: store.Retry, Failure: store.Failure{Error: "once more"}})
+		}
+		if ds[2].Headers["h"] != "v" {
+			t.Errorf("headers %v", ds[2].Headers)
+		}
+		if lost, _, err := r.engine.settle(acks, nil); err != nil || len(lost) > 0 {
+			t.Fatal(lost, err)
 		}
 	}
 }
