@@ -34,6 +34,7 @@ type target struct {
 	brokers      []string
 	topic, group string
 	takes        time.Duration // a record's work
+	wait         func(time.Duration)
 	jars         string
 }
 
@@ -57,6 +58,15 @@ func (t *Task) Do(ctx context.Context) (o work.Outcome, settings string, err err
 func (t *Task) consume(ctx context.Context, b *Brokers) (o work.Outcome, settings string, err error) {
 	at := &target{
 		brokers: b.addresses, topic: TopicOf(t.Work.N), group: prefix + t.Arm + "-" + pawl.NewID(), takes: t.Work.Takes, jars: t.Jars,
+		wait: time.Sleep,
+	}
+	if t.Work.Answered {
+		wait, done, err := answers(plan.KafkaAtOnce)
+		if err != nil {
+			return o, "", err
+		}
+		defer done()
+		at.wait = wait
 	}
 	if n, err := b.size(ctx, at.topic); err != nil || n != int64(t.Work.N) {
 		return o, "", errors.Join(err, fmt.Errorf("topic %s has %d records", at.topic, n))

@@ -58,12 +58,12 @@ func (l *ledger) count(n int) {
 }
 
 // handle is a handler's work: after it took as long as it takes.
-func (l *ledger) handle(body []byte, takes time.Duration) {
+func (l *ledger) handle(body []byte, takes time.Duration, wait func(time.Duration)) {
 	if takes > 0 {
 		if l.began.Load() == 0 {
 			l.began.CompareAndSwap(0, int64(time.Since(l.epoch)))
 		}
-		time.Sleep(takes)
+		wait(takes)
 	}
 	l.check(body)
 	l.count(1)

@@ -26,7 +26,7 @@ func TestLedgerFindsLossRepetitionAndDisorder(t *testing.T) {
 	for name, c := range cases {
 		l := newLedger(len(bodies), 1)
 		for _, i := range c.order {
-			l.handle(bodies[i], 0)
+			l.handle(bodies[i], 0, nil)
 		}
 		err := l.verdict()
 		if c.wrong == "" && err != nil || c.wrong != "" && (err == nil || !strings.Contains(err.Error(), c.wrong)) {
@@ -45,7 +45,7 @@ func TestLedgerTimesTheWorkAlone(t *testing.T) {
 	time.Sleep(50 * time.Millisecond)
 	for range 3 {
 		_, body := m.next()
-		l.handle(body, 10*time.Millisecond)
+		l.handle(body, 10*time.Millisecond, time.Sleep)
 	}
 	<-l.done
 	if got := l.elapsed(); got < 30*time.Millisecond || got > 30*time.Millisecond+(time.Since(l.epoch)-80*time.Millisecond) {

@@ -64,7 +64,7 @@ func (p *perPartition) read(ctx context.Context, at *target, l *ledger) error {
 func (p *perPartition) consume(client *kgo.Client, ch <-chan []*kgo.Record, at *target, l *ledger) {
 	for records := range ch {
 		for _, r := range records {
-			l.handle(r.Value, at.takes)
+			l.handle(r.Value, at.takes, at.wait)
 		}
 		if err := client.CommitRecords(context.Background(), records...); err != nil {
 			p.mu.Lock()

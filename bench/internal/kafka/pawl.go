@@ -125,7 +125,7 @@ func (p *pawlDispatch) topic(at *target, l *ledger) dispatch.Topic {
 	return dispatch.Topic{
 		Name: at.topic, Concurrency: plan.KafkaAtOnce,
 		Handler: pawl.HandlerFunc(func(_ context.Context, d *pawl.Delivery) error {
-			l.handle(d.Body, at.takes)
+			l.handle(d.Body, at.takes, at.wait)
 			return nil
 		}),
 	}

@@ -24,7 +24,7 @@ func (s sleepers) read(_ context.Context, at *target, l *ledger) error {
 			for left.Add(-1) >= 0 {
 				for began := time.Now(); time.Since(began) < s.busy; { //nolint:revive // that is the work
 				}
-				time.Sleep(at.takes)
+				at.wait(at.takes)
 				l.count(1)
 			}
 		})

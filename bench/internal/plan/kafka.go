@@ -71,6 +71,8 @@ func kafkaWorks(s Scale) []Work {
 			Arms: working, Doc: "the same, 1 ms of sleep a record, 128 at once"},
 		{Suite: Kafka, Name: "10ms", Kind: Consume, N: pick(s, quickSlow, fullSlow), Keys: KafkaKeys, Takes: 10 * time.Millisecond,
 			Arms: working, Doc: "the same, 10 ms"},
+		{Suite: Kafka, Name: "10ms-io", Kind: Consume, N: pick(s, quickSlow, fullSlow), Keys: KafkaKeys, Takes: 10 * time.Millisecond, Answered: true,
+			Arms: working, Doc: "the same, 10 ms until a descriptor can be read, as in waiting for an answer; Java sleeps"},
 		{Suite: KafkaProduce, Name: "burst", Kind: Burst, N: pick(s, quickProduce, fullProduce), Keys: KafkaKeys,
 			Arms: []string{Raw, Pawl}, Doc: "1 KiB, 10k keys, all in-sync replicas, as fast as it goes"},
 		{Suite: KafkaProduce, Name: "paced-5000", Kind: Paced, Rate: pacedRate, For: pick(s, quickPaced, fullPaced), Keys: KafkaKeys,

@@ -66,6 +66,7 @@ type Work struct {
 	Pinned      bool          // another connection holds a REPEATABLE READ snapshot throughout
 	Account     bool          // count WAL, dead tuples and commits over what is timed
 	Takes       time.Duration // a record's work (Consume)
+	Answered    bool          // it waits as for an answer from elsewhere, instead of sleeping
 }
 
 // IsPawl tells Pawl's arms from its peers.

@@ -1,0 +1,12 @@
+//go:build !linux
+
+package kafka
+
+import (
+	"errors"
+	"time"
+)
+
+func answers(int) (wait func(time.Duration), done func(), err error) {
+	return nil, nil, errors.New("this work needs timerfd, which only Linux has")
+}
