@@ -31,12 +31,13 @@ type Collected struct {
 // appended in a transaction, or by a process with another clock, counts from when
 // it is visible: olderThan must be longer than that takes.
 //
-// It lists all messages of the store that the codec wraps. Retained ones cannot be
-// listed: where a topic retains, a blob is removed by a later call, once it has
-// been unused for longer than any topic retains now. Nor does a log list what is
-// finished, although others may read it still: there olderThan must be longer than
-// its topics keep their records. [store.ErrUnsupported]: the store cannot list what
-// it has, or the codec has no folder.
+// It lists all messages of the store that the codec wraps, and of each [Keeper] on
+// the way down, at least twice. Retained ones cannot be listed: where a topic
+// retains, a blob is removed by a later call, once it has been unused for longer
+// than any topic retains now. Nor does a log list what is finished, although others
+// may read it still: there olderThan must be longer than its topics keep their
+// records. [store.ErrUnsupported]: the store cannot list what it has, or the codec
+// has no folder.
 //
 // Appends may go on meanwhile, and several processes may collect at once.
 func (s *Store) Collect(ctx context.Context, olderThan time.Duration) (Collected, error) {
@@ -77,16 +78,50 @@ func (s *Store) collect(ctx context.Context, olderThan time.Duration, dry bool) 
 	if len(c.old) == 0 {
 		return c.Collected, nil
 	}
-	// Live ones first: what dies meanwhile is seen among the dead. What is
-	// replayed meanwhile is made young.
-	for _, records := range []iter.Seq2[store.Record, error]{
-		looker.List(ctx, store.Filter{}), letters.Dead(ctx, store.DeadFilter{}),
-	} {
-		if err := c.use(records); err != nil {
-			return c.Collected, err
+	for {
+		known := len(c.old)
+		// Live ones first: what dies meanwhile is seen among the dead. What is
+		// replayed meanwhile is made young.
+		all := append(s.kept(ctx), looker.List(ctx, store.Filter{}), letters.Dead(ctx, store.DeadFilter{}))
+		for _, records := range all {
+			if err := c.use(records); err != nil {
+				return c.Collected, err
+			}
+		}
+		// A listing may miss what changes its place meanwhile, as a delayed message
+		// does when it is due. So one is believed only that finds nothing new: to be
+		// missed by it, too, a message would have to move a second time, which it does
+		// only by a replay.
+		c.passes++
+		if c.passes > 1 && len(c.old) == known || len(c.old) == 0 {
+			return c.Collected, c.remove(ctx)
 		}
 	}
-	return c.Collected, c.remove(ctx)
+}
+
+// Keeper is the optional interface of a store, between the codec and the one that
+// has the messages, that keeps some in another place, where the listings below do
+// not find them.
+type Keeper interface {
+	// Kept yields these messages, dead ones too, as they were appended to it. It is
+	// for [Store.Collect]: a record has its headers, and the rest need not be there.
+	Kept(ctx context.Context) iter.Seq2[store.Record, error]
+}
+
+// kept is what is in other places, the outermost one first: from there messages go
+// inwards, and so one that does meanwhile is seen in the next listing.
+func (s *Store) kept(ctx context.Context) (all []iter.Seq2[store.Record, error]) {
+	for below := s.inner; below != nil; {
+		if k, ok := below.(Keeper); ok {
+			all = append(all, k.Kept(ctx))
+		}
+		w, ok := below.(interface{ Unwrap() store.Store })
+		if !ok {
+			break
+		}
+		below = w.Unwrap()
+	}
+	return all
 }
 
 // longestRetention is for how long acked messages may be there.
@@ -112,6 +147,7 @@ type collection struct {
 	before   time.Time         // younger files are left alone
 	deferral time.Duration     // how long an unused file waits; 0: not at all
 	old      map[sum]time.Time // files that nobody is known to need, and their age
+	passes   int               // through all that is listed
 }
 
 // scan finds the old files, and tidies what others left behind.

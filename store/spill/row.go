@@ -1,11 +1,13 @@
 package spill
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"maps"
 	"strings"
 	"time"
@@ -135,4 +137,31 @@ func fromRow(row pawl.Message, waited time.Duration) (pawl.Message, store.Outcom
 		return row, "", fmt.Errorf("row %s is no message: %w", row.ID, err)
 	}
 	return m, store.Outcome(own[HeaderOutcome]), nil
+}
+
+// Kept yields the messages that are rows, dead ones too, as they were when they were
+// appended. It is for whoever has to know of all that the store has (codec.Keeper):
+// the primary store's listings do not show them.
+func (s *Store) Kept(ctx context.Context) iter.Seq2[store.Record, error] {
+	return func(yield func(store.Record, error) bool) {
+		letters, _ := store.As[store.DeadLetters](s.fallback) // New has seen to it
+		// Live ones first: what is buried meanwhile is seen among the dead.
+		for _, rows := range []iter.Seq2[store.Record, error]{
+			s.inspector.List(ctx, store.Filter{}), letters.Dead(ctx, store.DeadFilter{}),
+		} {
+			for r, err := range rows {
+				if err == nil && !s.ours(r.Topic) {
+					continue
+				}
+				if err == nil && r.Headers[HeaderTopic] != "" { // or somebody else put it there
+					if r.Message, _, err = fromRow(r.Message, 0); err != nil {
+						err = &store.Error{Op: "list rows", Code: store.ErrCorrupt, Err: err, Hint: "it cannot come back: look at it in the fallback store, and remove it there"}
+					}
+				}
+				if !yield(r, err) || err != nil {
+					return
+				}
+			}
+		}
+	}
 }
