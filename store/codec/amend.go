@@ -67,7 +67,7 @@ func (l *letters) lookUp(ctx context.Context, amendments []store.Amendment) (map
 		found[r.ID] = &amended{stored: was, message: r.Message, sealed: isSealed(&r.Message), headers: map[string]string{}}
 		return err
 	}
-	inspector, ok := store.As[store.Inspector](l.inner)
+	looker, ok := store.As[store.Looker](l.inner)
 	if !ok {
 		for r, err := range l.DeadLetters.Dead(ctx, store.DeadFilter{}) {
 			if err != nil {
@@ -82,7 +82,7 @@ func (l *letters) lookUp(ctx context.Context, amendments []store.Amendment) (map
 		return found, order, nil
 	}
 	for _, id := range order {
-		r, err := inspector.Get(ctx, id)
+		r, err := looker.Get(ctx, id)
 		if err == nil {
 			err = take(r)
 		}
@@ -149,13 +149,13 @@ func (l *letters) send(ctx context.Context, seen map[string]*amended, order []st
 // settleRaces looks again at letters that got a body without the header: if
 // another process has encoded the letter meanwhile, its header does not fit.
 func (l *letters) settleRaces(ctx context.Context, seen map[string]*amended, out []store.Amendment, refused map[string]error) error {
-	inspector, ok := store.As[store.Inspector](l.inner)
+	looker, ok := store.As[store.Looker](l.inner)
 	var again []store.Amendment
 	for _, a := range out {
 		if _, encoded := a.Headers[Header]; encoded || a.Body == nil || refused[a.ID] != nil || !ok {
 			continue
 		}
-		r, err := inspector.Get(ctx, a.ID)
+		r, err := looker.Get(ctx, a.ID)
 		if _, encoded := r.Headers[Header]; err == nil && encoded {
 			raw := recipe{length: len(a.Body)}
 			again = append(again, store.Amendment{ID: a.ID, Body: a.Body, Headers: map[string]string{Header: raw.String()}})

@@ -151,7 +151,13 @@ func (s *Store) layers(txs []Tx) store.Store {
 		below = tx.layer(s, below)
 	}
 	if i, ok := store.As[store.Inspector](s.inner); ok {
-		below = &looker{layer{s, below}, i}
+		below = &inspector{looker{layer{s, below}, i}, i}
+	}
+	// A log is no Inspector, and a decorator may look farther than the one below it.
+	if l, ok := store.As[store.Looker](s.inner); ok {
+		if _, same := l.(store.Inspector); !same {
+			below = &looker{layer{s, below}, l}
+		}
 	}
 	if d, ok := store.As[store.DeadLetters](s.inner); ok {
 		below = &letters{layer{s, below}, d}

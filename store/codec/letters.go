@@ -2,6 +2,7 @@ package codec
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"maps"
 	"slices"
@@ -60,13 +61,15 @@ func (l *letters) Replay(ctx context.Context, topic string, ids ...string) (map[
 
 // refresh makes the blob of a letter young, if it has one that can be read.
 func (l *letters) refresh(ctx context.Context, id string) error {
-	inspector, ok := store.As[store.Inspector](l.inner)
+	looker, ok := store.As[store.Looker](l.inner)
 	if !ok {
 		return nil // then there is no Collect
 	}
-	r, err := inspector.Get(ctx, id)
-	if err != nil {
-		return ctx.Err() // the replay finds out the rest
+	r, err := looker.Get(ctx, id)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil // the replay finds that out
+	} else if err != nil {
+		return err
 	}
 	recipe, err := parseRecipe(r.Headers[Header])
 	if err != nil || recipe.blob == nil {

@@ -9,24 +9,43 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// looker is the Inspector of a store that has one.
+// looker is the Looker of a store that has one.
 type looker struct {
 	layer
-	store.Inspector
+	of store.Looker
 }
 
-// Get implements [store.Inspector].
+// Get implements [store.Looker].
 func (l *looker) Get(ctx context.Context, id string) (store.Record, error) {
-	r, err := l.Inspector.Get(ctx, id)
+	r, err := l.of.Get(ctx, id)
 	if err == nil {
 		err = l.open(ctx, &r)
 	}
 	return r, err
 }
 
-// List implements [store.Inspector].
+// List implements [store.Looker].
 func (l *looker) List(ctx context.Context, f store.Filter) iter.Seq2[store.Record, error] {
-	return l.opened(ctx, l.Inspector.List(ctx, f))
+	return l.opened(ctx, l.of.List(ctx, f))
+}
+
+// inspector is the Inspector of a store that has one.
+type inspector struct {
+	looker
+	inner store.Inspector
+}
+
+// Cancel implements [store.Inspector].
+func (i *inspector) Cancel(ctx context.Context, ids ...string) (map[string]error, error) {
+	return i.inner.Cancel(ctx, ids...)
+}
+
+// Show returns a record of the store that the codec wraps as the codec's own listings
+// do: for one that was found there in another way. One that cannot be decoded stays
+// as it is stored, with [SealedHeader].
+func (s *Store) Show(ctx context.Context, r store.Record) (store.Record, error) {
+	err := s.open(ctx, &r)
+	return r, err
 }
 
 // opened decodes what a listing yields.
