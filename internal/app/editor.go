@@ -11,6 +11,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/edit"
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/codec"
 )
 
 // Headers of a dead letter that was edited: by whom, when, in the course of what,
@@ -34,10 +35,18 @@ func ParsePatch(text string) (func(context.Context, []byte) ([]byte, error), err
 // provenance is the headers of an edit.
 func provenance(m *pawl.Message, editID, who string, at time.Time) map[string]string {
 	headers := map[string]string{HeaderEditedBy: who, HeaderEditedAt: at.UTC().Format(time.RFC3339Nano), HeaderEdit: editID}
-	if m.Headers[HeaderOriginal] == "" {
+	if _, unread := unreadable(m); m.Headers[HeaderOriginal] == "" && !unread {
 		headers[HeaderOriginal] = hashOf(m.Body)
 	}
 	return headers
+}
+
+// unreadable tells a message whose body is not what it was appended with, because the
+// codec cannot decode it, and why.
+func unreadable(m *pawl.Message) (why string, yes bool) {
+	_, encoded := m.Headers[codec.Header]
+	why, sealed := m.Headers[codec.SealedHeader]
+	return why, encoded && sealed
 }
 
 // editor edits the dead letters of an operation before they are replayed.
@@ -106,7 +115,11 @@ func (e *editor) amendment(ctx context.Context, r *store.Record, body []byte) (s
 	}
 	entry := AuditEntry{ID: pawl.NewID(), At: now.UTC(), Who: e.who, Action: "edit", Count: 1,
 		OperationID: e.op.ID, Target: r.ID, Change: e.op.Edit}
-	entry.original(r.Body)
+	if why, yes := unreadable(&r.Message); yes {
+		entry.Reason = "what was there cannot be read: " + why
+	} else {
+		entry.original(r.Body)
+	}
 	a := store.Amendment{ID: r.ID, Body: notNil(body), Headers: provenance(&r.Message, e.op.ID, e.who, now)}
 	return a, entry, e.note(ctx, entry)
 }
@@ -198,7 +211,7 @@ func EditLetter(ctx context.Context, os *Operations, id, who, how string, change
 			Hint: "only dead letters can be edited"}
 	}
 	body, err := change(r.Body)
-	if err != nil || string(body) == string(r.Body) {
+	if _, unread := unreadable(&r.Message); err != nil || string(body) == string(r.Body) && !unread {
 		return false, err
 	}
 	e := &editor{Operations: os, op: &Operation{ID: pawl.NewID(), Edit: how}, who: who}

@@ -7,11 +7,15 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/codec"
 	"github.com/pawl-dev/pawl/store/kafka"
 )
 
 // Kafka is what only a Kafka store can tell and do.
-type Kafka struct{ s *kafka.Store }
+type Kafka struct {
+	s     *kafka.Store
+	codec *codec.Store // over it; nil: there is none
+}
 
 // KafkaOf finds the Kafka store in s.
 func KafkaOf(s store.Store, what string) (*Kafka, error) {
@@ -22,7 +26,8 @@ func KafkaOf(s store.Store, what string) (*Kafka, error) {
 			Hint: "use --store kafka://HOST:PORT",
 		}
 	}
-	return &Kafka{k}, nil
+	c, _ := store.As[*codec.Store](s)
+	return &Kafka{k, c}, nil
 }
 
 // KafkaHealth is how a cluster, its topics and the group are, as JSON.
@@ -155,9 +160,20 @@ func (k *Kafka) Peek(ctx context.Context, topic string, partition int32, offset 
 	seen, err := k.s.Peek(ctx, topic, partition, offset, n)
 	out := make([]KafkaMessage, 0, len(seen))
 	for i := range seen {
+		if showErr := k.show(ctx, &seen[i]); showErr != nil {
+			return out, showErr
+		}
 		out = append(out, kafkaMessage(&seen[i]))
 	}
 	return out, err
+}
+
+// show turns what was read in Kafka itself into what it was when it was appended.
+func (k *Kafka) show(ctx context.Context, s *kafka.Seen) (err error) {
+	if k.codec != nil {
+		s.Record, err = k.codec.Show(ctx, s.Record)
+	}
+	return err
 }
 
 func kafkaMessage(s *kafka.Seen) KafkaMessage {
@@ -185,5 +201,6 @@ func (k *Kafka) Skip(ctx context.Context, topic string, partition int32, offset 
 	if !done.Pending {
 		entry.Result.Done = 1
 	}
-	return KafkaSkipped{kafkaMessage(&done.Seen), done.Pending}, Audit(ctx, k.s, entry)
+	err = errors.Join(Audit(ctx, k.s, entry), k.show(ctx, &done.Seen))
+	return KafkaSkipped{kafkaMessage(&done.Seen), done.Pending}, err
 }
