@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/kafka"
+	"github.com/pawl-dev/pawl/store/mirror"
 )
 
 // Verdict is what a check of the doctor found.
@@ -51,11 +53,15 @@ const (
 // wrong and what to do about it.
 type Doctor struct {
 	Open OpenConfig
+	// Mirror is the URL of the store to which topics move; empty: none is named.
+	Mirror string
 	// Config, if not nil, checks the configuration.
 	Config func() Finding
 
 	found []Finding
 	steps []store.Migration // of the schema, if the store has one
+
+	moving map[string]*mirror.Plan // topics that have to do with another store
 }
 
 // Examine does all checks; those that need what an earlier one missed are left out.
@@ -72,6 +78,7 @@ func (d *Doctor) Examine(ctx context.Context) ([]Finding, store.Store) {
 	}
 	if d.schema() {
 		d.clock(ctx, s)
+		d.plans(ctx, s)
 		d.topics(ctx, s)
 	}
 	return d.found, s
@@ -104,7 +111,7 @@ func (d *Doctor) reach(ctx context.Context) store.Store {
 		}
 	}
 	c := d.Open
-	c.NoCheck = true
+	c.NoCheck, c.Look, c.Existing = true, true, true // it changes nothing, whatever the schema is
 	ctx, cancel := context.WithTimeout(ctx, deadlineDoc)
 	defer cancel()
 	began := time.Now()
@@ -137,13 +144,33 @@ func advice(err error, or string) string {
 	return or
 }
 
-// ask asks the store something that it can tell whatever its schema is: what that
-// is.
+// ask asks the store something that it can tell whatever its schema is.
 func (d *Doctor) ask(ctx context.Context, s store.Store) (err error) {
-	if m, ok := store.As[store.Migrator](s); ok {
-		d.steps, err = m.Migrations(ctx)
+	if d.steps, err = reached(ctx, s); err != nil {
+		return err
+	}
+	path := filePath(d.Open.URL)
+	if path == "" {
+		return nil
+	}
+	// It is open for reading, and those who work with it have to write.
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err == nil {
+		err = errors.Join(file.Close(), writable(filepath.Dir(path)))
 	}
 	return err
+}
+
+// reached makes a call that a store cannot answer by itself, without a look at its
+// schema: what that is, or whether its server is there.
+func reached(ctx context.Context, s store.Store) ([]store.Migration, error) {
+	if m, ok := store.As[store.Migrator](s); ok {
+		return m.Migrations(ctx)
+	}
+	if k, ok := store.As[*kafka.Store](s); ok {
+		return nil, k.Ping(ctx)
+	}
+	return nil, nil
 }
 
 // brief is an error in one line.
@@ -174,7 +201,11 @@ func (d *Doctor) schema() bool {
 		}
 	}
 	if missing > 0 {
-		d.say(check, Ill, "run `pawl migrate up`", "%d of %d steps are not applied", missing, len(d.steps))
+		v, fix := Ill, "run `pawl migrate up`"
+		if filePath(d.Open.URL) != "" {
+			v, fix = Worth, "run `pawl migrate up`; whoever opens it to work with it does so, too"
+		}
+		d.say(check, v, fix, "%d of %d steps are not applied", missing, len(d.steps))
 		return false
 	}
 	d.say(check, Well, "", "up to date, version %d", len(d.steps))
@@ -193,12 +224,22 @@ func (d *Doctor) clock(ctx context.Context, s store.Store) {
 	ctx, cancel := context.WithTimeout(ctx, deadlineDoc)
 	defer cancel()
 	began := time.Now()
-	theirs, err := entries.Clock(ctx)
+	k, local := store.As[*kafka.Store](s)
+	theirs, err := began, error(nil)
+	if local {
+		err = k.Ping(ctx)
+	} else {
+		theirs, err = entries.Clock(ctx)
+	}
 	if err != nil {
 		d.say(check, Ill, advice(err, "run `pawl doctor` again; look at the server's log if it stays"), "%s", brief(err))
 		return
 	}
 	took := time.Since(began)
+	if d.latency(took); local {
+		d.say(check, Unknown, "", "this store goes by the clock of each machine")
+		return
+	}
 	off := theirs.Sub(began.Add(took / 2)).Abs().Round(time.Millisecond)
 	fix := "let both machines keep their time by NTP; deliveries are not concerned, what people read is"
 	switch {
@@ -209,8 +250,11 @@ func (d *Doctor) clock(ctx context.Context, s store.Store) {
 	default:
 		d.say(check, Well, "", "%v apart", off)
 	}
+}
+
+func (d *Doctor) latency(took time.Duration) {
 	if took > replyWarn {
-		d.say("latency", Worth, "look at the network and the load of the server", "the store took %v to tell its time", took.Round(time.Millisecond))
+		d.say("latency", Worth, "look at the network and the load of the server", "the store took %v to answer", took.Round(time.Millisecond))
 	} else {
 		d.say("latency", Well, "", "the store answers in %v", max(took.Round(time.Millisecond), time.Millisecond))
 	}
@@ -277,12 +321,14 @@ func (d *Doctor) topic(t *store.TopicStats, served map[string]bool) {
 	check := "topic " + t.Name
 	oldest := t.OldestWaiting.Round(time.Second)
 	before := len(d.found)
-	if t.Paused != nil {
+	moved := d.moved(t)
+	if t.Paused != nil && !moved {
 		d.say(check, Worth, "pawl topics resume "+t.Name, "paused by %s since %s%s; %d wait", t.Paused.By, clock(t.Paused.Since), because(t.Paused.Reason), t.Waiting)
 	}
 	const slow = "more workers or concurrency; `pawl workers ls` shows what limits them, `pawl explain ID` what holds one up"
 	switch {
-	case t.Waiting > 0 && !served[t.Name] && t.Leased == 0:
+	case moved && (t.Paused != nil || d.moving[t.Name].Stage != mirror.Draining): // nobody is to work on it here
+	case t.Waiting > 0 && served != nil && !served[t.Name] && t.Leased == 0:
 		v := Ill
 		if t.OldestWaiting < unservedFor {
 			v = Worth
@@ -297,21 +343,25 @@ func (d *Doctor) topic(t *store.TopicStats, served map[string]bool) {
 	if t.Dead > 0 {
 		d.say(check, Worth, "pawl dead ls --topic "+t.Name+" --group-by fingerprint", "%d dead letters", t.Dead)
 	}
+	if served == nil && t.Waiting > 0 && t.Leased == 0 && len(d.found) == before {
+		d.say(check, Unknown, "", "%d wait, and whether a worker carries them out cannot be told", t.Waiting)
+	}
 	if len(d.found) == before {
 		d.say(check, Well, "", "%d wait, %d are worked on, no dead letters", t.Waiting, t.Leased)
 	}
 }
 
-// workers looks at who is there, and returns the topics that somebody carries out.
+// workers looks at who is there, and returns the topics that somebody carries out; nil
+// if that cannot be told. Who drains claims nothing more.
 func (d *Doctor) workers(ctx context.Context, s store.Store) map[string]bool {
 	const check = "workers"
 	served := map[string]bool{}
 	workers, err := Workers(ctx, s)
 	if err != nil {
-		d.say(check, Unknown, "", "%v", err)
-		return served
+		d.say(check, Unknown, "", "who carries messages out cannot be told: %s", brief(err))
+		return nil
 	}
-	alive, gone, zombies := 0, 0, 0
+	alive, gone, zombies, draining := 0, 0, 0, 0
 	for i := range workers {
 		w := &workers[i]
 		switch {
@@ -323,8 +373,11 @@ func (d *Doctor) workers(ctx context.Context, s store.Store) map[string]bool {
 			gone++
 		default:
 			alive++
+			if w.Draining {
+				draining++
+			}
 			for _, t := range w.Topics {
-				served[t.Topic] = true
+				served[t.Topic] = served[t.Topic] || !w.Draining
 				zombies += t.Zombies
 			}
 		}
@@ -334,6 +387,8 @@ func (d *Doctor) workers(ctx context.Context, s store.Store) map[string]bool {
 		d.say(check, Worth, "find out why these handlers do not heed their context; they take memory and time until they return", "%d handlers outlived their deadline", zombies)
 	case gone > 0:
 		d.say(check, Worth, "nothing, if you stopped them; what they held is claimed again when its lease ends. Otherwise look at their logs", "%d alive, %d went without a word within the last hour", alive, gone)
+	case draining > 0:
+		d.say(check, Well, "", "%d alive, %d of them claim nothing more: they drain", alive, draining)
 	default:
 		d.say(check, Well, "", "%d alive", alive)
 	}

@@ -16,15 +16,21 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// openFake opens a store with a broker within the process.
-func openFake(t *testing.T, options string) store.Store {
+// fakeURL is the URL of a broker within the process, to which options can be added.
+func fakeURL(t *testing.T) string {
 	t.Helper()
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SleepOutOfOrder())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(cluster.Close)
-	s, err := Open(t.Context(), OpenConfig{URL: "kafka://" + cluster.ListenAddrs()[0] + "?partitions=1&replicas=1&linger=0s&" + options})
+	return "kafka://" + cluster.ListenAddrs()[0] + "?partitions=1&replicas=1&linger=0s"
+}
+
+// openFake opens a store with such a broker.
+func openFake(t *testing.T, options string) store.Store {
+	t.Helper()
+	s, err := Open(t.Context(), OpenConfig{URL: fakeURL(t) + "&" + options})
 	if err != nil {
 		t.Fatal(err)
 	}

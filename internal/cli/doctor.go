@@ -24,7 +24,7 @@ The exit code is 7 when something is not well.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			d := &app.Doctor{Config: s.configFinding}
 			if err := s.findStore(); err == nil { // else the configuration is what is wrong
-				d.Open.URL = s.url()
+				d.Open.URL, d.Mirror = s.url(), s.mirror()
 			}
 			found, opened := d.Examine(c.Context())
 			s.opened = opened

@@ -77,11 +77,26 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
-	if err := s.producers.main.Ping(ctx); err != nil {
+	if err := s.ping(ctx, "open"); err != nil {
 		_ = s.Close()
-		return nil, s.explain("open", err)
+		return nil, err
 	}
 	return s, nil
+}
+
+// Ping tells whether a broker answers.
+func (s *Store) Ping(ctx context.Context) error {
+	if err := s.usable(ctx, "ping"); err != nil {
+		return err
+	}
+	return s.ping(ctx, "ping")
+}
+
+func (s *Store) ping(ctx context.Context, op string) error {
+	if err := s.producers.main.Ping(ctx); err != nil {
+		return s.explain(op, err)
+	}
+	return nil
 }
 
 // openTimeout bounds the first contact.
