@@ -142,19 +142,19 @@ func (s *Store) exhume(ctx context.Context, letters []grave) ([]*kgo.Record, err
 // outside of the log, which nobody can wait for: retention has taken it, or the topic
 // was made again.
 func (s *Store) readPlaces(ctx context.Context, wire string, places map[place64]int, into []*kgo.Record) error {
-	starts, err := s.admin.ListStartOffsets(ctx, wire)
+	starts, err := s.offsetsOf(ctx, "read "+wire, wire, s.admin.ListStartOffsets)
 	if err != nil {
-		return s.explain("read "+wire, err)
+		return err
 	}
-	ends, err := s.admin.ListCommittedOffsets(ctx, wire)
+	ends, err := s.offsetsOf(ctx, "read "+wire, wire, s.admin.ListCommittedOffsets)
 	if err != nil {
-		return s.explain("read "+wire, err)
+		return err
 	}
 	first, last := map[int32]int64{}, map[int32]int64{}
 	for at := range places {
-		start, ok1 := starts.Lookup(wire, at.partition)
-		end, ok2 := ends.Lookup(wire, at.partition)
-		if !ok1 || !ok2 || start.Err != nil || end.Err != nil || at.offset < start.Offset || at.offset >= end.Offset {
+		start, ok1 := starts[at.partition]
+		end, ok2 := ends[at.partition]
+		if !ok1 || !ok2 || at.offset < start || at.offset >= end {
 			continue
 		}
 		if o, ok := first[at.partition]; !ok || at.offset < o {

@@ -98,10 +98,11 @@ func (s *Store) skipHere(ctx context.Context, op, topic string, partition int32,
 	if err != nil {
 		return s.explain(op, err)
 	}
-	from, text := int64(0), ""
-	if c, ok := committed.Lookup(wire, partition); ok && c.Err == nil && c.At >= 0 {
-		from, text = c.At, c.Metadata
+	from, text, err := s.committedAt(op, committed, wire, partition)
+	if err != nil {
+		return err
 	}
+	from = max(from, 0)
 	cp, _ := gate.Decode(from, t.source(), text) // not ours: nothing above it is finished
 	if cp.Has(offset) {
 		return &store.Error{Op: op, Code: store.ErrConflict, Err: fmt.Errorf("offset %d is finished", offset)}

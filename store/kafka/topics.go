@@ -269,13 +269,13 @@ type Lag struct {
 // committed and, for those this process has, by what it knows.
 func (s *Store) lags(ctx context.Context, name string) ([]Lag, error) {
 	wire := s.wire(name)
-	ends, err := s.admin.ListCommittedOffsets(ctx, wire)
+	ends, err := s.offsetsOf(ctx, "stats", wire, s.admin.ListCommittedOffsets)
 	if err != nil {
-		return nil, s.explain("stats", err)
+		return nil, err
 	}
-	starts, err := s.admin.ListStartOffsets(ctx, wire)
+	starts, err := s.offsetsOf(ctx, "stats", wire, s.admin.ListStartOffsets)
 	if err != nil {
-		return nil, s.explain("stats", err)
+		return nil, err
 	}
 	committed, err := s.committed(ctx)
 	if err != nil {
@@ -290,22 +290,14 @@ func (s *Store) lags(ctx context.Context, name string) ([]Lag, error) {
 		known = found[wire]
 	}
 	var lags []Lag
-	ends.Each(func(o kadm.ListedOffset) {
-		if o.Err != nil {
-			return
+	for p, end := range ends {
+		l := Lag{Topic: name, Partition: p, Start: starts[p], End: end}
+		if l.Committed, l.text, err = s.committedAt("stats", committed, wire, p); err != nil {
+			return nil, err
 		}
-		l := Lag{Topic: name, Partition: o.Partition, End: o.Offset, Committed: -1}
-		if start, ok := starts.Lookup(wire, o.Partition); ok {
-			l.Start = start.Offset
-		}
-		from, text := int64(-1), ""
-		if c, ok := committed.Lookup(wire, o.Partition); ok && c.Err == nil {
-			from, text = c.At, c.Metadata
-		}
-		l.Committed, l.text = from, text
-		l.Left = s.left(name, &l, known.source(), text)
+		l.Left = s.left(name, &l, known.source(), l.text)
 		lags = append(lags, l)
-	})
+	}
 	slices.SortFunc(lags, func(a, b Lag) int { return cmp.Compare(a.Partition, b.Partition) })
 	return lags, nil
 }

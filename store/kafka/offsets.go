@@ -1,0 +1,74 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+)
+
+// listOffsets asks the brokers for an offset of every partition.
+type listOffsets func(context.Context, ...string) (kadm.ListedOffsets, error)
+
+// leaderWait bounds the wait for a partition that has no leader just now.
+const leaderWait = 5 * time.Second
+
+// offsetsOf asks for an offset of every partition of a topic: none of a topic that is
+// not there. A partition without an answer fails the call: without it the others would
+// be taken for the whole topic, and what is in it for finished, or never there. One that
+// has no leader just now, or is new to its broker, is waited for.
+func (s *Store) offsetsOf(ctx context.Context, op, wire string, list listOffsets) (map[int32]int64, error) {
+	for end := time.Now().Add(leaderWait); ; {
+		listed, err := list(ctx, wire)
+		if err != nil {
+			return nil, s.explain(op, err)
+		}
+		at, err := offsetsIn(wire, listed[wire])
+		if err == nil {
+			return at, nil
+		}
+		if !kerr.IsRetriable(err) || time.Now().After(end) {
+			return nil, s.explain(op, err)
+		}
+		select {
+		case <-time.After(metadataMin):
+		case <-ctx.Done():
+			return nil, s.explain(op, err)
+		}
+	}
+}
+
+// offsetsIn is what partitions have answered, if all of them have.
+func offsetsIn(wire string, listed map[int32]kadm.ListedOffset) (map[int32]int64, error) {
+	at := map[int32]int64{}
+	for p, o := range listed {
+		switch {
+		case p < 0 && errors.Is(o.Err, kerr.UnknownTopicOrPartition): // the topic itself
+		case o.Err != nil:
+			return nil, partitionError(wire, p, o.Err)
+		default:
+			at[p] = o.Offset
+		}
+	}
+	return at, nil
+}
+
+// committedAt is what the group has committed in a partition, and the text beside it;
+// -1 is nothing. What cannot be told is not taken for nothing.
+func (s *Store) committedAt(op string, committed kadm.OffsetResponses, wire string, partition int32) (int64, string, error) {
+	c, ok := committed.Lookup(wire, partition)
+	switch {
+	case !ok || errors.Is(c.Err, kerr.UnknownTopicOrPartition):
+		return -1, "", nil
+	case c.Err != nil:
+		return -1, "", s.explain(op, partitionError(wire, partition, c.Err))
+	}
+	return c.At, c.Metadata, nil
+}
+
+func partitionError(wire string, partition int32, err error) error {
+	return fmt.Errorf("partition %d of %s: %w", partition, wire, err)
+}
