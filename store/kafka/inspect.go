@@ -109,7 +109,8 @@ func (s *Store) brokerHealth(ctx context.Context, h *Health, nodes []int32) {
 	}
 }
 
-// groupHealth describes the group and returns which member has which partition.
+// groupHealth describes the group and returns which member has which partition; nil if
+// nobody can tell.
 func (s *Store) groupHealth(ctx context.Context, h *Health) (map[place]string, error) {
 	owners := map[place]string{}
 	var groups kadm.DescribedGroups
@@ -119,7 +120,7 @@ func (s *Store) groupHealth(ctx context.Context, h *Health) (map[place]string, e
 	})
 	if err != nil {
 		h.fault("group "+s.cfg.Group, "its coordinator does not answer: %v", err)
-		return owners, nil
+		return nil, nil
 	}
 	for _, g := range groups {
 		if g.Err != nil && !errors.Is(g.Err, kerr.GroupIDNotFound) {
@@ -169,32 +170,51 @@ func (s *Store) topicHealth(ctx context.Context, h *Health, name string, owners 
 		if n := len(details[dead].Partitions); n != th.Partitions {
 			h.fault(name, "it has %d partitions, its dead letters %d: letters are not where their messages were", th.Partitions, n)
 		}
-		if th.Dead, err = s.dead.count(ctx, name); err != nil {
+		if th.Dead, err = s.dead.count(ctx, name); err != nil && ctx.Err() == nil {
+			h.fault(name, "its dead letters cannot be counted: %v", err)
+		} else if err != nil {
 			return err
 		}
 	} else if s.cfg.Create.Off {
 		h.fault(name, "there is no topic for its dead letters, and none is made here: a message that fails for good stands still")
 	}
+	h.Topics = append(h.Topics, th)
 	lags, err := s.lags(ctx, name)
-	if err != nil {
+	if err != nil && ctx.Err() == nil { // a partition without a leader is no reason to say nothing else
+		h.fault(name, "what is left of it cannot be told: %v", err)
+		return nil
+	} else if err != nil {
 		return err
 	}
-	orphans := 0
+	h.progress(name, s.wire(name), lags, owners)
+	return nil
+}
+
+// progress says how far the group is in a topic, and whether somebody goes on.
+func (h *Health) progress(name, wire string, lags []Lag, owners map[place]string) {
+	orphans, left, begun := 0, int64(0), false
 	for i := range lags {
-		lags[i].Member = owners[place{wire, lags[i].Partition}]
-		if lags[i].Left > 0 && lags[i].Member == "" {
+		l := &lags[i]
+		l.Member = owners[place{wire, l.Partition}]
+		if l.Left > 0 && l.Member == "" {
 			orphans++
+			left += l.Left
 		}
-		if l := &lags[i]; l.Committed >= 0 && l.Committed < l.Start {
+		begun = begun || l.Committed >= 0
+		if l.Committed >= 0 && l.Committed < l.Start {
 			h.fault(name, "partition %d: retention removed %d messages that were not finished", l.Partition, l.Start-l.Committed)
 		}
 	}
-	if orphans > 0 && len(h.Group.Members) > 0 {
+	switch {
+	case orphans == 0 || owners == nil:
+	case len(h.Group.Members) > 0:
 		h.fault(name, "%d partitions with work belong to no member of the group: does a worker name this topic?", orphans)
+	case begun:
+		h.fault(name, "%d messages are left, and group %s has no member: is a worker running?", left, h.Group.Name)
+	default:
+		h.fault(name, "%d messages are there, and group %s has never done any and has no member: if its name is right, no worker was started yet", left, h.Group.Name)
 	}
 	h.Lags = append(h.Lags, lags...)
-	h.Topics = append(h.Topics, th)
-	return nil
 }
 
 // Seen is a record that was looked at without moving the group.

@@ -36,7 +36,7 @@ func TestPartitionWithoutAnAnswer(t *testing.T) {
 			if !concerns(r, "a") || times.Add(-1) < 0 {
 				return nil, nil, false
 			}
-			return without(r, topics["a"].ID), nil, true
+			return without(r, topics["a"].ID, kerr.LeaderNotAvailable), nil, true
 		})
 		look := map[string]func(context.Context) error{
 			"stats": func(ctx context.Context) error { _, err := s.Stats(ctx, "a"); return err },
@@ -88,7 +88,7 @@ func concerns(r kmsg.Request, topic string) bool {
 
 // without is an answer that says of the partitions that they cannot answer; id is that
 // of topic "a".
-func without(r kmsg.Request, id [16]byte) kmsg.Response {
+func without(r kmsg.Request, id [16]byte, why *kerr.Error) kmsg.Response {
 	switch r := r.(type) {
 	case *kmsg.ListOffsetsRequest:
 		resp := r.ResponseKind().(*kmsg.ListOffsetsResponse)
@@ -97,7 +97,7 @@ func without(r kmsg.Request, id [16]byte) kmsg.Response {
 			to.Topic = rt.Topic
 			for _, rp := range rt.Partitions {
 				p := kmsg.NewListOffsetsResponseTopicPartition()
-				p.Partition, p.ErrorCode = rp.Partition, kerr.LeaderNotAvailable.Code
+				p.Partition, p.ErrorCode = rp.Partition, why.Code
 				to.Partitions = append(to.Partitions, p)
 			}
 			resp.Topics = append(resp.Topics, to)
