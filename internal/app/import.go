@@ -8,6 +8,7 @@ import (
 	"io"
 
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/codec"
 )
 
 // Bounds of a batch of letters.
@@ -25,6 +26,10 @@ type Imported struct {
 // Importer buries dead letters that come as lines of JSON.
 type Importer struct {
 	Letters store.DeadLetters // nil: the lines are checked only
+	// Into is the store of Letters. If a codec is around it, a line that an export
+	// without one wrote is stored in the encoded form that it has: as the body that it
+	// was sent with, that form would be delivered.
+	Into store.Store
 	// Bad is told of every line that is no letter, and goes on without it.
 	Bad func(*LineError)
 	// Refused is told of every letter that was not stored.
@@ -36,6 +41,7 @@ type Importer struct {
 // Run buries the letters of r, and returns what became of them, in any case.
 func (m *Importer) Run(ctx context.Context, r io.Reader) (done Imported, err error) {
 	lines := newLineReader(r)
+	_, encodes := store.As[*codec.Store](m.Into)
 	var batch []store.Record
 	size := 0
 	for {
@@ -57,6 +63,9 @@ func (m *Importer) Run(ctx context.Context, r io.Reader) (done Imported, err err
 			done.Refused++
 			m.Bad(&LineError{lines.n, err})
 			continue
+		}
+		if encodes && codec.IsEncoded(&letter.Message) {
+			letter.Headers[codec.SealedHeader] = "exported without the codec"
 		}
 		if len(batch) == importItems || size+letter.Size() > importBytes {
 			if err := m.bury(ctx, batch, &done); err != nil {

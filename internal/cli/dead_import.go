@@ -102,7 +102,7 @@ func (s *session) importLetters(ctx context.Context, r io.Reader, name string) e
 	}
 	refused := map[string]error{}
 	p := s.progress("dead letters")
-	m := app.Importer{Letters: d, Progress: p.at, Bad: func(e *app.LineError) { s.note("skipped %v", e) }, Refused: func(id string, why error) {
+	m := app.Importer{Letters: d, Into: s.opened, Progress: p.at, Bad: func(e *app.LineError) { s.note("skipped %v", e) }, Refused: func(id string, why error) {
 		if len(refused) < 1000 {
 			refused[id] = why
 		}

@@ -19,6 +19,17 @@ const (
 	SealedHeader = Header + "-sealed"
 )
 
+// IsEncoded tells whether a message has a [Header] that says how to read its body: it
+// is as the store below a codec has it, and not as it was sent.
+func IsEncoded(m *pawl.Message) bool {
+	value, ok := m.Headers[Header]
+	if !ok {
+		return false
+	}
+	_, err := parseRecipe(value)
+	return err == nil
+}
+
 // reserved tells the names that the codec keeps for itself.
 func reserved(name string) bool { return name == Header || strings.HasPrefix(name, Header+"-") }
 
