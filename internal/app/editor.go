@@ -90,6 +90,10 @@ func (e *editor) before(ctx context.Context, ids []string) (refused map[string]e
 		} else if done {
 			continue
 		}
+		if why, yes := unreadable(&r.Message); yes {
+			refused[id] = &pawl.InvalidError{Field: "body", Why: "cannot be read: " + why}
+			continue
+		}
 		body, err := e.patch(ctx, r.Body)
 		if err != nil {
 			refused[id] = &pawl.InvalidError{Field: "body", Why: err.Error()}

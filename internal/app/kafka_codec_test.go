@@ -137,6 +137,13 @@ func TestEditOfWhatCannotBeRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	patched, err := newEditor(ops, &Operation{ID: "o", Edit: ".x = 1"}, "who")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if refused, err := patched.before(t.Context(), []string{"a"}); err != nil || refused["a"] == nil || !strings.Contains(refused["a"].Error(), "is missing") {
+		t.Errorf("patched: %v, %v", refused, err)
+	}
 	for _, body := range []string{"", "new"} {
 		if changed, err := EditLetter(t.Context(), ops, "a", "who", "by hand", func([]byte) ([]byte, error) { return []byte(body), nil }); err != nil || !changed {
 			t.Fatal(changed, err)
