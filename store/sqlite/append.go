@@ -55,7 +55,9 @@ func weigh(msgs []pawl.Message) int {
 // store, of any driver for SQLite. Begin it with BEGIN IMMEDIATE (with this
 // module's driver: the parameter _txlock=immediate): a transaction that has read
 // before it appends fails if another one has written meanwhile. As long as it is
-// open, nobody else writes to the file, and every other call waits.
+// open, nobody else writes to the file, and every other call waits. What is
+// appended is under a savepoint: an error of AppendTx leaves the transaction as it
+// was. A context that ends is noticed between two statements.
 func (s *Store) AppendTx(ctx context.Context, tx *sql.Tx, batch store.Batch[pawl.Message]) ([]store.Receipt, error) {
 	admitted, err := store.Admit(batch)
 	if err != nil {
@@ -67,14 +69,41 @@ func (s *Store) AppendTx(ctx context.Context, tx *sql.Tx, batch store.Batch[pawl
 	if err := s.usable(ctx, "append"); err != nil {
 		return nil, err
 	}
-	db := newTxSession(ctx, tx)
-	defer db.close()
-	k := &work{db: db, now: s.now().UnixMicro(), topics: &topicCache{}}
-	receipts, err := k.appendAlone(batch, admitted)
+	receipts, err := s.appendUnder(ctx, tx, batch, admitted)
 	if err != nil {
 		return nil, s.readError(ctx, "append", err)
 	}
 	return receipts, nil
+}
+
+const (
+	savepoint  = "SAVEPOINT pawl_append"
+	rollbackTo = "ROLLBACK TO pawl_append"
+	release    = "RELEASE pawl_append"
+)
+
+// appendUnder appends under a savepoint, so that a half of it is never committed.
+// No statement is interrupted: SQLite would take back all of the caller's
+// transaction with it, and what the caller does next would be outside of one.
+func (s *Store) appendUnder(ctx context.Context, tx *sql.Tx, batch store.Batch[pawl.Message], admitted []store.Receipt) ([]store.Receipt, error) {
+	whole := context.WithoutCancel(ctx)
+	if _, err := tx.ExecContext(whole, savepoint); err != nil {
+		return nil, err
+	}
+	db := newTxSession(whole, tx)
+	defer db.close()
+	db.between = ctx
+	k := &work{db: db, now: s.now().UnixMicro(), topics: &topicCache{}}
+	receipts, err := k.appendAlone(batch, admitted)
+	if err != nil {
+		// SQLite may have rolled back everything already; then this fails, and so will
+		// the caller's commit.
+		_, _ = tx.ExecContext(whole, rollbackTo)
+		_, _ = tx.ExecContext(whole, release)
+		return nil, err
+	}
+	_, err = tx.ExecContext(whole, release)
+	return receipts, err
 }
 
 // appendAlone appends within a transaction that is not the writer's.

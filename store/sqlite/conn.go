@@ -185,9 +185,10 @@ func (c *conn) script(text string) error {
 
 // txSession is a transaction of package sql: a reader's, or a caller's.
 type txSession struct {
-	ctx   context.Context
-	tx    *sql.Tx
-	stmts map[string]*sql.Stmt
+	ctx     context.Context
+	between context.Context // if not nil: its end is noticed before a statement, and interrupts none
+	tx      *sql.Tx
+	stmts   map[string]*sql.Stmt
 }
 
 func newTxSession(ctx context.Context, tx *sql.Tx) *txSession {
@@ -201,6 +202,9 @@ func (t *txSession) close() {
 }
 
 func (t *txSession) stmt(query string) (*sql.Stmt, error) {
+	if t.between != nil && t.between.Err() != nil {
+		return nil, t.between.Err()
+	}
 	if s := t.stmts[query]; s != nil {
 		return s, nil
 	}
