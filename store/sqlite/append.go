@@ -32,7 +32,7 @@ func (s *Store) Append(ctx context.Context, batch store.Batch[pawl.Message]) ([]
 		return admitted, s.usable(ctx, "append")
 	}
 	var receipts []store.Receipt
-	err = s.write(ctx, &call{op: "append", phase: toAppend, weight: weigh(batch.Items), do: func(k *work) (err error) {
+	err = s.write(ctx, &call{op: "append", phase: toAppend, weight: weigh(batch.Items), afterDue: true, do: func(k *work) (err error) {
 		receipts, err = k.appendBatch(batch, admitted)
 		return err
 	}})
@@ -126,7 +126,7 @@ func (k *work) appendBatch(batch store.Batch[pawl.Message], admitted []store.Rec
 		return sqlstore.DecodeReceipts(outcome)
 	}
 	// What became due before is in front.
-	if err := k.sweep(); err != nil {
+	if err := k.sweepAll(); err != nil {
 		return nil, err
 	}
 	k.active = map[int64]int64{}

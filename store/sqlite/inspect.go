@@ -220,9 +220,9 @@ func (s *Store) Cancel(ctx context.Context, ids ...string) (map[string]error, er
 // each does something to messages by id, and collects why it could not.
 func (s *Store) each(ctx context.Context, op string, ids []string, do func(*work, string) (refused, err error)) (map[string]error, error) {
 	var refused map[string]error
-	err := s.write(ctx, &call{op: op, phase: toManage, do: func(k *work) error {
+	err := s.write(ctx, &call{op: op, phase: toManage, afterDue: true, do: func(k *work) error {
 		refused = map[string]error{} // do may run twice
-		if err := k.sweep(); err != nil {
+		if err := k.sweepAll(); err != nil {
 			return err
 		}
 		for _, id := range ids {

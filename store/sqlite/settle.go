@@ -47,12 +47,13 @@ func (s *Store) Settle(ctx context.Context, batch store.Batch[store.Settlement])
 	if len(batch.Items) == 0 {
 		return nil, s.usable(ctx, "settle")
 	}
-	weight := len(batch.Items)
+	weight, emits := len(batch.Items), false
 	for i := range batch.Items {
+		emits = emits || len(batch.Items[i].Emit) > 0
 		weight += weigh(batch.Items[i].Emit)
 	}
 	var refused []store.Refusal
-	err = s.write(ctx, &call{op: "settle", phase: toSettle, weight: weight, do: func(k *work) (err error) {
+	err = s.write(ctx, &call{op: "settle", phase: toSettle, weight: weight, afterDue: emits, do: func(k *work) (err error) {
 		refused, err = k.settleBatch(batch, invalid)
 		return err
 	}})
@@ -383,7 +384,7 @@ func (s *settler) emit() error {
 		return nil
 	}
 	// What became due before is in front.
-	if err := s.sweep(); err != nil {
+	if err := s.sweepAll(); err != nil {
 		return err
 	}
 	s.active = map[int64]int64{}

@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// A transaction sees to so many lanes at most.
+	// Of more lanes the next sweep takes care.
 	selectDue  = `SELECT lane, topic, home FROM pawl_closed WHERE at <= ? ORDER BY at, lane LIMIT 1000`
 	firstDue   = `SELECT at FROM pawl_closed ORDER BY at LIMIT 1`
 	selectOver = `SELECT lane FROM pawl_lease WHERE until <= ? ORDER BY until, lane LIMIT 1000`
@@ -17,15 +17,29 @@ const (
 // due tells whether something may have happened by itself.
 func (k *work) due() bool { return min(k.state.closedDue, k.state.leaseDue) <= k.now }
 
+// joining tells whether a delayed message may be due that has not joined its lane.
+func (k *work) joining() bool { return k.state.closedDue <= k.now }
+
+// sweepAll lets everything happen that is in front of a message that comes now.
+// The writer has seen to it before, in parts, wherever it could.
+func (k *work) sweepAll() error {
+	err := k.sweep()
+	for err == nil && k.joining() {
+		err = k.openAll()
+	}
+	return err
+}
+
 // sweep lets what is due happen: delayed messages join their lanes, closed lanes
-// open, ended leases are rescued. When nothing is due it costs a comparison.
+// open, ended leases are rescued. When nothing is due it costs a comparison. Of very
+// much it does a part.
 func (k *work) sweep() error {
 	if k.state.leaseDue <= k.now {
 		if err := k.rescueAll(); err != nil {
 			return err
 		}
 	}
-	if k.state.closedDue <= k.now {
+	if k.joining() {
 		return k.openAll()
 	}
 	return nil

@@ -32,6 +32,8 @@ type call struct {
 	idle func(*work) (bool, error)
 	// weight is how much of a transaction it takes, in messages.
 	weight int
+	// afterDue: all delayed messages that are due join their lanes before it.
+	afterDue bool
 	// direct, instead of do, runs between groups and has its own transactions.
 	direct func(*writer) error
 
@@ -95,6 +97,7 @@ type writer struct {
 	topics  *topicCache
 	group   []*call // of the next transaction
 	weight  int     // of the group
+	behind  []*call // put off: much is due before them
 	directs []*call
 	purger  purger
 	turn    *turn
@@ -105,14 +108,12 @@ func (w *writer) run() {
 	defer close(w.stopped)
 	for {
 		w.group, w.weight = w.group[:0], 0
-		select {
-		case c := <-w.calls:
-			w.add(c)
-		case <-w.closing:
+		w.behind = slices.DeleteFunc(w.behind, func(c *call) bool { return c.state.Load() == abandoned })
+		if !w.next() {
 			return
 		}
 		w.gather()
-		if len(w.group) > 0 && !w.onlyIdle() {
+		if len(w.group)+len(w.behind) > 0 && !w.onlyIdle() {
 			w.commitGroup()
 		}
 		clear(w.group)
@@ -122,6 +123,20 @@ func (w *writer) run() {
 			}
 		}
 		w.directs = nil
+	}
+}
+
+// next waits for something to do; false: the store is closed.
+func (w *writer) next() bool {
+	if len(w.behind) > 0 {
+		return !w.isClosing()
+	}
+	select {
+	case c := <-w.calls:
+		w.add(c)
+		return true
+	case <-w.closing:
+		return false
 	}
 }
 
@@ -149,6 +164,9 @@ func (w *writer) gather() {
 // onlyIdle answers a group that has nothing to do without a write transaction:
 // idle workers do not take the lock from others.
 func (w *writer) onlyIdle() bool {
+	if len(w.behind) > 0 {
+		return false
+	}
 	for _, c := range w.group {
 		if c.idle == nil {
 			return false
@@ -175,12 +193,20 @@ func (w *writer) onlyIdle() bool {
 func (w *writer) commitGroup() {
 	if err := w.lockDatabase(); err != nil {
 		w.answer(w.group, err)
+		w.answer(w.behind, err)
+		w.behind = nil
 		return
 	}
 	w.gather()
-	w.group = slices.DeleteFunc(w.group, func(c *call) bool { return !c.state.CompareAndSwap(waiting, started) })
-	slices.SortStableFunc(w.group, func(a, b *call) int { return cmp.Compare(a.phase, b.phase) })
-	err := w.transact(w.group)
+	k, err := w.begin()
+	if err == nil {
+		err = w.putOff(k)
+	}
+	w.startGroup()
+	if err = w.transact(k, w.group, err); err != nil {
+		w.group, w.behind = append(w.group, w.behind...), nil
+		w.startGroup()
+	}
 	if err == nil || len(w.group) == 1 {
 		w.answer(w.group, err)
 		return
@@ -189,15 +215,54 @@ func (w *writer) commitGroup() {
 		one := w.group[i : i+1]
 		err := w.lockDatabase()
 		if err == nil {
-			err = w.transact(one)
+			k, err = w.begin()
+			err = w.transact(k, one, err)
 		}
 		w.answer(one, err)
 	}
 }
 
-// transact does calls in the transaction that has begun, and ends it.
-func (w *writer) transact(calls []*call) error {
-	k, err := w.begin()
+// startGroup takes out who does not wait any more, and puts the others in order.
+func (w *writer) startGroup() {
+	w.group = slices.DeleteFunc(w.group, func(c *call) bool {
+		return c.state.Load() != started && !c.state.CompareAndSwap(waiting, started)
+	})
+	slices.SortStableFunc(w.group, func(a, b *call) int { return cmp.Compare(a.phase, b.phase) })
+}
+
+// putOff lets a part of what is due happen, if there are calls that come after all
+// of it. While there is more they are put off to later transactions: so nobody, in
+// this process or another, waits for more than a part.
+func (w *writer) putOff(k *work) error {
+	after := func(c *call) bool { return c.afterDue }
+	if len(w.behind) == 0 && !slices.ContainsFunc(w.group, after) {
+		return nil
+	}
+	// Leases that are over stay until the settlements of the group had their turn.
+	if k.joining() {
+		if err := k.openAll(); err != nil {
+			return err
+		}
+	}
+	if k.joining() {
+		for _, c := range w.group {
+			if c.afterDue {
+				w.behind = append(w.behind, c)
+			}
+		}
+		w.group = slices.DeleteFunc(w.group, after)
+		return nil
+	}
+	for len(w.behind) > 0 && len(w.group) < maxGroup && w.weight < maxWeight {
+		w.add(w.behind[0])
+		w.behind = w.behind[1:]
+	}
+	return nil
+}
+
+// transact does calls in the transaction that has begun, unless that went wrong,
+// and ends it.
+func (w *writer) transact(k *work, calls []*call, err error) error {
 	for _, c := range calls {
 		if err != nil {
 			break
@@ -274,5 +339,6 @@ func (w *writer) lockDatabase() error {
 // nobodyWaits tells whether every call was abandoned, or the store is being
 // closed.
 func (w *writer) nobodyWaits() bool {
-	return w.isClosing() || !slices.ContainsFunc(w.group, func(c *call) bool { return c.state.Load() != abandoned })
+	waits := func(c *call) bool { return c.state.Load() != abandoned }
+	return w.isClosing() || !slices.ContainsFunc(w.group, waits) && !slices.ContainsFunc(w.behind, waits)
 }

@@ -1,6 +1,8 @@
 package storetest
 
 import (
+	"slices"
+	"strconv"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -20,6 +22,8 @@ func delaySentences() []Sentence {
 			Text: "A delayed message that is due while its lane is held waits behind what is held."},
 		{Name: "DelayedAmongTheDelayed", Needs: delay, Test: delayedAmongTheDelayed,
 			Text: "Delayed messages of one lane join it in the order in which they are due."},
+		{Name: "MuchIsDue", Needs: delay, Test: muchIsDue,
+			Text: "However many messages are due, each is in its lane in front of what is appended later."},
 		{Name: "WaitedCountsFromVisible", Needs: delay, Test: waitedCountsFromVisible,
 			Text: "A delivery's Waited counts from when the message became visible, EnqueuedAt from when it was stored."},
 		{Name: "LongestDelay", Needs: delay, Test: longestDelay,
@@ -80,6 +84,31 @@ func delayedAmongTheDelayed(t *T) {
 	t.put(t.delayed(t.keyed("k", "c"), 3*time.Minute), t.delayed(t.keyed("k", "a"), time.Minute), t.delayed(t.keyed("k", "b"), 2*time.Minute))
 	t.Advance(4 * time.Minute)
 	t.claims("a", "b", "c")
+}
+
+// muchIsDue: more than a store lets happen at once.
+func muchIsDue(t *T) {
+	const many = 1100
+	var msgs []pawl.Message
+	for i := range many {
+		msgs = append(msgs, t.delayed(t.keyed(strconv.Itoa(i), "old"), time.Hour))
+	}
+	t.put(msgs...)
+	t.Advance(2 * time.Hour)
+	last := strconv.Itoa(many - 1)
+	t.lane(last, "new")
+	var got []string
+	for ds := t.claim(2 * many); len(ds) > 0; ds = t.claim(2 * many) {
+		for _, d := range ds {
+			if string(d.Key) == last {
+				got = append(got, string(d.Body))
+			}
+		}
+		t.ack(ds...)
+	}
+	if !slices.Equal(got, []string{"old", "new"}) {
+		t.Fatalf("the last lane gave %q", got)
+	}
 }
 
 func waitedCountsFromVisible(t *T) {
