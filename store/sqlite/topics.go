@@ -66,7 +66,13 @@ func moment(micro int64) time.Time {
 }
 
 // micros is d in whole microseconds, rounded up: nothing happens too soon.
-func micros(d time.Duration) int64 { return int64((d + time.Microsecond - 1) / time.Microsecond) }
+func micros(d time.Duration) int64 {
+	n := d.Microseconds()
+	if d > time.Duration(n)*time.Microsecond {
+		n++
+	}
+	return n
+}
 
 const (
 	insertTopic = `INSERT INTO pawl_topic (name, lanes, deadline, ageing, park, retain, version)
