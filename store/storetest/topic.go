@@ -43,6 +43,8 @@ func topicSentences() []Sentence {
 			Text: "Resume ends a pause; resuming a topic that is not paused changes nothing."},
 		{Name: "TimedPauseEndsByItself", Test: timedPauseEndsByItself,
 			Text: "A pause with a duration ends by itself, by the store's clock."},
+		{Name: "LongestPause", Test: longestPause,
+			Text: "A pause as long as a duration can be holds until Resume."},
 		{Name: "PauseReplacesThePause", Test: pauseReplacesThePause,
 			Text: "Pausing a paused topic replaces the pause."},
 		{Name: "PauseSaysWhy", Test: pauseSaysWhy,
@@ -323,6 +325,19 @@ func timedPauseEndsByItself(t *T) {
 	if p := t.stats().Paused; p != nil {
 		t.Fatalf("still paused: %+v", p)
 	}
+}
+
+func longestPause(t *T) {
+	t.put(t.msg("a"))
+	t.pause(pawl.Forever)
+	t.nothing()
+	t.Advance(10 * time.Hour)
+	t.nothing()
+	if p := t.stats().Paused; p == nil || !p.Until.IsZero() && p.Until.Sub(p.Since) < pawl.MaxDelay {
+		t.Fatalf("pause %+v", p)
+	}
+	t.resume()
+	t.claims("a")
 }
 
 func pauseReplacesThePause(t *T) {
