@@ -14,6 +14,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/codec"
 )
 
 // Letter is a complete dead letter as JSON: what `pawl dead show` prints, with
@@ -38,6 +39,21 @@ func FormLetter(r *store.Record) Letter {
 		l.UniqueScope = base64.StdEncoding.EncodeToString([]byte(r.Unique.Scope))
 	}
 	return l
+}
+
+// EncodedHeader is on messages whose body is not as it was sent.
+const EncodedHeader = codec.Header
+
+// Sealed says why the body of m, as a store gives it, is not what was sent; nil if it
+// is.
+func Sealed(m *pawl.Message) error {
+	if _, encoded := m.Headers[EncodedHeader]; !encoded {
+		return nil
+	}
+	if why, sealed := m.Headers[codec.SealedHeader]; sealed {
+		return errors.New(why)
+	}
+	return errors.New("its body is encoded, and the URL of the store has neither codec= nor blobs=")
 }
 
 // ParseLetter reads a line of an export.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -21,7 +22,11 @@ func (s *session) deadExport() *cobra.Command {
 		Long: `Writes dead letters as JSON, one a line, complete: with headers, attempts, reason
 and time of death, as ` + "`pawl dead import`" + ` takes them. Flags select; without a file, or
 with -, it writes to stdout. A file that is there is replaced with --yes only. The
-dead letters stay.`,
+dead letters stay.
+
+A body that cannot be read back (its file is not in the folder of blobs, the URL of
+the store lacks blobs= or codec=) is exported as the store has it; such dead letters
+are named, and the exit code is 3.`,
 		Example: `  pawl dead export dead.jsonl
   pawl dead export --topic mail --since 24h - | gzip > mail.jsonl.gz`,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -33,12 +38,12 @@ dead letters stay.`,
 				return err
 			}
 			if len(args) == 0 || args[0] == "-" {
-				n, err := exportTo(c.Context(), s.out, d, f.filter())
+				done, err := exportTo(c.Context(), s.out, d, f.filter())
 				if err = errors.Join(err, s.out.Flush()); err != nil {
 					return cannot(err, "export dead letters")
 				}
-				s.note("%d exported", n)
-				return nil
+				s.note("%d exported", done.Exported)
+				return done.incomplete()
 			}
 			return s.exportFile(c.Context(), args[0], d, f.filter())
 		},
@@ -50,6 +55,28 @@ dead letters stay.`,
 // exported is how many dead letters were exported, as JSON.
 type exported struct {
 	Exported int64 `json:"exported"`
+	Sealed   int64 `json:"sealed,omitempty"` // of them, with the body as the store has it
+	why      []error
+}
+
+// seal notes that the body of a letter is not what was sent.
+func (e *exported) seal(id string, why error) {
+	if e.Sealed++; len(e.why) < 5 {
+		e.why = append(e.why, fmt.Errorf("%s: %w", id, why))
+	}
+}
+
+// incomplete is the error of an export that lacks bodies; nil if it lacks none.
+func (e *exported) incomplete() error {
+	if e.Sealed == 0 {
+		return nil
+	}
+	why := e.why
+	if more := e.Sealed - int64(len(why)); more > 0 {
+		why = append(why, fmt.Errorf("… and %d more, which bear %s", more, app.EncodedHeader))
+	}
+	return &problem{code: exitPartly, what: fmt.Sprintf("of %d dead letters exported %d lack their body", e.Exported, e.Sealed), err: errors.Join(why...),
+		next: "keep these dead letters, give blobs= (and codec=none) with the URL of the store or bring the folder back, and export again"}
 }
 
 // exportFile writes a file whole or not at all.
@@ -57,36 +84,40 @@ func (s *session) exportFile(ctx context.Context, name string, d store.DeadLette
 	if _, err := os.Stat(name); err == nil && !s.yes {
 		return &problem{code: exitConflict, what: "cannot export to " + name, err: errors.New("the file is there"), next: "name another one, or add --yes to replace it"}
 	}
-	temporary := name + ".part"
-	file, err := os.OpenFile(temporary, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	// A name of its own: two exports to one file do not mix.
+	file, err := os.CreateTemp(filepath.Dir(name), ".pawl-export-*.part")
 	if err != nil {
 		return &problem{code: exitUsage, what: "cannot export to " + name, err: err, next: "name a file in a folder that you may write to"}
 	}
 	w := bufio.NewWriterSize(file, 256<<10)
-	n, err := exportTo(ctx, w, d, f)
+	done, err := exportTo(ctx, w, d, f)
 	if err = errors.Join(err, w.Flush(), file.Sync(), file.Close()); err == nil {
-		err = os.Rename(temporary, name)
+		err = os.Rename(file.Name(), name)
 	}
 	if err != nil {
-		_ = os.Remove(temporary)
+		_ = os.Remove(file.Name())
 		return cannot(err, "export dead letters to %s", name)
 	}
-	return s.one(exported{n}, func(w io.Writer) { fmt.Fprintf(w, "%d exported\n", n) })
+	printed := s.one(done, func(w io.Writer) { fmt.Fprintf(w, "%d exported\n", done.Exported) })
+	return errors.Join(printed, done.incomplete())
 }
 
-func exportTo(ctx context.Context, w io.Writer, d store.DeadLetters, f store.DeadFilter) (n int64, err error) {
+func exportTo(ctx context.Context, w io.Writer, d store.DeadLetters, f store.DeadFilter) (done exported, err error) {
 	for r, err := range d.Dead(ctx, f) {
 		if err != nil {
-			return n, err
+			return done, err
+		}
+		if why := app.Sealed(&r.Message); why != nil {
+			done.seal(r.ID, why)
 		}
 		b, err := marshal(app.FormLetter(&r), "")
 		if err != nil {
-			return n, err
+			return done, err
 		}
 		if _, err := w.Write(b); err != nil {
-			return n, err
+			return done, err
 		}
-		n++
+		done.Exported++
 	}
-	return n, nil
+	return done, nil
 }
