@@ -43,7 +43,7 @@ func (m *Importer) Run(ctx context.Context, r io.Reader) (done Imported, err err
 	lines := newLineReader(r)
 	_, encodes := store.As[*codec.Store](m.Into)
 	var batch []store.Record
-	size := 0
+	in, size := map[string]bool{}, 0 // the ids of the batch
 	for {
 		line, err := lines.next()
 		if errors.Is(err, io.EOF) {
@@ -67,13 +67,15 @@ func (m *Importer) Run(ctx context.Context, r io.Reader) (done Imported, err err
 		if encodes && codec.IsEncoded(&letter.Message) {
 			letter.Headers[codec.SealedHeader] = "exported without the codec"
 		}
-		if len(batch) == importItems || size+letter.Size() > importBytes {
+		// Letters are refused by id, so a batch has an id once.
+		if len(batch) == importItems || size+letter.Size() > importBytes || in[letter.ID] {
 			if err := m.bury(ctx, batch, &done); err != nil {
 				return done, err
 			}
 			batch, size = nil, 0
+			clear(in)
 		}
-		batch, size = append(batch, letter), size+letter.Size()
+		batch, size, in[letter.ID] = append(batch, letter), size+letter.Size(), true
 	}
 }
 

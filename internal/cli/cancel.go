@@ -100,7 +100,7 @@ func refusedError(what string, done, refusals int64, refused map[string]error) e
 		return nil
 	}
 	var why []error
-	missing := true
+	missing := len(refused) > 0
 	for i, id := range sortedIDs(refused) {
 		missing = missing && errors.Is(refused[id], store.ErrNotFound)
 		switch {

@@ -116,6 +116,9 @@ func (s *session) importLetters(ctx context.Context, r io.Reader, name string) e
 		err = &problem{code: exitUnfinished, what: fmt.Sprintf("not all is imported: %d are", done.Imported), err: err, next: "run it again: what is imported is refused then"}
 	} else {
 		err = refusedError("imported", done.Imported, done.Refused, refused)
+		if p, ok := errors.AsType[*problem](err); ok && len(refused) == 0 {
+			p.err, p.next = errors.New("they are no dead letters"), "correct the lines that were skipped, and import the file again"
+		}
 	}
 	return errors.Join(printed, noted, err)
 }
