@@ -13,7 +13,7 @@ import (
 const (
 	SituationReady    = "ready"    // the next claim with room may take it
 	SituationBehind   = "behind"   // another message of its key is before it
-	SituationHeld     = "held"     // the last ack closed its lane for a while
+	SituationHeld     = "held"     // what was before it closed its lane for a while
 	SituationPaused   = "paused"   // nothing of its topic is claimed
 	SituationLimited  = "limited"  // a rate or limit keeps its topic, or its key, back
 	SituationDelayed  = "delayed"  // it was appended, or given back, for later

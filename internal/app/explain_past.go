@@ -6,9 +6,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/policy"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -193,7 +195,8 @@ func (p *Replayed) in(r *store.Record) string {
 func (x *explaining) dead(ctx context.Context) error {
 	r := x.record
 	rule := ""
-	if last := x.last(); last != nil && last.Rule != "" {
+	// The last attempt is not why, where somebody skipped it, or it was parked.
+	if last := x.last(); last != nil && last.Rule != "" && last.Kind == string(r.Kind) && strings.HasPrefix(last.Action, policy.Dead.String()) {
 		rule = fmt.Sprintf("; rule %q decided that", last.Rule)
 	}
 	x.say(SituationDead, r.DeadAt, "it is a dead letter%s, after %s%s: %s%s", ofKind(string(r.Kind)), counted(r.Attempts, "failed attempt"), replayed(r), r.Reason, rule)

@@ -139,3 +139,15 @@ func TestExplainSaysUntilWhenItIsRetained(t *testing.T) {
 	e.now = e.now.Add(time.Minute)
 	e.at(e.explain(), time.Hour+time.Minute)
 }
+
+// TestExplainNamesTheRuleThatKilled: an attempt whose rule repeats it is not why a
+// message is dead that somebody skipped.
+func TestExplainNamesTheRuleThatKilled(t *testing.T) {
+	e := newExplained(t)
+	e.append(pawl.Message{ID: "x"})
+	e.settle(store.Settlement{Verdict: store.Retry, Failure: store.Failure{Error: "no", Kind: "Command", Rule: "Command", Action: "retry: later"}})
+	e.settle(store.Settlement{Verdict: store.Dead, Failure: store.Failure{Error: "ann: it never works", Kind: pawl.KindSkipped, Rule: "Command", Action: "retry: later"}})
+	if x := e.explain(); x.Situation != SituationDead || strings.Contains(x.Why, "rule") {
+		t.Errorf("%s: %s", x.Situation, x.Why)
+	}
+}

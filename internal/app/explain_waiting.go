@@ -24,7 +24,7 @@ func (x *explaining) delayed(ctx context.Context, t store.Topics) error {
 	case strings.HasPrefix(r.Reason, "released"):
 		x.say(SituationDelayed, r.EnqueuedAt, "a worker gave it back for %s: %s; that is no attempt", clock(r.NotBefore), r.Reason)
 	default:
-		x.say(SituationHeld, r.EnqueuedAt, "its lane is closed until %s: the ack of the message before it asked for that pause", clock(r.NotBefore))
+		x.say(SituationHeld, r.EnqueuedAt, "its lane is closed until %s, by what was before it: an ack that asked for a pause (a hold), or a message that was to be repeated, or was given back, and is cancelled since", clock(r.NotBefore))
 	}
 	x.then(r.NotBefore, "it is claimable")
 	stats, err := t.Stats(ctx, r.Topic)
@@ -120,6 +120,10 @@ func (x *explaining) unpaused(ctx context.Context, i store.Looker, topic *store.
 		return x.limited(ctx, i, topic, service, visible)
 	case service.none():
 		x.say(SituationReady, visible, "nothing is in its way, but no worker serves the topic; %d wait in its topic, %d are worked on", topic.Waiting, topic.Leased)
+	case x.blind():
+		x.say(SituationReady, visible, "nothing that can be seen from here is in its way; another process may work on it, or repeat it later: "+
+			"this store does not tell what other processes hold; %d wait in its topic, %d are worked on", topic.Waiting, topic.Leased)
+		x.then(time.Time{}, "the worker that has its lane carries it out, unless one is at it already")
 	default:
 		x.say(SituationReady, visible, "nothing is in its way: it waits for a worker with room; %d wait in its topic, %d are worked on", topic.Waiting, topic.Leased)
 	}
@@ -127,6 +131,12 @@ func (x *explaining) unpaused(ctx context.Context, i store.Looker, topic *store.
 		x.unserved()
 	}
 	return nil
+}
+
+// blind tells whether the store knows of the leases of this process only.
+func (x *explaining) blind() bool {
+	d, ok := store.As[store.Describer](x.store)
+	return ok && !d.Describe().Capabilities.Has(store.CanLookup)
 }
 
 // unserved says that there is no worker, and how to start one.

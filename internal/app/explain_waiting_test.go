@@ -2,12 +2,14 @@ package app
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/memory"
 )
 
 // explain is what is said of message x.
@@ -195,4 +197,26 @@ func TestExplainSaysWhenARateLetsItBegin(t *testing.T) {
 			t.Errorf("%+v: next %+v", l, x.Next)
 		}
 	}
+}
+
+// blind is a store that does not tell what other processes hold.
+type blind struct{ *memory.Store }
+
+func (b blind) Describe() store.Description {
+	d := b.Store.Describe()
+	d.Capabilities = maps.Clone(d.Capabilities)
+	delete(d.Capabilities, store.CanLookup)
+	return d
+}
+
+// TestExplainSaysWhatItCannotSee: a message that another process holds looks as if it
+// waited, in a store without a look-up.
+func TestExplainSaysWhatItCannotSee(t *testing.T) {
+	e := newExplained(t)
+	e.announce(WorkerTopic{Topic: "t"})
+	e.append(pawl.Message{ID: "x"})
+	x, err := Explain(t.Context(), blind{e.Store}, e, e, "x")
+	e.check(err)
+	e.says(x.Why, "another process may work on it, or repeat it later")
+	e.says(x.Next.Action, "unless one is at it already")
 }
