@@ -24,9 +24,10 @@ func (s *session) messagesLs() *cobra.Command {
 	var f messageFilter
 	c := &cobra.Command{
 		Use: "ls", Short: "List messages", Args: count(0, 0, "flags only"),
-		Long: `Lists messages that are waiting, delayed or leased, by topic and rank: the first
-is the next to be carried out. With --state dead it lists dead letters, the oldest
-first; ` + "`pawl dead ls`" + ` says more about these.
+		Long: `Lists messages that are waiting, delayed or leased, by topic and rank. What
+is carried out next is not always the first: of one key it is what came first,
+whatever the ranks; see ` + "`pawl peek`" + `. With --state dead it lists dead letters, the
+oldest first; ` + "`pawl dead ls`" + ` says more about these.
 
 A table shows the first 100; -o json and -o jsonl have all, unless --limit says
 otherwise.`,

@@ -3,6 +3,7 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/pawl-dev/pawl/internal/app"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -10,8 +11,11 @@ func (s *session) peek() *cobra.Command {
 	n := 10
 	c := &cobra.Command{
 		Use: "peek TOPIC", Short: "Look at what comes next, without taking it", Args: count(1, 1, "one topic"),
-		Long: `Shows the messages of a topic that are carried out next, in that order. They stay
-where they are.`,
+		Long: `Shows the messages of a topic that are carried out next: those first that a worker
+may take now, then those that wait behind another one of their key, both by rank.
+They stay where they are. It looks at the first 10,000 messages of the topic.
+
+A store that does not tell what other processes hold (Kafka) shows that, too.`,
 		Example: `  pawl peek mail
   pawl peek mail --limit 1 -o json`,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -22,8 +26,9 @@ where they are.`,
 			if err != nil {
 				return err
 			}
+			topic := store.Topic{Name: args[0]}
 			if topics, ok := store.As[store.Topics](opened); ok {
-				if _, err := topics.Topic(c.Context(), args[0]); err != nil {
+				if topic, err = topics.Topic(c.Context(), args[0]); err != nil {
 					return cannot(err, "peek into topic %s", args[0])
 				}
 			}
@@ -31,8 +36,7 @@ where they are.`,
 			if err != nil {
 				return err
 			}
-			next := i.List(c.Context(), store.Filter{Topic: args[0], State: store.Waiting, Limit: n})
-			return s.printMessages(next, "nothing is waiting in topic "+args[0])
+			return s.printMessages(app.Upcoming(c.Context(), i, topic, n), "nothing is waiting in topic "+args[0])
 		},
 	}
 	c.Flags().IntVar(&n, "limit", n, "show so many")
