@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 	"unicode/utf8"
@@ -127,7 +128,7 @@ func ListAudit(ctx context.Context, s store.Store, f AuditFilter) ([]AuditEntry,
 	if !ok {
 		return nil, &store.Error{Op: "audit", Code: store.ErrUnsupported}
 	}
-	found := map[string]AuditEntry{}
+	found := newest{limit: f.Limit, by: map[string]AuditEntry{}}
 	for e, err := range state.ListState(ctx, auditPrefix, 0) {
 		if err != nil {
 			return nil, err
@@ -137,18 +138,46 @@ func ListAudit(ctx context.Context, s store.Store, f AuditFilter) ([]AuditEntry,
 			return nil, &store.Error{Op: "read " + e.Key, Code: store.ErrCorrupt, Err: err}
 		}
 		if (f.Action == "" || f.Action == a.Action) && !a.At.Before(f.Since) {
-			found[e.Key] = a
+			found.add(e.Key, a)
 		}
 	}
-	all := make([]AuditEntry, 0, len(found))
-	for _, a := range found {
-		all = append(all, a)
-	}
-	slices.SortFunc(all, func(a, b AuditEntry) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.ID, b.ID)) })
-	if f.Limit > 0 && len(all) > f.Limit {
-		all = all[len(all)-f.Limit:]
+	all := []AuditEntry{}
+	for _, key := range found.cut() {
+		all = append(all, found.by[key])
 	}
 	return all, refresh(ctx, state, all)
+}
+
+// newest keeps the latest entries by key, and not many more: one of an edit has a
+// body, and a store yields the oldest first.
+type newest struct {
+	limit int // 0: all
+	by    map[string]AuditEntry
+}
+
+// add keeps an entry for now. One that changed meanwhile may come again.
+func (n *newest) add(key string, a AuditEntry) {
+	if n.by[key] = a; n.limit > 0 && len(n.by)/2-spareEntries >= n.limit {
+		n.cut()
+	}
+}
+
+// spareEntries is how many are kept beyond twice the limit, so that few are sorted
+// often.
+const spareEntries = 16
+
+// cut drops what is over the limit, and returns the keys of the rest, the oldest
+// first.
+func (n *newest) cut() []string {
+	keys := slices.SortedFunc(maps.Keys(n.by), func(a, b string) int {
+		x, y := n.by[a], n.by[b]
+		return cmp.Or(x.At.Compare(y.At), cmp.Compare(x.ID, y.ID))
+	})
+	for n.limit > 0 && len(keys) > n.limit {
+		delete(n.by, keys[0])
+		keys = keys[1:]
+	}
+	return keys
 }
 
 // refresh asks operations that are under way how far they are.
