@@ -377,5 +377,5 @@ func (ls *laneList) remove(l *lane) {
 
 // paused tells whether a topic hands nothing out.
 func (t *topic) paused(now int64) bool {
-	return t.pause != nil && (t.pause.Until.IsZero() || t.pause.Until.UnixNano() > now)
+	return t.pause != nil && (t.pause.Until.IsZero() || t.pause.Until.After(time.Unix(0, now)))
 }
