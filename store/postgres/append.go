@@ -126,6 +126,16 @@ SELECT 0, NULL::bytea FROM b UNION ALL SELECT i, other FROM lost`
 	insertFresh = rowsSent + rowsNew + rowsStored + rowsFresh
 	insertAny   = rowsSent + rowsKnown + rowsNew + rowsFree + rowsStored + rowsLost
 
+	// stopWhenBack fails if an id that the statement before stored belongs to the
+	// past: the message died or was acked after that statement's snapshot, which
+	// may be old, because an insert waits for ids and unique keys that others hold.
+	// Beside a message that is there, its past can only be seen by a snapshot of
+	// its own; nothing can be added to it any more.
+	stopWhenBack = `SELECT ('pawl anew ' || x.i)::int FROM unnest($1::int[], $2::bytea[]) x(i, id)
+		WHERE (EXISTS (SELECT FROM @dead d WHERE d.id = x.id OFFSET 0)
+			OR EXISTS (SELECT FROM @acked a WHERE a.id = x.id AND a.until > (SELECT clock_timestamp() + $3::interval) OFFSET 0))
+			AND EXISTS (SELECT FROM @msg m WHERE m.id = x.id OFFSET 0)`
+
 	// stopWhenDue fails if a delayed message is to join a lane before anything
 	// else does.
 	stopWhenDue = `SELECT CASE WHEN EXISTS (SELECT FROM @lease WHERE token = -1 AND until <= (SELECT clock_timestamp() + $1::interval))
@@ -150,6 +160,9 @@ type inserting struct {
 // steps are the statements; what was not stored is in lost afterwards.
 func (in *inserting) steps(s *Store, checkDue bool) group {
 	var g group
+	if in.late {
+		g = append(g, do(stopUnlessCommitted))
+	}
 	if in.keyed {
 		g = append(g, do(shareOrder, s.orderClass(), int4Array(in.topics)))
 		if checkDue {
@@ -160,12 +173,13 @@ func (in *inserting) steps(s *Store, checkDue bool) group {
 	if in.late {
 		gen = again
 	}
-	in.lost, in.stored = map[int]string{}, false
+	check := in.stopWhenBack(s)
+	in.stored = false
 	each := func(r row) error {
 		if i := r.int4(0); i > 0 {
 			in.lost[i] = sqlstore.DecodeID(r.bytes(1))
-		} else {
-			in.stored = true
+		} else { // it comes first, at every try
+			in.lost, in.stored = map[int]string{}, true
 		}
 		return nil
 	}
@@ -177,10 +191,31 @@ func (in *inserting) steps(s *Store, checkDue bool) group {
 	if in.unique || in.named {
 		sql = insertAny
 	}
-	return append(g, read(sql, each, int4Array(in.index), int4Array(in.topic), int2Array(in.prio), int8Array(in.lane), bytesArray(in.key),
+	g = append(g, read(sql, each, int4Array(in.index), int4Array(in.topic), int2Array(in.prio), int8Array(in.lane), bytesArray(in.key),
 		bytesArray(in.id), boolArray(in.given), int4Array(in.after), bytesArray(in.ukey), int8Array(in.ufor), textArray(in.meta),
 		bytesArray(in.body), int8Array(in.delay), int4Array(in.topics), s.skewValue(), bytesValue(in.batch), bytesValue(in.outcome),
 		int4Value(gen), int2Value(int16(in.part))))
+	return append(g, check...)
+}
+
+// stopWhenBack looks again at the ids that the caller gave. Those that the last
+// try found there are no news, even if they are there twice. What is emitted needs
+// no such look: the ack that emits it happens once.
+func (in *inserting) stopWhenBack(s *Store) group {
+	if in.part == partRest {
+		return nil
+	}
+	var index []int32
+	var ids [][]byte
+	for n, i := range in.index {
+		if _, lost := in.lost[int(i)]; in.given[n] && in.after[n] == 0 && !lost {
+			index, ids = append(index, i), append(ids, in.id[n])
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	return group{do(stopWhenBack, int4Array(index), bytesArray(ids), s.skewValue())}
 }
 
 // check says whether the rows went where they should.
@@ -251,23 +286,34 @@ func (s *Store) inserting(ctx context.Context, batch store.Batch[pawl.Message], 
 	return in, nil
 }
 
+// insertTries is how often an insert is tried while ids come in between: each try
+// sees those that stopped the one before.
+const insertTries = 10
+
 // insert stores rows in one transaction. What is due to join a lane joins first.
 func (s *Store) insert(ctx context.Context, in *inserting) error {
-	err := s.call(ctx, s.front, in.steps(s, true)...)
-	if isDue(err) {
-		if err := s.promote(ctx); err != nil {
+	checkDue := true
+	for n := 1; ; n++ {
+		err := s.call(ctx, s.front, in.steps(s, checkDue)...)
+		switch {
+		case err == nil:
+			return in.check(s)
+		case isDue(err) && checkDue:
+			checkDue = false
+			if err := s.promote(ctx); err != nil {
+				return err
+			}
+		case cameBetween(err) && n < insertTries && ctx.Err() == nil:
+		default:
 			return err
 		}
-		err = s.call(ctx, s.front, in.steps(s, false)...)
 	}
-	if err != nil && stateOf(err) == stateUnique && !isRepeated(err) {
-		// An id came in between: it is to be seen now.
-		err = s.call(ctx, s.front, in.steps(s, false)...)
-	}
-	if err != nil {
-		return err
-	}
-	return in.check(s)
+}
+
+// cameBetween tells whether an insert failed because of an id that came after it
+// had looked: the next try sees it.
+func cameBetween(err error) bool {
+	return stateOf(err) == stateUnique && !isRepeated(err) || isAnew(err)
 }
 
 func (in *inserting) answer(receipts []store.Receipt) {

@@ -201,10 +201,8 @@ func repeatable(err error) bool {
 	switch stateOf(err) {
 	case stateSerialize, stateDeadlock, stateStalePlan, "26000":
 		return true
-	case stateBadText:
-		return strings.Contains(err.Error(), "pawl anew")
 	}
-	return errors.Is(err, errAnew) || !isServer(err) && pgconn.SafeToRetry(err)
+	return isAnew(err) || errors.Is(err, errAnew) || !isServer(err) && pgconn.SafeToRetry(err)
 }
 
 // timedOut says that it was the store's own bound that ended a call.

@@ -102,6 +102,9 @@ func explain(op, schema, secret string, err error) error {
 	e := &store.Error{Op: op, Err: hide(err, secret)}
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		f := faultOf(pg.Code, schema)
+		if isAnew(err) {
+			f, e.Err = fault{store.ErrUnavailable, "repeat the call"}, errAnew
+		}
 		e.Code, e.Hint = f.code, f.hint
 		return e
 	}
@@ -174,6 +177,11 @@ var errTimeout = errors.New("call timed out")
 
 // errAnew asks for another try of the same call.
 var errAnew = errors.New("the data changed meanwhile")
+
+// isAnew tells whether a statement asked for that.
+func isAnew(err error) bool {
+	return stateOf(err) == stateBadText && strings.Contains(err.Error(), "pawl anew")
+}
 
 func badURL(err error) error {
 	return &store.Error{

@@ -310,7 +310,7 @@ func ackTakes(t *testing.T) (took time.Duration, tries int) {
 	acked := make(chan time.Duration, 1)
 	z.check(peer.within(z.ctx, peer.back, nil, func(x *tx) error {
 		tries++
-		claims, err := query(z.ctx, x, readOverdue, dueClaims, peer.skewValue(), timeValue(math.MinInt64))
+		claims, err := query(z.ctx, x, readOverdue, dueClaims, peer.skewValue(), timeValue(math.MinInt64), int8Array(nil), int8Value(sweptAtOnce))
 		if err != nil || len(claims) == 0 {
 			return err
 		}

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"math"
@@ -20,7 +21,8 @@ type sweeper struct {
 	looked   time.Time
 	clear    int64 // below this moment nothing was due, when last looked at
 	full     time.Time
-	suspects time.Time // when a suspect was last looked for in vain
+	suspects time.Time           // when a suspect was last looked for in vain
+	left     map[int64]time.Time // claims that could not be swept, and until when they are left alone
 }
 
 const (
@@ -28,6 +30,7 @@ const (
 	suspectEvery = 500 * time.Millisecond
 	sweepSlack   = 5_000_000 // microseconds: a claim may commit that late
 	sweepFull    = 20 * time.Second
+	sweepLeft    = 2 * time.Second // how long a claim is left alone that could not be swept
 )
 
 // maySuspect tells whether it is time to look for suspects.
@@ -73,6 +76,26 @@ func (w *sweeper) above() int64 {
 	return above
 }
 
+// leave puts off a claim that could not be swept, so that it keeps no other one
+// waiting.
+func (w *sweeper) leave(fence int64) {
+	w.state.Lock()
+	defer w.state.Unlock()
+	if w.left == nil {
+		w.left = map[int64]time.Time{}
+	}
+	w.left[fence] = time.Now().Add(sweepLeft)
+}
+
+// leftAlone are the claims that are not to be tried now.
+func (w *sweeper) leftAlone() []int64 {
+	w.state.Lock()
+	defer w.state.Unlock()
+	now := time.Now()
+	maps.DeleteFunc(w.left, func(_ int64, until time.Time) bool { return now.After(until) })
+	return slices.Collect(maps.Keys(w.left))
+}
+
 func (w *sweeper) cleared(at int64) {
 	w.state.Lock()
 	defer w.state.Unlock()
@@ -93,16 +116,36 @@ func timeValue(micros int64) []byte {
 }
 
 // sweepIfDue lets happen what is due, at most so often in a process, and never
-// twice at once: who finds it under way goes on.
+// twice at once: who finds it under way goes on. What the server refuses is done
+// later, by this process or by another, and is no reason to fail: what is not due
+// can be claimed and looked at all the same.
 func (s *Store) sweepIfDue(ctx context.Context) error {
-	if orphans := s.tracker.takeOrphans(); len(orphans) > 0 {
-		if err := s.giveUp(ctx, orphans); err != nil {
-			for _, fence := range orphans {
-				s.tracker.orphan(fence)
-			}
-			return err
+	err := s.giveUpOrphans(ctx)
+	if err == nil || isServer(err) {
+		err = s.sweepInTurn(ctx)
+	}
+	if isServer(err) {
+		return nil
+	}
+	return err
+}
+
+func (s *Store) giveUpOrphans(ctx context.Context) error {
+	orphans := s.tracker.takeOrphans()
+	if len(orphans) == 0 {
+		return nil
+	}
+	err := s.giveUp(ctx, orphans)
+	if err != nil {
+		for _, fence := range orphans {
+			s.tracker.orphan(fence)
 		}
 	}
+	return err
+}
+
+// sweepInTurn sweeps if it is time to.
+func (s *Store) sweepInTurn(ctx context.Context) error {
 	if s.exact() {
 		s.sweeper.mu.Lock()
 	} else if !s.sweeper.mu.TryLock() {
@@ -118,42 +161,45 @@ func (s *Store) sweepIfDue(ctx context.Context) error {
 }
 
 // sweep lets everything happen that is due, and returns how long it is until
-// the next; negative for nothing in sight.
+// the next; negative for nothing in sight. What the server refuses keeps nothing
+// else from happening; it is the error.
 func (s *Store) sweep(ctx context.Context, above int64) (next time.Duration, err error) {
 	for range 100 {
 		var at, claims, lanes int64
-		err := s.call(ctx, s.back, read(whatIsDue, func(r row) error {
+		if err := s.call(ctx, s.back, read(whatIsDue, func(r row) error {
 			at, claims, lanes = r.micros(0), r.micros(1), r.micros(2)
 			return nil
-		}, s.skewValue(), timeValue(above)))
-		if err != nil {
+		}, s.skewValue(), timeValue(above))); err != nil {
 			return 0, err
 		}
 		dueClaims, dueLanes := claims != 0 && claims <= at, lanes != 0 && lanes <= at
 		if !dueClaims && !dueLanes {
 			s.sweeper.cleared(at)
-			return nearest(at, claims, lanes), nil
+			return nearest(at, claims, lanes), err
 		}
 		swept := 0
-		if dueClaims {
-			n, err := s.sweepClaims(ctx, above)
-			if err != nil {
-				return 0, err
+		for _, part := range []struct {
+			due   bool
+			sweep func(context.Context, int64) (int, error)
+		}{{dueClaims, s.sweepClaims}, {dueLanes, s.sweepLanes}} {
+			if !part.due {
+				continue
+			}
+			n, failed := part.sweep(ctx, above)
+			if failed != nil && !isServer(failed) {
+				return 0, failed
 			}
 			swept += n
-		}
-		if dueLanes {
-			n, err := s.sweepLanes(ctx, above)
-			if err != nil {
-				return 0, err
-			}
-			swept += n
+			err = cmp.Or(err, failed)
 		}
 		if swept == 0 {
-			break // somebody else is at it
+			break // somebody else is at it, or it is left for later
 		}
 	}
-	return 0, nil
+	if len(s.sweeper.leftAlone()) > 0 {
+		return sweepEvery, err
+	}
+	return 0, err
 }
 
 func nearest(at int64, moments ...int64) time.Duration {
@@ -270,7 +316,8 @@ func (s *Store) join(ctx context.Context, t *tx, lanes []int64, woken *[]int32) 
 const (
 	dueClaims = `SELECT c.fence, n.at, c.ends, c.hard, c.started, c.alone, c.owner, c.lanes, c.gone, c.longer, c.longer_until, c.topic
 		FROM @claim c, (SELECT clock_timestamp() + $1::interval AS at) n
-		WHERE c.until > $2::timestamptz AND c.until <= n.at ORDER BY c.until LIMIT 8 FOR UPDATE OF c SKIP LOCKED`
+		WHERE c.until > $2::timestamptz AND c.until <= n.at AND c.fence <> ALL ($3::bigint[])
+		ORDER BY c.until LIMIT $4::bigint FOR UPDATE OF c SKIP LOCKED`
 	soloLeft = `SELECT m.seq, t.attempts, t.rescues, t.lonely FROM unnest($1::bigint[]) x(lane)
 		CROSS JOIN LATERAL (SELECT * FROM @msg m WHERE m.lane = x.lane AND m.seq = x.lane OFFSET 0) m
 		LEFT JOIN LATERAL (SELECT * FROM @tried t WHERE t.seq = m.seq OFFSET 0) t ON true`
@@ -321,25 +368,59 @@ func readOverdue(r row) (*overdue, error) {
 	return o, nil
 }
 
-// sweepClaims rescues what nobody settled in time.
+// sweptAtOnce is how many claims one transaction sweeps.
+const sweptAtOnce = 8
+
+// sweepClaims rescues what nobody settled in time. Where several claims cannot be
+// swept together, they are swept one by one, and those that cannot are left for
+// later: the messages of the others must not wait for them.
 func (s *Store) sweepClaims(ctx context.Context, above int64) (swept int, err error) {
+	fences, err := s.sweepSome(ctx, above, sweptAtOnce, nil)
+	if err == nil || !isServer(err) {
+		return len(fences), err
+	}
+	err = nil
+	for range fences {
+		one, failed := s.sweepSome(ctx, above, 1, []string{shortLocks})
+		switch {
+		case failed != nil && (!isServer(failed) || len(one) == 0):
+			return swept, failed
+		case failed != nil:
+			s.sweeper.leave(one[0])
+			err = failed
+		default:
+			swept += len(one)
+		}
+	}
+	return swept, err
+}
+
+// sweepSome sweeps the claims that ended first, and returns them, also where it
+// fails.
+func (s *Store) sweepSome(ctx context.Context, above, most int64, settings []string) (fences []int64, err error) {
 	var woken []int32
 	err = s.within(ctx, s.back, nil, func(t *tx) error {
-		woken = nil
-		claims, err := query(ctx, t, readOverdue, dueClaims, s.skewValue(), timeValue(above))
-		if err != nil {
+		fences, woken = nil, nil
+		for _, sql := range settings {
+			if err := t.run(ctx, do(sql)); err != nil {
+				return err
+			}
+		}
+		claims, err := query(ctx, t, readOverdue, dueClaims, s.skewValue(), timeValue(above),
+			int8Array(s.sweeper.leftAlone()), int8Value(most))
+		if err != nil || len(claims) == 0 {
 			return err
 		}
-		if swept = len(claims); swept == 0 {
-			return nil
+		for _, c := range claims {
+			fences = append(fences, c.fence)
 		}
 		return s.rescue(ctx, t, claims, &woken)
 	})
-	if err == nil && swept > 0 {
+	if err == nil && len(fences) > 0 {
 		s.sweeper.sawSuspect(true)
 		s.wake(woken...)
 	}
-	return swept, err
+	return fences, err
 }
 
 // rescue ends the leases of claims. The first message that is left of each run,

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -14,10 +15,20 @@ import (
 
 var _ store.TxAppender[pgx.Tx] = (*Store)(nil)
 
+// stopUnlessCommitted fails in a transaction that does not see what others
+// commit after its first statement.
+const stopUnlessCommitted = `SELECT ('pawl isolation ' || current_setting('transaction_isolation'))::int
+	WHERE current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted')`
+
+func isIsolation(err error) bool {
+	return stateOf(err) == stateBadText && strings.Contains(err.Error(), "pawl isolation")
+}
+
 // AppendTx implements [store.TxAppender]. The transaction must be one of the
-// same database, of isolation READ COMMITTED (a stricter one works, unless the
-// order of a topic changes meanwhile). What is appended is under savepoints: an
-// error of AppendTx leaves the transaction as it was.
+// same database, of isolation READ COMMITTED; a stricter one does not see what
+// died or was acked since it began, and is refused with [store.ErrInvalid]. What
+// is appended is under savepoints: an error of AppendTx leaves the transaction as
+// it was.
 //
 // While the transaction stays open, nobody waits for it but who appends a
 // message with the same id or unique key, and a change of the topic's order. An
@@ -58,6 +69,11 @@ func (s *Store) AppendTx(ctx context.Context, dbtx pgx.Tx, batch store.Batch[paw
 		return first, s.fail("append", err)
 	case mustGoOneByOne(err):
 		receipts, err = s.appendTxOneByOne(ctx, c, batch, receipts, in)
+	case isIsolation(err):
+		return nil, &store.Error{
+			Op: "append", Code: store.ErrInvalid, Err: errors.New("the transaction is stricter than READ COMMITTED"),
+			Hint: "begin it with isolation READ COMMITTED",
+		}
 	}
 	return receipts, s.fail("append", err)
 }

@@ -63,7 +63,10 @@ d AS (DELETE FROM @msg WHERE ctid = ANY (ARRAY(
 ` + ackCommon + `
 e AS (SELECT 1)
 SELECT FROM e`
-	// bury moves messages to the dead letters, with all that is known of them.
+	// bury moves messages to the dead letters, with all that is known of them. An id
+	// that has a letter already is none of ours: an import brought it while the
+	// message lived. That letter stays as it is, and the message counts as purged:
+	// what cannot be buried would keep everything else of its transaction.
 	bury = `
 WITH x AS MATERIALIZED (SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::text[]) x(lane, seq, kind, reason, fingerprint)),
 i AS (INSERT INTO @dead (n, id, lane, rank, vis, topic, prio, replays, key, uniq, meta, body, attempts, rescues, lonely, dead_at, kind, reason, fingerprint, history)
@@ -71,8 +74,10 @@ i AS (INSERT INTO @dead (n, id, lane, rank, vis, topic, prio, replays, key, uniq
 		coalesce(t.attempts, 0), coalesce(t.rescues, 0), coalesce(t.lonely, 0), $6::timestamptz, x.kind, x.reason, x.fingerprint, coalesce(a.history, '{}')
 	FROM x CROSS JOIN LATERAL (SELECT * FROM @msg m WHERE m.lane = x.lane AND m.seq = x.seq OFFSET 0) m
 	LEFT JOIN LATERAL (SELECT * FROM @tried t WHERE t.seq = x.seq OFFSET 0) t ON true
-	CROSS JOIN LATERAL (SELECT array_agg(a.data ORDER BY a.n) AS history FROM @attempt a WHERE a.seq = x.seq) a),
-d AS MATERIALIZED (SELECT m.uniq, m.id FROM x CROSS JOIN LATERAL (SELECT * FROM @msg m WHERE m.lane = x.lane AND m.seq = x.seq OFFSET 0) m),
+	CROSS JOIN LATERAL (SELECT array_agg(a.data ORDER BY a.n) AS history FROM @attempt a WHERE a.seq = x.seq) a
+	ON CONFLICT (id) DO NOTHING RETURNING id),
+d AS MATERIALIZED (SELECT m.uniq, m.id, m.topic FROM x CROSS JOIN LATERAL (SELECT * FROM @msg m WHERE m.lane = x.lane AND m.seq = x.seq OFFSET 0) m),
+y AS (INSERT INTO @tally (topic, what, n) SELECT topic, 4, count(*) FROM d WHERE id NOT IN (SELECT id FROM i) GROUP BY topic),
 ` + dropUniques + `,
 t AS (DELETE FROM @tried WHERE seq = ANY ($2::bigint[])),
 a AS (DELETE FROM @attempt WHERE seq = ANY ($2::bigint[]))
