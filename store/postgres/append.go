@@ -66,7 +66,11 @@ b AS MATERIALIZED (
 	// whole table instead.
 	//
 	// rowsKnown finds what is there already, by id, and takes unique keys, in
-	// their order, so that two calls never wait for each other.
+	// their order, so that two calls never wait for each other. A key that is taken
+	// is not asked for: ON CONFLICT locks the row that it leaves as it is, until the
+	// transaction ends, which may be the caller's, and whoever settles the message
+	// that has the key would wait. A key that came after the snapshot is locked for
+	// a moment only: rowsLost fails then, and the savepoint lets go of it.
 	rowsKnown = `
 known AS MATERIALIZED (
 	SELECT x.i FROM x WHERE x.given AND x.after = 0 AND (EXISTS (SELECT FROM @msg m WHERE m.id = x.id OFFSET 0)
@@ -76,7 +80,9 @@ u AS (
 	INSERT INTO @uniq AS q (k, id, until)
 	SELECT DISTINCT ON (x.ukey) x.ukey, x.id, CASE x.ufor WHEN 0 THEN NULL WHEN -1 THEN 'infinity'
 		ELSE (SELECT at FROM b) + x.ufor * interval '1 microsecond' END
-	FROM x WHERE x.ukey <> '' AND x.after = 0 AND x.i NOT IN (SELECT i FROM known) ORDER BY x.ukey, x.i
+	FROM x WHERE x.ukey <> '' AND x.after = 0 AND x.i NOT IN (SELECT i FROM known) AND NOT EXISTS (
+		SELECT FROM @uniq q WHERE q.k = x.ukey AND (q.until IS NULL OR q.until > (SELECT at FROM b)) OFFSET 0)
+	ORDER BY x.ukey, x.i
 	ON CONFLICT (k) DO UPDATE SET id = excluded.id, until = excluded.until
 		WHERE q.until <= (SELECT at FROM b)
 	RETURNING q.k, q.id),`
@@ -114,7 +120,7 @@ lost AS MATERIALIZED (
 		WHEN x.after > 0 THEN CASE WHEN x.after IN (SELECT i FROM known) OR x.after IN (SELECT i FROM n) THEN x.id
 			ELSE ('pawl one by one ' || x.i)::int::text::bytea END
 		ELSE coalesce((SELECT u.id FROM u WHERE u.k = x.ukey),
-			(SELECT q.id FROM @uniq q WHERE q.k = x.ukey),
+			(SELECT q.id FROM @uniq q WHERE q.k = x.ukey AND (q.until IS NULL OR q.until > (SELECT at FROM b))),
 			('pawl anew ' || x.i)::int::text::bytea) END AS other
 	FROM x WHERE x.i NOT IN (SELECT i FROM n)),
 z AS (INSERT INTO @tally (topic, what, n) SELECT topic, 5, count(*) FROM lost GROUP BY topic),

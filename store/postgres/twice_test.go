@@ -171,3 +171,56 @@ func TestSweepLeavesWhatItCannotSweep(t *testing.T) {
 	z.check(tx.Rollback(z.ctx))
 	want("a", "t", 1)
 }
+
+// A transaction that found a unique key taken, and stays open, keeps nobody from
+// ending the message that has it.
+func TestDuplicateInAnOpenTransactionStallsNobody(t *testing.T) {
+	z := newRig(t)
+	for _, key := range []string{"cancelled", "dead", "swept"} {
+		m := pawl.Message{ID: key, Topic: key, Unique: pawl.Unique{Key: key}}
+		z.appendAll(m)
+	}
+	claim := func(topic string, l store.Lease) pawl.Delivery {
+		t.Helper()
+		for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+			ds, err := z.s.Claim(z.ctx, []store.Want{{Topic: topic, Limit: 1}}, l)
+			if z.check(err); len(ds) == 1 {
+				return ds[0]
+			}
+		}
+		t.Fatalf("nothing to claim of %s", topic)
+		return pawl.Delivery{}
+	}
+	dies := claim("dead", store.Lease{For: time.Minute})
+	for rescues := 0; rescues < store.LonelyRescues; {
+		rescues = claim("swept", store.Lease{For: 50 * time.Millisecond, Alone: true}).Rescues
+	}
+	_, tx := z.tx()
+	for _, key := range []string{"cancelled", "dead", "swept"} {
+		rs, err := z.s.AppendTx(z.ctx, tx, store.NewBatch(pawl.Message{Topic: key, Unique: pawl.Unique{Key: key}}))
+		if z.check(err); rs[0].DuplicateOf != key {
+			t.Fatalf("receipt %+v; want a duplicate of %s", rs[0], key)
+		}
+	}
+	at := time.Now()
+	refused, err := z.s.Cancel(z.ctx, "cancelled")
+	if z.check(err); len(refused) > 0 {
+		t.Errorf("cancel refused %v", refused)
+	}
+	z.kill(dies)
+	if took := time.Since(at); took > time.Second {
+		t.Errorf("cancel and settle took %v", took)
+	}
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		_, err := z.s.Claim(z.ctx, []store.Want{{Topic: "none", Limit: 1}}, store.Lease{For: time.Minute})
+		z.check(err)
+		if r, err := z.s.Get(z.ctx, "swept"); err != nil || r.State == store.IsDead {
+			z.check(err)
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("what nobody settled is not swept while the transaction is open")
+		}
+	}
+	z.check(tx.Rollback(z.ctx))
+}

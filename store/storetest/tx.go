@@ -15,8 +15,8 @@ func txSentences() []Sentence {
 			Text: "What was appended in the caller's transaction does not exist if it rolls back: no message, no id, no unique key."},
 		{Name: "TxAppendAnswersLikeAppend", Needs: needs(store.CanUnique), Test: txAppendAnswersLikeAppend,
 			Text: "An append in the caller's transaction answers like Append: receipts, duplicates, refusals, also of what it appended itself."},
-		{Name: "OpenTxStallsNobody", OpenTx: true, Test: openTxStallsNobody,
-			Text: "A caller's transaction that stays open stalls nobody: appends, claims and settles of the same topic and lane go on."},
+		{Name: "OpenTxStallsNobody", OpenTx: true, Needs: needs(store.CanUnique), Test: openTxStallsNobody,
+			Text: "A caller's transaction that stays open stalls nobody: appends, claims and settles of the same topic and lane go on, also of a message whose unique key it found taken."},
 		{Name: "LateCommitIsFound", OpenTx: true, Test: lateCommitIsFound,
 			Text: "What is committed long after later messages were claimed is found."},
 	}
@@ -82,9 +82,17 @@ func txAppendAnswersLikeAppend(t *T) {
 }
 
 func openTxStallsNobody(t *T) {
+	taken := t.unique("u", "u", pawl.Unique{})
+	first := t.put(taken)[0]
+	u := t.claimOne()
 	t.lane("k", "a")
 	t.Tx(t, func(do appendTx) bool {
 		t.putTx(do, t.keyed("k", "tx"), t.msg("own"), pawl.Message{Topic: "new", Body: []byte("x")})
+		if r := t.putTx(do, taken)[0]; r.DuplicateOf != first {
+			t.Fatalf("receipt %+v; want a duplicate of %s", r, first)
+		}
+		t.duplicate(first, taken)
+		t.ack(u)
 		t.lane("k", "b")
 		t.put(t.msg("c"))
 		ds := t.claims("a", "b", "c")
