@@ -50,6 +50,8 @@ type head struct {
 	attempts        int
 	rescues         int
 	seen            bool  // it was given out before
+	late            bool  // others have come in before what was given out of its lane
+	upto            int64 // the last that was given out of its lane
 	called          bool  // the message whose ticket was taken for the lane is there
 	cut             bool  // its body did not travel
 	first, last     int64 // the run as it is written down

@@ -154,23 +154,37 @@ suspect AS (SELECT FROM one),
 // most of one lane. The longer the rest of a lane, the later a run ends; so
 // lanes share what is wanted. Only a message that was given back, or one in the
 // lane of a key, may have been tried.
+//
+// A lane of which something was given out before begins with that, however many
+// messages have come in before it since: start is the first of what was given out,
+// upto the last, late says that there are such messages. What was tried and is
+// before the head of the lane is no more, so the look-up is short.
 const readLanes = `
 WITH c AS MATERIALIZED (SELECT c.lanes, c.started, c.ends, c.hard, c.again, cardinality(c.lanes) AS n FROM @claim c WHERE c.fence = $1::bigint)
 SELECT m.lane, m.seq, m.rank, m.vis, m.topic, m.prio, m.replays, m.id, m.key, m.meta, m.body,
-	t.attempts, t.rescues, c.started, c.ends, c.hard, 0::bigint AS first, 0::bigint AS last, t.seen, true AS called
+	t.attempts, t.rescues, c.started, c.ends, c.hard, 0::bigint AS first, 0::bigint AS last, t.seen, true AS called,
+	false AS late, 0::bigint AS upto
 FROM c CROSS JOIN LATERAL unnest(c.lanes) x(lane)
 CROSS JOIN LATERAL (SELECT m.* FROM @msg m WHERE m.lane = x.lane AND m.seq = x.lane OFFSET 0) m
 LEFT JOIN LATERAL (SELECT t.attempts, t.rescues, t.seen FROM @tried t WHERE c.again AND t.seq = m.seq OFFSET 0) t ON true
 WHERE x.lane > 0
 UNION ALL
 SELECT m.lane, m.seq, m.rank, m.vis, m.topic, m.prio, m.replays, m.id, m.key, m.meta, m.body,
-	t.attempts, t.rescues, c.started, c.ends, c.hard, x.first, x.last, t.seen, x.called
+	t.attempts, t.rescues, c.started, c.ends, c.hard, x.first, x.last, t.seen, x.called, x.late, x.upto
 FROM c CROSS JOIN LATERAL (
-	SELECT y.lane, l.first, l.last, EXISTS (SELECT FROM @msg b WHERE b.lane = y.lane AND b.seq = l.last OFFSET 0) AS called
-	FROM unnest(c.lanes) y(lane) CROSS JOIN LATERAL (SELECT l.first, l.last FROM @lease l WHERE l.lane = y.lane OFFSET 0) l WHERE y.lane < 0 OFFSET 0) x
-CROSS JOIN LATERAL (SELECT m.* FROM @msg m WHERE m.lane = x.lane ORDER BY m.seq
+	SELECT y.lane, l.first, l.last, EXISTS (SELECT FROM @msg b WHERE b.lane = y.lane AND b.seq = l.last OFFSET 0) AS called,
+		s.seq AS start, u.seq AS upto, EXISTS (SELECT FROM @msg b WHERE b.lane = y.lane AND b.seq < s.seq OFFSET 0) AS late
+	FROM unnest(c.lanes) y(lane) CROSS JOIN LATERAL (SELECT l.first, l.last FROM @lease l WHERE l.lane = y.lane OFFSET 0) l
+	LEFT JOIN LATERAL (` + seenOfLane + ` LIMIT 1) s ON true
+	LEFT JOIN LATERAL (SELECT g.seq FROM (` + seenOfLane + ` DESC LIMIT 1) g WHERE s.seq IS NOT NULL) u ON true
+	WHERE y.lane < 0 OFFSET 0) x
+CROSS JOIN LATERAL (SELECT m.* FROM @msg m WHERE m.lane = x.lane AND m.seq >= coalesce(x.start, 0) ORDER BY m.seq
 	LIMIT greatest(least($3::bigint, $2::bigint - c.n + 1, 2 * (($2::bigint + c.n - 1) / c.n)), 1)) m
 LEFT JOIN LATERAL (SELECT t.attempts, t.rescues, t.seen FROM @tried t WHERE t.seq = m.seq OFFSET 0) t ON true`
+
+// seenOfLane are the messages of lane y that were given out before and are there.
+const seenOfLane = `SELECT t.seq FROM @tried t WHERE t.lane = y.lane AND t.seen AND t.seq >= l.first
+		AND EXISTS (SELECT FROM @msg m WHERE m.lane = t.lane AND m.seq = t.seq OFFSET 0) ORDER BY t.seq`
 
 // readWithin is readLanes with a bound on bytes, $4: bodies beyond it do not
 // travel. Only where there are such are the messages put in order here.
@@ -180,13 +194,13 @@ WITH r AS MATERIALIZED (SELECT x.*, octet_length(x.body) + octet_length(x.key)
 z AS MATERIALIZED (SELECT sum(size) <= $4::bigint AS fits FROM r),
 h AS (SELECT r.*, first_value(r.rank) OVER w AS hrank, first_value(r.seq) OVER w AS hseq FROM r
 	WINDOW w AS (PARTITION BY r.lane ORDER BY r.seq)),
-s AS (SELECT h.*, sum(h.size) OVER o AS upto, row_number() OVER o AS n FROM h
+s AS (SELECT h.*, sum(h.size) OVER o AS bytes, row_number() OVER o AS n FROM h
 	WINDOW o AS (ORDER BY h.hrank, h.hseq, h.lane, h.seq ROWS UNBOUNDED PRECEDING))
 SELECT lane, seq, rank, vis, topic, prio, replays, id, key, meta, body,
-	attempts, rescues, started, ends, hard, first, last, seen, called FROM r WHERE (SELECT fits FROM z)
+	attempts, rescues, started, ends, hard, first, last, seen, called, late, upto FROM r WHERE (SELECT fits FROM z)
 UNION ALL
-SELECT lane, seq, rank, vis, topic, prio, replays, id, key, meta, CASE WHEN upto <= $4::bigint OR n = 1 THEN body END,
-	attempts, rescues, started, ends, hard, first, last, seen, called FROM s WHERE NOT (SELECT fits FROM z)`
+SELECT lane, seq, rank, vis, topic, prio, replays, id, key, meta, CASE WHEN bytes <= $4::bigint OR n = 1 THEN body END,
+	attempts, rescues, started, ends, hard, first, last, seen, called, late, upto FROM s WHERE NOT (SELECT fits FROM z)`
 
 // dropBusy drops the best tickets of a topic whose lanes are leased or closed,
 // and tells their holders: $1 topic, $2 how many to look at. A claim of few

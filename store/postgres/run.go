@@ -20,6 +20,7 @@ func (c *claiming) row(r row) error {
 	c.heads = append(c.heads, head{
 		lane: r.int8(0), seq: r.int8(1), rank: r.int8(2), topic: int32(r.int4(4)), replays: r.int2(6),
 		attempts: r.int4(11), rescues: r.int4(12), seen: r.bool(18), called: r.bool(19), cut: r.null(10), first: r.int8(16), last: r.int8(17),
+		late: r.bool(20), upto: r.int8(21),
 	})
 	h := &c.heads[len(c.heads)-1]
 	visible, started, ends, hard := r.micros(3), r.micros(13), r.micros(14), r.micros(15)
@@ -163,29 +164,24 @@ func (c *claiming) runs() []run {
 	for i := range runs {
 		slices.SortFunc(runs[i].heads, func(a, b head) int { return cmp.Compare(a.seq, b.seq) })
 		if runs[i].lane < 0 {
-			runs[i].heads = afterLate(runs[i].heads)
+			runs[i].heads = beforeLate(runs[i].heads)
 		}
 	}
 	slices.SortFunc(runs, byRank)
 	return runs
 }
 
-// afterLate takes out what was not there yet when something behind it was given
-// out before: it had its number already, but committed later. What was given out
-// keeps the head of the lane, so the run is what was; the latecomers are next.
-func afterLate(heads []head) []head {
-	first := slices.IndexFunc(heads, func(h head) bool { return h.seen })
-	if first < 0 {
-		return heads
+// beforeLate ends a run where something comes that was not there yet when another
+// message of the lane, behind it, was given out before: it had its number already,
+// but committed later. What was given out keeps the head of the lane, so the run
+// is what was; the latecomers are next.
+func beforeLate(heads []head) []head {
+	for i := range heads {
+		if h := &heads[i]; !h.seen && (h.late || h.seq < h.upto) {
+			return heads[:i]
+		}
 	}
-	end := first
-	for end < len(heads) && heads[end].seen {
-		end++
-	}
-	if first == 0 && !slices.ContainsFunc(heads[end:], func(h head) bool { return h.seen }) {
-		return heads // nobody came late
-	}
-	return heads[first:end]
+	return heads
 }
 
 func byRank(a, b run) int {

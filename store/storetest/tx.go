@@ -2,6 +2,8 @@ package storetest
 
 import (
 	"errors"
+	"slices"
+	"strconv"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
@@ -19,6 +21,8 @@ func txSentences() []Sentence {
 			Text: "A caller's transaction that stays open stalls nobody: appends, claims and settles of the same topic and lane go on, also of a message whose unique key it found taken."},
 		{Name: "LateCommitIsFound", OpenTx: true, Test: lateCommitIsFound,
 			Text: "What is committed long after later messages were claimed is found."},
+		{Name: "LateCommitTakesNoHead", OpenTx: true, Test: lateCommitTakesNoHead,
+			Text: "What is committed late is behind what was given out of its lane before: that keeps the head."},
 	}
 	for i := range all {
 		all[i].Needs = append(needs(store.CanTxAppend), all[i].Needs...)
@@ -135,4 +139,30 @@ func lateCommitIsFound(t *T) {
 		t.ack(ds...)
 		return len(got) == 2
 	})
+}
+
+func lateCommitTakesNoHead(t *T) {
+	for _, limit := range []int{1, 2, 10} {
+		key := strconv.Itoa(limit)
+		var ds []pawl.Delivery
+		t.Tx(t, func(do appendTx) bool {
+			t.putTx(do, t.keyed(key, "late"), t.keyed(key, "late too"))
+			t.lane(key, "a", "b")
+			ds = t.claim(2)
+			t.wantBodies(ds, "a", "b")
+			t.lane(key, "c")
+			t.retry(ds[0], 0)
+			return true
+		})
+		var got []string
+		t.eventually("everything of the lane is claimed", func() bool {
+			ds := t.claim(limit)
+			t.ack(ds...)
+			got = append(got, bodiesOf(ds)...)
+			return len(got) == 5
+		})
+		if !slices.Equal(got[:2], []string{"a", "b"}) || got[4] != "c" {
+			t.Fatalf("with a limit of %d the order was %q; want what was given out before first", limit, got)
+		}
+	}
 }

@@ -1,0 +1,1 @@
+DROP INDEX @tried_seen;
