@@ -166,7 +166,9 @@ func (s *Store) replay(m *message, to string) error {
 	}
 	now := s.now()
 	if m.Unique.For == 0 {
-		if first := s.takeUnique(now, &m.Message); first != "" {
+		there := m.Message
+		there.Topic = cmp.Or(to, m.Topic) // whose unique key it takes
+		if first := s.takeUnique(now, &there); first != "" {
 			return &store.Error{Op: "replay " + m.ID, Code: store.ErrConflict, Hint: "message " + first + " has its unique key"}
 		}
 	}

@@ -18,14 +18,15 @@ const (
 		ON CONFLICT (k) DO UPDATE SET id = excluded.id, until = NULL
 			WHERE q.until <= (SELECT clock_timestamp() + $3::interval) OR q.id = excluded.id RETURNING 1`
 	// revive appends dead letters to the tail of their lanes, in the order of $1:
-	// numbers, topics, lanes of their keys (0: none), what else is known.
+	// numbers, topics, lanes of their keys (0: none), what else is known, unique
+	// keys.
 	revive = `
 WITH b AS MATERIALIZED (SELECT clock_timestamp() + $5::interval AS at),
 n AS MATERIALIZED (
-	SELECT nextval('@msg_seq') AS seq, d.id, x.topic, d.prio, d.replays + 1 AS replays, d.key, d.uniq, x.meta, d.body, b.at AS vis,
+	SELECT nextval('@msg_seq') AS seq, d.id, x.topic, d.prio, d.replays + 1 AS replays, d.key, x.uniq, x.meta, d.body, b.at AS vis,
 		(extract(epoch FROM b.at) * 1000000)::bigint + (100 - d.prio) * (t.ageing / 1000) AS rank,
 		CASE WHEN d.key <> '' AND t.ordered THEN x.lane END AS home, d.history, d.n
-	FROM b, unnest($1::bigint[], $2::int[], $3::bigint[], $4::text[]) x(n, topic, lane, meta)
+	FROM b, unnest($1::bigint[], $2::int[], $3::bigint[], $4::text[], $6::bytea[]) x(n, topic, lane, meta, uniq)
 	CROSS JOIN LATERAL (SELECT * FROM @dead d WHERE d.n = x.n OFFSET 0) d
 	CROSS JOIN LATERAL (SELECT * FROM @topic t WHERE t.id = x.topic OFFSET 0) t),
 m AS (INSERT INTO @msg (lane, seq, rank, vis, topic, prio, replays, id, key, uniq, meta, body)
@@ -87,6 +88,7 @@ type reviving struct {
 	numbers, lanes []int64
 	topics         []int32
 	metas, names   []string
+	uniqs          [][]byte
 	prios          []int16
 	writing
 }
@@ -111,14 +113,17 @@ func readCorpse(r row) (corpse, error) {
 }
 
 func (r *reviving) revive(ctx context.Context, t *tx, checkDue bool) error {
-	r.refused, r.numbers, r.lanes, r.topics, r.metas, r.names, r.prios, r.writing =
-		map[string]error{}, nil, nil, nil, nil, nil, nil, writing{}
+	r.refused, r.numbers, r.lanes, r.topics, r.metas, r.names, r.uniqs, r.prios, r.writing =
+		map[string]error{}, nil, nil, nil, nil, nil, nil, nil, writing{}
 	found, err := query(ctx, t, readCorpse, lockDead, sortedIDs(r.ids))
 	if err != nil {
 		return err
 	}
 	byID := make(map[string]*corpse, len(found))
 	for i := range found {
+		if err := r.rekey(&found[i]); err != nil {
+			return err
+		}
 		byID[found[i].id] = &found[i]
 	}
 	if err := r.retake(ctx, t, byID); err != nil {
@@ -145,8 +150,22 @@ func (r *reviving) revive(ctx context.Context, t *tx, checkDue bool) error {
 	if checkDue {
 		g = append(g, do(stopWhenDue, r.skewValue()))
 	}
-	g = append(g, do(revive, int8Array(r.numbers), int4Array(r.topics), int8Array(r.lanes), textArray(r.metas), r.skewValue()))
+	g = append(g, do(revive, int8Array(r.numbers), int4Array(r.topics), int8Array(r.lanes), textArray(r.metas), r.skewValue(),
+		bytesArray(r.uniqs)))
 	return t.run(ctx, append(g, r.tally()...)...)
+}
+
+// rekey makes the unique key of a letter that of the topic that it goes to.
+func (r *reviving) rekey(c *corpse) error {
+	if r.to == "" || len(c.uniq) == 0 {
+		return nil
+	}
+	m := pawl.Message{ID: c.id, Topic: r.to}
+	if _, err := decodeMeta(&m, c.meta, c.vis); err != nil {
+		return err
+	}
+	c.uniq = uniqueKey(&m)
+	return nil
 }
 
 // retake takes the unique keys again, in their order, so that two calls never
@@ -193,7 +212,7 @@ func (r *reviving) add(c *corpse) error {
 	r.numbers, r.topics = append(r.numbers, c.n), append(r.topics, to.id)
 	r.names, r.prios = append(r.names, to.Name), append(r.prios, int16(c.prio))
 	r.lanes = append(r.lanes, sqlstore.KeyLane(int64(to.id), c.key))
-	r.metas = append(r.metas, encodeMeta(&m, enqueued))
+	r.metas, r.uniqs = append(r.metas, encodeMeta(&m, enqueued)), append(r.uniqs, c.uniq)
 	return nil
 }
 

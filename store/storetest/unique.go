@@ -36,6 +36,8 @@ func uniqueSentences() []Sentence {
 			Text: "A duplicate takes no unique key and no id, changes nothing of the winner, and is counted."},
 		{Name: "ReplayTakesTheKeyAgain", Needs: needs(store.CanDeadLetters), Test: replayTakesTheKeyAgain,
 			Text: "A replayed message has its unique key again."},
+		{Name: "ReplayTakesTheKeyOfItsTopic", Needs: needs(store.CanDeadLetters), Test: replayTakesTheKeyOfItsTopic,
+			Text: "A message that is replayed to another topic has its unique key there, and not where it came from; one with a scope has it as before."},
 		{Name: "ReplayConflicts", Needs: needs(store.CanDeadLetters), Test: replayConflicts,
 			Text: "A dead letter whose unique key another message has taken since is not replayed: ErrConflict."},
 	}
@@ -206,6 +208,23 @@ func replayTakesTheKeyAgain(t *T) {
 	t.duplicate(id, u)
 	t.ack(t.claimOne())
 	t.put(u)
+}
+
+func replayTakesTheKeyOfItsTopic(t *T) {
+	u, scoped := t.unique("a", "u", pawl.Unique{}), t.unique("b", "u", pawl.Unique{Scope: "s"})
+	ids := t.put(u, scoped)
+	for _, d := range t.claims("a", "b") {
+		t.kill(d, "dead")
+	}
+	t.replay("other", ids...)
+	t.duplicate(ids[1], scoped)
+	t.put(u)
+	t.Topic = "other"
+	there := t.unique("c", "u", pawl.Unique{})
+	t.duplicate(ids[0], there)
+	t.ack(t.claims("a", "b")...)
+	t.put(there)
+	t.put(scoped)
 }
 
 func replayConflicts(t *T) {
