@@ -102,8 +102,8 @@ func explain(op, schema, secret string, err error) error {
 	e := &store.Error{Op: op, Err: hide(err, secret)}
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		f := faultOf(pg.Code, schema)
-		if isAnew(err) {
-			f, e.Err = fault{store.ErrUnavailable, "repeat the call"}, errAnew
+		if isAnew(err) || pg.Code == stateUnique {
+			f, e.Err = fault{store.ErrUnavailable, "others store the same ids all the time: repeat the call"}, errAnew
 		}
 		e.Code, e.Hint = f.code, f.hint
 		return e

@@ -126,7 +126,7 @@ func (s *Store) settleRest(ctx context.Context, g *settling) error {
 		return err
 	}
 	careful, checkDue := false, true
-	for n := 0; ; n++ {
+	for n := 1; ; n++ {
 		w := &resting{Store: s, settling: g, careful: careful, checkDue: checkDue}
 		err := s.within(ctx, s.back, nil, func(t *tx) error { return w.settle(ctx, t) })
 		switch {
@@ -140,9 +140,9 @@ func (s *Store) settleRest(ctx context.Context, g *settling) error {
 			if err := s.promote(ctx); err != nil {
 				return err
 			}
-		case n < 4 && (stateOf(err) == stateLockTimeout || mustGoOneByOne(err)):
+		case n <= 4 && (stateOf(err) == stateLockTimeout || mustGoOneByOne(err)):
 			careful = true
-		case n < 4 && stateOf(err) == stateUnique: // an emitted id came in between: it is to be seen now
+		case cameBetween(err) && n < insertTries && ctx.Err() == nil:
 		default:
 			return err
 		}

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -223,4 +224,69 @@ func TestDuplicateInAnOpenTransactionStallsNobody(t *testing.T) {
 		}
 	}
 	z.check(tx.Rollback(z.ctx))
+}
+
+// An append goes on however many of its ids come in between, one after the other.
+func TestManyIDsComeInBetween(t *testing.T) {
+	z := newRig(t)
+	z.appendAll(pawl.Message{Topic: "t"})
+	ids := []string{"a", "b", "c", "d", "e", "f"}
+	var msgs []pawl.Message
+	var conns []*pgx.Conn
+	var txs []pgx.Tx
+	for _, id := range ids {
+		m := pawl.Message{ID: id, Topic: "t"}
+		c, tx := z.tx()
+		_, err := z.s.AppendTx(z.ctx, tx, store.NewBatch(m))
+		z.check(err)
+		msgs, conns, txs = append(msgs, m), append(conns, c), append(txs, tx)
+	}
+	_, own := z.tx()
+	answers := make(chan []store.Receipt, 2)
+	go func() {
+		rs, err := z.s.Append(z.ctx, store.NewBatch(slices.Concat(msgs, []pawl.Message{{ID: "new", Topic: "t"}})...))
+		if err != nil {
+			t.Errorf("append: %v", err)
+		}
+		answers <- rs
+	}()
+	go func() {
+		rs, err := z.s.AppendTx(z.ctx, own, store.NewBatch(slices.Concat(msgs, []pawl.Message{{ID: "newer", Topic: "t"}})...))
+		if err != nil {
+			t.Errorf("append in a transaction: %v", err)
+		}
+		answers <- rs
+	}()
+	for i, tx := range txs {
+		z.waits(2, conns[i])
+		z.check(tx.Commit(z.ctx))
+	}
+	for range 2 {
+		rs := <-answers
+		if len(rs) != len(ids)+1 {
+			t.Fatalf("receipts %+v", rs)
+		}
+		for i, r := range rs {
+			if duplicate := i < len(ids); duplicate != (r.DuplicateOf != "") {
+				t.Errorf("receipt %+v", r)
+			}
+		}
+	}
+	z.check(own.Rollback(z.ctx))
+}
+
+// waits returns when n sessions wait for somebody's.
+func (z *rig) waits(n int, c *pgx.Conn) {
+	z.Helper()
+	look, err := pgx.Connect(z.ctx, z.at)
+	z.check(err)
+	defer func() { _ = look.Close(context.Background()) }()
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		waiting := 0
+		z.check(look.QueryRow(z.ctx, "SELECT count(*) FROM pg_stat_activity WHERE $1 = ANY (pg_blocking_pids(pid))", int(c.PgConn().PID())).Scan(&waiting))
+		if waiting >= n {
+			return
+		}
+	}
+	z.Fatal("nobody waits")
 }

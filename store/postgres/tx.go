@@ -81,7 +81,7 @@ func (s *Store) AppendTx(ctx context.Context, dbtx pgx.Tx, batch store.Batch[paw
 // insertTx inserts under a savepoint, again where the data changed meanwhile.
 func (s *Store) insertTx(ctx context.Context, c *pgconn.PgConn, in *inserting) error {
 	checkDue := true
-	for n := 0; ; n++ {
+	for n := 1; ; n++ {
 		var steps group
 		if len(in.id) > 0 {
 			steps = in.steps(s, checkDue)
@@ -97,7 +97,7 @@ func (s *Store) insertTx(ctx context.Context, c *pgconn.PgConn, in *inserting) e
 			if err := s.promote(ctx); err != nil {
 				return err
 			}
-		case n < 3 && (stateOf(err) == stateUnique && !isRepeated(err) || repeatable(err) && stateOf(err) == stateBadText):
+		case cameBetween(err) && n < insertTries && ctx.Err() == nil:
 		default:
 			return err
 		}
