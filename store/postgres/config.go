@@ -20,7 +20,9 @@ type Config struct {
 	Schema string
 	// MaxConns is how many connections the store opens at most, from 4; 12 by
 	// default. One listens, one extends leases, the others are shared by appends
-	// and look-ups on one side, claims and settles on the other.
+	// and look-ups on one side, claims and settles on the other. The process that
+	// does the chores has one more while it vacuums, for a moment every 10 s; see
+	// [Config.NoChores].
 	MaxConns int
 	// AutoMigrate applies what is missing of the schema at Open.
 	AutoMigrate bool

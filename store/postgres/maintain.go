@@ -5,7 +5,8 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // The chores are done by one process at a time: who has the duty, until when, is
@@ -106,31 +107,34 @@ func (s *Store) tidyTried(ctx context.Context, after int64) (next int64, err err
 }
 
 // vacuum cleans what changes with every message. It never truncates: that would
-// lock everybody out for a moment.
+// lock everybody out for a moment. It may take minutes, so it has a connection of
+// its own: a pool may have one only.
 func (s *Store) vacuum(ctx context.Context) error {
-	c, err := acquire(ctx, s.back)
+	base, err := s.connConfig()
 	if err != nil {
 		return err
 	}
-	defer c.Release()
+	conn, err := pgx.ConnectConfig(ctx, base)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		_ = conn.Close(ctx)
+	}()
 	tables := []string{"slot", "lease", "claim", "tally"}
-	if s.bloated(ctx, c) {
+	if s.bloated(ctx, conn.PgConn()) {
 		tables = append(tables, "msg")
 	}
-	pg := c.Conn().PgConn()
 	if !s.cfg.PollOnly {
-		if _, err := pg.Exec(ctx, "SET statement_timeout = 0").ReadAll(); err != nil {
+		if _, err := conn.PgConn().Exec(ctx, "SET statement_timeout = 0").ReadAll(); err != nil {
 			return err
 		}
-		defer func() {
-			if _, err := pg.Exec(ctx, "SET statement_timeout = "+millis(s.cfg.CallTimeout)).ReadAll(); err != nil {
-				s.retire(pg)
-			}
-		}()
 	}
 	for _, t := range tables {
 		sql := "VACUUM (SKIP_LOCKED, INDEX_CLEANUP on, TRUNCATE off) " + s.cfg.Schema + "." + t
-		if _, err := pg.Exec(ctx, sql).ReadAll(); err != nil {
+		if _, err := conn.PgConn().Exec(ctx, sql).ReadAll(); err != nil {
 			return err
 		}
 	}
@@ -138,9 +142,9 @@ func (s *Store) vacuum(ctx context.Context) error {
 }
 
 // bloated tells whether the messages' table is worth a vacuum now.
-func (s *Store) bloated(ctx context.Context, c *pgxpool.Conn) bool {
+func (s *Store) bloated(ctx context.Context, c *pgconn.PgConn) bool {
 	var dead, live int64
-	err := s.send(ctx, c.Conn().PgConn(), group{read(deadTuples, func(r row) error {
+	err := s.send(ctx, c, group{read(deadTuples, func(r row) error {
 		dead, live = r.int8(0), r.int8(1)
 		return nil
 	}, textValue(s.cfg.Schema))})[0]
