@@ -337,32 +337,3 @@ func (s *Store) leave(ctx context.Context, fence int64, open, solo []int64) erro
 	}
 	return s.call(ctx, s.back, g...)
 }
-
-// giveUp gives back everything of claims whose answer was lost: nobody holds
-// their tokens, so nobody is to blame.
-func (s *Store) giveUp(ctx context.Context, fences []int64) error {
-	for _, fence := range fences {
-		err := s.within(ctx, s.back, nil, func(t *tx) error {
-			var lanes []int64
-			if err := t.run(ctx, read(lockClaim, func(r row) error {
-				lanes = r.int8s(0)
-				return nil
-			}, int8Value(fence))); err != nil || len(lanes) == 0 {
-				return err
-			}
-			slices.Sort(lanes)
-			keyed, _ := slices.BinarySearch(lanes, 0)
-			open, solo := lanes[:keyed], lanes[keyed:]
-			fences := int8Array(slices.Repeat([]int64{fence}, len(open)))
-			return t.run(ctx, read(lockLanes, nil, int8Array(open), fences), do(openLanes, int8Array(open), fences),
-				do(ticketSolo, int8Array(solo)), do(dropClaims, int8Array([]int64{fence})))
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// lockClaim returns the lanes of a claim that were not given back.
-const lockClaim = `SELECT ARRAY(SELECT unnest(lanes) EXCEPT SELECT unnest(coalesce(gone, '{}'))) FROM @claim WHERE fence = $1::bigint FOR UPDATE`

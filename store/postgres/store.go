@@ -116,7 +116,7 @@ func (s *Store) Close() error {
 	if again {
 		return nil
 	}
-	s.flushClaims()
+	s.leaveNothing()
 	s.stop()
 	s.calls.Wait()
 	for _, p := range []*pgxpool.Pool{s.front, s.back, s.beat} {

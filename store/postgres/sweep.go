@@ -130,20 +130,6 @@ func (s *Store) sweepIfDue(ctx context.Context) error {
 	return err
 }
 
-func (s *Store) giveUpOrphans(ctx context.Context) error {
-	orphans := s.tracker.takeOrphans()
-	if len(orphans) == 0 {
-		return nil
-	}
-	err := s.giveUp(ctx, orphans)
-	if err != nil {
-		for _, fence := range orphans {
-			s.tracker.orphan(fence)
-		}
-	}
-	return err
-}
-
 // sweepInTurn sweeps if it is time to.
 func (s *Store) sweepInTurn(ctx context.Context) error {
 	if s.exact() {

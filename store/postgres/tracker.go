@@ -13,7 +13,8 @@ type tracker struct {
 	mu      sync.Mutex
 	held    map[int64]*holding // by fence
 	done    []int64            // claims of which nothing is left
-	orphans []int64            // claims whose answer never came
+	orphans []orphan           // claims whose answer never came
+	sought  time.Time          // when those were last looked for; zero if there is a new one
 	pruned  time.Time
 }
 
@@ -59,21 +60,6 @@ func (t *tracker) claimed(fence int64, deadline time.Duration, runs []run) {
 			}
 		}
 	}
-}
-
-// orphan notes that nobody knows what a claim gave: its answer was lost.
-func (t *tracker) orphan(fence int64) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.orphans = append(t.orphans, fence)
-}
-
-func (t *tracker) takeOrphans() []int64 {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	orphans := t.orphans
-	t.orphans = nil
-	return orphans
 }
 
 // ended notes that so many messages that are lanes of their own were settled.

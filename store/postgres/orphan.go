@@ -1,0 +1,108 @@
+package postgres
+
+import (
+	"context"
+	"slices"
+	"time"
+)
+
+// orphan is a claim of which nobody knows what it gave: its answer was lost.
+type orphan struct {
+	fence int64
+	since time.Time
+}
+
+// orphan notes that the answer of a claim was lost.
+func (t *tracker) orphan(fence int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.orphans, t.sought = append(t.orphans, orphan{fence, time.Now()}), time.Time{}
+}
+
+// takeOrphans returns what there is to look for: new ones at once, those that were
+// not found after a pause.
+func (t *tracker) takeOrphans() []orphan {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := time.Now()
+	if len(t.orphans) == 0 || now.Sub(t.sought) < sweepEvery {
+		return nil
+	}
+	orphans := t.orphans
+	t.orphans, t.sought = nil, now
+	return orphans
+}
+
+func (t *tracker) keepOrphans(orphans []orphan) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.orphans = append(t.orphans, orphans...)
+}
+
+// lockClaim returns the lanes of a claim that were not given back.
+const lockClaim = `SELECT ARRAY(SELECT unnest(lanes) EXCEPT SELECT unnest(coalesce(gone, '{}'))) FROM @claim WHERE fence = $1::bigint FOR UPDATE`
+
+// whichClaims are those of claims that are there.
+const whichClaims = `SELECT c.fence FROM unnest($1::bigint[]) x(fence)
+	CROSS JOIN LATERAL (SELECT c.fence FROM @claim c WHERE c.fence = x.fence OFFSET 0) c`
+
+// giveUpOrphans gives back what claims hold whose answer was lost. One that is not
+// there may be under way still, at the server, for as long as a call may take.
+func (s *Store) giveUpOrphans(ctx context.Context) error {
+	orphans := s.tracker.takeOrphans()
+	if len(orphans) == 0 {
+		return nil
+	}
+	fences, there := make([]int64, len(orphans)), []int64(nil)
+	for i, o := range orphans {
+		fences[i] = o.fence
+	}
+	if err := s.call(ctx, s.back, read(whichClaims, into(&there), int8Array(fences))); err != nil {
+		s.tracker.keepOrphans(orphans)
+		return err
+	}
+	for i, o := range orphans {
+		if !slices.Contains(there, o.fence) {
+			if time.Since(o.since) < s.cfg.CallTimeout {
+				s.tracker.keepOrphans(orphans[i : i+1])
+			}
+			continue
+		}
+		if err := s.giveUp(ctx, o.fence); err != nil {
+			s.tracker.keepOrphans(orphans[i:])
+			return err
+		}
+	}
+	return nil
+}
+
+// giveUp gives back everything of a claim whose answer was lost: nobody holds its
+// tokens, so nobody is to blame.
+func (s *Store) giveUp(ctx context.Context, fence int64) error {
+	return s.within(ctx, s.back, nil, func(t *tx) error {
+		var lanes []int64
+		if err := t.run(ctx, read(lockClaim, func(r row) error {
+			lanes = r.int8s(0)
+			return nil
+		}, int8Value(fence))); err != nil || len(lanes) == 0 {
+			return err
+		}
+		slices.Sort(lanes)
+		keyed, _ := slices.BinarySearch(lanes, 0)
+		open, solo := lanes[:keyed], lanes[keyed:]
+		fences := int8Array(slices.Repeat([]int64{fence}, len(open)))
+		return t.run(ctx, read(lockLanes, nil, int8Array(open), fences), do(openLanes, int8Array(open), fences),
+			do(ticketSolo, int8Array(solo)), do(dropClaims, int8Array([]int64{fence})))
+	})
+}
+
+// leaveNothing gives back what can be given back when the store is closed.
+func (s *Store) leaveNothing() {
+	if s.back == nil {
+		return
+	}
+	s.flushClaims()
+	ctx, cancel := context.WithTimeout(s.ctx, pingLimit)
+	defer cancel()
+	_ = s.giveUpOrphans(ctx)
+}
