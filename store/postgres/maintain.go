@@ -22,8 +22,11 @@ i AS (INSERT INTO @total AS t (topic, what, n) SELECT topic, what, sum(n)::bigin
 SELECT count(*) FROM d`
 	purgeBatches = `WITH d AS (DELETE FROM @batch WHERE ctid = ANY (ARRAY(SELECT ctid FROM @batch
 		WHERE at < (SELECT clock_timestamp() + $1::interval - interval '70 minutes') LIMIT 5000)) RETURNING 1) SELECT count(*) FROM d`
+	// purgeUniques looks again at what it deletes: another message may have taken
+	// the key while it waited for the row.
 	purgeUniques = `WITH d AS (DELETE FROM @uniq WHERE ctid = ANY (ARRAY(SELECT ctid FROM @uniq
-		WHERE until < (SELECT clock_timestamp() + $1::interval) AND until < 'infinity' LIMIT 5000)) RETURNING 1) SELECT count(*) FROM d`
+		WHERE until < (SELECT clock_timestamp() + $1::interval) AND until < 'infinity' LIMIT 5000))
+			AND until < (SELECT clock_timestamp() + $1::interval) AND until < 'infinity' RETURNING 1) SELECT count(*) FROM d`
 	purgeAcked = `WITH d AS (DELETE FROM @acked WHERE ctid = ANY (ARRAY(SELECT ctid FROM @acked
 		WHERE until < (SELECT clock_timestamp() + $1::interval) LIMIT 5000)) RETURNING 1) SELECT count(*) FROM d`
 	// purgeTried forgets attempts of messages that are gone: $1 after which.

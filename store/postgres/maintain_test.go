@@ -56,3 +56,56 @@ func TestVacuumKeepsNobodyWaiting(t *testing.T) {
 	stop()
 	<-ended
 }
+
+// A unique key that another message takes while a purge of what is over waits for
+// it stays taken.
+func TestPurgeLeavesAKeyTakenMeanwhile(t *testing.T) {
+	z := newRig(t)
+	z.appendAll(pawl.Message{ID: "a", Topic: "t", Unique: pawl.Unique{Key: "k", For: 20 * time.Millisecond}})
+	time.Sleep(50 * time.Millisecond)
+	_, tx := z.tx()
+	rs, err := z.s.AppendTx(z.ctx, tx, store.NewBatch(pawl.Message{ID: "b", Topic: "t", Unique: pawl.Unique{Key: "k"}}))
+	if z.check(err); rs[0].DuplicateOf != "" {
+		t.Fatalf("receipt %+v", rs[0])
+	}
+	purged := make(chan struct{})
+	go func() {
+		defer close(purged)
+		z.s.purgeAll(z.ctx, purgeUniques, 5000, z.s.skewValue())
+	}()
+	waitsForLock(t, z.at, z.cfg.Schema)
+	z.check(tx.Commit(z.ctx))
+	<-purged
+	if rs := z.appendAll(pawl.Message{ID: "c", Topic: "t", Unique: pawl.Unique{Key: "k"}}); rs[0].DuplicateOf != "b" {
+		t.Errorf("receipt %+v; want a duplicate of b", rs[0])
+	}
+}
+
+// A notification that has no room for all topics leaves the rest to the next one.
+func TestNotificationsTellOfEveryTopic(t *testing.T) {
+	var n news
+	n.init()
+	const topics = 5000
+	for id := range int32(topics) {
+		n.pending[id] = true
+	}
+	poke(n.kick)
+	told := map[string]bool{}
+	for range topics {
+		select {
+		case <-n.kick:
+		default:
+			if len(told) != topics {
+				t.Errorf("told of %d topics of %d", len(told), topics)
+			}
+			return
+		}
+		payload := n.take()
+		if len(payload) >= 8000 {
+			t.Fatalf("a payload of %d bytes", len(payload))
+		}
+		for _, id := range strings.Fields(payload)[1:] {
+			told[id] = true
+		}
+	}
+}

@@ -186,7 +186,8 @@ func (s *Store) notifyLoop() {
 	}
 }
 
-// take empties pending.
+// take takes as many topics from pending as a notification holds. The rest is for
+// the next one.
 func (n *news) take() (payload string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -195,11 +196,14 @@ func (n *news) take() (payload string) {
 	for id := range n.pending {
 		b.WriteByte(' ')
 		b.WriteString(strconv.Itoa(int(id)))
+		delete(n.pending, id)
 		if b.Len() > 7000 { // a payload has 8000 bytes at most
 			break
 		}
 	}
-	clear(n.pending)
+	if len(n.pending) > 0 {
+		poke(n.kick)
+	}
 	return b.String()
 }
 
