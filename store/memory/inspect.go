@@ -138,8 +138,12 @@ func (s *Store) each(ctx context.Context, op string, ids []string, do func(*mess
 	}
 	defer s.mu.Unlock()
 	defer s.setAlarm(now)
-	refused := map[string]error{}
+	refused, named := map[string]error{}, map[string]bool{}
 	for _, id := range ids {
+		if named[id] {
+			continue
+		}
+		named[id] = true
 		m := s.find(now, id)
 		if m == nil || m.State == store.Acked {
 			refused[id] = &store.Error{Op: op + " " + id, Code: store.ErrNotFound}

@@ -282,6 +282,7 @@ func (s *Store) Cancel(ctx context.Context, ids ...string) (refused map[string]e
 	if err := s.catchUp(ctx); err != nil {
 		return nil, s.fail("cancel", err)
 	}
+	ids = sqlstore.Distinct(ids)
 	err = s.within(ctx, s.front, nil, func(t *tx) (err error) {
 		refused, err = s.cancel(ctx, t, ids)
 		return err

@@ -23,7 +23,7 @@ const (
 	revive = `
 WITH b AS MATERIALIZED (SELECT clock_timestamp() + $5::interval AS at),
 n AS MATERIALIZED (
-	SELECT nextval('@msg_seq') AS seq, d.id, x.topic, d.prio, d.replays + 1 AS replays, d.key, x.uniq, x.meta, d.body, b.at AS vis,
+	SELECT nextval('@msg_seq') AS seq, d.id, x.topic, d.prio, least(d.replays::int + 1, 32767)::smallint AS replays, d.key, x.uniq, x.meta, d.body, b.at AS vis,
 		(extract(epoch FROM b.at) * 1000000)::bigint + (100 - d.prio) * (t.ageing / 1000) AS rank,
 		CASE WHEN d.key <> '' AND t.ordered THEN x.lane END AS home, d.history, d.n
 	FROM b, unnest($1::bigint[], $2::int[], $3::bigint[], $4::text[], $6::bytea[]) x(n, topic, lane, meta, uniq)
@@ -62,7 +62,7 @@ func (s *Store) Replay(ctx context.Context, topic string, ids ...string) (map[st
 			return nil, s.fail("replay", err)
 		}
 	}
-	r := &reviving{Store: s, to: topic, ids: ids}
+	r := &reviving{Store: s, to: topic, ids: sqlstore.Distinct(ids)}
 	err = s.within(ctx, s.front, nil, func(t *tx) error { return r.revive(ctx, t, true) })
 	if isDue(err) {
 		if err = s.promote(ctx); err == nil {

@@ -1,5 +1,5 @@
 // Package postgres keeps messages in PostgreSQL, for as many processes as there
-// are. docs: README.md beside this file.
+// are.
 //
 // A message is immutable, a slot is its ticket, a claim is who holds what, and a
 // lease is the latch of a lane that several messages share. Append only inserts

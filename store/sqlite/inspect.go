@@ -220,6 +220,7 @@ func (s *Store) Cancel(ctx context.Context, ids ...string) (map[string]error, er
 // each does something to messages by id, and collects why it could not.
 func (s *Store) each(ctx context.Context, op string, ids []string, do func(*work, string) (refused, err error)) (map[string]error, error) {
 	var refused map[string]error
+	ids = sqlstore.Distinct(ids)
 	err := s.write(ctx, &call{op: op, phase: toManage, afterDue: true, do: func(k *work) error {
 		refused = map[string]error{} // do may run twice
 		if err := k.sweepAll(); err != nil {

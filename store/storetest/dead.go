@@ -287,7 +287,7 @@ func replayRefuses(t *T) {
 	dead := t.died(t.msg("dead"), "K", "r")
 	ids := t.put(t.msg("leased"), t.msg("waiting"))
 	t.wantBodies(t.claim(1), "leased")
-	refused, err := t.dead().Replay(t.ctx(), "", ids[0], dead, ids[1], "none")
+	refused, err := t.dead().Replay(t.ctx(), "", ids[0], dead, ids[1], "none", dead)
 	t.wantRefused(refused, err, store.ErrNotFound, ids[0], ids[1], "none")
 	t.claims("waiting", "dead")
 	t.noneRefused(t.dead().Replay(t.ctx(), ""))
@@ -296,7 +296,7 @@ func replayRefuses(t *T) {
 func purgeRemovesForGood(t *T) {
 	a, b := t.died(t.msg("a"), "K", "r"), t.died(t.msg("b"), "K", "r")
 	live := t.put(t.msg("live"))[0]
-	refused, err := t.dead().Purge(t.ctx(), a, live, "none")
+	refused, err := t.dead().Purge(t.ctx(), a, live, "none", a)
 	t.wantRefused(refused, err, store.ErrNotFound, live, "none")
 	t.wantDead("b")
 	refused, err = t.dead().Purge(t.ctx(), a)

@@ -362,7 +362,7 @@ func cancelRefuses(t *T) {
 	ids := t.put(t.msg("leased"), t.msg("dead"), t.msg("a"), t.msg("b"))
 	ds := t.claim(2)
 	t.kill(ds[1], "dead")
-	refused, err := t.inspector().Cancel(t.ctx(), append(ids[:3:3], "none", "\x00")...)
+	refused, err := t.inspector().Cancel(t.ctx(), append(ids[:3:3], "none", ids[2], "\x00")...)
 	t.must(err)
 	for id, want := range map[string]error{ids[0]: store.ErrConflict, ids[1]: store.ErrConflict, "none": store.ErrNotFound, "\x00": store.ErrNotFound} {
 		why := map[string]error{id: refused[id]}
