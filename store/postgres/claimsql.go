@@ -158,9 +158,11 @@ suspect AS (SELECT FROM one),
 // A lane of which something was given out before begins with that, however many
 // messages have come in before it since: start is the first of what was given out,
 // upto the last, late says that there are such messages. What was tried and is
-// before the head of the lane is no more, so the look-up is short.
+// before the head of the lane is no more, so the look-up is short; where nothing
+// was given back lately there is none.
 const readLanes = `
-WITH c AS MATERIALIZED (SELECT c.lanes, c.started, c.ends, c.hard, c.again, cardinality(c.lanes) AS n FROM @claim c WHERE c.fence = $1::bigint)
+WITH c AS MATERIALIZED (SELECT c.lanes, c.started, c.ends, c.hard, c.again, cardinality(c.lanes) AS n FROM @claim c WHERE c.fence = $1::bigint),
+tried AS MATERIALIZED (SELECT EXISTS (SELECT FROM @tried t WHERE t.lane < 0 AND t.seen OFFSET 0) AS seen)
 SELECT m.lane, m.seq, m.rank, m.vis, m.topic, m.prio, m.replays, m.id, m.key, m.meta, m.body,
 	t.attempts, t.rescues, c.started, c.ends, c.hard, 0::bigint AS first, 0::bigint AS last, t.seen, true AS called,
 	false AS late, 0::bigint AS upto
@@ -173,10 +175,11 @@ SELECT m.lane, m.seq, m.rank, m.vis, m.topic, m.prio, m.replays, m.id, m.key, m.
 	t.attempts, t.rescues, c.started, c.ends, c.hard, x.first, x.last, t.seen, x.called, x.late, x.upto
 FROM c CROSS JOIN LATERAL (
 	SELECT y.lane, l.first, l.last, EXISTS (SELECT FROM @msg b WHERE b.lane = y.lane AND b.seq = l.last OFFSET 0) AS called,
-		s.seq AS start, u.seq AS upto, EXISTS (SELECT FROM @msg b WHERE b.lane = y.lane AND b.seq < s.seq OFFSET 0) AS late
+		s.seq AS start, s.upto, s.late
 	FROM unnest(c.lanes) y(lane) CROSS JOIN LATERAL (SELECT l.first, l.last FROM @lease l WHERE l.lane = y.lane OFFSET 0) l
-	LEFT JOIN LATERAL (` + seenOfLane + ` LIMIT 1) s ON true
-	LEFT JOIN LATERAL (SELECT g.seq FROM (` + seenOfLane + ` DESC LIMIT 1) g WHERE s.seq IS NOT NULL) u ON true
+	LEFT JOIN LATERAL (
+		SELECT g.seq, (` + seenOfLane + ` DESC LIMIT 1) AS upto, EXISTS (SELECT FROM @msg b WHERE b.lane = y.lane AND b.seq < g.seq OFFSET 0) AS late
+		FROM (` + seenOfLane + ` LIMIT 1) g WHERE (SELECT seen FROM tried) OFFSET 0) s ON true
 	WHERE y.lane < 0 OFFSET 0) x
 CROSS JOIN LATERAL (SELECT m.* FROM @msg m WHERE m.lane = x.lane AND m.seq >= coalesce(x.start, 0) ORDER BY m.seq
 	LIMIT greatest(least($3::bigint, $2::bigint - c.n + 1, 2 * (($2::bigint + c.n - 1) / c.n)), 1)) m
