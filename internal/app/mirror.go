@@ -16,21 +16,23 @@ import (
 
 // Mirror puts a mirror over a store that is open, towards the store that c names. That
 // one is opened when it is first needed, and may be unreachable until then: only topics
-// that `pawl traffic` was told about go there. Report is told what goes wrong with
-// copies.
+// that `pawl traffic` was told about go there. One that turns out to be the primary itself
+// is refused then. Report is told what goes wrong with copies.
 func Mirror(primary store.Store, c OpenConfig, report func(error)) (store.Store, error) {
 	host, _ := os.Hostname()
-	return mirror.New(primary, newLazy(c), mirror.Config{
-		Name:   fmt.Sprintf("%.80s/%d/%s", host, os.Getpid(), strconv.FormatInt(time.Now().UnixNano(), 36)),
-		Report: report,
-	})
+	name := fmt.Sprintf("%.80s/%d/%s", host, os.Getpid(), strconv.FormatInt(time.Now().UnixNano(), 36))
+	l := newLazy(c)
+	l.same = func(ctx context.Context, s store.Store) (bool, error) { return mirror.Same(ctx, primary, s, name) }
+	return mirror.New(primary, l, mirror.Config{Name: name, Report: report})
 }
 
 // lazy is a store that is opened with its first call, and again after a call that
 // could not open it.
 type lazy struct {
 	open func(context.Context) (store.Store, error)
-	turn chan struct{} // holds one token: who opens takes it
+	same func(context.Context, store.Store) (bool, error) // whether what was opened is the primary; nil: it is not asked
+	turn chan struct{}                                    // holds one token: who opens takes it
+	self error                                            // it is the primary; whoever has the turn
 
 	mu     sync.Mutex // never held across a wait
 	opened store.Store
@@ -56,7 +58,16 @@ func (l *lazy) get(ctx context.Context) (store.Store, error) {
 	} else if s != nil {
 		return s, nil
 	}
+	if l.self != nil {
+		return nil, l.self // opening it again makes it no other store
+	}
 	s, err := l.open(ctx)
+	if err == nil {
+		s, err = l.other(ctx, s)
+	}
+	if l.self != nil {
+		return nil, err
+	}
 	if err != nil {
 		if !errors.Is(err, store.ErrUnavailable) { // for who appends it is: later it may be there
 			err = &store.Error{Op: "open the mirrored store", Code: store.ErrUnavailable, Err: err}
@@ -65,6 +76,22 @@ func (l *lazy) get(ctx context.Context) (store.Store, error) {
 	}
 	if !l.keep(s) {
 		return nil, &store.Error{Op: "open the mirrored store", Code: store.ErrClosed, Err: s.Close()}
+	}
+	return s, nil
+}
+
+// other sees that what was opened is not the primary; it closes what it does not return.
+func (l *lazy) other(ctx context.Context, s store.Store) (store.Store, error) {
+	if l.same == nil {
+		return s, nil
+	}
+	same, err := l.same(ctx, s)
+	if same {
+		l.self = errItself("open the mirrored store")
+		err = l.self
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
 }

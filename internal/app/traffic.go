@@ -26,8 +26,8 @@ type Traffic struct {
 	from, to store.Topics
 }
 
-// NewTraffic finds what moving traffic needs of two stores.
-func NewTraffic(from, to store.Store, who, target string) (*Traffic, error) {
+// NewTraffic finds what moving traffic needs of two stores, and sees that they are two.
+func NewTraffic(ctx context.Context, from, to store.Store, who, target string) (*Traffic, error) {
 	t := &Traffic{From: from, To: to, Who: who, Target: target}
 	var err error
 	if t.Plans, err = mirror.OpenPlans(from); err != nil {
@@ -41,7 +41,20 @@ func NewTraffic(from, to store.Store, who, target string) (*Traffic, error) {
 	if !ok1 || !ok2 || !look1 || !look2 {
 		return nil, &store.Error{Op: "traffic", Code: store.ErrUnsupported, Err: fmt.Errorf("both stores need %s, and messages that can be listed", store.CanTopics)}
 	}
+	same, err := mirror.Same(ctx, from, to, who)
+	if same {
+		return nil, errItself("traffic")
+	}
+	if err != nil {
+		return nil, err
+	}
 	return t, nil
+}
+
+// errItself refuses a mirror that is the store under another name.
+func errItself(op string) error {
+	return &store.Error{Op: op, Code: store.ErrConflict, Err: errors.New("the mirror is the store itself: every copy would be the original"),
+		Hint: "name another, new store: --mirror, PAWL_MIRROR or mirror: in the configuration file"}
 }
 
 func (t *Traffic) tell(what string, args ...any) {

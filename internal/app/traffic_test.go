@@ -34,7 +34,7 @@ func onRoad(t *testing.T, test func(*road)) {
 			t.Fatal(err)
 		}
 		defer func() { _ = r.through.Close() }()
-		if r.traffic, err = NewTraffic(r.old, r.new, "tester", "memory:"); err != nil {
+		if r.traffic, err = NewTraffic(t.Context(), r.old, r.new, "tester", "memory:"); err != nil {
 			t.Fatal(err)
 		}
 		test(r)

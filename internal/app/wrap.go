@@ -136,8 +136,23 @@ func database(text string) string {
 		port := cmp.Or(options.Get("port"), u.Port(), "5432")
 		name := cmp.Or(options.Get("dbname"), strings.Trim(u.Path, "/"), u.User.Username())
 		return strings.Join([]string{"postgres", strings.ToLower(host), port, name, cmp.Or(options.Get(optionSchema), "pawl")}, " ")
+	case "kafka":
+		c, err := kafkaConfig(base)
+		if err != nil {
+			return ""
+		}
+		brokers := strings.Split(strings.ToLower(strings.Join(c.Brokers, ",")), ",")
+		slices.Sort(brokers)
+		return "kafka " + strings.Join(brokers, ",") + " " + c.Prefix
 	}
 	return ""
+}
+
+// SameStore tells whether two URLs are surely of one store. They may be where it does
+// not tell so: a host has many names.
+func SameStore(a, b string) bool {
+	at := database(a)
+	return a == b || at != "" && at == database(b)
 }
 
 // realPath is the one name of a file, which need not be there yet.

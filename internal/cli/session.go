@@ -81,7 +81,7 @@ func (s *session) openAs(ctx context.Context, c app.OpenConfig) (store.Store, er
 	if err != nil || s.mirror() == "" || c.NoCheck {
 		return opened, err
 	}
-	if s.mirror() == s.url() {
+	if app.SameStore(s.mirror(), s.url()) {
 		return nil, usage("name the new store: --mirror, PAWL_MIRROR or mirror: in the configuration file", "the mirror is the store itself")
 	}
 	report := func(err error) { s.note("mirror: %v", err) }

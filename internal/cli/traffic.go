@@ -40,10 +40,10 @@ func (s *session) openTraffic(ctx context.Context) (*app.Traffic, error) {
 		return nil, err
 	}
 	to := s.mirror()
-	switch to {
-	case "":
+	switch {
+	case to == "":
 		return nil, usage("such as --mirror kafka://localhost:9092, or PAWL_MIRROR", "no store is named to which topics move")
-	case s.url():
+	case app.SameStore(to, s.url()):
 		return nil, usage("name the new store: --mirror, PAWL_MIRROR or mirror: in the configuration file", "the mirror is the store itself")
 	}
 	second, err := app.Open(ctx, app.OpenConfig{
@@ -53,7 +53,7 @@ func (s *session) openTraffic(ctx context.Context) (*app.Traffic, error) {
 		return nil, cannot(err, "open the mirror %s", app.RedactURL(to))
 	}
 	s.second = second
-	t, err := app.NewTraffic(first, second, s.who(), app.RedactURL(to))
+	t, err := app.NewTraffic(ctx, first, second, s.who(), app.RedactURL(to))
 	if err != nil {
 		return nil, cannot(err, "move traffic")
 	}

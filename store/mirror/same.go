@@ -1,0 +1,43 @@
+package mirror
+
+import (
+	"context"
+	"errors"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+)
+
+const probePrefix = "traffic/probe/"
+
+// Same tells whether two stores are one, whatever their addresses look like: then copies
+// would be the originals, and whoever consumes copies would lose messages. It puts a key
+// that nobody can guess into the state of the first, looks for it in that of the second,
+// and removes it. A store without a state is no other one. It is safe for concurrent use.
+func Same(ctx context.Context, a, b store.Store, who string) (same bool, err error) {
+	here, ok1 := store.As[store.Entries](a)
+	there, ok2 := store.As[store.Entries](b)
+	if !ok1 || !ok2 {
+		return false, nil
+	}
+	key := probePrefix + pawl.NewID()
+	put, err := here.PutState(ctx, key, []byte(key), 0, who)
+	if err != nil {
+		return false, err
+	}
+	defer func() {
+		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), sayTime)
+		defer cancel()
+		if bad := here.DeleteState(clean, key, put.Version); !errors.Is(bad, store.ErrNotFound) {
+			err = errors.Join(err, bad)
+		}
+	}()
+	switch _, err := there.GetState(ctx, key); {
+	case err == nil:
+		return true, nil
+	case errors.Is(err, store.ErrNotFound), errors.Is(err, store.ErrUnsupported):
+		return false, nil
+	default:
+		return false, err
+	}
+}
