@@ -68,7 +68,9 @@ func (t *Traffic) comeBack(ctx context.Context, p *mirror.Plan, m Moving, done *
 	if err != nil {
 		return false, err
 	}
-	err = t.carry(ctx, p, m, done, 0, began.Add(closedFor-openBefore))
+	if err = t.carry(ctx, p, m, done, 0, began.Add(closedFor-openBefore)); err == nil {
+		err = t.letters(ctx, p, done) // of what could not be carried just now
+	}
 	done.ClosedSeconds += time.Since(began).Seconds()
 	switch {
 	case errors.Is(err, errTooLate):
@@ -121,41 +123,36 @@ func (t *Traffic) carry(ctx context.Context, p *mirror.Plan, m Moving, done *Mov
 	}
 }
 
-// letters moves the dead letters of the new store to the old one.
+// letters moves the dead letters of the new store to the old one, but for those that it
+// refuses: they stay where they are.
 func (t *Traffic) letters(ctx context.Context, p *mirror.Plan, done *Moved) error {
 	there, ok1 := store.As[store.DeadLetters](t.To)
 	here, ok2 := store.As[store.DeadLetters](t.From)
 	if !ok1 || !ok2 {
 		return nil
 	}
-	for {
-		var letters []store.Record
-		size := 0
-		for r, err := range there.Dead(ctx, store.DeadFilter{Topic: p.InMirrored(), Limit: carryCount}) {
-			if err != nil {
-				return err
-			}
-			if size += r.Size(); len(letters) > 0 && size > store.MaxBatchBytes {
-				break
-			}
-			r.Topic = p.Topic
-			letters = append(letters, r)
+	for stay := map[string]bool{}; ; {
+		done.Refused = int64(len(stay))
+		letters, err := deadOf(ctx, there, p, stay)
+		if err != nil || len(letters) == 0 {
+			return err
 		}
-		if len(letters) == 0 {
-			return nil
-		}
-		refused, err := here.Bury(ctx, letters...)
+		refused, err := buryAll(ctx, here, letters)
 		if err != nil {
 			return err
 		}
 		var ids []string
 		for i := range letters {
-			why := refused[letters[i].ID]
-			if why == nil || errors.Is(why, store.ErrConflict) && t.buried(ctx, letters[i].ID) {
-				ids = append(ids, letters[i].ID)
-				continue
+			id, why := letters[i].ID, refused[letters[i].ID]
+			switch {
+			case why == nil || errors.Is(why, store.ErrConflict) && t.arrived(ctx, id):
+				ids = append(ids, id)
+			case mirror.ForGood(why):
+				t.tell("dead letter %s stays in the new store: %v", id, why)
+				stay[id] = true
+			default:
+				err = errors.Join(err, fmt.Errorf("dead letter %s stays in the new store: %w", id, why))
 			}
-			err = errors.Join(err, fmt.Errorf("dead letter %s stays in the new store: %w", letters[i].ID, why))
 		}
 		if len(ids) > 0 {
 			if _, purging := there.Purge(ctx, ids...); purging != nil {
@@ -169,9 +166,50 @@ func (t *Traffic) letters(ctx context.Context, p *mirror.Plan, done *Moved) erro
 	}
 }
 
-// buried tells whether the old store has a dead letter: an earlier attempt brought it.
-func (t *Traffic) buried(ctx context.Context, id string) bool {
+// deadOf reads dead letters of the new store, as many as one call takes, but for those
+// that stay there.
+func deadOf(ctx context.Context, there store.DeadLetters, p *mirror.Plan, stay map[string]bool) ([]store.Record, error) {
+	var letters []store.Record
+	size := 0
+	for r, err := range there.Dead(ctx, store.DeadFilter{Topic: p.InMirrored(), Limit: carryCount + len(stay)}) {
+		if err != nil {
+			return nil, err
+		}
+		if stay[r.ID] {
+			continue
+		}
+		if size += r.Size(); len(letters) > 0 && size > store.MaxBatchBytes {
+			break
+		}
+		r.Topic = p.Topic
+		letters = append(letters, r)
+	}
+	return letters, nil
+}
+
+// buryAll buries letters; where the store takes none because of one of them, one by one.
+func buryAll(ctx context.Context, here store.DeadLetters, letters []store.Record) (map[string]error, error) {
+	refused, err := here.Bury(ctx, letters...)
+	if err == nil || !mirror.ForGood(err) {
+		return refused, err
+	}
+	refused = map[string]error{}
+	for i := range letters {
+		one, err := here.Bury(ctx, letters[i])
+		if err != nil && !mirror.ForGood(err) {
+			return nil, err
+		}
+		if err = errors.Join(err, one[letters[i].ID]); err != nil {
+			refused[letters[i].ID] = err
+		}
+	}
+	return refused, nil
+}
+
+// arrived tells whether the old store has a message: an earlier attempt brought it, and
+// did not come so far as to remove it from the new one.
+func (t *Traffic) arrived(ctx context.Context, id string) bool {
 	look, _ := store.As[store.Looker](t.From)
-	r, err := look.Get(ctx, id)
-	return err == nil && r.State == store.IsDead
+	_, err := look.Get(ctx, id)
+	return err == nil
 }

@@ -39,7 +39,10 @@ type Moved struct {
 	Carried  int64           `json:"carried"`
 	Letters  int64           `json:"dead_letters_carried"`
 	// Dead are dead letters that stay in the old store.
-	Dead          int64   `json:"dead_letters_left"`
+	Dead int64 `json:"dead_letters_left"`
+	// Refused are dead letters that stay in the new store, because the old one does not
+	// take them.
+	Refused       int64   `json:"dead_letters_refused"`
 	ClosedSeconds float64 `json:"closed_seconds"` // for so long appends waited
 	Seconds       float64 `json:"duration_seconds"`
 }

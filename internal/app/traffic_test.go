@@ -386,3 +386,63 @@ func TestLazyStore(t *testing.T) {
 		t.Errorf("append after close: %v", err)
 	}
 }
+
+// narrow is a store that does not take some messages, alive or dead.
+type narrow struct {
+	*memory.Store
+	refuses string
+}
+
+func (n *narrow) Append(ctx context.Context, batch store.Batch[pawl.Message]) ([]store.Receipt, error) {
+	receipts := make([]store.Receipt, len(batch.Items))
+	for i, m := range batch.Items {
+		if m.ID == n.refuses {
+			receipts[i] = store.Receipt{ID: m.ID, Err: &store.Error{Op: "append", Code: store.ErrTooLarge}}
+			continue
+		}
+		some, err := n.Store.Append(ctx, store.NewBatch(m))
+		if err != nil {
+			return nil, err
+		}
+		receipts[i] = some[0]
+	}
+	return receipts, nil
+}
+
+func (n *narrow) Bury(ctx context.Context, letters ...store.Record) (map[string]error, error) {
+	for i := range letters {
+		if letters[i].ID == n.refuses {
+			return nil, &store.Error{Op: "bury", Code: store.ErrTooLarge}
+		}
+	}
+	return n.Store.Bury(ctx, letters...)
+}
+
+// TestRollBackEnds also when the old store refuses messages: one comes as a dead letter,
+// and one that it does not take at all stays in the new store.
+func TestRollBackEnds(t *testing.T) {
+	onRoad(t, func(r *road) {
+		t := r.T
+		r.copies()
+		r.traffic.From = &narrow{r.old, "k2"}
+		_, err := r.traffic.CutOver(t.Context(), "mail", Moving{Calm: time.Second})
+		r.must(err)
+		held := letter("k", 4)
+		held.Unique = pawl.Unique{Key: "u", Scope: "s", For: time.Hour}
+		r.append(r.through, letter("k", 1), letter("k", 2), letter("k", 3), held, letter("k", 5))
+		r.append(r.old, pawl.Message{ID: "holder", Topic: "other", Unique: held.Unique})
+		moved, err := r.traffic.RollBack(t.Context(), "mail", Moving{Timeout: time.Minute})
+		if err != nil || moved.Stage != mirror.Dual || moved.Carried != 3 || moved.Letters != 1 || moved.Refused != 1 {
+			t.Errorf("roll back: %+v, %v", moved, err)
+		}
+		if done := r.work(); !slices.Equal(done, []string{"k1", "k3", "k5"}) {
+			t.Errorf("%v are done", done)
+		}
+		if d, err := r.old.Get(t.Context(), "k4"); err != nil || d.State != store.IsDead || !strings.Contains(d.Reason, "holder has its unique key") {
+			t.Errorf("in the old store: %+v, %v", d, err)
+		}
+		if d, err := r.new.Get(t.Context(), "k2"); err != nil || d.State != store.IsDead || d.Kind != mirror.KindNotCarried {
+			t.Errorf("in the new store: %+v, %v", d, err)
+		}
+	})
+}

@@ -354,5 +354,8 @@ func (s *session) describeMoved(w io.Writer, m *app.Moved) {
 	if m.Dead > 0 {
 		fmt.Fprintf(w, "; %d dead letters stay in the old store", m.Dead)
 	}
+	if m.Refused > 0 {
+		fmt.Fprintf(w, "; %d dead letters stay in the new store, because the old one refuses them", m.Refused)
+	}
 	fmt.Fprintln(w)
 }
