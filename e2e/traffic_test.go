@@ -174,6 +174,15 @@ func moveTraffic(t *testing.T, target string) {
 // killCutOver kills a cut-over while appends wait.
 func (j *journey) killCutOver() {
 	j.Helper()
+	// It refuses while what a killed producer has sent may arrive.
+	j.await("a cut-over closes the topic", j.closeAndDie)
+	j.run(5, "traffic", "cut-over", "mail") // it is closed, until that is given up
+	time.Sleep(30 * time.Second)
+}
+
+// closeAndDie starts a cut-over and kills it when appends wait; false if it gives up before.
+func (j *journey) closeAndDie() (closed bool) {
+	j.Helper()
 	cmd := j.command("traffic", "cut-over", "mail", "--for", "1s")
 	errs, err := cmd.StderrPipe()
 	if err != nil {
@@ -182,15 +191,12 @@ func (j *journey) killCutOver() {
 	if err := cmd.Start(); err != nil {
 		j.Fatal(err)
 	}
-	for lines := bufio.NewScanner(errs); lines.Scan(); {
-		if strings.Contains(lines.Text(), "appends wait") {
-			break
-		}
+	for lines := bufio.NewScanner(errs); !closed && lines.Scan(); {
+		closed = strings.Contains(lines.Text(), "appends wait")
 	}
 	_ = cmd.Process.Signal(syscall.SIGKILL)
 	_ = cmd.Wait()
-	j.run(5, "traffic", "cut-over", "mail") // it is closed, until that is given up
-	time.Sleep(30 * time.Second)
+	return closed
 }
 
 // worker carries out messages in the background, and returns what stops it.

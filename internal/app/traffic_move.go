@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/pawl-dev/pawl/store"
@@ -207,9 +210,15 @@ func (t *Traffic) giveUp(ctx context.Context, p *mirror.Plan, why error) error {
 // handOver closes the topic, removes the copies that are left, and lets appends go to
 // the new store.
 func (t *Traffic) handOver(ctx context.Context, p *mirror.Plan, done *Moved) error {
+	if _, err := t.busy(ctx, p, 0); err != nil {
+		return errors.Join(unfinishedError(p, "nothing was changed"), err)
+	}
 	began, err := t.shut(ctx, p)
 	if err != nil {
 		return err
+	}
+	if err := t.still(ctx, p, began); err != nil {
+		return t.giveUp(ctx, p, err)
 	}
 	name := p.InMirrored()
 	for {
@@ -245,6 +254,47 @@ func (t *Traffic) handOver(ctx context.Context, p *mirror.Plan, done *Moved) err
 	done.ClosedSeconds += time.Since(began).Seconds()
 	t.tell("appends of topic %s go to the new store; the old one is worked off", p.Topic)
 	return nil
+}
+
+// still waits until no process has a copy on its way that would arrive, as an original,
+// when the new store is in charge. Nobody sends one any more: the topic is closed.
+func (t *Traffic) still(ctx context.Context, p *mirror.Plan, began time.Time) error {
+	for {
+		names, err := t.busy(ctx, p, p.Version())
+		if err != nil || len(names) == 0 {
+			return err
+		}
+		if time.Since(began) > closedFor-openBefore || !rest(ctx, moveLook) {
+			return fmt.Errorf("copies of %d processes are still on their way, or they do not say: %s", len(names), strings.Join(names, ", "))
+		}
+	}
+}
+
+// busy names the processes that have copies of a topic on their way, or have not yet said
+// that they know of that version of its plan. It is an error when one died that had copies
+// to send.
+func (t *Traffic) busy(ctx context.Context, p *mirror.Plan, version int64) (names []string, err error) {
+	writers, err := t.Plans.Writers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	now, err := t.Plans.Clock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(writers)) {
+		w := writers[name]
+		copies, silent := w.Topics[p.Topic], now.Sub(w.At)
+		switch {
+		case copies == nil || w.Closed || silent > mirror.Gone:
+		case silent > mirror.Silent && copies.Waiting() > 0:
+			return nil, conflict(fmt.Sprintf("process %s has said nothing for %.0f s, and had %d copies to send, which may arrive for %.0f s more",
+				name, silent.Seconds(), copies.Waiting(), (mirror.Gone-silent).Seconds()), "run it again then", p.Topic)
+		case silent <= mirror.Silent && (copies.Sending > 0 || copies.Plan < version):
+			names = append(names, name)
+		}
+	}
+	return names, nil
 }
 
 // cancelDelayed removes copies that are not due, which cannot be claimed.

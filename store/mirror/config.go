@@ -35,8 +35,9 @@ type Config struct {
 	// CloseWait is for how long Close waits for copies to be written; 0 is
 	// [DefaultCloseWait].
 	CloseWait time.Duration
-	// Name names this process in the state of the primary; empty: nothing is said
-	// there of how it copies.
+	// Name names this process in the state of the primary, where it says how it copies;
+	// who moves a topic waits for that. No two processes have the same. Empty is a random
+	// one.
 	Name string
 	// Tx lists the types of transactions, beside *sql.Tx, in which a program appends:
 	// AppendTx of a type that is not listed is the primary's own, which knows nothing of
@@ -68,6 +69,7 @@ func (c Config) complete() (Config, error) {
 	def(&c.Bytes, DefaultBytes)
 	def(&c.Shards, DefaultShards)
 	def(&c.CloseWait, DefaultCloseWait)
+	def(&c.Name, pawl.NewID())
 	return c, nil
 }
 

@@ -1,9 +1,11 @@
 package mirror
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -26,6 +28,7 @@ type duplicate struct {
 	size    int
 	since   time.Time
 	topic   string // in the primary
+	sent    bool   // and nobody has answered
 }
 
 // queue is the copies of a share of the lanes, in the order of appending. It is
@@ -41,6 +44,7 @@ type copier struct {
 	target store.Store
 	cfg    Config
 	stages *stages
+	say    func(context.Context) error // writes the figures into the state; nil: there is none
 	queues []*queue
 	wg     sync.WaitGroup
 	// ending is done when no more comes: what waits is to be written now. giveUp is
@@ -56,10 +60,12 @@ type copier struct {
 	closed   bool  // nothing is put into a queue any more
 	late     int   // messages that have got no copy since then, for want of time
 	reported time.Time
+	// announced are the topics of which the state knows that this process copies them.
+	announced map[string]bool
 }
 
 func newCopier(target store.Store, cfg Config, st *stages) *copier {
-	c := &copier{target: target, cfg: cfg, stages: st}
+	c := &copier{target: target, cfg: cfg, stages: st, announced: map[string]bool{}}
 	c.stats.Topics = map[string]*TopicStats{}
 	c.ending, c.end = context.WithCancel(context.Background())
 	c.giveUp, c.cut = context.WithCancel(context.Background())
@@ -160,39 +166,90 @@ func (q *queue) take() []duplicate {
 	return batch
 }
 
+// call is a try to append copies. Its id stays while the copies are the same.
+type call struct {
+	id   string
+	n    int
+	send []duplicate
+	held []duplicate // of topics that are closed: they wait for what becomes of them
+}
+
 // write appends copies until the mirrored store has them, or refuses them, or it is
 // too late.
 func (c *copier) write(batch []duplicate) {
-	id := pawl.NewID()
-	for pause := minPause; ; pause = min(2*pause, maxPause) {
+	try := call{}
+	for pause := minPause; ; {
 		ctx, cancel := context.WithTimeout(c.giveUp, callTime)
-		rest, receipts, err := c.attempt(ctx, id, batch)
+		receipts, err := c.attempt(ctx, &try, batch)
 		cancel()
-		batch = rest
-		switch {
-		case err == nil:
-			c.written(batch, receipts)
-			return
-		case c.giveUp.Err() != nil:
-			c.dropped(batch, fmt.Errorf("there was no more time: %w", err), true)
+		wait := lookAgain
+		if err == nil {
+			c.written(try.send, receipts)
+			batch, pause = try.held, minPause
+		} else {
+			batch = slices.Concat(try.send, try.held)
+			wait, pause = pause, min(2*pause, maxPause)
+		}
+		if len(batch) == 0 {
 			return
 		}
-		c.trouble(err)
-		timer := time.NewTimer(pause)
+		if err != nil && c.giveUp.Err() == nil {
+			c.trouble(err)
+		}
+		timer := time.NewTimer(wait)
 		select {
 		case <-timer.C:
 		case <-c.giveUp.Done():
 			timer.Stop()
-			c.dropped(batch, fmt.Errorf("there was no more time: %w", err), true)
+			c.dropped(batch, fmt.Errorf("there was no more time: %w", cmp.Or(err, closed(c.giveUp.Err()))), true)
 			return
 		}
 	}
 }
 
 // attempt writes copies, but for those of topics that have been moved meanwhile: there
-// they would be carried out as if they were originals. It returns the others.
-func (c *copier) attempt(ctx context.Context, id string, batch []duplicate) ([]duplicate, []store.Receipt, error) {
-	var rest, late []duplicate
+// they would be carried out as if they were originals. For the same reason nothing is sent
+// while a topic is closed: the call might end when it has moved. What is about to be sent
+// counts as sent before the stage is asked, so that who closes a topic and then hears of
+// nothing that is sent knows that nothing comes.
+func (c *copier) attempt(ctx context.Context, try *call, batch []duplicate) ([]store.Receipt, error) {
+	c.sending(batch, 1)
+	var late []duplicate
+	err := c.announce(ctx, batch)
+	if err == nil {
+		late, err = c.sort(ctx, try, batch)
+	}
+	if err != nil {
+		try.send, try.held = batch, nil
+		c.sending(batch, -1)
+		return nil, err
+	}
+	c.sending(try.held, -1)
+	if len(late) > 0 {
+		c.sending(late, -1) // dropping counts out the others
+		c.dropped(late, errors.New("the topic is not copied any more"), false)
+	}
+	if len(try.send) == 0 {
+		return nil, nil
+	}
+	if try.id == "" || try.n != len(try.send) {
+		try.id, try.n = pawl.NewID(), len(try.send)
+	}
+	receipts, err := c.target.Append(ctx, store.Batch[pawl.Message]{ID: try.id, Items: messagesOf(try.send)})
+	// What nobody answered may arrive later: it counts until somebody does.
+	for i := range try.send {
+		try.send[i].sent = err != nil
+	}
+	c.sending(try.send, -1)
+	if err == nil {
+		try.id = ""
+	}
+	return receipts, err
+}
+
+// sort says which copies are sent, and which are held; late ones are neither.
+func (c *copier) sort(ctx context.Context, try *call, batch []duplicate) (late []duplicate, err error) {
+	try.send, try.held = nil, nil
 	asked := time.Now()
 	for i := range batch {
 		r, err := c.stages.look(ctx, batch[i].topic)
@@ -201,23 +258,58 @@ func (c *copier) attempt(ctx context.Context, id string, batch []duplicate) ([]d
 				r = c.stages.route(batch[i].topic)
 			}
 		}
-		if err != nil {
-			return batch, nil, err
-		}
-		if r.away() || r.stage == Off {
+		switch {
+		case err != nil:
+			return nil, err
+		case r.away() || r.stage == Off:
 			late = append(late, batch[i])
-		} else {
-			rest = append(rest, batch[i])
+		case r.stage == Closing:
+			try.held = append(try.held, batch[i])
+		default:
+			try.send = append(try.send, batch[i])
 		}
 	}
-	if len(late) > 0 {
-		c.dropped(late, errors.New("the topic is not copied any more"), false)
+	return late, nil
+}
+
+// sending counts copies that are on their way, or will be in a moment, but for those
+// that count already.
+func (c *copier) sending(batch []duplicate, n int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range batch {
+		if !batch[i].sent {
+			c.topic(batch[i].topic).Sending += n
+		}
 	}
-	if len(rest) == 0 {
-		return nil, nil, nil
+}
+
+// announce lets the state know of this process before it asks for the stage of a topic
+// for its first copy: who has closed a topic, and hears of nobody there, may move it.
+func (c *copier) announce(ctx context.Context, batch []duplicate) error {
+	if c.say == nil {
+		return nil
 	}
-	receipts, err := c.target.Append(ctx, store.Batch[pawl.Message]{ID: id, Items: messagesOf(rest)})
-	return rest, receipts, err
+	c.mu.Lock()
+	var unknown []string
+	for i := range batch {
+		if topic := batch[i].topic; !c.announced[topic] && !slices.Contains(unknown, topic) {
+			unknown = append(unknown, topic)
+		}
+	}
+	c.mu.Unlock()
+	if len(unknown) == 0 {
+		return nil
+	}
+	if err := c.say(ctx); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, topic := range unknown {
+		c.announced[topic] = true
+	}
+	return nil
 }
 
 // messagesOf are the messages of copies; what they were put off has been waited for in
@@ -267,7 +359,11 @@ func (c *copier) written(batch []duplicate, receipts []store.Receipt) {
 func (c *copier) dropped(batch []duplicate, err error, missing bool) {
 	c.mu.Lock()
 	for i := range batch {
-		c.topic(batch[i].topic).Missed++
+		t := c.topic(batch[i].topic)
+		t.Missed++
+		if batch[i].sent {
+			t.Sending--
+		}
 		c.release(&batch[i])
 	}
 	if c.closed && missing {

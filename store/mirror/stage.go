@@ -59,6 +59,9 @@ type Plan struct {
 	version int64
 }
 
+// Version is that of the entry in the primary's state; 0 for a plan that is not there.
+func (p *Plan) Version() int64 { return p.version }
+
 // Figures are totals of a topic in both stores.
 type Figures struct {
 	Primary  int64 `json:"primary"`

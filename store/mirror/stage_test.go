@@ -364,3 +364,42 @@ func TestReceiptsTellWhatIsStored(t *testing.T) {
 		})
 	}
 }
+
+// TestClosedTopicSendsNoCopies: they wait, and are sent when it is copied again.
+func TestClosedTopicSendsNoCopies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPair(t, mirror.Config{})
+		defer func() { _ = p.Close() }()
+		p.stage(t, "mail", to(mirror.Dual))
+		p.target.down.Store(true)
+		appendAll(t, p, mail("k", 1))
+		synctest.Wait()
+		p.stage(t, "mail", func(plan *mirror.Plan) {
+			plan.Stage, plan.From, plan.Until = mirror.Closing, mirror.Dual, time.Now().Add(30*time.Second)
+		})
+		p.target.down.Store(false)
+		time.Sleep(20 * time.Second)
+		if n := count(listed(t, p.new, "mail")); n != 0 {
+			t.Errorf("%d copies came while the topic was closed", n)
+		}
+		writers, err := p.plans.Writers(t.Context())
+		plan, _ := p.plans.Get(t.Context(), "mail")
+		if err != nil || len(writers) != 1 {
+			t.Fatalf("%d processes say something, %v", len(writers), err)
+		}
+		for _, w := range writers {
+			// Nobody answered the call that failed.
+			if c := w.Topics["mail"]; c.Plan != plan.Version() || c.Sending != 1 || c.Waiting() != 1 {
+				t.Errorf("it says %+v, the plan is %d", c, plan.Version())
+			}
+		}
+		time.Sleep(20 * time.Second)
+		flush(t, p.Store)
+		if n := count(listed(t, p.new, "mail")); n != 1 {
+			t.Errorf("%d copies came when it was open again", n)
+		}
+		if c := p.Stats().Topics["mail"]; c.Sending != 0 || c.Waiting() != 0 || c.Written != 1 {
+			t.Errorf("at the end: %+v", c)
+		}
+	})
+}

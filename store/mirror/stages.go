@@ -146,6 +146,17 @@ func (st *stages) route(topic string) route {
 	return route{Off, &Plan{Topic: topic}}
 }
 
+// versions are those of the plans that are known.
+func (st *stages) versions() map[string]int64 {
+	st.mu.RLock()
+	defer st.mu.RUnlock()
+	all := make(map[string]int64, len(st.known))
+	for topic, p := range st.known {
+		all[topic] = p.version
+	}
+	return all
+}
+
 // renew reads the stages, so that nobody else has to wait for them. An error comes
 // again when somebody does.
 func (st *stages) renew(ctx context.Context) { _ = st.read(ctx, time.Now()) }

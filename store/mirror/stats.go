@@ -36,9 +36,17 @@ type TopicStats struct {
 	Skipped int64 `json:"skipped"` // not in the sample, or left out by Transform
 	// Unknown counts messages of an append that failed with an outcome that is unknown.
 	Unknown int64 `json:"unknown"`
+	// Sending are copies on their way to the mirrored store, and those of which it never
+	// said whether they arrived. While the topic is closed, nothing is sent.
+	Sending int64 `json:"sending"`
+	// Plan is the version of the plan that the process acted on, at least, when it counted.
+	Plan int64 `json:"plan_version"`
 	// Carried counts messages that went back to the primary.
 	Carried int64 `json:"carried"`
 }
+
+// Waiting are copies of the topic in queues or on their way.
+func (t *TopicStats) Waiting() int64 { return t.Offered - t.Written - t.There - t.Missed - t.Refused }
 
 // Complete tells whether every message that was offered has a copy, or waits for it.
 func (s *Stats) Complete() bool {
@@ -51,7 +59,14 @@ func (s *Stats) Complete() bool {
 }
 
 // Stats returns the figures of this process.
-func (s *Store) Stats() Stats { return s.copies.figures() }
+func (s *Store) Stats() Stats {
+	known := s.stages.versions() // before what is counted
+	stats := s.copies.figures()
+	for topic, t := range stats.Topics {
+		t.Plan = known[topic]
+	}
+	return stats
+}
 
 func (c *copier) figures() Stats {
 	c.mu.Lock()
@@ -93,6 +108,9 @@ const (
 	sayTime  = 5 * time.Second
 	// Silent is for how long a process may say nothing before it is taken for dead.
 	Silent = 15 * time.Second
+	// Gone is for how long a process must have said nothing until nothing that it sent
+	// before it died is under way.
+	Gone = 2 * Silent
 )
 
 // Writers returns what processes said of their copying, by name.
@@ -135,22 +153,40 @@ func (s *Store) say(ctx context.Context) {
 			return
 		}
 		s.stages.renew(ctx)
-		// Where nothing changes it is said again now and then: silence is death.
-		if s.cfg.Name == "" || time.Since(last) < sayEvery {
-			continue
-		}
 		stats := s.Stats()
 		if len(stats.Topics) == 0 {
 			continue
 		}
+		// Where nothing changes it is said again now and then: silence is death. Who has
+		// closed a topic waits for it.
+		awaited := s.awaited(&stats)
+		if time.Since(last) < sayEvery && !awaited {
+			continue
+		}
 		now, _ := json.Marshal(stats) // it is made of numbers and text
-		if string(now) == string(before) && time.Since(last) < Silent/3 {
+		if string(now) == string(before) && time.Since(last) < Silent/3 && !awaited {
 			continue
 		}
 		if s.put(ctx, now) == nil {
 			before, last = now, time.Now()
 		}
 	}
+}
+
+// awaited tells whether one of the topics of which there are figures is closed.
+func (s *Store) awaited(stats *Stats) bool {
+	for topic := range stats.Topics {
+		if s.stages.route(topic).stage == Closing {
+			return true
+		}
+	}
+	return false
+}
+
+// sayNow writes the figures as they are.
+func (s *Store) sayNow(ctx context.Context) error {
+	now, _ := json.Marshal(s.Stats()) // it is made of numbers and text
+	return s.put(ctx, now)
 }
 
 func (s *Store) put(ctx context.Context, value []byte) error {
@@ -167,7 +203,7 @@ const ended = "ended"
 // something, so that the state does not grow with the number of processes.
 func (s *Store) farewell() {
 	stats := s.Stats()
-	if s.cfg.Name == "" || s.stages.plans == nil || len(stats.Topics) == 0 {
+	if s.stages.plans == nil || len(stats.Topics) == 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), sayTime)
@@ -226,6 +262,7 @@ func (s *Stats) Merge(o Stats) {
 		have.Refused += t.Refused
 		have.Skipped += t.Skipped
 		have.Unknown += t.Unknown
+		have.Sending += t.Sending
 		have.Carried += t.Carried
 	}
 	s.Waiting += o.Waiting

@@ -45,6 +45,9 @@ func New(primary, mirrored store.Store, c Config) (*Store, error) {
 	}
 	s := &Store{cfg: c, primary: primary, mirrored: mirrored, stages: newStages(primary, c.All)}
 	s.copies = newCopier(mirrored, c, s.stages)
+	if s.stages.plans != nil {
+		s.copies.say = s.sayNow
+	}
 	s.below = primary
 	for _, tx := range append([]Tx{TxOf[*sql.Tx]()}, c.Tx...) {
 		s.below = tx.layer(s, s.below)

@@ -1,0 +1,132 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/memory"
+	"github.com/pawl-dev/pawl/store/mirror"
+)
+
+// faulty is a store whose appends can be slow, or which can be away.
+type faulty struct {
+	*memory.Store
+	slow atomic.Int64
+	away atomic.Bool
+}
+
+var errAway = &store.Error{Op: "ask", Code: store.ErrUnavailable, Err: errors.New("no route to host")}
+
+func (f *faulty) Append(ctx context.Context, batch store.Batch[pawl.Message]) ([]store.Receipt, error) {
+	if f.away.Load() {
+		return nil, errAway
+	}
+	time.Sleep(time.Duration(f.slow.Load())) // whatever becomes of who asked
+	return f.Store.Append(ctx, batch)
+}
+
+func (f *faulty) Claim(ctx context.Context, wants []store.Want, lease store.Lease) ([]pawl.Delivery, error) {
+	if f.away.Load() {
+		return nil, errAway
+	}
+	return f.Store.Claim(ctx, wants, lease)
+}
+
+func (f *faulty) Stats(ctx context.Context, topics ...string) ([]store.TopicStats, error) {
+	if f.away.Load() {
+		return nil, errAway
+	}
+	return f.Store.Stats(ctx, topics...)
+}
+
+// onFaultyRoad is as onRoad, with a new store that has faults.
+func onFaultyRoad(t *testing.T, test func(*road, *faulty)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		r := &road{T: t, old: memory.New(memory.Config{}), new: memory.New(memory.Config{})}
+		f := &faulty{Store: r.new}
+		var err error
+		if r.through, err = mirror.New(r.old, f, mirror.Config{}); err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = r.through.Close() }()
+		if r.traffic, err = NewTraffic(t.Context(), r.old, f, "tester", "memory:"); err != nil {
+			t.Fatal(err)
+		}
+		test(r, f)
+	})
+}
+
+// TestCutOverWaitsForACopy that is on its way: it must not arrive when the new store is
+// in charge.
+func TestCutOverWaitsForACopy(t *testing.T) {
+	for _, c := range []struct {
+		slow time.Duration
+		ends bool
+	}{{8 * time.Second, true}, {40 * time.Second, false}} {
+		onFaultyRoad(t, func(r *road, f *faulty) {
+			t := r.T
+			r.copies()
+			f.slow.Store(int64(c.slow))
+			go func() {
+				time.Sleep(1900 * time.Millisecond) // the topic is closed a moment later
+				if _, err := r.through.Append(context.Background(), store.NewBatch(letter("k", 1))); err != nil {
+					t.Error(err)
+				}
+			}()
+			var done []string
+			stop, ended := make(chan struct{}), make(chan struct{})
+			go func() {
+				defer close(ended)
+				for {
+					select {
+					case <-stop:
+						return
+					case <-time.After(50 * time.Millisecond):
+						done = append(done, r.work()...)
+					}
+				}
+			}()
+			moved, err := r.traffic.CutOver(t.Context(), "mail", Moving{Calm: 2 * time.Second})
+			if c.ends && (err != nil || moved.Stage != mirror.Moved) || !c.ends && (!errors.Is(err, ErrUnfinished) || moved.Stage != mirror.Dual) {
+				t.Errorf("a copy takes %v: %+v, %v", c.slow, moved, err)
+			}
+			time.Sleep(time.Minute)
+			close(stop)
+			<-ended
+			if len(done) != 1 {
+				t.Errorf("a copy takes %v: %v were done", c.slow, done)
+			}
+		})
+	}
+}
+
+// TestCutOverWantsNoDeadWriter that had copies to send: until they cannot arrive any
+// more, it changes nothing.
+func TestCutOverWantsNoDeadWriter(t *testing.T) {
+	onRoad(t, func(r *road) {
+		t := r.T
+		r.copies()
+		said, err := json.Marshal(mirror.Stats{Topics: map[string]*mirror.TopicStats{"mail": {Offered: 3, Written: 1}}})
+		r.must(err)
+		_, err = r.old.PutState(t.Context(), "traffic/writer/dead", said, store.AnyVersion, "dead")
+		r.must(err)
+		time.Sleep(mirror.Silent + time.Second)
+		moved, err := r.traffic.CutOver(t.Context(), "mail", Moving{Calm: time.Second})
+		if !errors.Is(err, store.ErrConflict) || !errors.Is(err, ErrUnfinished) || moved.Stage != mirror.Dual || !strings.Contains(err.Error(), "had 2 copies to send") {
+			t.Errorf("%+v, %v", moved, err)
+		}
+		time.Sleep(mirror.Gone)
+		if moved, err = r.traffic.CutOver(t.Context(), "mail", Moving{Calm: time.Second}); err != nil || moved.Stage != mirror.Moved {
+			t.Errorf("when it is long dead: %+v, %v", moved, err)
+		}
+	})
+}
