@@ -30,15 +30,19 @@ func (t *Traffic) RollBack(ctx context.Context, topic string, m Moving) (*Moved,
 		done.Stage, done.Position, done.Seconds = p.Stage, p.Position, time.Since(began).Seconds()
 		return done, err
 	}
+	// First of all: while it is away nothing can be carried.
+	s, err := figures(ctx, t.to, p.InMirrored())
+	if err != nil {
+		return finish(fmt.Errorf("the new store cannot be asked, and nothing was changed: %w", err))
+	}
 	if err := t.reopen(ctx, p); err != nil {
 		return finish(err)
 	}
 	if p.Stage == mirror.Dual || m.DryRun {
-		s, err := figures(ctx, t.to, p.InMirrored())
 		if p.Stage != mirror.Dual {
 			done.Carried, done.Letters = unfinished(s), s.Dead
 		}
-		return finish(err) // the old store is in charge
+		return finish(nil) // the old store is in charge
 	}
 	if p.Stage != mirror.Returning {
 		if err := t.put(ctx, p, mirror.Returning); err != nil {

@@ -130,3 +130,22 @@ func TestCutOverWantsNoDeadWriter(t *testing.T) {
 		}
 	})
 }
+
+// TestRollBackWantsTheNewStore: while it is away nothing is changed.
+func TestRollBackWantsTheNewStore(t *testing.T) {
+	onFaultyRoad(t, func(r *road, f *faulty) {
+		t := r.T
+		r.copies()
+		_, err := r.traffic.CutOver(t.Context(), "mail", Moving{Calm: time.Second})
+		r.must(err)
+		f.away.Store(true)
+		moved, err := r.traffic.RollBack(t.Context(), "mail", Moving{})
+		if !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), "nothing was changed") || moved.Stage != mirror.Moved {
+			t.Errorf("%+v, %v", moved, err)
+		}
+		f.away.Store(false)
+		if moved, err = r.traffic.RollBack(t.Context(), "mail", Moving{}); err != nil || moved.Stage != mirror.Dual {
+			t.Errorf("when it is back: %+v, %v", moved, err)
+		}
+	})
+}

@@ -2,6 +2,8 @@ package mirror
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -11,66 +13,103 @@ import (
 
 // Claim implements [store.Store]. When there is something of either store, a call has
 // that of one of them, and the next call begins with the other one. In Returning it
-// carries messages back first.
+// carries messages back first. An error of one store is returned only if the other one
+// gives nothing.
 func (s *Store) Claim(ctx context.Context, wants []store.Want, lease store.Lease) ([]pawl.Delivery, error) {
-	here, there, names, err := s.split(ctx, wants, lease)
+	p, err := s.split(ctx, wants, lease)
 	if err != nil {
 		return nil, err
 	}
-	switch {
-	case len(there) == 0:
-		return s.primary.Claim(ctx, here, lease)
-	case len(here) == 0:
-		return s.claimMirrored(ctx, there, lease, names)
-	}
-	first, second := func() ([]pawl.Delivery, error) { return s.primary.Claim(ctx, here, lease) },
-		func() ([]pawl.Delivery, error) { return s.claimMirrored(ctx, there, lease, names) }
+	first, second := func() ([]pawl.Delivery, error) { return s.claimPrimary(ctx, p, lease) },
+		func() ([]pawl.Delivery, error) { return s.claimMirrored(ctx, p, lease) }
 	if s.turn.Add(1)%2 == 0 {
 		first, second = second, first
 	}
 	ds, err := first()
-	if err != nil || len(ds) > 0 {
+	if len(ds) > 0 {
 		return ds, err
 	}
-	return second()
+	ds, other := second()
+	if len(ds) > 0 {
+		return ds, other
+	}
+	return nil, errors.Join(p.bad, err, other)
 }
 
-// split says which store is asked for what, and the topics' names by those in the
-// mirrored store.
-func (s *Store) split(ctx context.Context, wants []store.Want, lease store.Lease) (here, there []store.Want, names map[string]string, err error) {
+// parts says which store is asked for what.
+type parts struct {
+	here, there []store.Want
+	names       map[string]string // of topics, by those in the mirrored store
+	bad         error             // why nothing is carried back
+}
+
+// split says which store is asked for what.
+func (s *Store) split(ctx context.Context, wants []store.Want, lease store.Lease) (p parts, err error) {
 	if s.stages.plans == nil {
-		return wants, nil, nil, nil
+		return parts{here: wants}, nil
 	}
 	for i, w := range wants {
 		r, err := s.stages.look(ctx, w.Topic)
 		if err != nil {
-			return nil, nil, nil, err
+			return parts{}, err
 		}
 		switch r.stage {
 		case Moved:
-			if there == nil {
-				names = map[string]string{}
-				here = append(here, wants[:i]...)
+			if p.there == nil {
+				p.names = map[string]string{}
+				p.here = append(p.here, wants[:i]...)
 			}
-			names[r.plan.InMirrored()] = w.Topic
+			p.names[r.plan.InMirrored()] = w.Topic
 			w.Topic = r.plan.InMirrored()
-			there = append(there, w)
+			p.there = append(p.there, w)
 			continue
 		case Returning, Closing:
 			if w.Limit > 0 && lease.For > 0 {
-				if err := s.carryBack(ctx, w.Topic, r, lease.Owner); err != nil {
-					return nil, nil, nil, err
-				}
+				p.bad = errors.Join(p.bad, s.absent.ask(ctx, func() error { return s.carryBack(ctx, w.Topic, r, lease.Owner) }))
 			}
 		}
-		if there != nil {
-			here = append(here, w)
+		if p.there != nil {
+			p.here = append(p.here, w)
 		}
 	}
-	if there == nil {
-		here = wants
+	if p.there == nil {
+		p.here = wants
 	}
-	return here, there, names, nil
+	return p, nil
+}
+
+// absence spares calls to a store that cannot be reached: they may take long, and
+// somebody waits for what else there is.
+type absence struct {
+	mu    sync.Mutex // never held across a wait
+	until time.Time
+	err   error
+}
+
+// A call that failed is not made again for this long, or for a multiple of the time that
+// it took.
+const (
+	absentFor   = time.Second
+	absentTimes = 4
+)
+
+// ask makes a call, or returns the error of the last one.
+func (a *absence) ask(ctx context.Context, call func() error) error {
+	a.mu.Lock()
+	until, err := a.until, a.err
+	a.mu.Unlock()
+	began := time.Now()
+	if began.Before(until) {
+		return err
+	}
+	if err = call(); err == nil || ctx.Err() != nil {
+		return err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := time.Now()
+	a.err, a.until = err, now.Add(max(absentFor, absentTimes*now.Sub(began)))
+	return err
 }
 
 // carryBack carries what this process can claim in the mirrored store: with some stores
@@ -92,12 +131,30 @@ func (s *Store) carryBack(ctx context.Context, topic string, r route, owner stri
 	return err
 }
 
-func (s *Store) claimMirrored(ctx context.Context, wants []store.Want, lease store.Lease, names map[string]string) ([]pawl.Delivery, error) {
-	ds, err := s.mirrored.Claim(ctx, wants, lease)
+func (s *Store) claimPrimary(ctx context.Context, p parts, lease store.Lease) ([]pawl.Delivery, error) {
+	if len(p.here) == 0 && len(p.there) > 0 {
+		return nil, nil
+	}
+	return s.primary.Claim(ctx, p.here, lease)
+}
+
+func (s *Store) claimMirrored(ctx context.Context, p parts, lease store.Lease) (ds []pawl.Delivery, err error) {
+	if len(p.there) == 0 {
+		return nil, nil
+	}
+	claim := func() error {
+		ds, err = s.mirrored.Claim(ctx, p.there, lease)
+		return err
+	}
+	if len(p.here) > 0 {
+		err = s.absent.ask(ctx, claim)
+	} else {
+		err = claim() // there is nothing else that waits
+	}
 	now := time.Now()
 	for i := range ds {
 		s.foreign.add(ds[i].Token, now, ds[i].Deadline)
-		ds[i].Topic = names[ds[i].Topic]
+		ds[i].Topic = p.names[ds[i].Topic]
 	}
 	return ds, err
 }
@@ -163,10 +220,11 @@ func (s *Store) Extend(ctx context.Context, by time.Duration, tokens ...pawl.Tok
 	if len(there) == 0 {
 		return s.primary.Extend(ctx, by, tokens...)
 	}
-	lost, err := s.mirrored.Extend(ctx, by, there...)
-	if err != nil || len(here) == 0 {
-		return lost, err
+	var lost []pawl.Token
+	var err error
+	if len(here) > 0 { // first: the other store may be away
+		lost, err = s.primary.Extend(ctx, by, here...)
 	}
-	more, err := s.primary.Extend(ctx, by, here...)
-	return append(lost, more...), err
+	more, other := s.mirrored.Extend(ctx, by, there...)
+	return append(slices.Clone(lost), more...), errors.Join(err, other)
 }

@@ -24,6 +24,7 @@ type Store struct {
 	copies   *copier
 	seen     recent // batches that were copied
 	foreign  leases // those of the mirrored store
+	absent   absence
 	turn     atomic.Uint64
 
 	life context.Context // ends with Close

@@ -1,0 +1,77 @@
+package mirror_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/memory"
+	"github.com/pawl-dev/pawl/store/mirror"
+)
+
+// unreachable is a store whose claims fail, after some time.
+type unreachable struct {
+	store.Store
+	down  atomic.Bool
+	takes time.Duration
+	asked atomic.Int64
+}
+
+func (u *unreachable) Unwrap() store.Store { return u.Store }
+
+func (u *unreachable) Claim(ctx context.Context, wants []store.Want, lease store.Lease) ([]pawl.Delivery, error) {
+	u.asked.Add(1)
+	if !u.down.Load() {
+		return u.Store.Claim(ctx, wants, lease)
+	}
+	time.Sleep(u.takes)
+	return nil, &store.Error{Op: "claim", Code: store.ErrUnavailable, Err: errDown}
+}
+
+// TestOneStoreIsAway: what the other one has is carried out all the same, whichever it
+// is and whatever the stage, and the error is told when there is nothing.
+func TestOneStoreIsAway(t *testing.T) {
+	for _, stage := range []mirror.Stage{mirror.Moved, mirror.Returning} {
+		synctest.Test(t, func(t *testing.T) {
+			old, nu := memory.New(memory.Config{}), memory.New(memory.Config{})
+			target := &unreachable{Store: nu, takes: 2 * time.Second}
+			m, err := mirror.New(old, target, mirror.Config{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := &pair{old: old, new: nu, Store: m}
+			defer func() { _ = m.Close() }()
+			if p.plans, err = mirror.OpenPlans(old); err != nil {
+				t.Fatal(err)
+			}
+			p.stage(t, "mail", to(stage))
+			target.down.Store(true)
+			wants := []store.Want{{Topic: "mail", Limit: 1}, {Topic: "other", Limit: 1}}
+			if ds, err := m.Claim(t.Context(), wants, store.Lease{For: time.Minute}); len(ds) != 0 || !errors.Is(err, errDown) {
+				t.Errorf("%s: with nothing to do: %v, %v", stage, ids(ds), err)
+			}
+			began := time.Now()
+			for n := range 40 {
+				appendAll(t, m, pawl.Message{Topic: "other"})
+				if ds, err := m.Claim(t.Context(), wants, store.Lease{For: time.Minute}); err != nil || len(ds) != 1 {
+					t.Fatalf("%s: claim %d gives %v, %v", stage, n, ids(ds), err)
+				}
+				time.Sleep(500 * time.Millisecond)
+			}
+			if took := time.Since(began); took > 30*time.Second {
+				t.Errorf("%s: it took %v, the store that is away was asked %d times", stage, took, target.asked.Load())
+			}
+			appendAll(t, nu, mail("k", 1))
+			target.down.Store(false)
+			time.Sleep(10 * time.Second)
+			if ds, err := m.Claim(t.Context(), wants, store.Lease{For: time.Minute}); err != nil || len(ds) != 1 || ds[0].ID != "k-0001" {
+				t.Errorf("%s: when it is back: %v, %v", stage, ids(ds), err)
+			}
+		})
+	}
+}
