@@ -235,6 +235,8 @@ type TrafficStatus struct {
 	// Open are messages that are not done.
 	Open TrafficOpen `json:"not_done"`
 	Dead TrafficOpen `json:"dead"`
+	// Paused tells in which store the topic is paused because the other one is in charge.
+	Paused TrafficPaused `json:"paused"`
 	// Copies are the sums of all processes that said something.
 	Copies  mirror.TopicStats `json:"copies"`
 	Waiting int               `json:"copies_waiting"` // of all topics
@@ -248,6 +250,12 @@ type TrafficStatus struct {
 type TrafficOpen struct {
 	From int64 `json:"from"`
 	To   int64 `json:"to"`
+}
+
+// TrafficPaused is whether a topic is paused in both stores.
+type TrafficPaused struct {
+	From bool `json:"from"`
+	To   bool `json:"to"`
 }
 
 // Status returns how far topics are; all that have a stage where none is named.
@@ -315,6 +323,7 @@ func (t *Traffic) fill(ctx context.Context, s *TrafficStatus) error {
 		return err
 	}
 	s.Open, s.Dead = TrafficOpen{unfinished(here), unfinished(there)}, TrafficOpen{here.Dead, there.Dead}
+	s.Paused = TrafficPaused{ours(&here), ours(&there)}
 	return nil
 }
 
@@ -332,6 +341,13 @@ func (s *TrafficStatus) judge(now time.Time) {
 	}
 	if s.Stage == mirror.Moved && s.Open.From > 0 {
 		bad("%d messages came to the old store after the cut-over: run `pawl traffic cut-over %s` again", s.Open.From, s.Topic)
+	}
+	again := map[mirror.Stage]string{mirror.Draining: "traffic cut-over", mirror.Moved: "traffic cut-over", mirror.Returning: "traffic roll-back"}
+	if command := cmp.Or(again[s.Stage], "topics resume"); s.Paused.From && (side{}).works(&s.Plan) {
+		bad("it is %s, but paused in the old store: run `pawl %s %s`, unless that runs", cmp.Or(s.Stage, "off"), command, s.Topic)
+	}
+	if s.Paused.To && (s.Stage == mirror.Moved || s.Stage == mirror.Returning) {
+		bad("it is %s, but paused in the new store: run `pawl %s %s`, unless that runs", s.Stage, again[s.Stage], s.Topic)
 	}
 	if s.Stage == mirror.Closing && now.After(s.Until) {
 		bad("the topic was closed and not opened again: it is %s", s.From)

@@ -49,7 +49,7 @@ func (t *Traffic) RollBack(ctx context.Context, topic string, m Moving) (*Moved,
 			return finish(err)
 		}
 	}
-	err = errors.Join(t.unpause(ctx, t.from, topic), t.unpause(ctx, t.to, p.InMirrored()))
+	err = errors.Join(t.unpause(ctx, p, t.oldSide(p)), t.unpause(ctx, p, t.newSide(p)))
 	if err == nil && !rest(ctx, settleTime) {
 		err = context.Cause(ctx)
 	}

@@ -97,7 +97,7 @@ func (t *Traffic) Compare(ctx context.Context, topic string, patience time.Durat
 // before, too, is missing; the rest is late.
 func (t *Traffic) round(ctx context.Context, p *mirror.Plan, last, done *Comparison, dry bool) (*Comparison, error) {
 	if !dry {
-		if err := t.unpause(ctx, t.to, p.InMirrored()); err != nil {
+		if err := t.unpause(ctx, p, t.newSide(p)); err != nil {
 			return nil, err
 		}
 		if err := t.shadow(ctx, p, done, false); err != nil {
@@ -330,23 +330,3 @@ func (t *Traffic) decide(ctx context.Context, look store.Looker, ds []pawl.Deliv
 	}
 	return items, acked, nil
 }
-
-// unpause ends a pause of ours, and no other.
-func (t *Traffic) unpause(ctx context.Context, topics store.Topics, name string) error {
-	s, err := figures(ctx, topics, name)
-	if err != nil || s.Paused == nil || s.Paused.Reason != pauseReason {
-		return err
-	}
-	return topics.Resume(ctx, name)
-}
-
-// pause stops the claims of a topic.
-func (t *Traffic) pause(ctx context.Context, topics store.Topics, name string) error {
-	err := topics.Pause(ctx, name, 0, t.Who, pauseReason)
-	if errors.Is(err, store.ErrNotFound) {
-		return nil // nothing was ever appended
-	}
-	return err
-}
-
-const pauseReason = "traffic: another store is in charge"

@@ -242,14 +242,15 @@ func (t *Traffic) handOver(ctx context.Context, p *mirror.Plan, done *Moved) err
 		}
 	}
 	// From here on what is in the new store is no copy, and waits for what is before it.
-	if err := t.pause(ctx, t.to, name); err != nil {
+	if err := t.pause(ctx, p, t.newSide(p)); err != nil {
 		return t.giveUp(ctx, p, err)
 	}
 	if now, err := t.Plans.Clock(ctx); err != nil || now.Add(openBefore/2).After(p.Until) {
-		return t.giveUp(ctx, p, errors.Join(errors.New("there was not enough time"), err))
+		err = t.giveUp(ctx, p, errors.Join(errors.New("there was not enough time"), err))
+		return errors.Join(err, t.tidy(ctx, p.Topic, t.newSide(p)))
 	}
 	if err := t.put(ctx, p, mirror.Draining); err != nil {
-		return err
+		return errors.Join(err, t.tidy(ctx, p.Topic, t.newSide(p)))
 	}
 	done.ClosedSeconds += time.Since(began).Seconds()
 	t.tell("appends of topic %s go to the new store; the old one is worked off", p.Topic)
@@ -321,10 +322,10 @@ func (t *Traffic) cancelDelayed(ctx context.Context, topic string) error {
 // returns how many messages came late; then the topic is Draining again.
 func (t *Traffic) drain(ctx context.Context, p *mirror.Plan, m Moving) (late int64, err error) {
 	if p.Stage == mirror.Draining {
-		if err := t.unpause(ctx, t.from, p.Topic); err != nil {
+		if err := t.unpause(ctx, p, t.oldSide(p)); err != nil {
 			return 0, err
 		}
-		if err := t.pause(ctx, t.to, p.InMirrored()); err != nil {
+		if err := t.pause(ctx, p, t.newSide(p)); err != nil {
 			return 0, err
 		}
 		if err := t.empty(ctx, p, m); err != nil {
@@ -337,10 +338,10 @@ func (t *Traffic) drain(ctx context.Context, p *mirror.Plan, m Moving) (late int
 			return 0, err
 		}
 	}
-	if err := t.unpause(ctx, t.to, p.InMirrored()); err != nil {
+	if err := t.unpause(ctx, p, t.newSide(p)); err != nil {
 		return 0, err
 	}
-	if err := t.pause(ctx, t.from, p.Topic); err != nil {
+	if err := t.pause(ctx, p, t.oldSide(p)); err != nil {
 		return 0, err
 	}
 	// An append that began long ago may end only now.

@@ -1,0 +1,82 @@
+package app
+
+import (
+	"context"
+	"errors"
+
+	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/mirror"
+)
+
+// pauseReason tells pauses of ours from those of people.
+const pauseReason = "traffic: another store is in charge"
+
+func ours(s *store.TopicStats) bool { return s.Paused != nil && s.Paused.Reason == pauseReason }
+
+// side is a topic in one of the stores.
+type side struct {
+	topics store.Topics
+	name   string
+	new    bool
+}
+
+func (t *Traffic) oldSide(p *mirror.Plan) side { return side{t.from, p.Topic, false} }
+func (t *Traffic) newSide(p *mirror.Plan) side { return side{t.to, p.InMirrored(), true} }
+
+// works tells whether a topic is to be worked off there, as things stand.
+func (s side) works(p *mirror.Plan) bool {
+	if s.new {
+		return p.Stage != mirror.Draining && (p.Stage != mirror.Closing || p.From != mirror.Dual)
+	}
+	return p.Stage != mirror.Moved
+}
+
+// current sees that nobody has changed a plan meanwhile.
+func (t *Traffic) current(ctx context.Context, p *mirror.Plan) error {
+	now, err := t.Plans.Get(ctx, p.Topic)
+	if err == nil && now.Version() != p.Version() {
+		err = conflict("another process moves it: it is "+string(now.Stage)+" now", "see `pawl traffic status "+p.Topic+"`, and run it again when that one has ended", p.Topic)
+	}
+	return err
+}
+
+// unpause ends a pause of ours, and no other, if the plan is as we know it.
+func (t *Traffic) unpause(ctx context.Context, p *mirror.Plan, s side) error {
+	stats, err := figures(ctx, s.topics, s.name)
+	if err != nil || !ours(&stats) {
+		return err
+	}
+	if err := t.current(ctx, p); err != nil {
+		return err
+	}
+	return s.topics.Resume(ctx, s.name)
+}
+
+// pause stops the claims of a topic, if the plan is as we know it. When it has changed
+// by then, the pause ends again, unless it belongs to the stage that the topic is in now.
+func (t *Traffic) pause(ctx context.Context, p *mirror.Plan, s side) error {
+	if err := t.current(ctx, p); err != nil {
+		return err
+	}
+	err := s.topics.Pause(ctx, s.name, 0, t.Who, pauseReason)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil // nothing was ever appended
+	}
+	if err != nil {
+		return err
+	}
+	if err = t.current(ctx, p); err != nil {
+		err = errors.Join(err, t.tidy(ctx, p.Topic, s))
+	}
+	return err
+}
+
+// tidy ends a pause of ours that does not belong to the stage that a topic is in.
+func (t *Traffic) tidy(ctx context.Context, topic string, s side) error {
+	ctx = context.WithoutCancel(ctx)
+	now, err := t.Plans.Get(ctx, topic)
+	if err == nil && s.works(now) {
+		err = t.unpause(ctx, now, s)
+	}
+	return err
+}
