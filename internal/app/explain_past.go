@@ -48,6 +48,10 @@ func NotKnown(ctx context.Context, s store.Store, id string) *Explanation {
 		x.Removed, x.Since = r, &r.At
 		x.Why = "unknown by now: " + r.words()
 		x.Next.Action = "nothing; if it is needed after all, send it again"
+		return x
+	}
+	if why, next := mayBeAway(ctx, s); why != "" {
+		x.Why, x.Next.Action = why, next
 	}
 	return x
 }

@@ -34,6 +34,7 @@ out, and a dead letter is discarded with ` + "`pawl dead discard`" + `: both are
 			if err != nil {
 				return cannot(err, "cancel messages")
 			}
+			s.ifMissing(c.Context(), refused)
 			entry := app.AuditEntry{Action: "cancel", Filter: &app.Filter{IDs: ids}, Count: int64(len(ids)),
 				Result: app.AuditResult{Done: int64(len(ids) - len(refused)), Refused: int64(len(refused))}}
 			if len(refused) <= mostRefused {
@@ -61,7 +62,18 @@ func (s *session) wouldCancel(ctx context.Context, i store.Inspector, ids []stri
 			refused[id] = &store.Error{Op: "message " + id, Code: store.ErrConflict, Err: fmt.Errorf("it is %s", r.State)}
 		}
 	}
+	s.ifMissing(ctx, refused)
 	return s.done("would be cancelled", ids, refused)
+}
+
+// ifMissing says where ids may be that are not found.
+func (s *session) ifMissing(ctx context.Context, refused map[string]error) {
+	for _, err := range refused {
+		if errors.Is(err, store.ErrNotFound) {
+			s.elsewhere(ctx)
+			return
+		}
+	}
 }
 
 // refusal is an id that was refused, as JSON.

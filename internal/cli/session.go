@@ -65,9 +65,18 @@ func (s *session) url() string {
 	return cmp.Or(s.storeURL, s.Getenv("PAWL_STORE"), s.fromFile, app.DefaultStore)
 }
 
-// mirror is the store to which topics move; empty for none.
-func (s *session) mirror() string {
+// target is the store to which topics move; empty for none.
+func (s *session) target() string {
 	return cmp.Or(s.mirrorURL, s.Getenv("PAWL_MIRROR"), s.mirrorFile)
+}
+
+// mirror is that store, unless a flag names it as the store itself: who says so wants to
+// look at it, and not at the one from which topics move.
+func (s *session) mirror() string {
+	if s.mirrorURL == "" && s.storeURL != "" && app.SameStore(s.storeURL, s.target()) {
+		return ""
+	}
+	return s.target()
 }
 
 // open opens the store.

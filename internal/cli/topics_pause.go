@@ -31,6 +31,9 @@ as --for says.`,
 			if _, err := topics.Topic(c.Context(), args[0]); err != nil {
 				return cannot(err, "pause topic %s", args[0])
 			}
+			if err := s.notMoved(c.Context(), args[0], "pause"); err != nil {
+				return err
+			}
 			if s.dryRun {
 				s.note("would pause topic %s", args[0])
 				return nil
@@ -61,6 +64,9 @@ func (s *session) topicsResume() *cobra.Command {
 			}
 			if _, err := topics.Topic(c.Context(), args[0]); err != nil {
 				return cannot(err, "resume topic %s", args[0])
+			}
+			if err := s.notMoved(c.Context(), args[0], "resume"); err != nil {
+				return err
 			}
 			if s.dryRun {
 				s.note("would resume topic %s", args[0])

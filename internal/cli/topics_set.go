@@ -44,6 +44,11 @@ changes nothing if somebody else has changed the settings since.`,
 			if err != nil {
 				return err
 			}
+			if ownFlags(c) != "" {
+				if err := s.notMoved(c.Context(), args[0], "set"); err != nil {
+					return err
+				}
+			}
 			t, err := s.setTopic(c, topics, args[0], &f)
 			if err != nil {
 				return cannot(err, "set topic %s", args[0])

@@ -39,7 +39,7 @@ func (s *session) openTraffic(ctx context.Context) (*app.Traffic, error) {
 	if err != nil {
 		return nil, err
 	}
-	to := s.mirror()
+	to := s.target()
 	switch {
 	case to == "":
 		return nil, usage("such as --mirror kafka://localhost:9092, or PAWL_MIRROR", "no store is named to which topics move")
