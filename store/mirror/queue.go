@@ -3,7 +3,6 @@ package mirror
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -201,7 +200,7 @@ func (c *copier) write(batch []duplicate) {
 		case <-timer.C:
 		case <-c.giveUp.Done():
 			timer.Stop()
-			c.dropped(batch, fmt.Errorf("there was no more time: %w", cmp.Or(err, closed(c.giveUp.Err()))), true)
+			c.dropped(batch, fmt.Errorf("there was no more time: %w", cmp.Or(err, closed(c.giveUp.Err()))))
 			return
 		}
 	}
@@ -225,10 +224,7 @@ func (c *copier) attempt(ctx context.Context, try *call, batch []duplicate) ([]s
 		return nil, err
 	}
 	c.sending(try.held, -1)
-	if len(late) > 0 {
-		c.sending(late, -1) // dropping counts out the others
-		c.dropped(late, errors.New("the topic is not copied any more"), false)
-	}
+	c.needless(late)
 	if len(try.send) == 0 {
 		return nil, nil
 	}
@@ -355,8 +351,8 @@ func (c *copier) written(batch []duplicate, receipts []store.Receipt) {
 	}
 }
 
-// dropped counts copies that were not written; missing are those that somebody wanted.
-func (c *copier) dropped(batch []duplicate, err error, missing bool) {
+// dropped counts copies that were not written for want of time.
+func (c *copier) dropped(batch []duplicate, err error) {
 	c.mu.Lock()
 	for i := range batch {
 		t := c.topic(batch[i].topic)
@@ -366,12 +362,25 @@ func (c *copier) dropped(batch []duplicate, err error, missing bool) {
 		}
 		c.release(&batch[i])
 	}
-	if c.closed && missing {
+	if c.closed {
 		c.late += len(batch)
 	}
 	c.stats.LastError = err.Error()
 	c.mu.Unlock()
 	c.report(fmt.Errorf("%d messages have no copy: %w", len(batch), err))
+}
+
+// needless counts copies of topics that are not copied any more. Nobody misses them: their
+// originals are carried out.
+func (c *copier) needless(batch []duplicate) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range batch {
+		t := c.topic(batch[i].topic)
+		t.Late++
+		t.Sending--
+		c.release(&batch[i])
+	}
 }
 
 // release counts a copy out. The caller has mu.

@@ -26,13 +26,14 @@ type Stats struct {
 }
 
 // TopicStats are the figures of a topic, by its name in the primary. Offered = Written
-// + There + Missed + Refused + what waits.
+// + There + Missed + Refused + Late + what waits.
 type TopicStats struct {
 	Offered int64 `json:"offered"` // stored by the primary, and to be copied
 	Written int64 `json:"written"`
 	There   int64 `json:"there"`   // the mirrored store had it already
 	Missed  int64 `json:"missed"`  // no room in the queue, or no time at the end
 	Refused int64 `json:"refused"` // by the mirrored store
+	Late    int64 `json:"late"`    // given up because the topic had moved by then, or was copied no more
 	Skipped int64 `json:"skipped"` // not in the sample, or left out by Transform
 	// Unknown counts messages of an append that failed with an outcome that is unknown.
 	Unknown int64 `json:"unknown"`
@@ -46,9 +47,12 @@ type TopicStats struct {
 }
 
 // Waiting are copies of the topic in queues or on their way.
-func (t *TopicStats) Waiting() int64 { return t.Offered - t.Written - t.There - t.Missed - t.Refused }
+func (t *TopicStats) Waiting() int64 {
+	return t.Offered - t.Written - t.There - t.Missed - t.Refused - t.Late
+}
 
-// Complete tells whether every message that was offered has a copy, or waits for it.
+// Complete tells whether every message that was offered has a copy, waits for it, or
+// needs none any more.
 func (s *Stats) Complete() bool {
 	for _, t := range s.Topics {
 		if t.Missed+t.Refused > 0 {
@@ -260,6 +264,7 @@ func (s *Stats) Merge(o Stats) {
 		have.There += t.There
 		have.Missed += t.Missed
 		have.Refused += t.Refused
+		have.Late += t.Late
 		have.Skipped += t.Skipped
 		have.Unknown += t.Unknown
 		have.Sending += t.Sending
