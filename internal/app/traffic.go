@@ -85,13 +85,22 @@ func conflict(why, next, topic string) error {
 	return &store.Error{Op: "traffic of topic " + topic, Code: store.ErrConflict, Err: errors.New(why), Hint: next}
 }
 
-// put stores a plan in another stage.
-func (t *Traffic) put(ctx context.Context, p *mirror.Plan, stage mirror.Stage) error {
-	p.Stage = stage
+// put stores a plan in another stage, with what change says beside. The plan stays what it
+// is if it cannot be stored.
+func (t *Traffic) put(ctx context.Context, p *mirror.Plan, stage mirror.Stage, change ...func(*mirror.Plan)) error {
+	next := *p
+	next.Stage = stage
 	if stage != mirror.Closing {
-		p.From, p.Until = mirror.Off, time.Time{}
+		next.From, next.Until = mirror.Off, time.Time{}
 	}
-	return t.Plans.Put(ctx, p, t.Who)
+	for _, set := range change {
+		set(&next)
+	}
+	err := t.Plans.Put(ctx, &next, t.Who)
+	if err == nil {
+		*p = next
+	}
+	return err
 }
 
 // audit writes down what was done to a topic.

@@ -35,7 +35,7 @@ func (t *Traffic) RollBack(ctx context.Context, topic string, m Moving) (*Moved,
 	if err != nil {
 		return finish(fmt.Errorf("the new store cannot be asked, and nothing was changed: %w", err))
 	}
-	if err := t.reopen(ctx, p); err != nil {
+	if err := t.reopen(ctx, p, m.DryRun); err != nil {
 		return finish(err)
 	}
 	if p.Stage == mirror.Dual || m.DryRun {
@@ -49,7 +49,7 @@ func (t *Traffic) RollBack(ctx context.Context, topic string, m Moving) (*Moved,
 			return finish(err)
 		}
 	}
-	err = errors.Join(t.unpause(ctx, p, t.oldSide(p)), t.unpause(ctx, p, t.newSide(p)))
+	err = t.handBack(ctx, p)
 	if err == nil && !rest(ctx, settleTime) {
 		err = context.Cause(ctx)
 	}
@@ -86,8 +86,8 @@ func (t *Traffic) comeBack(ctx context.Context, p *mirror.Plan, m Moving, done *
 	if now, err := t.Plans.Clock(ctx); err != nil || now.Add(openBefore/2).After(p.Until) {
 		return false, t.giveUp(ctx, p, errors.Join(errors.New("there was not enough time"), err))
 	}
-	p.Position = nil
-	return true, t.put(ctx, p, mirror.Dual)
+	err = t.put(ctx, p, mirror.Dual, func(p *mirror.Plan) { p.Position = nil })
+	return err == nil, err
 }
 
 // errTooLate says that a topic must not be closed for longer.

@@ -76,6 +76,10 @@ func (t *Traffic) Compare(ctx context.Context, topic string, patience time.Durat
 	if p.Stage != mirror.Dual {
 		return nil, conflict("it is "+string(p.Stage)+": there are no copies to compare", "`pawl traffic status` shows how far it is", topic)
 	}
+	return t.compare(ctx, p, patience, dry)
+}
+
+func (t *Traffic) compare(ctx context.Context, p *mirror.Plan, patience time.Duration, dry bool) (*Comparison, error) {
 	var done Comparison
 	var last *Comparison
 	for until := time.Now().Add(patience); ; {

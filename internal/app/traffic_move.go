@@ -66,7 +66,7 @@ func (t *Traffic) CutOver(ctx context.Context, topic string, m Moving) (*Moved, 
 	if p.Sample > 0 && p.Sample < 1 {
 		return nil, conflict("only a sample of it is copied", "stop, and copy all of it first", topic)
 	}
-	if err := t.reopen(ctx, p); err != nil {
+	if err := t.reopen(ctx, p, m.DryRun); err != nil {
 		return finish(err)
 	}
 	if p.Stage == mirror.Returning {
@@ -112,7 +112,7 @@ func (t *Traffic) once(ctx context.Context, p *mirror.Plan) (*Comparison, error)
 	if p.Stage != mirror.Dual {
 		return &Comparison{Topic: p.Topic}, nil
 	}
-	return t.Compare(ctx, p.Topic, 3*time.Second, true)
+	return t.compare(ctx, p, 3*time.Second, true)
 }
 
 func differ(c *Comparison) error {
@@ -121,8 +121,9 @@ func differ(c *Comparison) error {
 		Hint: "see `pawl traffic compare " + c.Topic + "`; what the old store has done does not count any more"}
 }
 
-// reopen ends a closing whose process has gone, in the stage before.
-func (t *Traffic) reopen(ctx context.Context, p *mirror.Plan) error {
+// reopen ends a closing whose process has gone, in the stage before; dry only tells how
+// things would stand then.
+func (t *Traffic) reopen(ctx context.Context, p *mirror.Plan, dry bool) error {
 	if p.Stage != mirror.Closing {
 		return nil
 	}
@@ -132,6 +133,10 @@ func (t *Traffic) reopen(ctx context.Context, p *mirror.Plan) error {
 	}
 	if now.Before(p.Until) {
 		return conflict(fmt.Sprintf("another process moves it, or did until it died: it is closed for %.0f s more", p.Until.Sub(now).Seconds()), "run it again then", p.Topic)
+	}
+	if dry {
+		p.Stage = p.From
+		return nil
 	}
 	return t.put(ctx, p, p.From)
 }
@@ -189,8 +194,9 @@ func (t *Traffic) shut(ctx context.Context, p *mirror.Plan) (time.Time, error) {
 	if err != nil {
 		return now, err
 	}
-	p.From, p.Until = p.Stage, now.Add(closedFor).UTC()
-	if err := t.put(ctx, p, mirror.Closing); err != nil {
+	from := p.Stage
+	err = t.put(ctx, p, mirror.Closing, func(p *mirror.Plan) { p.From, p.Until = from, now.Add(closedFor).UTC() })
+	if err != nil {
 		return now, err
 	}
 	t.tell("topic %s is closed: appends wait", p.Topic)
@@ -331,17 +337,15 @@ func (t *Traffic) drain(ctx context.Context, p *mirror.Plan, m Moving) (late int
 		if err := t.empty(ctx, p, m); err != nil {
 			return 0, err
 		}
-		if p.Position, err = t.position(ctx, p); err != nil {
+		position, err := t.position(ctx, p)
+		if err != nil {
 			return 0, err
 		}
-		if err := t.put(ctx, p, mirror.Moved); err != nil {
+		if err := t.put(ctx, p, mirror.Moved, func(p *mirror.Plan) { p.Position = position }); err != nil {
 			return 0, err
 		}
 	}
-	if err := t.unpause(ctx, p, t.newSide(p)); err != nil {
-		return 0, err
-	}
-	if err := t.pause(ctx, p, t.oldSide(p)); err != nil {
+	if err := t.takeOver(ctx, p); err != nil {
 		return 0, err
 	}
 	// An append that began long ago may end only now.

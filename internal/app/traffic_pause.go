@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/pawl-dev/pawl/store"
 	"github.com/pawl-dev/pawl/store/mirror"
@@ -40,6 +41,79 @@ func (t *Traffic) current(ctx context.Context, p *mirror.Plan) error {
 	return err
 }
 
+// theirs is a pause of somebody else.
+func theirs(s *store.TopicStats) *store.Pause {
+	if s.Paused == nil || ours(s) {
+		return nil
+	}
+	return s.Paused
+}
+
+// both are the figures of a topic in both stores.
+func (t *Traffic) both(ctx context.Context, p *mirror.Plan) (here, there store.TopicStats, err error) {
+	if here, err = figures(ctx, t.from, p.Topic); err == nil {
+		there, err = figures(ctx, t.to, p.InMirrored())
+	}
+	return here, there, err
+}
+
+// takeOver lets the topic be worked on in the new store, and not in the old one. A pause
+// of somebody else goes with it.
+func (t *Traffic) takeOver(ctx context.Context, p *mirror.Plan) error {
+	here, there, err := t.both(ctx, p)
+	if err != nil {
+		return err
+	}
+	if q := theirs(&here); q != nil && ours(&there) {
+		err = t.again(ctx, p, t.From, q, t.newSide(p))
+	} else {
+		err = t.unpause(ctx, p, t.newSide(p))
+	}
+	if err == nil {
+		err = t.pause(ctx, p, t.oldSide(p))
+	}
+	return err
+}
+
+// handBack lets the topic be worked on in the old store, and be carried back from the new
+// one. A pause of somebody else goes with it.
+func (t *Traffic) handBack(ctx context.Context, p *mirror.Plan) error {
+	_, there, err := t.both(ctx, p)
+	if err != nil {
+		return err
+	}
+	q := theirs(&there)
+	if q == nil {
+		return errors.Join(t.unpause(ctx, p, t.oldSide(p)), t.unpause(ctx, p, t.newSide(p)))
+	}
+	if err := t.again(ctx, p, t.To, q, t.oldSide(p)); err != nil {
+		return err
+	}
+	return t.to.Resume(ctx, p.InMirrored())
+}
+
+// again makes the pause that a topic has in one store that of the other one. What is over
+// by now ends ours.
+func (t *Traffic) again(ctx context.Context, p *mirror.Plan, in store.Store, q *store.Pause, s side) error {
+	left := time.Duration(0)
+	if !q.Until.IsZero() {
+		now := time.Now()
+		if state, ok := store.As[store.Entries](in); ok {
+			var err error
+			if now, err = state.Clock(ctx); err != nil {
+				return err
+			}
+		}
+		if left = q.Until.Sub(now); left <= 0 {
+			return t.unpause(ctx, p, s)
+		}
+	}
+	if err := t.current(ctx, p); err != nil {
+		return err
+	}
+	return s.topics.Pause(ctx, s.name, left, q.By, q.Reason)
+}
+
 // unpause ends a pause of ours, and no other, if the plan is as we know it.
 func (t *Traffic) unpause(ctx context.Context, p *mirror.Plan, s side) error {
 	stats, err := figures(ctx, s.topics, s.name)
@@ -52,13 +126,18 @@ func (t *Traffic) unpause(ctx context.Context, p *mirror.Plan, s side) error {
 	return s.topics.Resume(ctx, s.name)
 }
 
-// pause stops the claims of a topic, if the plan is as we know it. When it has changed
-// by then, the pause ends again, unless it belongs to the stage that the topic is in now.
+// pause stops the claims of a topic, if the plan is as we know it. In the new store, that
+// of somebody else does as well. When the plan has changed by then, the pause ends again,
+// unless it belongs to the stage that the topic is in now.
 func (t *Traffic) pause(ctx context.Context, p *mirror.Plan, s side) error {
 	if err := t.current(ctx, p); err != nil {
 		return err
 	}
-	err := s.topics.Pause(ctx, s.name, 0, t.Who, pauseReason)
+	stats, err := figures(ctx, s.topics, s.name)
+	if err != nil || s.new && theirs(&stats) != nil {
+		return err
+	}
+	err = s.topics.Pause(ctx, s.name, 0, t.Who, pauseReason)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil // nothing was ever appended
 	}

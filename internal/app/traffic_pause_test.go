@@ -1,6 +1,7 @@
 package app
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/memory"
 	"github.com/pawl-dev/pawl/store/mirror"
 )
 
@@ -117,6 +119,127 @@ func TestPausedWhenMoved(t *testing.T) {
 		}
 		if done := r.work(); len(done) != 1 {
 			t.Errorf("%v were done", done)
+		}
+	})
+}
+
+// pausedBy is who paused the topic in both stores, and why.
+func (r *road) pausedBy() (old, nu string) {
+	r.Helper()
+	said := func(s *memory.Store) string {
+		stats, err := s.Stats(r.Context(), "mail")
+		r.must(err)
+		if stats[0].Paused == nil {
+			return ""
+		}
+		return stats[0].Paused.By + ": " + stats[0].Paused.Reason
+	}
+	return said(r.old), said(r.new)
+}
+
+// TestPauseGoesAlong: what somebody has paused is paused wherever the topic is worked on,
+// and nowhere else when that has ended.
+func TestPauseGoesAlong(t *testing.T) {
+	for _, lasts := range []time.Duration{0, time.Hour} {
+		onRoad(t, func(r *road) {
+			t := r.T
+			r.append(r.old, letter("k", 1))
+			r.work()
+			r.copies()
+			r.must(r.old.Pause(t.Context(), "mail", lasts, "ann", "the printer burns"))
+			_, err := r.traffic.CutOver(t.Context(), "mail", Moving{Calm: time.Second})
+			r.must(err)
+			if old, nu := r.pausedBy(); nu != "ann: the printer burns" || old != "tester: "+pauseReason {
+				t.Errorf("after the cut-over: %q and %q", old, nu)
+			}
+			if _, err := r.traffic.CutOver(t.Context(), "mail", Moving{}); err != nil {
+				t.Error(err)
+			}
+			r.append(r.through, letter("k", 2))
+			if done := r.work(); len(done) != 0 || len(r.problems()) != 0 {
+				t.Errorf("%v were done; problems are %v", done, r.problems())
+			}
+			_, err = r.traffic.RollBack(t.Context(), "mail", Moving{})
+			r.must(err)
+			if old, nu := r.pausedBy(); old != "ann: the printer burns" || nu != "" {
+				t.Errorf("after the roll-back: %q and %q", old, nu)
+			}
+			if lasts == 0 {
+				r.must(r.old.Resume(t.Context(), "mail"))
+			}
+			time.Sleep(lasts)
+			if done := r.work(); len(done) != 1 {
+				t.Errorf("when it is over %v were done", done)
+			}
+		})
+	}
+}
+
+// TestResumedStaysResumed: a pause that was ended in the new store does not come again.
+func TestResumedStaysResumed(t *testing.T) {
+	onRoad(t, func(r *road) {
+		t := r.T
+		r.append(r.old, letter("k", 1))
+		r.work()
+		r.copies()
+		r.must(r.old.Pause(t.Context(), "mail", 0, "ann", "the printer burns"))
+		_, err := r.traffic.CutOver(t.Context(), "mail", Moving{Calm: time.Second})
+		r.must(err)
+		r.must(r.new.Resume(t.Context(), "mail"))
+		_, err = r.traffic.CutOver(t.Context(), "mail", Moving{})
+		r.must(err)
+		r.claimable(2)
+		_, err = r.traffic.RollBack(t.Context(), "mail", Moving{})
+		r.must(err)
+		r.claimable(3)
+	})
+}
+
+// TestDryRunOnlyLooks, also at a topic that was closed and not opened again.
+func TestDryRunOnlyLooks(t *testing.T) {
+	onRoad(t, func(r *road) {
+		t := r.T
+		r.copies()
+		p, err := r.traffic.Plans.Get(t.Context(), "mail")
+		r.must(err)
+		if _, err := r.traffic.shut(t.Context(), p); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(closedFor)
+		for what, do := range map[string]func(context.Context, string, Moving) (*Moved, error){"cut over": r.traffic.CutOver, "roll back": r.traffic.RollBack} {
+			if moved, err := do(t.Context(), "mail", Moving{DryRun: true}); err != nil || moved.Stage != mirror.Dual {
+				t.Errorf("%s: %+v, %v", what, moved, err)
+			}
+		}
+		if now, err := r.traffic.Plans.Get(t.Context(), "mail"); err != nil || now.Version() != p.Version() {
+			t.Errorf("the plan is at version %d and was at %d, %v", now.Version(), p.Version(), err)
+		}
+	})
+}
+
+// unwilling is a store whose state does not take some values.
+type unwilling struct {
+	*memory.Store
+	refuses string
+}
+
+func (u *unwilling) PutState(ctx context.Context, key string, value []byte, version int64, writer string) (store.Entry, error) {
+	if bytes.Contains(value, []byte(u.refuses)) {
+		return store.Entry{}, &store.Error{Op: "put state", Code: store.ErrFull}
+	}
+	return u.Store.PutState(ctx, key, value, version, writer)
+}
+
+// TestStageThatIsNotStored is not told.
+func TestStageThatIsNotStored(t *testing.T) {
+	onRoad(t, func(r *road) {
+		t := r.T
+		r.copies()
+		traffic, err := NewTraffic(t.Context(), &unwilling{r.old, `"stage":"moved"`}, r.new, "tester", "memory:")
+		r.must(err)
+		moved, err := traffic.CutOver(t.Context(), "mail", Moving{Calm: time.Second})
+		if !errors.Is(err, store.ErrFull) || moved.Stage != mirror.Draining || moved.Position != nil {
+			t.Errorf("%+v, %v", moved, err)
 		}
 	})
 }
