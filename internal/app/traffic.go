@@ -339,14 +339,8 @@ func (t *Traffic) fill(ctx context.Context, s *TrafficStatus) error {
 // judge says what is not as it should be.
 func (s *TrafficStatus) judge(now time.Time) {
 	bad := func(what string, args ...any) { s.Problems = append(s.Problems, fmt.Sprintf(what, args...)) }
-	if s.Copies.Missed > 0 {
-		bad("%d messages have no copy: there was no room, or no time", s.Copies.Missed)
-	}
-	if s.Copies.Refused > 0 {
-		bad("the new store refused %d copies", s.Copies.Refused)
-	}
-	if s.Lost > 0 {
-		bad("processes died with up to %d copies in their queues", s.Lost)
+	if !s.away() { // else nobody needs copies any more: their originals are carried out
+		s.judgeCopies(bad)
 	}
 	if s.Stage == mirror.Moved && s.Open.From > 0 {
 		bad("%d messages came to the old store after the cut-over: run `pawl traffic cut-over %s` again", s.Open.From, s.Topic)
@@ -360,5 +354,26 @@ func (s *TrafficStatus) judge(now time.Time) {
 	}
 	if s.Stage == mirror.Closing && now.After(s.Until) {
 		bad("the topic was closed and not opened again: it is %s", s.From)
+	}
+}
+
+// away tells whether appends go to the new store, or will again.
+func (s *TrafficStatus) away() bool {
+	stage := s.Stage
+	if stage == mirror.Closing {
+		stage = s.From
+	}
+	return stage == mirror.Draining || stage == mirror.Moved || stage == mirror.Returning
+}
+
+func (s *TrafficStatus) judgeCopies(bad func(what string, args ...any)) {
+	if s.Copies.Missed > 0 {
+		bad("%d messages have no copy: there was no room, or no time", s.Copies.Missed)
+	}
+	if s.Copies.Refused > 0 {
+		bad("the new store refused %d copies", s.Copies.Refused)
+	}
+	if s.Lost > 0 {
+		bad("processes died with up to %d copies in their queues", s.Lost)
 	}
 }

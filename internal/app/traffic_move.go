@@ -344,6 +344,9 @@ func (t *Traffic) drain(ctx context.Context, p *mirror.Plan, m Moving) (late int
 		if err := t.put(ctx, p, mirror.Moved, func(p *mirror.Plan) { p.Position = position }); err != nil {
 			return 0, err
 		}
+		if err := t.bygones(ctx, p); err != nil {
+			return 0, err
+		}
 	}
 	if err := t.takeOver(ctx, p); err != nil {
 		return 0, err
@@ -355,6 +358,25 @@ func (t *Traffic) drain(ctx context.Context, p *mirror.Plan, m Moving) (late int
 		return 0, err
 	}
 	return unfinished(s), t.put(ctx, p, mirror.Draining)
+}
+
+// bygones forgets processes that died with copies of a topic in their queues: all of the
+// originals are done.
+func (t *Traffic) bygones(ctx context.Context, p *mirror.Plan) error {
+	writers, err := t.Plans.Writers(ctx)
+	if err != nil {
+		return err
+	}
+	now, err := t.Plans.Clock(ctx)
+	if err != nil {
+		return err
+	}
+	for name, w := range writers {
+		if w.Topics[p.Topic] != nil && len(w.Topics) == 1 && !w.Closed && now.Sub(w.At) > mirror.Gone {
+			err = errors.Join(err, t.Plans.Forget(ctx, name))
+		}
+	}
+	return err
 }
 
 // empty waits until the old store has done everything.

@@ -115,7 +115,7 @@ func TestCutOverWantsNoDeadWriter(t *testing.T) {
 	onRoad(t, func(r *road) {
 		t := r.T
 		r.copies()
-		said, err := json.Marshal(mirror.Stats{Topics: map[string]*mirror.TopicStats{"mail": {Offered: 3, Written: 1}}})
+		said, err := json.Marshal(mirror.Stats{Waiting: 2, Topics: map[string]*mirror.TopicStats{"mail": {Offered: 3, Written: 1}}})
 		r.must(err)
 		_, err = r.old.PutState(t.Context(), "traffic/writer/dead", said, store.AnyVersion, "dead")
 		r.must(err)
@@ -127,6 +127,14 @@ func TestCutOverWantsNoDeadWriter(t *testing.T) {
 		time.Sleep(mirror.Gone)
 		if moved, err = r.traffic.CutOver(t.Context(), "mail", Moving{Calm: time.Second}); err != nil || moved.Stage != mirror.Moved {
 			t.Errorf("when it is long dead: %+v, %v", moved, err)
+		}
+		if ps := r.problems(); len(ps) != 0 {
+			t.Errorf("nobody needs copies any more, but %v", ps)
+		}
+		_, err = r.traffic.RollBack(t.Context(), "mail", Moving{})
+		r.must(err)
+		if ps := r.problems(); len(ps) != 0 {
+			t.Errorf("its copies were of a time before the cut-over, but %v", ps)
 		}
 	})
 }
