@@ -224,7 +224,7 @@ func TestCancelAndClaim(t *testing.T) {
 	}
 }
 
-// An ack and an append of the same unique keys do not wait for each other.
+// An ack and an append that takes over the same unique keys do not wait for each other.
 func TestUniqueKeysAreLockedInOrder(t *testing.T) {
 	for range deadlocks {
 		if ackAndAppendTake(t) < 900*time.Millisecond {
@@ -238,7 +238,7 @@ func ackAndAppendTake(t *testing.T) time.Duration {
 	z := newRig(t)
 	peer := open(t, z.cfg)
 	uniq := func(id, key string) pawl.Message {
-		return pawl.Message{ID: id, Topic: "t", Unique: pawl.Unique{Key: key}}
+		return pawl.Message{ID: id, Topic: "t", Unique: pawl.Unique{Key: key, For: time.Millisecond}}
 	}
 	z.add("x", "x") // topic
 	z.ack(z.claim(1, 1)...)
@@ -264,6 +264,7 @@ func ackAndAppendTake(t *testing.T) time.Duration {
 		z.check(tx.QueryRow(z.ctx, "SELECT encode(k,'hex') FROM "+z.cfg.Schema+".uniq ORDER BY ctid DESC LIMIT 1").Scan(&hi))
 	}
 	ds := z.claim(2, 1)
+	time.Sleep(2 * time.Millisecond) // the keys are free: an append takes them over
 	// somebody holds the smaller key (the one with the greater ctid) for a moment
 	_, err := tx.Exec(z.ctx, "SELECT FROM "+z.cfg.Schema+".uniq WHERE encode(k,'hex') = $1 FOR UPDATE", min(lo, hi))
 	z.check(err)
