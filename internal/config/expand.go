@@ -19,12 +19,14 @@ type expanded struct {
 	secrets []string // what that was
 }
 
-// expand puts in ${NAME}, ${NAME:default} and ${file:PATH}; $${ is a plain ${.
-func (s *Source) expand(t string) (e expanded, why, hint string) {
-	var value, shown strings.Builder
+// expand puts in ${NAME}, ${NAME:default} and ${file:PATH}; $${ is a plain ${. In a
+// URL, what becomes a part of user or password is escaped.
+func (s *Source) expand(t string, isURL bool) (e expanded, why, hint string) {
+	var value, shown, stated strings.Builder // stated: what the file itself says
 	both := func(text string) {
 		value.WriteString(text)
 		shown.WriteString(text)
+		stated.WriteString(text)
 	}
 	for {
 		before, rest, found := strings.Cut(t, "${")
@@ -46,11 +48,19 @@ func (s *Source) expand(t string) (e expanded, why, hint string) {
 		if why != "" {
 			return e, why, hint
 		}
+		if secret != "" {
+			e.secrets = append(e.secrets, secret)
+		}
+		if part, depth := userPart(stated.String(), after); isURL && part != noUser {
+			secret, plain = escapeUser(secret, part, depth), escapeUser(plain, part, depth)
+			if secret != "" && secret != e.secrets[len(e.secrets)-1] {
+				e.secrets = append(e.secrets, secret)
+			}
+		}
 		value.WriteString(secret + plain)
 		shown.WriteString(plain)
 		if secret != "" {
 			shown.WriteString(Mask)
-			e.secrets = append(e.secrets, secret)
 		}
 		t = after
 	}

@@ -33,7 +33,7 @@ func TestExpansion(t *testing.T) {
 		"$${PW}": "${PW}", "$$$": "$$$", "${HOST}:${PW}": "db.example:pa55word",
 	} {
 		s := source("")
-		if e, why, _ := s.expand(written); why != "" || e.value != want {
+		if e, why, _ := s.expand(written, false); why != "" || e.value != want {
 			t.Errorf("%s is %q (%s), want %q", written, e.value, why, want)
 		} else if strings.Contains(e.shown, "pa55word") || strings.Contains(e.shown, "t0k3n") {
 			t.Errorf("%s is shown as %q", written, e.shown)
@@ -43,7 +43,7 @@ func TestExpansion(t *testing.T) {
 		"${NONE}": "NONE is not set", "${PW": "without a }", "${1}": "no ${NAME}", "${}": "no ${NAME}", "${file:/no}": "cannot be read", "${file:/empty}": "is empty",
 	} {
 		s := source("")
-		if _, why, _ := s.expand(written); !strings.Contains(why, want) {
+		if _, why, _ := s.expand(written, false); !strings.Contains(why, want) {
 			t.Errorf("%s: %q, want %q", written, why, want)
 		}
 	}

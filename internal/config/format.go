@@ -31,6 +31,9 @@ const (
 // MaxConcurrency is the most that a topic may carry out at once.
 const MaxConcurrency = 10_000
 
+// nounURL is what a text is called that is a URL.
+const nounURL = "URL"
+
 // Off as an address to listen at is none.
 const Off = "off"
 
@@ -38,9 +41,9 @@ const Off = "off"
 func format() shape {
 	return shape{kind: object, fields: []field{
 		{name: "store", doc: "Where messages are kept; `pawl help store-urls` has the forms.", def: "sqlite:pawl.db", env: "PAWL_STORE", flag: "store",
-			shape: shape{kind: text, noun: "URL", sensitive: true, check: checkStore}},
+			shape: shape{kind: text, noun: nounURL, sensitive: true, check: checkStore}},
 		{name: "mirror", doc: "The store to which topics move; `pawl traffic` says which of them, and when. docs/traffic.md tells how.", defDoc: "none",
-			env: "PAWL_MIRROR", flag: "mirror", shape: shape{kind: text, noun: "URL", sensitive: true, check: checkStore}},
+			env: "PAWL_MIRROR", flag: "mirror", shape: shape{kind: text, noun: nounURL, sensitive: true, check: checkStore}},
 		{name: "auto_migrate", doc: "Bring the schema of a store on a server up to date at the start.", def: "false", flag: "auto-migrate", shape: shape{kind: boolean}},
 		{name: "node", doc: "The name of this machine in leases and attempts; the process's number is added.", env: "PAWL_NODE",
 			fill: hostname, defDoc: "the host's name", shape: shape{kind: text, noun: "name", check: checkNode}},
@@ -78,7 +81,7 @@ func topicShape() *shape {
 			shape: shape{kind: text, noun: "command", raw: true, check: checkFilled}},
 		{name: "in_flight", doc: "Deliveries that a kept program holds at once; 0 lets it follow from what the program shows.", def: "0", with: []string{Pipe},
 			shape: whole(0, 256)},
-		{name: "url", doc: "Where a delivery is sent to.", must: true, with: []string{HTTP}, shape: shape{kind: text, noun: "URL", sensitive: true, check: checkURL}},
+		{name: "url", doc: "Where a delivery is sent to.", must: true, with: []string{HTTP}, shape: shape{kind: text, noun: nounURL, sensitive: true, check: checkURL}},
 		{name: "method", doc: "The method of the request.", def: "POST", with: []string{HTTP}, shape: oneOf("POST", "PUT", "PATCH")},
 		{name: "headers", doc: "Headers of the request, beside those of the delivery.", with: []string{HTTP},
 			shape: shape{kind: table, checkKey: checkHeaderName, noun: "mapping by name", of: &shape{kind: text, sensitive: true, check: checkHeaderValue}}},
@@ -168,7 +171,23 @@ func checkStore(s string) (why, hint string) {
 	if !ok || !slices.Contains(schemes, strings.ToLower(scheme)) {
 		return "is no URL of a store", "such as sqlite:pawl.db or postgres://user@host/db; `pawl help store-urls` has all forms"
 	}
+	if strings.HasPrefix(strings.ToLower(scheme), "postgres") && !readableServer(s) {
+		return "is a URL that cannot be read", "escape special characters of user and password: %2F for /, %40 for @, %23 for #, %3F for ?, %25 for %; what ${…} stands for is escaped by itself"
+	}
 	return "", ""
+}
+
+// readableServer tells whether user and password end where their URL says so. Else a
+// part of a password is taken for the name of a host.
+func readableServer(s string) bool {
+	base, _, _ := strings.Cut(s, "?")
+	scheme, server, ok := strings.Cut(base, "://")
+	if i := strings.LastIndexByte(server, '@'); ok && i >= 0 {
+		user := server[:i]
+		_, err := url.Parse(scheme + "://" + user + "@host")
+		return err == nil && !strings.ContainsAny(user, "/#@")
+	}
+	return true
 }
 
 func checkNode(s string) (why, hint string) {

@@ -296,7 +296,7 @@ func (w *walker) read(out *node, written string) {
 	e := expanded{value: written, shown: written}
 	if !out.shape.raw {
 		var why, hint string
-		if e, why, hint = w.source.expand(written); why != "" {
+		if e, why, hint = w.source.expand(written, out.shape.sensitive && out.shape.noun == nounURL); why != "" {
 			w.refuse(out, hint, "%s", why)
 			return
 		}
