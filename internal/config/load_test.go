@@ -274,6 +274,8 @@ limits:
     concurrency: 3
     burst: 2               # 12 limits.torn.burst: goes with a rate
   alone: {rate: 1/s, by: key, shared: true} # 39 limits.alone.shared: goes with by: all
+  slow: {rate: 5/1d}     # 16 limits.slow.rate: must be between one in 10000s and 1000000/s (got "5/1d"); for no limit
+  fast: {rate: 2000000/s} # 16 limits.fast.rate: must be between one in 10000s
   odd: {rate: 1/s, by: chance} # 24 limits.odd.by: must be all, key, topic, or header:NAME
 topics:
   a:

@@ -27,6 +27,12 @@ func ParseDuration(s string) (time.Duration, error) {
 	return v, nil
 }
 
+// The rates that a limiter keeps, a second; those of package dispatch.
+const (
+	LeastRate = 1e-4
+	MostRate  = 1e6
+)
+
 // ParseRate reads how many a second 100/s, 30/m, 10/5s, or a number a second is.
 func ParseRate(s string) (perSecond float64, err error) {
 	count, per, ok := strings.Cut(s, "/")
@@ -78,6 +84,9 @@ func (s *shape) parse(value, shown string) (v any, why, hint string) {
 		r, err := ParseRate(value)
 		if err != nil {
 			return nil, fmt.Sprintf("must be a rate (got %s)", quote(shown)), "such as 100/s, 30/m or 10/5s"
+		}
+		if r < LeastRate || r > MostRate {
+			return nil, fmt.Sprintf("must be between one in 10000s and 1000000/s (got %s)", quote(shown)), "for no limit leave it out; what is to begin later takes a delay"
 		}
 		return r, "", ""
 	case choice:
