@@ -27,7 +27,7 @@ type carrier struct {
 	keeper *keeper       // of kept programs
 }
 
-func newCarrier(t config.Topic, p *programs, all limits) (*carrier, error) {
+func newCarrier(t config.Topic, p *programs, replies *webhook.Replies, all limits) (*carrier, error) {
 	c := &carrier{topic: t}
 	var err error
 	if c.limit, c.limits, err = all.of(&t); err != nil {
@@ -37,7 +37,7 @@ func newCarrier(t config.Topic, p *programs, all limits) (*carrier, error) {
 	case config.Exec:
 		c.exec = p.exec(t.Command)
 	case config.HTTP:
-		c.hook, err = webhook.New(webhook.Config{URL: t.URL, Method: t.Method, Headers: t.Headers, Timeout: t.Timeout})
+		c.hook, err = webhook.New(webhook.Config{URL: t.URL, Method: t.Method, Headers: t.Headers, Timeout: t.Timeout, Replies: replies})
 	case config.Pipe:
 		c.keeper = &keeper{programs: p, topic: t.Name}
 		c.gate.room = c.keeper.room

@@ -16,6 +16,7 @@ import (
 	"github.com/pawl-dev/pawl/dispatch"
 	"github.com/pawl-dev/pawl/internal/config"
 	"github.com/pawl-dev/pawl/internal/systemd"
+	"github.com/pawl-dev/pawl/internal/webhook"
 	"github.com/pawl-dev/pawl/observe"
 	"github.com/pawl-dev/pawl/policy"
 	"github.com/pawl-dev/pawl/store"
@@ -118,17 +119,17 @@ func (d *Daemon) build() error {
 	if d.limits, err = newLimits(d.Config.Limits, d.store); err != nil {
 		return err
 	}
-	gates := map[string]*gate{}
+	gates, replies := map[string]*gate{}, webhook.NewReplies()
 	var topics []dispatch.Topic
 	for _, t := range d.Config.Topics {
-		c, err := newCarrier(t, d.programs, d.limits)
+		c, err := newCarrier(t, d.programs, replies, d.limits)
 		if err != nil {
 			return fmt.Errorf("topic %s: %w", t.Name, err)
 		}
 		d.carriers, gates[t.Name] = append(d.carriers, c), &c.gate
 		topics = append(topics, c.dispatched())
 	}
-	d.dispatcher, err = dispatch.New(newGated(d.store, gates), dispatch.Config{
+	d.dispatcher, err = dispatch.New(newGated(d.store, gates, replies.Settled), dispatch.Config{
 		Topics: topics, Policy: d.policy, Owner: d.owner(), Logger: d.Logger, Observer: d.metrics, Events: d.events, DrainTimeout: d.Config.Drain,
 	})
 	if err != nil {

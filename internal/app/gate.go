@@ -57,11 +57,14 @@ const probeGap = 2 * time.Millisecond
 type gated struct {
 	store.Store
 	gates map[string]*gate // by topic
+	// settled is told of what was settled, or never will be; nil: nobody is.
+	settled func(...pawl.Token)
 }
 
-// newGated returns s behind gates, by topic. Topics without one are open.
-func newGated(s store.Store, gates map[string]*gate) store.Store {
-	g := &gated{s, gates}
+// newGated returns s behind gates, by topic. Topics without one are open. settled, if it
+// is not nil, is told of what was settled.
+func newGated(s store.Store, gates map[string]*gate, settled func(...pawl.Token)) store.Store {
+	g := &gated{s, gates, settled}
 	if w, ok := store.As[store.Waker](s); ok {
 		return &wakingGated{g, w}
 	}
@@ -112,6 +115,19 @@ func (g *gated) Claim(ctx context.Context, wants []store.Want, lease store.Lease
 	ds, err := g.Store.Claim(ctx, cut, lease)
 	g.count(passages, ds)
 	return ds, err
+}
+
+// Settle settles, and tells of it.
+func (g *gated) Settle(ctx context.Context, b store.Batch[store.Settlement]) ([]store.Refusal, error) {
+	refused, err := g.Store.Settle(ctx, b)
+	if err == nil && g.settled != nil {
+		tokens := make([]pawl.Token, len(b.Items))
+		for i := range b.Items {
+			tokens[i] = b.Items[i].Token
+		}
+		g.settled(tokens...)
+	}
+	return refused, err
 }
 
 // count lets the gates know what came.

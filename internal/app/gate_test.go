@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -40,7 +41,7 @@ func claim(t *testing.T, s store.Store, wants ...store.Want) map[string]int {
 // behind is s with topics t and u behind one gate.
 func behind(s store.Store) (*gate, store.Store) {
 	g := &gate{}
-	return g, newGated(s, map[string]*gate{"t": g, "u": g})
+	return g, newGated(s, map[string]*gate{"t": g, "u": g}, nil)
 }
 
 func TestEveryTopicHasItsGate(t *testing.T) {
@@ -48,7 +49,7 @@ func TestEveryTopicHasItsGate(t *testing.T) {
 		narrow, closed, room := &gate{}, &gate{}, 0
 		narrow.room = func() (int, int) { return 3, 1 }
 		closed.room = func() (int, int) { return room, 0 }
-		s := newGated(filled(t, 100), map[string]*gate{"t": narrow, "u": closed})
+		s := newGated(filled(t, 100), map[string]*gate{"t": narrow, "u": closed}, nil)
 		if got := claim(t, s, store.Want{Topic: "t", Limit: 50}, store.Want{Topic: "u", Limit: 50}); got["t"] != 3 || got["u"] != 0 {
 			t.Errorf("claimed %v of a topic with room for 3 and one without", got)
 		}
@@ -117,4 +118,23 @@ func TestGateLooksForWhatIsMoreUrgent(t *testing.T) {
 			t.Errorf("claimed %v without room and news", got)
 		}
 	})
+}
+
+// TestSettledIsTold: room that replies take is given back by it.
+func TestSettledIsTold(t *testing.T) {
+	var told []pawl.Token
+	s := newGated(filled(t, 3), nil, func(tokens ...pawl.Token) { told = append(told, tokens...) })
+	ds, err := s.Claim(t.Context(), []store.Want{{Topic: "t", Limit: 3}}, store.Lease{For: time.Minute})
+	if err != nil || len(ds) == 0 {
+		t.Fatal(ds, err)
+	}
+	late, cancel := context.WithCancel(t.Context())
+	cancel()
+	b := store.NewBatch(store.Settlement{Token: ds[0].Token, ID: ds[0].ID, Verdict: store.Ack})
+	if _, err := s.Settle(late, b); err == nil || len(told) > 0 {
+		t.Errorf("told of %v after %v", told, err)
+	}
+	if _, err := s.Settle(t.Context(), b); err != nil || len(told) != 1 || told[0] != ds[0].Token {
+		t.Errorf("told of %v after %v", told, err)
+	}
 }

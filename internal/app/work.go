@@ -124,7 +124,7 @@ func (w *worker) dispatcher(working context.Context, s store.Store) (*dispatch.D
 		topics[i] = dispatch.Topic{Name: name, Handler: handler, Concurrency: slots, Lease: c.Lease, Settings: settings, Limits: limits}
 		gates[name] = &w.gate
 	}
-	return dispatch.New(newGated(s, gates), dispatch.Config{
+	return dispatch.New(newGated(s, gates, nil), dispatch.Config{
 		Topics: topics, Policy: c.Policy, Owner: c.Owner, Logger: c.Logger, DrainTimeout: c.Drain, UntilEmpty: c.UntilEmpty,
 	})
 }

@@ -24,13 +24,15 @@ type Config struct {
 	Headers map[string]string // beside those of the delivery
 	// Timeout bounds a request and its reply; 0 leaves that to the deadline.
 	Timeout time.Duration
+	// Replies is the room that large replies share with those of other hooks; nil is
+	// room of its own. Whoever shares it says what was settled.
+	Replies *Replies
 }
 
 // Limits of a reply.
 const (
 	maxReason  = 2 << 10  // becomes the reason of a failure
 	maxDrained = 64 << 10 // is read so that the connection can be used again
-	maxVerdict = 64 << 20 // of a verdict, with what it emits
 )
 
 // ContentVerdict is the type of a reply that states a verdict, in the words of
@@ -55,6 +57,9 @@ func New(c Config) (*Hook, error) {
 	u, err := url.Parse(c.URL)
 	if err != nil {
 		return nil, errors.New("the URL cannot be read") // err quotes it, with the password
+	}
+	if c.Replies == nil {
+		c.Replies = NewReplies()
 	}
 	if c.Method == "" {
 		c.Method = http.MethodPost
@@ -94,7 +99,7 @@ func (h *Hook) Handle(ctx context.Context, d *pawl.Delivery) error {
 	}
 	defer func() { _ = reply.Body.Close() }()
 	if reply.StatusCode/100 == 2 && isVerdict(reply.Header.Get("Content-Type")) {
-		return h.worded(ctx, d, reply.Body)
+		return h.worded(ctx, inner, d, reply)
 	}
 	said, err := io.ReadAll(io.LimitReader(reply.Body, maxReason))
 	if err == nil {
@@ -107,16 +112,17 @@ func (h *Hook) Handle(ctx context.Context, d *pawl.Delivery) error {
 }
 
 // worded reads the verdict that a reply states.
-func (h *Hook) worded(ctx context.Context, d *pawl.Delivery, body io.Reader) error {
-	text, err := io.ReadAll(io.LimitReader(body, maxVerdict+1))
-	if err != nil {
+func (h *Hook) worded(ctx, inner context.Context, d *pawl.Delivery, reply *http.Response) error {
+	text, room, err := h.config.Replies.read(inner, reply)
+	defer func() { h.config.Replies.leave(d, room) }()
+	if err != nil && !errors.Is(err, errTooLong) {
 		return h.failed(ctx, err)
 	}
-	if len(text) > maxVerdict {
-		err = fmt.Errorf("it has more than %d bytes", maxVerdict)
-	} else if v, bad := wire.ParseReply(text); bad == nil {
-		return v.Settle(d, policy.KindService)
-	} else {
+	if err == nil {
+		v, bad := wire.ParseReply(text)
+		if bad == nil {
+			return v.Settle(d, policy.KindService)
+		}
 		err = bad
 	}
 	return pawl.OfKind(policy.KindService, fmt.Errorf("the reply is no verdict: %w", err))

@@ -28,6 +28,10 @@ type Verdict struct {
 	Emit      []Draft
 }
 
+// maxEmits is what one settlement may emit, store.MaxEmit. Of more, one too many is kept: whoever
+// settles refuses it, and a short line does not become a long list.
+const maxEmits = 10_000
+
 // ParseVerdict reads one verdict; v keeps no part of line. Fields that are not
 // of a verdict are passed over, so that a worker may answer with the delivery it
 // got and a verdict added. With an error, v has the id where it could be read, so
@@ -110,7 +114,7 @@ func (s *scanner) verdictValue(name string, v *Verdict) {
 	case "emit":
 		s.items(func() {
 			var d Draft
-			if s.draft(&d); s.err == nil {
+			if s.draft(&d); s.err == nil && len(v.Emit) <= maxEmits {
 				v.Emit = append(v.Emit, d)
 			}
 		})
