@@ -53,12 +53,17 @@ func verdict(reply *http.Response, said []byte, now time.Time) error {
 	return pawl.OfKind(policy.KindService, err)
 }
 
+// maxRetryAfter bounds what a service may ask for: a mistake, such as milliseconds in
+// place of seconds, must not close a key for years.
+const maxRetryAfter = time.Hour
+
 // retryAfter reads how long the service wants to be left alone: seconds, or a
 // date, which counts from the date that the service says it is.
 func retryAfter(h http.Header, now time.Time) (time.Duration, bool) {
 	text := strings.TrimSpace(h.Get("Retry-After"))
-	if n, err := strconv.ParseInt(text, 10, 64); err == nil && n >= 0 {
-		return time.Duration(min(n, int64(pawl.MaxDelay/time.Second))) * time.Second, true
+	n, err := strconv.ParseInt(text, 10, 64) // of one that is too large, n is the largest
+	if (err == nil || errors.Is(err, strconv.ErrRange)) && n >= 0 {
+		return time.Duration(min(n, int64(maxRetryAfter/time.Second))) * time.Second, true
 	}
 	at, err := http.ParseTime(text)
 	if err != nil {
@@ -67,7 +72,7 @@ func retryAfter(h http.Header, now time.Time) (time.Duration, bool) {
 	if its, err := http.ParseTime(h.Get("Date")); err == nil {
 		now = its
 	}
-	return min(max(at.Sub(now), 0), pawl.MaxDelay), true
+	return min(max(at.Sub(now), 0), maxRetryAfter), true
 }
 
 // readable is what a reply says, if it is text.

@@ -100,8 +100,10 @@ func TestVerdicts(t *testing.T) {
 	}{
 		{200, "", "ack"}, {204, "", "ack"}, {202, "10", "ack"},
 		{429, "3", "release after 3s"}, {503, "2", "release after 2s"}, {503, "0", "release after 1s"}, {429, date(time.Minute), "release after 1m0s"},
-		{503, date(-time.Minute), "release after 1s"}, {429, "99999999999", "release after 87660h0m0s"},
-		{429, "", "retry"}, {429, "soon", "retry"}, {503, "-1", "retry"}, {503, "", "retry"}, {500, "5", "retry"}, {502, "", "retry"}, {408, "", "retry"}, {425, "", "retry"},
+		{503, date(-time.Minute), "release after 1s"}, {503, "3600", "release after 1h0m0s"}, {429, "3601", "release after 1h0m0s"},
+		{503, "86400000", "release after 1h0m0s"}, {429, "99999999999", "release after 1h0m0s"}, {429, "99999999999999999999999", "release after 1h0m0s"},
+		{503, date(24 * 365 * time.Hour), "release after 1h0m0s"}, {503, "Fri, 31 Dec 9999 23:59:59 GMT", "release after 1h0m0s"},
+		{429, "", "retry"}, {429, "soon", "retry"}, {503, "-1", "retry"}, {429, "1.5", "retry"}, {429, "-99999999999999999999999", "retry"}, {503, "", "retry"}, {500, "5", "retry"}, {502, "", "retry"}, {408, "", "retry"}, {425, "", "retry"},
 		{400, "", "dead"}, {404, "", "dead"}, {409, "", "dead"}, {410, "", "dead"}, {422, "3", "dead"},
 		{301, "", "retry"}, {304, "", "retry"},
 	} {
