@@ -87,7 +87,23 @@ func (w *walker) checkTopic(t *node) {
 			w.report(child.keyLine, child.keyColumn, child.path, "leave it out", "goes with handler %s, not with %s", strings.Join(f.with, " or "), handler)
 		}
 	}
+	w.checkHeaders(t.at("headers"))
 	w.checkTopicNumbers(t)
+}
+
+// checkHeaders finds names of one header: only one of them would be sent.
+func (w *walker) checkHeaders(headers *node) {
+	if headers == nil {
+		return
+	}
+	for i, name := range headers.names {
+		for _, before := range headers.names[:i] {
+			if strings.EqualFold(name, before) {
+				w.refuseKey(headers.under[name], "keep one of them", "is the same header as %s, in line %d", before, headers.under[before].keyLine)
+				break
+			}
+		}
+	}
 }
 
 func (w *walker) checkLimit(l *node) {

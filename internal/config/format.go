@@ -250,7 +250,7 @@ func checkURL(s string) (why, hint string) {
 }
 
 // ours are headers that the delivery or the connection sets.
-var ours = []string{"content-type", "content-length", "host", "connection", "transfer-encoding", "traceparent", "tracestate", "user-agent"}
+var ours = []string{"content-type", "content-length", "host", "connection", "transfer-encoding", "traceparent", "tracestate", "user-agent", "idempotency-key"}
 
 type keyError struct{ why string }
 

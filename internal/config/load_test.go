@@ -38,6 +38,9 @@ topics:
     headers:
       Authorization: ${NOT_SET}     # 22 topics.hooks.headers.Authorization: NOT_SET is not set in the environment
       Pawl-Id: x                    # 7 topics.hooks.headers.Pawl-Id: is a header that Pawl sets itself
+      idempotency-KEY: mine         # 7 topics.hooks.headers.idempotency-KEY: is a header that Pawl sets itself
+      X-Tenant: one
+      x-tenant: two                 # 7 topics.hooks.headers.x-tenant: is the same header as X-Tenant, in line 23; keep one of them
       Bad Name: x                   # 7 topics.hooks.headers.Bad Name: is no name of a header
     concurrency: [1]                # 18 topics.hooks.concurrency: must be a whole number (got a list)
   nobody: {}                        # 3 topics.nobody: has no handler
