@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"sync"
@@ -42,6 +41,9 @@ type DaemonConfig struct {
 	// Getenv reads the environment: the service manager is described there.
 	Getenv  func(string) string
 	Version string
+	// Front is where health and metrics are served; nil: Config says where. Run
+	// closes it.
+	Front *Front
 }
 
 // ErrNoTopics is why a daemon has nothing to do.
@@ -61,7 +63,6 @@ type Daemon struct {
 	dispatcher *dispatch.Dispatcher
 	metrics    *observe.Metrics
 	scrape     http.Handler
-	listener   net.Listener // nil: none
 	events     *Events
 	eventsFile *os.File // nil: none
 	notifier   *systemd.Notifier
@@ -100,8 +101,8 @@ func NewDaemon(s store.Store, c DaemonConfig) (*Daemon, error) {
 	if err = d.openEvents(); err == nil {
 		err = d.build()
 	}
-	if err == nil {
-		err = d.listen()
+	if err == nil && d.Front == nil {
+		d.Front, err = NewFront(d.Config.Listen, d.Logger)
 	}
 	if err != nil {
 		d.programs.close()
@@ -151,23 +152,8 @@ func (d *Daemon) owner() string {
 	return fmt.Sprintf("%s/%d", host, os.Getpid())
 }
 
-func (d *Daemon) listen() (err error) {
-	if d.Config.Listen == config.Off {
-		return nil
-	}
-	if d.listener, err = net.Listen("tcp", d.Config.Listen); err != nil {
-		return fmt.Errorf("%w: %w", ErrListen, err)
-	}
-	return nil
-}
-
 // Address is where health and metrics are served; empty if nowhere.
-func (d *Daemon) Address() string {
-	if d.listener == nil {
-		return ""
-	}
-	return d.listener.Addr().String()
-}
+func (d *Daemon) Address() string { return d.Front.Address() }
 
 // Run carries out messages until ctx ends, and drains then. It may be called once.
 func (d *Daemon) Run(ctx context.Context) error {
@@ -177,7 +163,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	}
 	beside, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var wg sync.WaitGroup
-	server := d.serve(&wg)
+	d.Front.serve(d.handler())
 	wg.Go(func() { d.watchDepth(beside) })
 	wg.Go(func() { d.watchSpill(beside) })
 	wg.Go(func() { tellSlowKeys(beside, d.metrics, d.Logger) })
@@ -198,26 +184,10 @@ func (d *Daemon) Run(ctx context.Context) error {
 	for _, c := range d.carriers {
 		c.close()
 	}
-	if server != nil {
-		_ = server.Close()
-	}
+	d.Front.Close()
 	wg.Wait()
 	d.endEvents(err)
 	return err
-}
-
-// serve serves health and metrics.
-func (d *Daemon) serve(wg *sync.WaitGroup) *http.Server {
-	if d.listener == nil {
-		return nil
-	}
-	server := &http.Server{Handler: d.handler(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute}
-	wg.Go(func() {
-		if err := server.Serve(d.listener); !errors.Is(err, http.ErrServerClosed) {
-			d.Logger.Error("health and metrics are not served any more", "error", err)
-		}
-	})
-	return server
 }
 
 // depthEvery is how often the messages of topics are counted.

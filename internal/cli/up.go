@@ -80,14 +80,25 @@ func (s *session) runUp(ctx context.Context, listen string) error {
 		return err
 	}
 	s.fromFile, s.mirrorFile = c.Store, c.Mirror
-	opened, err := s.openAs(ctx, app.OpenConfig{AutoMigrate: c.AutoMigrate, Logger: logger})
+	front, err := app.NewFront(c.Listen, logger)
+	if err != nil {
+		return cannotListen(err)
+	}
+	defer front.Close()
+	opened, err := app.Await(ctx, front, s.Getenv, logger, func() (store.Store, error) {
+		return s.openAs(ctx, app.OpenConfig{AutoMigrate: c.AutoMigrate, Logger: logger})
+	})
 	if err != nil {
 		return err
+	}
+	if opened == nil {
+		logger.Info("stopped before the store could be reached")
+		return nil
 	}
 	daemon := app.DaemonConfig{
 		Config: c, Text: src.Text, Read: read, Load: s.reload,
 		Logger: logger, Level: level, Stdout: s.Out, Stderr: s.Err, Getenv: s.Getenv, Version: s.version,
-		Redact: s.redactor.Redact,
+		Redact: s.redactor.Redact, Front: front,
 	}
 	if s.Hangups != nil {
 		daemon.Hangup = s.Hangups()
@@ -99,7 +110,7 @@ func (s *session) runDaemon(ctx context.Context, opened store.Store, c app.Daemo
 	d, err := app.NewDaemon(opened, c)
 	switch {
 	case errors.Is(err, app.ErrListen):
-		return &problem{what: "cannot serve health and metrics", err: err, next: "give listen another port, or off; another daemon may have this one"}
+		return cannotListen(err)
 	case err != nil:
 		return cannot(err, "start the daemon")
 	}
@@ -113,6 +124,10 @@ func (s *session) runDaemon(ctx context.Context, opened store.Store, c app.Daemo
 		c.Logger.Info("stopped")
 	}
 	return cannot(err, "carry out the topics")
+}
+
+func cannotListen(err error) error {
+	return &problem{what: "cannot serve health and metrics", err: err, next: "give listen another port, or off; another daemon may have this one"}
 }
 
 // reload reads a configuration that is to replace the one in effect. Its problems

@@ -49,6 +49,9 @@ func (n *Notifier) Watchdog() time.Duration {
 // Ready says that the service has started, or that a reload is over, and how it is.
 func (n *Notifier) Ready(status string) { n.send("READY=1\nSTATUS=" + oneLine(status)) }
 
+// Waiting says why the service has not started yet.
+func (n *Notifier) Waiting(status string) { n.send("STATUS=" + oneLine(status)) }
+
 // Reloading says that a reload has begun.
 func (n *Notifier) Reloading() {
 	n.send(fmt.Sprintf("RELOADING=1\nMONOTONIC_USEC=%d", monotonic()/time.Microsecond))
