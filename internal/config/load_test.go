@@ -48,6 +48,7 @@ topics:
   mail: {handler: exec}             # 3 topics.mail: is there already, in line 7
   "a b": {handler: exec}            # 3 topics.a b: topic "a b" holds ' '
   idle:                             # 8 topics.idle: has no value
+  octal: {handler: exec, command: x, concurrency: 010} # 51 topics.octal.concurrency: must be a whole number without a zero before it (got 010)
   reserve:
     handler: exec
     command: 'true'

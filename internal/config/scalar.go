@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -58,6 +59,8 @@ func (s *shape) parse(value, shown string) (v any, why, hint string) {
 		switch {
 		case err != nil:
 			return nil, fmt.Sprintf("must be a whole number (got %s)", quote(shown)), ""
+		case octal.MatchString(value):
+			return nil, fmt.Sprintf("must be a whole number without a zero before it (got %s)", shown), "some read 010 as 10, others as 8"
 		case n < s.min:
 			return nil, fmt.Sprintf("must be at least %d (got %s)", s.min, shown), ""
 		case n > s.max:
@@ -105,6 +108,9 @@ func (s *shape) parse(value, shown string) (v any, why, hint string) {
 	}
 	return value, "", ""
 }
+
+// octal matches what C, and YAML 1.1, read as a number to the base of eight.
+var octal = regexp.MustCompile(`^[+-]?0[0-9_]`)
 
 // maxQuoted bounds what is repeated of a value.
 const maxQuoted = 60

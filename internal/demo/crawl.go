@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"io"
@@ -110,14 +111,18 @@ func refused(res *http.Response) error {
 	}
 }
 
+// maxRetryAfter bounds what a host may ask for.
+const maxRetryAfter = time.Hour
+
 // retryAfter reads Retry-After, seconds or a date (RFC 9110, section 10.2.3).
 func retryAfter(res *http.Response) time.Duration {
 	v := res.Header.Get("Retry-After")
-	if seconds, err := strconv.Atoi(v); err == nil {
-		return time.Duration(seconds) * time.Second
+	n, err := strconv.ParseInt(v, 10, 64) // of one that is too large, n is the largest
+	if err == nil || errors.Is(err, strconv.ErrRange) {
+		return time.Duration(min(max(n, 0), int64(maxRetryAfter/time.Second))) * time.Second
 	}
 	if at, err := http.ParseTime(v); err == nil {
-		return max(time.Until(at), 0)
+		return min(max(time.Until(at), 0), maxRetryAfter)
 	}
 	return time.Second
 }

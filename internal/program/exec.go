@@ -52,14 +52,17 @@ func NewExec(l *Launcher, command string, stdout, stderr *Output) *Exec {
 	return &Exec{launcher: l, command: command, stdout: stdout, stderr: stderr, env: cleanEnviron()}
 }
 
-// cleanEnviron is this process's environment without what describes a delivery:
-// Pawl may itself be running as somebody's handler.
+// cleanEnviron is this process's environment without what describes a delivery,
+// because Pawl may itself be running as somebody's handler, and without what lets it
+// speak with the service manager: a program that does would speak for the daemon.
 func cleanEnviron() []string {
 	return slices.DeleteFunc(os.Environ(), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
-		return slices.Contains(deliveryVariables, name)
+		return slices.Contains(deliveryVariables, name) || slices.Contains(managerVariables, name)
 	})
 }
+
+var managerVariables = []string{"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"}
 
 var deliveryVariables = []string{
 	"PAWL_ID", "PAWL_TOPIC", "PAWL_KEY", "PAWL_KEY_BASE64", "PAWL_ATTEMPT", "PAWL_TOKEN", "PAWL_TRACEPARENT", "PAWL_HEADERS",

@@ -115,6 +115,23 @@ func TestExecHandsOverTheDelivery(t *testing.T) {
 	}
 }
 
+// TestProgramsDoNotSpeakForTheDaemon: to the service manager, whatever has its socket
+// is the daemon.
+func TestProgramsDoNotSpeakForTheDaemon(t *testing.T) {
+	for _, name := range []string{"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"} {
+		t.Setenv(name, "the daemon's")
+	}
+	t.Setenv("OF_ITS_OWN", "kept")
+	var out buffer
+	e := program.NewExec(newLauncher(t), `printf '%s\n' "$OF_ITS_OWN|$NOTIFY_SOCKET|$WATCHDOG_USEC|$WATCHDOG_PID"`, program.NewOutput(&out, nil), nil)
+	if err := e.Handle(t.Context(), delivery("m1", "")); err != nil {
+		t.Fatal(err)
+	}
+	if got := out.String(); got != "kept|||\n" {
+		t.Errorf("a program has %q", got)
+	}
+}
+
 func TestExecVerdicts(t *testing.T) {
 	l := newLauncher(t)
 	for _, c := range []struct {
