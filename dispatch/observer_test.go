@@ -111,6 +111,34 @@ func TestObserverIsTold(t *testing.T) {
 	})
 }
 
+// touchy is an observer that cannot bear what handlers put into their errors.
+type touchy struct{ witness }
+
+func (*touchy) Decided(_, _, _, _ string, kind pawl.Kind, _, _, _, _ string) {
+	panic(fmt.Sprintf("%q is no label", kind))
+}
+
+// An observer that panics about a failure costs a figure, not the process.
+func TestObserverThatPanics(t *testing.T) {
+	bubble(t, func(r *rig) {
+		var log logged
+		var s sink
+		r.append(pawl.Message{Topic: "a", ID: "x"})
+		c := one(1, func(_ context.Context, d *pawl.Delivery) error {
+			if d.Attempt == 1 {
+				return pawl.OfKind("\xff", errBroken)
+			}
+			return nil
+		})
+		c.Observer, c.Events, c.Logger = &touchy{}, &s, log.logger()
+		r.run(c)
+		time.Sleep(time.Hour)
+		r.gone("x")
+		equal(r, []int{log.count("observer panicked"), log.count("delivery failed")}, []int{1, 1})
+		equal(r, s.list("x"), "Engine/TaskModel/Started 1, Engine/TaskModel/Failed 1 broken: retry, Engine/TaskModel/Started 2, Engine/TaskModel/Completed 2")
+	})
+}
+
 // TestObserverIsToldOfKeys: every attempt has the key of its message, also of those
 // that are claimed in one go, and of those that fail.
 func TestObserverIsToldOfKeys(t *testing.T) {

@@ -202,11 +202,7 @@ func (d *Dispatcher) ignored(st *store.Settlement, del *pawl.Delivery, how polic
 
 // tell says what was decided, to whoever counts and to whoever reads.
 func (d *Dispatcher) tell(t *topic, del *pawl.Delivery, a *policy.Attempt, decision *policy.Decision) {
-	if o := d.cfg.Observer; o != nil {
-		e := decision.Event
-		o.Decided(t.Name, e.Domain, e.Type, e.Phase, decision.Kind, decision.Rule,
-			decision.Action.String(), decision.Alert.String(), decision.Degrade.String())
-	}
+	d.count(t, decision)
 	if d.cfg.Events != nil {
 		phase := policy.Failed
 		if a.Number > 1 {
@@ -215,6 +211,23 @@ func (d *Dispatcher) tell(t *topic, del *pawl.Delivery, a *policy.Attempt, decis
 		d.happened(t, del, phase, a, decision)
 	}
 	d.logFailure(t, del, a, decision)
+}
+
+// count tells the observer of a decision. It has in it what a handler put into its
+// error, so an observer that panics at that must not end the process.
+func (d *Dispatcher) count(t *topic, decision *policy.Decision) {
+	o := d.cfg.Observer
+	if o == nil {
+		return
+	}
+	defer func() {
+		if v := recover(); v != nil {
+			d.cfg.Logger.Error("observer panicked; a decision is not counted", "queue_topic", t.Name, "error", v)
+		}
+	}()
+	e := decision.Event
+	o.Decided(t.Name, e.Domain, e.Type, e.Phase, decision.Kind, decision.Rule,
+		decision.Action.String(), decision.Alert.String(), decision.Degrade.String())
 }
 
 // decide asks the policy. One that panics or answers nothing must not end the

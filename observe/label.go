@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"strings"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -21,8 +22,10 @@ const (
 	none  = "none"
 )
 
-// value returns v, or what stands for it.
+// value returns v, or what stands for it. A kind may be any bytes that a handler put
+// together; Prometheus panics at a label that is not UTF-8.
 func (b *bounds) value(label, v string) string {
+	v = strings.ToValidUTF8(v, "\uFFFD")
 	if v == "" {
 		return none
 	}

@@ -96,6 +96,25 @@ func TestLabelsAreBounded(t *testing.T) {
 	}
 }
 
+// A handler may make a kind of any bytes, and two of them may mean the same text.
+func TestLabelsAreText(t *testing.T) {
+	m, reg := metrics(t)
+	touch(m, "a\xffb")
+	touch(m, "a\xfeb")
+	for name, f := range gather(t, reg) {
+		for _, one := range f.GetMetric() {
+			for _, l := range one.GetLabel() {
+				if l.GetValue() != strings.ToValidUTF8(l.GetValue(), "") {
+					t.Errorf("%s: label %s is %q", name, l.GetName(), l.GetValue())
+				}
+			}
+		}
+	}
+	if f := gather(t, reg)["policy_decisions_total"]; len(f.GetMetric()) != 2 {
+		t.Errorf("%v", f) // those that are ignored, and the others
+	}
+}
+
 // No label may be added whose name promises one value per message.
 func TestNoLabelForData(t *testing.T) {
 	for label := range limits {
