@@ -9,10 +9,11 @@ import (
 )
 
 // EventSink is told about deliveries one by one: that a handler begins
-// ([Started]), that a failure was decided about (policy.Failed, and policy.Again
-// for that of a repetition), that the store has taken an ack ([Completed]).
-// A failure that is ignored has no Completed, unless it was that of a part. What
-// was given back, or whose lease was lost, ends without an event.
+// ([Started]), that a failure was decided about, or a handler gave it back and said
+// why (policy.Failed, and policy.Again for that of a repetition), that the store has
+// taken an ack ([Completed]). A failure that is ignored has no Completed, unless it was
+// that of a part. What the dispatcher gave back, or whose lease was lost, ends without
+// an event.
 //
 // Event is called concurrently, but for one message in the order of what
 // happens. It must not block.
@@ -36,19 +37,25 @@ type Event struct {
 	Delivery *pawl.Delivery
 	TraceID  string
 	Attempt  int
-	// Of a failure: the error, and what was decided.
+	// Of a failure: the error, and what was decided. Of what the handler gave back:
+	// its error, and no decision, as the policy was not asked.
 	Err      error
 	Decision policy.Decision
+	Released bool // the handler gave it back
 }
 
-// happened tells the sink. Callers have made sure that there is one.
+// happened tells the sink. Callers have made sure that there is one. An attempt
+// without a decision was given back.
 func (d *Dispatcher) happened(t *topic, del *pawl.Delivery, phase string, a *policy.Attempt, decision *policy.Decision) {
 	e := Event{Event: t.Event, Topic: t.Name, Delivery: del}
 	if del != nil {
 		e.TraceID, e.Attempt = traceID(del.Headers[TraceParent]), del.Attempt
 	}
+	if a != nil {
+		e.Err, e.Attempt, e.Released = a.Err, a.Number, decision == nil
+	}
 	if decision != nil {
-		e.Err, e.Decision, e.Attempt = a.Err, *decision, a.Number
+		e.Decision = *decision
 		e.Domain, e.Type = cmp.Or(decision.Event.Domain, e.Domain), cmp.Or(decision.Event.Type, e.Type)
 	}
 	e.Domain, e.Type, e.Phase = cmp.Or(e.Domain, policy.Engine), cmp.Or(e.Type, "TaskModel"), phase

@@ -32,6 +32,9 @@ func (s *sink) Event(e dispatch.Event) {
 	if e.Err != nil {
 		text += fmt.Sprintf(" %v: %v", e.Err, e.Decision.Action)
 	}
+	if e.Released {
+		text += ", given back"
+	}
 	if e.TraceID != "" {
 		text += " traced"
 	}
@@ -87,7 +90,8 @@ func TestEventsOfADelivery(t *testing.T) {
 			"a-1": "Engine/TaskModel/Started 1, Engine/TaskModel/Failed 1 broken: retry, Engine/TaskModel/Started 2, " +
 				"Engine/TaskModel/Retry 2 broken: retry, Engine/TaskModel/Started 3, Engine/TaskModel/Completed 3",
 			"a-2": "Engine/TaskModel/Started 1, Engine/Parser/Failed 1 broken: dead",
-			"a-3": "Engine/TaskModel/Started 1, Engine/TaskModel/Started 1, Engine/TaskModel/Completed 1",
+			"a-3": "Engine/TaskModel/Started 1, Engine/TaskModel/Failed 1 released: later: none, given back, " +
+				"Engine/TaskModel/Started 1, Engine/TaskModel/Completed 1",
 			"a-4": "Engine/TaskModel/Started 1, Engine/TaskModel/Failed 1 broken: ignore",
 			"a-5": "Engine/TaskModel/Started 1, Engine/TaskModel/Failed 1 broken: ignore, Engine/TaskModel/Completed 1",
 			"b-0": "Engine/Download/Started 1, Engine/Download/Completed 1",

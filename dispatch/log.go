@@ -12,10 +12,10 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// failureLog bounds how often failures of a topic are logged: after the first
-// ones of a second the others are only counted, and said at the next one.
+// failureLog bounds how often something of a topic is logged: after the first ones
+// of a span of time the others are only counted, and said at the next one.
 type failureLog struct {
-	second int64
+	span   int64 // the number of the second, or whatever they are counted in
 	logged int
 	silent int
 }
@@ -38,12 +38,13 @@ func Level(a policy.Alert) slog.Level {
 	}
 }
 
-// allow tells whether a failure may be logged, and how many were not before it.
-func (f *failureLog) allow(now time.Duration) (silent int, ok bool) {
-	if s := int64(now/time.Second) + 1; s != f.second {
-		f.second, f.logged = s, 0
+// allow tells whether it may be logged, as one of so many in a span, and how many were
+// not before it.
+func (f *failureLog) allow(now, span time.Duration, most int) (silent int, ok bool) {
+	if s := int64(now/span) + 1; s != f.span {
+		f.span, f.logged = s, 0
 	}
-	if f.logged >= failuresLogged {
+	if f.logged >= most {
 		f.silent++
 		return 0, false
 	}
@@ -57,7 +58,7 @@ func (f *failureLog) allow(now time.Duration) (silent int, ok bool) {
 func (d *Dispatcher) logFailure(t *topic, del *pawl.Delivery, a *policy.Attempt, decision *policy.Decision) {
 	level := Level(decision.Alert)
 	d.mu.Lock()
-	silent, ok := t.failures.allow(d.now())
+	silent, ok := t.failures.allow(d.now(), time.Second, failuresLogged)
 	d.mu.Unlock()
 	if !ok || !d.cfg.Logger.Enabled(d.base, level) {
 		return

@@ -38,6 +38,13 @@ type KeyObserver interface {
 	RanKeys(topic string, keys [][]byte, took []time.Duration)
 }
 
+// ReleaseObserver is an [Observer] that is told of what handlers give back, too.
+type ReleaseObserver interface {
+	// GivenBack: a handler returned pawl.Release. What the runtime itself gives back, in
+	// a drain or to let something better go first, is in [Observer.Settled] only.
+	GivenBack(topic string, deliveries int)
+}
+
 // LimitObserver is an [Observer] that is told of limiters, too. Names of limits
 // are bounded: they come from the configuration.
 type LimitObserver interface {

@@ -35,6 +35,7 @@ type topic struct {
 	pace     pace
 	tally    tally
 	failures failureLog
+	releases failureLog // of handlers
 
 	// keptSince orders the topics that a limit for all keeps from beginning; 0: none
 	// does.

@@ -91,6 +91,7 @@ func (d *Dispatcher) judge(res *result, c *call, del *pawl.Delivery, err error, 
 	}
 	if release, ok := errors.AsType[*pawl.ReleaseError](err); ok {
 		released(st, min(max(release.After, 0), pawl.MaxDelay), release.Reason)
+		d.givenBack(del, err, cause, release)
 		return
 	}
 	switch cause {
@@ -202,32 +203,38 @@ func (d *Dispatcher) ignored(st *store.Settlement, del *pawl.Delivery, how polic
 
 // tell says what was decided, to whoever counts and to whoever reads.
 func (d *Dispatcher) tell(t *topic, del *pawl.Delivery, a *policy.Attempt, decision *policy.Decision) {
-	d.count(t, decision)
+	d.observed(func(o Observer) {
+		e := decision.Event
+		o.Decided(t.Name, e.Domain, e.Type, e.Phase, decision.Kind, decision.Rule,
+			decision.Action.String(), decision.Alert.String(), decision.Degrade.String())
+	})
 	if d.cfg.Events != nil {
-		phase := policy.Failed
-		if a.Number > 1 {
-			phase = policy.Again
-		}
-		d.happened(t, del, phase, a, decision)
+		d.happened(t, del, phaseOf(a), a, decision)
 	}
 	d.logFailure(t, del, a, decision)
 }
 
-// count tells the observer of a decision. It has in it what a handler put into its
-// error, so an observer that panics at that must not end the process.
-func (d *Dispatcher) count(t *topic, decision *policy.Decision) {
-	o := d.cfg.Observer
-	if o == nil {
+// observed tells the observer, if there is one, what a handler's error came to. That
+// has in it what the handler stated, so an observer that panics at it must not end the
+// process.
+func (d *Dispatcher) observed(tell func(Observer)) {
+	if d.cfg.Observer == nil {
 		return
 	}
 	defer func() {
 		if v := recover(); v != nil {
-			d.cfg.Logger.Error("observer panicked; a decision is not counted", "queue_topic", t.Name, "error", v)
+			d.cfg.Logger.Error("observer panicked; a failure is not counted", "error", v)
 		}
 	}()
-	e := decision.Event
-	o.Decided(t.Name, e.Domain, e.Type, e.Phase, decision.Kind, decision.Rule,
-		decision.Action.String(), decision.Alert.String(), decision.Degrade.String())
+	tell(d.cfg.Observer)
+}
+
+// phaseOf is the phase of a failure.
+func phaseOf(a *policy.Attempt) string {
+	if a.Number > 1 {
+		return policy.Again
+	}
+	return policy.Failed
 }
 
 // decide asks the policy. One that panics or answers nothing must not end the

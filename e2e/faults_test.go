@@ -115,10 +115,22 @@ func faults() map[string]fault {
 			in.write("pawl.yaml", obeys)
 		}},
 	}
-	for _, more := range []map[string]fault{brokenPrograms(), brokenServers(), brokenTopics(), unseen()} {
+	for _, more := range []map[string]fault{brokenPrograms(), brokenServers(), brokenTopics(), refusals(), unseen()} {
 		maps.Copy(all, more)
 	}
 	return all
+}
+
+// refusals are those of a downstream that uses up no attempts.
+func refusals() map[string]fault {
+	return map[string]fault{
+		"PawlAllGivenBack": {config: obeys, cause: func(in *incident) {
+			behaves("echo 503 Service Unavailable >&2; exit 69\n")(in)
+			in.send(8, "mail")
+			in.until(fmt.Sprintf(`curl -sS %s/metrics | awk '/^pawl_deliveries_given_back_total.topic="mail"/ {if ($2 >= 8) print "enough"}'`, in.address), "enough")
+			depth(in, "delayed", 1)
+		}, mendAt: "3.", mend: behaves(good)},
+	}
 }
 
 // unseen are faults that cannot be caused from outside: their pages are followed all

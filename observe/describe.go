@@ -63,6 +63,8 @@ var (
 		"Deliveries that were claimed: attempts that began or were given back.", []string{labelTopic}}
 	settled = description{"pawl_deliveries_settled_total",
 		"Deliveries that ended, by verdict: ack, retry, dead or release.", []string{labelTopic, labelVerdict}}
+	givenBack = description{"pawl_deliveries_given_back_total",
+		"Deliveries that a handler gave back: exit code 69, or 429 and 503 with Retry-After. What Pawl gives back itself is only in pawl_deliveries_settled_total.", []string{labelTopic}}
 	refused = description{"pawl_deliveries_refused_total",
 		"Verdicts that changed nothing, or were not tried because the lease had ended: lease_lost or invalid.", []string{labelTopic, labelReason}}
 	decisions = description{"policy_decisions_total",

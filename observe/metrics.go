@@ -30,14 +30,14 @@ func Handler(g prometheus.Gatherer) http.Handler {
 type Metrics struct {
 	bounds bounds
 
-	storeCalls, storeItems, claimed, settled, refused, decisions, degraded *prometheus.CounterVec
-	running, slots, zombies, local, depth, oldest, reloadOK, reloadAt      *prometheus.GaugeVec
-	storeTime, queueWait, attemptTime, deliveryTime                        *histogram
-	events                                                                 eventMetrics
-	limits                                                                 limitMetrics
-	slow                                                                   *slowKeys
-	kafka                                                                  *kafkaMetrics
-	spill                                                                  *spillMetrics
+	storeCalls, storeItems, claimed, settled, givenBack, refused, decisions, degraded *prometheus.CounterVec
+	running, slots, zombies, local, depth, oldest, reloadOK, reloadAt                 *prometheus.GaugeVec
+	storeTime, queueWait, attemptTime, deliveryTime                                   *histogram
+	events                                                                            eventMetrics
+	limits                                                                            limitMetrics
+	slow                                                                              *slowKeys
+	kafka                                                                             *kafkaMetrics
+	spill                                                                             *spillMetrics
 }
 
 // New registers the metrics of the runtime with reg.
@@ -45,7 +45,7 @@ func New(reg prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		bounds:     bounds{known: map[string]map[string]bool{}, overflow: counter(overflow)},
 		storeCalls: counter(storeCalls), storeItems: counter(storeItems), claimed: counter(claimed),
-		settled: counter(settled), refused: counter(refused), decisions: counter(decisions),
+		settled: counter(settled), givenBack: counter(givenBack), refused: counter(refused), decisions: counter(decisions),
 		running: gauge(running), slots: gauge(slots), zombies: gauge(zombies), local: gauge(local),
 		depth: gauge(depth), oldest: gauge(oldest), reloadOK: gauge(reloadOK), reloadAt: gauge(reloadAt),
 		storeTime: newHistogram(storeTime, quickBuckets), queueWait: newHistogram(queueWait, waitBuckets),
@@ -54,7 +54,7 @@ func New(reg prometheus.Registerer) (*Metrics, error) {
 	}
 	m.kafka, m.spill = newKafkaMetrics(&m.bounds), newSpillMetrics()
 	for _, c := range append(m.spill.all(),
-		m.bounds.overflow, m.storeCalls, m.storeItems, m.claimed, m.settled, m.refused, m.decisions,
+		m.bounds.overflow, m.storeCalls, m.storeItems, m.claimed, m.settled, m.givenBack, m.refused, m.decisions,
 		m.running, m.slots, m.zombies, m.local, m.depth, m.oldest, m.reloadOK, m.reloadAt,
 		m.limits.running, m.limits.rate, m.limits.window, m.limits.heldBack,
 		m.storeTime, m.queueWait, m.attemptTime, m.deliveryTime,
@@ -104,6 +104,11 @@ func (m *Metrics) Settled(topic, verdict string, deliveries int, done []time.Dur
 	vs := m.bounds.values(settled, topic, verdict)
 	m.settled.WithLabelValues(vs...).Add(float64(deliveries))
 	m.deliveryTime.observe(vs[0], done...)
+}
+
+// GivenBack takes note of deliveries that a handler gave back.
+func (m *Metrics) GivenBack(topic string, deliveries int) {
+	m.givenBack.WithLabelValues(m.bounds.value(labelTopic, topic)).Add(float64(deliveries))
 }
 
 // Refused takes note of verdicts that changed nothing.

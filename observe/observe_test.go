@@ -34,6 +34,7 @@ func touch(m *Metrics, text string) {
 	m.Ran(text, []time.Duration{time.Millisecond})
 	m.Settled(text, text, 1, []time.Duration{time.Second})
 	m.Refused(text, text, 1)
+	m.GivenBack(text, 1)
 	m.Decided(text, text, text, text, pawl.Kind(text), text, text, text, text)
 	m.Decided(text, text, text, text, pawl.Kind(text), text, "ignore", text, text)
 	_ = m.Consume(Envelope{Domain: text, Type: text, Phase: text})

@@ -182,7 +182,7 @@ func (k *keeper) room() (lanes, run int) { return k.pipe().Room() }
 func (k *keeper) Handle(ctx context.Context, d *pawl.Delivery) error {
 	err := k.pipe().Handle(ctx, d)
 	if errors.Is(err, pawl.ErrDrain) && ctx.Err() == nil {
-		return pawl.Release(0, "the program was just being started again")
+		return program.HandBack("the program was just being started again")
 	}
 	return err
 }

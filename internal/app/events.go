@@ -10,6 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/dispatch"
 	"github.com/pawl-dev/pawl/observe"
 	"github.com/pawl-dev/pawl/policy"
+	"github.com/pawl-dev/pawl/store"
 )
 
 // maxEventError is how much of an error goes with an event.
@@ -61,7 +62,11 @@ func (e *Events) Event(h dispatch.Event) {
 			env.Err = e.redact(env.Err)
 		}
 		env.Kind = pawl.Describe(h.Err).Kind
-		env.Attrs[observe.PolicyAction], env.Attrs["policy.rule"], env.Attrs["alert"] = d.Action.String(), d.Rule, d.Alert.String()
+		if h.Released {
+			env.Attrs[observe.PolicyAction] = store.Release.String() // the policy was not asked
+		} else {
+			env.Attrs[observe.PolicyAction], env.Attrs["policy.rule"], env.Attrs["alert"] = d.Action.String(), d.Rule, d.Alert.String()
+		}
 		if d.Degrade != policy.NoDegrade {
 			env.Attrs[observe.PolicyDegrade] = d.Degrade.String()
 		}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"log/slog"
 	"testing"
+	"time"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/dispatch"
@@ -15,6 +16,29 @@ import (
 	"github.com/pawl-dev/pawl/store"
 	"github.com/pawl-dev/pawl/store/memory"
 )
+
+// What a handler gave back is a failure that nobody decided about.
+func TestEventOfARelease(t *testing.T) {
+	m, err := observe.New(observe.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	events, err := NewEvents(m, slog.New(slog.DiscardHandler), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	events.Event(dispatch.Event{
+		Event: policy.Event{Domain: policy.Engine, Type: "TaskModel", Phase: policy.Failed}, Topic: "a", Attempt: 1,
+		Err: pawl.Release(time.Second, "503"), Released: true,
+	})
+	if err := events.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	board := events.Board.Newest()
+	if len(board) != 1 || board[0].Phase != "Failed" || board[0].Err != "released: 503" || len(board[0].Attrs) != 2 || board[0].Attrs["policy.action"] != "release" {
+		t.Fatalf("%+v", board)
+	}
+}
 
 // What a dispatcher does reaches the audit and the board; a type without Retry
 // never has one.

@@ -158,11 +158,11 @@ func (w *worker) exec(working context.Context, several bool) pawl.Handler {
 		case slots <- struct{}{}:
 			defer func() { <-slots }()
 		case <-ctx.Done():
-			return pawl.Release(0, "no program was free for it")
+			return program.HandBack("no program was free for it")
 		case <-working.Done():
 		}
 		if working.Err() != nil { // even if a slot came free as well
-			return pawl.Release(0, "draining")
+			return program.HandBack("draining")
 		}
 		return h.Handle(ctx, d)
 	})

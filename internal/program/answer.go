@@ -201,7 +201,7 @@ func (p *Pipe) dismiss(ks []*call, now time.Time) []*call {
 	kept := ks[:0]
 	for _, k := range ks {
 		if now.After(k.after(3, 4)) {
-			k.finish(outcome{err: pawl.Release(0, errWaited.Error())})
+			k.finish(outcome{err: HandBack(errWaited.Error())})
 		} else {
 			kept = append(kept, k)
 		}

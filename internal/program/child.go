@@ -316,7 +316,7 @@ func (p *Pipe) regive(c *child, touched, untouched []*call) {
 	}
 	if p.closed || p.reason != nil {
 		for _, k := range slices.Concat(c.suspects, p.queue) {
-			k.finish(outcome{err: pawl.Release(0, "the worker ended")})
+			k.finish(outcome{err: HandBack("the worker ended")})
 		}
 		c.suspects, p.queue = nil, nil
 	}

@@ -1,0 +1,69 @@
+package dispatch
+
+import (
+	"errors"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/policy"
+)
+
+// releasesLogged is how many deliveries of a topic that were given back are logged in
+// releasesEvery. A downstream that refuses does so for all of them, again and again.
+const (
+	releasesLogged = 1
+	releasesEvery  = time.Minute
+)
+
+// handBack is implemented by errors that give a delivery back for a reason of the
+// runtime's own: a drain, a program that is being started again. Nothing has refused it.
+type handBack interface {
+	error
+	HandBack() bool
+}
+
+// givenBack tells that a handler gave a delivery back. No attempt is counted and no
+// policy is asked, so without it a downstream that refuses everything would never show.
+func (d *Dispatcher) givenBack(del *pawl.Delivery, err error, cause error, release *pawl.ReleaseError) {
+	if ours, ok := errors.AsType[handBack](err); cause == pawl.ErrDrain || ok && ours.HandBack() {
+		return
+	}
+	t := d.byName[del.Topic]
+	d.observed(func(o Observer) {
+		if o, ok := o.(ReleaseObserver); ok {
+			o.GivenBack(t.Name, 1)
+		}
+	})
+	if release.Reason == "" {
+		return
+	}
+	if d.cfg.Events != nil {
+		a := policy.Attempt{Number: del.Attempt, Err: err}
+		d.happened(t, del, phaseOf(&a), &a, nil)
+	}
+	d.logRelease(t, del, release)
+}
+
+// logRelease logs, now and then, what a handler gave back.
+func (d *Dispatcher) logRelease(t *topic, del *pawl.Delivery, release *pawl.ReleaseError) {
+	d.mu.Lock()
+	silent, ok := t.releases.allow(d.now(), releasesEvery, releasesLogged)
+	d.mu.Unlock()
+	if !ok {
+		return
+	}
+	reason, _, _ := strings.Cut(release.Reason, "\n")
+	attrs := []slog.Attr{
+		slog.String("queue_topic", t.Name), slog.String("reason", reason), slog.Duration("after", release.After),
+		slog.String("task_id", del.ID), slog.String("node_id", d.cfg.Owner),
+	}
+	if trace := traceID(del.Headers[TraceParent]); trace != "" {
+		attrs = append(attrs, slog.String("trace_id", trace))
+	}
+	if silent > 0 {
+		attrs = append(attrs, slog.Int("not_logged", silent))
+	}
+	d.cfg.Logger.LogAttrs(d.base, slog.LevelWarn, "delivery given back", attrs...)
+}
