@@ -141,6 +141,11 @@ func unseen() map[string]fault {
 			behaves(good)(in)
 			in.send(1, "mail")
 		}, unproved: "a program can be killed; only a handler in Go, or in a dead disk's hands, does not return"},
+		"PawlFiguresStale": {config: obeys, cause: func(in *incident) {
+			behaves(good)(in)
+			in.send(1, "mail")
+			depth(in, "waiting", 0)
+		}, unproved: "it is about the time of day, which a proof by promtool begins in 1970"},
 		"PawlEventsDropped": {config: obeys + "events: {file: /dev/full}\n", store: needsFullDevice, cause: func(in *incident) {
 			behaves(good)(in)
 			in.calm = in.scrape()

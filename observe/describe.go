@@ -98,6 +98,9 @@ var (
 	depth = description{"pawl_queue_messages",
 		"Messages in the store by state: waiting, delayed, leased or dead. Counted on a slow clock, not on a scrape.",
 		[]string{labelTopic, labelState}}
+	depthAt = description{"pawl_queue_counted_timestamp_seconds",
+		"When the messages of a topic were last counted. What is older than a minute is left out of pawl_queue_messages and pawl_queue_oldest_age_seconds. At first: when counting began.",
+		[]string{labelTopic}}
 	reloadOK = description{"pawl_config_last_reload_successful",
 		"1 if the newest configuration file is in effect, 0 if it has faults and the one before is.", nil}
 	reloadAt = description{"pawl_config_last_reload_success_timestamp_seconds",

@@ -31,7 +31,7 @@ type Metrics struct {
 	bounds bounds
 
 	storeCalls, storeItems, claimed, settled, givenBack, refused, decisions, degraded *prometheus.CounterVec
-	running, slots, zombies, local, depth, oldest, reloadOK, reloadAt                 *prometheus.GaugeVec
+	running, slots, zombies, local, depth, depthAt, oldest, reloadOK, reloadAt        *prometheus.GaugeVec
 	storeTime, queueWait, attemptTime, deliveryTime                                   *histogram
 	events                                                                            eventMetrics
 	limits                                                                            limitMetrics
@@ -47,7 +47,7 @@ func New(reg prometheus.Registerer) (*Metrics, error) {
 		storeCalls: counter(storeCalls), storeItems: counter(storeItems), claimed: counter(claimed),
 		settled: counter(settled), givenBack: counter(givenBack), refused: counter(refused), decisions: counter(decisions),
 		running: gauge(running), slots: gauge(slots), zombies: gauge(zombies), local: gauge(local),
-		depth: gauge(depth), oldest: gauge(oldest), reloadOK: gauge(reloadOK), reloadAt: gauge(reloadAt),
+		depth: gauge(depth), depthAt: gauge(depthAt), oldest: gauge(oldest), reloadOK: gauge(reloadOK), reloadAt: gauge(reloadAt),
 		storeTime: newHistogram(storeTime, quickBuckets), queueWait: newHistogram(queueWait, waitBuckets),
 		attemptTime: newHistogram(attemptTime, workBuckets), deliveryTime: newHistogram(deliveryTime, waitBuckets),
 		degraded: counter(degraded), events: newEventMetrics(), limits: newLimitMetrics(), slow: newSlowKeys(),
@@ -55,7 +55,7 @@ func New(reg prometheus.Registerer) (*Metrics, error) {
 	m.kafka, m.spill = newKafkaMetrics(&m.bounds), newSpillMetrics()
 	for _, c := range append(m.spill.all(),
 		m.bounds.overflow, m.storeCalls, m.storeItems, m.claimed, m.settled, m.givenBack, m.refused, m.decisions,
-		m.running, m.slots, m.zombies, m.local, m.depth, m.oldest, m.reloadOK, m.reloadAt,
+		m.running, m.slots, m.zombies, m.local, m.depth, m.depthAt, m.oldest, m.reloadOK, m.reloadAt,
 		m.limits.running, m.limits.rate, m.limits.window, m.limits.heldBack,
 		m.storeTime, m.queueWait, m.attemptTime, m.deliveryTime,
 		m.degraded, m.events.emitted, m.events.dropped, m.events.refused, m.events.lag, m.kafka, m.slow,
@@ -144,6 +144,21 @@ func (m *Metrics) Depth(topic string, waiting, delayed, leased, dead int64, olde
 	m.oldest.WithLabelValues(topic).Set(oldestWaiting.Seconds())
 }
 
+// DepthCounted takes note of when a topic was counted.
+func (m *Metrics) DepthCounted(topic string, at time.Time) {
+	m.depthAt.WithLabelValues(m.bounds.value(labelTopic, topic)).Set(seconds(at))
+}
+
+// DepthUnknown takes the figures of [Metrics.Depth] back: what is there cannot be
+// counted any more, and what was there must not be taken for it.
+func (m *Metrics) DepthUnknown(topic string) {
+	of := prometheus.Labels{labelTopic: m.bounds.value(labelTopic, topic)}
+	m.depth.DeletePartialMatch(of)
+	m.oldest.Delete(of)
+}
+
+func seconds(at time.Time) float64 { return float64(at.UnixMilli()) / 1000 }
+
 // Reloaded takes note of a configuration that came into effect, or did not.
 func (m *Metrics) Reloaded(ok bool, at time.Time) {
 	if !ok {
@@ -151,5 +166,5 @@ func (m *Metrics) Reloaded(ok bool, at time.Time) {
 		return
 	}
 	m.reloadOK.WithLabelValues().Set(1)
-	m.reloadAt.WithLabelValues().Set(float64(at.UnixMilli()) / 1000)
+	m.reloadAt.WithLabelValues().Set(seconds(at))
 }

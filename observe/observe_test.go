@@ -42,8 +42,10 @@ func touch(m *Metrics, text string) {
 	m.EventRefused(text)
 	m.Load(text, 1, 2, 3, 4)
 	m.Depth(text, 1, 2, 3, 4, time.Minute)
+	m.DepthCounted(text, time.Now())
 	m.LimitLoad(text, 1, 2, 3, 4, 5)
 	m.Spill(someSpill(text))
+	m.SpillCounted(time.Now())
 	m.WatchKafka(func() KafkaFigures { return someKafka(text) })
 	m.Reloaded(true, time.Now())
 }

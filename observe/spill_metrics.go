@@ -21,6 +21,8 @@ var (
 		"Messages in the fallback store that failed too often, and wait for an operator. Counted on a slow clock.", []string{labelTopic}}
 	spillOldest = description{"pawl_spill_oldest_pending_age_seconds",
 		"For how long the oldest message has been waiting in the fallback store. Measured on a slow clock.", []string{labelTopic}}
+	spillAt = description{"pawl_spill_counted_timestamp_seconds",
+		"When the messages in the fallback store were last counted. What is older than a minute is left out of the other figures about them. At first: when counting began.", nil}
 	spillDown = description{"pawl_spill_down",
 		"1 while nothing of the topic can be stored where it belongs, by what this process knows.", []string{labelTopic}}
 	spillLatched = description{"pawl_spill_latched_keys",
@@ -48,8 +50,8 @@ type SpillTopic struct {
 }
 
 type spillMetrics struct {
-	messages, compensated, failures, blind *prometheus.CounterVec
-	pending, dead, oldest, down, latched   *prometheus.GaugeVec
+	messages, compensated, failures, blind   *prometheus.CounterVec
+	pending, dead, oldest, down, latched, at *prometheus.GaugeVec
 
 	mu   sync.Mutex
 	told map[string]int64 // totals as last told
@@ -58,13 +60,13 @@ type spillMetrics struct {
 func newSpillMetrics() *spillMetrics {
 	return &spillMetrics{
 		messages: counter(spillMessages), compensated: counter(spillCompensated), failures: counter(spillFailures), blind: counter(spillBlind),
-		pending: gauge(spillPending), dead: gauge(spillDead), oldest: gauge(spillOldest), down: gauge(spillDown), latched: gauge(spillLatched),
+		pending: gauge(spillPending), dead: gauge(spillDead), oldest: gauge(spillOldest), down: gauge(spillDown), latched: gauge(spillLatched), at: gauge(spillAt),
 		told: map[string]int64{},
 	}
 }
 
 func (s *spillMetrics) all() []prometheus.Collector {
-	return []prometheus.Collector{s.messages, s.compensated, s.failures, s.blind, s.pending, s.dead, s.oldest, s.down, s.latched}
+	return []prometheus.Collector{s.messages, s.compensated, s.failures, s.blind, s.pending, s.dead, s.oldest, s.down, s.latched, s.at}
 }
 
 // Spill takes note of the figures of a store that falls back to another one. They
@@ -85,6 +87,17 @@ func (m *Metrics) Spill(f SpillFigures) {
 		s.dead.WithLabelValues(topic).Set(float64(t.Dead))
 		s.oldest.WithLabelValues(topic).Set(t.OldestPending.Seconds())
 		s.down.WithLabelValues(topic).Set(map[bool]float64{true: 1}[t.Down])
+	}
+}
+
+// SpillCounted takes note of when the fallback store was counted.
+func (m *Metrics) SpillCounted(at time.Time) { m.spill.at.WithLabelValues().Set(seconds(at)) }
+
+// SpillUnknown takes back what [Metrics.Spill] said is there now: it cannot be counted
+// any more. Totals stay.
+func (m *Metrics) SpillUnknown() {
+	for _, g := range []*prometheus.GaugeVec{m.spill.pending, m.spill.dead, m.spill.oldest, m.spill.down} {
+		g.Reset()
 	}
 }
 

@@ -190,36 +190,6 @@ func (d *Daemon) Run(ctx context.Context) error {
 	return err
 }
 
-// depthEvery is how often the messages of topics are counted.
-const depthEvery = 10 * time.Second
-
-// watchDepth counts, for the metrics, on a slow clock.
-func (d *Daemon) watchDepth(ctx context.Context) {
-	topics, ok := store.As[store.Topics](d.store)
-	if !ok {
-		return
-	}
-	var names []string
-	for _, c := range d.carriers {
-		names = append(names, c.topic.Name)
-	}
-	for {
-		once, cancel := context.WithTimeout(ctx, depthEvery)
-		stats, err := topics.Stats(once, names...)
-		cancel()
-		if err != nil && ctx.Err() == nil {
-			d.Logger.Debug("topics could not be counted", "error", err)
-		}
-		for i := range stats {
-			t := &stats[i]
-			d.metrics.Depth(t.Name, t.Waiting, t.Delayed, t.Leased, t.Dead, max(0, t.OldestWaiting))
-		}
-		if !rest(ctx, depthEvery) {
-			return
-		}
-	}
-}
-
 // keepAlive tells the service manager that the runtime still answers.
 func (d *Daemon) keepAlive(ctx context.Context) {
 	every := d.notifier.Watchdog() / 2
