@@ -51,7 +51,7 @@ func freeAddress(t *testing.T) string {
 // newIncident makes one whose daemon is to listen on a port of its own.
 func newIncident(t *testing.T, config string) *incident {
 	t.Helper()
-	in := &incident{T: t, dir: t.TempDir(), address: freeAddress(t), fill: map[string]string{"TOPIC": "mail", "CMD": "true"}}
+	in := &incident{T: t, dir: t.TempDir(), address: freeAddress(t), fill: map[string]string{"TOPIC": "mail", "CMD": "true", "FALLBACK": "sqlite:spill.db"}}
 	in.env = append(os.Environ(), "PAWL_LISTEN="+in.address, "NO_COLOR=1", "PAWL_STORE=sqlite:"+filepath.Join(in.dir, "pawl.db"))
 	in.write("pawl.yaml", config)
 	t.Cleanup(func() {

@@ -190,7 +190,10 @@ func spilled() map[string]fault {
 	}
 	share := away(3)
 	share.unproved = "a daemon sends nothing by itself, and pawl send exports nothing: it is for programs that do both"
-	return map[string]fault{"PawlSpillActive": away(3), "PawlSpillPending": away(1100), "PawlSpillShare": share}
+	lost, dead := away(3), away(3)
+	lost.unproved = "a daemon sends nothing by itself, and pawl send exports nothing: it is for programs that do both"
+	dead.unproved = "ten tries in vain take minutes"
+	return map[string]fault{"PawlSpillLost": lost, "PawlSpillDead": dead, "PawlSpillActive": away(3), "PawlSpillPending": away(1100), "PawlSpillShare": share}
 }
 
 // TestStoreOptionsPage does what docs/store-options.md says.
