@@ -245,6 +245,9 @@ type LimitSnapshot struct {
 	// many adaptive ones allow together; 0: they are not adaptive.
 	Buckets, Running int
 	Window           float64
+	// Least is the smallest window of a bucket that keeps something from beginning, or
+	// of the only one; 0: there is none.
+	Least float64
 	// HeldBack counts the messages that it kept from beginning when it was their
 	// turn, and Limited is when that last was; zero: never.
 	HeldBack int64
@@ -259,7 +262,7 @@ func (l *Limiter) Snapshot() LimitSnapshot {
 	}
 	return LimitSnapshot{
 		Name: l.name, Rate: s.Config.Rate, Shared: l.shared != nil, Keyed: l.by != nil, Concurrency: s.Config.Concurrency,
-		Buckets: s.Buckets, Running: s.InFlight, Window: s.Size,
+		Buckets: s.Buckets, Running: s.InFlight, Window: s.Size, Least: s.Least,
 		HeldBack: l.held.Load(), Limited: s.Limited,
 	}
 }

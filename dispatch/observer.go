@@ -49,7 +49,8 @@ type ReleaseObserver interface {
 // are bounded: they come from the configuration.
 type LimitObserver interface {
 	// LimitLoad: the state of a limiter, whenever that of its topic is told. window
-	// is what an adaptive one allows at once, heldBack counts what it kept from
-	// beginning so far.
-	LimitLoad(limit string, running, buckets int, rate, window float64, heldBack int64)
+	// is what an adaptive one allows at once in all of its buckets, and least in the one
+	// of those that keep something back where that is least. heldBack counts what it
+	// kept from beginning so far.
+	LimitLoad(limit string, running, buckets int, rate, window, least float64, heldBack int64)
 }

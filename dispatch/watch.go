@@ -284,7 +284,7 @@ func (d *Dispatcher) observeLoad() {
 		o.Load(t.Name, t.Running, t.Waiting, t.Zombies, t.Concurrency)
 		for _, l := range t.Limits {
 			if limits != nil {
-				limits.LimitLoad(l.Name, l.Running, l.Buckets, l.Rate, l.Window, l.HeldBack)
+				limits.LimitLoad(l.Name, l.Running, l.Buckets, l.Rate, l.Window, l.Least, l.HeldBack)
 			}
 		}
 	}

@@ -14,13 +14,15 @@ var (
 		"How many handlers a limit lets begin a second; 0 is no bound.", []string{labelLimit}}
 	limitWindow = description{"pawl_limit_window",
 		"How many handlers an adaptive limit allows at once now, in all of its buckets; 0 is not adaptive.", []string{labelLimit}}
+	limitLeast = description{"pawl_limit_window_least",
+		"The same in the bucket of an adaptive limit that allows the least, of those that hold messages back; 0 is none.", []string{labelLimit}}
 	limitHeldBack = description{"pawl_limit_held_back_total",
 		"Messages that a limit kept from beginning when it was their turn.", []string{labelLimit}}
 )
 
 type limitMetrics struct {
-	running, rate, window *prometheus.GaugeVec
-	heldBack              *prometheus.CounterVec
+	running, rate, window, least *prometheus.GaugeVec
+	heldBack                     *prometheus.CounterVec
 
 	mu   *sync.Mutex
 	told map[string]int64 // what each limit held back, as last told
@@ -28,13 +30,13 @@ type limitMetrics struct {
 
 func newLimitMetrics() limitMetrics {
 	return limitMetrics{
-		running: gauge(limitRunning), rate: gauge(limitRate), window: gauge(limitWindow), heldBack: counter(limitHeldBack),
+		running: gauge(limitRunning), rate: gauge(limitRate), window: gauge(limitWindow), least: gauge(limitLeast), heldBack: counter(limitHeldBack),
 		mu: &sync.Mutex{}, told: map[string]int64{},
 	}
 }
 
 // LimitLoad takes note of the state of a limiter.
-func (m *Metrics) LimitLoad(limit string, running, _ int, rate, window float64, heldBack int64) {
+func (m *Metrics) LimitLoad(limit string, running, _ int, rate, window, least float64, heldBack int64) {
 	l := &m.limits
 	l.mu.Lock()
 	more := heldBack - l.told[limit]
@@ -44,5 +46,6 @@ func (m *Metrics) LimitLoad(limit string, running, _ int, rate, window float64, 
 	l.running.WithLabelValues(limit).Set(float64(running))
 	l.rate.WithLabelValues(limit).Set(rate)
 	l.window.WithLabelValues(limit).Set(window)
+	l.least.WithLabelValues(limit).Set(least)
 	l.heldBack.WithLabelValues(limit).Add(float64(max(more, 0)))
 }

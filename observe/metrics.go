@@ -56,7 +56,7 @@ func New(reg prometheus.Registerer) (*Metrics, error) {
 	for _, c := range append(m.spill.all(),
 		m.bounds.overflow, m.storeCalls, m.storeItems, m.claimed, m.settled, m.givenBack, m.refused, m.decisions,
 		m.running, m.slots, m.zombies, m.local, m.depth, m.depthAt, m.oldest, m.reloadOK, m.reloadAt,
-		m.limits.running, m.limits.rate, m.limits.window, m.limits.heldBack,
+		m.limits.running, m.limits.rate, m.limits.window, m.limits.least, m.limits.heldBack,
 		m.storeTime, m.queueWait, m.attemptTime, m.deliveryTime,
 		m.degraded, m.events.emitted, m.events.dropped, m.events.refused, m.events.lag, m.kafka, m.slow,
 	) {

@@ -43,7 +43,7 @@ func touch(m *Metrics, text string) {
 	m.Load(text, 1, 2, 3, 4)
 	m.Depth(text, 1, 2, 3, 4, time.Minute)
 	m.DepthCounted(text, time.Now())
-	m.LimitLoad(text, 1, 2, 3, 4, 5)
+	m.LimitLoad(text, 1, 2, 3, 4, 1, 5)
 	m.Spill(someSpill(text))
 	m.SpillCounted(time.Now())
 	m.WatchKafka(func() KafkaFigures { return someKafka(text) })
@@ -153,8 +153,8 @@ func TestFigures(t *testing.T) {
 	m.Depth("a", 3, 0, 0, 9, 90*time.Second)
 	m.Load("a", 1, 0, 0, 8)
 	m.Load("a", 2, 0, 0, 8)
-	m.LimitLoad("a", 3, 1, 50, 2.5, 7)
-	m.LimitLoad("a", 4, 1, 50, 2.5, 9)
+	m.LimitLoad("a", 3, 1, 50, 2.5, 0, 7)
+	m.LimitLoad("a", 4, 1, 50, 2.5, 0.5, 9)
 	recorder := httptest.NewRecorder()
 	Handler(reg).ServeHTTP(recorder, httptest.NewRequest("GET", "/metrics", nil))
 	text := recorder.Body.String()
@@ -175,6 +175,7 @@ func TestFigures(t *testing.T) {
 		`pawl_limit_running{limit="a"} 4`,
 		`pawl_limit_rate_per_second{limit="a"} 50`,
 		`pawl_limit_window{limit="a"} 2.5`,
+		`pawl_limit_window_least{limit="a"} 0.5`,
 		`pawl_limit_held_back_total{limit="a"} 9`,
 	} {
 		if !slices.Contains(strings.Split(text, "\n"), want) {

@@ -24,6 +24,9 @@ type bucket struct {
 	refused time.Time     // when that was last
 	left    int           // what was under way after the last of them
 	done    int           // of all calls, since then, those that ended and were not refused
+
+	kept   bool      // the last call that asked could not begin
+	keptAt time.Time // when that last was
 }
 
 // admit says whether a call may begin; otherwise wait is how long until it is
@@ -50,6 +53,19 @@ func (b *bucket) admit(c *Config, now time.Time) (wait time.Duration, ok bool) {
 		b.closed = b.turned
 	}
 	return 0, true
+}
+
+// keeps takes note of whether a call that asked could begin.
+func (b *bucket) keeps(ok bool, now time.Time) {
+	if b.kept = !ok; b.kept {
+		b.keptAt = now
+	}
+}
+
+// keeping tells whether calls wait for the bucket, as far as one can tell: what is sent
+// away asks again, and what waits for a call to end does so while there is one.
+func (b *bucket) keeping(now time.Time) bool {
+	return b.kept && b.inFlight > 0 || !b.keptAt.IsZero() && now.Sub(b.keptAt) < 2*maxAway
 }
 
 // undo takes back an admit, and everything that it set.

@@ -325,3 +325,62 @@ func BenchmarkAdmit(b *testing.B) {
 		}
 	}
 }
+
+// fixed is a window that does not learn.
+type fixed float64
+
+func (f fixed) Size() float64  { return float64(f) }
+func (fixed) Ended(limit.Call) {}
+
+// One key that is refused everything is hidden in the sum of all windows, and one that
+// nothing waits for matters to nobody.
+func TestLeastWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sizes := []float64{40, 1, 0.5}
+		l := limit.New(limit.Config{Keyed: true, Window: func() limit.Window {
+			size := sizes[0]
+			sizes = sizes[1:]
+			return fixed(size)
+		}})
+		least := func(want float64) {
+			t.Helper()
+			if s := l.State(); s.Least != want {
+				t.Errorf("the least is %v of %v, want %v", s.Least, s.Size, want)
+			}
+		}
+		admit := func(key string, want bool) {
+			t.Helper()
+			if _, ok := l.Admit(key); ok != want {
+				t.Errorf("%s may begin: %v", key, ok)
+			}
+		}
+		admit("well", true)
+		admit("pinned", true)
+		admit("idle", true)
+		least(0) // nothing waits
+		for range 39 {
+			admit("well", true)
+		}
+		admit("well", false)
+		least(40)
+		admit("pinned", false)
+		least(1)
+		time.Sleep(time.Hour)
+		least(1) // a long call
+		l.Ended("pinned", time.Hour, limit.Served, 0)
+		least(40)
+		admit("pinned", true)
+		least(40)
+	})
+}
+
+func TestLeastOfTheOnlyWindow(t *testing.T) {
+	l := limit.New(limit.Config{Window: func() limit.Window { return fixed(0.5) }})
+	if s := l.State(); s.Least != 0 {
+		t.Errorf("%+v", s)
+	}
+	l.Admit("") // what is not claimed, as there is no room, does not ask
+	if s := l.State(); s.Least != 0.5 {
+		t.Errorf("%+v", s)
+	}
+}

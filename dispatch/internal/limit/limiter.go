@@ -102,8 +102,9 @@ func (l *Limiter) Admit(key string) (wait time.Duration, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
-	wait, ok = l.bucket(key, now).admit(&l.config, now)
-	if !ok {
+	b := l.bucket(key, now)
+	wait, ok = b.admit(&l.config, now)
+	if b.keeps(ok, now); !ok {
 		l.refused = now
 	}
 	return wait, ok
@@ -174,6 +175,9 @@ type State struct {
 	Buckets  int
 	InFlight int
 	Size     float64 // of the windows together; 0: there are none
+	// Least is the size of the smallest window of a bucket that keeps calls waiting, or
+	// of the only one; 0: there is none. In the sum it would be hidden by the others.
+	Least float64
 	// Limited is when a call last could not begin; zero: never.
 	Limited time.Time
 }
@@ -182,11 +186,16 @@ type State struct {
 func (l *Limiter) State() State {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := State{Config: l.config, Buckets: len(l.buckets), Limited: l.refused}
+	s, now := State{Config: l.config, Buckets: len(l.buckets), Limited: l.refused}, time.Now()
 	for _, b := range l.buckets {
 		s.InFlight += b.inFlight
-		if b.window != nil {
-			s.Size += b.window.Size()
+		if b.window == nil {
+			continue
+		}
+		size := b.window.Size()
+		s.Size += size
+		if (!l.config.Keyed || b.keeping(now)) && (s.Least == 0 || size < s.Least) {
+			s.Least = size
 		}
 	}
 	return s
