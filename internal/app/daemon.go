@@ -64,7 +64,7 @@ type Daemon struct {
 	metrics    *observe.Metrics
 	scrape     http.Handler
 	events     *Events
-	eventsFile *os.File // nil: none
+	eventsFile *eventsFile // nil: none
 	notifier   *systemd.Notifier
 	began      time.Time
 

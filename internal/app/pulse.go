@@ -4,10 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"regexp"
 	"strings"
 	"time"
@@ -33,9 +31,9 @@ var numbers = regexp.MustCompile(`[0-9.]+(h|m|s|ms|µs)*`)
 func (d *Daemon) openEvents() error {
 	var audit io.Writer
 	if path := d.Config.EventsFile; path != "" {
-		f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o640)
+		f, err := openEventsFile(path)
 		if err != nil {
-			return fmt.Errorf("open the file for events: %w", err)
+			return err
 		}
 		d.eventsFile, audit = f, f
 	}
@@ -55,7 +53,7 @@ func (d *Daemon) endEvents(how error) {
 		d.Logger.Warn("not all events were taken", "error", err)
 	}
 	if d.eventsFile != nil {
-		if err := d.eventsFile.Close(); err != nil {
+		if err := d.eventsFile.close(); err != nil {
 			d.Logger.Warn("the file for events was not closed properly", "error", err)
 		}
 	}

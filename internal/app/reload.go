@@ -26,6 +26,16 @@ type loaded struct {
 	faults []string // of the newest file, if that is not in effect
 }
 
+// reopenEvents lets the file for events be moved away, by whoever sends a hangup then.
+func (d *Daemon) reopenEvents() {
+	if d.eventsFile == nil {
+		return
+	}
+	if err := d.eventsFile.reopen(); err != nil {
+		d.Logger.Warn("events go on into the file that was there before", "error", err)
+	}
+}
+
 // watchConfig reloads on a hangup, and when the file has changed. It compares what
 // the file holds: editors write, rename and touch files as they like. What is new
 // counts when nobody wrote between two looks, lest a file is read while it is
@@ -42,6 +52,7 @@ func (d *Daemon) watchConfig(ctx context.Context) {
 			return
 		case <-d.Hangup:
 			asked = true
+			d.reopenEvents()
 		case <-tick.C:
 		}
 		src, err := d.Read()

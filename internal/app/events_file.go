@@ -1,0 +1,77 @@
+package app
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"sync"
+)
+
+// eventsFile is the file that gets all events. It is safe for concurrent use.
+type eventsFile struct {
+	path string
+
+	mu   sync.Mutex
+	file *os.File
+	torn bool // its last line has no end
+}
+
+func openEventsFile(path string) (*eventsFile, error) {
+	e := &eventsFile{path: path}
+	return e, e.reopen()
+}
+
+// reopen opens what is at the path now, for those who have moved the file away. With an
+// error, events go on into the file that they went to.
+func (e *eventsFile) reopen() error {
+	f, err := os.OpenFile(e.path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o640)
+	if err != nil {
+		return fmt.Errorf("open the file for events: %w", err)
+	}
+	torn := endsTorn(f)
+	e.mu.Lock()
+	before := e.file
+	e.file, e.torn = f, torn
+	e.mu.Unlock()
+	if before != nil {
+		return before.Close()
+	}
+	return nil
+}
+
+// endsTorn tells whether the last line may have no end: the process that wrote it was
+// killed, or its disk full. The next line would be glued to it, and both be lost to
+// whoever reads lines.
+func endsTorn(f *os.File) bool {
+	info, err := f.Stat()
+	if err != nil || info.Mode().Type() != fs.FileMode(0) || info.Size() == 0 {
+		return false
+	}
+	r, err := os.Open(f.Name())
+	if err != nil {
+		return true // an empty line does no harm
+	}
+	defer func() { _ = r.Close() }()
+	last := make([]byte, 1)
+	_, err = r.ReadAt(last, info.Size()-1)
+	return err != nil || last[0] != '\n'
+}
+
+// Write implements io.Writer.
+func (e *eventsFile) Write(b []byte) (int, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.torn {
+		if _, err := e.file.WriteString("\n"); err != nil {
+			return 0, err
+		}
+		e.torn = false
+	}
+	return e.file.Write(b)
+}
+
+func (e *eventsFile) close() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.file.Close()
+}
