@@ -37,7 +37,7 @@ func auditLines(t *testing.T, path string) (all []string, events int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, line := range strings.Split(strings.TrimSuffix(string(text), "\n"), "\n") {
+	for line := range strings.SplitSeq(strings.TrimSuffix(string(text), "\n"), "\n") {
 		if e := (observe.Envelope{}); json.Unmarshal([]byte(line), &e) == nil && e.Type == "SystemHealth" {
 			events++
 		}

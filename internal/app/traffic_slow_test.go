@@ -23,8 +23,6 @@ type faulty struct {
 	away atomic.Bool
 }
 
-var errAway = &store.Error{Op: "ask", Code: store.ErrUnavailable, Err: errors.New("no route to host")}
-
 func (f *faulty) Append(ctx context.Context, batch store.Batch[pawl.Message]) ([]store.Receipt, error) {
 	if f.away.Load() {
 		return nil, errAway
