@@ -37,7 +37,8 @@ type assignment struct {
 	fenced    bool // nothing of it may be committed any more
 	gate      *gate.Gate
 	lanes     map[string]*lane
-	taking    bool // records are on their way in: lanes belongs to who takes them
+	taking    bool    // records are on their way in: lanes belongs to who takes them
+	idle      []*lane // that became empty meanwhile
 	laneID    uint32
 	ring      []*flight // by offset, of a power of two
 	inHand    int
@@ -226,9 +227,14 @@ func (a *assignment) find(offset int64) *flight {
 	return f
 }
 
-// forget lets go of a lane that is empty, when many are.
+// forget lets go of a lane if it is empty, when many are; later if records are on
+// their way in, perhaps into this one.
 func (a *assignment) forget(l *lane) {
-	if l.keyed && !a.taking && len(a.lanes) > 2*maxCount {
+	switch {
+	case !l.keyed || l.state != empty || l.head != nil:
+	case a.taking:
+		a.idle = append(a.idle, l)
+	case len(a.lanes) > 2*maxCount && a.lanes[l.key] == l:
 		delete(a.lanes, l.key)
 	}
 }

@@ -14,18 +14,24 @@ const pieceOfTake = 512
 // that a claim does not wait long, and what there is no room for costs little. There
 // is one take of a partition at a time.
 func (e *engine) take(a *assignment, records []*kgo.Record) int {
-	fit, keyed, ok := e.beginTake(a, len(records))
-	if !ok {
-		return len(records) // fetched again by whoever has the partition now
-	}
-	for taken := 0; taken < fit; {
-		p := a.prepare(records[taken:min(taken+pieceOfTake, fit)], keyed)
-		n := e.admit(a, &p, taken+len(p.records) == fit)
-		if taken += n; n < len(p.records) {
+	taken := 0
+	for taken < len(records) { // again where some of them needed no room
+		fit, keyed, ok := e.beginTake(a, len(records)-taken)
+		if !ok {
+			return len(records) // fetched again by whoever has the partition now
+		}
+		if fit == 0 {
 			return taken
 		}
+		for end := taken + fit; taken < end; {
+			p := a.prepare(records[taken:min(taken+pieceOfTake, end)], keyed)
+			n := e.admit(a, &p, taken+len(p.records) == end)
+			if taken += n; n < len(p.records) {
+				return taken
+			}
+		}
 	}
-	return fit
+	return taken
 }
 
 // beginTake tells how many of n more messages are worth a look, whether their topic
@@ -106,7 +112,11 @@ func (e *engine) admit(a *assignment, p *piece, last bool) (n int) {
 	}
 	woken := false
 	for n < len(p.records) && a.enter(e, p.records[n], &p.flights[n]) {
-		if f, l := &p.flights[n], p.lanes[n]; l != nil && f.state != finished {
+		switch f, l := &p.flights[n], p.lanes[n]; {
+		case l == nil:
+		case f.state == finished:
+			a.forget(l) // unless it is another one's, too
+		default:
 			if l.fresh {
 				e.haunt(l, f)
 			}
@@ -118,11 +128,22 @@ func (e *engine) admit(a *assignment, p *piece, last bool) (n int) {
 		}
 		n++
 	}
-	a.taking = !last && n == len(p.records)
+	if last || n < len(p.records) {
+		a.endTake()
+	}
 	if woken {
 		e.wake(a.topic.Name)
 	}
 	return n
+}
+
+// endTake lets go of the lanes that became empty meanwhile.
+func (a *assignment) endTake() {
+	a.taking = false
+	for _, l := range a.idle {
+		a.forget(l)
+	}
+	a.idle = nil
 }
 
 // enter counts a record in; false if there is no room for it.

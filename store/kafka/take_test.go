@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -127,5 +128,52 @@ func TestDeliveriesAreCopies(t *testing.T) {
 		if lost, _, err := r.engine.settle(acks, nil); err != nil || len(lost) > 0 {
 			t.Fatal(lost, err)
 		}
+	}
+}
+
+// Lanes of keys that do not come again are let go of, also those that become empty while
+// records are on their way in.
+func TestEmptyLanesAreForgotten(t *testing.T) {
+	r := newRig(t, Consuming{})
+	a := r.assign(0)
+	key := func(n int64) *kgo.Record { return record(n, fmt.Sprint("key ", n)) }
+	r.take(a, key(0))
+	for n := int64(1); n < 3*maxCount; n++ {
+		fit, keyed, ok := r.engine.beginTake(a, 1)
+		if fit != 1 || !ok {
+			t.Fatal(fit, ok)
+		}
+		p := a.prepare([]*kgo.Record{key(n)}, keyed)
+		if !r.ack(r.claim(1)[0]) {
+			t.Fatal("a stale token")
+		}
+		if r.engine.admit(a, &p, true) != 1 {
+			t.Fatal("no room")
+		}
+	}
+	if n := len(a.lanes); n > 2*maxCount+1 || len(a.idle) > 0 {
+		t.Errorf("%d lanes are kept, and %d to be let go of", n, len(a.idle))
+	}
+	if gs := r.claim(10); len(gs) != 1 {
+		t.Errorf("%d messages are left", len(gs))
+	}
+}
+
+// What is finished already needs no room: what is behind it is taken in, too.
+func TestTakeGoesOnBehindWhatIsFinished(t *testing.T) {
+	r := newRig(t, Consuming{Count: 10})
+	a := r.assign(0)
+	r.take(a, records(0, "a", "b", "c", "d", "e", "f", "g", "h")...)
+	for _, g := range r.claim(10)[1:] {
+		r.ack(g)
+	}
+	cp := r.checkpoint(a)
+	r = newRig(t, Consuming{Count: 4})
+	a = r.resume(cp)
+	all := records(0, "a", "b", "c", "d", "e", "f", "g", "h", "i", "j")
+	n := r.engine.take(a, all)
+	r.ack(r.claim(1)[0])
+	if n += r.engine.take(a, all[n:]); n != len(all) {
+		t.Errorf("%d of %d were taken in with %d in hand", n, len(all), a.inHand)
 	}
 }
