@@ -102,7 +102,7 @@ func explain(op, schema, secret string, err error) error {
 	e := &store.Error{Op: op, Err: hide(err, secret)}
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		f := faultOf(pg.Code, schema)
-		if isAnew(err) || pg.Code == stateUnique {
+		if isAnew(err) || pg.Code == stateUnique && pg.ConstraintName == "msg_id" {
 			f, e.Err = fault{store.ErrUnavailable, "others store the same ids all the time: repeat the call"}, errAnew
 		}
 		e.Code, e.Hint = f.code, f.hint

@@ -60,7 +60,7 @@ func (s *Store) look() time.Duration {
 	s.sweeper.mu.Lock()
 	next, err := s.sweep(ctx, s.sweeper.above())
 	s.sweeper.mu.Unlock()
-	if err == nil {
+	if err == nil || isServer(err) { // what cannot be swept hides no ticket
 		err = s.tellOfTickets(ctx, wanted)
 	}
 	if err != nil || next < 0 {
