@@ -33,7 +33,7 @@ var layers = []layer{
 	{"internal/demo/site", nil, "the demonstration site is a web server like any other: it knows nothing of its crawler"},
 	{"internal/demo", []string{".", "store", "policy", "dispatch", "pipeline"}, "the living example is what a user could write, over a store that internal/app opens"},
 	{"internal/program/...", []string{"."}, "handlers in other languages are handlers"},
-	{"internal/webhook", []string{".", "policy", "internal/program/wire"}, "a web service is a handler; it tells the policy what failed, and decides nothing"},
+	{"internal/webhook", []string{".", "policy", "internal/program", "internal/program/wire"}, "a web service is a handler; it tells the policy what failed, and decides nothing"},
 	{"internal/systemd", nil, "the service manager is spoken with in words of its own"},
 	{"internal/edit", nil, "a patch changes JSON; it knows no messages"},
 	{"internal/config/...", []string{".", "store", "policy", "pipeline"}, "the file format knows settings, not what is built from them"},

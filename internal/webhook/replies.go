@@ -1,7 +1,6 @@
 package webhook
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -18,6 +17,8 @@ const (
 	maxVerdict = 32 << 20
 	// smallReply is what a reply may have without asking for room.
 	smallReply = 64 << 10
+	// firstRoom is what a larger one asks for that does not say how long it is.
+	firstRoom = 1 << 20
 	// defaultReplies is the room of all replies of a process together.
 	defaultReplies = 64 << 20
 )
@@ -122,9 +123,9 @@ func (r *Replies) Settled(tokens ...pawl.Token) {
 	}
 }
 
-// read reads a reply that states a verdict. room is what it took of r, to be given
-// back by leave.
-func (r *Replies) read(ctx context.Context, reply *http.Response) (text []byte, room int, err error) {
+// read reads a reply that states a verdict. take waits for room; room is what the reply
+// has of r, to be given back by leave.
+func (r *Replies) read(reply *http.Response, take func(bytes int) error) (text []byte, room int, err error) {
 	if reply.ContentLength > maxVerdict {
 		return nil, 0, errTooLong
 	}
@@ -132,23 +133,59 @@ func (r *Replies) read(ctx context.Context, reply *http.Response) (text []byte, 
 	if err != nil || len(text) < smallReply {
 		return text, 0, err
 	}
-	room = maxVerdict
-	if reply.ContentLength >= 0 {
-		room = int(reply.ContentLength)
+	if reply.ContentLength < 0 {
+		return r.grow(reply.Body, text, take)
 	}
-	if err := r.take(ctx, room); err != nil {
+	room = int(reply.ContentLength)
+	if err := take(room); err != nil {
 		return nil, 0, err
 	}
-	if reply.ContentLength >= 0 { // all at once: what grows needs more than it holds
-		text = append(make([]byte, 0, room), text...)
-		n, err := io.ReadFull(reply.Body, text[len(text):room])
-		return text[:len(text)+n], room, err
+	text = append(make([]byte, 0, room), text...) // all at once: what grows needs more than it holds
+	n, err := io.ReadFull(reply.Body, text[len(text):room])
+	return text[:len(text)+n], room, err
+}
+
+// grow reads the rest of a reply that does not say how long it is.
+func (r *Replies) grow(body io.Reader, text []byte, take func(bytes int) error) ([]byte, int, error) {
+	room := firstRoom
+	err := take(room)
+	for err == nil {
+		text = append(make([]byte, 0, room+1), text...) // one more tells that there is more
+		for err == nil && len(text) <= room {
+			var n int
+			n, err = body.Read(text[len(text) : room+1])
+			text = text[:len(text)+n]
+		}
+		switch {
+		case len(text) <= room && err == io.EOF:
+			return text, room, nil
+		case len(text) <= room:
+			return nil, room, err
+		case room == maxVerdict:
+			return nil, room, errTooLong
+		}
+		room, err = r.more(room, take)
 	}
-	text, err = io.ReadAll(io.MultiReader(bytes.NewReader(text), io.LimitReader(reply.Body, maxVerdict-smallReply+1)))
-	if err == nil && len(text) > maxVerdict {
-		err = errTooLong
+	return nil, 0, err
+}
+
+// more makes twice the room of what a reply has, if that is free at once. Otherwise it
+// lets go of all of it, and waits for what the largest reply needs: who waits has no
+// room, so that no two can wait for each other. What was read until then stays.
+func (r *Replies) more(room int, take func(bytes int) error) (int, error) {
+	step := min(room, maxVerdict-room)
+	r.mu.Lock()
+	free := len(r.waiting) == 0 && step <= r.free
+	if free {
+		r.free -= step
+	} else {
+		r.give(room)
 	}
-	return text, room, err
+	r.mu.Unlock()
+	if free {
+		return room + step, nil
+	}
+	return maxVerdict, take(maxVerdict)
 }
 
 var errTooLong = fmt.Errorf("it has more than %d MiB", maxVerdict>>20)

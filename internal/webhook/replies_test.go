@@ -88,7 +88,7 @@ func TestLargeRepliesShareTheirRoom(t *testing.T) {
 		})
 		room.free = smallReply + 100 // one has room, if its length is known
 		if length == "unknown" {
-			room.free = maxVerdict
+			room.free = firstRoom
 		}
 		first, second := delivery(), delivery()
 		first.LeaseFor, second.LeaseFor, second.Token = time.Hour, time.Hour, token(7)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/program"
 	"github.com/pawl-dev/pawl/internal/program/wire"
 	"github.com/pawl-dev/pawl/policy"
 )
@@ -87,19 +88,15 @@ func (h *Hook) Handle(ctx context.Context, d *pawl.Delivery) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	inner := ctx
-	if h.config.Timeout > 0 {
-		var cancel context.CancelFunc
-		inner, cancel = context.WithTimeout(ctx, h.config.Timeout)
-		defer cancel()
-	}
-	reply, err := h.client.Do(h.request(inner, d))
+	c := startClock(ctx, h.config.Timeout)
+	defer c.close()
+	reply, err := h.client.Do(h.request(c.ctx, d))
 	if err != nil {
-		return h.failed(ctx, err)
+		return h.failed(ctx, c, err)
 	}
 	defer func() { _ = reply.Body.Close() }()
 	if reply.StatusCode/100 == 2 && isVerdict(reply.Header.Get("Content-Type")) {
-		return h.worded(ctx, inner, d, reply)
+		return h.worded(ctx, c, d, reply)
 	}
 	said, err := io.ReadAll(io.LimitReader(reply.Body, maxReason))
 	if err == nil {
@@ -111,12 +108,26 @@ func (h *Hook) Handle(ctx context.Context, d *pawl.Delivery) error {
 	return verdict(reply, said, time.Now())
 }
 
-// worded reads the verdict that a reply states.
-func (h *Hook) worded(ctx, inner context.Context, d *pawl.Delivery, reply *http.Response) error {
-	text, room, err := h.config.Replies.read(inner, reply)
+// errNoRoom gives a delivery back whose reply could not be read for our own sake.
+var errNoRoom = program.HandBack("there was no room for its reply")
+
+// worded reads the verdict that a reply states. The service has answered: what it waits
+// for room counts neither against it nor as its failure.
+func (h *Hook) worded(ctx context.Context, c *clock, d *pawl.Delivery, reply *http.Response) error {
+	text, room, err := h.config.Replies.read(reply, func(bytes int) error {
+		return c.without(func() error {
+			if h.config.Replies.take(ctx, bytes) != nil {
+				return errNoRoom
+			}
+			return nil
+		})
+	})
 	defer func() { h.config.Replies.leave(d, room) }()
+	if errors.Is(err, errNoRoom) {
+		return err
+	}
 	if err != nil && !errors.Is(err, errTooLong) {
-		return h.failed(ctx, err)
+		return h.failed(ctx, c, err)
 	}
 	if err == nil {
 		v, bad := wire.ParseReply(text)
@@ -154,7 +165,7 @@ func (h *Hook) request(ctx context.Context, d *pawl.Delivery) *http.Request {
 }
 
 // failed says why there was no reply.
-func (h *Hook) failed(ctx context.Context, err error) error {
+func (h *Hook) failed(ctx context.Context, c *clock, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -162,7 +173,7 @@ func (h *Hook) failed(ctx context.Context, err error) error {
 		err = e.Err // without the URL: it may hold what is secret
 	}
 	facts := policy.Facts(0)
-	if errors.Is(err, context.DeadlineExceeded) {
+	if c.over() || errors.Is(err, context.DeadlineExceeded) {
 		err, facts = fmt.Errorf("no reply within %v", h.config.Timeout), policy.Timeout
 	} else if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
 		facts = policy.Connect
