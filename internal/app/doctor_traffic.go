@@ -64,7 +64,7 @@ func (d *Doctor) moved(t *store.TopicStats) bool {
 	check, status := "topic "+t.Name, "pawl traffic status"
 	p := d.moving[t.Name]
 	if p == nil || !elsewhere(p) {
-		if t.Paused == nil || t.Paused.Reason != pauseReason {
+		if !ours(t) {
 			return false
 		}
 		d.say(check, Worth, status+" tells more, with --store of the one that it comes from; `pawl traffic cut-over` and `roll-back` end the pause",

@@ -2,7 +2,9 @@ package app
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/pawl-dev/pawl/store"
@@ -12,7 +14,23 @@ import (
 // pauseReason tells pauses of ours from those of people.
 const pauseReason = "traffic: another store is in charge"
 
-func ours(s *store.TopicStats) bool { return s.Paused != nil && s.Paused.Reason == pauseReason }
+// insteadOf goes on with a pause of somebody else that ours stands in for.
+const insteadOf = "; instead of "
+
+func ours(s *store.TopicStats) bool {
+	return s.Paused != nil && (s.Paused.Reason == pauseReason || strings.HasPrefix(s.Paused.Reason, pauseReason+insteadOf))
+}
+
+// standIn is the reason of ours that stands in for a pause of somebody else. It notes
+// that one in itself, so that they change places in one step.
+func standIn(q *store.Pause) string {
+	short := func(s string) string { return strings.ToValidUTF8(s[:min(len(s), store.MaxReason/16)], "") } // whatever JSON makes of it
+	note, err := json.Marshal(store.Pause{Since: q.Since, Until: q.Until, By: short(q.By), Reason: short(q.Reason)})
+	if err != nil {
+		return pauseReason
+	}
+	return pauseReason + insteadOf + string(note)
+}
 
 // side is a topic in one of the stores.
 type side struct {
@@ -41,12 +59,28 @@ func (t *Traffic) current(ctx context.Context, p *mirror.Plan) error {
 	return err
 }
 
-// theirs is a pause of somebody else.
+// theirs is a pause of somebody else, also one that ours stands in for.
 func theirs(s *store.TopicStats) *store.Pause {
-	if s.Paused == nil || ours(s) {
+	if !ours(s) {
+		return s.Paused
+	}
+	note, ok := strings.CutPrefix(s.Paused.Reason, pauseReason+insteadOf)
+	var q store.Pause
+	if !ok || json.Unmarshal([]byte(note), &q) != nil || q.Until.IsZero() {
 		return nil
 	}
-	return s.Paused
+	return &q
+}
+
+// outlasts tells whether a pause ends after another one; nil is none.
+func outlasts(q, other *store.Pause) bool {
+	switch {
+	case q == nil || other == nil:
+		return q != nil
+	case q.Until.IsZero() || other.Until.IsZero():
+		return !other.Until.IsZero()
+	}
+	return q.Until.After(other.Until)
 }
 
 // both are the figures of a topic in both stores.
@@ -64,7 +98,7 @@ func (t *Traffic) takeOver(ctx context.Context, p *mirror.Plan) error {
 	if err != nil {
 		return err
 	}
-	if q := theirs(&here); q != nil && ours(&there) {
+	if q := theirs(&here); ours(&there) && outlasts(q, theirs(&there)) {
 		err = t.again(ctx, p, t.From, q, t.newSide(p))
 	} else {
 		err = t.unpause(ctx, p, t.newSide(p))
@@ -95,18 +129,12 @@ func (t *Traffic) handBack(ctx context.Context, p *mirror.Plan) error {
 // again makes the pause that a topic has in one store that of the other one. What is over
 // by now ends ours.
 func (t *Traffic) again(ctx context.Context, p *mirror.Plan, in store.Store, q *store.Pause, s side) error {
-	left := time.Duration(0)
-	if !q.Until.IsZero() {
-		now := time.Now()
-		if state, ok := store.As[store.Entries](in); ok {
-			var err error
-			if now, err = state.Clock(ctx); err != nil {
-				return err
-			}
-		}
-		if left = q.Until.Sub(now); left <= 0 {
-			return t.unpause(ctx, p, s)
-		}
+	left, over, err := remains(ctx, in, q)
+	switch {
+	case err != nil:
+		return err
+	case over:
+		return t.unpause(ctx, p, s)
 	}
 	if err := t.current(ctx, p); err != nil {
 		return err
@@ -114,30 +142,67 @@ func (t *Traffic) again(ctx context.Context, p *mirror.Plan, in store.Store, q *
 	return s.topics.Pause(ctx, s.name, left, q.By, q.Reason)
 }
 
-// unpause ends a pause of ours, and no other, if the plan is as we know it.
+// remains tells for how long a pause goes on, by the clock of the store it was made in; 0
+// is until somebody ends it.
+func remains(ctx context.Context, in store.Store, q *store.Pause) (left time.Duration, over bool, err error) {
+	if q.Until.IsZero() {
+		return 0, false, nil
+	}
+	now := time.Now()
+	if state, ok := store.As[store.Entries](in); ok {
+		if now, err = state.Clock(ctx); err != nil {
+			return 0, false, err
+		}
+	}
+	left = q.Until.Sub(now)
+	return left, left <= 0, nil
+}
+
+// unpause ends a pause of ours, and no other, if the plan is as we know it. What it stood
+// in for goes on.
 func (t *Traffic) unpause(ctx context.Context, p *mirror.Plan, s side) error {
 	stats, err := figures(ctx, s.topics, s.name)
 	if err != nil || !ours(&stats) {
 		return err
 	}
+	q, left := theirs(&stats), time.Duration(0)
+	if q != nil {
+		over := false
+		if left, over, err = remains(ctx, t.To, q); err != nil {
+			return err
+		} else if over {
+			q = nil
+		}
+	}
 	if err := t.current(ctx, p); err != nil {
 		return err
+	}
+	if q != nil {
+		return s.topics.Pause(ctx, s.name, left, q.By, q.Reason)
 	}
 	return s.topics.Resume(ctx, s.name)
 }
 
 // pause stops the claims of a topic, if the plan is as we know it. In the new store, that
-// of somebody else does as well. When the plan has changed by then, the pause ends again,
-// unless it belongs to the stage that the topic is in now.
+// of somebody else does as well, unless it ends by itself: ours stands in for that one.
+// When the plan has changed by then, the pause ends again, unless it belongs to the stage
+// that the topic is in now.
 func (t *Traffic) pause(ctx context.Context, p *mirror.Plan, s side) error {
 	if err := t.current(ctx, p); err != nil {
 		return err
 	}
 	stats, err := figures(ctx, s.topics, s.name)
-	if err != nil || s.new && theirs(&stats) != nil {
+	if err != nil {
 		return err
 	}
-	err = s.topics.Pause(ctx, s.name, 0, t.Who, pauseReason)
+	reason := pauseReason
+	if q := theirs(&stats); s.new && q != nil {
+		if q.Until.IsZero() {
+			return nil
+		}
+		reason = standIn(q)
+	}
+	err = s.topics.Pause(ctx, s.name, 0, t.Who, reason)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil // nothing was ever appended
 	}

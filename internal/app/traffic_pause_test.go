@@ -195,6 +195,81 @@ func TestResumedStaysResumed(t *testing.T) {
 	})
 }
 
+// draining is a topic of which the old store has k1, and the new one k2, where ann has
+// paused it for so long. Then the cut-over goes on.
+func (r *road) draining(pause time.Duration) {
+	r.Helper()
+	cutOver := func() {
+		r.Helper()
+		if _, err := r.traffic.CutOver(r.Context(), "mail", Moving{Calm: time.Second, Timeout: time.Second}); !errors.Is(err, ErrUnfinished) {
+			r.Fatal(err)
+		}
+	}
+	r.copies()
+	r.append(r.through, letter("k", 1))
+	cutOver()
+	r.must(r.new.Pause(r.Context(), "mail", pause, "ann", "the printer burns"))
+	r.append(r.through, letter("k", 2))
+	cutOver()
+	cutOver() // what it has noted stays
+}
+
+// TestAPauseThatEndsTooEarly: what somebody has paused for a while in the new store is
+// not claimed there before the old one is empty, and is still paused if that was sooner.
+func TestAPauseThatEndsTooEarly(t *testing.T) {
+	for _, lasts := range []time.Duration{time.Minute, time.Hour} {
+		onRoad(t, func(r *road) {
+			t := r.T
+			r.draining(lasts)
+			time.Sleep(2 * time.Minute)
+			ds, err := r.new.Claim(t.Context(), []store.Want{{Topic: "mail", Limit: 1}}, store.Lease{For: time.Minute})
+			if err != nil || len(ds) != 0 {
+				t.Fatalf("the new store gives %d before the old one is empty, %v", len(ds), err)
+			}
+			if done := r.work(); len(done) != 1 || done[0] != "k1" {
+				t.Fatalf("%v were done", done)
+			}
+			_, err = r.traffic.CutOver(t.Context(), "mail", Moving{})
+			r.must(err)
+			if _, nu := r.pausedBy(); (nu == "ann: the printer burns") != (lasts == time.Hour) {
+				t.Errorf("after the cut-over: %q", nu)
+			}
+			time.Sleep(lasts)
+			if done := r.work(); len(done) != 1 || done[0] != "k2" {
+				t.Errorf("when it is over %v were done", done)
+			}
+		})
+	}
+}
+
+// TestAPauseThatGoesBack: a roll-back takes along what ours stands in for.
+func TestAPauseThatGoesBack(t *testing.T) {
+	onRoad(t, func(r *road) {
+		t := r.T
+		r.draining(time.Hour)
+		_, err := r.traffic.RollBack(t.Context(), "mail", Moving{})
+		r.must(err)
+		if old, nu := r.pausedBy(); old != "ann: the printer burns" || nu != "" {
+			t.Errorf("after the roll-back: %q and %q", old, nu)
+		}
+		time.Sleep(time.Hour)
+		if done := r.work(); len(done) != 2 || done[0] != "k1" {
+			t.Errorf("when it is over %v were done", done)
+		}
+	})
+}
+
+// TestALongPauseIsNoted, whatever it says.
+func TestALongPauseIsNoted(t *testing.T) {
+	nasty := strings.Repeat("\x01<ü\xff", store.MaxReason)
+	q := &store.Pause{Until: time.Now(), By: nasty, Reason: nasty}
+	said := store.Text(standIn(q))
+	got := theirs(&store.TopicStats{Paused: &store.Pause{Reason: said}})
+	if got == nil || !got.Until.Equal(q.Until) || got.By == "" || got.Reason == "" || !strings.HasPrefix(nasty, got.By[:4]) {
+		t.Errorf("of %d bytes: %+v", len(said), got)
+	}
+}
+
 // TestDryRunOnlyLooks, also at a topic that was closed and not opened again.
 func TestDryRunOnlyLooks(t *testing.T) {
 	onRoad(t, func(r *road) {
