@@ -2,11 +2,15 @@ package app
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"slices"
 
 	"github.com/pawl-dev/pawl/store"
 )
+
+// peekAhead bounds how many messages are looked at, with their bodies, to put them in order.
+const peekAhead = 1000
 
 // glimpse is what the order of a topic needs to know of a message.
 type glimpse struct {
@@ -19,7 +23,7 @@ type glimpse struct {
 
 // Upcoming gives up to n messages of a topic that wait: those first that a worker
 // may take now, then those behind others of their key, both by rank. It looks at no
-// more than 10,000 messages. What one call appended with one key and several
+// more than 1,000 messages. What one call appended with one key and several
 // priorities it may take for another's head.
 func Upcoming(ctx context.Context, i store.Looker, topic store.Topic, n int) iter.Seq2[store.Record, error] {
 	if topic.Order != store.OrderKey {
@@ -38,45 +42,72 @@ func Upcoming(ctx context.Context, i store.Looker, topic store.Topic, n int) ite
 	}
 }
 
-// upcoming reads twice, so that it keeps no body but those that are asked for. What
-// is gone meanwhile is left out.
+// upcoming reads what comes next once more, so that it keeps no body but those that are
+// asked for. What is gone meanwhile is left out.
 func upcoming(ctx context.Context, i store.Looker, topic store.Topic, n int) ([]store.Record, error) {
 	ids, err := upcomingIDs(ctx, i, &store.TopicStats{Topic: topic})
 	if err != nil {
 		return nil, err
 	}
 	ids = ids[:min(n, len(ids))]
-	found := map[string]*store.Record{}
-	for _, id := range ids {
-		found[id] = nil
+	read := reread
+	if _, finds := i.(store.Inspector); !finds {
+		read = relist // each look-up reads the topic
 	}
-	left := len(found)
-	for r, err := range i.List(ctx, store.Filter{Topic: topic.Name, Limit: lookAhead}) {
-		if err != nil {
-			return nil, err
-		}
-		if had, wanted := found[r.ID]; wanted && had == nil && r.State == store.Waiting {
-			found[r.ID] = &r
-			left--
-		}
-		if left == 0 {
-			break
-		}
+	found, err := read(ctx, i, topic.Name, ids)
+	if err != nil {
+		return nil, err
 	}
 	var next []store.Record
 	for _, id := range ids {
-		if r := found[id]; r != nil {
-			next = append(next, *r)
+		if r, ok := found[id]; ok {
+			next = append(next, r)
 		}
 	}
 	return next, nil
+}
+
+// reread looks up what waits of some messages of a topic.
+func reread(ctx context.Context, i store.Looker, topic string, ids []string) (map[string]store.Record, error) {
+	found := make(map[string]store.Record, len(ids))
+	for _, id := range ids {
+		r, err := i.Get(ctx, id)
+		switch {
+		case errors.Is(err, store.ErrNotFound):
+		case err != nil:
+			return nil, err
+		case r.State == store.Waiting && r.Topic == topic:
+			found[id] = r
+		}
+	}
+	return found, nil
+}
+
+// relist does the same in one go, where a message is found by reading.
+func relist(ctx context.Context, i store.Looker, topic string, ids []string) (map[string]store.Record, error) {
+	found := make(map[string]store.Record, len(ids))
+	if len(ids) == 0 {
+		return found, nil
+	}
+	for r, err := range i.List(ctx, store.Filter{Topic: topic, Limit: peekAhead}) {
+		if err != nil {
+			return nil, err
+		}
+		if _, had := found[r.ID]; !had && r.State == store.Waiting && slices.Contains(ids, r.ID) {
+			found[r.ID] = r
+		}
+		if len(found) == len(ids) {
+			break
+		}
+	}
+	return found, nil
 }
 
 // upcomingIDs puts the waiting messages of a topic in order.
 func upcomingIDs(ctx context.Context, i store.Looker, topic *store.TopicStats) ([]string, error) {
 	var all []glimpse
 	head := map[string]int{} // by key, what came first
-	for r, err := range i.List(ctx, store.Filter{Topic: topic.Name, Limit: lookAhead}) {
+	for r, err := range i.List(ctx, store.Filter{Topic: topic.Name, Limit: peekAhead}) {
 		if err != nil {
 			return nil, err
 		}

@@ -1,6 +1,9 @@
 package app
 
 import (
+	"context"
+	"fmt"
+	"iter"
 	"slices"
 	"testing"
 	"time"
@@ -36,5 +39,55 @@ func TestUpcomingShowsTheHeadsOfLanes(t *testing.T) {
 	claimed := e.claim(store.Lease{})
 	if claimed.ID != order[0] {
 		t.Errorf("%s is carried out", claimed.ID)
+	}
+}
+
+// watched counts what is asked of a store.
+type watched struct {
+	store.Inspector
+	listed, got int
+	limit       int
+}
+
+func (w *watched) List(ctx context.Context, f store.Filter) iter.Seq2[store.Record, error] {
+	w.listed++
+	w.limit = f.Limit
+	return w.Inspector.List(ctx, f)
+}
+
+func (w *watched) Get(ctx context.Context, id string) (store.Record, error) {
+	if w.got++; id == "3" {
+		return store.Record{}, &store.Error{Op: "get", Code: store.ErrNotFound} // done meanwhile
+	}
+	return w.Inspector.Get(ctx, id)
+}
+
+// TestPeekReadsLittle: what it puts in order is bounded, and only what is shown is read
+// again, by id where the store finds one so.
+func TestPeekReadsLittle(t *testing.T) {
+	e := newExplained(t)
+	for i := range 20 {
+		e.append(pawl.Message{ID: fmt.Sprint(i), Key: []byte(fmt.Sprint(i % 10))})
+	}
+	topic, err := e.Topic(t.Context(), "t")
+	e.check(err)
+	for _, c := range []struct {
+		byID        bool
+		listed, got int
+		want        string
+	}{{true, 1, 4, "[0 1 2]"}, {false, 2, 0, "[0 1 2 3]"}} {
+		w := &watched{Inspector: e}
+		var i store.Looker = w
+		if !c.byID {
+			i = struct{ store.Looker }{w}
+		}
+		var ids []string
+		for r, err := range Upcoming(t.Context(), i, topic, 4) {
+			e.check(err)
+			ids = append(ids, r.ID)
+		}
+		if fmt.Sprint(ids) != c.want || w.listed != c.listed || w.got != c.got || w.limit != 1000 {
+			t.Errorf("by id: %v: %v after %d listings, the last of %d, and %d look-ups", c.byID, ids, w.listed, w.limit, w.got)
+		}
 	}
 }

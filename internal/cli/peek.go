@@ -13,7 +13,7 @@ func (s *session) peek() *cobra.Command {
 		Use: "peek TOPIC", Short: "Look at what comes next, without taking it", Args: count(1, 1, "one topic"),
 		Long: `Shows the messages of a topic that are carried out next: those first that a worker
 may take now, then those that wait behind another one of their key, both by rank.
-They stay where they are. It looks at the first 10,000 messages of the topic.
+They stay where they are. It looks at the first 1,000 messages of the topic.
 
 A store that does not tell what other processes hold (Kafka) shows that, too.`,
 		Example: `  pawl peek mail
