@@ -397,6 +397,9 @@ func (t *Traffic) empty(ctx context.Context, p *mirror.Plan, m Moving) error {
 			t.tell("the old store has %d messages of topic %s that are not done", left, p.Topic)
 		}
 		last = left
+		if err := t.hold(ctx, p); err != nil {
+			return err
+		}
 		if !rest(ctx, moveLook) {
 			return errors.Join(unfinishedError(p, "the old store has %d messages that are not done", left), context.Cause(ctx))
 		}

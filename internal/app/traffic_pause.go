@@ -215,6 +215,19 @@ func (t *Traffic) pause(ctx context.Context, p *mirror.Plan, s side) error {
 	return err
 }
 
+// hold sees that the new store still waits for the old one: somebody may have paused the
+// topic there for a while, or resumed it. One that is away gives nothing out either.
+func (t *Traffic) hold(ctx context.Context, p *mirror.Plan) error {
+	stats, err := figures(ctx, t.to, p.InMirrored())
+	if err == nil && !ours(&stats) {
+		err = t.pause(ctx, p, t.newSide(p))
+	}
+	if errors.Is(err, store.ErrUnavailable) {
+		return nil
+	}
+	return err
+}
+
 // tidy ends a pause of ours that does not belong to the stage that a topic is in.
 func (t *Traffic) tidy(ctx context.Context, topic string, s side) error {
 	ctx = context.WithoutCancel(ctx)

@@ -242,6 +242,37 @@ func TestAPauseThatEndsTooEarly(t *testing.T) {
 	}
 }
 
+// TestNobodyOpensTheNewStore while a cut-over waits for the old one, and what was said of
+// it then counts afterwards.
+func TestNobodyOpensTheNewStore(t *testing.T) {
+	onRoad(t, func(r *road) {
+		t := r.T
+		r.copies()
+		r.append(r.through, letter("k", 1))
+		ended := make(chan error, 1)
+		go func() {
+			_, err := r.traffic.CutOver(context.Background(), "mail", Moving{Calm: time.Second})
+			ended <- err
+		}()
+		time.Sleep(20 * time.Second)
+		for _, do := range []func() error{
+			func() error { return r.new.Resume(t.Context(), "mail") },
+			func() error { return r.new.Pause(t.Context(), "mail", time.Hour, "ann", "the printer burns") },
+		} {
+			r.must(do())
+			time.Sleep(time.Second)
+			if _, nu := r.pausedBy(); !strings.HasPrefix(nu, "tester: "+pauseReason) {
+				t.Errorf("it is paused by %q", nu)
+			}
+		}
+		r.work()
+		r.must(<-ended)
+		if _, nu := r.pausedBy(); nu != "ann: the printer burns" {
+			t.Errorf("after the cut-over: %q", nu)
+		}
+	})
+}
+
 // TestAPauseThatGoesBack: a roll-back takes along what ours stands in for.
 func TestAPauseThatGoesBack(t *testing.T) {
 	onRoad(t, func(r *road) {
