@@ -43,7 +43,7 @@ func Await(ctx context.Context, front *Front, getenv func(string) string, logger
 		front.waiting(err)
 		if said.IsZero() || time.Since(said) >= awaitSaid {
 			said = time.Now()
-			logger.Warn("the store cannot be reached; it is tried again until it can", "error", err, "for", time.Since(began).Round(time.Second))
+			logger.Warn("the store cannot be reached; it is tried again until it can; a changed `store:` in the file needs a restart", "error", err, "for", time.Since(began).Round(time.Second))
 			manager.Waiting("the store cannot be reached")
 		}
 		if !rest(ctx, pause) {

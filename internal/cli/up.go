@@ -85,6 +85,14 @@ func (s *session) runUp(ctx context.Context, listen string) error {
 		return cannotListen(err)
 	}
 	defer front.Close()
+	daemon := app.DaemonConfig{
+		Config: c, Text: src.Text, Read: read, Load: s.reload,
+		Logger: logger, Level: level, Stdout: s.Out, Stderr: s.Err, Getenv: s.Getenv, Version: s.version,
+		Redact: s.redactor.Redact, Front: front,
+	}
+	if s.Hangups != nil {
+		daemon.Hangup = s.Hangups() // what comes while the store is away is heeded when it is there
+	}
 	opened, err := app.Await(ctx, front, s.Getenv, logger, func() (store.Store, error) {
 		return s.openAs(ctx, app.OpenConfig{AutoMigrate: c.AutoMigrate, Logger: logger})
 	})
@@ -94,14 +102,6 @@ func (s *session) runUp(ctx context.Context, listen string) error {
 	if opened == nil {
 		logger.Info("stopped before the store could be reached")
 		return nil
-	}
-	daemon := app.DaemonConfig{
-		Config: c, Text: src.Text, Read: read, Load: s.reload,
-		Logger: logger, Level: level, Stdout: s.Out, Stderr: s.Err, Getenv: s.Getenv, Version: s.version,
-		Redact: s.redactor.Redact, Front: front,
-	}
-	if s.Hangups != nil {
-		daemon.Hangup = s.Hangups()
 	}
 	return s.runDaemon(ctx, opened, daemon)
 }
