@@ -34,6 +34,9 @@ var (
 // SpillFigures are those of a store that falls back to another one. Totals are of
 // this process, since it began.
 type SpillFigures struct {
+	// Uncounted: the fallback store did not say what it has. Pending, Dead and
+	// OldestPending of the topics say nothing.
+	Uncounted   bool
 	LatchedKeys int
 	Blind       int64
 	Topics      []SpillTopic
@@ -70,7 +73,8 @@ func (s *spillMetrics) all() []prometheus.Collector {
 }
 
 // Spill takes note of the figures of a store that falls back to another one. They
-// are counted in the fallback store: on a slow clock, not for a scrape.
+// are counted in the fallback store: on a slow clock, not for a scrape. What is there
+// stays as last told if it is uncounted now.
 func (m *Metrics) Spill(f SpillFigures) {
 	s := m.spill
 	s.latched.WithLabelValues().Set(float64(f.LatchedKeys))
@@ -83,20 +87,23 @@ func (m *Metrics) Spill(f SpillFigures) {
 		}
 		s.compensated.WithLabelValues(topic).Add(s.more("compensated "+t.Topic, t.Compensated))
 		s.failures.WithLabelValues(topic).Add(s.more("failures "+t.Topic, t.CompensationsFailed))
+		s.down.WithLabelValues(topic).Set(map[bool]float64{true: 1}[t.Down])
+		if f.Uncounted {
+			continue
+		}
 		s.pending.WithLabelValues(topic).Set(float64(t.Pending))
 		s.dead.WithLabelValues(topic).Set(float64(t.Dead))
 		s.oldest.WithLabelValues(topic).Set(t.OldestPending.Seconds())
-		s.down.WithLabelValues(topic).Set(map[bool]float64{true: 1}[t.Down])
 	}
 }
 
 // SpillCounted takes note of when the fallback store was counted.
 func (m *Metrics) SpillCounted(at time.Time) { m.spill.at.WithLabelValues().Set(seconds(at)) }
 
-// SpillUnknown takes back what [Metrics.Spill] said is there now: it cannot be counted
-// any more. Totals stay.
+// SpillUnknown takes back what [Metrics.Spill] said is in the fallback store: it cannot
+// be counted any more. What the process knows by itself stays.
 func (m *Metrics) SpillUnknown() {
-	for _, g := range []*prometheus.GaugeVec{m.spill.pending, m.spill.dead, m.spill.oldest, m.spill.down} {
+	for _, g := range []*prometheus.GaugeVec{m.spill.pending, m.spill.dead, m.spill.oldest} {
 		g.Reset()
 	}
 }

@@ -90,7 +90,8 @@ func (d *Daemon) watchSpill(ctx context.Context) {
 	}
 }
 
-// countSpill counts it, for the metrics, on a slow clock.
+// countSpill counts it, for the metrics, on a slow clock. What count returns with an
+// error is what the process knows by itself.
 func countSpill(ctx context.Context, count func(context.Context) (spill.Stats, error), m *observe.Metrics, log *slog.Logger) {
 	c := counting{log: log, what: "messages in the fallback store", at: time.Now()}
 	m.SpillCounted(c.at)
@@ -101,8 +102,10 @@ func countSpill(ctx context.Context, count func(context.Context) (spill.Stats, e
 		if ctx.Err() != nil {
 			return
 		}
+		figures := formSpill(stats)
+		figures.Uncounted = err != nil // the rest is true all the same: just then messages may be lost
+		m.Spill(figures)
 		if stale := c.note(err); err == nil {
-			m.Spill(formSpill(stats))
 			m.SpillCounted(c.at)
 		} else if stale {
 			m.SpillUnknown()

@@ -123,3 +123,36 @@ func TestFallbackThatCannotBeCounted(t *testing.T) {
 		}
 	}, `pawl_spill_pending_messages{topic="a"} 7`, "pawl_spill_counted_timestamp_seconds ")
 }
+
+// What the process knows by itself is told while the fallback store is away: that is
+// when messages are lost.
+func TestLostMessagesAreToldWithoutTheFallbackStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		registry := observe.NewRegistry()
+		m, err := observe.New(registry)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		go countSpill(ctx, func(context.Context) (spill.Stats, error) {
+			a := spill.TopicStats{Topic: "a", Down: true, Totals: spill.Totals{Lost: 3}}
+			return spill.Stats{Topics: []spill.TopicStats{a}, LatchedKeys: 4, Blind: 5}, errNoCount
+		}, m, slog.New(slog.DiscardHandler))
+		for _, after := range []time.Duration{time.Second, 2 * depthKept} {
+			time.Sleep(after)
+			synctest.Wait()
+			w := httptest.NewRecorder()
+			observe.Handler(registry).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+			text := w.Body.String()
+			for _, want := range []string{`pawl_spill_messages_total{result="lost",topic="a"} 3`, `pawl_spill_down{topic="a"} 1`, "pawl_spill_latched_keys 4", "pawl_spill_blind_total 5"} {
+				if !strings.Contains(text, "\n"+want+"\n") {
+					t.Errorf("missing after %v: %s", after, want)
+				}
+			}
+			if strings.Contains(text, "\npawl_spill_pending_messages{") {
+				t.Errorf("nobody has counted what is there:\n%s", text)
+			}
+		}
+		stop()
+	})
+}

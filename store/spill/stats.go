@@ -11,7 +11,8 @@ import (
 
 // Stats are the figures of a store. Totals are those of this process.
 type Stats struct {
-	// Topics are those with a row or a total, by name.
+	// Topics are those with a row or a total, or that the primary store once did not
+	// take, by name.
 	Topics []TopicStats
 	// LatchedKeys is how many keys this process sends behind their rows.
 	LatchedKeys int
@@ -60,11 +61,13 @@ func (s *Store) tally(topic string, change func(*Totals)) {
 }
 
 // Stats returns the figures. It asks the fallback store to count, and is meant for
-// slow clocks.
+// slow clocks. If that fails, its error comes with what this process knows by itself:
+// everything but Pending, Dead and OldestPending, which are zero. It is safe for
+// concurrent use.
 func (s *Store) Stats(ctx context.Context) (Stats, error) {
 	figures, err := s.figures.Stats(ctx)
 	if err != nil {
-		return Stats{}, err
+		figures = nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -89,16 +92,20 @@ func (s *Store) Stats(ctx context.Context) (Stats, error) {
 	for name, c := range s.count {
 		topic(name).Totals = *c
 	}
-	for name, t := range by {
-		if h := s.topics[name]; h != nil && h.down {
+	for name, h := range s.topics {
+		switch {
+		case h.down:
+			t := topic(name)
 			t.Down, t.Why = true, h.err
+		case !h.again.IsZero():
+			topic(name) // it is said of it, too, that it is not down any more
 		}
 	}
 	all := Stats{LatchedKeys: int(s.latched.Load()), ActiveSince: s.since, Blind: s.blind.Load()}
 	for _, name := range slices.Sorted(maps.Keys(by)) {
 		all.Topics = append(all.Topics, *by[name])
 	}
-	return all, nil
+	return all, err
 }
 
 // pending is how many rows a topic of the fallback store has.
