@@ -153,12 +153,15 @@ func (d *Doctor) ask(ctx context.Context, s store.Store) (err error) {
 	if path == "" {
 		return nil
 	}
-	// It is open for reading, and those who work with it have to write.
-	file, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err == nil {
-		err = errors.Join(file.Close(), writable(filepath.Dir(path)))
+	// It is open for reading, and those who work with it have to write. Only the rights
+	// are asked for: closing the file would drop the locks that the store has on it.
+	if err := writable(path); err != nil {
+		return fmt.Errorf("it cannot be written to: %w", err)
 	}
-	return err
+	if err := writable(filepath.Dir(path)); err != nil {
+		return fmt.Errorf("no file can be made beside it: %w", err)
+	}
+	return nil
 }
 
 // reached makes a call that a store cannot answer by itself, without a look at its

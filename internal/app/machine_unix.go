@@ -3,7 +3,7 @@
 package app
 
 import (
-	"fmt"
+	"os"
 	"syscall"
 )
 
@@ -23,11 +23,9 @@ func openFiles() (uint64, error) {
 	return uint64(r.Cur), err //nolint:unconvert // the types differ between systems
 }
 
-// writable tells why this user may not make files in a folder.
-func writable(dir string) error {
+// writable tells why this user may not write to a file, or make files in a folder. It
+// opens nothing.
+func writable(path string) error {
 	const write = 2
-	if err := syscall.Access(dir, write); err != nil {
-		return fmt.Errorf("no file can be made in %s: %w", dir, err)
-	}
-	return nil
+	return os.NewSyscallError("access", syscall.Access(path, write))
 }
