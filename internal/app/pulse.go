@@ -31,7 +31,7 @@ var numbers = regexp.MustCompile(`[0-9.]+(h|m|s|ms|µs)*`)
 func (d *Daemon) openEvents() error {
 	var audit io.Writer
 	if path := d.Config.EventsFile; path != "" {
-		f, err := openEventsFile(path)
+		f, err := openEventsFile(path, d.Logger)
 		if err != nil {
 			return err
 		}
