@@ -28,11 +28,15 @@ const KindNotCarried pawl.Kind = "NotCarried"
 // [KindNotCarried] in the mirrored store, and its lane goes on as behind any dead letter.
 // What is refused for another reason is released, and the error says why.
 func (s *Store) Carry(ctx context.Context, topic string, limit int, owner string) (int, error) {
+	return s.carryFrom(ctx, s.mirrored, topic, limit, owner)
+}
+
+func (s *Store) carryFrom(ctx context.Context, from store.Store, topic string, limit int, owner string) (int, error) {
 	r, err := s.stages.look(ctx, topic)
 	if err != nil {
 		return 0, err
 	}
-	n, err := Carry(ctx, s.mirrored, s.primary, r.plan.InMirrored(), topic, limit, owner)
+	n, err := Carry(ctx, from, s.primary, r.plan.InMirrored(), topic, limit, owner)
 	if n > 0 {
 		s.copies.note(topic, func(t *TopicStats) { t.Carried += int64(n) })
 	}

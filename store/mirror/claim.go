@@ -65,7 +65,7 @@ func (s *Store) split(ctx context.Context, wants []store.Want, lease store.Lease
 			continue
 		case Returning, Closing:
 			if w.Limit > 0 && lease.For > 0 {
-				p.bad = errors.Join(p.bad, s.absent.ask(ctx, func() error { return s.carryBack(ctx, w.Topic, r, lease.Owner) }))
+				p.bad = errors.Join(p.bad, s.refused(w.Topic).ask(ctx, func() error { return s.carryBack(ctx, w.Topic, r, lease.Owner) }))
 			}
 		}
 		if p.there != nil {
@@ -78,8 +78,8 @@ func (s *Store) split(ctx context.Context, wants []store.Want, lease store.Lease
 	return p, nil
 }
 
-// absence spares calls to a store that cannot be reached: they may take long, and
-// somebody waits for what else there is.
+// absence spares calls that fail, as those to a store that cannot be reached: they may
+// take long, and somebody waits for what else there is.
 type absence struct {
 	mu    sync.Mutex // never held across a wait
 	until time.Time
@@ -112,6 +112,29 @@ func (a *absence) ask(ctx context.Context, call func() error) error {
 	return err
 }
 
+// refused is the absence of carrying a topic back. It is the topic's own: what the primary
+// refuses says nothing of the mirrored store, nor of other topics.
+func (s *Store) refused(topic string) *absence {
+	a, _ := s.uncarried.LoadOrStore(topic, &absence{})
+	return a.(*absence)
+}
+
+// wary is the mirrored store where somebody waits for what else there is: a claim that
+// fails spares those that follow.
+type wary struct {
+	store.Store
+	absent *absence
+}
+
+// Claim implements [store.Store].
+func (w wary) Claim(ctx context.Context, wants []store.Want, lease store.Lease) (ds []pawl.Delivery, err error) {
+	err = w.absent.ask(ctx, func() error {
+		ds, err = w.Store.Claim(ctx, wants, lease)
+		return err
+	})
+	return ds, err
+}
+
 // carryBack carries what this process can claim in the mirrored store: with some stores
 // nobody else can. In Closing it asks first, because copies follow any moment, and these
 // are not to be carried.
@@ -127,7 +150,7 @@ func (s *Store) carryBack(ctx context.Context, topic string, r route, owner stri
 			return nil
 		}
 	}
-	_, err := s.Carry(ctx, topic, carryAtOnce, owner)
+	_, err := s.carryFrom(ctx, wary{s.mirrored, &s.absent}, topic, carryAtOnce, owner)
 	return err
 }
 
@@ -142,15 +165,11 @@ func (s *Store) claimMirrored(ctx context.Context, p parts, lease store.Lease) (
 	if len(p.there) == 0 {
 		return nil, nil
 	}
-	claim := func() error {
-		ds, err = s.mirrored.Claim(ctx, p.there, lease)
-		return err
-	}
+	from := s.mirrored // where there is nothing else that waits
 	if len(p.here) > 0 {
-		err = s.absent.ask(ctx, claim)
-	} else {
-		err = claim() // there is nothing else that waits
+		from = wary{s.mirrored, &s.absent}
 	}
+	ds, err = from.Claim(ctx, p.there, lease)
 	now := time.Now()
 	for i := range ds {
 		s.foreign.add(ds[i].Token, now, ds[i].Deadline)

@@ -22,10 +22,12 @@ type Store struct {
 	below    store.Store // what Unwrap returns: layers, then primary
 	stages   *stages
 	copies   *copier
-	seen     recent // batches that were copied
-	foreign  leases // those of the mirrored store
-	absent   absence
+	seen     recent  // batches that were copied
+	foreign  leases  // those of the mirrored store
+	absent   absence // of the mirrored store
 	turn     atomic.Uint64
+
+	uncarried sync.Map // topics, and the absence of their carrying back
 
 	life context.Context // ends with Close
 	stop context.CancelFunc
