@@ -108,3 +108,94 @@ func TestRefusedCarryingIsOfItsTopic(t *testing.T) {
 		}
 	})
 }
+
+// silent is a store whose claims are not answered.
+type silent struct {
+	store.Store
+	down atomic.Bool
+}
+
+func (s *silent) Unwrap() store.Store { return s.Store }
+
+func (s *silent) Claim(ctx context.Context, wants []store.Want, lease store.Lease) ([]pawl.Delivery, error) {
+	if !s.down.Load() {
+		return s.Store.Claim(ctx, wants, lease)
+	}
+	<-ctx.Done()
+	return nil, &store.Error{Op: "claim", Code: store.ErrUnavailable, Err: ctx.Err()}
+}
+
+// TestOneStoreDoesNotAnswer: a caller with little time gets what the other one has, and
+// seldom waits for it.
+func TestOneStoreDoesNotAnswer(t *testing.T) {
+	for _, stage := range []mirror.Stage{mirror.Moved, mirror.Returning, mirror.Closing} {
+		synctest.Test(t, func(t *testing.T) {
+			old, nu := memory.New(memory.Config{}), memory.New(memory.Config{})
+			target := &silent{Store: nu}
+			m, err := mirror.New(old, target, mirror.Config{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := &pair{old: old, new: nu, Store: m}
+			defer func() { _ = m.Close() }()
+			if p.plans, err = mirror.OpenPlans(old); err != nil {
+				t.Fatal(err)
+			}
+			p.stage(t, "mail", func(plan *mirror.Plan) {
+				plan.Stage, plan.From, plan.Until = stage, mirror.Returning, time.Now().Add(time.Hour)
+			})
+			target.down.Store(true)
+			wants := []store.Want{{Topic: "mail", Limit: 1}, {Topic: "other", Limit: 1}}
+			began := time.Now()
+			for n := range 60 {
+				appendAll(t, m, pawl.Message{Topic: "other"})
+				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+				ds, err := m.Claim(ctx, wants, store.Lease{For: time.Minute})
+				cancel()
+				if err != nil || len(ds) != 1 {
+					t.Fatalf("%s: claim %d gives %v, %v", stage, n, ids(ds), err)
+				}
+				time.Sleep(500 * time.Millisecond)
+			}
+			if took := time.Since(began); took > 45*time.Second {
+				t.Errorf("%s: it took %v", stage, took)
+			}
+			appendAll(t, nu, mail("k", 1))
+			target.down.Store(false)
+			time.Sleep(15 * time.Second)
+			if ds, err := m.Claim(t.Context(), wants, store.Lease{For: time.Minute}); err != nil || len(ds) != 1 || ds[0].ID != "k-0001" {
+				t.Errorf("%s: when it is back: %v, %v", stage, ids(ds), err)
+			}
+		})
+	}
+}
+
+// TestCallerHasEnough: what ends because the caller says so tells nothing of the store.
+func TestCallerHasEnough(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		old, nu := memory.New(memory.Config{}), memory.New(memory.Config{})
+		target := &silent{Store: nu}
+		m, err := mirror.New(old, target, mirror.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := &pair{old: old, new: nu, Store: m}
+		defer func() { _ = m.Close() }()
+		if p.plans, err = mirror.OpenPlans(old); err != nil {
+			t.Fatal(err)
+		}
+		p.stage(t, "mail", to(mirror.Moved))
+		appendAll(t, nu, mail("k", 1))
+		target.down.Store(true)
+		wants := []store.Want{{Topic: "mail", Limit: 1}, {Topic: "other", Limit: 1}}
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, cancel)
+		if ds, _ := m.Claim(ctx, wants, store.Lease{For: time.Minute}); len(ds) != 0 {
+			t.Errorf("claimed %v", ids(ds))
+		}
+		target.down.Store(false)
+		if ds, err := m.Claim(t.Context(), wants, store.Lease{For: time.Minute}); err != nil || len(ds) != 1 {
+			t.Errorf("a moment later: %v, %v", ids(ds), err)
+		}
+	})
+}

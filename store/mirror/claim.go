@@ -91,9 +91,12 @@ type absence struct {
 const (
 	absentFor   = time.Second
 	absentTimes = 4
+	claimTime   = 3 * time.Second // for a claim while somebody waits for what else there is
 )
 
-// ask makes a call, or returns the error of the last one.
+// ask makes a call, or returns the error of the last one. A failure is remembered also when
+// the caller had no more time: a store that does not answer ends every call like that. It
+// is not when the caller did not want to know any more, or had no time from the start.
 func (a *absence) ask(ctx context.Context, call func() error) error {
 	a.mu.Lock()
 	until, err := a.until, a.err
@@ -102,7 +105,8 @@ func (a *absence) ask(ctx context.Context, call func() error) error {
 	if began.Before(until) {
 		return err
 	}
-	if err = call(); err == nil || ctx.Err() != nil {
+	late := ctx.Err() != nil
+	if err = call(); err == nil || late || errors.Is(ctx.Err(), context.Canceled) {
 		return err
 	}
 	a.mu.Lock()
@@ -120,7 +124,9 @@ func (s *Store) refused(topic string) *absence {
 }
 
 // wary is the mirrored store where somebody waits for what else there is: a claim that
-// fails spares those that follow.
+// fails spares those that follow, and one that is not answered ends early, so that the
+// caller has time left. Nobody knows what became of one that ended so: what it has leased
+// all the same comes back when the lease ends.
 type wary struct {
 	store.Store
 	absent *absence
@@ -129,10 +135,20 @@ type wary struct {
 // Claim implements [store.Store].
 func (w wary) Claim(ctx context.Context, wants []store.Want, lease store.Lease) (ds []pawl.Delivery, err error) {
 	err = w.absent.ask(ctx, func() error {
-		ds, err = w.Store.Claim(ctx, wants, lease)
+		short, cancel := context.WithTimeout(ctx, claimWithin(ctx))
+		defer cancel()
+		ds, err = w.Store.Claim(short, wants, lease)
 		return err
 	})
 	return ds, err
+}
+
+// claimWithin is the time for a claim: a quarter of what the caller has left, at most.
+func claimWithin(ctx context.Context) time.Duration {
+	if until, ok := ctx.Deadline(); ok {
+		return min(claimTime, time.Until(until)/4)
+	}
+	return claimTime
 }
 
 // carryBack carries what this process can claim in the mirrored store: with some stores
