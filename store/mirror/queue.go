@@ -168,7 +168,7 @@ func (q *queue) take() []duplicate {
 // call is a try to append copies. Its id stays while the copies are the same.
 type call struct {
 	id   string
-	n    int
+	last []duplicate // what was sent under it
 	send []duplicate
 	held []duplicate // of topics that are closed: they wait for what becomes of them
 }
@@ -228,8 +228,8 @@ func (c *copier) attempt(ctx context.Context, try *call, batch []duplicate) ([]s
 	if len(try.send) == 0 {
 		return nil, nil
 	}
-	if try.id == "" || try.n != len(try.send) {
-		try.id, try.n = pawl.NewID(), len(try.send)
+	if try.id == "" || !slices.EqualFunc(try.last, try.send, sameCopy) {
+		try.id, try.last = pawl.NewID(), try.send
 	}
 	receipts, err := c.target.Append(ctx, store.Batch[pawl.Message]{ID: try.id, Items: messagesOf(try.send)})
 	// What nobody answered may arrive later: it counts until somebody does.
@@ -243,20 +243,25 @@ func (c *copier) attempt(ctx context.Context, try *call, batch []duplicate) ([]s
 	return receipts, err
 }
 
-// sort says which copies are sent, and which are held; late ones are neither.
+// sameCopy tells whether two copies are of one message.
+func sameCopy(a, b duplicate) bool { return a.message.ID == b.message.ID && a.topic == b.topic }
+
+// sort says which copies are sent, and which are held; late ones are neither. A stage may
+// change meanwhile: what is of one topic stays together, so that no copy gets ahead of one
+// that is held.
 func (c *copier) sort(ctx context.Context, try *call, batch []duplicate) (late []duplicate, err error) {
 	try.send, try.held = nil, nil
 	asked := time.Now()
+	routes := make(map[string]route, 1)
 	for i := range batch {
-		r, err := c.stages.look(ctx, batch[i].topic)
-		if err == nil && r.stage == Closing && c.stages.plans != nil { // to be moved any moment
-			if err = c.stages.read(ctx, asked); err == nil {
-				r = c.stages.route(batch[i].topic)
+		r, ok := routes[batch[i].topic]
+		if !ok {
+			if r, err = c.acting(ctx, batch[i].topic, asked); err != nil {
+				return nil, err
 			}
+			routes[batch[i].topic] = r
 		}
 		switch {
-		case err != nil:
-			return nil, err
 		case r.away() || r.stage == Off:
 			late = append(late, batch[i])
 		case r.stage == Closing:
@@ -266,6 +271,19 @@ func (c *copier) sort(ctx context.Context, try *call, batch []duplicate) (late [
 		}
 	}
 	return late, nil
+}
+
+// acting is what becomes of the copies of a topic. A topic that was closed before then is
+// asked for again: it is to be moved any moment.
+func (c *copier) acting(ctx context.Context, topic string, asked time.Time) (route, error) {
+	r, err := c.stages.look(ctx, topic)
+	if err != nil || r.stage != Closing || c.stages.plans == nil {
+		return r, err
+	}
+	if err := c.stages.read(ctx, asked); err != nil {
+		return route{}, err
+	}
+	return c.stages.route(topic), nil
 }
 
 // sending counts copies that are on their way, or will be in a moment, but for those
