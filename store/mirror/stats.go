@@ -171,8 +171,8 @@ func (s *Store) say(ctx context.Context) {
 		if string(now) == string(before) && time.Since(last) < Silent/3 && !awaited {
 			continue
 		}
-		if s.put(ctx, now) == nil {
-			before, last = now, time.Now()
+		if said, err := s.sayNow(ctx); err == nil {
+			before, last = said, time.Now()
 		}
 	}
 }
@@ -187,10 +187,17 @@ func (s *Store) awaited(stats *Stats) bool {
 	return false
 }
 
-// sayNow writes the figures as they are.
-func (s *Store) sayNow(ctx context.Context) error {
+// sayNow writes the figures as they are, and returns them. One at a time does, from making
+// them to the answer: older ones must not replace newer ones.
+func (s *Store) sayNow(ctx context.Context) ([]byte, error) {
+	select {
+	case s.saying <- struct{}{}:
+	case <-ctx.Done():
+		return nil, &store.Error{Op: "tell of copies", Err: ctx.Err()}
+	}
+	defer func() { <-s.saying }()
 	now, _ := json.Marshal(s.Stats()) // it is made of numbers and text
-	return s.put(ctx, now)
+	return now, s.put(ctx, now)
 }
 
 func (s *Store) put(ctx context.Context, value []byte) error {

@@ -22,9 +22,10 @@ type Store struct {
 	below    store.Store // what Unwrap returns: layers, then primary
 	stages   *stages
 	copies   *copier
-	seen     recent  // batches that were copied
-	foreign  leases  // those of the mirrored store
-	absent   absence // of the mirrored store
+	seen     recent        // batches that were copied
+	foreign  leases        // those of the mirrored store
+	saying   chan struct{} // holds a token while somebody tells of the figures
+	absent   absence       // of the mirrored store
 	turn     atomic.Uint64
 
 	uncarried sync.Map // topics, and the absence of their carrying back
@@ -46,10 +47,10 @@ func New(primary, mirrored store.Store, c Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{cfg: c, primary: primary, mirrored: mirrored, stages: newStages(primary, c.All)}
+	s := &Store{cfg: c, primary: primary, mirrored: mirrored, stages: newStages(primary, c.All), saying: make(chan struct{}, 1)}
 	s.copies = newCopier(mirrored, c, s.stages)
 	if s.stages.plans != nil {
-		s.copies.say = s.sayNow
+		s.copies.say = func(ctx context.Context) error { _, err := s.sayNow(ctx); return err }
 	}
 	s.below = primary
 	for _, tx := range append([]Tx{TxOf[*sql.Tx]()}, c.Tx...) {
