@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"iter"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -133,6 +134,73 @@ func TestCutOverWantsNoDeadWriter(t *testing.T) {
 		r.must(err)
 		if ps := r.problems(); len(ps) != 0 {
 			t.Errorf("its copies were of a time before the cut-over, but %v", ps)
+		}
+	})
+}
+
+// cutOff is the old store as a process sees it that may lose its way there.
+type cutOff struct {
+	*memory.Store
+	away atomic.Bool
+}
+
+func (c *cutOff) ListState(ctx context.Context, prefix string, after int64) iter.Seq2[store.Entry, error] {
+	if c.away.Load() {
+		return func(yield func(store.Entry, error) bool) { yield(store.Entry{}, errAway) }
+	}
+	return c.Store.ListState(ctx, prefix, after)
+}
+
+func (c *cutOff) GetState(ctx context.Context, key string) (store.Entry, error) {
+	if c.away.Load() {
+		return store.Entry{}, errAway
+	}
+	return c.Store.GetState(ctx, key)
+}
+
+func (c *cutOff) PutState(ctx context.Context, key string, value []byte, version int64, who string) (store.Entry, error) {
+	if c.away.Load() {
+		return store.Entry{}, errAway
+	}
+	return c.Store.PutState(ctx, key, value, version, who)
+}
+
+// TestCutOverWaitsForWhoIsCutOff from the old store: its last call to the new one may take
+// long, and must not end when that is in charge.
+func TestCutOverWaitsForWhoIsCutOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &road{T: t, old: memory.New(memory.Config{}), new: memory.New(memory.Config{})}
+		from, target := &cutOff{Store: r.old}, &faulty{Store: r.new}
+		var err error
+		r.through, err = mirror.New(from, target, mirror.Config{})
+		r.must(err)
+		defer func() { _ = r.through.Close() }()
+		r.traffic, err = NewTraffic(t.Context(), r.old, r.new, "tester", "memory:")
+		r.must(err)
+		r.copies()
+		target.slow.Store(int64(58 * time.Second))
+		_, err = r.through.Append(t.Context(), store.NewBatch(letter("k", 1)))
+		r.must(err)
+		time.Sleep(4 * time.Second) // it has said so
+		if done := r.work(); len(done) != 1 {
+			t.Fatalf("done are %v", done)
+		}
+		from.away.Store(true)
+		time.Sleep(40 * time.Second)
+		moved, err := r.traffic.CutOver(t.Context(), "mail", Moving{Calm: time.Second})
+		if !errors.Is(err, store.ErrConflict) || moved.Stage != mirror.Dual {
+			t.Errorf("%+v, %v", moved, err)
+		}
+		time.Sleep(mirror.Gone)
+		target.slow.Store(0)
+		moved, err = r.traffic.CutOver(t.Context(), "mail", Moving{Calm: time.Second})
+		if err != nil || moved.Stage != mirror.Moved {
+			t.Errorf("later: %+v, %v", moved, err)
+		}
+		from.away.Store(false)
+		time.Sleep(settleTime)
+		if done := r.work(); len(done) != 0 {
+			t.Errorf("done again are %v", done)
 		}
 	})
 }

@@ -113,8 +113,9 @@ const (
 	// Silent is for how long a process may say nothing before it is taken for dead.
 	Silent = 15 * time.Second
 	// Gone is for how long a process must have said nothing until nothing that it sent
-	// before it died is under way.
-	Gone = 2 * Silent
+	// is under way. It may live, and be cut off from the primary alone: then it sends by
+	// what it last knew, for [Fresh], and the call takes its time.
+	Gone = callTime + Silent
 )
 
 // Writers returns what processes said of their copying, by name.
