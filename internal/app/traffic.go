@@ -146,7 +146,7 @@ func (t *Traffic) Begin(ctx context.Context, topic, as string, sample float64, d
 }
 
 // forget removes the figures of processes that have ended, if no other topic moves: the
-// count begins anew.
+// count begins anew. Those of which copies may still arrive stay.
 func (t *Traffic) forget(ctx context.Context, topic string) error {
 	plans, err := t.Plans.List(ctx)
 	if err != nil {
@@ -165,13 +165,27 @@ func (t *Traffic) forget(ctx context.Context, topic string) error {
 		return err
 	}
 	for name, w := range writers {
-		if w.Closed || now.Sub(w.At) > mirror.Silent {
+		if ended(&w, now) {
 			if err := t.Plans.Forget(ctx, name); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// ended tells of a process that it runs no more, and that nothing that it sent can arrive.
+func ended(w *mirror.Writer, now time.Time) bool {
+	quiet := mirror.Silent
+	for _, c := range w.Topics {
+		if c.MayArrive(now) {
+			return false
+		}
+		if c.Waiting() > 0 {
+			quiet = mirror.Gone
+		}
+	}
+	return w.Closed || now.Sub(w.At) > quiet
 }
 
 // prepare sees that the topic is empty in the other store, and declares it there.

@@ -279,7 +279,7 @@ func (t *Traffic) still(ctx context.Context, p *mirror.Plan, began time.Time) er
 
 // busy names the processes that have copies of a topic on their way, or have not yet said
 // that they know of that version of its plan. It is an error when one died that had copies
-// to send.
+// to send, or ended without an answer to those that it sent.
 func (t *Traffic) busy(ctx context.Context, p *mirror.Plan, version int64) (names []string, err error) {
 	writers, err := t.Plans.Writers(ctx)
 	if err != nil {
@@ -293,7 +293,11 @@ func (t *Traffic) busy(ctx context.Context, p *mirror.Plan, version int64) (name
 		w := writers[name]
 		copies, silent := w.Topics[p.Topic], now.Sub(w.At)
 		switch {
-		case copies == nil || w.Closed || silent > mirror.Gone:
+		case copies == nil:
+		case copies.MayArrive(now):
+			return nil, conflict(fmt.Sprintf("a process ended before the new store had answered it: its copies may arrive for %.0f s more",
+				(mirror.Gone-now.Sub(copies.Unanswered)).Seconds()), "run it again then", p.Topic)
+		case w.Closed || silent > mirror.Gone:
 		case silent > mirror.Silent && copies.Waiting() > 0:
 			return nil, conflict(fmt.Sprintf("process %s has said nothing for %.0f s, and had %d copies to send, which may arrive for %.0f s more",
 				name, silent.Seconds(), copies.Waiting(), (mirror.Gone-silent).Seconds()), "run it again then", p.Topic)

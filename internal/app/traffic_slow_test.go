@@ -223,3 +223,64 @@ func TestRollBackWantsTheNewStore(t *testing.T) {
 		}
 	})
 }
+
+// deafened is a new store that stores late what it was asked for, whatever becomes of who
+// asked. It outlives the mirror over it.
+type deafened struct{ *memory.Store }
+
+func (deafened) Close() error { return nil }
+
+func (d deafened) Append(ctx context.Context, batch store.Batch[pawl.Message]) ([]store.Receipt, error) {
+	time.AfterFunc(40*time.Second, func() { _, _ = d.Store.Append(context.WithoutCancel(ctx), batch) })
+	<-ctx.Done()
+	return nil, &store.Error{Op: "append", Code: store.ErrUnavailable, Err: ctx.Err()}
+}
+
+// kept is an old store that outlives the mirror over it.
+type kept struct{ *memory.Store }
+
+func (kept) Close() error { return nil }
+
+// TestCutOverWaitsForWhoHasEnded without an answer to its last copies, also when somebody
+// begins anew meanwhile, or others end after it.
+func TestCutOverWaitsForWhoHasEnded(t *testing.T) {
+	onRoad(t, func(r *road) {
+		t := r.T
+		r.copies()
+		other, err := mirror.New(kept{r.old}, deafened{r.new}, mirror.Config{CloseWait: time.Second})
+		r.must(err)
+		_, err = other.Append(t.Context(), store.NewBatch(letter("k", 1)))
+		r.must(err)
+		if err := other.Close(); !errors.Is(err, store.ErrUnavailable) {
+			t.Errorf("close: %v", err)
+		}
+		if c := other.Stats().Topics["mail"]; c.Sending != 1 || c.Missed != 1 {
+			t.Errorf("it says %+v", c)
+		}
+		if done := r.work(); len(done) != 1 {
+			t.Fatalf("done are %v", done)
+		}
+		_, err = r.traffic.Stop(t.Context(), "mail", false)
+		r.must(err)
+		time.Sleep(settleTime)
+		r.copies() // it forgets who has ended
+		moved, err := r.traffic.CutOver(t.Context(), "mail", Moving{Calm: time.Second})
+		if !errors.Is(err, store.ErrConflict) || moved.Stage != mirror.Dual || !strings.Contains(err.Error(), "ended before") {
+			t.Errorf("%+v, %v", moved, err)
+		}
+		time.Sleep(mirror.Gone / 2)
+		late, err := mirror.New(kept{r.old}, kept{r.new}, mirror.Config{})
+		r.must(err)
+		_, err = late.Append(t.Context(), store.NewBatch(letter("l", 1)))
+		r.must(err)
+		r.must(late.Close())
+		r.work()
+		time.Sleep(mirror.Gone / 2)
+		if moved, err = r.traffic.CutOver(t.Context(), "mail", Moving{Calm: time.Second}); err != nil || moved.Stage != mirror.Moved {
+			t.Errorf("later: %+v, %v", moved, err)
+		}
+		if done := r.work(); len(done) != 0 {
+			t.Errorf("done again are %v", done)
+		}
+	})
+}

@@ -369,15 +369,13 @@ func (c *copier) written(batch []duplicate, receipts []store.Receipt) {
 	}
 }
 
-// dropped counts copies that were not written for want of time.
+// dropped counts copies that were not written for want of time. What was sent, and not
+// answered, may arrive: it goes on to count as sent.
 func (c *copier) dropped(batch []duplicate, err error) {
 	c.mu.Lock()
 	for i := range batch {
 		t := c.topic(batch[i].topic)
 		t.Missed++
-		if batch[i].sent {
-			t.Sending--
-		}
 		c.release(&batch[i])
 	}
 	if c.closed {

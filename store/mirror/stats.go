@@ -40,6 +40,9 @@ type TopicStats struct {
 	// Sending are copies on their way to the mirrored store, and those of which it never
 	// said whether they arrived. While the topic is closed, nothing is sent.
 	Sending int64 `json:"sending"`
+	// Unanswered is when the last process ended that counted as Sending what may arrive
+	// after that, by the primary's clock.
+	Unanswered time.Time `json:"unanswered,omitzero"`
 	// Plan is the version of the plan that the process acted on, at least, when it counted.
 	Plan int64 `json:"plan_version"`
 	// Carried counts messages that went back to the primary.
@@ -117,6 +120,12 @@ const (
 	// what it last knew, for [Fresh], and the call takes its time.
 	Gone = callTime + Silent
 )
+
+// MayArrive tells whether, at that time by the primary's clock, copies of the topic may
+// arrive that a process sent before it closed.
+func (t *TopicStats) MayArrive(now time.Time) bool {
+	return t.Sending > 0 && now.Sub(t.Unanswered) <= Gone
+}
 
 // Writers returns what processes said of their copying, by name.
 func (ps *Plans) Writers(ctx context.Context) (map[string]Writer, error) {
@@ -221,6 +230,15 @@ func (s *Store) farewell() {
 	ctx, cancel := context.WithTimeout(context.Background(), sayTime)
 	defer cancel()
 	stats.Closed = true
+	for _, t := range stats.Topics {
+		if t.Sending > 0 {
+			now, err := s.stages.plans.Clock(ctx)
+			if err != nil {
+				return // what it said last counts, as if it had died
+			}
+			t.Unanswered = now.UTC()
+		}
+	}
 	if s.stages.plans.sumUp(ctx, stats, s.cfg.Name) == nil {
 		_ = s.stages.plans.Forget(ctx, s.cfg.Name) // who said nothing has no entry
 		return
@@ -276,6 +294,9 @@ func (s *Stats) Merge(o Stats) {
 		have.Skipped += t.Skipped
 		have.Unknown += t.Unknown
 		have.Sending += t.Sending
+		if t.Unanswered.After(have.Unanswered) {
+			have.Unanswered = t.Unanswered
+		}
 		have.Carried += t.Carried
 	}
 	s.Waiting += o.Waiting
