@@ -50,7 +50,11 @@ func kafkaPlayground(t *testing.T, command []string) string {
 	name := fmt.Sprintf("help-%08x", rand.Uint32())
 	url := fmt.Sprintf("kafka://%s?prefix=%s.&group=%s&partitions=1", kafkaBroker(t), name, name)
 	if command[len(command)-1] != "ensure" {
-		cmd := exec.Command("sh", "-c", `for i in 1 2 3 4 5; do echo "{\"body\":\"$i\"}"; done | pawl send mail --jsonl -q`)
+		script := `for i in 1 2 3 4 5; do echo "{\"body\":\"$i\"}"; done | pawl send mail --jsonl -q`
+		if command[len(command)-1] == "health" { // what nobody works on is a problem
+			script += " && pawl work mail --exec true --until-empty -q"
+		}
+		cmd := exec.Command("sh", "-c", script)
 		cmd.Env = append(os.Environ(), "PAWL_STORE="+url)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
