@@ -67,7 +67,7 @@ func (w *watched) Get(ctx context.Context, id string) (store.Record, error) {
 func TestPeekReadsLittle(t *testing.T) {
 	e := newExplained(t)
 	for i := range 20 {
-		e.append(pawl.Message{ID: fmt.Sprint(i), Key: []byte(fmt.Sprint(i % 10))})
+		e.append(pawl.Message{ID: fmt.Sprint(i), Key: fmt.Append(nil, i%10)})
 	}
 	topic, err := e.Topic(t.Context(), "t")
 	e.check(err)
