@@ -151,7 +151,8 @@ func moveTraffic(t *testing.T, target string) {
 		return j.command("traffic", "compare", "mail", "--wait", "2s").Run() == nil
 	})
 	j.killCutOver()
-	j.run(0, "traffic", "cut-over", "mail", "--for", "2s")
+	// It waits until nothing of the killed producer can arrive any more.
+	j.await("a cut-over goes through", func() bool { return j.command("traffic", "cut-over", "mail", "--for", "2s").Run() == nil })
 	if out := j.run(0, "traffic", "status", "mail"); !strings.Contains(out, "moved") {
 		t.Fatalf("after the cut-over: %s", out)
 	}
