@@ -156,6 +156,11 @@ func (t *Traffic) forget(ctx context.Context, topic string) error {
 	if len(plans) > 0 {
 		return nil
 	}
+	return t.forgetThose(ctx, ended)
+}
+
+// forgetThose removes the figures of processes, by what they said last and the time now.
+func (t *Traffic) forgetThose(ctx context.Context, gone func(w *mirror.Writer, now time.Time) bool) error {
 	writers, err := t.Plans.Writers(ctx)
 	if err != nil {
 		return err
@@ -165,13 +170,11 @@ func (t *Traffic) forget(ctx context.Context, topic string) error {
 		return err
 	}
 	for name, w := range writers {
-		if ended(&w, now) {
-			if err := t.Plans.Forget(ctx, name); err != nil {
-				return err
-			}
+		if gone(&w, now) {
+			err = errors.Join(err, t.Plans.Forget(ctx, name))
 		}
 	}
-	return nil
+	return err
 }
 
 // ended tells of a process that it runs no more, and that nothing that it sent can arrive.

@@ -367,20 +367,9 @@ func (t *Traffic) drain(ctx context.Context, p *mirror.Plan, m Moving) (late int
 // bygones forgets processes that died with copies of a topic in their queues: all of the
 // originals are done.
 func (t *Traffic) bygones(ctx context.Context, p *mirror.Plan) error {
-	writers, err := t.Plans.Writers(ctx)
-	if err != nil {
-		return err
-	}
-	now, err := t.Plans.Clock(ctx)
-	if err != nil {
-		return err
-	}
-	for name, w := range writers {
-		if w.Topics[p.Topic] != nil && len(w.Topics) == 1 && !w.Closed && now.Sub(w.At) > mirror.Gone {
-			err = errors.Join(err, t.Plans.Forget(ctx, name))
-		}
-	}
-	return err
+	return t.forgetThose(ctx, func(w *mirror.Writer, now time.Time) bool {
+		return w.Topics[p.Topic] != nil && len(w.Topics) == 1 && !w.Closed && now.Sub(w.At) > mirror.Gone
+	})
 }
 
 // empty waits until the old store has done everything.
