@@ -30,8 +30,8 @@ are named, and the exit code is 3.`,
 		Example: `  pawl dead export dead.jsonl
   pawl dead export --topic mail --since 24h - | gzip > mail.jsonl.gz`,
 		RunE: func(c *cobra.Command, args []string) error {
-			if f.limit < 0 {
-				return usage("use 0 for no limit", "--limit is %d", f.limit)
+			if err := f.check(); err != nil {
+				return err
 			}
 			d, err := part[store.DeadLetters](c.Context(), s, "export dead letters")
 			if err != nil {
