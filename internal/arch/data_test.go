@@ -28,8 +28,9 @@ var layers = []layer{
 	{"statesync/...", []string{".", "store", "policy"}, "mechanisms stand side by side on the contract"},
 	{"console/...", []string{".", "store", "policy"}, "the console shows any store; it is mountable in programs that use nothing else of ours"},
 	{"observe/...", []string{"."}, "events, logs and metrics are about words, not about stores or pipelines"},
-	{"pipeline", []string{".", "store", "policy"}, "what a pipeline is does not depend on which there are"},
-	{"pipeline/...", []string{".", "store", "policy", "pipeline"}, "a pipeline uses public packages only, as anybody else's would"},
+	{"markdown", nil, "HTML to Markdown, for every pipeline that needs it"},
+	{"pipeline", []string{".", "store", "policy", "dispatch", "observe"}, "what a pipeline declares does not depend on which there are"},
+	{"pipeline/...", []string{".", "store", "policy", "dispatch", "observe", "outbox", "open", "handler/*", "markdown", "pipeline"}, "a pipeline uses public packages only, as anybody else's would"},
 	{"internal/demo/site", nil, "the demonstration site is a web server like any other: it knows nothing of its crawler"},
 	{"internal/demo", []string{".", "store", "policy", "dispatch", "pipeline"}, "the living example is what a user could write, over a store that internal/app opens"},
 	{"internal/program/...", []string{"."}, "handlers in other languages are handlers"},
@@ -53,7 +54,6 @@ type arrow struct{ from, to, why string }
 var arrows = []arrow{
 	{"...", "store/storetest/...", "the suite belongs to tests: only _test.go files (and bench) import it"},
 	{"pipeline/...", "internal/...", "what a pipeline needs from internal is a gap in the library: make it public"},
-	{"pipeline/...", "dispatch/...", "a pipeline hands in a handler; the queue, retries and limits are below it"},
 	{"pipeline/*", "pipeline/*", "no arrow between pipelines: what two of them need is a mechanism"},
 	{"store/*", "store/*", "no arrow between backends or decorators: what they share is in the contract, or in store/internal/sqlstore"},
 	{"...", "store/*", "only internal/app names backends, so that every store can stand behind everything"},
@@ -67,7 +67,7 @@ var arrows = []arrow{
 // library gets no dependency by it.
 var core = []string{".", "store", "policy/...", "dispatch/..."}
 
-// owner says which one package imports a library, and so can replace it. Paths of
+// owner says which one package imports a library, and so can replace it ("/..." at the end: with those below it). Paths of
 // libraries are prefixes.
 type owner struct{ library, pkg string }
 
@@ -88,10 +88,10 @@ var owners = []owner{
 	{"go.opentelemetry.io/otel", "observe"},
 	{"github.com/adhocore/gronx", "cron"},
 	{"golang.org/x/net", "internal/demo"},
-	{"github.com/PuerkitoBio/goquery", "pipeline/crawl"},
-	{"github.com/JohannesKaufmann/html-to-markdown", "pipeline/convert"},
-	{"github.com/xuri/excelize", "pipeline/convert"},
-	{"github.com/jhillyerd/enmime", "pipeline/convert"},
+	{"github.com/PuerkitoBio/goquery", "pipeline/crawl/..."},
+	{"github.com/JohannesKaufmann/html-to-markdown", "markdown"},
+	{"github.com/xuri/excelize", "pipeline/convert/..."},
+	{"github.com/jhillyerd/enmime", "pipeline/convert/..."},
 }
 
 // testLibraries are for _test.go files, and for the suite that such files call.

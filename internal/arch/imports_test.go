@@ -65,7 +65,7 @@ func checkLibraries(tr *tree, r *report) {
 		case f.test:
 		case matchesAny(core, p.path):
 			r.add(at, "%s must not import %s: core packages import the standard library only", p.path, imported)
-		case p.path != owners[owned].pkg:
+		case !matches(owners[owned].pkg, p.path):
 			r.add(at, "%s must not import %s: %s owns it, so that one package can replace it", p.path, imported, owners[owned].pkg)
 		}
 	})

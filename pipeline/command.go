@@ -1,0 +1,146 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+
+	"github.com/pawl-dev/pawl/policy"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// Command is a command of the command line, or a noun with verbs below it. Global flags (--store, --config, -o, -q,
+// --yes, --dry-run, --no-color) are the host's.
+type Command struct {
+	Use     string // name and arguments: "crawl URL…"
+	Short   string // one line
+	Long    string
+	Example string
+	Flags   []Flag
+	// MinArgs and MaxArgs bound the arguments; MaxArgs < 0 is no bound. Args names them in errors: "URLs".
+	MinArgs, MaxArgs int
+	Args             string
+	// Run carries it out. ctx ends with the first SIGINT or SIGTERM: the command drains then. nil: a noun.
+	Run      func(ctx context.Context, in *Invocation) error
+	Commands []Command
+}
+
+// Flag is a flag of a command.
+type Flag struct {
+	Name    string
+	Doc     string // `VALUE` in backquotes names the value in the help
+	Type    Type   // a scalar, or Texts
+	Default string
+	Choices []string
+}
+
+// Invocation is one run of a command.
+type Invocation struct {
+	Args  []string
+	Flags Values
+	Stdin io.Reader
+	// Stdout gets data, Stderr everything else. Both are safe for concurrent use, and mask secrets.
+	Stdout, Stderr io.Writer
+	// Output is how data is printed: table, json or jsonl.
+	Output         string
+	Quiet, NoColor bool
+	Yes, DryRun    bool
+	// Terminal tells that Stderr is a terminal: a [Board] is drawn there.
+	Terminal bool
+	Getenv   func(string) string
+	Logger   *slog.Logger
+	Version  string
+	Owner    string // this process, in leases
+	Who      string // the person, in audits
+	// StoreURL is the store of the command line, the environment or the file; StoreGiven is false if it is the
+	// default of all commands, which a command may replace by its own.
+	StoreURL   string
+	StoreGiven bool
+	// Open opens a store and creates or migrates an embedded one; existing refuses one that is not there. The host
+	// closes it. An empty URL is StoreURL.
+	Open func(ctx context.Context, url string, existing bool) (store.Store, error)
+	// Policy is the matrix with the rules of all kinds and the overrides of the file.
+	Policy policy.Policy
+	// Pipelines returns the sections of the configuration file of one kind, by name; none if there is no file.
+	Pipelines func(kind string) (map[string]Section, error)
+	// Top returns the section that [Kind.Top] describes.
+	Top func(name string) (Section, error)
+	// Rows prints a list: a table with these columns, or JSON. rows is a slice of structs with json tags; cells
+	// gives the columns of one of them.
+	Rows func(columns []string, rows any, cells func(i int) []string) error
+	// Document prints one object: as JSON, or what text writes.
+	Document func(v any, text func(w io.Writer) error) error
+	// Confirm asks; without a terminal it needs --yes, and the error says so.
+	Confirm func(what string) error
+	// Audit records a change that a person made, for `pawl audit ls`.
+	Audit func(ctx context.Context, s store.Store, action, subject string, count int, result string) error
+}
+
+// Values are the flags of an invocation. Asking for one that the command does not have panics.
+type Values struct {
+	Section
+	changed map[string]bool
+}
+
+// NewValues makes values of flags. The host calls it, and tests do.
+func NewValues(flags []Flag, values map[string]any, changed map[string]bool) Values {
+	fields := make([]Field, len(flags))
+	for i, f := range flags {
+		fields[i] = Field{Name: f.Name, Type: f.Type}
+	}
+	return Values{NewSection(fields, values), changed}
+}
+
+// Changed tells whether a flag was given.
+func (v Values) Changed(name string) bool { return v.changed[name] }
+
+// Exit codes of commands, as DESIGN.md has them.
+const (
+	ExitFailure     = 1
+	ExitUsage       = 2
+	ExitPartly      = 3 // some of it is in the dead letters
+	ExitUnfinished  = 4 // it can be resumed
+	ExitConflict    = 5
+	ExitNotFound    = 6
+	ExitProblems    = 7 // a check found problems
+	ExitForbidden   = 8
+	ExitInterrupted = 130
+)
+
+// Error is an error of a command or of [Kind.New] with what a user wants to know: what failed, why, what to do next.
+type Error struct {
+	Code int // 0 is ExitFailure
+	What string
+	Err  error // why; may be nil
+	Next string
+}
+
+func (e *Error) Error() string {
+	if e.Err == nil {
+		return e.What
+	}
+	return e.What + ": " + e.Err.Error()
+}
+
+// Unwrap returns why.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Fatal makes an error of [Pipeline.Run] end the daemon: its configuration is wrong, and no repetition will help.
+func Fatal(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &fatal{err}
+}
+
+// IsFatal tells whether [Fatal] made the error.
+func IsFatal(err error) bool {
+	_, ok := errors.AsType[*fatal](err)
+	return ok
+}
+
+type fatal struct{ err error }
+
+func (f *fatal) Error() string { return f.err.Error() }
+func (f *fatal) Unwrap() error { return f.err }

@@ -1,0 +1,74 @@
+package pipeline
+
+// Type says what a value of the configuration, or of a flag, is.
+type Type uint8
+
+// The types, and what a [Section] or [Values] has for each.
+const (
+	Text     Type = iota // string
+	Int                  // int64
+	Number               // float64
+	Bool                 // bool
+	Duration             // time.Duration: 500ms, 2h
+	Rate                 // float64, in events a second: 30/s, 20/m
+	Size                 // int64, in bytes: 5MiB, 64KiB
+	Choice               // string, one of Choices
+	URL                  // string; a secret part of it is never shown
+	Texts                // []string: a list; as a flag it may be repeated
+	Object               // [Section]: keys that Fields name
+	Table                // map[string]Section, or map[string]string if Of is a scalar: keys that the user names
+	List                 // []Section
+)
+
+// Field is a key of the configuration.
+type Field struct {
+	Name string
+	Doc  string // one sentence, for docs/configuration.md
+	Type Type
+	// Default as one would write it; empty: the key is not there unless it is stated. DefaultDoc says in words
+	// what holds then.
+	Default    string
+	DefaultDoc string
+	Choices    []string // of a Choice
+	// Min and Max bound an Int, a Size (bytes) or a Duration (nanoseconds). Both 0: any that is not negative.
+	Min, Max int64
+	Required bool
+	Secret   bool // never shown, and masked in logs
+	Live     bool // a reload applies it ([Pipeline.Reload])
+	Raw      bool // ${…} in it is not replaced: a shell reads it
+	Fields   []Field
+	Of       *Field
+	// Check reports what is wrong with a text beyond its type: "is …", "must be …".
+	Check func(string) error
+}
+
+// Section is an object of the configuration after it was checked. Defaults are filled in. Asking for a key that no
+// Field describes panics, because it is a mistake in the program.
+type Section struct {
+	known  map[string]Type
+	values map[string]any
+}
+
+// NewSection makes a section of values that have the types listed at [Type]. The host calls it, and tests do.
+func NewSection(fields []Field, values map[string]any) Section {
+	s := Section{known: make(map[string]Type, len(fields)), values: values}
+	for i := range fields {
+		s.known[fields[i].Name] = fields[i].Type
+	}
+	return s
+}
+
+// Has tells whether a key is stated or has a default.
+func (s Section) Has(name string) bool { return s.at(name) != nil }
+
+func (s Section) at(name string) any {
+	if _, ok := s.known[name]; !ok {
+		panic("pipeline: no field describes the key " + name)
+	}
+	return s.values[name]
+}
+
+func value[T any](s Section, name string) T {
+	v, _ := s.at(name).(T)
+	return v
+}

@@ -1,0 +1,124 @@
+// Package pipeline says what a pipeline is: a product on top of the runtime, such as a crawler or an outbox
+// projection. A kind of pipeline is one value of type [Kind]: its section of the configuration, its rows of the
+// policy matrix, its commands, and a function that makes a running [Pipeline] of a section.
+//
+// A pipeline has no queue, retry, limiter or dead-letter code of its own. Its stages are ordinary topics with
+// handlers; the host runs them, so that pause, limits, policy, dead letters, explain and metrics hold for them
+// like for any other topic. Topics of a pipeline are called NAME.STAGE ([Env.Topic]).
+//
+// The package knows neither YAML nor the command-line library: the host reads the configuration and parses the
+// command line as [Field] and [Flag] describe, and hands over checked values.
+package pipeline
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/pawl-dev/pawl/dispatch"
+	"github.com/pawl-dev/pawl/observe"
+	"github.com/pawl-dev/pawl/policy"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// Kind is a kind of pipeline. One line in the host's table adds it to the program.
+type Kind struct {
+	// Name is the value of `kind:` in the configuration: crawl, project …
+	Name string
+	// Summary is one line for listings.
+	Summary string
+	// Fields are the keys of a section under `pipelines:`, beside kind.
+	Fields []Field
+	// Top are keys that the kind adds at the top of the configuration file, such as llm.
+	Top []Field
+	// Rules are its rows of the policy matrix. They are in it whether a pipeline of the kind is configured or not.
+	Rules []policy.Rule
+	// Check, if not nil, reports what a field by itself cannot tell: values that contradict each other.
+	Check func(name string, s Section) []Fault
+	// New makes a pipeline of a section. It may open stores and ask servers, but starts nothing: that is Run's.
+	// nil: the kind has commands only.
+	New func(ctx context.Context, env Env) (*Pipeline, error)
+	// Commands are added to the command line.
+	Commands []Command
+}
+
+// Fault is what is wrong with a section.
+type Fault struct {
+	Path string // within the section, such as sink.url
+	Why  string
+	Hint string // what to do; may be empty
+}
+
+// Env is what a pipeline is given by its host.
+type Env struct {
+	Name    string // of the section
+	Section Section
+	// Store is the daemon's store, and StoreURL where it is.
+	Store    store.Store
+	StoreURL string
+	// Open opens another store by its URL. The host closes it when the daemon ends.
+	Open   func(ctx context.Context, url string) (store.Store, error)
+	Logger *slog.Logger
+	// Owner names this process in leases, elections and audits; no two processes share it.
+	Owner   string
+	Version string
+	// Policy decides about failures; it follows reloads.
+	Policy policy.Policy
+	// Redact masks the secrets of the configuration in a text.
+	Redact func(string) string
+}
+
+// Topic is the name of a stage's topic: NAME.STAGE.
+func (e *Env) Topic(stage string) string { return e.Name + "." + stage }
+
+// Pipeline is a pipeline that a host carries out. Only Stages is required.
+type Pipeline struct {
+	// Stages are its topics.
+	Stages []Stage
+	// Needs are what the daemon's store must be able to do; what is missing is refused at the start.
+	Needs []store.Capability
+	// Run is what goes on beside the stages: listeners, pollers. It returns when ctx has ended. One that returns
+	// before is started again after a pause; its error is logged, and the pipeline is degraded meanwhile. An
+	// error made by [Fatal] ends the daemon.
+	Run func(ctx context.Context) error
+	// Drained, if not nil, is called after the stages have drained and Run has returned.
+	Drained func()
+	// Reload applies the live keys of a new section, or says why it can't.
+	Reload func(Section) error
+	// Health is asked every few seconds and at /healthz; it must return quickly. nil is always well.
+	Health func(ctx context.Context) Health
+	// Routes are served at the daemon's address under /pipelines/NAME, such as "GET /flag".
+	Routes map[string]http.HandlerFunc
+	// Metrics are exported at /metrics.
+	Metrics []observe.Metric
+	// Doctor looks for problems, for `pawl doctor`. It changes nothing.
+	Doctor func(ctx context.Context) []Finding
+}
+
+// Stage is a topic of a pipeline and who carries it out. Its Name is that of [Env.Topic].
+type Stage struct {
+	dispatch.Topic
+	// Store is where the topic is; nil is the daemon's store.
+	Store store.Store
+}
+
+// Health is how a pipeline is.
+type Health struct {
+	// Degraded says why it does not do all of its work; empty: it does.
+	Degraded string
+	// Unhealthy makes /healthz answer 503.
+	Unhealthy bool
+	// LastSuccess is when work of it last came to its end; zero: not since the start.
+	LastSuccess time.Time
+	// Details are members that are merged into the document of /healthz, such as "search": {"ok": true}. Values
+	// that are maps are merged, too.
+	Details map[string]any
+}
+
+// Finding is a problem that doctor found.
+type Finding struct {
+	Problem string
+	Next    string
+	Warning bool // it is no problem yet
+}

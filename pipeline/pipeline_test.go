@@ -1,0 +1,68 @@
+package pipeline_test
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pawl-dev/pawl/pipeline"
+)
+
+func TestSectionHasWhatItsFieldsDescribe(t *testing.T) {
+	fields := []pipeline.Field{{Name: "url", Type: pipeline.URL}, {Name: "wait", Type: pipeline.Duration}, {Name: "sink", Type: pipeline.Object}}
+	sink := pipeline.NewSection([]pipeline.Field{{Name: "index"}}, map[string]any{"index": "products"})
+	s := pipeline.NewSection(fields, map[string]any{"url": "http://localhost", "sink": sink})
+	if got := s.Text("url"); got != "http://localhost" {
+		t.Errorf("url is %q", got)
+	}
+	if s.Has("wait") || s.Duration("wait") != 0 {
+		t.Error("wait is there, though nobody stated it")
+	}
+	if got := s.Section("sink").Text("index"); got != "products" {
+		t.Errorf("sink.index is %q", got)
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("a key that no field describes did not panic")
+		}
+	}()
+	s.Text("ulr")
+}
+
+func TestFatal(t *testing.T) {
+	cause := errors.New("token refused")
+	if err := pipeline.Fatal(cause); !pipeline.IsFatal(err) || !errors.Is(err, cause) {
+		t.Error("Fatal lost its mark or its cause")
+	}
+	if pipeline.IsFatal(cause) || pipeline.Fatal(nil) != nil {
+		t.Error("what nobody marked is fatal")
+	}
+}
+
+func TestBoard(t *testing.T) {
+	show := func(terminal, quiet bool) string {
+		var out bytes.Buffer
+		synctest.Test(t, func(t *testing.T) {
+			in := &pipeline.Invocation{Stderr: &out, Terminal: terminal, Quiet: quiet}
+			n := 0
+			lines := func() []string { n++; return []string{"first", strings.Repeat("x", n)} }
+			b := in.Board(lines, func() string { return "plain" })
+			time.Sleep(11 * time.Second)
+			b.Stop()
+		})
+		return out.String()
+	}
+	if got := show(false, false); got != "plain\n" {
+		t.Errorf("without a terminal: %q", got)
+	}
+	if got := show(true, true); got != "" {
+		t.Errorf("with --quiet: %q", got)
+	}
+	got := show(true, false)
+	if !strings.HasPrefix(got, "\r\x1b[2Kfirst\n\r\x1b[2Kx\n\x1b[2A\r\x1b[2Kfirst\n\r\x1b[2Kxx\n") {
+		t.Errorf("on a terminal: %.80q", got)
+	}
+}
