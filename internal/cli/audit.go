@@ -7,13 +7,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawl-dev/pawl/internal/app"
+	"github.com/pawl-dev/pawl/internal/operate"
 )
 
 // audit writes down what this command has done.
-func (s *session) audit(ctx context.Context, a app.AuditEntry) error {
+func (s *session) audit(ctx context.Context, a operate.AuditEntry) error {
 	a.Who = s.who()
-	err := app.Audit(context.WithoutCancel(ctx), s.opened, a)
+	err := operate.Audit(context.WithoutCancel(ctx), s.opened, a)
 	return cannot(err, "write into the audit that this was done: %s %s", a.Action, a.Target)
 }
 
@@ -23,7 +23,7 @@ when, what it was about, and what became of it.`, s.auditLs())
 }
 
 func (s *session) auditLs() *cobra.Command {
-	f := app.AuditFilter{Limit: tableRows}
+	f := operate.AuditFilter{Limit: tableRows}
 	since := point{back: true}
 	c := &cobra.Command{
 		Use: "ls", Short: "List what was changed", Args: count(0, 0, "flags only"),
@@ -45,7 +45,7 @@ so has every dead letter that it edited, with the body as it was.`,
 			if err != nil {
 				return err
 			}
-			all, err := app.ListAudit(c.Context(), opened, f)
+			all, err := operate.ListAudit(c.Context(), opened, f)
 			if err != nil {
 				return cannot(err, "list the audit")
 			}
@@ -58,7 +58,7 @@ so has every dead letter that it edited, with the body as it was.`,
 					}
 				}
 				action := a.Action
-				if a.Status != "" && a.Status != app.Done {
+				if a.Status != "" && a.Status != operate.Done {
 					action = fmt.Sprintf("%s (%s)", a.Action, a.Status)
 				}
 				err := l.add(a, when(a.At), a.Who, action, cut(about, 60), number(a.Count), number(a.Result.Done), number(a.Result.Refused),

@@ -7,19 +7,19 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawl-dev/pawl/internal/app"
+	"github.com/pawl-dev/pawl/internal/bench"
 )
 
 var benchArms = []string{"append", "work", "both"}
 
 func (s *session) bench() *cobra.Command {
-	c := app.BenchConfig{}
+	c := bench.Config{}
 	var per rate
 	cmd := &cobra.Command{
 		Use: "bench [append|work|both]…", Short: "Measure the store that you have", Args: count(0, 3, "arms"),
 		Long: `Measures how fast messages are appended, how fast a worker carries out what was
 appended before, and both at the same time, with the store that is given. Without
-arguments it does all three. It uses a topic of its own, ` + app.BenchTopic + `, and removes
+arguments it does all three. It uses a topic of its own, ` + bench.Topic + `, and removes
 what it left there.
 
 The percentiles are those of a call of append, and for both of the time from
@@ -54,14 +54,14 @@ append to the start of the handler; with --rate that is the time to pick up.`,
 	return cmd
 }
 
-func (s *session) runBench(cmd *cobra.Command, arms []string, c app.BenchConfig) error {
+func (s *session) runBench(cmd *cobra.Command, arms []string, c bench.Config) error {
 	opened, err := s.open(cmd.Context())
 	if err != nil {
 		return err
 	}
 	l := s.list("ARM", ">MESSAGES", ">A SECOND", ">P50 MS", ">P99 MS", "PERCENTILES OF", ">SECONDS")
 	for _, arm := range arms {
-		result, err := app.Bench(cmd.Context(), opened, arm, c)
+		result, err := bench.Bench(cmd.Context(), opened, arm, c)
 		if err != nil {
 			return cannot(err, "measure %s", arm)
 		}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawl-dev/pawl/internal/app"
+	"github.com/pawl-dev/pawl/internal/operate"
 )
 
 func (s *session) blobs() *cobra.Command {
@@ -16,7 +16,7 @@ are in files of that folder.`, s.blobsCollect())
 }
 
 func (s *session) blobsCollect() *cobra.Command {
-	age := duration(app.BlobAge)
+	age := duration(operate.BlobAge)
 	c := &cobra.Command{
 		Use: "collect", Short: "Remove files that no message needs any more", Args: count(0, 0, "nothing"),
 		Long: `Removes the files of bodies whose messages are finished, and which nobody has used
@@ -35,7 +35,7 @@ anybody else reads them.`,
 			if err != nil {
 				return err
 			}
-			done, err := app.CollectBlobs(c.Context(), opened, time.Duration(age), s.dryRun)
+			done, err := operate.CollectBlobs(c.Context(), opened, time.Duration(age), s.dryRun)
 			if err != nil {
 				return cannot(err, "collect files of bodies")
 			}
@@ -46,7 +46,7 @@ anybody else reads them.`,
 	return c
 }
 
-func describeCollected(w io.Writer, c app.Collected, dry bool) {
+func describeCollected(w io.Writer, c operate.Collected, dry bool) {
 	verb := "removed"
 	if dry {
 		verb = "would remove"

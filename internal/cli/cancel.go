@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawl-dev/pawl/internal/app"
+	"github.com/pawl-dev/pawl/internal/operate"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -35,8 +35,8 @@ out, and a dead letter is discarded with ` + "`pawl dead discard`" + `: both are
 				return cannot(err, "cancel messages")
 			}
 			s.ifMissing(c.Context(), refused)
-			entry := app.AuditEntry{Action: "cancel", Filter: &app.Filter{IDs: ids}, Count: int64(len(ids)),
-				Result: app.AuditResult{Done: int64(len(ids) - len(refused)), Refused: int64(len(refused))}}
+			entry := operate.AuditEntry{Action: "cancel", Filter: &operate.Filter{IDs: ids}, Count: int64(len(ids)),
+				Result: operate.AuditResult{Done: int64(len(ids) - len(refused)), Refused: int64(len(refused))}}
 			if len(refused) <= mostRefused {
 				entry.Refused = sortedIDs(refused)
 			}
@@ -127,7 +127,7 @@ func refusedError(what string, done, refusals int64, refused map[string]error) e
 	switch {
 	case done == 0 && missing:
 		p.code, p.next = exitNotFound, "they were acked, removed or never here; see `pawl messages ls` and `pawl dead ls`"
-	case done == 0 && what != "imported" && what != doneWords[app.KindReplay]: // these can be repeated: all being there is no conflict
+	case done == 0 && what != "imported" && what != doneWords[operate.KindReplay]: // these can be repeated: all being there is no conflict
 		p.code = exitConflict
 	}
 	return p

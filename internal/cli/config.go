@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawl-dev/pawl/internal/app"
 	"github.com/pawl-dev/pawl/internal/config"
+	"github.com/pawl-dev/pawl/internal/redact"
 	"github.com/pawl-dev/pawl/policy"
 )
 
@@ -22,7 +22,7 @@ func (s *session) source(path string) (config.Source, error) {
 	if err != nil {
 		return src, &problem{code: exitUsage, what: "cannot read the configuration file", err: err, next: "correct the path, or leave --config out for " + config.DefaultFile + " in this folder"}
 	}
-	src.Getenv, src.Mask = s.Getenv, app.RedactURL
+	src.Getenv, src.Mask = s.Getenv, redact.URL
 	src.Flags = map[string]string{}
 	if s.storeURL != "" {
 		src.Flags["store"] = s.storeURL
@@ -54,7 +54,7 @@ func (s *session) learn(c *config.Config) {
 		urls = append(urls, c.Topics[i].URL)
 	}
 	for _, u := range urls {
-		s.redactor.Learn(app.Passwords(u)...)
+		s.redactor.Learn(redact.Passwords(u)...)
 		s.redactor.Learn(basicAuth(u)...)
 	}
 }

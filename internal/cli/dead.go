@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/internal/app"
+	"github.com/pawl-dev/pawl/internal/operate"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -67,18 +67,18 @@ func (f *deadFilter) selects() bool {
 }
 
 // selection is what an operation is about: ids, or a filter, or plainly all.
-func (f *deadFilter) selection(c *cobra.Command, ids []string, all bool) (app.Selection, error) {
+func (f *deadFilter) selection(c *cobra.Command, ids []string, all bool) (operate.Selection, error) {
 	next := fmt.Sprintf("give ids, or flags such as --topic, or --all; `%s --help` has examples", c.CommandPath())
 	if err := f.check(); err != nil {
-		return app.Selection{}, err
+		return operate.Selection{}, err
 	}
 	switch {
 	case len(ids) > 0 && (f.selects() || all || f.limit > 0):
-		return app.Selection{}, usage(next, "ids and flags that select are both given")
+		return operate.Selection{}, usage(next, "ids and flags that select are both given")
 	case len(ids) == 0 && !f.selects() && !all:
-		return app.Selection{}, usage(next, "nothing is selected")
+		return operate.Selection{}, usage(next, "nothing is selected")
 	}
-	return app.Selection{Filter: f.filter(), IDs: unique(ids)}, nil
+	return operate.Selection{Filter: f.filter(), IDs: unique(ids)}, nil
 }
 
 // unique drops repetitions.

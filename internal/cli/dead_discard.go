@@ -3,7 +3,7 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/pawl-dev/pawl/internal/app"
+	"github.com/pawl-dev/pawl/internal/operate"
 )
 
 func (s *session) deadDiscard() *cobra.Command {
@@ -26,7 +26,7 @@ A discard is an operation, like a replay: see ` + "`pawl operations`" + `.`,
 			if err != nil {
 				return err
 			}
-			return s.operate(c.Context(), sel, operation{kind: app.KindDiscard, confirm: true, why: why, perSecond: per.perSecond})
+			return s.operate(c.Context(), sel, operation{kind: operate.KindDiscard, confirm: true, why: why, perSecond: per.perSecond})
 		},
 	}
 	f.add(c.Flags(), "matching")

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawl-dev/pawl/internal/app"
+	"github.com/pawl-dev/pawl/internal/operate"
 )
 
 // edited is a dead letter that was to be edited, as JSON.
@@ -69,7 +69,7 @@ func (s *session) editOne(c *cobra.Command, id string, e *edits, file string) er
 	if s.dryRun {
 		return s.wouldEdit(c, ops, id, change)
 	}
-	changed, err := app.EditLetter(ctx, ops, id, s.who(), how, change)
+	changed, err := operate.EditLetter(ctx, ops, id, s.who(), how, change)
 	if err != nil {
 		return cannot(err, "edit dead letter %s", id)
 	}
@@ -83,7 +83,7 @@ func (s *session) editOne(c *cobra.Command, id string, e *edits, file string) er
 }
 
 // wouldEdit prints the body as it would be.
-func (s *session) wouldEdit(c *cobra.Command, ops *app.Operations, id string, change func([]byte) ([]byte, error)) error {
+func (s *session) wouldEdit(c *cobra.Command, ops *operate.Operations, id string, change func([]byte) ([]byte, error)) error {
 	r, err := ops.Look.Get(c.Context(), id)
 	if err != nil {
 		return cannot(err, "edit dead letter %s", id)
@@ -91,6 +91,6 @@ func (s *session) wouldEdit(c *cobra.Command, ops *app.Operations, id string, ch
 	if r.Body, err = change(r.Body); err != nil {
 		return err
 	}
-	d := app.FormDeadLetter(&r)
+	d := operate.FormDeadLetter(&r)
 	return s.one(d, func(w io.Writer) { describeBody(w, &d.Message) })
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawl-dev/pawl/internal/app"
+	"github.com/pawl-dev/pawl/internal/operate"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -73,7 +73,7 @@ func (e *exported) incomplete() error {
 	}
 	why := e.why
 	if more := e.Sealed - int64(len(why)); more > 0 {
-		why = append(why, fmt.Errorf("… and %d more, which bear %s", more, app.EncodedHeader))
+		why = append(why, fmt.Errorf("… and %d more, which bear %s", more, operate.EncodedHeader))
 	}
 	return &problem{code: exitPartly, what: fmt.Sprintf("of %d dead letters exported %d lack their body", e.Exported, e.Sealed), err: errors.Join(why...),
 		next: "keep these dead letters, give blobs= (and codec=none) with the URL of the store or bring the folder back, and export again"}
@@ -107,10 +107,10 @@ func exportTo(ctx context.Context, w io.Writer, d store.DeadLetters, f store.Dea
 		if err != nil {
 			return done, err
 		}
-		if why := app.Sealed(&r.Message); why != nil {
+		if why := operate.Sealed(&r.Message); why != nil {
 			done.seal(r.ID, why)
 		}
-		b, err := marshal(app.FormLetter(&r), "")
+		b, err := marshal(operate.FormLetter(&r), "")
 		if err != nil {
 			return done, err
 		}

@@ -9,7 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawl-dev/pawl/internal/app"
+	"github.com/pawl-dev/pawl/internal/lines"
+	"github.com/pawl-dev/pawl/internal/operate"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -74,7 +75,7 @@ func (s *session) readable(name string) (file *os.File, done func(), err error) 
 func (s *session) checkLetters(ctx context.Context, r io.Reader, skipBad bool) error {
 	var bad []error
 	n := 0
-	check := app.Importer{Refused: func(string, error) {}, Bad: func(e *app.LineError) {
+	check := operate.Importer{Refused: func(string, error) {}, Bad: func(e *lines.Error) {
 		if n++; n <= 20 {
 			bad = append(bad, e)
 		}
@@ -102,7 +103,7 @@ func (s *session) importLetters(ctx context.Context, r io.Reader, name string) e
 	}
 	refused := map[string]error{}
 	p := s.progress("dead letters")
-	m := app.Importer{Letters: d, Into: s.opened, Progress: p.at, Bad: func(e *app.LineError) { s.note("skipped %v", e) }, Refused: func(id string, why error) {
+	m := operate.Importer{Letters: d, Into: s.opened, Progress: p.at, Bad: func(e *lines.Error) { s.note("skipped %v", e) }, Refused: func(id string, why error) {
 		if len(refused) < 1000 {
 			refused[id] = why
 		}
@@ -110,8 +111,8 @@ func (s *session) importLetters(ctx context.Context, r io.Reader, name string) e
 	done, err := m.Run(ctx, r)
 	p.end()
 	printed := s.one(done, func(w io.Writer) { fmt.Fprintf(w, "%d imported, %d refused\n", done.Imported, done.Refused) })
-	noted := s.audit(ctx, app.AuditEntry{Action: "import", Target: name, Count: done.Imported + done.Refused,
-		Result: app.AuditResult{Done: done.Imported, Refused: done.Refused}})
+	noted := s.audit(ctx, operate.AuditEntry{Action: "import", Target: name, Count: done.Imported + done.Refused,
+		Result: operate.AuditResult{Done: done.Imported, Refused: done.Refused}})
 	if err != nil {
 		err = &problem{code: exitUnfinished, what: fmt.Sprintf("not all is imported: %d are", done.Imported), err: err, next: "run it again: what is imported is refused then"}
 	} else {

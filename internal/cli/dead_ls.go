@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/internal/app"
+	"github.com/pawl-dev/pawl/internal/operate"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -59,7 +59,7 @@ func (s *session) listDead(ctx context.Context, d store.DeadLetters, f store.Dea
 		if err != nil {
 			return cannot(err, "list dead letters")
 		}
-		m := app.FormDeadLetter(&r)
+		m := operate.FormDeadLetter(&r)
 		err := l.add(m, m.ID, m.Topic, cut(keyCell(&m.Message), 24), when(m.DeadAt), number(deliveries(&m)), m.Kind, m.Fingerprint, firstLine(m.Reason))
 		if err != nil {
 			return err
@@ -73,7 +73,7 @@ func (s *session) listDead(ctx context.Context, d store.DeadLetters, f store.Dea
 
 // deliveries is how often a dead letter was tried. A rescue is no attempt, so one
 // that killed its workers may have none, and yet was delivered.
-func deliveries(d *app.DeadLetter) int {
+func deliveries(d *operate.DeadLetter) int {
 	if d.Attempt == 0 || d.Kind == string(pawl.KindRescue) {
 		return d.Attempt + d.Rescues
 	}

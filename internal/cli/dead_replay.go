@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/internal/app"
+	"github.com/pawl-dev/pawl/internal/operate"
 )
 
 func (s *session) deadReplay() *cobra.Command {
@@ -47,7 +47,7 @@ pauses, cancels and resumes it from anywhere.
 			if err := e.check(sel.IDs); err != nil {
 				return err
 			}
-			return s.operate(c.Context(), sel, operation{kind: app.KindReplay, to: to, perSecond: per.perSecond, edits: e})
+			return s.operate(c.Context(), sel, operation{kind: operate.KindReplay, to: to, perSecond: per.perSecond, edits: e})
 		},
 	}
 	f.add(c.Flags(), "reason")
@@ -64,4 +64,4 @@ one value: '.to = "x"', 'del(.debug)', '.items |= map(select(.ok))'. Numbers tha
 it does not compute keep their digits; names within an object come in order. A
 body that is no JSON is refused, and stays dead. Who edited, when, and the hash of
 the original are in headers (%s …), the original itself is in the audit,
-up to 64 KiB.`, app.HeaderEditedBy)
+up to 64 KiB.`, operate.HeaderEditedBy)

@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawl-dev/pawl/internal/app"
+	"github.com/pawl-dev/pawl/internal/operate"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -24,7 +24,7 @@ program.`,
 			if err != nil {
 				return err
 			}
-			r, err := app.ReportDead(c.Context(), d, store.DeadFilter{Topic: topic, Since: time.Now().Add(-time.Duration(since)), Brief: true})
+			r, err := operate.ReportDead(c.Context(), d, store.DeadFilter{Topic: topic, Since: time.Now().Add(-time.Duration(since)), Brief: true})
 			if err != nil {
 				return cannot(err, "report on dead letters")
 			}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawl-dev/pawl/internal/app"
+	"github.com/pawl-dev/pawl/internal/operate"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -29,7 +29,7 @@ that decided.`,
 			if err != nil {
 				return cannot(err, "show dead letter %s", args[0])
 			}
-			d := app.FormDeadLetter(&r)
+			d := operate.FormDeadLetter(&r)
 			return s.one(d, func(w io.Writer) { describeDead(w, &d) })
 		},
 	}

@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawl-dev/pawl/internal/app"
 	"github.com/pawl-dev/pawl/internal/config"
+	"github.com/pawl-dev/pawl/internal/doctor"
 )
 
 func (s *session) doctor() *cobra.Command {
@@ -22,7 +22,7 @@ The exit code is 7 when something is not well.`,
 		Example: `  pawl doctor || echo "something is not well"
   pawl doctor -o json || true   # for a program that reads the verdicts`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			d := &app.Doctor{Config: s.configFinding}
+			d := &doctor.Doctor{Config: s.configFinding}
 			if err := s.findStore(); err == nil { // else the configuration is what is wrong
 				d.Open.URL, d.Mirror = s.url(), s.mirror()
 			}
@@ -31,7 +31,7 @@ The exit code is 7 when something is not well.`,
 			if err := s.findings(found); err != nil {
 				return err
 			}
-			if n := app.Problems(found); n > 0 {
+			if n := doctor.Problems(found); n > 0 {
 				return &problem{
 					code: exitFound, what: fmt.Sprintf("%d of %d checks found something", n, len(found)),
 					err: fmt.Errorf("looked at %s", time.Now().Format(time.DateTime)), next: "do what the last column says, then run it again",
@@ -43,8 +43,8 @@ The exit code is 7 when something is not well.`,
 }
 
 // configFinding looks at the configuration file, if there is one.
-func (s *session) configFinding() app.Finding {
-	f := app.Finding{Check: "config", Verdict: app.Well, Detail: "no " + config.DefaultFile + " here, and none is needed for pawl work"}
+func (s *session) configFinding() doctor.Finding {
+	f := doctor.Finding{Check: "config", Verdict: doctor.Well, Detail: "no " + config.DefaultFile + " here, and none is needed for pawl work"}
 	src, err := s.source(s.configPath)
 	if err == nil && src.Path != "" {
 		var c *config.Config
@@ -53,7 +53,7 @@ func (s *session) configFinding() app.Finding {
 		}
 	}
 	if err != nil {
-		f.Verdict, f.Detail, f.Fix = app.Ill, err.Error(), "run `pawl config check`, and correct what it finds"
+		f.Verdict, f.Detail, f.Fix = doctor.Ill, err.Error(), "run `pawl config check`, and correct what it finds"
 		if problems, ok := errors.AsType[config.Problems](err); ok {
 			f.Detail = fmt.Sprintf("%s has %s; the first: %s", src.Path, counted(len(problems.Faults()), "problem"), problems.Faults()[0].String())
 		}
@@ -62,7 +62,7 @@ func (s *session) configFinding() app.Finding {
 }
 
 // findings prints what was found; in words, a fix under what it is for.
-func (s *session) findings(found []app.Finding) error {
+func (s *session) findings(found []doctor.Finding) error {
 	widest := 0
 	for i := range found {
 		widest = max(widest, width(found[i].Check))
@@ -87,13 +87,13 @@ func (s *session) findings(found []app.Finding) error {
 	return s.out.Flush()
 }
 
-func verdictSign(v app.Verdict) string {
+func verdictSign(v doctor.Verdict) string {
 	switch v {
-	case app.Well:
+	case doctor.Well:
 		return "✔"
-	case app.Worth:
+	case doctor.Worth:
 		return "!"
-	case app.Ill:
+	case doctor.Ill:
 		return "✖"
 	default:
 		return "-"

@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/pawl-dev/pawl/internal/app"
+	"github.com/pawl-dev/pawl/internal/operate"
 )
 
 // edits is how bodies are to be edited.
@@ -35,7 +35,7 @@ func (e *edits) check(ids []string) error {
 	case e.editor && len(ids) != 1:
 		return usage("name one id, or use --edit", "--editor is for one dead letter; %d ids are given", len(ids))
 	case e.patch != "":
-		if _, err := app.ParsePatch(e.patch); err != nil {
+		if _, err := operate.ParsePatch(e.patch); err != nil {
 			return usage("try it with jq first: a patch is such as '.to = \"x\"'", "--edit is no program of jq: %w", err)
 		}
 	}
@@ -43,8 +43,8 @@ func (e *edits) check(ids []string) error {
 }
 
 // editByHand lets the user edit a dead letter, which stays dead.
-func (s *session) editByHand(ctx context.Context, ops *app.Operations, id string) error {
-	changed, err := app.EditLetter(ctx, ops, id, s.who(), "by hand", func(body []byte) ([]byte, error) { return s.inEditor(ctx, body) })
+func (s *session) editByHand(ctx context.Context, ops *operate.Operations, id string) error {
+	changed, err := operate.EditLetter(ctx, ops, id, s.who(), "by hand", func(body []byte) ([]byte, error) { return s.inEditor(ctx, body) })
 	if err == nil && !changed {
 		s.note("%s stays as it is", id)
 	}
@@ -93,7 +93,7 @@ func (s *session) inEditor(ctx context.Context, body []byte) ([]byte, error) {
 
 // patched returns what a patch makes of a body.
 func patched(ctx context.Context, patch string) (func([]byte) ([]byte, error), error) {
-	apply, err := app.ParsePatch(patch)
+	apply, err := operate.ParsePatch(patch)
 	if err != nil {
 		return nil, err
 	}

@@ -8,7 +8,8 @@ import (
 	"unicode"
 
 	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/internal/app"
+	"github.com/pawl-dev/pawl/internal/serve"
+	"github.com/pawl-dev/pawl/open"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -123,9 +124,9 @@ func classify(err error) (code int, next string) {
 		return exitInterrupted, "run it again"
 	case isInvalid(err):
 		return exitUsage, "correct it; `pawl send --help` names the limits"
-	case errors.Is(err, app.ErrStoreURL):
+	case errors.Is(err, open.ErrURL):
 		return exitUsage, "give --store or PAWL_STORE, such as sqlite:pawl.db; `pawl stores` shows what there is"
-	case errors.Is(err, app.ErrNeverReady):
+	case errors.Is(err, serve.ErrNeverReady):
 		return exitFailure, "run the program by hand and see why it ends; nothing was counted as failed"
 	}
 	if hint != "" {

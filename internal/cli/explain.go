@@ -8,7 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawl-dev/pawl/internal/app"
+	"github.com/pawl-dev/pawl/internal/migrate"
+	"github.com/pawl-dev/pawl/internal/operate"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -37,9 +38,9 @@ holds a message of it. A program that uses the library alone says nothing.`,
 			if err != nil {
 				return err
 			}
-			x, err := app.Explain(c.Context(), s.opened, i, t, args[0])
+			x, err := operate.Explain(c.Context(), s.opened, i, t, args[0])
 			if errors.Is(err, store.ErrNotFound) {
-				return s.notKnown(app.NotKnown(c.Context(), s.opened, args[0]))
+				return s.notKnown(operate.NotKnown(c.Context(), s.opened, args[0], migrate.MayBeAway))
 			}
 			if err != nil {
 				return cannot(err, "explain message %s", args[0])
@@ -50,7 +51,7 @@ holds a message of it. A program that uses the library alone says nothing.`,
 }
 
 // notKnown says what is known of an id that is not there.
-func (s *session) notKnown(x *app.Explanation) error {
+func (s *session) notKnown(x *operate.Explanation) error {
 	if s.output != formatTable {
 		if err := s.one(x, nil); err != nil {
 			return err
@@ -62,7 +63,7 @@ func (s *session) notKnown(x *app.Explanation) error {
 	}
 }
 
-func describeWhy(w io.Writer, x *app.Explanation) {
+func describeWhy(w io.Writer, x *operate.Explanation) {
 	field(w, "id", x.ID)
 	field(w, "topic", *x.Topic)
 	if x.Key != nil {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawl-dev/pawl/internal/app"
+	"github.com/pawl-dev/pawl/internal/operate"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -125,7 +125,7 @@ func (s *session) printMessages(records func(func(store.Record, error) bool), em
 		if err != nil {
 			return cannot(err, "list messages")
 		}
-		m := app.FormMessage(&r)
+		m := operate.FormMessage(&r)
 		owner := ""
 		if m.Lease != nil {
 			owner = m.Lease.Owner

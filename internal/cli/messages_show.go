@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/internal/app"
+	"github.com/pawl-dev/pawl/internal/operate"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -30,17 +30,17 @@ retains.`,
 				return cannot(err, "show message %s", args[0])
 			}
 			if r.State == store.IsDead {
-				d := app.FormDeadLetter(&r)
+				d := operate.FormDeadLetter(&r)
 				return s.one(d, func(w io.Writer) { describeDead(w, &d) })
 			}
-			d := app.FormDetail(&r)
+			d := operate.FormDetail(&r)
 			return s.one(d, func(w io.Writer) { describeMessage(w, &d) })
 		},
 	}
 }
 
 // describeMessage tells about a live or retained message.
-func describeMessage(w io.Writer, d *app.Detail) {
+func describeMessage(w io.Writer, d *operate.Detail) {
 	describe(w, &d.Message)
 	field(w, "reason", d.Reason)
 	field(w, "acked at", whenever(d.AckedAt))
@@ -49,7 +49,7 @@ func describeMessage(w io.Writer, d *app.Detail) {
 }
 
 // describeDead tells about a dead letter.
-func describeDead(w io.Writer, d *app.DeadLetter) {
+func describeDead(w io.Writer, d *operate.DeadLetter) {
 	describe(w, &d.Message)
 	field(w, "dead at", when(d.DeadAt))
 	field(w, "kind", d.Kind)
@@ -62,7 +62,7 @@ func describeDead(w io.Writer, d *app.DeadLetter) {
 	describeBody(w, &d.Message)
 }
 
-func describe(w io.Writer, m *app.Message) {
+func describe(w io.Writer, m *operate.Message) {
 	field(w, "id", m.ID)
 	field(w, "topic", m.Topic)
 	field(w, "key", keyCell(m))
@@ -83,7 +83,7 @@ func describe(w io.Writer, m *app.Message) {
 	}
 }
 
-func describePast(w io.Writer, attempts []app.Attempt, replays int) {
+func describePast(w io.Writer, attempts []operate.Attempt, replays int) {
 	if replays > 0 {
 		field(w, "replays", number(replays))
 	}
@@ -96,7 +96,7 @@ func describePast(w io.Writer, attempts []app.Attempt, replays int) {
 }
 
 // describeBody ends with the body as it is, but for what a terminal would obey.
-func describeBody(w io.Writer, m *app.Message) {
+func describeBody(w io.Writer, m *operate.Message) {
 	if m.Body == nil {
 		field(w, "body (base64)", *m.BodyBase64)
 		return

@@ -8,7 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawl-dev/pawl/internal/app"
+	"github.com/pawl-dev/pawl/internal/redact"
+	"github.com/pawl-dev/pawl/open"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -35,7 +36,7 @@ func formStep(m store.Migration) stepInfo {
 
 // migrator opens the store whatever its schema is; look leaves that as it is.
 func (s *session) migrator(ctx context.Context, look bool) (store.Migrator, error) {
-	opened, err := s.openAs(ctx, app.OpenConfig{NoCheck: true, Look: look, Existing: s.dryRun})
+	opened, err := s.openAs(ctx, open.Config{NoCheck: true, Look: look, Existing: s.dryRun})
 	if err != nil {
 		return nil, err
 	}
@@ -85,9 +86,9 @@ schema and with it every message. It asks before, unless --yes is given.`,
 				s.note("would take back every step above version %d", to)
 				return nil
 			}
-			what := fmt.Sprintf("take the schema of %s back to version %d", app.RedactURL(s.url()), to)
+			what := fmt.Sprintf("take the schema of %s back to version %d", redact.URL(s.url()), to)
 			if to == 0 {
-				what = fmt.Sprintf("remove every message and every topic from %s", app.RedactURL(s.url()))
+				what = fmt.Sprintf("remove every message and every topic from %s", redact.URL(s.url()))
 			}
 			if err := s.confirm("%s", what); err != nil {
 				return err

@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/pawl-dev/pawl/internal/app"
+	"github.com/pawl-dev/pawl/internal/migrate"
 )
 
 // notMoved refuses to change a topic of this store that has moved to another one, where
 // the change would do nothing, and says of one that is on its way what is left out.
 func (s *session) notMoved(ctx context.Context, topic, verb string) error {
-	away, err := app.Away(ctx, s.opened)
+	away, err := migrate.Away(ctx, s.opened)
 	if err != nil {
 		return cannot(err, "%s topic %s", verb, topic)
 	}
@@ -31,7 +31,7 @@ func (s *session) notMoved(ctx context.Context, topic, verb string) error {
 
 // elsewhere says of ids that are unknown here in which stores they may be.
 func (s *session) elsewhere(ctx context.Context) {
-	away, err := app.Away(ctx, s.opened)
+	away, err := migrate.Away(ctx, s.opened)
 	if err != nil || len(away) == 0 {
 		return
 	}

@@ -8,7 +8,7 @@ import (
 	"maps"
 	"strings"
 
-	"github.com/pawl-dev/pawl/internal/app"
+	"github.com/pawl-dev/pawl/internal/operate"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -23,25 +23,25 @@ type operation struct {
 }
 
 // doneWords are what becomes of letters, by kind of operation.
-var doneWords = map[string]string{app.KindReplay: "replayed", app.KindDiscard: "discarded"}
+var doneWords = map[string]string{operate.KindReplay: "replayed", operate.KindDiscard: "discarded"}
 
 // operations opens the store for operations.
-func (s *session) operations(ctx context.Context) (*app.Operations, error) {
+func (s *session) operations(ctx context.Context) (*operate.Operations, error) {
 	opened, err := s.open(ctx)
 	if err != nil {
 		return nil, err
 	}
-	ops, err := app.OpenOperations(opened)
+	ops, err := operate.OpenOperations(opened)
 	return ops, cannot(err, "carry out operations")
 }
 
 // operate plans, asks if need be, and carries it out.
-func (s *session) operate(ctx context.Context, sel app.Selection, o operation) error {
+func (s *session) operate(ctx context.Context, sel operate.Selection, o operation) error {
 	ops, err := s.operations(ctx)
 	if err != nil {
 		return err
 	}
-	plan, err := app.MakePlan(ctx, ops.Store, ops.Letters, sel, o.kind, o.to)
+	plan, err := operate.MakePlan(ctx, ops.Store, ops.Letters, sel, o.kind, o.to)
 	if err != nil {
 		return cannot(err, "plan to %s dead letters", o.kind)
 	}
@@ -75,24 +75,24 @@ func (s *session) operate(ctx context.Context, sel app.Selection, o operation) e
 	return s.carryOut(ctx, ops, op, missingLetters(plan))
 }
 
-func missingLetters(plan *app.Plan) map[string]error {
+func missingLetters(plan *operate.Plan) map[string]error {
 	refused := map[string]error{}
 	for _, id := range plan.Missing() {
-		refused[id] = app.MissingLetter(id)
+		refused[id] = operate.MissingLetter(id)
 	}
 	return refused
 }
 
 // carryOut runs an operation in this process, and says how to go on where it
 // does not end.
-func (s *session) carryOut(ctx context.Context, ops *app.Operations, op *app.Operation, refused map[string]error) error {
+func (s *session) carryOut(ctx context.Context, ops *operate.Operations, op *operate.Operation, refused map[string]error) error {
 	s.note("operation %s: %s of %d dead letters", op.ID, op.Kind, op.Planned)
 	p := s.progress("dead letters")
-	r := &app.Runner{Operations: ops, Who: s.who(), Progress: p.at}
+	r := &operate.Runner{Operations: ops, Who: s.who(), Progress: p.at}
 	err := r.Run(ctx, op)
 	p.end()
 	maps.Copy(refused, r.Refused)
-	if errors.Is(err, store.ErrConflict) && op.Status != app.Failed {
+	if errors.Is(err, store.ErrConflict) && op.Status != operate.Failed {
 		return cannot(err, "%s: operation %s", op.Kind, op.ID)
 	}
 	return errors.Join(s.operated(op), s.unfinished(op, err, refused))
@@ -106,7 +106,7 @@ type operationOutcome struct {
 }
 
 // operated prints what was done.
-func (s *session) operated(op *app.Operation) error {
+func (s *session) operated(op *operate.Operation) error {
 	result := operationOutcome{outcome: outcome{Done: op.Done, Refused: []refusal{}, Reason: op.Reason}}
 	if op.Runs > 0 {
 		result.OperationID, result.Status = op.ID, op.Status
@@ -118,28 +118,28 @@ func (s *session) operated(op *app.Operation) error {
 }
 
 // unfinished is the error of an operation that did not do all.
-func (s *session) unfinished(op *app.Operation, err error, refused map[string]error) error {
+func (s *session) unfinished(op *operate.Operation, err error, refused map[string]error) error {
 	far := fmt.Sprintf("%d of %d %s", op.Done, op.Planned, doneWords[op.Kind])
 	resume := "go on with `pawl operations resume " + op.ID + "`"
 	switch {
 	case err == nil:
 		return s.refusals(op, refused)
-	case errors.Is(err, app.ErrCancelled):
+	case errors.Is(err, operate.ErrCancelled):
 		return &problem{code: exitPartly, what: "the operation ends here: " + far, err: err, next: "what is left stays dead; plan a new one for it"}
-	case errors.Is(err, app.ErrPaused):
+	case errors.Is(err, operate.ErrPaused):
 		return &problem{code: exitUnfinished, what: "not all is done: " + far, err: err, next: resume}
 	}
 	return &problem{code: exitUnfinished, what: "not all is done: " + far, err: err, next: resume + ": what is done is not done twice"}
 }
 
 // refusals is the error of an operation in which some were refused.
-func (s *session) refusals(op *app.Operation, refused map[string]error) error {
+func (s *session) refusals(op *operate.Operation, refused map[string]error) error {
 	return refusedError(doneWords[op.Kind], op.Done, op.Refused, refused)
 }
 
 // mixedUp refuses a reason for a discard that looks as if it was meant to select:
 // some of what is selected has it for its own reason, and some has not.
-func mixedUp(ctx context.Context, d store.DeadLetters, sel app.Selection, plan *app.Plan, why string) error {
+func mixedUp(ctx context.Context, d store.DeadLetters, sel operate.Selection, plan *operate.Plan, why string) error {
 	if why == "" || len(sel.IDs) > 0 {
 		return nil
 	}
@@ -161,7 +161,7 @@ func mixedUp(ctx context.Context, d store.DeadLetters, sel app.Selection, plan *
 }
 
 // describePlan tells what would be done.
-func describePlan(w io.Writer, p *app.Plan, verb string) {
+func describePlan(w io.Writer, p *operate.Plan, verb string) {
 	fmt.Fprintf(w, "would %s %d dead letters\n", verb, p.Count)
 	for _, t := range p.Topics {
 		fmt.Fprintf(w, "  %d of topic %s\n", t.Count, oneLine(t.Topic))

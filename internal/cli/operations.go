@@ -10,18 +10,18 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawl-dev/pawl/internal/app"
+	"github.com/pawl-dev/pawl/internal/operate"
 )
 
 func (s *session) operationsCommand() *cobra.Command {
 	return noun("operations", "Replays and discards: list, show, pause, cancel, resume", `A replay or discard of dead letters is an operation. It is kept in the store with
 how far it is, so that it can be followed, stopped and resumed from any process.`,
-		s.operationsLs(), s.operationsShow(), s.operationsAsk("pause", app.Paused), s.operationsAsk("cancel", app.Cancelled), s.operationsResume())
+		s.operationsLs(), s.operationsShow(), s.operationsAsk("pause", operate.Paused), s.operationsAsk("cancel", operate.Cancelled), s.operationsResume())
 }
 
 // operationState is an operation and whether a process carries it out, as JSON.
 type operationState struct {
-	*app.Operation
+	*operate.Operation
 	Live bool `json:"live"`
 }
 
@@ -34,7 +34,7 @@ though no process carries it out any more can be resumed.`,
 		Example: `  pawl operations ls
   pawl operations ls --status paused -o jsonl`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if known := app.OperationStatuses(); status != "" && !slices.Contains(known, status) {
+			if known := operate.OperationStatuses(); status != "" && !slices.Contains(known, status) {
 				return usage("use one of "+strings.Join(known, ", "), "there is no status %q", status)
 			}
 			ops, err := s.operations(c.Context())
@@ -63,8 +63,8 @@ though no process carries it out any more can be resumed.`,
 	return c
 }
 
-func statusCell(o *app.Operation, now time.Time) string {
-	if o.Status == app.Running && !o.Live(now) {
+func statusCell(o *operate.Operation, now time.Time) string {
+	if o.Status == operate.Running && !o.Live(now) {
 		return "running (by nobody)"
 	}
 	return o.Status
@@ -85,7 +85,7 @@ func (s *session) operationsShow() *cobra.Command {
 	}
 }
 
-func (s *session) showOperation(ctx context.Context, ops *app.Operations, id string) error {
+func (s *session) showOperation(ctx context.Context, ops *operate.Operations, id string) error {
 	o, err := ops.Get(ctx, id)
 	if err != nil {
 		return cannot(err, "show operation %s", id)
@@ -97,7 +97,7 @@ func (s *session) showOperation(ctx context.Context, ops *app.Operations, id str
 	return s.one(operationState{o, o.Live(now)}, func(w io.Writer) { describeOperation(w, o, now) })
 }
 
-func describeOperation(w io.Writer, o *app.Operation, now time.Time) {
+func describeOperation(w io.Writer, o *operate.Operation, now time.Time) {
 	field(w, "operation", o.ID)
 	field(w, "kind", o.Kind)
 	field(w, "status", statusCell(o, now))
@@ -124,7 +124,7 @@ func describeOperation(w io.Writer, o *app.Operation, now time.Time) {
 }
 
 // describeFilter is a filter in words.
-func describeFilter(f *app.Filter) string {
+func describeFilter(f *operate.Filter) string {
 	var parts []string
 	add := func(name, value string) {
 		if value != "" {
@@ -177,7 +177,7 @@ waits for that. What is done stays done; what is left stays dead.`},
 			if err != nil {
 				return cannot(err, "%s operation %s", verb, args[0])
 			}
-			if err := s.audit(c.Context(), app.AuditEntry{Action: "operations " + verb, Target: o.ID, Count: o.Planned, Result: app.AuditResult{Done: o.Done, Refused: o.Refused}}); err != nil {
+			if err := s.audit(c.Context(), operate.AuditEntry{Action: "operations " + verb, Target: o.ID, Count: o.Planned, Result: operate.AuditResult{Done: o.Done, Refused: o.Refused}}); err != nil {
 				return err
 			}
 			return s.showOperation(c.Context(), ops, args[0])

@@ -3,7 +3,7 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/pawl-dev/pawl/internal/app"
+	"github.com/pawl-dev/pawl/internal/operate"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -36,7 +36,7 @@ A store that does not tell what other processes hold (Kafka) shows that, too.`,
 			if err != nil {
 				return err
 			}
-			return s.printMessages(app.Upcoming(c.Context(), i, topic, n), "nothing is waiting in topic "+args[0])
+			return s.printMessages(operate.Upcoming(c.Context(), i, topic, n), "nothing is waiting in topic "+args[0])
 		},
 	}
 	c.Flags().IntVar(&n, "limit", n, "show so many")

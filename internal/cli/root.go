@@ -8,8 +8,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/pawl-dev/pawl/internal/app"
 	"github.com/pawl-dev/pawl/internal/config"
+	"github.com/pawl-dev/pawl/internal/redact"
+	"github.com/pawl-dev/pawl/open"
 )
 
 // Groups of commands in the help.
@@ -43,7 +44,7 @@ folder), a server, or the memory of one process.`,
 		&cobra.Group{ID: groupStore, Title: "Stores:"},
 	)
 	f := root.PersistentFlags()
-	f.StringVar(&s.storeURL, "store", "", "store `URL` (default: $PAWL_STORE, store: in the configuration file, else "+app.DefaultStore+")")
+	f.StringVar(&s.storeURL, "store", "", "store `URL` (default: $PAWL_STORE, store: in the configuration file, else "+open.DefaultStore+")")
 	f.StringVar(&s.mirrorURL, "mirror", "", "`URL` of the store to which topics move; see `pawl traffic --help` (default: $PAWL_MIRROR, mirror: in the configuration file)")
 	f.StringVar(&s.configPath, "config", "", "configuration `FILE` (default: "+config.DefaultFile+" in this folder, if it is there)")
 	f.StringVarP(&s.output, "output", "o", formatTable, "how to print: table, json (one document) or jsonl (an object a line)")
@@ -103,7 +104,7 @@ func noun(use, short, long string, verbs ...*cobra.Command) *cobra.Command {
 // that is given without a value is a variable of a script that is not set: a
 // filter like that would select everything.
 func (s *session) checkFlags(c *cobra.Command) error {
-	s.redactor = app.NewRedactor(s.storeURL, s.Getenv("PAWL_STORE"), s.mirrorURL, s.Getenv("PAWL_MIRROR"))
+	s.redactor = redact.New(s.storeURL, s.Getenv("PAWL_STORE"), s.mirrorURL, s.Getenv("PAWL_MIRROR"))
 	var empty error
 	c.Flags().Visit(func(f *pflag.Flag) {
 		if f.Value.Type() == "string" && f.Value.String() == "" {

@@ -12,8 +12,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/internal/app"
 	"github.com/pawl-dev/pawl/internal/config"
+	"github.com/pawl-dev/pawl/internal/lines"
+	"github.com/pawl-dev/pawl/internal/send"
+	"github.com/pawl-dev/pawl/open"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -108,10 +110,10 @@ func (s *session) sendOne(ctx context.Context, args []string, f *sendFlags) erro
 	if err != nil {
 		return err
 	}
-	if m.Priority > 0 && !app.Ranks(s.url()) {
+	if m.Priority > 0 && !open.Ranks(s.url()) {
 		s.note("this store hands messages out in the order of its log: --priority changes nothing")
 	}
-	receipts, err := app.Append(ctx, opened, store.NewBatch(m), s.trouble)
+	receipts, err := send.Append(ctx, opened, store.NewBatch(m), s.trouble)
 	if err == nil {
 		err = receipts[0].Err
 	}
@@ -240,7 +242,7 @@ func (s *session) sendLines(c *cobra.Command, args []string, f *sendFlags) error
 	if len(args) > 1 {
 		return usage("leave out the body", "with --jsonl the bodies come from standard input")
 	}
-	sender := app.LineSender{Trouble: s.trouble}
+	sender := send.Lines{Trouble: s.trouble}
 	if len(args) == 1 {
 		sender.Topic = args[0]
 		if err := pawl.ValidTopic(sender.Topic); err != nil {
@@ -248,7 +250,7 @@ func (s *session) sendLines(c *cobra.Command, args []string, f *sendFlags) error
 		}
 	}
 	if f.skipBad {
-		sender.Bad = func(e *app.LineError) bool { s.note("skipped %v", e); return true }
+		sender.Bad = func(e *lines.Error) bool { s.note("skipped %v", e); return true }
 	}
 	if !s.dryRun {
 		opened, err := s.open(c.Context())
@@ -258,7 +260,7 @@ func (s *session) sendLines(c *cobra.Command, args []string, f *sendFlags) error
 		sender.Store = opened
 	}
 	p := s.progress("lines")
-	sender.Progress = func(sent app.Sent) { p.at(sent.Through) }
+	sender.Progress = func(sent send.Sent) { p.at(sent.Through) }
 	sent, err := sender.Run(c.Context(), s.In)
 	p.end()
 	return errors.Join(s.sent(sent, err), s.printSent(sent))
@@ -267,11 +269,11 @@ func (s *session) sendLines(c *cobra.Command, args []string, f *sendFlags) error
 // drySent is what would be appended; what is there already is not looked for.
 type drySent struct {
 	DryRun bool `json:"dry_run"`
-	app.Sent
+	send.Sent
 }
 
 // printSent prints the count, on one line whatever the format.
-func (s *session) printSent(sent app.Sent) error {
+func (s *session) printSent(sent send.Sent) error {
 	var info any = sent
 	if s.dryRun {
 		info = drySent{DryRun: true, Sent: sent}
@@ -289,9 +291,9 @@ func (s *session) printSent(sent app.Sent) error {
 }
 
 // sent says how a stream of lines ended.
-func (s *session) sent(sent app.Sent, err error) error {
+func (s *session) sent(sent send.Sent, err error) error {
 	stored := s.storedLines(sent)
-	if bad, ok := errors.AsType[*app.LineError](err); ok {
+	if bad, ok := errors.AsType[*lines.Error](err); ok {
 		if len(sent.Refused) > 0 {
 			return &problem{
 				code: exitUsage, what: fmt.Sprintf("the store refused line %s; %s", lineNumbers(sent.Refused), stored), err: bad.Err,
@@ -323,7 +325,7 @@ func (s *session) sent(sent app.Sent, err error) error {
 }
 
 // storedLines says which lines are stored.
-func (s *session) storedLines(sent app.Sent) string {
+func (s *session) storedLines(sent send.Sent) string {
 	switch {
 	case s.dryRun:
 		return "nothing was stored, this was a dry run"

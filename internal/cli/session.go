@@ -11,7 +11,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/pawl-dev/pawl/internal/app"
+	"github.com/pawl-dev/pawl/internal/redact"
+	"github.com/pawl-dev/pawl/open"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -20,7 +21,7 @@ import (
 type session struct {
 	System
 	version  string
-	redactor *app.Redactor
+	redactor *redact.Redactor
 
 	storeURL    string
 	configPath  string
@@ -41,7 +42,7 @@ type session struct {
 }
 
 func newSession(version string, sys System) *session {
-	return &session{System: sys, version: version, redactor: app.NewRedactor(sys.Getenv("PAWL_STORE"), sys.Getenv("PAWL_MIRROR")), out: bufio.NewWriterSize(sys.Out, 64<<10)}
+	return &session{System: sys, version: version, redactor: redact.New(sys.Getenv("PAWL_STORE"), sys.Getenv("PAWL_MIRROR")), out: bufio.NewWriterSize(sys.Out, 64<<10)}
 }
 
 // close closes the store and prints what is left.
@@ -62,7 +63,7 @@ func (s *session) close() error {
 
 // url is the store's, by flag, environment, file or default.
 func (s *session) url() string {
-	return cmp.Or(s.storeURL, s.Getenv("PAWL_STORE"), s.fromFile, app.DefaultStore)
+	return cmp.Or(s.storeURL, s.Getenv("PAWL_STORE"), s.fromFile, open.DefaultStore)
 }
 
 // target is the store to which topics move; empty for none.
@@ -73,7 +74,7 @@ func (s *session) target() string {
 // mirror is that store, unless a flag names it as the store itself: who says so wants to
 // look at it, and not at the one from which topics move.
 func (s *session) mirror() string {
-	if s.mirrorURL == "" && s.storeURL != "" && app.SameStore(s.storeURL, s.target()) {
+	if s.mirrorURL == "" && s.storeURL != "" && open.SameStore(s.storeURL, s.target()) {
 		return ""
 	}
 	return s.target()
@@ -81,29 +82,29 @@ func (s *session) mirror() string {
 
 // open opens the store.
 func (s *session) open(ctx context.Context) (store.Store, error) {
-	return s.openAs(ctx, app.OpenConfig{AutoMigrate: s.autoMigrate})
+	return s.openAs(ctx, open.Config{AutoMigrate: s.autoMigrate})
 }
 
 // openAs opens the store, with the mirror over it if there is one.
-func (s *session) openAs(ctx context.Context, c app.OpenConfig) (store.Store, error) {
+func (s *session) openAs(ctx context.Context, c open.Config) (store.Store, error) {
 	opened, err := s.openAlone(ctx, c)
 	if err != nil || s.mirror() == "" || c.NoCheck {
 		return opened, err
 	}
-	if app.SameStore(s.mirror(), s.url()) {
+	if open.SameStore(s.mirror(), s.url()) {
 		return nil, usage("name the new store: --mirror, PAWL_MIRROR or mirror: in the configuration file", "the mirror is the store itself")
 	}
 	report := func(err error) { s.note("mirror: %v", err) }
-	over, err := app.Mirror(opened, app.OpenConfig{URL: s.mirror(), AutoMigrate: c.AutoMigrate, Logger: c.Logger}, report)
+	over, err := open.Mirror(opened, open.Config{URL: s.mirror(), AutoMigrate: c.AutoMigrate, Logger: c.Logger}, report)
 	if err != nil {
-		return nil, cannot(err, "open the mirror %s", app.RedactURL(s.mirror()))
+		return nil, cannot(err, "open the mirror %s", redact.URL(s.mirror()))
 	}
 	s.opened = over
 	return over, nil
 }
 
 // openAlone opens the store without its mirror.
-func (s *session) openAlone(ctx context.Context, c app.OpenConfig) (store.Store, error) {
+func (s *session) openAlone(ctx context.Context, c open.Config) (store.Store, error) {
 	if err := s.findStore(); err != nil {
 		return nil, err
 	}
@@ -117,9 +118,9 @@ func (s *session) openAlone(ctx context.Context, c app.OpenConfig) (store.Store,
 	if c.Logger == nil {
 		c.Logger = s.warnings()
 	}
-	opened, err := app.Open(ctx, c)
+	opened, err := open.Open(ctx, c)
 	if err != nil {
-		return nil, cannot(err, "open the store %s", app.RedactURL(c.URL))
+		return nil, cannot(err, "open the store %s", redact.URL(c.URL))
 	}
 	s.opened = opened
 	return opened, nil

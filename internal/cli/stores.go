@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawl-dev/pawl/internal/app"
+	"github.com/pawl-dev/pawl/open"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -38,10 +38,10 @@ none.`,
   pawl stores -o json`,
 		RunE: func(*cobra.Command, []string) error {
 			if s.output == formatTable {
-				return s.printStores(app.Backends())
+				return s.printStores(open.Backends())
 			}
 			l := s.list()
-			for _, b := range app.Backends() {
+			for _, b := range open.Backends() {
 				if err := l.add(formBackend(&b)); err != nil {
 					return err
 				}
@@ -51,7 +51,7 @@ none.`,
 	}
 }
 
-func formBackend(b *app.Backend) backendInfo {
+func formBackend(b *open.Backend) backendInfo {
 	info := backendInfo{Name: b.Name, URL: b.URL, Status: "available", Embedded: b.Embedded, Durability: b.Durability, Capabilities: []capabilityInfo{}}
 	if b.Planned {
 		info.Status = "planned"
@@ -65,9 +65,9 @@ func formBackend(b *app.Backend) backendInfo {
 
 // printStores prints a row per capability and a column per store, and below it
 // what is to be said about each.
-func (s *session) printStores(backends []app.Backend) error {
+func (s *session) printStores(backends []open.Backend) error {
 	header := []string{""}
-	var there []app.Backend
+	var there []open.Backend
 	for _, b := range backends {
 		if !b.Planned {
 			header = append(header, strings.ToUpper(b.Name))
@@ -98,7 +98,7 @@ func (s *session) printStores(backends []app.Backend) error {
 	return s.out.Flush()
 }
 
-func describeStores(w io.Writer, backends []app.Backend, notes []string) {
+func describeStores(w io.Writer, backends []open.Backend, notes []string) {
 	fmt.Fprintln(w)
 	for i, n := range notes {
 		fmt.Fprintf(w, "(%d) %s\n", i+1, n)

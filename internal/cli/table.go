@@ -9,7 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/pawl-dev/pawl/internal/app"
+	"github.com/pawl-dev/pawl/internal/operate"
 )
 
 // table aligns cells in columns. The first rows decide how wide these are; then
@@ -170,7 +170,7 @@ func whenever(t *time.Time) string {
 }
 
 // keyCell is a message's key, in base64 if it is no text.
-func keyCell(m *app.Message) string {
+func keyCell(m *operate.Message) string {
 	if m.Key != nil {
 		return *m.Key
 	}
@@ -178,7 +178,7 @@ func keyCell(m *app.Message) string {
 }
 
 // bodyCell is the beginning of a message's body.
-func bodyCell(m *app.Message, most int) string {
+func bodyCell(m *operate.Message, most int) string {
 	if m.Body == nil {
 		return fmt.Sprintf("(%d bytes)", len(*m.BodyBase64)/4*3)
 	}

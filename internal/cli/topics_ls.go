@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawl-dev/pawl/internal/app"
+	"github.com/pawl-dev/pawl/internal/operate"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -33,7 +33,7 @@ was made. It counts, so ask a large store now and then only.`,
 			}
 			l := s.list("TOPIC", "ORDER", ">WAITING", ">DELAYED", ">LEASED", ">DEAD", ">OLDEST", ">APPENDED", ">ACKED", "PAUSED")
 			for i := range stats {
-				t := app.FormTopic(&stats[i])
+				t := operate.FormTopic(&stats[i])
 				err := l.add(t, t.Topic, string(t.Order), number(t.Waiting), number(t.Delayed), number(t.Leased), number(t.Dead),
 					age(stats[i].OldestWaiting), number(t.AppendedTotal), number(t.AckedTotal), pauseCell(t.Pause))
 				if err != nil {
@@ -59,7 +59,7 @@ func notAmong(names []string, stats []store.TopicStats) string {
 	return ""
 }
 
-func pauseCell(p *app.Pause) string {
+func pauseCell(p *operate.Pause) string {
 	if p == nil {
 		return ""
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/pawl-dev/pawl/internal/app"
+	"github.com/pawl-dev/pawl/internal/operate"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -89,14 +89,14 @@ func (s *session) topicNow(c *cobra.Command, topics store.Topics, name, what str
 	if err != nil || len(stats) == 0 {
 		return cannot(err, "look at topic %s", name)
 	}
-	t := app.FormTopic(&stats[0])
+	t := operate.FormTopic(&stats[0])
 	return s.one(t, func(w io.Writer) { fmt.Fprintf(w, "topic %s %s\n", oneLine(name), what) })
 }
 
 // auditTopic writes down a change of a topic, with the flags that say what.
 func (s *session) auditTopic(c *cobra.Command, verb, topic, why string) error {
-	return s.audit(c.Context(), app.AuditEntry{Action: "topics " + verb, Target: topic, Reason: why, Change: ownFlags(c),
-		Count: 1, Result: app.AuditResult{Done: 1}})
+	return s.audit(c.Context(), operate.AuditEntry{Action: "topics " + verb, Target: topic, Reason: why, Change: ownFlags(c),
+		Count: 1, Result: operate.AuditResult{Done: 1}})
 }
 
 // ownFlags are the flags of a command that were given, but for the reason.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawl-dev/pawl/internal/app"
+	"github.com/pawl-dev/pawl/internal/operate"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -25,7 +25,7 @@ type settingFlags struct {
 type topicSettings struct {
 	Topic string      `json:"topic"`
 	Order store.Order `json:"order"`
-	app.Settings
+	operate.Settings
 }
 
 func (s *session) topicsSet() *cobra.Command {
@@ -58,7 +58,7 @@ changes nothing if somebody else has changed the settings since.`,
 					return err
 				}
 			}
-			return s.one(topicSettings{t.Name, t.Order, app.FormSettings(&t)}, func(w io.Writer) {
+			return s.one(topicSettings{t.Name, t.Order, operate.FormSettings(&t)}, func(w io.Writer) {
 				fmt.Fprintf(w, "topic %s: order %s, deadline %v, ageing %v, park %v, retain %v, version %d\n",
 					t.Name, t.Order, t.Deadline, t.Ageing, t.Park, t.Retain, t.Version)
 			})

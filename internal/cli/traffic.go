@@ -11,7 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawl-dev/pawl/internal/app"
+	"github.com/pawl-dev/pawl/internal/migrate"
+	"github.com/pawl-dev/pawl/internal/redact"
+	"github.com/pawl-dev/pawl/open"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -34,8 +36,8 @@ docs/traffic.md tells what is kept, and what to look at.`,
 }
 
 // openTraffic opens both stores, each by itself. The caller closes the second.
-func (s *session) openTraffic(ctx context.Context) (*app.Traffic, error) {
-	first, err := s.openAlone(ctx, app.OpenConfig{AutoMigrate: s.autoMigrate})
+func (s *session) openTraffic(ctx context.Context) (*migrate.Traffic, error) {
+	first, err := s.openAlone(ctx, open.Config{AutoMigrate: s.autoMigrate})
 	if err != nil {
 		return nil, err
 	}
@@ -43,17 +45,17 @@ func (s *session) openTraffic(ctx context.Context) (*app.Traffic, error) {
 	switch {
 	case to == "":
 		return nil, usage("such as --mirror kafka://localhost:9092, or PAWL_MIRROR", "no store is named to which topics move")
-	case app.SameStore(to, s.url()):
+	case open.SameStore(to, s.url()):
 		return nil, usage("name the new store: --mirror, PAWL_MIRROR or mirror: in the configuration file", "the mirror is the store itself")
 	}
-	second, err := app.Open(ctx, app.OpenConfig{
+	second, err := open.Open(ctx, open.Config{
 		URL: to, AutoMigrate: s.autoMigrate, Logger: s.warnings(), Created: func(path string) { s.note("%s was not there: it is a new, empty store", path) },
 	})
 	if err != nil {
-		return nil, cannot(err, "open the mirror %s", app.RedactURL(to))
+		return nil, cannot(err, "open the mirror %s", redact.URL(to))
 	}
 	s.second = second
-	t, err := app.NewTraffic(ctx, first, second, s.who(), app.RedactURL(to))
+	t, err := migrate.New(ctx, first, second, s.who(), redact.URL(to))
 	if err != nil {
 		return nil, cannot(err, "move traffic")
 	}
@@ -145,7 +147,7 @@ wrong.`,
 }
 
 // printTraffic prints how far topics are.
-func (s *session) printTraffic(ctx context.Context, t *app.Traffic, topics []string) error {
+func (s *session) printTraffic(ctx context.Context, t *migrate.Traffic, topics []string) error {
 	all, err := t.Status(ctx, topics...)
 	if err != nil {
 		return cannot(err, "look at traffic")
@@ -173,7 +175,7 @@ func (s *session) printTraffic(ctx context.Context, t *app.Traffic, topics []str
 	return nil
 }
 
-func inCharge(st *app.TrafficStatus) string {
+func inCharge(st *migrate.Status) string {
 	switch st.Stage {
 	case "draining":
 		return "new, after the old"
@@ -235,7 +237,7 @@ old store can be compared only if the topic retains it (pawl topics set --retain
 }
 
 // nameDifferences names the first messages that differ, by key.
-func nameDifferences(d *app.Comparison) (lines []string) {
+func nameDifferences(d *migrate.Comparison) (lines []string) {
 	for i := range d.Diffs {
 		k := &d.Diffs[i]
 		if i == 10 {
@@ -255,7 +257,7 @@ func nameDifferences(d *app.Comparison) (lines []string) {
 }
 
 func (s *session) trafficCutOver() *cobra.Command {
-	m := app.Moving{}
+	m := migrate.Moving{}
 	calm, timeout := duration(5*time.Minute), duration(0)
 	c := &cobra.Command{
 		Use: "cut-over TOPIC…", Short: "Put the new store in charge", Args: count(1, -1, "topics"),
@@ -276,7 +278,7 @@ wait for longer than half a minute. Exit code 4: not finished.`,
   pawl traffic cut-over mail --mirror sqlite:new.db --for 5m --dry-run`,
 		RunE: func(c *cobra.Command, topics []string) error {
 			m.Calm, m.Timeout, m.DryRun = time.Duration(calm), time.Duration(timeout), s.dryRun
-			return s.move(c.Context(), topics, "cut over", func(ctx context.Context, t *app.Traffic, topic string) (*app.Moved, error) {
+			return s.move(c.Context(), topics, "cut over", func(ctx context.Context, t *migrate.Traffic, topic string) (*migrate.Moved, error) {
 				return t.CutOver(ctx, topic, m)
 			})
 		},
@@ -288,7 +290,7 @@ wait for longer than half a minute. Exit code 4: not finished.`,
 }
 
 func (s *session) trafficRollBack() *cobra.Command {
-	m := app.Moving{}
+	m := migrate.Moving{}
 	timeout := duration(0)
 	c := &cobra.Command{
 		Use: "roll-back TOPIC…", Short: "Put the old store in charge again", Args: count(1, -1, "topics"),
@@ -306,7 +308,7 @@ Exit code 4: not finished.`,
   pawl traffic roll-back mail --mirror sqlite:new.db --dry-run`,
 		RunE: func(c *cobra.Command, topics []string) error {
 			m.Timeout, m.DryRun = time.Duration(timeout), s.dryRun
-			return s.move(c.Context(), topics, "roll back", func(ctx context.Context, t *app.Traffic, topic string) (*app.Moved, error) {
+			return s.move(c.Context(), topics, "roll back", func(ctx context.Context, t *migrate.Traffic, topic string) (*migrate.Moved, error) {
 				return t.RollBack(ctx, topic, m)
 			})
 		},
@@ -317,7 +319,7 @@ Exit code 4: not finished.`,
 }
 
 // move moves topics, and prints what became of each.
-func (s *session) move(ctx context.Context, topics []string, verb string, do func(context.Context, *app.Traffic, string) (*app.Moved, error)) error {
+func (s *session) move(ctx context.Context, topics []string, verb string, do func(context.Context, *migrate.Traffic, string) (*migrate.Moved, error)) error {
 	t, err := s.openTraffic(ctx)
 	if err != nil {
 		return err
@@ -328,7 +330,7 @@ func (s *session) move(ctx context.Context, topics []string, verb string, do fun
 			err = errors.Join(err, s.one(done, func(w io.Writer) { s.describeMoved(w, done) }))
 		}
 		switch {
-		case errors.Is(err, app.ErrUnfinished):
+		case errors.Is(err, migrate.ErrUnfinished):
 			return &problem{code: exitUnfinished, what: fmt.Sprintf("cannot %s topic %s yet", verb, topic), err: err, next: "run the same command again: it goes on from there"}
 		case err != nil && !errors.Is(err, store.ErrConflict):
 			return &problem{what: fmt.Sprintf("cannot %s topic %s", verb, topic), err: err}
@@ -339,7 +341,7 @@ func (s *session) move(ctx context.Context, topics []string, verb string, do fun
 	return nil
 }
 
-func (s *session) describeMoved(w io.Writer, m *app.Moved) {
+func (s *session) describeMoved(w io.Writer, m *migrate.Moved) {
 	would := ""
 	if s.dryRun {
 		would = "now "

@@ -10,9 +10,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl/dispatch"
-	"github.com/pawl-dev/pawl/internal/app"
 	"github.com/pawl-dev/pawl/internal/config"
+	"github.com/pawl-dev/pawl/internal/redact"
+	"github.com/pawl-dev/pawl/internal/serve"
 	"github.com/pawl-dev/pawl/observe"
+	"github.com/pawl-dev/pawl/open"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -71,7 +73,7 @@ func (s *session) runUp(ctx context.Context, listen string) error {
 		for i := range c.Warnings {
 			s.note("%s", c.Warnings[i].String())
 		}
-		s.note("would carry out %s on %s", strings.Join(topicNames(c), ", "), app.RedactURL(c.Store))
+		s.note("would carry out %s on %s", strings.Join(topicNames(c), ", "), redact.URL(c.Store))
 		return nil
 	}
 	level := &slog.LevelVar{}
@@ -80,12 +82,12 @@ func (s *session) runUp(ctx context.Context, listen string) error {
 		return err
 	}
 	s.fromFile, s.mirrorFile = c.Store, c.Mirror
-	front, err := app.NewFront(c.Listen, logger)
+	front, err := serve.NewFront(c.Listen, logger)
 	if err != nil {
 		return cannotListen(err)
 	}
 	defer front.Close()
-	daemon := app.DaemonConfig{
+	daemon := serve.DaemonConfig{
 		Config: c, Text: src.Text, Read: read, Load: s.reload,
 		Logger: logger, Level: level, Stdout: s.Out, Stderr: s.Err, Getenv: s.Getenv, Version: s.version,
 		Redact: s.redactor.Redact, Front: front,
@@ -93,8 +95,8 @@ func (s *session) runUp(ctx context.Context, listen string) error {
 	if s.Hangups != nil {
 		daemon.Hangup = s.Hangups() // what comes while the store is away is heeded when it is there
 	}
-	opened, err := app.Await(ctx, front, s.Getenv, logger, func() (store.Store, error) {
-		return s.openAs(ctx, app.OpenConfig{AutoMigrate: c.AutoMigrate, Logger: logger})
+	opened, err := serve.Await(ctx, front, s.Getenv, logger, func() (store.Store, error) {
+		return s.openAs(ctx, open.Config{AutoMigrate: c.AutoMigrate, Logger: logger})
 	})
 	if err != nil {
 		return err
@@ -106,10 +108,10 @@ func (s *session) runUp(ctx context.Context, listen string) error {
 	return s.runDaemon(ctx, opened, daemon)
 }
 
-func (s *session) runDaemon(ctx context.Context, opened store.Store, c app.DaemonConfig) error {
-	d, err := app.NewDaemon(opened, c)
+func (s *session) runDaemon(ctx context.Context, opened store.Store, c serve.DaemonConfig) error {
+	d, err := serve.NewDaemon(opened, c)
 	switch {
-	case errors.Is(err, app.ErrListen):
+	case errors.Is(err, serve.ErrListen):
 		return cannotListen(err)
 	case err != nil:
 		return cannot(err, "start the daemon")

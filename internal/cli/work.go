@@ -17,8 +17,8 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/dispatch"
-	"github.com/pawl-dev/pawl/internal/app"
 	"github.com/pawl-dev/pawl/internal/program"
+	"github.com/pawl-dev/pawl/internal/serve"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -102,9 +102,9 @@ states others than the rest does not start (exit code 5).`,
 }
 
 // workConfig checks the flags.
-func (s *session) workConfig(topics []string, f *workFlags) (app.WorkConfig, error) {
-	bad := func(next, why string, args ...any) (app.WorkConfig, error) {
-		return app.WorkConfig{}, usage(next, why, args...)
+func (s *session) workConfig(topics []string, f *workFlags) (serve.WorkConfig, error) {
+	bad := func(next, why string, args ...any) (serve.WorkConfig, error) {
+		return serve.WorkConfig{}, usage(next, why, args...)
 	}
 	for _, t := range topics {
 		if err := pawl.ValidTopic(t); err != nil {
@@ -133,7 +133,7 @@ func (s *session) workConfig(topics []string, f *workFlags) (app.WorkConfig, err
 	if name := missingProgram(command); name != "" {
 		return bad("install it, or correct its path", "there is no program %q", name)
 	}
-	return app.WorkConfig{
+	return serve.WorkConfig{
 		Topics: topics, Exec: f.exec, Pipe: f.pipe, Concurrency: f.concurrency, InFlight: f.inFlight, Lease: time.Duration(f.lease),
 		Declared: declared, PerSecond: f.limit.perSecond, UntilEmpty: f.untilEmpty, Drain: time.Duration(f.drain), Owner: owner(), Version: s.version,
 		Stdout: s.programOutput(), Stderr: s.Err, Logger: s.logger(),
@@ -210,7 +210,7 @@ func (r redacting) Write(b []byte) (int, error) {
 }
 
 // runWork works and tells what was done.
-func (s *session) runWork(ctx context.Context, c app.WorkConfig) error {
+func (s *session) runWork(ctx context.Context, c serve.WorkConfig) error {
 	opened, err := s.open(ctx)
 	if err != nil {
 		return err
@@ -220,7 +220,7 @@ func (s *session) runWork(ctx context.Context, c app.WorkConfig) error {
 		return nil
 	}
 	stopped := context.AfterFunc(ctx, func() { s.note("draining; a second signal ends at once") })
-	done, err := app.Work(ctx, opened, c)
+	done, err := serve.Work(ctx, opened, c)
 	stopped()
 	if errors.Is(err, dispatch.ErrStuck) {
 		err = &problem{code: exitUnfinished, what: "not everything ended", err: err, next: "what was running is claimed again when its lease is over"}
@@ -235,7 +235,7 @@ func (s *session) runWork(ctx context.Context, c app.WorkConfig) error {
 	return cannot(err, "work")
 }
 
-func summary(w *app.Worked) string {
+func summary(w *serve.Worked) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%d acked, %d retried, %d dead, %d released in %s", w.Acked, w.Retried, w.Dead, w.Released,
 		time.Duration(w.ElapsedSeconds*float64(time.Second)).Round(time.Millisecond))

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawl-dev/pawl/internal/app"
+	"github.com/pawl-dev/pawl/internal/operate"
 )
 
 func (s *session) workers() *cobra.Command {
@@ -33,7 +33,7 @@ holds.`,
 			if err != nil {
 				return err
 			}
-			workers, err := app.Workers(c.Context(), opened)
+			workers, err := operate.Workers(c.Context(), opened)
 			if err != nil {
 				return cannot(err, "list workers")
 			}
@@ -56,7 +56,7 @@ holds.`,
 	}
 }
 
-func workerState(w *app.Worker) string {
+func workerState(w *operate.Worker) string {
 	switch {
 	case w.Alive == nil:
 		return "holds leases"
@@ -70,7 +70,7 @@ func workerState(w *app.Worker) string {
 }
 
 // busy sums up what a worker does in its topics.
-func busy(w *app.Worker) (topics, running, rate, limited string) {
+func busy(w *operate.Worker) (topics, running, rate, limited string) {
 	var names, limits []string
 	if w.Announced == nil {
 		for _, h := range w.LeasedFrom {

@@ -163,7 +163,7 @@ func timeoutDefault(topic *node) string {
 
 const defaultTimeout = 30 * time.Second
 
-// schemes are those of stores; internal/app says which are there.
+// schemes are those of stores; package open says which are there.
 var schemes = []string{"sqlite", "memory", "postgres", "postgresql", "mysql", "mariadb", "redis", "rediss", "kafka"}
 
 func checkStore(s string) (why, hint string) {

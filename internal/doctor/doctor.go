@@ -1,0 +1,412 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/operate"
+	"github.com/pawl-dev/pawl/internal/redact"
+	"github.com/pawl-dev/pawl/open"
+	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/kafka"
+	"github.com/pawl-dev/pawl/store/mirror"
+)
+
+// Verdict is what a check of the doctor found.
+type Verdict string
+
+// The verdicts.
+const (
+	Well    Verdict = "ok"
+	Worth   Verdict = "warn" // worth a look
+	Ill     Verdict = "fail" // something does not work, or will not for long
+	Unknown Verdict = "skip" // it could not be looked at
+)
+
+// Finding is a line of the doctor, as JSON.
+type Finding struct {
+	Check   string  `json:"check"`
+	Verdict Verdict `json:"verdict"`
+	Detail  string  `json:"detail"`
+	Fix     string  `json:"fix,omitempty"`
+}
+
+// Limits beyond which the doctor speaks.
+const (
+	clockWarn   = 2 * time.Second
+	clockFail   = 30 * time.Second
+	replyWarn   = 200 * time.Millisecond
+	spaceWarn   = 1 << 30
+	spaceFail   = 100 << 20
+	filesWarn   = 1024
+	unservedFor = time.Minute
+	oldestWarn  = 5 * time.Minute
+	oldestFail  = time.Hour
+	deadlineDoc = 10 * time.Second // for each look at the store
+)
+
+// Doctor looks at a store, at this machine and at the workers, and says what is
+// wrong and what to do about it.
+type Doctor struct {
+	Open open.Config
+	// Mirror is the URL of the store to which topics move; empty: none is named.
+	Mirror string
+	// Config, if not nil, checks the configuration.
+	Config func() Finding
+
+	found []Finding
+	steps []store.Migration // of the schema, if the store has one
+
+	moving map[string]*mirror.Plan // topics that have to do with another store
+}
+
+// Examine does all checks; those that need what an earlier one missed are left out.
+// It returns the store to be closed, if there is one.
+func (d *Doctor) Examine(ctx context.Context) ([]Finding, store.Store) {
+	if d.Config != nil {
+		d.found = append(d.found, d.Config())
+	}
+	s := d.reach(ctx)
+	d.disk()
+	d.files()
+	if s == nil || d.ill("store") {
+		return d.found, s
+	}
+	if d.schema() {
+		d.clock(ctx, s)
+		d.plans(ctx, s)
+		d.topics(ctx, s)
+	}
+	return d.found, s
+}
+
+func (d *Doctor) say(check string, v Verdict, fix, detail string, args ...any) {
+	if v == Well {
+		fix = ""
+	}
+	d.found = append(d.found, Finding{check, v, fmt.Sprintf(detail, args...), fix})
+}
+
+// ill tells whether a check found that something does not work.
+func (d *Doctor) ill(check string) bool {
+	return slices.ContainsFunc(d.found, func(f Finding) bool { return f.Check == check && f.Verdict == Ill })
+}
+
+// reach opens the store. An embedded one that is not there is not made for this.
+func (d *Doctor) reach(ctx context.Context) store.Store {
+	const check = "store"
+	if d.Open.URL == "" {
+		d.say(check, Unknown, "", "the configuration does not say where it is")
+		return nil
+	}
+	url := redact.URL(d.Open.URL)
+	if path := filePath(d.Open.URL); path != "" {
+		if _, err := os.Stat(path); err != nil {
+			d.say(check, Ill, "name the store with --store or PAWL_STORE; `pawl send` makes a new one", "%s: there is no such file", path)
+			return nil
+		}
+	}
+	c := d.Open
+	c.NoCheck, c.Look, c.Existing = true, true, true // it changes nothing, whatever the schema is
+	ctx, cancel := context.WithTimeout(ctx, deadlineDoc)
+	defer cancel()
+	began := time.Now()
+	s, err := open.Open(ctx, c)
+	if err == nil {
+		err = d.ask(ctx, s)
+	}
+	if err != nil {
+		d.say(check, Ill, d.remedy(err), "%s: %s", url, brief(err))
+		return s
+	}
+	d.say(check, Well, "", "%s opened in %v", url, time.Since(began).Round(time.Millisecond))
+	return s
+}
+
+// remedy is what to do about a store that cannot be opened. Where it is a file, no
+// server is to blame.
+func (d *Doctor) remedy(err error) string {
+	if filePath(d.Open.URL) == "" {
+		return "see that the server runs, that its address and password are right, and that it can be reached from here"
+	}
+	return advice(err, "see that the path is right, that it is a file, and that this user may read and write it and its folder")
+}
+
+// advice is what an error itself advises, or else that.
+func advice(err error, or string) string {
+	if e, ok := errors.AsType[*store.Error](err); ok && e.Hint != "" {
+		return e.Hint
+	}
+	return or
+}
+
+// ask asks the store something that it can tell whatever its schema is.
+func (d *Doctor) ask(ctx context.Context, s store.Store) (err error) {
+	if d.steps, err = reached(ctx, s); err != nil {
+		return err
+	}
+	path := filePath(d.Open.URL)
+	if path == "" {
+		return nil
+	}
+	// It is open for reading, and those who work with it have to write. Only the rights
+	// are asked for: closing the file would drop the locks that the store has on it.
+	if err := writable(path); err != nil {
+		return fmt.Errorf("it cannot be written to: %w", err)
+	}
+	if err := writable(filepath.Dir(path)); err != nil {
+		return fmt.Errorf("no file can be made beside it: %w", err)
+	}
+	return nil
+}
+
+// reached makes a call that a store cannot answer by itself, without a look at its
+// schema: what that is, or whether its server is there.
+func reached(ctx context.Context, s store.Store) ([]store.Migration, error) {
+	if m, ok := store.As[store.Migrator](s); ok {
+		return m.Migrations(ctx)
+	}
+	if k, ok := store.As[*kafka.Store](s); ok {
+		return nil, k.Ping(ctx)
+	}
+	return nil, nil
+}
+
+// brief is an error in one line.
+func brief(err error) string {
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	return strings.TrimSuffix(strings.TrimSpace(line), ":")
+}
+
+// filePath is the file of an embedded store; empty for any other.
+func filePath(url string) string {
+	scheme, rest, _ := strings.Cut(url, ":")
+	if scheme != "sqlite" {
+		return ""
+	}
+	path, _, _ := strings.Cut(strings.TrimPrefix(rest, "//"), "?")
+	return path
+}
+
+func (d *Doctor) schema() bool {
+	const check = "schema"
+	if d.steps == nil {
+		return true
+	}
+	missing := 0
+	for _, step := range d.steps {
+		if step.AppliedAt.IsZero() {
+			missing++
+		}
+	}
+	if missing > 0 {
+		v, fix := Ill, "run `pawl migrate up`"
+		if filePath(d.Open.URL) != "" {
+			v, fix = Worth, "run `pawl migrate up`; whoever opens it to work with it does so, too"
+		}
+		d.say(check, v, fix, "%d of %d steps are not applied", missing, len(d.steps))
+		return false
+	}
+	d.say(check, Well, "", "up to date, version %d", len(d.steps))
+	return true
+}
+
+// clock compares the store's clock with that of this machine. Nothing in Pawl
+// does: but logs of two machines that disagree are hard to read.
+func (d *Doctor) clock(ctx context.Context, s store.Store) {
+	const check = "clock"
+	entries, ok := store.As[store.Entries](s)
+	if !ok {
+		d.say(check, Unknown, "", "this store does not tell its time")
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, deadlineDoc)
+	defer cancel()
+	began := time.Now()
+	k, local := store.As[*kafka.Store](s)
+	theirs, err := began, error(nil)
+	if local {
+		err = k.Ping(ctx)
+	} else {
+		theirs, err = entries.Clock(ctx)
+	}
+	if err != nil {
+		d.say(check, Ill, advice(err, "run `pawl doctor` again; look at the server's log if it stays"), "%s", brief(err))
+		return
+	}
+	took := time.Since(began)
+	if d.latency(took); local {
+		d.say(check, Unknown, "", "this store goes by the clock of each machine")
+		return
+	}
+	off := theirs.Sub(began.Add(took / 2)).Abs().Round(time.Millisecond)
+	fix := "let both machines keep their time by NTP; deliveries are not concerned, what people read is"
+	switch {
+	case off > clockFail:
+		d.say(check, Ill, fix, "the store's clock and this one are %v apart", off)
+	case off > clockWarn:
+		d.say(check, Worth, fix, "the store's clock and this one are %v apart", off)
+	default:
+		d.say(check, Well, "", "%v apart", off)
+	}
+}
+
+func (d *Doctor) latency(took time.Duration) {
+	if took > replyWarn {
+		d.say("latency", Worth, "look at the network and the load of the server", "the store took %v to answer", took.Round(time.Millisecond))
+	} else {
+		d.say("latency", Well, "", "the store answers in %v", max(took.Round(time.Millisecond), time.Millisecond))
+	}
+}
+
+func (d *Doctor) disk() {
+	const check = "disk"
+	path := filePath(d.Open.URL)
+	if path == "" {
+		return
+	}
+	free, err := freeSpace(filepath.Dir(path))
+	fix := "make room: without it appends fail, and nothing is lost"
+	switch {
+	case err != nil:
+		d.say(check, Unknown, "", "%v", err)
+	case free < spaceFail:
+		d.say(check, Ill, fix, "%d MB are free where the store is", free>>20)
+	case free < spaceWarn:
+		d.say(check, Worth, fix, "%d MB are free where the store is", free>>20)
+	default:
+		d.say(check, Well, "", "%.1f GB are free where the store is", float64(free)/(1<<30))
+	}
+}
+
+func (d *Doctor) files() {
+	const check = "files"
+	limit, err := openFiles()
+	switch {
+	case err != nil:
+		d.say(check, Unknown, "", "%v", err)
+	case limit < filesWarn:
+		d.say(check, Worth, "raise it: `ulimit -n 65536`, or LimitNOFILE= in the unit", "a process may open %d files; programs and connections need more", limit)
+	default:
+		d.say(check, Well, "", "a process may open %d files; %d processors", limit, runtime.NumCPU())
+	}
+}
+
+// topics looks at what waits, and who is there to carry it out.
+func (d *Doctor) topics(ctx context.Context, s store.Store) {
+	ctx, cancel := context.WithTimeout(ctx, 3*deadlineDoc)
+	defer cancel()
+	t, ok := store.As[store.Topics](s)
+	if !ok {
+		return
+	}
+	stats, err := t.Stats(ctx)
+	if err != nil {
+		d.say("topics", Ill, advice(err, "run `pawl topics ls`"), "%s", brief(err))
+		return
+	}
+	served := d.workers(ctx, s)
+	for i := range stats {
+		d.topic(&stats[i], served)
+	}
+	if len(stats) == 0 {
+		d.say("topics", Well, "", "there are none yet")
+	}
+}
+
+// topic says everything that is found of a topic, a line each: what is behind one
+// finding must not have to wait until that is dealt with.
+func (d *Doctor) topic(t *store.TopicStats, served map[string]bool) {
+	check := "topic " + t.Name
+	oldest := t.OldestWaiting.Round(time.Second)
+	before := len(d.found)
+	moved := d.moved(t)
+	if t.Paused != nil && !moved {
+		d.say(check, Worth, "pawl topics resume "+t.Name, "paused by %s since %s%s; %d wait", t.Paused.By, operate.UTC(t.Paused.Since), operate.Because(t.Paused.Reason), t.Waiting)
+	}
+	const slow = "more workers or concurrency; `pawl workers ls` shows what limits them, `pawl explain ID` what holds one up"
+	switch {
+	case moved && (t.Paused != nil || d.moving[t.Name].Stage != mirror.Draining): // nobody is to work on it here
+	case t.Waiting > 0 && served != nil && !served[t.Name] && t.Leased == 0:
+		v := Ill
+		if t.OldestWaiting < unservedFor {
+			v = Worth
+		}
+		d.say(check, v, "start a worker: pawl work "+t.Name+" --exec CMD, or `pawl up`", "%d wait, the oldest for %v, and no worker carries them out", t.Waiting, oldest)
+	case t.Paused != nil: // that is why they wait
+	case t.OldestWaiting > oldestFail:
+		d.say(check, Ill, slow, "the oldest of %d has been waiting for %v", t.Waiting, oldest)
+	case t.OldestWaiting > oldestWarn:
+		d.say(check, Worth, slow, "the oldest of %d has been waiting for %v", t.Waiting, oldest)
+	}
+	if t.Dead > 0 {
+		d.say(check, Worth, "pawl dead ls --topic "+t.Name+" --group-by fingerprint", "%d dead letters", t.Dead)
+	}
+	if served == nil && t.Waiting > 0 && t.Leased == 0 && len(d.found) == before {
+		d.say(check, Unknown, "", "%d wait, and whether a worker carries them out cannot be told", t.Waiting)
+	}
+	if len(d.found) == before {
+		d.say(check, Well, "", "%d wait, %d are worked on, no dead letters", t.Waiting, t.Leased)
+	}
+}
+
+// workers looks at who is there, and returns the topics that somebody carries out; nil
+// if that cannot be told. Who drains claims nothing more.
+func (d *Doctor) workers(ctx context.Context, s store.Store) map[string]bool {
+	const check = "workers"
+	served := map[string]bool{}
+	workers, err := operate.Workers(ctx, s)
+	if err != nil {
+		d.say(check, Unknown, "", "who carries messages out cannot be told: %s", brief(err))
+		return nil
+	}
+	alive, gone, zombies, draining := 0, 0, 0, 0
+	for i := range workers {
+		w := &workers[i]
+		switch {
+		case w.Alive == nil:
+			for _, h := range w.LeasedFrom {
+				served[h.Topic] = true
+			}
+		case !*w.Alive:
+			gone++
+		default:
+			alive++
+			if w.Draining {
+				draining++
+			}
+			for _, t := range w.Topics {
+				served[t.Topic] = served[t.Topic] || !w.Draining
+				zombies += t.Zombies
+			}
+		}
+	}
+	switch {
+	case zombies > 0:
+		d.say(check, Worth, "find out why these handlers do not heed their context; they take memory and time until they return", "%d handlers outlived their deadline", zombies)
+	case gone > 0:
+		d.say(check, Worth, "nothing, if you stopped them; what they held is claimed again when its lease ends. Otherwise look at their logs", "%d alive, %d went without a word within the last hour", alive, gone)
+	case draining > 0:
+		d.say(check, Well, "", "%d alive, %d of them claim nothing more: they drain", alive, draining)
+	default:
+		d.say(check, Well, "", "%d alive", alive)
+	}
+	return served
+}
+
+// Problems counts what is not well.
+func Problems(found []Finding) (n int) {
+	for _, f := range found {
+		if f.Verdict == Worth || f.Verdict == Ill {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,199 @@
+package operate
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+)
+
+const auditPrefix = "audit/"
+
+// AuditEntry is what somebody changed, as JSON. It is kept in the state of the
+// store.
+type AuditEntry struct {
+	ID          string      `json:"id"`
+	At          time.Time   `json:"at"`
+	Who         string      `json:"who"`
+	Action      string      `json:"action"`
+	Filter      *Filter     `json:"filter"`
+	Count       int64       `json:"count"` // how many it was about
+	Result      AuditResult `json:"result"`
+	OperationID string      `json:"operation_id,omitempty"`
+	Status      string      `json:"status,omitempty"` // of the operation
+	Reason      string      `json:"reason,omitempty"`
+	Target      string      `json:"target,omitempty"` // what it was done to, or goes to: a topic, a message, a file
+	Change      string      `json:"change,omitempty"` // a patch, settings
+	// From are the topics of the dead letters of a replay, if they are few.
+	From []string `json:"from,omitempty"`
+	// Refused are the ids that a cancel refused, if they are few.
+	Refused []string `json:"refused_ids,omitempty"`
+	Seconds float64  `json:"duration_seconds"`
+	// Of an edit: what was there before, if it is short, and its hash.
+	OriginalBody       *string `json:"original_body,omitempty"`
+	OriginalBodyBase64 *string `json:"original_body_base64,omitempty"`
+	OriginalSHA256     string  `json:"original_sha256,omitempty"`
+}
+
+// AuditResult is what became of it.
+type AuditResult struct {
+	Done    int64 `json:"done"`
+	Refused int64 `json:"refused"`
+}
+
+// maxOriginal is how much of a body an entry holds.
+const maxOriginal = 64 << 10
+
+// original notes what a body was.
+func (a *AuditEntry) original(body []byte) {
+	a.OriginalSHA256 = hashOf(body)
+	switch {
+	case len(body) > maxOriginal:
+	case utf8.Valid(body):
+		a.OriginalBody = new(string(body))
+	default:
+		a.OriginalBodyBase64 = new(base64.StdEncoding.EncodeToString(body))
+	}
+}
+
+func hashOf(body []byte) string {
+	sum := sha256.Sum256(body)
+	return hex.EncodeToString(sum[:])
+}
+
+// Audit stores an entry, with an id and the store's time where it has none. A
+// store without a state keeps none.
+func Audit(ctx context.Context, s store.Store, a AuditEntry) error {
+	state, ok := store.As[store.Entries](s)
+	if !ok {
+		return nil
+	}
+	return putAudit(ctx, state, a.ID, a)
+}
+
+// putAudit stores an entry under a name that sorts by time.
+func putAudit(ctx context.Context, state store.Entries, name string, a AuditEntry) error {
+	if a.At.IsZero() {
+		now, err := state.Clock(ctx)
+		if err != nil {
+			return err
+		}
+		a.At = now.UTC()
+	}
+	if a.ID == "" {
+		a.ID = pawl.NewID()
+	}
+	b, err := json.Marshal(a)
+	if err != nil {
+		return err
+	}
+	_, err = state.PutState(ctx, auditPrefix+cmp.Or(name, a.ID), b, store.AnyVersion, a.Who)
+	return err
+}
+
+// audit writes down how far an operation is. It has one entry, from its beginning
+// on.
+func (os *Operations) audit(ctx context.Context, o *Operation) error {
+	return putAudit(ctx, os.State, o.ID, o.entry())
+}
+
+func (o *Operation) entry() AuditEntry {
+	return AuditEntry{
+		ID: o.ID, At: o.CreatedAt, Who: o.Who, Action: o.Kind, Filter: &o.Filter, Count: o.Planned, Result: AuditResult{o.Done, o.Refused},
+		OperationID: o.ID, Status: o.Status, Reason: o.Reason, Target: o.To, From: o.From, Change: o.Edit, Seconds: o.ActiveSeconds,
+	}
+}
+
+// AuditFilter selects entries. A zero field selects all.
+type AuditFilter struct {
+	Since  time.Time
+	Action string
+	Limit  int // the latest ones
+}
+
+// ListAudit returns entries, the oldest first. Of an operation that is under way
+// the entry says how far it is.
+func ListAudit(ctx context.Context, s store.Store, f AuditFilter) ([]AuditEntry, error) {
+	state, ok := store.As[store.Entries](s)
+	if !ok {
+		return nil, &store.Error{Op: "audit", Code: store.ErrUnsupported}
+	}
+	found := newest{limit: f.Limit, by: map[string]AuditEntry{}}
+	for e, err := range state.ListState(ctx, auditPrefix, 0) {
+		if err != nil {
+			return nil, err
+		}
+		var a AuditEntry
+		if err := json.Unmarshal(e.Value, &a); err != nil {
+			return nil, &store.Error{Op: "read " + e.Key, Code: store.ErrCorrupt, Err: err}
+		}
+		if (f.Action == "" || f.Action == a.Action) && !a.At.Before(f.Since) {
+			found.add(e.Key, a)
+		}
+	}
+	all := []AuditEntry{}
+	for _, key := range found.cut() {
+		all = append(all, found.by[key])
+	}
+	return all, refresh(ctx, state, all)
+}
+
+// newest keeps the latest entries by key, and not many more: one of an edit has a
+// body, and a store yields the oldest first.
+type newest struct {
+	limit int // 0: all
+	by    map[string]AuditEntry
+}
+
+// add keeps an entry for now. One that changed meanwhile may come again.
+func (n *newest) add(key string, a AuditEntry) {
+	if n.by[key] = a; n.limit > 0 && len(n.by)/2-spareEntries >= n.limit {
+		n.cut()
+	}
+}
+
+// spareEntries is how many are kept beyond twice the limit, so that few are sorted
+// often.
+const spareEntries = 16
+
+// cut drops what is over the limit, and returns the keys of the rest, the oldest
+// first.
+func (n *newest) cut() []string {
+	keys := slices.SortedFunc(maps.Keys(n.by), func(a, b string) int {
+		x, y := n.by[a], n.by[b]
+		return cmp.Or(x.At.Compare(y.At), cmp.Compare(x.ID, y.ID))
+	})
+	for n.limit > 0 && len(keys) > n.limit {
+		delete(n.by, keys[0])
+		keys = keys[1:]
+	}
+	return keys
+}
+
+// refresh asks operations that are under way how far they are.
+func refresh(ctx context.Context, state store.Entries, all []AuditEntry) error {
+	os := &Operations{State: state}
+	for i := range all {
+		if all[i].OperationID != all[i].ID || all[i].Status == Done || all[i].Status == Cancelled {
+			continue
+		}
+		o, err := os.Get(ctx, all[i].ID)
+		switch {
+		case err == nil:
+			all[i] = o.entry()
+		case !errors.Is(err, store.ErrNotFound):
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,134 @@
+package operate
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+)
+
+const (
+	// lookAhead bounds how many messages of a lane are looked at.
+	lookAhead = 10_000
+	// countAhead bounds how many are counted before a message.
+	countAhead = 1000
+)
+
+// LanePlace is how many messages have to end before one of their key, as JSON.
+type LanePlace struct {
+	Before int  `json:"before"`
+	More   bool `json:"more"` // there are that many at least
+}
+
+// ahead is what has to end before a message: the first holds the lane up.
+type ahead struct {
+	LanePlace
+	first *store.Record
+}
+
+// number tells how many there are.
+func (a *ahead) number() string {
+	if a.More {
+		return "at least " + thousands(a.Before)
+	}
+	return thousands(a.Before)
+}
+
+// thousands is a number up to a million, as people read it.
+func thousands(n int) string {
+	if n < 1000 {
+		return fmt.Sprint(n)
+	}
+	return fmt.Sprintf("%d,%03d", n/1000, n%1000)
+}
+
+// before finds what has to end before a message of a key: the first is one that is
+// worked on, or whose repetition the lane waits for, else the oldest. Nil: nothing.
+func (x *explaining) before(ctx context.Context, i store.Looker, topic *store.TopicStats) (*ahead, error) {
+	r := x.record
+	if len(r.Key) == 0 || topic.Order != store.OrderKey {
+		return nil, nil
+	}
+	a, looked := &ahead{}, 0
+	mine := joined(r, topic)
+	passed := false // what ties was appended in the order of the list, if it has one priority
+	for o, err := range i.List(ctx, store.Filter{Topic: r.Topic, Key: r.Key, Limit: lookAhead}) {
+		if err != nil {
+			return nil, err
+		}
+		looked++
+		at := joined(&o, topic)
+		switch tied := at.Equal(mine) && o.Priority == r.Priority && !passed; {
+		case o.ID == r.ID:
+			passed = true
+		case holdsUp(&o), o.State == store.Waiting && (at.Before(mine) || tied):
+			a.add(&o, topic)
+		}
+		if a.Before >= countAhead && holdsUp(a.first) {
+			break
+		}
+	}
+	if a.first == nil {
+		return nil, nil
+	}
+	if a.More = a.Before >= countAhead || looked >= lookAhead; a.Before > countAhead {
+		a.Before = countAhead
+	}
+	return a, nil
+}
+
+// add counts r. What holds the lane up comes before what waits in it.
+func (a *ahead) add(r *store.Record, topic *store.TopicStats) {
+	a.Before++
+	f := a.first
+	if f == nil || holdsUp(r) && !holdsUp(f) || holdsUp(r) == holdsUp(f) && joined(r, topic).Before(joined(f, topic)) {
+		a.first = r
+	}
+}
+
+// holdsUp tells whether the lane of r stands still for it.
+func holdsUp(r *store.Record) bool {
+	return r.State == store.Leased || r.State == store.Delayed && !separate(r)
+}
+
+// behind says what has to end before it.
+func (x *explaining) behind(a *ahead, visible time.Time) {
+	x.BlockedBy, x.Lane = a.first.ID, &a.LanePlace
+	first := a.first.ID + ", " + place(a.first)
+	const rule = "messages of one key are carried out one after the other, and "
+	if a.Before == 1 && !a.More {
+		x.say(SituationBehind, visible, rule+"before it is %s%s", first, replayed(x.record))
+		x.then(time.Time{}, "it is claimable when that one is done")
+		return
+	}
+	x.say(SituationBehind, visible, rule+"%s are before it; the first is %s%s", a.number(), first, replayed(x.record))
+	x.then(time.Time{}, "it is claimable when all before it ("+a.number()+") are done")
+}
+
+// separate tells whether a delayed message is no part of its lane yet: it joins
+// that when it is due.
+func separate(r *store.Record) bool {
+	return r.Delay > 0 && r.Attempts+r.Rescues == 0 && r.Reason == "appended"
+}
+
+// joined is when a message joined its lane, as its rank tells: a replayed one
+// joined it again. Where the topic's ageing was changed meanwhile, nearly.
+func joined(r *store.Record, topic *store.TopicStats) time.Time {
+	return time.UnixMicro(r.Rank).Add(-time.Duration(pawl.MaxPriority-r.Priority) * topic.Ageing)
+}
+
+// place says where a message is.
+func place(r *store.Record) string {
+	switch {
+	case r.State == store.Leased:
+		return "which " + r.Lease.Owner + " works on"
+	case r.State == store.Delayed && r.Attempts > 0:
+		return "which failed and is repeated at " + UTC(r.NotBefore)
+	case r.State == store.Delayed:
+		return "which is not due before " + UTC(r.NotBefore)
+	default:
+		return "which waits, too"
+	}
+}

@@ -1,0 +1,222 @@
+package operate
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/memory"
+)
+
+// explaining a store whose clock the test moves.
+type explained struct {
+	*testing.T
+	*memory.Store
+	now time.Time
+}
+
+func newExplained(t *testing.T) *explained {
+	e := &explained{T: t, now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
+	e.Store = memory.New(memory.Config{Now: func() time.Time { return e.now }})
+	return e
+}
+
+func (e *explained) check(err error) {
+	e.Helper()
+	if err != nil {
+		e.Fatal(err)
+	}
+}
+
+func (e *explained) append(ms ...pawl.Message) {
+	e.Helper()
+	for i := range ms {
+		ms[i].Topic = "t"
+	}
+	_, err := e.Append(e.Context(), store.NewBatch(ms...))
+	e.check(err)
+}
+
+// announce lets workers say what they are at.
+func (e *explained) announce(topics ...WorkerTopic) {
+	e.Helper()
+	for i, t := range topics {
+		said, err := json.Marshal(Announced{Topics: []WorkerTopic{t}})
+		e.check(err)
+		_, err = e.PutState(e.Context(), fmt.Sprint(workerPrefix, "worker-", i+1), said, store.AnyVersion, "")
+		e.check(err)
+	}
+}
+
+func (e *explained) claim(lease store.Lease) pawl.Delivery {
+	e.Helper()
+	lease.Owner, lease.For = "worker-1", 10*time.Second
+	ds, err := e.Claim(e.Context(), []store.Want{{Topic: "t", Limit: 1}}, lease)
+	e.check(err)
+	if len(ds) != 1 {
+		e.Fatalf("%d deliveries", len(ds))
+	}
+	return ds[0]
+}
+
+func (e *explained) settle(s store.Settlement) {
+	e.Helper()
+	d := e.claim(store.Lease{})
+	s.Token, s.ID = d.Token, d.ID
+	refused, err := e.Settle(e.Context(), store.NewBatch(s))
+	if e.check(err); len(refused) > 0 {
+		e.Fatal(refused[0].Err)
+	}
+}
+
+// situation is what brings message x somewhere, and what is to be said of it then.
+type situation struct {
+	name    string
+	prepare func(e *explained)
+	state   store.State
+	want    string // the situation
+	why     []string
+	next    string
+	blocked string
+}
+
+var oneKey = []byte("k")
+
+var situations = []situation{
+	{"ready", func(e *explained) { e.append(pawl.Message{ID: "x"}) },
+		store.Waiting, SituationReady, []string{"waits for a worker with room", "1 wait"}, "claims it", ""},
+	{"behind one that is worked on", func(e *explained) {
+		e.append(pawl.Message{ID: "a", Key: oneKey}, pawl.Message{ID: "x", Key: oneKey})
+		e.claim(store.Lease{})
+	}, store.Waiting, SituationBehind, []string{"before it is a", "worker-1 works on"}, "when that one is done", "a"},
+	{"behind one that is repeated", func(e *explained) {
+		e.append(pawl.Message{ID: "a", Key: oneKey}, pawl.Message{ID: "x", Key: oneKey})
+		e.settle(store.Settlement{Verdict: store.Retry, After: time.Minute, Failure: store.Failure{Error: "no", Rule: "default"}})
+	}, store.Waiting, SituationBehind, []string{"failed and is repeated at 2026-03-01 12:01:00"}, "when that one is done", "a"},
+	{"behind one that waits", func(e *explained) {
+		e.append(pawl.Message{ID: "a", Key: oneKey}, pawl.Message{ID: "later", Key: oneKey, Delay: time.Hour}, pawl.Message{ID: "x", Key: oneKey})
+	}, store.Waiting, SituationBehind, []string{"before it is a, which waits, too"}, "when that one is done", "a"},
+	{"behind one of a worse priority", func(e *explained) {
+		e.append(pawl.Message{ID: "a", Key: oneKey})
+		e.now = e.now.Add(time.Second)
+		e.append(pawl.Message{ID: "x", Key: oneKey, Priority: 100})
+	}, store.Waiting, SituationBehind, []string{"before it is a"}, "when that one is done", "a"},
+	{"behind what came before it was replayed", func(e *explained) {
+		e.append(pawl.Message{ID: "x", Key: oneKey})
+		e.settle(store.Settlement{Verdict: store.Dead, Failure: store.Failure{Error: "broken"}})
+		e.now = e.now.Add(time.Second)
+		e.append(pawl.Message{ID: "a", Key: oneKey})
+		e.now = e.now.Add(time.Second)
+		_, err := e.Replay(e.Context(), "", "x")
+		e.check(err)
+	}, store.Waiting, SituationBehind, []string{"before it is a"}, "when that one is done", "a"},
+	{"before a delayed one of its key", func(e *explained) {
+		e.append(pawl.Message{ID: "later", Key: oneKey, Delay: time.Hour}, pawl.Message{ID: "x", Key: oneKey})
+	}, store.Waiting, SituationReady, nil, "claims it", ""},
+	{"held", func(e *explained) {
+		e.append(pawl.Message{ID: "a", Key: oneKey}, pawl.Message{ID: "x", Key: oneKey})
+		e.settle(store.Settlement{Verdict: store.Ack, Hold: time.Minute})
+	}, store.Delayed, SituationHeld, []string{"closed until 2026-03-01 12:01:00"}, "it is claimable", ""},
+	{"held by one that is cancelled", func(e *explained) {
+		e.append(pawl.Message{ID: "a", Key: oneKey}, pawl.Message{ID: "x", Key: oneKey})
+		e.settle(store.Settlement{Verdict: store.Retry, After: time.Minute, Failure: store.Failure{Error: "no", Rule: "default"}})
+		refused, err := e.Cancel(e.Context(), "a")
+		if e.check(err); len(refused) > 0 {
+			e.Fatal(refused)
+		}
+	}, store.Delayed, SituationHeld, []string{"closed until 2026-03-01 12:01:00", "to be repeated", "cancelled"}, "it is claimable", ""},
+	{"paused", func(e *explained) {
+		e.append(pawl.Message{ID: "x"})
+		e.check(e.Pause(e.Context(), "t", 0, "ann", "the mail server moves"))
+	}, store.Waiting, SituationPaused, []string{"ann paused its topic: the mail server moves"}, "pawl topics resume t", ""},
+	{"paused for a time", func(e *explained) {
+		e.append(pawl.Message{ID: "x"})
+		e.check(e.Pause(e.Context(), "t", time.Hour, "ann", ""))
+	}, store.Waiting, SituationPaused, []string{"ann paused its topic"}, "the topic goes on", ""},
+	{"delayed", func(e *explained) { e.append(pawl.Message{ID: "x", Delay: time.Hour}) },
+		store.Delayed, SituationDelayed, []string{"appended for 2026-03-01 13:00:00"}, "it is claimable", ""},
+	{"given back", func(e *explained) {
+		e.append(pawl.Message{ID: "x"})
+		e.settle(store.Settlement{Verdict: store.Release, After: time.Minute, Failure: store.Failure{Error: "not now"}})
+	}, store.Delayed, SituationDelayed, []string{"gave it back", "not now", "no attempt"}, "it is claimable", ""},
+	{"limited", func(e *explained) {
+		e.append(pawl.Message{ID: "x"})
+		e.announce(WorkerTopic{Topic: "t", LimitedBy: "mailhost"})
+	}, store.Waiting, SituationLimited, []string{`limit "mailhost" keeps its topic back in worker-1`}, "when the limit allows", ""},
+	{"not limited everywhere", func(e *explained) {
+		e.append(pawl.Message{ID: "x"})
+		e.announce(WorkerTopic{Topic: "t", LimitedBy: "mailhost"}, WorkerTopic{Topic: "t"})
+	}, store.Waiting, SituationReady, []string{"nothing is in its way"}, "claims it", ""},
+	{"sent away by a limit", func(e *explained) {
+		e.append(pawl.Message{ID: "x"})
+		e.settle(store.Settlement{Verdict: store.Release, After: time.Minute, Failure: store.Failure{Error: "limited by tenants"}})
+	}, store.Delayed, SituationLimited, []string{`limit "tenants" lets it begin at 2026-03-01 12:01:00`}, "it is claimable", ""},
+	{"leased", func(e *explained) { e.append(pawl.Message{ID: "x"}); e.claim(store.Lease{}) },
+		store.Leased, SituationLeased, []string{"worker-1 works on it, attempt 1", "12:00:10"}, "unless it is settled or extended", ""},
+	{"retrying", func(e *explained) {
+		e.append(pawl.Message{ID: "x"})
+		e.settle(store.Settlement{Verdict: store.Retry, After: time.Minute, Failure: store.Failure{Error: "refused", Kind: "Connect", Rule: "default", Action: "retry"}})
+	}, store.Delayed, SituationRetrying, []string{"attempt 1 failed (Connect): refused", `rule "default" repeats it`}, "it is claimable", ""},
+	{"suspect", func(e *explained) {
+		e.append(pawl.Message{ID: "x"})
+		e.claim(store.Lease{})
+		e.now = e.now.Add(time.Minute)
+		e.announce(WorkerTopic{Topic: "t"})
+	}, store.Waiting, SituationSuspect, []string{"1 worker died", "alone", "3 more"}, "claims it", ""},
+	{"dead", func(e *explained) {
+		e.append(pawl.Message{ID: "x"})
+		e.settle(store.Settlement{Verdict: store.Dead, Failure: store.Failure{Error: "broken", Kind: "Parser", Rule: "Parser/Parser", Action: "dead"}})
+	}, store.IsDead, SituationDead, []string{"dead letter (Parser), after 1 failed attempt: broken", `rule "Parser/Parser"`}, "to try again: pawl dead replay x", ""},
+	{"replayed", func(e *explained) {
+		e.append(pawl.Message{ID: "x"})
+		e.settle(store.Settlement{Verdict: store.Dead, Failure: store.Failure{Error: "broken"}})
+		_, err := e.Replay(e.Context(), "", "x")
+		e.check(err)
+	}, store.Waiting, SituationReplayed, []string{"it was a dead letter", "time 1"}, "claims it", ""},
+	{"retained", func(e *explained) {
+		_, err := e.Declare(e.Context(), store.Declaration{Name: "t", Retain: new(time.Hour)})
+		e.check(err)
+		e.append(pawl.Message{ID: "x"})
+		e.settle(store.Settlement{Verdict: store.Ack})
+	}, store.Acked, SituationRetained, []string{"acked at 2026-03-01 12:00:00"}, "it is forgotten", ""},
+	{"delayed in a paused topic", func(e *explained) {
+		e.append(pawl.Message{ID: "x", Delay: time.Hour})
+		e.check(e.Pause(e.Context(), "t", 0, "ann", "maintenance"))
+	}, store.Delayed, SituationDelayed, []string{"appended for 2026-03-01 13:00:00", "ann paused its topic: maintenance"}, "somebody has to resume the topic first: pawl topics resume t", ""},
+	{"dead again", func(e *explained) {
+		e.append(pawl.Message{ID: "x"})
+		e.settle(store.Settlement{Verdict: store.Dead, Failure: store.Failure{Error: "broken"}})
+		_, err := e.Replay(e.Context(), "", "x")
+		e.check(err)
+		e.settle(store.Settlement{Verdict: store.Dead, Failure: store.Failure{Error: "broken again"}})
+	}, store.IsDead, SituationDead, []string{"1 failed attempt, since it was replayed (time 1): broken again"}, "nothing by itself", ""},
+}
+
+// TestExplain brings a message into every situation and asks why it is there.
+func TestExplain(t *testing.T) {
+	for _, c := range situations {
+		t.Run(c.name, func(t *testing.T) {
+			e := newExplained(t)
+			e.announce(WorkerTopic{Topic: "t"})
+			c.prepare(e)
+			x, err := Explain(t.Context(), e, e, e, "x")
+			e.check(err)
+			next := x.Next.Action
+			if x.State != c.state || x.Situation != c.want || x.BlockedBy != c.blocked || !strings.Contains(next, c.next) || (c.next == "") != (next == "") {
+				t.Errorf("%+v, next %q", x, next)
+			}
+			for _, want := range c.why {
+				if !strings.Contains(x.Why, want) {
+					t.Errorf("why %q; want %q in it", x.Why, want)
+				}
+			}
+			if x.Since == nil || x.History == nil {
+				t.Errorf("since %v, history %v", x.Since, x.History)
+			}
+		})
+	}
+}

@@ -1,0 +1,123 @@
+package operate
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/pawl-dev/pawl/store"
+)
+
+// DeadReport counts dead letters by cause, key and day, as JSON.
+type DeadReport struct {
+	Since time.Time   `json:"since"`
+	Count int         `json:"count"`
+	Cause []DeadCount `json:"by_cause"`
+	Key   []DeadCount `json:"by_key"`
+	Day   []DeadCount `json:"by_day"`
+	Topic []DeadCount `json:"by_topic"`
+}
+
+// DeadCount is how many dead letters have something in common.
+type DeadCount struct {
+	Name   string    `json:"name"`           // fingerprint, key, day or topic
+	Text   string    `json:"text,omitempty"` // of a cause: its kind and an example
+	Count  int       `json:"count"`
+	Share  float64   `json:"share"` // of all
+	LastAt time.Time `json:"last_at"`
+}
+
+// reportRows is how many keys and causes a report names.
+const reportRows = 20
+
+// ReportDead counts the dead letters that f selects.
+func ReportDead(ctx context.Context, d store.DeadLetters, f store.DeadFilter) (*DeadReport, error) {
+	r := &DeadReport{Since: f.Since.UTC()}
+	cause, key, day, topic := map[string]*DeadCount{}, map[string]*DeadCount{}, map[string]*DeadCount{}, map[string]*DeadCount{}
+	for l, err := range d.Dead(ctx, f) {
+		if err != nil {
+			return nil, err
+		}
+		r.Count++
+		countDead(cause, l.Fingerprint, &l).Text = fmt.Sprintf("%s: %.120s", l.Kind, l.Reason)
+		countDead(key, keyName(l.Key), &l)
+		countDead(day, l.DeadAt.UTC().Format(time.DateOnly), &l)
+		countDead(topic, l.Topic, &l)
+	}
+	r.Cause, r.Key, r.Topic = mostFirst(cause, r.Count, reportRows), mostFirst(key, r.Count, reportRows), mostFirst(topic, r.Count, len(topic))
+	r.Day = mostFirst(day, r.Count, len(day))
+	slices.SortFunc(r.Day, func(a, b DeadCount) int { return cmp.Compare(a.Name, b.Name) })
+	return r, nil
+}
+
+func countDead(in map[string]*DeadCount, name string, l *store.Record) *DeadCount {
+	c := in[name]
+	if c == nil {
+		c = &DeadCount{Name: name}
+		in[name] = c
+	}
+	c.Count++
+	if l.DeadAt.After(c.LastAt) {
+		c.LastAt = l.DeadAt.UTC()
+	}
+	return c
+}
+
+func keyName(key []byte) string {
+	switch {
+	case key == nil:
+		return "(no key)"
+	case utf8.Valid(key):
+		return string(key)
+	default:
+		return fmt.Sprintf("%x", key)
+	}
+}
+
+func mostFirst(in map[string]*DeadCount, all, rows int) []DeadCount {
+	out := make([]DeadCount, 0, len(in))
+	for _, c := range in {
+		c.Share = float64(c.Count) / float64(max(all, 1))
+		out = append(out, *c)
+	}
+	slices.SortFunc(out, func(a, b DeadCount) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Name, b.Name))
+	})
+	return out[:min(rows, len(out))]
+}
+
+// oneLine makes a text that came from outside fit for a terminal.
+func oneLine(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(s, "\uFFFD"))
+}
+
+// Describe prints the report for people.
+func (r *DeadReport) Describe(w io.Writer) {
+	fmt.Fprintf(w, "%d dead letters since %s\n", r.Count, r.Since.Format(time.RFC3339))
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	for _, part := range []struct {
+		title string
+		rows  []DeadCount
+	}{{"by cause", r.Cause}, {"by key", r.Key}, {"by topic", r.Topic}, {"by day", r.Day}} {
+		if len(part.rows) == 0 {
+			continue
+		}
+		fmt.Fprintf(t, "\n%s\n", part.title)
+		for _, c := range part.rows {
+			fmt.Fprintf(t, "  %d\t%.0f %%\t%s\t%s\n", c.Count, 100*c.Share, oneLine(c.Name), oneLine(c.Text))
+		}
+	}
+	_ = t.Flush() // the writer behind it keeps its error
+}

@@ -1,0 +1,183 @@
+package operate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/pawl-dev/pawl/store"
+)
+
+// A worker that runs says so in the state of its store, so that everybody can see
+// who there is, what keeps them busy and what limits them. It is for people:
+// nothing is decided by it, and leases do not depend on it.
+
+const (
+	workerPrefix = "worker/"
+	goneAfter    = 20 * time.Second // without a word
+	forgetAfter  = time.Hour
+)
+
+// WorkerKey is where a worker's announcement is in the state of its store.
+func WorkerKey(owner string) string { return workerPrefix + owner }
+
+// Announced is what a worker says of itself.
+type Announced struct {
+	Version   string        `json:"version"`
+	StartedAt time.Time     `json:"started_at"`
+	Draining  bool          `json:"draining"`
+	Topics    []WorkerTopic `json:"topics"`
+}
+
+// WorkerTopic is what a worker does in a topic, as JSON.
+type WorkerTopic struct {
+	Topic       string        `json:"topic"`
+	Running     int           `json:"running"`
+	Concurrency int           `json:"concurrency"`
+	Waiting     int           `json:"waiting"`
+	HeldBack    int           `json:"held_back"`
+	Zombies     int           `json:"zombies"`
+	PerSecond   float64       `json:"per_second"`
+	MeanSeconds float64       `json:"mean_seconds"`
+	LimitedBy   string        `json:"limited_by,omitempty"`
+	Limits      []WorkerLimit `json:"limits,omitempty"`
+}
+
+// WorkerLimit is what a limiter of a worker is at, as JSON.
+type WorkerLimit struct {
+	Limit       string  `json:"limit"`
+	PerSecond   float64 `json:"per_second,omitempty"`
+	Shared      bool    `json:"shared,omitempty"`
+	ByKey       bool    `json:"by_key,omitempty"` // it holds for each key, host or tenant by itself
+	Concurrency int     `json:"concurrency,omitempty"`
+	Window      float64 `json:"window,omitempty"`
+	Running     int     `json:"running"`
+	HeldBack    int64   `json:"held_back"`
+}
+
+// Worker is a worker, as JSON: one that says so, or one that holds leases.
+type Worker struct {
+	Owner string `json:"owner"`
+	// Alive tells whether it said so lately; null for one that never says
+	// anything, such as a program that uses the library alone.
+	Alive *bool `json:"alive"`
+	// SeenAt is when it last said something, by the store's clock.
+	SeenAt *time.Time `json:"seen_at"`
+	*Announced
+	Leased             int64   `json:"leased"`
+	LeasedFrom         []Held  `json:"holds"`
+	OldestLeaseSeconds float64 `json:"oldest_lease_seconds"`
+}
+
+// Held is how many messages of a topic a worker holds.
+type Held struct {
+	Topic  string `json:"topic"`
+	Leased int64  `json:"leased"`
+}
+
+// mostLeases bounds how many leases are looked at.
+const mostLeases = 100_000
+
+// Workers returns who there is, by name, and what they hold. It looks at every
+// lease, and is meant for people.
+func Workers(ctx context.Context, s store.Store) ([]Worker, error) {
+	entries, ok := store.As[store.Entries](s)
+	if !ok {
+		return nil, &store.Error{Op: "list workers", Code: store.ErrUnsupported}
+	}
+	found, now, err := announced(ctx, entries)
+	if err != nil {
+		return nil, err
+	}
+	if err := holders(ctx, s, now, found); err != nil {
+		return nil, err
+	}
+	return sorted(found), nil
+}
+
+// announced returns the workers that say so, or did within the last hour, and the
+// time by the store's clock.
+func announced(ctx context.Context, entries store.Entries) (found map[string]*Worker, now time.Time, err error) {
+	if now, err = entries.Clock(ctx); err != nil {
+		return nil, now, err
+	}
+	found = map[string]*Worker{}
+	for e, err := range entries.ListState(ctx, workerPrefix, 0) {
+		if err != nil {
+			return nil, now, err
+		}
+		w := &Worker{Owner: e.Key[len(workerPrefix):], Alive: new(now.Sub(e.At) < goneAfter), SeenAt: new(e.At.UTC()), LeasedFrom: []Held{}}
+		if err := json.Unmarshal(e.Value, &w.Announced); err != nil {
+			continue // of another version
+		}
+		if now.Sub(e.At) > forgetAfter {
+			_ = entries.DeleteState(ctx, e.Key, e.Version) // it is a courtesy
+			continue
+		}
+		found[w.Owner] = w
+	}
+	return found, now, nil
+}
+
+// holders adds who holds what.
+func holders(ctx context.Context, s store.Store, now time.Time, found map[string]*Worker) error {
+	i, ok := store.As[store.Looker](s)
+	if !ok {
+		return nil
+	}
+	for r, err := range i.List(ctx, store.Filter{State: store.Leased, Limit: mostLeases}) {
+		if err != nil {
+			return err
+		}
+		if r.Lease == nil {
+			continue
+		}
+		w := found[r.Lease.Owner]
+		if w == nil {
+			w = &Worker{Owner: r.Lease.Owner, LeasedFrom: []Held{}}
+			found[w.Owner] = w
+		}
+		w.hold(r.Topic)
+		w.OldestLeaseSeconds = max(w.OldestLeaseSeconds, now.Sub(r.Lease.StartedAt).Seconds())
+	}
+	return nil
+}
+
+func (w *Worker) hold(topic string) {
+	w.Leased++
+	for i := range w.LeasedFrom {
+		if w.LeasedFrom[i].Topic == topic {
+			w.LeasedFrom[i].Leased++
+			return
+		}
+	}
+	w.LeasedFrom = append(w.LeasedFrom, Held{topic, 1})
+}
+
+func sorted(found map[string]*Worker) []Worker {
+	workers := make([]Worker, 0, len(found))
+	for _, owner := range slices.Sorted(maps.Keys(found)) {
+		workers = append(workers, *found[owner])
+	}
+	return workers
+}
+
+// announcement is what a worker last said; nil if it says nothing.
+func announcement(ctx context.Context, s store.Store, owner string) (*Announced, error) {
+	entries, ok := store.As[store.Entries](s)
+	if !ok {
+		return nil, nil
+	}
+	e, err := entries.GetState(ctx, workerPrefix+owner)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, nil
+	}
+	var said Announced
+	if err != nil || json.Unmarshal(e.Value, &said) != nil {
+		return nil, err
+	}
+	return &said, nil
+}

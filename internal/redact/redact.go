@@ -1,0 +1,100 @@
+package redact
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+)
+
+// mask stands for a password.
+const mask = "***"
+
+var (
+	// barePassword matches user:password@ where no scheme is before it.
+	barePassword = regexp.MustCompile(`^((?:[a-z]+:)?[^\s:/@"']+):([^\s/"'<>@]+)@`)
+	// setPassword matches options such as ?password=… and password='…'.
+	setPassword = regexp.MustCompile(`(?i)\b((?:[a-z_]*password|pwd|passfile|[a-z_]*secret|token_file|[a-z_]*api_?key|access_token|token)\s*=\s*)('[^']*'|"[^"]*"|[^\s&'",]+)`)
+)
+
+// URL returns a URL with the passwords in it masked: that of the user, and
+// options that are named like one.
+func URL(s string) string {
+	if !strings.Contains(s, "://") {
+		s = barePassword.ReplaceAllString(s, "$1:"+mask+"@")
+	}
+	masked, _ := maskURL(s)
+	return masked
+}
+
+// redactText masks passwords of URLs within a text.
+func redactText(s string) string {
+	s = urlWord.ReplaceAllStringFunc(s, func(word string) string {
+		masked, _ := maskURL(word)
+		return masked
+	})
+	return maskOptions(s)
+}
+
+// Redactor masks passwords in whatever is printed, those of given store URLs
+// also where they stand alone. It is safe for concurrent use.
+type Redactor struct {
+	mu      sync.Mutex
+	known   []string
+	secrets atomic.Pointer[strings.Replacer]
+}
+
+// New returns a redactor that knows the passwords in urls.
+func New(urls ...string) *Redactor {
+	r := &Redactor{}
+	r.LearnURLs(urls...)
+	return r
+}
+
+// LearnURLs adds the passwords in urls.
+func (r *Redactor) LearnURLs(urls ...string) {
+	var found []string
+	for _, u := range urls {
+		found = append(found, Passwords(u)...)
+	}
+	r.learn(3, found)
+}
+
+// ownName is in half of what is printed: to mask it would hide the next step, and
+// tell the password.
+const ownName = "pawl"
+
+// Learn adds what else is secret. What is shorter than 6 bytes would mask half of
+// every text, and is left.
+func (r *Redactor) Learn(secrets ...string) { r.learn(6, secrets) }
+
+func (r *Redactor) learn(least int, secrets []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, s := range secrets {
+		if len(s) >= least && s != ownName && !slices.Contains(r.known, s) {
+			r.known = append(r.known, s)
+		}
+	}
+	slices.SortFunc(r.known, func(a, b string) int { return len(b) - len(a) }) // what contains another one first
+	pairs := make([]string, 0, 2*len(r.known))
+	for _, s := range r.known {
+		pairs = append(pairs, s, mask)
+	}
+	r.secrets.Store(strings.NewReplacer(pairs...))
+}
+
+// Redact returns s without passwords.
+func (r *Redactor) Redact(s string) string { return redactText(r.secrets.Load().Replace(s)) }
+
+// Passwords finds the passwords of a URL, as they stand in it and as they are
+// meant, also if it cannot be read as a URL.
+func Passwords(s string) []string {
+	var found []string
+	_, secrets := maskURL(s)
+	for _, secret := range secrets {
+		found = append(found, spellings(secret)...)
+	}
+	return found
+}

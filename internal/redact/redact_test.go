@@ -1,0 +1,113 @@
+package redact_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/pawl-dev/pawl/internal/redact"
+)
+
+func TestURL(t *testing.T) {
+	for url, want := range map[string]string{
+		"sqlite:a.db":                          "sqlite:a.db",
+		"postgres://u@h/d":                     "postgres://u@h/d",
+		"postgres://u:p@h:1/d?a=b":             "postgres://u:***@h:1/d?a=b",
+		"postgres://u:a@b/c d:e@h/d":           "postgres://u:***@h/d",
+		"postgres://:p@h":                      "postgres://:***@h",
+		"postgres://h/d?user=u&password=p&a=b": "postgres://h/d?user=u&password=***&a=b",
+		"postgres://h/d?sslpassword=p q":       "postgres://h/d?sslpassword=*** q",
+		"redis://:p@h,x:q@i":                   "redis://:***@i",
+		"postgres://u:sEc?a=b&ReT@h:1/db":      "postgres://u:***@h:1/db",
+		"kafka://u:sEc?group=ReT@h:1":          "kafka://u:***@h:1",
+		"kafka://u:s/E:c?fallback=ReT@h:1":     "kafka://u:***@h:1",
+		"postgres://u@h:1/d?a=b":               "postgres://u@h:1/d?a=b",
+		"postgres://h:1/d?user=u&password=p@q": "postgres://h:***",
+		"postgres://u:x?password=y@h":          "postgres://u:***",
+
+		"kafka://h:1?fallback=postgres://u:pw@i:1/x":                              "kafka://h:1?fallback=postgres://u:***@i:1/x",
+		"kafka://a:b@h:1,i:2?group=g&fallback=postgres://u:pw@i/x&relay=sqlite:r": "kafka://a:***@h:1,i:2?group=g&fallback=postgres://u:***@i/x&relay=sqlite:r",
+		"kafka://h?fallback=postgres%3A%2F%2Fu%3Apw%40i&relay=redis://:q@j":       "kafka://h?fallback=postgres://u:***@i&relay=redis://:***@j",
+	} {
+		if got := redact.URL(url); got != want {
+			t.Errorf("%s: %s, want %s", url, got, want)
+		}
+	}
+}
+
+func TestRedactorFindsThePasswordAnywhere(t *testing.T) {
+	r := redact.New("postgres://u:s3%40cret+x@h/d", "")
+	for _, text := range []string{
+		"password authentication failed for s3@cret+x", "dial postgres://u:s3%40cret+x@h/d: no", "host=h password='an other' user=u", `{"url":"postgres://a:b@c"}`,
+	} {
+		got := r.Redact(text)
+		for _, secret := range []string{"s3@cret", "s3%40cret", "an other", "a:b@"} {
+			if strings.Contains(got, secret) {
+				t.Errorf("%s: %s", text, got)
+			}
+		}
+	}
+	if got := r.Redact("nothing to hide: user@host"); got != "nothing to hide: user@host" {
+		t.Error(got)
+	}
+}
+
+// TestRedactorFindsPiecesOfAPassword: a ? that is not escaped makes options of what
+// follows it, and errors quote these.
+func TestRedactorFindsPiecesOfAPassword(t *testing.T) {
+	for _, url := range []string{
+		"postgres://u:sEc?a=b&ReT@127.0.0.1:1/db", "kafka://u:sEc?ReT@127.0.0.1:30405", "kafka://u:sEc?group=ReT@h",
+		"kafka://h:1?fallback=postgres://u:sEc?x=ReT@h:1/x", "kafka://h:1?fallback=postgres%3A%2F%2Fu%3AsEc%3FReT%40h",
+	} {
+		r := redact.New(url)
+		for _, text := range []string{
+			url, redact.URL(url), `option "ReT@127.0.0.1:30405" is unknown`, `parse "postgres://u:sEc": invalid port ":sEc"`, "group=ReT%40h",
+		} {
+			if got := r.Redact(text); strings.Contains(got, "sEc") || strings.Contains(got, "ReT") {
+				t.Errorf("%s: %s: %s", url, text, got)
+			}
+		}
+	}
+	const masked = "cannot open the store kafka://h:1?fallback=postgres://u:***@i:1/x: no"
+	if got := redact.New("kafka://h:1?fallback=postgres://u:pw@i:1/x").Redact(masked); got != masked {
+		t.Error(got)
+	}
+}
+
+// FuzzRedactor takes any password, however it is written into the URL.
+func FuzzRedactor(f *testing.F) {
+	for _, seed := range []string{"pass@wo/rd ?#", "sEc?a=b&ReT", "sEc?group=ReT", "a:b/c?relay=d", "12?password=x@y", "x?y=%41%zz+1"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, password string) {
+		if len(password) < 3 || strings.Contains("postgres://user:***@host/db is not reachable", password) {
+			return
+		}
+		url := "postgres://user:" + password + "@host/db"
+		if got := redact.URL(url); strings.Contains(got, password) {
+			t.Errorf("%q: %q", url, got)
+		}
+		if got := redact.New(url).Redact(url + " is not reachable"); strings.Contains(got, password) {
+			t.Errorf("%q in a text: %q", url, got)
+		}
+		// An error quotes what it takes for an option, or for its value.
+		for _, piece := range strings.FieldsFunc(password, func(r rune) bool { return strings.ContainsRune("?&=", r) }) {
+			const around = `option "" is unknown`
+			if len(piece) < 3 || strings.Contains(around, piece) || strings.Contains("***", piece) {
+				continue
+			}
+			if got := redact.New(url).Redact(`option "` + piece + `" is unknown`); strings.Contains(got, piece) && !short(piece) {
+				t.Errorf("%q: piece %q: %q", url, piece, got)
+			}
+		}
+	})
+}
+
+// short tells that a text has only parts that would mask half of every text.
+func short(s string) bool {
+	for _, part := range strings.FieldsFunc(s, func(r rune) bool { return strings.ContainsRune(" \t\n\v\f\r?&=@/:#,;\"'`[]", r) }) {
+		if len(part) >= 3 && part != "pawl" {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,336 @@
+package send
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/lines"
+	"github.com/pawl-dev/pawl/internal/program/wire"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// Bounds of a batch of lines. Two are in memory at most: one that is appended,
+// and one that is being read.
+const (
+	sendItems = 5_000
+	sendBytes = 8 << 20
+)
+
+// patience is for how long an append is repeated that the store does not answer.
+const patience = 5 * time.Minute
+
+// Sent counts what became of lines.
+type Sent struct {
+	Appended   int64 `json:"appended"`
+	Duplicates int64 `json:"duplicates"`
+	Skipped    int64 `json:"skipped,omitempty"`
+	// Through is the last line up to which everything is stored, or was skipped.
+	Through int64 `json:"-"`
+	// Refused are lines up to there that the store refused when it was given them with
+	// others: they are not stored, and those around them are.
+	Refused []int64 `json:"-"`
+	// Doubt says that of the lines behind Through some may be stored.
+	Doubt bool `json:"-"`
+}
+
+// Lines appends messages that come as lines of JSON. It reads while it
+// appends, in batches that become as large as the store is slow, and keeps the
+// order of the lines.
+type Lines struct {
+	Store store.Store // nil: lines are checked only
+	Topic string      // of lines that name none
+	// Bad is told of every line that is no message or is refused, and decides whether
+	// to go on without it. nil never goes on. It is called by one goroutine at a time,
+	// and not after Run has returned.
+	Bad   func(*lines.Error) bool
+	badMu sync.Mutex // held by who calls Bad, of who reads and who appends
+	// Trouble, if not nil, is told of an append that is going to be repeated.
+	Trouble func(error)
+	// Progress, if not nil, is told how far it came, after each batch.
+	Progress func(Sent)
+}
+
+// Run appends the lines of r, and returns what is stored, in any case. A
+// [*lines.Error] says that nothing behind [Sent.Through] is; any other error that it is
+// unfinished.
+func (s *Lines) Run(ctx context.Context, r io.Reader) (Sent, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	b := &lineBatches{}
+	b.more.L, b.less.L = &b.mu, &b.mu
+	stopped := context.AfterFunc(ctx, b.abort)
+	defer stopped()
+	// A read from a terminal or pipe cannot be interrupted: who cancels does not
+	// wait for it, but for a call of Bad that has begun.
+	go s.parse(lines.NewReader(r), b)
+	defer func() {
+		s.badMu.Lock()
+		defer s.badMu.Unlock()
+		b.abort()
+	}()
+	var sent Sent
+	for {
+		batch, ok := b.take()
+		if !ok {
+			break
+		}
+		if err := s.append(ctx, batch, &sent); err != nil {
+			return sent, err
+		}
+		if s.Progress != nil {
+			s.Progress(sent)
+		}
+	}
+	if err := context.Cause(ctx); err != nil {
+		return sent, err
+	}
+	return sent, b.failure()
+}
+
+// lineBatches hands lines from the reader to the appender.
+type lineBatches struct {
+	mu         sync.Mutex
+	more, less sync.Cond
+	next       lineBatch
+	ended      bool // nothing comes any more
+	aborted    bool // nothing is wanted any more
+	err        error
+}
+
+// lineBatch is lines that are appended together.
+type lineBatch struct {
+	drafts  []wire.Draft
+	lines   []int64 // where they stood
+	bytes   int
+	skipped int64
+	through int64
+}
+
+func (b *lineBatches) add(d wire.Draft, line int64) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	size := d.Size()
+	for !b.aborted && len(b.next.drafts) > 0 && (len(b.next.drafts) >= sendItems || b.next.bytes+size > sendBytes) {
+		b.less.Wait()
+	}
+	b.next.drafts = append(b.next.drafts, d)
+	b.next.lines = append(b.next.lines, line)
+	b.next.bytes += size
+	b.next.through = line
+	b.more.Signal()
+	return !b.aborted
+}
+
+// skip counts a line that brings nothing; bad if it should have.
+func (b *lineBatches) skip(line int64, bad bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.next.through = line
+	if bad {
+		b.next.skipped++
+	}
+}
+
+func (b *lineBatches) end(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.ended, b.err = true, err
+	b.more.Signal()
+}
+
+func (b *lineBatches) abort() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.aborted = true
+	b.more.Signal()
+	b.less.Signal()
+}
+
+func (b *lineBatches) over() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.aborted
+}
+
+// take waits for lines and takes all that are there.
+func (b *lineBatches) take() (lineBatch, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for len(b.next.drafts) == 0 && !b.ended && !b.aborted {
+		b.more.Wait()
+	}
+	if b.aborted || len(b.next.drafts) == 0 && b.next.through == 0 {
+		return lineBatch{}, false
+	}
+	taken := b.next
+	b.next = lineBatch{}
+	b.less.Signal()
+	return taken, true
+}
+
+func (b *lineBatches) failure() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.err
+}
+
+// parse reads lines until the stream ends or one is bad.
+func (s *Lines) parse(r *lines.Reader, b *lineBatches) {
+	for {
+		line, err := r.Next()
+		switch {
+		case errors.Is(err, io.EOF):
+			b.end(nil)
+			return
+		case err != nil && !errors.Is(err, lines.ErrTooLong):
+			b.end(fmt.Errorf("read line %d: %w", r.N, err))
+			return
+		case err == nil && len(bytes.TrimSpace(line)) == 0:
+			b.skip(r.N, false)
+			continue
+		}
+		var d wire.Draft
+		if err == nil {
+			d, err = s.draft(line)
+		}
+		if err != nil {
+			bad := &lines.Error{Line: r.N, Err: err}
+			if !s.passes(b, bad) {
+				b.end(bad)
+				return
+			}
+			b.skip(r.N, true)
+			continue
+		}
+		if !b.add(d, r.N) {
+			return
+		}
+	}
+}
+
+// passes tells whether to go on without a line that was read. Nobody is asked when
+// nothing is wanted any more: Run may have returned.
+func (s *Lines) passes(b *lineBatches, bad *lines.Error) bool {
+	s.badMu.Lock()
+	defer s.badMu.Unlock()
+	return !b.over() && s.Bad != nil && s.Bad(bad)
+}
+
+// goesOn tells whether to go on without a line that the store refuses.
+func (s *Lines) goesOn(bad *lines.Error) bool {
+	s.badMu.Lock()
+	defer s.badMu.Unlock()
+	return s.Bad != nil && s.Bad(bad)
+}
+
+// draft reads a line as far as the store would, so that none is refused later.
+func (s *Lines) draft(line []byte) (wire.Draft, error) {
+	d, err := wire.ParseMessage(line)
+	if err != nil {
+		return d, err
+	}
+	if d.Topic == "" {
+		d.Topic = s.Topic
+	}
+	m := d.At(time.Now())
+	if s.Store == nil {
+		return d, m.Validate()
+	}
+	return d, store.Fit(s.Store, &m)
+}
+
+// append appends a batch, under one id for as long as its outcome is unknown.
+func (s *Lines) append(ctx context.Context, b lineBatch, sent *Sent) error {
+	now := time.Now()
+	items := make([]pawl.Message, len(b.drafts))
+	for i := range b.drafts {
+		items[i] = b.drafts[i].At(now)
+	}
+	receipts := make([]store.Receipt, len(items))
+	if s.Store != nil && len(items) > 0 {
+		var err error
+		if receipts, err = Append(ctx, s.Store, store.NewBatch(items...), s.Trouble); err != nil {
+			s.broken(b, receipts, err, sent)
+			return err
+		}
+	}
+	sent.Skipped += b.skipped
+	sent.Through = b.through
+	return s.count(b, receipts, sent)
+}
+
+// count counts what became of a batch. What was refused of it although [store.Fit] did
+// not know is told of like any other bad line, only that those behind it are stored.
+func (s *Lines) count(b lineBatch, receipts []store.Receipt, sent *Sent) error {
+	var stop error
+	for i, r := range receipts {
+		switch {
+		case r.Err != nil:
+			bad := &lines.Error{Line: b.lines[i], Err: r.Err}
+			if s.goesOn(bad) {
+				sent.Skipped++
+				continue
+			}
+			sent.Refused = append(sent.Refused, bad.Line)
+			if stop == nil {
+				stop = bad
+			}
+		case r.DuplicateOf != "":
+			sent.Duplicates++
+		default:
+			sent.Appended++
+		}
+	}
+	return stop
+}
+
+// broken counts what is stored of a batch that failed: as much as the receipts say, if
+// there are any.
+func (s *Lines) broken(b lineBatch, receipts []store.Receipt, err error, sent *Sent) {
+	whole := true
+	for i, r := range store.Answers(len(b.lines), receipts, err) {
+		switch outcome := r.Outcome(); {
+		case outcome == store.Unknown:
+			sent.Doubt, whole = true, false
+		case outcome != store.Stored:
+			whole = false
+		case r.DuplicateOf != "":
+			sent.Duplicates++
+		default:
+			sent.Appended++
+		}
+		if whole {
+			sent.Through = b.lines[i]
+		} else if r.Err == nil {
+			sent.Doubt = true // it is stored, behind one that is not
+		}
+	}
+}
+
+// Append appends, and repeats it with the same batch id while the store
+// cannot be reached, so that nothing is stored twice.
+func Append(ctx context.Context, s store.Store, b store.Batch[pawl.Message], trouble func(error)) ([]store.Receipt, error) {
+	until := time.Now().Add(patience)
+	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
+		// What is on its way is waited for even when the user has had enough: the
+		// count is to be true.
+		receipts, err := s.Append(context.WithoutCancel(ctx), b)
+		if !errors.Is(err, store.ErrUnavailable) || time.Now().After(until) {
+			return receipts, err
+		}
+		if trouble != nil {
+			trouble(err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, errors.Join(context.Cause(ctx), err)
+		case <-time.After(pause):
+		}
+	}
+}

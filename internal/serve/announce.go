@@ -1,0 +1,138 @@
+package serve
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/pawl-dev/pawl/dispatch"
+	"github.com/pawl-dev/pawl/internal/operate"
+	"github.com/pawl-dev/pawl/store"
+)
+
+const (
+	announceEvery = 5 * time.Second
+	lookEvery     = time.Second // whether there is news: of what limits it
+)
+
+// Announcement says what a worker is at until it is stopped.
+type Announcement struct {
+	entries  store.Entries
+	owner    string
+	version  string
+	began    time.Time
+	snapshot func() dispatch.Snapshot
+	logger   *slog.Logger
+
+	stop chan struct{}
+	done sync.WaitGroup
+}
+
+// Announce begins to say what a worker is at; nil when the store keeps no state.
+func Announce(s store.Store, owner, version string, logger *slog.Logger, snapshot func() dispatch.Snapshot) *Announcement {
+	entries, ok := store.As[store.Entries](s)
+	if !ok {
+		return nil
+	}
+	a := &Announcement{entries: entries, owner: owner, version: version, began: time.Now(), snapshot: snapshot, logger: logger, stop: make(chan struct{})}
+	a.done.Go(a.loop)
+	return a
+}
+
+func (a *Announcement) loop() {
+	ticker := time.NewTicker(lookEvery)
+	defer ticker.Stop()
+	silent, last, news := false, time.Time{}, ""
+	for {
+		now := a.news()
+		if now == news && time.Since(last) < announceEvery {
+			if !a.pause(ticker.C) {
+				return
+			}
+			continue
+		}
+		last, news = time.Now(), now
+		err := a.say()
+		if err != nil && !silent { // the runtime tells of a store that is away; this is a detail
+			a.logger.Debug("could not announce this worker", "error", err)
+		}
+		silent = err != nil
+		if !a.pause(ticker.C) {
+			return
+		}
+	}
+}
+
+func (a *Announcement) pause(tick <-chan time.Time) bool {
+	select {
+	case <-tick:
+		return true
+	case <-a.stop:
+		return false
+	}
+}
+
+// news is what others should soon know of: which topics a limit keeps back, and
+// whether the worker drains.
+func (a *Announcement) news() string {
+	now := a.snapshot()
+	var text strings.Builder
+	text.WriteString(fmt.Sprint(now.Draining))
+	for _, t := range now.Topics {
+		text.WriteString(" " + t.LimitedBy + fmt.Sprint(t.HeldBack > 0))
+	}
+	return text.String()
+}
+
+func (a *Announcement) say() error {
+	text, err := json.Marshal(a.text())
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), announceEvery)
+	defer cancel()
+	_, err = a.entries.PutState(ctx, operate.WorkerKey(a.owner), text, store.AnyVersion, a.owner)
+	return err
+}
+
+func (a *Announcement) text() operate.Announced {
+	now := a.snapshot()
+	said := operate.Announced{Version: a.version, StartedAt: a.began.UTC(), Draining: now.Draining, Topics: []operate.WorkerTopic{}}
+	for i := range now.Topics {
+		said.Topics = append(said.Topics, formWorkerTopic(&now.Topics[i]))
+	}
+	return said
+}
+
+func formWorkerTopic(t *dispatch.TopicSnapshot) operate.WorkerTopic {
+	f := operate.WorkerTopic{
+		Topic: t.Name, Running: t.Running, Concurrency: t.Concurrency, Waiting: t.Waiting, HeldBack: t.HeldBack, Zombies: t.Zombies,
+		PerSecond: t.Rate, MeanSeconds: t.Mean.Seconds(), LimitedBy: t.LimitedBy,
+	}
+	for _, l := range t.Limits {
+		f.Limits = append(f.Limits, operate.WorkerLimit{
+			Limit: l.Name, PerSecond: l.Rate, Shared: l.Shared, ByKey: l.Keyed, Concurrency: l.Concurrency, Window: l.Window,
+			Running: l.Running, HeldBack: l.HeldBack,
+		})
+	}
+	return f
+}
+
+// Stop ends it, and takes back what was said: the worker is not there any more.
+func (a *Announcement) Stop() {
+	if a == nil {
+		return
+	}
+	close(a.stop)
+	a.done.Wait()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if err := a.entries.DeleteState(ctx, operate.WorkerKey(a.owner), store.AnyVersion); err != nil && !errors.Is(err, store.ErrNotFound) {
+		a.logger.Debug("could not take back the announcement of this worker", "error", err)
+	}
+}

@@ -1,0 +1,117 @@
+package serve
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/pawl-dev/pawl/observe"
+	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/spill"
+)
+
+const (
+	// depthEvery is how often messages are counted.
+	depthEvery = 10 * time.Second
+	// depthKept is for how long figures stand for what is there, if it cannot be
+	// counted any more. Older ones are no figures: an alert on them would keep quiet,
+	// or never clear.
+	depthKept = time.Minute
+)
+
+// counting watches over something that is counted again and again.
+type counting struct {
+	log     *slog.Logger
+	what    string
+	at      time.Time // when it last succeeded
+	failing bool
+}
+
+// note takes the outcome of a count. What was counted before is out of date if it
+// returns true.
+func (c *counting) note(err error) (stale bool) {
+	now := time.Now()
+	if err == nil {
+		if c.failing {
+			c.log.Info(c.what+" are counted again", "after", now.Sub(c.at))
+		}
+		c.at, c.failing = now, false
+		return false
+	}
+	if !c.failing {
+		c.log.Warn(c.what+" cannot be counted; figures and alerts on them are missing until they are", "error", err)
+	}
+	c.failing = true
+	return now.Sub(c.at) >= depthKept
+}
+
+// watchDepth counts the messages of topics, for the metrics, on a slow clock.
+func (d *Daemon) watchDepth(ctx context.Context) {
+	topics, ok := store.As[store.Topics](d.store)
+	if !ok {
+		return
+	}
+	began := time.Now()
+	c := counting{log: d.Logger, what: "topics", at: began}
+	var names []string
+	for _, r := range d.carriers {
+		names = append(names, r.topic.Name)
+		d.metrics.DepthCounted(r.topic.Name, began)
+	}
+	for {
+		once, cancel := context.WithTimeout(ctx, depthEvery)
+		stats, err := topics.Stats(once, names...)
+		cancel()
+		if ctx.Err() != nil {
+			return
+		}
+		stale := c.note(err)
+		for _, name := range names {
+			if err == nil {
+				d.metrics.DepthCounted(name, c.at)
+			} else if stale {
+				d.metrics.DepthUnknown(name)
+			}
+		}
+		for i := range stats {
+			t := &stats[i]
+			d.metrics.Depth(t.Name, t.Waiting, t.Delayed, t.Leased, t.Dead, max(0, t.OldestWaiting))
+		}
+		if !rest(ctx, depthEvery) {
+			return
+		}
+	}
+}
+
+// watchSpill counts what is in the fallback store, if there is one.
+func (d *Daemon) watchSpill(ctx context.Context) {
+	if s, ok := store.As[*spill.Store](d.store); ok {
+		countSpill(ctx, s.Stats, d.metrics, d.Logger)
+	}
+}
+
+// countSpill counts it, for the metrics, on a slow clock. What count returns with an
+// error is what the process knows by itself.
+func countSpill(ctx context.Context, count func(context.Context) (spill.Stats, error), m *observe.Metrics, log *slog.Logger) {
+	c := counting{log: log, what: "messages in the fallback store", at: time.Now()}
+	m.SpillCounted(c.at)
+	for {
+		once, cancel := context.WithTimeout(ctx, depthEvery)
+		stats, err := count(once)
+		cancel()
+		if ctx.Err() != nil {
+			return
+		}
+		figures := formSpill(stats)
+		figures.Uncounted = err != nil // the rest is true all the same: just then messages may be lost
+		m.Spill(figures)
+		if stale := c.note(err); err == nil {
+			m.SpillCounted(c.at)
+		} else if stale {
+			m.SpillUnknown()
+		}
+		if !rest(ctx, depthEvery) {
+			return
+		}
+	}
+}

@@ -1,0 +1,212 @@
+package serve
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/pawl-dev/pawl/dispatch"
+	"github.com/pawl-dev/pawl/internal/config"
+	"github.com/pawl-dev/pawl/internal/systemd"
+	"github.com/pawl-dev/pawl/internal/webhook"
+	"github.com/pawl-dev/pawl/observe"
+	"github.com/pawl-dev/pawl/policy"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// DaemonConfig is what a daemon needs beside its configuration.
+type DaemonConfig struct {
+	Config *config.Config
+	// Text is the file that Config was made of. Read reads it again, Load makes
+	// sense of it.
+	Text []byte
+	Read func() (config.Source, error)
+	Load func(config.Source) (*config.Config, error)
+	// Redact takes secrets out of what is written down; nil takes none out.
+	Redact func(string) string
+	// Hangup asks for a reload.
+	Hangup <-chan struct{}
+	Logger *slog.Logger
+	// Level is of the logger; a reload may set it.
+	Level *slog.LevelVar
+	// Stdout and Stderr get what programs write.
+	Stdout, Stderr io.Writer
+	// Getenv reads the environment: the service manager is described there.
+	Getenv  func(string) string
+	Version string
+	// Front is where health and metrics are served; nil: Config says where. Run
+	// closes it.
+	Front *Front
+}
+
+// ErrNoTopics is why a daemon has nothing to do.
+var ErrNoTopics = errors.New("the configuration has no topics")
+
+// ErrListen is why a daemon cannot serve its health and metrics.
+var ErrListen = errors.New("cannot listen")
+
+// Daemon carries out the topics of a configuration. Make one with [NewDaemon].
+type Daemon struct {
+	DaemonConfig
+	store      store.Store
+	programs   *programs
+	carriers   []*carrier
+	limits     limits
+	policy     *policy.Live
+	dispatcher *dispatch.Dispatcher
+	metrics    *observe.Metrics
+	scrape     http.Handler
+	events     *Events
+	eventsFile *eventsFile // nil: none
+	notifier   *systemd.Notifier
+	began      time.Time
+
+	mu     sync.Mutex
+	loaded loaded
+}
+
+// NewDaemon builds a daemon over s. It claims nothing yet, but listens.
+func NewDaemon(s store.Store, c DaemonConfig) (*Daemon, error) {
+	if len(c.Config.Topics) == 0 {
+		return nil, ErrNoTopics
+	}
+	registry := observe.NewRegistry()
+	d := &Daemon{DaemonConfig: c, store: s, began: time.Now(), scrape: observe.Handler(registry)}
+	d.loaded = loaded{file: c.Config.File, at: d.began}
+	var err error
+	if d.notifier, err = systemd.New(c.Getenv, os.Getpid()); err != nil {
+		c.Logger.Warn("the service manager is told nothing", "error", err)
+	}
+	if d.metrics, err = observe.New(registry); err != nil {
+		return nil, err
+	}
+	d.metrics.Reloaded(true, d.began)
+	d.warn(c.Config)
+	watchKafka(d.metrics, s)
+	matrix, err := policy.NewMatrixWith(nil, c.Config.Overrides...)
+	if err != nil {
+		return nil, err
+	}
+	d.policy = policy.NewLive(matrix)
+	if d.programs, err = newPrograms(c.Stdout, c.Stderr, c.Logger); err != nil {
+		return nil, err
+	}
+	if err = d.openEvents(); err == nil {
+		err = d.build()
+	}
+	if err == nil && d.Front == nil {
+		d.Front, err = NewFront(d.Config.Listen, d.Logger)
+	}
+	if err != nil {
+		d.programs.close()
+		if d.events != nil {
+			d.endEvents(err)
+		}
+		return nil, err
+	}
+	return d, nil
+}
+
+// build makes the carriers, and the dispatcher above them.
+func (d *Daemon) build() error {
+	var err error
+	if d.limits, err = newLimits(d.Config.Limits, d.store); err != nil {
+		return err
+	}
+	gates, replies := map[string]*gate{}, webhook.NewReplies()
+	var topics []dispatch.Topic
+	for _, t := range d.Config.Topics {
+		c, err := newCarrier(t, d.programs, replies, d.limits)
+		if err != nil {
+			return fmt.Errorf("topic %s: %w", t.Name, err)
+		}
+		d.carriers, gates[t.Name] = append(d.carriers, c), &c.gate
+		topics = append(topics, c.dispatched())
+	}
+	d.dispatcher, err = dispatch.New(newGated(d.store, gates, replies.Settled), dispatch.Config{
+		Topics: topics, Policy: d.policy, Owner: d.owner(), Logger: d.Logger, Observer: d.metrics, Events: d.events, DrainTimeout: d.Config.Drain,
+	})
+	if err != nil {
+		return err
+	}
+	for _, c := range d.carriers {
+		c.gate.wake = func() { d.dispatcher.Wake(c.topic.Name) }
+	}
+	return nil
+}
+
+// owner is who holds the leases: node, host and process.
+func (d *Daemon) owner() string {
+	host, _ := os.Hostname()
+	host = cmp.Or(host, "localhost")
+	if d.Config.Node != host {
+		return fmt.Sprintf("%s/%s/%d", d.Config.Node, host, os.Getpid())
+	}
+	return fmt.Sprintf("%s/%d", host, os.Getpid())
+}
+
+// Address is where health and metrics are served; empty if nowhere.
+func (d *Daemon) Address() string { return d.Front.Address() }
+
+// Run carries out messages until ctx ends, and drains then. It may be called once.
+func (d *Daemon) Run(ctx context.Context) error {
+	defer d.programs.close()
+	for _, c := range d.carriers {
+		c.start(ctx, d.store)
+	}
+	beside, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var wg sync.WaitGroup
+	d.Front.serve(d.handler())
+	wg.Go(func() { d.watchDepth(beside) })
+	wg.Go(func() { d.watchSpill(beside) })
+	wg.Go(func() { tellSlowKeys(beside, d.metrics, d.Logger) })
+	wg.Go(func() { d.keepAlive(beside) })
+	reloads, stopReloads := context.WithCancel(ctx)
+	wg.Go(func() { d.watchConfig(reloads) })
+	wg.Go(func() { d.watchHealth(reloads) })
+	stopping := context.AfterFunc(ctx, d.notifier.Stopping)
+	d.notifier.Ready(d.status())
+	_ = d.events.SystemStarted(runtimeComponent, nil)
+	d.Logger.Info("started", "topics", len(d.carriers), "listen", d.Address(), observe.NodeID, d.owner())
+	announced := Announce(d.store, d.owner(), d.Version, d.Logger, d.dispatcher.Snapshot)
+	err := d.dispatcher.Run(ctx)
+	announced.Stop()
+	stopping()
+	stopReloads()
+	cancel()
+	for _, c := range d.carriers {
+		c.close()
+	}
+	d.Front.Close()
+	wg.Wait()
+	d.endEvents(err)
+	return err
+}
+
+// keepAlive tells the service manager that the runtime still answers.
+func (d *Daemon) keepAlive(ctx context.Context) {
+	every := d.notifier.Watchdog() / 2
+	for every > 0 && rest(ctx, every) {
+		d.dispatcher.Snapshot()
+		d.notifier.Alive()
+	}
+}
+
+// rest waits; false if ctx ends before.
+func rest(ctx context.Context, length time.Duration) bool {
+	t := time.NewTimer(length)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,93 @@
+package serve
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/config"
+	"github.com/pawl-dev/pawl/internal/redact"
+)
+
+// Front is where a daemon serves health and metrics. It listens before the store is
+// open: until the daemon takes over, the process is alive and not ready. A nil Front
+// serves nowhere. It is safe for concurrent use.
+type Front struct {
+	listener net.Listener
+	server   *http.Server
+	handler  atomic.Pointer[http.Handler]
+	problem  atomic.Pointer[string] // why the store is not open yet
+	wg       sync.WaitGroup
+}
+
+// NewFront listens at an address, and says there that the store is being opened. It
+// returns nil for [config.Off]; the error is an [ErrListen].
+func NewFront(address string, logger *slog.Logger) (*Front, error) {
+	if address == config.Off {
+		return nil, nil
+	}
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrListen, err)
+	}
+	f := &Front{listener: l}
+	f.waiting(errors.New("the store is being opened"))
+	f.serve(f.early())
+	f.server = &http.Server{
+		Handler:           http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*f.handler.Load()).ServeHTTP(w, r) }),
+		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute,
+	}
+	f.wg.Go(func() {
+		if err := f.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			logger.Error("health and metrics are not served any more", "error", err)
+		}
+	})
+	return f, nil
+}
+
+// early is what is served before there is a daemon.
+func (f *Front) early() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /livez", livez)
+	mux.HandleFunc("GET /", func(w http.ResponseWriter, _ *http.Request) {
+		say(w, http.StatusServiceUnavailable, "not ready\n"+*f.problem.Load()+"\n")
+	})
+	return mux
+}
+
+// waiting says why there is no daemon yet.
+func (f *Front) waiting(err error) {
+	if f != nil {
+		text := strings.ReplaceAll(redact.URL(err.Error()), "\n", " ")
+		f.problem.Store(&text)
+	}
+}
+
+// serve has h answer from now on.
+func (f *Front) serve(h http.Handler) {
+	if f != nil {
+		f.handler.Store(&h)
+	}
+}
+
+// Address is where it listens; empty if nowhere.
+func (f *Front) Address() string {
+	if f == nil {
+		return ""
+	}
+	return f.listener.Addr().String()
+}
+
+// Close ends it. It may be called more than once.
+func (f *Front) Close() {
+	if f != nil {
+		_ = f.server.Close()
+		f.wg.Wait()
+	}
+}

@@ -1,0 +1,219 @@
+package serve
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/config"
+	"github.com/pawl-dev/pawl/observe"
+	"github.com/pawl-dev/pawl/policy"
+)
+
+// watchEvery is how often the configuration file is looked at.
+const watchEvery = time.Second
+
+// loaded is which configuration is in effect.
+type loaded struct {
+	file   string
+	at     time.Time
+	faults []string // of the newest file, if that is not in effect
+}
+
+// reopenEvents lets the file for events be moved away, by whoever sends a hangup then.
+func (d *Daemon) reopenEvents() {
+	if d.eventsFile == nil {
+		return
+	}
+	if err := d.eventsFile.reopen(); err != nil {
+		d.Logger.Warn("events go on into the file that was there before", "error", err)
+	}
+}
+
+// watchConfig reloads on a hangup, and when the file has changed. It compares what
+// the file holds: editors write, rename and touch files as they like. What is new
+// counts when nobody wrote between two looks, lest a file is read while it is
+// written: many editors empty it first. Who sends a hangup says that it is whole.
+func (d *Daemon) watchConfig(ctx context.Context) {
+	now := d.Text
+	var before config.Source
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	for gone := false; ; {
+		asked := false
+		select {
+		case <-ctx.Done():
+			return
+		case <-d.Hangup:
+			asked = true
+			d.reopenEvents()
+		case <-tick.C:
+		}
+		src, err := d.Read()
+		switch {
+		case err != nil && (asked || !gone):
+			d.refuse(err)
+			gone = true
+		case err != nil:
+		case asked, (gone || !bytes.Equal(src.Text, now)) && src.Settled(&before):
+			now, gone = src.Text, false
+			d.reload(src)
+		}
+		before = src
+	}
+}
+
+// reload validates, builds, and swaps what can be swapped. With a fault, nothing
+// changes.
+func (d *Daemon) reload(src config.Source) {
+	d.notifier.Reloading()
+	defer func() { d.notifier.Ready(d.status()) }()
+	next, err := d.Load(src)
+	if err != nil {
+		d.refuse(err)
+		return
+	}
+	if err := d.emptied(next); err != nil {
+		d.refuse(err)
+		return
+	}
+	matrix, err := policy.NewMatrixWith(nil, next.Overrides...)
+	if err != nil {
+		d.refuse(err)
+		return
+	}
+	level, err := observe.ParseLevel(next.Log.Level)
+	if err != nil {
+		d.refuse(err)
+		return
+	}
+	if err := d.checkOwn(next); err != nil {
+		d.refuse(err)
+		return
+	}
+	kept, err := d.limits.set(next.Limits)
+	if err != nil {
+		d.refuse(err)
+		return
+	}
+	d.policy.Swap(matrix)
+	d.Level.Set(level)
+	for c, t := range d.running(next) {
+		kept = append(kept, d.adjust(c, t)...)
+	}
+	d.mu.Lock()
+	d.loaded = loaded{file: next.File, at: time.Now()}
+	d.mu.Unlock()
+	d.metrics.Reloaded(true, time.Now())
+	d.Logger.Info("configuration reloaded", "file", next.File, "overrides", len(next.Overrides))
+	d.warn(next)
+	if paths := append(config.Restart(d.Config, next), kept...); len(paths) > 0 {
+		d.Logger.Warn("needs a restart: "+strings.Join(paths, ", "), "file", next.File)
+	}
+}
+
+// emptied refuses a file that lost all its topics: it was emptied, or cut off
+// while it was written. Taking it for a configuration would drop limits and
+// overrides of topics that are carried out all the same.
+func (d *Daemon) emptied(next *config.Config) error {
+	if len(next.Topics) > 0 || len(d.carriers) == 0 {
+		return nil
+	}
+	return config.Problems{{
+		File: next.File, Line: 1, Column: 1, Path: "topics", Message: fmt.Sprintf("there are none, but %d are carried out", len(d.carriers)),
+		Hint: "write the whole file again; to carry out nothing, end the daemon",
+	}}
+}
+
+// running are the topics of next that are carried out, and by what.
+func (d *Daemon) running(next *config.Config) iter.Seq2[*carrier, config.Topic] {
+	return func(yield func(*carrier, config.Topic) bool) {
+		for _, t := range next.Topics {
+			for _, c := range d.carriers {
+				if c.topic.Name == t.Name && !yield(c, t) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// checkOwn refuses a limit of a topic that adjust could not set: by then other parts
+// of the file are in effect.
+func (d *Daemon) checkOwn(next *config.Config) error {
+	for c, t := range d.running(next) {
+		if c.limitedAs(t) {
+			if err := c.limit.Check(t.PerSecond, 0, 0); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// adjust gives a running topic the numbers of the new configuration, and names those
+// that it keeps: as long as other limits of the topic wait for a restart, so does the
+// rate, which they may be there to replace.
+func (d *Daemon) adjust(c *carrier, t config.Topic) (kept []string) {
+	if c.limitedAs(t) {
+		if err := c.limit.Set(t.PerSecond, 0, 0); err != nil {
+			d.Logger.Error("limit not changed", "error", err)
+		}
+	} else if c.limit.Snapshot().Rate != t.PerSecond {
+		kept = append(kept, "topics."+t.Name+".limit")
+	}
+	c.gate.wake()
+	if t.Handler == c.topic.Handler && c.keeper == nil {
+		if err := d.dispatcher.Resize(t.Name, t.Concurrency); err != nil {
+			d.Logger.Warn("needs a restart: topics."+t.Name+".concurrency", "error", err)
+		}
+	}
+	return kept
+}
+
+// limitedAs tells whether a topic is limited by what t says, but for numbers.
+func (c *carrier) limitedAs(t config.Topic) bool {
+	return c.topic.Adaptive == t.Adaptive && slices.Equal(c.topic.Limits, t.Limits)
+}
+
+// warn logs what of a configuration that is in effect is perhaps not what was meant.
+func (d *Daemon) warn(c *config.Config) {
+	for i := range c.Warnings {
+		d.Logger.Warn("the configuration may not be what was meant", slog.String("warning", c.Warnings[i].String()))
+	}
+}
+
+// refuse keeps what is in effect, and says why.
+func (d *Daemon) refuse(err error) {
+	faults := []string{err.Error()}
+	if ps, ok := errors.AsType[config.Problems](err); ok {
+		faults = nil
+		for _, p := range ps.Faults() {
+			faults = append(faults, p.String())
+		}
+	}
+	for _, f := range faults {
+		d.Logger.Error("configuration not reloaded; the one before stays in effect", slog.String("problem", f))
+	}
+	d.mu.Lock()
+	d.loaded.faults = faults
+	d.mu.Unlock()
+	d.metrics.Reloaded(false, time.Time{})
+}
+
+// status is how the daemon is, in a line.
+func (d *Daemon) status() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	text := fmt.Sprintf("carrying out %d topics", len(d.carriers))
+	if n := len(d.loaded.faults); n > 0 {
+		text += fmt.Sprintf("; the configuration file has %d faults and is not in effect", n)
+	}
+	return text
+}

@@ -1,0 +1,207 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/dispatch"
+	"github.com/pawl-dev/pawl/internal/program"
+	"github.com/pawl-dev/pawl/policy"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// WorkConfig says what a worker does. Topics, and one of Exec and Pipe, are
+// required.
+type WorkConfig struct {
+	Topics []string
+	// Exec is a command that is started for every delivery, Pipe one that is
+	// started Concurrency times and kept.
+	Exec, Pipe  string
+	Concurrency int
+	// InFlight is how many deliveries a kept program holds; 0 follows from what it
+	// shows.
+	InFlight int
+	Lease    time.Duration
+	// Declared states settings of the topics; a topic that is declared differently
+	// is an error.
+	Declared store.Declaration
+	// PerSecond bounds how many messages are claimed in a second; 0 does not.
+	PerSecond  float64
+	UntilEmpty bool
+	Drain      time.Duration
+	// Policy decides about failures; nil is what is built in.
+	Policy  policy.Policy
+	Owner   string
+	Version string
+	// Stdout and Stderr get what the programs write there.
+	Stdout, Stderr io.Writer
+	Logger         *slog.Logger
+}
+
+// Worked counts what a worker did.
+type Worked struct {
+	Acked          int64   `json:"acked"`
+	Retried        int64   `json:"retried"`
+	Dead           int64   `json:"dead"`
+	Released       int64   `json:"released"`
+	Lost           int64   `json:"lost"` // deliveries whose lease was lost
+	Restarts       int     `json:"restarts"`
+	StaleVerdicts  int     `json:"stale_verdicts"`
+	BadVerdicts    int     `json:"bad_verdicts"`
+	ElapsedSeconds float64 `json:"elapsed_seconds"`
+}
+
+// ErrNeverReady ends a worker whose program does not even start.
+var ErrNeverReady = program.ErrNeverReady
+
+// worker is the parts of a worker. All its topics are behind one gate.
+type worker struct {
+	config   WorkConfig
+	programs *programs
+	gate     gate
+	pipe     *program.Pipe
+	handler  pawl.Handler
+}
+
+// Work carries out messages by programs until ctx ends, or the topics are empty
+// if that is wanted. It returns what was done, in any case.
+func Work(ctx context.Context, s store.Store, c WorkConfig) (Worked, error) {
+	began := time.Now()
+	programs, err := newPrograms(c.Stdout, c.Stderr, c.Logger)
+	if err != nil {
+		return Worked{}, err
+	}
+	defer programs.close()
+	w := &worker{config: c, programs: programs}
+	d, err := w.dispatcher(ctx, s)
+	if err != nil {
+		return Worked{}, err
+	}
+	w.gate.wake = func() { d.Wake() }
+	if c.Pipe != "" {
+		w.pipe = programs.pipe(program.PipeConfig{
+			Command: c.Pipe, Children: c.Concurrency, InFlight: c.InFlight, Rank: ranks(ctx, s, c.Topics...),
+		})
+		w.handler, w.gate.room = w.pipe, w.pipe.Room
+		w.pipe.OnRoom(w.gate.wake)
+	}
+	announced := Announce(s, c.Owner, c.Version, c.Logger, d.Snapshot)
+	err = w.run(ctx, d)
+	announced.Stop()
+	if w.pipe != nil {
+		w.pipe.Close()
+	}
+	return w.account(d, time.Since(began)), err
+}
+
+// dispatcher builds the runtime. With kept programs, how much is carried out at
+// once is for the gate to say. The worker drains when working ends.
+func (w *worker) dispatcher(working context.Context, s store.Store) (*dispatch.Dispatcher, error) {
+	c := &w.config
+	var handler pawl.Handler = pawl.HandlerFunc(func(ctx context.Context, d *pawl.Delivery) error {
+		w.gate.begun()
+		return w.handler.Handle(ctx, d)
+	})
+	slots := c.Concurrency
+	if c.Pipe != "" {
+		slots = pipeSlots(c.Concurrency)
+	} else {
+		w.handler = w.exec(working, len(c.Topics) > 1)
+	}
+	limits, err := rateLimit(c.PerSecond)
+	if err != nil {
+		return nil, err
+	}
+	topics, gates := make([]dispatch.Topic, len(c.Topics)), map[string]*gate{}
+	for i, name := range c.Topics {
+		settings := c.Declared
+		settings.Name = name
+		topics[i] = dispatch.Topic{Name: name, Handler: handler, Concurrency: slots, Lease: c.Lease, Settings: settings, Limits: limits}
+		gates[name] = &w.gate
+	}
+	return dispatch.New(newGated(s, gates, nil), dispatch.Config{
+		Topics: topics, Policy: c.Policy, Owner: c.Owner, Logger: c.Logger, DrainTimeout: c.Drain, UntilEmpty: c.UntilEmpty,
+	})
+}
+
+// exec is the handler that starts programs. The dispatcher counts by topic; where
+// there are several, together they may not exceed the concurrency either. What waits
+// for that when working ends is given back: to the dispatcher it is under way already,
+// and a drain is to start nothing.
+func (w *worker) exec(working context.Context, several bool) pawl.Handler {
+	h := w.programs.exec(w.config.Exec)
+	if !several {
+		return h
+	}
+	slots := make(chan struct{}, w.config.Concurrency)
+	var mu sync.Mutex
+	inside := 0
+	count := func(n int) {
+		mu.Lock()
+		defer mu.Unlock()
+		inside += n
+	}
+	w.gate.room = func() (lanes, run int) {
+		mu.Lock()
+		defer mu.Unlock()
+		return 2*w.config.Concurrency - inside, 0
+	}
+	return pawl.HandlerFunc(func(ctx context.Context, d *pawl.Delivery) error {
+		count(1)
+		defer func() { count(-1); w.gate.wake() }()
+		select {
+		case slots <- struct{}{}:
+			defer func() { <-slots }()
+		case <-ctx.Done():
+			return program.HandBack("no program was free for it")
+		case <-working.Done():
+		}
+		if working.Err() != nil { // even if a slot came free as well
+			return program.HandBack("draining")
+		}
+		return h.Handle(ctx, d)
+	})
+}
+
+// run runs the dispatcher until something ends it.
+func (w *worker) run(ctx context.Context, d *dispatch.Dispatcher) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var broken <-chan struct{}
+	if w.pipe != nil {
+		broken = w.pipe.Broken()
+	}
+	go func() {
+		select {
+		case <-broken:
+			cancel(w.pipe.Err())
+		case <-ctx.Done():
+		}
+	}()
+	err := d.Run(ctx)
+	if cause := context.Cause(ctx); err == nil && errors.Is(cause, ErrNeverReady) {
+		return cause
+	}
+	return err
+}
+
+func (w *worker) account(d *dispatch.Dispatcher, took time.Duration) Worked {
+	done := Worked{ElapsedSeconds: took.Seconds()}
+	for _, t := range d.Snapshot().Topics {
+		done.Acked += t.Acked
+		done.Retried += t.Retried
+		done.Dead += t.Dead
+		done.Released += t.Released
+		done.Lost += t.Lost
+	}
+	if w.pipe != nil {
+		s := w.pipe.Stats()
+		done.Restarts, done.StaleVerdicts, done.BadVerdicts = s.Restarts, s.Stale, s.Bad
+	}
+	return done
+}

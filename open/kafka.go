@@ -1,0 +1,134 @@
+package open
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/kafka"
+)
+
+func kafkaBackend() backend {
+	return backend{[]string{"kafka"}, kafka.Description, false, openKafka}
+}
+
+func openKafka(ctx context.Context, c Config) (store.Store, error) {
+	config, err := kafkaConfig(c.URL)
+	if err != nil {
+		return nil, err
+	}
+	config.Logger = c.Logger
+	if config.Produce.Timeout == 0 && c.Patience > 0 {
+		// What was not sent by then is given up, because another store takes it: it
+		// would be there twice. In less than that the client may not even try again.
+		config.Produce.Timeout = max(leastDelivery, c.Patience*3/4)
+	}
+	if c.NoCheck {
+		return kafka.New(config)
+	}
+	return kafka.Open(ctx, config)
+}
+
+const leastDelivery = 5 * time.Second
+
+// kafkaConfig reads kafka://[USER:PASSWORD@]HOST:PORT[,HOST:PORT…][?OPTIONS].
+func kafkaConfig(text string) (kafka.Config, error) {
+	_, rest, _ := strings.Cut(text, ":")
+	rest, ok := strings.CutPrefix(rest, "//")
+	if !ok {
+		return kafka.Config{}, urlError("kafka:// wants the address of a broker: kafka://HOST:PORT")
+	}
+	rest, query, _ := strings.Cut(rest, "?")
+	options, err := url.ParseQuery(query)
+	if err != nil {
+		return kafka.Config{}, urlError("what follows the ? cannot be read")
+	}
+	var config kafka.Config
+	if i := strings.LastIndexByte(rest, '@'); i >= 0 {
+		user, password, _ := strings.Cut(rest[:i], ":")
+		if config.User, err = url.PathUnescape(user); err == nil {
+			config.Password, err = url.PathUnescape(password)
+		}
+		if err != nil {
+			return kafka.Config{}, urlError("user or password cannot be read: escape special characters as %%XX")
+		}
+		rest = rest[i+1:]
+	}
+	for broker := range strings.SplitSeq(strings.TrimSuffix(rest, "/"), ",") {
+		if !strings.Contains(broker, ":") {
+			broker += ":9092"
+		}
+		config.Brokers = append(config.Brokers, broker)
+	}
+	return config, kafkaOptions(&config, options)
+}
+
+// kafkaOptions reads the options of a URL, and reports all that are wrong at once.
+func kafkaOptions(c *kafka.Config, options url.Values) error {
+	known := kafkaFields(c)
+	var errs []error
+	for name, field := range known {
+		value := take(options, name)
+		if value == "" {
+			continue
+		}
+		if err := setOption(field, value); err != nil {
+			errs = append(errs, urlError("option %s is %q; it is %v", name, value, err))
+		}
+	}
+	if err := nothingLeft(options, "group, client_id, instance, prefix, partitions, replicas, commit, session … (docs/kafka.md has all)"); err != nil {
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// kafkaFields are the options of a URL, and what they set.
+func kafkaFields(c *kafka.Config) map[string]any {
+	return map[string]any{
+		"group": &c.Group, "client_id": &c.ClientID, "instance": &c.Instance, "prefix": &c.Prefix, "tls": &c.TLS, "mechanism": &c.Mechanism,
+		"dead_suffix": &c.DeadSuffix, "state_topic": &c.StateTopic, "handler_version": &c.HandlerVersion,
+		"partitions": &c.Create.Partitions, "replicas": &c.Create.Replicas, "no_create": &c.Create.Off,
+		"compression": &c.Produce.Compression, "linger": &c.Produce.Linger, "delivery_timeout": &c.Produce.Timeout, "retries": &c.Produce.Retries,
+		"batch_bytes": &c.Produce.BatchBytes, "buffer_bytes": &c.Produce.BufferBytes, "close_wait": &c.Produce.CloseWait,
+		"session": &c.Consume.Session, "heartbeat": &c.Consume.Heartbeat, "rebalance": &c.Consume.Rebalance, "drain": &c.Consume.Drain,
+		"commit": &c.Consume.Commit, "fetch_min": &c.Consume.FetchMin, "fetch_wait": &c.Consume.FetchWait, "fetch_bytes": &c.Consume.FetchBytes,
+		"max_bytes": &c.Consume.Bytes, "partition_bytes": &c.Consume.PartBytes, "max_count": &c.Consume.Count, "idle": &c.Consume.Idle,
+	}
+}
+
+// setOption reads a value into a field; the error says what the value is to be.
+func setOption(field any, value string) (err error) {
+	switch f := field.(type) {
+	case *string:
+		*f = value
+	case *bool:
+		if *f, err = strconv.ParseBool(value); err != nil {
+			return errors.New("true or false")
+		}
+	case *time.Duration:
+		if *f, err = time.ParseDuration(value); err != nil {
+			return errors.New("a duration like 500ms or 30s")
+		}
+	case *int:
+		*f, err = strconv.Atoi(value)
+	case *int32:
+		var n int64
+		n, err = strconv.ParseInt(value, 10, 32)
+		*f = int32(n)
+	case *int16:
+		var n int64
+		n, err = strconv.ParseInt(value, 10, 16)
+		*f = int16(n)
+	default:
+		return fmt.Errorf("nothing that can be set: %T", field)
+	}
+	if err != nil {
+		return errors.New("a number")
+	}
+	return nil
+}

@@ -1,0 +1,52 @@
+package open
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/sqlite"
+)
+
+func sqliteBackend() backend {
+	return backend{[]string{"sqlite"}, sqlite.Description, true, openSQLite}
+}
+
+// openSQLite opens sqlite:PATH, with ?synchronous=full|normal|extra if need be.
+func openSQLite(ctx context.Context, c Config) (store.Store, error) {
+	_, rest, _ := strings.Cut(c.URL, ":")
+	path, query, hasQuery := strings.Cut(strings.TrimPrefix(rest, "//"), "?")
+	config := sqlite.Config{Path: path}
+	if c.Waiting != nil {
+		config.Waiting = func() { c.Waiting(path) }
+	}
+	if hasQuery {
+		options, err := url.ParseQuery(query)
+		if err != nil {
+			return nil, urlError("what follows the ? cannot be read")
+		}
+		config.Synchronous = sqlite.Synchronous(strings.ToUpper(take(options, "synchronous")))
+		if err := nothingLeft(options, "synchronous"); err != nil {
+			return nil, err
+		}
+	}
+	_, err := os.Stat(path)
+	missing := errors.Is(err, os.ErrNotExist)
+	if _, err := os.Stat(filepath.Dir(path)); missing && c.Existing && path != "" && err == nil {
+		return nil, &store.Error{Op: "open " + path, Code: store.ErrNotFound, Err: errors.New("there is no such file"),
+			Hint: "name the store with --store or PAWL_STORE; `pawl send` makes a new one"}
+	}
+	config.ReadOnly, config.NoCheck = c.Look && !missing, c.Look && !missing
+	if c.Created != nil && missing {
+		defer func() { // only if it was made
+			if _, err := os.Stat(path); err == nil {
+				c.Created(path)
+			}
+		}()
+	}
+	return sqlite.Open(ctx, config)
+}

@@ -1,0 +1,212 @@
+package open
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/redact"
+	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/codec"
+	"github.com/pawl-dev/pawl/store/kafka"
+	"github.com/pawl-dev/pawl/store/relay"
+	"github.com/pawl-dev/pawl/store/spill"
+)
+
+// Options of the URL of any store, which put a decorator around it.
+const (
+	optionRelay   = "relay"   // URL of a store that keeps unique keys and delays
+	optionCodec   = "codec"   // how bodies are compressed: lz4 or zstd; none reads only
+	optionFormat  = "format"  // what bodies are turned into: msgpack
+	optionBlobs   = "blobs"   // folder of large bodies
+	optionOffload = "offload" // bytes above which a body goes there
+
+	optionFallback = "fallback" // URL of a store for what this one does not take
+	optionDivert   = "divert"   // what goes to the dead letters before it goes there: all, unkeyed, last
+	optionPatience = "patience" // how long this store has to take a message before it goes there
+)
+
+var wrapOptions = []string{optionRelay, optionCodec, optionFormat, optionBlobs, optionOffload, optionFallback, optionDivert, optionPatience}
+
+var diverts = map[string]spill.Diverting{"": spill.DivertAll, "all": spill.DivertAll, "unkeyed": spill.DivertUnkeyed, "last": spill.DivertLast}
+
+// defaultPatience is how long a store with a fallback has to take a message.
+const defaultPatience = 10 * time.Second
+
+// wrapping is what the options of a URL put around its store.
+type wrapping struct {
+	relay    string
+	fallback string
+	spill    spill.Config
+	codec    *codec.Config
+}
+
+// unwrapURL takes the options of decorators out of a URL.
+func unwrapURL(text string) (string, wrapping, error) {
+	base, query, ok := strings.Cut(text, "?")
+	if !ok {
+		return text, wrapping{}, nil
+	}
+	var kept []string
+	ours := url.Values{}
+	for pair := range strings.SplitSeq(query, "&") {
+		name, value, _ := strings.Cut(pair, "=")
+		if !isWrap(name) {
+			kept = append(kept, pair)
+			continue
+		}
+		plain, err := url.QueryUnescape(value)
+		if err != nil {
+			return text, wrapping{}, urlError("option %s cannot be read: escape special characters as %%XX", name)
+		}
+		ours.Set(name, plain)
+	}
+	w, err := readWrapping(ours)
+	if len(kept) > 0 {
+		base += "?" + strings.Join(kept, "&")
+	}
+	return base, w, err
+}
+
+func isWrap(name string) bool {
+	return slices.Contains(wrapOptions, name)
+}
+
+func readWrapping(options url.Values) (w wrapping, err error) {
+	w.fallback = options.Get(optionFallback)
+	when, ok := diverts[options.Get(optionDivert)]
+	if !ok {
+		return w, urlError("option %s is %q; it is all, unkeyed or last", optionDivert, options.Get(optionDivert))
+	}
+	w.spill = spill.Config{When: when, Pipelined: true, PrimaryTimeout: defaultPatience}
+	if d := options.Get(optionPatience); d != "" {
+		if w.spill.PrimaryTimeout, err = time.ParseDuration(d); err != nil {
+			return w, urlError("option %s is %q; it is a duration like 10s", optionPatience, d)
+		}
+	}
+	for _, name := range []string{optionFallback, optionDivert, optionPatience} {
+		options.Del(name)
+	}
+	w.relay = options.Get(optionRelay)
+	if at := database(w.relay); at != "" && at == database(w.fallback) {
+		return w, urlError("%s and %s are one database, %s: give each one of its own, such as %s=sqlite:relay.db and %s=sqlite:spill.db",
+			optionRelay, optionFallback, redact.URL(w.relay), optionRelay, optionFallback)
+	}
+	if options.Del(optionRelay); len(options) == 0 {
+		return w, nil
+	}
+	c := &codec.Config{Blobs: options.Get(optionBlobs), Format: codec.Format(options.Get(optionFormat))}
+	if name := options.Get(optionCodec); name != "none" {
+		c.Compression = codec.Compression(name)
+	}
+	if n := options.Get(optionOffload); n != "" {
+		if c.Offload, err = strconv.Atoi(n); err != nil {
+			return w, urlError("option %s is %q; it is a number of bytes", optionOffload, n)
+		}
+	}
+	w.codec = c
+	return w, nil
+}
+
+// database names the place where the store of a URL keeps its messages, so that two
+// URLs of one database can be told; empty: that cannot be told of it.
+func database(text string) string {
+	base, _, err := unwrapURL(text)
+	if err != nil {
+		return "" // opening it says so
+	}
+	scheme, rest, _ := strings.Cut(base, ":")
+	switch strings.ToLower(scheme) {
+	case "sqlite":
+		path, _, _ := strings.Cut(strings.TrimPrefix(rest, "//"), "?")
+		return "sqlite:" + realPath(path)
+	case "postgres", "postgresql":
+		u, err := url.Parse(base)
+		if err != nil {
+			return base
+		}
+		options := u.Query()
+		host := cmp.Or(options.Get("host"), u.Hostname())
+		port := cmp.Or(options.Get("port"), u.Port(), "5432")
+		name := cmp.Or(options.Get("dbname"), strings.Trim(u.Path, "/"), u.User.Username())
+		return strings.Join([]string{"postgres", strings.ToLower(host), port, name, cmp.Or(options.Get(optionSchema), "pawl")}, " ")
+	case "kafka":
+		c, err := kafkaConfig(base)
+		if err != nil {
+			return ""
+		}
+		brokers := strings.Split(strings.ToLower(strings.Join(c.Brokers, ",")), ",")
+		slices.Sort(brokers)
+		return "kafka " + strings.Join(brokers, ",") + " " + c.Prefix
+	}
+	return ""
+}
+
+// SameStore tells whether two URLs are surely of one store. They may be where it does
+// not tell so: a host has many names.
+func SameStore(a, b string) bool {
+	at := database(a)
+	return a == b || at != "" && at == database(b)
+}
+
+// realPath is the one name of a file, which need not be there yet.
+func realPath(path string) string {
+	if whole, err := filepath.Abs(path); err == nil {
+		path = whole
+	}
+	if file, err := filepath.EvalSymlinks(path); err == nil {
+		return file
+	}
+	if folder, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
+		return filepath.Join(folder, filepath.Base(path))
+	}
+	return path
+}
+
+// wrap puts decorators around a store that was opened. It closes the store if that
+// fails.
+func (w wrapping) wrap(ctx context.Context, s store.Store, c Config) (store.Store, error) {
+	fail := func(err error) (store.Store, error) { return nil, errors.Join(err, s.Close()) }
+	if w.fallback != "" {
+		c.URL = w.fallback
+		fallback, err := Open(ctx, c)
+		if err != nil {
+			return fail(fmt.Errorf("its fallback %s: %w", redact.URL(c.URL), err))
+		}
+		if k, ok := store.As[*kafka.Store](s); ok {
+			w.spill.Divert = k.Divert
+		}
+		spilled, err := spill.New(s, fallback, w.spill)
+		if err != nil {
+			return fail(errors.Join(err, fallback.Close()))
+		}
+		s = spilled
+	}
+	if w.codec != nil {
+		encoded, err := codec.New(s, *w.codec)
+		if err != nil {
+			return fail(urlError("%v", err))
+		}
+		s = encoded
+	}
+	if w.relay != "" {
+		c.URL = w.relay
+		side, err := Open(ctx, c)
+		if err != nil {
+			return fail(fmt.Errorf("its relay %s: %w", redact.URL(c.URL), err))
+		}
+		relayed, err := relay.New(s, side, relay.Config{})
+		if err != nil {
+			return fail(errors.Join(err, side.Close()))
+		}
+		s = relayed
+	}
+	return s, nil
+}
