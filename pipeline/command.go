@@ -40,7 +40,7 @@ type Invocation struct {
 	Args  []string
 	Flags Values
 	Stdin io.Reader
-	// Stdout gets data, Stderr everything else. Both are safe for concurrent use, and mask secrets.
+	// Stdout gets data, Stderr everything else, with secrets masked. Both are safe for concurrent use.
 	Stdout, Stderr io.Writer
 	// Output is how data is printed: table, json or jsonl.
 	Output         string

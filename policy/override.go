@@ -64,7 +64,12 @@ func (e *OverrideError) Error() string {
 // [NewMatrix]. Every problem is reported at once: the error joins an
 // [OverrideError] for each, in the order of the overrides.
 func NewMatrixWith(random func() float64, overrides ...Override) (*Matrix, error) {
-	m, err := NewMatrix(random)
+	return NewMatrixOf(random, nil, overrides...)
+}
+
+// NewMatrixOf is [NewMatrixWith] over [NewMatrix] of rules.
+func NewMatrixOf(random func() float64, rules []Rule, overrides ...Override) (*Matrix, error) {
+	m, err := NewMatrix(random, rules...)
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/config"
 	"github.com/pawl-dev/pawl/internal/redact"
+	"github.com/pawl-dev/pawl/internal/serve"
 	"github.com/pawl-dev/pawl/policy"
 )
 
@@ -22,6 +23,7 @@ func (s *session) source(path string) (config.Source, error) {
 	if err != nil {
 		return src, &problem{code: exitUsage, what: "cannot read the configuration file", err: err, next: "correct the path, or leave --config out for " + config.DefaultFile + " in this folder"}
 	}
+	src.Kinds = serve.Kinds()
 	src.Getenv, src.Mask = s.Getenv, redact.URL
 	src.Flags = map[string]string{}
 	if s.storeURL != "" {
@@ -101,7 +103,7 @@ func (s *session) matrix() (*policy.Matrix, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := policy.NewMatrixWith(nil, c.Overrides...)
+	m, err := serve.Matrix(c.Overrides...)
 	return m, cannot(err, "read the policy")
 }
 
@@ -218,7 +220,7 @@ func (s *session) configSchema() *cobra.Command {
 pawl.yaml with # yaml-language-server: $schema=FILE`,
 		Example: `  pawl config schema > pawl.schema.json`,
 		RunE: func(*cobra.Command, []string) error {
-			b, err := config.Schema()
+			b, err := config.Schema(serve.Kinds())
 			if err != nil {
 				return err
 			}

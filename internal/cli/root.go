@@ -18,6 +18,8 @@ const (
 	groupWork  = "work"
 	groupNouns = "nouns"
 	groupStore = "store"
+
+	groupPipelines = "pipelines"
 )
 
 // root is the command line.
@@ -40,6 +42,7 @@ folder), a server, or the memory of one process.`,
 	}
 	root.AddGroup(
 		&cobra.Group{ID: groupWork, Title: "Work:"},
+		&cobra.Group{ID: groupPipelines, Title: "Pipelines:"},
 		&cobra.Group{ID: groupNouns, Title: "Look and act:"},
 		&cobra.Group{ID: groupStore, Title: "Stores:"},
 	)
@@ -59,6 +62,7 @@ folder), a server, or the memory of one process.`,
 		in(groupWork, s.work()),
 		in(groupWork, s.up()),
 		in(groupWork, s.demo()),
+		in(groupPipelines, s.pipelines()),
 		in(groupNouns, s.doctor()),
 		in(groupNouns, s.explain()),
 		in(groupNouns, s.topics()),
@@ -80,6 +84,7 @@ folder), a server, or the memory of one process.`,
 		in(groupStore, s.bench()),
 		s.versionCommand(), s.docs(), completion(), helpExitCodes(), helpJSON(), helpStores(),
 	)
+	s.addPipelines(root)
 	root.SetHelpCommand(helpCommand())
 	root.CompletionOptions.DisableDefaultCmd = true
 	return root

@@ -37,7 +37,8 @@ type session struct {
 
 	notes  sync.Mutex
 	opened store.Store
-	second store.Store // of a command that works on two
+	second store.Store   // of a command that works on two
+	more   []store.Store // that a command of a pipeline opened
 	out    *bufio.Writer
 }
 
@@ -51,6 +52,11 @@ func (s *session) close() error {
 	if s.opened != nil {
 		if closed := s.opened.Close(); err == nil && closed != nil {
 			err = cannot(closed, "close the store")
+		}
+	}
+	for _, more := range s.more {
+		if closed := more.Close(); err == nil && closed != nil {
+			err = cannot(closed, "close a store")
 		}
 	}
 	if s.second != nil {

@@ -90,7 +90,10 @@ func (s *session) runUp(ctx context.Context, listen string) error {
 	daemon := serve.DaemonConfig{
 		Config: c, Text: src.Text, Read: read, Load: s.reload,
 		Logger: logger, Level: level, Stdout: s.Out, Stderr: s.Err, Getenv: s.Getenv, Version: s.version,
-		Redact: s.redactor.Redact, Front: front,
+		Redact: s.redactor.Redact, Front: front, Open: func(ctx context.Context, url string) (store.Store, error) {
+			s.redactor.LearnURLs(url)
+			return open.Open(ctx, open.Config{URL: url, AutoMigrate: c.AutoMigrate, Logger: logger})
+		},
 	}
 	if s.Hangups != nil {
 		daemon.Hangup = s.Hangups() // what comes while the store is away is heeded when it is there
@@ -114,7 +117,7 @@ func (s *session) runDaemon(ctx context.Context, opened store.Store, c serve.Dae
 	case errors.Is(err, serve.ErrListen):
 		return cannotListen(err)
 	case err != nil:
-		return cannot(err, "start the daemon")
+		return cannot(fromPipeline(err), "start the daemon")
 	}
 	stopped := context.AfterFunc(ctx, func() { c.Logger.Info("draining; a second signal ends at once") })
 	err = d.Run(ctx)
@@ -148,8 +151,8 @@ func checkUp(src config.Source, c *config.Config) error {
 	switch {
 	case src.Path == "":
 		return noFile()
-	case len(c.Topics) == 0:
-		return &problem{code: exitUsage, what: "there is nothing to carry out", err: fmt.Errorf("%s has no topics", src.Path), next: "add topics:, as in deploy/pawl.yaml; docs/configuration.md has all keys"}
+	case len(c.Topics)+len(c.Pipelines) == 0:
+		return &problem{code: exitUsage, what: "there is nothing to carry out", err: fmt.Errorf("%s has no topics and no pipelines", src.Path), next: "add topics: or pipelines:, as in deploy/pawl.yaml; docs/configuration.md has all keys"}
 	}
 	if err := checkPrograms(c); err != nil {
 		return &problem{code: exitUsage, what: "the configuration cannot be carried out", err: err, next: "install it, or correct its path"}
@@ -172,6 +175,9 @@ func topicNames(c *config.Config) []string {
 	var names []string
 	for _, t := range c.Topics {
 		names = append(names, t.Name)
+	}
+	for _, p := range c.Pipelines {
+		names = append(names, "pipeline "+p.Name)
 	}
 	return names
 }

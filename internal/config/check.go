@@ -40,6 +40,9 @@ func (w *walker) check(root *node) {
 // need no more of it than its store.
 func (w *walker) checkWork(root *node) {
 	topics := root.at("topics")
+	if ps := root.under["pipelines"]; ps != nil && len(ps.names) > 0 {
+		return
+	}
 	if w.source.Path == "" || len(w.problems.Faults()) > 0 || topics != nil && len(topics.names) > 0 {
 		return
 	}

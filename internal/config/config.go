@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/pipeline"
 	"github.com/pawl-dev/pawl/policy"
 	"github.com/pawl-dev/pawl/store"
 )
@@ -26,6 +27,7 @@ type Config struct {
 	Topics      []Topic // by name
 	Limits      []Limit // by name
 	Overrides   []policy.Override
+	Pipelines   []Pipeline // by name
 	// Secrets are what came from the environment and from files into URLs and
 	// headers: logs must not show them.
 	Secrets []string
@@ -33,6 +35,7 @@ type Config struct {
 	Warnings Problems
 
 	root *node
+	tops map[string]pipeline.Section
 }
 
 // Limit is what a downstream takes. What is zero is not bounded.
@@ -137,7 +140,7 @@ func (w *walker) bindOverrides(items []*node) []policy.Override {
 			all, from = append(all, bindOverride(n)), append(from, n)
 		}
 	}
-	_, err := policy.NewMatrixWith(nil, all...)
+	_, err := policy.NewMatrixOf(nil, w.rules(), all...)
 	for _, e := range overrideErrors(err) {
 		n := from[e.Index].find(e.Field)
 		w.refuse(n, "", "%s", e.Why)

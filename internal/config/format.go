@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/pipeline"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -38,8 +39,8 @@ const nounURL = "URL"
 const Off = "off"
 
 // format is the file: the one place where its keys are written down.
-func format() shape {
-	return shape{kind: object, fields: []field{
+func format(kinds []*pipeline.Kind) shape {
+	s := shape{kind: object, fields: []field{
 		{name: "store", doc: "Where messages are kept; `pawl help store-urls` has the forms.", def: "sqlite:pawl.db", env: "PAWL_STORE", flag: "store",
 			shape: shape{kind: text, noun: nounURL, sensitive: true, check: checkStore}},
 		{name: "mirror", doc: "The store to which topics move; `pawl traffic` says which of them, and when. docs/traffic.md tells how.", defDoc: "none",
@@ -67,8 +68,15 @@ func format() shape {
 			{name: "overrides", doc: "Changes to the matrix that `pawl policy ls` shows. They may only raise: louder, slower, sooner a dead letter.", live: true,
 				shape: shape{kind: list, of: overrideShape()}},
 		}}},
-		{name: "pipelines", later: true}, {name: "schedules", later: true}, {name: "console", later: true},
+		pipelinesField(kinds),
+		{name: "schedules", later: true}, {name: "console", later: true},
 	}}
+	for _, k := range kinds {
+		for i := range k.Top {
+			s.fields = append(s.fields, sectionField(&k.Top[i]))
+		}
+	}
+	return s
 }
 
 // topicShape is what can be said about a topic.

@@ -20,7 +20,9 @@ func Load(s Source, parts ...string) (*Config, error) {
 	w.overlay(root)
 	w.defaults(root)
 	w.check(root)
+	w.checkPipelines(root)
 	c := w.bind(root)
+	w.bindPipelines(c, root)
 	w.checkWork(root)
 	if len(parts) > 0 {
 		w.problems = slices.DeleteFunc(w.problems, func(p Problem) bool { return p.Path != "" && !slices.Contains(parts, topKey(p.Path)) })
@@ -43,7 +45,7 @@ func topKey(path string) string {
 
 // root is what the file says.
 func (w *walker) root() *node {
-	f := format()
+	f := format(w.source.Kinds)
 	if n := w.parse(); n != nil {
 		root := w.value(&f, n, "")
 		root.keyLine, root.keyColumn = root.line, root.column
@@ -97,7 +99,7 @@ func (n *node) each(f func(parent *node, f *field)) {
 			}
 			f(n, key)
 			child := n.under[key.name]
-			if child == nil && key.shape.kind == object && n.path == "" {
+			if child == nil && key.shape.kind == object && (n.path == "" || key.shape.filled) {
 				child = &node{shape: &key.shape, field: key, path: join(n.path, key.name), origin: originDefault}
 				n.add(key.name, child)
 			}

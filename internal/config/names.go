@@ -15,7 +15,7 @@ type names struct {
 	domains map[string]string   // of the types
 }
 
-func knownNames() names {
+func knownNames(rules []policy.Rule) names {
 	n := names{
 		all: map[string][]string{
 			"domain": {policy.Engine, policy.System}, "type": nil,
@@ -23,7 +23,7 @@ func knownNames() names {
 		},
 		domains: map[string]string{},
 	}
-	for _, r := range policy.Builtin() {
+	for _, r := range append(policy.Builtin(), rules...) {
 		n.add("type", r.Match.Type)
 		n.add("kind", string(r.Match.Kind))
 		n.domains[r.Match.Type] = r.Match.Domain
@@ -48,7 +48,7 @@ func Decided(typ, phase string) bool {
 // checkNames finds names that are nearly those of others. Such an override would
 // never apply, and nobody would hear of it.
 func (w *walker) checkNames(m *node) {
-	known := knownNames()
+	known := knownNames(w.rules())
 	for _, key := range []string{"domain", "type", "kind"} {
 		name, ok := find[string](m, key)
 		if !ok || name == "" || slices.Contains(known.all[key], name) {
@@ -67,7 +67,7 @@ func (w *walker) checkNames(m *node) {
 // checkMeeting finds what is known, and never comes together.
 func (w *walker) checkMeeting(m *node) {
 	typ := get[string](m, "type")
-	belongs, known := knownNames().domains[typ]
+	belongs, known := knownNames(w.rules()).domains[typ]
 	if typ == "" || !known {
 		return
 	}

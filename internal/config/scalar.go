@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -51,6 +52,30 @@ func ParseRate(s string) (perSecond float64, err error) {
 	return n / span.Seconds(), nil
 }
 
+// sizes are the units of [ParseSize], longest first.
+var sizes = []struct {
+	unit  string
+	bytes float64
+}{
+	{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40}, {"kB", 1e3}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}, {"B", 1}, {"", 1},
+}
+
+// ParseSize reads a number of bytes: 4096, 64KiB, 5MiB, 1.5GB.
+func ParseSize(s string) (int64, error) {
+	for _, u := range sizes {
+		count, ok := strings.CutSuffix(s, u.unit)
+		if !ok {
+			continue
+		}
+		n, err := strconv.ParseFloat(strings.TrimSpace(count), 64)
+		if err != nil || !(n >= 0) || n*u.bytes > math.MaxInt64/2 {
+			break
+		}
+		return int64(n * u.bytes), nil
+	}
+	return 0, fmt.Errorf("%q is no size such as 64KiB, 5MiB or 1GB", s)
+}
+
 // parse reads a scalar. shown stands for s in what is said about it.
 func (s *shape) parse(value, shown string) (v any, why, hint string) {
 	switch s.kind {
@@ -92,6 +117,21 @@ func (s *shape) parse(value, shown string) (v any, why, hint string) {
 			return nil, fmt.Sprintf("must be between one in 10000s and 1000000/s (got %s)", quote(shown)), "for no limit leave it out; what is to begin later takes a delay"
 		}
 		return r, "", ""
+	case number64:
+		n, err := strconv.ParseFloat(value, 64)
+		if err != nil || math.IsInf(n, 0) || !(n >= 0) {
+			return nil, fmt.Sprintf("must be a number that is not negative (got %s)", quote(shown)), ""
+		}
+		return n, "", ""
+	case size:
+		n, err := ParseSize(value)
+		switch {
+		case err != nil:
+			return nil, fmt.Sprintf("must be a size (got %s)", quote(shown)), "such as 64KiB, 5MiB, 1GB, or a number of bytes"
+		case n < s.min || n > s.max:
+			return nil, fmt.Sprintf("must be from %d to %d bytes (got %s)", s.min, s.max, shown), ""
+		}
+		return n, "", ""
 	case choice:
 		if slices.Contains(s.choices, value) {
 			return value, "", ""
@@ -124,5 +164,8 @@ func quote(s string) string {
 
 func either(words []string) string {
 	last := len(words) - 1
+	if last == 0 {
+		return words[0]
+	}
 	return strings.Join(words[:last], ", ") + " or " + words[last]
 }

@@ -2,15 +2,19 @@ package config
 
 import (
 	"encoding/json"
+	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/pawl-dev/pawl/pipeline"
 )
 
 // Schema is the JSON Schema (2020-12) of the file, for editors. What it cannot
 // say, such as which timeouts fit which deadlines, is for [Load] to find.
-func Schema() ([]byte, error) {
-	f := format()
+func Schema(kinds []*pipeline.Kind) ([]byte, error) {
+	f := format(kinds)
 	s := f.schema()
 	s["$schema"] = "https://json-schema.org/draft/2020-12/schema"
 	s["title"] = "pawl.yaml"
@@ -24,11 +28,18 @@ const durations = `^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h|d))+$`
 func (s *shape) schema() map[string]any {
 	switch s.kind {
 	case object:
+		if s.variants != nil {
+			return s.variantSchema()
+		}
 		return s.objectSchema()
 	case table:
 		return map[string]any{"type": "object", "additionalProperties": s.of.schema()}
 	case list:
 		return map[string]any{"type": "array", "items": s.of.schema()}
+	case number64:
+		return orVariable(map[string]any{"type": "number"})
+	case size:
+		return orVariable(map[string]any{"type": []string{"string", "integer"}})
 	case integer:
 		return orVariable(map[string]any{"type": "integer", "minimum": s.min, "maximum": s.max})
 	case boolean:
@@ -70,10 +81,21 @@ func (s *shape) objectSchema() map[string]any {
 	if must != nil {
 		out["required"] = must
 	}
-	if handler := s.field("handler"); handler != nil {
+	if handler := s.field("handler"); handler != nil && handler.shape.kind == choice {
 		out["allOf"] = s.byHandler(handler.shape.choices)
 	}
 	return out
+}
+
+// variantSchema is one of the shapes, by the value of kind.
+func (s *shape) variantSchema() map[string]any {
+	var all []any
+	for _, name := range slices.Sorted(maps.Keys(s.variants)) {
+		v := s.variants[name].objectSchema()
+		v["properties"].(map[string]any)[kindKey] = map[string]any{"const": name}
+		all = append(all, v)
+	}
+	return map[string]any{"type": "object", "oneOf": all}
 }
 
 // byHandler says what each handler needs.
@@ -95,9 +117,9 @@ func (s *shape) byHandler(handlers []string) []any {
 }
 
 // Reference is the table of all keys, in Markdown.
-func Reference() string {
+func Reference(kinds []*pipeline.Kind) string {
 	var b strings.Builder
-	f := format()
+	f := format(kinds)
 	f.reference(&b, "", "The file", "")
 	return b.String()
 }
@@ -121,7 +143,13 @@ func (s *shape) reference(b *strings.Builder, path, title, doc string) {
 			at += map[kind]string{table: ".NAME", list: "[]"}[inner.kind]
 			inner = inner.of
 		}
-		if inner.kind == object && !f.later {
+		switch {
+		case inner.kind != object || f.later:
+		case inner.variants != nil:
+			for _, name := range slices.Sorted(maps.Keys(inner.variants)) {
+				inner.variants[name].reference(b, at, "`"+at+"` of kind "+name, f.doc)
+			}
+		default:
 			inner.reference(b, at, "`"+at+"`", f.doc)
 		}
 	}
@@ -158,6 +186,9 @@ func (f *field) row() string {
 func (s *shape) limits() string {
 	switch s.kind {
 	case integer:
+		if s.max == math.MaxInt64 {
+			return ", at least " + number(s.min)
+		}
 		return ", " + number(s.min) + " to " + number(s.max)
 	case duration:
 		return ", " + short(time.Duration(s.min)) + " to " + short(time.Duration(s.max))

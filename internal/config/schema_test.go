@@ -27,7 +27,7 @@ func TestReferenceIsOfThisFormat(t *testing.T) {
 	if !found {
 		t.Fatalf("%s has no line %s", path, mark)
 	}
-	want := intro + mark + strings.TrimRight(Reference(), "\n") + "\n"
+	want := intro + mark + strings.TrimRight(Reference(nil), "\n") + "\n"
 	if *update {
 		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
 			t.Fatal(err)
@@ -134,7 +134,7 @@ func judgeObject(schema, v map[string]any) error {
 // What Load takes and refuses for itself, without a look at anything else, the
 // schema takes and refuses, too.
 func TestSchemaAndLoadAgree(t *testing.T) {
-	b, err := Schema()
+	b, err := Schema(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,6 +185,6 @@ func TestEveryKeyIsDescribed(t *testing.T) {
 			walk(s.of, path+".*")
 		}
 	}
-	f := format()
+	f := format(nil)
 	walk(&f, "")
 }

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/pawl-dev/pawl/pipeline"
 )
 
 // kind is what a value of the file is.
@@ -19,6 +21,8 @@ const (
 	object // keys that the format names
 	table  // keys that the user names
 	list
+	number64 // a number with a fraction
+	size     // bytes
 )
 
 // shape says what a value is, and what it may be.
@@ -31,9 +35,14 @@ type shape struct {
 	min, max  int64                           // of an integer; of a duration, in nanoseconds
 	check     func(string) (why, hint string) // of a text; why is empty if it is good
 	checkKey  func(string) error              // of the keys of a table
+	secret    bool                            // never shown at all
 	sensitive bool                            // what comes from elsewhere is a secret to logs, too
 	raw       bool                            // ${…} is not ours: a shell reads it
-	noun      string                          // what the value is, for documents
+	filled    bool                            // an object whose defaults hold although it is not stated
+	// variants are the shapes of an object by the value of its key kind; described is what a pipeline's fields say.
+	variants  map[string]*shape
+	described []pipeline.Field
+	noun      string // what the value is, for documents
 }
 
 // field is a key of an object.
@@ -96,6 +105,10 @@ func (s *shape) what() string {
 		return "duration"
 	case rate:
 		return "rate"
+	case number64:
+		return "number"
+	case size:
+		return "size"
 	case choice:
 		return strings.Join(s.choices, ", ")
 	case object, table:

@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/pawl-dev/pawl/pipeline"
 )
 
 // DefaultFile is read when no other file is named, if it is there.
@@ -31,6 +33,8 @@ type Source struct {
 	Flags map[string]string
 	// ReadFile reads what ${file:…} names; nil is os.ReadFile.
 	ReadFile func(string) ([]byte, error)
+	// Kinds are the kinds of pipelines that the file may configure.
+	Kinds []*pipeline.Kind
 	// Mask masks passwords that the file states plainly, in whatever is shown; nil
 	// masks none.
 	Mask func(string) string
@@ -106,7 +110,7 @@ func (s *Source) lines() []string {
 }
 
 // plainSecret is a key that is called like a secret, with its value.
-var plainSecret = regexp.MustCompile(`(?i)(?:authorization|cookie|password|secret|token|api-?key)[a-z0-9_-]*["']?\s*:\s*("[^"]*"|'[^']*'|[^\s,}#][^,}#]*)`)
+var plainSecret = regexp.MustCompile(`(?i)(?:authorization|cookie|password|secret|token|api[_-]?key|aes[_-]?key|signing[_-]?key)[a-z0-9_-]*["']?\s*:\s*("[^"]*"|'[^']*'|[^\s,}#][^,}#]*)`)
 
 // secretName tells whether a header is called like a secret.
 func secretName(name string) bool { return plainSecret.MatchString(name + ": x") }

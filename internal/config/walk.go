@@ -189,6 +189,16 @@ func (w *walker) mapping(out *node, n ast.Node) {
 		w.refuse(out, "", "must be a mapping of keys to values (got %s)", kindOf(n))
 		return
 	}
+	if out.shape.variants != nil {
+		w.chooseVariant(out, func(key string) string {
+			for _, pair := range pairs {
+				if pair.Key.GetToken().Value == key && pair.Value.GetToken() != nil {
+					return pair.Value.GetToken().Value
+				}
+			}
+			return ""
+		})
+	}
 	first := map[string]int{}
 	for _, pair := range pairs {
 		line, column := place(pair.Key)
@@ -241,6 +251,8 @@ func (w *walker) key(out *node, name, path string, line, column int) (*shape, *f
 	}
 	f := out.shape.field(name)
 	switch {
+	case f == nil && out.open && out.shape.variants != nil: // its kind is not known, and so neither are its keys
+		return nil, nil
 	case f == nil:
 		var known []string
 		for i := range out.shape.fields {
@@ -305,7 +317,10 @@ func (w *walker) read(out *node, written string) {
 		w.secrets = append(w.secrets, e.secrets...)
 	}
 	out.shown = w.source.mask(e.shown)
-	if out.shape.sensitive && secretName(lastKey(out.path)) {
+	if out.shape.secret {
+		w.secrets = append(w.secrets, e.value)
+	}
+	if out.shape.secret || out.shape.sensitive && secretName(lastKey(out.path)) {
 		out.shown = Mask // also one that is written into the file
 	}
 	v, why, hint := out.shape.parse(e.value, out.shown)
@@ -319,7 +334,7 @@ func (w *walker) read(out *node, written string) {
 // article is the kind of a value within a sentence.
 func article(s *shape) string {
 	switch s.kind {
-	case integer, duration, rate:
+	case integer, duration, rate, number64, size:
 		return "a " + s.what()
 	case choice:
 		return either(s.choices)

@@ -41,6 +41,8 @@ type DaemonConfig struct {
 	// Getenv reads the environment: the service manager is described there.
 	Getenv  func(string) string
 	Version string
+	// Open opens another store, for a pipeline that has stages elsewhere.
+	Open func(ctx context.Context, url string) (store.Store, error)
 	// Front is where health and metrics are served; nil: Config says where. Run
 	// closes it.
 	Front *Front
@@ -61,6 +63,7 @@ type Daemon struct {
 	limits     limits
 	policy     *policy.Live
 	dispatcher *dispatch.Dispatcher
+	host       *Host
 	metrics    *observe.Metrics
 	scrape     http.Handler
 	events     *Events
@@ -74,7 +77,7 @@ type Daemon struct {
 
 // NewDaemon builds a daemon over s. It claims nothing yet, but listens.
 func NewDaemon(s store.Store, c DaemonConfig) (*Daemon, error) {
-	if len(c.Config.Topics) == 0 {
+	if len(c.Config.Topics)+len(c.Config.Pipelines) == 0 {
 		return nil, ErrNoTopics
 	}
 	registry := observe.NewRegistry()
@@ -90,7 +93,7 @@ func NewDaemon(s store.Store, c DaemonConfig) (*Daemon, error) {
 	d.metrics.Reloaded(true, d.began)
 	d.warn(c.Config)
 	watchKafka(d.metrics, s)
-	matrix, err := policy.NewMatrixWith(nil, c.Config.Overrides...)
+	matrix, err := Matrix(c.Config.Overrides...)
 	if err != nil {
 		return nil, err
 	}
@@ -99,13 +102,22 @@ func NewDaemon(s store.Store, c DaemonConfig) (*Daemon, error) {
 		return nil, err
 	}
 	if err = d.openEvents(); err == nil {
+		err = d.openPipelines()
+	}
+	if err == nil {
 		err = d.build()
+	}
+	if err == nil {
+		err = observe.RegisterPipelines(registry, d.host.Metrics()...)
 	}
 	if err == nil && d.Front == nil {
 		d.Front, err = NewFront(d.Config.Listen, d.Logger)
 	}
 	if err != nil {
 		d.programs.close()
+		if d.host != nil {
+			d.host.Close()
+		}
 		if d.events != nil {
 			d.endEvents(err)
 		}
@@ -113,6 +125,24 @@ func NewDaemon(s store.Store, c DaemonConfig) (*Daemon, error) {
 	}
 	return d, nil
 }
+
+// openPipelines makes the pipelines of the configuration.
+func (d *Daemon) openPipelines() error {
+	ctx, cancel := context.WithTimeout(context.Background(), openPipelinesFor)
+	defer cancel()
+	var err error
+	d.host, err = NewHost(ctx, HostConfig{
+		Pipelines: d.Config.Pipelines, Store: d.store, StoreURL: d.Config.Store, Open: d.Open, Logger: d.Logger, Owner: d.owner(),
+		Version: d.Version, Policy: d.policy, Redact: d.Redact, Drain: d.Config.Drain, Observer: d.metrics, Events: d.events,
+	})
+	if err == nil {
+		err = d.host.Prepare(ctx)
+	}
+	return err
+}
+
+// openPipelinesFor bounds how long pipelines may take to ask their servers at the start.
+const openPipelinesFor = 2 * time.Minute
 
 // build makes the carriers, and the dispatcher above them.
 func (d *Daemon) build() error {
@@ -130,6 +160,10 @@ func (d *Daemon) build() error {
 		d.carriers, gates[t.Name] = append(d.carriers, c), &c.gate
 		topics = append(topics, c.dispatched())
 	}
+	topics = append(topics, d.host.Topics()...)
+	if len(topics) == 0 {
+		return errors.New("the pipelines have no stage on the daemon's store")
+	}
 	d.dispatcher, err = dispatch.New(newGated(d.store, gates, replies.Settled), dispatch.Config{
 		Topics: topics, Policy: d.policy, Owner: d.owner(), Logger: d.Logger, Observer: d.metrics, Events: d.events, DrainTimeout: d.Config.Drain,
 	})
@@ -143,11 +177,14 @@ func (d *Daemon) build() error {
 }
 
 // owner is who holds the leases: node, host and process.
-func (d *Daemon) owner() string {
+func (d *Daemon) owner() string { return Owner(d.Config.Node) }
+
+// Owner names this process in leases: node, if it is not the host, host and process.
+func Owner(node string) string {
 	host, _ := os.Hostname()
 	host = cmp.Or(host, "localhost")
-	if d.Config.Node != host {
-		return fmt.Sprintf("%s/%s/%d", d.Config.Node, host, os.Getpid())
+	if node != "" && node != host {
+		return fmt.Sprintf("%s/%s/%d", node, host, os.Getpid())
 	}
 	return fmt.Sprintf("%s/%d", host, os.Getpid())
 }
@@ -161,6 +198,14 @@ func (d *Daemon) Run(ctx context.Context) error {
 	for _, c := range d.carriers {
 		c.start(ctx, d.store)
 	}
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	var broken error
+	var failing sync.Once
+	hosted := make(chan error, 1)
+	go func() {
+		hosted <- d.host.Run(ctx, func(err error) { failing.Do(func() { broken = err }); fail(err) })
+	}()
 	beside, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var wg sync.WaitGroup
 	d.Front.serve(d.handler())
@@ -174,9 +219,15 @@ func (d *Daemon) Run(ctx context.Context) error {
 	stopping := context.AfterFunc(ctx, d.notifier.Stopping)
 	d.notifier.Ready(d.status())
 	_ = d.events.SystemStarted(runtimeComponent, nil)
-	d.Logger.Info("started", "topics", len(d.carriers), "listen", d.Address(), observe.NodeID, d.owner())
+	d.Logger.Info("started", "topics", len(d.carriers), "pipelines", len(d.Config.Pipelines), "listen", d.Address(), observe.NodeID, d.owner())
 	announced := Announce(d.store, d.owner(), d.Version, d.Logger, d.dispatcher.Snapshot)
 	err := d.dispatcher.Run(ctx)
+	fail(err)
+	err = errors.Join(err, <-hosted)
+	d.host.Drained()
+	if broken != nil {
+		err = broken
+	}
 	announced.Stop()
 	stopping()
 	stopReloads()

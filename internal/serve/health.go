@@ -58,6 +58,7 @@ func (d *Daemon) handler() http.Handler {
 	mux.HandleFunc("GET /healthz", d.healthz)
 	mux.Handle("GET /metrics", d.scrape)
 	mux.HandleFunc("GET /events", d.boardz)
+	d.host.Routes(mux)
 	return mux
 }
 
@@ -88,6 +89,9 @@ func (d *Daemon) problems() []string {
 	if err := d.dispatcher.Ready(); err != nil {
 		all = append(all, redact.URL(err.Error()))
 	}
+	if err := d.host.Ready(); err != nil {
+		all = append(all, redact.URL(err.Error()))
+	}
 	for _, c := range d.carriers {
 		if err := c.failing(); err != nil {
 			all = append(all, fmt.Sprintf("topic %s: %v", c.topic.Name, err))
@@ -96,13 +100,50 @@ func (d *Daemon) problems() []string {
 	return all
 }
 
-// healthz is for people: it is always 200.
-func (d *Daemon) healthz(w http.ResponseWriter, _ *http.Request) {
+// healthz is for people: it is 200, unless a pipeline says that what it depends on is away.
+func (d *Daemon) healthz(w http.ResponseWriter, r *http.Request) {
+	h := d.health()
+	problems, unhealthy, details := d.host.Health(r.Context())
+	if h.Problems = append(h.Problems, problems...); len(problems) > 0 {
+		h.Status = "failing"
+	}
+	document, err := h.with(details)
+	if err != nil {
+		say(w, http.StatusInternalServerError, err.Error())
+		return
+	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
+	if unhealthy {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
-	_ = e.Encode(d.health()) // who asked is gone
+	_ = e.Encode(document) // who asked is gone
+}
+
+// with is the document with members that pipelines add. What it has itself stays.
+func (h *Health) with(details map[string]any) (any, error) {
+	if len(details) == 0 {
+		return h, nil
+	}
+	b, err := json.Marshal(h)
+	if err != nil {
+		return nil, err
+	}
+	own := map[string]json.RawMessage{}
+	if err := json.Unmarshal(b, &own); err != nil {
+		return nil, err
+	}
+	for name, v := range details {
+		if _, there := own[name]; there {
+			continue
+		}
+		if own[name], err = json.Marshal(v); err != nil {
+			return nil, err
+		}
+	}
+	return own, nil
 }
 
 func (d *Daemon) health() Health {
@@ -120,11 +161,15 @@ func (d *Daemon) health() Health {
 	h.Config = ConfigHealth{d.loaded.file, d.loaded.at.UTC(), append([]string{}, d.loaded.faults...)}
 	d.mu.Unlock()
 	for i, t := range now.Topics {
-		if c := d.carriers[i]; c.keeper != nil {
-			t.Concurrency = c.topic.Concurrency // its slots are for the gate to say
+		handler := "pipeline" // what a configuration names comes first, in its order
+		if i < len(d.carriers) {
+			handler = d.carriers[i].topic.Handler
+			if c := d.carriers[i]; c.keeper != nil {
+				t.Concurrency = c.topic.Concurrency // its slots are for the gate to say
+			}
 		}
 		h.Topics = append(h.Topics, TopicHealth{
-			Topic: t.Name, Handler: d.carriers[i].topic.Handler, Running: t.Running, Waiting: t.Waiting, Concurrency: t.Concurrency,
+			Topic: t.Name, Handler: handler, Running: t.Running, Waiting: t.Waiting, Concurrency: t.Concurrency,
 			Zombies: t.Zombies, MeanSeconds: t.Mean.Seconds(), PerSecond: t.Rate,
 			Acked: t.Acked, Retried: t.Retried, Dead: t.Dead, Released: t.Released, Lost: t.Lost,
 		})

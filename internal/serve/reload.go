@@ -13,7 +13,6 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/config"
 	"github.com/pawl-dev/pawl/observe"
-	"github.com/pawl-dev/pawl/policy"
 )
 
 // watchEvery is how often the configuration file is looked at.
@@ -83,7 +82,7 @@ func (d *Daemon) reload(src config.Source) {
 		d.refuse(err)
 		return
 	}
-	matrix, err := policy.NewMatrixWith(nil, next.Overrides...)
+	matrix, err := Matrix(next.Overrides...)
 	if err != nil {
 		d.refuse(err)
 		return
@@ -99,6 +98,10 @@ func (d *Daemon) reload(src config.Source) {
 	}
 	kept, err := d.limits.set(next.Limits)
 	if err != nil {
+		d.refuse(err)
+		return
+	}
+	if err := d.host.Reload(next.Pipelines); err != nil {
 		d.refuse(err)
 		return
 	}

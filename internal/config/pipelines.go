@@ -1,0 +1,269 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/pipeline"
+	"github.com/pawl-dev/pawl/policy"
+)
+
+// Pipeline is a section under pipelines.
+type Pipeline struct {
+	Name    string
+	Kind    *pipeline.Kind
+	Section pipeline.Section
+}
+
+const kindKey = "kind"
+
+// pipelinesField is the key under which pipelines are: the keys of each follow from its kind.
+func pipelinesField(kinds []*pipeline.Kind) field {
+	base := &shape{kind: object, variants: map[string]*shape{}, fields: []field{kindField(kinds)}}
+	for _, k := range kinds {
+		if k.New != nil {
+			s := sectionShape(k.Fields)
+			s.fields = append([]field{kindField(kinds)}, s.fields...)
+			base.variants[k.Name] = &s
+		}
+	}
+	return field{name: "pipelines", later: len(base.variants) == 0, doc: "Pipelines, by name. Their topics are called NAME.STAGE.",
+		shape: shape{kind: table, of: base, checkKey: pawl.ValidTopic, noun: "mapping by name"}}
+}
+
+func kindField(kinds []*pipeline.Kind) field {
+	var names []string
+	for _, k := range kinds {
+		if k.New != nil {
+			names = append(names, k.Name)
+		}
+	}
+	names = append(names, make([]string, max(0, 1-len(names)))...)
+	return field{name: kindKey, doc: "What the pipeline is.", must: true, shape: oneOf(names...)}
+}
+
+// sectionShape is what the fields of a kind describe.
+func sectionShape(fields []pipeline.Field) shape {
+	s := shape{kind: object, filled: true, described: fields}
+	for i := range fields {
+		s.fields = append(s.fields, sectionField(&fields[i]))
+	}
+	return s
+}
+
+func sectionField(f *pipeline.Field) field {
+	return field{name: f.Name, doc: f.Doc, shape: fieldShape(f), def: f.Default, defDoc: f.DefaultDoc, must: f.Required, live: f.Live}
+}
+
+func fieldShape(f *pipeline.Field) shape {
+	s := shape{min: f.Min, max: f.Max, sensitive: f.Secret, secret: f.Secret, raw: f.Raw, choices: f.Choices}
+	if s.max == 0 {
+		s.max = math.MaxInt64
+	}
+	if f.Check != nil {
+		s.check = func(text string) (why, hint string) {
+			if err := f.Check(text); err != nil {
+				return err.Error(), ""
+			}
+			return "", ""
+		}
+	}
+	switch f.Type {
+	case pipeline.Int:
+		s.kind = integer
+		s.max = min(s.max, math.MaxInt)
+	case pipeline.Number:
+		s.kind = number64
+	case pipeline.Bool:
+		s.kind = boolean
+	case pipeline.Duration:
+		s.kind, s.max = duration, min(s.max, int64(pawl.MaxDelay))
+	case pipeline.Rate:
+		s.kind = rate
+	case pipeline.Size:
+		s.kind = size
+	case pipeline.Choice:
+		s.kind = choice
+	case pipeline.URL:
+		s.noun, s.sensitive = nounURL, true
+	case pipeline.Texts:
+		s = shape{kind: list, of: &shape{kind: text, sensitive: f.Secret, secret: f.Secret, check: s.check}, noun: "list of texts"}
+	case pipeline.Object:
+		s = sectionShape(f.Fields)
+	case pipeline.Table, pipeline.List:
+		of := sectionShape(f.Fields)
+		if f.Of != nil {
+			of = fieldShape(f.Of)
+		}
+		s = shape{kind: map[pipeline.Type]kind{pipeline.Table: table, pipeline.List: list}[f.Type], of: &of, checkKey: filledKey}
+	}
+	return s
+}
+
+func filledKey(name string) error {
+	if name == "" {
+		return errors.New("is empty")
+	}
+	return nil
+}
+
+// chooseVariant is the shape of a mapping whose keys follow from the value of its key kind. Where that value is not
+// right, the mapping is not looked at any further than that.
+func (w *walker) chooseVariant(out *node, value func(key string) string) {
+	if s := out.shape.variants[value(kindKey)]; s != nil {
+		out.shape = s
+		return
+	}
+	out.open = true
+}
+
+// checkPipelines finds what is missing in the sections of pipelines.
+func (w *walker) checkPipelines(root *node) {
+	if ps := root.under["pipelines"]; ps != nil {
+		for _, name := range ps.names {
+			w.checkSection(ps.under[name])
+		}
+	}
+	for _, k := range w.source.Kinds {
+		for _, f := range k.Top {
+			w.checkSection(root.under[f.Name])
+		}
+	}
+}
+
+func (w *walker) checkSection(n *node) {
+	if n == nil || n.bad {
+		return
+	}
+	switch n.shape.kind {
+	case object:
+		for i := range n.shape.fields {
+			f := &n.shape.fields[i]
+			child := n.under[f.name]
+			absent := child == nil || f.shape.kind == object && child.line == 0
+			if f.must && n.line > 0 && absent && !slices.Contains(n.missed, f.name) {
+				w.refuseKey(n, "add "+f.name+": …", "needs a %s", f.name)
+			}
+			w.checkSection(n.under[f.name])
+		}
+	case table:
+		for _, name := range n.names {
+			w.checkSection(n.under[name])
+		}
+	case list:
+		for _, item := range n.items {
+			w.checkSection(item)
+		}
+	}
+}
+
+// bindPipelines makes sections of what is right so far, and asks the kinds what they have against them.
+func (w *walker) bindPipelines(c *Config, root *node) {
+	faults := len(w.problems.Faults())
+	c.tops = map[string]pipeline.Section{}
+	for _, k := range w.source.Kinds {
+		for i := range k.Top {
+			c.tops[k.Top[i].Name] = w.topSection(root, &k.Top[i])
+		}
+	}
+	ps := root.under["pipelines"]
+	if ps == nil {
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(ps.under)) {
+		n := ps.under[name]
+		i := slices.IndexFunc(w.source.Kinds, func(k *pipeline.Kind) bool { return k.Name == get[string](n, kindKey) })
+		if i < 0 {
+			continue
+		}
+		p := Pipeline{Name: name, Kind: w.source.Kinds[i], Section: n.section()}
+		c.Pipelines = append(c.Pipelines, p)
+		if p.Kind.Check == nil || faults > 0 {
+			continue
+		}
+		for _, f := range p.Kind.Check(name, p.Section) {
+			w.refuse(n.find(f.Path), f.Hint, "%s", f.Why)
+		}
+	}
+}
+
+// topSection is a section at the top of the file, or its defaults.
+func (w *walker) topSection(root *node, f *pipeline.Field) pipeline.Section {
+	if n := root.under[f.Name]; n != nil {
+		return n.section()
+	}
+	return pipeline.NewSection(f.Fields, nil)
+}
+
+// section are the values of an object with the types that package pipeline promises.
+func (n *node) section() pipeline.Section {
+	values := map[string]any{}
+	for i := range n.shape.described {
+		f := &n.shape.described[i]
+		if child := n.under[f.Name]; child != nil {
+			if v := child.plain(); v != nil {
+				values[f.Name] = v
+			}
+		}
+	}
+	return pipeline.NewSection(n.shape.described, values)
+}
+
+func (n *node) plain() any {
+	switch n.shape.kind {
+	case object:
+		return n.section()
+	case table:
+		if n.shape.of.kind == object {
+			return under(n, func(c *node) pipeline.Section { return c.section() })
+		}
+		return under(n, func(c *node) string { s, _ := c.value.(string); return s })
+	case list:
+		if n.shape.of.kind == object {
+			all := make([]pipeline.Section, len(n.items))
+			for i, item := range n.items {
+				all[i] = item.section()
+			}
+			return all
+		}
+		all := make([]string, len(n.items))
+		for i, item := range n.items {
+			all[i], _ = item.value.(string)
+		}
+		return all
+	}
+	if i, ok := n.value.(int); ok {
+		return int64(i)
+	}
+	return n.value
+}
+
+func under[T any](n *node, of func(*node) T) map[string]T {
+	all := make(map[string]T, len(n.under))
+	for name, child := range n.under {
+		all[name] = of(child)
+	}
+	return all
+}
+
+// rules are those of all kinds: overrides are laid over them, too.
+func (w *walker) rules() []policy.Rule {
+	var all []policy.Rule
+	for _, k := range w.source.Kinds {
+		all = append(all, k.Rules...)
+	}
+	return all
+}
+
+// Top is a section that a kind adds at the top of the file.
+func (c *Config) Top(name string) (pipeline.Section, error) {
+	s, ok := c.tops[name]
+	if !ok {
+		return s, fmt.Errorf("no pipeline has a section %s at the top of the file", name)
+	}
+	return s, nil
+}

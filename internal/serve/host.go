@@ -1,0 +1,268 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/pawl-dev/pawl/dispatch"
+	"github.com/pawl-dev/pawl/internal/config"
+	"github.com/pawl-dev/pawl/observe"
+	"github.com/pawl-dev/pawl/pipeline"
+	"github.com/pawl-dev/pawl/policy"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// HostConfig is what pipelines need of their daemon.
+type HostConfig struct {
+	Pipelines []config.Pipeline
+	Store     store.Store
+	StoreURL  string
+	Open      func(ctx context.Context, url string) (store.Store, error)
+	Logger    *slog.Logger
+	Owner     string
+	Version   string
+	Policy    policy.Policy
+	Redact    func(string) string
+	// Drain, Observer and Events are those of the daemon's dispatcher.
+	Drain    time.Duration
+	Observer dispatch.Observer
+	Events   dispatch.EventSink
+}
+
+// Host carries out the pipelines of a daemon, but for the stages on its own store: the daemon's dispatcher carries
+// those out, with its other topics.
+type Host struct {
+	HostConfig
+	hosted []*hosted
+	beside []*dispatch.Dispatcher // one for each other store that has stages
+
+	mu     sync.Mutex
+	opened []store.Store
+}
+
+// hosted is one pipeline.
+type hosted struct {
+	config.Pipeline
+	made *pipeline.Pipeline
+
+	mu     sync.Mutex
+	broken string // why Run ended last; empty while it runs
+}
+
+// NewHost makes the pipelines of a configuration. Nothing runs yet.
+func NewHost(ctx context.Context, c HostConfig) (*Host, error) {
+	h := &Host{HostConfig: c}
+	for _, p := range c.Pipelines {
+		made, err := h.build(ctx, p)
+		if err == nil {
+			err = needs(c.Store, made.made.Needs)
+		}
+		if err != nil {
+			h.Close()
+			return nil, fmt.Errorf("pipeline %s: %w", p.Name, err)
+		}
+		h.hosted = append(h.hosted, made)
+	}
+	if err := h.dispatchBeside(); err != nil {
+		h.Close()
+		return nil, err
+	}
+	return h, nil
+}
+
+func (h *Host) build(ctx context.Context, p config.Pipeline) (*hosted, error) {
+	made, err := p.Kind.New(ctx, pipeline.Env{
+		Name: p.Name, Section: p.Section, Store: h.Store, StoreURL: h.StoreURL, Open: h.open,
+		Logger: h.Logger.With("pipeline", p.Name), Owner: h.Owner, Version: h.Version, Policy: h.Policy, Redact: h.Redact,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &hosted{Pipeline: p, made: made}, nil
+}
+
+// open opens a store that is closed with the host.
+func (h *Host) open(ctx context.Context, url string) (store.Store, error) {
+	s, err := h.Open(ctx, url)
+	if err == nil {
+		h.mu.Lock()
+		h.opened = append(h.opened, s)
+		h.mu.Unlock()
+	}
+	return s, err
+}
+
+// needs refuses a store that lacks what a pipeline is built on.
+func needs(s store.Store, wanted []store.Capability) error {
+	d, ok := store.As[store.Describer](s)
+	if !ok {
+		return nil
+	}
+	about := d.Describe()
+	var errs []error
+	for _, c := range wanted {
+		if !about.Capabilities.Has(c) {
+			errs = append(errs, fmt.Errorf("needs %s, which %s does not have: %s", c, about.Name, about.Capabilities[c].Note))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// dispatchBeside makes a dispatcher for each store, other than the daemon's, that has stages.
+func (h *Host) dispatchBeside() error {
+	var stores []store.Store
+	topics := map[store.Store][]dispatch.Topic{}
+	for _, p := range h.hosted {
+		for _, st := range p.made.Stages {
+			if st.Store == nil || st.Store == h.Store {
+				continue
+			}
+			if topics[st.Store] == nil {
+				stores = append(stores, st.Store)
+			}
+			topics[st.Store] = append(topics[st.Store], st.Topic)
+		}
+	}
+	for _, s := range stores {
+		d, err := dispatch.New(s, dispatch.Config{
+			Topics: topics[s], Policy: h.Policy, Owner: h.Owner, Logger: h.Logger, Observer: h.Observer, Events: h.Events, DrainTimeout: h.Drain,
+		})
+		if err != nil {
+			return err
+		}
+		h.beside = append(h.beside, d)
+	}
+	return nil
+}
+
+// Topics are the stages on the daemon's store.
+func (h *Host) Topics() []dispatch.Topic {
+	var all []dispatch.Topic
+	for _, p := range h.hosted {
+		for _, st := range p.made.Stages {
+			if st.Store == nil || st.Store == h.Store {
+				all = append(all, st.Topic)
+			}
+		}
+	}
+	return all
+}
+
+// Metrics are those of all pipelines.
+func (h *Host) Metrics() []observe.Metric {
+	var all []observe.Metric
+	for _, p := range h.hosted {
+		all = append(all, p.made.Metrics...)
+	}
+	return all
+}
+
+// Routes adds what pipelines serve to the daemon's address.
+func (h *Host) Routes(mux *http.ServeMux) {
+	for _, p := range h.hosted {
+		for pattern, handler := range p.made.Routes {
+			mux.HandleFunc(under(p.Name, pattern), handler)
+		}
+	}
+}
+
+// under is a pattern such as "GET /flag" below /pipelines/NAME.
+func under(name, pattern string) string {
+	for i := range len(pattern) {
+		if pattern[i] == '/' {
+			return pattern[:i] + "/pipelines/" + name + pattern[i:]
+		}
+	}
+	return pattern
+}
+
+// Ready reports a dispatcher beside the daemon's that does not do its work.
+func (h *Host) Ready() error {
+	var errs []error
+	for _, d := range h.beside {
+		errs = append(errs, d.Ready())
+	}
+	return errors.Join(errs...)
+}
+
+// Health asks all pipelines how they are. Details are merged into one document.
+func (h *Host) Health(ctx context.Context) (problems []string, unhealthy bool, details map[string]any) {
+	details = map[string]any{}
+	for _, p := range h.hosted {
+		now := p.health(ctx)
+		if now.Degraded != "" {
+			problems = append(problems, "pipeline "+p.Name+": "+h.redact(now.Degraded))
+		}
+		unhealthy = unhealthy || now.Unhealthy
+		merge(details, now.Details)
+	}
+	return problems, unhealthy, details
+}
+
+func (h *Host) redact(text string) string {
+	if h.Redact == nil {
+		return text
+	}
+	return h.Redact(text)
+}
+
+// merge adds the members of from to into; maps of both are merged.
+func merge(into, from map[string]any) {
+	for k, v := range from {
+		a, isMap := into[k].(map[string]any)
+		b, alsoMap := v.(map[string]any)
+		if isMap && alsoMap {
+			a = maps.Clone(a)
+			merge(a, b)
+			v = a
+		}
+		into[k] = v
+	}
+}
+
+func (p *hosted) health(ctx context.Context) pipeline.Health {
+	var now pipeline.Health
+	if p.made.Health != nil {
+		now = p.made.Health(ctx)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.broken != "" && now.Degraded == "" {
+		now.Degraded = p.broken
+	}
+	return now
+}
+
+// Reload hands the live keys of new sections to the pipelines that are configured in both.
+func (h *Host) Reload(next []config.Pipeline) error {
+	var errs []error
+	for _, n := range next {
+		for _, p := range h.hosted {
+			if p.Name != n.Name || p.Kind.Name != n.Kind.Name || p.made.Reload == nil {
+				continue
+			}
+			if err := p.made.Reload(n.Section); err != nil {
+				errs = append(errs, fmt.Errorf("pipeline %s: %w", n.Name, err))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Close closes the stores that pipelines opened.
+func (h *Host) Close() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, s := range h.opened {
+		if err := s.Close(); err != nil {
+			h.Logger.Warn("a store of a pipeline was not closed properly", "error", h.redact(err.Error()))
+		}
+	}
+	h.opened = nil
+}

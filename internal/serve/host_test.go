@@ -1,0 +1,152 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/dispatch"
+	"github.com/pawl-dev/pawl/internal/config"
+	"github.com/pawl-dev/pawl/internal/operate"
+	"github.com/pawl-dev/pawl/pipeline"
+	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/memory"
+)
+
+func ignore(context.Context, *pawl.Delivery) error { return nil }
+
+// sample is a host of one pipeline named search.
+func sample(t *testing.T, made *pipeline.Pipeline) (*Host, store.Store) {
+	t.Helper()
+	s := memory.New(memory.Config{})
+	made.Stages = append(made.Stages, pipeline.Stage{Topic: dispatch.Topic{Name: "search.work", Handler: pawl.HandlerFunc(ignore)}})
+	kind := &pipeline.Kind{Name: "sample", New: func(context.Context, pipeline.Env) (*pipeline.Pipeline, error) { return made, nil }}
+	h, err := NewHost(t.Context(), HostConfig{
+		Pipelines: []config.Pipeline{{Name: "search", Kind: kind}}, Store: s, Logger: slog.New(slog.DiscardHandler), Owner: "test/1",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h, s
+}
+
+func TestMatrixOfAllKinds(t *testing.T) {
+	if _, err := Matrix(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestHostRecordsPausesAndResumes(t *testing.T) {
+	h, s := sample(t, &pipeline.Pipeline{Health: func(context.Context) pipeline.Health { return pipeline.Health{Degraded: "search is away"} }})
+	if err := h.Prepare(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	state := func() string {
+		all, err := operate.Pipelines(t.Context(), s)
+		if err != nil || len(all) != 1 || all[0].Name != "search" || all[0].Kind != "sample" {
+			t.Fatalf("pipelines: %+v, %v", all, err)
+		}
+		return all[0].State + ": " + all[0].Why
+	}
+	if got := state(); got != "degraded: search is away" {
+		t.Errorf("state is %q", got)
+	}
+	if err := operate.PausePipeline(t.Context(), s, "search", 0, "ann", "moving"); err != nil {
+		t.Fatal(err)
+	}
+	if got := state(); got != "paused: moving" {
+		t.Errorf("state is %q", got)
+	}
+	if err := operate.ResumePipeline(t.Context(), s, "search"); err != nil {
+		t.Fatal(err)
+	}
+	if got := state(); got != "degraded: search is away" {
+		t.Errorf("state is %q after resume", got)
+	}
+	if err := operate.PausePipeline(t.Context(), s, "serach", 0, "ann", ""); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("pausing an unknown pipeline: %v", err)
+	}
+}
+
+func TestHostStartsAPipelineAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var runs atomic.Int32
+		h, _ := sample(t, &pipeline.Pipeline{Run: func(ctx context.Context) error {
+			if runs.Add(1) < 3 {
+				return errors.New("the port is taken")
+			}
+			<-ctx.Done()
+			return nil
+		}})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- h.Run(ctx, func(err error) { t.Errorf("failed for good: %v", err) }) }()
+		time.Sleep(500 * time.Millisecond)
+		if problems, _, _ := h.Health(ctx); len(problems) != 1 || !strings.Contains(problems[0], "the port is taken") {
+			t.Errorf("problems while it does not run: %q", problems)
+		}
+		time.Sleep(10 * time.Second)
+		if problems, _, _ := h.Health(ctx); runs.Load() != 3 || len(problems) != 0 {
+			t.Errorf("%d runs, problems %q", runs.Load(), problems)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestHostEndsTheDaemonWhenNothingWillHelp(t *testing.T) {
+	h, _ := sample(t, &pipeline.Pipeline{Run: func(context.Context) error { return pipeline.Fatal(errors.New("the token is refused")) }})
+	ctx, cancel := context.WithCancelCause(t.Context())
+	if err := h.Run(ctx, cancel); err != nil {
+		t.Fatal(err)
+	}
+	if err := context.Cause(ctx); err == nil || err.Error() != "pipeline search: the token is refused" {
+		t.Errorf("the cause is %v", err)
+	}
+}
+
+func TestHostRefusesAStoreThatLacksWhatIsNeeded(t *testing.T) {
+	s := memory.New(memory.Config{})
+	kind := &pipeline.Kind{Name: "sample", New: func(context.Context, pipeline.Env) (*pipeline.Pipeline, error) {
+		return &pipeline.Pipeline{Needs: []store.Capability{"Levitation"}}, nil
+	}}
+	_, err := NewHost(t.Context(), HostConfig{Pipelines: []config.Pipeline{{Name: "a", Kind: kind}}, Store: s, Logger: slog.New(slog.DiscardHandler)})
+	if err == nil || !strings.Contains(err.Error(), "pipeline a: needs Levitation") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestHostRoutesAndDetails(t *testing.T) {
+	h, _ := sample(t, &pipeline.Pipeline{
+		Routes: map[string]http.HandlerFunc{"GET /flag": func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("on")) }},
+		Health: func(context.Context) pipeline.Health {
+			return pipeline.Health{Unhealthy: true, Details: map[string]any{"search": map[string]any{"ok": false}}}
+		},
+	})
+	mux := http.NewServeMux()
+	h.Routes(mux)
+	w := httptest.NewRecorder()
+	mux.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/pipelines/search/flag", nil))
+	if w.Body.String() != "on" {
+		t.Errorf("the route answers %d %q", w.Code, w.Body)
+	}
+	_, unhealthy, details := h.Health(t.Context())
+	if search, _ := details["search"].(map[string]any); !unhealthy || search["ok"] != false {
+		t.Errorf("health: %v %v", unhealthy, details)
+	}
+	into := map[string]any{"projections": map[string]any{"a": 1}}
+	merge(into, map[string]any{"projections": map[string]any{"b": 2}})
+	if got := into["projections"].(map[string]any); got["a"] != 1 || got["b"] != 2 {
+		t.Errorf("merged: %v", into)
+	}
+}

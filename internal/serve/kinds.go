@@ -1,0 +1,30 @@
+package serve
+
+import (
+	"github.com/pawl-dev/pawl/pipeline"
+	"github.com/pawl-dev/pawl/policy"
+)
+
+// Kinds returns the kinds of pipelines that are compiled in: a line each.
+func Kinds() []*pipeline.Kind {
+	all := []pipeline.Kind{}
+	kinds := make([]*pipeline.Kind, len(all))
+	for i := range all {
+		kinds[i] = &all[i]
+	}
+	return kinds
+}
+
+// Matrix returns the policy of this program: the built-in rules, those of all pipelines, and overrides.
+func Matrix(overrides ...policy.Override) (*policy.Matrix, error) {
+	var rules []policy.Rule
+	for _, k := range Kinds() {
+		for _, r := range k.Rules {
+			if r.Origin == "" {
+				r.Origin = "pipeline " + k.Name
+			}
+			rules = append(rules, r)
+		}
+	}
+	return policy.NewMatrixOf(nil, rules, overrides...)
+}
