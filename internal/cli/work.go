@@ -17,7 +17,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/dispatch"
-	"github.com/pawl-dev/pawl/internal/program"
+	"github.com/pawl-dev/pawl/handler/pipe"
 	"github.com/pawl-dev/pawl/internal/serve"
 	"github.com/pawl-dev/pawl/store"
 )
@@ -119,8 +119,8 @@ func (s *session) workConfig(topics []string, f *workFlags) (serve.WorkConfig, e
 		return bad("name each topic once", "a topic is named twice")
 	case f.concurrency < 1 || f.concurrency > 10_000:
 		return bad("use a number from 1 to 10000", "--concurrency is %d", f.concurrency)
-	case f.inFlight < 0 || f.inFlight > program.MaxInFlight:
-		return bad("use a number from 1, or 0 to leave it to Pawl", "--in-flight is %d; at most %d is possible", f.inFlight, program.MaxInFlight)
+	case f.inFlight < 0 || f.inFlight > pipe.MaxInFlight:
+		return bad("use a number from 1, or 0 to leave it to Pawl", "--in-flight is %d; at most %d is possible", f.inFlight, pipe.MaxInFlight)
 	case time.Duration(f.lease) < 20*time.Millisecond || time.Duration(f.lease) > store.MaxLease:
 		return bad("use a duration from 20ms to 24h", "--lease is %v", time.Duration(f.lease))
 	case f.inFlight > 0 && f.pipe == "":

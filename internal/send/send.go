@@ -11,7 +11,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/lines"
-	"github.com/pawl-dev/pawl/internal/program/wire"
+	"github.com/pawl-dev/pawl/internal/wire"
 	"github.com/pawl-dev/pawl/store"
 )
 

@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/dispatch"
+	hook "github.com/pawl-dev/pawl/handler/http"
 	"github.com/pawl-dev/pawl/internal/config"
 	"github.com/pawl-dev/pawl/internal/systemd"
-	"github.com/pawl-dev/pawl/internal/webhook"
 	"github.com/pawl-dev/pawl/observe"
 	"github.com/pawl-dev/pawl/policy"
 	"github.com/pawl-dev/pawl/store"
@@ -150,7 +150,7 @@ func (d *Daemon) build() error {
 	if d.limits, err = newLimits(d.Config.Limits, d.store); err != nil {
 		return err
 	}
-	gates, replies := map[string]*gate{}, webhook.NewReplies()
+	gates, replies := map[string]*gate{}, hook.NewReplies()
 	var topics []dispatch.Topic
 	for _, t := range d.Config.Topics {
 		c, err := newCarrier(t, d.programs, replies, d.limits)
@@ -196,7 +196,7 @@ func (d *Daemon) Address() string { return d.Front.Address() }
 func (d *Daemon) Run(ctx context.Context) error {
 	defer d.programs.close()
 	for _, c := range d.carriers {
-		c.start(ctx, d.store)
+		c.start(ctx, d.store, c.gate.wake)
 	}
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)

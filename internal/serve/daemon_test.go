@@ -85,7 +85,7 @@ func reloading(t *testing.T, text string) (d *Daemon, logs *logBook) {
 	}
 	var topics []dispatch.Topic
 	for _, topic := range d.Config.Topics {
-		c := &carrier{topic: topic}
+		c := &carrier{runner: plain{}, topic: topic}
 		if c.limit, c.limits, err = d.limits.of(&topic); err != nil {
 			t.Fatal(err)
 		}

@@ -164,7 +164,7 @@ func (d *Daemon) health() Health {
 		handler := "pipeline" // what a configuration names comes first, in its order
 		if i < len(d.carriers) {
 			handler = d.carriers[i].topic.Handler
-			if c := d.carriers[i]; c.keeper != nil {
+			if c := d.carriers[i]; !c.resizes() {
 				t.Concurrency = c.topic.Concurrency // its slots are for the gate to say
 			}
 		}

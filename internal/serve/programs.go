@@ -7,29 +7,31 @@ import (
 	"log/slog"
 
 	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/internal/program"
+	"github.com/pawl-dev/pawl/handler"
+	"github.com/pawl-dev/pawl/handler/exec"
+	"github.com/pawl-dev/pawl/handler/pipe"
 	"github.com/pawl-dev/pawl/store"
 )
 
 // programs starts those of handlers, and passes on what they write.
 type programs struct {
-	launcher       *program.Launcher
-	stdout, stderr *program.Output
+	launcher       *handler.Launcher
+	stdout, stderr *handler.Output
 	logger         *slog.Logger
 }
 
 // newPrograms says once on the other stream that one cannot be written. Work that is
 // done stays done, and what is left goes on: its output is no part of it.
 func newPrograms(stdout, stderr io.Writer, logger *slog.Logger) (*programs, error) {
-	l, err := program.NewLauncher()
+	l, err := handler.NewLauncher()
 	if err != nil {
 		return nil, err
 	}
 	p := &programs{launcher: l, logger: logger}
-	p.stdout = program.NewOutput(stdout, func(err error) {
+	p.stdout = handler.NewOutput(stdout, func(err error) {
 		logger.Warn("what programs print is lost: stdout cannot be written; the work goes on", "error", err)
 	})
-	p.stderr = program.NewOutput(stderr, func(err error) {
+	p.stderr = handler.NewOutput(stderr, func(err error) {
 		if stdout != stderr { // else there is no other
 			_, _ = fmt.Fprintf(p.stdout, "what programs write to stderr is lost, it cannot be written; the work goes on: %v\n", err)
 		}
@@ -41,18 +43,18 @@ func (p *programs) close() { p.launcher.Close() }
 
 // exec is a handler that starts a program for every delivery.
 func (p *programs) exec(command string) pawl.Handler {
-	return program.NewExec(p.launcher, command, p.stdout, p.stderr)
+	return exec.New(exec.Config{Command: command, Launcher: p.launcher, Stdout: p.stdout, Stderr: p.stderr})
 }
 
 // pipe starts programs that are kept.
-func (p *programs) pipe(c program.PipeConfig) *program.Pipe {
-	c.Stderr, c.Logger = p.stderr, p.logger
-	return program.StartPipe(p.launcher, c)
+func (p *programs) pipe(c pipe.Config) *pipe.Pipe {
+	c.Launcher, c.Stderr, c.Logger = p.launcher, p.stderr, p.logger
+	return pipe.Start(c)
 }
 
 // pipeSlots is how many handlers of kept programs may run at once: how many should
 // is for the gate to say.
-func pipeSlots(children int) int { return 2 * children * program.MaxInFlight }
+func pipeSlots(children int) int { return 2 * children * pipe.MaxInFlight }
 
 // ranks returns the rank of deliveries as the store has it, with the ageing that
 // topics have now.

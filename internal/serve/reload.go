@@ -172,7 +172,7 @@ func (d *Daemon) adjust(c *carrier, t config.Topic) (kept []string) {
 		kept = append(kept, "topics."+t.Name+".limit")
 	}
 	c.gate.wake()
-	if t.Handler == c.topic.Handler && c.keeper == nil {
+	if t.Handler == c.topic.Handler && c.resizes() {
 		if err := d.dispatcher.Resize(t.Name, t.Concurrency); err != nil {
 			d.Logger.Warn("needs a restart: topics."+t.Name+".concurrency", "error", err)
 		}

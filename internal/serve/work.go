@@ -10,7 +10,8 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/dispatch"
-	"github.com/pawl-dev/pawl/internal/program"
+	"github.com/pawl-dev/pawl/handler"
+	"github.com/pawl-dev/pawl/handler/pipe"
 	"github.com/pawl-dev/pawl/policy"
 	"github.com/pawl-dev/pawl/store"
 )
@@ -57,14 +58,14 @@ type Worked struct {
 }
 
 // ErrNeverReady ends a worker whose program does not even start.
-var ErrNeverReady = program.ErrNeverReady
+var ErrNeverReady = pipe.ErrNeverReady
 
 // worker is the parts of a worker. All its topics are behind one gate.
 type worker struct {
 	config   WorkConfig
 	programs *programs
 	gate     gate
-	pipe     *program.Pipe
+	pipe     *pipe.Pipe
 	handler  pawl.Handler
 }
 
@@ -84,7 +85,7 @@ func Work(ctx context.Context, s store.Store, c WorkConfig) (Worked, error) {
 	}
 	w.gate.wake = func() { d.Wake() }
 	if c.Pipe != "" {
-		w.pipe = programs.pipe(program.PipeConfig{
+		w.pipe = programs.pipe(pipe.Config{
 			Command: c.Pipe, Children: c.Concurrency, InFlight: c.InFlight, Rank: ranks(ctx, s, c.Topics...),
 		})
 		w.handler, w.gate.room = w.pipe, w.pipe.Room
@@ -158,11 +159,11 @@ func (w *worker) exec(working context.Context, several bool) pawl.Handler {
 		case slots <- struct{}{}:
 			defer func() { <-slots }()
 		case <-ctx.Done():
-			return program.HandBack("no program was free for it")
+			return handler.HandBack("no program was free for it")
 		case <-working.Done():
 		}
 		if working.Err() != nil { // even if a slot came free as well
-			return program.HandBack("draining")
+			return handler.HandBack("draining")
 		}
 		return h.Handle(ctx, d)
 	})

@@ -1,0 +1,182 @@
+package http
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/handler"
+	"github.com/pawl-dev/pawl/internal/wire"
+	"github.com/pawl-dev/pawl/policy"
+)
+
+// Config says where deliveries go. URL is required.
+type Config struct {
+	URL     string
+	Method  string            // empty is POST
+	Headers map[string]string // beside those of the delivery
+	// Timeout bounds a request and its reply; 0 leaves that to the deadline.
+	Timeout time.Duration
+	// Replies is the room that large replies share with those of other hooks; nil is
+	// room of its own. Whoever shares it says what was settled.
+	Replies *Replies
+}
+
+// Limits of a reply.
+const (
+	maxReason  = 2 << 10  // becomes the reason of a failure
+	maxDrained = 64 << 10 // is read so that the connection can be used again
+)
+
+// ContentVerdict is the type of a reply that states a verdict, in the words of
+// package wire: beside ack it can emit and hold.
+const ContentVerdict = "application/vnd.pawl.verdict+json"
+
+const dialTimeout = 10 * time.Second
+
+// maxIdle is far more than there are requests at once: each keeps its connection.
+const maxIdle = 10_000
+
+// Hook is a handler that posts. It is safe for concurrent use.
+type Hook struct {
+	config Config
+	url    *url.URL
+	fixed  http.Header
+	client *http.Client
+}
+
+// New returns the handler.
+func New(c Config) (*Hook, error) {
+	u, err := url.Parse(c.URL)
+	if err != nil {
+		return nil, errors.New("the URL cannot be read") // err quotes it, with the password
+	}
+	if c.Replies == nil {
+		c.Replies = NewReplies()
+	}
+	if c.Method == "" {
+		c.Method = http.MethodPost
+	}
+	h := &Hook{config: c, url: u, fixed: http.Header{"User-Agent": {"pawl"}}}
+	for name, value := range c.Headers {
+		h.fixed.Set(name, value)
+	}
+	dialer := &net.Dialer{Timeout: dialTimeout}
+	h.client = &http.Client{
+		Transport: &http.Transport{
+			Proxy: http.ProxyFromEnvironment, DialContext: dialer.DialContext, ForceAttemptHTTP2: true, TLSHandshakeTimeout: dialTimeout,
+			MaxIdleConnsPerHost: maxIdle, IdleConnTimeout: 90 * time.Second, DisableCompression: true,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	return h, nil
+}
+
+// Close closes the connections that are kept.
+func (h *Hook) Close() { h.client.CloseIdleConnections() }
+
+// Handle posts d and waits for the reply.
+func (h *Hook) Handle(ctx context.Context, d *pawl.Delivery) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	c := startClock(ctx, h.config.Timeout)
+	defer c.close()
+	reply, err := h.client.Do(h.request(c.ctx, d))
+	if err != nil {
+		return h.failed(ctx, c, err)
+	}
+	defer func() { _ = reply.Body.Close() }()
+	if reply.StatusCode/100 == 2 && isVerdict(reply.Header.Get("Content-Type")) {
+		return h.worded(ctx, c, d, reply)
+	}
+	said, err := io.ReadAll(io.LimitReader(reply.Body, maxReason))
+	if err == nil {
+		_, err = io.CopyN(io.Discard, reply.Body, maxDrained)
+	}
+	if err != nil && !errors.Is(err, io.EOF) && reply.StatusCode/100 != 2 {
+		said = nil // the status says enough
+	}
+	return verdict(reply, said, time.Now())
+}
+
+// errNoRoom gives a delivery back whose reply could not be read for our own sake.
+var errNoRoom = handler.HandBack("there was no room for its reply")
+
+// worded reads the verdict that a reply states. The service has answered: what it waits
+// for room counts neither against it nor as its failure.
+func (h *Hook) worded(ctx context.Context, c *clock, d *pawl.Delivery, reply *http.Response) error {
+	text, room, err := h.config.Replies.read(reply, func(bytes int) error {
+		return c.without(func() error {
+			if h.config.Replies.take(ctx, bytes) != nil {
+				return errNoRoom
+			}
+			return nil
+		})
+	})
+	defer func() { h.config.Replies.leave(d, room) }()
+	if errors.Is(err, errNoRoom) {
+		return err
+	}
+	if err != nil && !errors.Is(err, errTooLong) {
+		return h.failed(ctx, c, err)
+	}
+	if err == nil {
+		v, bad := wire.ParseReply(text)
+		if bad == nil {
+			return v.Settle(d, policy.KindService)
+		}
+		err = bad
+	}
+	return pawl.OfKind(policy.KindService, fmt.Errorf("the reply is no verdict: %w", err))
+}
+
+// isVerdict tells whether a reply says that it states a verdict.
+func isVerdict(contentType string) bool {
+	media, _, _ := mime.ParseMediaType(contentType)
+	return media == ContentVerdict
+}
+
+func (h *Hook) request(ctx context.Context, d *pawl.Delivery) *http.Request {
+	header := h.fixed.Clone()
+	describe(header, d)
+	r := &http.Request{
+		Method: h.config.Method, URL: h.url, Host: h.url.Host, Header: header,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Body: http.NoBody, ContentLength: int64(len(d.Body)),
+	}
+	if u := h.url.User; u != nil && header.Get("Authorization") == "" {
+		password, _ := u.Password()
+		r.SetBasicAuth(u.Username(), password)
+	}
+	if len(d.Body) > 0 {
+		r.Body = io.NopCloser(bytes.NewReader(d.Body))
+		r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(d.Body)), nil }
+	}
+	return r.WithContext(ctx)
+}
+
+// failed says why there was no reply.
+func (h *Hook) failed(ctx context.Context, c *clock, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if e, ok := errors.AsType[*url.Error](err); ok {
+		err = e.Err // without the URL: it may hold what is secret
+	}
+	facts := policy.Facts(0)
+	if c.over() || errors.Is(err, context.DeadlineExceeded) {
+		err, facts = fmt.Errorf("no reply within %v", h.config.Timeout), policy.Timeout
+	} else if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
+		facts = policy.Connect
+	}
+	return policy.With(pawl.OfKind(policy.KindService, err), facts)
+}

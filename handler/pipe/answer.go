@@ -1,0 +1,213 @@
+package pipe
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/bits"
+	"os"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/handler"
+	"github.com/pawl-dev/pawl/internal/wire"
+	"github.com/pawl-dev/pawl/policy"
+)
+
+// answer is a line that a child wrote.
+type answer struct {
+	verdict wire.Verdict
+	err     error
+	line    string // the beginning of a bad one
+}
+
+// listen reads verdicts until stdout ends, and returns why the child must be
+// killed, if it must.
+func (c *child) listen(stdout *os.File) error {
+	buf := make([]byte, 64<<10)
+	begin, end, scanned := 0, 0, 0
+	var answers []answer
+	for {
+		n, err := stdout.Read(buf[end:])
+		end += n
+		answers = answers[:0]
+		for {
+			i := bytes.IndexByte(buf[scanned:end], '\n')
+			if i < 0 {
+				scanned = end
+				break
+			}
+			line := buf[begin : scanned+i]
+			begin, scanned = scanned+i+1, scanned+i+1
+			if line = bytes.TrimSpace(line); len(line) > 0 {
+				answers = append(answers, parse(line))
+			}
+		}
+		if len(answers) > 0 {
+			c.take(answers)
+		}
+		if err != nil {
+			c.lastWords(buf[begin:end])
+			return nil
+		}
+		if begin > 0 {
+			end, scanned = copy(buf, buf[begin:end]), end-begin
+			begin = 0
+		}
+		if end == 0 && len(buf) > 1<<20 {
+			buf = make([]byte, 64<<10)
+		}
+		if end == len(buf) {
+			if end >= maxVerdict {
+				return fmt.Errorf("it wrote %d MiB without the end of a line", maxVerdict>>20)
+			}
+			buf = append(buf, make([]byte, len(buf))...)
+		}
+	}
+}
+
+// lastWords takes what a program that has ended wrote without the end of a line: a
+// verdict if it is a whole one, and nothing otherwise, because it may be the half of one.
+func (c *child) lastWords(line []byte) {
+	if v, err := wire.ParseVerdict(bytes.TrimSpace(line)); err == nil {
+		c.take([]answer{{verdict: v}})
+	}
+}
+
+func parse(line []byte) answer {
+	v, err := wire.ParseVerdict(line)
+	if err == nil {
+		return answer{verdict: v}
+	}
+	return answer{verdict: v, err: err, line: string(line[:min(len(line), 200)])}
+}
+
+// take settles what answers are about, and gives the child more.
+func (c *child) take(answers []answer) {
+	p := c.pipe
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now, held := time.Now(), len(c.held)
+	for i := range answers {
+		a := &answers[i]
+		k := c.held[a.verdict.Token]
+		switch {
+		case a.err != nil:
+			c.bad(a)
+		case k == nil || k.d.ID != a.verdict.ID:
+			p.stats.Stale++
+			p.complain(p.stats.Stale, "verdict about what the program does not hold; it is ignored", c, "id", a.verdict.ID)
+		default:
+			p.answered, p.unready, p.failing = true, 0, nil
+			c.answers++
+			c.window.answered(now.Sub(k.at), held, c.overtook(k), now)
+			c.drop(k)
+			k.finish(outcome{verdict: new(a.verdict)})
+		}
+	}
+	c.feed()
+	p.hasRoom()
+}
+
+// overtook tells whether the child answered k and still holds what it got before.
+// That is looked at only where it matters.
+func (c *child) overtook(k *call) bool {
+	if !c.window.trying {
+		return false
+	}
+	for _, other := range c.held {
+		if other.begin < k.begin {
+			return true
+		}
+	}
+	return false
+}
+
+// drop takes k out of what the child holds.
+func (c *child) drop(k *call) {
+	delete(c.held, k.token)
+	c.bytes -= len(k.line)
+	k.child = nil
+}
+
+// bad lays a line that is no verdict to the delivery that it is about. If that
+// cannot be told, the child is killed, and what it held given again one by one.
+func (c *child) bad(a *answer) {
+	p := c.pipe
+	p.stats.Bad++
+	p.complain(p.stats.Bad, "line that is no verdict", c, "line", a.line, "error", a.err)
+	err := fmt.Errorf("the program wrote what is no verdict: %w: %s", a.err, a.line)
+	var about *call
+	for _, k := range c.held {
+		if k.d.ID == a.verdict.ID || len(c.held) == 1 && a.verdict.ID == "" {
+			about = k
+		}
+	}
+	switch {
+	case about != nil:
+		c.drop(about)
+		about.finish(outcome{err: pawl.OfKind(policy.KindCommand, err)})
+	case len(c.held) > 0 && a.verdict.ID == "":
+		c.kill(err)
+	}
+}
+
+// complain warns the first time, the second, the fourth …
+func (p *Pipe) complain(n int, what string, c *child, args ...any) {
+	if bits.OnesCount(uint(n)) == 1 {
+		p.config.Logger.Warn(what, append([]any{"child", c.n, "times", n}, args...)...)
+	}
+}
+
+// watch looks after deliveries whose time passes.
+func (p *Pipe) watch() {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-p.stop:
+			return
+		case now := <-tick.C:
+			p.inspect(now)
+		}
+	}
+}
+
+var errWaited = errors.New("no program was free for it")
+
+// inspect kills a child that holds several deliveries and one of them for half of
+// its time, and far longer than others took: should it be stuck, the others must
+// not miss their deadlines with it. What still waits when three quarters of its
+// time are over is given back.
+func (p *Pipe) inspect(now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.children {
+		for _, k := range c.held {
+			if len(c.held) > 1 && now.After(k.after(1, 2)) && now.Sub(k.at) > 4*c.window.usual() && k.regiven == 0 {
+				c.kill(errStalled)
+			}
+		}
+		c.suspects = p.dismiss(c.suspects, now)
+	}
+	p.queue = p.dismiss(p.queue, now)
+}
+
+// after is the point in time when so much of the call's time is over.
+func (k *call) after(part, of int) time.Time {
+	return k.born.Add(k.until.Sub(k.born) * time.Duration(part) / time.Duration(of))
+}
+
+// dismiss gives back what waited for too long.
+func (p *Pipe) dismiss(ks []*call, now time.Time) []*call {
+	kept := ks[:0]
+	for _, k := range ks {
+		if now.After(k.after(3, 4)) {
+			k.finish(outcome{err: handler.HandBack(errWaited.Error())})
+		} else {
+			kept = append(kept, k)
+		}
+	}
+	clear(ks[len(kept):])
+	return kept
+}

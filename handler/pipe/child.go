@@ -1,0 +1,411 @@
+package pipe
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/handler"
+	"github.com/pawl-dev/pawl/handler/internal/process"
+	"github.com/pawl-dev/pawl/policy"
+)
+
+// Why we kill a child.
+var (
+	errCancelled = errors.New("a delivery's time is over")
+	errStalled   = errors.New("it does not answer")
+)
+
+// child is one of the programs of a pipe, through all its starts. It is guarded
+// by Pipe.mu.
+type child struct {
+	n        int
+	pipe     *Pipe
+	window   window
+	up       bool
+	process  *process.Process
+	began    time.Time
+	cause    error            // why we killed it; nil: we did not
+	held     map[string]*call // by token
+	bytes    int              // of their lines
+	suspects []*call          // to be given one by one
+	out      []byte           // to be written
+	sent     int64            // bytes that went into out since the start
+	answers  int              // since the start
+	wake     chan struct{}    // something is to be written, or stdin to be closed
+}
+
+// live starts the program again and again until the pipe is closed.
+func (c *child) live() {
+	for failures := 0; ; {
+		began := time.Now()
+		end := c.run()
+		switch {
+		case end.answers > 0:
+			failures = 0
+		case time.Since(began) > maxPause:
+			failures = 1
+		default:
+			failures++
+		}
+		pause := min(minPause<<min(failures, 10), maxPause)
+		if end.voluntary && end.answers > 0 {
+			pause = 0 // it had enough, as some do after so many messages
+		}
+		if !c.pipe.restarts(c, end, pause) {
+			return
+		}
+		select {
+		case <-c.pipe.stop:
+			return
+		case <-c.pipe.broken:
+			return
+		case <-time.After(pause):
+		}
+	}
+}
+
+// Pauses before a program is started again.
+const (
+	minPause = 100 * time.Millisecond
+	maxPause = 10 * time.Second
+)
+
+// ending says how a child ended.
+type ending struct {
+	how       string // with what it said last
+	voluntary bool   // exit status 0
+	answers   int
+	held      int  // deliveries
+	unread    bool // it read nothing of what it was sent
+	cause     error
+}
+
+// run starts the program and stays with it to its end.
+func (c *child) run() ending {
+	cmd := process.Shell(c.pipe.config.Command)
+	cmd.Env = process.Environ()
+	pipes, err := openChild(cmd)
+	if err != nil {
+		return ending{how: err.Error(), unread: true}
+	}
+	program, err := c.pipe.config.Launcher.Start(cmd)
+	pipes.started()
+	if err != nil {
+		pipes.close()
+		return ending{how: err.Error(), unread: true}
+	}
+	c.rise(program)
+	said := &process.Tail{}
+	heard := make(chan struct{})
+	go func() {
+		process.Read(pipes.stderr, &process.Lines{Prefix: fmt.Sprintf("[%d] ", c.n), Out: c.pipe.config.Stderr, Tail: said})
+		close(heard)
+	}()
+	written := make(chan int64, 1)
+	go func() { written <- c.write(pipes.stdin) }()
+	exited := make(chan *os.ProcessState, 1)
+	go func() {
+		state := program.Wait()
+		until := time.Now().Add(process.LeftOver) // who left its group may hold the pipes
+		_ = pipes.stdout.SetReadDeadline(until)
+		_ = pipes.stderr.SetReadDeadline(until)
+		exited <- state
+	}()
+	trouble := c.listen(pipes.stdout)
+	if trouble != nil {
+		c.killFor(trouble)
+	}
+	program.Kill() // without stdout it is of no use
+	state := <-exited
+	c.lower()
+	_ = pipes.stdin.SetWriteDeadline(time.Now())
+	read := <-written - int64(process.Unread(pipes.stdin))
+	pipes.close()
+	<-heard // its last words are the reason
+	return c.fall(said.Reason(process.Describe(state)), state != nil && state.Success(), read)
+}
+
+// rise makes c ready for deliveries.
+func (c *child) rise(program *process.Process) {
+	p := c.pipe
+	p.mu.Lock()
+	c.up, c.process, c.began, c.cause = true, program, time.Now(), nil
+	c.out, c.sent, c.answers = c.out[:0], 0, 0
+	c.window.restart()
+	c.feed()
+	p.hasRoom()
+	p.mu.Unlock()
+}
+
+// lower ends the writing to a child that has ended.
+func (c *child) lower() {
+	c.pipe.mu.Lock()
+	defer c.pipe.mu.Unlock()
+	c.up = false
+	c.signal()
+}
+
+// fits tells whether c can take k now.
+func (c *child) fits(k *call) bool {
+	return c.up && c.cause == nil && len(c.suspects) == 0 && len(c.held) < c.window.size &&
+		(len(c.held) == 0 || c.bytes+len(k.line) <= maxHeldBytes)
+}
+
+// give writes k to the child.
+func (c *child) give(k *call) {
+	k.child, k.begin, k.at = c, c.sent, time.Now()
+	c.out = append(c.out, k.line...)
+	c.sent += int64(len(k.line))
+	c.bytes += len(k.line)
+	c.held[k.token] = k
+	c.signal()
+}
+
+func (c *child) signal() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// feed gives the child what it can take: suspects one by one, else what waits.
+func (c *child) feed() {
+	if !c.up || c.cause != nil {
+		return
+	}
+	if len(c.suspects) > 0 {
+		if len(c.held) == 0 {
+			k := c.suspects[0]
+			c.suspects = c.suspects[1:]
+			c.give(k)
+		}
+		return
+	}
+	q := &c.pipe.queue
+	for len(*q) > 0 && c.fits((*q)[0]) {
+		k := (*q)[0]
+		(*q)[0] = nil
+		*q = (*q)[1:]
+		c.give(k)
+	}
+}
+
+// kill kills the child; the first cause counts.
+func (c *child) kill(cause error) {
+	if c.up && c.cause == nil {
+		c.cause = cause
+		c.process.Kill()
+	}
+}
+
+func (c *child) killFor(cause error) {
+	c.pipe.mu.Lock()
+	defer c.pipe.mu.Unlock()
+	c.kill(cause)
+}
+
+// write writes to stdin what comes to be in out, and returns how many bytes went
+// through. It closes stdin when the pipe is closed.
+func (c *child) write(stdin *os.File) (n int64) {
+	var spare []byte
+	for {
+		c.pipe.mu.Lock()
+		b, closed, up := c.out, c.pipe.closed, c.up
+		if len(b) > 0 {
+			c.out = spare[:0] // two buffers in turn: what is being written is not appended to
+		}
+		c.pipe.mu.Unlock()
+		if len(b) > 0 {
+			m, err := stdin.Write(b)
+			n += int64(m)
+			if err != nil {
+				return n
+			}
+			if spare = b; cap(spare) > maxHeldBytes {
+				spare = nil
+			}
+			continue
+		}
+		if closed || !up {
+			break
+		}
+		<-c.wake
+	}
+	c.pipe.mu.Lock()
+	program, up := c.process, c.up
+	c.pipe.mu.Unlock()
+	if up {
+		_ = stdin.Close()
+		c.retire(program)
+	}
+	return n
+}
+
+// retire asks a child that does not end, and then kills it.
+func (c *child) retire(program *process.Process) {
+	time.AfterFunc(c.pipe.config.Patience, program.End)
+}
+
+// fall settles what the child held when it ended. read is how much of what it was
+// sent it has read.
+func (c *child) fall(how string, voluntary bool, read int64) ending {
+	p := c.pipe
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e := ending{how: how, voluntary: voluntary, answers: c.answers, held: len(c.held), unread: read <= 0, cause: c.cause}
+	var touched, untouched []*call
+	for _, k := range c.inOrder() {
+		k.child = nil
+		switch {
+		case k.cancelled != nil:
+			k.finish(outcome{err: k.cancelled})
+		case k.begin < read:
+			touched = append(touched, k)
+		default:
+			untouched = append(untouched, k)
+		}
+	}
+	clear(c.held)
+	c.bytes, c.out = 0, nil
+	blamed := len(touched) == 1 && c.cause != errCancelled && c.cause != errStalled && (!voluntary || touched[0].regiven > 0)
+	if blamed {
+		touched[0].finish(outcome{err: c.blame(how)})
+		touched = nil
+	}
+	p.regive(c, touched, untouched)
+	return e
+}
+
+// blame is the failure of the delivery with which a child died.
+func (c *child) blame(how string) error {
+	if c.cause != nil {
+		return pawl.OfKind(policy.KindCommand, fmt.Errorf("the program broke the protocol: %w", c.cause))
+	}
+	return pawl.OfKind(policy.KindCommand, errors.New(how))
+}
+
+// inOrder returns what c holds in the order in which it was given.
+func (c *child) inOrder() []*call {
+	ks := make([]*call, 0, len(c.held))
+	for _, k := range c.held {
+		ks = append(ks, k)
+	}
+	slices.SortFunc(ks, func(a, b *call) int { return cmp.Compare(a.begin, b.begin) })
+	return ks
+}
+
+// regive keeps for one by one what the child had read, the oldest last if it did
+// not answer, and lets the rest wait like everything else.
+func (p *Pipe) regive(c *child, touched, untouched []*call) {
+	for _, k := range touched {
+		k.regiven++
+	}
+	p.stats.Regiven += len(touched)
+	if c.cause == errStalled && len(touched) > 1 {
+		touched = append(touched[1:], touched[0])
+	}
+	c.suspects = append(touched, c.suspects...)
+	for _, k := range untouched {
+		p.enqueue(k)
+	}
+	if p.closed || p.reason != nil {
+		for _, k := range slices.Concat(c.suspects, p.queue) {
+			k.finish(outcome{err: handler.HandBack("the worker ended")})
+		}
+		c.suspects, p.queue = nil, nil
+	}
+}
+
+// restarts tells whether c is to be started again, and says so.
+func (p *Pipe) restarts(c *child, e ending, pause time.Duration) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed || p.reason != nil {
+		return false
+	}
+	p.stats.Restarts++
+	args := []any{"child", c.n, "how", e.how, "held", e.held, "again_in", pause}
+	what, log := "program ended", p.config.Logger.Warn
+	switch counted := p.count(e); {
+	case e.voluntary && e.answers > 0:
+		log = p.config.Logger.Info
+	case counted && p.failing != nil && p.answered:
+		what, log = "the program does not start any more: it ends before it reads anything", p.config.Logger.Error
+		args = append(args, "times", p.unready)
+	}
+	if e.cause != nil {
+		args = append(args, "killed_because", e.cause)
+	}
+	log(what, args...)
+	if p.failing == nil || p.answered { // what worked once may get well
+		return true
+	}
+	p.reason = p.failing
+	for _, other := range p.children {
+		other.kill(errCancelled)
+		p.queue = append(p.queue, other.suspects...)
+		other.suspects = nil
+	}
+	for _, k := range p.queue {
+		k.finish(outcome{err: pawl.Release(0, p.reason.Error())})
+	}
+	p.queue = nil
+	close(p.broken)
+	return false
+}
+
+// count counts a start that came to nothing, and tells whether this was one. A
+// program that has worked may leave when there is nothing to do.
+func (p *Pipe) count(e ending) bool {
+	idle := e.voluntary && e.held == 0 && p.answered
+	if !e.unread || e.cause != nil || idle {
+		return false
+	}
+	p.unready++
+	if p.unready >= startsToGiveUp {
+		p.failing = fmt.Errorf("%w, %d times: %s", ErrNeverReady, p.unready, e.how)
+	}
+	return true
+}
+
+// childPipes are our ends of a child's streams, and its ends.
+type childPipes struct {
+	stdin, stdout, stderr *os.File
+	theirs                []*os.File
+}
+
+func openChild(cmd *exec.Cmd) (*childPipes, error) {
+	c := &childPipes{}
+	var errs [3]error
+	var in, out, err *os.File
+	in, c.stdin, errs[0] = os.Pipe()
+	c.stdout, out, errs[1] = os.Pipe()
+	c.stderr, err, errs[2] = os.Pipe()
+	c.theirs = []*os.File{in, out, err}
+	if err := errors.Join(errs[:]...); err != nil {
+		c.started()
+		c.close()
+		return nil, err
+	}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, out, err
+	return c, nil
+}
+
+// started closes the child's ends on our side.
+func (c *childPipes) started() {
+	for _, f := range c.theirs {
+		_ = f.Close() // of one that could not be opened: nothing happens
+	}
+}
+
+// close closes our ends but stderr, which its reader closes.
+func (c *childPipes) close() {
+	_ = c.stdin.Close()
+	_ = c.stdout.Close()
+}
