@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -172,6 +173,60 @@ func PutConflict(op, key string, have, want int64) error {
 		Op: op + " " + key, Code: ErrConflict, Err: fmt.Errorf("it is at version %d, not %d", have, want),
 		Hint: "read it again",
 	}
+}
+
+// AdmitMarks checks a PutMarks. The receipts carry the error of every mark to be
+// refused, and the version of every other as it will be.
+func AdmitMarks(marks []pawl.Mark) ([]MarkReceipt, error) {
+	if len(marks) > MaxBatch {
+		return nil, tooLarge("put marks", "%d marks; the limit is %d", len(marks), MaxBatch)
+	}
+	receipts, seen, size := make([]MarkReceipt, len(marks)), make(map[[2]string]bool, len(marks)), 0
+	for i := range marks {
+		m, place := &marks[i], [2]string{marks[i].Scope, marks[i].Key}
+		err := m.Validate()
+		if err == nil && seen[place] {
+			err = &pawl.InvalidError{Field: "mark key", Why: fmt.Sprintf("%.80q is twice in one call", m.Key)}
+		}
+		if receipts[i].Err = err; err != nil {
+			continue
+		}
+		seen[place] = true
+		size += len(m.Scope) + len(m.Key) + len(m.Value)
+		if !m.Remove {
+			receipts[i].Version = 1 + rand.Int64N(1<<62)
+		}
+	}
+	if size > MaxBatchBytes {
+		return nil, tooLarge("put marks", "%d bytes; the limit is %d", size, MaxBatchBytes)
+	}
+	return receipts, nil
+}
+
+// AdmitScope checks the scope of a GetMarks, ListMarks or Forget, and the keys.
+func AdmitScope(op, scope string, keys ...string) error {
+	if scope == "" || len(scope) > pawl.MaxKey {
+		return &pawl.InvalidError{Field: "mark scope", Why: fmt.Sprintf("is %d bytes long; it has 1 to %d", len(scope), pawl.MaxKey)}
+	}
+	if len(keys) > MaxBatch {
+		return tooLarge(op, "%d keys; the limit is %d", len(keys), MaxBatch)
+	}
+	return nil
+}
+
+// MarksTooLarge is the error of a GetMarks whose values are too many bytes.
+func MarksTooLarge() error {
+	return tooLarge("get marks", "the values have more than %d bytes together", MaxBatchBytes)
+}
+
+// PrefixEnd is the first text behind all that begin with prefix; empty if nothing
+// is.
+func PrefixEnd(prefix string) string {
+	end := strings.TrimRight(prefix, "\xff")
+	if end == "" {
+		return ""
+	}
+	return end[:len(end)-1] + string([]byte{end[len(end)-1] + 1})
 }
 
 // Text makes s fit for every store's text: valid UTF-8 without NUL, at most

@@ -23,12 +23,13 @@ const (
 	CanRepeatBatch Capability = "RepeatBatch"          // batch ids
 	CanWake        Capability = "Wake"                 // wake-up by append, without polling
 	CanState       Capability = "State"                // versioned values by key
+	CanMarks       Capability = "Marks"                // many values by key, in scopes that are forgotten as a whole
 )
 
 // AllCapabilities lists them in the order of tables.
 var AllCapabilities = []Capability{
 	CanSurvive, CanProcesses, CanAnyProcess, CanExclusive, CanDeadline, CanPriority, CanDelay, CanUnique, CanEmitAtomic,
-	CanAttempts, CanDeadLetters, CanLookup, CanTopics, CanFigures, CanTxAppend, CanRepeatBatch, CanWake, CanState,
+	CanAttempts, CanDeadLetters, CanLookup, CanTopics, CanFigures, CanTxAppend, CanRepeatBatch, CanWake, CanState, CanMarks,
 }
 
 // Support says how a backend keeps a capability. The zero value refuses it.

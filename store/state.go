@@ -4,6 +4,8 @@ import (
 	"context"
 	"iter"
 	"time"
+
+	"github.com/pawl-dev/pawl"
 )
 
 // Limits of the state, part of the contract.
@@ -13,7 +15,7 @@ const (
 )
 
 // AnyVersion puts or deletes an entry whatever its version is.
-const AnyVersion int64 = -1
+const AnyVersion = pawl.AnyVersion
 
 // Entry is a value in the state of a store.
 type Entry struct {

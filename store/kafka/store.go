@@ -194,6 +194,7 @@ func Description() store.Description {
 			store.CanRepeatBatch: refused("idempotent within a producer's session; after that a repetition is a duplicate with its id"),
 			store.CanWake:        kept("a fetch waits at the broker"),
 			store.CanState:       kept("a log of wishes in a topic, which every process reads"),
+			store.CanMarks:       refused("a log has no index: a value by key needs a database"),
 		},
 	}
 }

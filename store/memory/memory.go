@@ -41,6 +41,7 @@ type Store struct {
 	retained  []*message // acked, oldest first
 	entries   map[string]store.Entry
 	revision  int64 // of the entries as a whole
+	marks     marks
 }
 
 // topic is the settings, lanes and figures of a topic.
@@ -99,6 +100,7 @@ func New(c Config) *Store {
 		outcomes:  map[string]outcome{},
 		listeners: map[chan struct{}]map[string]bool{},
 		entries:   map[string]store.Entry{},
+		marks:     marks{scopes: map[string]map[string]store.Marked{}},
 	}
 }
 
@@ -203,11 +205,14 @@ func (s *Store) freeUnique(m *pawl.Message) {
 	}
 }
 
-func keyOf(m *pawl.Message) uniqueKey {
+func keyOf(m *pawl.Message) uniqueKey { return uniqueKey{uniqueScope(m), m.Unique.Key} }
+
+// uniqueScope tells scopes that are named from those of topics.
+func uniqueScope(m *pawl.Message) string {
 	if m.Unique.Scope == "" {
-		return uniqueKey{"topic " + m.Topic, m.Unique.Key}
+		return "topic " + m.Topic
 	}
-	return uniqueKey{"scope " + m.Unique.Scope, m.Unique.Key}
+	return "scope " + m.Unique.Scope
 }
 
 func (s *Store) remember(now time.Time, batch string, o outcome) {
@@ -271,6 +276,7 @@ func Description() store.Description {
 			store.CanRepeatBatch: kept,
 			store.CanWake:        kept,
 			store.CanState:       {Kept: true, Note: "dies with the process"},
+			store.CanMarks:       {Kept: true, Note: "die with the process"},
 		},
 	}
 }

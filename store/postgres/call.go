@@ -161,7 +161,14 @@ func isServer(err error) bool {
 // call runs steps as one transaction on a connection of pool. It tries again
 // where the server asks for that, and where nothing can have been sent.
 func (s *Store) call(ctx context.Context, pool *pgxpool.Pool, steps ...step) error {
+	return s.callAfresh(ctx, pool, func() {}, steps...)
+}
+
+// callAfresh is call; begin is called before each try, to drop what an earlier one
+// read.
+func (s *Store) callAfresh(ctx context.Context, pool *pgxpool.Pool, begin func(), steps ...step) error {
 	return s.again(ctx, func() error {
+		begin()
 		c, err := acquire(ctx, pool)
 		if err != nil {
 			return err

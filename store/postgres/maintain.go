@@ -72,7 +72,7 @@ func (s *Store) chores(after int64) int64 {
 	if err != nil || !mine {
 		return after
 	}
-	for _, sql := range []string{purgeBatches, purgeUniques, purgeAcked} {
+	for _, sql := range []string{purgeBatches, purgeUniques, purgeMarks, purgeAcked} {
 		s.purgeAll(ctx, sql, 5000, s.skewValue())
 	}
 	s.purgeAll(ctx, foldTallies, 50_000)

@@ -3,7 +3,6 @@ package postgres
 import (
 	"bytes"
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -64,18 +63,22 @@ func uniqueKey(m *pawl.Message) []byte {
 	if m.Unique.Key == "" {
 		return nil
 	}
-	h := sha256.New()
-	scope := "scope " + m.Unique.Scope
+	scope := uniqueScope(m.Unique.Scope)
 	if m.Unique.Scope == "" {
-		scope = "topic " + m.Topic
+		scope = scopeHash("topic " + m.Topic)
 	}
-	_, _ = h.Write(binary8(len(scope))) // a hash never fails
-	_, _ = h.Write([]byte(scope))
-	_, _ = h.Write([]byte(m.Unique.Key))
-	return h.Sum(nil)
+	key := sha256.Sum256([]byte(m.Unique.Key))
+	return append(scope, key[:16]...)
 }
 
-func binary8(n int) []byte { return binary.BigEndian.AppendUint64(nil, uint64(n)) }
+// uniqueScope is how all unique keys of a named scope begin: they lie beside one
+// another, and can be forgotten together.
+func uniqueScope(scope string) []byte { return scopeHash("scope " + scope) }
+
+func scopeHash(scope string) []byte {
+	h := sha256.Sum256([]byte(scope))
+	return h[:16:16]
+}
 
 // takenFor is how long a unique key is taken, in microseconds: 0 while the
 // message lives, -1 for ever.

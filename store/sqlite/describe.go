@@ -41,6 +41,7 @@ func Description() store.Description {
 			store.CanRepeatBatch: kept,
 			store.CanWake:        {Kept: true, Note: "at once within a process, after some milliseconds across processes"},
 			store.CanState:       kept,
+			store.CanMarks:       kept,
 		},
 	}
 }
@@ -52,6 +53,7 @@ var (
 	_ store.DeadLetters = (*Store)(nil)
 	_ store.Waker       = (*Store)(nil)
 	_ store.Entries     = (*Store)(nil)
+	_ store.Marks       = (*Store)(nil)
 	_ store.Migrator    = (*Store)(nil)
 	_ store.Describer   = (*Store)(nil)
 )

@@ -11,6 +11,7 @@ const (
 		(SELECT hour, id FROM pawl_batch WHERE hour < ? ORDER BY hour, id LIMIT 200)`
 	purgeUnique = `DELETE FROM pawl_uniq WHERE ukey IN (SELECT ukey FROM pawl_uniq
 		WHERE until > 0 AND until < 0x7fffffffffffffff AND until <= ? ORDER BY until LIMIT 200)`
+	purgeMarks   = `DELETE FROM pawl_mark WHERE rowid IN (SELECT rowid FROM pawl_mark WHERE until <= ? ORDER BY until LIMIT 200)`
 	selectForget = `SELECT seq FROM pawl_acked WHERE forget <= ? ORDER BY forget LIMIT 200`
 	endOfKeys    = `SELECT max(hash) FROM (SELECT hash FROM pawl_key WHERE hash > ? ORDER BY hash LIMIT 500)`
 	purgeKeys    = `DELETE FROM pawl_key WHERE hash > ?1 AND hash <= ?2 AND lane < ?3
@@ -35,7 +36,7 @@ type purger struct {
 }
 
 // run forgets some of what need not be kept: old outcomes, keys that are free
-// again, retained messages whose time is over, lanes that are long empty.
+// again, marks that have expired, retained messages whose time is over, lanes that are long empty.
 func (p *purger) run(k *work) error {
 	now := time.Now()
 	if now.Sub(p.last) < purgeEvery {
@@ -49,12 +50,16 @@ func (p *purger) run(k *work) error {
 	if err != nil {
 		return err
 	}
+	marks, err := k.db.exec(purgeMarks, k.now)
+	if err != nil {
+		return err
+	}
 	retained, err := k.forgetDue()
 	if err != nil {
 		return err
 	}
 	keys, err := p.keys(k)
-	if err == nil && max(batches, uniques, retained, keys) < purgeMore {
+	if err == nil && max(batches, uniques, marks, retained, keys) < purgeMore {
 		p.last = now // otherwise the next transaction goes on
 	}
 	return err

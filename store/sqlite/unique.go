@@ -70,12 +70,15 @@ func (k *work) freeUnique(topic string, u pawl.Unique, eid []byte) error {
 // uniqueKey is the scope and the key. A topic's own scope is none that can be
 // named.
 func uniqueKey(topic string, u pawl.Unique) []byte {
-	kind, scope := byte('s'), u.Scope
-	if scope == "" {
-		kind, scope = 't', topic
+	if u.Scope == "" {
+		return append(uniqueScope('t', topic), u.Key...)
 	}
-	b := binary.AppendUvarint([]byte{kind}, uint64(len(scope)))
-	return append(append(b, scope...), u.Key...)
+	return append(uniqueScope('s', u.Scope), u.Key...)
+}
+
+// uniqueScope is how the unique keys of a scope begin, and no others.
+func uniqueScope(kind byte, scope string) []byte {
+	return append(binary.AppendUvarint([]byte{kind}, uint64(len(scope))), scope...)
 }
 
 // encodeUnique is what a message says of its unique key; nil for none.

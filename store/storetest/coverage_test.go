@@ -14,7 +14,10 @@ import (
 
 // contractFiles hold the contract: every sentence of their doc comments that is
 // about what a store does.
-var contractFiles = []string{"../store.go", "../topic.go", "../inspect.go", "../state.go", "../errors.go", "../../message.go", "../../delivery.go"}
+var contractFiles = []string{
+	"../store.go", "../topic.go", "../inspect.go", "../state.go", "../marks.go", "../errors.go",
+	"../../message.go", "../../delivery.go", "../../mark.go",
+}
 
 // TestEverySentenceHasATest: testdata/coverage.txt says for every sentence of the
 // contract which tests are about it, or why none can be.

@@ -39,8 +39,10 @@ func declaredIsThere(t *T) {
 	_, dead := store.As[store.DeadLetters](t.Store)
 	_, wake := store.As[store.Waker](t.Store)
 	_, state := store.As[store.Entries](t.Store)
+	_, marks := store.As[store.Marks](t.Store)
 	for c, there := range map[store.Capability]bool{
 		store.CanTopics: topics, store.CanLookup: lookup, store.CanDeadLetters: dead, store.CanWake: wake, store.CanState: state,
+		store.CanMarks: marks,
 	} {
 		if there != d.Capabilities.Has(c) {
 			t.Errorf("%s is declared: %t; its interface is there: %t", c, d.Capabilities.Has(c), there)

@@ -66,13 +66,21 @@ func without(lost ...store.Capability) breakage {
 	}
 }
 
+// values are the interfaces that are passed on together.
+type values struct {
+	store.Entries
+	store.Marks
+}
+
 // with passes on the interfaces of the capabilities that are left.
 func (l *lacking) with(has func(store.Capability) bool) store.Store {
 	topics, _ := store.As[store.Topics](l.Store)
 	looker, _ := store.As[store.Inspector](l.Store)
 	dead, _ := store.As[store.DeadLetters](l.Store)
 	waker, _ := store.As[store.Waker](l.Store)
-	state, _ := store.As[store.Entries](l.Store)
+	kept := values{}
+	kept.Entries, _ = store.As[store.Entries](l.Store)
+	kept.Marks, _ = store.As[store.Marks](l.Store)
 	switch {
 	case !has(store.CanState):
 		return struct {
@@ -81,46 +89,56 @@ func (l *lacking) with(has func(store.Capability) bool) store.Store {
 			store.Inspector
 			store.DeadLetters
 			store.Waker
-		}{l, topics, looker, dead, waker}
+			store.Marks
+		}{l, topics, looker, dead, waker, kept.Marks}
+	case !has(store.CanMarks):
+		return struct {
+			*lacking
+			store.Topics
+			store.Inspector
+			store.DeadLetters
+			store.Waker
+			store.Entries
+		}{l, topics, looker, dead, waker, kept.Entries}
 	case !has(store.CanTopics):
 		return struct {
 			*lacking
 			store.Inspector
 			store.DeadLetters
 			store.Waker
-			store.Entries
-		}{l, looker, dead, waker, state}
+			values
+		}{l, looker, dead, waker, kept}
 	case !has(store.CanLookup) && !has(store.CanDeadLetters):
 		return struct {
 			*lacking
 			store.Topics
 			store.Waker
-			store.Entries
-		}{l, topics, waker, state}
+			values
+		}{l, topics, waker, kept}
 	case !has(store.CanLookup):
 		return struct {
 			*lacking
 			store.Topics
 			store.DeadLetters
 			store.Waker
-			store.Entries
-		}{l, topics, dead, waker, state}
+			values
+		}{l, topics, dead, waker, kept}
 	case !has(store.CanDeadLetters):
 		return struct {
 			*lacking
 			store.Topics
 			store.Inspector
 			store.Waker
-			store.Entries
-		}{l, topics, looker, waker, state}
+			values
+		}{l, topics, looker, waker, kept}
 	case !has(store.CanWake):
 		return struct {
 			*lacking
 			store.Topics
 			store.Inspector
 			store.DeadLetters
-			store.Entries
-		}{l, topics, looker, dead, state}
+			values
+		}{l, topics, looker, dead, kept}
 	default:
 		return struct {
 			*lacking
@@ -128,8 +146,8 @@ func (l *lacking) with(has func(store.Capability) bool) store.Store {
 			store.Inspector
 			store.DeadLetters
 			store.Waker
-			store.Entries
-		}{l, topics, looker, dead, waker, state}
+			values
+		}{l, topics, looker, dead, waker, kept}
 	}
 }
 
@@ -137,7 +155,8 @@ func (l *lacking) with(has func(store.Capability) bool) store.Store {
 // something, what is not refused passes.
 func TestNeedsAreStated(t *testing.T) {
 	for _, lost := range [][]store.Capability{
-		nil, {store.CanTopics}, {store.CanLookup}, {store.CanDeadLetters}, {store.CanLookup, store.CanDeadLetters}, {store.CanWake}, {store.CanState},
+		nil, {store.CanTopics}, {store.CanLookup}, {store.CanDeadLetters}, {store.CanLookup, store.CanDeadLetters}, {store.CanWake},
+		{store.CanState}, {store.CanMarks},
 		{store.CanDelay}, {store.CanUnique}, {store.CanEmitAtomic}, {store.CanRepeatBatch},
 	} {
 		name := "everything"

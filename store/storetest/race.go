@@ -43,6 +43,7 @@ func races() []Sentence {
 		{Name: "one new topic", Needs: needs(store.CanTopics), Test: oneNewTopic},
 		{Name: "one pool of unique keys", Needs: needs(store.CanUnique, store.CanEmitAtomic), Test: onePool},
 		{Name: "one counter", Needs: needs(store.CanState), Test: oneCounter},
+		{Name: "one marker of a key", Needs: needs(store.CanMarks), Test: oneMarker},
 		{Name: "the head of a listing", Needs: needs(store.CanLookup), Test: headOfAListing},
 		{Name: "the same dead letters", Needs: needs(store.CanDeadLetters), Test: sameDeadLetters},
 	}

@@ -45,6 +45,7 @@ func Sentences() []Sentence {
 		theme("looking", inspectSentences()),
 		theme("dead letters", deadSentences()),
 		theme("state", stateSentences()),
+		theme("marks", markSentences()),
 		theme("waking", wakeSentences()),
 		theme("processes", processSentences()),
 		theme("durability", surviveSentences()),

@@ -1,0 +1,50 @@
+package pawl
+
+import "time"
+
+// MaxMark is how many bytes the value of a mark may have.
+const MaxMark = 4 << 20
+
+// AnyVersion, as [Mark.If], writes or removes a mark whatever is there.
+const AnyVersion int64 = -1
+
+// Mark is a value to be written under a key in a scope, beside the messages: an
+// entry of a ledger or a cache. See store.Marks.
+type Mark struct {
+	// Scope is what is listed and forgotten together, such as a run or a cache: 1
+	// to [MaxKey] bytes.
+	Scope string
+	// Key is 1 to [MaxKey] bytes. Scope and key are bytes and may hold anything.
+	Key string
+	// Value has at most [MaxMark] bytes; it may be empty.
+	Value []byte
+	// For is how long the mark is kept, by the store's clock; 0 is until it is
+	// removed or its scope is forgotten. What has expired counts as not there.
+	For time.Duration
+	// If says what must be there for the mark to be written: 0 nothing, so that the
+	// first writer wins; [AnyVersion] whatever is; any other number the mark of that
+	// version.
+	If int64
+	// Remove removes the mark of the key instead. It needs an If that is not 0.
+	Remove bool
+}
+
+// Validate reports the first thing in the mark that no store takes, as an
+// [*InvalidError].
+func (m *Mark) Validate() error {
+	switch {
+	case m.Scope == "" || len(m.Scope) > MaxKey:
+		return invalid("mark scope", "is %d bytes long; it has 1 to %d", len(m.Scope), MaxKey)
+	case m.Key == "" || len(m.Key) > MaxKey:
+		return invalid("mark key", "is %d bytes long; it has 1 to %d", len(m.Key), MaxKey)
+	case len(m.Value) > MaxMark:
+		return invalid("mark value", "is %d bytes long; the limit is %d", len(m.Value), MaxMark)
+	case m.For < 0 || m.For > MaxDelay:
+		return invalid("mark", "is kept for %v; it goes from 0 to %v", m.For, MaxDelay)
+	case m.If < AnyVersion:
+		return invalid("mark version", "is %d; it is -1, 0 or that of a mark", m.If)
+	case m.Remove && m.If == 0:
+		return invalid("mark", "is to be removed if it is not there; name its version, or any")
+	}
+	return nil
+}
