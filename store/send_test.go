@@ -1,0 +1,56 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/memory"
+)
+
+// answering is a store whose Append answers as it is told.
+type answering struct {
+	store.Store
+	receipts []store.Receipt
+	err      error
+}
+
+func (a *answering) Append(context.Context, store.Batch[pawl.Message]) ([]store.Receipt, error) {
+	return a.receipts, a.err
+}
+
+func TestSendMakesAnErrorOfARefusal(t *testing.T) {
+	s := memory.New(memory.Config{})
+	good := pawl.Message{Topic: "t", ID: "one"}
+	if err := store.Send(t.Context(), s, good); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Send(t.Context(), s, good); err != nil {
+		t.Fatalf("a duplicate is there: %v", err)
+	}
+	if err := store.Send(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	err := store.Send(t.Context(), s, pawl.Message{Topic: "t"}, pawl.Message{Topic: "no topic"})
+	if _, invalid := errors.AsType[*pawl.InvalidError](err); !invalid || !strings.Contains(err.Error(), "message 1 (no topic)") {
+		t.Fatalf("error %v; want that of message 1", err)
+	}
+}
+
+func TestSendKeepsTheErrorOfTheCall(t *testing.T) {
+	away := &store.Error{Op: "append", Code: store.ErrUnavailable}
+	m := pawl.Message{Topic: "t"}
+	if err := store.Send(t.Context(), &answering{err: away}, m); !errors.Is(err, store.ErrUnavailable) {
+		t.Fatalf("error %v", err)
+	}
+	partly := &answering{err: away, receipts: []store.Receipt{{ID: "a"}, {ID: "b", Err: &store.Error{Code: store.ErrUnknown}}}}
+	if err := store.Send(t.Context(), partly, m, m); !errors.Is(err, store.ErrUnknown) || strings.Contains(err.Error(), "message 0") {
+		t.Fatalf("error %v; want that of message 1 only", err)
+	}
+	if err := store.Send(t.Context(), &answering{}, m); err == nil {
+		t.Fatal("no receipt, and no error")
+	}
+}
