@@ -17,6 +17,8 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/dispatch"
+	"github.com/pawl-dev/pawl/pipeline/crawl"
+	"github.com/pawl-dev/pawl/policy"
 	"github.com/pawl-dev/pawl/store"
 	"github.com/pawl-dev/pawl/store/memory"
 )
@@ -146,6 +148,13 @@ func (r *rig) start(c dispatch.Config) (*dispatch.Dispatcher, context.CancelFunc
 	r.Helper()
 	if c.Logger == nil {
 		c.Logger = quiet
+	}
+	if c.Policy == nil { // that of a program with a pipeline
+		matrix, err := policy.NewMatrix(c.Rand, crawl.Rules()...)
+		if err != nil {
+			r.Fatal(err)
+		}
+		c.Policy = matrix
 	}
 	d, err := dispatch.New(r.store, c)
 	if err != nil {

@@ -29,7 +29,7 @@ type Attempt struct {
 // are bounded: they name code, never data.
 type Event struct {
 	Domain string // Engine or System
-	Type   string // Download, Parser, DataStore …
+	Type   string // what was done, in the words of its pipeline
 	Phase  string // Failed, Retry, Completed …
 }
 
@@ -64,7 +64,7 @@ const (
 	Conflict                   // it is there already: a duplicate or unique key
 	BadInput                   // what came in is wrong
 	Shortage                   // a resource is short: memory, space, connections
-	Limit                      // a limit of the task or the module is reached
+	Limit                      // a limit of the work as a whole is reached
 )
 
 var factNames = []string{"timeout", "connect", "conflict", "bad input", "shortage", "limit"}

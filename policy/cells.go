@@ -16,8 +16,8 @@ type Cell struct {
 // Cells returns the effective matrix, cell by cell: each once, with the rule
 // that [Matrix.Explain] finds there. Rules that decide nowhere, because others
 // are found before them or because their phase is none that is decided, have no
-// cell. The order is that of [Builtin]; what is not in it follows what is most
-// like it: a kind the others of its type, a type the other types.
+// cell. The order is that of the rules without overrides; what is not in it follows
+// what is most like it: a kind the others of its type, a type the other types.
 func (m *Matrix) Cells() []Cell {
 	var cells []Cell
 	for _, r := range m.order {
@@ -29,8 +29,7 @@ func (m *Matrix) Cells() []Cell {
 			}
 		}
 	}
-	builtin := builtinPlaces()
-	slices.SortStableFunc(cells, func(a, b Cell) int { return builtin.compare(a.Match, b.Match) })
+	slices.SortStableFunc(cells, func(a, b Cell) int { return m.places.compare(a.Match, b.Match) })
 	return cells
 }
 
@@ -52,13 +51,12 @@ func (m Match) phases() []string {
 	return slices.DeleteFunc(all, func(phase string) bool { return phase != m.Phase })
 }
 
-// places says where types, kinds of a type and kinds first come up in the
-// builtin rules.
+// places says where types, kinds of a type and kinds first come up in rules.
 type places map[Match]int
 
-func builtinPlaces() places {
+func placesOf(rules []*Rule) places {
 	p := places{}
-	for i, r := range Builtin() {
+	for i, r := range rules {
 		m := r.Match
 		m.Phase = ""
 		for _, key := range []Match{m, {Domain: m.Domain, Type: m.Type}} {

@@ -50,8 +50,8 @@ func TestCellsNameWhatDecides(t *testing.T) {
 			"Download/Failed/Download Download/Download", "Download/Retry/Download Download/Retry/Download+override",
 			"Download/Failed/Proxy Download/Proxy", "Download/Retry/Proxy Download/Retry/Proxy+override",
 			"Download/Failed/RateLimit Download/RateLimit", "Download/Retry/RateLimit Download/Retry/RateLimit+override",
-			"Download/Retry/CacheService Download/Retry/CacheService+override", "Download/Retry/Service Download/Retry/Service+override",
-			"Download/Retry/Command Download/Retry/Command+override", "Download/Retry/DynamicLibrary Download/Retry/DynamicLibrary+override",
+			"Download/Retry/CacheService Download/Retry/CacheService+override", "Download/Retry/DynamicLibrary Download/Retry/DynamicLibrary+override",
+			"Download/Retry/Service Download/Retry/Service+override", "Download/Retry/Command Download/Retry/Command+override",
 			"Download/Retry/SyncCodec Download/Retry/SyncCodec+override", "Download/Retry/Decode Download/Retry/Decode+override",
 			"Download/Retry/Emit Download/Retry/Emit+override", "Download/Retry/Rejected Download/Retry/Rejected+override",
 			"Download/Retry/Panic Download/Retry/Panic+override", "Download/Retry/Deadline Download/Retry/Deadline+override",
@@ -61,7 +61,7 @@ func TestCellsNameWhatDecides(t *testing.T) {
 			"Parser/Failed/Parser Parser/Parser", "Parser/Retry/Parser Parser/Parser",
 		}},
 		"one that is, of health alone": {policy.Match{Domain: policy.System, Type: "SystemHealth", Kind: "Own"}, []string{
-			"SystemHealth/Completed/Service SystemHealth/Completed/Service", "SystemHealth/Completed/CacheService SystemHealth/Completed/CacheService",
+			"SystemHealth/Completed/CacheService SystemHealth/Completed/CacheService", "SystemHealth/Completed/Service SystemHealth/Completed/Service",
 			"SystemHealth/Completed/Queue SystemHealth/Completed/Queue",
 			"SystemHealth/Retry/Own SystemHealth/Own+override", "SystemHealth/Completed/Own SystemHealth/Own+override",
 			"SystemHealth/Failed/any SystemHealth/Failed/any",
@@ -106,8 +106,12 @@ func TestCellsKeepTheOrderOfTheMatrix(t *testing.T) {
 
 // Without overrides, the cells are the rules in their order, one for each phase.
 func TestCellsOfTheBuiltinMatrix(t *testing.T) {
+	m, err := policy.NewMatrix(half)
+	if err != nil {
+		t.Fatal(err)
+	}
 	var want []policy.Match
-	for _, r := range matrix(t).Rules() {
+	for _, r := range m.Rules() {
 		phases := []string{r.Match.Phase}
 		if r.Match.Type != "" && r.Match.Phase == "" {
 			phases = []string{policy.Failed, policy.Again}
@@ -118,7 +122,7 @@ func TestCellsOfTheBuiltinMatrix(t *testing.T) {
 		}
 	}
 	var got []policy.Match
-	for _, c := range matrix(t).Cells() {
+	for _, c := range m.Cells() {
 		got = append(got, c.Match)
 	}
 	if !slices.Equal(got, want) {
@@ -167,7 +171,7 @@ func at(m policy.Match) policy.Attempt {
 // anywhere are matches of all sorts: of rows that are there and of such that are
 // not, and of some that are never decided.
 func anywhere() []policy.Match {
-	all := []policy.Match{{}, {Kind: "Own"}, {Kind: pawl.KindPanic}, {Kind: policy.KindCacheService}}
+	all := []policy.Match{{}, {Kind: "Own"}, {Kind: pawl.KindPanic}, {Kind: "CacheService"}}
 	for _, event := range []policy.Match{
 		{Domain: policy.Engine, Type: "Download"}, {Domain: policy.Engine, Type: "RequestMiddleware"}, {Domain: policy.Engine, Type: "Own"},
 		{Domain: policy.System, Type: "SystemError"}, {Domain: policy.System, Type: "SystemHealth"},
@@ -190,7 +194,7 @@ func drawMatrix(t *rapid.T) *policy.Matrix {
 	})
 	for range 20 {
 		overrides := rapid.SliceOfN(rapid.OneOf(louder, rapid.Custom(drawOverride)), 1, 5).Draw(t, "overrides")
-		if m, err := policy.NewMatrixWith(nil, overrides...); err == nil {
+		if m, err := policy.NewMatrixOf(nil, pipelineRows(), overrides...); err == nil {
 			return m
 		}
 	}

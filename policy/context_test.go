@@ -10,15 +10,23 @@ import (
 
 // Outside of a handler, as in the test of one, the built-in matrix decides.
 func TestDegradedOutsideOfAHandler(t *testing.T) {
-	at := policy.Event{Domain: policy.Engine, Type: "MiddlewareBefore", Phase: policy.Failed}
-	bad := policy.At(pawl.OfKind(policy.KindDataMiddleware, policy.With(errBroken, policy.BadInput)), at)
-	if how, err := policy.Degraded(context.Background(), bad); how != policy.SkipItem || err != nil {
+	if how, err := policy.Degraded(context.Background(), pawl.OfKind(policy.KindSyncCodec, errBroken)); how != policy.NoDegrade || err != nil {
 		t.Error(how, err)
 	}
 	if how, err := policy.Degraded(context.Background(), errBroken); how != policy.NoDegrade || err != errBroken {
 		t.Error(how, err)
 	}
 	if how, err := policy.Degraded(context.Background(), nil); how != policy.NoDegrade || err != nil {
+		t.Error(how, err)
+	}
+}
+
+// The policy of the context decides about a part: bad input costs the item.
+func TestDegradedAsThePolicySays(t *testing.T) {
+	ctx := context.WithValue(context.Background(), policy.ContextKey{}, policy.Policy(matrix(t)))
+	at := policy.Event{Domain: policy.Engine, Type: "MiddlewareBefore", Phase: policy.Failed}
+	bad := policy.At(pawl.OfKind("DataMiddleware", policy.With(errBroken, policy.BadInput)), at)
+	if how, err := policy.Degraded(ctx, bad); how != policy.SkipItem || err != nil {
 		t.Error(how, err)
 	}
 }

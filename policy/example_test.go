@@ -30,27 +30,26 @@ func ExampleNewMatrix() {
 	// 404 not found: dead (the rule repeats timeout|connect only: dead letter) by rule download
 }
 
-// An operator is stricter with rate limits. What would be weaker is refused.
+// An operator is stricter with failing services. What would be weaker is refused.
 func ExampleNewMatrixWith() {
-	limits := policy.Match{Domain: policy.Engine, Type: "Download", Kind: policy.KindRateLimit}
+	services := policy.Match{Kind: policy.KindService}
 	_, err := policy.NewMatrixWith(nil, policy.Override{
-		Match: limits, MaxAttempts: new(20), Backoff: &policy.BackoffChange{Max: new(10 * time.Second)}, Origin: "pawl.yaml:7",
+		Match: services, MaxAttempts: new(20), Backoff: &policy.BackoffChange{Max: new(10 * time.Second)}, Origin: "pawl.yaml:7",
 	})
 	fmt.Println(err)
 
 	noJitter := func() float64 { return 0 }
 	m, err := policy.NewMatrixWith(noJitter, policy.Override{
-		Match: limits, MaxAttempts: new(3), Backoff: &policy.BackoffChange{Base: new(5 * time.Second)}, Origin: "pawl.yaml:7",
+		Match: services, MaxAttempts: new(3), Backoff: &policy.BackoffChange{Base: new(5 * time.Second)}, Origin: "pawl.yaml:7",
 	})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	failure := policy.At(pawl.OfKind(policy.KindRateLimit, errors.New("429")), policy.Event{Domain: policy.Engine, Type: "Download"})
-	d := m.Decide(policy.Attempt{Number: 1, Err: failure})
+	d := m.Decide(policy.Attempt{Number: 1, Err: pawl.OfKind(policy.KindService, errors.New("502"))})
 	fmt.Printf("%v (%s) by rule %s\n", d.Action, d.Reason, d.Rule)
 	// Output:
-	// overrides[0].max_attempts: weaker than rule "Download/RateLimit": max attempts 20, was 10
-	// overrides[0].backoff.max: weaker than rule "Download/RateLimit": backoff max 10s, was 1m0s
-	// retry (attempt 1 of 3: again after 5s) by rule Download/RateLimit+override
+	// overrides[0].max_attempts: weaker than rule "Service": max attempts 20, was 10
+	// overrides[0].backoff.max: weaker than rule "Service": backoff max 10s, was 30s
+	// retry (attempt 1 of 3: again after 5s) by rule Service+override
 }

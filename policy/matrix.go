@@ -14,6 +14,7 @@ import (
 type Matrix struct {
 	rules  map[Match]*Rule
 	order  []*Rule
+	places places // before overrides
 	random func() float64
 }
 
@@ -45,6 +46,7 @@ func NewMatrix(random func() float64, rules ...Rule) (*Matrix, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
+	m.places = placesOf(m.order)
 	return m, nil
 }
 
@@ -53,22 +55,10 @@ func (m *Matrix) add(r Rule) {
 	m.order = append(m.order, &r)
 }
 
-// Builtin returns the rules for what pipelines do, and for the kinds that the
-// runtime itself reports.
-func Builtin() []Rule {
-	d := Default()
-	always := func(id string, kind pawl.Kind) Rule {
-		return Rule{ID: id, Match: Match{Kind: kind}, Repeat: NotRepeated, DeadLetter: Always, Alert: Error}
-	}
-	return append(engineRules(),
-		always("decode", pawl.KindDecode),
-		always("emit", pawl.KindEmit),
-		always("rejected", KindRejected),
-		// A panic may be a moment's bad luck, but one in a repetition is not.
-		Rule{ID: "panic", Match: Match{Kind: pawl.KindPanic}, Backoff: d.Backoff, MaxAttempts: 2, Alert: Error},
-		Rule{ID: "deadline", Match: Match{Kind: pawl.KindDeadline}, Backoff: d.Backoff, Alert: Error},
-	)
-}
+// Builtin returns the rules that every matrix has: for what the process around the
+// pipelines does, and for the kinds that the runtime and its handlers report. Those of
+// a pipeline come from the pipeline.
+func Builtin() []Rule { return append(systemRules(), kindRules()...) }
 
 // Decide implements [Policy].
 func (m *Matrix) Decide(a Attempt) Decision {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +19,11 @@ func half() float64 { return 0.5 }
 
 func matrix(t *testing.T, rules ...policy.Rule) *policy.Matrix {
 	t.Helper()
+	for _, r := range pipelineRows() {
+		if !slices.ContainsFunc(rules, func(own policy.Rule) bool { return own.Match == r.Match }) {
+			rules = append(rules, r)
+		}
+	}
 	m, err := policy.NewMatrix(half, rules...)
 	if err != nil {
 		t.Fatal(err)
@@ -167,7 +173,7 @@ func TestNewMatrixReportsEverythingAtOnce(t *testing.T) {
 
 func TestBuiltinRulesAreValid(t *testing.T) {
 	rules := matrix(t).Rules()
-	if len(rules) != len(policy.Builtin())+1 {
+	if len(rules) != len(pipelineRows())+len(policy.Builtin())+1 {
 		t.Fatalf("%d rules", len(rules))
 	}
 	for _, r := range rules {
@@ -183,7 +189,7 @@ func TestEveryDecisionIsComplete(t *testing.T) {
 	kinds := []pawl.Kind{"", "Download", pawl.KindPanic, pawl.KindDecode, pawl.KindDeadline, pawl.KindEmit}
 	rapid.Check(t, func(t *rapid.T) {
 		r := rapid.Float64Range(0, 0.999).Draw(t, "random")
-		m, err := policy.NewMatrix(func() float64 { return r })
+		m, err := policy.NewMatrix(func() float64 { return r }, pipelineRows()...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -205,4 +211,20 @@ func TestEveryDecisionIsComplete(t *testing.T) {
 			t.Fatalf("repeats without end: %+v", d)
 		}
 	})
+}
+
+// TestExplainNamesTheStepsTaken: those that found nothing, and the one that did.
+func TestExplainNamesTheStepsTaken(t *testing.T) {
+	d, rule, steps := matrix(t).Explain(policy.Attempt{
+		Event: policy.Event{Domain: policy.Engine, Type: "TaskModel", Phase: "Retry"}, Number: 2,
+		Err: pawl.OfKind("CacheService", errBroken),
+	})
+	if d.Rule != "CacheService" || rule.ID != d.Rule || len(steps) != 4 {
+		t.Fatalf("rule %q, %q; steps %+v", d.Rule, rule.ID, steps)
+	}
+	for i, s := range steps {
+		if last := i == len(steps)-1; last != (s.Rule != "") {
+			t.Errorf("step %d: %+v", i, s)
+		}
+	}
 }

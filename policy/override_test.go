@@ -14,7 +14,7 @@ import (
 
 func with(t *testing.T, overrides ...policy.Override) *policy.Matrix {
 	t.Helper()
-	m, err := policy.NewMatrixWith(half, overrides...)
+	m, err := policy.NewMatrixOf(half, pipelineRows(), overrides...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +131,7 @@ func TestOverrideMayNotWeaken(t *testing.T) {
 		"any kind":      {policy.Override{Match: engine("Download", "Failed", policy.AnyKind), Alert: new(policy.Warn)}, `alert: weaker than rule "decode": alert warn, was error`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := policy.NewMatrixWith(nil, c.o)
+			_, err := policy.NewMatrixOf(nil, pipelineRows(), c.o)
 			if err == nil || err.Error() != "overrides[0]."+c.want {
 				t.Errorf("%v\nwant overrides[0].%s", err, c.want)
 			}
@@ -141,7 +141,7 @@ func TestOverrideMayNotWeaken(t *testing.T) {
 
 func TestOverridesReportEverythingInOrder(t *testing.T) {
 	kind := func(k pawl.Kind) policy.Match { return policy.Match{Kind: k} }
-	_, err := policy.NewMatrixWith(nil,
+	_, err := policy.NewMatrixOf(nil, pipelineRows(),
 		policy.Override{Match: engine("Download", "", "Download"), MaxAttempts: new(50), Alert: new(policy.Info)},
 		policy.Override{Match: kind("Payment"), Origin: "pawl.yaml:3"},
 		policy.Override{Match: kind("Payment")},
@@ -184,7 +184,7 @@ func TestOverridesBuildOnEachOther(t *testing.T) {
 		t.Errorf("a row of its own changed: %+v", d)
 	}
 	payment.Alert = new(policy.Warn)
-	_, err := policy.NewMatrixWith(nil, payment, everything)
+	_, err := policy.NewMatrixOf(nil, pipelineRows(), payment, everything)
 	if err == nil || err.Error() != `overrides[0].alert: weaker than rule "default+override": alert warn, was error` {
 		t.Error(err)
 	}
@@ -227,7 +227,7 @@ func TestOverridesNeverWeaken(t *testing.T) {
 		for range 20 { // about one in six is accepted
 			overrides := rapid.SliceOfN(rapid.Custom(drawOverride), 1, 4).Draw(t, "overrides")
 			var err error
-			if m, err = policy.NewMatrixWith(random, overrides...); err == nil {
+			if m, err = policy.NewMatrixOf(random, pipelineRows(), overrides...); err == nil {
 				break
 			}
 		}
@@ -235,7 +235,7 @@ func TestOverridesNeverWeaken(t *testing.T) {
 			return
 		}
 		tried++
-		plain, _ := policy.NewMatrix(random)
+		plain, _ := policy.NewMatrix(random, pipelineRows()...)
 		for _, match := range somewhere {
 			a := policy.Attempt{
 				Event:  policy.Event{Domain: match.Domain, Type: match.Type, Phase: match.Phase},

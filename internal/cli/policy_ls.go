@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pawl-dev/pawl/internal/serve"
 	"github.com/pawl-dev/pawl/policy"
 )
 
@@ -124,7 +125,7 @@ func originOf(r *policy.Rule) string {
 }
 
 // origin is where the row comes from, and what of it: "pawl.yaml:7 (alert)". What
-// is built in is not told, and neither is what goes with a repetition.
+// no override changed is not told, and neither is what goes with a repetition.
 func (i *ruleInfo) origin() string {
 	o := i.Origins
 	if o == nil {
@@ -133,7 +134,7 @@ func (i *ruleInfo) origin() string {
 	parts := map[string][]string{}
 	froms := []string{i.Origin}
 	add := func(from, part string) {
-		if from == policy.BuiltIn {
+		if from == policy.BuiltIn || strings.HasPrefix(from, serve.OfPipeline) {
 			return
 		}
 		if parts[from] = append(parts[from], part); !slices.Contains(froms, from) {

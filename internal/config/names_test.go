@@ -5,13 +5,17 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/pawl-dev/pawl/pipeline"
+	"github.com/pawl-dev/pawl/pipeline/crawl"
 )
 
 const work = "topics: {a: {handler: exec, command: cat}}\n"
 
 // matching is a file with an override for that match, in the second line.
 func matching(match string) Source {
-	return Source{Path: "pawl.yaml", Text: fmt.Appendf(nil, "%spolicy: {overrides: [{match: {%s}, alert: critical}]}\n", work, match)}
+	kinds := []*pipeline.Kind{{Name: "crawl", Rules: crawl.Rules()}}
+	return Source{Path: "pawl.yaml", Kinds: kinds, Text: fmt.Appendf(nil, "%spolicy: {overrides: [{match: {%s}, alert: critical}]}\n", work, match)}
 }
 
 // What is known and never comes together would never apply.

@@ -2,12 +2,15 @@ package serve
 
 import (
 	"github.com/pawl-dev/pawl/pipeline"
+	"github.com/pawl-dev/pawl/pipeline/crawl"
 	"github.com/pawl-dev/pawl/policy"
 )
 
 // Kinds returns the kinds of pipelines that are compiled in: a line each.
 func Kinds() []*pipeline.Kind {
-	all := []pipeline.Kind{}
+	all := []pipeline.Kind{
+		{Name: "crawl", Rules: crawl.Rules()},
+	}
 	kinds := make([]*pipeline.Kind, len(all))
 	for i := range all {
 		kinds[i] = &all[i]
@@ -15,13 +18,16 @@ func Kinds() []*pipeline.Kind {
 	return kinds
 }
 
+// OfPipeline begins the origin of rows of the policy that a pipeline brings.
+const OfPipeline = "pipeline "
+
 // Matrix returns the policy of this program: the built-in rules, those of all pipelines, and overrides.
 func Matrix(overrides ...policy.Override) (*policy.Matrix, error) {
 	var rules []policy.Rule
 	for _, k := range Kinds() {
 		for _, r := range k.Rules {
 			if r.Origin == "" {
-				r.Origin = "pipeline " + k.Name
+				r.Origin = OfPipeline + k.Name
 			}
 			rules = append(rules, r)
 		}

@@ -1,16 +1,30 @@
-package policy_test
+package crawl_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/pipeline/crawl"
 	"github.com/pawl-dev/pawl/policy"
 )
 
-// TestEngineMatrix holds every row of the matrix to what it says of a first
+var errBroken = errors.New("broken")
+
+// matrix is the built-in policy with the rows of a crawl.
+func matrix(t *testing.T) *policy.Matrix {
+	t.Helper()
+	m, err := policy.NewMatrix(func() float64 { return 0.5 }, crawl.Rules()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// TestMatrix holds every row of the matrix to what it says of a first
 // failure, of one that has used up its attempts, and of the facts it names.
-func TestEngineMatrix(t *testing.T) {
+func TestMatrix(t *testing.T) {
 	const (
 		again = policy.Retry
 		dead  = policy.Dead
@@ -103,22 +117,6 @@ func TestDegrade(t *testing.T) {
 		})
 		if d.Degrade != c.want {
 			t.Errorf("%s: %v, want %v", c.typ, d.Degrade, c.want)
-		}
-	}
-}
-
-// TestExplainNamesTheStepsTaken: those that found nothing, and the one that did.
-func TestExplainNamesTheStepsTaken(t *testing.T) {
-	d, rule, steps := matrix(t).Explain(policy.Attempt{
-		Event: policy.Event{Domain: policy.Engine, Type: "TaskModel", Phase: "Retry"}, Number: 2,
-		Err: pawl.OfKind(policy.KindCacheService, errBroken),
-	})
-	if d.Rule != "CacheService" || rule.ID != d.Rule || len(steps) != 4 {
-		t.Fatalf("rule %q, %q; steps %+v", d.Rule, rule.ID, steps)
-	}
-	for i, s := range steps {
-		if last := i == len(steps)-1; last != (s.Rule != "") {
-			t.Errorf("step %d: %+v", i, s)
 		}
 	}
 }
