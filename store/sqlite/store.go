@@ -13,6 +13,7 @@ import (
 	driversqlite "modernc.org/sqlite"
 
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/internal/sqlstore"
 )
 
 // Synchronous is how far SQLite goes to make a commit durable.
@@ -75,7 +76,8 @@ type Store struct {
 	closer  sync.Once
 	ended   error // of Close
 
-	listen listening
+	listen  listening
+	removed sqlstore.Removed
 }
 
 // Open opens the store in a file and brings its schema up to date. The context
