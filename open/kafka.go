@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -13,8 +14,15 @@ import (
 	"github.com/pawl-dev/pawl/store/kafka"
 )
 
-func kafkaBackend() backend {
-	return backend{[]string{"kafka"}, kafka.Description, false, openKafka}
+// kafkaIdentity is the brokers and the prefix of a URL.
+func kafkaIdentity(text string) string {
+	c, err := kafkaConfig(text)
+	if err != nil {
+		return ""
+	}
+	brokers := strings.Split(strings.ToLower(strings.Join(c.Brokers, ",")), ",")
+	slices.Sort(brokers)
+	return "kafka " + strings.Join(brokers, ",") + " " + c.Prefix
 }
 
 func openKafka(ctx context.Context, c Config) (store.Store, error) {

@@ -12,7 +12,10 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/redact"
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/kafka"
 	"github.com/pawl-dev/pawl/store/memory"
+	"github.com/pawl-dev/pawl/store/postgres"
+	"github.com/pawl-dev/pawl/store/sqlite"
 )
 
 // DefaultStore is where messages are kept unless somebody says otherwise.
@@ -56,23 +59,61 @@ type Backend struct {
 	Planned bool
 }
 
-// backend is a kind of store and how it is opened.
+// backend is a kind of store.
 type backend struct {
 	schemes  []string
 	describe func() store.Description
+	// embedded tells that it needs no server.
 	embedded bool
 	open     func(context.Context, Config) (store.Store, error) // nil: planned
+	// identity names the place where the store of a URL keeps its messages: two URLs
+	// with the same one are surely of one store. Empty: the URL does not tell. nil:
+	// none does.
+	identity func(url string) string
+	// file is the path of the store's file; nil: it is in none.
+	file func(url string) string
 }
 
+// backends are all kinds of stores, one entry each. `pawl stores` shows them in this
+// order.
 func backends() []backend {
 	return []backend{
-		sqliteBackend(),
-		memoryBackend(),
-		postgresBackend(),
-		{[]string{"mysql", "mariadb"}, planned("mysql", "mysql://USER@HOST:PORT/DATABASE"), false, nil},
-		{[]string{"redis", "rediss"}, planned("redis", "redis://HOST:PORT/NUMBER"), false, nil},
-		kafkaBackend(),
+		{schemes: []string{"sqlite"}, describe: sqlite.Description, embedded: true, open: openSQLite, identity: sqliteIdentity, file: sqliteFile},
+		{schemes: []string{"memory"}, describe: memory.Description, embedded: true, open: openMemory},
+		{schemes: []string{"postgres", "postgresql"}, describe: postgres.Description, open: openPostgres, identity: postgresIdentity},
+		{schemes: []string{"mysql", "mariadb"}, describe: planned("mysql", "mysql://USER@HOST:PORT/DATABASE")},
+		{schemes: []string{"redis", "rediss"}, describe: planned("redis", "redis://HOST:PORT/NUMBER")},
+		{schemes: []string{"kafka"}, describe: kafka.Description, open: openKafka, identity: kafkaIdentity},
 	}
+}
+
+// backendOf is the kind of store that a URL names, a planned one included.
+func backendOf(url string) (b backend, ok bool) {
+	scheme, _, found := strings.Cut(url, ":")
+	all := backends()
+	i := slices.IndexFunc(all, func(b backend) bool { return slices.Contains(b.schemes, strings.ToLower(scheme)) })
+	if !found || i < 0 {
+		return backend{}, false
+	}
+	return all[i], true
+}
+
+// Schemes are those of all URLs of stores, planned ones included.
+func Schemes() []string {
+	var all []string
+	for _, b := range backends() {
+		all = append(all, b.schemes...)
+	}
+	return all
+}
+
+// File is the path of the file of an embedded store; empty if it is in none.
+func File(url string) string {
+	base, _, err := unwrapURL(url)
+	if b, ok := backendOf(base); err == nil && ok && b.file != nil {
+		return b.file(base)
+	}
+	return ""
 }
 
 func planned(name, form string) func() store.Description {
@@ -92,13 +133,8 @@ func Backends() []Backend {
 
 // Ranks tells whether the store that a URL names hands messages out by priority.
 func Ranks(storeURL string) bool {
-	scheme, _, _ := strings.Cut(storeURL, ":")
-	for _, b := range backends() {
-		if slices.Contains(b.schemes, strings.ToLower(scheme)) {
-			return b.describe().Capabilities.Has(store.CanPriority)
-		}
-	}
-	return false
+	b, ok := backendOf(storeURL)
+	return ok && b.describe().Capabilities.Has(store.CanPriority)
 }
 
 // Open opens the store that a URL names, with what its options put around it. The
@@ -127,20 +163,16 @@ func openBackend(ctx context.Context, c Config) (store.Store, error) {
 	if !ok {
 		return nil, urlError("%q has no scheme; did you mean sqlite:%s?", redact.URL(c.URL), redact.URL(c.URL))
 	}
+	switch b, ok := backendOf(c.URL); {
+	case ok && b.open == nil:
+		return nil, urlError("%s is planned, not part of this version", b.describe().Name)
+	case ok:
+		return b.open(ctx, c)
+	}
 	var forms []string
 	for _, b := range backends() {
-		d := b.describe()
-		for _, s := range b.schemes {
-			switch {
-			case s != strings.ToLower(scheme):
-			case b.open == nil:
-				return nil, urlError("%s is planned, not part of this version", d.Name)
-			default:
-				return b.open(ctx, c)
-			}
-		}
 		if b.open != nil {
-			forms = append(forms, d.URL)
+			forms = append(forms, b.describe().URL)
 		}
 	}
 	return nil, urlError("there is no store %q; there are %s", scheme, strings.Join(forms, ", "))
@@ -148,10 +180,6 @@ func openBackend(ctx context.Context, c Config) (store.Store, error) {
 
 func urlError(why string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrURL, fmt.Sprintf(why, args...))
-}
-
-func memoryBackend() backend {
-	return backend{[]string{"memory"}, memory.Description, true, openMemory}
 }
 
 func openMemory(_ context.Context, c Config) (store.Store, error) {

@@ -1,6 +1,7 @@
 package open
 
 import (
+	"cmp"
 	"context"
 	"net/url"
 	"strconv"
@@ -10,8 +11,17 @@ import (
 	"github.com/pawl-dev/pawl/store/postgres"
 )
 
-func postgresBackend() backend {
-	return backend{[]string{"postgres", "postgresql"}, postgres.Description, false, openPostgres}
+// postgresIdentity is the server, database and schema of a URL.
+func postgresIdentity(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return text
+	}
+	options := u.Query()
+	host := cmp.Or(options.Get("host"), u.Hostname())
+	port := cmp.Or(options.Get("port"), u.Port(), "5432")
+	name := cmp.Or(options.Get("dbname"), strings.Trim(u.Path, "/"), u.User.Username())
+	return strings.Join([]string{"postgres", strings.ToLower(host), port, name, cmp.Or(options.Get(optionSchema), "pawl")}, " ")
 }
 
 // Options of a PostgreSQL URL that are ours, not the driver's.

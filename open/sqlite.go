@@ -12,8 +12,27 @@ import (
 	"github.com/pawl-dev/pawl/store/sqlite"
 )
 
-func sqliteBackend() backend {
-	return backend{[]string{"sqlite"}, sqlite.Description, true, openSQLite}
+// sqliteFile is the PATH of sqlite:PATH.
+func sqliteFile(text string) string {
+	_, rest, _ := strings.Cut(text, ":")
+	path, _, _ := strings.Cut(strings.TrimPrefix(rest, "//"), "?")
+	return path
+}
+
+func sqliteIdentity(text string) string { return "sqlite:" + realPath(sqliteFile(text)) }
+
+// realPath is the one name of a file, which need not be there yet.
+func realPath(path string) string {
+	if whole, err := filepath.Abs(path); err == nil {
+		path = whole
+	}
+	if file, err := filepath.EvalSymlinks(path); err == nil {
+		return file
+	}
+	if folder, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
+		return filepath.Join(folder, filepath.Base(path))
+	}
+	return path
 }
 
 // openSQLite opens sqlite:PATH, with ?synchronous=full|normal|extra if need be.
@@ -37,9 +56,6 @@ func openSQLite(ctx context.Context, c Config) (store.Store, error) {
 	_, err := os.Stat(path)
 	missing := errors.Is(err, os.ErrNotExist)
 	if _, err := os.Stat(filepath.Dir(path)); missing && c.Existing && path != "" && err == nil {
-		if whole, err := filepath.Abs(path); err == nil {
-			path = whole // so that one sees in which folder it was looked for
-		}
 		return nil, &store.Error{Op: "open " + path, Code: store.ErrNotFound, Err: errors.New("there is no such file"),
 			Hint: "name the store with --store or PAWL_STORE; `pawl send` makes a new one"}
 	}

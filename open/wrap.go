@@ -1,12 +1,10 @@
 package open
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/url"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,7 +13,6 @@ import (
 	"github.com/pawl-dev/pawl/internal/redact"
 	"github.com/pawl-dev/pawl/store"
 	"github.com/pawl-dev/pawl/store/codec"
-	"github.com/pawl-dev/pawl/store/kafka"
 	"github.com/pawl-dev/pawl/store/relay"
 	"github.com/pawl-dev/pawl/store/spill"
 )
@@ -122,29 +119,8 @@ func database(text string) string {
 	if err != nil {
 		return "" // opening it says so
 	}
-	scheme, rest, _ := strings.Cut(base, ":")
-	switch strings.ToLower(scheme) {
-	case "sqlite":
-		path, _, _ := strings.Cut(strings.TrimPrefix(rest, "//"), "?")
-		return "sqlite:" + realPath(path)
-	case "postgres", "postgresql":
-		u, err := url.Parse(base)
-		if err != nil {
-			return base
-		}
-		options := u.Query()
-		host := cmp.Or(options.Get("host"), u.Hostname())
-		port := cmp.Or(options.Get("port"), u.Port(), "5432")
-		name := cmp.Or(options.Get("dbname"), strings.Trim(u.Path, "/"), u.User.Username())
-		return strings.Join([]string{"postgres", strings.ToLower(host), port, name, cmp.Or(options.Get(optionSchema), "pawl")}, " ")
-	case "kafka":
-		c, err := kafkaConfig(base)
-		if err != nil {
-			return ""
-		}
-		brokers := strings.Split(strings.ToLower(strings.Join(c.Brokers, ",")), ",")
-		slices.Sort(brokers)
-		return "kafka " + strings.Join(brokers, ",") + " " + c.Prefix
+	if b, ok := backendOf(base); ok && b.identity != nil {
+		return b.identity(base)
 	}
 	return ""
 }
@@ -156,20 +132,6 @@ func SameStore(a, b string) bool {
 	return a == b || at != "" && at == database(b)
 }
 
-// realPath is the one name of a file, which need not be there yet.
-func realPath(path string) string {
-	if whole, err := filepath.Abs(path); err == nil {
-		path = whole
-	}
-	if file, err := filepath.EvalSymlinks(path); err == nil {
-		return file
-	}
-	if folder, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
-		return filepath.Join(folder, filepath.Base(path))
-	}
-	return path
-}
-
 // wrap puts decorators around a store that was opened. It closes the store if that
 // fails.
 func (w wrapping) wrap(ctx context.Context, s store.Store, c Config) (store.Store, error) {
@@ -179,9 +141,6 @@ func (w wrapping) wrap(ctx context.Context, s store.Store, c Config) (store.Stor
 		fallback, err := Open(ctx, c)
 		if err != nil {
 			return fail(fmt.Errorf("its fallback %s: %w", redact.URL(c.URL), err))
-		}
-		if k, ok := store.As[*kafka.Store](s); ok {
-			w.spill.Divert = k.Divert
 		}
 		spilled, err := spill.New(s, fallback, w.spill)
 		if err != nil {

@@ -8,13 +8,13 @@ import (
 	"fmt"
 	"net/url"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl/internal/config"
 	"github.com/pawl-dev/pawl/internal/redact"
 	"github.com/pawl-dev/pawl/internal/serve"
+	"github.com/pawl-dev/pawl/open"
 	"github.com/pawl-dev/pawl/policy"
 )
 
@@ -24,7 +24,7 @@ func (s *session) source(path string) (config.Source, error) {
 	if err != nil {
 		return src, &problem{code: exitUsage, what: "cannot read the configuration file", err: err, next: "correct the path, or leave --config out for " + config.DefaultFile + " in this folder"}
 	}
-	src.Kinds = serve.Kinds()
+	src.Schemes, src.Kinds = open.Schemes(), serve.Kinds()
 	src.Getenv, src.Mask = s.Getenv, redact.URL
 	src.Flags = map[string]string{}
 	if s.storeURL != "" {
@@ -204,9 +204,6 @@ a variable of the environment, or a flag. Secrets are masked.`,
 			}
 			l := s.list("KEY", "VALUE", "ORIGIN", "RELOAD")
 			for _, set := range c.Settings() {
-				if strings.HasSuffix(set.Path, ".command") || strings.HasSuffix(set.Path, ".exec") || strings.HasSuffix(set.Path, ".pipe") {
-					set.Value = redact.Command(set.Value)
-				}
 				set.Value = s.redactor.Redact(set.Value)
 				if err := l.add(set, set.Path, set.Value, set.Origin, map[bool]string{true: "live", false: "-"}[set.Live]); err != nil {
 					return err

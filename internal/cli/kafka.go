@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawl-dev/pawl/internal/operate"
+	"github.com/pawl-dev/pawl/internal/cluster"
 )
 
 func (s *session) kafkaCommand() *cobra.Command {
@@ -21,12 +21,12 @@ with any store.`,
 }
 
 // kafka opens the store, which must be a Kafka one.
-func (s *session) kafka(ctx context.Context, what string) (*operate.Kafka, error) {
+func (s *session) kafka(ctx context.Context, what string) (*cluster.Cluster, error) {
 	opened, err := s.open(ctx)
 	if err != nil {
 		return nil, err
 	}
-	k, err := operate.KafkaOf(opened, what)
+	k, err := cluster.Of(opened, what)
 	return k, cannot(err, "%s", what)
 }
 
@@ -59,7 +59,7 @@ wrong.`,
 	}
 }
 
-func describeHealth(w io.Writer, h *operate.KafkaHealth) {
+func describeHealth(w io.Writer, h *cluster.Health) {
 	fmt.Fprintf(w, "cluster %s: %d brokers (%s), controller %d\n", h.Cluster, len(h.Brokers), strings.Join(h.Brokers, ", "), h.Controller)
 	state := strings.ToLower(h.Group.State)
 	if state == "" || state == "dead" {
@@ -166,7 +166,7 @@ for a retry, otherwise when its handler has returned.`,
 	return c
 }
 
-func (s *session) skipOne(ctx context.Context, k *operate.Kafka, topic string, partition int32, offset int64, reason string, patience time.Duration) error {
+func (s *session) skipOne(ctx context.Context, k *cluster.Cluster, topic string, partition int32, offset int64, reason string, patience time.Duration) error {
 	seen, err := k.Peek(ctx, topic, partition, offset, 1)
 	if err != nil {
 		return cannot(err, "skip a message of topic %s", topic)

@@ -8,12 +8,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawl-dev/pawl/internal/operate"
+	"github.com/pawl-dev/pawl/internal/cluster"
 )
 
 func (s *session) kafkaTopicsEnsure() *cobra.Command {
 	profile := "development"
-	var spec operate.KafkaSpec
+	var spec cluster.Spec
 	var retention duration
 	var alone bool
 	c := &cobra.Command{
@@ -32,7 +32,7 @@ to other partitions, and lose their order.`,
   pawl kafka topics ensure orders sms --profile production --dry-run
   pawl kafka topics ensure events --partitions 24 --retention 72h`,
 		RunE: func(c *cobra.Command, args []string) error {
-			base, ok := operate.KafkaProfiles[profile]
+			base, ok := cluster.Profiles[profile]
 			if !ok {
 				return usage("use development or production", "--profile is %q", profile)
 			}
@@ -54,7 +54,7 @@ to other partitions, and lose their order.`,
 			for _, name := range args {
 				pairs := []struct {
 					name string
-					spec operate.KafkaSpec
+					spec cluster.Spec
 				}{{name, want}, {name + k.DeadSuffix(), want.Dead()}}
 				if alone {
 					pairs = pairs[:1]
@@ -90,7 +90,7 @@ const minTopicBytes = 1 << 10
 
 // sensible refuses values that no topic can have, which would otherwise be taken for
 // flags that are not given.
-func sensible(c *cobra.Command, spec *operate.KafkaSpec, retention time.Duration) error {
+func sensible(c *cobra.Command, spec *cluster.Spec, retention time.Duration) error {
 	for _, f := range []struct {
 		name        string
 		value, from int64
@@ -109,7 +109,7 @@ func sensible(c *cobra.Command, spec *operate.KafkaSpec, retention time.Duration
 }
 
 // merge is a profile with what flags say otherwise.
-func merge(base, flags operate.KafkaSpec, retention time.Duration) operate.KafkaSpec {
+func merge(base, flags cluster.Spec, retention time.Duration) cluster.Spec {
 	if flags.Partitions > 0 {
 		base.Partitions = flags.Partitions
 	}
@@ -128,7 +128,7 @@ func merge(base, flags operate.KafkaSpec, retention time.Duration) operate.Kafka
 	return base
 }
 
-func ensuredWord(e *operate.KafkaEnsured, dry bool) string {
+func ensuredWord(e *cluster.Ensured, dry bool) string {
 	switch {
 	case e.Created && dry:
 		return "would be made"

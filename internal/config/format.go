@@ -39,12 +39,13 @@ const nounURL = "URL"
 const Off = "off"
 
 // format is the file: the one place where its keys are written down.
-func format(kinds []*pipeline.Kind) shape {
+func format(kinds []*pipeline.Kind, schemes []string) shape {
+	urlOfStore := shape{kind: text, noun: nounURL, sensitive: true, check: func(s string) (why, hint string) { return checkStore(s, schemes) }}
 	s := shape{kind: object, fields: []field{
 		{name: "store", doc: "Where messages are kept; `pawl help store-urls` has the forms.", def: "sqlite:pawl.db", env: "PAWL_STORE", flag: "store",
-			shape: shape{kind: text, noun: nounURL, sensitive: true, check: checkStore}},
+			shape: urlOfStore},
 		{name: "mirror", doc: "The store to which topics move; `pawl traffic` says which of them, and when. docs/traffic.md tells how.", defDoc: "none",
-			env: "PAWL_MIRROR", flag: "mirror", shape: shape{kind: text, noun: nounURL, sensitive: true, check: checkStore}},
+			env: "PAWL_MIRROR", flag: "mirror", shape: urlOfStore},
 		{name: "auto_migrate", doc: "Bring the schema of a store on a server up to date at the start.", def: "false", flag: "auto-migrate", shape: shape{kind: boolean}},
 		{name: "node", doc: "The name of this machine in leases and attempts; the process's number is added.", env: "PAWL_NODE",
 			fill: hostname, defDoc: "the host's name", shape: shape{kind: text, noun: "name", check: checkNode}},
@@ -171,12 +172,11 @@ func timeoutDefault(topic *node) string {
 
 const defaultTimeout = 30 * time.Second
 
-// schemes are those of stores; package open says which are there.
-var schemes = []string{"sqlite", "memory", "postgres", "postgresql", "mysql", "mariadb", "redis", "rediss", "kafka"}
-
-func checkStore(s string) (why, hint string) {
+// checkStore finds what is wrong with the URL of a store, before anybody opens it. With
+// no schemes, every one is right.
+func checkStore(s string, schemes []string) (why, hint string) {
 	scheme, _, ok := strings.Cut(s, ":")
-	if !ok || !slices.Contains(schemes, strings.ToLower(scheme)) {
+	if !ok || len(schemes) > 0 && !slices.Contains(schemes, strings.ToLower(scheme)) {
 		return "is no URL of a store", "such as sqlite:pawl.db or postgres://user@host/db; `pawl help store-urls` has all forms"
 	}
 	if strings.HasPrefix(strings.ToLower(scheme), "postgres") && !readableServer(s) {

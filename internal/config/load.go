@@ -45,7 +45,7 @@ func topKey(path string) string {
 
 // root is what the file says.
 func (w *walker) root() *node {
-	f := format(w.source.Kinds)
+	f := format(w.source.Kinds, w.source.Schemes)
 	if n := w.parse(); n != nil {
 		root := w.value(&f, n, "")
 		root.keyLine, root.keyColumn = root.line, root.column

@@ -68,7 +68,7 @@ func TestEveryFaultIsReportedAtItsPlace(t *testing.T) { faults(t, faulty) }
 // else.
 func faults(t *testing.T, faulty string) {
 	t.Helper()
-	_, err := Load(Source{Path: "pawl.yaml", Text: []byte(faulty)})
+	_, err := Load(Source{Path: "pawl.yaml", Schemes: []string{"sqlite"}, Text: []byte(faulty)})
 	ps, ok := errors.AsType[Problems](err)
 	if !ok {
 		t.Fatalf("Load returned %v", err)

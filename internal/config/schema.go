@@ -14,7 +14,7 @@ import (
 // Schema is the JSON Schema (2020-12) of the file, for editors. What it cannot
 // say, such as which timeouts fit which deadlines, is for [Load] to find.
 func Schema(kinds []*pipeline.Kind) ([]byte, error) {
-	f := format(kinds)
+	f := format(kinds, nil)
 	s := f.schema()
 	s["$schema"] = "https://json-schema.org/draft/2020-12/schema"
 	s["title"] = "pawl.yaml"
@@ -119,7 +119,7 @@ func (s *shape) byHandler(handlers []string) []any {
 // Reference is the table of all keys, in Markdown.
 func Reference(kinds []*pipeline.Kind) string {
 	var b strings.Builder
-	f := format(kinds)
+	f := format(kinds, nil)
 	f.reference(&b, "", "The file", "")
 	return b.String()
 }

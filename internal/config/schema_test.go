@@ -185,6 +185,6 @@ func TestEveryKeyIsDescribed(t *testing.T) {
 			walk(s.of, path+".*")
 		}
 	}
-	f := format(nil)
+	f := format(nil, nil)
 	walk(&f, "")
 }

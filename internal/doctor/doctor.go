@@ -15,7 +15,6 @@ import (
 	"github.com/pawl-dev/pawl/internal/redact"
 	"github.com/pawl-dev/pawl/open"
 	"github.com/pawl-dev/pawl/store"
-	"github.com/pawl-dev/pawl/store/kafka"
 	"github.com/pawl-dev/pawl/store/mirror"
 )
 
@@ -107,7 +106,7 @@ func (d *Doctor) reach(ctx context.Context) store.Store {
 		return nil
 	}
 	url := redact.URL(d.Open.URL)
-	if path := filePath(d.Open.URL); path != "" {
+	if path := open.File(d.Open.URL); path != "" {
 		if _, err := os.Stat(path); err != nil {
 			d.say(check, Ill, "name the store with --store or PAWL_STORE; `pawl send` makes a new one", "%s: there is no such file", path)
 			return nil
@@ -133,7 +132,7 @@ func (d *Doctor) reach(ctx context.Context) store.Store {
 // remedy is what to do about a store that cannot be opened. Where it is a file, no
 // server is to blame.
 func (d *Doctor) remedy(err error) string {
-	if filePath(d.Open.URL) == "" {
+	if open.File(d.Open.URL) == "" {
 		return "see that the server runs, that its address and password are right, and that it can be reached from here"
 	}
 	return advice(err, "see that the path is right, that it is a file, and that this user may read and write it and its folder")
@@ -152,7 +151,7 @@ func (d *Doctor) ask(ctx context.Context, s store.Store) (err error) {
 	if d.steps, err = reached(ctx, s); err != nil {
 		return err
 	}
-	path := filePath(d.Open.URL)
+	path := open.File(d.Open.URL)
 	if path == "" {
 		return nil
 	}
@@ -173,7 +172,7 @@ func reached(ctx context.Context, s store.Store) ([]store.Migration, error) {
 	if m, ok := store.As[store.Migrator](s); ok {
 		return m.Migrations(ctx)
 	}
-	if k, ok := store.As[*kafka.Store](s); ok {
+	if k, ok := store.As[store.Pinger](s); ok {
 		return nil, k.Ping(ctx)
 	}
 	return nil, nil
@@ -183,16 +182,6 @@ func reached(ctx context.Context, s store.Store) ([]store.Migration, error) {
 func brief(err error) string {
 	line, _, _ := strings.Cut(err.Error(), "\n")
 	return strings.TrimSuffix(strings.TrimSpace(line), ":")
-}
-
-// filePath is the file of an embedded store; empty for any other.
-func filePath(url string) string {
-	scheme, rest, _ := strings.Cut(url, ":")
-	if scheme != "sqlite" {
-		return ""
-	}
-	path, _, _ := strings.Cut(strings.TrimPrefix(rest, "//"), "?")
-	return path
 }
 
 func (d *Doctor) schema() bool {
@@ -208,7 +197,7 @@ func (d *Doctor) schema() bool {
 	}
 	if missing > 0 {
 		v, fix := Ill, "run `pawl migrate up`"
-		if filePath(d.Open.URL) != "" {
+		if open.File(d.Open.URL) != "" {
 			v, fix = Worth, "run `pawl migrate up`; whoever opens it to work with it does so, too"
 		}
 		d.say(check, v, fix, "%d of %d steps are not applied", missing, len(d.steps))
@@ -230,7 +219,7 @@ func (d *Doctor) clock(ctx context.Context, s store.Store) {
 	ctx, cancel := context.WithTimeout(ctx, deadlineDoc)
 	defer cancel()
 	began := time.Now()
-	k, local := store.As[*kafka.Store](s)
+	k, local := store.As[store.Pinger](s)
 	theirs, err := began, error(nil)
 	if local {
 		err = k.Ping(ctx)
@@ -268,7 +257,7 @@ func (d *Doctor) latency(took time.Duration) {
 
 func (d *Doctor) disk() {
 	const check = "disk"
-	path := filePath(d.Open.URL)
+	path := open.File(d.Open.URL)
 	if path == "" {
 		return
 	}

@@ -28,13 +28,19 @@ const (
 	DivertLast
 )
 
+// Diverter is a store that takes messages as dead letters, durably, when it does
+// not take them as messages: all of them, or it returns an error.
+type Diverter interface {
+	Divert(ctx context.Context, msgs []pawl.Message, why error) error
+}
+
 // Config has the options of a store; the zero value is a good one.
 type Config struct {
 	// Prefix begins the names of topics in the fallback store; empty is "spill.".
 	Prefix string
 	// Divert is the dead-letter route: it stores messages durably as dead letters,
-	// all of them, or returns an error; nil: there is none. Those of one key come in
-	// their order. It is called concurrently.
+	// all of them, or returns an error; nil: that of the primary store, if it is a
+	// [Diverter]. Those of one key come in their order. It is called concurrently.
 	Divert func(ctx context.Context, msgs []pawl.Message, why error) error
 	// When says when it is used first.
 	When Diverting

@@ -63,6 +63,9 @@ func New(primary, fallback store.Store, cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	if d, ok := store.As[Diverter](primary); ok && cfg.Divert == nil {
+		cfg.Divert = d.Divert
+	}
 	can := capabilities(fallback)
 	for _, need := range []store.Capability{store.CanUnique, store.CanLookup, store.CanTopics, store.CanDeadLetters, store.CanDelay} {
 		if !can.Has(need) {

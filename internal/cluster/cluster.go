@@ -1,4 +1,6 @@
-package operate
+// Package cluster is what `pawl kafka` does: it looks at the cluster behind a Kafka
+// store, at its topics and at the group, and acts on single messages of a partition.
+package cluster
 
 import (
 	"context"
@@ -6,19 +8,20 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/pawl-dev/pawl/internal/operate"
 	"github.com/pawl-dev/pawl/store"
 	"github.com/pawl-dev/pawl/store/codec"
 	"github.com/pawl-dev/pawl/store/kafka"
 )
 
-// Kafka is what only a Kafka store can tell and do.
-type Kafka struct {
+// Cluster is what only a Kafka store can tell and do.
+type Cluster struct {
 	s     *kafka.Store
 	codec *codec.Store // over it; nil: there is none
 }
 
-// KafkaOf finds the Kafka store in s.
-func KafkaOf(s store.Store, what string) (*Kafka, error) {
+// Of finds the Kafka store in s.
+func Of(s store.Store, what string) (*Cluster, error) {
 	k, ok := store.As[*kafka.Store](s)
 	if !ok {
 		return nil, &store.Error{
@@ -27,37 +30,37 @@ func KafkaOf(s store.Store, what string) (*Kafka, error) {
 		}
 	}
 	c, _ := store.As[*codec.Store](s)
-	return &Kafka{k, c}, nil
+	return &Cluster{k, c}, nil
 }
 
-// KafkaHealth is how a cluster, its topics and the group are, as JSON.
-type KafkaHealth struct {
-	Cluster    string             `json:"cluster"`
-	Controller int32              `json:"controller"`
-	Brokers    []string           `json:"brokers"`
-	Group      KafkaGroup         `json:"group"`
-	Topics     []KafkaTopic       `json:"topics"`
-	Partitions []KafkaPartition   `json:"partitions"`
-	Problems   []KafkaHealthFault `json:"problems"`
+// Health is how a cluster, its topics and the group are, as JSON.
+type Health struct {
+	Cluster    string      `json:"cluster"`
+	Controller int32       `json:"controller"`
+	Brokers    []string    `json:"brokers"`
+	Group      Group       `json:"group"`
+	Topics     []Topic     `json:"topics"`
+	Partitions []Partition `json:"partitions"`
+	Problems   []Fault     `json:"problems"`
 }
 
-// KafkaGroup is the consumer group.
-type KafkaGroup struct {
-	Name    string        `json:"name"`
-	State   string        `json:"state"`
-	Members []KafkaMember `json:"members"`
+// Group is the consumer group.
+type Group struct {
+	Name    string   `json:"name"`
+	State   string   `json:"state"`
+	Members []Member `json:"members"`
 }
 
-// KafkaMember is a process of the group.
-type KafkaMember struct {
+// Member is a process of the group.
+type Member struct {
 	ID         string `json:"id"`
 	Client     string `json:"client"`
 	Host       string `json:"host"`
 	Partitions int    `json:"partitions"`
 }
 
-// KafkaTopic is a topic of the cluster.
-type KafkaTopic struct {
+// Topic is a topic of the cluster.
+type Topic struct {
 	Topic           string  `json:"topic"`
 	Partitions      int     `json:"partitions"`
 	Replicas        int     `json:"replicas"`
@@ -67,8 +70,8 @@ type KafkaTopic struct {
 	Dead            int64   `json:"dead"`
 }
 
-// KafkaPartition is how far the group is in a partition.
-type KafkaPartition struct {
+// Partition is how far the group is in a partition.
+type Partition struct {
 	Topic     string `json:"topic"`
 	Partition int32  `json:"partition"`
 	Start     int64  `json:"start"`
@@ -78,53 +81,53 @@ type KafkaPartition struct {
 	Member    string `json:"member,omitempty"`
 }
 
-// KafkaHealthFault is something that is wrong.
-type KafkaHealthFault struct {
+// Fault is something that is wrong.
+type Fault struct {
 	About string `json:"about"`
 	What  string `json:"what"`
 }
 
 // Health asks the cluster how it is.
-func (k *Kafka) Health(ctx context.Context, topics ...string) (*KafkaHealth, error) {
+func (k *Cluster) Health(ctx context.Context, topics ...string) (*Health, error) {
 	h, err := k.s.Health(ctx, topics...)
 	if err != nil {
 		return nil, err
 	}
-	out := &KafkaHealth{
-		Cluster: h.Cluster, Controller: h.Controller, Brokers: h.Brokers, Group: KafkaGroup{Name: h.Group.Name, State: h.Group.State},
-		Topics: []KafkaTopic{}, Partitions: []KafkaPartition{}, Problems: []KafkaHealthFault{},
+	out := &Health{
+		Cluster: h.Cluster, Controller: h.Controller, Brokers: h.Brokers, Group: Group{Name: h.Group.Name, State: h.Group.State},
+		Topics: []Topic{}, Partitions: []Partition{}, Problems: []Fault{},
 	}
-	out.Group.Members = []KafkaMember{}
+	out.Group.Members = []Member{}
 	for _, m := range h.Group.Members {
-		out.Group.Members = append(out.Group.Members, KafkaMember(m))
+		out.Group.Members = append(out.Group.Members, Member(m))
 	}
 	for _, t := range h.Topics {
-		out.Topics = append(out.Topics, KafkaTopic(t))
+		out.Topics = append(out.Topics, Topic(t))
 	}
 	for _, l := range h.Lags {
-		out.Partitions = append(out.Partitions, KafkaPartition{l.Topic, l.Partition, l.Start, l.End, l.Committed, l.Left, l.Member})
+		out.Partitions = append(out.Partitions, Partition{l.Topic, l.Partition, l.Start, l.End, l.Committed, l.Left, l.Member})
 	}
 	for _, f := range h.Faults {
-		out.Problems = append(out.Problems, KafkaHealthFault{f.About, f.What})
+		out.Problems = append(out.Problems, Fault{f.About, f.What})
 	}
 	return out, nil
 }
 
-// KafkaSpec is how a topic is to be; zero fields are not looked at.
-type KafkaSpec = kafka.TopicSpec
+// Spec is how a topic is to be; zero fields are not looked at.
+type Spec = kafka.TopicSpec
 
-// KafkaEnsured is what became of a topic, as JSON.
-type KafkaEnsured = kafka.Ensured
+// Ensured is what became of a topic, as JSON.
+type Ensured = kafka.Ensured
 
-// KafkaProfiles are how topics usually are.
-var KafkaProfiles = map[string]KafkaSpec{"production": kafka.Production, "development": kafka.Development}
+// Profiles are how topics usually are.
+var Profiles = map[string]Spec{"production": kafka.Production, "development": kafka.Development}
 
 // DeadSuffix is what the names of topics of dead letters end with.
-func (k *Kafka) DeadSuffix() string { return k.s.DeadSuffix() }
+func (k *Cluster) DeadSuffix() string { return k.s.DeadSuffix() }
 
 // Workable refuses a topic that the store keeps something of its own in: as one of
 // messages it would lose what it is kept for.
-func (k *Kafka) Workable(name string) error {
+func (k *Cluster) Workable(name string) error {
 	of, own := k.s.Owner(name)
 	switch {
 	case !own:
@@ -142,23 +145,23 @@ func (k *Kafka) Workable(name string) error {
 }
 
 // Ensure makes a topic, or sets what is otherwise than it should be.
-func (k *Kafka) Ensure(ctx context.Context, name string, spec KafkaSpec, dry bool) (KafkaEnsured, error) {
+func (k *Cluster) Ensure(ctx context.Context, name string, spec Spec, dry bool) (Ensured, error) {
 	return k.s.Ensure(ctx, name, spec, dry)
 }
 
-// KafkaMessage is a record of a partition, as JSON.
-type KafkaMessage struct {
+// Message is a record of a partition, as JSON.
+type Message struct {
 	Partition int32     `json:"partition"`
 	Offset    int64     `json:"offset"`
 	Timestamp time.Time `json:"timestamp"`
-	Message
+	operate.Message
 }
 
 // Peek reads records of a partition without moving the group; offset -1 is the
 // first that the group has not finished.
-func (k *Kafka) Peek(ctx context.Context, topic string, partition int32, offset int64, n int) ([]KafkaMessage, error) {
+func (k *Cluster) Peek(ctx context.Context, topic string, partition int32, offset int64, n int) ([]Message, error) {
 	seen, err := k.s.Peek(ctx, topic, partition, offset, n)
-	out := make([]KafkaMessage, 0, len(seen))
+	out := make([]Message, 0, len(seen))
 	for i := range seen {
 		if showErr := k.show(ctx, &seen[i]); showErr != nil {
 			return out, showErr
@@ -169,38 +172,38 @@ func (k *Kafka) Peek(ctx context.Context, topic string, partition int32, offset 
 }
 
 // show turns what was read in Kafka itself into what it was when it was appended.
-func (k *Kafka) show(ctx context.Context, s *kafka.Seen) (err error) {
+func (k *Cluster) show(ctx context.Context, s *kafka.Seen) (err error) {
 	if k.codec != nil {
 		s.Record, err = k.codec.Show(ctx, s.Record)
 	}
 	return err
 }
 
-func kafkaMessage(s *kafka.Seen) KafkaMessage {
-	return KafkaMessage{s.Partition, s.Offset, s.Timestamp.UTC(), FormMessage(&s.Record)}
+func kafkaMessage(s *kafka.Seen) Message {
+	return Message{s.Partition, s.Offset, s.Timestamp.UTC(), operate.FormMessage(&s.Record)}
 }
 
-// KafkaSkipped is what became of a message that was to be stepped over, as JSON.
-type KafkaSkipped struct {
-	KafkaMessage
+// Skipped is what became of a message that was to be stepped over, as JSON.
+type Skipped struct {
+	Message
 	Pending bool `json:"pending"` // the process that has the partition was asked, and has not done it yet
 }
 
 // Skip moves a message that is not finished to the dead letters, and writes that
 // down.
-func (k *Kafka) Skip(ctx context.Context, topic string, partition int32, offset int64, who, reason string, patience time.Duration) (KafkaSkipped, error) {
+func (k *Cluster) Skip(ctx context.Context, topic string, partition int32, offset int64, who, reason string, patience time.Duration) (Skipped, error) {
 	began := time.Now()
 	done, err := k.s.Skip(ctx, topic, partition, offset, who, reason, patience)
 	if err != nil {
-		return KafkaSkipped{}, err
+		return Skipped{}, err
 	}
-	entry := AuditEntry{
+	entry := operate.AuditEntry{
 		Who: who, Action: "skip", Count: 1, Reason: reason, Seconds: time.Since(began).Seconds(),
 		Target: fmt.Sprintf("%s/%d/%d (id %s)", topic, partition, done.Offset, done.ID),
 	}
 	if !done.Pending {
 		entry.Result.Done = 1
 	}
-	err = errors.Join(Audit(ctx, k.s, entry), k.show(ctx, &done.Seen))
-	return KafkaSkipped{kafkaMessage(&done.Seen), done.Pending}, err
+	err = errors.Join(operate.Audit(ctx, k.s, entry), k.show(ctx, &done.Seen))
+	return Skipped{kafkaMessage(&done.Seen), done.Pending}, err
 }

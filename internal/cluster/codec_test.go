@@ -1,10 +1,9 @@
-package operate
+package cluster
 
 import (
 	"encoding/base64"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -13,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/operate"
 	"github.com/pawl-dev/pawl/open"
 	"github.com/pawl-dev/pawl/store"
 )
@@ -72,7 +72,7 @@ func TestCodecOverKafka(t *testing.T) {
 	if len(bodies) != 2 || bodies["small"] != small || bodies["large"] != large {
 		t.Errorf("listed %.200q", bodies)
 	}
-	k, err := KafkaOf(s, "peek")
+	k, err := Of(s, "peek")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,12 +85,12 @@ func TestCodecOverKafka(t *testing.T) {
 			t.Errorf("peek: %+v", m)
 		}
 	}
-	ops, err := OpenOperations(s)
+	ops, err := operate.OpenOperations(s)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for id, body := range map[string]string{"small dead": small, "large dead": large} {
-		if changed, err := EditLetter(ctx, ops, id, "who", "by hand", func(got []byte) ([]byte, error) {
+		if changed, err := operate.EditLetter(ctx, ops, id, "who", "by hand", func(got []byte) ([]byte, error) {
 			if string(got) != body {
 				t.Errorf("edit of %s gets %.60q", id, got)
 			}
@@ -102,7 +102,7 @@ func TestCodecOverKafka(t *testing.T) {
 			t.Errorf("after the edit: %.60q, %v", r.Body, err)
 		}
 	}
-	log, err := ListAudit(ctx, s, AuditFilter{Action: "edit"})
+	log, err := operate.ListAudit(ctx, s, operate.AuditFilter{Action: "edit"})
 	if err != nil || len(log) != 2 {
 		t.Fatal(log, err)
 	}
@@ -110,53 +110,5 @@ func TestCodecOverKafka(t *testing.T) {
 		if a.OriginalBody == nil || *a.OriginalBody != bodies[strings.TrimSuffix(a.Target, " dead")] {
 			t.Errorf("the audit has another original of %s: %+v", a.Target, a)
 		}
-	}
-}
-
-// TestEditOfWhatCannotBeRead: what is stored is not what was there, and is not in the
-// audit as that.
-func TestEditOfWhatCannotBeRead(t *testing.T) {
-	folder := filepath.Join(t.TempDir(), "blobs")
-	s, err := open.Open(t.Context(), open.Config{URL: "sqlite:" + filepath.Join(t.TempDir(), "x.db") + "?offload=1024&blobs=" + folder})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close() })
-	noise := make([]byte, 4000)
-	_, _ = rand.NewChaCha8([32]byte{1}).Read(noise)
-	letters, _ := store.As[store.DeadLetters](s)
-	now := time.Now().Truncate(time.Millisecond)
-	letter := store.Record{Message: pawl.Message{ID: "a", Topic: "t", Body: noise}, State: store.IsDead, EnqueuedAt: now, DeadAt: now}
-	if refused, err := letters.Bury(t.Context(), letter); err != nil || len(refused) > 0 {
-		t.Fatal(refused, err)
-	}
-	files, _ := filepath.Glob(folder + "/??/??/*")
-	if len(files) != 1 || os.Remove(files[0]) != nil {
-		t.Fatal(files)
-	}
-	ops, err := OpenOperations(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	patched, err := newEditor(ops, &Operation{ID: "o", Edit: ".x = 1"}, "who")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if refused, err := patched.before(t.Context(), []string{"a"}); err != nil || refused["a"] == nil || !strings.Contains(refused["a"].Error(), "is missing") {
-		t.Errorf("patched: %v, %v", refused, err)
-	}
-	for _, body := range []string{"", "new"} {
-		if changed, err := EditLetter(t.Context(), ops, "a", "who", "by hand", func([]byte) ([]byte, error) { return []byte(body), nil }); err != nil || !changed {
-			t.Fatal(changed, err)
-		}
-	}
-	r, err := ops.Look.Get(t.Context(), "a")
-	if err != nil || string(r.Body) != "new" {
-		t.Fatal(r, err)
-	}
-	log, err := ListAudit(t.Context(), s, AuditFilter{})
-	if err != nil || len(log) != 2 || log[0].OriginalBody != nil || log[0].OriginalSHA256 != "" || !strings.Contains(log[0].Reason, "is missing") ||
-		log[1].OriginalBody == nil || *log[1].OriginalBody != "" {
-		t.Errorf("audit %+v, %v", log, err)
 	}
 }

@@ -1,0 +1,60 @@
+package arch
+
+import (
+	"go/token"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+// place says where packages are named that stand side by side: their table. A new one
+// is its folder and a line there, and nothing else that is not a test.
+type place struct {
+	what    []string // the packages
+	table   string   // the package that has the table
+	besides map[string]string
+}
+
+// places: stores, kinds of handlers, pipelines.
+var places = []place{
+	{
+		what: []string{"store/sqlite", "store/memory", "store/postgres", "store/mysql", "store/redis", "store/kafka"}, table: "open",
+		besides: map[string]string{
+			"internal/cluster -> store/kafka": "`pawl kafka` is about Kafka",
+			"internal/serve -> store/kafka":   "its figures become metrics of their own",
+		},
+	},
+	{
+		what: []string{"handler/exec", "handler/pipe", "handler/http"}, table: "internal/serve",
+		besides: map[string]string{"internal/cli -> handler/pipe": "the flag --in-flight has its bound"},
+	},
+	{what: []string{"pipeline/*"}, table: "internal/serve"},
+}
+
+// TestPlaces counts the packages that name a store, a kind of handler or a pipeline.
+func TestPlaces(t *testing.T) {
+	tr := load(t, os.DirFS(filepath.Join("..", "..")))
+	used := map[string]bool{}
+	tr.eachImport(func(p *pkg, f *file, imported string, at token.Pos) {
+		to, ok := ours(imported)
+		if !ok || f.test || below("store/storetest", p.path) || below("examples", p.path) {
+			return
+		}
+		for _, pl := range places {
+			arrow := p.path + " -> " + to
+			_, known := pl.besides[arrow]
+			used[arrow] = true
+			if slices.ContainsFunc(pl.what, func(w string) bool { return matches(w, to) && !below(to, p.path) }) && p.path != pl.table && !known {
+				t.Errorf("%s: %s names %s, which only %s does: add what you need to its table", tr.fset.Position(at), p.path, to, pl.table)
+			}
+		}
+	})
+	for _, pl := range places {
+		for arrow := range pl.besides {
+			if !used[arrow] {
+				t.Errorf("%s is not there any more: take it out", arrow)
+			}
+		}
+	}
+}

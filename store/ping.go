@@ -1,0 +1,10 @@
+package store
+
+import "context"
+
+// Pinger is the optional interface of a store whose Clock is that of this machine, and
+// so answers without a server.
+type Pinger interface {
+	// Ping tells whether a server of the store answers.
+	Ping(ctx context.Context) error
+}
