@@ -2,7 +2,10 @@ package pawl
 
 import (
 	"errors"
+	"strconv"
+	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // Why the context of a handler ended: what context.Cause returns.
@@ -20,6 +23,32 @@ var (
 // Kind says what sort of thing failed ("Download", "Parser"). Kinds select
 // rows of the policy; an application may add its own. Empty is unknown.
 type Kind string
+
+// MaxKind is how long a kind may be, in bytes. It is a label of metrics and a column of listings.
+const MaxKind = 64
+
+// Bounded returns k as Pawl keeps it: characters that cannot be printed are escaped as in a Go string, and what is
+// longer than [MaxKind] bytes is cut. A program in another language may send anything.
+func (k Kind) Bounded() Kind {
+	plain := func(r rune) bool { return r != utf8.RuneError && strconv.IsPrint(r) }
+	s := string(k)
+	if len(s) > MaxKind {
+		end := MaxKind
+		for end > MaxKind-utf8.UTFMax && !utf8.RuneStart(s[end]) {
+			end--
+		}
+		s = s[:end]
+	}
+	if !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return !plain(r) }) {
+		quoted := strconv.QuoteToGraphic(s)
+		s = quoted[1 : len(quoted)-1]
+	}
+	for len(s) > MaxKind {
+		_, last := utf8.DecodeLastRuneInString(s)
+		s = s[:len(s)-last]
+	}
+	return Kind(s)
+}
 
 // Kinds that the runtime itself reports.
 const (
@@ -105,7 +134,7 @@ func Describe(err error) Failure {
 			d.Class, d.After = f.Class, f.After
 		}
 		if d.Kind == "" {
-			d.Kind = f.Kind
+			d.Kind = f.Kind.Bounded()
 		}
 		e = f.Err
 	}

@@ -82,7 +82,13 @@ func TestScripts(t *testing.T) {
 		testscript.Run(t, testscript.Params{
 			Dir: filepath.Join("testdata", "script", dir), Cmds: commands,
 			Setup: func(e *testscript.Env) error {
-				e.Setenv("PAWL_STORE", "sqlite:"+filepath.Join(e.WorkDir, "pawl.db"))
+				url := "sqlite:" + filepath.Join(e.WorkDir, "pawl.db")
+				e.Setenv("PAWL_STORE", url)
+				if dir == "any" { // commands that look need a store, as on a server
+					if err := migrate(url, "up"); err != nil {
+						return err
+					}
+				}
 				return prepare(e)
 			},
 		})
@@ -104,26 +110,27 @@ func TestScriptsPostgres(t *testing.T) {
 		Setup: func(e *testscript.Env) error {
 			joint := map[bool]string{true: "&", false: "?"}[strings.Contains(server, "?")]
 			url := fmt.Sprintf("%s%spawl_schema=e2e_%08x", server, joint, rand.Uint32())
-			migrate := func(args ...string) error {
-				cmd := exec.Command("pawl", append([]string{"migrate"}, args...)...)
-				cmd.Env = append(os.Environ(), "PAWL_STORE="+url)
-				if text, err := cmd.CombinedOutput(); err != nil {
-					return fmt.Errorf("pawl migrate: %w: %s", err, text)
-				}
-				return nil
-			}
 			e.Defer(func() {
-				if err := migrate("down", "--to", "0", "--yes"); err != nil {
+				if err := migrate(url, "down", "--to", "0", "--yes"); err != nil {
 					t.Error(err)
 				}
 			})
 			e.Setenv("PAWL_STORE", url)
-			if err := migrate("up"); err != nil {
+			if err := migrate(url, "up"); err != nil {
 				return err
 			}
 			return prepare(e)
 		},
 	})
+}
+
+func migrate(url string, args ...string) error {
+	cmd := exec.Command("pawl", append([]string{"migrate"}, args...)...)
+	cmd.Env = append(os.Environ(), "PAWL_STORE="+url)
+	if text, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("pawl migrate: %w: %s", err, text)
+	}
+	return nil
 }
 
 // prepare gives every script a temporary folder inside its own, and no colours.

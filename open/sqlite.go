@@ -56,6 +56,9 @@ func openSQLite(ctx context.Context, c Config) (store.Store, error) {
 	_, err := os.Stat(path)
 	missing := errors.Is(err, os.ErrNotExist)
 	if _, err := os.Stat(filepath.Dir(path)); missing && c.Existing && path != "" && err == nil {
+		if whole, err := filepath.Abs(path); err == nil {
+			path = whole // so that one sees in which folder it was looked for
+		}
 		return nil, &store.Error{Op: "open " + path, Code: store.ErrNotFound, Err: errors.New("there is no such file"),
 			Hint: "name the store with --store or PAWL_STORE; `pawl send` makes a new one"}
 	}

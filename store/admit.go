@@ -229,6 +229,31 @@ func PrefixEnd(prefix string) string {
 	return end[:len(end)-1] + string([]byte{end[len(end)-1] + 1})
 }
 
+// AdmitScan checks a ScanResults.
+func AdmitScan(topic string, after int64, limit int) error {
+	if err := pawl.ValidTopic(topic); err != nil {
+		return err
+	}
+	switch {
+	case after < 0:
+		return badCall("scan results", "cursor %d is below 0", after)
+	case limit < 1 || limit > MaxBatch:
+		return tooLarge("scan results", "%d results; the limit goes from 1 to %d", limit, MaxBatch)
+	}
+	return nil
+}
+
+// AdmitResults refuses topics whose results have no order.
+func AdmitResults(op string, t *Topic) error {
+	if t.Order == OrderNone {
+		return nil
+	}
+	return &Error{
+		Op: op, Code: ErrInvalid, Err: fmt.Errorf("topic %s has order %q", t.Name, t.Order),
+		Hint: fmt.Sprintf("declare it with order %q before anything is appended to it", OrderNone),
+	}
+}
+
 // Text makes s fit for every store's text: valid UTF-8 without NUL, at most
 // [MaxReason] bytes.
 func Text(s string) string {

@@ -24,12 +24,14 @@ const (
 	CanWake        Capability = "Wake"                 // wake-up by append, without polling
 	CanState       Capability = "State"                // versioned values by key
 	CanMarks       Capability = "Marks"                // many values by key, in scopes that are forgotten as a whole
+	CanResults     Capability = "Results"              // a topic is read in the order of appending, by a cursor
 )
 
 // AllCapabilities lists them in the order of tables.
 var AllCapabilities = []Capability{
 	CanSurvive, CanProcesses, CanAnyProcess, CanExclusive, CanDeadline, CanPriority, CanDelay, CanUnique, CanEmitAtomic,
 	CanAttempts, CanDeadLetters, CanLookup, CanTopics, CanFigures, CanTxAppend, CanRepeatBatch, CanWake, CanState, CanMarks,
+	CanResults,
 }
 
 // Support says how a backend keeps a capability. The zero value refuses it.

@@ -148,7 +148,7 @@ func (r *Record) makeFit() error {
 		}
 	}
 	r.State, r.NotBefore = IsDead, time.Time{}
-	r.Reason, r.Kind = Text(r.Reason), pawl.Kind(Text(string(r.Kind)))
+	r.Reason, r.Kind = Text(r.Reason), r.Kind.Bounded()
 	if r.Fingerprint = Text(r.Fingerprint); r.Fingerprint == "" {
 		r.Fingerprint = Fingerprint(r.Kind, r.Reason)
 	}

@@ -55,7 +55,7 @@ append to the start of the handler; with --rate that is the time to pick up.`,
 }
 
 func (s *session) runBench(cmd *cobra.Command, arms []string, c bench.Config) error {
-	opened, err := s.open(cmd.Context())
+	opened, err := s.openOrMake(cmd.Context())
 	if err != nil {
 		return err
 	}

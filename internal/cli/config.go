@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/url"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -204,6 +205,9 @@ a variable of the environment, or a flag. Secrets are masked.`,
 			}
 			l := s.list("KEY", "VALUE", "ORIGIN", "RELOAD")
 			for _, set := range c.Settings() {
+				if strings.HasSuffix(set.Path, ".command") || strings.HasSuffix(set.Path, ".exec") || strings.HasSuffix(set.Path, ".pipe") {
+					set.Value = redact.Command(set.Value)
+				}
 				set.Value = s.redactor.Redact(set.Value)
 				if err := l.add(set, set.Path, set.Value, set.Origin, map[bool]string{true: "live", false: "-"}[set.Live]); err != nil {
 					return err

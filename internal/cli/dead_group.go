@@ -153,7 +153,7 @@ func (s *session) printGroups(names []string, sorted []*deadGroup) error {
 		var cells []string
 		for i, name := range names {
 			if name == "hour" {
-				cells = append(cells, g.Hour.Local().Format("2006-01-02 15:00"))
+				cells = append(cells, g.Hour.UTC().Format("2006-01-02 15:00Z"))
 			} else {
 				cells = append(cells, g.labels[i])
 			}

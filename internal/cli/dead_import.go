@@ -97,7 +97,7 @@ func (s *session) checkLetters(ctx context.Context, r io.Reader, skipBad bool) e
 }
 
 func (s *session) importLetters(ctx context.Context, r io.Reader, name string) error {
-	d, err := part[store.DeadLetters](ctx, s, "import dead letters")
+	d, err := partOrMake[store.DeadLetters](ctx, s, "import dead letters")
 	if err != nil {
 		return err
 	}

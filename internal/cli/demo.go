@@ -67,7 +67,7 @@ func (s *session) runDemo(ctx context.Context, c demo.Config) (err error) {
 		s.storeURL = "sqlite:" + filepath.Join(c.Dir, "pawl.db")
 	}
 	s.relayDemo(c.Dir)
-	if c.Store, err = s.open(ctx); err != nil {
+	if c.Store, err = s.openOrMake(ctx); err != nil {
 		return err
 	}
 	// That pages fail is what the demo is about: the board counts it, and the

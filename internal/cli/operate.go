@@ -45,6 +45,11 @@ func (s *session) operate(ctx context.Context, sel operate.Selection, o operatio
 	if err != nil {
 		return cannot(err, "plan to %s dead letters", o.kind)
 	}
+	if s.dryRun && o.edits.patch != "" {
+		if plan.Edits, err = operate.Preview(ctx, ops.Store, ops.Letters, sel, o.edits.patch); err != nil {
+			return cannot(err, "try the edit")
+		}
+	}
 	if s.dryRun {
 		return s.one(plan, func(w io.Writer) { describePlan(w, plan, o.kind) })
 	}
@@ -178,6 +183,15 @@ func describePlan(w io.Writer, p *operate.Plan, verb string) {
 			break
 		}
 		fmt.Fprintf(w, "  %d of %s (topic %s)\n", k.Count, cut(oneLine(k.Key), 60), k.Topic)
+	}
+	for i := range p.Edits {
+		e := &p.Edits[i]
+		fmt.Fprintf(w, "edit of %s:\n  before: %s\n", e.ID, cut(oneLine(e.Before), 500))
+		if e.Error != "" {
+			fmt.Fprintf(w, "  refused: %s\n", oneLine(e.Error))
+			continue
+		}
+		fmt.Fprintf(w, "  after:  %s\n", cut(oneLine(e.After), 500))
 	}
 	for _, warning := range p.Warnings {
 		fmt.Fprintf(w, "mind: %s\n", oneLine(warning))

@@ -36,8 +36,8 @@ func (s *session) send() *cobra.Command {
 	c := &cobra.Command{
 		Use: "send TOPIC [BODY]", Short: "Append a message, or many",
 		Long: `Appends a message to a topic and prints its id. When it returns, the message is
-stored for good. The body is an argument, a file, or standard input. A store that is
-open and then does not answer, or is locked, is asked again for five minutes; ^C ends
+stored for good. The body is an argument, a file, or standard input, which is read when
+neither of the others is given; '' is an empty body. A store that is open and then does not answer, or is locked, is asked again for five minutes; ^C ends
 that, and nothing is stored twice.
 
 With --jsonl, standard input has a message a line:
@@ -106,7 +106,7 @@ func (s *session) sendOne(ctx context.Context, args []string, f *sendFlags) erro
 		}
 		return s.one(dryReceipt{DryRun: true, ID: m.ID, Topic: m.Topic, Bytes: m.Size()}, nil)
 	}
-	opened, err := s.open(ctx)
+	opened, err := s.openOrMake(ctx)
 	if err != nil {
 		return err
 	}
@@ -215,9 +215,9 @@ func (s *session) body(args []string, f *sendFlags) ([]byte, error) {
 			return nil, usage("name a file in it", "--file %s is a folder", f.file)
 		}
 		return readBody(file)
-	case len(args) == 0:
-		return nil, nil
-	case args[0] == "-":
+	case len(args) == 0 && s.InTerminal:
+		return nil, usage("give it as an argument, with --file, or on standard input; '' is an empty one", "the message has no body")
+	case len(args) == 0, args[0] == "-":
 		return readBody(s.In)
 	}
 	return []byte(args[0]), nil
@@ -253,7 +253,7 @@ func (s *session) sendLines(c *cobra.Command, args []string, f *sendFlags) error
 		sender.Bad = func(e *lines.Error) bool { s.note("skipped %v", e); return true }
 	}
 	if !s.dryRun {
-		opened, err := s.open(c.Context())
+		opened, err := s.openOrMake(c.Context())
 		if err != nil {
 			return err
 		}

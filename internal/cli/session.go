@@ -86,8 +86,14 @@ func (s *session) mirror() string {
 	return s.target()
 }
 
-// open opens the store.
+// open opens the store, which has to be there: a command that looks, or changes what is there, makes no new file in
+// a folder that it was run in by mistake.
 func (s *session) open(ctx context.Context) (store.Store, error) {
+	return s.openAs(ctx, open.Config{AutoMigrate: s.autoMigrate, Existing: true})
+}
+
+// openOrMake opens the store, and makes an embedded one that is not there: for commands that bring work.
+func (s *session) openOrMake(ctx context.Context) (store.Store, error) {
 	return s.openAs(ctx, open.Config{AutoMigrate: s.autoMigrate})
 }
 
@@ -135,6 +141,16 @@ func (s *session) openAlone(ctx context.Context, c open.Config) (store.Store, er
 // part opens the store and finds an optional interface of it.
 func part[T any](ctx context.Context, s *session, what string) (T, error) {
 	opened, err := s.open(ctx)
+	if err != nil {
+		var none T
+		return none, err
+	}
+	return partOf[T](s, opened, what)
+}
+
+// partOrMake is part for a command that brings work: it makes an embedded store that is not there.
+func partOrMake[T any](ctx context.Context, s *session, what string) (T, error) {
+	opened, err := s.openOrMake(ctx)
 	if err != nil {
 		var none T
 		return none, err

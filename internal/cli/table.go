@@ -154,12 +154,12 @@ func age(d time.Duration) string {
 	return fmt.Sprintf("%dd", int(d.Hours()/24))
 }
 
-// when is a time as a person at this machine reads it.
+// when is a time in UTC, as logs and JSON have it.
 func when(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
-	return t.Local().Format("2006-01-02 15:04:05")
+	return t.UTC().Format("2006-01-02 15:04:05Z")
 }
 
 func whenever(t *time.Time) string {

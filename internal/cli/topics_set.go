@@ -40,7 +40,11 @@ changes nothing if somebody else has changed the settings since.`,
   pawl topics set mail --park --retain 1d
   pawl topics set mail`,
 		RunE: func(c *cobra.Command, args []string) error {
-			topics, err := part[store.Topics](c.Context(), s, "set a topic")
+			find := part[store.Topics]
+			if ownFlags(c) != "" {
+				find = partOrMake[store.Topics]
+			}
+			topics, err := find(c.Context(), s, "set a topic")
 			if err != nil {
 				return err
 			}

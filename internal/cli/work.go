@@ -211,7 +211,7 @@ func (r redacting) Write(b []byte) (int, error) {
 
 // runWork works and tells what was done.
 func (s *session) runWork(ctx context.Context, c serve.WorkConfig) error {
-	opened, err := s.open(ctx)
+	opened, err := s.openOrMake(ctx)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,8 @@ package config
 import (
 	"bytes"
 	"errors"
+	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"regexp"
@@ -16,7 +18,7 @@ import (
 const DefaultFile = "pawl.yaml"
 
 // maxFile bounds what is read as a configuration.
-const maxFile = 4 << 20
+const maxFile = 1 << 20
 
 // Source is where a configuration comes from.
 type Source struct {
@@ -31,7 +33,7 @@ type Source struct {
 	Getenv func(string) string
 	// Flags are those that are given, by name without dashes.
 	Flags map[string]string
-	// ReadFile reads what ${file:…} names; nil is os.ReadFile.
+	// ReadFile reads what ${file:…} names; nil reads regular files.
 	ReadFile func(string) ([]byte, error)
 	// Schemes are those of URLs of stores; with none, every one is right.
 	Schemes []string
@@ -61,9 +63,31 @@ func Find(path string) (Source, error) {
 // when it is looked at again.
 func (s *Source) readFile() (err error) {
 	if s.Info, err = os.Stat(s.Path); err == nil {
-		s.Text, err = os.ReadFile(s.Path)
+		s.Text, err = readUpTo(s.Path, maxFile)
 	}
 	return err
+}
+
+// readUpTo reads a file, and a byte more than most if there is one.
+func readUpTo(path string, most int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	return io.ReadAll(io.LimitReader(f, most+1))
+}
+
+// readSecret reads what ${file:…} names. A device or a pipe may have no end, or never begin.
+func readSecret(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is no regular file", path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return readUpTo(path, maxSecretFile)
 }
 
 // Settled tells whether nobody has written the file since it was read as before.
@@ -85,7 +109,7 @@ func (s *Source) read(path string) ([]byte, error) {
 	if s.ReadFile != nil {
 		return s.ReadFile(path)
 	}
-	return os.ReadFile(path)
+	return readSecret(path)
 }
 
 func (s *Source) mask(text string) string {
@@ -112,7 +136,7 @@ func (s *Source) lines() []string {
 }
 
 // plainSecret is a key that is called like a secret, with its value.
-var plainSecret = regexp.MustCompile(`(?i)(?:authorization|cookie|password|secret|token|api[_-]?key|aes[_-]?key|signing[_-]?key)[a-z0-9_-]*["']?\s*:\s*("[^"]*"|'[^']*'|[^\s,}#][^,}#]*)`)
+var plainSecret = regexp.MustCompile(`(?i)(?:auth|cookie|session|signature|credential|password|secret|token|api[_-]?key|aes[_-]?key|signing[_-]?key)[a-z0-9_-]*["']?\s*:\s*("[^"]*"|'[^']*'|[^\s,}#][^,}#]*)`)
 
 // secretName tells whether a header is called like a secret.
 func secretName(name string) bool { return plainSecret.MatchString(name + ": x") }
@@ -121,9 +145,52 @@ func secretName(name string) bool { return plainSecret.MatchString(name + ": x")
 func (s *Source) unreadable() string {
 	switch {
 	case len(s.Text) > maxFile:
-		return "is larger than 4 MiB"
+		return "is larger than 1 MiB"
 	case !utf8.Valid(s.Text):
 		return "is no text in UTF-8"
+	case bytes.Count(s.Text, []byte("\n"))+bytes.Count(s.Text, []byte(":"))+bytes.Count(s.Text, []byte(",")) > maxTokens:
+		return fmt.Sprintf("has more than %d lines, colons and commas", maxTokens)
+	case tooDeep(s.Text):
+		return fmt.Sprintf("is nested more than %d levels deep", maxDepth)
 	}
 	return ""
+}
+
+// maxTokens bounds the work of the parser, which grows with the square of it.
+const maxTokens = 20_000
+
+// maxDepth is how deep values may be nested. The parser takes time and memory that grow with the square of it.
+const maxDepth = 64
+
+// tooDeep finds nesting before the file is parsed. It counts brackets wherever they are, quotes and comments
+// included, and dashes and spaces at the beginning of lines: a file that is not deep but looks so has to be written
+// differently.
+func tooDeep(text []byte) bool {
+	depth := 0
+	for line := range bytes.Lines(text) {
+		dashes, rest := 0, line
+		for {
+			trimmed := bytes.TrimLeft(rest, " \t")
+			if dashes++; !bytes.HasPrefix(trimmed, []byte("- ")) && !bytes.HasPrefix(trimmed, []byte("? ")) {
+				break
+			}
+			rest = trimmed[2:]
+		}
+		indent := len(line) - len(bytes.TrimLeft(line, " "))
+		if dashes > maxDepth || indent > 8*maxDepth {
+			return true
+		}
+		for _, c := range line {
+			switch c {
+			case '{', '[':
+				depth++
+			case '}', ']':
+				depth = max(0, depth-1)
+			}
+			if depth > maxDepth {
+				return true
+			}
+		}
+	}
+	return false
 }

@@ -19,10 +19,23 @@ type walker struct {
 	anchors  map[string]ast.Node
 	problems Problems
 	secrets  []string
+	values   int // that were looked at
 }
+
+// maxValues bounds how many values a file may have, with those that aliases repeat.
+const maxValues = 20_000
+
+// maxProblems bounds how many problems are looked for: who has more corrects those first.
+const maxProblems = 200
 
 // report adds a problem at a place in the file.
 func (w *walker) report(line, column int, path, hint, why string, args ...any) {
+	switch n := len(w.problems); {
+	case n > maxProblems:
+		return
+	case n == maxProblems:
+		path, hint, why, args = "", "correct these first", "only the first %d problems are shown", []any{maxProblems}
+	}
 	w.problems = append(w.problems, Problem{
 		File: w.source.Path, Line: line, Column: column, Path: path, Message: fmt.Sprintf(why, args...), Hint: hint,
 		excerpt: excerpt(w.lines, line, column),
@@ -122,6 +135,12 @@ func place(n ast.Node) (line, column int) {
 // value makes a node of what stands for a key.
 func (w *walker) value(s *shape, n ast.Node, path string) *node {
 	line, column := place(n)
+	if w.values++; w.values > maxValues {
+		if w.values == maxValues+1 {
+			w.report(w.within(line), column, path, "write fewer; an alias counts as what it stands for", "the file has more than %d values", maxValues)
+		}
+		return &node{shape: s, path: path, bad: true}
+	}
 	out := &node{shape: s, path: path, line: w.within(line), column: column, origin: fmt.Sprintf("%s:%d", w.source.Path, line)}
 	n = w.resolve(out, n)
 	if out.bad {

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime/metrics"
 	"time"
 	"unicode/utf8"
 
@@ -17,9 +18,12 @@ import (
 
 // Limits of one application of a patch.
 const (
-	patience = 5 * time.Second
-	maxPatch = 64 << 10
+	maxTime   = 5 * time.Second
+	maxPatch  = 64 << 10
+	maxMemory = 256 << 20 // that the process may grow by meanwhile
 )
+
+var errMemory = fmt.Errorf("it takes more than %d MiB of memory", maxMemory>>20)
 
 // Patch is a program of jq that makes one value of one value. It sees nothing
 // but its input: no environment, no files. Safe for concurrent use.
@@ -53,14 +57,20 @@ func (p *Patch) Apply(ctx context.Context, body []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, maxTime)
 	defer cancel()
+	ctx, give := context.WithCancelCause(ctx)
+	defer give(nil)
+	go watchMemory(ctx, give)
 	results := p.code.RunWithContext(ctx, value)
 	after, ok := results.Next()
 	if !ok {
 		return nil, errors.New("the patch gives nothing")
 	}
 	if err, failed := after.(error); failed {
+		if cause := context.Cause(ctx); cause != nil {
+			err = cause
+		}
 		return nil, fmt.Errorf("the patch fails: %w", err)
 	}
 	encoded, err := gojq.Marshal(after)
@@ -77,6 +87,25 @@ func (p *Patch) Apply(ctx context.Context, body []byte) ([]byte, error) {
 		return body, nil
 	}
 	return encoded, nil
+}
+
+// watchMemory ends ctx when the process has grown too much since it was called.
+func watchMemory(ctx context.Context, give context.CancelCauseFunc) {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	metrics.Read(sample)
+	for before := sample[0].Value.Uint64(); ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if metrics.Read(sample); sample[0].Value.Uint64() > before+maxMemory {
+			give(errMemory)
+			return
+		}
+	}
 }
 
 func decode(body []byte) (value any, err error) {

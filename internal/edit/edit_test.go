@@ -27,6 +27,17 @@ func TestApply(t *testing.T) {
 	}
 }
 
+// TestApplyIsBounded: a patch that grows without end is stopped before it takes the memory of the machine.
+func TestApplyIsBounded(t *testing.T) {
+	p, err := Parse(`[range(1e9)]`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Apply(t.Context(), []byte(`1`)); err == nil || !strings.Contains(err.Error(), "MiB of memory") {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestApplyRefuses(t *testing.T) {
 	t.Setenv("SECRET", "hidden")
 	for _, c := range []struct{ patch, body, want string }{

@@ -21,14 +21,16 @@ const (
 
 // Plan says what a replay or discard of dead letters is about. It is JSON.
 type Plan struct {
-	Count     int64        `json:"count"`
-	Topics    []TopicCount `json:"topics"`
-	Keys      int          `json:"keys"`    // different ones; counted up to 100,000
-	PerKey    []KeyCount   `json:"per_key"` // those with the most, at most 100
-	Oldest    *OldestDead  `json:"oldest"`
-	Warnings  []string     `json:"warnings"`
-	latest    time.Time    // the last death, by the store's clock
-	missing   []string     // ids that are no dead letters
+	Count    int64        `json:"count"`
+	Topics   []TopicCount `json:"topics"`
+	Keys     int          `json:"keys"`    // different ones; counted up to 100,000
+	PerKey   []KeyCount   `json:"per_key"` // those with the most, at most 100
+	Oldest   *OldestDead  `json:"oldest"`
+	Warnings []string     `json:"warnings"`
+	// Edits are what --edit would make of the first few.
+	Edits     []EditPreview `json:"edits,omitempty"`
+	latest    time.Time     // the last death, by the store's clock
+	missing   []string      // ids that are no dead letters
 	perKey    map[laneKey]int64
 	perTopic  map[string]int64
 	untracked bool

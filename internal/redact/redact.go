@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"unicode"
+	"unicode/utf8"
 )
 
 // mask stands for a password.
@@ -14,6 +16,10 @@ const mask = "***"
 var (
 	// barePassword matches user:password@ where no scheme is before it.
 	barePassword = regexp.MustCompile(`^((?:[a-z]+:)?[^\s:/@"']+):([^\s/"'<>@]+)@`)
+	// credentials matches what follows the scheme in an Authorization header.
+	credentials = regexp.MustCompile(`(?i)(authorization\s*:\s*(?:[a-z]+\s+)?)[^\s'"]+`)
+	// secretOption matches --password X, -H 'X-Api-Key: X', PASSWORD=X and such.
+	secretOption = regexp.MustCompile(`(?i)([a-z0-9_-]*(?:password|passwd|secret|token|api[_-]?key|access[_-]?key)[a-z0-9_-]*(?:\s*[=:]\s*|\s+))(?:'[^']*'|"[^"]*"|[^\s'"]+)`)
 	// setPassword matches options such as ?password=… and password='…'.
 	setPassword = regexp.MustCompile(`(?i)\b((?:[a-z_]*password|pwd|passfile|[a-z_]*secret|token_file|[a-z_]*api_?key|access_token|token)\s*=\s*)('[^']*'|"[^"]*"|[^\s&'",]+)`)
 )
@@ -42,7 +48,7 @@ func redactText(s string) string {
 type Redactor struct {
 	mu      sync.Mutex
 	known   []string
-	secrets atomic.Pointer[strings.Replacer]
+	secrets atomic.Pointer[[]string] // the longest first
 }
 
 // New returns a redactor that knows the passwords in urls.
@@ -78,15 +84,60 @@ func (r *Redactor) learn(least int, secrets []string) {
 		}
 	}
 	slices.SortFunc(r.known, func(a, b string) int { return len(b) - len(a) }) // what contains another one first
-	pairs := make([]string, 0, 2*len(r.known))
-	for _, s := range r.known {
-		pairs = append(pairs, s, mask)
-	}
-	r.secrets.Store(strings.NewReplacer(pairs...))
+	r.secrets.Store(new(slices.Clone(r.known)))
 }
 
+// maskWords masks secret in s wherever it is not a part of a longer word: "***" in the middle of a word that can be
+// guessed would tell a password that is an ordinary word.
+func maskWords(s, secret string) string {
+	var b strings.Builder
+	from := 0
+	for {
+		i := strings.Index(s[from:], secret)
+		if i < 0 {
+			break
+		}
+		i += from
+		end := i + len(secret)
+		if joins(s[:i], secret) || joins(secret, s[end:]) {
+			_, size := utf8.DecodeRuneInString(s[i:])
+			b.WriteString(s[from : i+size])
+			from = i + size
+			continue
+		}
+		b.WriteString(s[from:i] + mask)
+		from = end
+	}
+	if from == 0 {
+		return s
+	}
+	return b.String() + s[from:]
+}
+
+// joins tells whether a word goes on from the end of a into b.
+func joins(a, b string) bool {
+	last, _ := utf8.DecodeLastRuneInString(a)
+	first, _ := utf8.DecodeRuneInString(b)
+	return inWord(last) && inWord(first)
+}
+
+func inWord(r rune) bool { return r != utf8.RuneError && (unicode.IsLetter(r) || unicode.IsDigit(r)) }
+
 // Redact returns s without passwords.
-func (r *Redactor) Redact(s string) string { return redactText(r.secrets.Load().Replace(s)) }
+func (r *Redactor) Redact(s string) string {
+	for _, secret := range *r.secrets.Load() {
+		s = maskWords(s, secret)
+	}
+	return redactText(s)
+}
+
+// Command masks what looks like a secret in the command line of a program: passwords of URLs, options and variables
+// that are named like a secret, and credentials of an Authorization header.
+func Command(s string) string {
+	s = credentials.ReplaceAllString(s, "$1"+mask)
+	s = secretOption.ReplaceAllString(s, "$1"+mask)
+	return redactText(s)
+}
 
 // Passwords finds the passwords of a URL, as they stand in it and as they are
 // meant, also if it cannot be read as a URL.

@@ -111,3 +111,35 @@ func short(s string) bool {
 	}
 	return true
 }
+
+// TestRedactorMasksWholeWords: "sp***s" would tell that the password is "lice".
+func TestRedactorMasksWholeWords(t *testing.T) {
+	r := redact.New("postgres://u:lice@h/d")
+	for text, want := range map[string]string{
+		"splices and slices":      "splices and slices",
+		"lice":                    "***",
+		"password=lice user=u":    "password=*** user=u",
+		`"lice", (lice) lice.`:    `"***", (***) ***.`,
+		"splices lice licelice":   "splices *** licelice",
+		"user u:lice failed; lic": "user u:*** failed; lic",
+	} {
+		if got := r.Redact(text); got != want {
+			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+	}
+}
+
+func TestCommand(t *testing.T) {
+	for command, want := range map[string]string{
+		"./send --to ann": "./send --to ann",
+		"curl -H 'Authorization: Bearer abc123' http://h":       "curl -H 'Authorization: Bearer ***' http://h",
+		"./send --password hunter2 --retries 3":                 "./send --password *** --retries 3",
+		"./send --api-key=hunter2":                              "./send --api-key=***",
+		"PGPASSWORD=hunter2 psql -c 'select 1'":                 "PGPASSWORD=*** psql -c 'select 1'",
+		"curl -H 'X-Api-Key: hunter2' https://u:hunter2@h/path": "curl -H 'X-Api-Key: ***' https://u:***@h/path",
+	} {
+		if got := redact.Command(command); got != want {
+			t.Errorf("%s\n got %s\nwant %s", command, got, want)
+		}
+	}
+}

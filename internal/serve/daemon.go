@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pawl-dev/pawl/dispatch"
@@ -70,6 +71,7 @@ type Daemon struct {
 	eventsFile *eventsFile // nil: none
 	notifier   *systemd.Notifier
 	began      time.Time
+	readers    atomic.Int32 // of /events
 
 	mu     sync.Mutex
 	loaded loaded

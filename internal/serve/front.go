@@ -40,7 +40,13 @@ func NewFront(address string, logger *slog.Logger) (*Front, error) {
 	f.waiting(errors.New("the store is being opened"))
 	f.serve(f.early())
 	f.server = &http.Server{
-		Handler:           http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*f.handler.Load()).ServeHTTP(w, r) }),
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if foreign(l.Addr(), r.Host) {
+				say(w, http.StatusMisdirectedRequest, "this address is for programs on this machine: ask for localhost or its IP address\n")
+				return
+			}
+			(*f.handler.Load()).ServeHTTP(w, r)
+		}),
 		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute,
 	}
 	f.wg.Go(func() {
@@ -49,6 +55,20 @@ func NewFront(address string, logger *slog.Logger) (*Front, error) {
 		}
 	})
 	return f, nil
+}
+
+// foreign tells whether a request to a loopback address came under a name that is not this machine's own. A web page
+// can make a name of its own lead to 127.0.0.1, and have a browser here read what is served.
+func foreign(at net.Addr, host string) bool {
+	tcp, ok := at.(*net.TCPAddr)
+	if !ok || !tcp.IP.IsLoopback() {
+		return false
+	}
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.TrimSuffix(strings.ToLower(host), ".")
+	return host != "localhost" && !strings.HasSuffix(host, ".localhost") && net.ParseIP(strings.Trim(host, "[]")) == nil
 }
 
 // early is what is served before there is a daemon.

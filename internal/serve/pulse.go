@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"regexp"
@@ -83,9 +84,19 @@ func (d *Daemon) watchHealth(ctx context.Context) {
 	}
 }
 
+// maxReaders bounds who reads events at once: each of them takes memory for those it has not read.
+const maxReaders = 32
+
 // boardz shows the newest events, as lines of JSON; with follow=1 those that come,
 // too, until who asked goes away.
 func (d *Daemon) boardz(w http.ResponseWriter, r *http.Request) {
+	if d.readers.Add(1) > maxReaders {
+		d.readers.Add(-1)
+		w.Header().Set("Retry-After", "10")
+		say(w, http.StatusServiceUnavailable, fmt.Sprintf("%d readers follow the events already\n", maxReaders))
+		return
+	}
+	defer d.readers.Add(-1)
 	w.Header().Set("Content-Type", "application/jsonl")
 	w.Header().Set("Cache-Control", "no-store")
 	newest, watcher := d.events.Board.Subscribe(boardSize)

@@ -162,6 +162,9 @@ func (s *Store) layers(txs []Tx) store.Store {
 	if d, ok := store.As[store.DeadLetters](s.inner); ok {
 		below = &letters{layer{s, below}, d}
 	}
+	if r, ok := store.As[store.Results](s.inner); ok {
+		below = &results{layer{s, below}, r}
+	}
 	return below
 }
 

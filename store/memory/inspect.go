@@ -110,18 +110,23 @@ func (s *Store) Cancel(ctx context.Context, ids ...string) (map[string]error, er
 		if state := m.state(); state != store.Waiting && state != store.Delayed {
 			return &store.Error{Op: "message is " + string(state), Code: store.ErrConflict}
 		}
-		l := m.lane
-		if l.heap == &l.topic.ready || l.delayed {
-			l.move(nil) // its place depends on its first message
-		}
-		l.take(m)
-		if l.heap == nil {
-			s.open(l)
-		}
-		l.topic.totals.Cancelled++
-		s.forget(m)
+		m.lane.topic.totals.Cancelled++
+		s.takeOut(m)
 		return nil
 	})
+}
+
+// takeOut removes a message that nobody holds from its lane, for good.
+func (s *Store) takeOut(m *message) {
+	l := m.lane
+	if l.heap == &l.topic.ready || l.delayed {
+		l.move(nil) // its place depends on its first message
+	}
+	l.take(m)
+	if l.heap == nil {
+		s.open(l)
+	}
+	s.forget(m)
 }
 
 // forget removes a message for good.

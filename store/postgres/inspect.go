@@ -253,12 +253,14 @@ const (
 	latchLanes  = `INSERT INTO @lease AS l (lane, token, reach, first, last) SELECT lane, $2::bigint, 0, 0, -1 FROM unnest($1::bigint[]) lane ORDER BY lane
 		ON CONFLICT (lane) DO UPDATE SET reach = l.reach RETURNING l.lane, l.token, l.first, l.last, l.run`
 	unlatch = `DELETE FROM @lease WHERE lane = ANY ($1::bigint[]) AND token = $2::bigint`
-	// removeMessages: $1 lanes, $2 seqs.
-	removeMessages = `
+	// removeMessages: $1 lanes, $2 seqs; between its parts what they count as.
+	removeMessages   = removeMessagesAs + `3` + removeMessagesOf
+	removeMessagesAs = `
 WITH d AS (DELETE FROM @msg WHERE ctid = ANY (ARRAY(
 		SELECT m.ctid FROM unnest($1::bigint[], $2::bigint[]) x(lane, seq)
 		CROSS JOIN LATERAL (SELECT m.ctid FROM @msg m WHERE m.lane = x.lane AND m.seq = x.seq OFFSET 0) m)) RETURNING id, topic, uniq, seq),
-y AS (INSERT INTO @tally (topic, what, n) SELECT topic, 3, count(*) FROM d GROUP BY topic),
+y AS (INSERT INTO @tally (topic, what, n) SELECT topic, `
+	removeMessagesOf = `, count(*) FROM d GROUP BY topic),
 ` + dropUniques + `
 SELECT id FROM d`
 	ticketLanes = `WITH x AS (SELECT lane, 9223372036854775807 AS reach, 0::bigint AS rank FROM unnest($1::bigint[]) lane)` + ticketHeads

@@ -39,8 +39,8 @@ const (
 		WHERE m.id = $1::bytea AND m.until > (SELECT clock_timestamp() + $2::interval) ORDER BY m.acked_at DESC LIMIT 1`
 )
 
-// readRecord reads messageColumns and the five after them.
-func (s *Store) readRecord(r row) (rec store.Record, err error) {
+// readBare reads messageColumns.
+func (s *Store) readBare(r row) (rec store.Record, err error) {
 	rec.ID = sqlstore.DecodeID(r.bytes(0))
 	if t := s.topics.numbered(int32(r.int4(1))); t != nil {
 		rec.Topic = t.Name
@@ -52,6 +52,15 @@ func (s *Store) readRecord(r row) (rec store.Record, err error) {
 		return rec, err
 	}
 	rec.EnqueuedAt = moment(enqueued)
+	return rec, nil
+}
+
+// readRecord reads messageColumns and the five after them.
+func (s *Store) readRecord(r row) (rec store.Record, err error) {
+	rec, err = s.readBare(r)
+	if err != nil {
+		return rec, err
+	}
 	rec.Attempts, rec.Rescues, rec.Lonely, rec.Reason = r.int4(9), r.int4(10), r.int4(11), r.text(12)
 	if rec.Reason == "" {
 		rec.Reason = "appended"

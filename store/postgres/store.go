@@ -45,6 +45,7 @@ type Store struct {
 	floors  *floors
 	tracker tracker
 	sweeper sweeper
+	results results
 	news    news
 }
 
@@ -180,6 +181,8 @@ var (
 	_ store.DeadLetters = (*Store)(nil)
 	_ store.Waker       = (*Store)(nil)
 	_ store.Entries     = (*Store)(nil)
+	_ store.Marks       = (*Store)(nil)
+	_ store.Results     = (*Store)(nil)
 	_ store.Migrator    = (*Store)(nil)
 	_ store.Describer   = (*Store)(nil)
 )

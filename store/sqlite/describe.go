@@ -42,6 +42,7 @@ func Description() store.Description {
 			store.CanWake:        {Kept: true, Note: "at once within a process, after some milliseconds across processes"},
 			store.CanState:       kept,
 			store.CanMarks:       kept,
+			store.CanResults:     kept,
 		},
 	}
 }
@@ -54,6 +55,7 @@ var (
 	_ store.Waker       = (*Store)(nil)
 	_ store.Entries     = (*Store)(nil)
 	_ store.Marks       = (*Store)(nil)
+	_ store.Results     = (*Store)(nil)
 	_ store.Migrator    = (*Store)(nil)
 	_ store.Describer   = (*Store)(nil)
 )

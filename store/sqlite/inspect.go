@@ -244,39 +244,47 @@ func (s *Store) each(ctx context.Context, op string, ids []string, do func(*work
 }
 
 func (k *work) cancel(id string) (refused, err error) {
+	topic, refused, err := k.takeOut("cancel", id)
+	if err == nil && refused == nil {
+		k.of(topic).cancelled++
+	}
+	return refused, err
+}
+
+// takeOut removes a message that nobody holds.
+func (k *work) takeOut(op, id string) (topic int64, refused, err error) {
 	st, err := k.standing(id)
 	switch {
 	case err != nil:
-		return nil, err
+		return 0, nil, err
 	case st == nil || st.acked:
-		return notFound("cancel", id), nil
+		return 0, notFound(op, id), nil
 	case st.dead:
-		return &store.Error{Op: "message is " + string(store.IsDead), Code: store.ErrConflict}, nil
+		return 0, &store.Error{Op: "message is " + string(store.IsDead), Code: store.ErrConflict}, nil
 	case st.leased:
-		return &store.Error{Op: "message is " + string(store.Leased), Code: store.ErrConflict}, nil
+		return 0, &store.Error{Op: "message is " + string(store.Leased), Code: store.ErrConflict}, nil
 	}
 	e, err := k.entry(st.seq)
 	if err != nil {
-		return nil, err
+		return 0, nil, err
 	}
 	if err := k.freeUnique(k.topics.byNumber[e.topic].Name, e.unique, e.id); err != nil {
-		return nil, err
+		return 0, nil, err
 	}
 	open, err := k.db.exec(takeSlot, st.topic, st.suspect, st.rank, st.seq)
 	if err != nil {
-		return nil, err
+		return 0, nil, err
 	}
 	if st.lane == 0 {
 		if _, err := k.db.exec(reopen, st.seq); err != nil {
-			return nil, err
+			return 0, nil, err
 		}
 	}
 	if err := k.forget(st.seq); err != nil {
-		return nil, err
+		return 0, nil, err
 	}
-	k.of(st.topic).cancelled++
 	if open > 0 && st.lane < 0 {
-		return nil, k.open(st.lane, st.topic)
+		err = k.open(st.lane, st.topic)
 	}
-	return nil, nil
+	return st.topic, nil, err
 }

@@ -13,6 +13,7 @@ import (
 	driversqlite "modernc.org/sqlite"
 
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/internal/sqlstore"
 )
 
 // Synchronous is how far SQLite goes to make a commit durable.
@@ -75,7 +76,8 @@ type Store struct {
 	closer  sync.Once
 	ended   error // of Close
 
-	listen listening
+	listen  listening
+	removed sqlstore.Removed
 }
 
 // Open opens the store in a file and brings its schema up to date. The context
@@ -166,8 +168,21 @@ func (s *Store) open(ctx context.Context) (err error) {
 	return nil
 }
 
+// makePrivate creates a file that is not there yet for its owner only: bodies may hold secrets. SQLite gives its
+// journal the same mode. A file that is there keeps its mode.
+func makePrivate(path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil // it is there; or SQLite says in its own words why it cannot be made
+	}
+	return f.Close()
+}
+
 // startWriter opens the connection that writes.
 func (s *Store) startWriter(ctx context.Context) error {
+	if err := makePrivate(s.path); err != nil {
+		return err
+	}
 	c, err := connect(ctx, dsn(s.path, fmt.Sprintf("mode=rwc&_busy_timeout=%d", s.wait.Milliseconds())))
 	if err != nil {
 		return err

@@ -40,9 +40,10 @@ func declaredIsThere(t *T) {
 	_, wake := store.As[store.Waker](t.Store)
 	_, state := store.As[store.Entries](t.Store)
 	_, marks := store.As[store.Marks](t.Store)
+	_, results := store.As[store.Results](t.Store)
 	for c, there := range map[store.Capability]bool{
 		store.CanTopics: topics, store.CanLookup: lookup, store.CanDeadLetters: dead, store.CanWake: wake, store.CanState: state,
-		store.CanMarks: marks,
+		store.CanMarks: marks, store.CanResults: results,
 	} {
 		if there != d.Capabilities.Has(c) {
 			t.Errorf("%s is declared: %t; its interface is there: %t", c, d.Capabilities.Has(c), there)

@@ -70,6 +70,16 @@ func without(lost ...store.Capability) breakage {
 type values struct {
 	store.Entries
 	store.Marks
+	store.Results
+}
+
+// others are the interfaces beside values.
+type others struct {
+	*lacking
+	store.Topics
+	store.Inspector
+	store.DeadLetters
+	store.Waker
 }
 
 // with passes on the interfaces of the capabilities that are left.
@@ -81,25 +91,11 @@ func (l *lacking) with(has func(store.Capability) bool) store.Store {
 	kept := values{}
 	kept.Entries, _ = store.As[store.Entries](l.Store)
 	kept.Marks, _ = store.As[store.Marks](l.Store)
+	kept.Results, _ = store.As[store.Results](l.Store)
+	if !has(store.CanState) || !has(store.CanMarks) || !has(store.CanResults) {
+		return l.withSome(has, kept)
+	}
 	switch {
-	case !has(store.CanState):
-		return struct {
-			*lacking
-			store.Topics
-			store.Inspector
-			store.DeadLetters
-			store.Waker
-			store.Marks
-		}{l, topics, looker, dead, waker, kept.Marks}
-	case !has(store.CanMarks):
-		return struct {
-			*lacking
-			store.Topics
-			store.Inspector
-			store.DeadLetters
-			store.Waker
-			store.Entries
-		}{l, topics, looker, dead, waker, kept.Entries}
 	case !has(store.CanTopics):
 		return struct {
 			*lacking
@@ -151,12 +147,41 @@ func (l *lacking) with(has func(store.Capability) bool) store.Store {
 	}
 }
 
+// withSome is with, of values that are passed on in part.
+func (l *lacking) withSome(has func(store.Capability) bool, kept values) store.Store {
+	o := others{lacking: l}
+	o.Topics, _ = store.As[store.Topics](l.Store)
+	o.Inspector, _ = store.As[store.Inspector](l.Store)
+	o.DeadLetters, _ = store.As[store.DeadLetters](l.Store)
+	o.Waker, _ = store.As[store.Waker](l.Store)
+	switch {
+	case !has(store.CanState):
+		return struct {
+			others
+			store.Marks
+			store.Results
+		}{o, kept.Marks, kept.Results}
+	case !has(store.CanMarks):
+		return struct {
+			others
+			store.Entries
+			store.Results
+		}{o, kept.Entries, kept.Results}
+	default:
+		return struct {
+			others
+			store.Entries
+			store.Marks
+		}{o, kept.Entries, kept.Marks}
+	}
+}
+
 // TestNeedsAreStated: a sentence states what it needs. On a store that lacks
 // something, what is not refused passes.
 func TestNeedsAreStated(t *testing.T) {
 	for _, lost := range [][]store.Capability{
 		nil, {store.CanTopics}, {store.CanLookup}, {store.CanDeadLetters}, {store.CanLookup, store.CanDeadLetters}, {store.CanWake},
-		{store.CanState}, {store.CanMarks},
+		{store.CanState}, {store.CanMarks}, {store.CanResults},
 		{store.CanDelay}, {store.CanUnique}, {store.CanEmitAtomic}, {store.CanRepeatBatch},
 	} {
 		name := "everything"

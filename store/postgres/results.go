@@ -1,0 +1,221 @@
+package postgres
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/internal/sqlstore"
+)
+
+const (
+	lastNumber = `SELECT last_value, is_called FROM @msg_seq`
+	// writersOfMessages are the transactions that may have taken numbers and not
+	// committed yet: each locks the table of messages before it takes the first, and
+	// until it has become visible.
+	writersOfMessages = `SELECT virtualtransaction FROM pg_locks
+		WHERE locktype = 'relation' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+			AND relation = '@msg'::regclass AND mode = 'RowExclusiveLock' AND granted`
+	// Messages of a topic without order are lanes of their own, and their lane is
+	// their number: the primary key has them in order. $1 from, $2 to, $3 topic, $4
+	// how many, $5 how many bytes.
+	selectResults = `SELECT ` + messageColumns + `, m.lane FROM (
+			SELECT m.*, sum(octet_length(m.body)) OVER (ORDER BY m.lane) - octet_length(m.body) AS before FROM (
+				SELECT * FROM @msg m WHERE m.lane > $1::bigint AND m.lane <= $2::bigint AND m.topic = $3::int ORDER BY m.lane LIMIT $4::bigint) m) m
+		WHERE m.before < $5::bigint ORDER BY m.lane`
+	placesOfResults = `SELECT m.lane, m.seq, m.topic, m.prio, m.rank FROM @msg m
+		WHERE m.lane > $1::bigint AND m.lane <= $2::bigint AND m.topic = $3::int ORDER BY m.lane LIMIT $4::bigint`
+	removeResults = removeMessagesAs + `2` + removeMessagesOf
+
+	// removePart is how many messages a transaction removes.
+	removePart = 2000
+	// resultsPatience is how long a scan waits for transactions that are under way,
+	// and resultsPause how often it looks: most take a millisecond.
+	resultsPatience = 60 * time.Millisecond
+	resultsPause    = 3 * time.Millisecond
+)
+
+// results knows how far numbers of messages are settled: all up to safe are visible,
+// or never will be.
+type results struct {
+	mu      sync.Mutex
+	safe    int64
+	next    int64           // becomes safe when the writers have ended; 0: none
+	writers map[string]bool // that may have numbers up to next
+
+	removed sqlstore.Removed
+}
+
+// saw takes in the last number that was given out and who was writing after that.
+func (h *results) saw(last int64, writers []string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if last < h.safe || last < h.next {
+		h.safe, h.next = 0, 0 // the schema was made anew
+	}
+	still := func(w string) bool { return h.writers[w] }
+	if h.next > 0 && !slices.ContainsFunc(writers, still) {
+		h.safe, h.next = h.next, 0
+	}
+	if len(writers) == 0 {
+		h.safe, h.next = last, 0
+	}
+	if h.next == 0 && last > h.safe {
+		h.next, h.writers = last, map[string]bool{}
+		for _, w := range writers {
+			h.writers[w] = true
+		}
+	}
+}
+
+// settled returns how far numbers are settled, and whether that is all of them that
+// were seen when the scan began.
+func (h *results) settled(last int64) (safe int64, all bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.safe, h.safe >= last
+}
+
+// settledNumber is how far a scan may go now. It waits a moment for transactions
+// that are under way.
+func (s *Store) settledNumber(ctx context.Context) (int64, error) {
+	first := int64(-1)
+	for start := time.Now(); ; {
+		last, writers := int64(0), []string(nil)
+		err := s.callAfresh(ctx, s.front, func() { writers = nil }, read(lastNumber, func(r row) error {
+			if last = r.int8(0); !r.bool(1) {
+				last = 0
+			}
+			return nil
+		}), read(writersOfMessages, func(r row) error {
+			writers = append(writers, r.text(0))
+			return nil
+		}))
+		if err != nil {
+			return 0, err
+		}
+		if s.results.saw(last, writers); first < 0 {
+			first = last
+		}
+		safe, all := s.results.settled(first)
+		if all || time.Since(start) > resultsPatience {
+			return safe, nil
+		}
+		select {
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		case <-time.After(resultsPause):
+		}
+	}
+}
+
+// resultsTopic is a topic whose messages have an order; nil if it is not there.
+func (s *Store) resultsTopic(ctx context.Context, op, name string) (*topic, error) {
+	t, err := s.known(ctx, name)
+	if err == nil && t != nil {
+		err = store.AdmitResults(op, &t.Topic)
+	}
+	return t, err
+}
+
+// ScanResults implements [store.Results]. A transaction of any topic that stays
+// open after an AppendTx holds back what is appended after it began.
+func (s *Store) ScanResults(ctx context.Context, topic string, after int64, limit int) (results []store.Result, next int64, err error) {
+	const op = "scan results"
+	if err := store.AdmitScan(topic, after, limit); err != nil {
+		return nil, after, err
+	}
+	ctx, done, err := s.enter(ctx, op)
+	if err != nil {
+		return nil, after, err
+	}
+	defer done()
+	t, err := s.resultsTopic(ctx, op, topic)
+	if err != nil || t == nil {
+		return nil, after, s.fail(op, err)
+	}
+	safe, err := s.settledNumber(ctx)
+	if err != nil || safe <= after {
+		return nil, after, s.fail(op, err)
+	}
+	size := 0
+	err = s.callAfresh(ctx, s.front, func() { results, size = nil, 0 }, read(selectResults, func(r row) error {
+		rec, err := s.readBare(r)
+		size += len(rec.Body)
+		results = append(results, store.Result{Cursor: r.int8(9), Message: rec.Message, EnqueuedAt: rec.EnqueuedAt})
+		return err
+	}, int8Value(after), int8Value(safe), int4Value(t.id), int8Value(int64(limit)), int8Value(store.ResultBytes)))
+	if err != nil {
+		return nil, after, s.fail(op, err)
+	}
+	if next = safe; len(results) == limit || size >= store.ResultBytes {
+		next = results[len(results)-1].Cursor
+	}
+	return results, next, nil
+}
+
+// RemoveResults implements [store.Results].
+func (s *Store) RemoveResults(ctx context.Context, topic string, upTo int64) (removed int64, err error) {
+	const op = "remove results"
+	if err := store.AdmitScan(topic, upTo, 1); err != nil {
+		return 0, err
+	}
+	begin, done, err := s.enter(ctx, op)
+	if err != nil {
+		return 0, err
+	}
+	t, err := s.resultsTopic(begin, op, topic)
+	done()
+	if err != nil || t == nil {
+		return 0, s.fail(op, err)
+	}
+	safe, _ := s.results.settled(0)
+	for from := s.results.removed.From(topic, upTo); from < upTo; {
+		part, found, last, err := s.removePart(ctx, t.id, from, upTo)
+		if err != nil {
+			return removed, s.fail(op, err)
+		}
+		if removed += part; part == found && last <= safe {
+			s.results.removed.Note(topic, from, last)
+		}
+		from = last
+	}
+	return removed, nil
+}
+
+// removePart removes some messages in a transaction, and returns how many of how
+// many it found, and how far it came.
+func (s *Store) removePart(ctx context.Context, topic int32, from, upTo int64) (removed, found, last int64, err error) {
+	ctx, done, err := s.enter(ctx, "remove results")
+	if err != nil {
+		return 0, 0, 0, err
+	}
+	defer done()
+	err = s.within(ctx, s.front, nil, func(t *tx) error {
+		removed = 0
+		all, err := query(ctx, t, func(r row) (cancelling, error) {
+			return cancelling{lane: r.int8(0), seq: r.int8(1), topic: int32(r.int4(2)), prio: int16(r.int2(3)), rank: r.int8(4)}, nil
+		}, placesOfResults, int8Value(from), int8Value(upTo), int4Value(topic), int8Value(removePart))
+		if err != nil {
+			return err
+		}
+		if found, last = int64(len(all)), upTo; found == removePart {
+			last = all[found-1].lane
+		}
+		free, err := s.freeSolo(ctx, t, all)
+		if err != nil || len(free) == 0 {
+			return err
+		}
+		var lanes, seqs []int64
+		for _, m := range free {
+			lanes, seqs = append(lanes, m.lane), append(seqs, m.seq)
+		}
+		return t.run(ctx, read(removeResults, func(row) error {
+			removed++
+			return nil
+		}, int8Array(lanes), int8Array(seqs)))
+	})
+	return removed, found, last, err
+}

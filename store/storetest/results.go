@@ -1,0 +1,300 @@
+package storetest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+)
+
+func resultSentences() []Sentence {
+	all := []Sentence{
+		{Name: "ResultsComeInOrder", Test: resultsComeInOrder,
+			Text: "ScanResults returns messages in the order of appending, whatever their priority, and their cursors rise."},
+		{Name: "ResultsGoOnFromACursor", Test: resultsGoOnFromACursor,
+			Text: "A scan goes on behind its cursor, sees what was appended since, and every message once, whatever the limit."},
+		{Name: "ResultsAreWhole", Needs: needs(store.CanUnique), Test: resultsAreWhole,
+			Text: "A result holds the message as it was appended."},
+		{Name: "ResultsNeedNoOrder", Test: resultsNeedNoOrder,
+			Text: "A topic with order by key is refused; one that is not there has no results."},
+		{Name: "ResultsHaveLimits", Test: resultsHaveLimits,
+			Text: "A cursor below 0 and a limit that is none are refused; large results come in several scans."},
+		{Name: "ResultsAreRemoved", Needs: needs(store.CanUnique), Test: resultsAreRemoved,
+			Text: "RemoveResults removes what stands up to the cursor, frees ids and unique keys, and leaves what is behind it or in other topics."},
+		{Name: "RemovedResultsAreAcked", Needs: needs(store.CanFigures, store.CanDelay), Test: removedResultsAreAcked,
+			Text: "Removed results count as acked, in a topic that retains too; those that are leased stay."},
+		{Name: "ResultsPassNoOpenTransaction", Needs: needs(store.CanTxAppend), OpenTx: true, Test: resultsPassNoOpenTransaction,
+			Text: "The cursor passes no message of a transaction that has not committed yet."},
+		{Name: "ResultsAreShared", Needs: needs(store.CanProcesses), Test: resultsAreShared,
+			Text: "One process scans and removes what another one appended."},
+	}
+	for i := range all {
+		all[i].Needs = append(needs(store.CanResults, store.CanTopics), all[i].Needs...)
+	}
+	return all
+}
+
+func (t *T) results() store.Results { t.Helper(); return optional[store.Results](t) }
+
+func (t *T) scan(after int64, limit int) ([]store.Result, int64) {
+	t.Helper()
+	results, next, err := t.results().ScanResults(t.ctx(), t.Topic, after, limit)
+	t.must(err)
+	last := after
+	for _, r := range results {
+		if r.Topic != t.Topic || r.Cursor <= last || r.EnqueuedAt.IsZero() {
+			t.Fatalf("result %+v behind cursor %d", r, last)
+		}
+		last = r.Cursor
+	}
+	if next < last || len(results) > limit {
+		t.Fatalf("%d results up to %d; the next cursor is %d", len(results), last, next)
+	}
+	return results, next
+}
+
+// scanAll scans until there are no more for now; a store may need a moment to see
+// what was just committed.
+func (t *T) scanAll(after int64, limit int, want ...string) (next int64) {
+	t.Helper()
+	got := []string{}
+	t.eventually(fmt.Sprintf("the results are %q", want), func() bool {
+		for {
+			results, cursor := t.scan(after, limit)
+			if len(results) == 0 {
+				return len(got) >= len(want)
+			}
+			for _, r := range results {
+				got = append(got, string(r.Body))
+			}
+			after = cursor
+		}
+	})
+	if !slices.Equal(got, append([]string{}, want...)) {
+		t.Fatalf("results %q; want %q", got, want)
+	}
+	_, next = t.scan(after, limit)
+	return next
+}
+
+func (t *T) removeResults(upTo int64, want int64) {
+	t.Helper()
+	removed, err := t.results().RemoveResults(t.ctx(), t.Topic, upTo)
+	t.must(err)
+	if removed != want {
+		t.Fatalf("%d results were removed up to %d; want %d", removed, upTo, want)
+	}
+}
+
+func resultsComeInOrder(t *T) {
+	t.unordered()
+	for i, priority := range []int{0, 100, 50, 0, 100} {
+		m := t.keyed("k", fmt.Sprint(i))
+		m.Priority = priority
+		t.put(m, pawl.Message{Topic: "other"})
+	}
+	t.scanAll(0, 100, "0", "1", "2", "3", "4")
+	t.scanAll(0, 2, "0", "1", "2", "3", "4")
+}
+
+func resultsGoOnFromACursor(t *T) {
+	t.unordered()
+	next := t.scanAll(0, 10)
+	t.put(t.msg("a"), t.msg("b"), t.msg("c"))
+	next = t.scanAll(next, 1, "a", "b", "c")
+	t.put(pawl.Message{Topic: "other"})
+	next = t.scanAll(next, 10)
+	t.put(t.msg("d"))
+	t.scanAll(next, 10, "d")
+	t.scanAll(next, 10, "d") // a scan changes nothing
+}
+
+func resultsAreWhole(t *T) {
+	t.unordered()
+	m := pawl.Message{
+		Topic: t.Topic, ID: "id", Key: []byte("k\x00"), Priority: 7, Body: []byte("b\x00\xff"), Headers: map[string]string{"h": "v"},
+		Unique: pawl.Unique{Key: "u", Scope: "s", For: time.Hour},
+	}
+	t.put(m)
+	t.scanAll(0, 10, string(m.Body))
+	results, _ := t.scan(0, 10)
+	got := results[0].Message
+	if got.ID != m.ID || !bytes.Equal(got.Key, m.Key) || got.Priority != 7 || !bytes.Equal(got.Body, m.Body) ||
+		!maps.Equal(got.Headers, m.Headers) || got.Unique != m.Unique {
+		t.Fatalf("result %+v; want %+v", got, m)
+	}
+}
+
+func resultsNeedNoOrder(t *T) {
+	t.scanAll(0, 10)
+	t.removeResults(7, 0)
+	t.lane("k", "a")
+	_, _, err := t.results().ScanResults(t.ctx(), t.Topic, 0, 10)
+	t.wantErr(err, store.ErrInvalid)
+	_, err = t.results().RemoveResults(t.ctx(), t.Topic, 7)
+	t.wantErr(err, store.ErrInvalid)
+	t.claims("a")
+}
+
+func resultsHaveLimits(t *T) {
+	t.unordered()
+	_, _, err := t.results().ScanResults(t.ctx(), t.Topic, -1, 10)
+	t.wantErr(err, store.ErrInvalid)
+	for _, limit := range []int{0, -1, store.MaxBatch + 1} {
+		_, _, err = t.results().ScanResults(t.ctx(), t.Topic, 0, limit)
+		t.wantErr(err, store.ErrTooLarge)
+	}
+	_, err = t.results().RemoveResults(t.ctx(), t.Topic, -1)
+	t.wantErr(err, store.ErrInvalid)
+	large := strings.Repeat("x", store.ResultBytes/2+1)
+	t.put(t.msg(large), t.msg(large+"2"), t.msg(large+"3"))
+	t.scanAll(0, 10, large, large+"2", large+"3")
+	if results, _ := t.scan(0, 10); len(results) == 3 {
+		t.Fatalf("one scan returned %d bytes", 3*len(large))
+	}
+}
+
+func resultsAreRemoved(t *T) {
+	t.unordered()
+	t.put(pawl.Message{Topic: "other", Body: []byte("stays")})
+	t.put(t.withID("mine", "a"), t.unique("b", "u", pawl.Unique{}), t.msg("c"))
+	next := t.scanAll(0, 10, "a", "b", "c")
+	t.put(t.msg("d"))
+	results, _ := t.scan(0, 10)
+	t.removeResults(results[0].Cursor, 1)
+	t.scanAll(0, 10, "b", "c", "d")
+	t.removeResults(next, 2)
+	t.removeResults(next, 0)
+	t.scanAll(0, 10, "d")
+	t.put(t.withID("mine", "e"), t.unique("f", "u", pawl.Unique{}))
+	next = t.scanAll(next, 10, "d", "e", "f")
+	t.claimsOf("other", "stays")
+	const many = 1200
+	var want []string
+	var msgs []pawl.Message
+	for i := range many {
+		want = append(want, fmt.Sprint(i))
+		msgs = append(msgs, t.msg(want[i]))
+	}
+	t.put(msgs...)
+	last := t.scanAll(next, 500, want...)
+	t.removeResults(last, many+3)
+	t.scanAll(0, 500)
+	t.nothing()
+}
+
+// claimsOf claims everything of another topic.
+func (t *T) claimsOf(topic string, want ...string) {
+	t.Helper()
+	t.wantBodies(t.claimFrom(t.Store, store.Lease{For: lease}, store.Want{Topic: topic, Limit: 100}), want...)
+}
+
+func removedResultsAreAcked(t *T) {
+	retain := time.Hour
+	t.declare(store.Declaration{Name: t.Topic, Order: store.OrderNone, Retain: &retain})
+	t.put(t.msg("a"), t.msg("b"), t.msg("c"))
+	d := t.claimOne()
+	t.put(t.delayed(t.msg("late"), time.Hour))
+	next := t.scanAll(0, 10, "a", "b", "c", "late")
+	t.removeResults(next, 3)
+	t.wantStats(store.TopicStats{Appended: 4, Acked: 3, Leased: 1})
+	t.ack(d)
+	t.wantStats(store.TopicStats{Appended: 4, Acked: 4})
+	t.scanAll(0, 10)
+}
+
+func resultsPassNoOpenTransaction(t *T) {
+	t.unordered()
+	t.put(t.msg("before"))
+	next := t.scanAll(0, 10, "before")
+	t.Tx(t, func(do appendTx) bool {
+		t.putTx(do, t.msg("open"))
+		t.put(t.msg("after"))
+		if results, cursor := t.scan(next, 10); len(results) > 0 {
+			t.Fatalf("the scan went to %d, past what a transaction has appended", cursor)
+		}
+		return true
+	})
+	t.scanAll(next, 10, "open", "after")
+	t.Tx(t, func(do appendTx) bool {
+		t.putTx(do, t.msg("never"))
+		return false
+	})
+	t.put(t.msg("last"))
+	t.scanAll(next, 10, "open", "after", "last")
+}
+
+func resultsAreShared(t *T) {
+	t.unordered()
+	t.put(t.msg("a"))
+	next := t.scanAll(0, 10, "a")
+	peer := t.Peer(t)
+	ids := t.appendTo(peer, t.msg("b"))
+	if ids[0].Err != nil {
+		t.Fatal(ids[0].Err)
+	}
+	last := t.scanAll(next, 10, "b")
+	shared, ok := store.As[store.Results](peer)
+	if !ok {
+		t.Fatal("the peer has no results")
+	}
+	if removed, err := shared.RemoveResults(t.ctx(), t.Topic, last); err != nil || removed != 2 {
+		t.Fatalf("the peer removed %d: %v", removed, err)
+	}
+	t.scanAll(0, 10)
+}
+
+// oneReader: who scans while several append gets every message once, and never
+// goes past one that comes later.
+func oneReader(t *T) {
+	const workers, each = 5, 120
+	t.unordered()
+	var written atomic.Int32
+	seen, next := map[string]int{}, int64(0)
+	look := func() (n int, err error) {
+		rs, ok := store.As[store.Results](t.Store)
+		if !ok {
+			return 0, errors.New("the store has no results")
+		}
+		results, cursor, err := rs.ScanResults(t.ctx(), t.Topic, next, 50)
+		for _, r := range results {
+			seen[r.ID]++
+		}
+		next = cursor
+		return len(results), err
+	}
+	t.together(workers+1, func(i int, s store.Store) error {
+		if i < workers {
+			defer written.Add(1)
+			for range each {
+				if err := store.Send(t.ctx(), s, t.msg("m"), t.msg("n")); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		for written.Load() < workers {
+			if _, err := look(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	t.eventually("everything was seen", func() bool {
+		_, err := look()
+		t.must(err)
+		return len(seen) == 2*workers*each
+	})
+	for id, n := range seen {
+		if n != 1 {
+			t.Fatalf("message %s was seen %d times", id, n)
+		}
+	}
+}
