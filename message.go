@@ -21,6 +21,11 @@ const (
 	MaxDelay     = 10 * year     // how far ahead a message may be put off
 	Forever      = math.MaxInt64 // a [Unique.For] that never ends
 	year         = 8766 * time.Hour
+
+	// UntilClaimed, as [Unique.For], takes the key until the message is claimed for
+	// the first time: a doorbell. What rings while it waits is a duplicate, and what
+	// rings once a worker has it is a new message.
+	UntilClaimed = -time.Second
 )
 
 // Message is an immutable piece of work. The zero value of every field but
@@ -56,8 +61,8 @@ type Unique struct {
 	Key   string // empty: not unique
 	Scope string // empty: the message's topic
 	// For says how long the key is taken: 0 while the message lives (until it
-	// is acked, dead or cancelled), a duration from when it was stored, or
-	// [Forever]. A key that outlives its message refuses that, too, when it is
+	// is acked, dead or cancelled), a duration from when it was stored, [Forever],
+	// or [UntilClaimed]. A key that outlives its message refuses that, too, when it is
 	// sent again.
 	For time.Duration
 }
@@ -122,7 +127,7 @@ func (u *Unique) validate() error {
 		return invalid("unique key", "is empty, but a scope or a duration is set")
 	case len(u.Key) > MaxKey || len(u.Scope) > MaxKey:
 		return invalid("unique key", "or scope is longer than %d bytes", MaxKey)
-	case u.For < 0:
+	case u.For < 0 && u.For != UntilClaimed:
 		return invalid("unique key", "has a negative duration %v", u.For)
 	}
 	return nil

@@ -72,7 +72,8 @@ stored. With --skip-bad it goes on, and ends with exit code 3.`,
 	fl.Var(&f.delay, "delay", "put it off for so long")
 	fl.Var(&f.at, "at", "put it off until then")
 	fl.StringVar(&f.unique, "unique", "", "store it only if no message with this `KEY` is there")
-	fl.StringVar(&f.uniqueFor, "unique-for", "", "for how long the key is taken: a duration, or forever (default: while the message lives)")
+	fl.StringVar(&f.uniqueFor, "unique-for", "",
+		"for how long the key is taken: a duration, forever, or until-claimed: until a worker has it (default: while the message lives)")
 	fl.StringVar(&f.uniqueScope, "unique-scope", "", "within which the key is unique (default: the topic)")
 	fl.StringArrayVar(&f.headers, "header", nil, "a header, as `NAME=VALUE`; can be repeated")
 	fl.StringVar(&f.file, "file", "", "read the body from `FILE`")
@@ -180,6 +181,8 @@ func (f *sendFlags) message(topic string) (pawl.Message, error) {
 	case "":
 	case "forever":
 		m.Unique.For = pawl.Forever
+	case "until-claimed":
+		m.Unique.For = pawl.UntilClaimed
 	default:
 		d, err := config.ParseDuration(f.uniqueFor)
 		if err != nil {

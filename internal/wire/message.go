@@ -125,7 +125,7 @@ func (s *scanner) messageValue(field string, d *Draft) {
 	case "unique_key":
 		d.Unique.Key = string(s.text(nil))
 	case "unique_for_seconds":
-		d.Unique.For = s.seconds()
+		d.Unique.For = s.uniqueFor()
 	}
 }
 
@@ -204,6 +204,17 @@ func (s *scanner) seconds() time.Duration {
 		return 0
 	}
 	return time.Duration(math.Round(f * float64(time.Second)))
+}
+
+// uniqueFor is a duration in seconds, or -1: until the message is claimed.
+func (s *scanner) uniqueFor() time.Duration {
+	s.peek()
+	at := s.pos
+	if n := s.number(); s.err == nil && string(n) == "-1" {
+		return pawl.UntilClaimed
+	}
+	s.pos = at
+	return s.seconds()
 }
 
 func (s *scanner) time() time.Time {

@@ -145,6 +145,9 @@ func (c *claim) take(l *lane, run int) {
 	}
 	c.watch(l)
 	for _, m := range l.queue[:run] {
+		if m.Unique.For == pawl.UntilClaimed {
+			c.freeUnique(&m.Message)
+		}
 		c.out = append(c.out, pawl.Delivery{
 			Message: own(m.Message), Token: pawl.Token{Fence: c.fence, Lane: l.id, Seq: m.seq},
 			Attempt: m.Attempts + 1, Rescues: m.Rescues, EnqueuedAt: m.EnqueuedAt,

@@ -174,7 +174,7 @@ func (s *Store) replay(m *message, to string) error {
 		return &store.Error{Op: "replay " + m.ID, Code: store.ErrNotFound, Hint: "it is " + string(m.state())}
 	}
 	now := s.now()
-	if m.Unique.For == 0 {
+	if m.Unique.For <= 0 {
 		there := m.Message
 		there.Topic = cmp.Or(to, m.Topic) // whose unique key it takes
 		if first := s.takeUnique(now, &there); first != "" {

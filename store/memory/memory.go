@@ -68,7 +68,7 @@ type uniqueKey struct{ scope, key string }
 
 type unique struct {
 	id    string
-	while bool      // while the message lives
+	while bool      // while the message lives, or until it is claimed
 	until time.Time // otherwise; zero: for ever
 }
 
@@ -190,7 +190,7 @@ func (s *Store) takeUnique(now time.Time, m *pawl.Message) (first string) {
 	if u, taken := s.uniques[k]; taken && (u.while || u.until.IsZero() || u.until.After(now)) {
 		return u.id
 	}
-	u := unique{id: m.ID, while: m.Unique.For == 0}
+	u := unique{id: m.ID, while: m.Unique.For <= 0}
 	if m.Unique.For > 0 && m.Unique.For < pawl.MaxDelay {
 		u.until = now.Add(m.Unique.For)
 	}

@@ -55,6 +55,11 @@ const dropUniques = `q AS (DELETE FROM @uniq WHERE k = ANY (ARRAY(
 	SELECT q.k FROM (SELECT d.uniq, d.id FROM d WHERE d.uniq <> '' ORDER BY d.uniq) d
 	CROSS JOIN LATERAL (SELECT q.k FROM @uniq q WHERE q.k = d.uniq AND q.id = d.id FOR UPDATE) q)))`
 
+// freeUniques gives up keys $1 of messages $2.
+const freeUniques = `WITH d AS (SELECT * FROM unnest($1::bytea[], $2::bytea[]) d(uniq, id)),
+` + dropUniques + `
+SELECT 1`
+
 // ackCommon is what goes with every ack of messages d at the time now.
 const ackCommon = `
 y AS (INSERT INTO @tally (topic, what, n) SELECT topic, 2, count(*) FROM d GROUP BY topic),

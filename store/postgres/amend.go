@@ -200,7 +200,7 @@ func lay(r *store.Record, to *topic, number int64) step {
 		lane = sqlstore.KeyLane(int64(to.id), r.Key)
 	}
 	var uniq []byte
-	if r.Unique.For == 0 {
+	if r.Unique.For <= 0 {
 		uniq = uniqueKey(&r.Message)
 	}
 	history := make([]string, len(r.History))

@@ -81,8 +81,11 @@ func scopeHash(scope string) []byte {
 }
 
 // takenFor is how long a unique key is taken, in microseconds: 0 while the
-// message lives, -1 for ever.
+// message lives, or until it is claimed, -1 for ever.
 func takenFor(m *pawl.Message) int64 {
+	if m.Unique.For < 0 {
+		return 0
+	}
 	if m.Unique.For >= pawl.MaxDelay {
 		return -1
 	}

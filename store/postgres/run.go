@@ -113,9 +113,30 @@ func (s *Store) finish(ctx context.Context, c *claiming, alone bool) (runs []run
 			bytes, given = bytes+d.Size(), given+1
 		}
 	}
+	if err := s.freeUntilClaimed(ctx, runs); err != nil {
+		return nil, err
+	}
 	s.floors.sized(c.topic.id, bytes, given)
 	s.tracker.claimed(c.fence, c.topic.Deadline, runs)
 	return runs, nil
+}
+
+// freeUntilClaimed gives up the unique keys that were taken until now. The claim has
+// committed, but nobody has the deliveries yet: what was a duplicate meanwhile is
+// covered by them. Where this fails the claim is given up.
+func (s *Store) freeUntilClaimed(ctx context.Context, runs []run) error {
+	var keys, ids [][]byte
+	for _, r := range runs {
+		for i := range r.heads[:r.give] {
+			if d := &r.heads[i].d; d.Unique.For == pawl.UntilClaimed {
+				keys, ids = append(keys, uniqueKey(&d.Message)), append(ids, sqlstore.EncodeID(d.ID))
+			}
+		}
+	}
+	if len(keys) == 0 {
+		return nil
+	}
+	return s.call(ctx, s.back, do(freeUniques, bytesArray(keys), bytesArray(ids)))
 }
 
 // stayedFor is how long a claim that left tickets waits before it says that they

@@ -180,7 +180,24 @@ func (c *claimer) take(w want, suspect int64) error {
 				return err
 			}
 		}
+		if err := c.freeUntilClaimed(t.run); err != nil {
+			return err
+		}
 		c.out = append(c.out, t.run...)
+	}
+	return nil
+}
+
+// freeUntilClaimed gives up the keys that were taken until now.
+func (c *claimer) freeUntilClaimed(run []pawl.Delivery) error {
+	for i := range run {
+		d := &run[i]
+		if d.Unique.For != pawl.UntilClaimed {
+			continue
+		}
+		if err := c.freeUnique(d.Topic, d.Unique, sqlstore.EncodeID(d.ID)); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -111,7 +111,7 @@ func (k *work) replay(id, to string) (refused, err error) {
 			return nil, err
 		}
 	}
-	if e.unique.Key != "" && e.unique.For == 0 {
+	if e.unique.Key != "" && e.unique.For <= 0 {
 		first, err := k.takeUnique(t.Name, e.unique, e.id)
 		if err != nil {
 			return nil, err

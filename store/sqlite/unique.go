@@ -38,7 +38,7 @@ func (k *work) claimUnique(m *pawl.Message, id string, eid []byte) (first string
 func (k *work) takeUnique(topic string, u pawl.Unique, eid []byte) (first string, err error) {
 	until := int64(never)
 	switch {
-	case u.For == 0:
+	case u.For <= 0:
 		until = 0
 	case u.For < pawl.MaxDelay:
 		until = k.now + micros(u.For)
@@ -58,9 +58,10 @@ func (k *work) takeUnique(topic string, u pawl.Unique, eid []byte) (first string
 	return first, err
 }
 
-// freeUnique gives up a key that was taken while the message lives.
+// freeUnique gives up a key that was taken while the message lives, or until it is
+// claimed.
 func (k *work) freeUnique(topic string, u pawl.Unique, eid []byte) error {
-	if u.Key == "" || u.For != 0 {
+	if u.Key == "" || u.For > 0 {
 		return nil
 	}
 	_, err := k.db.exec(freeUnique, uniqueKey(topic, u), eid)

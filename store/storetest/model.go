@@ -113,8 +113,8 @@ func (m *model) takeUnique(msg *pawl.Message) {
 	if msg.Unique.Key == "" {
 		return
 	}
-	u := mUnique{id: msg.ID, while: msg.Unique.For == 0}
-	if msg.Unique.For != 0 && msg.Unique.For != pawl.Forever {
+	u := mUnique{id: msg.ID, while: msg.Unique.For <= 0}
+	if msg.Unique.For > 0 && msg.Unique.For != pawl.Forever {
 		u.until = m.now + msg.Unique.For
 	}
 	m.uniques[uniqueKey(msg)] = u
@@ -316,7 +316,7 @@ func (m *model) cancel(n *mMessage) {
 
 // replay appends a dead letter again; false if another has its unique key.
 func (m *model) replay(n *mMessage) bool {
-	if n.Unique.For == 0 {
+	if n.Unique.For <= 0 {
 		if m.holder(&n.Message) != "" {
 			return false
 		}

@@ -153,6 +153,9 @@ func (m *model) take(g group, want store.Want, terms store.Lease, total int) err
 		case (d.Waited - (m.now - n.visible)).Abs() > 20*time.Second:
 			return fmt.Errorf("%q says that it waited %v; want %v", d.Body, d.Waited, m.now-n.visible)
 		}
+		if n.Unique.For == pawl.UntilClaimed {
+			m.freeUnique(&n.Message)
+		}
 		l.lease.run = append(l.lease.run, n)
 	}
 	return nil

@@ -193,7 +193,7 @@ func (w *walk) message(names string) pawl.Message {
 	}
 	if w.oneIn(5) {
 		m.Unique = pawl.Unique{
-			Key: names + strconv.Itoa(w.rand.IntN(3)), Scope: pickOne(w, "", "s"), For: pickOne(w, 0, half(4), pawl.Forever),
+			Key: names + strconv.Itoa(w.rand.IntN(3)), Scope: pickOne(w, "", "s"), For: pickOne(w, 0, half(4), pawl.Forever, pawl.UntilClaimed),
 		}
 	}
 	return m

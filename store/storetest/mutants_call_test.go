@@ -24,7 +24,7 @@ func appendMutants() []mutant {
 				m.Unique.For = pawl.Forever
 			}
 		}), []string{"UniqueWhileItLives", "UniqueFreedByDeath", "UniqueFreedByCancel", "UniqueForADuration"}},
-		{"uniqueWhileItLivesAlways", appending(func(m *pawl.Message) { m.Unique.For = 0 }), []string{"UniqueForADuration", "UniqueForever"}},
+		{"uniqueWhileItLivesAlways", appending(func(m *pawl.Message) { m.Unique.For = 0 }), []string{"UniqueForADuration", "UniqueForever", "UniqueUntilClaimed"}},
 		{"uniqueWithoutScope", appending(func(m *pawl.Message) { m.Unique.Scope = "" }), []string{"UniqueScopeCrossesTopics"}},
 		{"uniqueEverywhere", appending(func(m *pawl.Message) {
 			if m.Unique.Key != "" {

@@ -28,6 +28,10 @@ func uniqueSentences() []Sentence {
 			Text: "With a duration the key is taken for that long from when the message was stored, whatever becomes of it."},
 		{Name: "UniqueForever", Test: uniqueForever,
 			Text: "Forever never ends: acked long ago, the message still has its key."},
+		{Name: "UniqueUntilClaimed", Test: uniqueUntilClaimed,
+			Text: "UntilClaimed takes the key until the message is claimed, alone or within a run, and never again: given back, retried or rescued, the message leaves the key to whoever comes."},
+		{Name: "UniqueUntilClaimedIsFreed", Needs: needs(store.CanDeadLetters, store.CanLookup), Test: uniqueUntilClaimedIsFreed,
+			Text: "A message that is never claimed frees a key that it has until then when it is cancelled; a replay takes it again."},
 		{Name: "UniqueRefusesItsOwner", Test: uniqueRefusesItsOwner,
 			Text: "A key that outlives its message refuses that, too: sent again after its ack, under the same id, it is a duplicate."},
 		{Name: "UniqueKeysAreBytes", Test: uniqueKeysAreBytes,
@@ -138,6 +142,46 @@ func uniqueForADuration(t *T) {
 	t.Advance(11 * time.Minute) // the second still waits, but its time is over
 	t.put(u)
 	t.claims("a", "a")
+}
+
+func uniqueUntilClaimed(t *T) {
+	ring := func(body string) pawl.Message { return t.unique(body, "u", pawl.Unique{For: pawl.UntilClaimed}) }
+	first := t.put(ring("a"))[0]
+	t.duplicate(first, ring("x"))
+	t.duplicate(first, t.unique("x", "u", pawl.Unique{}))
+	d := t.claimOne()
+	second := t.put(ring("b"))[0]
+	t.duplicate(second, ring("x"))
+	t.retry(d, 0)
+	t.duplicate(second, ring("x"))
+	ds := t.claims("a", "b")
+	if ds[0].Unique != (pawl.Unique{Key: "u", For: pawl.UntilClaimed}) {
+		t.Fatalf("unique key %+v", ds[0].Unique)
+	}
+	third := t.put(ring("c"))[0]
+	t.ack(ds...)
+	t.duplicate(third, ring("x"))
+	t.release(t.claimOne(), 0)
+	t.put(ring("d"))
+	t.claims("c", "d")
+	t.expire()
+	t.duplicate(t.put(ring("e"))[0], ring("x"))
+}
+
+func uniqueUntilClaimedIsFreed(t *T) {
+	ring := t.unique("a", "u", pawl.Unique{For: pawl.UntilClaimed})
+	t.cancel(t.put(ring)...)
+	first := t.put(ring)[0]
+	t.kill(t.claimOne(), "dead")
+	t.noneRefused(t.dead().Replay(t.ctx(), "", first))
+	t.duplicate(first, ring)
+	run := []pawl.Message{t.keyed("k", "b"), t.keyed("k", "c")}
+	for i := range run {
+		run[i].Unique = pawl.Unique{Key: run[i].Unique.Key + "run" + string(run[i].Body), For: pawl.UntilClaimed}
+		t.put(run[i])
+	}
+	t.claims("a", "b", "c")
+	t.put(append(run, ring)...)
 }
 
 func uniqueForever(t *T) {
