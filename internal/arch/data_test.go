@@ -12,14 +12,15 @@ type layer struct {
 // layers: the first line that matches a package counts.
 var layers = []layer{
 	{".", nil, "the words are at the bottom: everything imports them, they import nothing"},
-	{"store", []string{"."}, "the contract knows messages, not who keeps or carries them"},
-	{"store/storetest/...", []string{".", "store", "store/memory", "store/storetest", "policy", "dispatch"}, "the suite judges backends by the contract alone; memory is its model, dispatch its fifth layer"},
+	{"fingerprint", []string{"."}, "texts are compared as texts"},
+	{"store", []string{".", "fingerprint"}, "the contract knows messages, not who keeps or carries them"},
+	{"store/storetest/...", []string{".", "fingerprint", "store", "store/memory", "store/storetest", "policy", "dispatch"}, "the suite judges backends by the contract alone; memory is its model, dispatch its fifth layer"},
 	{"store/internal/sqlstore/...", []string{".", "store", "store/internal/sqlstore"}, "what the SQL stores share knows none of them"},
-	{"store/sqlite/...", []string{".", "store", "store/internal/sqlstore"}, "a backend knows the contract, and no other backend"},
-	{"store/postgres/...", []string{".", "store", "store/internal/sqlstore"}, "a backend knows the contract, and no other backend"},
-	{"store/mysql/...", []string{".", "store", "store/internal/sqlstore"}, "a backend knows the contract, and no other backend"},
+	{"store/sqlite/...", []string{".", "fingerprint", "store", "store/internal/sqlstore"}, "a backend knows the contract, and no other backend"},
+	{"store/postgres/...", []string{".", "fingerprint", "store", "store/internal/sqlstore"}, "a backend knows the contract, and no other backend"},
+	{"store/mysql/...", []string{".", "fingerprint", "store", "store/internal/sqlstore"}, "a backend knows the contract, and no other backend"},
 	{"store/kafka/gate", []string{".", "store"}, "the commit gate is tested without a client or a broker"},
-	{"store/...", []string{".", "store"}, "a backend or decorator knows the contract, and no other one"},
+	{"store/...", []string{".", "fingerprint", "store"}, "a backend or decorator knows the contract, and no other one"},
 	{"policy/...", []string{"."}, "policy is pure: from a failure to a decision"},
 	{"dispatch/internal/...", []string{".", "store", "policy"}, "the parts of the runtime do not know the runtime"},
 	{"dispatch", []string{".", "store", "policy"}, "the runtime runs over any store"},
@@ -76,7 +77,7 @@ var arrows = []arrow{
 
 // core packages import the standard library only, so that whoever uses the
 // library gets no dependency by it.
-var core = []string{".", "store", "policy/...", "dispatch/..."}
+var core = []string{".", "fingerprint", "store", "policy/...", "dispatch/..."}
 
 // owner says which one package imports a library, and so can replace it ("/..." at the end: with those below it). Paths of
 // libraries are prefixes.
