@@ -65,6 +65,8 @@ type Env struct {
 	Version string
 	// Policy decides about failures; it follows reloads.
 	Policy policy.Policy
+	// Audit records a change that a person made through the pipeline, for `pawl audit ls`. It may be nil.
+	Audit func(ctx context.Context, who, action, subject, change string) error
 	// Redact masks the secrets of the configuration in a text.
 	Redact func(string) string
 }

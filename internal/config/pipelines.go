@@ -94,6 +94,7 @@ func fieldShape(f *pipeline.Field) shape {
 		s = shape{kind: list, of: &shape{kind: text, sensitive: f.Secret, secret: f.Secret, check: s.check}, noun: "list of texts"}
 	case pipeline.Object:
 		s = sectionShape(f.Fields)
+		s.short = f.Short
 	case pipeline.Table, pipeline.List:
 		of := sectionShape(f.Fields)
 		if f.Of != nil {

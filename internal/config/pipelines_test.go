@@ -21,7 +21,8 @@ func sampleKinds() []*pipeline.Kind {
 			{Name: "wait", Type: pipeline.Duration, Default: "200ms", Live: true},
 			{Name: "seeds", Type: pipeline.Texts},
 			{Name: "fields", Type: pipeline.Table, Fields: []pipeline.Field{{Name: "css"}}},
-			{Name: "limits", Type: pipeline.Object, Fields: []pipeline.Field{{Name: "all", Type: pipeline.Rate, Default: "30/s"}}},
+			{Name: "limits", Type: pipeline.Object, Short: "mode", Fields: []pipeline.Field{
+				{Name: "all", Type: pipeline.Rate, Default: "30/s"}, {Name: "mode", Type: pipeline.Choice, Choices: []string{"on", "off"}, Default: "on"}}},
 		},
 		Top: []pipeline.Field{{Name: "llm", Type: pipeline.Object, Fields: []pipeline.Field{
 			{Name: "budget", Type: pipeline.Number},
@@ -75,6 +76,19 @@ llm: {budget: 5.00, providers: {local: {}}}
 	}
 }
 
+// A value in place of an object is that of the key that the object is short for.
+func TestPipelineShort(t *testing.T) {
+	for text, want := range map[string]string{"limits: off": "off", "limits: {all: 10/s}": "on"} {
+		c, err := config.Load(config.Source{Path: "pawl.yaml", Text: []byte("pipelines: {a: {kind: sample, sink: {url: 'http://h'}, " + text + "}}"), Kinds: sampleKinds()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := c.Pipelines[0].Section.Section("limits").Text("mode"); got != want {
+			t.Errorf("%s: the mode is %q", text, got)
+		}
+	}
+}
+
 func TestPipelineFaults(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"no kind":           {"pipelines: {a: {}}", "pipelines.a: needs a kind; add kind: …"},
@@ -84,6 +98,7 @@ func TestPipelineFaults(t *testing.T) {
 		"unknown key":       {"pipelines: {a: {kind: sample, sink: {url: h}, wiat: 1s}}", "did you mean wait?"},
 		"size":              {"pipelines: {a: {kind: sample, sink: {url: h}, batch_bytes: big}}", "must be a size"},
 		"the kind's fault":  {"pipelines: {a: {kind: sample, sink: {url: 'http://no'}}}", "pipelines.a.sink.url: is not wanted"},
+		"short":             {"pipelines: {a: {kind: sample, sink: {url: h}, limits: none}}", "pipelines.a.limits.mode: must be on or off"},
 		"top of the file":   {"llm: {budget: much}", "llm.budget: must be a number"},
 		"name with a space": {"pipelines: {'a b': {kind: sample, sink: {url: h}}}", "topic"},
 	} {

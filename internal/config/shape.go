@@ -42,6 +42,7 @@ type shape struct {
 	// variants are the shapes of an object by the value of its key kind; described is what a pipeline's fields say.
 	variants  map[string]*shape
 	described []pipeline.Field
+	short     string // the key of an object that a value in its place is the value of
 	noun      string // what the value is, for documents
 }
 

@@ -204,6 +204,12 @@ func entries(n ast.Node) ([]*ast.MappingValueNode, bool) {
 
 func (w *walker) mapping(out *node, n ast.Node) {
 	pairs, ok := entries(n)
+	if short := out.shape.field(out.shape.short); !ok && short != nil {
+		child := w.value(&short.shape, n, join(out.path, short.name))
+		child.field, child.keyLine, child.keyColumn = short, child.line, child.column
+		out.add(short.name, child)
+		return
+	}
 	if !ok {
 		w.refuse(out, "", "must be a mapping of keys to values (got %s)", kindOf(n))
 		return

@@ -12,6 +12,7 @@ import (
 
 	"github.com/pawl-dev/pawl/dispatch"
 	"github.com/pawl-dev/pawl/internal/config"
+	"github.com/pawl-dev/pawl/internal/operate"
 	"github.com/pawl-dev/pawl/observe"
 	"github.com/pawl-dev/pawl/pipeline"
 	"github.com/pawl-dev/pawl/policy"
@@ -80,6 +81,9 @@ func (h *Host) build(ctx context.Context, p config.Pipeline) (*hosted, error) {
 	made, err := p.Kind.New(ctx, pipeline.Env{
 		Name: p.Name, Section: p.Section, Store: h.Store, StoreURL: h.StoreURL, Open: h.open,
 		Logger: h.Logger.With("pipeline", p.Name), Owner: h.Owner, Version: h.Version, Policy: h.Policy, Redact: h.Redact,
+		Audit: func(ctx context.Context, who, action, subject, change string) error {
+			return operate.Audit(ctx, h.Store, operate.AuditEntry{Who: who, Action: action, Target: subject, Count: 1, Change: change, Result: operate.AuditResult{Done: 1}})
+		},
 	})
 	if err != nil {
 		return nil, err
