@@ -11,7 +11,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/fingerprint"
 )
 
 // The rules of [DeadLetters] in one place, so that every backend agrees.
@@ -151,7 +150,7 @@ func (r *Record) makeFit() error {
 	r.State, r.NotBefore = IsDead, time.Time{}
 	r.Reason, r.Kind = Text(r.Reason), r.Kind.Bounded()
 	if r.Fingerprint = Text(r.Fingerprint); r.Fingerprint == "" {
-		r.Fingerprint = fingerprint.Of(r.Kind, r.Reason)
+		r.Fingerprint = Fingerprint(r.Kind, r.Reason)
 	}
 	history := make([]Attempt, len(r.History))
 	for i, a := range r.History {

@@ -99,7 +99,6 @@ func Run(ctx context.Context, version string, args []string, sys System) int {
 	root.SetOut(sys.Out)
 	root.SetErr(sys.Err)
 	err := root.ExecuteContext(ctx)
-	defer s.flush()
 	return s.end(errors.Join(err, s.close()))
 }
 

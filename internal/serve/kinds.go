@@ -3,6 +3,7 @@ package serve
 import (
 	"github.com/pawl-dev/pawl/pipeline"
 	"github.com/pawl-dev/pawl/pipeline/crawl"
+	"github.com/pawl-dev/pawl/pipeline/forward"
 	"github.com/pawl-dev/pawl/policy"
 )
 
@@ -10,6 +11,7 @@ import (
 func Kinds() []*pipeline.Kind {
 	all := []pipeline.Kind{
 		{Name: "crawl", Rules: crawl.Rules()},
+		forward.Kind(),
 	}
 	kinds := make([]*pipeline.Kind, len(all))
 	for i := range all {

@@ -1,0 +1,132 @@
+package forward
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+const (
+	callTimeout = 30 * time.Second // of a call that does not wait for updates
+	maxAnswer   = 16 << 20
+)
+
+// client speaks the Bot API. Its errors never contain the token, which is a part of every URL.
+type client struct {
+	base  string // https://api.telegram.org
+	token string
+	http  *http.Client
+}
+
+func newClient(base, token string) *client {
+	t := http.DefaultTransport.(*http.Transport).Clone() //nolint:forcetypeassert // it is documented to be one
+	t.MaxIdleConnsPerHost = 64
+	return &client{base: strings.TrimRight(base, "/"), token: token, http: &http.Client{Transport: t}}
+}
+
+// apiError is an answer of the Bot API that says no.
+type apiError struct {
+	Method      string
+	Code        int
+	Description string
+	RetryAfter  time.Duration
+	MigrateTo   int64
+}
+
+func (e *apiError) Error() string {
+	return fmt.Sprintf("%s: Telegram answered %d %s", e.Method, e.Code, e.Description)
+}
+
+// asAPI returns the answer of the Bot API in an error; nil if there was none.
+func asAPI(err error) *apiError {
+	e, _ := errors.AsType[*apiError](err)
+	return e
+}
+
+// codeOf is the error code that the Bot API answered with; 0 if it did not.
+func codeOf(err error) int {
+	if e := asAPI(err); e != nil {
+		return e.Code
+	}
+	return 0
+}
+
+// envelope is what every answer of the Bot API looks like.
+type envelope struct {
+	OK          bool            `json:"ok"`
+	Result      json.RawMessage `json:"result"`
+	ErrorCode   int             `json:"error_code"`
+	Description string          `json:"description"`
+	Parameters  struct {
+		RetryAfter int   `json:"retry_after"`
+		MigrateTo  int64 `json:"migrate_to_chat_id"`
+	} `json:"parameters"`
+}
+
+// call calls a method and decodes its result into out, which may be nil.
+func (c *client) call(ctx context.Context, timeout time.Duration, method string, params, out any) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	body, err := json.Marshal(params)
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+"/bot"+c.token+"/"+method, bytes.NewReader(body))
+	if err != nil {
+		return fmt.Errorf("%s: %s", method, c.mask(err.Error()))
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return c.unanswered(method, err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return c.unanswered(method, err)
+	}
+	var e envelope
+	if err := json.Unmarshal(text, &e); err != nil {
+		if resp.StatusCode/100 != 2 { // a proxy's page
+			return &apiError{Method: method, Code: resp.StatusCode, Description: http.StatusText(resp.StatusCode)}
+		}
+		return fmt.Errorf("%s: the answer is no JSON", method)
+	}
+	if !e.OK {
+		code := e.ErrorCode
+		if code == 0 {
+			code = resp.StatusCode
+		}
+		return &apiError{
+			Method: method, Code: code, Description: c.mask(e.Description),
+			RetryAfter: time.Duration(e.Parameters.RetryAfter) * time.Second, MigrateTo: e.Parameters.MigrateTo,
+		}
+	}
+	if out == nil {
+		return nil
+	}
+	if err := json.Unmarshal(e.Result, out); err != nil {
+		return fmt.Errorf("%s: the result is not what was expected: %w", method, err)
+	}
+	return nil
+}
+
+// unanswered describes a call without an answer. Its URL, which has the token, is left out.
+func (c *client) unanswered(method string, err error) error {
+	if u, ok := errors.AsType[*url.Error](err); ok {
+		err = u.Err
+	}
+	if strings.Contains(err.Error(), c.token) {
+		err = errors.New(c.mask(err.Error()))
+	}
+	return fmt.Errorf("%s: %w", method, err)
+}
+
+func (c *client) mask(s string) string { return strings.ReplaceAll(s, c.token, "[token]") }

@@ -1,0 +1,359 @@
+package forward
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// limit is how many messages may arrive in any stretch of time, one after the other.
+type limit struct {
+	n   int
+	per time.Duration
+}
+
+// limitOf makes a limit of a rate: whole messages a second, or a minute if there is less than one a second.
+func limitOf(rate float64) limit {
+	switch {
+	case rate <= 0:
+		return limit{}
+	case rate >= 1:
+		return limit{int(rate + 1e-9), time.Second}
+	case rate*60 >= 1:
+		return limit{int(rate*60 + 1e-6), time.Minute}
+	}
+	return limit{1, time.Duration(float64(time.Second) / rate)}
+}
+
+func (l limit) gap() time.Duration {
+	if l.n == 0 {
+		return 0
+	}
+	return l.per / time.Duration(l.n)
+}
+
+// limits are those of a bot.
+type limits struct {
+	off              bool
+	all, chat, group limit
+}
+
+// margin is added to what is counted from an answer, because the other side's clock may be a little slower.
+const margin = 10 * time.Millisecond
+
+// window counts what arrived lately. When a message arrived is known to lie between the begin of its call and the answer, so it
+// counts from the one until a full stretch after the other: then no stretch at the receiver has more than n.
+type window struct {
+	limit
+	from     time.Time // nothing begins before that
+	inFlight int
+	sent     []arrival
+}
+
+type arrival struct {
+	answered time.Time
+	weight   int
+}
+
+// opens is when a message of that weight may begin. A heavier one than fits waits until the window is empty.
+func (w *window) opens(now time.Time, weight int) time.Time {
+	if w.n == 0 {
+		return now
+	}
+	for len(w.sent) > 0 && !w.sent[0].answered.Add(w.per+margin).After(now) {
+		w.sent = w.sent[1:]
+	}
+	at, free := now, w.n-w.inFlight
+	for _, s := range w.sent {
+		free -= s.weight
+	}
+	for i := 0; i < len(w.sent) && free < min(weight, w.n); i++ {
+		free += w.sent[i].weight
+		at = w.sent[i].answered.Add(w.per + margin)
+	}
+	if free < min(weight, w.n) { // something in flight has to be answered first
+		at = now.Add(w.gap())
+	}
+	return later(at, w.from)
+}
+
+func (w *window) begin(weight int) { w.inFlight += weight }
+
+// end counts a call that was answered now. What was not sent counts, too: nobody knows what the other side counts.
+func (w *window) end(now time.Time, weight int) {
+	w.inFlight -= weight
+	if w.n > 0 {
+		w.sent = append(w.sent, arrival{now, weight})
+	}
+}
+
+// pacer decides which message may be sent now. It is asked by the handlers of the sending process. What may not be sent
+// is given back to the store until its turn, and of several lanes to one chat the one of the best rank has the next
+// turn.
+type pacer struct {
+	limits limits
+
+	mu      sync.Mutex
+	all     window
+	spaced  time.Time // before that, nothing begins: the limit of all is spread evenly
+	chats   map[int64]*chatPace
+	started time.Time
+	waiting []*waiter // for the limit of all
+	timer   *time.Timer
+}
+
+// chatPace is what is known of a chat.
+type chatPace struct {
+	second, minute window
+	closed         time.Time // it asked to be left alone until then
+	busy           bool
+	away           map[string]awayLane
+}
+
+// awayLane is a lane that was given back until its turn.
+type awayLane struct {
+	rank int64
+	due  time.Time
+}
+
+// waiter is a handler that waits for the limit of all, with its chat in hand.
+type waiter struct {
+	rank    int64
+	weight  int
+	granted chan struct{}
+}
+
+func newPacer(l limits) *pacer {
+	return &pacer{limits: l, all: window{limit: l.all}, chats: map[int64]*chatPace{}}
+}
+
+const (
+	// soon is how long a handler waits by itself for its chat; what has to wait longer is given back.
+	soon = 40 * time.Millisecond
+	// late is for how long after its turn a lane is waited for.
+	late = 400 * time.Millisecond
+	// longest is how long a lane is given back for at most because of others before it: they may be gone by then.
+	longest = 15 * time.Second
+)
+
+// start begins anew, after another process may have sent until now.
+func (p *pacer) start(now time.Time, pauses map[int64]time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.chats, p.started, p.all = map[int64]*chatPace{}, now, window{limit: p.limits.all, from: now.Add(p.limits.all.per)}
+	for chat, until := range pauses {
+		p.at(chat).closed = until
+	}
+}
+
+// at returns the pace of a chat. The caller holds mu.
+func (p *pacer) at(chat int64) *chatPace {
+	c := p.chats[chat]
+	if c != nil {
+		return c
+	}
+	if len(p.chats) > 10000 {
+		p.sweep(time.Now())
+	}
+	c = &chatPace{away: map[string]awayLane{}, second: window{limit: p.limits.chat}}
+	if chat < 0 {
+		c.minute.limit = p.limits.group
+	}
+	if !p.started.IsZero() { // who led before may have just sent
+		c.second.from = p.started.Add(p.limits.chat.gap())
+		c.minute.from = p.started.Add(c.minute.gap())
+	}
+	p.chats[chat] = c
+	return c
+}
+
+// sweep forgets chats that have nothing to remember.
+func (p *pacer) sweep(now time.Time) {
+	for id, c := range p.chats {
+		if !c.busy && c.opens(now, 1).Equal(now) && len(c.second.sent)+len(c.minute.sent)+len(c.away) == 0 {
+			delete(p.chats, id)
+		}
+	}
+}
+
+// opens is when a message may begin, as far as the chat alone is asked. One message at a time, a gap after each answer.
+func (c *chatPace) opens(now time.Time, weight int) time.Time {
+	at := later(c.closed, later(c.second.opens(now, weight), c.minute.opens(now, weight)))
+	for _, w := range []*window{&c.second, &c.minute} {
+		if n := len(w.sent); n > 0 { // an album counts as its parts: so many gaps after it
+			last := w.sent[n-1]
+			at = later(at, last.answered.Add(time.Duration(last.weight)*w.gap()+margin))
+		}
+	}
+	return at
+}
+
+// enter asks for a turn at a chat. If wait is 0, the caller has it and must leave; otherwise it gives its lane back for that
+// long.
+func (p *pacer) enter(ctx context.Context, chat int64, lane string, rank int64, weight int) (wait time.Duration) {
+	if p.limits.off {
+		return p.paused(chat)
+	}
+	for {
+		wait := p.tryEnter(chat, lane, rank, weight)
+		if wait == 0 || wait > soon || !rest(ctx, wait) {
+			return wait
+		}
+	}
+}
+
+// paused is for how long a chat asked to be left alone.
+func (p *pacer) paused(chat int64) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if c := p.chats[chat]; c != nil {
+		return max(time.Until(c.closed), 0)
+	}
+	return 0
+}
+
+func (p *pacer) tryEnter(chat int64, lane string, rank int64, weight int) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	c := p.at(chat)
+	opens := c.opens(now, weight)
+	gap := max(c.second.gap(), c.minute.gap(), soon)
+	if c.busy {
+		opens = later(opens, now.Add(gap))
+	}
+	before := 0
+	for l, a := range c.away {
+		switch {
+		case now.After(a.due.Add(late)):
+			delete(c.away, l)
+		case l != lane && a.rank < rank && a.due.Before(opens.Add(gap/2+late)):
+			before++
+		}
+	}
+	if before > 0 {
+		opens = later(opens, now.Add(soon)).Add(min(time.Duration(before)*gap, longest) - gap/2)
+	}
+	if wait := opens.Sub(now); wait > 0 {
+		if wait > soon {
+			c.away[lane] = awayLane{rank, opens}
+		}
+		return wait
+	}
+	delete(c.away, lane)
+	c.busy = true
+	c.second.begin(weight)
+	c.minute.begin(weight)
+	return 0
+}
+
+// turn waits for the limit of all, the best rank first. The caller has entered.
+func (p *pacer) turn(ctx context.Context, rank int64, weight int) error {
+	if p.limits.off || p.limits.all.n == 0 {
+		return nil
+	}
+	w := &waiter{rank: rank, weight: weight, granted: make(chan struct{})}
+	p.mu.Lock()
+	p.waiting = append(p.waiting, w)
+	p.pump()
+	p.mu.Unlock()
+	select {
+	case <-w.granted:
+		return nil
+	case <-ctx.Done():
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i, o := range p.waiting {
+		if o == w {
+			p.waiting = append(p.waiting[:i], p.waiting[i+1:]...)
+			return context.Cause(ctx)
+		}
+	}
+	p.all.end(time.Now(), weight) // it was let go just then
+	return context.Cause(ctx)
+}
+
+// pump lets go who may. The caller holds mu.
+func (p *pacer) pump() {
+	for len(p.waiting) > 0 {
+		best := 0
+		for i, w := range p.waiting {
+			if w.rank < p.waiting[best].rank {
+				best = i
+			}
+		}
+		w, now := p.waiting[best], time.Now()
+		if wait := later(p.all.opens(now, w.weight), p.spaced).Sub(now); wait > 0 {
+			if p.timer != nil {
+				p.timer.Stop()
+			}
+			p.timer = time.AfterFunc(wait, func() { p.mu.Lock(); defer p.mu.Unlock(); p.pump() })
+			return
+		}
+		p.all.begin(w.weight)
+		p.spaced = now.Add(time.Duration(w.weight) * p.all.gap())
+		p.waiting = append(p.waiting[:best], p.waiting[best+1:]...)
+		close(w.granted)
+	}
+}
+
+// leave ends a turn: the call was answered, or given up. turned tells whether the limit of all was waited for; pause is for
+// how long the chat asked to be left alone. It returns how long the lane must stay closed.
+func (p *pacer) leave(chat int64, weight int, turned bool, pause time.Duration) (hold time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	if p.limits.off {
+		if pause > 0 {
+			p.at(chat).closed = now.Add(pause)
+		}
+		return pause
+	}
+	c := p.at(chat)
+	c.busy = false
+	if !turned {
+		c.second.inFlight, c.minute.inFlight = c.second.inFlight-weight, c.minute.inFlight-weight
+		return 0
+	}
+	c.second.end(now, weight)
+	c.minute.end(now, weight)
+	if p.limits.all.n > 0 {
+		p.all.end(now, weight)
+		p.pump()
+	}
+	if pause > 0 {
+		c.closed = later(c.closed, now.Add(pause+margin))
+	}
+	return max(c.opens(now, 1).Sub(now), 0)
+}
+
+// pauses are the chats that stay closed for longer than a moment.
+func (p *pacer) pauses(now time.Time) map[int64]time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var all map[int64]time.Time
+	for id, c := range p.chats {
+		if at := c.opens(now, 1); at.Sub(now) > pausesKept {
+			if all == nil {
+				all = map[int64]time.Time{}
+			}
+			all[id] = at
+		}
+	}
+	return all
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// pinned tells whether messages wait for the limit of all.
+func (p *pacer) pinned() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.waiting) > 1
+}

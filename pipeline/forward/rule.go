@@ -1,0 +1,158 @@
+package forward
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// How messages reach their targets.
+const (
+	modeForward = "forward" // with the name of who wrote them
+	modeCopy    = "copy"    // as the bot's own
+)
+
+// The named levels of priority.
+const (
+	critical = 100
+	high     = 50
+	normal   = 10
+	bulk     = 0
+)
+
+// Rule says where the messages of a source go.
+type Rule struct {
+	ID       int64    `json:"id"`
+	Source   Place    `json:"source"`
+	Targets  []Place  `json:"targets"`
+	Priority int      `json:"priority"`
+	Mode     string   `json:"mode"`
+	Filters  []string `json:"filters"`
+	Replace  []string `json:"replace,omitempty"`
+	Enabled  bool     `json:"enabled"`
+	// Disabled are targets that refuse the bot. Nothing is sent there until the rule's targets are set again.
+	Disabled  []Place   `json:"disabled_targets,omitempty"`
+	UpdatedBy string    `json:"updated_by"`
+	UpdatedAt time.Time `json:"updated_at"`
+
+	filters filters
+	replace []replacement
+	version int64 // of its entry in the store
+}
+
+// prepare compiles what is text in a rule, and says everything that is wrong with it.
+func (r *Rule) prepare() error {
+	var errs []error
+	var err error
+	if r.filters, err = parseFilters(r.Filters); err != nil {
+		errs = append(errs, err)
+	}
+	if r.replace, err = parseReplacements(r.Replace); err != nil {
+		errs = append(errs, err)
+	}
+	if r.Mode != modeForward && r.Mode != modeCopy {
+		errs = append(errs, fmt.Errorf("mode %q: it is %s or %s", r.Mode, modeForward, modeCopy))
+	}
+	if len(r.Replace) > 0 && r.Mode != modeCopy {
+		errs = append(errs, errors.New("a replacement needs the mode copy: what is forwarded stays as it was written"))
+	}
+	if r.Priority < bulk || r.Priority > critical {
+		errs = append(errs, fmt.Errorf("priority %d: it goes from 0 to 100", r.Priority))
+	}
+	if slices.Contains(r.Targets, r.Source) {
+		errs = append(errs, fmt.Errorf("%s is its own target", r.Source))
+	}
+	return errors.Join(errs...)
+}
+
+func (r *Rule) clone() *Rule {
+	c := *r
+	c.Targets, c.Disabled = slices.Clone(r.Targets), slices.Clone(r.Disabled)
+	return &c
+}
+
+// off tells whether a target of the rule is disabled. A chat is, with all its topics.
+func (r *Rule) off(p Place) bool {
+	return slices.ContainsFunc(r.Disabled, func(d Place) bool { return d == p || d == Place{Chat: p.Chat} })
+}
+
+// Place is a chat, or a topic in one: -100123/5 in JSON and on the command line.
+type Place struct{ Chat, Thread int64 }
+
+func (p Place) String() string {
+	if p.Thread == 0 {
+		return strconv.FormatInt(p.Chat, 10)
+	}
+	return fmt.Sprintf("%d/%d", p.Chat, p.Thread)
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (p Place) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (p *Place) UnmarshalText(b []byte) (err error) {
+	*p, err = parsePlace(string(b))
+	return err
+}
+
+func parsePlace(s string) (p Place, err error) {
+	name, thread, topic := strings.Cut(s, "/")
+	p.Chat, err = strconv.ParseInt(name, 10, 64)
+	if err == nil && topic {
+		p.Thread, err = strconv.ParseInt(thread, 10, 64)
+	}
+	if err != nil || p.Chat == 0 || topic && p.Thread <= 0 {
+		return Place{}, fmt.Errorf("%q is no chat: it is a number such as -1001234567890, or CHAT/THREAD", s)
+	}
+	return p, nil
+}
+
+// parseLevel reads a level: a name, whatever its case, or a number from 0 to 100.
+func parseLevel(s string) (int, bool) {
+	switch strings.ToLower(s) {
+	case "critical":
+		return critical, true
+	case "high", "vip":
+		return high, true
+	case "normal":
+		return normal, true
+	case "bulk":
+		return bulk, true
+	}
+	if s == "" || strings.Trim(s, "0123456789") != "" {
+		return 0, false
+	}
+	n, err := strconv.Atoi(s)
+	return n, err == nil && n >= bulk && n <= critical
+}
+
+// class names a priority in metrics: by the highest level that it reaches.
+func class(priority int) string {
+	switch {
+	case priority >= critical:
+		return "critical"
+	case priority >= high:
+		return "high"
+	case priority >= normal:
+		return "normal"
+	}
+	return "bulk"
+}
+
+// levelText is a priority as answers and listings show it: High (50).
+func levelText(priority int) string {
+	switch priority {
+	case critical:
+		return "Critical (100)"
+	case high:
+		return "High (50)"
+	case normal:
+		return "Normal (10)"
+	case bulk:
+		return "Bulk (0)"
+	}
+	return fmt.Sprintf("Priority (%d)", priority)
+}
