@@ -30,6 +30,8 @@ type fault struct {
 const (
 	obeys = "topics: {mail: {handler: exec, command: sh ./handle.sh, concurrency: 4}}\n"
 	good  = "cat > /dev/null\n"
+	// limited has a limit called api, which stands before it.
+	limited = "topics: {mail: {handler: exec, command: sh ./handle.sh, concurrency: 4, limits: [api]}}\n"
 )
 
 // depth waits until the daemon has counted what it carries out.
@@ -68,15 +70,6 @@ func faults() map[string]fault {
 				depth(in, "waiting", 0)
 			},
 		},
-		"PawlTopicStalled": {config: obeys, cause: func(in *incident) {
-			behaves(good)(in)
-			in.must("pawl send mail first -q")
-			in.until("pawl topics ls mail -o json", `…"leased":0…"acked_total":1…`)
-			in.calm = in.scrape()
-			in.must("pawl topics pause mail --reason 'the server moves' && sleep 1.5")
-			in.send(7, "mail")
-			depth(in, "waiting", 7)
-		}, mend: drained},
 		"PawlBacklogOld": {
 			config: "topics: {mail: {handler: exec, command: sleep 0.5, concurrency: 1}}\n",
 			cause: func(in *incident) {
@@ -115,10 +108,49 @@ func faults() map[string]fault {
 			in.write("pawl.yaml", obeys)
 		}},
 	}
-	for _, more := range []map[string]fault{brokenPrograms(), brokenServers(), brokenTopics(), refusals(), unseen()} {
+	for _, more := range []map[string]fault{standingStill(), brokenPrograms(), brokenServers(), brokenTopics(), refusals(), unseen()} {
 		maps.Copy(all, more)
 	}
 	return all
+}
+
+// standingStill are topics of which nothing is begun.
+func standingStill() map[string]fault {
+	return map[string]fault{
+		"PawlTopicStalled": {
+			config: "limits: {api: {rate: 1/h}}\n" + limited,
+			cause: func(in *incident) {
+				behaves(good)(in)
+				in.send(7, "mail")
+				in.until("pawl topics ls mail -o json", `…"leased":0…"acked_total":1…`)
+				in.calm = in.scrape()
+				depth(in, "waiting", 1)
+			},
+			mendAt: "2.", mend: func(in *incident) {
+				in.write("pawl.yaml", "limits: {api: {rate: 1000/s}}\n"+limited)
+				drained(in)
+			},
+		},
+		"PawlNotReady": {
+			config: "topics: {mail: {handler: pipe, command: sh ./handle.sh, concurrency: 1}}\n",
+			cause: func(in *incident) {
+				behaves("exit 1\n")(in)
+				in.send(7, "mail")
+				depth(in, "waiting", 1)
+				in.until("curl -sS "+in.address+"/readyz", "not ready…")
+			},
+			mendAt: "1.", mend: behaves(`sed -u 's/.*"id":"\([^"]*\)".*"token":"\([^"]*\)".*/{"id":"\1","token":"\2","verdict":"ack"}/'` + "\n"),
+		},
+		"PawlTopicPaused": {config: obeys, cause: func(in *incident) {
+			behaves(good)(in)
+			in.must("pawl send mail first -q")
+			in.until("pawl topics ls mail -o json", `…"leased":0…"acked_total":1…`)
+			in.calm = in.scrape()
+			in.must("pawl topics pause mail --reason 'the server moves' && sleep 1.5")
+			in.send(7, "mail")
+			depth(in, "waiting", 7)
+		}, mend: drained},
+	}
 }
 
 // refusals are those of a downstream that uses up no attempts.

@@ -101,6 +101,12 @@ var (
 	depthAt = description{"pawl_queue_counted_timestamp_seconds",
 		"When the messages of a topic were last counted. What is older than a minute is left out of pawl_queue_messages and pawl_queue_oldest_age_seconds. At first: when counting began.",
 		[]string{labelTopic}}
+	ready = description{"pawl_ready",
+		"1 while the process does its work, 0 while /readyz says why it does not.", nil}
+	failing = description{"pawl_store_failing_seconds",
+		"For how long every call of the store has failed; 0 while calls succeed.", nil}
+	paused = description{"pawl_topic_paused",
+		"1 while a topic is paused, else 0.", []string{labelTopic}}
 	reloadOK = description{"pawl_config_last_reload_successful",
 		"1 if the newest configuration file is in effect, 0 if it has faults and the one before is.", nil}
 	reloadAt = description{"pawl_config_last_reload_success_timestamp_seconds",

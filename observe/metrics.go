@@ -34,6 +34,9 @@ type Metrics struct {
 	running, slots, zombies, local, depth, depthAt, oldest, reloadOK, reloadAt        *prometheus.GaugeVec
 	storeTime, queueWait, attemptTime, deliveryTime                                   *histogram
 	events                                                                            eventMetrics
+	paused                                                                            *prometheus.GaugeVec
+	ready                                                                             readiness
+	failing                                                                           storeFailing
 	limits                                                                            limitMetrics
 	slow                                                                              *slowKeys
 	kafka                                                                             *kafkaMetrics
@@ -47,7 +50,7 @@ func New(reg prometheus.Registerer) (*Metrics, error) {
 		storeCalls: counter(storeCalls), storeItems: counter(storeItems), claimed: counter(claimed),
 		settled: counter(settled), givenBack: counter(givenBack), refused: counter(refused), decisions: counter(decisions),
 		running: gauge(running), slots: gauge(slots), zombies: gauge(zombies), local: gauge(local),
-		depth: gauge(depth), depthAt: gauge(depthAt), oldest: gauge(oldest), reloadOK: gauge(reloadOK), reloadAt: gauge(reloadAt),
+		depth: gauge(depth), depthAt: gauge(depthAt), oldest: gauge(oldest), paused: gauge(paused), reloadOK: gauge(reloadOK), reloadAt: gauge(reloadAt),
 		storeTime: newHistogram(storeTime, quickBuckets), queueWait: newHistogram(queueWait, waitBuckets),
 		attemptTime: newHistogram(attemptTime, workBuckets), deliveryTime: newHistogram(deliveryTime, waitBuckets),
 		degraded: counter(degraded), events: newEventMetrics(), limits: newLimitMetrics(), slow: newSlowKeys(),
@@ -58,7 +61,7 @@ func New(reg prometheus.Registerer) (*Metrics, error) {
 		m.running, m.slots, m.zombies, m.local, m.depth, m.depthAt, m.oldest, m.reloadOK, m.reloadAt,
 		m.limits.running, m.limits.rate, m.limits.window, m.limits.least, m.limits.heldBack,
 		m.storeTime, m.queueWait, m.attemptTime, m.deliveryTime,
-		m.degraded, m.events.emitted, m.events.dropped, m.events.refused, m.events.lag, m.kafka, m.slow,
+		m.degraded, m.events.emitted, m.events.dropped, m.events.refused, m.events.lag, m.kafka, m.slow, &m.ready, m.paused, &m.failing,
 	) {
 		if err := reg.Register(c); err != nil {
 			return nil, fmt.Errorf("register metrics: %w", err)
@@ -85,6 +88,22 @@ func (m *Metrics) StoreCall(op string, took time.Duration, items int, err error)
 	m.storeCalls.WithLabelValues(op, result).Inc()
 	m.storeItems.WithLabelValues(op).Add(float64(items))
 	m.storeTime.observe(op, took)
+	m.failing.note(err != nil)
+}
+
+// AskReady has every scrape ask whether the process does its work.
+func (m *Metrics) AskReady(ask func() bool) { m.ready.ask.Store(&ask) }
+
+// Paused takes note of whether a topic is paused.
+func (m *Metrics) Paused(topic string, paused bool) {
+	m.paused.WithLabelValues(m.bounds.value(labelTopic, topic)).Set(one(paused))
+}
+
+func one(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
 }
 
 // Claimed takes note of deliveries that came.
@@ -151,10 +170,10 @@ func (m *Metrics) DepthCounted(topic string, at time.Time) {
 
 // DepthUnknown takes the figures of [Metrics.Depth] back: what is there cannot be
 // counted any more, and what was there must not be taken for it.
-func (m *Metrics) DepthUnknown(topic string) {
-	of := prometheus.Labels{labelTopic: m.bounds.value(labelTopic, topic)}
-	m.depth.DeletePartialMatch(of)
-	m.oldest.Delete(of)
+func (m *Metrics) DepthUnknown() {
+	m.depth.Reset()
+	m.oldest.Reset()
+	m.paused.Reset()
 }
 
 func seconds(at time.Time) float64 { return float64(at.UnixMilli()) / 1000 }

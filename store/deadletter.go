@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/fingerprint"
 )
 
 // The rules of [DeadLetters] in one place, so that every backend agrees.
@@ -150,7 +151,7 @@ func (r *Record) makeFit() error {
 	r.State, r.NotBefore = IsDead, time.Time{}
 	r.Reason, r.Kind = Text(r.Reason), r.Kind.Bounded()
 	if r.Fingerprint = Text(r.Fingerprint); r.Fingerprint == "" {
-		r.Fingerprint = Fingerprint(r.Kind, r.Reason)
+		r.Fingerprint = fingerprint.Of(r.Kind, r.Reason)
 	}
 	history := make([]Attempt, len(r.History))
 	for i, a := range r.History {

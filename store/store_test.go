@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/fingerprint"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -66,14 +67,14 @@ func TestFingerprintGroupsOneCause(t *testing.T) {
 		`dial tcp 10.0.0.7:4431: connection refused`,
 		`dial tcp 10.0.1.9:80: connection refused`,
 	}
-	if store.Fingerprint("Download", same[0]) != store.Fingerprint("Download", same[1]) {
+	if fingerprint.Of("Download", same[0]) != fingerprint.Of("Download", same[1]) {
 		t.Error("two addresses, two groups")
 	}
 	quoted := []string{`no user "ann" (id 0198c2de-0000-7000-8000-0123456789ab)`, `no user "bob" (id 0198c2de-1111-7111-8111-0123456789ab)`}
-	if store.Fingerprint("", quoted[0]) != store.Fingerprint("", quoted[1]) {
+	if fingerprint.Of("", quoted[0]) != fingerprint.Of("", quoted[1]) {
 		t.Error("two names, two groups")
 	}
-	if store.Fingerprint("a", "x") == store.Fingerprint("b", "x") || store.Fingerprint("", "x") == store.Fingerprint("", "y") {
+	if fingerprint.Of("a", "x") == fingerprint.Of("b", "x") || fingerprint.Of("", "x") == fingerprint.Of("", "y") {
 		t.Error("two causes, one group")
 	}
 }

@@ -12,14 +12,15 @@ type layer struct {
 // layers: the first line that matches a package counts.
 var layers = []layer{
 	{".", nil, "the words are at the bottom: everything imports them, they import nothing"},
-	{"store", []string{"."}, "the contract knows messages, not who keeps or carries them"},
-	{"store/storetest/...", []string{".", "store", "store/memory", "store/storetest", "policy", "dispatch"}, "the suite judges backends by the contract alone; memory is its model, dispatch its fifth layer"},
+	{"fingerprint", []string{"."}, "texts are compared as texts"},
+	{"store", []string{".", "fingerprint"}, "the contract knows messages, not who keeps or carries them"},
+	{"store/storetest/...", []string{".", "fingerprint", "store", "store/memory", "store/storetest", "policy", "dispatch"}, "the suite judges backends by the contract alone; memory is its model, dispatch its fifth layer"},
 	{"store/internal/sqlstore/...", []string{".", "store", "store/internal/sqlstore"}, "what the SQL stores share knows none of them"},
-	{"store/sqlite/...", []string{".", "store", "store/internal/sqlstore"}, "a backend knows the contract, and no other backend"},
-	{"store/postgres/...", []string{".", "store", "store/internal/sqlstore"}, "a backend knows the contract, and no other backend"},
-	{"store/mysql/...", []string{".", "store", "store/internal/sqlstore"}, "a backend knows the contract, and no other backend"},
+	{"store/sqlite/...", []string{".", "fingerprint", "store", "store/internal/sqlstore"}, "a backend knows the contract, and no other backend"},
+	{"store/postgres/...", []string{".", "fingerprint", "store", "store/internal/sqlstore"}, "a backend knows the contract, and no other backend"},
+	{"store/mysql/...", []string{".", "fingerprint", "store", "store/internal/sqlstore"}, "a backend knows the contract, and no other backend"},
 	{"store/kafka/gate", []string{".", "store"}, "the commit gate is tested without a client or a broker"},
-	{"store/...", []string{".", "store"}, "a backend or decorator knows the contract, and no other one"},
+	{"store/...", []string{".", "fingerprint", "store"}, "a backend or decorator knows the contract, and no other one"},
 	{"policy/...", []string{"."}, "policy is pure: from a failure to a decision"},
 	{"dispatch/internal/...", []string{".", "store", "policy"}, "the parts of the runtime do not know the runtime"},
 	{"dispatch", []string{".", "store", "policy"}, "the runtime runs over any store"},
@@ -41,6 +42,7 @@ var layers = []layer{
 	{"internal/edit", nil, "a patch changes JSON; it knows no messages"},
 	{"internal/config/...", []string{".", "store", "policy", "pipeline"}, "the file format knows settings, not what is built from them"},
 	{"open", []string{".", "store", "store/*", "internal/redact"}, "a store by its URL, with what its options put around it"},
+	{"internal/logsink", nil, "bytes are passed on; what they say is for others to know"},
 	{"internal/redact", nil, "secrets are found in text by their form"},
 	{"internal/lines", []string{"."}, "a stream is cut into lines; what they mean is for the caller to say"},
 	{"internal/send", []string{".", "store", "internal/lines", "internal/wire"}, "appending needs a store, not a runtime"},
@@ -50,7 +52,7 @@ var layers = []layer{
 	{"internal/migrate", []string{".", "store", "store/mirror", "internal/operate"}, "traffic moves from any store to any other"},
 	{"internal/doctor", []string{".", "store", "store/mirror", "open", "internal/operate", "internal/migrate", "internal/redact"}, "the doctor opens a store and looks at it"},
 	{"internal/serve", []string{".", "store", "store/*", "policy", "observe", "dispatch", "pipeline", "pipeline/*", "open", "internal/config", "internal/operate", "handler/...", "internal/redact", "internal/systemd", "handler/http"}, "the daemon: it has the table of pipelines, runs what is configured, and serves its health"},
-	{"internal/cli/...", []string{".", "store", "policy", "pipeline", "dispatch", "observe", "console", "open", "internal/bench", "internal/cluster", "internal/config", "internal/demo/...", "internal/doctor", "internal/lines", "internal/migrate", "internal/operate", "handler/...", "internal/redact", "internal/send", "internal/serve"}, "a command calls the rooms, which know backends and pipelines"},
+	{"internal/cli/...", []string{".", "store", "policy", "pipeline", "dispatch", "observe", "console", "open", "internal/bench", "internal/cluster", "internal/config", "internal/demo/...", "internal/doctor", "internal/lines", "internal/logsink", "internal/migrate", "internal/operate", "handler/...", "internal/redact", "internal/send", "internal/serve"}, "a command calls the rooms, which know backends and pipelines"},
 	{"cmd/...", []string{"internal/cli"}, "a main is signals and an exit code"},
 	{"internal/arch", nil, "the rules look at the source, they import none of it"},
 	{"dev/...", nil, "developers' tools build when the rest does not"},
@@ -76,7 +78,7 @@ var arrows = []arrow{
 
 // core packages import the standard library only, so that whoever uses the
 // library gets no dependency by it.
-var core = []string{".", "store", "policy/...", "dispatch/..."}
+var core = []string{".", "fingerprint", "store", "policy/...", "dispatch/..."}
 
 // owner says which one package imports a library, and so can replace it ("/..." at the end: with those below it). Paths of
 // libraries are prefixes.

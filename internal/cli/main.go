@@ -99,6 +99,7 @@ func Run(ctx context.Context, version string, args []string, sys System) int {
 	root.SetOut(sys.Out)
 	root.SetErr(sys.Err)
 	err := root.ExecuteContext(ctx)
+	defer s.flush()
 	return s.end(errors.Join(err, s.close()))
 }
 

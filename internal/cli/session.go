@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/pawl-dev/pawl/internal/logsink"
 	"github.com/pawl-dev/pawl/internal/redact"
 	"github.com/pawl-dev/pawl/open"
 	"github.com/pawl-dev/pawl/store"
@@ -37,8 +38,9 @@ type session struct {
 
 	notes  sync.Mutex
 	opened store.Store
-	second store.Store   // of a command that works on two
-	more   []store.Store // that a command of a pipeline opened
+	second store.Store     // of a command that works on two
+	more   []store.Store   // that a command of a pipeline opened
+	sinks  []*logsink.Sink // of a command that must not wait for who reads its output
 	out    *bufio.Writer
 }
 
@@ -136,6 +138,27 @@ func (s *session) openAlone(ctx context.Context, c open.Config) (store.Store, er
 	}
 	s.opened = opened
 	return opened, nil
+}
+
+// unblock has whatever is written to stdout and stderr from now on never wait for its reader. It returns what
+// counts the lines that were dropped, by the name of the stream and the reason.
+func (s *session) unblock() func(set func(value float64, labels ...string)) {
+	out, errs := logsink.New(s.Out), logsink.New(s.Err)
+	s.Out, s.Err, s.sinks = out, errs, []*logsink.Sink{out, errs}
+	return func(set func(float64, ...string)) {
+		for i, name := range []string{"stdout", "stderr"} {
+			full, failed := s.sinks[i].Dropped()
+			set(float64(full), name, "full")
+			set(float64(failed), name, "failed")
+		}
+	}
+}
+
+// flush passes on what is left of it.
+func (s *session) flush() {
+	for _, sink := range s.sinks {
+		sink.Close()
+	}
 }
 
 // part opens the store and finds an optional interface of it.

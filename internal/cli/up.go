@@ -76,6 +76,7 @@ func (s *session) runUp(ctx context.Context, listen string) error {
 		s.note("would carry out %s on %s", strings.Join(topicNames(c), ", "), redact.URL(c.Store))
 		return nil
 	}
+	dropped := s.unblock()
 	level := &slog.LevelVar{}
 	logger, err := s.daemonLogger(c, level)
 	if err != nil {
@@ -90,7 +91,7 @@ func (s *session) runUp(ctx context.Context, listen string) error {
 	daemon := serve.DaemonConfig{
 		Config: c, Text: src.Text, Read: read, Load: s.reload,
 		Logger: logger, Level: level, Stdout: s.Out, Stderr: s.Err, Getenv: s.Getenv, Version: s.version,
-		Redact: s.redactor.Redact, Front: front, Open: func(ctx context.Context, url string) (store.Store, error) {
+		Redact: s.redactor.Redact, Front: front, Dropped: dropped, Open: func(ctx context.Context, url string) (store.Store, error) {
 			s.redactor.LearnURLs(url)
 			return open.Open(ctx, open.Config{URL: url, AutoMigrate: c.AutoMigrate, Logger: logger})
 		},

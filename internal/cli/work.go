@@ -74,6 +74,7 @@ states others than the rest does not start (exit code 5).`,
 			if c.Flags().Changed("deadline") && f.deadline <= 0 {
 				return usage("leave it out to keep what the topic has", "--deadline is %v", time.Duration(f.deadline))
 			}
+			s.unblock() // programs and messages must not wait for who reads what is written
 			config, err := s.workConfig(topics, &f)
 			if err != nil {
 				return err

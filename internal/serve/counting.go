@@ -54,13 +54,18 @@ func (d *Daemon) watchDepth(ctx context.Context) {
 	began := time.Now()
 	c := counting{log: d.Logger, what: "topics", at: began}
 	var names []string
-	for _, r := range d.carriers {
-		names = append(names, r.topic.Name)
-		d.metrics.DepthCounted(r.topic.Name, began)
+	for i := range d.carriers {
+		names = append(names, d.carriers[i].topic.Name)
+	}
+	for _, t := range d.host.Topics() {
+		names = append(names, t.Name)
+	}
+	for _, name := range names {
+		d.metrics.DepthCounted(name, began)
 	}
 	for {
 		once, cancel := context.WithTimeout(ctx, depthEvery)
-		stats, err := topics.Stats(once, names...)
+		stats, err := topics.Stats(once) // of all: one that nobody works is to be seen
 		cancel()
 		if ctx.Err() != nil {
 			return
@@ -69,12 +74,14 @@ func (d *Daemon) watchDepth(ctx context.Context) {
 		for _, name := range names {
 			if err == nil {
 				d.metrics.DepthCounted(name, c.at)
-			} else if stale {
-				d.metrics.DepthUnknown(name)
 			}
+		}
+		if stale {
+			d.metrics.DepthUnknown()
 		}
 		for i := range stats {
 			t := &stats[i]
+			d.metrics.Paused(t.Name, t.Paused != nil)
 			d.metrics.Depth(t.Name, t.Waiting, t.Delayed, t.Leased, t.Dead, max(0, t.OldestWaiting))
 		}
 		if !rest(ctx, depthEvery) {

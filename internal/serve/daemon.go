@@ -42,6 +42,8 @@ type DaemonConfig struct {
 	// Getenv reads the environment: the service manager is described there.
 	Getenv  func(string) string
 	Version string
+	// Dropped sets how many lines of each sink were dropped, by reason; nil counts none.
+	Dropped func(set func(value float64, labels ...string))
 	// Open opens another store, for a pipeline that has stages elsewhere.
 	Open func(ctx context.Context, url string) (store.Store, error)
 	// Front is where health and metrics are served; nil: Config says where. Run
@@ -110,7 +112,7 @@ func NewDaemon(s store.Store, c DaemonConfig) (*Daemon, error) {
 		err = d.build()
 	}
 	if err == nil {
-		err = observe.RegisterPipelines(registry, d.host.Metrics()...)
+		err = observe.Register(registry, append(d.host.Metrics(), d.logMetrics()...)...)
 	}
 	if err == nil && d.Front == nil {
 		d.Front, err = NewFront(d.Config.Listen, d.Logger)
@@ -145,6 +147,14 @@ func (d *Daemon) openPipelines() error {
 
 // openPipelinesFor bounds how long pipelines may take to ask their servers at the start.
 const openPipelinesFor = 2 * time.Minute
+
+// logMetrics counts what logs lost.
+func (d *Daemon) logMetrics() []observe.Metric {
+	if d.Dropped == nil {
+		return nil
+	}
+	return []observe.Metric{observe.LogDropped(d.Dropped)}
+}
 
 // build makes the carriers, and the dispatcher above them.
 func (d *Daemon) build() error {
@@ -211,6 +221,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	beside, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var wg sync.WaitGroup
 	d.Front.serve(d.handler())
+	d.metrics.AskReady(func() bool { return len(d.problems()) == 0 })
 	wg.Go(func() { d.watchDepth(beside) })
 	wg.Go(func() { d.watchSpill(beside) })
 	wg.Go(func() { tellSlowKeys(beside, d.metrics, d.Logger) })

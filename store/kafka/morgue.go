@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/fingerprint"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -239,7 +240,7 @@ func (s *Store) readLetter(r *kgo.Record) (store.Record, letter, bool) {
 		rec.Unique = *l.Unique
 	}
 	if rec.Fingerprint == "" {
-		rec.Fingerprint = store.Fingerprint(rec.Kind, rec.Reason)
+		rec.Fingerprint = fingerprint.Of(rec.Kind, rec.Reason)
 	}
 	return rec, l, true
 }

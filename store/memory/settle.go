@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/fingerprint"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -126,7 +127,7 @@ func (m *message) fail(now time.Time, l *lane, st *store.Settlement, next time.T
 // bury makes a message, which is in no lane any more, a dead letter.
 func (s *Store) bury(m *message, now time.Time, kind pawl.Kind, reason string) {
 	m.State, m.DeadAt, m.Kind, m.Reason = store.IsDead, now, kind, reason
-	m.Fingerprint = store.Fingerprint(kind, reason)
+	m.Fingerprint = fingerprint.Of(kind, reason)
 	s.freeUnique(&m.Message)
 	s.lay(m)
 }

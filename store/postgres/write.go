@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/fingerprint"
 	"github.com/pawl-dev/pawl/store"
 	"github.com/pawl-dev/pawl/store/internal/sqlstore"
 )
@@ -117,7 +118,7 @@ func (w *writing) bury(lane, seq int64, kind pawl.Kind, reason string) {
 	b := &w.buried
 	b.lane, b.seq = append(b.lane, lane), append(b.seq, seq)
 	b.kind, b.reason = append(b.kind, store.Text(string(kind))), append(b.reason, reason)
-	b.fingerprint = append(b.fingerprint, store.Fingerprint(kind, reason))
+	b.fingerprint = append(b.fingerprint, fingerprint.Of(kind, reason))
 }
 
 func (w *writing) count(topic int32, what int16, n int64) {

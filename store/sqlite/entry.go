@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/fingerprint"
 	"github.com/pawl-dev/pawl/store"
 	"github.com/pawl-dev/pawl/store/internal/sqlstore"
 )
@@ -135,6 +136,6 @@ func (k *work) buryEntry(e *entry, at int64, kind pawl.Kind, reason string) erro
 		hash = sqlstore.KeyLane(e.topic, e.key)
 	}
 	text := store.Text(string(kind))
-	_, err := k.db.exec(insertDead, e.seq, e.topic, hash, at, text, reason, store.Fingerprint(pawl.Kind(text), reason))
+	_, err := k.db.exec(insertDead, e.seq, e.topic, hash, at, text, reason, fingerprint.Of(pawl.Kind(text), reason))
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/fingerprint"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -92,7 +93,7 @@ func deadLettersAreComplete(t *T) {
 	r := dead[0]
 	t.wantMessage(r.Message, m)
 	if r.State != store.IsDead || r.Attempts != 2 || r.Rescues != 0 || r.Replays != 0 || r.Kind != "Parser" || r.Reason != s.Failure.Error ||
-		r.Fingerprint != store.Fingerprint("Parser", "line 7: unexpected \"x\"") {
+		r.Fingerprint != fingerprint.Of("Parser", "line 7: unexpected \"x\"") {
 		t.Fatalf("dead letter %+v", r)
 	}
 	t.near("the time from storing to death", r.DeadAt.Sub(r.EnqueuedAt), time.Minute)
@@ -174,7 +175,7 @@ func deadFilters(t *T) {
 		{store.DeadFilter{Reason: "_"}, "c"},
 		{store.DeadFilter{Reason: "'"}, "c"},
 		{store.DeadFilter{Reason: "\\"}, ""},
-		{store.DeadFilter{Fingerprint: store.Fingerprint("Download", "connection refused by 10.9.9.9:1")}, "b"},
+		{store.DeadFilter{Fingerprint: fingerprint.Of("Download", "connection refused by 10.9.9.9:1")}, "b"},
 		{store.DeadFilter{Since: start.Add(5 * time.Minute)}, "b c d"},
 		{store.DeadFilter{Until: start.Add(5 * time.Minute)}, "a"},
 		{store.DeadFilter{Since: start.Add(5 * time.Minute), Until: start.Add(15 * time.Minute)}, "b"},

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/fingerprint"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -131,7 +132,7 @@ func parkedIsOnRecord(t *T) {
 	t.nothing()
 	r := t.inState(parked, store.IsDead)
 	if r.Kind != pawl.KindParked || r.Reason != store.ParkedReason || r.Attempts != 0 || r.Rescues != 0 ||
-		r.Fingerprint != store.Fingerprint(pawl.KindParked, store.ParkedReason) || r.DeadAt.IsZero() {
+		r.Fingerprint != fingerprint.Of(pawl.KindParked, store.ParkedReason) || r.DeadAt.IsZero() {
 		t.Fatalf("parked message %+v", r)
 	}
 }

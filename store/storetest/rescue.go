@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/fingerprint"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -202,7 +203,7 @@ func threeLonelyRescuesKill(t *T) {
 	}
 	r := t.inState(id, store.IsDead)
 	if r.Kind != pawl.KindRescue || r.Reason != store.LonelyReason || r.Attempts != 0 || r.Lonely != store.LonelyRescues ||
-		r.Rescues != store.LonelyRescues+1 || r.Fingerprint != store.Fingerprint(r.Kind, r.Reason) {
+		r.Rescues != store.LonelyRescues+1 || r.Fingerprint != fingerprint.Of(r.Kind, r.Reason) {
 		t.Fatalf("dead letter %+v", r)
 	}
 	if dead := t.deadLetters(store.DeadFilter{Kind: pawl.KindRescue}); len(dead) != 1 || dead[0].ID != id {

@@ -12,7 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metric is a metric of a pipeline. Exactly one of Gauge, Counter and Durations is set. Several pipelines of one kind
+// Metric is a metric of a pipeline, or of what is around the runtime. Exactly one of Gauge, Total, Counter and
+// Durations is set. Several pipelines of one kind
 // have metrics of one name: they differ in the value of a label.
 type Metric struct {
 	Name   string // such as outbox_items_total
@@ -20,6 +21,8 @@ type Metric struct {
 	Labels []string
 	// Gauge is called at every scrape and must be quick: it calls set once for each combination of label values.
 	Gauge func(set func(value float64, labels ...string))
+	// Total is like Gauge, of a value that only grows.
+	Total func(set func(value float64, labels ...string))
 	// Counter has totals, Durations a histogram.
 	Counter   *Counter
 	Durations *Durations
@@ -87,8 +90,8 @@ func seriesKey(labels []string, have int, known func(string) bool) string {
 	return key
 }
 
-// RegisterPipelines exports the metrics of pipelines.
-func RegisterPipelines(reg prometheus.Registerer, metrics ...Metric) error {
+// Register exports metrics.
+func Register(reg prometheus.Registerer, metrics ...Metric) error {
 	for _, m := range metrics {
 		for _, o := range metrics {
 			if o.Name == m.Name && !slices.Equal(o.Labels, m.Labels) {
@@ -124,6 +127,10 @@ func (m *Metric) collect(ch chan<- prometheus.Metric) {
 	case m.Gauge != nil:
 		m.Gauge(func(v float64, labels ...string) {
 			send(prometheus.NewConstMetric(desc, prometheus.GaugeValue, v, labels...))
+		})
+	case m.Total != nil:
+		m.Total(func(v float64, labels ...string) {
+			send(prometheus.NewConstMetric(desc, prometheus.CounterValue, v, labels...))
 		})
 	case m.Counter != nil:
 		m.Counter.mu.Lock()

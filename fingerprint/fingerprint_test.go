@@ -1,4 +1,4 @@
-package store_test
+package fingerprint_test
 
 import (
 	"encoding/base64"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/fingerprint"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -81,20 +82,20 @@ func TestFingerprintGroupsCauses(t *testing.T) {
 	for cause, all := range causes {
 		for _, text := range all {
 			texts++
-			if got, want := store.Fingerprint("K", text), store.Fingerprint("K", all[0]); got != want {
-				t.Errorf("%s: not one cause:\n\t%s\n\t%s", cause, store.Alike(text), store.Alike(all[0]))
+			if got, want := fingerprint.Of("K", text), fingerprint.Of("K", all[0]); got != want {
+				t.Errorf("%s: not one cause:\n\t%s\n\t%s", cause, fingerprint.Alike(text), fingerprint.Alike(all[0]))
 			}
 		}
-		fp := store.Fingerprint("K", all[0])
+		fp := fingerprint.Of("K", all[0])
 		if other, taken := by[fp]; taken {
-			t.Errorf("%s and %s are one cause: %s", cause, other, store.Alike(all[0]))
+			t.Errorf("%s and %s are one cause: %s", cause, other, fingerprint.Alike(all[0]))
 		}
 		by[fp] = cause
 	}
 	if texts < 60 || len(causes) < 12 {
 		t.Errorf("only %d texts of %d causes", texts, len(causes))
 	}
-	if store.Fingerprint("A", "x") == store.Fingerprint("B", "x") {
+	if fingerprint.Of("A", "x") == fingerprint.Of("B", "x") {
 		t.Error("the kind makes no difference")
 	}
 }
@@ -152,8 +153,8 @@ func TestFingerprintForgetsValues(t *testing.T) {
 				return strings.Join(words[:at], " ") + " " + value(r) + " " + strings.Join(words[at:], " ")
 			}
 			a, b := text(), text()
-			if store.Fingerprint("K", a) != store.Fingerprint("K", b) {
-				t.Fatalf("%s: not one cause:\n%s\n%s\n%s\n%s", kind, a, b, store.Alike(a), store.Alike(b))
+			if fingerprint.Of("K", a) != fingerprint.Of("K", b) {
+				t.Fatalf("%s: not one cause:\n%s\n%s\n%s\n%s", kind, a, b, fingerprint.Alike(a), fingerprint.Alike(b))
 			}
 		}
 	}
@@ -165,8 +166,8 @@ func TestFingerprintBearsAnything(t *testing.T) {
 		text := strings.Repeat(piece, store.MaxReason/len(piece))
 		began := time.Now()
 		for n := range 40 {
-			store.Fingerprint("K", text[:len(text)-n])
-			store.Fingerprint("K", piece[:min(n, len(piece))])
+			fingerprint.Of("K", text[:len(text)-n])
+			fingerprint.Of("K", piece[:min(n, len(piece))])
 		}
 		if took := time.Since(began) / 40; took > 200*time.Millisecond { // what grows with the square of its length takes seconds
 			t.Errorf("%q takes %v", piece, took)
@@ -179,7 +180,7 @@ func FuzzFingerprint(f *testing.F) {
 		f.Add(all[0])
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		if got := store.Fingerprint(pawl.Kind(text), text); len(got) != 12 {
+		if got := fingerprint.Of(pawl.Kind(text), text); len(got) != 12 {
 			t.Fatalf("fingerprint %q", got)
 		}
 	})
@@ -189,7 +190,7 @@ func BenchmarkFingerprint(b *testing.B) {
 	for name, all := range map[string][]string{"refused": causes["refused"], "http": causes["http 503"], "expired": causes["expired"], "python": causes["python key"]} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
-				store.Fingerprint("Download", all[0])
+				fingerprint.Of("Download", all[0])
 			}
 		})
 	}

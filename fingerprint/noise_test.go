@@ -1,4 +1,4 @@
-package store_test
+package fingerprint_test
 
 import (
 	"encoding/base64"
@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/fingerprint"
 )
 
 // templates are causes as programs write them; % is where something varies.
@@ -115,10 +115,10 @@ func TestFingerprintForgetsNoise(t *testing.T) {
 					text = strings.Replace(text, "%", strings.ReplaceAll(value(r), "%", "\x00"), 1)
 				}
 				text = strings.ReplaceAll(text, "\x00", "%")
-				fp := store.Fingerprint("K", text)
+				fp := fingerprint.Of("K", text)
 				if groups[fp] == "" {
 					if groups[fp] = text; first != "" {
-						t.Errorf("%s: not one cause:\n%s\n%s\n%s", kind, text, store.Alike(text), store.Alike(first))
+						t.Errorf("%s: not one cause:\n%s\n%s\n%s", kind, text, fingerprint.Alike(text), fingerprint.Alike(first))
 					}
 				}
 				if first == "" {

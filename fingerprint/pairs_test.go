@@ -1,9 +1,9 @@
-package store_test
+package fingerprint_test
 
 import (
 	"testing"
 
-	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/fingerprint"
 )
 
 // oneCause are pairs of texts that programs write, of one cause.
@@ -124,13 +124,13 @@ var twoCauses = [][2]string{
 
 func TestFingerprintOfRealTexts(t *testing.T) {
 	for _, p := range oneCause {
-		if store.Fingerprint("K", p[0]) != store.Fingerprint("K", p[1]) {
-			t.Errorf("not one cause:\n%s\n%s", store.Alike(p[0]), store.Alike(p[1]))
+		if fingerprint.Of("K", p[0]) != fingerprint.Of("K", p[1]) {
+			t.Errorf("not one cause:\n%s\n%s", fingerprint.Alike(p[0]), fingerprint.Alike(p[1]))
 		}
 	}
 	for _, p := range twoCauses {
-		if store.Fingerprint("K", p[0]) == store.Fingerprint("K", p[1]) {
-			t.Errorf("one cause, %s:\n%s\n%s", store.Alike(p[0]), p[0], p[1])
+		if fingerprint.Of("K", p[0]) == fingerprint.Of("K", p[1]) {
+			t.Errorf("one cause, %s:\n%s\n%s", fingerprint.Alike(p[0]), p[0], p[1])
 		}
 	}
 	if len(oneCause)+len(twoCauses) < 60 {

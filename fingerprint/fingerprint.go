@@ -1,4 +1,7 @@
-package store
+// Package fingerprint groups failures that have one cause. A text is read once, from
+// left to right: recognisers, a table in recognise.go, tell what varies from one
+// failure to the next, and it is left out; the words stay.
+package fingerprint
 
 import (
 	"crypto/sha256"
@@ -8,7 +11,7 @@ import (
 	"github.com/pawl-dev/pawl"
 )
 
-// Fingerprint groups failures that have one cause: 12 hexadecimal digits over
+// Of is the fingerprint of a failure: 12 hexadecimal digits over
 // the kind and the telling line of the text, without what varies from one
 // failure to the next: numbers, ids, tokens, addresses, names of hosts, URLs,
 // paths of files, times, durations, sizes, versions, snippets of JSON, quoted
@@ -19,7 +22,7 @@ import (
 //
 // A fingerprint is stored with its dead letter, and is not made anew: a later
 // version may cut out more, and then groups apart what died before it.
-func Fingerprint(kind pawl.Kind, text string) string {
+func Of(kind pawl.Kind, text string) string {
 	var room [maxAlike + 64]byte
 	b := append(room[:0], kind...)
 	b = append(b, 0)
@@ -91,7 +94,7 @@ func (a *alike) next() {
 			a.out = append(a.out, ' ')
 		}
 		a.at++
-	case a.value(c):
+	case a.recognise(c):
 		a.vary()
 	case isWord(c):
 		a.word()
@@ -101,69 +104,6 @@ func (a *alike) next() {
 		a.out = append(a.out, c)
 		a.at++
 	}
-}
-
-// value passes over what varies as a whole, if it begins here.
-func (a *alike) value(c byte) bool {
-	end := 0
-	switch {
-	case isQuote(c) || c == 0xe2 || c == 0xc2:
-		end = a.quoted()
-	case c == '{' || c == '[':
-		if end = a.snippet(); end == 0 && c == '[' {
-			end = a.inBrackets()
-		}
-	case c == ':':
-		end = a.ipv6()
-	case c == '/' || c == '.' || c == '~' || c == '\\' || c == '$':
-		end = a.path(c)
-	case c == '+' || c == '(':
-		end = a.phone(c)
-	case isWord(c) && !isWord(a.before()):
-		end = a.begun()
-	}
-	if end > 0 {
-		a.at = end
-	}
-	return end > 0
-}
-
-// begun passes over what varies where a word begins. What is in the chunk says
-// what there is to look for: most words are only words.
-func (a *alike) begun() int {
-	has := a.look()
-	if has&^(hasLower|hasUpper) == 0 {
-		if a.resolves() {
-			return a.host()
-		}
-		return 0
-	}
-	end := 0
-	if has&hasColon != 0 {
-		if end = a.url(); end == 0 {
-			end = a.ipv6()
-		}
-		if end == 0 {
-			end = a.drive()
-		}
-	}
-	if end == 0 && has&hasSign != 0 {
-		if end = a.uuid(); end == 0 {
-			end = a.mac()
-		}
-	}
-	if end == 0 && has&hasAt != 0 {
-		end = a.email()
-	}
-	if end == 0 && has&(hasSlash|hasDot|hasColon) != 0 && !strings.ContainsRune("._-/\\@$", rune(a.before())) {
-		if end = a.relative(); end == 0 {
-			end = a.host()
-		}
-	}
-	if end == 0 && a.chunkEnd-a.at >= 16 && a.tokenStart() {
-		end = a.token()
-	}
-	return end
 }
 
 // before is the byte in front of the present one; a space at the beginning.
