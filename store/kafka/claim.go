@@ -167,7 +167,7 @@ func (c *claim) best(t *topic) *lane {
 // letters, too; false if there are none.
 func (c *claim) parks(l *lane) bool {
 	t := l.of.topic
-	if !t.Park || !l.keyed || t.mourned[l.key] == 0 {
+	if !t.Park || !l.keyed || t.deadByKey[l.key] == 0 {
 		return false
 	}
 	before := len(c.deaths)

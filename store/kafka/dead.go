@@ -62,12 +62,12 @@ func (s *Store) Dead(ctx context.Context, f store.DeadFilter) iter.Seq2[store.Re
 }
 
 // choose returns the letters that f may select, without bodies, in order.
-func (s *Store) choose(ctx context.Context, f *store.DeadFilter) ([]grave, error) {
+func (s *Store) choose(ctx context.Context, f *store.DeadFilter) ([]deadEntry, error) {
 	topics, err := s.dead.topics(ctx, f.Topic)
 	if err != nil {
 		return nil, err
 	}
-	var found []grave
+	var found []deadEntry
 	for _, name := range topics {
 		g := s.dead.of(name)
 		if err := g.tail.follow(ctx); err != nil {
@@ -80,7 +80,7 @@ func (s *Store) choose(ctx context.Context, f *store.DeadFilter) ([]grave, error
 }
 
 // firstPage is what is read at a time: so many letters at most, and at least one.
-func firstPage(all []grave, most int) []grave {
+func firstPage(all []deadEntry, most int) []deadEntry {
 	n, size := 0, 0
 	for n < len(all) && n < most && (n == 0 || size+all[n].size <= pageBytes) {
 		size += all[n].size
@@ -91,7 +91,7 @@ func firstPage(all []grave, most int) []grave {
 
 // open returns letters with everything that is in them. One that is gone since,
 // with the retention of its topic, comes as the zero record.
-func (s *Store) open(ctx context.Context, letters []grave, brief bool) ([]store.Record, error) {
+func (s *Store) open(ctx context.Context, letters []deadEntry, brief bool) ([]store.Record, error) {
 	records := make([]store.Record, len(letters))
 	if brief {
 		for i := range letters {
@@ -99,7 +99,7 @@ func (s *Store) open(ctx context.Context, letters []grave, brief bool) ([]store.
 		}
 		return records, nil
 	}
-	raw, err := s.exhume(ctx, letters)
+	raw, err := s.readLetters(ctx, letters)
 	if err != nil {
 		return nil, err
 	}
@@ -111,8 +111,8 @@ func (s *Store) open(ctx context.Context, letters []grave, brief bool) ([]store.
 	return records, nil
 }
 
-// exhume reads the records of letters; nil for one that is not there any more.
-func (s *Store) exhume(ctx context.Context, letters []grave) ([]*kgo.Record, error) {
+// readLetters reads the records of letters; nil for one that is not there any more.
+func (s *Store) readLetters(ctx context.Context, letters []deadEntry) ([]*kgo.Record, error) {
 	raw := make([]*kgo.Record, len(letters))
 	byTopic := map[string]map[place64]int{}
 	for i := range letters {
@@ -201,7 +201,7 @@ func (s *Store) readPlaces(ctx context.Context, wire string, places map[place64]
 }
 
 // find returns letters by id, and which ids are none.
-func (s *Store) find(ctx context.Context, op string, ids []string) (found []grave, refused map[string]error, err error) {
+func (s *Store) find(ctx context.Context, op string, ids []string) (found []deadEntry, refused map[string]error, err error) {
 	if err := s.usable(ctx, op); err != nil {
 		return nil, nil, err
 	}
@@ -230,9 +230,9 @@ func (s *Store) find(ctx context.Context, op string, ids []string) (found []grav
 	return found, refused, nil
 }
 
-func (m *morgue) find(topics []string, id string) (grave, bool) {
+func (x *deadIndex) find(topics []string, id string) (deadEntry, bool) {
 	for _, name := range topics {
-		g := m.of(name)
+		g := x.of(name)
 		g.tail.mu.Lock()
 		gr := g.letters[id]
 		g.tail.mu.Unlock()
@@ -240,7 +240,7 @@ func (m *morgue) find(topics []string, id string) (grave, bool) {
 			return *gr, true
 		}
 	}
-	return grave{}, false
+	return deadEntry{}, false
 }
 
 // Replay implements [store.DeadLetters]. The messages and what takes their letters
@@ -256,7 +256,7 @@ func (s *Store) Replay(ctx context.Context, topic string, ids ...string) (map[st
 	}
 	var refused map[string]error
 	err := s.registrar.change(ctx, "replay", func() (records []*kgo.Record, err error) {
-		var found []grave
+		var found []deadEntry
 		if found, refused, err = s.find(ctx, "replay", ids); err != nil {
 			return nil, err
 		}
@@ -266,8 +266,8 @@ func (s *Store) Replay(ctx context.Context, topic string, ids ...string) (map[st
 }
 
 // replays are the records that bring letters back into a topic.
-func (s *Store) replays(ctx context.Context, found []grave, topic string, refused map[string]error) (records []*kgo.Record, err error) {
-	raw, err := s.exhume(ctx, found)
+func (s *Store) replays(ctx context.Context, found []deadEntry, topic string, refused map[string]error) (records []*kgo.Record, err error) {
+	raw, err := s.readLetters(ctx, found)
 	if err != nil {
 		return nil, err
 	}
@@ -289,7 +289,7 @@ func (s *Store) replays(ctx context.Context, found []grave, topic string, refuse
 }
 
 // replayed is the record of a letter's message, to be carried out again.
-func (s *Store) replayed(raw *kgo.Record, g *grave, topic, replay string) *kgo.Record {
+func (s *Store) replayed(raw *kgo.Record, g *deadEntry, topic, replay string) *kgo.Record {
 	rec, _, _ := s.readLetter(raw)
 	if topic == "" {
 		topic = rec.Topic
@@ -322,7 +322,7 @@ func (s *Store) replayed(raw *kgo.Record, g *grave, topic, replay string) *kgo.R
 }
 
 // gone is the record that takes a letter back.
-func (s *Store) gone(g *grave, why string) *kgo.Record {
+func (s *Store) gone(g *deadEntry, why string) *kgo.Record {
 	text, _ := json.Marshal(departure{ID: g.ID, Offset: g.at.offset, Why: why}) // plain values
 	return &kgo.Record{
 		Topic: s.wire(g.home) + s.cfg.DeadSuffix, Partition: g.at.partition, Key: g.Key, Timestamp: s.cfg.Now(),
@@ -334,7 +334,7 @@ func (s *Store) gone(g *grave, why string) *kgo.Record {
 func (s *Store) Purge(ctx context.Context, ids ...string) (map[string]error, error) {
 	var refused map[string]error
 	err := s.registrar.change(ctx, "purge", func() (records []*kgo.Record, err error) {
-		var found []grave
+		var found []deadEntry
 		found, refused, err = s.find(ctx, "purge", ids)
 		for i := range found {
 			records = append(records, s.gone(&found[i], "purged"))
@@ -368,8 +368,8 @@ func (s *Store) Amend(ctx context.Context, amendments ...store.Amendment) (map[s
 }
 
 // amended are the records of letters that are changed.
-func (s *Store) amended(ctx context.Context, found []grave, amendments []store.Amendment, refused map[string]error) (records []*kgo.Record, err error) {
-	raw, err := s.exhume(ctx, found)
+func (s *Store) amended(ctx context.Context, found []deadEntry, amendments []store.Amendment, refused map[string]error) (records []*kgo.Record, err error) {
+	raw, err := s.readLetters(ctx, found)
 	if err != nil {
 		return nil, err
 	}
@@ -396,7 +396,7 @@ func (s *Store) amended(ctx context.Context, found []grave, amendments []store.A
 
 // rewritten is the record of a letter that was changed. Headers that only the log
 // knows, as those of other producers that are not text, do not outlast it.
-func (s *Store) rewritten(g *grave, rec *store.Record, l *letter) *kgo.Record {
+func (s *Store) rewritten(g *deadEntry, rec *store.Record, l *letter) *kgo.Record {
 	r := s.recordOf(&rec.Message, rec.ID)
 	if rec.Replays > 0 {
 		r.Headers = append(r.Headers, kgo.RecordHeader{Key: headerReplays, Value: strconv.AppendInt(nil, int64(rec.Replays), 10)})
@@ -444,7 +444,7 @@ func (s *Store) Bury(ctx context.Context, letters ...store.Record) (map[string]e
 		}
 		for i := range fit {
 			if refused[fit[i].ID] == nil {
-				r, err := s.buriedRecord(ctx, &fit[i])
+				r, err := s.importedRecord(ctx, &fit[i])
 				if err != nil {
 					return nil, err
 				}
@@ -456,8 +456,8 @@ func (s *Store) Bury(ctx context.Context, letters ...store.Record) (map[string]e
 	return refused, err
 }
 
-// buriedRecord is the record of a letter that is brought from elsewhere.
-func (s *Store) buriedRecord(ctx context.Context, r *store.Record) (*kgo.Record, error) {
+// importedRecord is the record of a letter that is brought from elsewhere.
+func (s *Store) importedRecord(ctx context.Context, r *store.Record) (*kgo.Record, error) {
 	name, err := s.topics.ensureDead(ctx, s.wire(r.Topic))
 	if err != nil {
 		return nil, err
@@ -465,13 +465,13 @@ func (s *Store) buriedRecord(ctx context.Context, r *store.Record) (*kgo.Record,
 	l := letter{
 		Envelope: envelope, ID: r.ID, Topic: r.Topic, Partition: s.partitionOf(name, r.Key), Offset: -1, Timestamp: r.EnqueuedAt,
 		Kind: string(r.Kind), Reason: r.Reason, Attempts: r.Attempts, Rescues: r.Rescues, Lonely: r.Lonely,
-		FirstAt: r.DeadAt, DeadAt: r.DeadAt, Source: sourceBuried, Client: s.cfg.ClientID, History: r.History,
+		FirstAt: r.DeadAt, DeadAt: r.DeadAt, Source: sourceImported, Client: s.cfg.ClientID, History: r.History,
 		Fingerprint: r.Fingerprint, Rank: r.Rank,
 	}
 	if r.Unique.Key != "" {
 		l.Unique = &r.Unique
 	}
-	return s.rewritten(&grave{home: r.Topic, at: place64{partition: l.Partition}}, r, &l), nil
+	return s.rewritten(&deadEntry{home: r.Topic, at: place64{partition: l.Partition}}, r, &l), nil
 }
 
 // partitionOf is the partition of a key in a topic.

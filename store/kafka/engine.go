@@ -53,7 +53,7 @@ type topic struct {
 	ready      queue
 	partitions map[int32]*assignment
 	memories   map[int32]*memory
-	mourned    map[string]int // dead letters by key, for parking
+	deadByKey  map[string]int // dead letters by key, for parking
 	rescues    int64
 	retried    int64
 	// totals
@@ -70,7 +70,7 @@ type death struct {
 	done   chan struct{} // closed when it is written, or given up with its partition
 	wrote  bool
 
-	// of the undertaker
+	// of the deadWriter
 	tries int
 	turn  time.Time // to be tried again
 }
@@ -105,21 +105,21 @@ func signal(ch chan struct{}) {
 func (e *engine) topic(name string) *topic {
 	t := e.topics[name]
 	if t == nil {
-		t = &topic{Name: name, Topic: store.NewTopic(name), partitions: map[int32]*assignment{}, memories: map[int32]*memory{}, mourned: map[string]int{}}
+		t = &topic{Name: name, Topic: store.NewTopic(name), partitions: map[int32]*assignment{}, memories: map[int32]*memory{}, deadByKey: map[string]int{}}
 		e.topics[name] = t
 	}
 	return t
 }
 
-// mourn takes note of how many dead letters a key has.
-func (e *engine) mourn(name, key string, n int) {
+// countDead takes note of how many dead letters a key has.
+func (e *engine) countDead(name, key string, n int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	t := e.topic(name)
 	if n > 0 {
-		t.mourned[key] = n
+		t.deadByKey[key] = n
 	} else {
-		delete(t.mourned, key)
+		delete(t.deadByKey, key)
 	}
 }
 
@@ -251,7 +251,7 @@ func (e *engine) die(l *lane, f *flight, kind pawl.Kind, reason string, now int6
 	l.of.dying++
 	l.dying++
 	if t := l.of.topic; t.Park && l.keyed {
-		t.mourned[l.key] = max(1, t.mourned[l.key]) // until the log of the dead says more
+		t.deadByKey[l.key] = max(1, t.deadByKey[l.key]) // until the log of the dead says more
 	}
 	d := &death{flight: f, lane: l, kind: kind, reason: reason, at: time.Unix(0, now), done: make(chan struct{})}
 	e.deaths = append(e.deaths, d)
@@ -259,8 +259,8 @@ func (e *engine) die(l *lane, f *flight, kind pawl.Kind, reason string, now int6
 	return d
 }
 
-// buried ends a death: its message is among the dead letters.
-func (e *engine) buried(d *death) {
+// letterWritten ends a death: its message is among the dead letters.
+func (e *engine) letterWritten(d *death) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	d.wrote = true

@@ -98,10 +98,10 @@ func (s *Store) Figures() Figures {
 		Traffic:  s.traffic.figures(),
 		Commits:  s.commits.figures(),
 		Assigned: s.group.rebalances.Load(), Revoked: s.group.revocations.Load(), Lost: s.group.losses.Load(),
-		Dead: s.burier.tally.figures(), DeadFailures: s.burier.failed.Load(), Faults: len(s.Faults()),
+		Dead: s.deadWrites.tally.figures(), DeadFailures: s.deadWrites.failed.Load(), Faults: len(s.Faults()),
 	}
 	f.Produced.Buffered, f.Produced.BufferedBytes = s.producers.buffered()
-	shares := s.burier.tally.shares(time.Now())
+	shares := s.deadWrites.tally.shares(time.Now())
 	f.Topics, f.Partitions, f.Overlaps, f.LateAcks = s.engine.allFigures()
 	for i := range f.Topics {
 		f.Topics[i].TopKeyShare = shares[f.Topics[i].Topic]

@@ -54,7 +54,7 @@ func (l *lives) live(messages int64) bool {
 		if err != nil {
 			l.t.Fatal(err)
 		}
-		l.bury(r)
+		l.writeDead(r)
 		if len(c.out) == 0 && len(c.deaths) == 0 {
 			return true
 		}
@@ -75,12 +75,12 @@ func (l *lives) live(messages int64) bool {
 	}
 }
 
-func (l *lives) bury(r *rig) {
+func (l *lives) writeDead(r *rig) {
 	for _, d := range r.engine.takeDeaths() {
 		if at := d.flight.rec.Offset; at != l.killer {
 			l.t.Errorf("%d is dead, a neighbour", at)
 		}
-		r.engine.buried(d)
+		r.engine.letterWritten(d)
 		l.buried = true
 	}
 }

@@ -103,11 +103,11 @@ func (m *model) again() {
 	}
 }
 
-// bury writes the dead letters.
-func (m *model) bury() {
+// writeDead writes the dead letters.
+func (m *model) writeDead() {
 	for _, d := range m.rig.engine.takeDeaths() {
 		if !m.rig.engine.vain(d) {
-			m.rig.engine.buried(d)
+			m.rig.engine.letterWritten(d)
 			m.over[d.flight.rec.Offset], m.here[d.flight.rec.Offset] = true, true
 		}
 	}
@@ -168,7 +168,7 @@ func (m *model) lose() {
 // giveUp is a partition that is given back in order, and comes back.
 func (m *model) giveUp() {
 	m.rig.engine.drain(m.a)
-	m.bury()
+	m.writeDead()
 	m.claim()
 	m.keep(m.rig.engine.conclude(m.a))
 	m.begin()
@@ -193,7 +193,7 @@ func (m *model) finish() {
 		for m.fetched < int64(len(m.keys)) && m.rig.engine.take(m.a, records(m.fetched, m.keys[m.fetched])) == 1 {
 			m.fetched++
 		}
-		m.bury()
+		m.writeDead()
 		for _, g := range m.running {
 			if m.rig.ack(g) {
 				m.over[g.flight.rec.Offset], m.here[g.flight.rec.Offset] = true, true
@@ -230,7 +230,7 @@ func TestModel(t *testing.T) {
 		m.begin()
 		rt.Repeat(map[string]func(*rapid.T){
 			"fetch": func(*rapid.T) { m.fetch() }, "claim": func(*rapid.T) { m.claim() }, "settle": func(*rapid.T) { m.settle() },
-			"again": func(*rapid.T) { m.again() }, "bury": func(*rapid.T) { m.bury() }, "commit": func(*rapid.T) { m.commit() },
+			"again": func(*rapid.T) { m.again() }, "bury": func(*rapid.T) { m.writeDead() }, "commit": func(*rapid.T) { m.commit() },
 			"wait": func(*rapid.T) { m.wait() }, "lose": func(*rapid.T) { m.lose() }, "give up": func(*rapid.T) { m.giveUp() },
 			"crash": func(*rapid.T) { m.crash() }, "skip": func(*rapid.T) { m.skip() },
 		})

@@ -14,18 +14,18 @@ import (
 const expireEvery = time.Minute
 
 // expireLoop forgets letters as the brokers do.
-func (m *morgue) expireLoop() {
+func (x *deadIndex) expireLoop() {
 	tick := time.NewTicker(expireEvery)
 	defer tick.Stop()
 	for {
 		select {
 		case <-tick.C:
-		case <-m.s.ctx.Done():
+		case <-x.s.ctx.Done():
 			return
 		}
-		ctx, cancel := context.WithTimeout(m.s.ctx, expireEvery)
-		if err := m.expire(ctx); err != nil {
-			m.s.cfg.Logger.Debug("it is not known which dead letters retention has taken", "error", err)
+		ctx, cancel := context.WithTimeout(x.s.ctx, expireEvery)
+		if err := x.expire(ctx); err != nil {
+			x.s.cfg.Logger.Debug("it is not known which dead letters retention has taken", "error", err)
 		}
 		cancel()
 	}
@@ -34,12 +34,12 @@ func (m *morgue) expireLoop() {
 // expire forgets letters that stand before the start of their log. Whoever reads a log
 // is not told where it starts unless something new comes, so the brokers are asked,
 // about all topics at once.
-func (m *morgue) expire(ctx context.Context) error {
+func (x *deadIndex) expire(ctx context.Context) error {
 	var names []string
-	read := map[*graveyard]kadm.TopicID{}
-	m.mu.Lock()
-	all := slices.Collect(maps.Values(m.by))
-	m.mu.Unlock()
+	read := map[*topicIndex]kadm.TopicID{}
+	x.mu.Lock()
+	all := slices.Collect(maps.Values(x.by))
+	x.mu.Unlock()
 	for _, g := range all { // one that is just being opened makes us wait, and nobody else
 		if g.tail.started() {
 			names, read[g] = append(names, g.tail.topic), g.tail.reading()
@@ -48,32 +48,32 @@ func (m *morgue) expire(ctx context.Context) error {
 	if len(names) == 0 {
 		return nil
 	}
-	starts, err := m.s.admin.ListStartOffsets(ctx, names...)
+	starts, err := x.s.admin.ListStartOffsets(ctx, names...)
 	for g, id := range read {
 		g.expire(id, starts[g.tail.topic])
 	}
-	return m.s.explain("forget dead letters", err)
+	return x.s.explain("forget dead letters", err)
 }
 
 // expire forgets letters before the starts of the topic with that id.
-func (g *graveyard) expire(id kadm.TopicID, starts map[int32]kadm.ListedOffset) {
-	g.tail.mu.Lock()
-	defer g.tail.mu.Unlock()
-	if g.tail.id != id {
+func (t *topicIndex) expire(id kadm.TopicID, starts map[int32]kadm.ListedOffset) {
+	t.tail.mu.Lock()
+	defer t.tail.mu.Unlock()
+	if t.tail.id != id {
 		return // it was made again meanwhile: its letters are others
 	}
 	moved := false
 	for p, o := range starts {
-		if o.Err == nil && o.Offset > g.starts[p] {
-			g.starts[p], moved = o.Offset, true
+		if o.Err == nil && o.Offset > t.starts[p] {
+			t.starts[p], moved = o.Offset, true
 		}
 	}
 	if !moved {
 		return
 	}
-	for _, gr := range g.letters {
-		if gr.at.offset < g.starts[gr.at.partition] {
-			g.remove(gr)
+	for _, gr := range t.letters {
+		if gr.at.offset < t.starts[gr.at.partition] {
+			t.remove(gr)
 		}
 	}
 }

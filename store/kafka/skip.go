@@ -111,7 +111,7 @@ func (s *Store) skipHere(ctx context.Context, op, topic string, partition int32,
 	if err != nil {
 		return &store.Error{Op: op, Code: store.ErrConflict, Err: err}
 	}
-	if err := s.buryPlace(ctx, op, topic, place64{partition, offset}, by, reason); err != nil {
+	if err := s.skipPlace(ctx, op, topic, place64{partition, offset}, by, reason); err != nil {
 		return err
 	}
 	offsets := kadm.Offsets{}
@@ -140,8 +140,8 @@ func stepOver(cp gate.Checkpoint, from, offset int64, source uint32) (gate.Check
 	return g.Checkpoint(gate.Extra{Source: source}), nil
 }
 
-// buryPlace writes the dead letter of a record.
-func (s *Store) buryPlace(ctx context.Context, op, topic string, at place64, by, reason string) error {
+// skipPlace writes the dead letter of a record.
+func (s *Store) skipPlace(ctx context.Context, op, topic string, at place64, by, reason string) error {
 	raw := make([]*kgo.Record, 1)
 	if err := s.readPlaces(ctx, s.wire(topic), map[place64]int{at: 0}, raw); err != nil {
 		return err

@@ -10,12 +10,12 @@ import (
 // skip asks for a message to be stepped over.
 func (r *rig) skip(offset int64) { r.engine.condemn(rigTopic, 0, offset, "skipped by the test") }
 
-// bury writes the dead letters, and returns the offsets of their messages.
-func (r *rig) bury() []int64 {
+// writeDead writes the dead letters, and returns the offsets of their messages.
+func (r *rig) writeDead() []int64 {
 	all := []int64{}
 	for _, d := range r.engine.takeDeaths() {
 		if !r.engine.vain(d) {
-			r.engine.buried(d)
+			r.engine.letterWritten(d)
 			all = append(all, d.flight.rec.Offset)
 		}
 	}
@@ -31,12 +31,12 @@ func TestASkipWaitsForTheHandlerOfItsKey(t *testing.T) {
 	first := r.claim(9)
 	r.take(a, records(1, "a", "a")...)
 	r.skip(1)
-	want(t, "dead while the handler runs", r.bury())
+	want(t, "dead while the handler runs", r.writeDead())
 	want(t, "handed out while the handler runs", offsets(r.claim(9)))
 	if !r.ack(first[0]) {
 		t.Fatal("the ack of the handler does not count")
 	}
-	want(t, "dead after that", r.bury(), 1)
+	want(t, "dead after that", r.writeDead(), 1)
 	want(t, "handed out after that", offsets(r.claim(9)), 2)
 	if cp := r.checkpoint(a); cp.Base != 2 {
 		t.Errorf("committed up to %d, want 2", cp.Base)
@@ -54,10 +54,10 @@ func TestASkipWaitsForTheHandlerOfAnEarlierAssignment(t *testing.T) {
 	again := r.assign(0)
 	r.take(again, records(0, "a", "a")...)
 	r.skip(0)
-	want(t, "dead while the old handler runs", r.bury())
+	want(t, "dead while the old handler runs", r.writeDead())
 	want(t, "handed out while the old handler runs", offsets(r.claim(9)))
 	r.ack(old[0])
-	want(t, "dead after that", r.bury(), 0)
+	want(t, "dead after that", r.writeDead(), 0)
 	want(t, "handed out after that", offsets(r.claim(9)), 1)
 }
 
@@ -79,7 +79,7 @@ func TestASkipOfWhatIsReady(t *testing.T) {
 			}
 		}
 		r.skip(skipped)
-		want(t, "dead", r.bury(), skipped)
+		want(t, "dead", r.writeDead(), skipped)
 		want(t, "handed out", offsets(r.claim(99)), left...)
 	}
 }
@@ -94,7 +94,7 @@ func TestASkipOfWhatWaitsForItsRetry(t *testing.T) {
 		r.settle(g, store.Settlement{Verdict: store.Retry, After: 5 * time.Second})
 	}
 	r.skip(0)
-	want(t, "dead", r.bury(), 0)
+	want(t, "dead", r.writeDead(), 0)
 	second := r.claim(9) // for a minute
 	want(t, "handed out", offsets(second), 2)
 	r.pass(6 * time.Second)
@@ -123,7 +123,7 @@ func TestASkipOfWhatIsSetAside(t *testing.T) {
 	}
 	r.claim(99)
 	r.skip(cautiousLanes)
-	want(t, "dead", r.bury(), cautiousLanes)
+	want(t, "dead", r.writeDead(), cautiousLanes)
 	want(t, "handed out while there is no room", offsets(r.claim(99)))
 	if len(a.setAside) != 1 {
 		t.Errorf("%d lanes are set aside, want 1", len(a.setAside))
@@ -148,7 +148,7 @@ func TestADeathIsNotQuiet(t *testing.T) {
 		t.Error("it is quiet although a dead letter is to be written")
 	default:
 	}
-	want(t, "dead", r.bury(), 0)
+	want(t, "dead", r.writeDead(), 0)
 	select {
 	case <-a.quiet:
 	default:

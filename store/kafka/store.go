@@ -26,18 +26,18 @@ type Store struct {
 	gate    sync.RWMutex // between background and the end of it
 	ended   bool
 
-	producers producers
-	topics    directory
-	group     group
-	commits   committer
-	health    health
-	buffer    buffer
-	burier    burier
-	made      made
-	traffic   traffic
-	state     state
-	dead      morgue
-	registrar registrar
+	producers  producers
+	topics     directory
+	group      group
+	commits    committer
+	health     health
+	buffer     buffer
+	deadWrites deadWrites
+	made       made
+	traffic    traffic
+	state      state
+	dead       deadIndex
+	registrar  registrar
 }
 
 // New returns a store that has not talked to a broker yet. It reports everything
@@ -62,8 +62,8 @@ func New(c Config) (*Store, error) {
 	s.state.init(s)
 	s.dead.init(s)
 	s.registrar.init(s)
-	s.burier.init()
-	s.wg.Go(s.buryLoop)
+	s.deadWrites.init()
+	s.wg.Go(s.deadWriteLoop)
 	s.wg.Go(s.logLoop)
 	s.wg.Go(s.dead.expireLoop)
 	return s, nil

@@ -16,26 +16,26 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// morgue is the dead letters. Those of a topic are in a topic of their own, a log
+// deadIndex is the dead letters. Those of a topic are in a topic of their own, a log
 // like any other: a letter is a record, a letter that was changed is a later record
 // about the same message, and a letter that was replayed or purged is taken back by
 // another. What of that counts is kept in memory, without bodies, from when
 // somebody first asks; the log is read once, and followed from then on.
-type morgue struct {
+type deadIndex struct {
 	s  *Store
 	mu sync.Mutex
-	by map[string]*graveyard // by topic
+	by map[string]*topicIndex // by topic
 }
 
-// graveyard is the dead letters of a topic.
-type graveyard struct {
+// topicIndex is the dead letters of a topic.
+type topicIndex struct {
 	s     *Store
 	topic string
 	tail  *tail
 
 	// Guarded by the tail's mu.
-	letters map[string]*grave
-	places  map[place64]*grave
+	letters map[string]*deadEntry
+	places  map[place64]*deadEntry
 	keys    map[string]int  // letters by key
 	starts  map[int32]int64 // of the log, as far as letters before it are forgotten
 	order   int64
@@ -46,15 +46,15 @@ type place64 struct {
 	offset    int64
 }
 
-// grave is a letter without its body.
-type grave struct {
+// deadEntry is a letter without its body.
+type deadEntry struct {
 	store.Record        // brief
 	home         string // topic of whose dead letters it is one
 	at           place64
 	size         int
 	order        int64
 	cameAt       time.Time // when it was written
-	buried       bool
+	imported     bool
 }
 
 // headerGone marks a record that takes a letter back: partition and offset of it,
@@ -67,39 +67,39 @@ type departure struct {
 	Why    string `json:"why"`
 }
 
-func (m *morgue) init(s *Store) { m.s, m.by = s, map[string]*graveyard{} }
+func (x *deadIndex) init(s *Store) { x.s, x.by = s, map[string]*topicIndex{} }
 
 // of returns the letters of a topic.
-func (m *morgue) of(topic string) *graveyard {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	g := m.by[topic]
+func (x *deadIndex) of(topic string) *topicIndex {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	g := x.by[topic]
 	if g == nil {
-		g = &graveyard{s: m.s, topic: topic, letters: map[string]*grave{}, places: map[place64]*grave{}, keys: map[string]int{}, starts: map[int32]int64{}}
-		g.tail = newTail(m.s, m.s.wire(topic)+m.s.cfg.DeadSuffix, g.apply, g.clear)
-		m.by[topic] = g
+		g = &topicIndex{s: x.s, topic: topic, letters: map[string]*deadEntry{}, places: map[place64]*deadEntry{}, keys: map[string]int{}, starts: map[int32]int64{}}
+		g.tail = newTail(x.s, x.s.wire(topic)+x.s.cfg.DeadSuffix, g.apply, g.clear)
+		x.by[topic] = g
 	}
 	return g
 }
 
 // topics returns the names of topics that have a topic of dead letters.
-func (m *morgue) topics(ctx context.Context, only string) ([]string, error) {
+func (x *deadIndex) topics(ctx context.Context, only string) ([]string, error) {
 	if only != "" {
 		return []string{only}, nil
 	}
-	details, err := m.s.admin.ListTopics(ctx)
+	details, err := x.s.admin.ListTopics(ctx)
 	if err != nil {
-		return nil, m.s.explain("list dead letters", err)
+		return nil, x.s.explain("list dead letters", err)
 	}
 	var names []string
 	for wire, t := range details {
-		name, ok := strings.CutSuffix(m.s.plain(wire), m.s.cfg.DeadSuffix)
-		if ok && t.Err == nil && strings.HasPrefix(wire, m.s.cfg.Prefix) {
+		name, ok := strings.CutSuffix(x.s.plain(wire), x.s.cfg.DeadSuffix)
+		if ok && t.Err == nil && strings.HasPrefix(wire, x.s.cfg.Prefix) {
 			names = append(names, name)
 		}
 	}
-	for _, wire := range m.s.topics.names() { // one just made may not be told of yet
-		name, ok := strings.CutSuffix(m.s.plain(wire), m.s.cfg.DeadSuffix)
+	for _, wire := range x.s.topics.names() { // one just made may not be told of yet
+		name, ok := strings.CutSuffix(x.s.plain(wire), x.s.cfg.DeadSuffix)
 		if ok && !slices.Contains(names, name) {
 			names = append(names, name)
 		}
@@ -109,8 +109,8 @@ func (m *morgue) topics(ctx context.Context, only string) ([]string, error) {
 }
 
 // count is how many letters a topic has.
-func (m *morgue) count(ctx context.Context, topic string) (int64, error) {
-	g := m.of(topic)
+func (x *deadIndex) count(ctx context.Context, topic string) (int64, error) {
+	g := x.of(topic)
 	if err := g.tail.follow(ctx); err != nil {
 		return 0, err
 	}
@@ -121,12 +121,12 @@ func (m *morgue) count(ctx context.Context, topic string) (int64, error) {
 
 // catchUp reads what was just written: lanes that wait for it go on, and when it
 // returns without error everybody who reads is shown it.
-func (m *morgue) catchUp(ctx context.Context, records []*kgo.Record) error {
+func (x *deadIndex) catchUp(ctx context.Context, records []*kgo.Record) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), transactionTimeout)
 	defer cancel()
 	ends := map[string]map[int32]int64{}
 	for _, r := range records {
-		name, ok := strings.CutSuffix(m.s.plain(r.Topic), m.s.cfg.DeadSuffix)
+		name, ok := strings.CutSuffix(x.s.plain(r.Topic), x.s.cfg.DeadSuffix)
 		if !ok {
 			continue
 		}
@@ -136,7 +136,7 @@ func (m *morgue) catchUp(ctx context.Context, records []*kgo.Record) error {
 		ends[name][r.Partition] = max(ends[name][r.Partition], r.Offset+1)
 	}
 	for name, parts := range ends {
-		t := m.of(name).tail
+		t := x.of(name).tail
 		if err := t.follow(ctx); err != nil {
 			return err
 		}
@@ -150,69 +150,69 @@ func (m *morgue) catchUp(ctx context.Context, records []*kgo.Record) error {
 }
 
 // apply takes in a record of the log.
-func (g *graveyard) apply(r *kgo.Record) {
-	if r.Offset < g.starts[r.Partition] {
+func (t *topicIndex) apply(r *kgo.Record) {
+	if r.Offset < t.starts[r.Partition] {
 		return // it was fetched before retention took it
 	}
-	rec, l, ok := g.s.readLetter(r)
+	rec, l, ok := t.s.readLetter(r)
 	if !ok { // what takes a letter back is none: a letter may be of a message with such a header
 		if text, gone := header(r, headerGone); gone {
 			var d departure
 			if json.Unmarshal([]byte(text), &d) == nil {
-				g.remove(g.places[place64{r.Partition, d.Offset}])
+				t.remove(t.places[place64{r.Partition, d.Offset}])
 			}
 		}
 		return
 	}
 	size := rec.Size()
 	(&store.DeadFilter{Brief: true}).Shorten(&rec)
-	next := &grave{Record: rec, home: g.topic, at: place64{r.Partition, r.Offset}, size: size, cameAt: r.Timestamp, buried: l.Source == sourceBuried}
-	g.order++
-	next.order = g.order
-	if old := g.letters[rec.ID]; old != nil {
+	next := &deadEntry{Record: rec, home: t.topic, at: place64{r.Partition, r.Offset}, size: size, cameAt: r.Timestamp, imported: l.Source == sourceImported}
+	t.order++
+	next.order = t.order
+	if old := t.letters[rec.ID]; old != nil {
 		if l.Amended {
 			next.order, next.cameAt = old.order, old.cameAt
 		}
-		g.remove(old)
+		t.remove(old)
 	}
-	g.letters[rec.ID], g.places[next.at] = next, next
+	t.letters[rec.ID], t.places[next.at] = next, next
 	if rec.Key != nil {
-		g.keys[string(rec.Key)]++
-		g.s.engine.mourn(g.topic, string(rec.Key), g.keys[string(rec.Key)])
+		t.keys[string(rec.Key)]++
+		t.s.engine.countDead(t.topic, string(rec.Key), t.keys[string(rec.Key)])
 	}
 }
 
 // clear forgets all letters: their topic is gone.
-func (g *graveyard) clear() {
-	for key := range g.keys {
-		g.s.engine.mourn(g.topic, key, 0)
+func (t *topicIndex) clear() {
+	for key := range t.keys {
+		t.s.engine.countDead(t.topic, key, 0)
 	}
-	clear(g.letters)
-	clear(g.places)
-	clear(g.keys)
-	clear(g.starts)
+	clear(t.letters)
+	clear(t.places)
+	clear(t.keys)
+	clear(t.starts)
 }
 
-func (g *graveyard) remove(old *grave) {
+func (t *topicIndex) remove(old *deadEntry) {
 	if old == nil {
 		return
 	}
-	delete(g.places, old.at)
-	if g.letters[old.ID] == old {
-		delete(g.letters, old.ID)
+	delete(t.places, old.at)
+	if t.letters[old.ID] == old {
+		delete(t.letters, old.ID)
 	}
 	if old.Key == nil {
 		return
 	}
 	key := string(old.Key)
-	if g.keys[key]--; g.keys[key] <= 0 {
-		delete(g.keys, key)
+	if t.keys[key]--; t.keys[key] <= 0 {
+		delete(t.keys, key)
 	}
-	g.s.engine.mourn(g.topic, key, g.keys[key])
+	t.s.engine.countDead(t.topic, key, t.keys[key])
 }
 
-// sourceBuried is the source of letters that did not die here.
-const sourceBuried = "buried"
+// sourceImported is the source of letters that did not die here. The word is in stored records.
+const sourceImported = "buried"
 
 // readLetter makes a record of the log of dead letters what the contract calls one;
 // false if it is none.
@@ -247,13 +247,13 @@ func (s *Store) readLetter(r *kgo.Record) (store.Record, letter, bool) {
 
 // selected returns the letters that f may select, in the order of the listing, and
 // what of f has to be looked for in the letters themselves.
-func (g *graveyard) selected(f *store.DeadFilter) []grave {
+func (t *topicIndex) selected(f *store.DeadFilter) []deadEntry {
 	brief := *f
 	brief.Text = "" // what has it may be in the body
-	g.tail.mu.Lock()
-	defer g.tail.mu.Unlock()
-	var found []grave
-	for _, gr := range g.letters {
+	t.tail.mu.Lock()
+	defer t.tail.mu.Unlock()
+	var found []deadEntry
+	for _, gr := range t.letters {
 		if brief.Matches(&gr.Record) {
 			found = append(found, *gr)
 		}
@@ -261,12 +261,12 @@ func (g *graveyard) selected(f *store.DeadFilter) []grave {
 	return found
 }
 
-// inOrder sorts letters: the oldest death first, then those that were buried as
+// inOrder sorts letters: the oldest death first, then those that were imported as
 // they came.
-func inOrder(all []grave) {
-	slices.SortFunc(all, func(a, b grave) int {
-		when := func(g *grave) time.Time {
-			if g.buried {
+func inOrder(all []deadEntry) {
+	slices.SortFunc(all, func(a, b deadEntry) int {
+		when := func(g *deadEntry) time.Time {
+			if g.imported {
 				return g.cameAt
 			}
 			return g.DeadAt

@@ -57,18 +57,18 @@ type letter struct {
 
 const envelope = 1
 
-// burier writes dead letters. A message whose dead letter cannot be written is
+// deadWrites are the tries to write dead letters. A message whose dead letter cannot be written is
 // not finished: its lane stands still, and nothing is committed past it.
-type burier struct {
+type deadWrites struct {
 	failed atomic.Uint64 // tries
 	tally  deathTally
 
 	mu    sync.Mutex
-	over  []burial      // that nobody has taken note of yet
+	over  []deadWrite   // that nobody has taken note of yet
 	ended chan struct{} // there are such
 }
 
-func (b *burier) init() { b.ended = make(chan struct{}, 1) }
+func (d *deadWrites) init() { d.ended = make(chan struct{}, 1) }
 
 // awaitDeaths waits for dead letters to be written, though not for ever: the lane
 // of one that is not stays closed. It tells whether all are.
@@ -113,7 +113,7 @@ func (e *engine) vain(d *death) bool {
 }
 
 func (s *Store) letterFailed(d *death, err error) {
-	s.burier.failed.Add(1)
+	s.deadWrites.failed.Add(1)
 	s.health.letterFailed(d.flight.rec.Topic, s.explain("write a dead letter", err))
 }
 
