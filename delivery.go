@@ -41,8 +41,10 @@ func (d *Delivery) Emit(msgs ...Message) { d.emits = append(d.emits, msgs...) }
 // Emitted returns what the handler emitted, in order.
 func (d *Delivery) Emitted() []Message { return d.emits }
 
-// Hold keeps the lane closed for that long after the ack: politeness towards a
-// host or a chat, across processes. It matters in a topic with order by key.
+// Hold keeps the lane closed for that long after this delivery, whatever becomes
+// of it: politeness towards a host or a chat, across processes. It matters in a
+// topic with order by key. Of deliveries that a batch handler got of one lane the
+// longest hold counts, after the last of them.
 func (d *Delivery) Hold(pause time.Duration) { d.hold = pause }
 
 // HoldFor returns what was last given to [Delivery.Hold].

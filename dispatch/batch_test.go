@@ -189,3 +189,28 @@ func TestStuckBatch(t *testing.T) {
 		equal(r, r.stats("a").Rescues, int64(0))
 	})
 }
+
+// What a batch acks of one lane is done, whatever holds it states: the lane is
+// closed for the longest of them, after the last.
+func TestBatchHoldsTheLaneOnce(t *testing.T) {
+	bubble(t, func(r *rig) {
+		var handled diary
+		warm(r)
+		for i := range 6 {
+			r.append(pawl.Message{Topic: "a", ID: fmt.Sprint("m", i), Key: []byte("host")})
+		}
+		r.run(batched(1, 4, func(_ context.Context, ds []*pawl.Delivery) []error {
+			for i, d := range ds {
+				if d.Key != nil {
+					handled.add("%s", d.ID)
+					d.Hold(time.Duration(10-i) * time.Second)
+				}
+			}
+			return make([]error, len(ds))
+		}))
+		time.Sleep(9 * time.Second)
+		equal(r, handled.list(), []string{"m0", "m1", "m2", "m3"})
+		time.Sleep(3 * time.Second)
+		equal(r, handled.list(), []string{"m0", "m1", "m2", "m3", "m4", "m5"})
+	})
+}

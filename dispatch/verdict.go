@@ -71,6 +71,13 @@ func recovered(v any) error {
 // judge turns what a handler returned for a delivery into its settlement. It
 // is called without mu.
 func (d *Dispatcher) judge(res *result, c *call, del *pawl.Delivery, err error, ran time.Duration) {
+	d.decideOn(res, c, del, err, ran)
+	if st := &res.settlement; st.Verdict > store.Ack {
+		st.Hold = min(max(del.HoldFor(), 0), pawl.MaxDelay)
+	}
+}
+
+func (d *Dispatcher) decideOn(res *result, c *call, del *pawl.Delivery, err error, ran time.Duration) {
 	res.ran, res.waited = ran, -1
 	st := &res.settlement
 	st.Token, st.ID = del.Token, del.ID

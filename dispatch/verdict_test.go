@@ -289,3 +289,29 @@ func TestMiddlewareWraps(t *testing.T) {
 		equal(r, seen.list(), []string{"outer", "inner", "handler"})
 	})
 }
+
+// A host is left alone after a failure, too.
+func TestHoldGoesWithEveryVerdict(t *testing.T) {
+	for name, verdict := range map[string]error{
+		"dead": pawl.Permanent(errBroken), "retry": errBroken, "release": pawl.Release(0, "later"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(r *rig) {
+				var at diary
+				var again atomic.Bool
+				start := time.Now()
+				r.append(pawl.Message{Topic: "a", Key: []byte("host")}, pawl.Message{Topic: "a", Key: []byte("host")})
+				r.run(one(1, func(_ context.Context, d *pawl.Delivery) error {
+					at.add("%v", time.Since(start).Round(time.Minute))
+					if again.Swap(true) {
+						return nil
+					}
+					d.Hold(time.Minute)
+					return verdict
+				}))
+				time.Sleep(2 * time.Minute)
+				equal(r, at.list()[:2], []string{"0s", "1m0s"})
+			})
+		})
+	}
+}

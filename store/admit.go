@@ -94,8 +94,6 @@ func (s *Settlement) Validate() error {
 		return bad("verdict", "is missing")
 	case s.After < 0 || s.After > pawl.MaxDelay || s.Hold < 0 || s.Hold > pawl.MaxDelay:
 		return bad("delay", "after %v, hold %v; they go from 0 to %v", s.After, s.Hold, pawl.MaxDelay)
-	case s.Hold > 0 && s.Verdict != Ack:
-		return bad("hold", "goes with ack only; a release or retry closes the lane with After")
 	case len(s.Emit) > 0 && s.Verdict != Ack:
 		return bad("emit", "goes with ack only")
 	case len(s.Emit) > MaxEmit:

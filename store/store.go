@@ -204,7 +204,8 @@ type Settlement struct {
 	Verdict Verdict
 	// After closes the lane for that long: before a retry, after a release.
 	After time.Duration
-	// Hold closes the lane for that long after an ack.
+	// Hold closes the lane for that long, whatever the verdict: with a retry or
+	// release for the longer of both.
 	Hold time.Duration
 	// Emit is appended with an ack; ids are set to pawl.EmitID(ID, index). One
 	// whose id or unique key is there already is skipped and counted.
@@ -212,6 +213,14 @@ type Settlement struct {
 	// Failure is recorded with a retry or dead; its Error is the reason of a
 	// release, kept for explanations only.
 	Failure Failure
+}
+
+// Closes is how long the settlement closes the lane.
+func (s *Settlement) Closes() time.Duration {
+	if s.Verdict == Retry || s.Verdict == Release {
+		return max(s.After, s.Hold)
+	}
+	return s.Hold
 }
 
 // Failure is what is recorded of a failed delivery.

@@ -73,6 +73,7 @@ func (v *Verdict) parse(line []byte) error {
 func (v *Verdict) Settle(d *pawl.Delivery, kind pawl.Kind) error {
 	reason := cmp.Or(v.Reason, "the program's verdict is "+v.Verdict)
 	fail := pawl.OfKind(cmp.Or(pawl.Kind(v.Kind), kind), errors.New(reason))
+	d.Hold(v.Hold)
 	switch v.Verdict {
 	case Retry:
 		if v.After > 0 {
@@ -88,7 +89,6 @@ func (v *Verdict) Settle(d *pawl.Delivery, kind pawl.Kind) error {
 	for i := range v.Emit {
 		d.Emit(v.Emit[i].At(now))
 	}
-	d.Hold(v.Hold)
 	return nil
 }
 
@@ -130,8 +130,6 @@ func (v *Verdict) check() error {
 		return whole("verdict is " + quoted(v.Verdict) + "; it is ack, retry, dead or release")
 	case v.Verdict != Ack && len(v.Emit) > 0:
 		return whole("emit goes with ack, not with " + v.Verdict)
-	case v.Verdict != Ack && v.Hold > 0:
-		return whole("hold_seconds goes with ack; use after_seconds with " + v.Verdict)
 	case v.After > 0 && (v.Verdict == Ack || v.Verdict == Dead):
 		return whole("after_seconds goes with retry and release, not with " + v.Verdict)
 	}

@@ -137,7 +137,6 @@ func TestParseVerdictErrors(t *testing.T) {
 		`{"id":"a","token":"t","verdict":"done"}`: `verdict is "done"; it is`,
 		`{"id":"a","token":"t","verdict":"dead","after_seconds":1}`:  "after_seconds goes with retry and release",
 		`{"id":"a","token":"t","verdict":"ack","after_seconds":1}`:   "after_seconds goes with retry and release",
-		`{"id":"a","token":"t","verdict":"retry","hold_seconds":1}`:  "hold_seconds goes with ack",
 		`{"id":"a","token":"t","verdict":"retry","emit":[{}]}`:       "emit goes with ack",
 		`{"id":"a","token":"t","verdict":"ack","emit":{}}`:           "column 46: expected '['",
 		`{"id":"a","token":"t","verdict":"ack","emit":[{"tpic":1}]}`: `column 48: unknown field "tpic"`,

@@ -271,10 +271,22 @@ func (e *engine) letterWritten(d *death) {
 	e.finish(d.flight)
 	l.prune()
 	if l.dying == 0 && l.of.state == live {
-		e.open(l)
+		e.reopen(l)
 		e.wake(l.of.topic.Name)
 	}
 	l.of.settled()
+}
+
+// reopen opens a lane whose dead are buried, or closes it for as long as the death
+// asked for.
+func (e *engine) reopen(l *lane) {
+	until := l.hold
+	l.hold = 0
+	if until > e.now().UnixNano() && l.keyed && !l.doomed() {
+		e.close(l, until)
+		return
+	}
+	e.open(l)
 }
 
 // lease gives the first n messages of a lane away.

@@ -106,6 +106,9 @@ func (e *engine) settleOne(st *store.Settlement, now int64) (bool, *death) {
 		d := e.die(l, f, pawl.Kind(store.Text(string(st.Failure.Kind))), t.reason, now)
 		e.unlease(l)
 		l.giveBack()
+		if st.Hold > 0 {
+			l.hold = now + int64(st.Hold)
+		}
 		if l.head != f { // one before it was not settled; it waits for its turn to die
 			l.lift(f)
 		}
@@ -113,15 +116,15 @@ func (e *engine) settleOne(st *store.Settlement, now int64) (bool, *death) {
 	case store.Retry:
 		l.of.topic.retried++
 		l.of.topic.failed++
-		f.fail(st, now, st.After)
+		f.fail(st, now, st.Closes())
 		e.spare(f)
-		e.endRun(l, now, st.After)
+		e.endRun(l, now, st.Closes())
 	case store.Release:
 		if f.trouble != nil {
 			f.trouble.reason = "released"
 		}
 		e.spare(f)
-		e.endRun(l, now, st.After)
+		e.endRun(l, now, st.Closes())
 	}
 	return true, nil
 }

@@ -66,17 +66,17 @@ func (s *Store) settle(now time.Time, st *store.Settlement) bool {
 		m.fail(now, l, st, time.Time{})
 		l.take(m)
 		s.bury(m, now, pawl.Kind(store.Text(string(st.Failure.Kind))), store.Text(st.Failure.Error))
-		s.end(l, now, 0)
+		s.end(l, now, st.Closes())
 	case store.Retry:
 		l.topic.totals.Retried++
-		m.fail(now, l, st, now.Add(st.After))
-		s.end(l, now, st.After)
+		m.fail(now, l, st, now.Add(st.Closes()))
+		s.end(l, now, st.Closes())
 	case store.Release:
 		m.Reason = "released"
 		if st.Failure.Error != "" {
 			m.Reason += ": " + store.Text(st.Failure.Error)
 		}
-		s.end(l, now, st.After)
+		s.end(l, now, st.Closes())
 	}
 	return true
 }

@@ -226,15 +226,15 @@ func (w *resting) settleOne(to *writing, st *store.Settlement, m *found, last bo
 		w.fail(to, st, m, 0)
 		to.bury(tok.Lane, tok.Seq, st.Failure.Kind, store.Text(st.Failure.Error))
 		if tok.Lane < 0 {
-			w.end(to, tok, 0)
+			w.end(to, tok, st.Closes())
 		}
 	case store.Retry:
 		to.count(m.topic, tallyRetried, 1)
-		w.fail(to, st, m, st.After)
-		w.end(to, tok, st.After)
+		w.fail(to, st, m, st.Closes())
+		w.end(to, tok, st.Closes())
 	case store.Release:
 		to.try(tok.Lane, tok.Seq, m.attempts, m.rescues, m.lonely, sqlstore.ReleasedReason(&st.Failure))
-		w.end(to, tok, st.After)
+		w.end(to, tok, st.Closes())
 	}
 	return true
 }

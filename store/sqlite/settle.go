@@ -364,10 +364,10 @@ func (s *settler) one(l *lease, e *entry, i int) (ended bool, err error) {
 		if err := s.buryEntry(e, s.now, it.Failure.Kind, store.Text(it.Failure.Error)); err != nil {
 			return false, err
 		}
-		return true, s.end(l.lane, l.topic, 0, true)
+		return true, s.end(l.lane, l.topic, micros(it.Closes()), true)
 	case store.Retry:
 		s.of(e.topic).retried++
-		if err := s.fail(e, &it.Failure, s.now+micros(it.After)); err != nil {
+		if err := s.fail(e, &it.Failure, s.now+micros(it.Closes())); err != nil {
 			return false, err
 		}
 	default: // release
@@ -375,7 +375,7 @@ func (s *settler) one(l *lease, e *entry, i int) (ended bool, err error) {
 			return false, err
 		}
 	}
-	return true, s.end(l.lane, l.topic, micros(it.After), false)
+	return true, s.end(l.lane, l.topic, micros(it.Closes()), false)
 }
 
 // emit appends what acked deliveries emitted, in the order of their messages.

@@ -251,7 +251,7 @@ func badSettlementIsRefusedAlone(t *T) {
 		func(s *store.Settlement) { s.After = -time.Second },
 		func(s *store.Settlement) { s.After = pawl.MaxDelay + 1 },
 		func(s *store.Settlement) { s.Hold = -time.Second },
-		func(s *store.Settlement) { s.Verdict, s.Hold = store.Retry, time.Second },
+		func(s *store.Settlement) { s.Verdict, s.Hold = store.Retry, pawl.MaxDelay+1 },
 		func(s *store.Settlement) { s.Emit = make([]pawl.Message, 1) },
 	} {
 		s := verdict(ds[0], store.Ack)

@@ -37,6 +37,8 @@ func laneSentences() []Sentence {
 			Text: "A dead head frees its lane."},
 		{Name: "HoldClosesTheLane", Needs: needs(store.CanDelay), Test: holdClosesTheLane,
 			Text: "An ack with Hold keeps the lane closed for that long, for what is there and for what comes."},
+		{Name: "HoldGoesWithEveryVerdict", Needs: needs(store.CanDelay, store.CanDeadLetters), Test: holdGoesWithEveryVerdict,
+			Text: "A retry, a release and a death with Hold close the lane for that long, too; where there is After as well, for the longer of both."},
 		{Name: "HoldHoldsNobodyElse", Needs: needs(store.CanDelay), Test: holdHoldsNobodyElse,
 			Text: "A hold closes the lane of the acked message and no other; without a key it closes nothing."},
 	}
@@ -233,6 +235,35 @@ func holdClosesTheLane(t *T) {
 	t.nothing()
 	t.Advance(60 * time.Second)
 	t.claims("c")
+}
+
+func holdGoesWithEveryVerdict(t *T) {
+	for _, v := range []store.Verdict{store.Retry, store.Release, store.Dead} {
+		for _, after := range []time.Duration{0, time.Minute, 5 * time.Minute} {
+			key, want := fmt.Sprint(v, after), []string{"a", "b"}
+			t.lane(key, "a", "b")
+			s := verdict(t.claimRun(1, 1)[0], v)
+			s.Hold, s.Failure = 3*time.Minute, failure("held")
+			if v != store.Dead {
+				s.After = after
+			}
+			t.settled(s)
+			if v == store.Dead {
+				want = want[1:]
+				t.lane(key, "c")
+				want = append(want, "c")
+			}
+			t.nothing()
+			t.Advance(2 * time.Minute)
+			t.nothing()
+			t.Advance(2 * time.Minute)
+			if v != store.Dead && after > 3*time.Minute {
+				t.nothing()
+				t.Advance(2 * time.Minute)
+			}
+			t.ack(t.claims(want...)...)
+		}
+	}
 }
 
 func holdHoldsNobodyElse(t *T) {

@@ -258,7 +258,7 @@ func (m *model) settle(l *mLane, fence int64, n *mMessage, s store.Settlement) b
 	if l == nil || l.lease == nil || l.lease.fence != fence || !slices.Contains(l.lease.run, n) {
 		return false
 	}
-	after := s.After
+	after := s.Closes()
 	switch s.Verdict {
 	case store.Ack:
 		m.ack(n)
@@ -273,7 +273,6 @@ func (m *model) settle(l *mLane, fence int64, n *mMessage, s store.Settlement) b
 	case store.Dead:
 		n.attempts++
 		m.kill(n)
-		after = 0
 	case store.Retry:
 		n.attempts++
 		m.totals.Retried++

@@ -121,6 +121,9 @@ func (w *walk) plan(l *mLane, emits bool) []planned {
 		case store.Dead:
 			s.Failure = failure("dead")
 		}
+		if s.Verdict != store.Ack && w.oneIn(8) {
+			s.Hold = half(w.rand.IntN(4))
+		}
 		items = append(items, planned{Settlement: s, d: d, n: msg, lane: l})
 	}
 	return items
@@ -146,8 +149,8 @@ func describeItems(items []planned) string {
 	var parts []string
 	for _, p := range items {
 		s := fmt.Sprintf("%s %v", p.d.Body, p.Verdict)
-		if p.After+p.Hold > 0 {
-			s += fmt.Sprintf(" %v", p.After+p.Hold)
+		if p.Closes() > 0 {
+			s += fmt.Sprintf(" %v", p.Closes())
 		}
 		if len(p.Emit) > 0 {
 			s += " emits " + describe(p.Emit)
