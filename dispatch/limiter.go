@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -37,8 +38,44 @@ type LimitConfig struct {
 	// policy.Timeout or policy.Shortage, stands for a downstream that has too much
 	// to do. 0 learns nothing.
 	Adaptive int
+	// AIMD, if not nil, learns it by steps: Adaptive is the most.
+	AIMD *AIMD
 	// Window, if not nil, learns that in another way.
 	Window func() Window
+}
+
+// AIMD learns how many calls a downstream takes at once by additive increase and
+// multiplicative decrease: it grows by Step after so many calls that were served
+// in a row, and at a refusal it is cut by Factor, at once and once per flight: a
+// refused call that began before the last cut changes nothing. Up to nine tenths
+// of where it was cut it grows with every call that is served. It is never below 1
+// nor above the limit's Adaptive, and does not grow while it is not used up.
+type AIMD struct {
+	Start  int     // at the beginning; 0 is 10
+	After  int     // calls in a row; 0 is as many as may run at once
+	Step   int     // 0 is 1
+	Factor float64 // above 0 and below 1; 0 is 0.5
+}
+
+func (a *AIMD) validate(most int) error {
+	switch {
+	case most == 0:
+		return errors.New("AIMD, but adaptive does not say up to how many")
+	case a.Start < 0 || a.After < 0 || a.Step < 0:
+		return fmt.Errorf("AIMD starts at %d and adds %d after %d; none of them is below 0", a.Start, a.Step, a.After)
+	case a.Factor < 0 || a.Factor >= 1:
+		return fmt.Errorf("AIMD cuts to %v of what it was; that is above 0 and below 1", a.Factor)
+	}
+	return nil
+}
+
+// window returns windows of up to so many.
+func (a *AIMD) window(most int) func() limit.Window {
+	c := limit.StepsConfig{
+		Min: 1, Max: float64(most), Start: float64(cmp.Or(a.Start, 10)), Step: float64(cmp.Or(a.Step, 1)),
+		After: a.After, Factor: cmp.Or(a.Factor, 0.5),
+	}
+	return func() limit.Window { return limit.NewSteps(c) }
 }
 
 // Window learns how many calls a downstream takes at once: Size says how many may
@@ -70,7 +107,9 @@ type Limiter struct {
 
 	mu      sync.Mutex
 	users   map[*Dispatcher]bool
-	waiting []*topic // that it kept from beginning, see before
+	waiting []*topic         // that it kept from beginning, see before
+	doors   map[string]*door // of Acquire, by key
+	changed chan struct{}    // closed when something has ended or changed; nil: nobody waits for that
 }
 
 // NewLimiter makes a limiter. It reports everything that is wrong with c.
@@ -87,8 +126,11 @@ func NewLimiter(c LimitConfig) (*Limiter, error) {
 		errs = append(errs, errors.New("shared, but there is no rate"))
 	case c.Adaptive < 0 || c.Adaptive > maxSlots:
 		errs = append(errs, fmt.Errorf("adaptive up to %d; it goes from 1 to %d", c.Adaptive, maxSlots))
-	case c.Adaptive > 0 && c.Window != nil:
+	case (c.Adaptive > 0 || c.AIMD != nil) && c.Window != nil:
 		errs = append(errs, errors.New("adaptive, and a window of its own: one of them learns"))
+	case c.AIMD != nil:
+		errs = append(errs, c.AIMD.validate(c.Adaptive))
+		inner.Window = c.AIMD.window(c.Adaptive)
 	case c.Adaptive > 0:
 		inner.Window = func() limit.Window { return limit.NewAIMD(leastWindow, float64(c.Adaptive)) }
 	}
@@ -188,10 +230,15 @@ func (l *Limiter) use(d *Dispatcher, yes bool) {
 	l.waiting = slices.DeleteFunc(l.waiting, func(o *topic) bool { return o.of == d })
 }
 
-// moved tells the dispatchers that use it, but for one, to ask again.
+// moved tells whoever waits in Acquire, and the dispatchers that use it, but for
+// one, to ask again.
 func (l *Limiter) moved(but *Dispatcher) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.changed != nil {
+		close(l.changed)
+		l.changed = nil
+	}
 	for d := range l.users {
 		if d != but {
 			d.limitsMoved.Store(true)

@@ -48,7 +48,7 @@ func (b *bucket) admit(c *Config, now time.Time) (wait time.Duration, ok bool) {
 		b.next = later(b.next, now.Add(-c.burst())).Add(c.interval())
 	}
 	b.inFlight++
-	if b.window != nil && b.inRow > 0 { // one by one, until one is served that began after the refusal
+	if b.drains() && b.inRow > 0 { // one by one, until one is served that began after the refusal
 		b.turned = now.Add(b.turn())
 		b.closed = b.turned
 	}
@@ -164,11 +164,18 @@ func (b *bucket) refuse(now, began time.Time) {
 	}
 	b.inRow++
 	b.left, b.done, b.refused = b.inFlight, 0, now
-	if b.window == nil {
+	if !b.drains() {
 		return
 	}
 	length := float64(b.turn()) * math.Exp2(float64(b.inRow-1))
 	b.closed = later(b.closed, now.Add(time.Duration(min(length, float64(b.longest())))))
+}
+
+// drains tells whether a refusal lets nothing begin for a moment. A window that is
+// cut by much at once drains by itself.
+func (b *bucket) drains() bool {
+	_, plain := b.window.(*Steps)
+	return b.window != nil && !plain
 }
 
 // room is how many calls may begin within a while, by the rate; and by what is

@@ -1,0 +1,116 @@
+package dispatch
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// Acquire waits until a call to the downstream may begin, and begins it: for calls
+// that a handler makes, where a limit of its topic is for the handler as a whole.
+// key is the bucket, as By would tell it; "" where there is one limit for all.
+// Who came first for a key goes first.
+//
+// done ends the call and must be called once, with what the call came to: it is
+// judged as the error of a handler is ([pawl.Throttled], policy.Timeout and
+// policy.Shortage mean that the downstream has too much to do, and [pawl.Throttled]
+// when to come back). More calls of done change nothing.
+//
+// Without an error the call has begun. The error is why ctx ended; done is nil then.
+func (l *Limiter) Acquire(ctx context.Context, key string) (done func(error), err error) {
+	leave, err := l.queue(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	for held := false; ; held = true {
+		moved := l.next()
+		wait, ok := l.admit(key)
+		if ok {
+			return l.begun(key), nil
+		}
+		if !held {
+			l.held.Add(1)
+		}
+		if err := pause(ctx, wait, moved); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// begun makes the function that ends a call.
+func (l *Limiter) begun(key string) func(error) {
+	began := time.Now()
+	var once sync.Once
+	return func(err error) {
+		once.Do(func() {
+			o, after := outcomeOf(err, nil)
+			l.inner.Ended(key, time.Since(began), o, after)
+			l.moved(nil)
+		})
+	}
+}
+
+// pause waits until it is worth asking again: that long, or, for 0, until a call
+// has ended.
+func pause(ctx context.Context, wait time.Duration, moved <-chan struct{}) error {
+	var timer <-chan time.Time
+	if wait > 0 {
+		t := time.NewTimer(wait)
+		defer t.Stop()
+		timer = t.C
+	}
+	select {
+	case <-timer:
+	case <-moved:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// door lets those who wait for a key ask one by one, in the order in which they
+// came.
+type door struct {
+	turn chan struct{} // holds one while somebody asks
+	n    int           // who stands at it
+}
+
+// queue waits for one's turn to ask for a key; leave lets the next one ask.
+func (l *Limiter) queue(ctx context.Context, key string) (leave func(), err error) {
+	l.mu.Lock()
+	d := l.doors[key]
+	if d == nil {
+		if l.doors == nil {
+			l.doors = map[string]*door{}
+		}
+		d = &door{turn: make(chan struct{}, 1)}
+		l.doors[key] = d
+	}
+	d.n++
+	l.mu.Unlock()
+	gone := func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if d.n--; d.n == 0 {
+			delete(l.doors, key)
+		}
+	}
+	select {
+	case d.turn <- struct{}{}:
+		return func() { <-d.turn; gone() }, nil
+	case <-ctx.Done():
+		gone()
+		return nil, context.Cause(ctx)
+	}
+}
+
+// next is closed when something has ended or changed.
+func (l *Limiter) next() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.changed == nil {
+		l.changed = make(chan struct{})
+	}
+	return l.changed
+}

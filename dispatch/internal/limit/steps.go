@@ -1,0 +1,68 @@
+package limit
+
+import "time"
+
+// Steps is a [Window] that goes by the plain rule: one more after so many calls
+// served in a row, and a fraction of it at a refusal, once per flight. Only while
+// it is well below where it was cut does it grow with every call: the plain rule
+// would use three quarters of a limit that stands still, this one nearly all.
+type Steps struct {
+	StepsConfig
+	size   float64
+	cutAt  float64   // its size at the last cut; 0: there was none
+	cut    time.Time // when that was
+	served int       // in a row
+}
+
+// StepsConfig says how a [Steps] goes. All of it is stated.
+type StepsConfig struct {
+	Min, Max float64
+	Start    float64
+	Step     float64 // added at once
+	After    int     // calls served in a row that it takes; 0: as many as its size
+	Factor   float64 // of its size is left by a cut
+}
+
+// near is the part of where it was cut from which on it is careful.
+const near = 0.9
+
+// NewSteps returns a window; c is valid.
+func NewSteps(c StepsConfig) *Steps {
+	return &Steps{StepsConfig: c, size: min(max(c.Start, c.Min), c.Max)}
+}
+
+// Size implements [Window].
+func (w *Steps) Size() float64 { return w.size }
+
+// Ended implements [Window]. A call that failed in another way than by too much
+// load says nothing.
+func (w *Steps) Ended(c Call) {
+	switch c.Outcome {
+	case Refused:
+		w.served = 0
+		if !c.Began.After(w.cut) {
+			return // it was under way at the cut, which was for all of them
+		}
+		w.cutAt, w.cut = w.size, c.Ended
+		w.size = max(w.size*w.Factor, w.Min)
+	case Served:
+		if c.Full {
+			w.grow()
+		}
+	}
+}
+
+// grow counts a call that was served while the window was used up.
+func (w *Steps) grow() {
+	need := w.After
+	if need == 0 {
+		need = max(int(w.size), 1)
+	}
+	if w.size < near*w.cutAt {
+		need = 1
+	}
+	if w.served++; w.served >= need {
+		w.served = 0
+		w.size = min(w.size+w.Step, w.Max)
+	}
+}
