@@ -49,12 +49,12 @@ func kafkaConfig(text string) (kafka.Config, error) {
 	_, rest, _ := strings.Cut(text, ":")
 	rest, ok := strings.CutPrefix(rest, "//")
 	if !ok {
-		return kafka.Config{}, urlError("kafka:// wants the address of a broker: kafka://HOST:PORT")
+		return kafka.Config{}, urlError("kafka:// needs the address of a broker: kafka://HOST:PORT")
 	}
 	rest, query, _ := strings.Cut(rest, "?")
 	options, err := url.ParseQuery(query)
 	if err != nil {
-		return kafka.Config{}, urlError("what follows the ? cannot be read")
+		return kafka.Config{}, urlError("the options after ? cannot be parsed")
 	}
 	var config kafka.Config
 	if i := strings.LastIndexByte(rest, '@'); i >= 0 {

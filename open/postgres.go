@@ -38,7 +38,7 @@ func openPostgres(ctx context.Context, c Config) (store.Store, error) {
 	if hasQuery {
 		options, err := url.ParseQuery(query)
 		if err != nil {
-			return nil, urlError("what follows the ? cannot be read")
+			return nil, urlError("the options after ? cannot be parsed")
 		}
 		config.Schema = take(options, optionSchema)
 		config.PollOnly = take(options, optionPollOnly) == "true"

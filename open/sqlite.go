@@ -46,7 +46,7 @@ func openSQLite(ctx context.Context, c Config) (store.Store, error) {
 	if hasQuery {
 		options, err := url.ParseQuery(query)
 		if err != nil {
-			return nil, urlError("what follows the ? cannot be read")
+			return nil, urlError("the options after ? cannot be parsed")
 		}
 		config.Synchronous = sqlite.Synchronous(strings.ToUpper(take(options, "synchronous")))
 		if err := nothingLeft(options, "synchronous"); err != nil {

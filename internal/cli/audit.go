@@ -75,6 +75,6 @@ so has every dead letter that it edited, with the body as it was.`,
 	}
 	c.Flags().Var(&since, "since", "only what was done then or later; or how long ago")
 	c.Flags().StringVar(&f.Action, "kind", "", "only this action, such as replay, discard or edit")
-	c.Flags().IntVar(&f.Limit, "limit", f.Limit, "no more than the latest so many (0: all; -o json and jsonl have all)")
+	c.Flags().IntVar(&f.Limit, "limit", f.Limit, "at most this many, the latest (0: all; -o json and jsonl have all)")
 	return c
 }

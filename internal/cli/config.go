@@ -44,7 +44,7 @@ func (s *session) source(path string) (config.Source, error) {
 func (s *session) load(src config.Source, parts ...string) (*config.Config, error) {
 	c, err := config.Load(src, parts...)
 	if err != nil {
-		return nil, &problem{code: exitUsage, what: "the configuration is not right", err: err, next: "correct it; `pawl config check` checks the whole file, and docs/configuration.md has all keys"}
+		return nil, &problem{code: exitUsage, what: "the configuration is invalid", err: err, next: "correct it; `pawl config check` checks the whole file, and docs/configuration.md has all keys"}
 	}
 	s.learn(c)
 	return c, nil

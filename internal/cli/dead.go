@@ -35,7 +35,7 @@ func (f *deadFilter) add(fl *pflag.FlagSet, reasonFlag string) {
 	fl.StringVar(&f.search, "search", "", "only those that have `TEXT` anywhere, whatever the case: reason, errors, id, key, headers, body")
 	fl.Var(&f.since, "since", "only what died then or later; or how long ago")
 	fl.Var(&f.until, "until", "only what died before; or how long ago")
-	fl.IntVar(&f.limit, "limit", 0, "no more than so many (0: all)")
+	fl.IntVar(&f.limit, "limit", 0, "at most this many (0: all)")
 }
 
 // filter is what the flags say.

@@ -34,7 +34,7 @@ what a file has.
 				}
 			}
 			if ways != 1 {
-				return usage("give one of --edit, --editor and --body", "it is not said what to change")
+				return usage("give one of --edit, --editor and --body", "no change is given")
 			}
 			if err := e.check(args); err != nil {
 				return err

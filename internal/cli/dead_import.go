@@ -43,7 +43,7 @@ code is 3. So an import that was interrupted can be repeated.`,
 			return s.importLetters(c.Context(), file, args[0])
 		},
 	}
-	c.Flags().BoolVar(&skipBad, "skip-bad", false, "go on without lines that are no dead letter")
+	c.Flags().BoolVar(&skipBad, "skip-bad", false, "skip lines that are not dead letters")
 	return c
 }
 
@@ -58,7 +58,7 @@ func (s *session) readable(name string) (file *os.File, done func(), err error) 
 	}
 	file, err = os.CreateTemp("", "pawl-import-")
 	if err != nil {
-		return nil, nil, cannot(err, "keep what is to be imported")
+		return nil, nil, cannot(err, "buffer the dead letters to import")
 	}
 	done = func() { _ = file.Close(); _ = os.Remove(file.Name()) }
 	if _, err = io.Copy(file, s.In); err == nil {
@@ -66,7 +66,7 @@ func (s *session) readable(name string) (file *os.File, done func(), err error) 
 	}
 	if err != nil {
 		done()
-		return nil, nil, cannot(err, "keep what is to be imported")
+		return nil, nil, cannot(err, "buffer the dead letters to import")
 	}
 	return file, done, nil
 }
@@ -83,7 +83,7 @@ func (s *session) checkLetters(ctx context.Context, r io.Reader, skipBad bool) e
 	good, err := check.Run(ctx, r)
 	switch {
 	case err != nil:
-		return cannot(err, "read what is to be imported")
+		return cannot(err, "read the dead letters to import")
 	case n > 20:
 		bad = append(bad, fmt.Errorf("… and %d more", n-20))
 	case n == 0 || skipBad:
@@ -92,7 +92,7 @@ func (s *session) checkLetters(ctx context.Context, r io.Reader, skipBad bool) e
 		}
 		return nil
 	}
-	return &problem{code: exitUsage, what: fmt.Sprintf("nothing is imported: %d lines are no dead letters", n), err: errors.Join(bad...),
+	return &problem{code: exitUsage, what: fmt.Sprintf("nothing is imported: %d lines are not dead letters", n), err: errors.Join(bad...),
 		next: "correct them, or add --skip-bad"}
 }
 
@@ -114,11 +114,11 @@ func (s *session) importLetters(ctx context.Context, r io.Reader, name string) e
 	noted := s.audit(ctx, operate.AuditEntry{Action: "import", Target: name, Count: done.Imported + done.Refused,
 		Result: operate.AuditResult{Done: done.Imported, Refused: done.Refused}})
 	if err != nil {
-		err = &problem{code: exitUnfinished, what: fmt.Sprintf("not all is imported: %d are", done.Imported), err: err, next: "run it again: what is imported is refused then"}
+		err = &problem{code: exitUnfinished, what: fmt.Sprintf("not everything is imported: %d are", done.Imported), err: err, next: "run it again: what is imported is refused then"}
 	} else {
 		err = refusedError("imported", done.Imported, done.Refused, refused)
 		if p, ok := errors.AsType[*problem](err); ok && len(refused) == 0 {
-			p.err, p.next = errors.New("they are no dead letters"), "correct the lines that were skipped, and import the file again"
+			p.err, p.next = errors.New("they are not dead letters"), "correct the lines that were skipped, and import the file again"
 		}
 	}
 	return errors.Join(printed, noted, err)

@@ -111,7 +111,7 @@ func shellWord(s string) string {
 }
 
 func demoError(err error, dir string) error {
-	p := &problem{what: "cannot carry the demo through", err: err}
+	p := &problem{what: "cannot run the demo", err: err}
 	switch {
 	case errors.Is(err, demo.ErrUnfinished):
 		p.code, p.what, p.next = exitUnfinished, "the crawl is not finished", fmt.Sprintf("go on with: pawl demo --resume --dir %s", dir)

@@ -18,8 +18,8 @@ func (s *session) doctor() *cobra.Command {
 of this machine, every topic and the workers. Each line has a verdict, and a fix where
 one is needed. It changes nothing.
 
-The exit code is 7 when something is not well.`,
-		Example: `  pawl doctor || echo "something is not well"
+The exit code is 7 when problems found.`,
+		Example: `  pawl doctor || echo "problems found"
   pawl doctor -o json || true   # for a program that reads the verdicts`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			d := &doctor.Doctor{Config: s.configFinding}

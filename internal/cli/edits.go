@@ -36,7 +36,7 @@ func (e *edits) check(ids []string) error {
 		return usage("name one id, or use --edit", "--editor is for one dead letter; %d ids are given", len(ids))
 	case e.patch != "":
 		if _, err := operate.ParsePatch(e.patch); err != nil {
-			return usage("try it with jq first: a patch is such as '.to = \"x\"'", "--edit is no program of jq: %w", err)
+			return usage("try it with jq first; a patch looks like '.to = \"x\"'", "--edit is not a valid jq program: %w", err)
 		}
 	}
 	return nil
@@ -86,7 +86,7 @@ func (s *session) inEditor(ctx context.Context, body []byte) ([]byte, error) {
 		edited = bytes.TrimSuffix(edited, []byte("\n"))
 	}
 	if json.Valid(body) && !json.Valid(edited) {
-		return nil, &problem{code: exitUsage, what: "the edited body is not taken", err: errors.New("it was JSON, and is none any more"), next: "edit it again"}
+		return nil, &problem{code: exitUsage, what: "the edited body is rejected", err: errors.New("the result is no longer valid JSON"), next: "edit it again"}
 	}
 	return edited, nil
 }

@@ -59,7 +59,7 @@ func cannot(err error, what string, args ...any) error {
 
 // usage is an error in the command line.
 func usage(next, why string, args ...any) error {
-	return &problem{code: exitUsage, what: "this command line cannot be carried out", err: fmt.Errorf(why, args...), next: next}
+	return &problem{code: exitUsage, what: "invalid command line", err: fmt.Errorf(why, args...), next: next}
 }
 
 // end prints what an error says and returns the exit code.
@@ -70,9 +70,9 @@ func (s *session) end(err error) int {
 	p, ok := errors.AsType[*problem](err)
 	if _, lost := errors.AsType[*outputError](err); lost && !ok {
 		p = &problem{what: "the output cannot be written", err: err,
-			next: "make room, or send the output elsewhere; what a command changes is changed already: look before it is repeated"}
+			next: "make room, or send the output elsewhere; what the command changed stays changed: check before you repeat it"}
 	} else if !ok {
-		p = &problem{what: "this command line cannot be carried out", err: err}
+		p = &problem{what: "invalid command line", err: err}
 	}
 	code, next := classify(err)
 	if p.code != 0 {
@@ -161,5 +161,5 @@ func classifyStore(err error) (code int, next string) {
 	case errors.Is(err, store.ErrCorrupt):
 		return exitFailure, "stop all workers, keep a copy of the data, and restore a backup"
 	}
-	return exitFailure, "run it again; if it stays, report it with these lines"
+	return exitFailure, "run it again; if it happens again, report it with these lines"
 }

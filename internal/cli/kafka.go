@@ -161,8 +161,8 @@ for a retry, otherwise when its handler has returned.`,
 	}
 	c.Flags().Int32Var(&partition, "partition", 0, "which partition")
 	c.Flags().Int64Var(&offset, "offset", -1, "which `OFFSET` (default: the first that is not finished)")
-	c.Flags().StringVar(&reason, "reason", "", "why, for whoever asks")
-	c.Flags().Var(&patience, "wait", "for a worker that has the partition, at most so long")
+	c.Flags().StringVar(&reason, "reason", "", "the reason, for whoever looks")
+	c.Flags().Var(&patience, "wait", "how long to wait for the worker that has the partition")
 	return c
 }
 

@@ -75,11 +75,11 @@ to other partitions, and lose their order.`,
 	}
 	f := c.Flags()
 	f.StringVar(&profile, "profile", profile, "how topics are to be: development or production")
-	f.Int32Var(&spec.Partitions, "partitions", 0, "so many partitions (default: of the profile)")
-	f.Int16Var(&spec.Replicas, "replicas", 0, "so many replicas (default: of the profile)")
-	f.IntVar(&spec.MinISR, "min-isr", 0, "so many replicas in sync to write (default: of the profile)")
-	f.Var(&retention, "retention", "keep messages for so long (default: of the profile)")
-	f.IntVar(&spec.MaxBytes, "max-bytes", 0, "of a batch, at most (default: of the profile)")
+	f.Int32Var(&spec.Partitions, "partitions", 0, "number of partitions (default: that of the profile)")
+	f.Int16Var(&spec.Replicas, "replicas", 0, "number of replicas (default: that of the profile)")
+	f.IntVar(&spec.MinISR, "min-isr", 0, "replicas in sync that a write needs (default: that of the profile)")
+	f.Var(&retention, "retention", "how long to keep messages (default: that of the profile)")
+	f.IntVar(&spec.MaxBytes, "max-bytes", 0, "maximum size of a batch (default: that of the profile)")
 	f.BoolVar(&alone, "no-dead", false, "leave the topics of dead letters alone")
 	return c
 }
@@ -103,7 +103,7 @@ func sensible(c *cobra.Command, spec *cluster.Spec, retention time.Duration) err
 		}
 	}
 	if c.Flags().Changed("retention") && retention < time.Millisecond {
-		return usage("leave it out for that of the profile", "--retention is %v; it is a millisecond or more", retention)
+		return usage("leave it out for that of the profile", "--retention is %v; the minimum is a millisecond", retention)
 	}
 	return nil
 }

@@ -50,7 +50,7 @@ otherwise.`,
 	fl.StringVar(&f.state, "state", "", "only what is waiting, delayed, leased or dead")
 	fl.StringVar(&f.key, "key", "", "only this key")
 	fl.Var(&f.olderThan, "older-than", "only what was appended longer ago")
-	fl.IntVar(&f.limit, "limit", 0, "no more than so many (0: all)")
+	fl.IntVar(&f.limit, "limit", 0, "at most this many (0: all)")
 	return c
 }
 

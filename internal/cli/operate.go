@@ -132,9 +132,9 @@ func (s *session) unfinished(op *operate.Operation, err error, refused map[strin
 	case errors.Is(err, operate.ErrCancelled):
 		return &problem{code: exitPartly, what: "the operation ends here: " + far, err: err, next: "what is left stays dead; plan a new one for it"}
 	case errors.Is(err, operate.ErrPaused):
-		return &problem{code: exitUnfinished, what: "not all is done: " + far, err: err, next: resume}
+		return &problem{code: exitUnfinished, what: "not everything is done: " + far, err: err, next: resume}
 	}
-	return &problem{code: exitUnfinished, what: "not all is done: " + far, err: err, next: resume + ": what is done is not done twice"}
+	return &problem{code: exitUnfinished, what: "not everything is done: " + far, err: err, next: resume + ": what is done is not done twice"}
 }
 
 // refusals is the error of an operation in which some were refused.

@@ -57,8 +57,8 @@ func (s *session) pipelinesPause() *cobra.Command {
 			})
 		},
 	}
-	c.Flags().Var(&d, "for", "resume by itself after so long")
-	c.Flags().StringVar(&reason, "reason", "", "why, for whoever asks")
+	c.Flags().Var(&d, "for", "resume automatically after this long")
+	c.Flags().StringVar(&reason, "reason", "", "the reason, for whoever looks")
 	return c
 }
 

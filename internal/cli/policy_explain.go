@@ -53,7 +53,7 @@ type failureFlags struct {
 func (s *session) policyExplain() *cobra.Command {
 	f := failureFlags{facts: map[policy.Facts]*bool{}}
 	c := &cobra.Command{
-		Use: "explain", Short: "Say what would become of a failure, and which rule says so", Args: count(0, 0, "flags only"),
+		Use: "explain", Short: "Show what would be decided about a failure, and by which rule", Args: count(0, 0, "flags only"),
 		Long: `Says what the policy decides about a failure: the decision, the rule it comes from,
 and the look-ups that led to it. Nothing is opened or changed.`,
 		Example: `  pawl policy explain --type Download --phase Failed --kind RateLimit
@@ -88,11 +88,11 @@ and the look-ups that led to it. Nothing is opened or changed.`,
 		fact       policy.Facts
 	}{
 		{"timeout", "it took too long", policy.Timeout},
-		{"connect", "the other side was not reached", policy.Connect},
+		{"connect", "the other side could not be reached", policy.Connect},
 		{"conflict", "it is there already", policy.Conflict},
-		{"bad-input", "what came in is wrong", policy.BadInput},
+		{"bad-input", "the input is wrong", policy.BadInput},
 		{"shortage", "a resource is short", policy.Shortage},
-		{"limit", "a limit of the task or the module is reached", policy.Limit},
+		{"limit", "a limit of the work as a whole is reached", policy.Limit},
 	} {
 		f.facts[fact.fact] = fl.Bool(fact.name, false, fact.text)
 	}
@@ -105,7 +105,7 @@ var errExplained = errors.New("a failure")
 func (f *failureFlags) failure() (policy.Attempt, error) {
 	a := policy.Attempt{Event: f.event, Number: f.attempt, Err: errExplained}
 	if !config.Decided(f.event.Type, f.event.Phase) {
-		return a, usage("use --phase Failed or --phase Retry; of --type SystemHealth, Completed is decided, too", "phase %q is not decided about", f.event.Phase)
+		return a, usage("use --phase Failed or --phase Retry; --type SystemHealth also has Completed", "phase %q is not decided about", f.event.Phase)
 	}
 	if f.attempt < 1 {
 		return a, usage("such as --attempt 1", "--attempt is %d; attempts count from 1", f.attempt)

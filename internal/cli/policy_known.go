@@ -17,7 +17,7 @@ type storeRule struct{ name, why string }
 var storeRules = map[pawl.Kind]storeRule{
 	pawl.KindRescue:  {"rescue", fmt.Sprintf("a message whose worker died or hung is given out again, alone; after %d lonely rescues it is a dead letter", store.LonelyRescues)},
 	pawl.KindParked:  {"parked", "its topic parks: what waits behind a dead letter of its key becomes one, too, without an attempt"},
-	pawl.KindSkipped: {"skipped", "somebody stepped over it: it becomes a dead letter, from where it can be replayed"},
+	pawl.KindSkipped: {"skipped", "somebody skipped it: it becomes a dead letter, from where it can be replayed"},
 }
 
 // byStore tells whether failures of m are decided by a store, not by a row. What

@@ -69,8 +69,8 @@ stored. With --skip-bad it goes on, and ends with exit code 3.`,
 	fl.StringVar(&f.id, "id", "", "the message's `ID` (default: a new one)")
 	fl.StringVar(&f.key, "key", "", "messages with the same `KEY` are carried out one at a time, in order")
 	fl.IntVar(&f.priority, "priority", 0, "from 0 to 100; waiting counts like priority")
-	fl.Var(&f.delay, "delay", "put it off for so long")
-	fl.Var(&f.at, "at", "put it off until then")
+	fl.Var(&f.delay, "delay", "deliver it no sooner than this long from now")
+	fl.Var(&f.at, "at", "deliver it no sooner than at this time")
 	fl.StringVar(&f.unique, "unique", "", "store it only if no message with this `KEY` is there")
 	fl.StringVar(&f.uniqueFor, "unique-for", "",
 		"for how long the key is taken: a duration, forever, or until-claimed: until a worker has it (default: while the message lives)")
@@ -78,7 +78,7 @@ stored. With --skip-bad it goes on, and ends with exit code 3.`,
 	fl.StringArrayVar(&f.headers, "header", nil, "a header, as `NAME=VALUE`; can be repeated")
 	fl.StringVar(&f.file, "file", "", "read the body from `FILE`")
 	fl.BoolVar(&f.lines, "jsonl", false, "read messages from standard input, a JSON object a line")
-	fl.BoolVar(&f.skipBad, "skip-bad", false, "with --jsonl: go on after a line that is no message")
+	fl.BoolVar(&f.skipBad, "skip-bad", false, "with --jsonl: go on after a line that is not a message")
 	return c
 }
 
@@ -88,7 +88,7 @@ func (s *session) sendOne(ctx context.Context, args []string, f *sendFlags) erro
 		return usage("run `pawl send --help` for examples", "a topic is needed")
 	}
 	if f.skipBad {
-		return usage("leave it out, or add --jsonl", "--skip-bad goes with --jsonl")
+		return usage("leave it out, or add --jsonl", "--skip-bad needs --jsonl")
 	}
 	m, err := f.message(args[0])
 	if err != nil {
@@ -239,7 +239,7 @@ func readBody(r io.Reader) ([]byte, error) {
 func (s *session) sendLines(c *cobra.Command, args []string, f *sendFlags) error {
 	for _, name := range []string{"id", "key", "priority", "delay", "at", "unique", "unique-for", "unique-scope", "header", "file"} {
 		if c.Flags().Changed(name) {
-			return usage("leave out --"+name+"; every line says it for itself", "--%s does not go with --jsonl", name)
+			return usage("leave out --"+name+"; every line says it for itself", "--%s cannot be combined with --jsonl", name)
 		}
 	}
 	if len(args) > 1 {

@@ -208,7 +208,7 @@ func (s *session) confirm(what string, args ...any) error {
 	if !s.InTerminal || !s.ErrTerminal {
 		return &problem{
 			code: exitUsage, what: "this needs a confirmation: " + what,
-			err: fmt.Errorf("there is no terminal to ask at"), next: "add --yes if you are sure",
+			err: fmt.Errorf("there is no terminal to ask on"), next: "add --yes if you are sure",
 		}
 	}
 	_, _ = fmt.Fprintf(s.Err, "%s\nGo on? [y/N] ", clean(what))

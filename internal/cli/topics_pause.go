@@ -17,7 +17,7 @@ func (s *session) topicsPause() *cobra.Command {
 	var d duration
 	var reason string
 	c := &cobra.Command{
-		Use: "pause TOPIC", Short: "Hand out no more of a topic", Args: count(1, 1, "one topic"),
+		Use: "pause TOPIC", Short: "Stop handing out the messages of a topic", Args: count(1, 1, "one topic"),
 		Long: `Stops claims of a topic in every process, within two seconds; what is leased goes
 on. It can be appended to as before. It stays until it is resumed, or for so long
 as --for says.`,
@@ -47,8 +47,8 @@ as --for says.`,
 			return s.topicNow(c, topics, args[0], "is paused")
 		},
 	}
-	c.Flags().Var(&d, "for", "resume by itself after so long")
-	c.Flags().StringVar(&reason, "reason", "", "why, for whoever asks")
+	c.Flags().Var(&d, "for", "resume automatically after this long")
+	c.Flags().StringVar(&reason, "reason", "", "the reason, for whoever looks")
 	return c
 }
 

@@ -130,7 +130,7 @@ one stay there.`,
 
 func (s *session) trafficStatus() *cobra.Command {
 	return &cobra.Command{
-		Use: "status [TOPIC…]", Short: "See how far topics are", Args: count(0, -1, "topics"),
+		Use: "status [TOPIC…]", Short: "Show how far each topic has moved", Args: count(0, -1, "topics"),
 		Long: `Shows the stage of topics, what is not done in either store, and how the copying
 goes: copies that wait, and messages that have none. Exits with 7 if something is
 wrong.`,
@@ -232,7 +232,7 @@ old store can be compared only if the topic retains it (pawl topics set --retain
 			return nil
 		},
 	}
-	c.Flags().Var(&wait, "wait", "for what may be on its way, at most so long")
+	c.Flags().Var(&wait, "wait", "how long to wait for copies that are on their way")
 	return c
 }
 
@@ -283,8 +283,8 @@ wait for longer than half a minute. Exit code 4: not finished.`,
 			})
 		},
 	}
-	c.Flags().Var(&calm, "for", "so long lag and difference must have been 0")
-	c.Flags().Var(&timeout, "timeout", "give up after waiting so long beyond that, or so long for workers (default: never)")
+	c.Flags().Var(&calm, "for", "how long lag and differences must have been 0")
+	c.Flags().Var(&timeout, "timeout", "give up after waiting this much longer, or this long for workers (default: never)")
 	c.Flags().StringVar(&m.Reason, "reason", "", "why, for the audit")
 	return c
 }
@@ -313,7 +313,7 @@ Exit code 4: not finished.`,
 			})
 		},
 	}
-	c.Flags().Var(&timeout, "timeout", "give up when nothing could be carried for so long (default: never)")
+	c.Flags().Var(&timeout, "timeout", "give up when nothing could be moved for this long (default: never)")
 	c.Flags().StringVar(&m.Reason, "reason", "", "why, for the audit")
 	return c
 }

@@ -36,7 +36,7 @@ type workFlags struct {
 func (s *session) work() *cobra.Command {
 	f := workFlags{concurrency: runtime.NumCPU(), lease: duration(dispatch.DefaultLease), drain: duration(dispatch.DefaultDrainTimeout)}
 	c := &cobra.Command{
-		Use: "work TOPIC… (--exec CMD | --pipe CMD)", Short: "Carry messages out by a program in any language", Args: count(1, -1, "topics"),
+		Use: "work TOPIC… (--exec CMD | --pipe CMD)", Short: "Process messages with a program in any language", Args: count(1, -1, "topics"),
 		Long: `Carries out messages until it is stopped. The first SIGTERM or Ctrl-C drains: what
 runs may finish, for as long as --drain says. The second one ends at once; what was
 running is claimed again elsewhere. Programs never outlive this process.
@@ -125,7 +125,7 @@ func (s *session) workConfig(topics []string, f *workFlags) (serve.WorkConfig, e
 	case time.Duration(f.lease) < 20*time.Millisecond || time.Duration(f.lease) > store.MaxLease:
 		return bad("use a duration from 20ms to 24h", "--lease is %v", time.Duration(f.lease))
 	case f.inFlight > 0 && f.pipe == "":
-		return bad("leave it out", "--in-flight goes with --pipe")
+		return bad("leave it out", "--in-flight needs --pipe")
 	}
 	declared := store.Declaration{Name: topics[0], Order: store.Order(f.order), Deadline: time.Duration(f.deadline)}
 	if err := declared.Validate(); err != nil {

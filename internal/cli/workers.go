@@ -11,7 +11,7 @@ import (
 )
 
 func (s *session) workers() *cobra.Command {
-	return noun("workers", "See who carries messages out", `A worker is a process that carries messages out: one of pawl work, of pawl up, or a
+	return noun("workers", "Show who processes messages", `A worker is a process that carries messages out: one of pawl work, of pawl up, or a
 program of yours with the library.`,
 		s.workersLs())
 }

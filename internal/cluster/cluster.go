@@ -25,7 +25,7 @@ func Of(s store.Store, what string) (*Cluster, error) {
 	k, ok := store.As[*kafka.Store](s)
 	if !ok {
 		return nil, &store.Error{
-			Op: what, Code: store.ErrUnsupported, Err: errors.New("it is about topics of a Kafka cluster, and this is another store"),
+			Op: what, Code: store.ErrUnsupported, Err: errors.New("this is about the topics of a Kafka cluster, and the store is another one"),
 			Hint: "use --store kafka://HOST:PORT",
 		}
 	}
@@ -134,12 +134,12 @@ func (k *Cluster) Workable(name string) error {
 		return nil
 	case of == "":
 		return &store.Error{
-			Op: "ensure topic " + name, Code: store.ErrInvalid, Err: errors.New("it holds the state of this store, which makes it and keeps it as it has to be"),
+			Op: "ensure topic " + name, Code: store.ErrInvalid, Err: errors.New("it holds the state of this store, which creates and configures it by itself"),
 			Hint: "leave it out",
 		}
 	}
 	return &store.Error{
-		Op: "ensure topic " + name, Code: store.ErrInvalid, Err: fmt.Errorf("it holds the dead letters of %s, and is made and kept together with that", of),
+		Op: "ensure topic " + name, Code: store.ErrInvalid, Err: fmt.Errorf("it holds the dead letters of %s, and is created and configured together with it", of),
 		Hint: "run `pawl kafka topics ensure " + of + "`",
 	}
 }

@@ -198,7 +198,7 @@ func (d *Doctor) schema() bool {
 	if missing > 0 {
 		v, fix := Ill, "run `pawl migrate up`"
 		if open.File(d.Open.URL) != "" {
-			v, fix = Worth, "run `pawl migrate up`; whoever opens it to work with it does so, too"
+			v, fix = Worth, "run `pawl migrate up`; any process that opens the store to work with it does the same"
 		}
 		d.say(check, v, fix, "%d of %d steps are not applied", missing, len(d.steps))
 		return false
@@ -227,16 +227,16 @@ func (d *Doctor) clock(ctx context.Context, s store.Store) {
 		theirs, err = entries.Clock(ctx)
 	}
 	if err != nil {
-		d.say(check, Ill, advice(err, "run `pawl doctor` again; look at the server's log if it stays"), "%s", brief(err))
+		d.say(check, Ill, advice(err, "run `pawl doctor` again; if it happens again, look at the server's log"), "%s", brief(err))
 		return
 	}
 	took := time.Since(began)
 	if d.latency(took); local {
-		d.say(check, Unknown, "", "this store goes by the clock of each machine")
+		d.say(check, Unknown, "", "this store uses the clock of each machine")
 		return
 	}
 	off := theirs.Sub(began.Add(took / 2)).Abs().Round(time.Millisecond)
-	fix := "let both machines keep their time by NTP; deliveries are not concerned, what people read is"
+	fix := "synchronise both clocks with NTP; deliveries are not affected, but times in logs and listings are misleading"
 	switch {
 	case off > clockFail:
 		d.say(check, Ill, fix, "the store's clock and this one are %v apart", off)
@@ -339,7 +339,7 @@ func (d *Doctor) topic(t *store.TopicStats, served map[string]bool) {
 		d.say(check, Worth, "pawl dead ls --topic "+t.Name+" --group-by fingerprint", "%d dead letters", t.Dead)
 	}
 	if served == nil && t.Waiting > 0 && t.Leased == 0 && len(d.found) == before {
-		d.say(check, Unknown, "", "%d wait, and whether a worker carries them out cannot be told", t.Waiting)
+		d.say(check, Unknown, "", "%d wait; whether a worker serves them is unknown", t.Waiting)
 	}
 	if len(d.found) == before {
 		d.say(check, Well, "", "%d wait, %d are worked on, no dead letters", t.Waiting, t.Leased)
@@ -353,7 +353,7 @@ func (d *Doctor) workers(ctx context.Context, s store.Store) map[string]bool {
 	served := map[string]bool{}
 	workers, err := operate.Workers(ctx, s)
 	if err != nil {
-		d.say(check, Unknown, "", "who carries messages out cannot be told: %s", brief(err))
+		d.say(check, Unknown, "", "the workers cannot be listed: %s", brief(err))
 		return nil
 	}
 	alive, gone, zombies, draining := 0, 0, 0, 0
@@ -379,9 +379,9 @@ func (d *Doctor) workers(ctx context.Context, s store.Store) map[string]bool {
 	}
 	switch {
 	case zombies > 0:
-		d.say(check, Worth, "find out why these handlers do not heed their context; they take memory and time until they return", "%d handlers outlived their deadline", zombies)
+		d.say(check, Worth, "find out why these handlers ignore their context; until they return, they use memory and CPU", "%d handlers outlived their deadline", zombies)
 	case gone > 0:
-		d.say(check, Worth, "nothing, if you stopped them; what they held is claimed again when its lease ends. Otherwise look at their logs", "%d alive, %d went without a word within the last hour", alive, gone)
+		d.say(check, Worth, "nothing, if you stopped them; what they held is claimed again when its lease ends. Otherwise look at their logs", "%d alive, %d disappeared without deregistering within the last hour", alive, gone)
 	case draining > 0:
 		d.say(check, Well, "", "%d alive, %d of them claim nothing more: they drain", alive, draining)
 	default:

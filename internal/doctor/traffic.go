@@ -22,7 +22,7 @@ func (d *Doctor) plans(ctx context.Context, s store.Store) {
 		d.moving, err = plans.List(ctx)
 	}
 	if err != nil && !errors.Is(err, store.ErrUnsupported) {
-		d.say(check, Unknown, "", "which topics move to another store cannot be told: %s", brief(err))
+		d.say(check, Unknown, "", "it is unknown which topics are moving to another store: %s", brief(err))
 	}
 	needed := false
 	for _, p := range d.moving {

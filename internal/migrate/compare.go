@@ -324,7 +324,7 @@ func (t *Traffic) decide(ctx context.Context, look store.Looker, ds []pawl.Deliv
 				}
 			default:
 				s.Verdict, s.After = store.Release, shadowAgain
-				s.Failure = store.Failure{Error: "a copy: the old store has not done with its original"}
+				s.Failure = store.Failure{Error: "a copy: the old store is not done with its original"}
 				over[r] = true
 			}
 		}

@@ -96,7 +96,7 @@ func (t *Traffic) CutOver(ctx context.Context, topic string, m Moving) (*Moved, 
 		if left == 0 {
 			break
 		}
-		t.tell("%d messages came to the old store late: they are worked off, too", left)
+		t.tell("%d messages reached the old store late; they are processed, too", left)
 	}
 	if s, err := figures(ctx, t.from, topic); err == nil {
 		done.Dead = s.Dead

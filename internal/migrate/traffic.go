@@ -193,7 +193,7 @@ func (t *Traffic) prepare(ctx context.Context, p *mirror.Plan, dry bool) error {
 		return err
 	}
 	if open := unfinished(there); open > 0 {
-		return conflict(fmt.Sprintf("topic %s of %s has %d messages that are not done: whoever compares would take them for copies", p.InMirrored(), t.Target, open),
+		return conflict(fmt.Sprintf("topic %s of %s has %d messages that are not done: a comparison would take them for copies", p.InMirrored(), t.Target, open),
 			"let it run empty, or copy to another name: --as NAME", p.Topic)
 	}
 	settings, err := t.from.Topic(ctx, p.Topic)

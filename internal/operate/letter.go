@@ -59,7 +59,7 @@ func Sealed(m *pawl.Message) error {
 // ParseLetter reads a line of an export.
 func ParseLetter(line []byte) (r store.Record, err error) {
 	if !utf8.Valid(line) {
-		return r, errors.New("it is no JSON: it is not UTF-8")
+		return r, errors.New("it is not valid JSON: it is not UTF-8")
 	}
 	var l Letter
 	d := json.NewDecoder(bytes.NewReader(line))
@@ -75,7 +75,7 @@ func ParseLetter(line []byte) (r store.Record, err error) {
 			}
 			err = fmt.Errorf("%s cannot be %s %s", about, article, kind.Value)
 		}
-		return r, fmt.Errorf("it is no dead letter as JSON: %w", err)
+		return r, fmt.Errorf("it is not a dead letter as JSON: %w", err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return r, errors.New("something follows the JSON")
@@ -106,7 +106,7 @@ func (l *Letter) record() (store.Record, error) {
 	case l.Key != nil && l.KeyBase64 != "" || l.Body != nil && l.BodyBase64 != nil || l.UniqueKey != nil && l.UniqueKeyBase64 != "":
 		bad = append(bad, errors.New("it has a field both as text and in base64"))
 	case l.Lease != nil || l.NotBefore != nil:
-		bad = append(bad, errors.New("it has a lease or a not_before: it is no dead letter"))
+		bad = append(bad, errors.New("it has a lease or a not_before: it is not a dead letter"))
 	}
 	if l.Key != nil {
 		r.Key = []byte(*l.Key)

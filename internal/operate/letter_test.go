@@ -72,7 +72,7 @@ func TestRescueSaysThatItDecided(t *testing.T) {
 
 func TestLetterRefuses(t *testing.T) {
 	for line, why := range map[string]string{
-		``: "no dead letter", `{"id":"a"} {}`: "follows", `{"id":"a","topic":"t","body":"x","body_base64":""}`: "both", `{"id":"a","topic":"t"}`: "neither body",
+		``: "not a dead letter", `{"id":"a"} {}`: "follows", `{"id":"a","topic":"t","body":"x","body_base64":""}`: "both", `{"id":"a","topic":"t"}`: "neither body",
 		`{"id":"a","topic":"t","body":"x","key_base64":"?"}`: "key_base64", `{"id":"a","topic":"t","body":"x"}`: "dead_at", "\"\xff\"": "UTF-8",
 		`{"id":"","topic":"t","body":"x"}`: "id is missing", `{"id":"a","topic":"t","body":"x","state":"waiting"}`: "state",
 	} {

@@ -262,7 +262,7 @@ func (os *Operations) Ask(ctx context.Context, id, to, who string) (*Operation, 
 			return nil, err
 		}
 		if time.Since(began) > 4*deadAfter {
-			return nil, &store.Error{Op: "operation " + id, Code: store.ErrUnavailable, Err: errors.New("the process that carries it out has been told, and has not answered yet")}
+			return nil, &store.Error{Op: "operation " + id, Code: store.ErrUnavailable, Err: errors.New("the process that runs it has been told, but has not answered yet")}
 		}
 		if err := sleep(ctx, 100*time.Millisecond); err != nil {
 			return nil, err

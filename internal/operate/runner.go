@@ -59,7 +59,7 @@ type Runner struct {
 // Run takes an operation and carries it out to its end, or until the context
 // ends, or somebody asks to stop it. The operation says how far it came, in any
 // case. The errors are [ErrPaused], [ErrCancelled], [store.ErrConflict] if
-// another process carries it out, and those of the store.
+// another process is running it, and those of the store.
 func (r *Runner) Run(ctx context.Context, o *Operation) error {
 	r.op, r.me = o, pawl.NewID()
 	r.pace, r.Refused, r.bad = pace{perSecond: o.Rate}, map[string]error{}, 0
@@ -90,7 +90,7 @@ func (r *Runner) Run(ctx context.Context, o *Operation) error {
 }
 
 // errTaken: another process goes on with the operation.
-var errTaken = &store.Error{Op: "operation", Code: store.ErrConflict, Err: errors.New("another process carries it out")}
+var errTaken = &store.Error{Op: "operation", Code: store.ErrConflict, Err: errors.New("another process is running it")}
 
 // take makes this process the one that carries the operation out.
 func (r *Runner) take(ctx context.Context) error {
@@ -453,7 +453,7 @@ func (r *Runner) count(ids []string, refused map[string]error) error {
 		r.Progress(o.Done + o.Refused)
 	}
 	if r.bad > maxRefusals {
-		return fmt.Errorf("%d were refused: look why before you go on", r.bad)
+		return fmt.Errorf("%d were refused; find out why before you continue", r.bad)
 	}
 	return nil
 }

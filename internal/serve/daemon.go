@@ -89,7 +89,7 @@ func NewDaemon(s store.Store, c DaemonConfig) (*Daemon, error) {
 	d.loaded = loaded{file: c.Config.File, at: d.began}
 	var err error
 	if d.notifier, err = systemd.New(c.Getenv, os.Getpid()); err != nil {
-		c.Logger.Warn("the service manager is told nothing", "error", err)
+		c.Logger.Warn("the service manager is not notified", "error", err)
 	}
 	if d.metrics, err = observe.New(registry); err != nil {
 		return nil, err

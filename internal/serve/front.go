@@ -51,7 +51,7 @@ func NewFront(address string, logger *slog.Logger) (*Front, error) {
 	}
 	f.wg.Go(func() {
 		if err := f.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			logger.Error("health and metrics are not served any more", "error", err)
+			logger.Error("health and metrics are no longer served", "error", err)
 		}
 	})
 	return f, nil

@@ -51,7 +51,7 @@ func (d *Daemon) endEvents(how error) {
 	ctx, cancel := context.WithTimeout(context.Background(), closeEvents)
 	defer cancel()
 	if err := d.events.Close(ctx); err != nil {
-		d.Logger.Warn("not all events were taken", "error", err)
+		d.Logger.Warn("not all events were consumed", "error", err)
 	}
 	if d.eventsFile != nil {
 		if err := d.eventsFile.close(); err != nil {

@@ -31,7 +31,7 @@ func (d *Daemon) reopenEvents() {
 		return
 	}
 	if err := d.eventsFile.reopen(); err != nil {
-		d.Logger.Warn("events go on into the file that was there before", "error", err)
+		d.Logger.Warn("events still go to the previous file", "error", err)
 	}
 }
 
@@ -130,7 +130,7 @@ func (d *Daemon) emptied(next *config.Config) error {
 	}
 	return config.Problems{{
 		File: next.File, Line: 1, Column: 1, Path: "topics", Message: fmt.Sprintf("there are none, but %d are carried out", len(d.carriers)),
-		Hint: "write the whole file again; to carry out nothing, end the daemon",
+		Hint: "write the complete file again; to stop all work, stop the daemon",
 	}}
 }
 
@@ -188,7 +188,7 @@ func (c *carrier) limitedAs(t config.Topic) bool {
 // warn logs what of a configuration that is in effect is perhaps not what was meant.
 func (d *Daemon) warn(c *config.Config) {
 	for i := range c.Warnings {
-		d.Logger.Warn("the configuration may not be what was meant", slog.String("warning", c.Warnings[i].String()))
+		d.Logger.Warn("the configuration may not mean what was intended", slog.String("warning", c.Warnings[i].String()))
 	}
 }
 
@@ -202,7 +202,7 @@ func (d *Daemon) refuse(err error) {
 		}
 	}
 	for _, f := range faults {
-		d.Logger.Error("configuration not reloaded; the one before stays in effect", slog.String("problem", f))
+		d.Logger.Error("configuration not reloaded; the previous one stays in effect", slog.String("problem", f))
 	}
 	d.mu.Lock()
 	d.loaded.faults = faults
