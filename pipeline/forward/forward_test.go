@@ -8,7 +8,7 @@ import (
 )
 
 func TestMessagesReachTheirTargetsInOrder(t *testing.T) {
-	r := newRig(t, false, nil)
+	r := newRig(t, nil)
 	r.rule(Rule{Source: Place{Chat: source}, Targets: []Place{{Chat: target}, {Chat: other, Thread: 5}}, Priority: normal})
 	r.start()
 	r.api.Write(sim.Post{Chat: source, From: sim.Member, Text: "n", Count: 20})
@@ -28,7 +28,7 @@ func TestMessagesReachTheirTargetsInOrder(t *testing.T) {
 }
 
 func TestVIPTakesEffectWithTheNextMessage(t *testing.T) {
-	r := newRig(t, false, nil)
+	r := newRig(t, nil)
 	made := r.rule(Rule{Source: Place{Chat: source}, Targets: []Place{{Chat: target}}, Priority: bulk})
 	r.start()
 	r.start() // either of them may handle the next update

@@ -199,11 +199,11 @@ func (f *forwarder) stages() []pipeline.Stage {
 	decode := func(b []byte, v *update) error { return json.Unmarshal(b, v) }
 	return []pipeline.Stage{
 		{Topic: dispatch.Topic{
-			Name: f.env.Topic(stageUpdates), Settings: settings, Concurrency: updateSlots, Event: policy.Event{Type: "Forward"},
+			Name: f.env.Topic(stageUpdates), Settings: settings, Concurrency: updateSlots, Lease: lease, Event: policy.Event{Type: "Forward"},
 			Handler: pawl.Typed(decode, f.handleUpdate),
 		}},
 		{Topic: dispatch.Topic{
-			Name: f.env.Topic(stageSend), Settings: settings, Limits: []*dispatch.Limiter{f.gate.Limiter}, Event: policy.Event{Type: "Forward"},
+			Name: f.env.Topic(stageSend), Settings: settings, Lease: lease, Limits: []*dispatch.Limiter{f.gate.Limiter}, Event: policy.Event{Type: "Forward"},
 			Concurrency: int(f.env.Section.Int("concurrency")), Reserved: int(f.env.Section.Int("reserved")),
 			Handler: pawl.Typed(func(b []byte, v *job) error { return json.Unmarshal(b, v) }, f.handleSend),
 		}},
@@ -235,3 +235,6 @@ func (f *forwarder) doctor(ctx context.Context) []pipeline.Finding {
 	}
 	return found
 }
+
+// lease is how long the work of a process that died waits: about as long as another one takes to lead.
+const lease = 15 * time.Second

@@ -39,9 +39,11 @@ type rig struct {
 	audits []string
 }
 
-func newRig(t *testing.T, limits bool, keys map[string]any) *rig {
+func newRig(t *testing.T, keys map[string]any) *rig { return newRigOf(t, sim.Config{Seed: 1}, keys) }
+
+func newRigOf(t *testing.T, c sim.Config, keys map[string]any) *rig {
 	t.Helper()
-	r := &rig{t: t, api: sim.New(sim.Config{Limits: limits, Seed: 1}), store: memory.New(memory.Config{}), keys: keys}
+	r := &rig{t: t, api: sim.New(c), store: memory.New(memory.Config{}), keys: keys}
 	server := httptest.NewServer(r.api)
 	t.Cleanup(server.Close)
 	t.Cleanup(server.CloseClientConnections)

@@ -1,0 +1,218 @@
+package forward
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl/pipeline/forward/sim"
+	"github.com/pawl-dev/pawl/store"
+)
+
+func TestAlbumsStayWholeAndInTheirPlace(t *testing.T) {
+	r := newRig(t, nil)
+	r.rule(Rule{Source: Place{Chat: source}, Targets: []Place{{Chat: target}}, Mode: modeCopy})
+	r.start()
+	r.api.Write(sim.Post{Chat: source, From: sim.Member, Text: "before"})
+	r.api.Write(sim.Post{Chat: source, From: sim.Member, Album: "a", Text: "part", Count: 3})
+	r.api.Write(sim.Post{Chat: source, From: sim.Member, Text: "after"})
+	r.api.Write(sim.Post{Chat: source, From: sim.Member, Album: "a", Text: "last"}) // of the same album, behind another message
+	r.gets(target, "before", "part 1", "part 2", "part 3", "last", "after")
+	groups := map[string]int{}
+	for _, m := range r.api.Truth(true).Messages {
+		groups[m.Group]++
+	}
+	if len(groups) != 2 || groups[""] != 2 {
+		t.Errorf("messages by album: %v", groups)
+	}
+	r.api.Write(sim.Post{Chat: source, From: sim.Member, Album: "a", Text: "late"}) // too late: by itself, but not lost
+	r.gets(target, "before", "part 1", "part 2", "part 3", "last", "after", "late")
+}
+
+func TestEditsReachCopies(t *testing.T) {
+	r := newRig(t, nil)
+	r.rule(Rule{Source: Place{Chat: source}, Targets: []Place{{Chat: target}}, Mode: modeCopy, Replace: []string{"foo=bar"}})
+	r.rule(Rule{Source: Place{Chat: other}, Targets: []Place{{Chat: sim.Member}}})
+	r.start()
+	copied := r.api.Write(sim.Post{Chat: source, From: sim.Member, Text: "one foo"})[0]
+	forwarded := r.api.Write(sim.Post{Chat: other, From: sim.Member, Text: "two"})[0]
+	r.gets(target, "one bar")
+	r.gets(sim.Member, "two")
+	r.api.Write(sim.Post{Chat: other, From: sim.Member, Text: "two!", Edit: forwarded})
+	r.api.Write(sim.Post{Chat: source, From: sim.Member, Text: "never sent", Edit: 4711})
+	r.api.Write(sim.Post{Chat: source, From: sim.Member, Text: "one foo!", Edit: copied})
+	r.await("the copy is edited", func() bool { return r.api.Truth(false).Edited == 1 })
+	r.gets(target, "one bar!")
+	r.gets(sim.Member, "two")
+}
+
+func TestAMovedGroupMovesItsRules(t *testing.T) {
+	const moved = int64(-1000000099999)
+	r := newRig(t, nil)
+	byTarget := r.rule(Rule{Source: Place{Chat: source}, Targets: []Place{{Chat: target}}})
+	bySource := r.rule(Rule{Source: Place{Chat: other}, Targets: []Place{{Chat: sim.Member}}})
+	if err := r.api.Fault("moved", fmt.Sprintf("%d:%d", target, moved)); err != nil {
+		t.Fatal(err)
+	}
+	r.start()
+	r.api.Write(sim.Post{Chat: source, From: sim.Member, Text: "m", Count: 2})
+	r.gets(moved, "m 1", "m 2")
+	r.api.AddChat(sim.Chat{ID: moved - 1, Type: "supergroup"})
+	r.api.Write(sim.Post{Chat: other, From: sim.Member, Extra: map[string]any{"migrate_to_chat_id": moved - 1}})
+	r.api.Write(sim.Post{Chat: moved - 1, From: sim.Member, Extra: map[string]any{"migrate_from_chat_id": other}})
+	r.api.Write(sim.Post{Chat: moved - 1, From: sim.Member, Text: "here"})
+	r.await("the source has moved", func() bool { return r.rules().of(Place{Chat: moved - 1}) != nil })
+	r.api.Write(sim.Post{Chat: moved - 1, From: sim.Member, Text: "there"})
+	r.await("the new group is forwarded", func() bool { return slices.Contains(r.in(sim.Member), "there") })
+	all := r.rules()
+	a, _ := all.byID(byTarget.ID)
+	b, _ := all.byID(bySource.ID)
+	if a.Targets[0].Chat != moved || b.Source.Chat != moved-1 || all.of(Place{Chat: other}) != nil {
+		t.Errorf("rules: %+v, %+v", a, b)
+	}
+}
+
+func TestABlockedTargetIsDisabledAndToldOnce(t *testing.T) {
+	r := newRig(t, nil)
+	made := r.rule(Rule{Source: Place{Chat: source}, Targets: []Place{{Chat: sim.Member}, {Chat: target}}})
+	if err := r.api.Fault("blocked", fmt.Sprint(sim.Member)); err != nil {
+		t.Fatal(err)
+	}
+	r.start()
+	r.api.Write(sim.Post{Chat: source, From: sim.Member, Text: "m", Count: 5})
+	r.gets(target, "m 1", "m 2", "m 3", "m 4", "m 5")
+	dead := func() (n int) {
+		letters, _ := store.As[store.DeadLetters](r.store)
+		for l, err := range letters.Dead(t.Context(), store.DeadFilter{}) {
+			if err != nil || l.Kind != KindBlocked {
+				t.Fatalf("dead letter %+v, %v", l, err)
+			}
+			n++
+		}
+		return n
+	}
+	r.await("five dead letters", func() bool { return dead() == 5 })
+	r.await("the owner is told", func() bool { return len(r.in(sim.Admin)) == 1 })
+	if told := r.in(sim.Admin)[0]; !strings.Contains(told, `"Bob" (2001)`) || !strings.Contains(told, "bot was blocked") {
+		t.Errorf("told %q", told)
+	}
+	rule, _ := r.rules().byID(made.ID)
+	if !slices.Equal(rule.Disabled, []Place{{Chat: sim.Member}}) {
+		t.Errorf("disabled: %v", rule.Disabled)
+	}
+	if calls := r.api.Truth(false).Calls["forwardMessage"]; calls != 6 {
+		t.Errorf("%d calls: a disabled target was asked again", calls)
+	}
+}
+
+// A 429 pauses its chat and nobody else; nothing is lost, and it is no failed attempt.
+func TestA429PausesItsChat(t *testing.T) {
+	r := newRig(t, nil)
+	r.rule(Rule{Source: Place{Chat: source}, Targets: []Place{{Chat: target}}})
+	if err := r.api.Fault("throttle", "0.7"); err != nil {
+		t.Fatal(err)
+	}
+	r.start()
+	r.api.Write(sim.Post{Chat: source, From: sim.Member, Text: "m", Count: 3})
+	r.await("a 429", func() bool { return r.api.Truth(false).Calls["forwardMessage"] > r.api.Truth(false).Sent })
+	if err := r.api.Fault("throttle", "0"); err != nil {
+		t.Fatal(err)
+	}
+	r.gets(target, "m 1", "m 2", "m 3")
+}
+
+// Lost answers and errors of the server are repeated, in order; the only duplicates are those of lost answers.
+func TestUnknownOutcomesAreRepeated(t *testing.T) {
+	r := newRig(t, nil)
+	r.rule(Rule{Source: Place{Chat: source}, Targets: []Place{{Chat: target}}})
+	r.start()
+	r.await("it polls", func() bool { return r.api.Truth(false).Calls["getUpdates"] > 0 })
+	if err := r.api.Fault("drop", "1"); err != nil {
+		t.Fatal(err)
+	}
+	r.api.Write(sim.Post{Chat: source, From: sim.Member, Text: "m", Count: 2})
+	r.await("a lost answer", func() bool { return r.api.Truth(false).Sent > 0 })
+	if err := r.api.Fault("drop", "0"); err != nil {
+		t.Fatal(err)
+	}
+	r.await("both are there", func() bool { return slices.Contains(r.in(target), "m 2") })
+	truth := r.api.Truth(false)
+	if truth.Twice == 0 || truth.Sent != 2+truth.Twice {
+		t.Errorf("sent %d, %d of them twice", truth.Sent, truth.Twice)
+	}
+}
+
+func TestWebhook(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	_ = l.Close()
+	r := newRig(t, map[string]any{"updates": updatesWebhook, "listen": address, "secret_token": "s3cret", "webhook_url": "http://" + address + "/telegram"})
+	r.rule(Rule{Source: Place{Chat: source}, Targets: []Place{{Chat: target}}})
+	r.start()
+	r.api.Write(sim.Post{Chat: source, From: sim.Member, Text: "m", Count: 3})
+	r.gets(target, "m 1", "m 2", "m 3")
+	for secret, want := range map[string]int{"": 403, "wrong": 403, "s3cret": 400} {
+		req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+address+"/telegram", strings.NewReader("no json"))
+		req.Header.Set("X-Telegram-Bot-Api-Secret-Token", secret)
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode != want {
+			t.Errorf("secret %q: %d, want %d", secret, resp.StatusCode, want)
+		}
+	}
+}
+
+// When the leader stops, another process goes on, with nothing lost and nothing twice.
+func TestRollingRestart(t *testing.T) {
+	r := newRig(t, nil)
+	r.rule(Rule{Source: Place{Chat: source}, Targets: []Place{{Chat: target}}})
+	a := r.start()
+	b := r.start()
+	for i := range 3 {
+		r.api.Write(sim.Post{Chat: source, From: sim.Member, Text: fmt.Sprint(i, ":"), Count: 50})
+		a.stop()
+		<-a.done
+		a, b = b, r.start()
+	}
+	defer b.stop()
+	r.await("all are there", func() bool { return r.api.Truth(false).Sent >= 150 })
+	if truth := r.api.Truth(false); truth.Sent != 150 || truth.Twice != 0 {
+		t.Errorf("sent %d, %d twice", truth.Sent, truth.Twice)
+	}
+	if got := r.in(target); !slices.IsSortedFunc(got, func(a, b string) int { return strings.Compare(pad(a), pad(b)) }) {
+		t.Errorf("out of order: %q", got)
+	}
+}
+
+// pad makes "1: 7" sort before "1: 10".
+func pad(s string) string {
+	round, n, _ := strings.Cut(s, ": ")
+	return fmt.Sprintf("%s %4s", round, n)
+}
+
+func TestTheTokenIsInNoError(t *testing.T) {
+	r := newRig(t, nil)
+	for _, base := range []string{"http://127.0.0.1:1", r.url, "http://[::1"} {
+		c := newClient(base, "777:VERYSECRET")
+		err := c.call(t.Context(), time.Second, "no/such\x00method", struct{}{}, nil)
+		if err == nil || strings.Contains(err.Error(), "VERYSECRET") {
+			t.Errorf("%s: %v", base, err)
+		}
+	}
+	if err := r.api.Fault("revoked", "true"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := newClient(r.url, "777:VERYSECRET").me(t.Context()); !refusedToken(err) || strings.Contains(err.Error(), "VERYSECRET") {
+		t.Errorf("revoked: %v", err)
+	}
+}
