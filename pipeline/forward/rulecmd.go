@@ -47,8 +47,10 @@ func commands() []pipeline.Command {
 	}}
 }
 
+const seeHelp = "run it with --help for what it takes"
+
 func wrong(what string, args ...any) error {
-	return &pipeline.Error{Code: pipeline.ExitUsage, What: fmt.Sprintf(what, args...)}
+	return &pipeline.Error{Code: pipeline.ExitUsage, What: fmt.Sprintf(what, args...), Next: seeHelp}
 }
 
 // openRules are the rules of the pipeline that a command is about.
@@ -139,7 +141,7 @@ func apply(in *pipeline.Invocation, rule *Rule) error {
 	}
 	errs = append(errs, rule.prepare())
 	if err := errors.Join(errs...); err != nil {
-		return &pipeline.Error{Code: pipeline.ExitUsage, What: "the rule is not right", Err: err}
+		return &pipeline.Error{Code: pipeline.ExitUsage, What: "the rule is not right", Err: err, Next: seeHelp}
 	}
 	return nil
 }

@@ -44,7 +44,7 @@ func runSim(ctx context.Context, in *pipeline.Invocation) error {
 			return wrong("--fault is NAME=VALUE (got %q)", f)
 		}
 		if err := server.Fault(name, value); err != nil {
-			return &pipeline.Error{Code: pipeline.ExitUsage, What: "--fault", Err: err}
+			return &pipeline.Error{Code: pipeline.ExitUsage, What: "--fault is not right", Err: err, Next: seeHelp}
 		}
 	}
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", in.Flags.Text("listen"))
