@@ -7,24 +7,22 @@ import (
 	"github.com/pawl-dev/pawl/pipeline/forward/sim"
 )
 
-// What people type, who they are and where, what the bot answers, and what the priority is then.
-func TestCommands(t *testing.T) {
-	const group, stranger = source, int64(3001)
-	r := newRig(t, map[string]any{"admins": []string{"4001"}})
-	for _, id := range []int64{stranger, 4001} {
-		r.api.AddChat(sim.Chat{ID: id, Type: "private", First: "U"})
-	}
-	r.api.AddChat(sim.Chat{ID: -5, Type: "channel", Title: "News"})
-	rule := r.rule(Rule{Source: Place{Chat: group}, Targets: []Place{{Chat: target}}, Priority: normal})
-	channel := r.rule(Rule{Source: Place{Chat: -5}, Targets: []Place{{Chat: target}}, Priority: normal})
-	r.start()
-	const denied, usage, unknown, gone = "permission denied", "usage: /", "unknown level", "There is no rule"
-	for _, c := range []struct {
-		name     string
-		post     sim.Post
-		answer   string // contained in it; empty: none
-		priority int    // of the rule afterwards; -1: as it was
-	}{
+// asked is what somebody types, what the bot answers, and what the priority is then.
+type asked struct {
+	name     string
+	post     sim.Post
+	answer   string // contained in it
+	priority int    // of the rule afterwards; -1: as it was
+}
+
+const (
+	group, stranger, owner = source, int64(3001), int64(4001)
+
+	denied, usage, unknown, noSuchRule = "permission denied", "usage: /", "unknown level", "There is no rule"
+)
+
+func inGroup() []asked {
+	return []asked{
 		{"vip", sim.Post{Chat: group, From: sim.Admin, Text: "/vip"}, "The priority of Group 1 is High (50) now. It is in effect.", 50},
 		{"p", sim.Post{Chat: group, From: sim.Admin, Text: "/p"}, "High (50)", 50},
 		{"set_priority alone", sim.Post{Chat: group, From: sim.Admin, Text: "/set_priority"}, usage + "set_priority <", -1},
@@ -59,7 +57,11 @@ func TestCommands(t *testing.T) {
 		{"rules here", sim.Post{Chat: group, From: sim.Admin, Text: "/list_rules"}, "1: -1000000000001 → -1000000000002, High (50)", -1},
 		{"rules here, member", sim.Post{Chat: group, From: sim.Member, Text: "/list_rules"}, denied, -1},
 		{"help", sim.Post{Chat: group, From: sim.Member, Text: "/help"}, "/vip or /p alone mean High (50)", -1},
+	}
+}
 
+func inPrivate() []asked {
+	return []asked{
 		{"private", sim.Post{Chat: sim.Admin, From: sim.Admin, Text: "/vip 1 normal"}, "The priority of Group 1 is Normal (10) now. It is in effect.", 10},
 		{"private number", sim.Post{Chat: sim.Admin, From: sim.Admin, Text: "/p 1 33"}, "Priority (33)", 33},
 		{"private alone", sim.Post{Chat: sim.Admin, From: sim.Admin, Text: "/vip"}, "usage: /vip <rule_id> <priority>", -1},
@@ -67,7 +69,7 @@ func TestCommands(t *testing.T) {
 		{"private, no number", sim.Post{Chat: sim.Admin, From: sim.Admin, Text: "/vip high"}, "<rule_id> <priority>", -1},
 		{"private, three words", sim.Post{Chat: sim.Admin, From: sim.Admin, Text: "/vip 1 high now"}, "<rule_id> <priority>", -1},
 		{"private, wrong level", sim.Post{Chat: sim.Admin, From: sim.Admin, Text: "/vip 1 x"}, unknown, -1},
-		{"private, unknown rule", sim.Post{Chat: 4001, From: 4001, Text: "/vip 99 high"}, gone + " 99", -1},
+		{"private, unknown rule", sim.Post{Chat: 4001, From: 4001, Text: "/vip 99 high"}, noSuchRule + " 99", -1},
 		{"private, unknown rule, nobody", sim.Post{Chat: sim.Member, From: sim.Member, Text: "/vip 99 high"}, denied, -1},
 		{"private, member", sim.Post{Chat: sim.Member, From: sim.Member, Text: "/vip 1 high"}, denied, -1},
 		{"private, stranger", sim.Post{Chat: stranger, From: stranger, Text: "/vip 1 high"}, denied, -1},
@@ -77,7 +79,19 @@ func TestCommands(t *testing.T) {
 		{"private rules, owner", sim.Post{Chat: 4001, From: 4001, Text: "/list_rules"}, "2: -5", -1},
 		{"private rules, member", sim.Post{Chat: sim.Member, From: sim.Member, Text: "/list_rules"}, denied, -1},
 		{"private help", sim.Post{Chat: sim.Member, From: sim.Member, Text: "/help"}, "<rule_id> <priority>", -1},
-	} {
+	}
+}
+
+func TestCommands(t *testing.T) {
+	r := newRig(t, map[string]any{"admins": []string{"4001"}})
+	for _, id := range []int64{stranger, owner} {
+		r.api.AddChat(sim.Chat{ID: id, Type: "private", First: "U"})
+	}
+	r.api.AddChat(sim.Chat{ID: -5, Type: "channel", Title: "News"})
+	rule := r.rule(Rule{Source: Place{Chat: group}, Targets: []Place{{Chat: target}}, Priority: normal})
+	channel := r.rule(Rule{Source: Place{Chat: -5}, Targets: []Place{{Chat: target}}, Priority: normal})
+	r.start()
+	for _, c := range append(inGroup(), inPrivate()...) {
 		r.ask(t, c.name, c.post, c.answer, rule.ID, c.priority)
 	}
 	r.ask(t, "channel", sim.Post{Chat: -5, Text: "/vip 77", As: "channel_post"}, "The priority of News is Priority (77) now", channel.ID, 77)
