@@ -27,7 +27,7 @@ func TestReferenceIsOfThisFormat(t *testing.T) {
 	if !found {
 		t.Fatalf("%s has no line %s", path, mark)
 	}
-	want := intro + mark + strings.TrimRight(Reference(nil), "\n") + "\n"
+	want := intro + mark + strings.TrimRight(reference(), "\n") + "\n"
 	if *update {
 		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
 			t.Fatal(err)

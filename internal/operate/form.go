@@ -210,6 +210,3 @@ func moment(t time.Time) *time.Time {
 	}
 	return new(t.UTC())
 }
-
-// encodeKey is a key that is no text.
-func encodeKey(key string) string { return base64.StdEncoding.EncodeToString([]byte(key)) }

@@ -54,8 +54,8 @@ func (d *Daemon) watchDepth(ctx context.Context) {
 	began := time.Now()
 	c := counting{log: d.Logger, what: "topics", at: began}
 	var names []string
-	for i := range d.carriers {
-		names = append(names, d.carriers[i].topic.Name)
+	for i := range d.served {
+		names = append(names, d.served[i].topic.Name)
 	}
 	for _, t := range d.host.Topics() {
 		names = append(names, t.Name)

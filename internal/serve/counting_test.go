@@ -103,7 +103,7 @@ func TestDepthThatCannotBeCounted(t *testing.T) {
 			c.Error(err)
 		}
 		d := &Daemon{host: &Host{}, DaemonConfig: DaemonConfig{Logger: slog.New(slog.NewTextHandler(c.log, nil))}, metrics: c.m}
-		d.store, d.carriers = s, []*carrier{{topic: configured(c.T, plainFile).Topics[0]}}
+		d.store, d.served = s, []*servedTopic{{topic: configured(c.T, plainFile).Topics[0]}}
 		d.watchDepth(ctx)
 	}, `pawl_queue_messages{state="waiting",topic="a"} 1`, `pawl_queue_counted_timestamp_seconds{topic="a"} `)
 }

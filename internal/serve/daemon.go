@@ -62,7 +62,7 @@ type Daemon struct {
 	DaemonConfig
 	store      store.Store
 	programs   *programs
-	carriers   []*carrier
+	served     []*servedTopic
 	limits     limits
 	policy     *policy.Live
 	dispatcher *dispatch.Dispatcher
@@ -156,7 +156,7 @@ func (d *Daemon) logMetrics() []observe.Metric {
 	return []observe.Metric{observe.LogDropped(d.Dropped)}
 }
 
-// build makes the carriers, and the dispatcher above them.
+// build makes what serves the topics, and the dispatcher above it.
 func (d *Daemon) build() error {
 	var err error
 	if d.limits, err = newLimits(d.Config.Limits, d.store); err != nil {
@@ -165,11 +165,11 @@ func (d *Daemon) build() error {
 	gates, replies := map[string]*gate{}, hook.NewReplies()
 	var topics []dispatch.Topic
 	for _, t := range d.Config.Topics {
-		c, err := newCarrier(t, d.programs, replies, d.limits)
+		c, err := newServedTopic(t, d.programs, replies, d.limits)
 		if err != nil {
 			return fmt.Errorf("topic %s: %w", t.Name, err)
 		}
-		d.carriers, gates[t.Name] = append(d.carriers, c), &c.gate
+		d.served, gates[t.Name] = append(d.served, c), &c.gate
 		topics = append(topics, c.dispatched())
 	}
 	topics = append(topics, d.host.Topics()...)
@@ -182,7 +182,7 @@ func (d *Daemon) build() error {
 	if err != nil {
 		return err
 	}
-	for _, c := range d.carriers {
+	for _, c := range d.served {
 		c.gate.wake = func() { d.dispatcher.Wake(c.topic.Name) }
 	}
 	return nil
@@ -207,7 +207,7 @@ func (d *Daemon) Address() string { return d.Front.Address() }
 // Run carries out messages until ctx ends, and drains then. It may be called once.
 func (d *Daemon) Run(ctx context.Context) error {
 	defer d.programs.close()
-	for _, c := range d.carriers {
+	for _, c := range d.served {
 		c.start(ctx, d.store, c.gate.wake)
 	}
 	ctx, fail := context.WithCancelCause(ctx)
@@ -232,7 +232,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	stopping := context.AfterFunc(ctx, d.notifier.Stopping)
 	d.notifier.Ready(d.status())
 	_ = d.events.SystemStarted(runtimeComponent, nil)
-	d.Logger.Info("started", "topics", len(d.carriers), "pipelines", len(d.Config.Pipelines), "listen", d.Address(), observe.NodeID, d.owner())
+	d.Logger.Info("started", "topics", len(d.served), "pipelines", len(d.Config.Pipelines), "listen", d.Address(), observe.NodeID, d.owner())
 	announced := Announce(d.store, d.owner(), d.Version, d.Logger, d.dispatcher.Snapshot)
 	err := d.dispatcher.Run(ctx)
 	fail(err)
@@ -245,7 +245,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	stopping()
 	stopReloads()
 	cancel()
-	for _, c := range d.carriers {
+	for _, c := range d.served {
 		c.close()
 	}
 	d.Front.Close()

@@ -85,12 +85,12 @@ func reloading(t *testing.T, text string) (d *Daemon, logs *logBook) {
 	}
 	var topics []dispatch.Topic
 	for _, topic := range d.Config.Topics {
-		c := &carrier{runner: plain{}, topic: topic}
+		c := &servedTopic{runner: plain{}, topic: topic}
 		if c.limit, c.limits, err = d.limits.of(&topic); err != nil {
 			t.Fatal(err)
 		}
 		c.gate.wake = func() {}
-		d.carriers, topics = append(d.carriers, c), append(topics, c.dispatched())
+		d.served, topics = append(d.served, c), append(topics, c.dispatched())
 	}
 	if d.dispatcher, err = dispatch.New(s, dispatch.Config{Topics: topics}); err != nil {
 		t.Fatal(err)
@@ -132,7 +132,7 @@ func TestReloadWaitsUntilTheFileIsWritten(t *testing.T) {
 		if strings.Contains(logs.String(), "problem") || !strings.Contains(logs.String(), "configuration reloaded") {
 			t.Errorf("after the file was written: %s", logs)
 		}
-		if rate := d.carriers[0].limit.Snapshot().Rate; rate != 20 {
+		if rate := d.served[0].limit.Snapshot().Rate; rate != 20 {
 			t.Errorf("the limit is %v", rate)
 		}
 		if n := d.dispatcher.Snapshot().Topics[0].Concurrency; n != 9 {
@@ -164,7 +164,7 @@ func TestAFaultChangesNothing(t *testing.T) {
 	d, logs := reloading(t, plainFile)
 	before := d.policy.Load()
 	d.reload(config.Source{Path: "pawl.yaml", Text: []byte("topics: {a: {handler: exec, command: cat, limit: 99/s, lease: 1}}\nlog: {level: debug}\ndrian: 1s\n")})
-	if d.policy.Load() != before || d.carriers[0].limit.Snapshot().Rate != 10 || d.Level.Level() != slog.LevelInfo {
+	if d.policy.Load() != before || d.served[0].limit.Snapshot().Rate != 10 || d.Level.Level() != slog.LevelInfo {
 		t.Error("a part of a file with faults is in effect")
 	}
 	if n := len(d.loaded.faults); n != 2 || strings.Count(logs.String(), "problem=") != 2 {

@@ -92,7 +92,7 @@ func (d *Daemon) problems() []string {
 	if err := d.host.Ready(); err != nil {
 		all = append(all, redact.URL(err.Error()))
 	}
-	for _, c := range d.carriers {
+	for _, c := range d.served {
 		if err := c.failing(); err != nil {
 			all = append(all, fmt.Sprintf("topic %s: %v", c.topic.Name, err))
 		}
@@ -162,9 +162,9 @@ func (d *Daemon) health() Health {
 	d.mu.Unlock()
 	for i, t := range now.Topics {
 		handler := "pipeline" // what a configuration names comes first, in its order
-		if i < len(d.carriers) {
-			handler = d.carriers[i].topic.Handler
-			if c := d.carriers[i]; !c.resizes() {
+		if i < len(d.served) {
+			handler = d.served[i].topic.Handler
+			if c := d.served[i]; !c.resizes() {
 				t.Concurrency = c.topic.Concurrency // its slots are for the gate to say
 			}
 		}

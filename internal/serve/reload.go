@@ -125,20 +125,20 @@ func (d *Daemon) reload(src config.Source) {
 // while it was written. Taking it for a configuration would drop limits and
 // overrides of topics that are carried out all the same.
 func (d *Daemon) emptied(next *config.Config) error {
-	if len(next.Topics) > 0 || len(d.carriers) == 0 {
+	if len(next.Topics) > 0 || len(d.served) == 0 {
 		return nil
 	}
 	return config.Problems{{
-		File: next.File, Line: 1, Column: 1, Path: "topics", Message: fmt.Sprintf("there are none, but %d are carried out", len(d.carriers)),
+		File: next.File, Line: 1, Column: 1, Path: "topics", Message: fmt.Sprintf("there are none, but %d are carried out", len(d.served)),
 		Hint: "write the complete file again; to stop all work, stop the daemon",
 	}}
 }
 
 // running are the topics of next that are carried out, and by what.
-func (d *Daemon) running(next *config.Config) iter.Seq2[*carrier, config.Topic] {
-	return func(yield func(*carrier, config.Topic) bool) {
+func (d *Daemon) running(next *config.Config) iter.Seq2[*servedTopic, config.Topic] {
+	return func(yield func(*servedTopic, config.Topic) bool) {
 		for _, t := range next.Topics {
-			for _, c := range d.carriers {
+			for _, c := range d.served {
 				if c.topic.Name == t.Name && !yield(c, t) {
 					return
 				}
@@ -163,7 +163,7 @@ func (d *Daemon) checkOwn(next *config.Config) error {
 // adjust gives a running topic the numbers of the new configuration, and names those
 // that it keeps: as long as other limits of the topic wait for a restart, so does the
 // rate, which they may be there to replace.
-func (d *Daemon) adjust(c *carrier, t config.Topic) (kept []string) {
+func (d *Daemon) adjust(c *servedTopic, t config.Topic) (kept []string) {
 	if c.limitedAs(t) {
 		if err := c.limit.Set(t.PerSecond, 0, 0); err != nil {
 			d.Logger.Error("limit not changed", "error", err)
@@ -181,7 +181,7 @@ func (d *Daemon) adjust(c *carrier, t config.Topic) (kept []string) {
 }
 
 // limitedAs tells whether a topic is limited by what t says, but for numbers.
-func (c *carrier) limitedAs(t config.Topic) bool {
+func (c *servedTopic) limitedAs(t config.Topic) bool {
 	return c.topic.Adaptive == t.Adaptive && slices.Equal(c.topic.Limits, t.Limits)
 }
 
@@ -214,7 +214,7 @@ func (d *Daemon) refuse(err error) {
 func (d *Daemon) status() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	text := fmt.Sprintf("carrying out %d topics", len(d.carriers))
+	text := fmt.Sprintf("carrying out %d topics", len(d.served))
 	if n := len(d.loaded.faults); n > 0 {
 		text += fmt.Sprintf("; the configuration file has %d faults and is not in effect", n)
 	}

@@ -110,7 +110,7 @@ func limitsAt(d *Daemon) map[string]string {
 		s := l.Snapshot()
 		all[name] = fmt.Sprintf("%v/s %d", s.Rate, s.Concurrency)
 	}
-	for _, c := range d.carriers {
+	for _, c := range d.served {
 		all[c.topic.Name] = fmt.Sprintf("%v/s", c.limit.Snapshot().Rate)
 	}
 	return all

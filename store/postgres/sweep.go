@@ -67,7 +67,7 @@ func (w *sweeper) begin(exact bool) (above int64, due bool) {
 	return w.clear - sweepSlack, true
 }
 
-// above is begin for who looks at a time of his own.
+// above is like begin, for callers with their own schedule.
 func (w *sweeper) above() int64 {
 	w.state.Lock()
 	w.looked = time.Time{}

@@ -9,8 +9,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/config"
 )
 
-// carrier carries out one topic of a daemon.
-type carrier struct {
+// servedTopic is one topic that a daemon carries out.
+type servedTopic struct {
 	runner
 	topic  config.Topic
 	gate   gate
@@ -18,8 +18,8 @@ type carrier struct {
 	limits []*dispatch.Limiter
 }
 
-func newCarrier(t config.Topic, p *programs, replies *hook.Replies, all limits) (*carrier, error) {
-	c := &carrier{topic: t}
+func newServedTopic(t config.Topic, p *programs, replies *hook.Replies, all limits) (*servedTopic, error) {
+	c := &servedTopic{topic: t}
 	var err error
 	if c.limit, c.limits, err = all.of(&t); err != nil {
 		return nil, err
@@ -31,7 +31,7 @@ func newCarrier(t config.Topic, p *programs, replies *hook.Replies, all limits) 
 }
 
 // dispatched is the topic as the dispatcher knows it.
-func (c *carrier) dispatched() dispatch.Topic {
+func (c *servedTopic) dispatched() dispatch.Topic {
 	t := &c.topic
 	return dispatch.Topic{
 		Name: t.Name, Handler: c, Concurrency: c.slots(t.Concurrency), Reserved: t.Reserved, Lease: t.Lease, Settings: t.Settings, Limits: c.limits,
@@ -39,7 +39,7 @@ func (c *carrier) dispatched() dispatch.Topic {
 }
 
 // Handle implements pawl.Handler.
-func (c *carrier) Handle(ctx context.Context, d *pawl.Delivery) error {
+func (c *servedTopic) Handle(ctx context.Context, d *pawl.Delivery) error {
 	c.gate.begun()
 	return c.runner.Handle(ctx, d)
 }
