@@ -1,0 +1,419 @@
+package markdown
+
+import (
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/pawl-dev/pawl/markdown/markup"
+)
+
+// Options of [FromHTML] and [Writer.HTML].
+type Options struct {
+	// Base is what links are relative to; nil leaves them as they are.
+	Base *url.URL
+	// Image says what stands for the source of an image; nil leaves it as it is, but for data: URLs.
+	Image func(src string) string
+}
+
+// FromHTML makes Markdown of a page or a fragment in UTF-8, and returns its title, too. It never fails: what is
+// broken is read as browsers do, within reason.
+func FromHTML(src string, o Options) (text, title string) {
+	w := &Writer{out: make([]byte, 0, len(src)/3)}
+	title = w.HTML(src, o)
+	return w.String(), title
+}
+
+// HTML writes a page or a fragment, and returns its title.
+func (w *Writer) HTML(src string, o Options) string {
+	p := page{w: w, s: markup.NewHTML(src), o: o}
+	for {
+		switch p.s.Next() {
+		case markup.Text:
+			p.text(p.s.Decoded())
+		case markup.Open:
+			p.open()
+		case markup.Close:
+			p.closeNamed(p.s.Name)
+		case markup.End:
+			for len(p.stack) > 0 {
+				p.pop()
+			}
+			w.End()
+			return strings.Join(strings.Fields(p.title), " ")
+		}
+	}
+}
+
+type page struct {
+	w      *Writer
+	s      *markup.Scanner
+	o      Options
+	stack  []element
+	opened [kinds]int // how many elements of each kind are open
+	title  string
+	pre    strings.Builder
+	code   strings.Builder
+}
+
+type element struct {
+	name string
+	kind kind
+}
+
+type kind uint8
+
+const (
+	plain kind = iota // an element that changes nothing
+	block
+	heading
+	strong
+	em
+	strike
+	link
+	list
+	listItem
+	table
+	row
+	cell
+	quote
+	pre
+	code
+	skip
+	title
+	term
+	definition
+	superscript
+	quoted
+	summary
+	ruby
+	paragraph
+	kinds
+)
+
+var elements = map[string]kind{
+	"h1": heading, "h2": heading, "h3": heading, "h4": heading, "h5": heading, "h6": heading,
+	"p": paragraph, "div": block, "section": block, "article": block, "header": block, "footer": block, "nav": block,
+	"main": block, "aside": block, "form": block, "fieldset": block, "figure": block, "figcaption": block,
+	"address": block, "details": block, "dl": block, "legend": block, "body": block, "center": block,
+	"caption": block, "hgroup": block, "option": block, "optgroup": block, "noscript": block, "dialog": block,
+	"b": strong, "strong": strong, "i": em, "em": em, "cite": em, "dfn": em, "var": em,
+	"del": strike, "s": strike, "strike": strike, "a": link, "ul": list, "ol": list, "menu": list, "li": listItem,
+	"table": table, "tr": row, "td": cell, "th": cell, "blockquote": quote, "pre": pre, "listing": pre,
+	"code": code, "kbd": code, "samp": code, "tt": code,
+	"script": skip, "style": skip, "template": skip, "svg": skip, "object": skip, "rp": skip,
+	"title": title, "dt": term, "dd": definition, "sup": superscript, "q": quoted, "summary": summary, "rt": ruby,
+}
+
+// open handles a start tag.
+func (p *page) open() {
+	name := p.s.Name
+	if p.void(name) {
+		return
+	}
+	k := elements[name]
+	if k == title && p.title != "" { // of a picture, most likely
+		k = plain
+	}
+	if p.opened[skip] > 0 || p.opened[pre] > 0 && k != skip && k != code || p.opened[code] > 0 && k != pre {
+		k = plain
+	}
+	if _, hidden := p.s.Lookup("hidden"); hidden && k != plain {
+		k = skip
+	}
+	p.imply(name, k)
+	if p.s.Empty && (k == skip || k == plain) {
+		return
+	}
+	p.stack = append(p.stack, element{name, k})
+	p.opened[k]++
+	p.begin(name, k)
+}
+
+// void handles elements that hold nothing.
+func (p *page) void(name string) bool {
+	switch name {
+	case "br":
+		switch {
+		case p.opened[pre] > 0:
+			p.pre.WriteByte('\n')
+		case p.opened[skip] == 0:
+			p.w.Break()
+		}
+	case "hr":
+		p.closeInline()
+		p.w.Rule()
+	case "img":
+		p.image()
+	case "input":
+		p.input()
+	case "math":
+		p.math()
+	case "iframe", "video", "audio", "embed":
+		if src := p.s.Attr("src"); src != "" && p.opened[skip] == 0 {
+			p.w.Link(p.resolve(src), "")
+			p.w.Text(or(p.s.Attr("title"), name))
+			p.w.EndLink()
+		}
+		return name == "embed"
+	case "meta", "link", "base", "wbr", "col", "source", "track", "area", "param", "frame":
+	default:
+		return false
+	}
+	return true
+}
+
+func or(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}
+
+func (p *page) begin(name string, k kind) {
+	w := p.w
+	switch k {
+	case block, paragraph:
+		w.Paragraph()
+	case heading:
+		w.Heading(int(name[1] - '0'))
+	case strong:
+		w.Push(Strong)
+	case em:
+		w.Push(Em)
+	case strike:
+		w.Push(Strike)
+	case link:
+		w.Link(p.resolve(p.s.Attr("href")), p.s.Attr("title"))
+	case list:
+		start, err := strconv.Atoi(p.s.Attr("start"))
+		if err != nil || start < 0 {
+			start = 1
+		}
+		w.List(name == "ol", start)
+	case listItem:
+		w.Item()
+		if n, err := strconv.Atoi(p.s.Attr("value")); err == nil && n >= 0 && len(w.items) > 0 && w.items[len(w.items)-1].ordered {
+			w.Number(n)
+		}
+	case table:
+		w.Table(false)
+	case row:
+		w.Row()
+	case cell:
+		columns, _ := strconv.Atoi(p.s.Attr("colspan"))
+		rows, _ := strconv.Atoi(p.s.Attr("rowspan"))
+		w.Cell(min(columns, 1000), rows)
+	case quote:
+		w.Quote()
+	case pre:
+		w.End()
+		p.pre.Reset()
+		p.pre.WriteString(language(p.s.Attr("class")) + "\n")
+	case code:
+		if p.opened[pre] > 0 && p.opened[code] == 1 {
+			if lang := language(p.s.Attr("class")); lang != "" && strings.TrimSpace(p.pre.String()) == "" {
+				p.pre.Reset()
+				p.pre.WriteString(lang + "\n")
+			}
+		}
+	case skip:
+		if name == "script" && strings.HasPrefix(p.s.Attr("type"), "math/tex") {
+			p.stack[len(p.stack)-1].name = "math/tex"
+		}
+	case term, summary:
+		w.End()
+		w.Push(Strong)
+	case definition:
+		w.End()
+		w.lead = ": "
+		if w.gap == blank {
+			w.gap = line
+		}
+	case quoted:
+		w.words(`"`)
+	case ruby:
+		w.words("(")
+	}
+}
+
+// finish does what an element does at its end.
+func (p *page) finish(k kind) {
+	w := p.w
+	switch k {
+	case block, heading, paragraph, definition:
+		w.End()
+	case strong:
+		w.Pop(Strong)
+	case em:
+		w.Pop(Em)
+	case strike:
+		w.Pop(Strike)
+	case link:
+		w.EndLink()
+	case list:
+		w.EndList()
+	case listItem:
+		w.EndItem()
+	case table:
+		w.EndTable()
+	case cell:
+		w.EndCell()
+	case quote:
+		w.EndQuote()
+	case pre:
+		lang, text, _ := strings.Cut(p.pre.String(), "\n")
+		if strings.TrimSpace(text) != "" {
+			w.Fence(lang, text)
+		}
+	case code:
+		if p.opened[pre] == 0 && p.opened[code] == 0 {
+			w.Code(p.code.String())
+			p.code.Reset()
+		}
+	case term, summary:
+		w.Pop(Strong)
+		w.End()
+	case quoted:
+		w.words(`"`)
+	case ruby:
+		w.words(")")
+	}
+}
+
+func (p *page) text(t string) {
+	switch {
+	case p.opened[skip] > 0:
+		if p.stack[len(p.stack)-1].name == "math/tex" {
+			p.w.Raw("$" + strings.TrimSpace(t) + "$")
+		}
+	case p.opened[title] > 0:
+		p.title += t
+	case p.opened[pre] > 0:
+		p.pre.WriteString(t)
+	case p.opened[code] > 0:
+		if s := strings.TrimLeft(t, " \n\t\r"); s != t && p.code.Len() == 0 {
+			p.w.Text(" ")
+		}
+		p.code.WriteString(t)
+		if s := strings.TrimRight(t, " \n\t\r"); s != t {
+			defer p.w.Text("")
+		}
+	case p.opened[superscript] > 0:
+		p.w.Text(raised(t))
+	default:
+		p.w.Text(t)
+	}
+}
+
+// pop ends the innermost element.
+func (p *page) pop() {
+	e := p.stack[len(p.stack)-1]
+	p.stack = p.stack[:len(p.stack)-1]
+	p.opened[e.kind]--
+	p.finish(e.kind)
+}
+
+// lookback bounds how far up an end tag may close elements that were left open.
+const lookback = 256
+
+func (p *page) closeNamed(name string) {
+	if name == "p" && p.opened[paragraph] == 0 {
+		p.w.Paragraph()
+		return
+	}
+	inCell := p.opened[cell] > 0
+	for i := len(p.stack) - 1; i >= max(0, len(p.stack)-lookback); i-- {
+		e := p.stack[i]
+		if e.name == name || e.name == "math/tex" && name == "script" {
+			for len(p.stack) > i {
+				p.pop()
+			}
+			return
+		}
+		// The end of an inline element closes no block, and what is in a cell closes nothing around it.
+		if k := elements[name]; inCell && e.kind == cell && k != table && k != row && name != "tbody" && name != "thead" {
+			return
+		} else if inline(k) && !inline(e.kind) && k != plain {
+			p.misnested(name, k)
+			return
+		}
+	}
+}
+
+// misnested ends emphasis or a link that a block within it has not ended.
+func (p *page) misnested(name string, k kind) {
+	for i := len(p.stack) - 1; i >= max(0, len(p.stack)-lookback); i-- {
+		if p.stack[i].name == name {
+			p.stack = append(p.stack[:i], p.stack[i+1:]...)
+			p.opened[k]--
+			p.finish(k)
+			return
+		}
+	}
+}
+
+func inline(k kind) bool {
+	switch k {
+	case plain, strong, em, strike, link, code, superscript, quoted, ruby:
+		return true
+	}
+	return false
+}
+
+// closeInline ends a paragraph whose end tag was left out.
+func (p *page) closeInline() {
+	if p.opened[paragraph] == 0 {
+		return
+	}
+	for i := len(p.stack) - 1; i >= max(0, len(p.stack)-lookback); i-- {
+		if k := p.stack[i].kind; k == paragraph {
+			for len(p.stack) > i {
+				p.pop()
+			}
+			return
+		} else if !inline(k) {
+			return
+		}
+	}
+}
+
+// imply ends elements whose end tags may be left out.
+func (p *page) imply(name string, k kind) {
+	if inline(k) && k != link {
+		if name != "tbody" && name != "thead" && name != "tfoot" {
+			return
+		}
+	}
+	switch k {
+	case paragraph, block, heading, list, table, quote, pre:
+		p.closeInline()
+	case listItem:
+		p.closeUpTo(func(e element) bool { return e.kind == listItem }, func(e element) bool { return e.kind == list || e.kind == cell })
+	case term, definition:
+		p.closeUpTo(func(e element) bool { return e.kind == term || e.kind == definition }, func(e element) bool { return e.name == "dl" || e.kind == cell })
+	case cell:
+		p.closeUpTo(func(e element) bool { return e.kind == cell }, func(e element) bool { return e.kind == row || e.kind == table })
+	case row, plain:
+		p.closeUpTo(func(e element) bool { return e.kind == row }, func(e element) bool { return e.kind == table })
+	case link: // a link holds no link
+		p.closeUpTo(func(e element) bool { return e.kind == link }, func(e element) bool { return !inline(e.kind) })
+	}
+	if name == "option" {
+		p.closeUpTo(func(e element) bool { return e.name == "option" }, func(e element) bool { return e.name == "select" })
+	}
+}
+
+func (p *page) closeUpTo(is, barrier func(element) bool) {
+	for i := len(p.stack) - 1; i >= max(0, len(p.stack)-lookback); i-- {
+		if is(p.stack[i]) {
+			for len(p.stack) > i {
+				p.pop()
+			}
+			return
+		}
+		if barrier(p.stack[i]) {
+			return
+		}
+	}
+}

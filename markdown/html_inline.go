@@ -1,0 +1,151 @@
+package markdown
+
+import (
+	"net/url"
+	"strings"
+
+	"github.com/pawl-dev/pawl/markdown/markup"
+)
+
+// resolve makes a link absolute.
+func (p *page) resolve(href string) string {
+	href = strings.TrimSpace(href)
+	if len(href) > 11 && strings.EqualFold(href[:11], "javascript:") {
+		return ""
+	}
+	if p.o.Base == nil || href == "" {
+		return href
+	}
+	u, err := url.Parse(href)
+	if err != nil {
+		return href
+	}
+	return p.o.Base.ResolveReference(u).String()
+}
+
+func (p *page) image() {
+	if p.opened[skip] > 0 || p.opened[title] > 0 {
+		return
+	}
+	src := p.s.Attr("src")
+	if lazy := or(p.s.Attr("data-src"), p.s.Attr("data-original")); lazy != "" && (src == "" || strings.HasPrefix(src, "data:")) {
+		src = lazy
+	}
+	alt := p.s.Attr("alt")
+	switch {
+	case p.o.Image != nil:
+		src = p.o.Image(src)
+	case strings.HasPrefix(src, "data:"): // the picture itself is no text
+		src, _, _ = strings.Cut(src, ",")
+		src, _, _ = strings.Cut(src, ";")
+	}
+	if p.opened[pre] > 0 || p.opened[code] > 0 || src == "" && alt == "" {
+		return
+	}
+	p.w.Image(alt, p.resolve(src), p.s.Attr("title"))
+}
+
+func (p *page) input() {
+	if p.opened[skip] > 0 {
+		return
+	}
+	switch strings.ToLower(p.s.Attr("type")) {
+	case "checkbox":
+		mark := "[ ]"
+		if _, checked := p.s.Lookup("checked"); checked {
+			mark = "[x]"
+		}
+		p.w.Raw(mark)
+		p.w.Text(" ")
+	case "submit", "button", "reset":
+		p.w.Text(" " + p.s.Attr("value") + " ")
+	}
+}
+
+// math writes a formula: its TeX if the page has it, else its characters.
+func (p *page) math() {
+	tex, display := p.s.Attr("alttext"), p.s.Attr("display") == "block"
+	var text, annotation strings.Builder
+	inTeX, inOther := false, false
+	for !p.s.Empty {
+		switch p.s.Next() {
+		case markup.Open:
+			if p.s.Name == "annotation" || p.s.Name == "annotation-xml" {
+				inTeX = strings.Contains(p.s.Attr("encoding"), "tex")
+				inOther = !inTeX
+			}
+			continue
+		case markup.Text:
+			switch {
+			case inTeX:
+				annotation.WriteString(p.s.Decoded())
+			case !inOther:
+				text.WriteString(strings.TrimSpace(p.s.Decoded()))
+			}
+			continue
+		case markup.Close:
+			if p.s.Name == "annotation" || p.s.Name == "annotation-xml" {
+				inTeX, inOther = false, false
+			}
+			if p.s.Name != "math" {
+				continue
+			}
+		}
+		break
+	}
+	if p.opened[skip] > 0 {
+		return
+	}
+	if tex = strings.TrimSpace(or(tex, annotation.String())); tex == "" {
+		p.w.Text(text.String())
+		return
+	}
+	p.w.Math(tex, display)
+}
+
+// Math writes a formula in TeX.
+func (w *Writer) Math(tex string, display bool) {
+	tex = strings.Join(strings.Fields(tex), " ")
+	switch {
+	case tex == "":
+	case display && len(w.tables) == 0:
+		w.Block("$$" + tex + "$$")
+	case display:
+		w.Raw("$$" + tex + "$$")
+	default:
+		w.Raw("$" + tex + "$")
+	}
+}
+
+// language is that of a code block, by the usual names of classes.
+func language(class string) string {
+	for c := range strings.FieldsSeq(class) {
+		for _, prefix := range []string{"language-", "lang-", "highlight-source-", "brush:"} {
+			if l, ok := strings.CutPrefix(c, prefix); ok {
+				return strings.Trim(l, ";`")
+			}
+		}
+	}
+	return ""
+}
+
+var raisedDigits = map[rune]rune{
+	'0': '⁰', '1': '¹', '2': '²', '3': '³', '4': '⁴', '5': '⁵', '6': '⁶', '7': '⁷', '8': '⁸', '9': '⁹',
+	'+': '⁺', '-': '⁻', '−': '⁻', '(': '⁽', ')': '⁾', 'n': 'ⁿ',
+}
+
+// raised is a superscript in characters of its own, where there are all of them; else it is left as it is.
+func raised(t string) string {
+	var b strings.Builder
+	for _, r := range t {
+		up, ok := raisedDigits[r]
+		if !ok {
+			return t
+		}
+		b.WriteRune(up)
+	}
+	return b.String()
+}
+
+// Superscript writes raised text.
+func (w *Writer) Superscript(t string) { w.Text(raised(t)) }
