@@ -1,0 +1,65 @@
+// Package doc has the words that converters of documents share: what a document is, what comes of it, and how one
+// fails.
+package doc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/pawl-dev/pawl"
+)
+
+// Document is what is converted.
+type Document struct {
+	Name string // of the file, with its extension; may be empty
+	Type string // what it is: html, docx …; empty: it is sniffed
+	Data []byte
+	// Charset of a text, where something outside of it says so, such as a header of a mail.
+	Charset string
+	// Depth counts the archives around it.
+	Depth int
+	// Image keeps a picture of the document, and says what links to it; nil leaves pictures out.
+	Image func(name string, data []byte) string
+	// PageMarkers asks for a comment at each beginning of a page or slide.
+	PageMarkers bool
+	// Sub converts a document that is within this one. The registry sets it.
+	Sub func(ctx context.Context, d Document) (Markdown, error)
+	// Trace is told what is done; nil is nobody.
+	Trace func(step Step)
+}
+
+// Step is something that a conversion does, for its log.
+type Step struct {
+	What string // Plan, Attempt, PreProcessor, Office
+	Args []any  // as slog has them
+}
+
+// Markdown is what comes of a document.
+type Markdown struct {
+	Text  string
+	Title string // may be empty
+}
+
+// Kinds of error. All are permanent: the same bytes fail the same way.
+const (
+	KindCorrupt     pawl.Kind = "Corrupt"     // it is not what it seems to be, or a part of it is missing
+	KindLocked      pawl.Kind = "Locked"      // it has a password
+	KindTooLarge    pawl.Kind = "TooLarge"    // it, or what comes out of it, is larger than anybody needs
+	KindNesting     pawl.Kind = "Nesting"     // it is nested too deeply
+	KindUnsupported pawl.Kind = "Unsupported" // nothing converts documents of its type
+	KindToolMissing pawl.Kind = "ToolMissing" // a program that would convert it is not installed
+)
+
+// Fail makes a permanent error of a kind.
+func Fail(kind pawl.Kind, format string, args ...any) error {
+	return pawl.Permanent(pawl.OfKind(kind, fmt.Errorf(format, args...)))
+}
+
+// Corrupt makes a permanent error of a parser's error.
+func Corrupt(err error) error {
+	if err == nil || pawl.Describe(err).Kind != "" || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return pawl.Permanent(pawl.OfKind(KindCorrupt, err))
+}

@@ -1,0 +1,163 @@
+package ooxml
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/pawl-dev/pawl/markdown/markup"
+)
+
+// chart writes the data of a chart as a table: categories down, series across.
+func (f *file) chart(part, id string) {
+	rels, _ := f.relations(part)
+	root, err := f.tree(rels[id].target)
+	if err != nil || root == nil {
+		return
+	}
+	c := root.Child("chart")
+	if title := drawnText(c.Child("title")); title != "" {
+		f.w.Push("**")
+		f.w.Text(title)
+		f.w.Pop("**")
+		f.w.End()
+	}
+	var names []string
+	var categories []string
+	var series [][]string
+	for s := range c.Child("plotArea").All {
+		if s.Name != "ser" {
+			continue
+		}
+		name := strings.Join(points(s.Child("tx")), " ")
+		if name == "" {
+			name = s.Child("tx", "v").Content()
+		}
+		cat, val := points(s.Child("cat")), points(s.Child("val"))
+		if x := points(s.Child("xVal")); len(x) > 0 {
+			cat, val = x, points(s.Child("yVal"))
+		}
+		if len(cat) > len(categories) {
+			categories = cat
+		}
+		names, series = append(names, or(name, "Series "+strconv.Itoa(len(names)+1))), append(series, val)
+	}
+	if len(series) == 0 {
+		return
+	}
+	f.w.Table(true)
+	f.w.Row()
+	f.cell(or(axisTitle(c, "catAx"), "Category"))
+	for _, n := range names {
+		f.cell(n)
+	}
+	rows := len(categories)
+	for _, s := range series {
+		rows = max(rows, len(s))
+	}
+	for i := range rows {
+		f.w.Row()
+		f.cell(at(categories, i))
+		for _, s := range series {
+			f.cell(at(s, i))
+		}
+	}
+	f.w.EndTable()
+}
+
+func axisTitle(chart *markup.Node, axis string) string {
+	return drawnText(chart.Child("plotArea", axis, "title"))
+}
+
+func at(list []string, i int) string {
+	if i < len(list) {
+		return list[i]
+	}
+	return ""
+}
+
+func (f *file) cell(text string) {
+	f.w.Cell(1, 1)
+	f.w.Text(text)
+	f.w.EndCell()
+}
+
+// points are the values that a chart keeps of its source.
+func points(n *markup.Node) []string {
+	var out []string
+	if n == nil {
+		return nil
+	}
+	for p := range n.All {
+		if p.Name == "lvl" && len(out) > 0 { // the outer levels of categories
+			break
+		}
+		if p.Name != "pt" {
+			continue
+		}
+		i, err := strconv.Atoi(p.Attr("idx"))
+		if err != nil || i < 0 || i > 100_000 {
+			continue
+		}
+		for len(out) <= i {
+			out = append(out, "")
+		}
+		out[i] = number(p.Child("v").Content())
+	}
+	return out
+}
+
+// number writes a number without what binary fractions add to it.
+func number(v string) string {
+	if len(v) < 16 && !strings.ContainsAny(v, "eE") {
+		return v
+	}
+	x, err := strconv.ParseFloat(v, 64)
+	if err != nil {
+		return v
+	}
+	if digits := strings.Trim(v, "-0123456789"); digits == "" {
+		return v
+	}
+	short, _ := strconv.ParseFloat(strconv.FormatFloat(x, 'g', 15, 64), 64)
+	return strconv.FormatFloat(short, 'f', -1, 64)
+}
+
+// drawnText is all text of a drawing's element, a space between its paragraphs.
+func drawnText(n *markup.Node) string {
+	if n == nil {
+		return ""
+	}
+	var parts []string
+	for p := range n.All {
+		if p.Name != "p" {
+			continue
+		}
+		var b strings.Builder
+		for t := range p.All {
+			if t.Name == "t" {
+				b.WriteString(t.Content())
+			}
+		}
+		if s := strings.TrimSpace(b.String()); s != "" {
+			parts = append(parts, s)
+		}
+	}
+	return strings.Join(parts, " ")
+}
+
+// diagram writes the texts of a SmartArt as a list.
+func (f *file) diagram(part, id string) {
+	rels, _ := f.relations(part)
+	root, err := f.tree(rels[id].target)
+	if err != nil || root == nil {
+		return
+	}
+	f.w.List(false, 1)
+	for p := range root.Child("ptLst").Children {
+		if text := drawnText(p.Child("t")); text != "" {
+			f.w.Item()
+			f.w.Text(text)
+		}
+	}
+	f.w.EndList()
+}

@@ -1,0 +1,115 @@
+package ooxml
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl/markdown/markup"
+)
+
+// dateFormat says what of a point in time a format of Excel shows.
+type dateFormat uint8
+
+const (
+	noDate   dateFormat = 0
+	showDate dateFormat = 1 << iota
+	showTime
+)
+
+// dateFormats tells of each format of cells whether it is one of dates.
+func dateFormats(styles *markup.Node) []dateFormat {
+	custom := map[int]dateFormat{}
+	for n := range styles.Child("numFmts").Children {
+		id, err := strconv.Atoi(n.Attr("numFmtId"))
+		if err == nil {
+			custom[id] = dateCode(n.Attr("formatCode"))
+		}
+	}
+	var formats []dateFormat
+	for xf := range styles.Child("cellXfs").Children {
+		id, _ := strconv.Atoi(xf.Attr("numFmtId"))
+		f, stated := custom[id]
+		if !stated {
+			f = builtin(id)
+		}
+		formats = append(formats, f)
+	}
+	return formats
+}
+
+func builtin(id int) dateFormat {
+	switch {
+	case id >= 14 && id <= 17, id >= 27 && id <= 31, id == 36, id >= 50 && id <= 54, id == 57, id == 58:
+		return showDate
+	case id >= 18 && id <= 21, id >= 32 && id <= 35, id >= 45 && id <= 47, id == 55, id == 56:
+		return showTime
+	case id == 22:
+		return showDate | showTime
+	}
+	return noDate
+}
+
+// dateCode reads a format such as `yyyy\-mm\-dd hh:mm;@`.
+func dateCode(code string) dateFormat {
+	code, _, _ = strings.Cut(code, ";")
+	var f dateFormat
+	for i := 0; i < len(code); i++ {
+		switch c := code[i] | 0x20; c {
+		case '"' | 0x20:
+			if end := strings.IndexByte(code[i+1:], '"'); code[i] == '"' && end >= 0 {
+				i += end + 1
+			}
+		case '\\' | 0x20, '_' | 0x20:
+			if code[i] == '\\' || code[i] == '_' {
+				i++
+			}
+		case '[' | 0x20:
+			end := strings.IndexByte(code[i:], ']')
+			if code[i] != '[' || end < 0 {
+				break
+			}
+			if in := strings.ToLower(code[i+1 : i+end]); in != "" && strings.Trim(in, "hms") == "" {
+				f |= showTime
+			}
+			i += end
+		case 'y', 'd':
+			f |= showDate
+		case 'h', 's':
+			f |= showTime
+		case 'g':
+			if strings.HasPrefix(strings.ToLower(code[i:]), "general") {
+				return noDate
+			}
+		case '0' | 0x20, '#' | 0x20, '?' | 0x20:
+			if f == noDate && (code[i] == '0' || code[i] == '#' || code[i] == '?') {
+				return noDate
+			}
+		}
+	}
+	return f
+}
+
+// show writes a count of days as a date, a time or both.
+func (f dateFormat) show(raw string, since04 bool) string {
+	days, err := strconv.ParseFloat(raw, 64)
+	if err != nil || days < 0 || days > 2_958_466 || math.IsNaN(days) {
+		return ""
+	}
+	start := time.Date(1899, 12, 30, 0, 0, 0, 0, time.UTC)
+	if since04 {
+		start = time.Date(1904, 1, 1, 0, 0, 0, 0, time.UTC)
+	} else if days < 60 && days >= 1 {
+		days++ // Excel has a 29 February 1900
+	}
+	whole := math.Floor(days)
+	t := start.AddDate(0, 0, int(whole)).Add(time.Duration(math.Round((days-whole)*86400)) * time.Second)
+	switch {
+	case f == showTime && days < 1:
+		return t.Format("15:04:05")
+	case f&showTime == 0 && t.Hour()+t.Minute()+t.Second() == 0:
+		return t.Format(time.DateOnly)
+	}
+	return t.Format(time.DateTime)
+}

@@ -1,0 +1,390 @@
+package ooxml
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"github.com/pawl-dev/pawl/markdown"
+	"github.com/pawl-dev/pawl/markdown/markup"
+	"github.com/pawl-dev/pawl/pipeline/convert/doc"
+)
+
+// word is a document of Word that is being converted.
+type word struct {
+	*file
+	ctx     context.Context
+	part    string // whose relations hold
+	styles  map[string]wordStyle
+	numbers numbering
+	lists   []openList
+	notes   []note // referred to so far
+	field   []field
+	after   []*markup.Node // text boxes, charts and diagrams, for after the paragraph
+	depth   int            // of text boxes
+	code    []string       // lines of a listing
+	quoting bool
+}
+
+type openList struct {
+	level   int
+	ordered bool
+	num     string
+}
+
+// note is a footnote, an endnote or a comment.
+type note struct{ kind, id string }
+
+// field is a complex field: its instruction comes first, then what it shows.
+type field struct {
+	instruction strings.Builder
+	shows, link bool
+}
+
+// Docx converts a document of Word.
+func Docx(ctx context.Context, d doc.Document) (doc.Markdown, error) {
+	f, err := open(d, "word/document.xml")
+	if err != nil {
+		return doc.Markdown{}, err
+	}
+	w := &word{file: f, ctx: ctx, part: f.main}
+	if w.styles, err = f.wordStyles(f.related(f.main, "styles")); err != nil {
+		return doc.Markdown{}, err
+	}
+	if w.numbers, err = f.numbering(f.related(f.main, "numbering")); err != nil {
+		return doc.Markdown{}, err
+	}
+	text, err := f.Text(f.main)
+	if err != nil {
+		return doc.Markdown{}, err
+	}
+	if err := w.body(text); err != nil {
+		return doc.Markdown{}, err
+	}
+	if err := w.writeNotes(); err != nil {
+		return doc.Markdown{}, err
+	}
+	core, _ := f.tree(f.related("", "core-properties"))
+	return doc.Markdown{Text: f.w.String(), Title: core.Child("title").Content()}, nil
+}
+
+// body writes the blocks of the main part, one after the other, so that only one is held as a tree.
+func (w *word) body(text string) error {
+	s := markup.NewXML(text)
+	var tree markup.Tree
+	inside := false
+	for {
+		switch s.Next() {
+		case markup.End:
+			w.endListing()
+			w.endLists()
+			return broken(w.part, s.Err)
+		case markup.Open:
+			switch s.Name {
+			case "document":
+				continue
+			case "body":
+				inside = true
+				continue
+			case "sdt", "sdtContent", "customXml", "AlternateContent", "Choice":
+				continue
+			}
+			n, err := tree.Read(s)
+			if err != nil {
+				return broken(w.part, err)
+			}
+			if err := w.ctx.Err(); err != nil {
+				return err
+			}
+			if inside {
+				w.block(n)
+			}
+		}
+	}
+}
+
+// block writes a paragraph, a table, or what is around such.
+func (w *word) block(n *markup.Node) {
+	switch n.Name {
+	case "p":
+		w.paragraph(n)
+	case "tbl":
+		w.endListing()
+		w.endLists()
+		w.table(n)
+	case "sdt":
+		w.blocks(n.Child("sdtContent"))
+	case "ins", "moveTo", "customXml", "smartTag":
+		w.blocks(n)
+	case "AlternateContent":
+		w.blocks(choice(n))
+	case "oMathPara", "oMath":
+		w.w.Math(tex(n), true)
+	}
+}
+
+func (w *word) blocks(n *markup.Node) {
+	for c := range n.Children {
+		w.block(c)
+	}
+}
+
+// choice is the part of alternate content that we understand best.
+func choice(n *markup.Node) *markup.Node {
+	if c := n.Child("Choice"); c != nil {
+		return c
+	}
+	return n.Child("Fallback")
+}
+
+func (w *word) paragraph(n *markup.Node) {
+	p := w.properties(n.Child("pPr"))
+	if p.deleted {
+		return
+	}
+	if p.code {
+		w.endLists()
+		w.code = append(w.code, plainText(n))
+		return
+	}
+	w.endListing()
+	if w.quoting && !p.quote {
+		w.w.EndQuote()
+		w.quoting = false
+	}
+	label := ""
+	switch {
+	case p.heading > 0:
+		w.endLists()
+		if p.num != "" {
+			label = w.numbers.label(p.num, p.level)
+		}
+		w.w.Heading(p.heading)
+	case p.num != "" && hasContent(n):
+		w.item(p)
+	default:
+		w.endLists()
+		if p.quote && !w.quoting {
+			w.w.Quote()
+			w.quoting = true
+		}
+		w.w.Paragraph()
+	}
+	if label != "" {
+		w.w.Text(label + " ")
+	}
+	w.inlines(n)
+	for len(w.field) > 0 && w.field[len(w.field)-1].link { // a field ends with its paragraph, for us
+		w.endField()
+	}
+	w.w.End()
+	w.floats()
+}
+
+// floats writes what was anchored in the paragraph.
+func (w *word) floats() {
+	for len(w.after) > 0 && w.depth < 8 {
+		n := w.after[0]
+		w.after = w.after[1:]
+		w.depth++
+		rest := w.after
+		w.after = nil
+		switch n.Name {
+		case "txbxContent":
+			w.blocks(n)
+			w.endListing()
+			w.endLists()
+		case "chart":
+			w.chart(w.part, n.Attr("r:id"))
+		case "relIds":
+			w.diagram(w.part, n.Attr("r:dm"))
+		}
+		w.after = rest
+		w.depth--
+	}
+	w.after = nil
+}
+
+// hasContent tells a paragraph from an empty line.
+func hasContent(n *markup.Node) bool {
+	for c := range n.All {
+		switch c.Name {
+		case "t", "drawing", "pict", "oMath", "object", "sym":
+			return true
+		}
+	}
+	return false
+}
+
+// plainText is that of a line of code, with its white space.
+func plainText(n *markup.Node) string {
+	var b strings.Builder
+	for c := range n.All {
+		switch c.Name {
+		case "t":
+			b.WriteString(c.Content())
+		case "tab":
+			if c.First == nil && c.Attr("val") == "" {
+				b.WriteByte('\t')
+			}
+		case "br", "cr":
+			b.WriteByte('\n')
+		}
+	}
+	return b.String()
+}
+
+func (w *word) endListing() {
+	if len(w.code) > 0 {
+		w.w.Fence("", strings.Join(w.code, "\n"))
+		w.code = nil
+	}
+	if w.quoting && len(w.lists) > 0 {
+		w.w.EndQuote()
+		w.quoting = false
+	}
+}
+
+// item begins an item of a list, and the lists around it.
+func (w *word) item(p properties) {
+	ordered, number := w.numbers.next(p.num, p.level)
+	for len(w.lists) > 0 {
+		top := w.lists[len(w.lists)-1]
+		if top.level < p.level || top.level == p.level && top.ordered == ordered && (top.num == p.num || !ordered) {
+			break
+		}
+		w.w.EndList()
+		w.lists = w.lists[:len(w.lists)-1]
+	}
+	if len(w.lists) == 0 || w.lists[len(w.lists)-1].level < p.level {
+		w.w.List(ordered, 1)
+		w.lists = append(w.lists, openList{p.level, ordered, p.num})
+	}
+	w.w.Item()
+	if ordered {
+		w.w.Number(number)
+	}
+}
+
+func (w *word) endLists() {
+	for range w.lists {
+		w.w.EndList()
+	}
+	w.lists = w.lists[:0]
+}
+
+// table writes a table. One of a single cell is a frame around its text.
+func (w *word) table(n *markup.Node) {
+	rows, cells := 0, 0
+	for r := range n.Children {
+		if r.Name == "tr" {
+			rows++
+			for c := range r.Children {
+				if c.Name == "tc" {
+					cells++
+				}
+			}
+		}
+	}
+	w.w.Table(rows > 1 || cells > 1)
+	w.rows(n)
+	w.w.EndTable()
+}
+
+func (w *word) rows(n *markup.Node) {
+	for r := range n.Children {
+		switch r.Name {
+		case "tr":
+			if pr := r.Child("trPr"); pr.Child("del") != nil {
+				continue
+			} else {
+				w.w.Row()
+				if skip, _ := strconv.Atoi(pr.Child("gridBefore").Attr("val")); skip > 0 {
+					w.w.Cell(min(skip, 100), 1)
+				}
+			}
+			w.cells(r)
+		case "sdt":
+			w.rows(r.Child("sdtContent"))
+		case "ins", "customXml":
+			w.rows(r)
+		}
+	}
+}
+
+func (w *word) cells(r *markup.Node) {
+	for c := range r.Children {
+		switch c.Name {
+		case "tc":
+			pr := c.Child("tcPr")
+			span, _ := strconv.Atoi(pr.Child("gridSpan").Attr("val"))
+			w.w.Cell(min(span, 1000), 1)
+			if m := pr.Child("vMerge"); m != nil && m.Attr("val") != "restart" {
+				continue // the text is in the cell above
+			}
+			lists := w.lists
+			w.lists = nil
+			w.blocks(c)
+			w.endListing()
+			w.endLists()
+			w.lists = lists
+			w.w.EndCell()
+		case "sdt":
+			w.cells(c.Child("sdtContent"))
+		}
+	}
+}
+
+// writeNotes writes the footnotes, endnotes and comments that the text refers to.
+func (w *word) writeNotes() error {
+	trees := map[string]*markup.Node{}
+	for i := 0; i < len(w.notes); i++ { // a note may refer to others
+		n := w.notes[i]
+		part := w.related(w.main, n.kind+"s")
+		if _, read := trees[n.kind]; !read {
+			t, err := w.tree(part)
+			if err != nil {
+				return err
+			}
+			trees[n.kind] = t
+		}
+		for c := range trees[n.kind].Children {
+			if c.Attr("id") == n.id && c.Name == n.kind {
+				w.part = part
+				w.note(n, c)
+				break
+			}
+		}
+	}
+	return nil
+}
+
+func (w *word) note(n note, c *markup.Node) {
+	body := &word{file: w.file, ctx: w.ctx, part: w.part, styles: w.styles, numbers: w.numbers, notes: w.notes}
+	outer := w.file.w
+	w.file.w = new(markdown.Writer)
+	if author := c.Attr("author"); n.kind == "comment" && author != "" {
+		w.file.w.Text(author + ": ")
+		for p := range c.Children { // its first paragraph goes on the same line
+			body.inlines(p)
+			w.file.w.Break()
+		}
+	} else {
+		body.blocks(c)
+	}
+	text := strings.TrimSpace(w.file.w.String())
+	w.file.w = outer
+	w.notes = body.notes
+	outer.Block("[^" + n.label() + "]: " + strings.ReplaceAll(text, "\n", "\n    "))
+}
+
+// label is what the reference shows.
+func (n note) label() string {
+	switch n.kind {
+	case "endnote":
+		return "e" + n.id
+	case "comment":
+		return "c" + n.id
+	}
+	return n.id
+}

@@ -1,0 +1,264 @@
+package ooxml
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/pawl-dev/pawl/markdown"
+	"github.com/pawl-dev/pawl/markdown/markup"
+)
+
+// inlines writes what is in a paragraph.
+func (w *word) inlines(n *markup.Node) {
+	for c := range n.Children {
+		switch c.Name {
+		case "r":
+			w.run(c)
+		case "hyperlink":
+			w.hyperlink(c)
+		case "ins", "moveTo", "smartTag", "customXml", "dir", "bdo":
+			w.inlines(c)
+		case "sdt":
+			w.inlines(c.Child("sdtContent"))
+		case "fldSimple":
+			if url := linkOf(c.Attr("instr")); url != "" {
+				w.w.Link(url, "")
+				w.inlines(c)
+				w.w.EndLink()
+			} else {
+				w.inlines(c)
+			}
+		case "AlternateContent":
+			w.inlines(choice(c))
+		case "oMath":
+			w.w.Math(tex(c), false)
+		case "oMathPara":
+			for m := range c.Children {
+				if m.Name == "oMath" {
+					w.w.Math(tex(m), true)
+				}
+			}
+		}
+	}
+}
+
+func (w *word) hyperlink(n *markup.Node) {
+	rels, _ := w.relations(w.part)
+	href := rels[n.Attr("r:id")].target
+	if anchor := n.Attr("anchor"); anchor != "" {
+		href += "#" + anchor
+	}
+	w.w.Link(href, n.Attr("tooltip"))
+	w.inlines(n)
+	w.w.EndLink()
+}
+
+// linkOf is the target that the instruction of a field states; empty if it is not a link.
+func linkOf(instruction string) string {
+	rest, ok := strings.CutPrefix(strings.TrimSpace(instruction), "HYPERLINK")
+	if !ok {
+		return ""
+	}
+	anchor := ""
+	rest = strings.TrimSpace(rest)
+	if after, ok := strings.CutPrefix(rest, `\l`); ok {
+		anchor, rest = "#", strings.TrimSpace(after)
+	}
+	if parts := strings.Split(rest, `"`); len(parts) > 1 {
+		return anchor + parts[1]
+	}
+	return anchor + strings.TrimSpace(rest)
+}
+
+// run writes text of one look.
+func (w *word) run(n *markup.Node) {
+	if len(w.field) > 0 && !w.field[len(w.field)-1].shows {
+		w.fieldParts(n)
+		return
+	}
+	pr := n.Child("rPr")
+	if on(pr.Child("vanish")) && pr.Child("specVanish") == nil {
+		w.fieldParts(n)
+		return
+	}
+	style := w.styles[pr.Child("rStyle").Attr("val")]
+	if style.code {
+		w.w.Code(plainText(n))
+		return
+	}
+	var marks []string
+	if toggled(pr, "b", style.bold) {
+		marks = append(marks, markdown.Strong)
+	}
+	if toggled(pr, "i", style.italic) {
+		marks = append(marks, markdown.Em)
+	}
+	if on(pr.Child("strike")) || on(pr.Child("dstrike")) {
+		marks = append(marks, markdown.Strike)
+	}
+	for _, m := range marks {
+		w.w.Push(m)
+	}
+	raised := pr.Child("vertAlign").Attr("val") == "superscript"
+	for c := range n.Children {
+		w.piece(c, raised)
+	}
+	for _, m := range slices.Backward(marks) {
+		w.w.Pop(m)
+	}
+}
+
+func toggled(pr *markup.Node, name string, inherited bool) bool {
+	if c := pr.Child(name); c != nil {
+		return on(c)
+	}
+	return inherited
+}
+
+// piece writes an element of a run.
+func (w *word) piece(c *markup.Node, raised bool) {
+	switch c.Name {
+	case "t":
+		if raised {
+			w.w.Superscript(c.Content())
+		} else {
+			w.w.Text(c.Content())
+		}
+	case "tab", "ptab":
+		w.w.Text(" ")
+	case "br":
+		if c.Attr("type") != "page" && c.Attr("type") != "column" {
+			w.w.Break()
+		}
+	case "cr":
+		w.w.Break()
+	case "noBreakHyphen":
+		w.w.Text("-")
+	case "sym":
+		w.w.Text(symbol(c.Attr("char")))
+	case "footnoteReference", "endnoteReference", "commentReference":
+		n := note{strings.TrimSuffix(c.Name, "Reference"), c.Attr("id")}
+		if !slices.Contains(w.notes, n) {
+			w.notes = append(w.notes, n)
+		}
+		w.w.Raw("[^" + n.label() + "]")
+	case "drawing", "pict", "object":
+		w.drawing(c)
+	case "AlternateContent":
+		for d := range choice(c).Children {
+			w.piece(d, raised)
+		}
+	case "ruby":
+		w.inlines(c.Child("rubyBase"))
+		w.w.Text("(")
+		w.inlines(c.Child("rt"))
+		w.w.Text(")")
+	case "fldChar", "instrText":
+		w.fieldPart(c)
+	}
+}
+
+// symbol is a character of a symbol font.
+func symbol(code string) string {
+	n, err := strconv.ParseUint(code, 16, 32)
+	switch {
+	case err != nil:
+		return ""
+	case n >= 0xf000 && n < 0xf100:
+		marks := map[uint64]string{0xfc: "✓", 0xfb: "✗", 0xa8: "☐", 0xfe: "☑", 0xe0: "→", 0xdf: "←", 0xb7: "•", 0xa7: "▪", 0x4a: "☺"}
+		return marks[n-0xf000]
+	}
+	return string(rune(n))
+}
+
+func (w *word) fieldParts(n *markup.Node) {
+	for c := range n.Children {
+		if c.Name == "fldChar" || c.Name == "instrText" {
+			w.fieldPart(c)
+		}
+	}
+}
+
+func (w *word) fieldPart(c *markup.Node) {
+	if c.Name == "instrText" {
+		if len(w.field) > 0 {
+			w.field[len(w.field)-1].instruction.WriteString(c.Content())
+		}
+		return
+	}
+	switch c.Attr("fldCharType") {
+	case "begin":
+		w.field = append(w.field, field{})
+		if box := c.Child("ffData", "checkBox"); box != nil {
+			state := box.Child("checked")
+			if state == nil {
+				state = box.Child("default")
+			}
+			w.w.Raw(map[bool]string{true: "[x]", false: "[ ]"}[on(state)])
+			w.w.Text(" ")
+		}
+	case "separate":
+		if len(w.field) == 0 {
+			return
+		}
+		top := &w.field[len(w.field)-1]
+		top.shows = true
+		if url := linkOf(top.instruction.String()); url != "" {
+			top.link = true
+			w.w.Link(url, "")
+		}
+	case "end":
+		w.endField()
+	}
+}
+
+func (w *word) endField() {
+	if len(w.field) == 0 {
+		return
+	}
+	if w.field[len(w.field)-1].link {
+		w.w.EndLink()
+	}
+	w.field = w.field[:len(w.field)-1]
+}
+
+// drawing writes a picture, and keeps text boxes, charts and diagrams for after the paragraph.
+func (w *word) drawing(n *markup.Node) {
+	alt := ""
+	images := 0
+	for c := range n.All {
+		switch c.Name {
+		case "docPr", "cNvPr":
+			alt = or(c.Attr("descr"), c.Attr("title"))
+		case "shape":
+			alt = or(alt, c.Attr("alt"))
+		case "blip":
+			images++
+			w.picture(w.part, or(c.Attr("r:embed"), c.Attr("r:link")), alt)
+		case "imagedata":
+			images++
+			w.picture(w.part, c.Attr("r:id"), or(alt, c.Attr("title")))
+		case "chart", "relIds":
+			if len(c.Attr("r:id")+c.Attr("r:dm")) > 0 {
+				w.after = append(w.after, c)
+				images++
+			}
+		case "txbxContent":
+			w.after = append(w.after, c)
+			images++
+		case "Fallback":
+			return
+		}
+	}
+	if images == 0 && alt != "" {
+		w.w.Image(alt, "", "")
+	}
+}
+
+func or(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}

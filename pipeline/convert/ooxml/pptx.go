@@ -1,0 +1,420 @@
+package ooxml
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/pawl-dev/pawl/markdown"
+	"github.com/pawl-dev/pawl/markdown/markup"
+	"github.com/pawl-dev/pawl/pipeline/convert/doc"
+)
+
+// deck is a presentation that is being converted.
+type deck struct {
+	*file
+	part    string                  // of the slide
+	layout  *markup.Node            // of the slide; nil if it has none
+	layouts map[string]*markup.Node // by part
+	authors map[string]string       // of comments
+}
+
+// Pptx converts a presentation of PowerPoint.
+func Pptx(ctx context.Context, d doc.Document) (doc.Markdown, error) {
+	f, err := open(d, "ppt/presentation.xml")
+	if err != nil {
+		return doc.Markdown{}, err
+	}
+	root, err := f.tree(f.main)
+	if err != nil {
+		return doc.Markdown{}, err
+	}
+	rels, err := f.relations(f.main)
+	if err != nil {
+		return doc.Markdown{}, err
+	}
+	s := &deck{file: f, layouts: map[string]*markup.Node{}}
+	n := 0
+	for id := range root.Child("sldIdLst").Children {
+		if err := ctx.Err(); err != nil {
+			return doc.Markdown{}, err
+		}
+		n++
+		if d.PageMarkers {
+			f.w.Block(fmt.Sprintf("<!-- Slide number: %d -->", n))
+		}
+		if err := s.slide(rels[id.Attr("r:id")].target); err != nil {
+			return doc.Markdown{}, err
+		}
+	}
+	core, _ := f.tree(f.related("", "core-properties"))
+	return doc.Markdown{Text: f.w.String(), Title: core.Child("title").Content()}, nil
+}
+
+func (s *deck) slide(part string) error {
+	root, err := s.tree(part)
+	if err != nil || root == nil {
+		return err
+	}
+	s.part = part
+	if _, err := s.relations(part); err != nil {
+		return err
+	}
+	layout := s.related(part, "slideLayout")
+	if _, read := s.layouts[layout]; !read {
+		if s.layouts[layout], err = s.tree(layout); err != nil {
+			return err
+		}
+	}
+	s.layout = s.layouts[layout]
+	s.shapes(root.Child("cSld", "spTree"), 0)
+	s.notes(part)
+	s.comments(part)
+	return nil
+}
+
+// placed is a shape and where it is.
+type placed struct {
+	n         *markup.Node
+	title     bool
+	top, left int64
+}
+
+// shapes writes shapes in the order in which one reads them: the title, then from the top to the bottom, and from
+// the left to the right what is at one height.
+func (s *deck) shapes(tree *markup.Node, depth int) {
+	var all []placed
+	var collect func(n *markup.Node)
+	collect = func(n *markup.Node) {
+		for c := range n.Children {
+			switch c.Name {
+			case "sp", "pic", "graphicFrame", "grpSp", "cxnSp":
+				all = append(all, s.place(c))
+			case "AlternateContent":
+				collect(choice(c))
+			}
+		}
+	}
+	collect(tree)
+	slices.SortStableFunc(all, func(a, b placed) int {
+		if a.title != b.title {
+			return map[bool]int{true: -1, false: 1}[a.title]
+		}
+		return cmp.Compare(a.top, b.top)
+	})
+	const oneHeight = 91440 // a tenth of an inch
+	for i := 0; i < len(all); {
+		j := i + 1
+		for j < len(all) && !all[i].title && all[j].top-all[i].top < oneHeight {
+			j++
+		}
+		slices.SortStableFunc(all[i:j], func(a, b placed) int { return cmp.Compare(a.left, b.left) })
+		for _, p := range all[i:j] {
+			s.shape(p.n, depth)
+		}
+		i = j
+	}
+}
+
+func (s *deck) place(n *markup.Node) placed {
+	ph := placeholder(n)
+	kind := ph.Attr("type")
+	p := placed{n: n, title: kind == "title" || kind == "ctrTitle"}
+	off := offset(n)
+	if off == nil && ph != nil {
+		off = offset(s.inLayout(ph))
+	}
+	p.top, _ = strconv.ParseInt(off.Attr("y"), 10, 64)
+	p.left, _ = strconv.ParseInt(off.Attr("x"), 10, 64)
+	return p
+}
+
+func offset(n *markup.Node) *markup.Node {
+	for _, path := range [][]string{{"spPr", "xfrm", "off"}, {"xfrm", "off"}, {"grpSpPr", "xfrm", "off"}} {
+		if off := n.Child(path...); off != nil {
+			return off
+		}
+	}
+	return nil
+}
+
+func placeholder(n *markup.Node) *markup.Node {
+	for c := range n.Children {
+		if strings.HasPrefix(c.Name, "nv") {
+			return c.Child("nvPr", "ph")
+		}
+	}
+	return nil
+}
+
+// inLayout is the placeholder of the layout that one of the slide takes its place and look from.
+func (s *deck) inLayout(ph *markup.Node) *markup.Node {
+	for c := range s.layout.Child("cSld", "spTree").Children {
+		other := placeholder(c)
+		if other == nil {
+			continue
+		}
+		if idx := ph.Attr("idx"); idx != "" && idx == other.Attr("idx") || idx == "" && ph.Attr("type") == other.Attr("type") {
+			return c
+		}
+	}
+	return nil
+}
+
+func (s *deck) shape(n *markup.Node, depth int) {
+	switch n.Name {
+	case "grpSp":
+		if depth < 32 {
+			s.shapes(n, depth+1)
+		}
+	case "pic":
+		pr := n.Child("nvPicPr", "cNvPr")
+		s.w.End()
+		s.picture(s.part, n.Child("blipFill", "blip").Attr("r:embed"), or(pr.Attr("descr"), pr.Attr("title")))
+		s.w.End()
+	case "graphicFrame":
+		s.frame(n)
+	case "sp", "cxnSp":
+		s.textShape(n)
+	}
+}
+
+func (s *deck) frame(n *markup.Node) {
+	data := n.Child("graphic", "graphicData")
+	for c := range data.Children {
+		switch c.Name {
+		case "tbl":
+			s.table(c)
+		case "chart":
+			s.chart(s.part, c.Attr("r:id"))
+		case "relIds":
+			s.diagram(s.part, c.Attr("r:dm"))
+		case "AlternateContent":
+			if blip := choice(c).Find("blip"); blip != nil {
+				s.picture(s.part, blip.Attr("r:embed"), n.Child("nvGraphicFramePr", "cNvPr").Attr("descr"))
+				s.w.End()
+			}
+		}
+	}
+}
+
+func (s *deck) table(n *markup.Node) {
+	s.w.Table(true)
+	for r := range n.Children {
+		if r.Name != "tr" {
+			continue
+		}
+		s.w.Row()
+		for c := range r.Children {
+			if c.Name != "tc" {
+				continue
+			}
+			s.w.Cell(1, 1) // the cells that a merged one covers are there, and empty
+			if !flag(c, "hMerge") && !flag(c, "vMerge") {
+				s.body(c.Child("txBody"), false)
+			}
+			s.w.EndCell()
+		}
+	}
+	s.w.EndTable()
+}
+
+func flag(n *markup.Node, attr string) bool { v := n.Attr(attr); return v == "1" || v == "true" }
+
+func (s *deck) textShape(n *markup.Node) {
+	body := n.Child("txBody")
+	ph := placeholder(n)
+	kind := ph.Attr("type")
+	switch {
+	case kind == "sldNum":
+		return
+	case kind == "title" || kind == "ctrTitle":
+		if text := drawnText(body); text != "" {
+			s.w.Heading(map[bool]int{true: 1, false: 2}[kind == "ctrTitle"])
+			for p := range body.Children {
+				if p.Name == "p" {
+					s.runs(p)
+					s.w.Text(" ")
+				}
+			}
+			s.w.End()
+		}
+		return
+	}
+	if pr := n.Child("nvSpPr", "cNvPr"); pr.Attr("descr") != "" && drawnText(body) == "" {
+		s.w.End()
+		s.w.Image(pr.Attr("descr"), "", "")
+		s.w.End()
+		return
+	}
+	s.body(body, ph != nil && (kind == "" || kind == "body" || kind == "obj") && !noBullets(s.inLayout(ph)))
+}
+
+// noBullets tells whether a placeholder of the layout turns the bullets of its text off.
+func noBullets(layout *markup.Node) bool {
+	first := layout.Child("txBody", "lstStyle", "lvl1pPr")
+	return first.Child("buNone") != nil
+}
+
+// body writes the paragraphs of a shape; bullets tells that they are items of a list unless they say otherwise.
+func (s *deck) body(n *markup.Node, bullets bool) {
+	depth := 0 // of lists
+	var kinds [10]bool
+	end := func(to int) {
+		for ; depth > to; depth-- {
+			s.w.EndList()
+		}
+	}
+	for p := range n.Children {
+		if p.Name != "p" || drawnText(&markup.Node{First: shallow(p)}) == "" && p.Find("oMath") == nil {
+			continue
+		}
+		pr := p.Child("pPr")
+		lvl, _ := strconv.Atoi(pr.Attr("lvl"))
+		lvl = min(max(lvl, 0), 8)
+		numbered := pr.Child("buAutoNum")
+		item := numbered != nil || pr.Child("buChar") != nil || pr.Child("buBlip") != nil || lvl > 0 ||
+			bullets && pr.Child("buNone") == nil
+		if !item || pr.Child("buNone") != nil && lvl == 0 {
+			end(0)
+			s.w.Paragraph()
+			s.runs(p)
+			s.w.End()
+			continue
+		}
+		end(lvl + 1)
+		if depth == lvl+1 && kinds[lvl] != (numbered != nil) {
+			end(lvl)
+		}
+		if depth <= lvl {
+			start, err := strconv.Atoi(numbered.Attr("startAt"))
+			if err != nil {
+				start = 1
+			}
+			s.w.List(numbered != nil, start)
+			depth++
+			lvl = depth - 1 // levels that are left out do not show
+			kinds[lvl] = numbered != nil
+		}
+		s.w.Item()
+		s.runs(p)
+	}
+	end(0)
+}
+
+// shallow is a paragraph alone, without those after it.
+func shallow(p *markup.Node) *markup.Node {
+	c := *p
+	c.Next = nil
+	return &c
+}
+
+// runs writes the text of a paragraph.
+func (s *deck) runs(p *markup.Node) {
+	rels, _ := s.relations(s.part)
+	for r := range p.Children {
+		switch r.Name {
+		case "r", "fld":
+			pr := r.Child("rPr")
+			var marks []string
+			if flag(pr, "b") {
+				marks = append(marks, markdown.Strong)
+			}
+			if flag(pr, "i") {
+				marks = append(marks, markdown.Em)
+			}
+			if v := pr.Attr("strike"); v != "" && v != "noStrike" {
+				marks = append(marks, markdown.Strike)
+			}
+			link := pr.Child("hlinkClick")
+			target := rels[link.Attr("r:id")]
+			if target.external {
+				s.w.Link(target.target, link.Attr("tooltip"))
+			}
+			for _, m := range marks {
+				s.w.Push(m)
+			}
+			if text := r.Child("t").Content(); strings.HasPrefix(pr.Attr("baseline"), "3") {
+				s.w.Superscript(text)
+			} else {
+				s.w.Text(text)
+			}
+			for _, m := range slices.Backward(marks) {
+				s.w.Pop(m)
+			}
+			if target.external {
+				s.w.EndLink()
+			}
+		case "br":
+			s.w.Break()
+		case "AlternateContent":
+			if m := choice(r).Find("oMath"); m != nil {
+				s.w.Math(tex(m), false)
+			}
+		case "m":
+			if m := r.Find("oMath"); m != nil {
+				s.w.Math(tex(m), false)
+			}
+		}
+	}
+}
+
+// notes writes what the speaker says to a slide.
+func (s *deck) notes(part string) {
+	notes := s.related(part, "notesSlide")
+	root, err := s.tree(notes)
+	if err != nil || root == nil {
+		return
+	}
+	outer := s.part
+	s.part = notes
+	_, _ = s.relations(notes)
+	for c := range root.Child("cSld", "spTree").Children {
+		if placeholder(c).Attr("type") == "body" && drawnText(c.Child("txBody")) != "" {
+			s.w.Heading(3)
+			s.w.Text("Notes:")
+			s.w.End()
+			s.body(c.Child("txBody"), false)
+		}
+	}
+	s.part = outer
+}
+
+// comments writes those of a slide, old and new ones.
+func (s *deck) comments(part string) {
+	rels, _ := s.relations(part)
+	for _, r := range rels {
+		if r.kind != "comments" {
+			continue
+		}
+		root, err := s.tree(r.target)
+		if err != nil || root == nil {
+			continue
+		}
+		for c := range root.All {
+			if c.Name != "cm" && c.Name != "reply" {
+				continue
+			}
+			text := or(c.Child("text").Content(), drawnText(c.Child("txBody")))
+			s.w.Quote()
+			s.w.Text(strings.TrimPrefix(s.author(c.Attr("authorId"))+": "+text, ": "))
+			s.w.EndQuote()
+		}
+	}
+}
+
+func (s *deck) author(id string) string {
+	if s.authors == nil {
+		s.authors = map[string]string{}
+		for _, kind := range []string{"commentAuthors", "authors"} {
+			root, _ := s.tree(s.related(s.main, kind))
+			for c := range root.Children {
+				s.authors[c.Attr("id")] = c.Attr("name")
+			}
+		}
+	}
+	return s.authors[id]
+}

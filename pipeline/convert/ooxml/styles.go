@@ -1,0 +1,251 @@
+package ooxml
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/pawl-dev/pawl/markdown/markup"
+)
+
+// wordStyle is what a style says about structure; what it inherits is in it.
+type wordStyle struct {
+	heading       int // 1 to 6
+	num           string
+	level         int
+	code, quote   bool
+	bold, italic  bool
+	based, isType string
+}
+
+// wordStyles reads the styles of a document.
+func (f *file) wordStyles(part string) (map[string]wordStyle, error) {
+	root, err := f.tree(part)
+	if err != nil {
+		return nil, err
+	}
+	styles := map[string]wordStyle{}
+	for n := range root.Children {
+		if n.Name != "style" {
+			continue
+		}
+		s := wordStyle{based: n.Child("basedOn").Attr("val"), isType: n.Attr("type")}
+		name := strings.ToLower(n.Child("name").Attr("val"))
+		if level, ok := strings.CutPrefix(name, "heading "); ok {
+			s.heading, _ = strconv.Atoi(level)
+		} else if name == "title" {
+			s.heading = 1
+		}
+		pr := n.Child("pPr")
+		if l := pr.Child("outlineLvl"); l != nil && s.heading == 0 {
+			if level, err := strconv.Atoi(l.Attr("val")); err == nil && level < 9 {
+				s.heading = level + 1
+			}
+		}
+		s.num = pr.Child("numPr", "numId").Attr("val")
+		s.level, _ = strconv.Atoi(pr.Child("numPr", "ilvl").Attr("val"))
+		if s.heading > 1 && s.level == 0 {
+			s.level = s.heading - 1
+		}
+		s.quote = strings.Contains(name, "quote") && s.isType == "paragraph"
+		s.code = strings.Contains(name, "source code") || strings.Contains(name, "html preformatted") || strings.Contains(name, "verbatim") ||
+			name == "code" || name == "code block" || name == "html code" || name == "inline code" || name == "plain text code"
+		if s.isType == "character" {
+			rpr := n.Child("rPr")
+			s.bold, s.italic = on(rpr.Child("b")), on(rpr.Child("i"))
+		}
+		styles[n.Attr("styleId")] = s
+	}
+	for id, s := range styles {
+		for based, depth := s.based, 0; based != "" && depth < 10; depth++ {
+			b := styles[based]
+			if s.heading == 0 {
+				s.heading = b.heading
+			}
+			if s.num == "" && b.num != "" {
+				s.num, s.level = b.num, max(s.level, b.level)
+			}
+			s.code, s.quote = s.code || b.code, s.quote || b.quote
+			based = b.based
+		}
+		s.heading = min(s.heading, 6)
+		styles[id] = s
+	}
+	return styles, nil
+}
+
+// properties are those of a paragraph that matter.
+type properties struct {
+	heading              int
+	num                  string // empty: no list
+	level                int
+	code, quote, deleted bool
+}
+
+func (w *word) properties(pr *markup.Node) properties {
+	s := w.styles[pr.Child("pStyle").Attr("val")]
+	p := properties{heading: s.heading, num: s.num, level: s.level, code: s.code, quote: s.quote}
+	if l := pr.Child("outlineLvl"); l != nil {
+		if level, err := strconv.Atoi(l.Attr("val")); err == nil && level < 9 {
+			p.heading = min(level+1, 6)
+		}
+	}
+	if num := pr.Child("numPr"); num != nil {
+		if id, ok := num.Child("numId").Lookup("val"); ok {
+			p.num = id
+		}
+		if l, ok := num.Child("ilvl").Lookup("val"); ok {
+			p.level, _ = strconv.Atoi(l)
+		}
+	}
+	if p.num == "0" || !w.numbers.has(p.num) {
+		p.num = ""
+	}
+	p.level = min(max(p.level, 0), 8)
+	return p
+}
+
+// numbering are the lists of a document.
+type numbering struct {
+	lists    map[string]*numbered // by numId
+	counters map[string]*[9]int   // by the abstract list, which several share
+}
+
+type numbered struct {
+	abstract string
+	levels   [9]level
+	starts   map[int]bool // levels that this list starts anew
+}
+
+type level struct {
+	format, text string
+	start        int
+}
+
+func (f *file) numbering(part string) (numbering, error) {
+	ns := numbering{map[string]*numbered{}, map[string]*[9]int{}}
+	root, err := f.tree(part)
+	if err != nil {
+		return ns, err
+	}
+	abstract := map[string][9]level{}
+	for n := range root.Children {
+		switch n.Name {
+		case "abstractNum":
+			var levels [9]level
+			readLevels(n, &levels)
+			abstract[n.Attr("abstractNumId")] = levels
+		case "num":
+			id := n.Child("abstractNumId").Attr("val")
+			l := &numbered{abstract: id, levels: abstract[id], starts: map[int]bool{}}
+			for o := range n.Children {
+				i, err := strconv.Atoi(o.Attr("ilvl"))
+				if o.Name != "lvlOverride" || err != nil || i < 0 || i > 8 {
+					continue
+				}
+				readLevels(o, &l.levels)
+				if s, err := strconv.Atoi(o.Child("startOverride").Attr("val")); err == nil {
+					l.levels[i].start, l.starts[i] = s, true
+				}
+			}
+			ns.lists[n.Attr("numId")] = l
+			if ns.counters[id] == nil {
+				ns.counters[id] = new([9]int)
+			}
+		}
+	}
+	return ns, nil
+}
+
+func readLevels(n *markup.Node, levels *[9]level) {
+	for l := range n.Children {
+		i, err := strconv.Atoi(l.Attr("ilvl"))
+		if l.Name != "lvl" || err != nil || i < 0 || i > 8 {
+			continue
+		}
+		start, err := strconv.Atoi(l.Child("start").Attr("val"))
+		if err != nil {
+			start = 1
+		}
+		levels[i] = level{l.Child("numFmt").Attr("val"), l.Child("lvlText").Attr("val"), start}
+	}
+}
+
+func (ns *numbering) has(num string) bool { return ns.lists[num] != nil }
+
+// next counts a paragraph of a list, and returns its number. Bullets have none.
+func (ns *numbering) next(num string, lvl int) (ordered bool, number int) {
+	l := ns.lists[num]
+	if l == nil {
+		return false, 0
+	}
+	counters := ns.counters[l.abstract]
+	if l.starts[lvl] {
+		l.starts[lvl] = false
+		counters[lvl] = 0
+	}
+	if counters[lvl] == 0 {
+		counters[lvl] = max(l.levels[lvl].start, 0) - 1
+		if counters[lvl] < 0 {
+			counters[lvl] = 0
+		}
+	}
+	counters[lvl]++
+	for i := lvl + 1; i < 9; i++ {
+		counters[i] = 0
+	}
+	f := l.levels[lvl].format
+	return f != "bullet" && f != "none" && f != "", counters[lvl]
+}
+
+// label is the number of a heading as it is shown: "2.1".
+func (ns *numbering) label(num string, lvl int) string {
+	ordered, _ := ns.next(num, lvl)
+	l := ns.lists[num]
+	if l == nil || !ordered {
+		return ""
+	}
+	text := l.levels[lvl].text
+	for i := range lvl + 1 {
+		n := ns.counters[l.abstract][i]
+		if n == 0 {
+			n = max(l.levels[i].start, 1)
+		}
+		text = strings.ReplaceAll(text, "%"+strconv.Itoa(i+1), numeral(n, l.levels[i].format))
+	}
+	return text
+}
+
+// numeral writes a number in the format of a list.
+func numeral(n int, format string) string {
+	switch format {
+	case "lowerLetter", "upperLetter":
+		s := strings.Repeat(string(rune('a'+(n-1)%26)), (n-1)/26+1)
+		if format == "upperLetter" {
+			return strings.ToUpper(s)
+		}
+		return s
+	case "lowerRoman", "upperRoman":
+		s := roman(n)
+		if format == "lowerRoman" {
+			return strings.ToLower(s)
+		}
+		return s
+	}
+	return strconv.Itoa(n)
+}
+
+func roman(n int) string {
+	if n > 3999 {
+		return strconv.Itoa(n)
+	}
+	var b strings.Builder
+	for _, r := range []struct {
+		value int
+		text  string
+	}{{1000, "M"}, {900, "CM"}, {500, "D"}, {400, "CD"}, {100, "C"}, {90, "XC"}, {50, "L"}, {40, "XL"}, {10, "X"}, {9, "IX"}, {5, "V"}, {4, "IV"}, {1, "I"}} {
+		for ; n >= r.value; n -= r.value {
+			b.WriteString(r.text)
+		}
+	}
+	return b.String()
+}
