@@ -6,6 +6,7 @@ import (
 	"io"
 	"path"
 	"strings"
+	"unicode/utf16"
 
 	"github.com/pawl-dev/pawl/markdown/charset"
 )
@@ -23,22 +24,26 @@ const (
 type Archive struct {
 	Entries []*zip.File
 	names   map[string]*zip.File
-	left    int64
+	left    *int64 // bytes that may still come out
 }
 
-// OpenZip opens an archive.
-func OpenZip(data []byte) (*Archive, error) {
+// OpenZip opens a document that is an archive. What comes out of it counts for the archive that it is in, too.
+func OpenZip(d *Document) (*Archive, error) {
+	data := d.Data
 	z, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
 	if err != nil {
-		if bytes.HasPrefix(data, []byte("\xd0\xcf\x11\xe0")) {
-			return nil, Fail(KindLocked, "it is encrypted, or of an old format; save it without a password")
+		if Encrypted(data) {
+			return nil, Fail(KindLocked, "it is encrypted; save it without a password")
 		}
 		return nil, Fail(KindCorrupt, "it is no complete zip archive: %w", err)
 	}
 	if len(z.File) > MaxEntries {
 		return nil, Fail(KindTooLarge, "its archive has %d entries; %d are the limit", len(z.File), MaxEntries)
 	}
-	a := &Archive{Entries: z.File, names: make(map[string]*zip.File, len(z.File)), left: MaxArchive}
+	if d.Budget == nil {
+		d.Budget = new(int64(MaxArchive))
+	}
+	a := &Archive{Entries: z.File, names: make(map[string]*zip.File, len(z.File)), left: d.Budget}
 	for _, f := range z.File {
 		name := strings.ToLower(strings.TrimPrefix(path.Clean(strings.ReplaceAll(f.Name, `\`, "/")), "/"))
 		if _, twice := a.names[name]; !twice {
@@ -46,6 +51,16 @@ func OpenZip(data []byte) (*Archive, error) {
 		}
 	}
 	return a, nil
+}
+
+// Encrypted tells whether it is an office file with a password: such are no zip archives but compound files.
+func Encrypted(data []byte) bool {
+	stream := utf16.Encode([]rune("EncryptedPackage"))
+	name := make([]byte, 0, 2*len(stream))
+	for _, u := range stream {
+		name = append(name, byte(u), byte(u>>8))
+	}
+	return bytes.HasPrefix(data, []byte("\xd0\xcf\x11\xe0")) && bytes.Contains(data, name)
 }
 
 // Name of an entry in UTF-8.
@@ -85,7 +100,7 @@ func (a *Archive) Read(f *zip.File) ([]byte, error) {
 		return nil, Fail(KindLocked, "%s in it has a password", f.Name)
 	}
 	size := f.UncompressedSize64
-	if size > MaxEntry || int64(size) > a.left || size > ratioMatters && size > maxRatio*max(f.CompressedSize64, 1) {
+	if size > MaxEntry || int64(size) > *a.left || size > ratioMatters && size > maxRatio*max(f.CompressedSize64, 1) {
 		return nil, Fail(KindTooLarge, "%s in it is %d bytes when unpacked, of %d packed", f.Name, size, f.CompressedSize64)
 	}
 	r, err := f.Open()
@@ -97,7 +112,7 @@ func (a *Archive) Read(f *zip.File) ([]byte, error) {
 	out := make([]byte, 0, min(size, 64<<20)+bytes.MinRead)
 	buf := bytes.NewBuffer(out)
 	_, err = buf.ReadFrom(io.LimitReader(r, int64(size)+1))
-	a.left -= int64(buf.Len())
+	*a.left -= int64(buf.Len())
 	if err != nil {
 		return nil, Fail(KindCorrupt, "%s in it cannot be unpacked: %w", f.Name, err)
 	}

@@ -19,6 +19,8 @@ type Document struct {
 	Charset string
 	// Depth counts the archives around it.
 	Depth int
+	// Budget is what may still be unpacked, in bytes, of the archives around it; nil outside of any.
+	Budget *int64
 	// Image keeps a picture of the document, and says what links to it; nil leaves pictures out.
 	Image func(name string, data []byte) string
 	// PageMarkers asks for a comment at each beginning of a page or slide.

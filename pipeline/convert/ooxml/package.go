@@ -28,7 +28,7 @@ type relation struct {
 
 // open opens a document whose main part is usually where fallback says.
 func open(d doc.Document, fallback string) (*file, error) {
-	a, err := doc.OpenZip(d.Data)
+	a, err := doc.OpenZip(&d)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,182 @@
+// Package mail reads messages as mail programs save them.
+package mail
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"errors"
+	"io"
+	"mime"
+	"mime/multipart"
+	"mime/quotedprintable"
+	"net/mail"
+	"net/textproto"
+	"slices"
+	"strings"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/markdown"
+	"github.com/pawl-dev/pawl/markdown/charset"
+	"github.com/pawl-dev/pawl/pipeline/convert/doc"
+)
+
+// message is what is shown of one.
+type message struct {
+	headers     [][2]string
+	subject     string
+	text, html  string // the first of each
+	attachments []doc.Document
+}
+
+const (
+	maxDepth = 16   // of parts in parts
+	maxParts = 1000 // of a message
+)
+
+// Eml converts a message of RFC 5322: its header, its text and its attachments.
+func Eml(ctx context.Context, d doc.Document) (doc.Markdown, error) {
+	m, err := mail.ReadMessage(bytes.NewReader(d.Data))
+	if err != nil {
+		return doc.Markdown{}, doc.Fail(doc.KindCorrupt, "it is no message: %w", err)
+	}
+	var out message
+	words := mime.WordDecoder{CharsetReader: func(label string, r io.Reader) (io.Reader, error) {
+		b, err := io.ReadAll(r)
+		return strings.NewReader(charset.As(b, label)), err
+	}}
+	decode := func(s string) string {
+		if t, err := words.DecodeHeader(s); err == nil {
+			s = t
+		}
+		return charset.Decode([]byte(s), "")
+	}
+	out.subject = decode(m.Header.Get("Subject"))
+	for _, name := range []string{"From", "To", "Cc", "Bcc", "Reply-To", "Date"} {
+		if v := m.Header[name]; len(v) > 0 {
+			out.headers = append(out.headers, [2]string{name, decode(strings.Join(v, ", "))})
+		}
+	}
+	parts := 0
+	if err := out.part(textproto.MIMEHeader(m.Header), m.Body, decode, 0, &parts); err != nil {
+		return doc.Markdown{}, err
+	}
+	return out.write(ctx, d)
+}
+
+// part reads a part of a message, and those in it.
+func (m *message) part(h textproto.MIMEHeader, body io.Reader, decode func(string) string, depth int, parts *int) error {
+	if *parts++; depth > maxDepth || *parts > maxParts {
+		return doc.Fail(doc.KindNesting, "it has more than %d parts, or they are nested more than %d deep", maxParts, maxDepth)
+	}
+	kind, params, err := mime.ParseMediaType(h.Get("Content-Type"))
+	if err != nil && kind == "" {
+		kind = "text/plain"
+	}
+	if strings.HasPrefix(kind, "multipart/") && params["boundary"] != "" {
+		r := multipart.NewReader(body, params["boundary"])
+		for {
+			p, err := r.NextRawPart()
+			switch {
+			case errors.Is(err, io.EOF):
+				return nil
+			case err != nil: // the end is missing, as in many messages
+				if m.text+m.html == "" && len(m.attachments) == 0 {
+					return doc.Fail(doc.KindCorrupt, "it is cut off: %w", err)
+				}
+				return nil
+			}
+			if err := m.part(p.Header, p, decode, depth+1, parts); err != nil {
+				return err
+			}
+		}
+	}
+	data, err := io.ReadAll(decoded(h.Get("Content-Transfer-Encoding"), body))
+	if err != nil && len(data) == 0 {
+		return doc.Fail(doc.KindCorrupt, "a part of it cannot be decoded: %w", err)
+	}
+	disposition, dp, _ := mime.ParseMediaType(h.Get("Content-Disposition"))
+	name := decode(cmpOr(dp["filename"], params["name"]))
+	switch {
+	case disposition == "attachment" || name != "" && !strings.HasPrefix(kind, "text/") || !strings.HasPrefix(kind, "text/"):
+		if strings.HasPrefix(kind, "image/") && disposition != "attachment" && h.Get("Content-Id") != "" {
+			return nil // it is part of the page
+		}
+		if kind == "message/rfc822" && !strings.HasSuffix(name, ".eml") {
+			name += ".eml"
+		}
+		m.attachments = append(m.attachments, doc.Document{Name: name, Data: data})
+	case kind == "text/html" && m.html == "":
+		m.html = charset.Decode(data, params["charset"])
+	case kind == "text/plain" && m.text == "":
+		m.text = charset.Decode(data, params["charset"])
+	case kind == "text/plain" && m.html == "":
+		m.text += "\n" + charset.Decode(data, params["charset"])
+	}
+	return nil
+}
+
+func cmpOr(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}
+
+func decoded(encoding string, r io.Reader) io.Reader {
+	switch strings.ToLower(strings.TrimSpace(encoding)) {
+	case "base64":
+		return base64.NewDecoder(base64.StdEncoding, r)
+	case "quoted-printable":
+		return quotedprintable.NewReader(r)
+	}
+	return r
+}
+
+// write shows a message.
+func (m *message) write(ctx context.Context, d doc.Document) (doc.Markdown, error) {
+	if d.Depth > maxDepth {
+		return doc.Markdown{}, doc.Fail(doc.KindNesting, "messages are nested more than %d deep", maxDepth)
+	}
+	var w markdown.Writer
+	if m.subject != "" {
+		w.Heading(1)
+		w.Text(m.subject)
+		w.End()
+	}
+	for _, h := range m.headers {
+		w.Push(markdown.Strong)
+		w.Text(h[0] + ":")
+		w.Pop(markdown.Strong)
+		w.Text(" " + h[1])
+		w.Break()
+	}
+	w.End()
+	if m.html != "" {
+		w.HTML(m.html, markdown.Options{})
+	} else {
+		w.Block(strings.ReplaceAll(m.text, "\r\n", "\n"))
+	}
+	for _, a := range m.attachments {
+		if err := ctx.Err(); err != nil {
+			return doc.Markdown{}, err
+		}
+		w.Heading(2)
+		w.Text("Attachment: " + a.Name)
+		w.End()
+		a.Depth, a.Budget, a.Image, a.PageMarkers = d.Depth+1, d.Budget, d.Image, d.PageMarkers
+		md, err := d.Sub(ctx, a)
+		switch kind := pawl.Describe(err).Kind; {
+		case err == nil:
+			w.Block(md.Text)
+		case slices.Contains([]pawl.Kind{doc.KindUnsupported, doc.KindToolMissing, doc.KindLocked, doc.KindCorrupt}, kind):
+			w.Push(markdown.Em)
+			w.Text("not converted: " + err.Error())
+			w.Pop(markdown.Em)
+			w.End()
+		default:
+			return doc.Markdown{}, err
+		}
+	}
+	return doc.Markdown{Text: w.String(), Title: m.subject}, nil
+}

@@ -1,0 +1,97 @@
+package pack
+
+import (
+	"context"
+	"net/url"
+	"path"
+	"strings"
+
+	"github.com/pawl-dev/pawl/markdown"
+	"github.com/pawl-dev/pawl/markdown/markup"
+	"github.com/pawl-dev/pawl/pipeline/convert/doc"
+)
+
+// Epub converts a book: its title and authors, then its chapters in their order.
+func Epub(ctx context.Context, d doc.Document) (doc.Markdown, error) {
+	a, err := doc.OpenZip(&d)
+	if err != nil {
+		return doc.Markdown{}, err
+	}
+	if a.Has("META-INF/encryption.xml") && a.Has("META-INF/rights.xml") {
+		return doc.Markdown{}, doc.Fail(doc.KindLocked, "its text is encrypted (DRM)")
+	}
+	container, err := parse(a, "META-INF/container.xml")
+	if err != nil {
+		return doc.Markdown{}, err
+	}
+	opf := container.Find("rootfile").Attr("full-path")
+	book, err := parse(a, opf)
+	if err != nil {
+		return doc.Markdown{}, err
+	}
+	var w markdown.Writer
+	meta := book.Child("metadata")
+	title := strings.TrimSpace(meta.Child("title").Content())
+	if title != "" {
+		w.Heading(1)
+		w.Text(title)
+		w.End()
+	}
+	for m := range meta.Children {
+		if name := map[string]string{"creator": "Author", "publisher": "Publisher", "date": "Date", "description": "Description"}[m.Name]; name != "" {
+			w.Push(markdown.Strong)
+			w.Text(name + ":")
+			w.Pop(markdown.Strong)
+			w.Text(" ")
+			w.HTML(m.Content(), markdown.Options{})
+			w.End()
+		}
+	}
+	chapters := map[string]string{}
+	for i := range book.Child("manifest").Children {
+		href, err := url.PathUnescape(i.Attr("href"))
+		if err != nil {
+			href = i.Attr("href")
+		}
+		chapters[i.Attr("id")] = path.Join(path.Dir(opf), href)
+	}
+	for ref := range book.Child("spine").Children {
+		if err := ctx.Err(); err != nil {
+			return doc.Markdown{}, err
+		}
+		part := chapters[ref.Attr("idref")]
+		text, err := a.Text(part)
+		if err != nil {
+			return doc.Markdown{}, err
+		}
+		w.HTML(text, markdown.Options{Image: func(src string) string { return picture(a, d, path.Join(path.Dir(part), src), src) }})
+	}
+	return doc.Markdown{Text: w.String(), Title: title}, nil
+}
+
+// picture keeps a picture of a book, if pictures are kept.
+func picture(a *doc.Archive, d doc.Document, part, src string) string {
+	if d.Image == nil {
+		return src
+	}
+	data, err := a.Bytes(part)
+	if err != nil || data == nil {
+		return src
+	}
+	return d.Image(path.Base(part), data)
+}
+
+func parse(a *doc.Archive, part string) (*markup.Node, error) {
+	text, err := a.Text(part)
+	if err != nil {
+		return nil, err
+	}
+	if text == "" {
+		return nil, doc.Fail(doc.KindCorrupt, "it has no %s", part)
+	}
+	n, err := markup.Parse(text)
+	if err != nil {
+		return nil, doc.Fail(doc.KindCorrupt, "%s in it: %w", part, err)
+	}
+	return n, nil
+}

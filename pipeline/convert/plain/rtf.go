@@ -1,0 +1,253 @@
+package plain
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"github.com/pawl-dev/pawl/markdown"
+	"github.com/pawl-dev/pawl/markdown/charset"
+	"github.com/pawl-dev/pawl/pipeline/convert/doc"
+)
+
+// rtf is a document in Rich Text Format that is being read.
+type rtf struct {
+	w        markdown.Writer
+	state    rtfState
+	stack    []rtfState
+	page     int         // code page of the document
+	fonts    map[int]int // code page by font
+	headings map[int]int // level by style
+	pending  []byte      // bytes of a code page that wait for the ones after them
+	surplus  int         // characters that stand in for a Unicode one, to be passed over
+	inTable  bool
+	inCell   bool
+	inList   bool
+	intbl    bool // the paragraph is in a table
+	listed   bool // the paragraph is an item
+	begun    bool // the paragraph has text
+	high     int  // first half of a character beyond 16 bits
+	heading  int
+	link     strings.Builder
+	name     strings.Builder // of a style
+}
+
+type rtfState struct {
+	dest         string // what the group is; "" is text
+	bold, italic bool
+	strike       bool
+	font, style  int
+	uc           int // how many characters stand in for a Unicode one
+	linked       bool
+}
+
+// charsets of fonts, as code pages.
+var rtfCharsets = map[int]int{0: 1252, 77: 10000, 128: 932, 129: 949, 134: 936, 136: 950, 161: 1253, 162: 1254, 163: 1258,
+	177: 1255, 178: 1256, 186: 1257, 204: 1251, 222: 874, 238: 1250}
+
+// RTF converts a document in Rich Text Format.
+func RTF(ctx context.Context, d doc.Document) (doc.Markdown, error) {
+	if !strings.HasPrefix(string(d.Data[:min(len(d.Data), 5)]), `{\rtf`) {
+		return doc.Markdown{}, doc.Fail(doc.KindCorrupt, "it is no RTF")
+	}
+	r := &rtf{page: 1252, fonts: map[int]int{}, headings: map[int]int{}, state: rtfState{uc: 1}}
+	src := string(d.Data)
+	for i := 0; i < len(src); {
+		switch src[i] {
+		case '{':
+			r.flush()
+			if len(r.stack) > 10_000 {
+				return doc.Markdown{}, doc.Fail(doc.KindNesting, "its groups are nested too deeply")
+			}
+			r.stack = append(r.stack, r.state)
+			i++
+		case '}':
+			r.flush()
+			r.endGroup()
+			i++
+			if len(r.stack) == 0 {
+				return r.result(), nil
+			}
+		case '\\':
+			i = r.control(src, i+1)
+		case '\r', '\n':
+			i++
+		default:
+			r.pending = append(r.pending, src[i])
+			i++
+			r.skipSurplus()
+		}
+		if i&0xffff == 0 && ctx.Err() != nil {
+			return doc.Markdown{}, ctx.Err()
+		}
+	}
+	return doc.Markdown{}, doc.Fail(doc.KindCorrupt, "it is cut off")
+}
+
+func (r *rtf) result() doc.Markdown {
+	r.endTable()
+	r.endList()
+	return doc.Markdown{Text: r.w.String()}
+}
+
+// skipSurplus drops the last byte if it stands in for a character that was there in Unicode.
+func (r *rtf) skipSurplus() {
+	if r.surplus > 0 {
+		r.surplus--
+		r.pending = r.pending[:len(r.pending)-1]
+	}
+}
+
+// control reads a control word or symbol, and returns where it ends.
+func (r *rtf) control(src string, i int) int {
+	if i >= len(src) {
+		return i
+	}
+	start := i
+	for i < len(src) && (src[i]|0x20 >= 'a' && src[i]|0x20 <= 'z') {
+		i++
+	}
+	if i == start {
+		return r.symbol(src, i)
+	}
+	word := src[start:i]
+	number := i
+	if i < len(src) && src[i] == '-' {
+		i++
+	}
+	for i < len(src) && src[i] >= '0' && src[i] <= '9' {
+		i++
+	}
+	n, err := strconv.Atoi(src[number:i])
+	if i < len(src) && src[i] == ' ' {
+		i++
+	}
+	if word == "bin" && n > 0 {
+		return min(i+n, len(src))
+	}
+	if word != "u" {
+		r.flush()
+	}
+	r.word(word, n, err == nil)
+	return i
+}
+
+func (r *rtf) symbol(src string, i int) int {
+	switch c := src[i]; c {
+	case '\'':
+		if i+3 <= len(src) {
+			if b, err := strconv.ParseUint(src[i+1:i+3], 16, 8); err == nil {
+				r.pending = append(r.pending, byte(b))
+				r.skipSurplus()
+			}
+		}
+		return min(i+3, len(src))
+	case '*':
+		if r.state.dest == "" {
+			r.state.dest = "*"
+		}
+	case '~':
+		r.pending = append(r.pending, ' ')
+	case '_':
+		r.pending = append(r.pending, '-')
+	case '\\', '{', '}':
+		r.pending = append(r.pending, c)
+		r.skipSurplus()
+	case '\n', '\r':
+		r.flush()
+		r.word("par", 0, false)
+	}
+	return i + 1
+}
+
+// flush writes the bytes that were gathered.
+func (r *rtf) flush() {
+	if len(r.pending) == 0 {
+		return
+	}
+	page := r.page
+	if p := r.fonts[r.state.font]; p != 0 {
+		page = p
+	}
+	var text string
+	if page == 1252 {
+		text = charset.As(r.pending, "windows-1252")
+	} else {
+		text = charset.Codepage(r.pending, page)
+	}
+	r.pending = r.pending[:0]
+	r.text(text)
+}
+
+func (r *rtf) text(t string) {
+	switch r.state.dest {
+	case "":
+	case "fldinst":
+		r.link.WriteString(t)
+		return
+	case "stylesheet":
+		r.name.WriteString(t)
+		if level, ok := strings.CutPrefix(strings.ToLower(r.name.String()), "heading "); ok && strings.Contains(level, ";") {
+			r.headings[r.state.style], _ = strconv.Atoi(strings.TrimSuffix(level, ";"))
+		} else if strings.EqualFold(r.name.String(), "title;") {
+			r.headings[r.state.style] = 1
+		}
+		return
+	default:
+		return
+	}
+	if !r.begun && strings.TrimSpace(t) != "" {
+		r.begin()
+	}
+	marks := []struct {
+		on   bool
+		mark string
+	}{{r.state.bold, markdown.Strong}, {r.state.italic, markdown.Em}, {r.state.strike, markdown.Strike}}
+	for _, m := range marks {
+		if m.on {
+			r.w.Push(m.mark)
+		}
+	}
+	r.w.Text(t)
+	for _, m := range marks {
+		if m.on {
+			r.w.Pop(m.mark)
+		}
+	}
+}
+
+// begin starts the paragraph as what it is.
+func (r *rtf) begin() {
+	r.begun = true
+	if r.inTable && !r.intbl && !r.inCell {
+		r.endTable()
+	}
+	if r.inList && !r.listed {
+		r.endList()
+	}
+	switch {
+	case r.inTable && !r.inCell:
+		r.w.Cell(1, 1)
+		r.inCell = true
+	case r.inTable:
+	case r.heading > 0:
+		r.endList()
+		r.w.Heading(r.heading)
+	case !r.inList:
+		r.w.Paragraph()
+	}
+}
+
+func (r *rtf) endList() {
+	if r.inList {
+		r.w.EndList()
+		r.inList = false
+	}
+}
+
+func (r *rtf) endTable() {
+	if r.inTable {
+		r.w.EndTable()
+		r.inTable, r.inCell = false, false
+	}
+}

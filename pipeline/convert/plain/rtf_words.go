@@ -1,0 +1,186 @@
+package plain
+
+import "strings"
+
+// word carries out a control word.
+func (r *rtf) word(word string, n int, has bool) {
+	s := &r.state
+	on := !has || n != 0
+	switch word {
+	case "b":
+		s.bold = on
+	case "i":
+		s.italic = on
+	case "strike", "striked":
+		s.strike = on
+	case "plain":
+		s.bold, s.italic, s.strike = false, false, false
+	case "f":
+		s.font = n
+	case "deff":
+		r.stack[0].font, s.font = n, n
+	case "fcharset":
+		if s.dest == "fonttbl" {
+			r.fonts[s.font] = rtfCharsets[n]
+		}
+	case "ansicpg":
+		r.page = n
+	case "mac":
+		r.page = 10000
+	case "uc":
+		s.uc = n
+	case "u":
+		r.flush()
+		if n < 0 {
+			n += 65536
+		}
+		r.unicode(n)
+		r.surplus = s.uc
+	case "s":
+		s.style = n
+		if s.dest == "" {
+			r.heading = r.headings[n]
+		}
+	case "outlinelevel":
+		if s.dest == "" && n < 6 {
+			r.heading = n + 1
+		}
+	case "fldrslt":
+		r.fieldResult()
+	case "fonttbl", "colortbl", "stylesheet", "info", "pict", "header", "headerl", "headerr", "footer", "footerl", "footerr",
+		"listtable", "listoverridetable", "revtbl", "rsidtbl", "generator", "themedata", "colorschememapping", "latentstyles",
+		"datastore", "xmlnstbl", "object", "nonshppict", "mmathPr", "fldinst", "pntext", "listtext", "footerf", "headerf":
+		s.dest = word
+		if word == "fldinst" {
+			r.link.Reset()
+		}
+		if (word == "listtext" || word == "pntext") && !r.inTable {
+			r.item()
+		}
+	case "shptxt":
+		s.dest = ""
+	default:
+		r.layout(word)
+	}
+	if s.dest == "stylesheet" && (word == "s" || word == "stylesheet") {
+		r.name.Reset()
+	}
+}
+
+// unicode gathers a character; the halves of a pair come one after the other.
+func (r *rtf) unicode(n int) {
+	switch {
+	case n >= 0xd800 && n < 0xdc00:
+		r.high = n
+	case n >= 0xdc00 && n < 0xe000 && r.high != 0:
+		r.text(string(rune((r.high-0xd800)<<10 + n - 0xdc00 + 0x10000)))
+		r.high = 0
+	default:
+		r.text(string(rune(n)))
+	}
+}
+
+// layout carries out a word about paragraphs and tables, or one that stands for a character.
+func (r *rtf) layout(word string) {
+	if r.state.dest != "" {
+		return
+	}
+	switch word {
+	case "par", "sect", "page":
+		if r.inTable && r.inCell && r.begun {
+			r.w.Break()
+			return
+		}
+		if !r.inTable {
+			r.w.End()
+		}
+		r.begun = false
+	case "pard":
+		r.heading = 0
+		r.listed = false
+		r.intbl = false
+		r.begun = false
+	case "intbl":
+		r.intbl = true
+		if !r.inTable {
+			r.endList()
+			r.w.Table(true)
+			r.w.Row()
+			r.inTable = true
+		}
+	case "trowd":
+		if !r.inTable {
+			r.endList()
+			r.w.Table(true)
+			r.w.Row()
+			r.inTable = true
+		}
+	case "cell":
+		if !r.inCell {
+			r.w.Cell(1, 1)
+		}
+		r.w.EndCell()
+		r.inCell, r.begun = false, false
+	case "row":
+		r.w.Row()
+		r.begun = false
+	case "line":
+		r.w.Break()
+	case "tab":
+		r.text(" ")
+	case "emdash":
+		r.text("—")
+	case "endash":
+		r.text("–")
+	case "lquote":
+		r.text("‘")
+	case "rquote":
+		r.text("’")
+	case "ldblquote":
+		r.text("“")
+	case "rdblquote":
+		r.text("”")
+	case "bullet":
+		r.text("•")
+	}
+}
+
+// item begins an item of a list.
+func (r *rtf) item() {
+	if r.heading > 0 {
+		return
+	}
+	if !r.inList {
+		r.w.List(false, 1)
+		r.inList = true
+	}
+	r.listed = true
+	r.w.Item()
+}
+
+// fieldResult begins what a field shows: a link, if its instruction was one.
+func (r *rtf) fieldResult() {
+	target, ok := strings.CutPrefix(strings.TrimSpace(r.link.String()), "HYPERLINK")
+	r.link.Reset()
+	if !ok {
+		return
+	}
+	target = strings.Trim(strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(target), `\l`)), `"`)
+	r.w.Link(target, "")
+	r.state.linked = true
+}
+
+func (r *rtf) endGroup() {
+	if len(r.stack) == 0 {
+		return
+	}
+	outer := r.stack[len(r.stack)-1]
+	if r.state.linked && !outer.linked {
+		r.w.EndLink()
+	}
+	if r.state.dest == "stylesheet" {
+		r.name.Reset()
+	}
+	r.state = outer
+	r.stack = r.stack[:len(r.stack)-1]
+}

@@ -1,0 +1,136 @@
+// Package plain reads documents that are text: tables, JSON, XML and feeds, notebooks, RTF.
+package plain
+
+import (
+	"context"
+	"encoding/csv"
+	"errors"
+	"io"
+	"strings"
+
+	"github.com/pawl-dev/pawl/markdown/charset"
+	"github.com/pawl-dev/pawl/pipeline/convert/doc"
+)
+
+// Text passes on what is Markdown or plain text already, in UTF-8 and with the line ends of Unix.
+func Text(_ context.Context, d doc.Document) (doc.Markdown, error) {
+	text := charset.Decode(d.Data, d.Charset)
+	if strings.IndexByte(text, '\r') >= 0 {
+		text = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(text)
+	}
+	if text != "" && !strings.HasSuffix(text, "\n") {
+		text += "\n"
+	}
+	return doc.Markdown{Text: text}, nil
+}
+
+// CSV makes a table of separated values. The separator is the one that the first lines use most evenly.
+func CSV(ctx context.Context, d doc.Document) (doc.Markdown, error) {
+	text := charset.Decode(d.Data, d.Charset)
+	comma := ','
+	if d.Type == "tsv" {
+		comma = '\t'
+	} else {
+		comma = separator(text)
+		if rest, ok := strings.CutPrefix(text, "sep="); ok { // as Excel writes it
+			if _, after, found := strings.Cut(rest, "\n"); found {
+				text = after
+			}
+		}
+	}
+	columns, err := records(ctx, text, comma, nil)
+	if err != nil {
+		return doc.Markdown{}, err
+	}
+	var b strings.Builder
+	b.Grow(len(text) + len(text)/2)
+	first := true
+	_, err = records(ctx, text, comma, func(record []string) {
+		b.WriteByte('|')
+		for i := range columns {
+			b.WriteByte(' ')
+			if i < len(record) {
+				b.WriteString(cell(record[i]))
+			}
+			b.WriteString(" |")
+		}
+		b.WriteByte('\n')
+		if first {
+			b.WriteString("|" + strings.Repeat(" --- |", columns) + "\n")
+			first = false
+		}
+	})
+	return doc.Markdown{Text: b.String()}, err
+}
+
+// records calls each for the records that are not empty, and returns the number of columns.
+func records(ctx context.Context, text string, comma rune, each func([]string)) (int, error) {
+	r := csv.NewReader(strings.NewReader(text))
+	r.Comma, r.FieldsPerRecord, r.LazyQuotes, r.ReuseRecord = comma, -1, true, true
+	columns := 0
+	for n := 0; ; n++ {
+		if n%1000 == 0 && ctx.Err() != nil {
+			return 0, ctx.Err()
+		}
+		record, err := r.Read()
+		switch {
+		case errors.Is(err, io.EOF):
+			return columns, nil
+		case err != nil:
+			return 0, doc.Fail(doc.KindCorrupt, "it is no table of separated values: %w", err)
+		}
+		columns = max(columns, len(record))
+		if columns > 20_000 {
+			return 0, doc.Fail(doc.KindTooLarge, "it has more than 20,000 columns")
+		}
+		if each != nil && strings.Join(record, "") != "" {
+			each(record)
+		}
+	}
+}
+
+func separator(text string) rune {
+	if rest, ok := strings.CutPrefix(text, "sep="); ok && rest != "" {
+		return rune(rest[0])
+	}
+	best, most := ',', 0
+	for _, c := range []rune{',', ';', '\t', '|'} {
+		fewest, lines := -1, 0
+		quoted := false
+		n := 0
+		for _, r := range text[:min(len(text), 8192)] {
+			switch {
+			case r == '"':
+				quoted = !quoted
+			case quoted:
+			case r == c:
+				n++
+			case r == '\n':
+				if n > 0 || fewest > 0 {
+					if fewest < 0 || n < fewest {
+						fewest = n
+					}
+				}
+				lines++
+				n = 0
+			}
+		}
+		if lines == 0 || fewest < 0 {
+			fewest = n
+		}
+		if fewest > most {
+			best, most = c, fewest
+		}
+	}
+	return best
+}
+
+var cellEscapes = strings.NewReplacer("|", `\|`, "\r\n", "<br>", "\n", "<br>", "\r", "<br>")
+
+func cell(text string) string {
+	text = strings.TrimSpace(text)
+	if strings.ContainsAny(text, "|\r\n") {
+		return cellEscapes.Replace(text)
+	}
+	return text
+}

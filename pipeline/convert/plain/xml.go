@@ -1,0 +1,171 @@
+package plain
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/pawl-dev/pawl/markdown"
+	"github.com/pawl-dev/pawl/markdown/charset"
+	"github.com/pawl-dev/pawl/markdown/markup"
+	"github.com/pawl-dev/pawl/pipeline/convert/doc"
+)
+
+// XML shows a document in a block of code. Feeds become headings and texts, and XHTML is read as a page.
+func XML(_ context.Context, d doc.Document) (doc.Markdown, error) {
+	text := charset.Decode(d.Data, d.Charset)
+	s := markup.NewXML(text)
+	root, depth := "", 0
+	for done := false; !done; {
+		switch s.Next() {
+		case markup.Open:
+			if root == "" {
+				root = s.Name
+			}
+			if !s.Empty {
+				depth++
+			}
+		case markup.Close:
+			if depth--; depth < 0 {
+				return doc.Markdown{}, doc.Fail(doc.KindCorrupt, "%w: </%s> ends nothing", markup.ErrSyntax, s.Name)
+			}
+		case markup.End:
+			if s.Err == nil && (depth != 0 || root == "") {
+				s.Err = markup.ErrSyntax
+			}
+			done = true
+		}
+		if depth > 10_000 {
+			return doc.Markdown{}, doc.Fail(doc.KindNesting, "%w", markup.ErrDepth)
+		}
+	}
+	switch {
+	case errors.Is(s.Err, markup.ErrEntities):
+		return doc.Markdown{}, doc.Fail(doc.KindCorrupt, "%w, which are not read; replace them by their text", s.Err)
+	case s.Err != nil:
+		return doc.Markdown{}, doc.Fail(doc.KindCorrupt, "%w", s.Err)
+	}
+	switch root {
+	case "rss", "feed", "RDF":
+		tree, err := markup.Parse(text)
+		if err != nil {
+			return doc.Markdown{}, doc.Fail(doc.KindNesting, "%w", err)
+		}
+		if md, ok := feed(tree); ok {
+			return md, nil
+		}
+	case "html":
+		return HTML(context.Background(), d)
+	}
+	var w markdown.Writer
+	w.Fence("xml", text)
+	return doc.Markdown{Text: w.String()}, nil
+}
+
+// HTML converts a page. Its title is its first heading, if it has none of its own.
+func HTML(_ context.Context, d doc.Document) (doc.Markdown, error) {
+	o := markdown.Options{}
+	if d.Image != nil {
+		o.Image = func(src string) string { return embedded(src, d.Image) }
+	}
+	text, title := markdown.FromHTML(charset.Decode(d.Data, d.Charset), o)
+	if title != "" && !strings.HasPrefix(text, "# ") && !strings.Contains(text, "\n# ") {
+		var w markdown.Writer
+		w.Heading(1)
+		w.Text(title)
+		text = w.String() + "\n" + text
+	}
+	return doc.Markdown{Text: text, Title: title}, nil
+}
+
+// feed writes RSS, Atom or RDF; false if there is nothing of a feed in it.
+func feed(root *markup.Node) (doc.Markdown, bool) {
+	channel := root.Child("channel")
+	items := channel
+	if channel == nil || root.Name == "RDF" {
+		items = root
+	}
+	if channel == nil {
+		channel = root
+	}
+	var w markdown.Writer
+	title := strings.TrimSpace(channel.Child("title").Content())
+	if title == "" {
+		return doc.Markdown{}, false
+	}
+	w.Heading(1)
+	w.Text(title)
+	w.End()
+	for _, name := range []string{"description", "subtitle"} {
+		rich(&w, channel.Child(name))
+	}
+	for c := range items.Children {
+		if c.Name != "item" && c.Name != "entry" {
+			continue
+		}
+		entry(&w, c)
+	}
+	return doc.Markdown{Text: w.String(), Title: title}, true
+}
+
+func entry(w *markdown.Writer, c *markup.Node) {
+	link := strings.TrimSpace(c.Child("link").Content())
+	for l := range c.Children {
+		if rel := l.Attr("rel"); l.Name == "link" && l.Attr("href") != "" && (rel == "" || rel == "alternate") {
+			link = l.Attr("href")
+		}
+	}
+	w.Heading(2)
+	w.Link(link, "")
+	title := strings.TrimSpace(c.Child("title").Content())
+	if title == "" {
+		title = link
+	}
+	w.Text(title)
+	w.EndLink()
+	w.End()
+	var facts []string
+	for _, name := range []string{"pubDate", "published", "updated", "date"} {
+		if d := strings.TrimSpace(c.Child(name).Content()); d != "" {
+			facts = append(facts, d)
+			break
+		}
+	}
+	author := c.Child("author", "name")
+	for _, name := range []string{"author", "creator"} {
+		if author == nil {
+			author = c.Child(name)
+		}
+	}
+	if a := strings.TrimSpace(author.Content()); a != "" {
+		facts = append(facts, a)
+	}
+	w.Text(strings.Join(facts, " · "))
+	w.End()
+	summary, content := c.Child("summary"), c.Child("content")
+	if summary == nil {
+		summary = c.Child("description")
+	}
+	if encoded := c.Child("encoded"); encoded != nil {
+		content = encoded
+	}
+	if strings.TrimSpace(content.Content()) != strings.TrimSpace(summary.Content()) {
+		rich(w, summary)
+	}
+	if content == nil {
+		content = summary
+		if summary != nil {
+			return
+		}
+	}
+	rich(w, content)
+}
+
+// rich writes text that is HTML, as most feeds have it.
+func rich(w *markdown.Writer, n *markup.Node) {
+	if n == nil {
+		return
+	}
+	w.HTML(n.Content(), markdown.Options{})
+	w.End()
+}
