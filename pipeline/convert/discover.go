@@ -1,0 +1,187 @@
+package convert
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// source is a file or a tree of files.
+type source struct {
+	path   string
+	prefix string // of its files, where there are several sources
+}
+
+// found is a file that was come across; none of it was read.
+type found struct {
+	path string // as it is recorded
+	file string
+	size int64
+	mod  time.Time
+}
+
+// walk calls each for the files of all sources, in order.
+func (r *run) walk(ctx context.Context, each func(found) error, skip func()) error {
+	for _, s := range r.sources {
+		err := filepath.WalkDir(s.path, func(p string, d fs.DirEntry, err error) error {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			if err != nil {
+				if p == s.path {
+					return err
+				}
+				r.log.Warn("Not readable", "file", p, "error", err)
+				return nil
+			}
+			if d.IsDir() {
+				if info, err := d.Info(); err == nil && os.SameFile(info, r.outInfo) {
+					return fs.SkipDir
+				}
+				return nil
+			}
+			rel, err := filepath.Rel(s.path, p)
+			if err != nil || rel == "." {
+				rel = filepath.Base(p)
+			}
+			rel = s.prefix + filepath.ToSlash(rel)
+			if !d.Type().IsRegular() || !r.filter.admits(rel) {
+				skip()
+				return nil
+			}
+			info, err := d.Info()
+			if err != nil {
+				return nil // it was removed meanwhile
+			}
+			return each(found{rel, p, info.Size(), info.ModTime().UTC()})
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+const page = 128 // files that are looked up at once
+
+// survey goes through all files once, ahead of the work, counts them, and records those that are new, so that
+// state.json has all of them.
+func (r *run) survey(ctx context.Context) error {
+	var batch []pawl.Mark
+	flush := func() error {
+		if len(batch) == 0 {
+			return nil
+		}
+		_, err := r.marks.PutMarks(ctx, batch...)
+		batch = batch[:0]
+		r.changed.Store(true)
+		return err
+	}
+	err := r.walk(ctx, func(f found) error {
+		r.stats.files.Add(1)
+		value, err := json.Marshal(record{Path: f.path, Status: pending})
+		if err != nil {
+			return err
+		}
+		batch = append(batch, pawl.Mark{Scope: r.scope, Key: markKey(f.path), Value: value}) // if it is not there
+		if len(batch) == 2*page {
+			return flush()
+		}
+		return nil
+	}, func() { r.stats.skipped.Add(1) })
+	if err != nil {
+		return err
+	}
+	if err := flush(); err != nil {
+		return err
+	}
+	r.surveyed.Store(true)
+	return nil
+}
+
+// feed goes through all files and appends a message for each that is to be converted, never more than the hand holds.
+func (r *run) feed(ctx context.Context) error {
+	batch := make([]found, 0, page)
+	flush := func() error {
+		err := r.feedPage(ctx, batch)
+		batch = batch[:0]
+		return err
+	}
+	err := r.walk(ctx, func(f found) error {
+		if batch = append(batch, f); len(batch) == page {
+			return flush()
+		}
+		return nil
+	}, func() {})
+	if err != nil {
+		return err
+	}
+	return flush()
+}
+
+func (r *run) feedPage(ctx context.Context, batch []found) error {
+	paths := make([]string, len(batch))
+	for i := range batch {
+		paths[i] = batch[i].path
+	}
+	records, err := r.read(ctx, paths)
+	if err != nil {
+		return err
+	}
+	var msgs []pawl.Message
+	send := func() error {
+		if len(msgs) == 0 {
+			return nil
+		}
+		err := store.Send(ctx, r.store, msgs...)
+		msgs = msgs[:0]
+		r.dispatcher.Wake()
+		return err
+	}
+	for i := range batch {
+		rec, due := r.due(&batch[i], records[batch[i].path])
+		if !due {
+			continue
+		}
+		if !r.hand.tryAdd(rec, batch[i].file) {
+			if err := send(); err != nil {
+				return err
+			}
+			if err := r.hand.add(ctx, rec, batch[i].file); err != nil {
+				return err
+			}
+		}
+		msgs = append(msgs, pawl.Message{Topic: r.topic, Body: []byte(batch[i].path)})
+	}
+	return send()
+}
+
+// due tells whether a file is to be converted, and returns its record for that.
+func (r *run) due(f *found, rec record) (record, bool) {
+	unchanged := rec.same(f.size, f.mod, r.options)
+	switch {
+	case unchanged && rec.Status == completed:
+		if _, err := os.Stat(filepath.Join(r.out, filepath.FromSlash(outputName(f.path)))); !errors.Is(err, fs.ErrNotExist) {
+			r.stats.unchanged.Add(1)
+			return rec, false
+		}
+	case unchanged && rec.Status == permanent && !r.retryFailed:
+		r.stats.permanent.Add(1)
+		return rec, false
+	}
+	next := record{Path: f.path, Status: pending, Size: f.size, ModTime: f.mod, Options: r.options, Output: outputName(f.path)}
+	if unchanged && !(r.retryFailed && rec.Status == permanent) {
+		next.Failures, next.Error, next.Kind, next.FailedAt = rec.Failures, rec.Error, rec.Kind, rec.FailedAt
+	}
+	return next, true
+}
+
+// outputName is where the Markdown of a file goes, below the folder of outputs.
+func outputName(path string) string { return path + ".md" }

@@ -1,0 +1,81 @@
+package convert
+
+import (
+	"fmt"
+	"path"
+	"regexp"
+	"strings"
+)
+
+// filter says which files are converted: those that match an include, if there are any, and no exclude.
+type filter struct{ include, exclude []*regexp.Regexp }
+
+func newFilter(include, exclude []string) (filter, error) {
+	var f filter
+	for _, p := range include {
+		re, err := glob(p)
+		if err != nil {
+			return f, err
+		}
+		f.include = append(f.include, re)
+	}
+	for _, p := range exclude {
+		re, err := glob(p)
+		if err != nil {
+			return f, err
+		}
+		f.exclude = append(f.exclude, re)
+	}
+	return f, nil
+}
+
+// glob makes a regular expression: * is anything within a name, ** anything at all, ? one character. A pattern
+// without a slash is for names, one with slashes for paths.
+func glob(pattern string) (*regexp.Regexp, error) {
+	if _, err := path.Match(pattern, ""); err != nil {
+		return nil, fmt.Errorf("the pattern %q: %w", pattern, err)
+	}
+	var b strings.Builder
+	b.WriteString("^")
+	if !strings.Contains(pattern, "/") {
+		b.WriteString("(?:.*/)?")
+	}
+	for i := 0; i < len(pattern); i++ {
+		switch c := pattern[i]; {
+		case strings.HasPrefix(pattern[i:], "**/"):
+			b.WriteString("(?:.*/)?")
+			i += 2
+		case strings.HasPrefix(pattern[i:], "**"):
+			b.WriteString(".*")
+			i++
+		case c == '*':
+			b.WriteString("[^/]*")
+		case c == '?':
+			b.WriteString("[^/]")
+		case c == '[' && strings.IndexByte(pattern[i:], ']') > 0:
+			end := i + strings.IndexByte(pattern[i:], ']')
+			b.WriteString(pattern[i : end+1])
+			i = end
+		case c == '\\' && i+1 < len(pattern):
+			i++
+			b.WriteString(regexp.QuoteMeta(pattern[i : i+1]))
+		default:
+			b.WriteString(regexp.QuoteMeta(pattern[i : i+1]))
+		}
+	}
+	return regexp.Compile(b.String() + "$")
+}
+
+func (f filter) admits(rel string) bool {
+	for _, re := range f.exclude {
+		if re.MatchString(rel) {
+			return false
+		}
+	}
+	for _, re := range f.include {
+		if re.MatchString(rel) {
+			return true
+		}
+	}
+	return len(f.include) == 0
+}

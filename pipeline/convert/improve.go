@@ -1,0 +1,143 @@
+package convert
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/pipeline/convert/llm"
+)
+
+// defaultPrompt is what a model is told to do with a document.
+const defaultPrompt = `You improve Markdown that a program made from a document.
+Mend headings, lists, tables and paragraphs that were broken apart. Keep every fact, number, name and link; add nothing.
+Answer with the Markdown alone.`
+
+// metaPrompt asks for front matter.
+const metaPrompt = `
+Begin with YAML front matter between lines of ---: title, summary (one sentence) and tags (a list of at most five).`
+
+// improver sends Markdown to a model, and keeps what it answers.
+type improver struct {
+	provider *llm.Provider
+	model    string
+	prompt   string
+	useCache bool
+	scope    string // of what this run has spent
+	ledger   *ledger
+	budget   int64 // nano-dollars; 0: none
+	spent    atomic.Int64
+	stats    *stats
+}
+
+// answers is the scope of what models have answered, for all runs over a store.
+const answers = "convert/answers"
+
+// kept is an answer in the store.
+type kept struct {
+	Text   string `json:"text"`
+	Input  int64  `json:"input_tokens"`
+	Output int64  `json:"output_tokens"`
+}
+
+var errBudget = errors.New("the budget is used up")
+
+// improve returns what the model makes of a text: an answer that is in the store, or a new one, which is in the
+// store before anybody hears of it.
+func (m *improver) improve(ctx context.Context, text string) (string, error) {
+	sum := sha256.New()
+	for _, part := range []string{m.provider.ID, m.model, m.prompt, text} {
+		_, _ = fmt.Fprintf(sum, "%d:%s", len(part), part)
+	}
+	key := hex.EncodeToString(sum.Sum(nil))
+	if m.useCache {
+		found, err := m.ledger.marks.GetMarks(ctx, answers, key)
+		if err != nil {
+			return "", err
+		}
+		if mark, ok := found[key]; ok {
+			var k kept
+			if err := json.Unmarshal(mark.Value, &k); err == nil {
+				return k.Text, nil
+			}
+		}
+	}
+	if m.budget > 0 && m.spent.Load() >= m.budget {
+		return "", errBudget
+	}
+	m.stats.requests.Add(1)
+	a, err := m.provider.Complete(ctx, m.model, m.prompt, text)
+	m.count(err)
+	marks := m.pay(a)
+	if err == nil {
+		a.Text = unfenced(a.Text)
+		value, err := json.Marshal(kept{a.Text, a.Usage.Input, a.Usage.Output})
+		if err != nil {
+			return "", err
+		}
+		if len(value) <= pawl.MaxMark {
+			marks = append(marks, pawl.Mark{Scope: answers, Key: key, Value: value, If: pawl.AnyVersion})
+		}
+	}
+	if len(marks) > 0 {
+		if err := m.ledger.put(marks...); err != nil {
+			return "", fmt.Errorf("store the answer: %w", err)
+		}
+	}
+	return a.Text, err
+}
+
+func (m *improver) count(err error) {
+	switch pawl.Describe(err).Kind {
+	case llm.KindRateLimit:
+		m.stats.rateLimited.Add(1)
+	case llm.KindServer:
+		m.stats.serverErrors.Add(1)
+	}
+}
+
+// pay accounts for an answer, also one that failed.
+func (m *improver) pay(a llm.Answer) []pawl.Mark {
+	if a.Usage == (llm.Usage{}) {
+		return nil
+	}
+	m.stats.input.Add(a.Usage.Input)
+	m.stats.output.Add(a.Usage.Output)
+	m.stats.cost.Add(a.Cost)
+	m.spent.Add(a.Cost)
+	value, _ := json.Marshal(a.Cost)
+	return []pawl.Mark{{Scope: m.scope, Key: pawl.NewID(), Value: value}}
+}
+
+// recall adds up what the run has spent before.
+func (m *improver) recall(ctx context.Context) error {
+	for mark, err := range m.ledger.marks.ListMarks(ctx, m.scope, "") {
+		if err != nil {
+			return err
+		}
+		var cost int64
+		if err := json.Unmarshal(mark.Value, &cost); err != nil {
+			return err
+		}
+		m.spent.Add(cost)
+	}
+	return nil
+}
+
+// unfenced takes away the block of code that many models put their answer in.
+func unfenced(text string) string {
+	trimmed := strings.TrimSpace(text)
+	for _, open := range []string{"```markdown\n", "```md\n", "```\n"} {
+		if rest, ok := strings.CutPrefix(trimmed, open); ok && strings.HasSuffix(rest, "\n```") && strings.Count(rest, "\n```")%2 == 1 {
+			trimmed = strings.TrimSuffix(rest, "\n```")
+			break
+		}
+	}
+	return trimmed + "\n"
+}

@@ -1,0 +1,150 @@
+package convert
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// States of a file, as state.json has them.
+const (
+	pending    = "pending"
+	processing = "processing"
+	completed  = "completed"
+	failed     = "failed"
+	permanent  = "permanent_failure"
+)
+
+// record is what the store knows of a file: a mark under its path.
+type record struct {
+	Path    string    `json:"path"` // relative to its source
+	Status  string    `json:"status"`
+	Size    int64     `json:"size"`
+	ModTime time.Time `json:"mtime"`
+	// Options are those that the output depends on.
+	Options  string    `json:"options,omitempty"`
+	Failures int       `json:"failures,omitempty"`
+	Output   string    `json:"output,omitempty"`
+	SHA256   string    `json:"sha256,omitempty"` // of the source
+	Error    string    `json:"error,omitempty"`
+	Kind     pawl.Kind `json:"kind,omitempty"`
+	FailedAt time.Time `json:"failed_at,omitzero"`
+}
+
+// same tells whether the file is as it was when it was looked at last.
+func (r *record) same(size int64, mod time.Time, options string) bool {
+	return r.Size == size && r.ModTime.Equal(mod) && r.Options == options
+}
+
+// markKey is the key of a path. A long one is told apart by a hash.
+func markKey(path string) string {
+	if len(path) <= pawl.MaxKey {
+		return path
+	}
+	sum := sha256.Sum256([]byte(path))
+	return path[:pawl.MaxKey-65] + "#" + hex.EncodeToString(sum[:])
+}
+
+// ledger writes marks, many at once: each write waits for the disk.
+type ledger struct {
+	marks store.Marks
+	queue chan entry
+	stop  chan struct{}
+}
+
+type entry struct {
+	marks []pawl.Mark
+	done  chan error
+}
+
+const ledgerBatch = 256
+
+// run writes what is queued until stop is closed.
+func (l *ledger) run() {
+	for {
+		var batch []entry
+		select {
+		case e := <-l.queue:
+			batch = append(batch, e)
+		case <-l.stop:
+			return
+		}
+		marks := batch[0].marks
+		size := marksSize(marks)
+	gather:
+		for len(marks) < ledgerBatch && size < store.MaxBatchBytes/2 {
+			select {
+			case e := <-l.queue:
+				batch, marks = append(batch, e), append(marks[:len(marks):len(marks)], e.marks...)
+				size += marksSize(e.marks)
+			default:
+				break gather
+			}
+		}
+		receipts, err := l.marks.PutMarks(context.Background(), marks...)
+		for _, e := range batch {
+			e.done <- l.answer(err, receipts, len(e.marks))
+			receipts = receipts[min(len(e.marks), len(receipts)):]
+		}
+	}
+}
+
+func (l *ledger) answer(err error, receipts []store.MarkReceipt, n int) error {
+	for i := 0; i < n && err == nil; i++ {
+		err = receipts[i].Err
+	}
+	return err
+}
+
+func marksSize(marks []pawl.Mark) int {
+	n := 0
+	for i := range marks {
+		n += len(marks[i].Value)
+	}
+	return n
+}
+
+// put writes marks, durably when it returns. The end of ctx does not end it: what was paid for is written down.
+func (l *ledger) put(marks ...pawl.Mark) error {
+	e := entry{marks, make(chan error, 1)}
+	l.queue <- e
+	return <-e.done
+}
+
+// read returns the records of some paths; those that are not there are left out.
+func (r *run) read(ctx context.Context, paths []string) (map[string]record, error) {
+	keys := make([]string, len(paths))
+	for i, p := range paths {
+		keys[i] = markKey(p)
+	}
+	found, err := r.marks.GetMarks(ctx, r.scope, keys...)
+	if err != nil {
+		return nil, err
+	}
+	records := make(map[string]record, len(found))
+	for i, p := range paths {
+		if m, ok := found[keys[i]]; ok {
+			var rec record
+			if err := json.Unmarshal(m.Value, &rec); err != nil {
+				return nil, err
+			}
+			records[p] = rec
+		}
+	}
+	return records, nil
+}
+
+// write stores a record.
+func (r *run) write(rec *record) error {
+	value, err := json.Marshal(rec)
+	if err != nil {
+		return err
+	}
+	r.changed.Store(true)
+	return r.ledger.put(pawl.Mark{Scope: r.scope, Key: markKey(rec.Path), Value: value, If: pawl.AnyVersion})
+}

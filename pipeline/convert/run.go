@@ -1,0 +1,216 @@
+package convert
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/dispatch"
+	"github.com/pawl-dev/pawl/pipeline"
+	"github.com/pawl-dev/pawl/policy"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// run is one pass over the files of some sources.
+type run struct {
+	id          string
+	sources     []source
+	out         string
+	outInfo     fs.FileInfo
+	filter      filter
+	options     string // what outputs depend on, beside their source
+	maxRetries  int
+	retryFailed bool
+	pageMarkers bool
+	images      images
+	registry    *Registry
+	model       *improver // nil: no language model
+	log         *slog.Logger
+
+	store      store.Store
+	marks      store.Marks
+	scope      string // of the records
+	topic      string
+	ledger     *ledger
+	hand       *hand
+	cpu        chan struct{}
+	limit      *dispatch.Limiter
+	most       int // requests, or conversions, at once
+	dispatcher *dispatch.Dispatcher
+	stats      stats
+	surveyed   atomic.Bool
+	changed    atomic.Bool // since state.json was written
+	stop       context.CancelCauseFunc
+}
+
+// drainTimeout is what is given to what is in flight when a run is interrupted.
+const drainTimeout = 25 * time.Second
+
+// memory bounds the bytes of the documents that are in work.
+const memory = 256 << 20
+
+// Topics of runs. Each process has its own: what one that was killed had leased is looked at again at once.
+const topicPrefix = "convert.documents-"
+
+// carryOut converts everything that is to be converted. It returns nil when all of it is done or has failed for good.
+func (r *run) carryOut(ctx context.Context, in *pipeline.Invocation) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	r.stop = stop
+	if err := r.prepare(ctx, in); err != nil {
+		return err
+	}
+	working, finish := context.WithCancel(ctx)
+	defer finish()
+	var parts sync.WaitGroup
+	parts.Go(r.ledger.run)
+	defer parts.Wait()
+	defer close(r.ledger.stop)
+	stopExport := make(chan struct{})
+	var export sync.WaitGroup
+	export.Go(func() { r.exportLoop(stopExport) })
+
+	var work sync.WaitGroup
+	var problems [3]error
+	work.Go(func() { problems[0] = r.survey(working) })
+	work.Go(func() {
+		if problems[1] = r.feed(working); problems[1] == nil {
+			problems[1] = r.hand.empty(working)
+		}
+		finish()
+	})
+	work.Go(func() { problems[2] = r.dispatcher.Run(working); finish() })
+	work.Wait()
+	close(stopExport)
+	export.Wait()
+	if err := r.export(context.WithoutCancel(ctx)); err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	for _, err := range problems {
+		if err != nil && !errors.Is(err, context.Canceled) {
+			return err
+		}
+	}
+	return nil
+}
+
+// prepare makes what the run works with.
+func (r *run) prepare(ctx context.Context, in *pipeline.Invocation) error {
+	if err := r.clear(ctx); err != nil {
+		return err
+	}
+	r.topic = topicPrefix + hex.EncodeToString([]byte(pawl.NewID()[28:36]))[:12]
+	r.hand = newHand(2*r.most, memory)
+	topic := dispatch.Topic{
+		Name: r.topic, Handler: r, Concurrency: r.most, Event: event,
+		Settings: store.Declaration{Name: r.topic, Order: store.OrderNone, Deadline: time.Hour},
+	}
+	if r.model != nil {
+		limit, err := dispatch.NewLimiter(dispatch.LimitConfig{Name: "llm." + r.model.provider.ID, Adaptive: r.most})
+		if err != nil {
+			return err
+		}
+		r.limit, topic.Limits = limit, []*dispatch.Limiter{limit}
+	}
+	d, err := dispatch.New(r.store, dispatch.Config{
+		Topics: []dispatch.Topic{topic}, Policy: in.Policy, Owner: in.Owner, DrainTimeout: drainTimeout,
+		Logger: slog.New(slog.DiscardHandler), // the run tells of its files itself
+	})
+	r.dispatcher = d
+	return err
+}
+
+// clear takes away what runs before have left: messages of one that was killed, and dead letters that are tried again.
+func (r *run) clear(ctx context.Context) error {
+	topics, ok := r.store.(store.Topics)
+	inspector, ok2 := r.store.(store.Inspector)
+	dead, ok3 := r.store.(store.DeadLetters)
+	if !ok || !ok2 || !ok3 {
+		return nil
+	}
+	all, err := topics.Stats(ctx)
+	if err != nil {
+		return err
+	}
+	for _, t := range all {
+		if !strings.HasPrefix(t.Name, topicPrefix) || t.Waiting+t.Delayed+t.Dead == 0 {
+			continue
+		}
+		var waiting, letters []string
+		for m, err := range inspector.List(ctx, store.Filter{Topic: t.Name}) {
+			if err != nil {
+				return err
+			}
+			waiting = append(waiting, m.ID)
+		}
+		if len(waiting) > 0 {
+			if _, err := inspector.Cancel(ctx, waiting...); err != nil {
+				return err
+			}
+		}
+		if !r.retryFailed {
+			continue
+		}
+		for m, err := range dead.Dead(ctx, store.DeadFilter{Topic: t.Name, Brief: true}) {
+			if err != nil {
+				return err
+			}
+			letters = append(letters, m.ID)
+		}
+		for len(letters) > 0 {
+			n := min(len(letters), 500)
+			if _, err := dead.Purge(ctx, letters[:n]...); err != nil {
+				return err
+			}
+			letters = letters[n:]
+		}
+	}
+	return nil
+}
+
+// event is what the policy knows the work as.
+var event = policy.Event{Domain: policy.Engine, Type: "Convert"}
+
+// findSources names the sources of a run, and what tells their files apart.
+func findSources(args []string) ([]source, error) {
+	var all []source
+	seen := map[string]bool{}
+	for _, a := range args {
+		if _, err := os.Stat(a); err != nil {
+			return nil, err
+		}
+		s := source{path: filepath.Clean(a)}
+		if len(args) > 1 {
+			abs, err := filepath.Abs(a)
+			if err != nil {
+				return nil, err
+			}
+			info, err := os.Stat(a)
+			if err != nil {
+				return nil, err
+			}
+			if info.IsDir() {
+				s.prefix = filepath.Base(abs) + "/"
+			}
+			if name := filepath.Base(abs); seen[name] {
+				return nil, fmt.Errorf("two sources are called %s: their outputs would be the same files", name)
+			}
+			seen[filepath.Base(abs)] = true
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}

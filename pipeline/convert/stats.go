@@ -1,0 +1,154 @@
+package convert
+
+import (
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// stats count what a run does.
+type stats struct {
+	files, completed, unchanged, permanent, skipped, errors atomic.Int64
+	requests, rateLimited, serverErrors                     atomic.Int64
+	input, output, cost                                     atomic.Int64 // tokens, tokens, nano-dollars
+	began                                                   time.Time
+	minute                                                  minute
+}
+
+// minute counts what was done in the last sixty seconds.
+type minute struct {
+	mu      sync.Mutex
+	seconds [60]int64
+	at      [60]int64
+}
+
+func (m *minute) add(now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := now.Unix()
+	if m.at[s%60] != s {
+		m.at[s%60], m.seconds[s%60] = s, 0
+	}
+	m.seconds[s%60]++
+}
+
+func (m *minute) count(now time.Time) (n int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i, at := range m.at {
+		if now.Unix()-at < 60 {
+			n += m.seconds[i]
+		}
+	}
+	return n
+}
+
+// Summary is what a run has done.
+type Summary struct {
+	Files              int64   `json:"files"`
+	Completed          int64   `json:"completed"`
+	Unchanged          int64   `json:"unchanged"`
+	Failed             int64   `json:"failed"`
+	PermanentFailure   int64   `json:"permanent_failure"`
+	Skipped            int64   `json:"skipped"`
+	DocumentsPerMinute float64 `json:"documents_per_minute"`
+	Requests           int64   `json:"requests"`
+	RateLimited        int64   `json:"rate_limited"`
+	ServerErrors       int64   `json:"server_errors"`
+	InputTokens        int64   `json:"input_tokens"`
+	OutputTokens       int64   `json:"output_tokens"`
+	CostUSD            float64 `json:"cost_usd"`
+	ElapsedSeconds     float64 `json:"elapsed_seconds"`
+}
+
+func (r *run) summary() Summary {
+	s := &r.stats
+	elapsed := time.Since(s.began).Seconds()
+	sum := Summary{
+		Files: s.files.Load(), Completed: s.completed.Load(), Unchanged: s.unchanged.Load(), PermanentFailure: s.permanent.Load(),
+		Skipped: s.skipped.Load(), DocumentsPerMinute: float64(s.completed.Load()) / max(elapsed, 0.001) * 60,
+		Requests: s.requests.Load(), RateLimited: s.rateLimited.Load(), ServerErrors: s.serverErrors.Load(),
+		InputTokens: s.input.Load(), OutputTokens: s.output.Load(), CostUSD: float64(s.cost.Load()) / 1e9, ElapsedSeconds: elapsed,
+	}
+	r.hand.mu.Lock()
+	for _, f := range r.hand.files {
+		if f.Failures > 0 {
+			sum.Failed++
+		}
+	}
+	r.hand.mu.Unlock()
+	return sum
+}
+
+func (s *Summary) print(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "%d files: %d converted, %d unchanged, %d failed for good, %d failed so far, %d skipped, in %.1f s\n",
+		s.Files, s.Completed, s.Unchanged, s.PermanentFailure, s.Failed, s.Skipped, s.ElapsedSeconds)
+	if err == nil && s.Requests > 0 {
+		_, err = fmt.Fprintf(w, "%d requests (%d rate limited, %d server errors), %d + %d tokens, $%.4f\n",
+			s.Requests, s.RateLimited, s.ServerErrors, s.InputTokens, s.OutputTokens, s.CostUSD)
+	}
+	return err
+}
+
+// inUse tells how many requests or conversions run.
+func (r *run) inUse() (n int) {
+	r.hand.mu.Lock()
+	defer r.hand.mu.Unlock()
+	for _, f := range r.hand.files {
+		if f.inWork {
+			n++
+		}
+	}
+	return n
+}
+
+// boardLines are what a terminal shows.
+func (r *run) boardLines() []string {
+	s := r.summary()
+	now := time.Now()
+	perMinute := r.stats.minute.count(now)
+	if elapsed := now.Sub(r.stats.began); elapsed < time.Minute && elapsed > time.Second {
+		perMinute = int64(float64(perMinute) * 60 / elapsed.Seconds())
+	}
+	lines := []string{
+		fmt.Sprintf("documents    %d of %s   %d/min   ETA %s", s.Completed+s.Unchanged+s.PermanentFailure, r.total(), perMinute, r.eta(&s, perMinute)),
+		fmt.Sprintf("concurrency  %d/%d   failed %d (%d for good)", r.inUse(), r.most, r.stats.errors.Load(), s.PermanentFailure),
+	}
+	if r.model != nil {
+		share := func(n int64) float64 { return 100 * float64(n) / float64(max(s.Requests, 1)) }
+		lines = append(lines, fmt.Sprintf("requests     %d   429 %d (%.1f %%)   5xx %d (%.1f %%)   cost $%.4f",
+			s.Requests, s.RateLimited, share(s.RateLimited), s.ServerErrors, share(s.ServerErrors), float64(r.model.spent.Load())/1e9))
+	}
+	return lines
+}
+
+// boardLine is the same in a line, where there is no terminal.
+func (r *run) boardLine() string {
+	line := ""
+	for i, l := range r.boardLines() {
+		if i > 0 {
+			line += " | "
+		}
+		line += l
+	}
+	return line
+}
+
+func (r *run) total() string {
+	n := r.stats.files.Load()
+	if !r.surveyed.Load() {
+		return fmt.Sprintf("%d or more", n)
+	}
+	return fmt.Sprint(n)
+}
+
+// eta is only known when the files are counted, and some are done.
+func (r *run) eta(s *Summary, perMinute int64) string {
+	if !r.surveyed.Load() || s.Completed < 30 || perMinute == 0 {
+		return "–"
+	}
+	left := s.Files - s.Completed - s.Unchanged - s.PermanentFailure
+	return (time.Duration(float64(left)/float64(perMinute)*60) * time.Second).String()
+}

@@ -1,0 +1,172 @@
+// Package tool calls the programs that convert what we do not read ourselves: LibreOffice and Tesseract. Both are
+// optional; what needs one that is not there fails with its name.
+package tool
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl/pipeline/convert/doc"
+)
+
+// Set are the tools of this machine.
+type Set struct {
+	soffice, tesseract, pdftoppm string
+	slots                        chan struct{} // one LibreOffice at a time needs some hundred megabytes
+}
+
+// Find looks for the tools along the PATH.
+func Find() *Set {
+	look := func(names ...string) string {
+		for _, n := range names {
+			if p, err := exec.LookPath(n); err == nil {
+				return p
+			}
+		}
+		return ""
+	}
+	return &Set{look("soffice", "libreoffice"), look("tesseract"), look("pdftoppm"), make(chan struct{}, 2)}
+}
+
+// Missing names the tools that are not there, and what they are for.
+func (s *Set) Missing() map[string]string {
+	missing := map[string]string{}
+	if s.soffice == "" {
+		missing["LibreOffice (soffice)"] = "doc, ppt, xls, odt, ods and odp"
+	}
+	if s.tesseract == "" {
+		missing["Tesseract (tesseract)"] = "text in images and scanned pages"
+	}
+	if s.pdftoppm == "" {
+		missing["Poppler (pdftoppm)"] = "scanned pages of PDF files"
+	}
+	return missing
+}
+
+const timeout = 2 * time.Minute
+
+// run runs a program in a folder of its own, and ends it, with all that it started, when the time is over.
+func run(ctx context.Context, dir, program string, args ...string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	c := exec.CommandContext(ctx, program, args...)
+	var out, errs bytes.Buffer
+	c.Dir, c.Stdout, c.Stderr = dir, &out, &errs
+	c.Env = append(os.Environ(), "OMP_THREAD_LIMIT=1", "HOME="+dir)
+	c.WaitDelay = 5 * time.Second
+	own(c)
+	if err := c.Run(); err != nil {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return nil, doc.Fail(doc.KindCorrupt, "%s: %w: %s", filepath.Base(program), err, lastLine(errs.String()))
+	}
+	return out.Bytes(), nil
+}
+
+func lastLine(s string) string {
+	s = strings.TrimSpace(s)
+	return s[strings.LastIndexByte(s, '\n')+1:]
+}
+
+// office converts documents of old or foreign formats by LibreOffice.
+type office struct {
+	set      *Set
+	from, to string
+}
+
+// Office returns a processor that makes documents of one type into another.
+func (s *Set) Office(from, to string) interface {
+	Process(ctx context.Context, d doc.Document) (doc.Document, error)
+} {
+	return office{s, from, to}
+}
+
+// Process converts a document. LibreOffice gets a profile of its own: two that share one wait for each other.
+func (o office) Process(ctx context.Context, d doc.Document) (doc.Document, error) {
+	if o.set.soffice == "" {
+		return d, doc.Fail(doc.KindToolMissing, "%s needs LibreOffice (soffice), which is not installed", o.from)
+	}
+	select {
+	case o.set.slots <- struct{}{}:
+		defer func() { <-o.set.slots }()
+	case <-ctx.Done():
+		return d, context.Cause(ctx)
+	}
+	d.Trace(doc.Step{What: "Converting Office format", Args: []any{"from", "." + o.from, "to", "." + o.to, "engine", "LibreOffice"}})
+	dir, err := os.MkdirTemp("", "pawl-convert-")
+	if err != nil {
+		return d, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	in := filepath.Join(dir, "document."+o.from)
+	if err := os.WriteFile(in, d.Data, 0o600); err != nil {
+		return d, err
+	}
+	_, err = run(ctx, dir, o.set.soffice, "--headless", "--norestore", "-env:UserInstallation=file://"+dir+"/profile",
+		"--convert-to", o.to, "--outdir", dir, in)
+	if err != nil {
+		return d, err
+	}
+	data, err := os.ReadFile(filepath.Join(dir, "document."+o.to))
+	if errors.Is(err, os.ErrNotExist) { // it says so by nothing but the file that is missing
+		return d, doc.Fail(doc.KindCorrupt, "LibreOffice could not read it")
+	}
+	d.Type, d.Data = o.to, data
+	return d, err
+}
+
+// OCR reads the text of a picture.
+func (s *Set) OCR(ctx context.Context, d doc.Document) (doc.Markdown, error) {
+	if s.tesseract == "" {
+		return doc.Markdown{}, doc.Fail(doc.KindToolMissing, "text in pictures needs Tesseract (tesseract), which is not installed")
+	}
+	dir, err := os.MkdirTemp("", "pawl-convert-")
+	if err != nil {
+		return doc.Markdown{}, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	in := filepath.Join(dir, "picture")
+	if err := os.WriteFile(in, d.Data, 0o600); err != nil {
+		return doc.Markdown{}, err
+	}
+	text, err := run(ctx, dir, s.tesseract, in, "stdout")
+	return doc.Markdown{Text: string(text)}, err
+}
+
+// OCRPages reads the text of the pages of a PDF file that has none, such as a scan.
+func (s *Set) OCRPages(ctx context.Context, d doc.Document) (doc.Markdown, error) {
+	if s.tesseract == "" || s.pdftoppm == "" {
+		return doc.Markdown{}, doc.Fail(doc.KindToolMissing,
+			"scanned pages need Tesseract (tesseract) and Poppler (pdftoppm), which are not installed")
+	}
+	dir, err := os.MkdirTemp("", "pawl-convert-")
+	if err != nil {
+		return doc.Markdown{}, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	in := filepath.Join(dir, "document.pdf")
+	if err := os.WriteFile(in, d.Data, 0o600); err != nil {
+		return doc.Markdown{}, err
+	}
+	if _, err := run(ctx, dir, s.pdftoppm, "-r", "200", "-gray", in, "page"); err != nil {
+		return doc.Markdown{}, err
+	}
+	pages, _ := filepath.Glob(filepath.Join(dir, "page*"))
+	var b strings.Builder
+	for _, p := range pages {
+		text, err := run(ctx, dir, s.tesseract, p, "stdout")
+		if err != nil {
+			return doc.Markdown{}, err
+		}
+		b.Write(bytes.TrimSpace(text))
+		b.WriteString("\n\n")
+	}
+	return doc.Markdown{Text: b.String()}, nil
+}

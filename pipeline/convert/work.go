@@ -1,0 +1,171 @@
+package convert
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/pipeline/convert/doc"
+	"github.com/pawl-dev/pawl/pipeline/convert/llm"
+)
+
+// maxDocument is the largest file that is read.
+const maxDocument = 512 << 20
+
+// Handle converts a file of the run.
+func (r *run) Handle(ctx context.Context, d *pawl.Delivery) error {
+	path := string(d.Body)
+	f := r.hand.get(path)
+	if f == nil {
+		return nil // of a run that was killed: this one has looked at the file itself
+	}
+	r.hand.setInWork(f, true)
+	defer r.hand.setInWork(f, false)
+	start := time.Now()
+	err := r.convert(ctx, f)
+	if err == nil {
+		r.log.Info("Processing complete", "file", path, "status", completed, "total_duration", time.Since(start))
+		r.stats.completed.Add(1)
+		r.stats.minute.add(time.Now())
+		r.hand.remove(path)
+		return nil
+	}
+	return r.fail(ctx, f, err, start)
+}
+
+// convert writes the Markdown of a file, and then that it is done.
+func (r *run) convert(ctx context.Context, f *held) error {
+	md, sum, err := r.document(ctx, f)
+	if err != nil {
+		return err
+	}
+	text := md.Text
+	if r.model != nil {
+		if text, err = r.model.improve(ctx, text); err != nil {
+			return err
+		}
+	}
+	if err := writeFile(filepath.Join(r.out, filepath.FromSlash(f.Output)), text); err != nil {
+		return pawl.OfKind("Output", err)
+	}
+	done := f.record
+	done.Status, done.SHA256, done.Error, done.Kind, done.FailedAt = completed, sum, "", "", time.Time{}
+	return r.write(&done)
+}
+
+// document reads and converts a file, when there is memory and a processor for it.
+func (r *run) document(ctx context.Context, f *held) (md doc.Markdown, sum string, err error) {
+	if err := r.hand.take(ctx, f.Size); err != nil {
+		return md, "", err
+	}
+	defer r.hand.giveBack(f.Size)
+	select {
+	case r.cpu <- struct{}{}:
+		defer func() { <-r.cpu }()
+	case <-ctx.Done():
+		return md, "", context.Cause(ctx)
+	}
+	data, err := readFile(f.file)
+	if err != nil {
+		return md, "", err
+	}
+	hash := sha256.Sum256(data)
+	log := r.log.With("file", f.Path)
+	md, err = r.registry.Convert(ctx, doc.Document{
+		Name: f.Path, Data: data, PageMarkers: r.pageMarkers, Image: r.images.keeper(f.Output), Trace: trace(ctx, log),
+	})
+	return md, hex.EncodeToString(hash[:]), err
+}
+
+// trace logs what a conversion does.
+func trace(ctx context.Context, log *slog.Logger) func(doc.Step) {
+	return func(s doc.Step) {
+		level := slog.LevelDebug
+		if s.What == "Converting Office format" {
+			level = slog.LevelInfo
+		}
+		log.Log(ctx, level, s.What, s.Args...)
+	}
+}
+
+func readFile(name string) ([]byte, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, pawl.Permanent(pawl.OfKind("Input", err))
+	}
+	if info.Size() > maxDocument {
+		return nil, doc.Fail(doc.KindTooLarge, "it has %d bytes; %d are the limit", info.Size(), maxDocument)
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, pawl.Permanent(pawl.OfKind("Input", err))
+	}
+	defer func() { _ = file.Close() }()
+	data, err := io.ReadAll(io.LimitReader(file, maxDocument+1))
+	return data, pawl.OfKind("Input", err)
+}
+
+// writeFile replaces a file by a whole one.
+func writeFile(name, text string) error {
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		return err
+	}
+	temp := name + ".pawl-tmp"
+	if err := os.WriteFile(temp, []byte(text), 0o644); err != nil {
+		return err
+	}
+	return os.Rename(temp, name)
+}
+
+// fail records what went wrong, and says what the runtime does about it.
+func (r *run) fail(ctx context.Context, f *held, err error, start time.Time) error {
+	if cause := context.Cause(ctx); cause != nil && (errors.Is(cause, pawl.ErrDrain) || errors.Is(cause, pawl.ErrLeaseLost)) {
+		return cause
+	}
+	what := pawl.Describe(err)
+	if errors.Is(err, errBudget) || slices.Contains([]pawl.Kind{llm.KindQuota, llm.KindAuth}, what.Kind) {
+		r.halt(err)
+		return pawl.Release(0, err.Error())
+	}
+	if what.Class == pawl.ClassThrottled {
+		r.log.Debug("Refused for now", "file", f.Path, "after", what.After)
+		return err
+	}
+	next := f.record
+	next.Failures++
+	next.Status, next.Error, next.Kind, next.FailedAt = failed, err.Error(), what.Kind, time.Now().UTC()
+	final := what.Class == pawl.ClassPermanent || next.Failures > r.maxRetries
+	if final {
+		next.Status = permanent
+	}
+	if writeErr := r.write(&next); writeErr != nil {
+		return writeErr
+	}
+	r.stats.errors.Add(1)
+	if !final {
+		r.log.Warn("Attempt failed", "file", f.Path, "failure_count", next.Failures, "error", err)
+		r.hand.change(func() { f.record = next })
+		return pawl.OfKind(what.Kind, err)
+	}
+	r.log.Error("Processing failed", "file", f.Path, "status", permanent, "failure_count", next.Failures, "kind", what.Kind,
+		"error", err, "total_duration", time.Since(start))
+	r.stats.permanent.Add(1)
+	r.hand.remove(f.Path)
+	return pawl.Permanent(err)
+}
+
+// halt ends the run before its end: what is in flight is finished, nothing is begun.
+func (r *run) halt(err error) {
+	r.stop(fmt.Errorf("%w: %w", errHalted, err))
+}
+
+var errHalted = errors.New("the run cannot go on")
