@@ -29,9 +29,10 @@ var layers = []layer{
 	{"statesync/...", []string{".", "store", "policy"}, "mechanisms stand side by side on the contract"},
 	{"console/...", []string{".", "store", "policy", "internal/operate"}, "the console shows any store; it is mountable in programs that use nothing else of ours"},
 	{"observe/...", []string{"."}, "events, logs and metrics are about words, not about stores or pipelines"},
-	{"markdown", nil, "HTML to Markdown, for every pipeline that needs it"},
+	{"markdown/...", nil, "HTML to Markdown, markup and charsets, for every pipeline that needs them"},
 	{"pipeline", []string{".", "store", "policy", "dispatch", "observe"}, "what a pipeline declares does not depend on which there are"},
-	{"pipeline/...", []string{".", "store", "policy", "dispatch", "observe", "outbox", "open", "handler/*", "markdown", "pipeline"}, "a pipeline uses public packages only, as anybody else's would"},
+	{"pipeline/convert/*", []string{".", "policy", "markdown", "markdown/*", "pipeline/convert/doc"}, "converters and clients know documents, not runs"},
+	{"pipeline/...", []string{".", "store", "policy", "dispatch", "observe", "outbox", "open", "handler/*", "markdown", "markdown/*", "pipeline"}, "a pipeline uses public packages only, as anybody else's would"},
 	{"internal/demo/site", nil, "the demonstration site is a web server like any other: it knows nothing of its crawler"},
 	{"internal/demo", []string{".", "store", "policy", "dispatch", "pipeline"}, "the living example is what a user could write, over a store that package open opened"},
 	{"internal/wire", []string{"."}, "the JSON that programs exchange with Pawl knows neither programs nor web services"},
@@ -102,9 +103,8 @@ var owners = []owner{
 	{"github.com/adhocore/gronx", "cron"},
 	{"golang.org/x/net", "internal/demo"},
 	{"github.com/PuerkitoBio/goquery", "pipeline/crawl/..."},
-	{"github.com/JohannesKaufmann/html-to-markdown", "markdown"},
-	{"github.com/xuri/excelize", "pipeline/convert/..."},
-	{"github.com/jhillyerd/enmime", "pipeline/convert/..."},
+	{"golang.org/x/text", "markdown/charset"},
+	{"github.com/richardlehane/mscfb", "pipeline/convert/mail"},
 }
 
 // testLibraries are for _test.go files, and for the suite that such files call.

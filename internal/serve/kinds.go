@@ -2,6 +2,7 @@ package serve
 
 import (
 	"github.com/pawl-dev/pawl/pipeline"
+	"github.com/pawl-dev/pawl/pipeline/convert"
 	"github.com/pawl-dev/pawl/pipeline/crawl"
 	"github.com/pawl-dev/pawl/pipeline/forward"
 	"github.com/pawl-dev/pawl/policy"
@@ -12,6 +13,7 @@ func Kinds() []*pipeline.Kind {
 	all := []pipeline.Kind{
 		{Name: "crawl", Rules: crawl.Rules()},
 		forward.Kind(),
+		convert.Kind(),
 	}
 	kinds := make([]*pipeline.Kind, len(all))
 	for i := range all {

@@ -92,6 +92,8 @@ func content(data []byte) string {
 		return "html"
 	case strings.HasPrefix(start, "<?xml"):
 		return "xml"
+	case len(start) > 1 && start[0] == '<' && start[1] >= 'a' && start[1] <= 'z' && strings.Contains(start, ">"):
+		return "html"
 	case strings.HasPrefix(start, "{") || strings.HasPrefix(start, "["):
 		if strings.Contains(start, `"cells"`) && strings.Contains(start, `"cell_type"`) {
 			return "ipynb"

@@ -1,3 +1,4 @@
+// Package pdf reads the text of PDF files, and what can be told of its structure.
 package pdf
 
 import (
