@@ -90,6 +90,9 @@ type Failure struct {
 	Class Class
 	Kind  Kind
 	After time.Duration // throttled: when to come back
+	// Attrs are facts of the failure, by name, kept with the attempt and the dead
+	// letter: an HTTP status, a host, an error code. See [WithAttrs].
+	Attrs map[string]string
 }
 
 func (f *Failure) Error() string { return f.Err.Error() }
@@ -113,6 +116,21 @@ func OfKind(kind Kind, err error) error {
 	return failure(err, Failure{Kind: kind})
 }
 
+// Limits of the facts of a failure. What is beyond them is cut off when the failure
+// is recorded: a long value at its end, of too many the last by name.
+const (
+	MaxAttrs     = 16  // facts of a failure
+	MaxAttrName  = 64  // bytes of a name; a longer one is left out
+	MaxAttrValue = 256 // bytes of a value
+)
+
+// WithAttrs states facts about an error, in words that dead letters are selected
+// and grouped by (pawl dead ls --attr status=404, --group-by attr:status). Use few
+// names, with values of which there are few. WithAttrs(nil, …) is nil.
+func WithAttrs(err error, attrs map[string]string) error {
+	return failure(err, Failure{Attrs: attrs})
+}
+
 func failure(err error, f Failure) error {
 	if err == nil {
 		return nil
@@ -121,8 +139,9 @@ func failure(err error, f Failure) error {
 	return &f
 }
 
-// Describe gathers what the chain of err says: class, kind and delay, each from
-// the outermost failure that states it. A nil error gives the zero Failure.
+// Describe gathers what the chain of err says: class, kind, delay and each of the
+// facts, from the outermost failure that states it. A nil error gives the zero
+// Failure.
 func Describe(err error) Failure {
 	d := Failure{Err: err}
 	for e := err; e != nil; {
@@ -135,6 +154,15 @@ func Describe(err error) Failure {
 		}
 		if d.Kind == "" {
 			d.Kind = f.Kind.Bounded()
+		}
+		for name, value := range f.Attrs {
+			if _, stated := d.Attrs[name]; stated {
+				continue
+			}
+			if d.Attrs == nil {
+				d.Attrs = map[string]string{}
+			}
+			d.Attrs[name] = value
 		}
 		e = f.Err
 	}

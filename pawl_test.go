@@ -152,3 +152,15 @@ func TestATopicThatIsNoNameSaysWhichCharacterItHolds(t *testing.T) {
 		}
 	}
 }
+
+func TestFactsOfAFailure(t *testing.T) {
+	inner := pawl.WithAttrs(errors.New("gone"), map[string]string{"status": "410", "host": "a"})
+	err := fmt.Errorf("fetch: %w", pawl.Permanent(pawl.WithAttrs(inner, map[string]string{"status": "404"})))
+	f := pawl.Describe(err)
+	if f.Class != pawl.ClassPermanent || f.Attrs["status"] != "404" || f.Attrs["host"] != "a" || len(f.Attrs) != 2 {
+		t.Fatalf("described as %+v", f)
+	}
+	if pawl.WithAttrs(nil, map[string]string{"a": "b"}) != nil {
+		t.Fatal("facts made an error of nil")
+	}
+}

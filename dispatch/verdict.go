@@ -176,8 +176,9 @@ func (d *Dispatcher) failed(st *store.Settlement, del *pawl.Delivery, err error,
 	t := d.byName[del.Topic]
 	attempt := policy.Attempt{Topic: del.Topic, Event: t.Event, Number: del.Attempt, Err: err}
 	decision := d.decide(attempt)
+	described := pawl.Describe(err)
 	st.Failure = store.Failure{
-		Kind: pawl.Describe(err).Kind, Error: store.Text(err.Error()), Rule: decision.Rule,
+		Kind: described.Kind, Attrs: described.Attrs, Error: store.Text(err.Error()), Rule: decision.Rule,
 		Action: decision.Action.String() + ": " + decision.Reason, Inputs: attempt.Inputs(), Worker: d.cfg.Owner, Ran: ran,
 	}
 	switch decision.Action {

@@ -2,7 +2,9 @@ package store
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -262,16 +264,38 @@ func Text(s string) string {
 	return s
 }
 
-// cut shortens s to MaxReason bytes without cutting a rune in half.
-func cut(s string) string {
-	if len(s) <= MaxReason {
+// cut shortens s to MaxReason bytes.
+func cut(s string) string { return cutTo(s, MaxReason) }
+
+// cutTo shortens s to so many bytes without cutting a rune in half.
+func cutTo(s string, most int) string {
+	if len(s) <= most {
 		return s
 	}
-	end := MaxReason
-	for end > MaxReason-utf8.UTFMax && !utf8.RuneStart(s[end]) {
+	end := most
+	for end > most-utf8.UTFMax && !utf8.RuneStart(s[end]) {
 		end--
 	}
 	return s[:end]
+}
+
+// FitAttrs makes the facts of a failure fit for every store: text, within the
+// limits of package pawl.
+func FitAttrs(attrs map[string]string) map[string]string {
+	var fit map[string]string
+	for _, name := range slices.Sorted(maps.Keys(attrs)) {
+		if name == "" || len(name) > pawl.MaxAttrName || Text(name) != name {
+			continue
+		}
+		if len(fit) == pawl.MaxAttrs {
+			break
+		}
+		if fit == nil {
+			fit = map[string]string{}
+		}
+		fit[name] = cutTo(Text(attrs[name]), pawl.MaxAttrValue)
+	}
+	return fit
 }
 
 func tooLarge(op, why string, args ...any) error {

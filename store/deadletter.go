@@ -24,8 +24,17 @@ func (f *DeadFilter) Matches(r *Record) bool {
 		(f.Reason == "" || strings.Contains(strings.ToLower(r.Reason), strings.ToLower(f.Reason))) && f.MatchesText(r)
 }
 
-// MatchesText tells whether r has the text that f looks for.
+// Searches tells whether f looks for something that is in the whole letter only:
+// a text, or facts. Then no letter may be read in brief.
+func (f *DeadFilter) Searches() bool { return f.Text != "" || len(f.Attrs) > 0 }
+
+// MatchesText tells whether r has the text and the facts that f looks for.
 func (f *DeadFilter) MatchesText(r *Record) bool {
+	for name, want := range f.Attrs {
+		if got, ok := r.Attrs()[name]; !ok || got != want {
+			return false
+		}
+	}
 	if f.Text == "" {
 		return true
 	}
@@ -161,6 +170,7 @@ func (r *Record) makeFit() error {
 			}
 		}
 		a.Worker, a.Kind, a.Error, a.Rule, a.Action = Text(a.Worker), Text(a.Kind), Text(a.Error), Text(a.Rule), Text(a.Action)
+		a.Attrs = FitAttrs(a.Attrs)
 		history[i] = a
 	}
 	r.History = history

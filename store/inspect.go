@@ -63,6 +63,17 @@ type Attempt struct {
 	Action    string    `json:"action"`
 	Inputs    string    `json:"inputs,omitempty"`
 	NextAt    time.Time `json:"next_at,omitzero"`
+	// Attrs are the facts of the failure.
+	Attrs map[string]string `json:"attrs,omitempty"`
+}
+
+// Attrs are the facts of the last failure; nil if there are none. A record without
+// its history does not tell.
+func (r *Record) Attrs() map[string]string {
+	if len(r.History) == 0 {
+		return nil
+	}
+	return r.History[len(r.History)-1].Attrs
 }
 
 // Filter selects messages. A zero field selects all.
@@ -111,6 +122,8 @@ type DeadFilter struct {
 	Until       time.Time // dead before
 	Limit       int
 	Brief       bool // see [DeadLetters.Dead]
+	// Attrs are facts that the failure stated, each with exactly that value.
+	Attrs map[string]string
 }
 
 // Amendment is a change of a dead letter.

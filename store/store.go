@@ -232,6 +232,8 @@ type Failure struct {
 	Inputs string        // what it decided that from
 	Worker string        // who carried it out
 	Ran    time.Duration // for how long
+	// Attrs are its facts ([pawl.WithAttrs]), kept within their limits.
+	Attrs map[string]string
 }
 
 // Refusal is an item of a Settle that changed nothing.

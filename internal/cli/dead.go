@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -22,6 +23,7 @@ type deadFilter struct {
 	topic, key, kind, reason, fingerprint, search string
 	since, until                                  point
 	limit                                         int
+	attrs                                         []string
 }
 
 // add defines the flags. reasonFlag is the name of the one for the reason.
@@ -33,6 +35,7 @@ func (f *deadFilter) add(fl *pflag.FlagSet, reasonFlag string) {
 	fl.StringVar(&f.reason, reasonFlag, "", "only those whose reason contains `TEXT`, whatever the case")
 	fl.StringVar(&f.fingerprint, "fingerprint", "", "only failures with this fingerprint")
 	fl.StringVar(&f.search, "search", "", "only those that have `TEXT` anywhere, whatever the case: reason, errors, id, key, headers, body")
+	fl.StringArrayVar(&f.attrs, "attr", nil, "only failures that stated this fact: `NAME=VALUE`; may be repeated")
 	fl.Var(&f.since, "since", "only what died then or later; or how long ago")
 	fl.Var(&f.until, "until", "only what died before; or how long ago")
 	fl.IntVar(&f.limit, "limit", 0, "at most this many (0: all)")
@@ -47,6 +50,13 @@ func (f *deadFilter) filter() store.DeadFilter {
 	if f.key != "" {
 		d.Key = []byte(f.key)
 	}
+	for _, a := range f.attrs {
+		if d.Attrs == nil {
+			d.Attrs = map[string]string{}
+		}
+		name, value, _ := strings.Cut(a, "=")
+		d.Attrs[name] = value
+	}
 	return d
 }
 
@@ -54,6 +64,11 @@ func (f *deadFilter) filter() store.DeadFilter {
 func (f *deadFilter) check() error {
 	if f.limit < 0 {
 		return usage("use 0 for no limit", "--limit is %d", f.limit)
+	}
+	for _, a := range f.attrs {
+		if name, _, ok := strings.Cut(a, "="); !ok || name == "" {
+			return usage("such as --attr status=404", "--attr is %q, not NAME=VALUE", a)
+		}
 	}
 	if !f.since.IsZero() && !f.until.IsZero() && !f.since.Before(f.until.Time) {
 		return usage("the earlier time goes to --since", "--since %s is not before --until %s", f.since.text, f.until.text)
@@ -63,7 +78,7 @@ func (f *deadFilter) check() error {
 
 // selects tells whether the flags select anything; a limit alone does not.
 func (f *deadFilter) selects() bool {
-	return f.topic+f.key+f.kind+f.reason+f.fingerprint+f.search+f.since.text+f.until.text != ""
+	return f.topic+f.key+f.kind+f.reason+f.fingerprint+f.search+f.since.text+f.until.text != "" || len(f.attrs) > 0
 }
 
 // selection is what an operation is about: ids, or a filter, or plainly all.

@@ -12,6 +12,9 @@ import (
 
 var groups = []string{"fingerprint", "kind", "topic", "hour"}
 
+// ofAttr begins the name of a fact to group by.
+const ofAttr = "attr:"
+
 // groupNames reads what to group by: one thing, or two.
 func groupNames(by string) ([]string, error) {
 	if by == "" {
@@ -19,8 +22,9 @@ func groupNames(by string) ([]string, error) {
 	}
 	names := strings.Split(by, ",")
 	for i, name := range names {
-		if !slices.Contains(groups, name) {
-			return nil, usage("use one of these, or two with a comma", "--group-by is %q; it is %s", by, strings.Join(groups, ", "))
+		if fact, ok := strings.CutPrefix(name, ofAttr); !slices.Contains(groups, name) && (!ok || fact == "") {
+			return nil, usage("use one of these, or two with a comma",
+				"--group-by is %q; it is %s or attr:NAME, a fact of the failure", by, strings.Join(groups, ", "))
 		}
 		if i > 1 || slices.Contains(names[:i], name) {
 			return nil, usage("such as --group-by fingerprint,hour", "--group-by is %q; it is one thing, or two different ones", by)
@@ -32,16 +36,18 @@ func groupNames(by string) ([]string, error) {
 // deadGroup is dead letters that have something in common, as JSON. Those of the
 // last group say by an empty value that they have no such thing.
 type deadGroup struct {
-	Fingerprint *string     `json:"fingerprint,omitempty"`
-	Kind        *string     `json:"kind,omitempty"`
-	Topic       *string     `json:"topic,omitempty"`
-	Hour        *time.Time  `json:"hour,omitempty"`
-	Count       int64       `json:"count"`
-	FirstDeadAt time.Time   `json:"first_dead_at"`
-	LastDeadAt  time.Time   `json:"last_dead_at"`
-	Reason      string      `json:"reason"` // of the last one
-	ID          string      `json:"id"`     // of the last one
-	ByHour      []hourCount `json:"by_hour,omitempty"`
+	Fingerprint *string    `json:"fingerprint,omitempty"`
+	Kind        *string    `json:"kind,omitempty"`
+	Topic       *string    `json:"topic,omitempty"`
+	Hour        *time.Time `json:"hour,omitempty"`
+	// Attrs are the facts that were grouped by, as far as the failures state them.
+	Attrs       map[string]string `json:"attrs,omitempty"`
+	Count       int64             `json:"count"`
+	FirstDeadAt time.Time         `json:"first_dead_at"`
+	LastDeadAt  time.Time         `json:"last_dead_at"`
+	Reason      string            `json:"reason"` // of the last one
+	ID          string            `json:"id"`     // of the last one
+	ByHour      []hourCount       `json:"by_hour,omitempty"`
 	labels      [2]string
 }
 
@@ -64,6 +70,16 @@ func (g *deadGroup) label(names []string, r *store.Record) {
 		case "hour":
 			hour := r.DeadAt.UTC().Truncate(time.Hour)
 			g.Hour, g.labels[i] = &hour, hour.Format(time.RFC3339)
+		default:
+			fact := strings.TrimPrefix(name, ofAttr)
+			value, stated := r.Attrs()[fact]
+			if g.labels[i] = value; !stated {
+				continue
+			}
+			if g.Attrs == nil {
+				g.Attrs = map[string]string{}
+			}
+			g.Attrs[fact] = value
 		}
 	}
 }
@@ -72,7 +88,7 @@ func (g *deadGroup) label(names []string, r *store.Record) {
 func (s *session) groupDead(ctx context.Context, d store.DeadLetters, f store.DeadFilter, names []string) error {
 	now := s.storeTime(ctx)
 	found, sums := map[[2]string]*deadGroup{}, map[string]int64{}
-	f.Brief = true
+	f.Brief = !slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(name, ofAttr) })
 	for r, err := range d.Dead(ctx, f) {
 		if err != nil {
 			return cannot(err, "list dead letters")

@@ -49,7 +49,7 @@ otherwise.`,
 		},
 	}
 	f.add(c.Flags(), "reason")
-	c.Flags().StringVar(&by, "group-by", "", "count by fingerprint, kind, topic, hour, or two of them: fingerprint,hour")
+	c.Flags().StringVar(&by, "group-by", "", "count by fingerprint, kind, topic, hour, attr:NAME (a fact of the failure), or two of them: fingerprint,hour")
 	return c
 }
 

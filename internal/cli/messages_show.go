@@ -3,6 +3,8 @@ package cli
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -92,6 +94,9 @@ func describePast(w io.Writer, attempts []operate.Attempt, replays int) {
 		field(w, fmt.Sprintf("attempt %d", a.Attempt), text)
 		field(w, "  decided", strings.TrimPrefix(a.Rule+": "+a.Action, ": "))
 		field(w, "  from", a.Inputs)
+		for _, name := range slices.Sorted(maps.Keys(a.Attrs)) {
+			field(w, "  "+name, a.Attrs[name])
+		}
 	}
 }
 

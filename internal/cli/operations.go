@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -137,6 +138,9 @@ func describeFilter(f *operate.Filter) string {
 	add("reason", f.Reason)
 	add("fingerprint", f.Fingerprint)
 	add("text", f.Search)
+	for _, name := range slices.Sorted(maps.Keys(f.Attrs)) {
+		add(name, f.Attrs[name])
+	}
 	add("since", whenever(f.Since))
 	add("until", whenever(f.Until))
 	if f.Limit > 0 {

@@ -22,7 +22,9 @@ type Filter struct {
 	Since       *time.Time `json:"since,omitempty"`
 	Until       *time.Time `json:"until,omitempty"`
 	Limit       int        `json:"limit,omitempty"`
-	IDs         []string   `json:"ids,omitempty"`
+
+	Attrs map[string]string `json:"attrs,omitempty"`
+	IDs   []string          `json:"ids,omitempty"`
 }
 
 // formFilter gives a selection its JSON form.
@@ -30,7 +32,7 @@ func formFilter(sel Selection) Filter {
 	f := &sel.Filter
 	form := Filter{
 		Topic: f.Topic, Kind: string(f.Kind), Reason: f.Reason, Fingerprint: f.Fingerprint, Search: f.Text,
-		Since: moment(f.Since), Until: moment(f.Until), Limit: f.Limit, IDs: sel.IDs,
+		Since: moment(f.Since), Until: moment(f.Until), Limit: f.Limit, IDs: sel.IDs, Attrs: f.Attrs,
 	}
 	if utf8.Valid(f.Key) {
 		form.Key = string(f.Key)
@@ -43,7 +45,7 @@ func formFilter(sel Selection) Filter {
 // filter is the filter that a form stands for.
 func (f *Filter) filter() (store.DeadFilter, error) {
 	d := store.DeadFilter{
-		Topic: f.Topic, Kind: pawl.Kind(f.Kind), Reason: f.Reason, Fingerprint: f.Fingerprint, Text: f.Search, Limit: f.Limit,
+		Topic: f.Topic, Kind: pawl.Kind(f.Kind), Reason: f.Reason, Fingerprint: f.Fingerprint, Text: f.Search, Limit: f.Limit, Attrs: f.Attrs,
 	}
 	if f.Since != nil {
 		d.Since = *f.Since

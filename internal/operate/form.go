@@ -75,6 +75,8 @@ type Attempt struct {
 	Action    string     `json:"action"`
 	Inputs    string     `json:"inputs,omitempty"`
 	NextAt    *time.Time `json:"next_at"`
+
+	Attrs map[string]string `json:"attrs,omitempty"`
 }
 
 // Topic is a topic's settings and figures as JSON.
@@ -166,7 +168,7 @@ func formAttempts(history []store.Attempt) []Attempt {
 	attempts := make([]Attempt, len(history))
 	for i, a := range history {
 		attempts[i] = Attempt{
-			a.Attempt, a.StartedAt.UTC(), a.EndedAt.UTC(), a.Worker, a.Kind, a.Error, a.Rule, a.Action, a.Inputs, moment(a.NextAt),
+			a.Attempt, a.StartedAt.UTC(), a.EndedAt.UTC(), a.Worker, a.Kind, a.Error, a.Rule, a.Action, a.Inputs, moment(a.NextAt), a.Attrs,
 		}
 	}
 	return attempts

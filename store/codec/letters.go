@@ -20,7 +20,7 @@ type letters struct {
 // letter that the rest of the filter selects, with its blob: the store below has
 // other bytes.
 func (l *letters) Dead(ctx context.Context, f store.DeadFilter) iter.Seq2[store.Record, error] {
-	if f.Text == "" {
+	if f.Text == "" { // facts are not encoded
 		return l.opened(ctx, l.DeadLetters.Dead(ctx, f))
 	}
 	all := f

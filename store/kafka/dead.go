@@ -37,12 +37,12 @@ func (s *Store) Dead(ctx context.Context, f store.DeadFilter) iter.Seq2[store.Re
 		}
 		for n := 0; len(found) > 0; {
 			most := pageCount
-			if f.Limit > 0 && f.Text == "" {
+			if f.Limit > 0 && !f.Searches() {
 				most = min(most, f.Limit-n)
 			}
 			page := firstPage(found, most)
 			found = found[len(page):]
-			records, err := s.open(ctx, page, f.Brief && f.Text == "")
+			records, err := s.open(ctx, page, f.Brief && !f.Searches())
 			if err != nil {
 				fail(err)
 				return

@@ -249,7 +249,7 @@ func (s *Store) readLetter(r *kgo.Record) (store.Record, letter, bool) {
 // what of f has to be looked for in the letters themselves.
 func (t *topicIndex) selected(f *store.DeadFilter) []deadEntry {
 	brief := *f
-	brief.Text = "" // what has it may be in the body
+	brief.Text, brief.Attrs = "", nil // what has them may be in the body, or the history
 	t.tail.mu.Lock()
 	defer t.tail.mu.Unlock()
 	var found []deadEntry

@@ -190,6 +190,7 @@ func (f *flight) fail(st *store.Settlement, now int64, after time.Duration) *tro
 		Attempt: t.attempts, StartedAt: end.Add(-st.Failure.Ran), EndedAt: end, Worker: store.Text(st.Failure.Worker),
 		Kind: store.Text(string(st.Failure.Kind)), Error: t.reason, Rule: store.Text(st.Failure.Rule),
 		Action: store.Text(st.Failure.Action), Inputs: store.Text(st.Failure.Inputs),
+		Attrs: store.FitAttrs(st.Failure.Attrs),
 	}
 	if st.Verdict == store.Retry {
 		a.NextAt = end.Add(after)

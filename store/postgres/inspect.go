@@ -180,7 +180,7 @@ func (s *Store) Dead(ctx context.Context, f store.DeadFilter) iter.Seq2[store.Re
 		after, left := int64(0), f.Limit
 		for {
 			limit := recordPage
-			if f.Limit > 0 && f.Text == "" {
+			if f.Limit > 0 && !f.Searches() {
 				limit = min(limit, left)
 			}
 			page, read, last, err := s.deadPage(ctx, topic, f, after, limit)
@@ -221,7 +221,7 @@ func (s *Store) deadPage(ctx context.Context, topic int32, f store.DeadFilter, a
 		until = f.Until.UnixMicro()
 	}
 	columns := listDead
-	if f.Brief && f.Text == "" {
+	if f.Brief && !f.Searches() {
 		columns = listBrief
 	}
 	err = s.cold(ctx, func(t *tx) error {

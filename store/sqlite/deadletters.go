@@ -51,7 +51,7 @@ const briefPage = 2000
 func (s *Store) deadPage(ctx context.Context, f *store.DeadFilter, after int64) (page []found, err error) {
 	err = s.read(ctx, "list dead letters", func(k *work) (err error) {
 		columns, fetch := selectDead, k.records
-		if f.Brief && f.Text == "" {
+		if f.Brief && !f.Searches() {
 			columns, fetch = selectBrief, k.briefly
 		}
 		if f.Topic == "" {
@@ -67,7 +67,7 @@ func (s *Store) deadPage(ctx context.Context, f *store.DeadFilter, after int64) 
 }
 
 func pageSize(f *store.DeadFilter) int {
-	if f.Brief && f.Text == "" {
+	if f.Brief && !f.Searches() {
 		return briefPage
 	}
 	return listPage

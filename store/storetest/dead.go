@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -41,6 +42,8 @@ func deadSentences() []Sentence {
 			Text: "Purge removes dead letters for good, and returns those that were not there."},
 		{Name: "DeadHaveTheText", Test: deadHaveTheText,
 			Text: "Dead looks for a text, whatever the case, in reason, errors of attempts, id, key, values of headers and body."},
+		{Name: "DeadKeepFacts", Test: deadKeepFacts,
+			Text: "A record keeps the facts that its failures state, within their limits; dead letters are selected by those of the last, in brief too."},
 		{Name: "DeadInBrief", Test: deadInBrief,
 			Text: "A brief listing of dead letters leaves out body, headers and history, and nothing else."},
 		{Name: "AmendChangesWhereItIs", Needs: needs(store.CanLookup), Test: amendChangesWhereItIs,
@@ -102,6 +105,54 @@ func deadLettersAreComplete(t *T) {
 	}
 	if h := r.History[1]; h.Attempt != 2 || h.Kind != "Parser" || h.Rule != "parser" || h.Action != "dead" || h.Worker != "w" || !h.NextAt.IsZero() {
 		t.Fatalf("the last attempt %+v", h)
+	}
+}
+
+func deadKeepFacts(t *T) {
+	many := map[string]string{"long": strings.Repeat("é", pawl.MaxAttrValue), strings.Repeat("n", pawl.MaxAttrName+1): "left out", "bad": "a\xff\x00"}
+	for i := range pawl.MaxAttrs {
+		many[fmt.Sprint("z", 100+i)] = "v"
+	}
+	for i, attrs := range []map[string]string{{"status": "404", "host": "a"}, {"status": "404", "host": "b"}, {"status": "40"}, nil, many} {
+		t.put(t.msg(fmt.Sprint(i)))
+		s := verdict(t.claimOne(), store.Retry)
+		s.Failure = failure("first")
+		s.Failure.Attrs = map[string]string{"status": "500"}
+		t.settled(s)
+		s = verdict(t.claimOne(), store.Dead)
+		s.Failure = failure("second")
+		s.Failure.Attrs = attrs
+		t.settled(s)
+	}
+	bodies := func(f store.DeadFilter) (got []string) {
+		for _, r := range t.deadLetters(f) {
+			got = append(got, string(r.Body))
+		}
+		return got
+	}
+	for _, c := range []struct {
+		attrs map[string]string
+		limit int
+		want  []string
+	}{
+		{map[string]string{"status": "404"}, 0, []string{"0", "1"}}, {map[string]string{"status": "404"}, 1, []string{"0"}},
+		{map[string]string{"status": "404", "host": "b"}, 1, []string{"1"}}, {map[string]string{"status": "500"}, 0, nil},
+		{map[string]string{"host": ""}, 0, nil},
+	} {
+		if got := bodies(store.DeadFilter{Attrs: c.attrs, Limit: c.limit}); !slices.Equal(got, c.want) {
+			t.Fatalf("with %v: %q; want %q", c.attrs, got, c.want)
+		}
+		if n := len(t.deadLetters(store.DeadFilter{Attrs: c.attrs, Limit: c.limit, Brief: true})); n != len(c.want) {
+			t.Fatalf("with %v in brief: %d; want %d", c.attrs, n, len(c.want))
+		}
+	}
+	all := t.deadLetters(store.DeadFilter{})
+	if h := all[0].History; h[0].Attrs["status"] != "500" || all[0].Attrs()["host"] != "a" || all[3].Attrs() != nil {
+		t.Fatalf("history %+v", h)
+	}
+	kept := all[4].Attrs()
+	if len(kept) != pawl.MaxAttrs || len(kept["long"]) > pawl.MaxAttrValue || kept["bad"] != store.Text("a\xff\x00") {
+		t.Fatalf("%d facts: %v", len(kept), kept)
 	}
 }
 

@@ -59,7 +59,7 @@ func FailedAttempt(n int, f *store.Failure, now, next time.Time) store.Attempt {
 	return store.Attempt{
 		Attempt: n, StartedAt: now.Add(-f.Ran), EndedAt: now, Worker: store.Text(f.Worker),
 		Kind: store.Text(string(f.Kind)), Error: store.Text(f.Error), Rule: store.Text(f.Rule), Action: store.Text(f.Action),
-		Inputs: store.Text(f.Inputs), NextAt: next,
+		Inputs: store.Text(f.Inputs), NextAt: next, Attrs: store.FitAttrs(f.Attrs),
 	}
 }
 

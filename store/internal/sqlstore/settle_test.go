@@ -38,7 +38,7 @@ func TestAttemptsSurviveTheirEncoding(t *testing.T) {
 		t.Fatal(rescued)
 	}
 	for _, a := range []store.Attempt{failed, rescued} {
-		if got, err := DecodeAttempt(EncodeAttempt(a)); err != nil || got != a {
+		if got, err := DecodeAttempt(EncodeAttempt(a)); err != nil || !reflect.DeepEqual(got, a) {
 			t.Fatal(got, err)
 		}
 	}
