@@ -21,13 +21,12 @@ func (s *session) demo() *cobra.Command {
 	c := demo.Config{Run: demo.Run{Pages: demo.DefaultPages, Seed: 1}}
 	cmd := &cobra.Command{
 		Use: "demo", Short: "Watch a crawl that loses nothing", Args: count(0, 0, "flags only"),
-		Long: `Serves the documentation of Go's standard library on a local port, with the faults
-of a real network, crawls it through three topics, and makes up the account: every
-page that can be reached is stored once, or a dead letter.
+		Long: `Serves a site on a local port, with the faults of a real network, crawls it through
+three topics, and makes up the account: every page that can be reached is stored once,
+or a dead letter.
 
 Its files are in a new folder, or in --dir. Kill it (also with kill -9), and go on
-where it stopped with --resume. The site is made from the sources of an installed
-Go; --goroot says where these are.`,
+where it stopped with --resume.`,
 		Example: `  pawl demo --pages 100
   pawl demo --pages 100 --dir crawl -o json
   pawl demo --dir crawl --resume`,
@@ -46,7 +45,6 @@ Go; --goroot says where these are.`,
 	f.BoolVar(&c.Resume, "resume", false, "go on with the crawl in --dir")
 	f.IntVar(&c.Pages, "pages", c.Pages, "how many pages the site has")
 	f.Uint64Var(&c.Seed, "seed", c.Seed, "which pages fail, and how")
-	f.StringVar(&c.GoRoot, "goroot", "", "the root `FOLDER` of a Go installation (default: found)")
 	return cmd
 }
 

@@ -37,9 +37,8 @@ var (
 // Run is what makes a crawl what it is. It is written into the folder, so that
 // one that is resumed is the same one.
 type Run struct {
-	Pages  int    `json:"pages"`
-	Seed   uint64 `json:"seed"`
-	GoRoot string `json:"goroot"`
+	Pages int    `json:"pages"`
+	Seed  uint64 `json:"seed"`
 }
 
 // Config is a crawl and where it happens.
@@ -76,12 +75,8 @@ func crawl(ctx context.Context, c Config) (Summary, error) {
 		return Summary{}, err
 	}
 	defer h.close()
-	fmt.Fprintf(c.Board, "%d pages of the Go documentation at http://%s, with %d that cannot be read and %d that always fail\n",
+	fmt.Fprintf(c.Board, "a site of %d pages at http://%s, with %d that cannot be read and %d that always fail\n",
 		h.site.Len(), h.addr, len(h.site.Broken()), len(h.site.Failing()))
-
-	if skipped := h.site.Skipped(); len(skipped) > 0 {
-		fmt.Fprintf(c.Board, "%d source files are too new for this program and have no page\n", len(skipped))
-	}
 	// A repetition of the seed is a duplicate, so that a resumed crawl needs no
 	// knowledge of how far the first one came.
 	if _, err := c.Store.Append(ctx, store.NewBatch(visit(page("/"), 0))); err != nil {
@@ -171,11 +166,6 @@ func begin(ctx context.Context, b backend, c Config) (Run, error) {
 		return c.Run, err
 	} else if len(stats) > 0 && stats[0].Appended > 0 {
 		return c.Run, fmt.Errorf("the store: %w, by a run of another folder", ErrStarted)
-	}
-	if c.GoRoot == "" {
-		if c.GoRoot, err = site.FindGoRoot(ctx); err != nil {
-			return c.Run, err
-		}
 	}
 	text, err = json.Marshal(c.Run)
 	if err != nil {

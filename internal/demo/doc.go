@@ -1,6 +1,5 @@
-// Package demo is `pawl demo`: the documentation of the Go standard library,
-// served on a loopback port with the faults of a real network, is carried
-// through three topics into a file of pages.
+// Package demo is `pawl demo`: a site with the faults of a real network, served
+// on a loopback port, is carried through three topics into a file of pages.
 //
 //	demo.fetch   a URL per message; a lane per slot of the host, held after
 //	             every request, so that no more than [Slots] requests run at once

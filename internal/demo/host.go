@@ -23,9 +23,9 @@ type host struct {
 
 // serve opens the site and serves it until close.
 func serve(ctx context.Context, run Run) (*host, error) {
-	s, err := site.Open(run.GoRoot, site.Options{Pages: run.Pages, Seed: run.Seed, Faults: site.DefaultFaults()})
+	s, err := site.New(site.Options{Pages: run.Pages, Seed: run.Seed, Faults: site.DefaultFaults()})
 	if err != nil {
-		return nil, fmt.Errorf("open the site: %w", err)
+		return nil, fmt.Errorf("make the site: %w", err)
 	}
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")

@@ -67,16 +67,16 @@ func dice(seed uint64, path string) uint64 {
 
 // assign gives the pages their faults. The pages are shuffled by the seed;
 // then each kind of fault takes as many as are its share from the front.
-func (c *catalogue) assign(seed uint64, rates FaultRates) {
-	rolls := make(map[*page]uint64, len(c.all))
-	for _, p := range c.all {
+func assign(all []*page, seed uint64, rates FaultRates) {
+	rolls := make(map[*page]uint64, len(all))
+	for _, p := range all {
 		rolls[p] = dice(seed, p.path)
 	}
 	// The index stays well: it is where one looks first.
-	deck := slices.SortedFunc(slices.Values(c.all[1:]), func(a, b *page) int {
+	deck := slices.SortedFunc(slices.Values(all[1:]), func(a, b *page) int {
 		return cmp.Or(cmp.Compare(rolls[a], rolls[b]), cmp.Compare(a.path, b.path))
 	})
-	deck = c.assignForEver(deck, rates)
+	deck = assignForEver(deck, rates)
 	for _, kind := range []struct {
 		share float64
 		plan  func(p *page, roll uint64)
@@ -87,7 +87,7 @@ func (c *catalogue) assign(seed uint64, rates FaultRates) {
 		{rates.Reset, once(FaultReset)},
 		{rates.Truncated, once(FaultTruncated)},
 	} {
-		n := min(int(math.Ceil(kind.share*float64(len(c.all)))), len(deck))
+		n := min(int(math.Ceil(kind.share*float64(len(all)))), len(deck))
 		for _, p := range deck[:n] {
 			kind.plan(p, rolls[p])
 		}
@@ -97,7 +97,7 @@ func (c *catalogue) assign(seed uint64, rates FaultRates) {
 
 // assignForEver chooses the failing and the broken pages among the leaves, so
 // that every other page stays reachable, and returns the rest of the deck.
-func (c *catalogue) assignForEver(deck []*page, rates FaultRates) []*page {
+func assignForEver(deck []*page, rates FaultRates) []*page {
 	failing, broken := rates.Failing, rates.Broken
 	return slices.DeleteFunc(deck, func(p *page) bool {
 		switch {

@@ -47,7 +47,7 @@ func TestPlan(t *testing.T) {
 			t.Errorf("seed %d: broken %q, failing %q, the index %v", seed, s.Broken(), s.Failing(), s.Plan("/"))
 		}
 		for _, path := range s.Broken() {
-			if slices.Contains(s.Failing(), path) || !s.catalogue.byPath[path].leaf {
+			if slices.Contains(s.Failing(), path) || !s.byPath[path].leaf {
 				t.Errorf("seed %d: %s may not be broken", seed, path)
 			}
 		}
@@ -67,11 +67,10 @@ func kindOf(f Fault) Fault {
 
 // A site of nothing but trouble still has its pages.
 func TestFaultsOfSmallSites(t *testing.T) {
-	root := smallRoot(t, zoo)
 	for pages := range 12 {
-		s := openAt(t, root, Options{Pages: pages, Faults: FaultRates{Throttled: 0.5, Slow: 0.5, Broken: 100, Failing: 3}})
+		s := open(t, Options{Pages: pages + 1, Faults: FaultRates{Throttled: 0.5, Slow: 0.5, Broken: 100, Failing: 3}})
 		leaves := 0
-		for _, p := range s.catalogue.all {
+		for _, p := range s.pages {
 			if p.leaf {
 				leaves++
 			}

@@ -8,14 +8,11 @@ import (
 // DefaultPages is the number of pages the demo serves unless told otherwise.
 const DefaultPages = 3000
 
-// Options says how large a site is and what is wrong with it. The zero value
-// is the whole standard library without a fault.
+// Options says how large a site is and what is wrong with it.
 type Options struct {
-	// Pages is the most pages the site has; 0 means all there are. A smaller
-	// site has the index, then the packages that most others import, then
-	// everything in those packages.
+	// Pages is how many pages the site has, at least 1.
 	Pages int
-	// Seed decides which pages have which fault. Equal seeds, equal faults.
+	// Seed decides what the pages say, where they link to and which of them have which fault. Equal seeds, equal sites.
 	Seed uint64
 	// Faults says how many pages have faults; the zero value is none.
 	// [DefaultFaults] is what the demo uses.
@@ -56,8 +53,8 @@ func DefaultFaults() FaultRates {
 
 func (o Options) validate() error {
 	var errs []error
-	if o.Pages < 0 {
-		errs = append(errs, fmt.Errorf("pages: %d is negative; 0 means all", o.Pages))
+	if o.Pages < 1 {
+		errs = append(errs, fmt.Errorf("pages: %d, want at least 1", o.Pages))
 	}
 	f := o.Faults
 	sum := 0.0

@@ -32,7 +32,7 @@ func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	reply := s.begin(w)
 	defer reply.end()
-	p := s.catalogue.byPath[r.URL.Path]
+	p := s.byPath[r.URL.Path]
 	switch {
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		w.Header().Set("Allow", "GET, HEAD")
@@ -42,7 +42,7 @@ func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		reply.send(r, outcomeGood, typeText, []byte(robotsText))
 	case p != nil:
 		reply.page(r, p)
-	case s.catalogue.byPath[strings.TrimSuffix(r.URL.Path, "/")] != nil:
+	case s.byPath[strings.TrimSuffix(r.URL.Path, "/")] != nil:
 		reply.outcome = outcomeRefused
 		http.Redirect(reply, r, strings.TrimSuffix(r.URL.Path, "/"), http.StatusMovedPermanently)
 	default:
@@ -69,15 +69,7 @@ func (w *reply) page(r *http.Request, p *page) {
 		w.refuse(fault)
 		return
 	}
-	body, err := w.site.body(p)
-	if err != nil {
-		// The sources changed under the site. It is not a fault of the plan;
-		// saying why helps whoever sees it.
-		w.outcome = outcomeRefused
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
-	w.sendUnder(fault, r, p, body)
+	w.sendUnder(fault, r, p, w.site.body(p))
 }
 
 // hasBody reports whether the answer under the fault begins as a good one.

@@ -10,21 +10,21 @@ import (
 )
 
 func TestAnswers(t *testing.T) {
-	s := openAt(t, smallRoot(t, zoo), Options{})
+	s := open(t, Options{Pages: 60})
 	for _, test := range []struct {
 		method, path string
 		status       int
 		contentType  string
 		body         string
 	}{
-		{"GET", "/", 200, typeHTML, "<main data-kind=\"index\">"},
-		{"GET", "/pkg/io?q=1", 200, typeHTML, "package io"},
+		{"GET", "/", 200, typeHTML, "<h1>Everything</h1>"},
+		{"GET", "/topic/1?q=1", 200, typeHTML, "Topic 1"},
 		{"GET", "/robots.txt", 200, typeText, "User-agent: *\nDisallow: /healthz\n"},
 		{"GET", "/healthz", 200, typeText, "ok\n"},
-		{"GET", "/pkg/nowhere", 404, typeHTML, "404 Not Found"},
-		{"GET", "/pkg", 404, typeHTML, ""},
-		{"GET", "/src/../pkg/io", 404, typeHTML, ""},
-		{"GET", "/pkg/io/", 301, typeHTML, `href="/pkg/io"`},
+		{"GET", "/topic/nowhere", 404, typeHTML, "404 Not Found"},
+		{"GET", "/topic", 404, typeHTML, ""},
+		{"GET", "/src/../topic/1", 404, typeHTML, ""},
+		{"GET", "/topic/1/", 301, typeHTML, `href="/topic/1"`},
 		{"POST", "/", 405, typeHTML, "405 Method Not Allowed"},
 	} {
 		w := answer(s, test.method, test.path, nil)
@@ -35,8 +35,8 @@ func TestAnswers(t *testing.T) {
 	if got, want := s.Requests("/"), 1; got != want {
 		t.Errorf("%d requests for /, want %d", got, want)
 	}
-	if s.Requests("/robots.txt") != 1 || s.Requests("/pkg/nowhere") != 0 || s.MaxConcurrent() != 1 {
-		t.Errorf("counted %d, %d, %d", s.Requests("/robots.txt"), s.Requests("/pkg/nowhere"), s.MaxConcurrent())
+	if s.Requests("/robots.txt") != 1 || s.Requests("/topic/nowhere") != 0 || s.MaxConcurrent() != 1 {
+		t.Errorf("counted %d, %d, %d", s.Requests("/robots.txt"), s.Requests("/topic/nowhere"), s.MaxConcurrent())
 	}
 	if got, want := s.Tally(), (Tally{Requests: 8, Good: 3, NotFound: 3, Refused: 2}); got != want {
 		t.Errorf("tally %+v, want %+v", got, want)
@@ -44,17 +44,17 @@ func TestAnswers(t *testing.T) {
 }
 
 func TestConditionalRequest(t *testing.T) {
-	s := openAt(t, smallRoot(t, zoo), Options{})
-	first := answer(s, "GET", "/pkg/io", nil)
-	again := answer(s, "GET", "/pkg/io", http.Header{"If-None-Match": {first.Header().Get("ETag")}})
+	s := open(t, Options{Pages: 60})
+	first := answer(s, "GET", "/topic/1", nil)
+	again := answer(s, "GET", "/topic/1", http.Header{"If-None-Match": {first.Header().Get("ETag")}})
 	if again.Code != http.StatusNotModified || again.Body.Len() > 0 {
 		t.Errorf("%d with %d bytes, want 304 with none", again.Code, again.Body.Len())
 	}
-	other := answer(s, "GET", "/pkg/fmt", http.Header{"If-None-Match": {first.Header().Get("ETag")}})
+	other := answer(s, "GET", "/topic/0", http.Header{"If-None-Match": {first.Header().Get("ETag")}})
 	if other.Code != http.StatusOK {
 		t.Errorf("another page's ETag: %d, want 200", other.Code)
 	}
-	head := answer(s, "HEAD", "/pkg/io", nil)
+	head := answer(s, "HEAD", "/topic/1", nil)
 	if head.Code != 200 || head.Body.Len() > 0 || head.Header().Get("ETag") != first.Header().Get("ETag") {
 		t.Errorf("HEAD: %d with %d bytes, %v", head.Code, head.Body.Len(), head.Header())
 	}
@@ -91,7 +91,7 @@ func TestBrokenPage(t *testing.T) {
 // TestCountedBeforeTheEnd looks at the counts between the pieces of an answer.
 func TestCountedBeforeTheEnd(t *testing.T) {
 	s := open(t, Options{Pages: 300})
-	for _, path := range []string{"/", "/pkg/errors", "/src/io/io.go", "/robots.txt", "/nowhere"} {
+	for _, path := range []string{"/", "/topic/0", "/topic/0/page/3", "/robots.txt", "/nowhere"} {
 		w := &watchedWriter{ResponseRecorder: httptest.NewRecorder(), site: s, before: s.Tally().Requests}
 		s.ServeHTTP(w, httptest.NewRequest("GET", path, nil))
 		if !w.open || w.late {

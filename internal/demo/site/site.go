@@ -7,48 +7,37 @@ import (
 	"sync/atomic"
 )
 
-// A Site serves the documentation of one Go installation. It is safe for
-// concurrent use, and its pages and faults do not change once it is open.
+// A Site is safe for concurrent use, and its pages and faults do not change once it is made.
 type Site struct {
-	catalogue *catalogue
-	shelf     *shelf
-	robots    atomic.Uint32
-	tally     tally
-	load      gauge
+	seed   uint64
+	pages  []*page // "/" first
+	byPath map[string]*page
+	robots atomic.Uint32
+	tally  tally
+	load   gauge
 }
 
-// Open lists the standard library under goroot, which takes a fraction of a
-// second, and plans the faults. Documentation is read later, when a page of
-// the package is first asked for. Where goroot has no sources the error wraps
-// [ErrNoGoRoot] and says what to do.
-func Open(goroot string, opt Options) (*Site, error) {
+// New makes a site.
+func New(opt Options) (*Site, error) {
 	if err := opt.validate(); err != nil {
-		return nil, fmt.Errorf("open site: %w", err)
+		return nil, fmt.Errorf("make site: %w", err)
 	}
-	l, err := readListing(goroot)
-	if err != nil {
-		return nil, fmt.Errorf("open site: %w", err)
+	s := &Site{seed: opt.Seed, pages: pages(opt.Pages), byPath: make(map[string]*page, opt.Pages)}
+	for _, p := range s.pages {
+		s.byPath[p.path] = p
 	}
-	return newSite(l, opt), nil
+	assign(s.pages, opt.Seed, opt.Faults)
+	return s, nil
 }
-
-func newSite(l *listing, opt Options) *Site {
-	c := newCatalogue(l, opt.Pages)
-	c.assign(opt.Seed, opt.Faults)
-	return &Site{catalogue: c, shelf: newShelf(c, shelfBytes)}
-}
-
-// Version returns the version of the Go installation, as in "go1.26.1".
-func (s *Site) Version() string { return s.catalogue.version }
 
 // Len returns the number of pages.
-func (s *Site) Len() int { return len(s.catalogue.all) }
+func (s *Site) Len() int { return len(s.pages) }
 
 // Paths yields the path of every page, "/" first: exactly those that can be
 // reached from "/", the broken and the failing ones included.
 func (s *Site) Paths() iter.Seq[string] {
 	return func(yield func(string) bool) {
-		for _, p := range s.catalogue.all {
+		for _, p := range s.pages {
 			if !yield(p.path) {
 				return
 			}
@@ -66,15 +55,10 @@ func (s *Site) Failing() []string {
 	return s.where(func(p *page) bool { return p.failing })
 }
 
-// Skipped returns the source files that the site leaves out because this
-// program's Go parser cannot read them, sorted. There are none unless the
-// installation is newer than the program.
-func (s *Site) Skipped() []string { return slices.Clone(s.catalogue.skipped) }
-
 // Plan returns the faults of the first requests for a path, in order. It is
 // empty for a page that is well, and for one that is broken or failing.
 func (s *Site) Plan(path string) []Fault {
-	if p := s.catalogue.byPath[path]; p != nil {
+	if p := s.byPath[path]; p != nil {
 		return slices.Clone(p.plan)
 	}
 	return nil
@@ -82,7 +66,7 @@ func (s *Site) Plan(path string) []Fault {
 
 func (s *Site) where(match func(*page) bool) []string {
 	var paths []string
-	for _, p := range s.catalogue.all {
+	for _, p := range s.pages {
 		if match(p) {
 			paths = append(paths, p.path)
 		}

@@ -85,7 +85,7 @@ func (s *Site) Requests(path string) int {
 	if path == robotsPath {
 		return int(s.robots.Load())
 	}
-	if p := s.catalogue.byPath[path]; p != nil {
+	if p := s.byPath[path]; p != nil {
 		return int(p.requests.Load())
 	}
 	return 0
