@@ -108,7 +108,7 @@ func faults() map[string]fault {
 			in.write("pawl.yaml", obeys)
 		}},
 	}
-	for _, more := range []map[string]fault{standingStill(), brokenPrograms(), brokenServers(), brokenTopics(), refusals(), unseen()} {
+	for _, more := range []map[string]fault{standingStill(), brokenPrograms(), brokenServers(), brokenTopics(), refusals(), unseen(), telegram()} {
 		maps.Copy(all, more)
 	}
 	return all

@@ -1,0 +1,55 @@
+//go:build unix
+
+package e2e
+
+import (
+	"fmt"
+	"strings"
+)
+
+// telegram are troubles of a pipeline of the kind forward, beside a simulator.
+func telegram() map[string]fault {
+	const late = "minutes of lateness take minutes"
+	waits := func(in *incident) {
+		in.fill["TOPIC"] = "tg.send"
+		in.must("pawl forward rules add --from -1000000000001 --to 2001 --priority vip -q")
+		write(in, 6)
+		in.until("pawl pipelines ls -o json", `…"waiting":…`)
+		in.until(metric(in, "forward_wait_seconds_count"), "high")
+	}
+	return map[string]fault{
+		"PawlForwardUrgentLate":  {store: simulated, cause: waits, unproved: late},
+		"PawlForwardStarved":     {store: simulated, cause: waits, unproved: late},
+		"PawlForwardLimitPinned": {store: simulated, cause: waits, unproved: late},
+		"PawlForwardDeaf": {store: simulated, cause: func(in *incident) {
+			in.must("kill $(cat sim.pid)")
+			in.until(metric(in, "forward_poll_errors_total"), "tg")
+		}, mend: startSim, unproved: late},
+	}
+}
+
+// simulated starts a simulator, and has the daemon use it.
+func simulated(in *incident) {
+	in.Helper()
+	address := freeAddress(in.T)
+	in.write("sim.address", address)
+	in.write("pawl.yaml", fmt.Sprintf(`pipelines: {tg: {kind: forward, token: "777:SIM", api_url: "http://%s"}}`+"\n", address))
+	in.Cleanup(func() { in.sh("kill $(cat sim.pid)") })
+	startSim(in)
+}
+
+func startSim(in *incident) {
+	in.Helper()
+	in.must("pawl forward sim --listen $(cat sim.address) >sim.log 2>&1 & echo $! >sim.pid")
+	in.until("curl -sS $(cat sim.address)/truth", `…"calls"…`)
+}
+
+// write writes messages in the first chat.
+func write(in *incident, n int) {
+	in.Helper()
+	in.must(fmt.Sprintf(`curl -fsS $(cat sim.address)/control/message -d '{"chat": -1000000000001, "from": 2001, "text": "m", "count": %d}'`, n))
+}
+
+func metric(in *incident, name string) string {
+	return strings.Join([]string{"curl -sS", in.address + "/metrics | grep ^" + name}, " ")
+}
