@@ -101,7 +101,7 @@ var owners = []owner{
 	{"github.com/prometheus", "observe"},
 	{"go.opentelemetry.io/otel", "observe"},
 	{"github.com/adhocore/gronx", "cron"},
-	{"golang.org/x/net", "internal/demo"},
+	{"golang.org/x/net", "..."},
 	{"github.com/PuerkitoBio/goquery", "pipeline/crawl/..."},
 	{"golang.org/x/text", "markdown/charset"},
 	{"github.com/richardlehane/mscfb", "pipeline/convert/mail"},

@@ -11,7 +11,7 @@ import (
 // Kinds returns the kinds of pipelines that are compiled in: a line each.
 func Kinds() []*pipeline.Kind {
 	all := []pipeline.Kind{
-		{Name: "crawl", Rules: crawl.Rules()},
+		crawl.Kind(),
 		forward.Kind(),
 		convert.Kind(),
 	}

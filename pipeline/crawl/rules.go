@@ -42,7 +42,8 @@ func Rules() []policy.Rule {
 		row("ParserTaskModel", "", repeated, KindParser, KindProcessorChain),
 		row("RequestPublish", "", repeated, policy.KindQueue),
 		row("RequestMiddleware", policy.Failed, always, KindRequest, KindProcessorChain),
-		row("Download", "", policy.Rule{Backoff: download, Alert: policy.Warn}, KindDownload, KindProxy, policy.KindRateLimit),
+		row("Download", "", policy.Rule{Backoff: download, MaxAttempts: 5, Alert: policy.Warn}, KindDownload, KindProxy, policy.KindRateLimit),
+		row("Download", "", always, KindStatus, KindTooLarge, KindRedirect, KindPrivate),
 		row("ResponseMiddleware", policy.Failed, always, KindResponse, KindProcessorChain),
 		row("ResponsePublish", "", repeated, policy.KindQueue),
 		// A limit of the task or the module, or a configuration that is missing, ends the work, whatever else is

@@ -1,0 +1,205 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/pawl-dev/pawl/pipeline"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// Name is the name of a crawl from the command line: its topics are crawl.request and crawl.store.
+const Name = "crawl"
+
+// Kind is the crawler.
+func Kind() pipeline.Kind {
+	return pipeline.Kind{
+		Name: Name, Summary: "a polite crawler: every page once, in a file", Rules: Rules(), Fields: fields(), Check: checkSection, New: open,
+		Commands: []pipeline.Command{command()},
+	}
+}
+
+func command() pipeline.Command {
+	return pipeline.Command{
+		Use: "crawl URL…", Short: "Crawl sites into a file: every page once, politely, resumable", Args: "one URL or more", MinArgs: 1, MaxArgs: -1,
+		Long: `Crawls from the given URLs along their links, and writes a record of every page to a
+file. Pages are known by their canonical URL and stored once. robots.txt is obeyed,
+hosts are asked two requests at a time, and are left alone for as long as they ask.
+
+The crawl is in the store: kill it at any moment and go on with --resume. What fails
+is tried five times and is a dead letter then: pawl dead ls --topic crawl.request
+shows it, and pawl dead replay tries it again. The file appears at the end, whole.
+
+Exit code 0: everything is stored; 3: some is in the dead letters; 4: interrupted,
+go on with --resume; 5: an unfinished crawl is in the store.`,
+		Example: `  pawl crawl https://example.com/ --out pages.jsonl   # needs a network
+  pawl crawl https://example.com/docs/ --scope prefix --depth 3 --delay 1s   # needs a network`,
+		Flags: []pipeline.Flag{
+			{Name: "out", Default: "pages.jsonl", Doc: "write records to `FILE`: .jsonl or .csv"},
+			{Name: "depth", Type: pipeline.Int, Doc: "follow at most so many links from a URL; it has depth 0 (default: no bound)"},
+			{Name: "max-pages", Type: pipeline.Int, Doc: "store at most so many pages (default: no bound)"},
+			{Name: "scope", Type: pipeline.Choice, Choices: []string{ScopeHost, ScopeDomain, ScopePrefix, ScopeAll}, Default: ScopeHost, Doc: "which links to follow: host, domain, prefix or all"},
+			{Name: "concurrency", Type: pipeline.Int, Default: "16", Doc: "requests in flight"},
+			{Name: "per-host", Type: pipeline.Int, Default: "2", Doc: "requests in flight to one host"},
+			{Name: "delay", Type: pipeline.Duration, Default: "0s", Doc: "the time between two requests to a host"},
+			{Name: "timeout", Type: pipeline.Duration, Default: "20s", Doc: "how long a request may take; ten seconds without a byte end it, too"},
+			{Name: "max-bytes", Type: pipeline.Size, Default: "10MiB", Doc: "the largest body; a larger one is a dead letter"},
+			{Name: "user-agent", Default: defaultAgent, Doc: "the User-Agent; its first word picks the group of robots.txt"},
+			{Name: "header", Type: pipeline.Texts, Doc: "a header of every request, `NAME=VALUE`; can be repeated"},
+			{Name: "ignore-robots", Type: pipeline.Bool, Doc: "ask for what robots.txt disallows, too"},
+			{Name: "allow-private", Type: pipeline.Bool, Doc: "ask addresses of private networks and of this machine, too"},
+			{Name: "resume", Type: pipeline.Bool, Doc: "go on with an unfinished crawl of the same URLs, or begin"},
+		},
+		Run: crawl,
+	}
+}
+
+// flagOptions are those of the command line.
+func flagOptions(in *pipeline.Invocation) (Options, error) {
+	v := in.Flags
+	headers, err := readHeaders(v.Texts("header"))
+	o := Options{
+		Seeds: in.Args, Scope: v.Text("scope"), Depth: -1, MaxPages: v.Int("max-pages"), Concurrency: int(v.Int("concurrency")),
+		PerHost: int(v.Int("per-host")), Delay: v.Duration("delay"), Timeout: v.Duration("timeout"), MaxBytes: v.Int("max-bytes"),
+		UserAgent: v.Text("user-agent"), Headers: headers, IgnoreRobots: v.Bool("ignore-robots"), AllowPrivate: v.Bool("allow-private"),
+	}
+	if v.Changed("depth") {
+		o.Depth = v.Int("depth")
+	}
+	errs := []error{err, formatOf(v.Text("out"))}
+	for name, n := range map[string]int64{"concurrency": int64(o.Concurrency), "per-host": int64(o.PerHost), "max-bytes": o.MaxBytes, "timeout": int64(o.Timeout)} {
+		if n < 1 {
+			errs = append(errs, fmt.Errorf("--%s has to be at least 1", name))
+		}
+	}
+	if v.Changed("depth") && o.Depth < 0 || o.MaxPages < 0 || v.Changed("max-pages") && o.MaxPages == 0 {
+		errs = append(errs, errors.New("--depth is at least 0, --max-pages at least 1"))
+	}
+	return o, errors.Join(errs...)
+}
+
+// crawl is the command.
+func crawl(ctx context.Context, in *pipeline.Invocation) error {
+	o, err := flagOptions(in)
+	seeds, wrong := o.check()
+	if err := errors.Join(err, wrong); err != nil {
+		return &pipeline.Error{Code: pipeline.ExitUsage, What: "this crawl cannot be carried out", Err: err, Next: "correct it; `pawl crawl --help` has examples"}
+	}
+	if in.DryRun {
+		_, err := fmt.Fprintf(in.Stderr, "would crawl %v into %s\n", o.Seeds, in.Flags.Text("out"))
+		return err
+	}
+	s, err := in.Open(ctx, "", false)
+	if err != nil {
+		return err
+	}
+	p, err := find(s)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	r, err := begin(ctx, p, Name, seeds, &o, in.Flags.Bool("resume"))
+	if err != nil {
+		return err
+	}
+	c := newCrawler(Name, r.ID, o, seeds)
+	board := in.Board(c.board(began), c.line(began))
+	err = c.work(ctx, p, in)
+	board.Stop()
+	if ctx.Err() != nil {
+		return &pipeline.Error{Code: pipeline.ExitUnfinished, What: fmt.Sprintf("the crawl is not finished: %d pages are stored", c.stored.Load()), Err: errors.New("it was interrupted"),
+			Next: "go on with the same command and --resume"}
+	}
+	if err != nil {
+		return err
+	}
+	return finish(ctx, in, p, c, r, len(seeds), began)
+}
+
+// finish exports, tells, and removes what is exported.
+func finish(ctx context.Context, in *pipeline.Invocation, p parts, c *crawler, r *run, seeds int, began time.Time) error {
+	sum, last, err := export(ctx, p, c, r, seeds, in.Flags.Text("out"))
+	if err != nil {
+		return err
+	}
+	if err := settle(ctx, p, c, r, last); err != nil {
+		return err
+	}
+	sum.ElapsedSeconds = time.Since(began).Seconds()
+	if err := sum.print(in); err != nil {
+		return err
+	}
+	if sum.Dead > 0 {
+		return &pipeline.Error{Code: pipeline.ExitPartly, What: fmt.Sprintf("%d requests are dead letters", sum.Dead), Err: errors.New("they failed for good, or five times"),
+			Next: "look with `pawl dead ls --topic " + c.requestTopic() + " --group-by fingerprint`"}
+	}
+	return nil
+}
+
+func checkSection(_ string, s pipeline.Section) []pipeline.Fault {
+	o := sectionOptions(s)
+	var faults []pipeline.Fault
+	if _, err := o.check(); err != nil {
+		faults = append(faults, pipeline.Fault{Path: "seeds", Why: err.Error()})
+	}
+	if out := s.Text("out"); out != "" && formatOf(out) != nil {
+		faults = append(faults, pipeline.Fault{Path: "out", Why: formatOf(out).Error()})
+	}
+	return faults
+}
+
+// open makes a crawl in a daemon: its seeds are crawled once, and its pages exported when nothing is left.
+func open(ctx context.Context, env pipeline.Env) (*pipeline.Pipeline, error) {
+	o := sectionOptions(env.Section)
+	seeds, err := o.check()
+	if err != nil {
+		return nil, err
+	}
+	p, err := find(env.Store)
+	if err != nil {
+		return nil, err
+	}
+	r, err := begin(ctx, p, env.Name, seeds, &o, true)
+	if err != nil {
+		return nil, err
+	}
+	c := newCrawler(env.Name, r.ID, o, seeds)
+	out := env.Section.Text("out")
+	if out == "" {
+		out = env.Name + ".jsonl"
+	}
+	return &pipeline.Pipeline{
+		Stages: []pipeline.Stage{c.stage()}, Needs: []store.Capability{store.CanUnique, store.CanEmitAtomic, store.CanState},
+		Run: func(ctx context.Context) error { return c.watch(ctx, p, r, len(seeds), out, env) },
+	}, nil
+}
+
+// watch exports when the topic of requests is empty.
+func (c *crawler) watch(ctx context.Context, p parts, r *run, seeds int, out string, env pipeline.Env) error {
+	for {
+		t := time.NewTimer(2 * time.Second)
+		select {
+		case <-ctx.Done():
+			t.Stop()
+			return nil
+		case <-t.C:
+		}
+		stats, err := p.topics.Stats(ctx, c.requestTopic())
+		if err != nil {
+			return err
+		}
+		if r.Status == statusExported || len(stats) == 0 || stats[0].Waiting+stats[0].Delayed+stats[0].Leased > 0 {
+			continue
+		}
+		sum, last, err := export(ctx, p, c, r, seeds, out)
+		if err != nil {
+			return err
+		}
+		if err := settle(ctx, p, c, r, last); err != nil {
+			return err
+		}
+		env.Logger.Info("the crawl is finished", "stored", sum.Stored, "dead", sum.Dead, "out", out)
+	}
+}

@@ -1,0 +1,243 @@
+package crawl
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"mime"
+	"net/url"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/policy"
+)
+
+// request is the body of a message of the topic NAME.request.
+type request struct {
+	URL   string   `json:"url"`
+	Depth int64    `json:"depth"`
+	From  string   `json:"from,omitempty"`  // the URL that led here by redirects
+	Chain []string `json:"chain,omitempty"` // those in between, in order
+}
+
+// outcome is the body of a message of the topic NAME.store: what became of a request. Exactly one is emitted with
+// the ack of each.
+type outcome struct {
+	Kind string `json:"kind"` // page, excluded or moved
+	// Found are links that were emitted, Excluded those that were not because they are out of scope or too deep.
+	Found    int64   `json:"found,omitempty"`
+	Excluded int64   `json:"excluded,omitempty"`
+	Why      string  `json:"why,omitempty"`
+	Page     *Record `json:"page,omitempty"`
+}
+
+const (
+	kindPage     = "page"
+	kindExcluded = "excluded"
+	kindMoved    = "moved"
+)
+
+// Record is a page, as it is exported.
+type Record struct {
+	URL         string    `json:"url"`
+	FinalURL    string    `json:"final_url"`
+	Status      int       `json:"status"`
+	Depth       int64     `json:"depth"`
+	Title       string    `json:"title"`
+	ContentType string    `json:"content_type"`
+	Charset     string    `json:"charset"`
+	Bytes       int64     `json:"bytes"`
+	SHA256      string    `json:"sha256"`
+	FetchedAt   time.Time `json:"fetched_at"`
+	ETag        string    `json:"etag,omitempty"`
+	Links       int       `json:"links"`
+}
+
+// crawler carries out requests. It is safe for concurrent use.
+type crawler struct {
+	name    string
+	run     string // its id
+	options Options
+	scope   scope
+	fetch   *fetcher
+	hosts   hosts
+	count   counters
+	stored  atomic.Int64 // pages, those of earlier processes included
+}
+
+// counters are of this process.
+type counters struct {
+	requests, pages, bytes, failed, inFlight atomic.Int64
+}
+
+func newCrawler(name, run string, o Options, seeds []*url.URL) *crawler {
+	return &crawler{
+		name: name, run: run, options: o, scope: scope{o.Scope, seeds}, fetch: newFetcher(&o), hosts: hosts{byID: map[string]*host{}},
+	}
+}
+
+// download is the event of a request: it selects the rows of the policy.
+var download = policy.Event{Domain: policy.Engine, Type: "Download"}
+
+func (c *crawler) requestTopic() string { return c.name + ".request" }
+func (c *crawler) storeTopic() string   { return c.name + ".store" }
+
+// visit is the message of a request. Its key is one of the lanes of its host, and its URL is unique in the run.
+func (c *crawler) visit(u *url.URL, r request) pawl.Message {
+	r.URL = u.String()
+	body, _ := json.Marshal(r) // texts and numbers always have a form
+	sum := sha256.Sum256([]byte(r.URL))
+	lanes := uint64(c.options.PerHost)
+	if c.options.Delay > 0 {
+		lanes = 1 // the pause between two requests is that of their lane
+	}
+	lane := site(u) + "#" + strconv.FormatUint(binary.BigEndian.Uint64(sum[:8])%lanes, 10)
+	return pawl.Message{
+		Topic: c.requestTopic(), Key: []byte(lane), Body: body,
+		Unique: pawl.Unique{Scope: scopeOf(c.run), Key: fmt.Sprintf("%x", sum[:16]), For: pawl.Forever},
+	}
+}
+
+// scopeOf names the set of URLs that a run has seen.
+func scopeOf(run string) string { return "crawl/" + run }
+
+// Handle asks for a page, and emits what it leads to together with what became of it.
+func (c *crawler) Handle(ctx context.Context, d *pawl.Delivery) error {
+	var r request
+	if err := json.Unmarshal(d.Body, &r); err != nil {
+		return pawl.Permanent(pawl.OfKind(pawl.KindDecode, err))
+	}
+	u, err := canonical(nil, r.URL)
+	if err != nil {
+		return pawl.Permanent(pawl.OfKind(KindRequest, err))
+	}
+	if c.full() {
+		return c.done(d, outcome{Kind: kindExcluded, Why: "max-pages is reached"})
+	}
+	h := c.hosts.at(u)
+	if wait := h.turn(0); wait > 0 {
+		return pawl.Release(wait, site(u)+" is to be left alone until then")
+	}
+	rules, err := c.robots(ctx, h, u)
+	switch {
+	case err != nil:
+		return err
+	case rules.denied:
+		return c.done(d, outcome{Kind: kindExcluded, Why: "robots.txt cannot be read: nothing is allowed"})
+	case !rules.allows(u):
+		return c.done(d, outcome{Kind: kindExcluded, Why: "robots.txt disallows it"})
+	}
+	delay := max(c.options.Delay, rules.delay)
+	if wait := h.turn(delay); wait > 0 {
+		return pawl.Release(wait, fmt.Sprintf("%s takes a request every %v", site(u), delay))
+	}
+	d.Hold(delay)
+	err = c.ask(ctx, d, u, &r)
+	if f := pawl.Describe(err); err != nil && f.Class == pawl.ClassThrottled {
+		h.back(max(f.After, time.Second))
+	}
+	if err != nil {
+		c.count.failed.Add(1)
+	}
+	return err
+}
+
+// full tells whether enough pages are stored.
+func (c *crawler) full() bool { return c.options.MaxPages > 0 && c.stored.Load() >= c.options.MaxPages }
+
+// ask asks for a page and follows redirects that come back to where they began: with a cookie, as a rule. All others
+// are requests of their own, in the lanes of their hosts.
+func (c *crawler) ask(ctx context.Context, d *pawl.Delivery, u *url.URL, r *request) error {
+	c.count.inFlight.Add(1)
+	defer c.count.inFlight.Add(-1)
+	seen := append([]string{}, r.Chain...)
+	for hops := len(r.Chain); ; hops++ {
+		c.count.requests.Add(1)
+		a, err := c.fetch.get(ctx, u)
+		if err != nil {
+			return err
+		}
+		if a.location == nil {
+			return c.page(d, u, r, a)
+		}
+		if hops >= maxRedirects {
+			return pawl.Permanent(pawl.OfKind(KindRedirect, fmt.Errorf("more than %d redirects", maxRedirects)))
+		}
+		seen = append(seen, u.String())
+		if !contains(seen, a.location.String()) {
+			return c.moved(d, u, r, a.location, seen)
+		}
+		u = a.location
+	}
+}
+
+func contains(all []string, one string) bool {
+	for _, s := range all {
+		if s == one {
+			return true
+		}
+	}
+	return false
+}
+
+// moved hands a request on to where a redirect leads.
+func (c *crawler) moved(d *pawl.Delivery, from *url.URL, r *request, to *url.URL, chain []string) error {
+	if !c.scope.has(to) && !c.isSeed(r) {
+		return c.done(d, outcome{Kind: kindExcluded, Why: "it redirects out of scope"})
+	}
+	if !c.options.AllowPrivate && privateHost(to) {
+		return pawl.Permanent(pawl.OfKind(KindPrivate, errPrivate))
+	}
+	origin := r.From
+	if origin == "" {
+		origin = from.String()
+	}
+	d.Emit(c.visit(to, request{Depth: r.Depth, From: origin, Chain: chain}))
+	return c.done(d, outcome{Kind: kindMoved})
+}
+
+// isSeed: a seed may lead to another host, such as example.com to www.example.com.
+func (c *crawler) isSeed(r *request) bool { return r.Depth == 0 && c.options.Scope != ScopePrefix }
+
+// page emits the links of a page, and the page.
+func (c *crawler) page(d *pawl.Delivery, u *url.URL, r *request, a *answer) error {
+	if c.options.MaxPages > 0 && c.stored.Add(1) > c.options.MaxPages {
+		c.stored.Add(-1)
+		return c.done(d, outcome{Kind: kindExcluded, Why: "max-pages is reached"})
+	}
+	p := readPage(u, a.header.Get("Content-Type"), a.body)
+	kind, _, _ := mime.ParseMediaType(a.header.Get("Content-Type"))
+	o := outcome{Kind: kindPage, Page: &Record{
+		URL: r.URL, FinalURL: u.String(), Status: a.status, Depth: r.Depth, Title: p.title, ContentType: kind, Charset: p.charset,
+		Bytes: int64(len(a.body)), SHA256: a.sha256, FetchedAt: time.Now().UTC(), ETag: a.etag, Links: len(p.links),
+	}}
+	if r.From != "" {
+		o.Page.URL = r.From
+	}
+	for _, link := range p.links {
+		if !c.scope.has(link) || c.options.Depth >= 0 && r.Depth+1 > c.options.Depth || !c.options.AllowPrivate && privateHost(link) {
+			o.Excluded++
+			continue
+		}
+		o.Found++
+		d.Emit(c.visit(link, request{Depth: r.Depth + 1}))
+	}
+	c.count.pages.Add(1)
+	c.count.bytes.Add(int64(len(a.body)))
+	return c.done(d, o)
+}
+
+// done emits what became of a request.
+func (c *crawler) done(d *pawl.Delivery, o outcome) error {
+	body, err := json.Marshal(o)
+	if err != nil {
+		return pawl.Permanent(pawl.OfKind(KindDataStore, errors.New("the page cannot be written as JSON")))
+	}
+	d.Emit(pawl.Message{Topic: c.storeTopic(), Body: body})
+	return nil
+}

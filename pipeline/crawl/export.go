@@ -1,0 +1,201 @@
+package crawl
+
+import (
+	"bufio"
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl/pipeline"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// Summary is the account of a crawl: discovered = stored + duplicate + excluded + dead.
+type Summary struct {
+	Discovered     int64            `json:"discovered"`
+	Stored         int64            `json:"stored"`
+	Duplicate      int64            `json:"duplicate"`
+	Excluded       int64            `json:"excluded"`
+	Dead           int64            `json:"dead"`
+	Requests       int64            `json:"requests"`
+	Retries        int64            `json:"retries"`
+	Bytes          int64            `json:"bytes"`
+	Status         map[string]int64 `json:"status"`
+	ElapsedSeconds float64          `json:"elapsed_seconds"`
+	Out            string           `json:"out"`
+}
+
+// pageSize is how many results are read at once.
+const pageSize = 1000
+
+// export writes all pages of a run to a file, which appears when it is whole, and adds up what became of every
+// request. It changes nothing in the store: after a crash it is done anew.
+func export(ctx context.Context, p parts, c *crawler, r *run, seeds int, out string) (sum Summary, last int64, err error) {
+	sum = Summary{Status: map[string]int64{}, Out: out, Discovered: int64(seeds)}
+	w, err := create(out)
+	if err != nil {
+		return sum, 0, err
+	}
+	defer w.abandon()
+	var found, outside, refused, moved int64 // links emitted, links left out, requests left out, redirects
+	for {
+		results, next, err := p.results.ScanResults(ctx, c.storeTopic(), last, pageSize)
+		if err != nil {
+			return sum, 0, fmt.Errorf("read results: %w", err)
+		}
+		for i := range results {
+			var o outcome
+			if err := json.Unmarshal(results[i].Body, &o); err != nil {
+				return sum, 0, fmt.Errorf("result %s: %w", results[i].ID, err)
+			}
+			found, outside = found+o.Found, outside+o.Excluded
+			switch o.Kind {
+			case kindPage:
+				sum.Stored++
+				sum.Bytes += o.Page.Bytes
+				sum.Status[strconv.Itoa(o.Page.Status)]++
+				if err := w.page(o.Page); err != nil {
+					return sum, 0, err
+				}
+			case kindExcluded:
+				refused++
+			case kindMoved:
+				moved++
+			}
+		}
+		if last = next; len(results) == 0 {
+			break
+		}
+	}
+	if sum.Dead, err = dead(ctx, p, c.requestTopic(), r); err != nil {
+		return sum, 0, err
+	}
+	now, err := totalsOf(ctx, p, c.requestTopic())
+	if err != nil {
+		return sum, 0, err
+	}
+	sum.Discovered, sum.Excluded = int64(seeds)+found+outside, outside+refused
+	sum.Duplicate = int64(seeds) + found - sum.Stored - refused - sum.Dead
+	sum.Retries = now.Retried - r.Base.Retried
+	sum.Requests = sum.Stored + moved + sum.Dead + sum.Retries
+	if ended := sum.Stored + refused + moved + sum.Dead; ended != now.Appended-r.Base.Appended {
+		return sum, 0, fmt.Errorf("the account does not close: %d requests were stored, and %d came to an end", now.Appended-r.Base.Appended, ended)
+	}
+	return sum, last, w.finish()
+}
+
+// dead counts the dead letters of a run.
+func dead(ctx context.Context, p parts, topic string, r *run) (n int64, err error) {
+	for _, err := range p.letters.Dead(ctx, store.DeadFilter{Topic: topic, Since: r.StartedAt, Brief: true}) {
+		if err != nil {
+			return 0, err
+		}
+		n++
+	}
+	return n, nil
+}
+
+// settle ends a run whose pages are in their file: its results and the set of its URLs are removed.
+func settle(ctx context.Context, p parts, c *crawler, r *run, last int64) error {
+	r.Status = statusExported
+	if err := r.save(ctx, p, c.name); err != nil {
+		return err
+	}
+	if _, err := p.results.RemoveResults(ctx, c.storeTopic(), last); err != nil {
+		return fmt.Errorf("remove results: %w", err)
+	}
+	return p.marks.Forget(ctx, scopeOf(c.run))
+}
+
+// writer writes pages to a file beside the one that it replaces at the end.
+type writer struct {
+	out, part string
+	file      *os.File
+	buffer    *bufio.Writer
+	page      func(*Record) error
+	flush     func() error
+}
+
+// formatOf refuses what no writer is for.
+func formatOf(out string) error {
+	switch strings.ToLower(filepath.Ext(out)) {
+	case ".jsonl", ".csv":
+		return nil
+	}
+	return fmt.Errorf("%q ends neither in .jsonl nor in .csv", out)
+}
+
+func create(out string) (*writer, error) {
+	w := &writer{out: out, part: out + ".part"}
+	f, err := os.OpenFile(w.part, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	if err != nil {
+		return nil, &pipeline.Error{What: "cannot write the pages", Err: err, Next: "correct --out; the pages stay in the store until they are written: go on with --resume"}
+	}
+	w.file, w.buffer = f, bufio.NewWriterSize(f, 256<<10)
+	if strings.EqualFold(filepath.Ext(out), ".csv") {
+		w.csv()
+		return w, nil
+	}
+	e := json.NewEncoder(w.buffer)
+	e.SetEscapeHTML(false)
+	w.page, w.flush = func(r *Record) error { return e.Encode(r) }, func() error { return nil }
+	return w, nil
+}
+
+// columns of a CSV file, in the order of the JSON.
+var columns = []string{"url", "final_url", "status", "depth", "title", "content_type", "charset", "bytes", "sha256", "fetched_at", "etag", "links"}
+
+func (w *writer) csv() {
+	c := csv.NewWriter(w.buffer)
+	_ = c.Write(columns) // it goes into a buffer; errors come with flush
+	w.page = func(r *Record) error {
+		return c.Write([]string{
+			r.URL, r.FinalURL, strconv.Itoa(r.Status), strconv.FormatInt(r.Depth, 10), r.Title, r.ContentType, r.Charset,
+			strconv.FormatInt(r.Bytes, 10), r.SHA256, r.FetchedAt.Format(time.RFC3339Nano), r.ETag, strconv.Itoa(r.Links),
+		})
+	}
+	w.flush = func() error { c.Flush(); return c.Error() }
+}
+
+// finish makes the file appear, durably.
+func (w *writer) finish() error {
+	err := errors.Join(w.flush(), w.buffer.Flush(), w.file.Sync(), w.file.Close())
+	w.file = nil
+	if err == nil {
+		err = os.Rename(w.part, w.out)
+	}
+	if err != nil {
+		return &pipeline.Error{What: "cannot write the pages", Err: err, Next: "make room; the pages stay in the store until they are written: go on with --resume"}
+	}
+	return nil
+}
+
+// abandon removes what was not finished.
+func (w *writer) abandon() {
+	if w.file != nil {
+		_ = w.file.Close()
+		_ = os.Remove(w.part)
+	}
+}
+
+// print writes the summary: one line, whatever the format.
+func (s *Summary) print(in *pipeline.Invocation) error {
+	if in.Output != "table" {
+		return json.NewEncoder(in.Stdout).Encode(s)
+	}
+	return s.text(in.Stdout)
+}
+
+func (s *Summary) text(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "%d pages in %s: %d links discovered, %d known already, %d excluded, %d dead; %d requests, %d retries, %d bytes, %.1f s\n",
+		s.Stored, s.Out, s.Discovered, s.Duplicate, s.Excluded, s.Dead, s.Requests, s.Retries, s.Bytes, s.ElapsedSeconds)
+	return err
+}

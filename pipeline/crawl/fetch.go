@@ -1,0 +1,208 @@
+package crawl
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/cookiejar"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/net/publicsuffix"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/policy"
+)
+
+// The kinds of failure of a download, beside those of [Rules].
+const (
+	KindStatus   pawl.Kind = "Status"   // an answer that is no page
+	KindTooLarge pawl.Kind = "TooLarge" // a body beyond max_bytes
+	KindRedirect pawl.Kind = "Redirect" // too many of them, or one that leads nowhere
+	KindPrivate  pawl.Kind = "Private"  // an address of a private network
+)
+
+// silence is how long a server may send nothing.
+const silence = 10 * time.Second
+
+// maxRedirects is how many redirects one request follows, those of the requests before it included.
+const maxRedirects = 10
+
+// answer is what a server said.
+type answer struct {
+	status   int
+	header   http.Header
+	location *url.URL // of a redirect
+	body     []byte
+	sha256   string
+	etag     string
+}
+
+// fetcher asks servers. It follows no redirects.
+type fetcher struct {
+	client   *http.Client
+	agent    string
+	headers  map[string]string
+	timeout  time.Duration
+	maxBytes int64
+}
+
+func newFetcher(o *Options) *fetcher {
+	dialer := &net.Dialer{Timeout: silence, KeepAlive: 30 * time.Second}
+	if !o.AllowPrivate { // after the name was resolved, and for every redirect
+		dialer.Control = func(_, address string, _ syscall.RawConn) error {
+			at, err := netip.ParseAddrPort(address)
+			if err != nil || private(at.Addr()) {
+				return errPrivate
+			}
+			return nil
+		}
+	}
+	jar, _ := cookiejar.New(&cookiejar.Options{PublicSuffixList: publicsuffix.List}) // it never fails
+	return &fetcher{
+		client: &http.Client{
+			Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+			Transport: &http.Transport{
+				Proxy: http.ProxyFromEnvironment, DialContext: dialer.DialContext, TLSHandshakeTimeout: silence, ResponseHeaderTimeout: silence,
+				MaxIdleConns: 1000, MaxIdleConnsPerHost: max(o.PerHost, 2), IdleConnTimeout: 30 * time.Second, MaxResponseHeaderBytes: 256 << 10,
+				ForceAttemptHTTP2: true,
+			},
+		},
+		agent: o.UserAgent, headers: o.Headers, timeout: o.Timeout, maxBytes: o.MaxBytes,
+	}
+}
+
+// get asks for a URL. Its errors say what the policy has to know.
+func (f *fetcher) get(ctx context.Context, u *url.URL) (*answer, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, f.timeout, errSlow)
+	defer cancel()
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	quiet := time.AfterFunc(silence, func() { stop(errSilent) })
+	defer quiet.Stop()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	if err != nil {
+		return nil, pawl.Permanent(pawl.OfKind(KindRequest, err))
+	}
+	req.Header.Set("User-Agent", f.agent)
+	req.Header.Set("Accept", "text/html,application/xhtml+xml,*/*;q=0.8")
+	for k, v := range f.headers {
+		req.Header.Set(k, v)
+	}
+	resp, err := f.client.Do(req)
+	if err != nil {
+		return nil, f.failed(ctx, err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	quiet.Reset(silence)
+	a := &answer{status: resp.StatusCode, header: resp.Header, etag: resp.Header.Get("ETag")}
+	if to := resp.Header.Get("Location"); to != "" && a.status >= 300 && a.status < 400 {
+		if a.location, err = canonical(u, to); err != nil {
+			return nil, pawl.Permanent(pawl.OfKind(KindRedirect, fmt.Errorf("HTTP %d leads nowhere: %w", a.status, err)))
+		}
+		return a, nil
+	}
+	if a.status < 200 || a.status > 299 {
+		return nil, refused(resp)
+	}
+	if err := f.read(ctx, resp, a, quiet); err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+var (
+	errSlow   = errors.New("the answer took longer than --timeout")
+	errSilent = fmt.Errorf("the server sent nothing for %v", silence)
+)
+
+// read reads a body, within its bound.
+func (f *fetcher) read(ctx context.Context, resp *http.Response, a *answer, quiet *time.Timer) error {
+	if resp.ContentLength > f.maxBytes {
+		return f.tooLarge()
+	}
+	hash := sha256.New()
+	buffer := make([]byte, 32<<10)
+	for {
+		n, err := resp.Body.Read(buffer)
+		if n > 0 {
+			quiet.Reset(silence)
+			if int64(len(a.body)+n) > f.maxBytes {
+				return f.tooLarge()
+			}
+			a.body = append(a.body, buffer[:n]...)
+			_, _ = hash.Write(buffer[:n])
+		}
+		if err == io.EOF {
+			a.sha256 = hex.EncodeToString(hash.Sum(nil))
+			return nil
+		}
+		if err != nil {
+			return f.failed(ctx, err)
+		}
+	}
+}
+
+func (f *fetcher) tooLarge() error {
+	return pawl.Permanent(pawl.OfKind(KindTooLarge, fmt.Errorf("the body is larger than %d bytes", f.maxBytes)))
+}
+
+// failed is the error of a request that got no whole answer.
+func (f *fetcher) failed(ctx context.Context, err error) error {
+	if errors.Is(err, errPrivate) {
+		return pawl.Permanent(pawl.OfKind(KindPrivate, errPrivate))
+	}
+	if cause := context.Cause(ctx); cause == errSlow || cause == errSilent {
+		return policy.With(pawl.OfKind(KindDownload, cause), policy.Timeout)
+	}
+	if url, ok := errors.AsType[*url.Error](err); ok {
+		err = url.Err
+	}
+	facts := policy.Connect
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		facts = 0
+	}
+	return policy.With(pawl.OfKind(KindDownload, err), facts)
+}
+
+// refused is the error of an answer that is no page.
+func refused(resp *http.Response) error {
+	err := fmt.Errorf("HTTP %d", resp.StatusCode)
+	after, asked := retryAfter(resp.Header.Get("Retry-After"), resp.Header.Get("Date"))
+	switch code := resp.StatusCode; {
+	case code == http.StatusTooManyRequests, code == http.StatusServiceUnavailable && asked:
+		return pawl.Throttled(pawl.OfKind(policy.KindRateLimit, err), after)
+	case code >= 500, code == http.StatusRequestTimeout, code == http.StatusTooEarly:
+		return pawl.OfKind(KindDownload, err)
+	}
+	return pawl.Permanent(pawl.OfKind(KindStatus, err))
+}
+
+// maxRetryAfter bounds what a server may ask for.
+const maxRetryAfter = time.Hour
+
+// retryAfter reads a Retry-After of seconds or of a date. The date counts from the server's own clock.
+func retryAfter(value, date string) (time.Duration, bool) {
+	if s, err := strconv.ParseUint(value, 10, 31); err == nil {
+		return min(time.Duration(s)*time.Second, maxRetryAfter), true
+	}
+	at, err := http.ParseTime(value)
+	if err != nil {
+		return 0, false
+	}
+	now, err := http.ParseTime(date)
+	if err != nil {
+		now = time.Now()
+	}
+	return min(max(at.Sub(now), 0), maxRetryAfter), true
+}
+
+func sniff(body []byte) string { return http.DetectContentType(body) }

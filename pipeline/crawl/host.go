@@ -1,0 +1,152 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+)
+
+// Failures of robots.txt: how often it is asked for before the host counts as closed, and how long an answer counts.
+const (
+	robotsTries = 3
+	robotsWait  = time.Second
+	robotsFor   = 24 * time.Hour
+	deniedFor   = 10 * time.Minute
+	maxHosts    = 50_000 // that are remembered
+)
+
+// hosts is what a process knows of the hosts that it asks.
+type hosts struct {
+	mu   sync.Mutex
+	byID map[string]*host
+}
+
+// host is what is known of one: its rules, and when it may be asked again.
+type host struct {
+	asking sync.Mutex // one asks for robots.txt
+	mu     sync.Mutex
+	rules  *robots
+	until  time.Time // rules count until then
+	next   time.Time // not before
+}
+
+func (hs *hosts) at(u *url.URL) *host {
+	hs.mu.Lock()
+	defer hs.mu.Unlock()
+	id := site(u)
+	h := hs.byID[id]
+	if h == nil {
+		if len(hs.byID) >= maxHosts { // any will do: it is asked for anew
+			for old := range hs.byID {
+				delete(hs.byID, old)
+				break
+			}
+		}
+		h = &host{}
+		hs.byID[id] = h
+	}
+	return h
+}
+
+// turn takes the next request to the host, or says how long to wait for it.
+func (h *host) turn(delay time.Duration) (wait time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := time.Now()
+	if wait = h.next.Sub(now); wait > 0 {
+		return wait
+	}
+	h.next = now.Add(delay)
+	return 0
+}
+
+// back keeps everybody off the host for as long as it asked for.
+func (h *host) back(d time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if next := time.Now().Add(d); next.After(h.next) {
+		h.next = next
+	}
+}
+
+// known returns the rules if they are known.
+func (h *host) known() *robots {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.rules != nil && time.Now().Before(h.until) {
+		return h.rules
+	}
+	return nil
+}
+
+// robots returns the rules of a host, and asks for them if need be. Its error is that ctx has ended.
+func (c *crawler) robots(ctx context.Context, h *host, u *url.URL) (*robots, error) {
+	if c.options.IgnoreRobots {
+		return &robots{}, nil
+	}
+	if r := h.known(); r != nil {
+		return r, nil
+	}
+	h.asking.Lock()
+	defer h.asking.Unlock()
+	if r := h.known(); r != nil {
+		return r, nil
+	}
+	r, err := c.askRobots(ctx, u)
+	if err != nil {
+		return nil, err
+	}
+	keep := robotsFor
+	if r.denied {
+		keep = deniedFor
+	}
+	h.mu.Lock()
+	h.rules, h.until = r, time.Now().Add(keep)
+	h.mu.Unlock()
+	return r, nil
+}
+
+// askRobots asks for robots.txt: an answer of 4xx allows everything, none at all or 5xx nothing (RFC 9309, section
+// 2.3.1).
+func (c *crawler) askRobots(ctx context.Context, u *url.URL) (*robots, error) {
+	at := &url.URL{Scheme: u.Scheme, Host: u.Host, Path: "/robots.txt"}
+	for try := 0; ; try++ {
+		a, err := c.followRobots(ctx, at)
+		switch {
+		case ctx.Err() != nil:
+			return nil, context.Cause(ctx)
+		case err == nil:
+			return parseRobots(a.body, productToken(c.options.UserAgent)), nil
+		case pawl.Describe(err).Kind == KindTooLarge:
+			return &robots{}, nil
+		case pawl.Describe(err).Kind == KindStatus || pawl.Describe(err).Kind == KindRedirect:
+			return &robots{}, nil
+		case try+1 == robotsTries || pawl.Describe(err).Class == pawl.ClassPermanent:
+			return &robots{denied: true}, nil
+		}
+		t := time.NewTimer(max(robotsWait<<try, min(pawl.Describe(err).After, 10*time.Second)))
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// followRobots follows at least five redirects.
+func (c *crawler) followRobots(ctx context.Context, at *url.URL) (*answer, error) {
+	for range maxRedirects {
+		c.count.requests.Add(1)
+		a, err := c.fetch.get(ctx, at)
+		if err != nil || a.location == nil {
+			return a, err
+		}
+		at = a.location
+	}
+	return nil, pawl.Permanent(pawl.OfKind(KindRedirect, errors.New("too many redirects")))
+}

@@ -1,0 +1,118 @@
+package crawl
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl/pipeline"
+)
+
+// Options say what is crawled, and how.
+type Options struct {
+	Seeds        []string
+	Scope        string
+	Depth        int64 // -1: no bound
+	MaxPages     int64 // 0: no bound
+	Concurrency  int
+	PerHost      int
+	Delay        time.Duration
+	Timeout      time.Duration
+	MaxBytes     int64
+	UserAgent    string
+	Headers      map[string]string
+	IgnoreRobots bool
+	AllowPrivate bool
+}
+
+// fields are the keys of a section of the configuration.
+func fields() []pipeline.Field {
+	return []pipeline.Field{
+		{Name: "seeds", Type: pipeline.Texts, Required: true, Doc: "The URLs to begin with."},
+		{Name: "scope", Type: pipeline.Choice, Choices: []string{ScopeHost, ScopeDomain, ScopePrefix, ScopeAll}, Default: ScopeHost, Doc: "Which links are followed."},
+		{Name: "depth", Type: pipeline.Int, DefaultDoc: "no bound", Doc: "How many links from a seed a page may be; a seed has depth 0."},
+		{Name: "max_pages", Type: pipeline.Int, DefaultDoc: "no bound", Doc: "How many pages are stored at most."},
+		{Name: "concurrency", Type: pipeline.Int, Default: "16", Min: 1, Max: 10_000, Doc: "Requests in flight."},
+		{Name: "per_host", Type: pipeline.Int, Default: "2", Min: 1, Max: 1000, Doc: "Requests in flight to one host."},
+		{Name: "delay", Type: pipeline.Duration, Default: "0s", Doc: "The time between two requests to a host."},
+		{Name: "timeout", Type: pipeline.Duration, Default: "20s", Doc: "How long one request may take; ten seconds without a byte end it, too."},
+		{Name: "max_bytes", Type: pipeline.Size, Default: "10MiB", Doc: "The largest body; a larger one is a dead letter."},
+		{Name: "user_agent", Default: defaultAgent, Doc: "The User-Agent. What comes before the first / names the group of robots.txt that counts."},
+		{Name: "headers", Type: pipeline.Table, Of: &pipeline.Field{Secret: true}, Doc: "Headers of every request."},
+		{Name: "ignore_robots", Type: pipeline.Bool, Default: "false", Doc: "Ask for what robots.txt disallows, too."},
+		{Name: "allow_private", Type: pipeline.Bool, Default: "false", Doc: "Ask addresses of private networks and of this machine, too."},
+		{Name: "out", Default: "", DefaultDoc: "NAME.jsonl", Doc: "Where results go: .jsonl or .csv."},
+	}
+}
+
+const defaultAgent = "Pawl/1.0 (+https://github.com/pawl-dev/pawl)"
+
+// sectionOptions are those of a section of the configuration.
+func sectionOptions(s pipeline.Section) Options {
+	o := Options{
+		Seeds: s.Texts("seeds"), Scope: s.Text("scope"), Depth: -1, MaxPages: s.Int("max_pages"), Concurrency: int(s.Int("concurrency")),
+		PerHost: int(s.Int("per_host")), Delay: s.Duration("delay"), Timeout: s.Duration("timeout"), MaxBytes: s.Int("max_bytes"),
+		UserAgent: s.Text("user_agent"), Headers: s.Table("headers"), IgnoreRobots: s.Bool("ignore_robots"), AllowPrivate: s.Bool("allow_private"),
+	}
+	if s.Has("depth") {
+		o.Depth = s.Int("depth")
+	}
+	return o
+}
+
+// check reports everything that is wrong, and gives seeds their canonical form.
+func (o *Options) check() ([]*url.URL, error) {
+	var errs []error
+	var seeds []*url.URL
+	for _, text := range o.Seeds {
+		if !strings.Contains(text, "://") {
+			errs = append(errs, fmt.Errorf("%q is no URL; did you mean https://%s?", text, text))
+			continue
+		}
+		u, err := canonical(nil, text)
+		switch {
+		case err != nil:
+			errs = append(errs, err)
+		case !o.AllowPrivate && privateHost(u):
+			errs = append(errs, fmt.Errorf("%s is of this machine or a private network; --allow-private allows it", u.Host))
+		case !slices.ContainsFunc(seeds, func(s *url.URL) bool { return s.String() == u.String() }):
+			seeds = append(seeds, u)
+		}
+	}
+	for name, value := range o.Headers {
+		if name == "" || strings.ContainsAny(name, " :\r\n") || strings.ContainsAny(value, "\r\n") {
+			errs = append(errs, fmt.Errorf("header %q cannot be sent", name))
+		}
+	}
+	if productToken(o.UserAgent) == "" {
+		errs = append(errs, errors.New("the User-Agent has to begin with a name, such as MyCrawler/1.0"))
+	}
+	return seeds, errors.Join(errs...)
+}
+
+// privateHost tells hosts that are private without asking anybody.
+func privateHost(u *url.URL) bool {
+	ip, err := netip.ParseAddr(u.Hostname())
+	return err == nil && private(ip) || u.Hostname() == "localhost" || strings.HasSuffix(u.Hostname(), ".localhost")
+}
+
+// readHeaders reads k=v and k: v.
+func readHeaders(lines []string) (map[string]string, error) {
+	headers := map[string]string{}
+	for _, line := range lines {
+		name, value, ok := strings.Cut(line, "=")
+		if i := strings.IndexByte(line, ':'); i >= 0 && (!ok || i < len(name)) {
+			name, value, ok = line[:i], line[i+1:], true
+		}
+		if !ok || strings.TrimSpace(name) == "" {
+			return nil, fmt.Errorf("--header %q is not NAME=VALUE", line)
+		}
+		headers[http.CanonicalHeaderKey(strings.TrimSpace(name))] = strings.TrimSpace(value)
+	}
+	return headers, nil
+}

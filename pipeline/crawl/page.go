@@ -1,0 +1,121 @@
+package crawl
+
+import (
+	"bytes"
+	"io"
+	"mime"
+	"net/url"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
+	"golang.org/x/net/html/charset"
+)
+
+// maxLinks bounds the links that are followed from one page.
+const maxLinks = 5000
+
+// maxTitle bounds a title, in bytes.
+const maxTitle = 1024
+
+// page is what is read from a body.
+type page struct {
+	title   string
+	charset string
+	links   []*url.URL // canonical, each once
+}
+
+// readPage finds title, charset and links of a body. The tokenizer takes any nesting.
+func readPage(at *url.URL, contentType string, body []byte) page {
+	kind, _, _ := mime.ParseMediaType(contentType)
+	if kind == "" {
+		kind, _, _ = mime.ParseMediaType(sniff(body))
+	}
+	text := strings.HasPrefix(kind, "text/") || strings.HasSuffix(kind, "xml") || strings.HasSuffix(kind, "json")
+	if !text {
+		return page{}
+	}
+	encoding, name, certain := charset.DetermineEncoding(body[:min(len(body), 1024)], contentType)
+	if !certain && utf8.Valid(body) {
+		name = "utf-8"
+	}
+	p := page{charset: name}
+	if kind != "text/html" && kind != "application/xhtml+xml" {
+		return p
+	}
+	var in io.Reader = bytes.NewReader(body)
+	if name != "utf-8" {
+		in = encoding.NewDecoder().Reader(in)
+	}
+	p.scan(at, in)
+	return p
+}
+
+func (p *page) scan(base *url.URL, in io.Reader) {
+	seen := map[string]bool{}
+	z := html.NewTokenizer(in)
+	z.SetMaxBuf(8 << 20)
+	inTitle, based, done := false, false, false
+	var title strings.Builder
+	for {
+		switch z.Next() {
+		case html.ErrorToken:
+			p.title = strings.Join(strings.Fields(title.String()), " ")
+			return
+		case html.TextToken:
+			if inTitle && title.Len() < maxTitle {
+				title.Write(z.Text())
+			}
+		case html.EndTagToken:
+			if name, _ := z.TagName(); string(name) == "title" && inTitle {
+				inTitle, done = false, true
+			}
+		case html.StartTagToken, html.SelfClosingTagToken:
+			name, more := z.TagName()
+			switch atom.Lookup(name) {
+			case atom.Title:
+				inTitle = !done
+			case atom.Base:
+				if href, ok := attribute(z, more, "href"); ok && !based {
+					if u, err := base.Parse(strings.TrimSpace(href)); err == nil {
+						base, based = u, true
+					}
+				}
+			case atom.A, atom.Area:
+				if href, ok := attribute(z, more, "href"); ok {
+					p.link(base, href, seen)
+				}
+			case atom.Iframe, atom.Frame:
+				if src, ok := attribute(z, more, "src"); ok {
+					p.link(base, src, seen)
+				}
+			}
+		}
+	}
+}
+
+func attribute(z *html.Tokenizer, more bool, name string) (value string, ok bool) {
+	for more {
+		var k, v []byte
+		k, v, more = z.TagAttr()
+		if string(k) == name {
+			return string(v), true
+		}
+	}
+	return "", false
+}
+
+func (p *page) link(base *url.URL, ref string, seen map[string]bool) {
+	if len(p.links) >= maxLinks || len(ref) > 8<<10 {
+		return
+	}
+	u, err := canonical(base, ref)
+	if err != nil {
+		return // no page: mailto:, javascript:, or nothing that can be read
+	}
+	if s := u.String(); !seen[s] {
+		seen[s] = true
+		p.links = append(p.links, u)
+	}
+}

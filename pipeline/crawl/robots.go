@@ -1,0 +1,155 @@
+package crawl
+
+import (
+	"bufio"
+	"bytes"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// maxRobots is how much of a robots.txt counts (RFC 9309, section 2.5), maxCrawlDelay the longest delay that one is
+// obeyed in.
+const (
+	maxRobots     = 500 << 10
+	maxCrawlDelay = 30 * time.Second
+)
+
+// robots are the rules of a robots.txt for one product token.
+type robots struct {
+	rules    []robotsRule
+	delay    time.Duration
+	sitemaps []string
+	// denied: the host could not be asked, so nothing is allowed.
+	denied bool
+}
+
+type robotsRule struct {
+	pattern string
+	allow   bool
+}
+
+// parseRobots reads the group of a product token, or that of *, by RFC 9309. Groups of one token are joined.
+func parseRobots(text []byte, product string) *robots {
+	text = bytes.TrimPrefix(text[:min(len(text), maxRobots)], []byte("\uFEFF"))
+	mine, all := &robots{}, &robots{}
+	found := false
+	var agents []string
+	open := true // user-agent lines that follow one another are one group
+	var sitemaps []string
+	for lines := bufio.NewScanner(bytes.NewReader(bytes.ReplaceAll(text, []byte("\r"), []byte("\n")))); lines.Scan(); {
+		line, _, _ := strings.Cut(lines.Text(), "#")
+		key, value, ok := strings.Cut(line, ":")
+		if !ok {
+			continue
+		}
+		key, value = strings.ToLower(strings.TrimSpace(key)), strings.TrimSpace(value)
+		switch key {
+		case "user-agent":
+			if !open {
+				agents, open = nil, true
+			}
+			agents = append(agents, strings.ToLower(value))
+			continue
+		case "sitemap":
+			sitemaps = append(sitemaps, value)
+			continue
+		case "allow", "disallow", "crawl-delay":
+			open = false
+		default:
+			continue
+		}
+		for _, agent := range agents {
+			switch {
+			case agent == "*":
+				all.add(key, value)
+			case agent != "" && agent == strings.ToLower(product):
+				found = true
+				mine.add(key, value)
+			}
+		}
+	}
+	if !found && !mentions(text, product) {
+		mine = all
+	}
+	mine.sitemaps = sitemaps
+	return mine
+}
+
+// mentions tells whether there is a group of a product, perhaps one without rules: it allows everything.
+func mentions(text []byte, product string) bool {
+	for line := range strings.Lines(strings.ToLower(string(text))) {
+		key, value, _ := strings.Cut(line, ":")
+		value, _, _ = strings.Cut(value, "#")
+		if strings.TrimSpace(key) == "user-agent" && strings.TrimSpace(value) == strings.ToLower(product) {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *robots) add(key, value string) {
+	switch {
+	case key == "crawl-delay":
+		if s, err := strconv.ParseFloat(value, 64); err == nil && s > 0 {
+			r.delay = min(time.Duration(min(s, 1e6)*float64(time.Second)), maxCrawlDelay)
+		}
+	case value != "": // an empty pattern matches nothing
+		r.rules = append(r.rules, robotsRule{normalEscapes(value), key == "allow"})
+	}
+}
+
+// allows tells whether a URL may be asked for: the longest pattern that matches counts, and allow where two are as
+// long.
+func (r *robots) allows(u *url.URL) bool {
+	if r.denied {
+		return false
+	}
+	path := u.EscapedPath()
+	if u.RawQuery != "" {
+		path += "?" + u.RawQuery
+	}
+	best, allowed := -1, true
+	for _, rule := range r.rules {
+		if n := len(rule.pattern); n >= best && matchRobots(rule.pattern, path) {
+			if n > best || rule.allow {
+				allowed = rule.allow
+			}
+			best = n
+		}
+	}
+	return allowed
+}
+
+// matchRobots matches a pattern with * for anything and $ at its end. It takes no more than their lengths multiplied.
+func matchRobots(pattern, path string) bool {
+	pattern, whole := strings.CutSuffix(pattern, "$")
+	parts := strings.Split(pattern, "*")
+	if !strings.HasPrefix(path, parts[0]) {
+		return false
+	}
+	path = path[len(parts[0]):]
+	for i, part := range parts[1:] {
+		if whole && i == len(parts)-2 {
+			return strings.HasSuffix(path, part)
+		}
+		at := strings.Index(path, part)
+		if at < 0 {
+			return false
+		}
+		path = path[at+len(part):]
+	}
+	return !whole || path == ""
+}
+
+// productToken is the part of a User-Agent that robots.txt knows it by.
+func productToken(userAgent string) string {
+	end := strings.IndexFunc(userAgent, func(r rune) bool {
+		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || r == '-' || r == '_')
+	})
+	if end < 0 {
+		return userAgent
+	}
+	return userAgent[:end]
+}

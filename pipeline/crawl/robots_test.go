@@ -1,0 +1,62 @@
+package crawl
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestRobots(t *testing.T) {
+	const text = `# comment
+User-agent: other
+Disallow: /
+
+user-agent: *
+User-Agent: Unknown
+Disallow: /private
+Allow: /private/open
+Disallow: /*.pdf$
+Disallow: /search*q=
+Disallow: /%7Euser
+Crawl-delay: 2.5
+
+User-agent: pawl
+Disallow: /for-pawl
+Crawl-delay: 1000
+Sitemap: http://example.com/sitemap.xml
+
+User-agent: pawl
+Disallow: /also
+User-agent: free
+`
+	for _, c := range []struct {
+		agent, path string
+		want        bool
+	}{
+		{"x", "/", true}, {"x", "/private", false}, {"x", "/privateer", false}, {"x", "/private/open/a", true}, {"x", "/a.pdf", false},
+		{"x", "/a.pdf?x", true}, {"x", "/search?lang=en&q=a", false}, {"x", "/search?lang=en", true}, {"x", "/~user", false}, {"x", "/for-pawl", true},
+		{"pawl", "/private", true}, {"pawl", "/for-pawl/a", false}, {"pawl", "/also", false}, {"Pawl", "/also", false},
+		{"other", "/a", false}, {"free", "/private", true},
+	} {
+		u, err := canonical(nil, "http://example.com"+c.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := parseRobots([]byte(text), c.agent).allows(u); got != c.want {
+			t.Errorf("%s asks for %s: %v, want %v", c.agent, c.path, got, c.want)
+		}
+	}
+	if r := parseRobots([]byte(text), "x"); r.delay != 2500*time.Millisecond || len(r.sitemaps) != 1 {
+		t.Errorf("delay %v, sitemaps %v", r.delay, r.sitemaps)
+	}
+	if r := parseRobots([]byte(text), "pawl"); r.delay != maxCrawlDelay {
+		t.Errorf("a delay of 1000 s is obeyed as %v", r.delay)
+	}
+	pattern := "/" + strings.Repeat("*a", 200) + "$"
+	if matchRobots(pattern, "/"+strings.Repeat("a", 100_000)+"b") {
+		t.Error("it matches")
+	}
+	if got := productToken("Pawl/1.0 (+https://example.com)"); got != "Pawl" {
+		t.Errorf("product token %q", got)
+	}
+}

@@ -1,0 +1,200 @@
+package crawl
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/dispatch"
+	"github.com/pawl-dev/pawl/pipeline"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// run is a crawl as the state of the store has it.
+type run struct {
+	ID        string    `json:"id"`
+	Seeds     string    `json:"seeds"` // a hash of what makes two crawls the same
+	Status    string    `json:"status"`
+	StartedAt time.Time `json:"started_at"` // by the store's clock
+	// Base are the totals of the request topic before the run.
+	Base totals `json:"base"`
+}
+
+// totals of a topic since it was created.
+type totals struct {
+	Appended, Acked, Retried int64
+}
+
+const (
+	statusRunning  = "running"
+	statusExported = "exported"
+)
+
+// parts are what a crawl needs of a store.
+type parts struct {
+	store   store.Store
+	entries store.Entries
+	topics  store.Topics
+	results store.Results
+	letters store.DeadLetters
+	marks   store.Marks
+}
+
+// find finds the parts, or says what is missing.
+func find(s store.Store) (parts, error) {
+	p := parts{store: s}
+	var missing []string
+	has := func(ok bool, what string) {
+		if !ok {
+			missing = append(missing, what)
+		}
+	}
+	var ok bool
+	p.entries, ok = store.As[store.Entries](s)
+	has(ok, "a state")
+	p.topics, ok = store.As[store.Topics](s)
+	has(ok, "settings of topics")
+	p.results, ok = store.As[store.Results](s)
+	has(ok, "results")
+	p.letters, ok = store.As[store.DeadLetters](s)
+	has(ok, "dead letters")
+	p.marks, ok = store.As[store.Marks](s)
+	has(ok, "marks")
+	if d, described := store.As[store.Describer](s); described && !d.Describe().Capabilities.Has(store.CanUnique) {
+		has(false, "unique keys")
+	}
+	if missing != nil {
+		return p, &pipeline.Error{Code: pipeline.ExitUsage, What: "this store cannot carry a crawl", Err: fmt.Errorf("it has no %s", strings.Join(missing, ", no ")),
+			Next: "use sqlite: or postgres://; `pawl stores` shows what each store can do"}
+	}
+	return p, nil
+}
+
+// seedHash tells runs apart.
+func seedHash(seeds []*url.URL, o *Options) string {
+	texts := make([]string, len(seeds))
+	for i, u := range seeds {
+		texts[i] = u.String()
+	}
+	slices.Sort(texts)
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %s %d", texts, o.Scope, o.Depth))
+	return hex.EncodeToString(sum[:16])
+}
+
+// begin finds the run that goes on, or makes a new one.
+func begin(ctx context.Context, p parts, name string, seeds []*url.URL, o *Options, resume bool) (*run, error) {
+	c := newCrawler(name, "", *o, seeds)
+	none := store.OrderNone
+	declared := []store.Declaration{{Name: c.requestTopic(), Order: store.OrderKey}, {Name: c.storeTopic(), Order: none}}
+	for _, d := range declared {
+		if _, err := p.topics.Declare(ctx, d); err != nil {
+			return nil, fmt.Errorf("declare topic %s: %w", d.Name, err)
+		}
+	}
+	same := seedHash(seeds, o)
+	last, err := load(ctx, p, name)
+	switch {
+	case err != nil:
+		return nil, err
+	case last != nil && last.Status != statusExported && last.Seeds != same:
+		return nil, &pipeline.Error{Code: pipeline.ExitConflict, What: "another crawl is unfinished in this store", Err: fmt.Errorf("it was started at %s", last.StartedAt.Format(time.RFC3339)),
+			Next: "finish it with its own seeds and --resume, or name another store: --store sqlite:other.db"}
+	case last != nil && last.Status != statusExported && !resume:
+		return nil, &pipeline.Error{Code: pipeline.ExitConflict, What: "this crawl is unfinished", Err: fmt.Errorf("it was started at %s", last.StartedAt.Format(time.RFC3339)),
+			Next: "go on with --resume, or begin anew with another store: --store sqlite:other.db"}
+	case last != nil && last.Status != statusExported:
+		return last, appendSeeds(ctx, p, newCrawler(name, last.ID, *o, seeds), seeds) // it may have been killed before
+	}
+	now, err := p.entries.Clock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r := &run{ID: pawl.NewID(), Seeds: same, Status: statusRunning, StartedAt: now}
+	if r.Base, err = totalsOf(ctx, p, c.requestTopic()); err != nil {
+		return nil, err
+	}
+	if err := r.save(ctx, p, name); err != nil {
+		return nil, err
+	}
+	return r, appendSeeds(ctx, p, newCrawler(name, r.ID, *o, seeds), seeds)
+}
+
+// appendSeeds appends them. The batch has an id of the run, so that a repetition changes nothing.
+func appendSeeds(ctx context.Context, p parts, c *crawler, seeds []*url.URL) error {
+	var fresh []pawl.Message
+	for i, u := range seeds {
+		m := c.visit(u, request{})
+		m.ID = pawl.EmitID(c.run, i)
+		fresh = append(fresh, m)
+	}
+	return store.Send(ctx, p.store, fresh...)
+}
+
+func runKey(name string) string { return "crawl/" + name }
+
+func load(ctx context.Context, p parts, name string) (*run, error) {
+	e, err := p.entries.GetState(ctx, runKey(name))
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var r run
+	if err := json.Unmarshal(e.Value, &r); err != nil {
+		return nil, fmt.Errorf("the state of crawl %s: %w", name, err)
+	}
+	return &r, nil
+}
+
+func (r *run) save(ctx context.Context, p parts, name string) error {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	_, err = p.entries.PutState(ctx, runKey(name), text, store.AnyVersion, "crawl")
+	return err
+}
+
+func totalsOf(ctx context.Context, p parts, topic string) (totals, error) {
+	stats, err := p.topics.Stats(ctx, topic)
+	if err != nil || len(stats) == 0 {
+		return totals{}, err
+	}
+	return totals{stats[0].Appended, stats[0].Acked, stats[0].Retried}, nil
+}
+
+// stage is the topic of requests, and who carries it out.
+func (c *crawler) stage() pipeline.Stage {
+	return pipeline.Stage{Topic: dispatch.Topic{
+		Name: c.requestTopic(), Handler: c, Concurrency: c.options.Concurrency, Event: download,
+		Settings: store.Declaration{Name: c.requestTopic(), Order: store.OrderKey},
+	}}
+}
+
+// work carries out requests until nothing is left, or ctx ends.
+func (c *crawler) work(ctx context.Context, p parts, in *pipeline.Invocation) error {
+	stored, err := p.topics.Stats(ctx, c.storeTopic())
+	if err != nil {
+		return err
+	}
+	if len(stored) > 0 {
+		c.stored.Store(stored[0].Waiting)
+	}
+	d, err := dispatch.New(p.store, dispatch.Config{
+		Topics: []dispatch.Topic{c.stage().Topic}, Policy: in.Policy, Owner: in.Owner, Logger: in.Logger,
+		DrainTimeout: c.options.Timeout + time.Second, UntilEmpty: true,
+	})
+	if err != nil {
+		return err
+	}
+	return d.Run(ctx)
+}
