@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -19,7 +20,7 @@ func TestHelpExamplesRun(t *testing.T) {
 	for _, command := range commandsOf(t, nil) {
 		t.Run(strings.Join(command, " "), func(t *testing.T) {
 			examples := section(help(t, command), "Examples:")
-			if len(examples) == 0 {
+			if len(examples) == 0 && !ofPipeline(command) {
 				t.Fatal("the help has no examples")
 			}
 			dir, env := playground(t), os.Environ()
@@ -31,6 +32,9 @@ func TestHelpExamplesRun(t *testing.T) {
 				}
 			}
 			for _, line := range examples {
+				if strings.Contains(line, "# needs ") {
+					continue // a server that is not here
+				}
 				if endless, found := strings.CutSuffix(line, "# runs until it is stopped"); found {
 					line = "timeout -s TERM 2 " + endless + "|| [ $? = 124 ]"
 				}
@@ -42,6 +46,11 @@ func TestHelpExamplesRun(t *testing.T) {
 			}
 		})
 	}
+}
+
+// ofPipeline tells commands that a pipeline brings: most of them need a daemon that runs it.
+func ofPipeline(command []string) bool {
+	return slices.Contains([]string{"chaos", "convert", "crawl", "forward", "project", "wecom"}, command[0])
 }
 
 // kafkaPlayground is a store with some messages, but for what makes topics.

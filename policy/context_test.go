@@ -42,7 +42,7 @@ func TestFromContextFindsThePolicy(t *testing.T) {
 // What somebody puts into a kind does not look like another input.
 func TestInputsCannotBeForged(t *testing.T) {
 	a := policy.Attempt{Number: 2, Err: pawl.OfKind("a kind=b\n", policy.With(errBroken, policy.BadInput))}
-	if got, want := a.Inputs(), `attempt=2 class=transient phase=Failed kind="a kind=b\n" facts="bad input"`; got != want {
+	if got, want := a.Inputs(), `attempt=2 class=transient phase=Failed kind="a kind=b\\n" facts="bad input"`; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }

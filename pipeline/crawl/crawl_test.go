@@ -148,8 +148,10 @@ func code(err error) int {
 	return 0
 }
 
-func TestCrawlOfASiteWithTraps(t *testing.T) {
-	latin := "<title>caf\xe9</title>"
+const latin = "<title>caf\xe9</title>"
+
+// traps is a site with one of each.
+func traps() map[string]http.HandlerFunc {
 	var zipped bytes.Buffer
 	z := gzip.NewWriter(&zipped)
 	_, _ = z.Write([]byte("<title>packed</title>"))
@@ -196,7 +198,11 @@ func TestCrawlOfASiteWithTraps(t *testing.T) {
 			http.Redirect(w, r, fmt.Sprintf("/chain%d", i+1), http.StatusFound)
 		}
 	}
-	w := newWeb(t, pages)
+	return pages
+}
+
+func TestCrawlOfASiteWithTraps(t *testing.T) {
+	w := newWeb(t, traps())
 	r := &rig{T: t, dir: t.TempDir()}
 	sum, got, err := r.run(t.Context(), w.URL)
 	if code(err) != pipeline.ExitPartly {

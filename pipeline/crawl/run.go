@@ -172,10 +172,13 @@ func totalsOf(ctx context.Context, p parts, topic string) (totals, error) {
 	return totals{stats[0].Appended, stats[0].Acked, stats[0].Retried}, nil
 }
 
+// lease is short, so that what a killed process was doing moves on in seconds when it is resumed.
+const lease = 5 * time.Second
+
 // stage is the topic of requests, and who carries it out.
 func (c *crawler) stage() pipeline.Stage {
 	return pipeline.Stage{Topic: dispatch.Topic{
-		Name: c.requestTopic(), Handler: c, Concurrency: c.options.Concurrency, Event: download,
+		Name: c.requestTopic(), Handler: c, Concurrency: c.options.Concurrency, Event: download, Lease: lease,
 		Settings: store.Declaration{Name: c.requestTopic(), Order: store.OrderKey},
 	}}
 }
