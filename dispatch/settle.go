@@ -46,7 +46,7 @@ func (d *Dispatcher) settleWait(now time.Duration) time.Duration {
 	case n >= fullTray || d.phase != working:
 		return 0
 	case d.settling > 0:
-		return max(patience-age, 0)
+		return max(trayWait-age, 0)
 	case d.coming():
 		return max(linger-age, 0)
 	default:

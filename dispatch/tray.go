@@ -10,7 +10,7 @@ const (
 	fullTray  = 1000                 // settlements that are worth a call of their own
 	maxSettle = 2 * fullTray         // of one call
 	linger    = time.Millisecond     // how long the first verdict waits for others that are about to come
-	patience  = 5 * time.Millisecond // how long it waits for a call on its way to end
+	trayWait  = 5 * time.Millisecond // how long it waits for a call on its way to end
 	settlers  = 4                    // calls of Settle at once, at most
 )
 

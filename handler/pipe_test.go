@@ -302,7 +302,7 @@ func TestPipeClosesChildrenThatDoNotEnd(t *testing.T) {
 	t.Parallel()
 	l := newLauncher(t)
 	p := pipe.Start(pipe.Config{Launcher: l, Command: `trap '' TERM; read x; sleep 1000`, Children: 3,
-		Patience: 10 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
+		CloseWait: 10 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
 	began := time.Now()
 	p.Close()
 	if took := time.Since(began); took > 8*time.Second {

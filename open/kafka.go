@@ -31,10 +31,10 @@ func openKafka(ctx context.Context, c Config) (store.Store, error) {
 		return nil, err
 	}
 	config.Logger = c.Logger
-	if config.Produce.Timeout == 0 && c.Patience > 0 {
+	if config.Produce.Timeout == 0 && c.TakeWithin > 0 {
 		// What was not sent by then is given up, because another store takes it: it
 		// would be there twice. In less than that the client may not even try again.
-		config.Produce.Timeout = max(leastDelivery, c.Patience*3/4)
+		config.Produce.Timeout = max(leastDelivery, c.TakeWithin*3/4)
 	}
 	if c.NoCheck {
 		return kafka.New(config)

@@ -43,9 +43,9 @@ type Config struct {
 	// Waiting is called with the path of a file when a call waits for a process
 	// that has a write transaction open on it.
 	Waiting func(path string)
-	// Patience is for how long the store has to take a message before another one
+	// TakeWithin is for how long the store has to take a message before another one
 	// does; 0: there is no other.
-	Patience time.Duration
+	TakeWithin time.Duration
 	// Logger gets what an operator should know of the store; nil is none.
 	Logger *slog.Logger
 }
@@ -148,7 +148,7 @@ func Open(ctx context.Context, c Config) (store.Store, error) {
 	inner.URL = base
 	if w.fallback != "" {
 		inner.NoCheck = true // it may be away: that is what the fallback is for
-		inner.Patience = w.spill.PrimaryTimeout
+		inner.TakeWithin = w.spill.PrimaryTimeout
 	}
 	s, err := openBackend(ctx, inner)
 	if err != nil {

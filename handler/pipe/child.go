@@ -249,7 +249,7 @@ func (c *child) write(stdin *os.File) (n int64) {
 
 // retire asks a child that does not end, and then kills it.
 func (c *child) retire(program *process.Process) {
-	time.AfterFunc(c.pipe.config.Patience, program.End)
+	time.AfterFunc(c.pipe.config.CloseWait, program.End)
 }
 
 // fall settles what the child held when it ended. read is how much of what it was

@@ -36,9 +36,9 @@ type Config struct {
 	Stderr *process.Output
 	// Logger is told when a child ends or answers nonsense; nil is slog.Default.
 	Logger *slog.Logger
-	// Patience is how long a child may take to end after its stdin was closed;
+	// CloseWait is how long a child may take to end after its stdin was closed;
 	// 0 is 5 seconds.
-	Patience time.Duration
+	CloseWait time.Duration
 }
 
 // MaxInFlight bounds what a child holds at once.
@@ -125,7 +125,7 @@ type outcome struct {
 func Start(c Config) *Pipe {
 	c.Children = max(c.Children, 1)
 	c.InFlight = min(c.InFlight, MaxInFlight)
-	c.Patience = cmp.Or(c.Patience, 5*time.Second)
+	c.CloseWait = cmp.Or(c.CloseWait, 5*time.Second)
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
@@ -208,7 +208,7 @@ func (p *Pipe) enqueue(k *call) {
 		return 1
 	})
 	p.queue = slices.Insert(p.queue, at, k)
-	if lanes, _ := p.roomNow(); p.config.Rank != nil && lanes < -p.patience() {
+	if lanes, _ := p.roomNow(); p.config.Rank != nil && lanes < -p.atHandLimit() {
 		last := len(p.queue) - 1
 		p.queue[last].finish(outcome{err: handler.HandBack("makes way for a better rank")})
 		p.queue = slices.Delete(p.queue, last, last+1)
@@ -251,9 +251,9 @@ func (p *Pipe) forget(k *call) {
 // quickRun is how many messages of a lane a quick child is worth claiming at once.
 const quickRun = 8
 
-// patience is how many may wait beyond the room: two for each child, and what
+// atHandLimit is how many may wait beyond the room: two for each child, and what
 // they do in a short time. Quick children soon get to them.
-func (p *Pipe) patience() int {
+func (p *Pipe) atHandLimit() int {
 	n := 2 * len(p.children)
 	for _, c := range p.children {
 		n += c.window.within(250 * time.Millisecond)

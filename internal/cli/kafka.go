@@ -133,7 +133,7 @@ that holds up the commits, if the partition is stuck.`,
 func (s *session) skip() *cobra.Command {
 	var partition int32
 	var reason string
-	offset, patience := int64(-1), duration(30*time.Second)
+	offset, wait := int64(-1), duration(30*time.Second)
 	c := &cobra.Command{
 		Use: "skip TOPIC", Short: "Step over a stuck message: move it to the dead letters", Args: count(1, 1, "one topic"),
 		Long: `Moves a message of a Kafka topic that is not finished to the dead letters, from
@@ -156,17 +156,17 @@ for a retry, otherwise when its handler has returned.`,
 			if err != nil {
 				return err
 			}
-			return s.skipOne(c.Context(), k, args[0], partition, offset, reason, time.Duration(patience))
+			return s.skipOne(c.Context(), k, args[0], partition, offset, reason, time.Duration(wait))
 		},
 	}
 	c.Flags().Int32Var(&partition, "partition", 0, "which partition")
 	c.Flags().Int64Var(&offset, "offset", -1, "which `OFFSET` (default: the first that is not finished)")
 	c.Flags().StringVar(&reason, "reason", "", "the reason, for whoever looks")
-	c.Flags().Var(&patience, "wait", "how long to wait for the worker that has the partition")
+	c.Flags().Var(&wait, "wait", "how long to wait for the worker that has the partition")
 	return c
 }
 
-func (s *session) skipOne(ctx context.Context, k *cluster.Cluster, topic string, partition int32, offset int64, reason string, patience time.Duration) error {
+func (s *session) skipOne(ctx context.Context, k *cluster.Cluster, topic string, partition int32, offset int64, reason string, wait time.Duration) error {
 	seen, err := k.Peek(ctx, topic, partition, offset, 1)
 	if err != nil {
 		return cannot(err, "skip a message of topic %s", topic)
@@ -183,7 +183,7 @@ func (s *session) skipOne(ctx context.Context, k *cluster.Cluster, topic string,
 	if err := s.confirm("move message %s at offset %d to the dead letters", m.ID, m.Offset); err != nil {
 		return err
 	}
-	done, err := k.Skip(ctx, topic, partition, m.Offset, s.who(), reason, patience)
+	done, err := k.Skip(ctx, topic, partition, m.Offset, s.who(), reason, wait)
 	if err != nil {
 		return cannot(err, "skip message %s", m.ID)
 	}
@@ -194,7 +194,7 @@ func (s *session) skipOne(ctx context.Context, k *cluster.Cluster, topic string,
 	})
 	if err == nil && done.Pending {
 		err = &problem{
-			code: exitUnfinished, what: fmt.Sprintf("the worker that has partition %d was asked, and has not done it within %v", partition, patience),
+			code: exitUnfinished, what: fmt.Sprintf("the worker that has partition %d was asked, and has not done it within %v", partition, wait),
 			next: "it does when the handler of the message returns, or of one before it of the same key; pawl kafka health shows who it is",
 		}
 	}

@@ -191,9 +191,9 @@ type Skipped struct {
 
 // Skip moves a message that is not finished to the dead letters, and writes that
 // down.
-func (k *Cluster) Skip(ctx context.Context, topic string, partition int32, offset int64, who, reason string, patience time.Duration) (Skipped, error) {
+func (k *Cluster) Skip(ctx context.Context, topic string, partition int32, offset int64, who, reason string, wait time.Duration) (Skipped, error) {
 	began := time.Now()
-	done, err := k.s.Skip(ctx, topic, partition, offset, who, reason, patience)
+	done, err := k.s.Skip(ctx, topic, partition, offset, who, reason, wait)
 	if err != nil {
 		return Skipped{}, err
 	}

@@ -94,7 +94,7 @@ func crawl(ctx context.Context, c Config) (Summary, error) {
 
 // work runs the three handlers until nothing is left to do.
 func work(ctx context.Context, c Config, b backend, h *host) error {
-	p, err := policy.NewMatrix(nil, patience())
+	p, err := policy.NewMatrix(nil, minuteRule())
 	if err != nil {
 		return err
 	}
@@ -123,8 +123,8 @@ func work(ctx context.Context, c Config, b backend, h *host) error {
 
 func decode(body []byte, r *Record) error { return json.Unmarshal(body, r) }
 
-// patience is the default rule with a patience that fits a minute.
-func patience() policy.Rule {
+// minuteRule is the default rule, with delays that fit a demonstration of a minute.
+func minuteRule() policy.Rule {
 	r := policy.Default()
 	r.ID, r.MaxAttempts = "demo", 4
 	r.Backoff = policy.Backoff{Shape: policy.Exponential, Base: 100 * time.Millisecond, Max: time.Second}

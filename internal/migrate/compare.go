@@ -69,7 +69,7 @@ func (c *Comparison) Found() int64 { return c.Missing + c.Disordered + c.Differe
 // may still be on its way, or the time is over. Meanwhile it consumes the copies of what
 // the old store has done, in the new store alone and without doing anything; with dry
 // it does not. Any number of processes may compare at once.
-func (t *Traffic) Compare(ctx context.Context, topic string, patience time.Duration, dry bool) (*Comparison, error) {
+func (t *Traffic) Compare(ctx context.Context, topic string, wait time.Duration, dry bool) (*Comparison, error) {
 	p, err := t.planned(ctx, topic)
 	if err != nil {
 		return nil, err
@@ -77,13 +77,13 @@ func (t *Traffic) Compare(ctx context.Context, topic string, patience time.Durat
 	if p.Stage != mirror.Dual {
 		return nil, conflict("it is "+string(p.Stage)+": there are no copies to compare", "`pawl traffic status` shows how far it is", topic)
 	}
-	return t.compare(ctx, p, patience, dry)
+	return t.compare(ctx, p, wait, dry)
 }
 
-func (t *Traffic) compare(ctx context.Context, p *mirror.Plan, patience time.Duration, dry bool) (*Comparison, error) {
+func (t *Traffic) compare(ctx context.Context, p *mirror.Plan, wait time.Duration, dry bool) (*Comparison, error) {
 	var done Comparison
 	var last *Comparison
-	for until := time.Now().Add(patience); ; {
+	for until := time.Now().Add(wait); ; {
 		c, err := t.round(ctx, p, last, &done, dry)
 		if err != nil {
 			return last, err

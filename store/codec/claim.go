@@ -18,8 +18,8 @@ import (
 // maxRounds bounds how often one claim asks the store below.
 const maxRounds = 8
 
-// patience bounds the settlements that a claim makes for itself.
-const patience = 10 * time.Second
+// ownSettleTimeout bounds the settlements that a claim makes for itself.
+const ownSettleTimeout = 10 * time.Second
 
 // Claim implements [store.Store]. MaxBytes bounds the sizes of decoded messages. A
 // delivery that cannot be decoded is settled by the codec itself, as dead with
@@ -174,7 +174,7 @@ func (c *claim) settle(items []store.Settlement) {
 	if len(items) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), patience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), ownSettleTimeout)
 	defer cancel()
 	batch := store.NewBatch(items...)
 	_, err := c.inner.Settle(ctx, batch)

@@ -153,9 +153,9 @@ func (g *group) pollLoop() {
 
 const (
 	pollCount = 20_000
-	// patience is how long fetching waits for partitions without room before it
+	// roomWait is how long fetching waits for partitions without room before it
 	// goes on without them.
-	patience = 50 * time.Millisecond
+	roomWait = 50 * time.Millisecond
 )
 
 // accept takes in what was fetched of a partition.
@@ -234,7 +234,7 @@ func (g *group) unpause(client *kgo.Client, parts map[string][]int32) {
 // partitions that have no room: one that is stuck holds up no other. Something left
 // over is good: it is at hand when there is room.
 func (g *group) relax() {
-	timer := time.NewTimer(patience)
+	timer := time.NewTimer(roomWait)
 	defer timer.Stop()
 	for len(g.full()) > 0 {
 		select {

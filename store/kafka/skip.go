@@ -41,8 +41,8 @@ type Skipped struct {
 // Skip moves a message that is not finished to the dead letters, from where it can
 // be replayed; the messages behind it go on. An offset of -1 is the first that the
 // group has not finished. If a process has the partition it is asked to do so, and
-// Skip waits for it up to patience; otherwise it is done here.
-func (s *Store) Skip(ctx context.Context, topic string, partition int32, offset int64, by, reason string, patience time.Duration) (Skipped, error) {
+// Skip waits for it up to wait; otherwise it is done here.
+func (s *Store) Skip(ctx context.Context, topic string, partition int32, offset int64, by, reason string, wait time.Duration) (Skipped, error) {
 	op := fmt.Sprintf("skip %s/%d", topic, partition)
 	l, err := s.lag(ctx, op, topic, partition)
 	if err != nil {
@@ -66,7 +66,7 @@ func (s *Store) Skip(ctx context.Context, topic string, partition int32, offset 
 	if !errors.Is(err, errOwned) {
 		return sk, err
 	}
-	sk.Pending, err = s.askToSkip(ctx, topic, partition, sk.Offset, by, reason, patience)
+	sk.Pending, err = s.askToSkip(ctx, topic, partition, sk.Offset, by, reason, wait)
 	return sk, err
 }
 
@@ -167,13 +167,13 @@ func skipReason(by, reason string) string {
 }
 
 // askToSkip asks the process that has the partition, and waits for it.
-func (s *Store) askToSkip(ctx context.Context, topic string, partition int32, offset int64, by, reason string, patience time.Duration) (pending bool, err error) {
+func (s *Store) askToSkip(ctx context.Context, topic string, partition int32, offset int64, by, reason string, wait time.Duration) (pending bool, err error) {
 	key := fmt.Sprintf("%s%s/%d/%d", keySkip, topic, partition, offset)
 	value, _ := json.Marshal(skipWish{By: by, Reason: reason}) // plain values
 	if _, err := s.PutState(ctx, key, value, store.AnyVersion, by); err != nil {
 		return false, err
 	}
-	for end := time.Now().Add(patience); ; {
+	for end := time.Now().Add(wait); ; {
 		if _, err := s.GetState(ctx, key); errors.Is(err, store.ErrNotFound) {
 			return false, nil
 		} else if err != nil {

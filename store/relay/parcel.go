@@ -132,19 +132,19 @@ func (p *parcel) verdict(i int) store.Settlement {
 		st.Verdict = store.Dead
 		return st
 	}
-	st.Verdict, st.After = store.Release, patience(d.Waited)
+	st.Verdict, st.After = store.Release, retryPause(d.Waited)
 	return st
 }
 
-// The bounds of patience.
+// The bounds of retryPause.
 const (
 	leastPatience = time.Second
 	mostPatience  = time.Minute
 )
 
-// patience is for how long a lane stays closed of which the log did not take the first
+// retryPause is for how long a lane stays closed of which the log did not take the first
 // message: for as long again as that has waited. Open, it would keep its place, and as
 // many of them as are claimed at once would keep out all others for as long as they fail.
-func patience(waited time.Duration) time.Duration {
+func retryPause(waited time.Duration) time.Duration {
 	return min(max(waited, leastPatience), mostPatience)
 }

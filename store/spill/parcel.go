@@ -21,9 +21,9 @@ type parcel struct {
 	err      error
 }
 
-// patience is how many runs are tried one by one, of a parcel that failed as a
+// singleRuns is how many runs are tried one by one, of a parcel that failed as a
 // whole, until one is taken. Those behind are given back.
-const patience = 3
+const singleRuns = 3
 
 // carry sends the rows and settles them. It tells whether the primary store takes
 // something.
@@ -53,7 +53,7 @@ func (p *parcel) carry(resting bool) (more bool) {
 // oneByOne finds out whether single rows are to blame for the failure of all.
 func (p *parcel) oneByOne(ctx context.Context) {
 	for n, r := range p.runs {
-		if !p.stored && n == patience {
+		if !p.stored && n == singleRuns {
 			for _, r := range p.runs[n:] {
 				r.answers = nil
 			}

@@ -17,8 +17,8 @@ type turn struct {
 }
 
 const (
-	// patience is how long a process waits before it says so.
-	patience = 3 * time.Millisecond
+	// quietWait is how long a process waits before it says so.
+	quietWait = 3 * time.Millisecond
 	// courtesy is how long another one stands back then. Who waits asks several
 	// times in that.
 	courtesy = 500 * time.Microsecond
@@ -51,7 +51,7 @@ func (t *turn) after() {
 
 // waiting says, after a while, that this process waits.
 func (t *turn) waiting(since time.Time) {
-	if t.file != nil && !t.says && time.Since(since) > patience {
+	if t.file != nil && !t.says && time.Since(since) > quietWait {
 		t.says = lockFile(t.file, shared)
 	}
 }

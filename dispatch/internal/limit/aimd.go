@@ -23,11 +23,11 @@ type AIMD struct {
 }
 
 const (
-	firstSize = 10   // at the start
-	patience  = 50   // calls that must be served before it grows, at least
-	firstStep = 0.02 // of its size, after a refusal
-	topStep   = 0.25 // of its size, at most
-	shrink    = 0.97 // to that much of its size by a refusal, at least
+	firstSize   = 10   // at the start
+	leastServed = 50   // calls that must be served before it grows, at least
+	firstStep   = 0.02 // of its size, after a refusal
+	topStep     = 0.25 // of its size, at most
+	shrink      = 0.97 // to that much of its size by a refusal, at least
 )
 
 // NewAIMD returns a window between lowest, at least 0.01, and highest.
@@ -76,7 +76,7 @@ func (w *AIMD) grow(full bool) {
 	}
 	need := math.Ceil(w.size)
 	if !w.doubling {
-		need = max(need, patience)
+		need = max(need, leastServed)
 	}
 	if w.served++; float64(w.served) < need {
 		return
