@@ -17,8 +17,8 @@ type Delivery struct {
 	Token Token
 	// Attempt counts from 1; failed attempts count, releases and rescues do not.
 	Attempt int
-	// Rescues counts the leases of this message that ended unsettled. A message
-	// with a rescue is a suspect: its worker may have died of it.
+	// Rescues counts the leases of this message that ended unsettled. With two the
+	// message is a suspect: its workers may have died of it.
 	Rescues int
 	// EnqueuedAt is when the message was stored, by the store's clock.
 	EnqueuedAt time.Time

@@ -19,6 +19,7 @@ type plan struct {
 	wants []store.Want
 	lease store.Lease
 	probe bool
+	look  bool          // ask what waits for solitude, and plan again
 	wait  time.Duration // at most; 0: there is no reason to go on before a kick
 	done  bool
 }
@@ -35,13 +36,16 @@ func (d *Dispatcher) claimLoop() {
 		d.mu.Lock()
 		p := d.plan()
 		d.kicked = false
-		if len(p.wants) == 0 {
+		if len(p.wants) == 0 && !p.look {
 			d.parked++
 		}
 		d.mu.Unlock()
 		switch {
 		case p.done:
 			return
+		case p.look:
+			d.look()
+			continue
 		case len(p.wants) > 0:
 			d.claim(p)
 			continue
@@ -68,15 +72,20 @@ func (d *Dispatcher) plan() plan {
 	if d.phase != working {
 		return plan{done: true}
 	}
-	wait, until := d.solitude(now)
-	free := d.cfg.MaxBytes - d.bytes - d.askedBytes
-	if wait || d.promised || d.unsettled >= maxUnsettled || free <= 0 && (d.held > 0 || d.claiming > 0) {
-		return plan{wait: min(until-now, time.Hour)}
-	}
 	if now < d.claimAfter {
 		return plan{wait: d.claimAfter - now}
 	}
-	p, next := plan{}, min(until, now+time.Hour)
+	if d.shouldLook(now) {
+		return plan{look: true}
+	}
+	if p, ok := d.makeWay(now); ok {
+		return p
+	}
+	free := d.cfg.MaxBytes - d.bytes - d.askedBytes
+	if d.unsettled >= maxUnsettled || free <= 0 && (d.held > 0 || d.claiming > 0) {
+		return plan{wait: time.Hour}
+	}
+	p, next := plan{}, now+time.Hour
 	first := d.first
 	for i := range d.topics {
 		i = (first + i) % len(d.topics)
@@ -103,7 +112,8 @@ func (d *Dispatcher) plan() plan {
 		p.lease.For, p.probe = t.Lease, p.probe || probe
 		p.wants = append(p.wants, store.Want{Topic: t.Name, Limit: room, Run: t.runLength()})
 	}
-	p.lease.Owner, p.lease.Alone = d.cfg.Owner, d.mayPromise(now)
+	p.lease.Owner, p.lease.Alone = d.cfg.Owner, d.empty() && d.solitude.quiet
+	p.lease.Suspects = max(store.MaxSuspects-d.weight-d.askedWeight, 0)
 	p.wait = max(next-now, 0)
 	for i := range p.wants {
 		w := &p.wants[i]
@@ -121,6 +131,7 @@ func (d *Dispatcher) plan() plan {
 func (d *Dispatcher) asking(p *plan, sign int) {
 	d.claiming += sign
 	d.promised = p.lease.Alone && sign > 0
+	d.askedWeight += sign * p.lease.Suspects
 	for _, w := range p.wants {
 		d.byName[w.Topic].asked += sign * w.Limit
 		d.askedBytes += sign * w.MaxBytes
@@ -189,27 +200,21 @@ func (d *Dispatcher) admit(c *claim, p plan) {
 	if len(c.runs) > 0 {
 		d.enlist(c)
 	}
-	suspect := c.suspect()
 	for i := range c.runs {
 		r := &c.runs[i]
 		d.held += r.left
 		d.bytes += r.bytes
+		d.carries(r, p.lease.Alone, now)
 		switch {
 		case d.phase != working:
 			d.giveUp(r, now, "draining")
-		case d.lonely.holding && suspect == nil: // it was on its way when the suspect came
-			d.giveUp(r, now, "makes way for a suspect")
 		case d.closed[r.lane()] > 0:
 			d.giveBack(r, closedFor, "its lane is closed here until a handler returns")
-		case suspect == nil:
+		default:
 			r.topic.push(r)
 		}
 	}
-	if suspect != nil && suspect.state == aside {
-		d.admitSuspect(suspect, p.lease.Alone, now)
-	} else {
-		d.lonely.others(now, len(c.runs))
-	}
+	d.came(len(c.runs), p.lease.Alone, now)
 	d.pace(c, p, now)
 	for _, w := range p.wants {
 		d.wakeWorker(d.byName[w.Topic])
@@ -242,11 +247,10 @@ func (d *Dispatcher) pace(c *claim, p plan, now time.Duration) {
 		got[c.runs[i].topic] += len(c.runs[i].ds)
 		size[c.runs[i].topic] += c.runs[i].bytes
 	}
-	suspect := c.suspect() != nil
 	for _, w := range p.wants {
 		t := d.byName[w.Topic]
 		n := got[t]
-		if suspect || n > 0 && size[t] >= w.MaxBytes/2 {
+		if n > 0 && size[t] >= w.MaxBytes/2 {
 			n = w.Limit // more may be there, whatever came
 		}
 		t.pace.claimed(now, w.Limit, n, &d.cfg)

@@ -25,12 +25,13 @@ var (
 // Dispatcher carries out the messages of some topics. Make one with [New] and
 // call [Dispatcher.Run] once. Its methods are safe for concurrent use.
 type Dispatcher struct {
-	store  store.Store
-	cfg    Config
-	topics []*topic
-	byName map[string]*topic
-	began  time.Time
-	base   context.Context // below the contexts of handlers: values, never ended
+	store    store.Store
+	solitary store.Solitude // nil: the store has none
+	cfg      Config
+	topics   []*topic
+	byName   map[string]*topic
+	began    time.Time
+	base     context.Context // below the contexts of handlers: values, never ended
 
 	io         context.Context // of calls of the store; ends with Kill, and when Run is over
 	stopIO     context.CancelFunc
@@ -73,7 +74,9 @@ type Dispatcher struct {
 	settling     int          // calls of Settle on their way, and about to be
 	closed       map[lane]int // lanes in which a handler outlived its lease
 	zombies      int
-	lonely       lonely
+	weight       int // of the suspects in hand
+	askedWeight  int // by calls of Claim on their way, at most
+	solitude     solitude
 	watchAt      time.Duration // when the watcher looks next
 	beatAt       time.Duration // when leases are extended next
 }
@@ -114,9 +117,9 @@ func New(s store.Store, c Config) (*Dispatcher, error) {
 			err = errors.Join(err, errors.New("the store has no settings of topics"))
 		}
 	}
+	d.solitary, _ = store.As[store.Solitude](s)
 	fallback, wrong := policy.NewMatrix(c.Rand)
 	d.fallback = fallback
-	d.lonely.turnBegan = never
 	if err = errors.Join(err, wrong); err != nil {
 		return nil, err
 	}

@@ -44,9 +44,6 @@ func (d *Dispatcher) drain() error {
 	for _, t := range d.topics {
 		d.emptyQueue(t, now, "draining")
 	}
-	if r := d.lonely.run; r != nil && r.state == aside {
-		d.giveUp(r, now, "draining")
-	}
 	atWork := d.atWork()
 	d.mu.Unlock()
 	signal(d.claimKick)
@@ -135,5 +132,17 @@ func (d *Dispatcher) drained() error {
 		return fmt.Errorf("drain: %d deliveries could not be settled; they are delivered again when their lease has ended", d.held)
 	default:
 		return nil
+	}
+}
+
+// emptyQueue gives back what waits in a topic.
+func (d *Dispatcher) emptyQueue(t *topic, now time.Duration, reason string) {
+	t.release(d, now, reason)
+	for {
+		r := t.front()
+		if r == nil {
+			return
+		}
+		d.giveUp(r, now, reason)
 	}
 }

@@ -278,29 +278,6 @@ func TestDrainInTheMiddleOfARun(t *testing.T) {
 	})
 }
 
-// A suspect that is held when the drain begins is given back, too.
-func TestDrainWhileASuspectIsHeld(t *testing.T) {
-	bubble(t, func(r *rig) {
-		r.append(pawl.Message{Topic: "a", ID: "x"})
-		r.run(one(2, func(_ context.Context, d *pawl.Delivery) error {
-			if d.Rescues > 0 {
-				t.Error("the suspect was started")
-			}
-			time.Sleep(1500 * time.Millisecond)
-			return nil
-		}))
-		time.Sleep(time.Second)
-		r.suspects(pawl.Message{Topic: "a", ID: "s"})
-		time.Sleep(100 * time.Millisecond)
-		equal(r, r.get("s").State, store.Leased)
-		r.stop()
-		time.Sleep(10 * time.Millisecond)
-		rec := r.get("s")
-		equal(r, []any{rec.State, rec.Rescues}, []any{store.Waiting, 1})
-		equal(r, r.ended(), nil)
-	})
-}
-
 // A claim that does not come back is not waited for.
 func TestDrainDuringAClaimThatHangs(t *testing.T) {
 	bubble(t, func(r *rig) {

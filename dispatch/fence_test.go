@@ -240,19 +240,23 @@ func TestBatchLosesLeasesOneByOne(t *testing.T) {
 	})
 }
 
-// A suspect whose lease is lost leaves the way free.
-func TestLostSuspect(t *testing.T) {
+// A message in solitude whose lease is lost leaves the way free.
+func TestLostInSolitude(t *testing.T) {
 	bubble(t, func(r *rig) {
 		r.store.extend = func(tokens []pawl.Token) ([]pawl.Token, error) { return tokens, nil }
-		r.suspects(pawl.Message{Topic: "a", ID: "s"})
-		r.append(numbered("a", 10)...)
+		r.rescued(4, pawl.Message{Topic: "a", ID: "s"})
 		r.run(one(2, func(ctx context.Context, d *pawl.Delivery) error {
 			if d.Rescues > 0 {
 				time.Sleep(20 * time.Second)
 			}
 			return nil
 		}))
-		time.Sleep(12 * time.Second) // lost after 10, abandoned after 11
+		time.Sleep(2 * time.Second)
+		equal(r, r.get("s").State, store.Leased)
+		r.append(numbered("a", 10)...)
+		time.Sleep(3 * time.Second)
+		equal(r, r.stats("a").Acked, int64(0))
+		time.Sleep(8 * time.Second) // lost after 10, abandoned after 11
 		equal(r, r.stats("a").Acked, int64(10))
 	})
 }

@@ -10,7 +10,7 @@ import (
 // must not block; slices are its only until it returns. Topics, kinds, rules and
 // operations are bounded: they come from the configuration and the code.
 type Observer interface {
-	// StoreCall: a call of the store ended. op is claim, extend or settle; items
+	// StoreCall: a call of the store ended. op is claim, extend, settle or solitary; items
 	// is what it was about, or brought.
 	StoreCall(op string, took time.Duration, items int, err error)
 	// Claimed: so many deliveries came. waited holds, of those that are the first

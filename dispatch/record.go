@@ -99,10 +99,7 @@ func (d *Dispatcher) reduce(r *run, n int) {
 		return
 	}
 	d.bytes -= r.bytes
-	if d.lonely.run == r {
-		d.lonely.ended(d.now())
-		signal(d.claimKick)
-	}
+	d.laidDown(r)
 	c := r.claim
 	if c.live--; c.live > 0 {
 		return

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
 )
 
 // run is consecutive messages of one lane under one lease. Everything in it is
@@ -18,12 +19,14 @@ type run struct {
 	at    int // index of the next message, or of the one being carried out
 	left  int // messages whose settlement the store has not confirmed
 	bytes int
-	rank  int64
-	state state
-	until time.Duration // when the lease ends, as far as we may trust it
-	hard  time.Duration // when the handler's context ends
-	last  time.Duration // the store's hard deadline
-	call  *call         // while running
+	// weight is what it counts as a suspect.
+	weight int
+	rank   int64
+	state  state
+	until  time.Duration // when the lease ends, as far as we may trust it
+	hard   time.Duration // when the handler's context ends
+	last   time.Duration // the store's hard deadline
+	call   *call         // while running
 	// A settle must not overtake another one of the same lane: while verdicts are on
 	// their way, what follows waits here.
 	settling int
@@ -40,7 +43,7 @@ type run struct {
 type state uint8
 
 const (
-	aside   state = iota // in no queue: just claimed, or a suspect that is held
+	aside   state = iota // in no queue: just claimed
 	waiting              // in its topic's queue
 	running              // in a worker's hands
 	over                 // nothing of it is started or recorded any more
@@ -149,7 +152,7 @@ func (d *Dispatcher) makeRun(ds []pawl.Delivery, sent time.Duration) run {
 	r := run{
 		topic: t, ds: ds, left: len(ds), rank: rankOf(t, first), critical: first.Priority == pawl.MaxPriority, keyed: first.Key != nil,
 		hard: sent + first.Deadline - deadlineMargin(first.Deadline),
-		last: sent + first.Deadline,
+		last: sent + first.Deadline, weight: store.Weight(first.Rescues),
 	}
 	r.until = r.leased(sent, first.LeaseFor)
 	for i := range ds {

@@ -49,7 +49,7 @@ func (d *Dispatcher) wakeWorker(t *topic) {
 }
 
 // starting tells whether anything may be started. The caller holds mu.
-func (d *Dispatcher) starting() bool { return d.phase == working && !d.lonely.holding }
+func (d *Dispatcher) starting() bool { return d.phase == working }
 
 func (w *worker) loop() {
 	w.d.mu.Lock()

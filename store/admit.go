@@ -54,6 +54,8 @@ func AdmitClaim(wants []Want, lease Lease) error {
 		return tooLarge("claim", "%d messages wanted; the limit is %d", total, MaxBatch)
 	case lease.For <= 0 || lease.For > MaxLease:
 		return badCall("claim", "lease of %v; it is over 0 and at most %v", lease.For, MaxLease)
+	case lease.Suspects < 0:
+		return badCall("claim", "suspects of weight %d", lease.Suspects)
 	case len(lease.Owner) > 256 || !utf8.ValidString(lease.Owner) || strings.ContainsRune(lease.Owner, 0):
 		return badCall("claim", "owner is longer than 256 bytes or not text")
 	}

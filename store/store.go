@@ -49,10 +49,22 @@
 // # Rescues
 //
 // A lease that ended unsettled counts a rescue for the first message of its run
-// and for no other. From then on the message is a suspect: it is claimed alone,
-// as the only delivery of its claim, and as soon as its rank is the best of its
-// topic. When a suspect's lease that was claimed with [Lease.Alone] ends so for
-// the third time, the message becomes a dead letter of kind pawl.KindRescue.
+// and for no other. One rescue says nothing: processes are replaced and machines
+// are lost every day. With two a message is a suspect. It is a run by itself, and
+// weighs 1 with two rescues, 8 with three ([Weight]). A claim brings suspects, in
+// their place by rank and beside other messages, up to the weight that it asks for
+// with [Lease.Suspects]. One that does not fit is passed over; a store may pass over
+// any that is not the best of its topic.
+//
+// With four rescues and more a message is carried out in solitude: only a claim
+// with [Lease.Alone] brings it, as its only delivery, and before anything else that
+// is wanted. When a lease in solitude ends unsettled for the third time, the
+// message becomes a dead letter of kind pawl.KindRescue.
+//
+// A rescue of any other lease is a death in company. Of each topic the last three
+// are remembered, those of one owner as one. While all three are younger than ten
+// leases (of the length that the claim asks for), no message of the topic begins
+// solitude: where processes die again and again, no message need be to blame.
 //
 // # Batches
 //
@@ -76,7 +88,6 @@ const (
 	MaxEmit       = MaxBatch       // messages emitted by the settlements of a call
 	MaxReason     = 8 << 10        // bytes of an error or reason; longer ones are cut
 	MaxLease      = 24 * time.Hour // how long a lease can be given for, or extended by
-	LonelyRescues = 3              // rescues alone that make a dead letter
 )
 
 // LonelyReason is the reason of a dead letter that three lonely rescues made.
@@ -162,11 +173,15 @@ const DefaultRun = 64
 
 // Lease is what a claim asks for its leases.
 type Lease struct {
-	For   time.Duration
-	Owner string // who holds it, for people: host and process, at most 256 bytes
-	// Alone promises that the claimer carries out nothing else beside a suspect,
-	// should it get one. Only a rescue of a suspect's lease with that promise
-	// counts towards its death, so that no neighbour is punished.
+	For time.Duration
+	// Owner says who holds it: host and process, at most 256 bytes. Deaths are told
+	// apart by it, so a process that starts anew is another owner.
+	Owner string
+	// Suspects is how much the suspects may weigh that the claim brings; see [Weight].
+	// With [AllSuspects] it brings also what is to be carried out in solitude.
+	Suspects int
+	// Alone promises that the claimer carries out nothing else beside a message that is
+	// to be carried out in solitude, should it get one.
 	Alone bool
 }
 

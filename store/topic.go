@@ -107,6 +107,8 @@ type TopicStats struct {
 	// Totals since the topic was created. Duplicates counts messages that were
 	// not stored because they were there; Rescues leases that ended unsettled.
 	Appended, Acked, Cancelled, Purged, Duplicates, Retried, Rescues int64
+	// Deaths are the last deaths in company.
+	Deaths Deaths
 }
 
 // NewTopic returns the settings of a topic that an append creates: order by

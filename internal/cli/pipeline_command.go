@@ -174,7 +174,7 @@ func (s *session) invocation(args []string, flags pipeline.Values) (*pipeline.In
 	return &pipeline.Invocation{
 		Args: args, Flags: flags, Stdin: s.In, Stdout: &locked{w: s.Out}, Stderr: &locked{w: redacting{s}},
 		Output: s.output, Quiet: s.quiet, NoColor: s.noColor || s.Getenv("NO_COLOR") != "", Yes: s.yes, DryRun: s.dryRun,
-		Terminal: s.ErrTerminal, Getenv: s.Getenv, Logger: s.warnings(), Version: s.version, Owner: serve.Owner(""), Who: s.who(),
+		Terminal: s.ErrTerminal, Getenv: s.Getenv, Logger: s.warnings(), Version: s.version, Owner: serve.Owner("", time.Now()), Who: s.who(),
 		StoreURL: s.url(), StoreGiven: s.url() != open.DefaultStore || s.storeURL != "",
 		Open: s.openFor, Confirm: func(what string) error { return s.confirm("%s", what) },
 		Pipelines: s.sections, Top: s.topSection, Rows: s.rows, Document: s.document, Audit: s.auditFor,

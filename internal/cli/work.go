@@ -136,7 +136,7 @@ func (s *session) workConfig(topics []string, f *workFlags) (serve.WorkConfig, e
 	}
 	return serve.WorkConfig{
 		Topics: topics, Exec: f.exec, Pipe: f.pipe, Concurrency: f.concurrency, InFlight: f.inFlight, Lease: time.Duration(f.lease),
-		Declared: declared, PerSecond: f.limit.perSecond, UntilEmpty: f.untilEmpty, Drain: time.Duration(f.drain), Owner: owner(), Version: s.version,
+		Declared: declared, PerSecond: f.limit.perSecond, UntilEmpty: f.untilEmpty, Drain: time.Duration(f.drain), Owner: serve.Owner("", time.Now()), Version: s.version,
 		Stdout: s.programOutput(), Stderr: s.Err, Logger: s.logger(),
 	}, nil
 }
@@ -157,12 +157,6 @@ func missingProgram(command string) string {
 		return "" // there is no such shell here
 	}
 	return words[0]
-}
-
-// owner is who holds the leases: host and process.
-func owner() string {
-	host, _ := os.Hostname()
-	return fmt.Sprintf("%s/%d", host, os.Getpid())
 }
 
 // programOutput is where what programs print goes: to stdout, unless a summary

@@ -281,7 +281,7 @@ func (t *Traffic) shadow(ctx context.Context, p *mirror.Plan, c *Comparison, all
 	look, _ := store.As[store.Looker](t.From)
 	for {
 		ds, err := t.To.Claim(ctx, []store.Want{{Topic: p.InMirrored(), Limit: shadowBatch, MaxBytes: shadowBytes}},
-			store.Lease{For: shadowLease, Owner: shadowOwner})
+			store.Lease{For: shadowLease, Owner: shadowOwner, Suspects: store.AllSuspects})
 		if err != nil || len(ds) == 0 {
 			return err
 		}

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -189,16 +190,18 @@ func (d *Daemon) build() error {
 }
 
 // owner is who holds the leases: node, host and process.
-func (d *Daemon) owner() string { return Owner(d.Config.Node) }
+func (d *Daemon) owner() string { return Owner(d.Config.Node, d.began) }
 
-// Owner names this process in leases: node, if it is not the host, host and process.
-func Owner(node string) string {
+// Owner names this process in leases: node, if it is not the host, host, process, and
+// when it began. A container that is started anew has the same host and number; without
+// the time its deaths would be taken for one.
+func Owner(node string, began time.Time) string {
 	host, _ := os.Hostname()
 	host = cmp.Or(host, "localhost")
 	if node != "" && node != host {
-		return fmt.Sprintf("%s/%s/%d", node, host, os.Getpid())
+		host = node + "/" + host
 	}
-	return fmt.Sprintf("%s/%d", host, os.Getpid())
+	return fmt.Sprintf("%s/%d/%s", host, os.Getpid(), strconv.FormatInt(began.UnixMilli(), 36))
 }
 
 // Address is where health and metrics are served; empty if nowhere.

@@ -31,6 +31,9 @@ func (s *Store) Claim(ctx context.Context, wants []store.Want, lease store.Lease
 	}
 	c := claim{Store: s, ctx: ctx, lease: lease}
 	for range maxRounds {
+		if len(c.out) > 0 { // nothing else may be beside what is to be alone
+			lease.Alone = false
+		}
 		ds, err := s.inner.Claim(ctx, s.scaled(wants), lease)
 		if err != nil && len(c.out) == 0 {
 			return nil, err
@@ -39,9 +42,10 @@ func (s *Store) Claim(ctx context.Context, wants []store.Want, lease store.Lease
 			break // the others are leased: an error would strand them
 		}
 		s.learn(ds)
-		if wants = c.round(wants, ds); len(wants) == 0 {
+		if wants = c.round(wants, ds); len(wants) == 0 || len(c.out) > 0 && store.Solitary(c.out[0].Rescues) {
 			break
 		}
+		lease.Suspects = max(c.lease.Suspects-c.weight(), 0)
 	}
 	return c.out, nil
 }
@@ -52,6 +56,14 @@ type claim struct {
 	ctx   context.Context
 	lease store.Lease
 	out   []pawl.Delivery
+}
+
+// weight is that of the suspects that the claim has.
+func (c *claim) weight() (sum int) {
+	for i := range c.out {
+		sum += store.Weight(c.out[i].Rescues)
+	}
+	return sum
 }
 
 // portion is what a claim has of one topic.
@@ -108,11 +120,8 @@ func bytesOf(wants []store.Want, topic string) int {
 
 // take decodes a run and keeps it, or returns what to settle instead.
 func (c *claim) take(p *portion, run []pawl.Delivery, maxBytes int) *store.Settlement {
-	switch {
-	case p.full:
+	if p.full {
 		return c.back(&run[0], "there was no room for it")
-	case run[0].Rescues > 0 && len(c.out) > 0: // of an earlier round
-		return c.back(&run[0], "a suspect is claimed alone")
 	}
 	bytes := p.bytes
 	for i := range run {

@@ -215,9 +215,8 @@ func TestPoisonWithinALane(t *testing.T) {
 		r.same(r.claimed(store.Want{Limit: 1, Run: 1}), a)
 		r.Advance(30 * time.Second)
 		r.bodies([]byte("d")) // the lane is leased
-		r.Advance(time.Hour)  // and rescued: a is claimed alone
-		r.bodies(a)
-		r.bodies(b)
+		r.Advance(time.Hour)  // and rescued
+		r.bodies(a, b)
 		if in := r.stored(ids[2]); in.State == store.IsDead {
 			t.Fatal("it died before its turn")
 		}

@@ -48,8 +48,7 @@ func TestCollectRemovesWhatNobodyNeeds(t *testing.T) {
 	r.collect(time.Minute, codec.Collected{Blobs: 4, Used: 4})
 	r.bodies(noise(2000, 4))
 	r.Advance(time.Hour) // the leased one is rescued, the delayed one is due
-	r.bodies(noise(2000, 3))
-	r.bodies(noise(2000, 5))
+	r.bodies(noise(2000, 3), noise(2000, 5))
 	r.none(r.letters().Replay(t.Context(), "", ds[1].ID))
 	r.bodies(noise(2000, 2))
 	r.age(48*time.Hour, r.files()...)

@@ -2,27 +2,38 @@ package kafka
 
 import (
 	"sync/atomic"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/pawl-dev/pawl/store"
 	"github.com/pawl-dev/pawl/store/kafka/gate"
 )
 
 // maxCount is how many messages of a partition can be in hand.
 const maxCount = gate.Window
 
-// After a process died with messages in hand, whoever gets its partition is
-// cautious up to a bit beyond what had been handed out: few lanes at a time, and
-// what is handed out is committed first. So the next death leaves a short list of
-// what it may be due to, and these are carried out alone.
+// Who gets a partition whose last commit is open counts the death of its process. One
+// says nothing: everything goes on as it was. After the second death in a row few lanes
+// are carried out at a time, after the third so few that the commit can name them, which
+// is made before they begin: so the next death leaves a short list of what it may be due
+// to, and these are carried out in solitude. Deaths are in a row until all is over that
+// had been handed out, and a while longer.
 const (
-	cautiousLanes = gate.MaxTries
+	someLanes  = 32 // after two deaths
+	namedLanes = 4  // after three
+	// cautiousSlack is how far beyond what was handed out, as far as the last commit
+	// knew, that goes on.
 	cautiousSlack = 256
 	// What killed the process may lie further on than its last commit knew. So for
-	// some commit intervals after it was cautious, an assignment is wary: each claim
-	// is committed before it is carried out, and the next death is on record where
-	// it was.
+	// some commit intervals after that, an assignment is wary: deaths are still in a
+	// row, and after the second one each claim is committed before it is carried out,
+	// so that the next death is on record where it was.
 	waryIntervals = 10
+	// diedAlone is set in the number of crashes on record while a message is in
+	// solitude: a death then is no reason to put solitude off.
+	diedAlone  = 1 << 7
+	mostDeaths = 100
 )
 
 // assignment is a partition from when it was assigned to this process until it is
@@ -53,12 +64,15 @@ type assignment struct {
 	quiet     chan struct{} // closed when nothing runs in it any more, once it is not live
 
 	horizon  int64 // highest offset handed out; -1: nothing was
-	danger   int64 // up to here it is cautious; -1: it is not
-	wary     int64 // until then each claim is on record before it is carried out
+	danger   int64 // up to here deaths are in a row; -1: it has come further
+	wary     int64 // and until then
+	began    int64 // when it was assigned
+	alone    bool  // the last death was one in solitude
+	rested   bool  // what died had nothing in hand, as far as is known
 	marked   bool  // it was tried to commit that something is handed out
 	setAside []*lane
-	crashes  uint8           // in a row, while it is cautious
-	tries    map[int64]uint8 // suspects by offset, and how often each was tried alone
+	crashes  uint8           // deaths in a row
+	tries    map[int64]uint8 // what is to be in solitude by offset, and how often each was tried
 	touched  bool            // since the last checkpoint
 	owed     int64           // when it was touched first of what is in no checkpoint yet; 0: it was not
 	asked    int64           // the same of the checkpoint that is being committed
@@ -99,7 +113,7 @@ func (e *engine) begin(name string, partition int32, known *memory, at int64, fo
 	e.nextID++
 	a := &assignment{
 		id: e.nextID, topic: t, partition: partition, source: known.source, lanes: map[string]*lane{}, tries: map[int64]uint8{},
-		quiet: make(chan struct{}), horizon: -1, danger: -1, lastBase: found.base,
+		quiet: make(chan struct{}), horizon: -1, danger: -1, lastBase: found.base, began: e.now().UnixNano(),
 	}
 	a.epoch.Store(known.epoch)
 	a.acked.Store(&found)
@@ -123,24 +137,51 @@ func (e *engine) begin(name string, partition int32, known *memory, at int64, fo
 // beware takes note of what a process that died was at. If that was nothing, as far
 // as its last commit knew, it is enough to be wary.
 func (e *engine) beware(a *assignment, cp gate.Checkpoint) {
-	a.crashes = min(cp.Crashes, 254) + 1
-	if cp.Base > cp.Horizon && len(cp.Tries) == 0 {
-		e.beWary(a)
-		return
-	}
-	a.danger = cp.Horizon + cautiousSlack
+	a.alone = cp.Crashes&diedAlone != 0
+	a.crashes = cp.Crashes &^ diedAlone
 	for _, try := range cp.Tries {
 		a.tries[try.Pos] = try.Count - 1
 	}
+	if cp.Base > cp.Horizon && len(cp.Tries) == 0 {
+		a.rested = true
+		e.beWary(a)
+		return
+	}
+	a.crashes = min(a.crashes, mostDeaths) + 1
+	a.danger = cp.Horizon + cautiousSlack
 }
 
-// beWary makes that claims of an assignment are on record before they are carried
-// out, for a while.
+// beWary makes that deaths are in a row for a while.
 func (e *engine) beWary(a *assignment) {
 	a.wary = e.now().Add(waryIntervals * e.limits.Commit).UnixNano()
 }
 
-func (a *assignment) cautious() bool { return a.danger >= 0 }
+// mostLanes is how many lanes may be carried out at a time.
+func (a *assignment) mostLanes() int {
+	switch {
+	case a.danger < 0 || a.crashes < 2:
+		return maxCount
+	case a.crashes == 2:
+		return someLanes
+	default:
+		return namedLanes
+	}
+}
+
+// named tells whether what is carried out is named in commits.
+func (a *assignment) named() bool { return a.crashes >= 3 }
+
+// onRecord tells whether a claim is committed before it is carried out.
+func (a *assignment) onRecord(now int64) bool {
+	return a.danger >= 0 && a.named() || now < a.wary && (a.crashes >= 2 || a.rested)
+}
+
+// putOff tells whether nothing of it may begin solitude, for leases of that length: who
+// had it died in company, and it may not have been due to a message. Where there is no
+// room to name more, that is not waited for.
+func (a *assignment) putOff(now int64, lease time.Duration) bool {
+	return !a.alone && a.named() && len(a.tries)+namedLanes <= gate.MaxTries && now < a.began+int64(store.DeathsWithin*lease)
+}
 
 // register enters an offset into the gate; false if the window is full. What is
 // finished already comes out as finished.
@@ -157,7 +198,7 @@ func (a *assignment) register(offset int64, f *flight) bool {
 	a.list(offset, f)
 	if n, ok := a.tries[offset]; ok {
 		t := f.troubled()
-		t.rescues, t.lonely, t.reason = max(1, int(n)), int(n), "its process died"
+		t.rescues, t.lonely, t.reason = store.SolitaryAfter+int(n), int(n), "its process died"
 	}
 	return true
 }
@@ -245,8 +286,8 @@ func (a *assignment) handOut(offset int64) {
 	a.horizon = max(a.horizon, offset)
 }
 
-// full tells whether a cautious partition hands out nothing more for now.
-func (a *assignment) full() bool { return a.cautious() && a.leased >= cautiousLanes }
+// full tells whether it hands out nothing more for now.
+func (a *assignment) full() bool { return a.leased >= a.mostLanes() }
 
 // checkpoint is what to commit. It names what is being carried out, if that is
 // little enough, and the suspects.
@@ -257,36 +298,47 @@ func (e *engine) checkpoint(a *assignment) gate.Checkpoint {
 	}
 	a.owed = 0
 	base := a.gate.Advance()
-	if a.cautious() && base > a.danger {
-		a.danger, a.crashes = -1, 0
-		e.beWary(a)
-		e.resume(a)
-	}
+	e.pastDanger(a, base)
 	// From the first message on it is open until it is given up: closed in between,
 	// the next message would have to wait until it is open again.
-	extra := gate.Extra{Source: a.source, Open: a.horizon >= 0 || a.cautious()}
+	extra := gate.Extra{Source: a.source, Open: a.horizon >= 0 || a.danger >= 0}
 	if !extra.Open {
 		return a.gate.Checkpoint(extra)
 	}
 	extra.Crashes, extra.Horizon = a.crashes, max(a.horizon, a.danger-cautiousSlack)
-	if a.leased == 0 && !a.cautious() {
+	if a.leased == 0 && a.danger < 0 {
 		extra.Horizon = base - 1 // nothing is in hand, whatever holds up the base
 	}
 	for pos, n := range a.tries {
 		extra.Tries = append(extra.Tries, gate.Try{Pos: pos, Count: n + 1})
 	}
-	if a.leased <= gate.MaxTries {
-		for l := e.runs.first; l != nil; l = l.after {
-			if l.of != a {
-				continue
-			}
-			l.trim()
-			if pos := l.head.offset(); !l.head.suspect() {
-				extra.Tries = append(extra.Tries, gate.Try{Pos: pos, Count: 1})
-			}
+	for l := e.runs.first; l != nil; l = l.after {
+		if l.of != a {
+			continue
+		}
+		l.trim()
+		switch {
+		case l.lease.alone:
+			extra.Crashes |= diedAlone
+		case a.named() && a.leased <= namedLanes:
+			extra.Tries = append(extra.Tries, gate.Try{Pos: l.head.offset(), Count: 1})
 		}
 	}
 	return a.gate.Checkpoint(extra)
+}
+
+// pastDanger takes note that it has come that far: deaths are in a row for a while, then
+// no more.
+func (e *engine) pastDanger(a *assignment, base int64) {
+	now := e.now().UnixNano()
+	switch {
+	case a.danger >= 0 && base > a.danger:
+		a.danger = -1
+		e.beWary(a)
+		e.resume(a)
+	case a.danger < 0 && now >= a.wary:
+		a.crashes, a.rested = 0, false
+	}
 }
 
 // conclude ends an assignment, as drop does, and returns what to commit at its end.
@@ -299,13 +351,16 @@ func (e *engine) conclude(a *assignment) gate.Checkpoint {
 	e.dropLocked(a)
 	extra := gate.Extra{Source: a.source}
 	base := a.gate.Advance()
-	if !a.cautious() || base > a.danger {
-		if a.cautious() || e.now().UnixNano() < a.wary { // the next one goes on being wary
-			extra.Open, extra.Horizon = true, base-1
+	if a.danger < 0 || base > a.danger {
+		if a.danger >= 0 || e.now().UnixNano() < a.wary { // the next one goes on being wary
+			extra.Open, extra.Crashes, extra.Horizon = true, a.crashes, base-1
 		}
 		return a.gate.Checkpoint(extra)
 	}
 	extra.Open, extra.Crashes, extra.Horizon = true, a.crashes-1, a.danger-cautiousSlack
+	if a.alone {
+		extra.Crashes |= diedAlone
+	}
 	for pos, n := range a.tries {
 		if f := a.find(pos); f != nil && f.trouble != nil {
 			n = uint8(f.trouble.lonely)
@@ -315,7 +370,7 @@ func (e *engine) conclude(a *assignment) gate.Checkpoint {
 	return a.gate.Checkpoint(extra)
 }
 
-// resume lets a partition hand out what it was too cautious to hand out.
+// resume lets a partition hand out what it had too many lanes at work to hand out.
 func (e *engine) resume(a *assignment) {
 	aside := a.setAside
 	a.setAside = nil

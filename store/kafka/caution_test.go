@@ -1,10 +1,12 @@
 package kafka
 
 import (
+	"strconv"
 	"testing"
 	"time"
 
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/kafka/gate"
 )
 
 // TestACrashMemorySurvivesACleanOwner: who may have killed a process is still not
@@ -14,19 +16,16 @@ func TestACrashMemorySurvivesACleanOwner(t *testing.T) {
 	r := newRig(t, Consuming{})
 	a := r.assign(0)
 	r.take(a, records(0, "a", "b")...)
-	r.claim(9)
-	died := r.checkpoint(a) // and with it its process
-	r.engine.drop(a)
-	r.engine.ghosts = map[string]*ghost{}
+	died := r.deaths(a, store.SolitaryAfter, "a", "b")
 	for owner := range 3 {
 		b := r.resume(died)
 		r.take(b, records(0, "a", "b")...)
-		if !b.cautious() || b.crashes != 1 {
-			t.Fatalf("owner %d: cautious %v after %d crashes", owner, b.cautious(), b.crashes)
+		if b.mostLanes() != namedLanes || b.crashes != 4 {
+			t.Fatalf("owner %d: %d lanes after %d crashes", owner, b.mostLanes(), b.crashes)
 		}
 		for _, f := range []*flight{b.find(0), b.find(1)} {
-			if f == nil || !f.suspect() || f.trouble.lonely != 0 {
-				t.Fatalf("owner %d: no suspect at 0 and 1, or one with lonely tries", owner)
+			if f == nil || !f.solitary() || f.trouble.lonely != 0 {
+				t.Fatalf("owner %d: nobody is to be alone at 0 and 1, or has been", owner)
 			}
 		}
 		died = r.engine.conclude(b)
@@ -41,13 +40,16 @@ func TestALonelyTryIsCountedByDeathsOnly(t *testing.T) {
 	r := newRig(t, Consuming{})
 	a := r.assign(0)
 	r.take(a, records(0, "a")...)
-	r.claim(9)
-	cp := r.checkpoint(a)
+	cp := r.deaths(a, store.SolitaryAfter, "a")
 	for death := range store.LonelyRescues {
-		r.engine.drop(a)
-		r.engine.ghosts = map[string]*ghost{}
 		a = r.resume(cp)
 		r.take(a, records(0, "a")...)
+		if death == 0 { // those before it were in company
+			if len(r.claimWith(1, alone)) != 0 {
+				t.Fatal("solitude begins although processes died in company")
+			}
+			r.pass(store.DeathsWithin * time.Minute)
+		}
 		if f := a.find(0); f == nil || f.trouble == nil || f.trouble.lonely != death {
 			t.Fatalf("after %d lonely deaths: %+v", death, f)
 		}
@@ -58,11 +60,55 @@ func TestALonelyTryIsCountedByDeathsOnly(t *testing.T) {
 		if final := r.engine.conclude(a); final.Tries[0].Count != uint8(death+1) {
 			t.Errorf("given up while it is carried out: %+v", final.Tries)
 		}
+		r.engine.ghosts = map[string]*ghost{}
 	}
-	r.engine.ghosts = map[string]*ghost{}
 	a = r.resume(cp)
 	r.take(a, records(0, "a")...)
 	if got := r.claim(1); len(got) != 0 || a.dying != 1 {
 		t.Errorf("after three lonely deaths it was handed out: %v", offsets(got))
+	}
+}
+
+// deaths lets so many processes die that have what is there in hand, the first of them a's.
+func (r *rig) deaths(a *assignment, n int, keys ...string) (left gate.Checkpoint) {
+	r.t.Helper()
+	for range n {
+		if len(r.claim(9)) != len(keys) {
+			r.t.Fatal("not everything was handed out")
+		}
+		left = r.checkpoint(a)
+		r.engine.drop(a)
+		r.engine.ghosts = map[string]*ghost{}
+		a = r.resume(left)
+		r.take(a, records(0, keys...)...)
+	}
+	return left
+}
+
+// TestOneDeathIsNoReason: after one death everything is handed out as before, after two
+// 32 lanes, after three four, which are on record before they begin.
+func TestOneDeathIsNoReason(t *testing.T) {
+	r := newRig(t, Consuming{})
+	a := r.assign(0)
+	keys := make([]string, 100)
+	for i := range keys {
+		keys[i] = strconv.Itoa(i)
+	}
+	for deaths, want := range []int{100, 100, 32, 4, 0} {
+		r.take(a, records(0, keys...)...)
+		c, err := r.engine.claim([]store.Want{{Topic: rigTopic, Limit: 1000}}, &store.Lease{For: time.Minute, Suspects: store.MaxSuspects})
+		if err != nil || len(c.out) != want && deaths < 4 {
+			t.Fatalf("after %d deaths %d are handed out: %v", deaths, len(c.out), err)
+		}
+		if c.careful[a] != (deaths >= 3) {
+			t.Errorf("after %d deaths a commit goes before: %v", deaths, c.careful[a])
+		}
+		cp := r.checkpoint(a)
+		if named := len(cp.Tries); named != map[int]int{3: 4, 4: 8}[deaths] {
+			t.Errorf("after %d deaths %d are named", deaths, named)
+		}
+		r.engine.drop(a)
+		r.engine.ghosts = map[string]*ghost{}
+		a = r.resume(cp)
 	}
 }

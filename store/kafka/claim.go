@@ -46,6 +46,8 @@ type claim struct {
 	terms *store.Lease
 	fence int64
 	out   []given
+	// suspects is what the suspects may weigh that it still takes.
+	suspects int
 	// careful are the partitions whose checkpoint must be committed before
 	// anything is carried out.
 	careful map[*assignment]bool
@@ -63,7 +65,8 @@ func (e *engine) claim(wants []store.Want, terms *store.Lease) (*claim, error) {
 	}
 	defer e.mu.Unlock()
 	c := &claim{engine: e, now: now, terms: terms, fence: newFence(), out: newGivens()}
-	if !c.suspect(wants) {
+	c.suspects = terms.Suspects
+	if !terms.Alone || !c.solitary(wants) {
 		for _, w := range wants {
 			c.from(w)
 		}
@@ -72,15 +75,14 @@ func (e *engine) claim(wants []store.Want, terms *store.Lease) (*claim, error) {
 	return c, nil
 }
 
-// suspect takes the first suspect whose turn it is in its topic, if any.
-func (c *claim) suspect(wants []store.Want) bool {
+// solitary takes the first message, of the first topic that has any, that may begin
+// solitude.
+func (c *claim) solitary(wants []store.Want) bool {
 	for _, w := range wants {
-		if l := c.best(c.topics[w.Topic]); l != nil && w.Limit > 0 && l.head.suspect() {
-			l.of.topic.ready.pop(l)
-			if c.terms.Alone {
-				l.of.tries[l.head.offset()] = uint8(l.head.trouble.lonely + 1)
-				include(&c.careful, l.of)
-			}
+		if l := c.waits(w.Topic, c.now, c.terms.For); l != nil && w.Limit > 0 {
+			l.of.topic.ready.remove(l)
+			l.of.tries[l.head.offset()] = uint8(l.head.trouble.lonely + 1)
+			include(&c.careful, l.of)
 			c.take(l, 1)
 			return true
 		}
@@ -88,9 +90,9 @@ func (c *claim) suspect(wants []store.Want) bool {
 	return false
 }
 
-// from takes what w wants, suspects excepted.
+// from takes what w wants, but for suspects that do not fit.
 func (c *claim) from(w store.Want) {
-	var suspects []*lane
+	var passed []*lane
 	t, count, bytes := c.topics[w.Topic], 0, 0
 	for near := 0; count < w.Limit; near-- {
 		if near <= 0 && t != nil {
@@ -100,13 +102,17 @@ func (c *claim) from(w store.Want) {
 		if l == nil {
 			break
 		}
-		if l.head.suspect() {
+		weight := l.head.weight()
+		if weight > c.suspects {
 			l.of.topic.ready.pop(l)
-			suspects = append(suspects, l)
+			passed = append(passed, l)
 			continue
 		}
 		n := 0
-		for f, limit := l.head, l.runLimit(w); f != nil && n < limit && count < w.Limit && !f.suspect(); f = f.next {
+		for f, limit := l.head, l.runLimit(w); f != nil && n < limit && count < w.Limit; f = f.next {
+			if n > 0 && max(weight, f.weight()) > 0 {
+				break // a suspect is a run by itself
+			}
 			if w.MaxBytes > 0 && count > 0 && bytes+f.size > w.MaxBytes {
 				break
 			}
@@ -118,16 +124,17 @@ func (c *claim) from(w store.Want) {
 			break // the next one is too large for what is left
 		}
 		l.of.topic.ready.pop(l)
+		c.suspects -= weight
 		c.take(l, n)
 	}
-	for _, l := range suspects {
+	for _, l := range passed {
 		l.of.topic.ready.push(l)
 	}
 }
 
 func (l *lane) runLimit(w store.Want) int {
 	switch {
-	case l.of.cautious():
+	case l.of.mostLanes() < maxCount:
 		return 1
 	case w.Run > 0:
 		return w.Run
@@ -187,7 +194,7 @@ func (c *claim) parks(l *lane) bool {
 func (c *claim) take(l *lane, n int) {
 	c.lease(l, n, c.terms, c.fence, c.now)
 	switch a := l.of; {
-	case a.cautious() || c.now < a.wary:
+	case a.onRecord(c.now):
 		include(&c.careful, a)
 	case !a.marked:
 		include(&c.fresh, a)
@@ -224,9 +231,7 @@ func (c *claim) undo() {
 		if f == nil {
 			continue
 		}
-		if f.suspect() {
-			l.of.tries[f.offset()] = uint8(f.trouble.lonely)
-		}
+		c.spare(f)
 		c.unlease(l)
 		l.giveBack()
 		c.open(l)

@@ -55,6 +55,7 @@ type topic struct {
 	memories   map[int32]*memory
 	deadByKey  map[string]int // dead letters by key, for parking
 	rescues    int64
+	died       store.Deaths // in company
 	retried    int64
 	// totals
 	taken, failed uint64
@@ -229,11 +230,13 @@ func (e *engine) rescue(l *lane) {
 	l.giveBack()
 	if f := l.head; f != nil {
 		t := f.troubled()
-		if t.rescues > 0 && lease.alone {
-			t.lonely++
-		}
-		l.of.tries[f.offset()] = uint8(t.lonely)
 		t.rescues++
+		if lease.alone {
+			t.lonely++
+		} else {
+			l.of.topic.died = l.of.topic.died.Add(lease.owner, time.Unix(0, until))
+		}
+		e.spare(f)
 		t.reason = why
 		t.history = append(t.history, store.Attempt{
 			Attempt: t.attempts, StartedAt: time.Unix(0, lease.started), EndedAt: time.Unix(0, until),
@@ -302,7 +305,7 @@ func (e *engine) lease(l *lane, n int, terms *store.Lease, fence, now int64) {
 		}
 		f = f.next
 	}
-	l.lease = lease{fence: fence, owner: terms.Owner, alone: terms.Alone, started: now, hard: hard, last: f}
+	l.lease = lease{fence: fence, owner: terms.Owner, alone: terms.Alone && l.head.solitary(), started: now, hard: hard, last: f}
 	l.of.handOut(f.offset())
 	e.touch(l.of)
 	e.runs.add(l)

@@ -63,7 +63,16 @@ func (f *flight) remember(r *kgo.Record) {
 	}
 }
 
-func (f *flight) suspect() bool { return f.trouble != nil && f.trouble.rescues > 0 }
+// solitary tells whether it is carried out in solitude.
+func (f *flight) solitary() bool { return f.trouble != nil && store.Solitary(f.trouble.rescues) }
+
+// weight is what it counts as a suspect.
+func (f *flight) weight() int {
+	if f.trouble == nil {
+		return 0
+	}
+	return store.Weight(f.trouble.rescues)
+}
 
 // lane is messages that are carried out one after the other: those of one key in
 // a partition, or a single one without a key.

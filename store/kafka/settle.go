@@ -129,9 +129,10 @@ func (e *engine) settleOne(st *store.Settlement, now int64) (bool, *death) {
 	return true, nil
 }
 
-// spare takes back that a suspect may have died of what it was just tried for.
+// spare takes back that a message in solitude may have died of what it was just tried
+// for.
 func (e *engine) spare(f *flight) {
-	if f.suspect() {
+	if f.solitary() {
 		f.lane.of.tries[f.offset()] = uint8(f.trouble.lonely)
 	}
 }

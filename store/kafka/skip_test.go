@@ -105,31 +105,31 @@ func TestASkipOfWhatWaitsForItsRetry(t *testing.T) {
 	want(t, "handed out when the retry is due", offsets(r.claim(9)), 2)
 }
 
-// TestASkipOfWhatIsSetAside: a lane that a cautious partition has set aside is set
+// TestASkipOfWhatIsSetAside: a lane that a partition with few lanes at work has set aside is set
 // aside once, however often it comes to that.
 func TestASkipOfWhatIsSetAside(t *testing.T) {
 	r := newRig(t, Consuming{})
 	a := r.assign(0)
-	a.danger = 100
+	a.danger, a.crashes = 100, 3
 	var keys []string
-	for i := range cautiousLanes + 1 {
+	for i := range namedLanes + 1 {
 		keys = append(keys, string(rune('a'+i)))
 	}
 	r.take(a, records(0, keys...)...)
-	r.take(a, record(int64(len(keys)), keys[cautiousLanes]))
+	r.take(a, record(int64(len(keys)), keys[namedLanes]))
 	running := r.claim(99)
-	if len(running) != cautiousLanes {
-		t.Fatalf("%d lanes are leased, want %d", len(running), cautiousLanes)
+	if len(running) != namedLanes {
+		t.Fatalf("%d lanes are leased, want %d", len(running), namedLanes)
 	}
 	r.claim(99)
-	r.skip(cautiousLanes)
-	want(t, "dead", r.writeDead(), cautiousLanes)
+	r.skip(namedLanes)
+	want(t, "dead", r.writeDead(), namedLanes)
 	want(t, "handed out while there is no room", offsets(r.claim(99)))
 	if len(a.setAside) != 1 {
 		t.Errorf("%d lanes are set aside, want 1", len(a.setAside))
 	}
 	r.ack(running[0])
-	want(t, "handed out", offsets(r.claim(99)), cautiousLanes+1)
+	want(t, "handed out", offsets(r.claim(99)), namedLanes+1)
 	r.ack(running[1])
 	want(t, "handed out when there is more room", offsets(r.claim(99)))
 }

@@ -238,7 +238,7 @@ func (s *Store) count(ctx context.Context, name string) (store.TopicStats, error
 	mine := s.engine.figures(name)
 	st.Leased, st.Delayed = mine.leased, mine.delayed
 	st.Waiting = max(0, st.Waiting-st.Leased-st.Delayed)
-	st.Rescues, st.Retried = mine.rescues, mine.retried
+	st.Rescues, st.Retried, st.Deaths = mine.rescues, mine.retried, mine.died
 	switch st.OldestWaiting = mine.oldest; {
 	case st.Waiting == 0:
 		st.OldestWaiting = 0
@@ -366,6 +366,7 @@ func (e *engine) unfinished(name string, partition int32) (n, end int64, ok bool
 // figures are the figures of what is in hand of a topic.
 type figures struct {
 	leased, delayed, rescues, retried int64
+	died                              store.Deaths
 	oldest                            time.Duration
 }
 
@@ -377,7 +378,7 @@ func (e *engine) figures(name string) (f figures) {
 		return f
 	}
 	now := e.now()
-	f.rescues, f.retried = t.rescues, t.retried
+	f.rescues, f.retried, f.died = t.rescues, t.retried, t.died
 	for _, a := range t.partitions {
 		for _, m := range a.ring {
 			switch {

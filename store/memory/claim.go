@@ -21,8 +21,8 @@ func (s *Store) Claim(ctx context.Context, wants []store.Want, terms store.Lease
 	}
 	defer s.mu.Unlock()
 	defer s.setAlarm(now)
-	c := claim{Store: s, now: now, terms: terms, fence: newFence()}
-	if c.suspect(wants) {
+	c := claim{Store: s, now: now, terms: terms, fence: newFence(), suspects: terms.Suspects}
+	if terms.Alone && c.solitary(wants) {
 		return c.out, nil
 	}
 	for _, w := range wants {
@@ -37,13 +37,17 @@ type claim struct {
 	now   time.Time
 	terms store.Lease
 	fence int64
-	out   []pawl.Delivery
+	// suspects is what the suspects may weigh that the claim still takes.
+	suspects int
+	out      []pawl.Delivery
 }
 
-// suspect takes the first suspect that is the best of its topic, if any.
-func (c *claim) suspect(wants []store.Want) bool {
+// solitary takes the best message, of the first topic that has any, that may begin
+// solitude.
+func (c *claim) solitary(wants []store.Want) bool {
 	for _, w := range wants {
-		if l := c.best(w); l != nil && w.Limit > 0 && l.queue[0].Rescues > 0 {
+		if l := c.waits(w.Topic, c.now, c.terms.For); l != nil && w.Limit > 0 {
+			c.park(l) // what is behind it
 			c.take(l, 1)
 			return true
 		}
@@ -51,22 +55,57 @@ func (c *claim) suspect(wants []store.Want) bool {
 	return false
 }
 
-// topic takes what w wants, suspects excepted.
+// waits returns the best lane of a topic whose message waits for solitude and may
+// begin it.
+func (s *Store) waits(topic string, now time.Time, lease time.Duration) *lane {
+	t := s.topics[topic]
+	if t == nil || t.paused(now) || t.totals.Deaths.Until(lease).After(now) {
+		return nil
+	}
+	var best *lane
+	for _, l := range t.ready.lanes {
+		if store.Solitary(l.queue[0].Rescues) && !(s.doomed(l) && l.queue[0].Replays == 0) && (best == nil || byRank(l, best)) {
+			best = l
+		}
+	}
+	return best
+}
+
+// Solitary implements [store.Solitude].
+func (s *Store) Solitary(ctx context.Context, lease time.Duration, topics ...string) (string, error) {
+	now, err := s.enter(ctx, "solitary")
+	if err != nil {
+		return "", err
+	}
+	defer s.mu.Unlock()
+	for _, topic := range topics {
+		if s.waits(topic, now, lease) != nil {
+			return topic, nil
+		}
+	}
+	return "", nil
+}
+
+// topic takes what w wants, but for suspects that do not fit.
 func (c *claim) topic(w store.Want) {
-	var suspects []*lane
+	var passed []*lane
 	count, bytes := 0, 0
 	for count < w.Limit {
 		l := c.best(w)
 		if l == nil {
 			break
 		}
-		if l.queue[0].Rescues > 0 {
+		rescues := l.queue[0].Rescues
+		if store.Weight(rescues) > c.suspects {
 			l.move(nil)
-			suspects = append(suspects, l)
+			passed = append(passed, l)
 			continue
 		}
 		run := 0
-		for run < len(l.queue) && run < runLimit(w) && count < w.Limit && l.queue[run].Rescues == 0 {
+		for run < len(l.queue) && run < runLimit(w) && count < w.Limit {
+			if run > 0 && max(rescues, l.queue[run].Rescues) >= store.SuspectAfter {
+				break
+			}
 			size := l.queue[run].Size()
 			if w.MaxBytes > 0 && count > 0 && bytes+size > w.MaxBytes {
 				break
@@ -78,9 +117,10 @@ func (c *claim) topic(w store.Want) {
 		if run == 0 {
 			break // the next one is too large for what is left
 		}
+		c.suspects -= store.Weight(rescues)
 		c.take(l, run)
 	}
-	for _, l := range suspects {
+	for _, l := range passed {
 		l.move(&l.topic.ready)
 	}
 }
@@ -111,7 +151,7 @@ func (c *claim) best(w store.Want) *lane {
 // park sends what may not pass a dead letter to the dead letters, too, and
 // tells whether it did.
 func (c *claim) park(l *lane) bool {
-	if !l.topic.Park || !l.keyed || l.topic.deadKeys[l.key] == 0 {
+	if !c.doomed(l) {
 		return false
 	}
 	var pass []*message
@@ -132,6 +172,11 @@ func (c *claim) park(l *lane) bool {
 	return parked
 }
 
+// doomed tells whether a lane is parked behind a dead letter.
+func (s *Store) doomed(l *lane) bool {
+	return l.topic.Park && l.keyed && l.topic.deadKeys[l.key] > 0
+}
+
 // take leases the first messages of a lane.
 func (c *claim) take(l *lane, run int) {
 	hard := c.now.Add(l.topic.Deadline)
@@ -143,6 +188,7 @@ func (c *claim) take(l *lane, run int) {
 		Lease: c.terms, fence: c.fence, started: c.now, hard: hard,
 		run: run, last: l.queue[run-1].seq,
 	}
+	l.lease.Alone = c.terms.Alone && store.Solitary(l.queue[0].Rescues)
 	c.watch(l)
 	for _, m := range l.queue[:run] {
 		if m.Unique.For == pawl.UntilClaimed {

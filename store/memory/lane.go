@@ -28,12 +28,12 @@ type lane struct {
 
 // lease is the right to settle a run.
 type lease struct {
-	store.Lease
-	fence   int64
-	started time.Time
-	hard    time.Time
-	run     int   // how many of the queue's first messages are in the run
-	last    int64 // seq of the last message of the run
+	store.Lease // Alone: it is in solitude
+	fence       int64
+	started     time.Time
+	hard        time.Time
+	run         int   // how many of the queue's first messages are in the run
+	last        int64 // seq of the last message of the run
 }
 
 // laneHeap is a heap of lanes that know where they are.
@@ -190,8 +190,10 @@ func (s *Store) rescue(l *lane) {
 	if !l.until.Before(l.lease.hard) {
 		why = "hard deadline passed unsettled"
 	}
-	if m.Rescues > 0 && l.lease.Alone {
+	if l.lease.Alone {
 		m.Lonely++
+	} else {
+		l.topic.totals.Deaths = l.topic.totals.Deaths.Add(l.lease.Owner, l.until)
 	}
 	m.Rescues++
 	m.Reason = why

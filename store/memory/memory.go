@@ -51,7 +51,7 @@ type topic struct {
 	keyed    map[string]*lane // lanes by key
 	ready    laneHeap         // lanes with work that nobody holds, by rank
 	deadKeys map[string]int   // dead letters by key, for parking
-	totals   store.TopicStats // only the totals are used
+	totals   store.TopicStats // only the totals and deaths are used
 }
 
 // message is a message and what happened to it.

@@ -49,7 +49,7 @@ func Carry(ctx context.Context, from, to store.Store, topic, as string, limit in
 	want := store.Want{Topic: topic, Limit: min(limit, carryAtOnce), MaxBytes: carryBytes}
 	c := carrier{from: from, to: to, as: as, there: map[string]bool{}}
 	for range carryRounds {
-		ds, err := from.Claim(ctx, []store.Want{want}, store.Lease{For: carryLease, Owner: owner})
+		ds, err := from.Claim(ctx, []store.Want{want}, store.Lease{For: carryLease, Owner: owner, Suspects: store.AllSuspects})
 		if err != nil || len(ds) == 0 {
 			return c.done, errors.Join(c.bad, err)
 		}

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -24,7 +25,10 @@ type claiming struct {
 	again   bool // lanes were given up that may be claimed at once
 	full    bool // the bound on bytes is reached
 	suspect bool // there is one
-	there   bool // the topic is there and not paused
+	aim     aim
+	room    *int  // what suspects may weigh that the call still takes
+	early   []run // suspects that go before the others
+	there   bool  // the topic is there and not paused
 	version int64
 	taken   int64 // tickets
 	stayed  int64 // tickets picked and left where they are: somebody has the lease of their lane locked
@@ -76,21 +80,25 @@ func (s *Store) Claim(ctx context.Context, wants []store.Want, terms store.Lease
 	if err != nil || len(cs) == 0 {
 		return nil, s.fail("claim", err)
 	}
-	if s.sweeper.maySuspect(s.exact()) {
-		ds, err := s.claimSuspect(ctx, cs)
-		if err != nil || len(ds) > 0 {
-			return ds, s.fail("claim", err)
-		}
+	if all, ds, err := s.first(ctx, cs); all {
+		return ds, s.fail("claim", err)
 	}
 	ds, err := s.claimAll(ctx, cs)
-	if err == nil && len(ds) == 0 && s.sweeper.maySuspect(s.exact()) {
-		ds, err = s.claimSuspect(ctx, cs) // what seemed better was not there
+	if err == nil && len(ds) == 0 {
+		for _, c := range cs { // what seemed better than a suspect was not there
+			runs, failed := s.claimSuspects(ctx, c)
+			ds, err = deliveries(ds, runs), cmp.Or(err, failed)
+		}
+	}
+	if len(ds) > 0 {
+		err = nil
 	}
 	return ds, s.fail("claim", err)
 }
 
 // claimings is what is wanted of topics that are there.
 func (s *Store) claimings(ctx context.Context, wants []store.Want, terms store.Lease) (cs []*claiming, err error) {
+	room := terms.Suspects
 	for _, w := range wants {
 		if w.Limit == 0 {
 			continue
@@ -105,7 +113,7 @@ func (s *Store) claimings(ctx context.Context, wants []store.Want, terms store.L
 		if w.Run == 0 {
 			w.Run = store.DefaultRun
 		}
-		cs = append(cs, &claiming{topic: t, want: w, terms: terms, fence: sqlstore.NewFence()})
+		cs = append(cs, &claiming{topic: t, want: w, terms: terms, fence: sqlstore.NewFence(), room: &room})
 	}
 	return cs, nil
 }
@@ -114,14 +122,16 @@ func (s *Store) claimings(ctx context.Context, wants []store.Want, terms store.L
 // round trip. What was claimed is given out even where another topic failed:
 // nobody else could until its lease ends.
 func (s *Store) claimAll(ctx context.Context, cs []*claiming) (ds []pawl.Delivery, err error) {
-	errs := s.sendClaims(ctx, cs)
-	for i, c := range cs {
-		if c.suspect {
-			s.sweeper.sawSuspect(true)
-		}
+	wanting := slices.DeleteFunc(slices.Clone(cs), func(c *claiming) bool { return c.want.Limit <= 0 })
+	var errs []error
+	if len(wanting) > 0 {
+		errs = s.sendClaims(ctx, wanting)
+	}
+	for i, c := range wanting {
 		runs, failed := []run(nil), errs[i]
 		if failed == nil {
-			runs, failed = s.finish(ctx, c, false)
+			s.sweeper.sawSuspect(c.topic.id, c.suspect)
+			runs, failed = s.finish(ctx, c)
 		} else {
 			s.lost(c, failed)
 		}
@@ -131,7 +141,10 @@ func (s *Store) claimAll(ctx context.Context, cs []*claiming) (ds []pawl.Deliver
 		if failed != nil {
 			err = failed
 		}
-		ds = deliveries(ds, runs)
+		c.early = append(c.early, runs...)
+	}
+	for _, c := range cs {
+		ds = deliveries(ds, c.early)
 	}
 	if len(ds) > 0 {
 		return ds, nil
@@ -213,7 +226,7 @@ func (s *Store) claimMore(ctx context.Context, c *claiming, runs []run) ([]run, 
 				return runs, err
 			}
 		}
-		more := &claiming{topic: c.topic, want: c.want, terms: c.terms, fence: sqlstore.NewFence(), before: given, beyond: int(2 * c.stayed)}
+		more := &claiming{topic: c.topic, want: c.want, terms: c.terms, fence: sqlstore.NewFence(), before: c.before + given, beyond: int(2 * c.stayed), room: c.room}
 		more.want.Limit = rest
 		if c.want.MaxBytes > 0 {
 			more.want.MaxBytes -= bytes
@@ -222,7 +235,7 @@ func (s *Store) claimMore(ctx context.Context, c *claiming, runs []run) ([]run, 
 			s.lost(more, err)
 			return runs, err
 		}
-		got, err := s.finish(ctx, more, false)
+		got, err := s.finish(ctx, more)
 		if err != nil {
 			return runs, err
 		}
@@ -258,41 +271,11 @@ func deliveries(ds []pawl.Delivery, runs []run) []pawl.Delivery {
 	return ds
 }
 
-// claimSuspect claims the best suspect alone, if it is the best of its topic. A
-// ticket for a lane that is busy or empty is dropped, and the next one taken.
-func (s *Store) claimSuspect(ctx context.Context, cs []*claiming) ([]pawl.Delivery, error) {
-	ids := make([]int32, len(cs))
-	for i, c := range cs {
-		ids[i] = c.topic.id
-	}
-	for {
-		c := claiming{topic: cs[0].topic, terms: cs[0].terms, fence: sqlstore.NewFence(), ask: 1, want: store.Want{Limit: 1, Run: 1}}
-		err := s.call(ctx, s.back, read(takeSuspect, c.header, append([][]byte{int4Array(ids)}, c.args(s)...)...), c.readLanes(s))
-		if err != nil {
-			if !isServer(err) {
-				s.tracker.orphan(c.fence)
-			}
-			return nil, err
-		}
-		s.sweeper.sawSuspect(c.there)
-		if !c.there {
-			return nil, nil
-		}
-		if len(c.heads) > 0 {
-			c.topic = s.topics.numbered(c.heads[0].topic)
-		}
-		runs, err := s.finish(ctx, &c, true)
-		if ds := deliveries(nil, runs); err != nil || len(ds) > 0 || c.stayed > 0 {
-			return ds, err
-		}
-	}
-}
-
-// args are the parameters 2 to 7 of takeTickets and takeSuspect.
+// args are the parameters 2 to 7 of what takes tickets.
 func (c *claiming) args(s *Store) [][]byte {
 	return [][]byte{
 		int8Value(int64(c.ask)), int8Value(c.fence), int8Value(micros(c.terms.For)), textValue(c.terms.Owner),
-		boolValue(c.terms.Alone), s.skewValue(),
+		boolValue(c.aim == alone), s.skewValue(),
 	}
 }
 

@@ -31,7 +31,7 @@ func TestClaimerDiesBeforeReading(t *testing.T) {
 		t.Fatalf("took %v: %v", cs[0].lanes, err)
 	}
 	in.Advance(time.Minute)
-	wants[0].Limit = 10
+	wants[0].Limit, wants[0].Run = 10, 1
 	for _, want := range []string{"first", "second"} {
 		ds, err := s.Claim(ctx, wants, terms)
 		if err != nil || len(ds) == 0 || ds[0].ID != want {

@@ -7,8 +7,7 @@ package postgres
 // the same lanes does not wait for the reading.
 
 // takeTickets and takeOnePriority: $1 topic, $2 how many, $3 fence, $4 lease in
-// microseconds, $5 owner, $6 alone, $7 skew, $8 bands and $9 their floors. What
-// is better than the best suspect goes first, what is worse after it.
+// microseconds, $5 owner, $6 alone, $7 skew, $8 bands and $9 their floors.
 //
 // A ticket for a busy lane is dropped and its holder told (reach), with the lease
 // locked, so that it cannot end unseen. A lease that somebody else has locked is
@@ -24,13 +23,7 @@ WITH t AS MATERIALIZED (
 		n.at + least($4::bigint, t.deadline / 1000) * interval '1 microsecond' AS ends
 	FROM @topic t, (SELECT clock_timestamp() + $7::interval AS at) n
 	WHERE t.id = $1::int AND (t.paused_at IS NULL OR t.pause_until <= n.at)),
-suspect AS MATERIALIZED (
-	SELECT x.rank, x.seq FROM t
-	CROSS JOIN LATERAL (SELECT b.prio FROM @band b WHERE b.topic = t.id OFFSET 0) b
-	CROSS JOIN LATERAL (
-		SELECT s.rank, s.seq FROM @slot s WHERE s.band = $1::bigint * 512 + 256 + b.prio AND ` + validTicket + `
-		ORDER BY s.rank, s.seq LIMIT 1) x
-	ORDER BY x.rank, x.seq LIMIT 1),
+suspect AS MATERIALIZED (SELECT FROM t WHERE ` + anySuspect + `),
 `
 	// validTicket: its message is there and its lane is free.
 	validTicket = `EXISTS (SELECT FROM @msg m WHERE m.lane = coalesce(s.lane, s.seq) AND m.seq = s.seq OFFSET 0)
@@ -43,7 +36,6 @@ suspect AS MATERIALIZED (
 	LEFT JOIN unnest($8::bigint[], $9::bigint[]) f(band, floor) ON f.band = $1::bigint * 512 + g.gen + b.prio`
 	ticketsOfBand = `SELECT s.ctid AS tid, s.band, s.rank, s.seq, s.lane FROM @slot s
 		WHERE s.band = $1::bigint * 512 + g.gen + b.prio AND s.rank >= coalesce(f.floor, -9223372036854775808)
-			AND (s.rank, s.seq) < (coalesce((SELECT rank FROM suspect), 9223372036854775807), coalesce((SELECT seq FROM suspect), 0))
 		ORDER BY s.rank, s.seq`
 
 	// pickMany looks at the best tickets of all bands, some more than wanted,
@@ -118,37 +110,6 @@ UNION ALL SELECT band, max(rank), count(*), NULL, max(seq) FROM p GROUP BY band
 UNION ALL SELECT band, min(rank), -count(*), NULL, 0 FROM stay GROUP BY band
 UNION ALL SELECT band, min(rank), 0, NULL, 0 FROM (SELECT band, rank FROM locked OFFSET $2::bigint) o GROUP BY band`
 )
-
-// takeSuspect takes the ticket of the best suspect of the first topic whose best
-// ticket is a suspect's: $1 topics; otherwise like takeTickets. A ticket counts
-// if its message is there and its lane is free.
-const takeSuspect = `
-WITH w AS MATERIALIZED (
-	SELECT t.id, t.version, t.deadline, n.at, x.tid, x.rank, x.seq
-	FROM (SELECT clock_timestamp() + $7::interval AS at) n, unnest($1::int[]) WITH ORDINALITY f(id, n)
-	CROSS JOIN LATERAL (SELECT * FROM @topic t WHERE t.id = f.id OFFSET 0) t
-	CROSS JOIN LATERAL (
-		SELECT s.* FROM (SELECT b.prio FROM @band b WHERE b.topic = f.id OFFSET 0) b
-		CROSS JOIN LATERAL (SELECT s.ctid AS tid, s.rank, s.seq FROM @slot s
-			WHERE s.band = f.id * 512::bigint + 256 + b.prio ORDER BY s.rank, s.seq LIMIT 8) s
-		ORDER BY s.rank, s.seq LIMIT 8) x
-	WHERE (t.paused_at IS NULL OR t.pause_until <= n.at)
-		AND NOT EXISTS (SELECT FROM (SELECT b.prio FROM @band b WHERE b.topic = f.id OFFSET 0) b
-			CROSS JOIN (VALUES (0), (128)) g(gen)
-			CROSS JOIN LATERAL (SELECT FROM @slot s WHERE s.band = f.id * 512::bigint + g.gen + b.prio
-				AND (s.rank, s.seq) < (x.rank, x.seq)
-				AND ` + validTicket + ` LIMIT 1) s)
-	ORDER BY f.n, x.rank, x.seq),
-one AS MATERIALIZED (
-	SELECT s.ctid AS tid, s.band FROM @slot s WHERE s.ctid = ANY (ARRAY(SELECT tid FROM w))
-	ORDER BY array_position($1::int[], (s.band / 512)::int), s.rank, s.seq LIMIT $2::bigint FOR UPDATE SKIP LOCKED),
-t AS MATERIALIZED (
-	SELECT w.id, w.version, w.at, w.at + w.deadline / 1000 * interval '1 microsecond' AS hard,
-		w.at + least($4::bigint, w.deadline / 1000) * interval '1 microsecond' AS ends
-	FROM one JOIN w ON w.tid = one.tid LIMIT 1),
-look AS MATERIALIZED (SELECT tid FROM one),
-suspect AS (SELECT FROM one),
-` + pickTickets + takeLanes
 
 // readLanes reads the heads of the lanes of claim $1: $2 messages wanted, $3 at
 // most of one lane. The longer the rest of a lane, the later a run ends; so
@@ -246,7 +207,7 @@ const (
 
 	// ticketSolo gives messages that are lanes of their own a ticket again.
 	ticketSolo = `INSERT INTO @slot (band, rank, seq)
-		SELECT m.topic * 512::bigint + m.prio + CASE WHEN t.rescues > 0 THEN 256 ELSE 128 END, m.rank, m.seq
+		SELECT ` + ticketBand + `, m.rank, m.seq
 		FROM unnest($1::bigint[]) x(seq)
 		CROSS JOIN LATERAL (SELECT * FROM @msg m WHERE m.lane = x.seq AND m.seq = x.seq OFFSET 0) m
 		LEFT JOIN LATERAL (SELECT t.rescues FROM @tried t WHERE t.seq = m.seq OFFSET 0) t ON true
@@ -270,7 +231,7 @@ WITH x AS (DELETE FROM @lease WHERE ctid = ANY (ARRAY(
 	// one of its own: that of a better rank was taken before.
 	ticketHeads = `
 INSERT INTO @slot (band, rank, seq, lane)
-SELECT m.topic * 512::bigint + m.prio + CASE WHEN t.rescues > 0 THEN 256 ELSE 128 END, m.rank, m.seq, CASE WHEN x.lane < 0 THEN x.lane END
+SELECT ` + ticketBand + `, m.rank, m.seq, CASE WHEN x.lane < 0 THEN x.lane END
 FROM x CROSS JOIN LATERAL (SELECT * FROM @msg m WHERE m.lane = x.lane ORDER BY m.seq LIMIT 1) m
 LEFT JOIN LATERAL (SELECT t.rescues FROM @tried t WHERE t.seq = m.seq OFFSET 0) t ON true
 WHERE m.seq <= x.reach OR m.rank < x.rank RETURNING (band / 512)::int`

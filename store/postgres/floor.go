@@ -132,7 +132,7 @@ func (f *floors) stayed(c *claiming) {
 	for band, fl := range f.byBand {
 		past := func(t top) bool { return t.band == band && t.rank >= fl.left }
 		if fl.stay > 0 && fl.stay <= c.known && band/bandSpan == int64(c.topic.id) &&
-			(slices.ContainsFunc(c.tops, past) || slices.ContainsFunc(c.left, past) || c.short() && !c.suspect) {
+			(slices.ContainsFunc(c.tops, past) || slices.ContainsFunc(c.left, past) || c.short()) {
 			fl.stay = 0
 		}
 	}

@@ -247,8 +247,8 @@ const (
 	takeBack  = takeOf + `OFFSET 0) s)) RETURNING seq, lane`
 	takeSpare = takeOf + `FOR UPDATE SKIP LOCKED) s))`
 	takeOf    = `DELETE FROM @slot WHERE ctid = ANY (ARRAY(
-		SELECT s.ctid FROM unnest($1::int[], $2::smallint[], $3::bigint[], $4::bigint[]) x(topic, prio, rank, seq) CROSS JOIN (VALUES (0), (128), (256)) g(gen)
-		CROSS JOIN LATERAL (SELECT s.ctid FROM @slot s WHERE s.band = x.topic * 512::bigint + g.gen + x.prio AND s.rank = x.rank AND s.seq = x.seq `
+		SELECT s.ctid FROM unnest($1::int[], $2::smallint[], $3::bigint[], $4::bigint[]) x(topic, prio, rank, seq) CROSS JOIN LATERAL (VALUES (x.prio::int), (128 + x.prio), (386), (387), (388)) g(bits)
+		CROSS JOIN LATERAL (SELECT s.ctid FROM @slot s WHERE s.band = x.topic * 512::bigint + g.bits AND s.rank = x.rank AND s.seq = x.seq `
 	takeWaiting = `DELETE FROM @lease WHERE lane = ANY ($1::bigint[]) AND token <= 0 RETURNING lane`
 	latchLanes  = `INSERT INTO @lease AS l (lane, token, reach, first, last) SELECT lane, $2::bigint, 0, 0, -1 FROM unnest($1::bigint[]) lane ORDER BY lane
 		ON CONFLICT (lane) DO UPDATE SET reach = l.reach RETURNING l.lane, l.token, l.first, l.last, l.run`

@@ -72,8 +72,9 @@ func (s *Store) look() time.Duration {
 const withTickets = `SELECT t.name FROM unnest($1::text[]) x(name)
 	CROSS JOIN LATERAL (SELECT * FROM @topic t WHERE t.name = x.name OFFSET 0) t
 	WHERE (t.paused_at IS NULL OR t.pause_until <= (SELECT clock_timestamp() + $2::interval)) AND EXISTS (
-		SELECT FROM (SELECT b.prio FROM @band b WHERE b.topic = t.id OFFSET 0) b CROSS JOIN (VALUES (0), (128), (256)) g(gen)
-		CROSS JOIN LATERAL (SELECT FROM @slot s WHERE s.band = t.id * 512::bigint + g.gen + b.prio LIMIT 1) s)`
+		SELECT FROM (SELECT b.prio FROM @band b WHERE b.topic = t.id OFFSET 0) b CROSS JOIN (VALUES (0), (128)) g(gen)
+		CROSS JOIN LATERAL (SELECT FROM @slot s WHERE s.band = t.id * 512::bigint + g.gen + b.prio LIMIT 1) s
+		UNION ALL SELECT FROM @slot s WHERE s.band BETWEEN t.id * 512::bigint + 386 AND t.id * 512::bigint + 388)`
 
 func (s *Store) tellOfTickets(ctx context.Context, wanted []string) error {
 	return s.call(ctx, s.back, read(withTickets, func(r row) error {

@@ -75,6 +75,7 @@ func (s *Store) chores(after int64) int64 {
 	for _, sql := range []string{purgeBatches, purgeUniques, purgeMarks, purgeAcked} {
 		s.purgeAll(ctx, sql, 5000, s.skewValue())
 	}
+	s.purgeAll(ctx, purgeDeaths, 5000)
 	s.purgeAll(ctx, foldTallies, 50_000)
 	if next, err := s.tidyTried(ctx, after); err == nil {
 		after = next

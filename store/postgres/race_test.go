@@ -343,7 +343,7 @@ func TestLockedBeyondWhatIsWantedIsSeenAgain(t *testing.T) {
 		return nil
 	}))
 	z.check(s.call(z.ctx, s.back, cs[0].readLanes(s)))
-	_, err = s.finish(z.ctx, cs[0], false)
+	_, err = s.finish(z.ctx, cs[0])
 	z.check(err)
 	start := time.Now()
 	var got []string

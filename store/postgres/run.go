@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
 	"github.com/pawl-dev/pawl/store/internal/sqlstore"
 )
 
@@ -77,7 +78,7 @@ func (r *repair) needed() bool { return len(r.open)+len(r.solo)+len(r.runs) > 0 
 
 // finish makes deliveries of what was claimed. What is not given out is given
 // up; so is everything where it fails.
-func (s *Store) finish(ctx context.Context, c *claiming, alone bool) (runs []run, err error) {
+func (s *Store) finish(ctx context.Context, c *claiming) (runs []run, err error) {
 	if !c.there {
 		return nil, nil
 	}
@@ -89,7 +90,7 @@ func (s *Store) finish(ctx context.Context, c *claiming, alone bool) (runs []run
 	if err := s.refreshed(ctx, c); err != nil {
 		return nil, err
 	}
-	s.note(c, alone)
+	s.note(c)
 	if len(c.lanes) == 0 {
 		return nil, nil
 	}
@@ -99,7 +100,7 @@ func (s *Store) finish(ctx context.Context, c *claiming, alone bool) (runs []run
 			return nil, err
 		}
 	}
-	c.share(runs, alone)
+	c.share(runs)
 	if fix := c.repair(runs); fix.needed() {
 		if err := s.repair(ctx, c.fence, fix); err != nil {
 			return nil, err
@@ -144,8 +145,8 @@ func (s *Store) freeUntilClaimed(ctx context.Context, runs []run) error {
 const stayedFor = 5 * time.Millisecond
 
 // note keeps what the next claims go by.
-func (s *Store) note(c *claiming, alone bool) {
-	if alone { // a suspect's claim looks at several topics
+func (s *Store) note(c *claiming) {
+	if c.aim != others {
 		return
 	}
 	s.floors.note(c)
@@ -210,9 +211,9 @@ func byRank(a, b run) int {
 	return cmp.Or(cmp.Compare(x.rank, y.rank), cmp.Compare(x.seq, y.seq))
 }
 
-// share decides how much of each lane is given out. A suspect is given out
-// alone; every lane gets its first message before one gets a longer run.
-func (c *claiming) share(runs []run, alone bool) {
+// share decides how much of each lane is given out. A suspect is a run by itself; every
+// lane gets its first message before one gets a longer run.
+func (c *claiming) share(runs []run) {
 	left, bytes, given := c.want.Limit, 0, 0
 	for i := range runs {
 		r := &runs[i]
@@ -221,20 +222,20 @@ func (c *claiming) share(runs []run, alone bool) {
 			c.again = true // more tickets were good than was to be expected
 			continue
 		}
-		if r.heads[0].rescues > 0 && !alone && c.before+given > 0 {
-			continue // its turn is another claim's
+		if !c.takes(r.heads[0].rescues) {
+			continue // another claim may
 		}
-		if alone && !r.heads[0].called {
+		if c.aim != others && !r.heads[0].called {
 			continue // it was the ticket of a message that is gone: what is left has another rank
 		}
-		if !alone && c.tooEarly(r) {
+		if c.aim == others && c.tooEarly(r) {
 			c.again = true
 			continue
 		}
 		limit := min(len(r.heads), c.want.Run, left-min(left-1, len(runs)-1-i))
 		for r.give < limit && !c.full {
 			h := &r.heads[r.give]
-			if r.give > 0 && (h.rescues > 0 || r.heads[0].rescues > 0) {
+			if r.give > 0 && max(h.rescues, r.heads[0].rescues) >= store.SuspectAfter {
 				break
 			}
 			size := h.d.Size()
@@ -246,8 +247,8 @@ func (c *claiming) share(runs []run, alone bool) {
 			given++
 			r.give++
 		}
-		if left -= r.give; r.give > 0 && r.heads[0].rescues > 0 {
-			c.full = true // nothing else goes with a suspect
+		if left -= r.give; r.give > 0 {
+			*c.room -= store.Weight(r.heads[0].rescues)
 		}
 	}
 }
@@ -256,7 +257,7 @@ func (c *claiming) share(runs []run, alone bool) {
 // with an earlier run, while better ones than what is left of it may wait: its
 // next ticket says where it stands now.
 func (c *claiming) tooEarly(r *run) bool {
-	if r.lane > 0 || c.short() && !c.suspect {
+	if r.lane > 0 || c.short() {
 		return false
 	}
 	last := top{rank: math.MinInt64}

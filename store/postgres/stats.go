@@ -22,10 +22,12 @@ SELECT topic, count(*) FROM (
 	// are ranked behind younger ones, and not seen here until they are the best. A
 	// lane that is leased or closed has its oldest behind that.
 	oldestWaiting = `SELECT topic, min(vis), (SELECT clock_timestamp() + $1::interval) FROM (
-	SELECT b.topic, m.vis FROM @band b CROSS JOIN (VALUES (0), (128), (256)) g(gen)
+	SELECT b.topic, m.vis FROM (
+		SELECT b.topic, g.gen, b.topic * 512::bigint + g.gen + b.prio AS band FROM @band b CROSS JOIN (VALUES (0), (128)) g(gen)
+		UNION ALL SELECT t.id, 384, t.id * 512::bigint + w.bits FROM @topic t CROSS JOIN ` + suspectBands + `) b
 	CROSS JOIN LATERAL (SELECT m.vis FROM @slot s
-		CROSS JOIN LATERAL (SELECT m.vis FROM @msg m WHERE m.lane = coalesce(s.lane, s.seq) AND (g.gen > 0 OR m.seq = s.seq) ORDER BY m.seq LIMIT 1) m
-		WHERE s.band = b.topic * 512::bigint + g.gen + b.prio
+		CROSS JOIN LATERAL (SELECT m.vis FROM @msg m WHERE m.lane = coalesce(s.lane, s.seq) AND (b.gen > 0 OR m.seq = s.seq) ORDER BY m.seq LIMIT 1) m
+		WHERE s.band = b.band
 			AND (s.lane IS NULL OR NOT EXISTS (SELECT FROM @lease l WHERE l.lane = s.lane OFFSET 0))
 		ORDER BY s.rank, s.seq LIMIT 1) m
 	UNION ALL
@@ -98,6 +100,10 @@ func (s *Store) figures(ctx context.Context, t *tx, by map[int32]*store.TopicSta
 		}),
 		read(sumTallies, func(r row) error {
 			of(r, func(st *store.TopicStats) { addTotal(st, r.int2(1), r.int8(2)) })
+			return nil
+		}),
+		read(readDeaths, func(r row) error {
+			of(r, func(st *store.TopicStats) { st.Deaths = st.Deaths.Add(r.text(1), r.time(2)) })
 			return nil
 		}),
 		read(readPauses, func(r row) error {

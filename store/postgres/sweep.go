@@ -21,7 +21,7 @@ type sweeper struct {
 	looked   time.Time
 	clear    int64 // below this moment nothing was due, when last looked at
 	full     time.Time
-	suspects time.Time           // when a suspect was last looked for in vain
+	suspects map[int32]time.Time // by topic: when a suspect was last looked for in vain
 	left     map[int64]time.Time // claims that could not be swept, and until when they are left alone
 }
 
@@ -33,22 +33,33 @@ const (
 	sweepLeft    = 2 * time.Second // how long a claim is left alone that could not be swept
 )
 
-// maySuspect tells whether it is time to look for suspects.
-func (w *sweeper) maySuspect(exact bool) bool {
+// maySuspect tells whether it is time to look for suspects in a topic.
+func (w *sweeper) maySuspect(topic int32, exact bool) bool {
 	w.state.Lock()
 	defer w.state.Unlock()
-	return exact || time.Since(w.suspects) > suspectEvery
+	return exact || time.Since(w.suspects[topic]) > suspectEvery
 }
 
 // sawSuspect notes whether there was one.
-func (w *sweeper) sawSuspect(there bool) {
+func (w *sweeper) sawSuspect(topic int32, there bool) {
 	w.state.Lock()
 	defer w.state.Unlock()
-	if there {
-		w.suspects = time.Time{}
-	} else {
-		w.suspects = time.Now()
+	switch {
+	case there:
+		delete(w.suspects, topic)
+	case w.suspects == nil:
+		w.suspects = map[int32]time.Time{}
+		fallthrough
+	default:
+		w.suspects[topic] = time.Now()
 	}
+}
+
+// rescued notes that there may be suspects in any topic.
+func (w *sweeper) rescued() {
+	w.state.Lock()
+	defer w.state.Unlock()
+	clear(w.suspects)
 }
 
 // begin tells whether a look is due, and above which moment.
@@ -403,7 +414,7 @@ func (s *Store) sweepSome(ctx context.Context, above, most int64, settings []str
 		return s.rescue(ctx, t, claims, &woken)
 	})
 	if err == nil && len(fences) > 0 {
-		s.sweeper.sawSuspect(true)
+		s.sweeper.rescued()
 		s.wake(woken...)
 	}
 	return fences, err
@@ -466,8 +477,10 @@ func (s *Store) rescue(ctx context.Context, t *tx, claims []*overdue, woken *[]i
 }
 
 func (s *Store) rescueOne(w *writing, o *overdue, lane, seq int64, attempts, rescues, lonely int) {
-	if rescues > 0 && o.alone {
+	if o.alone && store.Solitary(rescues) {
 		lonely++
+	} else {
+		w.died(o.topic, o.owner, o.ended[lane])
 	}
 	rescues++
 	a := sqlstore.RescuedAttempt(attempts, o.owner, moment(o.started), moment(o.ended[lane]), moment(o.hard))

@@ -61,8 +61,7 @@ func (c *topicCache) set(all []*topic) {
 const (
 	bandSpan   = 512
 	again      = 128 // given back, retried, late
-	suspect    = 256
-	generation = 384 // the mask of both
+	generation = 384 // the mask of the generation; all of it: a suspect
 )
 
 func bandOf(topic int32, prio int) int64 { return int64(topic)*bandSpan + int64(prio) }

@@ -193,8 +193,8 @@ func TestDuplicateInAnOpenTransactionStallsNobody(t *testing.T) {
 		return pawl.Delivery{}
 	}
 	dies := claim("dead", store.Lease{For: time.Minute})
-	for rescues := 0; rescues < store.LonelyRescues; {
-		rescues = claim("swept", store.Lease{For: 50 * time.Millisecond, Alone: true}).Rescues
+	for rescues := 0; rescues < store.SolitaryAfter+store.LonelyRescues-1; {
+		rescues = claim("swept", store.Lease{For: 50 * time.Millisecond, Suspects: store.MaxSuspects, Alone: true}).Rescues
 	}
 	_, tx := z.tx()
 	for _, key := range []string{"cancelled", "dead", "swept"} {

@@ -39,6 +39,7 @@ type writing struct {
 	leave                 map[int64][]int64 // lanes off their claims, by fence
 	drop                  []int64           // claims
 	figures               map[figure]int64
+	deaths                map[who]int64 // in company, and when
 	more                  []step
 	woken                 func(topic int32)
 }
@@ -174,7 +175,7 @@ func (w *writing) steps(s *Store) (g group) {
 	if len(w.drop) > 0 {
 		g = append(g, do(dropClaims, int8Array(w.drop)))
 	}
-	return append(g, w.tally()...)
+	return slices.Concat(g, w.tally(), w.deathsStep())
 }
 
 func (w *writing) tally() group {

@@ -145,7 +145,7 @@ func (s *Store) move() (int, error) {
 	sent := time.Now()
 	ctx, cancel := context.WithTimeout(s.ctx, s.cfg.Lease*2/3)
 	defer cancel()
-	ds, err := s.side.Claim(ctx, wants, store.Lease{For: s.cfg.Lease, Owner: s.cfg.Owner})
+	ds, err := s.side.Claim(ctx, wants, store.Lease{For: s.cfg.Lease, Owner: s.cfg.Owner, Suspects: store.AllSuspects})
 	if err != nil {
 		return 0, err
 	}

@@ -182,7 +182,7 @@ func (s *Store) bring(topic string, resting bool) (more bool, err error) {
 		want.Limit, want.Run = probeLanes, 1
 	}
 	sent := time.Now()
-	ds, err := s.fallback.Claim(s.stop, []store.Want{want}, store.Lease{For: s.cfg.Lease, Owner: s.cfg.Owner})
+	ds, err := s.fallback.Claim(s.stop, []store.Want{want}, store.Lease{For: s.cfg.Lease, Owner: s.cfg.Owner, Suspects: store.AllSuspects})
 	if err != nil {
 		return false, err
 	}

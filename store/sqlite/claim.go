@@ -13,7 +13,6 @@ import (
 
 const (
 	hasSlot     = `SELECT 1 FROM pawl_slot WHERE topic = ? LIMIT 1`
-	firstSlot   = `SELECT rank, seq FROM pawl_slot WHERE topic = ? AND suspect = ? ORDER BY rank, seq LIMIT 1`
 	messageCols = ` m.seq, m.lane, m.rank, m.prio, m.enqueued, m.hidden, m.delay, m.id, m.key, m.headers, m.uniq, m.body,
 		t.attempts, t.rescues, m.replays `
 	selectHeads = `SELECT` + messageCols + `FROM pawl_slot s CROSS JOIN pawl_msg m ON m.seq = s.seq
@@ -44,7 +43,7 @@ func (s *Store) Claim(ctx context.Context, wants []store.Want, terms store.Lease
 	err := s.write(ctx, &call{
 		op: "claim", phase: toClaim, weight: weight,
 		do: func(k *work) error {
-			c := claimer{work: k, terms: terms}
+			c := claimer{work: k, terms: terms, suspects: terms.Suspects}
 			err := c.claim(wants)
 			out = c.out
 			return err
@@ -78,7 +77,9 @@ func (k *work) idle(wants []store.Want) (bool, error) {
 type claimer struct {
 	*work
 	terms store.Lease
-	out   []pawl.Delivery
+	// suspects is what suspects may weigh that are taken yet.
+	suspects int
+	out      []pawl.Delivery
 }
 
 func (c *claimer) claim(wants []store.Want) error {
@@ -101,12 +102,15 @@ func (c *claimer) claim(wants []store.Want) error {
 		open = append(open, want{Want: w, topic: t, run: cmp.Or(w.Run, store.DefaultRun)})
 	}
 	for _, w := range open {
-		if found, err := c.suspect(w); err != nil || found {
+		if !c.terms.Alone {
+			break
+		}
+		if found, err := c.solitary(w); err != nil || found {
 			return err
 		}
 	}
 	for _, w := range open {
-		if err := c.take(w, 0); err != nil {
+		if err := c.take(w); err != nil {
 			return err
 		}
 	}
@@ -118,20 +122,7 @@ type want struct {
 	store.Want
 	topic *topic
 	run   int
-}
-
-// suspect takes the topic's first suspect, alone, if its rank is the best.
-func (c *claimer) suspect(w want) (bool, error) {
-	suspect, found, err := first(c.db, firstSlot, w.topic.number, int64(1))
-	if err != nil || !found {
-		return false, err
-	}
-	other, found, err := first(c.db, firstSlot, w.topic.number, int64(0))
-	if err != nil || found && cmp.Or(cmp.Compare(other[0], suspect[0]), cmp.Compare(other[1], suspect[1])) < 0 {
-		return false, err
-	}
-	w.Limit, w.run = 1, 1
-	return true, c.take(w, 1)
+	alone bool // a message in solitude
 }
 
 // taken is a lane under lease, and its run.
@@ -140,36 +131,42 @@ type taken struct {
 	run    []pawl.Delivery
 	extras int64
 	last   int64
+	single bool // a run by itself
 }
 
-// take leases the first lanes of a topic, suspects or others, each with its
-// first message, and shares what is left of the limit among the lanes that have more: as many lanes
-// as possible, because one lane keeps one worker busy.
-func (c *claimer) take(w want, suspect int64) error {
+// upTo is a ticket.
+type upTo struct{ rank, seq int64 }
+
+// take leases the first lanes of a topic, each with its first message, and shares what
+// is left of the limit among the lanes that have more: as many lanes as possible,
+// because one lane keeps one worker busy.
+func (c *claimer) take(w want) error {
 	l := loader{claimer: c, want: w, fence: sqlstore.NewFence()}
 	var lanes []*taken
-	var rank, seq int64
-	err := c.db.query(selectHeads, func(r row) error {
-		t := &taken{lane: cmp.Or(r.int(1), r.int(0))}
+	last := map[int64]upTo{} // by what is suspected of them
+	err := c.heads(w, func(r row, suspect int64) error {
+		t := &taken{lane: cmp.Or(r.int(1), r.int(0)), single: suspect != ordinary}
 		if err := l.load(r, t); err != nil {
 			return err
 		}
 		lanes = append(lanes, t)
-		rank, seq = r.int(2), r.int(0)
+		last[suspect] = upTo{r.int(2), r.int(0)}
 		return nil
-	}, w.topic.number, suspect, int64(w.Limit))
+	})
 	if err != nil || len(lanes) == 0 {
 		return err
 	}
 	hard := c.now + micros(w.topic.Deadline)
 	until := min(c.now+micros(c.terms.For), hard)
 	c.state.leaseDue = min(c.state.leaseDue, until)
-	_, err = c.db.exec(leaseHeads, w.topic.number, suspect, rank, seq, l.fence, until, hard, c.now, c.terms.Alone, c.terms.Owner)
-	if err != nil {
-		return err
-	}
-	if _, err := c.db.exec(takeSlots, w.topic.number, suspect, rank, seq); err != nil {
-		return err
+	for suspect, to := range last {
+		_, err = c.db.exec(leaseHeads, w.topic.number, suspect, to.rank, to.seq, l.fence, until, hard, c.now, w.alone, c.terms.Owner)
+		if err != nil {
+			return err
+		}
+		if _, err := c.db.exec(takeSlots, w.topic.number, suspect, to.rank, to.seq); err != nil {
+			return err
+		}
 	}
 	if err := l.share(lanes); err != nil {
 		return err
@@ -259,7 +256,7 @@ func (l *loader) load(r row, t *taken) error {
 func (l *loader) share(lanes []*taken) error {
 	var open []*taken
 	for _, t := range lanes {
-		if t.lane < 0 && l.run > 1 {
+		if t.lane < 0 && l.run > 1 && !t.single {
 			open = append(open, t)
 		}
 	}
@@ -273,8 +270,8 @@ func (l *loader) share(lanes []*taken) error {
 			}
 			before := len(t.run)
 			err := l.db.query(selectRest, func(r row) error {
-				if r.int(13) > 0 {
-					return errEnough // a suspect is claimed alone
+				if r.int(13) >= store.SuspectAfter {
+					return errEnough // a suspect is a run by itself
 				}
 				return l.load(r, t)
 			}, t.lane, t.last, int64(ask))

@@ -17,7 +17,7 @@ var healing = []string{
 		AND NOT EXISTS (SELECT 1 FROM pawl_dead d WHERE d.seq = m.seq) AND NOT EXISTS (SELECT 1 FROM pawl_acked a WHERE a.seq = m.seq))`,
 	// A lane that nothing leads to gets a ticket; one that has it keeps that.
 	`INSERT OR IGNORE INTO pawl_slot (topic, suspect, rank, seq, lane)
-		SELECT m.topic, EXISTS (SELECT 1 FROM pawl_tried t WHERE t.seq = m.seq AND t.rescues > 0), m.rank, m.seq, m.lane
+		SELECT m.topic, ` + suspicionOf + `, m.rank, m.seq, m.lane
 		FROM pawl_msg m
 		WHERE NOT EXISTS (SELECT 1 FROM pawl_msg f WHERE f.lane = m.lane AND f.lane < 0 AND f.seq < m.seq)
 		AND NOT EXISTS (SELECT 1 FROM pawl_lease l WHERE l.lane = CASE m.lane WHEN 0 THEN m.seq ELSE m.lane END)

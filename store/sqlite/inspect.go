@@ -187,11 +187,11 @@ func (s *Store) page(ctx context.Context, places []place, state store.State) (re
 }
 
 const (
-	selectPlace = `SELECT m.seq, m.lane, m.topic, m.rank, coalesce(t.rescues, 0) > 0,
+	selectPlace = `SELECT m.seq, m.lane, m.topic, m.rank, ` + suspicionOf + `,
 		EXISTS (SELECT 1 FROM pawl_dead d WHERE d.seq = m.seq),
 		EXISTS (SELECT 1 FROM pawl_acked a WHERE a.seq = m.seq),
 		EXISTS (SELECT 1 FROM pawl_lease l WHERE l.lane = CASE m.lane WHEN 0 THEN m.seq ELSE m.lane END AND m.seq <= l.last)
-		FROM pawl_msg m LEFT JOIN pawl_tried t ON t.seq = m.seq WHERE m.id = ?`
+		FROM pawl_msg m WHERE m.id = ?`
 )
 
 // standing is where a message is, for those who take it out of there.

@@ -23,7 +23,7 @@ var broken = map[string]string{
 		SELECT s.seq FROM pawl_slot s LEFT JOIN pawl_msg m ON m.seq = s.seq
 		WHERE m.seq IS NULL OR m.topic <> s.topic OR m.rank <> s.rank OR m.lane <> s.lane
 		OR s.lane < 0 AND s.seq <> (SELECT min(f.seq) FROM pawl_msg f WHERE f.lane = s.lane AND f.lane < 0)
-		OR s.suspect <> coalesce((SELECT t.rescues > 0 FROM pawl_tried t WHERE t.seq = s.seq), 0)`,
+		OR s.suspect <> coalesce((SELECT CASE WHEN t.rescues >= 2 THEN min(t.rescues, 4) END FROM pawl_tried t WHERE t.seq = s.seq), 0)`,
 	"a lease without its last message": `
 		SELECT l.lane FROM pawl_lease l LEFT JOIN pawl_msg m ON m.seq = l.last
 		WHERE m.seq IS NULL OR l.lane <> CASE m.lane WHEN 0 THEN m.seq ELSE m.lane END`,

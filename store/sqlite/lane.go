@@ -31,13 +31,12 @@ func (k *work) laneOf(hash, seq int64) (lane int64, alone bool, err error) {
 const (
 	closeLane = `INSERT INTO pawl_closed (lane, at, topic, home) VALUES (?, ?, ?, ?)`
 	reopen    = `DELETE FROM pawl_closed WHERE lane = ?`
-	// The ticket of a lane is that of its first message. A message that was
-	// rescued is a suspect.
+	// The ticket of a lane is that of its first message.
 	openLane = `INSERT INTO pawl_slot (topic, suspect, rank, seq, lane)
-		SELECT m.topic, EXISTS (SELECT 1 FROM pawl_tried t WHERE t.seq = m.seq AND t.rescues > 0), m.rank, m.seq, m.lane
+		SELECT m.topic, ` + suspicionOf + `, m.rank, m.seq, m.lane
 		FROM pawl_msg m WHERE m.lane = ? AND m.lane < 0 ORDER BY m.seq LIMIT 1`
 	openOwn = `INSERT INTO pawl_slot (topic, suspect, rank, seq, lane)
-		SELECT m.topic, EXISTS (SELECT 1 FROM pawl_tried t WHERE t.seq = m.seq AND t.rescues > 0), m.rank, m.seq, 0
+		SELECT m.topic, ` + suspicionOf + `, m.rank, m.seq, 0
 		FROM pawl_msg m WHERE m.seq = ?`
 	endLease = `DELETE FROM pawl_lease WHERE lane = ?`
 	// joinLane puts a message at the tail of a lane, under a new number.

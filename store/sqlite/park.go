@@ -29,7 +29,7 @@ func (k *work) park(t *topic, limit int) (bool, error) {
 		return true, err
 	}
 	left := int64(parkLimit)
-	for suspect := range int64(2) {
+	for _, suspect := range suspicions() {
 		for {
 			lanes, err := k.parked(t, suspect, limit)
 			if err != nil || left <= 0 {

@@ -19,7 +19,7 @@ var hot = map[string]string{
 	"takeLane": takeLane, "selectLane": selectLane, "openLane": openLane, "openOwn": openOwn, "reopen": reopen, "endLease": endLease,
 	"joinLane": joinLane, "renumber": renumber, "renumberAll": renumberAll,
 	"selectDue": selectDue, "firstDue": firstDue, "firstOfLane": firstOfLane, "selectTried": selectTried, "insertAttempt": insertAttempt,
-	"hasSlot": hasSlot, "firstSlot": firstSlot, "selectHeads": selectHeads, "selectRest": selectRest, "leaseHeads": leaseHeads,
+	"hasSlot": hasSlot, "hasSuspect": hasSuspect, "hasAlone": hasAlone, "selectHeads": selectHeads, "selectRest": selectRest, "leaseHeads": leaseHeads,
 	"takeSlots": takeSlots, "setLease": setLease, "anyDead": anyDead, "selectFirst": selectFirst, "keyIsDead": keyIsDead,
 	"selectFollow": selectFollow, "takeSlot": takeSlot, "extendLease": extendLease,
 	"selectLease": selectLease, "topicOfRun": topicOfRun, "ackLease": ackLease, "countSpan": countSpan, "leasesOfSpan": leasesOfSpan,

@@ -31,7 +31,7 @@ const (
 			SELECT (SELECT m.lane FROM pawl_msg m WHERE m.lane < 0 AND m.lane > busy.lane ORDER BY m.lane LIMIT 1)
 			FROM busy WHERE busy.lane < ?2)
 		INSERT INTO pawl_slot (topic, suspect, rank, seq, lane)
-		SELECT m.topic, EXISTS (SELECT 1 FROM pawl_tried t WHERE t.seq = m.seq AND t.rescues > 0), m.rank, m.seq, m.lane
+		SELECT m.topic, ` + suspicionOf + `, m.rank, m.seq, m.lane
 		FROM busy CROSS JOIN pawl_msg m
 			ON m.seq = (SELECT f.seq FROM pawl_msg f WHERE f.lane = busy.lane AND f.lane < 0 ORDER BY f.seq LIMIT 1)
 		WHERE busy.lane <= ?2`

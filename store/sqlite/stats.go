@@ -23,7 +23,7 @@ const (
 	headVisible = `SELECT m.enqueued + m.hidden FROM pawl_slot s CROSS JOIN pawl_msg m ON m.seq = s.seq
 		WHERE s.topic = ? AND s.suspect = ? ORDER BY s.rank, s.seq LIMIT 1`
 	oldestOpen = `SELECT min(m.enqueued + m.hidden) FROM pawl_slot s CROSS JOIN pawl_msg m ON m.seq = s.seq
-		WHERE s.topic = ?1 AND s.suspect IN (0, 1) AND s.rank <= ?2`
+		WHERE s.topic = ?1 AND s.suspect IN (0, 2, 3, 4) AND s.rank <= ?2`
 	oldestBehind = `SELECT min(m.enqueued + m.hidden) FROM (
 		SELECT l.lane, l.last FROM pawl_lease l WHERE l.topic = ?1 AND l.lane < 0
 		UNION ALL SELECT c.lane, (SELECT min(f.seq) FROM pawl_msg f WHERE f.lane = c.lane AND f.lane < 0)
@@ -80,6 +80,9 @@ func (k *work) figures(names []string) (map[int64]*store.TopicStats, error) {
 	for number, st := range by {
 		// Nobody counts what waits: it is what is left.
 		st.Waiting = st.Appended - st.Acked - st.Cancelled - st.Purged - st.Dead - st.Leased - st.Delayed
+		if err == nil {
+			st.Deaths, err = k.deathsIn(number)
+		}
 		if st.Waiting > 0 && err == nil {
 			st.OldestWaiting, err = k.oldest(number, st.Ageing)
 		}
@@ -90,7 +93,7 @@ func (k *work) figures(names []string) (map[int64]*store.TopicStats, error) {
 // oldest is how long the oldest waiting message of a topic has been visible.
 func (k *work) oldest(number int64, ageing time.Duration) (time.Duration, error) {
 	visible := int64(never)
-	for suspect := range int64(2) {
+	for _, suspect := range suspicions() {
 		cols, ok, err := first(k.db, headVisible, number, suspect)
 		if err != nil {
 			return 0, err

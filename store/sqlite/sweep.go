@@ -90,10 +90,14 @@ func (k *work) rescueAll() error {
 	if err != nil {
 		return err
 	}
+	deaths := map[owner]int64{}
 	for _, lane := range lanes {
-		if err := k.rescue(lane); err != nil {
+		if err := k.rescue(lane, deaths); err != nil {
 			return err
 		}
+	}
+	if err := k.died(deaths); err != nil {
+		return err
 	}
 	cols, _, err := first(k.db, firstOver)
 	k.state.leaseDue = cols[0]
@@ -107,9 +111,9 @@ const (
 	selectTried = `SELECT attempts, rescues, lonely FROM pawl_tried WHERE seq = ?`
 )
 
-// rescue ends a lease that nobody settled. The first message of the run, and it
-// alone, may be why.
-func (k *work) rescue(lane int64) error {
+// rescue ends a lease that nobody settled, and notes who died in company. The first
+// message of the run, and it alone, may be why.
+func (k *work) rescue(lane int64, deaths map[owner]int64) error {
 	l, err := k.lease(lane)
 	if err != nil {
 		return err
@@ -127,8 +131,10 @@ func (k *work) rescue(lane int64) error {
 		return err
 	}
 	a := sqlstore.RescuedAttempt(int(tried[0]), l.owner, moment(l.started), moment(l.until), moment(l.hard))
-	// A suspect that was claimed under the promise of being alone.
-	lonely := tried[1] > 0 && l.alone
+	lonely := l.alone && store.Solitary(int(tried[1]))
+	if who := (owner{l.topic, l.owner}); !lonely {
+		deaths[who] = max(deaths[who], l.until)
+	}
 	if _, err := k.db.exec(addRescue, seq, a.Error, lonely); err != nil {
 		return err
 	}

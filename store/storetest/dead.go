@@ -299,21 +299,19 @@ func replayCountsAnew(t *T) {
 
 func replayForgivesTheSuspect(t *T) {
 	id := t.put(t.msg("a"))[0]
-	t.rescued("a")
-	for range store.LonelyRescues {
-		t.wantBodies(t.claimAlone(), "a")
-		t.expire()
-	}
+	t.solitary("a")
+	t.buried("a")
 	t.nothing()
 	t.replay("", id)
 	t.put(t.msg("b"))
 	t.ack(t.claims("a", "b")[1]) // no suspect
 	t.expire()
+	t.rescued(store.SolitaryAfter-1, "a")
 	for range store.LonelyRescues - 1 {
 		t.wantBodies(t.claimAlone(), "a")
 		t.expire()
 	}
-	t.claims("a")
+	t.wantBodies(t.claimAlone(), "a")
 	t.wantDead()
 }
 

@@ -85,8 +85,7 @@ func extendReportsWhatIsLost(t *T) {
 	acked, lost := t.claimOne(), t.claimOne()
 	t.ack(acked)
 	t.expire()
-	again := t.claim(1)
-	t.wantBodies(again, "b") // a suspect, and so alone
+	t.wantBodies(t.claim(1), "b")
 	live := t.claimOne()
 	got := t.extendLosing(lease, acked, live, lost)
 	if want := []pawl.Token{acked.Token, lost.Token}; !slices.Equal(got, want) {

@@ -133,7 +133,7 @@ func (f *faultRun) send() {
 // work claims and settles. A claim whose answer was lost is given up: its leases
 // end.
 func (f *faultRun) work() {
-	ds, err := f.Store.Claim(f.ctx(), []store.Want{{Topic: f.Topic, Limit: 1 + f.rand.IntN(5), Run: 3}}, store.Lease{For: lease})
+	ds, err := f.Store.Claim(f.ctx(), []store.Want{{Topic: f.Topic, Limit: 1 + f.rand.IntN(5), Run: 3}}, store.Lease{For: lease, Suspects: store.MaxSuspects, Alone: true})
 	if err != nil {
 		if !errors.Is(err, store.ErrUnavailable) {
 			f.Fatal(err)

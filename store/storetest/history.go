@@ -115,7 +115,7 @@ func (s laneState) claim(before precedes, c laneCall) (bool, laneState) {
 	}
 	for i, id := range c.ids {
 		at := s.find(id)
-		if at < 0 || s.there[at].rescues > 0 && len(c.ids) > 1 {
+		if at < 0 || s.there[at].rescues >= 2 && len(c.ids) > 1 {
 			return false, s
 		}
 		for _, q := range s.there {
@@ -261,7 +261,7 @@ func (c *client) call() error {
 	case n < 5:
 		return c.append()
 	case n < 8 || len(c.held) == 0:
-		return c.claim(1+c.rand.IntN(4), 1+c.rand.IntN(3))
+		return c.claim(1+c.rand.IntN(4), 1+c.rand.IntN(3), false)
 	default:
 		return c.settle()
 	}
@@ -302,11 +302,12 @@ func (c *client) append() error {
 	return nil
 }
 
-func (c *client) claim(limit, run int) error {
+func (c *client) claim(limit, run int, alone bool) error {
 	c.still.RLock()
 	defer c.still.RUnlock()
 	call := time.Since(c.start)
-	ds, err := c.s.Claim(c.ctx(), []store.Want{{Topic: c.Topic, Limit: limit, Run: run}}, store.Lease{For: lease})
+	ds, err := c.s.Claim(c.ctx(), []store.Want{{Topic: c.Topic, Limit: limit, Run: run}},
+		store.Lease{For: lease, Suspects: store.MaxSuspects, Alone: alone})
 	if err != nil {
 		return err
 	}
@@ -320,8 +321,8 @@ func (c *client) claim(limit, run int) error {
 			lanes[lane] = &laneCall{lane: lane, op: "claim", fence: d.Token.Fence}
 		}
 		lanes[lane].ids = append(lanes[lane].ids, d.ID)
-		if d.Rescues > 0 && len(ds) > 1 {
-			return fmt.Errorf("suspect %s is one of %d deliveries", d.ID, len(ds))
+		if d.Rescues >= 4 && len(ds) > 1 {
+			return fmt.Errorf("%s, after %d rescues, is one of %d deliveries", d.ID, d.Rescues, len(ds))
 		}
 	}
 	for _, l := range lanes {
@@ -391,7 +392,7 @@ func (c *client) drain() error {
 	for {
 		c.held = nil
 		call := time.Since(c.start)
-		if err := c.claim(100, 100); err != nil {
+		if err := c.claim(100, 100, true); err != nil {
 			return err
 		}
 		if len(c.held) == 0 {

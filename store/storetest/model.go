@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -22,7 +23,8 @@ type model struct {
 	seq      int
 	lanes    []*mLane // in no order
 	known    map[string]*mMessage
-	deaths   []*mMessage // the oldest first
+	deaths   []*mMessage              // the oldest first
+	ended    map[string]time.Duration // when each owner last died in company
 	uniques  map[pawl.Unique]mUnique
 	paused   bool
 	totals   store.TopicStats
@@ -59,7 +61,8 @@ type mLease struct {
 	fence       int64
 	until, hard time.Duration
 	run         []*mMessage // what is left of it
-	alone       bool
+	owner       string
+	alone       bool // in solitude
 }
 
 type mUnique struct {
@@ -69,7 +72,7 @@ type mUnique struct {
 }
 
 func newModel(settings store.Topic) *model {
-	return &model{settings: settings, known: map[string]*mMessage{}, uniques: map[pawl.Unique]mUnique{}}
+	return &model{settings: settings, known: map[string]*mMessage{}, uniques: map[pawl.Unique]mUnique{}, ended: map[string]time.Duration{}}
 }
 
 // append returns what the message is a duplicate of, if anything, by its id and
@@ -223,8 +226,10 @@ func (m *model) tidy(l *mLane) {
 // rescue ends a lease that nobody settled.
 func (m *model) rescue(l *mLane) {
 	n := l.lease.run[0]
-	if n.rescues > 0 && l.lease.alone {
+	if l.lease.alone {
 		n.lonely++
+	} else {
+		m.ended[l.lease.owner] = max(m.ended[l.lease.owner], l.lease.until)
 	}
 	n.rescues++
 	m.totals.Rescues++
@@ -233,6 +238,12 @@ func (m *model) rescue(l *mLane) {
 		m.kill(n)
 	}
 	m.tidy(l)
+}
+
+// putOff tells whether deaths keep messages from solitude, for leases of that length.
+func (m *model) putOff(lease time.Duration) bool {
+	last := slices.Sorted(maps.Values(m.ended))
+	return len(last) >= 3 && last[len(last)-3]+10*lease > m.now
 }
 
 // leave takes a message out of its lane.

@@ -22,11 +22,14 @@ func (m *model) claim(ds []pawl.Delivery, want store.Want, lease store.Lease) er
 	if err != nil {
 		return err
 	}
-	if err := m.byRank(groups, want); err != nil {
+	if err := m.inSolitude(groups, want, lease); err != nil {
+		return err
+	}
+	if err := m.byRank(groups, want, lease); err != nil {
 		return err
 	}
 	for _, g := range groups {
-		if err := m.take(g, want, lease, len(ds)); err != nil {
+		if err := m.take(g, want, lease); err != nil {
 			return err
 		}
 	}
@@ -89,11 +92,46 @@ func (l *mLane) claimable() bool {
 	return l.lease == nil && len(l.queue) > 0 && (l.closed == 0 || l.maybe && !l.delayed)
 }
 
+// waits tells whether a lane surely can be claimed.
+func (m *model) waits(l *mLane) bool {
+	return l.lease == nil && len(l.queue) > 0 && l.closed == 0 && !m.doomed(l.queue[0])
+}
+
+// weigh is what a message weighs as a suspect.
+func weigh(n *mMessage) int { return map[int]int{2: 1, 3: 8}[n.rescues] }
+
+// inSolitude checks what suspects a claim gave.
+func (m *model) inSolitude(groups []group, want store.Want, terms store.Lease) error {
+	weight := 0
+	for _, g := range groups {
+		n := g.lane.queue[0]
+		weight += weigh(n)
+		if n.rescues >= 4 && (!terms.Alone || len(groups) > 1 || m.putOff(terms.For)) {
+			return fmt.Errorf("%q is one of %d lanes, alone %t, put off %t", n.Body, len(groups), terms.Alone, m.putOff(terms.For))
+		}
+	}
+	if weight > terms.Suspects {
+		return fmt.Errorf("suspects that weigh %d; the claim asks for %d", weight, terms.Suspects)
+	}
+	if !terms.Alone || m.putOff(terms.For) || m.paused || want.Limit == 0 {
+		return nil
+	}
+	for _, l := range m.lanes {
+		if !m.waits(l) || l.queue[0].rescues < 4 {
+			continue
+		}
+		if len(groups) == 0 || groups[0].lane != l && (groups[0].lane.queue[0].rescues < 4 || before(l.queue[0], groups[0].lane.queue[0])) {
+			return fmt.Errorf("%q waits for solitude", l.queue[0].Body)
+		}
+	}
+	return nil
+}
+
 // byRank checks that no better lane was passed over.
-func (m *model) byRank(groups []group, want store.Want) error {
+func (m *model) byRank(groups []group, want store.Want, terms store.Lease) error {
 	var rest []*mLane
 	for _, l := range m.lanes {
-		must := l.lease == nil && len(l.queue) > 0 && l.closed == 0 && !m.doomed(l.queue[0])
+		must := m.waits(l) && l.queue[0].rescues < 4 && weigh(l.queue[0]) <= terms.Suspects
 		if must && !slices.ContainsFunc(groups, func(g group) bool { return g.lane == l }) {
 			rest = append(rest, l)
 		}
@@ -101,13 +139,15 @@ func (m *model) byRank(groups []group, want store.Want) error {
 	if len(groups) == 0 && len(rest) > 0 && want.Limit > 0 && !m.paused {
 		return fmt.Errorf("nothing was claimed, but %q is there", rest[0].queue[0].Body)
 	}
-	for i, g := range groups {
-		for _, l := range rest {
-			passed := l.queue[0].rescues == 0 || i == 0 // a suspect is passed over, unless it is the best
-			if passed && before(l.queue[0], g.sooner) {
-				return fmt.Errorf("%q was claimed before %q, which ranks better", g.ds[0].Body, l.queue[0].Body)
-			}
+	for _, l := range rest {
+		better := func(g group) bool { return before(l.queue[0], g.sooner) && g.lane.queue[0].rescues < 4 }
+		i := slices.IndexFunc(groups, better)
+		if i < 0 || l.queue[0].rescues >= 2 && !m.isBest(l, groups) {
+			continue // a suspect may be passed over, unless it is the best
 		}
+		return fmt.Errorf("%q was claimed before %q, which ranks better", groups[i].ds[0].Body, l.queue[0].Body)
+	}
+	for i, g := range groups {
 		for _, later := range groups[i+1:] {
 			if before(later.stands, g.sooner) {
 				return fmt.Errorf("%q comes before %q, which ranks better", g.ds[0].Body, later.ds[0].Body)
@@ -115,6 +155,15 @@ func (m *model) byRank(groups []group, want store.Want) error {
 		}
 	}
 	return nil
+}
+
+// isBest tells whether nothing ranks better than the first of a lane: neither what was
+// claimed, nor what waits, be it behind something that does not fit.
+func (m *model) isBest(l *mLane, groups []group) bool {
+	claimed := slices.ContainsFunc(groups, func(g group) bool { return before(g.sooner, l.queue[0]) })
+	return !claimed && !slices.ContainsFunc(m.lanes, func(other *mLane) bool {
+		return other != l && m.waits(other) && before(other.best(), l.queue[0])
+	})
 }
 
 // best is the message of the lane that ranks best.
@@ -129,13 +178,13 @@ func (l *mLane) best() *mMessage {
 }
 
 // take checks one lane's run and leases it.
-func (m *model) take(g group, want store.Want, terms store.Lease, total int) error {
+func (m *model) take(g group, want store.Want, terms store.Lease) error {
 	l := g.lane
 	if len(g.ds) > want.Run || len(g.ds) > len(l.queue) {
 		return fmt.Errorf("a run of %d; the cap is %d, the lane has %d", len(g.ds), want.Run, len(l.queue))
 	}
 	hard := m.now + m.settings.Deadline
-	l.lease = &mLease{fence: g.ds[0].Token.Fence, until: min(m.now+terms.For, hard), hard: hard, alone: terms.Alone}
+	l.lease = &mLease{fence: g.ds[0].Token.Fence, until: min(m.now+terms.For, hard), hard: hard, owner: terms.Owner, alone: terms.Alone && l.queue[0].rescues >= 4}
 	l.closed, l.maybe = 0, false
 	for i, d := range g.ds {
 		n := l.queue[i]
@@ -144,8 +193,8 @@ func (m *model) take(g group, want store.Want, terms store.Lease, total int) err
 			return fmt.Errorf("%q was claimed before %q, which is first in their lane", d.Body, n.Body)
 		case d.Token.Fence != l.lease.fence:
 			return fmt.Errorf("%q has another fence than its run", d.Body)
-		case n.rescues > 0 && total > 1:
-			return fmt.Errorf("%q is a suspect, but one of %d deliveries", d.Body, total)
+		case n.rescues >= 2 && len(g.ds) > 1:
+			return fmt.Errorf("%q is a suspect, but one of a run of %d", d.Body, len(g.ds))
 		case d.Attempt != n.attempts+1 || d.Rescues != n.rescues:
 			return fmt.Errorf("%q says attempt %d and %d rescues; want %d and %d", d.Body, d.Attempt, d.Rescues, n.attempts+1, n.rescues)
 		case string(d.Body) != string(n.Body) || string(d.Key) != string(n.Key) || d.Priority != n.Priority:

@@ -261,12 +261,13 @@ func describe(msgs []pawl.Message) string {
 func (w *walk) claimStep() {
 	limit := pickOne(w, 0, 1, 1, 2, 3, 10, 100)
 	w.claimAs(store.Want{Topic: w.Topic, Limit: limit, Run: pickOne(w, 1, 2, 3, 64)},
-		store.Lease{For: pickOne(w, half(1), half(5)), Alone: w.oneIn(2)})
+		store.Lease{For: pickOne(w, half(1), half(5)), Owner: pickOne(w, "", "a", "a", "b", "c"), Suspects: pickOne(w, 0, 1, 8, 32, 32), Alone: w.oneIn(2)})
 }
 
 func (w *walk) claimAs(want store.Want, terms store.Lease) []pawl.Delivery {
 	ds := w.claimFrom(w.Store, terms, want)
-	w.note("claim %d, runs of %d, for %v, alone %t: %q", want.Limit, want.Run, terms.For, terms.Alone, bodiesOf(ds))
+	w.note("claim %d, runs of %d, for %v, by %q, suspects %d, alone %t: %q",
+		want.Limit, want.Run, terms.For, terms.Owner, terms.Suspects, terms.Alone, bodiesOf(ds))
 	if err := w.m.claim(ds, want, terms); err != nil {
 		w.Fatalf("claim: %v", err)
 	}

@@ -20,7 +20,7 @@ func TestModelRejectsMutants(t *testing.T) {
 		"noFence", "extendNothing", "leaseOfAnHour", "noLanes", "oneLane", "lastInFirstOut", "runReordered", "delayedBlocks", "delayIgnored",
 		"retryLosesHead", "retryIgnoresAfter", "releaseIgnoresAfter", "holdIgnored", "deadFreesNothing", "strandedTicket", "settledOneByOne",
 		"runFreedByItsFirstAck", "rankIgnoresPriority", "rankIgnoresAge", "retryChangesRank", "rescueBlamesAll", "rescueCountsAttempt",
-		"suspectNotAlone", "lonelyNeverKills", "uniqueForgotten", "uniqueForeverAlways", "batchIdIgnored", "ackLosesEmit", "emitIDsByTime",
+		"suspectsUnweighed", "suspectsHeldBack", "solitudeHasCompany", "solitudeUnpromised", "lonelyNeverKills", "uniqueForgotten", "uniqueForeverAlways", "batchIdIgnored", "ackLosesEmit", "emitIDsByTime",
 		"releaseCountsAttempt", "retryCountsNothing", "pauseIgnored", "parkIgnored", "retainIgnored", "cancelLeased", "ackedHandedOutAgain",
 	}
 	for _, m := range mutants() {

@@ -178,6 +178,7 @@ func lookMutants() []mutant {
 		{"listLimitsFirst", looking(func(i *brokenInspector) { i.onList = i.stillThere }), []string{"ListLimitCountsWhatIsYielded"}},
 		{"listUnordered", looking(func(i *brokenInspector) { i.onList = byBody }), []string{"ListByRank"}},
 		{"historyLost", getting(func(r *store.Record) { r.History = nil }), []string{"FailureIsOnRecord", "HistoryIsOldestFirst", "RescueIsOnRecord"}},
+		{"companyKills", getting(func(r *store.Record) { r.Lonely = max(r.Lonely, r.Rescues-1) }), []string{"RescuesInCompanyNeverKill"}},
 		{"historyNewestFirst", getting(func(r *store.Record) { slices.Reverse(r.History) }), []string{"HistoryIsOldestFirst"}},
 		{"historyOfTheLastOnly", getting(func(r *store.Record) { r.History = r.History[max(0, len(r.History)-1):] }), []string{"HistoryIsOldestFirst", "DeadCountsAnAttempt"}},
 		{"uniqueNotOnRecord", getting(func(r *store.Record) { r.Unique = pawl.Unique{} }), []string{"RecordIsWhole"}},

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -87,10 +88,17 @@ func rescueMutants() []mutant {
 			return ds
 		}), []string{"RescueIsNoAttempt", "RescueBlamesTheFirst"}},
 		{"failureMakesSuspects", failureMakesSuspects, []string{"FailureMakesNoSuspect"}},
-		{"suspectNotAlone", suspectNotAlone, []string{"SuspectIsAlone", "SuspectStaysOne", "SuspectIsAloneAcrossTopics"}},
+		{"suspectLeadsARun", suspectLeadsARun, []string{"SuspectIsItsOwnRun"}},
+		{"oneRescueIsSuspected", oneRescueIsSuspected, []string{"OneRescueSaysNothing"}},
+		{"suspectsUnweighed", wanting(func(_ *store.Want, l *store.Lease) { l.Suspects = 1000 }), []string{"SuspectsAreWeighed", "SuspectsAreWeighedAcrossTopics", "SuspectStaysOne"}},
+		{"suspectsHeldBack", wanting(func(_ *store.Want, l *store.Lease) { l.Suspects = 0 }), []string{"SuspectsAreWeighed", "SuspectIsServedByRank"}},
+		{"suspectsWeighTheSame", suspectsWeighTheSame, []string{"SuspectsAreWeighed"}},
+		{"solitudeHasCompany", solitudeHasCompany, []string{"SolitudeIsAlone"}},
 		{"neighbourPunished", neighbourPunished, []string{"NeighboursAreNotPunished"}},
-		{"companyKills", wanting(func(_ *store.Want, l *store.Lease) { l.Alone = true }), []string{"RescuesInCompanyNeverKill", "LonelyRescuesAddUp"}},
-		{"lonelyNeverKills", wanting(func(_ *store.Want, l *store.Lease) { l.Alone = false }), []string{"ThreeLonelyRescuesKill"}},
+		{"solitudeUnpromised", wanting(func(_ *store.Want, l *store.Lease) { l.Alone = true }), []string{"SolitudeNeedsThePromise"}},
+		{"lonelyNeverKills", wanting(func(_ *store.Want, l *store.Lease) { l.Alone = false }), []string{"ThreeLonelyRescuesKill", "LonelyRescuesAddUp"}},
+		{"ownersAreOne", wanting(func(_ *store.Want, l *store.Lease) { l.Owner = "one" }), []string{"DeathsPutSolitudeOff", "DeathsAreFigures"}},
+		{"ownersAreMany", ownersAreMany, []string{"DeathsOfOneOwnerAreOne", "DeathsAreFigures"}},
 		{"ownerUntold", wanting(func(_ *store.Want, l *store.Lease) { l.Owner = "" }), []string{"RescueIsOnRecord", "RecordOfALease"}},
 	}
 }
@@ -124,15 +132,65 @@ func failureMakesSuspects(b *broken) store.Store {
 	return b
 }
 
-// suspectNotAlone hands out others beside a suspect.
-func suspectNotAlone(b *broken) store.Store {
+// suspectLeadsARun hands out what is behind a suspect with it.
+func suspectLeadsARun(b *broken) store.Store {
 	b.onClaim = func(ctx context.Context, wants []store.Want, terms store.Lease) ([]pawl.Delivery, error) {
 		ds, err := b.Store.Claim(ctx, wants, terms)
-		if err != nil || len(ds) != 1 || ds[0].Rescues == 0 {
+		for i := range ds {
+			if store.Weight(ds[i].Rescues) > 0 && ds[i].Key != nil {
+				behind := ds[i]
+				behind.Body = []byte("b")
+				behind.Rescues = 0
+				return slices.Insert(ds, i+1, behind), err
+			}
+		}
+		return ds, err
+	}
+	return b
+}
+
+// oneRescueIsSuspected hands out nothing beside a message with one rescue.
+func oneRescueIsSuspected(b *broken) store.Store {
+	b.onClaim = func(ctx context.Context, wants []store.Want, terms store.Lease) ([]pawl.Delivery, error) {
+		ds, err := b.Store.Claim(ctx, wants, terms)
+		if len(ds) > 1 && ds[0].Rescues == 1 {
+			err = b.giveBack(ctx, ds[1:])
+			ds = ds[:1]
+		}
+		return ds, err
+	}
+	return b
+}
+
+// suspectsWeighTheSame counts suspects, and does not weigh them.
+func suspectsWeighTheSame(b *broken) store.Store {
+	b.onClaim = func(ctx context.Context, wants []store.Want, terms store.Lease) ([]pawl.Delivery, error) {
+		terms.Suspects *= 8
+		return b.Store.Claim(ctx, wants, terms)
+	}
+	return b
+}
+
+// solitudeHasCompany hands out others beside a message in solitude.
+func solitudeHasCompany(b *broken) store.Store {
+	b.onClaim = func(ctx context.Context, wants []store.Want, terms store.Lease) ([]pawl.Delivery, error) {
+		ds, err := b.Store.Claim(ctx, wants, terms)
+		if err != nil || len(ds) != 1 || !store.Solitary(ds[0].Rescues) {
 			return ds, err
 		}
 		more, err := b.Store.Claim(ctx, wants, terms)
 		return append(ds, more...), err
+	}
+	return b
+}
+
+// ownersAreMany takes every claim for one of another process.
+func ownersAreMany(b *broken) store.Store {
+	n := 0
+	b.onClaim = func(ctx context.Context, wants []store.Want, terms store.Lease) ([]pawl.Delivery, error) {
+		n++
+		terms.Owner += strconv.Itoa(n)
+		return b.Store.Claim(ctx, wants, terms)
 	}
 	return b
 }

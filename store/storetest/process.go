@@ -39,7 +39,7 @@ func processSentences() []Sentence {
 
 func (t *T) peerClaim(peer store.Store, n int) []pawl.Delivery {
 	t.Helper()
-	return t.claimFrom(peer, store.Lease{For: lease, Owner: "peer"}, store.Want{Topic: t.Topic, Limit: n})
+	return t.claimFrom(peer, store.Lease{For: lease, Owner: "peer", Suspects: store.MaxSuspects}, store.Want{Topic: t.Topic, Limit: n})
 }
 
 func peerSeesWhatWasAppended(t *T) {
@@ -200,5 +200,5 @@ func peerOutlivesClose(t *T) {
 	}
 	t.wantBodies(t.peerClaim(peer, 10), "a")
 	t.expire()
-	t.wantBodies(t.peerClaim(peer, 10), "a")
+	t.wantBodies(t.peerClaim(peer, 10), "a", "b")
 }

@@ -44,11 +44,10 @@ func rankSentences() []Sentence {
 	}
 }
 
-// A suspect keeps a claim from what ranks worse: so a lane may be served for a
-// message in its middle and up to that one.
+// A store may serve a lane for a message in its middle, and up to that one.
 func laneStandsWhereItsFirstHasCome(t *T) {
-	t.put(t.prio(15, "suspect"))
-	t.wantBodies(t.claimRun(1, 1), "suspect")
+	t.put(t.prio(15, "first"))
+	t.wantBodies(t.claimRun(1, 1), "first")
 	var behind []pawl.Message
 	for i, p := range []int{0, 10, 20, 100} {
 		m := t.keyed("k", string(rune('a'+i)))

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/fingerprint"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -17,24 +16,16 @@ func rescueSentences() []Sentence {
 			Text: "A rescue counts for the first message of the run, and for no other."},
 		{Name: "RescueBlamesTheFirstThatIsLeft", Needs: ends, Test: rescueBlamesTheFirstThatIsLeft,
 			Text: "What was acked of a run before its lease ended is out of it: the rescue counts for the first that is left."},
-		{Name: "SuspectIsAlone", Needs: ends, Test: suspectIsAlone,
-			Text: "A suspect is claimed alone, as the only delivery of its claim."},
-		{Name: "SuspectIsAloneAcrossTopics", Needs: ends, Test: suspectIsAloneAcrossTopics,
-			Text: "A suspect is the only delivery of its claim across all topics of the claim."},
-		{Name: "SuspectIsServedByRank", Needs: needs(store.CanDeadline, store.CanPriority), Test: suspectIsServedByRank,
-			Text: "A suspect is claimed as soon as its rank is the best of its topic."},
+		{Name: "OneRescueSaysNothing", Needs: ends, Test: oneRescueSaysNothing,
+			Text: "A message with one rescue is claimed like any other: at its rank, beside others, in full runs, whatever the claim says of suspects."},
+		{Name: "SuspectIsItsOwnRun", Needs: ends, Test: suspectIsItsOwnRun,
+			Text: "A message with two or three rescues is a run by itself, beside others."},
 		{Name: "SuspectStaysOne", Needs: ends, Test: suspectStaysOne,
-			Text: "A message with a rescue stays a suspect through retry and release."},
+			Text: "A suspect stays one through retry and release."},
 		{Name: "FailureMakesNoSuspect", Test: failureMakesNoSuspect,
-			Text: "A message that failed or was released, but never rescued, is no suspect: it is claimed among others."},
+			Text: "A message that failed or was released, but never rescued, is no suspect."},
 		{Name: "NeighboursAreNotPunished", Needs: ends, Test: neighboursAreNotPunished,
 			Text: "The others of a run whose lease ended are no suspects: no rescue, no attempt, claimed together."},
-		{Name: "ThreeLonelyRescuesKill", Needs: recorded, Test: threeLonelyRescuesKill,
-			Text: "When a suspect's lease that was claimed with Alone ends unsettled for the third time, the message becomes a dead letter of kind Rescue."},
-		{Name: "RescuesInCompanyNeverKill", Needs: ends, Test: rescuesInCompanyNeverKill,
-			Text: "Rescues of leases that were claimed without Alone never make a dead letter."},
-		{Name: "LonelyRescuesAddUp", Needs: recorded, Test: lonelyRescuesAddUp,
-			Text: "Only a rescue of a suspect's lease that was claimed with Alone counts towards its death, whatever comes in between."},
 		{Name: "RescueDeathFreesTheLane", Needs: recorded, Test: rescueDeathFreesTheLane,
 			Text: "A message that died of rescues frees its lane; who stood behind is no suspect."},
 		{Name: "RescueIsOnRecord", Needs: needs(store.CanDeadline, store.CanLookup), Test: rescueIsOnRecord,
@@ -42,22 +33,25 @@ func rescueSentences() []Sentence {
 	}
 }
 
-// claimAlone claims one message with the promise to carry out nothing else.
-func (t *T) claimAlone() []pawl.Delivery {
+// rescued lets the lease of the one message that is there end so many times, with
+// others in company.
+func (t *T) rescued(times int, body string) {
 	t.Helper()
-	return t.claimFrom(t.Store, store.Lease{For: lease, Owner: "me", Alone: true}, store.Want{Topic: t.Topic, Limit: 100})
+	for range times {
+		t.claims(body)
+		t.expire()
+	}
 }
 
-// rescued makes a suspect of the one message that is there.
-func (t *T) rescued(body string) {
+// solitary brings the one message that is there as far as solitude.
+func (t *T) solitary(body string) {
 	t.Helper()
-	t.claims(body)
-	t.expire()
+	t.rescued(store.SolitaryAfter, body)
 }
 
 func rescueIsNoAttempt(t *T) {
 	t.put(t.msg("a"))
-	for i := range 5 {
+	for i := range store.SolitaryAfter - 1 {
 		d := t.claimOne()
 		if d.Attempt != 1 || d.Rescues != i {
 			t.Fatalf("after %d rescues: attempt %d, rescues %d", i, d.Attempt, d.Rescues)
@@ -65,8 +59,8 @@ func rescueIsNoAttempt(t *T) {
 		t.expire()
 	}
 	t.retry(t.claimOne(), 0)
-	if d := t.claimOne(); d.Attempt != 2 || d.Rescues != 5 {
-		t.Fatalf("after 5 rescues and a retry: attempt %d, rescues %d", d.Attempt, d.Rescues)
+	if d := t.claimOne(); d.Attempt != 2 || d.Rescues != store.SolitaryAfter-1 {
+		t.Fatalf("after %d rescues and a retry: attempt %d, rescues %d", store.SolitaryAfter-1, d.Attempt, d.Rescues)
 	}
 }
 
@@ -83,69 +77,68 @@ func rescueBlamesTheFirst(t *T) {
 	t.lane("k", "a", "b", "c")
 	t.claims("a", "b", "c")
 	t.expire()
-	a := t.claims("a")
-	t.wantRescues(a, 1)
-	t.ack(a...)
-	t.wantRescues(t.claims("b", "c"), 0, 0)
+	ds := t.claims("a", "b", "c")
+	t.wantRescues(ds, 1, 0, 0)
+	t.ack(ds[0])
+	t.expire()
+	t.wantRescues(t.claims("b", "c"), 1, 0)
 }
 
 func rescueBlamesTheFirstThatIsLeft(t *T) {
 	t.lane("k", "a", "b", "c")
 	t.ack(t.claims("a", "b", "c")[0])
 	t.expire()
-	b := t.claims("b")
-	t.wantRescues(b, 1)
-	t.ack(b...)
-	t.wantRescues(t.claims("c"), 0)
+	t.wantRescues(t.claims("b", "c"), 1, 0)
 }
 
-func suspectIsAlone(t *T) {
-	t.lane("k", "a")
-	t.rescued("a")
-	t.lane("k", "b")
-	t.put(t.msg("c"), t.msg("d"))
-	t.wantRescues(t.claims("a"), 1)
-	t.wantRescues(t.claims("c", "d"), 0, 0)
+func oneRescueSaysNothing(t *T) {
+	t.lane("k", "a", "b", "c")
+	t.put(t.msg("d"))
+	t.claims("a", "b", "c", "d")
+	t.expire()
+	t.put(t.msg("e"))
+	ds := t.claimFrom(t.Store, store.Lease{For: lease}, store.Want{Topic: t.Topic, Limit: 100})
+	t.wantBodies(ds, "a", "b", "c", "d", "e")
+	t.wantRescues(ds, 1, 0, 0, 1, 0)
 }
 
-func suspectIsAloneAcrossTopics(t *T) {
-	first := t.Topic
-	t.put(t.msg("a"))
-	t.rescued("a")
-	t.Topic += "2"
-	t.put(t.msg("b"))
-	wants := []store.Want{{Topic: t.Topic, Limit: 10}, {Topic: first, Limit: 10}}
-	var got []string
-	for range 2 {
-		ds := t.claimFrom(t.Store, store.Lease{For: lease}, wants...)
-		if len(ds) != 1 {
-			t.Fatalf("claimed %q together, with a suspect in one of two topics", bodiesOf(ds))
-		}
-		got = append(got, string(ds[0].Body))
+func suspectIsItsOwnRun(t *T) {
+	t.lane("k", "a", "b")
+	for range store.SuspectAfter {
+		t.claims("a", "b")
+		t.expire()
 	}
-	if got[0] == got[1] {
-		t.Fatalf("claimed %q; want both", got)
+	t.put(t.msg("c"))
+	for i := range store.SolitaryAfter - store.SuspectAfter {
+		ds := t.claims("a", "c")
+		t.wantRescues(ds, store.SuspectAfter+i, 0)
+		t.release(ds[1], 0)
+		t.expire()
 	}
-}
-
-func suspectIsServedByRank(t *T) {
-	t.put(t.prio(50, "suspect"))
-	t.rescued("suspect")
-	t.put(t.prio(10, "bulk"), t.prio(90, "vip"))
-	vip := t.claim(1)
-	t.wantBodies(vip, "vip")
-	t.claims("suspect")
-	t.claims("bulk")
-	t.ack(vip...)
+	ds := t.claimAlone()
+	t.wantBodies(ds, "a")
+	t.ack(ds...)
+	t.wantRescues(t.claims("b", "c"), 0, 0)
 }
 
 func suspectStaysOne(t *T) {
 	t.put(t.msg("a"))
-	t.rescued("a")
+	t.rescued(store.SuspectAfter, "a")
 	t.put(t.msg("b"))
-	t.retry(t.claims("a")[0], 0)
-	t.release(t.claims("a")[0], 0)
-	t.wantBodies(t.claims("a"), "a")
+	ordinary := func() {
+		t.Helper()
+		ds := t.claimFrom(t.Store, store.Lease{For: lease}, store.Want{Topic: t.Topic, Limit: 100})
+		t.wantBodies(ds, "b")
+		t.release(ds[0], 0)
+	}
+	ds := t.claims("a", "b")
+	t.release(ds[1], 0)
+	t.retry(ds[0], 0)
+	ordinary()
+	ds = t.claims("a", "b")
+	t.release(ds[1], 0)
+	t.release(ds[0], 0)
+	ordinary()
 }
 
 func failureMakesNoSuspect(t *T) {
@@ -170,79 +163,31 @@ func failureMakesNoSuspect(t *T) {
 func neighboursAreNotPunished(t *T) {
 	t.lane("k", "a", "b", "c")
 	t.lane("l", "d", "e")
-	t.claims("a", "b", "c", "d", "e")
-	t.expire()
-	want := map[string]int{"a": 1, "b": 0, "c": 0, "d": 1, "e": 0}
-	for len(want) > 0 {
+	for i := range store.SolitaryAfter {
 		ds := t.claim(100)
-		if len(ds) == 0 {
-			t.Fatalf("nothing more to claim, but %v", want)
-		}
+		want := map[string]int{"a": i, "d": i}
 		for _, d := range ds {
-			rescues, there := want[string(d.Body)]
-			if !there || d.Rescues != rescues || d.Attempt != 1 || rescues > 0 && len(ds) > 1 {
-				t.Fatalf("claimed %q with %d rescues, attempt %d, among %q", d.Body, d.Rescues, d.Attempt, bodiesOf(ds))
+			if d.Rescues != want[string(d.Body)] || d.Attempt != 1 {
+				t.Fatalf("claimed %q with %d rescues, attempt %d", d.Body, d.Rescues, d.Attempt)
 			}
 			delete(want, string(d.Body))
 		}
-		t.ack(ds...)
-	}
-}
-
-func threeLonelyRescuesKill(t *T) {
-	id := t.put(t.msg("a"))[0]
-	t.rescued("a")
-	for i := range store.LonelyRescues {
-		ds := t.claimAlone()
-		t.wantBodies(ds, "a")
-		t.wantRescues(ds, i+1)
+		if len(want) > 0 {
+			t.Fatalf("claimed %q; the heads of both lanes are missing", bodiesOf(ds))
+		}
 		t.expire()
 	}
-	if ds := t.claimAlone(); len(ds) > 0 {
-		t.Fatalf("claimed %q after three lonely rescues", bodiesOf(ds))
+	for range 2 {
+		t.ack(t.claimAlone()...)
 	}
-	r := t.inState(id, store.IsDead)
-	if r.Kind != pawl.KindRescue || r.Reason != store.LonelyReason || r.Attempts != 0 || r.Lonely != store.LonelyRescues ||
-		r.Rescues != store.LonelyRescues+1 || r.Fingerprint != fingerprint.Of(r.Kind, r.Reason) {
-		t.Fatalf("dead letter %+v", r)
-	}
-	if dead := t.deadLetters(store.DeadFilter{Kind: pawl.KindRescue}); len(dead) != 1 || dead[0].ID != id {
-		t.Fatalf("dead letters of kind Rescue: %+v", dead)
-	}
-}
-
-func rescuesInCompanyNeverKill(t *T) {
-	t.put(t.msg("a"))
-	for range 3 * store.LonelyRescues {
-		t.rescued("a")
-	}
-	t.claims("a")
-}
-
-func lonelyRescuesAddUp(t *T) {
-	id := t.put(t.msg("a"))[0]
-	t.wantBodies(t.claimAlone(), "a") // not a suspect yet: this one does not count
-	t.expire()
-	for range store.LonelyRescues - 1 {
-		t.wantBodies(t.claimAlone(), "a")
-		t.expire()
-		t.rescued("a") // in company
-		t.release(t.claimOne(), 0)
-	}
-	t.wantBodies(t.claimAlone(), "a")
-	t.expire()
-	t.nothing()
-	t.inState(id, store.IsDead)
+	t.wantRescues(t.claims("b", "c", "e"), 0, 0, 0)
 }
 
 func rescueDeathFreesTheLane(t *T) {
-	t.lane("k", "a", "b", "c")
-	t.claims("a", "b", "c")
-	t.expire()
-	for range store.LonelyRescues {
-		t.wantBodies(t.claimAlone(), "a")
-		t.expire()
-	}
+	t.lane("k", "a")
+	t.solitary("a")
+	t.lane("k", "b", "c")
+	t.buried("a")
 	t.wantRescues(t.claims("b", "c"), 0, 0)
 }
 

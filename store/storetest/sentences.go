@@ -30,7 +30,7 @@ func Sentences() []Sentence {
 		theme("runs", runSentences()),
 		theme("delay", delaySentences()),
 		theme("rank", rankSentences()),
-		theme("rescues", rescueSentences()),
+		theme("rescues", slices.Concat(rescueSentences(), solitudeSentences())),
 		theme("counting", countSentences()),
 		theme("messages", idSentences()),
 		theme("unique keys", uniqueSentences()),

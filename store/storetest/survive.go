@@ -125,7 +125,7 @@ func attemptsSurvive(t *T) {
 
 func lonelyRescuesSurvive(t *T) {
 	t.put(t.msg("a"))
-	for range 1 + store.LonelyRescues {
+	for range store.SolitaryAfter + store.LonelyRescues {
 		t.wantBodies(t.claimAlone(), "a")
 		t.restart()
 		t.expire()

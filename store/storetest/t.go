@@ -97,13 +97,13 @@ func (t *T) lane(key string, bodies ...string) {
 // claim claims up to n messages of the topic, whole runs.
 func (t *T) claim(n int) []pawl.Delivery {
 	t.Helper()
-	return t.claimFrom(t.Store, store.Lease{For: lease}, store.Want{Topic: t.Topic, Limit: n})
+	return t.claimFrom(t.Store, store.Lease{For: lease, Suspects: store.MaxSuspects}, store.Want{Topic: t.Topic, Limit: n})
 }
 
 // claimRun claims up to n messages in runs of at most run.
 func (t *T) claimRun(n, run int) []pawl.Delivery {
 	t.Helper()
-	return t.claimFrom(t.Store, store.Lease{For: lease}, store.Want{Topic: t.Topic, Limit: n, Run: run})
+	return t.claimFrom(t.Store, store.Lease{For: lease, Suspects: store.MaxSuspects}, store.Want{Topic: t.Topic, Limit: n, Run: run})
 }
 
 // heads claims the first messages of n lanes, one by one: how many lanes a claim

@@ -95,9 +95,9 @@ func killerIsIsolated(r *Rig) {
 	if rec.Kind != pawl.KindRescue || rec.Attempts != 0 {
 		r.Errorf("the killer: %+v", rec)
 	}
-	// Once in company, then alone. A kill before the claim of a suspect was
-	// known here may add one.
-	if n := kills.Load(); n < store.LonelyRescues || n > store.LonelyRescues+2 {
+	// Four times in company, then alone. A kill before the claim was known here may
+	// add one.
+	if n := kills.Load(); n < store.LonelyRescues || n > store.SolitaryAfter+store.LonelyRescues+2 {
 		r.Errorf("it killed %d times", n)
 	}
 }

@@ -1,0 +1,150 @@
+package dispatch
+
+import (
+	"context"
+	"time"
+
+	"github.com/pawl-dev/pawl/store"
+)
+
+// A message whose lease ended unsettled several times may be what killed its workers.
+// As long as it is a suspect among others ([store.Weight]), we see to it that all of
+// them together weigh no more than [store.MaxSuspects] here: a claim asks for what is
+// left of that. At last it is carried out in solitude, with nothing beside it, so that
+// its next death is its own.
+//
+//   - With nothing in hand and nothing else to do, every claim promises solitude
+//     ([store.Lease.Alone]).
+//   - With work all the time, we ask the store now and then whether a message waits for
+//     solitude. Then nothing is claimed until all that is in hand is done, and the next
+//     claim makes the promise. That takes a lease at most, or it is given up: slow
+//     handlers are not stalled for a suspect.
+//   - Afterwards the others have at least as long as it took, and longer each time
+//     that it was in vain.
+type solitude struct {
+	topic *topic        // we make way for a message of it; nil: for none
+	run   *run          // what is carried out in solitude
+	since time.Duration // since when we make way, or it is carried out
+	rest  time.Duration // when we may make way again
+	look  time.Duration // when to ask the store again
+	vain  int           // how often in a row it was given up
+	quiet bool          // the last claim brought nothing, with nothing in hand
+}
+
+// lookEvery is how often the store is asked whether a message waits for solitude.
+const lookEvery = 2 * time.Second
+
+// empty tells whether nothing is in hand, or about to be. The caller holds mu.
+func (d *Dispatcher) empty() bool { return d.held == 0 && d.claiming == 0 && d.zombies == 0 }
+
+// makeWay plans what a message in solitude asks for: ok is false when it asks for
+// nothing. The caller holds mu.
+func (d *Dispatcher) makeWay(now time.Duration) (p plan, ok bool) {
+	s := &d.solitude
+	late := s.topic != nil && now >= s.since+s.topic.Lease
+	switch {
+	case s.run != nil || d.promised:
+		return plan{wait: time.Hour}, true
+	case s.topic == nil:
+		return plan{}, false
+	case d.empty() || late && d.held == 0 && d.claiming == 0: // a handler that never returns is not waited for
+		t := s.topic
+		p := plan{wants: []store.Want{{Topic: t.Name, Limit: 1, MaxBytes: d.cfg.MaxBytes, Run: 1}}}
+		p.lease = store.Lease{For: t.Lease, Owner: d.cfg.Owner, Suspects: store.MaxSuspects, Alone: true}
+		d.asking(&p, 1)
+		return p, true
+	case late:
+		d.backToWork(now)
+		s.vain++
+		s.rest += (now - s.since) * time.Duration(1<<min(s.vain, 4)-2)
+		return plan{}, false
+	default:
+		return plan{wait: s.since + s.topic.Lease - now}, true
+	}
+}
+
+// shouldLook tells whether to ask the store now what waits for solitude. The caller
+// holds mu.
+func (d *Dispatcher) shouldLook(now time.Duration) bool {
+	s := &d.solitude
+	if d.solitary == nil || s.run != nil || s.topic != nil || d.empty() || now < max(s.look, s.rest) {
+		return false
+	}
+	s.look = now + lookEvery
+	return true
+}
+
+// look asks the store whether a message waits for solitude, and begins to make way
+// for it. Where the store fails, claims tell.
+func (d *Dispatcher) look() {
+	for lease, topics := range d.byLease() {
+		ctx, cancel := context.WithTimeout(d.claimIO, lookEvery)
+		began := time.Now()
+		name, err := d.solitary.Solitary(ctx, lease, topics...)
+		cancel()
+		if o := d.cfg.Observer; o != nil {
+			o.StoreCall("solitary", time.Since(began), 0, err)
+		}
+		if err != nil || name == "" {
+			continue
+		}
+		d.mu.Lock()
+		if s := &d.solitude; s.run == nil && s.topic == nil && d.byName[name] != nil {
+			s.topic, s.since = d.byName[name], d.now()
+		}
+		d.mu.Unlock()
+		return
+	}
+}
+
+// byLease are the names of topics by the length of their leases.
+func (d *Dispatcher) byLease() map[time.Duration][]string {
+	by := map[time.Duration][]string{}
+	for _, t := range d.topics {
+		by[t.Lease] = append(by[t.Lease], t.Name)
+	}
+	return by
+}
+
+// carries counts what a run weighs that came. The caller holds mu.
+func (d *Dispatcher) carries(r *run, alone bool, now time.Duration) {
+	d.weight += r.weight
+	if s := &d.solitude; alone && store.Solitary(r.ds[0].Rescues) {
+		if s.topic == nil {
+			s.since = now
+		}
+		s.run, s.vain = r, 0
+	}
+}
+
+// came takes note of what a claim brought. The caller holds mu.
+func (d *Dispatcher) came(runs int, alone bool, now time.Duration) {
+	s := &d.solitude
+	s.quiet = runs == 0 && d.held == 0
+	if alone && s.topic != nil && s.run == nil {
+		d.backToWork(now) // another process was quicker
+	}
+}
+
+// laidDown takes a run that is over out of the count. The caller holds mu.
+func (d *Dispatcher) laidDown(r *run) {
+	d.weight -= r.weight
+	switch s := &d.solitude; {
+	case s.run == r:
+		s.run = nil
+		d.backToWork(d.now())
+		signal(d.claimKick)
+	case s.topic != nil && d.empty():
+		signal(d.claimKick)
+	case r.weight > 0: // others may have waited for that
+		r.topic.pace.wake(d.now())
+		signal(d.claimKick)
+	}
+}
+
+// backToWork ends solitude, or the way to it. The caller holds mu.
+func (d *Dispatcher) backToWork(now time.Duration) {
+	s := &d.solitude
+	s.topic, s.quiet = nil, false
+	s.rest = now + max(now-s.since, 0)
+}

@@ -1,0 +1,81 @@
+package store
+
+import (
+	"context"
+	"slices"
+	"time"
+)
+
+// How rescues count; see the package comment.
+const (
+	SuspectAfter  = 2  // rescues that make a message a suspect
+	SolitaryAfter = 4  // rescues after which it is carried out in solitude only
+	LonelyRescues = 3  // rescues in solitude that make a dead letter
+	MaxSuspects   = 32 // weight of the suspects that a process carries at once, at most
+	LastDeaths    = 3  // deaths in company that are remembered of a topic
+	DeathsWithin  = 10 // leases within which that many deaths keep a topic's messages from solitude
+)
+
+// AllSuspects is the [Lease.Suspects] of who runs nothing and only moves messages: they
+// come whatever their rescues are.
+const AllSuspects = 1 << 40
+
+// Weight is what a message with so many rescues counts of [Lease.Suspects]. One that is
+// to be carried out in solitude is too heavy for any claim but that of [AllSuspects].
+func Weight(rescues int) int {
+	switch {
+	case rescues < SuspectAfter:
+		return 0
+	case rescues == SuspectAfter:
+		return 1
+	case rescues < SolitaryAfter:
+		return 8
+	default:
+		return 1 << 20
+	}
+}
+
+// Solitary tells whether a message with so many rescues is carried out in solitude.
+func Solitary(rescues int) bool { return rescues >= SolitaryAfter }
+
+// Death is the end of a process that had messages of a topic in hand: its lease ended
+// unsettled, and was not in solitude.
+type Death struct {
+	Owner string
+	At    time.Time
+}
+
+// Deaths are the last deaths in company of a topic, one an owner, the oldest first;
+// [LastDeaths] at most.
+type Deaths []Death
+
+// Add returns the deaths with one more. Several leases of one owner are one death.
+func (d Deaths) Add(owner string, at time.Time) Deaths {
+	d = slices.DeleteFunc(slices.Clone(d), func(x Death) bool {
+		if x.Owner == owner && x.At.After(at) {
+			at = x.At
+		}
+		return x.Owner == owner
+	})
+	d = append(d, Death{owner, at})
+	slices.SortStableFunc(d, func(a, b Death) int { return a.At.Compare(b.At) })
+	return d[max(len(d)-LastDeaths, 0):]
+}
+
+// Until is when messages of the topic may begin solitude again, for claims of leases of
+// that length. A time that is not in the future keeps none of them.
+func (d Deaths) Until(lease time.Duration) time.Time {
+	if len(d) < LastDeaths {
+		return time.Time{}
+	}
+	return d[len(d)-LastDeaths].At.Add(DeathsWithin * lease)
+}
+
+// Solitude is the optional interface of a store that tells what waits for solitude. A
+// dispatcher that has work all the time would not know otherwise when to make way.
+type Solitude interface {
+	// Solitary returns the first of the topics in which a message waits that a claim of
+	// a lease of that length brings only with [Lease.Alone]; empty if there is none. It
+	// may lag behind by a second.
+	Solitary(ctx context.Context, lease time.Duration, topics ...string) (string, error)
+}
