@@ -15,7 +15,7 @@ import (
 type storeRule struct{ name, why string }
 
 var storeRules = map[pawl.Kind]storeRule{
-	pawl.KindRescue:  {"rescue", fmt.Sprintf("a message whose worker died or hung is given out again, alone; after %d lonely rescues it is a dead letter", store.LonelyRescues)},
+	pawl.KindRescue:  {"rescue", fmt.Sprintf("a message whose worker died or hung is given out again, from the %dth time on alone; after %d lonely rescues it is a dead letter", store.SolitaryAfter, store.LonelyRescues)},
 	pawl.KindParked:  {"parked", "its topic parks: what waits behind a dead letter of its key becomes one, too, without an attempt"},
 	pawl.KindSkipped: {"skipped", "somebody skipped it: it becomes a dead letter, from where it can be replayed"},
 }

@@ -63,6 +63,15 @@ func (e *explained) claim(lease store.Lease) pawl.Delivery {
 	return ds[0]
 }
 
+// rescued lets so many leases of the one message that is there end.
+func (e *explained) rescued(times int) {
+	e.Helper()
+	for range times {
+		e.claim(store.Lease{Suspects: store.MaxSuspects})
+		e.now = e.now.Add(time.Minute)
+	}
+}
+
 func (e *explained) settle(s store.Settlement) {
 	e.Helper()
 	d := e.claim(store.Lease{})
@@ -163,10 +172,19 @@ var situations = []situation{
 	}, store.Delayed, SituationRetrying, []string{"attempt 1 failed (Connect): refused", `rule "default" repeats it`}, "it is claimable", ""},
 	{"suspect", func(e *explained) {
 		e.append(pawl.Message{ID: "x"})
-		e.claim(store.Lease{})
-		e.now = e.now.Add(time.Minute)
+		e.rescued(2)
 		e.announce(WorkerTopic{Topic: "t"})
-	}, store.Waiting, SituationSuspect, []string{"1 worker died", "alone", "3 more"}, "claims it", ""},
+	}, store.Waiting, SituationSuspect, []string{"2 workers died", "some like it at a time", "2 more"}, "claims it", ""},
+	{"alone", func(e *explained) {
+		e.append(pawl.Message{ID: "x"})
+		e.rescued(4)
+		e.announce(WorkerTopic{Topic: "t"})
+	}, store.Waiting, SituationSuspect, []string{"4 workers died", "carried out alone", "3 more"}, "nothing else at hand claims it", ""},
+	{"one death", func(e *explained) {
+		e.append(pawl.Message{ID: "x"})
+		e.rescued(1)
+		e.announce(WorkerTopic{Topic: "t"})
+	}, store.Waiting, SituationReady, []string{"nothing is in its way"}, "claims it", ""},
 	{"dead", func(e *explained) {
 		e.append(pawl.Message{ID: "x"})
 		e.settle(store.Settlement{Verdict: store.Dead, Failure: store.Failure{Error: "broken", Kind: "Parser", Rule: "Parser/Parser", Action: "dead"}})

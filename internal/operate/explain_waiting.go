@@ -111,9 +111,8 @@ func (x *explaining) unpaused(ctx context.Context, i store.Looker, topic *store.
 	switch {
 	case before != nil:
 		x.behind(before, visible)
-	case r.Rescues > 0:
-		x.say(SituationSuspect, visible, "%s died, or lost the lease, while at it; so it is carried out alone, and is a dead letter after %d more",
-			counted(r.Rescues, "worker"), max(store.LonelyRescues-r.Lonely, 1))
+	case r.Rescues >= store.SuspectAfter:
+		x.suspected(ctx, topic, visible)
 	case r.Reason == "replayed":
 		x.say(SituationReplayed, visible, "it was a dead letter%s", x.Replayed.in(r))
 	case service.limit != "":

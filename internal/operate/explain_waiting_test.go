@@ -92,8 +92,7 @@ func TestExplainSaysWhatRemainsAfterAPause(t *testing.T) {
 func TestExplainSaysOfASuspectThatItIsOneInAPause(t *testing.T) {
 	e := newExplained(t)
 	e.append(pawl.Message{ID: "x"})
-	e.claim(store.Lease{})
-	e.now = e.now.Add(time.Minute)
+	e.rescued(4)
 	e.check(e.Pause(t.Context(), "t", 0, "ann", ""))
 	if x := e.explain(); x.Situation != SituationPaused || *x.AfterPause != SituationSuspect || !strings.Contains(x.Why, "carried out alone") {
 		t.Errorf("%+v", x)

@@ -29,13 +29,14 @@
 //
 // # Crashes
 //
-// Before the first message of an assignment is carried out a commit says so, and from
-// then on commits say which are, if these are few. Whoever gets the partition of a
-// process that died takes these for suspects, which are carried out alone, and is
-// cautious up to a bit beyond: few lanes at a time, each on record before it begins.
-// After that it is wary for a while: each claim is on record before it is carried out.
-// So a message that kills its process is found, however quick it is, and after three
-// deaths alone it is a dead letter.
+// Before the first message of an assignment is carried out a commit says so. Whoever gets
+// the partition of a process that died finds that commit open, and counts. One death says
+// nothing. After two in a row the partition carries out 32 lanes at a time, up to a bit
+// beyond what had been handed out, after three it carries out four, which the commit names
+// before they begin. What is named in such a commit when its process dies is carried out
+// in solitude. After that the process is wary for a while: deaths are still in a row, and
+// each claim is on record before it is carried out. So a message that kills its process is
+// found, however quick it is, and after three deaths alone it is a dead letter.
 //
 // # Settings, pauses, state
 //
