@@ -7,12 +7,14 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/pawl-dev/pawl/pipeline"
 )
 
-// reference is the table of all keys in docs/configuration.md.
-func reference() string {
+// Reference is the table of all keys in docs/configuration.md.
+func Reference(kinds []*pipeline.Kind) string {
 	var b strings.Builder
-	f := format(nil, nil)
+	f := format(kinds, nil)
 	f.reference(&b, "", "The file", "")
 	return b.String()
 }
