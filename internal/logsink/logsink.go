@@ -28,6 +28,7 @@ type Sink struct {
 	dropped uint64 // since the reader was last told
 	full    uint64 // dropped in all because there was no room
 	failed  uint64 // dropped in all because the reader is gone
+	err     error  // of the write that was last passed on
 	closed  bool
 	done    chan struct{}
 }
@@ -40,7 +41,8 @@ func New(w io.Writer) *Sink {
 	return s
 }
 
-// Write takes p, or drops it. It returns no error: whoever logs cannot do anything about it.
+// Write takes p, or drops it. The error is not about p, but about what was last passed on: who writes again and again
+// learns that nobody can read it.
 func (s *Sink) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -55,7 +57,7 @@ func (s *Sink) Write(p []byte) (int, error) {
 		s.bytes += len(p)
 		s.more.Signal()
 	}
-	return len(p), nil
+	return len(p), s.err
 }
 
 // Dropped returns how many writes were dropped: because the reader was slow, and because it was gone.
@@ -106,6 +108,7 @@ func (s *Sink) pass() {
 		s.mu.Lock()
 		s.bytes -= len(p)
 		s.taken++
+		s.err = err
 		if err != nil {
 			s.failed++
 		}
