@@ -92,7 +92,7 @@ func TestDocx(t *testing.T) {
 			"a[^2]b[^c0]\n\n[^2]: The note.\n\n[^c0]: Ann: Really?"},
 		{"formula", p(`<m:oMath><m:f><m:num><m:r><m:t>a</m:t></m:r></m:num><m:den><m:sSup><m:e><m:r><m:t>b</m:t></m:r></m:e><m:sup><m:r><m:t>2</m:t></m:r></m:sup></m:sSup></m:den></m:f></m:oMath>`), `$\frac{a}{b^{2}}$`},
 		{"changes", p(r("a") + `<w:ins>` + r("b") + `</w:ins><w:del><w:r><w:delText>c</w:delText></w:r></w:del>`), "ab"},
-		{"text box and chart", p(r("a") + `<w:r><w:drawing><wps:txbx><w:txbxContent>` + p(r("box")) + `</w:txbxContent></wps:txbx></w:drawing></w:r>`) + p(`<w:r><w:drawing><c:chart r:id="rC"/></w:drawing></w:r>`), "a\n\nbox\n\n" + chartTable},
+		{"text box and chart", p(r("a")+`<w:r><w:drawing><wps:txbx><w:txbxContent>`+p(r("box"))+`</w:txbxContent></wps:txbx></w:drawing></w:r>`) + p(`<w:r><w:drawing><c:chart r:id="rC"/></w:drawing></w:r>`), "a\n\nbox\n\n" + chartTable},
 	} {
 		data := pack(t, "_rels/.rels", rels("r1", "officeDocument", "word/document.xml"),
 			"word/_rels/document.xml.rels", rels("rS", "styles", "styles.xml", "rN", "numbering", "numbering.xml", "rF", "footnotes", "footnotes.xml",
