@@ -48,110 +48,144 @@ const (
 	maxOps   = 5_000_000 // of a page
 )
 
+// machine carries out one content stream.
+type machine struct {
+	*reader
+	lexer     lexer
+	resources dict
+	depth     int // of forms
+	state
+	stack    []state
+	tm, line matrix
+	args     []any
+}
+
 // content carries out a content stream.
 func (r *reader) content(data []byte, resources dict, ctm matrix, depth int) error {
-	s := state{ctm: ctm, scale: 1}
-	var stack []state
-	tm, line := identity, identity
-	l := lexer{b: data}
-	var args []any
-	arg := func(i int) float64 {
-		if i < len(args) {
-			n, _ := args[i].(float64)
-			return n
-		}
-		return 0
-	}
-	str := func(i int) text {
-		if i < len(args) {
-			t, _ := args[i].(text)
-			return t
-		}
-		return ""
-	}
-	move := func(x, y float64) {
-		line = matrix{1, 0, 0, 1, x, y}.times(line)
-		tm = line
+	m := &machine{
+		reader: r, lexer: lexer{b: data}, resources: resources, depth: depth, state: state{ctm: ctm, scale: 1},
+		tm: identity, line: identity,
 	}
 	for {
-		v := l.next()
+		v := m.lexer.next()
 		o, ok := v.(op)
 		if !ok {
-			if len(args) < 64 {
-				args = append(args, v)
+			if len(m.args) < 64 {
+				m.args = append(m.args, v)
 			}
 			continue
 		}
 		if r.ops++; r.ops&0x3fff == 0 && r.ctx.Err() != nil {
 			return context.Cause(r.ctx)
 		}
-		if r.ops > maxOps {
+		if o == "" || r.ops > maxOps {
 			return nil
 		}
-		switch o {
-		case "":
-			return nil
-		case "q":
-			if len(stack) < 1000 {
-				stack = append(stack, s)
-			}
-		case "Q":
-			if len(stack) > 0 {
-				s, stack = stack[len(stack)-1], stack[:len(stack)-1]
-			}
-		case "cm":
-			s.ctm = matrix{arg(0), arg(1), arg(2), arg(3), arg(4), arg(5)}.times(s.ctm)
-		case "BT":
-			tm, line = identity, identity
-		case "Tf":
-			if len(args) > 0 {
-				n, _ := args[0].(name)
-				s.font, s.size = r.fontOf(resources, n), arg(1)
-			}
-		case "Tc":
-			s.char = arg(0)
-		case "Tw":
-			s.word = arg(0)
-		case "Tz":
-			s.scale = arg(0) / 100
-		case "TL":
-			s.lead = arg(0)
-		case "Ts":
-			s.up = arg(0)
-		case "Td":
-			move(arg(0), arg(1))
-		case "TD":
-			s.lead = -arg(1)
-			move(arg(0), arg(1))
-		case "Tm":
-			line = matrix{arg(0), arg(1), arg(2), arg(3), arg(4), arg(5)}
-			tm = line
-		case "T*":
-			move(0, -s.lead)
-		case "Tj":
-			r.show(&s, &tm, str(0))
-		case "'":
-			move(0, -s.lead)
-			r.show(&s, &tm, str(0))
-		case "\"":
-			s.word, s.char = arg(0), arg(1)
-			move(0, -s.lead)
-			r.show(&s, &tm, str(2))
-		case "TJ":
-			if len(args) > 0 {
-				r.showAll(&s, &tm, args[0])
-			}
-		case "Do":
-			if len(args) > 0 && depth < maxForms {
-				n, _ := args[0].(name)
-				if err := r.form(resources, n, s.ctm, depth); err != nil {
-					return err
-				}
-			}
-		case "BI":
-			l.inlineImage()
+		if err := m.graphics(o); err != nil {
+			return err
 		}
-		args = args[:0]
+		m.args = m.args[:0]
+	}
+}
+
+func (m *machine) num(i int) float64 {
+	if i < len(m.args) {
+		n, _ := m.args[i].(float64)
+		return n
+	}
+	return 0
+}
+
+func (m *machine) matrix() matrix {
+	return matrix{m.num(0), m.num(1), m.num(2), m.num(3), m.num(4), m.num(5)}
+}
+
+func (m *machine) name() name {
+	if len(m.args) == 0 {
+		return ""
+	}
+	n, _ := m.args[0].(name)
+	return n
+}
+
+func (m *machine) str(i int) text {
+	if i < len(m.args) {
+		t, _ := m.args[i].(text)
+		return t
+	}
+	return ""
+}
+
+func (m *machine) move(x, y float64) {
+	m.line = matrix{1, 0, 0, 1, x, y}.times(m.line)
+	m.tm = m.line
+}
+
+// graphics carries out the operators that are not about text alone.
+func (m *machine) graphics(o op) error {
+	switch o {
+	case "q":
+		if len(m.stack) < 1000 {
+			m.stack = append(m.stack, m.state)
+		}
+	case "Q":
+		if n := len(m.stack); n > 0 {
+			m.state, m.stack = m.stack[n-1], m.stack[:n-1]
+		}
+	case "cm":
+		m.ctm = m.matrix().times(m.ctm)
+	case "Do":
+		if m.depth < maxForms {
+			return m.form(m.resources, m.name(), m.ctm, m.depth)
+		}
+	case "BI":
+		m.lexer.inlineImage()
+	default:
+		m.text(o)
+	}
+	return nil
+}
+
+// text carries out the operators about text.
+func (m *machine) text(o op) {
+	switch o {
+	case "BT":
+		m.tm, m.line = identity, identity
+	case "Tf":
+		m.font, m.size = m.fontOf(m.resources, m.name()), m.num(1)
+	case "Tc":
+		m.char = m.num(0)
+	case "Tw":
+		m.word = m.num(0)
+	case "Tz":
+		m.scale = m.num(0) / 100
+	case "TL":
+		m.lead = m.num(0)
+	case "Ts":
+		m.up = m.num(0)
+	case "Td":
+		m.move(m.num(0), m.num(1))
+	case "TD":
+		m.lead = -m.num(1)
+		m.move(m.num(0), m.num(1))
+	case "Tm":
+		m.line = m.matrix()
+		m.tm = m.line
+	case "T*":
+		m.move(0, -m.lead)
+	case "Tj":
+		m.show(&m.state, &m.tm, m.str(0))
+	case "'":
+		m.move(0, -m.lead)
+		m.show(&m.state, &m.tm, m.str(0))
+	case "\"":
+		m.word, m.char = m.num(0), m.num(1)
+		m.move(0, -m.lead)
+		m.show(&m.state, &m.tm, m.str(2))
+	case "TJ":
+		if len(m.args) > 0 {
+			m.showAll(&m.state, &m.tm, m.args[0])
+		}
 	}
 }
 
