@@ -93,6 +93,9 @@ type Topic struct {
 	// Event says what the handler does, for the policy's matrix, unless its error
 	// says it ([policy.At]).
 	Event policy.Event
+	// Policy, if not nil, decides about failures of this topic in place of [Config.Policy]: for what has limits of its
+	// own, which usually asks that one and changes a part of the answer.
+	Policy policy.Policy
 	// Settings are declared when Run starts, if anything but the name is set; a
 	// topic that is declared differently is an error. Name may be left out.
 	Settings store.Declaration

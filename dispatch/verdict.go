@@ -254,7 +254,11 @@ func (d *Dispatcher) decide(a policy.Attempt) (decision policy.Decision) {
 			decision = d.fallback.Decide(a)
 		}
 	}()
-	decision = d.cfg.Policy.Decide(a)
+	asked := d.cfg.Policy
+	if t := d.byName[a.Topic]; t != nil && t.Policy != nil {
+		asked = t.Policy
+	}
+	decision = asked.Decide(a)
 	if decision.Action < policy.Retry || decision.Action > policy.Ignore {
 		decision = d.fallback.Decide(a)
 	}
