@@ -101,6 +101,11 @@ func (s *Store) MigrateUp(ctx context.Context) ([]store.Migration, error) {
 // MigrateDown implements [store.Migrator].
 func (s *Store) MigrateDown(ctx context.Context, to int) ([]store.Migration, error) {
 	defer s.topics.forget()
+	if to < outboxNeeds {
+		if _, err := s.front.Exec(ctx, s.named(dropOutbox), pgx.QueryExecModeSimpleProtocol); err != nil {
+			return nil, s.fail("migrate down", err)
+		}
+	}
 	return s.migrate(ctx, "migrate down", func(all []sqlstore.Step, have []store.Migration) (sqlstore.Step, string, bool) {
 		undo := sqlstore.Undo(all, have, to)
 		if len(undo) == 0 {

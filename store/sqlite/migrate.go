@@ -190,6 +190,11 @@ func (w *writer) migrateUp() (done []store.Migration, err error) {
 // migrateDown takes back the newest steps. After the last the file is as it was
 // before there was a store in it.
 func (w *writer) migrateDown(to int) (done []store.Migration, err error) {
+	if to < outboxNeeds {
+		if err := w.conn.script(dropOutbox); err != nil {
+			return nil, err
+		}
+	}
 	for {
 		m, err := w.step(func(all []sqlstore.Step, have []store.Migration) (m store.Migration, err error) {
 			undo := sqlstore.Undo(all, have, to)

@@ -1,0 +1,129 @@
+-- The outbox: made by InstallOutbox, taken away by MigrateDown. @ is the schema of the store; what has no @ is made beside
+-- the tables of the application. Statements can be repeated.
+
+CREATE OR REPLACE VIEW pawl_outbox AS SELECT NULL::text AS projection, NULL::text AS doc_id, NULL::text AS op,
+	NULL::bigint AS version, NULL::text AS doc, NULL::text AS trace_id WHERE false;
+
+-- It appends as append.go does with a transaction of a caller: late, and as a lane of its own. Changes of a document
+-- without a version are put in the order of their commits by a lock until the end of the transaction: the number that
+-- the message gets then is the version.
+CREATE OR REPLACE FUNCTION @outbox_insert() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp AS $pawl$
+DECLARE
+	topic_name text := NEW.projection || '.index';
+	t record;
+	n bigint;
+	since timestamptz;
+	rank bigint;
+	headers json;
+BEGIN
+	IF NEW.projection IS NULL OR NEW.projection !~ '^[A-Za-z0-9._-]{1,100}$' THEN
+		RAISE EXCEPTION 'pawl_outbox: projection is %; it is made of 1 to 100 of A-Z a-z 0-9 . _ -', quote_nullable(NEW.projection);
+	ELSIF coalesce(octet_length(NEW.doc_id), 0) NOT BETWEEN 1 AND 512 THEN
+		RAISE EXCEPTION 'pawl_outbox: doc_id has % bytes; it has 1 to 512', coalesce(octet_length(NEW.doc_id), 0);
+	ELSIF NEW.version < 0 THEN
+		RAISE EXCEPTION 'pawl_outbox: version is %; it is not negative', NEW.version;
+	ELSIF NEW.op = 'upsert' THEN
+		IF NEW.doc IS NULL OR json_typeof(NEW.doc::json) <> 'object' THEN
+			RAISE EXCEPTION 'pawl_outbox: doc of an upsert is a JSON object';
+		END IF;
+	ELSIF NEW.op = 'delete' THEN
+		NEW.doc := '';
+	ELSE
+		RAISE EXCEPTION 'pawl_outbox: op is %; it is upsert or delete', quote_nullable(NEW.op);
+	END IF;
+	IF octet_length(NEW.doc) > 16777216 THEN
+		RAISE EXCEPTION 'pawl_outbox: doc has % bytes; the limit is 16 MiB', octet_length(NEW.doc);
+	END IF;
+	SELECT x.id, x.ageing INTO t FROM @topic x WHERE x.name = topic_name;
+	IF NOT FOUND THEN
+		INSERT INTO @topic (name, ordered, deadline, ageing, park, retain, version)
+			VALUES (topic_name, false, 300000000000, 120000000000, false, 0, 0) ON CONFLICT DO NOTHING;
+		SELECT x.id, x.ageing INTO STRICT t FROM @topic x WHERE x.name = topic_name;
+	END IF;
+	IF NOT EXISTS (SELECT FROM @band b WHERE b.topic = t.id AND b.prio = 0) THEN
+		INSERT INTO @band (topic, prio) VALUES (t.id, 0) ON CONFLICT DO NOTHING;
+	END IF;
+	IF NEW.version IS NULL THEN
+		PERFORM pg_advisory_xact_lock(hashtextextended('@outbox ' || topic_name || ' ' || NEW.doc_id, 0));
+	END IF;
+	n := nextval('@msg_seq');
+	since := clock_timestamp();
+	rank := (extract(epoch FROM since) * 1000000)::bigint + 100 * (t.ageing / 1000);
+	NEW.version := coalesce(NEW.version, n);
+	headers := json_strip_nulls(json_build_object('op', NEW.op, 'version', NEW.version::text, 'trace_id', left(NEW.trace_id, 256)));
+	INSERT INTO @msg (lane, seq, rank, vis, topic, prio, replays, id, key, uniq, meta, body) VALUES (
+		n, n, rank, since, t.id, 0, 0,
+		set_byte(set_byte(decode(lpad(to_hex((extract(epoch FROM since) * 1000)::bigint), 12, '0'), 'hex')
+			|| substring(uuid_send(gen_random_uuid()) FROM 7), 6, 112 + n::int % 16), 7, (n >> 4)::int % 256),
+		convert_to(NEW.doc_id, 'UTF8'), '',
+		json_build_object('n', octet_length(NEW.op || NEW.version) + 9 + coalesce(octet_length(left(NEW.trace_id, 256)) + 8, 0), 'h', headers)::text,
+		convert_to(NEW.doc, 'UTF8'));
+	INSERT INTO @slot (band, rank, seq) VALUES (t.id * 512::bigint + 128, rank, n);
+	INSERT INTO @tally (topic, what, n) VALUES (t.id, 1, 1);
+	RETURN NEW;
+END $pawl$;
+
+DROP TRIGGER IF EXISTS pawl_outbox_insert ON pawl_outbox;
+CREATE TRIGGER pawl_outbox_insert INSTEAD OF INSERT ON pawl_outbox FOR EACH ROW EXECUTE FUNCTION @outbox_insert();
+
+-- The class of a failure, from its kind.
+CREATE OR REPLACE FUNCTION @outbox_class(kind text) RETURNS text LANGUAGE sql IMMUTABLE AS $pawl$
+	SELECT CASE WHEN kind IN ('SearchThrottle', 'SearchServer', 'SearchTimeout', 'SearchMapping', 'SearchSize') THEN lower(substr(kind, 7))
+		WHEN kind IN ('Rescue', 'Panic', 'Deadline') THEN 'poison' WHEN kind <> '' THEN 'other' END
+$pawl$;
+
+CREATE OR REPLACE VIEW pawl_outbox_status AS
+WITH held AS (
+	SELECT x.seq, c.owner, c.started, c.ends FROM @claim c CROSS JOIN LATERAL unnest(c.lanes) x(seq)
+	WHERE c.gone IS NULL OR x.seq <> ALL (c.gone)),
+live AS (
+	SELECT m.*, m.meta::json AS about, left(t.name, -6) AS projection FROM @msg m JOIN @topic t ON t.id = m.topic
+	WHERE t.name LIKE '%.index' AND m.meta LIKE '%"op"%')
+SELECT encode(l.id, 'hex')::uuid::text AS id, l.projection, convert_from(l.key, 'UTF8') AS doc_id, l.about #>> '{h,op}' AS op,
+	(l.about #>> '{h,version}')::bigint AS version, CASE WHEN h.seq IS NULL THEN 'pending' ELSE 'processing' END AS status,
+	coalesce(r.attempts, 0) AS attempts, h.owner, h.ends AS lease_until, h.started AS processing_started_at, w.until AS next_retry_at,
+	coalesce(nullif(r.reason, ''), a.data::json ->> 'error') AS last_error,
+	CASE WHEN r.reason LIKE 'released: %: %' THEN split_part(r.reason, ': ', 2) ELSE @outbox_class(a.data::json ->> 'kind') END AS last_error_class,
+	coalesce(to_timestamp((l.about ->> 'e')::bigint / 1000000.0), l.vis) AS created_at
+FROM live l LEFT JOIN held h ON h.seq = l.seq LEFT JOIN @tried r ON r.seq = l.seq
+	LEFT JOIN @lease w ON w.lane = l.lane AND w.token = 0
+	LEFT JOIN LATERAL (SELECT data FROM @attempt a WHERE a.seq = l.seq ORDER BY a.n DESC LIMIT 1) a ON r.seq IS NOT NULL
+UNION ALL
+SELECT encode(d.id, 'hex')::uuid::text, left(t.name, -6), convert_from(d.key, 'UTF8'), d.meta::json #>> '{h,op}',
+	(d.meta::json #>> '{h,version}')::bigint, 'failed', d.attempts, NULL, NULL, NULL, NULL, d.reason, @outbox_class(d.kind),
+	coalesce(to_timestamp((d.meta::json ->> 'e')::bigint / 1000000.0), d.vis)
+FROM @dead d JOIN @topic t ON t.id = d.topic WHERE t.name LIKE '%.index' AND d.meta LIKE '%"op"%';
+
+-- Dead letters, and those that were replayed: a mark keeps what is known of one, as JSON.
+CREATE OR REPLACE VIEW dead_letter_outbox AS
+WITH dead AS (
+	SELECT d.*, encode(d.id, 'hex')::uuid::text AS name, d.meta::json AS about, t.name AS topic_name,
+		d.history[1]::json AS first, d.history[cardinality(d.history)]::json AS last
+	FROM @dead d JOIN @topic t ON t.id = d.topic WHERE t.name LIKE '%.index' AND d.meta LIKE '%"op"%'),
+kept AS (
+	SELECT convert_from(k.key, 'UTF8') AS name, convert_from(k.value, 'UTF8')::jsonb AS v FROM @mark k
+	WHERE k.scope >= 'outbox letters/'::bytea AND k.scope < 'outbox letters0'::bytea)
+SELECT d.name AS id, left(d.topic_name, -6) AS projection, d.name AS outbox_id, convert_from(d.body, 'UTF8') AS payload,
+	@outbox_class(d.kind) AS error_class, left(d.reason, 2000) AS error_message,
+	substring(d.reason FROM 'HTTP ([0-9]{3})')::int AS http_status, substring(d.reason FROM '\[([a-z0-9_]+)\]') AS es_error_type,
+	d.attempts, coalesce((d.first ->> 'ended_at')::timestamptz, d.dead_at) AS first_failed_at, d.dead_at AS last_failed_at,
+	coalesce(to_timestamp((d.about ->> 'e')::bigint / 1000000.0), d.vis) AS created_at, d.last ->> 'worker' AS last_owner,
+	d.dead_at AS last_lease_until, d.about #>> '{h,trace_id}' AS trace_id, substring(d.reason FROM 'request ([0-9a-f-]{36})') AS request_id,
+	d.replays::int AS replay_count, NULL::timestamptz AS resolved_at, NULL::text AS resolved_by,
+	convert_from(d.key, 'UTF8') AS doc_id, d.about #>> '{h,op}' AS op, (d.about #>> '{h,version}')::bigint AS version
+FROM dead d
+UNION ALL
+SELECT k.name, k.v ->> 'projection', k.name, k.v ->> 'payload', k.v ->> 'error_class', k.v ->> 'error_message', (k.v ->> 'http_status')::int,
+	k.v ->> 'es_error_type', (k.v ->> 'attempts')::int, (k.v ->> 'first_failed_at')::timestamptz, (k.v ->> 'last_failed_at')::timestamptz,
+	(k.v ->> 'created_at')::timestamptz, k.v ->> 'last_owner', (k.v ->> 'last_lease_until')::timestamptz, k.v ->> 'trace_id',
+	k.v ->> 'request_id', (k.v ->> 'replay_count')::int, (k.v ->> 'resolved_at')::timestamptz, k.v ->> 'resolved_by',
+	k.v ->> 'doc_id', k.v ->> 'op', (k.v ->> 'version')::bigint
+FROM kept k WHERE NOT EXISTS (SELECT FROM dead d WHERE d.name = k.name);
+
+CREATE OR REPLACE VIEW projection_status AS
+SELECT substr(s.name, 8) AS projection, s.v ->> 'state' AS state, s.v ->> 'alias' AS alias, s.v ->> 'index' AS index, s.v ->> 'target' AS target,
+	coalesce((s.v ->> 'done')::bigint, 0) AS done, (s.v ->> 'total')::bigint AS total, s.v ->> 'verdict' AS verdict,
+	(s.v ->> 'started_at')::timestamptz AS started_at, s.at AS updated_at
+FROM (SELECT convert_from(e.key, 'UTF8') AS name, convert_from(e.value, 'UTF8')::jsonb AS v, e.at FROM @entry e
+	WHERE e.key >= 'outbox/'::bytea AND e.key < 'outbox0'::bytea) s;
