@@ -21,6 +21,8 @@ type Command struct {
 	// MinArgs and MaxArgs bound the arguments; MaxArgs < 0 is no bound. Args names them in errors: "URLs".
 	MinArgs, MaxArgs int
 	Args             string
+	// Migrates brings the schema of the stores that it opens up to date: a command that prepares a database.
+	Migrates bool
 	// Run carries it out. ctx ends with the first SIGINT or SIGTERM: the command drains then. nil: a noun.
 	Run      func(ctx context.Context, in *Invocation) error
 	Commands []Command

@@ -75,6 +75,7 @@ func (s *session) pipelineCommand(c *pipeline.Command) *cobra.Command {
 		if err != nil {
 			return err
 		}
+		s.autoMigrate = s.autoMigrate || c.Migrates
 		return fromPipeline(c.Run(command.Context(), in))
 	}
 	for i := range c.Commands {
