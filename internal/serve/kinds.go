@@ -5,6 +5,7 @@ import (
 	"github.com/pawl-dev/pawl/pipeline/convert"
 	"github.com/pawl-dev/pawl/pipeline/crawl"
 	"github.com/pawl-dev/pawl/pipeline/forward"
+	"github.com/pawl-dev/pawl/pipeline/project"
 	"github.com/pawl-dev/pawl/policy"
 )
 
@@ -14,6 +15,7 @@ func Kinds() []*pipeline.Kind {
 		crawl.Kind(),
 		forward.Kind(),
 		convert.Kind(),
+		project.Kind(),
 	}
 	kinds := make([]*pipeline.Kind, len(all))
 	for i := range all {

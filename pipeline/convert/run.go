@@ -56,8 +56,8 @@ type run struct {
 // drainTimeout is what is given to what is in flight when a run is interrupted.
 const drainTimeout = 25 * time.Second
 
-// maxMemory bounds the bytes of the documents that are in work.
-const maxMemory = 256 << 20
+// memory bounds the bytes of the documents that are in work.
+const memory = 256 << 20
 
 // Topics of runs. Each process has its own: what one that was killed had leased is looked at again at once.
 const topicPrefix = "convert.documents-"
@@ -113,7 +113,7 @@ func (r *run) prepare(ctx context.Context, in *pipeline.Invocation) error {
 		return err
 	}
 	r.topic = topicPrefix + hex.EncodeToString([]byte(pawl.NewID()[28:36]))[:12]
-	r.hand = newHand(2*r.most, maxMemory)
+	r.hand = newHand(2*r.most, memory)
 	topic := dispatch.Topic{
 		Name: r.topic, Handler: r, Concurrency: r.most, Event: event,
 		Settings: store.Declaration{Name: r.topic, Order: store.OrderNone, Deadline: time.Hour},
@@ -124,12 +124,6 @@ func (r *run) prepare(ctx context.Context, in *pipeline.Invocation) error {
 			return err
 		}
 		r.limit, topic.Limits = limit, []*dispatch.Limiter{limit}
-	}
-	// It is declared before anything is appended: the dispatcher declares it only when it runs.
-	if topics, ok := r.store.(store.Topics); ok {
-		if _, err := topics.Declare(ctx, topic.Settings); err != nil {
-			return err
-		}
 	}
 	d, err := dispatch.New(r.store, dispatch.Config{
 		Topics: []dispatch.Topic{topic}, Policy: in.Policy, Owner: in.Owner, DrainTimeout: drainTimeout,

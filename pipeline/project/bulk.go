@@ -1,0 +1,180 @@
+package project
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"github.com/pawl-dev/pawl"
+)
+
+// action is one item of a bulk request.
+type action struct {
+	index   string // an alias, and it must be: else a lost one would become an index by accident
+	id      string
+	version int64
+	again   bool // the same version may be written again: for rebuilds
+	remove  bool
+	doc     []byte
+}
+
+// append writes the lines of the item.
+func (a *action) append(b *bytes.Buffer) {
+	verb, kind := "index", "external"
+	if a.remove {
+		verb = "delete"
+	}
+	if a.again {
+		kind = "external_gte"
+	}
+	id, _ := json.Marshal(a.id) // texts always marshal
+	index, _ := json.Marshal(a.index)
+	fmt.Fprintf(b, `{%q:{"_index":%s,"_id":%s,"version":%d,"version_type":%q,"require_alias":true}}`+"\n", verb, index, id, a.version, kind)
+	if a.remove {
+		return
+	}
+	if bytes.IndexByte(a.doc, '\n') < 0 || json.Compact(b, a.doc) != nil {
+		b.Write(a.doc)
+	}
+	b.WriteByte('\n')
+}
+
+// size is about how many bytes the item has.
+func (a *action) size() int { return len(a.doc) + len(a.id) + len(a.index) + 120 }
+
+// result of an item: nil is written, or stale, which is as good.
+type result struct {
+	err   error
+	stale bool // the index has that version or a higher one
+}
+
+// bulk writes items in requests of at most so many bytes, halving those that are too large for the server. It returns a
+// result for each; whole is the first failure of a whole request, which is the result of each of its items, too.
+func (s *search) bulk(ctx context.Context, items []action, most int64) (results []result, whole error) {
+	results = make([]result, 0, len(items))
+	for len(items) > 0 {
+		n, size := 0, int64(0)
+		for n < len(items) && (n == 0 || size+int64(items[n].size()) <= most) {
+			size += int64(items[n].size())
+			n++
+		}
+		part, err := s.halving(ctx, items[:n])
+		if err != nil && whole == nil {
+			whole = err
+		}
+		results, items = append(results, part...), items[n:]
+	}
+	return results, whole
+}
+
+// halving writes items in one request, or in two halves where the server says that it is too large.
+func (s *search) halving(ctx context.Context, items []action) ([]result, error) {
+	results, err := s.request(ctx, items)
+	a, ok := errors.AsType[*answerError](err)
+	if ok && a.status == http.StatusRequestEntityTooLarge && len(items) > 1 {
+		half := len(items) / 2
+		first, err := s.halving(ctx, items[:half])
+		second, err2 := s.halving(ctx, items[half:])
+		if err == nil {
+			err = err2
+		}
+		return append(first, second...), err
+	}
+	if err == nil {
+		return results, nil
+	}
+	results = make([]result, len(items))
+	for i := range results {
+		results[i].err = classify(err)
+	}
+	if ok && (a.status == http.StatusRequestEntityTooLarge || a.status == http.StatusBadRequest) {
+		return s.oneByOne(ctx, items, results)
+	}
+	return results, classify(err)
+}
+
+// oneByOne finds the items that make the server refuse a whole request.
+func (s *search) oneByOne(ctx context.Context, items []action, results []result) ([]result, error) {
+	if len(items) == 1 {
+		return results, nil
+	}
+	half := len(items) / 2
+	first, err := s.halving(ctx, items[:half])
+	second, err2 := s.halving(ctx, items[half:])
+	if err == nil {
+		err = err2
+	}
+	return append(first, second...), err
+}
+
+// itemAnswer is what is said of one item.
+type itemAnswer struct {
+	ID     string          `json:"_id"`
+	Status int             `json:"status"`
+	Result string          `json:"result"`
+	Error  json.RawMessage `json:"error"`
+}
+
+func (s *search) request(ctx context.Context, items []action) ([]result, error) {
+	var body bytes.Buffer
+	for i := range items {
+		items[i].append(&body)
+	}
+	var answer struct {
+		Items []map[string]itemAnswer `json:"items"`
+	}
+	if err := s.call(ctx, http.MethodPost, "/_bulk", body.Bytes(), &answer); err != nil {
+		return nil, err
+	}
+	if len(answer.Items) != len(items) {
+		return nil, fmt.Errorf("the answer has %d items for %d", len(answer.Items), len(items))
+	}
+	results := make([]result, len(items))
+	for i := range items {
+		for _, a := range answer.Items[i] {
+			if a.ID != items[i].id {
+				return nil, fmt.Errorf("item %d of the answer is about document %q, not %q", i, a.ID, items[i].id)
+			}
+			results[i] = a.result()
+		}
+	}
+	return results, nil
+}
+
+func (a *itemAnswer) result() result {
+	switch {
+	case a.Status == http.StatusConflict:
+		return result{stale: true}
+	case a.Status >= 200 && a.Status < 300, a.Status == http.StatusNotFound && a.Result == "not_found":
+		return result{}
+	}
+	e := &answerError{status: a.Status}
+	e.kind, e.reason = cause(a.Error)
+	return result{err: classify(e)}
+}
+
+// change is a message of the outbox.
+type change struct {
+	d       *pawl.Delivery
+	id      string
+	version int64
+	remove  bool
+}
+
+// parseChange reads a message. One that is no change is a permanent failure.
+func parseChange(d *pawl.Delivery) (change, error) {
+	c := change{d: d, id: string(d.Key), remove: d.Headers["op"] == "delete"}
+	version, err := strconv.ParseInt(d.Headers["version"], 10, 64)
+	if err == nil && (c.id == "" || !c.remove && len(d.Body) == 0) {
+		err = errors.New("no document")
+	}
+	if err != nil {
+		return c, pawl.Permanent(pawl.OfKind(pawl.KindDecode, fmt.Errorf("this is no change of a document: %w", err)))
+	}
+	c.version = version
+	return c, nil
+}

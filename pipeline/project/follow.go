@@ -1,0 +1,174 @@
+package project
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/pawl-dev/pawl/pipeline"
+)
+
+func verifyCommand(ctx context.Context, in *pipeline.Invocation) error {
+	p, err := find(ctx, in)
+	if err != nil {
+		return err
+	}
+	if p.source == nil {
+		return &pipeline.Error{Code: pipeline.ExitUsage, What: "cannot verify " + p.name, Err: errNoSource, Next: "describe the table in pipelines." + p.name + ".source"}
+	}
+	if err := p.source.try(ctx, p.rows); err != nil {
+		return &pipeline.Error{Code: pipeline.ExitUsage, What: "the source cannot be read", Err: err, Next: "correct pipelines." + p.name + ".source"}
+	}
+	var mu sync.Mutex
+	var checked int64
+	line := func() string {
+		mu.Lock()
+		defer mu.Unlock()
+		return fmt.Sprintf("%d documents looked at", checked)
+	}
+	board := in.Board(func() []string { return []string{line()} }, line)
+	c, err := p.compare(ctx, p.alias, int(in.Flags.Int("sample")), func(n int64) {
+		mu.Lock()
+		defer mu.Unlock()
+		checked = n
+	})
+	board.Stop()
+	if err != nil {
+		return &pipeline.Error{What: "the index was not verified", Err: err, Next: "is the search index there? pawl project status " + p.name}
+	}
+	err = in.Document(c, func(w io.Writer) error {
+		_, err := fmt.Fprintf(w, "%s: %d checked, %d missing, %d stale, %d extra\n", c.Verdict, c.Checked, c.Missing, c.Stale, c.Extra)
+		return err
+	})
+	if err == nil && c.Verdict != equal {
+		err = &pipeline.Error{Code: pipeline.ExitProblems, What: "the index differs from the table", Next: "look for dead letters: pawl project status " + p.name}
+	}
+	return err
+}
+
+func rebuildCommand(ctx context.Context, in *pipeline.Invocation) error {
+	p, err := find(ctx, in)
+	if err != nil {
+		return err
+	}
+	if in.Flags.Bool("abort") {
+		if err := p.abort(ctx); err != nil {
+			return err
+		}
+		return in.Audit(ctx, p.store, "project rebuild", p.projection, 1, "aborted")
+	}
+	if p.source == nil {
+		return &pipeline.Error{Code: pipeline.ExitUsage, What: "cannot rebuild " + p.name, Err: errNoSource, Next: "describe the table in pipelines." + p.name + ".source"}
+	}
+	st, err := p.begin(ctx)
+	if err != nil {
+		return err
+	}
+	if err := in.Audit(ctx, p.store, "project rebuild", p.projection, 1, "into "+st.Target); err != nil {
+		return err
+	}
+	if st, err = p.follow(ctx, in, st); err != nil {
+		return err
+	}
+	err = in.Document(st, func(w io.Writer) error {
+		_, err := fmt.Fprintf(w, "%s: %d documents, index %s\n", st.Verdict, st.Done, st.Index)
+		return err
+	})
+	if err == nil && st.Error != "" {
+		err = &pipeline.Error{Code: pipeline.ExitProblems, What: st.Error, Next: "mend what is wrong and rebuild again; the alias was left as it is"}
+	}
+	return err
+}
+
+// follow shows a rebuild until it has ended. Whoever stops looking does not stop it.
+func (p *projection) follow(ctx context.Context, in *pipeline.Invocation, st state) (state, error) {
+	var mu sync.Mutex
+	line := func() string {
+		mu.Lock()
+		defer mu.Unlock()
+		return progress(&st, time.Now())
+	}
+	board := in.Board(func() []string { return []string{line()} }, line)
+	defer board.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return st, &pipeline.Error{Code: pipeline.ExitUnfinished, What: "the rebuild goes on in the daemon", Next: "follow it again: pawl project rebuild " + p.name}
+		case <-time.After(settleLook):
+		}
+		next, err := p.state(ctx)
+		if err != nil {
+			if ctx.Err() != nil {
+				continue
+			}
+			return st, err
+		}
+		mu.Lock()
+		st = next
+		mu.Unlock()
+		if next.State != building && next.State != verifying {
+			return next, nil
+		}
+	}
+}
+
+func progress(st *state, now time.Time) string {
+	text := fmt.Sprintf("%s %s: %d of %d", st.State, st.Target, st.Done, st.Total)
+	if st.State == building && st.Started != nil && st.Done > 0 && st.Total > st.Done {
+		left := time.Duration(float64(now.Sub(*st.Started)) / float64(st.Done) * float64(st.Total-st.Done))
+		text += ", about " + left.Round(time.Second).String() + " left"
+	}
+	return text
+}
+
+func rollbackCommand(ctx context.Context, in *pipeline.Invocation) error {
+	p, err := find(ctx, in)
+	if err != nil {
+		return err
+	}
+	st, err := p.rollback(ctx)
+	if err != nil {
+		return &pipeline.Error{Code: pipeline.ExitConflict, What: "no rollback of " + p.name, Err: err}
+	}
+	if err := in.Audit(ctx, p.store, "project rollback", p.projection, 1, "to "+st.Index); err != nil {
+		return err
+	}
+	return in.Document(st, func(w io.Writer) error {
+		_, err := fmt.Fprintf(w, "the alias %s points to %s; %s is written to as well\n", p.alias, st.Index, st.Previous)
+		return err
+	})
+}
+
+// capture prints triggers that insert the changes of a table into the outbox. They are a draft: names of the id and of the
+// version are for the reader to check.
+func capture(dialect, table string) string {
+	name := strings.ReplaceAll(strings.ReplaceAll(table, `"`, ""), ".", "_")
+	if dialect == "sqlite" {
+		return fmt.Sprintf(`-- Put the columns of %[1]s into json_object, and its key in place of id. No version: changes are in the order of commits.
+CREATE TRIGGER pawl_%[2]s_insert AFTER INSERT ON %[1]s BEGIN
+	INSERT INTO pawl_outbox (projection, doc_id, op, doc) VALUES ('%[2]s', CAST(NEW.id AS TEXT), 'upsert', json_object('id', NEW.id));
+END;
+CREATE TRIGGER pawl_%[2]s_update AFTER UPDATE ON %[1]s BEGIN
+	INSERT INTO pawl_outbox (projection, doc_id, op, doc) VALUES ('%[2]s', CAST(NEW.id AS TEXT), 'upsert', json_object('id', NEW.id));
+END;
+CREATE TRIGGER pawl_%[2]s_delete AFTER DELETE ON %[1]s BEGIN
+	INSERT INTO pawl_outbox (projection, doc_id, op) VALUES ('%[2]s', CAST(OLD.id AS TEXT), 'delete');
+END;
+`, table, name)
+	}
+	return fmt.Sprintf(`-- Put the key of %[1]s in place of id. No version: changes are in the order of commits.
+CREATE OR REPLACE FUNCTION pawl_capture_%[2]s() RETURNS trigger LANGUAGE plpgsql AS $pawl$
+BEGIN
+	IF TG_OP = 'DELETE' THEN
+		INSERT INTO pawl_outbox (projection, doc_id, op) VALUES ('%[2]s', OLD.id::text, 'delete');
+	ELSE
+		INSERT INTO pawl_outbox (projection, doc_id, op, doc) VALUES ('%[2]s', NEW.id::text, 'upsert', to_jsonb(NEW));
+	END IF;
+	RETURN NULL;
+END $pawl$;
+CREATE TRIGGER pawl_capture AFTER INSERT OR UPDATE OR DELETE ON %[1]s FOR EACH ROW EXECUTE FUNCTION pawl_capture_%[2]s();
+`, table, name)
+}

@@ -1,0 +1,185 @@
+// Package project is the pipeline that carries changes of documents from an outbox, which an application fills in its own
+// transactions, into a search index: OpenSearch or Elasticsearch.
+//
+// A change is a message of the topic PROJECTION.index from its commit on, so that pause, limits, dead letters and explain
+// hold for it. External versions make retries, repetitions and replays converge; tombstones do where the index forgets.
+package project
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"time"
+
+	"github.com/pawl-dev/pawl/dispatch"
+	"github.com/pawl-dev/pawl/pipeline"
+	"github.com/pawl-dev/pawl/policy"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// Name is the kind of these pipelines in the configuration.
+const Name = "project"
+
+// Kind is the kind of these pipelines.
+func Kind() pipeline.Kind {
+	return pipeline.Kind{
+		Name: Name, Summary: "changes from an outbox in your own transaction into a search index",
+		Fields: fields(), Rules: rules(), Check: check, New: build, Commands: commands(),
+	}
+}
+
+func fields() []pipeline.Field {
+	seconds := func(name, def, doc string, live bool) pipeline.Field {
+		return pipeline.Field{Name: name, Type: pipeline.Int, Default: def, Min: 1, Max: 86400, Doc: doc, Live: live}
+	}
+	return []pipeline.Field{
+		{Name: "projection", DefaultDoc: "the name of the pipeline", Doc: "What writers insert in the column projection.", Check: checkProjection},
+		{Name: "database", Type: pipeline.URL, DefaultDoc: "the daemon's store", Doc: "The application's database: the store in it holds the outbox."},
+		{Name: "sink", Type: pipeline.Object, Required: true, Doc: "The search index.", Fields: []pipeline.Field{
+			{Name: "url", Type: pipeline.URL, Required: true, Doc: "The address of OpenSearch or Elasticsearch."},
+			{Name: "index", Required: true, Doc: "The alias that applications search. It points to INDEX-000001 and so on.", Check: checkIndex},
+			{Name: "username", Doc: "For basic authentication."},
+			{Name: "password", Secret: true, Doc: "For basic authentication."},
+			{Name: "api_key", Secret: true, Doc: "An API key, in place of a user."},
+			{Name: "ca_file", Doc: "Certificates of the authority that signed the server's, in PEM."},
+		}},
+		{Name: "mapping", Doc: "A JSON file with settings and mappings of a new index."},
+		{Name: "batch_size", Type: pipeline.Int, Default: "500", Min: 1, Max: 10000, Doc: "Changes in a bulk request at most.", Live: true},
+		{Name: "batch_bytes", Type: pipeline.Size, Default: "5MiB", Min: 1 << 10, Max: 100 << 20, Doc: "Bytes of a bulk request at most; one larger document goes alone.", Live: true},
+		{Name: "batch_wait", Type: pipeline.Duration, Default: "200ms", Max: int64(10 * time.Second), Doc: "How long a batch that is not full waits for more.", Live: true},
+		{Name: "concurrency", Type: pipeline.Int, Default: "2", Min: 1, Max: 64, Doc: "Bulk requests under way at once at most; fewer while the index has too much to do.", Live: true},
+		seconds("lease_seconds", "30", "After how long another process takes over what a dead one held.", false),
+		{Name: "poll_interval", Type: pipeline.Duration, Default: "500ms", Min: int64(10 * time.Millisecond), Max: int64(time.Minute), Doc: "How often it looks for changes that nobody told it of.", Live: true},
+		seconds("max_processing_seconds", "120", "After how long a change is taken away from a process that still renews its lease.", false),
+		{Name: "max_attempts", Type: pipeline.Int, Default: "20", Min: 1, Max: policy.MaxAttempts, Doc: "Attempts of a change that fails with 5xx or a timeout while others succeed.", Live: true},
+		{Name: "backoff", Type: pipeline.Object, Doc: "The wait before a repetition: at least base, doubling up to max, with full jitter.", Live: true, Fields: []pipeline.Field{
+			{Name: "base", Type: pipeline.Duration, Default: "1s", Max: int64(time.Hour), Doc: "The shortest wait.", Live: true},
+			{Name: "max", Type: pipeline.Duration, Default: "60s", Max: int64(24 * time.Hour), Doc: "The longest wait.", Live: true},
+		}},
+		seconds("sla_seconds", "60", "How old the oldest change may get before the pipeline is degraded.", true),
+		{Name: "gc_deletes", Type: pipeline.Duration, Default: "24h", Min: int64(time.Second), Doc: "For how long deletions stay on record, here and in new indices."},
+		{Name: "source", Type: pipeline.Object, Doc: "The table that the documents come from, for rebuild and verify. The values are SQL expressions over the table.", Fields: []pipeline.Field{
+			{Name: "table", Doc: "The table, or a view."},
+			{Name: "key", Doc: "A unique column to read pages by."},
+			{Name: "doc_id", Doc: "The id of a document, as text."},
+			{Name: "version", DefaultDoc: "0: any change is newer", Doc: "The version of a document."},
+			{Name: "doc", Doc: "The document, as JSON."},
+		}},
+	}
+}
+
+var (
+	projectionName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,100}$`)
+	indexName      = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,200}$`)
+)
+
+func checkProjection(s string) error {
+	if !projectionName.MatchString(s) {
+		return errors.New("is made of 1 to 100 of A-Z a-z 0-9 . _ -")
+	}
+	return nil
+}
+
+func checkIndex(s string) error {
+	if !indexName.MatchString(s) {
+		return errors.New("is made of a-z 0-9 . _ - and begins with a letter or digit")
+	}
+	return nil
+}
+
+func check(_ string, s pipeline.Section) (faults []pipeline.Fault) {
+	if b := s.Section("backoff"); b.Duration("max") < b.Duration("base") {
+		faults = append(faults, pipeline.Fault{Path: "backoff.max", Why: "is less than backoff.base"})
+	}
+	if s.Int("max_processing_seconds") < s.Int("lease_seconds") {
+		faults = append(faults, pipeline.Fault{Path: "max_processing_seconds", Why: "is less than lease_seconds", Hint: "a lease would never be renewed"})
+	}
+	source := s.Section("source")
+	if !source.Has("table") && !source.Has("key") && !source.Has("doc_id") && !source.Has("doc") {
+		return faults
+	}
+	for _, name := range []string{"table", "key", "doc_id", "doc"} {
+		if !source.Has(name) {
+			faults = append(faults, pipeline.Fault{Path: "source." + name, Why: "is missing"})
+		}
+	}
+	return faults
+}
+
+// build makes a pipeline.
+func build(ctx context.Context, env pipeline.Env) (*pipeline.Pipeline, error) {
+	p, err := newProjection(env.Name, env.Section)
+	if err != nil {
+		return nil, err
+	}
+	p.policy, p.log, p.redact = env.Policy, env.Logger, env.Redact
+	if p.redact == nil {
+		p.redact = func(s string) string { return s }
+	}
+	p.owner = env.Owner
+	s := env.Store
+	if url := env.Section.Text("database"); url != "" {
+		if s, err = env.Open(ctx, url); err != nil {
+			return nil, err
+		}
+	}
+	if err := p.use(s); err != nil {
+		return nil, err
+	}
+	if err := p.prepare(ctx); err != nil {
+		return nil, err
+	}
+	p.limiter, err = dispatch.NewLimiter(dispatch.LimitConfig{Name: p.topic, Window: func() dispatch.Window { return p.window }})
+	if err != nil {
+		return nil, err
+	}
+	p.window.park("the index was not looked at yet")
+	l := p.limits()
+	made := &pipeline.Pipeline{
+		Stages: []pipeline.Stage{{Store: s, Topic: dispatch.Topic{
+			Name: p.topic, Batch: p, BatchSize: l.batch, Concurrency: l.concurrency, Lease: p.lease,
+			Limits: []*dispatch.Limiter{p.limiter}, Policy: &topicPolicy{Policy: env.Policy, p: p},
+			Settings: store.Declaration{Name: p.topic, Order: store.OrderNone, Deadline: p.deadline},
+		}}},
+		Run: p.run, Reload: p.reload, Health: p.health, Routes: p.routes(), Metrics: p.figures.metrics(p),
+	}
+	return made, nil
+}
+
+// prepare makes the outbox if it is not there, agrees on the settings of the topic, and tries the source.
+func (p *projection) prepare(ctx context.Context) error {
+	there, err := p.outbox.OutboxInstalled(ctx)
+	if err == nil && !there {
+		_, err = p.outbox.InstallOutbox(ctx)
+	}
+	if err != nil {
+		return &pipeline.Error{What: "the outbox is not there", Err: err, Next: "make it as the owner of the database: pawl project init --store URL"}
+	}
+	if err := p.source.try(ctx, p.rows); err != nil {
+		return &pipeline.Error{Code: pipeline.ExitUsage, What: "the source of projection " + p.projection + " cannot be read", Err: err, Next: "correct pipelines." + p.name + ".source"}
+	}
+	topics, ok := store.As[store.Topics](p.store)
+	if !ok {
+		return errors.New("the store has no settings of topics")
+	}
+	t, err := topics.Topic(ctx, p.topic)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	if err == nil && t.Version > 0 && t.Deadline != p.deadline {
+		t.Deadline = p.deadline
+		_, err = topics.Alter(ctx, t)
+	}
+	return err
+}
+
+// indexAfter is the name of the index that follows one of an alias.
+func indexAfter(alias, index string) string {
+	n := 0
+	if len(index) > len(alias)+1 {
+		n, _ = strconv.Atoi(index[len(alias)+1:])
+	}
+	return fmt.Sprintf("%s-%06d", alias, n+1)
+}

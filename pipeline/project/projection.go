@@ -1,0 +1,264 @@
+package project
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/dispatch"
+	"github.com/pawl-dev/pawl/pipeline"
+	"github.com/pawl-dev/pawl/policy"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// projection is one projection: what a daemon and the commands know of it.
+type projection struct {
+	name, projection, topic, alias string
+	lease, deadline, gcDeletes     time.Duration
+	mapping                        []byte // of a new index
+
+	search *search
+	source *source
+
+	// Of the database.
+	store   store.Store
+	entries store.Entries
+	marks   store.Marks
+	outbox  store.Outbox
+	rows    store.Rows
+
+	// Of a daemon.
+	owner   string
+	policy  policy.Policy
+	log     *slog.Logger
+	redact  func(string) string
+	limiter *dispatch.Limiter
+	window  *window
+	figures *figures
+	random  func() float64
+
+	mu      sync.Mutex
+	live    limits
+	known   state
+	success time.Time
+	pulse   pulse
+	told    time.Time // the last success that other processes were told of
+}
+
+// limits are the keys that a reload applies.
+type limits struct {
+	batch, concurrency, attempts int
+	bytes                        int64
+	backoff                      policy.Backoff
+	sla, poll                    time.Duration
+}
+
+func limitsOf(s pipeline.Section) limits {
+	b := s.Section("backoff")
+	return limits{
+		batch: int(s.Int("batch_size")), concurrency: int(s.Int("concurrency")), attempts: int(s.Int("max_attempts")), bytes: s.Int("batch_bytes"),
+		backoff: policy.Backoff{Shape: policy.Exponential, Base: b.Duration("base"), Max: b.Duration("max")},
+		sla:     time.Duration(s.Int("sla_seconds")) * time.Second, poll: s.Duration("poll_interval"),
+	}
+}
+
+// newProjection makes a projection of its section. It asks nobody yet.
+func newProjection(name string, s pipeline.Section) (*projection, error) {
+	p := &projection{
+		name: name, projection: s.Text("projection"), alias: s.Section("sink").Text("index"),
+		lease:    time.Duration(s.Int("lease_seconds")) * time.Second,
+		deadline: time.Duration(s.Int("max_processing_seconds")) * time.Second, gcDeletes: s.Duration("gc_deletes"),
+		log: slog.Default(), redact: func(s string) string { return s }, window: &window{}, figures: &figures{}, random: rand.Float64,
+	}
+	if p.projection == "" {
+		p.projection = name
+	}
+	p.topic = p.projection + "." + store.OutboxStage
+	p.live = limitsOf(s)
+	p.window.set(p.live.concurrency)
+	if from := s.Section("source"); from.Has("table") {
+		p.source = newSource(from)
+	}
+	var err error
+	if p.search, err = newSearch(s.Section("sink")); err != nil {
+		return nil, err
+	}
+	p.mapping, err = readMapping(s.Text("mapping"), p.gcDeletes)
+	return p, err
+}
+
+// readMapping reads the settings and mappings of a new index, and adds for how long it remembers deletions.
+func readMapping(file string, gc time.Duration) ([]byte, error) {
+	body := map[string]any{}
+	if file != "" {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		if err := json.Unmarshal(text, &body); err != nil {
+			return nil, fmt.Errorf("%s is no JSON object: %w", file, err)
+		}
+	}
+	settings, _ := body["settings"].(map[string]any)
+	if settings == nil {
+		settings = map[string]any{}
+	}
+	index, _ := settings["index"].(map[string]any)
+	_, flat := settings["index.gc_deletes"]
+	_, short := settings["gc_deletes"]
+	if _, nested := index["gc_deletes"]; !flat && !short && !nested {
+		settings["index.gc_deletes"] = fmt.Sprintf("%ds", max(int(gc.Seconds()), 1))
+	}
+	body["settings"] = settings
+	return json.Marshal(body)
+}
+
+// use takes the store of the database.
+func (p *projection) use(s store.Store) error {
+	var ok [4]bool
+	p.store = s
+	p.entries, ok[0] = store.As[store.Entries](s)
+	p.marks, ok[1] = store.As[store.Marks](s)
+	p.outbox, ok[2] = store.As[store.Outbox](s)
+	p.rows, ok[3] = store.As[store.Rows](s)
+	if slices.Contains(ok[:], false) {
+		return &pipeline.Error{
+			Code: pipeline.ExitUsage, What: "the database of projection " + p.projection + " cannot have an outbox",
+			Err: errors.New("it is neither PostgreSQL nor SQLite"), Next: "name the application's database: pipelines." + p.name + ".database",
+		}
+	}
+	return nil
+}
+
+func (p *projection) limits() limits {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.live
+}
+
+func (p *projection) reload(s pipeline.Section) error {
+	next := limitsOf(s)
+	p.mu.Lock()
+	p.live = next
+	p.mu.Unlock()
+	p.window.set(next.concurrency)
+	p.reopen()
+	return nil
+}
+
+// reopen lets the dispatcher look again at what the window allows.
+func (p *projection) reopen() {
+	if p.limiter != nil {
+		_ = p.limiter.Set(0, 0, 0) // it has no numbers; this wakes who waits for it
+	}
+}
+
+func (p *projection) succeeded() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.success = time.Now()
+}
+
+// state is what all processes share of a projection, in the store's state.
+type state struct {
+	State    string     `json:"state"` // running, building, verifying, failed
+	Alias    string     `json:"alias"`
+	Index    string     `json:"index"`
+	Previous string     `json:"previous,omitempty"` // written to until the next rebuild, for a rollback
+	Target   string     `json:"target,omitempty"`   // of a rebuild under way
+	Done     int64      `json:"done"`
+	Total    int64      `json:"total"`
+	Verdict  string     `json:"verdict,omitempty"`
+	Started  *time.Time `json:"started_at,omitempty"`
+	After    *string    `json:"after,omitempty"` // the key of the last row of the last page
+	Error    string     `json:"error,omitempty"`
+
+	version int64
+}
+
+// The states of a projection.
+const (
+	running   = "running"
+	building  = "building"
+	verifying = "verifying"
+)
+
+// targets are what a change is written to, the alias first.
+func (s *state) targets(alias string) []string {
+	all := []string{alias}
+	for _, index := range []string{s.Target, s.Previous} {
+		if index != "" {
+			all = append(all, aside(index))
+		}
+	}
+	return all
+}
+
+// aside is the alias under which changes are written to an index beside the one that is searched: an index that was removed
+// meanwhile does not come to be again by accident.
+func aside(index string) string { return ".pawl-" + index }
+
+func (p *projection) key() string { return store.OutboxState + p.projection }
+
+// state reads the state; the zero one if there is none yet.
+func (p *projection) state(ctx context.Context) (s state, err error) {
+	e, err := p.entries.GetState(ctx, p.key())
+	if errors.Is(err, store.ErrNotFound) {
+		return state{State: running, Alias: p.alias}, nil
+	}
+	if err != nil {
+		return s, err
+	}
+	err = json.Unmarshal(e.Value, &s)
+	s.version = e.Version
+	p.mu.Lock()
+	p.known = s
+	p.mu.Unlock()
+	return s, err
+}
+
+// put stores a changed state; store.ErrConflict if another process changed it meanwhile.
+func (p *projection) put(ctx context.Context, s *state) error {
+	s.Alias = p.alias
+	value, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	e, err := p.entries.PutState(ctx, p.key(), value, s.version, p.owner)
+	if err == nil {
+		s.version = e.Version
+	}
+	return err
+}
+
+// flag is the switch of the read side.
+type flag struct {
+	Read   string     `json:"read"`
+	Since  *time.Time `json:"since,omitempty"`
+	By     string     `json:"by,omitempty"`
+	Reason string     `json:"reason,omitempty"`
+}
+
+func (p *projection) flagKey() string { return "project flag/" + p.projection }
+
+func (p *projection) flag(ctx context.Context) (flag, error) {
+	f := flag{Read: "on"}
+	e, err := p.entries.GetState(ctx, p.flagKey())
+	if errors.Is(err, store.ErrNotFound) {
+		return f, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(e.Value, &f)
+	}
+	return f, err
+}
+
+var _ pawl.BatchHandler = (*projection)(nil)

@@ -1,0 +1,287 @@
+package project
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/policy"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// A rebuild is carried out by one of the daemons at a time: the one that has the mark, which expires where it dies. The
+// state says how far it came. All daemons write live changes to the target, too, from the moment that the state names it.
+
+const (
+	rebuildScope = "project rebuild"
+	rebuildLease = 15 * time.Second
+	rebuildTries = 30 * time.Second // the longest wait of a page that failed
+)
+
+const rebuildFailed = "failed"
+
+// begin starts a rebuild, or finds one under way.
+func (p *projection) begin(ctx context.Context) (state, error) {
+	st, err := p.state(ctx)
+	if err != nil || st.State == building || st.State == verifying {
+		return st, err
+	}
+	if st.Index == "" {
+		return st, errors.New("there is no index yet: the daemon makes the first one")
+	}
+	total, err := p.source.count(ctx, p.rows)
+	if err != nil {
+		return st, err
+	}
+	names, err := p.search.named(ctx, p.alias)
+	if err != nil {
+		return st, err
+	}
+	old := []string{st.Previous, st.Target}
+	st.Previous, st.Target, st.State = "", indexAfter(p.alias, slices.Max(append(names, st.Index))), building
+	st.Done, st.Total, st.Verdict, st.Started, st.After, st.Error = 0, total, "", new(time.Now().UTC()), nil, ""
+	if err := p.search.create(ctx, st.Target, p.targetBody(st.Target)); err != nil {
+		return st, err
+	}
+	if err := p.put(ctx, &st); err != nil {
+		return st, err
+	}
+	for _, index := range old {
+		if index != "" {
+			if err := p.search.remove(ctx, index); err != nil {
+				return st, err
+			}
+		}
+	}
+	return st, nil
+}
+
+// targetBody is the settings and mappings of an index with the alias that changes beside the searched index go by.
+func (p *projection) targetBody(index string) []byte {
+	var body map[string]any
+	if json.Unmarshal(p.mapping, &body) != nil {
+		body = map[string]any{}
+	}
+	body["aliases"] = map[string]any{aside(index): map[string]any{}}
+	text, _ := json.Marshal(body) // it came from JSON
+	return text
+}
+
+// rebuild goes on with a rebuild that is under way, if no other daemon does.
+func (p *projection) rebuild(ctx context.Context) error {
+	p.mu.Lock()
+	known := p.known.State
+	p.mu.Unlock()
+	if known != building && known != verifying || p.source == nil {
+		return nil
+	}
+	lock, err := p.lock(ctx, 0)
+	if err != nil || lock == 0 {
+		return err
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askLimit)
+		defer cancel()
+		_, _ = p.marks.PutMarks(ctx, pawl.Mark{Scope: rebuildScope, Key: p.projection, If: pawl.AnyVersion, Remove: true}) // it expires, too
+	}()
+	for {
+		if lock, err = p.lock(ctx, lock); err != nil || lock == 0 {
+			return err
+		}
+		st, err := p.state(ctx)
+		if err != nil {
+			return err
+		}
+		switch st.State {
+		case building:
+			err = p.buildPage(ctx, &st)
+		case verifying:
+			return p.finish(ctx, &st)
+		default:
+			return nil
+		}
+		if err != nil && !errors.Is(err, store.ErrConflict) {
+			return err
+		}
+	}
+}
+
+// lock takes the mark or renews it; 0 if another process has it.
+func (p *projection) lock(ctx context.Context, version int64) (int64, error) {
+	r, err := p.marks.PutMarks(ctx, pawl.Mark{Scope: rebuildScope, Key: p.projection, Value: []byte(p.owner), For: rebuildLease, If: version})
+	if err != nil {
+		return 0, err
+	}
+	return r[0].Version, r[0].Err
+}
+
+// buildPage writes the next page of the table to the target.
+func (p *projection) buildPage(ctx context.Context, st *state) error {
+	l := p.limits()
+	rows, err := p.source.page(ctx, p.rows, st.After, l.batch)
+	if err != nil {
+		return err
+	}
+	if len(rows) == 0 {
+		st.State = verifying
+		return p.put(ctx, st)
+	}
+	items := make([]action, len(rows))
+	for i, r := range rows {
+		items[i] = action{index: aside(st.Target), id: r.id, version: r.version, again: true, doc: r.doc}
+	}
+	if err := p.insist(ctx, items, l); err != nil {
+		return err
+	}
+	if err := p.unbury(ctx, st.Target, rows, l); err != nil {
+		return err
+	}
+	st.Done += int64(len(rows))
+	st.After = &rows[len(rows)-1].key
+	return p.put(ctx, st)
+}
+
+// insist writes items until all are written or cannot be, with growing waits. Documents that do not fit are missing from
+// the target then: the comparison says so.
+func (p *projection) insist(ctx context.Context, items []action, l limits) error {
+	for try := 1; len(items) > 0; try++ {
+		results, _ := p.search.bulk(ctx, items, l.bytes)
+		var again []action
+		var last error
+		for i, r := range results {
+			switch {
+			case r.err == nil:
+			case pawl.Describe(r.err).Class == pawl.ClassPermanent:
+				p.log.Warn("a document does not fit into the target of the rebuild", "projection", p.projection, "document", items[i].id, "error", p.redact(r.err.Error()))
+			default:
+				again, last = append(again, items[i]), r.err
+			}
+		}
+		if items = again; len(items) == 0 {
+			return nil
+		}
+		about := pawl.Describe(last)
+		if about.Kind == kindConfig || try > 3 {
+			return last // the state says where to go on
+		}
+		wait := max(policy.Backoff{Base: l.backoff.Base, Max: min(l.backoff.Max, rebuildTries)}.Delay(try, p.random()), about.After)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(min(wait, rebuildLease/2)):
+		}
+	}
+	return nil
+}
+
+// unbury deletes again what was deleted while its page was on the way, and is not in the table any more.
+func (p *projection) unbury(ctx context.Context, target string, rows []sourceRow, l limits) error {
+	ids := make([]string, len(rows))
+	for i := range rows {
+		ids[i] = rows[i].id
+	}
+	buried, err := p.marks.GetMarks(ctx, p.tombs(), ids...)
+	if err != nil || len(buried) == 0 {
+		return err
+	}
+	ids = ids[:0]
+	for id := range buried {
+		ids = append(ids, id)
+	}
+	there, err := p.source.find(ctx, p.rows, ids)
+	if err != nil {
+		return err
+	}
+	var items []action
+	for id, m := range buried {
+		var version int64
+		if _, ok := there[id]; ok {
+			continue
+		}
+		if _, err := fmt.Sscan(string(m.Value), &version); err == nil {
+			items = append(items, action{index: aside(target), id: id, version: version, again: true, remove: true})
+		}
+	}
+	return p.insist(ctx, items, l)
+}
+
+// finish compares the target with the table, and lets the alias point to it if they are equal.
+func (p *projection) finish(ctx context.Context, st *state) error {
+	found, err := p.search.behind(ctx, p.alias)
+	if err != nil {
+		return err
+	}
+	if !slices.Contains(found, st.Target) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		var beat = time.Now()
+		c, err := p.compare(ctx, st.Target, 0, func(int64) {
+			if time.Since(beat) > rebuildLease/3 {
+				beat = time.Now()
+				_, _ = p.marks.PutMarks(ctx, pawl.Mark{Scope: rebuildScope, Key: p.projection, Value: []byte(p.owner), For: rebuildLease, If: pawl.AnyVersion})
+			}
+		})
+		if err != nil {
+			return err
+		}
+		st.Verdict = c.Verdict
+		if c.Verdict != equal {
+			st.State = rebuildFailed
+			st.Error = fmt.Sprintf("the rebuild is not equal to the table: %d missing, %d stale, %d extra", c.Missing, c.Stale, c.Extra)
+			return p.put(ctx, st)
+		}
+		if err := p.put(ctx, st); err != nil { // an abort that came meanwhile wins
+			return err
+		}
+		if err := p.search.point(ctx, aside(st.Index), "", st.Index); err != nil {
+			return err
+		}
+		if err := p.search.point(ctx, p.alias, st.Index, st.Target); err != nil {
+			return err
+		}
+	}
+	p.log.Info("the alias points to the rebuilt index", "projection", p.projection, "alias", p.alias, "index", st.Target, "before", st.Index)
+	st.Previous, st.Index, st.Target, st.State, st.After = st.Index, st.Target, "", running, nil
+	return p.put(ctx, st)
+}
+
+// abort ends a rebuild and removes its target.
+func (p *projection) abort(ctx context.Context) error {
+	st, err := p.state(ctx)
+	if err != nil || st.Target == "" {
+		return err
+	}
+	target := st.Target
+	st.Target, st.State, st.After, st.Error = "", running, nil, ""
+	if err := p.put(ctx, &st); err != nil {
+		return err
+	}
+	return p.search.remove(ctx, target)
+}
+
+var errNothingBefore = errors.New("there is no index to go back to: it is kept from one rebuild to the next")
+
+// rollback lets the alias point to the index before the last rebuild, and writes on to both.
+func (p *projection) rollback(ctx context.Context) (state, error) {
+	st, err := p.state(ctx)
+	switch {
+	case err != nil:
+		return st, err
+	case st.Target != "":
+		return st, errors.New("a rebuild is under way: end it first with --abort")
+	case st.Previous == "":
+		return st, errNothingBefore
+	}
+	if err := p.search.point(ctx, aside(st.Index), "", st.Index); err != nil {
+		return st, err
+	}
+	if err := p.search.point(ctx, p.alias, st.Index, st.Previous); err != nil {
+		return st, err
+	}
+	st.Index, st.Previous = st.Previous, st.Index
+	return st, p.put(ctx, &st)
+}

@@ -1,0 +1,261 @@
+package project
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/pipeline"
+	"github.com/pawl-dev/pawl/store"
+)
+
+func replayFlags() []pipeline.Flag {
+	return []pipeline.Flag{
+		{Name: "class", Type: pipeline.Choice, Choices: classes[:], Doc: "only of this `CLASS` of errors"},
+		{Name: "since", Doc: "only that died at or after `TIME`: 2026-11-22T10:00:00Z, or a duration ago such as 2h"},
+		{Name: "until", Doc: "only that died before `TIME`"},
+		{Name: "doc", Doc: "only of the document with this `ID`"},
+		{Name: "keep-attempts", Type: pipeline.Bool, Doc: "count on from the attempts that they had"},
+		{Name: "rate", Type: pipeline.Rate, Doc: "at most so many: `RATE` like 100/s"},
+	}
+}
+
+// moment reads a time, or a duration ago.
+func moment(s string) (time.Time, error) {
+	if s == "" {
+		return time.Time{}, nil
+	}
+	if d, err := time.ParseDuration(s); err == nil {
+		return time.Now().Add(-d), nil
+	}
+	for _, layout := range []string{time.RFC3339Nano, time.DateTime, time.DateOnly} {
+		if t, err := time.ParseInLocation(layout, s, time.Local); err == nil {
+			return t, nil
+		}
+	}
+	return time.Time{}, &pipeline.Error{Code: pipeline.ExitUsage, What: fmt.Sprintf("%q is no time", s), Next: "write 2026-11-22T10:00:00Z, or a duration ago such as 2h"}
+}
+
+func replayCommand(ctx context.Context, in *pipeline.Invocation) error {
+	since, err := moment(in.Flags.Text("since"))
+	if err != nil {
+		return err
+	}
+	until, err := moment(in.Flags.Text("until"))
+	if err != nil {
+		return err
+	}
+	p, err := find(ctx, in)
+	if err != nil {
+		return err
+	}
+	f := store.DeadFilter{Topic: p.topic, Since: since, Until: until}
+	if doc := in.Flags.Text("doc"); doc != "" {
+		f.Key = []byte(doc)
+	}
+	r := replay{projection: p, class: in.Flags.Text("class"), keep: in.Flags.Bool("keep-attempts"), rate: in.Flags.Number("rate"), dry: in.DryRun, who: in.Who}
+	err = r.all(ctx, f)
+	if r.replayed > 0 {
+		err = errors.Join(err, in.Audit(ctx, p.store, "project replay", p.projection, r.replayed, fmt.Sprintf("%d of %d", r.replayed, r.matched)))
+	}
+	if err != nil {
+		return err
+	}
+	return in.Document(map[string]int{"matched": r.matched, "replayed": r.replayed}, func(w io.Writer) error {
+		_, err := fmt.Fprintf(w, "%d dead letters match, %d replayed\n", r.matched, r.replayed)
+		return err
+	})
+}
+
+// replay tries dead letters again.
+type replay struct {
+	*projection
+	class             string
+	keep, dry         bool
+	rate              float64
+	who               string
+	matched, replayed int
+}
+
+const replayPage = 200
+
+func (r *replay) all(ctx context.Context, f store.DeadFilter) error {
+	letters, ok := store.As[store.DeadLetters](r.store)
+	if !ok {
+		return errors.New("the store has no dead letters to list")
+	}
+	if f.Until.IsZero() { // what dies again meanwhile is not tried again
+		now, err := r.entries.Clock(ctx)
+		if err != nil {
+			return err
+		}
+		f.Until = now.Add(time.Millisecond)
+	}
+	var chosen []store.Record
+	for rec, err := range letters.Dead(ctx, f) {
+		if err != nil {
+			return err
+		}
+		if r.class != "" && classOf(rec.Kind) != r.class {
+			continue
+		}
+		r.matched++
+		if chosen = append(chosen, rec); len(chosen) == replayPage {
+			if err := r.page(ctx, letters, chosen); err != nil {
+				return err
+			}
+			chosen = nil
+		}
+	}
+	return r.page(ctx, letters, chosen)
+}
+
+// page keeps what is known of dead letters, marks them and replays them.
+func (r *replay) page(ctx context.Context, letters store.DeadLetters, recs []store.Record) error {
+	if r.dry || len(recs) == 0 {
+		return nil
+	}
+	marks, changes, ids := make([]pawl.Mark, len(recs)), make([]store.Amendment, len(recs)), make([]string, len(recs))
+	for i := range recs {
+		value, err := json.Marshal(r.letter(&recs[i]))
+		if err != nil {
+			return err
+		}
+		marks[i] = pawl.Mark{Scope: r.letters(), Key: recs[i].ID, Value: value, If: pawl.AnyVersion}
+		ids[i] = recs[i].ID
+		headers := map[string]string{replayHeader: "true"}
+		if r.keep {
+			headers[keptHeader] = strconv.Itoa(recs[i].Attempts)
+		}
+		changes[i] = store.Amendment{ID: recs[i].ID, Headers: headers}
+	}
+	receipts, err := r.marks.PutMarks(ctx, marks...)
+	if err != nil {
+		return err
+	}
+	for i := range receipts {
+		if receipts[i].Err != nil {
+			return receipts[i].Err
+		}
+	}
+	if _, err := letters.Amend(ctx, changes...); err != nil {
+		return err
+	}
+	for len(ids) > 0 {
+		n := len(ids)
+		if r.rate > 0 {
+			n = min(n, max(int(r.rate/10), 1))
+		}
+		refused, err := letters.Replay(ctx, "", ids[:n]...)
+		if err != nil {
+			return err
+		}
+		r.replayed += n - len(refused)
+		ids = ids[n:]
+		if r.rate > 0 {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(time.Duration(float64(n) / r.rate * float64(time.Second))):
+			}
+		}
+	}
+	return nil
+}
+
+var (
+	statusIn  = regexp.MustCompile(`HTTP ([0-9]{3})`)
+	typeIn    = regexp.MustCompile(`\[([a-z0-9_]+)\]`)
+	requestIn = regexp.MustCompile(`request ([0-9a-f-]{36})`)
+)
+
+func first(re *regexp.Regexp, s string) any {
+	if m := re.FindStringSubmatch(s); m != nil {
+		return m[1]
+	}
+	return nil
+}
+
+// letter is a dead letter as the view dead_letter_outbox shows it after it was replayed.
+func (r *replay) letter(rec *store.Record) map[string]any {
+	v := map[string]any{
+		"projection": r.projection.projection, "payload": string(rec.Body), "error_class": classOf(rec.Kind), "error_message": cut(rec.Reason, 2000),
+		"http_status": nil, "es_error_type": first(typeIn, rec.Reason), "request_id": first(requestIn, rec.Reason), "attempts": rec.Attempts,
+		"first_failed_at": rec.DeadAt, "last_failed_at": rec.DeadAt, "created_at": rec.EnqueuedAt, "last_lease_until": rec.DeadAt, "last_owner": nil,
+		"trace_id": nil, "replay_count": rec.Replays + 1, "resolved_at": nil, "resolved_by": r.who, "doc_id": string(rec.Key),
+		"op": rec.Headers[store.OutboxOp], "version": nil,
+	}
+	if s, ok := first(statusIn, rec.Reason).(string); ok {
+		v["http_status"], _ = strconv.Atoi(s)
+	}
+	if trace := rec.Headers[store.OutboxTrace]; trace != "" {
+		v["trace_id"] = trace
+	}
+	if version, err := strconv.ParseInt(rec.Headers[store.OutboxVersion], 10, 64); err == nil {
+		v["version"] = version
+	}
+	if n := len(rec.History); n > 0 {
+		v["first_failed_at"], v["last_owner"] = rec.History[0].EndedAt, rec.History[n-1].Worker
+	}
+	return v
+}
+
+func cut(s string, n int) string {
+	r := []rune(s)
+	return string(r[:min(len(r), n)])
+}
+
+// reclaim gives changes back that are stuck, or that were held for longer than that.
+func (p *projection) reclaim(ctx context.Context, than time.Duration, dry bool) (n int, err error) {
+	looker, ok := store.As[store.Looker](p.store)
+	if !ok {
+		return 0, errors.New("the store cannot list its messages")
+	}
+	now, err := p.entries.Clock(ctx)
+	if err != nil {
+		return 0, err
+	}
+	var items []store.Settlement
+	for rec, err := range looker.List(ctx, store.Filter{Topic: p.topic, State: store.Leased}) {
+		if err != nil {
+			return n, err
+		}
+		if rec.Lease == nil {
+			continue
+		}
+		held := now.Sub(rec.Lease.StartedAt)
+		if now.After(rec.Lease.Until) || held > p.deadline || than > 0 && held > than {
+			items = append(items, store.Settlement{
+				Token: rec.Lease.Token, ID: rec.ID, Verdict: store.Release, Failure: store.Failure{Error: "reclaimed from " + rec.Lease.Owner},
+			})
+		}
+	}
+	for len(items) > 0 {
+		part := items[:min(len(items), store.MaxBatch)]
+		items = items[len(part):]
+		if dry {
+			n += len(part)
+			continue
+		}
+		refused, err := p.store.Settle(ctx, store.NewBatch(part...))
+		if err != nil {
+			return n, err
+		}
+		n += len(part) - len(refused)
+	}
+	return n, nil
+}
+
+func (p *projection) setFlag(ctx context.Context, f flag) error {
+	value, err := json.Marshal(f)
+	if err == nil {
+		_, err = p.entries.PutState(ctx, p.flagKey(), value, store.AnyVersion, f.By)
+	}
+	return err
+}

@@ -1,0 +1,324 @@
+package project
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/pipeline"
+	"github.com/pawl-dev/pawl/store"
+)
+
+const (
+	lookEvery    = time.Second     // at the index and its alias
+	figuresEvery = 2 * time.Second // at the outbox
+	askLimit     = 5 * time.Second
+)
+
+// pulse is what was last seen.
+type pulse struct {
+	database, search string // errors; empty: it is well
+	alias            string // what is wrong with the alias
+	standing         standing
+	flag             flag
+	paused           bool
+}
+
+// run looks after the index: it makes the first one, parks the projection while the alias is missing, and takes the figures.
+func (p *projection) run(ctx context.Context) error {
+	var rebuilding sync.WaitGroup
+	defer rebuilding.Wait()
+	rebuilding.Go(func() { p.rebuildLoop(ctx) })
+	looked := time.NewTicker(lookEvery)
+	defer looked.Stop()
+	var last time.Time
+	for {
+		p.look(ctx)
+		if time.Since(last) >= figuresEvery {
+			last = time.Now()
+			p.measure(ctx)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-looked.C:
+		}
+	}
+}
+
+func (p *projection) rebuildLoop(ctx context.Context) {
+	for {
+		if err := p.rebuild(ctx); err != nil && ctx.Err() == nil {
+			p.log.Warn("the rebuild goes on later", "projection", p.projection, "error", p.redact(err.Error()))
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(lookEvery):
+		}
+	}
+}
+
+// look asks for the alias.
+func (p *projection) look(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, askLimit)
+	defer cancel()
+	why, err := p.aliased(ctx)
+	if ctx.Err() != nil && err != nil && errors.Is(err, context.Canceled) {
+		return
+	}
+	was, _, _ := p.window.why()
+	if err == nil {
+		p.window.park(why)
+	}
+	p.mu.Lock()
+	p.pulse.search = ""
+	if err != nil {
+		p.pulse.search = p.redact(err.Error())
+	}
+	p.pulse.alias = why
+	p.mu.Unlock()
+	if err == nil && why == "" && was != "" {
+		p.log.Info("the projection goes on", "projection", p.projection)
+	}
+	if err == nil && why != "" && was == "" {
+		p.log.Error("the projection is parked", "projection", p.projection, "why", why)
+	}
+	p.reopen()
+}
+
+// aliased says what is wrong with the alias; where nothing was made yet, it makes the first index.
+func (p *projection) aliased(ctx context.Context) (why string, err error) {
+	found, err := p.search.behind(ctx, p.alias)
+	if err != nil {
+		return "", err
+	}
+	st, err := p.state(ctx)
+	if err != nil {
+		return "", fmt.Errorf("database: %w", err)
+	}
+	switch {
+	case len(found) == 1 && st.Index == "":
+		st.Index, st.State = found[0], running
+		return "", p.put(ctx, &st)
+	case len(found) == 1 && (found[0] == st.Index || st.Target != "" || st.Previous != ""):
+		return "", nil
+	case len(found) == 1:
+		return fmt.Sprintf("the alias %s points to %s, not to %s", p.alias, found[0], st.Index), nil
+	case len(found) > 1:
+		return fmt.Sprintf("the alias %s points to %d indices", p.alias, len(found)), nil
+	case st.Index != "":
+		return fmt.Sprintf("the alias %s is missing; it pointed to %s", p.alias, st.Index), nil
+	}
+	names, err := p.search.named(ctx, p.alias)
+	if err != nil && !missing(err) {
+		return "", err
+	}
+	first := indexAfter(p.alias, "")
+	if len(names) > 0 && !slices.Equal(names, []string{first}) {
+		return fmt.Sprintf("the alias %s is missing, but %v are there", p.alias, names), nil
+	}
+	if len(names) == 0 {
+		if err := p.search.create(ctx, first, p.mapping); err != nil {
+			return "", err
+		}
+	}
+	if err := p.search.point(ctx, p.alias, "", first); err != nil {
+		return "", err
+	}
+	st.Index, st.State = first, running
+	return "", p.put(ctx, &st)
+}
+
+// standing is how the outbox stands.
+type standing struct {
+	pending, processing, stuck, failed int64
+	oldest                             time.Duration
+	success                            time.Time
+}
+
+// measure takes the figures.
+func (p *projection) measure(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, askLimit)
+	defer cancel()
+	_ = p.tellSuccess(ctx) // the next one does
+	s, err := p.stand(ctx)
+	var f flag
+	if err == nil {
+		f, err = p.flag(ctx)
+	}
+	paused := false
+	if err == nil {
+		paused, err = p.paused(ctx)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.pulse.database = ""
+	if err != nil {
+		p.pulse.database = p.redact(err.Error())
+		return
+	}
+	p.pulse.standing, p.pulse.flag, p.pulse.paused = s, f, paused
+}
+
+func (p *projection) successKey() string { return "project success/" + p.projection }
+
+// tellSuccess puts the time of the last success where other processes see it.
+func (p *projection) tellSuccess(ctx context.Context) error {
+	p.mu.Lock()
+	at := p.success
+	p.mu.Unlock()
+	if at.IsZero() || !at.After(p.told) {
+		return nil
+	}
+	_, err := p.entries.PutState(ctx, p.successKey(), []byte(at.UTC().Format(time.RFC3339Nano)), store.AnyVersion, p.owner)
+	if err == nil {
+		p.told = at
+	}
+	return err
+}
+
+func (p *projection) stats(ctx context.Context) (store.TopicStats, error) {
+	topics, ok := store.As[store.Topics](p.store)
+	if !ok {
+		return store.TopicStats{}, nil
+	}
+	all, err := topics.Stats(ctx, p.topic)
+	if err != nil || len(all) == 0 {
+		if errors.Is(err, store.ErrNotFound) {
+			err = nil
+		}
+		return store.TopicStats{}, err
+	}
+	return all[0], nil
+}
+
+func (p *projection) paused(ctx context.Context) (bool, error) {
+	s, err := p.stats(ctx)
+	return s.Paused != nil, err
+}
+
+// stand asks the store how the outbox stands.
+func (p *projection) stand(ctx context.Context) (s standing, err error) {
+	stats, err := p.stats(ctx)
+	if err != nil {
+		return s, err
+	}
+	s.pending, s.processing, s.failed = stats.Waiting+stats.Delayed, stats.Leased, stats.Dead
+	looker, ok := store.As[store.Looker](p.store)
+	if ok && s.pending+s.processing > 0 {
+		now, err := p.entries.Clock(ctx)
+		if err != nil {
+			return s, err
+		}
+		for _, of := range []store.State{"", store.Leased} {
+			n := 1
+			if of == store.Leased {
+				n = 1000
+			}
+			for r, err := range looker.List(ctx, store.Filter{Topic: p.topic, State: of, Limit: n}) {
+				if err != nil {
+					return s, err
+				}
+				s.oldest = max(s.oldest, now.Sub(r.EnqueuedAt))
+				if r.Lease != nil && (now.After(r.Lease.Until) || now.Sub(r.Lease.StartedAt) > p.deadline) {
+					s.stuck++
+				}
+			}
+		}
+	}
+	e, err := p.entries.GetState(ctx, p.successKey())
+	if errors.Is(err, store.ErrNotFound) {
+		return s, nil
+	}
+	if err == nil {
+		s.success, err = time.Parse(time.RFC3339Nano, string(e.Value))
+	}
+	return s, err
+}
+
+// health is asked often: it tells what run has seen.
+func (p *projection) health(context.Context) pipeline.Health {
+	p.mu.Lock()
+	now, sla, success, known := p.pulse, p.live.sla, p.success, p.known
+	p.mu.Unlock()
+	if now.standing.success.After(success) {
+		success = now.standing.success
+	}
+	_, level, _ := p.window.why()
+	if level > 1 && now.search == "" {
+		now.search = "bulk requests fail"
+	}
+	well := func(problem string) map[string]any { return map[string]any{"ok": problem == "", "error": problem} }
+	last := map[string]any{"last_success_at": nil}
+	if !success.IsZero() {
+		last["last_success_at"] = success.UTC()
+	}
+	h := pipeline.Health{LastSuccess: success, Details: map[string]any{
+		"database": well(now.database), "search": well(now.search), "projections": map[string]any{p.projection: last},
+	}}
+	waits := now.standing.pending+now.standing.processing > 0 && !now.paused
+	late := waits && now.standing.oldest > sla && time.Since(success) > sla
+	switch {
+	case now.database != "":
+		h.Degraded, h.Unhealthy = "the database does not answer: "+now.database, true
+	case now.search != "":
+		h.Degraded, h.Unhealthy = "the search index does not answer: "+now.search, true
+	case now.alias != "":
+		h.Degraded, h.Unhealthy = now.alias, late
+	case waits && now.standing.oldest > sla:
+		h.Degraded, h.Unhealthy = fmt.Sprintf("the oldest change has waited for %v", now.standing.oldest.Round(time.Second)), late
+	case known.Error != "":
+		h.Degraded = known.Error
+	}
+	return h
+}
+
+// routes are served below /pipelines/NAME.
+func (p *projection) routes() map[string]http.HandlerFunc {
+	return map[string]http.HandlerFunc{"GET /flag": func(w http.ResponseWriter, r *http.Request) {
+		f, err := p.flag(r.Context())
+		if err != nil {
+			p.mu.Lock()
+			f = p.pulse.flag // as last seen: readers depend on it, and the database is away
+			p.mu.Unlock()
+			if f.Read == "" {
+				f.Read = "on"
+			}
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(f)
+	}}
+}
+
+// replayHeader marks a change that was replayed: what became of it is kept when it is written.
+const replayHeader = "replayed"
+
+func (p *projection) letters() string { return store.OutboxLetters + p.projection }
+
+// resolve notes that a dead letter was written at last.
+func (p *projection) resolve(ctx context.Context, id string) {
+	found, err := p.marks.GetMarks(ctx, p.letters(), id)
+	m, ok := found[id]
+	if err != nil || !ok {
+		return
+	}
+	var v map[string]any
+	if json.Unmarshal(m.Value, &v) != nil {
+		return
+	}
+	v["resolved_at"] = time.Now().UTC().Format(time.RFC3339Nano)
+	value, err := json.Marshal(v)
+	if err == nil {
+		_, err = p.marks.PutMarks(ctx, pawl.Mark{Scope: p.letters(), Key: id, Value: value, If: pawl.AnyVersion})
+	}
+	if err != nil {
+		p.log.Warn("a dead letter was not marked as resolved", "projection", p.projection, "id", id, "error", p.redact(err.Error()))
+	}
+}

@@ -1,0 +1,289 @@
+package project
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/pipeline"
+)
+
+// search speaks with OpenSearch or Elasticsearch. The few calls needed are the same in both.
+type search struct {
+	base, user, password, key string
+	client                    *http.Client
+}
+
+const (
+	searchTimeout = 30 * time.Second
+	maxAnswer     = 256 << 20
+)
+
+func newSearch(sink pipeline.Section) (*search, error) {
+	s := &search{
+		base: strings.TrimRight(sink.Text("url"), "/"), user: sink.Text("username"), password: sink.Text("password"), key: sink.Text("api_key"),
+	}
+	if u, err := url.Parse(s.base); err == nil && u.User != nil {
+		s.user = u.User.Username()
+		s.password, _ = u.User.Password()
+		u.User = nil
+		s.base = u.String()
+	}
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	if file := sink.Text("ca_file"); file != "" {
+		pem, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		roots := x509.NewCertPool()
+		if !roots.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("%s holds no certificate", file)
+		}
+		t.TLSClientConfig = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
+	}
+	s.client = &http.Client{Transport: t, Timeout: searchTimeout}
+	return s, nil
+}
+
+// answerError is an answer that is no success.
+type answerError struct {
+	status  int
+	kind    string // error.type
+	reason  string
+	after   time.Duration // Retry-After
+	request string
+}
+
+func (e *answerError) Error() string {
+	text := fmt.Sprintf("HTTP %d", e.status)
+	if e.kind != "" {
+		text += " [" + e.kind + "]"
+	}
+	if e.reason != "" {
+		text += " " + e.reason
+	}
+	if e.request != "" {
+		text += " (request " + e.request + ")"
+	}
+	return text
+}
+
+// missing tells that what was asked for is not there.
+func missing(err error) bool {
+	a, ok := errors.AsType[*answerError](err)
+	return ok && a.status == http.StatusNotFound
+}
+
+// call sends a request and decodes the answer into into, if that is not nil.
+func (s *search) call(ctx context.Context, method, path string, body []byte, into any) error {
+	kind := "application/json"
+	if strings.HasSuffix(path, "_bulk") {
+		kind = "application/x-ndjson"
+	}
+	req, err := http.NewRequestWithContext(ctx, method, s.base+path, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	id := pawl.NewID()
+	req.Header.Set("X-Opaque-Id", id)
+	if len(body) > 0 {
+		req.Header.Set("Content-Type", kind)
+	}
+	switch {
+	case s.key != "":
+		req.Header.Set("Authorization", "ApiKey "+s.key)
+	case s.user != "":
+		req.SetBasicAuth(s.user, s.password)
+	}
+	res, err := s.client.Do(req)
+	if err != nil {
+		return fmt.Errorf("%w (request %s)", err, id)
+	}
+	defer func() { _ = res.Body.Close() }()
+	text, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+	if err != nil {
+		return fmt.Errorf("read the answer: %w (request %s)", err, id)
+	}
+	if res.StatusCode >= http.StatusMultipleChoices {
+		return refusal(res, text, id)
+	}
+	if into == nil {
+		return nil
+	}
+	if err := json.Unmarshal(text, into); err != nil {
+		return fmt.Errorf("read the answer: %w (request %s)", err, id)
+	}
+	return nil
+}
+
+func refusal(res *http.Response, text []byte, id string) error {
+	e := &answerError{status: res.StatusCode, request: id}
+	var doc struct {
+		Error json.RawMessage `json:"error"`
+	}
+	if json.Unmarshal(text, &doc) == nil {
+		e.kind, e.reason = cause(doc.Error)
+	}
+	if seconds, err := strconv.Atoi(res.Header.Get("Retry-After")); err == nil && seconds > 0 {
+		e.after = time.Duration(seconds) * time.Second
+	} else if at, err := http.ParseTime(res.Header.Get("Retry-After")); err == nil {
+		e.after = max(time.Until(at), 0)
+	}
+	return e
+}
+
+// cause reads an error object, whose deepest cause tells most.
+func cause(raw json.RawMessage) (kind, reason string) {
+	var e struct {
+		Type     string          `json:"type"`
+		Reason   string          `json:"reason"`
+		CausedBy json.RawMessage `json:"caused_by"`
+	}
+	if json.Unmarshal(raw, &e) != nil {
+		_ = json.Unmarshal(raw, &e.Reason)
+		return "", e.Reason
+	}
+	if len(e.CausedBy) > 0 {
+		if _, deeper := cause(e.CausedBy); deeper != "" {
+			e.Reason += ": " + deeper
+		}
+	}
+	return e.Type, e.Reason
+}
+
+// behind returns the indices behind an alias; none if there is no such alias.
+func (s *search) behind(ctx context.Context, alias string) ([]string, error) {
+	var found map[string]json.RawMessage
+	err := s.call(ctx, http.MethodGet, "/_alias/"+url.PathEscape(alias), nil, &found)
+	if missing(err) {
+		return nil, nil
+	}
+	names := make([]string, 0, len(found))
+	for name := range found {
+		names = append(names, name)
+	}
+	return names, err
+}
+
+// named returns the indices whose name has the form of those of an alias.
+func (s *search) named(ctx context.Context, alias string) ([]string, error) {
+	var found map[string]json.RawMessage
+	err := s.call(ctx, http.MethodGet, "/"+url.PathEscape(alias)+"-*/_settings/index.uuid?expand_wildcards=all", nil, &found)
+	var names []string
+	for name := range found {
+		if _, err := strconv.Atoi(strings.TrimPrefix(name, alias+"-")); err == nil {
+			names = append(names, name)
+		}
+	}
+	return names, err
+}
+
+// create makes an index. One that is there already is no error.
+func (s *search) create(ctx context.Context, index string, body []byte) error {
+	err := s.call(ctx, http.MethodPut, "/"+url.PathEscape(index), body, nil)
+	if a, ok := errors.AsType[*answerError](err); ok && a.kind == "resource_already_exists_exception" {
+		return nil
+	}
+	return err
+}
+
+func (s *search) remove(ctx context.Context, index string) error {
+	err := s.call(ctx, http.MethodDelete, "/"+url.PathEscape(index), nil, nil)
+	if missing(err) {
+		return nil
+	}
+	return err
+}
+
+// point lets an alias point to one index, and no longer to another, in one step.
+func (s *search) point(ctx context.Context, alias, from, to string) error {
+	type action map[string]map[string]any
+	actions := []action{}
+	if from != "" {
+		actions = append(actions, action{"remove": {"index": from, "alias": alias}})
+	}
+	actions = append(actions, action{"add": {"index": to, "alias": alias, "is_write_index": true}})
+	body, err := json.Marshal(map[string]any{"actions": actions})
+	if err != nil {
+		return err
+	}
+	return s.call(ctx, http.MethodPost, "/_aliases", body, nil)
+}
+
+func (s *search) refresh(ctx context.Context, index string) error {
+	return s.call(ctx, http.MethodPost, "/"+url.PathEscape(index)+"/_refresh", nil, nil)
+}
+
+func (s *search) count(ctx context.Context, index string) (n int64, err error) {
+	var answer struct {
+		Count int64 `json:"count"`
+	}
+	err = s.call(ctx, http.MethodGet, "/"+url.PathEscape(index)+"/_count", nil, &answer)
+	return answer.Count, err
+}
+
+// document is one of an index.
+type document struct {
+	ID      string          `json:"_id"`
+	Found   bool            `json:"found"`
+	Version int64           `json:"_version"`
+	Source  json.RawMessage `json:"_source"`
+}
+
+// get returns documents by id, in that order.
+func (s *search) get(ctx context.Context, index string, ids []string) ([]document, error) {
+	body, err := json.Marshal(map[string]any{"ids": ids})
+	if err != nil {
+		return nil, err
+	}
+	var answer struct {
+		Docs []document `json:"docs"`
+	}
+	err = s.call(ctx, http.MethodPost, "/"+url.PathEscape(index)+"/_mget", body, &answer)
+	if err == nil && len(answer.Docs) != len(ids) {
+		err = errors.New("the answer has another number of documents than were asked for")
+	}
+	return answer.Docs, err
+}
+
+// page is a page of the ids of an index, in the order of its documents: after the sort values of the last one.
+func (s *search) scroll(ctx context.Context, index string, each func(ids []string) error) error {
+	const page = 1000
+	type hits struct {
+		Scroll string `json:"_scroll_id"`
+		Hits   struct {
+			Hits []document `json:"hits"`
+		} `json:"hits"`
+	}
+	var h hits
+	body := fmt.Appendf(nil, `{"size":%d,"_source":false,"sort":["_doc"]}`, page)
+	err := s.call(ctx, http.MethodPost, "/"+url.PathEscape(index)+"/_search?scroll=2m", body, &h)
+	for err == nil && len(h.Hits.Hits) > 0 {
+		ids := make([]string, len(h.Hits.Hits))
+		for i := range ids {
+			ids[i] = h.Hits.Hits[i].ID
+		}
+		if err = each(ids); err != nil {
+			break
+		}
+		next := fmt.Appendf(nil, `{"scroll":"2m","scroll_id":%q}`, h.Scroll)
+		h.Hits.Hits = nil
+		err = s.call(ctx, http.MethodPost, "/_search/scroll", next, &h)
+	}
+	if h.Scroll != "" {
+		_ = s.call(context.WithoutCancel(ctx), http.MethodDelete, "/_search/scroll", fmt.Appendf(nil, `{"scroll_id":%q}`, h.Scroll), nil) // it ends by itself, too
+	}
+	return err
+}

@@ -1,0 +1,216 @@
+package project
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/policy"
+)
+
+// HandleBatch writes changes to the index. Of several changes of one document only the newest is sent; the others end as
+// it does, for it has all that they have.
+func (p *projection) HandleBatch(ctx context.Context, ds []*pawl.Delivery) []error {
+	verdicts := make([]error, len(ds))
+	if parked, _, _ := p.window.why(); parked != "" {
+		return fill(verdicts, pawl.Release(time.Second, parked))
+	}
+	st, err := p.state(ctx)
+	if err != nil {
+		return fill(verdicts, pawl.Release(time.Second, "the database does not answer: "+err.Error()))
+	}
+	newest := map[string]int{} // by document: the position of its newest change
+	changes := make([]change, len(ds))
+	for i, d := range ds {
+		if changes[i], verdicts[i] = parseChange(d); verdicts[i] != nil {
+			continue
+		}
+		if at, ok := newest[changes[i].id]; !ok || changes[at].version <= changes[i].version {
+			newest[changes[i].id] = i
+		}
+	}
+	order := make([]int, 0, len(newest))
+	for i := range changes {
+		if at, ok := newest[changes[i].id]; ok && at == i && verdicts[i] == nil {
+			order = append(order, i)
+		}
+	}
+	sent, err := p.write(ctx, st, changes, order)
+	if err != nil {
+		return fill(verdicts, err)
+	}
+	for i := range changes {
+		if at, ok := newest[changes[i].id]; ok && verdicts[i] == nil {
+			verdicts[i] = sent[at]
+		}
+	}
+	p.settled(ctx, changes, verdicts)
+	return verdicts
+}
+
+func fill(verdicts []error, err error) []error {
+	for i := range verdicts {
+		verdicts[i] = err
+	}
+	return verdicts
+}
+
+// write sends the changes at these positions, and returns their verdicts by position. err is one for all of them.
+func (p *projection) write(ctx context.Context, st state, changes []change, order []int) (map[int]error, error) {
+	buried, err := p.tombstones(ctx, changes, order)
+	if err != nil {
+		return nil, pawl.Release(time.Second, "the database does not answer: "+err.Error())
+	}
+	targets := st.targets(p.alias)
+	items := make([]action, 0, len(order)*len(targets))
+	for _, i := range order {
+		c := changes[i]
+		a := action{id: c.id, version: c.version, remove: c.remove, doc: c.d.Body}
+		if at, ok := buried[c.id]; ok && at >= c.version {
+			// A newer delete was carried out. The index may have forgotten its version: so it is said again.
+			a.version, a.remove, a.doc = at, true, nil
+		}
+		for _, index := range targets {
+			a.index = index
+			items = append(items, a)
+		}
+	}
+	// A deletion is on record before it is sent: what comes later and is older than it finds the record.
+	if err := p.bury(ctx, changes, order); err != nil {
+		return nil, pawl.Release(time.Second, "the database does not answer: "+err.Error())
+	}
+	began := time.Now()
+	results, whole := p.search.bulk(ctx, items, p.limits().bytes)
+	p.figures.bulk.Observe(time.Since(began), p.projection)
+	if ctx.Err() != nil && whole != nil {
+		return nil, whole
+	}
+	verdicts := p.judge(changes, order, len(targets), results, whole, began)
+	p.resurrected(ctx, targets, changes, order, verdicts)
+	return verdicts, nil
+}
+
+// judge makes verdicts of results. Each change has as many as there are targets; the first is that of the alias.
+func (p *projection) judge(changes []change, order []int, targets int, results []result, whole error, began time.Time) map[int]error {
+	f := p.failure(whole, began)
+	throttled := false
+	verdicts := make(map[int]error, len(order))
+	for n, i := range order {
+		var err error
+		for k, r := range results[n*targets : (n+1)*targets] {
+			switch {
+			case r.err == nil:
+			case k == 0:
+				err = r.err
+			case err == nil && pawl.Describe(r.err).Class != pawl.ClassPermanent && pawl.Describe(r.err).Kind != kindConfig:
+				err = r.err
+			default:
+				p.log.Warn("a document does not fit into the other index", "projection", p.projection, "document", changes[i].id, "error", r.err)
+			}
+			if k == 0 {
+				p.counted(r)
+			}
+		}
+		throttled = throttled || pawl.Describe(err).Kind == kindThrottle
+		verdicts[i] = p.verdict(err, changes[i].d, f)
+	}
+	if whole == nil {
+		p.window.answered(throttled)
+	}
+	return verdicts
+}
+
+// wholeFailure is what the failure of a whole request means for its items.
+type wholeFailure struct {
+	uncounted bool // they were not at fault: they go back, after that long
+	after     time.Duration
+}
+
+func (p *projection) failure(whole error, began time.Time) (f wholeFailure) {
+	switch kind := pawl.Describe(whole).Kind; {
+	case whole == nil:
+	case kind == kindThrottle:
+		p.window.throttled()
+	case kind == kindServer, kind == kindTimeout:
+		f.uncounted, f.after = p.window.failed(began, func(level int) time.Duration { return p.limits().backoff.Delay(level, p.random()) })
+		if f.uncounted {
+			p.log.Warn("the search index does not answer", "projection", p.projection, "error", p.redact(whole.Error()), "next", f.after)
+			time.AfterFunc(f.after, p.reopen)
+		}
+	}
+	return f
+}
+
+// verdict decides about one failed change. What says nothing about the document goes back uncounted, after a delay that the
+// policy decides; everything else is the policy's.
+func (p *projection) verdict(err error, d *pawl.Delivery, f wholeFailure) error {
+	if err == nil {
+		return nil
+	}
+	about := pawl.Describe(err)
+	why := classOf(about.Kind) + ": " + p.redact(err.Error())
+	switch {
+	case about.Kind == kindConfig:
+		p.window.park(p.redact(err.Error()))
+		return pawl.Release(time.Second, why)
+	case about.Class == pawl.ClassThrottled:
+		asked := p.policy.Decide(policy.Attempt{Topic: p.topic, Number: p.window.throttles(), Err: err})
+		delay := max(p.limits().backoff.Delay(p.window.throttles(), p.random()), about.After)
+		if asked.Rule != "project-throttle" {
+			delay = max(asked.Delay, about.After)
+		}
+		return pawl.Release(delay, why)
+	case f.uncounted:
+		return pawl.Release(f.after, why)
+	case about.Class == pawl.ClassTransient && d.Headers[keptHeader] != "":
+		return keptAttempts(err, d, p.limits().attempts)
+	}
+	return err
+}
+
+// keptHeader says how many attempts a replayed change had before, where they are to count on.
+const keptHeader = "kept_attempts"
+
+func keptAttempts(err error, d *pawl.Delivery, most int) error {
+	var before int
+	_, _ = fmt.Sscan(d.Headers[keptHeader], &before)
+	if d.Attempt+before >= most {
+		return pawl.Permanent(fmt.Errorf("attempt %d of %d: %w", d.Attempt+before, most, err))
+	}
+	return err
+}
+
+// counted adds a result to the metrics.
+func (p *projection) counted(r result) {
+	switch {
+	case r.err != nil:
+		class := classOf(pawl.Describe(r.err).Kind)
+		p.figures.items.Add(1, p.projection, "error")
+		p.figures.errors.Add(1, p.projection, class)
+		if pawl.Describe(r.err).Class == pawl.ClassPermanent {
+			p.figures.dead.Add(1, p.projection, class)
+		}
+	case r.stale:
+		p.figures.items.Add(1, p.projection, "stale")
+	default:
+		p.figures.items.Add(1, p.projection, "ok")
+	}
+}
+
+// settled notes the success, and resolves dead letters that were replayed and are written now.
+func (p *projection) settled(ctx context.Context, changes []change, verdicts []error) {
+	done := false
+	for i := range changes {
+		if verdicts[i] != nil {
+			continue
+		}
+		done = true
+		if changes[i].d.Headers[replayHeader] != "" {
+			p.resolve(ctx, changes[i].d.ID)
+		}
+	}
+	if done {
+		p.succeeded()
+	}
+}
