@@ -259,7 +259,11 @@ const keepUpdates = 48 * time.Hour
 func (f *forwarder) incoming(raw json.RawMessage) (m pawl.Message, id int64, err error) {
 	var u update
 	if err := json.Unmarshal(raw, &u); err != nil {
-		return m, 0, err
+		var only struct {
+			ID int64 `json:"update_id"`
+		}
+		_ = json.Unmarshal(raw, &only) // so that what cannot be read is confirmed all the same
+		return m, only.ID, err
 	}
 	what, edited := u.what()
 	if what == nil {

@@ -159,7 +159,7 @@ func build(ctx context.Context, env pipeline.Env) (*pipeline.Pipeline, error) {
 	}
 	f.leader = &leader{
 		state: state, key: "forward/" + env.Name + "/leader", owner: env.Owner, logger: env.Logger, pauses: f.pacer.pauses,
-		began: f.beginToLead, ended: func() { gate.set(false) },
+		began: f.beginToLead, ended: func() { gate.set(false); f.pacer.stop(callPatience) },
 	}
 	once, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -213,6 +213,9 @@ func (f *forwarder) stages() []pipeline.Stage {
 // updateSlots is how many updates are matched at once: only commands call Telegram there.
 const updateSlots = 16
 
+// callPatience is how long a leader that stops waits for its last calls before another one may send.
+const callPatience = 3 * time.Second
+
 // doctor looks for problems.
 func (f *forwarder) doctor(ctx context.Context) []pipeline.Finding {
 	me, err := f.api.me(ctx)
@@ -237,4 +240,4 @@ func (f *forwarder) doctor(ctx context.Context) []pipeline.Finding {
 }
 
 // lease is how long the work of a process that died waits: about as long as another one takes to lead.
-const lease = 15 * time.Second
+const lease = 10 * time.Second

@@ -18,9 +18,9 @@ import (
 // Leading is a lease in an entry of the store's state. The leader believes in it by its own monotonic clock, for a shorter time
 // than the others wait for.
 const (
-	leadFor    = 12 * time.Second // after which others take over
-	leadTrust  = 9 * time.Second  // for which the leader believes in it
-	leadRenew  = 3 * time.Second
+	leadFor    = 10 * time.Second // after which others take over
+	leadTrust  = 7 * time.Second  // for which the leader believes in it
+	leadRenew  = 2 * time.Second
 	leadLook   = time.Second
 	offsetOld  = 24 * time.Hour // see leadRecord
 	pausesKept = 5 * time.Second

@@ -2,6 +2,7 @@ package forward
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 )
@@ -81,7 +82,7 @@ func (w *window) begin(weight int) { w.inFlight += weight }
 
 // end counts a call that was answered now. What was not sent counts, too: nobody knows what the other side counts.
 func (w *window) end(now time.Time, weight int) {
-	w.inFlight -= weight
+	w.inFlight = max(w.inFlight-weight, 0) // it may have begun before start
 	if w.n > 0 {
 		w.sent = append(w.sent, arrival{now, weight})
 	}
@@ -98,6 +99,7 @@ type pacer struct {
 	spaced  time.Time // before that, nothing begins: the limit of all is spread evenly
 	chats   map[int64]*chatPace
 	started time.Time
+	stopped bool
 	waiting []*waiter // for the limit of all
 	timer   *time.Timer
 }
@@ -121,6 +123,7 @@ type waiter struct {
 	rank    int64
 	weight  int
 	granted chan struct{}
+	refused chan struct{}
 }
 
 func newPacer(l limits) *pacer {
@@ -140,9 +143,30 @@ const (
 func (p *pacer) start(now time.Time, pauses map[int64]time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.stopped = false
 	p.chats, p.started, p.all = map[int64]*chatPace{}, now, window{limit: p.limits.all, from: now.Add(p.limits.all.per)}
 	for chat, until := range pauses {
 		p.at(chat).closed = until
+	}
+}
+
+// errStopped tells who waits that this process does not send any more.
+var errStopped = errors.New("another process sends")
+
+// stop lets nothing begin any more, and waits for calls that are under way, but not for long.
+func (p *pacer) stop(patience time.Duration) {
+	for end := time.Now().Add(patience); ; time.Sleep(soon / 4) {
+		p.mu.Lock()
+		p.stopped = true
+		for _, w := range p.waiting {
+			close(w.refused)
+		}
+		p.waiting = nil
+		calls := p.all.inFlight
+		p.mu.Unlock()
+		if calls == 0 || time.Now().After(end) {
+			return
+		}
 	}
 }
 
@@ -252,14 +276,20 @@ func (p *pacer) turn(ctx context.Context, rank int64, weight int) error {
 	if p.limits.off || p.limits.all.n == 0 {
 		return nil
 	}
-	w := &waiter{rank: rank, weight: weight, granted: make(chan struct{})}
+	w := &waiter{rank: rank, weight: weight, granted: make(chan struct{}), refused: make(chan struct{})}
 	p.mu.Lock()
+	if p.stopped {
+		p.mu.Unlock()
+		return errStopped
+	}
 	p.waiting = append(p.waiting, w)
 	p.pump()
 	p.mu.Unlock()
 	select {
 	case <-w.granted:
 		return nil
+	case <-w.refused:
+		return errStopped
 	case <-ctx.Done():
 	}
 	p.mu.Lock()
@@ -313,7 +343,7 @@ func (p *pacer) leave(chat int64, weight int, turned bool, pause time.Duration) 
 	c := p.at(chat)
 	c.busy = false
 	if !turned {
-		c.second.inFlight, c.minute.inFlight = c.second.inFlight-weight, c.minute.inFlight-weight
+		c.second.inFlight, c.minute.inFlight = max(c.second.inFlight-weight, 0), max(c.minute.inFlight-weight, 0)
 		return 0
 	}
 	c.second.end(now, weight)

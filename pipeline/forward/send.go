@@ -42,6 +42,9 @@ func (f *forwarder) handleSend(ctx context.Context, j job, d *pawl.Delivery) err
 	}
 	if err := f.pacer.turn(ctx, rank, weight); err != nil {
 		f.pacer.leave(j.To.Chat, weight, false, 0)
+		if errors.Is(err, errStopped) {
+			return pawl.Release(0, err.Error())
+		}
 		return err
 	}
 	wait := time.Since(d.EnqueuedAt)
