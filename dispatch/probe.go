@@ -14,7 +14,7 @@ import (
 // that what is new could overtake, or a slot reserved for it; seldom without
 // one, for reserved slots only.
 func (t *topic) probeDue(seldom time.Duration) time.Duration {
-	reserved := t.reservedFree() > 0
+	reserved := t.reservedFree() > 0 && !t.barred()
 	switch {
 	case t.pace.woken && (t.waitingRuns > 0 || reserved):
 		return t.pace.probed + max(t.pace.gap, probeGap)
@@ -23,6 +23,13 @@ func (t *topic) probeDue(seldom time.Duration) time.Duration {
 	default:
 		return never
 	}
+}
+
+// barred tells whether a limit lets nothing begin while nothing waits here: what would be claimed now could only be held, out
+// of the reach of processes that may begin it. When the limit opens, a claim brings the best.
+func (t *topic) barred() bool {
+	allowed, _, _ := t.allowed()
+	return allowed == 0 && t.waitingRuns == 0
 }
 
 func (t *topic) reservedFree() int {
