@@ -29,18 +29,21 @@ func telegram() map[string]fault {
 }
 
 // simulated starts a simulator, and has the daemon use it.
-func simulated(in *incident) {
+func simulated(in *incident) { in.Helper(); simulate(in, "") }
+
+func simulate(in *incident, flags string) {
 	in.Helper()
 	address := freeAddress(in.T)
 	in.write("sim.address", address)
 	in.write("pawl.yaml", fmt.Sprintf(`pipelines: {tg: {kind: forward, token: "777:SIM", api_url: "http://%s"}}`+"\n", address))
 	in.Cleanup(func() { in.sh("kill $(cat sim.pid)") })
+	in.write("sim.flags", flags)
 	startSim(in)
 }
 
 func startSim(in *incident) {
 	in.Helper()
-	in.must("pawl forward sim --listen $(cat sim.address) >sim.log 2>&1 & echo $! >sim.pid")
+	in.must("pawl forward sim --listen $(cat sim.address) $(cat sim.flags) >sim.log 2>&1 & echo $! >sim.pid")
 	in.until("curl -sS $(cat sim.address)/truth", `…"calls"…`)
 }
 

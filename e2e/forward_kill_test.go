@@ -32,8 +32,7 @@ func TestForwardSurvivesKills(t *testing.T) {
 	t.Parallel()
 	const kills, each, chats, slots = 4, 40, 5, 16
 	in := newIncident(t, "")
-	simulated(in)
-	in.must(`curl -fsS $(cat sim.address)/control/fault -d '{"latency": "5ms"}'`)
+	simulate(in, "--limits off --fault latency=5ms")
 	in.write("pawl.yaml", strings.Replace(string(read(t, in.dir+"/pawl.yaml")), "token", "limits: off, token", 1))
 	for i := range chats {
 		in.must(fmt.Sprintf("pawl forward rules add --from %d --to %d -q", -1000000000001-i, -1000000000006-i))
