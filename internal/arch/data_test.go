@@ -103,6 +103,8 @@ var owners = []owner{
 	{"github.com/adhocore/gronx", "cron"},
 	{"golang.org/x/net", "..."},
 	{"github.com/PuerkitoBio/goquery", "pipeline/crawl/..."},
+	{"github.com/andybalholm/cascadia", "pipeline/crawl/..."},
+	{"github.com/antchfx", "pipeline/crawl/..."},
 	{"golang.org/x/text", "markdown/charset"},
 	{"github.com/richardlehane/mscfb", "pipeline/convert/mail"},
 }

@@ -1,0 +1,110 @@
+package extract_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/pawl-dev/pawl/pipeline/crawl/extract"
+)
+
+const shop = `<html><head><title>Shop</title>
+<script type="application/ld+json">{"sku": "A-7", "offers": [{"price": 10.50}, {"price": 9}], "a.b": {"z": 1, "c": 2}}</script>
+<script type="application/json">{broken</script>
+<script>var stock = 42; var left = 7;</script></head>
+<body><h1> Big
+ <b>lamp</b></h1><ul><li>red<li>blue</ul>
+<a class="next" href=" /page/2 ">next</a><a class="next" href="/page/3">more</a><a class=next>no link</a></body></html>`
+
+func TestRules(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		rule extract.Rule
+		want string // as JSON
+	}{
+		{"text of an element", extract.Rule{CSS: "h1"}, `"Big lamp"`},
+		{"all elements", extract.Rule{CSS: "li", All: true}, `["red","blue"]`},
+		{"attribute", extract.Rule{CSS: "a.next", Attr: "href"}, `"/page/2"`},
+		{"nothing", extract.Rule{CSS: "h2"}, `null`},
+		{"group of selectors", extract.Rule{CSS: "h2, title"}, `"Shop"`},
+		{"xpath", extract.Rule{XPath: "//ul/li[2]"}, `"blue"`},
+		{"xpath of an attribute", extract.Rule{XPath: "//a[@class='next']/@href"}, `"/page/2"`},
+		{"xpath of a number", extract.Rule{XPath: "count(//li)"}, `2`},
+		{"all of an xpath", extract.Rule{XPath: "//li", All: true}, `["red","blue"]`},
+		{"embedded JSON", extract.Rule{JSON: "$.sku"}, `"A-7"`},
+		{"a number as it is written", extract.Rule{JSON: "$.offers[0].price"}, `10.50`},
+		{"from the end", extract.Rule{JSON: "$.offers[-1].price"}, `9`},
+		{"all of JSON", extract.Rule{JSON: "$.offers[*].price", All: true}, `[10.50,9]`},
+		{"a quoted name", extract.Rule{JSON: "$['a.b'].*", All: true}, `[2,1]`},
+		{"no such index", extract.Rule{JSON: "$.offers[7]"}, `null`},
+		{"an object", extract.Rule{JSON: "$.offers[1]"}, `{"price":9}`},
+		{"group", extract.Rule{Regexp: `stock = (\d+)`}, `"42"`},
+		{"match", extract.Rule{Regexp: `stock = \d+`}, `"stock = 42"`},
+		{"all matches", extract.Rule{Regexp: `= (\d+);`, All: true}, `["42","7"]`},
+	} {
+		s, err := extract.New(map[string]extract.Rule{"x": c.rule}, nil)
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		fields, _, err := s.Read(false, []byte(shop))
+		got, _ := json.Marshal(fields["x"])
+		if err != nil || string(got) != c.want {
+			t.Errorf("%s: %s, %v, want %s", c.name, got, err, c.want)
+		}
+	}
+}
+
+func TestNext(t *testing.T) {
+	for _, next := range []extract.Rule{{CSS: "a.next"}, {XPath: "//a/@href"}, {Regexp: `href="([^"]+)"`}} {
+		s, err := extract.New(nil, &next)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, got, err := s.Read(false, []byte(shop))
+		if err != nil || strings.Join(got, " ") != "/page/2 /page/3" {
+			t.Errorf("%+v: %q, %v", next, got, err)
+		}
+	}
+}
+
+func TestJSONDocuments(t *testing.T) {
+	s, err := extract.New(map[string]extract.Rule{"id": {JSON: "$.items[*].id", All: true}}, &extract.Rule{JSON: "$.next"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fields, next, err := s.Read(true, []byte(`{"items": [{"id": 1}, {}, {"id": 12345678901234567890}], "next": "?page=2"}`))
+	got, _ := json.Marshal(fields)
+	if err != nil || string(got) != `{"id":[1,12345678901234567890]}` || len(next) != 1 || next[0] != "?page=2" {
+		t.Errorf("%s, %q, %v", got, next, err)
+	}
+	if _, _, err := s.Read(true, []byte(`{"items": `)); err == nil {
+		t.Error("half a document was read")
+	}
+}
+
+// TestDeepPages: the parser refuses more than 512 nested elements, and says so.
+func TestDeepPages(t *testing.T) {
+	s, err := extract.New(map[string]extract.Rule{"h1": {CSS: "h1"}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := s.Read(false, []byte(strings.Repeat("<div>", 5000)+"<h1>x</h1>")); err == nil || !strings.Contains(err.Error(), "field h1") {
+		t.Errorf("deep page: %v", err)
+	}
+}
+
+func TestWrongRules(t *testing.T) {
+	_, err := extract.New(map[string]extract.Rule{
+		"none": {}, "two": {CSS: "a", JSON: "$.a"}, "css": {CSS: "a["}, "xpath": {XPath: "//["}, "json": {JSON: "a.b"},
+		"regexp": {Regexp: "("}, "attr": {XPath: "//a", Attr: "href"}, "open": {JSON: "$['a"}, "dots": {JSON: "$..a"},
+	}, &extract.Rule{CSS: "]"})
+	if err == nil {
+		t.Fatal("wrong rules are taken")
+	}
+	for _, part := range []string{"fields.none", "fields.two", "fields.css", "fields.xpath", "fields.json", "fields.regexp", "fields.attr", "fields.open", "fields.dots", "next: css"} {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("%v does not name %s", err, part)
+		}
+	}
+}
