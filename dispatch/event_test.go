@@ -118,3 +118,25 @@ func TestRefusedAckIsNoCompletion(t *testing.T) {
 		equal(r, s.list("x"), "Engine/TaskModel/Started 1, Engine/TaskModel/Started 1, Engine/TaskModel/Completed 1")
 	})
 }
+
+// TestTheErrorSaysWhatWasDone: a stage within a delivery is decided about by its own row, as a whole and in part.
+func TestTheErrorSaysWhatWasDone(t *testing.T) {
+	bubble(t, func(r *rig) {
+		stage := policy.Event{Domain: policy.Engine, Type: "Own"}
+		var asked []policy.Event
+		r.append(pawl.Message{Topic: "a", ID: "x"})
+		c := one(1, func(ctx context.Context, _ *pawl.Delivery) error {
+			err := policy.At(errBroken, stage)
+			_, err = policy.Degraded(ctx, err)
+			return err
+		})
+		c.Topics[0].Event = policy.Event{Domain: policy.Engine, Type: "Download"}
+		c.Policy = policy.Func(func(a policy.Attempt) policy.Decision {
+			asked = append(asked, a.Event)
+			return policy.Decision{Action: policy.Dead}
+		})
+		r.run(c)
+		time.Sleep(time.Second)
+		equal(r, asked, []policy.Event{stage, stage})
+	})
+}

@@ -23,7 +23,7 @@ func (r resolver) Decide(a policy.Attempt) policy.Decision {
 	}
 	a.Topic = cmp.Or(a.Topic, t.Name)
 	if a.Event == (policy.Event{}) {
-		a.Event = t.Event
+		a.Event = policy.EventOf(a.Err, t.Event)
 	}
 	if del != nil {
 		a.Number = max(a.Number, del.Attempt)

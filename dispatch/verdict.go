@@ -174,7 +174,7 @@ func released(st *store.Settlement, after time.Duration, reason string) {
 // failed asks the policy about a failure, and says so.
 func (d *Dispatcher) failed(st *store.Settlement, del *pawl.Delivery, err error, ran time.Duration) {
 	t := d.byName[del.Topic]
-	attempt := policy.Attempt{Topic: del.Topic, Event: t.Event, Number: del.Attempt, Err: err}
+	attempt := policy.Attempt{Topic: del.Topic, Event: policy.EventOf(err, t.Event), Number: del.Attempt, Err: err}
 	decision := d.decide(attempt)
 	described := pawl.Describe(err)
 	st.Failure = store.Failure{

@@ -66,6 +66,8 @@ type Invocation struct {
 	Policy policy.Policy
 	// Pipelines returns the sections of the configuration file of one kind, by name; none if there is no file.
 	Pipelines func(kind string) (map[string]Section, error)
+	// Section reads a file that holds one section of a kind, as it could stand under pipelines.
+	Section func(path, kind string) (Section, error)
 	// Top returns the section that [Kind.Top] describes.
 	Top func(name string) (Section, error)
 	// Rows prints a list: a table with these columns, or JSON. rows is a slice of structs with json tags; cells

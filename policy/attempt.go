@@ -112,6 +112,12 @@ func With(err error, f Facts) error {
 	return &Fault{Err: err, Facts: f}
 }
 
+// EventOf returns the event that the chain of an error states ([At]); of what it leaves open, otherwise.
+func EventOf(err error, otherwise Event) Event {
+	e, _ := stated(err)
+	return e.or(otherwise)
+}
+
 // FactsOf returns the facts that the chain of an error states. An error with a
 // method Timeout() bool that returns true, as those of package net and of contexts
 // have it, states [Timeout].

@@ -179,7 +179,7 @@ func (s *session) invocation(args []string, flags pipeline.Values) (*pipeline.In
 		Terminal: s.ErrTerminal, Getenv: s.Getenv, Logger: s.warnings(), Version: s.version, Owner: serve.Owner("", time.Now()), Who: s.who(),
 		StoreURL: s.url(), StoreGiven: s.url() != open.DefaultStore || s.storeURL != "",
 		Open: s.openFor, Confirm: func(what string) error { return s.confirm("%s", what) },
-		Pipelines: s.sections, Top: s.topSection, Rows: s.rows, Document: s.document, Audit: s.auditFor,
+		Pipelines: s.sections, Section: s.sectionOf, Top: s.topSection, Rows: s.rows, Document: s.document, Audit: s.auditFor,
 		Policy: matrix,
 	}, nil
 }
@@ -214,6 +214,18 @@ func (s *session) sections(kind string) (map[string]pipeline.Section, error) {
 		}
 	}
 	return all, nil
+}
+
+// sectionOf reads a file with one section of a kind.
+func (s *session) sectionOf(path, kind string) (pipeline.Section, error) {
+	src, err := s.source(path)
+	if err != nil {
+		return pipeline.Section{}, err
+	}
+	i := slices.IndexFunc(src.Kinds, func(k *pipeline.Kind) bool { return k.Name == kind })
+	section, secrets, err := config.LoadSection(src, src.Kinds[i])
+	s.redactor.Learn(secrets...)
+	return section, err
 }
 
 func (s *session) topSection(name string) (pipeline.Section, error) {

@@ -23,7 +23,7 @@ func Kind() pipeline.Kind {
 
 func command() pipeline.Command {
 	return pipeline.Command{
-		Use: "crawl URL…", Short: "Crawl sites into a file: every page once, politely, resumable", Args: "one URL or more", MinArgs: 1, MaxArgs: -1,
+		Use: "crawl URL…", Short: "Crawl sites into a file: every page once, politely, resumable", Args: "URLs", MaxArgs: -1, Commands: []pipeline.Command{tryCommand()},
 		Long: `Crawls from the given URLs along their links, and writes a record of every page to a
 file. Pages are known by their canonical URL and stored once. robots.txt is obeyed,
 hosts are asked two requests at a time, and are left alone for as long as they ask.
@@ -35,9 +35,11 @@ shows it, and pawl dead replay tries it again. The file appears at the end, whol
 Exit code 0: everything is stored; 3: some is in the dead letters; 4: interrupted,
 go on with --resume; 5: an unfinished crawl is in the store.`,
 		Example: `  pawl crawl https://example.com/ --out pages.jsonl   # needs a network
-  pawl crawl https://example.com/docs/ --scope prefix --depth 3 --delay 1s   # needs a network`,
+  pawl crawl https://example.com/docs/ --scope prefix --depth 3 --delay 1s   # needs a network
+  pawl crawl --module shop.yaml   # needs a network`,
 		Flags: []pipeline.Flag{
 			{Name: "out", Default: "pages.jsonl", Doc: "write records to `FILE`: .jsonl or .csv"},
+			{Name: "module", Doc: "read seeds, limits, and what to read from pages from this `FILE`; flags count before it"},
 			{Name: "depth", Type: pipeline.Int, Doc: "follow at most so many links from a URL; it has depth 0 (default: no bound)"},
 			{Name: "max-pages", Type: pipeline.Int, Doc: "store at most so many pages (default: no bound)"},
 			{Name: "scope", Type: pipeline.Choice, Choices: []string{ScopeHost, ScopeDomain, ScopePrefix, ScopeAll}, Default: ScopeHost, Doc: "which links to follow: host, domain, prefix or all"},
@@ -56,19 +58,39 @@ go on with --resume; 5: an unfinished crawl is in the store.`,
 	}
 }
 
-// flagOptions are those of the command line.
-func flagOptions(in *pipeline.Invocation) (Options, error) {
+// flagOptions are those of the command line, laid over those of a module.
+func flagOptions(in *pipeline.Invocation) (o Options, out string, err error) {
 	v := in.Flags
-	headers, err := readHeaders(v.Texts("header"))
-	o := Options{
-		Seeds: in.Args, Scope: v.Text("scope"), Depth: -1, MaxPages: v.Int("max-pages"), Concurrency: int(v.Int("concurrency")),
-		PerHost: int(v.Int("per-host")), Delay: v.Duration("delay"), Timeout: v.Duration("timeout"), MaxBytes: v.Int("max-bytes"),
-		UserAgent: v.Text("user-agent"), Headers: headers, IgnoreRobots: v.Bool("ignore-robots"), AllowPrivate: v.Bool("allow-private"),
+	headers, wrong := readHeaders(v.Texts("header"))
+	errs := []error{wrong}
+	o, out = defaults(), v.Text("out")
+	file := v.Text("module")
+	if file != "" {
+		var module string
+		if o, module, wrong = moduleOptions(in, file); wrong != nil {
+			return o, out, wrong // what it would have said is not missing
+		}
+		if module != "" && !v.Changed("out") {
+			out = module
+		}
 	}
-	if v.Changed("depth") {
-		o.Depth = v.Int("depth")
+	given := func(name string) bool { return file == "" || v.Changed(name) }
+	if len(in.Args) > 0 {
+		o.Seeds = in.Args
 	}
-	errs := []error{err, formatOf(v.Text("out"))}
+	over(&o.Scope, v.Text("scope"), given("scope"))
+	over(&o.MaxPages, v.Int("max-pages"), given("max-pages"))
+	over(&o.Concurrency, int(v.Int("concurrency")), given("concurrency"))
+	over(&o.PerHost, int(v.Int("per-host")), given("per-host"))
+	over(&o.Delay, v.Duration("delay"), given("delay"))
+	over(&o.Timeout, v.Duration("timeout"), given("timeout"))
+	over(&o.MaxBytes, v.Int("max-bytes"), given("max-bytes"))
+	over(&o.UserAgent, v.Text("user-agent"), given("user-agent"))
+	over(&o.Headers, headers, given("header"))
+	over(&o.IgnoreRobots, v.Bool("ignore-robots"), given("ignore-robots"))
+	over(&o.AllowPrivate, v.Bool("allow-private"), given("allow-private"))
+	over(&o.Depth, v.Int("depth"), v.Changed("depth"))
+	errs = append(errs, formatOf(out))
 	for name, n := range map[string]int64{"concurrency": int64(o.Concurrency), "per-host": int64(o.PerHost), "max-bytes": o.MaxBytes, "timeout": int64(o.Timeout)} {
 		if n < 1 {
 			errs = append(errs, fmt.Errorf("--%s has to be at least 1", name))
@@ -77,18 +99,32 @@ func flagOptions(in *pipeline.Invocation) (Options, error) {
 	if v.Changed("depth") && o.Depth < 0 || o.MaxPages < 0 || v.Changed("max-pages") && o.MaxPages == 0 {
 		errs = append(errs, errors.New("--depth is at least 0, --max-pages at least 1"))
 	}
-	return o, errors.Join(errs...)
+	return o, out, errors.Join(errs...)
+}
+
+func over[T any](option *T, value T, given bool) {
+	if given {
+		*option = value
+	}
+}
+
+// usage is an error of the command line.
+func usage(err error) error {
+	return &pipeline.Error{Code: pipeline.ExitUsage, What: "this crawl cannot be carried out", Err: err, Next: "correct it; `pawl crawl --help` has examples"}
 }
 
 // crawl is the command.
 func crawl(ctx context.Context, in *pipeline.Invocation) error {
-	o, err := flagOptions(in)
+	o, out, err := flagOptions(in)
+	if o.Scope == "" {
+		return usage(err)
+	}
 	seeds, wrong := o.check()
 	if err := errors.Join(err, wrong); err != nil {
-		return &pipeline.Error{Code: pipeline.ExitUsage, What: "this crawl cannot be carried out", Err: err, Next: "correct it; `pawl crawl --help` has examples"}
+		return usage(err)
 	}
 	if in.DryRun {
-		_, err := fmt.Fprintf(in.Stderr, "would crawl %v into %s\n", o.Seeds, in.Flags.Text("out"))
+		_, err := fmt.Fprintf(in.Stderr, "would crawl %v into %s\n", o.Seeds, out)
 		return err
 	}
 	s, err := in.Open(ctx, "", false)
@@ -115,12 +151,12 @@ func crawl(ctx context.Context, in *pipeline.Invocation) error {
 	if err != nil {
 		return err
 	}
-	return finish(ctx, in, p, c, r, len(seeds), began)
+	return finish(ctx, in, p, c, r, len(seeds), began, out)
 }
 
 // finish exports, tells, and removes what is exported.
-func finish(ctx context.Context, in *pipeline.Invocation, p parts, c *crawler, r *run, seeds int, began time.Time) error {
-	sum, last, err := export(ctx, p, c, r, seeds, in.Flags.Text("out"))
+func finish(ctx context.Context, in *pipeline.Invocation, p parts, c *crawler, r *run, seeds int, began time.Time, out string) error {
+	sum, last, err := export(ctx, p, c, r, seeds, out)
 	if err != nil {
 		return err
 	}
@@ -139,8 +175,14 @@ func finish(ctx context.Context, in *pipeline.Invocation, p parts, c *crawler, r
 }
 
 func checkSection(_ string, s pipeline.Section) []pipeline.Fault {
-	o := sectionOptions(s)
+	o, err := sectionOptions(s)
 	var faults []pipeline.Fault
+	if err != nil {
+		faults = append(faults, pipeline.Fault{Path: "fields", Why: err.Error()})
+	}
+	if len(o.Seeds) == 0 {
+		return faults
+	}
 	if _, err := o.check(); err != nil {
 		faults = append(faults, pipeline.Fault{Path: "seeds", Why: err.Error()})
 	}
@@ -152,7 +194,10 @@ func checkSection(_ string, s pipeline.Section) []pipeline.Fault {
 
 // open makes a crawl in a daemon: its seeds are crawled once, and its pages exported when nothing is left.
 func open(ctx context.Context, env pipeline.Env) (*pipeline.Pipeline, error) {
-	o := sectionOptions(env.Section)
+	o, err := sectionOptions(env.Section)
+	if err != nil {
+		return nil, err
+	}
 	seeds, err := o.check()
 	if err != nil {
 		return nil, err

@@ -86,6 +86,7 @@ type rig struct {
 	*testing.T
 	dir     string
 	changed map[string]any
+	module  pipeline.Section // what --module reads
 }
 
 func (r *rig) run(ctx context.Context, seeds ...string) (sum Summary, pages map[string]Record, err error) {
@@ -111,7 +112,8 @@ func (r *rig) run(ctx context.Context, seeds ...string) (sum Summary, pages map[
 	err = crawl(ctx, &pipeline.Invocation{
 		Args: seeds, Flags: pipeline.NewValues(command().Flags, values, given), Stdout: &out, Stderr: io.Discard, Output: "json", Quiet: true,
 		Logger: slog.New(slog.DiscardHandler), Policy: matrix, Owner: "test",
-		Open: func(context.Context, string, bool) (store.Store, error) { return s, nil },
+		Section: func(string, string) (pipeline.Section, error) { return r.module, nil },
+		Open:    func(context.Context, string, bool) (store.Store, error) { return s, nil },
 	})
 	if out.Len() > 0 {
 		if err := json.Unmarshal(out.Bytes(), &sum); err != nil {

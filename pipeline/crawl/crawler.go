@@ -2,13 +2,14 @@ package crawl
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"mime"
 	"net/url"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -56,6 +57,8 @@ type Record struct {
 	FetchedAt   time.Time `json:"fetched_at"`
 	ETag        string    `json:"etag,omitempty"`
 	Links       int       `json:"links"`
+	// Fields are what the module reads from the page.
+	Fields map[string]any `json:"fields,omitempty"`
 }
 
 // crawler carries out requests. It is safe for concurrent use.
@@ -66,6 +69,7 @@ type crawler struct {
 	scope   scope
 	fetch   *fetcher
 	hosts   hosts
+	seen    seen
 	count   counters
 	stored  atomic.Int64 // pages, those of earlier processes included
 }
@@ -91,15 +95,15 @@ func (c *crawler) storeTopic() string   { return c.name + ".store" }
 func (c *crawler) visit(u *url.URL, r request) pawl.Message {
 	r.URL = u.String()
 	body, _ := json.Marshal(r) // texts and numbers always have a form
-	sum := sha256.Sum256([]byte(r.URL))
+	key := urlKey(r.URL)
 	lanes := uint64(c.options.PerHost)
 	if c.options.Delay > 0 {
 		lanes = 1 // the pause between two requests is that of their lane
 	}
-	lane := site(u) + "#" + strconv.FormatUint(binary.BigEndian.Uint64(sum[:8])%lanes, 10)
+	lane := site(u) + "#" + strconv.FormatUint(binary.BigEndian.Uint64(key[:8])%lanes, 10)
 	return pawl.Message{
 		Topic: c.requestTopic(), Key: []byte(lane), Body: body,
-		Unique: pawl.Unique{Scope: scopeOf(c.run), Key: fmt.Sprintf("%x", sum[:16]), For: pawl.Forever},
+		Unique: pawl.Unique{Scope: scopeOf(c.run), Key: hex.EncodeToString(key[:]), For: pawl.Forever},
 	}
 }
 
@@ -116,6 +120,7 @@ func (c *crawler) Handle(ctx context.Context, d *pawl.Delivery) error {
 	if err != nil {
 		return pawl.Permanent(pawl.OfKind(KindRequest, err))
 	}
+	c.seen.add(urlKey(r.URL))
 	if c.full() {
 		return c.done(d, outcome{Kind: kindExcluded, Why: "max-pages is reached"})
 	}
@@ -143,8 +148,18 @@ func (c *crawler) Handle(ctx context.Context, d *pawl.Delivery) error {
 	}
 	if err != nil {
 		c.count.failed.Add(1)
+		err = c.explain(err, u)
 	}
 	return err
+}
+
+// explain states facts about a failure, for listings of attempts and dead letters.
+func (c *crawler) explain(err error, u *url.URL) error {
+	attrs := map[string]string{"host": site(u), "url": u.String(), "module": c.name, "stage": "download"}
+	if s, ok := errors.AsType[*statusError](err); ok {
+		attrs["http_status"] = strconv.Itoa(s.status)
+	}
+	return pawl.WithAttrs(err, attrs)
 }
 
 // full tells whether enough pages are stored.
@@ -163,7 +178,7 @@ func (c *crawler) ask(ctx context.Context, d *pawl.Delivery, u *url.URL, r *requ
 			return err
 		}
 		if a.location == nil {
-			return c.page(d, u, r, a)
+			return c.page(ctx, d, u, r, a)
 		}
 		if hops >= maxRedirects {
 			return pawl.Permanent(pawl.OfKind(KindRedirect, fmt.Errorf("more than %d redirects", maxRedirects)))
@@ -205,31 +220,66 @@ func (c *crawler) moved(d *pawl.Delivery, from *url.URL, r *request, to *url.URL
 func (c *crawler) isSeed(r *request) bool { return r.Depth == 0 && c.options.Scope != ScopePrefix }
 
 // page emits the links of a page, and the page.
-func (c *crawler) page(d *pawl.Delivery, u *url.URL, r *request, a *answer) error {
+func (c *crawler) page(ctx context.Context, d *pawl.Delivery, u *url.URL, r *request, a *answer) error {
+	record, p, err := c.record(ctx, u, r, a)
+	if err != nil {
+		return err
+	}
 	if c.options.MaxPages > 0 && c.stored.Add(1) > c.options.MaxPages {
 		c.stored.Add(-1)
 		return c.done(d, outcome{Kind: kindExcluded, Why: "max-pages is reached"})
 	}
-	p := readPage(u, a.header.Get("Content-Type"), a.body)
-	kind, _, _ := mime.ParseMediaType(a.header.Get("Content-Type"))
-	o := outcome{Kind: kindPage, Page: &Record{
-		URL: r.URL, FinalURL: u.String(), Status: a.status, Depth: r.Depth, Title: p.title, ContentType: kind, Charset: p.charset,
-		Bytes: int64(len(a.body)), SHA256: a.sha256, FetchedAt: time.Now().UTC(), ETag: a.etag, Links: len(p.links),
-	}}
-	if r.From != "" {
-		o.Page.URL = r.From
+	o := outcome{Kind: kindPage, Page: record}
+	for _, link := range p.next {
+		c.follow(d, &o, link, r.Depth)
 	}
 	for _, link := range p.links {
-		if !c.scope.has(link) || c.options.Depth >= 0 && r.Depth+1 > c.options.Depth || !c.options.AllowPrivate && privateHost(link) {
-			o.Excluded++
-			continue
-		}
-		o.Found++
-		d.Emit(c.visit(link, request{Depth: r.Depth + 1}))
+		c.follow(d, &o, link, r.Depth+1)
 	}
 	c.count.pages.Add(1)
 	c.count.bytes.Add(int64(len(a.body)))
 	return c.done(d, o)
+}
+
+// follow emits a request for a link, unless it leads out of the crawl or the request is surely there.
+func (c *crawler) follow(d *pawl.Delivery, o *outcome, link *url.URL, depth int64) {
+	if !c.scope.has(link) || c.options.Depth >= 0 && depth > c.options.Depth || !c.options.AllowPrivate && privateHost(link) {
+		o.Excluded++
+		return
+	}
+	o.Found++
+	if !c.seen.has(urlKey(link.String())) {
+		d.Emit(c.visit(link, request{Depth: depth}))
+	}
+}
+
+// record reads a page.
+func (c *crawler) record(ctx context.Context, u *url.URL, r *request, a *answer) (*Record, page, error) {
+	p := readPage(u, a.header.Get("Content-Type"), a.body)
+	fields, next, err := c.extract(ctx, a, &p)
+	if err != nil {
+		return nil, p, err
+	}
+	for _, ref := range next {
+		if link, err := canonical(p.base, ref); err == nil && !slices.ContainsFunc(p.next, same(link)) {
+			p.next = append(p.next, link)
+			p.links = slices.DeleteFunc(p.links, same(link)) // it has this page's depth, not that of a link
+		}
+	}
+	kind, _, _ := mime.ParseMediaType(a.header.Get("Content-Type"))
+	record := &Record{
+		URL: r.URL, FinalURL: u.String(), Status: a.status, Depth: r.Depth, Title: p.title, ContentType: kind, Charset: p.charset,
+		Bytes: int64(len(a.body)), SHA256: a.sha256, FetchedAt: time.Now().UTC(), ETag: a.etag, Links: len(p.links) + len(p.next), Fields: fields,
+	}
+	if r.From != "" {
+		record.URL = r.From
+	}
+	return record, p, nil
+}
+
+func same(u *url.URL) func(*url.URL) bool {
+	text := u.String()
+	return func(other *url.URL) bool { return other.String() == text }
 }
 
 // done emits what became of a request.

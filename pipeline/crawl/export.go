@@ -151,15 +151,23 @@ func create(out string) (*writer, error) {
 }
 
 // columns of a CSV file, in the order of the JSON.
-var columns = []string{"url", "final_url", "status", "depth", "title", "content_type", "charset", "bytes", "sha256", "fetched_at", "etag", "links"}
+var columns = []string{"url", "final_url", "status", "depth", "title", "content_type", "charset", "bytes", "sha256", "fetched_at", "etag", "links", "fields"}
 
 func (w *writer) csv() {
 	c := csv.NewWriter(w.buffer)
 	_ = c.Write(columns) // it goes into a buffer; errors come with flush
 	w.page = func(r *Record) error {
+		fields := ""
+		if len(r.Fields) > 0 {
+			text, err := json.Marshal(r.Fields)
+			if err != nil {
+				return err
+			}
+			fields = string(text)
+		}
 		return c.Write([]string{
 			r.URL, r.FinalURL, strconv.Itoa(r.Status), strconv.FormatInt(r.Depth, 10), r.Title, r.ContentType, r.Charset,
-			strconv.FormatInt(r.Bytes, 10), r.SHA256, r.FetchedAt.Format(time.RFC3339Nano), r.ETag, strconv.Itoa(r.Links),
+			strconv.FormatInt(r.Bytes, 10), r.SHA256, r.FetchedAt.Format(time.RFC3339Nano), r.ETag, strconv.Itoa(r.Links), fields,
 		})
 	}
 	w.flush = func() error { c.Flush(); return c.Error() }

@@ -173,9 +173,14 @@ func (f *fetcher) failed(ctx context.Context, err error) error {
 	return policy.With(pawl.OfKind(KindDownload, err), facts)
 }
 
+// statusError is an answer that is no page.
+type statusError struct{ status int }
+
+func (e *statusError) Error() string { return fmt.Sprintf("HTTP %d", e.status) }
+
 // refused is the error of an answer that is no page.
 func refused(resp *http.Response) error {
-	err := fmt.Errorf("HTTP %d", resp.StatusCode)
+	err := error(&statusError{resp.StatusCode})
 	after, asked := retryAfter(resp.Header.Get("Retry-After"), resp.Header.Get("Date"))
 	switch code := resp.StatusCode; {
 	case code == http.StatusTooManyRequests, code == http.StatusServiceUnavailable && asked:

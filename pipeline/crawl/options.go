@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/pipeline"
+	"github.com/pawl-dev/pawl/pipeline/crawl/extract"
 )
 
 // Options say what is crawled, and how.
@@ -28,12 +29,21 @@ type Options struct {
 	Headers      map[string]string
 	IgnoreRobots bool
 	AllowPrivate bool
+	// Extract reads fields of pages, and links to follow at the same depth; nil reads none.
+	Extract *extract.Set
+}
+
+// defaults are the options of a crawl that states none.
+func defaults() Options {
+	return Options{
+		Scope: ScopeHost, Depth: -1, Concurrency: 16, PerHost: 2, Timeout: 20 * time.Second, MaxBytes: 10 << 20, UserAgent: defaultAgent,
+	}
 }
 
 // fields are the keys of a section of the configuration.
 func fields() []pipeline.Field {
 	return []pipeline.Field{
-		{Name: "seeds", Type: pipeline.Texts, Required: true, Doc: "The URLs to begin with."},
+		{Name: "seeds", Type: pipeline.Texts, DefaultDoc: "those of the command line", Doc: "The URLs to begin with."},
 		{Name: "scope", Type: pipeline.Choice, Choices: []string{ScopeHost, ScopeDomain, ScopePrefix, ScopeAll}, Default: ScopeHost, Doc: "Which links are followed."},
 		{Name: "depth", Type: pipeline.Int, DefaultDoc: "no bound", Doc: "How many links from a seed a page may be; a seed has depth 0."},
 		{Name: "max_pages", Type: pipeline.Int, DefaultDoc: "no bound", Doc: "How many pages are stored at most."},
@@ -46,6 +56,8 @@ func fields() []pipeline.Field {
 		{Name: "headers", Type: pipeline.Table, Of: &pipeline.Field{Secret: true}, Doc: "Headers of every request."},
 		{Name: "ignore_robots", Type: pipeline.Bool, Default: "false", Doc: "Ask for what robots.txt disallows, too."},
 		{Name: "allow_private", Type: pipeline.Bool, Default: "false", Doc: "Ask addresses of private networks and of this machine, too."},
+		{Name: "fields", Type: pipeline.Table, Fields: selectors(), DefaultDoc: "none", Doc: "What is read from each page, by name."},
+		{Name: "next", Type: pipeline.Object, Fields: selectors(), DefaultDoc: "none", Doc: "Links to the page that follows, such as `{css: a.next}`. They are followed whatever the depth."},
 		{Name: "out", Default: "", DefaultDoc: "NAME.jsonl", Doc: "Where results go: .jsonl or .csv."},
 	}
 }
@@ -53,7 +65,7 @@ func fields() []pipeline.Field {
 const defaultAgent = "Pawl/1.0 (+https://github.com/pawl-dev/pawl)"
 
 // sectionOptions are those of a section of the configuration.
-func sectionOptions(s pipeline.Section) Options {
+func sectionOptions(s pipeline.Section) (Options, error) {
 	o := Options{
 		Seeds: s.Texts("seeds"), Scope: s.Text("scope"), Depth: -1, MaxPages: s.Int("max_pages"), Concurrency: int(s.Int("concurrency")),
 		PerHost: int(s.Int("per_host")), Delay: s.Duration("delay"), Timeout: s.Duration("timeout"), MaxBytes: s.Int("max_bytes"),
@@ -62,7 +74,9 @@ func sectionOptions(s pipeline.Section) Options {
 	if s.Has("depth") {
 		o.Depth = s.Int("depth")
 	}
-	return o
+	var err error
+	o.Extract, err = extractOf(s)
+	return o, err
 }
 
 // check reports everything that is wrong, and gives seeds their canonical form.
@@ -88,6 +102,9 @@ func (o *Options) check() ([]*url.URL, error) {
 		if name == "" || strings.ContainsAny(name, " :\r\n") || strings.ContainsAny(value, "\r\n") {
 			errs = append(errs, fmt.Errorf("header %q cannot be sent", name))
 		}
+	}
+	if len(o.Seeds) == 0 {
+		errs = append(errs, errors.New("there is no URL to begin with"))
 	}
 	if productToken(o.UserAgent) == "" {
 		errs = append(errs, errors.New("the User-Agent has to begin with a name, such as MyCrawler/1.0"))

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
 	"golang.org/x/net/html/charset"
+	"golang.org/x/text/encoding"
 )
 
 // maxLinks bounds the links that are followed from one page.
@@ -24,6 +25,9 @@ type page struct {
 	title   string
 	charset string
 	links   []*url.URL // canonical, each once
+	next    []*url.URL // those that a module follows, which are not among links
+	base    *url.URL
+	decode  *encoding.Decoder // to UTF-8; nil: it is
 }
 
 // readPage finds title, charset and links of a body. The tokenizer takes any nesting.
@@ -36,17 +40,20 @@ func readPage(at *url.URL, contentType string, body []byte) page {
 	if !text {
 		return page{}
 	}
-	encoding, name, certain := charset.DetermineEncoding(body[:min(len(body), 1024)], contentType)
+	coding, name, certain := charset.DetermineEncoding(body[:min(len(body), 1024)], contentType)
 	if !certain && utf8.Valid(body) {
 		name = "utf-8"
 	}
-	p := page{charset: name}
+	p := page{charset: name, base: at}
+	if name != "utf-8" {
+		p.decode = coding.NewDecoder()
+	}
 	if kind != "text/html" && kind != "application/xhtml+xml" {
 		return p
 	}
 	var in io.Reader = bytes.NewReader(body)
-	if name != "utf-8" {
-		in = encoding.NewDecoder().Reader(in)
+	if p.decode != nil {
+		in = coding.NewDecoder().Reader(in)
 	}
 	p.scan(at, in)
 	return p
@@ -79,7 +86,7 @@ func (p *page) scan(base *url.URL, in io.Reader) {
 			case atom.Base:
 				if href, ok := attribute(z, more, "href"); ok && !based {
 					if u, err := base.Parse(strings.TrimSpace(href)); err == nil {
-						base, based = u, true
+						base, based, p.base = u, true, u
 					}
 				}
 			case atom.A, atom.Area:

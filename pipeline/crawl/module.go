@@ -1,0 +1,83 @@
+package crawl
+
+import (
+	"context"
+	"mime"
+	"strings"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/pipeline"
+	"github.com/pawl-dev/pawl/pipeline/crawl/extract"
+	"github.com/pawl-dev/pawl/policy"
+)
+
+// selectors are the keys of a rule that reads a value from a page.
+func selectors() []pipeline.Field {
+	return []pipeline.Field{
+		{Name: "css", Doc: "A CSS selector: the text of the first element."},
+		{Name: "xpath", Doc: "An XPath expression: the text of the first node."},
+		{Name: "json", Doc: "A JSON path, such as `$.offers[0].price`, in a JSON document or in the JSON that an HTML page embeds."},
+		{Name: "regexp", Doc: "A regular expression: the first group of the first match in the source."},
+		{Name: "attr", Doc: "With css: this attribute instead of the text."},
+		{Name: "all", Type: pipeline.Bool, Default: "false", Doc: "A list of all matches."},
+	}
+}
+
+func ruleOf(s pipeline.Section) extract.Rule {
+	return extract.Rule{
+		CSS: s.Text("css"), XPath: s.Text("xpath"), JSON: s.Text("json"), Regexp: s.Text("regexp"), Attr: s.Text("attr"), All: s.Bool("all"),
+	}
+}
+
+// extractOf compiles the rules of a section; nil: there are none.
+func extractOf(s pipeline.Section) (*extract.Set, error) {
+	fields := map[string]extract.Rule{}
+	for name, f := range s.Sections("fields") {
+		fields[name] = ruleOf(f)
+	}
+	var next *extract.Rule
+	if s.Has("next") {
+		if r := ruleOf(s.Section("next")); r != (extract.Rule{}) {
+			next = &r
+		}
+	}
+	if len(fields) == 0 && next == nil {
+		return nil, nil
+	}
+	return extract.New(fields, next)
+}
+
+// middleware is the event of what is done with the data of a page: it selects the rows of the policy.
+var middleware = policy.Event{Domain: policy.Engine, Type: "MiddlewareBefore"}
+
+// extract reads the fields of a page, and links to follow. A page that cannot be read as its rules need it is bad input:
+// by the policy it is stored without fields.
+func (c *crawler) extract(ctx context.Context, a *answer, p *page) (map[string]any, []string, error) {
+	if c.options.Extract == nil || p.charset == "" {
+		return nil, nil, nil
+	}
+	body := a.body
+	if p.decode != nil {
+		var err error
+		if body, err = p.decode.Bytes(body); err != nil {
+			return nil, nil, pawl.OfKind(KindParser, err)
+		}
+	}
+	kind, _, _ := mime.ParseMediaType(a.header.Get("Content-Type"))
+	fields, next, err := c.options.Extract.Read(strings.HasSuffix(kind, "json"), body)
+	if err != nil {
+		err = policy.At(policy.With(pawl.OfKind(KindDataMiddleware, err), policy.BadInput), middleware)
+		_, err = policy.Degraded(ctx, err)
+	}
+	return fields, next, err
+}
+
+// moduleOptions are those of a file with a module, which is a section as it could stand under pipelines, and its out.
+func moduleOptions(in *pipeline.Invocation, path string) (o Options, out string, err error) {
+	s, err := in.Section(path, Name)
+	if err != nil {
+		return o, "", err
+	}
+	o, err = sectionOptions(s)
+	return o, s.Text("out"), err
+}
