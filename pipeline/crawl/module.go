@@ -59,7 +59,7 @@ func (c *crawler) extract(ctx context.Context, a *answer, p *page) (map[string]a
 	body := a.body
 	if p.decode != nil {
 		var err error
-		if body, err = p.decode.Bytes(body); err != nil {
+		if body, err = p.decode(body); err != nil {
 			return nil, nil, pawl.OfKind(KindParser, err)
 		}
 	}

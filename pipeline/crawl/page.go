@@ -11,7 +11,6 @@ import (
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
 	"golang.org/x/net/html/charset"
-	"golang.org/x/text/encoding"
 )
 
 // maxLinks bounds the links that are followed from one page.
@@ -27,7 +26,7 @@ type page struct {
 	links   []*url.URL // canonical, each once
 	next    []*url.URL // those that a module follows, which are not among links
 	base    *url.URL
-	decode  *encoding.Decoder // to UTF-8; nil: it is
+	decode  func([]byte) ([]byte, error) // to UTF-8; nil: it is
 }
 
 // readPage finds title, charset and links of a body. The tokenizer takes any nesting.
@@ -46,7 +45,7 @@ func readPage(at *url.URL, contentType string, body []byte) page {
 	}
 	p := page{charset: name, base: at}
 	if name != "utf-8" {
-		p.decode = coding.NewDecoder()
+		p.decode = coding.NewDecoder().Bytes
 	}
 	if kind != "text/html" && kind != "application/xhtml+xml" {
 		return p
