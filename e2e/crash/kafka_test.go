@@ -50,7 +50,8 @@ func TestKafkaPoison(t *testing.T) {
 	for _, normal := range []int{500, 0} {
 		t.Run(fmt.Sprintf("among %d", normal), func(t *testing.T) {
 			t.Parallel()
-			poison(t, kafkaSite(t, "&session=6s&heartbeat=500ms&partitions=4"), normal, 1)
+			poison(t, kafkaSite(t, "&session=6s&heartbeat=500ms&partitions=4"),
+				mix{normal: normal, poisons: 1, slots: 4, work: 2 * time.Millisecond, lease: time.Second})
 		})
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -23,18 +24,39 @@ func TestPoison(t *testing.T) {
 		for _, poisons := range []int{1, 5} {
 			t.Run(fmt.Sprint(poisons), func(t *testing.T) {
 				t.Parallel()
-				poison(t, s, 500, poisons)
+				poison(t, s, mix{normal: 500, poisons: poisons, slots: 4, work: 2 * time.Millisecond, lease: time.Second})
 			})
 		}
 	})
 }
 
-func poison(t *testing.T, s *site, normal, poisons int) {
+// mix is messages of which some are poison, and who carries them out: two workers.
+type mix struct {
+	normal, poisons, slots int
+	work, lease            time.Duration
+}
+
+// TestKillers is TestPoison with slow work and many slots, for the figures of ADR 14.
+func TestKillers(t *testing.T) {
+	if os.Getenv(envSoak) == "" {
+		t.Skip("takes minutes; " + envSoak + " is not set")
+	}
+	onEachStore(t, func(t *testing.T, s *site) {
+		for _, poisons := range []int{1, 3, 10} {
+			t.Run(fmt.Sprint(poisons), func(t *testing.T) {
+				t.Parallel()
+				poison(t, s, mix{normal: 500, poisons: poisons, slots: 60, work: time.Second, lease: 5 * time.Second})
+			})
+		}
+	})
+}
+
+func poison(t *testing.T, s *site, m mix) {
 	topic := strings.ReplaceAll(t.Name(), "/", ".")
-	lines, bad := mixture(seed(t), topic, normal, poisons)
+	lines, bad := mixture(seed(t), topic, m.normal, m.poisons)
 	r := s.mustWith(t, strings.NewReader(lines), "send", topic, "--jsonl")
-	if c, err := parseCounted(r.stdout); err != nil || c.Appended != normal+poisons {
-		t.Fatalf("%d messages sent: %v", normal+poisons, r)
+	if c, err := parseCounted(r.stdout); err != nil || c.Appended != m.normal+m.poisons {
+		t.Fatalf("%d messages sent: %v", m.normal+m.poisons, r)
 	}
 	folder := t.TempDir()
 	ctx, stop := context.WithCancel(t.Context())
@@ -43,11 +65,12 @@ func poison(t *testing.T, s *site, normal, poisons int) {
 	defer stop()
 	for range 2 {
 		nodes.Go(func() {
-			keepUp(ctx, t, s, "work", topic, "--pipe", pipeCommand(folder, "-work", "2ms"), "--concurrency", "4", "--lease", "1s")
+			keepUp(ctx, t, s, "work", topic, "--pipe", pipeCommand(folder, "-work", m.work.String(), "-parallel", fmt.Sprint(max(m.slots/4, 1))),
+				"--concurrency", fmt.Sprint(m.slots), "--lease", m.lease.String())
 		})
 	}
 	began := time.Now()
-	limit := time.Minute + time.Duration(poisons)*30*time.Second
+	limit := time.Minute + 10*m.lease + time.Duration(m.poisons)*(30*time.Second+m.lease)
 	if !within(limit, func() bool { time.Sleep(200 * time.Millisecond); return s.topic(t, topic).open() == 0 }) {
 		t.Errorf("after %v there is still: %+v", limit, s.topic(t, topic))
 	}
