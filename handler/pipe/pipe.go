@@ -39,6 +39,8 @@ type Config struct {
 	// CloseWait is how long a child may take to end after its stdin was closed;
 	// 0 is 5 seconds.
 	CloseWait time.Duration
+	// Output, if not nil, gets the member output of a verdict, as JSON, before Handle returns.
+	Output func(d *pawl.Delivery, output []byte)
 }
 
 // MaxInFlight bounds what a child holds at once.
@@ -156,11 +158,17 @@ func (p *Pipe) Handle(ctx context.Context, d *pawl.Delivery) error {
 	p.mu.Unlock()
 	select {
 	case o := <-k.done:
-		return o.settle(d)
+		return p.settle(o, d)
 	case <-ctx.Done():
 	}
 	p.cancel(k, context.Cause(ctx))
-	o := <-k.done
+	return p.settle(<-k.done, d)
+}
+
+func (p *Pipe) settle(o outcome, d *pawl.Delivery) error {
+	if o.verdict != nil && len(o.verdict.Output) > 0 && p.config.Output != nil {
+		p.config.Output(d, o.verdict.Output)
+	}
 	return o.settle(d)
 }
 

@@ -6,6 +6,7 @@ import (
 	"github.com/pawl-dev/pawl/pipeline/crawl"
 	"github.com/pawl-dev/pawl/pipeline/forward"
 	"github.com/pawl-dev/pawl/pipeline/project"
+	"github.com/pawl-dev/pawl/pipeline/wecom"
 	"github.com/pawl-dev/pawl/policy"
 )
 
@@ -16,6 +17,7 @@ func Kinds() []*pipeline.Kind {
 		forward.Kind(),
 		convert.Kind(),
 		project.Kind(),
+		wecom.Kind(),
 	}
 	kinds := make([]*pipeline.Kind, len(all))
 	for i := range all {

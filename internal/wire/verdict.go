@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"slices"
@@ -26,6 +27,7 @@ type Verdict struct {
 	After     time.Duration // before a retry, after a release
 	Hold      time.Duration // after an ack
 	Emit      []Draft
+	Output    []byte // JSON of any kind, for who asked
 }
 
 // maxEmits is what one settlement may emit, store.MaxEmit. Of more, one too many is kept: whoever
@@ -118,6 +120,10 @@ func (s *scanner) verdictValue(name string, v *Verdict) {
 				v.Emit = append(v.Emit, d)
 			}
 		})
+	case "output":
+		from := s.pos
+		s.skip()
+		v.Output = bytes.Clone(s.data[from:s.pos])
 	default:
 		s.skip()
 	}

@@ -1,0 +1,134 @@
+package wecom
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	maxCallback   = 64 << 10
+	callbackStore = 4 * time.Second // WeCom hangs up after 5
+	eventMessages = "kf_msg_or_event"
+)
+
+// callback is where WeCom says that there is something to be pulled. It stores that and answers; it never pulls.
+type callback struct {
+	seal   *seal
+	window time.Duration // how far the time of a callback may be off; 0: any
+	ring   func(ctx context.Context, bell doorbell) error
+	seen   func(result string, took time.Duration)
+	failed func(error)
+}
+
+// ServeHTTP implements http.Handler.
+func (c *callback) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	began := time.Now()
+	status, result, text := http.StatusMethodNotAllowed, "method", []byte(nil)
+	switch r.Method {
+	case http.MethodGet:
+		status, result, text = c.echo(r)
+	case http.MethodPost:
+		status, result = c.post(w, r)
+	default:
+		w.Header().Set("Allow", "GET, POST")
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
+	w.WriteHeader(status)
+	_, _ = w.Write(text)
+	c.seen(result, time.Since(began))
+}
+
+// echo answers the check of the URL: with the plaintext, and nothing around it.
+func (c *callback) echo(r *http.Request) (status int, result string, text []byte) {
+	text, status, result = c.unseal(r, r.URL.Query().Get("echostr"))
+	if status != http.StatusOK {
+		return status, result, nil
+	}
+	return status, "echo", text
+}
+
+func (c *callback) post(w http.ResponseWriter, r *http.Request) (status int, result string) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxCallback))
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+		return http.StatusRequestEntityTooLarge, "large"
+	}
+	if err != nil {
+		return http.StatusBadRequest, "malformed"
+	}
+	var outer struct {
+		Encrypt string `xml:"Encrypt" json:"Encrypt"`
+	}
+	if decode(body, &outer) != nil || outer.Encrypt == "" {
+		return http.StatusBadRequest, "malformed"
+	}
+	text, status, result := c.unseal(r, outer.Encrypt)
+	if status != http.StatusOK {
+		return status, result
+	}
+	var event struct {
+		Event    string `xml:"Event" json:"Event"`
+		Token    string `xml:"Token" json:"Token"`
+		OpenKfID string `xml:"OpenKfId" json:"OpenKfId"`
+	}
+	if decode(text, &event) != nil {
+		return http.StatusBadRequest, "malformed"
+	}
+	if event.Event != eventMessages {
+		return http.StatusOK, "other"
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), callbackStore)
+	defer cancel()
+	if err := c.ring(ctx, doorbell{Account: event.OpenKfID, Token: event.Token}); err != nil {
+		c.failed(err)
+		return http.StatusServiceUnavailable, "store" // WeCom repeats it
+	}
+	return http.StatusOK, "doorbell"
+}
+
+// unseal checks who sent a callback, and when, and decrypts it.
+func (c *callback) unseal(r *http.Request, encrypted string) (text []byte, status int, result string) {
+	q := r.URL.Query()
+	signature, timestamp, nonce := q.Get("msg_signature"), q.Get("timestamp"), q.Get("nonce")
+	if signature == "" || timestamp == "" || encrypted == "" {
+		return nil, http.StatusBadRequest, "malformed"
+	}
+	if !c.seal.verify(signature, timestamp, nonce, encrypted) {
+		return nil, http.StatusForbidden, "signature"
+	}
+	at, err := strconv.ParseInt(timestamp, 10, 64)
+	if err != nil {
+		return nil, http.StatusBadRequest, "malformed"
+	}
+	if off := time.Since(time.Unix(at, 0)).Abs(); c.window > 0 && off > c.window {
+		return nil, http.StatusForbidden, "time"
+	}
+	text, err = c.seal.open(encrypted)
+	switch {
+	case errors.Is(err, errReceiver):
+		return nil, http.StatusForbidden, "receiver"
+	case err != nil:
+		return nil, http.StatusBadRequest, "malformed"
+	}
+	return text, http.StatusOK, ""
+}
+
+// decode reads XML or JSON, whichever the callback was set up with.
+func decode(text []byte, into any) error {
+	text = bytes.TrimSpace(text)
+	if bytes.HasPrefix(text, []byte("{")) {
+		return json.Unmarshal(text, into)
+	}
+	if !strings.HasPrefix(string(text[:min(len(text), 1)]), "<") {
+		return errors.New("neither XML nor JSON")
+	}
+	return xml.Unmarshal(text, into)
+}

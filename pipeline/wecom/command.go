@@ -1,0 +1,212 @@
+package wecom
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl/pipeline"
+	"github.com/pawl-dev/pawl/store"
+)
+
+func commands() []pipeline.Command {
+	which := pipeline.Flag{Name: "pipeline", Doc: "`NAME` of the pipeline, where the file has several of this kind"}
+	return []pipeline.Command{{
+		Use: "wecom", Short: "Customer-service messages of WeCom: accounts, replies, and a simulator",
+		Commands: []pipeline.Command{
+			simCommand(),
+			{
+				Use: "status", Short: "Show the customer-service accounts", Flags: []pipeline.Flag{which}, Run: runStatus,
+				Example: "  pawl wecom status\n  pawl wecom status -o json",
+			},
+			{
+				Use: "pull OPEN_KFID", Short: "Have the daemon pull an account now, a parked one included", MinArgs: 1, MaxArgs: 1, Args: "an account",
+				Flags: []pipeline.Flag{which, {Name: "wait", Type: pipeline.Duration, Default: "10s", Doc: "how long to wait for the daemon"}},
+				Run:   runPull, Example: "  pawl wecom pull wkAJ2GCAAASSm4_FhToWMFea0xAFfd3Q",
+			},
+			{Use: "replies", Short: "Look at replies", Commands: []pipeline.Command{{
+				Use: "ls", Short: "List replies", Run: runReplies,
+				Flags: []pipeline.Flag{
+					which, {Name: "user", Doc: "only those to this `USER`"},
+					{Name: "state", Type: pipeline.Choice, Choices: []string{pending, sent, refused, failed}, Doc: "only those in this state"},
+				},
+				Example: "  pawl wecom replies ls --state refused\n  pawl wecom replies ls --user wmXXXX -o json",
+			}}},
+			{Use: "media", Short: "Fetch media", Commands: []pipeline.Command{{
+				Use: "get ID", Short: "Fetch an image, voice, video or file by its media id", MinArgs: 1, MaxArgs: 1, Args: "a media id",
+				Flags: []pipeline.Flag{which, {Name: "to", Doc: "`FILE` to write; - is the standard output", Default: "-"}},
+				Run:   runMedia, Example: "  pawl wecom media get 2iSLeVyqzk4eX0IB5kTi9Ljfa2rt9dwfq5WKRQ4Nvvgw --to photo.jpg",
+			}}},
+		},
+	}}
+}
+
+// site is a section of the file with its store, for commands.
+type site struct {
+	name    string
+	section pipeline.Section
+	store   store.Store
+	marks   store.Marks
+	client  *client
+	ledger  *ledger
+	accounts
+}
+
+func openSite(ctx context.Context, in *pipeline.Invocation) (*site, error) {
+	all, err := in.Pipelines(Name)
+	if err != nil {
+		return nil, err
+	}
+	names := slices.Sorted(maps.Keys(all))
+	name := in.Flags.Text("pipeline")
+	switch {
+	case len(names) == 0:
+		return nil, &pipeline.Error{Code: pipeline.ExitUsage, What: "the configuration has no pipeline of the kind wecom", Next: "name the file with --config; docs/pipelines/wecom.md has an example"}
+	case name == "" && len(names) > 1:
+		return nil, &pipeline.Error{Code: pipeline.ExitUsage, What: "there are several pipelines of the kind wecom", Next: "choose one with --pipeline: " + strings.Join(names, ", ")}
+	case name == "":
+		name = names[0]
+	case !slices.Contains(names, name):
+		return nil, &pipeline.Error{Code: pipeline.ExitNotFound, What: "there is no pipeline " + name, Next: "there are " + strings.Join(names, ", ")}
+	}
+	s, err := in.Open(ctx, "", true)
+	if err != nil {
+		return nil, err
+	}
+	marks, ok := store.As[store.Marks](s)
+	if !ok {
+		return nil, &pipeline.Error{What: "the store keeps no marks", Next: "name the daemon's store with --store"}
+	}
+	st := &site{name: name, section: all[name], store: s, marks: marks, ledger: newLedger(marks, name), accounts: accounts{marks, name + ".accounts"}}
+	st.client = newClient(st.section.Text("api_url"), func(string, string, time.Duration) {})
+	st.client.token = newTokens(marks, name+".token", st.section.Text("corp_id"), st.section.Text("secret"), st.client)
+	return st, nil
+}
+
+func runPull(ctx context.Context, in *pipeline.Invocation) error {
+	st, err := openSite(ctx, in)
+	if err != nil {
+		return err
+	}
+	id := in.Args[0]
+	before, err := st.get(ctx, id)
+	if err != nil {
+		return err
+	}
+	if in.DryRun {
+		_, _ = fmt.Fprintf(in.Stderr, "would ask for a pull of %s\n", id)
+		return nil
+	}
+	asked := time.Now()
+	if err := ring(ctx, st.store, st.name+"."+stagePull, doorbell{Account: id, Poll: true, Unpark: true}); err != nil {
+		return err
+	}
+	result := struct {
+		Account string `json:"open_kfid"`
+		Pulled  bool   `json:"pulled"`
+		New     int64  `json:"messages"`
+	}{Account: id}
+	for time.Since(asked) < in.Flags.Duration("wait") {
+		now, err := st.get(ctx, id)
+		if err != nil {
+			return err
+		}
+		if now.Parked != "" && now.version != before.version {
+			return &pipeline.Error{What: "account " + id + " is parked", Err: errors.New(now.Parked), Next: "check its id in the console of WeCom"}
+		}
+		if now.LastPull.After(asked) && !now.Behind {
+			result.Pulled, result.New = true, now.Pulled-before.Pulled
+			break
+		}
+		if err := sleep(ctx, tokenLook); err != nil {
+			return err
+		}
+	}
+	return in.Document(result, func(w io.Writer) error {
+		text := "pulled %s: %d messages\n"
+		if !result.Pulled {
+			text = "asked for %s; no daemon has pulled it yet (%d messages)\n"
+		}
+		_, err := fmt.Fprintf(w, text, result.Account, result.New)
+		return err
+	})
+}
+
+func runReplies(ctx context.Context, in *pipeline.Invocation) error {
+	st, err := openSite(ctx, in)
+	if err != nil {
+		return err
+	}
+	all, err := st.listReplies(ctx)
+	if err != nil {
+		return err
+	}
+	user, state := in.Flags.Text("user"), in.Flags.Text("state")
+	rows := []reply{}
+	for _, r := range all {
+		if r.Open = false; (user == "" || r.User == user) && (state == "" || r.State == state) {
+			rows = append(rows, r)
+		}
+	}
+	return in.Rows([]string{"MSGID", "MESSAGE", "INDEX", "USER", "ACCOUNT", "STATE", "CLASS", "ERRCODE", "ATTEMPTS"}, rows, func(i int) []string {
+		r := &rows[i]
+		return []string{r.MsgID, r.MessageID, fmt.Sprint(r.Index), r.User, r.OpenKfID, r.State, r.Class, fmt.Sprint(r.Errcode), fmt.Sprint(r.Attempts)}
+	})
+}
+
+func runMedia(ctx context.Context, in *pipeline.Invocation) error {
+	st, err := openSite(ctx, in)
+	if err != nil {
+		return err
+	}
+	var out io.Writer = in.Stdout
+	var file *os.File
+	if to := in.Flags.Text("to"); to != "-" {
+		if file, err = os.Create(to); err != nil {
+			return &pipeline.Error{What: "the file cannot be written", Err: err, Next: "choose another one with --to"}
+		}
+		out = file
+	}
+	n, err := st.client.media(ctx, in.Args[0], out)
+	if file == nil {
+		return err
+	}
+	if err = errors.Join(err, file.Close()); err != nil {
+		_ = os.Remove(file.Name())
+		return err
+	}
+	_, _ = fmt.Fprintf(in.Stderr, "wrote %d bytes to %s\n", n, file.Name())
+	return nil
+}
+
+// media fetches a file.
+func (c *client) media(ctx context.Context, id string, out io.Writer) (n int64, err error) {
+	const api = "media/get"
+	err = c.do(ctx, api, func(token string) error {
+		reply, err := c.open(ctx, http.MethodGet, api, url.Values{"access_token": {token}, "media_id": {id}}, nil)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = reply.Body.Close() }()
+		if strings.Contains(reply.Header.Get("Content-Type"), "json") || strings.HasPrefix(reply.Header.Get("Content-Type"), "text/plain") {
+			text, err := io.ReadAll(io.LimitReader(reply.Body, maxCallback))
+			if err != nil {
+				return &uncertainError{api, errors.New("the answer broke off")}
+			}
+			return c.read(api, text, nil)
+		}
+		if n, err = io.Copy(out, reply.Body); err != nil {
+			return fmt.Errorf("%s: the file broke off: %w", api, err)
+		}
+		return nil
+	})
+	return n, err
+}

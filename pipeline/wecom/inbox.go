@@ -1,0 +1,125 @@
+package wecom
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+)
+
+const (
+	appendAgain = 100 * time.Millisecond
+	appendMost  = 5 * time.Second
+)
+
+// inbox stores what was pulled.
+type inbox struct {
+	topic  string
+	store  store.Store // where the messages are
+	home   store.Store // the daemon's
+	ledger *ledger
+	log    *slog.Logger
+	stored func(msgType string)
+	failed func(err error)
+}
+
+// take stores the messages of a page, each in the order of its user. When it returns nil, all are stored.
+func (in *inbox) take(ctx context.Context, account string, list []json.RawMessage) error {
+	items := make([]item, 0, len(list))
+	seen := map[string]bool{}
+	for _, raw := range list {
+		it, err := readItem(raw, account)
+		if err != nil {
+			in.log.Warn("WeCom sent what is no message; it is left out", "open_kfid", account, "error", err)
+			continue
+		}
+		if !seen[it.MsgID] {
+			seen[it.MsgID] = true
+			items = append(items, it)
+		}
+	}
+	if len(items) == 0 {
+		return nil
+	}
+	// The ledger comes first: when a handler gets a message, its window is open.
+	if err := in.ledger.pulled(ctx, items); err != nil {
+		return err
+	}
+	msgs := make([]pawl.Message, 0, len(items))
+	for i := range items {
+		m, err := items[i].message(in.topic)
+		if err != nil {
+			return err
+		}
+		msgs = append(msgs, m)
+	}
+	if err := in.append(ctx, msgs); err != nil {
+		return err
+	}
+	for i := range items {
+		in.stored(items[i].MsgType)
+	}
+	return nil
+}
+
+// append stores messages, and repeats what failed, in its order, until all are stored.
+func (in *inbox) append(ctx context.Context, msgs []pawl.Message) error {
+	for pause := appendAgain; ; pause = min(2*pause, appendMost) {
+		receipts, err := in.store.Append(ctx, store.NewBatch(msgs...))
+		var left, refused []pawl.Message
+		var why error
+		for i, r := range store.Answers(len(msgs), receipts, err) {
+			switch r.Outcome() {
+			case store.Stored:
+			case store.Refused:
+				refused = append(refused, msgs[i])
+				why = r.Err
+			default: // one whose outcome is unknown may be there twice: who handles it tells by its id
+				left = append(left, msgs[i])
+				why = r.Err
+			}
+		}
+		if len(refused) > 0 {
+			if err := in.bury(ctx, refused, why); err != nil {
+				return err
+			}
+		}
+		if len(left) == 0 {
+			return nil
+		}
+		in.failed(why)
+		if err := sleep(ctx, pause); err != nil {
+			return errors.Join(err, why)
+		}
+		msgs = left
+	}
+}
+
+// bury keeps messages that their store never takes as dead letters of the daemon's store.
+func (in *inbox) bury(ctx context.Context, msgs []pawl.Message, why error) error {
+	dead, ok := store.As[store.DeadLetters](in.home)
+	if !ok {
+		return fmt.Errorf("%d messages are refused: %w", len(msgs), why)
+	}
+	letters := make([]store.Record, len(msgs))
+	for i := range msgs {
+		letters[i] = store.Record{
+			Message: msgs[i], State: store.IsDead, Reason: "refused by the store of the messages: " + why.Error(), Kind: pawl.KindDecode, DeadAt: time.Now(),
+		}
+	}
+	refused, err := dead.Bury(ctx, letters...)
+	if err != nil {
+		return err
+	}
+	for id, err := range refused {
+		if !errors.Is(err, store.ErrConflict) { // it was buried before
+			return fmt.Errorf("message %s can be kept nowhere: %w", id, err)
+		}
+	}
+	return nil
+}

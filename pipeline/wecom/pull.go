@@ -1,0 +1,235 @@
+package wecom
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/policy"
+)
+
+const (
+	pageLimit = 1000
+	emptyWait = 200 * time.Millisecond // before a page is asked for again that was empty and did not move the cursor
+	emptyMost = 5 * time.Second
+	slowPage  = time.Second // between pages that are pulled without the token of a callback
+	freePages = 5           // of those, before it waits
+	// pullFor is how long an account is pulled in one go. Then others get their turn.
+	pullFor = time.Minute
+)
+
+// puller carries out NAME.pull.
+type puller struct {
+	topic    string
+	client   *client
+	accounts *accounts
+	inbox    *inbox
+	halt     func(ctx context.Context, err error) error
+	// listed are the accounts of the configuration; none: those of account/list.
+	listed []string
+	ring   func(ctx context.Context, bell doorbell) error
+	log    *slog.Logger
+	failed func(account string, at time.Time)
+}
+
+// page is an answer of sync_msg.
+type page struct {
+	Next string            `json:"next_cursor"`
+	More int               `json:"has_more"`
+	List []json.RawMessage `json:"msg_list"`
+}
+
+// Handle implements pawl.Handler.
+func (p *puller) Handle(ctx context.Context, d *pawl.Delivery) error {
+	var bell doorbell
+	if err := json.Unmarshal(d.Body, &bell); err != nil {
+		return pawl.Permanent(pawl.OfKind(pawl.KindDecode, err))
+	}
+	if bell.Account == "" {
+		return p.failure(ctx, "", p.all(ctx, bell))
+	}
+	if time.Since(d.EnqueuedAt) > tokenLife {
+		bell.Token = ""
+	}
+	return p.failure(ctx, bell.Account, p.pull(ctx, bell, d.EnqueuedAt))
+}
+
+// all has every account pulled that is known.
+func (p *puller) all(ctx context.Context, bell doorbell) error {
+	known := slices.Clone(p.listed)
+	var failed error
+	if len(known) == 0 {
+		known, failed = p.list(ctx)
+		for id := range p.accounts.all(ctx) {
+			known = append(known, id)
+		}
+	}
+	slices.Sort(known)
+	for _, id := range slices.Compact(known) {
+		bell.Account = id
+		if err := p.ring(ctx, bell); err != nil {
+			return err
+		}
+	}
+	return failed
+}
+
+// list asks for the accounts of the corporation.
+func (p *puller) list(ctx context.Context) (ids []string, err error) {
+	const limit = 100
+	for offset := 0; ; offset += limit {
+		var answer struct {
+			Accounts []struct {
+				ID string `json:"open_kfid"`
+			} `json:"account_list"`
+		}
+		err := p.client.call(ctx, "kf/account/list", map[string]int{"offset": offset, "limit": limit}, &answer)
+		if err != nil {
+			return ids, err
+		}
+		for _, a := range answer.Accounts {
+			ids = append(ids, a.ID)
+		}
+		if len(answer.Accounts) < limit {
+			return ids, nil
+		}
+	}
+}
+
+// pull pulls an account until there is nothing more.
+func (p *puller) pull(ctx context.Context, bell doorbell, rang time.Time) error {
+	now, err := p.accounts.get(ctx, bell.Account)
+	if err != nil {
+		return err
+	}
+	if now.Parked != "" && bell.Poll && !bell.Unpark {
+		return nil
+	}
+	if !bell.Poll {
+		now.LastDoorbell = rang
+	}
+	now.LastPull, now.Parked = time.Now(), ""
+	began, still := time.Now(), 0
+	for slow := 0; ; {
+		pg, err := p.page(ctx, &bell, now.Cursor)
+		if err != nil {
+			return err
+		}
+		moved := pg.Next != "" && pg.Next != now.Cursor
+		if err := p.inbox.take(ctx, bell.Account, pg.List); err != nil {
+			return fmt.Errorf("store the messages of %s: %w", bell.Account, err)
+		}
+		if moved {
+			now.Cursor = pg.Next
+		}
+		now.Behind = pg.More != 0
+		now.Pulled += int64(len(pg.List))
+		if moved || !now.Behind {
+			now.Fresh = time.Now()
+		}
+		if err := p.accounts.put(ctx, bell.Account, &now); err != nil {
+			return err
+		}
+		if !now.Behind {
+			return nil
+		}
+		if time.Since(began) > pullFor {
+			return p.ring(ctx, doorbell{Account: bell.Account, Token: bell.Token, Poll: bell.Poll, Unpark: bell.Unpark})
+		}
+		if still++; moved || len(pg.List) > 0 {
+			still = 0
+		}
+		pause := time.Duration(0)
+		if still > 0 {
+			pause = min(emptyWait<<min(still, 10), emptyMost)
+		}
+		if bell.Token == "" {
+			if slow++; slow > freePages {
+				pause = max(pause, slowPage)
+			}
+		}
+		if err := sleep(ctx, pause); err != nil {
+			return err
+		}
+	}
+}
+
+// page asks for the next messages: with the token of the callback as long as WeCom takes it.
+func (p *puller) page(ctx context.Context, bell *doorbell, cursor string) (page, error) {
+	for {
+		in := map[string]any{"open_kfid": bell.Account, "limit": pageLimit, "voice_format": 0}
+		if cursor != "" {
+			in["cursor"] = cursor
+		}
+		if bell.Token != "" {
+			in["token"] = bell.Token
+		}
+		var pg page
+		err := p.client.call(ctx, "kf/sync_msg", in, &pg)
+		if e, ok := errors.AsType[*apiError](err); ok && e.row.action == untoken && bell.Token != "" {
+			bell.Token = ""
+			continue
+		}
+		return pg, err
+	}
+}
+
+// failure tells the policy what went wrong.
+func (p *puller) failure(ctx context.Context, id string, err error) error {
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	if errors.Is(err, errTakenOver) {
+		return pawl.Release(time.Second, err.Error())
+	}
+	if e, ok := errors.AsType[*apiError](err); ok && e.row.action == park && id != "" {
+		return p.park(ctx, id, e)
+	}
+	return explain(ctx, err, p.halt)
+}
+
+// park leaves an account alone until it rings, or a person asks for it.
+func (p *puller) park(ctx context.Context, id string, why error) error {
+	now, err := p.accounts.get(ctx, id)
+	if err != nil {
+		return err
+	}
+	p.log.Warn("an account is parked: it is pulled again when it rings, or by `pawl wecom pull`", "open_kfid", id, "error", why)
+	now.Parked = why.Error()
+	return p.accounts.put(ctx, id, &now)
+}
+
+// explain makes of an error of a call what the policy wants to know.
+func explain(ctx context.Context, err error, halt func(context.Context, error) error) error {
+	if b, ok := errors.AsType[*blockedError](err); ok {
+		return pawl.Release(b.in, err.Error())
+	}
+	if _, ok := errors.AsType[*uncertainError](err); ok {
+		return policy.With(pawl.OfKind(KindBusy, err), policy.Connect)
+	}
+	e, ok := errors.AsType[*apiError](err)
+	if !ok {
+		return err
+	}
+	if e.row.code == 0 {
+		return pawl.OfKind(KindUnknownCode, err)
+	}
+	err = pawl.OfKind(e.row.kind, err)
+	switch e.row.action {
+	case stop:
+		return halt(ctx, err)
+	case wait:
+		return pawl.Release(firstBlock, err.Error())
+	case slower:
+		return pawl.Throttled(err, time.Second)
+	case refuse, park:
+		return pawl.Permanent(err)
+	default:
+		return err
+	}
+}
