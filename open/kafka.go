@@ -99,7 +99,7 @@ func kafkaOptions(c *kafka.Config, options url.Values) error {
 func kafkaFields(c *kafka.Config) map[string]any {
 	return map[string]any{
 		"group": &c.Group, "client_id": &c.ClientID, "instance": &c.Instance, "prefix": &c.Prefix, "tls": &c.TLS, "mechanism": &c.Mechanism,
-		"dead_suffix": &c.DeadSuffix, "state_topic": &c.StateTopic, "handler_version": &c.HandlerVersion,
+		"dead_suffix": &c.DeadSuffix, "dead_names": &c.DeadNames, "state_topic": &c.StateTopic, "handler_version": &c.HandlerVersion,
 		"partitions": &c.Create.Partitions, "replicas": &c.Create.Replicas, "no_create": &c.Create.Off,
 		"compression": &c.Produce.Compression, "linger": &c.Produce.Linger, "delivery_timeout": &c.Produce.Timeout, "retries": &c.Produce.Retries,
 		"batch_bytes": &c.Produce.BatchBytes, "buffer_bytes": &c.Produce.BufferBytes, "close_wait": &c.Produce.CloseWait,
@@ -114,6 +114,15 @@ func setOption(field any, value string) (err error) {
 	switch f := field.(type) {
 	case *string:
 		*f = value
+	case *map[string]string:
+		*f = map[string]string{}
+		for pair := range strings.SplitSeq(value, ",") {
+			name, other, ok := strings.Cut(pair, ":")
+			if !ok || name == "" || other == "" {
+				return errors.New("pairs like orders:orders-dead,mail:mail-dead")
+			}
+			(*f)[name] = other
+		}
 	case *bool:
 		if *f, err = strconv.ParseBool(value); err != nil {
 			return errors.New("true or false")

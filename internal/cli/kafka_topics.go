@@ -55,7 +55,7 @@ to other partitions, and lose their order.`,
 				pairs := []struct {
 					name string
 					spec cluster.Spec
-				}{{name, want}, {name + k.DeadSuffix(), want.Dead()}}
+				}{{name, want}, {k.DeadName(name), want.Dead()}}
 				if alone {
 					pairs = pairs[:1]
 				}

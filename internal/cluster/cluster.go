@@ -122,8 +122,8 @@ type Ensured = kafka.Ensured
 // Profiles are how topics usually are.
 var Profiles = map[string]Spec{"production": kafka.Production, "development": kafka.Development}
 
-// DeadSuffix is what the names of topics of dead letters end with.
-func (k *Cluster) DeadSuffix() string { return k.s.DeadSuffix() }
+// DeadName is the name of the topic of a topic's dead letters.
+func (k *Cluster) DeadName(of string) string { return k.s.DeadName(of) }
 
 // Workable refuses a topic that the store keeps something of its own in: as one of
 // messages it would lose what it is kept for.

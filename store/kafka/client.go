@@ -74,7 +74,7 @@ func (s *Store) producerOptions() []kgo.Opt {
 		// A topic is produced to when a broker has said that it is there; the others
 		// may hear of it later. They are asked every metadataMin.
 		kgo.UnknownTopicRetries(30),
-		kgo.RecordPartitioner(partitioner{kgo.UniformBytesPartitioner(64<<10, true, true, nil), s.cfg.DeadSuffix}),
+		kgo.RecordPartitioner(partitioner{kgo.UniformBytesPartitioner(64<<10, true, true, nil), func(wire string) bool { _, dead := s.cfg.deadHome(s.plain(wire)); return dead }}),
 	)
 }
 
@@ -82,12 +82,12 @@ func (s *Store) producerOptions() []kgo.Opt {
 // the Java client would.
 type partitioner struct {
 	kgo.Partitioner
-	deadSuffix string
+	dead func(topic string) bool
 }
 
 // ForTopic implements kgo.Partitioner.
 func (p partitioner) ForTopic(topic string) kgo.TopicPartitioner {
-	if !strings.HasSuffix(topic, p.deadSuffix) {
+	if !p.dead(topic) {
 		return p.Partitioner.ForTopic(topic)
 	}
 	return kgo.BasicConsistentPartitioner(func(string) func(*kgo.Record, int) int {

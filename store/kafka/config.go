@@ -42,6 +42,8 @@ type Config struct {
 	// DeadSuffix makes the name of the topic of a topic's dead letters. Default:
 	// ".dead".
 	DeadSuffix string
+	// DeadNames are names, by topic, that are not made so.
+	DeadNames map[string]string
 	// StateTopic is the topic of the store's state: settings, pauses, operations.
 	// Default: "pawl.state".
 	StateTopic string
@@ -190,6 +192,11 @@ func (c *Config) wrong() (errs []error) {
 	}
 	if !groupName.MatchString(c.DeadSuffix) {
 		bad("suffix of dead-letter topics %q: it is made of A-Z a-z 0-9 . _ -", c.DeadSuffix)
+	}
+	for of, dead := range c.DeadNames {
+		if !groupName.MatchString(of) || !groupName.MatchString(dead) || of == dead || dead == c.StateTopic {
+			bad("dead letters of %q in %q: both are names of topics, and two", of, dead)
+		}
 	}
 	if (c.User == "") != (c.Password == "") {
 		bad("user and password go together")

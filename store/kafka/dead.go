@@ -123,7 +123,7 @@ func (s *Store) readLetters(ctx context.Context, letters []deadEntry) ([]*kgo.Re
 		byTopic[t][letters[i].at] = i
 	}
 	for topic, places := range byTopic {
-		if err := s.readPlaces(ctx, s.wire(topic)+s.cfg.DeadSuffix, places, raw); err != nil {
+		if err := s.readPlaces(ctx, s.wire(s.cfg.deadName(topic)), places, raw); err != nil {
 			return nil, err
 		}
 	}
@@ -325,7 +325,7 @@ func (s *Store) replayed(raw *kgo.Record, g *deadEntry, topic, replay string) *k
 func (s *Store) gone(g *deadEntry, why string) *kgo.Record {
 	text, _ := json.Marshal(departure{ID: g.ID, Offset: g.at.offset, Why: why}) // plain values
 	return &kgo.Record{
-		Topic: s.wire(g.home) + s.cfg.DeadSuffix, Partition: g.at.partition, Key: g.Key, Timestamp: s.cfg.Now(),
+		Topic: s.wire(s.cfg.deadName(g.home)), Partition: g.at.partition, Key: g.Key, Timestamp: s.cfg.Now(),
 		Headers: []kgo.RecordHeader{{Key: headerGone, Value: text}},
 	}
 }
@@ -401,7 +401,7 @@ func (s *Store) rewritten(g *deadEntry, rec *store.Record, l *letter) *kgo.Recor
 	if rec.Replays > 0 {
 		r.Headers = append(r.Headers, kgo.RecordHeader{Key: headerReplays, Value: strconv.AppendInt(nil, int64(rec.Replays), 10)})
 	}
-	out := s.letterRecord(s.wire(g.home)+s.cfg.DeadSuffix, r, l)
+	out := s.letterRecord(s.wire(s.cfg.deadName(g.home)), r, l)
 	out.Partition = g.at.partition
 	return out
 }

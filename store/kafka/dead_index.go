@@ -76,7 +76,7 @@ func (x *deadIndex) of(topic string) *topicIndex {
 	g := x.by[topic]
 	if g == nil {
 		g = &topicIndex{s: x.s, topic: topic, letters: map[string]*deadEntry{}, places: map[place64]*deadEntry{}, keys: map[string]int{}, starts: map[int32]int64{}}
-		g.tail = newTail(x.s, x.s.wire(topic)+x.s.cfg.DeadSuffix, g.apply, g.clear)
+		g.tail = newTail(x.s, x.s.wire(x.s.cfg.deadName(topic)), g.apply, g.clear)
 		x.by[topic] = g
 	}
 	return g
@@ -93,13 +93,13 @@ func (x *deadIndex) topics(ctx context.Context, only string) ([]string, error) {
 	}
 	var names []string
 	for wire, t := range details {
-		name, ok := strings.CutSuffix(x.s.plain(wire), x.s.cfg.DeadSuffix)
+		name, ok := x.s.cfg.deadHome(x.s.plain(wire))
 		if ok && t.Err == nil && strings.HasPrefix(wire, x.s.cfg.Prefix) {
 			names = append(names, name)
 		}
 	}
 	for _, wire := range x.s.topics.names() { // one just made may not be told of yet
-		name, ok := strings.CutSuffix(x.s.plain(wire), x.s.cfg.DeadSuffix)
+		name, ok := x.s.cfg.deadHome(x.s.plain(wire))
 		if ok && !slices.Contains(names, name) {
 			names = append(names, name)
 		}
@@ -126,7 +126,7 @@ func (x *deadIndex) catchUp(ctx context.Context, records []*kgo.Record) error {
 	defer cancel()
 	ends := map[string]map[int32]int64{}
 	for _, r := range records {
-		name, ok := strings.CutSuffix(x.s.plain(r.Topic), x.s.cfg.DeadSuffix)
+		name, ok := x.s.cfg.deadHome(x.s.plain(r.Topic))
 		if !ok {
 			continue
 		}

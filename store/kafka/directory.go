@@ -219,7 +219,7 @@ func (d *directory) await(ctx context.Context, name string) error {
 // ensureDead makes the topic of a topic's dead letters: with as many partitions,
 // and kept for 30 days.
 func (d *directory) ensureDead(ctx context.Context, of string) (string, error) {
-	name := of + d.s.cfg.DeadSuffix
+	name := d.s.cfg.deadName(of)
 	if _, ok := d.known(name); ok && d.limitOf(name).sure {
 		return name, nil
 	}
@@ -297,6 +297,3 @@ const (
 	metadataAge = 30 * time.Second
 	metadataMin = 100 * time.Millisecond
 )
-
-// DeadSuffix is what the names of topics of dead letters end with.
-func (s *Store) DeadSuffix() string { return s.cfg.DeadSuffix }

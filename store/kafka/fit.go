@@ -3,7 +3,6 @@ package kafka
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
@@ -38,7 +37,7 @@ func (s *Store) Owner(topic string) (of string, own bool) {
 	if topic == s.cfg.StateTopic {
 		return "", true
 	}
-	return strings.CutSuffix(topic, s.cfg.DeadSuffix)
+	return s.cfg.deadHome(topic)
 }
 
 // free refuses a topic that is this store's own. A message in it would be no message:
@@ -56,7 +55,7 @@ func (s *Store) free(op, topic string) error {
 	default:
 		return &store.Error{
 			Op: op, Code: store.ErrInvalid, Err: fmt.Errorf("topic %s holds the dead letters of %s, no messages", topic, of),
-			Hint: fmt.Sprintf("use a topic whose name does not end with %s; dead_suffix in the URL is another ending", s.cfg.DeadSuffix),
+			Hint: fmt.Sprintf("use a topic whose name does not end with %s; dead_suffix and dead_names in the URL name such topics otherwise", s.cfg.DeadSuffix),
 		}
 	}
 }

@@ -145,7 +145,7 @@ func (s *Store) groupHealth(ctx context.Context, h *Health) (map[place]string, e
 }
 
 func (s *Store) topicHealth(ctx context.Context, h *Health, name string, owners map[place]string) error {
-	wire, dead := s.wire(name), s.wire(name)+s.cfg.DeadSuffix
+	wire, dead := s.wire(name), s.wire(s.cfg.deadName(name))
 	details, err := s.admin.ListTopics(ctx, wire, dead)
 	if err != nil {
 		return s.explain("health", err)

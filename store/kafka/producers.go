@@ -6,7 +6,6 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -36,7 +35,7 @@ func (p *producers) init(s *Store) (err error) {
 
 // of is the client that writes to a topic.
 func (p *producers) of(topic string) *kgo.Client {
-	if !strings.HasSuffix(topic, p.s.cfg.DeadSuffix) {
+	if _, dead := p.s.cfg.deadHome(p.s.plain(topic)); !dead {
 		return p.main
 	}
 	bytes := p.s.topics.limitOf(topic).bytes

@@ -208,7 +208,8 @@ func (s *Store) listed(ctx context.Context, topics []string) ([]string, error) {
 	var names []string
 	for wire, t := range details {
 		name := s.plain(wire)
-		hidden := t.IsInternal || !strings.HasPrefix(wire, s.cfg.Prefix) || name == s.cfg.StateTopic || strings.HasSuffix(name, s.cfg.DeadSuffix)
+		_, own := s.Owner(name)
+		hidden := t.IsInternal || !strings.HasPrefix(wire, s.cfg.Prefix) || own
 		if t.Err == nil && (len(topics) == 0 && !hidden || slices.Contains(topics, name)) {
 			names = append(names, name)
 		}
