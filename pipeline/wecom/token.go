@@ -20,7 +20,7 @@ const (
 	tokenEarly = 2 * time.Minute        // how long before its end it is fetched anew
 	tokenFlock = 15 * time.Second       // how long one process may take to fetch it before another one does
 	tokenLook  = 100 * time.Millisecond // how often those who wait look
-	deniedFor  = 10 * time.Second       // how long a refusal stands for those who asked at the same time
+	deniedFor  = 3 * time.Second        // after a refusal nobody asks again, until the pause of the pipeline holds
 )
 
 // tokens hands out the access token. It is fetched by one of all processes, and shared through the marks.
@@ -38,8 +38,6 @@ type tokens struct {
 type accessToken struct {
 	Token   string    `json:"token"`
 	Expires time.Time `json:"expires"`
-	Code    int       `json:"code,omitempty"` // of a refusal
-	Text    string    `json:"text,omitempty"`
 }
 
 func newTokens(m store.Marks, scope, corp, secret string, c *client) *tokens {
@@ -69,8 +67,8 @@ func (t *tokens) get(ctx context.Context, bad string) (string, error) {
 			t.have = now
 			return now.Token, nil
 		}
-		if denied != nil {
-			return "", denied
+		if denied {
+			return "", &blockedError{api: "gettoken", in: deniedFor}
 		}
 		mine, err := t.lock(ctx)
 		if err != nil {
@@ -90,17 +88,14 @@ func (a *accessToken) good(bad string) bool {
 }
 
 // look reads what processes know.
-func (t *tokens) look(ctx context.Context) (now accessToken, denied *apiError, err error) {
+func (t *tokens) look(ctx context.Context) (now accessToken, denied bool, err error) {
 	token, _, refusal := t.keys()
 	marks, err := t.marks.GetMarks(ctx, t.scope, token, refusal)
 	if err != nil {
-		return now, nil, err
+		return now, false, err
 	}
 	_ = json.Unmarshal(marks[token].Value, &now)
-	var no accessToken
-	if json.Unmarshal(marks[refusal].Value, &no) == nil && no.Code != 0 {
-		denied = &apiError{api: "gettoken", code: no.Code, text: no.Text, row: t.client.table[no.Code]}
-	}
+	_, denied = marks[refusal]
 	return now, denied, nil
 }
 
@@ -138,8 +133,7 @@ func (t *tokens) fetch(ctx context.Context, mine int64, bad string) (string, err
 		keep.Value, _ = json.Marshal(t.have)
 		keep.For = life
 	} else if e, ok := errors.AsType[*apiError](err); ok {
-		keep.Key, keep.For = refusal, deniedFor
-		keep.Value, _ = json.Marshal(accessToken{Code: e.code, Text: e.text})
+		keep.Key, keep.For, keep.Value = refusal, deniedFor, []byte(e.Error())
 	} else {
 		keep = unlock
 	}

@@ -1,0 +1,267 @@
+package wecom
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/pipeline/wecom/sim"
+	"github.com/pawl-dev/pawl/store"
+)
+
+func TestEveryUserIsAnsweredInOrderAndOnce(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.daemon("a", echo(nil), nil)
+	r.talk(20, 10)
+	r.exactly(20, 10)
+	if n := r.sim.Counts()["gettoken 0"]; n != 1 {
+		t.Errorf("the access token was fetched %d times", n)
+	}
+}
+
+func TestEveryUserIsAnsweredOverKafka(t *testing.T) {
+	brokers := os.Getenv("PAWL_TEST_KAFKA")
+	if brokers == "" {
+		t.Skip("PAWL_TEST_KAFKA is not set")
+	}
+	t.Parallel()
+	r := newRig(t)
+	r.messages = fmt.Sprintf("kafka://%s?prefix=wecom-%s.", brokers, pawl.NewID())
+	r.daemon("a", echo(nil), nil)
+	r.talk(10, 5)
+	r.exactly(10, 5)
+}
+
+// All of it at once: what rings is repeated, late or lost, tokens end early, pages are empty, WeCom is busy and answers
+// get lost.
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for name, value := range map[string]string{
+		"callback_repeat": "3", "callback_shuffle": "50", "callback_lost": "0.3", "token_early": "40", "empty_pages": "0.3", "short_pages": "7",
+		"busy": "0.05", "send_lost": "0.1", "msgtoken_early": "0.2", "concurrency": "12",
+	} {
+		if err := r.sim.Fault(name, value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.daemon("a", echo(nil), nil)
+	r.talk(10, 10)
+	r.exactly(10, 10)
+}
+
+// Two daemons are killed at random moments, again and again.
+func TestKilledDaemonsLoseNothingAndRepeatNothing(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	if err := r.sim.Fault("send_delay", "5"); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for i := 0; ; i++ {
+			_, kill := r.daemon(fmt.Sprint("a", i), echo(nil), nil)
+			select {
+			case <-done:
+				kill()
+				return
+			case <-time.After(time.Duration(200+rand.IntN(400)) * time.Millisecond):
+				if i < 3 {
+					kill()
+					continue
+				}
+				<-done
+				kill()
+				return
+			}
+		}
+	})
+	r.talk(10, 5)
+	close(done)
+	wg.Wait()
+	r.exactly(10, 5)
+}
+
+func TestMoreThanFiveRepliesAreRefusedBeforeTheCall(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.daemon("a", HandlerFunc(func(context.Context, Envelope) (Answer, error) {
+		var a Answer
+		for n := range 7 {
+			a.Replies = append(a.Replies, textReply(fmt.Sprint(n)))
+		}
+		return a, nil
+	}), nil)
+	r.sim.Say(sim.Account, "wm0", "hi")
+	st := r.site()
+	r.await("two are refused", func() bool { return len(r.replies(st, refused)) == 2 })
+	if got := r.answered()["wm0"]; fmt.Sprint(got) != "[0 1 2 3 4]" {
+		t.Errorf("sent %v", got)
+	}
+	for _, one := range r.replies(st, refused) {
+		if one.Class != "budget_used" {
+			t.Errorf("refused as %+v", one)
+		}
+	}
+	if n := r.sim.Counts()["kf/send_msg 95001"]; n != 0 {
+		t.Errorf("WeCom refused %d calls", n)
+	}
+	dead, _ := store.As[store.DeadLetters](r.store)
+	for d, err := range dead.Dead(t.Context(), store.DeadFilter{}) {
+		if err != nil || d.Kind != KindBudget {
+			t.Errorf("the dead letter is %s, %v", d.Kind, err)
+		}
+	}
+}
+
+func (r *rig) site() *site {
+	marks, _ := store.As[store.Marks](r.store)
+	return &site{name: "kefu", store: r.store, marks: marks, ledger: newLedger(marks, "kefu"), accounts: accounts{marks, "kefu.accounts"}}
+}
+
+func (r *rig) replies(st *site, state string) (rows []reply) {
+	all, err := st.listReplies(r.t.Context())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for _, one := range all {
+		if one.State == state {
+			rows = append(rows, one)
+		}
+	}
+	return rows
+}
+
+func TestWhatWasTakenAndDidNotArriveIsFailed(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	if err := r.sim.Fault("send_fail", "1"); err != nil {
+		t.Fatal(err)
+	}
+	r.daemon("a", echo(nil), nil)
+	r.sim.Say(sim.Account, "wm0", "0")
+	r.await("it is failed", func() bool { return len(r.replies(r.site(), failed)) == 1 })
+	if one := r.replies(r.site(), failed)[0]; one.Class != "contact" || one.User != "wm0" {
+		t.Errorf("%+v", one)
+	}
+}
+
+// A mistake in the configuration pauses the pipeline; what waits goes out afterwards.
+func TestAMistakeOfTheConfigurationPauses(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	if err := r.sim.Fault("bad_secret", "1"); err != nil {
+		t.Fatal(err)
+	}
+	r.daemon("a", echo(nil), nil)
+	topics, _ := store.As[store.Topics](r.store)
+	paused := func() string {
+		stats, err := topics.Stats(t.Context(), "kefu.pull")
+		if err != nil || len(stats) == 0 || stats[0].Paused == nil {
+			return ""
+		}
+		return stats[0].Paused.Reason
+	}
+	r.await("it is paused", func() bool { return paused() != "" })
+	if !strings.Contains(paused(), "40001") {
+		t.Errorf("paused because of %q", paused())
+	}
+	r.sim.Say(sim.Account, "wm0", "0")
+	if n := r.sim.Counts()["gettoken 40001"]; n > 2 {
+		t.Errorf("the wrong secret was tried %d times", n)
+	}
+	if err := r.sim.Fault("bad_secret", "0"); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"kefu.pull", "kefu.replies", defaultTopic} {
+		if err := topics.Resume(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.await("it is answered", func() bool { return len(r.sim.Sent()) == 1 })
+}
+
+func TestUnknownTypesAndEventsPass(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	var mu sync.Mutex
+	seen := map[string]Envelope{}
+	r.daemon("a", HandlerFunc(func(_ context.Context, e Envelope) (Answer, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		seen[e.MsgType] = e
+		if e.MsgType == typeEvent {
+			return Answer{Welcome: textReply("welcome")}, nil
+		}
+		return Answer{}, nil
+	}), nil)
+	post := func(body string) {
+		t.Helper()
+		if err := postJSON(r.api+"/control/event", body); err != nil {
+			t.Fatal(err)
+		}
+	}
+	post(`{"external_userid":"wm9","origin":3,"msgtype":"hologram","hologram":{"id":12345678901234567890,"n":1.50}}`)
+	post(`{"origin":5,"external_userid":"wm9","servicer_userid":"bob","msgtype":"text","text":{"content":"by a person"}}`)
+	post(`{"origin":4,"msgtype":"event","event":{"event_type":"enter_session","open_kfid":"wk-sim-1","external_userid":"wm9"}}`)
+	r.await("the welcome is sent", func() bool { return len(r.sim.Sent()) == 1 })
+	mu.Lock()
+	defer mu.Unlock()
+	odd := seen["hologram"]
+	if odd.ExternalUserID != "wm9" || odd.OpenKfID != sim.Account || odd.Timestamp == 0 || !strings.Contains(string(odd.Content), "hologram") {
+		t.Errorf("the unknown type came as %+v", odd)
+	}
+	if _, person := seen["text"]; person {
+		t.Error("a message of a person was handed to the handler")
+	}
+	if e := seen[typeEvent]; e.ExternalUserID != "wm9" || e.OpenKfID != sim.Account {
+		t.Errorf("the event came as %+v", e)
+	}
+}
+
+func TestNumbersOfContentAreKept(t *testing.T) {
+	it, err := readItem(json.RawMessage(`{"msgid":"m","external_userid":"u","send_time":1,"x":12345678901234567890,"y":1.50,"t":"<b>&"}`), "wk")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := it.message("topic")
+	if err != nil || !strings.Contains(string(m.Body), `"x":12345678901234567890,"y":1.50,"t":"<b>&"`) {
+		t.Errorf("%s, %v", m.Body, err)
+	}
+	if m.Headers[headerID] != "m" || string(m.Key) != "u" || m.Headers[headerAccount] != "wk" {
+		t.Errorf("%+v", m)
+	}
+}
+
+// A page whose store is away stays where it is: the cursor does not move.
+func TestTheCursorWaitsForTheStore(t *testing.T) {
+	marks, _ := store.As[store.Marks](newRig(t).store)
+	away := &awayStore{}
+	in := &inbox{topic: "t", store: away, home: away, ledger: newLedger(marks, "n"), stored: func(string) {}, failed: func(error) {}}
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 300*time.Millisecond, pawl.ErrLeaseLost)
+	defer cancel()
+	err := in.take(ctx, "wk", []json.RawMessage{json.RawMessage(`{"msgid":"m","external_userid":"u","origin":3,"msgtype":"text"}`)})
+	if !errors.Is(err, pawl.ErrLeaseLost) || !errors.Is(err, store.ErrUnavailable) || away.calls < 2 {
+		t.Errorf("%d calls, %v", away.calls, err)
+	}
+}
+
+type awayStore struct {
+	store.Store
+	calls int
+}
+
+func (a *awayStore) Append(context.Context, store.Batch[pawl.Message]) ([]store.Receipt, error) {
+	a.calls++
+	return nil, &store.Error{Op: "append", Code: store.ErrUnavailable}
+}

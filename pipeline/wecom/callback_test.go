@@ -1,0 +1,88 @@
+package wecom
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// signed is the query of a callback with these contents.
+func signed(s *seal, at time.Time, sealed string) url.Values {
+	stamp := strconv.FormatInt(at.Unix(), 10)
+	return url.Values{"msg_signature": {s.signature(stamp, "n", sealed)}, "timestamp": {stamp}, "nonce": {"n"}}
+}
+
+func sealText(s *seal, text string) string {
+	return encrypt(s, plaintext(text, uint32(len(text)), s.receiver, 32-(20+len(text)+len(s.receiver))%32))
+}
+
+func TestCallback(t *testing.T) {
+	s := vector(t)
+	var rang []doorbell
+	away := error(nil)
+	c := &callback{
+		seal: s, window: 10 * time.Minute, seen: func(string, time.Duration) {}, failed: func(error) {},
+		ring: func(_ context.Context, b doorbell) error { rang = append(rang, b); return away },
+	}
+	other := vector(t)
+	other.receiver = "ww-other"
+	const event = "<xml><MsgType>event</MsgType><Event>kf_msg_or_event</Event><Token>ENC1</Token><OpenKfId>wk1</OpenKfId></xml>"
+	xml := func(sealed string) string {
+		return "<xml><ToUserName>x</ToUserName><Encrypt><![CDATA[" + sealed + "]]></Encrypt></xml>"
+	}
+	good, now := sealText(s, event), time.Now()
+	for _, tc := range []struct {
+		name, method string
+		query        url.Values
+		body         string
+		status       int
+		rings        int
+	}{
+		{"a doorbell", "POST", signed(s, now, good), xml(good), 200, 1},
+		{"JSON", "POST", signed(s, now, sealText(s, `{"Event":"kf_msg_or_event","Token":"ENC1","OpenKfId":"wk1"}`)),
+			fmt.Sprintf(`{"tousername":"x","encrypt":%q}`, sealText(s, `{"Event":"kf_msg_or_event","Token":"ENC1","OpenKfId":"wk1"}`)), 200, 1},
+		{"another event", "POST", signed(s, now, sealText(s, "<xml><Event>other</Event></xml>")), xml(sealText(s, "<xml><Event>other</Event></xml>")), 200, 0},
+		{"a wrong signature", "POST", url.Values{"msg_signature": {"00"}, "timestamp": {strconv.FormatInt(now.Unix(), 10)}, "nonce": {"n"}}, xml(good), 403, 0},
+		{"no signature", "POST", nil, xml(good), 400, 0},
+		{"another receiver", "POST", signed(s, now, sealText(other, event)), xml(sealText(other, event)), 403, 0},
+		{"an old one", "POST", signed(s, now.Add(-11*time.Minute), good), xml(good), 403, 0},
+		{"one of the future", "POST", signed(s, now.Add(11*time.Minute), good), xml(good), 403, 0},
+		{"signed, but damaged", "POST", signed(s, now, good[:len(good)-44]), xml(good[:len(good)-44]), 400, 0},
+		{"signed, but no XML", "POST", signed(s, now, sealText(s, "hello")), xml(sealText(s, "hello")), 400, 0},
+		{"no XML", "POST", signed(s, now, good), "hello", 400, 0},
+		{"nothing", "POST", signed(s, now, good), "", 400, 0},
+		{"too large", "POST", signed(s, now, good), strings.Repeat("x", maxCallback+1), 413, 0},
+		{"another method", "PUT", signed(s, now, good), xml(good), 405, 0},
+	} {
+		rang = nil
+		w := httptest.NewRecorder()
+		c.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), tc.method, "/?"+tc.query.Encode(), strings.NewReader(tc.body)))
+		if w.Code != tc.status || len(rang) != tc.rings || w.Body.Len() != 0 {
+			t.Errorf("%s: %d, %d rings, %q", tc.name, w.Code, len(rang), w.Body)
+		}
+		if len(rang) > 0 && rang[0] != (doorbell{Account: "wk1", Token: "ENC1"}) {
+			t.Errorf("%s rang %+v", tc.name, rang[0])
+		}
+	}
+	w := httptest.NewRecorder()
+	q := signed(s, now, sealText(s, "echo me"))
+	q.Set("echostr", sealText(s, "echo me"))
+	q.Set("proxy", "added") // other parameters are no part of the signature
+	c.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/?"+q.Encode(), nil))
+	if w.Code != 200 || w.Body.String() != "echo me" {
+		t.Errorf("the echo is %d %q", w.Code, w.Body)
+	}
+	away = errors.New("the store is away")
+	w = httptest.NewRecorder()
+	c.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/?"+signed(s, now, good).Encode(), strings.NewReader(xml(good))))
+	if w.Code != http.StatusServiceUnavailable {
+		t.Errorf("a doorbell that is not stored is answered by %d", w.Code)
+	}
+}
