@@ -32,7 +32,7 @@ var layers = []layer{
 	{"markdown/...", nil, "HTML to Markdown, markup and charsets, for every pipeline that needs them"},
 	{"pipeline", []string{".", "store", "policy", "dispatch", "observe"}, "what a pipeline declares does not depend on which there are"},
 	{"pipeline/convert/*", []string{".", "policy", "markdown", "markdown/*", "pipeline/convert/doc"}, "converters and clients know documents, not runs"},
-	{"pipeline/...", []string{".", "store", "policy", "dispatch", "observe", "outbox", "open", "handler/*", "markdown", "markdown/*", "pipeline"}, "a pipeline uses public packages only, as anybody else's would"},
+	{"pipeline/...", []string{".", "store", "policy", "dispatch", "observe", "outbox", "open", "handler", "handler/*", "markdown", "markdown/*", "pipeline"}, "a pipeline uses public packages only, as anybody else's would"},
 	{"internal/demo/site", nil, "the demonstration site is a web server like any other: it knows nothing of its crawler"},
 	{"internal/demo", []string{".", "store", "policy", "dispatch", "pipeline"}, "the living example is what a user could write, over a store that package open opened"},
 	{"internal/wire", []string{"."}, "the JSON that programs exchange with Pawl knows neither programs nor web services"},

@@ -27,7 +27,11 @@ var places = []place{
 	},
 	{
 		what: []string{"handler/exec", "handler/pipe", "handler/http"}, table: "internal/serve",
-		besides: map[string]string{"internal/cli -> handler/pipe": "the flag --in-flight has its bound"},
+		besides: map[string]string{
+			"internal/cli -> handler/pipe":   "the flag --in-flight has its bound",
+			"pipeline/wecom -> handler/exec": "its handler answers: what a program writes is sent to a customer",
+			"pipeline/wecom -> handler/pipe": "its handler answers: what a program writes is sent to a customer",
+		},
 	},
 	{what: []string{"pipeline/*"}, table: "internal/serve"},
 }
