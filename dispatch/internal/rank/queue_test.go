@@ -3,6 +3,7 @@ package rank_test
 import (
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -54,12 +55,16 @@ func TestQueueHandsOutTheBest(t *testing.T) {
 }
 
 func BenchmarkPopPush(b *testing.B) {
-	var q rank.Queue[*int]
-	for range 1000 {
-		q.Push(rand.Int64(), 0, nil)
-	}
-	for b.Loop() {
-		v, _ := q.Pop()
-		q.Push(rand.Int64(), 0, v)
+	for _, waiting := range []int{1000, 1_000_000} {
+		b.Run(strconv.Itoa(waiting), func(b *testing.B) {
+			var q rank.Queue[*int]
+			for range waiting {
+				q.Push(rand.Int64(), 0, nil)
+			}
+			for b.Loop() {
+				v, _ := q.Pop()
+				q.Push(rand.Int64(), 0, v)
+			}
+		})
 	}
 }
