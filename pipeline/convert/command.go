@@ -180,7 +180,7 @@ func executeRun(ctx context.Context, in *pipeline.Invocation) error {
 		return err
 	}
 	r.stats.began = time.Now()
-	r.hand = newHand(2*r.most, memory)
+	r.hand = newHand(2*r.most, maxMemory)
 	board := in.Board(r.boardLines, r.boardLine)
 	err = r.carryOut(ctx, in)
 	board.Stop()
@@ -205,9 +205,9 @@ func (r *run) ended(in *pipeline.Invocation, s *Summary, err error) error {
 	}
 	switch {
 	case errors.Is(err, errHalted):
-		return &pipeline.Error{Code: pipeline.ExitUnfinished, What: "the run is not finished", Err: errors.Unwrap(err),
+		return &pipeline.Error{Code: pipeline.ExitUnfinished, What: "the run is not finished", Err: err,
 			Next: "see to that, then resume with: " + again}
-	case errors.Is(err, context.Canceled):
+	case errors.Is(err, errInterrupted):
 		return &pipeline.Error{Code: pipeline.ExitUnfinished, What: "interrupted; what is done is kept", Next: "resume with: " + again}
 	case err != nil:
 		return &pipeline.Error{What: "the run failed", Err: err, Next: "resume with: " + again}

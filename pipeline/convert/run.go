@@ -56,8 +56,8 @@ type run struct {
 // drainTimeout is what is given to what is in flight when a run is interrupted.
 const drainTimeout = 25 * time.Second
 
-// memory bounds the bytes of the documents that are in work.
-const memory = 256 << 20
+// maxMemory bounds the bytes of the documents that are in work.
+const maxMemory = 256 << 20
 
 // Topics of runs. Each process has its own: what one that was killed had leased is looked at again at once.
 const topicPrefix = "convert.documents-"
@@ -96,8 +96,11 @@ func (r *run) carryOut(ctx context.Context, in *pipeline.Invocation) error {
 	if err := r.export(context.WithoutCancel(ctx)); err != nil {
 		return err
 	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, errHalted):
+		return cause
+	case cause != nil:
+		return errInterrupted
 	}
 	for _, err := range problems {
 		if err != nil && !errors.Is(err, context.Canceled) {
@@ -113,7 +116,7 @@ func (r *run) prepare(ctx context.Context, in *pipeline.Invocation) error {
 		return err
 	}
 	r.topic = topicPrefix + hex.EncodeToString([]byte(pawl.NewID()[28:36]))[:12]
-	r.hand = newHand(2*r.most, memory)
+	r.hand = newHand(2*r.most, maxMemory)
 	topic := dispatch.Topic{
 		Name: r.topic, Handler: r, Concurrency: r.most, Event: event,
 		Settings: store.Declaration{Name: r.topic, Order: store.OrderNone, Deadline: time.Hour},
@@ -124,6 +127,12 @@ func (r *run) prepare(ctx context.Context, in *pipeline.Invocation) error {
 			return err
 		}
 		r.limit, topic.Limits = limit, []*dispatch.Limiter{limit}
+	}
+	// It is declared before anything is appended: the dispatcher declares it only when it runs.
+	if topics, ok := r.store.(store.Topics); ok {
+		if _, err := topics.Declare(ctx, topic.Settings); err != nil {
+			return err
+		}
 	}
 	d, err := dispatch.New(r.store, dispatch.Config{
 		Topics: []dispatch.Topic{topic}, Policy: in.Policy, Owner: in.Owner, DrainTimeout: drainTimeout,
@@ -180,6 +189,8 @@ func (r *run) clear(ctx context.Context) error {
 	}
 	return nil
 }
+
+var errInterrupted = errors.New("interrupted")
 
 // event is what the policy knows the work as.
 var event = policy.Event{Domain: policy.Engine, Type: "Convert"}

@@ -1,13 +1,281 @@
-// Package pdf reads the text of PDF files, and what can be told of its structure.
 package pdf
 
 import (
 	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
 
+	"github.com/pawl-dev/pawl/markdown"
 	"github.com/pawl-dev/pawl/pipeline/convert/doc"
 )
 
-// Convert is not there yet.
-func Convert(context.Context, doc.Document) (doc.Markdown, error) {
-	return doc.Markdown{}, doc.Fail(doc.KindUnsupported, "PDF files are not read yet")
+// Convert converts a PDF file. One without any text, such as a scan, is unsupported: the text must be read by others.
+func Convert(ctx context.Context, d doc.Document) (doc.Markdown, error) {
+	f, err := open(d.Data)
+	if err != nil {
+		return doc.Markdown{}, err
+	}
+	pages := f.pages()
+	if len(pages) == 0 {
+		return doc.Markdown{}, doc.Fail(doc.KindCorrupt, "it has no pages")
+	}
+	fonts := map[any]*font{}
+	var text [][]line
+	var all []line
+	for _, p := range pages {
+		if err := ctx.Err(); err != nil {
+			return doc.Markdown{}, context.Cause(ctx)
+		}
+		r := &reader{file: f, ctx: ctx, fonts: fonts}
+		if err := r.page(p); err != nil {
+			return doc.Markdown{}, err
+		}
+		l := lines(r.pieces)
+		text = append(text, l)
+		all = append(all, l...)
+	}
+	if len(all) == 0 {
+		return doc.Markdown{}, doc.Fail(doc.KindUnsupported, "its pages are pictures without text")
+	}
+	w := &writer{body: bodySize(all)}
+	w.sizes = headingSizes(all, w.body)
+	for i, l := range text {
+		if d.PageMarkers {
+			w.endParagraph()
+			w.w.Block(fmt.Sprintf("<!-- Page %d -->", i+1))
+		}
+		w.page(l)
+	}
+	w.endParagraph()
+	return doc.Markdown{Text: w.w.String()}, nil
+}
+
+// page reads the pieces of a page. Its content may be in several streams, which are one.
+func (r *reader) page(p page) error {
+	parts := r.list(p.dict["Contents"])
+	if s, ok := r.get(p.dict["Contents"]).(*stream); ok {
+		parts = []any{s}
+	}
+	var data []byte
+	for _, v := range parts {
+		s, ok := r.get(v).(*stream)
+		if !ok {
+			continue
+		}
+		b, err := r.data(s)
+		if err != nil {
+			return err
+		}
+		data = append(append(data, b...), '\n')
+	}
+	if err := r.content(data, p.resources, identity, 0); err != nil {
+		return err
+	}
+	r.links(p)
+	return nil
+}
+
+// writer makes blocks of lines.
+type writer struct {
+	w      markdown.Writer
+	body   float64
+	sizes  []float64 // of headings
+	para   []line    // the paragraph, item or heading so far
+	level  int       // of the heading; 0: it is none
+	list   []float64 // indentation of the lists that are open
+	marker string
+}
+
+var marks = regexp.MustCompile(`^(?:([•●○◦▪▫■□–‣⁃∙·\x{f0b7}\x{f0a7}*-])|(\d{1,3})[.)])\s+`)
+
+func (w *writer) page(all []line) {
+	for i := 0; i < len(all); {
+		if end := tableEnd(all, i); end > i {
+			w.endParagraph()
+			w.endLists(0)
+			w.table(all[i:end])
+			i = end
+			continue
+		}
+		w.line(all[i])
+		i++
+	}
+}
+
+// line puts a line at the end of the paragraph, or begins a new one.
+func (w *writer) line(l line) {
+	level := w.levelOf(&l)
+	m := marks.FindStringSubmatch(l.text() + " ")
+	if len(w.para) > 0 {
+		last := w.para[len(w.para)-1]
+		down := last.y - l.y
+		together := level == w.level && m == nil && near(last.size, l.size) && down > -0.5*l.size &&
+			down < 1.75*l.size && len(l.cells) == 1
+		if level == 0 && w.level == 0 && down < 0 && !endsSentence(last.text()) && startsLower(l.text()) && m == nil {
+			together = true // it goes on in the next column, or on the next page
+		}
+		if together && w.marker == "" && level == 0 && l.cells[0].x > w.para[0].cells[0].x+1.2*l.size && len(w.para) > 1 {
+			together = false // the first line of a paragraph is set in
+		}
+		if !together {
+			w.endParagraph()
+		}
+	}
+	if len(w.para) == 0 {
+		w.level, w.marker = level, ""
+		if m != nil && level == 0 {
+			w.marker = strings.TrimSpace(m[0])
+		}
+	}
+	w.para = append(w.para, l)
+}
+
+// near tells whether two lines may belong to one paragraph: words in another font make a line a little larger.
+func near(a, b float64) bool { return max(a, b) < 1.25*min(a, b) }
+
+func endsSentence(t string) bool {
+	return t == "" || strings.ContainsAny(t[len(t)-1:], ".!?:")
+}
+
+func startsLower(t string) bool {
+	for _, r := range t {
+		return unicode.IsLower(r)
+	}
+	return false
+}
+
+// levelOf is the level of a heading; 0 for other lines.
+func (w *writer) levelOf(l *line) int {
+	t := l.text()
+	if !isTitle(t) {
+		return 0
+	}
+	if i := slices.Index(w.sizes, rounded(l.size)); i >= 0 {
+		return i + 1
+	}
+	if l.bold && len(t) < 100 && l.size >= w.body*0.95 && len(l.cells) == 1 && !strings.ContainsAny(t[len(t)-1:], ".,;:") {
+		return min(len(w.sizes)+1, 6)
+	}
+	return 0
+}
+
+// endParagraph writes what was gathered.
+func (w *writer) endParagraph() {
+	if len(w.para) == 0 {
+		return
+	}
+	lines := w.para
+	w.para = nil
+	switch {
+	case w.level > 0:
+		w.endLists(0)
+		w.w.Heading(w.level)
+	case w.marker != "":
+		w.item(lines[0].cells[0].x)
+	default:
+		w.endLists(0)
+		w.w.Paragraph()
+	}
+	skip := w.marker
+	for i, l := range lines {
+		if i > 0 && !w.hyphenated(&lines[i-1], &l) {
+			w.w.Text(" ")
+		}
+		cut := i+1 < len(lines) && w.hyphenated(&l, &lines[i+1])
+		for j := range l.cells {
+			if j > 0 {
+				w.w.Text(" ")
+			}
+			w.span(&l.cells[j], &skip, cut && j == len(l.cells)-1)
+		}
+	}
+	w.w.End()
+}
+
+// hyphenated tells whether a word goes on in the next line.
+func (w *writer) hyphenated(a, b *line) bool {
+	t := a.text()
+	before := strings.TrimSuffix(t, "-")
+	return before != t && before != "" && unicode.IsLetter([]rune(before)[len([]rune(before))-1]) && startsLower(b.text())
+}
+
+// span writes a part of a line, without the mark of a list at its beginning, or the hyphen at its end.
+func (w *writer) span(s *span, skip *string, cut bool) {
+	for i, p := range s.parts {
+		t := p.text
+		if *skip != "" {
+			t = strings.TrimLeft(t, " ")
+			if rest, ok := strings.CutPrefix(t, *skip); ok {
+				t, *skip = rest, ""
+			} else if rest, ok := strings.CutPrefix(*skip, t); ok {
+				t, *skip = "", rest
+			}
+		}
+		if cut && i == len(s.parts)-1 {
+			t = strings.TrimSuffix(strings.TrimRight(t, " "), "-")
+		}
+		if p.link == "" {
+			w.w.Text(t)
+			continue
+		}
+		if i == 0 || s.parts[i-1].link != p.link {
+			w.w.Link(p.link, "")
+		}
+		w.w.Text(t)
+		if i+1 == len(s.parts) || s.parts[i+1].link != p.link {
+			w.w.EndLink()
+		}
+	}
+}
+
+// item begins an item of a list, deeper than the one before if it is set in further.
+func (w *writer) item(x float64) {
+	ordered := strings.ContainsAny(w.marker, "0123456789")
+	for len(w.list) > 0 && x < w.list[len(w.list)-1]-2 {
+		w.endLists(len(w.list) - 1)
+	}
+	if len(w.list) == 0 || x > w.list[len(w.list)-1]+2 {
+		w.w.List(ordered, 1)
+		w.list = append(w.list, x)
+	}
+	w.w.Item()
+	if ordered {
+		n := 0
+		for _, c := range strings.Trim(w.marker, ".()") {
+			n = n*10 + int(c-'0')
+		}
+		w.w.Number(n)
+	}
+}
+
+func (w *writer) endLists(to int) {
+	for len(w.list) > to {
+		w.w.EndList()
+		w.list = w.list[:len(w.list)-1]
+	}
+}
+
+func (w *writer) table(rows []line) {
+	cols := columns(rows)
+	w.w.Table(true)
+	none := ""
+	for _, r := range rows {
+		w.w.Row()
+		at := 0
+		for i := range r.cells {
+			c := columnOf(cols, &r.cells[i])
+			if c > at {
+				w.w.Cell(c-at, 1)
+				at = c
+			}
+			w.w.Cell(1, 1)
+			w.span(&r.cells[i], &none, false)
+			w.w.EndCell()
+			at++
+		}
+	}
+	w.w.EndTable()
 }

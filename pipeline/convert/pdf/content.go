@@ -1,0 +1,290 @@
+package pdf
+
+import (
+	"context"
+	"math"
+	"strings"
+)
+
+// matrix is [a b c d e f] of the format.
+type matrix [6]float64
+
+var identity = matrix{1, 0, 0, 1, 0, 0}
+
+func (m matrix) times(n matrix) matrix {
+	return matrix{
+		m[0]*n[0] + m[1]*n[2], m[0]*n[1] + m[1]*n[3], m[2]*n[0] + m[3]*n[2], m[2]*n[1] + m[3]*n[3],
+		m[4]*n[0] + m[5]*n[2] + n[4], m[4]*n[1] + m[5]*n[3] + n[5],
+	}
+}
+
+// piece is a text that was shown at once: a word, or several.
+type piece struct {
+	x, y, end float64
+	size      float64
+	bold      bool
+	text      string
+	link      string
+}
+
+// reader carries out the operators of a page that are about text.
+type reader struct {
+	*file
+	ctx    context.Context
+	fonts  map[any]*font // by reference or dictionary
+	pieces []piece
+	ops    int
+}
+
+// state is what q saves and Q brings back.
+type state struct {
+	ctm                               matrix
+	font                              *font
+	size, char, word, scale, lead, up float64
+}
+
+const (
+	maxForms = 12        // forms in forms
+	maxOps   = 5_000_000 // of a page
+)
+
+// machine carries out one content stream.
+type machine struct {
+	*reader
+	lexer     lexer
+	resources dict
+	depth     int // of forms
+	state
+	stack    []state
+	tm, line matrix
+	args     []any
+}
+
+// content carries out a content stream.
+func (r *reader) content(data []byte, resources dict, ctm matrix, depth int) error {
+	m := &machine{
+		reader: r, lexer: lexer{b: data}, resources: resources, depth: depth, state: state{ctm: ctm, scale: 1},
+		tm: identity, line: identity,
+	}
+	for {
+		v := m.lexer.next()
+		o, ok := v.(op)
+		if !ok {
+			if len(m.args) < 64 {
+				m.args = append(m.args, v)
+			}
+			continue
+		}
+		if r.ops++; r.ops&0x3fff == 0 && r.ctx.Err() != nil {
+			return context.Cause(r.ctx)
+		}
+		if o == "" || r.ops > maxOps {
+			return nil
+		}
+		if err := m.graphics(o); err != nil {
+			return err
+		}
+		m.args = m.args[:0]
+	}
+}
+
+func (m *machine) num(i int) float64 {
+	if i < len(m.args) {
+		n, _ := m.args[i].(float64)
+		return n
+	}
+	return 0
+}
+
+func (m *machine) matrix() matrix {
+	return matrix{m.num(0), m.num(1), m.num(2), m.num(3), m.num(4), m.num(5)}
+}
+
+func (m *machine) name() name {
+	if len(m.args) == 0 {
+		return ""
+	}
+	n, _ := m.args[0].(name)
+	return n
+}
+
+func (m *machine) str(i int) text {
+	if i < len(m.args) {
+		t, _ := m.args[i].(text)
+		return t
+	}
+	return ""
+}
+
+func (m *machine) move(x, y float64) {
+	m.line = matrix{1, 0, 0, 1, x, y}.times(m.line)
+	m.tm = m.line
+}
+
+// graphics carries out the operators that are not about text alone.
+func (m *machine) graphics(o op) error {
+	switch o {
+	case "q":
+		if len(m.stack) < 1000 {
+			m.stack = append(m.stack, m.state)
+		}
+	case "Q":
+		if n := len(m.stack); n > 0 {
+			m.state, m.stack = m.stack[n-1], m.stack[:n-1]
+		}
+	case "cm":
+		m.ctm = m.matrix().times(m.ctm)
+	case "Do":
+		if m.depth < maxForms {
+			return m.form(m.resources, m.name(), m.ctm, m.depth)
+		}
+	case "BI":
+		m.lexer.inlineImage()
+	default:
+		m.text(o)
+	}
+	return nil
+}
+
+// text carries out the operators about text.
+func (m *machine) text(o op) {
+	switch o {
+	case "BT":
+		m.tm, m.line = identity, identity
+	case "Tf":
+		m.font, m.size = m.fontOf(m.resources, m.name()), m.num(1)
+	case "Tc":
+		m.char = m.num(0)
+	case "Tw":
+		m.word = m.num(0)
+	case "Tz":
+		m.scale = m.num(0) / 100
+	case "TL":
+		m.lead = m.num(0)
+	case "Ts":
+		m.up = m.num(0)
+	case "Td":
+		m.move(m.num(0), m.num(1))
+	case "TD":
+		m.lead = -m.num(1)
+		m.move(m.num(0), m.num(1))
+	case "Tm":
+		m.line = m.matrix()
+		m.tm = m.line
+	case "T*":
+		m.move(0, -m.lead)
+	case "Tj":
+		m.show(&m.state, &m.tm, m.str(0))
+	case "'":
+		m.move(0, -m.lead)
+		m.show(&m.state, &m.tm, m.str(0))
+	case "\"":
+		m.word, m.char = m.num(0), m.num(1)
+		m.move(0, -m.lead)
+		m.show(&m.state, &m.tm, m.str(2))
+	case "TJ":
+		if len(m.args) > 0 {
+			m.showAll(&m.state, &m.tm, m.args[0])
+		}
+	}
+}
+
+// inlineImage passes over a picture within the stream.
+func (l *lexer) inlineImage() {
+	for i := l.i; i+2 < len(l.b); i++ {
+		if l.b[i] == 'E' && l.b[i+1] == 'I' && isSpace(l.b[i-1]) && isSpace(l.b[i+2]) {
+			l.i = i + 2
+			return
+		}
+	}
+	l.i = len(l.b)
+}
+
+func (r *reader) form(resources dict, n name, ctm matrix, depth int) error {
+	s, ok := r.get(r.dict(resources["XObject"])[n]).(*stream)
+	if !ok || r.name(s.dict["Subtype"]) != "Form" {
+		return nil
+	}
+	data, err := r.data(s)
+	if err != nil {
+		return err
+	}
+	if m := r.list(s.dict["Matrix"]); len(m) == 6 {
+		ctm = matrix{r.num(m[0]), r.num(m[1]), r.num(m[2]), r.num(m[3]), r.num(m[4]), r.num(m[5])}.times(ctm)
+	}
+	if own := r.dict(s.dict["Resources"]); own != nil {
+		resources = own
+	}
+	return r.content(data, resources, ctm, depth+1)
+}
+
+func (r *reader) fontOf(resources dict, n name) *font {
+	v := r.dict(resources["Font"])[n]
+	at, ok := v.(ref)
+	if !ok {
+		if d := r.dict(v); d != nil {
+			return r.file.font(d)
+		}
+		return nil
+	}
+	if r.fonts[at] == nil {
+		r.fonts[at] = r.file.font(r.dict(v))
+	}
+	return r.fonts[at]
+}
+
+func (r *reader) showAll(s *state, tm *matrix, list any) {
+	l, _ := list.([]any)
+	for _, v := range l {
+		switch v := v.(type) {
+		case text:
+			r.show(s, tm, v)
+		case float64:
+			*tm = matrix{1, 0, 0, 1, -v / 1000 * s.size * s.scale, 0}.times(*tm)
+		}
+	}
+}
+
+// show writes a text where the matrix is, and moves on by its width.
+func (r *reader) show(s *state, tm *matrix, t text) {
+	if s.font == nil {
+		return
+	}
+	at := matrix{1, 0, 0, 1, 0, s.up}.times(*tm).times(s.ctm)
+	var b strings.Builder
+	width := 0.0
+	s.font.show(t, func(chars string, w float64, space bool) {
+		b.WriteString(chars)
+		width += (w/1000*s.size + s.char) * s.scale
+		if space {
+			width += s.word * s.scale
+		}
+	})
+	*tm = matrix{1, 0, 0, 1, width, 0}.times(*tm)
+	end := matrix{1, 0, 0, 1, 0, s.up}.times(*tm).times(s.ctm)
+	size := s.size * math.Hypot(at[2], at[3])
+	if size == 0 || b.Len() == 0 {
+		return
+	}
+	r.pieces = append(r.pieces, piece{x: at[4], y: at[5], end: math.Max(end[4], at[4]), size: math.Abs(size), bold: s.font.bold, text: b.String()})
+}
+
+// links gives the pieces below links their targets.
+func (r *reader) links(p page) {
+	for _, v := range r.list(p.dict["Annots"]) {
+		a := r.dict(v)
+		uri, _ := r.get(r.dict(a["A"])["URI"]).(text)
+		rect := r.list(a["Rect"])
+		if r.name(a["Subtype"]) != "Link" || uri == "" || len(rect) != 4 {
+			continue
+		}
+		x0, y0, x1, y1 := r.num(rect[0]), r.num(rect[1]), r.num(rect[2]), r.num(rect[3])
+		x0, x1, y0, y1 = min(x0, x1), max(x0, x1), min(y0, y1), max(y0, y1)
+		for i := range r.pieces {
+			q := &r.pieces[i]
+			if mid := (q.x + q.end) / 2; mid >= x0 && mid <= x1 && q.y+q.size/3 >= y0 && q.y+q.size/3 <= y1 {
+				q.link = string(uri)
+			}
+		}
+	}
+}
