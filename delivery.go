@@ -15,8 +15,14 @@ type Delivery struct {
 	// Token.String() to a downstream as an idempotency key: no queue can fence
 	// a side effect for it.
 	Token Token
-	// Attempt counts from 1; failed attempts count, releases and rescues do not.
+	// Attempt counts from 1; failed attempts count, releases, rescues and throttled
+	// retries do not.
 	Attempt int
+	// Throttles counts the throttled retries since the message last failed in another
+	// way; they are no attempts. ThrottledFor is how long ago the first of them was,
+	// by the store's clock.
+	Throttles    int
+	ThrottledFor time.Duration
 	// Rescues counts the leases of this message that ended unsettled. With two the
 	// message is a suspect: its workers may have died of it.
 	Rescues int

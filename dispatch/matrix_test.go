@@ -107,7 +107,7 @@ func TestInputsOfADecisionAreKept(t *testing.T) {
 	bubble(t, func(r *rig) {
 		c := failing("Engine", "Download", "RateLimit", policy.Timeout|policy.Connect)
 		c.Topics[0].Handler = pawl.HandlerFunc(func(_ context.Context, d *pawl.Delivery) error {
-			if d.Attempt == 3 {
+			if d.Throttles == 2 {
 				return pawl.Permanent(errBroken)
 			}
 			return pawl.OfKind("RateLimit", pawl.Throttled(policy.With(errBroken, policy.Timeout|policy.Connect), 90*time.Second))
@@ -115,8 +115,9 @@ func TestInputsOfADecisionAreKept(t *testing.T) {
 		r.witnessed(c)
 		h := r.get("x").History
 		equal(r, len(h), 3)
-		equal(r, h[1].Inputs, "attempt=2 class=throttled domain=Engine type=Download phase=Failed kind=RateLimit facts=timeout|connect retry_after=1m30s")
-		equal(r, h[2].Inputs, "attempt=3 class=permanent domain=Engine type=Download phase=Failed")
+		equal(r, h[1].Inputs, "attempt=1 class=throttled domain=Engine type=Download phase=Failed kind=RateLimit "+
+			"facts=timeout|connect retry_after=1m30s throttles=2 throttled_for=1m30s")
+		equal(r, h[2].Inputs, "attempt=1 class=permanent domain=Engine type=Download phase=Failed")
 		equal(r, []any{h[1].Rule, h[1].NextAt.Sub(h[1].EndedAt)}, []any{"Download/RateLimit", 90 * time.Second})
 	})
 }

@@ -175,6 +175,12 @@ func released(st *store.Settlement, after time.Duration, reason string) {
 func (d *Dispatcher) failed(st *store.Settlement, del *pawl.Delivery, err error, ran time.Duration) {
 	t := d.byName[del.Topic]
 	attempt := policy.Attempt{Topic: del.Topic, Event: policy.EventOf(err, t.Event), Number: del.Attempt, Err: err}
+	if pawl.Describe(err).Class == pawl.ClassThrottled {
+		attempt.Throttles = del.Throttles + 1
+		if del.Throttles > 0 {
+			attempt.ThrottledFor = del.ThrottledFor + max(ran, 0)
+		}
+	}
 	decision := d.decide(attempt)
 	described := pawl.Describe(err)
 	st.Failure = store.Failure{
@@ -183,7 +189,7 @@ func (d *Dispatcher) failed(st *store.Settlement, del *pawl.Delivery, err error,
 	}
 	switch decision.Action {
 	case policy.Retry:
-		st.Verdict, st.After = store.Retry, min(max(decision.Delay, 0), pawl.MaxDelay)
+		st.Verdict, st.After, st.Throttled = store.Retry, min(max(decision.Delay, 0), pawl.MaxDelay), decision.Throttled
 	case policy.Dead:
 		st.Verdict = store.Dead
 	default:
@@ -239,7 +245,7 @@ func (d *Dispatcher) observed(tell func(Observer)) {
 
 // phaseOf is the phase of a failure.
 func phaseOf(a *policy.Attempt) string {
-	if a.Number > 1 {
+	if a.Number > 1 || a.Throttles > 1 {
 		return policy.Again
 	}
 	return policy.Failed

@@ -62,7 +62,7 @@ func TestThrottledIsRespected(t *testing.T) {
 		r.append(pawl.Message{Topic: "a", ID: "x"})
 		c := one(1, func(_ context.Context, d *pawl.Delivery) error {
 			seen.add("%v", time.Since(began).Truncate(time.Second))
-			if d.Attempt <= 15 {
+			if d.Throttles < 15 {
 				return pawl.Throttled(errBroken, time.Minute)
 			}
 			return nil
@@ -314,4 +314,30 @@ func TestHoldGoesWithEveryVerdict(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Whoever is asked to come back later for long is not dead of the first failure
+// after that.
+func TestThrottlingUsesUpNoAttempts(t *testing.T) {
+	bubble(t, func(r *rig) {
+		var seen diary
+		var calls atomic.Int64
+		r.append(pawl.Message{Topic: "a", ID: "m"})
+		r.run(one(1, func(_ context.Context, d *pawl.Delivery) error {
+			n := calls.Add(1)
+			if n == 1 || n == 26 || n == 27 {
+				seen.add("attempt %d, %d throttles for %v", d.Attempt, d.Throttles, d.ThrottledFor.Round(time.Minute))
+			}
+			switch {
+			case n <= 25:
+				return pawl.Throttled(errBroken, time.Minute)
+			case n == 26:
+				return errBroken
+			}
+			return nil
+		}))
+		time.Sleep(2 * time.Hour)
+		equal(r, seen.list(), []string{"attempt 1, 0 throttles for 0s", "attempt 1, 25 throttles for 25m0s", "attempt 2, 0 throttles for 0s"})
+		equal(r, r.stats("a").Acked, int64(1))
+	})
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/pawl-dev/pawl"
 )
@@ -18,6 +19,10 @@ type Attempt struct {
 	Event Event
 	// Number counts the attempts of the message from 1, this one included.
 	Number int
+	// Throttles counts the throttled failures since the last other one, this one
+	// included if it is throttled, and ThrottledFor is how long ago the first was.
+	Throttles    int
+	ThrottledFor time.Duration
 	// Err is what the handler returned. Kind, class and delay are read from it
 	// with pawl.Describe, facts and event with what this package wraps.
 	Err error
@@ -167,6 +172,9 @@ func (a Attempt) Inputs() string {
 	}
 	if f.After > 0 {
 		all = append(all, "retry_after="+f.After.String())
+	}
+	if a.Throttles > 0 {
+		all = append(all, fmt.Sprintf("throttles=%d throttled_for=%v", a.Throttles, a.ThrottledFor.Round(time.Second)))
 	}
 	return strings.Join(all, " ")
 }

@@ -84,10 +84,12 @@ func (d Degrade) String() string {
 
 // Decision is what the policy says about a failure.
 type Decision struct {
-	Action  Action
-	Delay   time.Duration // before the retry
-	Alert   Alert
-	Degrade Degrade
+	Action Action
+	Delay  time.Duration // before the retry
+	// Throttled: the retry counts no attempt.
+	Throttled bool
+	Alert     Alert
+	Degrade   Degrade
 	// Rule is the id of the rule that decided.
 	Rule string
 	// Reason says in words why, for attempt records and `policy explain`.

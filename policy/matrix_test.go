@@ -228,3 +228,25 @@ func TestExplainNamesTheStepsTaken(t *testing.T) {
 		}
 	}
 }
+
+// Throttling has a count and a bound of its own: attempts stand still.
+func TestThrottledForTooLong(t *testing.T) {
+	rule := policy.Default()
+	rule.MaxThrottledAge = time.Hour
+	m, err := policy.NewMatrix(nil, rule)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := policy.Attempt{Number: 3, Throttles: 40, ThrottledFor: 59 * time.Minute, Err: pawl.Throttled(errBroken, time.Second)}
+	if d := m.Decide(a); d.Action != policy.Retry || !d.Throttled || d.Delay < time.Second {
+		t.Fatalf("decision %+v", d)
+	}
+	a.ThrottledFor = time.Hour
+	if d := m.Decide(a); d.Action != policy.Dead || d.Throttled || !strings.Contains(d.Reason, "throttled for 1h0m0s, 40 times") {
+		t.Fatalf("decision %+v", d)
+	}
+	a.Err = errBroken
+	if d := m.Decide(a); d.Action != policy.Retry || d.Throttled {
+		t.Fatalf("decision %+v about another failure", d)
+	}
+}

@@ -37,8 +37,11 @@ type Rule struct {
 	// Backoff is the wait before a repetition.
 	Backoff Backoff
 	// MaxAttempts bounds the attempts, the first one included; 0 is 10. A
-	// throttled failure is counted, but not bounded by it.
+	// throttled failure is no attempt, and not bounded by it.
 	MaxAttempts int
+	// MaxThrottledAge bounds for how long a message is throttled without failing in
+	// another way; 0 does not.
+	MaxThrottledAge time.Duration
 	// DeadLetter says what becomes of work that is given up.
 	DeadLetter DeadLetter
 	Alert      Alert // the zero value is [Warn]
@@ -141,6 +144,9 @@ func (r *Rule) Validate() error {
 	if b := r.Backoff; b.Base < 0 || b.Max < b.Base || b.Max > pawl.MaxDelay {
 		bad("backoff from %v to %v; it goes from 0 to %v, base first", b.Base, b.Max, pawl.MaxDelay)
 	}
+	if r.MaxThrottledAge < 0 {
+		bad("max throttled age %v is below 0", r.MaxThrottledAge)
+	}
 	if r.DeadLetter == Always && (r.Repeat == Repeated || r.If|r.Unless != 0) {
 		bad("dead letter %q contradicts a repetition", Always)
 	}
@@ -171,9 +177,11 @@ func (r *Rule) decide(a *Attempt, f pawl.Failure, facts Facts, random func() flo
 		r.giveUp(&d, fmt.Sprintf("%v ends it", facts&r.Unless))
 	case r.If != 0 && facts&r.If == 0:
 		r.giveUp(&d, fmt.Sprintf("the rule repeats %v only", r.If))
+	case f.Class == pawl.ClassThrottled && r.MaxThrottledAge > 0 && a.ThrottledFor >= r.MaxThrottledAge:
+		r.giveUp(&d, fmt.Sprintf("throttled for %v, %d times", a.ThrottledFor.Round(time.Second), a.Throttles))
 	case f.Class == pawl.ClassThrottled:
-		d.Action = Retry
-		d.Delay = throttled(f.After, r.Backoff.Delay(a.Number, random()))
+		d.Action, d.Throttled = Retry, true
+		d.Delay = throttled(f.After, r.Backoff.Delay(cmp.Or(a.Throttles, a.Number), random()))
 		d.Reason = fmt.Sprintf("throttled, attempt %d: again after %v", a.Number, d.Delay.Round(time.Millisecond))
 	case a.Number >= limit:
 		d.MaxAttempts = limit

@@ -98,6 +98,8 @@ func (s *Settlement) Validate() error {
 		return bad("verdict", "is missing")
 	case s.After < 0 || s.After > pawl.MaxDelay || s.Hold < 0 || s.Hold > pawl.MaxDelay:
 		return bad("delay", "after %v, hold %v; they go from 0 to %v", s.After, s.Hold, pawl.MaxDelay)
+	case s.Throttled && s.Verdict != Retry:
+		return bad("throttled", "goes with retry only")
 	case len(s.Emit) > 0 && s.Verdict != Ack:
 		return bad("emit", "goes with ack only")
 	case len(s.Emit) > MaxEmit:

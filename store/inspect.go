@@ -23,19 +23,23 @@ const (
 // Record is everything a store knows of a message.
 type Record struct {
 	pawl.Message
-	State      State
-	Rank       int64
-	Attempts   int // failed ones, so far
-	Rescues    int
-	Lonely     int // rescues of leases claimed alone
-	EnqueuedAt time.Time
-	NotBefore  time.Time // zero: at once
-	Lease      *LeaseRecord
-	History    []Attempt // failed deliveries and rescues, oldest first
-	Reason     string    // why it is where it is: of its last transition
-	Replays    int
-	AckedAt    time.Time
-	DeadAt     time.Time
+	State    State
+	Rank     int64
+	Attempts int // failed ones, so far
+	// Throttles counts the throttled retries since it last failed in another way,
+	// and ThrottledSince is when the first of them was; zero: there is none.
+	Throttles      int
+	ThrottledSince time.Time
+	Rescues        int
+	Lonely         int // rescues of leases claimed alone
+	EnqueuedAt     time.Time
+	NotBefore      time.Time // zero: at once
+	Lease          *LeaseRecord
+	History        []Attempt // failed deliveries and rescues, oldest first
+	Reason         string    // why it is where it is: of its last transition
+	Replays        int
+	AckedAt        time.Time
+	DeadAt         time.Time
 	// Of a dead letter: the kind and fingerprint of what killed it.
 	Kind        pawl.Kind
 	Fingerprint string
@@ -63,6 +67,8 @@ type Attempt struct {
 	Action    string    `json:"action"`
 	Inputs    string    `json:"inputs,omitempty"`
 	NextAt    time.Time `json:"next_at,omitzero"`
+	// Throttled: it was to come back later, which counts no attempt.
+	Throttled bool `json:"throttled,omitempty"`
 	// Attrs are the facts of the failure.
 	Attrs map[string]string `json:"attrs,omitempty"`
 }

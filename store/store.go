@@ -88,6 +88,7 @@ const (
 	MaxEmit       = MaxBatch       // messages emitted by the settlements of a call
 	MaxReason     = 8 << 10        // bytes of an error or reason; longer ones are cut
 	MaxLease      = 24 * time.Hour // how long a lease can be given for, or extended by
+	KeptThrottles = 10             // records of throttled retries that a message keeps
 )
 
 // LonelyReason is the reason of a dead letter that three lonely rescues made.
@@ -222,6 +223,10 @@ type Settlement struct {
 	// Hold closes the lane for that long, whatever the verdict: with a retry or
 	// release for the longer of both.
 	Hold time.Duration
+	// Throttled says of a retry that the other side asked to come back later: it
+	// counts a throttle and no attempt. Of the records of throttled retries a store
+	// keeps the last [KeptThrottles].
+	Throttled bool
 	// Emit is appended with an ack; ids are set to pawl.EmitID(ID, index). One
 	// whose id or unique key is there already is skipped and counted.
 	Emit []pawl.Message

@@ -72,6 +72,9 @@ func describe(w io.Writer, m *operate.Message) {
 	field(w, "priority", number(m.Priority))
 	field(w, "enqueued at", when(m.EnqueuedAt))
 	field(w, "not before", whenever(m.NotBefore))
+	if m.Throttles > 0 {
+		field(w, "throttles", number(m.Throttles)+", since "+whenever(m.ThrottledSince))
+	}
 	if m.UniqueKey != nil {
 		field(w, "unique key", *m.UniqueKey)
 	}
@@ -91,7 +94,11 @@ func describePast(w io.Writer, attempts []operate.Attempt, replays int) {
 	}
 	for _, a := range attempts {
 		text := fmt.Sprintf("%s %s by %s: %s", when(a.EndedAt), a.Kind, a.Worker, a.Error)
-		field(w, fmt.Sprintf("attempt %d", a.Attempt), text)
+		name := fmt.Sprintf("attempt %d", a.Attempt)
+		if a.Throttled {
+			name = "throttled"
+		}
+		field(w, name, text)
 		field(w, "  decided", strings.TrimPrefix(a.Rule+": "+a.Action, ": "))
 		field(w, "  from", a.Inputs)
 		for _, name := range slices.Sorted(maps.Keys(a.Attrs)) {

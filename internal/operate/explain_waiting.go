@@ -12,6 +12,10 @@ import (
 func (x *explaining) delayed(ctx context.Context, t store.Topics) error {
 	r, last := x.record, x.last()
 	switch {
+	case last != nil && last.Throttled && last.NextAt.Equal(r.NotBefore):
+		x.say(SituationRetrying, last.EndedAt,
+			"it was throttled for the %d. time since %s%s: %s; rule %q repeats it at %s; that is no attempt, and %s so far",
+			r.Throttles, UTC(r.ThrottledSince), ofKind(last.Kind), last.Error, last.Rule, UTC(r.NotBefore), counted(r.Attempts, "failed attempt"))
 	case last != nil && last.NextAt.Equal(r.NotBefore):
 		x.say(SituationRetrying, last.EndedAt, "attempt %d failed%s: %s; rule %q repeats it at %s",
 			last.Attempt, ofKind(last.Kind), last.Error, last.Rule, UTC(r.NotBefore))

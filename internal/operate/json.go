@@ -32,6 +32,9 @@ type Message struct {
 	Headers    map[string]string `json:"headers"`
 	Body       *string           `json:"body,omitempty"`
 	BodyBase64 *string           `json:"body_base64,omitempty"`
+	// Throttles are throttled retries since the last other failure; they are no attempts.
+	Throttles      int        `json:"throttles,omitempty"`
+	ThrottledSince *time.Time `json:"throttled_since,omitempty"`
 }
 
 // Lease is a live lease as JSON.
@@ -77,6 +80,8 @@ type Attempt struct {
 	NextAt    *time.Time `json:"next_at"`
 
 	Attrs map[string]string `json:"attrs,omitempty"`
+
+	Throttled bool `json:"throttled,omitempty"`
 }
 
 // Topic is a topic's settings and figures as JSON.
@@ -126,6 +131,7 @@ func FormMessage(r *store.Record) Message {
 	if m.Headers == nil {
 		m.Headers = map[string]string{}
 	}
+	m.Throttles, m.ThrottledSince = r.Throttles, moment(r.ThrottledSince)
 	if r.Unique.Key != "" {
 		m.UniqueKey = new(r.Unique.Key)
 	}
@@ -168,7 +174,7 @@ func formAttempts(history []store.Attempt) []Attempt {
 	attempts := make([]Attempt, len(history))
 	for i, a := range history {
 		attempts[i] = Attempt{
-			a.Attempt, a.StartedAt.UTC(), a.EndedAt.UTC(), a.Worker, a.Kind, a.Error, a.Rule, a.Action, a.Inputs, moment(a.NextAt), a.Attrs,
+			a.Attempt, a.StartedAt.UTC(), a.EndedAt.UTC(), a.Worker, a.Kind, a.Error, a.Rule, a.Action, a.Inputs, moment(a.NextAt), a.Attrs, a.Throttled,
 		}
 	}
 	return attempts

@@ -129,7 +129,7 @@ func (l *Letter) record() (store.Record, error) {
 	for i := range l.Attempts {
 		a := &l.Attempts[i]
 		past := store.Attempt{Attempt: a.Attempt, StartedAt: a.StartedAt, EndedAt: a.EndedAt, Worker: a.Worker, Kind: a.Kind,
-			Error: a.Error, Rule: a.Rule, Action: a.Action, Inputs: a.Inputs, Attrs: a.Attrs}
+			Error: a.Error, Rule: a.Rule, Action: a.Action, Inputs: a.Inputs, Attrs: a.Attrs, Throttled: a.Throttled}
 		if a.NextAt != nil {
 			past.NextAt = *a.NextAt
 		}

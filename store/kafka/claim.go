@@ -19,6 +19,8 @@ type given struct {
 	token             pawl.Token
 	attempt, rescues  int
 	leaseFor, hardFor time.Duration
+	throttles         int
+	throttledFor      time.Duration
 }
 
 // givens are lists of them that are not in use: they are short-lived, and large.
@@ -208,6 +210,9 @@ func (c *claim) take(l *lane, n int) {
 		f.early = early{} // it is the claimer's now
 		if t := f.trouble; t != nil {
 			g.attempt, g.rescues = t.attempts+1, t.rescues
+			if g.throttles = t.throttles; g.throttles > 0 {
+				g.throttledFor = time.Unix(0, c.now).Sub(t.throttledSince)
+			}
 		}
 		c.out = append(c.out, g)
 		f = f.next
@@ -251,6 +256,7 @@ func (c *claim) deliveries() []pawl.Delivery {
 			g, d := &c.out[i], &ds[i]
 			copies.fill(d, g, len(ds)-i)
 			d.Token, d.Attempt, d.Rescues = g.token, g.attempt, g.rescues
+			d.Throttles, d.ThrottledFor = g.throttles, g.throttledFor
 			d.Waited = max(0, now.Sub(d.EnqueuedAt))
 			d.LeaseFor, d.Deadline = g.leaseFor, g.hardFor
 		}

@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"encoding/json"
 	"strconv"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -40,6 +41,9 @@ const (
 // trouble is what few messages have.
 type trouble struct {
 	attempts, rescues, lonely, replays int
+
+	throttles      int // since it last failed in another way
+	throttledSince time.Time
 
 	reason  string
 	history []store.Attempt

@@ -253,6 +253,7 @@ func (e *engine) describe(rec *store.Record, partition int32, offset int64) {
 	}
 	if tr := f.trouble; tr != nil {
 		rec.Attempts, rec.Rescues, rec.Lonely = tr.attempts, tr.rescues, tr.lonely
+		rec.Throttles, rec.ThrottledSince = tr.throttles, tr.throttledSince
 		rec.History = slices.Clone(tr.history)
 		if tr.reason != "" {
 			rec.Reason = tr.reason

@@ -185,10 +185,15 @@ func (l *lane) lift(f *flight) {
 // fail records a failed attempt.
 func (f *flight) fail(st *store.Settlement, now int64, after time.Duration) *trouble {
 	t, end := f.troubled(), time.Unix(0, now)
-	t.attempts++
+	number := t.attempts + 1
+	if st.Throttled {
+		t.throttle(end)
+	} else {
+		t.attempts, t.throttles, t.throttledSince = number, 0, time.Time{}
+	}
 	t.reason = store.Text(st.Failure.Error)
 	a := store.Attempt{
-		Attempt: t.attempts, StartedAt: end.Add(-st.Failure.Ran), EndedAt: end, Worker: store.Text(st.Failure.Worker),
+		Attempt: number, Throttled: st.Throttled, StartedAt: end.Add(-st.Failure.Ran), EndedAt: end, Worker: store.Text(st.Failure.Worker),
 		Kind: store.Text(string(st.Failure.Kind)), Error: t.reason, Rule: store.Text(st.Failure.Rule),
 		Action: store.Text(st.Failure.Action), Inputs: store.Text(st.Failure.Inputs),
 		Attrs: store.FitAttrs(st.Failure.Attrs),
@@ -198,6 +203,23 @@ func (f *flight) fail(st *store.Settlement, now int64, after time.Duration) *tro
 	}
 	t.history = append(t.history, a)
 	return t
+}
+
+// throttle counts a throttled retry, and forgets the record of an old one.
+func (t *trouble) throttle(now time.Time) {
+	if t.throttles++; t.throttles == 1 {
+		t.throttledSince = now
+	}
+	kept := 0
+	for i, a := range slices.Backward(t.history) {
+		if a.Throttled {
+			kept++
+		}
+		if kept == store.KeptThrottles {
+			t.history = slices.Delete(t.history, i, i+1)
+			return
+		}
+	}
 }
 
 // Extend implements [store.Store].

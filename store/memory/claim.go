@@ -196,10 +196,18 @@ func (c *claim) take(l *lane, run int) {
 		}
 		c.out = append(c.out, pawl.Delivery{
 			Message: own(m.Message), Token: pawl.Token{Fence: c.fence, Lane: l.id, Seq: m.seq},
-			Attempt: m.Attempts + 1, Rescues: m.Rescues, EnqueuedAt: m.EnqueuedAt,
+			Attempt: m.Attempts + 1, Rescues: m.Rescues, Throttles: m.Throttles, ThrottledFor: since(c.now, m.ThrottledSince), EnqueuedAt: m.EnqueuedAt,
 			Waited: c.now.Sub(m.visible), LeaseFor: l.until.Sub(c.now), Deadline: l.topic.Deadline,
 		})
 	}
+}
+
+// since is how long ago a time was; 0 for none.
+func since(now, at time.Time) time.Duration {
+	if at.IsZero() {
+		return 0
+	}
+	return now.Sub(at)
 }
 
 // Extend implements [store.Store].

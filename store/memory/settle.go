@@ -115,18 +115,41 @@ func (s *Store) end(l *lane, now time.Time, after time.Duration) {
 // fail records a failed attempt.
 func (m *message) fail(now time.Time, l *lane, st *store.Settlement, next time.Time) {
 	f := &st.Failure
-	m.Attempts++
+	number := m.Attempts + 1
+	if st.Throttled {
+		m.throttle(now)
+	} else {
+		m.Attempts, m.Throttles, m.ThrottledSince = number, 0, time.Time{}
+	}
 	m.Reason = store.Text(f.Error)
 	m.History = append(m.History, store.Attempt{
-		Attempt: m.Attempts, StartedAt: now.Add(-f.Ran), EndedAt: now, Worker: store.Text(f.Worker),
+		Attempt: number, Throttled: st.Throttled, StartedAt: now.Add(-f.Ran), EndedAt: now, Worker: store.Text(f.Worker),
 		Kind: store.Text(string(f.Kind)), Error: store.Text(f.Error), Rule: store.Text(f.Rule), Action: store.Text(f.Action),
 		Inputs: store.Text(f.Inputs), NextAt: next, Attrs: store.FitAttrs(f.Attrs),
 	})
 }
 
+// throttle counts a throttled retry, and forgets the record of an old one.
+func (m *message) throttle(now time.Time) {
+	if m.Throttles++; m.Throttles == 1 {
+		m.ThrottledSince = now
+	}
+	kept := 0
+	for i, a := range slices.Backward(m.History) {
+		if a.Throttled {
+			kept++
+		}
+		if kept == store.KeptThrottles {
+			m.History = slices.Delete(m.History, i, i+1)
+			return
+		}
+	}
+}
+
 // bury makes a message, which is in no lane any more, a dead letter.
 func (s *Store) bury(m *message, now time.Time, kind pawl.Kind, reason string) {
 	m.State, m.DeadAt, m.Kind, m.Reason = store.IsDead, now, kind, reason
+	m.Throttles, m.ThrottledSince = 0, time.Time{}
 	m.Fingerprint = fingerprint.Of(kind, reason)
 	s.freeUnique(&m.Message)
 	s.lay(m)

@@ -126,14 +126,15 @@ WITH c AS MATERIALIZED (SELECT c.lanes, c.started, c.ends, c.hard, c.again, card
 tried AS MATERIALIZED (SELECT EXISTS (SELECT FROM @tried t WHERE t.lane < 0 AND t.seen OFFSET 0) AS seen)
 SELECT m.lane, m.seq, m.rank, m.vis, m.topic, m.prio, m.replays, m.id, m.key, m.meta, m.body,
 	t.attempts, t.rescues, c.started, c.ends, c.hard, 0::bigint AS first, 0::bigint AS last, t.seen, true AS called,
-	false AS late, 0::bigint AS upto
+	false AS late, 0::bigint AS upto, t.throttles, t.throttled
 FROM c CROSS JOIN LATERAL unnest(c.lanes) x(lane)
 CROSS JOIN LATERAL (SELECT m.* FROM @msg m WHERE m.lane = x.lane AND m.seq = x.lane OFFSET 0) m
-LEFT JOIN LATERAL (SELECT t.attempts, t.rescues, t.seen FROM @tried t WHERE c.again AND t.seq = m.seq OFFSET 0) t ON true
+LEFT JOIN LATERAL (SELECT t.attempts, t.rescues, t.seen, t.throttles, t.throttled FROM @tried t WHERE c.again AND t.seq = m.seq OFFSET 0) t ON true
 WHERE x.lane > 0
 UNION ALL
 SELECT m.lane, m.seq, m.rank, m.vis, m.topic, m.prio, m.replays, m.id, m.key, m.meta, m.body,
-	t.attempts, t.rescues, c.started, c.ends, c.hard, x.first, x.last, t.seen, x.called, x.late, x.upto
+	t.attempts, t.rescues, c.started, c.ends, c.hard, x.first, x.last, t.seen, x.called, x.late, x.upto,
+	t.throttles, t.throttled
 FROM c CROSS JOIN LATERAL (
 	SELECT y.lane, l.first, l.last, EXISTS (SELECT FROM @msg b WHERE b.lane = y.lane AND b.seq = l.last OFFSET 0) AS called,
 		s.seq AS start, s.upto, s.late
@@ -144,7 +145,7 @@ FROM c CROSS JOIN LATERAL (
 	WHERE y.lane < 0 OFFSET 0) x
 CROSS JOIN LATERAL (SELECT m.* FROM @msg m WHERE m.lane = x.lane AND m.seq >= coalesce(x.start, 0) ORDER BY m.seq
 	LIMIT greatest(least($3::bigint, $2::bigint - c.n + 1, 2 * (($2::bigint + c.n - 1) / c.n)), 1)) m
-LEFT JOIN LATERAL (SELECT t.attempts, t.rescues, t.seen FROM @tried t WHERE t.seq = m.seq OFFSET 0) t ON true`
+LEFT JOIN LATERAL (SELECT t.attempts, t.rescues, t.seen, t.throttles, t.throttled FROM @tried t WHERE t.seq = m.seq OFFSET 0) t ON true`
 
 // seenOfLane are the messages of lane y that were given out before and are there.
 const seenOfLane = `SELECT t.seq FROM @tried t WHERE t.lane = y.lane AND t.seen AND t.seq >= l.first
@@ -161,10 +162,10 @@ h AS (SELECT r.*, first_value(r.rank) OVER w AS hrank, first_value(r.seq) OVER w
 s AS (SELECT h.*, sum(h.size) OVER o AS bytes, row_number() OVER o AS n FROM h
 	WINDOW o AS (ORDER BY h.hrank, h.hseq, h.lane, h.seq ROWS UNBOUNDED PRECEDING))
 SELECT lane, seq, rank, vis, topic, prio, replays, id, key, meta, body,
-	attempts, rescues, started, ends, hard, first, last, seen, called, late, upto FROM r WHERE (SELECT fits FROM z)
+	attempts, rescues, started, ends, hard, first, last, seen, called, late, upto, throttles, throttled FROM r WHERE (SELECT fits FROM z)
 UNION ALL
 SELECT lane, seq, rank, vis, topic, prio, replays, id, key, meta, CASE WHEN bytes <= $4::bigint OR n = 1 THEN body END,
-	attempts, rescues, started, ends, hard, first, last, seen, called, late, upto FROM s WHERE NOT (SELECT fits FROM z)`
+	attempts, rescues, started, ends, hard, first, last, seen, called, late, upto, throttles, throttled FROM s WHERE NOT (SELECT fits FROM z)`
 
 // dropBusy drops the best tickets of a topic whose lanes are leased or closed,
 // and tells their holders: $1 topic, $2 how many to look at. A claim of few

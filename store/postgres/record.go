@@ -17,7 +17,7 @@ SELECT ` + messageColumns + `, t.attempts, t.rescues, t.lonely, t.reason,
 	(SELECT array_agg(a.data ORDER BY a.n) FROM @attempt a WHERE a.seq = m.seq) AS history,
 	m.lane, m.seq, l.token, l.until, l.first, l.last,
 	l.token = 0 AND m.lane < 0 AND EXISTS (SELECT FROM @msg h WHERE h.lane = m.lane AND h.seq < m.seq) AS behind,
-	c.fence, c.owner, c.started, c.hard, c.ends, c.longer, c.longer_until
+	c.fence, c.owner, c.started, c.hard, c.ends, c.longer, c.longer_until, t.throttles, t.throttled
 FROM unnest($1::bigint[], $2::bigint[]) WITH ORDINALITY x(lane, seq, n)
 CROSS JOIN LATERAL (SELECT * FROM @msg m WHERE m.lane = x.lane AND m.seq = x.seq) m
 LEFT JOIN LATERAL (SELECT * FROM @tried t WHERE t.seq = m.seq) t ON true
@@ -81,6 +81,7 @@ func (s *Store) readRecord(r row) (rec store.Record, err error) {
 func (s *Store) readLive(r row) (store.Record, error) {
 	rec, err := s.readRecord(r)
 	lane, seq := r.int8(14), r.int8(15)
+	rec.Throttles, rec.ThrottledSince = r.int4(28), r.time(29)
 	switch {
 	case !r.null(21):
 		until := r.micros(25)

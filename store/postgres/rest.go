@@ -46,13 +46,14 @@ func (l *latch) has(seq int64) bool {
 type found struct {
 	topic                     int32
 	attempts, rescues, lonely int
+	throttles                 int
 	reason                    string
 }
 
 const (
 	lockClaims = `SELECT c.fence, c.gone FROM unnest($1::bigint[]) f(fence)
 		CROSS JOIN LATERAL (SELECT c.fence, c.gone FROM @claim c WHERE c.fence = f.fence FOR UPDATE) c`
-	readFound = `SELECT m.seq, m.topic, t.attempts, t.rescues, t.lonely, t.reason FROM unnest($1::bigint[], $2::bigint[]) x(lane, seq)
+	readFound = `SELECT m.seq, m.topic, t.attempts, t.rescues, t.lonely, t.reason, t.throttles FROM unnest($1::bigint[], $2::bigint[]) x(lane, seq)
 		CROSS JOIN LATERAL (SELECT * FROM @msg m WHERE m.lane = x.lane AND m.seq = x.seq OFFSET 0) m
 		LEFT JOIN LATERAL (SELECT * FROM @tried t WHERE t.seq = x.seq OFFSET 0) t ON true`
 	readClock    = `SELECT clock_timestamp() + $1::interval`
@@ -145,7 +146,7 @@ func (w *resting) readLane(r row) error {
 
 func (w *resting) readMessage(r row) error {
 	w.messages[r.int8(0)] = &found{
-		topic: int32(r.int4(1)), attempts: r.int4(2), rescues: r.int4(3), lonely: r.int4(4), reason: r.text(5),
+		topic: int32(r.int4(1)), attempts: r.int4(2), rescues: r.int4(3), lonely: r.int4(4), reason: r.text(5), throttles: r.int4(6),
 	}
 	return nil
 }
@@ -246,7 +247,14 @@ func (w *resting) fail(to *writing, st *store.Settlement, m *found, after time.D
 		next = moment(w.at + micros(after))
 	}
 	a := sqlstore.FailedAttempt(m.attempts+1, &st.Failure, moment(w.at), next)
-	to.try(st.Token.Lane, st.Token.Seq, a.Attempt, m.rescues, m.lonely, a.Error)
+	attempts := a.Attempt
+	if a.Throttled = st.Throttled; a.Throttled {
+		attempts = m.attempts
+		to.throttled.more = append(to.throttled.more, st.Token.Seq)
+	} else if m.throttles > 0 {
+		to.throttled.over = append(to.throttled.over, st.Token.Seq)
+	}
+	to.try(st.Token.Lane, st.Token.Seq, attempts, m.rescues, m.lonely, a.Error)
 	to.record(st.Token.Seq, a)
 }
 

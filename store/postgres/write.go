@@ -24,8 +24,9 @@ type writing struct {
 		seq  []int64
 		data []string
 	}
-	acked  struct{ lane, seq []int64 }
-	buried struct {
+	throttled struct{ more, over []int64 } // retries that were throttled, and failures after such
+	acked     struct{ lane, seq []int64 }
+	buried    struct {
 		lane, seq                 []int64
 		kind, reason, fingerprint []string
 	}
@@ -55,6 +56,15 @@ const (
 		ON CONFLICT (seq) DO UPDATE SET seen = true, attempts = excluded.attempts, rescues = excluded.rescues, lonely = excluded.lonely, reason = excluded.reason`
 	writeAttempts = `INSERT INTO @attempt (seq, n, data) SELECT x.seq, coalesce(a.n, 0) + 1, x.data FROM unnest($1::bigint[], $2::text[]) x(seq, data)
 		CROSS JOIN LATERAL (SELECT max(a.n) AS n FROM @attempt a WHERE a.seq = x.seq) a`
+	// addThrottles counts throttled retries, and trimThrottles forgets the oldest
+	// records of such: $2 what those contain, $3 how many are kept.
+	addThrottles = `UPDATE @tried t SET throttles = t.throttles + 1, throttled = coalesce(t.throttled, $2::timestamptz)
+		WHERE t.seq = ANY ($1::bigint[])`
+	endThrottles  = `UPDATE @tried t SET throttles = 0, throttled = NULL WHERE t.seq = ANY ($1::bigint[])`
+	trimThrottles = `DELETE FROM @attempt d USING (
+			SELECT a.seq, a.n, row_number() OVER (PARTITION BY a.seq ORDER BY a.n DESC) AS at FROM unnest($1::bigint[]) x(seq)
+			CROSS JOIN LATERAL (SELECT a.seq, a.n FROM @attempt a WHERE a.seq = x.seq AND position($2::text IN a.data) > 0 OFFSET 0) a) o
+		WHERE d.seq = o.seq AND d.n = o.n AND o.at > $3::int`
 	// ackLocked acks messages of locked lanes and claims.
 	ackLocked = `
 WITH now AS MATERIALIZED (SELECT clock_timestamp() + $3::interval AS at),
@@ -145,6 +155,13 @@ func (w *writing) steps(s *Store) (g group) {
 	}
 	if a := &w.attempts; len(a.seq) > 0 {
 		g = append(g, do(writeAttempts, int8Array(a.seq), textArray(a.data)))
+	}
+	if more := w.throttled.more; len(more) > 0 {
+		g = append(g, do(addThrottles, int8Array(more), timeValue(w.at)),
+			do(trimThrottles, int8Array(more), textValue(sqlstore.MarkThrottled), int4Value(store.KeptThrottles)))
+	}
+	if over := w.throttled.over; len(over) > 0 {
+		g = append(g, do(endThrottles, int8Array(over)))
 	}
 	if a := &w.acked; len(a.seq) > 0 {
 		g = append(g, do(ackLocked, int8Array(a.lane), int8Array(a.seq), s.skewValue()))

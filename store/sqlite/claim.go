@@ -14,7 +14,7 @@ import (
 const (
 	hasSlot     = `SELECT 1 FROM pawl_slot WHERE topic = ? LIMIT 1`
 	messageCols = ` m.seq, m.lane, m.rank, m.prio, m.enqueued, m.hidden, m.delay, m.id, m.key, m.headers, m.uniq, m.body,
-		t.attempts, t.rescues, m.replays `
+		t.attempts, t.rescues, m.replays, t.throttles, t.throttled `
 	selectHeads = `SELECT` + messageCols + `FROM pawl_slot s CROSS JOIN pawl_msg m ON m.seq = s.seq
 		LEFT JOIN pawl_tried t ON t.seq = s.seq
 		WHERE s.topic = ? AND s.suspect = ? ORDER BY s.rank, s.seq LIMIT ?`
@@ -244,11 +244,15 @@ func (l *loader) load(r row, t *taken) error {
 		Token:      pawl.Token{Fence: l.fence, Lane: t.lane, Seq: t.last},
 		Attempt:    int(r.int(12)) + 1,
 		Rescues:    int(r.int(13)),
+		Throttles:  int(r.int(15)),
 		EnqueuedAt: moment(r.int(4)),
 		Waited:     time.Duration(l.now-r.int(4)-r.int(5)) * time.Microsecond,
 		LeaseFor:   min(l.terms.For, l.topic.Deadline),
 		Deadline:   l.topic.Deadline,
 	})
+	if since := r.int(16); since > 0 {
+		t.run[len(t.run)-1].ThrottledFor = time.Duration(l.now-since) * time.Microsecond
+	}
 	return nil
 }
 

@@ -77,7 +77,8 @@ const (
 	exhume    = `DELETE FROM pawl_dead WHERE seq = ?`
 	resurrect = `UPDATE pawl_msg SET topic = ?, rank = ?, hidden = ? - enqueued, replays = replays + 1 WHERE seq = ?`
 	countAnew = `INSERT INTO pawl_tried (seq, attempts, rescues, lonely, reason) VALUES (?, 0, 0, 0, 'replayed')
-		ON CONFLICT (seq) DO UPDATE SET attempts = 0, rescues = 0, lonely = 0, reason = excluded.reason`
+		ON CONFLICT (seq) DO UPDATE SET attempts = 0, rescues = 0, lonely = 0, reason = excluded.reason,
+			throttles = 0, throttled = 0`
 	selectPrio = `SELECT prio FROM pawl_msg WHERE seq = ?`
 )
 

@@ -58,7 +58,13 @@ const (
 	selectEntry = `SELECT m.seq, m.lane, m.topic, m.id, m.key, m.uniq, t.attempts
 		FROM pawl_msg m LEFT JOIN pawl_tried t ON t.seq = m.seq WHERE m.seq = ?`
 	addAttempt = `INSERT INTO pawl_tried (seq, attempts, rescues, lonely, reason) VALUES (?, 1, 0, 0, ?)
-		ON CONFLICT (seq) DO UPDATE SET attempts = attempts + 1, reason = excluded.reason`
+		ON CONFLICT (seq) DO UPDATE SET attempts = attempts + 1, reason = excluded.reason, throttles = 0, throttled = 0`
+	addThrottle = `INSERT INTO pawl_tried (seq, attempts, rescues, lonely, reason, throttles, throttled) VALUES (?1, 0, 0, 0, ?2, 1, ?3)
+		ON CONFLICT (seq) DO UPDATE SET reason = excluded.reason, throttles = throttles + 1,
+			throttled = CASE throttled WHEN 0 THEN excluded.throttled ELSE throttled END`
+	// trimThrottles forgets the oldest records of throttled retries.
+	trimThrottles = `DELETE FROM pawl_attempt WHERE seq = ?1 AND n IN (SELECT n FROM pawl_attempt
+		WHERE seq = ?1 AND instr(record, CAST(?2 AS BLOB)) > 0 ORDER BY n DESC LIMIT -1 OFFSET ?3)`
 	setReason = `INSERT INTO pawl_tried (seq, attempts, rescues, lonely, reason) VALUES (?, 0, 0, 0, ?)
 		ON CONFLICT (seq) DO UPDATE SET reason = excluded.reason`
 	leaveLane   = `UPDATE pawl_msg SET lane = 0 WHERE seq = ?`
@@ -111,11 +117,22 @@ func (k *work) ack(e *entry) error {
 }
 
 // fail records a failed attempt; next is 0 for one that is not repeated.
-func (k *work) fail(e *entry, f *store.Failure, next int64) error {
-	if _, err := k.db.exec(addAttempt, e.seq, store.Text(f.Error)); err != nil {
+func (k *work) fail(e *entry, st *store.Settlement, next int64) error {
+	a := sqlstore.FailedAttempt(int(e.attempts)+1, &st.Failure, moment(k.now), moment(next))
+	if a.Throttled = st.Throttled; !a.Throttled {
+		if _, err := k.db.exec(addAttempt, e.seq, a.Error); err != nil {
+			return err
+		}
+		return k.record(e.seq, a)
+	}
+	if _, err := k.db.exec(addThrottle, e.seq, a.Error, k.now); err != nil {
 		return err
 	}
-	return k.record(e.seq, sqlstore.FailedAttempt(int(e.attempts)+1, f, moment(k.now), moment(next)))
+	if err := k.record(e.seq, a); err != nil {
+		return err
+	}
+	_, err := k.db.exec(trimThrottles, e.seq, sqlstore.MarkThrottled, int64(store.KeptThrottles))
+	return err
 }
 
 // bury makes a message a dead letter.

@@ -17,12 +17,12 @@ const (
 	recordColumns = `SELECT m.seq, m.lane, m.topic, m.prio, m.rank, m.enqueued, m.delay, m.replays, m.id, m.key, m.headers, m.uniq, m.body,
 		t.attempts, t.rescues, t.lonely, t.reason,
 		l.fence, l.until, l.hard, l.started, l.topic, l.last, l.alone, l.owner, l.extras,
-		c.at, a.at, d.at, d.kind, d.reason, d.fingerprint, a.forget, d.n `
+		c.at, a.at, d.at, d.kind, d.reason, d.fingerprint, a.forget, d.n, t.throttles, t.throttled `
 	// selectBrief gives of dead letters what takes no look at their bodies.
 	selectBrief = `SELECT m.seq, m.lane, m.topic, m.prio, m.rank, m.enqueued, m.delay, m.replays, m.id, m.key, NULL, m.uniq, NULL,
 		t.attempts, t.rescues, t.lonely, NULL,
 		NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-		NULL, NULL, d.at, d.kind, d.reason, d.fingerprint, NULL, d.n
+		NULL, NULL, d.at, d.kind, d.reason, d.fingerprint, NULL, d.n, 0, 0
 		FROM pawl_dead d CROSS JOIN pawl_msg m ON m.seq = d.seq LEFT JOIN pawl_tried t ON t.seq = m.seq `
 	recordJoins = `
 		LEFT JOIN pawl_tried t ON t.seq = m.seq
@@ -95,6 +95,9 @@ func (k *work) record1(r row) (f found, err error) {
 	}}
 	if r[16] != nil {
 		f.Reason = r.text(16)
+	}
+	if f.Throttles = int(r.int(34)); f.Throttles > 0 && f.State != store.IsDead {
+		f.ThrottledSince = moment(r.int(35))
 	}
 	switch {
 	case r[28] != nil:

@@ -358,7 +358,7 @@ func (s *settler) one(l *lease, e *entry, i int) (ended bool, err error) {
 		}
 		return true, s.end(l.lane, l.topic, micros(it.Hold), true)
 	case store.Dead:
-		if err := s.fail(e, &it.Failure, 0); err != nil {
+		if err := s.fail(e, it, 0); err != nil {
 			return false, err
 		}
 		if err := s.buryEntry(e, s.now, it.Failure.Kind, store.Text(it.Failure.Error)); err != nil {
@@ -367,7 +367,7 @@ func (s *settler) one(l *lease, e *entry, i int) (ended bool, err error) {
 		return true, s.end(l.lane, l.topic, micros(it.Closes()), true)
 	case store.Retry:
 		s.of(e.topic).retried++
-		if err := s.fail(e, &it.Failure, s.now+micros(it.Closes())); err != nil {
+		if err := s.fail(e, it, s.now+micros(it.Closes())); err != nil {
 			return false, err
 		}
 	default: // release

@@ -65,7 +65,7 @@ func (c *claimer) among(w want, do func(r row, suspect int64) error) error {
 	left := w.Limit
 	most := func(rescues int) int64 { return int64(min(w.Limit, c.suspects/store.Weight(rescues))) }
 	return c.db.query(selectAmong, func(r row) error {
-		suspect := r.int(15)
+		suspect := r.int(17)
 		weight := store.Weight(int(suspect))
 		switch {
 		case left == 0:

@@ -253,6 +253,7 @@ func badSettlementIsRefusedAlone(t *T) {
 		func(s *store.Settlement) { s.Hold = -time.Second },
 		func(s *store.Settlement) { s.Verdict, s.Hold = store.Retry, pawl.MaxDelay+1 },
 		func(s *store.Settlement) { s.Emit = make([]pawl.Message, 1) },
+		func(s *store.Settlement) { s.Throttled = true },
 	} {
 		s := verdict(ds[0], store.Ack)
 		change(&s)

@@ -12,6 +12,8 @@ func countSentences() []Sentence {
 	return []Sentence{
 		{Name: "AttemptIsASettledFailure", Test: attemptIsASettledFailure,
 			Text: "An attempt counts when it is settled as failed; the delivery after it says so."},
+		{Name: "ThrottledIsNoAttempt", Needs: needs(store.CanLookup), Test: throttledIsNoAttempt,
+			Text: "A throttled retry counts a throttle and no attempt, until the message fails in another way; of its records the last ten are kept."},
 		{Name: "ReleaseCountsNothing", Test: releaseCountsNothing,
 			Text: "A release counts nothing."},
 		{Name: "DeadCountsAnAttempt", Needs: needs(store.CanDeadLetters, store.CanLookup), Test: deadCountsAnAttempt,
@@ -55,6 +57,45 @@ func deadCountsAnAttempt(t *T) {
 	t.kill(t.claimOne(), "dead")
 	if r := t.inState(id, store.IsDead); r.Attempts != 2 || len(r.History) != 2 || r.History[1].Attempt != 2 {
 		t.Fatalf("dead letter of a second attempt: %+v", r)
+	}
+}
+
+func throttledIsNoAttempt(t *T) {
+	id := t.put(t.msg("a"))[0]
+	throttle := func() pawl.Delivery {
+		d := t.claimOne()
+		s := verdict(d, store.Retry)
+		s.Throttled, s.Failure = true, failure("429")
+		t.settled(s)
+		t.Advance(time.Minute)
+		return d
+	}
+	for i := range 25 {
+		if d := throttle(); d.Attempt != 1 || d.Throttles != i {
+			t.Fatalf("attempt %d, %d throttles; want attempt 1, %d", d.Attempt, d.Throttles, i)
+		}
+	}
+	r := t.get(id)
+	if r.Attempts != 0 || r.Throttles != 25 || len(r.History) != store.KeptThrottles || !r.History[0].Throttled || r.History[0].Attempt != 1 {
+		t.Fatalf("%d attempts, %d throttles, %d records: %+v", r.Attempts, r.Throttles, len(r.History), r.History[0])
+	}
+	if !r.ThrottledSince.After(r.EnqueuedAt.Add(-time.Second)) || r.ThrottledSince.After(r.EnqueuedAt.Add(30*time.Second)) {
+		t.Fatalf("throttled since %v, stored at %v", r.ThrottledSince, r.EnqueuedAt)
+	}
+	d := t.claimOne()
+	t.near("how long it is throttled", d.ThrottledFor, 25*time.Minute)
+	t.release(d, 0)
+	t.retry(t.claimOne(), 0)
+	d = throttle()
+	if d.Attempt != 2 || d.Throttles != 0 || d.ThrottledFor != 0 {
+		t.Fatalf("after another failure: attempt %d, %d throttles for %v", d.Attempt, d.Throttles, d.ThrottledFor)
+	}
+	if d = t.claimOne(); d.Attempt != 2 || d.Throttles != 1 {
+		t.Fatalf("throttled again: attempt %d, %d throttles", d.Attempt, d.Throttles)
+	}
+	t.near("how long it is throttled again", d.ThrottledFor, time.Minute)
+	if r := t.get(id); len(r.History) != store.KeptThrottles+1 || r.Attempts != 1 {
+		t.Fatalf("%d attempts, %d records", r.Attempts, len(r.History))
 	}
 }
 

@@ -38,6 +38,7 @@ type mMessage struct {
 	rank      time.Duration
 	visible   time.Duration
 	attempts  int
+	throttles int
 	rescues   int
 	lonely    int
 	replays   int
@@ -285,8 +286,11 @@ func (m *model) settle(l *mLane, fence int64, n *mMessage, s store.Settlement) b
 		n.attempts++
 		m.kill(n)
 	case store.Retry:
-		n.attempts++
 		m.totals.Retried++
+		if n.throttles++; !s.Throttled {
+			n.attempts++
+			n.throttles = 0
+		}
 	}
 	m.end(l, after)
 	return true
@@ -333,7 +337,7 @@ func (m *model) replay(n *mMessage) bool {
 		m.takeUnique(&n.Message)
 	}
 	m.exhume(n)
-	n.attempts, n.rescues, n.lonely = 0, 0, 0
+	n.attempts, n.throttles, n.rescues, n.lonely = 0, 0, 0, 0
 	n.replays++
 	m.place(n, m.now)
 	return true

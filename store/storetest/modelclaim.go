@@ -197,6 +197,8 @@ func (m *model) take(g group, want store.Want, terms store.Lease) error {
 			return fmt.Errorf("%q is a suspect, but one of a run of %d", d.Body, len(g.ds))
 		case d.Attempt != n.attempts+1 || d.Rescues != n.rescues:
 			return fmt.Errorf("%q says attempt %d and %d rescues; want %d and %d", d.Body, d.Attempt, d.Rescues, n.attempts+1, n.rescues)
+		case d.Throttles != n.throttles:
+			return fmt.Errorf("%q says %d throttles; want %d", d.Body, d.Throttles, n.throttles)
 		case string(d.Body) != string(n.Body) || string(d.Key) != string(n.Key) || d.Priority != n.Priority:
 			return fmt.Errorf("%q came as %q with key %q and priority %d", n.Body, d.Body, d.Key, d.Priority)
 		case (d.Waited - (m.now - n.visible)).Abs() > 20*time.Second:

@@ -117,6 +117,7 @@ func (w *walk) plan(l *mLane, emits bool) []planned {
 			}
 		case store.Retry, store.Release:
 			s.After = pickOne(w, 0, half(0), half(2))
+			s.Throttled = s.Verdict == store.Retry && w.oneIn(3)
 			s.Failure = failure("failed")
 		case store.Dead:
 			s.Failure = failure("dead")

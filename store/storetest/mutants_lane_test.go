@@ -37,6 +37,7 @@ func laneMutants() []mutant {
 			}
 		}), []string{"ReleaseKeepsTheHead"}},
 		{"holdIgnored", settling(func(s *store.Settlement) { s.Hold = 0 }), []string{"HoldClosesTheLane", "RunEndsWithAHold"}},
+		{"throttledIsAnAttempt", settling(func(s *store.Settlement) { s.Throttled = false }), []string{"ThrottledIsNoAttempt"}},
 		{"factsForgotten", settling(func(s *store.Settlement) { s.Failure.Attrs = nil }), []string{"DeadKeepFacts"}},
 		{"deadFreesNothing", deadFreesNothing, []string{"DeadHeadFrees"}},
 		{"strandedTicket", strandedTicket, []string{"LaneGoesOn"}},

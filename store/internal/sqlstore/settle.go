@@ -53,6 +53,9 @@ func SortRefusals(refused []store.Refusal) []store.Refusal {
 	return refused
 }
 
+// MarkThrottled is contained in the row of a throttled attempt, and in no other.
+const MarkThrottled = `"throttled":true`
+
 // FailedAttempt is the record of a delivery that was settled as failed; next is
 // zero for one that is not repeated.
 func FailedAttempt(n int, f *store.Failure, now, next time.Time) store.Attempt {

@@ -1,0 +1,2 @@
+ALTER TABLE @tried DROP COLUMN throttles;
+ALTER TABLE @tried DROP COLUMN throttled;
