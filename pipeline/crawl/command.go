@@ -38,7 +38,7 @@ go on with --resume; 5: an unfinished crawl is in the store.`,
   pawl crawl https://example.com/docs/ --scope prefix --depth 3 --delay 1s   # needs a network
   pawl crawl --module shop.yaml   # needs a network`,
 		Flags: []pipeline.Flag{
-			{Name: "out", Default: "pages.jsonl", Doc: "write records to `FILE`: .jsonl or .csv"},
+			{Name: "out", Default: "pages.jsonl", Doc: "write records to `FILE`: .jsonl, .csv or .db (SQLite)"},
 			{Name: "module", Doc: "read seeds, limits, and what to read from pages from this `FILE`; flags count before it"},
 			{Name: "depth", Type: pipeline.Int, Doc: "follow at most so many links from a URL; it has depth 0 (default: no bound)"},
 			{Name: "max-pages", Type: pipeline.Int, Doc: "store at most so many pages (default: no bound)"},

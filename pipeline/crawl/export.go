@@ -118,28 +118,32 @@ func settle(ctx context.Context, p parts, c *crawler, r *run, last int64) error 
 // writer writes pages to a file beside the one that it replaces at the end.
 type writer struct {
 	out, part string
-	file      *os.File
 	buffer    *bufio.Writer
 	page      func(*Record) error
 	flush     func() error
+	close     func() error // makes the file durable; nil: it is closed
 }
 
 // formatOf refuses what no writer is for.
 func formatOf(out string) error {
 	switch strings.ToLower(filepath.Ext(out)) {
-	case ".jsonl", ".csv":
+	case ".jsonl", ".csv", ".db":
 		return nil
 	}
-	return fmt.Errorf("%q ends neither in .jsonl nor in .csv", out)
+	return fmt.Errorf("%q ends neither in .jsonl nor in .csv nor in .db", out)
 }
 
 func create(out string) (*writer, error) {
 	w := &writer{out: out, part: out + ".part"}
+	if strings.EqualFold(filepath.Ext(out), ".db") {
+		return w, w.database()
+	}
 	f, err := os.OpenFile(w.part, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
 	if err != nil {
 		return nil, &pipeline.Error{What: "cannot write the pages", Err: err, Next: "correct --out; the pages stay in the store until they are written: go on with --resume"}
 	}
-	w.file, w.buffer = f, bufio.NewWriterSize(f, 256<<10)
+	w.close = func() error { return errors.Join(w.buffer.Flush(), f.Sync(), f.Close()) }
+	w.buffer = bufio.NewWriterSize(f, 256<<10)
 	if strings.EqualFold(filepath.Ext(out), ".csv") {
 		w.csv()
 		return w, nil
@@ -175,8 +179,8 @@ func (w *writer) csv() {
 
 // finish makes the file appear, durably.
 func (w *writer) finish() error {
-	err := errors.Join(w.flush(), w.buffer.Flush(), w.file.Sync(), w.file.Close())
-	w.file = nil
+	err := errors.Join(w.flush(), w.close())
+	w.close = nil
 	if err == nil {
 		err = os.Rename(w.part, w.out)
 	}
@@ -188,8 +192,8 @@ func (w *writer) finish() error {
 
 // abandon removes what was not finished.
 func (w *writer) abandon() {
-	if w.file != nil {
-		_ = w.file.Close()
+	if w.close != nil {
+		_ = w.close()
 		_ = os.Remove(w.part)
 	}
 }

@@ -58,7 +58,7 @@ func fields() []pipeline.Field {
 		{Name: "allow_private", Type: pipeline.Bool, Default: "false", Doc: "Ask addresses of private networks and of this machine, too."},
 		{Name: "fields", Type: pipeline.Table, Fields: selectors(), DefaultDoc: "none", Doc: "What is read from each page, by name."},
 		{Name: "next", Type: pipeline.Object, Fields: selectors(), DefaultDoc: "none", Doc: "Links to the page that follows, such as `{css: a.next}`. They are followed whatever the depth."},
-		{Name: "out", Default: "", DefaultDoc: "NAME.jsonl", Doc: "Where results go: .jsonl or .csv."},
+		{Name: "out", Default: "", DefaultDoc: "NAME.jsonl", Doc: "Where results go: .jsonl, .csv or .db (SQLite)."},
 	}
 }
 
