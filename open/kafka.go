@@ -89,7 +89,8 @@ func kafkaOptions(c *kafka.Config, options url.Values) error {
 			errs = append(errs, urlError("option %s is %q; it is %v", name, value, err))
 		}
 	}
-	if err := nothingLeft(options, "group, client_id, instance, prefix, partitions, replicas, commit, session … (docs/kafka.md has all)"); err != nil {
+	const some = "group, client_id, instance, prefix, partitions, replicas, commit, session … (docs/kafka.md has all)"
+	if err := nothingLeft(options, some); err != nil {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
@@ -98,14 +99,19 @@ func kafkaOptions(c *kafka.Config, options url.Values) error {
 // kafkaFields are the options of a URL, and what they set.
 func kafkaFields(c *kafka.Config) map[string]any {
 	return map[string]any{
-		"group": &c.Group, "client_id": &c.ClientID, "instance": &c.Instance, "prefix": &c.Prefix, "tls": &c.TLS, "mechanism": &c.Mechanism,
+		"group": &c.Group, "client_id": &c.ClientID, "instance": &c.Instance, "prefix": &c.Prefix,
+		"tls": &c.TLS, "mechanism": &c.Mechanism,
 		"dead_suffix": &c.DeadSuffix, "dead_names": &c.DeadNames, "state_topic": &c.StateTopic, "handler_version": &c.HandlerVersion,
 		"partitions": &c.Create.Partitions, "replicas": &c.Create.Replicas, "no_create": &c.Create.Off,
-		"compression": &c.Produce.Compression, "linger": &c.Produce.Linger, "delivery_timeout": &c.Produce.Timeout, "retries": &c.Produce.Retries,
+		"compression": &c.Produce.Compression, "linger": &c.Produce.Linger, "delivery_timeout": &c.Produce.Timeout,
+		"retries":     &c.Produce.Retries,
 		"batch_bytes": &c.Produce.BatchBytes, "buffer_bytes": &c.Produce.BufferBytes, "close_wait": &c.Produce.CloseWait,
-		"session": &c.Consume.Session, "heartbeat": &c.Consume.Heartbeat, "rebalance": &c.Consume.Rebalance, "drain": &c.Consume.Drain,
-		"commit": &c.Consume.Commit, "fetch_min": &c.Consume.FetchMin, "fetch_wait": &c.Consume.FetchWait, "fetch_bytes": &c.Consume.FetchBytes,
-		"max_bytes": &c.Consume.Bytes, "partition_bytes": &c.Consume.PartBytes, "max_count": &c.Consume.Count, "idle": &c.Consume.Idle,
+		"session": &c.Consume.Session, "heartbeat": &c.Consume.Heartbeat, "rebalance": &c.Consume.Rebalance,
+		"drain":  &c.Consume.Drain,
+		"commit": &c.Consume.Commit, "fetch_min": &c.Consume.FetchMin, "fetch_wait": &c.Consume.FetchWait,
+		"fetch_bytes": &c.Consume.FetchBytes,
+		"max_bytes":   &c.Consume.Bytes, "partition_bytes": &c.Consume.PartBytes, "max_count": &c.Consume.Count,
+		"idle": &c.Consume.Idle,
 	}
 }
 

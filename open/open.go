@@ -78,9 +78,11 @@ type backend struct {
 // order.
 func backends() []backend {
 	return []backend{
-		{schemes: []string{"sqlite"}, describe: sqlite.Description, embedded: true, open: openSQLite, identity: sqliteIdentity, file: sqliteFile},
+		{schemes: []string{"sqlite"}, describe: sqlite.Description, embedded: true,
+			open: openSQLite, identity: sqliteIdentity, file: sqliteFile},
 		{schemes: []string{"memory"}, describe: memory.Description, embedded: true, open: openMemory},
-		{schemes: []string{"postgres", "postgresql"}, describe: postgres.Description, open: openPostgres, identity: postgresIdentity},
+		{schemes: []string{"postgres", "postgresql"}, describe: postgres.Description,
+			open: openPostgres, identity: postgresIdentity},
 		{schemes: []string{"mysql", "mariadb"}, describe: planned("mysql", "mysql://USER@HOST:PORT/DATABASE")},
 		{schemes: []string{"redis", "rediss"}, describe: planned("redis", "redis://HOST:PORT/NUMBER")},
 		{schemes: []string{"kafka"}, describe: kafka.Description, open: openKafka, identity: kafkaIdentity},

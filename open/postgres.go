@@ -21,7 +21,8 @@ func postgresIdentity(text string) string {
 	host := cmp.Or(options.Get("host"), u.Hostname())
 	port := cmp.Or(options.Get("port"), u.Port(), "5432")
 	name := cmp.Or(options.Get("dbname"), strings.Trim(u.Path, "/"), u.User.Username())
-	return strings.Join([]string{"postgres", strings.ToLower(host), port, name, cmp.Or(options.Get(optionSchema), "pawl")}, " ")
+	schema := cmp.Or(options.Get(optionSchema), "pawl")
+	return strings.Join([]string{"postgres", strings.ToLower(host), port, name, schema}, " ")
 }
 
 // Options of a PostgreSQL URL that are ours, not the driver's.

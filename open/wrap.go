@@ -30,9 +30,13 @@ const (
 	optionPatience = "patience" // how long this store has to take a message before it goes there
 )
 
-var wrapOptions = []string{optionRelay, optionCodec, optionFormat, optionBlobs, optionOffload, optionFallback, optionDivert, optionPatience}
+var wrapOptions = []string{
+	optionRelay, optionCodec, optionFormat, optionBlobs, optionOffload, optionFallback, optionDivert, optionPatience,
+}
 
-var diverts = map[string]spill.Diverting{"": spill.DivertAll, "all": spill.DivertAll, "unkeyed": spill.DivertUnkeyed, "last": spill.DivertLast}
+var diverts = map[string]spill.Diverting{
+	"": spill.DivertAll, "all": spill.DivertAll, "unkeyed": spill.DivertUnkeyed, "last": spill.DivertLast,
+}
 
 // defaultPatience is how long a store with a fallback has to take a message.
 const defaultPatience = 10 * time.Second

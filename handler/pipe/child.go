@@ -273,7 +273,8 @@ func (c *child) fall(how string, voluntary bool, read int64) ending {
 	}
 	clear(c.held)
 	c.bytes, c.out = 0, nil
-	blamed := len(touched) == 1 && c.cause != errCancelled && c.cause != errStalled && (!voluntary || touched[0].regiven > 0)
+	blamed := len(touched) == 1 && c.cause != errCancelled && c.cause != errStalled &&
+		(!voluntary || touched[0].regiven > 0)
 	if blamed {
 		touched[0].finish(outcome{err: c.blame(how)})
 		touched = nil

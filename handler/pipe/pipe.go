@@ -145,7 +145,9 @@ func Start(c Config) *Pipe {
 // child is killed, because nothing else stops its work; what else it held is
 // given again.
 func (p *Pipe) Handle(ctx context.Context, d *pawl.Delivery) error {
-	k := &call{d: d, token: d.Token.String(), line: wire.AppendDelivery(nil, d), born: time.Now(), done: make(chan outcome, 1)}
+	k := &call{
+		d: d, token: d.Token.String(), line: wire.AppendDelivery(nil, d), born: time.Now(), done: make(chan outcome, 1),
+	}
 	k.until = k.born.Add(d.Deadline)
 	if p.config.Rank != nil {
 		k.rank = p.config.Rank(d)

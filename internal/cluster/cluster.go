@@ -25,7 +25,8 @@ func Of(s store.Store, what string) (*Cluster, error) {
 	k, ok := store.As[*kafka.Store](s)
 	if !ok {
 		return nil, &store.Error{
-			Op: what, Code: store.ErrUnsupported, Err: errors.New("this is about the topics of a Kafka cluster, and the store is another one"),
+			Op: what, Code: store.ErrUnsupported,
+			Err:  errors.New("this is about the topics of a Kafka cluster, and the store is another one"),
 			Hint: "use --store kafka://HOST:PORT",
 		}
 	}
@@ -94,7 +95,8 @@ func (k *Cluster) Health(ctx context.Context, topics ...string) (*Health, error)
 		return nil, err
 	}
 	out := &Health{
-		Cluster: h.Cluster, Controller: h.Controller, Brokers: h.Brokers, Group: Group{Name: h.Group.Name, State: h.Group.State},
+		Cluster: h.Cluster, Controller: h.Controller, Brokers: h.Brokers,
+		Group:  Group{Name: h.Group.Name, State: h.Group.State},
 		Topics: []Topic{}, Partitions: []Partition{}, Problems: []Fault{},
 	}
 	out.Group.Members = []Member{}
@@ -134,12 +136,14 @@ func (k *Cluster) Workable(name string) error {
 		return nil
 	case of == "":
 		return &store.Error{
-			Op: "ensure topic " + name, Code: store.ErrInvalid, Err: errors.New("it holds the state of this store, which creates and configures it by itself"),
+			Op: "ensure topic " + name, Code: store.ErrInvalid,
+			Err:  errors.New("it holds the state of this store, which creates and configures it by itself"),
 			Hint: "leave it out",
 		}
 	}
 	return &store.Error{
-		Op: "ensure topic " + name, Code: store.ErrInvalid, Err: fmt.Errorf("it holds the dead letters of %s, and is created and configured together with it", of),
+		Op: "ensure topic " + name, Code: store.ErrInvalid,
+		Err:  fmt.Errorf("it holds the dead letters of %s, and is created and configured together with it", of),
 		Hint: "run `pawl kafka topics ensure " + of + "`",
 	}
 }
@@ -191,7 +195,9 @@ type Skipped struct {
 
 // Skip moves a message that is not finished to the dead letters, and writes that
 // down.
-func (k *Cluster) Skip(ctx context.Context, topic string, partition int32, offset int64, who, reason string, wait time.Duration) (Skipped, error) {
+func (k *Cluster) Skip(
+	ctx context.Context, topic string, partition int32, offset int64, who, reason string, wait time.Duration,
+) (Skipped, error) {
 	began := time.Now()
 	done, err := k.s.Skip(ctx, topic, partition, offset, who, reason, wait)
 	if err != nil {

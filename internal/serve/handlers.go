@@ -41,7 +41,9 @@ func handlerKinds() []handlerKind {
 			return plain{Handler: p.exec(t.Command)}, nil
 		}},
 		{config.HTTP, func(t *config.Topic, _ *programs, replies *hook.Replies) (runner, error) {
-			h, err := hook.New(hook.Config{URL: t.URL, Method: t.Method, Headers: t.Headers, Timeout: t.Timeout, Replies: replies})
+			h, err := hook.New(hook.Config{
+				URL: t.URL, Method: t.Method, Headers: t.Headers, Timeout: t.Timeout, Replies: replies,
+			})
 			if err != nil {
 				return nil, err
 			}

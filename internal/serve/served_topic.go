@@ -34,7 +34,8 @@ func newServedTopic(t config.Topic, p *programs, replies *hook.Replies, all limi
 func (c *servedTopic) dispatched() dispatch.Topic {
 	t := &c.topic
 	return dispatch.Topic{
-		Name: t.Name, Handler: c, Concurrency: c.slots(t.Concurrency), Reserved: t.Reserved, Lease: t.Lease, Settings: t.Settings, Limits: c.limits,
+		Name: t.Name, Handler: c, Concurrency: c.slots(t.Concurrency), Reserved: t.Reserved,
+		Lease: t.Lease, Settings: t.Settings, Limits: c.limits,
 	}
 }
 
