@@ -409,3 +409,23 @@ func TestClosedTopicSendsNoCopies(t *testing.T) {
 		}
 	})
 }
+
+// TestSolitudeIsToldOfAMovedTopic: what waits for solitude in the store in which a topic
+// is claimed is told by its name here.
+func TestSolitudeIsToldOfAMovedTopic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPair(t, mirror.Config{})
+		p.stage(t, "post", func(plan *mirror.Plan) { plan.Stage, plan.As = mirror.Moved, "parcels" })
+		appendAll(t, p, pawl.Message{ID: "killer", Topic: "post"})
+		for range store.SolitaryAfter {
+			ds, err := p.Claim(t.Context(), []store.Want{{Topic: "post", Limit: 1}}, store.Lease{For: time.Second, Suspects: store.MaxSuspects})
+			if err != nil || len(ds) != 1 {
+				t.Fatal(ds, err)
+			}
+			time.Sleep(2 * time.Second)
+		}
+		if name, err := p.Solitary(t.Context(), time.Minute, "mail", "post"); name != "post" || err != nil {
+			t.Errorf("solitude is told of topic %q: %v", name, err)
+		}
+	})
+}
