@@ -11,9 +11,8 @@ import (
 // returns.
 type Delivery struct {
 	Message
-	// Token is the right to settle this delivery, and the only one. Hand
-	// Token.String() to a downstream as an idempotency key: no queue can fence
-	// a side effect for it.
+	// Token is the right to settle this delivery, and the only one. It is new with
+	// each claim: the idempotency key for a downstream is the message's ID.
 	Token Token
 	// Attempt counts from 1; failed attempts count, releases, rescues and throttled
 	// retries do not.
