@@ -119,7 +119,8 @@ func (s *Scanner) literal() Token {
 
 // skip passes over a comment, a processing instruction or a document type.
 func (s *Scanner) skip(rest string) bool {
-	end, size := -1, 1
+	var end int
+	size := 1
 	switch {
 	case strings.HasPrefix(rest, "<!--"):
 		end, size = strings.Index(rest, "-->"), 3

@@ -82,7 +82,8 @@ func (r *run) carryOut(ctx context.Context, in *pipeline.Invocation) error {
 
 	var work sync.WaitGroup
 	var problems [3]error
-	work.Go(func() { problems[0] = r.survey(working) })
+	// A run that is interrupted still counts its files: state.json has all of them at any end.
+	work.Go(func() { problems[0] = r.survey(context.WithoutCancel(ctx)) })
 	work.Go(func() {
 		if problems[1] = r.feed(working); problems[1] == nil {
 			problems[1] = r.hand.empty(working)

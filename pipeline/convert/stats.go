@@ -3,6 +3,7 @@ package convert
 import (
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -126,14 +127,14 @@ func (r *run) boardLines() []string {
 
 // boardLine is the same in a line, where there is no terminal.
 func (r *run) boardLine() string {
-	line := ""
+	var line strings.Builder
 	for i, l := range r.boardLines() {
 		if i > 0 {
-			line += " | "
+			line.WriteString(" | ")
 		}
-		line += l
+		line.WriteString(l)
 	}
-	return line
+	return line.String()
 }
 
 func (r *run) total() string {

@@ -196,7 +196,7 @@ var mathSymbols = strings.NewReplacer(
 	"←", `\leftarrow `, "⇒", `\Rightarrow `, "⇔", `\Leftrightarrow `, "∂", `\partial `, "∇", `\nabla `, "∈", `\in `, "∉", `\notin `, "⊂", `\subset `,
 	"⊆", `\subseteq `, "∪", `\cup `, "∩", `\cap `, "∅", `\emptyset `, "∀", `\forall `, "∃", `\exists `, "∧", `\land `, "∨", `\lor `, "¬", `\neg `,
 	"…", `\dots `, "⋯", `\cdots `, "′", "'", "−", "-", "%", `\%`, "#", `\#`, "ℝ", `\mathbb{R}`, "ℕ", `\mathbb{N}`, "ℤ", `\mathbb{Z}`, "ℂ", `\mathbb{C}`,
-	"{", `\{`, "}", `\}`, "⁡", "", // function application, invisible
+	"{", `\{`, "}", `\}`, "\u2061", "", // function application, invisible
 )
 
 // mathText writes characters as TeX does. Letters of the mathematical alphabets become plain ones.

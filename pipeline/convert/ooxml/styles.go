@@ -184,10 +184,7 @@ func (ns *numbering) next(num string, lvl int) (ordered bool, number int) {
 		counters[lvl] = 0
 	}
 	if counters[lvl] == 0 {
-		counters[lvl] = max(l.levels[lvl].start, 0) - 1
-		if counters[lvl] < 0 {
-			counters[lvl] = 0
-		}
+		counters[lvl] = max(max(l.levels[lvl].start, 0)-1, 0)
 	}
 	counters[lvl]++
 	for i := lvl + 1; i < 9; i++ {

@@ -27,10 +27,8 @@ func Text(_ context.Context, d doc.Document) (doc.Markdown, error) {
 // CSV makes a table of separated values. The separator is the one that the first lines use most evenly.
 func CSV(ctx context.Context, d doc.Document) (doc.Markdown, error) {
 	text := charset.Decode(d.Data, d.Charset)
-	comma := ','
-	if d.Type == "tsv" {
-		comma = '\t'
-	} else {
+	comma := '\t'
+	if d.Type != "tsv" {
 		comma = separator(text)
 		if rest, ok := strings.CutPrefix(text, "sep="); ok { // as Excel writes it
 			if _, after, found := strings.Cut(rest, "\n"); found {
