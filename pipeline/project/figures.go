@@ -39,7 +39,7 @@ func (f *figures) metrics(p *projection) []observe.Metric {
 		gauge("outbox_dead_letters", "Dead letters that are not resolved.", func(s standing) float64 { return float64(s.failed) }),
 		{Name: "outbox_items_total", Help: "Items of bulk requests by result: ok, stale or error.", Labels: []string{"projection", "result"}, Counter: &f.items},
 		{Name: "outbox_item_errors_total", Help: "Items of bulk requests that failed, by class.", Labels: []string{"projection", "class"}, Counter: &f.errors},
-		{Name: "dead_letter_outbox_total", Help: "Changes that became dead letters at once, by class.", Labels: []string{"projection", "class"}, Counter: &f.dead},
+		{Name: "dead_letter_outbox_total", Help: "Changes that became dead letters, by class.", Labels: []string{"projection", "class"}, Counter: &f.dead},
 		{Name: "outbox_bulk_duration_seconds", Help: "How long bulk requests took.", Labels: []string{"projection"}, Durations: &f.bulk},
 	}
 }

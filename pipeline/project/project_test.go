@@ -278,6 +278,35 @@ func TestNothingIsResurrected(t *testing.T) {
 	})
 }
 
+// A tombstone outlives gc_deletes while a dead letter of its document is there.
+func TestTombstoneOutlivesItsTime(t *testing.T) {
+	onBoth(t, func(r *rig) {
+		r.values["gc_deletes"] = 2 * time.Second
+		r.proxy.breaks(func(w http.ResponseWriter, req *http.Request, body []byte) bool {
+			if bulk(req) && strings.Contains(string(body), `"odd"`) {
+				refuseItems(w, body, http.StatusBadRequest, "mapper_parsing_exception")
+				return true
+			}
+			return false
+		})
+		r.daemon()
+		r.ok(outbox.Insert(r.t.Context(), r.db, outbox.Change{Projection: r.alias, DocID: "1", Version: 3, Doc: `{"name":"odd"}`}))
+		r.until("one dead letter", func() bool { return r.standing().failed == 1 })
+		r.drop(1, 5)
+		r.drained()
+		r.proxy.breaks(nil)
+		began := time.Now()
+		r.until("its time is over", func() bool { return time.Since(began) > 4*time.Second })
+		p := r.projection()
+		again := replay{projection: p}
+		r.ok(again.all(r.t.Context(), store.DeadFilter{Topic: p.topic}))
+		r.drained()
+		if got := r.index(); len(got) != 0 {
+			r.t.Errorf("the index has %v", got)
+		}
+	})
+}
+
 // A rebuild goes on while changes come, and where another daemon left it; the alias moves when all is equal, and back.
 func TestRebuild(t *testing.T) {
 	onBoth(t, func(r *rig) {

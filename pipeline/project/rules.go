@@ -50,6 +50,14 @@ type topicPolicy struct {
 
 // Decide implements policy.Policy.
 func (t *topicPolicy) Decide(a policy.Attempt) policy.Decision {
+	d := t.decide(a)
+	if d.Action == policy.Dead {
+		t.p.figures.dead.Add(1, t.p.projection, classOf(d.Kind))
+	}
+	return d
+}
+
+func (t *topicPolicy) decide(a policy.Attempt) policy.Decision {
 	d := t.Policy.Decide(a)
 	if d.Kind != kindServer && d.Kind != kindTimeout || !strings.HasPrefix(d.Rule, "project-") || pawl.Describe(a.Err).Class != pawl.ClassTransient {
 		return d

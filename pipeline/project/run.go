@@ -37,12 +37,18 @@ func (p *projection) run(ctx context.Context) error {
 	rebuilding.Go(func() { p.rebuildLoop(ctx) })
 	looked := time.NewTicker(lookEvery)
 	defer looked.Stop()
-	var last time.Time
+	var last, kept time.Time
 	for {
 		p.look(ctx)
 		if time.Since(last) >= figuresEvery {
 			last = time.Now()
 			p.measure(ctx)
+		}
+		if time.Since(kept) >= min(p.gcDeletes/4, tombsEvery) {
+			kept = time.Now()
+			if err := p.keepTombs(ctx); err != nil && ctx.Err() == nil {
+				p.log.Warn("tombstones were not prolonged", "projection", p.projection, "error", p.redact(err.Error()))
+			}
 		}
 		select {
 		case <-ctx.Done():

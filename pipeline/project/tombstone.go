@@ -2,6 +2,8 @@ package project
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"strconv"
 	"time"
 
@@ -139,4 +141,59 @@ func (p *projection) again(verdicts map[int]error, of []int, err error) {
 	for _, i := range of {
 		verdicts[i] = pawl.Release(time.Second, "deletion to be repeated: "+p.redact(err.Error()))
 	}
+}
+
+// tombsEvery is how often the tombstones of what is unresolved are prolonged, at least.
+const tombsEvery = time.Hour
+
+// keepTombs prolongs the tombstones of documents that have a dead letter, or a change that has waited for long: when such a
+// change comes at last, it has to find them.
+func (p *projection) keepTombs(ctx context.Context) error {
+	now, err := p.entries.Clock(ctx)
+	if err != nil {
+		return err
+	}
+	ids := map[string]bool{}
+	if letters, ok := store.As[store.DeadLetters](p.store); ok {
+		for r, err := range letters.Dead(ctx, store.DeadFilter{Topic: p.topic, Brief: true}) {
+			if err != nil {
+				return err
+			}
+			ids[string(r.Key)] = true
+		}
+	}
+	if looker, ok := store.As[store.Looker](p.store); ok {
+		for r, err := range looker.List(ctx, store.Filter{Topic: p.topic, OlderThan: p.gcDeletes / 2}) {
+			if err != nil {
+				return err
+			}
+			if now.Sub(r.EnqueuedAt) > p.gcDeletes/2 {
+				ids[string(r.Key)] = true
+			}
+		}
+	}
+	return p.prolong(ctx, slices.Collect(maps.Keys(ids)))
+}
+
+func (p *projection) prolong(ctx context.Context, ids []string) error {
+	const most = 1000
+	for len(ids) > 0 {
+		part := ids[:min(len(ids), most)]
+		ids = ids[len(part):]
+		found, err := p.marks.GetMarks(ctx, p.tombs(), part...)
+		if err != nil {
+			return err
+		}
+		var marks []pawl.Mark
+		for id, m := range found {
+			marks = append(marks, pawl.Mark{Scope: p.tombs(), Key: id, Value: m.Value, For: p.gcDeletes, If: m.Version})
+		}
+		if len(marks) == 0 {
+			continue
+		}
+		if _, err := p.marks.PutMarks(ctx, marks...); err != nil { // one that changed meanwhile is younger
+			return err
+		}
+	}
+	return nil
 }

@@ -188,9 +188,6 @@ func (p *projection) counted(r result) {
 		class := classOf(pawl.Describe(r.err).Kind)
 		p.figures.items.Add(1, p.projection, "error")
 		p.figures.errors.Add(1, p.projection, class)
-		if pawl.Describe(r.err).Class == pawl.ClassPermanent {
-			p.figures.dead.Add(1, p.projection, class)
-		}
 	case r.stale:
 		p.figures.items.Add(1, p.projection, "stale")
 	default:
