@@ -206,7 +206,8 @@ func (r *rig) until(what string, cond func() bool) {
 	r.t.Helper()
 	for end := time.Now().Add(40 * time.Second); !cond(); time.Sleep(30 * time.Millisecond) {
 		if time.Now().After(end) {
-			r.t.Fatalf("not within 40 s: %s; %+v", what, r.standing())
+			why := r.one(`SELECT max(status || ' ' || coalesce(last_error, 'untried') || ' ' || coalesce(CAST(next_retry_at AS text), '')) FROM pawl_outbox_status`)
+			r.t.Fatalf("not within 40 s: %s; %+v; %s", what, r.standing(), why)
 		}
 	}
 }

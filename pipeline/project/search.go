@@ -226,14 +226,6 @@ func (s *search) refresh(ctx context.Context, index string) error {
 	return s.call(ctx, http.MethodPost, "/"+url.PathEscape(index)+"/_refresh", nil, nil)
 }
 
-func (s *search) count(ctx context.Context, index string) (n int64, err error) {
-	var answer struct {
-		Count int64 `json:"count"`
-	}
-	err = s.call(ctx, http.MethodGet, "/"+url.PathEscape(index)+"/_count", nil, &answer)
-	return answer.Count, err
-}
-
 // document is one of an index.
 type document struct {
 	ID      string          `json:"_id"`
@@ -258,7 +250,7 @@ func (s *search) get(ctx context.Context, index string, ids []string) ([]documen
 	return answer.Docs, err
 }
 
-// page is a page of the ids of an index, in the order of its documents: after the sort values of the last one.
+// scroll yields the ids of all documents of an index, in pages.
 func (s *search) scroll(ctx context.Context, index string, each func(ids []string) error) error {
 	const page = 1000
 	type hits struct {

@@ -55,7 +55,7 @@ func (s *Store) Replay(ctx context.Context, topic string, ids ...string) (map[st
 		return nil, s.fail("replay", err)
 	}
 	if topic != "" {
-		if err := s.create(ctx, topic); err != nil {
+		if err := s.create(ctx, topic, true); err != nil {
 			return nil, s.fail("replay", err)
 		}
 		if err := s.loadTopics(ctx); err != nil {

@@ -72,7 +72,7 @@ const (
 	selectTopic  = `SELECT ` + topicColumns + ` FROM @topic WHERE name = $1::text`
 	lockTopic    = selectTopic + ` FOR NO KEY UPDATE`
 	insertTopics = `INSERT INTO @topic (name, ordered, deadline, ageing, park, retain, version)
-		SELECT x.name, true, $2::bigint, $3::bigint, false, 0, 0 FROM unnest($1::text[]) x(name)
+		SELECT x.name, $4::bool, $2::bigint, $3::bigint, false, 0, 0 FROM unnest($1::text[]) x(name)
 		WHERE NOT EXISTS (SELECT FROM @topic t WHERE t.name = x.name) ON CONFLICT (name) DO NOTHING`
 	insertBands = `INSERT INTO @band (topic, prio) SELECT t.id, x.prio FROM unnest($1::text[], $2::smallint[]) x(name, prio)
 		JOIN @topic t ON t.name = x.name ON CONFLICT DO NOTHING`
@@ -148,7 +148,8 @@ func (s *Store) ensure(ctx context.Context, places map[place]bool) error {
 	}
 	unique := slices.Compact(slices.Clone(names))
 	err := s.call(ctx, s.front,
-		do(insertTopics, textArray(unique), int8Value(int64(store.DefaultDeadline)), int8Value(int64(store.DefaultAgeing))),
+		do(insertTopics, textArray(unique), int8Value(int64(store.DefaultDeadline)), int8Value(int64(store.DefaultAgeing)),
+			boolValue(true)),
 		do(insertBands, textArray(names), int2Array(prios)))
 	if err != nil {
 		return err
@@ -218,7 +219,16 @@ func (s *Store) Declare(ctx context.Context, d store.Declaration) (store.Topic, 
 	if err := d.Validate(); err != nil {
 		return store.Topic{}, err
 	}
-	return s.change(ctx, "declare", d.Name, true, d.Apply)
+	entered, done, err := s.enter(ctx, "declare")
+	if err != nil {
+		return store.Topic{}, err
+	}
+	defer done()
+	// It is there with its order at once: messages that came before the rest is stated would keep it at another one.
+	if err := s.create(entered, d.Name, d.Order != store.OrderNone); err != nil {
+		return store.Topic{}, s.fail("declare", err)
+	}
+	return s.change(ctx, "declare", d.Name, d.Apply)
 }
 
 // Alter implements [store.Topics].
@@ -226,7 +236,7 @@ func (s *Store) Alter(ctx context.Context, to store.Topic) (store.Topic, error) 
 	if err := to.Validate(); err != nil {
 		return store.Topic{}, err
 	}
-	return s.change(ctx, "alter", to.Name, false, to.Replace)
+	return s.change(ctx, "alter", to.Name, to.Replace)
 }
 
 // orderPatience is how long a change of order waits for appends under way.
@@ -237,7 +247,7 @@ var errOrderBusy = errors.New("appends to the topic are under way")
 // change changes settings to what agree makes of them. Appends that are under
 // way, perhaps in a caller's transaction, are waited for when order changes:
 // nobody waits for us.
-func (s *Store) change(ctx context.Context, op, name string, create bool,
+func (s *Store) change(ctx context.Context, op, name string,
 	agree func(now store.Topic, empty bool) (store.Topic, error),
 ) (agreed store.Topic, err error) {
 	ctx, done, err := s.enter(ctx, op)
@@ -245,11 +255,6 @@ func (s *Store) change(ctx context.Context, op, name string, create bool,
 		return store.Topic{}, err
 	}
 	defer done()
-	if create {
-		if err := s.create(ctx, name); err != nil {
-			return store.Topic{}, s.fail(op, err)
-		}
-	}
 	for limit := time.Now().Add(orderPatience); ; {
 		err = s.within(ctx, s.front, coldSettings(), func(t *tx) (err error) {
 			agreed, err = s.agree(ctx, t, name, agree)
@@ -279,12 +284,12 @@ func (s *Store) change(ctx context.Context, op, name string, create bool,
 	return agreed, nil
 }
 
-func (s *Store) create(ctx context.Context, name string) error {
+func (s *Store) create(ctx context.Context, name string, ordered bool) error {
 	if s.topics.named(name) != nil {
 		return nil
 	}
 	return s.call(ctx, s.front, do(insertTopics, textArray([]string{name}),
-		int8Value(int64(store.DefaultDeadline)), int8Value(int64(store.DefaultAgeing))))
+		int8Value(int64(store.DefaultDeadline)), int8Value(int64(store.DefaultAgeing)), boolValue(ordered)))
 }
 
 func (s *Store) agree(ctx context.Context, t *tx, name string, agree func(store.Topic, bool) (store.Topic, error)) (store.Topic, error) {
