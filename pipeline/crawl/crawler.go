@@ -192,12 +192,7 @@ func (c *crawler) ask(ctx context.Context, d *pawl.Delivery, u *url.URL, r *requ
 }
 
 func contains(all []string, one string) bool {
-	for _, s := range all {
-		if s == one {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(all, one)
 }
 
 // moved hands a request on to where a redirect leads.
