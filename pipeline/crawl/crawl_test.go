@@ -390,14 +390,14 @@ func TestEveryFailureHasARow(t *testing.T) {
 		t.Fatal(err)
 	}
 	for kind, want := range map[pawl.Kind]policy.Action{
-		KindDownload: policy.Retry, policy.KindRateLimit: policy.Retry, KindStatus: policy.Dead, KindTooLarge: policy.Dead, KindRedirect: policy.Dead, KindPrivate: policy.Dead,
+		KindTransfer: policy.Retry, policy.KindRateLimit: policy.Retry, KindStatus: policy.Dead, KindTooLarge: policy.Dead, KindRedirect: policy.Dead, KindPrivate: policy.Dead,
 	} {
 		d := m.Decide(policy.Attempt{Event: download, Number: 1, Err: pawl.OfKind(kind, errors.New("x"))})
 		if d.Action != want || d.Rule == "default" {
 			t.Errorf("%s: %v by %s, want %v", kind, d.Action, d.Rule, want)
 		}
 	}
-	if d := m.Decide(policy.Attempt{Event: download, Number: 5, Err: pawl.OfKind(KindDownload, errors.New("x"))}); d.Action != policy.Dead {
+	if d := m.Decide(policy.Attempt{Event: download, Number: 5, Err: pawl.OfKind(KindTransfer, errors.New("x"))}); d.Action != policy.Dead {
 		t.Errorf("the fifth attempt: %v", d.Action)
 	}
 }

@@ -24,6 +24,7 @@ import (
 
 // The kinds of failure of a download, beside those of [Rules].
 const (
+	KindTransfer pawl.Kind = "Transfer" // no whole answer, or one of 5xx: tried five times
 	KindStatus   pawl.Kind = "Status"   // an answer that is no page
 	KindTooLarge pawl.Kind = "TooLarge" // a body beyond max_bytes
 	KindRedirect pawl.Kind = "Redirect" // too many of them, or one that leads nowhere
@@ -161,7 +162,7 @@ func (f *fetcher) failed(ctx context.Context, err error) error {
 		return pawl.Permanent(pawl.OfKind(KindPrivate, errPrivate))
 	}
 	if cause := context.Cause(ctx); cause == errSlow || cause == errSilent {
-		return policy.With(pawl.OfKind(KindDownload, cause), policy.Timeout)
+		return policy.With(pawl.OfKind(KindTransfer, cause), policy.Timeout)
 	}
 	if url, ok := errors.AsType[*url.Error](err); ok {
 		err = url.Err
@@ -170,7 +171,7 @@ func (f *fetcher) failed(ctx context.Context, err error) error {
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		facts = 0
 	}
-	return policy.With(pawl.OfKind(KindDownload, err), facts)
+	return policy.With(pawl.OfKind(KindTransfer, err), facts)
 }
 
 // statusError is an answer that is no page.
@@ -186,7 +187,7 @@ func refused(resp *http.Response) error {
 	case code == http.StatusTooManyRequests, code == http.StatusServiceUnavailable && asked:
 		return pawl.Throttled(pawl.OfKind(policy.KindRateLimit, err), after)
 	case code >= 500, code == http.StatusRequestTimeout, code == http.StatusTooEarly:
-		return pawl.OfKind(KindDownload, err)
+		return pawl.OfKind(KindTransfer, err)
 	}
 	return pawl.Permanent(pawl.OfKind(KindStatus, err))
 }
