@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -77,9 +78,7 @@ func (r *rig) section(change map[string]any) pipeline.Section {
 		}),
 		"handler": sub("handler", map[string]any{"timeout": 10 * time.Second}),
 	}
-	for k, v := range change {
-		values[k] = v
-	}
+	maps.Copy(values, change)
 	return section(values)
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"sync"
@@ -192,9 +193,7 @@ func (s *Server) Counts() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all := map[string]int{}
-	for k, v := range s.counts {
-		all[k] = v
-	}
+	maps.Copy(all, s.counts)
 	return all
 }
 
