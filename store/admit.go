@@ -226,7 +226,10 @@ func MarksTooLarge() error {
 // PrefixEnd is the first text behind all that begin with prefix; empty if nothing
 // is.
 func PrefixEnd(prefix string) string {
-	end := strings.TrimRight(prefix, "\xff")
+	end := prefix
+	for len(end) > 0 && end[len(end)-1] == 0xff {
+		end = end[:len(end)-1]
+	}
 	if end == "" {
 		return ""
 	}

@@ -167,7 +167,7 @@ func runMedia(ctx context.Context, in *pipeline.Invocation) error {
 	if err != nil {
 		return err
 	}
-	var out io.Writer = in.Stdout
+	out := in.Stdout
 	var file *os.File
 	if to := in.Flags.Text("to"); to != "-" {
 		if file, err = os.Create(to); err != nil {

@@ -25,7 +25,6 @@ const (
 
 // puller carries out NAME.pull.
 type puller struct {
-	topic    string
 	client   *client
 	accounts *accounts
 	inbox    *inbox
@@ -34,7 +33,6 @@ type puller struct {
 	listed []string
 	ring   func(ctx context.Context, bell doorbell) error
 	log    *slog.Logger
-	failed func(account string, at time.Time)
 }
 
 // page is an answer of sync_msg.
