@@ -24,7 +24,7 @@ func main() {
 		return nil // acked; an error would be retried, or end as a dead letter
 	})
 	m := pawl.Message{Topic: "mail", Key: []byte("ann"), Body: []byte("welcome")}
-	if _, err := s.Append(ctx, store.NewBatch(m)); err != nil {
+	if err := store.Send(ctx, s, m); err != nil {
 		log.Fatal(err)
 	}
 	d, err := dispatch.New(s, dispatch.Config{
