@@ -14,7 +14,7 @@ const KindHandler pawl.Kind = "WecomHandler"
 // rules are the rows of the policy matrix.
 func rules() []policy.Rule {
 	backoff := policy.Backoff{Shape: policy.Exponential, Base: 500 * time.Millisecond, Max: 30 * time.Second}
-	// What passes by itself is repeated for longer than the 48 hours in which a reply can be sent: the lane of the
+	// What passes by itself is repeated for about eight hours: the lane of the
 	// user waits, and nobody else does.
 	passing := policy.Rule{Backoff: backoff, MaxAttempts: policy.MaxAttempts, Alert: policy.Warn}
 	never := policy.Rule{Repeat: policy.NotRepeated, DeadLetter: policy.Always, Alert: policy.Warn}
