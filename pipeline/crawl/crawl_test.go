@@ -401,3 +401,39 @@ func TestEveryFailureHasARow(t *testing.T) {
 		t.Errorf("the fifth attempt: %v", d.Action)
 	}
 }
+
+func TestSitemaps(t *testing.T) {
+	var w *web
+	xmlOf := func(body string) http.HandlerFunc {
+		return func(rw http.ResponseWriter, r *http.Request) {
+			text("application/xml", strings.ReplaceAll(body, "HOST", w.URL))(rw, r)
+		}
+	}
+	many := "<urlset>"
+	for i := range sitemapPart + 10 {
+		many += fmt.Sprintf("<url><loc>HOST/many?%d</loc></url>", i)
+	}
+	w = newWeb(t, map[string]http.HandlerFunc{
+		"/robots.txt": xmlOf("User-agent: *\nDisallow: /many\nSitemap: HOST/index.xml\nSitemap: HOST/gone.xml\n"),
+		"/index.xml":  xmlOf(`<?xml version="1.0"?><sitemapindex><sitemap><loc> HOST/one.xml </loc></sitemap><sitemap><loc>HOST/two.xml.gz</loc></sitemap><sitemap><loc>HOST/many.xml</loc></sitemap></sitemapindex>`),
+		"/one.xml":    xmlOf("<urlset xmlns='http://www.sitemaps.org/schemas/sitemap/0.9'><url><loc>HOST/a?x=1&amp;y=2</loc><lastmod>2026-01-01</lastmod></url><url><loc>http://elsewhere.example/</loc></url></urlset>"),
+		"/two.xml.gz": func(rw http.ResponseWriter, _ *http.Request) {
+			z := gzip.NewWriter(rw)
+			_, _ = fmt.Fprintf(z, "<urlset><url><loc>%s/b</loc></url></urlset>", w.URL)
+			_ = z.Close()
+		},
+		"/b":        text("text/html", "b"),
+		"/many.xml": xmlOf(many + "</urlset>"),
+		"/":         text("text/html", links("/a?x=1&y=2")),
+		"/a":        text("text/html", links("/deeper")),
+		"/deeper":   text("text/html", "deeper"),
+	})
+	r := &rig{T: t, dir: t.TempDir()}
+	sum, got, err := r.run(t.Context(), w.URL)
+	if err != nil || len(got) != 4 || got["/a?x=1&y=2"].Depth != 1 || got["/deeper"].Depth != 2 {
+		t.Errorf("%v, pages %v", err, got)
+	}
+	if sum.Excluded != sitemapPart+10+1 || sum.Discovered != sum.Stored+sum.Duplicate+sum.Excluded+sum.Dead {
+		t.Errorf("the account: %+v", sum) // many are disallowed, and one is elsewhere
+	}
+}

@@ -24,6 +24,9 @@ type request struct {
 	Depth int64    `json:"depth"`
 	From  string   `json:"from,omitempty"`  // the URL that led here by redirects
 	Chain []string `json:"chain,omitempty"` // those in between, in order
+	// Sitemap is how many sitemaps lead here, this one included; 0: it is a page. Skip are links that were read before.
+	Sitemap int `json:"sitemap,omitempty"`
+	Skip    int `json:"skip,omitempty"`
 }
 
 // outcome is the body of a message of the topic NAME.store: what became of a request. Exactly one is emitted with
@@ -120,9 +123,11 @@ func (c *crawler) Handle(ctx context.Context, d *pawl.Delivery) error {
 	if err != nil {
 		return pawl.Permanent(pawl.OfKind(KindRequest, err))
 	}
-	c.seen.add(urlKey(r.URL))
+	if r.Sitemap == 0 {
+		c.seen.add(urlKey(r.URL))
+	}
 	if c.full() {
-		return c.done(d, outcome{Kind: kindExcluded, Why: "max-pages is reached"})
+		return c.done(d, c.left(&r, "max-pages is reached"))
 	}
 	h := c.hosts.at(u)
 	if wait := h.turn(0); wait > 0 {
@@ -133,8 +138,8 @@ func (c *crawler) Handle(ctx context.Context, d *pawl.Delivery) error {
 	case err != nil:
 		return err
 	case rules.denied:
-		return c.done(d, outcome{Kind: kindExcluded, Why: "robots.txt cannot be read: nothing is allowed"})
-	case !rules.allows(u):
+		return c.done(d, c.left(&r, "robots.txt cannot be read: nothing is allowed"))
+	case r.Sitemap == 0 && !rules.allows(u):
 		return c.done(d, outcome{Kind: kindExcluded, Why: "robots.txt disallows it"})
 	}
 	delay := max(c.options.Delay, rules.delay)
@@ -142,7 +147,11 @@ func (c *crawler) Handle(ctx context.Context, d *pawl.Delivery) error {
 		return pawl.Release(wait, fmt.Sprintf("%s takes a request every %v", site(u), delay))
 	}
 	d.Hold(delay)
-	err = c.ask(ctx, d, u, &r)
+	if r.Sitemap > 0 {
+		err = c.readSitemap(ctx, d, u, &r)
+	} else if err = c.ask(ctx, d, u, &r); err == nil {
+		c.sitemaps(d, &r, rules)
+	}
 	if f := pawl.Describe(err); err != nil && f.Class == pawl.ClassThrottled {
 		h.back(max(f.After, time.Second))
 	}
@@ -151,6 +160,14 @@ func (c *crawler) Handle(ctx context.Context, d *pawl.Delivery) error {
 		err = c.explain(err, u)
 	}
 	return err
+}
+
+// left is the outcome of a request that is not asked. A sitemap is no page, and not counted.
+func (c *crawler) left(r *request, why string) outcome {
+	if r.Sitemap > 0 {
+		return outcome{Kind: kindMoved}
+	}
+	return outcome{Kind: kindExcluded, Why: why}
 }
 
 // explain states facts about a failure, for listings of attempts and dead letters.
