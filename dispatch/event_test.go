@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -137,6 +138,7 @@ func TestTheErrorSaysWhatWasDone(t *testing.T) {
 		})
 		r.run(c)
 		time.Sleep(time.Second)
+		synctest.Wait()
 		equal(r, asked, []policy.Event{stage, stage})
 	})
 }

@@ -1,6 +1,8 @@
 package edit
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
 )
@@ -33,7 +35,8 @@ func TestApplyIsBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.Apply(t.Context(), []byte(`1`)); err == nil || !strings.Contains(err.Error(), "MiB of memory") {
+	// On a slow machine the time is over first.
+	if _, err := p.Apply(t.Context(), []byte(`1`)); err == nil || !strings.Contains(err.Error(), "MiB of memory") && !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -141,6 +141,9 @@ func crawl(ctx context.Context, in *pipeline.Invocation) error {
 		return err
 	}
 	c := newCrawler(Name, r.ID, o, seeds)
+	if err := c.fetch.cookies.keep(ctx, p.marks, r.ID, in.Logger); err != nil {
+		return err
+	}
 	board := in.Board(c.board(began), c.line(began))
 	err = c.work(ctx, p, in)
 	board.Stop()
@@ -211,6 +214,9 @@ func open(ctx context.Context, env pipeline.Env) (*pipeline.Pipeline, error) {
 		return nil, err
 	}
 	c := newCrawler(env.Name, r.ID, o, seeds)
+	if err := c.fetch.cookies.keep(ctx, p.marks, r.ID, env.Logger); err != nil {
+		return nil, err
+	}
 	out := env.Section.Text("out")
 	if out == "" {
 		out = env.Name + ".jsonl"

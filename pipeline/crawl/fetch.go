@@ -9,14 +9,11 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/cookiejar"
 	"net/netip"
 	"net/url"
 	"strconv"
 	"syscall"
 	"time"
-
-	"golang.org/x/net/publicsuffix"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/policy"
@@ -50,6 +47,7 @@ type answer struct {
 // fetcher asks servers. It follows no redirects.
 type fetcher struct {
 	client   *http.Client
+	cookies  *cookies
 	agent    string
 	headers  map[string]string
 	timeout  time.Duration
@@ -67,8 +65,9 @@ func newFetcher(o *Options) *fetcher {
 			return nil
 		}
 	}
-	jar, _ := cookiejar.New(&cookiejar.Options{PublicSuffixList: publicsuffix.List}) // it never fails
+	jar := newCookies()
 	return &fetcher{
+		cookies: jar,
 		client: &http.Client{
 			Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 			Transport: &http.Transport{

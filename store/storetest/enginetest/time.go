@@ -89,7 +89,7 @@ func delaysAreWaited(r *Rig) {
 		switch {
 		case d.ID == "late" && now < delay-2*time.Millisecond:
 			r.Errorf("delivered after %v, delayed by %v", now, delay)
-		case d.ID == "again" && d.Attempt == 1:
+		case d.ID == "again" && d.Throttles == 0:
 			failedAt.Store(int64(now))
 			return pawl.Throttled(errBroken, delay)
 		case d.ID == "again" && now-time.Duration(failedAt.Load()) < delay-2*time.Millisecond:
