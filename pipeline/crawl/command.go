@@ -141,7 +141,7 @@ func crawl(ctx context.Context, in *pipeline.Invocation) error {
 		return err
 	}
 	c := newCrawler(Name, r.ID, o, seeds)
-	if err := c.fetch.cookies.keep(ctx, p.marks, r.ID, in.Logger); err != nil {
+	if err := c.remember(ctx, p.marks, in.Logger); err != nil {
 		return err
 	}
 	board := in.Board(c.board(began), c.line(began))
@@ -214,7 +214,7 @@ func open(ctx context.Context, env pipeline.Env) (*pipeline.Pipeline, error) {
 		return nil, err
 	}
 	c := newCrawler(env.Name, r.ID, o, seeds)
-	if err := c.fetch.cookies.keep(ctx, p.marks, r.ID, env.Logger); err != nil {
+	if err := c.remember(ctx, p.marks, env.Logger); err != nil {
 		return nil, err
 	}
 	out := env.Section.Text("out")

@@ -69,11 +69,12 @@ type crawler struct {
 	name    string
 	run     string // its id
 	options Options
-	scope   scope
+	scope   *scope
 	fetch   *fetcher
 	hosts   hosts
 	seen    seen
 	count   counters
+	marked  marked
 	stored  atomic.Int64 // pages, those of earlier processes included
 }
 
@@ -84,7 +85,7 @@ type counters struct {
 
 func newCrawler(name, run string, o Options, seeds []*url.URL) *crawler {
 	return &crawler{
-		name: name, run: run, options: o, scope: scope{o.Scope, seeds}, fetch: newFetcher(&o), hosts: hosts{byID: map[string]*host{}},
+		name: name, run: run, options: o, scope: &scope{kind: o.Scope, seeds: seeds}, fetch: newFetcher(&o), hosts: hosts{byID: map[string]*host{}},
 	}
 }
 
@@ -202,7 +203,7 @@ func (c *crawler) ask(ctx context.Context, d *pawl.Delivery, u *url.URL, r *requ
 		}
 		seen = append(seen, u.String())
 		if !contains(seen, a.location.String()) {
-			return c.moved(d, u, r, a.location, seen)
+			return c.moved(ctx, d, u, r, a.location, seen)
 		}
 		u = a.location
 	}
@@ -213,9 +214,14 @@ func contains(all []string, one string) bool {
 }
 
 // moved hands a request on to where a redirect leads.
-func (c *crawler) moved(d *pawl.Delivery, from *url.URL, r *request, to *url.URL, chain []string) error {
-	if !c.scope.has(to) && !c.isSeed(r) {
-		return c.done(d, outcome{Kind: kindExcluded, Why: "it redirects out of scope"})
+func (c *crawler) moved(ctx context.Context, d *pawl.Delivery, from *url.URL, r *request, to *url.URL, chain []string) error {
+	if !c.scope.has(to) {
+		if !c.isSeed(r) {
+			return c.done(d, outcome{Kind: kindExcluded, Why: "it redirects out of scope"})
+		}
+		if err := c.marked.adopt(ctx, c.scope, to); err != nil {
+			return err
+		}
 	}
 	if !c.options.AllowPrivate && privateHost(to) {
 		return pawl.Permanent(pawl.OfKind(KindPrivate, errPrivate))
@@ -228,7 +234,7 @@ func (c *crawler) moved(d *pawl.Delivery, from *url.URL, r *request, to *url.URL
 	return c.done(d, outcome{Kind: kindMoved})
 }
 
-// isSeed: a seed may lead to another host, such as example.com to www.example.com.
+// isSeed: a seed may lead to another host, such as example.com to www.example.com, whose pages are meant then.
 func (c *crawler) isSeed(r *request) bool { return r.Depth == 0 && c.options.Scope != ScopePrefix }
 
 // page emits the links of a page, and the page.

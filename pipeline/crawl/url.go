@@ -6,7 +6,9 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
+	"sync"
 
 	"golang.org/x/net/idna"
 	"golang.org/x/net/publicsuffix"
@@ -123,12 +125,24 @@ func site(u *url.URL) string {
 
 // scope tells which links are followed.
 type scope struct {
-	kind  string
+	kind string
+
+	mu    sync.RWMutex
 	seeds []*url.URL
 }
 
+// add makes u a seed, too.
+func (s *scope) add(u *url.URL) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.seeds = append(slices.Clip(s.seeds), u)
+}
+
 func (s *scope) has(u *url.URL) bool {
-	for _, seed := range s.seeds {
+	s.mu.RLock()
+	seeds := s.seeds
+	s.mu.RUnlock()
+	for _, seed := range seeds {
 		switch s.kind {
 		case ScopeAll:
 			return true

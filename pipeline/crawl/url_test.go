@@ -56,7 +56,7 @@ func TestScope(t *testing.T) {
 		ScopePrefix: {"https://www.example.co.uk/docs/a/b": true, "https://www.example.co.uk/blog/": false},
 		ScopeAll:    {"http://anything.example/": true},
 	} {
-		s := scope{kind, []*url.URL{seed}}
+		s := &scope{kind: kind, seeds: []*url.URL{seed}}
 		for link, want := range links {
 			u, err := canonical(nil, link)
 			if err != nil || s.has(u) != want {

@@ -1,0 +1,49 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// marked keeps, as marks in the scope of a run, which sites its seeds led to.
+type marked struct {
+	marks store.Marks // nil: nothing is kept
+	scope string
+}
+
+// remember takes up what earlier processes of the run learned, and keeps what this one does.
+func (c *crawler) remember(ctx context.Context, marks store.Marks, log *slog.Logger) error {
+	return errors.Join(c.fetch.cookies.keep(ctx, marks, c.run, log), c.marked.load(ctx, marks, c.run, c.scope))
+}
+
+const adoptedKey = "adopted/"
+
+// load adds the sites that earlier processes adopted.
+func (m *marked) load(ctx context.Context, marks store.Marks, run string, s *scope) error {
+	m.marks, m.scope = marks, scopeOf(run)
+	for mark, err := range marks.ListMarks(ctx, m.scope, adoptedKey) {
+		if err != nil {
+			return fmt.Errorf("read what seeds led to: %w", err)
+		}
+		if u, err := url.Parse(string(mark.Value)); err == nil {
+			s.add(u)
+		}
+	}
+	return nil
+}
+
+// adopt makes what a seed redirects to a seed, too.
+func (m *marked) adopt(ctx context.Context, s *scope, to *url.URL) error {
+	s.add(to)
+	if m.marks == nil {
+		return nil
+	}
+	_, err := m.marks.PutMarks(ctx, pawl.Mark{Scope: m.scope, Key: adoptedKey + site(to), Value: []byte(to.String()), If: pawl.AnyVersion})
+	return err
+}

@@ -1,0 +1,77 @@
+package crawl
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/pipeline"
+)
+
+// TestCookiesSurvive: a crawl that goes on is still the visitor that it was.
+func TestCookiesSurvive(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var visitors sync.Map
+	w := newWeb(t, map[string]http.HandlerFunc{
+		"/": func(rw http.ResponseWriter, r *http.Request) {
+			http.SetCookie(rw, &http.Cookie{Name: "visitor", Value: pawl.NewID(), Path: "/"})
+			text("text/html", links("/1"))(rw, r)
+		},
+		"/1": func(rw http.ResponseWriter, r *http.Request) {
+			stop()
+			text("text/html", links("/2"))(rw, r)
+		},
+		"/2": func(rw http.ResponseWriter, r *http.Request) {
+			if c, err := r.Cookie("visitor"); err == nil {
+				visitors.Store(c.Value, true)
+			}
+			text("text/html", "2")(rw, r)
+		},
+	})
+	r := &rig{T: t, dir: t.TempDir()}
+	if _, _, err := r.run(ctx, w.URL); code(err) != pipeline.ExitUnfinished {
+		t.Fatalf("interrupted: %v", err)
+	}
+	r.changed = map[string]any{"resume": true}
+	if sum, _, err := r.run(t.Context(), w.URL); err != nil || sum.Stored != 3 {
+		t.Fatalf("resumed: %v, %+v", err, sum)
+	}
+	n := 0
+	visitors.Range(func(any, any) bool { n++; return true })
+	if n != 1 {
+		t.Errorf("%d visitors asked for the last page, want the one that began", n)
+	}
+}
+
+// TestASeedMayLeadToAnotherHost: its pages are what is meant, and that survives the process.
+func TestASeedMayLeadToAnotherHost(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	w := newWeb(t, map[string]http.HandlerFunc{
+		"/": func(rw http.ResponseWriter, r *http.Request) {
+			if strings.HasPrefix(r.Host, "localhost") {
+				http.Redirect(rw, r, "http://127.0.0.1"+r.Host[strings.IndexByte(r.Host, ':'):]+"/", http.StatusMovedPermanently)
+				return
+			}
+			text("text/html", links("/1"))(rw, r)
+		},
+		"/1": func(rw http.ResponseWriter, r *http.Request) {
+			stop()
+			text("text/html", links("/2"))(rw, r)
+		},
+		"/2": text("text/html", links("/3")), "/3": text("text/html", "3"),
+	})
+	seed := strings.Replace(w.URL, "127.0.0.1", "localhost", 1)
+	r := &rig{T: t, dir: t.TempDir()}
+	if _, _, err := r.run(ctx, seed); code(err) != pipeline.ExitUnfinished {
+		t.Fatalf("interrupted: %v", err)
+	}
+	r.changed = map[string]any{"resume": true}
+	if sum, got, err := r.run(t.Context(), seed); err != nil || sum.Stored != 4 || sum.Excluded != 0 || !strings.HasPrefix(got["/"].FinalURL, w.URL) {
+		t.Fatalf("%v, %+v, %v", err, sum, got)
+	}
+}
