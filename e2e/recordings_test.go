@@ -21,7 +21,7 @@ var masks = []struct{ what, mask string }{
 	{`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`, "NUMBER"},
 	{`\b(\d+h)?(\d+m)?\d+(\.\d+)?(ns|µs|ms|s|m|h)\b`, "LENGTH"},
 	{`\S+@\S+`, "SOMEBODY"},
-	{`\b[\w.-]+/\d+\b`, "WORKER"},
+	{`\b[\w.-]+/\d+(?:/[0-9a-z]{8})?\b`, "WORKER"},
 	{`127\.0\.0\.1:\d+`, "ADDRESS"},
 	{`[.▁▂▃▄▅▆▇█]{20,}`, "HOURS"},
 	{`\d+/\d+( +)\d+\.\d+ +\d+`, "LOAD"},

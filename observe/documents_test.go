@@ -47,6 +47,8 @@ func exported(t *testing.T) map[string]metric {
 		}
 		all[m[1]] = metric{m[1], strings.ReplaceAll(m[2], `\"`, `"`), labels}
 	}
+	dropped := LogDropped(nil) // the daemon registers it where its output is
+	all[dropped.Name] = metric{dropped.Name, dropped.Help, dropped.Labels}
 	if len(all) < 40 {
 		t.Fatalf("only %d metrics are registered", len(all))
 	}
