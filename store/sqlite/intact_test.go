@@ -94,7 +94,7 @@ func TestContradictionsAreFound(t *testing.T) {
 		"a closure":            `INSERT INTO pawl_closed VALUES (77777, 1, 1, 0)`,
 		"a bound":              `INSERT INTO pawl_closed VALUES (77777, 1, 1, 0)`,
 		"does not lead to":     `DELETE FROM pawl_key`,
-		"traces":               `INSERT INTO pawl_tried VALUES (77777, 1, 1, 1, '')`,
+		"traces":               `INSERT INTO pawl_tried (seq, attempts, rescues, lonely, reason) VALUES (77777, 1, 1, 1, '')`,
 		"a unique key":         `INSERT INTO pawl_uniq VALUES (x'00', 0, x'00')`,
 		"a number":             `UPDATE pawl_state SET seq = 1`,
 	} {
