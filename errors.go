@@ -89,7 +89,7 @@ type Failure struct {
 	Err   error
 	Class Class
 	Kind  Kind
-	After time.Duration // throttled: when to come back
+	After time.Duration // throttled: when to come back; transient: not before
 	// Attrs are facts of the failure, by name, kept with the attempt and the dead
 	// letter: an HTTP status, a host, an error code. See [WithAttrs].
 	Attrs map[string]string
@@ -124,6 +124,10 @@ const (
 	MaxAttrValue = 256 // bytes of a value
 )
 
+// NotBefore says that a failure is not to be repeated sooner than after so long. It is a failed attempt like any other.
+// NotBefore(nil, …) is nil.
+func NotBefore(err error, wait time.Duration) error { return failure(err, Failure{After: wait}) }
+
 // WithAttrs states facts about an error, in words that dead letters are selected
 // and grouped by (pawl dead ls --attr status=404, --group-by attr:status). Use few
 // names, with values of which there are few. WithAttrs(nil, …) is nil.
@@ -150,7 +154,10 @@ func Describe(err error) Failure {
 			break
 		}
 		if d.Class == ClassTransient {
-			d.Class, d.After = f.Class, f.After
+			d.Class = f.Class
+			if f.After > 0 {
+				d.After = f.After
+			}
 		}
 		if d.Kind == "" {
 			d.Kind = f.Kind.Bounded()

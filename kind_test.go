@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/pawl-dev/pawl"
@@ -27,5 +28,13 @@ func TestAKindIsBoundedAndPrintable(t *testing.T) {
 		if again := got.Bounded(); again != got {
 			t.Errorf("%q: %q the second time", got, again)
 		}
+	}
+}
+
+// TestNotBefore: a wait that a failure asks for is kept, whatever is said about it outside, and makes it no throttling.
+func TestNotBefore(t *testing.T) {
+	got := pawl.Describe(pawl.OfKind("Download", pawl.NotBefore(errors.New("x"), time.Minute)))
+	if got.After != time.Minute || got.Class != pawl.ClassTransient || got.Kind != "Download" {
+		t.Errorf("%+v", got)
 	}
 }

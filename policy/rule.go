@@ -181,22 +181,22 @@ func (r *Rule) decide(a *Attempt, f pawl.Failure, facts Facts, random func() flo
 		r.giveUp(&d, fmt.Sprintf("throttled for %v, %d times", a.ThrottledFor.Round(time.Second), a.Throttles))
 	case f.Class == pawl.ClassThrottled:
 		d.Action, d.Throttled = Retry, true
-		d.Delay = throttled(f.After, r.Backoff.Delay(cmp.Or(a.Throttles, a.Number), random()))
+		d.Delay = notBefore(f.After, r.Backoff.Delay(cmp.Or(a.Throttles, a.Number), random()))
 		d.Reason = fmt.Sprintf("throttled, attempt %d: again after %v", a.Number, d.Delay.Round(time.Millisecond))
 	case a.Number >= limit:
 		d.MaxAttempts = limit
 		r.giveUp(&d, fmt.Sprintf("attempt %d of %d", a.Number, limit))
 	default:
 		d.Action, d.MaxAttempts = Retry, limit
-		d.Delay = r.Backoff.Delay(a.Number, random())
+		d.Delay = notBefore(f.After, r.Backoff.Delay(a.Number, random()))
 		d.Reason = fmt.Sprintf("attempt %d of %d: again after %v", a.Number, limit, d.Delay.Round(time.Millisecond))
 	}
 	return d
 }
 
-// throttled is the delay that the other side asked for, or the backoff if that
+// notBefore is the delay that the other side asked for, or the backoff if that
 // is longer, within what a store takes.
-func throttled(after, backoff time.Duration) time.Duration {
+func notBefore(after, backoff time.Duration) time.Duration {
 	return min(max(after, backoff), pawl.MaxDelay)
 }
 

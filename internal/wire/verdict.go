@@ -70,6 +70,9 @@ func (v *Verdict) parse(line []byte) error {
 	return nil
 }
 
+// throttled is the kind of a retry that is no attempt: the downstream of the program asks to be left alone.
+const throttled = "RateLimit"
+
 // Settle is the verdict as a handler of d says it; kind is that of failures that
 // state none.
 func (v *Verdict) Settle(d *pawl.Delivery, kind pawl.Kind) error {
@@ -78,10 +81,13 @@ func (v *Verdict) Settle(d *pawl.Delivery, kind pawl.Kind) error {
 	d.Hold(v.Hold)
 	switch v.Verdict {
 	case Retry:
-		if v.After > 0 {
+		switch {
+		case v.After == 0:
+			return fail
+		case v.Kind == throttled:
 			return pawl.Throttled(fail, v.After)
 		}
-		return fail
+		return pawl.NotBefore(fail, v.After)
 	case Dead:
 		return pawl.Permanent(fail)
 	case Release:
