@@ -409,9 +409,10 @@ func TestSitemaps(t *testing.T) {
 			text("application/xml", strings.ReplaceAll(body, "HOST", w.URL))(rw, r)
 		}
 	}
-	many := "<urlset>"
+	var many strings.Builder
+	many.WriteString("<urlset>")
 	for i := range sitemapPart + 10 {
-		many += fmt.Sprintf("<url><loc>HOST/many?%d</loc></url>", i)
+		many.WriteString(fmt.Sprintf("<url><loc>HOST/many?%d</loc></url>", i))
 	}
 	w = newWeb(t, map[string]http.HandlerFunc{
 		"/robots.txt": xmlOf("User-agent: *\nDisallow: /many\nSitemap: HOST/index.xml\nSitemap: HOST/gone.xml\n"),
@@ -423,7 +424,7 @@ func TestSitemaps(t *testing.T) {
 			_ = z.Close()
 		},
 		"/b":        text("text/html", "b"),
-		"/many.xml": xmlOf(many + "</urlset>"),
+		"/many.xml": xmlOf(many.String() + "</urlset>"),
 		"/":         text("text/html", links("/a?x=1&y=2")),
 		"/a":        text("text/html", links("/deeper")),
 		"/deeper":   text("text/html", "deeper"),
