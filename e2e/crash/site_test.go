@@ -37,7 +37,9 @@ func onEachStore(t *testing.T, do func(t *testing.T, s *site)) {
 func sqliteSite(t *testing.T) *site {
 	t.Helper()
 	dir := t.TempDir()
-	return &site{name: "sqlite", url: "sqlite:" + filepath.Join(dir, "pawl.db"), dir: dir}
+	s := &site{name: "sqlite", url: "sqlite:" + filepath.Join(dir, "pawl.db"), dir: dir}
+	s.must(t, "migrate", "up") // commands that look refuse a store that is not there
+	return s
 }
 
 // postgresSite makes a database of its own and migrates it.
