@@ -21,7 +21,7 @@ func TestKafkaKeys(t *testing.T) {
 	const keys, messages, poison = 1000, 100_000, 2000
 	c := newCrew(t, &plan{
 		site: kafkaSite(t, "&session=6s&heartbeat=500ms&partitions=8"), dir: t.TempDir(), topic: "orders", concurrency: 4, parallel: 32,
-		lease: 30 * time.Second, work: 4 * time.Millisecond,
+		lease: 3 * time.Second, work: 4 * time.Millisecond,
 		odds: []string{"-odds-slow", "20", "-odds-retry", "200", "-odds-release", "50", "-odds-dead", "20"},
 	})
 	// All messages are there at once, and handlers take all the time that the machine
