@@ -89,7 +89,7 @@ func (h *Host) keepRunning(ctx context.Context, p *hosted, fail func(error)) {
 		}
 		p.say("it does not run: " + h.redact(err.Error()))
 		h.Logger.Error("a pipeline does not run; it is started again", "pipeline", p.Name, "error", h.redact(err.Error()), "after", wait)
-		if !pause(ctx, wait) {
+		if !rest(ctx, wait) {
 			return
 		}
 		p.say("")
@@ -104,7 +104,7 @@ func (p *hosted) say(broken string) {
 
 // keepRecords keeps what `pawl pipelines ls` shows up to date.
 func (h *Host) keepRecords(ctx context.Context) {
-	for pause(ctx, recordEvery) {
+	for rest(ctx, recordEvery) {
 		h.record(ctx)
 	}
 }
@@ -123,16 +123,5 @@ func (h *Host) record(ctx context.Context) {
 		if err := operate.RecordPipeline(ctx, h.Store, p.Name, h.Owner, r); err != nil {
 			h.Logger.Debug("the record of a pipeline could not be written", "pipeline", p.Name, "error", err)
 		}
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }

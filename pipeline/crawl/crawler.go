@@ -202,15 +202,11 @@ func (c *crawler) ask(ctx context.Context, d *pawl.Delivery, u *url.URL, r *requ
 			return pawl.Permanent(pawl.OfKind(KindRedirect, fmt.Errorf("more than %d redirects", maxRedirects)))
 		}
 		seen = append(seen, u.String())
-		if !contains(seen, a.location.String()) {
+		if !slices.Contains(seen, a.location.String()) {
 			return c.moved(ctx, d, u, r, a.location, seen)
 		}
 		u = a.location
 	}
-}
-
-func contains(all []string, one string) bool {
-	return slices.Contains(all, one)
 }
 
 // moved hands a request on to where a redirect leads.
