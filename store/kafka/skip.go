@@ -180,7 +180,11 @@ func (s *Store) askToSkip(ctx context.Context, topic string, partition int32, of
 			return true, err
 		}
 		if l, err := s.lag(ctx, "skip", topic, partition); err == nil && l.Committed > offset {
-			return false, s.DeleteState(ctx, key, store.AnyVersion) // it was finished meanwhile
+			// It was finished meanwhile. The process that did it may have removed the wish first.
+			if err := s.DeleteState(ctx, key, store.AnyVersion); !errors.Is(err, store.ErrNotFound) {
+				return false, err
+			}
+			return false, nil
 		}
 		if time.Now().After(end) {
 			return true, nil
