@@ -82,8 +82,13 @@ type Topic struct {
 	// pawl.MaxPriority may use.
 	Reserved int
 	// BatchSize is how many deliveries a batch handler gets at most; 0 is 100.
-	// Batches are not waited for: it gets what is there.
 	BatchSize int
+	// BatchWait is how long the first delivery of a batch that is not full waits here
+	// for more; 0 is not at all: a batch is what is there. A delivery never waits for
+	// longer than a quarter of its deadline. It is for bulks of messages that have
+	// nothing to do with each other: while a message with a key waits, so does what
+	// follows it in its lane.
+	BatchWait time.Duration
 	// Lease is how long a lease is given for, and extended by; 0 is
 	// [DefaultLease]. The work of a process that died moves on after that long.
 	Lease time.Duration
@@ -103,6 +108,7 @@ type Topic struct {
 
 const (
 	defaultBatch = 100
+	maxBatchWait = time.Minute
 	minLease     = 20 * time.Millisecond // below, the time to renew a lease is lost in scheduling
 	maxSlots     = 100_000
 )
@@ -177,13 +183,16 @@ func (t *Topic) complete() error {
 		bad("exactly one of handler and batch handler is needed")
 	}
 	switch {
-	case t.Batch == nil && t.BatchSize != 0:
-		bad("a batch size needs a batch handler")
+	case t.Batch == nil && (t.BatchSize != 0 || t.BatchWait != 0):
+		bad("a batch size or wait needs a batch handler")
 	case t.Batch != nil:
 		t.BatchSize = cmp.Or(t.BatchSize, defaultBatch)
 	}
 	if t.BatchSize < 0 || t.BatchSize > store.MaxBatch {
 		bad("batch size %d; it goes from 1 to %d", t.BatchSize, store.MaxBatch)
+	}
+	if t.BatchWait < 0 || t.BatchWait > maxBatchWait {
+		bad("batch wait of %v; it goes from 0 to %v", t.BatchWait, maxBatchWait)
 	}
 	if t.Concurrency < 1 || t.Concurrency > maxSlots {
 		bad("concurrency %d; it goes from 1 to %d", t.Concurrency, maxSlots)

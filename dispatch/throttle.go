@@ -195,12 +195,12 @@ func (d *Dispatcher) openAt(t *topic, now, wait time.Duration) {
 	}
 }
 
-// open looks after topics whose limits may have opened, and after what has waited
-// for its limit for too long. It returns when to do so next.
+// open looks after topics whose limits may have opened or whose batches have waited
+// for long enough, and after what has waited for its limit for too long. It returns when to do so next.
 func (d *Dispatcher) open(now time.Duration) (next time.Duration) {
 	next = never
 	for _, t := range d.topics {
-		if len(t.Limits) == 0 {
+		if len(t.Limits) == 0 && t.BatchWait == 0 {
 			continue
 		}
 		if now >= t.opens {

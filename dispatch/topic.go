@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"iter"
 	"time"
 
 	"github.com/pawl-dev/pawl/dispatch/internal/rank"
@@ -19,6 +20,10 @@ type topic struct {
 	bulk, critical rank.Queue[*run]
 	waitingRuns    int
 	waiting        int // messages in waiting runs
+
+	// fills is when the batch that gathers here is handed out, full or not: only with a
+	// BatchWait, and while something waits.
+	fills time.Duration
 
 	running         int // slots in use
 	criticalRunning int // of these, by runs of the highest priority
@@ -141,6 +146,9 @@ const worthwhile = 8
 // push puts a run among those that wait.
 func (t *topic) push(r *run) {
 	r.state = waiting
+	if t.BatchWait > 0 {
+		t.fill(r)
+	}
 	t.waitingRuns++
 	t.waiting += len(r.ds) - r.at
 	if r.critical && t.Reserved > 0 {
@@ -211,12 +219,23 @@ func head(q *rank.Queue[*run]) *run {
 // worst returns the waiting run with the worst rank.
 func (t *topic) worst() *run {
 	var worst *run
-	for _, q := range []*rank.Queue[*run]{&t.bulk, &t.critical} {
-		for r := range q.All() {
-			if r.state == waiting && (worst == nil || worst.before(r)) {
-				worst = r
-			}
+	for r := range t.queued() {
+		if worst == nil || worst.before(r) {
+			worst = r
 		}
 	}
 	return worst
+}
+
+// queued are the runs that wait, in no order.
+func (t *topic) queued() iter.Seq[*run] {
+	return func(yield func(*run) bool) {
+		for _, q := range []*rank.Queue[*run]{&t.bulk, &t.critical} {
+			for r := range q.All() {
+				if r.state == waiting && !yield(r) {
+					return
+				}
+			}
+		}
+	}
 }

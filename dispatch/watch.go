@@ -102,11 +102,11 @@ func (d *Dispatcher) watchRun(r *run, now time.Duration) (endings []ending, aban
 		switch {
 		case now >= r.until:
 			d.drop(r)
-		case r.state == waiting && now >= c.sent+stale:
+		case r.state == waiting && now >= c.sent+r.topic.stale():
 			d.tooSlow(r.topic, now)
 			d.giveBack(r, 0, "waited too long here")
 		case r.state == waiting:
-			c.check = min(c.check, c.sent+stale)
+			c.check = min(c.check, c.sent+r.topic.stale())
 		}
 		c.check = min(c.check, r.until)
 	case running:

@@ -134,7 +134,7 @@ func (d *Dispatcher) next(t *topic, now time.Duration) *run {
 	}
 	for {
 		r := t.best()
-		if r == nil {
+		if r == nil || d.filling(t, now) {
 			return nil
 		}
 		t.take(r)
@@ -243,6 +243,7 @@ func (w *worker) gather(c *call, first *run) {
 		r.call = c
 		size -= n
 	}
+	t.refill()
 	w.ds = w.ds[:0]
 	for _, p := range c.parts {
 		for i := range p.n {

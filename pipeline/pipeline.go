@@ -86,7 +86,8 @@ type Pipeline struct {
 	Run func(ctx context.Context) error
 	// Drained, if not nil, is called after the stages have drained and Run has returned.
 	Drained func()
-	// Reload applies the live keys of a new section, or says why it can't.
+	// Reload applies the live keys of a new section, or says why it can't. What it changes of the Concurrency,
+	// BatchSize and BatchWait of its Stages, the host applies.
 	Reload func(Section) error
 	// Health is asked every few seconds and at /healthz; it must return quickly. nil is always well.
 	Health func(ctx context.Context) Health

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,8 +41,9 @@ type HostConfig struct {
 // those out, with its other topics.
 type Host struct {
 	HostConfig
-	hosted []*hosted
-	beside []*dispatch.Dispatcher // one for each other store that has stages
+	hosted  []*hosted
+	beside  []*dispatch.Dispatcher               // one for each other store that has stages
+	besides map[store.Store]*dispatch.Dispatcher // the same, by store
 
 	mu     sync.Mutex
 	opened []store.Store
@@ -58,7 +60,7 @@ type hosted struct {
 
 // NewHost makes the pipelines of a configuration. Nothing runs yet.
 func NewHost(ctx context.Context, c HostConfig) (*Host, error) {
-	h := &Host{HostConfig: c}
+	h := &Host{HostConfig: c, besides: map[store.Store]*dispatch.Dispatcher{}}
 	for _, p := range c.Pipelines {
 		made, err := h.build(ctx, p)
 		if err == nil {
@@ -141,6 +143,7 @@ func (h *Host) dispatchBeside() error {
 			return err
 		}
 		h.beside = append(h.beside, d)
+		h.besides[s] = d
 	}
 	return nil
 }
@@ -243,8 +246,9 @@ func (p *hosted) health(ctx context.Context) pipeline.Health {
 	return now
 }
 
-// Reload hands the live keys of new sections to the pipelines that are configured in both.
-func (h *Host) Reload(next []config.Pipeline) error {
+// Reload hands the live keys of new sections to the pipelines that are configured in both, and resizes their stages.
+// Those on the daemon's store are carried out by d.
+func (h *Host) Reload(d *dispatch.Dispatcher, next []config.Pipeline) error {
 	var errs []error
 	for _, n := range next {
 		for _, p := range h.hosted {
@@ -253,10 +257,28 @@ func (h *Host) Reload(next []config.Pipeline) error {
 			}
 			if err := p.made.Reload(n.Section); err != nil {
 				errs = append(errs, fmt.Errorf("pipeline %s: %w", n.Name, err))
+				continue
+			}
+			for _, st := range p.made.Stages {
+				if err := h.resize(d, &st); err != nil {
+					errs = append(errs, fmt.Errorf("pipeline %s: %w", n.Name, err))
+				}
 			}
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// resize gives a stage the sizes that it states.
+func (h *Host) resize(d *dispatch.Dispatcher, st *pipeline.Stage) error {
+	if st.Store != nil && st.Store != h.Store {
+		d = h.besides[st.Store]
+	}
+	err := d.Resize(st.Name, cmp.Or(st.Concurrency, dispatch.DefaultConcurrency))
+	if st.Batch != nil {
+		err = errors.Join(err, d.Rebatch(st.Name, st.BatchSize, st.BatchWait))
+	}
+	return err
 }
 
 // Close closes the stores that pipelines opened.

@@ -150,3 +150,33 @@ func TestHostRoutesAndDetails(t *testing.T) {
 		t.Errorf("merged: %v", into)
 	}
 }
+
+// What a pipeline changes of its stages at a reload is in effect afterwards, on the daemon's store and on others.
+func TestHostResizesStages(t *testing.T) {
+	beside := memory.New(memory.Config{})
+	batch := pawl.BatchHandlerFunc(func(_ context.Context, ds []*pawl.Delivery) []error { return make([]error, len(ds)) })
+	made := &pipeline.Pipeline{Stages: []pipeline.Stage{{Store: beside, Topic: dispatch.Topic{Name: "search.bulk", Batch: batch}}}}
+	made.Reload = func(pipeline.Section) error {
+		for i := range made.Stages {
+			made.Stages[i].Concurrency = 7
+		}
+		return nil
+	}
+	h, s := sample(t, made)
+	d, err := dispatch.New(s, dispatch.Config{Topics: h.Topics()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Reload(d, h.Pipelines); err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range []*dispatch.Dispatcher{d, h.beside[0]} {
+		if now := d.Snapshot().Topics[0]; now.Concurrency != 7 {
+			t.Errorf("%s has a concurrency of %d after the reload", now.Name, now.Concurrency)
+		}
+	}
+	made.Stages[0].BatchWait = -1
+	if err := h.Reload(d, h.Pipelines); err == nil {
+		t.Error("a wait that no batch may have was taken")
+	}
+}

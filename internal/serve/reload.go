@@ -101,7 +101,7 @@ func (d *Daemon) reload(src config.Source) {
 		d.refuse(err)
 		return
 	}
-	if err := d.host.Reload(next.Pipelines); err != nil {
+	if err := d.host.Reload(d.dispatcher, next.Pipelines); err != nil {
 		d.refuse(err)
 		return
 	}
