@@ -3,6 +3,7 @@ package dispatch_test
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -18,20 +19,25 @@ func (r *rig) trickle(n int) {
 	}
 }
 
+func number(s string) int {
+	n, _ := strconv.Atoi(s)
+	return n
+}
+
 // At 200 messages a second a bulk that does not wait has one message.
 func TestBatchesWait(t *testing.T) {
 	for _, c := range []struct {
 		wait  time.Duration
-		sizes []string
+		sizes []int
 	}{
-		{0, []string{"1", "1", "1", "1"}},
-		{100 * time.Millisecond, []string{"20", "20", "20", "20"}}, // within a poll of it
-		{10 * time.Second, []string{"50", "50"}},                   // full before the wait is over
+		{0, []int{1, 1, 1, 1}},
+		{100 * time.Millisecond, []int{20, 20, 20, 20}}, // within a poll of it
+		{10 * time.Second, []int{50, 50}},               // full before the wait is over
 	} {
 		bubble(t, func(r *rig) {
-			var sizes []int
+			var bulks diary
 			config := batched(1, 50, func(_ context.Context, ds []*pawl.Delivery) []error {
-				sizes = append(sizes, len(ds))
+				bulks.add("%d", len(ds))
 				return make([]error, len(ds))
 			})
 			config.Topics[0].BatchWait = c.wait
@@ -41,9 +47,9 @@ func TestBatchesWait(t *testing.T) {
 			time.Sleep(time.Minute)
 			equal(r, r.stats("a").Acked, int64(100))
 			equal(r, r.stats("a").Rescues, int64(0))
+			sizes := bulks.list()
 			for i, want := range c.sizes {
-				n := 0
-				if _, err := fmt.Sscan(want, &n); err != nil || i >= len(sizes) || sizes[i] < n*9/10 || sizes[i] > n*11/10 {
+				if i >= len(sizes) || number(sizes[i]) < want*9/10 || number(sizes[i]) > want*11/10 {
 					r.Fatalf("waiting %v: bulks of %v; want them of about %v", c.wait, sizes, c.sizes)
 				}
 			}
@@ -55,17 +61,17 @@ func TestBatchesWait(t *testing.T) {
 func TestBatchWaitIsBounded(t *testing.T) {
 	for wait, deadline := range map[time.Duration]time.Duration{5 * time.Second: time.Hour, 2500 * time.Millisecond: 10 * time.Second} {
 		bubble(t, func(r *rig) {
-			var began []time.Duration
+			var began diary
 			start := time.Now()
 			config := batched(1, 50, func(_ context.Context, ds []*pawl.Delivery) []error {
-				began = append(began, time.Since(start).Round(100*time.Millisecond))
+				began.add("%v", time.Since(start).Round(100*time.Millisecond))
 				return make([]error, len(ds))
 			})
 			config.Topics[0].BatchWait, config.Topics[0].Settings.Deadline = max(wait, 5*time.Second), deadline
 			r.run(config)
 			r.append(pawl.Message{Topic: "a"})
 			time.Sleep(time.Minute)
-			equal(r, began, []time.Duration{wait})
+			equal(r, began.list(), []string{wait.String()})
 			equal(r, r.stats("a").Acked, int64(1))
 		})
 	}
