@@ -145,7 +145,12 @@ func crawl(ctx context.Context, in *pipeline.Invocation) error {
 		return err
 	}
 	board := in.Board(c.board(began), c.line(began))
-	err = c.work(ctx, p, in)
+	var d *depths
+	for more := 1; err == nil && more > 0 && ctx.Err() == nil; {
+		if err = c.work(ctx, p, in); err == nil && ctx.Err() == nil {
+			d, more, err = c.deepen(ctx, p)
+		}
+	}
 	board.Stop()
 	if ctx.Err() != nil {
 		return &pipeline.Error{Code: pipeline.ExitUnfinished, What: fmt.Sprintf("the crawl is not finished: %d pages are stored", c.stored.Load()), Err: errors.New("it was interrupted"),
@@ -154,12 +159,12 @@ func crawl(ctx context.Context, in *pipeline.Invocation) error {
 	if err != nil {
 		return err
 	}
-	return finish(ctx, in, p, c, r, len(seeds), began, out)
+	return finish(ctx, in, p, c, r, d, began, out)
 }
 
 // finish exports, tells, and removes what is exported.
-func finish(ctx context.Context, in *pipeline.Invocation, p parts, c *crawler, r *run, seeds int, began time.Time, out string) error {
-	sum, last, err := export(ctx, p, c, r, seeds, out)
+func finish(ctx context.Context, in *pipeline.Invocation, p parts, c *crawler, r *run, d *depths, began time.Time, out string) error {
+	sum, last, err := export(ctx, p, c, r, d, out)
 	if err != nil {
 		return err
 	}
@@ -223,12 +228,12 @@ func open(ctx context.Context, env pipeline.Env) (*pipeline.Pipeline, error) {
 	}
 	return &pipeline.Pipeline{
 		Stages: []pipeline.Stage{c.stage()}, Needs: []store.Capability{store.CanUnique, store.CanEmitAtomic, store.CanState},
-		Run: func(ctx context.Context) error { return c.watch(ctx, p, r, len(seeds), out, env) },
+		Run: func(ctx context.Context) error { return c.watch(ctx, p, r, out, env) },
 	}, nil
 }
 
 // watch exports when the topic of requests is empty.
-func (c *crawler) watch(ctx context.Context, p parts, r *run, seeds int, out string, env pipeline.Env) error {
+func (c *crawler) watch(ctx context.Context, p parts, r *run, out string, env pipeline.Env) error {
 	for {
 		t := time.NewTimer(2 * time.Second)
 		select {
@@ -237,6 +242,11 @@ func (c *crawler) watch(ctx context.Context, p parts, r *run, seeds int, out str
 			return nil
 		case <-t.C:
 		}
+		if c.options.MaxPages > 0 {
+			if err := c.recount(ctx, p); err != nil {
+				return err
+			}
+		}
 		stats, err := p.topics.Stats(ctx, c.requestTopic())
 		if err != nil {
 			return err
@@ -244,7 +254,14 @@ func (c *crawler) watch(ctx context.Context, p parts, r *run, seeds int, out str
 		if r.Status == statusExported || len(stats) == 0 || stats[0].Waiting+stats[0].Delayed+stats[0].Leased > 0 {
 			continue
 		}
-		sum, last, err := export(ctx, p, c, r, seeds, out)
+		d, more, err := c.deepen(ctx, p)
+		if err != nil {
+			return err
+		}
+		if more > 0 {
+			continue
+		}
+		sum, last, err := export(ctx, p, c, r, d, out)
 		if err != nil {
 			return err
 		}

@@ -22,8 +22,9 @@ import (
 type request struct {
 	URL   string   `json:"url"`
 	Depth int64    `json:"depth"`
-	From  string   `json:"from,omitempty"`  // the URL that led here by redirects
-	Chain []string `json:"chain,omitempty"` // those in between, in order
+	Chain []string `json:"chain,omitempty"` // the URLs that led here by redirects, in order
+	// Alike is how many pages in a row, up to the one that has the link, had URLs of this one's shape.
+	Alike int `json:"alike,omitempty"`
 	// Sitemap is how many sitemaps lead here, this one included; 0: it is a page. Skip are links that were read before.
 	Sitemap int `json:"sitemap,omitempty"`
 	Skip    int `json:"skip,omitempty"`
@@ -33,11 +34,18 @@ type request struct {
 // the ack of each.
 type outcome struct {
 	Kind string `json:"kind"` // page, excluded or moved
-	// Found are links that were emitted, Excluded those that were not because they are out of scope or too deep.
-	Found    int64   `json:"found,omitempty"`
-	Excluded int64   `json:"excluded,omitempty"`
-	Why      string  `json:"why,omitempty"`
-	Page     *Record `json:"page,omitempty"`
+	// URL is the request's own; that of a sitemap is empty. Next are the keys of links of its own depth, redirects
+	// included, Links those of links that are one deeper: see [depths].
+	URL   string  `json:"url"`
+	Next  urlKeys `json:"next,omitempty"`
+	Links urlKeys `json:"links,omitempty"`
+	// Found are links that were emitted, Excluded those that were not because they are out of scope, and Deeper those
+	// that were too deep.
+	Found    int64    `json:"found,omitempty"`
+	Excluded int64    `json:"excluded,omitempty"`
+	Deeper   []string `json:"deeper,omitempty"`
+	Why      string   `json:"why,omitempty"`
+	Page     *Record  `json:"page,omitempty"`
 }
 
 const (
@@ -69,13 +77,15 @@ type crawler struct {
 	name    string
 	run     string // its id
 	options Options
+	seeds   []*url.URL
 	scope   *scope
 	fetch   *fetcher
 	hosts   hosts
 	seen    seen
 	count   counters
 	marked  marked
-	stored  atomic.Int64 // pages, those of earlier processes included
+	stored  atomic.Int64 // pages, those of other processes included as far as they are counted
+	counted struct{ pages, upTo int64 }
 }
 
 // counters are of this process.
@@ -85,7 +95,8 @@ type counters struct {
 
 func newCrawler(name, run string, o Options, seeds []*url.URL) *crawler {
 	return &crawler{
-		name: name, run: run, options: o, scope: &scope{kind: o.Scope, seeds: seeds}, fetch: newFetcher(&o), hosts: hosts{byID: map[string]*host{}},
+		name: name, run: run, options: o, seeds: seeds, scope: &scope{kind: o.Scope, seeds: seeds}, fetch: newFetcher(&o),
+		hosts: hosts{byID: map[string]*host{}},
 	}
 }
 
@@ -99,7 +110,7 @@ func (c *crawler) storeTopic() string   { return c.name + ".store" }
 func (c *crawler) visit(u *url.URL, r request) pawl.Message {
 	r.URL = u.String()
 	body, _ := json.Marshal(r) // texts and numbers always have a form
-	key := urlKey(r.URL)
+	key := keyOf(u)
 	lanes := uint64(c.options.PerHost)
 	if c.options.Delay > 0 {
 		lanes = 1 // the pause between two requests is that of their lane
@@ -125,10 +136,10 @@ func (c *crawler) Handle(ctx context.Context, d *pawl.Delivery) error {
 		return pawl.Permanent(pawl.OfKind(KindRequest, err))
 	}
 	if r.Sitemap == 0 {
-		c.seen.add(urlKey(r.URL))
+		c.seen.add(keyOf(u))
 	}
 	if c.full() {
-		return c.done(d, c.left(&r, "max-pages is reached"))
+		return c.done(d, c.left(&r, whyFull))
 	}
 	h := c.hosts.at(u)
 	if wait := h.turn(0); wait > 0 {
@@ -141,7 +152,7 @@ func (c *crawler) Handle(ctx context.Context, d *pawl.Delivery) error {
 	case rules.denied:
 		return c.done(d, c.left(&r, "robots.txt cannot be read: nothing is allowed"))
 	case r.Sitemap == 0 && !rules.allows(u):
-		return c.done(d, outcome{Kind: kindExcluded, Why: "robots.txt disallows it"})
+		return c.done(d, outcome{Kind: kindExcluded, URL: r.URL, Why: "robots.txt disallows it"})
 	}
 	delay := max(c.options.Delay, rules.delay)
 	if wait := h.turn(delay); wait > 0 {
@@ -168,8 +179,10 @@ func (c *crawler) left(r *request, why string) outcome {
 	if r.Sitemap > 0 {
 		return outcome{Kind: kindMoved}
 	}
-	return outcome{Kind: kindExcluded, Why: why}
+	return outcome{Kind: kindExcluded, URL: r.URL, Why: why}
 }
+
+const whyFull = "max-pages is reached"
 
 // explain states facts about a failure, for listings of attempts and dead letters.
 func (c *crawler) explain(err error, u *url.URL) error {
@@ -189,6 +202,12 @@ func (c *crawler) ask(ctx context.Context, d *pawl.Delivery, u *url.URL, r *requ
 	c.count.inFlight.Add(1)
 	defer c.count.inFlight.Add(-1)
 	seen := append([]string{}, r.Chain...)
+	leads := func(to *url.URL) bool {
+		return slices.ContainsFunc(seen, func(text string) bool {
+			u, err := url.Parse(text)
+			return err == nil && keyOf(u) == keyOf(to)
+		})
+	}
 	for hops := len(r.Chain); ; hops++ {
 		c.count.requests.Add(1)
 		a, err := c.fetch.get(ctx, u)
@@ -202,18 +221,18 @@ func (c *crawler) ask(ctx context.Context, d *pawl.Delivery, u *url.URL, r *requ
 			return pawl.Permanent(pawl.OfKind(KindRedirect, fmt.Errorf("more than %d redirects", maxRedirects)))
 		}
 		seen = append(seen, u.String())
-		if !slices.Contains(seen, a.location.String()) {
-			return c.moved(ctx, d, u, r, a.location, seen)
+		if !leads(a.location) {
+			return c.moved(ctx, d, r, a.location, seen)
 		}
 		u = a.location
 	}
 }
 
 // moved hands a request on to where a redirect leads.
-func (c *crawler) moved(ctx context.Context, d *pawl.Delivery, from *url.URL, r *request, to *url.URL, chain []string) error {
+func (c *crawler) moved(ctx context.Context, d *pawl.Delivery, r *request, to *url.URL, chain []string) error {
 	if !c.scope.has(to) {
 		if !c.isSeed(r) {
-			return c.done(d, outcome{Kind: kindExcluded, Why: "it redirects out of scope"})
+			return c.done(d, outcome{Kind: kindExcluded, URL: r.URL, Why: "it redirects out of scope"})
 		}
 		if err := c.marked.adopt(ctx, c.scope, to); err != nil {
 			return err
@@ -222,12 +241,8 @@ func (c *crawler) moved(ctx context.Context, d *pawl.Delivery, from *url.URL, r 
 	if !c.options.AllowPrivate && privateHost(to) {
 		return pawl.Permanent(pawl.OfKind(KindPrivate, errPrivate))
 	}
-	origin := r.From
-	if origin == "" {
-		origin = from.String()
-	}
-	d.Emit(c.visit(to, request{Depth: r.Depth, From: origin, Chain: chain}))
-	return c.done(d, outcome{Kind: kindMoved})
+	d.Emit(c.visit(to, request{Depth: r.Depth, Chain: chain, Alike: r.Alike}))
+	return c.done(d, outcome{Kind: kindMoved, URL: r.URL, Next: urlKeys{keyOf(to)}})
 }
 
 // isSeed: a seed may lead to another host, such as example.com to www.example.com, whose pages are meant then.
@@ -241,30 +256,40 @@ func (c *crawler) page(ctx context.Context, d *pawl.Delivery, u *url.URL, r *req
 	}
 	if c.options.MaxPages > 0 && c.stored.Add(1) > c.options.MaxPages {
 		c.stored.Add(-1)
-		return c.done(d, outcome{Kind: kindExcluded, Why: "max-pages is reached"})
+		return c.done(d, outcome{Kind: kindExcluded, URL: r.URL, Why: whyFull})
 	}
-	o := outcome{Kind: kindPage, Page: record}
+	o := outcome{Kind: kindPage, URL: r.URL, Page: record}
 	for _, link := range p.next {
-		c.follow(d, &o, link, r.Depth)
+		if c.follow(d, &o, link, r.Depth, alike(u, link, r.Alike)) {
+			o.Next = append(o.Next, keyOf(link))
+		}
 	}
 	for _, link := range p.links {
-		c.follow(d, &o, link, r.Depth+1)
+		if c.follow(d, &o, link, r.Depth+1, alike(u, link, r.Alike)) {
+			o.Links = append(o.Links, keyOf(link))
+		}
 	}
 	c.count.pages.Add(1)
 	c.count.bytes.Add(int64(len(a.body)))
 	return c.done(d, o)
 }
 
-// follow emits a request for a link, unless it leads out of the crawl or the request is surely there.
-func (c *crawler) follow(d *pawl.Delivery, o *outcome, link *url.URL, depth int64) {
-	if !c.scope.has(link) || c.options.Depth >= 0 && depth > c.options.Depth || !c.options.AllowPrivate && privateHost(link) {
+// follow emits a request for a link, unless it leads out of the crawl or the request is surely there. It reports whether
+// the link leads to a page of the crawl, perhaps one that is too deep from here.
+func (c *crawler) follow(d *pawl.Delivery, o *outcome, link *url.URL, depth int64, alike int) bool {
+	switch {
+	case !c.scope.has(link) || !c.options.AllowPrivate && privateHost(link) || trap(link, alike):
 		o.Excluded++
-		return
+		return false
+	case c.options.Depth >= 0 && depth > c.options.Depth:
+		o.Deeper = append(o.Deeper, link.String())
+		return true
 	}
 	o.Found++
-	if !c.seen.has(urlKey(link.String())) {
-		d.Emit(c.visit(link, request{Depth: depth}))
+	if !c.seen.has(keyOf(link)) {
+		d.Emit(c.visit(link, request{Depth: depth, Alike: alike}))
 	}
+	return true
 }
 
 // record reads a page.
@@ -284,9 +309,6 @@ func (c *crawler) record(ctx context.Context, u *url.URL, r *request, a *answer)
 	record := &Record{
 		URL: r.URL, FinalURL: u.String(), Status: a.status, Depth: r.Depth, Title: p.title, ContentType: kind, Charset: p.charset,
 		Bytes: int64(len(a.body)), SHA256: a.sha256, FetchedAt: time.Now().UTC(), ETag: a.etag, Links: len(p.links) + len(p.next), Fields: fields,
-	}
-	if r.From != "" {
-		record.URL = r.From
 	}
 	return record, p, nil
 }

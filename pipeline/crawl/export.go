@@ -8,12 +8,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/pipeline"
 	"github.com/pawl-dev/pawl/store"
 )
@@ -38,42 +40,57 @@ const pageSize = 1000
 
 // export writes all pages of a run to a file, which appears when it is whole, and adds up what became of every
 // request. It changes nothing in the store: after a crash it is done anew.
-func export(ctx context.Context, p parts, c *crawler, r *run, seeds int, out string) (sum Summary, last int64, err error) {
-	sum = Summary{Status: map[string]int64{}, Out: out, Discovered: int64(seeds)}
-	w, err := create(out)
+//
+// It reads the results twice: depths are known when all links are. They are nearly all known after one reading, because
+// a link is stored before what it leads to; a reading that still changes one is not the last.
+func export(ctx context.Context, p parts, c *crawler, r *run, d *depths, out string) (sum Summary, last int64, err error) {
+	for {
+		w, err := create(out)
+		if err != nil {
+			return sum, 0, err
+		}
+		d.changed = false
+		if sum, last, err = c.read(ctx, p, r, d, w); err != nil {
+			w.abandon()
+			return sum, 0, err
+		}
+		if !d.changed {
+			sum.Out = out
+			return sum, last, w.finish()
+		}
+		w.abandon()
+	}
+}
+
+// read writes every page, with the depth that is known for it.
+func (c *crawler) read(ctx context.Context, p parts, r *run, d *depths, w *writer) (sum Summary, last int64, err error) {
+	sum = Summary{Status: map[string]int64{}}
+	seeds := int64(len(c.seeds))
+	var found, outside, refused, moved int64 // links emitted, links left out, requests left out, redirects
+	last, err = scan(ctx, p, c.storeTopic(), func(o *outcome) error {
+		d.add(o)
+		found, outside = found+o.Found, outside+o.Excluded
+		if n := int64(len(o.Deeper)); d.tooDeep(o, c.options.Depth) {
+			outside += n
+		} else {
+			found += n
+		}
+		switch {
+		case o.Kind == kindPage && (c.options.MaxPages == 0 || sum.Stored < c.options.MaxPages):
+			d.correct(o)
+			sum.Stored++
+			sum.Bytes += o.Page.Bytes
+			sum.Status[strconv.Itoa(o.Page.Status)]++
+			return w.page(o.Page)
+		case o.Kind == kindMoved:
+			moved++
+		default: // other processes stored enough at the same time, or it was left out
+			refused++
+		}
+		return nil
+	})
 	if err != nil {
 		return sum, 0, err
-	}
-	defer w.abandon()
-	var found, outside, refused, moved int64 // links emitted, links left out, requests left out, redirects
-	for {
-		results, next, err := p.results.ScanResults(ctx, c.storeTopic(), last, pageSize)
-		if err != nil {
-			return sum, 0, fmt.Errorf("read results: %w", err)
-		}
-		for i := range results {
-			var o outcome
-			if err := json.Unmarshal(results[i].Body, &o); err != nil {
-				return sum, 0, fmt.Errorf("result %s: %w", results[i].ID, err)
-			}
-			found, outside = found+o.Found, outside+o.Excluded
-			switch o.Kind {
-			case kindPage:
-				sum.Stored++
-				sum.Bytes += o.Page.Bytes
-				sum.Status[strconv.Itoa(o.Page.Status)]++
-				if err := w.page(o.Page); err != nil {
-					return sum, 0, err
-				}
-			case kindExcluded:
-				refused++
-			case kindMoved:
-				moved++
-			}
-		}
-		if last = next; len(results) == 0 {
-			break
-		}
 	}
 	if sum.Dead, err = dead(ctx, p, c.requestTopic(), r); err != nil {
 		return sum, 0, err
@@ -82,14 +99,74 @@ func export(ctx context.Context, p parts, c *crawler, r *run, seeds int, out str
 	if err != nil {
 		return sum, 0, err
 	}
-	sum.Discovered, sum.Excluded = int64(seeds)+found+outside, outside+refused
-	sum.Duplicate = int64(seeds) + found - sum.Stored - refused - sum.Dead
+	sum.Discovered, sum.Excluded = seeds+found+outside, outside+refused
+	sum.Duplicate = seeds + found - sum.Stored - refused - sum.Dead
 	sum.Retries = now.Retried - r.Base.Retried
 	sum.Requests = sum.Stored + moved + sum.Dead + sum.Retries
 	if ended := sum.Stored + refused + moved + sum.Dead; ended != now.Appended-r.Base.Appended {
 		return sum, 0, fmt.Errorf("the account does not close: %d requests were stored, and %d came to an end", now.Appended-r.Base.Appended, ended)
 	}
-	return sum, last, w.finish()
+	return sum, last, nil
+}
+
+// scan yields every result of a topic, and returns where it ended.
+func scan(ctx context.Context, p parts, topic string, each func(*outcome) error) (last int64, err error) {
+	for {
+		results, next, err := p.results.ScanResults(ctx, topic, last, pageSize)
+		if err != nil {
+			return 0, fmt.Errorf("read results: %w", err)
+		}
+		for i := range results {
+			var o outcome
+			if err := json.Unmarshal(results[i].Body, &o); err != nil {
+				return 0, fmt.Errorf("result %s: %w", results[i].ID, err)
+			}
+			if err := each(&o); err != nil {
+				return 0, err
+			}
+		}
+		if last = next; len(results) == 0 {
+			return last, nil
+		}
+	}
+}
+
+// deepen learns the depths of all pages, and appends requests for links that seemed too deep when they were found and
+// are not. It returns how many those may be: the crawl goes on then.
+func (c *crawler) deepen(ctx context.Context, p parts) (d *depths, more int, err error) {
+	d = newDepths(c.seeds)
+	learn := func(o *outcome) error { d.add(o); return nil }
+	if c.options.Depth < 0 { // the reading that writes the pages finds whether this one was enough
+		_, err = scan(ctx, p, c.storeTopic(), learn)
+		return d, 0, err
+	}
+	for d.changed = true; d.changed; {
+		d.changed = false
+		if _, err := scan(ctx, p, c.storeTopic(), learn); err != nil {
+			return nil, 0, err
+		}
+	}
+	before, err := totalsOf(ctx, p, c.requestTopic())
+	if err != nil {
+		return nil, 0, err
+	}
+	_, err = scan(ctx, p, c.storeTopic(), func(o *outcome) error {
+		if len(o.Deeper) == 0 || d.tooDeep(o, c.options.Depth) {
+			return nil
+		}
+		var fresh []pawl.Message
+		for _, text := range o.Deeper {
+			if u, err := url.Parse(text); err == nil {
+				fresh = append(fresh, c.visit(u, request{Depth: d.of[o.key()].n + 1}))
+			}
+		}
+		return store.Send(ctx, p.store, fresh...) // those that are known are duplicates
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	after, err := totalsOf(ctx, p, c.requestTopic())
+	return d, int(after.Appended - before.Appended), err
 }
 
 // dead counts the dead letters of a run.

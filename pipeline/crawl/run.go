@@ -7,9 +7,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -185,12 +187,14 @@ func (c *crawler) stage() pipeline.Stage {
 
 // work carries out requests until nothing is left, or ctx ends.
 func (c *crawler) work(ctx context.Context, p parts, in *pipeline.Invocation) error {
-	stored, err := p.topics.Stats(ctx, c.storeTopic())
-	if err != nil {
-		return err
-	}
-	if len(stored) > 0 {
-		c.stored.Store(stored[0].Waiting)
+	if c.options.MaxPages > 0 {
+		if err := c.recount(ctx, p); err != nil {
+			return err
+		}
+		counting, stop := context.WithCancel(ctx)
+		var done sync.WaitGroup
+		done.Go(func() { c.follower(counting, p, in.Logger) })
+		defer func() { stop(); done.Wait() }()
 	}
 	d, err := dispatch.New(p.store, dispatch.Config{
 		Topics: []dispatch.Topic{c.stage().Topic}, Policy: in.Policy, Owner: in.Owner, Logger: in.Logger,
@@ -200,4 +204,40 @@ func (c *crawler) work(ctx context.Context, p parts, in *pipeline.Invocation) er
 		return err
 	}
 	return d.Run(ctx)
+}
+
+// recount counts the pages that all processes have stored since it was last called.
+func (c *crawler) recount(ctx context.Context, p parts) error {
+	for {
+		results, next, err := p.results.ScanResults(ctx, c.storeTopic(), c.counted.upTo, pageSize)
+		if err != nil || len(results) == 0 {
+			return err
+		}
+		for i := range results {
+			var o struct{ Kind string }
+			if json.Unmarshal(results[i].Body, &o) == nil && o.Kind == kindPage {
+				c.counted.pages++
+			}
+		}
+		c.counted.upTo = next
+		for known := c.stored.Load(); known < c.counted.pages && !c.stored.CompareAndSwap(known, c.counted.pages); known = c.stored.Load() {
+		}
+	}
+}
+
+// follower counts what other processes store, so that all of them together end at max-pages, or little later: the export
+// takes no more.
+func (c *crawler) follower(ctx context.Context, p parts, log *slog.Logger) {
+	t := time.NewTicker(time.Second)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+		if err := c.recount(ctx, p); err != nil && ctx.Err() == nil {
+			log.Warn("cannot count the pages of other processes", "error", err)
+		}
+	}
 }

@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"crypto/sha256"
+	"net/url"
 	"sync"
 )
 
@@ -13,25 +14,27 @@ const maxSeen = 400_000
 // the store.
 type seen struct {
 	mu   sync.Mutex
-	urls map[[16]byte]struct{}
+	urls map[urlKey]struct{}
 }
 
-// urlKey stands for a URL.
-func urlKey(url string) [16]byte {
-	sum := sha256.Sum256([]byte(url))
-	return [16]byte(sum[:16])
+// urlKey stands for a page: URLs that differ in nothing but a session id have the same.
+type urlKey [16]byte
+
+func keyOf(u *url.URL) urlKey {
+	sum := sha256.Sum256([]byte(withoutSession(u)))
+	return urlKey(sum[:16])
 }
 
-func (s *seen) add(key [16]byte) {
+func (s *seen) add(key urlKey) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.urls == nil || len(s.urls) >= maxSeen {
-		s.urls = map[[16]byte]struct{}{}
+		s.urls = map[urlKey]struct{}{}
 	}
 	s.urls[key] = struct{}{}
 }
 
-func (s *seen) has(key [16]byte) bool {
+func (s *seen) has(key urlKey) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_, ok := s.urls[key]

@@ -72,7 +72,9 @@ func (c *crawler) readSitemap(ctx context.Context, d *pawl.Delivery, u *url.URL,
 		switch {
 		case err != nil:
 		case !l.index:
-			c.follow(d, &o, link, sitemapDepth)
+			if c.follow(d, &o, link, sitemapDepth, 0) {
+				o.Links = append(o.Links, keyOf(link))
+			}
 		case r.Sitemap < sitemapNesting && c.scope.has(link):
 			d.Emit(c.visitSitemap(link, r.Sitemap+1, 0))
 		}

@@ -1,0 +1,104 @@
+package crawl
+
+import (
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Bounds of what a site without end is given: how many pages in a row may have URLs of one shape, each reached from the
+// one before, how long a URL may be, how many segments its path may have, and how many years ahead a calendar goes.
+const (
+	maxAlike    = 1000
+	maxURL      = 4096
+	maxSegments = 64
+	maxYears    = 5
+)
+
+// trap tells URLs of a site without end: of a calendar, or links that are relative by mistake and grow with every step.
+func trap(u *url.URL, alike int) bool {
+	path := u.EscapedPath()
+	if alike > maxAlike || len(path)+len(u.RawQuery) > maxURL || strings.Count(path, "/") > maxSegments {
+		return true
+	}
+	if alike == 0 { // a date that only one page links to is no calendar
+		return false
+	}
+	if m := month.FindStringSubmatch(u.RequestURI()); m != nil {
+		year, _ := strconv.Atoi(m[1] + m[2]) // four digits
+		return year > time.Now().Year()+maxYears
+	}
+	return false
+}
+
+// month finds a year with a month: /2031/05, date=2031-05-17, year=2031.
+var month = regexp.MustCompile(`(?:^|[^0-9])(?:([0-9]{4})[-/_](?:0[1-9]|1[0-2]|[1-9])(?:[^0-9]|$)|[?&]?y(?:ear)?=([0-9]{4})(?:[^0-9]|$))`)
+
+// alike counts on where a link has a URL of the same shape as its page: it differs in numbers and in values.
+func alike(page, link *url.URL, n int) int {
+	if shape(page) == shape(link) {
+		return n + 1
+	}
+	return 0
+}
+
+// shape is the path of a URL with every segment that has a digit replaced, and the names of its query.
+func shape(u *url.URL) string {
+	var b strings.Builder
+	for segment := range strings.SplitSeq(u.EscapedPath(), "/") {
+		if strings.ContainsAny(segment, "0123456789") {
+			segment = "0"
+		}
+		b.WriteString(segment + "/")
+	}
+	for pair := range strings.SplitSeq(u.RawQuery, "&") {
+		name, _, _ := strings.Cut(pair, "=")
+		b.WriteString("&" + name)
+	}
+	return b.String()
+}
+
+// sessionNames are parameters that hold the id of a session, in lower case.
+var sessionNames = map[string]bool{
+	"jsessionid": true, "phpsessid": true, "sessionid": true, "session_id": true, "session-id": true, "sessid": true, "sid": true, "session": true,
+	"cfid": true, "cftoken": true, "zenid": true, "oscsid": true, "aspsessionid": true,
+}
+
+// withoutSession writes a URL without the ids of sessions: one that its site makes up anew for every visit would make
+// every page a new one. Only the name of a page in the crawl is written so: it is asked for as its link says.
+func withoutSession(u *url.URL) string {
+	if u.RawQuery == "" && !strings.Contains(u.Path, ";") {
+		return u.String()
+	}
+	v := *u
+	if v.RawQuery != "" {
+		v.RawQuery = dropSessions(v.RawQuery, "&")
+	}
+	if strings.Contains(v.Path, ";") {
+		path := v.EscapedPath()
+		segment := strings.LastIndexByte(path, '/') + 1
+		v.RawPath = path[:segment] + dropSessions(path[segment:], ";")
+		v.Path, _ = url.PathUnescape(v.RawPath) // it came out of EscapedPath
+	}
+	return v.String()
+}
+
+// dropSessions leaves out the parameters with ids of sessions.
+func dropSessions(text, separator string) string {
+	var kept []string
+	for pair := range strings.SplitSeq(text, separator) {
+		name, value, ok := strings.Cut(pair, "=")
+		if ok && sessionNames[strings.ToLower(name)] && random(value) {
+			continue
+		}
+		kept = append(kept, pair)
+	}
+	return strings.Join(kept, separator)
+}
+
+// random tells an id that was made up from a number or a word.
+func random(value string) bool {
+	return len(value) >= 16 && strings.ContainsAny(value, "0123456789")
+}
