@@ -91,7 +91,8 @@ var owners = []owner{
 	{"github.com/go-sql-driver/mysql", "store/mysql"},
 	{"github.com/redis/go-redis", "store/redis"},
 	{"github.com/twmb/franz-go", "store/kafka"},
-	{"github.com/klauspost/compress", "store/codec"},
+	{"github.com/klauspost/compress", "..."}, // zstd: bodies of store/codec, and of pages in pipeline/crawl
+	{"github.com/andybalholm/brotli", "pipeline/crawl"},
 	{"github.com/pierrec/lz4", "store/codec"},
 	{"github.com/vmihailenco/msgpack", "store/codec"},
 	{"github.com/spf13/cobra", "internal/cli"},

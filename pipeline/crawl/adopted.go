@@ -8,6 +8,7 @@ import (
 	"net/url"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/pipeline"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -18,7 +19,13 @@ type marked struct {
 }
 
 // remember takes up what earlier processes of the run learned, and keeps what this one does.
-func (c *crawler) remember(ctx context.Context, marks store.Marks, log *slog.Logger) error {
+func (c *crawler) remember(ctx context.Context, p parts, log *slog.Logger) (err error) {
+	marks := p.marks
+	if dir := c.options.Cache; dir != "" && dir != noCache {
+		if c.fetch.cache, err = newCache(dir, c.options.MaxBytes); err != nil {
+			return &pipeline.Error{Code: pipeline.ExitForbidden, What: "cannot keep pages in " + dir, Err: err, Next: "name another folder with --cache, or keep none: --cache off"}
+		}
+	}
 	return errors.Join(c.fetch.cookies.keep(ctx, marks, c.run, log), c.marked.load(ctx, marks, c.run, c.scope))
 }
 

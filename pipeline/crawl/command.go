@@ -52,6 +52,7 @@ go on with --resume; 5: an unfinished crawl is in the store.`,
 			{Name: "header", Type: pipeline.Texts, Doc: "a header of every request, `NAME=VALUE`; can be repeated"},
 			{Name: "ignore-robots", Type: pipeline.Bool, Doc: "ask for what robots.txt disallows, too"},
 			{Name: "allow-private", Type: pipeline.Bool, Doc: "ask addresses of private networks and of this machine, too"},
+			{Name: "cache", Default: defaultCache, Doc: "keep pages in this `FOLDER`; a later crawl asks for them only if they have changed. off keeps none"},
 			{Name: "resume", Type: pipeline.Bool, Doc: "go on with an unfinished crawl of the same URLs, or begin"},
 		},
 		Run: crawl,
@@ -89,6 +90,7 @@ func flagOptions(in *pipeline.Invocation) (o Options, out string, err error) {
 	over(&o.Headers, headers, given("header"))
 	over(&o.IgnoreRobots, v.Bool("ignore-robots"), given("ignore-robots"))
 	over(&o.AllowPrivate, v.Bool("allow-private"), given("allow-private"))
+	over(&o.Cache, v.Text("cache"), given("cache"))
 	over(&o.Depth, v.Int("depth"), v.Changed("depth"))
 	errs = append(errs, formatOf(out))
 	for name, n := range map[string]int64{"concurrency": int64(o.Concurrency), "per-host": int64(o.PerHost), "max-bytes": o.MaxBytes, "timeout": int64(o.Timeout)} {
@@ -141,7 +143,7 @@ func crawl(ctx context.Context, in *pipeline.Invocation) error {
 		return err
 	}
 	c := newCrawler(Name, r.ID, o, seeds)
-	if err := c.remember(ctx, p.marks, in.Logger); err != nil {
+	if err := c.remember(ctx, p, in.Logger); err != nil {
 		return err
 	}
 	board := in.Board(c.board(began), c.line(began))
@@ -219,7 +221,7 @@ func open(ctx context.Context, env pipeline.Env) (*pipeline.Pipeline, error) {
 		return nil, err
 	}
 	c := newCrawler(env.Name, r.ID, o, seeds)
-	if err := c.remember(ctx, p.marks, env.Logger); err != nil {
+	if err := c.remember(ctx, p, env.Logger); err != nil {
 		return nil, err
 	}
 	out := env.Section.Text("out")

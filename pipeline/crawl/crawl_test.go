@@ -103,6 +103,7 @@ func (r *rig) run(ctx context.Context, seeds ...string) (sum Summary, pages map[
 	values := map[string]any{
 		"out": filepath.Join(r.dir, "pages.jsonl"), "scope": ScopeHost, "concurrency": int64(16), "per-host": int64(2), "timeout": 5 * time.Second,
 		"max-bytes": int64(1 << 20), "user-agent": defaultAgent, "allow-private": true, "delay": time.Duration(0),
+		"cache": filepath.Join(r.dir, "cache"),
 	}
 	given := map[string]bool{}
 	for k, v := range r.changed {

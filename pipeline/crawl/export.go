@@ -189,6 +189,7 @@ func settle(ctx context.Context, p parts, c *crawler, r *run, last int64) error 
 	if _, err := p.results.RemoveResults(ctx, c.storeTopic(), last); err != nil {
 		return fmt.Errorf("remove results: %w", err)
 	}
+	c.fetch.cache.prune()
 	return p.marks.Forget(ctx, scopeOf(c.run))
 }
 

@@ -48,6 +48,7 @@ type answer struct {
 type fetcher struct {
 	client   *http.Client
 	cookies  *cookies
+	cache    *cache
 	agent    string
 	headers  map[string]string
 	timeout  time.Duration
@@ -73,10 +74,10 @@ func newFetcher(o *Options) *fetcher {
 			Transport: &http.Transport{
 				Proxy: http.ProxyFromEnvironment, DialContext: dialer.DialContext, TLSHandshakeTimeout: silence, ResponseHeaderTimeout: silence,
 				MaxIdleConns: 1000, MaxIdleConnsPerHost: max(o.PerHost, 2), IdleConnTimeout: 30 * time.Second, MaxResponseHeaderBytes: 256 << 10,
-				ForceAttemptHTTP2: true,
+				ForceAttemptHTTP2: true, DisableCompression: true, // get asks for more codings than the transport knows
 			},
 		},
-		agent: o.UserAgent, headers: o.Headers, timeout: o.Timeout, maxBytes: o.MaxBytes,
+		cache: &cache{}, agent: o.UserAgent, headers: o.Headers, timeout: o.Timeout, maxBytes: o.MaxBytes,
 	}
 }
 
@@ -94,6 +95,11 @@ func (f *fetcher) get(ctx context.Context, u *url.URL) (*answer, error) {
 	}
 	req.Header.Set("User-Agent", f.agent)
 	req.Header.Set("Accept", "text/html,application/xhtml+xml,*/*;q=0.8")
+	req.Header.Set("Accept-Encoding", codings)
+	known := f.cache.get(u)
+	if known != nil {
+		known.condition(req)
+	}
 	for k, v := range f.headers {
 		req.Header.Set(k, v)
 	}
@@ -110,12 +116,17 @@ func (f *fetcher) get(ctx context.Context, u *url.URL) (*answer, error) {
 		}
 		return a, nil
 	}
+	if a.status == http.StatusNotModified && known != nil {
+		f.cache.used(u)
+		return &answer{status: http.StatusOK, header: known.Header, body: known.body, sha256: known.SHA256, etag: known.Header.Get("Etag")}, nil
+	}
 	if a.status < 200 || a.status > 299 {
 		return nil, refused(resp)
 	}
 	if err := f.read(ctx, resp, a, quiet); err != nil {
 		return nil, err
 	}
+	f.cache.put(u, a)
 	return a, nil
 }
 
@@ -129,10 +140,15 @@ func (f *fetcher) read(ctx context.Context, resp *http.Response, a *answer, quie
 	if resp.ContentLength > f.maxBytes {
 		return f.tooLarge()
 	}
+	in, err := plain(resp)
+	if err != nil {
+		return f.failed(ctx, err)
+	}
+	defer func() { _ = in.Close() }()
 	hash := sha256.New()
 	buffer := make([]byte, 32<<10)
 	for {
-		n, err := resp.Body.Read(buffer)
+		n, err := in.Read(buffer)
 		if n > 0 {
 			quiet.Reset(silence)
 			if int64(len(a.body)+n) > f.maxBytes {

@@ -29,6 +29,7 @@ type Options struct {
 	Headers      map[string]string
 	IgnoreRobots bool
 	AllowPrivate bool
+	Cache        string // a folder; off: none
 	// Extract reads fields of pages, and links to follow at the same depth; nil reads none.
 	Extract *extract.Set
 }
@@ -37,6 +38,7 @@ type Options struct {
 func defaults() Options {
 	return Options{
 		Scope: ScopeHost, Depth: -1, Concurrency: 16, PerHost: 2, Timeout: 20 * time.Second, MaxBytes: 10 << 20, UserAgent: defaultAgent,
+		Cache: defaultCache,
 	}
 }
 
@@ -56,11 +58,18 @@ func fields() []pipeline.Field {
 		{Name: "headers", Type: pipeline.Table, Of: &pipeline.Field{Secret: true}, Doc: "Headers of every request."},
 		{Name: "ignore_robots", Type: pipeline.Bool, Default: "false", Doc: "Ask for what robots.txt disallows, too."},
 		{Name: "allow_private", Type: pipeline.Bool, Default: "false", Doc: "Ask addresses of private networks and of this machine, too."},
+		{Name: "cache", Default: defaultCache, Doc: "The folder where pages are kept that a later crawl asks for only if they have changed; `off` keeps none."},
 		{Name: "fields", Type: pipeline.Table, Fields: selectors(), DefaultDoc: "none", Doc: "What is read from each page, by name."},
 		{Name: "next", Type: pipeline.Object, Fields: selectors(), DefaultDoc: "none", Doc: "Links to the page that follows, such as `{css: a.next}`. They are followed whatever the depth."},
 		{Name: "out", Default: "", DefaultDoc: "NAME.jsonl", Doc: "Where results go: .jsonl, .csv or .db (SQLite)."},
 	}
 }
+
+// defaultCache is where answers are kept, noCache the value that keeps none.
+const (
+	defaultCache = ".pawl/crawl"
+	noCache      = "off"
+)
 
 const defaultAgent = "Pawl/1.0 (+https://github.com/pawl-dev/pawl)"
 
@@ -70,6 +79,7 @@ func sectionOptions(s pipeline.Section) (Options, error) {
 		Seeds: s.Texts("seeds"), Scope: s.Text("scope"), Depth: -1, MaxPages: s.Int("max_pages"), Concurrency: int(s.Int("concurrency")),
 		PerHost: int(s.Int("per_host")), Delay: s.Duration("delay"), Timeout: s.Duration("timeout"), MaxBytes: s.Int("max_bytes"),
 		UserAgent: s.Text("user_agent"), Headers: s.Table("headers"), IgnoreRobots: s.Bool("ignore_robots"), AllowPrivate: s.Bool("allow_private"),
+		Cache: s.Text("cache"),
 	}
 	if s.Has("depth") {
 		o.Depth = s.Int("depth")

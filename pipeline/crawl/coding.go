@@ -1,0 +1,77 @@
+package crawl
+
+import (
+	"bufio"
+	"compress/flate"
+	"compress/gzip"
+	"compress/zlib"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/andybalholm/brotli"
+	"github.com/klauspost/compress/zstd"
+)
+
+// codings are what servers may send bodies in.
+const codings = "gzip, deflate, br, zstd"
+
+// maxWindow bounds what a body in zstd may make its reader allocate: RFC 9659 allows servers no more.
+const maxWindow = 8 << 20
+
+// plain reads a body without its Content-Encoding. The reader is to be closed; it does not close the body.
+func plain(resp *http.Response) (io.ReadCloser, error) {
+	body := io.Reader(resp.Body)
+	var closers []func() error
+	all := strings.Split(strings.ToLower(strings.Join(resp.Header.Values("Content-Encoding"), ",")), ",")
+	for i := len(all) - 1; i >= 0; i-- { // the last one was applied last
+		switch coding := strings.TrimSpace(all[i]); coding {
+		case "gzip", "x-gzip":
+			z, err := gzip.NewReader(body)
+			if err == io.EOF { // a body without bytes is in no form
+				return io.NopCloser(strings.NewReader("")), nil
+			}
+			if err != nil {
+				return nil, fmt.Errorf("the body is not in gzip, as its Content-Encoding says: %w", err)
+			}
+			body = z
+		case "deflate":
+			body = inflate(body)
+		case "br":
+			body = brotli.NewReader(body)
+		case "zstd":
+			z, err := zstd.NewReader(body, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow))
+			if err != nil {
+				return nil, err
+			}
+			closers = append(closers, func() error { z.Close(); return nil })
+			body = z
+		default: // identity, none, or a word that is no coding, such as utf-8
+		}
+	}
+	return &closer{body, closers}, nil
+}
+
+// inflate reads what servers call deflate: zlib, as the standard has it, or its bare content.
+func inflate(body io.Reader) io.Reader {
+	b := bufio.NewReader(body)
+	if head, err := b.Peek(2); err == nil && head[0]&0x0f == 8 && (int(head[0])<<8|int(head[1]))%31 == 0 {
+		if z, err := zlib.NewReader(b); err == nil {
+			return z
+		}
+	}
+	return flate.NewReader(b)
+}
+
+type closer struct {
+	io.Reader
+	all []func() error
+}
+
+func (c *closer) Close() error {
+	for _, f := range c.all {
+		_ = f() // of a reader in memory
+	}
+	return nil
+}
