@@ -204,6 +204,9 @@ func (p *page) begin(name string, k kind) {
 		columns, _ := strconv.Atoi(p.s.Attr("colspan"))
 		rows, _ := strconv.Atoi(p.s.Attr("rowspan"))
 		w.Cell(min(columns, 1000), rows)
+		if g := w.top(); name == "th" && g != nil {
+			g.headed = true
+		}
 	case quote:
 		w.Quote()
 	case pre:

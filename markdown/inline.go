@@ -113,13 +113,30 @@ func (w *Writer) gapInline() {
 
 func destination(href, title string) string {
 	href = strings.TrimSpace(href)
-	if strings.ContainsAny(href, " ()<>\n\t") {
-		href = strings.NewReplacer(" ", "%20", "(", "%28", ")", "%29", "<", "%3C", ">", "%3E", "\n", "", "\t", "").Replace(href)
+	if strings.ContainsAny(href, " <>\n\t") {
+		href = strings.NewReplacer(" ", "%20", "<", "%3C", ">", "%3E", "\n", "", "\t", "").Replace(href)
+	}
+	if !balanced(href, '(', ')') {
+		href = strings.NewReplacer("(", "%28", ")", "%29").Replace(href)
 	}
 	if title = strings.Join(strings.Fields(title), " "); title != "" {
 		href += ` "` + strings.ReplaceAll(title, `"`, `\"`) + `"`
 	}
 	return href
+}
+
+// balanced tells whether each bracket that opens in a text closes in it, and the other way round.
+func balanced(text string, open, end byte) bool {
+	depth := 0
+	for i := 0; i < len(text) && depth >= 0; i++ {
+		switch text[i] {
+		case open:
+			depth++
+		case end:
+			depth--
+		}
+	}
+	return depth == 0
 }
 
 // Break ends a line within a block.
@@ -131,7 +148,10 @@ func (w *Writer) Break() {
 
 // Image writes an image.
 func (w *Writer) Image(alt, src, title string) {
-	alt = strings.Join(strings.Fields(strings.NewReplacer("[", "(", "]", ")").Replace(alt)), " ")
+	alt = strings.Join(strings.Fields(alt), " ")
+	if !balanced(alt, '[', ']') {
+		alt = strings.NewReplacer("[", `\[`, "]", `\]`).Replace(alt)
+	}
 	w.Raw("![" + alt + "](" + destination(src, title) + ")")
 }
 

@@ -9,6 +9,7 @@ type grid struct {
 	col    int
 	blocks bool // some cell holds more than lines: headings, code, tables
 	data   bool // it is a table, whatever is in it
+	headed bool // it has a cell that is marked as a heading
 	inCell bool
 	outer  outer
 }
@@ -162,7 +163,7 @@ func (w *Writer) EndTable() {
 	}
 	switch {
 	case columns == 0:
-	case g.blocks || columns == 1 && !g.data:
+	case g.blocks || columns == 1 && !g.data && !g.headed:
 		for _, row := range g.rows {
 			for _, c := range row {
 				w.Block(c)

@@ -1,6 +1,9 @@
 package markup
 
-import "strings"
+import (
+	"html"
+	"strings"
+)
 
 // Node is an element or, without a name, a text.
 type Node struct {
@@ -96,6 +99,25 @@ func (n *Node) content(b *strings.Builder) {
 	b.WriteString(n.Text)
 	for c := n.First; c != nil; c = c.Next {
 		c.content(b)
+	}
+}
+
+// Source is the markup below, as it was but for entities.
+func (n *Node) Source() string {
+	var b strings.Builder
+	n.source(&b)
+	return b.String()
+}
+
+func (n *Node) source(b *strings.Builder) {
+	for c := n.First; c != nil; c = c.Next {
+		if c.Name == "" {
+			b.WriteString(html.EscapeString(c.Text))
+			continue
+		}
+		b.WriteString("<" + c.Name + " " + c.attrs + ">")
+		c.source(b)
+		b.WriteString("</" + c.Name + ">")
 	}
 }
 
