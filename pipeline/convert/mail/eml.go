@@ -103,7 +103,7 @@ func (m *message) part(h textproto.MIMEHeader, body io.Reader, decode func(strin
 			return nil // it is part of the page
 		}
 		if kind == "message/rfc822" && !strings.HasSuffix(name, ".eml") {
-			name += ".eml"
+			name = cmpOr(name, "message") + ".eml"
 		}
 		m.attachments = append(m.attachments, doc.Document{Name: name, Data: data})
 	case kind == "text/html" && m.html == "":

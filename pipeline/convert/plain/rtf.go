@@ -22,9 +22,11 @@ type rtf struct {
 	surplus  int         // characters that stand in for a Unicode one, to be passed over
 	inTable  bool
 	inCell   bool
-	inList   bool
-	intbl    bool // the paragraph is in a table
-	listed   bool // the paragraph is an item
+	intbl    bool   // the paragraph is in a table
+	lists    int    // how many are open, one in the other
+	label    string // of the item that the paragraph is: "1." or a bullet; empty: it is none
+	level    int    // of the item
+	notes    []string
 	begun    bool // the paragraph has text
 	high     int  // first half of a character beyond 16 bits
 	heading  int
@@ -86,7 +88,10 @@ func RTF(ctx context.Context, d doc.Document) (doc.Markdown, error) {
 
 func (r *rtf) result() doc.Markdown {
 	r.endTable()
-	r.endList()
+	r.endLists(0)
+	for i, n := range r.notes {
+		r.w.Block("[^" + strconv.Itoa(i+1) + "]: " + strings.Join(strings.Fields(n), " "))
+	}
 	return doc.Markdown{Text: r.w.String()}
 }
 
@@ -143,7 +148,7 @@ func (r *rtf) symbol(src string, i int) int {
 		}
 		return min(i+3, len(src))
 	case '*':
-		if r.state.dest == "" {
+		if r.state.dest == "" || r.state.dest == "footnote" {
 			r.state.dest = "*"
 		}
 	case '~':
@@ -185,6 +190,12 @@ func (r *rtf) text(t string) {
 	case "fldinst":
 		r.link.WriteString(t)
 		return
+	case "footnote":
+		r.notes[len(r.notes)-1] += t
+		return
+	case "listtext", "pntext":
+		r.label += t
+		return
 	case "stylesheet":
 		r.name.WriteString(t)
 		if level, ok := strings.CutPrefix(strings.ToLower(r.name.String()), "heading "); ok && strings.Contains(level, ";") {
@@ -222,8 +233,8 @@ func (r *rtf) begin() {
 	if r.inTable && !r.intbl && !r.inCell {
 		r.endTable()
 	}
-	if r.inList && !r.listed {
-		r.endList()
+	if r.label == "" || r.inTable || r.heading > 0 {
+		r.endLists(0)
 	}
 	switch {
 	case r.inTable && !r.inCell:
@@ -231,17 +242,34 @@ func (r *rtf) begin() {
 		r.inCell = true
 	case r.inTable:
 	case r.heading > 0:
-		r.endList()
 		r.w.Heading(r.heading)
-	case !r.inList:
+	case r.label != "":
+		r.item()
+	default:
 		r.w.Paragraph()
 	}
 }
 
-func (r *rtf) endList() {
-	if r.inList {
+// item begins an item of a list.
+func (r *rtf) item() {
+	label := strings.TrimSpace(r.label)
+	digits := strings.TrimRight(label, ".)")
+	number, err := strconv.Atoi(digits[strings.LastIndexByte(digits, '.')+1:])
+	r.endLists(r.level + 1)
+	for r.lists <= r.level {
+		r.w.List(err == nil || digits != label, 1)
+		r.lists++
+	}
+	r.w.Item()
+	if err == nil {
+		r.w.Number(max(number, 0))
+	}
+}
+
+// endLists ends the lists that are open, but so many.
+func (r *rtf) endLists(left int) {
+	for ; r.lists > left; r.lists-- {
 		r.w.EndList()
-		r.inList = false
 	}
 }
 

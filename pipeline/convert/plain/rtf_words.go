@@ -1,6 +1,9 @@
 package plain
 
-import "strings"
+import (
+	"strconv"
+	"strings"
+)
 
 // word carries out a control word.
 func (r *rtf) word(word string, n int, has bool) {
@@ -54,9 +57,15 @@ func (r *rtf) word(word string, n int, has bool) {
 		if word == "fldinst" {
 			r.link.Reset()
 		}
-		if (word == "listtext" || word == "pntext") && !r.inTable {
-			r.item()
+		if word == "listtext" || word == "pntext" {
+			r.label = " " // also where it has no text
 		}
+	case "footnote":
+		s.dest = word
+		r.notes = append(r.notes, "")
+		r.w.Raw("[^" + strconv.Itoa(len(r.notes)) + "]")
+	case "ilvl":
+		r.level = min(max(n, 0), 8)
 	case "shptxt":
 		s.dest = ""
 	default:
@@ -95,22 +104,23 @@ func (r *rtf) layout(word string) {
 			r.w.End()
 		}
 		r.begun = false
+		r.label = ""
 	case "pard":
 		r.heading = 0
-		r.listed = false
+		r.level = 0
 		r.intbl = false
 		r.begun = false
 	case "intbl":
 		r.intbl = true
 		if !r.inTable {
-			r.endList()
+			r.endLists(0)
 			r.w.Table(true)
 			r.w.Row()
 			r.inTable = true
 		}
 	case "trowd":
 		if !r.inTable {
-			r.endList()
+			r.endLists(0)
 			r.w.Table(true)
 			r.w.Row()
 			r.inTable = true
@@ -143,19 +153,6 @@ func (r *rtf) layout(word string) {
 	case "bullet":
 		r.text("•")
 	}
-}
-
-// item begins an item of a list.
-func (r *rtf) item() {
-	if r.heading > 0 {
-		return
-	}
-	if !r.inList {
-		r.w.List(false, 1)
-		r.inList = true
-	}
-	r.listed = true
-	r.w.Item()
 }
 
 // fieldResult begins what a field shows: a link, if its instruction was one.

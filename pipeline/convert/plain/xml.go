@@ -166,6 +166,10 @@ func rich(w *markdown.Writer, n *markup.Node) {
 	if n == nil {
 		return
 	}
-	w.HTML(n.Content(), markdown.Options{})
+	text := n.Content()
+	if n.Attr("type") == "xhtml" {
+		text = n.Source()
+	}
+	w.HTML(text, markdown.Options{})
 	w.End()
 }
