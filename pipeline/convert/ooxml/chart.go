@@ -41,7 +41,11 @@ func (f *file) chart(part, id string) {
 		}
 		names, series = append(names, or(name, "Series "+strconv.Itoa(len(names)+1))), append(series, val)
 	}
-	if len(series) == 0 {
+	rows := len(categories)
+	for _, s := range series {
+		rows = max(rows, len(s))
+	}
+	if rows == 0 {
 		return
 	}
 	f.w.Table(true)
@@ -49,10 +53,6 @@ func (f *file) chart(part, id string) {
 	f.cell(or(axisTitle(c, "catAx"), "Category"))
 	for _, n := range names {
 		f.cell(n)
-	}
-	rows := len(categories)
-	for _, s := range series {
-		rows = max(rows, len(s))
 	}
 	for i := range rows {
 		f.w.Row()

@@ -1,6 +1,7 @@
 package ooxml
 
 import (
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -16,6 +17,7 @@ const (
 	noDate   dateFormat = 0
 	showDate dateFormat = 1 << iota
 	showTime
+	showHours // that go beyond a day
 )
 
 // dateFormats tells of each format of cells whether it is one of dates.
@@ -43,6 +45,8 @@ func builtin(id int) dateFormat {
 	switch {
 	case id >= 14 && id <= 17, id >= 27 && id <= 31, id == 36, id >= 50 && id <= 54, id == 57, id == 58:
 		return showDate
+	case id == 46:
+		return showTime | showHours
 	case id >= 18 && id <= 21, id >= 32 && id <= 35, id >= 45 && id <= 47, id == 55, id == 56:
 		return showTime
 	case id == 22:
@@ -71,7 +75,7 @@ func dateCode(code string) dateFormat {
 				break
 			}
 			if in := strings.ToLower(code[i+1 : i+end]); in != "" && strings.Trim(in, "hms") == "" {
-				f |= showTime
+				f |= showTime | showHours
 			}
 			i += end
 		case 'y', 'd':
@@ -96,6 +100,10 @@ func (f dateFormat) show(raw string, since04 bool) string {
 	days, err := strconv.ParseFloat(raw, 64)
 	if err != nil || days < 0 || days > 2_958_466 || math.IsNaN(days) {
 		return ""
+	}
+	if f&showHours != 0 && f&showDate == 0 {
+		seconds := int64(math.Round(days * 86400))
+		return fmt.Sprintf("%d:%02d:%02d", seconds/3600, seconds/60%60, seconds%60)
 	}
 	start := time.Date(1899, 12, 30, 0, 0, 0, 0, time.UTC)
 	if since04 {

@@ -248,17 +248,18 @@ func (w *word) endListing() {
 // item begins an item of a list, and the lists around it.
 func (w *word) item(p properties) {
 	ordered, number := w.numbers.next(p.num, p.level)
+	depth := p.level + p.deeper
 	for len(w.lists) > 0 {
 		top := w.lists[len(w.lists)-1]
-		if top.level < p.level || top.level == p.level && top.ordered == ordered && (top.num == p.num || !ordered) {
+		if top.level < depth || top.level == depth && top.ordered == ordered && (top.num == p.num || !ordered) {
 			break
 		}
 		w.w.EndList()
 		w.lists = w.lists[:len(w.lists)-1]
 	}
-	if len(w.lists) == 0 || w.lists[len(w.lists)-1].level < p.level {
+	if len(w.lists) == 0 || w.lists[len(w.lists)-1].level < depth {
 		w.w.List(ordered, 1)
-		w.lists = append(w.lists, openList{p.level, ordered, p.num})
+		w.lists = append(w.lists, openList{depth, ordered, p.num})
 	}
 	w.w.Item()
 	if ordered {

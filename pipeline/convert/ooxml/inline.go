@@ -225,12 +225,15 @@ func (w *word) endField() {
 
 // drawing writes a picture, and keeps text boxes, charts and diagrams for after the paragraph.
 func (w *word) drawing(n *markup.Node) {
-	alt := ""
+	whole, alt := "", "" // Word has the text of a picture at the frame around it; other programs at the picture
 	images := 0
 	for c := range n.All {
 		switch c.Name {
-		case "docPr", "cNvPr":
-			alt = or(c.Attr("descr"), c.Attr("title"))
+		case "docPr":
+			whole = or(c.Attr("descr"), c.Attr("title"))
+			alt = whole
+		case "cNvPr":
+			alt = or(c.Attr("descr"), or(c.Attr("title"), whole))
 		case "shape":
 			alt = or(alt, c.Attr("alt"))
 		case "blip":

@@ -49,11 +49,15 @@ func rels(list ...string) string {
 
 const styles = `<w:styles><w:style w:type="paragraph" w:styleId="H1"><w:name w:val="heading 1"/><w:pPr><w:outlineLvl w:val="0"/></w:pPr></w:style>
 <w:style w:type="paragraph" w:styleId="Mine"><w:name w:val="Mine"/><w:basedOn w:val="H1"/></w:style>
+<w:style w:type="paragraph" w:styleId="LB"><w:name w:val="List Bullet"/><w:pPr><w:numPr><w:numId w:val="2"/></w:numPr></w:pPr></w:style>
+<w:style w:type="paragraph" w:styleId="LB2"><w:name w:val="List Bullet 2"/><w:pPr><w:numPr><w:numId w:val="3"/></w:numPr></w:pPr></w:style>
 <w:style w:type="paragraph" w:styleId="Q"><w:name w:val="Intense Quote"/></w:style>
 <w:style w:type="character" w:styleId="Strong"><w:name w:val="Strong"/><w:rPr><w:b/></w:rPr></w:style></w:styles>`
 
 const numbering = `<w:numbering><w:abstractNum w:abstractNumId="0"><w:lvl w:ilvl="0"><w:start w:val="3"/><w:numFmt w:val="decimal"/><w:lvlText w:val="%1."/></w:lvl>
-<w:lvl w:ilvl="1"><w:start w:val="1"/><w:numFmt w:val="bullet"/></w:lvl></w:abstractNum><w:num w:numId="1"><w:abstractNumId w:val="0"/></w:num></w:numbering>`
+<w:lvl w:ilvl="1"><w:start w:val="1"/><w:numFmt w:val="bullet"/></w:lvl></w:abstractNum>
+<w:abstractNum w:abstractNumId="1"><w:lvl w:ilvl="0"><w:numFmt w:val="bullet"/></w:lvl></w:abstractNum>
+<w:num w:numId="2"><w:abstractNumId w:val="1"/></w:num><w:num w:numId="3"><w:abstractNumId w:val="1"/></w:num><w:num w:numId="1"><w:abstractNumId w:val="0"/></w:num></w:numbering>`
 
 const chart = `<c:chartSpace><c:chart><c:title><c:tx><c:rich><a:p><a:r><a:t>Sales</a:t></a:r></a:p></c:rich></c:tx></c:title><c:plotArea><c:barChart><c:ser>
 <c:tx><c:strRef><c:strCache><c:pt idx="0"><c:v>2024</c:v></c:pt></c:strCache></c:strRef></c:tx>
@@ -79,6 +83,8 @@ func TestDocx(t *testing.T) {
 		{"headings by style, also inherited", styled("H1", r("One")) + styled("Mine", r("Two")) + p(r("text")), "# One\n\n# Two\n\ntext"},
 		{"runs", p(`<w:r><w:rPr><w:b/></w:rPr><w:t>a</w:t></w:r><w:r><w:rPr><w:b/></w:rPr><w:t xml:space="preserve">b </w:t></w:r><w:r><w:rPr><w:i/><w:b w:val="0"/></w:rPr><w:t>c</w:t></w:r><w:r><w:rPr><w:rStyle w:val="Strong"/></w:rPr><w:t>d</w:t></w:r>`), "**ab** *c***d**"},
 		{"lists", item("0", "a") + item("1", "b") + item("0", "c") + p(r("end")), "3. a\n   - b\n4. c\n\nend"},
+		{"lists by the names of their styles", styled("LB", r("a")) + styled("LB2", r("b")) + styled("LB", r("c")), "- a\n  - b\n- c"},
+		{"text of a picture at its frame", p(`<w:r><w:drawing><wp:inline><wp:docPr id="1" name="P" descr="A cat"/><pic:cNvPr id="0" name="cat.png"/><a:blip r:embed="rI"/></wp:inline></w:drawing></w:r>`), "![A cat](cat.png)"},
 		{"quote", styled("Q", r("said")) + p(r("x")), "> said\n\nx"},
 		{"link, by relation and by field", p(`<w:hyperlink r:id="rL">` + r("site") + `</w:hyperlink>` + r(" and ") +
 			`<w:r><w:fldChar w:fldCharType="begin"/></w:r><w:r><w:instrText> HYPERLINK "http://b.example/" </w:instrText></w:r><w:r><w:fldChar w:fldCharType="separate"/></w:r>` + r("field") + `<w:r><w:fldChar w:fldCharType="end"/></w:r>`),
@@ -140,18 +146,19 @@ func TestXlsx(t *testing.T) {
 	sheet := `<worksheet><sheetData><row r="1"><c r="B1" t="s"><v>0</v></c></row>
 <row r="3"><c r="B3" t="s"><v>1</v></c><c r="C3" t="inlineStr"><is><t>When</t></is></c><c r="D3" t="str"><f>A1</f><v>Sum</v></c></row>
 <row r="4"><c r="B4"><v>0.1</v></c><c r="C4" s="1"><v>45306</v></c><c r="D4" t="b"><v>1</v></c></row>
-<row r="5"><c r="B5"><v>1234567.0000000002</v></c><c r="C5" s="2"><v>45306.5</v></c></row></sheetData>
+<row r="5"><c r="B5"><v>1234567.0000000002</v></c><c r="C5" s="2"><v>45306.5</v></c></row>
+<row r="6"><c r="B6"><f>SUM(B4:B5)</f></c><c r="C6" s="3"><v>1.25</v></c></row></sheetData>
 <mergeCells><mergeCell ref="C5:D5"/></mergeCells><hyperlinks><hyperlink ref="B3" r:id="rL"/></hyperlinks></worksheet>`
 	data := pack(t, "_rels/.rels", rels("r1", "officeDocument", "xl/workbook.xml"),
 		"xl/workbook.xml", `<workbook><sheets><sheet name="Data &amp; more" sheetId="1" r:id="rS"/></sheets></workbook>`,
 		"xl/_rels/workbook.xml.rels", rels("rS", "worksheet", "worksheets/sheet1.xml", "rT", "sharedStrings", "sharedStrings.xml", "rY", "styles", "styles.xml"),
 		"xl/sharedStrings.xml", `<sst><si><t>Report</t></si><si><r><t>Na</t></r><r><t>me</t></r><rPh><t>x</t></rPh></si></sst>`,
-		"xl/styles.xml", `<styleSheet><numFmts><numFmt numFmtId="164" formatCode="yyyy\-mm\-dd hh:mm"/></numFmts><cellXfs><xf numFmtId="0"/><xf numFmtId="14"/><xf numFmtId="164"/></cellXfs></styleSheet>`,
+		"xl/styles.xml", `<styleSheet><numFmts><numFmt numFmtId="164" formatCode="yyyy\-mm\-dd hh:mm"/></numFmts><cellXfs><xf numFmtId="0"/><xf numFmtId="14"/><xf numFmtId="164"/><xf numFmtId="46"/></cellXfs></styleSheet>`,
 		"xl/worksheets/sheet1.xml", sheet,
 		"xl/worksheets/_rels/sheet1.xml.rels", rels("rL", "hyperlink", "http://a.example/", "rK", "comments", "../comments1.xml"),
 		"xl/comments1.xml", `<comments><authors><author>Ann</author></authors><commentList><comment ref="B4" authorId="0"><text><r><t>Check this</t></r></text></comment></commentList></comments>`)
 	got, err := ooxml.Xlsx(context.Background(), doc.Document{Data: data})
-	want := "## Data & more\n\nReport\n\n| [Name](http://a.example/) | When | Sum |\n| --- | --- | --- |\n| 0.1 | 2024-01-15 | TRUE |\n| 1234567 | 2024-01-15 12:00:00 |  |\n\n- Comment on B4: Ann: Check this\n"
+	want := "## Data & more\n\nReport\n\n| [Name](http://a.example/) | When | Sum |\n| --- | --- | --- |\n| 0.1 | 2024-01-15 | TRUE |\n| 1234567 | 2024-01-15 12:00:00 |  |\n| =SUM(B4:B5) | 30:00:00 |  |\n\n- Comment on B4: Ann: Check this\n"
 	if err != nil || got.Text != want {
 		t.Errorf("%v\ngot  %q\nwant %q", err, got.Text, want)
 	}

@@ -12,6 +12,7 @@ type wordStyle struct {
 	heading       int // 1 to 6
 	num           string
 	level         int
+	deeper        int // how much further in than its level: "List Bullet 2" is the first level of a list of its own
 	code, quote   bool
 	bold, italic  bool
 	based, isType string
@@ -46,6 +47,9 @@ func (f *file) wordStyles(part string) (map[string]wordStyle, error) {
 		if s.heading > 1 && s.level == 0 {
 			s.level = s.heading - 1
 		}
+		if list, n, ok := cutNumber(name); ok && (list == "list bullet" || list == "list number" || list == "list continue") {
+			s.deeper = n - 1
+		}
 		s.quote = strings.Contains(name, "quote") && s.isType == "paragraph"
 		s.code = strings.Contains(name, "source code") || strings.Contains(name, "html preformatted") || strings.Contains(name, "verbatim") ||
 			name == "code" || name == "code block" || name == "html code" || name == "inline code" || name == "plain text code"
@@ -62,7 +66,7 @@ func (f *file) wordStyles(part string) (map[string]wordStyle, error) {
 				s.heading = b.heading
 			}
 			if s.num == "" && b.num != "" {
-				s.num, s.level = b.num, max(s.level, b.level)
+				s.num, s.level, s.deeper = b.num, max(s.level, b.level), max(s.deeper, b.deeper)
 			}
 			s.code, s.quote = s.code || b.code, s.quote || b.quote
 			based = b.based
@@ -73,17 +77,27 @@ func (f *file) wordStyles(part string) (map[string]wordStyle, error) {
 	return styles, nil
 }
 
+// cutNumber splits the number from the end of a name such as "list bullet 2".
+func cutNumber(name string) (string, int, bool) {
+	i := strings.LastIndexByte(name, ' ')
+	if i < 0 {
+		return name, 0, false
+	}
+	n, err := strconv.Atoi(name[i+1:])
+	return name[:i], n, err == nil && n > 0 && n < 10
+}
+
 // properties are those of a paragraph that matter.
 type properties struct {
 	heading              int
 	num                  string // empty: no list
-	level                int
+	level, deeper        int
 	code, quote, deleted bool
 }
 
 func (w *word) properties(pr *markup.Node) properties {
 	s := w.styles[pr.Child("pStyle").Attr("val")]
-	p := properties{heading: s.heading, num: s.num, level: s.level, code: s.code, quote: s.quote}
+	p := properties{heading: s.heading, num: s.num, level: s.level, deeper: s.deeper, code: s.code, quote: s.quote}
 	if l := pr.Child("outlineLvl"); l != nil {
 		if level, err := strconv.Atoi(l.Attr("val")); err == nil && level < 9 {
 			p.heading = min(level+1, 6)

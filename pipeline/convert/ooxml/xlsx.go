@@ -221,17 +221,26 @@ func (b *book) cellValue(s *markup.Scanner) string {
 	if kind == "inlineStr" {
 		return stringItem(s, "c")
 	}
-	raw, inValue := "", false
+	raw, formula, in := "", "", ""
 	for {
 		switch s.Next() {
 		case markup.Open:
-			inValue = s.Name == "v" && !s.Empty
+			in = s.Name
+			if s.Empty {
+				in = ""
+			}
 		case markup.Text:
-			if inValue {
+			switch in {
+			case "v":
 				raw += s.Decoded()
+			case "f":
+				formula += s.Decoded()
 			}
 		case markup.Close:
-			inValue = false
+			in = ""
+			if s.Name == "c" && raw == "" && formula != "" {
+				return "=" + formula // the program that wrote it did not calculate it
+			}
 			if s.Name == "c" {
 				return b.shown(raw, kind, format)
 			}
