@@ -4,6 +4,7 @@ package convert
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -84,7 +85,8 @@ func (r *Registry) Convert(ctx context.Context, d doc.Document) (doc.Markdown, e
 	return r.convert(ctx, d)
 }
 
-var errTimeout = doc.Fail("Timeout", "it was not converted in time")
+// errTimeout is not permanent: the machine may have been busy.
+var errTimeout = pawl.OfKind("Timeout", errors.New("it was not converted in time"))
 
 func (r *Registry) convert(ctx context.Context, d doc.Document) (doc.Markdown, error) {
 	if err := identify(&d); err != nil {

@@ -47,6 +47,8 @@ func TestFormats(t *testing.T) {
 		{"a.xml", "<a><b>c</b></a>", "```xml\n<a><b>c</b></a>\n```\n"},
 		{"a.rss", "<rss><channel><title>News</title><item><title>One</title><link>http://a.example/</link><pubDate>Mon</pubDate><description>&lt;p&gt;Text&lt;/p&gt;</description></item></channel></rss>",
 			"# News\n\n## [One](http://a.example/)\n\nMon\n\nText\n"},
+		{"a.atom", `<feed><title>News</title><entry><title>One</title><content type="xhtml"><div><p>a &lt; <b>b</b> <a href="http://a.example/?x=1&amp;y=2">c</a></p></div></content></entry></feed>`,
+			"# News\n\n## One\n\na < **b** [c](http://a.example/?x=1&y=2)\n"},
 		{"a.ipynb", `{"cells":[{"cell_type":"markdown","source":["# A\n","b"]},{"cell_type":"code","source":"1+1","outputs":[{"output_type":"execute_result","data":{"text/plain":["2"]}}]}],"metadata":{}}`,
 			"# A\nb\n\n```python\n1+1\n```\n\n```\n2\n```\n"},
 		{"a.txt", "caf\xe9\r\nx", "café\nx\n"},
@@ -55,6 +57,8 @@ func TestFormats(t *testing.T) {
 			"# Hé\n\n**From:** Jörg \\<j@example.com>\n\na=b\n\n## Attachment: t.csv\n\n| a | b |\n| --- | --- |\n"},
 		{"a.rtf", `{\rtf1\ansi\ansicpg1252{\fonttbl{\f0 X;}}{\stylesheet{\s1 heading 1;}}\pard\s1 Title\par\pard caf\'e9 {\b bold} \u20013?\par\trowd\pard\intbl a\cell b\cell\row\pard\intbl 1\cell 2\cell\row\pard end\par}`,
 			"# Title\n\ncafé **bold** 中\n\n| a | b |\n| --- | --- |\n| 1 | 2 |\n\nend\n"},
+		{"lists.rtf", `{\rtf1{\listtext\pard 1.\tab}\pard\ls1 one\par{\listtext\pard a.\tab}\pard\ilvl1\ls1 sub\par{\listtext 2.\tab}\pard two\par\pard x{\footnote \pard{\super\chftn} The note.}y\par\pard{\pntext\'B7\tab}{\*\pn x}\fi-720 bullet\par}`,
+			"1. one\n   1. sub\n2. two\n\nx[^1]y\n\n- bullet\n\n[^1]: The note.\n"},
 		{"a.zip", string(zipped(t, "x/a.docx", string(inner), "../../b.txt", "slip", "c.png", "\x89PNG\r\n\x1a\n")),
 			"## x/a.docx\n\ninner text\n\n## b.txt\n\nslip\n\n## c.png\n\n*not converted: text in pictures needs Tesseract (tesseract), which is not installed*\n"},
 		{"a.epub", string(zipped(t, "mimetype", "application/epub+zip", "META-INF/container.xml", `<container><rootfiles><rootfile full-path="O/c.opf"/></rootfiles></container>`,
@@ -128,7 +132,7 @@ func TestConvertersThatGiveUp(t *testing.T) {
 	if _, err := r.Convert(context.Background(), doc.Document{Name: "a.txt", Data: []byte("a")}); pawl.Describe(err).Kind != doc.KindCorrupt {
 		t.Error(err)
 	}
-	if _, err := r.Convert(context.Background(), doc.Document{Name: "a.md", Data: []byte("a")}); !errors.Is(err, errTimeout) {
+	if _, err := r.Convert(context.Background(), doc.Document{Name: "a.md", Data: []byte("a")}); !errors.Is(err, errTimeout) || pawl.Describe(err).Class == pawl.ClassPermanent {
 		t.Error(err)
 	}
 	// The fallback takes what the primary finds corrupt.

@@ -49,12 +49,8 @@ func (s *Set) Missing() map[string]string {
 	return missing
 }
 
-const timeout = 2 * time.Minute
-
-// run runs a program in a folder of its own, and ends it, with all that it started, when the time is over.
+// run runs a program in a folder of its own, and ends it, with all that it started, when ctx ends.
 func run(ctx context.Context, dir, program string, args ...string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
 	c := exec.CommandContext(ctx, program, args...)
 	var out, errs bytes.Buffer
 	c.Dir, c.Stdout, c.Stderr = dir, &out, &errs
@@ -63,7 +59,7 @@ func run(ctx context.Context, dir, program string, args ...string) ([]byte, erro
 	own(c)
 	if err := c.Run(); err != nil {
 		if ctx.Err() != nil {
-			err = context.Cause(ctx)
+			return nil, context.Cause(ctx)
 		}
 		return nil, doc.Fail(doc.KindCorrupt, "%s: %w: %s", filepath.Base(program), err, lastLine(errs.String()))
 	}
