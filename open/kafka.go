@@ -102,7 +102,7 @@ func kafkaFields(c *kafka.Config) map[string]any {
 		"group": &c.Group, "client_id": &c.ClientID, "instance": &c.Instance, "prefix": &c.Prefix,
 		"tls": &c.TLS, "mechanism": &c.Mechanism,
 		"dead_suffix": &c.DeadSuffix, "dead_names": &c.DeadNames, "state_topic": &c.StateTopic, "handler_version": &c.HandlerVersion,
-		"partitions": &c.Create.Partitions, "replicas": &c.Create.Replicas, "no_create": &c.Create.Off,
+		"partitions": &c.Create.Partitions, "replicas": &c.Create.Replicas, "no_create": &c.Create.Off, "profile": &c.Create.Profile,
 		"compression": &c.Produce.Compression, "linger": &c.Produce.Linger, "delivery_timeout": &c.Produce.Timeout,
 		"retries":     &c.Produce.Retries,
 		"batch_bytes": &c.Produce.BatchBytes, "buffer_bytes": &c.Produce.BufferBytes, "close_wait": &c.Produce.CloseWait,

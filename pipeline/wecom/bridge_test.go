@@ -256,6 +256,37 @@ func TestTheCursorWaitsForTheStore(t *testing.T) {
 	}
 }
 
+// What the store of the messages never takes becomes a dead letter, and the page goes on.
+func TestARefusedMessageIsADeadLetter(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	marks, _ := store.As[store.Marks](r.store)
+	in := &inbox{topic: "t", store: pickyStore{Store: r.store}, home: r.store, ledger: newLedger(marks, "n"), stored: func(string) {}, failed: func(error) {}}
+	for range 2 { // the page may come again
+		err := in.take(t.Context(), "wk", []json.RawMessage{json.RawMessage(`{"msgid":"m","external_userid":"u","origin":3,"msgtype":"text"}`)})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	dead, _ := store.As[store.DeadLetters](r.store)
+	n := 0
+	for d, err := range dead.Dead(t.Context(), store.DeadFilter{}) {
+		if n++; err != nil || d.ID != "m" || d.Topic != "t" {
+			t.Errorf("%+v, %v", d, err)
+		}
+	}
+	if n != 1 {
+		t.Errorf("%d dead letters", n)
+	}
+}
+
+// pickyStore refuses every message.
+type pickyStore struct{ store.Store }
+
+func (pickyStore) Append(_ context.Context, b store.Batch[pawl.Message]) ([]store.Receipt, error) {
+	return nil, &pawl.InvalidError{}
+}
+
 type awayStore struct {
 	store.Store
 	calls int
@@ -264,4 +295,26 @@ type awayStore struct {
 func (a *awayStore) Append(context.Context, store.Batch[pawl.Message]) ([]store.Receipt, error) {
 	a.calls++
 	return nil, &store.Error{Op: "append", Code: store.ErrUnavailable}
+}
+
+// A reply that was begun and then given up by the policy is not pending any more.
+func TestAReplyThatIsGivenUpIsFailed(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	st := r.site()
+	one := reply{MsgID: "r1", MessageID: "m1", User: "wm0", OpenKfID: sim.Account, State: pending, Class: "busy", Errcode: -1, Attempts: 3, Open: true}
+	if put, err := st.ledger.put(t.Context(), &one); err != nil || !put {
+		t.Fatal(put, err)
+	}
+	if got := r.replies(st, pending); len(got) != 1 {
+		t.Fatalf("before it is given up: %+v", got)
+	}
+	dead, _ := store.As[store.DeadLetters](r.store)
+	letter := store.Record{Message: pawl.Message{ID: "r1", Topic: "kefu.replies", Body: []byte("{}")}, State: store.IsDead, Kind: KindBusy, EnqueuedAt: time.Now(), DeadAt: time.Now()}
+	if refused, err := dead.Bury(t.Context(), letter); err != nil || len(refused) > 0 {
+		t.Fatal(refused, err)
+	}
+	if got := r.replies(st, failed); len(got) != 1 || got[0].Class != "busy" || got[0].Errcode != -1 {
+		t.Errorf("%+v", got)
+	}
 }

@@ -106,10 +106,11 @@ func (in *inbox) bury(ctx context.Context, msgs []pawl.Message, why error) error
 	if !ok {
 		return fmt.Errorf("%d messages are refused: %w", len(msgs), why)
 	}
-	letters := make([]store.Record, len(msgs))
+	letters, now := make([]store.Record, len(msgs)), time.Now()
 	for i := range msgs {
 		letters[i] = store.Record{
-			Message: msgs[i], State: store.IsDead, Reason: "refused by the store of the messages: " + why.Error(), Kind: pawl.KindDecode, DeadAt: time.Now(),
+			Message: msgs[i], State: store.IsDead, Reason: "refused by the store of the messages: " + why.Error(), Kind: pawl.KindDecode,
+			EnqueuedAt: now, DeadAt: now,
 		}
 	}
 	refused, err := dead.Bury(ctx, letters...)

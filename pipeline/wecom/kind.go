@@ -150,12 +150,7 @@ func messagesURL(m pipeline.Section) string {
 	if scheme, _, _ := strings.Cut(text, ":"); strings.EqualFold(scheme, "kafka") {
 		option("group", m.Text("group"))
 		option("dead_names", m.Text("topic")+":"+m.Text("dead_letter_topic"))
-		partitions, replicas := "4", "1"
-		if m.Text("profile") == production {
-			partitions, replicas = "12", "3"
-		}
-		option("partitions", partitions)
-		option("replicas", replicas)
+		option("profile", m.Text("profile"))
 	}
 	if f := m.Text("fallback"); f != "" {
 		option("fallback", f)

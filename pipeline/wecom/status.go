@@ -1,6 +1,7 @@
 package wecom
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/pipeline"
 	"github.com/pawl-dev/pawl/store"
 )
@@ -117,6 +119,43 @@ func (st *site) backlog(ctx context.Context, s store.Store) map[string]int64 {
 	return count
 }
 
+// giveUp marks replies as failed whose last attempt has made a dead letter of them: the ledger only knows that they
+// were begun, because it is the policy that decides when to stop.
+func (st *site) giveUp(ctx context.Context, all []reply) error {
+	dead, ok := store.As[store.DeadLetters](st.store)
+	if !ok {
+		return nil
+	}
+	waiting := map[string]int{}
+	for i := range all {
+		if all[i].State == pending {
+			waiting[all[i].MsgID] = i
+		}
+	}
+	if len(waiting) == 0 {
+		return nil
+	}
+	for d, err := range dead.Dead(ctx, store.DeadFilter{Topic: st.name + "." + stageReplies, Brief: true}) {
+		if err != nil {
+			return err
+		}
+		if i, ok := waiting[d.ID]; ok {
+			all[i].State, all[i].Class = failed, cmp.Or(all[i].Class, classOf(d.Kind))
+		}
+	}
+	return nil
+}
+
+// classOf is the class of replies that ended with a kind of failure.
+func classOf(kind pawl.Kind) string {
+	for _, row := range errcodes() {
+		if row.kind == kind {
+			return row.class
+		}
+	}
+	return "unknown"
+}
+
 // listReplies returns what the ledger knows, and what waits to be sent for the first time.
 func (st *site) listReplies(ctx context.Context) ([]reply, error) {
 	var all []reply
@@ -141,6 +180,9 @@ func (st *site) listReplies(ctx context.Context) ([]reply, error) {
 		if json.Unmarshal(rec.Body, &t) == nil && !seen[t.MsgID] {
 			all = append(all, reply{MsgID: t.MsgID, MessageID: t.MessageID, Index: t.Index, User: t.User, OpenKfID: t.OpenKfID, State: pending})
 		}
+	}
+	if err := st.giveUp(ctx, all); err != nil {
+		return nil, err
 	}
 	slices.SortStableFunc(all, func(a, b reply) int { return strings.Compare(a.User+"\x00"+a.MessageID, b.User+"\x00"+b.MessageID) })
 	return all, nil

@@ -63,9 +63,10 @@ type Config struct {
 
 // Creation is how a topic is made that an append finds missing.
 type Creation struct {
-	Off        bool  // do not: the append fails, with a hint
-	Partitions int32 // default: as the broker is configured
-	Replicas   int16 // default: as the broker is configured
+	Off        bool   // do not: the append fails, with a hint
+	Partitions int32  // default: that of the profile
+	Replicas   int16  // default: that of the profile
+	Profile    string // production, development, or empty: as the broker is configured
 }
 
 // Producing are the settings of the producer. It is idempotent and waits for all
@@ -200,6 +201,11 @@ func (c *Config) wrong() (errs []error) {
 	}
 	if (c.User == "") != (c.Password == "") {
 		bad("user and password go together")
+	}
+	switch c.Create.Profile {
+	case "", "production", "development":
+	default:
+		bad("profile %q is unknown; there is production, development", c.Create.Profile)
 	}
 	switch strings.ToUpper(c.Mechanism) {
 	case "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512":

@@ -169,9 +169,10 @@ func (d *directory) ensure(ctx context.Context, names map[string]bool) error {
 	if err != nil {
 		return err
 	}
+	spec := d.s.cfg.Create.spec()
 	for _, name := range unknown {
 		if _, ok := found[name]; !ok {
-			if err := d.create(ctx, name, d.s.cfg.Create.Partitions, nil); err != nil {
+			if err := d.create(ctx, name, spec.Partitions, pointers(spec.configs())); err != nil {
 				return err
 			}
 		}
@@ -188,7 +189,7 @@ func (d *directory) create(ctx context.Context, name string, partitions int32, c
 			Hint: "create it: pawl kafka topics ensure " + name,
 		}
 	}
-	replicas := d.s.cfg.Create.Replicas
+	replicas := d.s.cfg.Create.spec().Replicas
 	def(&partitions, -1)
 	def(&replicas, -1)
 	resp, err := d.s.admin.CreateTopics(ctx, partitions, replicas, configs, name)
@@ -228,9 +229,11 @@ func (d *directory) ensureDead(ctx context.Context, of string) (string, error) {
 		return name, err
 	}
 	if _, ok := found[name]; !ok {
-		retention := strconv.FormatInt(deadRetention.Milliseconds(), 10)
-		size := strconv.Itoa(maxDeadBytes)
-		err = d.create(ctx, name, int32(found[of].partitions), map[string]*string{"retention.ms": &retention, "max.message.bytes": &size})
+		spec := d.s.cfg.Create.spec().Dead()
+		if spec.Compression != "" {
+			spec.Compression = "snappy" // which every other reader of dead letters knows
+		}
+		err = d.create(ctx, name, int32(found[of].partitions), pointers(spec.configs()))
 		if err != nil {
 			return name, err
 		}

@@ -32,6 +32,25 @@ var (
 	Development = TopicSpec{Partitions: 4, Replicas: 1, MinISR: 1, Retention: 7 * 24 * time.Hour, Compression: "lz4", MaxBytes: 1 << 20}
 )
 
+// spec is how a topic of messages is made.
+func (c *Creation) spec() TopicSpec {
+	var spec TopicSpec
+	switch c.Profile {
+	case "production":
+		spec = Production
+	case "development":
+		spec = Development
+	}
+	if c.Partitions > 0 {
+		spec.Partitions = c.Partitions
+	}
+	if c.Replicas > 0 {
+		spec.Replicas = c.Replicas
+	}
+	spec.MinISR = min(spec.MinISR, max(1, int(spec.Replicas)))
+	return spec
+}
+
 // Dead is how the topic of a topic's dead letters is to be: as many partitions,
 // kept for 30 days, and with room for what a letter says beside its message.
 func (t TopicSpec) Dead() TopicSpec {
@@ -107,11 +126,7 @@ func (s *Store) makeTopic(ctx context.Context, op, name string, spec TopicSpec, 
 	partitions, replicas := spec.Partitions, spec.Replicas
 	def(&partitions, -1)
 	def(&replicas, -1)
-	configs := map[string]*string{}
-	for k, v := range spec.configs() {
-		configs[k] = &v
-	}
-	resp, err := s.admin.CreateTopics(ctx, partitions, replicas, configs, s.wire(name))
+	resp, err := s.admin.CreateTopics(ctx, partitions, replicas, pointers(spec.configs()), s.wire(name))
 	if err == nil {
 		err = resp[s.wire(name)].Err
 	}
@@ -157,6 +172,14 @@ func (s *Store) setTopic(ctx context.Context, op string, e Ensured, spec TopicSp
 		err = errors.Join(err, r.Err)
 	}
 	return e, s.explain(op, err)
+}
+
+func pointers(configs map[string]string) map[string]*string {
+	all := make(map[string]*string, len(configs))
+	for name, value := range configs {
+		all[name] = &value
+	}
+	return all
 }
 
 // configs are the settings of a topic that spec states, by their names at the

@@ -1,8 +1,10 @@
 package kafka_test
 
 import (
+	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
@@ -69,4 +71,33 @@ func forgetful(cluster *kfake.Cluster) *atomic.Int32 {
 		return resp, nil, true
 	})
 	return unknown
+}
+
+// A topic that an append finds missing is made by the profile, and so is that of its dead letters.
+func TestTopicsAreMadeByTheProfile(t *testing.T) {
+	t.Parallel()
+	cluster := fakeCluster(t, 3)
+	config := brisk(cluster.ListenAddrs())
+	config.Create = kafka.Creation{Profile: "production"}
+	s := open(t, config)
+	if _, err := s.Append(t.Context(), store.NewBatch(pawl.Message{Topic: "mail", ID: "m1", Body: []byte("hello")})); err != nil {
+		t.Fatal(err)
+	}
+	e, err := s.Ensure(t.Context(), "mail", kafka.Production, true)
+	if err != nil || e.Created || len(e.Changed) > 0 {
+		t.Errorf("the topic is not as the profile says: %+v, %v", e, err)
+	}
+	letter := store.Record{Message: pawl.Message{Topic: "mail", ID: "m2", Body: []byte("x")}, State: store.IsDead, Kind: "Test", EnqueuedAt: time.Now(), DeadAt: time.Now()}
+	if refused, err := s.Bury(t.Context(), letter); err != nil || len(refused) > 0 {
+		t.Fatal(refused, err)
+	}
+	want := kafka.Production.Dead()
+	want.Compression = "snappy"
+	if e, err = s.Ensure(t.Context(), "mail.dead", want, true); err != nil || e.Created || len(e.Changed) > 0 {
+		t.Errorf("that of the dead letters is not: %+v, %v", e, err)
+	}
+	config.Create.Profile = "huge"
+	if _, err := kafka.New(config); err == nil || !strings.Contains(err.Error(), "production, development") {
+		t.Errorf("a profile that is not there: %v", err)
+	}
 }
