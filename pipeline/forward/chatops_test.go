@@ -56,6 +56,16 @@ func inGroup() []asked {
 		{"Chinese denied", sim.Post{Chat: group, From: sim.Member, Text: "/vip", Language: "zh-tw"}, "权限被拒绝", -1},
 		{"rules here", sim.Post{Chat: group, From: sim.Admin, Text: "/list_rules"}, "1: -1000000000001 → -1000000000002, High (50)", -1},
 		{"rules here, member", sim.Post{Chat: group, From: sim.Member, Text: "/list_rules"}, denied, -1},
+		{"vip, upper case level", sim.Post{Chat: group, From: sim.Admin, Text: "/vip VIP"}, "High (50)", 50},
+		{"leading zeros", sim.Post{Chat: group, From: sim.Admin, Text: "/p 007"}, "Priority (7)", 7},
+		{"tab", sim.Post{Chat: group, From: sim.Admin, Text: "/p\t6"}, "Priority (6)", 6},
+		{"plus", sim.Post{Chat: group, From: sim.Admin, Text: "/p +5"}, unknown, -1},
+		{"too large for a number", sim.Post{Chat: group, From: sim.Admin, Text: "/p 99999999999999999999"}, unknown, -1},
+		{"name of the bot in other letters", sim.Post{Chat: group, From: sim.Admin, Text: "/vip@" + strings.ToUpper(sim.BotName)}, "High (50)", 50},
+		{"usage with the name of the bot", sim.Post{Chat: group, From: sim.Admin, Text: "/set_priority@" + sim.BotName}, usage + "set_priority <", -1},
+		{"Chinese unknown level", sim.Post{Chat: group, From: sim.Admin, Text: "/vip x", Language: "zh-hans"}, "未知的优先级“x”", -1},
+		{"Chinese rules, member", sim.Post{Chat: group, From: sim.Member, Text: "/list_rules", Language: "zh-hans"}, "权限被拒绝", -1},
+		{"another language", sim.Post{Chat: group, From: sim.Member, Text: "/vip", Language: "de"}, denied, -1},
 		{"help", sim.Post{Chat: group, From: sim.Member, Text: "/help"}, "/vip or /p alone mean High (50)", -1},
 	}
 }
@@ -78,6 +88,11 @@ func inPrivate() []asked {
 		{"private, Chinese usage", sim.Post{Chat: sim.Admin, From: sim.Admin, Text: "/p", Language: "zh-hans"}, "用法：/p <rule_id> <priority>", -1},
 		{"private rules, owner", sim.Post{Chat: 4001, From: 4001, Text: "/list_rules"}, "2: -5", -1},
 		{"private rules, member", sim.Post{Chat: sim.Member, From: sim.Member, Text: "/list_rules"}, denied, -1},
+		{"private, rule 0", sim.Post{Chat: sim.Admin, From: sim.Admin, Text: "/vip 0 high"}, "<rule_id> <priority>", -1},
+		{"private, negative rule", sim.Post{Chat: sim.Admin, From: sim.Admin, Text: "/vip -1 high"}, "<rule_id> <priority>", -1},
+		{"private, name of the bot", sim.Post{Chat: sim.Admin, From: sim.Admin, Text: "/p@" + sim.BotName + " 1 21"}, "Priority (21)", 21},
+		{"private, 101", sim.Post{Chat: sim.Admin, From: sim.Admin, Text: "/p 1 101"}, unknown, -1},
+		{"private, Chinese denied", sim.Post{Chat: sim.Member, From: sim.Member, Text: "/vip 1 high", Language: "zh"}, "权限被拒绝", -1},
 		{"private help", sim.Post{Chat: sim.Member, From: sim.Member, Text: "/help"}, "<rule_id> <priority>", -1},
 	}
 }

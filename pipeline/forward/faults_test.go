@@ -1,6 +1,7 @@
 package forward
 
 import (
+	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/pipeline/forward/sim"
 	"github.com/pawl-dev/pawl/store"
 )
@@ -31,6 +33,48 @@ func TestAlbumsStayWholeAndInTheirPlace(t *testing.T) {
 	}
 	r.api.Write(sim.Post{Chat: source, From: sim.Member, Album: "a", Text: "late"}) // too late: by itself, but not lost
 	r.gets(target, "before", "part 1", "part 2", "part 3", "last", "after", "late")
+}
+
+// The process that took two parts of an album in died before the third one. Whoever handles them waits until another one has
+// asked for the rest.
+func TestAnAlbumStaysWholeWhenTheLeaderDies(t *testing.T) {
+	r := newRig(t, nil)
+	r.rule(Rule{Source: Place{Chat: source}, Targets: []Place{{Chat: target}}, Mode: modeCopy})
+	state, _ := store.As[store.Entries](r.store)
+	now, err := state.Clock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead, _ := json.Marshal(leadRecord{Owner: "dead", Until: now.Add(2 * albumWait).UnixMilli()})
+	if _, err := state.PutState(t.Context(), "forward/tg/leader", dead, 0, "dead"); err != nil {
+		t.Fatal(err)
+	}
+	r.api.Write(sim.Post{Chat: source, From: sim.Member, Album: "a", Text: "part", Count: 3})
+	parts, err := newClient(r.url, "777:SECRET").updates(t.Context(), 0, 0)
+	if err != nil || len(parts) != 3 {
+		t.Fatalf("%d updates, %v", len(parts), err)
+	}
+	for _, part := range parts[:2] {
+		var u update
+		if err := json.Unmarshal(part, &u); err != nil {
+			t.Fatal(err)
+		}
+		if err := store.Send(t.Context(), r.store, pawl.Message{
+			Topic: "tg.updates", Key: fmt.Append(nil, source), Body: part,
+			Unique: pawl.Unique{Key: fmt.Sprintf("%d/%d", sim.BotID, u.ID), For: keepUpdates},
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.start()
+	r.gets(target, "part 1", "part 2", "part 3")
+	groups := map[string]int{}
+	for _, m := range r.api.Truth(true).Messages {
+		groups[m.Group]++
+	}
+	if len(groups) != 1 || groups[""] != 0 {
+		t.Errorf("messages by album: %v", groups)
+	}
 }
 
 func TestEditsReachCopies(t *testing.T) {

@@ -35,6 +35,8 @@ type leadRecord struct {
 	// make up for it.
 	Offset   int64 `json:"offset"`
 	OffsetAt int64 `json:"offset_at"`
+	// Since is when Owner began to lead.
+	Since int64 `json:"since"`
 	// Pauses are chats that must be left alone for longer than a moment, until when: a new leader keeps to them.
 	Pauses map[int64]int64 `json:"pauses,omitempty"`
 }
@@ -112,6 +114,7 @@ func (l *leader) campaign(ctx context.Context) bool {
 	if r.Offset > 0 && now.Sub(time.UnixMilli(r.OffsetAt)) > offsetOld {
 		r.Offset = 0
 	}
+	r.Since = now.UnixMilli()
 	l.mu.Lock()
 	l.record, l.version = r, e.Version
 	l.mu.Unlock()
@@ -162,6 +165,27 @@ func (l *leader) put(ctx context.Context, now time.Time, offset *int64) error {
 	}
 	l.record, l.version, l.until = next, e.Version, here.Add(leadTrust)
 	return nil
+}
+
+// watched returns a stretch of time, by the store's clock, in which one process took updates in: from when it began to lead
+// to the last sign of it.
+func (l *leader) watched(ctx context.Context, now time.Time) (from, to time.Time, err error) {
+	l.mu.Lock()
+	r, leads := l.record, time.Now().Before(l.until)
+	l.mu.Unlock()
+	if leads {
+		return time.UnixMilli(r.Since), now, nil
+	}
+	e, err := l.state.GetState(ctx, l.key)
+	switch {
+	case notThere(err):
+		return time.Time{}, time.Time{}, nil
+	case err != nil:
+		return time.Time{}, time.Time{}, err
+	}
+	r = leadRecord{}
+	err = json.Unmarshal(e.Value, &r)
+	return time.UnixMilli(r.Since), time.UnixMilli(r.Until).Add(-leadFor), err
 }
 
 // offset is where to go on with updates.

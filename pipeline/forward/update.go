@@ -131,8 +131,12 @@ func (f *forwarder) answer(d *pawl.Delivery, m *message, text string) {
 	d.Emit(pawl.Message{Topic: f.env.Topic(stageSend), Key: fmt.Appendf(nil, "answer>%d", m.Chat.ID), Priority: critical, Body: body})
 }
 
-// albumWait is for how long the parts of an album are waited for. Telegram sends them one by one, at once.
-const albumWait = time.Second
+// albumWait is for how long the parts of an album are waited for. Telegram sends them one by one, at once. Only time in which a
+// process takes updates in counts: when one dies between two parts, the rest comes to the process that leads after it.
+const (
+	albumWait = time.Second
+	albumLook = 250 * time.Millisecond // how often a process that does not lead looks whether one did for that long
+)
 
 // maxAlbum is how many parts an album has at most.
 const maxAlbum = 10
@@ -150,11 +154,11 @@ func (f *forwarder) album(ctx context.Context, d *pawl.Delivery, rule *Rule, m *
 		if err != nil {
 			return err
 		}
-		now, err := f.state.Clock(ctx)
+		left, err := f.albumLeft(ctx, d.EnqueuedAt)
 		if err != nil {
 			return err
 		}
-		if left := albumWait - now.Sub(d.EnqueuedAt); left > 0 && len(parts) < maxAlbum {
+		if left > 0 && len(parts) < maxAlbum {
 			return pawl.Release(left, "the rest of the album may follow")
 		}
 		whole := whole(parts)
@@ -177,6 +181,23 @@ func (f *forwarder) album(ctx context.Context, d *pawl.Delivery, rule *Rule, m *
 		f.send(d, rule, m, m.ID)
 	}
 	return nil
+}
+
+// albumLeft is for how long the rest of an album has to be waited for, if its first part was stored at that time.
+func (f *forwarder) albumLeft(ctx context.Context, stored time.Time) (time.Duration, error) {
+	now, err := f.state.Clock(ctx)
+	if err != nil {
+		return 0, err
+	}
+	from, to, err := f.leader.watched(ctx, now)
+	if err != nil {
+		return 0, err
+	}
+	end := later(from, stored).Add(albumWait)
+	if !to.Before(end) {
+		return 0, nil
+	}
+	return max(end.Sub(now), albumLook), nil
 }
 
 func (f *forwarder) albumScope() string { return "forward/" + f.env.Name + "/albums" }
