@@ -24,6 +24,7 @@ const (
 	CanWake        Capability = "Wake"                 // wake-up by append, without polling
 	CanState       Capability = "State"                // versioned values by key
 	CanMarks       Capability = "Marks"                // many values by key, in scopes that are forgotten as a whole
+	CanPace        Capability = "Pace"                 // rates by key that processes share
 	CanResults     Capability = "Results"              // a topic is read in the order of appending, by a cursor
 )
 
@@ -31,7 +32,7 @@ const (
 var AllCapabilities = []Capability{
 	CanSurvive, CanProcesses, CanAnyProcess, CanExclusive, CanDeadline, CanPriority, CanDelay, CanUnique, CanEmitAtomic,
 	CanAttempts, CanDeadLetters, CanLookup, CanTopics, CanFigures, CanTxAppend, CanRepeatBatch, CanWake, CanState, CanMarks,
-	CanResults,
+	CanPace, CanResults,
 }
 
 // Support says how a backend keeps a capability. The zero value refuses it.

@@ -195,6 +195,7 @@ func Description() store.Description {
 			store.CanWake:        kept("a fetch waits at the broker"),
 			store.CanState:       kept("a log of wishes in a topic, which every process reads"),
 			store.CanMarks:       refused("a log has no index: a value by key needs a database"),
+			store.CanPace:        refused("a log has no index: a rate by key needs a database"),
 			store.CanResults:     refused("a consumer group reads a topic in its order, and its position is the cursor"),
 		},
 	}

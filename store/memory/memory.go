@@ -277,6 +277,7 @@ func Description() store.Description {
 			store.CanWake:        kept,
 			store.CanState:       {Kept: true, Note: "dies with the process"},
 			store.CanMarks:       {Kept: true, Note: "die with the process"},
+			store.CanPace:        kept,
 			store.CanResults:     kept,
 		},
 	}

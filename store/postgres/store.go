@@ -182,6 +182,7 @@ var (
 	_ store.Waker       = (*Store)(nil)
 	_ store.Entries     = (*Store)(nil)
 	_ store.Marks       = (*Store)(nil)
+	_ store.Pacer       = (*Store)(nil)
 	_ store.Results     = (*Store)(nil)
 	_ store.Migrator    = (*Store)(nil)
 	_ store.Describer   = (*Store)(nil)

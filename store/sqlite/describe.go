@@ -42,6 +42,7 @@ func Description() store.Description {
 			store.CanWake:        {Kept: true, Note: "at once within a process, after some milliseconds across processes"},
 			store.CanState:       kept,
 			store.CanMarks:       kept,
+			store.CanPace:        kept,
 			store.CanResults:     kept,
 		},
 	}
@@ -55,6 +56,7 @@ var (
 	_ store.Waker       = (*Store)(nil)
 	_ store.Entries     = (*Store)(nil)
 	_ store.Marks       = (*Store)(nil)
+	_ store.Pacer       = (*Store)(nil)
 	_ store.Results     = (*Store)(nil)
 	_ store.Migrator    = (*Store)(nil)
 	_ store.Describer   = (*Store)(nil)

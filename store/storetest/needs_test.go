@@ -70,6 +70,7 @@ func without(lost ...store.Capability) breakage {
 type values struct {
 	store.Entries
 	store.Marks
+	store.Pacer
 	store.Results
 }
 
@@ -91,8 +92,9 @@ func (l *lacking) with(has func(store.Capability) bool) store.Store {
 	kept := values{}
 	kept.Entries, _ = store.As[store.Entries](l.Store)
 	kept.Marks, _ = store.As[store.Marks](l.Store)
+	kept.Pacer, _ = store.As[store.Pacer](l.Store)
 	kept.Results, _ = store.As[store.Results](l.Store)
-	if !has(store.CanState) || !has(store.CanMarks) || !has(store.CanResults) {
+	if !has(store.CanState) || !has(store.CanMarks) || !has(store.CanPace) || !has(store.CanResults) {
 		return l.withSome(has, kept)
 	}
 	switch {
@@ -159,20 +161,30 @@ func (l *lacking) withSome(has func(store.Capability) bool, kept values) store.S
 		return struct {
 			others
 			store.Marks
+			store.Pacer
 			store.Results
-		}{o, kept.Marks, kept.Results}
+		}{o, kept.Marks, kept.Pacer, kept.Results}
 	case !has(store.CanMarks):
 		return struct {
 			others
 			store.Entries
+			store.Pacer
 			store.Results
-		}{o, kept.Entries, kept.Results}
+		}{o, kept.Entries, kept.Pacer, kept.Results}
+	case !has(store.CanPace):
+		return struct {
+			others
+			store.Entries
+			store.Marks
+			store.Results
+		}{o, kept.Entries, kept.Marks, kept.Results}
 	default:
 		return struct {
 			others
 			store.Entries
 			store.Marks
-		}{o, kept.Entries, kept.Marks}
+			store.Pacer
+		}{o, kept.Entries, kept.Marks, kept.Pacer}
 	}
 }
 
@@ -181,7 +193,7 @@ func (l *lacking) withSome(has func(store.Capability) bool, kept values) store.S
 func TestNeedsAreStated(t *testing.T) {
 	for _, lost := range [][]store.Capability{
 		nil, {store.CanTopics}, {store.CanLookup}, {store.CanDeadLetters}, {store.CanLookup, store.CanDeadLetters}, {store.CanWake},
-		{store.CanState}, {store.CanMarks}, {store.CanResults},
+		{store.CanState}, {store.CanMarks}, {store.CanPace}, {store.CanResults},
 		{store.CanDelay}, {store.CanUnique}, {store.CanEmitAtomic}, {store.CanRepeatBatch},
 	} {
 		name := "everything"

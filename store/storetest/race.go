@@ -44,6 +44,7 @@ func races() []Sentence {
 		{Name: "one pool of unique keys", Needs: needs(store.CanUnique, store.CanEmitAtomic), Test: onePool},
 		{Name: "one counter", Needs: needs(store.CanState), Test: oneCounter},
 		{Name: "one marker of a key", Needs: needs(store.CanMarks), Test: oneMarker},
+		{Name: "permits of a key", Needs: needs(store.CanPace), Test: permitsAreGivenOnce},
 		{Name: "one reader of results", Needs: needs(store.CanResults, store.CanTopics), Test: oneReader},
 		{Name: "the head of a listing", Needs: needs(store.CanLookup), Test: headOfAListing},
 		{Name: "the same dead letters", Needs: needs(store.CanDeadLetters), Test: sameDeadLetters},

@@ -46,6 +46,7 @@ func Sentences() []Sentence {
 		theme("dead letters", deadSentences()),
 		theme("state", stateSentences()),
 		theme("marks", markSentences()),
+		theme("pace", paceSentences()),
 		theme("results", resultSentences()),
 		theme("waking", wakeSentences()),
 		theme("processes", processSentences()),
