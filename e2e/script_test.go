@@ -5,6 +5,7 @@
 package e2e
 
 import (
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -22,6 +23,10 @@ const envPawl = "PAWL_E2E_PAWL"
 func TestMain(m *testing.M) {
 	if other := standIns[filepath.Base(os.Args[0])]; other != nil {
 		os.Exit(other(os.Args[1:]))
+	}
+	// The tests that move traffic wait most of their time: others go on beside them.
+	if err := flag.Set("test.parallel", "4"); err != nil {
+		panic(err)
 	}
 	os.Exit(buildAndRun(m))
 }
@@ -78,6 +83,7 @@ esac
 // TestScripts runs those that any store passes on SQLite, and those that are about
 // files.
 func TestScripts(t *testing.T) {
+	t.Parallel()
 	for _, dir := range []string{"any", "local"} {
 		testscript.Run(t, testscript.Params{
 			Dir: filepath.Join("testdata", "script", dir), Cmds: commands,
@@ -98,6 +104,7 @@ func TestScripts(t *testing.T) {
 // TestScriptsPostgres runs those that any store passes on PostgreSQL, each in a
 // schema of its own.
 func TestScriptsPostgres(t *testing.T) {
+	t.Parallel()
 	server := os.Getenv("PAWL_TEST_POSTGRES")
 	if server == "" {
 		if strings.Contains(os.Getenv("PAWL_TEST_REQUIRE"), "postgres") {
@@ -175,6 +182,7 @@ var onLog = []string{"work_exec", "work_pipe", "work_policy", "up_look", "up_cra
 // TestScriptsKafka runs those that a log passes on Kafka, and those that are about
 // Kafka, each with topics of its own.
 func TestScriptsKafka(t *testing.T) {
+	t.Parallel()
 	broker := kafkaBroker(t)
 	files, err := filepath.Glob(filepath.Join("testdata", "script", "kafka", "*.txtar"))
 	if err != nil {

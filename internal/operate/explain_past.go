@@ -144,14 +144,17 @@ func known(text string) *string {
 	return &text
 }
 
+// clockSkew is by how much the clock of a store and those of processes may differ for a replay to be told from another.
+const clockSkew = time.Second
+
 // findReplay looks for who replayed a message, the latest time at that moment.
 func findReplay(ctx context.Context, s store.Store, r *store.Record, at time.Time) *Replayed {
 	found := &Replayed{At: moment(at)}
 	for _, a := range noted(ctx, s, KindReplay) {
-		if a.Action != KindReplay || a.Filter == nil || a.At.After(at.Add(time.Millisecond)) || !a.mayConcern(r) {
+		if a.Action != KindReplay || a.Filter == nil || a.At.After(at.Add(clockSkew)) || !a.mayConcern(r) {
 			continue
 		}
-		if o := operationOf(ctx, s, a.OperationID); o != nil && o.EndedAt != nil && o.EndedAt.Before(at.Add(-time.Millisecond)) {
+		if o := operationOf(ctx, s, a.OperationID); o != nil && o.EndedAt != nil && o.EndedAt.Before(at.Add(-clockSkew)) {
 			continue
 		}
 		found.By, found.OperationID = known(a.Who), known(a.OperationID)
