@@ -206,6 +206,23 @@ func TestOutageIsLoggedOnce(t *testing.T) {
 	})
 }
 
+// One that goes on failing is talked about every minute.
+func TestOutageIsLoggedAgain(t *testing.T) {
+	bubble(t, func(r *rig) {
+		r.store.claim = func([]store.Want, store.Lease) error {
+			return &store.Error{Op: "claim", Code: store.ErrUnavailable}
+		}
+		var text logged
+		c := one(1, func(context.Context, *pawl.Delivery) error { return nil })
+		c.Logger = text.logger()
+		r.run(c)
+		time.Sleep(10*time.Minute + 30*time.Second)
+		if n := text.count("store fails"); n < 9 || n > 11 {
+			r.Errorf("%d reminders in ten minutes", n)
+		}
+	})
+}
+
 // What a person must see ends Run at the start; later, it is an outage.
 func TestErrorsThatEndRun(t *testing.T) {
 	for _, code := range []error{store.ErrDenied, store.ErrSchema, store.ErrConflict, store.ErrClosed, store.ErrInvalid} {

@@ -10,12 +10,16 @@ import (
 )
 
 // outage is a time in which calls of the store fail. It is logged when it
-// begins and when it ends, not call by call.
+// begins, once in a while, and when it ends, not call by call.
 type outage struct {
 	mu     sync.Mutex
 	failed map[string]failure // by operation: of those whose last call failed
 	since  time.Time
+	said   time.Time // when it was last logged
 }
+
+// remindEvery is how often an outage that lasts is logged.
+const remindEvery = time.Minute
 
 type failure struct {
 	err error
@@ -34,9 +38,9 @@ func (o *outage) backoff(try int, random func() float64) time.Duration {
 }
 
 // note takes the outcome of a call. It returns how long the outage that it ends
-// was, and whether one begins. A success also ends the failure of another
+// was, and whether one is to be logged. A success also ends the failure of another
 // operation that nobody has tried again meanwhile.
-func (o *outage) note(op string, err error) (ended time.Duration, begins bool) {
+func (o *outage) note(op string, err error) (ended time.Duration, tell bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	now, before := time.Now(), len(o.failed)
@@ -45,7 +49,10 @@ func (o *outage) note(op string, err error) (ended time.Duration, begins bool) {
 			o.failed, o.since = map[string]failure{}, now
 		}
 		o.failed[op] = failure{err, now}
-		return 0, before == 0
+		if tell = before == 0 || now.Sub(o.said) >= remindEvery; tell {
+			o.said = now
+		}
+		return 0, tell
 	}
 	if before == 0 {
 		return 0, false
@@ -80,10 +87,11 @@ func (d *Dispatcher) called(op string, began time.Time, items int, err error) {
 	if err != nil && d.io.Err() != nil {
 		return // our own end is no outage
 	}
-	ended, begins := d.outage.note(op, err)
+	ended, tell := d.outage.note(op, err)
 	switch {
-	case begins:
-		attrs := []any{slog.String("operation", op), slog.Any("error", err)}
+	case tell:
+		lasting, _ := d.outage.lasting()
+		attrs := []any{slog.String("operation", op), slog.Any("error", err), slog.Duration("for", lasting.Round(time.Second))}
 		if e, ok := errors.AsType[*store.Error](err); ok && e.Hint != "" {
 			attrs = append(attrs, slog.String("hint", e.Hint))
 		}

@@ -28,6 +28,8 @@ type TopicSnapshot struct {
 	Waiting int
 	// Zombies are handlers that outlived their deadline or lease.
 	Zombies int
+	// Late are running handlers that have used up half of the time until their deadline.
+	Late int
 	// Mean is what a message takes a handler, as a moving mean.
 	Mean time.Duration
 	// Rate is how many deliveries ended a second, over the last ten.
@@ -66,7 +68,28 @@ func (d *Dispatcher) Snapshot() Snapshot {
 			last.Limits = append(last.Limits, l.Snapshot())
 		}
 	}
+	d.late(now, s.Topics)
 	return s
+}
+
+// late counts the handlers that are near their deadline. The caller holds mu.
+func (d *Dispatcher) late(now time.Duration, topics []TopicSnapshot) {
+	byName := make(map[string]*TopicSnapshot, len(topics))
+	for i := range topics {
+		byName[topics[i].Name] = &topics[i]
+	}
+	for _, c := range d.claims {
+		for i := range c.runs {
+			r := &c.runs[i]
+			k := r.call
+			if k == nil || k.abandoned || k.parts[0].run != r { // a batch is one handler
+				continue
+			}
+			if now-k.started > (k.hard-k.started)/2 {
+				byName[r.topic.Name].Late++
+			}
+		}
+	}
 }
 
 // unreadyAfter is how long the store may fail before the process is not ready.

@@ -108,7 +108,7 @@ func faults() map[string]fault {
 			in.write("pawl.yaml", obeys)
 		}},
 	}
-	for _, more := range []map[string]fault{standingStill(), brokenPrograms(), brokenServers(), brokenTopics(), refusals(), unseen(), telegram()} {
+	for _, more := range []map[string]fault{standingStill(), brokenPrograms(), brokenServers(), brokenTopics(), refusals(), late(), crashes(), unseen(), telegram()} {
 		maps.Copy(all, more)
 	}
 	return all
@@ -139,7 +139,7 @@ func standingStill() map[string]fault {
 				depth(in, "waiting", 1)
 				in.until("curl -sS "+in.address+"/readyz", "not ready…")
 			},
-			mendAt: "1.", mend: behaves(`sed -u 's/.*"id":"\([^"]*\)".*"token":"\([^"]*\)".*/{"id":"\1","token":"\2","verdict":"ack"}/'` + "\n"),
+			mendAt: "1.", mend: behaves(acksAll),
 		},
 		"PawlTopicPaused": {config: obeys, cause: func(in *incident) {
 			behaves(good)(in)

@@ -70,6 +70,10 @@ var (
 	decisions = description{"policy_decisions_total",
 		"Decisions about failures: what was being done, the kind of failure, what became of it and how loud that was.",
 		[]string{labelDomain, labelType, labelPhase, labelKind, labelAction, labelAlert}}
+	failures = description{"pawl_failures_total",
+		"Failures of deliveries, by kind.", []string{labelTopic, labelKind}}
+	wentBack = description{"pawl_store_went_back_total",
+		"How often the store had lost what this process had been told was stored: it is an older copy.", nil}
 	degraded = description{"pawl_failures_ignored_total",
 		"Failures that the work went on without, by what it fell back to: skip-item, carry-on, stop-task or none.",
 		[]string{labelTopic, labelDegrade}}
@@ -107,6 +111,8 @@ var (
 		"For how long every call of the store has failed; 0 while calls succeed.", nil}
 	paused = description{"pawl_topic_paused",
 		"1 while a topic is paused, else 0.", []string{labelTopic}}
+	topKey = description{"pawl_queue_top_key_ratio",
+		"How many of the 100 messages that wait first in a topic are of one key, as a share. 0 unless 10 wait, and the oldest has been waiting for 10 seconds. Counted on a slow clock, not on a scrape.", []string{labelTopic}}
 	reloadOK = description{"pawl_config_last_reload_successful",
 		"1 if the newest configuration file is in effect, 0 if it has faults and the one before is.", nil}
 	reloadAt = description{"pawl_config_last_reload_success_timestamp_seconds",

@@ -47,8 +47,9 @@ func exported(t *testing.T) map[string]metric {
 		}
 		all[m[1]] = metric{m[1], strings.ReplaceAll(m[2], `\"`, `"`), labels}
 	}
-	dropped := LogDropped(nil) // the daemon registers it where its output is
-	all[dropped.Name] = metric{dropped.Name, dropped.Help, dropped.Labels}
+	for _, m := range []Metric{LogDropped(nil), ProgramRestarts(nil), HandlersLate(nil)} { // the daemon registers them
+		all[m.Name] = metric{m.Name, m.Help, m.Labels}
+	}
 	if len(all) < 40 {
 		t.Fatalf("only %d metrics are registered", len(all))
 	}

@@ -30,17 +30,17 @@ func Handler(g prometheus.Gatherer) http.Handler {
 type Metrics struct {
 	bounds bounds
 
-	storeCalls, storeItems, claimed, settled, givenBack, refused, decisions, degraded *prometheus.CounterVec
-	running, slots, zombies, local, depth, depthAt, oldest, reloadOK, reloadAt        *prometheus.GaugeVec
-	storeTime, queueWait, attemptTime, deliveryTime                                   *histogram
-	events                                                                            eventMetrics
-	paused                                                                            *prometheus.GaugeVec
-	ready                                                                             readiness
-	failing                                                                           storeFailing
-	limits                                                                            limitMetrics
-	slow                                                                              *slowKeys
-	kafka                                                                             *kafkaMetrics
-	spill                                                                             *spillMetrics
+	storeCalls, storeItems, claimed, settled, givenBack, refused, decisions, degraded, failures, wentBack *prometheus.CounterVec
+	running, slots, zombies, local, depth, depthAt, oldest, reloadOK, reloadAt, topKey                    *prometheus.GaugeVec
+	storeTime, queueWait, attemptTime, deliveryTime                                                       *histogram
+	events                                                                                                eventMetrics
+	paused                                                                                                *prometheus.GaugeVec
+	ready                                                                                                 readiness
+	failing                                                                                               storeFailing
+	limits                                                                                                limitMetrics
+	slow                                                                                                  *slowKeys
+	kafka                                                                                                 *kafkaMetrics
+	spill                                                                                                 *spillMetrics
 }
 
 // New registers the metrics of the runtime with reg.
@@ -53,15 +53,16 @@ func New(reg prometheus.Registerer) (*Metrics, error) {
 		depth: gauge(depth), depthAt: gauge(depthAt), oldest: gauge(oldest), paused: gauge(paused), reloadOK: gauge(reloadOK), reloadAt: gauge(reloadAt),
 		storeTime: newHistogram(storeTime, quickBuckets), queueWait: newHistogram(queueWait, waitBuckets),
 		attemptTime: newHistogram(attemptTime, workBuckets), deliveryTime: newHistogram(deliveryTime, waitBuckets),
-		degraded: counter(degraded), events: newEventMetrics(), limits: newLimitMetrics(), slow: newSlowKeys(),
+		degraded: counter(degraded), failures: counter(failures), wentBack: counter(wentBack), topKey: gauge(topKey), events: newEventMetrics(), limits: newLimitMetrics(), slow: newSlowKeys(),
 	}
+	m.wentBack.WithLabelValues() // 0 from the start
 	m.kafka, m.spill = newKafkaMetrics(&m.bounds), newSpillMetrics()
 	for _, c := range append(m.spill.all(),
 		m.bounds.overflow, m.storeCalls, m.storeItems, m.claimed, m.settled, m.givenBack, m.refused, m.decisions,
 		m.running, m.slots, m.zombies, m.local, m.depth, m.depthAt, m.oldest, m.reloadOK, m.reloadAt,
 		m.limits.running, m.limits.rate, m.limits.window, m.limits.least, m.limits.heldBack,
 		m.storeTime, m.queueWait, m.attemptTime, m.deliveryTime,
-		m.degraded, m.events.emitted, m.events.dropped, m.events.refused, m.events.lag, m.kafka, m.slow, &m.ready, m.paused, &m.failing,
+		m.degraded, m.failures, m.wentBack, m.topKey, m.events.emitted, m.events.dropped, m.events.refused, m.events.lag, m.kafka, m.slow, &m.ready, m.paused, &m.failing,
 	) {
 		if err := reg.Register(c); err != nil {
 			return nil, fmt.Errorf("register metrics: %w", err)
@@ -135,11 +136,14 @@ func (m *Metrics) Refused(topic, reason string, deliveries int) {
 	m.refused.WithLabelValues(m.bounds.values(refused, topic, reason)...).Add(float64(deliveries))
 }
 
-// Decided takes note of a decision about a failure. The topic and the rule are
-// in the attempt's record; among the decisions they would multiply the series.
+// Decided takes note of a decision about a failure. The rule is in the attempt's
+// record; among the decisions it and the topic would multiply the series.
 func (m *Metrics) Decided(topic, domain, typ, phase string, kind pawl.Kind, _, action, alert, degrade string) {
 	if action == "ignore" {
 		m.degraded.WithLabelValues(m.bounds.values(degraded, topic, degrade)...).Inc()
+	}
+	if topic != "" {
+		m.failures.WithLabelValues(m.bounds.values(failures, topic, string(kind))...).Inc()
 	}
 	m.decisions.WithLabelValues(m.bounds.values(decisions, domain, typ, phase, string(kind), action, alert)...).Inc()
 }
@@ -163,6 +167,14 @@ func (m *Metrics) Depth(topic string, waiting, delayed, leased, dead int64, olde
 	m.oldest.WithLabelValues(topic).Set(oldestWaiting.Seconds())
 }
 
+// TopKey takes note of the share that one key has of what waits first in a topic.
+func (m *Metrics) TopKey(topic string, share float64) {
+	m.topKey.WithLabelValues(m.bounds.value(labelTopic, topic)).Set(share)
+}
+
+// StoreWentBack takes note that the store is an older copy of what it was.
+func (m *Metrics) StoreWentBack() { m.wentBack.WithLabelValues().Inc() }
+
 // DepthCounted takes note of when a topic was counted.
 func (m *Metrics) DepthCounted(topic string, at time.Time) {
 	m.depthAt.WithLabelValues(m.bounds.value(labelTopic, topic)).Set(seconds(at))
@@ -174,6 +186,7 @@ func (m *Metrics) DepthUnknown() {
 	m.depth.Reset()
 	m.oldest.Reset()
 	m.paused.Reset()
+	m.topKey.Reset()
 }
 
 func seconds(at time.Time) float64 { return float64(at.UnixMilli()) / 1000 }

@@ -41,12 +41,3 @@ func (f *storeFailing) Describe(ch chan<- *prometheus.Desc) { ch <- failing.desc
 func (f *storeFailing) Collect(ch chan<- prometheus.Metric) {
 	ch <- prometheus.MustNewConstMetric(failing.desc(), prometheus.GaugeValue, f.seconds())
 }
-
-// LogDropped is the metric of lines that logs and programs wrote and nobody got, by sink and reason: full, because
-// the reader is slow, or failed.
-func LogDropped(total func(set func(value float64, labels ...string))) Metric {
-	return Metric{
-		Name: "pawl_log_dropped_total", Labels: []string{"sink", "reason"}, Total: total,
-		Help: "Writes of logs and programs that were dropped, by sink (stdout, stderr) and reason: full, because the reader is slow, or failed.",
-	}
-}

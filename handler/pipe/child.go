@@ -79,6 +79,7 @@ const (
 // ending says how a child ended.
 type ending struct {
 	how       string // with what it said last
+	pid       int    // 0: it did not even start
 	voluntary bool   // exit status 0
 	answers   int
 	held      int  // deliveries
@@ -128,7 +129,9 @@ func (c *child) run() ending {
 	read := <-written - int64(process.Unread(pipes.stdin))
 	pipes.close()
 	<-heard // its last words are the reason
-	return c.fall(said.Reason(process.Describe(state)), state != nil && state.Success(), read)
+	e := c.fall(said.Reason(process.Describe(state)), state != nil && state.Success(), read)
+	e.pid = cmd.Process.Pid
+	return e
 }
 
 // rise makes c ready for deliveries.
@@ -331,9 +334,16 @@ func (p *Pipe) restarts(c *child, e ending, pause time.Duration) bool {
 		return false
 	}
 	p.stats.Restarts++
-	args := []any{"child", c.n, "how", e.how, "held", e.held, "again_in", pause}
+	args := []any{"child", c.n, "pid", e.pid, "command", p.config.Command, "how", e.how, "held", e.held, "again_in", pause}
 	what, log := "program ended", p.config.Logger.Warn
-	switch counted := p.count(e); {
+	counted := p.count(e)
+	switch {
+	case e.cause != nil:
+		p.stats.Killed++
+	case !e.voluntary || e.answers == 0:
+		p.stats.Crashed++
+	}
+	switch {
 	case e.voluntary && e.answers > 0:
 		log = p.config.Logger.Info
 	case counted && p.failing != nil && p.answered:

@@ -93,6 +93,8 @@ type Pipe struct {
 // Stats counts what went wrong, and says how things are.
 type Stats struct {
 	Restarts int // of children
+	Crashed  int // of these, that ended by themselves, and not with exit status 0 after an answer
+	Killed   int // of these, that were killed: a delivery's time was over, or they did not answer, or not as agreed
 	Stale    int // verdicts about what the child does not hold
 	Bad      int // lines that are no verdict
 	Regiven  int // deliveries given again after their child ended

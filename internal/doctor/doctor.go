@@ -48,6 +48,7 @@ const (
 	unservedFor = time.Minute
 	oldestWarn  = 5 * time.Minute
 	oldestFail  = time.Hour
+	wentBackFor = 24 * time.Hour   // for which that is said
 	deadlineDoc = 10 * time.Second // for each look at the store
 )
 
@@ -303,7 +304,7 @@ func (d *Doctor) topics(ctx context.Context, s store.Store) {
 	}
 	served := d.workers(ctx, s)
 	for i := range stats {
-		d.topic(&stats[i], served)
+		d.topic(ctx, s, &stats[i], served)
 	}
 	if len(stats) == 0 {
 		d.say("topics", Well, "", "there are none yet")
@@ -312,7 +313,7 @@ func (d *Doctor) topics(ctx context.Context, s store.Store) {
 
 // topic says everything that is found of a topic, a line each: what is behind one
 // finding must not have to wait until that is dealt with.
-func (d *Doctor) topic(t *store.TopicStats, served map[string]bool) {
+func (d *Doctor) topic(ctx context.Context, s store.Store, t *store.TopicStats, served map[string]bool) {
 	check := "topic " + t.Name
 	oldest := t.OldestWaiting.Round(time.Second)
 	before := len(d.found)
@@ -330,6 +331,7 @@ func (d *Doctor) topic(t *store.TopicStats, served map[string]bool) {
 		}
 		d.say(check, v, "start a worker: pawl work "+t.Name+" --exec CMD, or `pawl up`", "%d wait, the oldest for %v, and no worker carries them out", t.Waiting, oldest)
 	case t.Paused != nil: // that is why they wait
+	case d.backlog(ctx, s, t): // it said what holds them up
 	case t.OldestWaiting > oldestFail:
 		d.say(check, Ill, slow, "the oldest of %d has been waiting for %v", t.Waiting, oldest)
 	case t.OldestWaiting > oldestWarn:
@@ -359,6 +361,10 @@ func (d *Doctor) workers(ctx context.Context, s store.Store) map[string]bool {
 	alive, gone, zombies, draining := 0, 0, 0, 0
 	for i := range workers {
 		w := &workers[i]
+		if w.Announced != nil && w.StoreWentBackAt != nil && time.Since(*w.StoreWentBackAt) < wentBackFor {
+			d.say("store", Ill, "see docs/runbook/PawlStoreWentBack.md: senders have to send again what is lost; find out why the server failed over to a copy that was behind",
+				"it went back: %s noticed at %s that it is an older copy of itself, and what was sent and done before is lost", w.Owner, operate.UTC(*w.StoreWentBackAt))
+		}
 		switch {
 		case w.Alive == nil:
 			for _, h := range w.LeasedFrom {

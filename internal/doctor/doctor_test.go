@@ -39,7 +39,7 @@ func TestDoctorSaysAllOfATopic(t *testing.T) {
 	} {
 		d := &Doctor{}
 		c.topic.Name = "t"
-		d.topic(&c.topic, map[string]bool{})
+		d.topic(t.Context(), memory.New(memory.Config{}), &c.topic, map[string]bool{})
 		if len(d.found) != len(c.want) {
 			t.Errorf("%s: %+v", name, d.found)
 			continue
@@ -195,7 +195,7 @@ func TestDoctorAndTheWorkers(t *testing.T) {
 	}
 	d := &Doctor{}
 	served := d.workers(t.Context(), silent{s})
-	d.topic(&store.TopicStats{Topic: store.NewTopic("t"), Waiting: 3, OldestWaiting: time.Second}, served)
+	d.topic(t.Context(), memory.New(memory.Config{}), &store.TopicStats{Topic: store.NewTopic("t"), Waiting: 3, OldestWaiting: time.Second}, served)
 	if len(d.found) != 2 || d.found[0].Verdict != Unknown || d.found[1].Verdict != Unknown || strings.Contains(d.found[1].Detail, "no worker") {
 		t.Errorf("found %+v", d.found)
 	}
@@ -249,7 +249,7 @@ func TestDoctorAndTraffic(t *testing.T) {
 			t.Errorf("%s: of the mirror %+v", name, d.found)
 		}
 		c.stats.Name, d.found = "t", nil
-		d.topic(&c.stats, map[string]bool{})
+		d.topic(t.Context(), memory.New(memory.Config{}), &c.stats, map[string]bool{})
 		if len(d.found) != 1 || d.found[0].Verdict != c.verdict || !strings.Contains(d.found[0].Detail, c.says) || strings.Contains(d.found[0].Fix, "resume") {
 			t.Errorf("%s: %+v", name, d.found)
 		}

@@ -30,6 +30,8 @@ type Announced struct {
 	StartedAt time.Time     `json:"started_at"`
 	Draining  bool          `json:"draining"`
 	Topics    []WorkerTopic `json:"topics"`
+	// StoreWentBackAt is when it last noticed that the store is an older copy of itself.
+	StoreWentBackAt *time.Time `json:"store_went_back_at,omitempty"`
 }
 
 // WorkerTopic is what a worker does in a topic, as JSON.

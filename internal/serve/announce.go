@@ -2,7 +2,6 @@ package serve
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -28,18 +27,23 @@ type Announcement struct {
 	began    time.Time
 	snapshot func() dispatch.Snapshot
 	logger   *slog.Logger
+	wentBack func() // told when the store is an older copy; nil: nobody is
+
+	last   store.Entry // what was said last, as the store had it
+	backAt *time.Time  // when it was last noticed that the store went back
 
 	stop chan struct{}
 	done sync.WaitGroup
 }
 
 // Announce begins to say what a worker is at; nil when the store keeps no state.
-func Announce(s store.Store, owner, version string, logger *slog.Logger, snapshot func() dispatch.Snapshot) *Announcement {
+// wentBack, if it is not nil, is told when the store turns out to be an older copy.
+func Announce(s store.Store, owner, version string, logger *slog.Logger, snapshot func() dispatch.Snapshot, wentBack func()) *Announcement {
 	entries, ok := store.As[store.Entries](s)
 	if !ok {
 		return nil
 	}
-	a := &Announcement{entries: entries, owner: owner, version: version, began: time.Now(), snapshot: snapshot, logger: logger, stop: make(chan struct{})}
+	a := &Announcement{entries: entries, owner: owner, version: version, began: time.Now(), snapshot: snapshot, logger: logger, wentBack: wentBack, stop: make(chan struct{})}
 	a.done.Go(a.loop)
 	return a
 }
@@ -90,19 +94,19 @@ func (a *Announcement) news() string {
 }
 
 func (a *Announcement) say() error {
-	text, err := json.Marshal(a.text())
-	if err != nil {
-		return err
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), announceEvery)
 	defer cancel()
-	_, err = a.entries.PutState(ctx, operate.WorkerKey(a.owner), text, store.AnyVersion, a.owner)
+	before := a.backAt
+	err := a.put(ctx)
+	if err == nil && a.backAt != before { // the others should know at once
+		err = a.put(ctx)
+	}
 	return err
 }
 
 func (a *Announcement) text() operate.Announced {
 	now := a.snapshot()
-	said := operate.Announced{Version: a.version, StartedAt: a.began.UTC(), Draining: now.Draining, Topics: []operate.WorkerTopic{}}
+	said := operate.Announced{Version: a.version, StartedAt: a.began.UTC(), Draining: now.Draining, StoreWentBackAt: a.backAt, Topics: []operate.WorkerTopic{}}
 	for i := range now.Topics {
 		said.Topics = append(said.Topics, formWorkerTopic(&now.Topics[i]))
 	}

@@ -113,7 +113,7 @@ func NewDaemon(s store.Store, c DaemonConfig) (*Daemon, error) {
 		err = d.build()
 	}
 	if err == nil {
-		err = observe.Register(registry, append(d.host.Metrics(), d.logMetrics()...)...)
+		err = observe.Register(registry, append(d.host.Metrics(), d.ownMetrics()...)...)
 	}
 	if err == nil && d.Front == nil {
 		d.Front, err = NewFront(d.Config.Listen, d.Logger)
@@ -148,14 +148,6 @@ func (d *Daemon) openPipelines() error {
 
 // openPipelinesFor bounds how long pipelines may take to ask their servers at the start.
 const openPipelinesFor = 2 * time.Minute
-
-// logMetrics counts what logs lost.
-func (d *Daemon) logMetrics() []observe.Metric {
-	if d.Dropped == nil {
-		return nil
-	}
-	return []observe.Metric{observe.LogDropped(d.Dropped)}
-}
 
 // build makes what serves the topics, and the dispatcher above it.
 func (d *Daemon) build() error {
@@ -236,7 +228,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	d.notifier.Ready(d.status())
 	_ = d.events.SystemStarted(runtimeComponent, nil)
 	d.Logger.Info("started", "topics", len(d.served), "pipelines", len(d.Config.Pipelines), "listen", d.Address(), observe.NodeID, d.owner())
-	announced := Announce(d.store, d.owner(), d.Version, d.Logger, d.dispatcher.Snapshot)
+	announced := Announce(d.store, d.owner(), d.Version, d.Logger, d.dispatcher.Snapshot, d.metrics.StoreWentBack)
 	err := d.dispatcher.Run(ctx)
 	fail(err)
 	err = errors.Join(err, <-hosted)

@@ -3,8 +3,10 @@ package serve
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"time"
 
+	"github.com/pawl-dev/pawl/internal/operate"
 	"github.com/pawl-dev/pawl/observe"
 	"github.com/pawl-dev/pawl/store"
 	"github.com/pawl-dev/pawl/store/spill"
@@ -82,12 +84,33 @@ func (d *Daemon) watchDepth(ctx context.Context) {
 		for i := range stats {
 			t := &stats[i]
 			d.metrics.Paused(t.Name, t.Paused != nil)
+			if slices.Contains(names, t.Name) {
+				d.countTopKey(ctx, t)
+			}
 			d.metrics.Depth(t.Name, t.Waiting, t.Delayed, t.Leased, t.Dead, max(0, t.OldestWaiting))
 		}
 		if !rest(ctx, depthEvery) {
 			return
 		}
 	}
+}
+
+// countTopKey looks whether one key holds a topic up.
+func (d *Daemon) countTopKey(ctx context.Context, t *store.TopicStats) {
+	ctx, cancel := context.WithTimeout(ctx, depthEvery)
+	defer cancel()
+	i, ok := store.As[store.Inspector](d.store)
+	if !ok {
+		return
+	}
+	var top operate.TopKey
+	if operate.MayHaveTopKey(t) {
+		var err error
+		if top, err = operate.FindTopKey(ctx, i, t.Name); err != nil {
+			return // that the store fails is told elsewhere
+		}
+	}
+	d.metrics.TopKey(t.Name, top.Share())
 }
 
 // watchSpill counts what is in the fallback store, if there is one.

@@ -26,6 +26,7 @@ type keeper struct {
 
 	mu      sync.Mutex
 	current *pipe.Pipe
+	ended   ends  // those of the pipes before
 	reason  error // why the ones before were given up
 	since   time.Time
 }
@@ -59,12 +60,32 @@ func (k *keeper) resizes() bool { return false }
 
 // renew starts programs, and returns those before them.
 func (k *keeper) renew() (before *pipe.Pipe) {
-	p := k.programs.pipe(k.config)
+	p := k.programs.pipe(k.config, k.topic.Name)
 	p.OnRoom(k.wake)
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	before, k.current, k.since = k.current, p, time.Now()
+	if before = k.current; before != nil {
+		k.ended = k.ended.plus(before.Stats())
+	}
+	k.current, k.since = p, time.Now()
 	return before
+}
+
+// ends is how often programs ended and were started again.
+type ends struct{ left, crashed, killed int }
+
+func (e ends) plus(s pipe.Stats) ends {
+	return ends{e.left + s.Restarts - s.Crashed - s.Killed, e.crashed + s.Crashed, e.killed + s.Killed}
+}
+
+// restarts is how often that was since the daemon began.
+func (k *keeper) restarts() ends {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.current == nil {
+		return ends{}
+	}
+	return k.ended.plus(k.current.Stats())
 }
 
 // failing says why no program carries anything out. Those that were just started must first

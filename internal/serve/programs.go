@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strings"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/handler"
@@ -46,9 +47,10 @@ func (p *programs) exec(command string) pawl.Handler {
 	return exec.New(exec.Config{Command: command, Launcher: p.launcher, Stdout: p.stdout, Stderr: p.stderr})
 }
 
-// pipe starts programs that are kept.
-func (p *programs) pipe(c pipe.Config) *pipe.Pipe {
-	c.Launcher, c.Stderr, c.Logger = p.launcher, p.stderr, p.logger
+// pipe starts programs that are kept, for some topics.
+func (p *programs) pipe(c pipe.Config, topics ...string) *pipe.Pipe {
+	c.Launcher, c.Stderr = p.launcher, p.stderr
+	c.Logger = p.logger.With(slog.String("queue_topic", strings.Join(topics, ",")))
 	return pipe.Start(c)
 }
 

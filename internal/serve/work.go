@@ -87,11 +87,11 @@ func Work(ctx context.Context, s store.Store, c WorkConfig) (Worked, error) {
 	if c.Pipe != "" {
 		w.pipe = programs.pipe(pipe.Config{
 			Command: c.Pipe, Children: c.Concurrency, InFlight: c.InFlight, Rank: ranks(ctx, s, c.Topics...),
-		})
+		}, c.Topics...)
 		w.handler, w.gate.room = w.pipe, w.pipe.Room
 		w.pipe.OnRoom(w.gate.wake)
 	}
-	announced := Announce(s, c.Owner, c.Version, c.Logger, d.Snapshot)
+	announced := Announce(s, c.Owner, c.Version, c.Logger, d.Snapshot, nil)
 	err = w.run(ctx, d)
 	announced.Stop()
 	if w.pipe != nil {

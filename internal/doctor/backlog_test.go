@@ -1,0 +1,89 @@
+package doctor
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/memory"
+)
+
+// TestDoctorNamesWhatHoldsATopicUp: more workers are the answer to one cause only.
+func TestDoctorNamesWhatHoldsATopicUp(t *testing.T) {
+	settle := func(verdict store.Verdict, throttled bool, kind, text string) func(*testing.T, store.Store, []pawl.Delivery) {
+		return func(t *testing.T, s store.Store, ds []pawl.Delivery) {
+			var b store.Batch[store.Settlement]
+			for _, del := range ds {
+				b.Items = append(b.Items, store.Settlement{
+					Token: del.Token, ID: del.ID, Verdict: verdict, After: time.Hour, Throttled: throttled,
+					Failure: store.Failure{Kind: pawl.Kind(kind), Error: text},
+				})
+			}
+			if refused, err := s.Settle(t.Context(), b); err != nil || len(refused) > 0 {
+				t.Fatal(refused, err)
+			}
+		}
+	}
+	for name, c := range map[string]struct {
+		key  func(i int) []byte
+		then func(*testing.T, store.Store, []pawl.Delivery)
+		wait time.Duration
+		want string
+	}{
+		"hung":       {then: nil, wait: 3 * time.Minute, want: "a handler hangs: 8 of 8 are near their deadline"},
+		"at work":    {then: nil, wait: 2 * time.Minute, want: ""},
+		"500s":       {then: settle(store.Retry, false, "HTTP5xx", "500 Internal Server Error"), want: "8 of 8 delayed messages are to be repeated, most of them (8) after HTTP5xx: 500"},
+		"throttled":  {then: settle(store.Retry, true, "RateLimit", "429"), want: "the downstream refuses work for now: 8 of 8"},
+		"given back": {then: settle(store.Release, false, "", "503 Service Unavailable"), want: "given back or throttled: 503 Service"},
+		"our limit":  {then: settle(store.Release, false, "", "limited by api"), want: ""},
+		"one key":    {key: func(i int) []byte { return fmt.Append(nil, "k", min(i, 1)) }, wait: 2 * time.Minute, want: `29 of the first 29 that wait have the key "k1"`},
+		"more keys":  {key: func(i int) []byte { return fmt.Append(nil, "k", i%10) }, wait: 2 * time.Minute, want: ""},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := memory.New(memory.Config{})
+			n := 8
+			var b store.Batch[pawl.Message]
+			if c.key != nil {
+				n = 31
+			}
+			for i := range n {
+				m := pawl.Message{Topic: "t", ID: fmt.Sprint("m", i)}
+				if c.key != nil {
+					m.Key = c.key(i)
+				}
+				b.Items = append(b.Items, m)
+			}
+			_, err := s.Append(t.Context(), b)
+			ds, claimErr := s.Claim(t.Context(), []store.Want{{Topic: "t", Limit: 8, Run: 1}}, store.Lease{Owner: "w", For: 10 * time.Minute})
+			if err := errors.Join(err, claimErr); err != nil {
+				t.Fatal(err)
+			}
+			if c.then != nil {
+				c.then(t, s, ds)
+			}
+			time.Sleep(c.wait)
+			d := &Doctor{}
+			d.topics(t.Context(), s)
+			var all []string
+			for _, f := range d.found {
+				if strings.HasPrefix(f.Check, "topic ") && f.Verdict != Well {
+					all = append(all, f.Detail)
+					if strings.Contains(f.Fix, "more workers or concurrency") {
+						t.Errorf("%s: %s", name, f.Fix)
+					}
+				}
+			}
+			if said := strings.Join(all, "; "); !strings.Contains(said, c.want) || c.want == "" && said != "" {
+				t.Errorf("%s: %q, want %q", name, said, c.want)
+			}
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
