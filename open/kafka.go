@@ -99,7 +99,7 @@ func kafkaOptions(c *kafka.Config, options url.Values) error {
 // kafkaFields are the options of a URL, and what they set.
 func kafkaFields(c *kafka.Config) map[string]any {
 	return map[string]any{
-		"group": &c.Group, "client_id": &c.ClientID, "instance": &c.Instance, "prefix": &c.Prefix,
+		"group": &c.Group, "client_id": &c.ClientID, "instance": &c.Instance, "protocol": &c.Protocol, "prefix": &c.Prefix,
 		"tls": &c.TLS, "mechanism": &c.Mechanism,
 		"dead_suffix": &c.DeadSuffix, "dead_names": &c.DeadNames, "state_topic": &c.StateTopic, "handler_version": &c.HandlerVersion,
 		"partitions": &c.Create.Partitions, "replicas": &c.Create.Replicas, "no_create": &c.Create.Off, "profile": &c.Create.Profile,

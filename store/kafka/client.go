@@ -116,6 +116,9 @@ func (s *Store) consumerOptions(topics []string) []kgo.Opt {
 		kgo.FetchMaxPartitionBytes(min(c.FetchBytes, 8<<20)), kgo.MaxConcurrentFetches(4),
 		kgo.MaxDecompressBatchBytes(maxReadBytes),
 	)
+	if s.cfg.Protocol == ProtocolConsumer {
+		opts = append(opts, kgo.ServerSideBalancer())
+	}
 	if s.cfg.Instance != "" {
 		opts = append(opts, kgo.InstanceID(s.cfg.Instance))
 	}

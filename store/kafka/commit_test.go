@@ -60,13 +60,27 @@ func staysOnRecord(t *testing.T, s *kafka.Store, config kafka.Config, admin *kad
 	}
 	committed(t, admin, config.Group, wire, int64(done)+20)
 	inState(t, admin, config.Group, "PreparingRebalance", 2) // it was not over meanwhile
+	for name, member := range map[string]*kafka.Store{"one that has the partition": s, "one that has none": late} {
+		began := time.Now()
+		if err := member.Close(); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(began); took > 15*time.Second {
+			t.Errorf("%s took %v to end: it waited for the member that is not there", name, took)
+		}
+	}
+	if gs, err := admin.DescribeGroups(t.Context(), config.Group); err != nil {
+		t.Error(err)
+	} else if n := len(gs[config.Group].Members); n != 1 {
+		t.Errorf("the group has %d members after two of three left", n)
+	}
 }
 
 // vanish lets a member join that is not there any more, and has not left.
 func vanish(t *testing.T, config kafka.Config, admin *kadm.Client) {
 	t.Helper()
 	client, err := kgo.NewClient(kgo.SeedBrokers(config.Brokers...), kgo.ConsumerGroup(config.Group), kgo.ConsumeTopics(config.Prefix+"orders"),
-		kgo.Balancers(kgo.CooperativeStickyBalancer()), kgo.InstanceID("gone"), kgo.SessionTimeout(15*time.Second), kgo.DisableAutoCommit())
+		kgo.Balancers(kgo.CooperativeStickyBalancer()), kgo.InstanceID("gone"), kgo.SessionTimeout(time.Minute), kgo.DisableAutoCommit())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,6 +31,9 @@ type Config struct {
 	// (KIP-345): started again under the same name within the session timeout, it
 	// gets its partitions back at once. No two processes may share it.
 	Instance string
+	// Protocol is how members of the group share partitions: [ProtocolClassic], the
+	// default, or [ProtocolConsumer].
+	Protocol string
 	// TLS, User and Password are for brokers that want them (SASL SCRAM-SHA-512,
 	// or what Mechanism says: PLAIN, SCRAM-SHA-256).
 	TLS            bool
@@ -61,6 +64,16 @@ type Config struct {
 	Dial Dial
 }
 
+// The protocols of a group. In the classic one its members agree on who has which
+// partition, and all of them join whenever one comes or goes. In the newer one (KIP-848,
+// Kafka 4.3 or later) the brokers decide, nobody waits for a member that died, and session
+// and heartbeat are settings of the brokers; where the brokers do not have it, it is the
+// classic one.
+const (
+	ProtocolClassic  = "classic"
+	ProtocolConsumer = "consumer"
+)
+
 // Creation is how a topic is made that an append finds missing.
 type Creation struct {
 	Off        bool   // do not: the append fails, with a hint
@@ -85,7 +98,7 @@ type Producing struct {
 type Consuming struct {
 	Session    time.Duration // a member is given up after that silence; default 30 s
 	Heartbeat  time.Duration // default 3 s
-	Rebalance  time.Duration // how long the members of a group have to give partitions up; default 60 s
+	Rebalance  time.Duration // how long the members of a group have to give partitions up; default 20 s, or twice Drain
 	Drain      time.Duration // how long a partition that is given up waits for what runs; default 10 s, at most half of Rebalance
 	Commit     time.Duration // between commits: as much finished work is repeated after a crash; default 1 s
 	FetchMin   int32         // bytes a broker waits for; default 1,024
@@ -106,6 +119,7 @@ func (c Config) Complete() (Config, error) {
 	def(&c.ClientID, "pawl")
 	def(&c.DeadSuffix, ".dead")
 	def(&c.StateTopic, "pawl.state")
+	def(&c.Protocol, ProtocolClassic)
 	def(&c.HandlerVersion, builtVersion())
 	def(&c.Mechanism, "SCRAM-SHA-512")
 	if c.Now == nil {
@@ -163,7 +177,7 @@ func (p *Producing) defaults() {
 func (c *Consuming) defaults() {
 	def(&c.Session, 30*time.Second)
 	def(&c.Heartbeat, min(3*time.Second, c.Session/3))
-	def(&c.Rebalance, 60*time.Second)
+	def(&c.Rebalance, max(20*time.Second, 2*c.Drain)) // a join waits as long for the dead
 	def(&c.Drain, min(10*time.Second, c.Rebalance/2))
 	def(&c.Commit, time.Second)
 	def(&c.FetchMin, 1024)
@@ -187,6 +201,9 @@ func (c *Config) wrong() (errs []error) {
 	}
 	if !groupName.MatchString(c.Group) {
 		bad("group %q: it is 1 to 249 of A-Z a-z 0-9 . _ -", c.Group)
+	}
+	if c.Protocol != ProtocolClassic && c.Protocol != ProtocolConsumer {
+		bad("protocol %q is unknown; there is %s and %s", c.Protocol, ProtocolClassic, ProtocolConsumer)
 	}
 	if !groupName.MatchString(c.StateTopic) {
 		bad("state topic %q: it is 1 to 249 of A-Z a-z 0-9 . _ -", c.StateTopic)

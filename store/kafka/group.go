@@ -22,8 +22,9 @@ type group struct {
 
 	mu      sync.Mutex
 	client  *kgo.Client
-	topics  map[string]bool // subscribed
-	missing map[string]bool // wanted, but not there
+	end     context.CancelFunc // of all that the client does
+	topics  map[string]bool    // subscribed
+	missing map[string]bool    // wanted, but not there
 	left    bool
 	names   sync.Map // topic id → name
 	leaving chan struct{}
@@ -86,11 +87,13 @@ func (g *group) join(found map[string]entry) error {
 		g.client.AddConsumeTopics(names...)
 		return nil
 	}
-	client, err := kgo.NewClient(g.s.consumerOptions(names)...)
+	ctx, end := context.WithCancel(context.Background())
+	client, err := kgo.NewClient(append(g.s.consumerOptions(names), kgo.WithContext(ctx))...)
 	if err != nil {
+		end()
 		return &store.Error{Op: "join group " + g.s.cfg.Group, Code: store.ErrInvalid, Err: err}
 	}
-	g.client = client
+	g.client, g.end = client, end
 	g.s.commits.client.Store(client)
 	g.s.background(g.pollLoop)
 	g.s.background(g.feedLoop)
@@ -390,14 +393,13 @@ func (g *group) revoked(_ context.Context, client *kgo.Client, parts map[string]
 	}
 	timer := time.NewTimer(g.s.cfg.Consume.Drain)
 	defer timer.Stop()
-	if g.s.closing.Load() {
-		timer.Reset(0)
-	}
 wait:
 	for _, a := range as {
 		select {
 		case <-a.quiet:
 		case <-timer.C:
+			break wait
+		case <-g.leaving:
 			break wait
 		}
 	}
@@ -439,25 +441,6 @@ func (g *group) of(parts map[string][]int32) []*assignment {
 		}
 	}
 	return as
-}
-
-// leave ends the membership.
-func (g *group) leave() {
-	g.mu.Lock()
-	g.left = true
-	client := g.client
-	g.mu.Unlock()
-	if client == nil {
-		return
-	}
-	close(g.leaving)
-	ctx, cancel := context.WithTimeout(context.Background(), finalCommit)
-	defer cancel()
-	// A static member does not leave when it closes: commit, whatever it is.
-	if err := g.s.commits.final(ctx, g.s.engine.assignments()); err != nil {
-		g.s.cfg.Logger.Warn("what was finished last could not be committed: it will be repeated", "error", err)
-	}
-	client.CloseAllowingRebalance()
 }
 
 // assignment returns the live assignment of a partition, nil if there is none.

@@ -1,0 +1,85 @@
+package kafka
+
+import (
+	"context"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// leaveWait bounds the end of a membership: the last commit has half of it. A process that
+// is told to end must do so, whatever the coordinator of its group does.
+const leaveWait = 4 * time.Second
+
+// leave ends the membership.
+func (g *group) leave() {
+	g.mu.Lock()
+	g.left = true
+	client, end := g.client, g.end
+	g.mu.Unlock()
+	if client == nil {
+		return
+	}
+	close(g.leaving)
+	ctx, cancel := context.WithTimeout(context.Background(), leaveWait)
+	defer cancel()
+	g.commitLast(ctx)
+	closed := make(chan struct{})
+	if g.s.cfg.Instance == "" {
+		// The client would wait for the end of a join before it leaves, and a join waits
+		// for every member that died, as long as the longest session. So it is stopped
+		// first, that it does not join again, and then it is said for it.
+		member, _ := client.GroupMetadata()
+		end()
+		g.depart(ctx, member)
+	}
+	go func() {
+		defer close(closed)
+		client.CloseAllowingRebalance()
+	}()
+	select {
+	case <-closed:
+	case <-ctx.Done():
+		g.s.cfg.Logger.Warn("the coordinator of the group does not answer: this process is a member until its session ends", "group", g.s.cfg.Group)
+	}
+	end() // closing goes on by itself, and needs nobody any more
+}
+
+// commitLast commits what is finished, and gives all partitions up. A static member does
+// not leave when its client closes, so it is done here, whatever the client would do.
+func (g *group) commitLast(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, leaveWait/2)
+	defer cancel()
+	as := g.s.engine.assignments()
+	if err := g.s.commits.final(ctx, as); err != nil {
+		g.s.cfg.Logger.Warn("what was finished last could not be committed: it will be repeated", "error", err)
+	}
+	for _, a := range as {
+		g.s.engine.drop(a)
+	}
+}
+
+// depart says that a member leaves, in the protocol that it is a member by. If nobody
+// hears it, its session ends.
+func (g *group) depart(ctx context.Context, member string) {
+	if member == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, leaveWait/4)
+	defer cancel()
+	if g.s.cfg.Protocol == ProtocolConsumer {
+		req := kmsg.NewPtrConsumerGroupHeartbeatRequest()
+		req.Group, req.MemberID, req.MemberEpoch = g.s.cfg.Group, member, -1
+		if resp, err := req.RequestWith(ctx, g.s.producers.main); err == nil && resp.ErrorCode == 0 {
+			return
+		}
+	}
+	req := kmsg.NewPtrLeaveGroupRequest()
+	req.Group, req.MemberID = g.s.cfg.Group, member
+	m := kmsg.NewLeaveGroupRequestMember()
+	m.MemberID, m.Reason = member, new("the process ends")
+	req.Members = append(req.Members, m)
+	if _, err := req.RequestWith(ctx, g.s.producers.main); err != nil {
+		g.s.cfg.Logger.Debug("could not leave the group", "error", err)
+	}
+}
