@@ -121,7 +121,9 @@ func (s *session) runDaemon(ctx context.Context, opened store.Store, c serve.Dae
 		return cannot(fromPipeline(err), "start the daemon")
 	}
 	stopped := context.AfterFunc(ctx, func() { c.Logger.Info("draining; a second signal ends at once") })
+	rest := s.carryOn(ctx, opened, c.Logger)
 	err = d.Run(ctx)
+	rest()
 	stopped()
 	if errors.Is(err, dispatch.ErrStuck) {
 		err = &problem{code: exitUnfinished, what: "not everything ended", err: err, next: "what was running is claimed again when its lease is over"}

@@ -214,7 +214,9 @@ func (s *session) runWork(ctx context.Context, c serve.WorkConfig) error {
 		return nil
 	}
 	stopped := context.AfterFunc(ctx, func() { s.note("draining; a second signal ends at once") })
+	rest := s.carryOn(ctx, opened, c.Logger)
 	done, err := serve.Work(ctx, opened, c)
+	rest()
 	stopped()
 	if errors.Is(err, dispatch.ErrStuck) {
 		err = &problem{code: exitUnfinished, what: "not everything ended", err: err, next: "what was running is claimed again when its lease is over"}

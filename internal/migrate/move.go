@@ -80,23 +80,21 @@ func (t *Traffic) CutOver(ctx context.Context, topic string, m Moving) (*Moved, 
 		return finish(err)
 	}
 	before := p.Stage
-	for {
-		if p.Stage == mirror.Dual {
-			if err := t.calm(ctx, p, m); err != nil {
-				return finish(err)
-			}
-			if err := t.handOver(ctx, p, done); err != nil {
-				return finish(err)
-			}
+	end, err := t.attend(ctx, topic, store.AnyVersion)
+	if err != nil {
+		return finish(err)
+	}
+	if p.Stage == mirror.Dual {
+		if err = t.calm(ctx, p, m); err == nil {
+			err = t.handOver(ctx, p, done)
 		}
-		left, err := t.drain(ctx, p, m)
-		if err != nil {
-			return finish(err)
-		}
-		if left == 0 {
-			break
-		}
-		t.tell("%d messages reached the old store late; they are processed, too", left)
+	}
+	if err == nil {
+		err = t.drainAll(ctx, p, m)
+	}
+	end(err == nil || p.Stage != mirror.Moved)
+	if err != nil {
+		return finish(err)
 	}
 	if s, err := figures(ctx, t.from, topic); err == nil {
 		done.Dead = s.Dead
@@ -105,6 +103,18 @@ func (t *Traffic) CutOver(ctx context.Context, topic string, m Moving) (*Moved, 
 		return finish(nil) // nothing has changed
 	}
 	return finish(t.audit(ctx, "cut-over", p, 1, fmt.Sprintf("closed for %.1fs", done.ClosedSeconds), m.Reason))
+}
+
+// drainAll lets the old store be worked off, also of what reaches it late, and puts the new
+// one in charge.
+func (t *Traffic) drainAll(ctx context.Context, p *mirror.Plan, m Moving) error {
+	for {
+		left, err := t.drain(ctx, p, m)
+		if err != nil || left == 0 {
+			return err
+		}
+		t.tell("%d messages reached the old store late; they are processed, too", left)
+	}
 }
 
 // once compares, with what is needed to tell what is late.

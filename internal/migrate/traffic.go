@@ -262,9 +262,11 @@ type Status struct {
 	Copies  mirror.TopicStats `json:"copies"`
 	Waiting int               `json:"copies_waiting"` // of all topics
 	// Lost are copies that processes had in their queues when they died, at most.
-	Lost     int      `json:"copies_of_dead_writers"`
-	Writers  int      `json:"writers"`
-	Problems []string `json:"problems"`
+	Lost int `json:"copies_of_dead_writers"`
+	// Abandoned tells that a cut-over was begun, and that nobody carries it on.
+	Abandoned bool     `json:"abandoned"`
+	Writers   int      `json:"writers"`
+	Problems  []string `json:"problems"`
 }
 
 // Open is a figure of both stores.
@@ -345,7 +347,9 @@ func (t *Traffic) fill(ctx context.Context, s *Status) error {
 	}
 	s.Open, s.Dead = Open{unfinished(here), unfinished(there)}, Open{here.Dead, there.Dead}
 	s.Paused = Paused{PausedHere(&here), PausedHere(&there)}
-	return nil
+	m, err := t.moverOf(ctx, s.Topic)
+	s.Abandoned = abandoned(&s.Plan, m)
+	return err
 }
 
 // judge says what is not as it should be.
@@ -353,6 +357,9 @@ func (s *Status) judge(now time.Time) {
 	bad := func(what string, args ...any) { s.Problems = append(s.Problems, fmt.Sprintf(what, args...)) }
 	if !s.away() { // else nobody needs copies any more: their originals are carried out
 		s.judgeCopies(bad)
+	}
+	if s.Abandoned {
+		bad("nobody carries its cut-over on: a worker with this --mirror does within half a minute; or run `pawl traffic cut-over %s` again", s.Topic)
 	}
 	if s.Stage == mirror.Moved && s.Open.From > 0 {
 		bad("%d messages came to the old store after the cut-over: run `pawl traffic cut-over %s` again", s.Open.From, s.Topic)

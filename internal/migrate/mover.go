@@ -1,0 +1,128 @@
+package migrate
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/mirror"
+)
+
+const (
+	// moverPrefix begins the keys, in the state of the old store, under which whoever moves
+	// a topic says that he is there.
+	moverPrefix = "traffic/mover/"
+	moverSays   = time.Second
+	// moverGone is after how long without a word the move of a topic is taken for abandoned.
+	moverGone = 10 * time.Second
+)
+
+// mover is who moves a topic, as far as the state of the old store tells.
+type mover struct {
+	version int64 // of his entry; 0: there is none
+	there   bool
+}
+
+func (t *Traffic) moverOf(ctx context.Context, topic string) (m mover, err error) {
+	entries, ok := store.As[store.Entries](t.From)
+	if !ok {
+		return m, nil
+	}
+	e, err := entries.GetState(ctx, moverPrefix+topic)
+	if errors.Is(err, store.ErrNotFound) {
+		return m, nil
+	}
+	if err != nil {
+		return m, err
+	}
+	now, err := t.Plans.Clock(ctx)
+	return mover{e.Version, now.Sub(e.At) < moverGone}, err
+}
+
+// attend says, until what it returns is called, that a topic is being moved. With a version
+// it does so only if nobody else has begun to; [store.AnyVersion] is for who was told to.
+// What it returns takes the word back, unless the move is left half done.
+func (t *Traffic) attend(ctx context.Context, topic string, version int64) (end func(done bool), err error) {
+	entries, ok := store.As[store.Entries](t.From)
+	if !ok {
+		return func(bool) {}, nil
+	}
+	say := func(version int64) error {
+		_, err := entries.PutState(ctx, moverPrefix+topic, nil, version, t.Who)
+		return err
+	}
+	if err := say(version); err != nil {
+		return nil, err
+	}
+	over := make(chan struct{})
+	var saying sync.WaitGroup
+	saying.Go(func() {
+		tick := time.NewTicker(moverSays)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				_ = say(store.AnyVersion) // again in a second
+			case <-ctx.Done():
+				return
+			case <-over:
+				return
+			}
+		}
+	})
+	return func(done bool) {
+		close(over)
+		saying.Wait()
+		if !done {
+			return
+		}
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), moverGone)
+		defer cancel()
+		_ = entries.DeleteState(ctx, moverPrefix+topic, store.AnyVersion) // or it is taken for gone soon
+	}, nil
+}
+
+// abandoned tells whether a cut-over was begun that nobody carries on.
+func abandoned(p *mirror.Plan, m mover) bool {
+	return !m.there && (p.Stage == mirror.Draining || p.Stage == mirror.Moved && m.version > 0)
+}
+
+// Abandoned are the topics whose cut-over nobody carries on: its process was killed.
+func (t *Traffic) Abandoned(ctx context.Context) (topics []string, err error) {
+	plans, err := t.Plans.List(ctx)
+	for _, p := range plans {
+		m, asked := t.moverOf(ctx, p.Topic)
+		if err = errors.Join(err, asked); asked == nil && abandoned(p, m) {
+			topics = append(topics, p.Topic)
+		}
+	}
+	return topics, err
+}
+
+// Finish carries on a cut-over whose process was killed; false if there is nothing to carry
+// on, or somebody else does.
+func (t *Traffic) Finish(ctx context.Context, topic string) (bool, error) {
+	p, err := t.plan(ctx, topic)
+	if err != nil {
+		return false, err
+	}
+	m, err := t.moverOf(ctx, topic)
+	if err != nil || !abandoned(p, m) {
+		return false, err
+	}
+	end, err := t.attend(ctx, topic, m.version)
+	if errors.Is(err, store.ErrConflict) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	err = t.drainAll(ctx, p, Moving{})
+	end(err == nil)
+	if err != nil {
+		return false, err
+	}
+	return true, t.audit(ctx, "cut-over", p, 1, "carried on by a worker", "its process had ended")
+}
