@@ -161,12 +161,19 @@ func moveTraffic(t *testing.T, target string) {
 	j.run(0, "traffic", "roll-back", "mail")
 	mark = appended()
 	j.await("the old store carries out what is appended now", func() bool { return appended() > mark+50 && j.done() > mark })
+
+	// Workers that have carried back go on, and leave the new store alone.
+	stopSecond := j.worker()
+	j.run(0, "traffic", "cut-over", "mail", "--for", "2s", "--timeout", "90s")
+	mark = appended()
+	j.await("the new store carries out what is appended now", func() bool { return appended() > mark+50 && j.done() > mark })
 	total := feed() + killed + 1
-	j.await("all is done", func() bool { return j.notDone("from") == 0 && j.done() >= total })
+	j.await("all is done", func() bool { return j.notDone("from") == 0 && j.notDone("to") == 0 && j.done() >= total })
 	stopWorker()
+	stopSecond()
 	j.judge(total)
-	for _, action := range []string{"traffic mirror", "traffic cut-over", "traffic roll-back"} {
-		if out := j.run(0, "audit", "ls", "--kind", action, "-o", "jsonl"); strings.Count(out, "\n") != 1 {
+	for action, times := range map[string]int{"traffic mirror": 1, "traffic cut-over": 2, "traffic roll-back": 1} {
+		if out := j.run(0, "audit", "ls", "--kind", action, "-o", "jsonl"); strings.Count(out, "\n") != times {
 			t.Errorf("audit of %s: %s", action, out)
 		}
 	}

@@ -161,6 +161,20 @@ func (l *lazy) Listen(ctx context.Context, topics ...string) (<-chan struct{}, e
 	return make(chan struct{}), nil
 }
 
+// Leave gives up what this process has of topics, where that is a thing to have.
+func (l *lazy) Leave(ctx context.Context, topics ...string) error {
+	s, _ := l.state()
+	if s == nil {
+		return nil
+	}
+	if k, ok := store.As[interface {
+		Leave(ctx context.Context, topics ...string) error
+	}](s); ok {
+		return k.Leave(ctx, topics...)
+	}
+	return nil
+}
+
 // Close implements [store.Store].
 func (l *lazy) Close() error {
 	l.mu.Lock()

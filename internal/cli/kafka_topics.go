@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -25,6 +26,7 @@ one likes.
   --profile development   4 partitions, 1 replica, min.insync.replicas 1, 7 days, lz4, 1 MiB
   --profile production    12 partitions, 3 replicas, min.insync.replicas 2, 7 days, lz4, 1 MiB
 
+production also gives the topic of the store's own state as many replicas.
 The topic of the dead letters has as many partitions and is kept for 30 days. The
 number of partitions of a topic that is there is never changed: its keys would move
 to other partitions, and lose their order.`,
@@ -70,6 +72,9 @@ to other partitions, and lose their order.`,
 					}
 				}
 			}
+			if profile == "production" && len(errs) == 0 {
+				errs = append(errs, s.ensureState(c.Context(), k, want, l))
+			}
 			return errors.Join(append([]error{l.end("no topics")}, errs...)...)
 		},
 	}
@@ -82,6 +87,15 @@ to other partitions, and lose their order.`,
 	f.IntVar(&spec.MaxBytes, "max-bytes", 0, "maximum size of a batch (default: that of the profile)")
 	f.BoolVar(&alone, "no-dead", false, "leave the topics of dead letters alone")
 	return c
+}
+
+// ensureState sees to the topic of the store's own state: workers cannot start without it.
+func (s *session) ensureState(ctx context.Context, k *cluster.Cluster, want cluster.Spec, l *list) error {
+	e, err := k.EnsureState(ctx, want, s.dryRun)
+	if err != nil {
+		return cannot(err, "ensure topic %s", e.Topic)
+	}
+	return l.add(e, e.Topic, ensuredWord(&e, s.dryRun), fmt.Sprint(e.Partitions), fmt.Sprint(e.Replicas), strings.Join(e.Changed, " "))
 }
 
 // minTopicBytes is less than any topic is of use with: a batch has 61 bytes of its own,

@@ -153,6 +153,12 @@ func (k *Cluster) Ensure(ctx context.Context, name string, spec Spec, dry bool) 
 	return k.s.Ensure(ctx, name, spec, dry)
 }
 
+// EnsureState gives the topic of the store's own state as many replicas as topics are to
+// have, where it has fewer.
+func (k *Cluster) EnsureState(ctx context.Context, spec Spec, dry bool) (Ensured, error) {
+	return k.s.EnsureState(ctx, spec, dry)
+}
+
 // Message is a record of a partition, as JSON.
 type Message struct {
 	Partition int32     `json:"partition"`

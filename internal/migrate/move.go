@@ -229,6 +229,9 @@ func (t *Traffic) handOver(ctx context.Context, p *mirror.Plan, done *Moved) err
 	if _, err := t.busy(ctx, p, 0); err != nil {
 		return errors.Join(unfinishedError(p, "nothing was changed"), err)
 	}
+	if err := t.consumable(ctx, p); err != nil {
+		return err
+	}
 	began, err := t.shut(ctx, p)
 	if err != nil {
 		return err
@@ -271,6 +274,33 @@ func (t *Traffic) handOver(ctx context.Context, p *mirror.Plan, done *Moved) err
 	done.ClosedSeconds += time.Since(began).Seconds()
 	t.tell("appends of topic %s go to the new store; the old one is worked off", p.Topic)
 	return nil
+}
+
+// consumable waits until the copies of what the old store has done can be consumed: of no
+// more than it was given in the meantime there are any left. While somebody else has some
+// of them in the new store, closing the topic would be for nothing.
+func (t *Traffic) consumable(ctx context.Context, p *mirror.Plan) error {
+	appended := int64(-1)
+	for began := time.Now(); ; {
+		var c Comparison
+		if err := t.shadow(ctx, p, &c, false); err != nil {
+			return err
+		}
+		here, there, err := t.both(ctx, p)
+		if err != nil {
+			return err
+		}
+		left := unfinished(there) - unfinished(here)
+		if left <= 0 || appended >= 0 && left <= here.Appended-appended {
+			return nil
+		}
+		if appended = here.Appended; time.Since(began) > closedFor {
+			return unfinishedError(p, "%d copies cannot be consumed in the new store: somebody else has them, or their partitions; nothing was changed", left)
+		}
+		if !waited(ctx, 2*shadowAgain) {
+			return errors.Join(unfinishedError(p, "nothing was changed"), context.Cause(ctx))
+		}
+	}
 }
 
 // still waits until no process has a copy on its way that would arrive, as an original,

@@ -183,13 +183,16 @@ func (d *directory) ensure(ctx context.Context, names map[string]bool) error {
 // create makes a topic and waits until the brokers know it. Partitions and
 // replicas that are 0 are the broker's defaults.
 func (d *directory) create(ctx context.Context, name string, partitions int32, configs map[string]*string) error {
+	return d.createWith(ctx, name, partitions, d.s.cfg.Create.spec().Replicas, configs)
+}
+
+func (d *directory) createWith(ctx context.Context, name string, partitions int32, replicas int16, configs map[string]*string) error {
 	if d.s.cfg.Create.Off {
 		return &store.Error{
 			Op: "topic " + name, Code: store.ErrNotFound, Err: errors.New("it is not there, and topics are not created here"),
 			Hint: "create it: pawl kafka topics ensure " + name,
 		}
 	}
-	replicas := d.s.cfg.Create.spec().Replicas
 	def(&partitions, -1)
 	def(&replicas, -1)
 	resp, err := d.s.admin.CreateTopics(ctx, partitions, replicas, configs, name)

@@ -130,6 +130,11 @@ func (s *Store) makeTopic(ctx context.Context, op, name string, spec TopicSpec, 
 	if err == nil {
 		err = resp[s.wire(name)].Err
 	}
+	if errors.Is(err, kerr.InvalidReplicationFactor) {
+		if brokers, listed := s.admin.ListBrokers(ctx); listed == nil && len(brokers) < int(spec.Replicas) {
+			return e, s.tooFewBrokers(op, len(brokers), int(spec.Replicas))
+		}
+	}
 	if err == nil {
 		err = s.topics.await(ctx, s.wire(name)) // who looks next finds it
 	}

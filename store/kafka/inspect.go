@@ -67,6 +67,9 @@ func (s *Store) Health(ctx context.Context, topics ...string) (*Health, error) {
 		h.Brokers = append(h.Brokers, fmt.Sprintf("%s:%d", b.Host, b.Port))
 	}
 	s.brokerHealth(ctx, h, meta.Brokers.NodeIDs())
+	if err := s.stateHealth(ctx, h); err != nil {
+		return nil, err
+	}
 	owners, err := s.groupHealth(ctx, h)
 	if err != nil {
 		return nil, err

@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -82,4 +83,47 @@ func (g *group) depart(ctx context.Context, member string) {
 	if _, err := req.RequestWith(ctx, g.s.producers.main); err != nil {
 		g.s.cfg.Logger.Debug("could not leave the group", "error", err)
 	}
+}
+
+// Leave gives up what this process has of topics, until it claims from them again: who
+// claims nothing any more must not keep partitions that others could work on.
+func (s *Store) Leave(ctx context.Context, topics ...string) error {
+	g := &s.group
+	var mine []string
+	g.mu.Lock()
+	client := g.client
+	for _, topic := range topics {
+		delete(g.missing, topic)
+		if g.topics[topic] && !g.left && client != nil {
+			delete(g.topics, topic)
+			mine = append(mine, topic)
+		}
+	}
+	g.mu.Unlock()
+	if len(mine) == 0 {
+		return nil
+	}
+	var as []*assignment
+	for _, a := range g.s.engine.assignments() {
+		if slices.Contains(mine, a.topic.Name) {
+			g.s.engine.drain(a)
+			as = append(as, a)
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, finalCommit)
+	defer cancel()
+	err := s.commits.final(ctx, as)
+	parts := map[string][]int32{}
+	for _, a := range as {
+		if err != nil {
+			s.engine.remember(a)
+		}
+		s.engine.drop(a)
+		parts[s.wire(a.topic.Name)] = append(parts[s.wire(a.topic.Name)], a.partition)
+	}
+	for _, topic := range mine {
+		client.PurgeTopicsFromConsuming(s.wire(topic))
+	}
+	g.unpause(client, parts)
+	return err
 }

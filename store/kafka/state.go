@@ -142,8 +142,7 @@ func (st *state) ensure(ctx context.Context) error {
 		return err
 	}
 	if _, ok := found[st.tail.topic]; !ok {
-		forever, policy := "-1", "delete"
-		err = st.s.topics.create(ctx, st.tail.topic, 1, map[string]*string{"retention.ms": &forever, "retention.bytes": &forever, "cleanup.policy": &policy})
+		err = st.make(ctx)
 	}
 	return err
 }

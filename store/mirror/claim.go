@@ -60,9 +60,12 @@ func (s *Store) split(ctx context.Context, wants []store.Want, lease store.Lease
 				p.here = append(p.here, wants[:i]...)
 			}
 			p.names[r.plan.InMirrored()] = w.Topic
+			s.visit(r.plan.InMirrored())
 			w.Topic = r.plan.InMirrored()
 			p.there = append(p.there, w)
 			continue
+		case Off, Dual, Draining:
+			s.leave(r.plan.InMirrored())
 		case Returning, Closing:
 			if w.Limit > 0 && lease.For > 0 {
 				p.bad = errors.Join(p.bad, s.refused(w.Topic).ask(ctx, func() error { return s.carryBack(ctx, w.Topic, r, lease.Owner) }))
@@ -166,6 +169,7 @@ func (s *Store) carryBack(ctx context.Context, topic string, r route, owner stri
 			return nil
 		}
 	}
+	s.visit(r.plan.InMirrored())
 	_, err := s.carryFrom(ctx, wary{s.mirrored, &s.absent}, topic, carryAtOnce, owner)
 	return err
 }

@@ -28,6 +28,7 @@ type Store struct {
 	absent   absence       // of the mirrored store
 	turn     atomic.Uint64
 
+	visited   sync.Map // names of topics of the mirrored store that were claimed from
 	uncarried sync.Map // topics, and the absence of their carrying back
 
 	life context.Context // ends with Close

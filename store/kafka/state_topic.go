@@ -1,0 +1,142 @@
+package kafka
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/pawl-dev/pawl/store"
+)
+
+// stateReplicas is how many replicas the topic of the state has: without it nobody can
+// start, so it outlives a broker wherever there is another one.
+const stateReplicas = 3
+
+// stateISR is how many of its replicas have to be in sync: as many as leave room for one
+// that is away, two at most.
+func stateISR(replicas int) int { return min(2, max(1, replicas-1)) }
+
+// wantedReplicas are those of the topic of the state in a cluster of so many brokers, if
+// nobody said otherwise.
+func (s *Store) wantedReplicas(brokers int) int {
+	if s.cfg.Create.Replicas > 0 {
+		return int(s.cfg.Create.Replicas)
+	}
+	return max(1, min(stateReplicas, brokers))
+}
+
+// make makes the topic of the state.
+func (st *state) make(ctx context.Context) error {
+	brokers, err := st.s.admin.ListBrokers(ctx)
+	if err != nil {
+		return st.s.explain("create topic "+st.tail.topic, err)
+	}
+	replicas := st.s.wantedReplicas(len(brokers))
+	forever, policy, isr := "-1", "delete", strconv.Itoa(stateISR(replicas))
+	return st.s.topics.createWith(ctx, st.tail.topic, 1, int16(replicas), map[string]*string{
+		"retention.ms": &forever, "retention.bytes": &forever, "cleanup.policy": &policy, "min.insync.replicas": &isr,
+	})
+}
+
+// EnsureState makes the topic of the state, or gives it as many replicas as spec wants,
+// where it has fewer: on other brokers, beside those that it has.
+func (s *Store) EnsureState(ctx context.Context, spec TopicSpec, dry bool) (Ensured, error) {
+	const op = "ensure the topic of the state"
+	wire := s.state.tail.topic
+	e := Ensured{Topic: s.cfg.StateTopic, Partitions: 1, Replicas: int(spec.Replicas)}
+	if err := s.usable(ctx, op); err != nil {
+		return e, err
+	}
+	found, err := s.admin.ListTopics(ctx, wire)
+	if err != nil {
+		return e, s.explain(op, err)
+	}
+	d := found[wire]
+	if d.Err != nil || len(d.Partitions) == 0 {
+		if e.Created = true; dry {
+			return e, nil
+		}
+		if err := s.state.ensure(ctx); err != nil {
+			return e, err
+		}
+		if found, err = s.admin.ListTopics(ctx, wire); err != nil {
+			return e, s.explain(op, err)
+		}
+		d = found[wire]
+	}
+	e.Replicas = d.Partitions.NumReplicas()
+	if int(spec.Replicas) > e.Replicas {
+		if err := s.addReplicas(ctx, op, d, int(spec.Replicas), dry); err != nil {
+			return e, err
+		}
+		e.Replicas = int(spec.Replicas)
+		e.Changed = append(e.Changed, "replicas="+strconv.Itoa(e.Replicas))
+	}
+	return s.setTopic(ctx, op, e, TopicSpec{MinISR: spec.MinISR, Retention: -1}, dry)
+}
+
+// addReplicas puts replicas of the only partition of a topic on further brokers.
+func (s *Store) addReplicas(ctx context.Context, op string, d kadm.TopicDetail, want int, dry bool) error {
+	brokers, err := s.admin.ListBrokers(ctx)
+	if err != nil {
+		return s.explain(op, err)
+	}
+	on := slices.Clone(d.Partitions[0].Replicas)
+	for _, id := range brokers.NodeIDs() {
+		if len(on) < want && !slices.Contains(on, id) {
+			on = append(on, id)
+		}
+	}
+	if len(on) < want {
+		return s.tooFewBrokers(op, len(brokers), want)
+	}
+	if dry {
+		return nil
+	}
+	var req kadm.AlterPartitionAssignmentsReq
+	req.Assign(d.Topic, 0, on)
+	resp, err := s.admin.AlterPartitionAssignments(ctx, req)
+	if err == nil {
+		err = resp.Error()
+	}
+	return s.explain(op, err)
+}
+
+func (s *Store) tooFewBrokers(op string, brokers, want int) error {
+	return &store.Error{
+		Op: op, Code: store.ErrInvalid, Err: fmt.Errorf("%d replicas are wanted, and the cluster has %d brokers that are up: %w", want, brokers, kerr.InvalidReplicationFactor),
+		Hint: fmt.Sprintf("start the brokers that are down, or say --replicas %d --min-isr 1 (or --profile development)", brokers),
+	}
+}
+
+// stateHealth says what is wrong with the topic of the state. Workers cannot start, nor
+// settings change, without it.
+func (s *Store) stateHealth(ctx context.Context, h *Health) error {
+	wire := s.state.tail.topic
+	found, err := s.admin.ListTopics(ctx, wire)
+	if err != nil {
+		return s.explain("health", err)
+	}
+	d := found[wire]
+	if d.Err != nil || len(d.Partitions) == 0 {
+		if s.cfg.Create.Off {
+			h.fault(s.cfg.StateTopic, "the topic of the state is not there, and none is made here: workers cannot start")
+		}
+		return nil // it is made when it is needed
+	}
+	p, about := d.Partitions[0], s.cfg.StateTopic
+	if p.Leader < 0 {
+		h.fault(about, "no leader: workers cannot start, and settings cannot be changed, until one of brokers %v is back", p.Replicas)
+	}
+	if len(p.ISR) < len(p.Replicas) {
+		h.fault(about, "replicas are behind: brokers %v have it, and %v are in sync", p.Replicas, p.ISR)
+	}
+	if want := s.wantedReplicas(len(h.Brokers)); len(p.Replicas) < want {
+		h.fault(about, "the state has %d replicas of %d: when a broker is lost, workers cannot start; run `pawl kafka topics ensure TOPIC --profile production`", len(p.Replicas), want)
+	}
+	return nil
+}
