@@ -22,7 +22,8 @@ func (m matrix) times(n matrix) matrix {
 type piece struct {
 	x, y, end float64
 	size      float64
-	bold      bool
+	font      *font
+	object    int // counts the text objects of a page: the cells of a table are in one each
 	text      string
 	link      string
 }
@@ -33,6 +34,7 @@ type reader struct {
 	ctx    context.Context
 	fonts  map[any]*font // by reference or dictionary
 	pieces []piece
+	object int
 	ops    int
 }
 
@@ -150,6 +152,7 @@ func (m *machine) graphics(o op) error {
 func (m *machine) text(o op) {
 	switch o {
 	case "BT":
+		m.object++
 		m.tm, m.line = identity, identity
 	case "Tf":
 		m.font, m.size = m.fontOf(m.resources, m.name()), m.num(1)
@@ -266,7 +269,9 @@ func (r *reader) show(s *state, tm *matrix, t text) {
 	if size == 0 || b.Len() == 0 {
 		return
 	}
-	r.pieces = append(r.pieces, piece{x: at[4], y: at[5], end: math.Max(end[4], at[4]), size: math.Abs(size), bold: s.font.bold, text: b.String()})
+	r.pieces = append(r.pieces, piece{
+		x: at[4], y: at[5], end: math.Max(end[4], at[4]), size: math.Abs(size), font: s.font, object: r.object, text: b.String(),
+	})
 }
 
 // links gives the pieces below links their targets.

@@ -1,6 +1,7 @@
 package pdf
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf16"
@@ -15,20 +16,26 @@ type font struct {
 	widths   map[int]float64 // in thousandths of the size
 	standard float64         // width of the others
 	bold     bool
+	italic   bool
+	mono     bool // all characters are equally wide, as those of code are
 }
 
 func (f *file) font(d dict) *font {
 	t := &font{unicode: map[int]string{}, widths: map[int]float64{}, standard: 500}
 	base := strings.ToLower(string(f.name(d["BaseFont"])))
-	for _, word := range []string{"bold", "black", "heavy", "cmbx", "-bd", "demi"} {
-		t.bold = t.bold || strings.Contains(base, word)
+	named := func(words ...string) bool {
+		return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(base, w) })
 	}
+	t.bold = named("bold", "black", "heavy", "cmbx", "-bd", "demi")
+	t.italic = named("italic", "oblique", "cmti")
+	t.mono = named("courier", "mono", "consolas", "menlo", "cmtt")
 	if f.name(d["Subtype"]) == "Type0" {
 		t.wide = true
 		if kids := f.list(d["DescendantFonts"]); len(kids) > 0 {
 			f.wideWidths(t, f.dict(kids[0]))
 		}
 	} else {
+		t.builtIn(base)
 		f.simple(t, d)
 	}
 	if s, ok := f.get(d["ToUnicode"]).(*stream); ok {
@@ -87,6 +94,11 @@ func (f *file) simple(t *font, d dict) {
 	}
 	for i, r := range []rune(charset.As(codes[:], table)) {
 		t.unicode[32+i] = string(r)
+	}
+	if table == "windows-1252" {
+		for _, unused := range []int{127, 129, 141, 143, 144, 157} {
+			t.unicode[unused] = "•" // as the format says of WinAnsiEncoding
+		}
 	}
 	if encoding == "" {
 		t.unicode['\''], t.unicode['`'] = "’", "‘"

@@ -13,7 +13,9 @@ type line struct {
 	y, size float64
 	cells   []span
 	bold    bool
+	mono    bool
 	chars   int
+	item    string // mark of a list at its beginning; empty: it has none
 }
 
 // span is a part of a line without a gap.
@@ -22,12 +24,14 @@ type span struct {
 	parts  []piece
 }
 
-func (s *span) text() string {
+func (s *span) text() string { return strings.TrimSpace(s.raw()) }
+
+func (s *span) raw() string {
 	var b strings.Builder
 	for _, p := range s.parts {
 		b.WriteString(p.text)
 	}
-	return strings.TrimSpace(b.String())
+	return b.String()
 }
 
 func (l *line) text() string {
@@ -47,14 +51,17 @@ func lines(pieces []piece) []line {
 				last := &all[len(all)-1]
 				c := &last.cells[len(last.cells)-1]
 				if math.Abs(last.y-p.y) < p.size*0.5 && p.x >= c.end-p.size && p.x < c.end+p.size {
-					c.parts = append(c.parts, piece{text: " ", size: p.size})
+					c.parts = append(c.parts, piece{text: " ", size: p.size, font: p.font})
 					c.end = max(c.end, p.end)
 				}
 			}
 			continue
 		}
 		if len(all) == 0 || !all[len(all)-1].add(p) {
-			all = append(all, line{y: p.y, size: p.size, bold: p.bold, cells: []span{{p.x, p.end, []piece{p}}}, chars: utf8.RuneCountInString(p.text)})
+			all = append(all, line{
+				y: p.y, size: p.size, bold: p.font.bold, mono: p.font.mono, cells: []span{{p.x, p.end, []piece{p}}},
+				chars: utf8.RuneCountInString(p.text),
+			})
 		}
 	}
 	return rows(all)
@@ -68,21 +75,25 @@ func (l *line) add(p piece) bool {
 		return false
 	}
 	gap := p.x - last.end
+	wide := high * 1.5
+	if last.parts[len(last.parts)-1].object != p.object {
+		wide = high
+	}
 	switch {
-	case gap > high*1.5:
+	case gap > wide:
 		l.cells = append(l.cells, span{p.x, p.end, []piece{p}})
 	default:
 		if gap > math.Min(l.size, p.size)*0.15 && !strings.HasPrefix(p.text, " ") {
-			last.parts = append(last.parts, piece{text: " ", link: sameLink(last.parts, p)})
+			last.parts = append(last.parts, piece{text: " ", font: p.font, object: p.object, link: sameLink(last.parts, p)})
 		}
 		last.parts = append(last.parts, p)
 		last.end = max(last.end, p.end)
 	}
 	n := utf8.RuneCountInString(p.text)
 	if n > l.chars {
-		l.size, l.bold = p.size, p.bold && l.bold
+		l.size = p.size
 	}
-	l.bold = l.bold && p.bold
+	l.bold, l.mono = l.bold && p.font.bold, l.mono && p.font.mono
 	l.chars += n
 	return true
 }
@@ -103,7 +114,7 @@ func rows(all []line) []line {
 			end := last.cells[len(last.cells)-1].end
 			if math.Abs(last.y-l.y) < 0.4*min(last.size, l.size) && l.cells[0].x > end {
 				last.cells = append(last.cells, l.cells...)
-				last.bold = last.bold && l.bold
+				last.bold, last.mono = last.bold && l.bold, last.mono && l.mono
 				last.chars += l.chars
 				continue
 			}
@@ -153,7 +164,7 @@ func isTitle(t string) bool {
 // columns stand one below the other.
 func tableEnd(all []line, i int) int {
 	j := i
-	for j < len(all) && len(all[j].cells) > 1 && len(all[j].cells) <= 40 {
+	for j < len(all) && all[j].item == "" && len(all[j].cells) > 1 && len(all[j].cells) <= 40 {
 		if j > i {
 			down := all[j-1].y - all[j].y
 			if down <= 0 || down > 5*all[j].size || !aligned(&all[j-1], &all[j]) {

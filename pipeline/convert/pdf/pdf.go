@@ -3,7 +3,6 @@ package pdf
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -78,21 +77,36 @@ func (r *reader) page(p page) error {
 	return nil
 }
 
+// openList is a list, by how far its marks are set in.
+type openList struct {
+	x       float64
+	ordered bool
+}
+
 // writer makes blocks of lines.
 type writer struct {
 	w      markdown.Writer
 	body   float64
 	sizes  []float64 // of headings
+	lines  []line    // of the page
 	para   []line    // the paragraph, item or heading so far
 	level  int       // of the heading; 0: it is none
-	list   []float64 // indentation of the lists that are open
+	list   []openList
 	marker string
+	prose  bool // a paragraph or an item is being written
 }
 
-var marks = regexp.MustCompile(`^(?:([•●○◦▪▫■□–‣⁃∙·\x{f0b7}\x{f0a7}*-])|(\d{1,3})[.)])\s+`)
-
 func (w *writer) page(all []line) {
+	findItems(all)
+	w.lines = all
 	for i := 0; i < len(all); {
+		if end := codeEnd(all, i); end > i {
+			w.endParagraph()
+			w.endLists(0)
+			w.code(all[i:end])
+			i = end
+			continue
+		}
 		if end := tableEnd(all, i); end > i {
 			w.endParagraph()
 			w.endLists(0)
@@ -108,16 +122,19 @@ func (w *writer) page(all []line) {
 // line puts a line at the end of the paragraph, or begins a new one.
 func (w *writer) line(l line) {
 	level := w.levelOf(&l)
-	m := marks.FindStringSubmatch(l.text() + " ")
 	if len(w.para) > 0 {
 		last := w.para[len(w.para)-1]
 		down := last.y - l.y
-		together := level == w.level && m == nil && near(last.size, l.size) && down > -0.5*l.size &&
-			down < 1.75*l.size && len(l.cells) == 1
-		if level == 0 && w.level == 0 && down < 0 && !endsSentence(last.text()) && startsLower(l.text()) && m == nil {
+		apart := 1.75 * l.size
+		if level > 0 {
+			apart = 1.45 * l.size
+		}
+		together := level == w.level && l.item == "" && near(last.size, l.size) && down > -0.5*l.size &&
+			down < apart && len(l.cells) == 1 && (level > 0 || !isOver(&last, &l, rightEdge(w.lines, &last)))
+		if level == 0 && w.level == 0 && down < 0 && !endsSentence(last.text()) && startsLower(l.text()) && l.item == "" {
 			together = true // it goes on in the next column, or on the next page
 		}
-		if together && w.marker == "" && level == 0 && l.cells[0].x > w.para[0].cells[0].x+1.2*l.size && len(w.para) > 1 {
+		if together && w.marker == "" && level == 0 && down > 0 && l.cells[0].x > w.para[0].cells[0].x+1.2*l.size && len(w.para) > 1 {
 			together = false // the first line of a paragraph is set in
 		}
 		if !together {
@@ -126,8 +143,8 @@ func (w *writer) line(l line) {
 	}
 	if len(w.para) == 0 {
 		w.level, w.marker = level, ""
-		if m != nil && level == 0 {
-			w.marker = strings.TrimSpace(m[0])
+		if level == 0 {
+			w.marker = l.item
 		}
 	}
 	w.para = append(w.para, l)
@@ -180,6 +197,7 @@ func (w *writer) endParagraph() {
 		w.w.Paragraph()
 	}
 	skip := w.marker
+	w.prose = w.level == 0
 	for i, l := range lines {
 		if i > 0 && !w.hyphenated(&lines[i-1], &l) {
 			w.w.Text(" ")
@@ -193,6 +211,7 @@ func (w *writer) endParagraph() {
 		}
 	}
 	w.w.End()
+	w.prose = false
 }
 
 // hyphenated tells whether a word goes on in the next line.
@@ -218,7 +237,7 @@ func (w *writer) span(s *span, skip *string, cut bool) {
 			t = strings.TrimSuffix(strings.TrimRight(t, " "), "-")
 		}
 		if p.link == "" {
-			w.w.Text(t)
+			w.emphasized(t, p.font)
 			continue
 		}
 		if i == 0 || s.parts[i-1].link != p.link {
@@ -231,15 +250,61 @@ func (w *writer) span(s *span, skip *string, cut bool) {
 	}
 }
 
+// emphasized writes text that is bold or italic. In headings and tables that is their look.
+func (w *writer) emphasized(t string, f *font) {
+	bold, italic := w.prose && f.bold, w.prose && f.italic
+	if bold {
+		w.w.Push(markdown.Strong)
+	}
+	if italic {
+		w.w.Push(markdown.Em)
+	}
+	w.w.Text(t)
+	if italic {
+		w.w.Pop(markdown.Em)
+	}
+	if bold {
+		w.w.Pop(markdown.Strong)
+	}
+}
+
+// codeEnd tells where a listing that begins at i ends; i if none does.
+func codeEnd(all []line, i int) int {
+	j := i
+	for j < len(all) && all[j].mono && len(all[j].cells) == 1 && (j == i || all[j-1].y > all[j].y) {
+		j++
+	}
+	return j
+}
+
+// code writes a listing; how far a line is set in shows in spaces.
+func (w *writer) code(all []line) {
+	left := all[0].cells[0].x
+	for i := range all {
+		left = min(left, all[i].cells[0].x)
+	}
+	var b strings.Builder
+	for i := range all {
+		s := &all[i].cells[0]
+		wide := max((s.end-s.x)/float64(max(all[i].chars, 1)), 1)
+		b.WriteString(strings.Repeat(" ", min(int((s.x-left)/wide+0.5), 200)) + strings.TrimRight(s.raw(), " ") + "\n")
+	}
+	w.w.Fence("", b.String())
+}
+
 // item begins an item of a list, deeper than the one before if it is set in further.
 func (w *writer) item(x float64) {
 	ordered := strings.ContainsAny(w.marker, "0123456789")
-	for len(w.list) > 0 && x < w.list[len(w.list)-1]-2 {
+	for len(w.list) > 0 {
+		top := w.list[len(w.list)-1]
+		if x > top.x-2 && (top.ordered == ordered || x > top.x+2) {
+			break
+		}
 		w.endLists(len(w.list) - 1)
 	}
-	if len(w.list) == 0 || x > w.list[len(w.list)-1]+2 {
+	if len(w.list) == 0 || x > w.list[len(w.list)-1].x+2 {
 		w.w.List(ordered, 1)
-		w.list = append(w.list, x)
+		w.list = append(w.list, openList{x, ordered})
 	}
 	w.w.Item()
 	if ordered {
