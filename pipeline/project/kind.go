@@ -139,11 +139,17 @@ func build(ctx context.Context, env pipeline.Env) (*pipeline.Pipeline, error) {
 	l := p.limits()
 	made := &pipeline.Pipeline{
 		Stages: []pipeline.Stage{{Store: s, Topic: dispatch.Topic{
-			Name: p.topic, Batch: p, BatchSize: l.batch, Concurrency: l.concurrency, Lease: p.lease,
+			Name: p.topic, Batch: p, BatchSize: l.batch, BatchWait: l.wait, Concurrency: l.concurrency, Lease: p.lease,
 			Limits: []*dispatch.Limiter{p.limiter}, Policy: &topicPolicy{Policy: env.Policy, p: p},
 			Settings: store.Declaration{Name: p.topic, Order: store.OrderNone, Deadline: p.deadline},
 		}}},
-		Run: p.run, Reload: p.reload, Health: p.health, Routes: p.routes(), Metrics: p.figures.metrics(p),
+		Run: p.run, Health: p.health, Routes: p.routes(), Metrics: p.figures.metrics(p),
+	}
+	made.Reload = func(s pipeline.Section) error {
+		l := p.reload(s)
+		stage := &made.Stages[0]
+		stage.BatchSize, stage.BatchWait, stage.Concurrency = l.batch, l.wait, l.concurrency
+		return nil
 	}
 	return made, nil
 }

@@ -58,7 +58,7 @@ type limits struct {
 	batch, concurrency, attempts int
 	bytes                        int64
 	backoff                      policy.Backoff
-	sla, poll                    time.Duration
+	sla, poll, wait              time.Duration
 }
 
 func limitsOf(s pipeline.Section) limits {
@@ -66,7 +66,7 @@ func limitsOf(s pipeline.Section) limits {
 	return limits{
 		batch: int(s.Int("batch_size")), concurrency: int(s.Int("concurrency")), attempts: int(s.Int("max_attempts")), bytes: s.Int("batch_bytes"),
 		backoff: policy.Backoff{Shape: policy.Exponential, Base: b.Duration("base"), Max: b.Duration("max")},
-		sla:     time.Duration(s.Int("sla_seconds")) * time.Second, poll: s.Duration("poll_interval"),
+		sla:     time.Duration(s.Int("sla_seconds")) * time.Second, poll: s.Duration("poll_interval"), wait: s.Duration("batch_wait"),
 	}
 }
 
@@ -144,14 +144,14 @@ func (p *projection) limits() limits {
 	return p.live
 }
 
-func (p *projection) reload(s pipeline.Section) error {
+func (p *projection) reload(s pipeline.Section) limits {
 	next := limitsOf(s)
 	p.mu.Lock()
 	p.live = next
 	p.mu.Unlock()
 	p.window.set(next.concurrency)
 	p.reopen()
-	return nil
+	return next
 }
 
 // reopen lets the dispatcher look again at what the window allows.

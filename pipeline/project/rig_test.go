@@ -66,8 +66,9 @@ const table = `CREATE TABLE products (id integer primary key, name text, version
 
 // onBoth runs a test on PostgreSQL and on SQLite.
 func onBoth(t *testing.T, test func(*rig)) {
-	t.Run("postgres", func(t *testing.T) { test(newRig(t, true)) })
-	t.Run("sqlite", func(t *testing.T) { test(newRig(t, false)) })
+	t.Parallel()
+	t.Run("postgres", func(t *testing.T) { t.Parallel(); test(newRig(t, true)) })
+	t.Run("sqlite", func(t *testing.T) { t.Parallel(); test(newRig(t, false)) })
 }
 
 func newRig(t *testing.T, pg bool) *rig {
@@ -204,10 +205,10 @@ func (r *rig) projection() *projection {
 // until waits for a condition.
 func (r *rig) until(what string, cond func() bool) {
 	r.t.Helper()
-	for end := time.Now().Add(40 * time.Second); !cond(); time.Sleep(30 * time.Millisecond) {
+	for end := time.Now().Add(90 * time.Second); !cond(); time.Sleep(30 * time.Millisecond) {
 		if time.Now().After(end) {
 			why := r.one(`SELECT max(status || ' ' || coalesce(last_error, 'untried') || ' ' || coalesce(CAST(next_retry_at AS text), '')) FROM pawl_outbox_status`)
-			r.t.Fatalf("not within 40 s: %s; %+v; %s", what, r.standing(), why)
+			r.t.Fatalf("not within 90 s: %s; %+v; %s", what, r.standing(), why)
 		}
 	}
 }

@@ -44,7 +44,7 @@ func (p *projection) run(ctx context.Context) error {
 			last = time.Now()
 			p.measure(ctx)
 		}
-		if time.Since(kept) >= min(p.gcDeletes/4, tombsEvery) {
+		if time.Since(kept) >= tombsEvery {
 			kept = time.Now()
 			if err := p.keepTombs(ctx); err != nil && ctx.Err() == nil {
 				p.log.Warn("tombstones were not prolonged", "projection", p.projection, "error", p.redact(err.Error()))

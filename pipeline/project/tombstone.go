@@ -14,6 +14,10 @@ import (
 // A tombstone is a mark of a deleted document with the version of its deletion. The index forgets that after
 // index.gc_deletes; an older change that comes later would bring the document back.
 
+// graceOfTombs is how much longer than gc_deletes a tombstone stays: for so long all daemons may be down without one
+// expiring that an older change still needs, for only they prolong it.
+const graceOfTombs = 24 * time.Hour
+
 // tombs is the scope of the tombstones.
 func (p *projection) tombs() string { return "outbox tombs/" + p.projection }
 
@@ -49,7 +53,7 @@ func (p *projection) bury(ctx context.Context, changes []change, order []int) er
 			if !c.remove {
 				continue
 			}
-			m := pawl.Mark{Scope: p.tombs(), Key: c.id, Value: strconv.AppendInt(nil, c.version, 10), For: p.gcDeletes}
+			m := pawl.Mark{Scope: p.tombs(), Key: c.id, Value: strconv.AppendInt(nil, c.version, 10), For: p.gcDeletes + graceOfTombs}
 			if old, ok := known[c.id]; ok {
 				if v, err := strconv.ParseInt(string(old.Value), 10, 64); err == nil && v > c.version {
 					continue
@@ -143,7 +147,7 @@ func (p *projection) again(verdicts map[int]error, of []int, err error) {
 	}
 }
 
-// tombsEvery is how often the tombstones of what is unresolved are prolonged, at least.
+// tombsEvery is how often the tombstones of what is unresolved are prolonged.
 const tombsEvery = time.Hour
 
 // keepTombs prolongs the tombstones of documents that have a dead letter, or a change that has waited for long: when such a
@@ -186,7 +190,7 @@ func (p *projection) prolong(ctx context.Context, ids []string) error {
 		}
 		var marks []pawl.Mark
 		for id, m := range found {
-			marks = append(marks, pawl.Mark{Scope: p.tombs(), Key: id, Value: m.Value, For: p.gcDeletes, If: m.Version})
+			marks = append(marks, pawl.Mark{Scope: p.tombs(), Key: id, Value: m.Value, For: p.gcDeletes + graceOfTombs, If: m.Version})
 		}
 		if len(marks) == 0 {
 			continue

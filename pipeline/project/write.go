@@ -58,6 +58,7 @@ func fill(verdicts []error, err error) []error {
 
 // write sends the changes at these positions, and returns their verdicts by position. err is one for all of them.
 func (p *projection) write(ctx context.Context, st state, changes []change, order []int) (map[int]error, error) {
+	looked := time.Now()
 	buried, err := p.tombstones(ctx, changes, order)
 	if err != nil {
 		return nil, pawl.Release(time.Second, "the database does not answer: "+err.Error())
@@ -79,6 +80,10 @@ func (p *projection) write(ctx context.Context, st state, changes []change, orde
 	// A deletion is on record before it is sent: what comes later and is older than it finds the record.
 	if err := p.bury(ctx, changes, order); err != nil {
 		return nil, pawl.Release(time.Second, "the database does not answer: "+err.Error())
+	}
+	if time.Since(looked) > p.lease/2 {
+		// The process may have stood still, and others may have deleted what these changes would bring back.
+		return nil, pawl.Release(0, "the tombstones were read too long ago")
 	}
 	began := time.Now()
 	results, whole := p.search.bulk(ctx, items, p.limits().bytes)
