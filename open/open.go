@@ -72,6 +72,8 @@ type backend struct {
 	identity func(url string) string
 	// file is the path of the store's file; nil: it is in none.
 	file func(url string) string
+	// plain says why what is sent to another machine may be plaintext; nil: it is not known.
+	plain func(url string) string
 }
 
 // backends are all kinds of stores, one entry each. `pawl stores` shows them in this
@@ -82,7 +84,7 @@ func backends() []backend {
 			open: openSQLite, identity: sqliteIdentity, file: sqliteFile},
 		{schemes: []string{"memory"}, describe: memory.Description, embedded: true, open: openMemory},
 		{schemes: []string{"postgres", "postgresql"}, describe: postgres.Description,
-			open: openPostgres, identity: postgresIdentity},
+			open: openPostgres, identity: postgresIdentity, plain: postgresPlain},
 		{schemes: []string{"mysql", "mariadb"}, describe: planned("mysql", "mysql://USER@HOST:PORT/DATABASE")},
 		{schemes: []string{"redis", "rediss"}, describe: planned("redis", "redis://HOST:PORT/NUMBER")},
 		{schemes: []string{"kafka"}, describe: kafka.Description, open: openKafka, identity: kafkaIdentity},
@@ -114,6 +116,16 @@ func File(url string) string {
 	base, _, err := unwrapURL(url)
 	if b, ok := backendOf(base); err == nil && ok && b.file != nil {
 		return b.file(base)
+	}
+	return ""
+}
+
+// Plain says why what a store with that URL sends to another machine may be plaintext;
+// empty where it is not, or that is not known.
+func Plain(url string) string {
+	base, _, err := unwrapURL(url)
+	if b, ok := backendOf(base); err == nil && ok && b.plain != nil {
+		return b.plain(base)
 	}
 	return ""
 }

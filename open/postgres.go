@@ -3,6 +3,7 @@ package open
 import (
 	"cmp"
 	"context"
+	"net"
 	"net/url"
 	"strconv"
 	"strings"
@@ -23,6 +24,26 @@ func postgresIdentity(text string) string {
 	name := cmp.Or(options.Get("dbname"), strings.Trim(u.Path, "/"), u.User.Username())
 	schema := cmp.Or(options.Get(optionSchema), "pawl")
 	return strings.Join([]string{"postgres", strings.ToLower(host), port, name, schema}, " ")
+}
+
+// postgresPlain looks at the host and at sslmode, whose default falls back to plaintext.
+func postgresPlain(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return ""
+	}
+	options := u.Query()
+	host := cmp.Or(options.Get("host"), u.Hostname())
+	if ip := net.ParseIP(host); host == "" || host == "localhost" || strings.HasPrefix(host, "/") || ip != nil && ip.IsLoopback() {
+		return ""
+	}
+	switch mode := cmp.Or(options.Get("sslmode"), "prefer"); mode {
+	case "disable":
+		return "sslmode=disable sends passwords and messages to " + host + " as plaintext"
+	case "allow", "prefer":
+		return "sslmode=" + mode + " sends passwords and messages to " + host + " as plaintext where the server, or whoever answers in its place, offers no TLS"
+	}
+	return ""
 }
 
 // Options of a PostgreSQL URL that are ours, not the driver's.

@@ -74,6 +74,7 @@ func (d *Doctor) Examine(ctx context.Context) ([]Finding, store.Store) {
 		d.found = append(d.found, d.Config())
 	}
 	s := d.reach(ctx)
+	d.encrypted()
 	d.disk()
 	d.files()
 	if s == nil || d.ill("store") {
@@ -133,7 +134,7 @@ func (d *Doctor) reach(ctx context.Context) store.Store {
 // remedy is what to do about a store that cannot be opened. Where it is a file, no
 // server is to blame.
 func (d *Doctor) remedy(err error) string {
-	if open.File(d.Open.URL) == "" {
+	if open.File(d.Open.URL) == "" && !errors.Is(err, store.ErrUnsupported) { // of a pooler the error knows more
 		return "see that the server runs, that its address and password are right, and that it can be reached from here"
 	}
 	return advice(err, "see that the path is right, that it is a file, and that this user may read and write it and its folder")
@@ -253,6 +254,13 @@ func (d *Doctor) latency(took time.Duration) {
 		d.say("latency", Worth, "look at the network and the load of the server", "the store took %v to answer", took.Round(time.Millisecond))
 	} else {
 		d.say("latency", Well, "", "the store answers in %v", max(took.Round(time.Millisecond), time.Millisecond))
+	}
+}
+
+// encrypted looks whether others can read what is sent to the store.
+func (d *Doctor) encrypted() {
+	if why := open.Plain(d.Open.URL); why != "" {
+		d.say("encryption", Worth, "add sslmode=verify-full, or at least sslmode=require, to the URL", "%s", why)
 	}
 }
 

@@ -24,6 +24,8 @@ const (
 	stateBadText     = "22P02" // what a statement raises to begin anew
 	stateCanceled    = "57014" // statement_timeout, or cancelled
 	stateStalePlan   = "0A000" // a prepared statement of another schema
+	stateNamedTwice  = "42P05" // duplicate_prepared_statement
+	stateNotNamed    = "26000" // there is no prepared statement of that name
 )
 
 // stateOf returns the SQLSTATE of err; empty if the server did not say it.
@@ -33,6 +35,10 @@ func stateOf(err error) string {
 	}
 	return ""
 }
+
+// pooled is what to do where a session is not ours alone.
+const pooled = "a pooler shares this session with others, as pgbouncer does with pool_mode=transaction: add pawl_poll_only=true to the URL, " +
+	"or connect to the server itself"
 
 // fault is what a condition means here, and what to do about it.
 type fault struct {
@@ -55,6 +61,10 @@ func faultOf(state, schema string) fault {
 		return crowded
 	case "53200", "53400":
 		return fault{store.ErrUnavailable, "the server is short of memory or of another resource"}
+	case stateNamedTwice: // to try it again is of no use
+		return fault{store.ErrUnsupported, pooled}
+	case stateNotNamed:
+		return fault{store.ErrUnavailable, pooled}
 	case "28P01", "28000":
 		return denied
 	case "42501":
@@ -99,7 +109,7 @@ func (s *Store) fail(op string, err error) error {
 
 // explain never lets the password through: drivers quote what they were given.
 func explain(op, schema, secret string, err error) error {
-	e := &store.Error{Op: op, Err: hide(err, secret)}
+	e := &store.Error{Op: op, Err: hide(root(err), secret)}
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		f := faultOf(pg.Code, schema)
 		if isAnew(err) || pg.Code == stateUnique && pg.ConstraintName == "msg_id" {
@@ -130,6 +140,21 @@ func explain(op, schema, secret string, err error) error {
 	return e
 }
 
+// root is why a connection failed, without what was tried before: where TLS is not a
+// must, the driver names first that the server has none. Other errors stay as they are.
+func root(err error) error {
+	if _, ok := errors.AsType[*pgconn.ConnectError](err); !ok {
+		return err
+	}
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return &hidden{text: pg.Error(), err: err}
+	}
+	if dial, ok := errors.AsType[*net.OpError](err); ok {
+		return &hidden{text: dial.Error(), err: err}
+	}
+	return err
+}
+
 func isNetwork(err error) bool {
 	var timeout net.Error
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
@@ -139,7 +164,7 @@ func isNetwork(err error) bool {
 // secretWord is a password in a connection string that a driver quotes.
 var secretWord = regexp.MustCompile(`(://[^:/@\s]*:)[^@\s]*(@)|(password\s*=\s*)(?:'[^']*'|\S+)`)
 
-// hidden is an error whose text is without the password.
+// hidden is an error whose text is without the password, or without what is beside the point.
 type hidden struct {
 	text string
 	err  error
