@@ -18,14 +18,32 @@ func telegram() map[string]fault {
 		in.until(metric(in, "forward_wait_seconds_count"), "high")
 	}
 	return map[string]fault{
-		"PawlForwardUrgentLate":  {store: simulated, cause: waits, unproved: late},
-		"PawlForwardStarved":     {store: simulated, cause: waits, unproved: late},
-		"PawlForwardLimitPinned": {store: simulated, cause: waits, unproved: late},
+		"PawlForwardUrgentLate": {store: simulated, cause: waits, unproved: late},
+		"PawlForwardStarved":    {store: simulated, cause: waits, unproved: late},
+		"PawlForwardLimitPinned": {store: slow, cause: func(in *incident) {
+			var targets strings.Builder
+			for i := range 9 {
+				fmt.Fprintf(&targets, " --to %d", -1000000000002-i)
+			}
+			in.must("pawl forward rules add --from -1000000000001 -q" + targets.String())
+			write(in, 5)
+			in.until(metric(in, "forward_limit_pinned"), `…} 1`)
+		}},
 		"PawlForwardDeaf": {store: simulated, cause: func(in *incident) {
+			in.until(metric(in, "forward_leader"), `…} 1`)
+			in.calm = in.scrape()
 			in.must("kill $(cat sim.pid)")
-			in.until(metric(in, "forward_poll_errors_total"), "tg")
-		}, mend: startSim, unproved: late},
+			in.until(metric(in, `'forward_poll_errors_total.*} [1-9]'`), "tg")
+		}, mend: startSim},
 	}
+}
+
+// slow is a bot that may send four messages a second.
+func slow(in *incident) {
+	in.Helper()
+	simulate(in, "--limits off")
+	limits := "limits: {all: 4/s, chat: 100/s, group: 100/s}, token"
+	in.write("pawl.yaml", strings.Replace(string(read(in.T, in.dir+"/pawl.yaml")), "token", limits, 1))
 }
 
 // simulated starts a simulator, and has the daemon use it.

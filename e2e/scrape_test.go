@@ -43,7 +43,7 @@ func (in *incident) scrape() scrape {
 		switch {
 		case len(words) == 4 && words[1] == "TYPE":
 			counts[words[2]] = words[3] != "gauge"
-		case strings.HasPrefix(line, "pawl_") || strings.HasPrefix(line, "policy_"):
+		case strings.HasPrefix(line, "pawl_") || strings.HasPrefix(line, "policy_") || strings.HasPrefix(line, "forward_"):
 			at := strings.LastIndex(line, " ")
 			series := line[:at]
 			name, _, _ := strings.Cut(series, "{")
@@ -88,7 +88,7 @@ func prove(t *testing.T, alert string, calm, ill, well scrape) {
 		minute int
 		sample string
 	}{{calmFor - 1, "[]"}, {calmFor + 12, "[{value: 1}]"}, {calmFor + illFor + 80, "[]"}} {
-		if alert == "PawlLimitPinned" && at.sample != "[]" {
+		if strings.HasSuffix(alert, "LimitPinned") && at.sample != "[]" {
 			at.minute += 15 // its window is longer
 		}
 		_, _ = fmt.Fprintf(&text, "      - {eval_time: %dm, expr: 'group(ALERTS{alertname=\"%s\",alertstate=\"firing\"})', exp_samples: %s}\n", at.minute, alert, at.sample)

@@ -157,6 +157,7 @@ func build(ctx context.Context, env pipeline.Env) (*pipeline.Pipeline, error) {
 		id, _ := strconv.ParseInt(a, 10, 64)
 		f.admins = append(f.admins, id)
 	}
+	f.figs.pollErrors.Add(0, env.Name) // an alert sees the first one, too, if it counts from zero
 	f.leader = &leader{
 		state: state, key: "forward/" + env.Name + "/leader", owner: env.Owner, logger: env.Logger, pauses: f.pacer.pauses,
 		began: f.beginToLead, ended: func() { gate.set(false); f.pacer.stop(callPatience) },
