@@ -18,6 +18,7 @@ import (
 
 	"github.com/pawl-dev/pawl/pipeline"
 	"github.com/pawl-dev/pawl/pipeline/convert/chaos"
+	"github.com/pawl-dev/pawl/pipeline/convert/llm"
 	"github.com/pawl-dev/pawl/policy"
 	"github.com/pawl-dev/pawl/store"
 	"github.com/pawl-dev/pawl/store/memory"
@@ -65,7 +66,9 @@ func (r *rig) write(name, text string) {
 }
 
 // models serves a provider, and configures it.
-func (r *rig) models(h http.Handler) {
+func (r *rig) models(h http.Handler) { r.provide(llm.OpenAI, "/v1", h) }
+
+func (r *rig) provide(kind, path string, h http.Handler) {
 	server := httptest.NewServer(h)
 	r.t.Cleanup(server.Close)
 	r.t.Cleanup(server.CloseClientConnections)
@@ -73,7 +76,7 @@ func (r *rig) models(h http.Handler) {
 	fields := top.Fields[0].Of.Fields
 	price := pipeline.NewSection(fields[6].Of.Fields, map[string]any{"input_cost": 1.0, "output_cost": 2.0})
 	r.provider = pipeline.NewSection(fields, map[string]any{
-		"type": "openai", "base_url": server.URL + "/v1", "key": "secret-key", "max_concurrency": int64(16), "timeout": 10 * time.Second,
+		"type": kind, "base_url": server.URL + path, "key": "secret-key", "max_concurrency": int64(16), "timeout": 10 * time.Second,
 		"max_answer_bytes": int64(1 << 20), "models": map[string]pipeline.Section{"small": price},
 	})
 }
@@ -245,6 +248,42 @@ func TestRunPaysNothingTwice(t *testing.T) {
 	}
 	if strings.Contains(log, "secret-key") {
 		t.Error("the key is in the log")
+	}
+}
+
+// The other format on the wire: its own path and headers, and tokens under other names.
+func TestRunWithAnthropic(t *testing.T) {
+	r := newRig(t)
+	r.write("a.md", "a\n")
+	server := chaos.New(chaos.Config{Seed: 1})
+	var key, version string
+	r.provide(llm.Anthropic, "", http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		key, version = q.Header.Get("X-Api-Key"), q.Header.Get("Anthropic-Version")
+		server.ServeHTTP(w, q)
+	}))
+	s, err := r.run(t.Context(), map[string]any{"llm": "local/small"})
+	if err != nil || s.Completed != 1 || s.InputTokens == 0 || s.OutputTokens == 0 || s.CostUSD <= 0 {
+		t.Errorf("%v %+v", err, s)
+	}
+	if truth := server.Truth(); truth.Answered != 1 || truth.Validations != 1 || key != "secret-key" || version == "" {
+		t.Errorf("%+v, key %q, version %q", truth, key, version)
+	}
+}
+
+// Pictures are saved once, and linked from where the output is.
+func TestRunSavesPictures(t *testing.T) {
+	r := newRig(t)
+	r.write("deep/a.html", `<p><img alt=x src="data:image/png;base64,iVBORw0KGgo="></p>`)
+	if _, err := r.run(t.Context(), map[string]any{"images": filepath.Join(r.out, "pictures")}); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(r.out, "deep", "a.html.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	link := strings.TrimSuffix(strings.TrimPrefix(string(text), "![x]("), ")\n")
+	if data, err := os.ReadFile(filepath.Join(r.out, "deep", link)); err != nil || string(data) != "\x89PNG\r\n\x1a\n" {
+		t.Errorf("%q: %q %v", text, data, err)
 	}
 }
 
