@@ -3,12 +3,16 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl/internal/config"
 	"github.com/pawl-dev/pawl/internal/doctor"
+	"github.com/pawl-dev/pawl/internal/serve"
+	"github.com/pawl-dev/pawl/pipeline"
 )
 
 func (s *session) doctor() *cobra.Command {
@@ -28,6 +32,7 @@ The exit code is 7 when problems found.`,
 			}
 			found, opened := d.Examine(c.Context())
 			s.opened = opened
+			found = append(found, missingPrograms(serve.Kinds())...)
 			if err := s.findings(found); err != nil {
 				return err
 			}
@@ -59,6 +64,24 @@ func (s *session) configFinding() doctor.Finding {
 		}
 	}
 	return f
+}
+
+// missingPrograms names the optional programs that pipelines do not find. None of them is a problem by itself.
+func missingPrograms(kinds []*pipeline.Kind) []doctor.Finding {
+	var found []doctor.Finding
+	for _, k := range kinds {
+		if k.Missing == nil {
+			continue
+		}
+		missing := k.Missing()
+		for _, program := range slices.Sorted(maps.Keys(missing)) {
+			found = append(found, doctor.Finding{
+				Check: k.Name, Verdict: doctor.Unknown, Detail: program + " is not installed; it is needed for " + missing[program],
+				Fix: "install it if you need that",
+			})
+		}
+	}
+	return found
 }
 
 // findings prints what was found; in words, a fix under what it is for.

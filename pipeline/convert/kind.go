@@ -7,6 +7,7 @@ import (
 	"github.com/pawl-dev/pawl/pipeline"
 	"github.com/pawl-dev/pawl/pipeline/convert/doc"
 	"github.com/pawl-dev/pawl/pipeline/convert/llm"
+	"github.com/pawl-dev/pawl/pipeline/convert/tool"
 	"github.com/pawl-dev/pawl/policy"
 )
 
@@ -14,6 +15,7 @@ import (
 func Kind() pipeline.Kind {
 	return pipeline.Kind{
 		Name: "convert", Summary: "documents to Markdown", Top: []pipeline.Field{llmField()}, Rules: Rules(),
+		Missing:  func() map[string]string { return tool.Find().Missing() },
 		Commands: []pipeline.Command{command(), chaosCommand()},
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -26,6 +27,20 @@ func installed(t *testing.T, scripts map[string]string) *tool.Set {
 	}
 	t.Setenv("PATH", dir+":/usr/bin:/bin")
 	return tool.Find()
+}
+
+// The doctor names what is missing, and what for.
+func TestMissing(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	missing := tool.Find().Missing()
+	for program, use := range map[string]string{"LibreOffice (soffice)": "doc, ppt", "Tesseract (tesseract)": "images", "Poppler (pdftoppm)": "PDF"} {
+		if !strings.Contains(missing[program], use) {
+			t.Errorf("%s: %q", program, missing[program])
+		}
+	}
+	if set := installed(t, map[string]string{"soffice": "", "tesseract": "", "pdftoppm": ""}); len(set.Missing()) > 0 {
+		t.Error(set.Missing())
+	}
 }
 
 func document(kind string) doc.Document {
