@@ -45,7 +45,7 @@ func (l *Limiter) begun(key string) func(error) {
 	return func(err error) {
 		once.Do(func() {
 			o, after := outcomeOf(err, nil)
-			l.inner.Ended(key, time.Since(began), o, after)
+			l.ended(key, time.Since(began), o, after)
 			l.moved(nil)
 		})
 	}

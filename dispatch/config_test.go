@@ -37,7 +37,7 @@ func TestNewReportsEverythingAtOnce(t *testing.T) {
 	for _, want := range []string{
 		`no store`, `topic "no such name": topic "no such name" holds ' '`,
 		`topic "none": exactly one of handler and batch handler`, `topic "both": exactly one`, `topic "twice": is there twice`,
-		`topic "many": `, `concurrency -1`, `lease of 1ms`, `a batch size needs a batch handler`, `topic "kept": 2 slots reserved of 2`,
+		`topic "many": `, `concurrency -1`, `lease of 1ms`, `a batch size or wait needs a batch handler`, `topic "kept": 2 slots reserved of 2`,
 		`topic "wide": batch size 1048576`, `topic "other": settings are those of topic "another"`, `topic "order": settings: order`,
 		`owner`, `drain timeout is negative`, `max bytes -1`, `poll max 1ms is less than poll min 1s`,
 	} {

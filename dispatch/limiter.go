@@ -28,9 +28,14 @@ type LimitConfig struct {
 	Burst int
 	// Shared makes the rate one for all processes over a store that can say so in
 	// its state. Each takes a tenth of a second's worth at a time. While the store
-	// can't be asked, nothing begins. It goes without By: a rate by key that
-	// processes share is a topic with order by key, and pawl.Delivery.Hold.
+	// can't be asked, nothing begins. It goes without By.
 	Shared store.Entries
+	// Pacer makes the rate of each key of By one for all processes over a store: what
+	// may not begin soon is released until its time, and when a downstream says how
+	// long to stay away ([pawl.Throttled]), all of them do. It costs a write of the
+	// store for each key and each tenth of a second's worth of calls. While the store
+	// can't be asked, nothing begins.
+	Pacer store.Pacer
 	// Concurrency is how many handlers run at once.
 	Concurrency int
 	// Adaptive learns how many handlers may run at once, up to that many, from what
@@ -103,6 +108,7 @@ type Limiter struct {
 	by     func(*pawl.Delivery) string
 	inner  *limit.Limiter
 	shared *sharedRate  // nil: the rate, if there is one, is that of the process
+	paced  *pacedRate   // nil: the rate by key is not that of all processes
 	held   atomic.Int64 // messages that it kept from beginning
 
 	mu      sync.Mutex
@@ -121,7 +127,11 @@ func NewLimiter(c LimitConfig) (*Limiter, error) {
 	}
 	switch {
 	case c.Shared != nil && c.By != nil:
-		errs = append(errs, errors.New("a rate by key can't be shared: use a topic with order by key, and a hold"))
+		errs = append(errs, errors.New("a rate by key is shared by a pacer"))
+	case c.Pacer != nil && c.By == nil:
+		errs = append(errs, errors.New("a pacer is for a rate by key, and there is no By"))
+	case c.Pacer != nil && checkPaced(c.Rate, c.Burst) != nil:
+		errs = append(errs, checkPaced(c.Rate, c.Burst))
 	case c.Shared != nil && c.Rate == 0:
 		errs = append(errs, errors.New("shared, but there is no rate"))
 	case c.Adaptive < 0 || c.Adaptive > maxSlots:
@@ -143,6 +153,9 @@ func NewLimiter(c LimitConfig) (*Limiter, error) {
 		l.shared = &sharedRate{entries: c.Shared, key: "limit/" + c.Name, rate: c.Rate, burst: c.Burst}
 		inner.Rate, inner.Burst = 0, 0
 	}
+	if c.Pacer != nil {
+		l.paced = newPacedRate(c.Pacer, c.Name, c.Rate, c.Burst, func() { l.moved(nil) })
+	}
 	l.inner = limit.New(inner)
 	return l, nil
 }
@@ -150,10 +163,16 @@ func NewLimiter(c LimitConfig) (*Limiter, error) {
 // admit begins a call if it may begin; otherwise wait is how long until it is
 // worth asking again, 0 for when a call has ended.
 func (l *Limiter) admit(key string) (wait time.Duration, ok bool) {
-	if wait, ok = l.inner.Admit(key); !ok || l.shared == nil {
+	wait, ok = l.inner.Admit(key)
+	switch {
+	case !ok || l.shared == nil && l.paced == nil:
 		return wait, ok
+	case l.shared != nil:
+		wait, ok = l.shared.take()
+	default:
+		wait, ok = l.paced.take(key)
 	}
-	if wait, ok = l.shared.take(); !ok {
+	if !ok {
 		l.inner.Undo(key)
 	}
 	return wait, ok
@@ -165,6 +184,31 @@ func (l *Limiter) undo(key string) {
 	if l.shared != nil {
 		l.shared.giveBack()
 	}
+	if l.paced != nil {
+		l.paced.giveBack(key)
+	}
+}
+
+// ended ends a call.
+func (l *Limiter) ended(key string, took time.Duration, o limit.Outcome, after time.Duration) {
+	l.inner.Ended(key, took, o, after)
+	if l.paced != nil && o == limit.Refused && after > 0 {
+		l.paced.hold(key, min(after, maxHold))
+	}
+}
+
+// Hold lets nothing of a key begin for so long, here at once and in the other processes
+// as soon as the store knows, if it can be asked: for what tells how long to stay away
+// by another way than the error of a call. The limiter must have a Pacer.
+func (l *Limiter) Hold(key string, length time.Duration) error {
+	if l.paced == nil {
+		return fmt.Errorf("limit %q: a hold for all processes needs a pacer", l.name)
+	}
+	if length <= 0 || length > pawl.MaxDelay {
+		return fmt.Errorf("limit %q: a hold of %v; it goes from 0 to %v", l.name, length, pawl.MaxDelay)
+	}
+	l.paced.hold(key, length)
+	return nil
 }
 
 // room is how many calls may begin soon, by a limit for all, and if none may, in
@@ -262,6 +306,11 @@ func (l *Limiter) Check(rate float64, burst, concurrency int) error {
 	if l.shared != nil && rate == 0 {
 		return fmt.Errorf("limit %q: shared, but there is no rate", l.name)
 	}
+	if l.paced != nil {
+		if err := checkPaced(rate, burst); err != nil {
+			return fmt.Errorf("limit %q: %w", l.name, err)
+		}
+	}
 	return nil
 }
 
@@ -275,6 +324,9 @@ func (l *Limiter) Set(rate float64, burst, concurrency int) error {
 	if l.shared != nil {
 		l.shared.set(rate, burst)
 		c.Rate, c.Burst = 0, 0
+	}
+	if l.paced != nil {
+		l.paced.set(rate, burst)
 	}
 	l.inner.Set(c) // which keeps what is not a number
 	l.moved(nil)
@@ -308,7 +360,7 @@ func (l *Limiter) Snapshot() LimitSnapshot {
 		s.Config.Rate = l.shared.perSecond()
 	}
 	return LimitSnapshot{
-		Name: l.name, Rate: s.Config.Rate, Shared: l.shared != nil, Keyed: l.by != nil, Concurrency: s.Config.Concurrency,
+		Name: l.name, Rate: s.Config.Rate, Shared: l.shared != nil || l.paced != nil, Keyed: l.by != nil, Concurrency: s.Config.Concurrency,
 		Buckets: s.Buckets, Running: s.InFlight, Window: s.Size, Least: s.Least,
 		HeldBack: l.held.Load(), Limited: s.Limited,
 	}

@@ -128,7 +128,7 @@ func (d *Dispatcher) exit(t *topic, c *call, o limit.Outcome, after, now time.Du
 		return
 	}
 	for i, l := range t.Limits {
-		l.inner.Ended(c.keys[i], now-c.started, o, after)
+		l.ended(c.keys[i], now-c.started, o, after)
 		l.moved(d)
 		d.recall(t, func(h *heldRun) bool { return h.by == l && h.key == c.keys[i] })
 	}
