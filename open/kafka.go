@@ -100,7 +100,7 @@ func kafkaOptions(c *kafka.Config, options url.Values) error {
 func kafkaFields(c *kafka.Config) map[string]any {
 	return map[string]any{
 		"group": &c.Group, "client_id": &c.ClientID, "instance": &c.Instance, "protocol": &c.Protocol, "prefix": &c.Prefix,
-		"tls": &c.TLS, "mechanism": &c.Mechanism,
+		"tls": &c.TLS, "mechanism": &c.Mechanism, "ca": &c.CA, "cert": &c.Cert, "key": &c.Key, "token_file": &c.TokenFile,
 		"dead_suffix": &c.DeadSuffix, "dead_names": &c.DeadNames, "state_topic": &c.StateTopic, "handler_version": &c.HandlerVersion,
 		"partitions": &c.Create.Partitions, "replicas": &c.Create.Replicas, "no_create": &c.Create.Off, "profile": &c.Create.Profile,
 		"compression": &c.Produce.Compression, "linger": &c.Produce.Linger, "delivery_timeout": &c.Produce.Timeout,

@@ -2,7 +2,6 @@ package kafka
 
 import (
 	"context"
-	"crypto/tls"
 	"log/slog"
 	"math"
 	"net"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/sasl"
+	"github.com/twmb/franz-go/pkg/sasl/oauth"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 )
@@ -38,8 +38,11 @@ func (s *Store) options() []kgo.Opt {
 	}
 	if s.cfg.Dial != nil {
 		opts = append(opts, kgo.Dialer(s.cfg.Dial))
-	} else if s.cfg.TLS {
-		opts = append(opts, kgo.DialTLSConfig(&tls.Config{MinVersion: tls.VersionTLS12}))
+	} else if s.tls != nil {
+		opts = append(opts, kgo.DialTLSConfig(s.tls.Clone()))
+	}
+	if s.cfg.TokenFile != "" {
+		opts = append(opts, kgo.SASL(oauth.Oauth(s.token)))
 	}
 	if s.cfg.User != "" {
 		opts = append(opts, kgo.SASL(s.mechanism()))

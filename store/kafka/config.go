@@ -39,6 +39,13 @@ type Config struct {
 	TLS            bool
 	User, Password string
 	Mechanism      string
+	// CA is a file of certificates (PEM): of who signs those of the brokers. Default: the
+	// system's. Cert and Key are files of a certificate and its key, by which this process
+	// shows who it is. Each of them means TLS.
+	CA, Cert, Key string
+	// TokenFile is a file with a token, for brokers that want OAUTHBEARER. It is read for
+	// every connection: whoever renews it does so in place.
+	TokenFile string
 	// Prefix stands before the name of every topic at the brokers. A user's topic
 	// "mail" is their "PREFIXmail".
 	Prefix string
@@ -215,6 +222,12 @@ func (c *Config) wrong() (errs []error) {
 		if !groupName.MatchString(of) || !groupName.MatchString(dead) || of == dead || dead == c.StateTopic {
 			bad("dead letters of %q in %q: both are names of topics, and two", of, dead)
 		}
+	}
+	if (c.Cert == "") != (c.Key == "") {
+		bad("cert and key go together")
+	}
+	if c.TokenFile != "" && c.User != "" {
+		bad("there is a token, and a user: it is one of them")
 	}
 	if (c.User == "") != (c.Password == "") {
 		bad("user and password go together")

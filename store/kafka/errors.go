@@ -47,6 +47,9 @@ func codeOf(err error) (hint string, code error) {
 	case errors.Is(err, kerr.TopicAuthorizationFailed), errors.Is(err, kerr.GroupAuthorizationFailed), errors.Is(err, kerr.ClusterAuthorizationFailed),
 		errors.Is(err, kerr.TransactionalIDAuthorizationFailed):
 		return "the user lacks a right on the topic or group", store.ErrDenied
+	case errors.Is(err, kerr.InconsistentGroupProtocol):
+		return "a program in the group has another way to share partitions (the range assignor, say, or no cooperative-sticky one): " +
+			"give it a group of its own, or end it", store.ErrConflict
 	case errors.Is(err, kerr.UnknownTopicOrPartition), errors.Is(err, kerr.UnknownTopicID):
 		return "create the topic: pawl kafka topics ensure TOPIC", store.ErrNotFound
 	case errors.Is(err, kerr.MessageTooLarge), errors.Is(err, kerr.RecordListTooLarge):

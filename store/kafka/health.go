@@ -49,7 +49,11 @@ func (h *health) fetchFailed(topic string, partition int32, err error) {
 	if topic == "" {
 		about = "group" // it could not be joined
 	}
-	h.note(about, "cannot fetch: "+err.Error())
+	what := "cannot fetch: " + err.Error()
+	if hint, _ := codeOf(err); hint != "" && topic == "" {
+		what += "; " + hint
+	}
+	h.note(about, what)
 }
 
 func (h *health) foreign(topic string, partition int32, err error) {

@@ -194,3 +194,23 @@ func TestLockOfTheDead(t *testing.T) {
 		}
 	})
 }
+
+// TestAnotherAssignor: a program that is in the group and shares partitions in another way
+// keeps this one out, and is named as the cause.
+func TestAnotherAssignor(t *testing.T) {
+	onBrokers(t, func(t *testing.T, config kafka.Config, admin *kadm.Client) {
+		create(t, admin, config.Prefix+"orders", 1)
+		other, err := kgo.NewClient(kgo.SeedBrokers(config.Brokers...), kgo.ConsumerGroup(config.Group), kgo.ConsumeTopics(config.Prefix+"orders"),
+			kgo.Balancers(kgo.RangeBalancer()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(other.CloseAllowingRebalance)
+		inState(t, admin, config.Group, "Stable", 1)
+		s := open(t, config)
+		if _, err := s.Claim(t.Context(), []store.Want{{Topic: "orders", Limit: 1}}, store.Lease{For: time.Minute}); err != nil {
+			t.Fatal(err)
+		}
+		hasFault(t, s, "the range assignor")
+	})
+}

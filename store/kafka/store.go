@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -16,6 +17,7 @@ import (
 // safe for concurrent use.
 type Store struct {
 	cfg    Config
+	tls    *tls.Config // nil: plain connections
 	engine *engine
 
 	admin   *kadm.Client
@@ -47,7 +49,11 @@ func New(c Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{cfg: c, engine: newEngine(c.Now, c.Consume)}
+	secure, err := c.identity()
+	if err != nil {
+		return nil, &store.Error{Op: "open", Code: store.ErrInvalid, Err: err}
+	}
+	s := &Store{cfg: c, tls: secure, engine: newEngine(c.Now, c.Consume)}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.buffer.limit, s.buffer.stop = c.Produce.BufferBytes, s.ctx.Done()
 	s.topics.init(s)
