@@ -108,7 +108,7 @@ func faults() map[string]fault {
 			in.write("pawl.yaml", obeys)
 		}},
 	}
-	for _, more := range []map[string]fault{standingStill(), brokenPrograms(), brokenServers(), brokenTopics(), refusals(), late(), crashes(), unseen(), telegram()} {
+	for _, more := range []map[string]fault{standingStill(), brokenPrograms(), brokenServers(), brokenTopics(), refusals(), late(), crashes(), unseen(), telegram(), wecom()} {
 		maps.Copy(all, more)
 	}
 	return all

@@ -65,7 +65,7 @@ func buildWith(h Handler) func(context.Context, pipeline.Env) (*pipeline.Pipelin
 		if err != nil {
 			return nil, err
 		}
-		b.client = newClient(s.Text("api_url"), b.figures.called)
+		b.client = newClient(s.Text("api_url"), b.called)
 		b.client.token = newTokens(marks, env.Name+".token", s.Text("corp_id"), s.Text("secret"), b.client)
 		b.accounts = &accounts{marks: marks, scope: env.Name + ".accounts"}
 		b.ledger = newLedger(marks, env.Name)
@@ -201,11 +201,22 @@ func (b *bridge) halt(ctx context.Context, err error) error {
 	return pawl.Release(haltBlock, reason)
 }
 
+// called counts a call. One that succeeds after a pause shows that the configuration is mended.
+func (b *bridge) called(api, result string, took time.Duration) {
+	b.figures.called(api, result, took)
+	if result != "ok" || api == "gettoken" { // a token is given to who may not call anything, too
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.halted = ""
+}
+
 func (b *bridge) stored(msgType string) {
 	b.figures.pulled.Add(1, b.env.Name, knownType(msgType))
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.storing, b.halted, b.storedAt = "", "", time.Now()
+	b.storing, b.storedAt = "", time.Now()
 }
 
 func (b *bridge) notStored(err error) {

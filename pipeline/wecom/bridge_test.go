@@ -191,6 +191,19 @@ func TestAMistakeOfTheConfigurationPauses(t *testing.T) {
 	r.await("it is answered", func() bool { return len(r.sim.Sent()) == 1 })
 }
 
+// A pipeline that goes on after a pause is not degraded any more, whether there are messages or not.
+func TestACallThatSucceedsEndsAPause(t *testing.T) {
+	b := &bridge{figures: newFigures("kefu"), client: &client{}, halted: "40001"}
+	b.called("gettoken", "ok", 0)
+	if b.health(t.Context()).Degraded == "" {
+		t.Error("an access token shows nothing")
+	}
+	b.called("kf/sync_msg", "ok", 0)
+	if why := b.health(t.Context()).Degraded; why != "" {
+		t.Errorf("still degraded: %s", why)
+	}
+}
+
 func TestUnknownTypesAndEventsPass(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
