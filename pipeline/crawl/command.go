@@ -166,11 +166,8 @@ func crawl(ctx context.Context, in *pipeline.Invocation) error {
 
 // finish exports, tells, and removes what is exported.
 func finish(ctx context.Context, in *pipeline.Invocation, p parts, c *crawler, r *run, d *depths, began time.Time, out string) error {
-	sum, last, err := export(ctx, p, c, r, d, out)
+	sum, err := conclude(ctx, p, c, r, d, out)
 	if err != nil {
-		return err
-	}
-	if err := settle(ctx, p, c, r, last); err != nil {
 		return err
 	}
 	sum.ElapsedSeconds = time.Since(began).Seconds()
@@ -263,13 +260,11 @@ func (c *crawler) watch(ctx context.Context, p parts, r *run, out string, env pi
 		if more > 0 {
 			continue
 		}
-		sum, last, err := export(ctx, p, c, r, d, out)
+		sum, err := conclude(ctx, p, c, r, d, out)
 		if err != nil {
 			return err
 		}
-		if err := settle(ctx, p, c, r, last); err != nil {
-			return err
-		}
+		r.Status = statusExported
 		env.Logger.Info("the crawl is finished", "stored", sum.Stored, "dead", sum.Dead, "out", out)
 	}
 }

@@ -155,8 +155,12 @@ func (c *crawler) Handle(ctx context.Context, d *pawl.Delivery) error {
 		return c.done(d, outcome{Kind: kindExcluded, URL: r.URL, Why: "robots.txt disallows it"})
 	}
 	delay := max(c.options.Delay, rules.delay)
-	if wait := h.turn(delay); wait > 0 {
-		return pawl.Release(wait, fmt.Sprintf("%s takes a request every %v", site(u), delay))
+	wait, err := c.turn(ctx, h, site(u), delay)
+	if err != nil {
+		return pawl.Release(time.Second, err.Error())
+	}
+	if wait > 0 {
+		return pawl.Release(wait, site(u)+" is to be left alone until then")
 	}
 	d.Hold(delay)
 	if r.Sitemap > 0 {
@@ -165,7 +169,9 @@ func (c *crawler) Handle(ctx context.Context, d *pawl.Delivery) error {
 		c.sitemaps(d, &r, rules)
 	}
 	if f := pawl.Describe(err); err != nil && f.Class == pawl.ClassThrottled {
-		h.back(max(f.After, time.Second))
+		if wrong := c.hold(ctx, h, site(u), max(f.After, time.Second)); wrong != nil {
+			err = errors.Join(err, wrong)
+		}
 	}
 	if err != nil {
 		c.count.failed.Add(1)

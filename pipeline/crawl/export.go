@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -180,9 +181,77 @@ func dead(ctx context.Context, p parts, topic string, r *run) (n int64, err erro
 	return n, nil
 }
 
+// conclude exports a run and removes what is exported. Of several processes one does; the others get what it came to.
+func conclude(ctx context.Context, p parts, c *crawler, r *run, d *depths, out string) (*Summary, error) {
+	lock := pawl.Mark{Scope: exportScope, Key: c.run, For: exportLease}
+	for {
+		receipts, err := p.marks.PutMarks(ctx, lock)
+		if err != nil {
+			return nil, fmt.Errorf("begin to export: %w", err)
+		}
+		now, err := load(ctx, p, c.name)
+		if err != nil {
+			return nil, err
+		}
+		if now == nil || now.ID != r.ID || now.Status == statusExported {
+			return ended(now, r)
+		}
+		if receipts[0].Put {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(exportLease / 50):
+		}
+	}
+	exporting, stop := context.WithCancel(ctx)
+	var done sync.WaitGroup
+	done.Go(func() { keepLock(exporting, p, lock) })
+	defer func() {
+		stop()
+		done.Wait()
+		_ = p.marks.Forget(context.WithoutCancel(ctx), exportScope) // else it expires
+	}()
+	sum, last, err := export(ctx, p, c, r, d, out)
+	if err != nil {
+		return nil, err
+	}
+	return &sum, settle(ctx, p, c, r, &sum, last)
+}
+
+// ended is the summary of a run that another process has exported.
+func ended(now, r *run) (*Summary, error) {
+	if now == nil || now.ID != r.ID || now.Summary == nil {
+		return nil, &pipeline.Error{Code: pipeline.ExitConflict, What: "another process has ended this crawl, and begun a new one",
+			Next: "look at what it has written"}
+	}
+	return now.Summary, nil
+}
+
+// The lock of the process that exports: a mark that expires when the process dies.
+const (
+	exportScope = "crawl/export"
+	exportLease = 10 * time.Second
+)
+
+func keepLock(ctx context.Context, p parts, lock pawl.Mark) {
+	lock.If = pawl.AnyVersion
+	t := time.NewTicker(exportLease / 3)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+			_, _ = p.marks.PutMarks(ctx, lock) // the next one is in time, too; and an export may be done twice
+		}
+	}
+}
+
 // settle ends a run whose pages are in their file: its results and the set of its URLs are removed.
-func settle(ctx context.Context, p parts, c *crawler, r *run, last int64) error {
-	r.Status = statusExported
+func settle(ctx context.Context, p parts, c *crawler, r *run, sum *Summary, last int64) error {
+	r.Status, r.Summary = statusExported, sum
 	if err := r.save(ctx, p, c.name); err != nil {
 		return err
 	}

@@ -28,6 +28,10 @@ type run struct {
 	StartedAt time.Time `json:"started_at"` // by the store's clock
 	// Base are the totals of the request topic before the run.
 	Base totals `json:"base"`
+	// Summary is what it came to, once it is exported.
+	Summary *Summary `json:"summary,omitempty"`
+
+	version int64 // in the state; 0: it is not there
 }
 
 // totals of a topic since it was created.
@@ -123,7 +127,12 @@ func begin(ctx context.Context, p parts, name string, seeds []*url.URL, o *Optio
 	if r.Base, err = totalsOf(ctx, p, c.requestTopic()); err != nil {
 		return nil, err
 	}
-	if err := r.save(ctx, p, name); err != nil {
+	if last != nil {
+		r.version = last.version
+	}
+	if err := r.save(ctx, p, name); errors.Is(err, store.ErrConflict) { // another process began at the same time
+		return begin(ctx, p, name, seeds, o, resume)
+	} else if err != nil {
 		return nil, err
 	}
 	return r, appendSeeds(ctx, p, newCrawler(name, r.ID, *o, seeds), seeds)
@@ -154,15 +163,20 @@ func load(ctx context.Context, p parts, name string) (*run, error) {
 	if err := json.Unmarshal(e.Value, &r); err != nil {
 		return nil, fmt.Errorf("the state of crawl %s: %w", name, err)
 	}
+	r.version = e.Version
 	return &r, nil
 }
 
+// save stores the run, if nobody else has changed it.
 func (r *run) save(ctx context.Context, p parts, name string) error {
 	text, err := json.Marshal(r)
 	if err != nil {
 		return err
 	}
-	_, err = p.entries.PutState(ctx, runKey(name), text, store.AnyVersion, "crawl")
+	e, err := p.entries.PutState(ctx, runKey(name), text, r.version, "crawl")
+	if err == nil {
+		r.version = e.Version
+	}
 	return err
 }
 

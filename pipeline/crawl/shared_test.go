@@ -1,0 +1,79 @@
+package crawl
+
+import (
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+)
+
+// TestSeveralProcessesShareAHost: the pauses of a host, asked for by robots.txt or with a 429, hold for all processes
+// that crawl; each page is asked for once; and all of them end with the same summary.
+func TestSeveralProcessesShareAHost(t *testing.T) {
+	refs := make([]string, 6)
+	pages := map[string]http.HandlerFunc{"/robots.txt": text("text/plain", "User-agent: *\nCrawl-delay: 0.3\n")}
+	var first sync.Once
+	for i := range refs {
+		refs[i] = fmt.Sprintf("/%d", i)
+		pages[refs[i]] = func(w http.ResponseWriter, r *http.Request) {
+			refuse := false
+			if i == 3 {
+				first.Do(func() { refuse = true })
+			}
+			if refuse {
+				w.Header().Set("Retry-After", "1")
+				w.WriteHeader(http.StatusTooManyRequests)
+				return
+			}
+			text("text/html", "x")(w, r)
+		}
+	}
+	pages["/"] = text("text/html", links(refs...))
+	w := newWeb(t, pages)
+	dir := t.TempDir()
+	var sums [3]Summary
+	var all sync.WaitGroup
+	for i := range sums {
+		r := &rig{T: t, dir: dir, changed: map[string]any{"resume": true, "per-host": int64(4), "out": filepath.Join(dir, fmt.Sprintf("%d.jsonl", i))}}
+		all.Go(func() {
+			var err error
+			if sums[i], _, err = r.run(t.Context(), w.URL); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	for _, s := range sums {
+		if s.Stored != 7 || s.Dead != 0 || s.Out != sums[0].Out {
+			t.Errorf("%+v", s)
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var asked []time.Time
+	for uri, times := range w.asked {
+		if uri != "/robots.txt" {
+			asked = append(asked, times...)
+		}
+	}
+	slices.SortFunc(asked, time.Time.Compare)
+	refused := w.asked["/3"][0]
+	inPeace := 0
+	for _, at := range asked {
+		if after := at.Sub(refused); after > 0 && after < 900*time.Millisecond {
+			inPeace++
+		}
+	}
+	if inPeace > 1 { // one may have been on its way
+		t.Errorf("%d requests within the second's peace that the host asked for", inPeace)
+	}
+	if took := asked[len(asked)-1].Sub(asked[0]); took < 2400*time.Millisecond {
+		t.Errorf("%d requests in %v: they are to be 300 ms apart, and a second in between", len(asked), took)
+	}
+	if len(asked) != 8 {
+		t.Errorf("%d requests, want 8", len(asked))
+	}
+}
