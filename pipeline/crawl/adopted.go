@@ -2,7 +2,6 @@ package crawl
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/url"
@@ -26,7 +25,8 @@ func (c *crawler) remember(ctx context.Context, p parts, log *slog.Logger) (err 
 			return &pipeline.Error{Code: pipeline.ExitForbidden, What: "cannot keep pages in " + dir, Err: err, Next: "name another folder with --cache, or keep none: --cache off"}
 		}
 	}
-	return errors.Join(c.fetch.cookies.keep(ctx, marks, c.run, log), c.marked.load(ctx, marks, c.run, c.scope))
+	c.fetch.cookies.keep(marks, c.run, log)
+	return c.marked.load(ctx, marks, c.run, c.scope)
 }
 
 const adoptedKey = "adopted/"

@@ -155,7 +155,7 @@ func (c *crawler) Handle(ctx context.Context, d *pawl.Delivery) error {
 		return c.done(d, outcome{Kind: kindExcluded, URL: r.URL, Why: "robots.txt disallows it"})
 	}
 	delay := max(c.options.Delay, rules.delay)
-	wait, err := c.turn(ctx, h, site(u), delay)
+	wait, err := c.turn(ctx, h, u, delay)
 	if err != nil {
 		return pawl.Release(time.Second, err.Error())
 	}
@@ -169,7 +169,7 @@ func (c *crawler) Handle(ctx context.Context, d *pawl.Delivery) error {
 		c.sitemaps(d, &r, rules)
 	}
 	if f := pawl.Describe(err); err != nil && f.Class == pawl.ClassThrottled {
-		if wrong := c.hold(ctx, h, site(u), max(f.After, time.Second)); wrong != nil {
+		if wrong := c.hold(ctx, h, u, max(f.After, time.Second)); wrong != nil {
 			err = errors.Join(err, wrong)
 		}
 	}

@@ -32,7 +32,6 @@ type host struct {
 	rules  *robots
 	until  time.Time // rules count until then
 	next   time.Time // not before
-	looked time.Time // when pauses by other processes were last looked for
 }
 
 func (hs *hosts) at(u *url.URL) *host {

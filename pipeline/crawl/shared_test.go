@@ -11,7 +11,7 @@ import (
 )
 
 // TestSeveralProcessesShareAHost: the pauses of a host, asked for by robots.txt or with a 429, hold for all processes
-// that crawl; each page is asked for once; and all of them end with the same summary.
+// that crawl, and so do cookies; each page is asked for once; and all of them end with the same summary.
 func TestSeveralProcessesShareAHost(t *testing.T) {
 	refs := make([]string, 6)
 	pages := map[string]http.HandlerFunc{"/robots.txt": text("text/plain", "User-agent: *\nCrawl-delay: 0.3\n")}
@@ -28,10 +28,16 @@ func TestSeveralProcessesShareAHost(t *testing.T) {
 				w.WriteHeader(http.StatusTooManyRequests)
 				return
 			}
+			if _, err := r.Cookie("visitor"); err != nil {
+				t.Errorf("%s was asked for without the cookie", r.URL)
+			}
 			text("text/html", "x")(w, r)
 		}
 	}
-	pages["/"] = text("text/html", links(refs...))
+	pages["/"] = func(w http.ResponseWriter, r *http.Request) {
+		http.SetCookie(w, &http.Cookie{Name: "visitor", Value: "1", Path: "/"})
+		text("text/html", links(refs...))(w, r)
+	}
 	w := newWeb(t, pages)
 	dir := t.TempDir()
 	var sums [3]Summary
