@@ -25,6 +25,8 @@ type request struct {
 	Chain []string `json:"chain,omitempty"` // the URLs that led here by redirects, in order
 	// Alike is how many pages in a row, up to the one that has the link, had URLs of this one's shape.
 	Alike int `json:"alike,omitempty"`
+	// Cookies tells that the page with the link, or the redirect, set some: they are to be known before it is asked for.
+	Cookies bool `json:"cookies,omitempty"`
 	// Sitemap is how many sitemaps lead here, this one included; 0: it is a page. Skip are links that were read before.
 	Sitemap int `json:"sitemap,omitempty"`
 	Skip    int `json:"skip,omitempty"`
@@ -155,7 +157,7 @@ func (c *crawler) Handle(ctx context.Context, d *pawl.Delivery) error {
 		return c.done(d, outcome{Kind: kindExcluded, URL: r.URL, Why: "robots.txt disallows it"})
 	}
 	delay := max(c.options.Delay, rules.delay)
-	wait, err := c.turn(ctx, h, u, delay)
+	wait, err := c.turn(ctx, h, u, delay, r.Cookies)
 	if err != nil {
 		return pawl.Release(time.Second, err.Error())
 	}
@@ -228,14 +230,15 @@ func (c *crawler) ask(ctx context.Context, d *pawl.Delivery, u *url.URL, r *requ
 		}
 		seen = append(seen, u.String())
 		if !leads(a.location) {
-			return c.moved(ctx, d, r, a.location, seen)
+			return c.moved(ctx, d, r, a, seen)
 		}
 		u = a.location
 	}
 }
 
 // moved hands a request on to where a redirect leads.
-func (c *crawler) moved(ctx context.Context, d *pawl.Delivery, r *request, to *url.URL, chain []string) error {
+func (c *crawler) moved(ctx context.Context, d *pawl.Delivery, r *request, a *answer, chain []string) error {
+	to := a.location
 	if !c.scope.has(to) {
 		if !c.isSeed(r) {
 			return c.done(d, outcome{Kind: kindExcluded, URL: r.URL, Why: "it redirects out of scope"})
@@ -247,7 +250,7 @@ func (c *crawler) moved(ctx context.Context, d *pawl.Delivery, r *request, to *u
 	if !c.options.AllowPrivate && privateHost(to) {
 		return pawl.Permanent(pawl.OfKind(KindPrivate, errPrivate))
 	}
-	d.Emit(c.visit(to, request{Depth: r.Depth, Chain: chain, Alike: r.Alike}))
+	d.Emit(c.visit(to, request{Depth: r.Depth, Chain: chain, Alike: r.Alike, Cookies: r.Cookies || a.setsCookies()}))
 	return c.done(d, outcome{Kind: kindMoved, URL: r.URL, Next: urlKeys{keyOf(to)}})
 }
 
@@ -266,12 +269,14 @@ func (c *crawler) page(ctx context.Context, d *pawl.Delivery, u *url.URL, r *req
 	}
 	o := outcome{Kind: kindPage, URL: r.URL, Page: record}
 	for _, link := range p.next {
-		if c.follow(d, &o, link, r.Depth, alike(u, link, r.Alike)) {
+		to := request{Depth: r.Depth, Alike: alike(u, link, r.Alike), Cookies: a.setsCookies()}
+		if c.follow(d, &o, link, to) {
 			o.Next = append(o.Next, keyOf(link))
 		}
 	}
 	for _, link := range p.links {
-		if c.follow(d, &o, link, r.Depth+1, alike(u, link, r.Alike)) {
+		to := request{Depth: r.Depth + 1, Alike: alike(u, link, r.Alike), Cookies: a.setsCookies()}
+		if c.follow(d, &o, link, to) {
 			o.Links = append(o.Links, keyOf(link))
 		}
 	}
@@ -282,18 +287,18 @@ func (c *crawler) page(ctx context.Context, d *pawl.Delivery, u *url.URL, r *req
 
 // follow emits a request for a link, unless it leads out of the crawl or the request is surely there. It reports whether
 // the link leads to a page of the crawl, perhaps one that is too deep from here.
-func (c *crawler) follow(d *pawl.Delivery, o *outcome, link *url.URL, depth int64, alike int) bool {
+func (c *crawler) follow(d *pawl.Delivery, o *outcome, link *url.URL, to request) bool {
 	switch {
-	case !c.scope.has(link) || !c.options.AllowPrivate && privateHost(link) || trap(link, alike):
+	case !c.scope.has(link) || !c.options.AllowPrivate && privateHost(link) || trap(link, to.Alike):
 		o.Excluded++
 		return false
-	case c.options.Depth >= 0 && depth > c.options.Depth:
+	case c.options.Depth >= 0 && to.Depth > c.options.Depth:
 		o.Deeper = append(o.Deeper, link.String())
 		return true
 	}
 	o.Found++
 	if !c.seen.has(keyOf(link)) {
-		d.Emit(c.visit(link, request{Depth: depth, Alike: alike}))
+		d.Emit(c.visit(link, to))
 	}
 	return true
 }

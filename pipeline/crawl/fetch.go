@@ -44,6 +44,8 @@ type answer struct {
 	etag     string
 }
 
+func (a *answer) setsCookies() bool { return a.header.Get("Set-Cookie") != "" }
+
 // fetcher asks servers. It follows no redirects.
 type fetcher struct {
 	client   *http.Client

@@ -32,6 +32,7 @@ type host struct {
 	rules  *robots
 	until  time.Time // rules count until then
 	next   time.Time // not before
+	looked time.Time // when its marks were last looked at
 }
 
 func (hs *hosts) at(u *url.URL) *host {

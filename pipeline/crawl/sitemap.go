@@ -72,7 +72,7 @@ func (c *crawler) readSitemap(ctx context.Context, d *pawl.Delivery, u *url.URL,
 		switch {
 		case err != nil:
 		case !l.index:
-			if c.follow(d, &o, link, sitemapDepth, 0) {
+			if c.follow(d, &o, link, request{Depth: sitemapDepth}) {
 				o.Links = append(o.Links, keyOf(link))
 			}
 		case r.Sitemap < sitemapNesting && c.scope.has(link):
