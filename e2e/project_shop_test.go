@@ -397,6 +397,21 @@ func refuse(w http.ResponseWriter, body []byte, status int, kind string) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"errors": true, "items": items})
 }
 
+// holds lets n bulk requests pass, and holds those that follow until they are released.
+func (s *shop) holds(n int64) (release func()) {
+	var passed atomic.Int64
+	released := make(chan struct{})
+	s.breaks(func(_ http.ResponseWriter, r *http.Request, _ []byte) bool {
+		if r.URL.Path == "/_bulk" && passed.Add(1) > n {
+			<-released
+		}
+		return false
+	})
+	release = sync.OnceFunc(func() { s.breaks(nil); close(released) })
+	s.Cleanup(release) // before the proxy is closed, which waits for its requests
+	return release
+}
+
 // cut lets a request through and cuts its answer.
 func (s *shop) cut(w http.ResponseWriter, r *http.Request, body []byte) bool {
 	req, err := http.NewRequest(r.Method, s.search+r.URL.String(), bytes.NewReader(body))

@@ -31,21 +31,18 @@ func rebuildSurvivesKills(s *shop) {
 			}
 		}
 	}()
-	s.breaks(func(_ http.ResponseWriter, r *http.Request, _ []byte) bool {
-		if r.URL.Path == "/_bulk" {
-			time.Sleep(30 * time.Millisecond) // so that there is a middle
-		}
-		return false
-	})
+	release := s.holds(3) // so that there is a middle
 	s.must("pawl project rebuild search -q >rebuild.out 2>&1 & echo $! >rebuild.pid")
 	s.wait("some pages", func() bool {
 		return s.one(`SELECT max(done) FROM projection_status WHERE state = 'building' AND done > 20`) != ""
 	})
 	s.must("daemon kill KILL; daemon gone")
+	release()
 	s.put("meanwhile", 3, 140)
 	s.start()
 	s.put("after", 5, 145)
-	s.says("pawl project status search -o json", `…"index":"`+s.index+`-000002"…"rebuild":null…`, 0)
+	s.wait("the swap", func() bool { return s.status().Index == s.index+"-000002" })
+	s.says("pawl project status search -o json", `…"rebuild":null…`, 0)
 	close(done)
 	if err := <-searched; err != nil {
 		s.Errorf("a search failed: %v", err)
@@ -138,16 +135,11 @@ func operations(s *shop) {
 	s.says("pawl project verify search --sample 5 -o json", `{"checked":0,"missing":0,"stale":0,"extra":1,"verdict":"different"}`, 7)
 
 	// A request that takes long is taken away from its process.
-	s.breaks(func(_ http.ResponseWriter, r *http.Request, _ []byte) bool {
-		if r.URL.Path == "/_bulk" {
-			time.Sleep(3 * time.Second)
-		}
-		return false
-	})
+	release := s.holds(0)
 	s.put("slow", 1)
 	s.wait("it is held", func() bool { return s.status().Processing == 1 })
 	s.says("pawl project reclaim search --older-than 10ms --yes -o json", `{"reclaimed":1}`, 0)
-	s.breaks(nil)
+	release()
 	s.settled()
 	s.until("pawl audit ls", "project reclaim")
 	page := s.must("curl -sS " + s.address + "/metrics")
