@@ -112,9 +112,15 @@ func (h *hooked) Extend(ctx context.Context, by time.Duration, tokens ...pawl.To
 	hook := h.extend
 	h.mu.Unlock()
 	if hook != nil {
-		if lost, err := hook(tokens); lost != nil || err != nil {
+		lost, err := hook(tokens)
+		if err != nil || len(lost) == len(tokens) {
 			return lost, err
 		}
+		// What it does not call lost is extended: a store that says so and does not do it
+		// would have two leases of a message.
+		kept := slices.DeleteFunc(slices.Clone(tokens), func(t pawl.Token) bool { return slices.Contains(lost, t) })
+		more, err := h.Store.Extend(ctx, by, kept...)
+		return append(slices.Clip(lost), more...), err
 	}
 	return h.Store.Extend(ctx, by, tokens...)
 }
