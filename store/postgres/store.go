@@ -165,7 +165,7 @@ func Description() store.Description {
 	for _, c := range store.AllCapabilities {
 		all[c] = kept
 	}
-	all[store.CanTxAppend] = store.Support{Kept: true, Note: "pgx.Tx"}
+	all[store.CanTxAppend] = store.Support{Kept: true, Note: "pgx.Tx, and *sql.Tx of pgx's driver for database/sql"}
 	all[store.CanWake] = store.Support{Kept: true, Note: "LISTEN and NOTIFY; by polling behind a pooler of transactions"}
 	return store.Description{
 		Name: "postgres", URL: "postgres://USER@HOST:PORT/DATABASE",

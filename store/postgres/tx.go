@@ -37,7 +37,15 @@ func isIsolation(err error) bool {
 //
 // Listeners in this process are not told, because the messages are not there
 // yet; call [Store.Wake] after the commit, or leave it to the next poll.
+//
+// A transaction of database/sql goes to the [store.TxAppender] of *sql.Tx, which
+// [store.As] finds; it keeps the same promises.
 func (s *Store) AppendTx(ctx context.Context, dbtx pgx.Tx, batch store.Batch[pawl.Message]) ([]store.Receipt, error) {
+	return s.appendIn(ctx, dbtx.Conn().PgConn(), batch)
+}
+
+// appendIn appends in the transaction that is open on c.
+func (s *Store) appendIn(ctx context.Context, c *pgconn.PgConn, batch store.Batch[pawl.Message]) ([]store.Receipt, error) {
 	receipts, err := store.Admit(batch)
 	if err != nil {
 		return nil, err
@@ -52,7 +60,6 @@ func (s *Store) AppendTx(ctx context.Context, dbtx pgx.Tx, batch store.Batch[paw
 		return nil, s.fail("append", err)
 	}
 	in.late = true
-	c := dbtx.Conn().PgConn()
 	err = s.insertTx(ctx, c, in)
 	switch {
 	case err == nil:

@@ -1,0 +1,75 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+)
+
+var _ store.TxAppender[*sql.Tx] = sqlAppender{}
+
+// sqlAppender is the store for transactions of database/sql: a type has one
+// method AppendTx, and that of [Store] is for pgx.Tx. It embeds the interface, so
+// that it has neither that method nor Unwrap.
+type sqlAppender struct {
+	store.Store
+
+	s *Store
+}
+
+// Unwrap is for [store.As], which finds the [store.TxAppender] of *sql.Tx there.
+func (s *Store) Unwrap() store.Store { return sqlAppender{s, s} }
+
+// appendStatement is what tracers see, and what another driver would execute.
+const appendStatement = "-- pawl: messages are appended in this transaction"
+
+// AppendTx implements [store.TxAppender]: tx is a transaction of
+// github.com/jackc/pgx/v5/stdlib. Everything else is as with [Store.AppendTx].
+func (a sqlAppender) AppendTx(ctx context.Context, tx *sql.Tx, batch store.Batch[pawl.Message]) ([]store.Receipt, error) {
+	var receipts []store.Receipt
+	var refused error
+	inside := &insider{do: func(c *pgx.Conn) error {
+		receipts, refused = a.s.appendIn(ctx, c.PgConn(), batch)
+		return refused
+	}}
+	_, err := tx.ExecContext(ctx, appendStatement, inside)
+	switch {
+	case refused != nil:
+		return receipts, refused
+	case inside.called || errors.Is(err, sql.ErrTxDone) || ctx.Err() != nil:
+		return receipts, a.s.fail("append", err)
+	case errors.Is(err, driver.ErrBadConn):
+		return nil, &store.Error{
+			Op: "append", Code: store.ErrUnavailable, Err: err,
+			Hint: "the connection of the transaction was lost: begin another one",
+		}
+	}
+	if err == nil {
+		err = errors.New("the driver ignores how the statement is made")
+	}
+	return nil, &store.Error{
+		Op: "append", Code: store.ErrInvalid, Err: fmt.Errorf("the transaction is not one of pgx: %w", err),
+		Hint: `open the database with sql.Open("pgx", URL), which needs github.com/jackc/pgx/v5/stdlib`,
+	}
+}
+
+// insider gets at the connection of a transaction, which database/sql hides: pgx
+// lets a [pgx.QueryRewriter] among the arguments of a statement change it, and
+// gives it the connection, on which nothing else happens meanwhile.
+type insider struct {
+	do     func(*pgx.Conn) error
+	called bool
+}
+
+// RewriteQuery implements [pgx.QueryRewriter]. The statement stays as it is.
+func (i *insider) RewriteQuery(_ context.Context, c *pgx.Conn, query string, args []any) (string, []any, error) {
+	i.called = true
+	return query, args, i.do(c)
+}
