@@ -20,7 +20,7 @@ func late() map[string]fault {
 		"PawlHotKey": {
 			config: obeys,
 			cause: func(in *incident) {
-				behaves("sleep 1\n")(in)
+				behaves("sleep 10\n")(in) // long enough for the page to look at the first one
 				in.must(`for i in $(seq 60); do echo "{\"id\":\"m$i\",\"key\":\"k\",\"body\":\"$i\"}"; done | pawl send mail --jsonl -q`)
 				in.until("curl -sS "+in.address+"/metrics", `pawl_queue_top_key_ratio{topic="mail"} 1`)
 			},
@@ -56,10 +56,10 @@ func crashes() map[string]fault {
 			down:   true,
 			cause: func(in *incident) {
 				in.send(1, "mail")
-				in.start()
-				in.must("daemon gone")
-				in.start()
-				in.must("daemon gone")
+				for range 2 { // it may be gone before it was seen to be ready
+					_, _ = in.sh("daemon start --listen " + in.address)
+					in.must("daemon gone")
+				}
 			},
 			mendAt: "3.", mend: func(in *incident) { in.write("pawl.yaml", obeys); behaves(good)(in); in.start() },
 			unproved: "one scrape shows one start",
