@@ -18,6 +18,7 @@ var masks = []struct{ what, mask string }{
 	{`\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?Z?`, "TIME"},
 	{`time=\d\d:\d\d:\d\d(\.\d+)?`, "time=TIME"},
 	{`(?m)^(.) +(disk|files) .*$`, "MACHINE"},
+	{`(?m)^- +convert .*\n +→ .*\n`, ""}, // programs that this machine lacks
 	{`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`, "NUMBER"},
 	{`\b(\d+h)?(\d+m)?\d+(\.\d+)?(ns|µs|ms|s|m|h)\b`, "LENGTH"},
 	{`\S+@\S+`, "SOMEBODY"},

@@ -32,13 +32,14 @@ The exit code is 7 when problems found.`,
 			}
 			found, opened := d.Examine(c.Context())
 			s.opened = opened
+			checks := len(found)
 			found = append(found, missingPrograms(serve.Kinds())...)
 			if err := s.findings(found); err != nil {
 				return err
 			}
 			if n := doctor.Problems(found); n > 0 {
 				return &problem{
-					code: exitFound, what: fmt.Sprintf("%d of %d checks found something", n, len(found)),
+					code: exitFound, what: fmt.Sprintf("%d of %d checks found something", n, checks),
 					err: fmt.Errorf("looked at %s", time.Now().Format(time.DateTime)), next: "do what the last column says, then run it again",
 				}
 			}
