@@ -211,7 +211,8 @@ func conclude(ctx context.Context, p parts, c *crawler, r *run, d *depths, out s
 	defer func() {
 		stop()
 		done.Wait()
-		_ = p.marks.Forget(context.WithoutCancel(ctx), exportScope) // else it expires
+		free := pawl.Mark{Scope: lock.Scope, Key: lock.Key, If: pawl.AnyVersion, Remove: true}
+		_, _ = p.marks.PutMarks(context.WithoutCancel(ctx), free) // else it expires
 	}()
 	sum, last, err := export(ctx, p, c, r, d, out)
 	if err != nil {

@@ -8,6 +8,9 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store/sqlite"
 )
 
 // TestSeveralProcessesShareAHost: the pauses of a host, asked for by robots.txt or with a 429, hold for all processes
@@ -81,5 +84,32 @@ func TestSeveralProcessesShareAHost(t *testing.T) {
 	}
 	if len(asked) != 8 {
 		t.Errorf("%d requests, want 8", len(asked))
+	}
+}
+
+// TestTheLockOfAnotherRunStays: the end of a crawl frees its own lock of the export, not those of others in the store.
+func TestTheLockOfAnotherRunStays(t *testing.T) {
+	r := &rig{T: t, dir: t.TempDir()}
+	s, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(r.dir, "pawl.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	if _, err := s.PutMarks(t.Context(), pawl.Mark{Scope: exportScope, Key: "another", For: time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	w := newWeb(t, map[string]http.HandlerFunc{"/": text("text/html", "x")})
+	if _, _, err := r.run(t.Context(), w.URL); err != nil {
+		t.Fatal(err)
+	}
+	locks := []string{}
+	for m, err := range s.ListMarks(t.Context(), exportScope, "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		locks = append(locks, m.Key)
+	}
+	if !slices.Equal(locks, []string{"another"}) {
+		t.Errorf("locks %q are there, want that of the other run alone", locks)
 	}
 }
