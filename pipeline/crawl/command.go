@@ -33,7 +33,11 @@ is tried five times and is a dead letter then: pawl dead ls --topic crawl.reques
 shows it, and pawl dead replay tries it again. The file appears at the end, whole.
 
 Exit code 0: everything is stored; 3: some is in the dead letters; 4: interrupted,
-go on with --resume; 5: an unfinished crawl is in the store.`,
+go on with --resume; 5: an unfinished crawl is in the store.
+
+A terminal shows pages per second, what is left, and the hosts: requests that wait and
+that are in flight, errors, and until when a host is to be left alone. Without one the
+same is a line of JSON on stderr every ten seconds, and at the end.`,
 		Example: `  pawl crawl https://example.com/ --out pages.jsonl   # needs a network
   pawl crawl https://example.com/docs/ --scope prefix --depth 3 --delay 1s   # needs a network
   pawl crawl --module shop.yaml   # needs a network`,
@@ -146,14 +150,15 @@ func crawl(ctx context.Context, in *pipeline.Invocation) error {
 	if err := c.remember(ctx, p, in.Logger); err != nil {
 		return err
 	}
-	board := in.Board(c.board(began), c.line(began))
+	figures := &board{ctx: ctx, c: c, parts: p, began: began}
+	stopBoard := figures.show(in)
 	var d *depths
 	for more := 1; err == nil && more > 0 && ctx.Err() == nil; {
 		if err = c.work(ctx, p, in); err == nil && ctx.Err() == nil {
 			d, more, err = c.deepen(ctx, p)
 		}
 	}
-	board.Stop()
+	stopBoard()
 	if ctx.Err() != nil {
 		return &pipeline.Error{Code: pipeline.ExitUnfinished, What: fmt.Sprintf("the crawl is not finished: %d pages are stored", c.stored.Load()), Err: errors.New("it was interrupted"),
 			Next: "go on with the same command and --resume"}

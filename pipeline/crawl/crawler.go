@@ -165,6 +165,8 @@ func (c *crawler) Handle(ctx context.Context, d *pawl.Delivery) error {
 		return pawl.Release(wait, site(u)+" is to be left alone until then")
 	}
 	d.Hold(delay)
+	h.inFlight.Add(1)
+	defer h.inFlight.Add(-1)
 	if r.Sitemap > 0 {
 		err = c.readSitemap(ctx, d, u, &r)
 	} else if err = c.ask(ctx, d, u, &r); err == nil {
@@ -177,6 +179,7 @@ func (c *crawler) Handle(ctx context.Context, d *pawl.Delivery) error {
 	}
 	if err != nil {
 		c.count.failed.Add(1)
+		h.failed.Add(1)
 		err = c.explain(err, u)
 	}
 	return err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/url"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -33,6 +34,8 @@ type host struct {
 	until  time.Time // rules count until then
 	next   time.Time // not before
 	looked time.Time // when its marks were last looked at
+
+	inFlight, failed atomic.Int64 // for the board
 }
 
 func (hs *hosts) at(u *url.URL) *host {
