@@ -12,10 +12,38 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 )
+
+// TestCrawlPage does what the tutorial of docs/pipelines/crawl.md says.
+func TestCrawlPage(t *testing.T) {
+	t.Parallel()
+	in, site, tried := newIncident(t, ""), freeAddress(t), 0
+	_, port, _ := strings.Cut(site, ":")
+	blocks := sections(t, "../docs/pipelines/crawl.md")["Tutorial"]
+	for i, b := range blocks {
+		file, typed := fileName.FindStringSubmatch(b.before), strings.NewReplacer("127.0.0.1:8000", site, "127.0.0.1 8000", "127.0.0.1 "+port)
+		b.code = typed.Replace(b.code)
+		switch {
+		case file != nil:
+			in.write(file[1], b.code)
+		case strings.Contains(b.before, "In a terminal of its own"):
+			aside(t, in.dir, b.code)
+			in.until("curl -sS http://"+site+"/", "Shop")
+		case b.language == "sh" && i+1 < len(blocks) && blocks[i+1].language == "text":
+			in.do(b, typed.Replace(blocks[i+1].code), false)
+			tried++
+		case b.language == "sh":
+			in.must(b.code)
+		}
+	}
+	if tried < 5 {
+		t.Errorf("only %d commands were found", tried)
+	}
+}
 
 // TestCrawlSurvivesKills: a crawl that is killed again and again stores every page once.
 func TestCrawlSurvivesKills(t *testing.T) {
