@@ -35,7 +35,7 @@ type request struct {
 // outcome is the body of a message of the topic NAME.store: what became of a request. Exactly one is emitted with
 // the ack of each.
 type outcome struct {
-	Kind string `json:"kind"` // page, excluded or moved
+	Kind string `json:"kind"` // page, excluded, moved or replayed
 	// URL is the request's own; that of a sitemap is empty. Next are the keys of links of its own depth, redirects
 	// included, Links those of links that are one deeper: see [depths].
 	URL   string  `json:"url"`
@@ -54,6 +54,7 @@ const (
 	kindPage     = "page"
 	kindExcluded = "excluded"
 	kindMoved    = "moved"
+	kindReplayed = "replayed" // a request of an earlier run: it was not appended in this one
 )
 
 // Record is a page, as it is exported.
@@ -137,6 +138,9 @@ func (c *crawler) Handle(ctx context.Context, d *pawl.Delivery) error {
 	if err != nil {
 		return pawl.Permanent(pawl.OfKind(KindRequest, err))
 	}
+	if of := d.Unique.Scope; of != "" && of != scopeOf(c.run) {
+		return c.replayed(d, u, r)
+	}
 	if r.Sitemap == 0 {
 		c.seen.add(keyOf(u))
 	}
@@ -183,6 +187,18 @@ func (c *crawler) Handle(ctx context.Context, d *pawl.Delivery) error {
 		err = c.explain(err, u)
 	}
 	return err
+}
+
+// replayed takes a dead letter of an earlier run into this one, which may know its URL already.
+func (c *crawler) replayed(d *pawl.Delivery, u *url.URL, r request) error {
+	o := outcome{Kind: kindReplayed}
+	if c.scope.has(u) && (c.options.Depth < 0 || r.Depth <= c.options.Depth) {
+		o.Found = 1
+		d.Emit(c.visit(u, r))
+	} else {
+		o.Excluded = 1
+	}
+	return c.done(d, o)
 }
 
 // left is the outcome of a request that is not asked. A sitemap is no page, and not counted.

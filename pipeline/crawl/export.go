@@ -83,6 +83,7 @@ func (c *crawler) read(ctx context.Context, p parts, r *run, d *depths, w *write
 			sum.Bytes += o.Page.Bytes
 			sum.Status[strconv.Itoa(o.Page.Status)]++
 			return w.page(o.Page)
+		case o.Kind == kindReplayed:
 		case o.Kind == kindMoved:
 			moved++
 		default: // other processes stored enough at the same time, or it was left out

@@ -3,12 +3,16 @@ package crawl
 import (
 	"context"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/pipeline"
+	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/sqlite"
 )
 
 // TestCookiesSurvive: a crawl that goes on is still the visitor that it was.
@@ -73,5 +77,57 @@ func TestASeedMayLeadToAnotherHost(t *testing.T) {
 	r.changed = map[string]any{"resume": true}
 	if sum, got, err := r.run(t.Context(), seed); err != nil || sum.Stored != 4 || sum.Excluded != 0 || !strings.HasPrefix(got["/"].FinalURL, w.URL) {
 		t.Fatalf("%v, %+v, %v", err, sum, got)
+	}
+}
+
+// TestReplayAfterTheEnd: a dead letter that is replayed when its crawl is over is asked for by the next one, once, and
+// the account closes; in a crawl of something else it counts as excluded.
+func TestReplayAfterTheEnd(t *testing.T) {
+	var mended atomic.Bool
+	w := newWeb(t, map[string]http.HandlerFunc{
+		"/": text("text/html", links("/1", "/missing")), "/1": text("text/html", "1"), "/other/": text("text/html", "other"),
+		"/missing": func(rw http.ResponseWriter, r *http.Request) {
+			if !mended.Load() {
+				http.NotFound(rw, r)
+				return
+			}
+			text("text/html", links("/1", "/2"))(rw, r)
+		},
+		"/2": text("text/html", "2"),
+	})
+	r := &rig{T: t, dir: t.TempDir(), changed: map[string]any{"scope": ScopePrefix}}
+	replay := func() {
+		s, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(r.dir, "pawl.db")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = s.Close() }()
+		for letter, err := range s.Dead(t.Context(), store.DeadFilter{Topic: "crawl.request"}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.Replay(t.Context(), "", letter.ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if sum, _, err := r.run(t.Context(), w.URL); code(err) != pipeline.ExitPartly || sum.Dead != 1 {
+		t.Fatalf("the first crawl: %v, %+v", err, sum)
+	}
+	replay()
+	if sum, _, err := r.run(t.Context(), w.URL+"/other/"); err != nil || sum.Stored != 1 || sum.Excluded != 1 || sum.Discovered != 2 {
+		t.Fatalf("a crawl of something else: %v, %+v", err, sum)
+	}
+	if sum, _, err := r.run(t.Context(), w.URL); code(err) != pipeline.ExitPartly || sum.Dead != 1 {
+		t.Fatalf("the third crawl: %v, %+v", err, sum)
+	}
+	replay()
+	mended.Store(true)
+	sum, pages, err := r.run(t.Context(), w.URL)
+	if err != nil || sum.Stored != 4 || len(pages) != 4 || pages["/2"].Depth != 2 || sum.Discovered != sum.Stored+sum.Duplicate {
+		t.Fatalf("the crawl after the replay: %v, %+v, %v", err, sum, pages)
+	}
+	if n := len(w.times("/missing")); n != 3 {
+		t.Errorf("the page that was missing was asked for %d times, want 3", n)
 	}
 }
