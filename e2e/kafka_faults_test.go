@@ -44,6 +44,21 @@ func (in *incident) makeNarrow(topic string, bytes int) {
 	}
 }
 
+// expire lets the first partition of a topic begin at an offset, as retention does.
+func (in *incident) expire(topic string, offset int64) {
+	in.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(os.Getenv("PAWL_TEST_KAFKA")))
+	if err != nil {
+		in.Fatal(err)
+	}
+	defer client.Close()
+	to := kadm.Offsets{}
+	to.Add(kadm.Offset{Topic: in.prefix + topic, At: offset, LeaderEpoch: -1})
+	if _, err := kadm.NewClient(client).DeleteRecords(in.Context(), to); err != nil {
+		in.Fatal(err)
+	}
+}
+
 func (in *incident) onKafka(broker, options string) {
 	own := fmt.Sprintf("e2e%08x", rand.Uint32())
 	in.env = append(in.env, fmt.Sprintf("PAWL_STORE=kafka://%s?group=%s&prefix=%s.&%s", broker, own, own, options))
@@ -86,6 +101,29 @@ func brokenTopics() map[string]fault {
 				in.write("stuck.sed", strings.Replace(stuck, `"m1"`, `"nobody"`, 1))
 				in.must("daemon kill TERM; daemon gone")
 				in.start()
+			},
+		},
+		"PawlKafkaLag": {
+			config: obeys, store: kafkaStore("partitions=1"),
+			cause: func(in *incident) {
+				behaves("while [ ! -e mended ]; do sleep 0.1; done\n")(in)
+				in.send(20, "mail")
+				exports(in, "pawl_kafka_lag", 20)
+			},
+			mendAt: "3.", mend: func(in *incident) { in.write("mended", "") },
+			unproved: "a lag that does not shrink takes minutes to tell",
+		},
+		"PawlKafkaLostToRetention": {
+			config: obeys, store: kafkaStore("partitions=1"),
+			cause: func(in *incident) {
+				behaves(good)(in)
+				in.send(4, "mail")
+				exports(in, "pawl_deliveries_settled_total", 4)
+				in.must("daemon kill TERM; daemon gone")
+				in.send(20, "mail")
+				in.expire("mail", 14)
+				in.start()
+				exports(in, "pawl_kafka_lost_to_retention_total", 10)
 			},
 		},
 		"PawlKafkaRebalanceStorm": {config: obeys, store: kafkaStore("partitions=4"), cause: func(in *incident) {

@@ -25,6 +25,7 @@ type KafkaFigures struct {
 	Topics     []KafkaTopic
 	Partitions []KafkaPartition
 	Dead       []KafkaDead
+	Retention  []KafkaRetention
 }
 
 // KafkaSpread is how durations are spread. Bounds are upper bounds in seconds, Counts
@@ -48,8 +49,18 @@ type KafkaTopic struct {
 type KafkaPartition struct {
 	Topic                string
 	Partition            int32
-	InHand, Backlog      int
+	InHand               int
+	Lag                  int64
+	Backlog              int
 	OldestAge, CommitLag time.Duration
+}
+
+// KafkaRetention is how many messages of a partition retention took before they were
+// finished.
+type KafkaRetention struct {
+	Topic     string
+	Partition int32
+	Messages  uint64
 }
 
 // KafkaDead are the figures of dead letters of a topic and kind.

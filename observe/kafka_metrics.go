@@ -28,6 +28,12 @@ var (
 		"Attempts that failed, or whose lease ended unsettled.", []string{labelTopic, labelReason}}
 	kafkaInHand = description{"pawl_kafka_unfinished_messages",
 		"Messages that were taken in and are not finished.", []string{labelTopic, labelPartition}}
+	kafkaLag = description{"pawl_kafka_lag",
+		"Messages of a partition of this process that are not finished, in hand or not; the end of the log is that of the last fetch.",
+		[]string{labelTopic, labelPartition}}
+	kafkaLost = description{"pawl_kafka_lost_to_retention_total",
+		"Messages that retention removed before they were finished, counted when the next one is fetched.",
+		[]string{labelTopic, labelPartition}}
 	kafkaBacklog = description{"pawl_kafka_commit_gate_backlog",
 		"Messages that are finished behind one that is not: the committed offset stays before them.", []string{labelTopic, labelPartition}}
 	kafkaOldest = description{"pawl_kafka_oldest_unfinished_age_seconds",
@@ -60,7 +66,7 @@ var (
 
 var kafkaDescriptions = []description{
 	kafkaProduced, kafkaProduceTime, kafkaBuffered, kafkaBufferedBytes, kafkaLeftAtFlush, kafkaRequestFailures, kafkaConsumed, kafkaFailed,
-	kafkaInHand, kafkaBacklog, kafkaOldest, kafkaCommitLag, kafkaCommits, kafkaBare, kafkaRebalances, kafkaOverlaps, kafkaLateAcks,
+	kafkaInHand, kafkaLag, kafkaLost, kafkaBacklog, kafkaOldest, kafkaCommitLag, kafkaCommits, kafkaBare, kafkaRebalances, kafkaOverlaps, kafkaLateAcks,
 	kafkaDead, kafkaLastDead, kafkaDying, kafkaDeadFailures, kafkaTopKey, kafkaFaults,
 }
 
@@ -201,9 +207,14 @@ func (s *samples) ofTopics(f *KafkaFigures) {
 		p := &f.Partitions[i]
 		n := strconv.Itoa(int(p.Partition))
 		s.sum(kafkaInHand, now, float64(p.InHand), p.Topic, n)
+		s.sum(kafkaLag, now, float64(p.Lag), p.Topic, n)
 		s.most(kafkaBacklog, float64(p.Backlog), p.Topic, n)
 		s.most(kafkaOldest, p.OldestAge.Seconds(), p.Topic, n)
 		s.most(kafkaCommitLag, p.CommitLag.Seconds(), p.Topic, n)
+	}
+	for i := range f.Retention {
+		r := &f.Retention[i]
+		s.sum(kafkaLost, total, float64(r.Messages), r.Topic, strconv.Itoa(int(r.Partition)))
 	}
 	for i := range f.Dead {
 		d := &f.Dead[i]

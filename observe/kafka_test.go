@@ -16,7 +16,8 @@ func someKafka(text string) KafkaFigures {
 		Took:      KafkaSpread{Bounds: []float64{0.01, 0.1}, Counts: []uint64{4, 2, 1}, Sum: 3 * time.Second},
 		CommitsOK: 11, CommitsFailed: 12, CommitsBare: 13, Assigned: 14, Revoked: 15, Lost: 16, Overlaps: 17, LateAcks: 18, DeadFailures: 19, Faults: 20,
 		Topics:     []KafkaTopic{{Topic: text, Consumed: 21, Failed: 22, Rescued: 23, Dying: 24, TopKeyShare: 0.25}},
-		Partitions: []KafkaPartition{{Topic: text, Partition: 3, InHand: 31, Backlog: 32, OldestAge: 33 * time.Second, CommitLag: 34 * time.Second}},
+		Partitions: []KafkaPartition{{Topic: text, Partition: 3, InHand: 31, Lag: 35, Backlog: 32, OldestAge: 33 * time.Second, CommitLag: 34 * time.Second}},
+		Retention:  []KafkaRetention{{Topic: text, Partition: 3, Messages: 36}},
 		Dead:       []KafkaDead{{Topic: text, Kind: text, Written: 41, LastAt: time.UnixMilli(1_500)}},
 	}
 }
@@ -63,6 +64,8 @@ func TestKafkaFigures(t *testing.T) {
 		`pawl_kafka_dead_letters_waiting{topic="a"} 24`,
 		`pawl_kafka_dead_letters_top_key_ratio{topic="a"} 0.25`,
 		`pawl_kafka_unfinished_messages{partition="3",topic="a"} 31`,
+		`pawl_kafka_lag{partition="3",topic="a"} 35`,
+		`pawl_kafka_lost_to_retention_total{partition="3",topic="a"} 36`,
 		`pawl_kafka_commit_gate_backlog{partition="3",topic="a"} 32`,
 		`pawl_kafka_oldest_unfinished_age_seconds{partition="3",topic="a"} 33`,
 		`pawl_kafka_commit_lag_seconds{partition="3",topic="a"} 34`,

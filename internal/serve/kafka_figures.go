@@ -28,6 +28,9 @@ func formKafka(f kafka.Figures) observe.KafkaFigures {
 	for _, p := range f.Partitions {
 		out.Partitions = append(out.Partitions, observe.KafkaPartition(p))
 	}
+	for _, r := range f.Retention {
+		out.Retention = append(out.Retention, observe.KafkaRetention(r))
+	}
 	for _, d := range f.Dead {
 		out.Dead = append(out.Dead, observe.KafkaDead(d))
 	}

@@ -60,6 +60,8 @@ type assignment struct {
 	paused    bool          // fetching
 	overflow  []*kgo.Record // fetched, but there was no room
 	waiting   int           // bytes of it
+	known     bool          // it is known which offset comes next; of who holds feedMu
+	high      atomic.Int64  // the high watermark, as the last fetch told
 	epoch     atomic.Int32  // of the leader that wrote the last one that came; -1: none came
 	quiet     chan struct{} // closed when nothing runs in it any more, once it is not live
 
@@ -114,6 +116,7 @@ func (e *engine) begin(name string, partition int32, known *memory, at int64, fo
 	a := &assignment{
 		id: e.nextID, topic: t, partition: partition, source: known.source, lanes: map[string]*lane{}, tries: map[int64]uint8{},
 		quiet: make(chan struct{}), horizon: -1, danger: -1, lastBase: found.base, began: e.now().UnixNano(),
+		known: at >= 0,
 	}
 	a.epoch.Store(known.epoch)
 	a.acked.Store(&found)

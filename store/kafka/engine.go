@@ -59,6 +59,7 @@ type topic struct {
 	retried    int64
 	// totals
 	taken, failed uint64
+	lost          map[int32]uint64 // to retention, by partition
 }
 
 // death is a message on its way to the dead letters.

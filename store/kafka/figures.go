@@ -24,6 +24,7 @@ type Figures struct {
 	Topics     []TopicFigures     // by name
 	Partitions []PartitionFigures // those that this process has, by topic and number
 	Dead       []DeadFigures      // by topic and kind
+	Retention  []RetentionFigures // by topic and number, of all that this process ever had
 	// DeadFailures counts tries to write a dead letter that failed.
 	DeadFailures uint64
 	// Faults is how many faults there are now; [Store.Faults] has them.
@@ -71,6 +72,9 @@ type PartitionFigures struct {
 	Topic     string
 	Partition int32
 	InHand    int // messages that were taken in and are not finished
+	// Lag is how many messages are not finished, in hand or not, by the end of the log
+	// as the last fetch told it.
+	Lag int64
 	// Backlog is how many messages are finished behind one that is not: the offset
 	// that is committed stays before them.
 	Backlog int
@@ -101,6 +105,7 @@ func (s *Store) Figures() Figures {
 		Dead: s.deadWrites.tally.figures(), DeadFailures: s.deadWrites.failed.Load(), Faults: len(s.Faults()),
 	}
 	f.Produced.Buffered, f.Produced.BufferedBytes = s.producers.buffered()
+	f.Retention = s.engine.retention()
 	shares := s.deadWrites.tally.shares(time.Now())
 	f.Topics, f.Partitions, f.Overlaps, f.LateAcks = s.engine.allFigures()
 	for i := range f.Topics {
@@ -137,7 +142,7 @@ func (e *engine) allFigures() (topics []TopicFigures, partitions []PartitionFigu
 // figures are those of a partition. The caller holds the engine's mu.
 func (a *assignment) figures(now time.Time) PartitionFigures {
 	f := PartitionFigures{
-		Topic: a.topic.Name, Partition: a.partition, InHand: a.inHand, Backlog: a.gate.Backlog(),
+		Topic: a.topic.Name, Partition: a.partition, InHand: a.inHand, Lag: a.lag(), Backlog: a.gate.Backlog(),
 	}
 	if first := a.first(); first != nil {
 		f.OldestAge = max(0, now.Sub(first.rec.Timestamp))

@@ -119,7 +119,7 @@ func TestFiguresOfAStuckPartition(t *testing.T) {
 		return f.Commits.OK > 0 && len(f.Partitions) == 1 && f.Partitions[0].Backlog == 9 && f.Partitions[0].CommitLag == 0
 	})
 	p := f.Partitions[0]
-	if p.Topic != "mail" || p.InHand != 1 || p.OldestAge < 30*time.Millisecond || p.OldestAge > time.Minute {
+	if p.Topic != "mail" || p.InHand != 1 || p.Lag != 1 || p.OldestAge < 30*time.Millisecond || p.OldestAge > time.Minute {
 		t.Errorf("%+v", p)
 	}
 	if f.Produced.Stored < 10 || f.Topics[0].Topic != "mail" || f.Topics[0].Consumed != 10 || f.Assigned == 0 || f.Commits.Failed != 0 {

@@ -146,7 +146,7 @@ func (g *group) pollLoop() {
 		fetches.EachError(g.failed)
 		fetches.EachPartition(func(p kgo.FetchTopicPartition) {
 			if len(p.Records) > 0 {
-				g.accept(g.s.plain(p.Topic), p.Partition, p.Records)
+				g.accept(g.s.plain(p.Topic), &p.FetchPartition)
 			}
 		})
 		g.client.AllowRebalance()
@@ -162,14 +162,15 @@ const (
 )
 
 // accept takes in what was fetched of a partition.
-func (g *group) accept(topic string, partition int32, records []*kgo.Record) {
+func (g *group) accept(topic string, p *kgo.FetchPartition) {
 	g.feedMu.Lock()
 	defer g.feedMu.Unlock()
-	a := g.s.engine.assignment(topic, partition)
+	a := g.s.engine.assignment(topic, p.Partition)
 	if a == nil {
 		return // it is not ours any more
 	}
-	a, records = g.compare(a, records)
+	a, records := g.compare(a, p.Records)
+	g.see(a, p)
 	a.epoch.Store(records[len(records)-1].LeaderEpoch)
 	if len(a.overflow) == 0 {
 		records = records[g.s.engine.take(a, records):]

@@ -68,6 +68,10 @@ func (h *health) rewound(topic string, partition int32, from, next int64) {
 	h.note(fmt.Sprintf("%s/%d", topic, partition), fmt.Sprintf("its log was cut or made again: it was read up to offset %d and goes on at %d", next, from))
 }
 
+func (h *health) expired(topic string, partition int32, lost uint64) {
+	h.note(fmt.Sprintf("%s/%d", topic, partition), fmt.Sprintf("retention removed %d messages that were not finished: keep the topic for longer, or work faster", lost))
+}
+
 func (h *health) commitFailed(err error) {
 	h.note("group", "cannot commit: "+err.Error()+"; what is finished since is repeated after a crash")
 }

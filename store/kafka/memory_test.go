@@ -117,7 +117,7 @@ func TestAPartitionIsLostWhileRecordsCome(t *testing.T) {
 		wg.Go(func() {
 			r := record(0, "")
 			r.LeaderEpoch = 7
-			s.group.accept(rigTopic, 0, []*kgo.Record{r})
+			s.group.accept(rigTopic, &kgo.FetchPartition{Records: []*kgo.Record{r}})
 		})
 		runtime.Gosched()
 		wg.Go(func() { s.engine.remember(a) })

@@ -51,3 +51,16 @@ func distance(from, to int64) uint64 {
 	}
 	return uint64(to) - uint64(from)
 }
+
+// LeftOut is how many positions from one on, and before another, are left out unfinished
+// when that one is registered next: those that the checkpoint marked do not count. From
+// is not before the tail. Only the owner may call it.
+func (g *Gate) LeftOut(from, to int64) uint64 {
+	n := distance(from, to)
+	for pos := from; pos < min(to, g.marked); pos++ {
+		if g.ring.has(pos) {
+			n--
+		}
+	}
+	return n
+}

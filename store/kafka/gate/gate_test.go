@@ -235,3 +235,17 @@ func TestFigures(t *testing.T) {
 		t.Errorf("resumed: unfinished %d, backlog %d", after.Unfinished(), after.Backlog())
 	}
 }
+
+// What is left out is lost, but for what a checkpoint says is finished.
+func TestLeftOut(t *testing.T) {
+	g := New(10)
+	tickets := register(t, g, 10, 11, 12, 13, 14, 15)
+	tickets[2].Ack()
+	tickets[4].Ack()
+	again := Resume(10, g.Checkpoint(Extra{}))
+	for to, want := range map[int64]uint64{9: 0, 10: 0, 12: 2, 13: 2, 16: 4, 1 << 40: 1<<40 - 12} {
+		if got := again.LeftOut(again.Tail(), to); got != want {
+			t.Errorf("before %d: %d, want %d", to, got, want)
+		}
+	}
+}
