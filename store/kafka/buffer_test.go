@@ -62,7 +62,7 @@ func TestWhoGivesUpKeepsNoRoom(t *testing.T) {
 		go func() { gaveUp <- b.take(ctx, 50) }()
 		synctest.Wait()
 		go func() { behind <- b.take(t.Context(), 40) }()
-		if err := <-gaveUp; !errors.Is(err, errNoRoom) || !errors.Is(err, context.DeadlineExceeded) || !errors.Is(failure(err), store.ErrUnavailable) || errors.Is(failure(err), store.ErrUnknown) {
+		if err := <-gaveUp; !errors.Is(err, errNoRoom) || !errors.Is(err, context.DeadlineExceeded) || !errors.Is(failure(err, ""), store.ErrUnavailable) || errors.Is(failure(err, ""), store.ErrUnknown) {
 			t.Error(err)
 		}
 		if err := <-behind; err != nil {
@@ -97,7 +97,7 @@ func TestNothingFollowsAFailureOfItsKey(t *testing.T) {
 			t.Errorf("%s of key %q follows a failure: %v", want.topic, want.key, got)
 		}
 	}
-	if err := failure(errFollows); !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrUnknown) {
+	if err := failure(errFollows, ""); !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrUnknown) {
 		t.Error(err)
 	}
 }

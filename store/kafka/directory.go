@@ -61,9 +61,27 @@ func (d *directory) names() []string {
 	return slices.Collect(maps.Keys(d.by))
 }
 
+// describe asks the brokers for topics. They do not say which of several is the one that
+// the user has no right to see: it is found here.
+func (s *Store) describe(ctx context.Context, names ...string) (kadm.TopicDetails, error) {
+	details, err := s.admin.ListTopics(ctx, names...)
+	if !errors.Is(err, kerr.TopicAuthorizationFailed) {
+		return details, err
+	}
+	for _, name := range names {
+		if len(names) == 1 {
+			return nil, about(name, err)
+		}
+		if _, err := s.describe(ctx, name); err != nil {
+			return nil, err
+		}
+	}
+	return nil, err
+}
+
 // look asks the brokers for topics and returns those that are there.
 func (d *directory) look(ctx context.Context, names ...string) (map[string]entry, error) {
-	details, err := d.s.admin.ListTopics(ctx, names...)
+	details, err := d.s.describe(ctx, names...)
 	if err != nil {
 		return nil, d.s.explain("look up topics", err)
 	}
@@ -72,7 +90,7 @@ func (d *directory) look(ctx context.Context, names ...string) (map[string]entry
 		switch {
 		case errors.Is(t.Err, kerr.UnknownTopicOrPartition):
 		case t.Err != nil:
-			return nil, d.s.explain("look up topic "+name, t.Err)
+			return nil, d.s.explain("look up topic "+name, about(name, t.Err))
 		default:
 			found[name] = entry{t.ID, len(t.Partitions)}
 		}
@@ -183,16 +201,33 @@ func (d *directory) ensure(ctx context.Context, names map[string]bool) error {
 // create makes a topic and waits until the brokers know it. Partitions and
 // replicas that are 0 are the broker's defaults.
 func (d *directory) create(ctx context.Context, name string, partitions int32, configs map[string]*string) error {
+	if err := d.mayCreate(name); err != nil {
+		return err
+	}
 	return d.createWith(ctx, name, partitions, d.s.cfg.Create.spec().Replicas, configs)
 }
 
-func (d *directory) createWith(ctx context.Context, name string, partitions int32, replicas int16, configs map[string]*string) error {
-	if d.s.cfg.Create.Off {
-		return &store.Error{
-			Op: "topic " + name, Code: store.ErrNotFound, Err: errors.New("it is not there, and topics are not created here"),
-			Hint: "create it: pawl kafka topics ensure " + name,
-		}
+// mayCreate tells why a topic that is missing is not made.
+func (d *directory) mayCreate(name string) error {
+	if !d.s.cfg.Create.Off {
+		return nil
 	}
+	plain := d.s.plain(name)
+	of, own := d.s.Owner(plain)
+	hint := "create it: pawl kafka topics ensure " + plain
+	switch {
+	case own && of == "":
+		hint = "create it: " + makesState
+	case own:
+		hint = "create it: pawl kafka topics ensure " + of
+	}
+	return &store.Error{
+		Op: "topic " + name, Code: store.ErrNotFound, Hint: hint,
+		Err: errors.New("it is not there, and topics are not created here (no_create)"),
+	}
+}
+
+func (d *directory) createWith(ctx context.Context, name string, partitions int32, replicas int16, configs map[string]*string) error {
 	def(&partitions, -1)
 	def(&replicas, -1)
 	resp, err := d.s.admin.CreateTopics(ctx, partitions, replicas, configs, name)
@@ -200,7 +235,7 @@ func (d *directory) createWith(ctx context.Context, name string, partitions int3
 		err = resp[name].Err
 	}
 	if err != nil && !errors.Is(err, kerr.TopicAlreadyExists) {
-		return d.s.explain("create topic "+name, err)
+		return d.s.explain("create topic "+name, &topicError{topic: name, create: true, error: err})
 	}
 	return d.await(ctx, name)
 }

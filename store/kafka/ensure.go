@@ -81,7 +81,7 @@ func (s *Store) Ensure(ctx context.Context, name string, spec TopicSpec, dry boo
 	}
 	wire := s.wire(name)
 	for {
-		details, err := s.admin.ListTopics(ctx, wire)
+		details, err := s.describe(ctx, wire)
 		if err != nil {
 			return Ensured{}, s.explain(op, err)
 		}

@@ -22,7 +22,7 @@ func (s *Store) explain(op string, err error) error {
 	if already, ok := errors.AsType[*store.Error](err); ok {
 		return already
 	}
-	hint, code := codeOf(err)
+	hint, code := s.codeOf(err)
 	if hint == "" && code == store.ErrUnavailable {
 		hint = fmt.Sprintf("are the brokers up, and is %s an address that this machine reaches?", strings.Join(s.cfg.Brokers, ","))
 	}
@@ -36,17 +36,18 @@ func unavailable(op string, err error) error {
 	return &store.Error{Op: op, Code: store.ErrUnavailable, Err: err}
 }
 
-func codeOf(err error) (hint string, code error) {
+func (s *Store) codeOf(err error) (hint string, code error) {
+	if hint, code := s.mismatch(err); code != nil {
+		return hint, code
+	}
+	if hint := s.rights(err); hint != "" {
+		return hint, store.ErrDenied
+	}
 	switch {
 	case errors.Is(err, context.Canceled):
 		return "", nil
 	case errors.Is(err, kgo.ErrClientClosed):
 		return "", store.ErrClosed
-	case errors.Is(err, kerr.SaslAuthenticationFailed), errors.Is(err, kerr.UnsupportedSaslMechanism):
-		return "check user, password and mechanism", store.ErrDenied
-	case errors.Is(err, kerr.TopicAuthorizationFailed), errors.Is(err, kerr.GroupAuthorizationFailed), errors.Is(err, kerr.ClusterAuthorizationFailed),
-		errors.Is(err, kerr.TransactionalIDAuthorizationFailed):
-		return "the user lacks a right on the topic or group", store.ErrDenied
 	case errors.Is(err, kerr.InconsistentGroupProtocol):
 		return "a program in the group has another way to share partitions (the range assignor, say, or no cooperative-sticky one): " +
 			"give it a group of its own, or end it", store.ErrConflict

@@ -25,7 +25,7 @@ func (s *Store) Fit(m *pawl.Message) error {
 		return bad(store.ErrUnsupported, errors.New("a unique key: the broker compares nothing"), "give it a second store that keeps unique keys: relay=sqlite:FILE in the URL, or package store/relay")
 	case size > int(s.cfg.Produce.BatchBytes):
 		err := fmt.Errorf("%w: %d bytes; batch_bytes is %d", kerr.MessageTooLarge, size, s.cfg.Produce.BatchBytes)
-		hint, code := codeOf(err)
+		hint, code := s.codeOf(err)
 		return bad(code, err, hint)
 	}
 	return s.free("append", m.Topic)

@@ -113,6 +113,9 @@ func (g *group) findLoop() {
 		var names []string
 		for name := range g.missing {
 			names = append(names, g.s.wire(name))
+			if g.s.cfg.Create.Off {
+				g.s.health.missing(name)
+			}
 		}
 		g.mu.Unlock()
 		found, err := g.s.topics.look(g.s.ctx, names...)
@@ -301,7 +304,7 @@ func (g *group) failed(topic string, partition int32, err error) {
 		return
 	}
 	topic = g.s.plain(topic)
-	g.s.health.fetchFailed(topic, partition, err)
+	g.s.health.fetchFailed(topic, partition, about(g.s.wire(topic), err))
 	if isUnknownTopic(err) {
 		g.s.wg.Go(func() { g.recreated(topic) })
 	}

@@ -1,16 +1,20 @@
 package kafka
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/pawl-dev/pawl/store"
 )
 
 // health is what is wrong, by what it is about. What was not seen for a while is
 // forgotten.
 type health struct {
 	log    *slog.Logger
+	hint   func(error) (hint string, code error)
 	mu     sync.Mutex
 	faults map[string]Fault
 }
@@ -50,7 +54,7 @@ func (h *health) fetchFailed(topic string, partition int32, err error) {
 		about = "group" // it could not be joined
 	}
 	what := "cannot fetch: " + err.Error()
-	if hint, _ := codeOf(err); hint != "" && topic == "" {
+	if hint, code := h.hint(err); hint != "" && (topic == "" || errors.Is(code, store.ErrDenied)) {
 		what += "; " + hint
 	}
 	h.note(about, what)
@@ -62,6 +66,10 @@ func (h *health) foreign(topic string, partition int32, err error) {
 
 func (h *health) metadataTooLarge() {
 	h.note("group", "the brokers take too little metadata with a commit (offset.metadata.max.bytes): after a crash more finished work is repeated")
+}
+
+func (h *health) missing(topic string) {
+	h.note(topic, "the topic is not there, and none is made here (no_create): nothing is carried out until somebody runs `pawl kafka topics ensure "+topic+"`")
 }
 
 func (h *health) rewound(topic string, partition int32, from, next int64) {

@@ -80,7 +80,7 @@ func (s *Store) Health(ctx context.Context, topics ...string) (*Health, error) {
 	}
 	for _, name := range topics {
 		if !slices.Contains(names, name) {
-			h.fault(name, "the topic is not there")
+			s.absent(ctx, h, name)
 		}
 	}
 	for _, name := range names {
@@ -90,6 +90,27 @@ func (s *Store) Health(ctx context.Context, topics ...string) (*Health, error) {
 	}
 	h.Faults = append(h.Faults, s.Faults()...)
 	return h, nil
+}
+
+// absent says why a topic is not among those that are listed: brokers list none that the
+// user may not see.
+func (s *Store) absent(ctx context.Context, h *Health, name string) {
+	found, err := s.topics.look(ctx, s.wire(name))
+	switch {
+	case errors.Is(err, store.ErrDenied):
+		hint := ""
+		if denied, ok := errors.AsType[*store.Error](err); ok {
+			hint = denied.Hint
+		}
+		h.fault(name, "it may be there, but cannot be seen: %v; %s", err, hint)
+	case err != nil:
+		h.fault(name, "it cannot be looked up: %v", err)
+	case len(found) > 0: // it was made a moment ago
+	case s.cfg.Create.Off:
+		h.fault(name, "the topic is not there, and none is made here (no_create): run `pawl kafka topics ensure %s`", name)
+	default:
+		h.fault(name, "the topic is not there: the first message makes it, or `pawl kafka topics ensure %s`", name)
+	}
 }
 
 func (h *Health) fault(about, what string, args ...any) {
@@ -121,6 +142,9 @@ func (s *Store) groupHealth(ctx context.Context, h *Health) (map[place]string, e
 		groups, err = s.admin.DescribeGroups(ctx, s.cfg.Group)
 		return err
 	})
+	if errors.Is(err, kerr.GroupAuthorizationFailed) {
+		return nil, s.explain("health", err)
+	}
 	if err != nil {
 		h.fault("group "+s.cfg.Group, "its coordinator does not answer: %v", err)
 		return nil, nil
@@ -149,7 +173,7 @@ func (s *Store) groupHealth(ctx context.Context, h *Health) (map[place]string, e
 
 func (s *Store) topicHealth(ctx context.Context, h *Health, name string, owners map[place]string) error {
 	wire, dead := s.wire(name), s.wire(s.cfg.deadName(name))
-	details, err := s.admin.ListTopics(ctx, wire, dead)
+	details, err := s.describe(ctx, wire, dead)
 	if err != nil {
 		return s.explain("health", err)
 	}

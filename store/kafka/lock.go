@@ -169,7 +169,7 @@ func (g *registrar) fence(ctx context.Context, op string, large bool) error {
 		limit = max(limit, maxDeadBytes)
 	}
 	client, err := kgo.NewClient(append(g.s.producerOptions(), kgo.ProducerBatchMaxBytes(limit),
-		kgo.TransactionalID(g.s.wire(g.s.cfg.StateTopic)+".dead"), kgo.TransactionTimeout(transactionTimeout), kgo.ProducerLinger(0))...)
+		kgo.TransactionalID(g.s.transactionalID()), kgo.TransactionTimeout(transactionTimeout), kgo.ProducerLinger(0))...)
 	if err != nil {
 		return &store.Error{Op: op, Code: store.ErrInvalid, Err: err}
 	}
@@ -254,3 +254,6 @@ func (g *registrar) close() {
 	defer g.mu.Unlock()
 	g.discard()
 }
+
+// transactionalID is that of all registrars.
+func (s *Store) transactionalID() string { return s.wire(s.cfg.StateTopic) + ".dead" }

@@ -70,5 +70,5 @@ func (s *Store) committedAt(op string, committed kadm.OffsetResponses, wire stri
 }
 
 func partitionError(wire string, partition int32, err error) error {
-	return fmt.Errorf("partition %d of %s: %w", partition, wire, err)
+	return about(wire, fmt.Errorf("partition %d of %s: %w", partition, wire, err))
 }

@@ -56,7 +56,8 @@ func (s *Store) Append(ctx context.Context, batch store.Batch[pawl.Message]) ([]
 		case isPermanent(err):
 			receipts[at[i]].Err = s.explain("append", err)
 		default:
-			receipts[at[i]].Err = failure(err)
+			hint, _ := s.codeOf(err)
+			receipts[at[i]].Err = failure(err, hint)
 			if first == nil {
 				first = err
 			}
@@ -98,7 +99,7 @@ func (s *Store) produce(ctx context.Context, records []*kgo.Record) []error {
 		answer := func(_ *kgo.Record, err error) {
 			s.buffer.give(size)
 			s.made.note(began, err)
-			c.answer(i, r, err)
+			c.answer(i, r, about(r.Topic, err))
 		}
 		if c.follows(r) {
 			answer(r, errFollows)
@@ -211,8 +212,7 @@ func (c *call) giveUp(why error) []error {
 
 // failure is the error of a message that is not stored, or perhaps not: which of the
 // two, and why.
-func failure(err error) error {
-	hint, _ := codeOf(err)
+func failure(err error, hint string) error {
 	code := outcome(err)
 	if !answered(err) {
 		err = fmt.Errorf("%w: %w", store.ErrNoAnswer, err)

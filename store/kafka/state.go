@@ -141,10 +141,13 @@ func (st *state) ensure(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, ok := found[st.tail.topic]; !ok {
-		err = st.make(ctx)
+	if _, ok := found[st.tail.topic]; ok {
+		return nil
 	}
-	return err
+	if err := st.s.topics.mayCreate(st.tail.topic); err != nil {
+		return err
+	}
+	return st.make(ctx)
 }
 
 // say writes a wish and returns what became of it.

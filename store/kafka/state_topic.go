@@ -16,6 +16,10 @@ import (
 // start, so it outlives a broker wherever there is another one.
 const stateReplicas = 3
 
+// makesState is how an operator makes the topic of the state.
+const makesState = "pawl kafka topics ensure TOPIC --profile production (of any topic), " +
+	"or by hand with one partition, retention.ms=-1 and cleanup.policy=delete"
+
 // stateISR is how many of its replicas have to be in sync: as many as leave room for one
 // that is away, two at most.
 func stateISR(replicas int) int { return min(2, max(1, replicas-1)) }
@@ -51,7 +55,7 @@ func (s *Store) EnsureState(ctx context.Context, spec TopicSpec, dry bool) (Ensu
 	if err := s.usable(ctx, op); err != nil {
 		return e, err
 	}
-	found, err := s.admin.ListTopics(ctx, wire)
+	found, err := s.describe(ctx, wire)
 	if err != nil {
 		return e, s.explain(op, err)
 	}
@@ -60,10 +64,10 @@ func (s *Store) EnsureState(ctx context.Context, spec TopicSpec, dry bool) (Ensu
 		if e.Created = true; dry {
 			return e, nil
 		}
-		if err := s.state.ensure(ctx); err != nil {
+		if err := s.state.make(ctx); err != nil {
 			return e, err
 		}
-		if found, err = s.admin.ListTopics(ctx, wire); err != nil {
+		if found, err = s.describe(ctx, wire); err != nil {
 			return e, s.explain(op, err)
 		}
 		d = found[wire]
@@ -117,14 +121,14 @@ func (s *Store) tooFewBrokers(op string, brokers, want int) error {
 // settings change, without it.
 func (s *Store) stateHealth(ctx context.Context, h *Health) error {
 	wire := s.state.tail.topic
-	found, err := s.admin.ListTopics(ctx, wire)
+	found, err := s.describe(ctx, wire)
 	if err != nil {
 		return s.explain("health", err)
 	}
 	d := found[wire]
 	if d.Err != nil || len(d.Partitions) == 0 {
 		if s.cfg.Create.Off {
-			h.fault(s.cfg.StateTopic, "the topic of the state is not there, and none is made here: workers cannot start")
+			h.fault(s.cfg.StateTopic, "the topic of the state is not there, and none is made here (no_create): workers cannot start; create it: %s", makesState)
 		}
 		return nil // it is made when it is needed
 	}

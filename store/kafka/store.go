@@ -62,7 +62,7 @@ func New(c Config) (*Store, error) {
 		return nil, &store.Error{Op: "open", Code: store.ErrInvalid, Err: err}
 	}
 	s.admin = kadm.NewClient(s.producers.main)
-	s.health.log = s.cfg.Logger
+	s.health.log, s.health.hint = s.cfg.Logger, s.codeOf
 	s.group.init(s)
 	s.commits.init(s)
 	s.state.init(s)

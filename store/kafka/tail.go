@@ -98,7 +98,7 @@ func (t *tail) ends(ctx context.Context) (kadm.TopicID, kadm.ListedOffsets, erro
 }
 
 func (t *tail) endsNow(ctx context.Context) (id kadm.TopicID, ends kadm.ListedOffsets, err error) {
-	details, err := t.s.admin.ListTopics(ctx, t.topic)
+	details, err := t.s.describe(ctx, t.topic)
 	if err == nil {
 		id, err = details[t.topic].ID, details[t.topic].Err
 	}
@@ -222,7 +222,7 @@ func (t *tail) take(client *kgo.Client, fetches kgo.Fetches) bool {
 	}
 	fetches.EachError(func(_ string, p int32, err error) {
 		t.failed = err
-		t.s.health.fetchFailed(t.topic, p, err)
+		t.s.health.fetchFailed(t.topic, p, about(t.topic, err))
 		if isUnknownTopic(err) && !t.asking {
 			t.asking = true
 			t.s.wg.Go(t.ask)
