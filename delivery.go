@@ -34,6 +34,9 @@ type Delivery struct {
 	// be extended at most; both run from the moment the claim was sent.
 	LeaseFor time.Duration
 	Deadline time.Duration
+	// Log is the record that the message is in a log of other programs, too; nil of a
+	// store that keeps no log.
+	Log LogRecord
 
 	emits []Message
 	hold  time.Duration
@@ -54,6 +57,28 @@ func (d *Delivery) Hold(pause time.Duration) { d.hold = pause }
 
 // HoldFor returns what was last given to [Delivery.Hold].
 func (d *Delivery) HoldFor() time.Duration { return d.hold }
+
+// LogRecord is what a log has of a message beside what every store has. Methods may be
+// called as long as the delivery lives, concurrently, too.
+type LogRecord interface {
+	// Partition and Offset are its place in the log of its topic.
+	Partition() int32
+	Offset() int64
+	// Timestamp is when it was produced, by the clock of its producer or of the log.
+	Timestamp() time.Time
+	// NullBody tells whether it has no body, which is something else than an empty one: a
+	// tombstone.
+	NullBody() bool
+	// RawHeaders are all its headers in order, copied: several of one name, those of Pawl,
+	// and values that are no text. [Message.Headers] has the last of each name, as text.
+	RawHeaders() []RawHeader
+}
+
+// RawHeader is a header of a record as it is in a log.
+type RawHeader struct {
+	Name  string
+	Value []byte // nil: it has none
+}
 
 // Token names one message under one lease. It is opaque but to the store that
 // made it, and comparable.

@@ -43,6 +43,19 @@ type Record struct {
 	// Of a dead letter: the kind and fingerprint of what killed it.
 	Kind        pawl.Kind
 	Fingerprint string
+	// Origin is where a dead letter was read before it died; nil if it was not read in a
+	// log, or the record is brief.
+	Origin *Origin
+}
+
+// Origin is where a message was in a log, and who read it there.
+type Origin struct {
+	Topic     string
+	Partition int32
+	Offset    int64
+	Timestamp time.Time
+	Client    string // as the log knows it
+	Group     string
 }
 
 // LeaseRecord is a live lease.

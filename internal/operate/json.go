@@ -64,6 +64,17 @@ type DeadLetter struct {
 	Fingerprint string    `json:"fingerprint"`
 	Replays     int       `json:"replays"`
 	Attempts    []Attempt `json:"attempts"`
+	Origin      *Origin   `json:"origin,omitempty"`
+}
+
+// Origin is where a dead letter was in a log, and who read it there, as JSON.
+type Origin struct {
+	Topic     string    `json:"topic"`
+	Partition int32     `json:"partition"`
+	Offset    int64     `json:"offset"`
+	Timestamp time.Time `json:"timestamp"`
+	Client    string    `json:"client"`
+	Group     string    `json:"group"`
 }
 
 // Attempt is a failed or rescued delivery as JSON.
@@ -163,7 +174,10 @@ func FormDetail(r *store.Record) Detail {
 // its workers, the last attempt says that it did: a store records a rescue before
 // it knows what follows from it, and no policy is asked.
 func FormDeadLetter(r *store.Record) DeadLetter {
-	d := DeadLetter{FormMessage(r), r.DeadAt.UTC(), string(r.Kind), r.Reason, r.Fingerprint, r.Replays, formAttempts(r.History)}
+	d := DeadLetter{FormMessage(r), r.DeadAt.UTC(), string(r.Kind), r.Reason, r.Fingerprint, r.Replays, formAttempts(r.History), nil}
+	if o := r.Origin; o != nil {
+		d.Origin = &Origin{o.Topic, o.Partition, o.Offset, o.Timestamp.UTC(), o.Client, o.Group}
+	}
 	if n := len(d.Attempts) - 1; r.Kind == pawl.KindRescue && n >= 0 && d.Attempts[n].Kind == d.Kind && d.Attempts[n].Rule == "" {
 		d.Attempts[n].Rule, d.Attempts[n].Action = "rescue", policy.Dead.String()
 	}

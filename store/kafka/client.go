@@ -77,8 +77,12 @@ func (s *Store) producerOptions() []kgo.Opt {
 		// A topic is produced to when a broker has said that it is there; the others
 		// may hear of it later. They are asked every metadataMin.
 		kgo.UnknownTopicRetries(30),
-		kgo.RecordPartitioner(partitioner{kgo.UniformBytesPartitioner(64<<10, true, true, nil), func(wire string) bool { _, dead := s.cfg.deadHome(s.plain(wire)); return dead }}),
+		kgo.RecordPartitioner(s.partitioner(kgo.UniformBytesPartitioner(64<<10, true, true, nil))),
 	)
+}
+
+func (s *Store) partitioner(live kgo.Partitioner) partitioner {
+	return partitioner{live, func(wire string) bool { _, dead := s.cfg.deadHome(s.plain(wire)); return dead }}
 }
 
 // partitioner puts a dead letter where its message was, and everything else where
@@ -96,6 +100,34 @@ func (p partitioner) ForTopic(topic string) kgo.TopicPartitioner {
 	return kgo.BasicConsistentPartitioner(func(string) func(*kgo.Record, int) int {
 		return func(r *kgo.Record, n int) int { return int(r.Partition) % n }
 	}).ForTopic(topic)
+}
+
+// homePartitioner puts a record where its context says: back where its message was, which
+// a producer in another language may have put elsewhere.
+type homePartitioner struct{ kgo.Partitioner }
+
+// homeKey is under which a record's context has the partition, if it says one.
+type homeKey struct{}
+
+// ForTopic implements kgo.Partitioner.
+func (p homePartitioner) ForTopic(topic string) kgo.TopicPartitioner {
+	return homeOfTopic{p.Partitioner.ForTopic(topic)}
+}
+
+type homeOfTopic struct{ kgo.TopicPartitioner }
+
+// RequiresConsistency implements kgo.TopicPartitioner.
+func (p homeOfTopic) RequiresConsistency(r *kgo.Record) bool {
+	_, said := r.Context.Value(homeKey{}).(int32)
+	return said || p.TopicPartitioner.RequiresConsistency(r)
+}
+
+// Partition implements kgo.TopicPartitioner. A topic that was made again may have fewer.
+func (p homeOfTopic) Partition(r *kgo.Record, n int) int {
+	if home, said := r.Context.Value(homeKey{}).(int32); said && int(home) < n {
+		return int(home)
+	}
+	return p.TopicPartitioner.Partition(r, n)
 }
 
 // consumerOptions are those of the client that consumes topics.

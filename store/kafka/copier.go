@@ -89,7 +89,7 @@ const (
 // fill makes the delivery of what is given, of which so many more are to come.
 func (c *copier) fill(d *pawl.Delivery, g *given, more int) {
 	a := g.flight.lane.of
-	d.Topic = a.topic.Name
+	d.Topic, d.Log = a.topic.Name, logRecord{g.flight.rec}
 	e := &g.early
 	switch {
 	case e.bytes == nil:

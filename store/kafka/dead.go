@@ -288,13 +288,17 @@ func (s *Store) replays(ctx context.Context, found []deadEntry, topic string, re
 	return records, s.topics.ensure(ctx, topics)
 }
 
-// replayed is the record of a letter's message, to be carried out again.
+// replayed is the record of a letter's message, to be carried out again: in the partition
+// where it was, among the others of its key, whatever partitioner its producer uses.
 func (s *Store) replayed(raw *kgo.Record, g *deadEntry, topic, replay string) *kgo.Record {
 	rec, _, _ := s.readLetter(raw)
 	if topic == "" {
 		topic = rec.Topic
 	}
 	r := &kgo.Record{Topic: s.wire(topic), Key: raw.Key, Value: raw.Value, Timestamp: s.cfg.Now()}
+	if o := rec.Origin; o != nil && o.Topic == topic {
+		r.Context = context.WithValue(context.Background(), homeKey{}, o.Partition)
+	}
 	hasID := false
 	for _, h := range raw.Headers {
 		if h.Key == headerDead {

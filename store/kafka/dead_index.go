@@ -166,6 +166,7 @@ func (t *topicIndex) apply(r *kgo.Record) {
 	}
 	size := rec.Size()
 	(&store.DeadFilter{Brief: true}).Shorten(&rec)
+	rec.Origin = nil // it is read again with the letter
 	next := &deadEntry{Record: rec, home: t.topic, at: place64{r.Partition, r.Offset}, size: size, cameAt: r.Timestamp, imported: l.Source == sourceImported}
 	t.order++
 	next.order = t.order
@@ -238,6 +239,11 @@ func (s *Store) readLetter(r *kgo.Record) (store.Record, letter, bool) {
 	rec.ID = l.ID
 	if l.Unique != nil {
 		rec.Unique = *l.Unique
+	}
+	if l.Offset >= 0 && l.Source != sourceImported {
+		rec.Origin = &store.Origin{
+			Topic: l.Topic, Partition: l.Partition, Offset: l.Offset, Timestamp: l.Timestamp, Client: l.Client, Group: l.Group,
+		}
 	}
 	if rec.Fingerprint == "" {
 		rec.Fingerprint = fingerprint.Of(rec.Kind, rec.Reason)

@@ -168,7 +168,7 @@ func (g *registrar) fence(ctx context.Context, op string, large bool) error {
 	if large {
 		limit = max(limit, maxDeadBytes)
 	}
-	client, err := kgo.NewClient(append(g.s.producerOptions(), kgo.ProducerBatchMaxBytes(limit),
+	client, err := kgo.NewClient(append(g.s.producerOptions(), kgo.ProducerBatchMaxBytes(limit), kgo.RecordPartitioner(homePartitioner{g.s.partitioner(kgo.StickyKeyPartitioner(nil))}),
 		kgo.TransactionalID(g.s.transactionalID()), kgo.TransactionTimeout(transactionTimeout), kgo.ProducerLinger(0))...)
 	if err != nil {
 		return &store.Error{Op: op, Code: store.ErrInvalid, Err: err}

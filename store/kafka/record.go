@@ -1,8 +1,10 @@
 package kafka
 
 import (
+	"bytes"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -156,4 +158,28 @@ func (s *Store) message(r *kgo.Record) pawl.Message {
 		m.ID = placeID(m.Topic, r.Partition, r.Offset)
 	}
 	return m
+}
+
+// logRecord is a record as handlers may look at it: nobody changes it.
+type logRecord struct{ record *kgo.Record }
+
+// Partition implements [pawl.LogRecord].
+func (l logRecord) Partition() int32 { return l.record.Partition }
+
+// Offset implements [pawl.LogRecord].
+func (l logRecord) Offset() int64 { return l.record.Offset }
+
+// Timestamp implements [pawl.LogRecord].
+func (l logRecord) Timestamp() time.Time { return l.record.Timestamp }
+
+// NullBody implements [pawl.LogRecord].
+func (l logRecord) NullBody() bool { return l.record.Value == nil }
+
+// RawHeaders implements [pawl.LogRecord].
+func (l logRecord) RawHeaders() []pawl.RawHeader {
+	all := make([]pawl.RawHeader, len(l.record.Headers))
+	for i, h := range l.record.Headers {
+		all[i] = pawl.RawHeader{Name: h.Key, Value: bytes.Clone(h.Value)}
+	}
+	return all
 }
