@@ -61,8 +61,9 @@ func (d *Delivery) HoldFor() time.Duration { return d.hold }
 // LogRecord is what a log has of a message beside what every store has. Methods may be
 // called as long as the delivery lives, concurrently, too.
 type LogRecord interface {
-	// Partition and Offset are its place in the log of its topic.
+	// Partition is the part of its topic's log that it is in.
 	Partition() int32
+	// Offset is its place in that partition.
 	Offset() int64
 	// Timestamp is when it was produced, by the clock of its producer or of the log.
 	Timestamp() time.Time

@@ -62,10 +62,19 @@ func (e *Handler) environ(d *pawl.Delivery) []string {
 	if strings.IndexByte(trace, 0) >= 0 {
 		trace = ""
 	}
+	if d.Log != nil {
+		if log := wire.AppendLog(nil, d.Log); len(log) <= maxLog {
+			env = append(env, "PAWL_LOG="+string(log))
+		}
+	}
 	return append(env,
 		"PAWL_ID="+d.ID, "PAWL_TOPIC="+d.Topic, key, "PAWL_ATTEMPT="+strconv.Itoa(d.Attempt), "PAWL_TOKEN="+d.Token.String(),
 		"PAWL_TRACEPARENT="+trace, "PAWL_HEADERS="+string(wire.AppendHeaders(nil, d.Headers)))
 }
+
+// maxLog is the most that PAWL_LOG may have: other programs may write headers of any
+// size, and with a variable over 128 KiB no program starts.
+const maxLog = 64 << 10
 
 // Handle runs the program once. When ctx ends, the program's process group does,
 // too: at once if the lease or the deadline is over, because somebody else may be

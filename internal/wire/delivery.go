@@ -4,6 +4,8 @@ import (
 	"encoding/base64"
 	"slices"
 	"strconv"
+	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/pawl-dev/pawl"
@@ -13,7 +15,7 @@ import (
 //
 //	{"id", "topic", "key", "attempt", "token", "headers", "body" | "body_base64"}
 //
-// All fields are always there. A message without a key has null there; one whose
+// All fields are always there; with "log" behind "headers" if the store keeps a log. A message without a key has null there; one whose
 // key is not valid UTF-8 has null and "key_base64".
 func AppendDelivery(dst []byte, d *pawl.Delivery) []byte {
 	dst = append(dst, `{"id":`...)
@@ -28,6 +30,10 @@ func AppendDelivery(dst []byte, d *pawl.Delivery) []byte {
 	dst = AppendText(dst, d.Token.String())
 	dst = append(dst, `,"headers":`...)
 	dst = AppendHeaders(dst, d.Headers)
+	if d.Log != nil {
+		dst = append(dst, `,"log":`...)
+		dst = AppendLog(dst, d.Log)
+	}
 	if utf8.Valid(d.Body) {
 		dst = append(dst, `,"body":`...)
 		dst = AppendText(dst, d.Body)
@@ -74,6 +80,38 @@ func AppendHeaders(dst []byte, h map[string]string) []byte {
 		}
 	}
 	return append(dst, '}')
+}
+
+// AppendLog appends what a log has of a message as an object:
+//
+//	{"partition", "offset", "timestamp", "null_body", "headers": [{"name", "value_base64"}…]}
+//
+// A header without a value has null there.
+func AppendLog(dst []byte, l pawl.LogRecord) []byte {
+	dst = append(dst, `{"partition":`...)
+	dst = strconv.AppendInt(dst, int64(l.Partition()), 10)
+	dst = append(dst, `,"offset":`...)
+	dst = strconv.AppendInt(dst, l.Offset(), 10)
+	dst = append(dst, `,"timestamp":"`...)
+	dst = l.Timestamp().UTC().AppendFormat(dst, time.RFC3339Nano)
+	dst = append(dst, `","null_body":`...)
+	dst = strconv.AppendBool(dst, l.NullBody())
+	dst = append(dst, `,"headers":[`...)
+	for i, h := range l.RawHeaders() {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, `{"name":`...)
+		dst = AppendText(dst, strings.ToValidUTF8(h.Name, "\uFFFD"))
+		dst = append(dst, `,"value_base64":`...)
+		if h.Value == nil {
+			dst = append(dst, "null"...)
+		} else {
+			dst = appendBase64(dst, h.Value)
+		}
+		dst = append(dst, '}')
+	}
+	return append(dst, "]}"...)
 }
 
 const hex = "0123456789abcdef"

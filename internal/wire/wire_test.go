@@ -242,3 +242,29 @@ func BenchmarkAppendDelivery(b *testing.B) {
 		line = wire.AppendDelivery(line[:0], &d)
 	}
 }
+
+// inLog is a record in a log.
+type inLog struct{ body []byte }
+
+func (inLog) Partition() int32     { return 3 }
+func (inLog) Offset() int64        { return 1 << 40 }
+func (inLog) Timestamp() time.Time { return time.UnixMilli(1500).In(time.FixedZone("", 3600)) }
+func (l inLog) NullBody() bool     { return l.body == nil }
+func (inLog) RawHeaders() []pawl.RawHeader {
+	return []pawl.RawHeader{{Name: "a\x00\xff", Value: []byte{0xff}}, {Name: "a", Value: []byte{}}, {Name: "a"}}
+}
+
+func TestDeliveryFromALog(t *testing.T) {
+	line := wire.AppendDelivery(nil, &pawl.Delivery{Message: pawl.Message{ID: "m1", Topic: "mail"}, Attempt: 1, Log: inLog{}})
+	want := `{"id":"m1","topic":"mail","key":null,"attempt":1,"token":"0.0.0","headers":{},` +
+		`"log":{"partition":3,"offset":1099511627776,"timestamp":"1970-01-01T00:00:01.5Z","null_body":true,"headers":[` +
+		`{"name":"a\u0000\ufffd","value_base64":"/w=="},{"name":"a","value_base64":""},{"name":"a","value_base64":null}]},"body":""}` + "\n"
+	var got, expected any
+	if err := json.Unmarshal(line, &got); err != nil {
+		t.Fatal(err)
+	}
+	_ = json.Unmarshal([]byte(want), &expected)
+	if !reflect.DeepEqual(got, expected) {
+		t.Errorf("got  %s\nwant %s", line, want)
+	}
+}
