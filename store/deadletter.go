@@ -59,7 +59,7 @@ func (f *DeadFilter) MatchesText(r *Record) bool {
 // Shorten leaves out of r what a brief listing does not have.
 func (f *DeadFilter) Shorten(r *Record) {
 	if f.Brief {
-		r.Body, r.Headers, r.History = nil, nil, nil
+		r.Body, r.Headers, r.History, r.Origin = nil, nil, nil, nil
 	}
 }
 

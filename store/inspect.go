@@ -159,7 +159,7 @@ type DeadLetters interface {
 	// follow in the order in which they came. It reads in pages. Text is looked
 	// for in the reason, the errors of attempts, the id and the values of headers,
 	// and in key and body where they are valid UTF-8. A brief listing leaves out
-	// body, headers and history, and is quicker for it. A limit counts what is
+	// body, headers, history and origin, and is quicker for it. A limit counts what is
 	// yielded here, too.
 	Dead(ctx context.Context, f DeadFilter) iter.Seq2[Record, error]
 

@@ -166,7 +166,6 @@ func (t *topicIndex) apply(r *kgo.Record) {
 	}
 	size := rec.Size()
 	(&store.DeadFilter{Brief: true}).Shorten(&rec)
-	rec.Origin = nil // it is read again with the letter
 	next := &deadEntry{Record: rec, home: t.topic, at: place64{r.Partition, r.Offset}, size: size, cameAt: r.Timestamp, imported: l.Source == sourceImported}
 	t.order++
 	next.order = t.order

@@ -81,7 +81,7 @@ func deadInBrief(t *T) {
 			t.Fatalf("%+v: %d letters in brief, %d else", f, len(brief), len(whole))
 		}
 		for i := range brief {
-			whole[i].Body, whole[i].Headers, whole[i].History = nil, nil, nil
+			whole[i].Body, whole[i].Headers, whole[i].History, whole[i].Origin = nil, nil, nil, nil
 			t.sameRecord(brief[i], whole[i])
 			if brief[i].Body != nil || brief[i].Headers != nil || brief[i].History != nil {
 				t.Fatalf("in brief: %+v", brief[i])

@@ -45,7 +45,7 @@ func deadSentences() []Sentence {
 		{Name: "DeadKeepFacts", Test: deadKeepFacts,
 			Text: "A record keeps the facts that its failures state, within their limits; dead letters are selected by those of the last, in brief too."},
 		{Name: "DeadInBrief", Test: deadInBrief,
-			Text: "A brief listing of dead letters leaves out body, headers and history, and nothing else."},
+			Text: "A brief listing of dead letters leaves out body, headers, history and origin, and nothing else."},
 		{Name: "AmendChangesWhereItIs", Needs: needs(store.CanLookup), Test: amendChangesWhereItIs,
 			Text: "Amend changes body and headers of a dead letter and nothing else; it stays dead, and is delivered so after a replay."},
 		{Name: "AmendRefuses", Test: amendRefuses,
