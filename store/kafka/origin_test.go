@@ -37,7 +37,7 @@ func TestOrigin(t *testing.T) {
 		s := open(t, config)
 		for round := range int64(2) {
 			seen := map[int32]bool{}
-			for len(seen) < 2 {
+			for ; len(seen) < 2; time.Sleep(5 * time.Millisecond) {
 				for _, d := range kill(t, s, "orders") {
 					seen[d.Log.Partition()] = true
 					if d.Log.Offset() != round || d.Log.Partition() > 1 {
