@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// TestCrawlPage does what the tutorial of docs/pipelines/crawl.md says.
+// TestCrawlPage does what the tutorial of docs/pipelines/crawl.md says, and its chapter about trouble.
 func TestCrawlPage(t *testing.T) {
 	t.Parallel()
 	in, site, tried := newIncident(t, ""), freeAddress(t), 0
@@ -43,6 +43,11 @@ func TestCrawlPage(t *testing.T) {
 	if tried < 5 {
 		t.Errorf("only %d commands were found", tried)
 	}
+	// A site that refuses everything, and who looks for the reason.
+	if out, code := in.sh("pawl crawl http://" + site + "/gone.html --allow-private -q"); code != 3 {
+		t.Fatalf("exit code %d: %s", code, out)
+	}
+	in.carry(sections(t, "../docs/pipelines/crawl.md")["It stands still, or is refused everywhere"], false)
 }
 
 // TestCrawlSurvivesKills: a crawl that is killed again and again stores every page once.
