@@ -42,7 +42,7 @@ same is a line of JSON on stderr every ten seconds, and at the end.`,
   pawl crawl https://example.com/docs/ --scope prefix --depth 3 --delay 1s   # needs a network
   pawl crawl --module shop.yaml   # needs a network`,
 		Flags: []pipeline.Flag{
-			{Name: "out", Default: "pages.jsonl", Doc: "write records to `FILE`: .jsonl, .csv or .db (SQLite)"},
+			{Name: "out", Default: "pages.jsonl", Doc: "write records to `FILE`: .jsonl, .csv, .db (SQLite), or a folder of Markdown (DIR/)"},
 			{Name: "module", Doc: "read seeds, limits, and what to read from pages from this `FILE`; flags count before it"},
 			{Name: "depth", Type: pipeline.Int, Doc: "follow at most so many links from a URL; it has depth 0 (default: no bound)"},
 			{Name: "max-pages", Type: pipeline.Int, Doc: "store at most so many pages (default: no bound)"},
@@ -97,6 +97,7 @@ func flagOptions(in *pipeline.Invocation) (o Options, out string, err error) {
 	over(&o.Cache, v.Text("cache"), given("cache"))
 	over(&o.Depth, v.Int("depth"), v.Changed("depth"))
 	errs = append(errs, formatOf(out))
+	o.Markdown = isFolder(out)
 	for name, n := range map[string]int64{"concurrency": int64(o.Concurrency), "per-host": int64(o.PerHost), "max-bytes": o.MaxBytes, "timeout": int64(o.Timeout)} {
 		if n < 1 {
 			errs = append(errs, fmt.Errorf("--%s has to be at least 1", name))
@@ -218,6 +219,11 @@ func open(ctx context.Context, env pipeline.Env) (*pipeline.Pipeline, error) {
 	if err != nil {
 		return nil, err
 	}
+	out := env.Section.Text("out")
+	if out == "" {
+		out = env.Name + ".jsonl"
+	}
+	o.Markdown = isFolder(out)
 	r, err := begin(ctx, p, env.Name, seeds, &o, true)
 	if err != nil {
 		return nil, err
@@ -225,10 +231,6 @@ func open(ctx context.Context, env pipeline.Env) (*pipeline.Pipeline, error) {
 	c := newCrawler(env.Name, r.ID, o, seeds)
 	if err := c.remember(ctx, p, env.Logger); err != nil {
 		return nil, err
-	}
-	out := env.Section.Text("out")
-	if out == "" {
-		out = env.Name + ".jsonl"
 	}
 	return &pipeline.Pipeline{
 		Stages: []pipeline.Stage{c.stage()}, Needs: []store.Capability{store.CanUnique, store.CanEmitAtomic, store.CanState},

@@ -48,6 +48,7 @@ type outcome struct {
 	Deeper   []string `json:"deeper,omitempty"`
 	Why      string   `json:"why,omitempty"`
 	Page     *Record  `json:"page,omitempty"`
+	Markdown string   `json:"markdown,omitempty"` // of the page, where it is exported as such
 }
 
 const (
@@ -286,7 +287,7 @@ func (c *crawler) page(ctx context.Context, d *pawl.Delivery, u *url.URL, r *req
 		c.stored.Add(-1)
 		return c.done(d, outcome{Kind: kindExcluded, URL: r.URL, Why: whyFull})
 	}
-	o := outcome{Kind: kindPage, URL: r.URL, Page: record}
+	o := outcome{Kind: kindPage, URL: r.URL, Page: record, Markdown: p.markdown}
 	for _, link := range p.next {
 		to := request{Depth: r.Depth, Alike: alike(u, link, r.Alike), Cookies: a.setsCookies()}
 		if c.follow(d, &o, link, to) {
@@ -336,6 +337,11 @@ func (c *crawler) record(ctx context.Context, u *url.URL, r *request, a *answer)
 		}
 	}
 	kind, _, _ := mime.ParseMediaType(a.header.Get("Content-Type"))
+	if c.options.Markdown {
+		if p.markdown, err = markdownOf(kind, a.body, &p); err != nil {
+			return nil, p, pawl.Permanent(pawl.OfKind(KindParser, err))
+		}
+	}
 	record := &Record{
 		URL: r.URL, FinalURL: u.String(), Status: a.status, Depth: r.Depth, Title: p.title, ContentType: kind, Charset: p.charset,
 		Bytes: int64(len(a.body)), SHA256: a.sha256, FetchedAt: time.Now().UTC(), ETag: a.etag, Links: len(p.links) + len(p.next), Fields: fields,
@@ -353,6 +359,9 @@ func (c *crawler) done(d *pawl.Delivery, o outcome) error {
 	body, err := json.Marshal(o)
 	if err != nil {
 		return pawl.Permanent(pawl.OfKind(KindDataStore, errors.New("the page cannot be written as JSON")))
+	}
+	if len(body) > pawl.MaxBody {
+		return pawl.Permanent(pawl.OfKind(KindDataStore, fmt.Errorf("the page takes %d bytes in the store; the limit is %d", len(body), pawl.MaxBody)))
 	}
 	d.Emit(pawl.Message{Topic: c.storeTopic(), Body: body})
 	return nil

@@ -7,8 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"time"
-
-	"github.com/pawl-dev/pawl/pipeline"
 )
 
 const (
@@ -21,23 +19,20 @@ fetched_at TEXT NOT NULL, etag TEXT NOT NULL, links INTEGER NOT NULL, fields TEX
 // database makes the writer one of a SQLite database with a table pages. The driver is that of the program: package
 // store/sqlite registers it.
 func (w *writer) database() error {
-	cannot := func(err error) error {
-		return &pipeline.Error{What: "cannot write the pages", Err: err, Next: "correct --out; the pages stay in the store until they are written: go on with --resume"}
-	}
 	if err := os.Remove(w.part); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a crawl that was killed
-		return cannot(err)
+		return cannotWrite(err)
 	}
 	db, err := sql.Open("sqlite", w.part)
 	if err != nil {
-		return cannot(err)
+		return cannotWrite(err)
 	}
 	db.SetMaxOpenConns(1)
 	tx, insert, err := beginPages(db)
 	if err != nil {
 		_ = db.Close()
-		return cannot(err)
+		return cannotWrite(err)
 	}
-	w.page = func(r *Record) error {
+	w.page = func(r *Record, _ string) error {
 		var fields any
 		if len(r.Fields) > 0 {
 			text, err := json.Marshal(r.Fields)

@@ -37,7 +37,7 @@ type Summary struct {
 }
 
 // pageSize is how many results are read at once.
-const pageSize = 1000
+const pageSize = 200
 
 // export writes all pages of a run to a file, which appears when it is whole, and adds up what became of every
 // request. It changes nothing in the store: after a crash it is done anew.
@@ -82,7 +82,7 @@ func (c *crawler) read(ctx context.Context, p parts, r *run, d *depths, w *write
 			sum.Stored++
 			sum.Bytes += o.Page.Bytes
 			sum.Status[strconv.Itoa(o.Page.Status)]++
-			return w.page(o.Page)
+			return w.page(o.Page, o.Markdown)
 		case o.Kind == kindReplayed:
 		case o.Kind == kindMoved:
 			moved++
@@ -268,28 +268,35 @@ func settle(ctx context.Context, p parts, c *crawler, r *run, sum *Summary, last
 type writer struct {
 	out, part string
 	buffer    *bufio.Writer
-	page      func(*Record) error
+	page      func(r *Record, markdown string) error
 	flush     func() error
 	close     func() error // makes the file durable; nil: it is closed
+	replace   func() error // puts the part in its place; nil: a rename does
 }
 
 // formatOf refuses what no writer is for.
 func formatOf(out string) error {
+	if isFolder(out) {
+		return checkFolder(out)
+	}
 	switch strings.ToLower(filepath.Ext(out)) {
 	case ".jsonl", ".csv", ".db":
 		return nil
 	}
-	return fmt.Errorf("%q ends neither in .jsonl nor in .csv nor in .db", out)
+	return fmt.Errorf("%q is no folder, and ends neither in .jsonl nor in .csv nor in .db", out)
 }
 
 func create(out string) (*writer, error) {
 	w := &writer{out: out, part: out + ".part"}
+	if isFolder(out) {
+		return w, w.folder()
+	}
 	if strings.EqualFold(filepath.Ext(out), ".db") {
 		return w, w.database()
 	}
 	f, err := os.OpenFile(w.part, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
 	if err != nil {
-		return nil, &pipeline.Error{What: "cannot write the pages", Err: err, Next: "correct --out; the pages stay in the store until they are written: go on with --resume"}
+		return nil, cannotWrite(err)
 	}
 	w.close = func() error { return errors.Join(w.buffer.Flush(), f.Sync(), f.Close()) }
 	w.buffer = bufio.NewWriterSize(f, 256<<10)
@@ -299,7 +306,7 @@ func create(out string) (*writer, error) {
 	}
 	e := json.NewEncoder(w.buffer)
 	e.SetEscapeHTML(false)
-	w.page, w.flush = func(r *Record) error { return e.Encode(r) }, func() error { return nil }
+	w.page, w.flush = func(r *Record, _ string) error { return e.Encode(r) }, func() error { return nil }
 	return w, nil
 }
 
@@ -309,7 +316,7 @@ var columns = []string{"url", "final_url", "status", "depth", "title", "content_
 func (w *writer) csv() {
 	c := csv.NewWriter(w.buffer)
 	_ = c.Write(columns) // it goes into a buffer; errors come with flush
-	w.page = func(r *Record) error {
+	w.page = func(r *Record, _ string) error {
 		fields := ""
 		if len(r.Fields) > 0 {
 			text, err := json.Marshal(r.Fields)
@@ -330,7 +337,11 @@ func (w *writer) csv() {
 func (w *writer) finish() error {
 	err := errors.Join(w.flush(), w.close())
 	w.close = nil
-	if err == nil {
+	switch {
+	case err != nil:
+	case w.replace != nil:
+		err = w.replace()
+	default:
 		err = os.Rename(w.part, w.out)
 	}
 	if err != nil {
@@ -343,7 +354,7 @@ func (w *writer) finish() error {
 func (w *writer) abandon() {
 	if w.close != nil {
 		_ = w.close()
-		_ = os.Remove(w.part)
+		_ = os.RemoveAll(w.part)
 	}
 }
 

@@ -3,10 +3,14 @@ package crawl
 import (
 	"database/sql"
 	"encoding/csv"
+	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+
+	"github.com/pawl-dev/pawl/pipeline"
 )
 
 // TestOutputs: a crawl goes into a CSV file or a database as well, and replaces what was there.
@@ -75,4 +79,85 @@ func titlesOfDatabase(t *testing.T, path string) map[string]string {
 		t.Fatal(err)
 	}
 	return titles
+}
+
+// TestFolderOfMarkdown: a folder has one file for each page, whatever their URLs have in common; the next crawl replaces
+// it as a whole, also where one before was killed while it wrote.
+func TestFolderOfMarkdown(t *testing.T) {
+	w := newWeb(t, map[string]http.HandlerFunc{
+		"/": text("text/html; charset=iso-8859-1", "<title>caf\xe9: a</title><h1>caf\xe9</h1>"+
+			links("/a", "/a.md", "/a.md/b", "/a/", "/a/index", "/a?q=1", "/%2e%2e%2fup", "/bin", "/"+strings.Repeat("long", 100))),
+		"/a": text("text/html", "<p>a</p>"), "/a.md": text("text/markdown", "# a"), "/a.md/b": text("text/plain", "b"), "/a/": text("text/plain", "c"),
+		"/a/index": text("application/json", `{"d":1}`), "/bin": text("application/octet-stream", "\x00"), "/../up": text("text/plain", "up"),
+		"/" + strings.Repeat("long", 100): text("text/plain", "long"),
+	})
+	r := &rig{T: t, dir: t.TempDir()}
+	out := filepath.Join(r.dir, "pages")
+	r.changed = map[string]any{"out": out + "/"}
+	var got map[string]string
+	for _, stale := range []string{"pages.part/half.md", "pages.part-old/old.md", "pages/gone.md"} {
+		path := filepath.Join(r.dir, stale) // what a crawl before left, whole or killed
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte("x"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if sum, _, err := r.run(t.Context(), w.URL); err != nil || sum.Stored != 10 {
+			t.Fatalf("%+v, %v", sum, err)
+		}
+		if got = filesOf(t, out); len(got) != 10 {
+			t.Fatalf("%d files, want 10: %v", len(got), got)
+		}
+	}
+	for url, want := range map[string]string{
+		"/": "# café\n", "/a": "\na\n", "/a.md": "\n# a\n", "/a/index": "```\n{\"d\":1}\n```\n", "/bin": "links: 0\n---\n",
+	} {
+		if page := got[w.URL+url]; !strings.Contains(page, want) {
+			t.Errorf("%s: %q has no %q", url, page, want)
+		}
+	}
+	if page := got[w.URL+"/"]; !strings.HasPrefix(page, "---\nurl: \""+w.URL+"/\"\n") || !strings.Contains(page, "\ntitle: \"café: a\"\n") {
+		t.Errorf("the front matter of the first page: %q", page)
+	}
+}
+
+// TestAFolderOfOthersIsNotReplaced: nobody loses their own files by naming the wrong folder.
+func TestAFolderOfOthersIsNotReplaced(t *testing.T) {
+	w := newWeb(t, map[string]http.HandlerFunc{"/": text("text/html", "x")})
+	r := &rig{T: t, dir: t.TempDir()}
+	r.changed = map[string]any{"out": t.TempDir()}
+	own := filepath.Join(r.changed["out"].(string), "own.txt")
+	if err := os.WriteFile(own, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := r.run(t.Context(), w.URL); code(err) != pipeline.ExitUsage {
+		t.Errorf("want a refusal, got %v", err)
+	}
+	if _, err := os.Stat(own); err != nil {
+		t.Error(err)
+	}
+}
+
+// filesOf reads the Markdown files of a folder, by the URLs in their front matter.
+func filesOf(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || filepath.Ext(path) != ".md" {
+			return err
+		}
+		if info, err := os.Stat(path); err != nil || info.IsDir() {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		_, after, _ := strings.Cut(string(content), "url: \"")
+		url, _, _ := strings.Cut(after, "\"")
+		files[url] = string(content)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
 }

@@ -30,6 +30,7 @@ type Options struct {
 	IgnoreRobots bool
 	AllowPrivate bool
 	Cache        string // a folder; off: none
+	Markdown     bool   // pages are exported as Markdown
 	// Extract reads fields of pages, and links to follow at the same depth; nil reads none.
 	Extract *extract.Set
 }
@@ -61,7 +62,7 @@ func fields() []pipeline.Field {
 		{Name: "cache", Default: defaultCache, Doc: "The folder where pages are kept that a later crawl asks for only if they have changed; `off` keeps none."},
 		{Name: "fields", Type: pipeline.Table, Fields: selectors(), DefaultDoc: "none", Doc: "What is read from each page, by name."},
 		{Name: "next", Type: pipeline.Object, Fields: selectors(), DefaultDoc: "none", Doc: "Links to the page that follows, such as `{css: a.next}`. They are followed whatever the depth."},
-		{Name: "out", Default: "", DefaultDoc: "NAME.jsonl", Doc: "Where results go: .jsonl, .csv or .db (SQLite)."},
+		{Name: "out", Default: "", DefaultDoc: "NAME.jsonl", Doc: "Where results go: .jsonl, .csv, .db (SQLite), or a folder of Markdown, which a slash at the end says."},
 	}
 }
 

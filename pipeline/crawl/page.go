@@ -21,12 +21,13 @@ const maxTitle = 1024
 
 // page is what is read from a body.
 type page struct {
-	title   string
-	charset string
-	links   []*url.URL // canonical, each once
-	next    []*url.URL // those that a module follows, which are not among links
-	base    *url.URL
-	decode  func([]byte) ([]byte, error) // to UTF-8; nil: it is
+	title    string
+	charset  string
+	links    []*url.URL // canonical, each once
+	next     []*url.URL // those that a module follows, which are not among links
+	base     *url.URL
+	markdown string
+	decode   func([]byte) ([]byte, error) // to UTF-8; nil: it is
 }
 
 // readPage finds title, charset and links of a body. The tokenizer takes any nesting.

@@ -91,7 +91,7 @@ func seedHash(seeds []*url.URL, o *Options) string {
 		texts[i] = u.String()
 	}
 	slices.Sort(texts)
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q %s %d", texts, o.Scope, o.Depth))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %s %d %t", texts, o.Scope, o.Depth, o.Markdown))
 	return hex.EncodeToString(sum[:16])
 }
 
