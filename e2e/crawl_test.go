@@ -25,7 +25,8 @@ func TestCrawlPage(t *testing.T) {
 	_, port, _ := strings.Cut(site, ":")
 	blocks := sections(t, "../docs/pipelines/crawl.md")["Tutorial"]
 	for i, b := range blocks {
-		file, typed := fileName.FindStringSubmatch(b.before), strings.NewReplacer("127.0.0.1:8000", site, "127.0.0.1 8000", "127.0.0.1 "+port)
+		file := fileName.FindStringSubmatch(b.before)
+		typed := strings.NewReplacer("127.0.0.1:8000", site, "127.0.0.1 8000", "127.0.0.1 "+port)
 		b.code = typed.Replace(b.code)
 		switch {
 		case file != nil:

@@ -74,8 +74,9 @@ func (b *board) show(in *pipeline.Invocation) (stop func()) {
 func (b *board) look() *status {
 	now, count := time.Now(), &b.c.count
 	s := status{
-		At: now.UTC(), Pages: count.pages.Load(), Requests: count.requests.Load(), InFlight: count.inFlight.Load(), Errors: count.failed.Load(),
-		Bytes: count.bytes.Load(), ElapsedSeconds: now.Sub(b.began).Seconds(),
+		At: now.UTC(), ElapsedSeconds: now.Sub(b.began).Seconds(),
+		Pages: count.pages.Load(), Requests: count.requests.Load(), InFlight: count.inFlight.Load(),
+		Errors: count.failed.Load(), Bytes: count.bytes.Load(),
 	}
 	since := b.last.At
 	if since.IsZero() {
@@ -98,7 +99,8 @@ func (b *board) look() *status {
 
 // waiting counts the requests that wait, and adds them to their hosts. What the store does not answer is not shown.
 func (b *board) waiting(hosts map[string]*hostStatus) (n int64) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(b.ctx), time.Second) // the last state is shown after the end, too
+	// The last state is shown after the end of a crawl that was interrupted, too.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(b.ctx), time.Second)
 	defer cancel()
 	if stats, err := b.parts.topics.Stats(ctx, b.c.requestTopic()); err == nil && len(stats) > 0 {
 		n = stats[0].Waiting + stats[0].Delayed
@@ -146,7 +148,8 @@ func busiest(hosts map[string]*hostStatus) []hostStatus {
 		list = append(list, *h)
 	}
 	slices.SortFunc(list, func(a, b hostStatus) int {
-		return cmp.Or(cmp.Compare(b.Waiting+b.InFlight, a.Waiting+a.InFlight), cmp.Compare(b.Errors, a.Errors), cmp.Compare(a.Host, b.Host))
+		busy := cmp.Compare(b.Waiting+b.InFlight, a.Waiting+a.InFlight)
+		return cmp.Or(busy, cmp.Compare(b.Errors, a.Errors), cmp.Compare(a.Host, b.Host))
 	})
 	return list[:min(len(list), boardHosts)]
 }

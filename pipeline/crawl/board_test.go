@@ -48,7 +48,8 @@ func TestBoard(t *testing.T) {
 	if err := json.Unmarshal([]byte(b.line()), &got); err != nil {
 		t.Fatal(err)
 	}
-	if got.Pages != 1 || got.Errors != 1 || got.Waiting != 3 || got.KnownHosts != 2 || got.ETASeconds == nil || got.PagesPerSecond <= 0 {
+	if got.Pages != 1 || got.Errors != 1 || got.Waiting != 3 || got.KnownHosts != 2 ||
+		got.ETASeconds == nil || got.PagesPerSecond <= 0 {
 		t.Errorf("totals: %+v", got)
 	}
 	hosts := map[string]hostStatus{}
@@ -62,7 +63,8 @@ func TestBoard(t *testing.T) {
 		t.Errorf("the other host: %+v", h)
 	}
 	shown := strings.Join(b.lines(), "\n")
-	for _, want := range []string{"1 stored", "3 waiting", site(seeds[0]), hosts[site(seeds[0])].HeldUntil.Local().Format(time.TimeOnly)} {
+	until := hosts[site(seeds[0])].HeldUntil.Local().Format(time.TimeOnly)
+	for _, want := range []string{"1 stored", "3 waiting", site(seeds[0]), until} {
 		if !strings.Contains(shown, want) {
 			t.Errorf("a terminal does not show %q:\n%s", want, shown)
 		}
