@@ -161,3 +161,24 @@ func filesOf(t *testing.T, dir string) map[string]string {
 	}
 	return files
 }
+
+// TestFrontMatterIsYAML: whatever a page says of itself.
+func TestFrontMatterIsYAML(t *testing.T) {
+	r := &Record{URL: "https://h/?a=1&b=2", Title: "a: \"b\"\n---\n\u0085\u0090\x7f\ufeff\u2028", Fields: map[string]any{"x": []string{"- #y"}}}
+	text, err := document(r, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		`url: "https://h/?a=1&b=2"`, `title: "a: \"b\"\n---\n\u0085\u0090\u007f\ufeff\u2028"`, `fields: {"x":["- #y"]}`,
+	} {
+		if !strings.Contains(string(text), "\n"+want+"\n") {
+			t.Errorf("%s has no line %s", text, want)
+		}
+	}
+	for _, out := range []string{".", "..", "/", "./", "a/.."} {
+		if checkFolder(out) == nil {
+			t.Errorf("%q would be replaced", out)
+		}
+	}
+}

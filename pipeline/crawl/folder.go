@@ -30,6 +30,9 @@ func isFolder(out string) bool {
 
 // checkFolder refuses a folder with files that no crawl wrote: the whole folder is replaced at the end.
 func checkFolder(out string) error {
+	if base := filepath.Base(out); base == "." || base == ".." || base == "/" {
+		return fmt.Errorf("the folder %s cannot be replaced; name one in it", out)
+	}
 	entries, err := os.ReadDir(out)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(entries) == 0 {
 		return nil
@@ -142,19 +145,29 @@ func escaped(part string) string {
 
 // document is a page's Markdown under its record as front matter, which is YAML: each value is JSON, and so YAML, too.
 func document(r *Record, text string) ([]byte, error) {
-	record, err := json.Marshal(r)
-	if err != nil {
+	var record bytes.Buffer
+	e := json.NewEncoder(&record)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(r); err != nil {
 		return nil, err
 	}
 	var values map[string]json.RawMessage
-	if err := json.Unmarshal(record, &values); err != nil {
+	if err := json.Unmarshal(record.Bytes(), &values); err != nil {
 		return nil, err
 	}
 	var b bytes.Buffer
 	b.WriteString("---\n")
 	for _, name := range columns {
 		if value, ok := values[name]; ok {
-			fmt.Fprintf(&b, "%s: %s\n", name, value)
+			fmt.Fprintf(&b, "%s: ", name)
+			for _, c := range string(value) {
+				if c >= 0x7f && c < 0xa0 || c == 0xfeff || c == 0xfffe || c == 0xffff { // JSON takes these in a text, YAML does not
+					fmt.Fprintf(&b, `\u%04x`, c)
+				} else {
+					b.WriteRune(c)
+				}
+			}
+			b.WriteByte('\n')
 		}
 	}
 	b.WriteString("---\n")

@@ -112,7 +112,7 @@ func begin(ctx context.Context, p parts, name string, seeds []*url.URL, o *Optio
 		return nil, err
 	case last != nil && last.Status != statusExported && last.Seeds != same:
 		return nil, &pipeline.Error{Code: pipeline.ExitConflict, What: "another crawl is unfinished in this store", Err: fmt.Errorf("it was started at %s", last.StartedAt.Format(time.RFC3339)),
-			Next: "finish it with its own seeds and --resume, or name another store: --store sqlite:other.db"}
+			Next: "finish it with its own seeds, scope, depth and kind of --out, and --resume, or name another store: --store sqlite:other.db"}
 	case last != nil && last.Status != statusExported && !resume:
 		return nil, &pipeline.Error{Code: pipeline.ExitConflict, What: "this crawl is unfinished", Err: fmt.Errorf("it was started at %s", last.StartedAt.Format(time.RFC3339)),
 			Next: "go on with --resume, or begin anew with another store: --store sqlite:other.db"}
