@@ -157,12 +157,12 @@ func (m *model) byRank(groups []group, want store.Want, terms store.Lease) error
 	return nil
 }
 
-// isBest tells whether nothing ranks better than the first of a lane: neither what was
-// claimed, nor what waits, be it behind something that does not fit.
+// isBest tells whether the first of a lane surely ranks better than all others: than what was
+// claimed, and than what waits, be it behind something that does not fit.
 func (m *model) isBest(l *mLane, groups []group) bool {
-	claimed := slices.ContainsFunc(groups, func(g group) bool { return before(g.sooner, l.queue[0]) })
+	claimed := slices.ContainsFunc(groups, func(g group) bool { return !before(l.queue[0], g.sooner) })
 	return !claimed && !slices.ContainsFunc(m.lanes, func(other *mLane) bool {
-		return other != l && m.waits(other) && before(other.best(), l.queue[0])
+		return other != l && m.waits(other) && !before(l.queue[0], other.best())
 	})
 }
 
