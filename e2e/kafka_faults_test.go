@@ -132,7 +132,12 @@ func brokenTopics() map[string]fault {
 			exports(in, `pawl_kafka_rebalances_total.action="assigned"`, 1)
 			exports(in, `pawl_deliveries_settled_total`, 4)
 			in.calm = in.scrape()
-			in.must("pawl work mail --exec true -q & other=$!; sleep 5; kill $other; wait $other || true")
+			in.must(fmt.Sprintf(`pawl work mail --exec true -q & other=$!
+				for i in $(seq 300); do # until it has partitions of the daemon's
+					curl -sS %s/metrics | grep -q '^pawl_kafka_rebalances_total.action="revoked". [1-9]' && break
+					sleep 0.2
+				done
+				kill $other; wait $other || true`, in.address))
 			exports(in, `pawl_kafka_rebalances_total.action="revoked"`, 1)
 		}},
 	}
