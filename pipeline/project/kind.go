@@ -160,6 +160,9 @@ func (p *projection) prepare(ctx context.Context) error {
 	if err == nil && !there {
 		_, err = p.outbox.InstallOutbox(ctx)
 	}
+	if err == nil {
+		err = p.outbox.OutboxTopics(ctx, p.projection)
+	}
 	if err != nil {
 		return &pipeline.Error{What: "the outbox is not there", Err: err, Next: "make it as the owner of the database: pawl project init --store URL"}
 	}

@@ -70,6 +70,24 @@ func (s *Store) OutboxInstalled(ctx context.Context) (there bool, err error) {
 	return there, s.fail("look for the outbox", err)
 }
 
+// OutboxTopics implements [store.Outbox].
+func (s *Store) OutboxTopics(ctx context.Context, projections ...string) error {
+	ctx, done, err := s.enter(ctx, "make the topics of the outbox")
+	if err != nil {
+		return err
+	}
+	defer done()
+	places := map[place]bool{}
+	for _, p := range projections {
+		topic := p + ".index"
+		if err := s.create(ctx, topic, false); err != nil {
+			return s.fail("make the topics of the outbox", err)
+		}
+		places[place{topic: topic}] = true
+	}
+	return s.fail("make the topics of the outbox", s.ensure(ctx, places))
+}
+
 // Dialect implements [store.Rows].
 func (s *Store) Dialect() string { return "postgres" }
 
