@@ -243,3 +243,31 @@ func TestDivertedTopicsAreProbed(t *testing.T) {
 		}
 	})
 }
+
+// TestFallbackBeginsInTime: a message with a key is a row within PrimaryTimeout of a
+// primary store that hangs, whether its client says so or leaves the call open. The
+// dead-letter route, which hangs as well, is not asked before.
+func TestFallbackBeginsInTime(t *testing.T) {
+	for name, hangs := range map[string]time.Duration{"the client gives up": 8500 * time.Millisecond, "the call stays open": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				primary, fallback := newLog(), memory.New(memory.Config{})
+				primary.set(func(int, []pawl.Message) fate {
+					return fate{delay: hangs, each: func(pawl.Message) error { return unanswered() }}
+				})
+				s := open(t, primary, fallback, Config{
+					When: DivertAll, Pipelined: true, PrimaryTimeout: 10 * time.Second,
+					Divert: func(ctx context.Context, _ []pawl.Message, _ error) error {
+						<-ctx.Done()
+						return ctx.Err()
+					},
+				})
+				go func() { _, _ = s.Append(t.Context(), store.NewBatch(msg("a", 0))) }()
+				time.Sleep(10*time.Second + time.Millisecond)
+				if r, err := fallback.Get(t.Context(), "a-0"); err != nil || r.Topic != topicOf("spill.", "orders") {
+					t.Fatalf("after ten seconds the fallback store has %+v: %v", r, err)
+				}
+			})
+		})
+	}
+}
