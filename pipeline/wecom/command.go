@@ -6,9 +6,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net/http"
-	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -160,53 +157,4 @@ func runReplies(ctx context.Context, in *pipeline.Invocation) error {
 		r := &rows[i]
 		return []string{r.MsgID, r.MessageID, fmt.Sprint(r.Index), r.User, r.OpenKfID, r.State, r.Class, fmt.Sprint(r.Errcode), fmt.Sprint(r.Attempts)}
 	})
-}
-
-func runMedia(ctx context.Context, in *pipeline.Invocation) error {
-	st, err := openSite(ctx, in)
-	if err != nil {
-		return err
-	}
-	out := in.Stdout
-	var file *os.File
-	if to := in.Flags.Text("to"); to != "-" {
-		if file, err = os.Create(to); err != nil {
-			return &pipeline.Error{What: "the file cannot be written", Err: err, Next: "choose another one with --to"}
-		}
-		out = file
-	}
-	n, err := st.client.media(ctx, in.Args[0], out)
-	if file == nil {
-		return err
-	}
-	if err = errors.Join(err, file.Close()); err != nil {
-		_ = os.Remove(file.Name())
-		return err
-	}
-	_, _ = fmt.Fprintf(in.Stderr, "wrote %d bytes to %s\n", n, file.Name())
-	return nil
-}
-
-// media fetches a file.
-func (c *client) media(ctx context.Context, id string, out io.Writer) (n int64, err error) {
-	const api = "media/get"
-	err = c.do(ctx, api, func(token string) error {
-		reply, err := c.open(ctx, http.MethodGet, api, url.Values{"access_token": {token}, "media_id": {id}}, nil)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = reply.Body.Close() }()
-		if strings.Contains(reply.Header.Get("Content-Type"), "json") || strings.HasPrefix(reply.Header.Get("Content-Type"), "text/plain") {
-			text, err := io.ReadAll(io.LimitReader(reply.Body, maxCallback))
-			if err != nil {
-				return &uncertainError{api, errors.New("the answer broke off")}
-			}
-			return c.read(api, text, nil)
-		}
-		if n, err = io.Copy(out, reply.Body); err != nil {
-			return fmt.Errorf("%s: the file broke off: %w", api, err)
-		}
-		return nil
-	})
-	return n, err
 }

@@ -1,0 +1,82 @@
+package wecom
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/pawl-dev/pawl/pipeline"
+)
+
+func runMedia(ctx context.Context, in *pipeline.Invocation) error {
+	st, err := openSite(ctx, in)
+	if err != nil {
+		return err
+	}
+	to := in.Flags.Text("to")
+	if to == "-" {
+		_, err = st.client.media(ctx, in.Args[0], in.Stdout)
+		return err
+	}
+	n, err := st.client.saveMedia(ctx, in.Args[0], to)
+	if err == nil {
+		_, _ = fmt.Fprintf(in.Stderr, "wrote %d bytes to %s\n", n, to)
+	}
+	return err
+}
+
+// saveMedia fetches a file. What had its name stays until all of it is there.
+func (c *client) saveMedia(ctx context.Context, id, to string) (n int64, err error) {
+	refused := func(err error) error {
+		return &pipeline.Error{What: "the file cannot be written", Err: err, Next: "choose another one with --to"}
+	}
+	if info, err := os.Stat(to); err == nil && !info.Mode().IsRegular() {
+		return 0, refused(fmt.Errorf("%s is no file", to))
+	}
+	part, err := os.CreateTemp(filepath.Dir(to), ".pawl-media-*.part")
+	if err != nil {
+		return 0, refused(err)
+	}
+	defer func() { _ = os.Remove(part.Name()) }() // after the renaming it is not there
+	n, err = c.media(ctx, id, part)
+	if err == nil {
+		err = part.Chmod(0o644)
+	}
+	if err = errors.Join(err, part.Close()); err != nil {
+		return 0, err
+	}
+	if err := os.Rename(part.Name(), to); err != nil {
+		return 0, refused(err)
+	}
+	return n, nil
+}
+
+// media fetches a file.
+func (c *client) media(ctx context.Context, id string, out io.Writer) (n int64, err error) {
+	const api = "media/get"
+	err = c.do(ctx, api, func(token string) error {
+		reply, err := c.open(ctx, http.MethodGet, api, url.Values{"access_token": {token}, "media_id": {id}}, nil)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = reply.Body.Close() }()
+		if strings.Contains(reply.Header.Get("Content-Type"), "json") || strings.HasPrefix(reply.Header.Get("Content-Type"), "text/plain") {
+			text, err := io.ReadAll(io.LimitReader(reply.Body, maxCallback))
+			if err != nil {
+				return &uncertainError{api, errors.New("the answer broke off")}
+			}
+			return c.read(api, text, nil)
+		}
+		if n, err = io.Copy(out, reply.Body); err != nil {
+			return fmt.Errorf("%s: the file broke off: %w", api, err)
+		}
+		return nil
+	})
+	return n, err
+}

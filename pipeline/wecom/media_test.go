@@ -1,0 +1,64 @@
+package wecom
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl/store"
+)
+
+// A file that was there stays as it is until all of the new one has arrived.
+func TestMediaReplacesAFileAsAWhole(t *testing.T) {
+	t.Parallel()
+	answers := map[string]func(http.ResponseWriter){
+		"refused": func(w http.ResponseWriter) {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = w.Write([]byte(`{"errcode":40007,"errmsg":"invalid media_id"}`))
+		},
+		"broken": func(w http.ResponseWriter) {
+			w.Header().Set("Content-Type", "image/png")
+			w.Header().Set("Content-Length", "100")
+			_, _ = w.Write([]byte("a part"))
+		},
+		"whole": func(w http.ResponseWriter) {
+			w.Header().Set("Content-Type", "image/png")
+			_, _ = w.Write([]byte("new"))
+		},
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/gettoken") {
+			_, _ = w.Write([]byte(`{"errcode":0,"access_token":"token","expires_in":7200}`))
+			return
+		}
+		answers[r.URL.Query().Get("media_id")](w)
+	}))
+	t.Cleanup(server.Close)
+	marks, _ := store.As[store.Marks](newRig(t).store)
+	c := newClient(server.URL, func(string, string, time.Duration) {})
+	c.token = newTokens(marks, "kefu.token", "ww", "hush", c)
+	to := filepath.Join(t.TempDir(), "photo.png")
+	if err := os.WriteFile(to, []byte("old"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{"refused", "broken", "whole"} {
+		_, err := c.saveMedia(t.Context(), id, to)
+		want := "old"
+		if id == "whole" {
+			want = "new"
+		}
+		if got, _ := os.ReadFile(to); string(got) != want || (err == nil) != (id == "whole") {
+			t.Errorf("%s: the file is %q, the error %v", id, got, err)
+		}
+	}
+	if left, _ := os.ReadDir(filepath.Dir(to)); len(left) != 1 {
+		t.Errorf("%d files are left", len(left))
+	}
+	if _, err := c.saveMedia(t.Context(), "whole", t.TempDir()); err == nil {
+		t.Error("a folder was replaced")
+	}
+}
