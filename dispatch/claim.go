@@ -96,7 +96,7 @@ func (d *Dispatcher) plan() plan {
 		}
 		probe := room == 0
 		if probe {
-			room, due = t.probeSize(), t.probeDue(d.cfg.PollMax)
+			room, due = t.probeSize(), t.probeDue(d.pollMax(t))
 		}
 		if len(t.Limits) > 0 && t.space() > 0 {
 			next = min(next, now+t.narrow(now))
@@ -253,7 +253,7 @@ func (d *Dispatcher) pace(c *claim, p plan, now time.Duration) {
 		if n > 0 && size[t] >= w.MaxBytes/2 {
 			n = w.Limit // more may be there, whatever came
 		}
-		t.pace.claimed(now, w.Limit, n, &d.cfg)
+		t.pace.claimed(now, w.Limit, n, d.cfg.PollMin, d.pollMax(t))
 		if p.probe {
 			d.probed(c, t, now)
 		}

@@ -92,6 +92,8 @@ type Topic struct {
 	// Lease is how long a lease is given for, and extended by; 0 is
 	// [DefaultLease]. The work of a process that died moves on after that long.
 	Lease time.Duration
+	// PollMax bounds the pause between claims of this topic in place of [Config.PollMax]; 0: that one.
+	PollMax time.Duration
 	// Limits bound what the handlers ask of their downstreams. Each must allow a
 	// call before it begins. A batch counts as one call, and its limits have no By.
 	Limits []*Limiter
@@ -209,6 +211,9 @@ func (t *Topic) complete() error {
 		case l.by != nil && t.Batch != nil:
 			bad("limit %q has keys, but a batch is one call", l.name)
 		}
+	}
+	if t.PollMax < 0 {
+		bad("poll max %v is negative", t.PollMax)
 	}
 	if t.Lease < minLease || t.Lease > store.MaxLease {
 		bad("lease of %v; it goes from %v to %v", t.Lease, minLease, store.MaxLease)

@@ -28,16 +28,16 @@ func (p *pace) wake(now time.Duration) {
 	p.due = min(p.due, max(now, p.short+gather))
 }
 
-// claimed sets the pace after a claim.
-func (p *pace) claimed(now time.Duration, wanted, got int, c *Config) {
+// claimed sets the pace after a claim: the pause of a topic that has nothing to do goes from least to most.
+func (p *pace) claimed(now time.Duration, wanted, got int, least, most time.Duration) {
 	switch {
 	case got >= wanted:
 		p.due, p.pause = now, 0
 		return
 	case got > 0:
-		p.pause = c.PollMin
+		p.pause = min(least, most)
 	default:
-		p.pause = min(max(2*p.pause, c.PollMin), c.PollMax)
+		p.pause = min(max(2*p.pause, least), most)
 	}
 	p.short, p.due = now, now+p.pause
 	if p.woken {

@@ -1,6 +1,7 @@
 package dispatch_test
 
 import (
+	"cmp"
 	"context"
 	"sync/atomic"
 	"testing"
@@ -27,6 +28,43 @@ func TestIdlePollsSlowDownAndWakeUpsDoNotWait(t *testing.T) {
 		r.append(pawl.Message{ID: "x", Topic: "a"})
 		synctest.Wait()
 		r.gone("x")
+	})
+}
+
+// A topic may be polled more or less often than the others, and that may change.
+func TestPollMaxOfATopic(t *testing.T) {
+	bubble(t, func(r *rig) {
+		var claims atomic.Int64
+		r.store.claim = func(wants []store.Want, _ store.Lease) error {
+			for _, w := range wants {
+				if w.Topic == "b" {
+					claims.Add(1)
+				}
+			}
+			return nil
+		}
+		h := pawl.HandlerFunc(func(context.Context, *pawl.Delivery) error { return nil })
+		r.run(dispatch.Config{Topics: []dispatch.Topic{{Name: "a", Handler: h}, {Name: "b", Handler: h, PollMax: 2 * time.Second}}})
+		count := func() int64 {
+			time.Sleep(10 * time.Second)
+			claims.Store(0)
+			time.Sleep(100 * time.Second)
+			return claims.Load()
+		}
+		for i, most := range []time.Duration{2 * time.Second, 100 * time.Millisecond, 10 * time.Second, 0} {
+			if i > 0 {
+				equal(r, r.d.Repoll("b", most), nil)
+			}
+			want := int64(100 * time.Second / cmp.Or(most, 500*time.Millisecond))
+			if n := count(); n < want-1 || n > want+1 {
+				r.Errorf("%d claims with a pause of %v at most; want %d", n, most, want)
+			}
+		}
+		for topic, most := range map[string]time.Duration{"b": -1, "c": 1} {
+			if r.d.Repoll(topic, most) == nil {
+				r.Errorf("topic %s polls every %v", topic, most)
+			}
+		}
 	})
 }
 

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 )
@@ -22,6 +23,26 @@ func (d *Dispatcher) Resize(topic string, concurrency int) error {
 	signal(d.claimKick)
 	return nil
 }
+
+// Repoll changes [Topic.PollMax] of a topic, from now on.
+func (d *Dispatcher) Repoll(topic string, most time.Duration) error {
+	t := d.byName[topic]
+	if t == nil {
+		return fmt.Errorf("repoll: topic %q is not carried out here", topic)
+	}
+	if most < 0 {
+		return fmt.Errorf("repoll topic %q: poll max %v is negative", topic, most)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	t.PollMax = most
+	t.pace.due = min(t.pace.due, d.now()+d.pollMax(t))
+	signal(d.claimKick)
+	return nil
+}
+
+// pollMax is the longest pause between claims of a topic. The caller holds mu.
+func (d *Dispatcher) pollMax(t *topic) time.Duration { return cmp.Or(t.PollMax, d.cfg.PollMax) }
 
 // Rebatch changes how many deliveries a batch of a topic has at most, and how long one
 // that is not full waits for more, from the next batch on. 0 is the default.

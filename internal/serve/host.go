@@ -274,7 +274,7 @@ func (h *Host) resize(d *dispatch.Dispatcher, st *pipeline.Stage) error {
 	if st.Store != nil && st.Store != h.Store {
 		d = h.besides[st.Store]
 	}
-	err := d.Resize(st.Name, cmp.Or(st.Concurrency, dispatch.DefaultConcurrency))
+	err := errors.Join(d.Resize(st.Name, cmp.Or(st.Concurrency, dispatch.DefaultConcurrency)), d.Repoll(st.Name, st.PollMax))
 	if st.Batch != nil {
 		err = errors.Join(err, d.Rebatch(st.Name, st.BatchSize, st.BatchWait))
 	}

@@ -139,7 +139,7 @@ func build(ctx context.Context, env pipeline.Env) (*pipeline.Pipeline, error) {
 	l := p.limits()
 	made := &pipeline.Pipeline{
 		Stages: []pipeline.Stage{{Store: s, Topic: dispatch.Topic{
-			Name: p.topic, Batch: p, BatchSize: l.batch, BatchWait: l.wait, Concurrency: l.concurrency, Lease: p.lease,
+			Name: p.topic, Batch: p, BatchSize: l.batch, BatchWait: l.wait, Concurrency: l.concurrency, Lease: p.lease, PollMax: l.poll,
 			Limits: []*dispatch.Limiter{p.limiter}, Policy: &topicPolicy{Policy: env.Policy, p: p},
 			Settings: store.Declaration{Name: p.topic, Order: store.OrderNone, Deadline: p.deadline},
 		}}},
@@ -148,7 +148,7 @@ func build(ctx context.Context, env pipeline.Env) (*pipeline.Pipeline, error) {
 	made.Reload = func(s pipeline.Section) error {
 		l := p.reload(s)
 		stage := &made.Stages[0]
-		stage.BatchSize, stage.BatchWait, stage.Concurrency = l.batch, l.wait, l.concurrency
+		stage.BatchSize, stage.BatchWait, stage.Concurrency, stage.PollMax = l.batch, l.wait, l.concurrency, l.poll
 		return nil
 	}
 	return made, nil
