@@ -184,6 +184,12 @@ func (t *Topic) complete() error {
 	if (t.Handler == nil) == (t.Batch == nil) {
 		bad("exactly one of handler and batch handler is needed")
 	}
+	if f, ok := t.Handler.(pawl.HandlerFunc); ok && f == nil {
+		bad("the handler is a nil function")
+	}
+	if f, ok := t.Batch.(pawl.BatchHandlerFunc); ok && f == nil {
+		bad("the batch handler is a nil function")
+	}
 	switch {
 	case t.Batch == nil && (t.BatchSize != 0 || t.BatchWait != 0):
 		bad("a batch size or wait needs a batch handler")

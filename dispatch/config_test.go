@@ -19,6 +19,9 @@ func TestNewReportsEverythingAtOnce(t *testing.T) {
 		Topics: []dispatch.Topic{
 			{Name: "no such name", Handler: h},
 			{Name: "none"},
+			{Name: "nil", Handler: pawl.HandlerFunc(nil)},
+			{Name: "nils", Batch: pawl.BatchHandlerFunc(nil)},
+			{Name: "seldom", Handler: h, PollMax: -1},
 			{Name: "both", Handler: h, Batch: b},
 			{Name: "twice", Handler: h},
 			{Name: "twice", Handler: h},
@@ -36,7 +39,9 @@ func TestNewReportsEverythingAtOnce(t *testing.T) {
 	}
 	for _, want := range []string{
 		`no store`, `topic "no such name": topic "no such name" holds ' '`,
-		`topic "none": exactly one of handler and batch handler`, `topic "both": exactly one`, `topic "twice": is there twice`,
+		`topic "none": exactly one of handler and batch handler`, `topic "both": exactly one`,
+		`topic "nil": the handler is a nil function`, `topic "nils": the batch handler is a nil function`, `topic "seldom": poll max -1ns`,
+		`topic "twice": is there twice`,
 		`topic "many": `, `concurrency -1`, `lease of 1ms`, `a batch size or wait needs a batch handler`, `topic "kept": 2 slots reserved of 2`,
 		`topic "wide": batch size 1048576`, `topic "other": settings are those of topic "another"`, `topic "order": settings: order`,
 		`owner`, `drain timeout is negative`, `max bytes -1`, `poll max 1ms is less than poll min 1s`,

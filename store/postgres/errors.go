@@ -48,7 +48,7 @@ type fault struct {
 
 // faults maps conditions, the longest prefix first.
 func faultOf(state, schema string) fault {
-	migrate := fault{store.ErrSchema, "create or update the schema " + schema + ": `pawl migrate up --store postgres://…`"}
+	migrate := fault{store.ErrSchema, "create or update the schema " + schema + ": `pawl migrate up --store postgres://…`, or AutoMigrate in Go"}
 	full := fault{store.ErrFull, "free space on the server's disk"}
 	denied := fault{store.ErrDenied, "check user, password and the server's pg_hba.conf"}
 	grants := fault{store.ErrDenied, "grant the user what it needs in schema " + schema + ", or let its owner migrate"}
