@@ -194,7 +194,9 @@ func (f *faultRun) finish() {
 		f.expire()
 	}
 	st := f.stats()
-	if st.Appended != int64(f.sent) || st.Acked != int64(f.sent) || st.Retried != int64(f.retried) || st.Duplicates != 0 {
+	// A message is dead if the answers of that many claims were lost: the first ones in company, the last ones in solitude.
+	mayDie := st.Rescues / int64(store.SolitaryAfter+2)
+	if st.Appended != int64(f.sent) || st.Acked+st.Dead != int64(f.sent) || st.Dead > mayDie || st.Retried != int64(f.retried) || st.Duplicates != 0 {
 		f.Fatalf("%d were sent and %d retried, but the figures are %+v", f.sent, f.retried, st)
 	}
 	if f.emits > 0 {
