@@ -130,10 +130,15 @@ func (f *faultRun) send() {
 	})
 }
 
+// allSuspects are terms of a claim that brings suspects, too, and those in solitude.
+func allSuspects() store.Lease {
+	return store.Lease{For: lease, Suspects: store.MaxSuspects, Alone: true}
+}
+
 // work claims and settles. A claim whose answer was lost is given up: its leases
 // end.
 func (f *faultRun) work() {
-	ds, err := f.Store.Claim(f.ctx(), []store.Want{{Topic: f.Topic, Limit: 1 + f.rand.IntN(5), Run: 3}}, store.Lease{For: lease, Suspects: store.MaxSuspects, Alone: true})
+	ds, err := f.Store.Claim(f.ctx(), []store.Want{{Topic: f.Topic, Limit: 1 + f.rand.IntN(5), Run: 3}}, allSuspects())
 	if err != nil {
 		if !errors.Is(err, store.ErrUnavailable) {
 			f.Fatal(err)
@@ -184,9 +189,8 @@ func (f *faultRun) decide(ds []pawl.Delivery) []store.Settlement {
 // in four claims whose answers were lost.
 func (f *faultRun) finish() {
 	f.Store = f.inner
-	terms := store.Lease{For: lease, Suspects: store.MaxSuspects, Alone: true}
 	for empty := 0; empty < 2; {
-		ds := f.claimFrom(f.Store, terms, store.Want{Topic: f.Topic, Limit: 100})
+		ds := f.claimFrom(f.Store, allSuspects(), store.Want{Topic: f.Topic, Limit: 100})
 		f.settled(f.decide(ds)...)
 		if empty++; len(ds) > 0 {
 			empty = 0
