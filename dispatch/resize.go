@@ -25,20 +25,11 @@ func (d *Dispatcher) Resize(topic string, concurrency int) error {
 }
 
 // Repoll changes [Topic.PollMax] of a topic, from now on.
-func (d *Dispatcher) Repoll(topic string, most time.Duration) error {
-	t := d.byName[topic]
-	if t == nil {
-		return fmt.Errorf("repoll: topic %q is not carried out here", topic)
-	}
-	if most < 0 {
-		return fmt.Errorf("repoll topic %q: poll max %v is negative", topic, most)
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	t.PollMax = most
-	t.pace.due = min(t.pace.due, d.now()+d.pollMax(t))
-	signal(d.claimKick)
-	return nil
+func (d *Dispatcher) Repoll(name string, most time.Duration) error {
+	return d.adjust("repoll", name, func(next *Topic) { next.PollMax = most }, func(t *topic, next *Topic) {
+		t.PollMax = next.PollMax
+		t.pace.due = min(t.pace.due, d.now()+d.pollMax(t))
+	})
 }
 
 // pollMax is the longest pause between claims of a topic. The caller holds mu.
@@ -46,21 +37,29 @@ func (d *Dispatcher) pollMax(t *topic) time.Duration { return cmp.Or(t.PollMax, 
 
 // Rebatch changes how many deliveries a batch of a topic has at most, and how long one
 // that is not full waits for more, from the next batch on. 0 is the default.
-func (d *Dispatcher) Rebatch(topic string, size int, wait time.Duration) error {
-	t := d.byName[topic]
+func (d *Dispatcher) Rebatch(name string, size int, wait time.Duration) error {
+	return d.adjust("rebatch", name, func(next *Topic) { next.BatchSize, next.BatchWait = size, wait }, func(t *topic, next *Topic) {
+		t.BatchSize, t.BatchWait = next.BatchSize, next.BatchWait
+		t.refill()
+		d.wakeWorker(t)
+	})
+}
+
+// adjust changes settings of a topic, unless they would be refused at the start, too. take
+// takes them over, with mu held; handlers read the other fields without it.
+func (d *Dispatcher) adjust(op, name string, change func(next *Topic), take func(t *topic, next *Topic)) error {
+	t := d.byName[name]
 	if t == nil {
-		return fmt.Errorf("rebatch: topic %q is not carried out here", topic)
+		return fmt.Errorf("%s: topic %q is not carried out here", op, name)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	next := t.Topic
-	next.BatchSize, next.BatchWait = size, wait
+	change(&next)
 	if err := next.complete(); err != nil {
-		return fmt.Errorf("rebatch topic %q: %w", topic, err)
+		return fmt.Errorf("%s topic %q: %w", op, name, err)
 	}
-	t.BatchSize, t.BatchWait = next.BatchSize, next.BatchWait
-	t.refill()
-	d.wakeWorker(t)
+	take(t, &next)
 	signal(d.claimKick)
 	return nil
 }
