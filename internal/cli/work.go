@@ -42,7 +42,8 @@ running is claimed again elsewhere. Programs never outlive this process.
 
 --exec starts CMD for every delivery, with the shell. The body is on its stdin; in
 its environment are PAWL_ID PAWL_TOPIC PAWL_KEY PAWL_ATTEMPT PAWL_TOKEN
-PAWL_TRACEPARENT, and PAWL_HEADERS as JSON; over Kafka PAWL_LOG, too. Its exit code is the verdict:
+PAWL_TRACEPARENT, and PAWL_HEADERS as JSON; over Kafka PAWL_LOG, too. Its exit code is
+the verdict:
 
   0   ack       done
   75  retry     again, after a backoff
@@ -60,10 +61,11 @@ delivery: {"id","topic","key","attempt","token","headers","body" | "body_base64"
 and answers each with a line: {"id","token","verdict":"ack|retry|dead|release"}, and
 if need be "reason","kind","after_seconds","hold_seconds","emit":[message…]. Answers
 may come in any order. Over Kafka a delivery has "log" as well: partition, offset,
-timestamp, null_body, and all headers. Messages of one key are given one after the other. A retry
-comes no sooner than after_seconds, and later where the policy's backoff is longer. A CMD that
-dies is started again; what it held is retried. Several at once in its hands are
-first given again one by one, so that the one with which it dies is found.
+timestamp, null_body, and all headers. Messages of one key are given one after the
+other. A retry comes no sooner than after_seconds, and later where the policy's
+backoff is longer. A CMD that dies is started again; what it held is retried. Several
+at once in its hands are first given again one by one, so that the one with which it
+dies is found.
 
 Overrides of the policy in pawl.yaml count here, too. --deadline and --order are settings of the topic, kept in the store: a worker that
 states others than the rest does not start (exit code 5).`,

@@ -15,8 +15,9 @@ import (
 //
 //	{"id", "topic", "key", "attempt", "token", "headers", "body" | "body_base64"}
 //
-// All fields are always there; with "log" behind "headers" if the store keeps a log. A message without a key has null there; one whose
-// key is not valid UTF-8 has null and "key_base64".
+// All fields are always there. A message without a key has null there; one whose key is not
+// valid UTF-8 has null and "key_base64". What a log has of a message is in "log", behind
+// "headers".
 func AppendDelivery(dst []byte, d *pawl.Delivery) []byte {
 	dst = append(dst, `{"id":`...)
 	dst = AppendText(dst, d.ID)

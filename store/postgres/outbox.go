@@ -79,7 +79,7 @@ func (s *Store) OutboxTopics(ctx context.Context, projections ...string) error {
 	defer done()
 	places := map[place]bool{}
 	for _, p := range projections {
-		topic := p + ".index"
+		topic := p + "." + store.OutboxStage
 		if err := s.create(ctx, topic, false); err != nil {
 			return s.fail("make the topics of the outbox", err)
 		}
