@@ -1,7 +1,6 @@
 package project
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -94,7 +93,7 @@ func projectionsOf(in *pipeline.Invocation) ([]string, error) {
 	var names []string
 	for name, section := range sections {
 		if section.Text("database") == "" {
-			names = append(names, cmp.Or(section.Text("projection"), name))
+			names = append(names, projectionOf(name, section))
 		}
 	}
 	return names, err

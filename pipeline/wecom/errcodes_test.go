@@ -21,19 +21,28 @@ import (
 func stub(t *testing.T, code int) (*client, *atomic.Int32) {
 	t.Helper()
 	var calls atomic.Int32
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasSuffix(r.URL.Path, "/gettoken") {
-			_, _ = fmt.Fprintf(w, `{"errcode":0,"access_token":"token-%d","expires_in":7200}`, calls.Load())
-			return
-		}
+	return clientOf(t, func(w http.ResponseWriter, _ *http.Request) {
 		calls.Add(1)
 		_, _ = fmt.Fprintf(w, `{"errcode":%d,"errmsg":"said so"}`, code)
+	}), &calls
+}
+
+// clientOf is a client of a service that gives tokens, and answers all other calls with answer.
+func clientOf(t *testing.T, answer http.HandlerFunc) *client {
+	t.Helper()
+	var tokens atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/gettoken") {
+			_, _ = fmt.Fprintf(w, `{"errcode":0,"access_token":"token-%d","expires_in":7200}`, tokens.Add(1))
+			return
+		}
+		answer(w, r)
 	}))
 	t.Cleanup(server.Close)
 	marks, _ := store.As[store.Marks](newRig(t).store)
 	c := newClient(server.URL, func(string, string, time.Duration) {})
 	c.token = newTokens(marks, "kefu.token", "ww", "hush", c)
-	return c, &calls
+	return c
 }
 
 func TestEveryCodeHasItsAction(t *testing.T) {

@@ -2,14 +2,9 @@ package wecom
 
 import (
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
-	"time"
-
-	"github.com/pawl-dev/pawl/store"
 )
 
 // A file that was there stays as it is until all of the new one has arrived.
@@ -30,17 +25,7 @@ func TestMediaReplacesAFileAsAWhole(t *testing.T) {
 			_, _ = w.Write([]byte("new"))
 		},
 	}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasSuffix(r.URL.Path, "/gettoken") {
-			_, _ = w.Write([]byte(`{"errcode":0,"access_token":"token","expires_in":7200}`))
-			return
-		}
-		answers[r.URL.Query().Get("media_id")](w)
-	}))
-	t.Cleanup(server.Close)
-	marks, _ := store.As[store.Marks](newRig(t).store)
-	c := newClient(server.URL, func(string, string, time.Duration) {})
-	c.token = newTokens(marks, "kefu.token", "ww", "hush", c)
+	c := clientOf(t, func(w http.ResponseWriter, r *http.Request) { answers[r.URL.Query().Get("media_id")](w) })
 	to := filepath.Join(t.TempDir(), "photo.png")
 	if err := os.WriteFile(to, []byte("old"), 0o600); err != nil {
 		t.Fatal(err)
