@@ -22,6 +22,19 @@ func matrix(t *testing.T) *policy.Matrix {
 	return m
 }
 
+type backoff struct{ base, max time.Duration }
+
+// matrixRow is a row of the matrix: what it says of the first failure, and of the last.
+type matrixRow struct {
+	domain, typ string
+	phases      []string
+	kinds       []pawl.Kind
+	facts       policy.Facts
+	first, last policy.Action
+	backoff     backoff
+	alert       policy.Alert
+}
+
 // TestMatrix holds every row of the matrix to what it says of a first
 // failure, of one that has used up its attempts, and of the facts it names.
 func TestMatrix(t *testing.T) {
@@ -30,22 +43,13 @@ func TestMatrix(t *testing.T) {
 		dead  = policy.Dead
 		drop  = policy.Ignore
 	)
-	type backoff struct{ base, max time.Duration }
 	exponential := backoff{500 * time.Millisecond, 30 * time.Second}
 	download := backoff{500 * time.Millisecond, time.Minute}
 	linear := backoff{200 * time.Millisecond, 10 * time.Second}
 	both := []string{policy.Failed, "Retry"}
 	failed := []string{policy.Failed}
 	m := matrix(t)
-	for _, row := range []struct {
-		domain, typ string
-		phases      []string
-		kinds       []pawl.Kind
-		facts       policy.Facts
-		first, last policy.Action
-		backoff     backoff
-		alert       policy.Alert
-	}{
+	for _, row := range []matrixRow{
 		{"Engine", "TaskModel", both, []pawl.Kind{"Task", "Module", "CacheService"}, 0, again, dead, exponential, policy.Warn},
 		{"Engine", "ParserTaskModel", both, []pawl.Kind{"Parser", "ProcessorChain"}, 0, again, dead, exponential, policy.Warn},
 		{"Engine", "RequestPublish", both, []pawl.Kind{"Queue"}, 0, again, dead, exponential, policy.Warn},
@@ -70,27 +74,33 @@ func TestMatrix(t *testing.T) {
 		{"Engine", "StateSync", both, []pawl.Kind{"SyncCodec"}, 0, drop, drop, backoff{}, policy.Warn},
 		{"Engine", "Own", both, []pawl.Kind{"Command", "DynamicLibrary", "Own", ""}, 0, again, dead, exponential, policy.Warn},
 	} {
-		for _, phase := range row.phases {
-			for _, kind := range row.kinds {
-				a := policy.Attempt{
-					Event: policy.Event{Domain: row.domain, Type: row.typ, Phase: phase}, Number: 1, Facts: row.facts,
-					Err: pawl.OfKind(kind, errBroken),
-				}
-				d := m.Decide(a)
-				if d.Action != row.first || d.Alert != row.alert {
-					t.Errorf("%s %s %s (%v), first: %+v", row.typ, phase, kind, row.facts, d)
-				}
-				a.Number = policy.DefaultAttempts
-				if d := m.Decide(a); d.Action != row.last || d.Alert != row.alert {
-					t.Errorf("%s %s %s (%v), last: %+v", row.typ, phase, kind, row.facts, d)
-				}
-				if row.first != again {
-					continue
-				}
-				_, rule, _ := m.Explain(a)
-				if got := (backoff{rule.Backoff.Base, rule.Backoff.Max}); got != row.backoff {
-					t.Errorf("%s %s %s: backoff %v, want %v", row.typ, phase, kind, got, row.backoff)
-				}
+		row.judge(t, m)
+	}
+}
+
+// judge compares a row with what the matrix decides.
+func (row matrixRow) judge(t *testing.T, m *policy.Matrix) {
+	t.Helper()
+	for _, phase := range row.phases {
+		for _, kind := range row.kinds {
+			a := policy.Attempt{
+				Event: policy.Event{Domain: row.domain, Type: row.typ, Phase: phase}, Number: 1, Facts: row.facts,
+				Err: pawl.OfKind(kind, errBroken),
+			}
+			d := m.Decide(a)
+			if d.Action != row.first || d.Alert != row.alert {
+				t.Errorf("%s %s %s (%v), first: %+v", row.typ, phase, kind, row.facts, d)
+			}
+			a.Number = policy.DefaultAttempts
+			if d := m.Decide(a); d.Action != row.last || d.Alert != row.alert {
+				t.Errorf("%s %s %s (%v), last: %+v", row.typ, phase, kind, row.facts, d)
+			}
+			if row.first != policy.Retry {
+				continue
+			}
+			_, rule, _ := m.Explain(a)
+			if got := (backoff{rule.Backoff.Base, rule.Backoff.Max}); got != row.backoff {
+				t.Errorf("%s %s %s: backoff %v, want %v", row.typ, phase, kind, got, row.backoff)
 			}
 		}
 	}

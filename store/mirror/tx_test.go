@@ -117,21 +117,28 @@ func TestAppendTxOnPostgres(t *testing.T) {
 		}
 		plan.Stage, plan.From, plan.Until = mirror.Closing, mirror.Dual, now.Add(mirror.Fresh+time.Second)
 	})
+	refuseImpatient(t, appender, conn)
+
+	p.stage(t, "mail", func(plan *mirror.Plan) { plan.Stage, plan.From, plan.Until = mirror.Draining, mirror.Off, time.Time{} })
+	if err := inTx(true, "late"); !errors.Is(err, store.ErrUnsupported) || there("late") {
+		t.Fatalf("when appends go to the new store: %v, it is there: %v; want %v", err, there("late"), store.ErrUnsupported)
+	}
+}
+
+// refuseImpatient appends in a transaction to a topic that is closed for longer than it waits.
+func refuseImpatient(t *testing.T, appender store.TxAppender[pgx.Tx], conn *pgx.Conn) {
+	t.Helper()
 	short, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	tx, err := conn.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := appender.AppendTx(short, tx, store.NewBatch(pawl.Message{Topic: "mail", ID: "impatient"})); err == nil {
+	batch := store.NewBatch(pawl.Message{Topic: "mail", ID: "impatient"})
+	if _, err := appender.AppendTx(short, tx, batch); err == nil {
 		t.Error("appended while the topic is closed")
 	}
 	if err := tx.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
-	}
-
-	p.stage(t, "mail", func(plan *mirror.Plan) { plan.Stage, plan.From, plan.Until = mirror.Draining, mirror.Off, time.Time{} })
-	if err := inTx(true, "late"); !errors.Is(err, store.ErrUnsupported) || there("late") {
-		t.Fatalf("when appends go to the new store: %v, it is there: %v; want %v", err, there("late"), store.ErrUnsupported)
 	}
 }
