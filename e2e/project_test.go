@@ -70,8 +70,8 @@ func deadLetters(s *shop) {
 	id := s.one(`SELECT id FROM dead_letter_outbox WHERE doc_id = '2'`)
 	s.says(`pawl project replay search --doc 2 --yes -o json`, `{"matched":1,"replayed":1}`, 0)
 	s.wait("dead again", func() bool {
-		return s.one(`SELECT max(id) FROM dead_letter_outbox WHERE doc_id = '2' AND replay_count = 1 AND resolved_at IS NULL`) == id &&
-			s.status().Failed == 3
+		again := s.one(`SELECT max(id) FROM dead_letter_outbox WHERE doc_id = '2' AND replay_count = 1 AND resolved_at IS NULL`)
+		return again == id && s.status().Failed == 3
 	})
 	s.asked(http.MethodPut, "/"+s.index+"/_mapping", `{"properties":{"name":{"type":"text"}}}`)
 	s.says(`pawl project replay search --class mapping --since 1h --keep-attempts --rate 100/s --yes -o json`, `{"matched":3,"replayed":3}`, 0)

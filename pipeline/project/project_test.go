@@ -164,7 +164,8 @@ func TestMappingErrorAndReplay(t *testing.T) {
 		}
 		r.until("it is in the index", func() bool { return strings.Contains(r.index()["2"], "odd") })
 		r.until("it is resolved", func() bool {
-			return r.one(`SELECT count(*) FROM dead_letter_outbox WHERE resolved_at IS NOT NULL AND resolved_by = 'ann' AND replay_count = 1`) == "1"
+			return r.one(`SELECT count(*) FROM dead_letter_outbox
+				WHERE resolved_at IS NOT NULL AND resolved_by = 'ann' AND replay_count = 1`) == "1"
 		})
 	})
 }
@@ -230,7 +231,9 @@ func TestTooLarge(t *testing.T) {
 		r.daemon()
 		r.drained()
 		r.equal()
-		if got := r.one(`SELECT doc_id || ' ' || error_class || ' ' || http_status || ' ' || es_error_type FROM dead_letter_outbox`); got != "huge size 413 content_too_long" {
+		got := r.one(`SELECT doc_id || ' ' || error_class || ' ' || http_status || ' ' || es_error_type
+			FROM dead_letter_outbox`)
+		if got != "huge size 413 content_too_long" {
 			r.t.Errorf("the dead letter is %q", got)
 		}
 	})

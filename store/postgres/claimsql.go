@@ -155,7 +155,8 @@ const seenOfLane = `SELECT t.seq FROM @tried t WHERE t.lane = y.lane AND t.seen 
 // travel. Only where there are such are the messages put in order here.
 const readWithin = `
 WITH r AS MATERIALIZED (SELECT x.*, octet_length(x.body) + octet_length(x.key)
-	+ CASE WHEN x.meta = '' THEN 0 ELSE coalesce(substring(x.meta FROM '^{"n":([0-9]+)')::int, 0) END AS size FROM (` + readLanes + `) x),
+	+ CASE WHEN x.meta = '' THEN 0 ELSE coalesce(substring(x.meta FROM '^{"n":([0-9]+)')::int, 0) END AS size
+	FROM (` + readLanes + `) x),
 z AS MATERIALIZED (SELECT sum(size) <= $4::bigint AS fits FROM r),
 h AS (SELECT r.*, first_value(r.rank) OVER w AS hrank, first_value(r.seq) OVER w AS hseq FROM r
 	WINDOW w AS (PARTITION BY r.lane ORDER BY r.seq)),

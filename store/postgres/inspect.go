@@ -27,7 +27,8 @@ const (
 		SELECT m.lane, m.seq, t.name, m.rank FROM `
 	listWhere = ` JOIN @topic t ON t.id = m.topic
 		LEFT JOIN @lease l ON l.lane = m.lane LEFT JOIN held h ON h.lane = m.lane
-		WHERE ($1::int = 0 OR m.topic = $1::int) AND ($2::bytea = '' OR m.key = $2::bytea) AND ($3::text = '' OR $3::text = ` + stateOfM + `)
+		WHERE ($1::int = 0 OR m.topic = $1::int) AND ($2::bytea = '' OR m.key = $2::bytea) 
+			AND ($3::text = '' OR $3::text = ` + stateOfM + `)
 			AND (t.name > $5::text COLLATE "C" OR t.name = $5::text AND (m.rank, m.seq) > ($6::bigint, $7::bigint))
 		ORDER BY t.name, m.rank, m.seq LIMIT $4::bigint`
 	// whichDead: $1 topic (0: any), $2 key, $3 kind, $4 part of the reason, $5

@@ -84,7 +84,8 @@ func (s *Server) Truth() Truth {
 	t := s.truth
 	t.Capacity = s.config.Capacity
 	if t.Capacity > 0 && s.config.LatencyMean > 0 {
-		t.Possible = float64(t.Capacity) / s.config.LatencyMean.Seconds() * (1 - s.config.FailureRate - s.config.RateLimit)
+		answered := 1 - s.config.FailureRate - s.config.RateLimit
+		t.Possible = float64(t.Capacity) / s.config.LatencyMean.Seconds() * answered
 	}
 	if !s.began.IsZero() {
 		t.ElapsedSeconds = time.Since(s.began).Seconds()
@@ -124,7 +125,8 @@ func (s *Server) decide() fate {
 	s.truth.InFlight++
 	s.truth.MaxInFlight = max(s.truth.MaxInFlight, s.truth.InFlight)
 	draw, delay := s.rand.Float64(), s.rand.NormFloat64()
-	f := fate{status: http.StatusOK, latency: max(c.LatencyMean+time.Duration(delay*float64(c.LatencyStddev)), c.LatencyMean/10)}
+	latency := c.LatencyMean + time.Duration(delay*float64(c.LatencyStddev))
+	f := fate{status: http.StatusOK, latency: max(latency, c.LatencyMean/10)}
 	limited := draw < c.RateLimit
 	switch draw -= c.RateLimit; {
 	case c.Capacity > 0 && s.truth.InFlight > c.Capacity:
@@ -154,7 +156,10 @@ type request struct {
 	}
 }
 
-func (s *Server) complete(shape func(model, text string, in, out int64) any) http.HandlerFunc {
+// shape makes the answer of a provider.
+type shape func(model, text string, in, out int64) any
+
+func (s *Server) complete(shape shape) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var q request
 		body, err := io.ReadAll(io.LimitReader(r.Body, 64<<20))
@@ -192,7 +197,7 @@ func (s *Server) complete(shape func(model, text string, in, out int64) any) htt
 	}
 }
 
-func (s *Server) answer(ctx context.Context, w http.ResponseWriter, q *request, oom bool, shape func(model, text string, in, out int64) any) {
+func (s *Server) answer(ctx context.Context, w http.ResponseWriter, q *request, oom bool, shape shape) {
 	text := q.Messages[len(q.Messages)-1].Content
 	if oom {
 		s.change(func(t *Truth) { t.Oversized++ })
@@ -226,8 +231,10 @@ func (s *Server) change(f func(*Truth)) {
 func openAI(model, text string, in, out int64) any {
 	return map[string]any{
 		"object": "chat.completion", "model": model,
-		"choices": []any{map[string]any{"index": 0, "finish_reason": "stop", "message": map[string]string{"role": "assistant", "content": text}}},
-		"usage":   map[string]int64{"prompt_tokens": in, "completion_tokens": out, "total_tokens": in + out},
+		"choices": []any{map[string]any{
+			"index": 0, "finish_reason": "stop", "message": map[string]string{"role": "assistant", "content": text},
+		}},
+		"usage": map[string]int64{"prompt_tokens": in, "completion_tokens": out, "total_tokens": in + out},
 	}
 }
 

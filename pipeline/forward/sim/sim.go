@@ -116,8 +116,8 @@ type Truth struct {
 // New makes a simulator.
 func New(c Config) *Server {
 	s := &Server{
-		config: c, random: rand.New(rand.NewPCG(c.Seed, 1)), chats: map[int64]*Chat{}, members: map[[2]int64]string{}, nextID: 1000, //nolint:gosec // chance that repeats itself
-		wake: make(chan struct{}), truth: Truth{Calls: map[string]int{}}, arrivals: arrivals{chats: map[int64][]time.Time{}},
+		config: c, random: rand.New(rand.NewPCG(c.Seed, 1)), chats: map[int64]*Chat{}, members: map[[2]int64]string{},
+		nextID: 1000, wake: make(chan struct{}), truth: Truth{Calls: map[string]int{}}, arrivals: arrivals{chats: map[int64][]time.Time{}},
 	}
 	if s.config.Chats == 0 {
 		s.config.Chats = 10
