@@ -158,11 +158,11 @@ func (m *model) byRank(groups []group, want store.Want, terms store.Lease) error
 }
 
 // isBest tells whether the first of a lane surely ranks better than all others: than what was
-// claimed, and than what waits, be it behind something that does not fit.
+// claimed, and than what waits, be it behind something that does not fit, or only to be parked.
 func (m *model) isBest(l *mLane, groups []group) bool {
 	claimed := slices.ContainsFunc(groups, func(g group) bool { return !before(l.queue[0], g.sooner) })
 	return !claimed && !slices.ContainsFunc(m.lanes, func(other *mLane) bool {
-		return other != l && m.waits(other) && !before(l.queue[0], other.best())
+		return other != l && other.claimable() && !before(l.queue[0], other.best())
 	})
 }
 
