@@ -146,7 +146,8 @@ func ValidTopic(name string) error {
 		switch {
 		case letter, c == '.', c == '_', c == '-':
 		case !utf8.ValidString(name[i:min(i+utf8.RuneLen(c), len(name))]):
-			return invalid("topic", "%q holds byte %#x, which is no UTF-8; a topic is made of A-Z a-z 0-9 . _ -", name, name[i])
+			return invalid("topic", "%q holds byte %#x, which is no UTF-8; a topic is made of A-Z a-z 0-9 . _ -",
+				name, name[i])
 		default:
 			return invalid("topic", "%q holds %q; a topic is made of A-Z a-z 0-9 . _ -", name, c)
 		}

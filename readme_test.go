@@ -68,7 +68,9 @@ func TestReadmesAreParallel(t *testing.T) {
 var link = regexp.MustCompile(`\]\(([^)#]+)`)
 
 func TestLinksBetweenDocumentsLeadSomewhere(t *testing.T) {
-	for _, doc := range []string{"README.md", "README.zh-CN.md", "docs/operations.md", "docs/cli/README.md", "docs/runbook/README.md", "docs/runbook/PawlTopicStalled.md", "DESIGN.md", "CONTRIBUTING.md", "docs/guarantees.md", "docs/contract.md", "docs/configuration.md", "docs/workers.md", "docs/kafka.md"} {
+	for _, doc := range []string{"README.md", "README.zh-CN.md", "docs/operations.md", "docs/cli/README.md",
+		"docs/runbook/README.md", "docs/runbook/PawlTopicStalled.md", "DESIGN.md", "CONTRIBUTING.md",
+		"docs/guarantees.md", "docs/contract.md", "docs/configuration.md", "docs/workers.md", "docs/kafka.md"} {
 		text, err := os.ReadFile(doc)
 		if err != nil {
 			t.Error(err)

@@ -17,11 +17,13 @@ type nothing struct{}
 func (nothing) Size() float64             { return 0 }
 func (nothing) Ended(dispatch.WindowCall) {}
 
-// A process whose limit lets nothing begin claims nothing, not even for reserved slots: what it held would be out of the reach
-// of others.
+// A process whose limit lets nothing begin claims nothing, not even for reserved slots: what it held would be
+// out of the reach of others.
 func TestABarredTopicIsNotProbed(t *testing.T) {
 	bubble(t, func(r *rig) {
-		l, err := dispatch.NewLimiter(dispatch.LimitConfig{Name: "gate", Window: func() dispatch.Window { return nothing{} }})
+		l, err := dispatch.NewLimiter(dispatch.LimitConfig{Name: "gate", Window: func() dispatch.Window {
+			return nothing{}
+		}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -30,7 +32,8 @@ func TestABarredTopicIsNotProbed(t *testing.T) {
 			r.store.claim = func([]store.Want, store.Lease) error { claims.Add(1); return nil }
 		})
 		r.run(dispatch.Config{Topics: []dispatch.Topic{
-			{Name: "a", Handler: pawl.HandlerFunc(func(context.Context, *pawl.Delivery) error { return nil }), Concurrency: 8, Reserved: 2, Limits: []*dispatch.Limiter{l}},
+			{Name: "a", Handler: pawl.HandlerFunc(func(context.Context, *pawl.Delivery) error { return nil }),
+				Concurrency: 8, Reserved: 2, Limits: []*dispatch.Limiter{l}},
 		}})
 		r.append(pawl.Message{Topic: "a"}, pawl.Message{Topic: "a", Priority: pawl.MaxPriority})
 		time.Sleep(time.Minute)

@@ -96,7 +96,8 @@ func (c *chaos) config() dispatch.Config {
 	return dispatch.Config{
 		Topics: []dispatch.Topic{
 			{Name: "a", Handler: pawl.HandlerFunc(c.handle), Concurrency: 1 + c.n(8), Lease: 10 * time.Second},
-			{Name: "b", Batch: pawl.BatchHandlerFunc(c.batch), Concurrency: 1 + c.n(3), BatchSize: 1 + c.n(20), Lease: 15 * time.Second},
+			{Name: "b", Batch: pawl.BatchHandlerFunc(c.batch), Concurrency: 1 + c.n(3), BatchSize: 1 + c.n(20),
+				Lease: 15 * time.Second},
 		},
 		MaxBytes: 20_000, DrainTimeout: time.Duration(1+c.n(20)) * time.Second, MaxZombies: 2,
 	}
@@ -152,7 +153,8 @@ func live(r *rig, seed uint64) {
 		_, err := r.mem.Declare(context.Background(), store.Declaration{Name: topic, Deadline: 40 * time.Second})
 		equal(r, err, nil)
 		for i := range 300 {
-			m := pawl.Message{Topic: topic, ID: fmt.Sprintf("%s%d", topic, i), Body: make([]byte, c.n(500)), Priority: c.n(3) * 50}
+			m := pawl.Message{Topic: topic, ID: fmt.Sprintf("%s%d", topic, i), Body: make([]byte, c.n(500)),
+				Priority: c.n(3) * 50}
 			if c.n(2) == 0 {
 				m.Key = fmt.Appendf(nil, "%s%d", topic, c.n(10))
 			}

@@ -171,7 +171,8 @@ func (d *Dispatcher) claim(p plan) {
 func (d *Dispatcher) check(p plan, ds []pawl.Delivery) error {
 	for i := range ds {
 		if d.byName[ds[i].Topic] == nil {
-			return &store.Error{Op: "claim", Code: store.ErrInvalid, Err: fmt.Errorf("a message of topic %q came, which was not wanted", ds[i].Topic)}
+			return &store.Error{Op: "claim", Code: store.ErrInvalid,
+				Err: fmt.Errorf("a message of topic %q came, which was not wanted", ds[i].Topic)}
 		}
 	}
 	return nil

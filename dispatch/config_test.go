@@ -40,17 +40,21 @@ func TestNewReportsEverythingAtOnce(t *testing.T) {
 	for _, want := range []string{
 		`no store`, `topic "no such name": topic "no such name" holds ' '`,
 		`topic "none": exactly one of handler and batch handler`, `topic "both": exactly one`,
-		`topic "nil": the handler is a nil function`, `topic "nils": the batch handler is a nil function`, `topic "seldom": poll max -1ns`,
+		`topic "nil": the handler is a nil function`, `topic "nils": the batch handler is a nil function`,
+		`topic "seldom": poll max -1ns`,
 		`topic "twice": is there twice`,
-		`topic "many": `, `concurrency -1`, `lease of 1ms`, `a batch size or wait needs a batch handler`, `topic "kept": 2 slots reserved of 2`,
-		`topic "wide": batch size 1048576`, `topic "other": settings are those of topic "another"`, `topic "order": settings: order`,
+		`topic "many": `, `concurrency -1`, `lease of 1ms`, `a batch size or wait needs a batch handler`,
+		`topic "kept": 2 slots reserved of 2`,
+		`topic "wide": batch size 1048576`, `topic "other": settings are those of topic "another"`,
+		`topic "order": settings: order`,
 		`owner`, `drain timeout is negative`, `max bytes -1`, `poll max 1ms is less than poll min 1s`,
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is missing in:\n%v", want, err)
 		}
 	}
-	if _, err := dispatch.New(memory.New(memory.Config{}), dispatch.Config{}); err == nil || err.Error() != "no topics" {
+	if _, err := dispatch.New(memory.New(memory.Config{}), dispatch.Config{}); err == nil ||
+		err.Error() != "no topics" {
 		t.Error(err)
 	}
 }
@@ -61,7 +65,8 @@ func TestNewRefusesWhatTheStoreCannotDo(t *testing.T) {
 	c.UntilEmpty = true
 	c.Topics[0].Settings.Deadline = time.Minute
 	_, err := dispatch.New(deaf{memory.New(memory.Config{})}, c)
-	if err == nil || !strings.Contains(err.Error(), "cannot tell when a topic is empty") || !strings.Contains(err.Error(), "no settings of topics") {
+	if err == nil || !strings.Contains(err.Error(), "cannot tell when a topic is empty") ||
+		!strings.Contains(err.Error(), "no settings of topics") {
 		t.Fatal(err)
 	}
 }

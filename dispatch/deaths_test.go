@@ -102,7 +102,8 @@ func TestManyKillsThatNoMessageCauses(t *testing.T) {
 				c.until(2*lasting, kills[0], kills[1])
 				s := r.stats("a")
 				if s.Dead > 0 || s.Waiting+s.Leased+s.Delayed > 0 || c.deaths.Load() < 100 {
-					t.Errorf("%d deaths of processes: %d messages are done, %d dead, %d left", c.deaths.Load(), s.Acked, s.Dead, s.Waiting+s.Leased+s.Delayed)
+					t.Errorf("%d deaths of processes: %d messages are done, %d dead, %d left", c.deaths.Load(), s.Acked,
+						s.Dead, s.Waiting+s.Leased+s.Delayed)
 				}
 			})
 		})
@@ -141,7 +142,8 @@ func TestAPairThatKillsTogether(t *testing.T) {
 		c.until(time.Hour)
 		s := r.stats("a")
 		if s.Acked < 499 || s.Waiting+s.Leased+s.Delayed > 0 || c.deaths.Load() > 10 {
-			t.Errorf("%d deaths; %d done, %d dead, %d left", c.deaths.Load(), s.Acked, s.Dead, s.Waiting+s.Leased+s.Delayed)
+			t.Errorf("%d deaths; %d done, %d dead, %d left", c.deaths.Load(), s.Acked, s.Dead,
+				s.Waiting+s.Leased+s.Delayed)
 		}
 	})
 }

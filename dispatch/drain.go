@@ -129,7 +129,8 @@ func (d *Dispatcher) drained() error {
 	case d.zombies > 0:
 		return fmt.Errorf("drain: %d %w", d.zombies, ErrStuck)
 	case d.held > 0:
-		return fmt.Errorf("drain: %d deliveries could not be settled; they are delivered again when their lease has ended", d.held)
+		return fmt.Errorf(
+			"drain: %d deliveries could not be settled; they are delivered again when their lease has ended", d.held)
 	default:
 		return nil
 	}

@@ -225,7 +225,8 @@ func TestOutageIsLoggedAgain(t *testing.T) {
 
 // What a person must see ends Run at the start; later, it is an outage.
 func TestErrorsThatEndRun(t *testing.T) {
-	for _, code := range []error{store.ErrDenied, store.ErrSchema, store.ErrConflict, store.ErrClosed, store.ErrInvalid} {
+	for _, code := range []error{store.ErrDenied, store.ErrSchema, store.ErrConflict, store.ErrClosed,
+		store.ErrInvalid} {
 		for _, late := range []bool{false, true} {
 			name := code.Error()
 			if late {
@@ -335,7 +336,9 @@ func TestSettingsOfAStoreThatIsAway(t *testing.T) {
 		r.gone("x")
 	})
 	bubble(t, func(r *rig) {
-		r.store.Store = unsettled{r.mem, r.mem, func() error { return &store.Error{Op: "topic", Code: store.ErrDenied} }}
+		r.store.Store = unsettled{r.mem, r.mem, func() error {
+			return &store.Error{Op: "topic", Code: store.ErrDenied}
+		}}
 		r.run(one(1, func(context.Context, *pawl.Delivery) error { return nil }))
 		if err := r.ended(); !errors.Is(err, store.ErrDenied) {
 			r.Fatal(err)

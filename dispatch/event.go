@@ -46,7 +46,8 @@ type Event struct {
 
 // happened tells the sink. Callers have made sure that there is one. An attempt
 // without a decision was given back.
-func (d *Dispatcher) happened(t *topic, del *pawl.Delivery, phase string, a *policy.Attempt, decision *policy.Decision) {
+func (d *Dispatcher) happened(t *topic, del *pawl.Delivery, phase string, a *policy.Attempt,
+	decision *policy.Decision) {
 	e := Event{Event: t.Event, Topic: t.Name, Delivery: del}
 	if del != nil {
 		e.TraceID, e.Attempt = traceID(del.Headers[TraceParent]), del.Attempt

@@ -80,7 +80,9 @@ func TestEventsOfADelivery(t *testing.T) {
 		c.Events = &s
 		c.Topics = append(c.Topics, dispatch.Topic{
 			Name: "b", Event: policy.Event{Domain: "Engine", Type: "Download"},
-			Batch: pawl.BatchHandlerFunc(func(_ context.Context, ds []*pawl.Delivery) []error { return make([]error, len(ds)) }),
+			Batch: pawl.BatchHandlerFunc(func(_ context.Context, ds []*pawl.Delivery) []error {
+				return make([]error, len(ds))
+			}),
 		})
 		c.UntilEmpty = true
 		r.run(c)

@@ -26,7 +26,8 @@ func ExampleDispatcher_Run() {
 		return
 	}
 	d, err := dispatch.New(s, dispatch.Config{
-		Topics: []dispatch.Topic{{Name: "mail", Handler: pawl.HandlerFunc(func(_ context.Context, d *pawl.Delivery) error {
+		Topics: []dispatch.Topic{{Name: "mail", Handler: pawl.HandlerFunc(func(_ context.Context,
+			d *pawl.Delivery) error {
 			if string(d.Body) == "???" {
 				return pawl.Permanent(errors.New("not a mail"))
 			}

@@ -59,7 +59,8 @@ func TestBatchesWait(t *testing.T) {
 
 // What waits for its batch is neither given back as too slow nor kept past a short deadline.
 func TestBatchWaitIsBounded(t *testing.T) {
-	for wait, deadline := range map[time.Duration]time.Duration{5 * time.Second: time.Hour, 2500 * time.Millisecond: 10 * time.Second} {
+	for wait, deadline := range map[time.Duration]time.Duration{5 * time.Second: time.Hour,
+		2500 * time.Millisecond: 10 * time.Second} {
 		bubble(t, func(r *rig) {
 			var began diary
 			start := time.Now()

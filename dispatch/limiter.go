@@ -360,8 +360,9 @@ func (l *Limiter) Snapshot() LimitSnapshot {
 		s.Config.Rate = l.shared.perSecond()
 	}
 	return LimitSnapshot{
-		Name: l.name, Rate: s.Config.Rate, Shared: l.shared != nil || l.paced != nil, Keyed: l.by != nil, Concurrency: s.Config.Concurrency,
-		Buckets: s.Buckets, Running: s.InFlight, Window: s.Size, Least: s.Least,
+		Name: l.name, Rate: s.Config.Rate, Shared: l.shared != nil || l.paced != nil, Keyed: l.by != nil,
+		Concurrency: s.Config.Concurrency,
+		Buckets:     s.Buckets, Running: s.InFlight, Window: s.Size, Least: s.Least,
 		HeldBack: l.held.Load(), Limited: s.Limited,
 	}
 }

@@ -16,7 +16,8 @@ import (
 // TestTopicsShareALimit: none of them takes all of it.
 func TestTopicsShareALimit(t *testing.T) {
 	for name, c := range map[string]dispatch.LimitConfig{
-		"one at once": {Concurrency: 1}, "some at once": {Concurrency: 4}, "a rate": {Rate: 20}, "a slow rate": {Rate: 2},
+		"one at once": {Concurrency: 1}, "some at once": {Concurrency: 4}, "a rate": {Rate: 20},
+		"a slow rate": {Rate: 2},
 	} {
 		for _, takes := range []time.Duration{2 * time.Millisecond, 100 * time.Millisecond} {
 			t.Run(fmt.Sprint(name, takes), func(t *testing.T) {
@@ -31,7 +32,8 @@ func TestTopicsShareALimit(t *testing.T) {
 					r.append(numbered("a", 30_000)...)
 					r.append(numbered("b", 30_000)...)
 					r.run(dispatch.Config{Topics: []dispatch.Topic{
-						{Name: "a", Handler: h, Limits: []*dispatch.Limiter{l}}, {Name: "b", Handler: h, Limits: []*dispatch.Limiter{l}},
+						{Name: "a", Handler: h, Limits: []*dispatch.Limiter{l}},
+						{Name: "b", Handler: h, Limits: []*dispatch.Limiter{l}},
 					}})
 					time.Sleep(30 * time.Second)
 					if a, b := seen.count("a"), seen.count("b"); a < b/2 || b < a/2 || a == 0 {
@@ -52,8 +54,12 @@ func TestProcessesShareARate(t *testing.T) {
 				for _, topic := range []string{"a", "b"} {
 					r.append(numbered(topic, 30_000)...)
 					_, stop, done := r.start(dispatch.Config{Topics: []dispatch.Topic{{
-						Name: topic, Limits: []*dispatch.Limiter{limiter(t, dispatch.LimitConfig{Rate: rate, Shared: r.mem})},
-						Handler: pawl.HandlerFunc(func(_ context.Context, d *pawl.Delivery) error { c.enter(d.Topic)(); return nil }),
+						Name: topic, Limits: []*dispatch.Limiter{limiter(t,
+							dispatch.LimitConfig{Rate: rate, Shared: r.mem})},
+						Handler: pawl.HandlerFunc(func(_ context.Context, d *pawl.Delivery) error {
+							c.enter(d.Topic)()
+							return nil
+						}),
 					}}})
 					defer func() {
 						stop()
@@ -82,7 +88,8 @@ func TestDispatchersShareALimiter(t *testing.T) {
 		}
 		for _, topic := range []string{"a", "b"} {
 			r.append(numbered(topic, 1)...)
-			_, stop, done := r.start(dispatch.Config{Topics: []dispatch.Topic{{Name: topic, Handler: pawl.HandlerFunc(h), Limits: []*dispatch.Limiter{l}}}})
+			_, stop, done := r.start(dispatch.Config{Topics: []dispatch.Topic{{Name: topic,
+				Handler: pawl.HandlerFunc(h), Limits: []*dispatch.Limiter{l}}}})
 			defer func() {
 				stop()
 				<-done
@@ -110,7 +117,8 @@ func TestDispatchersShareALimiterEach(t *testing.T) {
 			var c dispatch.Config
 			for _, name := range names {
 				r.append(numbered(name, 200)...)
-				c.Topics = append(c.Topics, dispatch.Topic{Name: name, Handler: h, Concurrency: 4, Limits: []*dispatch.Limiter{l}})
+				c.Topics = append(c.Topics, dispatch.Topic{Name: name, Handler: h, Concurrency: 4,
+					Limits: []*dispatch.Limiter{l}})
 			}
 			_, stop, done := r.start(c)
 			defer func() {
@@ -157,7 +165,8 @@ func TestLimitsThatAgreeInTurn(t *testing.T) {
 // TestRetryAfterOfOneIsNotThatOfAll, however long it is; one that is not limited at
 // all goes on.
 func TestRetryAfterOfOneIsNotThatOfAll(t *testing.T) {
-	for name, c := range map[string]dispatch.LimitConfig{"no bound": {}, "a rate": {Rate: 100}, "learned": {Adaptive: 10}} {
+	for name, c := range map[string]dispatch.LimitConfig{"no bound": {}, "a rate": {Rate: 100},
+		"learned": {Adaptive: 10}} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(r *rig) {
 				r.append(numbered("a", 500)...)
@@ -234,7 +243,8 @@ func TestAwayIsNotForLong(t *testing.T) {
 // TestLimitedDoesNotChurn: what can't begin for long is not claimed and given back
 // over and over.
 func TestLimitedDoesNotChurn(t *testing.T) {
-	for name, c := range map[string]dispatch.LimitConfig{"at once": {Concurrency: 2}, "a rate": {Rate: 0.1}, "shared": {Rate: 0.1}} {
+	for name, c := range map[string]dispatch.LimitConfig{"at once": {Concurrency: 2}, "a rate": {Rate: 0.1},
+		"shared": {Rate: 0.1}} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(r *rig) {
 				if name == "shared" {
@@ -251,7 +261,9 @@ func TestLimitedDoesNotChurn(t *testing.T) {
 					}
 				})
 				r.append(numbered("a", 100)...)
-				r.run(limited(8, func(context.Context, *pawl.Delivery) error { time.Sleep(3 * time.Second); return nil }, limiter(t, c)))
+				r.run(limited(8,
+					func(context.Context, *pawl.Delivery) error { time.Sleep(3 * time.Second); return nil },
+					limiter(t, c)))
 				time.Sleep(time.Minute)
 				if n := released.Load(); n > 10 {
 					t.Errorf("%d given back in a minute", n)

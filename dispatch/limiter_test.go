@@ -124,7 +124,8 @@ func TestConcurrencyLimitOfTwoTopics(t *testing.T) {
 		r.append(numbered("b", 150)...)
 		began := time.Now()
 		r.run(dispatch.Config{UntilEmpty: true, Topics: []dispatch.Topic{
-			{Name: "a", Handler: h, Limits: []*dispatch.Limiter{l}}, {Name: "b", Handler: h, Limits: []*dispatch.Limiter{l}},
+			{Name: "a", Handler: h, Limits: []*dispatch.Limiter{l}},
+			{Name: "b", Handler: h, Limits: []*dispatch.Limiter{l}},
 		}})
 		if err := r.ended(); err != nil {
 			r.Fatal(err)
@@ -282,7 +283,8 @@ func TestAdaptiveLimit(t *testing.T) {
 func TestLimitedDrainsAtOnce(t *testing.T) {
 	bubble(t, func(r *rig) {
 		r.append(keyed("a", "k", 50)...)
-		r.run(limited(8, func(context.Context, *pawl.Delivery) error { return nil }, limiter(t, dispatch.LimitConfig{Rate: 8, By: byKey})))
+		r.run(limited(8, func(context.Context, *pawl.Delivery) error { return nil },
+			limiter(t, dispatch.LimitConfig{Rate: 8, By: byKey})))
 		time.Sleep(300 * time.Millisecond)
 		began := time.Now()
 		r.stop()
@@ -339,7 +341,8 @@ func TestLimiterSetTakesEffect(t *testing.T) {
 
 func TestLimitsThatMakeNoSense(t *testing.T) {
 	for _, c := range []dispatch.LimitConfig{
-		{Rate: 1}, {Name: "a", Rate: -1}, {Name: "a", Burst: 3}, {Name: "a", Concurrency: -1}, {Name: "a", Adaptive: -1},
+		{Rate: 1}, {Name: "a", Rate: -1}, {Name: "a", Burst: 3}, {Name: "a", Concurrency: -1},
+		{Name: "a", Adaptive: -1},
 		{Name: "a", Adaptive: 1, Window: func() dispatch.Window { return nil }},
 	} {
 		if _, err := dispatch.NewLimiter(c); err == nil {
@@ -348,7 +351,8 @@ func TestLimitsThatMakeNoSense(t *testing.T) {
 	}
 	keyed := limiter(t, dispatch.LimitConfig{Rate: 1, By: byKey})
 	batch := pawl.BatchHandlerFunc(func(context.Context, []*pawl.Delivery) []error { return nil })
-	if _, err := dispatch.New(nil, dispatch.Config{Topics: []dispatch.Topic{{Name: "a", Batch: batch, Limits: []*dispatch.Limiter{keyed}}}}); err == nil ||
+	if _, err := dispatch.New(nil, dispatch.Config{Topics: []dispatch.Topic{{Name: "a", Batch: batch,
+		Limits: []*dispatch.Limiter{keyed}}}}); err == nil ||
 		!strings.Contains(err.Error(), "a batch is one call") {
 		t.Error(err)
 	}
@@ -364,7 +368,8 @@ func TestSharedRate(t *testing.T) {
 				cfg := limited(16, func(context.Context, *pawl.Delivery) error { c.enter("")(); return nil })
 				for range 3 {
 					cfg.Topics = []dispatch.Topic{cfg.Topics[0]}
-					cfg.Topics[0].Limits = []*dispatch.Limiter{limiter(t, dispatch.LimitConfig{Rate: rate, Shared: r.mem})}
+					cfg.Topics[0].Limits = []*dispatch.Limiter{limiter(t,
+						dispatch.LimitConfig{Rate: rate, Shared: r.mem})}
 					_, stop, done := r.start(cfg)
 					defer func() {
 						stop()
@@ -425,7 +430,8 @@ func (e *entries) GetState(ctx context.Context, key string) (store.Entry, error)
 func TestLimitedHoldsLittle(t *testing.T) {
 	bubble(t, func(r *rig) {
 		r.append(numbered("a", 20)...)
-		r.run(limited(8, func(context.Context, *pawl.Delivery) error { return nil }, limiter(t, dispatch.LimitConfig{Rate: 2})))
+		r.run(limited(8, func(context.Context, *pawl.Delivery) error { return nil },
+			limiter(t, dispatch.LimitConfig{Rate: 2})))
 		for i := range 500 {
 			r.append(pawl.Message{ID: fmt.Sprint("more-", i), Topic: "a"})
 			time.Sleep(10 * time.Millisecond)

@@ -65,10 +65,12 @@ func (d *Dispatcher) logFailure(t *topic, del *pawl.Delivery, a *policy.Attempt,
 	}
 	text, _, _ := strings.Cut(a.Err.Error(), "\n") // the stack of a panic is in the attempt's record
 	attrs := []slog.Attr{
-		slog.String("queue_topic", t.Name), slog.String("error", text), slog.String("error_kind", string(pawl.Describe(a.Err).Kind)),
+		slog.String("queue_topic", t.Name), slog.String("error", text),
+		slog.String("error_kind", string(pawl.Describe(a.Err).Kind)),
 		slog.String("policy.action", decision.Action.String()), slog.String("policy.rule", decision.Rule),
 		slog.String("policy.reason", decision.Reason),
-		slog.Int("retry.count", a.Number), slog.Int("retry.max", decision.MaxAttempts), slog.String("node_id", d.cfg.Owner),
+		slog.Int("retry.count", a.Number), slog.Int("retry.max", decision.MaxAttempts),
+		slog.String("node_id", d.cfg.Owner),
 	}
 	if e := decision.Event; e.Type != "" {
 		attrs = append(attrs, slog.String("event_type", e.Type), slog.String("phase", e.Phase))

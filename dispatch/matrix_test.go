@@ -110,7 +110,8 @@ func TestInputsOfADecisionAreKept(t *testing.T) {
 			if d.Throttles == 2 {
 				return pawl.Permanent(errBroken)
 			}
-			return pawl.OfKind("RateLimit", pawl.Throttled(policy.With(errBroken, policy.Timeout|policy.Connect), 90*time.Second))
+			return pawl.OfKind("RateLimit", pawl.Throttled(policy.With(errBroken, policy.Timeout|policy.Connect),
+				90*time.Second))
 		})
 		r.witnessed(c)
 		h := r.get("x").History
@@ -126,7 +127,8 @@ func TestInputsOfADecisionAreKept(t *testing.T) {
 // metric.
 func TestAlertIsHeard(t *testing.T) {
 	for alert, level := range map[policy.Alert]string{
-		policy.Info: "level=INFO", policy.Warn: "level=WARN", policy.Error: "level=ERROR ", policy.Critical: "level=ERROR+4",
+		policy.Info: "level=INFO", policy.Warn: "level=WARN", policy.Error: "level=ERROR ",
+		policy.Critical: "level=ERROR+4",
 	} {
 		t.Run(alert.String(), func(t *testing.T) {
 			bubble(t, func(r *rig) {
@@ -154,7 +156,10 @@ func TestDegradeDecidesWhatFollows(t *testing.T) {
 				c.Policy = policy.Func(func(policy.Attempt) policy.Decision {
 					return policy.Decision{Action: policy.Ignore, Degrade: degrade, Rule: "mine"}
 				})
-				c.Topics = append(c.Topics, dispatch.Topic{Name: "b", Handler: pawl.HandlerFunc(func(context.Context, *pawl.Delivery) error { return nil })})
+				c.Topics = append(c.Topics, dispatch.Topic{Name: "b",
+					Handler: pawl.HandlerFunc(func(context.Context, *pawl.Delivery) error {
+						return nil
+					})})
 				w, _ := r.witnessed(c)
 				r.gone("x")
 				equal(r, w.count("settled b ack"), int(want))
@@ -200,7 +205,8 @@ func TestHandlerAsksAboutAnItem(t *testing.T) {
 func TestBatchAsksAboutAnItem(t *testing.T) {
 	bubble(t, func(r *rig) {
 		c := failing("System", "SystemError", "", 0)
-		c.Topics[0].Handler, c.Topics[0].Batch = nil, pawl.BatchHandlerFunc(func(ctx context.Context, ds []*pawl.Delivery) []error {
+		c.Topics[0].Handler, c.Topics[0].Batch = nil, pawl.BatchHandlerFunc(func(ctx context.Context,
+			ds []*pawl.Delivery) []error {
 			_, err := policy.Degraded(ctx, errBroken)
 			return []error{err}
 		})
@@ -216,7 +222,8 @@ func TestLivePolicyIsReplaced(t *testing.T) {
 	bubble(t, func(r *rig) {
 		built, err := policy.NewMatrixWith(nil)
 		equal(r, err, nil)
-		stricter, err := policy.NewMatrixWith(nil, policy.Override{Match: policy.Match{Kind: "Own"}, MaxAttempts: new(3), Origin: "here"})
+		stricter, err := policy.NewMatrixWith(nil, policy.Override{Match: policy.Match{Kind: "Own"},
+			MaxAttempts: new(3), Origin: "here"})
 		equal(r, err, nil)
 		live := policy.NewLive(built)
 		c := failing("", "", "Own", 0)
@@ -230,7 +237,8 @@ func TestLivePolicyIsReplaced(t *testing.T) {
 		})
 		r.witnessed(c)
 		rec := r.get("x")
-		equal(r, []any{rec.State, rec.Attempts, rec.History[0].Rule, rec.History[2].Rule}, []any{store.IsDead, 3, "default", "Own+override"})
+		equal(r, []any{rec.State, rec.Attempts, rec.History[0].Rule, rec.History[2].Rule},
+			[]any{store.IsDead, 3, "default", "Own+override"})
 		if !strings.HasPrefix(rec.History[0].Action, "retry: attempt 1 of 10") {
 			r.Error(rec.History[0].Action)
 		}

@@ -53,7 +53,8 @@ func (w *witness) Settled(topic, verdict string, n int, done []time.Duration) {
 func (w *witness) Refused(topic, reason string, n int) { w.add("refused "+topic+" "+reason, n) }
 
 func (w *witness) Decided(topic, domain, typ, phase string, kind pawl.Kind, rule, action, alert, degrade string) {
-	w.add(strings.Join([]string{"decided", topic, domain, typ, phase, string(kind), rule, action, alert, degrade}, " "), 1)
+	w.add(strings.Join([]string{"decided", topic, domain, typ, phase, string(kind), rule, action, alert, degrade}, " "),
+		1)
 }
 
 func (w *witness) Load(topic string, running, waiting, zombies, slots int) {
@@ -93,7 +94,8 @@ func TestObserverIsTold(t *testing.T) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		for what, n := range map[string]int{
-			"claimed a": 7, "ran a": 7, "settled a ack": 3, "settled a retry": 1, "settled a dead": 1, "settled a release": 1,
+			"claimed a": 7, "ran a": 7, "settled a ack": 3, "settled a retry": 1, "settled a dead": 1,
+			"settled a release":    1,
 			"refused a lease_lost": 1, "call settle": 7, "call claim": 7,
 			"decided a Engine Download Failed Download Download/Download retry warn none": 1,
 			"decided a Engine Download Failed  default dead warn none":                    1,
@@ -135,7 +137,8 @@ func TestObserverThatPanics(t *testing.T) {
 		time.Sleep(time.Hour)
 		r.gone("x")
 		equal(r, []int{log.count("observer panicked"), log.count("delivery failed")}, []int{1, 1})
-		equal(r, s.list("x"), "Engine/TaskModel/Started 1, Engine/TaskModel/Failed 1 broken: retry, Engine/TaskModel/Started 2, Engine/TaskModel/Completed 2")
+		equal(r, s.list("x"),
+			"Engine/TaskModel/Started 1, Engine/TaskModel/Failed 1 broken: retry, Engine/TaskModel/Started 2, Engine/TaskModel/Completed 2")
 	})
 }
 
@@ -209,8 +212,10 @@ func TestFailuresAreLogged(t *testing.T) {
 		time.Sleep(time.Second)
 		equal(r, text.count("delivery failed"), 11)
 		for _, want := range []string{
-			"level=ERROR", "task_id=a-0", "queue_topic=a", "error=broken", "error_kind=Parser", "event_type=Parser", "phase=Failed",
-			"policy.action=dead", "policy.rule=Parser/Parser", `policy.reason="permanent: no repetition would help: dead letter"`,
+			"level=ERROR", "task_id=a-0", "queue_topic=a", "error=broken", "error_kind=Parser", "event_type=Parser",
+			"phase=Failed",
+			"policy.action=dead", "policy.rule=Parser/Parser",
+			`policy.reason="permanent: no repetition would help: dead letter"`,
 			"retry.count=1", "retry.max=0", "node_id=node-1", "trace_id=0af7651916cd43dd8448eb211c80319c",
 			"task_id=last", "not_logged=90",
 		} {

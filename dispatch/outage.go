@@ -91,7 +91,8 @@ func (d *Dispatcher) called(op string, began time.Time, items int, err error) {
 	switch {
 	case tell:
 		lasting, _ := d.outage.lasting()
-		attrs := []any{slog.String("operation", op), slog.Any("error", err), slog.Duration("for", lasting.Round(time.Second))}
+		attrs := []any{slog.String("operation", op), slog.Any("error", err),
+			slog.Duration("for", lasting.Round(time.Second))}
 		if e, ok := errors.AsType[*store.Error](err); ok && e.Hint != "" {
 			attrs = append(attrs, slog.String("hint", e.Hint))
 		}

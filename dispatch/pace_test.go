@@ -44,7 +44,8 @@ func TestPollMaxOfATopic(t *testing.T) {
 			return nil
 		}
 		h := pawl.HandlerFunc(func(context.Context, *pawl.Delivery) error { return nil })
-		r.run(dispatch.Config{Topics: []dispatch.Topic{{Name: "a", Handler: h}, {Name: "b", Handler: h, PollMax: 2 * time.Second}}})
+		r.run(dispatch.Config{Topics: []dispatch.Topic{{Name: "a", Handler: h},
+			{Name: "b", Handler: h, PollMax: 2 * time.Second}}})
 		count := func() int64 {
 			time.Sleep(10 * time.Second)
 			claims.Store(0)
@@ -159,7 +160,8 @@ func TestTopicsWithOtherLeasesGetTheirTurn(t *testing.T) {
 		h := pawl.HandlerFunc(func(context.Context, *pawl.Delivery) error { return nil })
 		var c dispatch.Config
 		for i, name := range []string{"a", "b", "c"} {
-			c.Topics = append(c.Topics, dispatch.Topic{Name: name, Handler: h, Concurrency: 1, Lease: time.Duration(i+1) * time.Minute})
+			c.Topics = append(c.Topics, dispatch.Topic{Name: name, Handler: h, Concurrency: 1,
+				Lease: time.Duration(i+1) * time.Minute})
 			r.append(numbered(name, 20_000)...)
 		}
 		r.store.claim = func(wants []store.Want, l store.Lease) error {
@@ -185,7 +187,10 @@ func TestBusyTopicStarvesNoOther(t *testing.T) {
 		r.store.claim = func([]store.Want, store.Lease) error { time.Sleep(20 * time.Millisecond); return nil }
 		r.append(numbered("a", 250_000)...)
 		c := one(32, func(context.Context, *pawl.Delivery) error { return nil })
-		slow := pawl.HandlerFunc(func(context.Context, *pawl.Delivery) error { time.Sleep(50 * time.Millisecond); return nil })
+		slow := pawl.HandlerFunc(func(context.Context, *pawl.Delivery) error {
+			time.Sleep(50 * time.Millisecond)
+			return nil
+		})
 		for i, name := range []string{"b", "c"} { // one with the same lease, one with another
 			r.append(numbered(name, 100)...)
 			lease := dispatch.DefaultLease + time.Duration(i)*time.Second

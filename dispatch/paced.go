@@ -49,7 +49,8 @@ const pacedSweep = 1024
 
 func newPacedRate(pacer store.Pacer, name string, rate float64, burst int, moved func()) *pacedRate {
 	p := &pacedRate{
-		pacer: pacer, name: name, moved: moved, asked: map[string]bool{}, holds: map[string]time.Duration{}, sweepAt: pacedSweep,
+		pacer: pacer, name: name, moved: moved, asked: map[string]bool{}, holds: map[string]time.Duration{},
+		sweepAt: pacedSweep,
 	}
 	p.set(rate, burst)
 	return p

@@ -155,7 +155,8 @@ func TestPacedConfig(t *testing.T) {
 		equal(t, l.Set(2, 1, 0), nil)
 		equal(t, l.Snapshot().Rate, 2.0)
 		equal(t, l.Snapshot().Shared, true)
-		if l.Set(0, 0, 0) == nil || l.Hold("k", 0) == nil || limiter(t, dispatch.LimitConfig{Rate: 1}).Hold("k", time.Second) == nil {
+		if l.Set(0, 0, 0) == nil || l.Hold("k", 0) == nil ||
+			limiter(t, dispatch.LimitConfig{Rate: 1}).Hold("k", time.Second) == nil {
 			t.Error("what makes no sense was taken")
 		}
 	})

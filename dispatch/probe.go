@@ -25,8 +25,9 @@ func (t *topic) probeDue(seldom time.Duration) time.Duration {
 	}
 }
 
-// barred tells whether a limit lets nothing begin while nothing waits here: what would be claimed now could only be held, out
-// of the reach of processes that may begin it. When the limit opens, a claim brings the best.
+// barred tells whether a limit lets nothing begin while nothing waits here: what would be claimed now could
+// only be held, out of the reach of processes that may begin it. When the limit opens, a claim brings the
+// best.
 func (t *topic) barred() bool {
 	allowed, _, _ := t.allowed()
 	return allowed == 0 && t.waitingRuns == 0

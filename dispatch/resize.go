@@ -16,7 +16,8 @@ func (d *Dispatcher) Resize(topic string, concurrency int) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if concurrency < 1 || concurrency > maxSlots || concurrency <= t.Reserved {
-		return fmt.Errorf("resize topic %q: concurrency %d; it goes from %d to %d", topic, concurrency, t.Reserved+1, maxSlots)
+		return fmt.Errorf("resize topic %q: concurrency %d; it goes from %d to %d", topic, concurrency,
+			t.Reserved+1, maxSlots)
 	}
 	t.Concurrency = concurrency
 	d.wakeWorker(t)
@@ -38,11 +39,12 @@ func (d *Dispatcher) pollMax(t *topic) time.Duration { return cmp.Or(t.PollMax, 
 // Rebatch changes how many deliveries a batch of a topic has at most, and how long one
 // that is not full waits for more, from the next batch on. 0 is the default.
 func (d *Dispatcher) Rebatch(name string, size int, wait time.Duration) error {
-	return d.adjust("rebatch", name, func(next *Topic) { next.BatchSize, next.BatchWait = size, wait }, func(t *topic, next *Topic) {
-		t.BatchSize, t.BatchWait = next.BatchSize, next.BatchWait
-		t.refill()
-		d.wakeWorker(t)
-	})
+	return d.adjust("rebatch", name, func(next *Topic) { next.BatchSize, next.BatchWait = size, wait },
+		func(t *topic, next *Topic) {
+			t.BatchSize, t.BatchWait = next.BatchSize, next.BatchWait
+			t.refill()
+			d.wakeWorker(t)
+		})
 }
 
 // adjust changes settings of a topic, unless they would be refused at the start, too. take

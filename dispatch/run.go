@@ -150,9 +150,10 @@ func (d *Dispatcher) makeRun(ds []pawl.Delivery, sent time.Duration) run {
 	first := &ds[0]
 	t := d.byName[first.Topic]
 	r := run{
-		topic: t, ds: ds, left: len(ds), rank: rankOf(t, first), critical: first.Priority == pawl.MaxPriority, keyed: first.Key != nil,
-		hard: sent + first.Deadline - deadlineMargin(first.Deadline),
-		last: sent + first.Deadline, weight: store.Weight(first.Rescues),
+		topic: t, ds: ds, left: len(ds), rank: rankOf(t, first), critical: first.Priority == pawl.MaxPriority,
+		keyed: first.Key != nil,
+		hard:  sent + first.Deadline - deadlineMargin(first.Deadline),
+		last:  sent + first.Deadline, weight: store.Weight(first.Rescues),
 	}
 	r.until = r.leased(sent, first.LeaseFor)
 	for i := range ds {

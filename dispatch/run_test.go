@@ -29,7 +29,8 @@ func TestMomentsOfADelivery(t *testing.T) {
 		case r.until <= sent || r.until >= sent+lease:
 			t.Fatalf("trusted until %v, leased for %v", r.until-sent, lease)
 		case extended < r.until || extended >= min(sent+lease/3+asked, r.last):
-			t.Fatalf("extended to %v from %v, leased until %v", extended-sent, r.until-sent, min(lease/3+asked, deadline))
+			t.Fatalf("extended to %v from %v, leased until %v", extended-sent, r.until-sent,
+				min(lease/3+asked, deadline))
 		case longest <= r.force() || longest >= r.last:
 			t.Fatalf("trusted until %v at most, given up at %v, deadline %v", longest-sent, r.force()-sent, r.last-sent)
 		case lease == deadline && r.until <= r.force():

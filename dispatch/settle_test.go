@@ -107,7 +107,8 @@ func TestSettleIsGivenUpWhenTheLeaseIsOver(t *testing.T) {
 		down.Store(false)
 		time.Sleep(20 * time.Second)
 		s := r.d.Snapshot()
-		equal(r, []int64{int64(s.Unsettled), s.Topics[0].Lost, s.Topics[0].Acked}, []int64{0, 1, 1}) // the second delivery
+		// the second delivery
+		equal(r, []int64{int64(s.Unsettled), s.Topics[0].Lost, s.Topics[0].Acked}, []int64{0, 1, 1})
 		r.gone("x")
 	})
 }
@@ -138,13 +139,21 @@ func TestVerdictsAreGathered(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(r *rig) {
 				var calls atomic.Int64
-				r.store.settle = func(store.Batch[store.Settlement]) error { calls.Add(1); time.Sleep(took); return nil }
+				r.store.settle = func(store.Batch[store.Settlement]) error {
+					calls.Add(1)
+					time.Sleep(took)
+					return nil
+				}
 				r.append(numbered("a", 2000)...)
-				c := one(1, func(context.Context, *pawl.Delivery) error { time.Sleep(100 * time.Microsecond); return nil })
+				c := one(1, func(context.Context, *pawl.Delivery) error {
+					time.Sleep(100 * time.Microsecond)
+					return nil
+				})
 				c.UntilEmpty = true
 				r.run(c)
 				equal(r, r.ended(), nil)
-				if most := int64(2000 / 15 * (1 + int(2*time.Millisecond-took)/int(2*time.Millisecond))); calls.Load() > most {
+				if most := int64(2000 / 15 * (1 + int(2*time.Millisecond-took)/int(
+					2*time.Millisecond))); calls.Load() > most {
 					r.Fatalf("%d calls, want at most %d", calls.Load(), most)
 				}
 			})

@@ -223,7 +223,8 @@ func TestUntilEmptyWaitsForSolitude(t *testing.T) {
 		r.rescued(4, pawl.Message{Topic: "a", ID: "s"})
 		for i := range 3 {
 			r.append(prefixed("a", fmt.Sprint(i), 1)...)
-			_, err := r.mem.Claim(context.Background(), []store.Want{{Topic: "a", Limit: 1}}, store.Lease{For: time.Millisecond, Owner: fmt.Sprint(i)})
+			_, err := r.mem.Claim(context.Background(), []store.Want{{Topic: "a", Limit: 1}},
+				store.Lease{For: time.Millisecond, Owner: fmt.Sprint(i)})
 			equal(r, err, nil)
 			time.Sleep(2 * time.Millisecond)
 		}

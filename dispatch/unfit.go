@@ -57,7 +57,8 @@ func isUnfit(st *store.Settlement, err error) bool {
 		return false
 	}
 	_, invalid := errors.AsType[*pawl.InvalidError](err)
-	return invalid || errors.Is(err, store.ErrInvalid) || errors.Is(err, store.ErrTooLarge) || errors.Is(err, store.ErrUnsupported)
+	return invalid || errors.Is(err, store.ErrInvalid) || errors.Is(err, store.ErrTooLarge) ||
+		errors.Is(err, store.ErrUnsupported)
 }
 
 // endRuns takes note that a failure ended runs in the store which go on here: an ack

@@ -37,7 +37,8 @@ func (p picky) Settle(ctx context.Context, b store.Batch[store.Settlement]) (ref
 			bad = bad || m.Delay > 0
 		}
 		if bad {
-			refused = append(refused, store.Refusal{Index: i, Err: &pawl.InvalidError{Field: "emit", Why: errPicky.Error()}})
+			refused = append(refused, store.Refusal{Index: i,
+				Err: &pawl.InvalidError{Field: "emit", Why: errPicky.Error()}})
 			continue
 		}
 		fit.Items, at = append(fit.Items, st), append(at, i)
@@ -56,7 +57,8 @@ func TestUnfitEmitIsPermanent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(r *rig) {
 				r.store.Store = picky{r.mem, tells}
-				r.append(pawl.Message{Topic: "a", ID: "bad", Key: []byte("k")}, pawl.Message{Topic: "a", ID: "next", Key: []byte("k")}, pawl.Message{Topic: "a", ID: "other"})
+				r.append(pawl.Message{Topic: "a", ID: "bad", Key: []byte("k")},
+					pawl.Message{Topic: "a", ID: "next", Key: []byte("k")}, pawl.Message{Topic: "a", ID: "other"})
 				calls := map[string]int{}
 				r.run(one(1, func(_ context.Context, d *pawl.Delivery) error {
 					calls[d.ID]++
@@ -69,7 +71,8 @@ func TestUnfitEmitIsPermanent(t *testing.T) {
 				}))
 				time.Sleep(10 * time.Second) // leases and deadlines are longer
 				rec := r.get("bad")
-				equal(r, []any{rec.State, rec.Attempts, rec.Kind, rec.Rescues}, []any{store.IsDead, 1, pawl.KindEmit, 0})
+				equal(r, []any{rec.State, rec.Attempts, rec.Kind, rec.Rescues},
+					[]any{store.IsDead, 1, pawl.KindEmit, 0})
 				equal(r, strings.Contains(rec.Reason, "no delays here"), true)
 				r.gone("next")
 				r.gone("other")

@@ -168,7 +168,8 @@ func keepTrace(parent *pawl.Delivery, emits []pawl.Message) {
 }
 
 func released(st *store.Settlement, after time.Duration, reason string) {
-	*st = store.Settlement{Token: st.Token, ID: st.ID, Verdict: store.Release, After: after, Failure: store.Failure{Error: reason}}
+	*st = store.Settlement{Token: st.Token, ID: st.ID, Verdict: store.Release, After: after,
+		Failure: store.Failure{Error: reason}}
 }
 
 // failed asks the policy about a failure, and says so.
@@ -185,7 +186,8 @@ func (d *Dispatcher) failed(st *store.Settlement, del *pawl.Delivery, err error,
 	described := pawl.Describe(err)
 	st.Failure = store.Failure{
 		Kind: described.Kind, Attrs: described.Attrs, Error: store.Text(err.Error()), Rule: decision.Rule,
-		Action: decision.Action.String() + ": " + decision.Reason, Inputs: attempt.Inputs(), Worker: d.cfg.Owner, Ran: ran,
+		Action: decision.Action.String() + ": " + decision.Reason, Inputs: attempt.Inputs(),
+		Worker: d.cfg.Owner, Ran: ran,
 	}
 	switch decision.Action {
 	case policy.Retry:

@@ -33,11 +33,13 @@ func TestFailureIsRecordedAndExhausted(t *testing.T) {
 		first, last := rec.History[0], rec.History[9]
 		equal(r, []any{first.Worker, first.Kind, first.Error, first.Rule}, []any{"me", "Download", "broken", "default"})
 		equal(r, first.EndedAt.Sub(first.StartedAt), time.Second)
-		if !strings.HasPrefix(first.Action, "retry: attempt 1 of 10") || !strings.HasPrefix(last.Action, "dead: attempt 10 of 10") {
+		if !strings.HasPrefix(first.Action, "retry: attempt 1 of 10") ||
+			!strings.HasPrefix(last.Action, "dead: attempt 10 of 10") {
 			r.Fatal(first.Action, last.Action)
 		}
 		for i, a := range rec.History[:9] {
-			if wait := rec.History[i+1].StartedAt.Sub(a.EndedAt); wait < 500*time.Millisecond || wait > 30*time.Second+10*time.Millisecond {
+			if wait := rec.History[i+1].StartedAt.Sub(a.EndedAt); wait < 500*time.Millisecond ||
+				wait > 30*time.Second+10*time.Millisecond {
 				r.Fatalf("attempt %d came after %v", i+2, wait)
 			}
 		}
@@ -92,7 +94,8 @@ func TestReleaseCountsNothing(t *testing.T) {
 		}))
 		time.Sleep(59 * time.Second)
 		rec := r.get("x")
-		equal(r, []any{rec.State, rec.Attempts, rec.Rescues, rec.Reason}, []any{store.Delayed, 0, 0, "released: host is busy"})
+		equal(r, []any{rec.State, rec.Attempts, rec.Rescues, rec.Reason},
+			[]any{store.Delayed, 0, 0, "released: host is busy"})
 		time.Sleep(2 * time.Second)
 		r.gone("x")
 	})
@@ -116,7 +119,8 @@ func TestPanicsAreContained(t *testing.T) {
 		time.Sleep(time.Minute)
 		rec := r.get("x")
 		equal(r, []any{rec.State, rec.Attempts, rec.Kind}, []any{store.IsDead, 2, pawl.KindPanic})
-		if !strings.HasPrefix(rec.Reason, "panic: assignment to entry in nil map\n") || !strings.Contains(rec.Reason, "TestPanicsAreContained") {
+		if !strings.HasPrefix(rec.Reason, "panic: assignment to entry in nil map\n") ||
+			!strings.Contains(rec.Reason, "TestPanicsAreContained") {
 			r.Fatal(rec.Reason)
 		}
 		r.gone("y")
@@ -155,19 +159,22 @@ func TestEmitsGoWithTheAck(t *testing.T) {
 	bubble(t, func(r *rig) {
 		var got diary
 		shared := map[string]string{"k": "v"}
-		r.append(pawl.Message{Topic: "a", ID: "x", Headers: map[string]string{"traceparent": trace, "tracestate": "s=1"}})
+		r.append(pawl.Message{Topic: "a", ID: "x", Headers: map[string]string{"traceparent": trace,
+			"tracestate": "s=1"}})
 		c := one(1, func(_ context.Context, d *pawl.Delivery) error {
 			own := map[string]string{"traceparent": "00-of-its-own"}
-			d.Emit(pawl.Message{Topic: "b", Headers: shared}, pawl.Message{Topic: "b"}, pawl.Message{Topic: "b", Headers: own})
+			d.Emit(pawl.Message{Topic: "b", Headers: shared}, pawl.Message{Topic: "b"},
+				pawl.Message{Topic: "b", Headers: own})
 			if d.Attempt == 1 {
 				return errBroken
 			}
 			return nil
 		})
-		c.Topics = append(c.Topics, dispatch.Topic{Name: "b", Handler: pawl.HandlerFunc(func(ctx context.Context, d *pawl.Delivery) error {
-			got.add("%s %v", d.ID, d.Headers)
-			return nil
-		}), Concurrency: 1})
+		c.Topics = append(c.Topics, dispatch.Topic{Name: "b",
+			Handler: pawl.HandlerFunc(func(ctx context.Context, d *pawl.Delivery) error {
+				got.add("%s %v", d.ID, d.Headers)
+				return nil
+			}), Concurrency: 1})
 		c.UntilEmpty = true
 		r.run(c)
 		equal(r, r.ended(), nil)
@@ -212,7 +219,8 @@ func TestInvalidEmitIsPermanent(t *testing.T) {
 // An ignored failure counts as done, with what was emitted.
 func TestIgnoredFailureCarriesOn(t *testing.T) {
 	bubble(t, func(r *rig) {
-		m, err := policy.NewMatrix(nil, policy.Rule{ID: "there", Match: policy.Match{Kind: "DataStore"}, Pass: policy.Conflict})
+		m, err := policy.NewMatrix(nil, policy.Rule{ID: "there", Match: policy.Match{Kind: "DataStore"},
+			Pass: policy.Conflict})
 		equal(r, err, nil)
 		r.append(pawl.Message{Topic: "a", ID: "x"})
 		c := one(1, func(_ context.Context, d *pawl.Delivery) error {
@@ -266,7 +274,8 @@ func TestPolicyIsAsked(t *testing.T) {
 		time.Sleep(time.Second)
 		equal(r, asked.list(), []string{"a {Domain:Engine Type:Download Phase:} 1 true"})
 		rec := r.get("x")
-		equal(r, []any{rec.State, rec.History[0].Rule, rec.History[0].Action}, []any{store.IsDead, "mine", "dead: because"})
+		equal(r, []any{rec.State, rec.History[0].Rule, rec.History[0].Action},
+			[]any{store.IsDead, "mine", "dead: because"})
 	})
 }
 
@@ -337,7 +346,8 @@ func TestThrottlingUsesUpNoAttempts(t *testing.T) {
 			return nil
 		}))
 		time.Sleep(2 * time.Hour)
-		equal(r, seen.list(), []string{"attempt 1, 0 throttles for 0s", "attempt 1, 25 throttles for 25m0s", "attempt 2, 0 throttles for 0s"})
+		equal(r, seen.list(), []string{"attempt 1, 0 throttles for 0s", "attempt 1, 25 throttles for 25m0s",
+			"attempt 2, 0 throttles for 0s"})
 		equal(r, r.stats("a").Acked, int64(1))
 	})
 }

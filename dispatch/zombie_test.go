@@ -129,7 +129,8 @@ func zombieKeepsItsDelivery(t *testing.T, refused bool) {
 	bubble(t, func(r *rig) {
 		stuck, returned := make(chan struct{}), make(chan struct{})
 		var calls atomic.Int64
-		r.append(pawl.Message{Topic: "a", ID: "x", Key: []byte("k"), Body: []byte("b"), Headers: map[string]string{"a": "b"}})
+		r.append(pawl.Message{Topic: "a", ID: "x", Key: []byte("k"), Body: []byte("b"),
+			Headers: map[string]string{"a": "b"}})
 		var w witness
 		c := dispatch.Config{Topics: []dispatch.Topic{{Name: "a", Concurrency: 1}}, Observer: &w}
 		if refused {

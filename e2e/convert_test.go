@@ -39,8 +39,11 @@ func TestConvertPage(t *testing.T) {
 func TestConvertSurvivesKills(t *testing.T) {
 	t.Parallel()
 	in, server := newIncident(t, ""), freeAddress(t)
-	in.write("pawl.yaml", "llm: {providers: {local: {base_url: http://"+server+"/v1, key: none, max_concurrency: 8, models: {small: {}}}}}\n")
-	aside(t, in.dir, "pawl chaos llm --listen "+server+" --latency-mean 30ms --latency-stddev 5ms --failure-rate 0 --rate-limit 0.1 -q")
+	in.write("pawl.yaml", "llm: {providers: {local: {base_url: http://"+server+
+		"/v1, key: none, max_concurrency: 8, models: {small: {}}}}}\n")
+	aside(t, in.dir,
+		"pawl chaos llm --listen "+server+
+			" --latency-mean 30ms --latency-stddev 5ms --failure-rate 0 --rate-limit 0.1 -q")
 	in.must("pawl chaos files docs --set deep_nested")
 	in.until("curl -sS http://"+server+"/truth", `…"requests":0…`)
 	const kills = 3

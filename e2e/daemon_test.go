@@ -119,7 +119,8 @@ func serve(ts *testscript.TestScript, neg bool, args []string) {
 		h := r.Header
 		mu.Lock()
 		defer mu.Unlock()
-		_, _ = fmt.Fprintf(log, "%s %s %s %s %s %s %s %s %q\n", r.Method, r.URL, h.Get("Pawl-Id"), h.Get("Pawl-Topic"), h.Get("Pawl-Key"), h.Get("Pawl-Attempt"),
+		_, _ = fmt.Fprintf(log, "%s %s %s %s %s %s %s %s %q\n", r.Method, r.URL, h.Get("Pawl-Id"), h.Get("Pawl-Topic"),
+			h.Get("Pawl-Key"), h.Get("Pawl-Attempt"),
 			h.Get("Pawl-Headers"), h.Get("Authorization"), body)
 		words := strings.Fields(string(body))
 		id := h.Get("Pawl-Id")

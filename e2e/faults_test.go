@@ -37,7 +37,10 @@ const (
 // depth waits until the daemon has counted what it carries out.
 func depth(in *incident, state string, least int) {
 	in.Helper()
-	in.until(fmt.Sprintf(`curl -sS %s/metrics | awk '/^pawl_queue_messages.state="%s",topic="mail"/ {if ($2 >= %d) print "enough"}'`, in.address, state, least), "enough")
+	in.until(
+		fmt.Sprintf(
+			`curl -sS %s/metrics | awk '/^pawl_queue_messages.state="%s",topic="mail"/ {if ($2 >= %d) print "enough"}'`,
+			in.address, state, least), "enough")
 }
 
 // behaves has the handler do what it does from now on.
@@ -94,7 +97,8 @@ func faults() map[string]fault {
 			depth(in, "delayed", 8)
 		}, mendAt: "4.", mend: behaves(good)},
 		"PawlCriticalFailure": {
-			config: obeys + "policy: {overrides: [{match: {kind: Command}, retry: false, dead_letter: always, alert: critical}]}\n",
+			config: obeys +
+				"policy: {overrides: [{match: {kind: Command}, retry: false, dead_letter: always, alert: critical}]}\n",
 			cause: func(in *incident) {
 				in.fill["KIND"] = "Command"
 				behaves("echo the vault is open >&2; exit 1\n")(in)
@@ -108,7 +112,8 @@ func faults() map[string]fault {
 			in.write("pawl.yaml", obeys)
 		}},
 	}
-	for _, more := range []map[string]fault{standingStill(), brokenPrograms(), brokenServers(), brokenTopics(), refusals(), late(), crashes(), unseen(), telegram(), wecom()} {
+	for _, more := range []map[string]fault{standingStill(), brokenPrograms(), brokenServers(), brokenTopics(),
+		refusals(), late(), crashes(), unseen(), telegram(), wecom()} {
 		maps.Copy(all, more)
 	}
 	return all
@@ -159,7 +164,10 @@ func refusals() map[string]fault {
 		"PawlAllGivenBack": {config: obeys, cause: func(in *incident) {
 			behaves("echo 503 Service Unavailable >&2; exit 69\n")(in)
 			in.send(8, "mail")
-			in.until(fmt.Sprintf(`curl -sS %s/metrics | awk '/^pawl_deliveries_given_back_total.topic="mail"/ {if ($2 >= 8) print "enough"}'`, in.address), "enough")
+			in.until(
+				fmt.Sprintf(
+					`curl -sS %s/metrics | awk '/^pawl_deliveries_given_back_total.topic="mail"/ {if ($2 >= 8) print "enough"}'`,
+					in.address), "enough")
 			depth(in, "delayed", 1)
 		}, mendAt: "3.", mend: behaves(good)},
 	}
@@ -178,12 +186,13 @@ func unseen() map[string]fault {
 			in.send(1, "mail")
 			depth(in, "waiting", 0)
 		}, unproved: "it is about the time of day, which a proof by promtool begins in 1970"},
-		"PawlEventsDropped": {config: obeys + "events: {file: /dev/full}\n", store: needsFullDevice, cause: func(in *incident) {
-			behaves(good)(in)
-			in.calm = in.scrape()
-			in.send(1, "mail")
-			in.until("curl -sS "+in.address+"/metrics", "pawl_events_dropped_total")
-		}},
+		"PawlEventsDropped": {config: obeys + "events: {file: /dev/full}\n", store: needsFullDevice,
+			cause: func(in *incident) {
+				behaves(good)(in)
+				in.calm = in.scrape()
+				in.send(1, "mail")
+				in.until("curl -sS "+in.address+"/metrics", "pawl_events_dropped_total")
+			}},
 	}
 }
 
@@ -217,7 +226,9 @@ func brokenPrograms() map[string]fault {
 		"PawlLabelOverflow": {
 			config: "topics: {mail: {handler: pipe, command: sed -u -f odd.sed, concurrency: 1}}\n",
 			cause: func(in *incident) {
-				in.write("odd.sed", `s/^{"id":"m\([0-9]*\)".*"token":"\([^"]*\)".*/{"id":"m\1","token":"\2","verdict":"dead","kind":"Odd\1","reason":"odd"}/`+"\n")
+				in.write("odd.sed",
+					`s/^{"id":"m\([0-9]*\)".*"token":"\([^"]*\)".*/{"id":"m\1","token":"\2","verdict":"dead","kind":"Odd\1","reason":"odd"}/`+
+						"\n")
 				in.send(130, "mail")
 				depth(in, "dead", 130)
 			},

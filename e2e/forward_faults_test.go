@@ -53,7 +53,8 @@ func simulate(in *incident, flags string) {
 	in.Helper()
 	address := freeAddress(in.T)
 	in.write("sim.address", address)
-	in.write("pawl.yaml", fmt.Sprintf(`pipelines: {tg: {kind: forward, token: "777:SIM", api_url: "http://%s"}}`+"\n", address))
+	in.write("pawl.yaml", fmt.Sprintf(`pipelines: {tg: {kind: forward, token: "777:SIM", api_url: "http://%s"}}`+"\n",
+		address))
 	in.Cleanup(func() { in.sh("kill $(cat sim.pid)") })
 	in.write("sim.flags", flags)
 	startSim(in)
@@ -68,7 +69,10 @@ func startSim(in *incident) {
 // write writes messages in the first chat.
 func write(in *incident, n int) {
 	in.Helper()
-	in.must(fmt.Sprintf(`curl -fsS $(cat sim.address)/control/message -d '{"chat": -1000000000001, "from": 2001, "text": "m", "count": %d}'`, n))
+	in.must(
+		fmt.Sprintf(
+			`curl -fsS $(cat sim.address)/control/message -d '{"chat": -1000000000001, "from": 2001, "text": "m", "count": %d}'`,
+			n))
 }
 
 func metric(in *incident, name string) string {

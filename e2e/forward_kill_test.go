@@ -23,8 +23,8 @@ type forwarded struct {
 	} `json:"messages"`
 }
 
-// TestForwardSurvivesKills kills two daemons in turn while messages come. None is lost, none is out of order, and twice are at
-// most those that were on their way.
+// TestForwardSurvivesKills kills two daemons in turn while messages come. None is lost, none is out of order,
+// and twice are at most those that were on their way.
 func TestForwardSurvivesKills(t *testing.T) {
 	if testing.Short() {
 		t.Skip("half a minute of kills")
@@ -40,7 +40,10 @@ func TestForwardSurvivesKills(t *testing.T) {
 	daemons := []*exec.Cmd{in.up(), in.up()}
 	for k := range kills {
 		for i := range chats {
-			in.must(fmt.Sprintf(`curl -fsS $(cat sim.address)/control/message -d '{"chat": %d, "from": 2001, "text": "m", "count": %d}'`, -1000000000001-i, each))
+			in.must(
+				fmt.Sprintf(
+					`curl -fsS $(cat sim.address)/control/message -d '{"chat": %d, "from": 2001, "text": "m", "count": %d}'`,
+					-1000000000001-i, each))
 		}
 		time.Sleep(300 * time.Millisecond) // so that some are on their way
 		_ = daemons[k%2].Process.Kill()

@@ -24,7 +24,8 @@ func TestForwardPage(t *testing.T) {
 					aside(t, in.dir, "export PAWL_STORE=sqlite:pawl.db; "+b.code)
 				case b.language == "sh":
 					typed, looks := b.code, b.code
-					if first, rest, ok := strings.Cut(b.code, "\n"); ok && rest != "" && strings.HasPrefix(first, "curl") {
+					if first, rest, ok := strings.Cut(b.code, "\n"); ok && rest != "" &&
+						strings.HasPrefix(first, "curl") {
 						in.until(first, `{"message_ids"…`)
 						looks = rest
 					}

@@ -51,8 +51,10 @@ func freeAddress(t *testing.T) string {
 // newIncident makes one whose daemon is to listen on a port of its own.
 func newIncident(t *testing.T, config string) *incident {
 	t.Helper()
-	in := &incident{T: t, dir: t.TempDir(), address: freeAddress(t), fill: map[string]string{"TOPIC": "mail", "CMD": "true", "FALLBACK": "sqlite:spill.db"}}
-	in.env = append(os.Environ(), "PAWL_LISTEN="+in.address, "NO_COLOR=1", "PAWL_STORE=sqlite:"+filepath.Join(in.dir, "pawl.db"))
+	in := &incident{T: t, dir: t.TempDir(), address: freeAddress(t),
+		fill: map[string]string{"TOPIC": "mail", "CMD": "true", "FALLBACK": "sqlite:spill.db"}}
+	in.env = append(os.Environ(), "PAWL_LISTEN="+in.address, "NO_COLOR=1",
+		"PAWL_STORE=sqlite:"+filepath.Join(in.dir, "pawl.db"))
 	in.write("pawl.yaml", config)
 	t.Cleanup(func() {
 		text, err := os.ReadFile(filepath.Join(in.dir, "up.pid"))
@@ -100,7 +102,9 @@ func (in *incident) start() { in.Helper(); in.must("daemon start --listen " + in
 // send appends messages with the ids m1 to mN.
 func (in *incident) send(n int, topic string) {
 	in.Helper()
-	in.must(fmt.Sprintf(`for i in $(seq %d); do echo "{\"id\":\"m$i\",\"body\":\"$i\"}"; done | pawl send %s --jsonl -q`, n, topic))
+	in.must(
+		fmt.Sprintf(`for i in $(seq %d); do echo "{\"id\":\"m$i\",\"body\":\"$i\"}"; done | pawl send %s --jsonl -q`, n,
+			topic))
 }
 
 // until runs a command until it prints something.
@@ -142,7 +146,8 @@ func (in *incident) try(command, want string, code int, repeat bool) {
 // filled replaces placeholders. An ID is one of the messages that are there.
 func (in *incident) filled(text string) string {
 	if strings.Contains(text, "ID") {
-		in.fill["ID"] = strings.TrimSpace(in.must(`(pawl messages ls --topic mail --limit 1 -o jsonl; pawl dead ls --topic mail --limit 1 -o jsonl) |
+		in.fill["ID"] = strings.TrimSpace(
+			in.must(`(pawl messages ls --topic mail --limit 1 -o jsonl; pawl dead ls --topic mail --limit 1 -o jsonl) |
 			sed -n '1s/^{"id":"\([^"]*\)".*/\1/p'`))
 	}
 	for name, value := range in.fill {
@@ -182,7 +187,8 @@ func says(text, want string, fill map[string]string) bool {
 func TestSays(t *testing.T) {
 	out := "TOPIC   WAITING  DEAD\nmail          3     0\n"
 	for want, ok := range map[string]bool{
-		"": true, "TOPIC … DEAD": true, "TOPIC WAITING\nmail 3": true, "mail 3\nTOPIC": false, "mail 4": false, "ail …0": true, "TOPIC.": false,
+		"": true, "TOPIC … DEAD": true, "TOPIC WAITING\nmail 3": true, "mail 3\nTOPIC": false, "mail 4": false,
+		"ail …0": true, "TOPIC.": false,
 		"TOPIC\nTOPIC … 0": true, "x TOPIC": false,
 	} {
 		if says(out, want, map[string]string{"TOPIC": "mail"}) != ok {

@@ -83,7 +83,8 @@ func TestKafkaPage(t *testing.T) {
 // exports waits until the sum of series with a name is as much as that.
 func exports(in *incident, name string, least int) {
 	in.Helper()
-	in.until(fmt.Sprintf(`curl -sS %s/metrics | awk '/^%s/ {n += $2} END {if (n >= %d) print "enough"}'`, in.address, name, least), "enough")
+	in.until(fmt.Sprintf(`curl -sS %s/metrics | awk '/^%s/ {n += $2} END {if (n >= %d) print "enough"}'`, in.address,
+		name, least), "enough")
 }
 
 // brokenTopics are faults around a Kafka cluster.
@@ -178,7 +179,8 @@ func unwelcome() map[string]fault {
 		}, mendAt: "3.", mend: behaves(good)},
 		"PawlKafkaDeadLettersOfOneKey": {config: obeys, store: kafkaStore("partitions=4"), cause: func(in *incident) {
 			behaves(dies)(in)
-			in.must(`for i in $(seq 12); do echo "{\"id\":\"m$i\",\"key\":\"device-7\",\"body\":\"$i\"}"; done | pawl send mail --jsonl -q; pawl send mail other --key device-8 -q`)
+			in.must(
+				`for i in $(seq 12); do echo "{\"id\":\"m$i\",\"key\":\"device-7\",\"body\":\"$i\"}"; done | pawl send mail --jsonl -q; pawl send mail other --key device-8 -q`)
 			exports(in, "pawl_kafka_dead_letters_total", 13)
 			depth(in, "dead", 13)
 		}, mendAt: "3.", mend: func(in *incident) {
@@ -230,7 +232,8 @@ func spilled() map[string]fault {
 	lost, dead := away(3), away(3)
 	lost.unproved = "a daemon sends nothing by itself, and pawl send exports nothing: it is for programs that do both"
 	dead.unproved = "ten tries in vain take minutes"
-	return map[string]fault{"PawlSpillLost": lost, "PawlSpillDead": dead, "PawlSpillActive": away(3), "PawlSpillPending": away(1100), "PawlSpillShare": share}
+	return map[string]fault{"PawlSpillLost": lost, "PawlSpillDead": dead, "PawlSpillActive": away(3),
+		"PawlSpillPending": away(1100), "PawlSpillShare": share}
 }
 
 // TestStoreOptionsPage does what docs/store-options.md says.

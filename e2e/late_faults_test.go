@@ -21,7 +21,8 @@ func late() map[string]fault {
 			config: obeys,
 			cause: func(in *incident) {
 				behaves("while [ ! -e mended ]; do sleep 0.1; done\n")(in)
-				in.must(`for i in $(seq 60); do echo "{\"id\":\"m$i\",\"key\":\"k\",\"body\":\"$i\"}"; done | pawl send mail --jsonl -q`)
+				in.must(
+					`for i in $(seq 60); do echo "{\"id\":\"m$i\",\"key\":\"k\",\"body\":\"$i\"}"; done | pawl send mail --jsonl -q`)
 				in.until("curl -sS "+in.address+"/metrics", `pawl_queue_top_key_ratio{topic="mail"} 1`)
 			},
 			mend: func(in *incident) {
@@ -33,7 +34,10 @@ func late() map[string]fault {
 		"PawlThrottled": {config: obeys, cause: func(in *incident) {
 			behaves("echo 429 Too Many Requests >&2; exit 69\n")(in)
 			in.send(8, "mail")
-			in.until(fmt.Sprintf(`curl -sS %s/metrics | awk '/^pawl_deliveries_given_back_total.topic="mail"/ {if ($2 >= 8) print "enough"}'`, in.address), "enough")
+			in.until(
+				fmt.Sprintf(
+					`curl -sS %s/metrics | awk '/^pawl_deliveries_given_back_total.topic="mail"/ {if ($2 >= 8) print "enough"}'`,
+					in.address), "enough")
 			depth(in, "delayed", 5)
 		}, mendAt: "3.", mend: behaves(good)},
 	}
@@ -50,7 +54,10 @@ func crashes() map[string]fault {
 			cause: func(in *incident) {
 				behaves("read -r line; echo out of memory >&2; exit 3\n")(in)
 				in.send(4, "mail")
-				in.until(fmt.Sprintf(`curl -sS %s/metrics | awk '/^pawl_program_restarts_total.reason="crashed"/ {if ($2 >= 4) print "enough"}'`, in.address), "enough")
+				in.until(
+					fmt.Sprintf(
+						`curl -sS %s/metrics | awk '/^pawl_program_restarts_total.reason="crashed"/ {if ($2 >= 4) print "enough"}'`,
+						in.address), "enough")
 			},
 			mendAt: "3.", mend: behaves(acksAll),
 		},

@@ -112,13 +112,17 @@ func (p *operator) importLetters() {
 	p.Helper()
 	var lines strings.Builder
 	for i := range 3 * letters {
-		reason := []string{"dial tcp 10.0.0.%d:80: connect: connection refused", "timeout after %d ms", "user %d not found"}[i%3]
-		fmt.Fprintf(&lines, `{"id":"m%d","topic":"t","body":"{}","enqueued_at":"2026-01-02T03:04:05Z","dead_at":"2026-01-02T03:04:06Z","kind":"K","reason":%q}`+"\n",
+		reason := []string{"dial tcp 10.0.0.%d:80: connect: connection refused", "timeout after %d ms",
+			"user %d not found"}[i%3]
+		fmt.Fprintf(&lines,
+			`{"id":"m%d","topic":"t","body":"{}","enqueued_at":"2026-01-02T03:04:05Z","dead_at":"2026-01-02T03:04:06Z","kind":"K","reason":%q}`+
+				"\n",
 			i, fmt.Sprintf(reason, i))
 	}
 	c := p.command("dead", "import", "-", "-o", "jsonl")
 	c.Stdin = strings.NewReader(lines.String())
-	if out, err := c.CombinedOutput(); err != nil || !strings.Contains(string(out), fmt.Sprintf(`{"imported":%d,"refused":0}`, 3*letters)) {
+	if out, err := c.CombinedOutput(); err != nil || !strings.Contains(string(out),
+		fmt.Sprintf(`{"imported":%d,"refused":0}`, 3*letters)) {
 		p.Fatalf("import: %v: %s", err, out)
 	}
 }

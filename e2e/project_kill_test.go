@@ -15,9 +15,10 @@ import (
 	"time"
 )
 
-// survivesKills has writers that roll back, commit late and change the same rows, an index that throttles, cuts answers and
-// soon forgets deletions, and two daemons that are killed and frozen at random. In the end the index equals the table,
-// versions included. Nothing that was rolled back was ever sent, and no document ever became older.
+// survivesKills has writers that roll back, commit late and change the same rows, an index that throttles,
+// cuts answers and soon forgets deletions, and two daemons that are killed and frozen at random. In the end
+// the index equals the table, versions included. Nothing that was rolled back was ever sent, and no document
+// ever became older.
 func survivesKills(s *shop) {
 	lasts, forgets := 5*time.Second, "5s" // well after the longest delay on the way to the index
 	if os.Getenv("PAWL_SOAK") != "" {
@@ -54,13 +55,14 @@ func survivesKills(s *shop) {
 	looker.Wait()
 	s.equal()
 	if n := s.one(`SELECT count(*) FROM dead_letter_outbox`); n != "0" {
-		s.Errorf("%s dead letters: %s", n, s.one(`SELECT error_class || ' ' || error_message FROM dead_letter_outbox LIMIT 1`))
+		s.Errorf("%s dead letters: %s", n,
+			s.one(`SELECT error_class || ' ' || error_message FROM dead_letter_outbox LIMIT 1`))
 	}
 	s.must("pawl project verify search")
 }
 
-// weather is a fault that comes and goes at random: whole requests and items are throttled, answers are cut, requests take
-// long, and some fail.
+// weather is a fault that comes and goes at random: whole requests and items are throttled, answers are cut,
+// requests take long, and some fail.
 func (s *shop) weather() fail {
 	return func(w http.ResponseWriter, r *http.Request, body []byte) bool {
 		if r.URL.Path != "/_bulk" {
@@ -101,7 +103,8 @@ func (s *shop) writes(ctx context.Context) {
 			name = "rolled back"
 		}
 		from := rand.IntN(goods)
-		for id := from; id < min(from+1+rand.IntN(3), goods) && err == nil; id++ { // upwards, or two writers wait for each other
+		// upwards, or two writers wait for each other
+		for id := from; id < min(from+1+rand.IntN(3), goods) && err == nil; id++ {
 			err = s.change(tx, id, name, rand.IntN(4) == 0)
 		}
 		if err == nil && s.pg && rand.IntN(10) == 0 {

@@ -26,8 +26,8 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib" // registers "pgx"
 )
 
-// shop is an application with a table, an outbox and a search index behind a proxy that breaks what passes. Its daemon is
-// that of the incident.
+// shop is an application with a table, an outbox and a search index behind a proxy that breaks what passes.
+// Its daemon is that of the incident.
 type shop struct {
 	*incident
 	db                     *sql.DB
@@ -41,8 +41,8 @@ type shop struct {
 
 type fail func(w http.ResponseWriter, r *http.Request, body []byte) bool
 
-// TestProject has shops on PostgreSQL and on SQLite go through what can happen to them, all beside each other: they mostly
-// wait, whatever the number of processors.
+// TestProject has shops on PostgreSQL and on SQLite go through what can happen to them, all beside each
+// other: they mostly wait, whatever the number of processors.
 func TestProject(t *testing.T) {
 	if testing.Short() {
 		t.Skip("half a minute of kills and outages")
@@ -50,7 +50,8 @@ func TestProject(t *testing.T) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	for name, happens := range map[string]func(*shop){
-		"kills": survivesKills, "rebuild": rebuildSurvivesKills, "dead letters": deadLetters, "outages": outages, "operations": operations,
+		"kills": survivesKills, "rebuild": rebuildSurvivesKills, "dead letters": deadLetters, "outages": outages,
+		"operations": operations,
 	} {
 		for _, on := range []string{"postgres", "sqlite"} {
 			wg.Go(func() {
@@ -75,9 +76,11 @@ func needed(t *testing.T, variable, service string) string {
 
 func newShop(in *incident, pg bool) *shop {
 	in.Helper()
-	s := &shop{incident: in, pg: pg, search: needed(in.T, "PAWL_TEST_OPENSEARCH", "opensearch"), index: fmt.Sprintf("e2e-%08x", rand.Uint32())}
+	s := &shop{incident: in, pg: pg, search: needed(in.T, "PAWL_TEST_OPENSEARCH", "opensearch"),
+		index: fmt.Sprintf("e2e-%08x", rand.Uint32())}
 	s.keys = "lease_seconds: 2, poll_interval: 100ms, batch_wait: 50ms, backoff: {base: 100ms, max: 1s}"
-	driver, dsn, at := "sqlite", "file:"+filepath.Join(in.dir, "shop.db")+"?_pragma=busy_timeout(30000)&_txlock=immediate", "sqlite:shop.db"
+	driver, dsn, at := "sqlite", "file:"+filepath.Join(in.dir,
+		"shop.db")+"?_pragma=busy_timeout(30000)&_txlock=immediate", "sqlite:shop.db"
 	if pg {
 		driver, at = "pgx", s.database()
 		dsn = at
@@ -106,8 +109,10 @@ func (s *shop) configure(more string) {
 	if more != "" {
 		more = ", " + more
 	}
-	s.write("pawl.yaml", fmt.Sprintf("drain: 1s\npipelines:\n  search: {kind: project, sink: {url: %q, index: %s}, %s%s,\n"+
-		"    source: {table: products, key: id, doc_id: id, version: version, doc: %q}}\n", s.proxied, s.index, s.keys, more, doc))
+	s.write("pawl.yaml",
+		fmt.Sprintf("drain: 1s\npipelines:\n  search: {kind: project, sink: {url: %q, index: %s}, %s%s,\n"+
+			"    source: {table: products, key: id, doc_id: id, version: version, doc: %q}}\n", s.proxied, s.index,
+			s.keys, more, doc))
 }
 
 // database makes one, and drops it at the end.
@@ -226,7 +231,8 @@ func (s *shop) one(query string) string {
 func (s *shop) change(tx *sql.Tx, id int, name string, remove bool) error {
 	var version int64
 	err := tx.QueryRow(`INSERT INTO goods (id, name, version, gone) VALUES ($1, $2, 1, $3) ON CONFLICT (id) DO UPDATE
-		SET name = excluded.name, version = goods.version + 1, gone = excluded.gone RETURNING version`, id, name, remove).Scan(&version)
+		SET name = excluded.name, version = goods.version + 1, gone = excluded.gone RETURNING version`, id, name,
+		remove).Scan(&version)
 	if err != nil {
 		return err
 	}
@@ -234,7 +240,8 @@ func (s *shop) change(tx *sql.Tx, id int, name string, remove bool) error {
 	if remove {
 		op, doc = "delete", nil
 	}
-	_, err = tx.Exec(`INSERT INTO pawl_outbox (projection, doc_id, op, version, doc) VALUES ('search', $1, $2, $3, $4)`, fmt.Sprint(id), op, version, doc)
+	_, err = tx.Exec(`INSERT INTO pawl_outbox (projection, doc_id, op, version, doc) VALUES ('search', $1, $2, $3, $4)`,
+		fmt.Sprint(id), op, version, doc)
 	return err
 }
 
@@ -302,7 +309,9 @@ func (s *shop) wait(what string, cond func() bool) {
 // settled waits until all changes are in the index, or dead.
 func (s *shop) settled() {
 	s.Helper()
-	s.wait("all changes settled", func() bool { return s.one(`SELECT count(*) FROM pawl_outbox_status WHERE status <> 'failed'`) == "0" })
+	s.wait("all changes settled", func() bool {
+		return s.one(`SELECT count(*) FROM pawl_outbox_status WHERE status <> 'failed'`) == "0"
+	})
 }
 
 // entry is a document of the index.
@@ -391,7 +400,8 @@ func refuse(w http.ResponseWriter, body []byte, status int, kind string) {
 			continue // a document whose members are no objects
 		}
 		if id := cmp.Or(a["index"].ID, a["delete"].ID); id != "" {
-			items = append(items, map[string]any{"index": map[string]any{"_id": id, "status": status, "error": map[string]any{"type": kind, "reason": "broken on purpose"}}})
+			items = append(items, map[string]any{"index": map[string]any{"_id": id, "status": status,
+				"error": map[string]any{"type": kind, "reason": "broken on purpose"}}})
 		}
 	}
 	_ = json.NewEncoder(w).Encode(map[string]any{"errors": true, "items": items})

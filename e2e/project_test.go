@@ -70,15 +70,18 @@ func deadLetters(s *shop) {
 	id := s.one(`SELECT id FROM dead_letter_outbox WHERE doc_id = '2'`)
 	s.says(`pawl project replay search --doc 2 --yes -o json`, `{"matched":1,"replayed":1}`, 0)
 	s.wait("dead again", func() bool {
-		again := s.one(`SELECT max(id) FROM dead_letter_outbox WHERE doc_id = '2' AND replay_count = 1 AND resolved_at IS NULL`)
+		again := s.one(
+			`SELECT max(id) FROM dead_letter_outbox WHERE doc_id = '2' AND replay_count = 1 AND resolved_at IS NULL`)
 		return again == id && s.status().Failed == 3
 	})
 	s.asked(http.MethodPut, "/"+s.index+"/_mapping", `{"properties":{"name":{"type":"text"}}}`)
-	s.says(`pawl project replay search --class mapping --since 1h --keep-attempts --rate 100/s --yes -o json`, `{"matched":3,"replayed":3}`, 0)
+	s.says(`pawl project replay search --class mapping --since 1h --keep-attempts --rate 100/s --yes -o json`,
+		`{"matched":3,"replayed":3}`, 0)
 	s.says("pawl project status search -o json", `…"pending":0,"processing":0,"stuck":0,"failed":0…`, 0)
 	s.equal()
 	s.wait("resolved", func() bool {
-		return s.one(`SELECT count(*) FROM dead_letter_outbox WHERE resolved_at IS NOT NULL AND resolved_by <> ''`) == "3"
+		return s.one(
+			`SELECT count(*) FROM dead_letter_outbox WHERE resolved_at IS NOT NULL AND resolved_by <> ''`) == "3"
 	})
 	s.until("pawl audit ls", "project replay")
 }
@@ -130,9 +133,11 @@ func operations(s *shop) {
 
 	s.exec(`UPDATE goods SET version = 9 WHERE id = 1`)
 	s.exec(`INSERT INTO goods (id, name, version) VALUES (2, 'nobody told the outbox', 1)`)
-	s.says("pawl project verify search -o json", `{"checked":2,"missing":1,"stale":1,"extra":0,"verdict":"different"}`, 7)
+	s.says("pawl project verify search -o json", `{"checked":2,"missing":1,"stale":1,"extra":0,"verdict":"different"}`,
+		7)
 	s.exec(`UPDATE goods SET gone = true`)
-	s.says("pawl project verify search --sample 5 -o json", `{"checked":0,"missing":0,"stale":0,"extra":1,"verdict":"different"}`, 7)
+	s.says("pawl project verify search --sample 5 -o json",
+		`{"checked":0,"missing":0,"stale":0,"extra":1,"verdict":"different"}`, 7)
 
 	// A request that takes long is taken away from its process.
 	release := s.holds(0)
@@ -143,7 +148,8 @@ func operations(s *shop) {
 	s.settled()
 	s.until("pawl audit ls", "project reclaim")
 	page := s.must("curl -sS " + s.address + "/metrics")
-	for name := range strings.FieldsSeq(`outbox_inflight_events outbox_oldest_age_seconds outbox_stuck_processing_events outbox_items_total
+	for name := range strings.FieldsSeq(
+		`outbox_inflight_events outbox_oldest_age_seconds outbox_stuck_processing_events outbox_items_total
 			outbox_last_success_timestamp_seconds outbox_lag_rows outbox_bulk_duration_seconds_count`) {
 		if !strings.Contains(page, "\n"+name+`{projection="search"`) {
 			s.Errorf("/metrics has no %s", name)

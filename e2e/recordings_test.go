@@ -57,7 +57,8 @@ func TestRecordings(t *testing.T) {
 				return
 			}
 			if !*update {
-				t.Errorf("it prints\n%s\nand should print\n%s\ngo test ./e2e -run Recordings -update", masked(got), masked(want))
+				t.Errorf("it prints\n%s\nand should print\n%s\ngo test ./e2e -run Recordings -update", masked(got),
+					masked(want))
 			} else if err := os.WriteFile(name, []byte(got), 0o644); err != nil {
 				t.Fatal(err)
 			}

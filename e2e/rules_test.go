@@ -35,7 +35,8 @@ func promtool(t *testing.T) string {
 // TestAlertRules wants rules without faults, each of which keeps quiet, fires and clears.
 func TestAlertRules(t *testing.T) {
 	tool := promtool(t)
-	for _, args := range [][]string{{"check", "rules", "--lint-fatal", "pawl.rules.yaml"}, {"test", "rules", "pawl.rules.test.yaml"}} {
+	for _, args := range [][]string{{"check", "rules", "--lint-fatal", "pawl.rules.yaml"},
+		{"test", "rules", "pawl.rules.test.yaml"}} {
 		cmd := exec.Command(tool, args...)
 		cmd.Dir = alertsDir
 		if out, err := cmd.CombinedOutput(); err != nil {
@@ -59,12 +60,14 @@ func TestScrapeConfiguration(t *testing.T) {
 	if len(samples) != 1 || samples[0].language != "yaml" {
 		t.Fatalf("there should be one sample: %+v", samples)
 	}
-	for name, text := range map[string]string{"prometheus.yml": samples[0].code, "pawl.rules.yaml": string(read(t, filepath.Join(alertsDir, "pawl.rules.yaml")))} {
+	for name, text := range map[string]string{"prometheus.yml": samples[0].code,
+		"pawl.rules.yaml": string(read(t, filepath.Join(alertsDir, "pawl.rules.yaml")))} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if out, err := exec.Command(tool, "check", "config", filepath.Join(dir, "prometheus.yml")).CombinedOutput(); err != nil {
+	if out, err := exec.Command(tool, "check", "config", filepath.Join(dir,
+		"prometheus.yml")).CombinedOutput(); err != nil {
 		t.Errorf("promtool check config: %v\n%s", err, out)
 	}
 }
@@ -91,7 +94,8 @@ func TestEveryAlertHasItsPage(t *testing.T) {
 	for _, a := range alerts(t) {
 		page := a.name + ".md"
 		want = append(want, page)
-		for _, part := range []string{"severity: ", "summary: ", "description: Fires ", " Clears ", "runbook_url: docs/runbook/" + page + "\n"} {
+		for _, part := range []string{"severity: ", "summary: ", "description: Fires ", " Clears ",
+			"runbook_url: docs/runbook/" + page + "\n"} {
 			if !strings.Contains(a.text, part) {
 				t.Errorf("%s has no %q", a.name, part)
 			}

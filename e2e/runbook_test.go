@@ -11,7 +11,8 @@ import (
 )
 
 // chapters are what every page of the runbook has, in this order.
-var chapters = []string{"Meaning", "Impact", "Confirm", "Likely causes", "Steps", "Verify it is over", "Undo", "Prevent"}
+var chapters = []string{"Meaning", "Impact", "Confirm", "Likely causes", "Steps", "Verify it is over",
+	"Undo", "Prevent"}
 
 // TestRunbookPagesAreComplete wants the same chapters on every page, with commands.
 func TestRunbookPagesAreComplete(t *testing.T) {

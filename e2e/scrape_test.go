@@ -43,7 +43,8 @@ func (in *incident) scrape() scrape {
 		switch {
 		case len(words) == 4 && words[1] == "TYPE":
 			counts[words[2]] = words[3] != "gauge"
-		case strings.HasPrefix(line, "pawl_") || strings.HasPrefix(line, "policy_") || strings.HasPrefix(line, "forward_"):
+		case strings.HasPrefix(line, "pawl_") || strings.HasPrefix(line, "policy_") ||
+			strings.HasPrefix(line, "forward_"):
 			at := strings.LastIndex(line, " ")
 			series := line[:at]
 			name, _, _ := strings.Cut(series, "{")
@@ -74,7 +75,8 @@ func prove(t *testing.T, alert string, calm, ill, well scrape) {
 		t.Fatal("there is nothing to prove anything by")
 	}
 	var text strings.Builder
-	_, _ = fmt.Fprintf(&text, "rule_files: [pawl.rules.yaml]\nevaluation_interval: 1m\ntests:\n  - interval: 1m\n    input_series:\n")
+	_, _ = fmt.Fprintf(&text,
+		"rule_files: [pawl.rules.yaml]\nevaluation_interval: 1m\ntests:\n  - interval: 1m\n    input_series:\n")
 	series := maps.Clone(ill.values)
 	maps.Copy(series, calm.values)
 	maps.Copy(series, well.values)
@@ -82,7 +84,8 @@ func prove(t *testing.T, alert string, calm, ill, well scrape) {
 		_, _ = fmt.Fprintf(&text, "      - {series: '%s', values: '%s'}\n", labelled(s), course(s, calm, ill, well))
 	}
 	up := map[bool]int{true: 1}
-	_, _ = fmt.Fprintf(&text, "      - {series: 'up{job=\"pawl\",instance=\"a\"}', values: '%dx%d %dx%d %dx%d'}\n", up[len(calm.values) > 0], calmFor-1, up[len(ill.values) > 0], illFor-1, 1, wellFor)
+	_, _ = fmt.Fprintf(&text, "      - {series: 'up{job=\"pawl\",instance=\"a\"}', values: '%dx%d %dx%d %dx%d'}\n",
+		up[len(calm.values) > 0], calmFor-1, up[len(ill.values) > 0], illFor-1, 1, wellFor)
 	text.WriteString("    promql_expr_test:\n")
 	for _, at := range []struct {
 		minute int
@@ -91,10 +94,13 @@ func prove(t *testing.T, alert string, calm, ill, well scrape) {
 		if strings.HasSuffix(alert, "LimitPinned") && at.sample != "[]" {
 			at.minute += 15 // its window is longer
 		}
-		_, _ = fmt.Fprintf(&text, "      - {eval_time: %dm, expr: 'group(ALERTS{alertname=\"%s\",alertstate=\"firing\"})', exp_samples: %s}\n", at.minute, alert, at.sample)
+		_, _ = fmt.Fprintf(&text,
+			"      - {eval_time: %dm, expr: 'group(ALERTS{alertname=\"%s\",alertstate=\"firing\"})', exp_samples: %s}\n",
+			at.minute, alert, at.sample)
 	}
 	dir := t.TempDir()
-	for name, text := range map[string]string{"proof.yaml": text.String(), "pawl.rules.yaml": string(read(t, filepath.Join(alertsDir, "pawl.rules.yaml")))} {
+	for name, text := range map[string]string{"proof.yaml": text.String(),
+		"pawl.rules.yaml": string(read(t, filepath.Join(alertsDir, "pawl.rules.yaml")))} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -195,7 +195,9 @@ func TestScriptsKafka(t *testing.T) {
 		Files: files, Cmds: commands,
 		Setup: func(e *testscript.Env) error {
 			name := fmt.Sprintf("e2e-%08x", rand.Uint32())
-			e.Setenv("PAWL_STORE", fmt.Sprintf("kafka://%s?prefix=%s.&group=%s&partitions=1&fetch_wait=50ms&session=6s&heartbeat=1s", broker, name, name))
+			e.Setenv("PAWL_STORE",
+				fmt.Sprintf("kafka://%s?prefix=%s.&group=%s&partitions=1&fetch_wait=50ms&session=6s&heartbeat=1s",
+					broker, name, name))
 			return prepare(e)
 		},
 	})

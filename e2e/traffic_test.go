@@ -41,7 +41,8 @@ func TestTrafficKafka(t *testing.T) {
 		t.Skip("PAWL_TEST_KAFKA is not set; dev/services run kafka -- go test …")
 	}
 	name := "e2e" + strconv.FormatInt(rand.Int64(), 36)
-	moveTraffic(t, "kafka://"+broker+"?prefix="+name+".&group="+name+"&state_topic=state&partitions=4&replicas=1&linger=1ms&fetch_wait=50ms")
+	moveTraffic(t, "kafka://"+broker+"?prefix="+name+".&group="+name+
+		"&state_topic=state&partitions=4&replicas=1&linger=1ms&fetch_wait=50ms")
 }
 
 // journey is a topic that moves while it is in use.
@@ -60,12 +61,14 @@ func (j *journey) run(want int, args ...string) string {
 	began := time.Now()
 	err := cmd.Run()
 	if took := time.Since(began); took > time.Second {
-		j.Logf("pawl %s took %v\n%s%s", strings.Join(args, " "), took.Round(100*time.Millisecond), out.String(), errs.String())
+		j.Logf("pawl %s took %v\n%s%s", strings.Join(args, " "), took.Round(100*time.Millisecond), out.String(),
+			errs.String())
 	}
 	if exit, ok := errors.AsType[*exec.ExitError](err); err != nil && !ok {
 		j.Fatal(err)
 	} else if ok && exit.ExitCode() != want || !ok && want != 0 {
-		j.Fatalf("pawl %s: %v, want exit code %d\n%s%s", strings.Join(args, " "), err, want, out.String(), errs.String())
+		j.Fatalf("pawl %s: %v, want exit code %d\n%s%s", strings.Join(args, " "), err, want, out.String(),
+			errs.String())
 	}
 	return out.String()
 }
@@ -106,7 +109,8 @@ func (j *journey) notDone(where string) int64 {
 	var all []struct {
 		Open map[string]int64 `json:"not_done"`
 	}
-	if err := json.Unmarshal([]byte(j.run(0, "traffic", "status", "mail", "-o", "json")), &all); err != nil || len(all) != 1 {
+	if err := json.Unmarshal([]byte(j.run(0, "traffic", "status", "mail", "-o", "json")), &all); err != nil ||
+		len(all) != 1 {
 		j.Fatalf("status: %v, %+v", err, all)
 	}
 	return all[0].Open[where]
@@ -139,7 +143,8 @@ func moveTraffic(t *testing.T, target string) {
 		Differences     []struct{ Key string }
 	}
 	text := j.run(7, "traffic", "compare", "mail", "--wait", "1s", "-o", "json")
-	if err := json.Unmarshal([]byte(text), &found); err != nil || found[0].Missing != killed || len(found[0].Differences) != 4 || found[0].Before != 1 {
+	if err := json.Unmarshal([]byte(text), &found); err != nil || found[0].Missing != killed ||
+		len(found[0].Differences) != 4 || found[0].Before != 1 {
 		t.Fatalf("comparing found %s (%v)", text, err)
 	}
 	j.run(5, "traffic", "cut-over", "mail", "--for", "1s", "--timeout", "2s")
@@ -152,21 +157,29 @@ func moveTraffic(t *testing.T, target string) {
 	})
 	j.killCutOver()
 	// It waits until nothing of the killed producer can arrive any more.
-	j.await("a cut-over goes through", func() bool { return j.command("traffic", "cut-over", "mail", "--for", "2s").Run() == nil })
+	j.await("a cut-over goes through", func() bool {
+		return j.command("traffic", "cut-over", "mail", "--for", "2s").Run() == nil
+	})
 	if out := j.run(0, "traffic", "status", "mail"); !strings.Contains(out, "moved") {
 		t.Fatalf("after the cut-over: %s", out)
 	}
 	mark := appended()
-	j.await("the new store carries out what is appended now", func() bool { return appended() > mark+50 && j.done() > mark })
+	j.await("the new store carries out what is appended now", func() bool {
+		return appended() > mark+50 && j.done() > mark
+	})
 	j.run(0, "traffic", "roll-back", "mail")
 	mark = appended()
-	j.await("the old store carries out what is appended now", func() bool { return appended() > mark+50 && j.done() > mark })
+	j.await("the old store carries out what is appended now", func() bool {
+		return appended() > mark+50 && j.done() > mark
+	})
 
 	// Workers that have carried back go on, and leave the new store alone.
 	stopSecond := j.worker()
 	j.run(0, "traffic", "cut-over", "mail", "--for", "2s", "--timeout", "90s")
 	mark = appended()
-	j.await("the new store carries out what is appended now", func() bool { return appended() > mark+50 && j.done() > mark })
+	j.await("the new store carries out what is appended now", func() bool {
+		return appended() > mark+50 && j.done() > mark
+	})
 	total := feed() + killed + 1
 	j.await("all is done", func() bool { return j.notDone("from") == 0 && j.notDone("to") == 0 && j.done() >= total })
 	stopWorker()
@@ -322,7 +335,10 @@ func (j *journey) judge(total int) {
 // await waits for something, for two minutes.
 func (j *journey) await(what string, is func() bool) {
 	j.Helper()
-	defer func(began time.Time) { j.Logf("%v until %s", time.Since(began).Round(100*time.Millisecond), what) }(time.Now())
+	defer func(began time.Time) {
+		j.Logf("%v until %s", time.Since(began).Round(100*time.Millisecond),
+			what)
+	}(time.Now())
 	for until := time.Now().Add(2 * time.Minute); !is(); time.Sleep(100 * time.Millisecond) {
 		if time.Now().After(until) {
 			j.Fatalf("it does not come to be that %s", what)

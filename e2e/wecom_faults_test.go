@@ -19,7 +19,8 @@ func wecom() map[string]fault {
 	return map[string]fault{
 		"PawlWecomCursorOld":    {store: wecomSim(""), cause: writes(3), unproved: late},
 		"PawlWecomCallbackSlow": {store: wecomSim(""), cause: writes(3), unproved: late},
-		"PawlWecomToken":        {store: wecomSim("--fault bad_secret=1"), cause: paused, mendAt: "2.", mend: mend, unproved: late},
+		"PawlWecomToken": {store: wecomSim("--fault bad_secret=1"), cause: paused, mendAt: "2.", mend: mend,
+			unproved: late},
 		"PawlWecomBudget": {store: wecomSim(""), cause: func(in *incident) {
 			writes(12)(in)
 			in.until("pawl dead ls --kind WecomBudget", "…WecomBudget…")

@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// TestWecomSurvivesKills kills two daemons in turn while customers write. Every message is answered, in its order, once.
+// TestWecomSurvivesKills kills two daemons in turn while customers write. Every message is answered, in its
+// order, once.
 func TestWecomSurvivesKills(t *testing.T) {
 	if os.Getenv("PAWL_SOAK") == "" {
 		t.Skip("half a minute of kills; PAWL_SOAK=1 runs it")

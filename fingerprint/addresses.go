@@ -104,7 +104,8 @@ func (a *alike) path(c byte) int {
 
 // drive is a path of Windows with the letter of its drive.
 func (a *alike) drive() int {
-	if rest := a.in[a.at:]; len(rest) < 4 || rest[1] != ':' || isDigit(rest[0]) || rest[2] != '\\' && (rest[2] != '/' || rest[3] == '/') {
+	if rest := a.in[a.at:]; len(rest) < 4 || rest[1] != ':' || isDigit(rest[0]) ||
+		rest[2] != '\\' && (rest[2] != '/' || rest[3] == '/') {
 		return 0
 	}
 	return a.windows(a.at + 3)
@@ -194,8 +195,10 @@ func isFile(name string) bool {
 // opensFile tells words in front of a path.
 func opensFile(w string) bool {
 	switch strings.ToLower(w) {
-	case "open", "stat", "lstat", "fstat", "mkdir", "unlink", "unlinkat", "rename", "chdir", "chmod", "chown", "opendir", "readdir",
-		"scandir", "rmdir", "remove", "file", "path", "directory", "dir", "folder", "readlink", "symlink", "truncate", "utime", "openat":
+	case "open", "stat", "lstat", "fstat", "mkdir", "unlink", "unlinkat", "rename", "chdir", "chmod", "chown",
+		"opendir", "readdir",
+		"scandir", "rmdir", "remove", "file", "path", "directory", "dir", "folder", "readlink", "symlink", "truncate",
+		"utime", "openat":
 		return true
 	}
 	return false
@@ -213,7 +216,8 @@ func isMedia(w string) bool {
 // isForge tells the hosts that paths of packages begin with.
 func isForge(w string) bool {
 	switch w {
-	case "github.com", "gitlab.com", "bitbucket.org", "golang.org", "google.golang.org", "gopkg.in", "go.uber.org", "k8s.io",
+	case "github.com", "gitlab.com", "bitbucket.org", "golang.org", "google.golang.org", "gopkg.in",
+		"go.uber.org", "k8s.io",
 		"sigs.k8s.io", "modernc.org", "cloud.google.com", "go.opentelemetry.io", "go.etcd.io":
 		return true
 	}
@@ -238,10 +242,13 @@ func topDomain(name string) string {
 	top := name[last+1:]
 	switch top {
 	case "net", "mil", "int", "info", "biz", "io", "dev", "cloud", "app", "tech", "online", "site", "xyz",
-		"local", "localhost", "internal", "svc", "lan", "home", "intranet", "corp", "cluster", "consul", "example", "test", "invalid",
-		"onion", "eu", "de", "uk", "us", "fr", "nl", "ch", "cn", "jp", "ru", "au", "ca", "br", "se", "pl", "cz", "dk", "fi":
+		"local", "localhost", "internal", "svc", "lan", "home", "intranet", "corp", "cluster", "consul", "example",
+		"test", "invalid",
+		"onion", "eu", "de", "uk", "us", "fr", "nl", "ch", "cn", "jp", "ru", "au", "ca", "br", "se", "pl", "cz",
+		"dk", "fi":
 		return top
-	case "it", "es", "at", "be", "ie", "in", "kr", "tw", "hk", "sg", "nz", "mx", "co", "ai", "me", "tv", "ua", "tr", "za", "gr", "pt":
+	case "it", "es", "at", "be", "ie", "in", "kr", "tw", "hk", "sg", "nz", "mx", "co", "ai", "me", "tv", "ua", "tr",
+		"za", "gr", "pt":
 		if strings.Count(name, ".") > 1 {
 			return top
 		}
@@ -280,7 +287,8 @@ func (a *alike) host() int {
 	case name == "localhost" || topDomain(name) != "":
 		return port
 	case port == end:
-		if rest := a.in[end:]; a.resolves() && (a.last != "lookup" || strings.HasPrefix(rest, ": no such host") || strings.HasPrefix(rest, " on ")) {
+		if rest := a.in[end:]; a.resolves() && (a.last != "lookup" || strings.HasPrefix(rest, ": no such host") ||
+			strings.HasPrefix(rest, " on ")) {
 			return end
 		}
 	case labels > 1 && !isFile(name) || a.before() == '[':
@@ -307,7 +315,8 @@ func (a *alike) behind(end int) int {
 // dials tells words in front of an address.
 func dials(w string) bool {
 	switch strings.ToLower(w) {
-	case "tcp", "udp", "tcp4", "tcp6", "udp4", "udp6", "dial", "host", "to", "from", "at", "server", "broker", "node", "upstream",
+	case "tcp", "udp", "tcp4", "tcp6", "udp4", "udp6", "dial", "host", "to", "from", "at", "server", "broker", "node",
+		"upstream",
 		"peer", "addr", "address", "endpoint", "econnrefused", "econnreset", "etimedout", "via", "with":
 		return true
 	}
@@ -349,7 +358,8 @@ func (a *alike) phone(c byte) int {
 			break
 		}
 	}
-	if c == '(' && (digits != 10 || a.at+4 >= len(a.in) || a.in[a.at+4] != ')') || digits < 8 || end < len(a.in) && isWord(a.in[end]) {
+	if c == '(' && (digits != 10 || a.at+4 >= len(a.in) || a.in[a.at+4] != ')') || digits < 8 ||
+		end < len(a.in) && isWord(a.in[end]) {
 		return 0
 	}
 	return end
@@ -380,7 +390,8 @@ func (a *alike) keyed(start int) {
 	}
 	var end int
 	switch {
-	case at == len(a.in) || a.in[at] <= ' ' || strings.IndexByte("={[(:/\\", a.in[at]) >= 0 && !(c == '=' && a.in[at] == '/'), c == '=' && a.in[at-1] == ' ' && a.in[at-2] == '=':
+	case at == len(a.in) || a.in[at] <= ' ' || strings.IndexByte("={[(:/\\", a.in[at]) >= 0 &&
+		!(c == '=' && a.in[at] == '/'), c == '=' && a.in[at-1] == ' ' && a.in[at-2] == '=':
 		return
 	case isQuote(a.in[at]):
 		b := alike{in: a.in, at: at}

@@ -215,7 +215,8 @@ func (a *alike) word() {
 // plain takes a word without digits.
 func (a *alike) plain(w string, s *shape) {
 	switch n := len(a.out); {
-	case len(w) >= 6 && (s.hex && isHexID(w) || len(w) >= 9 && gibberish(w)), a.isSuffix(w), len(w) >= 12 && a.isMixed(w):
+	case len(w) >= 6 && (s.hex && isHexID(w) || len(w) >= 9 && gibberish(w)), a.isSuffix(w),
+		len(w) >= 12 && a.isMixed(w):
 		a.prefix(a.at-len(w), true)
 		a.vary()
 		return
@@ -240,7 +241,8 @@ func (a *alike) plain(w string, s *shape) {
 
 // isSuffix tells the last five characters of a pod's name, without a vowel.
 func (a *alike) isSuffix(w string) bool {
-	return len(w) == 5 && len(a.out) > a.from+1 && a.before() != ' ' && string(a.out[len(a.out)-2:]) == "#-" && !strings.ContainsAny(w, "aeiouy")
+	return len(w) == 5 && len(a.out) > a.from+1 && a.before() != ' ' && string(a.out[len(a.out)-2:]) == "#-" &&
+		!strings.ContainsAny(w, "aeiouy")
 }
 
 // isMixed tells letters of both cases behind the short prefix of an id: names with
@@ -251,7 +253,8 @@ func (a *alike) isMixed(w string) bool {
 	for from > 0 && start-from < 7 && 'a' <= a.in[from-1] && a.in[from-1] <= 'z' {
 		from--
 	}
-	return from >= 0 && a.in[start-1] == '_' && start-from > 2 && start-from < 7 && (from == 0 || !isToken(a.in[from-1]) || a.in[from-1] == '=') &&
+	return from >= 0 && a.in[start-1] == '_' && start-from > 2 && start-from < 7 &&
+		(from == 0 || !isToken(a.in[from-1]) || a.in[from-1] == '=') &&
 		(a.at == len(a.in) || a.in[a.at] != '_') && strings.ToLower(w) != w && strings.ToUpper(w) != w
 }
 
@@ -263,7 +266,9 @@ func (a *alike) prefix(start int, id bool) {
 		from--
 	}
 	p := a.in[from:start]
-	if id && a.at-from >= 16 && len(p) > 1 && p[len(p)-1] == '_' && (from == 0 || a.in[from-1] == '=' || !isToken(a.in[from-1])) && strings.HasSuffix(string(a.out[max(a.from, len(a.out)-len(p)):]), p) {
+	if id && a.at-from >= 16 && len(p) > 1 && p[len(p)-1] == '_' &&
+		(from == 0 || a.in[from-1] == '=' || !isToken(a.in[from-1])) &&
+		strings.HasSuffix(string(a.out[max(a.from, len(a.out)-len(p)):]), p) {
 		a.out = a.out[:len(a.out)-len(p)]
 	}
 }
@@ -284,7 +289,8 @@ func (a *alike) isCode(w string, start int, s *shape) bool {
 		most = 6
 	}
 	a.code = 0
-	return s.digits == len(w) && len(w) <= most || len(w) == 5 && strings.HasSuffix(strings.TrimRight(a.in[:start], " =:("), "SQLSTATE")
+	return s.digits == len(w) && len(w) <= most || len(w) == 5 &&
+		strings.HasSuffix(strings.TrimRight(a.in[:start], " =:("), "SQLSTATE")
 }
 
 // until is the next place of one of the bytes, or the end.

@@ -15,8 +15,10 @@ import (
 var templates = []string{
 	"dial tcp %: connect: connection refused", "cannot read %: permission denied", "open %: no such file or directory",
 	"user % not found", "upstream answered % with status 503", "upstream answered % with status 404",
-	`duplicate key value violates unique constraint "users_pkey" (%)`, `duplicate key value violates unique constraint "users_email" (%)`,
-	"java.lang.IllegalStateException: % is closed", "timeout after waiting for %", "% is no valid value (field=%)", "lease lost [%] of worker",
+	`duplicate key value violates unique constraint "users_pkey" (%)`,
+	`duplicate key value violates unique constraint "users_email" (%)`,
+	"java.lang.IllegalStateException: % is closed", "timeout after waiting for %", "% is no valid value (field=%)",
+	"lease lost [%] of worker",
 }
 
 func of(r *rand.Rand, n int, letters string) string {
@@ -38,7 +40,8 @@ func one(r *rand.Rand, of ...string) string { return of[r.IntN(len(of))] }
 func moment(r *rand.Rand) time.Time { return time.Unix(r.Int64N(4e9), r.Int64N(1e9)).UTC() }
 
 func hostOf(r *rand.Rand) string {
-	return "x" + of(r, r.IntN(9), lower) + "." + of(r, 1+r.IntN(5), lower) + "." + of(r, 7, lower) + one(r, ".com", ".net", ".example", ".internal", ".svc.cluster.local", ".de")
+	return "x" + of(r, r.IntN(9), lower) + "." + of(r, 1+r.IntN(5), lower) + "." + of(r, 7, lower) + one(r, ".com",
+		".net", ".example", ".internal", ".svc.cluster.local", ".de")
 }
 
 // noise is what makes no difference, by kind.
@@ -58,13 +61,15 @@ var noise = map[string]func(r *rand.Rand) string{
 		return strings.Repeat("/"+of(r, 1+r.IntN(8), alnum), 1+r.IntN(4)) + one(r, ".csv", "", ".tar.gz")
 	},
 	"relative": func(r *rand.Rand) string {
-		return of(r, 1+r.IntN(8), alnum) + strings.Repeat("/"+of(r, 1+r.IntN(8), alnum), 1+r.IntN(3)) + one(r, ".csv", ".JSON")
+		return of(r, 1+r.IntN(8), alnum) + strings.Repeat("/"+of(r, 1+r.IntN(8), alnum), 1+r.IntN(3)) + one(r,
+			".csv", ".JSON")
 	},
 	"windows": func(r *rand.Rand) string {
 		return one(r, `C:\`, `\\server\`, `d:\`) + of(r, 1+r.IntN(9), lower) + `\` + of(r, 8, alnum) + ".csv"
 	},
 	"url": func(r *rand.Rand) string {
-		return one(r, "http://", "https://bob:x@", "s3://", "postgres://") + hostOf(r) + one(r, "", ":8080") + one(r, "", "/", "/a/"+of(r, 5, alnum), "/?q=a,b&c="+of(r, 3, alnum))
+		return one(r, "http://", "https://bob:x@", "s3://", "postgres://") + hostOf(r) + one(r, "", ":8080") + one(r,
+			"", "/", "/a/"+of(r, 5, alnum), "/?q=a,b&c="+of(r, 3, alnum))
 	},
 	"host":      hostOf,
 	"host:port": func(r *rand.Rand) string { return fmt.Sprintf("%s:%d", hostOf(r), 80+r.IntN(60000)) },
@@ -79,7 +84,8 @@ var noise = map[string]func(r *rand.Rand) string{
 		return "eyJhbGciOiJIUzI1NiJ9.eyJ" + of(r, 40, alnum+upper+"-_") + "." + of(r, 43, alnum+upper+"-_")
 	},
 	"date": func(r *rand.Rand) string {
-		return moment(r).Format(one(r, time.RFC3339, time.RFC1123, time.RFC1123Z, time.ANSIC, time.UnixDate, "2006/01/02 15:04:05", "02-Jan-2006", "2006-01-02", time.RFC850))
+		return moment(r).Format(one(r, time.RFC3339, time.RFC1123, time.RFC1123Z, time.ANSIC, time.UnixDate,
+			"2006/01/02 15:04:05", "02-Jan-2006", "2006-01-02", time.RFC850))
 	},
 	"size": func(r *rand.Rand) string {
 		return fmt.Sprintf("%.1f %s", r.Float64()*1e3, one(r, "KiB", "MiB", "GB", "bytes"))
@@ -118,7 +124,8 @@ func TestFingerprintForgetsNoise(t *testing.T) {
 				fp := fingerprint.Of("K", text)
 				if groups[fp] == "" {
 					if groups[fp] = text; first != "" {
-						t.Errorf("%s: not one cause:\n%s\n%s\n%s", kind, text, fingerprint.Alike(text), fingerprint.Alike(first))
+						t.Errorf("%s: not one cause:\n%s\n%s\n%s", kind, text, fingerprint.Alike(text),
+							fingerprint.Alike(first))
 					}
 				}
 				if first == "" {

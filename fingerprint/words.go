@@ -7,10 +7,13 @@ import "strings"
 // isUnit tells units of numbers.
 func isUnit(w string) bool {
 	switch w {
-	case "ns", "us", "µs", "μs", "ms", "s", "m", "h", "d", "sec", "secs", "second", "seconds", "min", "mins", "minute", "minutes",
+	case "ns", "us", "µs", "μs", "ms", "s", "m", "h", "d", "sec", "secs", "second", "seconds", "min", "mins",
+		"minute", "minutes",
 		"hour", "hours", "day", "days", "millisecond", "milliseconds", "microseconds",
-		"B", "b", "k", "K", "M", "G", "T", "kB", "KB", "MB", "GB", "TB", "KiB", "MiB", "GiB", "TiB", "Ki", "Mi", "Gi", "byte", "bytes",
-		"week", "weeks", "month", "months", "year", "years", "PB", "PiB", "EiB", "Gb", "Mb", "kb", "Kb", "bit", "bits", "bps",
+		"B", "b", "k", "K", "M", "G", "T", "kB", "KB", "MB", "GB", "TB", "KiB", "MiB", "GiB", "TiB", "Ki", "Mi", "Gi",
+		"byte", "bytes",
+		"week", "weeks", "month", "months", "year", "years", "PB", "PiB", "EiB", "Gb", "Mb", "kb", "Kb", "bit",
+		"bits", "bps",
 		"EUR", "USD", "GBP", "CHF", "JPY", "CNY", "RMB", "€", "£", "¥",
 		"Z", "x", "th", "st", "nd", "rd":
 		return true
@@ -22,7 +25,8 @@ func isUnit(w string) bool {
 func isTimeWord(w string) bool {
 	switch w {
 	case "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
-		"January", "February", "March", "April", "June", "July", "August", "September", "October", "November", "December",
+		"January", "February", "March", "April", "June", "July", "August", "September", "October", "November",
+		"December",
 		"Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun",
 		"Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday":
 		return true
@@ -33,8 +37,10 @@ func isTimeWord(w string) bool {
 // isZone tells words behind a time.
 func isZone(w string) bool {
 	switch w {
-	case "UTC", "GMT", "CET", "CEST", "EST", "EDT", "PST", "PDT", "MSK", "CST", "CDT", "MST", "MDT", "BST", "IST", "JST", "KST",
-		"WET", "WEST", "EET", "EEST", "HKT", "SGT", "AEST", "AEDT", "NZST", "NZDT", "AKST", "HST", "LMT", "AM", "PM", "am", "pm":
+	case "UTC", "GMT", "CET", "CEST", "EST", "EDT", "PST", "PDT", "MSK", "CST", "CDT", "MST", "MDT", "BST", "IST",
+		"JST", "KST",
+		"WET", "WEST", "EET", "EEST", "HKT", "SGT", "AEST", "AEDT", "NZST", "NZDT", "AKST", "HST", "LMT", "AM", "PM",
+		"am", "pm":
 		return true
 	}
 	return isTimeWord(w)
@@ -64,7 +70,8 @@ func isMoney(w string) bool {
 // isRelease tells words behind the numbers of a version.
 func isRelease(w string) bool {
 	switch strings.ToLower(w) {
-	case "rc", "alpha", "beta", "pre", "dev", "snapshot", "release", "final", "ga", "post", "build", "patch", "incompatible", "m":
+	case "rc", "alpha", "beta", "pre", "dev", "snapshot", "release", "final", "ga", "post", "build", "patch",
+		"incompatible", "m":
 		return true
 	}
 	return false
@@ -76,10 +83,13 @@ func isNaming(w string) bool {
 		return false
 	}
 	switch strings.ToLower(w) {
-	case "key", "column", "table", "field", "constraint", "relation", "index", "attribute", "property", "reading", "parameter",
+	case "key", "column", "table", "field", "constraint", "relation", "index", "attribute", "property", "reading",
+		"parameter",
 		"argument", "option", "module", "package", "function", "method", "class", "type", "schema", "database", "role",
-		"extension", "header", "command", "sequence", "view", "variable", "flag", "setting", "library", "symbol", "trigger",
-		"procedure", "operator", "keyword", "element", "plugin", "policy", "scope", "feature", "scheme", "encoding", "label":
+		"extension", "header", "command", "sequence", "view", "variable", "flag", "setting", "library",
+		"symbol", "trigger",
+		"procedure", "operator", "keyword", "element", "plugin", "policy", "scope", "feature", "scheme",
+		"encoding", "label":
 		return true
 	}
 	return false
@@ -88,7 +98,8 @@ func isNaming(w string) bool {
 // keepsValue tells keys whose value tells causes apart.
 func keepsValue(key string) bool {
 	switch strings.ToLower(key) {
-	case "code", "status", "reason", "error", "err", "type", "kind", "op", "method", "msg", "message", "cause", "event", "level", "state":
+	case "code", "status", "reason", "error", "err", "type", "kind", "op", "method", "msg", "message", "cause", "event",
+		"level", "state":
 		return true
 	}
 	return false
@@ -104,9 +115,12 @@ func isIdentity(key string) bool {
 		return true
 	}
 	switch strings.ToLower(key) {
-	case "id", "uuid", "guid", "user", "username", "login", "name", "email", "mail", "tenant", "customer", "account", "host",
-		"hostname", "ip", "addr", "address", "path", "file", "filename", "url", "uri", "session", "token", "trace", "span",
-		"request", "key", "userid", "sessionid", "traceid", "spanid", "requestid", "clientid", "groupid", "orderid", "tenantid",
+	case "id", "uuid", "guid", "user", "username", "login", "name", "email", "mail", "tenant", "customer",
+		"account", "host",
+		"hostname", "ip", "addr", "address", "path", "file", "filename", "url", "uri", "session", "token",
+		"trace", "span",
+		"request", "key", "userid", "sessionid", "traceid", "spanid", "requestid", "clientid", "groupid", "orderid",
+		"tenantid",
 		"customerid", "accountid", "bucket", "object", "pod", "phone", "client", "remote", "peer", "instance":
 		return true
 	}
@@ -117,13 +131,20 @@ func isIdentity(key string) bool {
 // invalid" names no address.
 func isProse(w string) bool {
 	switch strings.ToLower(w) {
-	case "no", "not", "is", "was", "must", "cannot", "can", "could", "invalid", "missing", "required", "unknown", "empty", "too",
-		"already", "denied", "forbidden", "null", "nil", "none", "undefined", "true", "false", "connection", "timeout", "permission",
-		"access", "operation", "context", "value", "unexpected", "internal", "bad", "error", "unable", "lookup", "dial", "read",
-		"write", "open", "stat", "eof", "deadline", "broken", "address", "network", "host", "server", "resource", "service", "wrong",
-		"duplicate", "unsupported", "malformed", "illegal", "out", "does", "has", "should", "the", "a", "an", "only", "wait",
-		"request", "response", "invalidated", "disk", "file", "quota", "limit", "rate", "conflict", "unauthorized", "incorrect",
-		"unreachable", "unavailable", "down", "busy", "locked", "closed", "short", "long", "absent", "blank", "corrupt", "in", "on",
+	case "no", "not", "is", "was", "must", "cannot", "can", "could", "invalid", "missing", "required", "unknown",
+		"empty", "too",
+		"already", "denied", "forbidden", "null", "nil", "none", "undefined", "true", "false", "connection", "timeout",
+		"permission",
+		"access", "operation", "context", "value", "unexpected", "internal", "bad", "error", "unable", "lookup",
+		"dial", "read",
+		"write", "open", "stat", "eof", "deadline", "broken", "address", "network", "host", "server", "resource",
+		"service", "wrong",
+		"duplicate", "unsupported", "malformed", "illegal", "out", "does", "has", "should", "the", "a", "an",
+		"only", "wait",
+		"request", "response", "invalidated", "disk", "file", "quota", "limit", "rate", "conflict", "unauthorized",
+		"incorrect",
+		"unreachable", "unavailable", "down", "busy", "locked", "closed", "short", "long", "absent", "blank", "corrupt",
+		"in", "on",
 		"at", "i", "ssl", "tls", "http", "json", "sql", "parse", "syntax", "zero", "gone":
 		return true
 	}
@@ -138,7 +159,8 @@ func isHexID(w string) bool {
 	}
 	switch lower {
 	case "accede", "acceded", "beaded", "bedded", "cabbed", "dabbed", "decade", "deeded", "deface", "defaced",
-		"efface", "effaced", "fabaceae", "facade", "facaded", "fadded", "abaaed", "daffed", "baffed", "beefed", "feeded", "decaf":
+		"efface", "effaced", "fabaceae", "facade", "facaded", "fadded", "abaaed", "daffed", "baffed", "beefed",
+		"feeded", "decaf":
 		return false
 	}
 	return true

@@ -98,7 +98,9 @@ func delivery(id, body string) *pawl.Delivery {
 
 func TestExecHandsOverTheDelivery(t *testing.T) {
 	var out buffer
-	e := exec.New(exec.Config{Launcher: newLauncher(t), Command: `printf '%s\n' "$PAWL_ID|$PAWL_TOPIC|$PAWL_KEY|$PAWL_KEY_BASE64|$PAWL_ATTEMPT|$PAWL_TOKEN|$PAWL_TRACEPARENT|$PAWL_HEADERS"; cat`, Stdout: handler.NewOutput(&out, nil)})
+	e := exec.New(exec.Config{Launcher: newLauncher(t),
+		Command: `printf '%s\n' "$PAWL_ID|$PAWL_TOPIC|$PAWL_KEY|$PAWL_KEY_BASE64|$PAWL_ATTEMPT|$PAWL_TOKEN|$PAWL_TRACEPARENT|$PAWL_HEADERS"; cat`,
+		Stdout:  handler.NewOutput(&out, nil)})
 	d := delivery("m1", "a body\nof two lines")
 	d.Key, d.Attempt, d.Headers = []byte("k\xff"), 3, map[string]string{"traceparent": "00-1-2-01", "b": "\x00\""}
 	t.Setenv("PAWL_KEY_BASE64", "of somebody else")
@@ -110,7 +112,8 @@ func TestExecHandsOverTheDelivery(t *testing.T) {
 		t.Fatal(err)
 	}
 	fields := "|3|" + d.Token.String() + `|00-1-2-01|{"b":"\u0000\"","traceparent":"00-1-2-01"}` + "\n"
-	want := strings.Replace("m1|t|k\xff|"+fields, d.Token.String(), delivery("m1", "a body\nof two lines").Token.String(), 1) + "a body\nof two lines\n" + "m1|t||awA=" + fields
+	want := strings.Replace("m1|t|k\xff|"+fields, d.Token.String(),
+		delivery("m1", "a body\nof two lines").Token.String(), 1) + "a body\nof two lines\n" + "m1|t||awA=" + fields
 	if got := out.String(); got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
@@ -124,7 +127,9 @@ func TestProgramsDoNotSpeakForTheDaemon(t *testing.T) {
 	}
 	t.Setenv("OF_ITS_OWN", "kept")
 	var out buffer
-	e := exec.New(exec.Config{Launcher: newLauncher(t), Command: `printf '%s\n' "$OF_ITS_OWN|$NOTIFY_SOCKET|$WATCHDOG_USEC|$WATCHDOG_PID"`, Stdout: handler.NewOutput(&out, nil)})
+	e := exec.New(exec.Config{Launcher: newLauncher(t),
+		Command: `printf '%s\n' "$OF_ITS_OWN|$NOTIFY_SOCKET|$WATCHDOG_USEC|$WATCHDOG_PID"`,
+		Stdout:  handler.NewOutput(&out, nil)})
 	if err := e.Handle(t.Context(), delivery("m1", "")); err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +148,9 @@ func TestExecVerdicts(t *testing.T) {
 		{"exit 0", "<nil>", func(err error) bool { return err == nil }},
 		{"exit 75", "exit status 75", transient},
 		{"echo not now >&2; exit 75", "not now (exit status 75)", transient},
-		{"echo bad data >&2; exit 65", "bad data (exit status 65)", func(err error) bool { return pawl.Describe(err).Class == pawl.ClassPermanent }},
+		{"echo bad data >&2; exit 65", "bad data (exit status 65)", func(err error) bool {
+			return pawl.Describe(err).Class == pawl.ClassPermanent
+		}},
 		{"echo down >&2; exit 69", "released: down (exit status 69)", func(err error) bool {
 			r, ok := errors.AsType[*pawl.ReleaseError](err)
 			return ok && r.After == time.Second
@@ -152,11 +159,13 @@ func TestExecVerdicts(t *testing.T) {
 		{"kill -KILL $$", "killed by SIGKILL", transient},
 		{"kill -SEGV $$", "killed by SIGSEGV", transient},
 	} {
-		err := exec.New(exec.Config{Launcher: l, Command: c.command}).Handle(t.Context(), delivery("m", "body that nobody reads"))
+		err := exec.New(exec.Config{Launcher: l, Command: c.command}).Handle(t.Context(),
+			delivery("m", "body that nobody reads"))
 		if fmt.Sprint(err) != c.want || !c.check(err) {
 			t.Errorf("%s: got %q (%+v), want %q", c.command, fmt.Sprint(err), pawl.Describe(err), c.want)
 		}
-		if d := pawl.Describe(err); err != nil && d.Kind != policy.KindCommand && !strings.HasPrefix(c.want, "released") {
+		if d := pawl.Describe(err); err != nil && d.Kind != policy.KindCommand &&
+			!strings.HasPrefix(c.want, "released") {
 			t.Errorf("%s: kind %q", c.command, d.Kind)
 		}
 	}
@@ -170,7 +179,8 @@ func transient(err error) bool {
 func TestExecKeepsTheLastLinesOnly(t *testing.T) {
 	var errs buffer
 	command := `i=0; while [ $i -lt 3000 ]; do echo "line $i of this program"; i=$((i+1)); done >&2; head -c 300000 /dev/zero | tr '\0' x >&2; exit 1`
-	err := exec.New(exec.Config{Launcher: newLauncher(t), Command: command, Stderr: handler.NewOutput(&errs, nil)}).Handle(t.Context(), delivery("m", strings.Repeat("b", 1<<20)))
+	err := exec.New(exec.Config{Launcher: newLauncher(t), Command: command,
+		Stderr: handler.NewOutput(&errs, nil)}).Handle(t.Context(), delivery("m", strings.Repeat("b", 1<<20)))
 	if err == nil || len(err.Error()) > 8<<10 || !strings.Contains(err.Error(), "(exit status 1)") {
 		t.Errorf("a reason of %d bytes: %.200q", len(fmt.Sprint(err)), err)
 	}
@@ -193,7 +203,8 @@ func TestExecEndsWithItsContext(t *testing.T) {
 		t.Run(cause.Error(), func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "pids")
 			// Neither the program nor what it starts heeds SIGTERM.
-			command := `trap '' TERM; (trap '' TERM; sleep 1000 & echo $! >>` + file + `; wait) & echo $$ $! >>` + file + `; wait; wait`
+			command := `trap '' TERM; (trap '' TERM; sleep 1000 & echo $! >>` + file + `; wait) & echo $$ $! >>` +
+				file + `; wait; wait`
 			ctx, cancel := context.WithCancelCause(t.Context())
 			done := make(chan error, 1)
 			go func() {
@@ -231,7 +242,8 @@ func TestExecThatWasAskedToEndSaysNothing(t *testing.T) {
 func TestExecLeavesNothingBehind(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pids")
 	started := time.Now()
-	err := exec.New(exec.Config{Launcher: newLauncher(t), Command: `sleep 1000 & echo $! >` + file}).Handle(t.Context(), delivery("m", ""))
+	err := exec.New(exec.Config{Launcher: newLauncher(t), Command: `sleep 1000 & echo $! >` + file}).Handle(t.Context(),
+		delivery("m", ""))
 	if err != nil || time.Since(started) > 5*time.Second {
 		t.Errorf("%v after %v", err, time.Since(started))
 	}

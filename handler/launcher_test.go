@@ -48,7 +48,8 @@ func TestProgramsDieWithAKilledParent(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "pids")
 		parent := exec.Command(os.Args[0])
 		parent.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-		parent.Env = append(os.Environ(), asMortal+`=trap '' TERM; (trap '' TERM; sleep 1000 & echo $! >>`+file+`; wait) & echo $$ $! >>`+file+`; wait`)
+		parent.Env = append(os.Environ(), asMortal+`=trap '' TERM; (trap '' TERM; sleep 1000 & echo $! >>`+file+
+			`; wait) & echo $$ $! >>`+file+`; wait`)
 		if err := parent.Start(); err != nil {
 			t.Fatal(err)
 		}

@@ -78,12 +78,14 @@ func TestPipeVerdicts(t *testing.T) {
 func TestPipeEmitAndHold(t *testing.T) {
 	t.Parallel()
 	p := startPipe(t, pipe.Config{Command: worker("echo")})
-	d := message("m", `do say "ack" ,"hold_seconds":2.5,"emit":[{"topic":"a","body":"x","delay_seconds":1},{"topic":"b","key":"k","not_before":"2000-01-01T00:00:00Z"}]`)
+	d := message("m",
+		`do say "ack" ,"hold_seconds":2.5,"emit":[{"topic":"a","body":"x","delay_seconds":1},{"topic":"b","key":"k","not_before":"2000-01-01T00:00:00Z"}]`)
 	if err := p.Handle(t.Context(), d); err != nil {
 		t.Fatal(err)
 	}
 	got := d.Emitted()
-	if d.HoldFor() != 2500*time.Millisecond || len(got) != 2 || got[0].Topic != "a" || string(got[0].Body) != "x" || got[0].Delay != time.Second ||
+	if d.HoldFor() != 2500*time.Millisecond || len(got) != 2 || got[0].Topic != "a" || string(got[0].Body) != "x" ||
+		got[0].Delay != time.Second ||
 		got[1].Topic != "b" || string(got[1].Key) != "k" || got[1].Delay != 0 {
 		t.Errorf("hold %v, emitted %+v", d.HoldFor(), got)
 	}
@@ -99,7 +101,8 @@ func TestPipeBadVerdictsFailTheirDelivery(t *testing.T) {
 		"do print hello, I am the worker":    `no verdict: column 1: expected '{' to begin an object, found 'h': hello, I am the worker`,
 	} {
 		err := p.Handle(t.Context(), message("m", body))
-		if d := pawl.Describe(err); err == nil || !strings.Contains(err.Error(), want) || d.Kind != policy.KindCommand || d.Class != pawl.ClassTransient {
+		if d := pawl.Describe(err); err == nil || !strings.Contains(err.Error(), want) ||
+			d.Kind != policy.KindCommand || d.Class != pawl.ClassTransient {
 			t.Errorf("%s: got %v (%+v)", body, err, d)
 		}
 	}
@@ -149,7 +152,8 @@ func TestPipeFindsWhatKillsIt(t *testing.T) {
 func TestPipeReasonIsWhatTheProgramSaidLast(t *testing.T) {
 	t.Parallel()
 	p := startPipe(t, pipe.Config{Command: worker("echo")})
-	if err := p.Handle(t.Context(), message("m7", "do die")); err == nil || err.Error() != "dying of m7 (exit status 3)" {
+	if err := p.Handle(t.Context(), message("m7", "do die")); err == nil ||
+		err.Error() != "dying of m7 (exit status 3)" {
 		t.Errorf("got %v", err)
 	}
 }
@@ -157,8 +161,10 @@ func TestPipeReasonIsWhatTheProgramSaidLast(t *testing.T) {
 // A program may be gone before anybody has read what it said.
 func TestPipeReasonWaitsForTheLastWords(t *testing.T) {
 	t.Parallel()
-	p := startPipe(t, pipe.Config{Stderr: handler.NewOutput(slowly{}, nil), Command: `read -r line; seq 11111 18888 >&2; echo last words >&2; exit 3`})
-	if err := p.Handle(t.Context(), message("m", "")); err == nil || !strings.HasPrefix(err.Error(), "last words (exit status 3)") {
+	p := startPipe(t, pipe.Config{Stderr: handler.NewOutput(slowly{}, nil),
+		Command: `read -r line; seq 11111 18888 >&2; echo last words >&2; exit 3`})
+	if err := p.Handle(t.Context(), message("m", "")); err == nil ||
+		!strings.HasPrefix(err.Error(), "last words (exit status 3)") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -254,7 +260,8 @@ func TestPipeGivesUpOnAProgramThatNeverRuns(t *testing.T) {
 	t.Parallel()
 	p := startPipe(t, pipe.Config{Command: "echo no such module >&2; exit 1"})
 	err := p.Handle(t.Context(), message("m", "x"))
-	if r, ok := errors.AsType[*pawl.ReleaseError](err); !ok || !strings.Contains(r.Reason, "no such module (exit status 1)") {
+	if r, ok := errors.AsType[*pawl.ReleaseError](err); !ok ||
+		!strings.Contains(r.Reason, "no such module (exit status 1)") {
 		t.Errorf("got %v", err)
 	}
 	<-p.Broken()
@@ -278,7 +285,8 @@ func TestPipeFailsWhileAProgramDoesNotStartAnyMore(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "it is failing", func() bool { return p.Failing() != nil })
-	if err := p.Failing(); !errors.Is(err, pipe.ErrNeverReady) || !strings.Contains(err.Error(), "no such module (exit status 1)") {
+	if err := p.Failing(); !errors.Is(err, pipe.ErrNeverReady) ||
+		!strings.Contains(err.Error(), "no such module (exit status 1)") {
 		t.Errorf("got %v", err)
 	}
 	if s := p.Stats(); s.Restarts < 6 { // one that answered, and five
@@ -331,7 +339,8 @@ func TestPipeManyAtOnce(t *testing.T) {
 	for g := range 300 {
 		wg.Go(func() {
 			for i := range 50 {
-				if err := p.Handle(t.Context(), message(fmt.Sprint(g, ".", i), strings.Repeat("b", (g*i)%3000))); err != nil {
+				if err := p.Handle(t.Context(), message(fmt.Sprint(g, ".", i),
+					strings.Repeat("b", (g*i)%3000))); err != nil {
 					t.Error(err)
 				}
 			}
@@ -346,7 +355,8 @@ func TestPipeManyAtOnce(t *testing.T) {
 func TestPipePassesStderrThrough(t *testing.T) {
 	t.Parallel()
 	var errs buffer
-	p := startPipe(t, pipe.Config{Command: "echo ready >&2; " + worker("echo"), Children: 2, Stderr: handler.NewOutput(&errs, nil)})
+	p := startPipe(t, pipe.Config{Command: "echo ready >&2; " + worker("echo"), Children: 2,
+		Stderr: handler.NewOutput(&errs, nil)})
 	eventually(t, "both say that they are ready", func() bool {
 		return strings.Contains(errs.String(), "[1] ready\n") && strings.Contains(errs.String(), "[2] ready\n")
 	})
@@ -389,7 +399,8 @@ func TestPipeWindowFollowsTheProgram(t *testing.T) {
 }
 
 func BenchmarkPipe(b *testing.B) {
-	p := pipe.Start(pipe.Config{Launcher: newLauncher(b), Command: worker("echo"), Logger: slog.New(slog.DiscardHandler)})
+	p := pipe.Start(pipe.Config{Launcher: newLauncher(b), Command: worker("echo"),
+		Logger: slog.New(slog.DiscardHandler)})
 	defer p.Close()
 	b.SetParallelism(200)
 	b.RunParallel(func(pb *testing.PB) {

@@ -193,7 +193,8 @@ func (p *page) begin(name string, k kind) {
 		w.List(name == "ol", start)
 	case listItem:
 		w.Item()
-		if n, err := strconv.Atoi(p.s.Attr("value")); err == nil && n >= 0 && len(w.items) > 0 && w.items[len(w.items)-1].ordered {
+		if n, err := strconv.Atoi(p.s.Attr("value")); err == nil && n >= 0 && len(w.items) > 0 &&
+			w.items[len(w.items)-1].ordered {
 			w.Number(n)
 		}
 	case table:
@@ -335,7 +336,8 @@ func (p *page) closeNamed(name string) {
 			return
 		}
 		// The end of an inline element closes no block, and what is in a cell closes nothing around it.
-		if k := elements[name]; inCell && e.kind == cell && k != table && k != row && name != "tbody" && name != "thead" {
+		if k := elements[name]; inCell && e.kind == cell && k != table && k != row && name != "tbody" &&
+			name != "thead" {
 			return
 		} else if inline(k) && !inline(e.kind) && k != plain {
 			p.misnested(name, k)
@@ -392,18 +394,26 @@ func (p *page) imply(name string, k kind) {
 	case paragraph, block, heading, list, table, quote, pre:
 		p.closeInline()
 	case listItem:
-		p.closeUpTo(func(e element) bool { return e.kind == listItem }, func(e element) bool { return e.kind == list || e.kind == cell })
+		p.closeUpTo(func(e element) bool { return e.kind == listItem }, func(e element) bool {
+			return e.kind == list || e.kind == cell
+		})
 	case term, definition:
-		p.closeUpTo(func(e element) bool { return e.kind == term || e.kind == definition }, func(e element) bool { return e.name == "dl" || e.kind == cell })
+		p.closeUpTo(func(e element) bool { return e.kind == term || e.kind == definition }, func(e element) bool {
+			return e.name == "dl" || e.kind == cell
+		})
 	case cell:
-		p.closeUpTo(func(e element) bool { return e.kind == cell }, func(e element) bool { return e.kind == row || e.kind == table })
+		p.closeUpTo(func(e element) bool { return e.kind == cell }, func(e element) bool {
+			return e.kind == row || e.kind == table
+		})
 	case row, plain:
 		p.closeUpTo(func(e element) bool { return e.kind == row }, func(e element) bool { return e.kind == table })
 	case link: // a link holds no link
 		p.closeUpTo(func(e element) bool { return e.kind == link }, func(e element) bool { return !inline(e.kind) })
 	}
 	if name == "option" {
-		p.closeUpTo(func(e element) bool { return e.name == "option" }, func(e element) bool { return e.name == "select" })
+		p.closeUpTo(func(e element) bool { return e.name == "option" }, func(e element) bool {
+			return e.name == "select"
+		})
 	}
 }
 

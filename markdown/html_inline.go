@@ -28,7 +28,8 @@ func (p *page) image() {
 		return
 	}
 	src := p.s.Attr("src")
-	if lazy := or(p.s.Attr("data-src"), p.s.Attr("data-original")); lazy != "" && (src == "" || strings.HasPrefix(src, "data:")) {
+	if lazy := or(p.s.Attr("data-src"), p.s.Attr("data-original")); lazy != "" &&
+		(src == "" || strings.HasPrefix(src, "data:")) {
 		src = lazy
 	}
 	alt := p.s.Attr("alt")

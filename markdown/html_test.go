@@ -34,7 +34,9 @@ func TestHTML(t *testing.T) {
 			"| a | b\\|c |\n| --- | --- |\n| 1<br>2 | - x<br>- y |"},
 		{"spans", "<table><tr><td colspan=2>a<td>b<tr><td rowspan=2>c<td>d<td>e<tr><td>f<td>g</table>",
 			"| a |  | b |\n| --- | --- | --- |\n| c | d | e |\n|  | f | g |"},
-		{"table of one column", "<table><tr><th>a</th></tr><tr><td>1</td></tr></table><table><tr><td>x</td></tr></table>", "| a |\n| --- |\n| 1 |\n\nx"},
+		{"table of one column",
+			"<table><tr><th>a</th></tr><tr><td>1</td></tr></table><table><tr><td>x</td></tr></table>",
+			"| a |\n| --- |\n| 1 |\n\nx"},
 		{"layout table", "<table><tr><td><h1>a</h1>x</td><td><table><tr><td>1<td>2</table></td></tr></table>",
 			"# a\n\nx\n\n| 1 | 2 |\n| --- | --- |"},
 		{"definitions", "<dl><dt>a<dd>b<dd>c<dt>d<dd>e</dl>", "**a**\n: b\n: c\n\n**d**\n: e"},
@@ -45,7 +47,9 @@ func TestHTML(t *testing.T) {
 		{"misnested", "<b>a<i>b</b>c</i>d", "**a*b***cd"},
 		{"broken", "<p>a < b <x <a href='u>v", "a < b v"},
 		{"rule and break", "a<br>b<hr>c", "a  \nb\n\n---\n\nc"},
-		{"formula", `<math display=block><semantics><mi>x</mi><annotation encoding="application/x-tex">x^2</annotation></semantics></math>`, "$$x^2$$"},
+		{"formula",
+			`<math display=block><semantics><mi>x</mi><annotation encoding="application/x-tex">x^2</annotation></semantics></math>`,
+			"$$x^2$$"},
 		{"superscript", "x<sup>2</sup> H<sub>2</sub>O 1<sup>st</sup>", "x² H2O 1st"},
 		{"strike", "<del>a</del> b", "~~a~~ b"},
 		{"data image", `<img alt=a src="data:image/png;base64,AAAA">`, "![a](data:image/png)"},
@@ -68,7 +72,9 @@ func TestHTMLTitleAndBase(t *testing.T) {
 
 // Hostile pages cost time and memory in proportion to their size.
 func TestHTMLOfHostilePages(t *testing.T) {
-	for _, piece := range []string{"<div>", "<table><tr><td>", "<ul><li>", "<b>", "<blockquote>", "<a href=x>", "<p", "<!--", "</div>", "&", "<td colspan=100000 rowspan=100000>", "<sup>x", "<dl><dt>a<dd>", "<pre>", "<code>", "<span><p>"} {
+	for _, piece := range []string{"<div>", "<table><tr><td>", "<ul><li>", "<b>", "<blockquote>", "<a href=x>", "<p",
+		"<!--", "</div>", "&", "<td colspan=100000 rowspan=100000>", "<sup>x", "<dl><dt>a<dd>", "<pre>", "<code>",
+		"<span><p>"} {
 		start := time.Now()
 		got, _ := markdown.FromHTML(strings.Repeat(piece, 20_000)+"end", markdown.Options{})
 		if d := time.Since(start); d > 5*time.Second {
@@ -83,7 +89,8 @@ func TestHTMLOfHostilePages(t *testing.T) {
 func BenchmarkHTML(b *testing.B) {
 	var s strings.Builder
 	for i := 0; s.Len() < 394_000; i++ {
-		fmt.Fprintf(&s, `<div class="section" id="s%d"><h2 class="title">Section %d</h2><p class="para">Some <b>bold</b> and
+		fmt.Fprintf(&s,
+			`<div class="section" id="s%d"><h2 class="title">Section %d</h2><p class="para">Some <b>bold</b> and
 <a class="reference internal" href="page%d.html#x">a link &amp; text</a> with words that go on for a while so that there is
 text.</p><ul><li>one</li><li>two <code>x</code></li></ul><table><tr><th>a</th><th>b</th></tr><tr><td>1</td><td>2</td></tr></table></div>
 `, i, i, i)

@@ -69,7 +69,8 @@ func (w *Writer) styles() []style {
 	if !w.head || w.nested[1] == 0 {
 		return w.want
 	}
-	return slices.DeleteFunc(slices.Clone(w.want), func(s style) bool { return s.mark == Strong }) // a heading is bold already
+	// a heading is bold already
+	return slices.DeleteFunc(slices.Clone(w.want), func(s style) bool { return s.mark == Strong })
 }
 
 // sync closes the styles that end before the next text and opens those that begin with it. Marks stand next to the
@@ -326,7 +327,8 @@ func special(text string, i int, before byte, first bool) (string, int) {
 			return `\_`, 1
 		}
 	case '[':
-		if end := strings.IndexByte(text[i:], ']'); end > 0 && i+end+1 < len(text) && strings.IndexByte("([:", text[i+end+1]) >= 0 {
+		if end := strings.IndexByte(text[i:], ']'); end > 0 && i+end+1 < len(text) &&
+			strings.IndexByte("([:", text[i+end+1]) >= 0 {
 			return `\[`, 1
 		}
 	case '<':

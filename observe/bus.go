@@ -76,7 +76,9 @@ func NewBus(types *EventTypes, m *Metrics, taps ...Tap) (*Bus, error) {
 	names := map[string]bool{}
 	for _, t := range taps {
 		if t.Name == "" || names[t.Name] || t.Consumer == nil || t.Queue < 0 || t.Queue > maxQueue {
-			errs = append(errs, fmt.Errorf("event consumer %q: it needs a name of its own, a consumer and a queue from 0 to %d", t.Name, maxQueue))
+			errs = append(errs,
+				fmt.Errorf("event consumer %q: it needs a name of its own, a consumer and a queue from 0 to %d",
+					t.Name, maxQueue))
 			continue
 		}
 		names[t.Name] = true

@@ -81,7 +81,8 @@ func TestOfferedIsDeliveredPlusDropped(t *testing.T) {
 		t.Errorf("a bad neighbour cost events: %+v, %d", flows[0], good)
 	}
 	bad := flows[1]
-	if bad.Offered != 4000 || bad.Delivered != uint64(got) || bad.Dropped[dropFailed] == 0 || bad.Dropped[dropPanicked] == 0 {
+	if bad.Offered != 4000 || bad.Delivered != uint64(got) || bad.Dropped[dropFailed] == 0 ||
+		bad.Dropped[dropPanicked] == 0 {
 		t.Errorf("%+v, %d", bad, got)
 	}
 	for reason, n := range bad.Dropped {
@@ -122,7 +123,8 @@ func TestSlowConsumerBlocksNobody(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		err := b.Close(ctx)
-		if err == nil || !strings.Contains(err.Error(), `"stuck"`) || !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != time.Minute {
+		if err == nil || !strings.Contains(err.Error(), `"stuck"`) || !errors.Is(err, context.DeadlineExceeded) ||
+			time.Since(began) != time.Minute {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
 		if f = b.Flows()[0]; f.Dropped[dropClosed] != 10 || f.Lag != 1 {
@@ -161,14 +163,16 @@ func TestOrderOfAMessage(t *testing.T) {
 	var taps []Tap
 	for i := range 3 {
 		s := &seen{last: map[string]int{}}
-		taps = append(taps, Tap{Name: strconv.Itoa(i), Queue: 100 + 10000*i, Consumer: ConsumerFunc(func(e Envelope) error {
-			n, _ := strconv.Atoi(e.Attrs["n"])
-			if n <= s.last[e.MessageID] || e.Seq <= s.seq {
-				return fmt.Errorf("message %s: %d after %d, seq %d after %d", e.MessageID, n, s.last[e.MessageID], e.Seq, s.seq)
-			}
-			s.last[e.MessageID], s.seq = n, e.Seq
-			return nil
-		})})
+		taps = append(taps, Tap{Name: strconv.Itoa(i), Queue: 100 + 10000*i,
+			Consumer: ConsumerFunc(func(e Envelope) error {
+				n, _ := strconv.Atoi(e.Attrs["n"])
+				if n <= s.last[e.MessageID] || e.Seq <= s.seq {
+					return fmt.Errorf("message %s: %d after %d, seq %d after %d", e.MessageID, n, s.last[e.MessageID],
+						e.Seq, s.seq)
+				}
+				s.last[e.MessageID], s.seq = n, e.Seq
+				return nil
+			})})
 	}
 	b, _ := bus(t, taps...)
 	var wg sync.WaitGroup
@@ -207,8 +211,10 @@ func TestUnknownEventsAreRefused(t *testing.T) {
 		return nil
 	})})
 	for _, e := range []Envelope{
-		{Domain: DomainEngine, Type: "Nothing", Phase: PhaseStarted}, {Domain: DomainSystem, Type: "Download", Phase: PhaseStarted},
-		{Domain: DomainEngine, Type: "Parser", Phase: PhaseRetry}, {Domain: DomainEngine, Type: "Parser", Phase: "Ended"},
+		{Domain: DomainEngine, Type: "Nothing", Phase: PhaseStarted},
+		{Domain: DomainSystem, Type: "Download", Phase: PhaseStarted},
+		{Domain: DomainEngine, Type: "Parser", Phase: PhaseRetry},
+		{Domain: DomainEngine, Type: "Parser", Phase: "Ended"},
 	} {
 		if err := b.Emit(e); !errors.Is(err, ErrUnknownEvent) {
 			t.Errorf("%+v: %v", e, err)
@@ -217,7 +223,8 @@ func TestUnknownEventsAreRefused(t *testing.T) {
 	if err := b.Emit(Envelope{Domain: DomainEngine, Type: "Parser", Phase: "Received"}); err != nil {
 		t.Error(err)
 	}
-	if err := errors.Join(b.SystemStarted("store", nil), b.SystemChecked("store", errors.New("away")), b.SystemStopped("store", errors.New("late")),
+	if err := errors.Join(b.SystemStarted("store", nil), b.SystemChecked("store", errors.New("away")),
+		b.SystemStopped("store", errors.New("late")),
 		b.SystemError("store", errors.New("away")), b.SystemError("store", nil)); err != nil {
 		t.Error(err)
 	}
@@ -234,7 +241,8 @@ func TestUnknownEventsAreRefused(t *testing.T) {
 	if fmt.Sprint(got) != want {
 		t.Errorf("got  %v\nwant %s", got, want)
 	}
-	unknown, late := figure(t, m.events.refused.WithLabelValues(dropUnknown)), figure(t, m.events.refused.WithLabelValues(dropClosed))
+	unknown, late := figure(t, m.events.refused.WithLabelValues(dropUnknown)),
+		figure(t, m.events.refused.WithLabelValues(dropClosed))
 	if unknown != 4 || late != 1 {
 		t.Errorf("%v unknown and %v late ones were counted", unknown, late)
 	}
@@ -243,7 +251,8 @@ func TestUnknownEventsAreRefused(t *testing.T) {
 func TestNewBusReportsEverything(t *testing.T) {
 	m, _ := metrics(t)
 	good := ConsumerFunc(func(Envelope) error { return nil })
-	_, err := NewBus(NewEventTypes(), m, Tap{Name: "a", Consumer: good}, Tap{Name: "a", Consumer: good}, Tap{Name: "b"}, Tap{Name: "c", Consumer: good, Queue: -1})
+	_, err := NewBus(NewEventTypes(), m, Tap{Name: "a", Consumer: good}, Tap{Name: "a", Consumer: good}, Tap{Name: "b"},
+		Tap{Name: "c", Consumer: good, Queue: -1})
 	if err == nil || strings.Count(err.Error(), "\n") != 2 {
 		t.Fatal(err)
 	}

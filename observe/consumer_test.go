@@ -97,7 +97,8 @@ func TestEventsAreLoggedAndCounted(t *testing.T) {
 	m, _ := metrics(t)
 	for _, e := range []Envelope{
 		event("x"), // the runtime logs failures of deliveries itself
-		{Domain: DomainSystem, Type: "SystemHealth", Phase: PhaseStarted, Attrs: map[string]string{"component": "store"}},
+		{Domain: DomainSystem, Type: "SystemHealth", Phase: PhaseStarted,
+			Attrs: map[string]string{"component": "store"}},
 		{Domain: DomainSystem, Type: "SystemHealth", Phase: PhaseCompleted, Err: "slow"},
 		{Domain: DomainSystem, Type: "SystemError", Phase: PhaseFailed, Err: "away", Kind: "Service"},
 	} {

@@ -32,7 +32,8 @@ const (
 // limits is how many values a label may have. What comes beyond is "other".
 var limits = map[string]int{
 	labelTopic: 200, labelOp: 20, labelResult: 5, labelVerdict: 10, labelReason: 20, labelState: 10, labelDomain: 10,
-	labelType: 100, labelPhase: 10, labelKind: 100, labelAction: 10, labelAlert: 10, labelDegrade: 5, labelConsumer: 20, labelLabel: 20,
+	labelType: 100, labelPhase: 10, labelKind: 100, labelAction: 10, labelAlert: 10, labelDegrade: 5, labelConsumer: 20,
+	labelLabel: 20,
 	labelLimit: 100, labelPartition: 200,
 }
 
@@ -64,9 +65,11 @@ var (
 	settled = description{"pawl_deliveries_settled_total",
 		"Deliveries that ended, by verdict: ack, retry, dead or release.", []string{labelTopic, labelVerdict}}
 	givenBack = description{"pawl_deliveries_given_back_total",
-		"Deliveries that a handler gave back: exit code 69, or 429 and 503 with Retry-After. What Pawl gives back itself is only in pawl_deliveries_settled_total.", []string{labelTopic}}
+		"Deliveries that a handler gave back: exit code 69, or 429 and 503 with Retry-After. What Pawl gives back itself is only in pawl_deliveries_settled_total.",
+		[]string{labelTopic}}
 	refused = description{"pawl_deliveries_refused_total",
-		"Verdicts that changed nothing, or were not tried because the lease had ended: lease_lost or invalid.", []string{labelTopic, labelReason}}
+		"Verdicts that changed nothing, or were not tried because the lease had ended: lease_lost or invalid.",
+		[]string{labelTopic, labelReason}}
 	decisions = description{"policy_decisions_total",
 		"Decisions about failures: what was being done, the kind of failure, what became of it and how loud that was.",
 		[]string{labelDomain, labelType, labelPhase, labelKind, labelAction, labelAlert}}
@@ -112,13 +115,15 @@ var (
 	paused = description{"pawl_topic_paused",
 		"1 while a topic is paused, else 0.", []string{labelTopic}}
 	topKey = description{"pawl_queue_top_key_ratio",
-		"How many of the 100 messages that wait first in a topic are of one key, as a share. 0 unless 10 wait, and the oldest has been waiting for 10 seconds. Counted on a slow clock, not on a scrape.", []string{labelTopic}}
+		"How many of the 100 messages that wait first in a topic are of one key, as a share. 0 unless 10 wait, and the oldest has been waiting for 10 seconds. Counted on a slow clock, not on a scrape.",
+		[]string{labelTopic}}
 	reloadOK = description{"pawl_config_last_reload_successful",
 		"1 if the newest configuration file is in effect, 0 if it has faults and the one before is.", nil}
 	reloadAt = description{"pawl_config_last_reload_success_timestamp_seconds",
 		"When a configuration last came into effect.", nil}
 	oldest = description{"pawl_queue_oldest_age_seconds",
-		"For how long the oldest waiting message has been visible. Measured on a slow clock, not on a scrape.", []string{labelTopic}}
+		"For how long the oldest waiting message has been visible. Measured on a slow clock, not on a scrape.",
+		[]string{labelTopic}}
 )
 
 // Histograms.

@@ -21,7 +21,8 @@ type metric struct {
 	labels     []string
 }
 
-var described = regexp.MustCompile(`^Desc\{fqName: "(.*?)", help: "(.*?)"(?:, unit: ".*")?, constLabels: \{.*?\}, variableLabels: \{(.*)\}\}$`)
+var described = regexp.MustCompile(
+	`^Desc\{fqName: "(.*?)", help: "(.*?)"(?:, unit: ".*")?, constLabels: \{.*?\}, variableLabels: \{(.*)\}\}$`)
 
 // exported returns every metric that a daemon registers, by name.
 func exported(t *testing.T) map[string]metric {
@@ -132,14 +133,16 @@ func TestMisnamedMetricsAreFound(t *testing.T) {
 	all := exported(t)
 	text := `rate(pawl_nothing_total[5m]) pawl_handler_slots{queue="a"} pawl_queue_wait_seconds_bucket{topic="a",le="1"} topic:pawl_x:max`
 	wrong, n := misnamed(all, text)
-	if n != 3 || len(wrong) != 2 || !strings.Contains(wrong[0], "pawl_nothing_total") || !strings.Contains(wrong[1], "no label queue") {
+	if n != 3 || len(wrong) != 2 || !strings.Contains(wrong[0], "pawl_nothing_total") ||
+		!strings.Contains(wrong[1], "no label queue") {
 		t.Errorf("%d names, wrong: %q", n, wrong)
 	}
 }
 
 // TestOperationsPageListsTheMetrics keeps the list on the page what it should be.
 func TestOperationsPageListsTheMetrics(t *testing.T) {
-	const page, begin, end = "../docs/operations.md", "<!-- metrics: go test ./observe -update -->\n", "<!-- end of metrics -->"
+	const page, begin, end = "../docs/operations.md", "<!-- metrics: go test ./observe -update -->\n",
+		"<!-- end of metrics -->"
 	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)

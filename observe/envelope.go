@@ -165,9 +165,11 @@ func (t *EventTypes) Check(domain, typ, phase string) error {
 	defer t.mu.RUnlock()
 	switch found := find(t.types, domain, typ); {
 	case found == nil:
-		return fmt.Errorf("%w: type %s/%s is not registered; register it before it is emitted", ErrUnknownEvent, domain, typ)
+		return fmt.Errorf("%w: type %s/%s is not registered; register it before it is emitted", ErrUnknownEvent,
+			domain, typ)
 	case !slices.Contains(found.Phases, PhaseOf(phase)):
-		return fmt.Errorf("%w: type %s/%s has no phase %q; it has %q", ErrUnknownEvent, domain, typ, phase, found.Phases)
+		return fmt.Errorf("%w: type %s/%s has no phase %q; it has %q", ErrUnknownEvent, domain, typ, phase,
+			found.Phases)
 	}
 	return nil
 }

@@ -33,9 +33,11 @@ func TestDocumentedTypesAreThoseRegistered(t *testing.T) {
 		registered = append(registered, "| "+strings.Join(cells, " | ")+" |")
 	}
 	if !slices.Equal(documented, registered) {
-		t.Errorf("docs/events.md has\n%s\nregistered are\n%s", strings.Join(documented, "\n"), strings.Join(registered, "\n"))
+		t.Errorf("docs/events.md has\n%s\nregistered are\n%s", strings.Join(documented, "\n"),
+			strings.Join(registered, "\n"))
 	}
-	for _, name := range []string{"Received", "Prepared", "Send", "Create", "Generate", "Before", "ErrorOccurred", "ErrorHandled"} {
+	for _, name := range []string{"Received", "Prepared", "Send", "Create", "Generate", "Before", "ErrorOccurred",
+		"ErrorHandled"} {
 		if PhaseOf(name) == name || !strings.Contains(string(text), "`"+name+"`") {
 			t.Errorf("%s: phase %s; is it documented?", name, PhaseOf(name))
 		}
@@ -58,7 +60,8 @@ func TestPipelinesRegisterTheirTypes(t *testing.T) {
 		EventSpec{DomainEngine, "", []string{"Ended"}},
 		EventSpec{DomainEngine, "B", nil},
 	)
-	for _, want := range []string{`"ChatMessage": it is registered already`, `"A": domain "Other"`, `"": the name is missing`, `"": phase "Ended"`, `"B": it has no phases`} {
+	for _, want := range []string{`"ChatMessage": it is registered already`, `"A": domain "Other"`,
+		`"": the name is missing`, `"": phase "Ended"`, `"B": it has no phases`} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is missing in: %v", want, err)
 		}

@@ -11,7 +11,8 @@ import (
 // What is told of a store over Kafka.
 var (
 	kafkaProduced = description{"pawl_kafka_produced_total",
-		"Records that were to be stored, by result: stored by all in-sync replicas, refused, or unknown.", []string{labelResult}}
+		"Records that were to be stored, by result: stored by all in-sync replicas, refused, or unknown.",
+		[]string{labelResult}}
 	kafkaProduceTime = description{"pawl_kafka_produce_duration_seconds",
 		"From handing a record to the client to the answer of the brokers, of stored records.", nil}
 	kafkaBuffered = description{"pawl_kafka_buffered_records",
@@ -19,9 +20,11 @@ var (
 	kafkaBufferedBytes = description{"pawl_kafka_buffered_bytes",
 		"Bytes of records on their way to the brokers.", nil}
 	kafkaLeftAtFlush = description{"pawl_kafka_flush_left_records",
-		"Records that were still on their way to the brokers when the store was closed and gave up waiting for them; 0 before. The error of the close names them, too.", nil}
+		"Records that were still on their way to the brokers when the store was closed and gave up waiting for them; 0 before. The error of the close names them, too.",
+		nil}
 	kafkaRequestFailures = description{"pawl_kafka_request_failures_total",
-		"Requests that brokers did not answer, by what they were about: produce or other. They are repeated.", []string{labelOp}}
+		"Requests that brokers did not answer, by what they were about: produce or other. They are repeated.",
+		[]string{labelOp}}
 	kafkaConsumed = description{"pawl_kafka_consumed_total",
 		"Messages that were fetched and taken in, those that were fetched again included.", []string{labelTopic}}
 	kafkaFailed = description{"pawl_kafka_processing_errors_total",
@@ -35,17 +38,21 @@ var (
 		"Messages that retention removed before they were finished, counted when the next one is fetched.",
 		[]string{labelTopic, labelPartition}}
 	kafkaBacklog = description{"pawl_kafka_commit_gate_backlog",
-		"Messages that are finished behind one that is not: the committed offset stays before them.", []string{labelTopic, labelPartition}}
+		"Messages that are finished behind one that is not: the committed offset stays before them.",
+		[]string{labelTopic, labelPartition}}
 	kafkaOldest = description{"pawl_kafka_oldest_unfinished_age_seconds",
-		"How long ago the first message that was taken in and is not finished was appended; 0 if there is none.", []string{labelTopic, labelPartition}}
+		"How long ago the first message that was taken in and is not finished was appended; 0 if there is none.",
+		[]string{labelTopic, labelPartition}}
 	kafkaCommitLag = description{"pawl_kafka_commit_lag_seconds",
-		"For how long the oldest thing has been waiting that should be committed.", []string{labelTopic, labelPartition}}
+		"For how long the oldest thing has been waiting that should be committed.",
+		[]string{labelTopic, labelPartition}}
 	kafkaCommits = description{"pawl_kafka_commits_total",
 		"Commits, by result: ok or failed.", []string{labelResult}}
 	kafkaBare = description{"pawl_kafka_commits_bare_total",
 		"Commits without what is finished behind the offset, because the brokers do not take as much metadata.", nil}
 	kafkaRebalances = description{"pawl_kafka_rebalances_total",
-		"Changes of the partitions of this process, by what the group did: assigned, revoked or lost.", []string{labelAction}}
+		"Changes of the partitions of this process, by what the group did: assigned, revoked or lost.",
+		[]string{labelAction}}
 	kafkaOverlaps = description{"pawl_kafka_overlaps_total",
 		"Handlers that were still running when their partition was gone.", nil}
 	kafkaLateAcks = description{"pawl_kafka_late_acks_total",
@@ -65,8 +72,10 @@ var (
 )
 
 var kafkaDescriptions = []description{
-	kafkaProduced, kafkaProduceTime, kafkaBuffered, kafkaBufferedBytes, kafkaLeftAtFlush, kafkaRequestFailures, kafkaConsumed, kafkaFailed,
-	kafkaInHand, kafkaLag, kafkaLost, kafkaBacklog, kafkaOldest, kafkaCommitLag, kafkaCommits, kafkaBare, kafkaRebalances, kafkaOverlaps, kafkaLateAcks,
+	kafkaProduced, kafkaProduceTime, kafkaBuffered, kafkaBufferedBytes, kafkaLeftAtFlush, kafkaRequestFailures,
+	kafkaConsumed, kafkaFailed,
+	kafkaInHand, kafkaLag, kafkaLost, kafkaBacklog, kafkaOldest, kafkaCommitLag, kafkaCommits, kafkaBare,
+	kafkaRebalances, kafkaOverlaps, kafkaLateAcks,
 	kafkaDead, kafkaLastDead, kafkaDying, kafkaDeadFailures, kafkaTopKey, kafkaFaults,
 }
 

@@ -12,13 +12,16 @@ import (
 // someKafka are figures with something in every place.
 func someKafka(text string) KafkaFigures {
 	return KafkaFigures{
-		Stored: 7, Refused: 2, Unknown: 1, Buffered: 3, BufferedBytes: 99, LeftAtFlush: 5, RequestFailures: 6, ProduceFailures: 4,
-		Took:      KafkaSpread{Bounds: []float64{0.01, 0.1}, Counts: []uint64{4, 2, 1}, Sum: 3 * time.Second},
-		CommitsOK: 11, CommitsFailed: 12, CommitsBare: 13, Assigned: 14, Revoked: 15, Lost: 16, Overlaps: 17, LateAcks: 18, DeadFailures: 19, Faults: 20,
-		Topics:     []KafkaTopic{{Topic: text, Consumed: 21, Failed: 22, Rescued: 23, Dying: 24, TopKeyShare: 0.25}},
-		Partitions: []KafkaPartition{{Topic: text, Partition: 3, InHand: 31, Lag: 35, Backlog: 32, OldestAge: 33 * time.Second, CommitLag: 34 * time.Second}},
-		Retention:  []KafkaRetention{{Topic: text, Partition: 3, Messages: 36}},
-		Dead:       []KafkaDead{{Topic: text, Kind: text, Written: 41, LastAt: time.UnixMilli(1_500)}},
+		Stored: 7, Refused: 2, Unknown: 1, Buffered: 3, BufferedBytes: 99, LeftAtFlush: 5, RequestFailures: 6,
+		ProduceFailures: 4,
+		Took:            KafkaSpread{Bounds: []float64{0.01, 0.1}, Counts: []uint64{4, 2, 1}, Sum: 3 * time.Second},
+		CommitsOK:       11, CommitsFailed: 12, CommitsBare: 13, Assigned: 14, Revoked: 15, Lost: 16, Overlaps: 17,
+		LateAcks: 18, DeadFailures: 19, Faults: 20,
+		Topics: []KafkaTopic{{Topic: text, Consumed: 21, Failed: 22, Rescued: 23, Dying: 24, TopKeyShare: 0.25}},
+		Partitions: []KafkaPartition{{Topic: text, Partition: 3, InHand: 31, Lag: 35, Backlog: 32,
+			OldestAge: 33 * time.Second, CommitLag: 34 * time.Second}},
+		Retention: []KafkaRetention{{Topic: text, Partition: 3, Messages: 36}},
+		Dead:      []KafkaDead{{Topic: text, Kind: text, Written: 41, LastAt: time.UnixMilli(1_500)}},
 	}
 }
 
@@ -100,7 +103,8 @@ func TestKafkaLabelsAreBounded(t *testing.T) {
 		one := someKafka(fmt.Sprintf("topic%d", i))
 		one.Partitions[0].Partition = int32(i)
 		one.Partitions[0].Backlog = i
-		f.Topics, f.Partitions, f.Dead = append(f.Topics, one.Topics...), append(f.Partitions, one.Partitions...), append(f.Dead, one.Dead...)
+		f.Topics, f.Partitions, f.Dead = append(f.Topics, one.Topics...), append(f.Partitions, one.Partitions...),
+			append(f.Dead, one.Dead...)
 	}
 	m.WatchKafka(func() KafkaFigures { return f })
 	families := gather(t, reg)
@@ -118,7 +122,8 @@ func TestKafkaLabelsAreBounded(t *testing.T) {
 	if most != 999 {
 		t.Errorf("the largest backlog is %v, want 999: it must show, whatever its partition", most)
 	}
-	for name, n := range map[string]int{"pawl_kafka_consumed_total": 201, "pawl_kafka_commit_gate_backlog": 201, "pawl_kafka_dead_letters_total": 201} {
+	for name, n := range map[string]int{"pawl_kafka_consumed_total": 201, "pawl_kafka_commit_gate_backlog": 201,
+		"pawl_kafka_dead_letters_total": 201} {
 		if got := len(families[name].GetMetric()); got > n {
 			t.Errorf("%s has %d series, want %d at most", name, got, n)
 		}

@@ -13,9 +13,11 @@ var (
 	limitRate = description{"pawl_limit_rate_per_second",
 		"How many handlers a limit lets begin a second; 0 is no bound.", []string{labelLimit}}
 	limitWindow = description{"pawl_limit_window",
-		"How many handlers an adaptive limit allows at once now, in all of its buckets; 0 is not adaptive.", []string{labelLimit}}
+		"How many handlers an adaptive limit allows at once now, in all of its buckets; 0 is not adaptive.",
+		[]string{labelLimit}}
 	limitLeast = description{"pawl_limit_window_least",
-		"The same in the bucket of an adaptive limit that allows the least, of those that hold messages back; 0 is none.", []string{labelLimit}}
+		"The same in the bucket of an adaptive limit that allows the least, of those that hold messages back; 0 is none.",
+		[]string{labelLimit}}
 	limitHeldBack = description{"pawl_limit_held_back_total",
 		"Messages that a limit kept from beginning when it was their turn.", []string{labelLimit}}
 )
@@ -30,8 +32,9 @@ type limitMetrics struct {
 
 func newLimitMetrics() limitMetrics {
 	return limitMetrics{
-		running: gauge(limitRunning), rate: gauge(limitRate), window: gauge(limitWindow), least: gauge(limitLeast), heldBack: counter(limitHeldBack),
-		mu: &sync.Mutex{}, told: map[string]int64{},
+		running: gauge(limitRunning), rate: gauge(limitRate), window: gauge(limitWindow), least: gauge(limitLeast),
+		heldBack: counter(limitHeldBack),
+		mu:       &sync.Mutex{}, told: map[string]int64{},
 	}
 }
 

@@ -30,17 +30,18 @@ func Handler(g prometheus.Gatherer) http.Handler {
 type Metrics struct {
 	bounds bounds
 
-	storeCalls, storeItems, claimed, settled, givenBack, refused, decisions, degraded, failures, wentBack *prometheus.CounterVec
-	running, slots, zombies, local, depth, depthAt, oldest, reloadOK, reloadAt, topKey                    *prometheus.GaugeVec
-	storeTime, queueWait, attemptTime, deliveryTime                                                       *histogram
-	events                                                                                                eventMetrics
-	paused                                                                                                *prometheus.GaugeVec
-	ready                                                                                                 readiness
-	failing                                                                                               storeFailing
-	limits                                                                                                limitMetrics
-	slow                                                                                                  *slowKeys
-	kafka                                                                                                 *kafkaMetrics
-	spill                                                                                                 *spillMetrics
+	storeCalls, storeItems, claimed, settled, givenBack, refused, decisions, degraded, failures,
+	wentBack *prometheus.CounterVec
+	running, slots, zombies, local, depth, depthAt, oldest, reloadOK, reloadAt, topKey *prometheus.GaugeVec
+	storeTime, queueWait, attemptTime, deliveryTime                                    *histogram
+	events                                                                             eventMetrics
+	paused                                                                             *prometheus.GaugeVec
+	ready                                                                              readiness
+	failing                                                                            storeFailing
+	limits                                                                             limitMetrics
+	slow                                                                               *slowKeys
+	kafka                                                                              *kafkaMetrics
+	spill                                                                              *spillMetrics
 }
 
 // New registers the metrics of the runtime with reg.
@@ -48,12 +49,15 @@ func New(reg prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		bounds:     bounds{known: map[string]map[string]bool{}, overflow: counter(overflow)},
 		storeCalls: counter(storeCalls), storeItems: counter(storeItems), claimed: counter(claimed),
-		settled: counter(settled), givenBack: counter(givenBack), refused: counter(refused), decisions: counter(decisions),
-		running: gauge(running), slots: gauge(slots), zombies: gauge(zombies), local: gauge(local),
-		depth: gauge(depth), depthAt: gauge(depthAt), oldest: gauge(oldest), paused: gauge(paused), reloadOK: gauge(reloadOK), reloadAt: gauge(reloadAt),
+		settled: counter(settled), givenBack: counter(givenBack), refused: counter(refused),
+		decisions: counter(decisions),
+		running:   gauge(running), slots: gauge(slots), zombies: gauge(zombies), local: gauge(local),
+		depth: gauge(depth), depthAt: gauge(depthAt), oldest: gauge(oldest), paused: gauge(paused),
+		reloadOK: gauge(reloadOK), reloadAt: gauge(reloadAt),
 		storeTime: newHistogram(storeTime, quickBuckets), queueWait: newHistogram(queueWait, waitBuckets),
 		attemptTime: newHistogram(attemptTime, workBuckets), deliveryTime: newHistogram(deliveryTime, waitBuckets),
-		degraded: counter(degraded), failures: counter(failures), wentBack: counter(wentBack), topKey: gauge(topKey), events: newEventMetrics(), limits: newLimitMetrics(), slow: newSlowKeys(),
+		degraded: counter(degraded), failures: counter(failures), wentBack: counter(wentBack), topKey: gauge(topKey),
+		events: newEventMetrics(), limits: newLimitMetrics(), slow: newSlowKeys(),
 	}
 	m.wentBack.WithLabelValues() // 0 from the start
 	m.kafka, m.spill = newKafkaMetrics(&m.bounds), newSpillMetrics()
@@ -62,7 +66,8 @@ func New(reg prometheus.Registerer) (*Metrics, error) {
 		m.running, m.slots, m.zombies, m.local, m.depth, m.depthAt, m.oldest, m.reloadOK, m.reloadAt,
 		m.limits.running, m.limits.rate, m.limits.window, m.limits.least, m.limits.heldBack,
 		m.storeTime, m.queueWait, m.attemptTime, m.deliveryTime,
-		m.degraded, m.failures, m.wentBack, m.topKey, m.events.emitted, m.events.dropped, m.events.refused, m.events.lag, m.kafka, m.slow, &m.ready, m.paused, &m.failing,
+		m.degraded, m.failures, m.wentBack, m.topKey, m.events.emitted, m.events.dropped, m.events.refused,
+		m.events.lag, m.kafka, m.slow, &m.ready, m.paused, &m.failing,
 	) {
 		if err := reg.Register(c); err != nil {
 			return nil, fmt.Errorf("register metrics: %w", err)

@@ -91,7 +91,8 @@ func (q *queue) end(ctx context.Context) error {
 		q.drop(dropClosed)
 		lost++
 	}
-	return fmt.Errorf("event consumer %q did not finish in time; %d events were dropped: %w", q.name, lost, context.Cause(ctx))
+	return fmt.Errorf("event consumer %q did not finish in time; %d events were dropped: %w", q.name, lost,
+		context.Cause(ctx))
 }
 
 // lag is how many events the consumer has not had yet.

@@ -17,12 +17,14 @@ func TestSetupWritesOurNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.Debug("not this one")
-	l.Log(context.Background(), observe.LevelCritical, "burning", observe.TaskID, "x", slog.Group("g", slog.String("msg", "kept")))
+	l.Log(context.Background(), observe.LevelCritical, "burning", observe.TaskID, "x",
+		slog.Group("g", slog.String("msg", "kept")))
 	var got map[string]any
 	if err := json.Unmarshal([]byte(b.String()), &got); err != nil {
 		t.Fatal(err, b.String())
 	}
-	if got[observe.Message] != "burning" || got[observe.Level] != "CRITICAL" || got["task_id"] != "x" || got[observe.Time] == nil {
+	if got[observe.Message] != "burning" || got[observe.Level] != "CRITICAL" || got["task_id"] != "x" ||
+		got[observe.Time] == nil {
 		t.Fatal(got)
 	}
 	if got["g"].(map[string]any)["msg"] != "kept" {

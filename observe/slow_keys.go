@@ -13,7 +13,8 @@ import (
 // What keys take. A key is data and no label: the gauge has the worst of a topic,
 // and [Metrics.SlowKeys] says which one it is.
 var slowestKey = description{"pawl_slowest_key_p99_seconds",
-	"p99 of what a handler takes, of the slowest key of a topic, over the last 5 to 10 minutes: of the 64 keys that take the most time, those with 10 attempts or more. Which key it is: in the log, at level debug.", []string{labelTopic}}
+	"p99 of what a handler takes, of the slowest key of a topic, over the last 5 to 10 minutes: of the 64 keys that take the most time, those with 10 attempts or more. Which key it is: in the log, at level debug.",
+	[]string{labelTopic}}
 
 const (
 	slowKeysKept  = 64              // of a topic

@@ -49,7 +49,8 @@ func TestSlowKeyAmongMany(t *testing.T) {
 		}
 	}
 	got := s.slowest(noon)
-	if len(got) != 1 || got[0].Topic != "mail" || got[0].Key != "slow" || got[0].P99 < 300*time.Millisecond || got[0].P99 > 360*time.Millisecond {
+	if len(got) != 1 || got[0].Topic != "mail" || got[0].Key != "slow" || got[0].P99 < 300*time.Millisecond ||
+		got[0].P99 > 360*time.Millisecond {
 		t.Errorf("%+v", got)
 	}
 	if k := s.topics["mail"]; len(k.keys) != slowKeysKept || len(k.by) != slowKeysKept {
@@ -93,7 +94,8 @@ func TestSlowKeysThatDoNotCount(t *testing.T) {
 	for _, c := range []struct {
 		later time.Duration
 		n     int
-	}{{0, 1}, {slowKeyWindow + time.Second, 1}, {2*slowKeyWindow - time.Second, 1}, {2*slowKeyWindow + time.Second, 0}} {
+	}{{0, 1}, {slowKeyWindow + time.Second, 1}, {2*slowKeyWindow - time.Second, 1},
+		{2*slowKeyWindow + time.Second, 0}} {
 		if got := s.slowest(noon.Add(c.later)); len(got) != c.n {
 			t.Errorf("%v later: %+v", c.later, got)
 		}
@@ -111,7 +113,8 @@ func TestSlowestKeyIsExported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, reg := metrics(t)
 		secret := []byte("ada@example.org")
-		m.RanKeys("mail", slices.Repeat([][]byte{secret, nil}, 20), slices.Repeat([]time.Duration{2 * time.Second, time.Hour}, 20))
+		m.RanKeys("mail", slices.Repeat([][]byte{secret, nil}, 20),
+			slices.Repeat([]time.Duration{2 * time.Second, time.Hour}, 20))
 		m.RanKeys("quick", slices.Repeat([][]byte{secret}, 20), slices.Repeat([]time.Duration{0}, 20))
 		got := map[string]float64{}
 		for _, one := range gather(t, reg)[slowestKey.name].GetMetric() {

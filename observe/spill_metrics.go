@@ -10,21 +10,27 @@ import (
 // What is told of a store that falls back to another one.
 var (
 	spillMessages = description{"pawl_spill_messages_total",
-		"Messages that this process could not store where they belong, by where they went: fallback, diverted to the dead letters, or lost.", []string{labelTopic, labelResult}}
+		"Messages that this process could not store where they belong, by where they went: fallback, diverted to the dead letters, or lost.",
+		[]string{labelTopic, labelResult}}
 	spillCompensated = description{"pawl_spill_compensated_total",
 		"Messages of the fallback store that are where they belong again.", []string{labelTopic}}
 	spillFailures = description{"pawl_spill_compensation_failures_total",
 		"Tries to bring a message of the fallback store back that failed.", []string{labelTopic}}
 	spillPending = description{"pawl_spill_pending_messages",
-		"Messages in the fallback store that wait to be brought back, of all processes. Counted on a slow clock.", []string{labelTopic}}
+		"Messages in the fallback store that wait to be brought back, of all processes. Counted on a slow clock.",
+		[]string{labelTopic}}
 	spillDead = description{"pawl_spill_dead_messages",
-		"Messages in the fallback store that failed too often, and wait for an operator. Counted on a slow clock.", []string{labelTopic}}
+		"Messages in the fallback store that failed too often, and wait for an operator. Counted on a slow clock.",
+		[]string{labelTopic}}
 	spillOldest = description{"pawl_spill_oldest_pending_age_seconds",
-		"For how long the oldest message has been waiting in the fallback store. Measured on a slow clock.", []string{labelTopic}}
+		"For how long the oldest message has been waiting in the fallback store. Measured on a slow clock.",
+		[]string{labelTopic}}
 	spillAt = description{"pawl_spill_counted_timestamp_seconds",
-		"When the messages in the fallback store were last counted. What is older than a minute is left out of the other figures about them. At first: when counting began.", nil}
+		"When the messages in the fallback store were last counted. What is older than a minute is left out of the other figures about them. At first: when counting began.",
+		nil}
 	spillDown = description{"pawl_spill_down",
-		"1 while nothing of the topic can be stored where it belongs, by what this process knows.", []string{labelTopic}}
+		"1 while nothing of the topic can be stored where it belongs, by what this process knows.",
+		[]string{labelTopic}}
 	spillLatched = description{"pawl_spill_latched_keys",
 		"Keys whose messages go behind what waits in the fallback store.", nil}
 	spillBlind = description{"pawl_spill_blind_total",
@@ -62,14 +68,17 @@ type spillMetrics struct {
 
 func newSpillMetrics() *spillMetrics {
 	return &spillMetrics{
-		messages: counter(spillMessages), compensated: counter(spillCompensated), failures: counter(spillFailures), blind: counter(spillBlind),
-		pending: gauge(spillPending), dead: gauge(spillDead), oldest: gauge(spillOldest), down: gauge(spillDown), latched: gauge(spillLatched), at: gauge(spillAt),
+		messages: counter(spillMessages), compensated: counter(spillCompensated), failures: counter(spillFailures),
+		blind:   counter(spillBlind),
+		pending: gauge(spillPending), dead: gauge(spillDead), oldest: gauge(spillOldest), down: gauge(spillDown),
+		latched: gauge(spillLatched), at: gauge(spillAt),
 		told: map[string]int64{},
 	}
 }
 
 func (s *spillMetrics) all() []prometheus.Collector {
-	return []prometheus.Collector{s.messages, s.compensated, s.failures, s.blind, s.pending, s.dead, s.oldest, s.down, s.latched, s.at}
+	return []prometheus.Collector{s.messages, s.compensated, s.failures, s.blind, s.pending, s.dead, s.oldest, s.down,
+		s.latched, s.at}
 }
 
 // Spill takes note of the figures of a store that falls back to another one. They

@@ -10,7 +10,8 @@ import (
 
 func someSpill(topic string) SpillFigures {
 	return SpillFigures{LatchedKeys: 3, Blind: 4, Topics: []SpillTopic{{
-		Topic: topic, Pending: 5, Dead: 6, OldestPending: 7 * time.Second, Down: true, Fallback: 8, Diverted: 9, Lost: 10, Compensated: 11, CompensationsFailed: 12,
+		Topic: topic, Pending: 5, Dead: 6, OldestPending: 7 * time.Second, Down: true, Fallback: 8, Diverted: 9,
+		Lost: 10, Compensated: 11, CompensationsFailed: 12,
 	}}}
 }
 

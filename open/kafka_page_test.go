@@ -44,7 +44,8 @@ func TestKafkaPageDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	url, n := "kafka://localhost:9092?", 0
-	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| `([^`]+)` \\|").FindAllStringSubmatch(string(text), -1) {
+	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| `([^`]+)` \\|").FindAllStringSubmatch(string(text),
+		-1) {
 		url += m[1] + "=" + m[2] + "&"
 		n++
 	}
@@ -86,7 +87,8 @@ func TestKafkaPageHasTheCapabilities(t *testing.T) {
 	table.WriteString("| capability | | |\n|---|---|---|\n")
 	for _, c := range store.AllCapabilities {
 		support := kafka.Description().Capabilities[c]
-		table.WriteString(fmt.Sprintf("| %s | %s | %s |\n", c, map[bool]string{true: "kept", false: "refused, or otherwise"}[support.Kept], support.Note))
+		table.WriteString(fmt.Sprintf("| %s | %s | %s |\n", c,
+			map[bool]string{true: "kept", false: "refused, or otherwise"}[support.Kept], support.Note))
 	}
 	want := before + begin + table.String() + end + after
 	if want == string(text) {

@@ -30,9 +30,10 @@ func Mirror(primary store.Store, c Config, report func(error)) (store.Store, err
 // could not open it.
 type lazy struct {
 	open func(context.Context) (store.Store, error)
-	same func(context.Context, store.Store) (bool, error) // whether what was opened is the primary; nil: it is not asked
-	turn chan struct{}                                    // holds one token: who opens takes it
-	self error                                            // it is the primary; whoever has the turn
+	// whether what was opened is the primary; nil: it is not asked
+	same func(context.Context, store.Store) (bool, error)
+	turn chan struct{} // holds one token: who opens takes it
+	self error         // it is the primary; whoever has the turn
 
 	mu     sync.Mutex // never held across a wait
 	opened store.Store
@@ -40,7 +41,8 @@ type lazy struct {
 }
 
 func newLazy(c Config) *lazy {
-	l := &lazy{open: func(ctx context.Context) (store.Store, error) { return Open(ctx, c) }, turn: make(chan struct{}, 1)}
+	l := &lazy{open: func(ctx context.Context) (store.Store, error) { return Open(ctx, c) },
+		turn: make(chan struct{}, 1)}
 	l.turn <- struct{}{}
 	return l
 }

@@ -119,11 +119,13 @@ func TestMirrorOfItself(t *testing.T) {
 	}
 	defer func() { _ = through.Close() }()
 	for range 2 {
-		if _, err := through.Append(t.Context(), store.NewBatch(pawl.Message{Topic: "mail"})); !errors.Is(err, store.ErrConflict) {
+		if _, err := through.Append(t.Context(), store.NewBatch(pawl.Message{Topic: "mail"})); !errors.Is(err,
+			store.ErrConflict) {
 			t.Errorf("append: %v", err)
 		}
 	}
-	if ds, err := through.Claim(t.Context(), []store.Want{{Topic: "mail", Limit: 1}}, store.Lease{For: time.Second}); !errors.Is(err, store.ErrConflict) {
+	if ds, err := through.Claim(t.Context(), []store.Want{{Topic: "mail", Limit: 1}},
+		store.Lease{For: time.Second}); !errors.Is(err, store.ErrConflict) {
 		t.Errorf("claimed %d: %v", len(ds), err)
 	}
 }

@@ -34,14 +34,16 @@ func postgresPlain(text string) string {
 	}
 	options := u.Query()
 	host := cmp.Or(options.Get("host"), u.Hostname())
-	if ip := net.ParseIP(host); host == "" || host == "localhost" || strings.HasPrefix(host, "/") || ip != nil && ip.IsLoopback() {
+	if ip := net.ParseIP(host); host == "" || host == "localhost" || strings.HasPrefix(host, "/") ||
+		ip != nil && ip.IsLoopback() {
 		return ""
 	}
 	switch mode := cmp.Or(options.Get("sslmode"), "prefer"); mode {
 	case "disable":
 		return "sslmode=disable sends passwords and messages to " + host + " as plaintext"
 	case "allow", "prefer":
-		return "sslmode=" + mode + " sends passwords and messages to " + host + " as plaintext where the server, or whoever answers in its place, offers no TLS"
+		return "sslmode=" + mode + " sends passwords and messages to " + host +
+			" as plaintext where the server, or whoever answers in its place, offers no TLS"
 	}
 	return ""
 }

@@ -97,8 +97,10 @@ func readWrapping(options url.Values) (w wrapping, err error) {
 	}
 	w.relay = options.Get(optionRelay)
 	if at := database(w.relay); at != "" && at == database(w.fallback) {
-		return w, urlError("%s and %s are one database, %s: give each one of its own, such as %s=sqlite:relay.db and %s=sqlite:spill.db",
-			optionRelay, optionFallback, redact.URL(w.relay), optionRelay, optionFallback)
+		return w,
+			urlError(
+				"%s and %s are one database, %s: give each one of its own, such as %s=sqlite:relay.db and %s=sqlite:spill.db",
+				optionRelay, optionFallback, redact.URL(w.relay), optionRelay, optionFallback)
 	}
 	if options.Del(optionRelay); len(options) == 0 {
 		return w, nil

@@ -1,6 +1,6 @@
-// Package outbox inserts changes of documents into the outbox of a project pipeline, in the caller's own transaction: what
-// it commits reaches the search index, what it rolls back never does. `pawl project init` makes the view that it inserts
-// into; in any other language the statement is
+// Package outbox inserts changes of documents into the outbox of a project pipeline, in the caller's own
+// transaction: what it commits reaches the search index, what it rolls back never does. `pawl project init`
+// makes the view that it inserts into; in any other language the statement is
 //
 //	INSERT INTO pawl_outbox (projection, doc_id, op, version, doc) VALUES ('search', '42', 'upsert', 7, '{"name":"x"}')
 package outbox
@@ -33,19 +33,21 @@ type Change struct {
 	// of the commits of that document, for which PostgreSQL keeps others that change the document waiting until the end
 	// of the transaction.
 	Version int64
-	// Doc is the whole document: JSON as []byte, json.RawMessage or string, or what encoding/json makes a JSON object of.
+	// Doc is the whole document: JSON as []byte, json.RawMessage or string, or what encoding/json makes a
+	// JSON object of.
 	Doc any
 	// TraceID is kept with the dead letter, should it come to that; empty is none.
 	TraceID string
 }
 
-// most is how many changes one statement inserts: SQLite takes at most 32,766 parameters, and a plan is made for each length.
+// most is how many changes one statement inserts: SQLite takes at most 32,766 parameters, and a plan is made
+// for each length.
 const most = 500
 
 const columns = 6
 
-// Insert inserts changes in tx, which is an *sql.Tx, an *sql.Conn or an *sql.DB, or a transaction, connection or pool of
-// pgx. All of them are inserted, or none and the error says why.
+// Insert inserts changes in tx, which is an *sql.Tx, an *sql.Conn or an *sql.DB, or a transaction, connection
+// or pool of pgx. All of them are inserted, or none and the error says why.
 func Insert(ctx context.Context, tx any, changes ...Change) error {
 	exec, err := execOf(tx)
 	if err != nil {
@@ -121,8 +123,9 @@ type execFunc func(ctx context.Context, query string, args []any) error
 
 var errTx = errors.New("outbox: this is no transaction of database/sql or pgx")
 
-// execOf finds the method that executes a statement. pgx's returns a type of pgx, which this package does not import, so
-// that a program with another driver does not carry it: hence the reflection, once for a statement.
+// execOf finds the method that executes a statement. pgx's returns a type of pgx, which this package does not
+// import, so that a program with another driver does not carry it: hence the reflection, once for a
+// statement.
 func execOf(tx any) (execFunc, error) {
 	if db, ok := tx.(interface {
 		ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
@@ -141,7 +144,8 @@ func execOf(tx any) (execFunc, error) {
 	}
 	t := exec.Type()
 	if t.NumIn() != 3 || !t.IsVariadic() || t.NumOut() != 2 || t.In(0) != reflect.TypeFor[context.Context]() ||
-		t.In(1).Kind() != reflect.String || t.In(2) != reflect.TypeFor[[]any]() || t.Out(1) != reflect.TypeFor[error]() {
+		t.In(1).Kind() != reflect.String || t.In(2) != reflect.TypeFor[[]any]() ||
+		t.Out(1) != reflect.TypeFor[error]() {
 		return nil, errTx
 	}
 	return func(ctx context.Context, query string, args []any) error {

@@ -37,7 +37,8 @@ type Field struct {
 	Live     bool // a reload applies it ([Pipeline.Reload])
 	Raw      bool // ${…} in it is not replaced: a shell reads it
 	Fields   []Field
-	// Short names the key of an Object that a value in its place is the value of: `limits: off` is `limits: {mode: off}`.
+	// Short names the key of an Object that a value in its place is the value of: `limits: off` is `limits:
+	// {mode: off}`.
 	Short string
 	Of    *Field
 	// Check reports what is wrong with a text beyond its type: "is …", "must be …".

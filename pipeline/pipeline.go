@@ -39,7 +39,8 @@ type Kind struct {
 	// New makes a pipeline of a section. It may open stores and ask servers, but starts nothing: that is Run's.
 	// nil: the kind has commands only.
 	New func(ctx context.Context, env Env) (*Pipeline, error)
-	// Missing, if not nil, names the optional programs that this machine lacks, each with what needs it. For the doctor.
+	// Missing, if not nil, names the optional programs that this machine lacks, each with what needs it. For
+	// the doctor.
 	Missing func() map[string]string
 	// Commands are added to the command line.
 	Commands []Command

@@ -12,7 +12,8 @@ import (
 )
 
 func TestSectionHasWhatItsFieldsDescribe(t *testing.T) {
-	fields := []pipeline.Field{{Name: "url", Type: pipeline.URL}, {Name: "wait", Type: pipeline.Duration}, {Name: "sink", Type: pipeline.Object}}
+	fields := []pipeline.Field{{Name: "url", Type: pipeline.URL}, {Name: "wait", Type: pipeline.Duration},
+		{Name: "sink", Type: pipeline.Object}}
 	sink := pipeline.NewSection([]pipeline.Field{{Name: "index"}}, map[string]any{"index": "products"})
 	s := pipeline.NewSection(fields, map[string]any{"url": "http://localhost", "sink": sink})
 	if got := s.Text("url"); got != "http://localhost" {

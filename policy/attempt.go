@@ -181,7 +181,10 @@ func (a Attempt) Inputs() string {
 
 // plain quotes a value that could be taken for something else.
 func plain(value string) string {
-	if strings.ContainsFunc(value, func(r rune) bool { return r <= ' ' || r == '"' || r == '=' || !strconv.IsPrint(r) }) {
+	if strings.ContainsFunc(value, func(r rune) bool {
+		return r <= ' ' || r == '"' || r == '=' ||
+			!strconv.IsPrint(r)
+	}) {
 		return strconv.Quote(value)
 	}
 	return value

@@ -55,7 +55,8 @@ func TestBackoffGrows(t *testing.T) {
 	}{
 		{exp, 1, time.Second}, {exp, 2, 2 * time.Second}, {exp, 5, 16 * time.Second}, {exp, 6, 30 * time.Second},
 		{exp, 5000, 30 * time.Second},
-		{lin, 1, 400 * time.Millisecond}, {lin, 9, 2 * time.Second}, {lin, 49, 10 * time.Second}, {lin, 1 << 30, 10 * time.Second},
+		{lin, 1, 400 * time.Millisecond}, {lin, 9, 2 * time.Second}, {lin, 49, 10 * time.Second},
+		{lin, 1 << 30, 10 * time.Second},
 		{policy.Backoff{}, 3, 0},
 	} {
 		if got := c.b.Ceiling(c.n); got != c.want {

@@ -71,7 +71,8 @@ func kindRules() []Rule {
 		return []Rule{r}
 	}
 	return slices.Concat(
-		Rows(Event{}, Rule{Backoff: Backoff{Exponential, 500 * time.Millisecond, 30 * time.Second}, Alert: Warn}, KindService, KindCommand),
+		Rows(Event{}, Rule{Backoff: Backoff{Exponential, 500 * time.Millisecond, 30 * time.Second}, Alert: Warn},
+			KindService, KindCommand),
 		Rows(Event{}, Rule{Repeat: NotRepeated, DeadLetter: Never, Alert: Warn}, KindSyncCodec),
 		named("decode", pawl.KindDecode, always),
 		named("emit", pawl.KindEmit, always),

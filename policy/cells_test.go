@@ -40,28 +40,38 @@ func TestCellsNameWhatDecides(t *testing.T) {
 		"a phase of a row without one": {engine("Download", "Failed", "RateLimit"), []string{
 			"Download/Failed/Download Download/Download", "Download/Retry/Download Download/Download",
 			"Download/Failed/Proxy Download/Proxy", "Download/Retry/Proxy Download/Proxy",
-			"Download/Failed/RateLimit Download/Failed/RateLimit+override", "Download/Retry/RateLimit Download/RateLimit",
+			"Download/Failed/RateLimit Download/Failed/RateLimit+override",
+			"Download/Retry/RateLimit Download/RateLimit",
 		}},
 		"a row without a phase over one that has it": {engine("RequestMiddleware", "", "Request"), []string{
-			"RequestMiddleware/Failed/Request RequestMiddleware/Failed/Request", "RequestMiddleware/Retry/Request RequestMiddleware/Request+override",
+			"RequestMiddleware/Failed/Request RequestMiddleware/Failed/Request",
+			"RequestMiddleware/Retry/Request RequestMiddleware/Request+override",
 			"RequestMiddleware/Failed/ProcessorChain RequestMiddleware/Failed/ProcessorChain",
 		}},
 		"every kind of a phase": {engine("Download", "Retry", policy.AnyKind), []string{
 			"Download/Failed/Download Download/Download", "Download/Retry/Download Download/Retry/Download+override",
 			"Download/Failed/Proxy Download/Proxy", "Download/Retry/Proxy Download/Retry/Proxy+override",
-			"Download/Failed/RateLimit Download/RateLimit", "Download/Retry/RateLimit Download/Retry/RateLimit+override",
-			"Download/Retry/CacheService Download/Retry/CacheService+override", "Download/Retry/DynamicLibrary Download/Retry/DynamicLibrary+override",
-			"Download/Retry/Service Download/Retry/Service+override", "Download/Retry/Command Download/Retry/Command+override",
-			"Download/Retry/SyncCodec Download/Retry/SyncCodec+override", "Download/Retry/Decode Download/Retry/Decode+override",
-			"Download/Retry/Emit Download/Retry/Emit+override", "Download/Retry/Rejected Download/Retry/Rejected+override",
-			"Download/Retry/Panic Download/Retry/Panic+override", "Download/Retry/Deadline Download/Retry/Deadline+override",
+			"Download/Failed/RateLimit Download/RateLimit",
+			"Download/Retry/RateLimit Download/Retry/RateLimit+override",
+			"Download/Retry/CacheService Download/Retry/CacheService+override",
+			"Download/Retry/DynamicLibrary Download/Retry/DynamicLibrary+override",
+			"Download/Retry/Service Download/Retry/Service+override",
+			"Download/Retry/Command Download/Retry/Command+override",
+			"Download/Retry/SyncCodec Download/Retry/SyncCodec+override",
+			"Download/Retry/Decode Download/Retry/Decode+override",
+			"Download/Retry/Emit Download/Retry/Emit+override",
+			"Download/Retry/Rejected Download/Retry/Rejected+override",
+			"Download/Retry/Panic Download/Retry/Panic+override",
+			"Download/Retry/Deadline Download/Retry/Deadline+override",
 			"Download/Retry/any Download/Retry/any+override",
 		}},
 		"a phase that is never decided": {engine("Parser", "Completed", "Parser"), []string{
 			"Parser/Failed/Parser Parser/Parser", "Parser/Retry/Parser Parser/Parser",
 		}},
-		"one that is, of health alone": {policy.Match{Domain: policy.System, Type: "SystemHealth", Kind: "Own"}, []string{
-			"SystemHealth/Completed/CacheService SystemHealth/Completed/CacheService", "SystemHealth/Completed/Service SystemHealth/Completed/Service",
+		"one that is, of health alone": {policy.Match{Domain: policy.System, Type: "SystemHealth",
+			Kind: "Own"}, []string{
+			"SystemHealth/Completed/CacheService SystemHealth/Completed/CacheService",
+			"SystemHealth/Completed/Service SystemHealth/Completed/Service",
 			"SystemHealth/Completed/Queue SystemHealth/Completed/Queue",
 			"SystemHealth/Retry/Own SystemHealth/Own+override", "SystemHealth/Completed/Own SystemHealth/Own+override",
 			"SystemHealth/Failed/any SystemHealth/Failed/any",
@@ -91,7 +101,8 @@ func TestCellsKeepTheOrderOfTheMatrix(t *testing.T) {
 	}
 	order := []int{
 		at(policy.Match{Domain: policy.System, Type: "SystemHealth", Phase: "Failed", Kind: policy.AnyKind}),
-		at(engine("Shop", "Failed", "Payment")), at(engine("Shop", "Retry", "Payment")), at(policy.Match{Kind: "CacheService"}),
+		at(engine("Shop", "Failed", "Payment")), at(engine("Shop", "Retry", "Payment")),
+		at(policy.Match{Kind: "CacheService"}),
 		at(policy.Match{Kind: pawl.KindPanic}), at(policy.Match{Kind: "Payment"}), at(policy.Match{}),
 	}
 	if !slices.IsSorted(order) || order[0] < 0 {
@@ -165,7 +176,8 @@ func TestCellsAreWhatExplainSays(t *testing.T) {
 }
 
 func at(m policy.Match) policy.Attempt {
-	return policy.Attempt{Event: policy.Event{Domain: m.Domain, Type: m.Type, Phase: m.Phase}, Number: 1, Err: pawl.OfKind(m.Kind, errBroken)}
+	return policy.Attempt{Event: policy.Event{Domain: m.Domain, Type: m.Type, Phase: m.Phase}, Number: 1,
+		Err: pawl.OfKind(m.Kind, errBroken)}
 }
 
 // anywhere are matches of all sorts: of rows that are there and of such that are
@@ -173,11 +185,13 @@ func at(m policy.Match) policy.Attempt {
 func anywhere() []policy.Match {
 	all := []policy.Match{{}, {Kind: "Own"}, {Kind: pawl.KindPanic}, {Kind: "CacheService"}}
 	for _, event := range []policy.Match{
-		{Domain: policy.Engine, Type: "Download"}, {Domain: policy.Engine, Type: "RequestMiddleware"}, {Domain: policy.Engine, Type: "Own"},
+		{Domain: policy.Engine, Type: "Download"}, {Domain: policy.Engine, Type: "RequestMiddleware"},
+		{Domain: policy.Engine, Type: "Own"},
 		{Domain: policy.System, Type: "SystemError"}, {Domain: policy.System, Type: "SystemHealth"},
 	} {
 		for _, phase := range []string{"", policy.Failed, policy.Again, "Completed"} {
-			for _, kind := range []pawl.Kind{"Download", "RateLimit", "Request", "Queue", "Own", pawl.KindPanic, policy.AnyKind} {
+			for _, kind := range []pawl.Kind{"Download", "RateLimit", "Request", "Queue", "Own", pawl.KindPanic,
+				policy.AnyKind} {
 				if phase != "" || kind != policy.AnyKind {
 					all = append(all, policy.Match{Domain: event.Domain, Type: event.Type, Phase: phase, Kind: kind})
 				}

@@ -10,7 +10,8 @@ import (
 
 // Outside of a handler, as in the test of one, the built-in matrix decides.
 func TestDegradedOutsideOfAHandler(t *testing.T) {
-	if how, err := policy.Degraded(context.Background(), pawl.OfKind(policy.KindSyncCodec, errBroken)); how != policy.NoDegrade || err != nil {
+	if how, err := policy.Degraded(context.Background(), pawl.OfKind(policy.KindSyncCodec,
+		errBroken)); how != policy.NoDegrade || err != nil {
 		t.Error(how, err)
 	}
 	if how, err := policy.Degraded(context.Background(), errBroken); how != policy.NoDegrade || err != errBroken {
@@ -42,7 +43,8 @@ func TestFromContextFindsThePolicy(t *testing.T) {
 // What somebody puts into a kind does not look like another input.
 func TestInputsCannotBeForged(t *testing.T) {
 	a := policy.Attempt{Number: 2, Err: pawl.OfKind("a kind=b\n", policy.With(errBroken, policy.BadInput))}
-	if got, want := a.Inputs(), `attempt=2 class=transient phase=Failed kind="a kind=b\\n" facts="bad input"`; got != want {
+	if got, want := a.Inputs(),
+		`attempt=2 class=transient phase=Failed kind="a kind=b\\n" facts="bad input"`; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }

@@ -34,13 +34,15 @@ func ExampleNewMatrix() {
 func ExampleNewMatrixWith() {
 	services := policy.Match{Kind: policy.KindService}
 	_, err := policy.NewMatrixWith(nil, policy.Override{
-		Match: services, MaxAttempts: new(20), Backoff: &policy.BackoffChange{Max: new(10 * time.Second)}, Origin: "pawl.yaml:7",
+		Match: services, MaxAttempts: new(20), Backoff: &policy.BackoffChange{Max: new(10 * time.Second)},
+		Origin: "pawl.yaml:7",
 	})
 	fmt.Println(err)
 
 	noJitter := func() float64 { return 0 }
 	m, err := policy.NewMatrixWith(noJitter, policy.Override{
-		Match: services, MaxAttempts: new(3), Backoff: &policy.BackoffChange{Base: new(5 * time.Second)}, Origin: "pawl.yaml:7",
+		Match: services, MaxAttempts: new(3), Backoff: &policy.BackoffChange{Base: new(5 * time.Second)},
+		Origin: "pawl.yaml:7",
 	})
 	if err != nil {
 		fmt.Println(err)

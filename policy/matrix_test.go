@@ -126,8 +126,10 @@ func TestLookupOrder(t *testing.T) {
 
 func TestFactsDecide(t *testing.T) {
 	m := matrix(t,
-		policy.Rule{ID: "store", Match: policy.Match{Kind: "DataStore"}, If: policy.Timeout | policy.Connect, Pass: policy.Conflict},
-		policy.Rule{ID: "system", Match: policy.Match{Kind: "System"}, Repeat: policy.NotRepeated, DeadLetter: policy.Never},
+		policy.Rule{ID: "store", Match: policy.Match{Kind: "DataStore"}, If: policy.Timeout | policy.Connect,
+			Pass: policy.Conflict},
+		policy.Rule{ID: "system", Match: policy.Match{Kind: "System"}, Repeat: policy.NotRepeated,
+			DeadLetter: policy.Never},
 	)
 	for name, c := range map[string]struct {
 		kind pawl.Kind
@@ -162,8 +164,10 @@ func TestNewMatrixReportsEverythingAtOnce(t *testing.T) {
 		t.Fatal("no error")
 	}
 	for _, want := range []string{
-		`"many": max attempts 1001`, `"turned": backoff`, `"twice": matches the same as rule "turned"`, `"": id is missing`,
-		`"lost": a match without a kind`, `"lost": domain and type`, `"torn": dead letter "always"`, `"idle": a condition`,
+		`"many": max attempts 1001`, `"turned": backoff`, `"twice": matches the same as rule "turned"`,
+		`"": id is missing`,
+		`"lost": a match without a kind`, `"lost": domain and type`, `"torn": dead letter "always"`,
+		`"idle": a condition`,
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is missing in:\n%v", want, err)
@@ -194,7 +198,8 @@ func TestEveryDecisionIsComplete(t *testing.T) {
 			t.Fatal(err)
 		}
 		cause := errBroken
-		class := rapid.SampledFrom([]pawl.Class{pawl.ClassTransient, pawl.ClassPermanent, pawl.ClassThrottled}).Draw(t, "class")
+		class := rapid.SampledFrom([]pawl.Class{pawl.ClassTransient, pawl.ClassPermanent, pawl.ClassThrottled}).Draw(t,
+			"class")
 		failure := &pawl.Failure{Err: cause, Class: class, Kind: rapid.SampledFrom(kinds).Draw(t, "kind")}
 		a := policy.Attempt{Number: rapid.IntRange(1, 3000).Draw(t, "attempt"), Err: failure}
 		d := m.Decide(a)
@@ -237,12 +242,14 @@ func TestThrottledForTooLong(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := policy.Attempt{Number: 3, Throttles: 40, ThrottledFor: 59 * time.Minute, Err: pawl.Throttled(errBroken, time.Second)}
+	a := policy.Attempt{Number: 3, Throttles: 40, ThrottledFor: 59 * time.Minute,
+		Err: pawl.Throttled(errBroken, time.Second)}
 	if d := m.Decide(a); d.Action != policy.Retry || !d.Throttled || d.Delay < time.Second {
 		t.Fatalf("decision %+v", d)
 	}
 	a.ThrottledFor = time.Hour
-	if d := m.Decide(a); d.Action != policy.Dead || d.Throttled || !strings.Contains(d.Reason, "throttled for 1h0m0s, 40 times") {
+	if d := m.Decide(a); d.Action != policy.Dead || d.Throttled ||
+		!strings.Contains(d.Reason, "throttled for 1h0m0s, 40 times") {
 		t.Fatalf("decision %+v", d)
 	}
 	a.Err = errBroken

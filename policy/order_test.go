@@ -20,7 +20,8 @@ func drawNear(t *rapid.T, b Backoff) Backoff {
 		case 1:
 			return max(0, was+time.Duration(rapid.Int64Range(-3, 3).Draw(t, label+" by")))
 		default:
-			return time.Duration(rapid.Int64Range(int64(10*time.Millisecond), int64(100*24*time.Hour)).Draw(t, label+" is"))
+			return time.Duration(rapid.Int64Range(int64(10*time.Millisecond), int64(100*24*time.Hour)).Draw(t,
+				label+" is"))
 		}
 	}
 	n := Backoff{Shape: rapid.SampledFrom([]Shape{Exponential, Linear}).Draw(t, "shape"), Base: part("base", b.Base)}

@@ -32,7 +32,8 @@ func engine(typ, phase string, kind pawl.Kind) policy.Match {
 
 func failed(m *policy.Matrix, match policy.Match, n int, facts policy.Facts) policy.Decision {
 	return m.Decide(policy.Attempt{
-		Event: policy.Event{Domain: match.Domain, Type: match.Type, Phase: match.Phase}, Number: n, Facts: facts, Err: pawl.OfKind(match.Kind, errBroken),
+		Event: policy.Event{Domain: match.Domain, Type: match.Type, Phase: match.Phase}, Number: n, Facts: facts,
+		Err: pawl.OfKind(match.Kind, errBroken),
 	})
 }
 
@@ -56,7 +57,8 @@ func TestOverrideChangesEachPart(t *testing.T) {
 	if d := failed(m, limit, 3, 0); d.Action != policy.Dead {
 		t.Errorf("the third of three: %+v", d)
 	}
-	if d := failed(m, engine("Download", "Retry", "RateLimit"), 9, 0); d.Action != policy.Retry || d.Rule != "Download/RateLimit" {
+	if d := failed(m, engine("Download", "Retry", "RateLimit"), 9, 0); d.Action != policy.Retry ||
+		d.Rule != "Download/RateLimit" {
 		t.Errorf("another phase: %+v", d)
 	}
 	if d := failed(m, engine("TaskModel", "Failed", "Task"), 1, 0); d.Action != policy.Dead {
@@ -86,17 +88,23 @@ func TestOverrideStatesTheOriginOfEachPart(t *testing.T) {
 		policy.Override{Match: policy.Match{Kind: "Payment"}, MaxAttempts: new(4), Origin: "a:1"},
 		policy.Override{Match: engine("Shop", "", "Payment"), Alert: new(policy.Critical), Origin: "a:2"},
 		policy.Override{Match: engine("DataStore", "Retry", "Orm"), DeadLetter: new(policy.Always), Origin: "a:3"},
-		policy.Override{Match: engine("Parser", "Failed", policy.AnyKind), Backoff: &policy.BackoffChange{Max: new(time.Hour)}, MaxAttempts: new(2), Origin: "a:4"},
+		policy.Override{Match: engine("Parser", "Failed", policy.AnyKind),
+			Backoff: &policy.BackoffChange{Max: new(time.Hour)}, MaxAttempts: new(2), Origin: "a:4"},
 	)
 	const b = policy.BuiltIn
 	for match, want := range map[policy.Match]policy.Origins{
-		{Kind: "Payment"}:                   {Repeat: b, Backoff: b, MaxAttempts: "a:1", DeadLetter: b, Alert: b, Degrade: b, Condition: b},
-		engine("Shop", "Failed", "Payment"): {Repeat: b, Backoff: b, MaxAttempts: "a:1", DeadLetter: b, Alert: "a:2", Degrade: b, Condition: b},
-		engine("DataStore", "Retry", "Orm"): {Repeat: "a:3", Backoff: "a:3", MaxAttempts: "a:3", DeadLetter: "a:3", Alert: b, Degrade: b, Condition: "a:3"},
-		engine("Parser", "Failed", "Own"):   {Repeat: b, Backoff: "a:4", MaxAttempts: "a:4", DeadLetter: b, Alert: b, Degrade: b, Condition: b},
+		{Kind: "Payment"}: {Repeat: b, Backoff: b, MaxAttempts: "a:1", DeadLetter: b, Alert: b,
+			Degrade: b, Condition: b},
+		engine("Shop", "Failed", "Payment"): {Repeat: b, Backoff: b, MaxAttempts: "a:1", DeadLetter: b, Alert: "a:2",
+			Degrade: b, Condition: b},
+		engine("DataStore", "Retry", "Orm"): {Repeat: "a:3", Backoff: "a:3", MaxAttempts: "a:3", DeadLetter: "a:3",
+			Alert: b, Degrade: b, Condition: "a:3"},
+		engine("Parser", "Failed", "Own"): {Repeat: b, Backoff: "a:4", MaxAttempts: "a:4", DeadLetter: b, Alert: b,
+			Degrade: b, Condition: b},
 		// It repeats nothing, so what is said about repetitions leaves it as it is.
-		engine("Parser", "Failed", "Parser"): {Repeat: b, Backoff: b, MaxAttempts: b, DeadLetter: b, Alert: b, Degrade: b, Condition: b},
-		engine("Parser", "Retry", "Parser"):  {},
+		engine("Parser", "Failed", "Parser"): {Repeat: b, Backoff: b, MaxAttempts: b, DeadLetter: b, Alert: b,
+			Degrade: b, Condition: b},
+		engine("Parser", "Retry", "Parser"): {},
 	} {
 		if _, rule, _ := m.Explain(at(match)); rule.Origins != want {
 			t.Errorf("%+v: %+v\nwant %+v", match, rule.Origins, want)
@@ -111,24 +119,43 @@ func TestOverrideMayNotWeaken(t *testing.T) {
 		o    policy.Override
 		want string
 	}{
-		"retry on":      {policy.Override{Match: parser, Repeat: new(policy.Repeated)}, `retry: weaker than rule "Parser/Parser": retry on, was off`},
-		"shorter base":  {policy.Override{Match: download, Backoff: &policy.BackoffChange{Base: ms(100)}}, `backoff.base: weaker than rule "Download/Download": backoff base 100ms, was 500ms`},
-		"shorter max":   {policy.Override{Match: download, Backoff: &policy.BackoffChange{Max: ms(10000)}}, `backoff.max: weaker than rule "Download/Download": backoff max 10s, was 1m0s`},
-		"slower growth": {policy.Override{Match: download, Backoff: &policy.BackoffChange{Shape: new(policy.Linear)}}, `backoff.shape: weaker than rule "Download/Download": linear backoff waits up to 1.5s after attempt 2, was 2s`},
-		"more attempts": {policy.Override{Match: download, MaxAttempts: new(11)}, `max_attempts: weaker than rule "Download/Download": max attempts 11, was 10`},
-		"less dead":     {policy.Override{Match: parser, DeadLetter: new(policy.WhenExhausted)}, `dead_letter: weaker than rule "Parser/Parser": dead letter exhausted, was always`},
-		"never dead":    {policy.Override{Match: download, DeadLetter: new(policy.Never)}, `dead_letter: weaker than rule "Download/Download": dead letter never, was exhausted`},
-		"quieter":       {policy.Override{Match: parser, Alert: new(policy.Warn)}, `alert: weaker than rule "Parser/Parser": alert warn, was error`},
-		"own kind":      {policy.Override{Match: policy.Match{Kind: "Payment"}, Alert: new(policy.Info)}, `alert: weaker than rule "default": alert info, was warn`},
-		"panic":         {policy.Override{Match: policy.Match{Kind: pawl.KindPanic}, MaxAttempts: new(3)}, `max_attempts: weaker than rule "panic": max attempts 3, was 2`},
-		"idle backoff":  {policy.Override{Match: parser, Backoff: &policy.BackoffChange{Max: ms(1)}}, `backoff.max: has no effect: rule "Parser/Parser" repeats nothing`},
-		"own idle":      {policy.Override{Match: download, DeadLetter: new(policy.Always), MaxAttempts: new(2)}, `max_attempts: has no effect: nothing is repeated by this override`},
-		"base over max": {policy.Override{Match: download, Backoff: &policy.BackoffChange{Base: ms(90000)}}, `backoff.base: base 1m30s is more than max 1m0s; raise max, too`},
-		"contradiction": {policy.Override{Match: download, Repeat: new(policy.Repeated), DeadLetter: new(policy.Always)}, `dead_letter: dead letter always contradicts a retry; leave one of them out`},
-		"no kind":       {policy.Override{Match: policy.Match{Domain: "Engine", Type: "Download"}}, `match: a match without a kind is never looked up`},
-		"no number":     {policy.Override{Match: download, MaxAttempts: new(0)}, `max_attempts: max attempts 0; it goes from 1 to 1000`},
-		"no level":      {policy.Override{Match: download, Alert: new(policy.Alert(9))}, `alert: there is no such alert level: 9`},
-		"any kind":      {policy.Override{Match: engine("Download", "Failed", policy.AnyKind), Alert: new(policy.Warn)}, `alert: weaker than rule "decode": alert warn, was error`},
+		"retry on": {policy.Override{Match: parser, Repeat: new(policy.Repeated)},
+			`retry: weaker than rule "Parser/Parser": retry on, was off`},
+		"shorter base": {policy.Override{Match: download, Backoff: &policy.BackoffChange{Base: ms(100)}},
+			`backoff.base: weaker than rule "Download/Download": backoff base 100ms, was 500ms`},
+		"shorter max": {policy.Override{Match: download, Backoff: &policy.BackoffChange{Max: ms(10000)}},
+			`backoff.max: weaker than rule "Download/Download": backoff max 10s, was 1m0s`},
+		"slower growth": {policy.Override{Match: download, Backoff: &policy.BackoffChange{Shape: new(policy.Linear)}},
+			`backoff.shape: weaker than rule "Download/Download": linear backoff waits up to 1.5s after attempt 2, was 2s`},
+		"more attempts": {policy.Override{Match: download, MaxAttempts: new(11)},
+			`max_attempts: weaker than rule "Download/Download": max attempts 11, was 10`},
+		"less dead": {policy.Override{Match: parser, DeadLetter: new(policy.WhenExhausted)},
+			`dead_letter: weaker than rule "Parser/Parser": dead letter exhausted, was always`},
+		"never dead": {policy.Override{Match: download, DeadLetter: new(policy.Never)},
+			`dead_letter: weaker than rule "Download/Download": dead letter never, was exhausted`},
+		"quieter": {policy.Override{Match: parser, Alert: new(policy.Warn)},
+			`alert: weaker than rule "Parser/Parser": alert warn, was error`},
+		"own kind": {policy.Override{Match: policy.Match{Kind: "Payment"}, Alert: new(policy.Info)},
+			`alert: weaker than rule "default": alert info, was warn`},
+		"panic": {policy.Override{Match: policy.Match{Kind: pawl.KindPanic}, MaxAttempts: new(3)},
+			`max_attempts: weaker than rule "panic": max attempts 3, was 2`},
+		"idle backoff": {policy.Override{Match: parser, Backoff: &policy.BackoffChange{Max: ms(1)}},
+			`backoff.max: has no effect: rule "Parser/Parser" repeats nothing`},
+		"own idle": {policy.Override{Match: download, DeadLetter: new(policy.Always), MaxAttempts: new(2)},
+			`max_attempts: has no effect: nothing is repeated by this override`},
+		"base over max": {policy.Override{Match: download, Backoff: &policy.BackoffChange{Base: ms(90000)}},
+			`backoff.base: base 1m30s is more than max 1m0s; raise max, too`},
+		"contradiction": {policy.Override{Match: download, Repeat: new(policy.Repeated),
+			DeadLetter: new(policy.Always)},
+			`dead_letter: dead letter always contradicts a retry; leave one of them out`},
+		"no kind": {policy.Override{Match: policy.Match{Domain: "Engine", Type: "Download"}},
+			`match: a match without a kind is never looked up`},
+		"no number": {policy.Override{Match: download, MaxAttempts: new(0)},
+			`max_attempts: max attempts 0; it goes from 1 to 1000`},
+		"no level": {policy.Override{Match: download, Alert: new(policy.Alert(9))},
+			`alert: there is no such alert level: 9`},
+		"any kind": {policy.Override{Match: engine("Download", "Failed", policy.AnyKind), Alert: new(policy.Warn)},
+			`alert: weaker than rule "decode": alert warn, was error`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := policy.NewMatrixOf(nil, pipelineRows(), c.o)
@@ -177,7 +204,8 @@ func TestOverridesBuildOnEachOther(t *testing.T) {
 	if d := failed(m, policy.Match{Kind: "Payment"}, 1, 0); d.Alert != policy.Error || d.MaxAttempts != 4 {
 		t.Errorf("%+v", d)
 	}
-	if d := failed(m, policy.Match{Kind: "Other"}, 1, 0); d.Alert != policy.Error || d.MaxAttempts != 5 || d.Rule != "default+override" {
+	if d := failed(m, policy.Match{Kind: "Other"}, 1, 0); d.Alert != policy.Error || d.MaxAttempts != 5 ||
+		d.Rule != "default+override" {
 		t.Errorf("%+v", d)
 	}
 	if d := failed(m, engine("Download", "Failed", "Download"), 1, 0); d.Alert != policy.Warn || d.MaxAttempts != 10 {
@@ -192,7 +220,8 @@ func TestOverridesBuildOnEachOther(t *testing.T) {
 
 // An override for any kind covers rows of kinds, which it would be found before.
 func TestOverrideOfAnyKindKeepsWhatKindsHad(t *testing.T) {
-	m := with(t, policy.Override{Match: engine("Download", "Failed", policy.AnyKind), Alert: new(policy.Critical), Origin: "here"})
+	m := with(t, policy.Override{Match: engine("Download", "Failed", policy.AnyKind), Alert: new(policy.Critical),
+		Origin: "here"})
 	for kind, want := range map[pawl.Kind]struct {
 		limit int
 		rule  string
@@ -210,7 +239,8 @@ func TestOverrideOfAnyKindKeepsWhatKindsHad(t *testing.T) {
 			t.Errorf("%s: %+v", kind, d)
 		}
 	}
-	_, rule, _ := m.Explain(policy.Attempt{Event: policy.Event{Domain: "Engine", Type: "Download", Phase: "Failed"}, Number: 1, Err: pawl.OfKind("Download", errBroken)})
+	_, rule, _ := m.Explain(policy.Attempt{Event: policy.Event{Domain: "Engine", Type: "Download", Phase: "Failed"},
+		Number: 1, Err: pawl.OfKind("Download", errBroken)})
 	if rule.Backoff.Max != time.Minute || rule.Origin != "here" {
 		t.Errorf("%+v", rule)
 	}
@@ -246,7 +276,8 @@ func TestOverridesNeverWeaken(t *testing.T) {
 			switch {
 			case is.Alert < was.Alert:
 				t.Fatalf("%+v: quieter\n%+v\n%+v", match, was, is)
-			case was.Action == policy.Dead && is.Action != policy.Dead, was.Action == policy.Retry && is.Action == policy.Ignore:
+			case was.Action == policy.Dead && is.Action != policy.Dead,
+				was.Action == policy.Retry && is.Action == policy.Ignore:
 				t.Fatalf("%+v: weaker\n%+v\n%+v", match, was, is)
 			case was.Action == policy.Retry && is.Action == policy.Retry && is.Delay < was.Delay:
 				t.Fatalf("%+v: sooner\n%+v\n%+v", match, was, is)
@@ -260,12 +291,14 @@ func TestOverridesNeverWeaken(t *testing.T) {
 
 var somewhere = []policy.Match{
 	{}, {Kind: "Own"}, {Kind: pawl.KindPanic}, {Kind: policy.KindSyncCodec}, engine("Download", "Failed", ""),
-	engine("Download", "Failed", "Download"), engine("Download", "Retry", "Panic"), engine("DataStore", "Failed", "Orm"),
+	engine("Download", "Failed", "Download"), engine("Download", "Retry", "Panic"),
+	engine("DataStore", "Failed", "Orm"),
 	engine("Parser", "Failed", "Parser"), {Domain: policy.System, Type: "SystemError", Phase: "Failed", Kind: "Queue"},
 }
 
 func drawOverride(t *rapid.T) policy.Override {
-	o := policy.Override{Match: rapid.SampledFrom(append(somewhere, engine("Download", "", "Download"), engine("Download", "Failed", policy.AnyKind))).Draw(t, "match")}
+	o := policy.Override{Match: rapid.SampledFrom(append(somewhere, engine("Download", "", "Download"),
+		engine("Download", "Failed", policy.AnyKind))).Draw(t, "match")}
 	maybe := func() bool { return rapid.IntRange(0, 2).Draw(t, "given") == 0 }
 	if maybe() {
 		o.Repeat = new(rapid.SampledFrom([]policy.Repeat{policy.Repeated, policy.NotRepeated}).Draw(t, "repeat"))
@@ -274,10 +307,12 @@ func drawOverride(t *rapid.T) policy.Override {
 		o.MaxAttempts = new(rapid.IntRange(1, 12).Draw(t, "attempts"))
 	}
 	if maybe() {
-		o.DeadLetter = new(rapid.SampledFrom([]policy.DeadLetter{policy.Never, policy.WhenExhausted, policy.Always}).Draw(t, "dead"))
+		o.DeadLetter = new(rapid.SampledFrom([]policy.DeadLetter{policy.Never, policy.WhenExhausted,
+			policy.Always}).Draw(t, "dead"))
 	}
 	if maybe() {
-		o.Alert = new(rapid.SampledFrom([]policy.Alert{policy.Info, policy.Warn, policy.Error, policy.Critical}).Draw(t, "alert"))
+		o.Alert = new(rapid.SampledFrom([]policy.Alert{policy.Info, policy.Warn, policy.Error, policy.Critical}).Draw(t,
+			"alert"))
 	}
 	if maybe() {
 		o.Backoff = &policy.BackoffChange{

@@ -23,20 +23,24 @@ func pipelineRows() []policy.Rule {
 		row("ParserTaskModel", "", repeated, "Parser", "ProcessorChain"),
 		row("RequestPublish", "", repeated, policy.KindQueue),
 		row("RequestMiddleware", policy.Failed, always, "Request", "ProcessorChain"),
-		row("Download", "", policy.Rule{Backoff: download, Alert: policy.Warn}, "Download", "Proxy", policy.KindRateLimit),
+		row("Download", "", policy.Rule{Backoff: download, Alert: policy.Warn}, "Download", "Proxy",
+			policy.KindRateLimit),
 		row("ResponseMiddleware", policy.Failed, always, "Response", "ProcessorChain"),
 		row("ResponsePublish", "", repeated, policy.KindQueue),
 		// A limit of the task or the module, or a configuration that is missing, ends the work, whatever else is
 		// known about the failure.
 		row("ModuleGenerate", "", policy.Rule{
-			If: policy.Timeout | policy.Connect, Unless: policy.Limit | policy.BadInput, Backoff: exponential, Alert: policy.Error,
+			If: policy.Timeout | policy.Connect, Unless: policy.Limit | policy.BadInput, Backoff: exponential,
+			Alert: policy.Error,
 		}, "Module", "Task"),
 		row("Parser", "", always, "Parser"),
 		row("MiddlewareBefore", policy.Failed, policy.Rule{
-			If: policy.Shortage | policy.Timeout, Pass: policy.BadInput, Degrade: policy.SkipItem, Backoff: linear, Alert: policy.Warn,
+			If: policy.Shortage | policy.Timeout, Pass: policy.BadInput, Degrade: policy.SkipItem, Backoff: linear,
+			Alert: policy.Warn,
 		}, "DataMiddleware"),
 		row("DataStore", "", policy.Rule{
-			If: policy.Timeout | policy.Connect, Pass: policy.Conflict, Degrade: policy.CarryOn, Backoff: linear, Alert: policy.Error,
+			If: policy.Timeout | policy.Connect, Pass: policy.Conflict, Degrade: policy.CarryOn, Backoff: linear,
+			Alert: policy.Error,
 		}, "DataStore", "Orm"),
 		policy.Rows(policy.Event{Domain: policy.System, Type: "SystemHealth", Phase: "Completed"},
 			policy.Rule{Repeat: policy.NotRepeated, DeadLetter: policy.Never, Alert: policy.Warn}, "CacheService"),

@@ -168,7 +168,8 @@ func (r *Rule) decide(a *Attempt, f pawl.Failure, facts Facts, random func() flo
 	limit := r.limit()
 	switch {
 	case facts&r.Pass != 0:
-		d.Action, d.Degrade, d.Reason = Ignore, r.Degrade, fmt.Sprintf("%v: recorded, the work carries on", facts&r.Pass)
+		d.Action, d.Degrade, d.Reason = Ignore, r.Degrade, fmt.Sprintf("%v: recorded, the work carries on",
+			facts&r.Pass)
 	case f.Class == pawl.ClassPermanent:
 		r.giveUp(&d, "permanent: no repetition would help")
 	case r.Repeat == NotRepeated:

@@ -146,7 +146,8 @@ func AdmitPut(key string, value []byte, version int64) error {
 		return err
 	}
 	if len(value) > MaxStateValue {
-		return &pawl.InvalidError{Field: "state value", Why: fmt.Sprintf("of %q has %d bytes; the limit is %d", key, len(value), MaxStateValue)}
+		return &pawl.InvalidError{Field: "state value", Why: fmt.Sprintf("of %q has %d bytes; the limit is %d", key,
+			len(value), MaxStateValue)}
 	}
 	return admitVersion(version)
 }
@@ -161,7 +162,8 @@ func AdmitDelete(key string, version int64) error {
 
 func admitVersion(version int64) error {
 	if version < AnyVersion {
-		return &pawl.InvalidError{Field: "state version", Why: fmt.Sprintf("is %d; it is -1, 0 or that of an entry", version)}
+		return &pawl.InvalidError{Field: "state version", Why: fmt.Sprintf("is %d; it is -1, 0 or that of an entry",
+			version)}
 	}
 	return nil
 }
@@ -210,7 +212,8 @@ func AdmitMarks(marks []pawl.Mark) ([]MarkReceipt, error) {
 // AdmitScope checks the scope of a GetMarks, ListMarks or Forget, and the keys.
 func AdmitScope(op, scope string, keys ...string) error {
 	if scope == "" || len(scope) > pawl.MaxKey {
-		return &pawl.InvalidError{Field: "mark scope", Why: fmt.Sprintf("is %d bytes long; it has 1 to %d", len(scope), pawl.MaxKey)}
+		return &pawl.InvalidError{Field: "mark scope", Why: fmt.Sprintf("is %d bytes long; it has 1 to %d", len(scope),
+			pawl.MaxKey)}
 	}
 	if len(keys) > MaxBatch {
 		return tooLarge(op, "%d keys; the limit is %d", len(keys), MaxBatch)

@@ -31,7 +31,8 @@ const (
 // AllCapabilities lists them in the order of tables.
 var AllCapabilities = []Capability{
 	CanSurvive, CanProcesses, CanAnyProcess, CanExclusive, CanDeadline, CanPriority, CanDelay, CanUnique, CanEmitAtomic,
-	CanAttempts, CanDeadLetters, CanLookup, CanTopics, CanFigures, CanTxAppend, CanRepeatBatch, CanWake, CanState, CanMarks,
+	CanAttempts, CanDeadLetters, CanLookup, CanTopics, CanFigures, CanTxAppend, CanRepeatBatch, CanWake,
+	CanState, CanMarks,
 	CanPace, CanResults,
 }
 

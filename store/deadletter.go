@@ -18,7 +18,8 @@ import (
 
 // Matches tells whether f selects r, a dead letter; Limit aside.
 func (f *DeadFilter) Matches(r *Record) bool {
-	return (f.Topic == "" || f.Topic == r.Topic) && (f.Key == nil || bytes.Equal(f.Key, r.Key)) && (f.Kind == "" || f.Kind == r.Kind) &&
+	return (f.Topic == "" || f.Topic == r.Topic) && (f.Key == nil || bytes.Equal(f.Key, r.Key)) &&
+		(f.Kind == "" || f.Kind == r.Kind) &&
 		(f.Fingerprint == "" || f.Fingerprint == r.Fingerprint) &&
 		(f.Since.IsZero() || !r.DeadAt.Before(f.Since)) && (f.Until.IsZero() || r.DeadAt.Before(f.Until)) &&
 		(f.Reason == "" || strings.Contains(strings.ToLower(r.Reason), strings.ToLower(f.Reason))) && f.MatchesText(r)
@@ -152,7 +153,8 @@ func (r *Record) makeFit() error {
 	case r.Lease != nil || !r.AckedAt.IsZero():
 		return bad("state", "is that of another message: a dead letter is neither leased nor acked")
 	}
-	for name, n := range map[string]int{"attempt": r.Attempts, "rescues": r.Rescues, "lonely": r.Lonely, "replays": r.Replays} {
+	for name, n := range map[string]int{"attempt": r.Attempts, "rescues": r.Rescues, "lonely": r.Lonely,
+		"replays": r.Replays} {
 		if n < 0 || n > math.MaxInt16 {
 			return bad(name, "is %d; it goes from 0 to %d", n, math.MaxInt16)
 		}
@@ -169,7 +171,8 @@ func (r *Record) makeFit() error {
 				return bad("attempts", "[%d]: %v is no time of a calendar", i, at)
 			}
 		}
-		a.Worker, a.Kind, a.Error, a.Rule, a.Action = Text(a.Worker), Text(a.Kind), Text(a.Error), Text(a.Rule), Text(a.Action)
+		a.Worker, a.Kind, a.Error, a.Rule, a.Action = Text(a.Worker), Text(a.Kind), Text(a.Error), Text(a.Rule),
+			Text(a.Action)
 		a.Attrs = FitAttrs(a.Attrs)
 		history[i] = a
 	}

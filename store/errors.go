@@ -13,7 +13,7 @@ var (
 	ErrConflict    = errors.New("conflict")
 	ErrUnavailable = errors.New("store is not reachable") // transient: the same call may succeed later
 	ErrUnknown     = errors.New("outcome is unknown")     // of one message, in a receipt: it may be stored, or not
-	ErrNoAnswer    = errors.New("no answer")              // beside one of the two above, in a receipt: inferred locally, no server confirmed it
+	ErrNoAnswer    = errors.New("no answer")              // beside one of the two above: inferred, not confirmed
 	ErrUnsupported = errors.New("not supported by this store")
 	ErrSchema      = errors.New("schema is missing or of another version")
 	ErrDenied      = errors.New("access denied")

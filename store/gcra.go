@@ -38,7 +38,8 @@ func (p *Pace) validate() error {
 	case p.Key == "" || len(p.Key) > pawl.MaxKey:
 		return bad("pace key", "is %d bytes long; it has 1 to %d", len(p.Key), pawl.MaxKey)
 	case p.Every <= 0 || p.Burst < 1 || p.Every > paceAhead/time.Duration(p.Burst):
-		return bad("pace", "of %v with a burst of %d; a burst is at least 1 and takes up to %v", p.Every, p.Burst, paceAhead)
+		return bad("pace", "of %v with a burst of %d; a burst is at least 1 and takes up to %v", p.Every,
+			p.Burst, paceAhead)
 	case p.N < 0 || p.N > p.Burst || p.Within < 0 || p.Within > paceAhead || p.Hold < 0 || p.Hold > paceAhead:
 		return bad("pace", "asks for %d of a burst of %d within %v, or a hold of %v", p.N, p.Burst, p.Within, p.Hold)
 	case (p.N > 0) == (p.Hold > 0):

@@ -58,7 +58,8 @@ func uncertain(err error) bool {
 	if _, invalid := errors.AsType[*pawl.InvalidError](err); invalid {
 		return false
 	}
-	for _, sure := range []error{ErrClosed, ErrUnsupported, ErrSchema, ErrDenied, ErrFull, ErrCorrupt, ErrTooLarge, ErrInvalid, ErrConflict} {
+	for _, sure := range []error{ErrClosed, ErrUnsupported, ErrSchema, ErrDenied, ErrFull, ErrCorrupt, ErrTooLarge,
+		ErrInvalid, ErrConflict} {
 		if errors.Is(err, sure) {
 			return false
 		}

@@ -21,7 +21,8 @@ func TestOutcomes(t *testing.T) {
 		{store.ErrUnavailable, store.Failed},
 		{&store.Error{Op: "append", Code: store.ErrUnavailable, Err: cause}, store.Failed},
 		{&store.Error{Op: "append", Code: store.ErrUnknown, Err: cause}, store.Unknown},
-		{&store.Error{Op: "append", Code: store.ErrUnknown, Err: fmt.Errorf("%w: %w", store.ErrUnavailable, cause)}, store.Unknown},
+		{&store.Error{Op: "append", Code: store.ErrUnknown, Err: fmt.Errorf("%w: %w", store.ErrUnavailable, cause)},
+			store.Unknown},
 		{store.ErrFull, store.Failed},
 		{&pawl.InvalidError{Field: "body", Why: "is too long"}, store.Refused},
 		{store.ErrTooLarge, store.Refused},
@@ -54,7 +55,8 @@ func TestAnswersOfACall(t *testing.T) {
 	} {
 		got := store.Answers(c.n, c.receipts, c.err)
 		if len(got) != c.n || got[c.n-1].Outcome() != c.want {
-			t.Errorf("%s: %d receipts, the last one %s (%v); want %d and %s", c.name, len(got), got[len(got)-1].Outcome(), got[len(got)-1].Err, c.n, c.want)
+			t.Errorf("%s: %d receipts, the last one %s (%v); want %d and %s", c.name, len(got),
+				got[len(got)-1].Outcome(), got[len(got)-1].Err, c.n, c.want)
 		}
 		if c.err != nil && c.receipts == nil && !errors.Is(got[0].Err, c.err) {
 			t.Errorf("%s: %v does not say why: %v", c.name, got[0].Err, c.err)

@@ -35,7 +35,8 @@ func TestSendMakesAnErrorOfARefusal(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := store.Send(t.Context(), s, pawl.Message{Topic: "t"}, pawl.Message{Topic: "no topic"})
-	if _, invalid := errors.AsType[*pawl.InvalidError](err); !invalid || !strings.Contains(err.Error(), "message 1 (no topic)") {
+	if _, invalid := errors.AsType[*pawl.InvalidError](err); !invalid ||
+		!strings.Contains(err.Error(), "message 1 (no topic)") {
 		t.Fatalf("error %v; want that of message 1", err)
 	}
 }
@@ -46,8 +47,10 @@ func TestSendKeepsTheErrorOfTheCall(t *testing.T) {
 	if err := store.Send(t.Context(), &answering{err: away}, m); !errors.Is(err, store.ErrUnavailable) {
 		t.Fatalf("error %v", err)
 	}
-	partly := &answering{err: away, receipts: []store.Receipt{{ID: "a"}, {ID: "b", Err: &store.Error{Code: store.ErrUnknown}}}}
-	if err := store.Send(t.Context(), partly, m, m); !errors.Is(err, store.ErrUnknown) || strings.Contains(err.Error(), "message 0") {
+	partly := &answering{err: away, receipts: []store.Receipt{{ID: "a"},
+		{ID: "b", Err: &store.Error{Code: store.ErrUnknown}}}}
+	if err := store.Send(t.Context(), partly, m, m); !errors.Is(err, store.ErrUnknown) ||
+		strings.Contains(err.Error(), "message 0") {
 		t.Fatalf("error %v; want that of message 1 only", err)
 	}
 	if err := store.Send(t.Context(), &answering{}, m); err == nil {

@@ -34,7 +34,8 @@ func TestCallsHaveLimits(t *testing.T) {
 	_, settles := store.AdmitSettle(store.Batch[store.Settlement]{Items: make([]store.Settlement, store.MaxBatch+1)})
 	claim := store.AdmitClaim([]store.Want{{Limit: store.MaxBatch}, {Limit: 1}}, store.Lease{For: 1})
 	extend := store.AdmitExtend(1, make([]pawl.Token, store.MaxBatch+1))
-	for name, err := range map[string]error{"bytes": size, "count": count, "settle": settles, "claim": claim, "extend": extend} {
+	for name, err := range map[string]error{"bytes": size, "count": count, "settle": settles, "claim": claim,
+		"extend": extend} {
 		if !errors.Is(err, store.ErrTooLarge) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -51,7 +52,8 @@ func TestCallsHaveLimits(t *testing.T) {
 }
 
 func TestTextFitsEveryStore(t *testing.T) {
-	for _, s := range []string{"a\x00b\xff", strings.Repeat("é", store.MaxReason), strings.Repeat("\x00", store.MaxReason), "fine"} {
+	for _, s := range []string{"a\x00b\xff", strings.Repeat("é", store.MaxReason),
+		strings.Repeat("\x00", store.MaxReason), "fine"} {
 		got := store.Text(s)
 		if !utf8.ValidString(got) || strings.Contains(got, "\x00") || len(got) > store.MaxReason {
 			t.Errorf("%.20q became %.20q (%d bytes)", s, got, len(got))
@@ -70,7 +72,8 @@ func TestFingerprintGroupsOneCause(t *testing.T) {
 	if fingerprint.Of("Download", same[0]) != fingerprint.Of("Download", same[1]) {
 		t.Error("two addresses, two groups")
 	}
-	quoted := []string{`no user "ann" (id 0198c2de-0000-7000-8000-0123456789ab)`, `no user "bob" (id 0198c2de-1111-7111-8111-0123456789ab)`}
+	quoted := []string{`no user "ann" (id 0198c2de-0000-7000-8000-0123456789ab)`,
+		`no user "bob" (id 0198c2de-1111-7111-8111-0123456789ab)`}
 	if fingerprint.Of("", quoted[0]) != fingerprint.Of("", quoted[1]) {
 		t.Error("two names, two groups")
 	}
@@ -91,7 +94,8 @@ func TestDeclarationsAgreeOrConflict(t *testing.T) {
 	}
 	other := store.Declaration{Name: "t", Deadline: time.Hour, Order: store.OrderNone}
 	_, err = other.Apply(declared, true)
-	if !errors.Is(err, store.ErrConflict) || !strings.Contains(err.Error(), "1h0m0s") || !strings.Contains(err.Error(), "order") {
+	if !errors.Is(err, store.ErrConflict) || !strings.Contains(err.Error(), "1h0m0s") ||
+		!strings.Contains(err.Error(), "order") {
 		t.Fatal(err)
 	}
 	order := store.Declaration{Name: "t", Order: store.OrderNone}

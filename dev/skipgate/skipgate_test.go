@@ -54,14 +54,23 @@ func TestRun(t *testing.T) {
 		not               string
 	}{
 		{"a pass is quiet", passing, "", true, 0, []string{"ok  \tm/a", "1 passed, 0 failed, 0 skipped"}, "chatter"},
-		{"a failure is shown", passing + failing, "", false, 1, []string{"b_test.go:3: wrong", "FAIL\tm/b", "1 passed, 1 failed, 0 skipped"}, "chatter"},
-		{"a panic is shown", passing + panicking, "", false, 1, []string{"panic: boom", "1 passed, 1 failed, 0 skipped"}, ""},
+		{"a failure is shown", passing + failing, "", false, 1,
+			[]string{"b_test.go:3: wrong", "FAIL\tm/b", "1 passed, 1 failed, 0 skipped"}, "chatter"},
+		{"a panic is shown", passing + panicking, "", false, 1,
+			[]string{"panic: boom", "1 passed, 1 failed, 0 skipped"}, ""},
 		{"a build error is shown", passing + unbuildable, "", false, 1, []string{"syntax error", "[build failed]"}, ""},
-		{"a line that is no event is shown", "go: no such module\n" + passing, "", false, 0, []string{"go: no such module"}, ""},
-		{"a skip is named", passing + skipping, "", false, 0, []string{"skipped: github.com/pawl-dev/pawl/store/postgres.TestConforms: x_test.go:9: PAWL_TEST_POSTGRES is not set"}, "SKIPPED"},
-		{"a skip fails CI", passing + skipping, "", true, 1, []string{"SKIPPED, which CI does not allow", "1 passed, 0 failed, 1 skipped"}, ""},
-		{"an agreed skip passes CI", passing + skipping, list, true, 0, []string{"as agreed (there is a reason for it)"}, "SKIPPED"},
-		{"an agreement covers its folder only", passing + skipping, "store TestConf* there is a reason\n", true, 1, []string{"SKIPPED"}, ""},
+		{"a line that is no event is shown", "go: no such module\n" + passing, "", false, 0,
+			[]string{"go: no such module"}, ""},
+		{"a skip is named", passing + skipping, "", false, 0,
+			[]string{
+				"skipped: github.com/pawl-dev/pawl/store/postgres.TestConforms: x_test.go:9: PAWL_TEST_POSTGRES is not set"},
+			"SKIPPED"},
+		{"a skip fails CI", passing + skipping, "", true, 1,
+			[]string{"SKIPPED, which CI does not allow", "1 passed, 0 failed, 1 skipped"}, ""},
+		{"an agreed skip passes CI", passing + skipping, list, true, 0,
+			[]string{"as agreed (there is a reason for it)"}, "SKIPPED"},
+		{"an agreement covers its folder only", passing + skipping, "store TestConf* there is a reason\n", true, 1,
+			[]string{"SKIPPED"}, ""},
 		{"a package without tests is no skip", passing + untested, "", true, 0, []string{"0 skipped"}, "SKIPPED"},
 		{"nothing ran", untested, "", false, 1, []string{"no test ran"}, ""},
 		{"an agreement needs a reason", passing, "store TestX\n", false, 2, []string{"allowed.txt:1"}, ""},
@@ -100,7 +109,8 @@ func streams(all ...string) func([]string, func(io.Reader) error) error {
 func TestAgain(t *testing.T) {
 	two := strings.ReplaceAll(failing, "TestBad", "TestWorse")
 	good := `{"Action":"pass","Package":"m/b","Test":"TestBad"}` + "\n"
-	race := `{"Action":"output","Package":"m/b","Test":"TestBad","Output":"    testing.go:1: race detected during execution of test\n"}` + "\n" + failing
+	race := `{"Action":"output","Package":"m/b","Test":"TestBad","Output":"    testing.go:1: race detected during execution of test\n"}` +
+		"\n" + failing
 	for _, c := range []struct {
 		name    string
 		streams []string
@@ -119,8 +129,10 @@ func TestAgain(t *testing.T) {
 		{"a race", []string{passing + race}, true, 1, "race detected"},
 		{"a panic", []string{passing + failing + panicking}, true, 1, "panic: boom"},
 		{"a build error", []string{passing + failing + unbuildable}, true, 1, "syntax error"},
-		{"a package that fails without a test", []string{passing + failing + `{"Action":"fail","Package":"m/f"}`}, true, 1, "1 failed"},
-		{"a package that never ended", []string{failing + strings.Join(strings.SplitAfter(passing, "\n")[:5], "")}, true, 1, "1 failed"},
+		{"a package that fails without a test", []string{passing + failing + `{"Action":"fail","Package":"m/f"}`}, true,
+			1, "1 failed"},
+		{"a package that never ended", []string{failing + strings.Join(strings.SplitAfter(passing, "\n")[:5], "")},
+			true, 1, "1 failed"},
 		{"a skip as well", []string{failing + skipping}, true, 1, "SKIPPED"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -34,12 +34,16 @@ type bar struct {
 
 func bars() []bar {
 	return []bar{
-		{2, "workers and producers killed, stopped, drained: nothing lost, stuck, out of order or under two leases", []string{"TestSoak"}},
-		{5, "an idle worker: < 1 % CPU, < 60 MB; pickup of a lone message from another process: p99 < 20 ms", []string{"TestIdle", "TestPickup"}},
+		{2, "workers and producers killed, stopped, drained: nothing lost, stuck, out of order or under two leases",
+			[]string{"TestSoak"}},
+		{5, "an idle worker: < 1 % CPU, < 60 MB; pickup of a lone message from another process: p99 < 20 ms",
+			[]string{"TestIdle", "TestPickup"}},
 		{6, "priority 100 behind 10,000 of bulk is begun next; nothing starves", []string{"TestUrgent", "TestStarve"}},
-		{7, "a handler that kills its process is dead after three lonely rescues, no neighbour is", []string{"TestPoison"}},
+		{7, "a handler that kills its process is dead after three lonely rescues, no neighbour is",
+			[]string{"TestPoison"}},
 		{8, "broken input, wrong DSN, server gone, full disk, damaged or locked file: a clear error, nothing lost",
-			[]string{"TestBrokenLines", "TestBodies", "TestHugeBody", "TestOddArguments", "TestFullDisk", "TestLimitedFiles", "TestCorruptFile",
+			[]string{"TestBrokenLines", "TestBodies", "TestHugeBody", "TestOddArguments", "TestFullDisk",
+				"TestLimitedFiles", "TestCorruptFile",
 				"TestLockedFile", "TestNoAccess", "TestServerGone", "TestWrongDSN", "TestMissingTables"}},
 	}
 }
@@ -67,7 +71,8 @@ func check(out io.Writer, only string, soak time.Duration, seed string, verbose 
 		began := time.Now()
 		v, err := run(out, b, env, verbose)
 		if err != nil {
-			fmt.Fprintf(os.Stderr, "error: cannot run the tests of bar %d\n  why:  %v\n  next: go test ./e2e/crash\n", b.number, err)
+			fmt.Fprintf(os.Stderr, "error: cannot run the tests of bar %d\n  why:  %v\n  next: go test ./e2e/crash\n",
+				b.number, err)
 			return 1
 		}
 		fmt.Fprintf(out, "bar %d %s: %s (%v)\n", b.number, v.word(), b.what, time.Since(began).Round(time.Second))
@@ -107,7 +112,8 @@ type event struct{ Action, Test, Output string }
 // run runs a bar's tests, one after the other, and passes on the figures.
 func run(out io.Writer, b bar, env []string, verbose bool) (*verdict, error) {
 	pattern := "^(" + strings.Join(b.tests, "|") + ")$"
-	cmd := exec.Command("go", "test", "-json", "-count=1", "-timeout=0", "-run", pattern, "github.com/pawl-dev/pawl/e2e/crash")
+	cmd := exec.Command("go", "test", "-json", "-count=1", "-timeout=0", "-run", pattern,
+		"github.com/pawl-dev/pawl/e2e/crash")
 	cmd.Env, cmd.Stderr = env, os.Stderr
 	lines, err := cmd.StdoutPipe()
 	if err != nil {

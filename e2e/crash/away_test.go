@@ -22,7 +22,8 @@ func TestKafkaAway(t *testing.T) {
 	const keys, partitions, topic = 1000, 4, "orders"
 	v := ownService(t, "kafka")
 	beside := "sqlite:" + filepath.Join(t.TempDir(), "spill.db")
-	c := newCrew(t, &plan{site: kafkaSiteAt(t, v.address("PAWL_TEST_KAFKA"), fmt.Sprintf("&partitions=%d&patience=2s&fallback=%s", partitions, beside)), topic: topic})
+	c := newCrew(t, &plan{site: kafkaSiteAt(t, v.address("PAWL_TEST_KAFKA"),
+		fmt.Sprintf("&partitions=%d&patience=2s&fallback=%s", partitions, beside)), topic: topic})
 	spilled := func() int64 {
 		return (&site{name: "sqlite", url: beside}).topic(t, "spill."+topic).open()
 	}
@@ -45,7 +46,8 @@ func TestKafkaAway(t *testing.T) {
 
 	place, twice, inverted := map[string]int{}, 0, 0
 	for p := range partitions {
-		r := c.plan.site.must(t, "kafka", "peek", topic, "--partition", fmt.Sprint(p), "--offset", "0", "-n", fmt.Sprint(2*c.book.count), "-o", "jsonl")
+		r := c.plan.site.must(t, "kafka", "peek", topic, "--partition", fmt.Sprint(p), "--offset", "0",
+			"-n", fmt.Sprint(2*c.book.count), "-o", "jsonl")
 		for n, line := range strings.Split(strings.TrimSpace(r.stdout), "\n") {
 			var m struct{ ID string }
 			if err := json.Unmarshal([]byte(line), &m); err != nil {
@@ -74,6 +76,7 @@ func TestKafkaAway(t *testing.T) {
 	if dead := c.plan.site.dead(t, topic); len(dead) > 0 {
 		t.Errorf("%d messages are dead letters", len(dead))
 	}
-	bar(t, 3, "the broker away while %d messages of %d keys came: at the end of it %d were in the fallback store, none %v after its return; lost %d, overtaken %d, twice %d",
+	bar(t, 3,
+		"the broker away while %d messages of %d keys came: at the end of it %d were in the fallback store, none %v after its return; lost %d, overtaken %d, twice %d",
 		c.book.count, keys, most, took.Round(100*time.Millisecond), c.book.count-len(place), inverted, twice)
 }

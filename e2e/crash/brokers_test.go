@@ -20,8 +20,9 @@ import (
 func ownCrew(t *testing.T, brokers, options string) (*crew, *stream) {
 	t.Helper()
 	c := newCrew(t, &plan{
-		site: kafkaSiteAt(t, brokers, "&partitions=4"+options), dir: t.TempDir(), topic: "orders", concurrency: 4, parallel: 4,
-		lease: 30 * time.Second, work: 5 * time.Millisecond,
+		site: kafkaSiteAt(t, brokers, "&partitions=4"+options), dir: t.TempDir(), topic: "orders", concurrency: 4,
+		parallel: 4,
+		lease:    30 * time.Second, work: 5 * time.Millisecond,
 	})
 	c.book.brokers = true
 	c.join()
@@ -118,7 +119,8 @@ func TestKafkaConnectionCut(t *testing.T) {
 	kafkaBroker(t)
 	v := ownService(t, "kafka")
 	proxied := v.address("PAWL_TEST_KAFKA_PROXIED")
-	proxy := toxiproxy.NewProxy(toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop()), "kafka", proxied, v.address("PAWL_TEST_KAFKA_BEHIND"))
+	proxy := toxiproxy.NewProxy(toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop()), "kafka",
+		proxied, v.address("PAWL_TEST_KAFKA_BEHIND"))
 	start(t, proxy)
 	defer proxy.Stop()
 	c, producer := ownCrew(t, proxied, "")
@@ -146,7 +148,9 @@ func start(t *testing.T, proxy *toxiproxy.Proxy) {
 func disturb(t *testing.T, proxy *toxiproxy.Proxy, kind string, d time.Duration) {
 	t.Helper()
 	for _, stream := range []string{"upstream", "downstream"} {
-		if _, err := proxy.Toxics.AddToxicJson(strings.NewReader(fmt.Sprintf(`{"name":%q,"type":%q,"stream":%q,"attributes":{"timeout":0}}`, stream, kind, stream))); err != nil {
+		if _, err := proxy.Toxics.AddToxicJson(strings.NewReader(
+			fmt.Sprintf(`{"name":%q,"type":%q,"stream":%q,"attributes":{"timeout":0}}`, stream, kind,
+				stream))); err != nil {
 			t.Fatal(err)
 		}
 	}

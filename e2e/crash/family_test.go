@@ -52,8 +52,10 @@ func launch(t *testing.T, env []string, stdin io.Reader, stdout io.Writer, args 
 	t.Cleanup(func() {
 		f.killAll()
 		<-f.exited
-		if state := f.cmd.ProcessState; t.Failed() && !state.Success() && state.ExitCode() != 130 && state.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
-			t.Logf("%s %s: %v, stderr ends:\n%s", filepath.Base(f.cmd.Path), strings.Join(args, " "), state, f.tail(2000))
+		if state := f.cmd.ProcessState; t.Failed() && !state.Success() && state.ExitCode() != 130 &&
+			state.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
+			t.Logf("%s %s: %v, stderr ends:\n%s", filepath.Base(f.cmd.Path), strings.Join(args, " "), state,
+				f.tail(2000))
 		}
 	})
 	return f

@@ -49,8 +49,12 @@ func TestFullDisk(t *testing.T) {
 	s := fileSite(dir)
 	const topic = "full"
 	folder := t.TempDir()
-	worker := launch(t, s.env(), nil, nil, "work", topic, "--pipe", pipeCommand(folder, "-work", "5ms"), "--lease", "2s", "--concurrency", "2")
-	eventually(t, 10*time.Second, "there is a store", func() bool { _, err := os.Stat(filepath.Join(dir, "pawl.db")); return err == nil })
+	worker := launch(t, s.env(), nil, nil, "work", topic, "--pipe", pipeCommand(folder, "-work", "5ms"),
+		"--lease", "2s", "--concurrency", "2")
+	eventually(t, 10*time.Second, "there is a store", func() bool {
+		_, err := os.Stat(filepath.Join(dir, "pawl.db"))
+		return err == nil
+	})
 	s.mustWith(t, strings.NewReader(numbered("before", 1000, 100)), "send", topic, "--jsonl")
 	eventually(t, 10*time.Second, "work begins", func() bool { return len(starts(t, folder)) > 50 })
 	filler := filepath.Join(dir, "filler")
@@ -65,14 +69,20 @@ func TestFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.mustWith(t, strings.NewReader(numbered("after", 50, 100)), "send", topic, "--jsonl")
-	if !within(30*time.Second, func() bool { time.Sleep(100 * time.Millisecond); return s.topic(t, topic).open() == 0 }) {
+	if !within(30*time.Second, func() bool {
+		time.Sleep(100 * time.Millisecond)
+		return s.topic(t,
+			topic).open() == 0
+	}) {
 		t.Errorf("there is room again, and not all is carried out: %+v; %s", s.topic(t, topic), worker.tail(2000))
 	}
 	f := s.topic(t, topic)
-	if seen := int64(len(starts(t, folder))); f.AppendedTotal < 1050 || f.AckedTotal != f.AppendedTotal || seen != f.AppendedTotal {
+	if seen := int64(len(starts(t, folder))); f.AppendedTotal < 1050 || f.AckedTotal != f.AppendedTotal ||
+		seen != f.AppendedTotal {
 		t.Errorf("workers saw %d, at least 1050 were confirmed: %+v", seen, f)
 	}
-	bar(t, 8, "full disk under a worker: a send ends with %d after %v; with room again all %d are acked", r.code, r.took.Round(time.Millisecond), f.AckedTotal)
+	bar(t, 8, "full disk under a worker: a send ends with %d after %v; with room again all %d are acked", r.code,
+		r.took.Round(time.Millisecond), f.AckedTotal)
 }
 
 // fill writes a file until the file system is full.
@@ -101,7 +111,8 @@ func limitedFiles(t *testing.T, s *site) {
 	s.mustWith(t, strings.NewReader(numbered("before", 10, 100)), "send", topic, "--jsonl")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", `ulimit -f 1024; exec "$0" "$@"`, os.Getenv(envPawl), "send", topic, "--jsonl")
+	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", `ulimit -f 1024; exec "$0" "$@"`, os.Getenv(envPawl), "send",
+		topic, "--jsonl")
 	cmd.Env = append(os.Environ(), s.env()...)
 	cmd.Stdin = strings.NewReader(numbered("during", 5000, 1000))
 	var stdout, stderr strings.Builder
@@ -157,7 +168,8 @@ func corruptFile(t *testing.T, damage func([]byte) []byte) {
 	}
 	failed := 0
 	for _, args := range [][]string{
-		{"topics", "ls"}, {"send", "corrupt", "x"}, {"messages", "ls", "--topic", "corrupt"}, {"work", "corrupt", "--exec", "true", "--until-empty"},
+		{"topics", "ls"}, {"send", "corrupt", "x"}, {"messages", "ls", "--topic", "corrupt"},
+		{"work", "corrupt", "--exec", "true", "--until-empty"},
 	} {
 		// Damage that a command does not come across it need not notice.
 		if r := s.run(t, nil, args...); r.code != 0 {
@@ -209,7 +221,10 @@ func TestLockedFile(t *testing.T) {
 	if code := ended.wait(t, 15*time.Second); code != 130 && code != 143 {
 		t.Errorf("who was asked to end while it waits for a lock ends with %d, want 130: %s", code, ended.tail(1000))
 	}
-	if !within(20*time.Second, func() bool { return !patient.alive() || strings.Contains(patient.tail(2000), "locked") }) {
+	if !within(20*time.Second, func() bool {
+		return !patient.alive() ||
+			strings.Contains(patient.tail(2000), "locked")
+	}) {
 		t.Errorf("a send that waits does not say for what: %q", patient.tail(2000))
 	}
 	if _, err := conn.ExecContext(t.Context(), "COMMIT"); err != nil {
@@ -234,9 +249,11 @@ func TestLockedFile(t *testing.T) {
 // TestNoAccess uses files and folders that are not there or not to be had.
 func TestNoAccess(t *testing.T) {
 	dir := t.TempDir()
-	clearly(t, fileSite(filepath.Join(dir, "missing")).run(t, nil, "send", "t", "x"), []int{codeFailure, codeUsage, 6}, "missing")
+	clearly(t, fileSite(filepath.Join(dir, "missing")).run(t, nil, "send", "t", "x"),
+		[]int{codeFailure, codeUsage, 6}, "missing")
 	clearly(t, (&site{url: "sqlite:" + dir}).run(t, nil, "send", "t", "x"), []int{codeFailure, codeUsage}, "folder")
-	for _, url := range []string{"nonsense:abc", "pawl.db", "sqlite:", "postgres://127.0.0.1:notaport/x", "sqlite:x.db?bogus=1", "mysql://x/y", "postgres://[::1/x"} {
+	for _, url := range []string{"nonsense:abc", "pawl.db", "sqlite:", "postgres://127.0.0.1:notaport/x",
+		"sqlite:x.db?bogus=1", "mysql://x/y", "postgres://[::1/x"} {
 		t.Run(url, func(t *testing.T) { clearly(t, (&site{url: url}).run(t, nil, "send", "t", "x"), []int{codeUsage}) })
 	}
 }

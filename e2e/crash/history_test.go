@@ -32,7 +32,8 @@ type delivery struct {
 
 func (d *delivery) String() string {
 	var text strings.Builder
-	text.WriteString(fmt.Sprintf("%s of key %s, send %d, token %s, attempt %d, by %s, from %v", d.id, d.key, d.Send, d.token, d.attempt, d.by.name, d.start))
+	text.WriteString(fmt.Sprintf("%s of key %s, send %d, token %s, attempt %d, by %s, from %v", d.id, d.key, d.Send,
+		d.token, d.attempt, d.by.name, d.start))
 	switch {
 	case d.end > 0:
 		text.WriteString(fmt.Sprintf(" to %v: %s", d.end, d.verdict))

@@ -21,26 +21,27 @@ import (
 func TestBrokenLines(t *testing.T) {
 	onEachStore(t, func(t *testing.T, s *site) {
 		for name, line := range map[string]string{
-			"cut off":         `{"body":"x`,
-			"no object":       `[1,2]`,
-			"garbage":         `hello`,
-			"unknown field":   `{"bodi":"x"}`,
-			"given twice":     `{"body":"x","body":"y"}`,
-			"two objects":     `{"body":"x"}{"body":"y"}`,
-			"invalid UTF-8":   "{\"body\":\"a\xffb\"}",
-			"raw NUL":         "{\"body\":\"a\x00b\"}",
-			"half character":  `{"body":"\ud800"}`,
-			"NUL in an id":    `{"id":"a\u0000b","body":"x"}`,
-			"bad topic":       `{"topic":"no spaces","body":"x"}`,
-			"priority 101":    `{"priority":101,"body":"x"}`,
-			"priority 1e99":   `{"priority":1e99,"body":"x"}`,
-			"empty key":       `{"key":"","body":"x"}`,
-			"bad base64":      `{"body_base64":"*"}`,
-			"bad time":        `{"not_before":"tomorrow","body":"x"}`,
-			"negative delay":  `{"delay_seconds":-1,"body":"x"}`,
-			"too deep":        `{"body":` + strings.Repeat("[", 100_000) + `}`,
-			"long key":        `{"key":"` + strings.Repeat("k", 2000) + `","body":"x"}`,
-			"too many":        `{"headers":{` + strings.TrimSuffix(strings.Repeat(`"h":"v",`, 500), ",") + `},"body":"x"}`,
+			"cut off":        `{"body":"x`,
+			"no object":      `[1,2]`,
+			"garbage":        `hello`,
+			"unknown field":  `{"bodi":"x"}`,
+			"given twice":    `{"body":"x","body":"y"}`,
+			"two objects":    `{"body":"x"}{"body":"y"}`,
+			"invalid UTF-8":  "{\"body\":\"a\xffb\"}",
+			"raw NUL":        "{\"body\":\"a\x00b\"}",
+			"half character": `{"body":"\ud800"}`,
+			"NUL in an id":   `{"id":"a\u0000b","body":"x"}`,
+			"bad topic":      `{"topic":"no spaces","body":"x"}`,
+			"priority 101":   `{"priority":101,"body":"x"}`,
+			"priority 1e99":  `{"priority":1e99,"body":"x"}`,
+			"empty key":      `{"key":"","body":"x"}`,
+			"bad base64":     `{"body_base64":"*"}`,
+			"bad time":       `{"not_before":"tomorrow","body":"x"}`,
+			"negative delay": `{"delay_seconds":-1,"body":"x"}`,
+			"too deep":       `{"body":` + strings.Repeat("[", 100_000) + `}`,
+			"long key":       `{"key":"` + strings.Repeat("k", 2000) + `","body":"x"}`,
+			"too many": `{"headers":{` + strings.TrimSuffix(strings.Repeat(`"h":"v",`, 500),
+				",") + `},"body":"x"}`,
 			"body of 17 MB":   `{"body":"` + strings.Repeat("x", 17<<20) + `"}`,
 			"no end, no line": `{"body":"` + strings.Repeat("x", 1<<20),
 		} {
@@ -76,7 +77,8 @@ func TestBodies(t *testing.T) {
 		_, _ = rand.Read(noise)
 		bodies := map[string][]byte{
 			"empty": {}, "nul": []byte("a\x00b\x00"), "broken": []byte("a\xff\xfe\x80b"), "noise": noise,
-			"limit": bytes.Repeat([]byte("y"), 16<<20), "escapes": bytes.Repeat([]byte("\"\\\x01\n"), 100_000), "number": []byte("12345678901234567890.10"),
+			"limit": bytes.Repeat([]byte("y"), 16<<20), "escapes": bytes.Repeat([]byte("\"\\\x01\n"), 100_000),
+			"number": []byte("12345678901234567890.10"),
 		}
 		for name, body := range bodies {
 			if name == "noise" || name == "nul" {
@@ -86,7 +88,8 @@ func TestBodies(t *testing.T) {
 			}
 			s.mustWith(t, bytes.NewReader(body), "send", topic, "-", "--id", name)
 		}
-		s.mustWith(t, strings.NewReader(`{"id":"escaped","key":"k\u0000k","headers":{"h":"a\tb"},"body":"\u0000"}`), "send", topic, "--jsonl")
+		s.mustWith(t, strings.NewReader(`{"id":"escaped","key":"k\u0000k","headers":{"h":"a\tb"},"body":"\u0000"}`),
+			"send", topic, "--jsonl")
 		bodies["escaped"] = []byte{0}
 		folder := t.TempDir()
 		s.must(t, "work", topic, "--pipe", pipeCommand(folder), "--until-empty")
@@ -102,7 +105,8 @@ func TestBodies(t *testing.T) {
 		}
 		for id, body := range bodies {
 			want := fmt.Sprintf("%d:%x", len(body), sha256.Sum256(body))
-			if text := string(body); len(text) > 0 && len(text) < 100 && strings.IndexFunc(text, func(r rune) bool { return r < ' ' || r > '~' }) < 0 {
+			if text := string(body); len(text) > 0 && len(text) < 100 &&
+				strings.IndexFunc(text, func(r rune) bool { return r < ' ' || r > '~' }) < 0 {
 				want = text
 			}
 			if len(body) == 0 {
@@ -126,9 +130,11 @@ func TestHugeBody(t *testing.T) {
 		huge := func() io.Reader { return io.LimitReader(endless('x'), 50_000_000) }
 		r := s.run(t, huge(), "send", topic, "-")
 		clearly(t, r, []int{codeUsage}, "16777216")
-		line := io.MultiReader(strings.NewReader(`{"body":"before"}`+"\n"+`{"body":"`), huge(), strings.NewReader("\"}\n"+`{"body":"after"}`+"\n"))
+		line := io.MultiReader(strings.NewReader(`{"body":"before"}`+"\n"+`{"body":"`), huge(),
+			strings.NewReader("\"}\n"+`{"body":"after"}`+"\n"))
 		r = s.run(t, line, "send", topic, "--jsonl", "--skip-bad")
-		if c, err := parseCounted(r.stdout); err != nil || c.Appended != 2 || r.code != codePartly || r.took > 10*time.Second {
+		if c, err := parseCounted(r.stdout); err != nil || c.Appended != 2 || r.code != codePartly ||
+			r.took > 10*time.Second {
 			t.Errorf("want exit code 3 and two appended, soon: %v", r)
 		}
 		r = s.run(t, io.MultiReader(strings.NewReader(`{"body":"before"}`+"\n"), huge()), "send", topic, "--jsonl")
@@ -153,9 +159,14 @@ func (e endless) Read(b []byte) (int, error) {
 func TestOddArguments(t *testing.T) {
 	s := sqliteSite(t)
 	for name, args := range map[string][]string{
-		"topic with a space": {"send", "a b", "x"}, "no topic": {"send"}, "priority": {"send", "t", "x", "--priority", "101"}, "key": {"send", "t", "x", "--key", strings.Repeat("k", 2000)},
-		"id": {"send", "t", "x", "--id", "a\nb"}, "unknown flag": {"send", "t", "x", "--priorty", "1"}, "unknown verb": {"snd", "t"}, "lease": {"work", "t", "--exec", "true", "--lease", "-1s"},
-		"both": {"work", "t", "--exec", "true", "--pipe", "cat"}, "neither": {"work", "t"}, "invalid header": {"send", "t", "x", "--header", "a=\xff"}, "concurrency": {"work", "t", "--exec", "true", "--concurrency", "0"},
+		"topic with a space": {"send", "a b", "x"}, "no topic": {"send"},
+		"priority": {"send", "t", "x", "--priority", "101"},
+		"key":      {"send", "t", "x", "--key", strings.Repeat("k", 2000)},
+		"id":       {"send", "t", "x", "--id", "a\nb"}, "unknown flag": {"send", "t", "x", "--priorty", "1"},
+		"unknown verb": {"snd", "t"}, "lease": {"work", "t", "--exec", "true", "--lease", "-1s"},
+		"both": {"work", "t", "--exec", "true", "--pipe", "cat"}, "neither": {"work", "t"},
+		"invalid header": {"send", "t", "x", "--header", "a=\xff"},
+		"concurrency":    {"work", "t", "--exec", "true", "--concurrency", "0"},
 	} {
 		t.Run(name, func(t *testing.T) { clearly(t, s.run(t, nil, args...), []int{codeUsage}) })
 	}

@@ -16,7 +16,8 @@ type story struct{ all []*delivery }
 
 func (s *story) add(by *incarnation, seq, start, end int, verdict string) *delivery {
 	d := &delivery{
-		order: order{Chunk: seq / 10, Send: 1, Seq: seq}, id: fmt.Sprint("m", seq), key: "k", token: fmt.Sprint("t", len(s.all)), attempt: 1,
+		order: order{Chunk: seq / 10, Send: 1, Seq: seq}, id: fmt.Sprint("m", seq), key: "k",
+		token: fmt.Sprint("t", len(s.all)), attempt: 1,
 		by: by, start: ms(start), end: ms(end), verdict: verdict,
 	}
 	s.all = append(s.all, d)

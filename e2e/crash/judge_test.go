@@ -166,7 +166,8 @@ func choose(ds []*delivery, after *delivery) (chosen *delivery) {
 		}
 	}
 	for _, d := range ds {
-		if d.final() && d.end >= lastSure && (after == nil || d.start >= after.end) && (chosen == nil || d.end < chosen.end) {
+		if d.final() && d.end >= lastSure && (after == nil || d.start >= after.end) &&
+			(chosen == nil || d.end < chosen.end) {
 			chosen = d
 		}
 	}
@@ -242,7 +243,9 @@ func stale(d *delivery, later []*delivery) bool {
 		case e.harm == stopped && from == 0:
 			from = e.at
 		case e.harm == continued && from > 0:
-			return slices.ContainsFunc(later, func(other *delivery) bool { return other.token != d.token && other.start > from && other.start < e.at })
+			return slices.ContainsFunc(later, func(other *delivery) bool {
+				return other.token != d.token && other.start > from && other.start < e.at
+			})
 		}
 	}
 	return false

@@ -37,7 +37,8 @@ func kafkaBroker(t *testing.T) string {
 func kafkaSiteAt(t *testing.T, broker, options string) *site {
 	t.Helper()
 	name := fmt.Sprintf("crash%d-%d", os.Getpid(), time.Now().UnixNano())
-	return &site{name: "kafka", dir: t.TempDir(), url: fmt.Sprintf("kafka://%s?group=%s&prefix=%s.%s", broker, name, name, options)}
+	return &site{name: "kafka", dir: t.TempDir(), url: fmt.Sprintf("kafka://%s?group=%s&prefix=%s.%s", broker, name,
+		name, options)}
 }
 
 // TestKafkaPoison: what kills its process is found through what was committed, by
@@ -74,7 +75,8 @@ func TestKafkaKilled(t *testing.T) {
 	s.mustWith(t, strings.NewReader(lines.String()), "send", topic, "--jsonl")
 	folder := t.TempDir()
 	rise := func() *family {
-		return launch(t, s.env(), nil, nil, "work", topic, "--pipe", pipeCommand(folder, "-work", "20ms", "-parallel", "4"), "--order", "key", "--concurrency", "8", "--lease", "30s")
+		return launch(t, s.env(), nil, nil, "work", topic, "--pipe", pipeCommand(folder, "-work", "20ms",
+			"-parallel", "4"), "--order", "key", "--concurrency", "8", "--lease", "30s")
 	}
 	nodes, kills := []*family{rise(), rise()}, 0
 	for began := time.Now(); time.Since(began) < plannedFor(t, 12*time.Second); {
@@ -159,5 +161,6 @@ func judgeKilled(t *testing.T, folder string, keys, rounds, kills int) {
 	if limit := 800 * kills; again > limit {
 		t.Errorf("%d finished ones were repeated after %d kills", again, kills)
 	}
-	bar(t, 2, "%d messages over Kafka, %d kills: lost %d, out of order %d, finished and repeated %d", keys*rounds, kills, lost, inverted, again)
+	bar(t, 2, "%d messages over Kafka, %d kills: lost %d, out of order %d, finished and repeated %d", keys*rounds,
+		kills, lost, inverted, again)
 }

@@ -20,7 +20,8 @@ func TestKafkaKeys(t *testing.T) {
 	t.Parallel()
 	const keys, messages, poison = 1000, 100_000, 2000
 	c := newCrew(t, &plan{
-		site: kafkaSite(t, "&session=6s&heartbeat=500ms&partitions=8"), dir: t.TempDir(), topic: "orders", concurrency: 4, parallel: 32,
+		site: kafkaSite(t, "&session=6s&heartbeat=500ms&partitions=8"), dir: t.TempDir(), topic: "orders",
+		concurrency: 4, parallel: 32,
 		lease: 3 * time.Second, work: 4 * time.Millisecond,
 		odds: []string{"-odds-slow", "20", "-odds-retry", "200", "-odds-release", "50", "-odds-dead", "20"},
 	})
@@ -44,7 +45,8 @@ func TestKafkaKeys(t *testing.T) {
 	close(over)
 	keeper.Wait()
 	took := time.Since(began).Round(100 * time.Millisecond)
-	f := c.finish(1, fmt.Sprintf("%d keys, all within %v, %d processes killed by a message", keys, took, len(c.lives)-2))
+	f := c.finish(1, fmt.Sprintf("%d keys, all within %v, %d processes killed by a message", keys, took,
+		len(c.lives)-2))
 	if id := fmt.Sprintf("m%06d", poison); !c.book.dead[id] || f.counts["dead without a verdict"] != 1 {
 		t.Errorf("%s is no dead letter, or not the only one that no handler gave up: %v", id, f.counts)
 	}

@@ -20,7 +20,8 @@ func TestKafkaLimitLowered(t *testing.T) {
 	kafkaBroker(t)
 	v := ownService(t, "kafka", "PAWL_KAFKA_PROPERTIES=offset.metadata.max.bytes=16")
 	c := newCrew(t, &plan{
-		site: kafkaSiteAt(t, v.address("PAWL_TEST_KAFKA"), "&session=6s&heartbeat=500ms&partitions=1"), dir: t.TempDir(), topic: "orders", concurrency: 2, parallel: 8,
+		site: kafkaSiteAt(t, v.address("PAWL_TEST_KAFKA"), "&session=6s&heartbeat=500ms&partitions=1"),
+		dir:  t.TempDir(), topic: "orders", concurrency: 2, parallel: 8,
 		lease: 30 * time.Second, work: time.Millisecond, odds: []string{},
 	})
 	c.book.brokers = true // more than a commit interval is repeated
@@ -41,7 +42,8 @@ func TestKafkaLimitLowered(t *testing.T) {
 		t.Errorf("the offset of what is stuck is %d: %+v", stuck, f)
 	}
 	const setting = "offset.metadata.max.bytes"
-	if r := c.plan.site.run(t, nil, "kafka", "health"); r.code != codeFound || !strings.Contains(r.stdout, "16 bytes of metadata") || !strings.Contains(r.stdout, setting) {
+	if r := c.plan.site.run(t, nil, "kafka", "health"); r.code != codeFound ||
+		!strings.Contains(r.stdout, "16 bytes of metadata") || !strings.Contains(r.stdout, setting) {
 		t.Errorf("pawl kafka health says nothing of it: %v", r)
 	}
 	if said := c.at[0].tail(1 << 20); strings.Count(said, setting) != 1 {
@@ -50,7 +52,9 @@ func TestKafkaLimitLowered(t *testing.T) {
 	c.kill(0)
 	c.join()
 	c.drained(time.Minute)
-	f := c.finish(4, fmt.Sprintf("offset.metadata.max.bytes of 16, one killed while a message was stuck with %d behind it", messages-stuck-1))
+	f := c.finish(4,
+		fmt.Sprintf("offset.metadata.max.bytes of 16, one killed while a message was stuck with %d behind it",
+			messages-stuck-1))
 	if n := f.counts["repeated after a kill"] + f.counts["repeated"]; n < messages-stuck-100 || n > messages-stuck {
 		t.Errorf("%d were repeated, want about those behind what was stuck", n)
 	}

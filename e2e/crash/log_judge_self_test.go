@@ -30,7 +30,11 @@ func TestLogJudge(t *testing.T) {
 			rest(s, calm, 1, 120)
 		}, nil},
 		{"lost", func(s *story) { rest(s, calm, 1, 100) }, []string{lost}},
-		{"given up half-way, and nobody took it up", func(s *story) { s.add(dies, 0, 100, 0, ""); rest(s, calm, 1, 3000) }, []string{lost}},
+		{"given up half-way, and nobody took it up", func(s *story) {
+			s.add(dies, 0, 100, 0, "")
+			rest(s, calm, 1,
+				3000)
+		}, []string{lost}},
 		{"begun before the one before it was finished", func(s *story) {
 			s.add(calm, 0, 100, 120, "ack")
 			s.add(other, 1, 110, 115, "ack")
@@ -45,10 +49,17 @@ func TestLogJudge(t *testing.T) {
 			s.add(calm, 1, 110, 115, "ack")
 			rest(s, calm, 0, 120)
 		}, []string{repeated, inverted}},
-		{"finished just before a kill", func(s *story) { s.add(dies, 0, 1000, 1005, "ack"); rest(s, calm, 0, 3000) }, nil},
-		{"finished long before a kill", func(s *story) { s.add(dies, 0, 400, 499, "ack"); rest(s, calm, 0, 3000) }, []string{repeated}},
-		{"finished before it left", func(s *story) { s.add(leaves, 0, 1900, 1999, "ack"); rest(s, calm, 0, 3000) }, []string{repeated}},
-		{"finished before it left, and it said so", func(s *story) { s.add(warns, 0, 1900, 1999, "ack"); rest(s, calm, 0, 3000) }, nil},
+		{"finished just before a kill", func(s *story) { s.add(dies, 0, 1000, 1005, "ack"); rest(s, calm, 0, 3000) },
+			nil},
+		{"finished long before a kill", func(s *story) { s.add(dies, 0, 400, 499, "ack"); rest(s, calm, 0, 3000) },
+			[]string{repeated}},
+		{"finished before it left", func(s *story) { s.add(leaves, 0, 1900, 1999, "ack"); rest(s, calm, 0, 3000) },
+			[]string{repeated}},
+		{"finished before it left, and it said so", func(s *story) {
+			s.add(warns, 0, 1900, 1999, "ack")
+			rest(s, calm,
+				0, 3000)
+		}, nil},
 		{"finished by two, of whom one was killed", func(s *story) {
 			s.add(dies, 0, 1900, 1999, "ack")
 			s.add(other, 0, 2900, 2999, "ack")

@@ -32,7 +32,8 @@ func newLogbook(topic string) *logbook {
 	if strict() {
 		slack = commitSlack
 	}
-	return &logbook{topic: topic, keys: map[string][]string{}, dead: map[string]bool{}, kills: map[string]bool{}, slack: slack}
+	return &logbook{topic: topic, keys: map[string][]string{}, dead: map[string]bool{}, kills: map[string]bool{},
+		slack: slack}
 }
 
 // line adds the next message, of key n modulo keys, and renders it for `send --jsonl`.
@@ -81,7 +82,8 @@ const busySlack = 3 * time.Second
 // explained repeats, and keys that went back in their order because another process
 // had got further, or the same one before it lost the partition.
 func judgeLog(all []*delivery, book *logbook) *findings {
-	f := &findings{faults: map[string][]string{}, counts: map[string]int{"deliveries": len(all), "messages": book.count}}
+	f := &findings{faults: map[string][]string{}, counts: map[string]int{"deliveries": len(all),
+		"messages": book.count}}
 	messages, keys := map[string][]*delivery{}, map[string][]*delivery{}
 	for _, d := range all {
 		messages[d.id] = append(messages[d.id], d)
@@ -225,10 +227,14 @@ func (f *findings) report(t *testing.T, bars int, how string) {
 		all := f.faults[kind]
 		t.Errorf("%d times: %s. The first:\n  %s", len(all), kind, strings.Join(all[:min(3, len(all))], "\n  "))
 	}
-	bar(t, bars, "%d messages over Kafka, %s: lost %d, out of order within a process %d, begun too early %d; back in a key's order in another process %d, "+
-		"in the same when the partition came back %d; finished and repeated %d after a kill (finished at most %v before it), %d as their process had said, %d otherwise",
-		f.counts["messages"], how, len(f.faults[lost]), len(f.faults[inverted]), len(f.faults[early]), f.counts["back, in another process"],
-		f.counts["back, in the same process later"], f.counts["repeated after a kill"], f.oldest.Round(time.Millisecond), f.counts["repeated, as was said"], f.counts["repeated"]+len(f.faults[repeated]))
+	bar(t, bars,
+		"%d messages over Kafka, %s: lost %d, out of order within a process %d, begun too early %d; back in a key's order in another process %d, "+
+			"in the same when the partition came back %d; finished and repeated %d after a kill (finished at most %v before it), %d as their process had said, %d otherwise",
+		f.counts["messages"], how, len(f.faults[lost]), len(f.faults[inverted]), len(f.faults[early]),
+		f.counts["back, in another process"],
+		f.counts["back, in the same process later"], f.counts["repeated after a kill"],
+		f.oldest.Round(time.Millisecond), f.counts["repeated, as was said"],
+		f.counts["repeated"]+len(f.faults[repeated]))
 }
 
 // readLog is the history of lives, and the dead letters.

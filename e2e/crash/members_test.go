@@ -18,7 +18,8 @@ func TestKafkaMembers(t *testing.T) {
 	skipShort(t)
 	t.Parallel()
 	c := newCrew(t, &plan{
-		site: kafkaSite(t, "&session=6s&heartbeat=500ms&partitions=6"), dir: t.TempDir(), topic: "orders", concurrency: 4, parallel: 4,
+		site: kafkaSite(t, "&session=6s&heartbeat=500ms&partitions=6"), dir: t.TempDir(), topic: "orders",
+		concurrency: 4, parallel: 4,
 		lease: 30 * time.Second, work: 10 * time.Millisecond,
 	})
 	c.join()

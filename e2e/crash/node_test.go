@@ -74,7 +74,8 @@ func (n *node) live(ctx context.Context) {
 			n.drain(i, false)
 			return
 		case <-i.exited:
-			n.t.Errorf("%s ended by itself, %v after its start: %v\n%s", i.name, journal.Now()-i.began, i.cmd.ProcessState, i.tail(2000))
+			n.t.Errorf("%s ended by itself, %v after its start: %v\n%s", i.name, journal.Now()-i.began,
+				i.cmd.ProcessState, i.tail(2000))
 			i = n.rise()
 		case <-time.After(pause):
 			i = n.harm(i)
@@ -174,9 +175,11 @@ func (n *node) drain(i *incarnation, hurry bool) {
 	young := i.events[len(i.events)-1].at-i.began < time.Second
 	i.code = i.cmd.ProcessState.ExitCode()
 	if i.code != 0 && !(i.code == 130 && (hurry || young)) && !(i.code == -1 && young) {
-		n.t.Errorf("%s, from %v to %v, with %v: %v, want exit code %s; stderr ends:\n%s", i.name, i.began, i.ended, i.events, i.cmd.ProcessState, want, i.tail(2000))
+		n.t.Errorf("%s, from %v to %v, with %v: %v, want exit code %s; stderr ends:\n%s", i.name, i.began, i.ended,
+			i.events, i.cmd.ProcessState, want, i.tail(2000))
 	}
-	if left := members(envMark, i.mark); len(left) > 0 && !within(2*time.Second, func() bool { return len(members(envMark, i.mark)) == 0 }) {
+	if left := members(envMark, i.mark); len(left) > 0 && !within(2*time.Second,
+		func() bool { return len(members(envMark, i.mark)) == 0 }) {
 		n.t.Errorf("%s ended, its programs did not: %s", i.name, describe(left))
 	}
 }
@@ -186,8 +189,11 @@ func (n *node) drain(i *incarnation, hurry bool) {
 func (p *plan) workArgs(folder string, r *rand.Rand) []string {
 	parallel, odds := cmp.Or(p.parallel, []int{1, 1, 4}[r.IntN(3)]), p.odds
 	if odds == nil {
-		odds = []string{"-odds-slow", "200", "-odds-retry", "200", "-odds-release", "50", "-odds-dead", "20", "-odds-crash", "5"}
+		odds = []string{"-odds-slow", "200", "-odds-retry", "200", "-odds-release", "50", "-odds-dead", "20",
+			"-odds-crash", "5"}
 	}
-	worker := pipeCommand(folder, append([]string{"-seed", strconv.FormatUint(r.Uint64N(1<<32), 10), "-parallel", strconv.Itoa(parallel), "-work", p.work.String()}, odds...)...)
-	return []string{"work", p.topic, "--pipe", worker, "--order", "key", "--lease", p.lease.String(), "--concurrency", strconv.Itoa(p.concurrency)}
+	worker := pipeCommand(folder, append([]string{"-seed", strconv.FormatUint(r.Uint64N(1<<32), 10),
+		"-parallel", strconv.Itoa(parallel), "-work", p.work.String()}, odds...)...)
+	return []string{"work", p.topic, "--pipe", worker, "--order", "key", "--lease", p.lease.String(),
+		"--concurrency", strconv.Itoa(p.concurrency)}
 }

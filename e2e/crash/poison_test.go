@@ -24,7 +24,8 @@ func TestPoison(t *testing.T) {
 		for _, poisons := range []int{1, 5} {
 			t.Run(fmt.Sprint(poisons), func(t *testing.T) {
 				t.Parallel()
-				poison(t, s, mix{normal: 500, poisons: poisons, slots: 4, work: 2 * time.Millisecond, lease: time.Second})
+				poison(t, s, mix{normal: 500, poisons: poisons, slots: 4, work: 2 * time.Millisecond,
+					lease: time.Second})
 			})
 		}
 	})
@@ -65,7 +66,8 @@ func poison(t *testing.T, s *site, m mix) {
 	defer stop()
 	for range 2 {
 		nodes.Go(func() {
-			keepUp(ctx, t, s, "work", topic, "--pipe", pipeCommand(folder, "-work", m.work.String(), "-parallel", fmt.Sprint(max(m.slots/4, 1))),
+			keepUp(ctx, t, s, "work", topic, "--pipe", pipeCommand(folder, "-work", m.work.String(),
+				"-parallel", fmt.Sprint(max(m.slots/4, 1))),
 				"--concurrency", fmt.Sprint(m.slots), "--lease", m.lease.String())
 		})
 	}
@@ -155,8 +157,10 @@ func judgePoison(t *testing.T, s *site, topic, folder string, bad map[string]boo
 			t.Errorf("%s is dead after %d kills, which is no three alone", id, n)
 		}
 	}
-	bar(t, 7, "%d poison among %d: %d dead of kind Rescue, %d neighbours dead, %d acked, at most %d kills for one, all over after %v",
-		len(bad), f.AppendedTotal, len(found), len(letters)-len(found)+neighbours(found, bad), f.AckedTotal, worst, took)
+	bar(t, 7,
+		"%d poison among %d: %d dead of kind Rescue, %d neighbours dead, %d acked, at most %d kills for one, all over after %v",
+		len(bad), f.AppendedTotal, len(found), len(letters)-len(found)+neighbours(found, bad), f.AckedTotal,
+		worst, took)
 }
 
 // about are the lines about one message.

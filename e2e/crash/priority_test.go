@@ -24,7 +24,9 @@ func TestUrgent(t *testing.T) {
 		}{
 			{1, 5 * time.Millisecond, 10_000}, {4, 5 * time.Millisecond, 10_000}, {1, 0, 50_000}, {4, 0, 50_000},
 		} {
-			t.Run(fmt.Sprintf("%dx%v", c.concurrency, c.work), func(t *testing.T) { urgent(t, s, c.concurrency, c.work, c.bulk) })
+			t.Run(fmt.Sprintf("%dx%v", c.concurrency, c.work), func(t *testing.T) {
+				urgent(t, s, c.concurrency, c.work, c.bulk)
+			})
 		}
 	})
 }
@@ -38,7 +40,8 @@ func urgent(t *testing.T, s *site, concurrency int, work time.Duration, bulk int
 		}
 	}
 	folder := t.TempDir()
-	f := launch(t, s.env(), nil, nil, "work", topic, "--pipe", pipeCommand(folder, "-work", work.String()), "--concurrency", fmt.Sprint(concurrency))
+	f := launch(t, s.env(), nil, nil, "work", topic, "--pipe", pipeCommand(folder, "-work", work.String()),
+		"--concurrency", fmt.Sprint(concurrency))
 	eventually(t, 20*time.Second, "work begins", func() bool { return len(starts(t, folder)) > 20*concurrency })
 	const times = 5
 	appended := map[string]time.Duration{}
@@ -64,7 +67,8 @@ func urgent(t *testing.T, s *site, concurrency int, work time.Duration, bulk int
 		}
 		worst, slowest = max(worst, before), max(slowest, all[id]-after)
 	}
-	bar(t, 6, "priority 100 behind %d of bulk, %d program(s), handler %v: at most %d begun before it, %v after its append had returned",
+	bar(t, 6,
+		"priority 100 behind %d of bulk, %d program(s), handler %v: at most %d begun before it, %v after its append had returned",
 		left, concurrency, work, worst, slowest.Round(10*time.Microsecond))
 	// While the claim is on its way, each program may begin one more. With a handler
 	// that does nothing, that is a matter of time rather than of number.
@@ -116,7 +120,8 @@ func TestStarve(t *testing.T) {
 			}
 		}
 		behind := s.topic(t, topic).open()
-		bar(t, 6, "%d of bulk under a stream of priority 100 above capacity (%d were behind at its end), 100 points worth %v: begun %v to %v after their append",
+		bar(t, 6,
+			"%d of bulk under a stream of priority 100 above capacity (%d were behind at its end), 100 points worth %v: begun %v to %v after their append",
 			bulk, behind, worth, quantile(waits, 0), quantile(waits, 1))
 		switch {
 		case len(waits) < bulk:

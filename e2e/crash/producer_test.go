@@ -97,7 +97,8 @@ func (p *producer) send(ctx context.Context, chunk, send int) bool {
 	c, err := parseCounted(out.String())
 	if err != nil || c.Appended+c.Duplicates != p.plan.chunk {
 		p.failures++
-		p.t.Errorf("producer %d, chunk %d of %d messages: counted %q (%v)", p.number, chunk, p.plan.chunk, out.String(), err)
+		p.t.Errorf("producer %d, chunk %d of %d messages: counted %q (%v)", p.number, chunk, p.plan.chunk,
+			out.String(), err)
 		return false
 	}
 	if send == 1 && c.Duplicates > 0 {

@@ -109,7 +109,8 @@ func TestServerGone(t *testing.T) {
 	skipShort(t)
 	v, s := ownServer(t)
 	for name, c := range map[string]struct{ fault, repair string }{
-		"stopped": {"stop", "start"}, "killed": {"kill", "start"}, "paused": {"pause", "continue"}, "restarted": {"restart", ""},
+		"stopped": {"stop", "start"}, "killed": {"kill", "start"}, "paused": {"pause", "continue"},
+		"restarted": {"restart", ""},
 	} {
 		t.Run(name, func(t *testing.T) { serverGone(t, v, s, name, c.fault, c.repair) })
 	}
@@ -127,7 +128,8 @@ func TestServerGone(t *testing.T) {
 func serverGone(t *testing.T, v *server, s *site, topic, fault, repair string) {
 	folder := t.TempDir()
 	const messages = 6000
-	worker := launch(t, s.env(), nil, nil, "work", topic, "--pipe", pipeCommand(folder, "-work", "2ms"), "--concurrency", "4", "--lease", "3s")
+	worker := launch(t, s.env(), nil, nil, "work", topic, "--pipe", pipeCommand(folder, "-work", "2ms"),
+		"--concurrency", "4", "--lease", "3s")
 	source, feed, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -173,7 +175,11 @@ func serverGone(t *testing.T, v *server, s *site, topic, fault, repair string) {
 	if !worker.alive() {
 		t.Fatalf("the worker ended: %s", worker.tail(2000))
 	}
-	if !within(30*time.Second, func() bool { time.Sleep(200 * time.Millisecond); return s.topic(t, topic).open() == 0 }) {
+	if !within(30*time.Second, func() bool {
+		time.Sleep(200 * time.Millisecond)
+		return s.topic(t,
+			topic).open() == 0
+	}) {
 		t.Errorf("not all is carried out: %+v", s.topic(t, topic))
 	}
 	f := s.topic(t, topic)
@@ -181,7 +187,8 @@ func serverGone(t *testing.T, v *server, s *site, topic, fault, repair string) {
 		t.Errorf("workers saw %d of %d: %+v", seen, messages, f)
 	}
 	hides(t, result{stderr: worker.tail(1 << 20)}, password(t, s.url))
-	bar(t, 8, "server %s for %v: work goes on %v after its return, %d of %d acked", topic, down.Round(100*time.Millisecond), recovered.Round(10*time.Millisecond), f.AckedTotal, messages)
+	bar(t, 8, "server %s for %v: work goes on %v after its return, %d of %d acked", topic,
+		down.Round(100*time.Millisecond), recovered.Round(10*time.Millisecond), f.AckedTotal, messages)
 }
 
 // password is that of a URL.
@@ -236,13 +243,15 @@ func TestWrongDSN(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bad := &site{url: c.url}
-			for _, args := range [][]string{{"topics", "ls"}, {"send", "t", "x"}, {"work", "t", "--exec", "true"}, {"migrate", "up"}, {"migrate", "status"}} {
+			for _, args := range [][]string{{"topics", "ls"}, {"send", "t", "x"}, {"work", "t", "--exec", "true"},
+				{"migrate", "up"}, {"migrate", "status"}} {
 				if name == "port" && args[0] == "send" || name == "host" && args[0] == "send" {
 					continue // it goes on trying for minutes, and says so
 				}
 				r := bad.run(t, nil, args...)
 				clearly(t, r, c.codes)
-				for _, part := range []string{"Tr0ub4dor", "y%20z", "3/x@y", url.QueryEscape(secret), url.PathEscape(secret)} {
+				for _, part := range []string{"Tr0ub4dor", "y%20z", "3/x@y", url.QueryEscape(secret),
+					url.PathEscape(secret)} {
 					if strings.Contains(r.stdout+r.stderr, part) {
 						t.Errorf("%v shows the password: %v", args, r)
 					}
@@ -261,7 +270,8 @@ func TestMissingTables(t *testing.T) {
 	s := postgresSite(t)
 	s.must(t, "send", "t", "x")
 	s.must(t, "migrate", "down", "--to", "0", "--yes")
-	for _, args := range [][]string{{"topics", "ls"}, {"send", "t", "x"}, {"work", "t", "--exec", "true"}, {"messages", "ls"}} {
+	for _, args := range [][]string{{"topics", "ls"}, {"send", "t", "x"}, {"work", "t", "--exec", "true"},
+		{"messages", "ls"}} {
 		clearly(t, s.run(t, nil, args...), []int{codeConflict}, "migrate up")
 	}
 	s.must(t, "send", "t", "x", "--auto-migrate")
@@ -270,7 +280,8 @@ func TestMissingTables(t *testing.T) {
 		t.Fatal("the server does not answer")
 	}
 	defer func() { _ = conn.Close(t.Context()) }()
-	rows, err := conn.Query(t.Context(), "SELECT quote_ident(schemaname) || '.' || quote_ident(tablename) FROM pg_tables WHERE schemaname NOT IN ('pg_catalog', 'information_schema')")
+	rows, err := conn.Query(t.Context(),
+		"SELECT quote_ident(schemaname) || '.' || quote_ident(tablename) FROM pg_tables WHERE schemaname NOT IN ('pg_catalog', 'information_schema')")
 	if err != nil {
 		t.Fatal(err)
 	}

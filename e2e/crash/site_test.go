@@ -114,7 +114,8 @@ type result struct {
 }
 
 func (r result) String() string {
-	return fmt.Sprintf("exit code %d after %v\nstdout: %.2000s\nstderr: %.4000s", r.code, r.took.Round(time.Millisecond), r.stdout, r.stderr)
+	return fmt.Sprintf("exit code %d after %v\nstdout: %.2000s\nstderr: %.4000s", r.code,
+		r.took.Round(time.Millisecond), r.stdout, r.stderr)
 }
 
 // run runs a command to its end, for a minute at most.

@@ -48,9 +48,12 @@ func soak(t *testing.T, s *site) {
 	if rescued > p.messages/1000 {
 		t.Errorf("%d dead letters of kind Rescue: chance alone does not kill a message's worker three times", rescued)
 	}
-	bar(t, 2, "%d messages, %d kills, %d stops, %d drains: lost %d, stuck %d, out of order %d, two live leases %d, overcounted attempts %d, slowest rescue %v after the kill",
-		found.counts["messages"], count(nodes, killed)+count(nodes, hurried), count(nodes, stopped), count(nodes, drained),
-		len(found.faults[lost]), figures.open(), len(found.faults[outOfOrder]), len(found.faults[twoLeases])+len(found.faults[trampled]),
+	bar(t, 2,
+		"%d messages, %d kills, %d stops, %d drains: lost %d, stuck %d, out of order %d, two live leases %d, overcounted attempts %d, slowest rescue %v after the kill",
+		found.counts["messages"], count(nodes, killed)+count(nodes, hurried), count(nodes, stopped),
+		count(nodes, drained),
+		len(found.faults[lost]), figures.open(), len(found.faults[outOfOrder]),
+		len(found.faults[twoLeases])+len(found.faults[trampled]),
 		len(found.faults[overcount]), quantile(found.rescue, 1))
 }
 
@@ -70,7 +73,8 @@ func chaos(t *testing.T, p *plan) ([]*node, []*producer) {
 		workers.Go(func() { n.live(working) })
 	}
 	for i := range p.producers {
-		m := &producer{t: t, plan: p, number: i, unique: i%2 == 1, rand: rand.New(rand.NewPCG(r.Uint64(), 2)), usual: time.Second}
+		m := &producer{t: t, plan: p, number: i, unique: i%2 == 1, rand: rand.New(rand.NewPCG(r.Uint64(), 2)),
+			usual: time.Second}
 		producers = append(producers, m)
 		senders.Go(func() { m.live(producing) })
 	}
@@ -85,7 +89,8 @@ func finish(t *testing.T, p *plan) (last []*node, took time.Duration) {
 	t.Helper()
 	began := time.Now()
 	for i := range 2 {
-		n := &node{t: t, name: fmt.Sprintf("last%d", i+1), plan: p, rand: rand.New(rand.NewPCG(1, uint64(i))), flags: []string{"--until-empty"}}
+		n := &node{t: t, name: fmt.Sprintf("last%d", i+1), plan: p, rand: rand.New(rand.NewPCG(1, uint64(i))),
+			flags: []string{"--until-empty"}}
 		n.rise()
 		last = append(last, n)
 	}
@@ -98,7 +103,8 @@ func finish(t *testing.T, p *plan) (last []*node, took time.Duration) {
 }
 
 // account compares the journals with what the store counted.
-func account(t *testing.T, p *plan, producers []*producer, found *findings, figures figures, dead int, all []*delivery) {
+func account(t *testing.T, p *plan, producers []*producer, found *findings, figures figures, dead int,
+	all []*delivery) {
 	t.Helper()
 	check := func(what string, got, want int64) {
 		if got != want {
@@ -135,6 +141,7 @@ func account(t *testing.T, p *plan, producers []*producer, found *findings, figu
 		sends[d.id] = d.Send
 	}
 	if len(twice) > 0 {
-		t.Errorf("%d times a message was stored again after its ack, in spite of its unique key; the first: %s", len(twice), twice[0])
+		t.Errorf("%d times a message was stored again after its ack, in spite of its unique key; the first: %s",
+			len(twice), twice[0])
 	}
 }

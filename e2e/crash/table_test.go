@@ -12,23 +12,30 @@ import (
 )
 
 // table shows the figures of a chaos.
-func table(p *plan, nodes []*node, producers []*producer, found *findings, f figures, emptied time.Duration, all []*delivery) string {
+func table(p *plan, nodes []*node, producers []*producer, found *findings, f figures, emptied time.Duration,
+	all []*delivery) string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	row := func(name, format string, args ...any) { fmt.Fprintf(w, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
 	row("store", "%s", p.site.name)
-	row("plan", "%d messages, %d keys, %d workers × %d, lease %v, %v", p.messages, p.keys, p.nodes, p.concurrency, p.lease, p.duration)
+	row("plan", "%d messages, %d keys, %d workers × %d, lease %v, %v", p.messages, p.keys, p.nodes, p.concurrency,
+		p.lease, p.duration)
 	for _, m := range producers {
-		row(fmt.Sprintf("producer %d", m.number), "%d sends, %d of them killed; confirmed %d appended, %d duplicates", m.sends, m.killed, m.appended, m.duplicates)
+		row(fmt.Sprintf("producer %d", m.number), "%d sends, %d of them killed; confirmed %d appended, %d duplicates",
+			m.sends, m.killed, m.appended, m.duplicates)
 	}
 	row("harms", "%d killed alone, %d killed with programs, %d stopped, %d drained, %d hurried",
-		countAll(nodes, killed, false), countAll(nodes, killed, true), count(nodes, stopped), count(nodes, drained), count(nodes, hurried))
+		countAll(nodes, killed, false), countAll(nodes, killed, true), count(nodes, stopped), count(nodes, drained),
+		count(nodes, hurried))
 	row("store counts", "%d appended = %d acked + %d dead + %d open", f.AppendedTotal, f.AckedTotal, f.Dead, f.open())
-	row("workers saw", "%d deliveries of %d messages in %d lanes; %d messages more than once", found.counts["deliveries"], found.counts["messages"], found.counts["lanes"], found.counts["delivered again"])
-	row("stale verdicts", "%d, with which a stopped one came back after somebody else had taken over", found.counts["stale verdicts"])
+	row("workers saw", "%d deliveries of %d messages in %d lanes; %d messages more than once",
+		found.counts["deliveries"], found.counts["messages"], found.counts["lanes"], found.counts["delivered again"])
+	row("stale verdicts", "%d, with which a stopped one came back after somebody else had taken over",
+		found.counts["stale verdicts"])
 	row("unsure", "%d deliveries, whose lease may or may not have been live", found.counts["unsure"])
 	row("dead unheard", "%d without a verdict of a worker", found.counts["dead without a verdict"])
-	row("rescues", "%d; p50 %v, p99 %v, slowest %v after the kill", len(found.rescue), quantile(found.rescue, 0.5), quantile(found.rescue, 0.99), quantile(found.rescue, 1))
+	row("rescues", "%d; p50 %v, p99 %v, slowest %v after the kill", len(found.rescue), quantile(found.rescue, 0.5),
+		quantile(found.rescue, 0.99), quantile(found.rescue, 1))
 	drains := drainTimes(nodes)
 	row("drains", "p50 %v, slowest %v", quantile(drains, 0.5), quantile(drains, 1))
 	row("starts", "%s in each second", rates(all))

@@ -92,7 +92,8 @@ func main() {
 	flag.DurationVar(&w.slow, "slow", 300*time.Millisecond, "how long a slow delivery takes")
 	flag.IntVar(&w.parallel, "parallel", 1, "deliveries carried out at once")
 	for name, odd := range map[string]*uint64{
-		"odds-slow": &w.odds.slow, "odds-retry": &w.odds.retry, "odds-release": &w.odds.release, "odds-dead": &w.odds.dead, "odds-crash": &w.odds.crash,
+		"odds-slow": &w.odds.slow, "odds-retry": &w.odds.retry, "odds-release": &w.odds.release,
+		"odds-dead": &w.odds.dead, "odds-crash": &w.odds.crash,
 	} {
 		flag.Uint64Var(odd, name, 0, "of 10,000 deliveries")
 	}
@@ -108,7 +109,8 @@ func (w *worker) run(folder string) (err error) {
 	if w.journal, err = journal.Create(folder); err != nil {
 		return err
 	}
-	if err := w.journal.Write(journal.Line{What: journal.Up, ID: strconv.Itoa(os.Getpid()), Token: "-", Verdict: strconv.Itoa(os.Getppid())}); err != nil {
+	if err := w.journal.Write(journal.Line{What: journal.Up, ID: strconv.Itoa(os.Getpid()),
+		Token: "-", Verdict: strconv.Itoa(os.Getppid())}); err != nil {
 		return err
 	}
 	slots := make(chan struct{}, w.parallel)

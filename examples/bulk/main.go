@@ -1,6 +1,6 @@
-// Command bulk carries rows of an application to a sink that takes them in bulks, and answers each row by itself. A row and
-// its message are committed together. The sink throttles every row twice before it fails with a 503: of two attempts that a
-// row has, only the 503 counts. So nothing dies but the row that the sink refuses for good.
+// Command bulk carries rows of an application to a sink that takes them in bulks, and answers each row by itself. A
+// row and its message are committed together. The sink throttles every row twice before it fails with a 503: of two
+// attempts that a row has, only the 503 counts. So nothing dies but the row that the sink refuses for good.
 package main
 
 import (
@@ -55,9 +55,9 @@ func main() {
 	rule := policy.Rule{ID: "sink", Match: policy.Match{Kind: "SinkDown"}, MaxAttempts: 2, Backoff: soon}
 	matrix, err := policy.NewMatrixOf(nil, append(policy.Builtin(), rule))
 	must(err)
-	insert := func(_ context.Context, ds []*pawl.Delivery) []error { return send(sink.URL, ds) }
+	put := func(_ context.Context, ds []*pawl.Delivery) []error { return send(sink.URL, ds) }
 	d, err := dispatch.New(s, dispatch.Config{Policy: matrix, UntilEmpty: true, Topics: []dispatch.Topic{{
-		Name: "orders", Batch: pawl.BatchHandlerFunc(insert), BatchSize: 100, BatchWait: 100 * time.Millisecond, Concurrency: 1,
+		Name: "orders", Batch: pawl.BatchHandlerFunc(put), BatchSize: 100, BatchWait: time.Second / 10, Concurrency: 1,
 	}}})
 	must(err)
 	must(d.Run(ctx))

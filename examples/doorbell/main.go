@@ -1,6 +1,6 @@
-// Command doorbell answers the messages of an inbox. The inbox rings, and a worker pulls from where it was: the cursor is a
-// mark, and is moved by a message that is stored together with the replies. The inbox rings once more while it is pulled;
-// that ring is kept, because the bell is unique until it is claimed only. Answers are lost: each message gets one reply.
+// Command doorbell answers the messages of an inbox. The inbox rings, and a worker pulls from where it was: the cursor
+// is a mark, and is moved by a message that is stored together with the replies. The inbox rings once more while it is
+// pulled; that ring is kept: the bell is unique only until claimed. Answers are lost: each message gets one reply.
 package main
 
 import (
@@ -20,9 +20,9 @@ import (
 	"github.com/pawl-dev/pawl/store/sqlite"
 )
 
-const waiting = 8 // messages in the inbox, in the end
+const waiting, day = 8, 24 * time.Hour // messages in the inbox, in the end
 
-// inbox lists the numbers of its messages above ?after=N for GET, and takes a reply to /N for POST. One worker pulls, one replies.
+// inbox lists the numbers of its messages above ?after=N for GET, and takes a reply to /N for POST.
 type inbox struct {
 	ring        func()
 	pulls, last int
@@ -93,7 +93,7 @@ func main() {
 	pull := pawl.HandlerFunc(func(_ context.Context, d *pawl.Delivery) error {
 		numbers, err := call(http.MethodGet, server.URL+"?after="+cursor(s), d.ID)
 		for _, n := range numbers { // who pulls again before the cursor has moved emits nothing new
-			m := pawl.Message{Topic: "reply", Body: fmt.Append(nil, n), Unique: pawl.Unique{Key: fmt.Sprint(n), For: 24 * time.Hour}}
+			m := pawl.Message{Topic: "reply", Body: fmt.Append(nil, n), Unique: pawl.Unique{Key: fmt.Sprint(n), For: day}}
 			d.Emit(m, pawl.Message{Topic: "cursor", Key: []byte("inbox"), Body: m.Body})
 		}
 		return err

@@ -1,6 +1,6 @@
-// Command hosts crawls three hosts with two dispatchers over one store, as two processes would. Each host has a rate that
-// both of them share, and is left alone for a while after a 404: without a hold on that verdict, it would be asked again at
-// once. No page is fetched twice, because its URL is taken when it is emitted.
+// Command hosts crawls three hosts with two dispatchers over one store, as two processes would. Each host has a rate
+// that both of them share, and is left alone for a while after a 404: without a hold on that verdict, it would be
+// asked again at once. No page is fetched twice, because its URL is taken when it is emitted.
 package main
 
 import (
@@ -88,11 +88,11 @@ func must(err error) {
 }
 
 func main() {
-	ctx, peer := context.Background(), &web{answers: map[string][]time.Time{}, missed: map[string]time.Time{}, pages: map[string]bool{}}
+	peer := &web{answers: map[string][]time.Time{}, missed: map[string]time.Time{}, pages: map[string]bool{}}
 	server := httptest.NewServer(peer)
 	defer server.Close()
 	s, began := memory.New(memory.Config{}), time.Now()
-	must(store.Send(ctx, s, page("a.example", "0"), page("b.example", "0"), page("c.example", "0")))
+	must(store.Send(context.Background(), s, page("a.example", "0"), page("b.example", "0"), page("c.example", "0")))
 	var processes sync.WaitGroup
 	for range 2 {
 		perHost, err := dispatch.NewLimiter(dispatch.LimitConfig{
@@ -104,7 +104,7 @@ func main() {
 			Settings: store.Declaration{Order: store.OrderKey},
 		}}})
 		must(err)
-		processes.Go(func() { must(d.Run(ctx)) })
+		processes.Go(func() { must(d.Run(context.Background())) })
 	}
 	processes.Wait()
 	if len(peer.wrong) > 0 || len(peer.pages) != 3*(len(links)+1) {

@@ -1,6 +1,6 @@
-// Command ratelimited calls a service that serves three calls at once and refuses the others with 429. A limiter around the
-// calls learns how many it takes. A refused call is no failure of the message, so it uses up no attempt: with two attempts
-// for each message, all of them are served.
+// Command ratelimited calls a service that serves three calls at once and refuses the others with 429. A limiter
+// around the calls learns how many it takes. A refused call is no failure of the message, so it uses up no attempt:
+// with two attempts for each message, all of them are served.
 package main
 
 import (

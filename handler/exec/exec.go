@@ -68,7 +68,8 @@ func (e *Handler) environ(d *pawl.Delivery) []string {
 		}
 	}
 	return append(env,
-		"PAWL_ID="+d.ID, "PAWL_TOPIC="+d.Topic, key, "PAWL_ATTEMPT="+strconv.Itoa(d.Attempt), "PAWL_TOKEN="+d.Token.String(),
+		"PAWL_ID="+d.ID, "PAWL_TOPIC="+d.Topic, key, "PAWL_ATTEMPT="+strconv.Itoa(d.Attempt),
+		"PAWL_TOKEN="+d.Token.String(),
 		"PAWL_TRACEPARENT="+trace, "PAWL_HEADERS="+string(wire.AppendHeaders(nil, d.Headers)))
 }
 
@@ -125,7 +126,8 @@ func verdict(code int, reason string) error {
 // startError is permanent where it is about this message.
 func startError(err error) error {
 	if errors.Is(err, syscall.E2BIG) {
-		return pawl.Permanent(pawl.OfKind(pawl.KindDecode, errors.New("the headers do not fit into an environment; use --pipe")))
+		return pawl.Permanent(pawl.OfKind(pawl.KindDecode,
+			errors.New("the headers do not fit into an environment; use --pipe")))
 	}
 	return pawl.OfKind(policy.KindCommand, fmt.Errorf("start the program: %w", err))
 }

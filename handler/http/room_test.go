@@ -99,7 +99,8 @@ func TestWhoWaitsHasNoRoom(t *testing.T) {
 			first, second = second, first
 		}
 		if len(first.got) != 1 || len(second.got) != 0 || len(r.waiting) != 1 || r.free != 0 {
-			t.Fatalf("%d and %d are read, %d wait, %d are free; want one that has it all, and one that waits", len(first.got), len(second.got), len(r.waiting), r.free)
+			t.Fatalf("%d and %d are read, %d wait, %d are free; want one that has it all, and one that waits",
+				len(first.got), len(second.got), len(r.waiting), r.free)
 		}
 		for _, s := range []*sent{first, second} {
 			if err := <-s.got; err != nil || s.of != maxVerdict || s.has != 20*firstRoom {
@@ -144,7 +145,8 @@ func (s stalled) Read([]byte) (int, error) {
 
 // crowded is a hook whose service answers within half its time with a verdict that finds no
 // room, for a minute by now, and may say more then. What Handle returns comes through got.
-func crowded(t *testing.T, ctx context.Context, length int, rest func(context.Context) io.Reader) (r *Replies, got chan error) {
+func crowded(t *testing.T, ctx context.Context, length int, rest func(context.Context) io.Reader) (r *Replies,
+	got chan error) {
 	r, got = newReplies(maxVerdict), make(chan error, 1)
 	h, err := New(Config{URL: "http://service", Timeout: time.Second, Replies: r})
 	if err != nil {
@@ -154,7 +156,8 @@ func crowded(t *testing.T, ctx context.Context, length int, rest func(context.Co
 	h.client.Transport = tripper(func(q *http.Request) (*http.Response, error) {
 		time.Sleep(time.Second / 2)
 		body := bounded{io.MultiReader(bytes.NewReader([]byte(text)), rest(q.Context())), q.Context()}
-		return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {ContentVerdict}}, ContentLength: int64(length), Body: body}, nil
+		return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {ContentVerdict}},
+			ContentLength: int64(length), Body: body}, nil
 	})
 	if err := r.take(ctx, maxVerdict); err != nil {
 		t.Fatal(err)
@@ -207,7 +210,8 @@ func TestTheClockGoesOn(t *testing.T) {
 		began := time.Now()
 		r.leave(&pawl.Delivery{}, maxVerdict)
 		err := <-got
-		if policy.FactsOf(err) != policy.Timeout || pawl.Describe(err).Kind != policy.KindService || !strings.Contains(err.Error(), "no reply within 1s") {
+		if policy.FactsOf(err) != policy.Timeout || pawl.Describe(err).Kind != policy.KindService ||
+			!strings.Contains(err.Error(), "no reply within 1s") {
 			t.Errorf("it ends with %v", err)
 		}
 		if took := time.Since(began); took != time.Second/2 {

@@ -35,7 +35,8 @@ func delivery() *pawl.Delivery {
 	return &pawl.Delivery{
 		Message: pawl.Message{
 			ID: "m1", Topic: "mail", Key: []byte("k 1"), Body: []byte("hello"),
-			Headers: map[string]string{"traceparent": "00-1-2-01", "content-type": "text/plain", "x\r\nInjected: 1": "ü\n\x7f🙂"},
+			Headers: map[string]string{"traceparent": "00-1-2-01", "content-type": "text/plain",
+				"x\r\nInjected: 1": "ü\n\x7f🙂"},
 		},
 		Token: pawl.Token{Fence: 1, Lane: 2, Seq: 3}, Attempt: 2,
 	}
@@ -44,10 +45,11 @@ func delivery() *pawl.Delivery {
 func TestWhatIsSent(t *testing.T) {
 	var got *http.Request
 	var body []byte
-	h := hook(t, Config{Method: "PUT", Headers: map[string]string{"X-Api": "1"}}, func(_ http.ResponseWriter, r *http.Request) {
-		got = r
-		body, _ = io.ReadAll(r.Body)
-	})
+	h := hook(t, Config{Method: "PUT", Headers: map[string]string{"X-Api": "1"}},
+		func(_ http.ResponseWriter, r *http.Request) {
+			got = r
+			body, _ = io.ReadAll(r.Body)
+		})
 	d := delivery()
 	if err := h.Handle(t.Context(), d); err != nil {
 		t.Fatal(err)
@@ -56,7 +58,8 @@ func TestWhatIsSent(t *testing.T) {
 		t.Errorf("%s %s with %q", got.Method, got.URL, body)
 	}
 	for name, want := range map[string]string{
-		"Pawl-Id": "m1", "Pawl-Topic": "mail", "Pawl-Key": "k 1", "Pawl-Attempt": "2", "Pawl-Token": d.Token.String(), "Traceparent": "00-1-2-01",
+		"Pawl-Id": "m1", "Pawl-Topic": "mail", "Pawl-Key": "k 1", "Pawl-Attempt": "2", "Pawl-Token": d.Token.String(),
+		"Traceparent":  "00-1-2-01",
 		"Content-Type": "text/plain", "X-Api": "1", "Injected": "", "Idempotency-Key": "m1",
 	} {
 		if v := got.Header.Get(name); v != want {
@@ -67,7 +70,8 @@ func TestWhatIsSent(t *testing.T) {
 		t.Errorf("the user of the URL is sent as %s:%s", user, password)
 	}
 	var headers map[string]string
-	if err := json.Unmarshal([]byte(got.Header.Get("Pawl-Headers")), &headers); err != nil || headers["x\r\nInjected: 1"] != "ü\n\x7f🙂" {
+	if err := json.Unmarshal([]byte(got.Header.Get("Pawl-Headers")), &headers); err != nil ||
+		headers["x\r\nInjected: 1"] != "ü\n\x7f🙂" {
 		t.Errorf("headers of the message come as %q: %v", got.Header.Get("Pawl-Headers"), err)
 	}
 }
@@ -79,7 +83,8 @@ func TestWhatNoHeaderHoldsIsEncoded(t *testing.T) {
 	if err := h.Handle(t.Context(), d); err != nil {
 		t.Fatal(err)
 	}
-	if got.Get("Pawl-Id-Base64") != "w7w=" || got.Get("Pawl-Key-Base64") != "YQ0KWDogeQ==" || got.Get("Pawl-Key") != "" || got.Get("X") != "" ||
+	if got.Get("Pawl-Id-Base64") != "w7w=" || got.Get("Pawl-Key-Base64") != "YQ0KWDogeQ==" ||
+		got.Get("Pawl-Key") != "" || got.Get("X") != "" ||
 		got.Get("Content-Type") != "application/octet-stream" {
 		t.Errorf("sent %v", got)
 	}
@@ -99,15 +104,22 @@ func TestVerdicts(t *testing.T) {
 		want   string
 	}{
 		{200, "", "ack"}, {204, "", "ack"}, {202, "10", "ack"},
-		{429, "3", "release after 3s"}, {503, "2", "release after 2s"}, {503, "0", "release after 1s"}, {429, date(time.Minute), "release after 1m0s"},
-		{503, date(-time.Minute), "release after 1s"}, {503, "3600", "release after 1h0m0s"}, {429, "3601", "release after 1h0m0s"},
-		{503, "86400000", "release after 1h0m0s"}, {429, "99999999999", "release after 1h0m0s"}, {429, "99999999999999999999999", "release after 1h0m0s"},
-		{503, date(24 * 365 * time.Hour), "release after 1h0m0s"}, {503, "Fri, 31 Dec 9999 23:59:59 GMT", "release after 1h0m0s"},
-		{429, "", "retry"}, {429, "soon", "retry"}, {503, "-1", "retry"}, {429, "1.5", "retry"}, {429, "-99999999999999999999999", "retry"}, {503, "", "retry"}, {500, "5", "retry"}, {502, "", "retry"}, {408, "", "retry"}, {425, "", "retry"},
+		{429, "3", "release after 3s"}, {503, "2", "release after 2s"}, {503, "0", "release after 1s"},
+		{429, date(time.Minute), "release after 1m0s"},
+		{503, date(-time.Minute), "release after 1s"}, {503, "3600", "release after 1h0m0s"},
+		{429, "3601", "release after 1h0m0s"},
+		{503, "86400000", "release after 1h0m0s"}, {429, "99999999999", "release after 1h0m0s"},
+		{429, "99999999999999999999999", "release after 1h0m0s"},
+		{503, date(24 * 365 * time.Hour), "release after 1h0m0s"},
+		{503, "Fri, 31 Dec 9999 23:59:59 GMT", "release after 1h0m0s"},
+		{429, "", "retry"}, {429, "soon", "retry"}, {503, "-1", "retry"}, {429, "1.5", "retry"},
+		{429, "-99999999999999999999999", "retry"}, {503, "", "retry"}, {500, "5", "retry"}, {502, "", "retry"},
+		{408, "", "retry"}, {425, "", "retry"},
 		{400, "", "dead"}, {404, "", "dead"}, {409, "", "dead"}, {410, "", "dead"}, {422, "3", "dead"},
 		{301, "", "retry"}, {304, "", "retry"},
 	} {
-		reply := &http.Response{StatusCode: c.status, Status: fmt.Sprint(c.status), Header: http.Header{"Date": {date(0)}}}
+		reply := &http.Response{StatusCode: c.status, Status: fmt.Sprint(c.status),
+			Header: http.Header{"Date": {date(0)}}}
 		if c.header != "" {
 			reply.Header.Set("Retry-After", c.header)
 		}
@@ -133,7 +145,8 @@ func TestReasonsAreShort(t *testing.T) {
 		_, _ = io.WriteString(w, strings.Repeat("ü", 1<<20))
 	})
 	err := h.Handle(t.Context(), delivery())
-	if err == nil || len(err.Error()) > maxReason+100 || !strings.HasPrefix(err.Error(), "500 Internal Server Error: üü") {
+	if err == nil || len(err.Error()) > maxReason+100 || !strings.HasPrefix(err.Error(),
+		"500 Internal Server Error: üü") {
 		t.Errorf("the reason is %.100q", err)
 	}
 }
@@ -154,7 +167,8 @@ func TestNoReply(t *testing.T) {
 		}
 		return f.Facts
 	}
-	if err := h.Handle(t.Context(), delivery()); facts(err) != policy.Timeout || pawl.Describe(err).Kind != policy.KindService {
+	if err := h.Handle(t.Context(), delivery()); facts(err) != policy.Timeout ||
+		pawl.Describe(err).Kind != policy.KindService {
 		t.Errorf("too late: %v, %v", err, facts(err))
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -166,7 +180,8 @@ func TestNoReply(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := h.Handle(t.Context(), delivery()); facts(err) != policy.Connect || strings.Contains(err.Error(), "secret") {
+	if err := h.Handle(t.Context(), delivery()); facts(err) != policy.Connect ||
+		strings.Contains(err.Error(), "secret") {
 		t.Errorf("nobody there: %v, %v", err, facts(err))
 	}
 }
@@ -177,7 +192,8 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 		calls++
 		http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
 	})
-	if err := h.Handle(t.Context(), delivery()); err == nil || !strings.Contains(err.Error(), "not followed") || calls != 1 {
+	if err := h.Handle(t.Context(), delivery()); err == nil || !strings.Contains(err.Error(), "not followed") ||
+		calls != 1 {
 		t.Errorf("%v after %d calls", err, calls)
 	}
 }
@@ -228,14 +244,18 @@ func TestARepliedVerdict(t *testing.T) {
 	if err != nil || d.HoldFor() != 2*time.Second || len(d.Emitted()) != 1 || d.Emitted()[0].Topic != "next" {
 		t.Errorf("ack: %v, holds %v, emits %v", err, d.HoldFor(), d.Emitted())
 	}
-	if _, err := handle(`{"verdict":"dead","reason":"no such customer","kind":"Customer"}`); pawl.Describe(err).Class != pawl.ClassPermanent || pawl.Describe(err).Kind != "Customer" {
+	if _, err := handle(`{"verdict":"dead","reason":"no such customer","kind":"Customer"}`); pawl.Describe(
+		err).Class != pawl.ClassPermanent || pawl.Describe(err).Kind != "Customer" {
 		t.Errorf("dead: %v", err)
 	}
-	if _, err := handle(`{"verdict":"release","after_seconds":3}`); err == nil || !strings.HasPrefix(err.Error(), "released") {
+	if _, err := handle(`{"verdict":"release","after_seconds":3}`); err == nil ||
+		!strings.HasPrefix(err.Error(), "released") {
 		t.Errorf("release: %v", err)
 	}
-	for _, bad := range []string{"", "ok", `{"verdict":"done"}`, `{"verdict":"ack"`, `{"verdict":"dead","emit":[{"topic":"t"}]}`} {
-		if _, err := handle(bad); err == nil || !strings.Contains(err.Error(), "no verdict") || pawl.Describe(err).Kind != policy.KindService {
+	for _, bad := range []string{"", "ok", `{"verdict":"done"}`, `{"verdict":"ack"`,
+		`{"verdict":"dead","emit":[{"topic":"t"}]}`} {
+		if _, err := handle(bad); err == nil || !strings.Contains(err.Error(), "no verdict") ||
+			pawl.Describe(err).Kind != policy.KindService {
 			t.Errorf("%s: %v", bad, err)
 		}
 	}

@@ -96,7 +96,8 @@ func (c *child) take(answers []answer) {
 			c.bad(a)
 		case k == nil || k.d.ID != a.verdict.ID:
 			p.stats.Stale++
-			p.complain(p.stats.Stale, "verdict about what the program does not hold; it is ignored", c, "id", a.verdict.ID)
+			p.complain(p.stats.Stale, "verdict about what the program does not hold; it is ignored", c, "id",
+				a.verdict.ID)
 		default:
 			p.answered, p.unready, p.failing = true, 0, nil
 			c.answers++

@@ -105,7 +105,8 @@ func (c *child) run() ending {
 	said := &process.Tail{}
 	heard := make(chan struct{})
 	go func() {
-		process.Read(pipes.stderr, &process.Lines{Prefix: fmt.Sprintf("[%d] ", c.n), Out: c.pipe.config.Stderr, Tail: said})
+		process.Read(pipes.stderr, &process.Lines{Prefix: fmt.Sprintf("[%d] ", c.n), Out: c.pipe.config.Stderr,
+			Tail: said})
 		close(heard)
 	}()
 	written := make(chan int64, 1)
@@ -261,7 +262,8 @@ func (c *child) fall(how string, voluntary bool, read int64) ending {
 	p := c.pipe
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	e := ending{how: how, voluntary: voluntary, answers: c.answers, held: len(c.held), unread: read <= 0, cause: c.cause}
+	e := ending{how: how, voluntary: voluntary, answers: c.answers, held: len(c.held), unread: read <= 0,
+		cause: c.cause}
 	var touched, untouched []*call
 	for _, k := range c.inOrder() {
 		k.child = nil
@@ -334,7 +336,8 @@ func (p *Pipe) restarts(c *child, e ending, pause time.Duration) bool {
 		return false
 	}
 	p.stats.Restarts++
-	args := []any{"child", c.n, "pid", e.pid, "command", p.config.Command, "how", e.how, "held", e.held, "again_in", pause}
+	args := []any{"child", c.n, "pid", e.pid, "command", p.config.Command, "how", e.how, "held", e.held,
+		"again_in", pause}
 	what, log := "program ended", p.config.Logger.Warn
 	counted := p.count(e)
 	switch {

@@ -135,7 +135,8 @@ func Start(c Config) *Pipe {
 	}
 	p := &Pipe{config: c, stop: make(chan struct{}), broken: make(chan struct{})}
 	for i := range c.Children {
-		ch := &child{n: i + 1, pipe: p, held: map[string]*call{}, wake: make(chan struct{}, 1), window: newWindow(c.InFlight)}
+		ch := &child{n: i + 1, pipe: p, held: map[string]*call{}, wake: make(chan struct{}, 1),
+			window: newWindow(c.InFlight)}
 		p.children = append(p.children, ch)
 		p.life.Go(ch.live)
 	}

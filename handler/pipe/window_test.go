@@ -15,15 +15,21 @@ func TestWindow(t *testing.T) {
 		min, max int
 		took     func(held int) time.Duration // to answer when so many are held
 	}{
-		{"one by one, 5µs each", 256, 256, func(n int) time.Duration { return time.Duration(n) * 5 * time.Microsecond }},
-		{"one by one, 50µs each", 64, 256, func(n int) time.Duration { return time.Duration(n) * 50 * time.Microsecond }},
+		{"one by one, 5µs each", 256, 256, func(n int) time.Duration {
+			return time.Duration(n) * 5 * time.Microsecond
+		}},
+		{"one by one, 50µs each", 64, 256, func(n int) time.Duration {
+			return time.Duration(n) * 50 * time.Microsecond
+		}},
 		{"one by one, 1ms each", 2, 8, func(n int) time.Duration { return time.Duration(n) * time.Millisecond }},
 		{"one by one, 5ms each", 1, 2, func(n int) time.Duration { return time.Duration(n) * 5 * time.Millisecond }},
 		{"one by one, 30ms each", 1, 2, func(n int) time.Duration { return time.Duration(n) * 30 * time.Millisecond }},
 		{"one by one, 2s each", 1, 2, func(n int) time.Duration { return time.Duration(n) * 2 * time.Second }},
 		{"one by one, 1min each", 1, 1, func(n int) time.Duration { return time.Duration(n) * time.Minute }},
 		{"side by side, 1s each", 256, 256, func(int) time.Duration { return time.Second }},
-		{"eight side by side, 200ms each", 8, 16, func(n int) time.Duration { return time.Duration((n+7)/8) * 200 * time.Millisecond }},
+		{"eight side by side, 200ms each", 8, 16, func(n int) time.Duration {
+			return time.Duration((n+7)/8) * 200 * time.Millisecond
+		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w, now := newWindow(0), time.Now()

@@ -37,6 +37,7 @@ func judge(tr *tree, exceptions map[string]string) (found []string, files, funct
 	checkNames(tr, r)
 	checkPackageDocs(tr, r)
 	checkDocs(tr, r)
+	checkColumns(tr, r)
 	files, functions = checkSizes(tr, r, exceptions)
 	slices.Sort(r.found)
 	return r.found, files, functions
@@ -98,17 +99,21 @@ func wanted(comment string) []string {
 }
 
 func TestSizeLimits(t *testing.T) {
-	long := "// Package a is long.\npackage a\n\nfunc f() {" + strings.Repeat("\n", maxFunction) + "}\n" + strings.Repeat("\n", maxFile)
+	long := "// Package a is long.\npackage a\n\nfunc f() {" + strings.Repeat("\n",
+		maxFunction) + "}\n" + strings.Repeat("\n", maxFile)
 	short := "// Package a is short.\npackage a\n"
 	for _, c := range []struct {
 		name, source string
 		exceptions   map[string]string
 		want         []string
 	}{
-		{"too long", long, nil, []string{"dev/a/a.go:2: dev/a/a.go has 584 lines", "dev/a/a.go:4: dev/a/a.go:f has 81 lines"}},
+		{"too long", long, nil, []string{"dev/a/a.go:2: dev/a/a.go has 584 lines",
+			"dev/a/a.go:4: dev/a/a.go:f has 81 lines"}},
 		{"excused", long, map[string]string{"dev/a/a.go": "a table", "dev/a/a.go:f": "a table"}, nil},
-		{"excused without a reason", long, map[string]string{"dev/a/a.go": "a table", "dev/a/a.go:f": ""}, []string{"dev/a/a.go:4: dev/a/a.go:f has 81 lines"}},
-		{"excuse outlived", short, map[string]string{"dev/a/a.go": "a table"}, []string{"dev/a/a.go is within the limit"}},
+		{"excused without a reason", long, map[string]string{"dev/a/a.go": "a table", "dev/a/a.go:f": ""},
+			[]string{"dev/a/a.go:4: dev/a/a.go:f has 81 lines"}},
+		{"excuse outlived", short, map[string]string{"dev/a/a.go": "a table"},
+			[]string{"dev/a/a.go is within the limit"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			root := fstest.MapFS{"dev/a/a.go": {Data: []byte(c.source)}}

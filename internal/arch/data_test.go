@@ -14,11 +14,16 @@ var layers = []layer{
 	{".", nil, "the words are at the bottom: everything imports them, they import nothing"},
 	{"fingerprint", []string{"."}, "texts are compared as texts"},
 	{"store", []string{".", "fingerprint"}, "the contract knows messages, not who keeps or carries them"},
-	{"store/storetest/...", []string{".", "fingerprint", "store", "store/memory", "store/storetest", "policy", "dispatch"}, "the suite judges backends by the contract alone; memory is its model, dispatch its fifth layer"},
-	{"store/internal/sqlstore/...", []string{".", "store", "store/internal/sqlstore"}, "what the SQL stores share knows none of them"},
-	{"store/sqlite/...", []string{".", "fingerprint", "store", "store/internal/sqlstore"}, "a backend knows the contract, and no other backend"},
-	{"store/postgres/...", []string{".", "fingerprint", "store", "store/internal/sqlstore"}, "a backend knows the contract, and no other backend"},
-	{"store/mysql/...", []string{".", "fingerprint", "store", "store/internal/sqlstore"}, "a backend knows the contract, and no other backend"},
+	{"store/storetest/...", []string{".", "fingerprint", "store", "store/memory", "store/storetest", "policy",
+		"dispatch"}, "the suite judges backends by the contract alone; memory is its model, dispatch its fifth layer"},
+	{"store/internal/sqlstore/...", []string{".", "store", "store/internal/sqlstore"},
+		"what the SQL stores share knows none of them"},
+	{"store/sqlite/...", []string{".", "fingerprint", "store", "store/internal/sqlstore"},
+		"a backend knows the contract, and no other backend"},
+	{"store/postgres/...", []string{".", "fingerprint", "store", "store/internal/sqlstore"},
+		"a backend knows the contract, and no other backend"},
+	{"store/mysql/...", []string{".", "fingerprint", "store", "store/internal/sqlstore"},
+		"a backend knows the contract, and no other backend"},
 	{"store/kafka/gate", []string{".", "store"}, "the commit gate is tested without a client or a broker"},
 	{"store/...", []string{".", "fingerprint", "store"}, "a backend or decorator knows the contract, and no other one"},
 	{"policy/...", []string{"."}, "policy is pure: from a failure to a decision"},
@@ -27,37 +32,59 @@ var layers = []layer{
 	{"outbox/...", []string{".", "store", "policy"}, "mechanisms stand side by side on the contract"},
 	{"cron/...", []string{".", "store", "policy"}, "mechanisms stand side by side on the contract"},
 	{"statesync/...", []string{".", "store", "policy"}, "mechanisms stand side by side on the contract"},
-	{"console/...", []string{".", "store", "policy", "internal/operate"}, "the console shows any store; it is mountable in programs that use nothing else of ours"},
+	{"console/...", []string{".", "store", "policy", "internal/operate"},
+		"the console shows any store; it is mountable in programs that use nothing else of ours"},
 	{"observe/...", []string{"."}, "events, logs and metrics are about words, not about stores or pipelines"},
 	{"markdown/...", nil, "HTML to Markdown, markup and charsets, for every pipeline that needs them"},
-	{"pipeline", []string{".", "store", "policy", "dispatch", "observe"}, "what a pipeline declares does not depend on which there are"},
-	{"pipeline/convert/*", []string{".", "policy", "markdown", "markdown/*", "pipeline/convert/doc"}, "converters and clients know documents, not runs"},
-	{"pipeline/...", []string{".", "store", "policy", "dispatch", "observe", "outbox", "open", "handler", "handler/*", "markdown", "markdown/*", "pipeline"}, "a pipeline uses public packages only, as anybody else's would"},
-	{"internal/demo/site", nil, "the demonstration site is a web server like any other: it knows nothing of its crawler"},
-	{"internal/demo", []string{".", "store", "policy", "dispatch", "pipeline"}, "the living example is what a user could write, over a store that package open opened"},
-	{"internal/wire", []string{"."}, "the JSON that programs exchange with Pawl knows neither programs nor web services"},
+	{"pipeline", []string{".", "store", "policy", "dispatch", "observe"},
+		"what a pipeline declares does not depend on which there are"},
+	{"pipeline/convert/*", []string{".", "policy", "markdown", "markdown/*", "pipeline/convert/doc"},
+		"converters and clients know documents, not runs"},
+	{"pipeline/...", []string{".", "store", "policy", "dispatch", "observe", "outbox", "open", "handler", "handler/*",
+		"markdown", "markdown/*", "pipeline"}, "a pipeline uses public packages only, as anybody else's would"},
+	{"internal/demo/site", nil,
+		"the demonstration site is a web server like any other: it knows nothing of its crawler"},
+	{"internal/demo", []string{".", "store", "policy", "dispatch", "pipeline"},
+		"the living example is what a user could write, over a store that package open opened"},
+	{"internal/wire", []string{"."},
+		"the JSON that programs exchange with Pawl knows neither programs nor web services"},
 	{"handler/internal/process", nil, "programs are started and ended; what they are for is for the caller to say"},
 	{"handler", []string{"."}, "what handlers in other languages share"},
-	{"handler/*", []string{".", "policy", "handler", "handler/internal/process", "internal/wire"}, "handlers in other languages are handlers: they tell the policy what failed, and decide nothing"},
+	{"handler/*", []string{".", "policy", "handler", "handler/internal/process", "internal/wire"},
+		"handlers in other languages are handlers: they tell the policy what failed, and decide nothing"},
 	{"internal/systemd", nil, "the service manager is spoken with in words of its own"},
 	{"internal/edit", nil, "a patch changes JSON; it knows no messages"},
-	{"internal/config/...", []string{".", "store", "policy", "pipeline"}, "the file format knows settings, not what is built from them"},
-	{"open", []string{".", "store", "store/*", "internal/redact"}, "a store by its URL, with what its options put around it"},
+	{"internal/config/...", []string{".", "store", "policy", "pipeline"},
+		"the file format knows settings, not what is built from them"},
+	{"open", []string{".", "store", "store/*", "internal/redact"},
+		"a store by its URL, with what its options put around it"},
 	{"internal/logsink", nil, "bytes are passed on; what they say is for others to know"},
 	{"internal/redact", nil, "secrets are found in text by their form"},
 	{"internal/lines", []string{"."}, "a stream is cut into lines; what they mean is for the caller to say"},
-	{"internal/send", []string{".", "store", "internal/lines", "internal/wire"}, "appending needs a store, not a runtime"},
+	{"internal/send", []string{".", "store", "internal/lines", "internal/wire"},
+		"appending needs a store, not a runtime"},
 	{"internal/bench", []string{".", "store", "dispatch"}, "what is measured is the public library"},
-	{"internal/operate", []string{".", "store", "store/codec", "policy", "observe", "internal/edit", "internal/lines"}, "one service behind the command line, the console and the API: it looks at a store and acts on it, and runs nothing"},
-	{"internal/cluster", []string{".", "store", "store/codec", "store/kafka", "internal/operate"}, "what only a cluster of brokers has is asked of its store"},
-	{"internal/migrate", []string{".", "store", "store/mirror", "internal/operate"}, "traffic moves from any store to any other"},
-	{"internal/doctor", []string{".", "store", "store/mirror", "open", "internal/operate", "internal/migrate", "internal/redact"}, "the doctor opens a store and looks at it"},
-	{"internal/serve", []string{".", "store", "store/*", "policy", "observe", "dispatch", "pipeline", "pipeline/*", "open", "internal/config", "internal/operate", "handler/...", "internal/redact", "internal/systemd", "handler/http"}, "the daemon: it has the table of pipelines, runs what is configured, and serves its health"},
-	{"internal/cli/...", []string{".", "store", "policy", "pipeline", "dispatch", "observe", "console", "open", "internal/bench", "internal/cluster", "internal/config", "internal/demo/...", "internal/doctor", "internal/lines", "internal/logsink", "internal/migrate", "internal/operate", "handler/...", "internal/redact", "internal/send", "internal/serve"}, "a command calls the rooms, which know backends and pipelines"},
+	{"internal/operate", []string{".", "store", "store/codec", "policy", "observe", "internal/edit", "internal/lines"},
+		"one service behind the command line, the console and the API: it looks at a store and acts on it, and runs nothing"},
+	{"internal/cluster", []string{".", "store", "store/codec", "store/kafka", "internal/operate"},
+		"what only a cluster of brokers has is asked of its store"},
+	{"internal/migrate", []string{".", "store", "store/mirror", "internal/operate"},
+		"traffic moves from any store to any other"},
+	{"internal/doctor", []string{".", "store", "store/mirror", "open", "internal/operate", "internal/migrate",
+		"internal/redact"}, "the doctor opens a store and looks at it"},
+	{"internal/serve", []string{".", "store", "store/*", "policy", "observe", "dispatch", "pipeline", "pipeline/*",
+		"open", "internal/config", "internal/operate", "handler/...", "internal/redact", "internal/systemd",
+		"handler/http"}, "the daemon: it has the table of pipelines, runs what is configured, and serves its health"},
+	{"internal/cli/...", []string{".", "store", "policy", "pipeline", "dispatch", "observe", "console", "open",
+		"internal/bench", "internal/cluster", "internal/config", "internal/demo/...", "internal/doctor",
+		"internal/lines", "internal/logsink", "internal/migrate", "internal/operate", "handler/...", "internal/redact",
+		"internal/send", "internal/serve"}, "a command calls the rooms, which know backends and pipelines"},
 	{"cmd/...", []string{"internal/cli"}, "a main is signals and an exit code"},
 	{"internal/arch", nil, "the rules look at the source, they import none of it"},
 	{"dev/...", nil, "developers' tools build when the rest does not"},
-	{"examples/...", []string{".", "store", "store/*", "open", "handler", "handler/*", "policy", "dispatch", "outbox", "cron", "statesync", "console", "observe", "pipeline", "pipeline/*"}, "an example is a user's program: it has what is public"},
+	{"examples/...", []string{".", "store", "store/*", "open", "handler", "handler/*", "policy", "dispatch", "outbox",
+		"cron", "statesync", "console", "observe", "pipeline", "pipeline/*"},
+		"an example is a user's program: it has what is public"},
 	{"e2e/...", []string{"internal/demo/..."}, "end-to-end tests know the binary, not its parts"},
 }
 
@@ -69,8 +96,10 @@ var arrows = []arrow{
 	{"...", "store/storetest/...", "the suite belongs to tests: only _test.go files (and bench) import it"},
 	{"pipeline/...", "internal/...", "what a pipeline needs from internal is a gap in the library: make it public"},
 	{"pipeline/*", "pipeline/*", "no arrow between pipelines: what two of them need is a mechanism"},
-	{"store/*", "store/*", "no arrow between backends or decorators: what they share is in the contract, or in store/internal/sqlstore"},
-	{"...", "store/*", "only package open and the rooms above it name backends, so that every store can stand behind everything"},
+	{"store/*", "store/*",
+		"no arrow between backends or decorators: what they share is in the contract, or in store/internal/sqlstore"},
+	{"...", "store/*",
+		"only package open and the rooms above it name backends, so that every store can stand behind everything"},
 	{"...", "pipeline/*", "only internal/serve names pipelines"},
 	{"...", "internal/serve/...", "the daemon is at the top: only internal/cli starts one"},
 	{"...", "internal/cli/...", "only cmd calls the command line"},
@@ -81,8 +110,8 @@ var arrows = []arrow{
 // library gets no dependency by it.
 var core = []string{".", "fingerprint", "store", "policy/...", "dispatch/..."}
 
-// owner says which one package imports a library, and so can replace it ("/..." at the end: with those below it). Paths of
-// libraries are prefixes.
+// owner says which one package imports a library, and so can replace it ("/..." at the end: with those below
+// it). Paths of libraries are prefixes.
 type owner struct{ library, pkg string }
 
 var owners = []owner{
@@ -128,21 +157,31 @@ type ban struct {
 }
 
 var bans = []ban{
-	{[]string{"..."}, []string{"store/storetest/..."}, []string{"testing", "testing/..."}, "production code does not carry the test runner; store/storetest alone is made for tests"},
+	{[]string{"..."}, []string{"store/storetest/..."}, []string{"testing", "testing/..."},
+		"production code does not carry the test runner; store/storetest alone is made for tests"},
 	{[]string{"..."}, nil, []string{"math/rand"}, "math/rand/v2 needs no seeding and has the better generators"},
 	{[]string{"..."}, []string{"examples/..."}, []string{"log"}, "log/slog: fields that one can search"},
 	{[]string{"..."}, nil, []string{"io/ioutil"}, "os and io have all of it"},
-	{[]string{".", "policy/..."}, nil, []string{"os", "os/...", "net", "net/...", "database/...", "log/..."}, "words and decisions do no I/O"},
-	{[]string{"dispatch/..."}, nil, []string{"os", "os/...", "net", "net/...", "database/..."}, "the runtime does its I/O through a store and a handler"},
+	{[]string{".", "policy/..."}, nil, []string{"os", "os/...", "net", "net/...", "database/...", "log/..."},
+		"words and decisions do no I/O"},
+	{[]string{"dispatch/..."}, nil, []string{"os", "os/...", "net", "net/...", "database/..."},
+		"the runtime does its I/O through a store and a handler"},
 }
 
 // vague names say where code was put, not what it does.
-var vague = []string{"types", "common", "util", "utils", "helper", "helpers", "base", "misc", "shared", "lib", "core", "models"}
+var vague = []string{"types", "common", "util", "utils", "helper", "helpers", "base", "misc", "shared", "lib",
+	"core", "models"}
 
 // Limits in lines, beyond which a file or function is asked whether it is one thing.
 const (
 	maxFile     = 500
 	maxFunction = 80
+)
+
+// maxColumns is how wide a line is at most, with a tab as wide as tabWidth.
+const (
+	maxColumns = 120
+	tabWidth   = 4
 )
 
 // exceptions are files ("store/store.go") and functions ("store/store.go:Open",

@@ -10,7 +10,8 @@ import (
 func checkLayers(tr *tree, r *report) {
 	for _, p := range tr.pkgs {
 		if _, ok := layerOf(p.path); !ok {
-			r.add(p.files[0].ast.Pos(), "no layer covers package %s: say in data_test.go what it may import, and why", p.path)
+			r.add(p.files[0].ast.Pos(), "no layer covers package %s: say in data_test.go what it may import, and why",
+				p.path)
 		}
 	}
 	tr.eachImport(func(p *pkg, f *file, imported string, at token.Pos) {
@@ -19,7 +20,8 @@ func checkLayers(tr *tree, r *report) {
 		if !ok || !covered || f.test || below(p.path, to) {
 			return
 		}
-		if why, forbidden := arrowReason(p.path, to); forbidden && below("store/storetest", to) && !below("store/storetest", p.path) {
+		if why, forbidden := arrowReason(p.path, to); forbidden && below("store/storetest", to) &&
+			!below("store/storetest", p.path) {
 			r.add(at, "%s must not import %s: %s", p.path, to, why)
 		} else if !matchesAny(l.may, to) {
 			if !forbidden {
@@ -61,12 +63,14 @@ func checkLibraries(tr *tree, r *report) {
 				r.add(at, "%s must not import %s: it is for tests", p.path, imported)
 			}
 		case owned < 0:
-			r.add(at, "%s imports %s, which no package owns: justify the library, and name its owner in data_test.go", p.path, imported)
+			r.add(at, "%s imports %s, which no package owns: justify the library, and name its owner in data_test.go",
+				p.path, imported)
 		case f.test:
 		case matchesAny(core, p.path):
 			r.add(at, "%s must not import %s: core packages import the standard library only", p.path, imported)
 		case !matches(owners[owned].pkg, p.path):
-			r.add(at, "%s must not import %s: %s owns it, so that one package can replace it", p.path, imported, owners[owned].pkg)
+			r.add(at, "%s must not import %s: %s owns it, so that one package can replace it", p.path, imported,
+				owners[owned].pkg)
 		}
 	})
 }

@@ -20,6 +20,7 @@ type file struct {
 	path  string // relative to the module
 	test  bool
 	lines int
+	src   []byte
 	ast   *ast.File
 }
 
@@ -90,7 +91,7 @@ func parse(fset *token.FileSet, root fs.FS, name string) (*file, error) {
 	if err != nil {
 		return nil, fmt.Errorf("parse: %w", err)
 	}
-	return &file{name, strings.HasSuffix(name, "_test.go"), bytes.Count(src, []byte("\n")), parsed}, nil
+	return &file{name, strings.HasSuffix(name, "_test.go"), bytes.Count(src, []byte("\n")), src, parsed}, nil
 }
 
 // eachImport calls do for every import, with its path.

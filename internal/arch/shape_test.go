@@ -40,15 +40,21 @@ func checkPackageDocs(tr *tree, r *report) {
 		if name == "main" {
 			want = "Command " + path.Base(p.path) + " "
 		}
-		if !slices.ContainsFunc(p.files, func(f *file) bool { return !f.test && strings.HasPrefix(f.ast.Doc.Text(), want) }) {
-			r.add(p.files[i].ast.Name.Pos(), "%s has no package comment that begins with %q", p.path, strings.TrimSpace(want))
+		if !slices.ContainsFunc(p.files, func(f *file) bool {
+			return !f.test &&
+				strings.HasPrefix(f.ast.Doc.Text(), want)
+		}) {
+			r.add(p.files[i].ast.Name.Pos(), "%s has no package comment that begins with %q", p.path,
+				strings.TrimSpace(want))
 		}
 	}
 }
 
 // selfExplaining methods are known from the standard library.
-var selfExplaining = []string{"Error", "String", "GoString", "Unwrap", "Is", "As", "Len", "Less", "Swap", "Push", "Pop", "LogValue",
-	"MarshalText", "UnmarshalText", "MarshalJSON", "UnmarshalJSON", "MarshalYAML", "UnmarshalYAML", "ServeHTTP", "Read", "Write"}
+var selfExplaining = []string{"Error", "String", "GoString", "Unwrap", "Is", "As", "Len", "Less", "Swap", "Push", "Pop",
+	"LogValue",
+	"MarshalText", "UnmarshalText", "MarshalJSON", "UnmarshalJSON", "MarshalYAML", "UnmarshalYAML", "ServeHTTP",
+	"Read", "Write"}
 
 // checkDocs finds exported names without a comment: functions, methods of exported
 // types, types, constants, variables and the methods of interfaces.
@@ -172,7 +178,8 @@ func checkSizes(tr *tree, r *report, exceptions map[string]string) (files, funct
 			}
 			needed[s.name] = true
 			if exceptions[s.name] == "" {
-				r.add(s.pos, "%s has %d lines, more than %d: cut it, or say in data_test.go why it is better whole", s.name, s.lines, limit)
+				r.add(s.pos, "%s has %d lines, more than %d: cut it, or say in data_test.go why it is better whole",
+					s.name, s.lines, limit)
 			}
 		}
 	}

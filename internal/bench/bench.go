@@ -112,10 +112,12 @@ func (b *bench) append(ctx context.Context, appended func()) error {
 					return
 				}
 				if b.PerSecond > 0 {
-					time.Sleep(time.Until(began.Add(time.Duration(float64(first) / b.PerSecond * float64(time.Second)))))
+					time.Sleep(
+						time.Until(began.Add(time.Duration(float64(first) / b.PerSecond * float64(time.Second)))))
 				}
 				called := time.Now()
-				if _, err := b.store.Append(ctx, store.NewBatch(b.messages(first, min(b.Batch, b.Count-first))...)); err != nil {
+				if _, err := b.store.Append(ctx, store.NewBatch(b.messages(first,
+					min(b.Batch, b.Count-first))...)); err != nil {
 					cancel(err)
 					return
 				}

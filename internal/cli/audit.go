@@ -18,7 +18,8 @@ func (s *session) audit(ctx context.Context, a operate.AuditEntry) error {
 }
 
 func (s *session) auditCommand() *cobra.Command {
-	return noun("audit", "What was changed, by whom, and why", `Every command that changes something but sends no message leaves an entry: who,
+	return noun("audit", "What was changed, by whom, and why",
+		`Every command that changes something but sends no message leaves an entry: who,
 when, what it was about, and what became of it.`, s.auditLs())
 }
 
@@ -61,7 +62,8 @@ so has every dead letter that it edited, with the body as it was.`,
 				if a.Status != "" && a.Status != operate.Done {
 					action = fmt.Sprintf("%s (%s)", a.Action, a.Status)
 				}
-				err := l.add(a, when(a.At), a.Who, action, cut(about, 60), number(a.Count), number(a.Result.Done), number(a.Result.Refused),
+				err := l.add(a, when(a.At), a.Who, action, cut(about, 60), number(a.Count), number(a.Result.Done),
+					number(a.Result.Refused),
 					age(time.Duration(a.Seconds*float64(time.Second))), cut(a.Reason, 40), a.OperationID)
 				if err != nil {
 					return err

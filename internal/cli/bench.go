@@ -33,8 +33,10 @@ append to the start of the handler; with --rate that is the time to pick up.`,
 					return usage("use one of these", "%q is no arm; there are %s", a, strings.Join(benchArms, ", "))
 				}
 			}
-			if c.Count < 1 || c.Size < 0 || c.Keys < 0 || c.Batch < 1 || c.Batch > 10_000 || c.Concurrency < 1 || c.Producers < 1 {
-				return usage("use numbers from 1; --size and --keys also 0, --batch up to 10000", "a number is out of its range")
+			if c.Count < 1 || c.Size < 0 || c.Keys < 0 || c.Batch < 1 || c.Batch > 10_000 || c.Concurrency < 1 ||
+				c.Producers < 1 {
+				return usage("use numbers from 1; --size and --keys also 0, --batch up to 10000",
+					"a number is out of its range")
 			}
 			c.PerSecond = per.perSecond
 			if len(arms) == 0 {
@@ -66,7 +68,8 @@ func (s *session) runBench(cmd *cobra.Command, arms []string, c bench.Config) er
 			return cannot(err, "measure %s", arm)
 		}
 		err = l.add(result, result.Arm, number(result.Count), fmt.Sprintf("%.0f", result.PerSecond),
-			milliseconds(result.P50Ms), milliseconds(result.P99Ms), result.Of, fmt.Sprintf("%.2f", result.ElapsedSeconds))
+			milliseconds(result.P50Ms), milliseconds(result.P99Ms), result.Of,
+			fmt.Sprintf("%.2f", result.ElapsedSeconds))
 		if err != nil {
 			return err
 		}

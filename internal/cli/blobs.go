@@ -11,7 +11,8 @@ import (
 )
 
 func (s *session) blobs() *cobra.Command {
-	return noun("blobs", "Files of large bodies", `With blobs=FOLDER and offload=BYTES in the URL of a store, bodies above that size
+	return noun("blobs", "Files of large bodies",
+		`With blobs=FOLDER and offload=BYTES in the URL of a store, bodies above that size
 are in files of that folder.`, s.blobsCollect())
 }
 

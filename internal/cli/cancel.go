@@ -59,7 +59,8 @@ func (s *session) wouldCancel(ctx context.Context, i store.Inspector, ids []stri
 		case err != nil:
 			refused[id] = err
 		case r.State != store.Waiting && r.State != store.Delayed:
-			refused[id] = &store.Error{Op: "message " + id, Code: store.ErrConflict, Err: fmt.Errorf("it is %s", r.State)}
+			refused[id] = &store.Error{Op: "message " + id, Code: store.ErrConflict,
+				Err: fmt.Errorf("it is %s", r.State)}
 		}
 	}
 	s.ifMissing(ctx, refused)
@@ -122,12 +123,15 @@ func refusedError(what string, done, refusals int64, refused map[string]error) e
 			why = append(why, fmt.Errorf("… and %d more", refusals-5))
 		}
 	}
-	p := &problem{code: exitPartly, what: fmt.Sprintf("%d were refused, %d %s", refusals, done, what), err: errors.Join(why...),
+	p := &problem{code: exitPartly, what: fmt.Sprintf("%d were refused, %d %s", refusals, done, what),
+		err:  errors.Join(why...),
 		next: "look at them with `pawl messages show ID`"}
 	switch {
 	case done == 0 && missing:
-		p.code, p.next = exitNotFound, "they were acked, removed or never here; see `pawl messages ls` and `pawl dead ls`"
-	case done == 0 && what != "imported" && what != doneWords[operate.KindReplay]: // these can be repeated: all being there is no conflict
+		p.code, p.next = exitNotFound,
+			"they were acked, removed or never here; see `pawl messages ls` and `pawl dead ls`"
+	// these can be repeated: all being there is no conflict
+	case done == 0 && what != "imported" && what != doneWords[operate.KindReplay]:
 		p.code = exitConflict
 	}
 	return p

@@ -17,9 +17,10 @@ func (s *session) carryOn(ctx context.Context, opened store.Store, logger *slog.
 	if s.mirror() == "" {
 		return func() {}
 	}
-	f := &migrate.Finisher{From: opened, Who: s.who(), Target: redact.URL(s.mirror()), Logger: logger, Open: func(ctx context.Context) (store.Store, error) {
-		return open.Open(ctx, open.Config{URL: s.mirror(), AutoMigrate: s.autoMigrate, Logger: logger})
-	}}
+	f := &migrate.Finisher{From: opened, Who: s.who(), Target: redact.URL(s.mirror()), Logger: logger,
+		Open: func(ctx context.Context) (store.Store, error) {
+			return open.Open(ctx, open.Config{URL: s.mirror(), AutoMigrate: s.autoMigrate, Logger: logger})
+		}}
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	running.Go(func() { f.Run(ctx) })

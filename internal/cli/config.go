@@ -23,7 +23,8 @@ import (
 func (s *session) source(path string) (config.Source, error) {
 	src, err := config.Find(path)
 	if err != nil {
-		return src, &problem{code: exitUsage, what: "cannot read the configuration file", err: err, next: "correct the path, or leave --config out for " + config.DefaultFile + " in this folder"}
+		return src, &problem{code: exitUsage, what: "cannot read the configuration file", err: err,
+			next: "correct the path, or leave --config out for " + config.DefaultFile + " in this folder"}
 	}
 	src.Schemes, src.Kinds = open.Schemes(), serve.Kinds()
 	src.Getenv, src.Mask = s.Getenv, redact.URL
@@ -44,7 +45,8 @@ func (s *session) source(path string) (config.Source, error) {
 func (s *session) load(src config.Source, parts ...string) (*config.Config, error) {
 	c, err := config.Load(src, parts...)
 	if err != nil {
-		return nil, &problem{code: exitUsage, what: "the configuration is invalid", err: err, next: "correct it; `pawl config check` checks the whole file, and docs/configuration.md has all keys"}
+		return nil, &problem{code: exitUsage, what: "the configuration is invalid", err: err,
+			next: "correct it; `pawl config check` checks the whole file, and docs/configuration.md has all keys"}
 	}
 	s.learn(c)
 	return c, nil
@@ -146,13 +148,16 @@ code 2 if there is a problem; a warning is none.`,
 			}
 			faults := len(problems.Faults())
 			if faults > 0 {
-				return &problem{code: exitUsage, what: fmt.Sprintf("%s is not right", src.Path), err: fmt.Errorf("it has %s, see above", counted(faults, "problem")), next: "correct it; docs/configuration.md has all keys"}
+				return &problem{code: exitUsage, what: fmt.Sprintf("%s is not right", src.Path),
+					err:  fmt.Errorf("it has %s, see above", counted(faults, "problem")),
+					next: "correct it; docs/configuration.md has all keys"}
 			}
 			warned := ""
 			if n := len(problems); n > 0 {
 				warned = "; " + counted(n, "warning") + ", see above"
 			}
-			s.note("%s is right: %s, %s%s", src.Path, counted(len(c.Topics), "topic"), counted(len(c.Overrides), "override"), warned)
+			s.note("%s is right: %s, %s%s", src.Path, counted(len(c.Topics), "topic"),
+				counted(len(c.Overrides), "override"), warned)
 			return nil
 		},
 	}
@@ -160,7 +165,9 @@ code 2 if there is a problem; a warning is none.`,
 
 // noFile is the error of a command that needs a configuration file.
 func noFile() error {
-	return &problem{code: exitUsage, what: "there is no configuration", err: fmt.Errorf("there is no %s in this folder", config.DefaultFile), next: "name one with --config FILE; docs/configuration.md has all keys, deploy/pawl.yaml is a sample"}
+	return &problem{code: exitUsage, what: "there is no configuration",
+		err:  fmt.Errorf("there is no %s in this folder", config.DefaultFile),
+		next: "name one with --config FILE; docs/configuration.md has all keys, deploy/pawl.yaml is a sample"}
 }
 
 func counted(n int, what string) string {
@@ -205,11 +212,13 @@ a variable of the environment, or a flag. Secrets are masked.`,
 			}
 			l := s.list("KEY", "VALUE", "ORIGIN", "RELOAD")
 			for _, set := range c.Settings() {
-				if strings.HasSuffix(set.Path, ".command") || strings.HasSuffix(set.Path, ".exec") || strings.HasSuffix(set.Path, ".pipe") {
+				if strings.HasSuffix(set.Path, ".command") || strings.HasSuffix(set.Path, ".exec") ||
+					strings.HasSuffix(set.Path, ".pipe") {
 					set.Value = redact.Command(set.Value)
 				}
 				set.Value = s.redactor.Redact(set.Value)
-				if err := l.add(set, set.Path, set.Value, set.Origin, map[bool]string{true: "live", false: "-"}[set.Live]); err != nil {
+				if err := l.add(set, set.Path, set.Value, set.Origin,
+					map[bool]string{true: "live", false: "-"}[set.Live]); err != nil {
 					return err
 				}
 			}

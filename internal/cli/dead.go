@@ -13,9 +13,11 @@ import (
 )
 
 func (s *session) dead() *cobra.Command {
-	return noun("dead", "Dead letters: list, show, replay, edit, discard, export, import", `A message that cannot be carried out becomes a dead letter: complete, with every
+	return noun("dead", "Dead letters: list, show, replay, edit, discard, export, import",
+		`A message that cannot be carried out becomes a dead letter: complete, with every
 attempt and the reason. It stays until somebody replays or discards it.`,
-		s.deadLs(), s.deadReport(), s.deadShow(), s.deadReplay(), s.deadEdit(), s.deadDiscard(), s.deadExport(), s.deadImport())
+		s.deadLs(), s.deadReport(), s.deadShow(), s.deadReplay(), s.deadEdit(), s.deadDiscard(), s.deadExport(),
+		s.deadImport())
 }
 
 // deadFilter is the flags that select dead letters.
@@ -34,7 +36,8 @@ func (f *deadFilter) add(fl *pflag.FlagSet, reasonFlag string) {
 	fl.StringVar(&f.kind, "kind", "", "only this kind of error")
 	fl.StringVar(&f.reason, reasonFlag, "", "only those whose reason contains `TEXT`, whatever the case")
 	fl.StringVar(&f.fingerprint, "fingerprint", "", "only failures with this fingerprint")
-	fl.StringVar(&f.search, "search", "", "only those that have `TEXT` anywhere, whatever the case: reason, errors, id, key, headers, body")
+	fl.StringVar(&f.search, "search", "",
+		"only those that have `TEXT` anywhere, whatever the case: reason, errors, id, key, headers, body")
 	fl.StringArrayVar(&f.attrs, "attr", nil, "only failures that stated this fact: `NAME=VALUE`; may be repeated")
 	fl.Var(&f.since, "since", "only what died then or later; or how long ago")
 	fl.Var(&f.until, "until", "only what died before; or how long ago")
@@ -71,7 +74,8 @@ func (f *deadFilter) check() error {
 		}
 	}
 	if !f.since.IsZero() && !f.until.IsZero() && !f.since.Before(f.until.Time) {
-		return usage("the earlier time goes to --since", "--since %s is not before --until %s", f.since.text, f.until.text)
+		return usage("the earlier time goes to --since", "--since %s is not before --until %s", f.since.text,
+			f.until.text)
 	}
 	return nil
 }

@@ -26,7 +26,8 @@ A discard is an operation, like a replay: see ` + "`pawl operations`" + `.`,
 			if err != nil {
 				return err
 			}
-			return s.operate(c.Context(), sel, operation{kind: operate.KindDiscard, confirm: true, why: why, perSecond: per.perSecond})
+			return s.operate(c.Context(), sel, operation{kind: operate.KindDiscard, confirm: true, why: why,
+				perSecond: per.perSecond})
 		},
 	}
 	f.add(c.Flags(), "matching")

@@ -83,7 +83,8 @@ func (s *session) editOne(c *cobra.Command, id string, e *edits, file string) er
 }
 
 // wouldEdit prints the body as it would be.
-func (s *session) wouldEdit(c *cobra.Command, ops *operate.Operations, id string, change func([]byte) ([]byte, error)) error {
+func (s *session) wouldEdit(c *cobra.Command, ops *operate.Operations, id string,
+	change func([]byte) ([]byte, error)) error {
 	r, err := ops.Look.Get(c.Context(), id)
 	if err != nil {
 		return cannot(err, "edit dead letter %s", id)

@@ -75,19 +75,22 @@ func (e *exported) incomplete() error {
 	if more := e.Sealed - int64(len(why)); more > 0 {
 		why = append(why, fmt.Errorf("… and %d more, which bear %s", more, operate.EncodedHeader))
 	}
-	return &problem{code: exitPartly, what: fmt.Sprintf("of %d dead letters exported %d lack their body", e.Exported, e.Sealed), err: errors.Join(why...),
+	return &problem{code: exitPartly, what: fmt.Sprintf("of %d dead letters exported %d lack their body", e.Exported,
+		e.Sealed), err: errors.Join(why...),
 		next: "keep these dead letters, give blobs= (and codec=none) with the URL of the store or bring the folder back, and export again"}
 }
 
 // exportFile writes a file whole or not at all.
 func (s *session) exportFile(ctx context.Context, name string, d store.DeadLetters, f store.DeadFilter) error {
 	if _, err := os.Stat(name); err == nil && !s.yes {
-		return &problem{code: exitConflict, what: "cannot export to " + name, err: errors.New("the file is there"), next: "name another one, or add --yes to replace it"}
+		return &problem{code: exitConflict, what: "cannot export to " + name, err: errors.New("the file is there"),
+			next: "name another one, or add --yes to replace it"}
 	}
 	// A name of its own: two exports to one file do not mix.
 	file, err := os.CreateTemp(filepath.Dir(name), ".pawl-export-*.part")
 	if err != nil {
-		return &problem{code: exitUsage, what: "cannot export to " + name, err: err, next: "name a file in a folder that you may write to"}
+		return &problem{code: exitUsage, what: "cannot export to " + name, err: err,
+			next: "name a file in a folder that you may write to"}
 	}
 	w := bufio.NewWriterSize(file, 256<<10)
 	done, err := exportTo(ctx, w, d, f)

@@ -27,7 +27,8 @@ func groupNames(by string) ([]string, error) {
 				"--group-by is %q; it is %s or attr:NAME, a fact of the failure", by, strings.Join(groups, ", "))
 		}
 		if i > 1 || slices.Contains(names[:i], name) {
-			return nil, usage("such as --group-by fingerprint,hour", "--group-by is %q; it is one thing, or two different ones", by)
+			return nil, usage("such as --group-by fingerprint,hour",
+				"--group-by is %q; it is one thing, or two different ones", by)
 		}
 	}
 	return names, nil

@@ -52,7 +52,8 @@ func (s *session) readable(name string) (file *os.File, done func(), err error) 
 	if name != "-" {
 		file, err = os.Open(name)
 		if err != nil {
-			return nil, nil, &problem{code: exitUsage, what: "cannot import " + name, err: err, next: "correct the name"}
+			return nil, nil, &problem{code: exitUsage, what: "cannot import " + name, err: err,
+				next: "correct the name"}
 		}
 		return file, func() { _ = file.Close() }, nil
 	}
@@ -92,7 +93,8 @@ func (s *session) checkLetters(ctx context.Context, r io.Reader, skipBad bool) e
 		}
 		return nil
 	}
-	return &problem{code: exitUsage, what: fmt.Sprintf("nothing is imported: %d lines are not dead letters", n), err: errors.Join(bad...),
+	return &problem{code: exitUsage, what: fmt.Sprintf("nothing is imported: %d lines are not dead letters", n),
+		err:  errors.Join(bad...),
 		next: "correct them, or add --skip-bad"}
 }
 
@@ -103,22 +105,27 @@ func (s *session) importLetters(ctx context.Context, r io.Reader, name string) e
 	}
 	refused := map[string]error{}
 	p := s.progress("dead letters")
-	m := operate.Importer{Letters: d, Into: s.opened, Progress: p.at, Bad: func(e *lines.Error) { s.note("skipped %v", e) }, Refused: func(id string, why error) {
-		if len(refused) < 1000 {
-			refused[id] = why
-		}
-	}}
+	m := operate.Importer{Letters: d, Into: s.opened, Progress: p.at,
+		Bad: func(e *lines.Error) { s.note("skipped %v", e) }, Refused: func(id string, why error) {
+			if len(refused) < 1000 {
+				refused[id] = why
+			}
+		}}
 	done, err := m.Run(ctx, r)
 	p.end()
-	printed := s.one(done, func(w io.Writer) { fmt.Fprintf(w, "%d imported, %d refused\n", done.Imported, done.Refused) })
+	printed := s.one(done, func(w io.Writer) {
+		fmt.Fprintf(w, "%d imported, %d refused\n", done.Imported, done.Refused)
+	})
 	noted := s.audit(ctx, operate.AuditEntry{Action: "import", Target: name, Count: done.Imported + done.Refused,
 		Result: operate.AuditResult{Done: done.Imported, Refused: done.Refused}})
 	if err != nil {
-		err = &problem{code: exitUnfinished, what: fmt.Sprintf("not everything is imported: %d are", done.Imported), err: err, next: "run it again: what is imported is refused then"}
+		err = &problem{code: exitUnfinished, what: fmt.Sprintf("not everything is imported: %d are", done.Imported),
+			err: err, next: "run it again: what is imported is refused then"}
 	} else {
 		err = refusedError("imported", done.Imported, done.Refused, refused)
 		if p, ok := errors.AsType[*problem](err); ok && len(refused) == 0 {
-			p.err, p.next = errors.New("they are not dead letters"), "correct the lines that were skipped, and import the file again"
+			p.err, p.next = errors.New("they are not dead letters"),
+				"correct the lines that were skipped, and import the file again"
 		}
 	}
 	return errors.Join(printed, noted, err)

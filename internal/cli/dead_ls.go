@@ -49,7 +49,8 @@ otherwise.`,
 		},
 	}
 	f.add(c.Flags(), "reason")
-	c.Flags().StringVar(&by, "group-by", "", "count by fingerprint, kind, topic, hour, attr:NAME (a fact of the failure), or two of them: fingerprint,hour")
+	c.Flags().StringVar(&by, "group-by", "",
+		"count by fingerprint, kind, topic, hour, attr:NAME (a fact of the failure), or two of them: fingerprint,hour")
 	return c
 }
 
@@ -60,7 +61,8 @@ func (s *session) listDead(ctx context.Context, d store.DeadLetters, f store.Dea
 			return cannot(err, "list dead letters")
 		}
 		m := operate.FormDeadLetter(&r)
-		err := l.add(m, m.ID, m.Topic, cut(keyCell(&m.Message), 24), when(m.DeadAt), number(deliveries(&m)), m.Kind, m.Fingerprint, firstLine(m.Reason))
+		err := l.add(m, m.ID, m.Topic, cut(keyCell(&m.Message), 24), when(m.DeadAt), number(deliveries(&m)), m.Kind,
+			m.Fingerprint, firstLine(m.Reason))
 		if err != nil {
 			return err
 		}

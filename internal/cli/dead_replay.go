@@ -47,7 +47,8 @@ pauses, cancels and resumes it from anywhere.
 			if err := e.check(sel.IDs); err != nil {
 				return err
 			}
-			return s.operate(c.Context(), sel, operation{kind: operate.KindReplay, to: to, perSecond: per.perSecond, edits: e})
+			return s.operate(c.Context(), sel, operation{kind: operate.KindReplay, to: to,
+				perSecond: per.perSecond, edits: e})
 		},
 	}
 	f.add(c.Flags(), "reason")

@@ -24,7 +24,8 @@ program.`,
 			if err != nil {
 				return err
 			}
-			r, err := operate.ReportDead(c.Context(), d, store.DeadFilter{Topic: topic, Since: time.Now().Add(-time.Duration(since)), Brief: true})
+			r, err := operate.ReportDead(c.Context(), d, store.DeadFilter{Topic: topic,
+				Since: time.Now().Add(-time.Duration(since)), Brief: true})
 			if err != nil {
 				return cannot(err, "report on dead letters")
 			}

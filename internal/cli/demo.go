@@ -56,7 +56,8 @@ func (s *session) runDemo(ctx context.Context, c demo.Config) (err error) {
 		err = os.MkdirAll(c.Dir, 0o755)
 	}
 	if errors.Is(err, fs.ErrPermission) {
-		return &problem{code: exitForbidden, what: "cannot make the folder of the demo", err: err, next: "use another --dir, in which this user may write"}
+		return &problem{code: exitForbidden, what: "cannot make the folder of the demo", err: err,
+			next: "use another --dir, in which this user may write"}
 	}
 	if err != nil {
 		return cannot(err, "make the folder of the demo")
@@ -80,7 +81,8 @@ func (s *session) runDemo(ctx context.Context, c demo.Config) (err error) {
 	}
 	err = s.one(sum, func(w io.Writer) { demo.Report(w, sum, shellWord(s.redactor.Redact(s.url()))) })
 	if err == nil && !sum.Closes {
-		err = &problem{code: exitFound, what: "the account does not close", err: fmt.Errorf("%d pages are missing, %d are there twice", len(sum.Missing), len(sum.Twice)),
+		err = &problem{code: exitFound, what: "the account does not close",
+			err:  fmt.Errorf("%d pages are missing, %d are there twice", len(sum.Missing), len(sum.Twice)),
 			next: "keep " + c.Dir + " and report it"}
 	}
 	return err
@@ -96,7 +98,9 @@ func (s *session) relayDemo(dir string) {
 			sign = "&"
 		}
 		s.storeURL = url + sign + "relay=" + neturl.QueryEscape("sqlite:"+file)
-		s.note("a log keeps no unique keys: they are in %s; holds are with the process that has the partition, dead letters in topics of their own", file)
+		s.note(
+			"a log keeps no unique keys: they are in %s; holds are with the process that has the partition, dead letters in topics of their own",
+			file)
 	}
 }
 
@@ -112,7 +116,8 @@ func demoError(err error, dir string) error {
 	p := &problem{what: "cannot run the demo", err: err}
 	switch {
 	case errors.Is(err, demo.ErrUnfinished):
-		p.code, p.what, p.next = exitUnfinished, "the crawl is not finished", fmt.Sprintf("go on with: pawl demo --resume --dir %s", dir)
+		p.code, p.what, p.next = exitUnfinished, "the crawl is not finished",
+			fmt.Sprintf("go on with: pawl demo --resume --dir %s", dir)
 	case errors.Is(err, demo.ErrStarted):
 		p.code, p.next = exitConflict, "add --resume to go on with it, or use another --dir"
 	}

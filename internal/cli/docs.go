@@ -13,13 +13,16 @@ import (
 // docs is `pawl docs`, which writes what docs/cli and the man pages are made of. It is
 // hidden: people read the result.
 func (s *session) docs() *cobra.Command {
-	c := noun("docs", "Write the reference of these commands", `Writes the reference of the command line, made from the help of the commands.`,
+	c := noun("docs", "Write the reference of these commands",
+		`Writes the reference of the command line, made from the help of the commands.`,
 		&cobra.Command{
 			Use: "man DIR", Short: "Write man pages", Args: count(1, 1, "a folder"),
 			Long:    "Writes a man page of each command into a folder, which is made if it is not there.",
 			Example: `  pawl docs man bin/man/man1`,
 			RunE: func(c *cobra.Command, args []string) error {
-				return s.writePages(c, args[0], func(p *page) (string, string) { return p.name() + ".1", p.man(s.version) })
+				return s.writePages(c, args[0], func(p *page) (string, string) {
+					return p.name() + ".1", p.man(s.version)
+				})
 			},
 		},
 		&cobra.Command{

@@ -33,7 +33,8 @@ func (p *page) man(version string) string {
 	b.WriteString(".SH \"GLOBAL OPTIONS\"\n")
 	manFlags(&b, flagsOf(p.Command, true))
 	b.WriteString(".SH \"SEE ALSO\"\n")
-	_, _ = fmt.Fprintf(&b, "%s\n", roff(map[bool]string{true: "pawl(1)", false: "pawl help exit-codes, pawl help json, pawl help store-urls"}[p.HasParent()]))
+	_, _ = fmt.Fprintf(&b, "%s\n", roff(map[bool]string{true: "pawl(1)",
+		false: "pawl help exit-codes, pawl help json, pawl help store-urls"}[p.HasParent()]))
 	return b.String()
 }
 

@@ -90,7 +90,8 @@ func TestReferenceIsComplete(t *testing.T) {
 				t.Errorf("%s: nothing is said about %s", form, c.CommandPath())
 			}
 			for _, f := range append(flagsOf(c, false), flagsOf(c, true)...) {
-				if !strings.Contains(text, f.name) || !strings.Contains(strings.ReplaceAll(text, `\|`, "|"), strings.ReplaceAll(f.about, "…", "...")) && !strings.Contains(text, f.about) {
+				if !strings.Contains(text, f.name) || !strings.Contains(strings.ReplaceAll(text, `\|`, "|"),
+					strings.ReplaceAll(f.about, "…", "...")) && !strings.Contains(text, f.about) {
 					t.Errorf("%s: nothing is said about %s %s", form, c.CommandPath(), f.name)
 				}
 			}
@@ -99,7 +100,8 @@ func TestReferenceIsComplete(t *testing.T) {
 			walk(sub)
 		}
 	}
-	walk(newSession("v1", System{In: strings.NewReader(""), Out: &bytes.Buffer{}, Err: &bytes.Buffer{}, Getenv: func(string) string { return "" }}).root())
+	walk(newSession("v1", System{In: strings.NewReader(""), Out: &bytes.Buffer{}, Err: &bytes.Buffer{},
+		Getenv: func(string) string { return "" }}).root())
 }
 
 func join(all map[string]string) string {
@@ -116,7 +118,8 @@ func TestManPagesHoldNoStrayRequests(t *testing.T) {
 	known := regexp.MustCompile(`^\.(TH|SH|SS|TP|PP|B|br|nf|fi|nh|ad)( |$)`)
 	for name, text := range written(t, "man") {
 		for line := range strings.Lines(text) {
-			if strings.HasPrefix(line, "'") || strings.HasPrefix(line, ".") && !known.MatchString(strings.TrimSpace(line)) {
+			if strings.HasPrefix(line, "'") || strings.HasPrefix(line, ".") &&
+				!known.MatchString(strings.TrimSpace(line)) {
 				t.Errorf("%s: %q", name, line)
 			}
 		}

@@ -40,7 +40,8 @@ The exit code is 7 when problems found.`,
 			if n := doctor.Problems(found); n > 0 {
 				return &problem{
 					code: exitFound, what: fmt.Sprintf("%d of %d checks found something", n, checks),
-					err: fmt.Errorf("looked at %s", time.Now().Format(time.DateTime)), next: "do what the last column says, then run it again",
+					err:  fmt.Errorf("looked at %s", time.Now().Format(time.DateTime)),
+					next: "do what the last column says, then run it again",
 				}
 			}
 			return nil
@@ -50,18 +51,21 @@ The exit code is 7 when problems found.`,
 
 // configFinding looks at the configuration file, if there is one.
 func (s *session) configFinding() doctor.Finding {
-	f := doctor.Finding{Check: "config", Verdict: doctor.Well, Detail: "no " + config.DefaultFile + " here, and none is needed for pawl work"}
+	f := doctor.Finding{Check: "config", Verdict: doctor.Well,
+		Detail: "no " + config.DefaultFile + " here, and none is needed for pawl work"}
 	src, err := s.source(s.configPath)
 	if err == nil && src.Path != "" {
 		var c *config.Config
 		if c, err = s.load(src); err == nil {
-			f.Detail = fmt.Sprintf("%s: %s, %s", src.Path, counted(len(c.Topics), "topic"), counted(len(c.Overrides), "override"))
+			f.Detail = fmt.Sprintf("%s: %s, %s", src.Path, counted(len(c.Topics), "topic"),
+				counted(len(c.Overrides), "override"))
 		}
 	}
 	if err != nil {
 		f.Verdict, f.Detail, f.Fix = doctor.Ill, err.Error(), "run `pawl config check`, and correct what it finds"
 		if problems, ok := errors.AsType[config.Problems](err); ok {
-			f.Detail = fmt.Sprintf("%s has %s; the first: %s", src.Path, counted(len(problems.Faults()), "problem"), problems.Faults()[0].String())
+			f.Detail = fmt.Sprintf("%s has %s; the first: %s", src.Path, counted(len(problems.Faults()), "problem"),
+				problems.Faults()[0].String())
 		}
 	}
 	return f
@@ -77,7 +81,8 @@ func missingPrograms(kinds []*pipeline.Kind) []doctor.Finding {
 		missing := k.Missing()
 		for _, program := range slices.Sorted(maps.Keys(missing)) {
 			found = append(found, doctor.Finding{
-				Check: k.Name, Verdict: doctor.Unknown, Detail: program + " is not installed; it is needed for " + missing[program],
+				Check: k.Name, Verdict: doctor.Unknown, Detail: program + " is not installed; it is needed for " +
+					missing[program],
 				Fix: "install it if you need that",
 			})
 		}

@@ -36,7 +36,8 @@ func (e *edits) check(ids []string) error {
 		return usage("name one id, or use --edit", "--editor is for one dead letter; %d ids are given", len(ids))
 	case e.patch != "":
 		if _, err := operate.ParsePatch(e.patch); err != nil {
-			return usage("try it with jq first; a patch looks like '.to = \"x\"'", "--edit is not a valid jq program: %w", err)
+			return usage("try it with jq first; a patch looks like '.to = \"x\"'",
+				"--edit is not a valid jq program: %w", err)
 		}
 	}
 	return nil
@@ -44,7 +45,9 @@ func (e *edits) check(ids []string) error {
 
 // editByHand lets the user edit a dead letter, which stays dead.
 func (s *session) editByHand(ctx context.Context, ops *operate.Operations, id string) error {
-	changed, err := operate.EditLetter(ctx, ops, id, s.who(), "by hand", func(body []byte) ([]byte, error) { return s.inEditor(ctx, body) })
+	changed, err := operate.EditLetter(ctx, ops, id, s.who(), "by hand", func(body []byte) ([]byte, error) {
+		return s.inEditor(ctx, body)
+	})
 	if err == nil && !changed {
 		s.note("%s stays as it is", id)
 	}
@@ -58,7 +61,8 @@ func (s *session) inEditor(ctx context.Context, body []byte) ([]byte, error) {
 		program = s.Getenv("EDITOR")
 	}
 	if program == "" {
-		return nil, usage("set EDITOR, such as EDITOR=vi, or use --edit", "there is neither VISUAL nor EDITOR in the environment")
+		return nil, usage("set EDITOR, such as EDITOR=vi, or use --edit",
+			"there is neither VISUAL nor EDITOR in the environment")
 	}
 	dir, err := os.MkdirTemp("", "pawl-edit-")
 	if err != nil {
@@ -75,7 +79,8 @@ func (s *session) inEditor(ctx context.Context, body []byte) ([]byte, error) {
 	c := exec.CommandContext(ctx, "sh", "-c", program+` "$1"`, "sh", name)
 	c.Stdin, c.Stdout, c.Stderr = s.In, s.Err, s.Err
 	if err := c.Run(); err != nil {
-		return nil, &problem{code: exitUsage, what: "the editor failed, and nothing is changed", err: fmt.Errorf("%s: %w", program, err),
+		return nil, &problem{code: exitUsage, what: "the editor failed, and nothing is changed",
+			err:  fmt.Errorf("%s: %w", program, err),
 			next: "set VISUAL or EDITOR to one that works here, or use --edit"}
 	}
 	edited, err := os.ReadFile(name)
@@ -86,7 +91,8 @@ func (s *session) inEditor(ctx context.Context, body []byte) ([]byte, error) {
 		edited = bytes.TrimSuffix(edited, []byte("\n"))
 	}
 	if json.Valid(body) && !json.Valid(edited) {
-		return nil, &problem{code: exitUsage, what: "the edited body is rejected", err: errors.New("the result is no longer valid JSON"), next: "edit it again"}
+		return nil, &problem{code: exitUsage, what: "the edited body is rejected",
+			err: errors.New("the result is no longer valid JSON"), next: "edit it again"}
 	}
 	return edited, nil
 }
@@ -100,7 +106,8 @@ func patched(ctx context.Context, patch string) (func([]byte) ([]byte, error), e
 	return func(body []byte) ([]byte, error) {
 		edited, err := apply(ctx, body)
 		if err != nil {
-			err = &problem{code: exitConflict, what: "the body cannot be edited", err: err, next: "look at it with `pawl dead show`, then use --editor or --body"}
+			err = &problem{code: exitConflict, what: "the body cannot be edited", err: err,
+				next: "look at it with `pawl dead show`, then use --editor or --body"}
 		}
 		return edited, err
 	}, nil

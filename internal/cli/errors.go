@@ -105,7 +105,8 @@ func clean(text string) string {
 		if r == '\t' {
 			return ' '
 		}
-		if r != '\n' && (unicode.IsControl(r) || r == '\u2028' || r == '\u2029' || unicode.Is(unicode.Bidi_Control, r)) {
+		if r != '\n' && (unicode.IsControl(r) || r == '\u2028' || r == '\u2029' ||
+			unicode.Is(unicode.Bidi_Control, r)) {
 			return '\uFFFD'
 		}
 		return r

@@ -15,7 +15,8 @@ import (
 
 func (s *session) explain() *cobra.Command {
 	return &cobra.Command{
-		Use: "explain ID", Short: "Say why a message is where it is, and what happens next", Args: count(1, 1, "one id"),
+		Use: "explain ID", Short: "Say why a message is where it is, and what happens next",
+		Args: count(1, 1, "one id"),
 		Long: `Says in words why a message is where it is: who works on it, what it waits for, why
 it failed and which rule decided what became of that, and what happens next.
 

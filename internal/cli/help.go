@@ -125,7 +125,8 @@ func helpCommand() *cobra.Command {
 // completion is `pawl completion`.
 func completion() *cobra.Command {
 	return &cobra.Command{
-		Use: "completion bash|zsh|fish|powershell", Short: "Print a completion script for a shell", Args: count(1, 1, "the name of a shell"),
+		Use: "completion bash|zsh|fish|powershell", Short: "Print a completion script for a shell",
+		Args: count(1, 1, "the name of a shell"),
 		Long: `Prints a script that lets a shell complete commands and flags.
 
   bash        source <(pawl completion bash)
@@ -146,7 +147,8 @@ func completion() *cobra.Command {
 			case "powershell":
 				return root.GenPowerShellCompletionWithDesc(out)
 			}
-			return usage("use one of these", "%s", fmt.Sprintf("there is no completion for %q; there is bash, zsh, fish, powershell", args[0]))
+			return usage("use one of these", "%s",
+				fmt.Sprintf("there is no completion for %q; there is bash, zsh, fish, powershell", args[0]))
 		},
 	}
 }

@@ -14,10 +14,12 @@ import (
 )
 
 func (s *session) kafkaCommand() *cobra.Command {
-	return noun("kafka", "A Kafka cluster: topics, health, what is where", `What is about the cluster behind a kafka:// store, and about nothing else: its
+	return noun("kafka", "A Kafka cluster: topics, health, what is where",
+		`What is about the cluster behind a kafka:// store, and about nothing else: its
 topics, the consumer group, the records of a partition. Everything else works as
 with any store.`,
-		noun("topics", "Topics of the cluster", "Topics as the brokers have them.", s.kafkaTopicsEnsure()), s.kafkaHealth(), s.kafkaPeek())
+		noun("topics", "Topics of the cluster", "Topics as the brokers have them.", s.kafkaTopicsEnsure()),
+		s.kafkaHealth(), s.kafkaPeek())
 }
 
 // kafka opens the store, which must be a Kafka one.
@@ -32,7 +34,8 @@ func (s *session) kafka(ctx context.Context, what string) (*cluster.Cluster, err
 
 func (s *session) kafkaHealth() *cobra.Command {
 	return &cobra.Command{
-		Use: "health [TOPIC…]", Short: "See how the cluster, its topics and the group are", Args: count(0, -1, "topics"),
+		Use: "health [TOPIC…]", Short: "See how the cluster, its topics and the group are",
+		Args: count(0, -1, "topics"),
 		Long: `Shows the brokers, the topics with partitions that have no leader or whose replicas
 are behind, the members of the group, and how far it is in every partition: what
 is not finished counts, also where later messages are. Exits with 7 if something is
@@ -52,7 +55,8 @@ wrong.`,
 				return err
 			}
 			if len(h.Problems) > 0 {
-				return &problem{code: exitFound, what: fmt.Sprintf("%d problems", len(h.Problems)), next: "docs/runbook has a page for most of them"}
+				return &problem{code: exitFound, what: fmt.Sprintf("%d problems", len(h.Problems)),
+					next: "docs/runbook has a page for most of them"}
 			}
 			return nil
 		},
@@ -60,7 +64,8 @@ wrong.`,
 }
 
 func describeHealth(w io.Writer, h *cluster.Health) {
-	fmt.Fprintf(w, "cluster %s: %d brokers (%s), controller %d\n", h.Cluster, len(h.Brokers), strings.Join(h.Brokers, ", "), h.Controller)
+	fmt.Fprintf(w, "cluster %s: %d brokers (%s), controller %d\n", h.Cluster, len(h.Brokers),
+		strings.Join(h.Brokers, ", "), h.Controller)
 	state := strings.ToLower(h.Group.State)
 	if state == "" || state == "dead" {
 		state = "not there yet: nobody has worked in it"
@@ -70,10 +75,12 @@ func describeHealth(w io.Writer, h *cluster.Health) {
 		fmt.Fprintf(w, "  %s at %s has %d partitions\n", m.ID, m.Host, m.Partitions)
 	}
 	for _, t := range h.Topics {
-		fmt.Fprintf(w, "topic %s: %d partitions, %d replicas, %d dead letters\n", t.Topic, t.Partitions, t.Replicas, t.Dead)
+		fmt.Fprintf(w, "topic %s: %d partitions, %d replicas, %d dead letters\n", t.Topic, t.Partitions,
+			t.Replicas, t.Dead)
 		for _, p := range h.Partitions {
 			if p.Topic == t.Topic {
-				fmt.Fprintf(w, "  partition %-3d lag %-8d committed %-8s of %-8d %s\n", p.Partition, p.Lag, committed(p.Committed), p.End, p.Member)
+				fmt.Fprintf(w, "  partition %-3d lag %-8d committed %-8s of %-8d %s\n", p.Partition, p.Lag,
+					committed(p.Committed), p.End, p.Member)
 			}
 		}
 	}
@@ -96,7 +103,8 @@ func (s *session) kafkaPeek() *cobra.Command {
 	var partition int32
 	offset, n := int64(-1), 1
 	c := &cobra.Command{
-		Use: "peek TOPIC", Short: "Read records of a partition, without moving the group", Args: count(1, 1, "one topic"),
+		Use: "peek TOPIC", Short: "Read records of a partition, without moving the group",
+		Args: count(1, 1, "one topic"),
 		Long: `Reads records of a partition from an offset on. The group stays where it is. Without
 an offset it begins at the first message that the group has not finished: the one
 that holds up the commits, if the partition is stuck.`,
@@ -104,7 +112,8 @@ that holds up the commits, if the partition is stuck.`,
   pawl kafka peek mail --partition 0 --offset 2 -n 5 -o jsonl`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if n < 1 || partition < 0 || offset < -1 {
-				return usage("partition and offset go from 0, -n from 1", "partition %d, offset %d, n %d", partition, offset, n)
+				return usage("partition and offset go from 0, -n from 1", "partition %d, offset %d, n %d",
+					partition, offset, n)
 			}
 			k, err := s.kafka(c.Context(), "read a partition")
 			if err != nil {
@@ -117,7 +126,8 @@ that holds up the commits, if the partition is stuck.`,
 			l := s.list(">OFFSET", "ID", "KEY", "AT", "BODY")
 			for i := range seen {
 				m := &seen[i]
-				if err := l.add(m, fmt.Sprint(m.Offset), m.ID, cut(keyCell(&m.Message), 24), when(m.Timestamp), bodyCell(&m.Message, 60)); err != nil {
+				if err := l.add(m, fmt.Sprint(m.Offset), m.ID, cut(keyCell(&m.Message), 24), when(m.Timestamp),
+					bodyCell(&m.Message, 60)); err != nil {
 					return err
 				}
 			}
@@ -135,7 +145,8 @@ func (s *session) skip() *cobra.Command {
 	var reason string
 	offset, wait := int64(-1), duration(30*time.Second)
 	c := &cobra.Command{
-		Use: "skip TOPIC", Short: "Step over a stuck message: move it to the dead letters", Args: count(1, 1, "one topic"),
+		Use: "skip TOPIC", Short: "Step over a stuck message: move it to the dead letters",
+		Args: count(1, 1, "one topic"),
 		Long: `Moves a message of a Kafka topic that is not finished to the dead letters, from
 where it can be looked at, edited and replayed; what is behind it goes on. Nothing
 is lost. Without an offset it is the first message of the partition that the group
@@ -147,7 +158,8 @@ for a retry, otherwise when its handler has returned.`,
   pawl skip mail --partition 0 --offset 2 --reason "poisoned by import 17" --yes`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if !c.Flags().Changed("partition") {
-				return usage("add --partition; `pawl kafka health "+args[0]+"` shows which one does not go on", "--partition is needed")
+				return usage("add --partition; `pawl kafka health "+args[0]+"` shows which one does not go on",
+					"--partition is needed")
 			}
 			if partition < 0 || offset < -1 {
 				return usage("partition and offset go from 0", "partition %d, offset %d", partition, offset)
@@ -166,14 +178,17 @@ for a retry, otherwise when its handler has returned.`,
 	return c
 }
 
-func (s *session) skipOne(ctx context.Context, k *cluster.Cluster, topic string, partition int32, offset int64, reason string, wait time.Duration) error {
+func (s *session) skipOne(ctx context.Context, k *cluster.Cluster, topic string, partition int32, offset int64,
+	reason string, wait time.Duration) error {
 	seen, err := k.Peek(ctx, topic, partition, offset, 1)
 	if err != nil {
 		return cannot(err, "skip a message of topic %s", topic)
 	}
 	if len(seen) == 0 {
-		return &problem{code: exitNotFound, what: fmt.Sprintf("nothing is unfinished in partition %d of topic %s", partition, topic),
-			err: errors.New("the group has finished everything up to its end"), next: "there is nothing to skip; `pawl kafka health " + topic + "` shows where something waits"}
+		return &problem{code: exitNotFound, what: fmt.Sprintf("nothing is unfinished in partition %d of topic %s",
+			partition, topic),
+			err:  errors.New("the group has finished everything up to its end"),
+			next: "there is nothing to skip; `pawl kafka health " + topic + "` shows where something waits"}
 	}
 	m := &seen[0]
 	if s.dryRun {
@@ -189,12 +204,15 @@ func (s *session) skipOne(ctx context.Context, k *cluster.Cluster, topic string,
 	}
 	err = s.one(done, func(w io.Writer) {
 		if !done.Pending {
-			fmt.Fprintf(w, "%s at offset %d was stepped over; it is among the dead letters: pawl dead show %s\n", done.ID, done.Offset, done.ID)
+			fmt.Fprintf(w, "%s at offset %d was stepped over; it is among the dead letters: pawl dead show %s\n",
+				done.ID, done.Offset, done.ID)
 		}
 	})
 	if err == nil && done.Pending {
 		err = &problem{
-			code: exitUnfinished, what: fmt.Sprintf("the worker that has partition %d was asked, and has not done it within %v", partition, wait),
+			code: exitUnfinished,
+			what: fmt.Sprintf("the worker that has partition %d was asked, and has not done it within %v",
+				partition, wait),
 			next: "it does when the handler of the message returns, or of one before it of the same key; pawl kafka health shows who it is",
 		}
 	}

@@ -18,7 +18,8 @@ func (s *session) kafkaTopicsEnsure() *cobra.Command {
 	var retention duration
 	var alone bool
 	c := &cobra.Command{
-		Use: "ensure TOPIC…", Short: "Make topics, with those of their dead letters, or check them", Args: count(1, -1, "topics"),
+		Use: "ensure TOPIC…", Short: "Make topics, with those of their dead letters, or check them",
+		Args: count(1, -1, "topics"),
 		Long: `Makes topics that are not there, each with a topic of its dead letters, and sets
 what is otherwise than it should be in those that are. It can be run as often as
 one likes.
@@ -67,7 +68,8 @@ to other partitions, and lose their order.`,
 						errs = append(errs, cannot(err, "ensure topic %s", p.name))
 						break
 					}
-					if err := l.add(e, e.Topic, ensuredWord(&e, s.dryRun), fmt.Sprint(e.Partitions), fmt.Sprint(e.Replicas), strings.Join(e.Changed, " ")); err != nil {
+					if err := l.add(e, e.Topic, ensuredWord(&e, s.dryRun), fmt.Sprint(e.Partitions),
+						fmt.Sprint(e.Replicas), strings.Join(e.Changed, " ")); err != nil {
 						return err
 					}
 				}
@@ -95,7 +97,8 @@ func (s *session) ensureState(ctx context.Context, k *cluster.Cluster, want clus
 	if err != nil {
 		return cannot(err, "ensure topic %s", e.Topic)
 	}
-	return l.add(e, e.Topic, ensuredWord(&e, s.dryRun), fmt.Sprint(e.Partitions), fmt.Sprint(e.Replicas), strings.Join(e.Changed, " "))
+	return l.add(e, e.Topic, ensuredWord(&e, s.dryRun), fmt.Sprint(e.Partitions), fmt.Sprint(e.Replicas),
+		strings.Join(e.Changed, " "))
 }
 
 // minTopicBytes is less than any topic is of use with: a batch has 61 bytes of its own,
@@ -113,11 +116,13 @@ func sensible(c *cobra.Command, spec *cluster.Spec, retention time.Duration) err
 		{"min-isr", int64(spec.MinISR), 1}, {"max-bytes", int64(spec.MaxBytes), minTopicBytes},
 	} {
 		if c.Flags().Changed(f.name) && f.value < f.from {
-			return usage("leave it out for that of the profile", "--%s is %d; it is %d or more", f.name, f.value, f.from)
+			return usage("leave it out for that of the profile", "--%s is %d; it is %d or more", f.name,
+				f.value, f.from)
 		}
 	}
 	if c.Flags().Changed("retention") && retention < time.Millisecond {
-		return usage("leave it out for that of the profile", "--retention is %v; the minimum is a millisecond", retention)
+		return usage("leave it out for that of the profile",
+			"--retention is %v; the minimum is a millisecond", retention)
 	}
 	return nil
 }

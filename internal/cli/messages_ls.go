@@ -87,7 +87,8 @@ func (s *session) listMessages(ctx context.Context, f *messageFilter) error {
 		}
 		filter := store.DeadFilter{Topic: f.topic, Key: key, Limit: f.limit}
 		if f.olderThan > 0 {
-			records = olderThan(d.Dead(ctx, store.DeadFilter{Topic: f.topic, Key: key}), time.Duration(f.olderThan), f.limit)
+			records = olderThan(d.Dead(ctx, store.DeadFilter{Topic: f.topic, Key: key}),
+				time.Duration(f.olderThan), f.limit)
 		} else {
 			records = d.Dead(ctx, filter)
 		}
@@ -97,14 +98,16 @@ func (s *session) listMessages(ctx context.Context, f *messageFilter) error {
 			return err
 		}
 		records = i.List(ctx, store.Filter{
-			Topic: f.topic, State: store.State(f.state), Key: key, OlderThan: time.Duration(f.olderThan), Limit: f.limit,
+			Topic: f.topic, State: store.State(f.state), Key: key, OlderThan: time.Duration(f.olderThan),
+			Limit: f.limit,
 		})
 	}
 	return s.printMessages(records, "no such messages")
 }
 
 // olderThan passes on records that were appended longer ago.
-func olderThan(records func(func(store.Record, error) bool), d time.Duration, limit int) func(func(store.Record, error) bool) {
+func olderThan(records func(func(store.Record, error) bool), d time.Duration,
+	limit int) func(func(store.Record, error) bool) {
 	return func(yield func(store.Record, error) bool) {
 		n := 0
 		for r, err := range records {

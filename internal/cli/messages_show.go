@@ -54,7 +54,8 @@ func describeMessage(w io.Writer, d *operate.Detail) {
 func describeDead(w io.Writer, d *operate.DeadLetter) {
 	describe(w, &d.Message)
 	if o := d.Origin; o != nil {
-		field(w, "origin", fmt.Sprintf("%s/%d/%d at %s, read by %s of group %s", o.Topic, o.Partition, o.Offset, when(o.Timestamp), oneLine(o.Client), oneLine(o.Group)))
+		field(w, "origin", fmt.Sprintf("%s/%d/%d at %s, read by %s of group %s", o.Topic, o.Partition, o.Offset,
+			when(o.Timestamp), oneLine(o.Client), oneLine(o.Group)))
 	}
 	field(w, "dead at", when(d.DeadAt))
 	field(w, "kind", d.Kind)

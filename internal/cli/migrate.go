@@ -14,7 +14,8 @@ import (
 )
 
 func (s *session) migrate() *cobra.Command {
-	return noun("migrate", "The schema of a store: up, down, status", `A store that has a schema brings it up to date by itself if it is embedded. On a
+	return noun("migrate", "The schema of a store: up, down, status",
+		`A store that has a schema brings it up to date by itself if it is embedded. On a
 server that is done on purpose: by these commands, or with --auto-migrate.`,
 		s.migrateUp(), s.migrateDown(), s.migrateStatus())
 }
@@ -76,7 +77,8 @@ schema and with it every message. It asks before, unless --yes is given.`,
 		Example: `  pawl migrate down --to 0 --yes`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if to < 0 {
-				return usage("such as --to 0, which removes everything; `pawl migrate status` lists the versions", "--to is needed")
+				return usage("such as --to 0, which removes everything; `pawl migrate status` lists the versions",
+					"--to is needed")
 			}
 			m, err := s.migrator(c.Context(), s.dryRun)
 			if err != nil {
@@ -139,7 +141,8 @@ func (s *session) printSteps(steps []store.Migration, empty string) error {
 	l := s.list(">VERSION", "NAME", "APPLIED AT")
 	for _, step := range steps {
 		info := formStep(step)
-		if err := l.add(info, number(info.Version), info.Name, cmp.Or(whenever(info.AppliedAt), "not applied")); err != nil {
+		if err := l.add(info, number(info.Version), info.Name,
+			cmp.Or(whenever(info.AppliedAt), "not applied")); err != nil {
 			return err
 		}
 	}

@@ -23,7 +23,8 @@ func (s *session) notMoved(ctx context.Context, topic, verb string) error {
 			return &problem{code: exitConflict, what: fmt.Sprintf("cannot %s topic %s", verb, topic),
 				err: fmt.Errorf("it has moved to %s: nobody works on it in this store", a.Target), next: a.There()}
 		default:
-			s.note("topic %s is %s: part of it is in %s, which this leaves as it is; for that, %s", topic, a.Stage, a.Target, a.There())
+			s.note("topic %s is %s: part of it is in %s, which this leaves as it is; for that, %s", topic, a.Stage,
+				a.Target, a.There())
 		}
 	}
 	return nil
@@ -37,7 +38,8 @@ func (s *session) elsewhere(ctx context.Context) {
 	}
 	var where []string
 	for i := range away {
-		where = append(where, fmt.Sprintf("topic %s has moved to %s: %s", away[i].Topic, away[i].Target, away[i].There()))
+		where = append(where, fmt.Sprintf("topic %s has moved to %s: %s", away[i].Topic, away[i].Target,
+			away[i].There()))
 	}
 	s.note("those that are not found may be in another store; %s", strings.Join(where, "; "))
 }

@@ -60,7 +60,8 @@ func (s *session) operate(ctx context.Context, sel operate.Selection, o operatio
 		return err
 	}
 	if o.confirm && plan.Count > 0 {
-		if err := s.confirm("%s %d dead letters for good; the oldest died at %s", o.kind, plan.Count, when(plan.Oldest.DeadAt)); err != nil {
+		if err := s.confirm("%s %d dead letters for good; the oldest died at %s", o.kind, plan.Count,
+			when(plan.Oldest.DeadAt)); err != nil {
 			return err
 		}
 	}
@@ -90,7 +91,8 @@ func missingLetters(plan *operate.Plan) map[string]error {
 
 // carryOut runs an operation in this process, and says how to go on where it
 // does not end.
-func (s *session) carryOut(ctx context.Context, ops *operate.Operations, op *operate.Operation, refused map[string]error) error {
+func (s *session) carryOut(ctx context.Context, ops *operate.Operations, op *operate.Operation,
+	refused map[string]error) error {
 	s.note("operation %s: %s of %d dead letters", op.ID, op.Kind, op.Planned)
 	p := s.progress("dead letters")
 	r := &operate.Runner{Operations: ops, Who: s.who(), Progress: p.at}
@@ -130,11 +132,13 @@ func (s *session) unfinished(op *operate.Operation, err error, refused map[strin
 	case err == nil:
 		return s.refusals(op, refused)
 	case errors.Is(err, operate.ErrCancelled):
-		return &problem{code: exitPartly, what: "the operation ends here: " + far, err: err, next: "what is left stays dead; plan a new one for it"}
+		return &problem{code: exitPartly, what: "the operation ends here: " + far, err: err,
+			next: "what is left stays dead; plan a new one for it"}
 	case errors.Is(err, operate.ErrPaused):
 		return &problem{code: exitUnfinished, what: "not everything is done: " + far, err: err, next: resume}
 	}
-	return &problem{code: exitUnfinished, what: "not everything is done: " + far, err: err, next: resume + ": what is done is not done twice"}
+	return &problem{code: exitUnfinished, what: "not everything is done: " + far, err: err,
+		next: resume + ": what is done is not done twice"}
 }
 
 // refusals is the error of an operation in which some were refused.

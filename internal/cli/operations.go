@@ -15,9 +15,11 @@ import (
 )
 
 func (s *session) operationsCommand() *cobra.Command {
-	return noun("operations", "Replays and discards: list, show, pause, cancel, resume", `A replay or discard of dead letters is an operation. It is kept in the store with
+	return noun("operations", "Replays and discards: list, show, pause, cancel, resume",
+		`A replay or discard of dead letters is an operation. It is kept in the store with
 how far it is, so that it can be followed, stopped and resumed from any process.`,
-		s.operationsLs(), s.operationsShow(), s.operationsAsk("pause", operate.Paused), s.operationsAsk("cancel", operate.Cancelled), s.operationsResume())
+		s.operationsLs(), s.operationsShow(), s.operationsAsk("pause", operate.Paused),
+		s.operationsAsk("cancel", operate.Cancelled), s.operationsResume())
 }
 
 // operationState is an operation and whether a process carries it out, as JSON.
@@ -52,7 +54,8 @@ though no process carries it out any more can be resumed.`,
 					continue
 				}
 				o.Intent, o.Refusal, o.Filter.IDs = nil, nil, nil // show has them
-				err := l.add(operationState{o, o.Live(now)}, o.ID, o.Kind, statusCell(o, now), number(o.Done), number(o.Refused), number(o.Planned), o.Who, when(o.CreatedAt))
+				err := l.add(operationState{o, o.Live(now)}, o.ID, o.Kind, statusCell(o, now), number(o.Done),
+					number(o.Refused), number(o.Planned), o.Who, when(o.CreatedAt))
 				if err != nil {
 					return err
 				}
@@ -160,14 +163,17 @@ func describeFilter(f *operate.Filter) string {
 // operationsAsk is pause or cancel.
 func (s *session) operationsAsk(verb, to string) *cobra.Command {
 	texts := map[string]struct{ short, long string }{
-		"pause": {"Stop an operation, to be resumed", `Asks the process that carries an operation out to stop after what it is doing, and
+		"pause": {"Stop an operation, to be resumed",
+			`Asks the process that carries an operation out to stop after what it is doing, and
 waits for that. ` + "`pawl operations resume`" + ` goes on.`},
-		"cancel": {"End an operation for good", `Asks the process that carries an operation out to stop after what it is doing, and
+		"cancel": {"End an operation for good",
+			`Asks the process that carries an operation out to stop after what it is doing, and
 waits for that. What is done stays done; what is left stays dead.`},
 	}
 	return &cobra.Command{
 		Use: verb + " ID", Short: texts[verb].short, Args: count(1, 1, "one id"), Long: texts[verb].long,
-		Example: `  pawl dead replay --topic mail --rate 1/s -q & sleep 1; pawl operations ` + verb + ` $(pawl operations ls --status running -o jsonl | sed -n '1s/.*"id":"\([^"]*\)".*/\1/p'); wait`,
+		Example: `  pawl dead replay --topic mail --rate 1/s -q & sleep 1; pawl operations ` + verb +
+			` $(pawl operations ls --status running -o jsonl | sed -n '1s/.*"id":"\([^"]*\)".*/\1/p'); wait`,
 		RunE: func(c *cobra.Command, args []string) error {
 			ops, err := s.operations(c.Context())
 			if err != nil {
@@ -181,7 +187,8 @@ waits for that. What is done stays done; what is left stays dead.`},
 			if err != nil {
 				return cannot(err, "%s operation %s", verb, args[0])
 			}
-			if err := s.audit(c.Context(), operate.AuditEntry{Action: "operations " + verb, Target: o.ID, Count: o.Planned, Result: operate.AuditResult{Done: o.Done, Refused: o.Refused}}); err != nil {
+			if err := s.audit(c.Context(), operate.AuditEntry{Action: "operations " + verb, Target: o.ID,
+				Count: o.Planned, Result: operate.AuditResult{Done: o.Done, Refused: o.Refused}}); err != nil {
 				return err
 			}
 			return s.showOperation(c.Context(), ops, args[0])

@@ -58,7 +58,8 @@ func (s *session) pipelineCommand(c *pipeline.Command) *cobra.Command {
 	if what == "" {
 		what = "no arguments"
 	}
-	made := &cobra.Command{Use: c.Use, Short: c.Short, Long: c.Long, Example: c.Example, Args: count(c.MinArgs, c.MaxArgs, what)}
+	made := &cobra.Command{Use: c.Use, Short: c.Short, Long: c.Long, Example: c.Example,
+		Args: count(c.MinArgs, c.MaxArgs, what)}
 	values := make([]func() (any, error), len(c.Flags))
 	for i := range c.Flags {
 		values[i] = addFlag(made.Flags(), &c.Flags[i])
@@ -175,11 +176,14 @@ func (s *session) invocation(args []string, flags pipeline.Values) (*pipeline.In
 	}
 	return &pipeline.Invocation{
 		Args: args, Flags: flags, Stdin: s.In, Stdout: &locked{w: s.Out}, Stderr: &locked{w: redacting{s}},
-		Output: s.output, Quiet: s.quiet, NoColor: s.noColor || s.Getenv("NO_COLOR") != "", Yes: s.yes, DryRun: s.dryRun,
-		Terminal: s.ErrTerminal, Getenv: s.Getenv, Logger: s.warnings(), Version: s.version, Owner: serve.Owner("", time.Now()), Who: s.who(),
+		Output: s.output, Quiet: s.quiet, NoColor: s.noColor || s.Getenv("NO_COLOR") != "", Yes: s.yes,
+		DryRun:   s.dryRun,
+		Terminal: s.ErrTerminal, Getenv: s.Getenv, Logger: s.warnings(), Version: s.version,
+		Owner: serve.Owner("", time.Now()), Who: s.who(),
 		StoreURL: s.url(), StoreGiven: s.url() != open.DefaultStore || s.storeURL != "",
 		Open: s.openFor, Confirm: func(what string) error { return s.confirm("%s", what) },
-		Pipelines: s.sections, Section: s.sectionOf, Top: s.topSection, Rows: s.rows, Document: s.document, Audit: s.auditFor,
+		Pipelines: s.sections, Section: s.sectionOf, Top: s.topSection, Rows: s.rows, Document: s.document,
+		Audit:  s.auditFor,
 		Policy: matrix,
 	}, nil
 }
@@ -193,7 +197,8 @@ func (s *session) openFor(ctx context.Context, url string, existing bool) (store
 		return s.opened, nil
 	}
 	s.redactor.LearnURLs(url)
-	opened, err := open.Open(ctx, open.Config{URL: url, AutoMigrate: s.autoMigrate, Existing: existing, Logger: s.warnings()})
+	opened, err := open.Open(ctx, open.Config{URL: url, AutoMigrate: s.autoMigrate, Existing: existing,
+		Logger: s.warnings()})
 	if err != nil {
 		return nil, cannot(err, "open the store %s", redact.URL(url))
 	}
@@ -262,7 +267,8 @@ func (s *session) document(v any, text func(w io.Writer) error) error {
 }
 
 func (s *session) auditFor(ctx context.Context, on store.Store, action, subject string, n int, result string) error {
-	return operate.Audit(ctx, on, operate.AuditEntry{Who: s.who(), Action: action, Target: subject, Count: int64(n), Change: result, Result: operate.AuditResult{Done: int64(n)}})
+	return operate.Audit(ctx, on, operate.AuditEntry{Who: s.who(), Action: action, Target: subject, Count: int64(n),
+		Change: result, Result: operate.AuditResult{Done: int64(n)}})
 }
 
 // locked lets several goroutines write.

@@ -35,7 +35,8 @@ func (s *session) pipelinesLs() *cobra.Command {
 			l := s.list("PIPELINE", "KIND", "STATE", ">WAITING", ">LEASED", ">DEAD", ">OLDEST", "LAST SUCCESS", "WHY")
 			for _, p := range all {
 				oldest := time.Duration(p.OldestWaitingSeconds * float64(time.Second))
-				if err := l.add(p, p.Name, p.Kind, p.State, number(p.Waiting), number(p.Leased), number(p.Dead), age(oldest), whenever(p.LastSuccessAt), p.Why); err != nil {
+				if err := l.add(p, p.Name, p.Kind, p.State, number(p.Waiting), number(p.Leased), number(p.Dead),
+					age(oldest), whenever(p.LastSuccessAt), p.Why); err != nil {
 					return err
 				}
 			}
@@ -87,7 +88,8 @@ func (s *session) onPipeline(ctx context.Context, action, name, reason string, c
 	if err := change(opened); err != nil {
 		return cannot(err, "%s pipeline %s", action, name)
 	}
-	entry := operate.AuditEntry{Who: s.who(), Action: "pipeline " + action, Target: name, Count: 1, Reason: reason, Result: operate.AuditResult{Done: 1}}
+	entry := operate.AuditEntry{Who: s.who(), Action: "pipeline " + action, Target: name, Count: 1, Reason: reason,
+		Result: operate.AuditResult{Done: 1}}
 	if err := operate.Audit(ctx, opened, entry); err != nil {
 		return cannot(err, "write the audit")
 	}

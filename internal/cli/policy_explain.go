@@ -53,7 +53,8 @@ type failureFlags struct {
 func (s *session) policyExplain() *cobra.Command {
 	f := failureFlags{facts: map[policy.Facts]*bool{}}
 	c := &cobra.Command{
-		Use: "explain", Short: "Show what would be decided about a failure, and by which rule", Args: count(0, 0, "flags only"),
+		Use: "explain", Short: "Show what would be decided about a failure, and by which rule",
+		Args: count(0, 0, "flags only"),
 		Long: `Says what the policy decides about a failure: the decision, the rule it comes from,
 and the look-ups that led to it. Nothing is opened or changed.`,
 		Example: `  pawl policy explain --type Download --phase Failed --kind RateLimit
@@ -105,7 +106,8 @@ var errExplained = errors.New("a failure")
 func (f *failureFlags) failure() (policy.Attempt, error) {
 	a := policy.Attempt{Event: f.event, Number: f.attempt, Err: errExplained}
 	if !config.Decided(f.event.Type, f.event.Phase) {
-		return a, usage("use --phase Failed or --phase Retry; --type SystemHealth also has Completed", "phase %q is not decided about", f.event.Phase)
+		return a, usage("use --phase Failed or --phase Retry; --type SystemHealth also has Completed",
+			"phase %q is not decided about", f.event.Phase)
 	}
 	if f.attempt < 1 {
 		return a, usage("such as --attempt 1", "--attempt is %d; attempts count from 1", f.attempt)
@@ -150,7 +152,8 @@ func formDecision(a policy.Attempt, d policy.Decision, r *policy.Rule, steps []p
 	}
 	rule := formCell(at, r)
 	info := decisionInfo{
-		Action: d.Action.String(), Reason: d.Reason, DeadLetter: r.DeadLetter.String(), Alert: d.Alert.String(), Degrade: d.Degrade.String(), Rule: rule,
+		Action: d.Action.String(), Reason: d.Reason, DeadLetter: r.DeadLetter.String(), Alert: d.Alert.String(),
+		Degrade: d.Degrade.String(), Rule: rule,
 	}
 	if d.Action == policy.Retry {
 		asked := pawl.Describe(a.Err).After

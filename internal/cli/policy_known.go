@@ -15,8 +15,12 @@ import (
 type storeRule struct{ name, why string }
 
 var storeRules = map[pawl.Kind]storeRule{
-	pawl.KindRescue:  {"rescue", fmt.Sprintf("a message whose worker died or hung is given out again, from the %dth time on alone; after %d lonely rescues it is a dead letter", store.SolitaryAfter, store.LonelyRescues)},
-	pawl.KindParked:  {"parked", "its topic parks: what waits behind a dead letter of its key becomes one, too, without an attempt"},
+	pawl.KindRescue: {"rescue",
+		fmt.Sprintf(
+			"a message whose worker died or hung is given out again, from the %dth time on alone; after %d lonely rescues it is a dead letter",
+			store.SolitaryAfter, store.LonelyRescues)},
+	pawl.KindParked: {"parked",
+		"its topic parks: what waits behind a dead letter of its key becomes one, too, without an attempt"},
 	pawl.KindSkipped: {"skipped", "somebody skipped it: it becomes a dead letter, from where it can be replayed"},
 }
 
@@ -33,8 +37,9 @@ func (r storeRule) decision(kind string) decisionInfo {
 		Action: policy.Dead.String(), Reason: r.why, DeadLetter: policy.Always.String(),
 		Alert: policy.Info.String(), Degrade: policy.NoDegrade.String(), Steps: []lookupInfo{},
 		Rule: ruleInfo{
-			Kind: kind, DeadLetter: policy.Always.String(), Alert: policy.Info.String(), Degrade: policy.NoDegrade.String(),
-			Rule: r.name, Origin: "the store",
+			Kind: kind, DeadLetter: policy.Always.String(), Alert: policy.Info.String(),
+			Degrade: policy.NoDegrade.String(),
+			Rule:    r.name, Origin: "the store",
 		},
 		Notes: []string{"the store decides this, not the policy: no row and no override changes it"},
 	}
@@ -46,7 +51,8 @@ func (r storeRule) decision(kind string) decisionInfo {
 func unknown(m *policy.Matrix, d *policy.Decision) []string {
 	var domains, types, kinds []string
 	for _, r := range append(m.Rules(), policy.Builtin()...) {
-		domains, types, kinds = append(domains, r.Match.Domain), append(types, r.Match.Type), append(kinds, string(r.Match.Kind))
+		domains, types, kinds = append(domains, r.Match.Domain), append(types, r.Match.Type),
+			append(kinds, string(r.Match.Kind))
 	}
 	for kind := range storeRules {
 		kinds = append(kinds, string(kind))

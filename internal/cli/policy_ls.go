@@ -61,7 +61,8 @@ comes up; the last one is the default.`,
 			if err != nil {
 				return err
 			}
-			l := s.list("TYPE", "PHASE", "KIND", "RETRY", "BACKOFF", ">ATTEMPTS", "DEAD LETTER", "ALERT", "CONDITION", "ORIGIN")
+			l := s.list("TYPE", "PHASE", "KIND", "RETRY", "BACKOFF", ">ATTEMPTS", "DEAD LETTER", "ALERT",
+				"CONDITION", "ORIGIN")
 			for _, c := range m.Cells() {
 				if _, ok := byStore(c.Match); ok {
 					continue // an override that names the kind has no say
@@ -167,7 +168,8 @@ func (i *ruleInfo) cells() []string {
 	if kind == "" {
 		kind = "default"
 	}
-	return []string{dash(i.Type), dash(i.Phase), kind, retry, backoff, strconv.Itoa(i.MaxAttempts), i.DeadLetter, i.Alert, dash(i.Condition), i.origin()}
+	return []string{dash(i.Type), dash(i.Phase), kind, retry, backoff, strconv.Itoa(i.MaxAttempts), i.DeadLetter,
+		i.Alert, dash(i.Condition), i.origin()}
 }
 
 func dash(text string) string {

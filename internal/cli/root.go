@@ -47,10 +47,14 @@ folder), a server, or the memory of one process.`,
 		&cobra.Group{ID: groupStore, Title: "Stores:"},
 	)
 	f := root.PersistentFlags()
-	f.StringVar(&s.storeURL, "store", "", "store `URL` (default: $PAWL_STORE, store: in the configuration file, else "+open.DefaultStore+")")
-	f.StringVar(&s.mirrorURL, "mirror", "", "`URL` of the store to which topics move; see `pawl traffic --help` (default: $PAWL_MIRROR, mirror: in the configuration file)")
-	f.StringVar(&s.configPath, "config", "", "configuration `FILE` (default: "+config.DefaultFile+" in this folder, if it is there)")
-	f.StringVarP(&s.output, "output", "o", formatTable, "how to print: table, json (one document) or jsonl (an object a line)")
+	f.StringVar(&s.storeURL, "store", "", "store `URL` (default: $PAWL_STORE, store: in the configuration file, else "+
+		open.DefaultStore+")")
+	f.StringVar(&s.mirrorURL, "mirror", "",
+		"`URL` of the store to which topics move; see `pawl traffic --help` (default: $PAWL_MIRROR, mirror: in the configuration file)")
+	f.StringVar(&s.configPath, "config", "", "configuration `FILE` (default: "+config.DefaultFile+
+		" in this folder, if it is there)")
+	f.StringVarP(&s.output, "output", "o", formatTable,
+		"how to print: table, json (one document) or jsonl (an object a line)")
 	f.BoolVarP(&s.quiet, "quiet", "q", false, "print data and errors only")
 	f.BoolVar(&s.noColor, "no-color", false, "no colours (also: NO_COLOR in the environment)")
 	f.BoolVar(&s.yes, "yes", false, "confirm what would be asked")
@@ -134,7 +138,8 @@ func unknownCommand(c *cobra.Command, args []string) error {
 	next := fmt.Sprintf("run `%s --help` for the list", c.CommandPath())
 	c.SuggestionsMinimumDistance = 2
 	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
-		next = fmt.Sprintf("did you mean `%s %s`? `%s --help` has the list", c.CommandPath(), strings.Join(near, "`, `"), c.CommandPath())
+		next = fmt.Sprintf("did you mean `%s %s`? `%s --help` has the list", c.CommandPath(),
+			strings.Join(near, "`, `"), c.CommandPath())
 	}
 	return &problem{code: exitUsage, what: fmt.Sprintf("there is no command %q", args[0]),
 		err: fmt.Errorf("`%s` has no such verb", c.CommandPath()), next: next}
@@ -159,6 +164,7 @@ func count(least, most int, what string) cobra.PositionalArgs {
 		if len(args) >= least && (most < 0 || len(args) <= most) {
 			return nil
 		}
-		return usage(fmt.Sprintf("run `%s --help` for examples", c.CommandPath()), "`%s` takes %s; there are %d", c.CommandPath(), what, len(args))
+		return usage(fmt.Sprintf("run `%s --help` for examples", c.CommandPath()), "`%s` takes %s; there are %d",
+			c.CommandPath(), what, len(args))
 	}
 }

@@ -13,8 +13,10 @@ import (
 func TestPasswordsOfHandlersAreLearned(t *testing.T) {
 	s := &session{redactor: redact.New()}
 	s.learn(&config.Config{Topics: []config.Topic{{URL: "http://user:secret-tok-12345@host/mail"}}})
-	for _, said := range []string{"400: got secret-tok-12345", "400: Authorization: Basic dXNlcjpzZWNyZXQtdG9rLTEyMzQ1"} {
-		if shown := s.redactor.Redact(said); strings.Contains(shown, "secret-tok") || strings.Contains(shown, "dXNlcjpz") {
+	for _, said := range []string{"400: got secret-tok-12345",
+		"400: Authorization: Basic dXNlcjpzZWNyZXQtdG9rLTEyMzQ1"} {
+		if shown := s.redactor.Redact(said); strings.Contains(shown, "secret-tok") ||
+			strings.Contains(shown, "dXNlcjpz") {
 			t.Errorf("shown: %s", shown)
 		}
 	}

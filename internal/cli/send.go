@@ -219,7 +219,8 @@ func (s *session) body(args []string, f *sendFlags) ([]byte, error) {
 		}
 		return readBody(file)
 	case len(args) == 0 && s.InTerminal:
-		return nil, usage("give it as an argument, with --file, or on standard input; '' is an empty one", "the message has no body")
+		return nil, usage("give it as an argument, with --file, or on standard input; '' is an empty one",
+			"the message has no body")
 	case len(args) == 0, args[0] == "-":
 		return readBody(s.In)
 	}
@@ -230,16 +231,19 @@ func (s *session) body(args []string, f *sendFlags) ([]byte, error) {
 func readBody(r io.Reader) ([]byte, error) {
 	b, err := io.ReadAll(io.LimitReader(r, pawl.MaxBody+1))
 	if len(b) > pawl.MaxBody {
-		return nil, usage("store it elsewhere, and send where it is", "the body is longer than %d bytes, the most that a message can have", pawl.MaxBody)
+		return nil, usage("store it elsewhere, and send where it is",
+			"the body is longer than %d bytes, the most that a message can have", pawl.MaxBody)
 	}
 	return b, cannot(err, "read the body")
 }
 
 // sendLines appends what standard input has.
 func (s *session) sendLines(c *cobra.Command, args []string, f *sendFlags) error {
-	for _, name := range []string{"id", "key", "priority", "delay", "at", "unique", "unique-for", "unique-scope", "header", "file"} {
+	for _, name := range []string{"id", "key", "priority", "delay", "at", "unique", "unique-for", "unique-scope",
+		"header", "file"} {
 		if c.Flags().Changed(name) {
-			return usage("leave out --"+name+"; every line says it for itself", "--%s cannot be combined with --jsonl", name)
+			return usage("leave out --"+name+"; every line says it for itself",
+				"--%s cannot be combined with --jsonl", name)
 		}
 	}
 	if len(args) > 1 {
@@ -299,8 +303,11 @@ func (s *session) sent(sent send.Sent, err error) error {
 	if bad, ok := errors.AsType[*lines.Error](err); ok {
 		if len(sent.Refused) > 0 {
 			return &problem{
-				code: exitUsage, what: fmt.Sprintf("the store refused line %s; %s", lineNumbers(sent.Refused), stored), err: bad.Err,
-				next: fmt.Sprintf("correct what was refused and send it, then all from line %d on; --skip-bad goes on by itself", sent.Through+1),
+				code: exitUsage, what: fmt.Sprintf("the store refused line %s; %s", lineNumbers(sent.Refused), stored),
+				err: bad.Err,
+				next: fmt.Sprintf(
+					"correct what was refused and send it, then all from line %d on; --skip-bad goes on by itself",
+					sent.Through+1),
 			}
 		}
 		wrong := "is not a message"
@@ -316,11 +323,13 @@ func (s *session) sent(sent send.Sent, err error) error {
 	case err != nil:
 		return &problem{
 			code: exitUnfinished, what: "not everything was sent; " + stored, err: err,
-			next: fmt.Sprintf("send again from line %d on; with ids or unique keys nothing is stored twice", sent.Through+1),
+			next: fmt.Sprintf("send again from line %d on; with ids or unique keys nothing is stored twice",
+				sent.Through+1),
 		}
 	case sent.Skipped > 0:
 		return &problem{
-			code: exitPartly, what: fmt.Sprintf("%d lines were skipped", sent.Skipped), err: errors.New("they are not messages, or the store refuses them; see above"),
+			code: exitPartly, what: fmt.Sprintf("%d lines were skipped", sent.Skipped),
+			err:  errors.New("they are not messages, or the store refuses them; see above"),
 			next: "correct these lines and send them",
 		}
 	}

@@ -45,7 +45,8 @@ type session struct {
 }
 
 func newSession(version string, sys System) *session {
-	return &session{System: sys, version: version, redactor: redact.New(sys.Getenv("PAWL_STORE"), sys.Getenv("PAWL_MIRROR")), out: bufio.NewWriterSize(sys.Out, 64<<10)}
+	return &session{System: sys, version: version, redactor: redact.New(sys.Getenv("PAWL_STORE"),
+		sys.Getenv("PAWL_MIRROR")), out: bufio.NewWriterSize(sys.Out, 64<<10)}
 }
 
 // close closes the store and prints what is left.
@@ -106,7 +107,8 @@ func (s *session) openAs(ctx context.Context, c open.Config) (store.Store, error
 		return opened, err
 	}
 	if open.SameStore(s.mirror(), s.url()) {
-		return nil, usage("name the new store: --mirror, PAWL_MIRROR or mirror: in the configuration file", "the mirror is the store itself")
+		return nil, usage("name the new store: --mirror, PAWL_MIRROR or mirror: in the configuration file",
+			"the mirror is the store itself")
 	}
 	report := func(err error) { s.note("mirror: %v", err) }
 	over, err := open.Mirror(opened, open.Config{URL: s.mirror(), AutoMigrate: c.AutoMigrate, Logger: c.Logger}, report)
@@ -127,7 +129,8 @@ func (s *session) openAlone(ctx context.Context, c open.Config) (store.Store, er
 	s.redactor.LearnURLs(c.URL, s.mirror())
 	c.Created = func(path string) { s.note("%s was not there: it is a new, empty store", path) }
 	c.Waiting = func(path string) {
-		s.note("%s is locked: another process has a write transaction open on it (`fuser %s` names it); waiting", path, path)
+		s.note("%s is locked: another process has a write transaction open on it (`fuser %s` names it); waiting",
+			path, path)
 	}
 	if c.Logger == nil {
 		c.Logger = s.warnings()
@@ -214,7 +217,8 @@ func (s *session) confirm(what string, args ...any) error {
 	_, _ = fmt.Fprintf(s.Err, "%s\nGo on? [y/N] ", clean(what))
 	answer, _ := bufio.NewReader(s.In).ReadString('\n')
 	if !slices.Contains([]string{"y", "yes"}, strings.ToLower(strings.TrimSpace(answer))) {
-		return &problem{code: exitFailure, what: "nothing was done", err: fmt.Errorf("it was not confirmed"), next: "run it again and answer y, or add --yes"}
+		return &problem{code: exitFailure, what: "nothing was done", err: fmt.Errorf("it was not confirmed"),
+			next: "run it again and answer y, or add --yes"}
 	}
 	return nil
 }

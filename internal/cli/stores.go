@@ -52,13 +52,15 @@ none.`,
 }
 
 func formBackend(b *open.Backend) backendInfo {
-	info := backendInfo{Name: b.Name, URL: b.URL, Status: "available", Embedded: b.Embedded, Durability: b.Durability, Capabilities: []capabilityInfo{}}
+	info := backendInfo{Name: b.Name, URL: b.URL, Status: "available", Embedded: b.Embedded, Durability: b.Durability,
+		Capabilities: []capabilityInfo{}}
 	if b.Planned {
 		info.Status = "planned"
 		return info
 	}
 	for _, c := range store.AllCapabilities {
-		info.Capabilities = append(info.Capabilities, capabilityInfo{string(c), b.Capabilities[c].Kept, b.Capabilities[c].Note})
+		info.Capabilities = append(info.Capabilities, capabilityInfo{string(c), b.Capabilities[c].Kept,
+			b.Capabilities[c].Note})
 	}
 	return info
 }

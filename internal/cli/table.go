@@ -123,8 +123,10 @@ func width(s string) int {
 
 // wide tells whether r takes two columns, as East Asian scripts and emoji do.
 func wide(r rune) bool {
-	return 0x1100 <= r && (r <= 0x115f || 0x2e80 <= r && r <= 0xa4cf || 0xac00 <= r && r <= 0xd7a3 || 0xf900 <= r && r <= 0xfaff ||
-		0xfe30 <= r && r <= 0xfe6f || 0xff00 <= r && r <= 0xff60 || 0x1f300 <= r && r <= 0x1faff || 0x20000 <= r && r <= 0x3fffd)
+	return 0x1100 <= r && (r <= 0x115f || 0x2e80 <= r && r <= 0xa4cf || 0xac00 <= r && r <= 0xd7a3 ||
+		0xf900 <= r && r <= 0xfaff ||
+		0xfe30 <= r && r <= 0xfe6f || 0xff00 <= r && r <= 0xff60 || 0x1f300 <= r && r <= 0x1faff ||
+		0x20000 <= r && r <= 0x3fffd)
 }
 
 // cut shortens s to n characters.

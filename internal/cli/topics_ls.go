@@ -31,10 +31,12 @@ was made. It counts, so ask a large store now and then only.`,
 				return &problem{code: exitNotFound, what: fmt.Sprintf("there is no topic %q", missing),
 					err: store.ErrNotFound, next: "`pawl topics ls` lists all"}
 			}
-			l := s.list("TOPIC", "ORDER", ">WAITING", ">DELAYED", ">LEASED", ">DEAD", ">OLDEST", ">APPENDED", ">ACKED", "PAUSED")
+			l := s.list("TOPIC", "ORDER", ">WAITING", ">DELAYED", ">LEASED", ">DEAD", ">OLDEST", ">APPENDED",
+				">ACKED", "PAUSED")
 			for i := range stats {
 				t := operate.FormTopic(&stats[i])
-				err := l.add(t, t.Topic, string(t.Order), number(t.Waiting), number(t.Delayed), number(t.Leased), number(t.Dead),
+				err := l.add(t, t.Topic, string(t.Order), number(t.Waiting), number(t.Delayed), number(t.Leased),
+					number(t.Dead),
 					age(stats[i].OldestWaiting), number(t.AppendedTotal), number(t.AckedTotal), pauseCell(t.Pause))
 				if err != nil {
 					return err

@@ -95,8 +95,9 @@ func (s *session) topicNow(c *cobra.Command, topics store.Topics, name, what str
 
 // auditTopic writes down a change of a topic, with the flags that say what.
 func (s *session) auditTopic(c *cobra.Command, verb, topic, why string) error {
-	return s.audit(c.Context(), operate.AuditEntry{Action: "topics " + verb, Target: topic, Reason: why, Change: ownFlags(c),
-		Count: 1, Result: operate.AuditResult{Done: 1}})
+	return s.audit(c.Context(), operate.AuditEntry{Action: "topics " + verb, Target: topic, Reason: why,
+		Change: ownFlags(c),
+		Count:  1, Result: operate.AuditResult{Done: 1}})
 }
 
 // ownFlags are the flags of a command that were given, but for the reason.

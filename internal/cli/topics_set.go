@@ -105,7 +105,8 @@ func (s *session) setTopic(c *cobra.Command, topics store.Topics, name string, f
 		return now, err
 	case c.Flags().Changed("if-version") && f.version != now.Version:
 		return now, &store.Error{Op: "set topic " + name, Code: store.ErrConflict,
-			Err: fmt.Errorf("it is at version %d, not %d", now.Version, f.version), Hint: "look at it: pawl topics set " + name}
+			Err:  fmt.Errorf("it is at version %d, not %d", now.Version, f.version),
+			Hint: "look at it: pawl topics set " + name}
 	case !changed:
 		return now, nil
 	}
@@ -120,6 +121,7 @@ func settle(ctx context.Context, topics store.Topics, now, next store.Topic) (st
 		return topics.Alter(ctx, next)
 	}
 	return topics.Declare(ctx, store.Declaration{
-		Name: next.Name, Order: next.Order, Deadline: next.Deadline, Ageing: next.Ageing, Park: &next.Park, Retain: &next.Retain,
+		Name: next.Name, Order: next.Order, Deadline: next.Deadline, Ageing: next.Ageing, Park: &next.Park,
+		Retain: &next.Retain,
 	})
 }

@@ -18,7 +18,8 @@ import (
 )
 
 func (s *session) traffic() *cobra.Command {
-	return noun("traffic", "Move topics to another store, and back", `Moves topics from one store (--store) to another one (--mirror, PAWL_MIRROR, or
+	return noun("traffic", "Move topics to another store, and back",
+		`Moves topics from one store (--store) to another one (--mirror, PAWL_MIRROR, or
 mirror: in the configuration file), while they are in use: copy, compare, cut over;
 and roll back. Every process that appends or works needs the same --mirror, before
 the first step; what becomes of a topic is kept in the state of the old store, so that
@@ -32,7 +33,8 @@ they all agree.
 
 Nobody but these copies may append to the topic in the new store until the cut-over.
 docs/traffic.md tells what is kept, and what to look at.`,
-		s.trafficMirror(), s.trafficStatus(), s.trafficCompare(), s.trafficCutOver(), s.trafficRollBack(), s.trafficStop())
+		s.trafficMirror(), s.trafficStatus(), s.trafficCompare(), s.trafficCutOver(), s.trafficRollBack(),
+		s.trafficStop())
 }
 
 // openTraffic opens both stores, each by itself. The caller closes the second.
@@ -44,12 +46,16 @@ func (s *session) openTraffic(ctx context.Context) (*migrate.Traffic, error) {
 	to := s.target()
 	switch {
 	case to == "":
-		return nil, usage("such as --mirror kafka://localhost:9092, or PAWL_MIRROR", "no store is named to which topics move")
+		return nil, usage("such as --mirror kafka://localhost:9092, or PAWL_MIRROR",
+			"no store is named to which topics move")
 	case open.SameStore(to, s.url()):
-		return nil, usage("name the new store: --mirror, PAWL_MIRROR or mirror: in the configuration file", "the mirror is the store itself")
+		return nil, usage("name the new store: --mirror, PAWL_MIRROR or mirror: in the configuration file",
+			"the mirror is the store itself")
 	}
 	second, err := open.Open(ctx, open.Config{
-		URL: to, AutoMigrate: s.autoMigrate, Logger: s.warnings(), Created: func(path string) { s.note("%s was not there: it is a new, empty store", path) },
+		URL: to, AutoMigrate: s.autoMigrate, Logger: s.warnings(), Created: func(path string) {
+			s.note("%s was not there: it is a new, empty store", path)
+		},
 	})
 	if err != nil {
 		return nil, cannot(err, "open the mirror %s", redact.URL(to))
@@ -100,7 +106,8 @@ the same settings in the new store, and must be empty there.`,
 		},
 	}
 	c.Flags().StringVar(&as, "as", "", "the `NAME` of the topic in the new store (default: the same)")
-	c.Flags().Float64Var(&sample, "sample", sample, "copy this share of the keys, to begin with; a cut-over needs all of them")
+	c.Flags().Float64Var(&sample, "sample", sample,
+		"copy this share of the keys, to begin with; a cut-over needs all of them")
 	return c
 }
 
@@ -152,15 +159,18 @@ func (s *session) printTraffic(ctx context.Context, t *migrate.Traffic, topics [
 	if err != nil {
 		return cannot(err, "look at traffic")
 	}
-	l := s.list("TOPIC", "STAGE", "IN CHARGE", ">NOT DONE, OLD", ">NEW", ">COPIES", ">WAITING", ">MISSED", ">REFUSED", ">WRITERS")
+	l := s.list("TOPIC", "STAGE", "IN CHARGE", ">NOT DONE, OLD", ">NEW", ">COPIES", ">WAITING", ">MISSED", ">REFUSED",
+		">WRITERS")
 	var problems []string
 	for i := range all {
 		st := &all[i]
 		for _, p := range st.Problems {
 			problems = append(problems, "topic "+st.Topic+": "+p)
 		}
-		err := l.add(st, st.Topic, cmp.Or(string(st.Stage), "off"), inCharge(st), number(st.Open.From), number(st.Open.To),
-			number(st.Copies.Written), number(st.Waiting), number(st.Copies.Missed), number(st.Copies.Refused), number(st.Writers))
+		err := l.add(st, st.Topic, cmp.Or(string(st.Stage), "off"), inCharge(st), number(st.Open.From),
+			number(st.Open.To),
+			number(st.Copies.Written), number(st.Waiting), number(st.Copies.Missed), number(st.Copies.Refused),
+			number(st.Writers))
 		if err != nil {
 			return err
 		}
@@ -169,7 +179,8 @@ func (s *session) printTraffic(ctx context.Context, t *migrate.Traffic, topics [
 		return err
 	}
 	if len(problems) > 0 {
-		return &problem{code: exitFound, what: fmt.Sprintf("%d problems", len(problems)), err: errors.New(strings.Join(problems, "\n")),
+		return &problem{code: exitFound, what: fmt.Sprintf("%d problems", len(problems)),
+			err:  errors.New(strings.Join(problems, "\n")),
 			next: "see docs/traffic.md; `pawl traffic compare TOPIC` names messages"}
 	}
 	return nil
@@ -208,7 +219,8 @@ old store can be compared only if the topic retains it (pawl topics set --retain
 			if err != nil {
 				return err
 			}
-			l, found := s.list("TOPIC", ">KEYS", ">COMPARED", ">MISSING", ">OUT OF ORDER", ">DIFFERENT", ">LATE", ">DONE", ">BEFORE"), int64(0)
+			l, found := s.list("TOPIC", ">KEYS", ">COMPARED", ">MISSING", ">OUT OF ORDER", ">DIFFERENT", ">LATE",
+				">DONE", ">BEFORE"), int64(0)
 			var named []string
 			for _, topic := range topics {
 				d, err := t.Compare(c.Context(), topic, time.Duration(wait), s.dryRun)
@@ -217,7 +229,8 @@ old store can be compared only if the topic retains it (pawl topics set --retain
 				}
 				found += d.Found()
 				named = append(named, nameDifferences(d)...)
-				if err := l.add(d, d.Topic, number(d.Keys), number(d.Compared), number(d.Missing), number(d.Disordered), number(d.Different),
+				if err := l.add(d, d.Topic, number(d.Keys), number(d.Compared), number(d.Missing), number(d.Disordered),
+					number(d.Different),
 					number(d.Late), number(d.Done), number(d.Before)); err != nil {
 					return err
 				}
@@ -226,7 +239,8 @@ old store can be compared only if the topic retains it (pawl topics set --retain
 				return err
 			}
 			if found > 0 {
-				return &problem{code: exitFound, what: fmt.Sprintf("%d differences", found), err: errors.New(strings.Join(named, "\n")),
+				return &problem{code: exitFound, what: fmt.Sprintf("%d differences", found),
+					err:  errors.New(strings.Join(named, "\n")),
 					next: "nothing is lost: the old store has them, and carries them out; docs/traffic.md tells where differences come from"}
 			}
 			return nil
@@ -250,7 +264,8 @@ func nameDifferences(d *migrate.Comparison) (lines []string) {
 		case k.KeyBase64 != "":
 			key = "key " + k.KeyBase64 + " (base64)"
 		}
-		lines = append(lines, fmt.Sprintf("topic %s, %s: %d missing, %d out of order, %d different: %s", d.Topic, oneLine(key),
+		lines = append(lines, fmt.Sprintf("topic %s, %s: %d missing, %d out of order, %d different: %s", d.Topic,
+			oneLine(key),
 			k.Missing, k.Disordered, k.Different, strings.Join(k.IDs, " ")))
 	}
 	return lines
@@ -278,13 +293,15 @@ wait for longer than half a minute. Exit code 4: not finished.`,
   pawl traffic cut-over mail --mirror sqlite:new.db --for 5m --dry-run`,
 		RunE: func(c *cobra.Command, topics []string) error {
 			m.Calm, m.Timeout, m.DryRun = time.Duration(calm), time.Duration(timeout), s.dryRun
-			return s.move(c.Context(), topics, "cut over", func(ctx context.Context, t *migrate.Traffic, topic string) (*migrate.Moved, error) {
+			return s.move(c.Context(), topics, "cut over", func(ctx context.Context, t *migrate.Traffic,
+				topic string) (*migrate.Moved, error) {
 				return t.CutOver(ctx, topic, m)
 			})
 		},
 	}
 	c.Flags().Var(&calm, "for", "how long lag and differences must have been 0")
-	c.Flags().Var(&timeout, "timeout", "give up after waiting this much longer, or this long for workers (default: never)")
+	c.Flags().Var(&timeout, "timeout",
+		"give up after waiting this much longer, or this long for workers (default: never)")
 	c.Flags().StringVar(&m.Reason, "reason", "", "why, for the audit")
 	return c
 }
@@ -308,7 +325,8 @@ Exit code 4: not finished.`,
   pawl traffic roll-back mail --mirror sqlite:new.db --dry-run`,
 		RunE: func(c *cobra.Command, topics []string) error {
 			m.Timeout, m.DryRun = time.Duration(timeout), s.dryRun
-			return s.move(c.Context(), topics, "roll back", func(ctx context.Context, t *migrate.Traffic, topic string) (*migrate.Moved, error) {
+			return s.move(c.Context(), topics, "roll back", func(ctx context.Context, t *migrate.Traffic,
+				topic string) (*migrate.Moved, error) {
 				return t.RollBack(ctx, topic, m)
 			})
 		},
@@ -319,7 +337,8 @@ Exit code 4: not finished.`,
 }
 
 // move moves topics, and prints what became of each.
-func (s *session) move(ctx context.Context, topics []string, verb string, do func(context.Context, *migrate.Traffic, string) (*migrate.Moved, error)) error {
+func (s *session) move(ctx context.Context, topics []string, verb string,
+	do func(context.Context, *migrate.Traffic, string) (*migrate.Moved, error)) error {
 	t, err := s.openTraffic(ctx)
 	if err != nil {
 		return err
@@ -331,7 +350,8 @@ func (s *session) move(ctx context.Context, topics []string, verb string, do fun
 		}
 		switch {
 		case errors.Is(err, migrate.ErrUnfinished):
-			return &problem{code: exitUnfinished, what: fmt.Sprintf("cannot %s topic %s yet", verb, topic), err: err, next: "run the same command again: it goes on from there"}
+			return &problem{code: exitUnfinished, what: fmt.Sprintf("cannot %s topic %s yet", verb, topic), err: err,
+				next: "run the same command again: it goes on from there"}
 		case err != nil && !errors.Is(err, store.ErrConflict):
 			return &problem{what: fmt.Sprintf("cannot %s topic %s", verb, topic), err: err}
 		case err != nil:
@@ -346,12 +366,14 @@ func (s *session) describeMoved(w io.Writer, m *migrate.Moved) {
 	if s.dryRun {
 		would = "now "
 	}
-	fmt.Fprintf(w, "topic %s is %s%s after %v", oneLine(m.Topic), would, m.Stage, time.Duration(m.Seconds*float64(time.Second)).Round(100*time.Millisecond))
+	fmt.Fprintf(w, "topic %s is %s%s after %v", oneLine(m.Topic), would, m.Stage,
+		time.Duration(m.Seconds*float64(time.Second)).Round(100*time.Millisecond))
 	if m.ClosedSeconds > 0 {
 		fmt.Fprintf(w, "; appends waited for %.1f s", m.ClosedSeconds)
 	}
 	if m.Carried+m.Letters > 0 {
-		fmt.Fprintf(w, "; %d messages and %d dead letters %scarried back", m.Carried, m.Letters, map[bool]string{true: "would be ", false: ""}[s.dryRun])
+		fmt.Fprintf(w, "; %d messages and %d dead letters %scarried back", m.Carried, m.Letters,
+			map[bool]string{true: "would be ", false: ""}[s.dryRun])
 	}
 	if m.Dead > 0 {
 		fmt.Fprintf(w, "; %d dead letters stay in the old store", m.Dead)

@@ -21,7 +21,8 @@ import (
 func (s *session) up() *cobra.Command {
 	listen := ""
 	c := &cobra.Command{
-		Use: "up", Short: "Run the daemon: carry out the topics of a configuration file", Args: count(0, 0, "flags only"),
+		Use: "up", Short: "Run the daemon: carry out the topics of a configuration file",
+		Args: count(0, 0, "flags only"),
 		Long: `Carries out the topics of the configuration file, pawl.yaml in this folder or what
 --config names, each by a program for every delivery (handler: exec), by kept
 programs (pipe) or by a web service (http).
@@ -91,7 +92,8 @@ func (s *session) runUp(ctx context.Context, listen string) error {
 	daemon := serve.DaemonConfig{
 		Config: c, Text: src.Text, Read: read, Load: s.reload,
 		Logger: logger, Level: level, Stdout: s.Out, Stderr: s.Err, Getenv: s.Getenv, Version: s.version,
-		Redact: s.redactor.Redact, Front: front, Dropped: dropped, Open: func(ctx context.Context, url string) (store.Store, error) {
+		Redact: s.redactor.Redact, Front: front, Dropped: dropped,
+		Open: func(ctx context.Context, url string) (store.Store, error) {
 			s.redactor.LearnURLs(url)
 			return open.Open(ctx, open.Config{URL: url, AutoMigrate: c.AutoMigrate, Logger: logger})
 		},
@@ -126,7 +128,8 @@ func (s *session) runDaemon(ctx context.Context, opened store.Store, c serve.Dae
 	rest()
 	stopped()
 	if errors.Is(err, dispatch.ErrStuck) {
-		err = &problem{code: exitUnfinished, what: "not everything ended", err: err, next: "what was running is claimed again when its lease is over"}
+		err = &problem{code: exitUnfinished, what: "not everything ended", err: err,
+			next: "what was running is claimed again when its lease is over"}
 	}
 	if err == nil {
 		c.Logger.Info("stopped")
@@ -135,7 +138,8 @@ func (s *session) runDaemon(ctx context.Context, opened store.Store, c serve.Dae
 }
 
 func cannotListen(err error) error {
-	return &problem{what: "cannot serve health and metrics", err: err, next: "give listen another port, or off; another daemon may have this one"}
+	return &problem{what: "cannot serve health and metrics", err: err,
+		next: "give listen another port, or off; another daemon may have this one"}
 }
 
 // reload reads a configuration that is to replace the one in effect. Its problems
@@ -155,10 +159,13 @@ func checkUp(src config.Source, c *config.Config) error {
 	case src.Path == "":
 		return noFile()
 	case len(c.Topics)+len(c.Pipelines) == 0:
-		return &problem{code: exitUsage, what: "there is nothing to carry out", err: fmt.Errorf("%s has no topics and no pipelines", src.Path), next: "add topics: or pipelines:, as in deploy/pawl.yaml; docs/configuration.md has all keys"}
+		return &problem{code: exitUsage, what: "there is nothing to carry out",
+			err:  fmt.Errorf("%s has no topics and no pipelines", src.Path),
+			next: "add topics: or pipelines:, as in deploy/pawl.yaml; docs/configuration.md has all keys"}
 	}
 	if err := checkPrograms(c); err != nil {
-		return &problem{code: exitUsage, what: "the configuration cannot be carried out", err: err, next: "install it, or correct its path"}
+		return &problem{code: exitUsage, what: "the configuration cannot be carried out", err: err,
+			next: "install it, or correct its path"}
 	}
 	return nil
 }

@@ -32,7 +32,8 @@ func TestHangupsAreTakenOverBeforeTheStoreIsOpen(t *testing.T) {
 			return nil
 		},
 	})
-	if !taken || errors.Is(ctx.Err(), context.DeadlineExceeded) || code != 0 || !strings.Contains(out.String(), "stopped before the store") {
+	if !taken || errors.Is(ctx.Err(), context.DeadlineExceeded) || code != 0 ||
+		!strings.Contains(out.String(), "stopped before the store") {
 		t.Errorf("taken over: %v; it ended with %d\n%s", taken, code, out)
 	}
 }

@@ -39,7 +39,8 @@ func (p *point) String() string { return p.text }
 // Set implements pflag.Value.
 func (p *point) Set(s string) (err error) {
 	p.text = s
-	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02 15:04:05", "2006-01-02 15:04", "2006-01-02"} {
+	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02 15:04:05", "2006-01-02 15:04",
+		"2006-01-02"} {
 		if p.Time, err = time.ParseInLocation(layout, s, time.Local); err == nil {
 			return nil
 		}

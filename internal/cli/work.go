@@ -33,9 +33,11 @@ type workFlags struct {
 }
 
 func (s *session) work() *cobra.Command {
-	f := workFlags{concurrency: runtime.NumCPU(), lease: duration(dispatch.DefaultLease), drain: duration(dispatch.DefaultDrainTimeout)}
+	f := workFlags{concurrency: runtime.NumCPU(), lease: duration(dispatch.DefaultLease),
+		drain: duration(dispatch.DefaultDrainTimeout)}
 	c := &cobra.Command{
-		Use: "work TOPIC… (--exec CMD | --pipe CMD)", Short: "Process messages with a program in any language", Args: count(1, -1, "topics"),
+		Use: "work TOPIC… (--exec CMD | --pipe CMD)", Short: "Process messages with a program in any language",
+		Args: count(1, -1, "topics"),
 		Long: `Carries out messages until it is stopped. The first SIGTERM or Ctrl-C drains: what
 runs may finish, for as long as --drain says. The second one ends at once; what was
 running is claimed again elsewhere. Programs never outlive this process.
@@ -94,7 +96,8 @@ states others than the rest does not start (exit code 5).`,
 	fl.StringVar(&f.pipe, "pipe", "", "keep `CMD` running and speak with it in lines of JSON")
 	fl.IntVar(&f.concurrency, "concurrency", f.concurrency, "programs at once")
 	_ = fl.SetAnnotation("concurrency", defaultAs, []string{"the number of processors"}) // the flag is there
-	fl.IntVar(&f.inFlight, "in-flight", 0, "with --pipe: deliveries that a program holds at once (0: as many as it shows that it can use)")
+	fl.IntVar(&f.inFlight, "in-flight", 0,
+		"with --pipe: deliveries that a program holds at once (0: as many as it shows that it can use)")
 	fl.Var(&f.lease, "lease", "how long a message stays ours if this process dies")
 	fl.Var(&f.deadline, "deadline", "how long a delivery may take at most; a setting of the topic")
 	fl.Var(&f.limit, "limit", "claim no faster than this, such as 100/s or 30/m")
@@ -123,7 +126,8 @@ func (s *session) workConfig(topics []string, f *workFlags) (serve.WorkConfig, e
 	case f.concurrency < 1 || f.concurrency > 10_000:
 		return bad("use a number from 1 to 10000", "--concurrency is %d", f.concurrency)
 	case f.inFlight < 0 || f.inFlight > pipe.MaxInFlight:
-		return bad("use a number from 1, or 0 to leave it to Pawl", "--in-flight is %d; at most %d is possible", f.inFlight, pipe.MaxInFlight)
+		return bad("use a number from 1, or 0 to leave it to Pawl",
+			"--in-flight is %d; at most %d is possible", f.inFlight, pipe.MaxInFlight)
 	case time.Duration(f.lease) < 20*time.Millisecond || time.Duration(f.lease) > store.MaxLease:
 		return bad("use a duration from 20ms to 24h", "--lease is %v", time.Duration(f.lease))
 	case f.inFlight > 0 && f.pipe == "":
@@ -137,8 +141,10 @@ func (s *session) workConfig(topics []string, f *workFlags) (serve.WorkConfig, e
 		return bad("install it, or correct its path", "there is no program %q", name)
 	}
 	return serve.WorkConfig{
-		Topics: topics, Exec: f.exec, Pipe: f.pipe, Concurrency: f.concurrency, InFlight: f.inFlight, Lease: time.Duration(f.lease),
-		Declared: declared, PerSecond: f.limit.perSecond, UntilEmpty: f.untilEmpty, Drain: time.Duration(f.drain), Owner: serve.Owner("", time.Now()), Version: s.version,
+		Topics: topics, Exec: f.exec, Pipe: f.pipe, Concurrency: f.concurrency, InFlight: f.inFlight,
+		Lease:    time.Duration(f.lease),
+		Declared: declared, PerSecond: f.limit.perSecond, UntilEmpty: f.untilEmpty, Drain: time.Duration(f.drain),
+		Owner: serve.Owner("", time.Now()), Version: s.version,
 		Stdout: s.programOutput(), Stderr: s.Err, Logger: s.logger(),
 	}, nil
 }
@@ -222,10 +228,12 @@ func (s *session) runWork(ctx context.Context, c serve.WorkConfig) error {
 	rest()
 	stopped()
 	if errors.Is(err, dispatch.ErrStuck) {
-		err = &problem{code: exitUnfinished, what: "not everything ended", err: err, next: "what was running is claimed again when its lease is over"}
+		err = &problem{code: exitUnfinished, what: "not everything ended", err: err,
+			next: "what was running is claimed again when its lease is over"}
 	}
 	if err == nil && c.UntilEmpty && ctx.Err() != nil {
-		err = &problem{code: exitUnfinished, what: "the topics may not be empty", err: ErrInterrupted, next: "run it again: it goes on where this one stopped"}
+		err = &problem{code: exitUnfinished, what: "the topics may not be empty", err: ErrInterrupted,
+			next: "run it again: it goes on where this one stopped"}
 	}
 	if s.output != formatTable {
 		return errors.Join(cannot(err, "work"), s.one(done, nil))
@@ -241,7 +249,8 @@ func summary(w *serve.Worked) string {
 	for _, extra := range []struct {
 		n    int
 		what string
-	}{{int(w.Lost), "leases lost"}, {w.Restarts, "programs started again"}, {w.StaleVerdicts, "verdicts about nothing"}, {w.BadVerdicts, "bad verdicts"}} {
+	}{{int(w.Lost), "leases lost"}, {w.Restarts, "programs started again"}, {w.StaleVerdicts, "verdicts about nothing"},
+		{w.BadVerdicts, "bad verdicts"}} {
 		if extra.n > 0 {
 			fmt.Fprintf(&text, ", %d %s", extra.n, extra.what)
 		}

@@ -11,7 +11,8 @@ import (
 )
 
 func (s *session) workers() *cobra.Command {
-	return noun("workers", "Show who processes messages", `A worker is a process that carries messages out: one of pawl work, of pawl up, or a
+	return noun("workers", "Show who processes messages",
+		`A worker is a process that carries messages out: one of pawl work, of pawl up, or a
 program of yours with the library.`,
 		s.workersLs())
 }
@@ -37,7 +38,8 @@ holds.`,
 			if err != nil {
 				return cannot(err, "list workers")
 			}
-			l := s.list("WORKER", "STATE", "TOPICS", ">RUNNING", ">PER SECOND", ">HOLDS", ">OLDEST", "LIMITED BY", "SINCE")
+			l := s.list("WORKER", "STATE", "TOPICS", ">RUNNING", ">PER SECOND", ">HOLDS", ">OLDEST",
+				"LIMITED BY", "SINCE")
 			for i := range workers {
 				w := &workers[i]
 				topics, running, rate, limited := busy(w)
@@ -87,5 +89,6 @@ func busy(w *operate.Worker) (topics, running, rate, limited string) {
 			limits = append(limits, t.LimitedBy)
 		}
 	}
-	return strings.Join(names, " "), fmt.Sprintf("%d/%d", inside, slots), fmt.Sprintf("%.1f", perSecond), strings.Join(unique(limits), " ")
+	return strings.Join(names, " "), fmt.Sprintf("%d/%d", inside, slots), fmt.Sprintf("%.1f", perSecond),
+		strings.Join(unique(limits), " ")
 }

@@ -107,7 +107,8 @@ func (k *Cluster) Health(ctx context.Context, topics ...string) (*Health, error)
 		out.Topics = append(out.Topics, Topic(t))
 	}
 	for _, l := range h.Lags {
-		out.Partitions = append(out.Partitions, Partition{l.Topic, l.Partition, l.Start, l.End, l.Committed, l.Left, l.Member})
+		out.Partitions = append(out.Partitions, Partition{l.Topic, l.Partition, l.Start, l.End, l.Committed,
+			l.Left, l.Member})
 	}
 	for _, f := range h.Faults {
 		out.Problems = append(out.Problems, Fault{f.About, f.What})

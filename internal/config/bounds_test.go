@@ -22,7 +22,8 @@ func TestHostileFilesAreRefused(t *testing.T) {
 		"many lines":     {strings.Repeat("a: 1\n", 50_000), "more than 20000 lines"},
 		"large":          {strings.Repeat("# comment\n", 200_000), "larger than 1 MiB"},
 		"many faults":    {"limits:\n" + strings.Repeat("  a: 1\n", 5_000), "only the first"},
-		"many values":    {"limits:\n" + strings.Repeat("  a: &a {rate: 1/s, burst: 1, concurrency: 1, adaptive: 1}\n", 1) + manyLimits(5_000), "more than 20000 values"},
+		"many values": {"limits:\n" + strings.Repeat("  a: &a {rate: 1/s, burst: 1, concurrency: 1, adaptive: 1}\n",
+			1) + manyLimits(5_000), "more than 20000 values"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := config.Load(config.Source{Path: "pawl.yaml", Text: []byte(c.text)})
@@ -47,7 +48,8 @@ func TestASecretIsReadFromARegularFileOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{"/dev/zero", fifo} {
-		_, err := config.Load(config.Source{Path: "pawl.yaml", Text: []byte("store: 'postgres://u:${file:" + path + "}@h/d'")})
+		_, err := config.Load(config.Source{Path: "pawl.yaml",
+			Text: []byte("store: 'postgres://u:${file:" + path + "}@h/d'")})
 		if err == nil || !strings.Contains(err.Error(), "is no regular file") {
 			t.Errorf("%s: %v", path, err)
 		}
@@ -56,7 +58,9 @@ func TestASecretIsReadFromARegularFileOnly(t *testing.T) {
 	if err := os.WriteFile(large, []byte(strings.Repeat("x", 70<<10)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := config.Load(config.Source{Path: "pawl.yaml", Text: []byte("store: 'postgres://u:${file:" + large + "}@h/d'")}); err == nil || !strings.Contains(err.Error(), "holds more than") {
+	if _, err := config.Load(config.Source{Path: "pawl.yaml",
+		Text: []byte("store: 'postgres://u:${file:" + large + "}@h/d'")}); err == nil ||
+		!strings.Contains(err.Error(), "holds more than") {
 		t.Errorf("a large file: %v", err)
 	}
 }

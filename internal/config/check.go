@@ -15,7 +15,8 @@ func (w *walker) check(root *node) {
 		for _, name := range limits.names {
 			w.checkLimit(limits.under[name])
 			if topics := root.at("topics"); topics != nil && topics.under[name] != nil {
-				w.refuseKey(limits.under[name], "give it another name", "has the name of a topic, whose own limit is called that")
+				w.refuseKey(limits.under[name], "give it another name",
+					"has the name of a topic, whose own limit is called that")
 			}
 		}
 	}
@@ -59,14 +60,16 @@ func (w *walker) checkWork(root *node) {
 func (w *walker) checkListen(root *node) {
 	listen := root.at("listen")
 	address, _ := listen.value.(string)
-	if address == "" || address == Off || loopback(address) || get[bool](root, "allow_remote") || root.unsure("allow_remote") {
+	if address == "" || address == Off || loopback(address) || get[bool](root, "allow_remote") ||
+		root.unsure("allow_remote") {
 		return
 	}
 	host, _, _ := net.SplitHostPort(address)
 	if host == "" {
 		host = "every address of this machine"
 	}
-	w.refuse(listen, "use 127.0.0.1, or say allow_remote: true", "%s can be reached from other machines, and nothing there asks who they are", host)
+	w.refuse(listen, "use 127.0.0.1, or say allow_remote: true",
+		"%s can be reached from other machines, and nothing there asks who they are", host)
 }
 
 func (w *walker) checkTopic(t *node) {
@@ -87,7 +90,8 @@ func (w *walker) checkTopic(t *node) {
 		case f.must && f.goesWith(handler) && t.lacks(f.name):
 			w.refuseKey(t, "add "+f.name+": …", "handler %s needs a %s", handler, f.name)
 		case child != nil && !f.goesWith(handler):
-			w.report(child.keyLine, child.keyColumn, child.path, "leave it out", "goes with handler %s, not with %s", strings.Join(f.with, " or "), handler)
+			w.report(child.keyLine, child.keyColumn, child.path, "leave it out", "goes with handler %s, not with %s",
+				strings.Join(f.with, " or "), handler)
 		}
 	}
 	w.checkHeaders(t.at("headers"))
@@ -102,7 +106,8 @@ func (w *walker) checkHeaders(headers *node) {
 	for i, name := range headers.names {
 		for _, before := range headers.names[:i] {
 			if strings.EqualFold(name, before) {
-				w.refuseKey(headers.under[name], "keep one of them", "is the same header as %s, in line %d", before, headers.under[before].keyLine)
+				w.refuseKey(headers.under[name], "keep one of them", "is the same header as %s, in line %d", before,
+					headers.under[before].keyLine)
 				break
 			}
 		}
@@ -161,11 +166,13 @@ func (w *walker) checkTopicLimits(t, limits *node) {
 func (w *walker) checkTopicNumbers(t *node) {
 	concurrency, reserved := get[int](t, "concurrency"), t.at("reserved")
 	if reserved != nil && concurrency > 0 && !t.unsure("concurrency") && get[int](t, "reserved") >= concurrency {
-		w.refuse(reserved, "reserve fewer, or raise concurrency", "must leave at least one of %d (got %s)", concurrency, reserved.shown)
+		w.refuse(reserved, "reserve fewer, or raise concurrency", "must leave at least one of %d (got %s)", concurrency,
+			reserved.shown)
 	}
 	deadline, timeout := get[time.Duration](t, "deadline"), t.at("timeout")
 	if timeout != nil && deadline > 0 && !t.unsure("timeout") && get[time.Duration](t, "timeout") > deadline {
-		w.refuse(timeout, "lower it, or raise the deadline", "must be no longer than the deadline of %v (got %s)", deadline, timeout.shown)
+		w.refuse(timeout, "lower it, or raise the deadline", "must be no longer than the deadline of %v (got %s)",
+			deadline, timeout.shown)
 	}
 }
 

@@ -78,7 +78,8 @@ type Topic struct {
 func (w *walker) bind(root *node) *Config {
 	log := root.at("log")
 	c := &Config{
-		File: w.source.Path, Store: get[string](root, "store"), Mirror: get[string](root, "mirror"), AutoMigrate: get[bool](root, "auto_migrate"), Node: get[string](root, "node"),
+		File: w.source.Path, Store: get[string](root, "store"), Mirror: get[string](root, "mirror"),
+		AutoMigrate: get[bool](root, "auto_migrate"), Node: get[string](root, "node"),
 		Listen: get[string](root, "listen"), Drain: get[time.Duration](root, "drain"),
 		Log:     Log{get[string](log, "format"), get[string](log, "level")},
 		Secrets: w.secrets, root: root,
@@ -89,7 +90,8 @@ func (w *walker) bind(root *node) *Config {
 			n := limits.under[name]
 			c.Limits = append(c.Limits, Limit{
 				Name: name, By: get[string](n, "by"), PerSecond: get[float64](n, "rate"), Burst: get[int](n, "burst"),
-				Concurrency: get[int](n, "concurrency"), Adaptive: get[int](n, "adaptive"), Shared: get[bool](n, "shared"),
+				Concurrency: get[int](n, "concurrency"), Adaptive: get[int](n, "adaptive"),
+				Shared: get[bool](n, "shared"),
 			})
 		}
 	}
@@ -106,13 +108,16 @@ func (w *walker) bind(root *node) *Config {
 
 func bindTopic(name string, n *node) Topic {
 	t := Topic{
-		Name: name, Handler: get[string](n, "handler"), Command: get[string](n, "command"), InFlight: get[int](n, "in_flight"),
-		URL: get[string](n, "url"), Method: get[string](n, "method"), Timeout: get[time.Duration](n, "timeout"),
-		Concurrency: get[int](n, "concurrency"), Reserved: get[int](n, "reserved"), Lease: get[time.Duration](n, "lease"), PerSecond: get[float64](n, "limit"),
+		Name: name, Handler: get[string](n, "handler"), Command: get[string](n, "command"),
+		InFlight: get[int](n, "in_flight"),
+		URL:      get[string](n, "url"), Method: get[string](n, "method"), Timeout: get[time.Duration](n, "timeout"),
+		Concurrency: get[int](n, "concurrency"), Reserved: get[int](n, "reserved"),
+		Lease: get[time.Duration](n, "lease"), PerSecond: get[float64](n, "limit"),
 		Adaptive: get[bool](n, "adaptive"),
 		Settings: store.Declaration{
-			Name: name, Order: store.Order(get[string](n, "order")), Deadline: get[time.Duration](n, "deadline"), Ageing: get[time.Duration](n, "ageing"),
-			Park: stated[bool](n, "park"), Retain: stated[time.Duration](n, "retain"),
+			Name: name, Order: store.Order(get[string](n, "order")), Deadline: get[time.Duration](n, "deadline"),
+			Ageing: get[time.Duration](n, "ageing"),
+			Park:   stated[bool](n, "park"), Retain: stated[time.Duration](n, "retain"),
 		},
 	}
 	if limits := n.at("limits"); limits != nil {
@@ -152,7 +157,8 @@ func bindOverride(n *node) policy.Override {
 	m := n.at("match")
 	o := policy.Override{
 		Match: policy.Match{
-			Domain: get[string](m, "domain"), Type: get[string](m, "type"), Phase: get[string](m, "phase"), Kind: pawl.Kind(get[string](m, "kind")),
+			Domain: get[string](m, "domain"), Type: get[string](m, "type"), Phase: get[string](m, "phase"),
+			Kind: pawl.Kind(get[string](m, "kind")),
 		},
 		MaxAttempts: stated[int](n, "max_attempts"), Origin: n.origin,
 	}

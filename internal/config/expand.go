@@ -76,7 +76,8 @@ func (s *Source) reference(name string) (secret, plain, why, hint string) {
 		return s.secretFile(def)
 	}
 	if !variable(name) {
-		return "", "", fmt.Sprintf("holds ${%s}, which is no ${NAME}, ${NAME:default} or ${file:PATH}", name), "write $${ for a plain ${"
+		return "", "", fmt.Sprintf("holds ${%s}, which is no ${NAME}, ${NAME:default} or ${file:PATH}", name),
+			"write $${ for a plain ${"
 	}
 	if v := s.getenv(name); v != "" {
 		return v, "", "", ""
@@ -84,7 +85,8 @@ func (s *Source) reference(name string) (secret, plain, why, hint string) {
 	if hasDefault {
 		return "", def, "", ""
 	}
-	return "", "", fmt.Sprintf("%s is not set in the environment", name), fmt.Sprintf("set it, or write ${%s:default}", name)
+	return "", "", fmt.Sprintf("%s is not set in the environment", name),
+		fmt.Sprintf("set it, or write ${%s:default}", name)
 }
 
 func (s *Source) secretFile(path string) (secret, plain, why, hint string) {

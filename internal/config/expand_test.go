@@ -29,8 +29,9 @@ func source(text string) Source {
 
 func TestExpansion(t *testing.T) {
 	for written, want := range map[string]string{
-		"plain": "plain", "a${PW}b": "apa55wordb", "${NONE:x:y}": "x:y", "${NONE:}z": "z", "${file:/run/secrets/token}": "t0k3n-from-file",
-		"$${PW}": "${PW}", "$$$": "$$$", "${HOST}:${PW}": "db.example:pa55word",
+		"plain": "plain", "a${PW}b": "apa55wordb", "${NONE:x:y}": "x:y", "${NONE:}z": "z",
+		"${file:/run/secrets/token}": "t0k3n-from-file",
+		"$${PW}":                     "${PW}", "$$$": "$$$", "${HOST}:${PW}": "db.example:pa55word",
 	} {
 		s := source("")
 		if e, why, _ := s.expand(written, false); why != "" || e.value != want {
@@ -40,7 +41,8 @@ func TestExpansion(t *testing.T) {
 		}
 	}
 	for written, want := range map[string]string{
-		"${NONE}": "NONE is not set", "${PW": "without a }", "${1}": "no ${NAME}", "${}": "no ${NAME}", "${file:/no}": "cannot be read", "${file:/empty}": "is empty",
+		"${NONE}": "NONE is not set", "${PW": "without a }", "${1}": "no ${NAME}", "${}": "no ${NAME}",
+		"${file:/no}": "cannot be read", "${file:/empty}": "is empty",
 	} {
 		s := source("")
 		if _, why, _ := s.expand(written, false); !strings.Contains(why, want) {
@@ -63,7 +65,8 @@ func TestSecretsAreUsedAndNotShown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Store != "postgres://u:pa55word@db.example/db" || c.Topics[0].Headers["Authorization"] != "Bearer t0k3n-from-file" {
+	if c.Store != "postgres://u:pa55word@db.example/db" ||
+		c.Topics[0].Headers["Authorization"] != "Bearer t0k3n-from-file" {
 		t.Errorf("read as %+v", c)
 	}
 	if c.Topics[1].Command != "echo ${PW} ${1}" {
@@ -81,7 +84,8 @@ func TestSecretsAreUsedAndNotShown(t *testing.T) {
 }
 
 func TestSecretsAreInNoProblem(t *testing.T) {
-	_, err := Load(source(strings.ReplaceAll(withSecrets, "http://u:plainpw@h/", "ftp://u:plainpw@${PW}/") + "drain: ${PW}\nlisten: ${HOST}\n"))
+	_, err := Load(source(strings.ReplaceAll(withSecrets, "http://u:plainpw@h/",
+		"ftp://u:plainpw@${PW}/") + "drain: ${PW}\nlisten: ${HOST}\n"))
 	ps, _ := errors.AsType[Problems](err)
 	if len(ps) != 3 {
 		t.Fatalf("problems: %v", err)

@@ -40,33 +40,52 @@ const Off = "off"
 
 // format is the file: the one place where its keys are written down.
 func format(kinds []*pipeline.Kind, schemes []string) shape {
-	urlOfStore := shape{kind: text, noun: nounURL, sensitive: true, check: func(s string) (why, hint string) { return checkStore(s, schemes) }}
+	urlOfStore := shape{kind: text, noun: nounURL, sensitive: true, check: func(s string) (why, hint string) {
+		return checkStore(s, schemes)
+	}}
 	s := shape{kind: object, fields: []field{
-		{name: "store", doc: "Where messages are kept; `pawl help store-urls` has the forms.", def: "sqlite:pawl.db", env: "PAWL_STORE", flag: "store",
+		{name: "store", doc: "Where messages are kept; `pawl help store-urls` has the forms.", def: "sqlite:pawl.db",
+			env: "PAWL_STORE", flag: "store",
 			shape: urlOfStore},
-		{name: "mirror", doc: "The store to which topics move; `pawl traffic` says which of them, and when. docs/traffic.md tells how.", defDoc: "none",
-			env: "PAWL_MIRROR", flag: "mirror", shape: urlOfStore},
-		{name: "auto_migrate", doc: "Bring the schema of a store on a server up to date at the start.", def: "false", flag: "auto-migrate", shape: shape{kind: boolean}},
-		{name: "node", doc: "The name of this machine in leases and attempts; the process's number is added.", env: "PAWL_NODE",
+		{name: "mirror",
+			doc:    "The store to which topics move; `pawl traffic` says which of them, and when. docs/traffic.md tells how.",
+			defDoc: "none",
+			env:    "PAWL_MIRROR", flag: "mirror", shape: urlOfStore},
+		{name: "auto_migrate", doc: "Bring the schema of a store on a server up to date at the start.", def: "false",
+			flag: "auto-migrate", shape: shape{kind: boolean}},
+		{name: "node", doc: "The name of this machine in leases and attempts; the process's number is added.",
+			env:  "PAWL_NODE",
 			fill: hostname, defDoc: "the host's name", shape: shape{kind: text, noun: "name", check: checkNode}},
-		{name: "listen", doc: "Where /livez, /readyz, /healthz and /metrics are served; `off` is nowhere, port 0 any free one.",
-			def: "127.0.0.1:9102", env: "PAWL_LISTEN", flag: "listen", shape: shape{kind: text, noun: "host:port, or off", check: checkListen}},
-		{name: "allow_remote", doc: "Allow `listen` to name an address that other machines reach. Nothing there asks who they are.", def: "false", shape: shape{kind: boolean}},
-		{name: "drain", doc: "How long what runs may finish after the first SIGTERM.", def: "30s", shape: span(time.Millisecond, 24*time.Hour)},
+		{name: "listen",
+			doc: "Where /livez, /readyz, /healthz and /metrics are served; `off` is nowhere, port 0 any free one.",
+			def: "127.0.0.1:9102", env: "PAWL_LISTEN", flag: "listen",
+			shape: shape{kind: text, noun: "host:port, or off", check: checkListen}},
+		{name: "allow_remote",
+			doc: "Allow `listen` to name an address that other machines reach. Nothing there asks who they are.",
+			def: "false", shape: shape{kind: boolean}},
+		{name: "drain", doc: "How long what runs may finish after the first SIGTERM.", def: "30s",
+			shape: span(time.Millisecond, 24*time.Hour)},
 		{name: "log", doc: "What is logged, on stderr.", shape: shape{kind: object, fields: []field{
-			{name: "format", doc: "The form of a line.", def: "text", env: "PAWL_LOG_FORMAT", shape: oneOf("text", "json")},
+			{name: "format", doc: "The form of a line.", def: "text", env: "PAWL_LOG_FORMAT",
+				shape: oneOf("text", "json")},
 			{name: "level", doc: "The least that is logged.", def: "info", env: "PAWL_LOG_LEVEL", live: true,
 				shape: oneOf("debug", "info", "warn", "error", "critical")},
 		}}},
-		{name: "events", doc: "Where events go, beside metrics, log and `/events`.", shape: shape{kind: object, fields: []field{
-			{name: "file", doc: "A file to which every event is appended, as a line of JSON with a number in sequence: gaps show.", defDoc: "none",
-				shape: shape{kind: text, noun: "path", check: checkFilled}},
-		}}},
+		{name: "events", doc: "Where events go, beside metrics, log and `/events`.",
+			shape: shape{kind: object, fields: []field{
+				{name: "file",
+					doc:    "A file to which every event is appended, as a line of JSON with a number in sequence: gaps show.",
+					defDoc: "none",
+					shape:  shape{kind: text, noun: "path", check: checkFilled}},
+			}}},
 		{name: "limits", doc: "What a downstream takes, by its name. Topics name the ones that they depend on.",
 			shape: shape{kind: table, of: limitShape(), checkKey: pawl.ValidTopic, noun: "mapping by name"}},
-		{name: "topics", doc: "What is carried out, by topic, and by whom.", shape: shape{kind: table, of: topicShape(), checkKey: pawl.ValidTopic, noun: "mapping by topic"}},
+		{name: "topics", doc: "What is carried out, by topic, and by whom.",
+			shape: shape{kind: table, of: topicShape(), checkKey: pawl.ValidTopic, noun: "mapping by topic"}},
 		{name: "policy", doc: "What becomes of failures.", shape: shape{kind: object, fields: []field{
-			{name: "overrides", doc: "Changes to the matrix that `pawl policy ls` shows. They may only raise: louder, slower, sooner a dead letter.", live: true,
+			{name: "overrides",
+				doc:   "Changes to the matrix that `pawl policy ls` shows. They may only raise: louder, slower, sooner a dead letter.",
+				live:  true,
 				shape: shape{kind: list, of: overrideShape()}},
 		}}},
 		pipelinesField(kinds),
@@ -84,45 +103,69 @@ func format(kinds []*pipeline.Kind, schemes []string) shape {
 func topicShape() *shape {
 	programs := []string{Exec, Pipe}
 	return &shape{kind: object, fields: []field{
-		{name: "handler", doc: "Who does the work: a program for each delivery, kept programs, or a web service.", must: true,
+		{name: "handler", doc: "Who does the work: a program for each delivery, kept programs, or a web service.",
+			must:  true,
 			shape: oneOf(Exec, Pipe, HTTP)},
-		{name: "command", doc: "The program, run with the shell. `${…}` in it is left to the shell.", must: true, with: programs,
+		{name: "command", doc: "The program, run with the shell. `${…}` in it is left to the shell.", must: true,
+			with:  programs,
 			shape: shape{kind: text, noun: "command", raw: true, check: checkFilled}},
-		{name: "in_flight", doc: "Deliveries that a kept program holds at once; 0 lets it follow from what the program shows.", def: "0", with: []string{Pipe},
+		{name: "in_flight",
+			doc: "Deliveries that a kept program holds at once; 0 lets it follow from what the program shows.",
+			def: "0", with: []string{Pipe},
 			shape: whole(0, 256)},
-		{name: "url", doc: "Where a delivery is sent to.", must: true, with: []string{HTTP}, shape: shape{kind: text, noun: nounURL, sensitive: true, check: checkURL}},
-		{name: "method", doc: "The method of the request.", def: "POST", with: []string{HTTP}, shape: oneOf("POST", "PUT", "PATCH")},
+		{name: "url", doc: "Where a delivery is sent to.", must: true, with: []string{HTTP},
+			shape: shape{kind: text, noun: nounURL, sensitive: true, check: checkURL}},
+		{name: "method", doc: "The method of the request.", def: "POST", with: []string{HTTP},
+			shape: oneOf("POST", "PUT", "PATCH")},
 		{name: "headers", doc: "Headers of the request, beside those of the delivery.", with: []string{HTTP},
-			shape: shape{kind: table, checkKey: checkHeaderName, noun: "mapping by name", of: &shape{kind: text, sensitive: true, check: checkHeaderValue}}},
-		{name: "timeout", doc: "How long a reply may take; no longer than the deadline.", fill: timeoutDefault, defDoc: "30s, or the deadline if that is less", with: []string{HTTP},
+			shape: shape{kind: table, checkKey: checkHeaderName, noun: "mapping by name",
+				of: &shape{kind: text, sensitive: true, check: checkHeaderValue}}},
+		{name: "timeout", doc: "How long a reply may take; no longer than the deadline.", fill: timeoutDefault,
+			defDoc: "30s, or the deadline if that is less", with: []string{HTTP},
 			shape: span(time.Millisecond, store.MaxLease)},
-		{name: "concurrency", doc: "Deliveries at once; with `pipe`, programs that are kept.", fill: concurrencyDefault, defDoc: "the number of processors; 32 with http", live: true, liveBy: []string{Exec, HTTP},
+		{name: "concurrency", doc: "Deliveries at once; with `pipe`, programs that are kept.", fill: concurrencyDefault,
+			defDoc: "the number of processors; 32 with http", live: true, liveBy: []string{Exec, HTTP},
 			shape: whole(1, MaxConcurrency)},
-		{name: "reserved", doc: "How many of these only messages of priority 100 may use.", def: "0", with: []string{Exec, HTTP}, shape: whole(0, 9_999)},
-		{name: "lease", doc: "How long a message stays ours if this process dies.", def: "30s", shape: span(20*time.Millisecond, store.MaxLease)},
+		{name: "reserved", doc: "How many of these only messages of priority 100 may use.", def: "0",
+			with: []string{Exec, HTTP}, shape: whole(0, 9_999)},
+		{name: "lease", doc: "How long a message stays ours if this process dies.", def: "30s",
+			shape: span(20*time.Millisecond, store.MaxLease)},
 		{name: "limit", doc: "Begin no faster than this.", defDoc: "no limit", live: true, shape: shape{kind: rate}},
-		{name: "adaptive", doc: "Learn from refusals how many may run at once, up to the concurrency: 429 and 503, exit code 75, replies that take too long.", def: "false",
+		{name: "adaptive",
+			doc:  "Learn from refusals how many may run at once, up to the concurrency: 429 and 503, exit code 75, replies that take too long.",
+			def:  "false",
 			with: []string{Exec, HTTP}, shape: shape{kind: boolean}},
-		{name: "limits", doc: "The limits of its downstreams, by name.", shape: shape{kind: list, of: &shape{kind: text, noun: "name"}, noun: "list of names"}},
-		{name: "order", doc: "What makes a lane: messages of one key, or each by itself. Kept in the store, like the four below it.", defDoc: "as the store has it; else key",
-			shape: oneOf(string(store.OrderKey), string(store.OrderNone))},
-		{name: "deadline", doc: "How long a delivery may take at most.", defDoc: "as the store has it; else 5m", shape: span(time.Millisecond, store.MaxLease)},
-		{name: "ageing", doc: "The wait that is worth one point of priority.", defDoc: "as the store has it; else 2m", shape: span(time.Millisecond, store.MaxLease)},
-		{name: "park", doc: "Send what follows a dead letter of its key to the dead letters, too.", defDoc: "as the store has it; else false", shape: shape{kind: boolean}},
-		{name: "retain", doc: "How long acked messages are kept for explanations.", defDoc: "as the store has it; else 0s", shape: span(0, pawl.MaxDelay)},
+		{name: "limits", doc: "The limits of its downstreams, by name.",
+			shape: shape{kind: list, of: &shape{kind: text, noun: "name"}, noun: "list of names"}},
+		{name: "order",
+			doc:    "What makes a lane: messages of one key, or each by itself. Kept in the store, like the four below it.",
+			defDoc: "as the store has it; else key",
+			shape:  oneOf(string(store.OrderKey), string(store.OrderNone))},
+		{name: "deadline", doc: "How long a delivery may take at most.", defDoc: "as the store has it; else 5m",
+			shape: span(time.Millisecond, store.MaxLease)},
+		{name: "ageing", doc: "The wait that is worth one point of priority.", defDoc: "as the store has it; else 2m",
+			shape: span(time.Millisecond, store.MaxLease)},
+		{name: "park", doc: "Send what follows a dead letter of its key to the dead letters, too.",
+			defDoc: "as the store has it; else false", shape: shape{kind: boolean}},
+		{name: "retain", doc: "How long acked messages are kept for explanations.",
+			defDoc: "as the store has it; else 0s", shape: span(0, pawl.MaxDelay)},
 	}}
 }
 
 // limitShape is what a downstream takes.
 func limitShape() *shape {
 	return &shape{kind: object, fields: []field{
-		{name: "by", doc: "What has a limit of its own: all together, each key, each topic, or each value of a header.", def: "all",
+		{name: "by", doc: "What has a limit of its own: all together, each key, each topic, or each value of a header.",
+			def:   "all",
 			shape: shape{kind: text, noun: "all, key, topic, or header:NAME", check: checkBy}},
 		{name: "rate", doc: "Begin no faster than this.", defDoc: "no limit", live: true, shape: shape{kind: rate}},
-		{name: "burst", doc: "How many may begin at once after a pause.", defDoc: "a tenth of a second's worth", live: true, shape: whole(1, 1_000_000)},
+		{name: "burst", doc: "How many may begin at once after a pause.", defDoc: "a tenth of a second's worth",
+			live: true, shape: whole(1, 1_000_000)},
 		{name: "concurrency", doc: "Deliveries at once.", defDoc: "no limit", live: true, shape: whole(1, 1_000_000)},
-		{name: "adaptive", doc: "Learn from refusals how many may be under way at once, up to that many.", defDoc: "not learned", shape: whole(1, 100_000)},
-		{name: "shared", doc: "The rate is one for all processes of the store; goes with `by: all`.", def: "false", shape: shape{kind: boolean}},
+		{name: "adaptive", doc: "Learn from refusals how many may be under way at once, up to that many.",
+			defDoc: "not learned", shape: whole(1, 100_000)},
+		{name: "shared", doc: "The rate is one for all processes of the store; goes with `by: all`.", def: "false",
+			shape: shape{kind: boolean}},
 	}}
 }
 
@@ -133,7 +176,8 @@ func overrideShape() *shape {
 		{name: "match", doc: "Which failures it is about.", must: true, shape: shape{kind: object, fields: []field{
 			{name: "domain", doc: "Engine or System; goes with a type.", shape: name},
 			{name: "type", doc: "The type of event, such as Download.", shape: name},
-			{name: "phase", doc: "The phase of the event; goes with a type.", shape: oneOf("Failed", "Retry", "Completed")},
+			{name: "phase", doc: "The phase of the event; goes with a type.",
+				shape: oneOf("Failed", "Retry", "Completed")},
 			{name: "kind", doc: "The kind of error, such as RateLimit.", shape: name},
 		}}},
 		{name: "retry", doc: "`false` repeats nothing.", shape: shape{kind: boolean}},
@@ -177,10 +221,12 @@ const defaultTimeout = 30 * time.Second
 func checkStore(s string, schemes []string) (why, hint string) {
 	scheme, _, ok := strings.Cut(s, ":")
 	if !ok || len(schemes) > 0 && !slices.Contains(schemes, strings.ToLower(scheme)) {
-		return "is no URL of a store", "such as sqlite:pawl.db or postgres://user@host/db; `pawl help store-urls` has all forms"
+		return "is no URL of a store",
+			"such as sqlite:pawl.db or postgres://user@host/db; `pawl help store-urls` has all forms"
 	}
 	if strings.HasPrefix(strings.ToLower(scheme), "postgres") && !readableServer(s) {
-		return "is a URL that cannot be read", "escape special characters of user and password: %2F for /, %40 for @, %23 for #, %3F for ?, %25 for %; what ${…} stands for is escaped by itself"
+		return "is a URL that cannot be read",
+			"escape special characters of user and password: %2F for /, %40 for @, %23 for #, %3F for ?, %25 for %; what ${…} stands for is escaped by itself"
 	}
 	return "", ""
 }
@@ -258,7 +304,8 @@ func checkURL(s string) (why, hint string) {
 }
 
 // ours are headers that the delivery or the connection sets.
-var ours = []string{"content-type", "content-length", "host", "connection", "transfer-encoding", "traceparent", "tracestate", "user-agent", "idempotency-key"}
+var ours = []string{"content-type", "content-length", "host", "connection", "transfer-encoding", "traceparent",
+	"tracestate", "user-agent", "idempotency-key"}
 
 type keyError struct{ why string }
 

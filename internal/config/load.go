@@ -14,7 +14,8 @@ import (
 // these keys counts: whoever looks into a store does not need what its workers
 // need.
 func Load(s Source, parts ...string) (*Config, error) {
-	s.Text = bytes.TrimPrefix(s.Text, []byte("\uFEFF")) // some editors begin a file with this mark; it is no part of the text
+	// some editors begin a file with this mark; it is no part of the text
+	s.Text = bytes.TrimPrefix(s.Text, []byte("\uFEFF"))
 	w := &walker{source: &s, lines: s.lines(), anchors: map[string]ast.Node{}}
 	root := w.root()
 	w.overlay(root)
@@ -25,7 +26,9 @@ func Load(s Source, parts ...string) (*Config, error) {
 	w.bindPipelines(c, root)
 	w.checkWork(root)
 	if len(parts) > 0 {
-		w.problems = slices.DeleteFunc(w.problems, func(p Problem) bool { return p.Path != "" && !slices.Contains(parts, topKey(p.Path)) })
+		w.problems = slices.DeleteFunc(w.problems, func(p Problem) bool {
+			return p.Path != "" && !slices.Contains(parts, topKey(p.Path))
+		})
 	}
 	w.problems.sort()
 	if len(w.problems.Faults()) > 0 {

@@ -93,7 +93,8 @@ func faults(t *testing.T, faulty string) {
 		if prefix := fmt.Sprintf("pawl.yaml:%d:%s: %s", i+1, column, want); !strings.HasPrefix(p.String(), prefix) {
 			t.Errorf("got  %s\nwant %s", p, prefix)
 		}
-		if text := p.Text() + "\n"; !strings.Contains(text, strings.TrimSpace(strings.Split(line, "# ")[0])) || !strings.Contains(text, "| "+strings.Repeat(" ", p.Column-1)+"^\n") {
+		if text := p.Text() + "\n"; !strings.Contains(text, strings.TrimSpace(strings.Split(line, "# ")[0])) ||
+			!strings.Contains(text, "| "+strings.Repeat(" ", p.Column-1)+"^\n") {
 			t.Errorf("the place is not shown:\n%s", text)
 		}
 	}
@@ -136,12 +137,15 @@ func load(t *testing.T, text string, env map[string]string) *Config {
 }
 
 func TestDefaults(t *testing.T) {
-	c := load(t, "topics:\n  a: {handler: http, url: 'http://h/', deadline: 10s}\n  b: {handler: pipe, command: cat}", nil)
-	if c.Store != "sqlite:pawl.db" || c.Listen != "127.0.0.1:9102" || c.Drain != 30*time.Second || c.Log != (Log{"text", "info"}) || c.AutoMigrate || c.Node == "" {
+	c := load(t, "topics:\n  a: {handler: http, url: 'http://h/', deadline: 10s}\n  b: {handler: pipe, command: cat}",
+		nil)
+	if c.Store != "sqlite:pawl.db" || c.Listen != "127.0.0.1:9102" || c.Drain != 30*time.Second ||
+		c.Log != (Log{"text", "info"}) || c.AutoMigrate || c.Node == "" {
 		t.Errorf("defaults are %+v", c)
 	}
 	a, b := c.Topics[0], c.Topics[1]
-	if a.Method != "POST" || a.Timeout != 10*time.Second || a.Concurrency != 32 || a.Lease != 30*time.Second || a.PerSecond != 0 {
+	if a.Method != "POST" || a.Timeout != 10*time.Second || a.Concurrency != 32 || a.Lease != 30*time.Second ||
+		a.PerSecond != 0 {
 		t.Errorf("defaults of a topic are %+v", a)
 	}
 	if b.Concurrency < 1 || b.Settings != (store.Declaration{Name: "b"}) || b.Method != "" {
@@ -179,7 +183,8 @@ func TestTheSampleHasEveryKey(t *testing.T) {
 		}
 	})
 	mail := c.Topics[1]
-	if mail.Name != "mail" || mail.Handler != Pipe || mail.Command != "python3 -u worker.py" || mail.Settings.Order != store.OrderKey ||
+	if mail.Name != "mail" || mail.Handler != Pipe || mail.Command != "python3 -u worker.py" ||
+		mail.Settings.Order != store.OrderKey ||
 		mail.Settings.Deadline != 5*time.Minute || *mail.Settings.Park || *mail.Settings.Retain != time.Hour {
 		t.Errorf("the sample is read as %+v", mail)
 	}
@@ -187,19 +192,23 @@ func TestTheSampleHasEveryKey(t *testing.T) {
 		t.Errorf("the sample is read as %+v", thumbnails)
 	}
 	o := c.Overrides[0]
-	if *o.Alert != policy.Error || *o.Backoff.Base != time.Second || *o.Backoff.Max != 2*time.Minute || *o.MaxAttempts != 8 || o.Origin != "pawl.yaml:67" {
+	if *o.Alert != policy.Error || *o.Backoff.Base != time.Second || *o.Backoff.Max != 2*time.Minute ||
+		*o.MaxAttempts != 8 || o.Origin != "pawl.yaml:67" {
 		t.Errorf("an override of the sample is read as %+v", o)
 	}
-	if o := c.Overrides[1]; *o.Repeat != policy.NotRepeated || *o.DeadLetter != policy.Always || o.Match.Type != "Download" {
+	if o := c.Overrides[1]; *o.Repeat != policy.NotRepeated || *o.DeadLetter != policy.Always ||
+		o.Match.Type != "Download" {
 		t.Errorf("an override of the sample is read as %+v", o)
 	}
 }
 
 func TestFlagsGoBeforeTheEnvironmentThatBeforeTheFile(t *testing.T) {
 	s := Source{
-		Path: "pawl.yaml", Text: []byte("store: 'memory:'\nlisten: off\nlog: {format: json}\n"), Flags: map[string]string{"store": "sqlite:flag.db"},
+		Path: "pawl.yaml", Text: []byte("store: 'memory:'\nlisten: off\nlog: {format: json}\n"),
+		Flags: map[string]string{"store": "sqlite:flag.db"},
 		Getenv: func(name string) string {
-			return map[string]string{"PAWL_STORE": "sqlite:env.db", "PAWL_LISTEN": "127.0.0.1:1", "PAWL_LOG_LEVEL": "warn"}[name]
+			return map[string]string{"PAWL_STORE": "sqlite:env.db", "PAWL_LISTEN": "127.0.0.1:1",
+				"PAWL_LOG_LEVEL": "warn"}[name]
 		},
 	}
 	c, err := Load(s)
@@ -211,7 +220,8 @@ func TestFlagsGoBeforeTheEnvironmentThatBeforeTheFile(t *testing.T) {
 		got[set.Path] = set.Value + " from " + set.Origin
 	}
 	for path, want := range map[string]string{
-		"store": "sqlite:flag.db from flag --store", "listen": "127.0.0.1:1 from env PAWL_LISTEN", "log.level": "warn from env PAWL_LOG_LEVEL",
+		"store": "sqlite:flag.db from flag --store", "listen": "127.0.0.1:1 from env PAWL_LISTEN",
+		"log.level":  "warn from env PAWL_LOG_LEVEL",
 		"log.format": "json from pawl.yaml:3", "drain": "30s from default",
 	} {
 		if got[path] != want {
@@ -235,7 +245,9 @@ func TestPartsHideTheFaultsOfOthers(t *testing.T) {
 }
 
 func TestRestartNamesWhatIsNotLive(t *testing.T) {
-	before := load(t, "topics:\n  a: {handler: exec, command: cat, limit: 5/s}\n  b: {handler: exec, command: cat}\n  k: {handler: pipe, command: cat, concurrency: 8}\n", nil)
+	before := load(t,
+		"topics:\n  a: {handler: exec, command: cat, limit: 5/s}\n  b: {handler: exec, command: cat}\n  k: {handler: pipe, command: cat, concurrency: 8}\n",
+		nil)
 	after := load(t, `
 store: 'memory:'
 log: {level: debug}
@@ -245,7 +257,8 @@ topics:
   c: {handler: exec, command: cat}
 policy: {overrides: [{match: {kind: Service}, alert: error}]}
 `, nil)
-	if got := strings.Join(Restart(before, after), " "); got != "store topics.a.command topics.b topics.k.concurrency topics.c" {
+	if got := strings.Join(Restart(before, after),
+		" "); got != "store topics.a.command topics.b topics.k.concurrency topics.c" {
 		t.Errorf("to restart for: %s", got)
 	}
 	if got := Restart(before, before); got != nil {
@@ -261,7 +274,8 @@ limits:
 topics:
   mail: {handler: exec, command: cat, limits: [mailhost, tenants], adaptive: true}
 `, nil)
-	want := []Limit{{Name: "mailhost", By: ByAll, PerSecond: 1.5, Burst: 3, Shared: true}, {Name: "tenants", By: "header:tenant", Concurrency: 2}}
+	want := []Limit{{Name: "mailhost", By: ByAll, PerSecond: 1.5, Burst: 3, Shared: true},
+		{Name: "tenants", By: "header:tenant", Concurrency: 2}}
 	if !slices.Equal(c.Limits, want) {
 		t.Errorf("limits are %+v", c.Limits)
 	}
@@ -304,7 +318,10 @@ func TestTheComposeFile(t *testing.T) {
 	if err := yaml.Unmarshal(b, &compose); err != nil {
 		t.Fatal(err)
 	}
-	s := Source{Path: "pawl.yaml", Text: []byte(strings.ReplaceAll(compose.Configs["pawl"].Content, "$$", "$")), ReadFile: func(string) ([]byte, error) { return []byte("word\n"), nil }}
+	s := Source{Path: "pawl.yaml", Text: []byte(strings.ReplaceAll(compose.Configs["pawl"].Content, "$$", "$")),
+		ReadFile: func(string) ([]byte, error) {
+			return []byte("word\n"), nil
+		}}
 	if c, err := Load(s); err != nil || c.Store != "postgres://pawl:word@postgres:5432/pawl" || len(c.Topics) != 1 {
 		t.Errorf("%v\n%s", err, s.Text)
 	}
@@ -316,7 +333,8 @@ func TestAMarkOfUTF8AtTheBeginningIsSkipped(t *testing.T) {
 		t.Errorf("topics are %+v", c.Topics)
 	}
 	_, err := Load(Source{Path: "pawl.yaml", Text: []byte("\uFEFFdrian: 1s\n")})
-	if want := "pawl.yaml:1:1: drian: unknown key; did you mean drain?\n>    1 | drian: 1s\n       | ^"; err == nil || err.Error() != want {
+	if want := "pawl.yaml:1:1: drian: unknown key; did you mean drain?\n>    1 | drian: 1s\n       | ^"; err == nil ||
+		err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}
 }
@@ -325,7 +343,8 @@ func TestAMarkOfUTF8AtTheBeginningIsSkipped(t *testing.T) {
 func TestASyntaxErrorSaysThatTheRestWasNotLookedAt(t *testing.T) {
 	for _, text := range []string{"drian: 1s\nlog: {level: inof\n", "drian: 1s\nnode: a: b\n", "topics:\n\t- {"} {
 		_, err := Load(Source{Path: "pawl.yaml", Text: []byte(text)})
-		if ps, ok := errors.AsType[Problems](err); !ok || len(ps) != 1 || !strings.Contains(ps[0].Hint, "the rest of the file was not looked at") {
+		if ps, ok := errors.AsType[Problems](err); !ok || len(ps) != 1 ||
+			!strings.Contains(ps[0].Hint, "the rest of the file was not looked at") {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
@@ -353,7 +372,8 @@ func TestAFileWithoutTopicsIsAWarning(t *testing.T) {
 	if c, err := Load(Source{}); err != nil || len(c.Warnings) > 0 {
 		t.Errorf("without a file: %v %v", c.Warnings, err)
 	}
-	if c, err := Load(Source{Path: "pawl.yaml", Text: []byte("store: 'memory:'")}, "store"); err != nil || len(c.Warnings) > 0 {
+	if c, err := Load(Source{Path: "pawl.yaml", Text: []byte("store: 'memory:'")}, "store"); err != nil ||
+		len(c.Warnings) > 0 {
 		t.Errorf("for the store alone: %v %v", c.Warnings, err)
 	}
 }

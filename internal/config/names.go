@@ -40,9 +40,10 @@ func (n *names) add(key, name string) {
 // Decided tells whether the policy is asked about a phase of a type: what failed, and
 // what the rows of the type name besides.
 func Decided(typ, phase string) bool {
-	return phase == policy.Failed || phase == policy.Again || slices.ContainsFunc(policy.Builtin(), func(r policy.Rule) bool {
-		return typ != "" && r.Match.Type == typ && r.Match.Phase == phase
-	})
+	return phase == policy.Failed || phase == policy.Again ||
+		slices.ContainsFunc(policy.Builtin(), func(r policy.Rule) bool {
+			return typ != "" && r.Match.Type == typ && r.Match.Phase == phase
+		})
 }
 
 // checkNames finds names that are nearly those of others. Such an override would
@@ -55,11 +56,13 @@ func (w *walker) checkNames(m *node) {
 			continue
 		}
 		if i := slices.IndexFunc(known.all[key], func(k string) bool { return strings.EqualFold(k, name) }); i >= 0 {
-			w.refuse(m.at(key), "did you mean "+known.all[key][i]+"?", "there is no %s %s: capitals count", key, quote(m.at(key).shown))
+			w.refuse(m.at(key), "did you mean "+known.all[key][i]+"?", "there is no %s %s: capitals count", key,
+				quote(m.at(key).shown))
 			continue
 		}
 		if k := slip(name, known.all[key]); k != "" {
-			w.warn(m.at(key), "did you mean "+k+"? a name of your own is right", "Pawl knows no %s %s", key, quote(m.at(key).shown))
+			w.warn(m.at(key), "did you mean "+k+"? a name of your own is right", "Pawl knows no %s %s", key,
+				quote(m.at(key).shown))
 		}
 	}
 }
@@ -73,7 +76,8 @@ func (w *walker) checkMeeting(m *node) {
 	}
 	other := map[string]string{policy.Engine: policy.System, policy.System: policy.Engine}[belongs]
 	if domain, _ := find[string](m, "domain"); domain == other {
-		w.refuse(m.at("domain"), "write "+belongs+", or leave it out", "%s is a type of domain %s, not of %s", typ, belongs, other)
+		w.refuse(m.at("domain"), "write "+belongs+", or leave it out", "%s is a type of domain %s, not of %s", typ,
+			belongs, other)
 	}
 	if phase, ok := find[string](m, "phase"); ok && !Decided(typ, phase) {
 		w.refuse(m.at("phase"), "use Failed or Retry", "nothing is decided about %s when it is %s", typ, phase)

@@ -15,7 +15,8 @@ const work = "topics: {a: {handler: exec, command: cat}}\n"
 // matching is a file with an override for that match, in the second line.
 func matching(match string) Source {
 	kinds := []*pipeline.Kind{{Name: "crawl", Rules: crawl.Rules()}}
-	return Source{Path: "pawl.yaml", Kinds: kinds, Text: fmt.Appendf(nil, "%spolicy: {overrides: [{match: {%s}, alert: critical}]}\n", work, match)}
+	return Source{Path: "pawl.yaml", Kinds: kinds, Text: fmt.Appendf(nil,
+		"%spolicy: {overrides: [{match: {%s}, alert: critical}]}\n", work, match)}
 }
 
 // What is known and never comes together would never apply.
@@ -69,7 +70,8 @@ func TestAnOverrideWithASlipOfTheHandIsAWarning(t *testing.T) {
 		}
 	}
 	_, err := Load(Source{Path: "pawl.yaml", Text: append(matching("kind: Servicce").Text, "drian: 1s\n"...)})
-	if ps, ok := errors.AsType[Problems](err); !ok || len(ps) != 2 || len(ps.Faults()) != 1 || ps.Faults()[0].Path != "drian" {
+	if ps, ok := errors.AsType[Problems](err); !ok || len(ps) != 2 || len(ps.Faults()) != 1 ||
+		ps.Faults()[0].Path != "drian" {
 		t.Errorf("beside a fault: %v", err)
 	}
 }

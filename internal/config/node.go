@@ -50,7 +50,8 @@ func (n *node) lacks(name string) bool {
 // is not what was meant, whether it is there or not.
 func (n *node) unsure(name string) bool {
 	child := n.at(name)
-	return child == nil && !n.lacks(name) || child != nil && (child.bad || child.line == 0 && (n.open || slices.Contains(n.missed, name)))
+	return child == nil && !n.lacks(name) || child != nil &&
+		(child.bad || child.line == 0 && (n.open || slices.Contains(n.missed, name)))
 }
 
 // sound tells whether nothing was reported of n, nor of anything within it.

@@ -31,7 +31,8 @@ func pipelinesField(kinds []*pipeline.Kind) field {
 			base.variants[k.Name] = &s
 		}
 	}
-	return field{name: "pipelines", later: len(base.variants) == 0, doc: "Pipelines, by name. Their topics are called NAME.STAGE.",
+	return field{name: "pipelines", later: len(base.variants) == 0,
+		doc:   "Pipelines, by name. Their topics are called NAME.STAGE.",
 		shape: shape{kind: table, of: base, checkKey: pawl.ValidTopic, noun: "mapping by name"}}
 }
 
@@ -56,7 +57,8 @@ func sectionShape(fields []pipeline.Field) shape {
 }
 
 func sectionField(f *pipeline.Field) field {
-	return field{name: f.Name, doc: f.Doc, shape: fieldShape(f), def: f.Default, defDoc: f.DefaultDoc, must: f.Required, live: f.Live}
+	return field{name: f.Name, doc: f.Doc, shape: fieldShape(f), def: f.Default, defDoc: f.DefaultDoc, must: f.Required,
+		live: f.Live}
 }
 
 func fieldShape(f *pipeline.Field) shape {
@@ -91,7 +93,8 @@ func fieldShape(f *pipeline.Field) shape {
 	case pipeline.URL:
 		s.noun, s.sensitive = nounURL, true
 	case pipeline.Texts:
-		s = shape{kind: list, of: &shape{kind: text, sensitive: f.Secret, secret: f.Secret, check: s.check}, noun: "list of texts"}
+		s = shape{kind: list, of: &shape{kind: text, sensitive: f.Secret, secret: f.Secret, check: s.check},
+			noun: "list of texts"}
 	case pipeline.Object:
 		s = sectionShape(f.Fields)
 		s.short = f.Short
@@ -100,7 +103,8 @@ func fieldShape(f *pipeline.Field) shape {
 		if f.Of != nil {
 			of = fieldShape(f.Of)
 		}
-		s = shape{kind: map[pipeline.Type]kind{pipeline.Table: table, pipeline.List: list}[f.Type], of: &of, checkKey: filledKey}
+		s = shape{kind: map[pipeline.Type]kind{pipeline.Table: table, pipeline.List: list}[f.Type], of: &of,
+			checkKey: filledKey}
 	}
 	return s
 }

@@ -57,7 +57,8 @@ var sizes = []struct {
 	unit  string
 	bytes float64
 }{
-	{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40}, {"kB", 1e3}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}, {"B", 1}, {"", 1},
+	{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40}, {"kB", 1e3}, {"KB", 1e3}, {"MB", 1e6},
+	{"GB", 1e9}, {"TB", 1e12}, {"B", 1}, {"", 1},
 }
 
 // ParseSize reads a number of bytes: 4096, 64KiB, 5MiB, 1.5GB.
@@ -85,7 +86,8 @@ func (s *shape) parse(value, shown string) (v any, why, hint string) {
 		case err != nil:
 			return nil, fmt.Sprintf("must be a whole number (got %s)", quote(shown)), ""
 		case octal.MatchString(value):
-			return nil, fmt.Sprintf("must be a whole number without a zero before it (got %s)", shown), "some read 010 as 10, others as 8"
+			return nil, fmt.Sprintf("must be a whole number without a zero before it (got %s)", shown),
+				"some read 010 as 10, others as 8"
 		case n < s.min:
 			return nil, fmt.Sprintf("must be at least %d (got %s)", s.min, shown), ""
 		case n > s.max:
@@ -114,7 +116,8 @@ func (s *shape) parse(value, shown string) (v any, why, hint string) {
 			return nil, fmt.Sprintf("must be a rate (got %s)", quote(shown)), "such as 100/s, 30/m or 10/5s"
 		}
 		if r < LeastRate || r > MostRate {
-			return nil, fmt.Sprintf("must be between one in 10000s and 1000000/s (got %s)", quote(shown)), "for no limit leave it out; what is to begin later takes a delay"
+			return nil, fmt.Sprintf("must be between one in 10000s and 1000000/s (got %s)", quote(shown)),
+				"for no limit leave it out; what is to begin later takes a delay"
 		}
 		return r, "", ""
 	case number64:
@@ -127,7 +130,8 @@ func (s *shape) parse(value, shown string) (v any, why, hint string) {
 		n, err := ParseSize(value)
 		switch {
 		case err != nil:
-			return nil, fmt.Sprintf("must be a size (got %s)", quote(shown)), "such as 64KiB, 5MiB, 1GB, or a number of bytes"
+			return nil, fmt.Sprintf("must be a size (got %s)", quote(shown)),
+				"such as 64KiB, 5MiB, 1GB, or a number of bytes"
 		case n < s.min || n > s.max:
 			return nil, fmt.Sprintf("must be from %d to %d bytes (got %s)", s.min, s.max, shown), ""
 		}

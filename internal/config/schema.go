@@ -106,7 +106,8 @@ func (s *shape) byHandler(handlers []string) []any {
 			}
 		}
 		all = append(all, map[string]any{
-			"if":   map[string]any{"properties": map[string]any{"handler": map[string]any{"const": h}}, "required": []string{"handler"}},
+			"if": map[string]any{"properties": map[string]any{"handler": map[string]any{"const": h}},
+				"required": []string{"handler"}},
 			"then": map[string]any{"required": must},
 		})
 	}

@@ -123,10 +123,14 @@ func TestSchemaAndLoadAgree(t *testing.T) {
 	}
 	topic := func(s string) string { return "topics: {a: {handler: exec, command: cat, " + s + "}}" }
 	for _, text := range []string{
-		string(sample), "drain: 1m30s", "drain: 30", "drain: soon", "auto_migrate: maybe", "auto_migrate: ${X:true}", "nodes: a", "log: {level: loud}", "log: {levels: info}", "log: []",
-		topic("concurrency: 3"), topic("concurrency: 0"), topic("concurrency: 3.5"), topic("concurrency: '${X:3}'"), topic("limit: 100/s"), topic("limit: 100"), topic("order: up"),
-		"topics: {a: {handler: http}}", "topics: {a: {handler: http, url: 'http://h/'}}", "topics: {a: {}}", "topics: []", "policy: {overrides: {}}",
-		"policy: {overrides: [{match: {kind: a}, alert: error}]}", "policy: {overrides: [{match: {kind: a}, alerts: error}]}", "policy: {overrides: [{alert: error}]}",
+		string(sample), "drain: 1m30s", "drain: 30", "drain: soon", "auto_migrate: maybe", "auto_migrate: ${X:true}",
+		"nodes: a", "log: {level: loud}", "log: {levels: info}", "log: []",
+		topic("concurrency: 3"), topic("concurrency: 0"), topic("concurrency: 3.5"), topic("concurrency: '${X:3}'"),
+		topic("limit: 100/s"), topic("limit: 100"), topic("order: up"),
+		"topics: {a: {handler: http}}", "topics: {a: {handler: http, url: 'http://h/'}}", "topics: {a: {}}",
+		"topics: []", "policy: {overrides: {}}",
+		"policy: {overrides: [{match: {kind: a}, alert: error}]}",
+		"policy: {overrides: [{match: {kind: a}, alerts: error}]}", "policy: {overrides: [{alert: error}]}",
 	} {
 		j, err := yaml.YAMLToJSON([]byte(text))
 		if err != nil {

@@ -22,18 +22,22 @@ func moduleKind() *pipeline.Kind {
 }
 
 func TestLoadSection(t *testing.T) {
-	s, _, err := config.LoadSection(config.Source{Path: "shop.yaml", Text: []byte("kind: crawl\nseeds: [a, b]\nfields:\n  title: {css: h1}\n")}, moduleKind())
+	s, _, err := config.LoadSection(config.Source{Path: "shop.yaml",
+		Text: []byte("kind: crawl\nseeds: [a, b]\nfields:\n  title: {css: h1}\n")}, moduleKind())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(s.Texts("seeds")) != 2 || s.Duration("delay") != time.Second || s.Sections("fields")["title"].Text("css") != "h1" {
+	if len(s.Texts("seeds")) != 2 || s.Duration("delay") != time.Second ||
+		s.Sections("fields")["title"].Text("css") != "h1" {
 		t.Errorf("%v %v %v", s.Texts("seeds"), s.Duration("delay"), s.Sections("fields"))
 	}
 	for text, want := range map[string]string{
-		"seeds: [a]\nfeilds: {}\n": "shop.yaml:2", "delay: soon\nseeds: [a]": "shop.yaml:1", "kind: convert\nseeds: [a]": "crawl",
-		"delay: 1s\n": "seeds", "seeds: [a, b, c]": "too many", "": "seeds", "- a\n": "mapping",
+		"seeds: [a]\nfeilds: {}\n": "shop.yaml:2", "delay: soon\nseeds: [a]": "shop.yaml:1",
+		"kind: convert\nseeds: [a]": "crawl",
+		"delay: 1s\n":               "seeds", "seeds: [a, b, c]": "too many", "": "seeds", "- a\n": "mapping",
 	} {
-		if _, _, err := config.LoadSection(config.Source{Path: "shop.yaml", Text: []byte(text)}, moduleKind()); err == nil || !strings.Contains(err.Error(), want) {
+		if _, _, err := config.LoadSection(config.Source{Path: "shop.yaml", Text: []byte(text)},
+			moduleKind()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}

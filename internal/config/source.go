@@ -95,7 +95,8 @@ func (s *Source) Settled(before *Source) bool {
 	if !bytes.Equal(s.Text, before.Text) || s.Info == nil || before.Info == nil {
 		return bytes.Equal(s.Text, before.Text) && s.Info == nil && before.Info == nil
 	}
-	return s.Info.Size() == before.Info.Size() && s.Info.ModTime().Equal(before.Info.ModTime()) && os.SameFile(s.Info, before.Info)
+	return s.Info.Size() == before.Info.Size() && s.Info.ModTime().Equal(before.Info.ModTime()) &&
+		os.SameFile(s.Info, before.Info)
 }
 
 func (s *Source) getenv(name string) string {
@@ -136,7 +137,8 @@ func (s *Source) lines() []string {
 }
 
 // plainSecret is a key that is called like a secret, with its value.
-var plainSecret = regexp.MustCompile(`(?i)(?:auth|cookie|session|signature|credential|password|secret|token|api[_-]?key|aes[_-]?key|signing[_-]?key)[a-z0-9_-]*["']?\s*:\s*("[^"]*"|'[^']*'|[^\s,}#][^,}#]*)`)
+var plainSecret = regexp.MustCompile(
+	`(?i)(?:auth|cookie|session|signature|credential|password|secret|token|api[_-]?key|aes[_-]?key|signing[_-]?key)[a-z0-9_-]*["']?\s*:\s*("[^"]*"|'[^']*'|[^\s,}#][^,}#]*)`)
 
 // secretName tells whether a header is called like a secret.
 func secretName(name string) bool { return plainSecret.MatchString(name + ": x") }
@@ -148,7 +150,8 @@ func (s *Source) unreadable() string {
 		return "is larger than 1 MiB"
 	case !utf8.Valid(s.Text):
 		return "is no text in UTF-8"
-	case bytes.Count(s.Text, []byte("\n"))+bytes.Count(s.Text, []byte(":"))+bytes.Count(s.Text, []byte(",")) > maxTokens:
+	case bytes.Count(s.Text, []byte("\n"))+bytes.Count(s.Text, []byte(":"))+bytes.Count(s.Text,
+		[]byte(",")) > maxTokens:
 		return fmt.Sprintf("has more than %d lines, colons and commas", maxTokens)
 	case tooDeep(s.Text):
 		return fmt.Sprintf("is nested more than %d levels deep", maxDepth)

@@ -49,7 +49,8 @@ func (w *walker) refuse(n *node, hint, why string, args ...any) {
 		w.report(n.line, n.column, n.path, hint, why, args...)
 		return
 	}
-	w.problems = append(w.problems, Problem{File: n.origin, Path: n.path, Message: fmt.Sprintf(why, args...), Hint: hint})
+	w.problems = append(w.problems, Problem{File: n.origin, Path: n.path, Message: fmt.Sprintf(why, args...),
+		Hint: hint})
 }
 
 // warn reports what is good, but perhaps not what was meant.
@@ -137,11 +138,13 @@ func (w *walker) value(s *shape, n ast.Node, path string) *node {
 	line, column := place(n)
 	if w.values++; w.values > maxValues {
 		if w.values == maxValues+1 {
-			w.report(w.within(line), column, path, "write fewer; an alias counts as what it stands for", "the file has more than %d values", maxValues)
+			w.report(w.within(line), column, path, "write fewer; an alias counts as what it stands for",
+				"the file has more than %d values", maxValues)
 		}
 		return &node{shape: s, path: path, bad: true}
 	}
-	out := &node{shape: s, path: path, line: w.within(line), column: column, origin: fmt.Sprintf("%s:%d", w.source.Path, line)}
+	out := &node{shape: s, path: path, line: w.within(line), column: column,
+		origin: fmt.Sprintf("%s:%d", w.source.Path, line)}
 	n = w.resolve(out, n)
 	if out.bad {
 		return out

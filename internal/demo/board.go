@@ -64,7 +64,8 @@ func (b *board) draw(stats []store.TopicStats) {
 		lines = append(lines, fmt.Sprintf("%-12s%9d%9d%9d%9d%9d%9d",
 			name, t.Waiting, t.Delayed, t.Leased, t.Acked, t.Retried, t.Dead))
 	}
-	lines = append(lines, fmt.Sprintf("the site answered %d requests, at most %d at once", load.Requests, b.site.MaxConcurrent()))
+	lines = append(lines, fmt.Sprintf("the site answered %d requests, at most %d at once", load.Requests,
+		b.site.MaxConcurrent()))
 	if b.drawn > 0 {
 		fmt.Fprintf(b.w, "\x1b[%dA", b.drawn)
 	}

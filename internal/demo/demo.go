@@ -137,7 +137,8 @@ func look(s store.Store) (backend, error) {
 	d, ok2 := store.As[store.DeadLetters](s)
 	t, ok3 := store.As[store.Topics](s)
 	if !ok1 || !ok2 || !ok3 {
-		return nil, &store.Error{Op: "demo", Code: store.ErrUnsupported, Hint: "it needs lookup, dead letters and topics: use SQLite or PostgreSQL"}
+		return nil, &store.Error{Op: "demo", Code: store.ErrUnsupported,
+			Hint: "it needs lookup, dead letters and topics: use SQLite or PostgreSQL"}
 	}
 	return struct {
 		store.Looker

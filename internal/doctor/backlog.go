@@ -29,7 +29,8 @@ func (d *Doctor) backlog(ctx context.Context, s store.Store, t *store.TopicStats
 		return false
 	}
 	before := len(d.found)
-	for _, look := range []func(context.Context, store.Store, store.Inspector, *store.TopicStats) error{d.hung, d.failing, d.hotKey} {
+	for _, look := range []func(context.Context, store.Store, store.Inspector, *store.TopicStats) error{d.hung,
+		d.failing, d.hotKey} {
 		if err := look(ctx, s, i, t); err != nil {
 			d.say("topic "+t.Name, Unknown, "", "why its messages wait is unknown: %s", brief(err))
 			break
@@ -66,8 +67,11 @@ func (d *Doctor) hung(ctx context.Context, s store.Store, i store.Inspector, t *
 	}
 	if late > 0 {
 		d.say("topic "+t.Name, Worth,
-			"find out what the handler waits for: pawl explain "+oldest.ID+" names its worker; more workers would hang as well; the deadline ends it: pawl topics set "+t.Name+" --deadline 1m",
-			"a handler hangs: %d of %d are near their deadline, the oldest has been running for %v", late, leased, now.Sub(oldest.Lease.StartedAt).Round(time.Second))
+			"find out what the handler waits for: pawl explain "+oldest.ID+
+				" names its worker; more workers would hang as well; the deadline ends it: pawl topics set "+t.Name+
+				" --deadline 1m",
+			"a handler hangs: %d of %d are near their deadline, the oldest has been running for %v", late, leased,
+			now.Sub(oldest.Lease.StartedAt).Round(time.Second))
 	}
 	return nil
 }
@@ -107,12 +111,17 @@ func (d *Doctor) failing(ctx context.Context, _ store.Store, i store.Inspector, 
 	check, pause := "topic "+t.Name, fmt.Sprintf("pawl topics pause %s --for 30m", t.Name)
 	if failed >= back && bad(failed) {
 		worst := slices.MaxFunc(slices.Sorted(maps.Keys(kinds)), func(a, b string) int { return kinds[a] - kinds[b] })
-		d.say(check, Worth, "mend what fails, see pawl policy explain --kind "+worst+"; more workers only load it more; until it is well, no attempts are used up by "+pause,
-			"attempts fail: %d of %d delayed messages are to be repeated, most of them (%d) after %s%s", failed, looked, kinds[worst], worst, operate.Because(said[worst]))
+		d.say(check, Worth, "mend what fails, see pawl policy explain --kind "+worst+
+			"; more workers only load it more; until it is well, no attempts are used up by "+pause,
+			"attempts fail: %d of %d delayed messages are to be repeated, most of them (%d) after %s%s", failed, looked,
+			kinds[worst], worst, operate.Because(said[worst]))
 	}
 	if back > failed && bad(back) {
-		d.say(check, Worth, "call it less often: a limit, or `adaptive: true`, for the topic; more workers make it worse; or leave it alone for a while: "+pause,
-			"the downstream refuses work for now: %d of %d delayed messages were given back or throttled%s", back, looked, operate.Because(backSaid))
+		d.say(check, Worth,
+			"call it less often: a limit, or `adaptive: true`, for the topic; more workers make it worse; or leave it alone for a while: "+
+				pause,
+			"the downstream refuses work for now: %d of %d delayed messages were given back or throttled%s", back,
+			looked, operate.Because(backSaid))
 	}
 	return nil
 }
@@ -125,7 +134,8 @@ func (d *Doctor) hotKey(ctx context.Context, _ store.Store, i store.Inspector, t
 	top, err := operate.FindTopKey(ctx, i, t.Name)
 	if err == nil && top.Share() > 0.5 {
 		d.say("topic "+t.Name, Worth,
-			"messages of a key are carried out one at a time, so more workers do not help: pawl explain "+top.First+"; make its handler quicker, or send with more keys",
+			"messages of a key are carried out one at a time, so more workers do not help: pawl explain "+top.First+
+				"; make its handler quicker, or send with more keys",
 			"one key holds it up: %d of the first %d that wait have the key %q", top.Of, top.Looked, top.Key)
 	}
 	return err

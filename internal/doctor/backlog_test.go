@@ -15,7 +15,8 @@ import (
 
 // TestDoctorNamesWhatHoldsATopicUp: more workers are the answer to one cause only.
 func TestDoctorNamesWhatHoldsATopicUp(t *testing.T) {
-	settle := func(verdict store.Verdict, throttled bool, kind, text string) func(*testing.T, store.Store, []pawl.Delivery) {
+	settle := func(verdict store.Verdict, throttled bool, kind, text string) func(*testing.T, store.Store,
+		[]pawl.Delivery) {
 		return func(t *testing.T, s store.Store, ds []pawl.Delivery) {
 			var b store.Batch[store.Settlement]
 			for _, del := range ds {
@@ -35,14 +36,18 @@ func TestDoctorNamesWhatHoldsATopicUp(t *testing.T) {
 		wait time.Duration
 		want string
 	}{
-		"hung":       {then: nil, wait: 3 * time.Minute, want: "a handler hangs: 8 of 8 are near their deadline"},
-		"at work":    {then: nil, wait: 2 * time.Minute, want: ""},
-		"500s":       {then: settle(store.Retry, false, "HTTP5xx", "500 Internal Server Error"), want: "8 of 8 delayed messages are to be repeated, most of them (8) after HTTP5xx: 500"},
-		"throttled":  {then: settle(store.Retry, true, "RateLimit", "429"), want: "the downstream refuses work for now: 8 of 8"},
-		"given back": {then: settle(store.Release, false, "", "503 Service Unavailable"), want: "given back or throttled: 503 Service"},
-		"our limit":  {then: settle(store.Release, false, "", "limited by api"), want: ""},
-		"one key":    {key: func(i int) []byte { return fmt.Append(nil, "k", min(i, 1)) }, wait: 2 * time.Minute, want: `29 of the first 29 that wait have the key "k1"`},
-		"more keys":  {key: func(i int) []byte { return fmt.Append(nil, "k", i%10) }, wait: 2 * time.Minute, want: ""},
+		"hung":    {then: nil, wait: 3 * time.Minute, want: "a handler hangs: 8 of 8 are near their deadline"},
+		"at work": {then: nil, wait: 2 * time.Minute, want: ""},
+		"500s": {then: settle(store.Retry, false, "HTTP5xx", "500 Internal Server Error"),
+			want: "8 of 8 delayed messages are to be repeated, most of them (8) after HTTP5xx: 500"},
+		"throttled": {then: settle(store.Retry, true, "RateLimit", "429"),
+			want: "the downstream refuses work for now: 8 of 8"},
+		"given back": {then: settle(store.Release, false, "", "503 Service Unavailable"),
+			want: "given back or throttled: 503 Service"},
+		"our limit": {then: settle(store.Release, false, "", "limited by api"), want: ""},
+		"one key": {key: func(i int) []byte { return fmt.Append(nil, "k", min(i, 1)) }, wait: 2 * time.Minute,
+			want: `29 of the first 29 that wait have the key "k1"`},
+		"more keys": {key: func(i int) []byte { return fmt.Append(nil, "k", i%10) }, wait: 2 * time.Minute, want: ""},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := memory.New(memory.Config{})
@@ -59,7 +64,8 @@ func TestDoctorNamesWhatHoldsATopicUp(t *testing.T) {
 				b.Items = append(b.Items, m)
 			}
 			_, err := s.Append(t.Context(), b)
-			ds, claimErr := s.Claim(t.Context(), []store.Want{{Topic: "t", Limit: 8, Run: 1}}, store.Lease{Owner: "w", For: 10 * time.Minute})
+			ds, claimErr := s.Claim(t.Context(), []store.Want{{Topic: "t", Limit: 8, Run: 1}},
+				store.Lease{Owner: "w", For: 10 * time.Minute})
 			if err := errors.Join(err, claimErr); err != nil {
 				t.Fatal(err)
 			}

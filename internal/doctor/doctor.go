@@ -110,7 +110,8 @@ func (d *Doctor) reach(ctx context.Context) store.Store {
 	url := redact.URL(d.Open.URL)
 	if path := open.File(d.Open.URL); path != "" {
 		if _, err := os.Stat(path); err != nil {
-			d.say(check, Ill, "name the store with --store or PAWL_STORE; `pawl send` makes a new one", "%s: there is no such file", path)
+			d.say(check, Ill, "name the store with --store or PAWL_STORE; `pawl send` makes a new one",
+				"%s: there is no such file", path)
 			return nil
 		}
 	}
@@ -137,7 +138,8 @@ func (d *Doctor) remedy(err error) string {
 	if open.File(d.Open.URL) == "" && !errors.Is(err, store.ErrUnsupported) { // of a pooler the error knows more
 		return "see that the server runs, that its address and password are right, and that it can be reached from here"
 	}
-	return advice(err, "see that the path is right, that it is a file, and that this user may read and write it and its folder")
+	return advice(err,
+		"see that the path is right, that it is a file, and that this user may read and write it and its folder")
 }
 
 // advice is what an error itself advises, or else that.
@@ -229,7 +231,8 @@ func (d *Doctor) clock(ctx context.Context, s store.Store) {
 		theirs, err = entries.Clock(ctx)
 	}
 	if err != nil {
-		d.say(check, Ill, advice(err, "run `pawl doctor` again; if it happens again, look at the server's log"), "%s", brief(err))
+		d.say(check, Ill, advice(err, "run `pawl doctor` again; if it happens again, look at the server's log"), "%s",
+			brief(err))
 		return
 	}
 	took := time.Since(began)
@@ -251,7 +254,8 @@ func (d *Doctor) clock(ctx context.Context, s store.Store) {
 
 func (d *Doctor) latency(took time.Duration) {
 	if took > replyWarn {
-		d.say("latency", Worth, "look at the network and the load of the server", "the store took %v to answer", took.Round(time.Millisecond))
+		d.say("latency", Worth, "look at the network and the load of the server", "the store took %v to answer",
+			took.Round(time.Millisecond))
 	} else {
 		d.say("latency", Well, "", "the store answers in %v", max(took.Round(time.Millisecond), time.Millisecond))
 	}
@@ -291,7 +295,8 @@ func (d *Doctor) files() {
 	case err != nil:
 		d.say(check, Unknown, "", "%v", err)
 	case limit < filesWarn:
-		d.say(check, Worth, "raise it: `ulimit -n 65536`, or LimitNOFILE= in the unit", "a process may open %d files; programs and connections need more", limit)
+		d.say(check, Worth, "raise it: `ulimit -n 65536`, or LimitNOFILE= in the unit",
+			"a process may open %d files; programs and connections need more", limit)
 	default:
 		d.say(check, Well, "", "a process may open %d files; %d processors", limit, runtime.NumCPU())
 	}
@@ -327,7 +332,8 @@ func (d *Doctor) topic(ctx context.Context, s store.Store, t *store.TopicStats, 
 	before := len(d.found)
 	moved := d.moved(t)
 	if t.Paused != nil && !moved {
-		d.say(check, Worth, "pawl topics resume "+t.Name, "paused by %s since %s%s; %d wait", t.Paused.By, operate.UTC(t.Paused.Since), operate.Because(t.Paused.Reason), t.Waiting)
+		d.say(check, Worth, "pawl topics resume "+t.Name, "paused by %s since %s%s; %d wait", t.Paused.By,
+			operate.UTC(t.Paused.Since), operate.Because(t.Paused.Reason), t.Waiting)
 	}
 	const slow = "more workers or concurrency; `pawl workers ls` shows what limits them, `pawl explain ID` what holds one up"
 	switch {
@@ -337,7 +343,8 @@ func (d *Doctor) topic(ctx context.Context, s store.Store, t *store.TopicStats, 
 		if t.OldestWaiting < unservedFor {
 			v = Worth
 		}
-		d.say(check, v, "start a worker: pawl work "+t.Name+" --exec CMD, or `pawl up`", "%d wait, the oldest for %v, and no worker carries them out", t.Waiting, oldest)
+		d.say(check, v, "start a worker: pawl work "+t.Name+" --exec CMD, or `pawl up`",
+			"%d wait, the oldest for %v, and no worker carries them out", t.Waiting, oldest)
 	case t.Paused != nil: // that is why they wait
 	case d.backlog(ctx, s, t): // it said what holds them up
 	case t.OldestWaiting > oldestFail:
@@ -370,8 +377,10 @@ func (d *Doctor) workers(ctx context.Context, s store.Store) map[string]bool {
 	for i := range workers {
 		w := &workers[i]
 		if w.Announced != nil && w.StoreWentBackAt != nil && time.Since(*w.StoreWentBackAt) < wentBackFor {
-			d.say("store", Ill, "see docs/runbook/PawlStoreWentBack.md: senders have to send again what is lost; find out why the server failed over to a copy that was behind",
-				"it went back: %s noticed at %s that it is an older copy of itself, and what was sent and done before is lost", w.Owner, operate.UTC(*w.StoreWentBackAt))
+			d.say("store", Ill,
+				"see docs/runbook/PawlStoreWentBack.md: senders have to send again what is lost; find out why the server failed over to a copy that was behind",
+				"it went back: %s noticed at %s that it is an older copy of itself, and what was sent and done before is lost",
+				w.Owner, operate.UTC(*w.StoreWentBackAt))
 		}
 		switch {
 		case w.Alive == nil:
@@ -393,9 +402,13 @@ func (d *Doctor) workers(ctx context.Context, s store.Store) map[string]bool {
 	}
 	switch {
 	case zombies > 0:
-		d.say(check, Worth, "find out why these handlers ignore their context; until they return, they use memory and CPU", "%d handlers outlived their deadline", zombies)
+		d.say(check, Worth,
+			"find out why these handlers ignore their context; until they return, they use memory and CPU",
+			"%d handlers outlived their deadline", zombies)
 	case gone > 0:
-		d.say(check, Worth, "nothing, if you stopped them; what they held is claimed again when its lease ends. Otherwise look at their logs", "%d alive, %d disappeared without deregistering within the last hour", alive, gone)
+		d.say(check, Worth,
+			"nothing, if you stopped them; what they held is claimed again when its lease ends. Otherwise look at their logs",
+			"%d alive, %d disappeared without deregistering within the last hour", alive, gone)
 	case draining > 0:
 		d.say(check, Well, "", "%d alive, %d of them claim nothing more: they drain", alive, draining)
 	default:

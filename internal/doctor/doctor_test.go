@@ -30,12 +30,16 @@ func TestDoctorSaysAllOfATopic(t *testing.T) {
 		topic store.TopicStats
 		want  []string
 	}{
-		"all":              {store.TopicStats{Waiting: 3, Dead: 2, Paused: pause}, []string{"paused by ann", "no worker carries them out", "2 dead letters"}},
-		"no worker, dead":  {store.TopicStats{Waiting: 3, Dead: 2}, []string{"no worker carries them out", "2 dead letters"}},
-		"paused, dead":     {store.TopicStats{Dead: 2, Paused: pause}, []string{"paused by ann", "2 dead letters"}},
-		"slow, dead":       {store.TopicStats{Waiting: 1, Leased: 1, Dead: 2, OldestWaiting: 2 * time.Hour}, []string{"waiting for 2h0m0s", "2 dead letters"}},
-		"well":             {store.TopicStats{Leased: 1}, []string{"no dead letters"}},
-		"paused, for long": {store.TopicStats{Waiting: 1, Leased: 1, OldestWaiting: 2 * time.Hour, Paused: pause}, []string{"paused by ann"}},
+		"all": {store.TopicStats{Waiting: 3, Dead: 2, Paused: pause},
+			[]string{"paused by ann", "no worker carries them out", "2 dead letters"}},
+		"no worker, dead": {store.TopicStats{Waiting: 3, Dead: 2},
+			[]string{"no worker carries them out", "2 dead letters"}},
+		"paused, dead": {store.TopicStats{Dead: 2, Paused: pause}, []string{"paused by ann", "2 dead letters"}},
+		"slow, dead": {store.TopicStats{Waiting: 1, Leased: 1, Dead: 2, OldestWaiting: 2 * time.Hour},
+			[]string{"waiting for 2h0m0s", "2 dead letters"}},
+		"well": {store.TopicStats{Leased: 1}, []string{"no dead letters"}},
+		"paused, for long": {store.TopicStats{Waiting: 1, Leased: 1, OldestWaiting: 2 * time.Hour, Paused: pause},
+			[]string{"paused by ann"}},
 	} {
 		d := &Doctor{}
 		c.topic.Name = "t"
@@ -150,7 +154,8 @@ func TestDoctorChangesNoSchema(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := examined(t, &Doctor{Open: open.Config{URL: "sqlite:" + path + "?fallback=sqlite:" + filepath.Join(folder, "spill.db")}})
+	found := examined(t, &Doctor{Open: open.Config{URL: "sqlite:" + path + "?fallback=sqlite:" + filepath.Join(folder,
+		"spill.db")}})
 	if f := found["store"]; f.Verdict != Ill || !strings.Contains(f.Detail, "spill.db") {
 		t.Errorf("the fallback is not there, and %+v", found)
 	}
@@ -186,7 +191,8 @@ func (silent) ListState(context.Context, string, int64) iter.Seq2[store.Entry, e
 func TestDoctorAndTheWorkers(t *testing.T) {
 	s := memory.New(memory.Config{})
 	for _, draining := range []bool{false, true} {
-		if _, err := s.PutState(t.Context(), "worker/"+"w", fmt.Appendf(nil, `{"draining":%v,"topics":[{"topic":"t"}]}`, draining), store.AnyVersion, "w"); err != nil {
+		if _, err := s.PutState(t.Context(), "worker/"+"w", fmt.Appendf(nil, `{"draining":%v,"topics":[{"topic":"t"}]}`,
+			draining), store.AnyVersion, "w"); err != nil {
 			t.Fatal(err)
 		}
 		if served := (&Doctor{}).workers(t.Context(), s); served["t"] == draining {
@@ -195,8 +201,10 @@ func TestDoctorAndTheWorkers(t *testing.T) {
 	}
 	d := &Doctor{}
 	served := d.workers(t.Context(), silent{s})
-	d.topic(t.Context(), memory.New(memory.Config{}), &store.TopicStats{Topic: store.NewTopic("t"), Waiting: 3, OldestWaiting: time.Second}, served)
-	if len(d.found) != 2 || d.found[0].Verdict != Unknown || d.found[1].Verdict != Unknown || strings.Contains(d.found[1].Detail, "no worker") {
+	d.topic(t.Context(), memory.New(memory.Config{}), &store.TopicStats{Topic: store.NewTopic("t"), Waiting: 3,
+		OldestWaiting: time.Second}, served)
+	if len(d.found) != 2 || d.found[0].Verdict != Unknown || d.found[1].Verdict != Unknown ||
+		strings.Contains(d.found[1].Detail, "no worker") {
 		t.Errorf("found %+v", d.found)
 	}
 }
@@ -221,15 +229,20 @@ func TestDoctorAndTraffic(t *testing.T) {
 		says    string
 		other   Verdict // of the mirror
 	}{
-		"moved":            {mirror.Moved, there.URL, store.TopicStats{Paused: pause}, Well, "it has moved to sqlite:new", Well},
-		"moved, left":      {mirror.Moved, there.URL, store.TopicStats{Paused: pause, Waiting: 2}, Ill, "2 that came later", Well},
-		"moved, away":      {mirror.Moved, there.URL + ".not", store.TopicStats{Paused: pause}, Well, "it has moved", Ill},
+		"moved": {mirror.Moved, there.URL, store.TopicStats{Paused: pause}, Well,
+			"it has moved to sqlite:new", Well},
+		"moved, left": {mirror.Moved, there.URL, store.TopicStats{Paused: pause, Waiting: 2}, Ill,
+			"2 that came later", Well},
+		"moved, away": {mirror.Moved, there.URL + ".not", store.TopicStats{Paused: pause}, Well,
+			"it has moved", Ill},
 		"moved, not named": {mirror.Moved, "", store.TopicStats{Paused: pause}, Well, "it has moved", Ill},
-		"draining":         {mirror.Draining, there.URL, store.TopicStats{Waiting: 2, Leased: 1}, Worth, "it is moving", Well},
-		"returning":        {mirror.Returning, there.URL, store.TopicStats{}, Worth, "it comes back", Well},
-		"copied":           {mirror.Dual, there.URL + ".not", store.TopicStats{}, Well, "no dead letters", Worth},
-		"of the new store": {mirror.Off, there.URL, store.TopicStats{Paused: pause, Waiting: 2}, Worth, "another store is in charge", Well},
-		"nothing moves":    {mirror.Off, "", store.TopicStats{}, Well, "no dead letters", ""},
+		"draining": {mirror.Draining, there.URL, store.TopicStats{Waiting: 2, Leased: 1}, Worth,
+			"it is moving", Well},
+		"returning": {mirror.Returning, there.URL, store.TopicStats{}, Worth, "it comes back", Well},
+		"copied":    {mirror.Dual, there.URL + ".not", store.TopicStats{}, Well, "no dead letters", Worth},
+		"of the new store": {mirror.Off, there.URL, store.TopicStats{Paused: pause, Waiting: 2}, Worth,
+			"another store is in charge", Well},
+		"nothing moves": {mirror.Off, "", store.TopicStats{}, Well, "no dead letters", ""},
 	} {
 		s := memory.New(memory.Config{})
 		plans, err := mirror.OpenPlans(s)
@@ -250,7 +263,8 @@ func TestDoctorAndTraffic(t *testing.T) {
 		}
 		c.stats.Name, d.found = "t", nil
 		d.topic(t.Context(), memory.New(memory.Config{}), &c.stats, map[string]bool{})
-		if len(d.found) != 1 || d.found[0].Verdict != c.verdict || !strings.Contains(d.found[0].Detail, c.says) || strings.Contains(d.found[0].Fix, "resume") {
+		if len(d.found) != 1 || d.found[0].Verdict != c.verdict || !strings.Contains(d.found[0].Detail, c.says) ||
+			strings.Contains(d.found[0].Fix, "resume") {
 			t.Errorf("%s: %+v", name, d.found)
 		}
 	}

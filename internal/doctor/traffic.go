@@ -31,7 +31,8 @@ func (d *Doctor) plans(ctx context.Context, s store.Store) {
 	if d.Mirror != "" {
 		d.mirror(ctx, needed)
 	} else if needed {
-		d.say("mirror", Ill, "name the other store for every program: PAWL_MIRROR, or mirror: in the configuration file",
+		d.say("mirror", Ill,
+			"name the other store for every program: PAWL_MIRROR, or mirror: in the configuration file",
 			"topics have moved, and no mirror is named here: what is sent with this setting stays in the old store")
 	}
 }
@@ -55,9 +56,11 @@ func (d *Doctor) mirror(ctx context.Context, needed bool) {
 	case err == nil:
 		d.say(check, Well, "", "%s can be reached", name)
 	case needed:
-		d.say(check, Ill, advice(err, "see that it runs and can be reached from here: topics have moved there"), "%s: %s", name, brief(err))
+		d.say(check, Ill, advice(err, "see that it runs and can be reached from here: topics have moved there"),
+			"%s: %s", name, brief(err))
 	default:
-		d.say(check, Worth, advice(err, "see that it runs and can be reached from here, before a topic moves there"), "%s: %s", name, brief(err))
+		d.say(check, Worth, advice(err, "see that it runs and can be reached from here, before a topic moves there"),
+			"%s: %s", name, brief(err))
 	}
 }
 
@@ -71,7 +74,9 @@ func (d *Doctor) moved(t *store.TopicStats) bool {
 		if !migrate.PausedHere(t) {
 			return false
 		}
-		d.say(check, Worth, status+" tells more, with --store of the one that it comes from; `pawl traffic cut-over` and `roll-back` end the pause",
+		d.say(check, Worth,
+			status+
+				" tells more, with --store of the one that it comes from; `pawl traffic cut-over` and `roll-back` end the pause",
 			"paused since %s: another store is in charge of it; %d wait", operate.UTC(t.Paused.Since), t.Waiting)
 		return true
 	}
@@ -82,13 +87,16 @@ func (d *Doctor) moved(t *store.TopicStats) bool {
 	left := t.Waiting + t.Delayed + t.Leased
 	switch {
 	case p.Stage == mirror.Moved && left > 0:
-		d.say(check, Ill, "pawl traffic cut-over "+t.Name, "it has moved to %s, and %d that came later are left here", to, left)
+		d.say(check, Ill, "pawl traffic cut-over "+t.Name, "it has moved to %s, and %d that came later are left here",
+			to, left)
 	case p.Stage == mirror.Moved:
 		d.say(check, Well, "", "it has moved to %s: look at it there, with --store", to)
 	case p.Stage == mirror.Returning:
-		d.say(check, Worth, status, "it comes back from %s, which still takes what is sent; %d wait here", to, t.Waiting)
+		d.say(check, Worth, status, "it comes back from %s, which still takes what is sent; %d wait here",
+			to, t.Waiting)
 	default:
-		d.say(check, Worth, status, "it is moving to %s, which takes what is sent; %d here have to be done first", to, left)
+		d.say(check, Worth, status, "it is moving to %s, which takes what is sent; %d here have to be done first", to,
+			left)
 	}
 	return true
 }

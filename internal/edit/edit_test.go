@@ -15,7 +15,8 @@ func TestApply(t *testing.T) {
 		{`.a = 1`, `{"b":1, "a":1}`, `{"b":1, "a":1}`},
 		{`del(.a)`, `{"a":1,"b":[1.50,2]}`, `{"b":[1.50,2]}`},
 		{`.n += 1`, `{"n":9007199254740993}`, `{"n":9007199254740994}`},
-		{`.items |= map(select(.ok))`, `{"items":[{"ok":true,"v":2.0},{"ok":false}]}`, `{"items":[{"ok":true,"v":2.0}]}`},
+		{`.items |= map(select(.ok))`, `{"items":[{"ok":true,"v":2.0},{"ok":false}]}`,
+			`{"items":[{"ok":true,"v":2.0}]}`},
 		{`"text"`, `null`, `"text"`},
 	} {
 		p, err := Parse(c.patch)
@@ -36,7 +37,8 @@ func TestApplyIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	// On a slow machine the time is over first.
-	if _, err := p.Apply(t.Context(), []byte(`1`)); err == nil || !strings.Contains(err.Error(), "MiB of memory") && !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := p.Apply(t.Context(), []byte(`1`)); err == nil || !strings.Contains(err.Error(), "MiB of memory") &&
+		!errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -44,15 +46,18 @@ func TestApplyIsBounded(t *testing.T) {
 func TestApplyRefuses(t *testing.T) {
 	t.Setenv("SECRET", "hidden")
 	for _, c := range []struct{ patch, body, want string }{
-		{`.`, `no json`, "no JSON"}, {`.`, `{} {}`, "something follows"}, {`.`, "\"\xff\"", "no text"}, {`.`, ``, "no JSON"},
-		{`.[]`, `[1,2]`, "more than one"}, {`empty`, `1`, "gives nothing"}, {`.a.b`, `[1]`, "fails"}, {`error("x")`, `1`, "x"},
+		{`.`, `no json`, "no JSON"}, {`.`, `{} {}`, "something follows"}, {`.`, "\"\xff\"", "no text"},
+		{`.`, ``, "no JSON"},
+		{`.[]`, `[1,2]`, "more than one"}, {`empty`, `1`, "gives nothing"}, {`.a.b`, `[1]`, "fails"},
+		{`error("x")`, `1`, "x"},
 		{`env.SECRET | error`, `1`, "null"},
 	} {
 		p, err := Parse(c.patch)
 		if err != nil {
 			t.Fatalf("%s: %v", c.patch, err)
 		}
-		if got, err := p.Apply(t.Context(), []byte(c.body)); err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "hidden") {
+		if got, err := p.Apply(t.Context(), []byte(c.body)); err == nil || !strings.Contains(err.Error(), c.want) ||
+			strings.Contains(err.Error(), "hidden") {
 			t.Errorf("%s of %s: %s, %v; want an error with %q", c.patch, c.body, got, err, c.want)
 		}
 	}

@@ -59,5 +59,6 @@ func MayBeAway(ctx context.Context, s store.Store) (why, next string) {
 		topics = append(topics, fmt.Sprintf("topic %s has moved to %s", away[i].Topic, away[i].Target))
 		hints = append(hints, away[i].There())
 	}
-	return "not in this store; " + strings.Join(topics, ", ") + ", where it may be", strings.Join(slices.Compact(hints), ", or ")
+	return "not in this store; " + strings.Join(topics, ", ") + ", where it may be",
+		strings.Join(slices.Compact(hints), ", or ")
 }

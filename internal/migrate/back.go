@@ -61,7 +61,8 @@ func (t *Traffic) RollBack(ctx context.Context, topic string, m Moving) (*Moved,
 			closed, err = t.comeBack(ctx, p, m, done)
 		}
 	}
-	err = errors.Join(err, t.audit(ctx, "roll-back", p, done.Carried, fmt.Sprintf("dead letters=%d", done.Letters), m.Reason))
+	err = errors.Join(err, t.audit(ctx, "roll-back", p, done.Carried,
+		fmt.Sprintf("dead letters=%d", done.Letters), m.Reason))
 	return finish(err)
 }
 
@@ -116,7 +117,9 @@ func (t *Traffic) carry(ctx context.Context, p *mirror.Plan, m Moving, done *Mov
 		case !until.IsZero() && time.Now().After(until):
 			return errTooLate
 		case m.Timeout > 0 && time.Since(moved) > m.Timeout:
-			return unfinishedError(p, "%d messages are left in the new store, %d of them leased and %d delayed; they follow when they can be claimed", left, s.Leased, s.Delayed)
+			return unfinishedError(p,
+				"%d messages are left in the new store, %d of them leased and %d delayed; they follow when they can be claimed",
+				left, s.Leased, s.Delayed)
 		}
 		if n > 0 {
 			continue
@@ -172,7 +175,8 @@ func (t *Traffic) letters(ctx context.Context, p *mirror.Plan, done *Moved) erro
 
 // deadOf reads dead letters of the new store, as many as one call takes, but for those
 // that stay there.
-func deadOf(ctx context.Context, there store.DeadLetters, p *mirror.Plan, stay map[string]bool) ([]store.Record, error) {
+func deadOf(ctx context.Context, there store.DeadLetters, p *mirror.Plan,
+	stay map[string]bool) ([]store.Record, error) {
 	var letters []store.Record
 	size := 0
 	for r, err := range there.Dead(ctx, store.DeadFilter{Topic: p.InMirrored(), Limit: carryCount + len(stay)}) {

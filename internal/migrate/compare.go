@@ -75,7 +75,8 @@ func (t *Traffic) Compare(ctx context.Context, topic string, wait time.Duration,
 		return nil, err
 	}
 	if p.Stage != mirror.Dual {
-		return nil, conflict("it is "+string(p.Stage)+": there are no copies to compare", "`pawl traffic status` shows how far it is", topic)
+		return nil, conflict("it is "+string(p.Stage)+": there are no copies to compare",
+			"`pawl traffic status` shows how far it is", topic)
 	}
 	return t.compare(ctx, p, wait, dry)
 }
@@ -169,7 +170,8 @@ func (t *Traffic) survey(ctx context.Context, p *mirror.Plan) (*Comparison, erro
 
 // read reads the messages of a topic that are not done, and counts those that keep does
 // not want.
-func (t *Traffic) read(ctx context.Context, s store.Store, topics store.Topics, name string, keep func(*store.Record) bool) (lanes, int64, error) {
+func (t *Traffic) read(ctx context.Context, s store.Store, topics store.Topics, name string,
+	keep func(*store.Record) bool) (lanes, int64, error) {
 	settings, err := topics.Topic(ctx, name)
 	if errors.Is(err, store.ErrNotFound) {
 		return lanes{}, 0, nil
@@ -301,7 +303,8 @@ func (t *Traffic) shadow(ctx context.Context, p *mirror.Plan, c *Comparison, all
 
 // decide acks the copies whose originals are done, lane by lane: the first of a run that
 // is not done gives back the rest.
-func (t *Traffic) decide(ctx context.Context, look store.Looker, ds []pawl.Delivery, c *Comparison, all bool) (items []store.Settlement, acked int64, err error) {
+func (t *Traffic) decide(ctx context.Context, look store.Looker, ds []pawl.Delivery, c *Comparison,
+	all bool) (items []store.Settlement, acked int64, err error) {
 	type run struct{ fence, lane int64 }
 	over := map[run]bool{}
 	for i := range ds {

@@ -56,7 +56,8 @@ func (f *Finisher) finish(ctx context.Context, topics []string) error {
 	for _, topic := range topics {
 		done, err := t.Finish(ctx, topic)
 		if done {
-			f.Logger.Info("carried on with a cut-over whose process had ended: the new store is in charge", "topic", topic, "store", f.Target)
+			f.Logger.Info("carried on with a cut-over whose process had ended: the new store is in charge", "topic",
+				topic, "store", f.Target)
 		}
 		errs = append(errs, err)
 	}

@@ -26,7 +26,9 @@ func TestAWorkerFinishesACutOver(t *testing.T) {
 		r.draining(0)
 		r.must(r.new.Resume(t.Context(), "mail")) // what ann had paused is not what this is about
 		alone := func() bool {
-			return slices.ContainsFunc(r.problems(), func(p string) bool { return strings.HasPrefix(p, "nobody carries its cut-over on") })
+			return slices.ContainsFunc(r.problems(), func(p string) bool {
+				return strings.HasPrefix(p, "nobody carries its cut-over on")
+			})
 		}
 		if !alone() {
 			t.Errorf("a cut-over that gave up: %q", r.problems())
@@ -57,7 +59,8 @@ func TestAWorkerFinishesACutOver(t *testing.T) {
 			t.Errorf("%v were done in the old store", done)
 		}
 		time.Sleep(moverGone + 2*finisherLooks)
-		if p, err := r.traffic.Plans.Get(t.Context(), "mail"); err != nil || p.Stage != mirror.Moved || len(r.problems()) > 0 {
+		if p, err := r.traffic.Plans.Get(t.Context(), "mail"); err != nil || p.Stage != mirror.Moved ||
+			len(r.problems()) > 0 {
 			t.Errorf("when a worker has finished it: %+v, %v, %q", p, err, r.problems())
 		}
 		if done := r.work(); len(done) != 1 || done[0] != "k2" {

@@ -127,7 +127,8 @@ func (t *Traffic) once(ctx context.Context, p *mirror.Plan) (*Comparison, error)
 
 func differ(c *Comparison) error {
 	return &store.Error{Op: "topic " + c.Topic, Code: store.ErrConflict,
-		Err:  fmt.Errorf("%d messages are missing, %d out of order, %d different", c.Missing, c.Disordered, c.Different),
+		Err: fmt.Errorf("%d messages are missing, %d out of order, %d different", c.Missing, c.Disordered,
+			c.Different),
 		Hint: "see `pawl traffic compare " + c.Topic + "`; what the old store has done does not count any more"}
 }
 
@@ -142,7 +143,8 @@ func (t *Traffic) reopen(ctx context.Context, p *mirror.Plan, dry bool) error {
 		return err
 	}
 	if now.Before(p.Until) {
-		return conflict(fmt.Sprintf("another process moves it, or did until it died: it is closed for %.0f s more", p.Until.Sub(now).Seconds()), "run it again then", p.Topic)
+		return conflict(fmt.Sprintf("another process moves it, or did until it died: it is closed for %.0f s more",
+			p.Until.Sub(now).Seconds()), "run it again then", p.Topic)
 	}
 	if dry {
 		p.Stage = p.From
@@ -163,7 +165,8 @@ func (t *Traffic) calm(ctx context.Context, p *mirror.Plan, m Moving) error {
 		if err == nil {
 			status, err = t.Status(ctx, p.Topic)
 		}
-		if errors.Is(err, store.ErrUnavailable) && waited(ctx, time.Second) && (m.Timeout == 0 || time.Since(began) < m.Timeout+m.Calm) {
+		if errors.Is(err, store.ErrUnavailable) && waited(ctx, time.Second) &&
+			(m.Timeout == 0 || time.Since(began) < m.Timeout+m.Calm) {
 			t.tell("%v; looking again", err)
 			since, last = time.Now(), nil
 			continue
@@ -295,7 +298,9 @@ func (t *Traffic) consumable(ctx context.Context, p *mirror.Plan) error {
 			return nil
 		}
 		if appended = here.Appended; time.Since(began) > closedFor {
-			return unfinishedError(p, "%d copies cannot be consumed in the new store: somebody else has them, or their partitions; nothing was changed", left)
+			return unfinishedError(p,
+				"%d copies cannot be consumed in the new store: somebody else has them, or their partitions; nothing was changed",
+				left)
 		}
 		if !waited(ctx, 2*shadowAgain) {
 			return errors.Join(unfinishedError(p, "nothing was changed"), context.Cause(ctx))
@@ -312,7 +317,8 @@ func (t *Traffic) still(ctx context.Context, p *mirror.Plan, began time.Time) er
 			return err
 		}
 		if time.Since(began) > closedFor-openBefore || !waited(ctx, moveLook) {
-			return fmt.Errorf("copies of %d processes are still on their way, or they do not say: %s", len(names), strings.Join(names, ", "))
+			return fmt.Errorf("copies of %d processes are still on their way, or they do not say: %s", len(names),
+				strings.Join(names, ", "))
 		}
 	}
 }
@@ -335,12 +341,19 @@ func (t *Traffic) busy(ctx context.Context, p *mirror.Plan, version int64) (name
 		switch {
 		case copies == nil:
 		case copies.MayArrive(now):
-			return nil, conflict(fmt.Sprintf("a process ended before the new store had answered it: its copies may arrive for %.0f s more",
-				(mirror.Gone-now.Sub(copies.Unanswered)).Seconds()), "run it again then", p.Topic)
+			return nil,
+				conflict(
+					fmt.Sprintf(
+						"a process ended before the new store had answered it: its copies may arrive for %.0f s more",
+						(mirror.Gone-now.Sub(copies.Unanswered)).Seconds()), "run it again then", p.Topic)
 		case w.Closed || silent > mirror.Gone:
 		case silent > mirror.Silent && copies.Waiting() > 0:
-			return nil, conflict(fmt.Sprintf("process %s has said nothing for %.0f s, and had %d copies to send, which may arrive for %.0f s more",
-				name, silent.Seconds(), copies.Waiting(), (mirror.Gone-silent).Seconds()), "run it again then", p.Topic)
+			return nil,
+				conflict(
+					fmt.Sprintf(
+						"process %s has said nothing for %.0f s, and had %d copies to send, which may arrive for %.0f s more",
+						name, silent.Seconds(), copies.Waiting(), (mirror.Gone-silent).Seconds()),
+					"run it again then", p.Topic)
 		case silent <= mirror.Silent && (copies.Sending > 0 || copies.Plan < version):
 			names = append(names, name)
 		}
@@ -425,7 +438,9 @@ func (t *Traffic) empty(ctx context.Context, p *mirror.Plan, m Moving) error {
 		case left == 0:
 			return nil
 		case m.Timeout > 0 && time.Since(began) > m.Timeout:
-			return unfinishedError(p, "the old store has %d messages that are not done (%d of them delayed); its workers have to go on", left, s.Delayed)
+			return unfinishedError(p,
+				"the old store has %d messages that are not done (%d of them delayed); its workers have to go on",
+				left, s.Delayed)
 		case left != last:
 			t.tell("the old store has %d messages of topic %s that are not done", left, p.Topic)
 		}
@@ -434,7 +449,8 @@ func (t *Traffic) empty(ctx context.Context, p *mirror.Plan, m Moving) error {
 			return err
 		}
 		if !waited(ctx, moveLook) {
-			return errors.Join(unfinishedError(p, "the old store has %d messages that are not done", left), context.Cause(ctx))
+			return errors.Join(unfinishedError(p, "the old store has %d messages that are not done", left),
+				context.Cause(ctx))
 		}
 	}
 }

@@ -19,13 +19,15 @@ const insteadOf = "; instead of "
 
 // PausedHere tells whether moving traffic paused a topic.
 func PausedHere(s *store.TopicStats) bool {
-	return s.Paused != nil && (s.Paused.Reason == pauseReason || strings.HasPrefix(s.Paused.Reason, pauseReason+insteadOf))
+	return s.Paused != nil && (s.Paused.Reason == pauseReason ||
+		strings.HasPrefix(s.Paused.Reason, pauseReason+insteadOf))
 }
 
 // standIn is the reason of ours that stands in for a pause of somebody else. It notes
 // that one in itself, so that they change places in one step.
 func standIn(q *store.Pause) string {
-	short := func(s string) string { return strings.ToValidUTF8(s[:min(len(s), store.MaxReason/16)], "") } // whatever JSON makes of it
+	// whatever JSON makes of it
+	short := func(s string) string { return strings.ToValidUTF8(s[:min(len(s), store.MaxReason/16)], "") }
 	note, err := json.Marshal(store.Pause{Since: q.Since, Until: q.Until, By: short(q.By), Reason: short(q.Reason)})
 	if err != nil {
 		return pauseReason
@@ -55,7 +57,8 @@ func (s side) works(p *mirror.Plan) bool {
 func (t *Traffic) current(ctx context.Context, p *mirror.Plan) error {
 	now, err := t.Plans.Get(ctx, p.Topic)
 	if err == nil && now.Version() != p.Version() {
-		err = conflict("another process moves it: it is "+string(now.Stage)+" now", "see `pawl traffic status "+p.Topic+"`, and run it again when that one has ended", p.Topic)
+		err = conflict("another process moves it: it is "+string(now.Stage)+" now",
+			"see `pawl traffic status "+p.Topic+"`, and run it again when that one has ended", p.Topic)
 	}
 	return err
 }

@@ -109,7 +109,8 @@ func TestPausedWhenMoved(t *testing.T) {
 		r.must(err)
 		r.append(r.through, letter("k", 1))
 		r.must(r.new.Pause(t.Context(), "mail", 0, "tester", pauseReason))
-		if ps := r.problems(); len(ps) != 1 || !strings.Contains(ps[0], "it is moved, but paused in the new store: run `pawl traffic cut-over mail`") {
+		if ps := r.problems(); len(ps) != 1 || !strings.Contains(ps[0],
+			"it is moved, but paused in the new store: run `pawl traffic cut-over mail`") {
 			t.Errorf("problems are %v", ps)
 		}
 		_, err = r.traffic.CutOver(t.Context(), "mail", Moving{})
@@ -201,7 +202,8 @@ func (r *road) draining(pause time.Duration) {
 	r.Helper()
 	cutOver := func() {
 		r.Helper()
-		if _, err := r.traffic.CutOver(r.Context(), "mail", Moving{Calm: time.Second, Timeout: time.Second}); !errors.Is(err, ErrUnfinished) {
+		if _, err := r.traffic.CutOver(r.Context(), "mail", Moving{Calm: time.Second,
+			Timeout: time.Second}); !errors.Is(err, ErrUnfinished) {
 			r.Fatal(err)
 		}
 	}
@@ -296,7 +298,8 @@ func TestALongPauseIsNoted(t *testing.T) {
 	q := &store.Pause{Until: time.Now(), By: nasty, Reason: nasty}
 	said := store.Text(standIn(q))
 	got := theirs(&store.TopicStats{Paused: &store.Pause{Reason: said}})
-	if got == nil || !got.Until.Equal(q.Until) || got.By == "" || got.Reason == "" || !strings.HasPrefix(nasty, got.By[:4]) {
+	if got == nil || !got.Until.Equal(q.Until) || got.By == "" || got.Reason == "" ||
+		!strings.HasPrefix(nasty, got.By[:4]) {
 		t.Errorf("of %d bytes: %+v", len(said), got)
 	}
 }
@@ -312,7 +315,8 @@ func TestDryRunOnlyLooks(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(closedFor)
-		for what, do := range map[string]func(context.Context, string, Moving) (*Moved, error){"cut over": r.traffic.CutOver, "roll back": r.traffic.RollBack} {
+		for what, do := range map[string]func(context.Context, string, Moving) (*Moved,
+			error){"cut over": r.traffic.CutOver, "roll back": r.traffic.RollBack} {
 			if moved, err := do(t.Context(), "mail", Moving{DryRun: true}); err != nil || moved.Stage != mirror.Dual {
 				t.Errorf("%s: %+v, %v", what, moved, err)
 			}
@@ -329,7 +333,8 @@ type unwilling struct {
 	refuses string
 }
 
-func (u *unwilling) PutState(ctx context.Context, key string, value []byte, version int64, writer string) (store.Entry, error) {
+func (u *unwilling) PutState(ctx context.Context, key string, value []byte, version int64,
+	writer string) (store.Entry, error) {
 	if bytes.Contains(value, []byte(u.refuses)) {
 		return store.Entry{}, &store.Error{Op: "put state", Code: store.ErrFull}
 	}

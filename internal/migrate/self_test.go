@@ -39,7 +39,8 @@ func TestTrafficWantsTwoStores(t *testing.T) {
 	if _, err := New(t.Context(), from, opened(t, second), "tester", second); !errors.Is(err, store.ErrConflict) {
 		t.Errorf("of two handles on one file: %v", err)
 	}
-	if _, err := New(t.Context(), from, opened(t, "sqlite:"+filepath.Join(t.TempDir(), "new.db")), "tester", "sqlite:new.db"); err != nil {
+	if _, err := New(t.Context(), from, opened(t, "sqlite:"+filepath.Join(t.TempDir(), "new.db")), "tester",
+		"sqlite:new.db"); err != nil {
 		t.Errorf("of two files: %v", err)
 	}
 	state, _ := store.As[store.Entries](from)

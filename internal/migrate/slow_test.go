@@ -95,7 +95,8 @@ func TestCutOverWaitsForACopy(t *testing.T) {
 				}
 			}()
 			moved, err := r.traffic.CutOver(t.Context(), "mail", Moving{Calm: 2 * time.Second})
-			if c.ends && (err != nil || moved.Stage != mirror.Moved) || !c.ends && (!errors.Is(err, ErrUnfinished) || moved.Stage != mirror.Dual) {
+			if c.ends && (err != nil || moved.Stage != mirror.Moved) ||
+				!c.ends && (!errors.Is(err, ErrUnfinished) || moved.Stage != mirror.Dual) {
 				t.Errorf("a copy takes %v: %+v, %v", c.slow, moved, err)
 			}
 			time.Sleep(time.Minute)
@@ -114,17 +115,20 @@ func TestCutOverWantsNoDeadWriter(t *testing.T) {
 	onRoad(t, func(r *road) {
 		t := r.T
 		r.copies()
-		said, err := json.Marshal(mirror.Stats{Waiting: 2, Topics: map[string]*mirror.TopicStats{"mail": {Offered: 3, Written: 1}}})
+		said, err := json.Marshal(mirror.Stats{Waiting: 2, Topics: map[string]*mirror.TopicStats{"mail": {Offered: 3,
+			Written: 1}}})
 		r.must(err)
 		_, err = r.old.PutState(t.Context(), "traffic/writer/dead", said, store.AnyVersion, "dead")
 		r.must(err)
 		time.Sleep(mirror.Silent + time.Second)
 		moved, err := r.traffic.CutOver(t.Context(), "mail", Moving{Calm: time.Second})
-		if !errors.Is(err, store.ErrConflict) || !errors.Is(err, ErrUnfinished) || moved.Stage != mirror.Dual || !strings.Contains(err.Error(), "had 2 copies to send") {
+		if !errors.Is(err, store.ErrConflict) || !errors.Is(err, ErrUnfinished) || moved.Stage != mirror.Dual ||
+			!strings.Contains(err.Error(), "had 2 copies to send") {
 			t.Errorf("%+v, %v", moved, err)
 		}
 		time.Sleep(mirror.Gone)
-		if moved, err = r.traffic.CutOver(t.Context(), "mail", Moving{Calm: time.Second}); err != nil || moved.Stage != mirror.Moved {
+		if moved, err = r.traffic.CutOver(t.Context(), "mail", Moving{Calm: time.Second}); err != nil ||
+			moved.Stage != mirror.Moved {
 			t.Errorf("when it is long dead: %+v, %v", moved, err)
 		}
 		if ps := r.problems(); len(ps) != 0 {
@@ -158,7 +162,8 @@ func (c *cutOff) GetState(ctx context.Context, key string) (store.Entry, error) 
 	return c.Store.GetState(ctx, key)
 }
 
-func (c *cutOff) PutState(ctx context.Context, key string, value []byte, version int64, who string) (store.Entry, error) {
+func (c *cutOff) PutState(ctx context.Context, key string, value []byte, version int64,
+	who string) (store.Entry, error) {
 	if c.away.Load() {
 		return store.Entry{}, errUnreachable
 	}
@@ -214,7 +219,8 @@ func TestRollBackWantsTheNewStore(t *testing.T) {
 		r.must(err)
 		f.away.Store(true)
 		moved, err := r.traffic.RollBack(t.Context(), "mail", Moving{})
-		if !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), "nothing was changed") || moved.Stage != mirror.Moved {
+		if !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), "nothing was changed") ||
+			moved.Stage != mirror.Moved {
 			t.Errorf("%+v, %v", moved, err)
 		}
 		f.away.Store(false)
@@ -265,7 +271,8 @@ func TestCutOverWaitsForWhoHasEnded(t *testing.T) {
 		time.Sleep(settleTime)
 		r.copies() // it forgets who has ended
 		moved, err := r.traffic.CutOver(t.Context(), "mail", Moving{Calm: time.Second})
-		if !errors.Is(err, store.ErrConflict) || moved.Stage != mirror.Dual || !strings.Contains(err.Error(), "ended before") {
+		if !errors.Is(err, store.ErrConflict) || moved.Stage != mirror.Dual ||
+			!strings.Contains(err.Error(), "ended before") {
 			t.Errorf("%+v, %v", moved, err)
 		}
 		time.Sleep(mirror.Gone / 2)
@@ -276,7 +283,8 @@ func TestCutOverWaitsForWhoHasEnded(t *testing.T) {
 		r.must(late.Close())
 		r.work()
 		time.Sleep(mirror.Gone / 2)
-		if moved, err = r.traffic.CutOver(t.Context(), "mail", Moving{Calm: time.Second}); err != nil || moved.Stage != mirror.Moved {
+		if moved, err = r.traffic.CutOver(t.Context(), "mail", Moving{Calm: time.Second}); err != nil ||
+			moved.Stage != mirror.Moved {
 			t.Errorf("later: %+v, %v", moved, err)
 		}
 		if done := r.work(); len(done) != 0 {
@@ -285,4 +293,5 @@ func TestCutOverWaitsForWhoHasEnded(t *testing.T) {
 	})
 }
 
-var errUnreachable = &store.Error{Op: "open postgres", Code: store.ErrUnavailable, Err: errors.New("connection refused")}
+var errUnreachable = &store.Error{Op: "open postgres", Code: store.ErrUnavailable,
+	Err: errors.New("connection refused")}

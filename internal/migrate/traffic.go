@@ -40,7 +40,8 @@ func New(ctx context.Context, from, to store.Store, who, target string) (*Traffi
 	_, look1 := store.As[store.Looker](from)
 	_, look2 := store.As[store.Looker](to)
 	if !ok1 || !ok2 || !look1 || !look2 {
-		return nil, &store.Error{Op: "traffic", Code: store.ErrUnsupported, Err: fmt.Errorf("both stores need %s, and messages that can be listed", store.CanTopics)}
+		return nil, &store.Error{Op: "traffic", Code: store.ErrUnsupported,
+			Err: fmt.Errorf("both stores need %s, and messages that can be listed", store.CanTopics)}
 	}
 	same, err := mirror.Same(ctx, from, to, who)
 	if same {
@@ -62,7 +63,8 @@ func (t *Traffic) tell(what string, args ...any) {
 func (t *Traffic) plan(ctx context.Context, topic string) (*mirror.Plan, error) {
 	p, err := t.Plans.Get(ctx, topic)
 	if err == nil && p.Target != "" && p.Target != t.Target {
-		err = conflict("it moves to "+p.Target+", not to "+t.Target, "name that store, or end it first: pawl traffic stop "+topic, topic)
+		err = conflict("it moves to "+p.Target+", not to "+t.Target,
+			"name that store, or end it first: pawl traffic stop "+topic, topic)
 	}
 	return p, err
 }
@@ -100,8 +102,9 @@ func (t *Traffic) put(ctx context.Context, p *mirror.Plan, stage mirror.Stage, c
 
 // audit writes down what was done to a topic.
 func (t *Traffic) audit(ctx context.Context, action string, p *mirror.Plan, count int64, change, reason string) error {
-	return operate.Audit(context.WithoutCancel(ctx), t.From, operate.AuditEntry{Who: t.Who, Action: "traffic " + action, Target: p.Topic + " → " + t.Target, Count: count,
-		Result: operate.AuditResult{Done: count}, Change: change, Status: string(p.Stage), Reason: reason})
+	return operate.Audit(context.WithoutCancel(ctx), t.From,
+		operate.AuditEntry{Who: t.Who, Action: "traffic " + action, Target: p.Topic + " → " + t.Target, Count: count,
+			Result: operate.AuditResult{Done: count}, Change: change, Status: string(p.Stage), Reason: reason})
 }
 
 // Begin lets a topic be copied from now on: every process that has the setting does, in
@@ -116,7 +119,8 @@ func (t *Traffic) Begin(ctx context.Context, topic, as string, sample float64, d
 		return nil, conflict("it is "+string(p.Stage), "roll it back first: pawl traffic roll-back "+topic, topic)
 	}
 	if p.Stage == mirror.Dual && (p.As != as || p.Sample != sample) {
-		return nil, conflict(fmt.Sprintf("it is copied already, as %q and with a sample of %v", p.InMirrored(), p.Sample), "end that first: pawl traffic stop "+topic, topic)
+		return nil, conflict(fmt.Sprintf("it is copied already, as %q and with a sample of %v", p.InMirrored(),
+			p.Sample), "end that first: pawl traffic stop "+topic, topic)
 	}
 	began := p.Stage == mirror.Dual
 	p.As, p.Sample, p.Target = as, sample, t.Target
@@ -193,7 +197,9 @@ func (t *Traffic) prepare(ctx context.Context, p *mirror.Plan, dry bool) error {
 		return err
 	}
 	if open := unfinished(there); open > 0 {
-		return conflict(fmt.Sprintf("topic %s of %s has %d messages that are not done: a comparison would take them for copies", p.InMirrored(), t.Target, open),
+		return conflict(
+			fmt.Sprintf("topic %s of %s has %d messages that are not done: a comparison would take them for copies",
+				p.InMirrored(), t.Target, open),
 			"let it run empty, or copy to another name: --as NAME", p.Topic)
 	}
 	settings, err := t.from.Topic(ctx, p.Topic)
@@ -203,7 +209,8 @@ func (t *Traffic) prepare(ctx context.Context, p *mirror.Plan, dry bool) error {
 	if err != nil || dry {
 		return err
 	}
-	d := store.Declaration{Name: p.InMirrored(), Order: settings.Order, Deadline: settings.Deadline, Ageing: settings.Ageing, Park: &settings.Park}
+	d := store.Declaration{Name: p.InMirrored(), Order: settings.Order, Deadline: settings.Deadline,
+		Ageing: settings.Ageing, Park: &settings.Park}
 	if settings.Retain > 0 {
 		d.Retain = &settings.Retain
 	}
@@ -359,17 +366,23 @@ func (s *Status) judge(now time.Time) {
 		s.judgeCopies(bad)
 	}
 	if s.Abandoned {
-		bad("nobody carries its cut-over on: a worker with this --mirror does within half a minute; or run `pawl traffic cut-over %s` again", s.Topic)
+		bad(
+			"nobody carries its cut-over on: a worker with this --mirror does within half a minute; or run `pawl traffic cut-over %s` again",
+			s.Topic)
 	}
 	if s.Stage == mirror.Moved && s.Open.From > 0 {
-		bad("%d messages came to the old store after the cut-over: run `pawl traffic cut-over %s` again", s.Open.From, s.Topic)
+		bad("%d messages came to the old store after the cut-over: run `pawl traffic cut-over %s` again",
+			s.Open.From, s.Topic)
 	}
-	again := map[mirror.Stage]string{mirror.Draining: "traffic cut-over", mirror.Moved: "traffic cut-over", mirror.Returning: "traffic roll-back"}
+	again := map[mirror.Stage]string{mirror.Draining: "traffic cut-over", mirror.Moved: "traffic cut-over",
+		mirror.Returning: "traffic roll-back"}
 	if command := cmp.Or(again[s.Stage], "topics resume"); s.Paused.From && (side{}).works(&s.Plan) {
-		bad("it is %s, but paused in the old store: run `pawl %s %s`, unless that runs", cmp.Or(s.Stage, "off"), command, s.Topic)
+		bad("it is %s, but paused in the old store: run `pawl %s %s`, unless that runs", cmp.Or(s.Stage, "off"),
+			command, s.Topic)
 	}
 	if s.Paused.To && (s.Stage == mirror.Moved || s.Stage == mirror.Returning) {
-		bad("it is %s, but paused in the new store: run `pawl %s %s`, unless that runs", s.Stage, again[s.Stage], s.Topic)
+		bad("it is %s, but paused in the new store: run `pawl %s %s`, unless that runs", s.Stage,
+			again[s.Stage], s.Topic)
 	}
 	if s.Stage == mirror.Closing && now.After(s.Until) {
 		bad("the topic was closed and not opened again: it is %s", s.From)

@@ -72,7 +72,8 @@ func letter(key string, n int) pawl.Message {
 func (r *road) work() (done []string) {
 	r.Helper()
 	for {
-		ds, err := r.through.Claim(r.Context(), []store.Want{{Topic: "mail", Limit: 100}}, store.Lease{For: time.Minute})
+		ds, err := r.through.Claim(r.Context(), []store.Want{{Topic: "mail", Limit: 100}},
+			store.Lease{For: time.Minute})
 		r.must(err)
 		if len(ds) == 0 {
 			return done
@@ -115,14 +116,16 @@ func TestCompareFinds(t *testing.T) {
 		other.Body = []byte("another")
 		r.append(r.new, other)
 		c := r.compare(2 * time.Second)
-		if c.Missing != 1 || c.Disordered != 1 || c.Different != 1 || c.Before != 1 || c.Compared != 6 || c.Late != 0 || c.Found() != 3 {
+		if c.Missing != 1 || c.Disordered != 1 || c.Different != 1 || c.Before != 1 || c.Compared != 6 || c.Late != 0 ||
+			c.Found() != 3 {
 			t.Errorf("found %+v", *c)
 		}
 		var keys []string
 		for _, d := range c.Diffs {
 			keys = append(keys, *d.Key)
 		}
-		if !slices.Equal(keys, []string{"body", "missing", "order"}) || !slices.Equal(c.Diffs[1].IDs, []string{"missing1"}) {
+		if !slices.Equal(keys, []string{"body", "missing", "order"}) ||
+			!slices.Equal(c.Diffs[1].IDs, []string{"missing1"}) {
 			t.Errorf("differences are %+v", c.Diffs)
 		}
 		if done := r.work(); len(done) != 8 {
@@ -142,9 +145,11 @@ func TestCompareIsAShadow(t *testing.T) {
 		r.must2(r.old.Declare(t.Context(), store.Declaration{Name: "mail", Retain: new(time.Hour)}))
 		r.copies()
 		r.append(r.through, letter("ann", 1), letter("ann", 2), letter("bob", 1))
-		ds, err := r.through.Claim(t.Context(), []store.Want{{Topic: "mail", Limit: 1, Run: 1}}, store.Lease{For: time.Hour})
+		ds, err := r.through.Claim(t.Context(), []store.Want{{Topic: "mail", Limit: 1, Run: 1}},
+			store.Lease{For: time.Hour})
 		r.must(err)
-		_, err = r.through.Settle(t.Context(), store.NewBatch(store.Settlement{Token: ds[0].Token, ID: ds[0].ID, Verdict: store.Ack}))
+		_, err = r.through.Settle(t.Context(), store.NewBatch(store.Settlement{Token: ds[0].Token, ID: ds[0].ID,
+			Verdict: store.Ack}))
 		r.must(err)
 		before, err := r.old.Stats(t.Context(), "mail")
 		r.must(err)
@@ -185,7 +190,9 @@ func TestCutOverAndBack(t *testing.T) {
 					return
 				case <-time.After(20 * time.Millisecond):
 				}
-				if _, err := r.through.Append(context.Background(), store.NewBatch(pawl.Message{ID: fmt.Sprintf("%06d", n), Topic: "mail", Key: []byte("k")})); err != nil {
+				if _, err := r.through.Append(context.Background(),
+					store.NewBatch(pawl.Message{ID: fmt.Sprintf("%06d", n), Topic: "mail",
+						Key: []byte("k")})); err != nil {
 					t.Error(err)
 				}
 				n++
@@ -195,7 +202,8 @@ func TestCutOverAndBack(t *testing.T) {
 			}
 		}()
 		moved, err := r.traffic.CutOver(t.Context(), "mail", Moving{Calm: 10 * time.Second})
-		if err != nil || moved.Stage != mirror.Moved || moved.ClosedSeconds > 4 || moved.Seconds < 10 || moved.Position == nil {
+		if err != nil || moved.Stage != mirror.Moved || moved.ClosedSeconds > 4 || moved.Seconds < 10 ||
+			moved.Position == nil {
 			t.Fatalf("cut over: %+v, %v", moved, err)
 		}
 		if s, err := r.old.Stats(t.Context(), "mail"); err != nil || s[0].Paused == nil || unfinished(s[0]) != 0 {
@@ -263,13 +271,17 @@ func TestRollBackBringsAll(t *testing.T) {
 		r.copies()
 		_, err := r.traffic.CutOver(t.Context(), "mail", Moving{Calm: time.Second})
 		r.must(err)
-		r.append(r.through, letter("ann", 1), letter("ann", 2), letter("dead", 1), pawl.Message{ID: "delayed", Topic: "mail", Delay: 40 * time.Second})
-		ds, err := r.through.Claim(t.Context(), []store.Want{{Topic: "mail", Limit: 10, Run: 1}}, store.Lease{For: time.Minute})
+		r.append(r.through, letter("ann", 1), letter("ann", 2), letter("dead", 1),
+			pawl.Message{ID: "delayed", Topic: "mail", Delay: 40 * time.Second})
+		ds, err := r.through.Claim(t.Context(), []store.Want{{Topic: "mail", Limit: 10, Run: 1}},
+			store.Lease{For: time.Minute})
 		r.must(err)
 		for _, d := range ds {
-			s := store.Settlement{Token: d.Token, ID: d.ID, Verdict: store.Retry, After: 20 * time.Second, Failure: store.Failure{Error: "not now"}}
+			s := store.Settlement{Token: d.Token, ID: d.ID, Verdict: store.Retry, After: 20 * time.Second,
+				Failure: store.Failure{Error: "not now"}}
 			if d.ID == "dead1" {
-				s = store.Settlement{Token: d.Token, ID: d.ID, Verdict: store.Dead, Failure: store.Failure{Error: "never"}}
+				s = store.Settlement{Token: d.Token, ID: d.ID, Verdict: store.Dead,
+					Failure: store.Failure{Error: "never"}}
 			}
 			_, err := r.through.Settle(t.Context(), store.NewBatch(s))
 			r.must(err)
@@ -285,7 +297,8 @@ func TestRollBackBringsAll(t *testing.T) {
 		if done := r.work(); !slices.Equal(done, []string{"ann1", "ann2", "delayed"}) {
 			t.Errorf("%v are done", done)
 		}
-		if d, err := r.old.Get(t.Context(), "dead1"); err != nil || d.State != store.IsDead || d.Attempts != 1 || len(d.History) != 1 {
+		if d, err := r.old.Get(t.Context(), "dead1"); err != nil || d.State != store.IsDead || d.Attempts != 1 ||
+			len(d.History) != 1 {
 			t.Errorf("the dead letter is %+v, %v", d, err)
 		}
 		all, err := operate.ListAudit(t.Context(), r.old, operate.AuditFilter{Action: "traffic roll-back"})
@@ -313,7 +326,8 @@ func TestRollBackTakesWhatComes(t *testing.T) {
 					return
 				case <-time.After(time.Millisecond):
 				}
-				if _, err := r.through.Append(context.Background(), store.NewBatch(letter("k", 1_000_000+n))); err != nil {
+				if _, err := r.through.Append(context.Background(),
+					store.NewBatch(letter("k", 1_000_000+n))); err != nil {
 					t.Error(err)
 				}
 				n++
@@ -339,10 +353,12 @@ func TestBeginWantsAnEmptyTopic(t *testing.T) {
 		if _, err := r.traffic.Begin(t.Context(), "mail", "", 0, false); !errors.Is(err, store.ErrConflict) {
 			t.Errorf("begin: %v", err)
 		}
-		r.must2(r.old.Declare(t.Context(), store.Declaration{Name: "mail", Order: store.OrderNone, Deadline: time.Minute}))
+		r.must2(r.old.Declare(t.Context(), store.Declaration{Name: "mail", Order: store.OrderNone,
+			Deadline: time.Minute}))
 		_, err := r.traffic.Begin(t.Context(), "mail", "letters", 0, false)
 		r.must(err)
-		if s, err := r.new.Topic(t.Context(), "letters"); err != nil || s.Order != store.OrderNone || s.Deadline != time.Minute {
+		if s, err := r.new.Topic(t.Context(), "letters"); err != nil || s.Order != store.OrderNone ||
+			s.Deadline != time.Minute {
 			t.Errorf("the settings in the new store are %+v, %v", s, err)
 		}
 		if _, err := r.traffic.Begin(t.Context(), "mail", "others", 0, false); !errors.Is(err, store.ErrConflict) {
@@ -407,10 +423,12 @@ func TestRollBackEnds(t *testing.T) {
 		if done := r.work(); !slices.Equal(done, []string{"k1", "k3", "k5"}) {
 			t.Errorf("%v are done", done)
 		}
-		if d, err := r.old.Get(t.Context(), "k4"); err != nil || d.State != store.IsDead || !strings.Contains(d.Reason, "holder has its unique key") {
+		if d, err := r.old.Get(t.Context(), "k4"); err != nil || d.State != store.IsDead ||
+			!strings.Contains(d.Reason, "holder has its unique key") {
 			t.Errorf("in the old store: %+v, %v", d, err)
 		}
-		if d, err := r.new.Get(t.Context(), "k2"); err != nil || d.State != store.IsDead || d.Kind != mirror.KindNotCarried {
+		if d, err := r.new.Get(t.Context(), "k2"); err != nil || d.State != store.IsDead ||
+			d.Kind != mirror.KindNotCarried {
 			t.Errorf("in the new store: %+v, %v", d, err)
 		}
 	})

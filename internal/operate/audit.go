@@ -109,8 +109,10 @@ func (os *Operations) audit(ctx context.Context, o *Operation) error {
 
 func (o *Operation) entry() AuditEntry {
 	return AuditEntry{
-		ID: o.ID, At: o.CreatedAt, Who: o.Who, Action: o.Kind, Filter: &o.Filter, Count: o.Planned, Result: AuditResult{o.Done, o.Refused},
-		OperationID: o.ID, Status: o.Status, Reason: o.Reason, Target: o.To, From: o.From, Change: o.Edit, Seconds: o.ActiveSeconds,
+		ID: o.ID, At: o.CreatedAt, Who: o.Who, Action: o.Kind, Filter: &o.Filter, Count: o.Planned,
+		Result:      AuditResult{o.Done, o.Refused},
+		OperationID: o.ID, Status: o.Status, Reason: o.Reason, Target: o.To, From: o.From, Change: o.Edit,
+		Seconds: o.ActiveSeconds,
 	}
 }
 

@@ -30,7 +30,8 @@ func (l longAudit) ListState(context.Context, string, int64) iter.Seq2[store.Ent
 		for i := range l.n + 1 {
 			at := min(i^1, l.n-1)
 			body := strings.Repeat("x", l.size)
-			value, err := json.Marshal(AuditEntry{ID: fmt.Sprint(at), At: time.Unix(int64(at), 0), Action: "edit", OriginalBody: &body})
+			value, err := json.Marshal(AuditEntry{ID: fmt.Sprint(at), At: time.Unix(int64(at), 0), Action: "edit",
+				OriginalBody: &body})
 			if !yield(store.Entry{Key: fmt.Sprint(auditPrefix, at), Value: value}, err) {
 				return
 			}

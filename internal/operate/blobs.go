@@ -29,7 +29,8 @@ func CollectBlobs(ctx context.Context, s store.Store, olderThan time.Duration, d
 	c, ok := store.As[*codec.Store](s)
 	if !ok {
 		return Collected{}, &store.Error{
-			Op: "collect blobs", Code: store.ErrUnsupported, Err: errors.New("the URL of the store has no blobs=FOLDER"),
+			Op: "collect blobs", Code: store.ErrUnsupported,
+			Err:  errors.New("the URL of the store has no blobs=FOLDER"),
 			Hint: "give the URL that the programs have: pawl help store-urls",
 		}
 	}

@@ -17,7 +17,8 @@ import (
 // audit as that.
 func TestEditOfWhatCannotBeRead(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "blobs")
-	s, err := open.Open(t.Context(), open.Config{URL: "sqlite:" + filepath.Join(t.TempDir(), "x.db") + "?offload=1024&blobs=" + folder})
+	s, err := open.Open(t.Context(), open.Config{URL: "sqlite:" + filepath.Join(t.TempDir(),
+		"x.db") + "?offload=1024&blobs=" + folder})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,7 +27,8 @@ func TestEditOfWhatCannotBeRead(t *testing.T) {
 	_, _ = rand.NewChaCha8([32]byte{1}).Read(noise)
 	letters, _ := store.As[store.DeadLetters](s)
 	now := time.Now().Truncate(time.Millisecond)
-	letter := store.Record{Message: pawl.Message{ID: "a", Topic: "t", Body: noise}, State: store.IsDead, EnqueuedAt: now, DeadAt: now}
+	letter := store.Record{Message: pawl.Message{ID: "a", Topic: "t", Body: noise}, State: store.IsDead,
+		EnqueuedAt: now, DeadAt: now}
 	if refused, err := letters.Bury(t.Context(), letter); err != nil || len(refused) > 0 {
 		t.Fatal(refused, err)
 	}
@@ -42,11 +44,13 @@ func TestEditOfWhatCannotBeRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if refused, err := patched.before(t.Context(), []string{"a"}); err != nil || refused["a"] == nil || !strings.Contains(refused["a"].Error(), "is missing") {
+	if refused, err := patched.before(t.Context(), []string{"a"}); err != nil || refused["a"] == nil ||
+		!strings.Contains(refused["a"].Error(), "is missing") {
 		t.Errorf("patched: %v, %v", refused, err)
 	}
 	for _, body := range []string{"", "new"} {
-		if changed, err := EditLetter(t.Context(), ops, "a", "who", "by hand", func([]byte) ([]byte, error) { return []byte(body), nil }); err != nil || !changed {
+		if changed, err := EditLetter(t.Context(), ops, "a", "who", "by hand",
+			func([]byte) ([]byte, error) { return []byte(body), nil }); err != nil || !changed {
 			t.Fatal(changed, err)
 		}
 	}
@@ -55,7 +59,8 @@ func TestEditOfWhatCannotBeRead(t *testing.T) {
 		t.Fatal(r, err)
 	}
 	log, err := ListAudit(t.Context(), s, AuditFilter{})
-	if err != nil || len(log) != 2 || log[0].OriginalBody != nil || log[0].OriginalSHA256 != "" || !strings.Contains(log[0].Reason, "is missing") ||
+	if err != nil || len(log) != 2 || log[0].OriginalBody != nil || log[0].OriginalSHA256 != "" ||
+		!strings.Contains(log[0].Reason, "is missing") ||
 		log[1].OriginalBody == nil || *log[1].OriginalBody != "" {
 		t.Errorf("audit %+v, %v", log, err)
 	}

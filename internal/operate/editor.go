@@ -34,7 +34,8 @@ func ParsePatch(text string) (func(context.Context, []byte) ([]byte, error), err
 
 // provenance is the headers of an edit.
 func provenance(m *pawl.Message, editID, who string, at time.Time) map[string]string {
-	headers := map[string]string{HeaderEditedBy: who, HeaderEditedAt: at.UTC().Format(time.RFC3339Nano), HeaderEdit: editID}
+	headers := map[string]string{HeaderEditedBy: who, HeaderEditedAt: at.UTC().Format(time.RFC3339Nano),
+		HeaderEdit: editID}
 	if _, unread := unreadable(m); m.Headers[HeaderOriginal] == "" && !unread {
 		headers[HeaderOriginal] = hashOf(m.Body)
 	}
@@ -133,7 +134,8 @@ func (e *editor) note(ctx context.Context, entry AuditEntry) error {
 }
 
 // amend edits letters, and completes their entries.
-func (e *editor) amend(ctx context.Context, amendments []store.Amendment, entries []AuditEntry) (map[string]error, error) {
+func (e *editor) amend(ctx context.Context, amendments []store.Amendment,
+	entries []AuditEntry) (map[string]error, error) {
 	refused, err := e.Letters.Amend(ctx, amendments...)
 	if err != nil {
 		return nil, err
@@ -205,13 +207,15 @@ func notNil(body []byte) []byte {
 
 // EditLetter changes the body of one dead letter to what change makes of it, and
 // leaves it dead. It tells whether it is another one now.
-func EditLetter(ctx context.Context, os *Operations, id, who, how string, change func([]byte) ([]byte, error)) (bool, error) {
+func EditLetter(ctx context.Context, os *Operations, id, who, how string,
+	change func([]byte) ([]byte, error)) (bool, error) {
 	r, err := os.Look.Get(ctx, id)
 	if err != nil {
 		return false, err
 	}
 	if r.State != store.IsDead {
-		return false, &store.Error{Op: "edit " + id, Code: store.ErrConflict, Err: fmt.Errorf("the message is %s", r.State),
+		return false, &store.Error{Op: "edit " + id, Code: store.ErrConflict,
+			Err:  fmt.Errorf("the message is %s", r.State),
 			Hint: "only dead letters can be edited"}
 	}
 	body, err := change(r.Body)

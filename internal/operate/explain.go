@@ -68,9 +68,10 @@ func Explain(ctx context.Context, s store.Store, i store.Looker, t store.Topics,
 	}
 	form := FormMessage(&r)
 	x := &explaining{
-		store:       s,
-		record:      &r,
-		Explanation: Explanation{ID: r.ID, Topic: &r.Topic, Key: form.Key, State: r.State, History: formAttempts(r.History)},
+		store:  s,
+		record: &r,
+		Explanation: Explanation{ID: r.ID, Topic: &r.Topic, Key: form.Key, State: r.State,
+			History: formAttempts(r.History)},
 	}
 	switch r.State {
 	case store.Leased:
@@ -102,7 +103,8 @@ func (x *explaining) then(at time.Time, action string) { x.Next = Next{moment(at
 
 func (x *explaining) leased() {
 	l := x.record.Lease
-	x.say(SituationLeased, l.StartedAt, "%s works on it, attempt %d, since %s; its lease ends at %s unless it is extended, and at %s in any case",
+	x.say(SituationLeased, l.StartedAt,
+		"%s works on it, attempt %d, since %s; its lease ends at %s unless it is extended, and at %s in any case",
 		l.Owner, x.record.Attempts+1, UTC(l.StartedAt), UTC(l.Until), UTC(l.Deadline))
 	x.then(l.Until, "it is claimable again, unless it is settled or extended before")
 }

@@ -39,7 +39,8 @@ type Removed struct {
 
 // NotKnown explains what is known of an id that is not there: who took it out, if
 // the audit has that.
-func NotKnown(ctx context.Context, s store.Store, id string, elsewhere func(context.Context, store.Store) (why, next string)) *Explanation {
+func NotKnown(ctx context.Context, s store.Store, id string,
+	elsewhere func(context.Context, store.Store) (why, next string)) *Explanation {
 	x := &Explanation{
 		ID: id, State: "unknown", Situation: "unknown", Why: "unknown: acked or never here", History: []Attempt{},
 		Next: Next{Action: "nothing; to know of acked messages for a while: pawl topics set TOPIC --retain 24h"},
@@ -117,8 +118,9 @@ func findRemoval(ctx context.Context, s store.Store, id string) *Removed {
 		if a.Result.Done == 0 || slices.Contains(refused, id) {
 			continue
 		}
-		return &Removed{Action: a.Action, At: a.At.UTC(), By: a.Who, Reason: known(a.Reason), OperationID: known(a.OperationID),
-			Sure: int64(len(refused)) >= a.Result.Refused}
+		return &Removed{Action: a.Action, At: a.At.UTC(), By: a.Who, Reason: known(a.Reason),
+			OperationID: known(a.OperationID),
+			Sure:        int64(len(refused)) >= a.Result.Refused}
 	}
 	return nil
 }
@@ -154,7 +156,8 @@ func findReplay(ctx context.Context, s store.Store, r *store.Record, at time.Tim
 		if a.Action != KindReplay || a.Filter == nil || a.At.After(at.Add(clockSkew)) || !a.mayConcern(r) {
 			continue
 		}
-		if o := operationOf(ctx, s, a.OperationID); o != nil && o.EndedAt != nil && o.EndedAt.Before(at.Add(-clockSkew)) {
+		if o := operationOf(ctx, s, a.OperationID); o != nil && o.EndedAt != nil &&
+			o.EndedAt.Before(at.Add(-clockSkew)) {
 			continue
 		}
 		found.By, found.OperationID = known(a.Who), known(a.OperationID)
@@ -203,10 +206,12 @@ func (x *explaining) dead(ctx context.Context) error {
 	r := x.record
 	rule := ""
 	// The last attempt is not why, where somebody skipped it, or it was parked.
-	if last := x.last(); last != nil && last.Rule != "" && last.Kind == string(r.Kind) && strings.HasPrefix(last.Action, policy.Dead.String()) {
+	if last := x.last(); last != nil && last.Rule != "" && last.Kind == string(r.Kind) &&
+		strings.HasPrefix(last.Action, policy.Dead.String()) {
 		rule = fmt.Sprintf("; rule %q decided that", last.Rule)
 	}
-	x.say(SituationDead, r.DeadAt, "it is a dead letter%s, after %s%s: %s%s", ofKind(string(r.Kind)), counted(r.Attempts, "failed attempt"), replayed(r), r.Reason, rule)
+	x.say(SituationDead, r.DeadAt, "it is a dead letter%s, after %s%s: %s%s", ofKind(string(r.Kind)),
+		counted(r.Attempts, "failed attempt"), replayed(r), r.Reason, rule)
 	x.then(time.Time{}, "nothing by itself; to read it: pawl dead show "+x.ID+", to try again: pawl dead replay "+x.ID)
 	if r.Kind != pawl.KindParked || r.Reason != store.ParkedReason {
 		return nil
@@ -218,7 +223,10 @@ func (x *explaining) dead(ctx context.Context) error {
 	}
 	x.BlockedBy = first.ID
 	x.Why += fmt.Sprintf("; that is %s, which died at %s%s", first.ID, UTC(first.DeadAt), Because(first.Reason))
-	x.then(time.Time{}, fmt.Sprintf("nothing by itself; to read the one before it: pawl dead show %s, to try again both, that one first: pawl dead replay %s %s", first.ID, first.ID, x.ID))
+	x.then(time.Time{},
+		fmt.Sprintf(
+			"nothing by itself; to read the one before it: pawl dead show %s, to try again both, that one first: pawl dead replay %s %s",
+			first.ID, first.ID, x.ID))
 	return nil
 }
 
@@ -231,7 +239,8 @@ func parkedBehind(ctx context.Context, s store.Store, r *store.Record) *store.Re
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookBack)
 	defer cancel()
-	f := store.DeadFilter{Topic: r.Topic, Key: r.Key, Until: r.DeadAt.Add(time.Microsecond), Limit: lookAhead, Brief: true}
+	f := store.DeadFilter{Topic: r.Topic, Key: r.Key, Until: r.DeadAt.Add(time.Microsecond), Limit: lookAhead,
+		Brief: true}
 	for o, err := range letters.Dead(ctx, f) {
 		if err != nil {
 			return nil
@@ -246,11 +255,13 @@ func parkedBehind(ctx context.Context, s store.Store, r *store.Record) *store.Re
 func (x *explaining) acked(ctx context.Context, t store.Topics) error {
 	r := x.record
 	if r.AckedAt.IsZero() {
-		x.say(SituationRetained, r.EnqueuedAt, "it was acked; its topic keeps it as long as it keeps everything, and does not say when that was")
+		x.say(SituationRetained, r.EnqueuedAt,
+			"it was acked; its topic keeps it as long as it keeps everything, and does not say when that was")
 		x.then(time.Time{}, "nothing; it is gone with the retention of its topic")
 		return nil
 	}
-	x.say(SituationRetained, r.AckedAt, "it was acked at %s, after %s; its topic keeps it for a while", UTC(r.AckedAt), counted(r.Attempts, "failed attempt"))
+	x.say(SituationRetained, r.AckedAt, "it was acked at %s, after %s; its topic keeps it for a while", UTC(r.AckedAt),
+		counted(r.Attempts, "failed attempt"))
 	x.then(time.Time{}, "nothing; it is forgotten when the topic has kept it for long enough")
 	topic, err := t.Topic(ctx, r.Topic)
 	if err != nil || topic.Retain <= 0 {

@@ -35,8 +35,9 @@ func (e *explained) die(ids ...string) {
 // TestExplainFindsWhoTookItOut: the audit has the id.
 func TestExplainFindsWhoTookItOut(t *testing.T) {
 	e := newExplained(t)
-	e.check(Audit(t.Context(), e, AuditEntry{Who: "bob", Action: "cancel", Filter: &Filter{IDs: []string{"gone", "kept"}},
-		Count: 2, Result: AuditResult{1, 1}, Refused: []string{"kept"}}))
+	e.check(Audit(t.Context(), e, AuditEntry{Who: "bob", Action: "cancel",
+		Filter: &Filter{IDs: []string{"gone", "kept"}},
+		Count:  2, Result: AuditResult{1, 1}, Refused: []string{"kept"}}))
 	x := NotKnown(t.Context(), e, "gone", here)
 	e.says(x.Why, "unknown by now: bob cancelled it at 2026-03-01 12:00:00 UTC")
 	if x.Situation != "unknown" || x.Removed.By != "bob" || !x.Removed.Sure || x.Since == nil {
@@ -47,15 +48,18 @@ func TestExplainFindsWhoTookItOut(t *testing.T) {
 			t.Errorf("%s: %+v", id, x)
 		}
 	}
-	e.check(Audit(t.Context(), e, AuditEntry{Who: "bob", Action: "cancel", Filter: &Filter{IDs: []string{"one", "two"}}, Count: 2, Result: AuditResult{1, 1}}))
-	if x := NotKnown(t.Context(), e, "one", here); x.Removed.Sure || !strings.Contains(x.Why, "unless it is one of those that were refused") {
+	e.check(Audit(t.Context(), e, AuditEntry{Who: "bob", Action: "cancel", Filter: &Filter{IDs: []string{"one", "two"}},
+		Count: 2, Result: AuditResult{1, 1}}))
+	if x := NotKnown(t.Context(), e, "one", here); x.Removed.Sure ||
+		!strings.Contains(x.Why, "unless it is one of those that were refused") {
 		t.Errorf("%+v", x)
 	}
 	e.die("x")
 	o := e.operate(KindDiscard, "", "customers who left", Selection{IDs: []string{"x", "never"}})
 	x = NotKnown(t.Context(), e, "x", here)
 	e.says(x.Why, "ann discarded it, a dead letter, at", ", operation "+o.ID, ": customers who left")
-	if x.Removed.Action != "discard" || *x.Removed.OperationID != o.ID || *x.Removed.Reason != "customers who left" || !x.Removed.Sure {
+	if x.Removed.Action != "discard" || *x.Removed.OperationID != o.ID || *x.Removed.Reason != "customers who left" ||
+		!x.Removed.Sure {
 		t.Errorf("%+v", x.Removed)
 	}
 	if x := NotKnown(t.Context(), e, "never", here); x.Removed != nil {
@@ -83,7 +87,8 @@ func TestExplainNamesWhatParked(t *testing.T) {
 	e.check(err)
 	e.append(pawl.Message{ID: "a", Key: oneKey}, pawl.Message{ID: "b", Key: oneKey}, pawl.Message{ID: "x", Key: oneKey})
 	e.settle(store.Settlement{Verdict: store.Dead, Failure: store.Failure{Error: "broken"}})
-	_, err = e.Claim(t.Context(), []store.Want{{Topic: "t", Limit: 1}}, store.Lease{Owner: "worker-1", For: time.Second})
+	_, err = e.Claim(t.Context(), []store.Want{{Topic: "t", Limit: 1}},
+		store.Lease{Owner: "worker-1", For: time.Second})
 	e.check(err)
 	x := e.explain()
 	e.says(x.Why, store.ParkedReason, "that is a, which died at 2026-03-01 12:00:00 UTC: broken")
@@ -114,8 +119,11 @@ func TestExplainSaysWhereItWasReplayedFrom(t *testing.T) {
 			o := e.operate(KindReplay, "again", "", sel)
 			e.now = e.now.Add(time.Minute)
 			x := e.explain()
-			e.says(x.Why, "it was a dead letter of topic t and is replayed, time 1, at 2026-03-01 12:01:00 UTC, by ann, operation "+o.ID)
-			if x.Situation != SituationReplayed || *x.Topic != "again" || *x.Replayed.From != "t" || *x.Replayed.OperationID != o.ID || *x.Replayed.By != "ann" {
+			e.says(x.Why,
+				"it was a dead letter of topic t and is replayed, time 1, at 2026-03-01 12:01:00 UTC, by ann, operation "+
+					o.ID)
+			if x.Situation != SituationReplayed || *x.Topic != "again" || *x.Replayed.From != "t" ||
+				*x.Replayed.OperationID != o.ID || *x.Replayed.By != "ann" {
 				t.Errorf("%+v", x)
 			}
 		})
@@ -146,8 +154,10 @@ func TestExplainSaysUntilWhenItIsRetained(t *testing.T) {
 func TestExplainNamesTheRuleThatKilled(t *testing.T) {
 	e := newExplained(t)
 	e.append(pawl.Message{ID: "x"})
-	e.settle(store.Settlement{Verdict: store.Retry, Failure: store.Failure{Error: "no", Kind: "Command", Rule: "Command", Action: "retry: later"}})
-	e.settle(store.Settlement{Verdict: store.Dead, Failure: store.Failure{Error: "ann: it never works", Kind: pawl.KindSkipped, Rule: "Command", Action: "retry: later"}})
+	e.settle(store.Settlement{Verdict: store.Retry, Failure: store.Failure{Error: "no", Kind: "Command",
+		Rule: "Command", Action: "retry: later"}})
+	e.settle(store.Settlement{Verdict: store.Dead, Failure: store.Failure{Error: "ann: it never works",
+		Kind: pawl.KindSkipped, Rule: "Command", Action: "retry: later"}})
 	if x := e.explain(); x.Situation != SituationDead || strings.Contains(x.Why, "rule") {
 		t.Errorf("%s: %s", x.Situation, x.Why)
 	}

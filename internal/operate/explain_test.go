@@ -104,10 +104,13 @@ var situations = []situation{
 	}, store.Waiting, SituationBehind, []string{"before it is a", "worker-1 works on"}, "when that one is done", "a"},
 	{"behind one that is repeated", func(e *explained) {
 		e.append(pawl.Message{ID: "a", Key: oneKey}, pawl.Message{ID: "x", Key: oneKey})
-		e.settle(store.Settlement{Verdict: store.Retry, After: time.Minute, Failure: store.Failure{Error: "no", Rule: "default"}})
-	}, store.Waiting, SituationBehind, []string{"failed and is repeated at 2026-03-01 12:01:00"}, "when that one is done", "a"},
+		e.settle(store.Settlement{Verdict: store.Retry, After: time.Minute,
+			Failure: store.Failure{Error: "no", Rule: "default"}})
+	}, store.Waiting, SituationBehind, []string{"failed and is repeated at 2026-03-01 12:01:00"},
+		"when that one is done", "a"},
 	{"behind one that waits", func(e *explained) {
-		e.append(pawl.Message{ID: "a", Key: oneKey}, pawl.Message{ID: "later", Key: oneKey, Delay: time.Hour}, pawl.Message{ID: "x", Key: oneKey})
+		e.append(pawl.Message{ID: "a", Key: oneKey}, pawl.Message{ID: "later", Key: oneKey, Delay: time.Hour},
+			pawl.Message{ID: "x", Key: oneKey})
 	}, store.Waiting, SituationBehind, []string{"before it is a, which waits, too"}, "when that one is done", "a"},
 	{"behind one of a worse priority", func(e *explained) {
 		e.append(pawl.Message{ID: "a", Key: oneKey})
@@ -132,16 +135,19 @@ var situations = []situation{
 	}, store.Delayed, SituationHeld, []string{"closed until 2026-03-01 12:01:00"}, "it is claimable", ""},
 	{"held by one that is cancelled", func(e *explained) {
 		e.append(pawl.Message{ID: "a", Key: oneKey}, pawl.Message{ID: "x", Key: oneKey})
-		e.settle(store.Settlement{Verdict: store.Retry, After: time.Minute, Failure: store.Failure{Error: "no", Rule: "default"}})
+		e.settle(store.Settlement{Verdict: store.Retry, After: time.Minute,
+			Failure: store.Failure{Error: "no", Rule: "default"}})
 		refused, err := e.Cancel(e.Context(), "a")
 		if e.check(err); len(refused) > 0 {
 			e.Fatal(refused)
 		}
-	}, store.Delayed, SituationHeld, []string{"closed until 2026-03-01 12:01:00", "to be repeated", "cancelled"}, "it is claimable", ""},
+	}, store.Delayed, SituationHeld, []string{"closed until 2026-03-01 12:01:00", "to be repeated", "cancelled"},
+		"it is claimable", ""},
 	{"paused", func(e *explained) {
 		e.append(pawl.Message{ID: "x"})
 		e.check(e.Pause(e.Context(), "t", 0, "ann", "the mail server moves"))
-	}, store.Waiting, SituationPaused, []string{"ann paused its topic: the mail server moves"}, "pawl topics resume t", ""},
+	}, store.Waiting, SituationPaused, []string{"ann paused its topic: the mail server moves"},
+		"pawl topics resume t", ""},
 	{"paused for a time", func(e *explained) {
 		e.append(pawl.Message{ID: "x"})
 		e.check(e.Pause(e.Context(), "t", time.Hour, "ann", ""))
@@ -155,31 +161,39 @@ var situations = []situation{
 	{"limited", func(e *explained) {
 		e.append(pawl.Message{ID: "x"})
 		e.announce(WorkerTopic{Topic: "t", LimitedBy: "mailhost"})
-	}, store.Waiting, SituationLimited, []string{`limit "mailhost" keeps its topic back in worker-1`}, "when the limit allows", ""},
+	}, store.Waiting, SituationLimited, []string{`limit "mailhost" keeps its topic back in worker-1`},
+		"when the limit allows", ""},
 	{"not limited everywhere", func(e *explained) {
 		e.append(pawl.Message{ID: "x"})
 		e.announce(WorkerTopic{Topic: "t", LimitedBy: "mailhost"}, WorkerTopic{Topic: "t"})
 	}, store.Waiting, SituationReady, []string{"nothing is in its way"}, "claims it", ""},
 	{"sent away by a limit", func(e *explained) {
 		e.append(pawl.Message{ID: "x"})
-		e.settle(store.Settlement{Verdict: store.Release, After: time.Minute, Failure: store.Failure{Error: "limited by tenants"}})
-	}, store.Delayed, SituationLimited, []string{`limit "tenants" lets it begin at 2026-03-01 12:01:00`}, "it is claimable", ""},
+		e.settle(store.Settlement{Verdict: store.Release, After: time.Minute,
+			Failure: store.Failure{Error: "limited by tenants"}})
+	}, store.Delayed, SituationLimited, []string{`limit "tenants" lets it begin at 2026-03-01 12:01:00`},
+		"it is claimable", ""},
 	{"leased", func(e *explained) { e.append(pawl.Message{ID: "x"}); e.claim(store.Lease{}) },
-		store.Leased, SituationLeased, []string{"worker-1 works on it, attempt 1", "12:00:10"}, "unless it is settled or extended", ""},
+		store.Leased, SituationLeased, []string{"worker-1 works on it, attempt 1", "12:00:10"},
+		"unless it is settled or extended", ""},
 	{"retrying", func(e *explained) {
 		e.append(pawl.Message{ID: "x"})
-		e.settle(store.Settlement{Verdict: store.Retry, After: time.Minute, Failure: store.Failure{Error: "refused", Kind: "Connect", Rule: "default", Action: "retry"}})
-	}, store.Delayed, SituationRetrying, []string{"attempt 1 failed (Connect): refused", `rule "default" repeats it`}, "it is claimable", ""},
+		e.settle(store.Settlement{Verdict: store.Retry, After: time.Minute,
+			Failure: store.Failure{Error: "refused", Kind: "Connect", Rule: "default", Action: "retry"}})
+	}, store.Delayed, SituationRetrying, []string{"attempt 1 failed (Connect): refused", `rule "default" repeats it`},
+		"it is claimable", ""},
 	{"suspect", func(e *explained) {
 		e.append(pawl.Message{ID: "x"})
 		e.rescued(2)
 		e.announce(WorkerTopic{Topic: "t"})
-	}, store.Waiting, SituationSuspect, []string{"2 workers died", "some like it at a time", "2 more"}, "claims it", ""},
+	}, store.Waiting, SituationSuspect, []string{"2 workers died", "some like it at a time", "2 more"},
+		"claims it", ""},
 	{"alone", func(e *explained) {
 		e.append(pawl.Message{ID: "x"})
 		e.rescued(4)
 		e.announce(WorkerTopic{Topic: "t"})
-	}, store.Waiting, SituationSuspect, []string{"4 workers died", "carried out alone", "3 more"}, "nothing else at hand claims it", ""},
+	}, store.Waiting, SituationSuspect, []string{"4 workers died", "carried out alone", "3 more"},
+		"nothing else at hand claims it", ""},
 	{"one death", func(e *explained) {
 		e.append(pawl.Message{ID: "x"})
 		e.rescued(1)
@@ -187,8 +201,10 @@ var situations = []situation{
 	}, store.Waiting, SituationReady, []string{"nothing is in its way"}, "claims it", ""},
 	{"dead", func(e *explained) {
 		e.append(pawl.Message{ID: "x"})
-		e.settle(store.Settlement{Verdict: store.Dead, Failure: store.Failure{Error: "broken", Kind: "Parser", Rule: "Parser/Parser", Action: "dead"}})
-	}, store.IsDead, SituationDead, []string{"dead letter (Parser), after 1 failed attempt: broken", `rule "Parser/Parser"`}, "to try again: pawl dead replay x", ""},
+		e.settle(store.Settlement{Verdict: store.Dead, Failure: store.Failure{Error: "broken", Kind: "Parser",
+			Rule: "Parser/Parser", Action: "dead"}})
+	}, store.IsDead, SituationDead, []string{"dead letter (Parser), after 1 failed attempt: broken",
+		`rule "Parser/Parser"`}, "to try again: pawl dead replay x", ""},
 	{"replayed", func(e *explained) {
 		e.append(pawl.Message{ID: "x"})
 		e.settle(store.Settlement{Verdict: store.Dead, Failure: store.Failure{Error: "broken"}})
@@ -204,14 +220,16 @@ var situations = []situation{
 	{"delayed in a paused topic", func(e *explained) {
 		e.append(pawl.Message{ID: "x", Delay: time.Hour})
 		e.check(e.Pause(e.Context(), "t", 0, "ann", "maintenance"))
-	}, store.Delayed, SituationDelayed, []string{"appended for 2026-03-01 13:00:00", "ann paused its topic: maintenance"}, "somebody has to resume the topic first: pawl topics resume t", ""},
+	}, store.Delayed, SituationDelayed, []string{"appended for 2026-03-01 13:00:00",
+		"ann paused its topic: maintenance"}, "somebody has to resume the topic first: pawl topics resume t", ""},
 	{"dead again", func(e *explained) {
 		e.append(pawl.Message{ID: "x"})
 		e.settle(store.Settlement{Verdict: store.Dead, Failure: store.Failure{Error: "broken"}})
 		_, err := e.Replay(e.Context(), "", "x")
 		e.check(err)
 		e.settle(store.Settlement{Verdict: store.Dead, Failure: store.Failure{Error: "broken again"}})
-	}, store.IsDead, SituationDead, []string{"1 failed attempt, since it was replayed (time 1): broken again"}, "nothing by itself", ""},
+	}, store.IsDead, SituationDead, []string{"1 failed attempt, since it was replayed (time 1): broken again"},
+		"nothing by itself", ""},
 }
 
 // TestExplain brings a message into every situation and asks why it is there.
@@ -224,7 +242,8 @@ func TestExplain(t *testing.T) {
 			x, err := Explain(t.Context(), e, e, e, "x")
 			e.check(err)
 			next := x.Next.Action
-			if x.State != c.state || x.Situation != c.want || x.BlockedBy != c.blocked || !strings.Contains(next, c.next) || (c.next == "") != (next == "") {
+			if x.State != c.state || x.Situation != c.want || x.BlockedBy != c.blocked ||
+				!strings.Contains(next, c.next) || (c.next == "") != (next == "") {
 				t.Errorf("%+v, next %q", x, next)
 			}
 			for _, want := range c.why {

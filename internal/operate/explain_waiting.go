@@ -15,7 +15,8 @@ func (x *explaining) delayed(ctx context.Context, t store.Topics) error {
 	case last != nil && last.Throttled && last.NextAt.Equal(r.NotBefore):
 		x.say(SituationRetrying, last.EndedAt,
 			"it was throttled for the %d. time since %s%s: %s; rule %q repeats it at %s; that is no attempt, and %s so far",
-			r.Throttles, UTC(r.ThrottledSince), ofKind(last.Kind), last.Error, last.Rule, UTC(r.NotBefore), counted(r.Attempts, "failed attempt"))
+			r.Throttles, UTC(r.ThrottledSince), ofKind(last.Kind), last.Error, last.Rule, UTC(r.NotBefore),
+			counted(r.Attempts, "failed attempt"))
 	case last != nil && last.NextAt.Equal(r.NotBefore):
 		x.say(SituationRetrying, last.EndedAt, "attempt %d failed%s: %s; rule %q repeats it at %s",
 			last.Attempt, ofKind(last.Kind), last.Error, last.Rule, UTC(r.NotBefore))
@@ -24,11 +25,15 @@ func (x *explaining) delayed(ctx context.Context, t store.Topics) error {
 	case strings.HasPrefix(r.Reason, limitedReason):
 		limit := strings.TrimPrefix(r.Reason, limitedReason)
 		x.Limit = &limit
-		x.say(SituationLimited, r.EnqueuedAt, "limit %q lets it begin at %s; that is no attempt", limit, UTC(r.NotBefore))
+		x.say(SituationLimited, r.EnqueuedAt, "limit %q lets it begin at %s; that is no attempt", limit,
+			UTC(r.NotBefore))
 	case strings.HasPrefix(r.Reason, "released"):
-		x.say(SituationDelayed, r.EnqueuedAt, "a worker gave it back for %s: %s; that is no attempt", UTC(r.NotBefore), r.Reason)
+		x.say(SituationDelayed, r.EnqueuedAt, "a worker gave it back for %s: %s; that is no attempt",
+			UTC(r.NotBefore), r.Reason)
 	default:
-		x.say(SituationHeld, r.EnqueuedAt, "its lane is closed until %s, by what was before it: an ack that asked for a pause (a hold), or a message that was to be repeated, or was given back, and is cancelled since", UTC(r.NotBefore))
+		x.say(SituationHeld, r.EnqueuedAt,
+			"its lane is closed until %s, by what was before it: an ack that asked for a pause (a hold), or a message that was to be repeated, or was given back, and is cancelled since",
+			UTC(r.NotBefore))
 	}
 	x.then(r.NotBefore, "it is claimable")
 	stats, err := t.Stats(ctx, r.Topic)
@@ -49,7 +54,8 @@ func (x *explaining) delayedAndPaused(p *store.Pause) {
 	case p.Until.IsZero():
 		x.then(due, "it is claimable at the earliest; somebody has to resume the topic first: "+resume)
 	case p.Until.After(due):
-		x.then(p.Until, "the pause ends, and it is claimable; sooner, but not before "+UTC(due)+", if somebody resumes the topic: "+resume)
+		x.then(p.Until, "the pause ends, and it is claimable; sooner, but not before "+UTC(due)+
+			", if somebody resumes the topic: "+resume)
 	default:
 		x.then(due, "it is claimable; the pause has ended by then")
 	}
@@ -122,13 +128,19 @@ func (x *explaining) unpaused(ctx context.Context, i store.Looker, topic *store.
 	case service.limit != "":
 		return x.limited(ctx, i, topic, service, visible)
 	case service.none():
-		x.say(SituationReady, visible, "nothing is in its way, but no worker serves the topic; %d wait in its topic, %d are worked on", topic.Waiting, topic.Leased)
+		x.say(SituationReady, visible,
+			"nothing is in its way, but no worker serves the topic; %d wait in its topic, %d are worked on",
+			topic.Waiting, topic.Leased)
 	case x.blind():
-		x.say(SituationReady, visible, "nothing that can be seen from here is in its way; another process may work on it, or repeat it later: "+
-			"this store does not tell what other processes hold; %d wait in its topic, %d are worked on", topic.Waiting, topic.Leased)
+		x.say(SituationReady, visible,
+			"nothing that can be seen from here is in its way; another process may work on it, or repeat it later: "+
+				"this store does not tell what other processes hold; %d wait in its topic, %d are worked on",
+			topic.Waiting, topic.Leased)
 		x.then(time.Time{}, "the worker that has its lane carries it out, unless one is at it already")
 	default:
-		x.say(SituationReady, visible, "nothing is in its way: it waits for a worker with room; %d wait in its topic, %d are worked on", topic.Waiting, topic.Leased)
+		x.say(SituationReady, visible,
+			"nothing is in its way: it waits for a worker with room; %d wait in its topic, %d are worked on",
+			topic.Waiting, topic.Leased)
 	}
 	if service.none() {
 		x.unserved()
@@ -158,9 +170,11 @@ func (x *explaining) unserved() {
 }
 
 // limited says which limit keeps it back and, of a plain rate, about how long.
-func (x *explaining) limited(ctx context.Context, i store.Looker, topic *store.TopicStats, by *service, visible time.Time) error {
+func (x *explaining) limited(ctx context.Context, i store.Looker, topic *store.TopicStats, by *service,
+	visible time.Time) error {
 	x.Limit = &by.limit
-	x.say(SituationLimited, visible, "limit %q keeps its topic back in %s, and in every other worker; %d wait in its topic, %d are worked on",
+	x.say(SituationLimited, visible,
+		"limit %q keeps its topic back in %s, and in every other worker; %d wait in its topic, %d are worked on",
 		by.limit, by.owner, topic.Waiting, topic.Leased)
 	x.then(time.Time{}, "a worker begins it when the limit allows, by its rank")
 	if by.perSecond <= 0 {

@@ -42,7 +42,8 @@ func (e *explained) at(x *Explanation, after time.Duration) {
 // TestExplainCountsTheLane: the third of a lane does not wait for the first alone.
 func TestExplainCountsTheLane(t *testing.T) {
 	e := newExplained(t)
-	e.append(pawl.Message{ID: "a", Key: oneKey}, pawl.Message{ID: "b", Key: oneKey}, pawl.Message{ID: "x", Key: oneKey}, pawl.Message{ID: "y", Key: oneKey})
+	e.append(pawl.Message{ID: "a", Key: oneKey}, pawl.Message{ID: "b", Key: oneKey}, pawl.Message{ID: "x", Key: oneKey},
+		pawl.Message{ID: "y", Key: oneKey})
 	x := e.explain()
 	e.says(x.Why, "2 are before it; the first is a, which waits, too")
 	e.says(x.Next.Action, "when all before it (2) are done")
@@ -94,12 +95,14 @@ func TestExplainSaysOfASuspectThatItIsOneInAPause(t *testing.T) {
 	e.append(pawl.Message{ID: "x"})
 	e.rescued(4)
 	e.check(e.Pause(t.Context(), "t", 0, "ann", ""))
-	if x := e.explain(); x.Situation != SituationPaused || *x.AfterPause != SituationSuspect || !strings.Contains(x.Why, "carried out alone") {
+	if x := e.explain(); x.Situation != SituationPaused || *x.AfterPause != SituationSuspect ||
+		!strings.Contains(x.Why, "carried out alone") {
 		t.Errorf("%+v", x)
 	}
 	e.announce(WorkerTopic{Topic: "t", LimitedBy: "mailhost"})
 	e.append(pawl.Message{ID: "y"})
-	if x, err := Explain(t.Context(), e, e, e, "y"); err != nil || *x.AfterPause != SituationLimited || *x.Limit != "mailhost" {
+	if x, err := Explain(t.Context(), e, e, e, "y"); err != nil || *x.AfterPause != SituationLimited ||
+		*x.Limit != "mailhost" {
 		t.Errorf("%+v, %v", x, err)
 	}
 }

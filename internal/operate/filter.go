@@ -45,7 +45,8 @@ func formFilter(sel Selection) Filter {
 // filter is the filter that a form stands for.
 func (f *Filter) filter() (store.DeadFilter, error) {
 	d := store.DeadFilter{
-		Topic: f.Topic, Kind: pawl.Kind(f.Kind), Reason: f.Reason, Fingerprint: f.Fingerprint, Text: f.Search, Limit: f.Limit, Attrs: f.Attrs,
+		Topic: f.Topic, Kind: pawl.Kind(f.Kind), Reason: f.Reason, Fingerprint: f.Fingerprint, Text: f.Search,
+		Limit: f.Limit, Attrs: f.Attrs,
 	}
 	if f.Since != nil {
 		d.Since = *f.Since

@@ -32,10 +32,12 @@ func TestImportOfWhatIsEncoded(t *testing.T) {
 	}
 	now := time.Now().Truncate(time.Millisecond)
 	letter := func(id, body string, headers map[string]string) store.Record {
-		return store.Record{Message: pawl.Message{ID: id, Topic: "t", Body: []byte(body), Headers: headers}, State: store.IsDead, EnqueuedAt: now, DeadAt: now}
+		return store.Record{Message: pawl.Message{ID: id, Topic: "t", Body: []byte(body), Headers: headers},
+			State: store.IsDead, EnqueuedAt: now, DeadAt: now}
 	}
 	long, own := strings.Repeat("a body that becomes shorter ", 100), map[string]string{codec.Header: "mine", "a": "b"}
-	letters := []store.Record{letter("compressed", long, nil), letter("plain", "short", map[string]string{"a": "b"}), letter("own", long, own)}
+	letters := []store.Record{letter("compressed", long, nil), letter("plain", "short", map[string]string{"a": "b"}),
+		letter("own", long, own)}
 	exported := func(s store.Store) *bytes.Buffer {
 		t.Helper()
 		var b bytes.Buffer
@@ -55,7 +57,10 @@ func TestImportOfWhatIsEncoded(t *testing.T) {
 	imported := func(s store.Store, from *bytes.Buffer) store.Store {
 		t.Helper()
 		d, _ := store.As[store.DeadLetters](s)
-		m := Importer{Letters: d, Into: s, Bad: func(e *lines.Error) { t.Error(e) }, Refused: func(id string, why error) { t.Error(id, why) }}
+		m := Importer{Letters: d, Into: s, Bad: func(e *lines.Error) { t.Error(e) },
+			Refused: func(id string, why error) {
+				t.Error(id, why)
+			}}
 		if done, err := m.Run(t.Context(), from); err != nil || done.Imported != int64(len(letters)) {
 			t.Fatal(done, err)
 		}

@@ -136,7 +136,8 @@ type Pause struct {
 // FormMessage gives r its JSON form.
 func FormMessage(r *store.Record) Message {
 	m := Message{
-		ID: r.ID, Topic: r.Topic, State: r.State, Priority: r.Priority, Rank: r.Rank, Attempt: r.Attempts, Rescues: r.Rescues,
+		ID: r.ID, Topic: r.Topic, State: r.State, Priority: r.Priority, Rank: r.Rank, Attempt: r.Attempts,
+		Rescues:    r.Rescues,
 		EnqueuedAt: r.EnqueuedAt.UTC(), NotBefore: moment(r.NotBefore), Headers: r.Headers,
 	}
 	if m.Headers == nil {
@@ -174,11 +175,13 @@ func FormDetail(r *store.Record) Detail {
 // its workers, the last attempt says that it did: a store records a rescue before
 // it knows what follows from it, and no policy is asked.
 func FormDeadLetter(r *store.Record) DeadLetter {
-	d := DeadLetter{FormMessage(r), r.DeadAt.UTC(), string(r.Kind), r.Reason, r.Fingerprint, r.Replays, formAttempts(r.History), nil}
+	d := DeadLetter{FormMessage(r), r.DeadAt.UTC(), string(r.Kind), r.Reason, r.Fingerprint, r.Replays,
+		formAttempts(r.History), nil}
 	if o := r.Origin; o != nil {
 		d.Origin = &Origin{o.Topic, o.Partition, o.Offset, o.Timestamp.UTC(), o.Client, o.Group}
 	}
-	if n := len(d.Attempts) - 1; r.Kind == pawl.KindRescue && n >= 0 && d.Attempts[n].Kind == d.Kind && d.Attempts[n].Rule == "" {
+	if n := len(d.Attempts) - 1; r.Kind == pawl.KindRescue && n >= 0 && d.Attempts[n].Kind == d.Kind &&
+		d.Attempts[n].Rule == "" {
 		d.Attempts[n].Rule, d.Attempts[n].Action = "rescue", policy.Dead.String()
 	}
 	return d
@@ -188,7 +191,8 @@ func formAttempts(history []store.Attempt) []Attempt {
 	attempts := make([]Attempt, len(history))
 	for i, a := range history {
 		attempts[i] = Attempt{
-			a.Attempt, a.StartedAt.UTC(), a.EndedAt.UTC(), a.Worker, a.Kind, a.Error, a.Rule, a.Action, a.Inputs, moment(a.NextAt), a.Attrs, a.Throttled,
+			a.Attempt, a.StartedAt.UTC(), a.EndedAt.UTC(), a.Worker, a.Kind, a.Error, a.Rule, a.Action, a.Inputs,
+			moment(a.NextAt), a.Attrs, a.Throttled,
 		}
 	}
 	return attempts
@@ -198,7 +202,8 @@ func formAttempts(history []store.Attempt) []Attempt {
 func FormTopic(s *store.TopicStats) Topic {
 	t := Topic{
 		Topic: s.Name, Order: s.Order, Waiting: s.Waiting, Delayed: s.Delayed, Leased: s.Leased, Dead: s.Dead,
-		OldestWaitingSeconds: secondsOf(s.OldestWaiting), AppendedTotal: s.Appended, AckedTotal: s.Acked, RetriedTotal: s.Retried,
+		OldestWaitingSeconds: secondsOf(s.OldestWaiting), AppendedTotal: s.Appended, AckedTotal: s.Acked,
+		RetriedTotal: s.Retried,
 		RescuesTotal: s.Rescues, DuplicatesTotal: s.Duplicates, CancelledTotal: s.Cancelled, PurgedTotal: s.Purged,
 		Settings: FormSettings(&s.Topic),
 	}

@@ -31,7 +31,8 @@ type Letter struct {
 
 // FormLetter gives r, a dead letter, its complete form.
 func FormLetter(r *store.Record) Letter {
-	l := Letter{DeadLetter: FormDeadLetter(r), Lonely: r.Lonely, DelaySeconds: r.Delay.Seconds(), UniqueScope: r.Unique.Scope, UniqueSeconds: r.Unique.For.Seconds()}
+	l := Letter{DeadLetter: FormDeadLetter(r), Lonely: r.Lonely, DelaySeconds: r.Delay.Seconds(),
+		UniqueScope: r.Unique.Scope, UniqueSeconds: r.Unique.For.Seconds()}
 	l.Attempts = formAttempts(r.History)
 	if !utf8.ValidString(r.Unique.Key) || !utf8.ValidString(r.Unique.Scope) {
 		l.UniqueKey = nil
@@ -90,8 +91,10 @@ func ParseLetter(line []byte) (r store.Record, err error) {
 // record is the dead letter that l stands for.
 func (l *Letter) record() (store.Record, error) {
 	r := store.Record{
-		Message: pawl.Message{ID: l.ID, Topic: l.Topic, Priority: l.Priority, Headers: l.Headers, Delay: seconds(l.DelaySeconds)},
-		State:   l.State, Rank: l.Rank, Attempts: l.Attempt, Rescues: l.Rescues, Lonely: l.Lonely, EnqueuedAt: l.EnqueuedAt, Replays: l.Replays,
+		Message: pawl.Message{ID: l.ID, Topic: l.Topic, Priority: l.Priority, Headers: l.Headers,
+			Delay: seconds(l.DelaySeconds)},
+		State: l.State, Rank: l.Rank, Attempts: l.Attempt, Rescues: l.Rescues, Lonely: l.Lonely,
+		EnqueuedAt: l.EnqueuedAt, Replays: l.Replays,
 		DeadAt: l.DeadAt, Kind: pawl.Kind(l.Kind), Reason: l.Reason, Fingerprint: l.Fingerprint,
 	}
 	var bad []error
@@ -103,7 +106,8 @@ func (l *Letter) record() (store.Record, error) {
 		return b
 	}
 	switch {
-	case l.Key != nil && l.KeyBase64 != "" || l.Body != nil && l.BodyBase64 != nil || l.UniqueKey != nil && l.UniqueKeyBase64 != "":
+	case l.Key != nil && l.KeyBase64 != "" || l.Body != nil && l.BodyBase64 != nil ||
+		l.UniqueKey != nil && l.UniqueKeyBase64 != "":
 		bad = append(bad, errors.New("it has a field both as text and in base64"))
 	case l.Lease != nil || l.NotBefore != nil:
 		bad = append(bad, errors.New("it has a lease or a not_before: it is not a dead letter"))
@@ -124,11 +128,13 @@ func (l *Letter) record() (store.Record, error) {
 	if l.UniqueKey != nil {
 		r.Unique = pawl.Unique{Key: *l.UniqueKey, Scope: l.UniqueScope, For: seconds(l.UniqueSeconds)}
 	} else if l.UniqueKeyBase64 != "" {
-		r.Unique = pawl.Unique{Key: string(decode("unique_key_base64", l.UniqueKeyBase64)), Scope: string(decode("unique_scope", l.UniqueScope)), For: seconds(l.UniqueSeconds)}
+		r.Unique = pawl.Unique{Key: string(decode("unique_key_base64", l.UniqueKeyBase64)),
+			Scope: string(decode("unique_scope", l.UniqueScope)), For: seconds(l.UniqueSeconds)}
 	}
 	for i := range l.Attempts {
 		a := &l.Attempts[i]
-		past := store.Attempt{Attempt: a.Attempt, StartedAt: a.StartedAt, EndedAt: a.EndedAt, Worker: a.Worker, Kind: a.Kind,
+		past := store.Attempt{Attempt: a.Attempt, StartedAt: a.StartedAt, EndedAt: a.EndedAt, Worker: a.Worker,
+			Kind:  a.Kind,
 			Error: a.Error, Rule: a.Rule, Action: a.Action, Inputs: a.Inputs, Attrs: a.Attrs, Throttled: a.Throttled}
 		if a.NextAt != nil {
 			past.NextAt = *a.NextAt

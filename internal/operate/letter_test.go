@@ -16,13 +16,16 @@ import (
 // is made of.
 func TestLetterComesBack(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 123_456_000, time.UTC)
-	plain := store.Record{Message: pawl.Message{ID: "a", Topic: "t", Body: []byte{}, Headers: map[string]string{}}, State: store.IsDead, EnqueuedAt: at, DeadAt: at, Fingerprint: "f"}
+	plain := store.Record{Message: pawl.Message{ID: "a", Topic: "t", Body: []byte{}, Headers: map[string]string{}},
+		State: store.IsDead, EnqueuedAt: at, DeadAt: at, Fingerprint: "f"}
 	full := plain
-	full.Message = pawl.Message{ID: "é <&>", Topic: "t", Key: []byte("k\xff"), Priority: 7, Body: []byte("\xff\x00"), Headers: map[string]string{"a": "b\x00"},
-		Delay: 90 * time.Minute, Unique: pawl.Unique{Key: "u", Scope: "s", For: pawl.Forever}}
+	full.Message = pawl.Message{ID: "é <&>", Topic: "t", Key: []byte("k\xff"), Priority: 7, Body: []byte("\xff\x00"),
+		Headers: map[string]string{"a": "b\x00"},
+		Delay:   90 * time.Minute, Unique: pawl.Unique{Key: "u", Scope: "s", For: pawl.Forever}}
 	full.Rank, full.Attempts, full.Rescues, full.Lonely, full.Replays = -5, 1, 2, 3, 4
 	full.Kind, full.Reason = "K", "why\nso"
-	full.History = []store.Attempt{{Attempt: 1, StartedAt: at, EndedAt: at, Worker: "w", Kind: "K", Error: "e\x01", Rule: "r", Action: "a", NextAt: at}}
+	full.History = []store.Attempt{{Attempt: 1, StartedAt: at, EndedAt: at, Worker: "w", Kind: "K", Error: "e\x01",
+		Rule: "r", Action: "a", NextAt: at}}
 	odd := full
 	odd.Unique = pawl.Unique{Key: "u\xff", Scope: "s", For: 17 * time.Minute}
 	for _, want := range []store.Record{plain, full, odd} {
@@ -72,9 +75,12 @@ func TestRescueSaysThatItDecided(t *testing.T) {
 
 func TestLetterRefuses(t *testing.T) {
 	for line, why := range map[string]string{
-		``: "not a dead letter", `{"id":"a"} {}`: "follows", `{"id":"a","topic":"t","body":"x","body_base64":""}`: "both", `{"id":"a","topic":"t"}`: "neither body",
-		`{"id":"a","topic":"t","body":"x","key_base64":"?"}`: "key_base64", `{"id":"a","topic":"t","body":"x"}`: "dead_at", "\"\xff\"": "UTF-8",
-		`{"id":"","topic":"t","body":"x"}`: "id is missing", `{"id":"a","topic":"t","body":"x","state":"waiting"}`: "state",
+		``: "not a dead letter", `{"id":"a"} {}`: "follows",
+		`{"id":"a","topic":"t","body":"x","body_base64":""}`: "both", `{"id":"a","topic":"t"}`: "neither body",
+		`{"id":"a","topic":"t","body":"x","key_base64":"?"}`: "key_base64",
+		`{"id":"a","topic":"t","body":"x"}`:                  "dead_at", "\"\xff\"": "UTF-8",
+		`{"id":"","topic":"t","body":"x"}`:                    "id is missing",
+		`{"id":"a","topic":"t","body":"x","state":"waiting"}`: "state",
 	} {
 		if _, err := ParseLetter([]byte(line)); err == nil || !strings.Contains(err.Error(), why) {
 			t.Errorf("%s: %v; want %q", line, err, why)
@@ -84,8 +90,10 @@ func TestLetterRefuses(t *testing.T) {
 
 // TestLetterErrorsAreAboutTheLine: who wrote a line knows its fields, not our types.
 func TestLetterErrorsAreAboutTheLine(t *testing.T) {
-	for line, want := range map[string]string{`{"id":7}`: `field "id" cannot be a number`, `[]`: `the line cannot be an array`} {
-		if _, err := ParseLetter([]byte(line)); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "Go ") {
+	for line, want := range map[string]string{`{"id":7}`: `field "id" cannot be a number`,
+		`[]`: `the line cannot be an array`} {
+		if _, err := ParseLetter([]byte(line)); err == nil || !strings.Contains(err.Error(), want) ||
+			strings.Contains(err.Error(), "Go ") {
 			t.Errorf("%s: %v", line, err)
 		}
 	}

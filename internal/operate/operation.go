@@ -143,14 +143,16 @@ func (os *Operations) Plan(ctx context.Context, kind, who string, sel Selection,
 		given += len(id) + 3
 	}
 	if given > maxGiven {
-		return nil, &store.Error{Op: "plan", Code: store.ErrTooLarge, Err: fmt.Errorf("%d ids are too many for one operation", len(sel.IDs)),
+		return nil, &store.Error{Op: "plan", Code: store.ErrTooLarge,
+			Err:  fmt.Errorf("%d ids are too many for one operation", len(sel.IDs)),
 			Hint: "select by flags, or split the ids"}
 	}
 	missing := p.missing
 	if p.Count > 0 { // more than it remembers are refused when it gets there
 		missing = missing[:min(len(missing), maxRefusals)]
 	}
-	o := &Operation{ID: pawl.NewID(), Kind: kind, Status: Paused, Who: who, CreatedAt: now.UTC(), Filter: formFilter(sel),
+	o := &Operation{ID: pawl.NewID(), Kind: kind, Status: Paused, Who: who, CreatedAt: now.UTC(),
+		Filter:  formFilter(sel),
 		Planned: p.Count + int64(len(p.missing)), Before: now.UTC(), Refused: int64(len(missing)), Refusal: []Refusal{}}
 	for i := 0; i < len(p.Topics) && len(p.Topics) <= maxFrom; i++ {
 		o.From = append(o.From, p.Topics[i].Topic)
@@ -245,7 +247,8 @@ func (os *Operations) Ask(ctx context.Context, id, to, who string) (*Operation, 
 		case o.Status == to:
 			return o, nil
 		case o.Ended():
-			return nil, &store.Error{Op: "operation " + id, Code: store.ErrConflict, Err: fmt.Errorf("it is %s", o.Status), Hint: "it has ended: nothing is left to stop"}
+			return nil, &store.Error{Op: "operation " + id, Code: store.ErrConflict,
+				Err: fmt.Errorf("it is %s", o.Status), Hint: "it has ended: nothing is left to stop"}
 		case !o.Live(now):
 			o.Status, o.Asked = to, ""
 			if to == Cancelled {
@@ -262,7 +265,8 @@ func (os *Operations) Ask(ctx context.Context, id, to, who string) (*Operation, 
 			return nil, err
 		}
 		if time.Since(began) > 4*deadAfter {
-			return nil, &store.Error{Op: "operation " + id, Code: store.ErrUnavailable, Err: errors.New("the process that runs it has been told, but has not answered yet")}
+			return nil, &store.Error{Op: "operation " + id, Code: store.ErrUnavailable,
+				Err: errors.New("the process that runs it has been told, but has not answered yet")}
 		}
 		if err := sleep(ctx, 100*time.Millisecond); err != nil {
 			return nil, err

@@ -96,7 +96,8 @@ var errTaken = &store.Error{Op: "operation", Code: store.ErrConflict, Err: error
 func (r *Runner) take(ctx context.Context) error {
 	o := r.op
 	if o.Ended() {
-		return &store.Error{Op: "operation " + o.ID, Code: store.ErrConflict, Err: fmt.Errorf("it is %s", o.Status), Hint: "plan a new one"}
+		return &store.Error{Op: "operation " + o.ID, Code: store.ErrConflict, Err: fmt.Errorf("it is %s", o.Status),
+			Hint: "plan a new one"}
 	}
 	if o.version > 0 {
 		if err := r.wait(ctx); err != nil {
@@ -140,7 +141,8 @@ func (r *Runner) wait(ctx context.Context) error {
 		*r.op = *o
 		switch {
 		case o.Ended():
-			return &store.Error{Op: "operation " + o.ID, Code: store.ErrConflict, Err: fmt.Errorf("it is %s", o.Status), Hint: "plan a new one"}
+			return &store.Error{Op: "operation " + o.ID, Code: store.ErrConflict, Err: fmt.Errorf("it is %s", o.Status),
+				Hint: "plan a new one"}
 		case !o.Live(now):
 			return nil
 		case !o.HeartbeatAt.Equal(first):
@@ -238,9 +240,12 @@ func (r *Runner) prepare() error {
 			return r.Letters.Replay(ctx, o.To, ids...)
 		}
 	case KindDiscard:
-		r.each = func(ctx context.Context, ids []string) (map[string]error, error) { return r.Letters.Purge(ctx, ids...) }
+		r.each = func(ctx context.Context, ids []string) (map[string]error, error) {
+			return r.Letters.Purge(ctx, ids...)
+		}
 	default:
-		return &store.Error{Op: "operation " + o.ID, Code: store.ErrUnsupported, Err: fmt.Errorf("its kind is %q", o.Kind), Hint: "use a newer version of this program"}
+		return &store.Error{Op: "operation " + o.ID, Code: store.ErrUnsupported,
+			Err: fmt.Errorf("its kind is %q", o.Kind), Hint: "use a newer version of this program"}
 	}
 	if o.Edit != "" {
 		e, err := newEditor(r.Operations, o, r.Who)
@@ -418,7 +423,8 @@ func (r *Runner) takeBack(was piece) {
 }
 
 // collect makes a call of do that adds to what is refused.
-func collect(do func(context.Context, []string) (map[string]error, error), ids []string, refused map[string]error) func(context.Context) error {
+func collect(do func(context.Context, []string) (map[string]error, error), ids []string,
+	refused map[string]error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		no, err := do(ctx, ids)
 		maps.Copy(refused, no)

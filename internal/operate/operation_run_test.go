@@ -35,8 +35,10 @@ func newMorgue(t *testing.T, n int) *morgue {
 	letters := make([]store.Record, n)
 	for i := range letters {
 		letters[i] = store.Record{
-			Message:  pawl.Message{ID: fmt.Sprintf("%05d", i), Topic: "t", Body: fmt.Appendf(nil, `{"n":%d,"price":1.10}`, i)},
-			Attempts: 1, EnqueuedAt: time.Now(), DeadAt: time.Now().Add(time.Duration(i) * time.Microsecond), Kind: "K", Reason: "r",
+			Message: pawl.Message{ID: fmt.Sprintf("%05d", i), Topic: "t",
+				Body: fmt.Appendf(nil, `{"n":%d,"price":1.10}`, i)},
+			Attempts: 1, EnqueuedAt: time.Now(), DeadAt: time.Now().Add(time.Duration(i) * time.Microsecond), Kind: "K",
+			Reason: "r",
 		}
 	}
 	if refused, err := m.Bury(t.Context(), letters...); err != nil || len(refused) > 0 {
@@ -94,7 +96,8 @@ func (m *morgue) Replay(ctx context.Context, topic string, ids ...string) (refus
 	return refused, err
 }
 
-func (m *morgue) PutState(ctx context.Context, key string, value []byte, version int64, writer string) (e store.Entry, err error) {
+func (m *morgue) PutState(ctx context.Context, key string, value []byte, version int64, writer string) (e store.Entry,
+	err error) {
 	err = m.live(func() error {
 		e, err = m.Store.PutState(ctx, key, value, version, writer)
 		return err
@@ -120,7 +123,8 @@ func (m *morgue) killAgain(t *testing.T) {
 		}
 		var items []store.Settlement
 		for _, d := range ds {
-			items = append(items, store.Settlement{Token: d.Token, ID: d.ID, Verdict: store.Dead, Failure: store.Failure{Kind: "K", Error: "r"}})
+			items = append(items, store.Settlement{Token: d.Token, ID: d.ID, Verdict: store.Dead,
+				Failure: store.Failure{Kind: "K", Error: "r"}})
 		}
 		if _, err := m.Settle(t.Context(), store.NewBatch(items...)); err != nil {
 			t.Fatal(err)
@@ -164,7 +168,8 @@ func (m *morgue) wantOnce(t *testing.T, o *Operation, n int) {
 		}
 	}
 	if len(m.replays) != n || o.Done != int64(n) || o.Refused != 0 || o.Status != Done {
-		t.Fatalf("%d were replayed; the operation is %s with %d done, %d refused; want %d", len(m.replays), o.Status, o.Done, o.Refused, n)
+		t.Fatalf("%d were replayed; the operation is %s with %d done, %d refused; want %d", len(m.replays), o.Status,
+			o.Done, o.Refused, n)
 	}
 }
 
@@ -215,7 +220,8 @@ func TestOperationSurvivesEveryCrash(t *testing.T) {
 		sel   Selection
 		n     int
 		patch string
-	}{"selected": {n: 7}, "given": {sel: given, n: 7}, "edited": {n: 7, patch: ".n += 100"}, "limited": {sel: Selection{Filter: store.DeadFilter{Limit: 5}}, n: 5}} {
+	}{"selected": {n: 7}, "given": {sel: given, n: 7}, "edited": {n: 7, patch: ".n += 100"},
+		"limited": {sel: Selection{Filter: store.DeadFilter{Limit: 5}}, n: 5}} {
 		t.Run(name, func(t *testing.T) {
 			died := 0
 			for dieAt := 1; dieAt < 200 && died == dieAt-1; dieAt++ {
@@ -241,7 +247,8 @@ func TestOperationSurvivesEveryCrash(t *testing.T) {
 						t.Fatalf("call %d: %v", dieAt, err)
 					}
 					m.wantOnce(t, o, c.n)
-					if log, err := ListAudit(t.Context(), m, AuditFilter{Action: KindReplay}); err != nil || len(log) != 1 ||
+					if log, err := ListAudit(t.Context(), m, AuditFilter{Action: KindReplay}); err != nil ||
+						len(log) != 1 ||
 						log[0].Status != Done || log[0].Result.Done != int64(c.n) {
 						t.Fatalf("audit %+v, %v", log, err)
 					}
@@ -330,7 +337,8 @@ func TestOperationHasOneRunner(t *testing.T) {
 			t.Fatalf("paused though it was cancelled: %v", err)
 		}
 		log, err := ListAudit(t.Context(), m, AuditFilter{})
-		if err != nil || len(log) != 1 || log[0].Status != Cancelled || log[0].Result.Done != cancelled.Done || log[0].Count != 100 {
+		if err != nil || len(log) != 1 || log[0].Status != Cancelled || log[0].Result.Done != cancelled.Done ||
+			log[0].Count != 100 {
 			t.Fatalf("audit %+v, %v", log, err)
 		}
 	})
@@ -354,7 +362,8 @@ func TestOperationRefusesOnce(t *testing.T) {
 		if err != nil || o.Done != 9 || o.Refused != 1 || len(o.Refusal) != 1 || o.Refusal[0].ID != "00002" {
 			t.Fatalf("%v: %+v", err, o)
 		}
-		if want := map[string]int{"00000": 1, "00001": 1, "00003": 1, "00004": 1, "00005": 1, "00006": 1, "00007": 1, "00008": 1, "00009": 1}; !maps.Equal(m.replays, want) {
+		if want := map[string]int{"00000": 1, "00001": 1, "00003": 1, "00004": 1, "00005": 1, "00006": 1, "00007": 1,
+			"00008": 1, "00009": 1}; !maps.Equal(m.replays, want) {
 			t.Fatalf("replayed %v", m.replays)
 		}
 	})

@@ -17,7 +17,8 @@ type slow struct {
 	state, replay time.Duration
 }
 
-func (s *slow) PutState(ctx context.Context, key string, value []byte, version int64, writer string) (store.Entry, error) {
+func (s *slow) PutState(ctx context.Context, key string, value []byte, version int64,
+	writer string) (store.Entry, error) {
 	time.Sleep(s.state)
 	return s.morgue.PutState(ctx, key, value, version, writer)
 }
@@ -133,7 +134,8 @@ func TestOperationLivesWhileTheStoreIsSlow(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if err := (&Runner{Operations: ops, Who: "two"}).Run(t.Context(), second); !errors.Is(err, store.ErrConflict) {
+				if err := (&Runner{Operations: ops, Who: "two"}).Run(t.Context(), second); !errors.Is(err,
+					store.ErrConflict) {
 					t.Fatalf("a second one: %v", err)
 				}
 				cancelled, err := ops.Ask(t.Context(), o.ID, Cancelled, "two")
@@ -145,7 +147,8 @@ func TestOperationLivesWhileTheStoreIsSlow(t *testing.T) {
 					t.Fatalf("the runner ended with %v", err)
 				}
 				if m.replayed() != done || cancelled.Done != int64(done) || done > chunk {
-					t.Fatalf("%d replayed when it was cancelled, %d on record, %d in the end", done, cancelled.Done, m.replayed())
+					t.Fatalf("%d replayed when it was cancelled, %d on record, %d in the end", done, cancelled.Done,
+						m.replayed())
 				}
 			})
 		})
@@ -240,7 +243,8 @@ func TestSameEditIsMadeOnceForADeath(t *testing.T) {
 		if err != nil || len(ds) != 1 || string(ds[0].Body) != `{"n":1000,"price":1.10}` {
 			t.Fatalf("%+v, %v", ds, err)
 		}
-		dead := store.Settlement{Token: ds[0].Token, ID: ds[0].ID, Verdict: store.Dead, Failure: store.Failure{Kind: "K", Error: "again"}}
+		dead := store.Settlement{Token: ds[0].Token, ID: ds[0].ID, Verdict: store.Dead,
+			Failure: store.Failure{Kind: "K", Error: "again"}}
 		time.Sleep(time.Second)
 		if refused, err := m.Settle(t.Context(), store.NewBatch(dead)); err != nil || len(refused) > 0 {
 			t.Fatal(refused, err)

@@ -16,13 +16,17 @@ import (
 // ranks, and nothing while its lane is leased or closed.
 func TestUpcomingShowsTheHeadsOfLanes(t *testing.T) {
 	e := newExplained(t)
-	e.append(pawl.Message{ID: "leased", Key: []byte("l")}, pawl.Message{ID: "behind leased", Key: []byte("l"), Priority: 90})
+	e.append(pawl.Message{ID: "leased", Key: []byte("l")}, pawl.Message{ID: "behind leased", Key: []byte("l"),
+		Priority: 90})
 	e.claim(store.Lease{})
-	e.append(pawl.Message{ID: "repeated", Key: []byte("r"), Priority: 100}, pawl.Message{ID: "behind repeated", Key: []byte("r"), Priority: 80})
+	e.append(pawl.Message{ID: "repeated", Key: []byte("r"), Priority: 100},
+		pawl.Message{ID: "behind repeated", Key: []byte("r"), Priority: 80})
 	e.settle(store.Settlement{Verdict: store.Retry, After: time.Minute, Failure: store.Failure{Error: "no"}})
-	e.append(pawl.Message{ID: "low", Key: oneKey}, pawl.Message{ID: "later", Key: oneKey, Priority: 100, Delay: time.Hour})
+	e.append(pawl.Message{ID: "low", Key: oneKey}, pawl.Message{ID: "later", Key: oneKey, Priority: 100,
+		Delay: time.Hour})
 	e.now = e.now.Add(time.Second)
-	e.append(pawl.Message{ID: "high", Key: oneKey, Priority: 100}, pawl.Message{ID: "free"}, pawl.Message{ID: "free, high", Priority: 50}, pawl.Message{ID: "alone", Key: []byte("a"), Priority: 40})
+	e.append(pawl.Message{ID: "high", Key: oneKey, Priority: 100}, pawl.Message{ID: "free"},
+		pawl.Message{ID: "free, high", Priority: 50}, pawl.Message{ID: "alone", Key: []byte("a"), Priority: 40})
 	order := []string{"free, high", "alone", "low", "free", "high", "behind leased", "behind repeated"}
 	topic, err := e.Topic(t.Context(), "t")
 	e.check(err)
@@ -87,7 +91,8 @@ func TestPeekReadsLittle(t *testing.T) {
 			ids = append(ids, r.ID)
 		}
 		if fmt.Sprint(ids) != c.want || w.listed != c.listed || w.got != c.got || w.limit != 1000 {
-			t.Errorf("by id: %v: %v after %d listings, the last of %d, and %d look-ups", c.byID, ids, w.listed, w.limit, w.got)
+			t.Errorf("by id: %v: %v after %d listings, the last of %d, and %d look-ups", c.byID, ids, w.listed,
+				w.limit, w.got)
 		}
 	}
 }

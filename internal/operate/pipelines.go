@@ -108,7 +108,9 @@ func pipelineNow(ctx context.Context, topics store.Topics, name string, r *Pipel
 
 // PausePipeline pauses all topics of a pipeline; a zero duration pauses until [ResumePipeline].
 func PausePipeline(ctx context.Context, s store.Store, name string, d time.Duration, by, reason string) error {
-	return eachTopic(ctx, s, name, func(t store.Topics, topic string) error { return t.Pause(ctx, topic, d, by, reason) })
+	return eachTopic(ctx, s, name, func(t store.Topics, topic string) error {
+		return t.Pause(ctx, topic, d, by, reason)
+	})
 }
 
 // ResumePipeline ends the pause of all topics of a pipeline.
@@ -124,7 +126,8 @@ func eachTopic(ctx context.Context, s store.Store, name string, do func(store.To
 	}
 	e, err := entries.GetState(ctx, pipelinePrefix+name)
 	if errors.Is(err, store.ErrNotFound) {
-		return &store.Error{Op: "find pipeline " + name, Code: store.ErrNotFound, Err: errors.New("no daemon has run it on this store"),
+		return &store.Error{Op: "find pipeline " + name, Code: store.ErrNotFound,
+			Err:  errors.New("no daemon has run it on this store"),
 			Hint: "`pawl pipelines ls` lists those that ran"}
 	}
 	if err != nil {

@@ -68,7 +68,8 @@ type Selection struct {
 // MakePlan looks at what a selection is about. Ids that are no dead letters are
 // left for the operation to refuse.
 func MakePlan(ctx context.Context, s store.Store, d store.DeadLetters, sel Selection, kind, to string) (*Plan, error) {
-	p := &Plan{PerKey: []KeyCount{}, Topics: []TopicCount{}, Warnings: []string{}, perKey: map[laneKey]int64{}, perTopic: map[string]int64{}}
+	p := &Plan{PerKey: []KeyCount{}, Topics: []TopicCount{}, Warnings: []string{}, perKey: map[laneKey]int64{},
+		perTopic: map[string]int64{}}
 	add := func(r *store.Record, err error) error {
 		if err == nil {
 			p.add(r)
@@ -99,7 +100,8 @@ func MakePlan(ctx context.Context, s store.Store, d store.DeadLetters, sel Selec
 // Missing are the ids of a selection that are no dead letters.
 func (p *Plan) Missing() []string { return p.missing }
 
-func eachID(ctx context.Context, s store.Store, ids []string, add func(*store.Record, error) error) (missing []string, err error) {
+func eachID(ctx context.Context, s store.Store, ids []string, add func(*store.Record, error) error) (missing []string,
+	err error) {
 	i, ok := store.As[store.Looker](s)
 	if !ok {
 		return nil, &store.Error{Op: "look at messages", Code: store.ErrUnsupported}
@@ -141,7 +143,9 @@ func (p *Plan) finish() {
 	for topic, n := range p.perTopic {
 		p.Topics = append(p.Topics, TopicCount{topic, n})
 	}
-	slices.SortFunc(p.Topics, func(a, b TopicCount) int { return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Topic, b.Topic)) })
+	slices.SortFunc(p.Topics, func(a, b TopicCount) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Topic, b.Topic))
+	})
 	p.Keys = len(p.perKey)
 	for k, n := range p.perKey {
 		text := k.key

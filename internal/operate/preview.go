@@ -21,7 +21,8 @@ const (
 )
 
 // Preview runs an edit on the first few dead letters of a selection, and changes none.
-func Preview(ctx context.Context, s store.Store, d store.DeadLetters, sel Selection, edit string) ([]EditPreview, error) {
+func Preview(ctx context.Context, s store.Store, d store.DeadLetters, sel Selection,
+	edit string) ([]EditPreview, error) {
 	apply, err := ParsePatch(edit)
 	if err != nil {
 		return nil, err

@@ -24,8 +24,10 @@ func TestMissingIDsDoNotFailAnOperation(t *testing.T) {
 				if gone {
 					discard(t, m, sel.IDs[there:])
 				}
-				if err := m.run(t, t.Context(), o); err != nil || o.Done != there || o.Refused != missing || o.Status != Done || len(o.Refusal) > maxRefusals {
-					t.Fatalf("%v: %s, %d done, %d refused, %d of them remembered", err, o.Status, o.Done, o.Refused, len(o.Refusal))
+				if err := m.run(t, t.Context(), o); err != nil || o.Done != there || o.Refused != missing ||
+					o.Status != Done || len(o.Refusal) > maxRefusals {
+					t.Fatalf("%v: %s, %d done, %d refused, %d of them remembered", err, o.Status, o.Done, o.Refused,
+						len(o.Refusal))
 				}
 			})
 		})
@@ -63,7 +65,8 @@ func TestOperationGoesOnAfterManyRefusals(t *testing.T) {
 				o := m.plan(t, sel)
 				o.Edit = ".x = 1"
 				for run := 1; run < 3; run++ {
-					if err := m.run(t, t.Context(), o); err == nil || o.Status != Failed || o.Refused < int64(run*maxRefusals) {
+					if err := m.run(t, t.Context(), o); err == nil || o.Status != Failed ||
+						o.Refused < int64(run*maxRefusals) {
 						t.Fatalf("run %d: %v, %s with %d refused", run, err, o.Status, o.Refused)
 					}
 				}
@@ -106,24 +109,27 @@ func TestEditAuditsWhatWasTaken(t *testing.T) {
 		dieAt int
 		race  bool
 		want  AuditResult
-	}{"taken": {0, false, AuditResult{Done: 1}}, "refused": {0, true, AuditResult{Refused: 1}}, "died before": {2, false, AuditResult{}}} {
+	}{"taken": {0, false, AuditResult{Done: 1}}, "refused": {0, true, AuditResult{Refused: 1}},
+		"died before": {2, false, AuditResult{}}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m := newMorgue(t, 1)
 				m.dieAt = c.dieAt
-				changed, err := EditLetter(t.Context(), m.operations(t), "00000", "who", "by hand", func([]byte) ([]byte, error) {
-					if c.race {
-						if _, err := m.Store.Replay(t.Context(), "", "00000"); err != nil {
-							t.Fatal(err)
+				changed, err := EditLetter(t.Context(), m.operations(t), "00000", "who", "by hand",
+					func([]byte) ([]byte, error) {
+						if c.race {
+							if _, err := m.Store.Replay(t.Context(), "", "00000"); err != nil {
+								t.Fatal(err)
+							}
 						}
-					}
-					return []byte("new"), nil
-				})
+						return []byte("new"), nil
+					})
 				if changed != (c.want.Done == 1) || changed != (err == nil) {
 					t.Fatalf("changed %v, %v", changed, err)
 				}
 				log, err := ListAudit(t.Context(), m, AuditFilter{})
-				if err != nil || len(log) != 1 || log[0].Result != c.want || log[0].OriginalSHA256 != hashOf([]byte(`{"n":0,"price":1.10}`)) {
+				if err != nil || len(log) != 1 || log[0].Result != c.want ||
+					log[0].OriginalSHA256 != hashOf([]byte(`{"n":0,"price":1.10}`)) {
 					t.Fatalf("audit %+v, %v", log, err)
 				}
 			})

@@ -40,7 +40,8 @@ const reportRows = 20
 // ReportDead counts the dead letters that f selects.
 func ReportDead(ctx context.Context, d store.DeadLetters, f store.DeadFilter) (*DeadReport, error) {
 	r := &DeadReport{Since: f.Since.UTC()}
-	cause, key, day, topic := map[string]*DeadCount{}, map[string]*DeadCount{}, map[string]*DeadCount{}, map[string]*DeadCount{}
+	cause, key, day, topic := map[string]*DeadCount{}, map[string]*DeadCount{}, map[string]*DeadCount{},
+		map[string]*DeadCount{}
 	for l, err := range d.Dead(ctx, f) {
 		if err != nil {
 			return nil, err
@@ -51,7 +52,8 @@ func ReportDead(ctx context.Context, d store.DeadLetters, f store.DeadFilter) (*
 		countDead(day, l.DeadAt.UTC().Format(time.DateOnly), &l)
 		countDead(topic, l.Topic, &l)
 	}
-	r.Cause, r.Key, r.Topic = mostFirst(cause, r.Count, reportRows), mostFirst(key, r.Count, reportRows), mostFirst(topic, r.Count, len(topic))
+	r.Cause, r.Key, r.Topic = mostFirst(cause, r.Count, reportRows), mostFirst(key, r.Count, reportRows),
+		mostFirst(topic, r.Count, len(topic))
 	r.Day = mostFirst(day, r.Count, len(day))
 	slices.SortFunc(r.Day, func(a, b DeadCount) int { return cmp.Compare(a.Name, b.Name) })
 	return r, nil

@@ -111,7 +111,8 @@ func announced(ctx context.Context, entries store.Entries) (found map[string]*Wo
 		if err != nil {
 			return nil, now, err
 		}
-		w := &Worker{Owner: e.Key[len(workerPrefix):], Alive: new(now.Sub(e.At) < goneAfter), SeenAt: new(e.At.UTC()), LeasedFrom: []Held{}}
+		w := &Worker{Owner: e.Key[len(workerPrefix):], Alive: new(now.Sub(e.At) < goneAfter), SeenAt: new(e.At.UTC()),
+			LeasedFrom: []Held{}}
 		if err := json.Unmarshal(e.Value, &w.Announced); err != nil {
 			continue // of another version
 		}

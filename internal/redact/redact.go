@@ -19,9 +19,11 @@ var (
 	// credentials matches what follows the scheme in an Authorization header.
 	credentials = regexp.MustCompile(`(?i)(authorization\s*:\s*(?:[a-z]+\s+)?)[^\s'"]+`)
 	// secretOption matches --password X, -H 'X-Api-Key: X', PASSWORD=X and such.
-	secretOption = regexp.MustCompile(`(?i)([a-z0-9_-]*(?:password|passwd|secret|token|api[_-]?key|access[_-]?key)[a-z0-9_-]*(?:\s*[=:]\s*|\s+))(?:'[^']*'|"[^"]*"|[^\s'"]+)`)
+	secretOption = regexp.MustCompile(
+		`(?i)([a-z0-9_-]*(?:password|passwd|secret|token|api[_-]?key|access[_-]?key)[a-z0-9_-]*(?:\s*[=:]\s*|\s+))(?:'[^']*'|"[^"]*"|[^\s'"]+)`)
 	// setPassword matches options such as ?password=… and password='…'.
-	setPassword = regexp.MustCompile(`(?i)\b((?:[a-z_]*password|pwd|passfile|[a-z_]*secret|token_file|[a-z_]*api_?key|access_token|token)\s*=\s*)('[^']*'|"[^"]*"|[^\s&'",]+)`)
+	setPassword = regexp.MustCompile(
+		`(?i)\b((?:[a-z_]*password|pwd|passfile|[a-z_]*secret|token_file|[a-z_]*api_?key|access_token|token)\s*=\s*)('[^']*'|"[^"]*"|[^\s&'",]+)`)
 )
 
 // URL returns a URL with the passwords in it masked: that of the user, and

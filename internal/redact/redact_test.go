@@ -37,7 +37,8 @@ func TestURL(t *testing.T) {
 func TestRedactorFindsThePasswordAnywhere(t *testing.T) {
 	r := redact.New("postgres://u:s3%40cret+x@h/d", "")
 	for _, text := range []string{
-		"password authentication failed for s3@cret+x", "dial postgres://u:s3%40cret+x@h/d: no", "host=h password='an other' user=u", `{"url":"postgres://a:b@c"}`,
+		"password authentication failed for s3@cret+x", "dial postgres://u:s3%40cret+x@h/d: no",
+		"host=h password='an other' user=u", `{"url":"postgres://a:b@c"}`,
 	} {
 		got := r.Redact(text)
 		for _, secret := range []string{"s3@cret", "s3%40cret", "an other", "a:b@"} {
@@ -60,7 +61,8 @@ func TestRedactorFindsPiecesOfAPassword(t *testing.T) {
 	} {
 		r := redact.New(url)
 		for _, text := range []string{
-			url, redact.URL(url), `option "ReT@127.0.0.1:30405" is unknown`, `parse "postgres://u:sEc": invalid port ":sEc"`, "group=ReT%40h",
+			url, redact.URL(url), `option "ReT@127.0.0.1:30405" is unknown`,
+			`parse "postgres://u:sEc": invalid port ":sEc"`, "group=ReT%40h",
 		} {
 			if got := r.Redact(text); strings.Contains(got, "sEc") || strings.Contains(got, "ReT") {
 				t.Errorf("%s: %s: %s", url, text, got)
@@ -75,7 +77,8 @@ func TestRedactorFindsPiecesOfAPassword(t *testing.T) {
 
 // FuzzRedactor takes any password, however it is written into the URL.
 func FuzzRedactor(f *testing.F) {
-	for _, seed := range []string{"pass@wo/rd ?#", "sEc?a=b&ReT", "sEc?group=ReT", "a:b/c?relay=d", "12?password=x@y", "x?y=%41%zz+1"} {
+	for _, seed := range []string{"pass@wo/rd ?#", "sEc?a=b&ReT", "sEc?group=ReT", "a:b/c?relay=d", "12?password=x@y",
+		"x?y=%41%zz+1"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, password string) {
@@ -90,12 +93,14 @@ func FuzzRedactor(f *testing.F) {
 			t.Errorf("%q in a text: %q", url, got)
 		}
 		// An error quotes what it takes for an option, or for its value.
-		for _, piece := range strings.FieldsFunc(password, func(r rune) bool { return strings.ContainsRune("?&=", r) }) {
+		for _, piece := range strings.FieldsFunc(password,
+			func(r rune) bool { return strings.ContainsRune("?&=", r) }) {
 			const around = `option "" is unknown`
 			if len(piece) < 3 || strings.Contains(around, piece) || strings.Contains("***", piece) {
 				continue
 			}
-			if got := redact.New(url).Redact(`option "` + piece + `" is unknown`); strings.Contains(got, piece) && !short(piece) {
+			if got := redact.New(url).Redact(`option "` + piece + `" is unknown`); strings.Contains(got, piece) &&
+				!short(piece) {
 				t.Errorf("%q: piece %q: %q", url, piece, got)
 			}
 		}
@@ -104,7 +109,8 @@ func FuzzRedactor(f *testing.F) {
 
 // short tells that a text has only parts that would mask half of every text.
 func short(s string) bool {
-	for _, part := range strings.FieldsFunc(s, func(r rune) bool { return strings.ContainsRune(" \t\n\v\f\r?&=@/:#,;\"'`[]", r) }) {
+	for _, part := range strings.FieldsFunc(s,
+		func(r rune) bool { return strings.ContainsRune(" \t\n\v\f\r?&=@/:#,;\"'`[]", r) }) {
 		if len(part) >= 3 && part != "pawl" {
 			return false
 		}

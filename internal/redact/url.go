@@ -30,7 +30,8 @@ func maskURL(s string) (masked string, secrets []string) {
 	}
 	masked, secrets = maskPlain(head)
 	value, tail, more := rest, "", false
-	if colon := strings.IndexAny(rest, ":%"); colon >= 0 && rest[colon] == '%' { // it is escaped, and so ends at the next &
+	// it is escaped, and so ends at the next &
+	if colon := strings.IndexAny(rest, ":%"); colon >= 0 && rest[colon] == '%' {
 		value, tail, more = strings.Cut(rest, "&")
 		if plain, err := url.QueryUnescape(value); err == nil {
 			value = plain

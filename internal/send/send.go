@@ -315,7 +315,8 @@ func (s *Lines) broken(b lineBatch, receipts []store.Receipt, err error, sent *S
 
 // Append appends, and repeats it with the same batch id while the store
 // cannot be reached, so that nothing is stored twice.
-func Append(ctx context.Context, s store.Store, b store.Batch[pawl.Message], trouble func(error)) ([]store.Receipt, error) {
+func Append(ctx context.Context, s store.Store, b store.Batch[pawl.Message],
+	trouble func(error)) ([]store.Receipt, error) {
 	until := time.Now().Add(repeatFor)
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
 		// What is on its way is waited for even when the user has had enough: the

@@ -71,7 +71,9 @@ func numbered(n int) string {
 
 func TestLinesAreRepeatedUnderTheirBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &shaky{Store: memory.New(memory.Config{}), batches: map[string]int{}, fail: func(call int) (bool, bool) { return call%3 == 1, call%3 == 2 }}
+		s := &shaky{Store: memory.New(memory.Config{}), batches: map[string]int{}, fail: func(call int) (bool, bool) {
+			return call%3 == 1, call%3 == 2
+		}}
 		troubles := 0
 		sender := send.Lines{Store: s, Topic: "t", Trouble: func(error) { troubles++ }}
 		sent, err := sender.Run(t.Context(), strings.NewReader(numbered(12_000)))
@@ -89,7 +91,9 @@ func TestLinesAreRepeatedUnderTheirBatch(t *testing.T) {
 
 func TestLinesEndWhenTheStoreDoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &shaky{Store: memory.New(memory.Config{}), batches: map[string]int{}, fail: func(int) (bool, bool) { return true, false }}
+		s := &shaky{Store: memory.New(memory.Config{}), batches: map[string]int{}, fail: func(int) (bool, bool) {
+			return true, false
+		}}
 		began := time.Now()
 		sent, err := (&send.Lines{Store: s, Topic: "t"}).Run(t.Context(), strings.NewReader(numbered(3)))
 		if !errors.Is(err, store.ErrUnavailable) || sent.Through != 0 || time.Since(began) > time.Hour {
@@ -146,7 +150,10 @@ func TestNobodyIsAskedWhenLinesAreOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in, out := io.Pipe()
 		asked := 0
-		sender := send.Lines{Store: refusing{memory.New(memory.Config{})}, Topic: "t", Bad: func(*lines.Error) bool { asked++; return true }}
+		sender := send.Lines{Store: refusing{memory.New(memory.Config{})}, Topic: "t", Bad: func(*lines.Error) bool {
+			asked++
+			return true
+		}}
 		go func() { _, _ = io.WriteString(out, "{}\n") }()
 		if sent, err := sender.Run(t.Context(), in); !errors.Is(err, store.ErrDenied) {
 			t.Errorf("%+v, %v", sent, err)
@@ -220,7 +227,9 @@ func TestLongLinesTakeLittleMemory(t *testing.T) {
 		size = 120 << 20
 	}
 	for _, c := range []byte("x\\") {
-		sender := send.Lines{Store: memory.New(memory.Config{}), Topic: "t", Bad: func(*lines.Error) bool { return true }}
+		sender := send.Lines{Store: memory.New(memory.Config{}), Topic: "t", Bad: func(*lines.Error) bool {
+			return true
+		}}
 		runtime.GC() // pools of other tests let go with the second one
 		before, in := held(), &scale{Reader: long(size, c)}
 		sent, err := sender.Run(t.Context(), in)
@@ -248,7 +257,8 @@ func TestTheLargestBodiesPass(t *testing.T) {
 }
 
 func BenchmarkLines(b *testing.B) {
-	line := `{"topic":"mail","key":"customer-4711","body":"{\"order\":12345,\"to\":\"someone@example.com\",\"n\":1.10}"}` + "\n"
+	line := `{"topic":"mail","key":"customer-4711","body":"{\"order\":12345,\"to\":\"someone@example.com\",\"n\":1.10}"}` +
+		"\n"
 	text := strings.Repeat(line, 10_000)
 	lines := 0
 	for b.Loop() {

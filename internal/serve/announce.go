@@ -38,12 +38,14 @@ type Announcement struct {
 
 // Announce begins to say what a worker is at; nil when the store keeps no state.
 // wentBack, if it is not nil, is told when the store turns out to be an older copy.
-func Announce(s store.Store, owner, version string, logger *slog.Logger, snapshot func() dispatch.Snapshot, wentBack func()) *Announcement {
+func Announce(s store.Store, owner, version string, logger *slog.Logger, snapshot func() dispatch.Snapshot,
+	wentBack func()) *Announcement {
 	entries, ok := store.As[store.Entries](s)
 	if !ok {
 		return nil
 	}
-	a := &Announcement{entries: entries, owner: owner, version: version, began: time.Now(), snapshot: snapshot, logger: logger, wentBack: wentBack, stop: make(chan struct{})}
+	a := &Announcement{entries: entries, owner: owner, version: version, began: time.Now(), snapshot: snapshot,
+		logger: logger, wentBack: wentBack, stop: make(chan struct{})}
 	a.done.Go(a.loop)
 	return a
 }
@@ -106,7 +108,8 @@ func (a *Announcement) say() error {
 
 func (a *Announcement) text() operate.Announced {
 	now := a.snapshot()
-	said := operate.Announced{Version: a.version, StartedAt: a.began.UTC(), Draining: now.Draining, StoreWentBackAt: a.backAt, Topics: []operate.WorkerTopic{}}
+	said := operate.Announced{Version: a.version, StartedAt: a.began.UTC(), Draining: now.Draining,
+		StoreWentBackAt: a.backAt, Topics: []operate.WorkerTopic{}}
 	for i := range now.Topics {
 		said.Topics = append(said.Topics, formWorkerTopic(&now.Topics[i]))
 	}
@@ -115,12 +118,14 @@ func (a *Announcement) text() operate.Announced {
 
 func formWorkerTopic(t *dispatch.TopicSnapshot) operate.WorkerTopic {
 	f := operate.WorkerTopic{
-		Topic: t.Name, Running: t.Running, Concurrency: t.Concurrency, Waiting: t.Waiting, HeldBack: t.HeldBack, Zombies: t.Zombies,
+		Topic: t.Name, Running: t.Running, Concurrency: t.Concurrency, Waiting: t.Waiting, HeldBack: t.HeldBack,
+		Zombies:   t.Zombies,
 		PerSecond: t.Rate, MeanSeconds: t.Mean.Seconds(), LimitedBy: t.LimitedBy,
 	}
 	for _, l := range t.Limits {
 		f.Limits = append(f.Limits, operate.WorkerLimit{
-			Limit: l.Name, PerSecond: l.Rate, Shared: l.Shared, ByKey: l.Keyed, Concurrency: l.Concurrency, Window: l.Window,
+			Limit: l.Name, PerSecond: l.Rate, Shared: l.Shared, ByKey: l.Keyed, Concurrency: l.Concurrency,
+			Window:  l.Window,
 			Running: l.Running, HeldBack: l.HeldBack,
 		})
 	}
@@ -136,7 +141,8 @@ func (a *Announcement) Stop() {
 	a.done.Wait()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	if err := a.entries.DeleteState(ctx, operate.WorkerKey(a.owner), store.AnyVersion); err != nil && !errors.Is(err, store.ErrNotFound) {
+	if err := a.entries.DeleteState(ctx, operate.WorkerKey(a.owner), store.AnyVersion); err != nil &&
+		!errors.Is(err, store.ErrNotFound) {
 		a.logger.Debug("could not take back the announcement of this worker", "error", err)
 	}
 }

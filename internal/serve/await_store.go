@@ -22,7 +22,8 @@ const (
 // Await opens a store, and tries again for as long as it is not reachable: to end would
 // not bring it back, and the service manager would give up. What else is wrong ends it
 // at once. It returns nil without an error if ctx ends before.
-func Await(ctx context.Context, front *Front, getenv func(string) string, logger *slog.Logger, open func() (store.Store, error)) (store.Store, error) {
+func Await(ctx context.Context, front *Front, getenv func(string) string, logger *slog.Logger,
+	open func() (store.Store, error)) (store.Store, error) {
 	began := time.Now()
 	manager, _ := systemd.New(getenv, os.Getpid()) // without one nothing is said; the daemon warns
 	var said time.Time
@@ -43,7 +44,9 @@ func Await(ctx context.Context, front *Front, getenv func(string) string, logger
 		front.waiting(err)
 		if said.IsZero() || time.Since(said) >= awaitSaid {
 			said = time.Now()
-			logger.Warn("the store cannot be reached; it is tried again until it can; a changed `store:` in the file needs a restart", "error", err, "for", time.Since(began).Round(time.Second))
+			logger.Warn(
+				"the store cannot be reached; it is tried again until it can; a changed `store:` in the file needs a restart",
+				"error", err, "for", time.Since(began).Round(time.Second))
 			manager.Waiting("the store cannot be reached")
 		}
 		if !rest(ctx, pause) {

@@ -51,11 +51,15 @@ func TestWaitingForAStoreEnds(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		began := time.Now()
-		if s, err := Await(ctx, nil, noEnv, quiet, func() (store.Store, error) { return nil, errAway }); s != nil || err != nil || time.Since(began) != time.Minute {
+		if s, err := Await(ctx, nil, noEnv, quiet, func() (store.Store, error) { return nil, errAway }); s != nil ||
+			err != nil || time.Since(began) != time.Minute {
 			t.Errorf("asked to end, it returned %v, %v after %v", s, err, time.Since(began))
 		}
 		wrong := &store.Error{Op: "open", Code: store.ErrSchema}
-		if _, err := Await(t.Context(), nil, noEnv, quiet, func() (store.Store, error) { return nil, wrong }); !errors.Is(err, store.ErrSchema) || time.Since(began) != time.Minute {
+		if _, err := Await(t.Context(), nil, noEnv, quiet, func() (store.Store, error) {
+			return nil,
+				wrong
+		}); !errors.Is(err, store.ErrSchema) || time.Since(began) != time.Minute {
 			t.Errorf("what does not get better: %v after %v", err, time.Since(began))
 		}
 	})

@@ -139,7 +139,8 @@ func (g *gated) count(passages []*passage, ds []pawl.Delivery) {
 				continue
 			}
 			p.came++
-			if i == 0 || ds[i].Token.Lane != ds[i-1].Token.Lane || ds[i].Token.Fence != ds[i-1].Token.Fence || ds[i].Topic != ds[i-1].Topic {
+			if i == 0 || ds[i].Token.Lane != ds[i-1].Token.Lane || ds[i].Token.Fence != ds[i-1].Token.Fence ||
+				ds[i].Topic != ds[i-1].Topic {
 				p.runs++
 			}
 		}

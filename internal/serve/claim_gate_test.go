@@ -50,7 +50,8 @@ func TestEveryTopicHasItsGate(t *testing.T) {
 		narrow.room = func() (int, int) { return 3, 1 }
 		closed.room = func() (int, int) { return room, 0 }
 		s := newGated(filled(t, 100), map[string]*gate{"t": narrow, "u": closed}, nil)
-		if got := claim(t, s, store.Want{Topic: "t", Limit: 50}, store.Want{Topic: "u", Limit: 50}); got["t"] != 3 || got["u"] != 0 {
+		if got := claim(t, s, store.Want{Topic: "t", Limit: 50}, store.Want{Topic: "u", Limit: 50}); got["t"] != 3 ||
+			got["u"] != 0 {
 			t.Errorf("claimed %v of a topic with room for 3 and one without", got)
 		}
 		if got := claim(t, s, store.Want{Topic: "t", Limit: 50}, store.Want{Topic: "u", Limit: 50}); len(got) != 0 {
@@ -58,7 +59,8 @@ func TestEveryTopicHasItsGate(t *testing.T) {
 		}
 		time.Sleep(2 * pendingFor)
 		room = 50
-		if got := claim(t, s, store.Want{Topic: "t", Limit: 50}, store.Want{Topic: "u", Limit: 50}); got["t"] != 3 || got["u"] != 50 {
+		if got := claim(t, s, store.Want{Topic: "t", Limit: 50}, store.Want{Topic: "u", Limit: 50}); got["t"] != 3 ||
+			got["u"] != 50 {
 			t.Errorf("claimed %v after there was room", got)
 		}
 	})
@@ -78,7 +80,8 @@ func TestGateLetsThroughWhatThereIsRoomFor(t *testing.T) {
 		for range 7 {
 			g.begun()
 		}
-		if got := claim(t, s, store.Want{Topic: "t", Limit: 50}, store.Want{Topic: "u", Limit: 2}); got["t"] != 5 || got["u"] != 2 {
+		if got := claim(t, s, store.Want{Topic: "t", Limit: 50}, store.Want{Topic: "u", Limit: 2}); got["t"] != 5 ||
+			got["u"] != 2 {
 			t.Errorf("claimed %v of two topics with room for 7", got)
 		}
 		time.Sleep(2 * pendingFor) // they never began: a drain, say
@@ -106,7 +109,8 @@ func TestGateLooksForWhatIsMoreUrgent(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := inner.Append(t.Context(), store.NewBatch(pawl.Message{Topic: "t", ID: "urgent", Priority: 100})); err != nil {
+		if _, err := inner.Append(t.Context(), store.NewBatch(pawl.Message{Topic: "t", ID: "urgent",
+			Priority: 100})); err != nil {
 			t.Fatal(err)
 		}
 		<-news

@@ -137,8 +137,10 @@ func (d *Daemon) openPipelines() error {
 	defer cancel()
 	var err error
 	d.host, err = NewHost(ctx, HostConfig{
-		Pipelines: d.Config.Pipelines, Store: d.store, StoreURL: d.Config.Store, Open: d.Open, Logger: d.Logger, Owner: d.owner(),
-		Version: d.Version, Policy: d.policy, Redact: d.Redact, Drain: d.Config.Drain, Observer: d.metrics, Events: d.events,
+		Pipelines: d.Config.Pipelines, Store: d.store, StoreURL: d.Config.Store, Open: d.Open, Logger: d.Logger,
+		Owner:   d.owner(),
+		Version: d.Version, Policy: d.policy, Redact: d.Redact, Drain: d.Config.Drain, Observer: d.metrics,
+		Events: d.events,
 	})
 	if err == nil {
 		err = d.host.Prepare(ctx)
@@ -170,7 +172,8 @@ func (d *Daemon) build() error {
 		return errors.New("the pipelines have no stage on the daemon's store")
 	}
 	d.dispatcher, err = dispatch.New(newGated(d.store, gates, replies.Settled), dispatch.Config{
-		Topics: topics, Policy: d.policy, Owner: d.owner(), Logger: d.Logger, Observer: d.metrics, Events: d.events, DrainTimeout: d.Config.Drain,
+		Topics: topics, Policy: d.policy, Owner: d.owner(), Logger: d.Logger, Observer: d.metrics, Events: d.events,
+		DrainTimeout: d.Config.Drain,
 	})
 	if err != nil {
 		return err
@@ -227,7 +230,8 @@ func (d *Daemon) Run(ctx context.Context) error {
 	stopping := context.AfterFunc(ctx, d.notifier.Stopping)
 	d.notifier.Ready(d.status())
 	_ = d.events.SystemStarted(runtimeComponent, nil)
-	d.Logger.Info("started", "topics", len(d.served), "pipelines", len(d.Config.Pipelines), "listen", d.Address(), observe.NodeID, d.owner())
+	d.Logger.Info("started", "topics", len(d.served), "pipelines", len(d.Config.Pipelines), "listen", d.Address(),
+		observe.NodeID, d.owner())
 	announced := Announce(d.store, d.owner(), d.Version, d.Logger, d.dispatcher.Snapshot, d.metrics.StoreWentBack)
 	err := d.dispatcher.Run(ctx)
 	fail(err)

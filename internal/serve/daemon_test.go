@@ -70,7 +70,9 @@ func reloading(t *testing.T, text string) (d *Daemon, logs *logBook) {
 	d = &Daemon{
 		DaemonConfig: DaemonConfig{
 			Config: configured(t, text), Text: []byte(text), Hangup: make(chan struct{}), Level: &slog.LevelVar{},
-			Logger: slog.New(slog.NewTextHandler(logs, nil)), Load: func(s config.Source) (*config.Config, error) { return config.Load(s) },
+			Logger: slog.New(slog.NewTextHandler(logs, nil)), Load: func(s config.Source) (*config.Config, error) {
+				return config.Load(s)
+			},
 		},
 		metrics: metrics,
 	}
@@ -126,7 +128,8 @@ func TestReloadWaitsUntilTheFileIsWritten(t *testing.T) {
 		}
 		write("topics: {a: {handler: ex") // half of it
 		pass(watchEvery)
-		whole := strings.Replace(plainFile, "10/s", "20/s, concurrency: 9", 1) + "log: {level: warn}\npolicy: {overrides: [{match: {kind: Command}, alert: critical}]}\n"
+		whole := strings.Replace(plainFile, "10/s", "20/s, concurrency: 9",
+			1) + "log: {level: warn}\npolicy: {overrides: [{match: {kind: Command}, alert: critical}]}\n"
 		write(whole)
 		pass(3 * watchEvery)
 		if strings.Contains(logs.String(), "problem") || !strings.Contains(logs.String(), "configuration reloaded") {
@@ -141,7 +144,8 @@ func TestReloadWaitsUntilTheFileIsWritten(t *testing.T) {
 		if d.Level.Level() != slog.LevelWarn {
 			t.Errorf("the level is %v", d.Level.Level())
 		}
-		if alert := d.policy.Decide(policy.Attempt{Number: 1, Err: pawl.OfKind("Command", errors.New("x"))}).Alert; alert != policy.Critical {
+		if alert := d.policy.Decide(policy.Attempt{Number: 1,
+			Err: pawl.OfKind("Command", errors.New("x"))}).Alert; alert != policy.Critical {
 			t.Errorf("the alert is %v", alert)
 		}
 		logs.Reset()
@@ -163,7 +167,9 @@ func TestReloadWaitsUntilTheFileIsWritten(t *testing.T) {
 func TestAFaultChangesNothing(t *testing.T) {
 	d, logs := reloading(t, plainFile)
 	before := d.policy.Load()
-	d.reload(config.Source{Path: "pawl.yaml", Text: []byte("topics: {a: {handler: exec, command: cat, limit: 99/s, lease: 1}}\nlog: {level: debug}\ndrian: 1s\n")})
+	d.reload(config.Source{Path: "pawl.yaml",
+		Text: []byte(
+			"topics: {a: {handler: exec, command: cat, limit: 99/s, lease: 1}}\nlog: {level: debug}\ndrian: 1s\n")})
 	if d.policy.Load() != before || d.served[0].limit.Snapshot().Rate != 10 || d.Level.Level() != slog.LevelInfo {
 		t.Error("a part of a file with faults is in effect")
 	}
@@ -212,9 +218,10 @@ func TestDaemonLivesAndEnds(t *testing.T) {
 	s := memory.New(memory.Config{})
 	hangups := make(chan struct{}, 1)
 	d, err := NewDaemon(s, DaemonConfig{
-		Config: configured(t, text), Text: []byte(text), Hangup: hangups, Level: &slog.LevelVar{}, Logger: slog.New(slog.DiscardHandler),
-		Read: func() (config.Source, error) { return config.Source{Path: "pawl.yaml", Text: []byte(text)}, nil },
-		Load: func(s config.Source) (*config.Config, error) { return config.Load(s) },
+		Config: configured(t, text), Text: []byte(text), Hangup: hangups, Level: &slog.LevelVar{},
+		Logger: slog.New(slog.DiscardHandler),
+		Read:   func() (config.Source, error) { return config.Source{Path: "pawl.yaml", Text: []byte(text)}, nil },
+		Load:   func(s config.Source) (*config.Config, error) { return config.Load(s) },
 		Getenv: func(name string) string {
 			return map[string]string{"NOTIFY_SOCKET": socket, "WATCHDOG_USEC": "100000"}[name]
 		},

@@ -122,7 +122,8 @@ func (d *Daemon) watchSpill(ctx context.Context) {
 
 // countSpill counts it, for the metrics, on a slow clock. What count returns with an
 // error is what the process knows by itself.
-func countSpill(ctx context.Context, count func(context.Context) (spill.Stats, error), m *observe.Metrics, log *slog.Logger) {
+func countSpill(ctx context.Context, count func(context.Context) (spill.Stats, error), m *observe.Metrics,
+	log *slog.Logger) {
 	c := counting{log: log, what: "messages in the fallback store", at: time.Now()}
 	m.SpillCounted(c.at)
 	for {

@@ -102,7 +102,8 @@ func TestDepthThatCannotBeCounted(t *testing.T) {
 		if _, err := s.Append(ctx, store.NewBatch(pawl.Message{Topic: "a"})); err != nil {
 			c.Error(err)
 		}
-		d := &Daemon{host: &Host{}, DaemonConfig: DaemonConfig{Logger: slog.New(slog.NewTextHandler(c.log, nil))}, metrics: c.m}
+		d := &Daemon{host: &Host{}, DaemonConfig: DaemonConfig{Logger: slog.New(slog.NewTextHandler(c.log, nil))},
+			metrics: c.m}
 		d.store, d.served = s, []*servedTopic{{topic: configured(c.T, plainFile).Topics[0]}}
 		d.watchDepth(ctx)
 	}, `pawl_queue_messages{state="waiting",topic="a"} 1`, `pawl_queue_counted_timestamp_seconds{topic="a"} `)
@@ -144,7 +145,8 @@ func TestLostMessagesAreToldWithoutTheFallbackStore(t *testing.T) {
 			w := httptest.NewRecorder()
 			observe.Handler(registry).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 			text := w.Body.String()
-			for _, want := range []string{`pawl_spill_messages_total{result="lost",topic="a"} 3`, `pawl_spill_down{topic="a"} 1`, "pawl_spill_latched_keys 4", "pawl_spill_blind_total 5"} {
+			for _, want := range []string{`pawl_spill_messages_total{result="lost",topic="a"} 3`,
+				`pawl_spill_down{topic="a"} 1`, "pawl_spill_latched_keys 4", "pawl_spill_blind_total 5"} {
 				if !strings.Contains(text, "\n"+want+"\n") {
 					t.Errorf("missing after %v: %s", after, want)
 				}

@@ -35,10 +35,12 @@ type Events struct {
 func NewEvents(m *observe.Metrics, log *slog.Logger, audit io.Writer) (*Events, error) {
 	e := &Events{Types: observe.NewEventTypes(), Board: observe.NewBoard(boardSize)}
 	taps := []observe.Tap{
-		{Name: "metrics", Consumer: m}, {Name: "log", Consumer: observe.LogEvents(log)}, {Name: "board", Consumer: e.Board},
+		{Name: "metrics", Consumer: m}, {Name: "log", Consumer: observe.LogEvents(log)},
+		{Name: "board", Consumer: e.Board},
 	}
 	if audit != nil {
-		taps = append(taps, observe.Tap{Name: "audit", Consumer: observe.NewAudit(audit), Queue: 4 * observe.DefaultQueue})
+		taps = append(taps, observe.Tap{Name: "audit", Consumer: observe.NewAudit(audit),
+			Queue: 4 * observe.DefaultQueue})
 	}
 	bus, err := observe.NewBus(e.Types, m, taps...)
 	e.Bus = bus
@@ -65,7 +67,8 @@ func (e *Events) Event(h dispatch.Event) {
 		if h.Released {
 			env.Attrs[observe.PolicyAction] = store.Release.String() // the policy was not asked
 		} else {
-			env.Attrs[observe.PolicyAction], env.Attrs["policy.rule"], env.Attrs["alert"] = d.Action.String(), d.Rule, d.Alert.String()
+			env.Attrs[observe.PolicyAction], env.Attrs["policy.rule"], env.Attrs["alert"] = d.Action.String(), d.Rule,
+				d.Alert.String()
 		}
 		if d.Degrade != policy.NoDegrade {
 			env.Attrs[observe.PolicyDegrade] = d.Degrade.String()

@@ -42,7 +42,8 @@ func (e *eventsFile) reopen() error {
 	e.mu.Unlock()
 	if before != nil {
 		if err := before.Close(); err != nil {
-			e.log.Warn("the file for events that was there before could not be closed; its last lines may be missing", "error", err)
+			e.log.Warn("the file for events that was there before could not be closed; its last lines may be missing",
+				"error", err)
 		}
 	}
 	return nil

@@ -23,7 +23,8 @@ func auditing(t *testing.T, path string) *Daemon {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &Daemon{DaemonConfig: DaemonConfig{Config: &config.Config{EventsFile: path}, Logger: slog.New(slog.DiscardHandler)}, metrics: m}
+	d := &Daemon{DaemonConfig: DaemonConfig{Config: &config.Config{EventsFile: path},
+		Logger: slog.New(slog.DiscardHandler)}, metrics: m}
 	if err := d.openEvents(); err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +73,9 @@ func TestHangupOpensTheAuditAnew(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "events.jsonl")
 		d := auditing(t, path)
 		hangup := make(chan struct{})
-		d.Hangup, d.Read = hangup, func() (config.Source, error) { return config.Source{}, errors.New("not about this") }
+		d.Hangup, d.Read = hangup, func() (config.Source, error) {
+			return config.Source{}, errors.New("not about this")
+		}
 		ctx, stop := context.WithCancel(t.Context())
 		go d.watchConfig(ctx)
 		tell := func() { _ = d.events.SystemStarted("test", nil); time.Sleep(10 * time.Millisecond) }

@@ -35,7 +35,8 @@ func TestEventOfARelease(t *testing.T) {
 		t.Fatal(err)
 	}
 	board := events.Board.Newest()
-	if len(board) != 1 || board[0].Phase != "Failed" || board[0].Err != "released: 503" || len(board[0].Attrs) != 2 || board[0].Attrs["policy.action"] != "release" {
+	if len(board) != 1 || board[0].Phase != "Failed" || board[0].Err != "released: 503" || len(board[0].Attrs) != 2 ||
+		board[0].Attrs["policy.action"] != "release" {
 		t.Fatalf("%+v", board)
 	}
 }
@@ -91,10 +92,12 @@ func TestEventsOfADispatcher(t *testing.T) {
 		if err := lines.Decode(&e); err != nil {
 			t.Fatal(err)
 		}
-		if e.ID != board[i].ID || e.Seq != uint64(i+1) || e.Phase != phase || e.MessageID != "x" || e.Topic != "a" || e.Type != "RequestMiddleware" {
+		if e.ID != board[i].ID || e.Seq != uint64(i+1) || e.Phase != phase || e.MessageID != "x" || e.Topic != "a" ||
+			e.Type != "RequestMiddleware" {
 			t.Errorf("%d: %+v, want %s", i, e, phase)
 		}
-		if phase == "Failed" && (e.Err != "broken" || e.Kind != "Own" || e.Attrs["policy.action"] != "retry" || e.Attrs["policy.rule"] != "quick") {
+		if phase == "Failed" && (e.Err != "broken" || e.Kind != "Own" || e.Attrs["policy.action"] != "retry" ||
+			e.Attrs["policy.rule"] != "quick") {
 			t.Errorf("%+v", e)
 		}
 	}

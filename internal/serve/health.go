@@ -149,8 +149,9 @@ func (h *Health) with(details map[string]any) (any, error) {
 func (d *Daemon) health() Health {
 	now := d.dispatcher.Snapshot()
 	h := Health{
-		Status: "ok", Problems: d.problems(), Node: now.Owner, Version: d.Version, UptimeSeconds: time.Since(d.began).Seconds(),
-		Draining: now.Draining, Held: now.Held, HeldBytes: now.Bytes,
+		Status: "ok", Problems: d.problems(), Node: now.Owner, Version: d.Version,
+		UptimeSeconds: time.Since(d.began).Seconds(),
+		Draining:      now.Draining, Held: now.Held, HeldBytes: now.Bytes,
 	}
 	if len(h.Problems) > 0 {
 		h.Status = "failing"

@@ -79,8 +79,10 @@ func (d *Daemon) watchHealth(ctx context.Context) {
 		_ = d.events.SystemChecked(runtimeComponent, err)
 		e := policy.Event{Domain: observe.DomainSystem, Type: "SystemHealth", Phase: observe.PhaseCompleted}
 		decision := d.policy.Decide(policy.Attempt{Event: e, Number: 1, Err: err})
-		d.metrics.Decided("", e.Domain, e.Type, e.Phase, decision.Kind, decision.Rule, decision.Action.String(), decision.Alert.String(), decision.Degrade.String())
-		d.Logger.Log(ctx, dispatch.Level(decision.Alert), "not healthy", "problems", now, observe.PolicyAction, decision.Action.String())
+		d.metrics.Decided("", e.Domain, e.Type, e.Phase, decision.Kind, decision.Rule, decision.Action.String(),
+			decision.Alert.String(), decision.Degrade.String())
+		d.Logger.Log(ctx, dispatch.Level(decision.Alert), "not healthy", "problems", now, observe.PolicyAction,
+			decision.Action.String())
 	}
 }
 

@@ -82,9 +82,11 @@ func NewHost(ctx context.Context, c HostConfig) (*Host, error) {
 func (h *Host) build(ctx context.Context, p config.Pipeline) (*hosted, error) {
 	made, err := p.Kind.New(ctx, pipeline.Env{
 		Name: p.Name, Section: p.Section, Store: h.Store, StoreURL: h.StoreURL, Open: h.open,
-		Logger: h.Logger.With("pipeline", p.Name), Owner: h.Owner, Version: h.Version, Policy: h.Policy, Redact: h.Redact,
+		Logger: h.Logger.With("pipeline", p.Name), Owner: h.Owner, Version: h.Version, Policy: h.Policy,
+		Redact: h.Redact,
 		Audit: func(ctx context.Context, who, action, subject, change string) error {
-			return operate.Audit(ctx, h.Store, operate.AuditEntry{Who: who, Action: action, Target: subject, Count: 1, Change: change, Result: operate.AuditResult{Done: 1}})
+			return operate.Audit(ctx, h.Store, operate.AuditEntry{Who: who, Action: action, Target: subject, Count: 1,
+				Change: change, Result: operate.AuditResult{Done: 1}})
 		},
 	})
 	if err != nil {
@@ -114,7 +116,8 @@ func needs(s store.Store, wanted []store.Capability) error {
 	var errs []error
 	for _, c := range wanted {
 		if !about.Capabilities.Has(c) {
-			errs = append(errs, fmt.Errorf("needs %s, which %s does not have: %s", c, about.Name, about.Capabilities[c].Note))
+			errs = append(errs, fmt.Errorf("needs %s, which %s does not have: %s", c, about.Name,
+				about.Capabilities[c].Note))
 		}
 	}
 	return errors.Join(errs...)
@@ -137,7 +140,8 @@ func (h *Host) dispatchBeside() error {
 	}
 	for _, s := range stores {
 		d, err := dispatch.New(s, dispatch.Config{
-			Topics: topics[s], Policy: h.Policy, Owner: h.Owner, Logger: h.Logger, Observer: h.Observer, Events: h.Events, DrainTimeout: h.Drain,
+			Topics: topics[s], Policy: h.Policy, Owner: h.Owner, Logger: h.Logger, Observer: h.Observer,
+			Events: h.Events, DrainTimeout: h.Drain,
 		})
 		if err != nil {
 			return err
@@ -274,7 +278,8 @@ func (h *Host) resize(d *dispatch.Dispatcher, st *pipeline.Stage) error {
 	if st.Store != nil && st.Store != h.Store {
 		d = h.besides[st.Store]
 	}
-	err := errors.Join(d.Resize(st.Name, cmp.Or(st.Concurrency, dispatch.DefaultConcurrency)), d.Repoll(st.Name, st.PollMax))
+	err := errors.Join(d.Resize(st.Name, cmp.Or(st.Concurrency, dispatch.DefaultConcurrency)),
+		d.Repoll(st.Name, st.PollMax))
 	if st.Batch != nil {
 		err = errors.Join(err, d.Rebatch(st.Name, st.BatchSize, st.BatchWait))
 	}

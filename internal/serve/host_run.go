@@ -88,7 +88,8 @@ func (h *Host) keepRunning(ctx context.Context, p *hosted, fail func(error)) {
 			wait = againFirst
 		}
 		p.say("it does not run: " + h.redact(err.Error()))
-		h.Logger.Error("a pipeline does not run; it is started again", "pipeline", p.Name, "error", h.redact(err.Error()), "after", wait)
+		h.Logger.Error("a pipeline does not run; it is started again", "pipeline", p.Name, "error",
+			h.redact(err.Error()), "after", wait)
 		if !rest(ctx, wait) {
 			return
 		}
@@ -114,7 +115,8 @@ func (h *Host) record(ctx context.Context) {
 	defer cancel()
 	for _, p := range h.hosted {
 		now := p.health(ctx)
-		r := operate.PipelineRecord{Kind: p.Kind.Name, Topics: []string{}, Degraded: h.redact(now.Degraded), LastSuccess: now.LastSuccess}
+		r := operate.PipelineRecord{Kind: p.Kind.Name, Topics: []string{}, Degraded: h.redact(now.Degraded),
+			LastSuccess: now.LastSuccess}
 		for _, st := range p.made.Stages {
 			if st.Store == nil || st.Store == h.Store {
 				r.Topics = append(r.Topics, st.Name)

@@ -27,10 +27,14 @@ func ignore(context.Context, *pawl.Delivery) error { return nil }
 func sample(t *testing.T, made *pipeline.Pipeline) (*Host, store.Store) {
 	t.Helper()
 	s := memory.New(memory.Config{})
-	made.Stages = append(made.Stages, pipeline.Stage{Topic: dispatch.Topic{Name: "search.work", Handler: pawl.HandlerFunc(ignore)}})
-	kind := &pipeline.Kind{Name: "sample", New: func(context.Context, pipeline.Env) (*pipeline.Pipeline, error) { return made, nil }}
+	made.Stages = append(made.Stages, pipeline.Stage{Topic: dispatch.Topic{Name: "search.work",
+		Handler: pawl.HandlerFunc(ignore)}})
+	kind := &pipeline.Kind{Name: "sample", New: func(context.Context, pipeline.Env) (*pipeline.Pipeline, error) {
+		return made, nil
+	}}
 	h, err := NewHost(t.Context(), HostConfig{
-		Pipelines: []config.Pipeline{{Name: "search", Kind: kind}}, Store: s, Logger: slog.New(slog.DiscardHandler), Owner: "test/1",
+		Pipelines: []config.Pipeline{{Name: "search", Kind: kind}}, Store: s, Logger: slog.New(slog.DiscardHandler),
+		Owner: "test/1",
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -45,7 +49,9 @@ func TestMatrixOfAllKinds(t *testing.T) {
 }
 
 func TestHostRecordsPausesAndResumes(t *testing.T) {
-	h, s := sample(t, &pipeline.Pipeline{Health: func(context.Context) pipeline.Health { return pipeline.Health{Degraded: "search is away"} }})
+	h, s := sample(t, &pipeline.Pipeline{Health: func(context.Context) pipeline.Health {
+		return pipeline.Health{Degraded: "search is away"}
+	}})
 	if err := h.Prepare(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +111,9 @@ func TestHostStartsAPipelineAgain(t *testing.T) {
 }
 
 func TestHostEndsTheDaemonWhenNothingWillHelp(t *testing.T) {
-	h, _ := sample(t, &pipeline.Pipeline{Run: func(context.Context) error { return pipeline.Fatal(errors.New("the token is refused")) }})
+	h, _ := sample(t, &pipeline.Pipeline{Run: func(context.Context) error {
+		return pipeline.Fatal(errors.New("the token is refused"))
+	}})
 	ctx, cancel := context.WithCancelCause(t.Context())
 	if err := h.Run(ctx, cancel); err != nil {
 		t.Fatal(err)
@@ -120,7 +128,8 @@ func TestHostRefusesAStoreThatLacksWhatIsNeeded(t *testing.T) {
 	kind := &pipeline.Kind{Name: "sample", New: func(context.Context, pipeline.Env) (*pipeline.Pipeline, error) {
 		return &pipeline.Pipeline{Needs: []store.Capability{"Levitation"}}, nil
 	}}
-	_, err := NewHost(t.Context(), HostConfig{Pipelines: []config.Pipeline{{Name: "a", Kind: kind}}, Store: s, Logger: slog.New(slog.DiscardHandler)})
+	_, err := NewHost(t.Context(), HostConfig{Pipelines: []config.Pipeline{{Name: "a", Kind: kind}}, Store: s,
+		Logger: slog.New(slog.DiscardHandler)})
 	if err == nil || !strings.Contains(err.Error(), "pipeline a: needs Levitation") {
 		t.Errorf("got %v", err)
 	}
@@ -128,7 +137,9 @@ func TestHostRefusesAStoreThatLacksWhatIsNeeded(t *testing.T) {
 
 func TestHostRoutesAndDetails(t *testing.T) {
 	h, _ := sample(t, &pipeline.Pipeline{
-		Routes: map[string]http.HandlerFunc{"GET /flag": func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("on")) }},
+		Routes: map[string]http.HandlerFunc{"GET /flag": func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write([]byte("on"))
+		}},
 		Health: func(context.Context) pipeline.Health {
 			return pipeline.Health{Unhealthy: true, Details: map[string]any{"search": map[string]any{"ok": false}}}
 		},
@@ -154,8 +165,11 @@ func TestHostRoutesAndDetails(t *testing.T) {
 // What a pipeline changes of its stages at a reload is in effect afterwards, on the daemon's store and on others.
 func TestHostResizesStages(t *testing.T) {
 	beside := memory.New(memory.Config{})
-	batch := pawl.BatchHandlerFunc(func(_ context.Context, ds []*pawl.Delivery) []error { return make([]error, len(ds)) })
-	made := &pipeline.Pipeline{Stages: []pipeline.Stage{{Store: beside, Topic: dispatch.Topic{Name: "search.bulk", Batch: batch}}}}
+	batch := pawl.BatchHandlerFunc(func(_ context.Context, ds []*pawl.Delivery) []error {
+		return make([]error, len(ds))
+	})
+	made := &pipeline.Pipeline{Stages: []pipeline.Stage{{Store: beside,
+		Topic: dispatch.Topic{Name: "search.bulk", Batch: batch}}}}
 	made.Reload = func(pipeline.Section) error {
 		for i := range made.Stages {
 			made.Stages[i].Concurrency = 7

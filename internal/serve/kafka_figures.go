@@ -15,7 +15,8 @@ func watchKafka(m *observe.Metrics, s store.Store) {
 
 func formKafka(f kafka.Figures) observe.KafkaFigures {
 	out := observe.KafkaFigures{
-		Stored: f.Produced.Stored, Refused: f.Produced.Refused, Unknown: f.Produced.Unknown, Took: observe.KafkaSpread(f.Produced.Took),
+		Stored: f.Produced.Stored, Refused: f.Produced.Refused, Unknown: f.Produced.Unknown,
+		Took:     observe.KafkaSpread(f.Produced.Took),
 		Buffered: f.Produced.Buffered, BufferedBytes: f.Produced.BufferedBytes, LeftAtFlush: f.Produced.LeftAtFlush,
 		RequestFailures: f.Traffic.RequestFailures, ProduceFailures: f.Traffic.ProduceFailures,
 		CommitsOK: f.Commits.OK, CommitsFailed: f.Commits.Failed, CommitsBare: f.Commits.Bare,

@@ -109,7 +109,8 @@ func (k *keeper) watch() {
 			return
 		}
 		k.programs.logger.Error("the programs of a topic do not start; nothing of it is carried out",
-			slog.String("queue_topic", k.topic.Name), slog.Any("error", k.program().Err()), slog.Duration("again_in", pause))
+			slog.String("queue_topic", k.topic.Name), slog.Any("error", k.program().Err()),
+			slog.Duration("again_in", pause))
 		select {
 		case <-time.After(pause):
 		case <-k.done:

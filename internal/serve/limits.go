@@ -23,12 +23,14 @@ func newLimits(configured []config.Limit, s store.Store) (limits, error) {
 	all := limits{}
 	for _, l := range configured {
 		c := dispatch.LimitConfig{
-			Name: l.Name, By: by(l.By), Rate: l.PerSecond, Burst: l.Burst, Concurrency: l.Concurrency, Adaptive: l.Adaptive,
+			Name: l.Name, By: by(l.By), Rate: l.PerSecond, Burst: l.Burst, Concurrency: l.Concurrency,
+			Adaptive: l.Adaptive,
 		}
 		if l.Shared {
 			entries, ok := store.As[store.Entries](s)
 			if !ok {
-				return nil, fmt.Errorf("limit %s is shared: %w", l.Name, &store.Error{Op: "share a rate", Code: store.ErrUnsupported})
+				return nil, fmt.Errorf("limit %s is shared: %w", l.Name,
+					&store.Error{Op: "share a rate", Code: store.ErrUnsupported})
 			}
 			c.Shared = entries
 		}

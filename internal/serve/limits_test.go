@@ -13,7 +13,8 @@ import (
 // TestTheFileTakesTheRatesThatALimiterTakes: what config check calls right must not
 // keep a daemon from starting, nor the other way round.
 func TestTheFileTakesTheRatesThatALimiterTakes(t *testing.T) {
-	rates := []string{"1/1d", "5/1d", "1/10000s", "1/10001s", "1000000/s", "1000001/s", "2000000/s", "1e9", "0.0001", "0.00009", "1/m", "100/s"}
+	rates := []string{"1/1d", "5/1d", "1/10000s", "1/10001s", "1000000/s", "1000001/s", "2000000/s", "1e9", "0.0001",
+		"0.00009", "1/m", "100/s"}
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 500 {
 		rates = append(rates,
@@ -27,7 +28,8 @@ func TestTheFileTakesTheRatesThatALimiterTakes(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, refused := dispatch.NewLimiter(dispatch.LimitConfig{Name: "l", Rate: perSecond})
-		for _, file := range []string{"limits: {l: {rate: %q}}", "topics: {l: {handler: exec, command: x, limit: %q}}"} {
+		for _, file := range []string{"limits: {l: {rate: %q}}",
+			"topics: {l: {handler: exec, command: x, limit: %q}}"} {
 			_, err := config.Load(config.Source{Path: "pawl.yaml", Text: fmt.Appendf(nil, file, text)})
 			if (err == nil) != (refused == nil) {
 				t.Errorf("%s: the file says %v, the limiter %v", text, err, refused)

@@ -42,12 +42,14 @@ func NewFront(address string, logger *slog.Logger) (*Front, error) {
 	f.server = &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if foreign(l.Addr(), r.Host) {
-				say(w, http.StatusMisdirectedRequest, "this address is for programs on this machine: ask for localhost or its IP address\n")
+				say(w, http.StatusMisdirectedRequest,
+					"this address is for programs on this machine: ask for localhost or its IP address\n")
 				return
 			}
 			(*f.handler.Load()).ServeHTTP(w, r)
 		}),
-		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute,
+		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second,
+		IdleTimeout: time.Minute,
 	}
 	f.wg.Go(func() {
 		if err := f.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {

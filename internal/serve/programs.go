@@ -34,7 +34,8 @@ func newPrograms(stdout, stderr io.Writer, logger *slog.Logger) (*programs, erro
 	})
 	p.stderr = handler.NewOutput(stderr, func(err error) {
 		if stdout != stderr { // else there is no other
-			_, _ = fmt.Fprintf(p.stdout, "what programs write to stderr is lost, it cannot be written; the work goes on: %v\n", err)
+			_, _ = fmt.Fprintf(p.stdout,
+				"what programs write to stderr is lost, it cannot be written; the work goes on: %v\n", err)
 		}
 	})
 	return p, nil

@@ -129,8 +129,9 @@ func (d *Daemon) emptied(next *config.Config) error {
 		return nil
 	}
 	return config.Problems{{
-		File: next.File, Line: 1, Column: 1, Path: "topics", Message: fmt.Sprintf("there are none, but %d are carried out", len(d.served)),
-		Hint: "write the complete file again; to stop all work, stop the daemon",
+		File: next.File, Line: 1, Column: 1, Path: "topics",
+		Message: fmt.Sprintf("there are none, but %d are carried out", len(d.served)),
+		Hint:    "write the complete file again; to stop all work, stop the daemon",
 	}}
 }
 
@@ -188,7 +189,8 @@ func (c *servedTopic) limitedAs(t config.Topic) bool {
 // warn logs what of a configuration that is in effect is perhaps not what was meant.
 func (d *Daemon) warn(c *config.Config) {
 	for i := range c.Warnings {
-		d.Logger.Warn("the configuration may not mean what was intended", slog.String("warning", c.Warnings[i].String()))
+		d.Logger.Warn("the configuration may not mean what was intended",
+			slog.String("warning", c.Warnings[i].String()))
 	}
 }
 

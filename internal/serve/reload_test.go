@@ -20,7 +20,8 @@ const strictFile = plainFile + "policy: {overrides: [{match: {kind: Command}, al
 // A file that is emptied, or cut off before its topics, is a fault like any other.
 func TestAReloadWithoutTopicsIsRefused(t *testing.T) {
 	for name, text := range map[string]string{
-		"empty": "", "blanks": "\n\n", "a comment": "# topics\n", "cut off": "log: {level: debug}\n", "no topics": "topics: {}\n",
+		"empty": "", "blanks": "\n\n", "a comment": "# topics\n", "cut off": "log: {level: debug}\n",
+		"no topics": "topics: {}\n",
 	} {
 		d, logs := reloading(t, strictFile)
 		before := d.policy.Load()
@@ -28,7 +29,8 @@ func TestAReloadWithoutTopicsIsRefused(t *testing.T) {
 		if d.policy.Load() != before || d.Level.Level() != slog.LevelInfo {
 			t.Errorf("%s: a part of it is in effect", name)
 		}
-		if len(d.loaded.faults) != 1 || !strings.Contains(logs.String(), "topics: there are none, but 1 are carried out; write the complete file again") {
+		if len(d.loaded.faults) != 1 || !strings.Contains(logs.String(),
+			"topics: there are none, but 1 are carried out; write the complete file again") {
 			t.Errorf("%s: faults are %v, the log is %s", name, d.loaded.faults, logs)
 		}
 		if strings.Contains(logs.String(), "configuration reloaded") {
@@ -92,12 +94,14 @@ func TestTheWatchWaitsUntilNobodyWrites(t *testing.T) {
 func TestAReloadLogsWarnings(t *testing.T) {
 	d, logs := reloading(t, plainFile)
 	d.reload(config.Source{Path: "pawl.yaml", Text: []byte(strings.ReplaceAll(strictFile, "Command", "Comand"))})
-	if len(d.loaded.faults) > 0 || !strings.Contains(logs.String(), "configuration reloaded") || strings.Count(logs.String(), "level=WARN") != 1 ||
+	if len(d.loaded.faults) > 0 || !strings.Contains(logs.String(), "configuration reloaded") ||
+		strings.Count(logs.String(), "level=WARN") != 1 ||
 		!strings.Contains(logs.String(), "did you mean Command?") {
 		t.Errorf("faults are %v, the log is %s", d.loaded.faults, logs)
 	}
 	logs.Reset()
-	d.reload(config.Source{Path: "pawl.yaml", Text: []byte(strings.ReplaceAll(strictFile, "Command", "Comand") + "drian: 1s\n")})
+	d.reload(config.Source{Path: "pawl.yaml", Text: []byte(strings.ReplaceAll(strictFile, "Command",
+		"Comand") + "drian: 1s\n")})
 	if len(d.loaded.faults) != 1 || strings.Count(logs.String(), "problem=") != 1 {
 		t.Errorf("a warning counts as a fault: %v, %s", d.loaded.faults, logs)
 	}
@@ -138,7 +142,8 @@ func TestAReloadKeepsWhatARestartReplaces(t *testing.T) {
 			map[string]string{"t": "2/s"}, "topics.t.adaptive",
 		},
 		"what a reload has set is kept, and counts": {
-			[]string{topic + ", limit: 2/s}}\n", topic + ", limit: 4/s}}\n", topic + ", limit: 2/s, adaptive: true}}\n"},
+			[]string{topic + ", limit: 2/s}}\n", topic + ", limit: 4/s}}\n",
+				topic + ", limit: 2/s, adaptive: true}}\n"},
 			map[string]string{"t": "4/s"}, "topics.t.adaptive, topics.t.limit",
 		},
 		"back to what runs": {
@@ -146,16 +151,19 @@ func TestAReloadKeepsWhatARestartReplaces(t *testing.T) {
 			map[string]string{"t": "3/s"}, "",
 		},
 		"a named rate is to be learned": {
-			[]string{topic + ", limits: [bb]}}\nlimits: {bb: {rate: 2/s, burst: 2}}\n", topic + ", limits: [bb]}}\nlimits: {bb: {adaptive: 5}}\n"},
+			[]string{topic + ", limits: [bb]}}\nlimits: {bb: {rate: 2/s, burst: 2}}\n",
+				topic + ", limits: [bb]}}\nlimits: {bb: {adaptive: 5}}\n"},
 			map[string]string{"t": "0/s", "bb": "2/s 0"}, "limits.bb.adaptive, limits.bb.rate, limits.bb.burst",
 		},
 		"a named rate goes by key": {
-			[]string{topic + ", limits: [bb]}}\nlimits: {bb: {rate: 2/s, concurrency: 7}}\n", topic + ", limits: [bb]}}\nlimits: {bb: {by: key, rate: 9/s, concurrency: 8}}\n"},
+			[]string{topic + ", limits: [bb]}}\nlimits: {bb: {rate: 2/s, concurrency: 7}}\n",
+				topic + ", limits: [bb]}}\nlimits: {bb: {by: key, rate: 9/s, concurrency: 8}}\n"},
 			map[string]string{"t": "0/s", "bb": "2/s 7"}, "limits.bb.by, limits.bb.rate, limits.bb.concurrency",
 		},
 		"a burst that a reload has set is known": {
 			[]string{
-				topic + "}}\nlimits: {bb: {rate: 2/s, burst: 2}}\n", topic + "}}\nlimits: {bb: {rate: 2/s, burst: 3}}\n",
+				topic + "}}\nlimits: {bb: {rate: 2/s, burst: 2}}\n",
+				topic + "}}\nlimits: {bb: {rate: 2/s, burst: 3}}\n",
 				topic + "}}\nlimits: {bb: {rate: 2/s, burst: 2, by: key}}\n",
 			},
 			map[string]string{"t": "0/s", "bb": "2/s 0"}, "limits.bb.by, limits.bb.burst",
@@ -184,11 +192,14 @@ func TestAReloadKeepsWhatARestartReplaces(t *testing.T) {
 // A limit that waits for a restart is no fault, and stops nothing else.
 func TestALimitThatWaitsForARestartIsNoFault(t *testing.T) {
 	d, logs := reloading(t, plainFile+"limits: {aa: {rate: 1/s}, cc: {rate: 5/s, shared: true}}\n")
-	d.reload(config.Source{Path: "pawl.yaml", Text: []byte(plainFile + "limits: {aa: {rate: 1/h}, cc: {concurrency: 3}}\nlog: {level: debug}\n")})
-	if len(d.loaded.faults) > 0 || !strings.Contains(logs.String(), "needs a restart: limits.cc.shared, limits.cc.rate, limits.cc.concurrency") {
+	d.reload(config.Source{Path: "pawl.yaml",
+		Text: []byte(plainFile + "limits: {aa: {rate: 1/h}, cc: {concurrency: 3}}\nlog: {level: debug}\n")})
+	if len(d.loaded.faults) > 0 || !strings.Contains(logs.String(),
+		"needs a restart: limits.cc.shared, limits.cc.rate, limits.cc.concurrency") {
 		t.Errorf("faults are %v, the log is %s", d.loaded.faults, logs)
 	}
-	if at := limitsAt(d); d.limits["aa"].Snapshot().Rate != 1.0/3600 || at["cc"] != "5/s 0" || d.Level.Level() != slog.LevelDebug {
+	if at := limitsAt(d); d.limits["aa"].Snapshot().Rate != 1.0/3600 || at["cc"] != "5/s 0" ||
+		d.Level.Level() != slog.LevelDebug {
 		t.Errorf("limits are %v, the level is %v", at, d.Level.Level())
 	}
 }
@@ -222,7 +233,8 @@ topics:
 			if d.policy.Load() != matrix || d.Level.Level() != slog.LevelInfo {
 				t.Error("the policy or the level is another one")
 			}
-			if len(d.loaded.faults) != 1 || strings.Count(logs.String(), "problem=") != 1 || strings.Contains(logs.String(), "configuration reloaded") {
+			if len(d.loaded.faults) != 1 || strings.Count(logs.String(), "problem=") != 1 ||
+				strings.Contains(logs.String(), "configuration reloaded") {
 				t.Errorf("faults are %v, the log is %s", d.loaded.faults, logs)
 			}
 		})

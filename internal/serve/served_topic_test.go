@@ -37,7 +37,8 @@ func TestDaemonIsNotReadyWhileAKeptProgramDoesNotStart(t *testing.T) {
 	text := "listen: 127.0.0.1:0\ntopics: {a: {handler: pipe, concurrency: 1, command: 'sh " + script + "'}}\n"
 	s := memory.New(memory.Config{})
 	d, err := NewDaemon(s, DaemonConfig{
-		Config: configured(t, text), Text: []byte(text), Level: &slog.LevelVar{}, Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Config: configured(t, text), Text: []byte(text), Level: &slog.LevelVar{},
+		Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
 		Stdout: io.Discard, Stderr: io.Discard, Getenv: func(string) string { return "" },
 		Read: func() (config.Source, error) { return config.Source{Path: "pawl.yaml", Text: []byte(text)}, nil },
 		Load: func(s config.Source) (*config.Config, error) { return config.Load(s) },
@@ -56,11 +57,13 @@ func TestDaemonIsNotReadyWhileAKeptProgramDoesNotStart(t *testing.T) {
 	}
 	awaitReadyz(t, d, http.StatusOK, "ready")
 	send()
-	awaitReadyz(t, d, http.StatusServiceUnavailable, "topic a: the program ends before it reads anything", "no such module (exit status 1)")
+	awaitReadyz(t, d, http.StatusServiceUnavailable, "topic a: the program ends before it reads anything",
+		"no such module (exit status 1)")
 	if acked := d.health().Topics[0].Acked; acked != 1 {
 		t.Errorf("%d acked; it was to be one before it broke", acked)
 	}
-	if err := errors.Join(os.WriteFile(filepath.Join(dir, "mended"), nil, 0o600), os.Remove(filepath.Join(dir, "broken"))); err != nil {
+	if err := errors.Join(os.WriteFile(filepath.Join(dir, "mended"), nil, 0o600),
+		os.Remove(filepath.Join(dir, "broken"))); err != nil {
 		t.Fatal(err)
 	}
 	send()

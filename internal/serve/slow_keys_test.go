@@ -21,12 +21,14 @@ func TestSlowestKeyIsLogged(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			m.RanKeys("mail", slices.Repeat([][]byte{[]byte("ada"), []byte("bob")}, 20), slices.Repeat([]time.Duration{2 * time.Second, time.Second}, 20))
+			m.RanKeys("mail", slices.Repeat([][]byte{[]byte("ada"), []byte("bob")}, 20),
+				slices.Repeat([]time.Duration{2 * time.Second, time.Second}, 20))
 			var text bytes.Buffer
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute+30*time.Second)
 			defer cancel()
 			tellSlowKeys(ctx, m, slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{Level: level})))
-			if n := strings.Count(text.String(), "topic=mail key=ada p99=2.0"); n != want || strings.Contains(text.String(), "bob") {
+			if n := strings.Count(text.String(), "topic=mail key=ada p99=2.0"); n != want ||
+				strings.Contains(text.String(), "bob") {
 				t.Errorf("at %v: %d lines in two minutes and a half, want %d:\n%s", level, n, want, text.String())
 			}
 		})

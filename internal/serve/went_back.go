@@ -53,7 +53,9 @@ func (a *Announcement) noteBack(before, found, now store.Entry) {
 	if !found.At.IsZero() {
 		args = append(args, "from", found.At.UTC().Round(time.Millisecond))
 	}
-	a.logger.Error("the store went back: it is an older copy of itself; what was sent since then may be lost, and what was done since then is done again", args...)
+	a.logger.Error(
+		"the store went back: it is an older copy of itself; what was sent since then may be lost, and what was done since then is done again",
+		args...)
 	if a.wentBack != nil {
 		a.wentBack()
 	}

@@ -15,7 +15,9 @@ func TestStoreThatWentBackIsNoticed(t *testing.T) {
 	noticed := 0
 	primary, replica, empty := memory.New(memory.Config{}), memory.New(memory.Config{}), memory.New(memory.Config{})
 	a := &Announcement{
-		owner: "w", entries: primary, logger: slog.New(slog.DiscardHandler), snapshot: func() dispatch.Snapshot { return dispatch.Snapshot{} },
+		owner: "w", entries: primary, logger: slog.New(slog.DiscardHandler), snapshot: func() dispatch.Snapshot {
+			return dispatch.Snapshot{}
+		},
 		wentBack: func() { noticed++ },
 	}
 	say := func(want int, what string) {

@@ -122,11 +122,13 @@ func (w *worker) dispatcher(working context.Context, s store.Store) (*dispatch.D
 	for i, name := range c.Topics {
 		settings := c.Declared
 		settings.Name = name
-		topics[i] = dispatch.Topic{Name: name, Handler: handler, Concurrency: slots, Lease: c.Lease, Settings: settings, Limits: limits}
+		topics[i] = dispatch.Topic{Name: name, Handler: handler, Concurrency: slots, Lease: c.Lease, Settings: settings,
+			Limits: limits}
 		gates[name] = &w.gate
 	}
 	return dispatch.New(newGated(s, gates, nil), dispatch.Config{
-		Topics: topics, Policy: c.Policy, Owner: c.Owner, Logger: c.Logger, DrainTimeout: c.Drain, UntilEmpty: c.UntilEmpty,
+		Topics: topics, Policy: c.Policy, Owner: c.Owner, Logger: c.Logger, DrainTimeout: c.Drain,
+		UntilEmpty: c.UntilEmpty,
 	})
 }
 

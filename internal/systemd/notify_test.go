@@ -38,9 +38,11 @@ func env(vars map[string]string) func(string) string {
 }
 
 func TestStatesGetToTheManager(t *testing.T) {
-	for _, name := range []string{filepath.Join(t.TempDir(), "notify"), "@pawl-test-" + strconv.FormatInt(time.Now().UnixNano(), 36)} {
+	for _, name := range []string{filepath.Join(t.TempDir(), "notify"),
+		"@pawl-test-" + strconv.FormatInt(time.Now().UnixNano(), 36)} {
 		next := manager(t, name)
-		n, err := New(env(map[string]string{"NOTIFY_SOCKET": name, "WATCHDOG_USEC": "3000000", "WATCHDOG_PID": "42"}), 42)
+		n, err := New(env(map[string]string{"NOTIFY_SOCKET": name, "WATCHDOG_USEC": "3000000", "WATCHDOG_PID": "42"}),
+			42)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -51,7 +53,8 @@ func TestStatesGetToTheManager(t *testing.T) {
 		n.Reloading()
 		n.Alive()
 		n.Stopping()
-		for _, want := range []string{`^READY=1\nSTATUS=3 topics$`, `^RELOADING=1\nMONOTONIC_USEC=[1-9]\d+$`, `^WATCHDOG=1$`, `^STOPPING=1\nSTATUS=draining$`} {
+		for _, want := range []string{`^READY=1\nSTATUS=3 topics$`, `^RELOADING=1\nMONOTONIC_USEC=[1-9]\d+$`,
+			`^WATCHDOG=1$`, `^STOPPING=1\nSTATUS=draining$`} {
 			if got := next(); !regexp.MustCompile(want).MatchString(got) {
 				t.Errorf("%s: got %q, want %s", name, got, want)
 			}

@@ -15,14 +15,17 @@ import (
 )
 
 func TestParseMessage(t *testing.T) {
-	got, err := wire.ParseMessage([]byte(` {"topic":"mail","id":"m\u0031","key":"k\n","priority":-0,"body":"a\u0000\ud83d\ude00é",` +
-		`"headers":{"a":"1","b":""},"not_before":"2026-01-31T12:00:00.5+01:00","unique_key":"u","unique_for_seconds":1.5} ` + "\r\n"))
+	got, err := wire.ParseMessage(
+		[]byte(` {"topic":"mail","id":"m\u0031","key":"k\n","priority":-0,"body":"a\u0000\ud83d\ude00é",` +
+			`"headers":{"a":"1","b":""},"not_before":"2026-01-31T12:00:00.5+01:00","unique_key":"u","unique_for_seconds":1.5} ` +
+			"\r\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := wire.Draft{Message: pawl.Message{
-		Topic: "mail", ID: "m1", Key: []byte("k\n"), Body: []byte("a\x00😀é"), Headers: map[string]string{"a": "1", "b": ""},
-		Unique: pawl.Unique{Key: "u", For: 1500 * time.Millisecond},
+		Topic: "mail", ID: "m1", Key: []byte("k\n"), Body: []byte("a\x00😀é"),
+		Headers: map[string]string{"a": "1", "b": ""},
+		Unique:  pawl.Unique{Key: "u", For: 1500 * time.Millisecond},
 	}, NotBefore: got.NotBefore}
 	if !reflect.DeepEqual(got, want) || !got.NotBefore.Equal(time.Date(2026, 1, 31, 11, 0, 0, 5e8, time.UTC)) {
 		t.Errorf("got %+v\nwant %+v", got, want)
@@ -43,7 +46,8 @@ func TestParseMessageVariants(t *testing.T) {
 		`{"body":null,"body_base64":"AA=="}`:              {Body: []byte{0}},
 	} {
 		got, err := wire.ParseMessage([]byte(line))
-		if err != nil || !reflect.DeepEqual(got.Message, want) && !(want.Headers == nil && sameButEmpty(got.Message, want)) {
+		if err != nil || !reflect.DeepEqual(got.Message, want) &&
+			!(want.Headers == nil && sameButEmpty(got.Message, want)) {
 			t.Errorf("%s: got %+v, %v", line, got.Message, err)
 		}
 	}
@@ -116,13 +120,16 @@ func TestDraftAt(t *testing.T) {
 }
 
 func TestParseVerdict(t *testing.T) {
-	got, err := wire.ParseVerdict([]byte(`{"id":"a","topic":"echoed","body":{"x":[1,null,true,false,"\n"]},"token":"t","verdict":"ack","kind":null,` +
-		`"hold_seconds":1.5,"emit":[{"topic":"b","body":"x","delay_seconds":2},{"topic":"c"}]}`))
+	got, err := wire.ParseVerdict(
+		[]byte(
+			`{"id":"a","topic":"echoed","body":{"x":[1,null,true,false,"\n"]},"token":"t","verdict":"ack","kind":null,` +
+				`"hold_seconds":1.5,"emit":[{"topic":"b","body":"x","delay_seconds":2},{"topic":"c"}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := wire.Verdict{ID: "a", Token: "t", Verdict: "ack", Hold: 1500 * time.Millisecond, Emit: []wire.Draft{
-		{Message: pawl.Message{Topic: "b", Body: []byte("x"), Delay: 2 * time.Second}}, {Message: pawl.Message{Topic: "c"}}}}
+		{Message: pawl.Message{Topic: "b", Body: []byte("x"), Delay: 2 * time.Second}},
+		{Message: pawl.Message{Topic: "c"}}}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
@@ -155,8 +162,10 @@ func TestAppendDelivery(t *testing.T) {
 	for _, d := range []pawl.Delivery{
 		{Message: pawl.Message{ID: "i", Topic: "t"}},
 		{Message: pawl.Message{ID: `"\`, Topic: "t", Key: []byte{}, Body: []byte("\x00\x1f\x7f\u2028<&>")}},
-		{Message: pawl.Message{ID: "é", Topic: "t", Key: []byte("k\r\n\t"), Body: []byte{0xff}, Headers: map[string]string{"b": "\x00", "a": `"`}}},
-		{Message: pawl.Message{ID: "i", Topic: "t", Key: []byte{0xfe}, Body: []byte("12345678901234567890.10")}, Attempt: 7, Token: pawl.Token{Fence: 1 << 62, Lane: -5, Seq: 9}},
+		{Message: pawl.Message{ID: "é", Topic: "t", Key: []byte("k\r\n\t"), Body: []byte{0xff},
+			Headers: map[string]string{"b": "\x00", "a": `"`}}},
+		{Message: pawl.Message{ID: "i", Topic: "t", Key: []byte{0xfe}, Body: []byte("12345678901234567890.10")},
+			Attempt: 7, Token: pawl.Token{Fence: 1 << 62, Lane: -5, Seq: 9}},
 	} {
 		line := wire.AppendDelivery([]byte("before "), &d)
 		var got struct {
@@ -180,8 +189,10 @@ func TestAppendDelivery(t *testing.T) {
 		if got.Key != nil {
 			key = []byte(*got.Key)
 		}
-		same := got.ID == d.ID && got.Topic == d.Topic && got.Token == d.Token.String() && got.Attempt == d.Attempt && got.Headers != nil
-		if !same || !bytes.Equal(body, d.Body) || !bytes.Equal(key, d.Key) || (key == nil) != (d.Key == nil) || fmt.Sprint(got.Headers) != fmt.Sprint(d.Headers) {
+		same := got.ID == d.ID && got.Topic == d.Topic && got.Token == d.Token.String() && got.Attempt == d.Attempt &&
+			got.Headers != nil
+		if !same || !bytes.Equal(body, d.Body) || !bytes.Equal(key, d.Key) || (key == nil) != (d.Key == nil) ||
+			fmt.Sprint(got.Headers) != fmt.Sprint(d.Headers) {
 			t.Errorf("%s\nis not %+v", line, d)
 		}
 	}
@@ -191,7 +202,8 @@ func TestAppendDelivery(t *testing.T) {
 // accepted is valid JSON with the same meaning.
 func FuzzParseMessage(f *testing.F) {
 	for _, seed := range []string{
-		`{"topic":"a","body":"\ud83d\ude00","headers":{"x":"y"},"priority":3}`, `{"body":{"a":[1e5,-0.1,true,null]}}`, `{"body_base64":"AA=="}`, `{"body":"\u0000é"}`,
+		`{"topic":"a","body":"\ud83d\ude00","headers":{"x":"y"},"priority":3}`, `{"body":{"a":[1e5,-0.1,true,null]}}`,
+		`{"body_base64":"AA=="}`, `{"body":"\u0000é"}`,
 	} {
 		f.Add([]byte(seed))
 	}
@@ -219,14 +231,16 @@ func FuzzParseMessage(f *testing.F) {
 		case json.Unmarshal(std.Body, &text) == nil:
 			body = []byte(text)
 		}
-		if std.Topic != d.Topic || std.ID != d.ID || std.Priority != d.Priority || !bytes.Equal(body, d.Body) || len(std.Headers) != len(d.Headers) {
+		if std.Topic != d.Topic || std.ID != d.ID || std.Priority != d.Priority || !bytes.Equal(body, d.Body) ||
+			len(std.Headers) != len(d.Headers) {
 			t.Fatalf("%q: %+v is not %+v", line, d, std)
 		}
 	})
 }
 
 func BenchmarkParseMessage(b *testing.B) {
-	line := []byte(`{"topic":"mail","key":"customer-4711","priority":5,"body":"{\"order\":12345,\"to\":\"someone@example.com\",\"n\":1.10}","headers":{"traceparent":"00-x-y-01"}}`)
+	line := []byte(
+		`{"topic":"mail","key":"customer-4711","priority":5,"body":"{\"order\":12345,\"to\":\"someone@example.com\",\"n\":1.10}","headers":{"traceparent":"00-x-y-01"}}`)
 	b.SetBytes(int64(len(line)))
 	for b.Loop() {
 		if _, err := wire.ParseMessage(line); err != nil {
@@ -236,7 +250,8 @@ func BenchmarkParseMessage(b *testing.B) {
 }
 
 func BenchmarkAppendDelivery(b *testing.B) {
-	d := pawl.Delivery{Message: pawl.Message{ID: pawl.NewID(), Topic: "mail", Key: []byte("customer-4711"), Body: []byte(base64.StdEncoding.EncodeToString(make([]byte, 300)))}}
+	d := pawl.Delivery{Message: pawl.Message{ID: pawl.NewID(), Topic: "mail", Key: []byte("customer-4711"),
+		Body: []byte(base64.StdEncoding.EncodeToString(make([]byte, 300)))}}
 	var line []byte
 	for b.Loop() {
 		line = wire.AppendDelivery(line[:0], &d)
@@ -255,10 +270,12 @@ func (inLog) RawHeaders() []pawl.RawHeader {
 }
 
 func TestDeliveryFromALog(t *testing.T) {
-	line := wire.AppendDelivery(nil, &pawl.Delivery{Message: pawl.Message{ID: "m1", Topic: "mail"}, Attempt: 1, Log: inLog{}})
+	line := wire.AppendDelivery(nil, &pawl.Delivery{Message: pawl.Message{ID: "m1", Topic: "mail"}, Attempt: 1,
+		Log: inLog{}})
 	want := `{"id":"m1","topic":"mail","key":null,"attempt":1,"token":"0.0.0","headers":{},` +
 		`"log":{"partition":3,"offset":1099511627776,"timestamp":"1970-01-01T00:00:01.5Z","null_body":true,"headers":[` +
-		`{"name":"a\u0000\ufffd","value_base64":"/w=="},{"name":"a","value_base64":""},{"name":"a","value_base64":null}]},"body":""}` + "\n"
+		`{"name":"a\u0000\ufffd","value_base64":"/w=="},{"name":"a","value_base64":""},{"name":"a","value_base64":null}]},"body":""}` +
+		"\n"
 	var got, expected any
 	if err := json.Unmarshal(line, &got); err != nil {
 		t.Fatal(err)

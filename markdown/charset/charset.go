@@ -78,7 +78,8 @@ const sample = 64 << 10
 
 func head(data []byte) []byte { return data[:min(len(data), sample)] }
 
-var declarations = regexp.MustCompile(`(?i)<(?:\?xml[^>]{0,200}?encoding|meta[^>]{0,300}?charset)\s*=\s*["']?\s*([a-z0-9_:.-]+)`)
+var declarations = regexp.MustCompile(
+	`(?i)<(?:\?xml[^>]{0,200}?encoding|meta[^>]{0,300}?charset)\s*=\s*["']?\s*([a-z0-9_:.-]+)`)
 
 func declared(data []byte) string {
 	if m := declarations.FindSubmatch(data[:min(len(data), 4096)]); m != nil {
@@ -169,7 +170,8 @@ func common(r rune, name string) float64 {
 	if err != nil || len(b) != 2 {
 		return 0.1
 	}
-	first := map[string][2]byte{"gb18030": {0xb0, 0xd7}, "shift_jis": {0x88, 0x97}, "big5": {0xa4, 0xc6}, "euc-jp": {0xb0, 0xcf}}[name]
+	first := map[string][2]byte{"gb18030": {0xb0, 0xd7}, "shift_jis": {0x88, 0x97}, "big5": {0xa4, 0xc6},
+		"euc-jp": {0xb0, 0xcf}}[name]
 	if first[0] <= b[0] && b[0] <= first[1] && (b[1] >= 0xa1 || name == "big5" || name == "shift_jis") {
 		return 0.9
 	}

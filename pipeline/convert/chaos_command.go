@@ -31,15 +31,18 @@ changes --capacity while it runs.`,
 				{Name: "latency-stddev", Type: pipeline.Duration, Default: "2s", Doc: "how much that varies"},
 				number("failure-rate", "0.1", "share of requests that are answered by 500"),
 				number("rate-limit", "0.3", "share of requests that are answered by 429, whatever the load"),
-				{Name: "capacity", Type: pipeline.Int, Default: "0", Doc: "answer more than `N` requests at once by 429; 0: any number"},
+				{Name: "capacity", Type: pipeline.Int, Default: "0",
+					Doc: "answer more than `N` requests at once by 429; 0: any number"},
 				number("hang", "0", "share of requests that are never answered"),
 				number("oom", "0", "share of answers that are far too large"),
 				seed,
 			},
 		}, {
-			Use: "files DIR", Short: "Make a tree of files to convert", MinArgs: 1, MaxArgs: 1, Args: "one folder", Run: chaosFiles,
+			Use: "files DIR", Short: "Make a tree of files to convert", MinArgs: 1, MaxArgs: 1, Args: "one folder",
+			Run: chaosFiles,
 			Flags: []pipeline.Flag{{
-				Name: "set", Type: pipeline.Choice, Choices: []string{chaos.Mix, chaos.Text, chaos.Deep}, Default: chaos.Mix, Doc: "which `SET`: 1k_mix, 10k_text or deep_nested",
+				Name: "set", Type: pipeline.Choice, Choices: []string{chaos.Mix, chaos.Text, chaos.Deep},
+				Default: chaos.Mix, Doc: "which `SET`: 1k_mix, 10k_text or deep_nested",
 			}, seed},
 		}},
 	}
@@ -48,10 +51,13 @@ changes --capacity while it runs.`,
 func chaosLLM(ctx context.Context, in *pipeline.Invocation) error {
 	f := in.Flags
 	c := chaos.Config{
-		LatencyMean: f.Duration("latency-mean"), LatencyStddev: f.Duration("latency-stddev"), FailureRate: f.Number("failure-rate"),
-		RateLimit: f.Number("rate-limit"), Capacity: int(f.Int("capacity")), Hang: f.Number("hang"), OOM: f.Number("oom"), Seed: uint64(f.Int("seed")),
+		LatencyMean: f.Duration("latency-mean"), LatencyStddev: f.Duration("latency-stddev"),
+		FailureRate: f.Number("failure-rate"),
+		RateLimit:   f.Number("rate-limit"), Capacity: int(f.Int("capacity")), Hang: f.Number("hang"),
+		OOM: f.Number("oom"), Seed: uint64(f.Int("seed")),
 	}
-	for name, p := range map[string]float64{"failure-rate": c.FailureRate, "rate-limit": c.RateLimit, "hang": c.Hang, "oom": c.OOM} {
+	for name, p := range map[string]float64{"failure-rate": c.FailureRate, "rate-limit": c.RateLimit, "hang": c.Hang,
+		"oom": c.OOM} {
 		if p < 0 || p > 1 {
 			return usage("give a share from 0 to 1", "--%s is %v", name, p)
 		}
@@ -61,11 +67,16 @@ func chaosLLM(ctx context.Context, in *pipeline.Invocation) error {
 		return &pipeline.Error{What: "cannot listen", Err: err, Next: "choose another address with --listen"}
 	}
 	if !in.Quiet {
-		if _, err := fmt.Fprintf(in.Stderr, "serving http://%s/v1 (openai) and http://%[1]s (anthropic); GET /truth tells what happened\n", l.Addr()); err != nil {
+		if _, err := fmt.Fprintf(in.Stderr,
+			"serving http://%s/v1 (openai) and http://%[1]s (anthropic); GET /truth tells what happened\n",
+			l.Addr()); err != nil {
 			return err
 		}
 	}
-	s := &http.Server{Handler: chaos.New(c), ReadHeaderTimeout: 10 * time.Second, BaseContext: func(net.Listener) context.Context { return ctx }}
+	s := &http.Server{Handler: chaos.New(c), ReadHeaderTimeout: 10 * time.Second,
+		BaseContext: func(net.Listener) context.Context {
+			return ctx
+		}}
 	context.AfterFunc(ctx, func() { _ = s.Close() })
 	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 		return err

@@ -38,18 +38,23 @@ With --llm PROVIDER/MODEL, a language model improves the Markdown. Providers are
 			{Name: "llm-prompt", Doc: "tell the model what `FILE` says, instead of the built-in prompt"},
 			{Name: "llm-meta", Type: pipeline.Bool, Doc: "ask the model for title, summary and tags as front matter"},
 			{Name: "resume", Type: pipeline.Bool, Doc: "go on with the run in --out (the default)"},
-			{Name: "fresh", Type: pipeline.Bool, Doc: "forget the run in --out and begin anew; answers of models are kept"},
+			{Name: "fresh", Type: pipeline.Bool,
+				Doc: "forget the run in --out and begin anew; answers of models are kept"},
 			{Name: "retry-failed", Type: pipeline.Bool, Doc: "try again what had failed for good"},
-			{Name: "max-concurrency", Type: pipeline.Int, Doc: "at most `N` requests in flight, or conversions without --llm"},
-			{Name: "max-retries", Type: pipeline.Int, Default: "3", Doc: "give a file up after `N` failures and one more"},
+			{Name: "max-concurrency", Type: pipeline.Int,
+				Doc: "at most `N` requests in flight, or conversions without --llm"},
+			{Name: "max-retries", Type: pipeline.Int, Default: "3",
+				Doc: "give a file up after `N` failures and one more"},
 			{Name: "include", Type: pipeline.Texts, Doc: "only files that match `GLOB`; may be repeated"},
 			{Name: "exclude", Type: pipeline.Texts, Doc: "no files that match `GLOB`; may be repeated"},
 			{Name: "no-cache", Type: pipeline.Bool, Doc: "ask the model again for what it has answered before"},
 			{Name: "type", Doc: "what the document is, such as `html`, whatever its name says"},
 			{Name: "images", Doc: "save pictures of documents to `DIR` and link them"},
 			{Name: "page-markers", Type: pipeline.Bool, Doc: "mark the beginning of pages and slides"},
-			{Name: "log-level", Type: pipeline.Choice, Choices: []string{"debug", "info", "warn", "error"}, Doc: "log from `LEVEL` on"},
-			{Name: "log-format", Type: pipeline.Choice, Choices: []string{"text", "json"}, Default: "text", Doc: "how log lines are written"},
+			{Name: "log-level", Type: pipeline.Choice, Choices: []string{"debug", "info", "warn", "error"},
+				Doc: "log from `LEVEL` on"},
+			{Name: "log-format", Type: pipeline.Choice, Choices: []string{"text", "json"}, Default: "text",
+				Doc: "how log lines are written"},
 		},
 	}
 }
@@ -68,7 +73,8 @@ func usage(next, format string, args ...any) error {
 // printOne converts one document and prints it.
 func printOne(ctx context.Context, in *pipeline.Invocation) error {
 	if len(in.Args) != 1 {
-		return usage("name one file, or a folder for the outputs with --out", "without --out, one document is converted, not %d", len(in.Args))
+		return usage("name one file, or a folder for the outputs with --out",
+			"without --out, one document is converted, not %d", len(in.Args))
 	}
 	if in.Flags.Text("llm") != "" {
 		return usage("add --out DIR", "--llm needs --out: answers that were paid for are kept there")
@@ -89,11 +95,13 @@ func printOne(ctx context.Context, in *pipeline.Invocation) error {
 	}
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		return &pipeline.Error{Code: pipeline.ExitNotFound, What: "cannot read " + name, Err: err, Next: "check the name"}
+		return &pipeline.Error{Code: pipeline.ExitNotFound, What: "cannot read " + name, Err: err,
+			Next: "check the name"}
 	case err != nil:
 		return &pipeline.Error{What: "cannot read " + name, Err: err, Next: "check the file and its permissions"}
 	}
-	d := doc.Document{Name: name, Data: data, Type: strings.ToLower(in.Flags.Text("type")), PageMarkers: in.Flags.Bool("page-markers")}
+	d := doc.Document{Name: name, Data: data, Type: strings.ToLower(in.Flags.Text("type")),
+		PageMarkers: in.Flags.Bool("page-markers")}
 	if name == "-" {
 		d.Name = ""
 	}
@@ -170,7 +178,8 @@ func executeRun(ctx context.Context, in *pipeline.Invocation) error {
 		return &pipeline.Error{What: "cannot lock " + r.out, Err: err, Next: "choose another --out"}
 	}
 	if !ok {
-		return &pipeline.Error{Code: pipeline.ExitConflict, What: "another run writes to " + r.out, Next: "wait for it, or choose another --out"}
+		return &pipeline.Error{Code: pipeline.ExitConflict, What: "another run writes to " + r.out,
+			Next: "wait for it, or choose another --out"}
 	}
 	defer release()
 	if err := r.open(ctx, in); err != nil {
@@ -208,11 +217,13 @@ func (r *run) ended(in *pipeline.Invocation, s *Summary, err error) error {
 		return &pipeline.Error{Code: pipeline.ExitUnfinished, What: "the run is not finished", Err: err,
 			Next: "see to that, then resume with: " + again}
 	case errors.Is(err, errInterrupted):
-		return &pipeline.Error{Code: pipeline.ExitUnfinished, What: "interrupted; what is done is kept", Next: "resume with: " + again}
+		return &pipeline.Error{Code: pipeline.ExitUnfinished, What: "interrupted; what is done is kept",
+			Next: "resume with: " + again}
 	case err != nil:
 		return &pipeline.Error{What: "the run failed", Err: err, Next: "resume with: " + again}
 	case s.PermanentFailure+s.Failed > 0:
-		return &pipeline.Error{Code: pipeline.ExitPartly, What: fmt.Sprintf("%d files failed for good", s.PermanentFailure+s.Failed),
+		return &pipeline.Error{Code: pipeline.ExitPartly, What: fmt.Sprintf("%d files failed for good",
+			s.PermanentFailure+s.Failed),
 			Next: "see " + filepath.Join(r.out, "failed_report.json") + "; try them again with --retry-failed"}
 	}
 	return nil
@@ -245,10 +256,12 @@ func newRun(in *pipeline.Invocation) (*run, error) {
 	out, err := filepath.Abs(f.Text("out"))
 	errs = append(errs, err)
 	if err := errors.Join(errs...); err != nil {
-		return nil, &pipeline.Error{Code: pipeline.ExitUsage, What: "cannot begin", Err: err, Next: "run `pawl convert --help` for its flags"}
+		return nil, &pipeline.Error{Code: pipeline.ExitUsage, What: "cannot begin", Err: err,
+			Next: "run `pawl convert --help` for its flags"}
 	}
 	r := &run{
-		sources: sources, out: out, filter: admits, maxRetries: int(f.Int("max-retries")), retryFailed: f.Bool("retry-failed"),
+		sources: sources, out: out, filter: admits, maxRetries: int(f.Int("max-retries")),
+		retryFailed: f.Bool("retry-failed"),
 		pageMarkers: f.Bool("page-markers"), registry: NewRegistry(tool.Find()), log: logger(in), most: int(most),
 		cpu: make(chan struct{}, runtime.GOMAXPROCS(0)),
 	}
@@ -291,7 +304,8 @@ func (r *run) open(ctx context.Context, in *pipeline.Invocation) error {
 	}
 	marks, ok := s.(store.Marks)
 	if !ok {
-		return &pipeline.Error{Code: pipeline.ExitUsage, What: "the store cannot hold a run: it keeps no marks", Next: "use sqlite: or postgres:"}
+		return &pipeline.Error{Code: pipeline.ExitUsage, What: "the store cannot hold a run: it keeps no marks",
+			Next: "use sqlite: or postgres:"}
 	}
 	r.store, r.marks = s, marks
 	r.ledger = &ledger{marks: marks, queue: make(chan entry), stop: make(chan struct{})}
@@ -305,7 +319,8 @@ func (r *run) open(ctx context.Context, in *pipeline.Invocation) error {
 		}
 	}
 	r.id = pawl.NewID()
-	if _, err := marks.PutMarks(ctx, pawl.Mark{Scope: meta, Key: "id", Value: []byte(r.id)}); err != nil { // if there is none
+	// if there is none
+	if _, err := marks.PutMarks(ctx, pawl.Mark{Scope: meta, Key: "id", Value: []byte(r.id)}); err != nil {
 		return err
 	}
 	found, err := marks.GetMarks(ctx, meta, "id")

@@ -168,7 +168,8 @@ func (r *run) due(f *found, rec record) (record, bool) {
 	unchanged := rec.same(f.size, f.mod, r.options)
 	switch {
 	case unchanged && rec.Status == completed:
-		if _, err := os.Stat(filepath.Join(r.out, filepath.FromSlash(outputName(f.path)))); !errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Stat(filepath.Join(r.out, filepath.FromSlash(outputName(f.path)))); !errors.Is(err,
+			fs.ErrNotExist) {
 			r.stats.unchanged.Add(1)
 			return rec, false
 		}
@@ -176,7 +177,8 @@ func (r *run) due(f *found, rec record) (record, bool) {
 		r.stats.permanent.Add(1)
 		return rec, false
 	}
-	next := record{Path: f.path, Status: pending, Size: f.size, ModTime: f.mod, Options: r.options, Output: outputName(f.path)}
+	next := record{Path: f.path, Status: pending, Size: f.size, ModTime: f.mod, Options: r.options,
+		Output: outputName(f.path)}
 	if unchanged && !(r.retryFailed && rec.Status == permanent) {
 		next.Failures, next.Error, next.Kind, next.FailedAt = rec.Failures, rec.Error, rec.Kind, rec.FailedAt
 	}

@@ -108,7 +108,8 @@ func (r *run) export(ctx context.Context) error {
 		if rec.Error == "" || rec.Status == completed {
 			continue
 		}
-		line, err = json.Marshal(failure{strings.ToValidUTF8(rec.Path, "\uFFFD"), rec.Status, rec.Failures, rec.Kind, rec.Error, rec.FailedAt})
+		line, err = json.Marshal(failure{strings.ToValidUTF8(rec.Path, "\uFFFD"), rec.Status, rec.Failures, rec.Kind,
+			rec.Error, rec.FailedAt})
 		if err != nil {
 			return err
 		}

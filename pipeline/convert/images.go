@@ -30,7 +30,8 @@ func (i images) keeper(output string) func(name string, data []byte) string {
 			}
 		}
 		link := full
-		if rel, err := filepath.Rel(filepath.Join(i.from, filepath.Dir(filepath.FromSlash(output))), full); i.from != "" && err == nil {
+		if rel, err := filepath.Rel(filepath.Join(i.from, filepath.Dir(filepath.FromSlash(output))),
+			full); i.from != "" && err == nil {
 			link = rel
 		}
 		return filepath.ToSlash(link)

@@ -134,7 +134,8 @@ func (m *improver) recall(ctx context.Context) error {
 func unfenced(text string) string {
 	trimmed := strings.TrimSpace(text)
 	for _, open := range []string{"```markdown\n", "```md\n", "```\n"} {
-		if rest, ok := strings.CutPrefix(trimmed, open); ok && strings.HasSuffix(rest, "\n```") && strings.Count(rest, "\n```")%2 == 1 {
+		if rest, ok := strings.CutPrefix(trimmed, open); ok && strings.HasSuffix(rest, "\n```") &&
+			strings.Count(rest, "\n```")%2 == 1 {
 			trimmed = strings.TrimSuffix(rest, "\n```")
 			break
 		}

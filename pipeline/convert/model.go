@@ -35,7 +35,8 @@ func (r *run) useModel(ctx context.Context, in *pipeline.Invocation) error {
 	providers := section.Sections("providers")
 	p, ok := providers[id]
 	if !ok {
-		return usage("add it to pawl.yaml under llm.providers; there are: "+strings.Join(slices.Sorted(maps.Keys(providers)), ", "),
+		return usage("add it to pawl.yaml under llm.providers; there are: "+
+			strings.Join(slices.Sorted(maps.Keys(providers)), ", "),
 			"no provider is called %q", id)
 	}
 	prices := map[string]llm.Price{}
@@ -43,7 +44,8 @@ func (r *run) useModel(ctx context.Context, in *pipeline.Invocation) error {
 		prices[name] = llm.Price{Input: m.Number("input_cost"), Output: m.Number("output_cost")}
 	}
 	if _, priced := prices[model]; !priced && section.Has("budget") {
-		return usage("add it to pawl.yaml under llm.providers."+id+".models", "there is a budget, but no price of the model %q", model)
+		return usage("add it to pawl.yaml under llm.providers."+id+".models",
+			"there is a budget, but no price of the model %q", model)
 	}
 	if !f.Changed("max-concurrency") {
 		r.most = int(p.Int("max_concurrency"))
@@ -52,7 +54,8 @@ func (r *run) useModel(ctx context.Context, in *pipeline.Invocation) error {
 	if name := f.Text("llm-prompt"); name != "" {
 		text, err := os.ReadFile(name)
 		if err != nil {
-			return &pipeline.Error{Code: pipeline.ExitUsage, What: "cannot read the prompt", Err: err, Next: "check --llm-prompt"}
+			return &pipeline.Error{Code: pipeline.ExitUsage, What: "cannot read the prompt", Err: err,
+				Next: "check --llm-prompt"}
 		}
 		prompt = string(text)
 	}
@@ -61,7 +64,8 @@ func (r *run) useModel(ctx context.Context, in *pipeline.Invocation) error {
 	}
 	r.model = &improver{
 		provider: llm.New(llm.Config{
-			ID: id, Type: p.Text("type"), BaseURL: p.Text("base_url"), Key: p.Text("key"), Timeout: p.Duration("timeout"),
+			ID: id, Type: p.Text("type"), BaseURL: p.Text("base_url"), Key: p.Text("key"),
+			Timeout:        p.Duration("timeout"),
 			MaxAnswerBytes: p.Int("max_answer_bytes"), MaxConcurrency: r.most, Models: prices, Logger: r.log,
 		}),
 		model: model, prompt: prompt, useCache: !f.Bool("no-cache"), scope: r.scope + "/spent", ledger: r.ledger,
@@ -77,7 +81,8 @@ func (r *run) useModel(ctx context.Context, in *pipeline.Invocation) error {
 		if k := pawl.Describe(err).Kind; k == llm.KindAuth || k == llm.KindQuota {
 			code = pipeline.ExitUnfinished
 		}
-		return &pipeline.Error{Code: code, What: "cannot use provider " + id, Err: err, Next: "check its base_url and key in pawl.yaml, under llm.providers." + id}
+		return &pipeline.Error{Code: code, What: "cannot use provider " + id, Err: err,
+			Next: "check its base_url and key in pawl.yaml, under llm.providers." + id}
 	}
 	return nil
 }

@@ -63,12 +63,14 @@ func NewRegistry(tools *tool.Set) *Registry {
 	r := &Registry{Timeout: 2 * time.Minute, Formats: map[string]Format{
 		"html": native("html", plain.HTML), "docx": native("docx", ooxml.Docx), "pptx": native("pptx", ooxml.Pptx),
 		"xlsx": native("xlsx", ooxml.Xlsx), "csv": native("csv", plain.CSV), "tsv": native("csv", plain.CSV),
-		"json": native("json", plain.JSON), "xml": native("xml", plain.XML), "ipynb": native("notebook", plain.Notebook),
-		"epub": native("epub", pack.Epub), "eml": native("eml", mail.Eml), "msg": native("msg", mail.Msg),
+		"json": native("json", plain.JSON), "xml": native("xml", plain.XML),
+		"ipynb": native("notebook", plain.Notebook),
+		"epub":  native("epub", pack.Epub), "eml": native("eml", mail.Eml), "msg": native("msg", mail.Msg),
 		"zip": native("zip", pack.Zip), "txt": native("text", plain.Text), "md": native("text", plain.Text),
 		"rtf": native("rtf", plain.RTF), "pdf": native("pdf", pdf.Convert),
 	}}
-	for from, to := range map[string]string{"doc": "docx", "odt": "docx", "ppt": "pptx", "odp": "pptx", "xls": "xlsx", "ods": "xlsx"} {
+	for from, to := range map[string]string{"doc": "docx", "odt": "docx", "ppt": "pptx", "odp": "pptx", "xls": "xlsx",
+		"ods": "xlsx"} {
 		r.Formats[from] = Format{Processor: tools.Office(from, to), ProcessorName: "office"}
 	}
 	p := r.Formats["pdf"]
@@ -100,7 +102,8 @@ func (r *Registry) convert(ctx context.Context, d doc.Document) (doc.Markdown, e
 	if d.Trace == nil {
 		d.Trace = func(doc.Step) {}
 	}
-	d.Trace(doc.Step{What: "Conversion plan", Args: []any{"primary", or(f.Primary.Name, f.ProcessorName), "fallback", f.Fallback.Name}})
+	d.Trace(doc.Step{What: "Conversion plan", Args: []any{"primary", or(f.Primary.Name, f.ProcessorName), "fallback",
+		f.Fallback.Name}})
 	if f.Processor != nil {
 		d.Trace(doc.Step{What: "Running pre-processor", Args: []any{"processor", f.ProcessorName}})
 		next, err := f.Processor.Process(ctx, d)
@@ -115,7 +118,8 @@ func (r *Registry) convert(ctx context.Context, d doc.Document) (doc.Markdown, e
 	}
 	var first error
 	for i, e := range engines {
-		d.Trace(doc.Step{What: "Executing converter", Args: []any{"converter", e.Name, "attempt", fmt.Sprintf("%d/%d", i+1, len(engines))}})
+		d.Trace(doc.Step{What: "Executing converter", Args: []any{"converter", e.Name, "attempt",
+			fmt.Sprintf("%d/%d", i+1, len(engines))}})
 		md, err := guarded(ctx, e, d)
 		if err == nil {
 			return md, nil
@@ -181,12 +185,18 @@ func or(a, b string) string {
 
 // extensions says what type files are of by the end of their name.
 var extensions = map[string]string{
-	"htm": "html", "html": "html", "xhtml": "html", "docx": "docx", "docm": "docx", "dotx": "docx", "pptx": "pptx", "pptm": "pptx",
-	"ppsx": "pptx", "xlsx": "xlsx", "xlsm": "xlsx", "xltx": "xlsx", "csv": "csv", "tsv": "tsv", "tab": "tsv", "json": "json",
-	"jsonl": "json", "ndjson": "json", "geojson": "json", "xml": "xml", "rss": "xml", "atom": "xml", "rdf": "xml", "ipynb": "ipynb",
-	"epub": "epub", "eml": "eml", "msg": "msg", "zip": "zip", "txt": "txt", "text": "txt", "log": "txt", "md": "md", "markdown": "md",
-	"pdf": "pdf", "rtf": "rtf", "doc": "doc", "dot": "doc", "ppt": "ppt", "pps": "ppt", "xls": "xls", "odt": "odt", "ods": "ods",
-	"odp": "odp", "png": "image", "jpg": "image", "jpeg": "image", "tif": "image", "tiff": "image", "bmp": "image", "gif": "image", "webp": "image",
+	"htm": "html", "html": "html", "xhtml": "html", "docx": "docx", "docm": "docx", "dotx": "docx", "pptx": "pptx",
+	"pptm": "pptx",
+	"ppsx": "pptx", "xlsx": "xlsx", "xlsm": "xlsx", "xltx": "xlsx", "csv": "csv", "tsv": "tsv", "tab": "tsv",
+	"json":  "json",
+	"jsonl": "json", "ndjson": "json", "geojson": "json", "xml": "xml", "rss": "xml", "atom": "xml", "rdf": "xml",
+	"ipynb": "ipynb",
+	"epub":  "epub", "eml": "eml", "msg": "msg", "zip": "zip", "txt": "txt", "text": "txt", "log": "txt", "md": "md",
+	"markdown": "md",
+	"pdf":      "pdf", "rtf": "rtf", "doc": "doc", "dot": "doc", "ppt": "ppt", "pps": "ppt", "xls": "xls", "odt": "odt",
+	"ods": "ods",
+	"odp": "odp", "png": "image", "jpg": "image", "jpeg": "image", "tif": "image", "tiff": "image", "bmp": "image",
+	"gif": "image", "webp": "image",
 }
 
 // typeOf is the type of a file by its name; empty if that says nothing.

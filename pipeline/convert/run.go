@@ -123,7 +123,8 @@ func (r *run) prepare(ctx context.Context, in *pipeline.Invocation) error {
 		Settings: store.Declaration{Name: r.topic, Order: store.OrderNone, Deadline: time.Hour},
 	}
 	if r.model != nil {
-		limit, err := dispatch.NewLimiter(dispatch.LimitConfig{Name: "llm." + r.model.provider.ID, Adaptive: r.most, AIMD: &dispatch.AIMD{}})
+		limit, err := dispatch.NewLimiter(dispatch.LimitConfig{Name: "llm." + r.model.provider.ID, Adaptive: r.most,
+			AIMD: &dispatch.AIMD{}})
 		if err != nil {
 			return err
 		}

@@ -49,7 +49,8 @@ func (l *lines) Write(p []byte) (int, error) {
 func newRig(t *testing.T) *rig {
 	t.Helper()
 	dir := t.TempDir()
-	r := &rig{t: t, src: filepath.Join(dir, "src"), out: filepath.Join(dir, "out"), store: memory.New(memory.Config{}), log: &lines{}}
+	r := &rig{t: t, src: filepath.Join(dir, "src"), out: filepath.Join(dir, "out"), store: memory.New(memory.Config{}),
+		log: &lines{}}
 	t.Cleanup(func() { _ = r.store.Close() })
 	return r
 }
@@ -76,7 +77,8 @@ func (r *rig) provide(kind, path string, h http.Handler) {
 	fields := top.Fields[0].Of.Fields
 	price := pipeline.NewSection(fields[6].Of.Fields, map[string]any{"input_cost": 1.0, "output_cost": 2.0})
 	r.provider = pipeline.NewSection(fields, map[string]any{
-		"type": kind, "base_url": server.URL + path, "key": "secret-key", "max_concurrency": int64(16), "timeout": 10 * time.Second,
+		"type": kind, "base_url": server.URL + path, "key": "secret-key", "max_concurrency": int64(16),
+		"timeout":          10 * time.Second,
 		"max_answer_bytes": int64(1 << 20), "models": map[string]pipeline.Section{"small": price},
 	})
 }
@@ -84,7 +86,8 @@ func (r *rig) provide(kind, path string, h http.Handler) {
 // run runs `pawl convert SRC --out OUT` with flags, and returns its summary and its error.
 func (r *rig) run(ctx context.Context, flags map[string]any) (Summary, error) {
 	r.t.Helper()
-	values, changed := map[string]any{"out": r.out, "max-retries": int64(3), "log-format": "text", "log-level": "debug"}, map[string]bool{}
+	values, changed := map[string]any{"out": r.out, "max-retries": int64(3), "log-format": "text",
+		"log-level": "debug"}, map[string]bool{}
 	for k, v := range flags {
 		values[k], changed[k] = v, true
 	}
@@ -95,7 +98,8 @@ func (r *rig) run(ctx context.Context, flags map[string]any) (Summary, error) {
 	var out bytes.Buffer
 	top := llmField()
 	in := &pipeline.Invocation{
-		Args: []string{r.src}, Flags: pipeline.NewValues(command().Flags, values, changed), Stdout: &out, Stderr: r.log, Output: "json", Quiet: true,
+		Args: []string{r.src}, Flags: pipeline.NewValues(command().Flags, values, changed), Stdout: &out, Stderr: r.log,
+		Output: "json", Quiet: true,
 		Getenv: func(string) string { return "" }, Policy: matrix, Owner: "test",
 		Open: func(context.Context, string, bool) (store.Store, error) { return r.store, nil },
 		Top: func(string) (pipeline.Section, error) {
@@ -157,18 +161,22 @@ func TestRunResumesAndSeesWhatHasChanged(t *testing.T) {
 	}
 	flags := map[string]any{"exclude": []string{"*.tmp"}}
 	s, err := r.run(t.Context(), flags)
-	if code(err) != pipeline.ExitPartly || s.Files != 3 || s.Completed != 2 || s.PermanentFailure != 1 || s.Skipped != 2 {
+	if code(err) != pipeline.ExitPartly || s.Files != 3 || s.Completed != 2 || s.PermanentFailure != 1 ||
+		s.Skipped != 2 {
 		t.Fatalf("first run: %v %+v", err, s)
 	}
 	if b, err := os.ReadFile(filepath.Join(r.out, "a", "b.html.md")); err != nil || string(b) != "one\n" {
 		t.Fatal(string(b), err)
 	}
 	st := r.state()
-	if bad := st.Files["bad.docx"]; bad.Status != permanent || bad.FailureCount != 1 || bad.LastError == "" || st.Files["a/b.html"].SHA256 == "" || st.Totals["completed"] != 2 {
+	if bad := st.Files["bad.docx"]; bad.Status != permanent || bad.FailureCount != 1 || bad.LastError == "" ||
+		st.Files["a/b.html"].SHA256 == "" || st.Totals["completed"] != 2 {
 		t.Fatalf("%+v", st)
 	}
 	report, err := os.ReadFile(filepath.Join(r.out, "failed_report.json"))
-	if err != nil || !strings.Contains(string(report), `"file":"bad.docx","status":"permanent_failure","failure_count":1,"kind":"Corrupt"`) {
+	if err != nil ||
+		!strings.Contains(string(report),
+			`"file":"bad.docx","status":"permanent_failure","failure_count":1,"kind":"Corrupt"`) {
 		t.Fatal(string(report), err)
 	}
 	// Nothing has changed but one file; one output is gone.
@@ -203,7 +211,8 @@ func TestRunPaysNothingTwice(t *testing.T) {
 	for i := range n {
 		r.write(fmt.Sprintf("d%02d.md", i), fmt.Sprintf("document %d\n", i))
 	}
-	server := chaos.New(chaos.Config{LatencyMean: 5 * time.Millisecond, LatencyStddev: time.Millisecond, FailureRate: 0.1, Seed: 7})
+	server := chaos.New(chaos.Config{LatencyMean: 5 * time.Millisecond, LatencyStddev: time.Millisecond,
+		FailureRate: 0.1, Seed: 7})
 	r.models(server)
 	flags := map[string]any{"llm": "local/small"}
 	// The first run is interrupted in its midst.
@@ -237,9 +246,12 @@ func TestRunPaysNothingTwice(t *testing.T) {
 	}
 	log := r.log.buf.String()
 	for _, want := range []string{
-		`msg="Provider initialized" provider_id=local type=openai base_url=`, `msg="Sending LLM Request" provider=local model=small request_id=`,
-		`msg="LLM Response received" provider=local model=small`, ` status=200 duration=`, `msg="LLM Usage" provider=local`, ` output_tokens=`,
-		`msg="Conversion plan" file=d00.md primary=text fallback=`, `msg="Executing converter" file=d00.md converter=text attempt=1/1`,
+		`msg="Provider initialized" provider_id=local type=openai base_url=`,
+		`msg="Sending LLM Request" provider=local model=small request_id=`,
+		`msg="LLM Response received" provider=local model=small`, ` status=200 duration=`,
+		`msg="LLM Usage" provider=local`, ` output_tokens=`,
+		`msg="Conversion plan" file=d00.md primary=text fallback=`,
+		`msg="Executing converter" file=d00.md converter=text attempt=1/1`,
 		`msg="Processing complete" file=d00.md status=completed total_duration=`,
 	} {
 		if !strings.Contains(log, want) {
@@ -293,7 +305,8 @@ func TestRunGivesUpAfterItsRetries(t *testing.T) {
 	server := chaos.New(chaos.Config{FailureRate: 1, Seed: 1})
 	r.models(server)
 	s, err := r.run(t.Context(), map[string]any{"llm": "local/small", "max-retries": int64(1)})
-	if st := r.state().Files["a.md"]; code(err) != pipeline.ExitPartly || s.ServerErrors != 2 || st.Status != permanent || st.FailureCount != 2 {
+	if st := r.state().Files["a.md"]; code(err) != pipeline.ExitPartly || s.ServerErrors != 2 ||
+		st.Status != permanent || st.FailureCount != 2 {
 		t.Errorf("%v %+v %+v", err, s, st)
 	}
 }
@@ -317,10 +330,14 @@ func TestRunEndsWhereNoRepetitionHelps(t *testing.T) {
 		code   int
 		status string
 	}{
-		"quota":    {refusing(429, `{"error":{"code":"insufficient_quota","message":"pay"}}`), 0, pipeline.ExitUnfinished, pending},
-		"key":      {refusing(401, `{"error":{"message":"bad key"}}`), 0, pipeline.ExitUnfinished, pending},
-		"too long": {refusing(400, `{"error":{"message":"maximum context length is 10"}}`), 0, pipeline.ExitPartly, permanent},
-		"cut off":  {refusing(200, `{"choices":[{"finish_reason":"length","message":{"content":"half"}}],"usage":{"prompt_tokens":1000000}}`), 0.5, pipeline.ExitUnfinished, failed},
+		"quota": {refusing(429, `{"error":{"code":"insufficient_quota","message":"pay"}}`), 0,
+			pipeline.ExitUnfinished, pending},
+		"key": {refusing(401, `{"error":{"message":"bad key"}}`), 0, pipeline.ExitUnfinished, pending},
+		"too long": {refusing(400, `{"error":{"message":"maximum context length is 10"}}`), 0, pipeline.ExitPartly,
+			permanent},
+		"cut off": {refusing(200,
+			`{"choices":[{"finish_reason":"length","message":{"content":"half"}}],"usage":{"prompt_tokens":1000000}}`),
+			0.5, pipeline.ExitUnfinished, failed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)

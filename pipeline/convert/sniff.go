@@ -34,14 +34,16 @@ func identify(d *doc.Document) error {
 				return doc.Fail(doc.KindLocked, "it is encrypted; save it without a password")
 			}
 		}
-		return doc.Fail(doc.KindCorrupt, "its content is %s, not %s; rename it, or say what it is with --type", describe(found, d.Data), named)
+		return doc.Fail(doc.KindCorrupt, "its content is %s, not %s; rename it, or say what it is with --type",
+			describe(found, d.Data), named)
 	}
 	return nil
 }
 
 // containers says what is at the outside of a type; what is not listed is text.
 var containers = map[string]string{
-	"docx": "zip", "pptx": "zip", "xlsx": "zip", "epub": "zip", "zip": "zip", "odt": "zip", "ods": "zip", "odp": "zip", "pdf": "pdf",
+	"docx": "zip", "pptx": "zip", "xlsx": "zip", "epub": "zip", "zip": "zip", "odt": "zip", "ods": "zip", "odp": "zip",
+	"pdf": "pdf",
 	"msg": "compound", "doc": "compound", "xls": "compound", "ppt": "compound", "rtf": "rtf", "image": "image",
 }
 
@@ -98,7 +100,8 @@ func content(data []byte) string {
 		if strings.Contains(start, `"cells"`) && strings.Contains(start, `"cell_type"`) {
 			return "ipynb"
 		}
-		if strings.HasPrefix(strings.TrimLeft(start[1:], " \r\n\t"), `"`) || strings.HasPrefix(strings.TrimLeft(start[1:], " \r\n\t"), "{") {
+		if strings.HasPrefix(strings.TrimLeft(start[1:], " \r\n\t"), `"`) ||
+			strings.HasPrefix(strings.TrimLeft(start[1:], " \r\n\t"), "{") {
 			return "json"
 		}
 	}

@@ -68,10 +68,12 @@ func (r *run) summary() Summary {
 	s := &r.stats
 	elapsed := time.Since(s.began).Seconds()
 	sum := Summary{
-		Files: s.files.Load(), Completed: s.completed.Load(), Unchanged: s.unchanged.Load(), PermanentFailure: s.permanent.Load(),
-		Skipped: s.skipped.Load(), DocumentsPerMinute: float64(s.completed.Load()) / max(elapsed, 0.001) * 60,
+		Files: s.files.Load(), Completed: s.completed.Load(), Unchanged: s.unchanged.Load(),
+		PermanentFailure: s.permanent.Load(),
+		Skipped:          s.skipped.Load(), DocumentsPerMinute: float64(s.completed.Load()) / max(elapsed, 0.001) * 60,
 		Requests: s.requests.Load(), RateLimited: s.rateLimited.Load(), ServerErrors: s.serverErrors.Load(),
-		InputTokens: s.input.Load(), OutputTokens: s.output.Load(), CostUSD: float64(s.cost.Load()) / 1e9, ElapsedSeconds: elapsed,
+		InputTokens: s.input.Load(), OutputTokens: s.output.Load(), CostUSD: float64(s.cost.Load()) / 1e9,
+		ElapsedSeconds: elapsed,
 	}
 	r.hand.mu.Lock()
 	for _, f := range r.hand.files {
@@ -84,7 +86,8 @@ func (r *run) summary() Summary {
 }
 
 func (s *Summary) print(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "%d files: %d converted, %d unchanged, %d failed for good, %d failed so far, %d skipped, in %.1f s\n",
+	_, err := fmt.Fprintf(w,
+		"%d files: %d converted, %d unchanged, %d failed for good, %d failed so far, %d skipped, in %.1f s\n",
 		s.Files, s.Completed, s.Unchanged, s.PermanentFailure, s.Failed, s.Skipped, s.ElapsedSeconds)
 	if err == nil && s.Requests > 0 {
 		_, err = fmt.Fprintf(w, "%d requests (%d rate limited, %d server errors), %d + %d tokens, $%.4f\n",
@@ -114,13 +117,16 @@ func (r *run) boardLines() []string {
 		perMinute = int64(float64(perMinute) * 60 / elapsed.Seconds())
 	}
 	lines := []string{
-		fmt.Sprintf("documents    %d of %s   %d/min   ETA %s", s.Completed+s.Unchanged+s.PermanentFailure, r.total(), perMinute, r.eta(&s, perMinute)),
-		fmt.Sprintf("concurrency  %d/%d   failed %d (%d for good)", r.inUse(), r.most, r.stats.errors.Load(), s.PermanentFailure),
+		fmt.Sprintf("documents    %d of %s   %d/min   ETA %s", s.Completed+s.Unchanged+s.PermanentFailure, r.total(),
+			perMinute, r.eta(&s, perMinute)),
+		fmt.Sprintf("concurrency  %d/%d   failed %d (%d for good)", r.inUse(), r.most, r.stats.errors.Load(),
+			s.PermanentFailure),
 	}
 	if r.model != nil {
 		share := func(n int64) float64 { return 100 * float64(n) / float64(max(s.Requests, 1)) }
 		lines = append(lines, fmt.Sprintf("requests     %d   429 %d (%.1f %%)   5xx %d (%.1f %%)   cost $%.4f",
-			s.Requests, s.RateLimited, share(s.RateLimited), s.ServerErrors, share(s.ServerErrors), float64(r.model.spent.Load())/1e9))
+			s.Requests, s.RateLimited, share(s.RateLimited), s.ServerErrors, share(s.ServerErrors),
+			float64(r.model.spent.Load())/1e9))
 	}
 	return lines
 }

@@ -128,7 +128,8 @@ func writeFile(name, text string) error {
 
 // fail records what went wrong, and says what the runtime does about it.
 func (r *run) fail(ctx context.Context, f *held, err error, start time.Time) error {
-	if cause := context.Cause(ctx); cause != nil && (errors.Is(cause, pawl.ErrDrain) || errors.Is(cause, pawl.ErrLeaseLost)) {
+	if cause := context.Cause(ctx); cause != nil && (errors.Is(cause, pawl.ErrDrain) ||
+		errors.Is(cause, pawl.ErrLeaseLost)) {
 		return cause
 	}
 	what := pawl.Describe(err)
@@ -156,7 +157,8 @@ func (r *run) fail(ctx context.Context, f *held, err error, start time.Time) err
 		r.hand.change(func() { f.record = next })
 		return pawl.OfKind(what.Kind, err)
 	}
-	r.log.Error("Processing failed", "file", f.Path, "status", permanent, "failure_count", next.Failures, "kind", what.Kind,
+	r.log.Error("Processing failed", "file", f.Path, "status", permanent, "failure_count", next.Failures,
+		"kind", what.Kind,
 		"error", err, "total_duration", time.Since(start))
 	r.stats.permanent.Add(1)
 	r.hand.remove(f.Path)

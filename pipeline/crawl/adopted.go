@@ -22,7 +22,8 @@ func (c *crawler) remember(ctx context.Context, p parts, log *slog.Logger) (err 
 	marks := p.marks
 	if dir := c.options.Cache; dir != "" && dir != noCache {
 		if c.fetch.cache, err = newCache(dir, c.options.MaxBytes); err != nil {
-			return &pipeline.Error{Code: pipeline.ExitForbidden, What: "cannot keep pages in " + dir, Err: err, Next: "name another folder with --cache, or keep none: --cache off"}
+			return &pipeline.Error{Code: pipeline.ExitForbidden, What: "cannot keep pages in " + dir, Err: err,
+				Next: "name another folder with --cache, or keep none: --cache off"}
 		}
 	}
 	c.fetch.cookies.keep(marks, c.run, log)
@@ -51,6 +52,7 @@ func (m *marked) adopt(ctx context.Context, s *scope, to *url.URL) error {
 	if m.marks == nil {
 		return nil
 	}
-	_, err := m.marks.PutMarks(ctx, pawl.Mark{Scope: m.scope, Key: adoptedKey + site(to), Value: []byte(to.String()), If: pawl.AnyVersion})
+	_, err := m.marks.PutMarks(ctx, pawl.Mark{Scope: m.scope, Key: adoptedKey + site(to), Value: []byte(to.String()),
+		If: pawl.AnyVersion})
 	return err
 }

@@ -19,8 +19,9 @@ import (
 // cacheFor is how long an answer is kept that no crawl asks for.
 const cacheFor = 30 * 24 * time.Hour
 
-// cache keeps answers in files, so that a page is asked for on the condition that it has changed (RFC 9110, section 13).
-// Whatever is wrong with a file, its page is asked for without a condition. Processes may share the folder.
+// cache keeps answers in files, so that a page is asked for on the condition that it has changed (RFC 9110,
+// section 13). Whatever is wrong with a file, its page is asked for without a condition. Processes may share
+// the folder.
 type cache struct {
 	dir string // empty: nothing is kept
 	zip *zstd.Encoder
@@ -42,11 +43,13 @@ func newCache(dir string, maxBytes int64) (*cache, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
-	zip, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true))
+	zip, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
+		zstd.WithLowerEncoderMem(true))
 	if err != nil {
 		return nil, err
 	}
-	zap, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(uint64(max(maxBytes, 1<<20))))
+	zap, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1),
+		zstd.WithDecoderMaxMemory(uint64(max(maxBytes, 1<<20))))
 	return &cache{dir, zip, zap}, err
 }
 

@@ -16,8 +16,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// TestASecondCrawlAsksOnConditions: pages that have not changed are not sent again, and the output is the same; one that
-// has changed is new, and a file of the cache that is damaged costs one request.
+// TestASecondCrawlAsksOnConditions: pages that have not changed are not sent again, and the output is the
+// same; one that has changed is new, and a file of the cache that is damaged costs one request.
 func TestASecondCrawlAsksOnConditions(t *testing.T) {
 	var whole, unchanged atomic.Int64
 	title := "one"
@@ -103,7 +103,8 @@ func TestContentEncodings(t *testing.T) {
 		return z
 	}
 	w := newWeb(t, map[string]http.HandlerFunc{
-		"/": text("text/html", links("/br", "/zstd", "/bomb", "/none")), "/br": packed("br", br), "/zstd": packed("zstd", zst), "/bomb": packed("br", bomb),
+		"/": text("text/html", links("/br", "/zstd", "/bomb", "/none")), "/br": packed("br", br),
+		"/zstd": packed("zstd", zst), "/bomb": packed("br", bomb),
 		"/none": func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Encoding", "utf-8")
 			text("text/html", page)(w, r)

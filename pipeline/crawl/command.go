@@ -16,14 +16,16 @@ const Name = "crawl"
 // Kind is the crawler.
 func Kind() pipeline.Kind {
 	return pipeline.Kind{
-		Name: Name, Summary: "a polite crawler: every page once, in a file", Rules: Rules(), Fields: fields(), Check: checkSection, New: open,
+		Name: Name, Summary: "a polite crawler: every page once, in a file", Rules: Rules(), Fields: fields(),
+		Check: checkSection, New: open,
 		Commands: []pipeline.Command{command()},
 	}
 }
 
 func command() pipeline.Command {
 	return pipeline.Command{
-		Use: "crawl URL…", Short: "Crawl sites into a file: every page once, politely, resumable", Args: "URLs", MaxArgs: -1, Commands: []pipeline.Command{tryCommand()},
+		Use: "crawl URL…", Short: "Crawl sites into a file: every page once, politely, resumable", Args: "URLs",
+		MaxArgs: -1, Commands: []pipeline.Command{tryCommand()},
 		Long: `Crawls from the given URLs along their links, and writes a record of every page to a
 file. Pages are known by their canonical URL and stored once. robots.txt is obeyed,
 hosts are asked two requests at a time, and are left alone for as long as they ask.
@@ -42,21 +44,30 @@ same is a line of JSON on stderr every ten seconds, and at the end.`,
   pawl crawl https://example.com/docs/ --scope prefix --depth 3 --delay 1s   # needs a network
   pawl crawl --module shop.yaml   # needs a network`,
 		Flags: []pipeline.Flag{
-			{Name: "out", Default: "pages.jsonl", Doc: "write records to `FILE`: .jsonl, .csv, .db (SQLite), or a folder of Markdown (DIR/)"},
-			{Name: "module", Doc: "read seeds, limits, and what to read from pages from this `FILE`; flags count before it"},
-			{Name: "depth", Type: pipeline.Int, Doc: "follow at most so many links from a URL; it has depth 0 (default: no bound)"},
+			{Name: "out", Default: "pages.jsonl",
+				Doc: "write records to `FILE`: .jsonl, .csv, .db (SQLite), or a folder of Markdown (DIR/)"},
+			{Name: "module",
+				Doc: "read seeds, limits, and what to read from pages from this `FILE`; flags count before it"},
+			{Name: "depth", Type: pipeline.Int,
+				Doc: "follow at most so many links from a URL; it has depth 0 (default: no bound)"},
 			{Name: "max-pages", Type: pipeline.Int, Doc: "store at most so many pages (default: no bound)"},
-			{Name: "scope", Type: pipeline.Choice, Choices: []string{ScopeHost, ScopeDomain, ScopePrefix, ScopeAll}, Default: ScopeHost, Doc: "which links to follow: host, domain, prefix or all"},
+			{Name: "scope", Type: pipeline.Choice, Choices: []string{ScopeHost, ScopeDomain, ScopePrefix, ScopeAll},
+				Default: ScopeHost, Doc: "which links to follow: host, domain, prefix or all"},
 			{Name: "concurrency", Type: pipeline.Int, Default: "16", Doc: "requests in flight"},
 			{Name: "per-host", Type: pipeline.Int, Default: "2", Doc: "requests in flight to one host"},
 			{Name: "delay", Type: pipeline.Duration, Default: "0s", Doc: "the time between two requests to a host"},
-			{Name: "timeout", Type: pipeline.Duration, Default: "20s", Doc: "how long a request may take; ten seconds without a byte end it, too"},
-			{Name: "max-bytes", Type: pipeline.Size, Default: "10MiB", Doc: "the largest body; a larger one is a dead letter"},
-			{Name: "user-agent", Default: defaultAgent, Doc: "the User-Agent; its first word picks the group of robots.txt"},
+			{Name: "timeout", Type: pipeline.Duration, Default: "20s",
+				Doc: "how long a request may take; ten seconds without a byte end it, too"},
+			{Name: "max-bytes", Type: pipeline.Size, Default: "10MiB",
+				Doc: "the largest body; a larger one is a dead letter"},
+			{Name: "user-agent", Default: defaultAgent,
+				Doc: "the User-Agent; its first word picks the group of robots.txt"},
 			{Name: "header", Type: pipeline.Texts, Doc: "a header of every request, `NAME=VALUE`; can be repeated"},
 			{Name: "ignore-robots", Type: pipeline.Bool, Doc: "ask for what robots.txt disallows, too"},
-			{Name: "allow-private", Type: pipeline.Bool, Doc: "ask addresses of private networks and of this machine, too"},
-			{Name: "cache", Default: defaultCache, Doc: "keep pages in this `FOLDER`; a later crawl asks for them only if they have changed. off keeps none"},
+			{Name: "allow-private", Type: pipeline.Bool,
+				Doc: "ask addresses of private networks and of this machine, too"},
+			{Name: "cache", Default: defaultCache,
+				Doc: "keep pages in this `FOLDER`; a later crawl asks for them only if they have changed. off keeps none"},
 			{Name: "resume", Type: pipeline.Bool, Doc: "go on with an unfinished crawl of the same URLs, or begin"},
 		},
 		Run: crawl,
@@ -98,7 +109,8 @@ func flagOptions(in *pipeline.Invocation) (o Options, out string, err error) {
 	over(&o.Depth, v.Int("depth"), v.Changed("depth"))
 	errs = append(errs, formatOf(out))
 	o.Markdown = isFolder(out)
-	for name, n := range map[string]int64{"concurrency": int64(o.Concurrency), "per-host": int64(o.PerHost), "max-bytes": o.MaxBytes, "timeout": int64(o.Timeout)} {
+	for name, n := range map[string]int64{"concurrency": int64(o.Concurrency), "per-host": int64(o.PerHost),
+		"max-bytes": o.MaxBytes, "timeout": int64(o.Timeout)} {
 		if n < 1 {
 			errs = append(errs, fmt.Errorf("--%s has to be at least 1", name))
 		}
@@ -117,7 +129,8 @@ func over[T any](option *T, value T, given bool) {
 
 // usage is an error of the command line.
 func usage(err error) error {
-	return &pipeline.Error{Code: pipeline.ExitUsage, What: "this crawl cannot be carried out", Err: err, Next: "correct it; `pawl crawl --help` has examples"}
+	return &pipeline.Error{Code: pipeline.ExitUsage, What: "this crawl cannot be carried out", Err: err,
+		Next: "correct it; `pawl crawl --help` has examples"}
 }
 
 // crawl is the command.
@@ -161,7 +174,9 @@ func crawl(ctx context.Context, in *pipeline.Invocation) error {
 	}
 	stopBoard()
 	if ctx.Err() != nil {
-		return &pipeline.Error{Code: pipeline.ExitUnfinished, What: fmt.Sprintf("the crawl is not finished: %d pages are stored", c.stored.Load()), Err: errors.New("it was interrupted"),
+		return &pipeline.Error{Code: pipeline.ExitUnfinished,
+			What: fmt.Sprintf("the crawl is not finished: %d pages are stored", c.stored.Load()),
+			Err:  errors.New("it was interrupted"),
 			Next: "go on with the same command and --resume"}
 	}
 	if err != nil {
@@ -171,7 +186,8 @@ func crawl(ctx context.Context, in *pipeline.Invocation) error {
 }
 
 // finish exports, tells, and removes what is exported.
-func finish(ctx context.Context, in *pipeline.Invocation, p parts, c *crawler, r *run, d *depths, began time.Time, out string) error {
+func finish(ctx context.Context, in *pipeline.Invocation, p parts, c *crawler, r *run, d *depths, began time.Time,
+	out string) error {
 	sum, err := conclude(ctx, p, c, r, d, out)
 	if err != nil {
 		return err
@@ -181,7 +197,8 @@ func finish(ctx context.Context, in *pipeline.Invocation, p parts, c *crawler, r
 		return err
 	}
 	if sum.Dead > 0 {
-		return &pipeline.Error{Code: pipeline.ExitPartly, What: fmt.Sprintf("%d requests are dead letters", sum.Dead), Err: errors.New("they failed for good, or five times"),
+		return &pipeline.Error{Code: pipeline.ExitPartly, What: fmt.Sprintf("%d requests are dead letters", sum.Dead),
+			Err:  errors.New("they failed for good, or five times"),
 			Next: "look with `pawl dead ls --topic " + c.requestTopic() + " --group-by fingerprint`"}
 	}
 	return nil
@@ -233,7 +250,8 @@ func open(ctx context.Context, env pipeline.Env) (*pipeline.Pipeline, error) {
 		return nil, err
 	}
 	return &pipeline.Pipeline{
-		Stages: []pipeline.Stage{c.stage()}, Needs: []store.Capability{store.CanUnique, store.CanEmitAtomic, store.CanState},
+		Stages: []pipeline.Stage{c.stage()}, Needs: []store.Capability{store.CanUnique, store.CanEmitAtomic,
+			store.CanState},
 		Run: func(ctx context.Context) error { return c.watch(ctx, p, r, out, env) },
 	}, nil
 }

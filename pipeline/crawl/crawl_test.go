@@ -102,7 +102,8 @@ func (r *rig) run(ctx context.Context, seeds ...string) (sum Summary, pages map[
 		r.Fatal(failed)
 	}
 	values := map[string]any{
-		"out": filepath.Join(r.dir, "pages.jsonl"), "scope": ScopeHost, "concurrency": int64(16), "per-host": int64(2), "timeout": 5 * time.Second,
+		"out": filepath.Join(r.dir, "pages.jsonl"), "scope": ScopeHost, "concurrency": int64(16), "per-host": int64(2),
+		"timeout":   5 * time.Second,
 		"max-bytes": int64(1 << 20), "user-agent": defaultAgent, "allow-private": true, "delay": time.Duration(0),
 		"cache": filepath.Join(r.dir, "cache"),
 	}
@@ -112,7 +113,8 @@ func (r *rig) run(ctx context.Context, seeds ...string) (sum Summary, pages map[
 	}
 	var out bytes.Buffer
 	err = crawl(ctx, &pipeline.Invocation{
-		Args: seeds, Flags: pipeline.NewValues(command().Flags, values, given), Stdout: &out, Stderr: io.Discard, Output: "json", Quiet: true,
+		Args: seeds, Flags: pipeline.NewValues(command().Flags, values, given), Stdout: &out, Stderr: io.Discard,
+		Output: "json", Quiet: true,
 		Logger: slog.New(slog.DiscardHandler), Policy: matrix, Owner: "test",
 		Section: func(string, string) (pipeline.Section, error) { return r.module, nil },
 		Open:    func(context.Context, string, bool) (store.Store, error) { return s, nil },
@@ -162,7 +164,8 @@ func traps() map[string]http.HandlerFunc {
 	_ = z.Close()
 	pages := map[string]http.HandlerFunc{
 		"/robots.txt": text("text/plain", "User-agent: *\nDisallow: /secret\n"),
-		"/": text("text/html", links("/a", "/a#x", "/A/../a", "/secret/x", "/latin", "/meta", "/gzip", "/moved", "/loop1", "/chain0", "/cookie", "/large",
+		"/": text("text/html", links("/a", "/a#x", "/A/../a", "/secret/x", "/latin", "/meta", "/gzip", "/moved",
+			"/loop1", "/chain0", "/cookie", "/large",
 			"/deep", "/base/page", "http://elsewhere.example/", "mailto:a@b", "/file.bin", "/404", "/cut")),
 		"/a":     text("text/html", "<title>A &amp; B</title>"+links("/")),
 		"/latin": text("text/html; charset=iso-8859-1", latin),
@@ -213,7 +216,8 @@ func TestCrawlOfASiteWithTraps(t *testing.T) {
 		t.Errorf("got %v, want exit code 3", err)
 	}
 	for path, title := range map[string]string{
-		"/": "", "/a": "A & B", "/latin": "café", "/meta": "café", "/gzip": "packed", "/moved": "target", "/cookie": "with a cookie", "/deep": "deep",
+		"/": "", "/a": "A & B", "/latin": "café", "/meta": "café", "/gzip": "packed", "/moved": "target",
+		"/cookie": "with a cookie", "/deep": "deep",
 		"/under": "under", "/base/page": "", "/other/rel": "rel", "/file.bin": "",
 	} {
 		if p, ok := got[path]; !ok || p.Title != title {
@@ -226,13 +230,16 @@ func TestCrawlOfASiteWithTraps(t *testing.T) {
 	if p := got["/moved"]; !strings.HasSuffix(p.FinalURL, "/target") || p.Depth != 1 {
 		t.Errorf("the redirected page: %+v", p)
 	}
-	if hash := sha256.Sum256([]byte(latin)); got["/latin"].SHA256 != hex.EncodeToString(hash[:]) || got["/latin"].Charset != "windows-1252" {
+	if hash := sha256.Sum256([]byte(latin)); got["/latin"].SHA256 != hex.EncodeToString(hash[:]) ||
+		got["/latin"].Charset != "windows-1252" {
 		t.Errorf("/latin: %+v", got["/latin"])
 	}
-	if got["/gzip"].Bytes != int64(len("<title>packed</title>")) || got["/under"].Depth != 2 || got["/deep"].Links != 1 {
+	if got["/gzip"].Bytes != int64(len("<title>packed</title>")) || got["/under"].Depth != 2 ||
+		got["/deep"].Links != 1 {
 		t.Errorf("/gzip: %+v, /under: %+v", got["/gzip"], got["/under"])
 	}
-	if sum.Discovered != sum.Stored+sum.Duplicate+sum.Excluded+sum.Dead || sum.Dead != 5 { // large, 404, cut, chain, loop
+	// large, 404, cut, chain, loop
+	if sum.Discovered != sum.Stored+sum.Duplicate+sum.Excluded+sum.Dead || sum.Dead != 5 {
 		t.Errorf("the account: %+v", sum)
 	}
 	if n := len(w.times("/secret/x")); n != 0 {
@@ -260,7 +267,8 @@ func TestRetryAfterKeepsEverybodyOffTheHost(t *testing.T) {
 			}
 			text("text/html", "well again")(w, r)
 		},
-		"/1": text("text/html", "1"), "/2": text("text/html", "2"), "/3": text("text/html", "3"), "/4": text("text/html", "4"), "/5": text("text/html", "5"),
+		"/1": text("text/html", "1"), "/2": text("text/html", "2"), "/3": text("text/html", "3"),
+		"/4": text("text/html", "4"), "/5": text("text/html", "5"),
 	})
 	r := &rig{T: t, dir: t.TempDir(), changed: map[string]any{"per-host": int64(1)}}
 	sum, _, err := r.run(t.Context(), w.URL)
@@ -306,7 +314,8 @@ func TestAnInterruptedCrawlGoesOn(t *testing.T) {
 	}
 	r.changed = map[string]any{"resume": true}
 	sum, got, err := r.run(t.Context(), w.URL)
-	if err != nil || len(got) != pages+2 || sum.Stored != pages+2 || sum.Discovered != sum.Stored+sum.Duplicate+sum.Excluded+sum.Dead {
+	if err != nil || len(got) != pages+2 || sum.Stored != pages+2 ||
+		sum.Discovered != sum.Stored+sum.Duplicate+sum.Excluded+sum.Dead {
 		t.Fatalf("resumed: %v, %d pages, %+v", err, len(got), sum)
 	}
 	r.changed = nil
@@ -331,10 +340,12 @@ func TestLimits(t *testing.T) {
 		t.Errorf("10 pages: %v, %d pages, %+v", err, len(got), sum)
 	}
 	r = &rig{T: t, dir: t.TempDir(), changed: map[string]any{"allow-private": false}}
-	if _, _, err := r.run(t.Context(), w.URL); code(err) != pipeline.ExitUsage || !strings.Contains(err.Error(), "--allow-private") {
+	if _, _, err := r.run(t.Context(), w.URL); code(err) != pipeline.ExitUsage ||
+		!strings.Contains(err.Error(), "--allow-private") {
 		t.Errorf("a private address: %v", err)
 	}
-	r = &rig{T: t, dir: t.TempDir(), changed: map[string]any{"scope": ScopeHost, "out": "pages.pdf", "per-host": int64(0)}}
+	r = &rig{T: t, dir: t.TempDir(), changed: map[string]any{"scope": ScopeHost, "out": "pages.pdf",
+		"per-host": int64(0)}}
 	_, _, err := r.run(t.Context(), "example.com")
 	for _, want := range []string{"--per-host", "pages.pdf", "https://example.com"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -373,7 +384,8 @@ func TestRetryAfterHeader(t *testing.T) {
 		want        time.Duration
 		ok          bool
 	}{
-		{"120", "", 2 * time.Minute, true}, {"0", "", 0, true}, {"99999999", "", maxRetryAfter, true}, {"", "", 0, false}, {"soon", "", 0, false}, {"-5", "", 0, false},
+		{"120", "", 2 * time.Minute, true}, {"0", "", 0, true}, {"99999999", "", maxRetryAfter, true},
+		{"", "", 0, false}, {"soon", "", 0, false}, {"-5", "", 0, false},
 		{"Wed, 21 Oct 2026 07:28:30 GMT", "Wed, 21 Oct 2026 07:28:00 GMT", 30 * time.Second, true},
 		{"Wed, 21 Oct 2026 07:27:00 GMT", "Wed, 21 Oct 2026 07:28:00 GMT", 0, true},
 	} {
@@ -389,14 +401,16 @@ func TestEveryFailureHasARow(t *testing.T) {
 		t.Fatal(err)
 	}
 	for kind, want := range map[pawl.Kind]policy.Action{
-		KindTransfer: policy.Retry, policy.KindRateLimit: policy.Retry, KindStatus: policy.Dead, KindTooLarge: policy.Dead, KindRedirect: policy.Dead, KindPrivate: policy.Dead,
+		KindTransfer: policy.Retry, policy.KindRateLimit: policy.Retry, KindStatus: policy.Dead,
+		KindTooLarge: policy.Dead, KindRedirect: policy.Dead, KindPrivate: policy.Dead,
 	} {
 		d := m.Decide(policy.Attempt{Event: download, Number: 1, Err: pawl.OfKind(kind, errors.New("x"))})
 		if d.Action != want || d.Rule == "default" {
 			t.Errorf("%s: %v by %s, want %v", kind, d.Action, d.Rule, want)
 		}
 	}
-	if d := m.Decide(policy.Attempt{Event: download, Number: 5, Err: pawl.OfKind(KindTransfer, errors.New("x"))}); d.Action != policy.Dead {
+	if d := m.Decide(policy.Attempt{Event: download, Number: 5,
+		Err: pawl.OfKind(KindTransfer, errors.New("x"))}); d.Action != policy.Dead {
 		t.Errorf("the fifth attempt: %v", d.Action)
 	}
 }
@@ -415,8 +429,10 @@ func TestSitemaps(t *testing.T) {
 	}
 	w = newWeb(t, map[string]http.HandlerFunc{
 		"/robots.txt": xmlOf("User-agent: *\nDisallow: /many\nSitemap: HOST/index.xml\nSitemap: HOST/gone.xml\n"),
-		"/index.xml":  xmlOf(`<?xml version="1.0"?><sitemapindex><sitemap><loc> HOST/one.xml </loc></sitemap><sitemap><loc>HOST/two.xml.gz</loc></sitemap><sitemap><loc>HOST/many.xml</loc></sitemap></sitemapindex>`),
-		"/one.xml":    xmlOf("<urlset xmlns='http://www.sitemaps.org/schemas/sitemap/0.9'><url><loc>HOST/a?x=1&amp;y=2</loc><lastmod>2026-01-01</lastmod></url><url><loc>http://elsewhere.example/</loc></url></urlset>"),
+		"/index.xml": xmlOf(
+			`<?xml version="1.0"?><sitemapindex><sitemap><loc> HOST/one.xml </loc></sitemap><sitemap><loc>HOST/two.xml.gz</loc></sitemap><sitemap><loc>HOST/many.xml</loc></sitemap></sitemapindex>`),
+		"/one.xml": xmlOf(
+			"<urlset xmlns='http://www.sitemaps.org/schemas/sitemap/0.9'><url><loc>HOST/a?x=1&amp;y=2</loc><lastmod>2026-01-01</lastmod></url><url><loc>http://elsewhere.example/</loc></url></urlset>"),
 		"/two.xml.gz": func(rw http.ResponseWriter, _ *http.Request) {
 			z := gzip.NewWriter(rw)
 			_, _ = fmt.Fprintf(z, "<urlset><url><loc>%s/b</loc></url></urlset>", w.URL)

@@ -25,7 +25,8 @@ type request struct {
 	Chain []string `json:"chain,omitempty"` // the URLs that led here by redirects, in order
 	// Alike is how many pages in a row, up to the one that has the link, had URLs of this one's shape.
 	Alike int `json:"alike,omitempty"`
-	// Cookies tells that the page with the link, or the redirect, set some: they are to be known before it is asked for.
+	// Cookies tells that the page with the link, or the redirect, set some: they are to be known before it is
+	// asked for.
 	Cookies bool `json:"cookies,omitempty"`
 	// Sitemap is how many sitemaps lead here, this one included; 0: it is a page. Skip are links that were read before.
 	Sitemap int `json:"sitemap,omitempty"`
@@ -99,7 +100,8 @@ type counters struct {
 
 func newCrawler(name, run string, o Options, seeds []*url.URL) *crawler {
 	return &crawler{
-		name: name, run: run, options: o, seeds: seeds, scope: &scope{kind: o.Scope, seeds: seeds}, fetch: newFetcher(&o),
+		name: name, run: run, options: o, seeds: seeds, scope: &scope{kind: o.Scope, seeds: seeds},
+		fetch: newFetcher(&o),
 		hosts: hosts{byID: map[string]*host{}},
 	}
 }
@@ -305,8 +307,8 @@ func (c *crawler) page(ctx context.Context, d *pawl.Delivery, u *url.URL, r *req
 	return c.done(d, o)
 }
 
-// follow emits a request for a link, unless it leads out of the crawl or the request is surely there. It reports whether
-// the link leads to a page of the crawl, perhaps one that is too deep from here.
+// follow emits a request for a link, unless it leads out of the crawl or the request is surely there. It
+// reports whether the link leads to a page of the crawl, perhaps one that is too deep from here.
 func (c *crawler) follow(d *pawl.Delivery, o *outcome, link *url.URL, to request) bool {
 	switch {
 	case !c.scope.has(link) || !c.options.AllowPrivate && privateHost(link) || trap(link, to.Alike):
@@ -343,8 +345,10 @@ func (c *crawler) record(ctx context.Context, u *url.URL, r *request, a *answer)
 		}
 	}
 	record := &Record{
-		URL: r.URL, FinalURL: u.String(), Status: a.status, Depth: r.Depth, Title: p.title, ContentType: kind, Charset: p.charset,
-		Bytes: int64(len(a.body)), SHA256: a.sha256, FetchedAt: time.Now().UTC(), ETag: a.etag, Links: len(p.links) + len(p.next), Fields: fields,
+		URL: r.URL, FinalURL: u.String(), Status: a.status, Depth: r.Depth, Title: p.title, ContentType: kind,
+		Charset: p.charset,
+		Bytes:   int64(len(a.body)), SHA256: a.sha256, FetchedAt: time.Now().UTC(), ETag: a.etag,
+		Links: len(p.links) + len(p.next), Fields: fields,
 	}
 	return record, p, nil
 }
@@ -361,7 +365,8 @@ func (c *crawler) done(d *pawl.Delivery, o outcome) error {
 		return pawl.Permanent(pawl.OfKind(KindDataStore, errors.New("the page cannot be written as JSON")))
 	}
 	if len(body) > pawl.MaxBody {
-		return pawl.Permanent(pawl.OfKind(KindDataStore, fmt.Errorf("the page takes %d bytes in the store; the limit is %d", len(body), pawl.MaxBody)))
+		return pawl.Permanent(pawl.OfKind(KindDataStore,
+			fmt.Errorf("the page takes %d bytes in the store; the limit is %d", len(body), pawl.MaxBody)))
 	}
 	d.Emit(pawl.Message{Topic: c.storeTopic(), Body: body})
 	return nil

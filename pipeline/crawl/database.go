@@ -41,7 +41,8 @@ func (w *writer) database() error {
 			}
 			fields = string(text)
 		}
-		_, err := insert.Exec(r.URL, r.FinalURL, r.Status, r.Depth, r.Title, r.ContentType, r.Charset, r.Bytes, r.SHA256,
+		_, err := insert.Exec(r.URL, r.FinalURL, r.Status, r.Depth, r.Title, r.ContentType, r.Charset,
+			r.Bytes, r.SHA256,
 			r.FetchedAt.Format(time.RFC3339Nano), r.ETag, r.Links, fields)
 		return err
 	}

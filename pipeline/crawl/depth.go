@@ -35,8 +35,8 @@ func (k *urlKeys) UnmarshalJSON(text []byte) error {
 }
 
 // depths are the depths of pages by the links between them. Which link to a page is found first depends on the pace of
-// the site, on failures and on how many processes crawl; its depth does not: it is the length of the shortest way from a
-// seed. The same holds for the URL of a page that only redirects lead to.
+// the site, on failures and on how many processes crawl; its depth does not: it is the length of the shortest
+// way from a seed. The same holds for the URL of a page that only redirects lead to.
 type depths struct {
 	of      map[urlKey]depth
 	moved   map[urlKey]origin // by where a redirect leads

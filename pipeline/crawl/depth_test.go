@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestDepthIsTheShortestWay: the shortest way leads over a page that takes long and the redirect of another, so that all
-// is found by longer ways first. With a bound, what seemed too deep is found all the same.
+// TestDepthIsTheShortestWay: the shortest way leads over a page that takes long and the redirect of another,
+// so that all is found by longer ways first. With a bound, what seemed too deep is found all the same.
 func TestDepthIsTheShortestWay(t *testing.T) {
 	slow := func(h http.HandlerFunc) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
@@ -20,9 +20,12 @@ func TestDepthIsTheShortestWay(t *testing.T) {
 	}
 	w := newWeb(t, map[string]http.HandlerFunc{
 		"/": text("text/html", links("/slow", "/1", "/moved")), "/slow": slow(text("text/html", links("/3"))),
-		"/1": text("text/html", links("/2")), "/2": text("text/html", links("/3", "/target")), "/3": text("text/html", links("/4")),
+		"/1": text("text/html", links("/2")), "/2": text("text/html", links("/3", "/target")),
+		"/3": text("text/html", links("/4")),
 		"/4": text("text/html", links("/5")), "/5": text("text/html", "5"),
-		"/moved":  slow(func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/target", http.StatusFound) }),
+		"/moved": slow(func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "/target", http.StatusFound)
+		}),
 		"/target": text("text/html", "target"),
 	})
 	for _, bound := range []int64{-1, 3} {
@@ -50,7 +53,8 @@ func TestDepthIsTheShortestWay(t *testing.T) {
 // TestSitesWithoutEnd: every visit makes up new ids, the calendar goes on, and every page has a link below itself.
 func TestSitesWithoutEnd(t *testing.T) {
 	session := func(w http.ResponseWriter, r *http.Request) {
-		text("text/html", links(fmt.Sprintf("/s/a?sid=%016x7", rand.Uint64()), fmt.Sprintf("/s/b;jsessionid=%016X7?x=1", rand.Uint64()), "/cal/2026/11", "down/"))(w, r)
+		text("text/html", links(fmt.Sprintf("/s/a?sid=%016x7", rand.Uint64()),
+			fmt.Sprintf("/s/b;jsessionid=%016X7?x=1", rand.Uint64()), "/cal/2026/11", "down/"))(w, r)
 	}
 	site := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var year, month int
@@ -85,7 +89,8 @@ func TestShapesAndSessions(t *testing.T) {
 		want string
 	}{
 		{"http://a/x?sid=0123456789abcdef&b=1", "http://a/x?b=1"}, {"http://a/x?sid=7", "http://a/x?sid=7"},
-		{"http://a/x;jsessionid=0123456789ABCDEF?b=1", "http://a/x?b=1"}, {"http://a/x?b=0123456789abcdef", "http://a/x?b=0123456789abcdef"},
+		{"http://a/x;jsessionid=0123456789ABCDEF?b=1", "http://a/x?b=1"},
+		{"http://a/x?b=0123456789abcdef", "http://a/x?b=0123456789abcdef"},
 		{"http://a/x;v=1", "http://a/x;v=1"}, {"http://a/x?PHPSESSID=0123456789abcdef", "http://a/x"},
 	} {
 		u, err := canonical(nil, c.text)

@@ -44,7 +44,8 @@ const pageSize = 200
 //
 // It reads the results twice: depths are known when all links are. They are nearly all known after one reading, because
 // a link is stored before what it leads to; a reading that still changes one is not the last.
-func export(ctx context.Context, p parts, c *crawler, r *run, d *depths, out string) (sum Summary, last int64, err error) {
+func export(ctx context.Context, p parts, c *crawler, r *run, d *depths, out string) (sum Summary, last int64,
+	err error) {
 	for {
 		w, err := create(out)
 		if err != nil {
@@ -64,7 +65,8 @@ func export(ctx context.Context, p parts, c *crawler, r *run, d *depths, out str
 }
 
 // read writes every page, with the depth that is known for it.
-func (c *crawler) read(ctx context.Context, p parts, r *run, d *depths, w *writer) (sum Summary, last int64, err error) {
+func (c *crawler) read(ctx context.Context, p parts, r *run, d *depths, w *writer) (sum Summary, last int64,
+	err error) {
 	sum = Summary{Status: map[string]int64{}}
 	seeds := int64(len(c.seeds))
 	var found, outside, refused, moved int64 // links emitted, links left out, requests left out, redirects
@@ -106,7 +108,8 @@ func (c *crawler) read(ctx context.Context, p parts, r *run, d *depths, w *write
 	sum.Retries = now.Retried - r.Base.Retried
 	sum.Requests = sum.Stored + moved + sum.Dead + sum.Retries
 	if ended := sum.Stored + refused + moved + sum.Dead; ended != now.Appended-r.Base.Appended {
-		return sum, 0, fmt.Errorf("the account does not close: %d requests were stored, and %d came to an end", now.Appended-r.Base.Appended, ended)
+		return sum, 0, fmt.Errorf("the account does not close: %d requests were stored, and %d came to an end",
+			now.Appended-r.Base.Appended, ended)
 	}
 	return sum, last, nil
 }
@@ -225,7 +228,8 @@ func conclude(ctx context.Context, p parts, c *crawler, r *run, d *depths, out s
 // ended is the summary of a run that another process has exported.
 func ended(now, r *run) (*Summary, error) {
 	if now == nil || now.ID != r.ID || now.Summary == nil {
-		return nil, &pipeline.Error{Code: pipeline.ExitConflict, What: "another process has ended this crawl, and begun a new one",
+		return nil, &pipeline.Error{Code: pipeline.ExitConflict,
+			What: "another process has ended this crawl, and begun a new one",
 			Next: "look at what it has written"}
 	}
 	return now.Summary, nil
@@ -311,7 +315,8 @@ func create(out string) (*writer, error) {
 }
 
 // columns of a CSV file, in the order of the JSON.
-var columns = []string{"url", "final_url", "status", "depth", "title", "content_type", "charset", "bytes", "sha256", "fetched_at", "etag", "links", "fields"}
+var columns = []string{"url", "final_url", "status", "depth", "title", "content_type", "charset", "bytes", "sha256",
+	"fetched_at", "etag", "links", "fields"}
 
 func (w *writer) csv() {
 	c := csv.NewWriter(w.buffer)
@@ -326,8 +331,10 @@ func (w *writer) csv() {
 			fields = string(text)
 		}
 		return c.Write([]string{
-			r.URL, r.FinalURL, strconv.Itoa(r.Status), strconv.FormatInt(r.Depth, 10), r.Title, r.ContentType, r.Charset,
-			strconv.FormatInt(r.Bytes, 10), r.SHA256, r.FetchedAt.Format(time.RFC3339Nano), r.ETag, strconv.Itoa(r.Links), fields,
+			r.URL, r.FinalURL, strconv.Itoa(r.Status), strconv.FormatInt(r.Depth, 10), r.Title,
+			r.ContentType, r.Charset,
+			strconv.FormatInt(r.Bytes, 10), r.SHA256, r.FetchedAt.Format(time.RFC3339Nano), r.ETag,
+			strconv.Itoa(r.Links), fields,
 		})
 	}
 	w.flush = func() error { c.Flush(); return c.Error() }
@@ -345,7 +352,8 @@ func (w *writer) finish() error {
 		err = os.Rename(w.part, w.out)
 	}
 	if err != nil {
-		return &pipeline.Error{What: "cannot write the pages", Err: err, Next: "make room; the pages stay in the store until they are written: go on with --resume"}
+		return &pipeline.Error{What: "cannot write the pages", Err: err,
+			Next: "make room; the pages stay in the store until they are written: go on with --resume"}
 	}
 	return nil
 }
@@ -367,7 +375,9 @@ func (s *Summary) print(in *pipeline.Invocation) error {
 }
 
 func (s *Summary) text(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "%d pages in %s: %d links discovered, %d known already, %d excluded, %d dead; %d requests, %d retries, %d bytes, %.1f s\n",
-		s.Stored, s.Out, s.Discovered, s.Duplicate, s.Excluded, s.Dead, s.Requests, s.Retries, s.Bytes, s.ElapsedSeconds)
+	_, err := fmt.Fprintf(w,
+		"%d pages in %s: %d links discovered, %d known already, %d excluded, %d dead; %d requests, %d retries, %d bytes, %.1f s\n",
+		s.Stored, s.Out, s.Discovered, s.Duplicate, s.Excluded, s.Dead, s.Requests, s.Retries, s.Bytes,
+		s.ElapsedSeconds)
 	return err
 }

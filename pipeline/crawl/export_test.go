@@ -15,7 +15,8 @@ import (
 
 // TestOutputs: a crawl goes into a CSV file or a database as well, and replaces what was there.
 func TestOutputs(t *testing.T) {
-	w := newWeb(t, map[string]http.HandlerFunc{"/": text("text/html", "<title>a, b</title>"+links("/x")), "/x": text("text/plain", "x")})
+	w := newWeb(t, map[string]http.HandlerFunc{"/": text("text/html", "<title>a, b</title>"+links("/x")),
+		"/x": text("text/plain", "x")})
 	for _, name := range []string{"pages.csv", "pages.db"} {
 		r := &rig{T: t, dir: t.TempDir(), changed: map[string]any{}}
 		out := filepath.Join(r.dir, name)
@@ -81,14 +82,17 @@ func titlesOfDatabase(t *testing.T, path string) map[string]string {
 	return titles
 }
 
-// TestFolderOfMarkdown: a folder has one file for each page, whatever their URLs have in common; the next crawl replaces
-// it as a whole, also where one before was killed while it wrote.
+// TestFolderOfMarkdown: a folder has one file for each page, whatever their URLs have in common; the next
+// crawl replaces it as a whole, also where one before was killed while it wrote.
 func TestFolderOfMarkdown(t *testing.T) {
 	w := newWeb(t, map[string]http.HandlerFunc{
 		"/": text("text/html; charset=iso-8859-1", "<title>caf\xe9: a</title><h1>caf\xe9</h1>"+
-			links("/a", "/a.md", "/a.md/b", "/a/", "/a/index", "/a?q=1", "/%2e%2e%2fup", "/bin", "/"+strings.Repeat("long", 100))),
-		"/a": text("text/html", "<p>a</p>"), "/a.md": text("text/markdown", "# a"), "/a.md/b": text("text/plain", "b"), "/a/": text("text/plain", "c"),
-		"/a/index": text("application/json", `{"d":1}`), "/bin": text("application/octet-stream", "\x00"), "/../up": text("text/plain", "up"),
+			links("/a", "/a.md", "/a.md/b", "/a/", "/a/index", "/a?q=1", "/%2e%2e%2fup", "/bin",
+				"/"+strings.Repeat("long", 100))),
+		"/a": text("text/html", "<p>a</p>"), "/a.md": text("text/markdown", "# a"), "/a.md/b": text("text/plain", "b"),
+		"/a/":      text("text/plain", "c"),
+		"/a/index": text("application/json", `{"d":1}`), "/bin": text("application/octet-stream", "\x00"),
+		"/../up":                          text("text/plain", "up"),
 		"/" + strings.Repeat("long", 100): text("text/plain", "long"),
 	})
 	r := &rig{T: t, dir: t.TempDir()}
@@ -111,13 +115,15 @@ func TestFolderOfMarkdown(t *testing.T) {
 		}
 	}
 	for url, want := range map[string]string{
-		"/": "# café\n", "/a": "\na\n", "/a.md": "\n# a\n", "/a/index": "```\n{\"d\":1}\n```\n", "/bin": "links: 0\n---\n",
+		"/": "# café\n", "/a": "\na\n", "/a.md": "\n# a\n", "/a/index": "```\n{\"d\":1}\n```\n",
+		"/bin": "links: 0\n---\n",
 	} {
 		if page := got[w.URL+url]; !strings.Contains(page, want) {
 			t.Errorf("%s: %q has no %q", url, page, want)
 		}
 	}
-	if page := got[w.URL+"/"]; !strings.HasPrefix(page, "---\nurl: \""+w.URL+"/\"\n") || !strings.Contains(page, "\ntitle: \"café: a\"\n") {
+	if page := got[w.URL+"/"]; !strings.HasPrefix(page, "---\nurl: \""+w.URL+"/\"\n") ||
+		!strings.Contains(page, "\ntitle: \"café: a\"\n") {
 		t.Errorf("the front matter of the first page: %q", page)
 	}
 }
@@ -164,7 +170,8 @@ func filesOf(t *testing.T, dir string) map[string]string {
 
 // TestFrontMatterIsYAML: whatever a page says of itself.
 func TestFrontMatterIsYAML(t *testing.T) {
-	r := &Record{URL: "https://h/?a=1&b=2", Title: "a: \"b\"\n---\n\u0085\u0090\x7f\ufeff\u2028", Fields: map[string]any{"x": []string{"- #y"}}}
+	r := &Record{URL: "https://h/?a=1&b=2", Title: "a: \"b\"\n---\n\u0085\u0090\x7f\ufeff\u2028",
+		Fields: map[string]any{"x": []string{"- #y"}}}
 	text, err := document(r, "")
 	if err != nil {
 		t.Fatal(err)

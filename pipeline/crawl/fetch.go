@@ -74,9 +74,12 @@ func newFetcher(o *Options) *fetcher {
 		client: &http.Client{
 			Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 			Transport: &http.Transport{
-				Proxy: http.ProxyFromEnvironment, DialContext: dialer.DialContext, TLSHandshakeTimeout: silence, ResponseHeaderTimeout: silence,
-				MaxIdleConns: 1000, MaxIdleConnsPerHost: max(o.PerHost, 2), IdleConnTimeout: 30 * time.Second, MaxResponseHeaderBytes: 256 << 10,
-				ForceAttemptHTTP2: true, DisableCompression: true, // get asks for more codings than the transport knows
+				Proxy: http.ProxyFromEnvironment, DialContext: dialer.DialContext, TLSHandshakeTimeout: silence,
+				ResponseHeaderTimeout: silence,
+				MaxIdleConns:          1000, MaxIdleConnsPerHost: max(o.PerHost, 2), IdleConnTimeout: 30 * time.Second,
+				MaxResponseHeaderBytes: 256 << 10,
+				// get asks for more codings than the transport knows
+				ForceAttemptHTTP2: true, DisableCompression: true,
 			},
 		},
 		cache: &cache{}, agent: o.UserAgent, headers: o.Headers, timeout: o.Timeout, maxBytes: o.MaxBytes,
@@ -114,13 +117,15 @@ func (f *fetcher) get(ctx context.Context, u *url.URL) (*answer, error) {
 	a := &answer{status: resp.StatusCode, header: resp.Header, etag: resp.Header.Get("ETag")}
 	if to := resp.Header.Get("Location"); to != "" && a.status >= 300 && a.status < 400 {
 		if a.location, err = canonical(u, to); err != nil {
-			return nil, pawl.Permanent(pawl.OfKind(KindRedirect, fmt.Errorf("HTTP %d leads nowhere: %w", a.status, err)))
+			return nil, pawl.Permanent(pawl.OfKind(KindRedirect,
+				fmt.Errorf("HTTP %d leads nowhere: %w", a.status, err)))
 		}
 		return a, nil
 	}
 	if a.status == http.StatusNotModified && known != nil {
 		f.cache.used(u)
-		return &answer{status: http.StatusOK, header: known.Header, body: known.body, sha256: known.SHA256, etag: known.Header.Get("Etag")}, nil
+		return &answer{status: http.StatusOK, header: known.Header, body: known.body, sha256: known.SHA256,
+			etag: known.Header.Get("Etag")}, nil
 	}
 	if a.status < 200 || a.status > 299 {
 		return nil, refused(resp)

@@ -41,13 +41,15 @@ func checkFolder(out string) error {
 		return err
 	}
 	if _, err := os.Stat(filepath.Join(out, folderMark)); err != nil {
-		return fmt.Errorf("the folder %s has files that no crawl has written, and a crawl would replace them; name a new or empty folder", out)
+		return fmt.Errorf(
+			"the folder %s has files that no crawl has written, and a crawl would replace them; name a new or empty folder",
+			out)
 	}
 	return nil
 }
 
-// folder makes the writer one of a folder with a Markdown file for each page. A folder beside it is filled, and takes its
-// place at the end.
+// folder makes the writer one of a folder with a Markdown file for each page. A folder beside it is filled,
+// and takes its place at the end.
 func (w *writer) folder() error {
 	w.out = filepath.Clean(w.out)
 	w.part = w.out + ".part"
@@ -161,7 +163,8 @@ func document(r *Record, text string) ([]byte, error) {
 		if value, ok := values[name]; ok {
 			fmt.Fprintf(&b, "%s: ", name)
 			for _, c := range string(value) {
-				if c >= 0x7f && c < 0xa0 || c == 0xfeff || c == 0xfffe || c == 0xffff { // JSON takes these in a text, YAML does not
+				// JSON takes these in a text, YAML does not
+				if c >= 0x7f && c < 0xa0 || c == 0xfeff || c == 0xfffe || c == 0xffff {
 					fmt.Fprintf(&b, `\u%04x`, c)
 				} else {
 					b.WriteRune(c)

@@ -16,7 +16,8 @@ func selectors() []pipeline.Field {
 	return []pipeline.Field{
 		{Name: "css", Doc: "A CSS selector: the text of the first element."},
 		{Name: "xpath", Doc: "An XPath expression: the text of the first node."},
-		{Name: "json", Doc: "A JSON path, such as `$.offers[0].price`, in a JSON document or in the JSON that an HTML page embeds."},
+		{Name: "json",
+			Doc: "A JSON path, such as `$.offers[0].price`, in a JSON document or in the JSON that an HTML page embeds."},
 		{Name: "regexp", Doc: "A regular expression: the first group of the first match in the source."},
 		{Name: "attr", Doc: "With css: this attribute instead of the text."},
 		{Name: "all", Type: pipeline.Bool, Default: "false", Doc: "A list of all matches."},
@@ -25,7 +26,8 @@ func selectors() []pipeline.Field {
 
 func ruleOf(s pipeline.Section) extract.Rule {
 	return extract.Rule{
-		CSS: s.Text("css"), XPath: s.Text("xpath"), JSON: s.Text("json"), Regexp: s.Text("regexp"), Attr: s.Text("attr"), All: s.Bool("all"),
+		CSS: s.Text("css"), XPath: s.Text("xpath"), JSON: s.Text("json"), Regexp: s.Text("regexp"),
+		Attr: s.Text("attr"), All: s.Bool("all"),
 	}
 }
 
@@ -50,8 +52,8 @@ func extractOf(s pipeline.Section) (*extract.Set, error) {
 // middleware is the event of what is done with the data of a page: it selects the rows of the policy.
 var middleware = policy.Event{Domain: policy.Engine, Type: "MiddlewareBefore"}
 
-// extract reads the fields of a page, and links to follow. A page that cannot be read as its rules need it is bad input:
-// by the policy it is stored without fields.
+// extract reads the fields of a page, and links to follow. A page that cannot be read as its rules need it is
+// bad input: by the policy it is stored without fields.
 func (c *crawler) extract(ctx context.Context, a *answer, p *page) (map[string]any, []string, error) {
 	if c.options.Extract == nil || p.charset == "" {
 		return nil, nil, nil

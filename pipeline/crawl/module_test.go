@@ -16,10 +16,12 @@ import (
 func shopModule(seeds ...string) pipeline.Section {
 	rule := func(values map[string]any) pipeline.Section { return pipeline.NewSection(selectors(), values) }
 	return pipeline.NewSection(fields(), map[string]any{
-		"seeds": seeds, "scope": ScopeHost, "concurrency": int64(16), "per_host": int64(2), "timeout": defaults().Timeout, "max_bytes": int64(1 << 20),
+		"seeds": seeds, "scope": ScopeHost, "concurrency": int64(16), "per_host": int64(2),
+		"timeout": defaults().Timeout, "max_bytes": int64(1 << 20),
 		"user_agent": defaultAgent, "allow_private": true, "depth": int64(1),
 		"fields": map[string]pipeline.Section{
-			"name": rule(map[string]any{"css": "h1"}), "sku": rule(map[string]any{"json": "$.sku"}), "price": rule(map[string]any{"regexp": `price: (\d+)`}),
+			"name": rule(map[string]any{"css": "h1"}), "sku": rule(map[string]any{"json": "$.sku"}),
+			"price": rule(map[string]any{"regexp": `price: (\d+)`}),
 		},
 		"next": rule(map[string]any{"css": "a.next"}),
 	})
@@ -27,7 +29,8 @@ func shopModule(seeds ...string) pipeline.Section {
 
 func shop() map[string]http.HandlerFunc {
 	item := func(name, sku string) http.HandlerFunc {
-		return text("text/html; charset=iso-8859-1", `<script type="application/ld+json">{"sku": "`+sku+`"}</script><h1>`+name+"</h1>price: 42"+links("/deeper"))
+		return text("text/html; charset=iso-8859-1", `<script type="application/ld+json">{"sku": "`+sku+
+			`"}</script><h1>`+name+"</h1>price: 42"+links("/deeper"))
 	}
 	return map[string]http.HandlerFunc{
 		"/":      text("text/html", links("/caf")+`<a class="next" href="?page=2">next</a>`),
@@ -60,7 +63,8 @@ func TestModule(t *testing.T) {
 		t.Errorf("the second page: %+v", p)
 	}
 	for path, want := range map[string]string{
-		"/caf": `{"name":"café","price":"42","sku":"A1"}`, "/lamp": `{"name":"lamp","price":"42","sku":"B2"}`, "/deep": "null", "/plain": `{"price":"7"}`,
+		"/caf": `{"name":"café","price":"42","sku":"A1"}`, "/lamp": `{"name":"lamp","price":"42","sku":"B2"}`,
+		"/deep": "null", "/plain": `{"price":"7"}`,
 	} {
 		if have, _ := json.Marshal(got[path].Fields); string(have) != want || got[path].Depth != 1 {
 			t.Errorf("%s: %s at depth %d, want %s", path, have, got[path].Depth, want)
@@ -72,7 +76,8 @@ func TestTry(t *testing.T) {
 	w := newWeb(t, shop())
 	var shown any
 	in := &pipeline.Invocation{
-		Args: []string{w.URL + "/lamp"}, Flags: pipeline.NewValues(tryCommand().Flags, map[string]any{"module": "shop.yaml"}, nil), Stdout: &bytes.Buffer{},
+		Args: []string{w.URL + "/lamp"}, Flags: pipeline.NewValues(tryCommand().Flags,
+			map[string]any{"module": "shop.yaml"}, nil), Stdout: &bytes.Buffer{},
 		Section:  func(string, string) (pipeline.Section, error) { return shopModule("https://example.com/"), nil },
 		Document: func(v any, _ func(w io.Writer) error) error { shown = v; return nil },
 	}

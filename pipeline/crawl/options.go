@@ -38,8 +38,9 @@ type Options struct {
 // defaults are the options of a crawl that states none.
 func defaults() Options {
 	return Options{
-		Scope: ScopeHost, Depth: -1, Concurrency: 16, PerHost: 2, Timeout: 20 * time.Second, MaxBytes: 10 << 20, UserAgent: defaultAgent,
-		Cache: defaultCache,
+		Scope: ScopeHost, Depth: -1, Concurrency: 16, PerHost: 2, Timeout: 20 * time.Second, MaxBytes: 10 << 20,
+		UserAgent: defaultAgent,
+		Cache:     defaultCache,
 	}
 }
 
@@ -47,22 +48,32 @@ func defaults() Options {
 func fields() []pipeline.Field {
 	return []pipeline.Field{
 		{Name: "seeds", Type: pipeline.Texts, DefaultDoc: "those of the command line", Doc: "The URLs to begin with."},
-		{Name: "scope", Type: pipeline.Choice, Choices: []string{ScopeHost, ScopeDomain, ScopePrefix, ScopeAll}, Default: ScopeHost, Doc: "Which links are followed."},
-		{Name: "depth", Type: pipeline.Int, DefaultDoc: "no bound", Doc: "How many links from a seed a page may be; a seed has depth 0."},
+		{Name: "scope", Type: pipeline.Choice, Choices: []string{ScopeHost, ScopeDomain, ScopePrefix, ScopeAll},
+			Default: ScopeHost, Doc: "Which links are followed."},
+		{Name: "depth", Type: pipeline.Int, DefaultDoc: "no bound",
+			Doc: "How many links from a seed a page may be; a seed has depth 0."},
 		{Name: "max_pages", Type: pipeline.Int, DefaultDoc: "no bound", Doc: "How many pages are stored at most."},
 		{Name: "concurrency", Type: pipeline.Int, Default: "16", Min: 1, Max: 10_000, Doc: "Requests in flight."},
 		{Name: "per_host", Type: pipeline.Int, Default: "2", Min: 1, Max: 1000, Doc: "Requests in flight to one host."},
 		{Name: "delay", Type: pipeline.Duration, Default: "0s", Doc: "The time between two requests to a host."},
-		{Name: "timeout", Type: pipeline.Duration, Default: "20s", Doc: "How long one request may take; ten seconds without a byte end it, too."},
-		{Name: "max_bytes", Type: pipeline.Size, Default: "10MiB", Doc: "The largest body; a larger one is a dead letter."},
-		{Name: "user_agent", Default: defaultAgent, Doc: "The User-Agent. What comes before the first / names the group of robots.txt that counts."},
+		{Name: "timeout", Type: pipeline.Duration, Default: "20s",
+			Doc: "How long one request may take; ten seconds without a byte end it, too."},
+		{Name: "max_bytes", Type: pipeline.Size, Default: "10MiB",
+			Doc: "The largest body; a larger one is a dead letter."},
+		{Name: "user_agent", Default: defaultAgent,
+			Doc: "The User-Agent. What comes before the first / names the group of robots.txt that counts."},
 		{Name: "headers", Type: pipeline.Table, Of: &pipeline.Field{Secret: true}, Doc: "Headers of every request."},
 		{Name: "ignore_robots", Type: pipeline.Bool, Default: "false", Doc: "Ask for what robots.txt disallows, too."},
-		{Name: "allow_private", Type: pipeline.Bool, Default: "false", Doc: "Ask addresses of private networks and of this machine, too."},
-		{Name: "cache", Default: defaultCache, Doc: "The folder where pages are kept that a later crawl asks for only if they have changed; `off` keeps none."},
-		{Name: "fields", Type: pipeline.Table, Fields: selectors(), DefaultDoc: "none", Doc: "What is read from each page, by name."},
-		{Name: "next", Type: pipeline.Object, Fields: selectors(), DefaultDoc: "none", Doc: "Links to the page that follows, such as `{css: a.next}`. They are followed whatever the depth."},
-		{Name: "out", Default: "", DefaultDoc: "NAME.jsonl", Doc: "Where results go: .jsonl, .csv, .db (SQLite), or a folder of Markdown, which a slash at the end says."},
+		{Name: "allow_private", Type: pipeline.Bool, Default: "false",
+			Doc: "Ask addresses of private networks and of this machine, too."},
+		{Name: "cache", Default: defaultCache,
+			Doc: "The folder where pages are kept that a later crawl asks for only if they have changed; `off` keeps none."},
+		{Name: "fields", Type: pipeline.Table, Fields: selectors(), DefaultDoc: "none",
+			Doc: "What is read from each page, by name."},
+		{Name: "next", Type: pipeline.Object, Fields: selectors(), DefaultDoc: "none",
+			Doc: "Links to the page that follows, such as `{css: a.next}`. They are followed whatever the depth."},
+		{Name: "out", Default: "", DefaultDoc: "NAME.jsonl",
+			Doc: "Where results go: .jsonl, .csv, .db (SQLite), or a folder of Markdown, which a slash at the end says."},
 	}
 }
 
@@ -77,10 +88,13 @@ const defaultAgent = "Pawl/1.0 (+https://github.com/pawl-dev/pawl)"
 // sectionOptions are those of a section of the configuration.
 func sectionOptions(s pipeline.Section) (Options, error) {
 	o := Options{
-		Seeds: s.Texts("seeds"), Scope: s.Text("scope"), Depth: -1, MaxPages: s.Int("max_pages"), Concurrency: int(s.Int("concurrency")),
-		PerHost: int(s.Int("per_host")), Delay: s.Duration("delay"), Timeout: s.Duration("timeout"), MaxBytes: s.Int("max_bytes"),
-		UserAgent: s.Text("user_agent"), Headers: s.Table("headers"), IgnoreRobots: s.Bool("ignore_robots"), AllowPrivate: s.Bool("allow_private"),
-		Cache: s.Text("cache"),
+		Seeds: s.Texts("seeds"), Scope: s.Text("scope"), Depth: -1, MaxPages: s.Int("max_pages"),
+		Concurrency: int(s.Int("concurrency")),
+		PerHost:     int(s.Int("per_host")), Delay: s.Duration("delay"), Timeout: s.Duration("timeout"),
+		MaxBytes:  s.Int("max_bytes"),
+		UserAgent: s.Text("user_agent"), Headers: s.Table("headers"), IgnoreRobots: s.Bool("ignore_robots"),
+		AllowPrivate: s.Bool("allow_private"),
+		Cache:        s.Text("cache"),
 	}
 	if s.Has("depth") {
 		o.Depth = s.Int("depth")
@@ -104,7 +118,8 @@ func (o *Options) check() ([]*url.URL, error) {
 		case err != nil:
 			errs = append(errs, err)
 		case !o.AllowPrivate && privateHost(u):
-			errs = append(errs, fmt.Errorf("%s is of this machine or a private network; --allow-private allows it", u.Host))
+			errs = append(errs, fmt.Errorf("%s is of this machine or a private network; --allow-private allows it",
+				u.Host))
 		case !slices.ContainsFunc(seeds, func(s *url.URL) bool { return s.String() == u.String() }):
 			seeds = append(seeds, u)
 		}

@@ -58,7 +58,8 @@ func TestASeedMayLeadToAnotherHost(t *testing.T) {
 	w := newWeb(t, map[string]http.HandlerFunc{
 		"/": func(rw http.ResponseWriter, r *http.Request) {
 			if strings.HasPrefix(r.Host, "localhost") {
-				http.Redirect(rw, r, "http://127.0.0.1"+r.Host[strings.IndexByte(r.Host, ':'):]+"/", http.StatusMovedPermanently)
+				http.Redirect(rw, r, "http://127.0.0.1"+r.Host[strings.IndexByte(r.Host, ':'):]+"/",
+					http.StatusMovedPermanently)
 				return
 			}
 			text("text/html", links("/1"))(rw, r)
@@ -75,7 +76,8 @@ func TestASeedMayLeadToAnotherHost(t *testing.T) {
 		t.Fatalf("interrupted: %v", err)
 	}
 	r.changed = map[string]any{"resume": true}
-	if sum, got, err := r.run(t.Context(), seed); err != nil || sum.Stored != 4 || sum.Excluded != 0 || !strings.HasPrefix(got["/"].FinalURL, w.URL) {
+	if sum, got, err := r.run(t.Context(), seed); err != nil || sum.Stored != 4 || sum.Excluded != 0 ||
+		!strings.HasPrefix(got["/"].FinalURL, w.URL) {
 		t.Fatalf("%v, %+v, %v", err, sum, got)
 	}
 }
@@ -85,7 +87,8 @@ func TestASeedMayLeadToAnotherHost(t *testing.T) {
 func TestReplayAfterTheEnd(t *testing.T) {
 	var mended atomic.Bool
 	w := newWeb(t, map[string]http.HandlerFunc{
-		"/": text("text/html", links("/1", "/missing")), "/1": text("text/html", "1"), "/other/": text("text/html", "other"),
+		"/": text("text/html", links("/1", "/missing")), "/1": text("text/html", "1"),
+		"/other/": text("text/html", "other"),
 		"/missing": func(rw http.ResponseWriter, r *http.Request) {
 			if !mended.Load() {
 				http.NotFound(rw, r)
@@ -115,7 +118,8 @@ func TestReplayAfterTheEnd(t *testing.T) {
 		t.Fatalf("the first crawl: %v, %+v", err, sum)
 	}
 	replay()
-	if sum, _, err := r.run(t.Context(), w.URL+"/other/"); err != nil || sum.Stored != 1 || sum.Excluded != 1 || sum.Discovered != 2 {
+	if sum, _, err := r.run(t.Context(), w.URL+"/other/"); err != nil || sum.Stored != 1 || sum.Excluded != 1 ||
+		sum.Discovered != 2 {
 		t.Fatalf("a crawl of something else: %v, %+v", err, sum)
 	}
 	if sum, _, err := r.run(t.Context(), w.URL); code(err) != pipeline.ExitPartly || sum.Dead != 1 {
@@ -124,7 +128,8 @@ func TestReplayAfterTheEnd(t *testing.T) {
 	replay()
 	mended.Store(true)
 	sum, pages, err := r.run(t.Context(), w.URL)
-	if err != nil || sum.Stored != 4 || len(pages) != 4 || pages["/2"].Depth != 2 || sum.Discovered != sum.Stored+sum.Duplicate {
+	if err != nil || sum.Stored != 4 || len(pages) != 4 || pages["/2"].Depth != 2 ||
+		sum.Discovered != sum.Stored+sum.Duplicate {
 		t.Fatalf("the crawl after the replay: %v, %+v, %v", err, sum, pages)
 	}
 	if n := len(w.times("/missing")); n != 3 {

@@ -33,8 +33,10 @@ User-agent: free
 		agent, path string
 		want        bool
 	}{
-		{"x", "/", true}, {"x", "/private", false}, {"x", "/privateer", false}, {"x", "/private/open/a", true}, {"x", "/a.pdf", false},
-		{"x", "/a.pdf?x", true}, {"x", "/search?lang=en&q=a", false}, {"x", "/search?lang=en", true}, {"x", "/~user", false}, {"x", "/for-pawl", true},
+		{"x", "/", true}, {"x", "/private", false}, {"x", "/privateer", false}, {"x", "/private/open/a", true},
+		{"x", "/a.pdf", false},
+		{"x", "/a.pdf?x", true}, {"x", "/search?lang=en&q=a", false}, {"x", "/search?lang=en", true},
+		{"x", "/~user", false}, {"x", "/for-pawl", true},
 		{"pawl", "/private", true}, {"pawl", "/for-pawl/a", false}, {"pawl", "/also", false}, {"Pawl", "/also", false},
 		{"other", "/a", false}, {"free", "/private", true},
 	} {

@@ -42,7 +42,8 @@ func Rules() []policy.Rule {
 		row("ParserTaskModel", "", repeated, KindParser, KindProcessorChain),
 		row("RequestPublish", "", repeated, policy.KindQueue),
 		row("RequestMiddleware", policy.Failed, always, KindRequest, KindProcessorChain),
-		row("Download", "", policy.Rule{Backoff: download, Alert: policy.Warn}, KindDownload, KindProxy, policy.KindRateLimit),
+		row("Download", "", policy.Rule{Backoff: download, Alert: policy.Warn}, KindDownload, KindProxy,
+			policy.KindRateLimit),
 		row("Download", "", policy.Rule{Backoff: download, MaxAttempts: 5, Alert: policy.Warn}, KindTransfer),
 		row("Download", "", always, KindStatus, KindTooLarge, KindRedirect, KindPrivate),
 		row("ResponseMiddleware", policy.Failed, always, KindResponse, KindProcessorChain),
@@ -50,14 +51,17 @@ func Rules() []policy.Rule {
 		// A limit of the task or the module, or a configuration that is missing, ends the work, whatever else is
 		// known about the failure.
 		row("ModuleGenerate", "", policy.Rule{
-			If: policy.Timeout | policy.Connect, Unless: policy.Limit | policy.BadInput, Backoff: exponential, Alert: policy.Error,
+			If: policy.Timeout | policy.Connect, Unless: policy.Limit | policy.BadInput, Backoff: exponential,
+			Alert: policy.Error,
 		}, KindModule, KindTask),
 		row("Parser", "", always, KindParser),
 		row("MiddlewareBefore", policy.Failed, policy.Rule{
-			If: policy.Shortage | policy.Timeout, Pass: policy.BadInput, Degrade: policy.SkipItem, Backoff: linear, Alert: policy.Warn,
+			If: policy.Shortage | policy.Timeout, Pass: policy.BadInput, Degrade: policy.SkipItem, Backoff: linear,
+			Alert: policy.Warn,
 		}, KindDataMiddleware),
 		row("DataStore", "", policy.Rule{
-			If: policy.Timeout | policy.Connect, Pass: policy.Conflict, Degrade: policy.CarryOn, Backoff: linear, Alert: policy.Error,
+			If: policy.Timeout | policy.Connect, Pass: policy.Conflict, Degrade: policy.CarryOn, Backoff: linear,
+			Alert: policy.Error,
 		}, KindDataStore, KindOrm),
 		policy.Rows(policy.Event{Domain: policy.System, Type: "SystemHealth", Phase: "Completed"},
 			policy.Rule{Repeat: policy.NotRepeated, DeadLetter: policy.Never, Alert: policy.Warn}, KindCacheService),

@@ -78,7 +78,8 @@ func find(s store.Store) (parts, error) {
 		has(false, "unique keys")
 	}
 	if missing != nil {
-		return p, &pipeline.Error{Code: pipeline.ExitUsage, What: "this store cannot carry a crawl", Err: fmt.Errorf("it has no %s", strings.Join(missing, ", no ")),
+		return p, &pipeline.Error{Code: pipeline.ExitUsage, What: "this store cannot carry a crawl",
+			Err:  fmt.Errorf("it has no %s", strings.Join(missing, ", no ")),
 			Next: "use sqlite: or postgres://; `pawl stores` shows what each store can do"}
 	}
 	return p, nil
@@ -99,7 +100,8 @@ func seedHash(seeds []*url.URL, o *Options) string {
 func begin(ctx context.Context, p parts, name string, seeds []*url.URL, o *Options, resume bool) (*run, error) {
 	c := newCrawler(name, "", *o, seeds)
 	none := store.OrderNone
-	declared := []store.Declaration{{Name: c.requestTopic(), Order: store.OrderKey}, {Name: c.storeTopic(), Order: none}}
+	declared := []store.Declaration{{Name: c.requestTopic(), Order: store.OrderKey},
+		{Name: c.storeTopic(), Order: none}}
 	for _, d := range declared {
 		if _, err := p.topics.Declare(ctx, d); err != nil {
 			return nil, fmt.Errorf("declare topic %s: %w", d.Name, err)
@@ -111,10 +113,12 @@ func begin(ctx context.Context, p parts, name string, seeds []*url.URL, o *Optio
 	case err != nil:
 		return nil, err
 	case last != nil && last.Status != statusExported && last.Seeds != same:
-		return nil, &pipeline.Error{Code: pipeline.ExitConflict, What: "another crawl is unfinished in this store", Err: fmt.Errorf("it was started at %s", last.StartedAt.Format(time.RFC3339)),
+		return nil, &pipeline.Error{Code: pipeline.ExitConflict, What: "another crawl is unfinished in this store",
+			Err:  fmt.Errorf("it was started at %s", last.StartedAt.Format(time.RFC3339)),
 			Next: "finish it with its own seeds, scope, depth and kind of --out, and --resume, or name another store: --store sqlite:other.db"}
 	case last != nil && last.Status != statusExported && !resume:
-		return nil, &pipeline.Error{Code: pipeline.ExitConflict, What: "this crawl is unfinished", Err: fmt.Errorf("it was started at %s", last.StartedAt.Format(time.RFC3339)),
+		return nil, &pipeline.Error{Code: pipeline.ExitConflict, What: "this crawl is unfinished",
+			Err:  fmt.Errorf("it was started at %s", last.StartedAt.Format(time.RFC3339)),
 			Next: "go on with --resume, or begin anew with another store: --store sqlite:other.db"}
 	case last != nil && last.Status != statusExported:
 		return last, appendSeeds(ctx, p, newCrawler(name, last.ID, *o, seeds), seeds) // it may have been killed before
@@ -234,13 +238,14 @@ func (c *crawler) recount(ctx context.Context, p parts) error {
 			}
 		}
 		c.counted.upTo = next
-		for known := c.stored.Load(); known < c.counted.pages && !c.stored.CompareAndSwap(known, c.counted.pages); known = c.stored.Load() {
+		for known := c.stored.Load(); known < c.counted.pages &&
+			!c.stored.CompareAndSwap(known, c.counted.pages); known = c.stored.Load() {
 		}
 	}
 }
 
-// follower counts what other processes store, so that all of them together end at max-pages, or little later: the export
-// takes no more.
+// follower counts what other processes store, so that all of them together end at max-pages, or little later:
+// the export takes no more.
 func (c *crawler) follower(ctx context.Context, p parts, log *slog.Logger) {
 	t := time.NewTicker(time.Second)
 	defer t.Stop()

@@ -12,15 +12,18 @@ import (
 const (
 	// heldKey names the mark that is there for as long as nobody may ask a host.
 	heldKey = "held/"
-	// lookEvery is how old the knowledge of such marks may be, leastWait the shortest time until one is looked at again.
+	// lookEvery is how old the knowledge of such marks may be, leastWait the shortest time until one is
+	// looked at again.
 	lookEvery = 20 * time.Millisecond
 	leastWait = 50 * time.Millisecond
 )
 
 // turn takes the next request to a host for all processes of the run, or says how long to wait for it; and takes up
 // cookies that others were given, for sure where the page before set some. Requests in flight
-// need nothing of this: they are the lanes of the host. Nor does --delay, which leaves a host one lane: the store holds it.
-func (c *crawler) turn(ctx context.Context, h *host, u *url.URL, delay time.Duration, cookies bool) (wait time.Duration, err error) {
+// need nothing of this: they are the lanes of the host. Nor does --delay, which leaves a host one lane: the
+// store holds it.
+func (c *crawler) turn(ctx context.Context, h *host, u *url.URL, delay time.Duration, cookies bool) (wait time.Duration,
+	err error) {
 	if wait = h.turn(delay); wait > 0 || c.marked.marks == nil {
 		return wait, nil
 	}
@@ -63,7 +66,8 @@ func (c *crawler) hold(ctx context.Context, h *host, u *url.URL, after time.Dura
 	if c.marked.marks == nil {
 		return nil
 	}
-	_, err := c.marked.marks.PutMarks(ctx, pawl.Mark{Scope: c.marked.scope, Key: heldKey + site(u), For: after, If: pawl.AnyVersion})
+	_, err := c.marked.marks.PutMarks(ctx, pawl.Mark{Scope: c.marked.scope, Key: heldKey + site(u), For: after,
+		If: pawl.AnyVersion})
 	return err
 }
 

@@ -46,7 +46,8 @@ func TestSeveralProcessesShareAHost(t *testing.T) {
 	var sums [3]Summary
 	var all sync.WaitGroup
 	for i := range sums {
-		r := &rig{T: t, dir: dir, changed: map[string]any{"resume": true, "per-host": int64(4), "out": filepath.Join(dir, fmt.Sprintf("%d.jsonl", i))}}
+		r := &rig{T: t, dir: dir, changed: map[string]any{"resume": true, "per-host": int64(4),
+			"out": filepath.Join(dir, fmt.Sprintf("%d.jsonl", i))}}
 		all.Go(func() {
 			var err error
 			if sums[i], _, err = r.run(t.Context(), w.URL); err != nil {

@@ -56,7 +56,8 @@ func (c *crawler) readSitemap(ctx context.Context, d *pawl.Delivery, u *url.URL,
 		a, err = c.fetch.get(ctx, at)
 	}
 	o := outcome{Kind: kindMoved}
-	if f := pawl.Describe(err); err != nil && (f.Class == pawl.ClassPermanent || d.Attempt >= sitemapTries && f.Class != pawl.ClassThrottled) {
+	if f := pawl.Describe(err); err != nil && (f.Class == pawl.ClassPermanent || d.Attempt >= sitemapTries &&
+		f.Class != pawl.ClassThrottled) {
 		return c.done(d, o)
 	}
 	if err != nil {

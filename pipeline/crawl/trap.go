@@ -34,7 +34,8 @@ func trap(u *url.URL, alike int) bool {
 }
 
 // month finds a year with a month: /2031/05, date=2031-05-17, year=2031.
-var month = regexp.MustCompile(`(?:^|[^0-9])(?:([0-9]{4})[-/_](?:0[1-9]|1[0-2]|[1-9])(?:[^0-9]|$)|[?&]?y(?:ear)?=([0-9]{4})(?:[^0-9]|$))`)
+var month = regexp.MustCompile(
+	`(?:^|[^0-9])(?:([0-9]{4})[-/_](?:0[1-9]|1[0-2]|[1-9])(?:[^0-9]|$)|[?&]?y(?:ear)?=([0-9]{4})(?:[^0-9]|$))`)
 
 // alike counts on where a link has a URL of the same shape as its page: it differs in numbers and in values.
 func alike(page, link *url.URL, n int) int {
@@ -62,7 +63,8 @@ func shape(u *url.URL) string {
 
 // sessionNames are parameters that hold the id of a session, in lower case.
 var sessionNames = map[string]bool{
-	"jsessionid": true, "phpsessid": true, "sessionid": true, "session_id": true, "session-id": true, "sessid": true, "sid": true, "session": true,
+	"jsessionid": true, "phpsessid": true, "sessionid": true, "session_id": true, "session-id": true, "sessid": true,
+	"sid": true, "session": true,
 	"cfid": true, "cftoken": true, "zenid": true, "oscsid": true, "aspsessionid": true,
 }
 

@@ -11,13 +11,15 @@ import (
 
 func tryCommand() pipeline.Command {
 	return pipeline.Command{
-		Use: "try URL", Short: "Ask for one page, and print what a module reads from it", Args: "one URL", MinArgs: 1, MaxArgs: 1,
+		Use: "try URL", Short: "Ask for one page, and print what a module reads from it", Args: "one URL", MinArgs: 1,
+		MaxArgs: 1,
 		Long: `Asks for one page, as a crawl would, and prints its record with the fields that the
 module reads from it. Nothing is stored, and no link is followed. A redirect is followed.`,
 		Example: `  pawl crawl try https://example.com/ --module shop.yaml   # needs a network`,
 		Flags: []pipeline.Flag{
 			{Name: "module", Doc: "the `FILE` of the module"},
-			{Name: "allow-private", Type: pipeline.Bool, Doc: "ask addresses of private networks and of this machine, too"},
+			{Name: "allow-private", Type: pipeline.Bool,
+				Doc: "ask addresses of private networks and of this machine, too"},
 		},
 		Run: try,
 	}
@@ -43,7 +45,8 @@ func try(ctx context.Context, in *pipeline.Invocation) error {
 			return err
 		}
 		if !o.IgnoreRobots && (rules.denied || !rules.allows(at)) {
-			return &pipeline.Error{What: "robots.txt disallows " + at.String(), Next: "ask for another page, or set ignore_robots in the module"}
+			return &pipeline.Error{What: "robots.txt disallows " + at.String(),
+				Next: "ask for another page, or set ignore_robots in the module"}
 		}
 		a, err := c.fetch.get(ctx, at)
 		if err != nil {

@@ -43,7 +43,8 @@ func canonical(base *url.URL, ref string) (*url.URL, error) {
 		return nil, err
 	}
 	u.Host = host
-	if port := (&url.URL{Host: hostOf(ref, base)}).Port(); port != "" && port != map[string]string{"http": "80", "https": "443"}[u.Scheme] {
+	if port := (&url.URL{Host: hostOf(ref, base)}).Port(); port != "" &&
+		port != map[string]string{"http": "80", "https": "443"}[u.Scheme] {
 		u.Host = net.JoinHostPort(strings.Trim(host, "[]"), port)
 	}
 	u = u.ResolveReference(&url.URL{Path: u.Path, RawPath: u.RawPath, RawQuery: u.RawQuery}) // without dot segments

@@ -51,7 +51,8 @@ func TestScope(t *testing.T) {
 		t.Fatal(err)
 	}
 	for kind, links := range map[string]map[string]bool{
-		ScopeHost:   {"http://www.example.co.uk/": true, "https://www.example.co.uk:8443/": false, "https://example.co.uk/": false},
+		ScopeHost: {"http://www.example.co.uk/": true, "https://www.example.co.uk:8443/": false,
+			"https://example.co.uk/": false},
 		ScopeDomain: {"http://a.b.example.co.uk/": true, "https://other.co.uk/": false},
 		ScopePrefix: {"https://www.example.co.uk/docs/a/b": true, "https://www.example.co.uk/blog/": false},
 		ScopeAll:    {"http://anything.example/": true},
@@ -68,8 +69,10 @@ func TestScope(t *testing.T) {
 
 func TestPrivate(t *testing.T) {
 	for address, want := range map[string]bool{
-		"127.0.0.1": true, "10.1.2.3": true, "192.168.0.1": true, "172.16.9.9": true, "169.254.169.254": true, "100.64.0.1": true, "0.0.0.0": true,
-		"::1": true, "fe80::1": true, "fd00::1": true, "::ffff:10.0.0.1": true, "93.184.216.34": false, "2606:2800:220:1::1": false,
+		"127.0.0.1": true, "10.1.2.3": true, "192.168.0.1": true, "172.16.9.9": true, "169.254.169.254": true,
+		"100.64.0.1": true, "0.0.0.0": true,
+		"::1": true, "fe80::1": true, "fd00::1": true, "::ffff:10.0.0.1": true, "93.184.216.34": false,
+		"2606:2800:220:1::1": false,
 	} {
 		if got := private(netip.MustParseAddr(address)); got != want {
 			t.Errorf("%s: %v", address, got)

@@ -43,13 +43,15 @@ func texts(l language) phrases {
 				return fmt.Sprintf("用法：/%s%s <critical|high|vip|normal|bulk|0-100>", prefix, c)
 			},
 			usagePrivate: func(prefix, c string) string {
-				return fmt.Sprintf("用法：/%s%s <rule_id> <priority>，例如 /%s%s 3 high。/%slist_rules 列出规则。", prefix, c, prefix, c, prefix)
+				return fmt.Sprintf("用法：/%s%s <rule_id> <priority>，例如 /%s%s 3 high。/%slist_rules 列出规则。", prefix, c,
+					prefix, c, prefix)
 			},
 			unknownLevel: func(level string) string { return fmt.Sprintf("未知的优先级“%s”。", cut(level, 100)) },
 			noRule:       func(id int64) string { return fmt.Sprintf("没有规则 %d。", id) },
 			help: func(prefix string) string {
 				return strings.ReplaceAll("群组或频道中：/{}set_priority <优先级> 设置本聊天的优先级；/{}vip 或 /{}p 不带参数即 High (50)。\n"+
-					"私聊中：/{}vip <rule_id> <priority>。\n/{}list_rules 列出规则。\n优先级：critical=100，high 或 vip=50，normal=10，bulk=0，或 0-100 的数字。", "{}", prefix)
+					"私聊中：/{}vip <rule_id> <priority>。\n/{}list_rules 列出规则。\n优先级：critical=100，high 或 vip=50，normal=10，bulk=0，或 0-100 的数字。",
+					"{}", prefix)
 			},
 			list: func(rules []*Rule) string { return listing(rules, "没有规则。", "已停用") },
 		}
@@ -63,14 +65,17 @@ func texts(l language) phrases {
 			return fmt.Sprintf("usage: /%s%s <critical|high|vip|normal|bulk|0-100>", prefix, c)
 		},
 		usagePrivate: func(prefix, c string) string {
-			return fmt.Sprintf("usage: /%s%s <rule_id> <priority>, such as /%s%s 3 high. /%slist_rules lists the rules.", prefix, c, prefix, c, prefix)
+			return fmt.Sprintf(
+				"usage: /%s%s <rule_id> <priority>, such as /%s%s 3 high. /%slist_rules lists the rules.", prefix, c,
+				prefix, c, prefix)
 		},
 		unknownLevel: func(level string) string { return fmt.Sprintf("unknown level %q.", cut(level, 100)) },
 		noRule:       func(id int64) string { return fmt.Sprintf("There is no rule %d.", id) },
 		help: func(prefix string) string {
-			return strings.ReplaceAll("In a group or channel: /{}set_priority <level> sets the priority of this chat; /{}vip or /{}p alone mean High (50).\n"+
-				"In private: /{}vip <rule_id> <priority>.\n/{}list_rules lists the rules.\n"+
-				"Levels: critical=100, high or vip=50, normal=10, bulk=0, or a number from 0 to 100.", "{}", prefix)
+			return strings.ReplaceAll(
+				"In a group or channel: /{}set_priority <level> sets the priority of this chat; /{}vip or /{}p alone mean High (50).\n"+
+					"In private: /{}vip <rule_id> <priority>.\n/{}list_rules lists the rules.\n"+
+					"Levels: critical=100, high or vip=50, normal=10, bulk=0, or a number from 0 to 100.", "{}", prefix)
 		},
 		list: func(rules []*Rule) string { return listing(rules, "There are no rules.", "disabled") },
 	}
@@ -117,7 +122,8 @@ func menu(l language, prefix string) []map[string]string {
 	}
 	if l == chinese {
 		words = [][2]string{
-			{"set_priority", "设置本聊天的优先级"}, {"vip", "高优先级，或指定的优先级"}, {"p", "同 vip"}, {"list_rules", "列出规则"}, {"help", "显示命令"},
+			{"set_priority", "设置本聊天的优先级"}, {"vip", "高优先级，或指定的优先级"}, {"p", "同 vip"}, {"list_rules", "列出规则"},
+			{"help", "显示命令"},
 		}
 	}
 	all := make([]map[string]string, len(words))

@@ -78,7 +78,8 @@ func (c *client) call(ctx context.Context, timeout time.Duration, method string,
 	if err != nil {
 		return err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+"/bot"+c.token+"/"+method, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+"/bot"+c.token+"/"+method,
+		bytes.NewReader(body))
 	if err != nil {
 		return fmt.Errorf("%s: %s", method, c.mask(err.Error()))
 	}

@@ -107,7 +107,8 @@ func (f *forwarder) setHere(ctx context.Context, at Place, priority int, p perso
 			return f.setPriority(ctx, rule.ID, priority, p)
 		}
 		made, err := f.rules.add(ctx, Rule{
-			Source: Place{Chat: at.Chat}, Targets: []Place{}, Filters: []string{}, Priority: priority, Mode: modeForward, Enabled: true,
+			Source: Place{Chat: at.Chat}, Targets: []Place{}, Filters: []string{}, Priority: priority,
+			Mode: modeForward, Enabled: true,
 		}, p.by())
 		if conflict(err) { // somebody was quicker
 			if err := f.rules.refresh(ctx); err != nil {

@@ -47,7 +47,8 @@ func TestParseCommands(t *testing.T) {
 
 func TestParseLevel(t *testing.T) {
 	for text, want := range map[string]int{
-		"critical": 100, "high": 50, "vip": 50, "VIP": 50, "normal": 10, "Bulk": 0, "0": 0, "100": 100, "42": 42, "007": 7,
+		"critical": 100, "high": 50, "vip": 50, "VIP": 50, "normal": 10, "Bulk": 0, "0": 0, "100": 100,
+		"42": 42, "007": 7,
 		"": -1, "101": -1, "-1": -1, "+5": -1, "5.5": -1, "1e1": -1, "urgent": -1, "99999999999999999999": -1,
 	} {
 		got, ok := parseLevel(text)

@@ -22,7 +22,8 @@ func TestAlbumsStayWholeAndInTheirPlace(t *testing.T) {
 	r.api.Write(sim.Post{Chat: source, From: sim.Member, Text: "before"})
 	r.api.Write(sim.Post{Chat: source, From: sim.Member, Album: "a", Text: "part", Count: 3})
 	r.api.Write(sim.Post{Chat: source, From: sim.Member, Text: "after"})
-	r.api.Write(sim.Post{Chat: source, From: sim.Member, Album: "a", Text: "last"}) // of the same album, behind another message
+	// of the same album, behind another message
+	r.api.Write(sim.Post{Chat: source, From: sim.Member, Album: "a", Text: "last"})
 	r.gets(target, "before", "part 1", "part 2", "part 3", "last", "after")
 	groups := map[string]int{}
 	for _, m := range r.api.Truth(true).Messages {
@@ -35,8 +36,8 @@ func TestAlbumsStayWholeAndInTheirPlace(t *testing.T) {
 	r.gets(target, "before", "part 1", "part 2", "part 3", "last", "after", "late")
 }
 
-// The process that took two parts of an album in died before the third one. Whoever handles them waits until another one has
-// asked for the rest.
+// The process that took two parts of an album in died before the third one. Whoever handles them waits until
+// another one has asked for the rest.
 func TestAnAlbumStaysWholeWhenTheLeaderDies(t *testing.T) {
 	r := newRig(t, nil)
 	r.rule(Rule{Source: Place{Chat: source}, Targets: []Place{{Chat: target}}, Mode: modeCopy})
@@ -79,7 +80,8 @@ func TestAnAlbumStaysWholeWhenTheLeaderDies(t *testing.T) {
 
 func TestEditsReachCopies(t *testing.T) {
 	r := newRig(t, nil)
-	r.rule(Rule{Source: Place{Chat: source}, Targets: []Place{{Chat: target}}, Mode: modeCopy, Replace: []string{"foo=bar"}})
+	r.rule(Rule{Source: Place{Chat: source}, Targets: []Place{{Chat: target}}, Mode: modeCopy,
+		Replace: []string{"foo=bar"}})
 	r.rule(Rule{Source: Place{Chat: other}, Targets: []Place{{Chat: sim.Member}}})
 	r.start()
 	copied := r.api.Write(sim.Post{Chat: source, From: sim.Member, Text: "one foo"})[0]
@@ -141,7 +143,8 @@ func TestABlockedTargetIsDisabledAndToldOnce(t *testing.T) {
 	}
 	r.await("five dead letters", func() bool { return dead() == 5 })
 	r.await("the owner is told", func() bool { return len(r.in(sim.Admin)) == 1 })
-	if told := r.in(sim.Admin)[0]; !strings.Contains(told, `"Bob" (2001)`) || !strings.Contains(told, "bot was blocked") {
+	if told := r.in(sim.Admin)[0]; !strings.Contains(told, `"Bob" (2001)`) ||
+		!strings.Contains(told, "bot was blocked") {
 		t.Errorf("told %q", told)
 	}
 	rule, _ := r.rules().byID(made.ID)
@@ -197,13 +200,15 @@ func TestWebhook(t *testing.T) {
 	}
 	address := l.Addr().String()
 	_ = l.Close()
-	r := newRig(t, map[string]any{"updates": updatesWebhook, "listen": address, "secret_token": "s3cret", "webhook_url": "http://" + address + "/telegram"})
+	r := newRig(t, map[string]any{"updates": updatesWebhook, "listen": address, "secret_token": "s3cret",
+		"webhook_url": "http://" + address + "/telegram"})
 	r.rule(Rule{Source: Place{Chat: source}, Targets: []Place{{Chat: target}}})
 	r.start()
 	r.api.Write(sim.Post{Chat: source, From: sim.Member, Text: "m", Count: 3})
 	r.gets(target, "m 1", "m 2", "m 3")
 	for secret, want := range map[string]int{"": 403, "wrong": 403, "s3cret": 400} {
-		req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+address+"/telegram", strings.NewReader("no json"))
+		req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+address+"/telegram",
+			strings.NewReader("no json"))
 		req.Header.Set("X-Telegram-Bot-Api-Secret-Token", secret)
 		resp, err := http.DefaultClient.Do(req)
 		if err != nil {
@@ -233,7 +238,10 @@ func TestRollingRestart(t *testing.T) {
 	if truth := r.api.Truth(false); truth.Sent != 150 || truth.Twice != 0 {
 		t.Errorf("sent %d, %d twice", truth.Sent, truth.Twice)
 	}
-	if got := r.in(target); !slices.IsSortedFunc(got, func(a, b string) int { return strings.Compare(pad(a), pad(b)) }) {
+	if got := r.in(target); !slices.IsSortedFunc(got, func(a,
+		b string) int {
+		return strings.Compare(pad(a), pad(b))
+	}) {
 		t.Errorf("out of order: %q", got)
 	}
 }
@@ -256,7 +264,8 @@ func TestTheTokenIsInNoError(t *testing.T) {
 	if err := r.api.Fault("revoked", "true"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := newClient(r.url, "777:VERYSECRET").me(t.Context()); !refusedToken(err) || strings.Contains(err.Error(), "VERYSECRET") {
+	if _, err := newClient(r.url, "777:VERYSECRET").me(t.Context()); !refusedToken(err) ||
+		strings.Contains(err.Error(), "VERYSECRET") {
 		t.Errorf("revoked: %v", err)
 	}
 }

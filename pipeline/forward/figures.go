@@ -30,30 +30,47 @@ func (f *figures) sent(name string, j *job, priority int, wait time.Duration) {
 func (f *forwarder) metrics() []observe.Metric {
 	g, one := &f.figs, []string{"pipeline"}
 	return []observe.Metric{
-		{Name: "forward_updates_total", Help: "Updates that came from Telegram and were stored.", Labels: one, Counter: &g.updates},
-		{Name: "forward_filtered_total", Help: "Messages that a filter of their rule stopped.", Labels: one, Counter: &g.filtered},
-		{Name: "forward_commands_total", Help: "Commands that were answered.", Labels: []string{"pipeline", "command"}, Counter: &g.commands},
-		{Name: "forward_messages_total", Help: "Messages that were sent or edited, by class of priority. An album counts its parts.", Labels: []string{"pipeline", "class", "do"}, Counter: &g.messages},
-		{Name: "forward_wait_seconds", Help: "From stored to sent, by class of priority.", Labels: []string{"pipeline", "class"}, Durations: &g.wait},
-		{Name: "forward_answer_seconds", Help: "From a command to its answer.", Labels: []string{"pipeline", "class"}, Durations: &g.answers},
-		{Name: "forward_throttled_total", Help: "Answers 429 of Telegram: the chat was left alone for as long as they said.", Labels: one, Counter: &g.throttled},
-		{Name: "forward_possible_duplicates_total", Help: "Calls that sent something and were not answered. They are repeated, and the message may be there twice.", Labels: one, Counter: &g.unknown},
-		{Name: "forward_targets_disabled_total", Help: "Targets that were disabled because they refuse the bot.", Labels: one, Counter: &g.blocked},
-		{Name: "forward_poll_errors_total", Help: "Polls for updates that failed.", Labels: one, Counter: &g.pollErrors},
-		{Name: "forward_webhook_refused_total", Help: "Calls of the webhook with a wrong secret, or that were no updates.", Labels: one, Counter: &g.webhookRefused},
-		{Name: "forward_leader", Help: "1 in the process that polls and sends.", Labels: one, Gauge: func(set func(float64, ...string)) {
-			v := 0.0
-			if f.leader.leads() {
-				v = 1
-			}
-			set(v, f.env.Name)
-		}},
-		{Name: "forward_limit_pinned", Help: "1 while messages wait for the limit of all chats together.", Labels: one, Gauge: func(set func(float64, ...string)) {
-			v := 0.0
-			if f.pacer.pinned() {
-				v = 1
-			}
-			set(v, f.env.Name)
-		}},
+		{Name: "forward_updates_total", Help: "Updates that came from Telegram and were stored.", Labels: one,
+			Counter: &g.updates},
+		{Name: "forward_filtered_total", Help: "Messages that a filter of their rule stopped.", Labels: one,
+			Counter: &g.filtered},
+		{Name: "forward_commands_total", Help: "Commands that were answered.", Labels: []string{"pipeline", "command"},
+			Counter: &g.commands},
+		{Name: "forward_messages_total",
+			Help:   "Messages that were sent or edited, by class of priority. An album counts its parts.",
+			Labels: []string{"pipeline", "class", "do"}, Counter: &g.messages},
+		{Name: "forward_wait_seconds", Help: "From stored to sent, by class of priority.",
+			Labels: []string{"pipeline", "class"}, Durations: &g.wait},
+		{Name: "forward_answer_seconds", Help: "From a command to its answer.", Labels: []string{"pipeline", "class"},
+			Durations: &g.answers},
+		{Name: "forward_throttled_total",
+			Help: "Answers 429 of Telegram: the chat was left alone for as long as they said.", Labels: one,
+			Counter: &g.throttled},
+		{Name: "forward_possible_duplicates_total",
+			Help:   "Calls that sent something and were not answered. They are repeated, and the message may be there twice.",
+			Labels: one, Counter: &g.unknown},
+		{Name: "forward_targets_disabled_total", Help: "Targets that were disabled because they refuse the bot.",
+			Labels: one, Counter: &g.blocked},
+		{Name: "forward_poll_errors_total", Help: "Polls for updates that failed.", Labels: one,
+			Counter: &g.pollErrors},
+		{Name: "forward_webhook_refused_total",
+			Help: "Calls of the webhook with a wrong secret, or that were no updates.", Labels: one,
+			Counter: &g.webhookRefused},
+		{Name: "forward_leader", Help: "1 in the process that polls and sends.", Labels: one,
+			Gauge: func(set func(float64, ...string)) {
+				v := 0.0
+				if f.leader.leads() {
+					v = 1
+				}
+				set(v, f.env.Name)
+			}},
+		{Name: "forward_limit_pinned", Help: "1 while messages wait for the limit of all chats together.", Labels: one,
+			Gauge: func(set func(float64, ...string)) {
+				v := 0.0
+				if f.pacer.pinned() {
+					v = 1
+				}
+				set(v, f.env.Name)
+			}},
 	}
 }

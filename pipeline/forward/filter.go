@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// A filter is text~REGEXP, media=KIND or from=USER_ID; with ! in front it excludes. A message passes if nothing excludes it
-// and, of each kind of filter that there is without !, one takes it.
+// A filter is text~REGEXP, media=KIND or from=USER_ID; with ! in front it excludes. A message passes if
+// nothing excludes it and, of each kind of filter that there is without !, one takes it.
 //
-// Regular expressions are those of package regexp: their time is linear in the length of the text, which Telegram bounds, so
-// none can stall the pipeline.
+// Regular expressions are those of package regexp: their time is linear in the length of the text, which
+// Telegram bounds, so none can stall the pipeline.
 
 type filters []filter
 

@@ -9,7 +9,8 @@ import (
 
 func TestMessagesReachTheirTargetsInOrder(t *testing.T) {
 	r := newRig(t, nil)
-	r.rule(Rule{Source: Place{Chat: source}, Targets: []Place{{Chat: target}, {Chat: other, Thread: 5}}, Priority: normal})
+	r.rule(Rule{Source: Place{Chat: source}, Targets: []Place{{Chat: target}, {Chat: other, Thread: 5}},
+		Priority: normal})
 	r.start()
 	r.api.Write(sim.Post{Chat: source, From: sim.Member, Text: "n", Count: 20})
 	var want []string
@@ -42,7 +43,9 @@ func TestVIPTakesEffectWithTheNextMessage(t *testing.T) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.audits) != 1 || !strings.Contains(r.audits[0], "telegram:1001 | forward.rules.set | tg rule 1 (-1000000000001) | priority 0 -> 50") {
+	if len(r.audits) != 1 ||
+		!strings.Contains(r.audits[0],
+			"telegram:1001 | forward.rules.set | tg rule 1 (-1000000000001) | priority 0 -> 50") {
 		t.Errorf("the audit has %q", r.audits)
 	}
 }

@@ -127,8 +127,8 @@ func (f *forwarder) run(ctx context.Context) error {
 	return nil
 }
 
-// watchRules takes changes in that other processes made, for what is sent and for the priority of what comes in. What is
-// matched asks for itself.
+// watchRules takes changes in that other processes made, for what is sent and for the priority of what comes
+// in. What is matched asks for itself.
 func (f *forwarder) watchRules(ctx context.Context) {
 	for rest(ctx, time.Second) {
 		if err := f.rules.refresh(ctx); err != nil && ctx.Err() == nil {
@@ -155,13 +155,15 @@ func (f *forwarder) audit(ctx context.Context, who, action string, rule *Rule, c
 	if f.env.Audit == nil {
 		return
 	}
-	if err := f.env.Audit(ctx, who, action, fmt.Sprintf("%s rule %d (%s)", f.env.Name, rule.ID, rule.Source), change); err != nil {
-		f.env.Logger.Error("a change of a rule could not be noted in the audit", "rule", rule.ID, "change", change, "error", err)
+	if err := f.env.Audit(ctx, who, action, fmt.Sprintf("%s rule %d (%s)", f.env.Name, rule.ID, rule.Source),
+		change); err != nil {
+		f.env.Logger.Error("a change of a rule could not be noted in the audit", "rule", rule.ID, "change", change,
+			"error", err)
 	}
 }
 
-// poll asks for updates until ctx ends. An update is confirmed by asking for the one after it, which happens only after it was
-// stored.
+// poll asks for updates until ctx ends. An update is confirmed by asking for the one after it, which happens
+// only after it was stored.
 func (f *forwarder) poll(ctx context.Context) error {
 	const longest = 25 * time.Second
 	offset, last := f.leader.offset(), time.Now()
@@ -254,8 +256,8 @@ func stored(receipts []store.Receipt, err error) error {
 // keepUpdates is for how long a repeated update is known: longer than Telegram keeps one.
 const keepUpdates = 48 * time.Hour
 
-// incoming is an update as a message. Updates of one chat are handled in their order; those of a chat with a high priority
-// before others. One without a chat has no topic: there is nothing to do about it.
+// incoming is an update as a message. Updates of one chat are handled in their order; those of a chat with a
+// high priority before others. One without a chat has no topic: there is nothing to do about it.
 func (f *forwarder) incoming(raw json.RawMessage) (m pawl.Message, id int64, err error) {
 	var u update
 	if err := json.Unmarshal(raw, &u); err != nil {

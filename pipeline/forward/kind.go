@@ -1,8 +1,9 @@
 // Package forward is the pipeline that forwards Telegram messages from chats to other chats, with levels of service.
 //
-// Updates are stored before Telegram is told that they came. The stage updates matches them with rules, or carries out their
-// commands, and emits a job for each target; the stage send calls Telegram within its limits. What is more important goes
-// first, and what has waited long becomes more important: both are the runtime's, of any topic.
+// Updates are stored before Telegram is told that they came. The stage updates matches them with rules, or
+// carries out their commands, and emits a job for each target; the stage send calls Telegram within its
+// limits. What is more important goes first, and what has waited long becomes more important: both are the
+// runtime's, of any topic.
 package forward
 
 import (
@@ -44,22 +45,34 @@ func fields() []pipeline.Field {
 	return []pipeline.Field{
 		{Name: "token", Secret: true, Required: true, Doc: "The token of the bot.", Check: checkToken},
 		{Name: "api_url", Type: pipeline.URL, Default: "https://api.telegram.org", Doc: "Where the Bot API is."},
-		{Name: "updates", Type: pipeline.Choice, Choices: []string{updatesPoll, updatesWebhook}, Default: updatesPoll, Doc: "How updates come."},
-		{Name: "listen", Doc: "The address of the webhook, such as 127.0.0.1:8443. A proxy with HTTPS goes before it.", Check: checkListen},
+		{Name: "updates", Type: pipeline.Choice, Choices: []string{updatesPoll, updatesWebhook}, Default: updatesPoll,
+			Doc: "How updates come."},
+		{Name: "listen", Doc: "The address of the webhook, such as 127.0.0.1:8443. A proxy with HTTPS goes before it.",
+			Check: checkListen},
 		{Name: "path", Default: "/telegram", Doc: "The path of the webhook.", Check: checkPath},
-		{Name: "secret_token", Secret: true, Doc: "The secret that Telegram sends with each call of the webhook.", Check: checkSecret},
-		{Name: "webhook_url", Type: pipeline.URL, DefaultDoc: "the operator tells Telegram", Doc: "What Telegram is told to call."},
-		{Name: "admins", Type: pipeline.Texts, Doc: "Users who may use the commands everywhere, by number. The first one is told about targets that refuse the bot.", Check: checkUser},
-		{Name: "command_prefix", Doc: "What commands begin with after the slash, such as fw_: then /fw_vip is one, and /vip is not.", Check: checkPrefix},
-		{Name: "limits", Type: pipeline.Object, Short: "mode", Doc: "How much Telegram takes. `limits: off` is for a server of one's own.", Fields: []pipeline.Field{
-			{Name: "all", Type: pipeline.Rate, Default: "30/s", Doc: "Messages to all chats together."},
-			{Name: "chat", Type: pipeline.Rate, Default: "1/s", Doc: "Messages to one chat."},
-			{Name: "group", Type: pipeline.Rate, Default: "20/m", Doc: "Messages to one group or channel."},
-			{Name: "mode", Type: pipeline.Choice, Choices: []string{"on", "off"}, Default: "on", Doc: "Whether there are limits."},
-		}},
+		{Name: "secret_token", Secret: true, Doc: "The secret that Telegram sends with each call of the webhook.",
+			Check: checkSecret},
+		{Name: "webhook_url", Type: pipeline.URL, DefaultDoc: "the operator tells Telegram",
+			Doc: "What Telegram is told to call."},
+		{Name: "admins", Type: pipeline.Texts,
+			Doc:   "Users who may use the commands everywhere, by number. The first one is told about targets that refuse the bot.",
+			Check: checkUser},
+		{Name: "command_prefix",
+			Doc:   "What commands begin with after the slash, such as fw_: then /fw_vip is one, and /vip is not.",
+			Check: checkPrefix},
+		{Name: "limits", Type: pipeline.Object, Short: "mode",
+			Doc: "How much Telegram takes. `limits: off` is for a server of one's own.", Fields: []pipeline.Field{
+				{Name: "all", Type: pipeline.Rate, Default: "30/s", Doc: "Messages to all chats together."},
+				{Name: "chat", Type: pipeline.Rate, Default: "1/s", Doc: "Messages to one chat."},
+				{Name: "group", Type: pipeline.Rate, Default: "20/m", Doc: "Messages to one group or channel."},
+				{Name: "mode", Type: pipeline.Choice, Choices: []string{"on", "off"}, Default: "on",
+					Doc: "Whether there are limits."},
+			}},
 		{Name: "concurrency", Type: pipeline.Int, Default: "16", Min: 1, Max: 1000, Doc: "Calls of Telegram at once."},
-		{Name: "reserved", Type: pipeline.Int, Default: "2", Min: 0, Max: 100, Doc: "Of these, those that only messages of priority 100 use."},
-		{Name: "ageing", Type: pipeline.Duration, Default: "2m", Min: int64(time.Second), Doc: "The wait that is worth one point of priority."},
+		{Name: "reserved", Type: pipeline.Int, Default: "2", Min: 0, Max: 100,
+			Doc: "Of these, those that only messages of priority 100 use."},
+		{Name: "ageing", Type: pipeline.Duration, Default: "2m", Min: int64(time.Second),
+			Doc: "The wait that is worth one point of priority."},
 	}
 }
 
@@ -111,14 +124,16 @@ func checkPrefix(s string) error {
 func check(_ string, s pipeline.Section) []pipeline.Fault {
 	var faults []pipeline.Fault
 	if s.Int("reserved") >= s.Int("concurrency") {
-		faults = append(faults, pipeline.Fault{Path: "reserved", Why: "must be less than concurrency, or nothing else is sent"})
+		faults = append(faults, pipeline.Fault{Path: "reserved",
+			Why: "must be less than concurrency, or nothing else is sent"})
 	}
 	if s.Text("updates") != updatesWebhook {
 		return faults
 	}
 	for _, key := range []string{"listen", "secret_token"} {
 		if s.Text(key) == "" {
-			faults = append(faults, pipeline.Fault{Path: "updates", Why: "webhook needs " + key, Hint: "add " + key + ": …"})
+			faults = append(faults, pipeline.Fault{Path: "updates", Why: "webhook needs " + key,
+				Hint: "add " + key + ": …"})
 		}
 	}
 	return faults
@@ -128,8 +143,10 @@ func check(_ string, s pipeline.Section) []pipeline.Fault {
 func matrixRows() []policy.Rule {
 	return []policy.Rule{
 		{ID: "forward-telegram", Match: policy.Match{Kind: KindTelegram}, MaxAttempts: policy.MaxAttempts,
-			Backoff: policy.Backoff{Shape: policy.Exponential, Base: time.Second, Max: time.Minute}, Alert: policy.Warn},
-		{ID: "forward-rejected", Match: policy.Match{Kind: KindRejected}, Repeat: policy.NotRepeated, Alert: policy.Warn},
+			Backoff: policy.Backoff{Shape: policy.Exponential, Base: time.Second, Max: time.Minute},
+			Alert:   policy.Warn},
+		{ID: "forward-rejected", Match: policy.Match{Kind: KindRejected}, Repeat: policy.NotRepeated,
+			Alert: policy.Warn},
 		{ID: "forward-blocked", Match: policy.Match{Kind: KindBlocked}, Repeat: policy.NotRepeated, Alert: policy.Warn},
 	}
 }
@@ -140,7 +157,8 @@ func build(ctx context.Context, env pipeline.Env) (*pipeline.Pipeline, error) {
 	state, hasState := store.As[store.Entries](env.Store)
 	marks, hasMarks := store.As[store.Marks](env.Store)
 	looker, looks := store.As[store.Looker](env.Store)
-	needs := []store.Capability{store.CanState, store.CanMarks, store.CanUnique, store.CanEmitAtomic, store.CanPriority, store.CanDelay, store.CanLookup}
+	needs := []store.Capability{store.CanState, store.CanMarks, store.CanUnique, store.CanEmitAtomic, store.CanPriority,
+		store.CanDelay, store.CanLookup}
 	if !hasState || !hasMarks || !looks {
 		return &pipeline.Pipeline{Needs: needs}, nil // the host says what is missing
 	}
@@ -159,8 +177,9 @@ func build(ctx context.Context, env pipeline.Env) (*pipeline.Pipeline, error) {
 	}
 	f.figs.pollErrors.Add(0, env.Name) // an alert sees the first one, too, if it counts from zero
 	f.leader = &leader{
-		state: state, key: "forward/" + env.Name + "/leader", owner: env.Owner, logger: env.Logger, pauses: f.pacer.pauses,
-		began: f.beginToLead, ended: func() { gate.set(false); f.pacer.stop(callPatience) },
+		state: state, key: "forward/" + env.Name + "/leader", owner: env.Owner, logger: env.Logger,
+		pauses: f.pacer.pauses,
+		began:  f.beginToLead, ended: func() { gate.set(false); f.pacer.stop(callPatience) },
 	}
 	once, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -169,10 +188,12 @@ func build(ctx context.Context, env pipeline.Env) (*pipeline.Pipeline, error) {
 	case err == nil:
 		f.met(me)
 		if !me.ReadsAll {
-			env.Logger.Warn("the bot's privacy mode is on: in groups where it is no administrator it sees commands only; BotFather's /setprivacy changes that")
+			env.Logger.Warn(
+				"the bot's privacy mode is on: in groups where it is no administrator it sees commands only; BotFather's /setprivacy changes that")
 		}
 	case refusedToken(err):
-		return nil, &pipeline.Error{Code: pipeline.ExitUsage, What: "the token is refused", Err: err, Next: "correct token in the section pipelines." + env.Name}
+		return nil, &pipeline.Error{Code: pipeline.ExitUsage, What: "the token is refused", Err: err,
+			Next: "correct token in the section pipelines." + env.Name}
 	default:
 		env.Logger.Warn("Telegram does not say who the bot is yet", "error", err)
 	}
@@ -182,7 +203,8 @@ func build(ctx context.Context, env pipeline.Env) (*pipeline.Pipeline, error) {
 }
 
 func limitsOf(s pipeline.Section) limits {
-	return limits{off: s.Text("mode") == "off", all: limitOf(s.Number("all")), chat: limitOf(s.Number("chat")), group: limitOf(s.Number("group"))}
+	return limits{off: s.Text("mode") == "off", all: limitOf(s.Number("all")), chat: limitOf(s.Number("chat")),
+		group: limitOf(s.Number("group"))}
 }
 
 // beginToLead opens the gate, and keeps to the pauses that the leader before knew of.
@@ -200,11 +222,13 @@ func (f *forwarder) stages() []pipeline.Stage {
 	decode := func(b []byte, v *update) error { return json.Unmarshal(b, v) }
 	return []pipeline.Stage{
 		{Topic: dispatch.Topic{
-			Name: f.env.Topic(stageUpdates), Settings: settings, Concurrency: updateSlots, Lease: lease, Event: policy.Event{Type: "Forward"},
+			Name: f.env.Topic(stageUpdates), Settings: settings, Concurrency: updateSlots, Lease: lease,
+			Event:   policy.Event{Type: "Forward"},
 			Handler: pawl.Typed(decode, f.handleUpdate),
 		}},
 		{Topic: dispatch.Topic{
-			Name: f.env.Topic(stageSend), Settings: settings, Lease: lease, Limits: []*dispatch.Limiter{f.gate.Limiter}, Event: policy.Event{Type: "Forward"},
+			Name: f.env.Topic(stageSend), Settings: settings, Lease: lease, Limits: []*dispatch.Limiter{f.gate.Limiter},
+			Event:       policy.Event{Type: "Forward"},
 			Concurrency: int(f.env.Section.Int("concurrency")), Reserved: int(f.env.Section.Int("reserved")),
 			Handler: pawl.Typed(func(b []byte, v *job) error { return json.Unmarshal(b, v) }, f.handleSend),
 		}},
@@ -221,20 +245,24 @@ const callPatience = 3 * time.Second
 func (f *forwarder) doctor(ctx context.Context) []pipeline.Finding {
 	me, err := f.api.me(ctx)
 	if err != nil {
-		return []pipeline.Finding{{Problem: "Telegram does not accept the bot: " + err.Error(), Next: "check token and api_url in pipelines." + f.env.Name}}
+		return []pipeline.Finding{{Problem: "Telegram does not accept the bot: " + err.Error(),
+			Next: "check token and api_url in pipelines." + f.env.Name}}
 	}
 	var found []pipeline.Finding
 	if !me.ReadsAll {
-		found = append(found, pipeline.Finding{Warning: true, Problem: "the bot's privacy mode is on: in groups it sees commands only",
-			Next: "send /setprivacy to BotFather, or make the bot an administrator of its sources"})
+		found = append(found, pipeline.Finding{Warning: true,
+			Problem: "the bot's privacy mode is on: in groups it sees commands only",
+			Next:    "send /setprivacy to BotFather, or make the bot an administrator of its sources"})
 	}
 	if err := f.rules.refresh(ctx); err != nil {
-		return append(found, pipeline.Finding{Problem: fmt.Sprintf("the rules cannot be read: %v", err), Next: "run `pawl forward rules ls`"})
+		return append(found, pipeline.Finding{Problem: fmt.Sprintf("the rules cannot be read: %v", err),
+			Next: "run `pawl forward rules ls`"})
 	}
 	for _, r := range f.rules.all() {
 		for _, p := range r.Disabled {
-			found = append(found, pipeline.Finding{Warning: true, Problem: fmt.Sprintf("target %s of rule %d is disabled: it refused the bot", p, r.ID),
-				Next: fmt.Sprintf("let the bot in, then `pawl forward rules set %d --enable %s`", r.ID, p)})
+			found = append(found, pipeline.Finding{Warning: true,
+				Problem: fmt.Sprintf("target %s of rule %d is disabled: it refused the bot", p, r.ID),
+				Next:    fmt.Sprintf("let the bot in, then `pawl forward rules set %d --enable %s`", r.ID, p)})
 		}
 	}
 	return found

@@ -10,13 +10,13 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// One process of all that share a store leads: it asks Telegram for updates, of which there can be one at a time, and it
-// sends, so that the limits of the bot hold over all processes without a call to the store for each message. Thirty messages
-// a second, the most that Telegram takes from a bot, are little work for one process. The others handle updates, and
-// take over when the leader ends or dies.
+// One process of all that share a store leads: it asks Telegram for updates, of which there can be one at a
+// time, and it sends, so that the limits of the bot hold over all processes without a call to the store for
+// each message. Thirty messages a second, the most that Telegram takes from a bot, are little work for one
+// process. The others handle updates, and take over when the leader ends or dies.
 //
-// Leading is a lease in an entry of the store's state. The leader believes in it by its own monotonic clock, for a shorter time
-// than the others wait for.
+// Leading is a lease in an entry of the store's state. The leader believes in it by its own monotonic clock,
+// for a shorter time than the others wait for.
 const (
 	leadFor    = 10 * time.Second // after which others take over
 	leadTrust  = 7 * time.Second  // for which the leader believes in it
@@ -30,9 +30,9 @@ const (
 type leadRecord struct {
 	Owner string `json:"owner"` // empty: nobody
 	Until int64  `json:"until"` // Unix milliseconds, by the store's clock
-	// Offset is the first update that is not stored yet. After a week without updates Telegram counts from anywhere, and
-	// would drop what is below an offset that is too high: one older than a day is not used. The unique keys of updates
-	// make up for it.
+	// Offset is the first update that is not stored yet. After a week without updates Telegram counts from
+	// anywhere, and would drop what is below an offset that is too high: one older than a day is not used.
+	// The unique keys of updates make up for it.
 	Offset   int64 `json:"offset"`
 	OffsetAt int64 `json:"offset_at"`
 	// Since is when Owner began to lead.
@@ -63,7 +63,8 @@ func (l *leader) leads() bool {
 	return time.Now().Before(l.until)
 }
 
-// run takes part in the election until ctx ends. While this process leads, work runs; its context ends when that is over.
+// run takes part in the election until ctx ends. While this process leads, work runs; its context ends when
+// that is over.
 func (l *leader) run(ctx context.Context, work func(ctx context.Context)) {
 	for ctx.Err() == nil {
 		if !l.campaign(ctx) {
@@ -167,8 +168,8 @@ func (l *leader) put(ctx context.Context, now time.Time, offset *int64) error {
 	return nil
 }
 
-// watched returns a stretch of time, by the store's clock, in which one process took updates in: from when it began to lead
-// to the last sign of it.
+// watched returns a stretch of time, by the store's clock, in which one process took updates in: from when it
+// began to lead to the last sign of it.
 func (l *leader) watched(ctx context.Context, now time.Time) (from, to time.Time, err error) {
 	l.mu.Lock()
 	r, leads := l.record, time.Now().Before(l.until)

@@ -42,8 +42,9 @@ type limits struct {
 // margin is added to what is counted from an answer, because the other side's clock may be a little slower.
 const margin = 10 * time.Millisecond
 
-// window counts what arrived lately. When a message arrived is known to lie between the begin of its call and the answer, so it
-// counts from the one until a full stretch after the other: then no stretch at the receiver has more than n.
+// window counts what arrived lately. When a message arrived is known to lie between the begin of its call and
+// the answer, so it counts from the one until a full stretch after the other: then no stretch at the receiver
+// has more than n.
 type window struct {
 	limit
 	from     time.Time // nothing begins before that
@@ -212,8 +213,8 @@ func (c *chatPace) opens(now time.Time, weight int) time.Time {
 	return at
 }
 
-// enter asks for a turn at a chat. If wait is 0, the caller has it and must leave; otherwise it gives its lane back for that
-// long.
+// enter asks for a turn at a chat. If wait is 0, the caller has it and must leave; otherwise it gives its
+// lane back for that long.
 func (p *pacer) enter(ctx context.Context, chat int64, lane string, rank int64, weight int) (wait time.Duration) {
 	if p.limits.off {
 		return p.paused(chat)
@@ -328,8 +329,8 @@ func (p *pacer) pump() {
 	}
 }
 
-// leave ends a turn: the call was answered, or given up. turned tells whether the limit of all was waited for; pause is for
-// how long the chat asked to be left alone. It returns how long the lane must stay closed.
+// leave ends a turn: the call was answered, or given up. turned tells whether the limit of all was waited
+// for; pause is for how long the chat asked to be left alone. It returns how long the lane must stay closed.
 func (p *pacer) leave(chat int64, weight int, turned bool, pause time.Duration) (hold time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -42,7 +42,8 @@ func most(times []time.Time, stretch time.Duration) (n int) {
 }
 
 // lane sends n messages as the stage does: it gives itself back when it has to wait.
-func lane(ctx context.Context, p *pacer, r *receiver, chat int64, name string, rank int64, weight, n int, latency func() time.Duration) {
+func lane(ctx context.Context, p *pacer, r *receiver, chat int64, name string, rank int64, weight, n int,
+	latency func() time.Duration) {
 	for n > 0 && ctx.Err() == nil {
 		if wait := p.enter(ctx, chat, name, rank, weight); wait > 0 {
 			time.Sleep(wait)
@@ -60,7 +61,8 @@ func lane(ctx context.Context, p *pacer, r *receiver, chat int64, name string, r
 	}
 }
 
-// No second and no minute at the receiver has more than the limits allow, whatever the latency; and what they allow is used.
+// No second and no minute at the receiver has more than the limits allow, whatever the latency; and what they
+// allow is used.
 func TestLimitsHoldAtTheReceiver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPacer(limits{all: limit{30, time.Second}, chat: limit{1, time.Second}, group: limit{20, time.Minute}})
@@ -136,7 +138,8 @@ func TestTheBestRankHasTheNextTurn(t *testing.T) {
 
 func TestLimitOfARate(t *testing.T) {
 	for rate, want := range map[float64]limit{
-		30: {30, time.Second}, 1: {1, time.Second}, 20.0 / 60: {20, time.Minute}, 1.0 / 60: {1, time.Minute}, 1.0 / 3600: {1, time.Hour}, 0: {},
+		30: {30, time.Second}, 1: {1, time.Second}, 20.0 / 60: {20, time.Minute}, 1.0 / 60: {1, time.Minute},
+		1.0 / 3600: {1, time.Hour}, 0: {},
 	} {
 		if got := limitOf(rate); got.n != want.n || (got.per-want.per).Abs() > time.Millisecond {
 			t.Errorf("%v a second is %+v", rate, got)

@@ -55,8 +55,9 @@ func newRigOf(t *testing.T, c sim.Config, keys map[string]any) *rig {
 func (r *rig) section() pipeline.Section {
 	l := map[string]any{"all": 30.0, "chat": 1.0, "group": 20.0 / 60, "mode": "off"}
 	values := map[string]any{
-		"token": "777:SECRET", "api_url": r.url, "updates": updatesPoll, "concurrency": int64(16), "reserved": int64(2), "ageing": 2 * time.Minute,
-		"path": "/telegram", "admins": []string{"1001"},
+		"token": "777:SECRET", "api_url": r.url, "updates": updatesPoll, "concurrency": int64(16), "reserved": int64(2),
+		"ageing": 2 * time.Minute,
+		"path":   "/telegram", "admins": []string{"1001"},
 	}
 	for k, v := range r.keys {
 		if name, ok := strings.CutPrefix(k, "limits."); ok {
@@ -90,7 +91,8 @@ func (r *rig) start() *process {
 	}
 	logger := slog.New(slog.NewTextHandler(r.t.Output(), &slog.HandlerOptions{Level: slog.LevelError}))
 	env := pipeline.Env{
-		Name: "tg", Section: r.section(), Store: r.store, Logger: logger, Owner: fmt.Sprintf("process/%d", r.n), Policy: matrix,
+		Name: "tg", Section: r.section(), Store: r.store, Logger: logger, Owner: fmt.Sprintf("process/%d", r.n),
+		Policy: matrix,
 		Audit: func(_ context.Context, who, action, subject, change string) error {
 			r.mu.Lock()
 			defer r.mu.Unlock()

@@ -14,31 +14,40 @@ import (
 )
 
 func commands() []pipeline.Command {
-	of := pipeline.Flag{Name: "pipeline", Doc: "`NAME` of the pipeline; not needed if the configuration file has one of this kind"}
-	from := pipeline.Flag{Name: "from", Doc: "`CHAT` or CHAT/THREAD that the messages come from; a chat means all its topics"}
+	of := pipeline.Flag{Name: "pipeline",
+		Doc: "`NAME` of the pipeline; not needed if the configuration file has one of this kind"}
+	from := pipeline.Flag{Name: "from",
+		Doc: "`CHAT` or CHAT/THREAD that the messages come from; a chat means all its topics"}
 	change := []pipeline.Flag{
 		of,
 		{Name: "to", Type: pipeline.Texts, Doc: "`CHAT` or CHAT/THREAD that they go to; may be repeated"},
 		{Name: "priority", Doc: "`LEVEL`: critical, high, vip, normal, bulk or a number from 0 to 100"},
 		{Name: "mode", Doc: "`MODE`: forward, with the name of the author, or copy"},
-		{Name: "filter", Type: pipeline.Texts, Doc: "`FILTER` text~REGEXP, media=KIND or from=USER_ID, with ! in front to exclude; may be repeated"},
+		{Name: "filter", Type: pipeline.Texts,
+			Doc: "`FILTER` text~REGEXP, media=KIND or from=USER_ID, with ! in front to exclude; may be repeated"},
 		{Name: "replace", Type: pipeline.Texts, Doc: "`REGEXP=TEXT` in the text of copies; may be repeated"},
 	}
 	set := append(slices.Clone(change),
 		pipeline.Flag{Name: "enabled", Type: pipeline.Bool, Doc: "let the rule work; --enabled=false stops it"},
-		pipeline.Flag{Name: "enable", Type: pipeline.Texts, Doc: "`CHAT` that was disabled because it refused the bot, and may be tried again; may be repeated"})
+		pipeline.Flag{Name: "enable", Type: pipeline.Texts,
+			Doc: "`CHAT` that was disabled because it refused the bot, and may be tried again; may be repeated"})
 	return []pipeline.Command{{
 		Use: "forward", Short: "Forward Telegram messages with levels of service",
 		Commands: []pipeline.Command{
 			{Use: "rules", Short: "The rules: where messages go, and how urgent they are", Commands: []pipeline.Command{
 				{Use: "ls", Short: "List the rules", Flags: []pipeline.Flag{of}, Run: listCommand},
-				{Use: "add", Short: "Add a rule for a source", Flags: append([]pipeline.Flag{from}, change...), Run: addCommand,
+				{Use: "add", Short: "Add a rule for a source", Flags: append([]pipeline.Flag{from}, change...),
+					Run:     addCommand,
 					Example: "  pawl forward rules add --from -1001234 --to -1005678 --to -1009999/5 --priority vip --filter 'media=photo'"},
-				{Use: "set ID", Short: "Change a rule", Flags: set, MinArgs: 1, MaxArgs: 1, Args: "the number of a rule", Run: setCommand},
-				{Use: "rm ID", Short: "Remove a rule", Flags: []pipeline.Flag{of}, MinArgs: 1, MaxArgs: 1, Args: "the number of a rule", Run: removeCommand},
-				{Use: "show ID", Short: "Show a rule", Flags: []pipeline.Flag{of}, MinArgs: 1, MaxArgs: 1, Args: "the number of a rule", Run: showCommand},
+				{Use: "set ID", Short: "Change a rule", Flags: set, MinArgs: 1, MaxArgs: 1,
+					Args: "the number of a rule", Run: setCommand},
+				{Use: "rm ID", Short: "Remove a rule", Flags: []pipeline.Flag{of}, MinArgs: 1, MaxArgs: 1,
+					Args: "the number of a rule", Run: removeCommand},
+				{Use: "show ID", Short: "Show a rule", Flags: []pipeline.Flag{of}, MinArgs: 1, MaxArgs: 1,
+					Args: "the number of a rule", Run: showCommand},
 				{Use: "test TEXT", Short: "Say what would happen to a message", Flags: []pipeline.Flag{of, from,
-					{Name: "media", Default: "none", Type: pipeline.Choice, Choices: mediaKinds(), Doc: "`KIND` of the message"},
+					{Name: "media", Default: "none", Type: pipeline.Choice, Choices: mediaKinds(),
+						Doc: "`KIND` of the message"},
 					{Name: "user", Type: pipeline.Int, Doc: "`USER_ID` of its author"}},
 					MinArgs: 1, MaxArgs: 1, Args: "a text", Run: testCommand},
 			}},
@@ -62,7 +71,8 @@ func openRules(ctx context.Context, in *pipeline.Invocation, existing bool) (*ru
 	}
 	if name == "" {
 		if len(sections) != 1 {
-			return nil, nil, &pipeline.Error{Code: pipeline.ExitUsage, What: fmt.Sprintf("the configuration file has %d pipelines of the kind forward", len(sections)),
+			return nil, nil, &pipeline.Error{Code: pipeline.ExitUsage,
+				What: fmt.Sprintf("the configuration file has %d pipelines of the kind forward", len(sections)),
 				Next: "name one with --pipeline"}
 		}
 		for only := range sections {
@@ -87,17 +97,21 @@ func listCommand(ctx context.Context, in *pipeline.Invocation) error {
 		return err
 	}
 	all := r.all()
-	return in.Rows([]string{"ID", "SOURCE", "TARGETS", "PRIORITY", "MODE", "FILTERS", "ENABLED", "UPDATED BY"}, all, func(i int) []string {
-		x := all[i]
-		return []string{strconv.FormatInt(x.ID, 10), x.Source.String(), places(x.Targets), levelText(x.Priority), x.Mode,
-			strings.Join(x.Filters, " "), strconv.FormatBool(x.Enabled), x.UpdatedBy}
-	})
+	return in.Rows([]string{"ID", "SOURCE", "TARGETS", "PRIORITY", "MODE", "FILTERS", "ENABLED", "UPDATED BY"}, all,
+		func(i int) []string {
+			x := all[i]
+			return []string{strconv.FormatInt(x.ID, 10), x.Source.String(), places(x.Targets),
+				levelText(x.Priority), x.Mode,
+				strings.Join(x.Filters, " "), strconv.FormatBool(x.Enabled), x.UpdatedBy}
+		})
 }
 
 func show(in *pipeline.Invocation, rule *Rule) error {
 	return in.Document(rule, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "rule      %d\nsource    %s\ntargets   %s\npriority  %s\nmode      %s\nfilters   %s\nreplace   %s\nenabled   %t\ndisabled  %s\nupdated   %s by %s\n",
-			rule.ID, rule.Source, places(rule.Targets), levelText(rule.Priority), rule.Mode, dash(rule.Filters), dash(rule.Replace),
+		_, err := fmt.Fprintf(w,
+			"rule      %d\nsource    %s\ntargets   %s\npriority  %s\nmode      %s\nfilters   %s\nreplace   %s\nenabled   %t\ndisabled  %s\nupdated   %s by %s\n",
+			rule.ID, rule.Source, places(rule.Targets), levelText(rule.Priority), rule.Mode, dash(rule.Filters),
+			dash(rule.Replace),
 			rule.Enabled, places(rule.Disabled), rule.UpdatedAt.UTC().Format("2006-01-02 15:04:05"), rule.UpdatedBy)
 		return err
 	})
@@ -122,12 +136,16 @@ func apply(in *pipeline.Invocation, rule *Rule) error {
 				rule.Targets = append(rule.Targets, p)
 			}
 		}
-		rule.Disabled = slices.DeleteFunc(rule.Disabled, func(p Place) bool { return !slices.Contains(rule.Targets, p) })
+		rule.Disabled = slices.DeleteFunc(rule.Disabled, func(p Place) bool {
+			return !slices.Contains(rule.Targets, p)
+		})
 	}
 	if fl.Changed("priority") {
 		level, ok := parseLevel(fl.Text("priority"))
 		if rule.Priority = level; !ok {
-			errs = append(errs, fmt.Errorf("--priority is critical, high, vip, normal, bulk or a number from 0 to 100 (got %q)", fl.Text("priority")))
+			errs = append(errs,
+				fmt.Errorf("--priority is critical, high, vip, normal, bulk or a number from 0 to 100 (got %q)",
+					fl.Text("priority")))
 		}
 	}
 	if fl.Changed("mode") {
@@ -154,7 +172,8 @@ func addCommand(ctx context.Context, in *pipeline.Invocation) error {
 	if len(in.Flags.Texts("to")) == 0 {
 		return wrong("--to is missing: where do the messages go?")
 	}
-	rule := Rule{Source: from, Targets: []Place{}, Filters: []string{}, Priority: normal, Mode: modeForward, Enabled: true}
+	rule := Rule{Source: from, Targets: []Place{}, Filters: []string{}, Priority: normal, Mode: modeForward,
+		Enabled: true}
 	if err := apply(in, &rule); err != nil {
 		return err
 	}
@@ -167,7 +186,8 @@ func addCommand(ctx context.Context, in *pipeline.Invocation) error {
 	}
 	made, err := r.add(ctx, rule, in.Who)
 	if conflict(err) {
-		return &pipeline.Error{Code: pipeline.ExitConflict, What: fmt.Sprintf("source %s has a rule already", from), Next: "change it with `pawl forward rules set ID`"}
+		return &pipeline.Error{Code: pipeline.ExitConflict, What: fmt.Sprintf("source %s has a rule already", from),
+			Next: "change it with `pawl forward rules set ID`"}
 	}
 	if err != nil {
 		return err
@@ -181,7 +201,8 @@ func summary(r *Rule) string {
 		places(r.Targets), r.Priority, r.Mode, dash(r.Filters), dash(r.Replace), r.Enabled, places(r.Disabled))
 }
 
-func audit(ctx context.Context, in *pipeline.Invocation, s store.Store, r *rules, action string, rule *Rule, change string) error {
+func audit(ctx context.Context, in *pipeline.Invocation, s store.Store, r *rules, action string, rule *Rule,
+	change string) error {
 	return in.Audit(ctx, s, action, fmt.Sprintf("%s rule %d (%s)", r.name, rule.ID, rule.Source), 1, change)
 }
 
@@ -203,7 +224,8 @@ func named(ctx context.Context, in *pipeline.Invocation) (*rules, store.Store, *
 }
 
 func gone(id int64) error {
-	return &pipeline.Error{Code: pipeline.ExitNotFound, What: fmt.Sprintf("there is no rule %d", id), Next: "run `pawl forward rules ls`"}
+	return &pipeline.Error{Code: pipeline.ExitNotFound, What: fmt.Sprintf("there is no rule %d", id),
+		Next: "run `pawl forward rules ls`"}
 }
 
 // ruleNumber reads the number of a rule.
@@ -224,7 +246,8 @@ func setCommand(ctx context.Context, in *pipeline.Invocation) error {
 		}
 		enable = append(enable, p)
 	}
-	if err := apply(in, &Rule{Mode: modeCopy}); err != nil { // what is wrong by itself is refused before a store is opened
+	// what is wrong by itself is refused before a store is opened
+	if err := apply(in, &Rule{Mode: modeCopy}); err != nil {
 		return err
 	}
 	r, s, rule, err := named(ctx, in)
@@ -260,7 +283,8 @@ func removeCommand(ctx context.Context, in *pipeline.Invocation) error {
 	if in.DryRun {
 		return show(in, rule)
 	}
-	if err := in.Confirm(fmt.Sprintf("remove rule %d, %s to %s", rule.ID, rule.Source, places(rule.Targets))); err != nil {
+	if err := in.Confirm(fmt.Sprintf("remove rule %d, %s to %s", rule.ID, rule.Source,
+		places(rule.Targets))); err != nil {
 		return err
 	}
 	old, err := r.remove(ctx, rule.ID, in.Who)
@@ -345,7 +369,8 @@ func judge(rule *Rule, m *message) outcome {
 		}
 	}
 	o.Text, _ = rewrite(rule.replace, o.Text)
-	o.Why = fmt.Sprintf("rule %d: %s to %s, priority %s", rule.ID, rule.Mode, places(o.Targets), levelText(rule.Priority))
+	o.Why = fmt.Sprintf("rule %d: %s to %s, priority %s", rule.ID, rule.Mode, places(o.Targets),
+		levelText(rule.Priority))
 	if len(o.Targets) == 0 {
 		o.Why = fmt.Sprintf("not sent: rule %d has no target that takes it", rule.ID)
 	}

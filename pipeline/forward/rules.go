@@ -14,8 +14,8 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// rules are the rules of a pipeline: one entry of the store's state for each source. The version of the store's state is the
-// version of the rules; a process keeps a copy and asks for what has changed since.
+// rules are the rules of a pipeline: one entry of the store's state for each source. The version of the
+// store's state is the version of the rules; a process keeps a copy and asks for what has changed since.
 type rules struct {
 	state store.Entries
 	name  string // of the pipeline
@@ -44,8 +44,8 @@ func (r *rules) lastIDKey() string  { return "forward/" + r.name + "/last-rule" 
 func conflict(err error) bool { return errors.Is(err, store.ErrConflict) }
 func notThere(err error) bool { return errors.Is(err, store.ErrNotFound) }
 
-// refresh brings the copy up to date with what was in the store when it was called, at least. Calls at the same time share
-// one read.
+// refresh brings the copy up to date with what was in the store when it was called, at least. Calls at the
+// same time share one read.
 func (r *rules) refresh(ctx context.Context) error {
 	before := r.begun.Load()
 	r.reading.Lock()
@@ -143,7 +143,8 @@ func (r *rules) add(ctx context.Context, rule Rule, by string) (*Rule, error) {
 	}
 	if old := r.exact(rule.Source); old != nil {
 		return nil, &store.Error{Op: "add a rule for " + rule.Source.String(), Code: store.ErrConflict,
-			Err: fmt.Errorf("rule %d is there", old.ID), Hint: fmt.Sprintf("change it with `pawl forward rules set %d`", old.ID)}
+			Err: fmt.Errorf("rule %d is there", old.ID), Hint: fmt.Sprintf("change it with `pawl forward rules set %d`",
+				old.ID)}
 	}
 	version, err := r.vacant(ctx, rule.Source)
 	if err != nil {
@@ -171,7 +172,8 @@ func (r *rules) vacant(ctx context.Context, p Place) (int64, error) {
 	case err != nil:
 		return 0, err
 	case len(e.Value) > 0:
-		return 0, &store.Error{Op: "add a rule for " + p.String(), Code: store.ErrConflict, Err: errors.New("there is one already")}
+		return 0, &store.Error{Op: "add a rule for " + p.String(), Code: store.ErrConflict,
+			Err: errors.New("there is one already")}
 	}
 	return e.Version, nil
 }
@@ -205,8 +207,8 @@ func (r *rules) write(ctx context.Context, rule *Rule, by string) (*Rule, error)
 	return r.wrote(&e)
 }
 
-// wrote takes what this process put into its copy, without moving on the version that it has seen: what others put before
-// may not have been read yet.
+// wrote takes what this process put into its copy, without moving on the version that it has seen: what
+// others put before may not have been read yet.
 func (r *rules) wrote(e *store.Entry) (*Rule, error) {
 	r.mu.Lock()
 	seen := r.seen

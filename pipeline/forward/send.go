@@ -34,7 +34,8 @@ func (f *forwarder) handleSend(ctx context.Context, j job, d *pawl.Delivery) err
 	}
 	j.To.Chat = f.movedTo(j.To.Chat)
 	if rule := f.rules.current(j.Rule); rule != nil && rule.off(j.To) {
-		return pawl.Permanent(pawl.OfKind(KindBlocked, fmt.Errorf("the target %s of rule %d is disabled, because it refused the bot", j.To, j.Rule)))
+		return pawl.Permanent(pawl.OfKind(KindBlocked,
+			fmt.Errorf("the target %s of rule %d is disabled, because it refused the bot", j.To, j.Rule)))
 	}
 	rank, weight := f.ranks.Rank(d.EnqueuedAt, d.Priority), max(len(j.IDs), 1)
 	if wait := f.pacer.enter(ctx, j.To.Chat, string(d.Key), rank, weight); wait > 0 {
@@ -142,7 +143,8 @@ func (f *forwarder) blocked(ctx context.Context, j *job, cause error) error {
 		name, asAPI(cause).Description, now.ID, j.To, f.env.Topic(stageSend))})
 	err = f.append(ctx, pawl.Message{
 		Topic: f.env.Topic(stageSend), Key: fmt.Appendf(nil, "answer>%d", f.admins[0]), Priority: critical, Body: body,
-		ID: fmt.Sprintf("%s.blocked.%d.%s.%d", f.env.Name, now.ID, strings.ReplaceAll(j.To.String(), "/", "."), now.version),
+		ID: fmt.Sprintf("%s.blocked.%d.%s.%d", f.env.Name, now.ID, strings.ReplaceAll(j.To.String(), "/", "."),
+			now.version),
 	})
 	return errors.Join(refused, err)
 }
@@ -222,19 +224,21 @@ func (f *forwarder) copyScope() string { return "forward/" + f.env.Name + "/copi
 
 func copyKey(j *job, id int64) string { return fmt.Sprintf("%d/%d>%s", j.From.Chat, id, j.To) }
 
-// noteCopies notes what became of messages, so that an edit finds their copies. Without the note an edit changes nothing,
-// which is no reason to send the message again.
+// noteCopies notes what became of messages, so that an edit finds their copies. Without the note an edit
+// changes nothing, which is no reason to send the message again.
 func (f *forwarder) noteCopies(ctx context.Context, j *job, made []int64) {
 	marks := make([]pawl.Mark, len(made))
 	for i, id := range made {
-		marks[i] = pawl.Mark{Scope: f.copyScope(), Key: copyKey(j, j.IDs[i]), Value: fmt.Append(nil, id), For: copiesKept, If: pawl.AnyVersion}
+		marks[i] = pawl.Mark{Scope: f.copyScope(), Key: copyKey(j, j.IDs[i]), Value: fmt.Append(nil, id),
+			For: copiesKept, If: pawl.AnyVersion}
 	}
 	if _, err := f.marks.PutMarks(ctx, marks...); err != nil {
 		f.env.Logger.Warn("a copy could not be noted; edits of the message will not reach it", "error", err)
 	}
 }
 
-// editCopy edits the copy of a message. If there is none, the message was not sent: it was filtered, or is older than its rule.
+// editCopy edits the copy of a message. If there is none, the message was not sent: it was filtered, or is
+// older than its rule.
 func (f *forwarder) editCopy(ctx context.Context, j *job) error {
 	key := copyKey(j, j.IDs[0])
 	marks, err := f.marks.GetMarks(ctx, f.copyScope(), key)

@@ -24,9 +24,11 @@ in full. User 1001 is an administrator everywhere, 2001 is not. The groups are -
 		Flags: []pipeline.Flag{
 			{Name: "listen", Default: "127.0.0.1:8081", Doc: "`ADDR` to listen at"},
 			{Name: "chats", Type: pipeline.Int, Default: "10", Doc: "`N` groups"},
-			{Name: "limits", Type: pipeline.Choice, Choices: []string{"on", "off"}, Default: "on", Doc: "on or off: 30 a second in all, 1 a second in a chat, 20 a minute in a group"},
+			{Name: "limits", Type: pipeline.Choice, Choices: []string{"on", "off"}, Default: "on",
+				Doc: "on or off: 30 a second in all, 1 a second in a chat, 20 a minute in a group"},
 			{Name: "seed", Type: pipeline.Int, Default: "1", Doc: "`N` that makes chance repeat itself"},
-			{Name: "fault", Type: pipeline.Texts, Doc: "`NAME=VALUE` that goes wrong: " + strings.Join(sim.FaultNames(), ", ") + "; may be repeated"},
+			{Name: "fault", Type: pipeline.Texts, Doc: "`NAME=VALUE` that goes wrong: " + strings.Join(sim.FaultNames(),
+				", ") + "; may be repeated"},
 		},
 		Run: runSim,
 	}
@@ -49,7 +51,8 @@ func runSim(ctx context.Context, in *pipeline.Invocation) error {
 	}
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", in.Flags.Text("listen"))
 	if err != nil {
-		return &pipeline.Error{What: "the simulator cannot listen", Err: err, Next: "choose another address with --listen"}
+		return &pipeline.Error{What: "the simulator cannot listen", Err: err,
+			Next: "choose another address with --listen"}
 	}
 	_, _ = fmt.Fprintf(in.Stderr, "the simulator listens at http://%s\n", l.Addr())
 	s := &http.Server{Handler: server, ReadHeaderTimeout: 10 * time.Second}

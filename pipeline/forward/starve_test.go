@@ -10,8 +10,8 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// More urgent messages come than can be sent, without an end; what is not urgent has its turn all the same, after the wait
-// that makes it as urgent.
+// More urgent messages come than can be sent, without an end; what is not urgent has its turn all the same,
+// after the wait that makes it as urgent.
 func TestBulkIsSentUnderConstantVIP(t *testing.T) {
 	r := newRig(t, map[string]any{"concurrency": int64(2), "reserved": int64(1), "ageing": 10 * time.Millisecond})
 	r.rule(Rule{Source: Place{Chat: source}, Targets: []Place{{Chat: target}}, Priority: high})

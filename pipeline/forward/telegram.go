@@ -86,9 +86,12 @@ type message struct {
 
 // service tells messages of Telegram about the chat.
 func (m *message) service() bool {
-	return m.MigrateTo != 0 || m.MigrateFrom != 0 || m.NewMembers != nil || m.LeftMember != nil || m.NewTitle != "" || m.NewPhoto != nil ||
-		m.PhotoDeleted || m.GroupMade || m.SuperMade || m.ChannelMade || m.Pinned != nil || m.TopicMade != nil || m.TopicEdited != nil ||
-		m.TopicClosed != nil || m.TopicOpened != nil || m.Boost != nil || m.TimerChanged != nil || m.VideoStarted != nil || m.VideoEnded != nil
+	return m.MigrateTo != 0 || m.MigrateFrom != 0 || m.NewMembers != nil || m.LeftMember != nil || m.NewTitle != "" ||
+		m.NewPhoto != nil ||
+		m.PhotoDeleted || m.GroupMade || m.SuperMade || m.ChannelMade || m.Pinned != nil || m.TopicMade != nil ||
+		m.TopicEdited != nil ||
+		m.TopicClosed != nil || m.TopicOpened != nil || m.Boost != nil || m.TimerChanged != nil ||
+		m.VideoStarted != nil || m.VideoEnded != nil
 }
 
 // words are the text, or what is written below a picture.
@@ -118,7 +121,8 @@ func (m *message) media() string {
 	return "none"
 }
 
-// topic is the forum topic of a message; 0 outside of one. In a chat without topics the number names a thread of replies.
+// topic is the forum topic of a message; 0 outside of one. In a chat without topics the number names a thread
+// of replies.
 func (m *message) topic() int64 {
 	if m.IsTopic {
 		return m.Thread

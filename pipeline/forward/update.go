@@ -107,8 +107,9 @@ func (f *forwarder) edit(d *pawl.Delivery, rule *Rule, m *message) {
 	f.emit(d, rule, m, j, "")
 }
 
-// emit emits a job for each target. The priority belongs to the key of the lane: a message of a higher one overtakes others
-// between the same two chats. once, if not empty, is the unique key that lets a second job with it fall.
+// emit emits a job for each target. The priority belongs to the key of the lane: a message of a higher one
+// overtakes others between the same two chats. once, if not empty, is the unique key that lets a second job
+// with it fall.
 func (f *forwarder) emit(d *pawl.Delivery, rule *Rule, m *message, j job, once string) {
 	j.Rule, j.Mode, j.From, j.Came = rule.ID, rule.Mode, Place{m.Chat.ID, m.topic()}, d.EnqueuedAt.UnixMilli()
 	for _, to := range rule.Targets {
@@ -127,12 +128,15 @@ func (f *forwarder) emit(d *pawl.Delivery, rule *Rule, m *message, j job, once s
 
 // answer emits what the bot says in a chat.
 func (f *forwarder) answer(d *pawl.Delivery, m *message, text string) {
-	body, _ := json.Marshal(job{Do: doAnswer, To: Place{m.Chat.ID, m.topic()}, Text: text, ReplyTo: m.ID, Came: d.EnqueuedAt.UnixMilli()})
-	d.Emit(pawl.Message{Topic: f.env.Topic(stageSend), Key: fmt.Appendf(nil, "answer>%d", m.Chat.ID), Priority: critical, Body: body})
+	body, _ := json.Marshal(job{Do: doAnswer, To: Place{m.Chat.ID, m.topic()}, Text: text, ReplyTo: m.ID,
+		Came: d.EnqueuedAt.UnixMilli()})
+	d.Emit(pawl.Message{Topic: f.env.Topic(stageSend), Key: fmt.Appendf(nil, "answer>%d", m.Chat.ID),
+		Priority: critical, Body: body})
 }
 
-// albumWait is for how long the parts of an album are waited for. Telegram sends them one by one, at once. Only time in which a
-// process takes updates in counts: when one dies between two parts, the rest comes to the process that leads after it.
+// albumWait is for how long the parts of an album are waited for. Telegram sends them one by one, at once.
+// Only time in which a process takes updates in counts: when one dies between two parts, the rest comes to
+// the process that leads after it.
 const (
 	albumWait = time.Second
 	albumLook = 250 * time.Millisecond // how often a process that does not lead looks whether one did for that long
@@ -141,8 +145,9 @@ const (
 // maxAlbum is how many parts an album has at most.
 const maxAlbum = 10
 
-// album handles a part of an album. The first part waits, and its chat with it so that the order stays; then it takes the
-// parts that follow in the lane along, and notes which these are. A part that comes even later is sent by itself.
+// album handles a part of an album. The first part waits, and its chat with it so that the order stays; then
+// it takes the parts that follow in the lane along, and notes which these are. A part that comes even later
+// is sent by itself.
 func (f *forwarder) album(ctx context.Context, d *pawl.Delivery, rule *Rule, m *message) error {
 	key := fmt.Sprintf("%d/%s", m.Chat.ID, m.MediaGroup)
 	ids, err := f.albumOf(ctx, key)
@@ -216,7 +221,8 @@ func (f *forwarder) albumOf(ctx context.Context, key string) (ids []int64, err e
 
 func (f *forwarder) noteAlbum(ctx context.Context, key string, ids []int64) error {
 	value, _ := json.Marshal(ids)
-	_, err := f.marks.PutMarks(ctx, pawl.Mark{Scope: f.albumScope(), Key: key, Value: value, For: time.Hour, If: pawl.AnyVersion})
+	_, err := f.marks.PutMarks(ctx, pawl.Mark{Scope: f.albumScope(), Key: key, Value: value, For: time.Hour,
+		If: pawl.AnyVersion})
 	return err
 }
 

@@ -33,7 +33,8 @@ func (a *action) append(b *bytes.Buffer) {
 	}
 	id, _ := json.Marshal(a.id) // texts always marshal
 	index, _ := json.Marshal(a.index)
-	fmt.Fprintf(b, `{%q:{"_index":%s,"_id":%s,"version":%d,"version_type":%q,"require_alias":true}}`+"\n", verb, index, id, a.version, kind)
+	fmt.Fprintf(b, `{%q:{"_index":%s,"_id":%s,"version":%d,"version_type":%q,"require_alias":true}}`+"\n", verb, index,
+		id, a.version, kind)
 	if a.remove {
 		return
 	}

@@ -14,31 +14,39 @@ import (
 )
 
 func commands() []pipeline.Command {
-	one := func(use, short string, run func(context.Context, *pipeline.Invocation) error, flags ...pipeline.Flag) pipeline.Command {
-		return pipeline.Command{Use: use + " NAME", Short: short, MinArgs: 1, MaxArgs: 1, Args: "the name of a pipeline", Run: run, Flags: flags}
+	one := func(use, short string, run func(context.Context, *pipeline.Invocation) error,
+		flags ...pipeline.Flag) pipeline.Command {
+		return pipeline.Command{Use: use + " NAME", Short: short, MinArgs: 1, MaxArgs: 1,
+			Args: "the name of a pipeline", Run: run, Flags: flags}
 	}
 	reason := pipeline.Flag{Name: "reason", Doc: "`TEXT` for whoever asks why"}
 	return []pipeline.Command{{
 		Use: "project", Short: "Carry changes from an outbox into a search index",
 		Commands: []pipeline.Command{
-			{Use: "init", Short: "Make the outbox in a database, and print what the application's user has to be granted", Run: initCommand, Migrates: true,
-				Flags:   []pipeline.Flag{{Name: "capture", Doc: "print triggers that insert the changes of `TABLE`, for applications that cannot"}},
+			{Use: "init",
+				Short: "Make the outbox in a database, and print what the application's user has to be granted",
+				Run:   initCommand, Migrates: true,
+				Flags: []pipeline.Flag{{Name: "capture",
+					Doc: "print triggers that insert the changes of `TABLE`, for applications that cannot"}},
 				Example: "  pawl project init --store postgres://owner@localhost/shop | sed s/ROLE/shop_app/ | psql shop"},
 			{Use: "ls", Short: "List the projections", Run: listCommand},
 			one("status", "Show how a projection stands", statusCommand),
 			one("verify", "Compare the table with the index", verifyCommand,
 				pipeline.Flag{Name: "sample", Type: pipeline.Int, Doc: "look at `N` documents only"}),
 			one("rebuild", "Write all documents into a new index, and let the alias point to it", rebuildCommand,
-				pipeline.Flag{Name: "abort", Type: pipeline.Bool, Doc: "end the rebuild that is under way, and remove its index"}),
+				pipeline.Flag{Name: "abort", Type: pipeline.Bool,
+					Doc: "end the rebuild that is under way, and remove its index"}),
 			one("rollback", "Let the alias point to the index before the last rebuild", rollbackCommand),
 			one("reclaim", "Take changes away from processes that hold them for too long", reclaimCommand,
-				pipeline.Flag{Name: "older-than", Type: pipeline.Duration, Doc: "all that are held for longer than `DURATION`, whether their lease is over or not"}),
+				pipeline.Flag{Name: "older-than", Type: pipeline.Duration,
+					Doc: "all that are held for longer than `DURATION`, whether their lease is over or not"}),
 			one("replay", "Try dead letters again", replayCommand, replayFlags()...),
 			one("pause", "Write nothing until it is resumed", pauseCommand,
 				pipeline.Flag{Name: "for", Type: pipeline.Duration, Doc: "for `DURATION` only"}, reason),
 			one("resume", "End a pause", resumeCommand),
-			{Use: "flag NAME on|off", Short: "Tell readers whether to ask the index", MinArgs: 2, MaxArgs: 2, Args: "the name of a pipeline, and on or off",
-				Run: flagCommand, Flags: []pipeline.Flag{reason}},
+			{Use: "flag NAME on|off", Short: "Tell readers whether to ask the index", MinArgs: 2, MaxArgs: 2,
+				Args: "the name of a pipeline, and on or off",
+				Run:  flagCommand, Flags: []pipeline.Flag{reason}},
 		},
 	}}
 }
@@ -51,14 +59,16 @@ func initCommand(ctx context.Context, in *pipeline.Invocation) error {
 	if table := in.Flags.Text("capture"); table != "" {
 		rows, ok := store.As[store.Rows](s)
 		if !ok {
-			return &pipeline.Error{Code: pipeline.ExitUsage, What: "this store has no tables of an application", Next: "name a PostgreSQL or SQLite database with --store"}
+			return &pipeline.Error{Code: pipeline.ExitUsage, What: "this store has no tables of an application",
+				Next: "name a PostgreSQL or SQLite database with --store"}
 		}
 		_, err = io.WriteString(in.Stdout, capture(rows.Dialect(), table))
 		return err
 	}
 	o, ok := store.As[store.Outbox](s)
 	if !ok {
-		return &pipeline.Error{Code: pipeline.ExitUsage, What: "this store cannot have an outbox", Err: errors.New("it is no database of an application"),
+		return &pipeline.Error{Code: pipeline.ExitUsage, What: "this store cannot have an outbox",
+			Err:  errors.New("it is no database of an application"),
 			Next: "name a PostgreSQL or SQLite database with --store"}
 	}
 	if in.DryRun {
@@ -167,7 +177,8 @@ func (p *projection) ask(ctx context.Context) (s status, err error) {
 	if err != nil {
 		return s, err
 	}
-	s.Pending, s.Processing, s.Stuck, s.Failed, s.Oldest = now.pending, now.processing, now.stuck, now.failed, now.oldest.Seconds()
+	s.Pending, s.Processing, s.Stuck, s.Failed, s.Oldest = now.pending, now.processing, now.stuck, now.failed,
+		now.oldest.Seconds()
 	if !now.success.IsZero() {
 		s.Success = &now.success
 	}
@@ -213,10 +224,13 @@ func statusCommand(ctx context.Context, in *pipeline.Invocation) error {
 		return err
 	}
 	return in.Document(s, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "%s: %s%s\nalias %s, index %s, reads %s\npending %d, processing %d, stuck %d, dead letters %d\noldest %.0fs, last success %s\n",
-			s.Name, s.State, because(s.Why), s.Alias, s.Index, s.Flag, s.Pending, s.Processing, s.Stuck, s.Failed, s.Oldest, when(s.Success))
+		_, err := fmt.Fprintf(w,
+			"%s: %s%s\nalias %s, index %s, reads %s\npending %d, processing %d, stuck %d, dead letters %d\noldest %.0fs, last success %s\n",
+			s.Name, s.State, because(s.Why), s.Alias, s.Index, s.Flag, s.Pending, s.Processing, s.Stuck, s.Failed,
+			s.Oldest, when(s.Success))
 		if err == nil && s.Rebuild != nil {
-			_, err = fmt.Fprintf(w, "rebuild into %s: %s, %d of %d\n", s.Rebuild.Target, s.Rebuild.State, s.Rebuild.Done, s.Rebuild.Total)
+			_, err = fmt.Fprintf(w, "rebuild into %s: %s, %d of %d\n", s.Rebuild.Target, s.Rebuild.State,
+				s.Rebuild.Done, s.Rebuild.Total)
 		}
 		return err
 	})
@@ -253,10 +267,12 @@ func listCommand(ctx context.Context, in *pipeline.Invocation) error {
 		}
 		rows = append(rows, s)
 	}
-	return in.Rows([]string{"NAME", "STATE", "INDEX", "PENDING", "PROCESSING", "FAILED", "OLDEST", "FLAG"}, rows, func(i int) []string {
-		s := rows[i]
-		return []string{s.Name, s.State, s.Index, fmt.Sprint(s.Pending), fmt.Sprint(s.Processing), fmt.Sprint(s.Failed), fmt.Sprintf("%.0fs", s.Oldest), s.Flag}
-	})
+	return in.Rows([]string{"NAME", "STATE", "INDEX", "PENDING", "PROCESSING", "FAILED", "OLDEST", "FLAG"}, rows,
+		func(i int) []string {
+			s := rows[i]
+			return []string{s.Name, s.State, s.Index, fmt.Sprint(s.Pending), fmt.Sprint(s.Processing),
+				fmt.Sprint(s.Failed), fmt.Sprintf("%.0fs", s.Oldest), s.Flag}
+		})
 }
 
 func pauseCommand(ctx context.Context, in *pipeline.Invocation) error {
@@ -265,7 +281,8 @@ func pauseCommand(ctx context.Context, in *pipeline.Invocation) error {
 		return err
 	}
 	if _, err := topics.Topic(ctx, p.topic); errors.Is(err, store.ErrNotFound) {
-		if _, err := topics.Declare(ctx, store.Declaration{Name: p.topic, Order: store.OrderNone, Deadline: p.deadline}); err != nil {
+		if _, err := topics.Declare(ctx, store.Declaration{Name: p.topic, Order: store.OrderNone,
+			Deadline: p.deadline}); err != nil {
 			return err
 		}
 	}

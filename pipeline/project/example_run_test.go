@@ -20,10 +20,12 @@ func TestExample(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	run := exec.Command("bash", filepath.Join("..", "..", "examples", "project", "run.sh"))
-	run.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "SEARCH_URL="+search, "DATABASE="+freshDatabase(t, at),
+	run.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "SEARCH_URL="+search,
+		"DATABASE="+freshDatabase(t, at),
 		"DOC=json_build_object('name', name)")
 	out, err := run.CombinedOutput()
-	for _, want := range []string{`"_source":{"name":"a red chair"}`, "search: running", "equal: 1 checked, 0 missing, 0 stale, 0 extra"} {
+	for _, want := range []string{`"_source":{"name":"a red chair"}`, "search: running",
+		"equal: 1 checked, 0 missing, 0 stale, 0 extra"} {
 		if !strings.Contains(string(out), want) {
 			t.Errorf("%q is not in the output", want)
 		}

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestFirstChangesDoNotWait: transactions that insert the first changes of a projection do not wait for each other's end. Two
-// that also wait for each other's rows would be a deadlock.
+// TestFirstChangesDoNotWait: transactions that insert the first changes of a projection do not wait for each
+// other's end. Two that also wait for each other's rows would be a deadlock.
 func TestFirstChangesDoNotWait(t *testing.T) {
 	r := newRig(t, true)
 	if err := r.outbox().OutboxTopics(t.Context(), r.alias); err != nil {
@@ -19,7 +19,9 @@ func TestFirstChangesDoNotWait(t *testing.T) {
 		tx, err := r.db.BeginTx(ctx, nil)
 		r.ok(err)
 		t.Cleanup(func() { _ = tx.Rollback() })
-		_, err = tx.ExecContext(ctx, `INSERT INTO pawl_outbox (projection, doc_id, op, version, doc) VALUES ($1, $2, 'upsert', 1, '{}')`, r.alias, id)
+		_, err = tx.ExecContext(ctx,
+			`INSERT INTO pawl_outbox (projection, doc_id, op, version, doc) VALUES ($1, $2, 'upsert', 1, '{}')`,
+			r.alias, id)
 		r.ok(err)
 	}
 }

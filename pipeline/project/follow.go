@@ -17,10 +17,12 @@ func verifyCommand(ctx context.Context, in *pipeline.Invocation) error {
 		return err
 	}
 	if p.source == nil {
-		return &pipeline.Error{Code: pipeline.ExitUsage, What: "cannot verify " + p.name, Err: errNoSource, Next: "describe the table in pipelines." + p.name + ".source"}
+		return &pipeline.Error{Code: pipeline.ExitUsage, What: "cannot verify " + p.name, Err: errNoSource,
+			Next: "describe the table in pipelines." + p.name + ".source"}
 	}
 	if err := p.source.try(ctx, p.rows); err != nil {
-		return &pipeline.Error{Code: pipeline.ExitUsage, What: "the source cannot be read", Err: err, Next: "correct pipelines." + p.name + ".source"}
+		return &pipeline.Error{Code: pipeline.ExitUsage, What: "the source cannot be read", Err: err,
+			Next: "correct pipelines." + p.name + ".source"}
 	}
 	var mu sync.Mutex
 	var checked int64
@@ -37,14 +39,17 @@ func verifyCommand(ctx context.Context, in *pipeline.Invocation) error {
 	})
 	board.Stop()
 	if err != nil {
-		return &pipeline.Error{What: "the index was not verified", Err: err, Next: "is the search index there? pawl project status " + p.name}
+		return &pipeline.Error{What: "the index was not verified", Err: err,
+			Next: "is the search index there? pawl project status " + p.name}
 	}
 	err = in.Document(c, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "%s: %d checked, %d missing, %d stale, %d extra\n", c.Verdict, c.Checked, c.Missing, c.Stale, c.Extra)
+		_, err := fmt.Fprintf(w, "%s: %d checked, %d missing, %d stale, %d extra\n", c.Verdict, c.Checked, c.Missing,
+			c.Stale, c.Extra)
 		return err
 	})
 	if err == nil && c.Verdict != equal {
-		err = &pipeline.Error{Code: pipeline.ExitProblems, What: "the index differs from the table", Next: "look for dead letters: pawl project status " + p.name}
+		err = &pipeline.Error{Code: pipeline.ExitProblems, What: "the index differs from the table",
+			Next: "look for dead letters: pawl project status " + p.name}
 	}
 	return err
 }
@@ -61,7 +66,8 @@ func rebuildCommand(ctx context.Context, in *pipeline.Invocation) error {
 		return in.Audit(ctx, p.store, "project rebuild", p.projection, 1, "aborted")
 	}
 	if p.source == nil {
-		return &pipeline.Error{Code: pipeline.ExitUsage, What: "cannot rebuild " + p.name, Err: errNoSource, Next: "describe the table in pipelines." + p.name + ".source"}
+		return &pipeline.Error{Code: pipeline.ExitUsage, What: "cannot rebuild " + p.name, Err: errNoSource,
+			Next: "describe the table in pipelines." + p.name + ".source"}
 	}
 	st, err := p.begin(ctx)
 	if err != nil {
@@ -78,7 +84,8 @@ func rebuildCommand(ctx context.Context, in *pipeline.Invocation) error {
 		return err
 	})
 	if err == nil && st.Error != "" {
-		err = &pipeline.Error{Code: pipeline.ExitProblems, What: st.Error, Next: "mend what is wrong and rebuild again; the alias was left as it is"}
+		err = &pipeline.Error{Code: pipeline.ExitProblems, What: st.Error,
+			Next: "mend what is wrong and rebuild again; the alias was left as it is"}
 	}
 	return err
 }
@@ -96,7 +103,8 @@ func (p *projection) follow(ctx context.Context, in *pipeline.Invocation, st sta
 	for {
 		select {
 		case <-ctx.Done():
-			return st, &pipeline.Error{Code: pipeline.ExitUnfinished, What: "the rebuild goes on in the daemon", Next: "follow it again: pawl project rebuild " + p.name}
+			return st, &pipeline.Error{Code: pipeline.ExitUnfinished, What: "the rebuild goes on in the daemon",
+				Next: "follow it again: pawl project rebuild " + p.name}
 		case <-time.After(settleLook):
 		}
 		next, err := p.state(ctx)
@@ -137,17 +145,19 @@ func rollbackCommand(ctx context.Context, in *pipeline.Invocation) error {
 		return err
 	}
 	return in.Document(st, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "the alias %s points to %s; %s is written to as well\n", p.alias, st.Index, st.Previous)
+		_, err := fmt.Fprintf(w, "the alias %s points to %s; %s is written to as well\n", p.alias, st.Index,
+			st.Previous)
 		return err
 	})
 }
 
-// capture prints triggers that insert the changes of a table into the outbox. They are a draft: names of the id and of the
-// version are for the reader to check.
+// capture prints triggers that insert the changes of a table into the outbox. They are a draft: names of the
+// id and of the version are for the reader to check.
 func capture(dialect, table string) string {
 	name := strings.ReplaceAll(strings.ReplaceAll(table, `"`, ""), ".", "_")
 	if dialect == "sqlite" {
-		return fmt.Sprintf(`-- Put the columns of %[1]s into json_object, and its key in place of id. No version: changes are in the order of commits.
+		return fmt.Sprintf(
+			`-- Put the columns of %[1]s into json_object, and its key in place of id. No version: changes are in the order of commits.
 CREATE TRIGGER pawl_%[2]s_insert AFTER INSERT ON %[1]s BEGIN
 	INSERT INTO pawl_outbox (projection, doc_id, op, doc) VALUES ('%[2]s', CAST(NEW.id AS TEXT), 'upsert', json_object('id', NEW.id));
 END;

@@ -1,8 +1,9 @@
-// Package project is the pipeline that carries changes of documents from an outbox, which an application fills in its own
-// transactions, into a search index: OpenSearch or Elasticsearch.
+// Package project is the pipeline that carries changes of documents from an outbox, which an application
+// fills in its own transactions, into a search index: OpenSearch or Elasticsearch.
 //
-// A change is a message of the topic PROJECTION.index from its commit on, so that pause, limits, dead letters and explain
-// hold for it. External versions make retries, repetitions and replays converge; tombstones do where the index forgets.
+// A change is a message of the topic PROJECTION.index from its commit on, so that pause, limits, dead letters
+// and explain hold for it. External versions make retries, repetitions and replays converge; tombstones do
+// where the index forgets.
 package project
 
 import (
@@ -35,38 +36,55 @@ func fields() []pipeline.Field {
 		return pipeline.Field{Name: name, Type: pipeline.Int, Default: def, Min: 1, Max: 86400, Doc: doc, Live: live}
 	}
 	return []pipeline.Field{
-		{Name: "projection", DefaultDoc: "the name of the pipeline", Doc: "What writers insert in the column projection.", Check: checkProjection},
-		{Name: "database", Type: pipeline.URL, DefaultDoc: "the daemon's store", Doc: "The application's database: the store in it holds the outbox."},
+		{Name: "projection", DefaultDoc: "the name of the pipeline",
+			Doc: "What writers insert in the column projection.", Check: checkProjection},
+		{Name: "database", Type: pipeline.URL, DefaultDoc: "the daemon's store",
+			Doc: "The application's database: the store in it holds the outbox."},
 		{Name: "sink", Type: pipeline.Object, Required: true, Doc: "The search index.", Fields: []pipeline.Field{
 			{Name: "url", Type: pipeline.URL, Required: true, Doc: "The address of OpenSearch or Elasticsearch."},
-			{Name: "index", Required: true, Doc: "The alias that applications search. It points to INDEX-000001 and so on.", Check: checkIndex},
+			{Name: "index", Required: true,
+				Doc: "The alias that applications search. It points to INDEX-000001 and so on.", Check: checkIndex},
 			{Name: "username", Doc: "For basic authentication."},
 			{Name: "password", Secret: true, Doc: "For basic authentication."},
 			{Name: "api_key", Secret: true, Doc: "An API key, in place of a user."},
 			{Name: "ca_file", Doc: "Certificates of the authority that signed the server's, in PEM."},
 		}},
 		{Name: "mapping", Doc: "A JSON file with settings and mappings of a new index."},
-		{Name: "batch_size", Type: pipeline.Int, Default: "500", Min: 1, Max: 10000, Doc: "Changes in a bulk request at most.", Live: true},
-		{Name: "batch_bytes", Type: pipeline.Size, Default: "5MiB", Min: 1 << 10, Max: 100 << 20, Doc: "Bytes of a bulk request at most; one larger document goes alone.", Live: true},
-		{Name: "batch_wait", Type: pipeline.Duration, Default: "200ms", Max: int64(10 * time.Second), Doc: "How long a batch that is not full waits for more.", Live: true},
-		{Name: "concurrency", Type: pipeline.Int, Default: "2", Min: 1, Max: 64, Doc: "Bulk requests under way at once at most; fewer while the index has too much to do.", Live: true},
+		{Name: "batch_size", Type: pipeline.Int, Default: "500", Min: 1, Max: 10000,
+			Doc: "Changes in a bulk request at most.", Live: true},
+		{Name: "batch_bytes", Type: pipeline.Size, Default: "5MiB", Min: 1 << 10, Max: 100 << 20,
+			Doc: "Bytes of a bulk request at most; one larger document goes alone.", Live: true},
+		{Name: "batch_wait", Type: pipeline.Duration, Default: "200ms", Max: int64(10 * time.Second),
+			Doc: "How long a batch that is not full waits for more.", Live: true},
+		{Name: "concurrency", Type: pipeline.Int, Default: "2", Min: 1, Max: 64,
+			Doc: "Bulk requests under way at once at most; fewer while the index has too much to do.", Live: true},
 		seconds("lease_seconds", "30", "After how long another process takes over what a dead one held.", false),
-		{Name: "poll_interval", Type: pipeline.Duration, Default: "500ms", Min: int64(10 * time.Millisecond), Max: int64(time.Minute), Doc: "How often it looks for changes that nobody told it of.", Live: true},
-		seconds("max_processing_seconds", "120", "After how long a change is taken away from a process that still renews its lease.", false),
-		{Name: "max_attempts", Type: pipeline.Int, Default: "20", Min: 1, Max: policy.MaxAttempts, Doc: "Attempts of a change that fails with 5xx or a timeout while others succeed.", Live: true},
-		{Name: "backoff", Type: pipeline.Object, Doc: "The wait before a repetition: at least base, doubling up to max, with full jitter.", Live: true, Fields: []pipeline.Field{
-			{Name: "base", Type: pipeline.Duration, Default: "1s", Max: int64(time.Hour), Doc: "The shortest wait.", Live: true},
-			{Name: "max", Type: pipeline.Duration, Default: "60s", Max: int64(24 * time.Hour), Doc: "The longest wait.", Live: true},
-		}},
+		{Name: "poll_interval", Type: pipeline.Duration, Default: "500ms", Min: int64(10 * time.Millisecond),
+			Max: int64(time.Minute), Doc: "How often it looks for changes that nobody told it of.", Live: true},
+		seconds("max_processing_seconds", "120",
+			"After how long a change is taken away from a process that still renews its lease.", false),
+		{Name: "max_attempts", Type: pipeline.Int, Default: "20", Min: 1, Max: policy.MaxAttempts,
+			Doc: "Attempts of a change that fails with 5xx or a timeout while others succeed.", Live: true},
+		{Name: "backoff", Type: pipeline.Object,
+			Doc: "The wait before a repetition: at least base, doubling up to max, with full jitter.", Live: true,
+			Fields: []pipeline.Field{
+				{Name: "base", Type: pipeline.Duration, Default: "1s", Max: int64(time.Hour), Doc: "The shortest wait.",
+					Live: true},
+				{Name: "max", Type: pipeline.Duration, Default: "60s", Max: int64(24 * time.Hour),
+					Doc: "The longest wait.", Live: true},
+			}},
 		seconds("sla_seconds", "60", "How old the oldest change may get before the pipeline is degraded.", true),
-		{Name: "gc_deletes", Type: pipeline.Duration, Default: "24h", Min: int64(time.Second), Doc: "For how long deletions stay on record, here and in new indices."},
-		{Name: "source", Type: pipeline.Object, Doc: "The table that the documents come from, for rebuild and verify. The values are SQL expressions over the table.", Fields: []pipeline.Field{
-			{Name: "table", Doc: "The table, or a view."},
-			{Name: "key", Doc: "A unique column to read pages by."},
-			{Name: "doc_id", Doc: "The id of a document, as text."},
-			{Name: "version", DefaultDoc: "0: any change is newer", Doc: "The version of a document."},
-			{Name: "doc", Doc: "The document, as JSON."},
-		}},
+		{Name: "gc_deletes", Type: pipeline.Duration, Default: "24h", Min: int64(time.Second),
+			Doc: "For how long deletions stay on record, here and in new indices."},
+		{Name: "source", Type: pipeline.Object,
+			Doc: "The table that the documents come from, for rebuild and verify. The values are SQL expressions over the table.",
+			Fields: []pipeline.Field{
+				{Name: "table", Doc: "The table, or a view."},
+				{Name: "key", Doc: "A unique column to read pages by."},
+				{Name: "doc_id", Doc: "The id of a document, as text."},
+				{Name: "version", DefaultDoc: "0: any change is newer", Doc: "The version of a document."},
+				{Name: "doc", Doc: "The document, as JSON."},
+			}},
 	}
 }
 
@@ -94,7 +112,8 @@ func check(_ string, s pipeline.Section) (faults []pipeline.Fault) {
 		faults = append(faults, pipeline.Fault{Path: "backoff.max", Why: "is less than backoff.base"})
 	}
 	if s.Int("max_processing_seconds") < s.Int("lease_seconds") {
-		faults = append(faults, pipeline.Fault{Path: "max_processing_seconds", Why: "is less than lease_seconds", Hint: "a lease would never be renewed"})
+		faults = append(faults, pipeline.Fault{Path: "max_processing_seconds", Why: "is less than lease_seconds",
+			Hint: "a lease would never be renewed"})
 	}
 	source := s.Section("source")
 	if !source.Has("table") && !source.Has("key") && !source.Has("doc_id") && !source.Has("doc") {
@@ -131,7 +150,9 @@ func build(ctx context.Context, env pipeline.Env) (*pipeline.Pipeline, error) {
 	if err := p.prepare(ctx); err != nil {
 		return nil, err
 	}
-	p.limiter, err = dispatch.NewLimiter(dispatch.LimitConfig{Name: p.topic, Window: func() dispatch.Window { return p.window }})
+	p.limiter, err = dispatch.NewLimiter(dispatch.LimitConfig{Name: p.topic, Window: func() dispatch.Window {
+		return p.window
+	}})
 	if err != nil {
 		return nil, err
 	}
@@ -139,8 +160,9 @@ func build(ctx context.Context, env pipeline.Env) (*pipeline.Pipeline, error) {
 	l := p.limits()
 	made := &pipeline.Pipeline{
 		Stages: []pipeline.Stage{{Store: s, Topic: dispatch.Topic{
-			Name: p.topic, Batch: p, BatchSize: l.batch, BatchWait: l.wait, Concurrency: l.concurrency, Lease: p.lease, PollMax: l.poll,
-			Limits: []*dispatch.Limiter{p.limiter}, Policy: &topicPolicy{Policy: env.Policy, p: p},
+			Name: p.topic, Batch: p, BatchSize: l.batch, BatchWait: l.wait, Concurrency: l.concurrency, Lease: p.lease,
+			PollMax: l.poll,
+			Limits:  []*dispatch.Limiter{p.limiter}, Policy: &topicPolicy{Policy: env.Policy, p: p},
 			Settings: store.Declaration{Name: p.topic, Order: store.OrderNone, Deadline: p.deadline},
 		}}},
 		Run: p.run, Health: p.health, Routes: p.routes(), Metrics: p.figures.metrics(p),
@@ -164,10 +186,12 @@ func (p *projection) prepare(ctx context.Context) error {
 		err = p.outbox.OutboxTopics(ctx, p.projection)
 	}
 	if err != nil {
-		return &pipeline.Error{What: "the outbox is not there", Err: err, Next: "make it as the owner of the database: pawl project init --store URL"}
+		return &pipeline.Error{What: "the outbox is not there", Err: err,
+			Next: "make it as the owner of the database: pawl project init --store URL"}
 	}
 	if err := p.source.try(ctx, p.rows); err != nil {
-		return &pipeline.Error{Code: pipeline.ExitUsage, What: "the source of projection " + p.projection + " cannot be read", Err: err, Next: "correct pipelines." + p.name + ".source"}
+		return &pipeline.Error{Code: pipeline.ExitUsage, What: "the source of projection " + p.projection +
+			" cannot be read", Err: err, Next: "correct pipelines." + p.name + ".source"}
 	}
 	topics, ok := store.As[store.Topics](p.store)
 	if !ok {

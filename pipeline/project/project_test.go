@@ -21,7 +21,8 @@ func TestChangesReachTheIndex(t *testing.T) {
 		r.put(2, "other", 1)
 		tx, err := r.db.Begin()
 		r.ok(err)
-		r.ok(outbox.Insert(r.t.Context(), tx, outbox.Change{Projection: r.alias, DocID: "3", Doc: map[string]int{"never": 1}}))
+		r.ok(outbox.Insert(r.t.Context(), tx, outbox.Change{Projection: r.alias, DocID: "3",
+			Doc: map[string]int{"never": 1}}))
 		r.ok(tx.Rollback())
 		r.put(4, "gone", 1)
 		r.drop(4, 2)
@@ -40,7 +41,8 @@ func TestChangesReachTheIndex(t *testing.T) {
 func TestOrderOfCommits(t *testing.T) {
 	onBoth(t, func(r *rig) {
 		for _, name := range []string{"a", "b", "c"} {
-			r.ok(outbox.Insert(r.t.Context(), r.db, outbox.Change{Projection: r.alias, DocID: "1", Doc: map[string]string{"name": name}}))
+			r.ok(outbox.Insert(r.t.Context(), r.db, outbox.Change{Projection: r.alias, DocID: "1",
+				Doc: map[string]string{"name": name}}))
 		}
 		if r.pg {
 			// The one that began to insert first commits last of two: the other one waits for it.
@@ -72,10 +74,13 @@ func TestOrderOfCommits(t *testing.T) {
 func TestOutboxRefuses(t *testing.T) {
 	onBoth(t, func(r *rig) {
 		for _, values := range []string{
-			`NULL, '1', 'upsert', 1, '{}'`, `'a b', '1', 'upsert', 1, '{}'`, `'p', '', 'upsert', 1, '{}'`, `'p', '1', 'update', 1, '{}'`,
-			`'p', '1', 'upsert', -1, '{}'`, `'p', '1', 'upsert', 1, NULL`, `'p', '1', 'upsert', 1, '[]'`, `'p', '1', 'upsert', 1, '{'`,
+			`NULL, '1', 'upsert', 1, '{}'`, `'a b', '1', 'upsert', 1, '{}'`, `'p', '', 'upsert', 1, '{}'`,
+			`'p', '1', 'update', 1, '{}'`,
+			`'p', '1', 'upsert', -1, '{}'`, `'p', '1', 'upsert', 1, NULL`, `'p', '1', 'upsert', 1, '[]'`,
+			`'p', '1', 'upsert', 1, '{'`,
 		} {
-			if _, err := r.db.Exec(`INSERT INTO pawl_outbox (projection, doc_id, op, version, doc) VALUES (` + values + `)`); err == nil {
+			if _, err := r.db.Exec(`INSERT INTO pawl_outbox (projection, doc_id, op, version, doc) VALUES (` + values +
+				`)`); err == nil {
 				r.t.Errorf("taken: %s", values)
 			}
 		}
@@ -122,7 +127,8 @@ func TestThrottled(t *testing.T) {
 			r.put(id, "x", 1)
 		}
 		r.until("throttled", func() bool {
-			return r.one(`SELECT count(*) FROM pawl_outbox_status WHERE last_error_class = 'throttle' AND attempts = 0`) == "20"
+			return r.one(
+				`SELECT count(*) FROM pawl_outbox_status WHERE last_error_class = 'throttle' AND attempts = 0`) == "20"
 		})
 		whole.Store(true)
 		n := r.proxy.bulks.Load()
@@ -146,17 +152,20 @@ func TestMappingErrorAndReplay(t *testing.T) {
 		r.ok(p.search.point(r.t.Context(), r.alias, "", first))
 		r.daemon()
 		r.put(1, "good", 1)
-		bad := outbox.Change{Projection: r.alias, DocID: "2", Version: 3, Doc: `{"name":"x","odd":true}`, TraceID: "trace-1"}
+		bad := outbox.Change{Projection: r.alias, DocID: "2", Version: 3, Doc: `{"name":"x","odd":true}`,
+			TraceID: "trace-1"}
 		r.ok(outbox.Insert(r.t.Context(), r.db, bad))
 		r.until("one dead letter", func() bool { return r.standing().failed == 1 })
-		row := r.one(`SELECT error_class || ' ' || http_status || ' ' || es_error_type || ' ' || attempts || ' ' || trace_id || ' ' || doc_id || ' ' || version || ' ' || replay_count FROM dead_letter_outbox WHERE resolved_at IS NULL`)
+		row := r.one(
+			`SELECT error_class || ' ' || http_status || ' ' || es_error_type || ' ' || attempts || ' ' || trace_id || ' ' || doc_id || ' ' || version || ' ' || replay_count FROM dead_letter_outbox WHERE resolved_at IS NULL`)
 		if want := "mapping 400 strict_dynamic_mapping_exception 1 trace-1 2 3 0"; row != want {
 			r.t.Errorf("the dead letter is %q, not %q", row, want)
 		}
 		if got := r.one(`SELECT status || ' ' || last_error_class FROM pawl_outbox_status`); got != "failed mapping" {
 			r.t.Errorf("the status is %q", got)
 		}
-		r.ok(r.direct().call(r.t.Context(), http.MethodPut, "/"+r.alias+"/_mapping", []byte(`{"properties":{"odd":{"type":"boolean"}}}`), nil))
+		r.ok(r.direct().call(r.t.Context(), http.MethodPut, "/"+r.alias+"/_mapping",
+			[]byte(`{"properties":{"odd":{"type":"boolean"}}}`), nil))
 		again := replay{projection: p, class: "mapping", who: "ann"}
 		r.ok(again.all(r.t.Context(), store.DeadFilter{Topic: p.topic}))
 		if again.matched != 1 || again.replayed != 1 {
@@ -184,7 +193,10 @@ func TestOutage(t *testing.T) {
 			r.put(id, "during", 2)
 		}
 		n := r.proxy.bulks.Load()
-		r.until("health says it", func() bool { h := p.Health(r.t.Context()); return h.Unhealthy && strings.Contains(h.Degraded, "503") })
+		r.until("health says it", func() bool {
+			h := p.Health(r.t.Context())
+			return h.Unhealthy && strings.Contains(h.Degraded, "503")
+		})
 		r.until("more probes than attempts are allowed", func() bool { return r.proxy.bulks.Load() > n+5 })
 		r.proxy.breaks(nil)
 		r.drained()
@@ -227,7 +239,8 @@ func TestTooLarge(t *testing.T) {
 		for id := range 30 {
 			r.put(id, "small", 1)
 		}
-		r.ok(outbox.Insert(r.t.Context(), r.db, outbox.Change{Projection: r.alias, DocID: "huge", Version: 1, Doc: `{"x":"` + strings.Repeat("x", 2000) + `"}`}))
+		r.ok(outbox.Insert(r.t.Context(), r.db, outbox.Change{Projection: r.alias, DocID: "huge", Version: 1,
+			Doc: `{"x":"` + strings.Repeat("x", 2000) + `"}`}))
 		r.daemon()
 		r.drained()
 		r.equal()
@@ -273,7 +286,8 @@ func TestNothingIsResurrected(t *testing.T) {
 		r.put(1, "x", 1)
 		r.drop(1, 5)
 		r.drained()
-		r.ok(outbox.Insert(r.t.Context(), r.db, outbox.Change{Projection: r.alias, DocID: "1", Version: 3, Doc: `{"name":"late"}`}))
+		r.ok(outbox.Insert(r.t.Context(), r.db, outbox.Change{Projection: r.alias, DocID: "1", Version: 3,
+			Doc: `{"name":"late"}`}))
 		r.drained()
 		if got := r.index(); len(got) != 0 {
 			r.t.Errorf("the index has %v", got)
@@ -292,7 +306,8 @@ func TestTombstoneOutlivesItsTime(t *testing.T) {
 			return false
 		})
 		r.daemon()
-		r.ok(outbox.Insert(r.t.Context(), r.db, outbox.Change{Projection: r.alias, DocID: "1", Version: 3, Doc: `{"name":"odd"}`}))
+		r.ok(outbox.Insert(r.t.Context(), r.db, outbox.Change{Projection: r.alias, DocID: "1", Version: 3,
+			Doc: `{"name":"odd"}`}))
 		r.until("one dead letter", func() bool { return r.standing().failed == 1 })
 		r.drop(1, 5)
 		r.drained()
@@ -306,7 +321,8 @@ func TestTombstoneOutlivesItsTime(t *testing.T) {
 		if len(before) != 1 || after["1"].Version == before["1"].Version {
 			r.t.Errorf("the tombstone was %+v and is %+v", before, after)
 		}
-		r.ok(r.direct().call(r.t.Context(), http.MethodPut, "/"+r.alias+"/_settings", []byte(`{"index.gc_deletes":"0ms"}`), nil))
+		r.ok(r.direct().call(r.t.Context(), http.MethodPut, "/"+r.alias+"/_settings",
+			[]byte(`{"index.gc_deletes":"0ms"}`), nil))
 		again := replay{projection: p}
 		r.ok(again.all(r.t.Context(), store.DeadFilter{Topic: p.topic}))
 		r.drained()

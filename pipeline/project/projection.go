@@ -65,9 +65,11 @@ type limits struct {
 func limitsOf(s pipeline.Section) limits {
 	b := s.Section("backoff")
 	return limits{
-		batch: int(s.Int("batch_size")), concurrency: int(s.Int("concurrency")), attempts: int(s.Int("max_attempts")), bytes: s.Int("batch_bytes"),
+		batch: int(s.Int("batch_size")), concurrency: int(s.Int("concurrency")), attempts: int(s.Int("max_attempts")),
+		bytes:   s.Int("batch_bytes"),
 		backoff: policy.Backoff{Shape: policy.Exponential, Base: b.Duration("base"), Max: b.Duration("max")},
-		sla:     time.Duration(s.Int("sla_seconds")) * time.Second, poll: s.Duration("poll_interval"), wait: s.Duration("batch_wait"),
+		sla:     time.Duration(s.Int("sla_seconds")) * time.Second, poll: s.Duration("poll_interval"),
+		wait: s.Duration("batch_wait"),
 	}
 }
 
@@ -80,7 +82,8 @@ func newProjection(name string, s pipeline.Section) (*projection, error) {
 		name: name, projection: projectionOf(name, s), alias: s.Section("sink").Text("index"),
 		lease:    time.Duration(s.Int("lease_seconds")) * time.Second,
 		deadline: time.Duration(s.Int("max_processing_seconds")) * time.Second, gcDeletes: s.Duration("gc_deletes"),
-		log: slog.Default(), redact: func(s string) string { return s }, window: &window{}, figures: &figures{}, random: rand.Float64,
+		log: slog.Default(), redact: func(s string) string { return s }, window: &window{}, figures: &figures{},
+		random: rand.Float64,
 	}
 	p.topic = p.projection + "." + store.OutboxStage
 	p.live = limitsOf(s)
@@ -133,7 +136,8 @@ func (p *projection) use(s store.Store) error {
 	if slices.Contains(ok[:], false) {
 		return &pipeline.Error{
 			Code: pipeline.ExitUsage, What: "the database of projection " + p.projection + " cannot have an outbox",
-			Err: errors.New("it is neither PostgreSQL nor SQLite"), Next: "name the application's database: pipelines." + p.name + ".database",
+			Err:  errors.New("it is neither PostgreSQL nor SQLite"),
+			Next: "name the application's database: pipelines." + p.name + ".database",
 		}
 	}
 	return nil
@@ -203,8 +207,8 @@ func (s *state) targets(alias string) []string {
 	return all
 }
 
-// aside is the alias under which changes are written to an index beside the one that is searched: an index that was removed
-// meanwhile does not come to be again by accident.
+// aside is the alias under which changes are written to an index beside the one that is searched: an index
+// that was removed meanwhile does not come to be again by accident.
 func aside(index string) string { return ".pawl-" + index }
 
 func (p *projection) key() string { return store.OutboxState + p.projection }

@@ -14,7 +14,8 @@ import (
 )
 
 // A rebuild is carried out by one of the daemons at a time: the one that has the mark, which expires where it dies. The
-// state says how far it came. All daemons write live changes to the target, too, from the moment that the state names it.
+// state says how far it came. All daemons write live changes to the target, too, from the moment that the
+// state names it.
 
 const (
 	rebuildScope = "project rebuild"
@@ -86,7 +87,9 @@ func (p *projection) rebuild(ctx context.Context) error {
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askLimit)
 		defer cancel()
-		_, _ = p.marks.PutMarks(ctx, pawl.Mark{Scope: rebuildScope, Key: p.projection, If: pawl.AnyVersion, Remove: true}) // it expires, too
+		// it expires, too
+		_, _ = p.marks.PutMarks(ctx, pawl.Mark{Scope: rebuildScope, Key: p.projection, If: pawl.AnyVersion,
+			Remove: true})
 	}()
 	for {
 		if lock, err = p.lock(ctx, lock); err != nil || lock == 0 {
@@ -112,7 +115,8 @@ func (p *projection) rebuild(ctx context.Context) error {
 
 // lock takes the mark or renews it; 0 if another process has it.
 func (p *projection) lock(ctx context.Context, version int64) (int64, error) {
-	r, err := p.marks.PutMarks(ctx, pawl.Mark{Scope: rebuildScope, Key: p.projection, Value: []byte(p.owner), For: rebuildLease, If: version})
+	r, err := p.marks.PutMarks(ctx, pawl.Mark{Scope: rebuildScope, Key: p.projection, Value: []byte(p.owner),
+		For: rebuildLease, If: version})
 	if err != nil {
 		return 0, err
 	}
@@ -145,8 +149,8 @@ func (p *projection) buildPage(ctx context.Context, st *state) error {
 	return p.put(ctx, st)
 }
 
-// insist writes items until all are written or cannot be, with growing waits. Documents that do not fit are missing from
-// the target then: the comparison says so.
+// insist writes items until all are written or cannot be, with growing waits. Documents that do not fit are
+// missing from the target then: the comparison says so.
 func (p *projection) insist(ctx context.Context, items []action, l limits) error {
 	for try := 1; len(items) > 0; try++ {
 		results, _ := p.search.bulk(ctx, items, l.bytes)
@@ -156,7 +160,8 @@ func (p *projection) insist(ctx context.Context, items []action, l limits) error
 			switch {
 			case r.err == nil:
 			case pawl.Describe(r.err).Class == pawl.ClassPermanent:
-				p.log.Warn("a document does not fit into the target of the rebuild", "projection", p.projection, "document", items[i].id, "error", p.redact(r.err.Error()))
+				p.log.Warn("a document does not fit into the target of the rebuild", "projection", p.projection,
+					"document", items[i].id, "error", p.redact(r.err.Error()))
 			default:
 				again, last = append(again, items[i]), r.err
 			}
@@ -168,7 +173,8 @@ func (p *projection) insist(ctx context.Context, items []action, l limits) error
 		if about.Kind == kindConfig || try > 3 {
 			return last // the state says where to go on
 		}
-		wait := max(policy.Backoff{Base: l.backoff.Base, Max: min(l.backoff.Max, rebuildTries)}.Delay(try, p.random()), about.After)
+		wait := max(policy.Backoff{Base: l.backoff.Base, Max: min(l.backoff.Max, rebuildTries)}.Delay(try, p.random()),
+			about.After)
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -222,7 +228,8 @@ func (p *projection) finish(ctx context.Context, st *state) error {
 		c, err := p.compare(ctx, st.Target, 0, func(int64) {
 			if time.Since(beat) > rebuildLease/3 {
 				beat = time.Now()
-				_, _ = p.marks.PutMarks(ctx, pawl.Mark{Scope: rebuildScope, Key: p.projection, Value: []byte(p.owner), For: rebuildLease, If: pawl.AnyVersion})
+				_, _ = p.marks.PutMarks(ctx, pawl.Mark{Scope: rebuildScope, Key: p.projection, Value: []byte(p.owner),
+					For: rebuildLease, If: pawl.AnyVersion})
 			}
 		})
 		if err != nil {
@@ -231,7 +238,8 @@ func (p *projection) finish(ctx context.Context, st *state) error {
 		st.Verdict = c.Verdict
 		if c.Verdict != equal {
 			st.State = rebuildFailed
-			st.Error = fmt.Sprintf("the rebuild is not equal to the table: %d missing, %d stale, %d extra", c.Missing, c.Stale, c.Extra)
+			st.Error = fmt.Sprintf("the rebuild is not equal to the table: %d missing, %d stale, %d extra", c.Missing,
+				c.Stale, c.Extra)
 			return p.put(ctx, st)
 		}
 		if err := p.put(ctx, st); err != nil { // an abort that came meanwhile wins
@@ -244,7 +252,8 @@ func (p *projection) finish(ctx context.Context, st *state) error {
 			return err
 		}
 	}
-	p.log.Info("the alias points to the rebuilt index", "projection", p.projection, "alias", p.alias, "index", st.Target, "before", st.Index)
+	p.log.Info("the alias points to the rebuilt index", "projection", p.projection, "alias", p.alias, "index",
+		st.Target, "before", st.Index)
 	st.Previous, st.Index, st.Target, st.State, st.After = st.Index, st.Target, "", running, nil
 	return p.put(ctx, st)
 }

@@ -39,7 +39,8 @@ func moment(s string) (time.Time, error) {
 			return t, nil
 		}
 	}
-	return time.Time{}, &pipeline.Error{Code: pipeline.ExitUsage, What: fmt.Sprintf("%q is no time", s), Next: "write 2026-11-22T10:00:00Z, or a duration ago such as 2h"}
+	return time.Time{}, &pipeline.Error{Code: pipeline.ExitUsage, What: fmt.Sprintf("%q is no time", s),
+		Next: "write 2026-11-22T10:00:00Z, or a duration ago such as 2h"}
 }
 
 func replayCommand(ctx context.Context, in *pipeline.Invocation) error {
@@ -59,10 +60,12 @@ func replayCommand(ctx context.Context, in *pipeline.Invocation) error {
 	if doc := in.Flags.Text("doc"); doc != "" {
 		f.Key = []byte(doc)
 	}
-	r := replay{projection: p, class: in.Flags.Text("class"), keep: in.Flags.Bool("keep-attempts"), rate: in.Flags.Number("rate"), dry: in.DryRun, who: in.Who}
+	r := replay{projection: p, class: in.Flags.Text("class"), keep: in.Flags.Bool("keep-attempts"),
+		rate: in.Flags.Number("rate"), dry: in.DryRun, who: in.Who}
 	err = r.all(ctx, f)
 	if r.replayed > 0 {
-		err = errors.Join(err, in.Audit(ctx, p.store, "project replay", p.projection, r.replayed, fmt.Sprintf("%d of %d", r.replayed, r.matched)))
+		err = errors.Join(err, in.Audit(ctx, p.store, "project replay", p.projection, r.replayed,
+			fmt.Sprintf("%d of %d", r.replayed, r.matched)))
 	}
 	if err != nil {
 		return err
@@ -185,11 +188,15 @@ func first(re *regexp.Regexp, s string) any {
 // letter is a dead letter as the view dead_letter_outbox shows it after it was replayed.
 func (r *replay) letter(rec *store.Record) map[string]any {
 	v := map[string]any{
-		"projection": r.projection.projection, "payload": string(rec.Body), "error_class": classOf(rec.Kind), "error_message": cut(rec.Reason, 2000),
-		"http_status": nil, "es_error_type": first(typeIn, rec.Reason), "request_id": first(requestIn, rec.Reason), "attempts": rec.Attempts,
-		"first_failed_at": rec.DeadAt, "last_failed_at": rec.DeadAt, "created_at": rec.EnqueuedAt, "last_lease_until": rec.DeadAt, "last_owner": nil,
-		"trace_id": nil, "replay_count": rec.Replays + 1, "resolved_at": nil, "resolved_by": r.who, "doc_id": string(rec.Key),
-		"op": rec.Headers[store.OutboxOp], "version": nil,
+		"projection": r.projection.projection, "payload": string(rec.Body), "error_class": classOf(rec.Kind),
+		"error_message": cut(rec.Reason, 2000),
+		"http_status":   nil, "es_error_type": first(typeIn, rec.Reason), "request_id": first(requestIn, rec.Reason),
+		"attempts":        rec.Attempts,
+		"first_failed_at": rec.DeadAt, "last_failed_at": rec.DeadAt, "created_at": rec.EnqueuedAt,
+		"last_lease_until": rec.DeadAt, "last_owner": nil,
+		"trace_id": nil, "replay_count": rec.Replays + 1, "resolved_at": nil, "resolved_by": r.who,
+		"doc_id": string(rec.Key),
+		"op":     rec.Headers[store.OutboxOp], "version": nil,
 	}
 	if s, ok := first(statusIn, rec.Reason).(string); ok {
 		v["http_status"], _ = strconv.Atoi(s)
@@ -232,7 +239,8 @@ func (p *projection) reclaim(ctx context.Context, than time.Duration, dry bool) 
 		held := now.Sub(rec.Lease.StartedAt)
 		if now.After(rec.Lease.Until) || held > p.deadline || than > 0 && held > than {
 			items = append(items, store.Settlement{
-				Token: rec.Lease.Token, ID: rec.ID, Verdict: store.Release, Failure: store.Failure{Error: "reclaimed from " + rec.Lease.Owner},
+				Token: rec.Lease.Token, ID: rec.ID, Verdict: store.Release,
+				Failure: store.Failure{Error: "reclaimed from " + rec.Lease.Owner},
 			})
 		}
 	}

@@ -31,7 +31,8 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// address returns where a server of the tests is. Without one a test is skipped, visibly; where it is required, it fails.
+// address returns where a server of the tests is. Without one a test is skipped, visibly; where it is
+// required, it fails.
 func address(t *testing.T, name, of string) string {
 	t.Helper()
 	at := os.Getenv(name)
@@ -98,10 +99,13 @@ func newRig(t *testing.T, pg bool) *rig {
 	backoff := map[string]any{"base": 20 * time.Millisecond, "max": 200 * time.Millisecond}
 	source := map[string]any{"table": "products", "key": "id", "doc_id": "id", "version": "version", "doc": doc}
 	r.values = map[string]any{
-		"projection": r.alias, "sink": sink, "batch_size": int64(500), "batch_bytes": int64(5 << 20), "batch_wait": 10 * time.Millisecond,
-		"concurrency": int64(2), "lease_seconds": int64(2), "poll_interval": 50 * time.Millisecond, "max_processing_seconds": int64(20),
-		"max_attempts": int64(4), "backoff": object("backoff", backoff), "sla_seconds": int64(60), "gc_deletes": 24 * time.Hour,
-		"source": object("source", source),
+		"projection": r.alias, "sink": sink, "batch_size": int64(500), "batch_bytes": int64(5 << 20),
+		"batch_wait":  10 * time.Millisecond,
+		"concurrency": int64(2), "lease_seconds": int64(2), "poll_interval": 50 * time.Millisecond,
+		"max_processing_seconds": int64(20),
+		"max_attempts":           int64(4), "backoff": object("backoff", backoff), "sla_seconds": int64(60),
+		"gc_deletes": 24 * time.Hour,
+		"source":     object("source", source),
 	}
 	return r
 }
@@ -176,10 +180,12 @@ func (r *rig) daemon() (p *pipeline.Pipeline, stop func()) {
 	r.ok(err)
 	s := r.open()
 	p, err = build(r.t.Context(), pipeline.Env{
-		Name: "search", Section: r.section(), Store: s, Logger: slog.New(slog.NewTextHandler(r.t.Output(), nil)), Owner: "test/" + unique(), Policy: matrix,
+		Name: "search", Section: r.section(), Store: s, Logger: slog.New(slog.NewTextHandler(r.t.Output(), nil)),
+		Owner: "test/" + unique(), Policy: matrix,
 	})
 	r.ok(err)
-	d, err := dispatch.New(s, dispatch.Config{Topics: []dispatch.Topic{p.Stages[0].Topic}, Policy: matrix, Logger: slog.New(slog.DiscardHandler), PollMax: 50 * time.Millisecond})
+	d, err := dispatch.New(s, dispatch.Config{Topics: []dispatch.Topic{p.Stages[0].Topic}, Policy: matrix,
+		Logger: slog.New(slog.DiscardHandler), PollMax: 50 * time.Millisecond})
 	r.ok(err)
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
@@ -207,7 +213,8 @@ func (r *rig) until(what string, cond func() bool) {
 	r.t.Helper()
 	for end := time.Now().Add(90 * time.Second); !cond(); time.Sleep(30 * time.Millisecond) {
 		if time.Now().After(end) {
-			why := r.one(`SELECT max(status || ' ' || coalesce(last_error, 'untried') || ' ' || coalesce(CAST(next_retry_at AS text), '')) FROM pawl_outbox_status`)
+			why := r.one(
+				`SELECT max(status || ' ' || coalesce(last_error, 'untried') || ' ' || coalesce(CAST(next_retry_at AS text), '')) FROM pawl_outbox_status`)
 			r.t.Fatalf("not within 90 s: %s; %+v; %s", what, r.standing(), why)
 		}
 	}
@@ -254,9 +261,12 @@ func (r *rig) put(id int, name string, version int) {
 	r.t.Helper()
 	tx, err := r.db.Begin()
 	r.ok(err)
-	_, err = tx.Exec(`INSERT INTO products (id, name, version) VALUES ($1, $2, $3) ON CONFLICT (id) DO UPDATE SET name = excluded.name, version = excluded.version`, id, name, version)
+	_, err = tx.Exec(
+		`INSERT INTO products (id, name, version) VALUES ($1, $2, $3) ON CONFLICT (id) DO UPDATE SET name = excluded.name, version = excluded.version`,
+		id, name, version)
 	r.ok(err)
-	_, err = tx.Exec(`INSERT INTO pawl_outbox (projection, doc_id, op, version, doc) VALUES ($1, CAST(CAST($2 AS bigint) AS text), 'upsert', $3, $4)`,
+	_, err = tx.Exec(
+		`INSERT INTO pawl_outbox (projection, doc_id, op, version, doc) VALUES ($1, CAST(CAST($2 AS bigint) AS text), 'upsert', $3, $4)`,
 		r.alias, id, version, `{"name":"`+name+`"}`)
 	r.ok(err)
 	r.ok(tx.Commit())
@@ -269,7 +279,9 @@ func (r *rig) drop(id, version int) {
 	r.ok(err)
 	_, err = tx.Exec(`DELETE FROM products WHERE id = $1`, id)
 	r.ok(err)
-	_, err = tx.Exec(`INSERT INTO pawl_outbox (projection, doc_id, op, version) VALUES ($1, CAST(CAST($2 AS bigint) AS text), 'delete', $3)`, r.alias, id, version)
+	_, err = tx.Exec(
+		`INSERT INTO pawl_outbox (projection, doc_id, op, version) VALUES ($1, CAST(CAST($2 AS bigint) AS text), 'delete', $3)`,
+		r.alias, id, version)
 	r.ok(err)
 	r.ok(tx.Commit())
 }
@@ -354,7 +366,8 @@ func refuseItems(w http.ResponseWriter, body []byte, status int, kind string) {
 		}
 		for _, verb := range []string{"index", "delete"} {
 			if about, ok := a[verb]; ok && about.ID != "" {
-				items = append(items, map[string]any{verb: map[string]any{"_id": about.ID, "status": status, "error": map[string]any{"type": kind, "reason": "broken on purpose"}}})
+				items = append(items, map[string]any{verb: map[string]any{"_id": about.ID, "status": status,
+					"error": map[string]any{"type": kind, "reason": "broken on purpose"}}})
 			}
 		}
 	}

@@ -21,7 +21,8 @@ const (
 	kindTimeout  pawl.Kind = "SearchTimeout"  // no answer: it may or may not have been applied
 	kindMapping  pawl.Kind = "SearchMapping"  // the document does not fit into the index
 	kindSize     pawl.Kind = "SearchSize"     // the document is larger than the index takes
-	kindConfig   pawl.Kind = "SearchConfig"   // alias missing, access refused, index read-only: nothing that a document can help
+	// alias missing, access refused, index read-only: nothing that a document can help
+	kindConfig pawl.Kind = "SearchConfig"
 )
 
 // rules are the rows of the matrix. Throttled failures never end in a dead letter.
@@ -31,14 +32,16 @@ func rules() []policy.Rule {
 		return policy.Rule{ID: id, Match: policy.Match{Kind: kind}, Backoff: slow, Alert: policy.Warn}
 	}
 	dead := func(id string, kind pawl.Kind) policy.Rule {
-		return policy.Rule{ID: id, Match: policy.Match{Kind: kind}, Repeat: policy.NotRepeated, DeadLetter: policy.Always, Alert: policy.Error}
+		return policy.Rule{ID: id, Match: policy.Match{Kind: kind}, Repeat: policy.NotRepeated,
+			DeadLetter: policy.Always, Alert: policy.Error}
 	}
 	server, timeout := row("project-server", kindServer), row("project-timeout", kindTimeout)
 	server.MaxAttempts, timeout.MaxAttempts = 20, 20
 	config := row("project-config", kindConfig)
 	config.Alert = policy.Error
 	return []policy.Rule{
-		row("project-throttle", kindThrottle), server, timeout, dead("project-mapping", kindMapping), dead("project-size", kindSize), config,
+		row("project-throttle", kindThrottle), server, timeout, dead("project-mapping", kindMapping),
+		dead("project-size", kindSize), config,
 	}
 }
 
@@ -59,7 +62,8 @@ func (t *topicPolicy) Decide(a policy.Attempt) policy.Decision {
 
 func (t *topicPolicy) decide(a policy.Attempt) policy.Decision {
 	d := t.Policy.Decide(a)
-	if d.Kind != kindServer && d.Kind != kindTimeout || !strings.HasPrefix(d.Rule, "project-") || pawl.Describe(a.Err).Class != pawl.ClassTransient {
+	if d.Kind != kindServer && d.Kind != kindTimeout || !strings.HasPrefix(d.Rule, "project-") ||
+		pawl.Describe(a.Err).Class != pawl.ClassTransient {
 		return d
 	}
 	l := t.p.limits()

@@ -30,7 +30,8 @@ type pulse struct {
 	paused           bool
 }
 
-// run looks after the index: it makes the first one, parks the projection while the alias is missing, and takes the figures.
+// run looks after the index: it makes the first one, parks the projection while the alias is missing, and
+// takes the figures.
 func (p *projection) run(ctx context.Context) error {
 	var rebuilding sync.WaitGroup
 	defer rebuilding.Wait()
@@ -183,7 +184,8 @@ func (p *projection) tellSuccess(ctx context.Context) error {
 	if at.IsZero() || !at.After(p.told) {
 		return nil
 	}
-	_, err := p.entries.PutState(ctx, p.successKey(), []byte(at.UTC().Format(time.RFC3339Nano)), store.AnyVersion, p.owner)
+	_, err := p.entries.PutState(ctx, p.successKey(), []byte(at.UTC().Format(time.RFC3339Nano)),
+		store.AnyVersion, p.owner)
 	if err == nil {
 		p.told = at
 	}
@@ -279,7 +281,8 @@ func (p *projection) health(context.Context) pipeline.Health {
 	case now.alias != "":
 		h.Degraded, h.Unhealthy = now.alias, late
 	case waits && now.standing.oldest > sla:
-		h.Degraded, h.Unhealthy = fmt.Sprintf("the oldest change has waited for %v", now.standing.oldest.Round(time.Second)), late
+		h.Degraded, h.Unhealthy = fmt.Sprintf("the oldest change has waited for %v",
+			now.standing.oldest.Round(time.Second)), late
 	case known.Error != "":
 		h.Degraded = known.Error
 	}
@@ -325,6 +328,7 @@ func (p *projection) resolve(ctx context.Context, id string) {
 		_, err = p.marks.PutMarks(ctx, pawl.Mark{Scope: p.letters(), Key: id, Value: value, If: pawl.AnyVersion})
 	}
 	if err != nil {
-		p.log.Warn("a dead letter was not marked as resolved", "projection", p.projection, "id", id, "error", p.redact(err.Error()))
+		p.log.Warn("a dead letter was not marked as resolved", "projection", p.projection, "id", id, "error",
+			p.redact(err.Error()))
 	}
 }

@@ -33,7 +33,8 @@ const (
 
 func newSearch(sink pipeline.Section) (*search, error) {
 	s := &search{
-		base: strings.TrimRight(sink.Text("url"), "/"), user: sink.Text("username"), password: sink.Text("password"), key: sink.Text("api_key"),
+		base: strings.TrimRight(sink.Text("url"), "/"), user: sink.Text("username"), password: sink.Text("password"),
+		key: sink.Text("api_key"),
 	}
 	if u, err := url.Parse(s.base); err == nil && u.User != nil {
 		s.user = u.User.Username()
@@ -180,7 +181,8 @@ func (s *search) behind(ctx context.Context, alias string) ([]string, error) {
 // named returns the indices whose name has the form of those of an alias.
 func (s *search) named(ctx context.Context, alias string) ([]string, error) {
 	var found map[string]json.RawMessage
-	err := s.call(ctx, http.MethodGet, "/"+url.PathEscape(alias)+"-*/_settings/index.uuid?expand_wildcards=all", nil, &found)
+	err := s.call(ctx, http.MethodGet, "/"+url.PathEscape(alias)+"-*/_settings/index.uuid?expand_wildcards=all", nil,
+		&found)
 	var names []string
 	for name := range found {
 		if _, err := strconv.Atoi(strings.TrimPrefix(name, alias+"-")); err == nil {
@@ -275,7 +277,9 @@ func (s *search) scroll(ctx context.Context, index string, each func(ids []strin
 		err = s.call(ctx, http.MethodPost, "/_search/scroll", next, &h)
 	}
 	if h.Scroll != "" {
-		_ = s.call(context.WithoutCancel(ctx), http.MethodDelete, "/_search/scroll", fmt.Appendf(nil, `{"scroll_id":%q}`, h.Scroll), nil) // it ends by itself, too
+		// it ends by itself, too
+		_ = s.call(context.WithoutCancel(ctx), http.MethodDelete, "/_search/scroll",
+			fmt.Appendf(nil, `{"scroll_id":%q}`, h.Scroll), nil)
 	}
 	return err
 }

@@ -43,7 +43,8 @@ const selected = "SELECT CAST(pawl_key AS TEXT) AS k, CAST(pawl_id AS TEXT) AS i
 func (s *source) query(ctx context.Context, rows store.Rows, rest string, args ...any) (all []sourceRow, err error) {
 	err = rows.Rows(ctx, func(row []*string) error {
 		if row[0] == nil || row[1] == nil || row[3] == nil {
-			return fmt.Errorf("a row of the source has no key, id or document (key %s, id %s)", text(row[0]), text(row[1]))
+			return fmt.Errorf("a row of the source has no key, id or document (key %s, id %s)", text(row[0]),
+				text(row[1]))
 		}
 		r := sourceRow{key: *row[0], id: *row[1], doc: []byte(*row[3])}
 		if row[2] != nil {

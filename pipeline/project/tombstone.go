@@ -53,7 +53,8 @@ func (p *projection) bury(ctx context.Context, changes []change, order []int) er
 			if !c.remove {
 				continue
 			}
-			m := pawl.Mark{Scope: p.tombs(), Key: c.id, Value: strconv.AppendInt(nil, c.version, 10), For: p.gcDeletes + graceOfTombs}
+			m := pawl.Mark{Scope: p.tombs(), Key: c.id, Value: strconv.AppendInt(nil, c.version, 10),
+				For: p.gcDeletes + graceOfTombs}
 			if old, ok := known[c.id]; ok {
 				if v, err := strconv.ParseInt(string(old.Value), 10, 64); err == nil && v > c.version {
 					continue
@@ -97,9 +98,10 @@ func (p *projection) deleted(ctx context.Context, changes []change, order []int)
 }
 
 // resurrected looks whether a newer deletion came on record while older changes were written: another process may have
-// carried it out while this one stood still, and the index may have forgotten it since. Then it is said again, whatever has
-// become of the lease.
-func (p *projection) resurrected(ctx context.Context, targets []string, changes []change, order []int, verdicts map[int]error) {
+// carried it out while this one stood still, and the index may have forgotten it since. Then it is said
+// again, whatever has become of the lease.
+func (p *projection) resurrected(ctx context.Context, targets []string, changes []change, order []int,
+	verdicts map[int]error) {
 	var written []int
 	for _, i := range order {
 		if verdicts[i] == nil && !changes[i].remove {
@@ -150,8 +152,8 @@ func (p *projection) again(verdicts map[int]error, of []int, err error) {
 // tombsEvery is how often the tombstones of what is unresolved are prolonged.
 const tombsEvery = time.Hour
 
-// keepTombs prolongs the tombstones of documents that have a dead letter, or a change that has waited for long: when such a
-// change comes at last, it has to find them.
+// keepTombs prolongs the tombstones of documents that have a dead letter, or a change that has waited for
+// long: when such a change comes at last, it has to find them.
 func (p *projection) keepTombs(ctx context.Context) error {
 	now, err := p.entries.Clock(ctx)
 	if err != nil {
@@ -190,7 +192,8 @@ func (p *projection) prolong(ctx context.Context, ids []string) error {
 		}
 		var marks []pawl.Mark
 		for id, m := range found {
-			marks = append(marks, pawl.Mark{Scope: p.tombs(), Key: id, Value: m.Value, For: p.gcDeletes + graceOfTombs, If: m.Version})
+			marks = append(marks, pawl.Mark{Scope: p.tombs(), Key: id, Value: m.Value, For: p.gcDeletes + graceOfTombs,
+				If: m.Version})
 		}
 		if len(marks) == 0 {
 			continue

@@ -29,9 +29,10 @@ const (
 
 var errNoSource = errors.New("the projection has no source to compare the index with")
 
-// compare compares the table with an index: all of it, or a sample. What differs is looked at again when the changes that
-// were waiting have settled.
-func (p *projection) compare(ctx context.Context, index string, sample int, progress func(checked int64)) (c comparison, err error) {
+// compare compares the table with an index: all of it, or a sample. What differs is looked at again when the
+// changes that were waiting have settled.
+func (p *projection) compare(ctx context.Context, index string, sample int, progress func(checked int64)) (c comparison,
+	err error) {
 	if p.source == nil {
 		return c, errNoSource
 	}

@@ -7,8 +7,9 @@ import (
 	"github.com/pawl-dev/pawl/dispatch"
 )
 
-// window says how many bulk requests may be under way: as many as are configured while all is well, fewer while the index
-// has too much to do, one as a probe while it is away, none while the projection is parked or a probe is not due.
+// window says how many bulk requests may be under way: as many as are configured while all is well, fewer
+// while the index has too much to do, one as a probe while it is away, none while the projection is parked or
+// a probe is not due.
 type window struct {
 	mu      sync.Mutex
 	most    float64
@@ -67,8 +68,8 @@ func (w *window) throttles() int {
 	return max(w.refused, 1)
 }
 
-// failed notes that a whole request that began then failed. lonely tells that none has been answered since: then it says
-// nothing about its documents, and the next request, a probe, waits for that long.
+// failed notes that a whole request that began then failed. lonely tells that none has been answered since:
+// then it says nothing about its documents, and the next request, a probe, waits for that long.
 func (w *window) failed(began time.Time, wait func(level int) time.Duration) (lonely bool, after time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

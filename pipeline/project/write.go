@@ -9,8 +9,8 @@ import (
 	"github.com/pawl-dev/pawl/policy"
 )
 
-// HandleBatch writes changes to the index. Of several changes of one document only the newest is sent; the others end as
-// it does, for it has all that they have.
+// HandleBatch writes changes to the index. Of several changes of one document only the newest is sent; the
+// others end as it does, for it has all that they have.
 func (p *projection) HandleBatch(ctx context.Context, ds []*pawl.Delivery) []error {
 	verdicts := make([]error, len(ds))
 	if parked, _, _ := p.window.why(); parked != "" {
@@ -97,7 +97,8 @@ func (p *projection) write(ctx context.Context, st state, changes []change, orde
 }
 
 // judge makes verdicts of results. Each change has as many as there are targets; the first is that of the alias.
-func (p *projection) judge(changes []change, order []int, targets int, results []result, whole error, began time.Time) map[int]error {
+func (p *projection) judge(changes []change, order []int, targets int, results []result, whole error,
+	began time.Time) map[int]error {
 	f := p.failure(whole, began)
 	throttled := false
 	verdicts := make(map[int]error, len(order))
@@ -108,10 +109,12 @@ func (p *projection) judge(changes []change, order []int, targets int, results [
 			case r.err == nil:
 			case k == 0:
 				err = r.err
-			case err == nil && pawl.Describe(r.err).Class != pawl.ClassPermanent && pawl.Describe(r.err).Kind != kindConfig:
+			case err == nil && pawl.Describe(r.err).Class != pawl.ClassPermanent &&
+				pawl.Describe(r.err).Kind != kindConfig:
 				err = r.err
 			default:
-				p.log.Warn("a document does not fit into the other index", "projection", p.projection, "document", changes[i].id, "error", r.err)
+				p.log.Warn("a document does not fit into the other index", "projection", p.projection, "document",
+					changes[i].id, "error", r.err)
 			}
 			if k == 0 {
 				p.counted(r)
@@ -138,17 +141,20 @@ func (p *projection) failure(whole error, began time.Time) (f wholeFailure) {
 	case kind == kindThrottle:
 		p.window.throttled()
 	case kind == kindServer, kind == kindTimeout:
-		f.uncounted, f.after = p.window.failed(began, func(level int) time.Duration { return p.limits().backoff.Delay(level, p.random()) })
+		f.uncounted, f.after = p.window.failed(began, func(level int) time.Duration {
+			return p.limits().backoff.Delay(level, p.random())
+		})
 		if f.uncounted {
-			p.log.Warn("the search index does not answer", "projection", p.projection, "error", p.redact(whole.Error()), "next", f.after)
+			p.log.Warn("the search index does not answer", "projection", p.projection, "error", p.redact(whole.Error()),
+				"next", f.after)
 			time.AfterFunc(f.after, p.reopen)
 		}
 	}
 	return f
 }
 
-// verdict decides about one failed change. What says nothing about the document goes back uncounted, after a delay that the
-// policy decides; everything else is the policy's.
+// verdict decides about one failed change. What says nothing about the document goes back uncounted, after a
+// delay that the policy decides; everything else is the policy's.
 func (p *projection) verdict(err error, d *pawl.Delivery, f wholeFailure) error {
 	if err == nil {
 		return nil

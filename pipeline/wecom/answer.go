@@ -86,7 +86,8 @@ type task struct {
 func (a *Answer) tasks(e *Envelope, code string) ([]task, error) {
 	var all []task
 	add := func(call string, index int, body map[string]json.RawMessage) {
-		t := task{Call: call, MessageID: e.MessageID, Index: index, User: e.ExternalUserID, OpenKfID: e.OpenKfID, At: e.Timestamp}
+		t := task{Call: call, MessageID: e.MessageID, Index: index, User: e.ExternalUserID, OpenKfID: e.OpenKfID,
+			At: e.Timestamp}
 		t.MsgID = replyID(e.MessageID, call, index)
 		t.Body, _ = json.Marshal(body) //nolint:errchkjson // texts
 		all = append(all, t)

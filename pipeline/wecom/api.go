@@ -78,7 +78,8 @@ type blockedError struct {
 }
 
 func (e *blockedError) Error() string {
-	return fmt.Sprintf("%s: not called for another %v, because of what it answered last", e.api, e.in.Round(time.Second))
+	return fmt.Sprintf("%s: not called for another %v, because of what it answered last", e.api,
+		e.in.Round(time.Second))
 }
 
 // notCalledError is a call that was not made, because there was no access token.
@@ -93,7 +94,8 @@ func newClient(base string, called func(api, result string, took time.Duration))
 		IdleConnTimeout: 90 * time.Second, TLSHandshakeTimeout: 10 * time.Second,
 	}
 	return &client{
-		base: strings.TrimRight(base, "/"), http: &http.Client{Transport: transport, Timeout: callTimeout}, table: byCode(),
+		base: strings.TrimRight(base, "/"), http: &http.Client{Transport: transport, Timeout: callTimeout},
+		table:  byCode(),
 		called: called, blocked: map[string]block{},
 	}
 }

@@ -58,7 +58,9 @@ func buildWith(h Handler) func(context.Context, pipeline.Env) (*pipeline.Pipelin
 		b := &bridge{env: env, section: env.Section, figures: newFigures(env.Name)}
 		marks, ok := store.As[store.Marks](env.Store)
 		if !ok {
-			return nil, errors.New("the daemon's store keeps no marks, which cursors and the ledger are: use sqlite or postgres")
+			return nil,
+				errors.New(
+					"the daemon's store keeps no marks, which cursors and the ledger are: use sqlite or postgres")
 		}
 		s := env.Section
 		sealed, err := newSeal(s.Text("token"), s.Text("encoding_aes_key"), s.Text("corp_id"))
@@ -71,7 +73,9 @@ func buildWith(h Handler) func(context.Context, pipeline.Env) (*pipeline.Pipelin
 		b.ledger = newLedger(marks, env.Name)
 		b.callback = &callback{
 			seal: sealed, window: s.Duration("timestamp_window"), ring: b.ring, seen: b.figures.callback,
-			failed: func(err error) { env.Logger.Error("a callback could not be stored; WeCom repeats it", "error", err) },
+			failed: func(err error) {
+				env.Logger.Error("a callback could not be stored; WeCom repeats it", "error", err)
+			},
 		}
 		if s.Section("messages").Text("store") != "" {
 			if b.messages, err = env.Open(ctx, messagesURL(s.Section("messages"))); err != nil {
@@ -113,8 +117,9 @@ func (b *bridge) pipeline(h Handler) (*pipeline.Pipeline, error) {
 	}
 	return &pipeline.Pipeline{
 		Stages: stages,
-		Needs:  []store.Capability{store.CanSurvive, store.CanExclusive, store.CanUnique, store.CanMarks, store.CanTopics},
-		Run:    b.run, Health: b.health, Metrics: b.metrics(), Doctor: b.doctor,
+		Needs: []store.Capability{store.CanSurvive, store.CanExclusive, store.CanUnique, store.CanMarks,
+			store.CanTopics},
+		Run: b.run, Health: b.health, Metrics: b.metrics(), Doctor: b.doctor,
 		Drained: func() {
 			for _, f := range b.close {
 				f()
@@ -135,10 +140,12 @@ func (b *bridge) stages(h Handler) ([]pipeline.Stage, error) {
 		stored: b.stored, failed: b.notStored,
 	}
 	pull := &puller{
-		client: b.client, accounts: b.accounts, inbox: in, halt: b.halt, listed: b.section.Texts("accounts"), ring: b.ring, log: b.env.Logger,
+		client: b.client, accounts: b.accounts, inbox: in, halt: b.halt, listed: b.section.Texts("accounts"),
+		ring: b.ring, log: b.env.Logger,
 	}
 	respond := &responder{
-		handler: h, home: b.env.Store, replies: b.env.Topic(stageReplies), ledger: b.ledger, asked: b.figures.asked, done: b.succeeded,
+		handler: h, home: b.env.Store, replies: b.env.Topic(stageReplies), ledger: b.ledger, asked: b.figures.asked,
+		done: b.succeeded,
 	}
 	var codes []int
 	for _, text := range b.section.Texts("duplicate_msgid_errcodes") {
@@ -150,13 +157,15 @@ func (b *bridge) stages(h Handler) ([]pipeline.Stage, error) {
 	}
 	replies := &replier{client: b.client, ledger: b.ledger, duplicates: codes, halt: b.halt, ended: b.figures.ended}
 	// 45033 says that there are too many calls at once: the limiter learns how many there may be.
-	calls, err := dispatch.NewLimiter(dispatch.LimitConfig{Name: b.env.Name + ".send_msg", Concurrency: slots, Adaptive: slots})
+	calls, err := dispatch.NewLimiter(dispatch.LimitConfig{Name: b.env.Name + ".send_msg", Concurrency: slots,
+		Adaptive: slots})
 	if err != nil {
 		return nil, err
 	}
 	return []pipeline.Stage{
 		{Topic: dispatch.Topic{
-			Name: b.env.Topic(stagePull), Handler: pull, Concurrency: pullSlots, Lease: lease, Event: policy.Event{Type: "WecomPull"},
+			Name: b.env.Topic(stagePull), Handler: pull, Concurrency: pullSlots, Lease: lease,
+			Event:    policy.Event{Type: "WecomPull"},
 			Settings: store.Declaration{Order: store.OrderKey, Deadline: pullLongest},
 		}},
 		{Topic: dispatch.Topic{
@@ -164,7 +173,8 @@ func (b *bridge) stages(h Handler) ([]pipeline.Stage, error) {
 			Settings: store.Declaration{Order: store.OrderKey},
 		}, Store: b.messages},
 		{Topic: dispatch.Topic{
-			Name: b.env.Topic(stageReplies), Handler: replies, Concurrency: slots, Lease: lease, Event: policy.Event{Type: "WecomReply"},
+			Name: b.env.Topic(stageReplies), Handler: replies, Concurrency: slots, Lease: lease,
+			Event:    policy.Event{Type: "WecomReply"},
 			Settings: store.Declaration{Order: store.OrderKey}, Limits: []*dispatch.Limiter{calls},
 		}},
 	}, nil
@@ -196,7 +206,8 @@ func (b *bridge) halt(ctx context.Context, err error) error {
 		}
 	}
 	if before != reason {
-		b.env.Logger.Error("the pipeline is paused until its configuration is mended", "error", reason, "next", "pawl pipelines resume "+b.env.Name)
+		b.env.Logger.Error("the pipeline is paused until its configuration is mended", "error", reason, "next",
+			"pawl pipelines resume "+b.env.Name)
 	}
 	return pawl.Release(haltBlock, reason)
 }
@@ -271,7 +282,8 @@ func (b *bridge) listen(ctx context.Context) {
 		}
 		b.mu.Lock()
 		if b.deaf == "" {
-			b.env.Logger.Error("the callback does not listen; it is tried again", "listen", b.section.Text("listen"), "error", err)
+			b.env.Logger.Error("the callback does not listen; it is tried again", "listen", b.section.Text("listen"),
+				"error", err)
 		}
 		b.deaf = "the callback does not listen: " + err.Error()
 		b.mu.Unlock()

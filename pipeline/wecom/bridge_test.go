@@ -47,7 +47,8 @@ func TestFaults(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	for name, value := range map[string]string{
-		"callback_repeat": "3", "callback_shuffle": "50", "callback_lost": "0.3", "token_early": "40", "empty_pages": "0.3", "short_pages": "7",
+		"callback_repeat": "3", "callback_shuffle": "50", "callback_lost": "0.3", "token_early": "40",
+		"empty_pages": "0.3", "short_pages": "7",
 		"busy": "0.05", "send_lost": "0.1", "msgtoken_early": "0.2", "concurrency": "12",
 	} {
 		if err := r.sim.Fault(name, value); err != nil {
@@ -126,7 +127,8 @@ func TestMoreThanFiveRepliesAreRefusedBeforeTheCall(t *testing.T) {
 
 func (r *rig) site() *site {
 	marks, _ := store.As[store.Marks](r.store)
-	return &site{name: "kefu", store: r.store, marks: marks, ledger: newLedger(marks, "kefu"), accounts: accounts{marks, "kefu.accounts"}}
+	return &site{name: "kefu", store: r.store, marks: marks, ledger: newLedger(marks, "kefu"),
+		accounts: accounts{marks, "kefu.accounts"}}
 }
 
 func (r *rig) replies(st *site, state string) (rows []reply) {
@@ -225,13 +227,16 @@ func TestUnknownTypesAndEventsPass(t *testing.T) {
 		}
 	}
 	post(`{"external_userid":"wm9","origin":3,"msgtype":"hologram","hologram":{"id":12345678901234567890,"n":1.50}}`)
-	post(`{"origin":5,"external_userid":"wm9","servicer_userid":"bob","msgtype":"text","text":{"content":"by a person"}}`)
-	post(`{"origin":4,"msgtype":"event","event":{"event_type":"enter_session","open_kfid":"wk-sim-1","external_userid":"wm9"}}`)
+	post(
+		`{"origin":5,"external_userid":"wm9","servicer_userid":"bob","msgtype":"text","text":{"content":"by a person"}}`)
+	post(
+		`{"origin":4,"msgtype":"event","event":{"event_type":"enter_session","open_kfid":"wk-sim-1","external_userid":"wm9"}}`)
 	r.await("the welcome is sent", func() bool { return len(r.sim.Sent()) == 1 })
 	mu.Lock()
 	defer mu.Unlock()
 	odd := seen["hologram"]
-	if odd.ExternalUserID != "wm9" || odd.OpenKfID != sim.Account || odd.Timestamp == 0 || !strings.Contains(string(odd.Content), "hologram") {
+	if odd.ExternalUserID != "wm9" || odd.OpenKfID != sim.Account || odd.Timestamp == 0 ||
+		!strings.Contains(string(odd.Content), "hologram") {
 		t.Errorf("the unknown type came as %+v", odd)
 	}
 	if _, person := seen["text"]; person {
@@ -243,7 +248,9 @@ func TestUnknownTypesAndEventsPass(t *testing.T) {
 }
 
 func TestNumbersOfContentAreKept(t *testing.T) {
-	it, err := readItem(json.RawMessage(`{"msgid":"m","external_userid":"u","send_time":1,"x":12345678901234567890,"y":1.50,"t":"<b>&"}`), "wk")
+	it, err := readItem(
+		json.RawMessage(
+			`{"msgid":"m","external_userid":"u","send_time":1,"x":12345678901234567890,"y":1.50,"t":"<b>&"}`), "wk")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,10 +267,12 @@ func TestNumbersOfContentAreKept(t *testing.T) {
 func TestTheCursorWaitsForTheStore(t *testing.T) {
 	marks, _ := store.As[store.Marks](newRig(t).store)
 	away := &awayStore{}
-	in := &inbox{topic: "t", store: away, home: away, ledger: newLedger(marks, "n"), stored: func(string) {}, failed: func(error) {}}
+	in := &inbox{topic: "t", store: away, home: away, ledger: newLedger(marks, "n"), stored: func(string) {},
+		failed: func(error) {}}
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 300*time.Millisecond, pawl.ErrLeaseLost)
 	defer cancel()
-	err := in.take(ctx, "wk", []json.RawMessage{json.RawMessage(`{"msgid":"m","external_userid":"u","origin":3,"msgtype":"text"}`)})
+	err := in.take(ctx, "wk",
+		[]json.RawMessage{json.RawMessage(`{"msgid":"m","external_userid":"u","origin":3,"msgtype":"text"}`)})
 	if !errors.Is(err, pawl.ErrLeaseLost) || !errors.Is(err, store.ErrUnavailable) || away.calls < 2 {
 		t.Errorf("%d calls, %v", away.calls, err)
 	}
@@ -274,9 +283,11 @@ func TestARefusedMessageIsADeadLetter(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	marks, _ := store.As[store.Marks](r.store)
-	in := &inbox{topic: "t", store: pickyStore{Store: r.store}, home: r.store, ledger: newLedger(marks, "n"), stored: func(string) {}, failed: func(error) {}}
+	in := &inbox{topic: "t", store: pickyStore{Store: r.store}, home: r.store, ledger: newLedger(marks, "n"),
+		stored: func(string) {}, failed: func(error) {}}
 	for range 2 { // the page may come again
-		err := in.take(t.Context(), "wk", []json.RawMessage{json.RawMessage(`{"msgid":"m","external_userid":"u","origin":3,"msgtype":"text"}`)})
+		err := in.take(t.Context(), "wk",
+			[]json.RawMessage{json.RawMessage(`{"msgid":"m","external_userid":"u","origin":3,"msgtype":"text"}`)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -315,7 +326,8 @@ func TestAReplyThatIsGivenUpIsFailed(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	st := r.site()
-	one := reply{MsgID: "r1", MessageID: "m1", User: "wm0", OpenKfID: sim.Account, State: pending, Class: "busy", Errcode: -1, Attempts: 3, Open: true}
+	one := reply{MsgID: "r1", MessageID: "m1", User: "wm0", OpenKfID: sim.Account, State: pending, Class: "busy",
+		Errcode: -1, Attempts: 3, Open: true}
 	if put, err := st.ledger.put(t.Context(), &one); err != nil || !put {
 		t.Fatal(put, err)
 	}
@@ -323,7 +335,8 @@ func TestAReplyThatIsGivenUpIsFailed(t *testing.T) {
 		t.Fatalf("before it is given up: %+v", got)
 	}
 	dead, _ := store.As[store.DeadLetters](r.store)
-	letter := store.Record{Message: pawl.Message{ID: "r1", Topic: "kefu.replies", Body: []byte("{}")}, State: store.IsDead, Kind: KindBusy, EnqueuedAt: time.Now(), DeadAt: time.Now()}
+	letter := store.Record{Message: pawl.Message{ID: "r1", Topic: "kefu.replies", Body: []byte("{}")},
+		State: store.IsDead, Kind: KindBusy, EnqueuedAt: time.Now(), DeadAt: time.Now()}
 	if refused, err := dead.Bury(t.Context(), letter); err != nil || len(refused) > 0 {
 		t.Fatal(refused, err)
 	}

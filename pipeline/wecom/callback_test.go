@@ -47,9 +47,12 @@ func TestCallback(t *testing.T) {
 	}{
 		{"a doorbell", "POST", signed(s, now, good), xml(good), 200, 1},
 		{"JSON", "POST", signed(s, now, sealText(s, `{"Event":"kf_msg_or_event","Token":"ENC1","OpenKfId":"wk1"}`)),
-			fmt.Sprintf(`{"tousername":"x","encrypt":%q}`, sealText(s, `{"Event":"kf_msg_or_event","Token":"ENC1","OpenKfId":"wk1"}`)), 200, 1},
-		{"another event", "POST", signed(s, now, sealText(s, "<xml><Event>other</Event></xml>")), xml(sealText(s, "<xml><Event>other</Event></xml>")), 200, 0},
-		{"a wrong signature", "POST", url.Values{"msg_signature": {"00"}, "timestamp": {strconv.FormatInt(now.Unix(), 10)}, "nonce": {"n"}}, xml(good), 403, 0},
+			fmt.Sprintf(`{"tousername":"x","encrypt":%q}`, sealText(s,
+				`{"Event":"kf_msg_or_event","Token":"ENC1","OpenKfId":"wk1"}`)), 200, 1},
+		{"another event", "POST", signed(s, now, sealText(s, "<xml><Event>other</Event></xml>")),
+			xml(sealText(s, "<xml><Event>other</Event></xml>")), 200, 0},
+		{"a wrong signature", "POST", url.Values{"msg_signature": {"00"},
+			"timestamp": {strconv.FormatInt(now.Unix(), 10)}, "nonce": {"n"}}, xml(good), 403, 0},
 		{"no signature", "POST", nil, xml(good), 400, 0},
 		{"another receiver", "POST", signed(s, now, sealText(other, event)), xml(sealText(other, event)), 403, 0},
 		{"an old one", "POST", signed(s, now.Add(-11*time.Minute), good), xml(good), 403, 0},
@@ -63,7 +66,8 @@ func TestCallback(t *testing.T) {
 	} {
 		rang = nil
 		w := httptest.NewRecorder()
-		c.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), tc.method, "/?"+tc.query.Encode(), strings.NewReader(tc.body)))
+		c.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), tc.method, "/?"+tc.query.Encode(),
+			strings.NewReader(tc.body)))
 		if w.Code != tc.status || len(rang) != tc.rings || w.Body.Len() != 0 {
 			t.Errorf("%s: %d, %d rings, %q", tc.name, w.Code, len(rang), w.Body)
 		}
@@ -81,7 +85,8 @@ func TestCallback(t *testing.T) {
 	}
 	away = errors.New("the store is away")
 	w = httptest.NewRecorder()
-	c.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/?"+signed(s, now, good).Encode(), strings.NewReader(xml(good))))
+	c.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/?"+signed(s, now, good).Encode(),
+		strings.NewReader(xml(good))))
 	if w.Code != http.StatusServiceUnavailable {
 		t.Errorf("a doorbell that is not stored is answered by %d", w.Code)
 	}

@@ -21,26 +21,33 @@ func commands() []pipeline.Command {
 		Commands: []pipeline.Command{
 			simCommand(),
 			{
-				Use: "status", Short: "Show the customer-service accounts", Flags: []pipeline.Flag{which}, Run: runStatus,
+				Use: "status", Short: "Show the customer-service accounts", Flags: []pipeline.Flag{which},
+				Run:     runStatus,
 				Example: "  pawl wecom status\n  pawl wecom status -o json",
 			},
 			{
-				Use: "pull OPEN_KFID", Short: "Have the daemon pull an account now, a parked one included", MinArgs: 1, MaxArgs: 1, Args: "an account",
-				Flags: []pipeline.Flag{which, {Name: "wait", Type: pipeline.Duration, Default: "10s", Doc: "how long to wait for the daemon"}},
-				Run:   runPull, Example: "  pawl wecom pull wkAJ2GCAAASSm4_FhToWMFea0xAFfd3Q",
+				Use: "pull OPEN_KFID", Short: "Have the daemon pull an account now, a parked one included", MinArgs: 1,
+				MaxArgs: 1, Args: "an account",
+				Flags: []pipeline.Flag{which, {Name: "wait", Type: pipeline.Duration, Default: "10s",
+					Doc: "how long to wait for the daemon"}},
+				Run: runPull, Example: "  pawl wecom pull wkAJ2GCAAASSm4_FhToWMFea0xAFfd3Q",
 			},
 			{Use: "replies", Short: "Look at replies", Commands: []pipeline.Command{{
 				Use: "ls", Short: "List replies", Run: runReplies,
 				Flags: []pipeline.Flag{
 					which, {Name: "user", Doc: "only those to this `USER`"},
-					{Name: "state", Type: pipeline.Choice, Choices: []string{pending, sent, refused, failed}, Doc: "only those in this state"},
+					{Name: "state", Type: pipeline.Choice, Choices: []string{pending, sent, refused, failed},
+						Doc: "only those in this state"},
 				},
 				Example: "  pawl wecom replies ls --state refused\n  pawl wecom replies ls --user wmXXXX -o json",
 			}}},
 			{Use: "media", Short: "Fetch media", Commands: []pipeline.Command{{
-				Use: "get ID", Short: "Fetch an image, voice, video or file by its media id", MinArgs: 1, MaxArgs: 1, Args: "a media id",
-				Flags: []pipeline.Flag{which, {Name: "to", Doc: "`FILE` to write; - is the standard output", Default: "-"}},
-				Run:   runMedia, Example: "  pawl wecom media get 2iSLeVyqzk4eX0IB5kTi9Ljfa2rt9dwfq5WKRQ4Nvvgw --to photo.jpg",
+				Use: "get ID", Short: "Fetch an image, voice, video or file by its media id", MinArgs: 1, MaxArgs: 1,
+				Args: "a media id",
+				Flags: []pipeline.Flag{which, {Name: "to", Doc: "`FILE` to write; - is the standard output",
+					Default: "-"}},
+				Run:     runMedia,
+				Example: "  pawl wecom media get 2iSLeVyqzk4eX0IB5kTi9Ljfa2rt9dwfq5WKRQ4Nvvgw --to photo.jpg",
 			}}},
 		},
 	}}
@@ -66,13 +73,17 @@ func openSite(ctx context.Context, in *pipeline.Invocation) (*site, error) {
 	name := in.Flags.Text("pipeline")
 	switch {
 	case len(names) == 0:
-		return nil, &pipeline.Error{Code: pipeline.ExitUsage, What: "the configuration has no pipeline of the kind wecom", Next: "name the file with --config; docs/pipelines/wecom.md has an example"}
+		return nil, &pipeline.Error{Code: pipeline.ExitUsage,
+			What: "the configuration has no pipeline of the kind wecom",
+			Next: "name the file with --config; docs/pipelines/wecom.md has an example"}
 	case name == "" && len(names) > 1:
-		return nil, &pipeline.Error{Code: pipeline.ExitUsage, What: "there are several pipelines of the kind wecom", Next: "choose one with --pipeline: " + strings.Join(names, ", ")}
+		return nil, &pipeline.Error{Code: pipeline.ExitUsage, What: "there are several pipelines of the kind wecom",
+			Next: "choose one with --pipeline: " + strings.Join(names, ", ")}
 	case name == "":
 		name = names[0]
 	case !slices.Contains(names, name):
-		return nil, &pipeline.Error{Code: pipeline.ExitNotFound, What: "there is no pipeline " + name, Next: "there are " + strings.Join(names, ", ")}
+		return nil, &pipeline.Error{Code: pipeline.ExitNotFound, What: "there is no pipeline " + name,
+			Next: "there are " + strings.Join(names, ", ")}
 	}
 	s, err := in.Open(ctx, "", true)
 	if err != nil {
@@ -82,7 +93,8 @@ func openSite(ctx context.Context, in *pipeline.Invocation) (*site, error) {
 	if !ok {
 		return nil, &pipeline.Error{What: "the store keeps no marks", Next: "name the daemon's store with --store"}
 	}
-	st := &site{name: name, section: all[name], store: s, marks: marks, ledger: newLedger(marks, name), accounts: accounts{marks, name + ".accounts"}}
+	st := &site{name: name, section: all[name], store: s, marks: marks, ledger: newLedger(marks, name),
+		accounts: accounts{marks, name + ".accounts"}}
 	st.client = newClient(st.section.Text("api_url"), func(string, string, time.Duration) {})
 	st.client.token = newTokens(marks, name+".token", st.section.Text("corp_id"), st.section.Text("secret"), st.client)
 	return st, nil
@@ -117,7 +129,8 @@ func runPull(ctx context.Context, in *pipeline.Invocation) error {
 			return err
 		}
 		if now.Parked != "" && now.version != before.version {
-			return &pipeline.Error{What: "account " + id + " is parked", Err: errors.New(now.Parked), Next: "check its id in the console of WeCom"}
+			return &pipeline.Error{What: "account " + id + " is parked", Err: errors.New(now.Parked),
+				Next: "check its id in the console of WeCom"}
 		}
 		if now.LastPull.After(asked) && !now.Behind {
 			result.Pulled, result.New = true, now.Pulled-before.Pulled
@@ -153,8 +166,10 @@ func runReplies(ctx context.Context, in *pipeline.Invocation) error {
 			rows = append(rows, r)
 		}
 	}
-	return in.Rows([]string{"MSGID", "MESSAGE", "INDEX", "USER", "ACCOUNT", "STATE", "CLASS", "ERRCODE", "ATTEMPTS"}, rows, func(i int) []string {
-		r := &rows[i]
-		return []string{r.MsgID, r.MessageID, fmt.Sprint(r.Index), r.User, r.OpenKfID, r.State, r.Class, fmt.Sprint(r.Errcode), fmt.Sprint(r.Attempts)}
-	})
+	return in.Rows([]string{"MSGID", "MESSAGE", "INDEX", "USER", "ACCOUNT", "STATE", "CLASS", "ERRCODE", "ATTEMPTS"},
+		rows, func(i int) []string {
+			r := &rows[i]
+			return []string{r.MsgID, r.MessageID, fmt.Sprint(r.Index), r.User, r.OpenKfID, r.State, r.Class,
+				fmt.Sprint(r.Errcode), fmt.Sprint(r.Attempts)}
+		})
 }

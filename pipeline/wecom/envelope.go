@@ -96,13 +96,15 @@ func (it *item) message(topic string) (pawl.Message, error) {
 	enc := json.NewEncoder(&body)
 	enc.SetEscapeHTML(false)
 	err := enc.Encode(Envelope{
-		MessageID: it.MsgID, ExternalUserID: it.User, OpenKfID: it.Account, MsgType: it.MsgType, Content: it.raw, Timestamp: it.SendTime,
+		MessageID: it.MsgID, ExternalUserID: it.User, OpenKfID: it.Account, MsgType: it.MsgType, Content: it.raw,
+		Timestamp: it.SendTime,
 	})
 	if err != nil {
 		return pawl.Message{}, err
 	}
 	m := pawl.Message{
-		ID: fitID(it.MsgID), Topic: topic, Key: fitKey(cmp.Or(it.User, it.Account, "none")), Body: bytes.TrimSpace(body.Bytes()),
+		ID: fitID(it.MsgID), Topic: topic, Key: fitKey(cmp.Or(it.User, it.Account, "none")),
+		Body: bytes.TrimSpace(body.Bytes()),
 		Headers: map[string]string{
 			headerType: it.MsgType, headerID: it.MsgID, headerUser: it.User, headerAccount: it.Account,
 			headerOrigin: strconv.Itoa(it.Origin),

@@ -53,7 +53,10 @@ func TestEveryCodeHasItsAction(t *testing.T) {
 			c, calls := stub(t, row.code)
 			err := c.call(t.Context(), "kf/send_msg", map[string]string{}, nil)
 			paused := false
-			err = explain(t.Context(), err, func(context.Context, error) error { paused = true; return pawl.Release(0, "paused") })
+			err = explain(t.Context(), err, func(context.Context, error) error {
+				paused = true
+				return pawl.Release(0, "paused")
+			})
 			about := pawl.Describe(err)
 			_, released := errors.AsType[*pawl.ReleaseError](err)
 			want := int32(1)
@@ -85,7 +88,8 @@ func TestEveryCodeHasItsAction(t *testing.T) {
 				t.Errorf("%d calls, want %d", calls.Load(), want)
 			}
 			if row.action == wait || row.action == stop {
-				if err := c.call(t.Context(), "kf/send_msg", map[string]string{}, nil); err == nil || calls.Load() != want {
+				if err := c.call(t.Context(), "kf/send_msg", map[string]string{}, nil); err == nil ||
+					calls.Load() != want {
 					t.Error("it was called again at once")
 				}
 			}
@@ -144,7 +148,8 @@ func TestProgramsAnswer(t *testing.T) {
 		t.Run(key, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t)
-			r.daemon("a", nil, map[string]any{"handler": sub("handler", map[string]any{key: command, "timeout": 10 * time.Second})})
+			r.daemon("a", nil, map[string]any{"handler": sub("handler",
+				map[string]any{key: command, "timeout": 10 * time.Second})})
 			r.sim.Say(sim.Account, "wm0", "hello")
 			r.await("it is answered", func() bool { return len(r.sim.Sent()) == 1 })
 			r.exactly(1, 1)
@@ -161,12 +166,14 @@ func TestWebhookSigns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &pawl.Delivery{Message: pawl.Message{ID: "m", Topic: "t", Body: []byte("{}"), Headers: map[string]string{headerUser: "微信"}}}
+	d := &pawl.Delivery{Message: pawl.Message{ID: "m", Topic: "t", Body: []byte("{}"),
+		Headers: map[string]string{headerUser: "微信"}}}
 	if a, err := w.Answer(t.Context(), d); err != nil || len(a.Replies) > 0 {
 		t.Fatal(a, err)
 	}
 	h := <-seen
-	if h.Get("Pawl-Headers") != `{"user_id":"\u5fae\u4fe1"}` || h.Get("Pawl-Id") != "m" || !strings.HasPrefix(h.Get("Pawl-Signature"), "t=") {
+	if h.Get("Pawl-Headers") != `{"user_id":"\u5fae\u4fe1"}` || h.Get("Pawl-Id") != "m" ||
+		!strings.HasPrefix(h.Get("Pawl-Signature"), "t=") {
 		t.Errorf("%v", h)
 	}
 	if got := sign([]byte("key"), time.Unix(1, 0), []byte("{}")); len(got) != len("t=1,v1=")+64 {

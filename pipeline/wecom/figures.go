@@ -47,7 +47,8 @@ func (f *figures) ended(state, class string) { f.replies.Add(1, f.name, state, c
 // knownType bounds the label: WeCom adds types from time to time.
 func knownType(msgType string) string {
 	known := []string{
-		"text", "image", "voice", "video", "file", "location", "link", "business_card", "miniprogram", "msgmenu", "channels_shop_product",
+		"text", "image", "voice", "video", "file", "location", "link", "business_card", "miniprogram", "msgmenu",
+		"channels_shop_product",
 		"channels_shop_order", "merged_msg", "channels", "meeting", "schedule", "event",
 	}
 	if slices.Contains(known, msgType) {
@@ -83,7 +84,8 @@ func (f *figures) late() string {
 	defer f.mu.Unlock()
 	for id, age := range f.ages {
 		if age > cursorLate {
-			return fmt.Sprintf("account %s was last pulled to its end %v ago; WeCom forgets messages after three days", id, age.Round(time.Minute))
+			return fmt.Sprintf("account %s was last pulled to its end %v ago; WeCom forgets messages after three days",
+				id, age.Round(time.Minute))
 		}
 	}
 	return ""
@@ -99,16 +101,26 @@ func (b *bridge) metrics() []observe.Metric {
 		}
 	}
 	return []observe.Metric{
-		{Name: "pawl_wecom_callbacks_total", Help: "Callbacks, by what they came to.", Labels: []string{"pipeline", "result"}, Counter: &f.callbacks},
-		{Name: "pawl_wecom_callback_seconds", Help: "Time to answer a callback.", Labels: []string{"pipeline"}, Durations: &f.callbackTime},
-		{Name: "pawl_wecom_messages_total", Help: "Messages that were pulled and stored.", Labels: []string{"pipeline", "msg_type"}, Counter: &f.pulled},
-		{Name: "pawl_wecom_store_failures_total", Help: "Times that messages could not be stored.", Labels: []string{"pipeline"}, Counter: &f.unstored},
-		{Name: "pawl_wecom_api_calls_total", Help: "Calls of WeCom, by API and errcode.", Labels: []string{"pipeline", "api", "result"}, Counter: &f.calls},
-		{Name: "pawl_wecom_api_call_seconds", Help: "Time of calls of WeCom.", Labels: []string{"pipeline", "api"}, Durations: &f.callTime},
-		{Name: "pawl_wecom_handler_seconds", Help: "Time of the handler.", Labels: []string{"pipeline"}, Durations: &f.handlerTime},
-		{Name: "pawl_wecom_replies_total", Help: "Replies that ended, by state and class.", Labels: []string{"pipeline", "state", "class"}, Counter: &f.replies},
+		{Name: "pawl_wecom_callbacks_total", Help: "Callbacks, by what they came to.",
+			Labels: []string{"pipeline", "result"}, Counter: &f.callbacks},
+		{Name: "pawl_wecom_callback_seconds", Help: "Time to answer a callback.", Labels: []string{"pipeline"},
+			Durations: &f.callbackTime},
+		{Name: "pawl_wecom_messages_total", Help: "Messages that were pulled and stored.",
+			Labels: []string{"pipeline", "msg_type"}, Counter: &f.pulled},
+		{Name: "pawl_wecom_store_failures_total", Help: "Times that messages could not be stored.",
+			Labels: []string{"pipeline"}, Counter: &f.unstored},
+		{Name: "pawl_wecom_api_calls_total", Help: "Calls of WeCom, by API and errcode.",
+			Labels: []string{"pipeline", "api", "result"}, Counter: &f.calls},
+		{Name: "pawl_wecom_api_call_seconds", Help: "Time of calls of WeCom.", Labels: []string{"pipeline", "api"},
+			Durations: &f.callTime},
+		{Name: "pawl_wecom_handler_seconds", Help: "Time of the handler.", Labels: []string{"pipeline"},
+			Durations: &f.handlerTime},
+		{Name: "pawl_wecom_replies_total", Help: "Replies that ended, by state and class.",
+			Labels: []string{"pipeline", "state", "class"}, Counter: &f.replies},
 		{
-			Name: "pawl_wecom_cursor_age_seconds", Help: "Time since an account was last pulled to its end, or its cursor moved.", Labels: []string{"pipeline", "open_kfid"},
+			Name:   "pawl_wecom_cursor_age_seconds",
+			Help:   "Time since an account was last pulled to its end, or its cursor moved.",
+			Labels: []string{"pipeline", "open_kfid"},
 			Gauge: func(set func(float64, ...string)) {
 				f.mu.Lock()
 				defer f.mu.Unlock()
@@ -122,7 +134,8 @@ func (b *bridge) metrics() []observe.Metric {
 			Gauge: one(func() float64 { return float64(f.parked) }),
 		},
 		{
-			Name: "pawl_wecom_token_expires_timestamp_seconds", Help: "When the access token is fetched anew; 0: there is none.", Labels: []string{"pipeline"},
+			Name: "pawl_wecom_token_expires_timestamp_seconds",
+			Help: "When the access token is fetched anew; 0: there is none.", Labels: []string{"pipeline"},
 			Gauge: one(func() float64 {
 				if f.tokenEnd.IsZero() {
 					return 0

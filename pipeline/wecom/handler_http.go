@@ -74,7 +74,8 @@ func (w *webhook) Answer(ctx context.Context, d *pawl.Delivery) (Answer, error) 
 	case reply.StatusCode/100 != 2:
 		return Answer{}, statusError(reply, text)
 	case len(text) > maxHandlerAnswer:
-		return Answer{}, pawl.Permanent(pawl.OfKind(KindHandler, fmt.Errorf("the handler's answer has more than %d MiB", maxHandlerAnswer>>20)))
+		return Answer{}, pawl.Permanent(pawl.OfKind(KindHandler,
+			fmt.Errorf("the handler's answer has more than %d MiB", maxHandlerAnswer>>20)))
 	}
 	a, err := readAnswer(text)
 	if err != nil {

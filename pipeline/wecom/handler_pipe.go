@@ -27,7 +27,8 @@ type kept struct {
 func newKept(command string, concurrency int, l *handler.Launcher, timeout time.Duration, log *slog.Logger) *kept {
 	k := &kept{timeout: timeout, outputs: map[pawl.Token][]byte{}}
 	k.pipe = pipe.Start(pipe.Config{
-		Launcher: l, Command: command, Children: min(concurrency, maxChildren), Stderr: handler.NewOutput(os.Stderr, nil), Logger: log,
+		Launcher: l, Command: command, Children: min(concurrency, maxChildren),
+		Stderr: handler.NewOutput(os.Stderr, nil), Logger: log,
 		Output: k.output,
 	})
 	return k
@@ -55,7 +56,8 @@ func (k *kept) Answer(ctx context.Context, d *pawl.Delivery) (Answer, error) {
 	case ctx.Err() != nil:
 		return Answer{}, context.Cause(ctx)
 	case err != nil && call.Err() != nil:
-		return Answer{}, policy.With(pawl.OfKind(KindHandler, fmt.Errorf("no answer within %v", k.timeout)), policy.Timeout)
+		return Answer{}, policy.With(pawl.OfKind(KindHandler, fmt.Errorf("no answer within %v", k.timeout)),
+			policy.Timeout)
 	case err != nil:
 		return Answer{}, err
 	}

@@ -30,7 +30,8 @@ func newProgram(command string, l *handler.Launcher, timeout time.Duration) *pro
 // Answer implements [Handler].
 func (p *program) Answer(ctx context.Context, d *pawl.Delivery) (Answer, error) {
 	var said bounded
-	h := exec.New(exec.Config{Launcher: p.launcher, Command: p.command, Stdout: handler.NewOutput(&said, nil), Stderr: p.stderr})
+	h := exec.New(exec.Config{Launcher: p.launcher, Command: p.command, Stdout: handler.NewOutput(&said, nil),
+		Stderr: p.stderr})
 	call, cancel := context.WithTimeoutCause(ctx, p.timeout, errors.New("timeout"))
 	defer cancel()
 	err := h.Handle(call, d)
@@ -38,13 +39,15 @@ func (p *program) Answer(ctx context.Context, d *pawl.Delivery) (Answer, error) 
 	case ctx.Err() != nil:
 		return Answer{}, context.Cause(ctx)
 	case call.Err() != nil:
-		return Answer{}, policy.With(pawl.OfKind(KindHandler, fmt.Errorf("no answer within %v", p.timeout)), policy.Timeout)
+		return Answer{}, policy.With(pawl.OfKind(KindHandler, fmt.Errorf("no answer within %v", p.timeout)),
+			policy.Timeout)
 	case err != nil:
 		return Answer{}, err
 	}
 	text, whole := said.text()
 	if !whole {
-		return Answer{}, pawl.Permanent(pawl.OfKind(KindHandler, fmt.Errorf("the handler's answer has more than %d MiB", maxHandlerAnswer>>20)))
+		return Answer{}, pawl.Permanent(pawl.OfKind(KindHandler,
+			fmt.Errorf("the handler's answer has more than %d MiB", maxHandlerAnswer>>20)))
 	}
 	a, err := readAnswer(text)
 	if err != nil {

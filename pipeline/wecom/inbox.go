@@ -109,7 +109,8 @@ func (in *inbox) bury(ctx context.Context, msgs []pawl.Message, why error) error
 	letters, now := make([]store.Record, len(msgs)), time.Now()
 	for i := range msgs {
 		letters[i] = store.Record{
-			Message: msgs[i], State: store.IsDead, Reason: "refused by the store of the messages: " + why.Error(), Kind: pawl.KindDecode,
+			Message: msgs[i], State: store.IsDead, Reason: "refused by the store of the messages: " + why.Error(),
+			Kind:       pawl.KindDecode,
 			EnqueuedAt: now, DeadAt: now,
 		}
 	}

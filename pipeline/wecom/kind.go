@@ -45,35 +45,49 @@ func fields() []pipeline.Field {
 		{Name: "corp_id", Required: true, Doc: "The id of the corporation."},
 		{Name: "secret", Required: true, Secret: true, Doc: "The secret of the application."},
 		{Name: "token", Required: true, Secret: true, Doc: "The Token of the callback."},
-		{Name: "encoding_aes_key", Required: true, Secret: true, Doc: "The EncodingAESKey of the callback.", Check: checkKey},
+		{Name: "encoding_aes_key", Required: true, Secret: true, Doc: "The EncodingAESKey of the callback.",
+			Check: checkKey},
 		{Name: "api_url", Type: pipeline.URL, Default: "https://qyapi.weixin.qq.com", Doc: "Where the API is."},
 		{Name: "listen", Default: "127.0.0.1:9120", Doc: "The address of the callback.", Check: checkListen},
 		{Name: "path", Default: "/wecom/callback", Doc: "The path of the callback.", Check: checkPath},
-		{Name: "timestamp_window", Type: pipeline.Duration, Default: "10m", Doc: "Older or newer callbacks are refused. 0 takes all."},
+		{Name: "timestamp_window", Type: pipeline.Duration, Default: "10m",
+			Doc: "Older or newer callbacks are refused. 0 takes all."},
 		{
-			Name: "reconcile", Type: pipeline.Duration, Default: "3m", Min: int64(time.Second), Max: int64(24 * time.Hour),
+			Name: "reconcile", Type: pipeline.Duration, Default: "3m", Min: int64(time.Second),
+			Max: int64(24 * time.Hour),
 			Doc: "How often all accounts are pulled, whether they rang or not.",
 		},
-		{Name: "accounts", Type: pipeline.Texts, DefaultDoc: "those that WeCom lists, and those that rang", Doc: "The customer-service accounts."},
+		{Name: "accounts", Type: pipeline.Texts, DefaultDoc: "those that WeCom lists, and those that rang",
+			Doc: "The customer-service accounts."},
 		{Name: "messages", Type: pipeline.Object, Doc: "Where messages go.", Fields: []pipeline.Field{
 			{Name: "store", Type: pipeline.URL, DefaultDoc: "the daemon's store", Doc: "The URL of their store."},
 			{Name: "topic", Default: defaultTopic, Doc: "Their topic.", Check: pawl.ValidTopic},
-			{Name: "dead_letter_topic", Default: defaultDead, Doc: "The topic of their dead letters, in Kafka.", Check: pawl.ValidTopic},
+			{Name: "dead_letter_topic", Default: defaultDead, Doc: "The topic of their dead letters, in Kafka.",
+				Check: pawl.ValidTopic},
 			{Name: "group", Default: defaultGroup, Doc: "The consumer group, in Kafka."},
-			{Name: "fallback", Type: pipeline.URL, DefaultDoc: "none", Doc: "The URL of a store for what the first one does not take."},
+			{Name: "fallback", Type: pipeline.URL, DefaultDoc: "none",
+				Doc: "The URL of a store for what the first one does not take."},
 			{
-				Name: "profile", Type: pipeline.Choice, Choices: []string{development, production}, Default: development,
-				Doc: "How topics are created in Kafka: 4 partitions and 1 replica, or 12 and 3.",
+				Name: "profile", Type: pipeline.Choice, Choices: []string{development, production},
+				Default: development,
+				Doc:     "How topics are created in Kafka: 4 partitions and 1 replica, or 12 and 3.",
 			},
 		}},
-		{Name: "handler", Type: pipeline.Object, Doc: "Who answers: one of http, exec and pipe.", Fields: []pipeline.Field{
-			{Name: "http", Type: pipeline.URL, Doc: "The URL that envelopes are posted to; the answer is the body of the reply."},
-			{Name: "exec", Raw: true, Doc: "A command that is started for every message; the answer is what it writes to stdout."},
-			{Name: "pipe", Raw: true, Doc: "A command that is kept running; the answer is the member output of its verdict."},
-			{Name: "timeout", Type: pipeline.Duration, Default: "30s", Min: int64(time.Second), Max: int64(time.Hour), Doc: "How long an answer may take."},
-			{Name: "signing_key", Secret: true, DefaultDoc: "nothing is signed", Doc: "The key of the header Pawl-Signature, over http."},
-		}},
-		{Name: "concurrency", Type: pipeline.Int, Default: "64", Min: 1, Max: 10_000, Doc: "Users who are served at once."},
+		{Name: "handler", Type: pipeline.Object, Doc: "Who answers: one of http, exec and pipe.",
+			Fields: []pipeline.Field{
+				{Name: "http", Type: pipeline.URL,
+					Doc: "The URL that envelopes are posted to; the answer is the body of the reply."},
+				{Name: "exec", Raw: true,
+					Doc: "A command that is started for every message; the answer is what it writes to stdout."},
+				{Name: "pipe", Raw: true,
+					Doc: "A command that is kept running; the answer is the member output of its verdict."},
+				{Name: "timeout", Type: pipeline.Duration, Default: "30s", Min: int64(time.Second),
+					Max: int64(time.Hour), Doc: "How long an answer may take."},
+				{Name: "signing_key", Secret: true, DefaultDoc: "nothing is signed",
+					Doc: "The key of the header Pawl-Signature, over http."},
+			}},
+		{Name: "concurrency", Type: pipeline.Int, Default: "64", Min: 1, Max: 10_000,
+			Doc: "Users who are served at once."},
 		{
 			Name: "duplicate_msgid_errcodes", Type: pipeline.Texts, Check: checkCode,
 			Doc: "Codes by which WeCom says that it has a message with this msgid. They are not documented; a repeated call counts as sent as well if the code is in no table.",
@@ -115,23 +129,28 @@ func checkWith(h Handler) func(string, pipeline.Section) []pipeline.Fault {
 		var faults []pipeline.Fault
 		given := slices.DeleteFunc(handlerKeys(), func(key string) bool { return s.Section("handler").Text(key) == "" })
 		if h == nil && len(given) != 1 {
-			faults = append(faults, pipeline.Fault{Path: "handler", Why: "needs exactly one of http, exec and pipe", Hint: "handler: {http: http://127.0.0.1:8081/message}"})
+			faults = append(faults, pipeline.Fault{Path: "handler", Why: "needs exactly one of http, exec and pipe",
+				Hint: "handler: {http: http://127.0.0.1:8081/message}"})
 		}
 		if len(given) > 0 && given[0] == "http" {
 			if _, err := newWebhook(s.Section("handler").Text("http"), "", 0); err != nil {
-				faults = append(faults, pipeline.Fault{Path: "handler.http", Why: "must be a URL like http://127.0.0.1:8081/message"})
+				faults = append(faults, pipeline.Fault{Path: "handler.http",
+					Why: "must be a URL like http://127.0.0.1:8081/message"})
 			}
 		}
 		m := s.Section("messages")
 		if m.Text("topic") == m.Text("dead_letter_topic") {
-			faults = append(faults, pipeline.Fault{Path: "messages.dead_letter_topic", Why: "must be another topic than messages.topic"})
+			faults = append(faults, pipeline.Fault{Path: "messages.dead_letter_topic",
+				Why: "must be another topic than messages.topic"})
 		}
 		if m.Text("fallback") != "" && m.Text("store") == "" {
-			faults = append(faults, pipeline.Fault{Path: "messages.fallback", Why: "is there, but messages.store is not: the daemon's store needs none"})
+			faults = append(faults, pipeline.Fault{Path: "messages.fallback",
+				Why: "is there, but messages.store is not: the daemon's store needs none"})
 		}
 		for _, stage := range []string{stagePull, stageReplies} {
 			if m.Text("topic") == name+"."+stage {
-				faults = append(faults, pipeline.Fault{Path: "messages.topic", Why: fmt.Sprintf("is the name of the stage %s", stage)})
+				faults = append(faults, pipeline.Fault{Path: "messages.topic",
+					Why: fmt.Sprintf("is the name of the stage %s", stage)})
 			}
 		}
 		return faults

@@ -29,7 +29,8 @@ type ledger struct {
 
 func newLedger(m store.Marks, name string) *ledger {
 	return &ledger{
-		marks: m, handled: name + ".handled", windows: name + ".windows", replies: name + ".replies", refusals: name + ".refusals", now: time.Now,
+		marks: m, handled: name + ".handled", windows: name + ".windows", replies: name + ".replies",
+		refusals: name + ".refusals", now: time.Now,
 	}
 }
 
@@ -255,7 +256,8 @@ func (l *ledger) refusedOne(ctx context.Context, account string) error {
 		var n int64
 		_ = json.Unmarshal(marks[account].Value, &n)
 		text, _ := json.Marshal(n + 1)
-		receipts, err := l.marks.PutMarks(ctx, pawl.Mark{Scope: l.refusals, Key: account, Value: text, If: marks[account].Version})
+		receipts, err := l.marks.PutMarks(ctx, pawl.Mark{Scope: l.refusals, Key: account, Value: text,
+			If: marks[account].Version})
 		if err != nil || receipts[0].Put {
 			return err
 		}

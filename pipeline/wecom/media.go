@@ -66,7 +66,8 @@ func (c *client) media(ctx context.Context, id string, out io.Writer) (n int64, 
 			return err
 		}
 		defer func() { _ = reply.Body.Close() }()
-		if strings.Contains(reply.Header.Get("Content-Type"), "json") || strings.HasPrefix(reply.Header.Get("Content-Type"), "text/plain") {
+		if strings.Contains(reply.Header.Get("Content-Type"), "json") ||
+			strings.HasPrefix(reply.Header.Get("Content-Type"), "text/plain") {
 			text, err := io.ReadAll(io.LimitReader(reply.Body, maxCallback))
 			if err != nil {
 				return &uncertainError{api, errors.New("the answer broke off")}

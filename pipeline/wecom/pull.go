@@ -197,7 +197,8 @@ func (p *puller) park(ctx context.Context, id string, why error) error {
 	if err != nil {
 		return err
 	}
-	p.log.Warn("an account is parked: it is pulled again when it rings, or by `pawl wecom pull`", "open_kfid", id, "error", why)
+	p.log.Warn("an account is parked: it is pulled again when it rings, or by `pawl wecom pull`", "open_kfid", id,
+		"error", why)
 	now.Parked = why.Error()
 	return p.accounts.put(ctx, id, &now)
 }

@@ -68,7 +68,8 @@ func (r *replier) refuses(t *task, now *reply, left *allowance) *errcode {
 	case t.Call == callReply:
 		return left.refuses(t.MsgID, r.ledger.now())
 	case t.Call == callWelcome && r.ledger.now().Sub(time.Unix(t.At, 0)) > welcomeLife:
-		return &errcode{kind: KindWindow, class: "code_expired", meaning: "the code of a welcome is valid for 20 seconds"}
+		return &errcode{kind: KindWindow, class: "code_expired",
+			meaning: "the code of a welcome is valid for 20 seconds"}
 	}
 	return nil
 }

@@ -69,7 +69,8 @@ func (r *responder) hand(ctx context.Context, d *pawl.Delivery, tasks []task) er
 		if err != nil {
 			return pawl.Permanent(pawl.OfKind(KindHandler, err))
 		}
-		msgs[i] = pawl.Message{ID: tasks[i].MsgID, Topic: r.replies, Key: fitKey(tasks[i].OpenKfID + "/" + tasks[i].User), Body: body}
+		msgs[i] = pawl.Message{ID: tasks[i].MsgID, Topic: r.replies,
+			Key: fitKey(tasks[i].OpenKfID + "/" + tasks[i].User), Body: body}
 		if trace := d.Headers["traceparent"]; trace != "" {
 			msgs[i].Headers = map[string]string{"traceparent": trace}
 		}

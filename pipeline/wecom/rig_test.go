@@ -71,10 +71,13 @@ func sub(name string, values map[string]any) pipeline.Section {
 
 func (r *rig) section(change map[string]any) pipeline.Section {
 	values := map[string]any{
-		"corp_id": sim.CorpID, "secret": sim.Secret, "token": sim.Token, "encoding_aes_key": sim.AESKey, "api_url": r.api, "listen": r.listen,
-		"path": "/wecom/callback", "timestamp_window": 10 * time.Minute, "reconcile": time.Second, "concurrency": int64(16),
+		"corp_id": sim.CorpID, "secret": sim.Secret, "token": sim.Token, "encoding_aes_key": sim.AESKey,
+		"api_url": r.api, "listen": r.listen,
+		"path": "/wecom/callback", "timestamp_window": 10 * time.Minute, "reconcile": time.Second,
+		"concurrency": int64(16),
 		"messages": sub("messages", map[string]any{
-			"store": r.messages, "topic": defaultTopic, "dead_letter_topic": defaultDead, "group": defaultGroup, "profile": development,
+			"store": r.messages, "topic": defaultTopic, "dead_letter_topic": defaultDead, "group": defaultGroup,
+			"profile": development,
 		}),
 		"handler": sub("handler", map[string]any{"timeout": 10 * time.Second}),
 	}
@@ -94,7 +97,10 @@ func (r *rig) daemon(owner string, h Handler, change map[string]any) (end, kill 
 	ctx, cancel := context.WithCancel(context.Background())
 	log := slog.New(slog.DiscardHandler)
 	p, err := KindWith(h).New(ctx, pipeline.Env{
-		Name: "kefu", Section: r.section(change), Store: r.store, Logger: log, Owner: owner, Policy: matrix, Redact: func(s string) string { return s },
+		Name: "kefu", Section: r.section(change), Store: r.store, Logger: log, Owner: owner, Policy: matrix,
+		Redact: func(s string) string {
+			return s
+		},
 		Open: func(ctx context.Context, url string) (store.Store, error) {
 			s, err := open.Open(ctx, open.Config{URL: url})
 			opened = append(opened, s)

@@ -45,7 +45,8 @@ func newSeal(token, aesKey, receiver string) (*seal, error) {
 func parseKey(text string) ([]byte, error) {
 	key, err := base64.StdEncoding.DecodeString(text + "=")
 	if len(text) != keyText || err != nil || len(key) != keyLength {
-		return nil, errors.New("must be the EncodingAESKey of the callback: 43 letters and digits") // it is a secret: not quoted
+		// it is a secret: not quoted
+		return nil, errors.New("must be the EncodingAESKey of the callback: 43 letters and digits")
 	}
 	return key, nil
 }

@@ -36,7 +36,8 @@ func TestVendorsVector(t *testing.T) {
 	if !s.verify(vectorSignature, vectorTime, vectorNonce, vectorSealed) {
 		t.Error("the signature is refused")
 	}
-	if s.verify(strings.Replace(vectorSignature, "4", "5", 1), vectorTime, vectorNonce, vectorSealed) || s.verify("", vectorTime, vectorNonce, vectorSealed) {
+	if s.verify(strings.Replace(vectorSignature, "4", "5", 1), vectorTime, vectorNonce, vectorSealed) ||
+		s.verify("", vectorTime, vectorNonce, vectorSealed) {
 		t.Error("a wrong signature is taken")
 	}
 	text, err := s.open(vectorSealed)
@@ -110,7 +111,8 @@ func FuzzOpen(f *testing.F) {
 	f.Add(raw[:32])
 	whole, _ := s.open(vectorSealed)
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if text, err := s.open(base64.StdEncoding.EncodeToString(b)); err == nil && !bytes.Equal(b, raw) && bytes.Equal(text, whole) {
+		if text, err := s.open(base64.StdEncoding.EncodeToString(b)); err == nil && !bytes.Equal(b, raw) &&
+			bytes.Equal(text, whole) {
 			t.Skip("the random bytes at the start are no part of the message")
 		}
 	})

@@ -19,7 +19,8 @@ func (b *bridge) serve(ctx context.Context, h http.Handler) error {
 	b.deaf = ""
 	b.mu.Unlock()
 	b.env.Logger.Info("the callback listens", "listen", l.Addr().String(), "path", b.section.Text("path"))
-	s := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second, IdleTimeout: time.Minute}
+	s := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
+		WriteTimeout: 10 * time.Second, IdleTimeout: time.Minute}
 	stop := context.AfterFunc(ctx, func() {
 		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer cancel()
@@ -47,12 +48,14 @@ func (b *bridge) doctor(ctx context.Context) []pipeline.Finding {
 	var all []pipeline.Finding
 	for id, a := range b.accounts.all(ctx) {
 		if a.Parked != "" {
-			all = append(all, pipeline.Finding{Problem: "account " + id + " is parked: " + a.Parked, Next: "pawl wecom pull " + id, Warning: true})
+			all = append(all, pipeline.Finding{Problem: "account " + id + " is parked: " + a.Parked,
+				Next: "pawl wecom pull " + id, Warning: true})
 		}
 		if age := time.Since(a.Fresh); !a.Fresh.IsZero() && a.Parked == "" && age > cursorLate {
 			all = append(all, pipeline.Finding{
-				Problem: "account " + id + " was last pulled to its end " + age.Round(time.Minute).String() + " ago; WeCom forgets messages after three days",
-				Next:    "pawl wecom status",
+				Problem: "account " + id + " was last pulled to its end " + age.Round(time.Minute).String() +
+					" ago; WeCom forgets messages after three days",
+				Next: "pawl wecom status",
 			})
 		}
 	}

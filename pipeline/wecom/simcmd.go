@@ -30,7 +30,8 @@ GET /truth says what was sent. Faults are:
 		Flags: []pipeline.Flag{
 			{Name: "listen", Default: "127.0.0.1:9121", Doc: "`ADDR` to listen at"},
 			{Name: "callback", Default: "http://127.0.0.1:9120/wecom/callback", Doc: "`URL` of the callback"},
-			{Name: "account", Type: pipeline.Texts, Doc: "`OPEN_KFID` of an account; may be repeated (default " + sim.Account + ")"},
+			{Name: "account", Type: pipeline.Texts, Doc: "`OPEN_KFID` of an account; may be repeated (default " +
+				sim.Account + ")"},
 			{Name: "corp-id", Default: sim.CorpID, Doc: "`ID` of the corporation"},
 			{Name: "secret", Default: sim.Secret, Doc: "`SECRET` of the application"},
 			{Name: "token", Default: sim.Token, Doc: "`TOKEN` of the callback"},
@@ -48,7 +49,8 @@ GET /truth says what was sent. Faults are:
 func runSim(ctx context.Context, in *pipeline.Invocation) error {
 	f := in.Flags
 	server, err := sim.New(sim.Config{
-		CorpID: f.Text("corp-id"), Secret: f.Text("secret"), Token: f.Text("token"), AESKey: f.Text("aes-key"), Accounts: f.Texts("account"),
+		CorpID: f.Text("corp-id"), Secret: f.Text("secret"), Token: f.Text("token"), AESKey: f.Text("aes-key"),
+		Accounts: f.Texts("account"),
 		Callback: f.Text("callback"), Seed: uint64(f.Int("seed")), JSON: f.Bool("json"), //nolint:gosec // any number will do
 	})
 	if err != nil {
@@ -65,7 +67,8 @@ func runSim(ctx context.Context, in *pipeline.Invocation) error {
 	}
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", f.Text("listen"))
 	if err != nil {
-		return &pipeline.Error{What: "the simulator cannot listen", Err: err, Next: "choose another address with --listen"}
+		return &pipeline.Error{What: "the simulator cannot listen", Err: err,
+			Next: "choose another address with --listen"}
 	}
 	_, _ = fmt.Fprintf(in.Stderr, "the simulator listens at http://%s\n", l.Addr())
 	if n := int(f.Int("users")); n > 0 {

@@ -46,7 +46,8 @@ func runStatus(ctx context.Context, in *pipeline.Invocation) error {
 	backlog := st.backlog(ctx, messages)
 	token, paused := at(st.client.token.expires(ctx)), st.paused(ctx)
 	for id, a := range st.all(ctx) {
-		row := accountRow{ID: id, LastDoorbell: at(a.LastDoorbell), LastPull: at(a.LastPull), TokenExpires: token, State: "running"}
+		row := accountRow{ID: id, LastDoorbell: at(a.LastDoorbell), LastPull: at(a.LastPull), TokenExpires: token,
+			State: "running"}
 		if !a.Fresh.IsZero() {
 			row.CursorAge = new(time.Since(a.Fresh).Seconds())
 		}
@@ -67,12 +68,14 @@ func runStatus(ctx context.Context, in *pipeline.Invocation) error {
 		rows = append(rows, row)
 	}
 	now := time.Now()
-	return in.Rows([]string{"ACCOUNT", "STATE", "CURSOR AGE", "LAST DOORBELL", "LAST PULL", "BACKLOG", "REFUSED", "WHY"}, rows, func(i int) []string {
+	return in.Rows([]string{"ACCOUNT", "STATE", "CURSOR AGE", "LAST DOORBELL", "LAST PULL", "BACKLOG", "REFUSED",
+		"WHY"}, rows, func(i int) []string {
 		r, age := &rows[i], "-"
 		if r.CursorAge != nil {
 			age = time.Duration(*r.CursorAge * float64(time.Second)).Round(time.Second).String()
 		}
-		return []string{r.ID, r.State, age, ago(r.LastDoorbell, now), ago(r.LastPull, now), strconv.FormatInt(r.Backlog, 10), strconv.FormatInt(r.BudgetRefused, 10), r.Why}
+		return []string{r.ID, r.State, age, ago(r.LastDoorbell, now), ago(r.LastPull, now),
+			strconv.FormatInt(r.Backlog, 10), strconv.FormatInt(r.BudgetRefused, 10), r.Why}
 	})
 }
 
@@ -110,7 +113,8 @@ func (st *site) backlog(ctx context.Context, s store.Store) map[string]int64 {
 	if !ok {
 		return count
 	}
-	for r, err := range look.List(ctx, store.Filter{Topic: st.section.Section("messages").Text("topic"), Limit: maxBacklog}) {
+	for r, err := range look.List(ctx, store.Filter{Topic: st.section.Section("messages").Text("topic"),
+		Limit: maxBacklog}) {
 		if err != nil {
 			break
 		}
@@ -178,12 +182,15 @@ func (st *site) listReplies(ctx context.Context) ([]reply, error) {
 		}
 		var t task
 		if json.Unmarshal(rec.Body, &t) == nil && !seen[t.MsgID] {
-			all = append(all, reply{MsgID: t.MsgID, MessageID: t.MessageID, Index: t.Index, User: t.User, OpenKfID: t.OpenKfID, State: pending})
+			all = append(all, reply{MsgID: t.MsgID, MessageID: t.MessageID, Index: t.Index, User: t.User,
+				OpenKfID: t.OpenKfID, State: pending})
 		}
 	}
 	if err := st.giveUp(ctx, all); err != nil {
 		return nil, err
 	}
-	slices.SortStableFunc(all, func(a, b reply) int { return strings.Compare(a.User+"\x00"+a.MessageID, b.User+"\x00"+b.MessageID) })
+	slices.SortStableFunc(all, func(a, b reply) int {
+		return strings.Compare(a.User+"\x00"+a.MessageID, b.User+"\x00"+b.MessageID)
+	})
 	return all, nil
 }

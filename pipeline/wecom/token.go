@@ -122,7 +122,8 @@ func (t *tokens) fetch(ctx context.Context, mine int64, bad string) (string, err
 		Token   string `json:"access_token"`
 		Seconds int64  `json:"expires_in"`
 	}
-	err := t.client.send(ctx, http.MethodGet, "gettoken", url.Values{"corpid": {t.corp}, "corpsecret": {t.secret}}, nil, &answer)
+	err := t.client.send(ctx, http.MethodGet, "gettoken", url.Values{"corpid": {t.corp}, "corpsecret": {t.secret}},
+		nil, &answer)
 	if err == nil && (answer.Token == "" || answer.Seconds <= 0) {
 		err = &uncertainError{"gettoken", errors.New("the answer has no token")}
 	}

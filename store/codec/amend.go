@@ -64,7 +64,8 @@ func (l *letters) lookUp(ctx context.Context, amendments []store.Amendment) (map
 	take := func(r store.Record) error {
 		was := r
 		err := l.open(ctx, &r)
-		found[r.ID] = &amended{stored: was, message: r.Message, sealed: isSealed(&r.Message), headers: map[string]string{}}
+		found[r.ID] = &amended{stored: was, message: r.Message, sealed: isSealed(&r.Message),
+			headers: map[string]string{}}
 		return err
 	}
 	looker, ok := store.As[store.Looker](l.inner)
@@ -103,7 +104,8 @@ func (w *amended) apply(a *store.Amendment) error {
 	}
 	if w.sealed {
 		if a.Body == nil && foldable(a.Headers) != nil {
-			return &pawl.InvalidError{Field: "headers", Why: "named " + Header + " are the codec's, and the body cannot be decoded: amend the body, too"}
+			return &pawl.InvalidError{Field: "headers", Why: "named " + Header +
+				" are the codec's, and the body cannot be decoded: amend the body, too"}
 		}
 		if a.Body != nil { // it becomes readable by that
 			w.message.Headers = maps.Clone(w.message.Headers)
@@ -121,7 +123,8 @@ func (w *amended) apply(a *store.Amendment) error {
 }
 
 // send amends the letters in the store below.
-func (l *letters) send(ctx context.Context, seen map[string]*amended, order []string, refused map[string]error) (map[string]error, error) {
+func (l *letters) send(ctx context.Context, seen map[string]*amended, order []string,
+	refused map[string]error) (map[string]error, error) {
 	var out []store.Amendment
 	for _, id := range order {
 		w := seen[id]
@@ -148,7 +151,8 @@ func (l *letters) send(ctx context.Context, seen map[string]*amended, order []st
 
 // settleRaces looks again at letters that got a body without the header: if
 // another process has encoded the letter meanwhile, its header does not fit.
-func (l *letters) settleRaces(ctx context.Context, seen map[string]*amended, out []store.Amendment, refused map[string]error) error {
+func (l *letters) settleRaces(ctx context.Context, seen map[string]*amended, out []store.Amendment,
+	refused map[string]error) error {
 	looker, ok := store.As[store.Looker](l.inner)
 	var again []store.Amendment
 	for _, a := range out {
@@ -158,7 +162,8 @@ func (l *letters) settleRaces(ctx context.Context, seen map[string]*amended, out
 		r, err := looker.Get(ctx, a.ID)
 		if _, encoded := r.Headers[Header]; err == nil && encoded {
 			raw := recipe{length: len(a.Body)}
-			again = append(again, store.Amendment{ID: a.ID, Body: a.Body, Headers: map[string]string{Header: raw.String()}})
+			again = append(again, store.Amendment{ID: a.ID, Body: a.Body,
+				Headers: map[string]string{Header: raw.String()}})
 		}
 	}
 	if len(again) == 0 {
@@ -172,13 +177,15 @@ func (l *letters) settleRaces(ctx context.Context, seen map[string]*amended, out
 func (l *letters) rewrite(w *amended) (store.Amendment, draft, error) {
 	a := store.Amendment{ID: w.stored.ID, Headers: w.headers}
 	value, encoded := w.stored.Headers[Header]
-	if old, err := parseRecipe(value); !w.body && foldable(w.headers) == nil && (!encoded || w.sealed || err == nil && old.fold == 0) {
+	if old, err := parseRecipe(value); !w.body && foldable(w.headers) == nil &&
+		(!encoded || w.sealed || err == nil && old.fold == 0) {
 		if next := w.stored.Message; a.Apply(&next) == nil {
 			return a, draft{}, nil // the body stays as it is stored
 		}
 	}
 	if w.sealed {
-		return a, draft{}, &pawl.InvalidError{Field: "headers", Why: "leave no room for the codec's own, and the body cannot be decoded: amend the body, too"}
+		return a, draft{}, &pawl.InvalidError{Field: "headers",
+			Why: "leave no room for the codec's own, and the body cannot be decoded: amend the body, too"}
 	}
 	d, err := l.encode.encode(w.message)
 	if err == nil {

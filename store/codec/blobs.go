@@ -74,7 +74,8 @@ func openFolder(path string) (*folder, error) {
 		}
 		for _, e := range entries {
 			if e.Name() != "lost+found" && !strings.HasPrefix(e.Name(), ".") && e.Name() != marker {
-				return fail(store.ErrConflict, fmt.Errorf("it has %s, but no file %s", e.Name(), marker), "name an empty folder, or put the file back")
+				return fail(store.ErrConflict, fmt.Errorf("it has %s, but no file %s", e.Name(), marker),
+					"name an empty folder, or put the file back")
 			}
 		}
 		if f.id, err = f.mark(); err != nil {
@@ -145,7 +146,8 @@ func (f *folder) put(r *ref, content []byte) error {
 		}
 	}
 	if err != nil {
-		return &store.Error{Op: "write blob", Code: codeOf(err), Err: err, Hint: "look at the folder of blobs " + f.path}
+		return &store.Error{Op: "write blob", Code: codeOf(err), Err: err,
+			Hint: "look at the folder of blobs " + f.path}
 	}
 	return nil
 }
@@ -238,7 +240,8 @@ func (f *folder) read(ctx context.Context, r *ref) ([]byte, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, f.missing(name, r)
 	case err != nil:
-		return nil, &store.Error{Op: "read blob " + name, Code: store.ErrUnavailable, Err: err, Hint: "look at the folder of blobs " + f.path}
+		return nil, &store.Error{Op: "read blob " + name, Code: store.ErrUnavailable, Err: err,
+			Hint: "look at the folder of blobs " + f.path}
 	case len(content) != r.size:
 		return nil, damaged("blob %s has not the %d bytes that it had", name, r.size)
 	case sha256.Sum256(content) != r.sum:
@@ -267,10 +270,12 @@ func (f *folder) missing(name string, r *ref) error {
 	id, err := f.readMarker()
 	switch {
 	case err != nil:
-		return &store.Error{Op: "read blob " + name, Code: store.ErrUnavailable, Err: err, Hint: "is the folder of blobs mounted?"}
+		return &store.Error{Op: "read blob " + name, Code: store.ErrUnavailable, Err: err,
+			Hint: "is the folder of blobs mounted?"}
 	case id != r.folder:
 		return &store.Error{
-			Op: "read blob " + name, Code: store.ErrUnavailable, Err: fmt.Errorf("it was written to folder %s, this is %s", r.folder, id),
+			Op: "read blob " + name, Code: store.ErrUnavailable,
+			Err:  fmt.Errorf("it was written to folder %s, this is %s", r.folder, id),
 			Hint: "mount or copy the folder that it was written to",
 		}
 	}

@@ -155,7 +155,8 @@ func (c *claim) cut(p *portion, run []pawl.Delivery, i int, why string) *store.S
 
 // back releases a run by its first message.
 func (c *claim) back(d *pawl.Delivery, why string) *store.Settlement {
-	return &store.Settlement{Token: d.Token, ID: d.ID, Verdict: store.Release, Failure: store.Failure{Error: "codec: " + why}}
+	return &store.Settlement{Token: d.Token, ID: d.ID, Verdict: store.Release,
+		Failure: store.Failure{Error: "codec: " + why}}
 }
 
 // refuse settles the head of a lane that cannot be decoded.

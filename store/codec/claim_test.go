@@ -47,8 +47,10 @@ func TestDamagedBlobIsADeadLetter(t *testing.T) {
 				t.Fatalf("problem %+v", p)
 			}
 			in := r.stored(id)
-			if in.State != store.IsDead || in.Kind != pawl.KindDecode || !strings.Contains(in.Reason, c.reason) || !strings.Contains(in.Reason, file) ||
-				in.Headers[codec.Header] != whole.Headers[codec.Header] || len(in.Body) != 0 || in.History[0].Worker != "worker" {
+			if in.State != store.IsDead || in.Kind != pawl.KindDecode || !strings.Contains(in.Reason, c.reason) ||
+				!strings.Contains(in.Reason, file) ||
+				in.Headers[codec.Header] != whole.Headers[codec.Header] || len(in.Body) != 0 ||
+				in.History[0].Worker != "worker" {
 				t.Fatalf("dead letter %+v", in)
 			}
 			_ = os.Remove(file)
@@ -88,7 +90,9 @@ func TestUnreadableBlobIsReleased(t *testing.T) {
 			}
 		},
 		"no folder": func(r *rig) func() error {
-			s, err := codec.New(r.inner, codec.Config{Report: func(p codec.Problem) { r.problems = append(r.problems, p) }})
+			s, err := codec.New(r.inner, codec.Config{Report: func(p codec.Problem) {
+				r.problems = append(r.problems, p)
+			}})
 			r.must(err)
 			whole := r.Store
 			r.Store = s
@@ -106,7 +110,8 @@ func TestUnreadableBlobIsReleased(t *testing.T) {
 			if wantCode(t, p.Err, store.ErrUnavailable); p.ID != id || p.Action != "released for 30s" {
 				t.Fatalf("problem %+v", p)
 			}
-			if in := r.stored(id); in.State != store.Delayed || in.Attempts != 0 || !strings.Contains(in.Reason, "released: codec: ") {
+			if in := r.stored(id); in.State != store.Delayed || in.Attempts != 0 ||
+				!strings.Contains(in.Reason, "released: codec: ") {
 				t.Fatalf("it is %s after %d attempts: %s", in.State, in.Attempts, in.Reason)
 			}
 			r.bodies()
@@ -148,28 +153,39 @@ func TestUndecodableIsADeadLetter(t *testing.T) {
 	flipped[len(flipped)-1] ^= 1 // of the checksum
 	sum := strings.Repeat("ab", 32)
 	for i, m := range []pawl.Message{
-		raw("", hello), raw("raw", hello), raw("raw;len=25", hello), raw("raw;len=-1", hello), raw("raw;len=26;new=1", hello), raw("brotli;len=26", hello),
-		raw("zstd,msgpack;len=26", z), raw("msgpack,;len=26", z), raw("zstd;len=26", hello), raw("zstd;len=25", z), raw("zstd;len=27", z), raw("zstd;len=26", flipped),
-		raw("zstd;len=26", append(bytes.Clone(z), 'x')), raw("lz4;len=26", hello), raw("lz4;len=25", l), raw("lz4;len=27", l), raw("lz4;len=26", l[:len(l)-2]),
-		raw("lz4;len=26", append(bytes.Clone(l), 'x')), raw("zstd;len=26", l), raw("msgpack,zstd;len=26", z), raw("msgpack,zstd;len=26;mid=26", z),
-		raw("msgpack;len=3", []byte{0xc1}), raw("msgpack;len=4", []byte{0xc0, 0xc0}), raw("msgpack;len=9", []byte{0xdd, 0xff, 0xff, 0xff, 0xff}),
-		raw("msgpack;len=2", []byte{0x81, 0xc0, 0xc0}), raw("msgpack;len=3", []byte{0xa1, 0xff}), raw("msgpack;len=2", []byte{0xc0}),
-		raw(fmt.Sprintf("raw;len=%d", pawl.MaxBody+1), hello), raw("raw;len=26;fold=27", hello), raw("raw;len=26;fold=3", hello),
+		raw("", hello), raw("raw", hello), raw("raw;len=25", hello), raw("raw;len=-1", hello),
+		raw("raw;len=26;new=1", hello), raw("brotli;len=26", hello),
+		raw("zstd,msgpack;len=26", z), raw("msgpack,;len=26", z), raw("zstd;len=26", hello), raw("zstd;len=25", z),
+		raw("zstd;len=27", z), raw("zstd;len=26", flipped),
+		raw("zstd;len=26", append(bytes.Clone(z), 'x')), raw("lz4;len=26", hello), raw("lz4;len=25", l),
+		raw("lz4;len=27", l), raw("lz4;len=26", l[:len(l)-2]),
+		raw("lz4;len=26", append(bytes.Clone(l), 'x')), raw("zstd;len=26", l), raw("msgpack,zstd;len=26", z),
+		raw("msgpack,zstd;len=26;mid=26", z),
+		raw("msgpack;len=3", []byte{0xc1}), raw("msgpack;len=4", []byte{0xc0, 0xc0}),
+		raw("msgpack;len=9", []byte{0xdd, 0xff, 0xff, 0xff, 0xff}),
+		raw("msgpack;len=2", []byte{0x81, 0xc0, 0xc0}), raw("msgpack;len=3", []byte{0xa1, 0xff}),
+		raw("msgpack;len=2", []byte{0xc0}),
+		raw(fmt.Sprintf("raw;len=%d", pawl.MaxBody+1), hello), raw("raw;len=26;fold=27", hello),
+		raw("raw;len=26;fold=3", hello),
 		raw("raw;len=26;fold=10", []byte(`{"": "no"}0123456789abcdef`)),
-		raw("raw;len=26;blob=md5:ab;size=1;dir=x", nil), raw("raw;len=26;blob=sha256:"+sum+";size=1", nil), raw("raw;len=26;blob=sha256:"+sum+";dir=x", nil),
-		raw("raw;len=26;blob=sha256:"+sum+"ab;size=26;dir=x", nil), raw("raw;len=26;blob=sha256:"+sum+";size=26;dir=x", hello), raw("raw;len=99999999999999999999", hello),
+		raw("raw;len=26;blob=md5:ab;size=1;dir=x", nil), raw("raw;len=26;blob=sha256:"+sum+";size=1", nil),
+		raw("raw;len=26;blob=sha256:"+sum+";dir=x", nil),
+		raw("raw;len=26;blob=sha256:"+sum+"ab;size=26;dir=x", nil),
+		raw("raw;len=26;blob=sha256:"+sum+";size=26;dir=x", hello), raw("raw;len=99999999999999999999", hello),
 	} {
 		r := newRig(t, codec.Config{})
 		id := r.putTo(r.inner, m)[0]
 		r.bodies()
 		in := r.stored(id)
-		if in.State != store.IsDead || in.Kind != pawl.KindDecode || !bytes.Equal(in.Body, m.Body) || in.Headers[codec.Header] != m.Headers[codec.Header] {
+		if in.State != store.IsDead || in.Kind != pawl.KindDecode || !bytes.Equal(in.Body, m.Body) ||
+			in.Headers[codec.Header] != m.Headers[codec.Header] {
 			t.Errorf("%d: %q is %s: %s", i, m.Headers[codec.Header], in.State, in.Reason)
 		}
 		r.reported(1)
 	}
 	r := newRig(t, codec.Config{})
-	r.putTo(r.inner, raw("zstd;len=26", z), raw("lz4;len=26", l), raw("msgpack;len=2", []byte{0x90}), raw("msgpack,zstd;mid=1;len=4", packZstd([]byte{0xc0})))
+	r.putTo(r.inner, raw("zstd;len=26", z), raw("lz4;len=26", l), raw("msgpack;len=2", []byte{0x90}),
+		raw("msgpack,zstd;mid=1;len=4", packZstd([]byte{0xc0})))
 	r.bodies(hello, hello, []byte("[]"), []byte("null"))
 }
 
@@ -180,8 +196,10 @@ func TestBombs(t *testing.T) {
 	zeros = nil
 	runtime.GC()
 	for _, m := range []pawl.Message{
-		raw("zstd;len=100", zstdBomb), raw(fmt.Sprintf("zstd;len=%d", pawl.MaxBody), zstdBomb), raw(fmt.Sprintf("zstd;len=%d", 512<<20), zstdBomb),
-		raw("lz4;len=100", lz4Bomb), raw(fmt.Sprintf("lz4;len=%d", pawl.MaxBody), lz4Bomb), raw(fmt.Sprintf("lz4;len=%d", 64<<20), lz4Bomb),
+		raw("zstd;len=100", zstdBomb), raw(fmt.Sprintf("zstd;len=%d", pawl.MaxBody), zstdBomb),
+		raw(fmt.Sprintf("zstd;len=%d", 512<<20), zstdBomb),
+		raw("lz4;len=100", lz4Bomb), raw(fmt.Sprintf("lz4;len=%d", pawl.MaxBody), lz4Bomb),
+		raw(fmt.Sprintf("lz4;len=%d", 64<<20), lz4Bomb),
 		raw("msgpack;len=100", bytes.Repeat([]byte{0xdd, 0xff, 0xff, 0xff, 0xff}, 20_000)), // arrays of arrays
 		raw("msgpack;len=100", []byte{0xdb, 0xff, 0xff, 0xff, 0xff, 'a'}),                  // a string of 4 GiB
 	} {

@@ -307,7 +307,8 @@ func (s *Store) encodeEmits(ctx context.Context, st *store.Settlement) (emits []
 				return nil, nil, err
 			}
 			emits[i] = whole
-			s.problem(Problem{ID: pawl.EmitID(st.ID, i), Topic: m.Topic, Action: "stored with its body inside", Err: err})
+			s.problem(Problem{ID: pawl.EmitID(st.ID, i), Topic: m.Topic,
+				Action: "stored with its body inside", Err: err})
 		}
 	}
 	return emits, refused, nil

@@ -102,7 +102,8 @@ func overSQLite(wrapping func(t testing.TB) wrap) storetest.Harness {
 }
 
 // inTx runs do in a transaction of an application that has the file open.
-func inTx(t testing.TB, s store.Store, path string, do func(func(store.Batch[pawl.Message]) ([]store.Receipt, error)) bool) {
+func inTx(t testing.TB, s store.Store, path string, do func(func(store.Batch[pawl.Message]) ([]store.Receipt,
+	error)) bool) {
 	t.Helper()
 	appender, ok := store.As[store.TxAppender[*sql.Tx]](s)
 	if !ok {
@@ -154,7 +155,8 @@ func TestContractOverSQLite(t *testing.T) {
 // TestContractOfTheUsual is the codec as it is set up in earnest.
 func TestContractOfTheUsual(t *testing.T) {
 	storetest.Run(t, overMemory(func(t testing.TB) wrap {
-		c := codec.Config{Compression: codec.Zstd, Format: codec.Msgpack, Blobs: filepath.Join(t.TempDir(), "blobs"), Offload: 64 << 10}
+		c := codec.Config{Compression: codec.Zstd, Format: codec.Msgpack, Blobs: filepath.Join(t.TempDir(), "blobs"),
+			Offload: 64 << 10}
 		return func(t testing.TB, inner store.Store) store.Store {
 			t.Helper()
 			s, err := codec.New(inner, c)

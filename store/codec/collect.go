@@ -54,15 +54,18 @@ func (s *Store) collect(ctx context.Context, olderThan time.Duration, dry bool) 
 		olderThan = DefaultAge
 	}
 	if olderThan < 0 {
-		return Collected{}, &store.Error{Op: "collect", Code: store.ErrInvalid, Err: fmt.Errorf("age %v is negative", olderThan)}
+		return Collected{}, &store.Error{Op: "collect", Code: store.ErrInvalid,
+			Err: fmt.Errorf("age %v is negative", olderThan)}
 	}
 	looker, canList := store.As[store.Looker](s.inner)
 	letters, canDead := store.As[store.DeadLetters](s.inner)
 	switch {
 	case s.decode.blobs == nil:
-		return Collected{}, &store.Error{Op: "collect", Code: store.ErrUnsupported, Err: errors.New("this codec has no folder of blobs")}
+		return Collected{}, &store.Error{Op: "collect", Code: store.ErrUnsupported,
+			Err: errors.New("this codec has no folder of blobs")}
 	case !canList || !canDead:
-		return Collected{}, &store.Error{Op: "collect", Code: store.ErrUnsupported, Err: errors.New("the store cannot list what it has")}
+		return Collected{}, &store.Error{Op: "collect", Code: store.ErrUnsupported,
+			Err: errors.New("the store cannot list what it has")}
 	}
 	retain, err := s.longestRetention(ctx)
 	if err != nil {
@@ -153,7 +156,8 @@ type collection struct {
 // scan finds the old files, and tidies what others left behind.
 func (c *collection) scan(ctx context.Context) error {
 	if id, err := c.folder.readMarker(); err != nil || id != c.folder.id {
-		return &store.Error{Op: "collect", Code: store.ErrUnavailable, Err: errors.Join(err, errors.New("the folder of blobs is not there")), Hint: "is it mounted?"}
+		return &store.Error{Op: "collect", Code: store.ErrUnavailable,
+			Err: errors.Join(err, errors.New("the folder of blobs is not there")), Hint: "is it mounted?"}
 	}
 	err := filepath.WalkDir(c.folder.path, func(name string, d fs.DirEntry, err error) error {
 		switch {
@@ -191,7 +195,8 @@ func (c *collection) look(name string, d fs.DirEntry) error {
 	}
 	base := filepath.Base(name)
 	var s sum
-	if n, err := hex.Decode(s[:], []byte(base[:min(len(base), hex.EncodedLen(len(s)))])); err != nil || n != len(s) || c.folder.file(s) != name {
+	if n, err := hex.Decode(s[:], []byte(base[:min(len(base), hex.EncodedLen(len(s)))])); err != nil || n != len(s) ||
+		c.folder.file(s) != name {
 		return nil
 	}
 	if c.Blobs++; !isOld {
@@ -231,7 +236,8 @@ func (c *collection) use(records iter.Seq2[store.Record, error]) error {
 				break
 			}
 			var s sum
-			if n, err := hex.Decode(s[:], []byte(value[:min(len(value), hex.EncodedLen(len(s)))])); err == nil && n == len(s) {
+			if n, err := hex.Decode(s[:], []byte(value[:min(len(value), hex.EncodedLen(len(s)))])); err == nil &&
+				n == len(s) {
 				if _, there := c.old[s]; there {
 					delete(c.old, s)
 					c.Used++

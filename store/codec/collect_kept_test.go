@@ -73,7 +73,8 @@ func TestCollectSparesWhatIsElsewhere(t *testing.T) {
 					again.blobs = r.blobs
 					again.wrap(codec.Config{Offload: 1024})
 					r = again
-					letter := store.Record{Message: row.Message, State: store.IsDead, EnqueuedAt: time.Now(), DeadAt: time.Now()}
+					letter := store.Record{Message: row.Message, State: store.IsDead, EnqueuedAt: time.Now(),
+						DeadAt: time.Now()}
 					r.none(elsewhere.Bury(t.Context(), letter))
 				}
 				r.age(48*time.Hour, r.file())
@@ -102,7 +103,8 @@ func TestCollectAndADamagedRow(t *testing.T) {
 	m := keyed("k", []byte("\xff\xff\xff\xff\xff"))
 	m.Topic, m.Headers = "spill.a", map[string]string{spill.HeaderTopic: "a", "pawl-spill-packed": "1"}
 	m.ID = "damaged"
-	r.none(fallback.Bury(t.Context(), store.Record{Message: m, State: store.IsDead, EnqueuedAt: time.Now(), DeadAt: time.Now()}))
+	r.none(fallback.Bury(t.Context(), store.Record{Message: m, State: store.IsDead, EnqueuedAt: time.Now(),
+		DeadAt: time.Now()}))
 	body := noise(4000, 1)
 	r.put(msg(body))
 	r.age(48*time.Hour, r.file())

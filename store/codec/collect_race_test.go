@@ -49,7 +49,8 @@ func (r *rig) bury(inner store.Store, id string) {
 	r.must(err)
 	for _, d := range ds {
 		if d.ID == id {
-			refused, err := inner.Settle(r.Context(), store.NewBatch(store.Settlement{Token: d.Token, ID: d.ID, Verdict: store.Dead}))
+			refused, err := inner.Settle(r.Context(), store.NewBatch(store.Settlement{Token: d.Token, ID: d.ID,
+				Verdict: store.Dead}))
 			if r.must(err); len(refused) == 0 {
 				return
 			}
@@ -64,7 +65,8 @@ func (r *rig) bury(inner store.Store, id string) {
 func TestCollectAndTheDelayed(t *testing.T) {
 	for _, dead := range []bool{false, true} { // and it dies before the next listing
 		t.Run(fmt.Sprintf("dead %v", dead), func(t *testing.T) {
-			r := &rig{TB: t, clock: &clock{now: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)}, blobs: filepath.Join(t.TempDir(), "blobs")}
+			r := &rig{TB: t, clock: &clock{now: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)},
+				blobs: filepath.Join(t.TempDir(), "blobs")}
 			inner, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "x.db"), Now: r.Now})
 			r.must(err)
 			t.Cleanup(func() { r.must(inner.Close()) })

@@ -224,7 +224,8 @@ func TestCollectWhileOthersWork(t *testing.T) {
 	r.bodies(body)
 	r.age(48*time.Hour, r.file())
 	inspector, _ := store.As[store.Inspector](r.inner)
-	r.inner = &unlisted{Store: r.inner, Inspector: inspector, before: nothing, after: nothing, err: store.ErrUnavailable}
+	r.inner = &unlisted{Store: r.inner, Inspector: inspector, before: nothing, after: nothing,
+		err: store.ErrUnavailable}
 	r.wrap(codec.Config{})
 	_, err := r.Collect(t.Context(), 0)
 	wantCode(t, err, store.ErrUnavailable)

@@ -24,7 +24,8 @@ type compressors struct {
 func newCompressors() *compressors {
 	return &compressors{
 		zstdWriter: sync.OnceValues(func() (*zstd.Encoder, error) {
-			return zstd.NewWriter(nil, zstd.WithEncoderConcurrency(runtime.GOMAXPROCS(0)), zstd.WithLowerEncoderMem(true))
+			return zstd.NewWriter(nil, zstd.WithEncoderConcurrency(runtime.GOMAXPROCS(0)),
+				zstd.WithLowerEncoderMem(true))
 		}),
 		zstdReader: sync.OnceValues(func() (*zstd.Decoder, error) {
 			return zstd.NewReader(nil, zstd.WithDecoderConcurrency(runtime.GOMAXPROCS(0)), zstd.WithDecoderLowmem(true),
@@ -53,7 +54,8 @@ func (c *compressors) shrinkLZ4(content []byte) []byte {
 	defer c.lz4Writers.Put(w)
 	out := bytes.NewBuffer(make([]byte, 0, len(content)/2+64))
 	w.Reset(out)
-	if err := w.Apply(lz4.BlockSizeOption(lz4.Block64Kb), lz4.ChecksumOption(true), lz4.ConcurrencyOption(1)); err != nil {
+	if err := w.Apply(lz4.BlockSizeOption(lz4.Block64Kb), lz4.ChecksumOption(true),
+		lz4.ConcurrencyOption(1)); err != nil {
 		return nil
 	}
 	if _, err := w.Write(content); err != nil {

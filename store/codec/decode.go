@@ -57,7 +57,8 @@ func (d *decoder) decode(ctx context.Context, m *pawl.Message) error {
 func (d *decoder) content(ctx context.Context, r *recipe, body []byte) (_ []byte, err error) {
 	if r.blob != nil {
 		if d.blobs == nil {
-			return nil, &store.Error{Op: "decode", Code: store.ErrUnavailable, Err: errNoFolder, Hint: "set the codec's folder of blobs"}
+			return nil, &store.Error{Op: "decode", Code: store.ErrUnavailable, Err: errNoFolder,
+				Hint: "set the codec's folder of blobs"}
 		}
 		if len(body) > 0 {
 			return nil, damaged("it has a body beside its file")

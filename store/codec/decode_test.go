@@ -19,8 +19,9 @@ func TestAnyMessage(t *testing.T) {
 	dir := t.TempDir() + "/blobs"
 	rapid.Check(t, func(t *rapid.T) {
 		c := Config{
-			Compression: rapid.SampledFrom(compressions).Draw(t, "compression"), Format: rapid.SampledFrom([]Format{"", Msgpack}).Draw(t, "format"),
-			Min: rapid.IntRange(1, 100).Draw(t, "min"), Blobs: dir,
+			Compression: rapid.SampledFrom(compressions).Draw(t, "compression"),
+			Format:      rapid.SampledFrom([]Format{"", Msgpack}).Draw(t, "format"),
+			Min:         rapid.IntRange(1, 100).Draw(t, "min"), Blobs: dir,
 		}
 		s, err := NewGreedy(memory.New(memory.Config{}), c, rapid.SampledFrom([]int{0, 1, 50}).Draw(t, "offload"))
 		if err != nil {
@@ -28,8 +29,10 @@ func TestAnyMessage(t *testing.T) {
 		}
 		s.encode.greedy = rapid.Bool().Draw(t, "greedy")
 		m := pawl.Message{
-			Topic: "topic", Body: rapid.OneOf(rapid.SliceOf(rapid.Byte()), rapid.Map(rapid.SliceOf(rapid.IntRange(0, 9)), ints)).Draw(t, "body"),
-			Headers: rapid.MapOf(rapid.OneOf(rapid.StringN(1, 10, -1), rapid.SampledFrom([]string{Header, SealedHeader, Header + "-x"})), rapid.String()).Draw(t, "headers"),
+			Topic: "topic", Body: rapid.OneOf(rapid.SliceOf(rapid.Byte()),
+				rapid.Map(rapid.SliceOf(rapid.IntRange(0, 9)), ints)).Draw(t, "body"),
+			Headers: rapid.MapOf(rapid.OneOf(rapid.StringN(1, 10, -1),
+				rapid.SampledFrom([]string{Header, SealedHeader, Header + "-x"})), rapid.String()).Draw(t, "headers"),
 		}
 		before := pawl.Message{Topic: m.Topic, Body: bytes.Clone(m.Body), Headers: maps.Clone(m.Headers)}
 		d, err := s.encode.encode(m)
@@ -78,7 +81,9 @@ func FuzzDecode(f *testing.F) {
 		f.Add(d.message.Headers[Header], d.message.Body)
 	}
 	f.Add("raw;len=5;fold=2", []byte("{}abc"))
-	f.Add("msgpack,zstd;len=5120;mid=4013;blob=sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08;size=1830;dir=x", []byte{})
+	f.Add(
+		"msgpack,zstd;len=5120;mid=4013;blob=sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08;size=1830;dir=x",
+		[]byte{})
 	f.Fuzz(func(t *testing.T, header string, body []byte) {
 		m := pawl.Message{Topic: "t", Body: body, Headers: map[string]string{Header: header, "a": "b"}}
 		before := pawl.Message{Topic: "t", Body: bytes.Clone(body), Headers: maps.Clone(m.Headers)}

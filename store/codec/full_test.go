@@ -47,7 +47,8 @@ func TestLimitedFiles(t *testing.T) {
 	if os.Getenv(limitedVariable) == "" {
 		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestLimitedFiles$", "-test.v")
 		cmd.Env = append(os.Environ(), limitedVariable+"=1")
-		if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: TestLimitedFiles") {
+		if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out),
+			"--- PASS: TestLimitedFiles") {
 			t.Fatalf("%v: %s", err, out)
 		}
 		return

@@ -36,7 +36,8 @@ type rig struct {
 // newRig gives a codec with a folder of blobs; what c says of one is replaced.
 func newRig(t testing.TB, c codec.Config) *rig {
 	t.Helper()
-	r := &rig{TB: t, clock: &clock{now: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)}, blobs: filepath.Join(t.TempDir(), "blobs")}
+	r := &rig{TB: t, clock: &clock{now: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)},
+		blobs: filepath.Join(t.TempDir(), "blobs")}
 	r.inner = memory.New(memory.Config{Now: r.Now})
 	r.wrap(c)
 	return r
@@ -153,7 +154,8 @@ func (r *rig) settle(items ...store.Settlement) {
 func (r *rig) kill() {
 	r.Helper()
 	for _, d := range r.claimed(store.Want{Limit: 100}) {
-		r.settle(store.Settlement{Token: d.Token, ID: d.ID, Verdict: store.Dead, Failure: store.Failure{Kind: "Test", Error: "killed"}})
+		r.settle(store.Settlement{Token: d.Token, ID: d.ID, Verdict: store.Dead,
+			Failure: store.Failure{Kind: "Test", Error: "killed"}})
 	}
 }
 
@@ -270,7 +272,8 @@ func order(n int) []byte {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = fmt.Appendf(b, `{"sku":"A-%05d","quantity":%d,"price":%d.25,"weight":0.125,"stock":%t}`, i*7919%100000, i%9+1, i*37%900, i%3 == 0)
+		b = fmt.Appendf(b, `{"sku":"A-%05d","quantity":%d,"price":%d.25,"weight":0.125,"stock":%t}`, i*7919%100000,
+			i%9+1, i*37%900, i%3 == 0)
 	}
 	return append(b, `],"total":1290.75}`...)
 }

@@ -78,7 +78,8 @@ func TestSealedGoRoundTheWorld(t *testing.T) {
 	stored, file := r.stored(id), r.file()
 	r.must(os.Rename(file, file+"-away"))
 	got := r.dead(store.DeadFilter{Text: "is missing"})
-	if len(got) != 1 || !strings.Contains(got[0].Headers[codec.SealedHeader], "is missing") || got[0].Headers[codec.Header] != stored.Headers[codec.Header] {
+	if len(got) != 1 || !strings.Contains(got[0].Headers[codec.SealedHeader], "is missing") ||
+		got[0].Headers[codec.Header] != stored.Headers[codec.Header] {
 		t.Fatalf("sealed: %+v", got)
 	}
 	if shown := r.seen(id); shown.Headers[codec.SealedHeader] == "" {
@@ -139,11 +140,13 @@ func TestAmendEncodes(t *testing.T) {
 			id := r.put(m, msg(before))[0]
 			r.kill()
 			for _, rec := range r.dead(store.DeadFilter{}) {
-				r.none(r.letters().Amend(t.Context(), store.Amendment{ID: rec.ID, Headers: map[string]string{"b": "2"}}))
+				r.none(r.letters().Amend(t.Context(), store.Amendment{ID: rec.ID,
+					Headers: map[string]string{"b": "2"}}))
 				if now := r.seen(rec.ID); !bytes.Equal(now.Body, before) || now.Headers["b"] != "2" {
 					t.Fatalf("%s: headers %v, %d bytes", from, now.Headers, len(now.Body))
 				}
-				r.none(r.letters().Amend(t.Context(), store.Amendment{ID: rec.ID, Body: after}, store.Amendment{ID: rec.ID, Headers: map[string]string{"c": "3"}}))
+				r.none(r.letters().Amend(t.Context(), store.Amendment{ID: rec.ID, Body: after},
+					store.Amendment{ID: rec.ID, Headers: map[string]string{"c": "3"}}))
 				want := maps.Clone(rec.Headers)
 				if want == nil {
 					want = map[string]string{}
@@ -158,7 +161,8 @@ func TestAmendEncodes(t *testing.T) {
 			}
 			own := map[string]string{codec.Header: "again", codec.SealedHeader: "and this"}
 			r.none(r.letters().Amend(t.Context(), store.Amendment{ID: id, Headers: own}))
-			if now := r.seen(id); !bytes.Equal(now.Body, after) || now.Headers[codec.Header] != "again" || now.Headers[codec.SealedHeader] != "and this" {
+			if now := r.seen(id); !bytes.Equal(now.Body, after) || now.Headers[codec.Header] != "again" ||
+				now.Headers[codec.SealedHeader] != "and this" {
 				t.Fatalf("to %s: own headers %v", to, now.Headers)
 			}
 		}
@@ -205,11 +209,13 @@ func TestAmendHeals(t *testing.T) {
 	if now := r.seen(ids[0]); now.Headers["a"] != "1" || now.Headers[codec.SealedHeader] == "" {
 		t.Fatalf("headers %v", now.Headers)
 	}
-	refused, err := r.letters().Amend(t.Context(), store.Amendment{ID: ids[1], Headers: map[string]string{codec.Header: "raw;len=0"}})
+	refused, err := r.letters().Amend(t.Context(), store.Amendment{ID: ids[1],
+		Headers: map[string]string{codec.Header: "raw;len=0"}})
 	if r.must(err); len(refused) != 1 {
 		t.Fatal("the header that says how to read it is amended")
 	}
-	r.none(r.letters().Amend(t.Context(), store.Amendment{ID: ids[0], Body: []byte("by hand")}, store.Amendment{ID: ids[1], Body: noise(9000, 3)}))
+	r.none(r.letters().Amend(t.Context(), store.Amendment{ID: ids[0], Body: []byte("by hand")},
+		store.Amendment{ID: ids[1], Body: noise(9000, 3)}))
 	if now := r.seen(ids[0]); string(now.Body) != "by hand" || len(now.Headers) != 1 {
 		t.Fatalf("body %q, headers %v", now.Body, now.Headers)
 	}
@@ -265,7 +271,8 @@ func TestAmendWithoutLookup(t *testing.T) {
 	below, _ := store.As[store.DeadLetters](r.inner)
 	r.inner = &noLookup{bare{r.inner}, below}
 	r.wrap(codec.Config{Compression: codec.Zstd})
-	refused, err := r.letters().Amend(t.Context(), store.Amendment{ID: ids[0], Body: []byte("a")}, store.Amendment{ID: "none"}, store.Amendment{ID: ids[2], Body: order(3000)})
+	refused, err := r.letters().Amend(t.Context(), store.Amendment{ID: ids[0], Body: []byte("a")},
+		store.Amendment{ID: "none"}, store.Amendment{ID: ids[2], Body: order(3000)})
 	if r.must(err); len(refused) != 1 {
 		t.Fatalf("refused %v", refused)
 	}

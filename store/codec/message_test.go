@@ -35,9 +35,12 @@ func TestEncodingIsInTheHeader(t *testing.T) {
 		{codec.Config{Compression: codec.Zstd, Format: codec.Msgpack}, order(4 << 10), "msgpack,zstd;len="},
 		{codec.Config{Compression: codec.Zstd}, order(900), ""}, // below Min
 		{codec.Config{Compression: codec.Zstd, Min: 800}, order(900), "zstd;len="},
-		{codec.Config{Compression: codec.Zstd}, noise(4<<10, 1), ""},                                         // saves nothing
-		{codec.Config{Compression: codec.Zstd, Format: codec.Msgpack}, []byte{}, ""},                         // nor here
-		{codec.Config{Compression: codec.LZ4}, append(noise(1100, 1), bytes.Repeat([]byte("a"), 55)...), ""}, // less than the header costs
+		// saves nothing
+		{codec.Config{Compression: codec.Zstd}, noise(4<<10, 1), ""},
+		// nor here
+		{codec.Config{Compression: codec.Zstd, Format: codec.Msgpack}, []byte{}, ""},
+		// less than the header costs
+		{codec.Config{Compression: codec.LZ4}, append(noise(1100, 1), bytes.Repeat([]byte("a"), 55)...), ""},
 		{codec.Config{Offload: 2048}, noise(2048, 1), ""},
 		{codec.Config{Offload: 2048}, noise(2049, 1), "raw;len=2049;blob=sha256:"},
 		{codec.Config{Offload: 2048, Compression: codec.Zstd}, order(4 << 10), "zstd;len="}, // small enough now
@@ -116,7 +119,8 @@ func TestOnAndOff(t *testing.T) {
 }
 
 func TestOwnHeadersComeBack(t *testing.T) {
-	own := map[string]string{codec.Header: "zstd;len=5", codec.SealedHeader: "\x00é\"<", "pawl-codec-x": "", "pawl-codecs": "other", "a": "b"}
+	own := map[string]string{codec.Header: "zstd;len=5", codec.SealedHeader: "\x00é\"<", "pawl-codec-x": "",
+		"pawl-codecs": "other", "a": "b"}
 	for _, c := range []codec.Config{{}, {Compression: codec.Zstd, Format: codec.Msgpack}, {Offload: 1024}} {
 		for _, body := range [][]byte{nil, order(3000), noise(3000, 2)} {
 			r := newRig(t, c)
@@ -124,12 +128,14 @@ func TestOwnHeadersComeBack(t *testing.T) {
 			m.Headers = maps.Clone(own)
 			id := r.put(m)[0]
 			in := r.stored(id)
-			if in.Headers[codec.Header] == own[codec.Header] || in.Headers["pawl-codecs"] != "other" || len(in.Headers) != 3 {
+			if in.Headers[codec.Header] == own[codec.Header] || in.Headers["pawl-codecs"] != "other" ||
+				len(in.Headers) != 3 {
 				t.Errorf("stored with headers %v", in.Headers)
 			}
 			got := r.claimed(store.Want{Limit: 1})[0]
 			if !maps.Equal(got.Headers, own) || !bytes.Equal(got.Body, body) {
-				t.Errorf("%+v: came back with %q and %d bytes; want %q and %d", c, got.Headers, len(got.Body), own, len(body))
+				t.Errorf("%+v: came back with %q and %d bytes; want %q and %d", c, got.Headers, len(got.Body),
+					own, len(body))
 			}
 			if shown := r.seen(id); !maps.Equal(shown.Headers, own) {
 				t.Errorf("shown with %q", shown.Headers)
@@ -194,7 +200,8 @@ func TestNoRoomIsRefused(t *testing.T) {
 	}
 	ds := r.claimed(store.Want{Limit: 5, Run: 1})
 	r.same(ds, []byte("a"), []byte("b"))
-	st := store.Settlement{Token: ds[0].Token, ID: ds[0].ID, Verdict: store.Ack, Emit: []pawl.Message{msg([]byte("c")), big}}
+	st := store.Settlement{Token: ds[0].Token, ID: ds[0].ID, Verdict: store.Ack,
+		Emit: []pawl.Message{msg([]byte("c")), big}}
 	refused, err := r.Settle(t.Context(), store.NewBatch(st))
 	r.must(err)
 	if len(refused) != 1 || !strings.Contains(refused[0].Err.Error(), "emit [1]: headers named "+codec.Header) {
@@ -206,7 +213,8 @@ func TestNoRoomIsRefused(t *testing.T) {
 
 func TestBodyIsBoundedBeforeEncoding(t *testing.T) {
 	r := newRig(t, codec.Config{Compression: codec.Zstd})
-	receipts, err := r.Append(t.Context(), store.NewBatch(msg(make([]byte, pawl.MaxBody+1)), msg(make([]byte, pawl.MaxBody))))
+	receipts, err := r.Append(t.Context(), store.NewBatch(msg(make([]byte, pawl.MaxBody+1)),
+		msg(make([]byte, pawl.MaxBody))))
 	r.must(err)
 	if _, ok := errors.AsType[*pawl.InvalidError](receipts[0].Err); !ok || receipts[1].Err != nil {
 		t.Fatalf("receipts %+v", receipts)
@@ -320,7 +328,8 @@ func TestInterfacesAreThoseBelow(t *testing.T) {
 	if !ok || d.Describe().Name != "bare" {
 		t.Error("it does not describe the store below")
 	}
-	s, err := codec.New(withTx{bare{memory.New(memory.Config{})}}, codec.Config{Compression: codec.Zstd, Tx: []codec.Tx{codec.TxOf[*driverTx]()}})
+	s, err := codec.New(withTx{bare{memory.New(memory.Config{})}},
+		codec.Config{Compression: codec.Zstd, Tx: []codec.Tx{codec.TxOf[*driverTx]()}})
 	if err != nil {
 		t.Fatal(err)
 	}

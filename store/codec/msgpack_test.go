@@ -15,7 +15,8 @@ import (
 
 func TestJSONThatComesBack(t *testing.T) {
 	for _, body := range []string{
-		`{"a":1}`, `[1,2,3]`, `{}`, `[]`, `[[],{},[{}]]`, `{"b":1,"a":2,"b":3}`, `[null,true,false]`, `"long enough to be shorter"`,
+		`{"a":1}`, `[1,2,3]`, `{}`, `[]`, `[[],{},[{}]]`, `{"b":1,"a":2,"b":3}`, `[null,true,false]`,
+		`"long enough to be shorter"`,
 		`[0,-1,127,128,-128,255,256,65535,65536,4294967295,4294967296,-2147483649,9223372036854775807,-9223372036854775808,18446744073709551615]`,
 		`[0.1,0.25,-1.5,3.141592653589793,1e-7,1e+21,1.5e+300,2.2250738585072014e-308]`,
 		`["","é","😀","\u0000\u001f\b\f\n\r\t\"\\"]`, `{"":{"":{"":[""]}}}`, "[\"\u2028\",\"<&>\"]",
@@ -94,8 +95,10 @@ func numbers(v any) any {
 func TestJSONThatIsLeftAlone(t *testing.T) {
 	pad := `,"padding":{"padding":{"padding":"padding"}}}`
 	for _, value := range []string{
-		`1.0`, `1.50`, `-0`, `0.0`, `1e5`, `1E-7`, `1e-07`, `18446744073709551616`, `-9223372036854775809`, `12345678901234567890123`, `1e400`,
-		`100000000000000000000`, `0.30000000000000004440892098500626`, `"\u00e9"`, `"\/"`, `"\u003c"`, `"\ud800"`, `"\u001F"`, ` 1`, `1 `, `[1, 2]`, "\n1",
+		`1.0`, `1.50`, `-0`, `0.0`, `1e5`, `1E-7`, `1e-07`, `18446744073709551616`, `-9223372036854775809`,
+		`12345678901234567890123`, `1e400`,
+		`100000000000000000000`, `0.30000000000000004440892098500626`, `"\u00e9"`, `"\/"`, `"\u003c"`, `"\ud800"`,
+		`"\u001F"`, ` 1`, `1 `, `[1, 2]`, "\n1",
 		`01`, `nul`, `{"a"}`, `[1,]`, "\"\xff\"", `'a'`, ``,
 	} {
 		if body := []byte(`{"v":` + value + pad); toMsgpack(body) != nil {
@@ -105,7 +108,8 @@ func TestJSONThatIsLeftAlone(t *testing.T) {
 	if body := []byte(`{"v":1` + pad); toMsgpack(body) == nil {
 		t.Errorf("%s was left alone: this test proves nothing", body)
 	}
-	for _, body := range []string{"", "1", "{", `{"a":1}{"a":1}`, `{"a":1}x`, `[0.5,0.5,0.5]`, strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000)} {
+	for _, body := range []string{"", "1", "{", `{"a":1}{"a":1}`, `{"a":1}x`, `[0.5,0.5,0.5]`,
+		strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000)} {
 		if toMsgpack([]byte(body)) != nil {
 			t.Errorf("%.40s was re-encoded", body)
 		}
@@ -158,12 +162,14 @@ func TestAnyJSON(t *testing.T) {
 
 func anyValue(depth int) *rapid.Generator[any] {
 	leaves := []*rapid.Generator[any]{
-		rapid.Int64().AsAny(), rapid.Uint64().AsAny(), rapid.Float64Range(-1e30, 1e30).AsAny(), rapid.String().AsAny(), rapid.Bool().AsAny(),
+		rapid.Int64().AsAny(), rapid.Uint64().AsAny(), rapid.Float64Range(-1e30, 1e30).AsAny(), rapid.String().AsAny(),
+		rapid.Bool().AsAny(),
 		rapid.Just[any](nil), rapid.IntRange(-200, 200).AsAny(),
 	}
 	if depth > 0 {
 		inner := rapid.Deferred(func() *rapid.Generator[any] { return anyValue(depth - 1) })
-		leaves = append(leaves, rapid.SliceOfN(inner, 0, 20).AsAny(), rapid.MapOfN(rapid.String(), inner, 0, 20).AsAny())
+		leaves = append(leaves, rapid.SliceOfN(inner, 0, 20).AsAny(),
+			rapid.MapOfN(rapid.String(), inner, 0, 20).AsAny())
 	}
 	return rapid.OneOf(leaves...)
 }
@@ -176,7 +182,8 @@ func FuzzToMsgpack(f *testing.F) {
 		if packed == nil {
 			return
 		}
-		if again, err := fromMsgpack(packed, len(body)); err != nil || !bytes.Equal(again, body) || len(packed) >= len(body) {
+		if again, err := fromMsgpack(packed, len(body)); err != nil || !bytes.Equal(again, body) ||
+			len(packed) >= len(body) {
 			t.Fatalf("%q came back as %q: %v", body, again, err)
 		}
 		var v any

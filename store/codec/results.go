@@ -14,7 +14,8 @@ type results struct {
 
 // ScanResults implements [store.Results]. A result that cannot be decoded stays as it
 // is stored, with [SealedHeader].
-func (l *results) ScanResults(ctx context.Context, topic string, after int64, limit int) ([]store.Result, int64, error) {
+func (l *results) ScanResults(ctx context.Context, topic string, after int64, limit int) ([]store.Result,
+	int64, error) {
 	found, next, err := l.of.ScanResults(ctx, topic, after, limit)
 	if err != nil {
 		return nil, after, err

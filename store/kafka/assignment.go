@@ -114,7 +114,8 @@ func (e *engine) begin(name string, partition int32, known *memory, at int64, fo
 	t := e.topic(name)
 	e.nextID++
 	a := &assignment{
-		id: e.nextID, topic: t, partition: partition, source: known.source, lanes: map[string]*lane{}, tries: map[int64]uint8{},
+		id: e.nextID, topic: t, partition: partition, source: known.source, lanes: map[string]*lane{},
+		tries: map[int64]uint8{},
 		quiet: make(chan struct{}), horizon: -1, danger: -1, lastBase: found.base, began: e.now().UnixNano(),
 		known: at >= 0,
 	}
@@ -183,7 +184,8 @@ func (a *assignment) onRecord(now int64) bool {
 // had it died in company, and it may not have been due to a message. Where there is no
 // room to name more, that is not waited for.
 func (a *assignment) putOff(now int64, lease time.Duration) bool {
-	return !a.alone && a.named() && len(a.tries)+namedLanes <= gate.MaxTries && now < a.began+int64(store.DeathsWithin*lease)
+	return !a.alone && a.named() && len(a.tries)+namedLanes <= gate.MaxTries &&
+		now < a.began+int64(store.DeathsWithin*lease)
 }
 
 // register enters an offset into the gate; false if the window is full. What is

@@ -111,7 +111,8 @@ func TestCountersReturnToZero(t *testing.T) {
 		}
 	}
 	if a.inHand != 0 || a.bytes != 0 || a.leased != 0 || a.dying != 0 || r.engine.bytes != 0 {
-		t.Errorf("in hand %d, bytes %d and %d, leased %d, dying %d", a.inHand, a.bytes, r.engine.bytes, a.leased, a.dying)
+		t.Errorf("in hand %d, bytes %d and %d, leased %d, dying %d", a.inHand, a.bytes, r.engine.bytes,
+			a.leased, a.dying)
 	}
 	r.take(a, records(6, "a", "b", "c")...)
 	late := r.claim(2)
@@ -120,6 +121,7 @@ func TestCountersReturnToZero(t *testing.T) {
 		r.ack(g)
 	}
 	if r.engine.bytes != 0 || len(r.engine.byID) != 0 || len(r.engine.ghosts) != 0 || r.engine.runs.first != nil {
-		t.Errorf("after a drop: bytes %d, assignments %d, ghosts %d", r.engine.bytes, len(r.engine.byID), len(r.engine.ghosts))
+		t.Errorf("after a drop: bytes %d, assignments %d, ghosts %d", r.engine.bytes, len(r.engine.byID),
+			len(r.engine.ghosts))
 	}
 }

@@ -124,7 +124,8 @@ func sendAgain(t testing.TB, s *kafka.Store, topic string, n int) {
 	name := fmt.Sprintf("m%d", n)
 	var err error
 	for range 20 {
-		_, err = s.Append(t.Context(), store.Batch[pawl.Message]{Items: []pawl.Message{{Topic: topic, ID: name, Key: []byte(name), Body: []byte(name)}}})
+		_, err = s.Append(t.Context(), store.Batch[pawl.Message]{Items: []pawl.Message{{Topic: topic, ID: name,
+			Key: []byte(name), Body: []byte(name)}}})
 		if err == nil {
 			return
 		}
@@ -152,16 +153,17 @@ func TestMorePartitions(t *testing.T) {
 func TestMetadataTooLarge(t *testing.T) {
 	t.Parallel()
 	cluster := fakeCluster(t, 1)
-	cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetCommit}, Err: kerr.OffsetMetadataTooLarge, Count: -1, When: func(r kmsg.Request) bool {
-		for _, rt := range r.(*kmsg.OffsetCommitRequest).Topics {
-			for _, rp := range rt.Partitions {
-				if rp.Metadata != nil && len(*rp.Metadata) > 4 {
-					return true
+	cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetCommit}, Err: kerr.OffsetMetadataTooLarge, Count: -1,
+		When: func(r kmsg.Request) bool {
+			for _, rt := range r.(*kmsg.OffsetCommitRequest).Topics {
+				for _, rp := range rt.Partitions {
+					if rp.Metadata != nil && len(*rp.Metadata) > 4 {
+						return true
+					}
 				}
 			}
-		}
-		return false
-	}})
+			return false
+		}})
 	s := open(t, brisk(cluster.ListenAddrs()))
 	send(t, s, "orders", 0, 20)
 	receive(t, s, "orders", 20)

@@ -62,7 +62,8 @@ func TestWhoGivesUpKeepsNoRoom(t *testing.T) {
 		go func() { gaveUp <- b.take(ctx, 50) }()
 		synctest.Wait()
 		go func() { behind <- b.take(t.Context(), 40) }()
-		if err := <-gaveUp; !errors.Is(err, errNoRoom) || !errors.Is(err, context.DeadlineExceeded) || !errors.Is(failure(err, ""), store.ErrUnavailable) || errors.Is(failure(err, ""), store.ErrUnknown) {
+		if err := <-gaveUp; !errors.Is(err, errNoRoom) || !errors.Is(err, context.DeadlineExceeded) ||
+			!errors.Is(failure(err, ""), store.ErrUnavailable) || errors.Is(failure(err, ""), store.ErrUnknown) {
 			t.Error(err)
 		}
 		if err := <-behind; err != nil {

@@ -96,7 +96,8 @@ func TestOneDeathIsNoReason(t *testing.T) {
 	}
 	for deaths, want := range []int{100, 100, 32, 4, 0} {
 		r.take(a, records(0, keys...)...)
-		c, err := r.engine.claim([]store.Want{{Topic: rigTopic, Limit: 1000}}, &store.Lease{For: time.Minute, Suspects: store.MaxSuspects})
+		c, err := r.engine.claim([]store.Want{{Topic: rigTopic, Limit: 1000}},
+			&store.Lease{For: time.Minute, Suspects: store.MaxSuspects})
 		if err != nil || len(c.out) != want && deaths < 4 {
 			t.Fatalf("after %d deaths %d are handed out: %v", deaths, len(c.out), err)
 		}

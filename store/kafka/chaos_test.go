@@ -36,7 +36,8 @@ func TestChaos(t *testing.T) {
 	cluster := fakeCluster(t, 3)
 	config := brisk(cluster.ListenAddrs())
 	config.Create.Partitions = 8
-	config.Consume.Session, config.Consume.Rebalance, config.Consume.Drain = 2*time.Second, 4*time.Second, 300*time.Millisecond
+	config.Consume.Session, config.Consume.Rebalance, config.Consume.Drain = 2*time.Second, 4*time.Second,
+		300*time.Millisecond
 	producer := open(t, config)
 	log := newChronicle()
 	polite := manners{slow: 4 * time.Millisecond, odds: 300, long: 800, retry: 20, dead: 200}

@@ -113,7 +113,8 @@ func (c *chronicle) judge(t *testing.T, keys, messages int) {
 		b, o := c.besides(t, key)
 		beside, overlaps = beside+b, overlaps+o
 	}
-	t.Logf("%d keys of %d messages: lost %d, out of order %d, two of a key at once in a process %d, in two processes %d, repeated %d",
+	t.Logf(
+		"%d keys of %d messages: lost %d, out of order %d, two of a key at once in a process %d, in two processes %d, repeated %d",
 		keys, messages, lost, inverted, beside, overlaps, again)
 }
 
@@ -192,7 +193,8 @@ func (c *crew) run(ctx context.Context) {
 		var ds []pawl.Delivery
 		if free > 0 {
 			terms := store.Lease{For: time.Minute, Owner: "crew", Alone: len(slots) == 0}
-			ds, _ = c.store.Claim(ctx, []store.Want{{Topic: c.topic, Limit: free, Run: 1}}, terms) // it may be closed, or without a broker
+			// it may be closed, or without a broker
+			ds, _ = c.store.Claim(ctx, []store.Want{{Topic: c.topic, Limit: free, Run: 1}}, terms)
 		}
 		for _, d := range ds {
 			slots <- struct{}{}
@@ -217,7 +219,8 @@ func (c *crew) carryOut(d pawl.Delivery, odd [3]int, work time.Duration) {
 	st := store.Settlement{Token: d.Token, ID: d.ID, Verdict: store.Ack}
 	switch {
 	case hit(1, m.retry):
-		st.Verdict, st.After, st.Failure = store.Retry, time.Duration(odd[2]%20)*time.Millisecond, store.Failure{Kind: pawl.KindPanic, Error: "unlucky"}
+		st.Verdict, st.After, st.Failure = store.Retry, time.Duration(odd[2]%20)*time.Millisecond,
+			store.Failure{Kind: pawl.KindPanic, Error: "unlucky"}
 	case hit(2, m.dead):
 		st.Verdict, st.Failure = store.Dead, store.Failure{Kind: pawl.KindPanic, Error: "hopeless"}
 	}
@@ -236,7 +239,8 @@ func orders(t *testing.T, s *kafka.Store, topic string, keys, from, to int) {
 		var batch store.Batch[pawl.Message]
 		for k := range keys {
 			key := fmt.Sprintf("k%d", k)
-			batch.Items = append(batch.Items, pawl.Message{Topic: topic, ID: fmt.Sprintf("%s/%d", key, n), Key: []byte(key), Body: []byte("x")})
+			batch.Items = append(batch.Items, pawl.Message{Topic: topic, ID: fmt.Sprintf("%s/%d", key, n),
+				Key: []byte(key), Body: []byte("x")})
 		}
 		rs, err := s.Append(t.Context(), batch)
 		if err != nil {

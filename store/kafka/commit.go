@@ -271,9 +271,10 @@ func (c *committer) send(ctx context.Context, cps map[*assignment]gate.Checkpoin
 	if resp := c.direct(ctx, client, offsets, texts, of); resp != nil {
 		tooLarge, outcome = c.answered(resp, nil, offsets, texts, of)
 	} else {
-		client.CommitOffsetsSync(c.withMetadata(ctx, texts, of), offsets, func(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, resp *kmsg.OffsetCommitResponse, err error) {
-			tooLarge, outcome = c.answered(resp, err, offsets, texts, of)
-		})
+		client.CommitOffsetsSync(c.withMetadata(ctx, texts, of), offsets,
+			func(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, resp *kmsg.OffsetCommitResponse, err error) {
+				tooLarge, outcome = c.answered(resp, err, offsets, texts, of)
+			})
 	}
 	c.commits.Add(1)
 	if outcome != nil {
@@ -316,7 +317,8 @@ var errOver = errors.New("a partition was taken away before its commit was sent"
 // withMetadata puts our text into the commit in place of the client's own. It is
 // called when the client is about to send it, which may be after a rebalance that
 // it waited for: what was taken away in it is not committed.
-func (c *committer) withMetadata(ctx context.Context, texts map[place]string, of map[place]*assignment) context.Context {
+func (c *committer) withMetadata(ctx context.Context, texts map[place]string,
+	of map[place]*assignment) context.Context {
 	return kgo.PreCommitFnContext(ctx, func(req *kmsg.OffsetCommitRequest) error {
 		if c.s.engine.fenced(of) {
 			return errOver
@@ -334,7 +336,8 @@ func (c *committer) withMetadata(ctx context.Context, texts map[place]string, of
 }
 
 // answered reads the answer to a commit.
-func (c *committer) answered(resp *kmsg.OffsetCommitResponse, err error, offsets map[string]map[int32]kgo.EpochOffset, texts map[place]string, of map[place]*assignment) (tooLarge []place, outcome error) {
+func (c *committer) answered(resp *kmsg.OffsetCommitResponse, err error, offsets map[string]map[int32]kgo.EpochOffset,
+	texts map[place]string, of map[place]*assignment) (tooLarge []place, outcome error) {
 	if err != nil {
 		return nil, err
 	}

@@ -34,7 +34,8 @@ func TestFirstCommitInARebalance(t *testing.T) {
 	onBrokers(t, func(t *testing.T, config kafka.Config, admin *kadm.Client) {
 		create(t, admin, config.Prefix+"orders", 1)
 		s := open(t, config)
-		if _, err := s.Claim(t.Context(), []store.Want{{Topic: "orders", Limit: 1}}, store.Lease{For: time.Minute, Owner: "test"}); err != nil {
+		if _, err := s.Claim(t.Context(), []store.Want{{Topic: "orders", Limit: 1}},
+			store.Lease{For: time.Minute, Owner: "test"}); err != nil {
 			t.Fatal(err)
 		}
 		inState(t, admin, config.Group, "Stable", 1)
@@ -49,7 +50,8 @@ func staysOnRecord(t *testing.T, s *kafka.Store, config kafka.Config, admin *kad
 	wire := config.Prefix + "orders"
 	vanish(t, config, admin)
 	late := open(t, config)
-	if _, err := late.Claim(t.Context(), []store.Want{{Topic: "orders", Limit: 1}}, store.Lease{For: time.Minute, Owner: "late"}); err != nil {
+	if _, err := late.Claim(t.Context(), []store.Want{{Topic: "orders", Limit: 1}},
+		store.Lease{For: time.Minute, Owner: "late"}); err != nil {
 		t.Fatal(err)
 	}
 	inState(t, admin, config.Group, "PreparingRebalance", 2)
@@ -79,8 +81,10 @@ func staysOnRecord(t *testing.T, s *kafka.Store, config kafka.Config, admin *kad
 // vanish lets a member join that is not there any more, and has not left.
 func vanish(t *testing.T, config kafka.Config, admin *kadm.Client) {
 	t.Helper()
-	client, err := kgo.NewClient(kgo.SeedBrokers(config.Brokers...), kgo.ConsumerGroup(config.Group), kgo.ConsumeTopics(config.Prefix+"orders"),
-		kgo.Balancers(kgo.CooperativeStickyBalancer()), kgo.InstanceID("gone"), kgo.SessionTimeout(time.Minute), kgo.DisableAutoCommit())
+	client, err := kgo.NewClient(kgo.SeedBrokers(config.Brokers...), kgo.ConsumerGroup(config.Group),
+		kgo.ConsumeTopics(config.Prefix+"orders"),
+		kgo.Balancers(kgo.CooperativeStickyBalancer()), kgo.InstanceID("gone"), kgo.SessionTimeout(time.Minute),
+		kgo.DisableAutoCommit())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -103,10 +103,11 @@ type Producing struct {
 
 // Consuming are the settings of the consumer.
 type Consuming struct {
-	Session    time.Duration // a member is given up after that silence; default 30 s
-	Heartbeat  time.Duration // default 3 s
-	Rebalance  time.Duration // how long the members of a group have to give partitions up; default 20 s, or twice Drain
-	Drain      time.Duration // how long a partition that is given up waits for what runs; default 10 s, at most half of Rebalance
+	Session   time.Duration // a member is given up after that silence; default 30 s
+	Heartbeat time.Duration // default 3 s
+	Rebalance time.Duration // how long the members of a group have to give partitions up; default 20 s, or twice Drain
+	// how long a partition that is given up waits for what runs; default 10 s, at most half of Rebalance
+	Drain      time.Duration
 	Commit     time.Duration // between commits: as much finished work is repeated after a crash; default 1 s
 	FetchMin   int32         // bytes a broker waits for; default 1,024
 	FetchWait  time.Duration // for as long as this, at most; default 500 ms
@@ -247,10 +248,14 @@ func (c *Config) wrong() (errs []error) {
 
 func (p *Producing) wrong() (errs []error) {
 	if _, ok := codecs[p.Compression]; !ok {
-		errs = append(errs, fmt.Errorf("compression %q is unknown; there is none, gzip, snappy, lz4, zstd", p.Compression))
+		errs = append(errs, fmt.Errorf("compression %q is unknown; there is none, gzip, snappy, lz4, zstd",
+			p.Compression))
 	}
-	if p.Timeout < time.Second || p.Retries < 0 || p.BatchBytes < 1<<10 || p.BufferBytes < int(p.BatchBytes) || p.CloseWait < 0 {
-		errs = append(errs, errors.New("producer: the timeout is at least 1s, retries are not negative, a batch has at least 1 KiB, and the buffer holds at least one"))
+	if p.Timeout < time.Second || p.Retries < 0 || p.BatchBytes < 1<<10 || p.BufferBytes < int(p.BatchBytes) ||
+		p.CloseWait < 0 {
+		errs = append(errs,
+			errors.New(
+				"producer: the timeout is at least 1s, retries are not negative, a batch has at least 1 KiB, and the buffer holds at least one"))
 	}
 	return errs
 }

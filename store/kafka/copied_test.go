@@ -43,7 +43,8 @@ func TestCopiedLettersDieOnceMore(t *testing.T) {
 			t.Fatalf("%+v", letters)
 		}
 		h := letters[1].Headers
-		if h["before"] != "1" || h["behind"] != "2" || h["pawl-gone"] != `{"id":"m0","offset":0}` || h["pawl-dead"] != `{"v":1,"id":"other"}` {
+		if h["before"] != "1" || h["behind"] != "2" || h["pawl-gone"] != `{"id":"m0","offset":0}` ||
+			h["pawl-dead"] != `{"v":1,"id":"other"}` {
 			t.Errorf("headers %v", h)
 		}
 	}

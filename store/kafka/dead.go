@@ -201,7 +201,8 @@ func (s *Store) readPlaces(ctx context.Context, wire string, places map[place64]
 }
 
 // find returns letters by id, and which ids are none.
-func (s *Store) find(ctx context.Context, op string, ids []string) (found []deadEntry, refused map[string]error, err error) {
+func (s *Store) find(ctx context.Context, op string, ids []string) (found []deadEntry, refused map[string]error,
+	err error) {
 	if err := s.usable(ctx, op); err != nil {
 		return nil, nil, err
 	}
@@ -266,7 +267,8 @@ func (s *Store) Replay(ctx context.Context, topic string, ids ...string) (map[st
 }
 
 // replays are the records that bring letters back into a topic.
-func (s *Store) replays(ctx context.Context, found []deadEntry, topic string, refused map[string]error) (records []*kgo.Record, err error) {
+func (s *Store) replays(ctx context.Context, found []deadEntry, topic string,
+	refused map[string]error) (records []*kgo.Record, err error) {
 	raw, err := s.readLetters(ctx, found)
 	if err != nil {
 		return nil, err
@@ -274,7 +276,8 @@ func (s *Store) replays(ctx context.Context, found []deadEntry, topic string, re
 	replay, topics := pawl.NewID(), map[string]bool{}
 	for i := range found {
 		if raw[i] == nil {
-			refused[found[i].ID] = &store.Error{Op: "replay " + found[i].ID, Code: store.ErrNotFound, Err: errors.New("its body is gone, with the retention of the topic of dead letters")}
+			refused[found[i].ID] = &store.Error{Op: "replay " + found[i].ID, Code: store.ErrNotFound,
+				Err: errors.New("its body is gone, with the retention of the topic of dead letters")}
 			continue
 		}
 		r := s.replayed(raw[i], &found[i], topic, replay)
@@ -372,7 +375,8 @@ func (s *Store) Amend(ctx context.Context, amendments ...store.Amendment) (map[s
 }
 
 // amended are the records of letters that are changed.
-func (s *Store) amended(ctx context.Context, found []deadEntry, amendments []store.Amendment, refused map[string]error) (records []*kgo.Record, err error) {
+func (s *Store) amended(ctx context.Context, found []deadEntry, amendments []store.Amendment,
+	refused map[string]error) (records []*kgo.Record, err error) {
 	raw, err := s.readLetters(ctx, found)
 	if err != nil {
 		return nil, err
@@ -403,7 +407,8 @@ func (s *Store) amended(ctx context.Context, found []deadEntry, amendments []sto
 func (s *Store) rewritten(g *deadEntry, rec *store.Record, l *letter) *kgo.Record {
 	r := s.recordOf(&rec.Message, rec.ID)
 	if rec.Replays > 0 {
-		r.Headers = append(r.Headers, kgo.RecordHeader{Key: headerReplays, Value: strconv.AppendInt(nil, int64(rec.Replays), 10)})
+		r.Headers = append(r.Headers, kgo.RecordHeader{Key: headerReplays,
+			Value: strconv.AppendInt(nil, int64(rec.Replays), 10)})
 	}
 	out := s.letterRecord(s.wire(s.cfg.deadName(g.home)), r, l)
 	out.Partition = g.at.partition
@@ -467,8 +472,9 @@ func (s *Store) importedRecord(ctx context.Context, r *store.Record) (*kgo.Recor
 		return nil, err
 	}
 	l := letter{
-		Envelope: envelope, ID: r.ID, Topic: r.Topic, Partition: s.partitionOf(name, r.Key), Offset: -1, Timestamp: r.EnqueuedAt,
-		Kind: string(r.Kind), Reason: r.Reason, Attempts: r.Attempts, Rescues: r.Rescues, Lonely: r.Lonely,
+		Envelope: envelope, ID: r.ID, Topic: r.Topic, Partition: s.partitionOf(name, r.Key), Offset: -1,
+		Timestamp: r.EnqueuedAt,
+		Kind:      string(r.Kind), Reason: r.Reason, Attempts: r.Attempts, Rescues: r.Rescues, Lonely: r.Lonely,
 		FirstAt: r.DeadAt, DeadAt: r.DeadAt, Source: sourceImported, Client: s.cfg.ClientID, History: r.History,
 		Fingerprint: r.Fingerprint, Rank: r.Rank,
 	}

@@ -75,7 +75,8 @@ func (x *deadIndex) of(topic string) *topicIndex {
 	defer x.mu.Unlock()
 	g := x.by[topic]
 	if g == nil {
-		g = &topicIndex{s: x.s, topic: topic, letters: map[string]*deadEntry{}, places: map[place64]*deadEntry{}, keys: map[string]int{}, starts: map[int32]int64{}}
+		g = &topicIndex{s: x.s, topic: topic, letters: map[string]*deadEntry{}, places: map[place64]*deadEntry{},
+			keys: map[string]int{}, starts: map[int32]int64{}}
 		g.tail = newTail(x.s, x.s.wire(x.s.cfg.deadName(topic)), g.apply, g.clear)
 		x.by[topic] = g
 	}
@@ -166,7 +167,8 @@ func (t *topicIndex) apply(r *kgo.Record) {
 	}
 	size := rec.Size()
 	(&store.DeadFilter{Brief: true}).Shorten(&rec)
-	next := &deadEntry{Record: rec, home: t.topic, at: place64{r.Partition, r.Offset}, size: size, cameAt: r.Timestamp, imported: l.Source == sourceImported}
+	next := &deadEntry{Record: rec, home: t.topic, at: place64{r.Partition, r.Offset}, size: size, cameAt: r.Timestamp,
+		imported: l.Source == sourceImported}
 	t.order++
 	next.order = t.order
 	if old := t.letters[rec.ID]; old != nil {
@@ -241,7 +243,8 @@ func (s *Store) readLetter(r *kgo.Record) (store.Record, letter, bool) {
 	}
 	if l.Offset >= 0 && l.Source != sourceImported {
 		rec.Origin = &store.Origin{
-			Topic: l.Topic, Partition: l.Partition, Offset: l.Offset, Timestamp: l.Timestamp, Client: l.Client, Group: l.Group,
+			Topic: l.Topic, Partition: l.Partition, Offset: l.Offset, Timestamp: l.Timestamp, Client: l.Client,
+			Group: l.Group,
 		}
 	}
 	if rec.Fingerprint == "" {

@@ -123,7 +123,8 @@ func (s *Store) deadRecord(topic string, d *death) *kgo.Record {
 	m := s.message(r)
 	l := letter{
 		Envelope: envelope, ID: m.ID, Topic: m.Topic, Partition: r.Partition, Offset: r.Offset, Timestamp: r.Timestamp,
-		Kind: string(d.kind), Reason: d.reason, FirstAt: d.at, DeadAt: d.at, Source: "consumer", Client: s.cfg.ClientID, Group: s.cfg.Group,
+		Kind: string(d.kind), Reason: d.reason, FirstAt: d.at, DeadAt: d.at, Source: "consumer", Client: s.cfg.ClientID,
+		Group:   s.cfg.Group,
 		Handler: s.cfg.HandlerVersion,
 	}
 	if t != nil {
@@ -158,9 +159,11 @@ func (s *Store) letterRecord(topic string, r *kgo.Record, l *letter) *kgo.Record
 		kgo.RecordHeader{Key: springTopic, Value: []byte(l.Topic)},
 		kgo.RecordHeader{Key: springPartition, Value: binary.BigEndian.AppendUint32(nil, uint32(l.Partition))},
 		kgo.RecordHeader{Key: springOffset, Value: binary.BigEndian.AppendUint64(nil, uint64(l.Offset))},
-		kgo.RecordHeader{Key: springTimestamp, Value: binary.BigEndian.AppendUint64(nil, uint64(l.Timestamp.UnixMilli()))},
+		kgo.RecordHeader{Key: springTimestamp, Value: binary.BigEndian.AppendUint64(nil,
+			uint64(l.Timestamp.UnixMilli()))},
 		kgo.RecordHeader{Key: springClass, Value: []byte(l.Kind)},
 		kgo.RecordHeader{Key: springMessage, Value: []byte(l.Reason)},
 	)
-	return &kgo.Record{Topic: topic, Partition: l.Partition, Key: r.Key, Value: r.Value, Headers: headers, Timestamp: s.cfg.Now()}
+	return &kgo.Record{Topic: topic, Partition: l.Partition, Key: r.Key, Value: r.Value, Headers: headers,
+		Timestamp: s.cfg.Now()}
 }

@@ -23,7 +23,8 @@ func TestADeadLetterThatIsRefusedHoldsUpNoOther(t *testing.T) {
 	config := brisk(cluster.ListenAddrs())
 	config.Produce.Timeout, config.Produce.Retries = time.Hour, 1<<20 // so that nothing is given up
 	s := open(t, config)
-	refused := cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "parcels.dead", Err: kerr.NotEnoughReplicas, Count: -1})
+	refused := cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "parcels.dead",
+		Err: kerr.NotEnoughReplicas, Count: -1})
 	var batch store.Batch[pawl.Message]
 	for _, topic := range []string{"parcels", "orders", "orders"} {
 		batch.Items = append(batch.Items, pawl.Message{Topic: topic, Key: []byte("key")})

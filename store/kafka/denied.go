@@ -67,7 +67,8 @@ func (s *Store) grant(resource, acl string) string {
 	if user == "" {
 		user = "NAME"
 	}
-	return fmt.Sprintf("the user lacks a right on %s; who may, grants it: kafka-acls.sh --bootstrap-server %s --add --allow-principal User:%s %s",
+	return fmt.Sprintf(
+		"the user lacks a right on %s; who may, grants it: kafka-acls.sh --bootstrap-server %s --add --allow-principal User:%s %s",
 		resource, s.cfg.Brokers[0], user, acl)
 }
 
@@ -91,7 +92,8 @@ func (s *Store) mismatch(err error) (hint string, code error) {
 	case s.tls == nil && strings.Contains(at, "requires TLS"):
 		return wantsTLS, store.ErrUnavailable
 	case s.cfg.User == "" && s.cfg.TokenFile == "":
-		return "does the broker want a user at this port? Say kafka://USER:PASSWORD@HOST:PORT, with tls=true if it speaks TLS", store.ErrUnavailable
+		return "does the broker want a user at this port? Say kafka://USER:PASSWORD@HOST:PORT, with tls=true if it speaks TLS",
+			store.ErrUnavailable
 	}
 	return "", nil
 }
@@ -130,8 +132,9 @@ func (s *Store) refusedUser(err error) string {
 	}
 	switch {
 	case errors.Is(err, kerr.UnsupportedSaslMechanism):
-		return fmt.Sprintf("the broker does not take %s: say another mechanism (mechanism=PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512; "+
-			"token_file=FILE for OAUTHBEARER)", mechanism)
+		return fmt.Sprintf(
+			"the broker does not take %s: say another mechanism (mechanism=PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512; "+
+				"token_file=FILE for OAUTHBEARER)", mechanism)
 	case errors.Is(err, kerr.SaslAuthenticationFailed):
 		return "check user, password and mechanism (" + mechanism + ")"
 	case errors.Is(err, kerr.IllegalSaslState):

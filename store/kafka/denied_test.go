@@ -30,17 +30,20 @@ func cluster(t *testing.T, options ...kfake.Opt) []string {
 }
 
 func allow(kind kmsg.ACLResourceType, name string) kfake.ACL {
-	return kfake.ACL{Resource: kind, Name: name, Pattern: kmsg.ACLResourcePatternTypeLiteral, Operation: kmsg.ACLOperationAll, Allow: true}
+	return kfake.ACL{Resource: kind, Name: name, Pattern: kmsg.ACLResourcePatternTypeLiteral,
+		Operation: kmsg.ACLOperationAll, Allow: true}
 }
 
 // TestMissingRights: what a user lacks is named, and what grants it, wherever it is
 // noticed. A topic that he cannot see is not one that is not there.
 func TestMissingRights(t *testing.T) {
 	t.Parallel()
-	all := []kfake.ACL{allow(kmsg.ACLResourceTypeTopic, "pawl.state"), allow(kmsg.ACLResourceTypeCluster, "kafka-cluster")}
+	all := []kfake.ACL{allow(kmsg.ACLResourceTypeTopic, "pawl.state"),
+		allow(kmsg.ACLResourceTypeCluster, "kafka-cluster")}
 	brokers := cluster(t, kfake.EnableSASL(), kfake.EnableACLs(), kfake.SeedTopics(1, "orders", "pawl.state"),
 		kfake.User("PLAIN", "ann", "secret", append(all, allow(kmsg.ACLResourceTypeGroup, "pawl"))...),
-		kfake.User("PLAIN", "bob", "secret", append(all, allow(kmsg.ACLResourceTypeTopic, "orders"), allow(kmsg.ACLResourceTypeTopic, "orders.dead"))...))
+		kfake.User("PLAIN", "bob", "secret", append(all, allow(kmsg.ACLResourceTypeTopic, "orders"),
+			allow(kmsg.ACLResourceTypeTopic, "orders.dead"))...))
 	as := func(user string) *kafka.Store {
 		c := brisk(brokers)
 		c.User, c.Password, c.Mechanism = user, "secret", "PLAIN"
@@ -58,7 +61,8 @@ func TestMissingRights(t *testing.T) {
 	_, claimed := ann.Claim(t.Context(), wants, store.Lease{For: time.Minute, Owner: "test"})
 	_, peeked := ann.Peek(t.Context(), "orders", 0, -1, 1)
 	for name, err := range map[string]error{"append": sent, "claim": claimed, "peek": peeked} {
-		if e, ok := errors.AsType[*store.Error](err); !ok || !errors.Is(err, store.ErrDenied) || !strings.Contains(e.Hint, topic) {
+		if e, ok := errors.AsType[*store.Error](err); !ok || !errors.Is(err, store.ErrDenied) ||
+			!strings.Contains(e.Hint, topic) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -70,7 +74,8 @@ func TestMissingRights(t *testing.T) {
 	}
 	hasFault(t, bob, group)
 	_, err = bob.Health(t.Context(), "orders")
-	if e, ok := errors.AsType[*store.Error](err); !ok || !errors.Is(err, store.ErrDenied) || !strings.Contains(e.Hint, group) {
+	if e, ok := errors.AsType[*store.Error](err); !ok || !errors.Is(err, store.ErrDenied) ||
+		!strings.Contains(e.Hint, group) {
 		t.Errorf("health: %v", err)
 	}
 }
@@ -160,7 +165,8 @@ func TestMissingTopicIsNotMade(t *testing.T) {
 	c := brisk(cluster(t, kfake.SeedTopics(1, "pawl.state", "a.pawl.state")))
 	c.Create.Off = true
 	s := open(t, c)
-	if _, err := s.Claim(t.Context(), []store.Want{{Topic: "orders", Limit: 1}}, store.Lease{For: time.Minute, Owner: "test"}); err != nil {
+	if _, err := s.Claim(t.Context(), []store.Want{{Topic: "orders", Limit: 1}},
+		store.Lease{For: time.Minute, Owner: "test"}); err != nil {
 		t.Fatal(err)
 	}
 	hasFault(t, s, "pawl kafka topics ensure orders")

@@ -227,7 +227,8 @@ func (d *directory) mayCreate(name string) error {
 	}
 }
 
-func (d *directory) createWith(ctx context.Context, name string, partitions int32, replicas int16, configs map[string]*string) error {
+func (d *directory) createWith(ctx context.Context, name string, partitions int32, replicas int16,
+	configs map[string]*string) error {
 	def(&partitions, -1)
 	def(&replicas, -1)
 	resp, err := d.s.admin.CreateTopics(ctx, partitions, replicas, configs, name)

@@ -19,7 +19,8 @@ func TestTopicsMadeAgainAreSeenOnce(t *testing.T) {
 		if c.again {
 			want = []string{"t"}
 		}
-		if got := d.note([]string{"t"}, map[string]entry{"t": {id: kadm.TopicID{c.id}, partitions: 1}}); !slices.Equal(got, want) {
+		if got := d.note([]string{"t"}, map[string]entry{"t": {id: kadm.TopicID{c.id},
+			partitions: 1}}); !slices.Equal(got, want) {
 			t.Errorf("look %d, id %d: made again: %q, want %q", i, c.id, got, want)
 		}
 	}
@@ -29,7 +30,8 @@ func TestTopicsMadeAgainAreSeenOnce(t *testing.T) {
 func TestTopicsWithoutIDsAreForgotten(t *testing.T) {
 	var d directory
 	d.init(nil)
-	d.note([]string{"old", "new"}, map[string]entry{"old": {partitions: 1}, "new": {id: kadm.TopicID{1}, partitions: 1}})
+	d.note([]string{"old", "new"}, map[string]entry{"old": {partitions: 1},
+		"new": {id: kadm.TopicID{1}, partitions: 1}})
 	if got := d.forget([]string{"old", "new", "unknown"}); !slices.Equal(got, []string{"old"}) {
 		t.Errorf("%q", got)
 	}

@@ -38,8 +38,10 @@ func (s *Store) Divert(ctx context.Context, msgs []pawl.Message, why error) erro
 		r := s.recordOf(m, id)
 		r.Timestamp = now
 		records = append(records, s.letterRecord(name, r, &letter{
-			Envelope: envelope, ID: id, Topic: m.Topic, Partition: s.partitionOf(name, m.Key), Offset: -1, Timestamp: now,
-			Kind: string(KindDelivery), Reason: why.Error(), FirstAt: now, DeadAt: now, Source: sourceProducer, Client: s.cfg.ClientID,
+			Envelope: envelope, ID: id, Topic: m.Topic, Partition: s.partitionOf(name, m.Key), Offset: -1,
+			Timestamp: now,
+			Kind:      string(KindDelivery), Reason: why.Error(), FirstAt: now, DeadAt: now, Source: sourceProducer,
+			Client: s.cfg.ClientID,
 		}))
 	}
 	return s.explain("divert", errors.Join(s.produce(ctx, records)...))

@@ -107,7 +107,8 @@ func signal(ch chan struct{}) {
 func (e *engine) topic(name string) *topic {
 	t := e.topics[name]
 	if t == nil {
-		t = &topic{Name: name, Topic: store.NewTopic(name), partitions: map[int32]*assignment{}, memories: map[int32]*memory{}, deadByKey: map[string]int{}}
+		t = &topic{Name: name, Topic: store.NewTopic(name), partitions: map[int32]*assignment{},
+			memories: map[int32]*memory{}, deadByKey: map[string]int{}}
 		e.topics[name] = t
 	}
 	return t
@@ -306,7 +307,8 @@ func (e *engine) lease(l *lane, n int, terms *store.Lease, fence, now int64) {
 		}
 		f = f.next
 	}
-	l.lease = lease{fence: fence, owner: terms.Owner, alone: terms.Alone && l.head.solitary(), started: now, hard: hard, last: f}
+	l.lease = lease{fence: fence, owner: terms.Owner, alone: terms.Alone && l.head.solitary(), started: now,
+		hard: hard, last: f}
 	l.of.handOut(f.offset())
 	e.touch(l.of)
 	e.runs.add(l)

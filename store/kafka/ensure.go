@@ -28,8 +28,10 @@ type TopicSpec struct {
 
 // Production and Development are how topics usually are.
 var (
-	Production  = TopicSpec{Partitions: 12, Replicas: 3, MinISR: 2, Retention: 7 * 24 * time.Hour, Compression: "lz4", MaxBytes: 1 << 20}
-	Development = TopicSpec{Partitions: 4, Replicas: 1, MinISR: 1, Retention: 7 * 24 * time.Hour, Compression: "lz4", MaxBytes: 1 << 20}
+	Production = TopicSpec{Partitions: 12, Replicas: 3, MinISR: 2, Retention: 7 * 24 * time.Hour, Compression: "lz4",
+		MaxBytes: 1 << 20}
+	Development = TopicSpec{Partitions: 4, Replicas: 1, MinISR: 1, Retention: 7 * 24 * time.Hour, Compression: "lz4",
+		MaxBytes: 1 << 20}
 )
 
 // spec is how a topic of messages is made.
@@ -100,11 +102,13 @@ func (s *Store) Ensure(ctx context.Context, name string, spec TopicSpec, dry boo
 }
 
 // checkTopic compares a topic that is there with what it should be.
-func (s *Store) checkTopic(ctx context.Context, op, name string, d kadm.TopicDetail, spec TopicSpec, dry bool) (Ensured, error) {
+func (s *Store) checkTopic(ctx context.Context, op, name string, d kadm.TopicDetail, spec TopicSpec,
+	dry bool) (Ensured, error) {
 	e := Ensured{Topic: name, Partitions: len(d.Partitions), Replicas: d.Partitions.NumReplicas()}
 	if spec.Partitions > 0 && len(d.Partitions) != int(spec.Partitions) {
 		return e, &store.Error{
-			Op: op, Code: store.ErrConflict, Err: fmt.Errorf("it has %d partitions, not %d", len(d.Partitions), spec.Partitions),
+			Op: op, Code: store.ErrConflict, Err: fmt.Errorf("it has %d partitions, not %d", len(d.Partitions),
+				spec.Partitions),
 			Hint: "the number is not changed: keys would move to other partitions and lose their order. Make a new topic and move over when the old one is empty",
 		}
 	}

@@ -47,7 +47,8 @@ func TestAppendToATopicJustMade(t *testing.T) {
 	unknown := forgetful(cluster)
 	s := open(t, brisk(cluster.ListenAddrs()))
 	unknown.Store(12)
-	if _, err := s.Append(t.Context(), store.NewBatch(pawl.Message{Topic: "mail", ID: "m1", Body: []byte("hello")})); err != nil {
+	if _, err := s.Append(t.Context(), store.NewBatch(pawl.Message{Topic: "mail", ID: "m1",
+		Body: []byte("hello")})); err != nil {
 		t.Error(err)
 	}
 	unknown.Store(0)
@@ -80,14 +81,16 @@ func TestTopicsAreMadeByTheProfile(t *testing.T) {
 	config := brisk(cluster.ListenAddrs())
 	config.Create = kafka.Creation{Profile: "production"}
 	s := open(t, config)
-	if _, err := s.Append(t.Context(), store.NewBatch(pawl.Message{Topic: "mail", ID: "m1", Body: []byte("hello")})); err != nil {
+	if _, err := s.Append(t.Context(), store.NewBatch(pawl.Message{Topic: "mail", ID: "m1",
+		Body: []byte("hello")})); err != nil {
 		t.Fatal(err)
 	}
 	e, err := s.Ensure(t.Context(), "mail", kafka.Production, true)
 	if err != nil || e.Created || len(e.Changed) > 0 {
 		t.Errorf("the topic is not as the profile says: %+v, %v", e, err)
 	}
-	letter := store.Record{Message: pawl.Message{Topic: "mail", ID: "m2", Body: []byte("x")}, State: store.IsDead, Kind: "Test", EnqueuedAt: time.Now(), DeadAt: time.Now()}
+	letter := store.Record{Message: pawl.Message{Topic: "mail", ID: "m2", Body: []byte("x")}, State: store.IsDead,
+		Kind: "Test", EnqueuedAt: time.Now(), DeadAt: time.Now()}
 	if refused, err := s.Bury(t.Context(), letter); err != nil || len(refused) > 0 {
 		t.Fatal(refused, err)
 	}

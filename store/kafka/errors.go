@@ -24,7 +24,8 @@ func (s *Store) explain(op string, err error) error {
 	}
 	hint, code := s.codeOf(err)
 	if hint == "" && code == store.ErrUnavailable {
-		hint = fmt.Sprintf("are the brokers up, and is %s an address that this machine reaches?", strings.Join(s.cfg.Brokers, ","))
+		hint = fmt.Sprintf("are the brokers up, and is %s an address that this machine reaches?",
+			strings.Join(s.cfg.Brokers, ","))
 	}
 	return &store.Error{Op: op, Code: code, Err: err, Hint: hint}
 }
@@ -54,14 +55,16 @@ func (s *Store) codeOf(err error) (hint string, code error) {
 	case errors.Is(err, kerr.UnknownTopicOrPartition), errors.Is(err, kerr.UnknownTopicID):
 		return "create the topic: pawl kafka topics ensure TOPIC", store.ErrNotFound
 	case errors.Is(err, kerr.MessageTooLarge), errors.Is(err, kerr.RecordListTooLarge):
-		return "raise max.message.bytes of the topic and batch_bytes of the store, or offload large bodies", store.ErrTooLarge
+		return "raise max.message.bytes of the topic and batch_bytes of the store, or offload large bodies",
+			store.ErrTooLarge
 	case errors.Is(err, kerr.InvalidRecord), errors.Is(err, kerr.InvalidTopicException):
 		return "", store.ErrInvalid
 	case errors.Is(err, kerr.NotEnoughReplicas), errors.Is(err, kerr.NotEnoughReplicasAfterAppend):
 		return "fewer replicas are in sync than min.insync.replicas asks for: look at the brokers", store.ErrUnavailable
 	case errors.Is(err, kerr.KafkaStorageError):
 		return "a broker cannot write: look at its disk", store.ErrFull
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, kgo.ErrRecordTimeout), errors.Is(err, kgo.ErrRecordRetries),
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, kgo.ErrRecordTimeout),
+		errors.Is(err, kgo.ErrRecordRetries),
 		isNetwork(err), kerr.IsRetriable(err):
 		return "", store.ErrUnavailable
 	}

@@ -19,7 +19,9 @@ import (
 // fakeCluster is a broker within the process.
 func fakeCluster(t testing.TB, brokers int) *kfake.Cluster {
 	t.Helper()
-	c, err := kfake.NewCluster(kfake.NumBrokers(brokers), kfake.SleepOutOfOrder(), kfake.BrokerConfigs(map[string]string{"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "100"}))
+	c, err := kfake.NewCluster(kfake.NumBrokers(brokers), kfake.SleepOutOfOrder(),
+		kfake.BrokerConfigs(map[string]string{"group.initial.rebalance.delay.ms": "0",
+			"group.min.session.timeout.ms": "100"}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +35,8 @@ func brisk(brokers []string) kafka.Config {
 		Brokers: brokers,
 		Create:  kafka.Creation{Partitions: 1, Replicas: 1},
 		Produce: kafka.Producing{Linger: -1, Timeout: 5 * time.Second},
-		Consume: kafka.Consuming{FetchMin: 1, FetchWait: 50 * time.Millisecond, Commit: 50 * time.Millisecond, Heartbeat: 100 * time.Millisecond, Drain: time.Second},
+		Consume: kafka.Consuming{FetchMin: 1, FetchWait: 50 * time.Millisecond, Commit: 50 * time.Millisecond,
+			Heartbeat: 100 * time.Millisecond, Drain: time.Second},
 	}
 }
 
@@ -84,7 +87,8 @@ func receive(t testing.TB, s *kafka.Store, topic string, n int) map[string]int {
 		}
 		for _, d := range ds {
 			seen[d.ID]++
-			if refused, err := s.Settle(ctx, store.Batch[store.Settlement]{Items: []store.Settlement{{Token: d.Token, ID: d.ID, Verdict: store.Ack}}}); err != nil || len(refused) > 0 {
+			if refused, err := s.Settle(ctx, store.Batch[store.Settlement]{Items: []store.Settlement{{Token: d.Token,
+				ID: d.ID, Verdict: store.Ack}}}); err != nil || len(refused) > 0 {
 				t.Errorf("ack %s: %v %v", d.ID, refused, err)
 			}
 		}

@@ -31,14 +31,16 @@ type watched struct {
 }
 
 func newWatched(t *testing.T, change func(*kafka.Config)) *watched {
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SleepOutOfOrder(), kfake.BrokerConfigs(map[string]string{"group.initial.rebalance.delay.ms": "0"}))
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SleepOutOfOrder(),
+		kfake.BrokerConfigs(map[string]string{"group.initial.rebalance.delay.ms": "0"}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(cluster.Close)
 	config := kafka.Config{Brokers: cluster.ListenAddrs(), Create: kafka.Creation{Partitions: 1, Replicas: 1}}
 	config.Produce.Linger = -1
-	config.Consume.FetchMin, config.Consume.FetchWait, config.Consume.Commit = 1, 50*time.Millisecond, 20*time.Millisecond
+	config.Consume.FetchMin, config.Consume.FetchWait, config.Consume.Commit = 1, 50*time.Millisecond,
+		20*time.Millisecond
 	if change != nil {
 		change(&config)
 	}
@@ -67,7 +69,8 @@ func (w *watched) claim(n int) []pawl.Delivery {
 	w.Helper()
 	var all []pawl.Delivery
 	for end := time.Now().Add(20 * time.Second); len(all) < n; time.Sleep(5 * time.Millisecond) {
-		ds, err := w.Claim(context.Background(), []store.Want{{Topic: "mail", Limit: n - len(all)}}, store.Lease{For: time.Minute, Owner: "test"})
+		ds, err := w.Claim(context.Background(), []store.Want{{Topic: "mail", Limit: n - len(all)}},
+			store.Lease{For: time.Minute, Owner: "test"})
 		if err != nil {
 			w.Fatal(err)
 		}
@@ -82,7 +85,8 @@ func (w *watched) settle(verdict store.Verdict, ds ...pawl.Delivery) {
 	w.Helper()
 	var items []store.Settlement
 	for i := range ds {
-		items = append(items, store.Settlement{Token: ds[i].Token, ID: ds[i].ID, Verdict: verdict, Failure: store.Failure{Kind: "Timeout", Error: "no answer"}})
+		items = append(items, store.Settlement{Token: ds[i].Token, ID: ds[i].ID, Verdict: verdict,
+			Failure: store.Failure{Kind: "Timeout", Error: "no answer"}})
 	}
 	if refused, err := w.Settle(context.Background(), store.NewBatch(items...)); err != nil || len(refused) > 0 {
 		w.Fatalf("refused %v: %v", refused, err)
@@ -116,20 +120,25 @@ func TestFiguresOfAStuckPartition(t *testing.T) {
 	w.settle(store.Ack, ds[1:]...)
 	time.Sleep(30 * time.Millisecond)
 	f := w.until("everything else on record", func(f *kafka.Figures) bool {
-		return f.Commits.OK > 0 && len(f.Partitions) == 1 && f.Partitions[0].Backlog == 9 && f.Partitions[0].CommitLag == 0
+		return f.Commits.OK > 0 && len(f.Partitions) == 1 && f.Partitions[0].Backlog == 9 &&
+			f.Partitions[0].CommitLag == 0
 	})
 	p := f.Partitions[0]
-	if p.Topic != "mail" || p.InHand != 1 || p.Lag != 1 || p.OldestAge < 30*time.Millisecond || p.OldestAge > time.Minute {
+	if p.Topic != "mail" || p.InHand != 1 || p.Lag != 1 || p.OldestAge < 30*time.Millisecond ||
+		p.OldestAge > time.Minute {
 		t.Errorf("%+v", p)
 	}
-	if f.Produced.Stored < 10 || f.Topics[0].Topic != "mail" || f.Topics[0].Consumed != 10 || f.Assigned == 0 || f.Commits.Failed != 0 {
+	if f.Produced.Stored < 10 || f.Topics[0].Topic != "mail" || f.Topics[0].Consumed != 10 || f.Assigned == 0 ||
+		f.Commits.Failed != 0 {
 		t.Errorf("%+v", f)
 	}
 	if f.Traffic.Requests == 0 || f.Traffic.BytesWritten == 0 || f.Traffic.BytesRead == 0 || f.Traffic.Connects == 0 {
 		t.Errorf("%+v", f.Traffic)
 	}
 	w.settle(store.Ack, ds[0])
-	f = w.until("nothing left", func(f *kafka.Figures) bool { return f.Partitions[0].Backlog == 0 && f.Partitions[0].CommitLag == 0 })
+	f = w.until("nothing left", func(f *kafka.Figures) bool {
+		return f.Partitions[0].Backlog == 0 && f.Partitions[0].CommitLag == 0
+	})
 	if p := f.Partitions[0]; p.InHand != 0 || p.OldestAge != 0 {
 		t.Errorf("nothing is in hand: %+v", p)
 	}
@@ -146,7 +155,8 @@ func TestFiguresOfFailuresAndDeadLetters(t *testing.T) {
 	w.settle(store.Retry, ds[0])
 	w.settle(store.Dead, ds[1])
 	f := w.until("one dead letter", func(f *kafka.Figures) bool { return len(f.Dead) == 1 })
-	if d := f.Dead[0]; d.Topic != "mail" || d.Kind != "Timeout" || d.Written != 1 || time.Since(d.LastAt) > time.Minute {
+	if d := f.Dead[0]; d.Topic != "mail" || d.Kind != "Timeout" || d.Written != 1 ||
+		time.Since(d.LastAt) > time.Minute {
 		t.Errorf("%+v", d)
 	}
 	if m := f.Topics[0]; m.Failed != 2 || m.Dying != 0 || m.TopKeyShare != 1 {
@@ -256,7 +266,8 @@ func TestCommitLagWithoutRoomInTheMetadata(t *testing.T) {
 		w.settle(store.Ack, ds[i])
 	}
 	f := w.until("a lag in spite of commits", func(f *kafka.Figures) bool {
-		return f.Commits.Bare > 0 && f.Commits.OK > 0 && f.Partitions[0].Backlog == 100 && f.Partitions[0].CommitLag >= 200*time.Millisecond
+		return f.Commits.Bare > 0 && f.Commits.OK > 0 && f.Partitions[0].Backlog == 100 &&
+			f.Partitions[0].CommitLag >= 200*time.Millisecond
 	})
 	if f.Faults == 0 {
 		t.Error("nobody is told of the brokers' limit")
@@ -264,7 +275,9 @@ func TestCommitLagWithoutRoomInTheMetadata(t *testing.T) {
 	for i := 0; i < len(ds); i += 2 {
 		w.settle(store.Ack, ds[i])
 	}
-	w.until("no lag", func(f *kafka.Figures) bool { return f.Partitions[0].Backlog == 0 && f.Partitions[0].CommitLag == 0 })
+	w.until("no lag", func(f *kafka.Figures) bool {
+		return f.Partitions[0].Backlog == 0 && f.Partitions[0].CommitLag == 0
+	})
 }
 
 // What is still on its way when a store is closed, and does not arrive in time, is
@@ -282,7 +295,8 @@ func TestRecordsLeftAtFlush(t *testing.T) {
 	})
 	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 	defer cancel()
-	batch := store.NewBatch(pawl.Message{Topic: "mail", Body: []byte("a")}, pawl.Message{Topic: "mail", Body: []byte("b")}, pawl.Message{Topic: "mail", Body: []byte("c")})
+	batch := store.NewBatch(pawl.Message{Topic: "mail", Body: []byte("a")},
+		pawl.Message{Topic: "mail", Body: []byte("b")}, pawl.Message{Topic: "mail", Body: []byte("c")})
 	if _, err := w.Append(ctx, batch); !errors.Is(err, store.ErrUnknown) {
 		t.Fatalf("an append that nobody answered: %v", err)
 	}
@@ -328,7 +342,8 @@ func TestFiguresAreLoggedEveryMinute(t *testing.T) {
 	for level, want := range map[slog.Level]int{slog.LevelDebug: 2, slog.LevelInfo: 0} {
 		synctest.Test(t, func(t *testing.T) {
 			var l logged
-			s, err := kafka.New(kafka.Config{Brokers: []string{"127.0.0.1:1"}, Logger: slog.New(slog.NewTextHandler(&l, &slog.HandlerOptions{Level: level}))})
+			s, err := kafka.New(kafka.Config{Brokers: []string{"127.0.0.1:1"},
+				Logger: slog.New(slog.NewTextHandler(&l, &slog.HandlerOptions{Level: level}))})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -20,9 +20,11 @@ func (s *Store) Fit(m *pawl.Message) error {
 	}
 	switch size := m.Size(); {
 	case m.Delay > 0:
-		return bad(store.ErrUnsupported, errors.New("a delay: a log is read in its order"), "give it a second store that keeps delays: relay=sqlite:FILE in the URL, or package store/relay")
+		return bad(store.ErrUnsupported, errors.New("a delay: a log is read in its order"),
+			"give it a second store that keeps delays: relay=sqlite:FILE in the URL, or package store/relay")
 	case m.Unique.Key != "":
-		return bad(store.ErrUnsupported, errors.New("a unique key: the broker compares nothing"), "give it a second store that keeps unique keys: relay=sqlite:FILE in the URL, or package store/relay")
+		return bad(store.ErrUnsupported, errors.New("a unique key: the broker compares nothing"),
+			"give it a second store that keeps unique keys: relay=sqlite:FILE in the URL, or package store/relay")
 	case size > int(s.cfg.Produce.BatchBytes):
 		err := fmt.Errorf("%w: %d bytes; batch_bytes is %d", kerr.MessageTooLarge, size, s.cfg.Produce.BatchBytes)
 		hint, code := s.codeOf(err)
@@ -49,13 +51,17 @@ func (s *Store) free(op, topic string) error {
 		return nil
 	case topic == s.cfg.StateTopic:
 		return &store.Error{
-			Op: op, Code: store.ErrInvalid, Err: fmt.Errorf("topic %s holds the state of this store, no messages", topic),
+			Op: op, Code: store.ErrInvalid, Err: fmt.Errorf("topic %s holds the state of this store, no messages",
+				topic),
 			Hint: "use another topic; state_topic in the URL names the one of the state",
 		}
 	default:
 		return &store.Error{
-			Op: op, Code: store.ErrInvalid, Err: fmt.Errorf("topic %s holds the dead letters of %s, no messages", topic, of),
-			Hint: fmt.Sprintf("use a topic whose name does not end with %s; dead_suffix and dead_names in the URL name such topics otherwise", s.cfg.DeadSuffix),
+			Op: op, Code: store.ErrInvalid, Err: fmt.Errorf("topic %s holds the dead letters of %s, no messages",
+				topic, of),
+			Hint: fmt.Sprintf(
+				"use a topic whose name does not end with %s; dead_suffix and dead_names in the URL name such topics otherwise",
+				s.cfg.DeadSuffix),
 		}
 	}
 }

@@ -57,7 +57,8 @@ func TestOwnTopicsTakeNoMessages(t *testing.T) {
 		if _, err := s.Replay(t.Context(), topic, id); !errors.Is(err, store.ErrInvalid) {
 			t.Errorf("replay to %s: %v", topic, err)
 		}
-		r := store.Record{Message: pawl.Message{Topic: topic, ID: "x"}, State: store.IsDead, Kind: "K", Reason: "r", DeadAt: time.Now(), EnqueuedAt: time.Now()}
+		r := store.Record{Message: pawl.Message{Topic: topic, ID: "x"}, State: store.IsDead, Kind: "K", Reason: "r",
+			DeadAt: time.Now(), EnqueuedAt: time.Now()}
 		if refused, err := s.Bury(t.Context(), r); err != nil || !errors.Is(refused["x"], store.ErrInvalid) {
 			t.Errorf("bury in %s: %v, %v", topic, refused, err)
 		}

@@ -410,7 +410,9 @@ wait:
 	ctx, cancel := context.WithTimeout(context.Background(), min(finalCommit, g.s.cfg.Consume.Rebalance/4))
 	defer cancel()
 	if err := g.s.commits.final(ctx, as); err != nil {
-		g.s.cfg.Logger.Warn("what was finished of partitions that are given up could not be committed: it will be repeated", "error", err)
+		g.s.cfg.Logger.Warn(
+			"what was finished of partitions that are given up could not be committed: it will be repeated",
+			"error", err)
 		for _, a := range as {
 			g.s.engine.remember(a)
 		}

@@ -61,23 +61,30 @@ func (h *health) fetchFailed(topic string, partition int32, err error) {
 }
 
 func (h *health) foreign(topic string, partition int32, err error) {
-	h.note(fmt.Sprintf("%s/%d", topic, partition), "the metadata of the commit is not ours: "+err.Error()+"; finished work above the committed offset is repeated")
+	h.note(fmt.Sprintf("%s/%d", topic, partition), "the metadata of the commit is not ours: "+err.Error()+
+		"; finished work above the committed offset is repeated")
 }
 
 func (h *health) metadataTooLarge() {
-	h.note("group", "the brokers take too little metadata with a commit (offset.metadata.max.bytes): after a crash more finished work is repeated")
+	h.note("group",
+		"the brokers take too little metadata with a commit (offset.metadata.max.bytes): after a crash more finished work is repeated")
 }
 
 func (h *health) missing(topic string) {
-	h.note(topic, "the topic is not there, and none is made here (no_create): nothing is carried out until somebody runs `pawl kafka topics ensure "+topic+"`")
+	h.note(topic,
+		"the topic is not there, and none is made here (no_create): nothing is carried out until somebody runs `pawl kafka topics ensure "+
+			topic+"`")
 }
 
 func (h *health) rewound(topic string, partition int32, from, next int64) {
-	h.note(fmt.Sprintf("%s/%d", topic, partition), fmt.Sprintf("its log was cut or made again: it was read up to offset %d and goes on at %d", next, from))
+	h.note(fmt.Sprintf("%s/%d", topic, partition),
+		fmt.Sprintf("its log was cut or made again: it was read up to offset %d and goes on at %d", next, from))
 }
 
 func (h *health) expired(topic string, partition int32, lost uint64) {
-	h.note(fmt.Sprintf("%s/%d", topic, partition), fmt.Sprintf("retention removed %d messages that were not finished: keep the topic for longer, or work faster", lost))
+	h.note(fmt.Sprintf("%s/%d", topic, partition),
+		fmt.Sprintf("retention removed %d messages that were not finished: keep the topic for longer, or work faster",
+			lost))
 }
 
 func (h *health) commitFailed(err error) {

@@ -26,8 +26,10 @@ func selfSigned(t *testing.T) (cert, key string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IsCA: true,
+		BasicConstraintsValid: true,
+		IPAddresses:           []net.IP{net.IPv4(127, 0, 0, 1)},
+		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
 	if err != nil {
 		t.Fatal(err)
@@ -37,7 +39,8 @@ func selfSigned(t *testing.T) (cert, key string) {
 		t.Fatal(err)
 	}
 	cert, key = filepath.Join(t.TempDir(), "cert.pem"), filepath.Join(t.TempDir(), "key.pem")
-	for path, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "PRIVATE KEY", Bytes: bare}} {
+	for path, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: der},
+		key: {Type: "PRIVATE KEY", Bytes: bare}} {
 		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -54,7 +57,8 @@ func TestCertificates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAnyClientCert})
+	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{pair},
+		ClientAuth: tls.RequireAnyClientCert})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,8 +94,10 @@ func TestCertificates(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Error("no connection was made")
 	}
-	_, err = kafka.New(kafka.Config{Brokers: []string{"127.0.0.1:1"}, CA: key, Cert: filepath.Join(t.TempDir(), "none"), Key: key})
-	if err == nil || !strings.Contains(err.Error(), "has no certificate") || !strings.Contains(err.Error(), "cert and key") {
+	_, err = kafka.New(kafka.Config{Brokers: []string{"127.0.0.1:1"}, CA: key,
+		Cert: filepath.Join(t.TempDir(), "none"), Key: key})
+	if err == nil || !strings.Contains(err.Error(), "has no certificate") ||
+		!strings.Contains(err.Error(), "cert and key") {
 		t.Errorf("wrong files: %v", err)
 	}
 }

@@ -49,7 +49,8 @@ func (g *group) recallSkips(topic string, partition int32) {
 
 // adjust lets the client read from elsewhere than from what is committed where
 // [group.fetched] found that it has to. The client calls it right after that.
-func (g *group) adjust(_ context.Context, from map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
+func (g *group) adjust(_ context.Context, from map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset,
+	error) {
 	for at, offset := range g.from {
 		if _, ok := from[at.topic][at.partition]; ok {
 			from[at.topic][at.partition] = offset
@@ -82,7 +83,8 @@ func (g *group) compare(a *assignment, records []*kgo.Record) (*assignment, []*k
 			continue // the same again
 		}
 		g.s.health.rewound(a.topic.Name, a.partition, r.Offset, next)
-		g.s.cfg.Logger.Error("a log was cut or made again", "topic", a.topic.Name, "partition", a.partition, "read_up_to", next, "goes_on_at", r.Offset)
+		g.s.cfg.Logger.Error("a log was cut or made again", "topic", a.topic.Name, "partition", a.partition,
+			"read_up_to", next, "goes_on_at", r.Offset)
 		anew := g.s.engine.assign(a.topic.Name, a.partition, a.source, -1, gate.Checkpoint{})
 		anew.paused = a.paused
 		return anew, records[i:]

@@ -107,7 +107,8 @@ func (s *Store) absent(ctx context.Context, h *Health, name string) {
 		h.fault(name, "it cannot be looked up: %v", err)
 	case len(found) > 0: // it was made a moment ago
 	case s.cfg.Create.Off:
-		h.fault(name, "the topic is not there, and none is made here (no_create): run `pawl kafka topics ensure %s`", name)
+		h.fault(name, "the topic is not there, and none is made here (no_create): run `pawl kafka topics ensure %s`",
+			name)
 	default:
 		h.fault(name, "the topic is not there: the first message makes it, or `pawl kafka topics ensure %s`", name)
 	}
@@ -127,7 +128,9 @@ func (s *Store) brokerHealth(ctx context.Context, h *Health, nodes []int32) {
 		for _, c := range broker.Configs {
 			n, err := strconv.Atoi(c.MaybeValue())
 			if c.Key == "offset.metadata.max.bytes" && err == nil && n < gate.MaxText {
-				h.fault("broker "+broker.Name, "it takes %d bytes of metadata with a commit, and up to %d are needed (%s): after a crash more finished work is repeated", n, gate.MaxText, c.Key)
+				h.fault("broker "+broker.Name,
+					"it takes %d bytes of metadata with a commit, and up to %d are needed (%s): after a crash more finished work is repeated",
+					n, gate.MaxText, c.Key)
 			}
 		}
 	}
@@ -178,7 +181,8 @@ func (s *Store) topicHealth(ctx context.Context, h *Health, name string, owners 
 		return s.explain("health", err)
 	}
 	d := details[wire]
-	th := TopicHealth{Topic: name, Partitions: len(d.Partitions), Replicas: d.Partitions.NumReplicas(), DeadTopic: details[dead].Err == nil && details.Has(dead)}
+	th := TopicHealth{Topic: name, Partitions: len(d.Partitions), Replicas: d.Partitions.NumReplicas(),
+		DeadTopic: details[dead].Err == nil && details.Has(dead)}
 	for _, p := range d.Partitions.Sorted() {
 		if p.Leader < 0 {
 			th.Leaderless = append(th.Leaderless, p.Partition)
@@ -195,7 +199,8 @@ func (s *Store) topicHealth(ctx context.Context, h *Health, name string, owners 
 	}
 	if th.DeadTopic {
 		if n := len(details[dead].Partitions); n != th.Partitions {
-			h.fault(name, "it has %d partitions, its dead letters %d: letters are not where their messages were", th.Partitions, n)
+			h.fault(name, "it has %d partitions, its dead letters %d: letters are not where their messages were",
+				th.Partitions, n)
 		}
 		if th.Dead, err = s.dead.count(ctx, name); err != nil && ctx.Err() == nil {
 			h.fault(name, "its dead letters cannot be counted: %v", err)
@@ -203,7 +208,8 @@ func (s *Store) topicHealth(ctx context.Context, h *Health, name string, owners 
 			return err
 		}
 	} else if s.cfg.Create.Off {
-		h.fault(name, "there is no topic for its dead letters, and none is made here: a message that fails for good stands still")
+		h.fault(name,
+			"there is no topic for its dead letters, and none is made here: a message that fails for good stands still")
 	}
 	h.Topics = append(h.Topics, th)
 	lags, err := s.lags(ctx, name)
@@ -229,17 +235,21 @@ func (h *Health) progress(name, wire string, lags []Lag, owners map[place]string
 		}
 		begun = begun || l.Committed >= 0
 		if l.Committed >= 0 && l.Committed < l.Start {
-			h.fault(name, "partition %d: retention removed %d messages that were not finished", l.Partition, l.Start-l.Committed)
+			h.fault(name, "partition %d: retention removed %d messages that were not finished", l.Partition,
+				l.Start-l.Committed)
 		}
 	}
 	switch {
 	case orphans == 0 || owners == nil:
 	case len(h.Group.Members) > 0:
-		h.fault(name, "%d partitions with work belong to no member of the group: does a worker name this topic?", orphans)
+		h.fault(name, "%d partitions with work belong to no member of the group: does a worker name this topic?",
+			orphans)
 	case begun:
 		h.fault(name, "%d messages are left, and group %s has no member: is a worker running?", left, h.Group.Name)
 	default:
-		h.fault(name, "%d messages are there, and group %s has never done any and has no member: if its name is right, no worker was started yet", left, h.Group.Name)
+		h.fault(name,
+			"%d messages are there, and group %s has never done any and has no member: if its name is right, no worker was started yet",
+			left, h.Group.Name)
 	}
 	h.Lags = append(h.Lags, lags...)
 }
@@ -267,7 +277,8 @@ func (s *Store) Peek(ctx context.Context, topic string, partition int32, offset 
 		offset = max(l.Committed, l.Start)
 	}
 	if offset < l.Start || offset > l.End {
-		return nil, &store.Error{Op: op, Code: store.ErrNotFound, Err: fmt.Errorf("offset %d is not there: it has %d to %d", offset, l.Start, l.End-1)}
+		return nil, &store.Error{Op: op, Code: store.ErrNotFound,
+			Err: fmt.Errorf("offset %d is not there: it has %d to %d", offset, l.Start, l.End-1)}
 	}
 	if offset == l.End || n <= 0 {
 		return nil, nil
@@ -281,7 +292,8 @@ func (s *Store) Peek(ctx context.Context, topic string, partition int32, offset 
 }
 
 func (s *Store) seen(r *kgo.Record) Seen {
-	return Seen{Record: store.Record{Message: s.message(r), EnqueuedAt: r.Timestamp}, Partition: r.Partition, Offset: r.Offset, Timestamp: r.Timestamp}
+	return Seen{Record: store.Record{Message: s.message(r), EnqueuedAt: r.Timestamp}, Partition: r.Partition,
+		Offset: r.Offset, Timestamp: r.Timestamp}
 }
 
 // lag is how far the group is in one partition.
@@ -301,5 +313,6 @@ func (s *Store) lag(ctx context.Context, op, topic string, partition int32) (Lag
 			return l, nil
 		}
 	}
-	return Lag{}, &store.Error{Op: op, Code: store.ErrNotFound, Err: fmt.Errorf("it has partitions 0 to %d", len(lags)-1)}
+	return Lag{}, &store.Error{Op: op, Code: store.ErrNotFound,
+		Err: fmt.Errorf("it has partitions 0 to %d", len(lags)-1)}
 }

@@ -106,7 +106,8 @@ func TestRealContract(t *testing.T) {
 	t.Parallel()
 	broker := realBroker(t)
 	storetest.Run(t, storetest.Harness{Open: func(t testing.TB) *storetest.Instance {
-		return instance(t, kafka.Config{Brokers: []string{broker}, Prefix: fresh("t") + ".", Group: fresh("g"), Create: kafka.Creation{Partitions: 1, Replicas: 1}})
+		return instance(t, kafka.Config{Brokers: []string{broker}, Prefix: fresh("t") + ".", Group: fresh("g"),
+			Create: kafka.Creation{Partitions: 1, Replicas: 1}})
 	}})
 }
 

@@ -18,7 +18,8 @@ func TestAKillerIsFound(t *testing.T) {
 	for _, killer := range []int64{0, 7, 300, 5500} {
 		for _, limit := range []int{1, 8, 1000} {
 			t.Run(fmt.Sprintf("%d by claims of %d", killer, limit), func(t *testing.T) {
-				life := &lives{t: t, killer: killer, limit: limit, saved: gate.Checkpoint{Extra: gate.Extra{Source: 1}}, over: map[int64]bool{}}
+				life := &lives{t: t, killer: killer, limit: limit, saved: gate.Checkpoint{Extra: gate.Extra{Source: 1}},
+					over: map[int64]bool{}}
 				deaths := 0
 				for ; deaths <= mostDeaths && !life.live(messages); deaths++ {
 				}
@@ -50,7 +51,8 @@ func (l *lives) live(messages int64) bool {
 	for at := l.saved.Base; ; {
 		for ; at < messages && r.engine.take(a, records(at, fmt.Sprint("k", at))) == 1; at++ {
 		}
-		c, err := r.engine.claim([]store.Want{{Topic: rigTopic, Limit: l.limit, Run: 1}}, &store.Lease{For: time.Minute, Suspects: store.MaxSuspects, Alone: true})
+		c, err := r.engine.claim([]store.Want{{Topic: rigTopic, Limit: l.limit, Run: 1}},
+			&store.Lease{For: time.Minute, Suspects: store.MaxSuspects, Alone: true})
 		if err != nil {
 			l.t.Fatal(err)
 		}

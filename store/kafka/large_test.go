@@ -117,10 +117,12 @@ func TestALargeLetterIsAmendedAndReplayed(t *testing.T) {
 			}
 		}
 		body[0]++
-		if refused, err := s.Amend(t.Context(), store.Amendment{ID: large, Body: body}); err != nil || len(refused) > 0 {
+		if refused, err := s.Amend(t.Context(), store.Amendment{ID: large, Body: body}); err != nil ||
+			len(refused) > 0 {
 			t.Fatal(refused, err)
 		}
-		if _, err := s.Replay(t.Context(), "small", ids...); !errors.Is(err, store.ErrTooLarge) || !strings.Contains(err.Error(), large) {
+		if _, err := s.Replay(t.Context(), "small", ids...); !errors.Is(err, store.ErrTooLarge) ||
+			!strings.Contains(err.Error(), large) {
 			t.Fatalf("replay to a topic that does not take it: %v", err)
 		}
 		awaitLetters(t, s, 3)
@@ -129,7 +131,8 @@ func TestALargeLetterIsAmendedAndReplayed(t *testing.T) {
 		}
 		seen := map[string]bool{}
 		for len(seen) < 3 {
-			ds, err := s.Claim(t.Context(), []store.Want{{Topic: "orders", Limit: 10}}, store.Lease{For: time.Minute, Owner: "test"})
+			ds, err := s.Claim(t.Context(), []store.Want{{Topic: "orders", Limit: 10}},
+				store.Lease{For: time.Minute, Owner: "test"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -163,7 +166,8 @@ func TestALetterWaitsForItsTopic(t *testing.T) {
 		}
 		hasFault(t, s, "MESSAGE_TOO_LARGE")
 		limit := strconv.Itoa(20 << 20)
-		resp, err := admin.AlterTopicConfigs(t.Context(), []kadm.AlterConfig{{Name: "max.message.bytes", Value: &limit}}, wire+".dead")
+		resp, err := admin.AlterTopicConfigs(t.Context(), []kadm.AlterConfig{{Name: "max.message.bytes",
+			Value: &limit}}, wire+".dead")
 		for _, r := range resp {
 			err = errors.Join(err, r.Err)
 		}

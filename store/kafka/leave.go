@@ -41,7 +41,9 @@ func (g *group) leave() {
 	select {
 	case <-closed:
 	case <-ctx.Done():
-		g.s.cfg.Logger.Warn("the coordinator of the group does not answer: this process is a member until its session ends", "group", g.s.cfg.Group)
+		g.s.cfg.Logger.Warn(
+			"the coordinator of the group does not answer: this process is a member until its session ends", "group",
+			g.s.cfg.Group)
 	}
 	end() // closing goes on by itself, and needs nobody any more
 }

@@ -25,7 +25,8 @@ func TestLetterTellsItsOrigin(t *testing.T) {
 	defer client.Close()
 	send(t, s, "orders", 0, 1)
 	receive(t, s, "orders", 1)
-	sent := &kgo.Record{Topic: "orders", Key: []byte("k"), Value: []byte("v"), Headers: []kgo.RecordHeader{{Key: "theirs", Value: []byte{0xff}}}}
+	sent := &kgo.Record{Topic: "orders", Key: []byte("k"), Value: []byte("v"),
+		Headers: []kgo.RecordHeader{{Key: "theirs", Value: []byte{0xff}}}}
 	if err := client.ProduceSync(t.Context(), sent).FirstErr(); err != nil {
 		t.Fatal(err)
 	}
@@ -53,10 +54,12 @@ func TestLetterTellsItsOrigin(t *testing.T) {
 	if err := json.Unmarshal(headers["pawl-dead"], &l); err != nil {
 		t.Fatal(err)
 	}
-	if l.V != 1 || l.Topic != "orders" || l.Offset != 1 || l.Attempts != 1 || l.First.IsZero() || l.Dead.Before(l.First) {
+	if l.V != 1 || l.Topic != "orders" || l.Offset != 1 || l.Attempts != 1 || l.First.IsZero() ||
+		l.Dead.Before(l.First) {
 		t.Errorf("%+v", l)
 	}
-	if l.Source != "consumer" || l.Client != "bridge" || l.Group != "mailers" || l.Handler != "v1.2.3" || l.Reason == "" {
+	if l.Source != "consumer" || l.Client != "bridge" || l.Group != "mailers" || l.Handler != "v1.2.3" ||
+		l.Reason == "" {
 		t.Errorf("%+v", l)
 	}
 }

@@ -16,8 +16,10 @@ func TestALoanIsOfEveryByte(t *testing.T) {
 		var records, want []*kgo.Record
 		for i, n := range sizes {
 			body := bytes.Repeat([]byte{byte('a' + i)}, n)
-			records = append(records, &kgo.Record{Key: []byte{byte(i)}, Value: body}, &kgo.Record{Key: []byte{}, Value: nil})
-			want = append(want, &kgo.Record{Key: []byte{byte(i)}, Value: bytes.Clone(body)}, &kgo.Record{Key: []byte{}, Value: nil})
+			records = append(records, &kgo.Record{Key: []byte{byte(i)}, Value: body},
+				&kgo.Record{Key: []byte{}, Value: nil})
+			want = append(want, &kgo.Record{Key: []byte{byte(i)}, Value: bytes.Clone(body)},
+				&kgo.Record{Key: []byte{}, Value: nil})
 		}
 		callers := make([][]byte, len(records))
 		for i, r := range records {
@@ -30,8 +32,10 @@ func TestALoanIsOfEveryByte(t *testing.T) {
 		}
 		for i, r := range records {
 			w := want[i]
-			if !bytes.Equal(r.Key, w.Key) || !bytes.Equal(r.Value, w.Value) || (r.Key == nil) != (w.Key == nil) || (r.Value == nil) != (w.Value == nil) {
-				t.Fatalf("record %d has %d and %d bytes: %.20q, %.20q; want %.20q, %.20q", i, len(r.Key), len(r.Value), r.Key, r.Value, w.Key, w.Value)
+			if !bytes.Equal(r.Key, w.Key) || !bytes.Equal(r.Value, w.Value) || (r.Key == nil) != (w.Key == nil) ||
+				(r.Value == nil) != (w.Value == nil) {
+				t.Fatalf("record %d has %d and %d bytes: %.20q, %.20q; want %.20q, %.20q", i, len(r.Key), len(r.Value),
+					r.Key, r.Value, w.Key, w.Value)
 			}
 		}
 		l.giveBack()

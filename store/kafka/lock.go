@@ -110,7 +110,8 @@ func (g *registrar) lock(ctx context.Context) (store.Entry, error) {
 		select {
 		case <-time.After(20 * time.Millisecond):
 		case <-ctx.Done():
-			return e, &store.Error{Op: "wait for " + keyLock, Err: ctx.Err(), Hint: "another process changes dead letters"}
+			return e, &store.Error{Op: "wait for " + keyLock, Err: ctx.Err(),
+				Hint: "another process changes dead letters"}
 		}
 	}
 }
@@ -168,8 +169,10 @@ func (g *registrar) fence(ctx context.Context, op string, large bool) error {
 	if large {
 		limit = max(limit, maxDeadBytes)
 	}
-	client, err := kgo.NewClient(append(g.s.producerOptions(), kgo.ProducerBatchMaxBytes(limit), kgo.RecordPartitioner(homePartitioner{g.s.partitioner(kgo.StickyKeyPartitioner(nil))}),
-		kgo.TransactionalID(g.s.transactionalID()), kgo.TransactionTimeout(transactionTimeout), kgo.ProducerLinger(0))...)
+	client, err := kgo.NewClient(append(g.s.producerOptions(), kgo.ProducerBatchMaxBytes(limit),
+		kgo.RecordPartitioner(homePartitioner{g.s.partitioner(kgo.StickyKeyPartitioner(nil))}),
+		kgo.TransactionalID(g.s.transactionalID()), kgo.TransactionTimeout(transactionTimeout),
+		kgo.ProducerLinger(0))...)
 	if err != nil {
 		return &store.Error{Op: op, Code: store.ErrInvalid, Err: err}
 	}

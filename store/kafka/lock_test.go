@@ -29,7 +29,8 @@ func TestWhoTakesTheLockOverFences(t *testing.T) {
 			})
 		}()
 		<-reading
-		if _, err := two.PutState(t.Context(), kafka.KeyLock, nil, store.AnyVersion, "test"); err != nil { // as if it had gone stale
+		// as if it had gone stale
+		if _, err := two.PutState(t.Context(), kafka.KeyLock, nil, store.AnyVersion, "test"); err != nil {
 			t.Fatal(err)
 		}
 		err := two.ChangeDead(t.Context(), func() ([]*kgo.Record, error) {

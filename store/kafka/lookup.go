@@ -174,7 +174,8 @@ func (s *Store) unfinishedOf(ctx context.Context, name string) ([]stretch, error
 	var all []stretch
 	for i := range lags {
 		l := &lags[i]
-		st := stretch{topic: name, partition: l.Partition, from: max(l.Committed, l.Start), to: l.End, committed: l.Committed}
+		st := stretch{topic: name, partition: l.Partition, from: max(l.Committed, l.Start), to: l.End,
+			committed: l.Committed}
 		st.cp, _ = gate.Decode(l.Committed, found[s.wire(name)].source(), l.text) // not ours: it knows nothing
 		all = append(all, st)
 	}
@@ -187,7 +188,8 @@ func (s *Store) read(ctx context.Context, st stretch, visit func(*kgo.Record) bo
 		return nil
 	}
 	wire := s.wire(st.topic)
-	client, err := kgo.NewClient(s.readerOptions(wire, map[int32]kgo.Offset{st.partition: kgo.NewOffset().At(st.from)})...)
+	client, err := kgo.NewClient(s.readerOptions(wire,
+		map[int32]kgo.Offset{st.partition: kgo.NewOffset().At(st.from)})...)
 	if err != nil {
 		return &store.Error{Op: "read " + wire, Code: store.ErrInvalid, Err: err}
 	}
@@ -340,6 +342,7 @@ func (l *lister) topic(ctx context.Context, name string) error {
 
 func (l *lister) wanted(r *store.Record) bool {
 	f := l.f
-	return r.State != store.Acked && (f.State == "" || f.State == r.State) && (f.Key == nil || bytes.Equal(f.Key, r.Key)) &&
+	return r.State != store.Acked && (f.State == "" || f.State == r.State) &&
+		(f.Key == nil || bytes.Equal(f.Key, r.Key)) &&
 		(f.OlderThan == 0 || l.s.cfg.Now().Sub(r.EnqueuedAt) >= f.OlderThan)
 }

@@ -71,17 +71,20 @@ func TestASuspectThatIsOverIsOnRecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	admin := adminOf(t, cluster.ListenAddrs())
-	client, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	client, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer client.Close()
 	os, source := kadm.Offsets{}, sourceOf(t, admin)
 	for p := range int32(2) {
-		if err := client.ProduceSync(t.Context(), &kgo.Record{Topic: "orders", Partition: p, Value: []byte("a body")}).FirstErr(); err != nil {
+		if err := client.ProduceSync(t.Context(), &kgo.Record{Topic: "orders", Partition: p,
+			Value: []byte("a body")}).FirstErr(); err != nil {
 			t.Fatal(err)
 		}
-		died := gate.Checkpoint{Extra: gate.Extra{Source: source, Open: true, Crashes: 1, Tries: []gate.Try{{Pos: 0, Count: 1}}}}
+		died := gate.Checkpoint{Extra: gate.Extra{Source: source, Open: true, Crashes: 1,
+			Tries: []gate.Try{{Pos: 0, Count: 1}}}}
 		os.Add(kadm.Offset{Topic: "orders", Partition: p, At: 0, LeaderEpoch: -1, Metadata: died.Text()})
 	}
 	if err := admin.CommitAllOffsets(t.Context(), "pawl", os); err != nil {
@@ -109,7 +112,8 @@ func TestASuspectThatIsOverIsOnRecord(t *testing.T) {
 func claimOne(t *testing.T, s *kafka.Store, alone bool) (d pawl.Delivery) {
 	t.Helper()
 	eventually(t, "a message comes", func() bool {
-		ds, err := s.Claim(t.Context(), []store.Want{{Topic: "orders", Limit: 1}}, store.Lease{For: time.Minute, Owner: "test", Alone: alone})
+		ds, err := s.Claim(t.Context(), []store.Want{{Topic: "orders", Limit: 1}},
+			store.Lease{For: time.Minute, Owner: "test", Alone: alone})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -115,7 +115,8 @@ func TestStaticMemberComesBack(t *testing.T) {
 // everything. Commits that are refused for a while are made up for.
 func TestCommitsThatAreFenced(t *testing.T) {
 	t.Parallel()
-	for _, why := range []*kerr.Error{kerr.IllegalGeneration, kerr.RebalanceInProgress, kerr.FencedInstanceID, kerr.UnknownMemberID} {
+	for _, why := range []*kerr.Error{kerr.IllegalGeneration, kerr.RebalanceInProgress, kerr.FencedInstanceID,
+		kerr.UnknownMemberID} {
 		t.Run(why.Message, func(t *testing.T) {
 			t.Parallel()
 			cluster := fakeCluster(t, 1)
@@ -166,13 +167,16 @@ func TestLockOfTheDead(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(died.CloseAllowingRebalance)
-		if _, err := s.PutState(t.Context(), "lock/dead", []byte("the dead"), store.AnyVersion, "the dead"); err != nil {
+		if _, err := s.PutState(t.Context(), "lock/dead", []byte("the dead"), store.AnyVersion,
+			"the dead"); err != nil {
 			t.Fatal(err)
 		}
 		if err := died.BeginTransaction(); err != nil {
 			t.Fatal(err)
 		}
-		takeBack := &kgo.Record{Topic: config.Prefix + "orders.dead", Headers: []kgo.RecordHeader{{Key: "pawl-gone", Value: []byte(`{"id":"` + dead[0].ID + `","offset":0,"why":"purged"}`)}}}
+		takeBack := &kgo.Record{Topic: config.Prefix + "orders.dead",
+			Headers: []kgo.RecordHeader{{Key: "pawl-gone", Value: []byte(`{"id":"` + dead[0].ID +
+				`","offset":0,"why":"purged"}`)}}}
 		if err := died.ProduceSync(t.Context(), takeBack).FirstErr(); err != nil {
 			t.Fatal(err)
 		}
@@ -200,7 +204,8 @@ func TestLockOfTheDead(t *testing.T) {
 func TestAnotherAssignor(t *testing.T) {
 	onBrokers(t, func(t *testing.T, config kafka.Config, admin *kadm.Client) {
 		create(t, admin, config.Prefix+"orders", 1)
-		other, err := kgo.NewClient(kgo.SeedBrokers(config.Brokers...), kgo.ConsumerGroup(config.Group), kgo.ConsumeTopics(config.Prefix+"orders"),
+		other, err := kgo.NewClient(kgo.SeedBrokers(config.Brokers...), kgo.ConsumerGroup(config.Group),
+			kgo.ConsumeTopics(config.Prefix+"orders"),
 			kgo.Balancers(kgo.RangeBalancer()))
 		if err != nil {
 			t.Fatal(err)
@@ -208,7 +213,8 @@ func TestAnotherAssignor(t *testing.T) {
 		t.Cleanup(other.CloseAllowingRebalance)
 		inState(t, admin, config.Group, "Stable", 1)
 		s := open(t, config)
-		if _, err := s.Claim(t.Context(), []store.Want{{Topic: "orders", Limit: 1}}, store.Lease{For: time.Minute}); err != nil {
+		if _, err := s.Claim(t.Context(), []store.Want{{Topic: "orders", Limit: 1}},
+			store.Lease{For: time.Minute}); err != nil {
 			t.Fatal(err)
 		}
 		hasFault(t, s, "the range assignor")

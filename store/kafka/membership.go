@@ -64,7 +64,8 @@ func (m *membership) of(member string) map[string][16]byte {
 // or the brokers would have made it another, and the balancer moves nothing that
 // its owner still has. It matters that the generation is looked up before the fence:
 // what is taken away between the two has a later one, and brokers refuse ours.
-func (c *committer) direct(ctx context.Context, client *kgo.Client, offsets map[string]map[int32]kgo.EpochOffset, texts map[place]string, of map[place]*assignment) *kmsg.OffsetCommitResponse {
+func (c *committer) direct(ctx context.Context, client *kgo.Client, offsets map[string]map[int32]kgo.EpochOffset,
+	texts map[place]string, of map[place]*assignment) *kmsg.OffsetCommitResponse {
 	member, generation := client.GroupMetadata()
 	ids := c.membership.of(member)
 	if c.s.engine.fenced(of) {

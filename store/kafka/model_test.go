@@ -79,7 +79,8 @@ func (m *model) settle() {
 	g := m.running[i]
 	m.running = append(m.running[:i:i], m.running[i+1:]...)
 	m.gone = append(m.gone, g)
-	st := store.Settlement{Verdict: rapid.SampledFrom([]store.Verdict{store.Ack, store.Ack, store.Ack, store.Retry, store.Release, store.Dead}).Draw(m.t, "verdict")}
+	st := store.Settlement{Verdict: rapid.SampledFrom([]store.Verdict{store.Ack, store.Ack, store.Ack, store.Retry,
+		store.Release, store.Dead}).Draw(m.t, "verdict")}
 	if st.Verdict == store.Retry || st.Verdict == store.Release {
 		st.After = time.Duration(rapid.IntRange(0, 5).Draw(m.t, "after")) * time.Second
 	}
@@ -186,7 +187,8 @@ func (m *model) crash() {
 func (m *model) finish() {
 	for round := 0; m.fetched < int64(len(m.keys)) || m.a.inHand > 0 || len(m.running) > 0; round++ {
 		if round > 50*len(m.keys)+200 {
-			m.fatal("%d of %d are over, and nothing goes on: in hand %d, ghosts %d", len(m.over), len(m.keys), m.a.inHand, len(m.rig.engine.ghosts))
+			m.fatal("%d of %d are over, and nothing goes on: in hand %d, ghosts %d", len(m.over), len(m.keys),
+				m.a.inHand, len(m.rig.engine.ghosts))
 		}
 		m.rig.pass(2 * time.Second)
 		m.rig.take(m.a) // nothing, which is always possible
@@ -205,7 +207,8 @@ func (m *model) finish() {
 	}
 	e := m.rig.engine
 	if m.a.inHand != 0 || m.a.bytes != 0 || e.bytes != 0 || m.a.leased != 0 || m.a.dying != 0 || len(m.a.tries) != 0 {
-		m.fatal("in hand %d, bytes %d and %d, leased %d, dying %d, tries %v", m.a.inHand, m.a.bytes, e.bytes, m.a.leased, m.a.dying, m.a.tries)
+		m.fatal("in hand %d, bytes %d and %d, leased %d, dying %d, tries %v", m.a.inHand, m.a.bytes, e.bytes,
+			m.a.leased, m.a.dying, m.a.tries)
 	}
 	if len(e.ghosts) != 0 || e.runs.first != nil || len(e.byID) != 1 {
 		m.fatal("ghosts %d, assignments %d", len(e.ghosts), len(e.byID))
@@ -222,16 +225,23 @@ func TestModel(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		limits := Consuming{Count: rapid.SampledFrom([]int{3, 10, maxCount}).Draw(rt, "count")}
-		m := &model{t: rt, rig: newRig(t, limits), over: map[int64]bool{}, here: map[int64]bool{}, kept: map[int64]bool{}}
+		m := &model{t: rt, rig: newRig(t, limits), over: map[int64]bool{}, here: map[int64]bool{},
+			kept: map[int64]bool{}}
 		for range rapid.IntRange(1, 40).Draw(rt, "messages") {
 			m.keys = append(m.keys, rapid.SampledFrom([]string{"a", "b", "c", ""}).Draw(rt, "key"))
 		}
 		m.saved = gate.New(0).Checkpoint(gate.Extra{Source: 1})
 		m.begin()
 		rt.Repeat(map[string]func(*rapid.T){
-			"fetch": func(*rapid.T) { m.fetch() }, "claim": func(*rapid.T) { m.claim() }, "settle": func(*rapid.T) { m.settle() },
-			"again": func(*rapid.T) { m.again() }, "bury": func(*rapid.T) { m.writeDead() }, "commit": func(*rapid.T) { m.commit() },
-			"wait": func(*rapid.T) { m.wait() }, "lose": func(*rapid.T) { m.lose() }, "give up": func(*rapid.T) { m.giveUp() },
+			"fetch": func(*rapid.T) { m.fetch() }, "claim": func(*rapid.T) { m.claim() }, "settle": func(*rapid.T) {
+				m.settle()
+			},
+			"again": func(*rapid.T) { m.again() }, "bury": func(*rapid.T) { m.writeDead() }, "commit": func(*rapid.T) {
+				m.commit()
+			},
+			"wait": func(*rapid.T) { m.wait() }, "lose": func(*rapid.T) { m.lose() }, "give up": func(*rapid.T) {
+				m.giveUp()
+			},
 			"crash": func(*rapid.T) { m.crash() }, "skip": func(*rapid.T) { m.skip() },
 		})
 		m.finish()

@@ -33,7 +33,8 @@ func TestKeysAreWhereJavaPutsThem(t *testing.T) {
 		var batch store.Batch[pawl.Message]
 		for range 3 {
 			for key := range murmurs {
-				batch.Items = append(batch.Items, pawl.Message{Topic: topic, Key: []byte(key)}, pawl.Message{Topic: topic})
+				batch.Items = append(batch.Items, pawl.Message{Topic: topic, Key: []byte(key)},
+					pawl.Message{Topic: topic})
 			}
 		}
 		if _, err := s.Append(t.Context(), batch); err != nil {
@@ -51,7 +52,8 @@ func TestKeysAreWhereJavaPutsThem(t *testing.T) {
 		}
 		for key, hash := range murmurs {
 			if want := (hash & 0x7fffffff) % partitions; where[key][want] != 3 {
-				t.Errorf("of %d partitions, messages of key %q are in these: %v; Java puts all 3 into %d", partitions, key, where[key], want)
+				t.Errorf("of %d partitions, messages of key %q are in these: %v; Java puts all 3 into %d", partitions,
+					key, where[key], want)
 			}
 		}
 	}
@@ -60,7 +62,8 @@ func TestKeysAreWhereJavaPutsThem(t *testing.T) {
 // all reads a topic from its start, until it has had that many records.
 func all(t testing.TB, brokers []string, topic string, n int) (records []*kgo.Record) {
 	t.Helper()
-	client, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	client, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.ConsumeTopics(topic),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,8 @@ func TestPartitionWithoutAnAnswer(t *testing.T) {
 		cluster := fakeCluster(t, 1)
 		s := open(t, brisk(cluster.ListenAddrs()))
 		id := pawl.NewID()
-		if rs, err := s.Append(t.Context(), store.NewBatch(pawl.Message{Topic: "a", ID: id})); err != nil || rs[0].Err != nil {
+		if rs, err := s.Append(t.Context(), store.NewBatch(pawl.Message{Topic: "a", ID: id})); err != nil ||
+			rs[0].Err != nil {
 			t.Fatal(rs, err)
 		}
 		commit(t, cluster.ListenAddrs(), "pawl", "a", 0, "")

@@ -47,7 +47,8 @@ func TestOrigin(t *testing.T) {
 						t.Errorf("%d: body %v, null %v", d.Log.Partition(), d.Body, d.Log.NullBody())
 					}
 					got := d.Log.RawHeaders()
-					if len(got) < 3 || !bytes.Equal(got[0].Value, headers[0].Value) || got[1].Value != nil || string(got[2].Value) != "last" || d.Headers["h"] != "last" {
+					if len(got) < 3 || !bytes.Equal(got[0].Value, headers[0].Value) || got[1].Value != nil ||
+						string(got[2].Value) != "last" || d.Headers["h"] != "last" {
 						t.Errorf("headers: %v, %v", got, d.Headers)
 					}
 					if round == 0 && !d.Log.Timestamp().Equal(at) {
@@ -58,7 +59,8 @@ func TestOrigin(t *testing.T) {
 			ids := letters(t, s)
 			for _, id := range ids {
 				r, err := s.Get(t.Context(), id)
-				if o := r.Origin; err != nil || o == nil || o.Offset != round || o.Topic != "orders" || o.Group != config.Group || o.Client != "pawl" {
+				if o := r.Origin; err != nil || o == nil || o.Offset != round || o.Topic != "orders" ||
+					o.Group != config.Group || o.Client != "pawl" {
 					t.Errorf("%s: %v, %+v", id, err, o)
 				}
 			}

@@ -36,7 +36,8 @@ func TestBytesAreTheCallersWhenHeHasGivenUp(t *testing.T) {
 			late.Produce.Linger, late.Produce.CloseWait = time.Minute, time.Minute // Close sends
 			s := open(t, late)
 			m := pawl.Message{Topic: "orders", ID: "one", Key: []byte("key"), Body: []byte("body")}
-			if err := givenUp(t, s, func(ctx context.Context) error { return hand(ctx, s, m) }); !errors.Is(err, store.ErrUnknown) {
+			if err := givenUp(t, s, func(ctx context.Context) error { return hand(ctx, s, m) }); !errors.Is(err,
+				store.ErrUnknown) {
 				t.Fatalf("%v; want that nobody knows", err)
 			}
 			copy(m.Key, "XXX")
@@ -80,7 +81,8 @@ func givenUp(t *testing.T, s *kafka.Store, call func(context.Context) error) err
 func firstOf(t *testing.T, s *kafka.Store, topic string) pawl.Delivery {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		ds, err := s.Claim(t.Context(), []store.Want{{Topic: topic, Limit: 1}}, store.Lease{For: time.Minute, Owner: "test"})
+		ds, err := s.Claim(t.Context(), []store.Want{{Topic: topic, Limit: 1}},
+			store.Lease{For: time.Minute, Owner: "test"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -116,8 +118,10 @@ func TestMemoryOfACallServesTheNext(t *testing.T) {
 	}
 	wg.Wait()
 	seen := map[string]bool{}
-	for end := time.Now().Add(time.Minute); len(seen) < callers*calls*each && time.Now().Before(end); time.Sleep(time.Millisecond) {
-		ds, err := s.Claim(t.Context(), []store.Want{{Topic: "orders", Limit: 1000}}, store.Lease{For: time.Minute, Owner: "test"})
+	for end := time.Now().Add(time.Minute); len(seen) < callers*calls*each &&
+		time.Now().Before(end); time.Sleep(time.Millisecond) {
+		ds, err := s.Claim(t.Context(), []store.Want{{Topic: "orders", Limit: 1000}},
+			store.Lease{For: time.Minute, Owner: "test"})
 		if err != nil {
 			t.Fatal(err)
 		}

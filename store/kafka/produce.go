@@ -242,13 +242,15 @@ func outcome(err error) error {
 
 // isPermanent tells errors of a record that no repetition cures.
 func isPermanent(err error) bool {
-	return errors.Is(err, kerr.MessageTooLarge) || errors.Is(err, kerr.RecordListTooLarge) || errors.Is(err, kerr.InvalidRecord) || errors.Is(err, kerr.InvalidTopicException)
+	return errors.Is(err, kerr.MessageTooLarge) || errors.Is(err, kerr.RecordListTooLarge) ||
+		errors.Is(err, kerr.InvalidRecord) || errors.Is(err, kerr.InvalidTopicException)
 }
 
 // emit produces what the items of a batch emit, if their tokens are good. It
 // returns the error of the first that could not be stored; one that no broker
 // takes makes its own item bad.
-func (s *Store) emit(ctx context.Context, batch store.Batch[store.Settlement], bad map[int]bool) ([]store.Refusal, error) {
+func (s *Store) emit(ctx context.Context, batch store.Batch[store.Settlement],
+	bad map[int]bool) ([]store.Refusal, error) {
 	var records []*kgo.Record
 	var of []int
 	var refused []store.Refusal

@@ -38,11 +38,13 @@ func TestAppendTellsWhatFailed(t *testing.T) {
 		return refusal(r.(*kmsg.ProduceRequest)), nil, true
 	})
 	rs, err := s.Append(t.Context(), store.NewBatch(
-		pawl.Message{Topic: "a", Body: []byte("x")}, pawl.Message{Topic: "b", Body: []byte("y")}, pawl.Message{Topic: "a", Body: []byte("z")}))
+		pawl.Message{Topic: "a", Body: []byte("x")}, pawl.Message{Topic: "b", Body: []byte("y")},
+		pawl.Message{Topic: "a", Body: []byte("z")}))
 	if err == nil || len(rs) != 3 {
 		t.Fatalf("%v, %v", rs, err)
 	}
-	if rs[0].Err != nil || rs[2].Err != nil || !errors.Is(rs[1].Err, store.ErrUnavailable) || errors.Is(rs[1].Err, store.ErrUnknown) {
+	if rs[0].Err != nil || rs[2].Err != nil || !errors.Is(rs[1].Err, store.ErrUnavailable) ||
+		errors.Is(rs[1].Err, store.ErrUnknown) {
 		t.Fatalf("receipts %+v", rs)
 	}
 	for topic, want := range map[string]int64{"a": 4, "b": 2} {
@@ -158,7 +160,8 @@ func TestABurstIsHeldBack(t *testing.T) {
 		wg.Go(func() {
 			var batch store.Batch[pawl.Message]
 			for range i%5 + 1 {
-				batch.Items = append(batch.Items, pawl.Message{Topic: "a", Key: []byte("k"), Body: make([]byte, 60<<10)})
+				batch.Items = append(batch.Items, pawl.Message{Topic: "a", Key: []byte("k"),
+					Body: make([]byte, 60<<10)})
 			}
 			rs, err := s.Append(t.Context(), batch)
 			if err != nil {
@@ -184,12 +187,14 @@ func TestReceiptsSayWhoFailedAndWhy(t *testing.T) {
 		return refusal(r.(*kmsg.ProduceRequest)), nil, true
 	})
 	rs, _ := s.Append(t.Context(), store.NewBatch(pawl.Message{Topic: "a"}))
-	if len(rs) != 1 || rs[0].Outcome() != store.Failed || errors.Is(rs[0].Err, store.ErrNoAnswer) || !errors.Is(rs[0].Err, kerr.TopicAuthorizationFailed) {
+	if len(rs) != 1 || rs[0].Outcome() != store.Failed || errors.Is(rs[0].Err, store.ErrNoAnswer) ||
+		!errors.Is(rs[0].Err, kerr.TopicAuthorizationFailed) {
 		t.Errorf("refused by a broker: %+v", rs)
 	}
 	cluster.Close()
 	rs, _ = s.Append(t.Context(), store.NewBatch(pawl.Message{Topic: "a"}))
-	if len(rs) != 1 || rs[0].Outcome() == store.Stored || rs[0].Outcome() == store.Refused || !errors.Is(rs[0].Err, store.ErrNoAnswer) {
+	if len(rs) != 1 || rs[0].Outcome() == store.Stored || rs[0].Outcome() == store.Refused ||
+		!errors.Is(rs[0].Err, store.ErrNoAnswer) {
 		t.Errorf("nobody is there: %+v", rs)
 	}
 }

@@ -36,7 +36,8 @@ func (s *Store) recordOf(m *pawl.Message, id string) *kgo.Record {
 	r.Headers = make([]kgo.RecordHeader, 0, 2+len(m.Headers))
 	r.Headers = append(r.Headers, kgo.RecordHeader{Key: headerID, Value: []byte(id)})
 	if m.Priority != 0 {
-		r.Headers = append(r.Headers, kgo.RecordHeader{Key: headerPriority, Value: strconv.AppendInt(nil, int64(m.Priority), 10)})
+		r.Headers = append(r.Headers, kgo.RecordHeader{Key: headerPriority,
+			Value: strconv.AppendInt(nil, int64(m.Priority), 10)})
 	}
 	for name, value := range m.Headers {
 		if strings.HasPrefix(name, ownPrefix) {
@@ -61,7 +62,8 @@ func header(r *kgo.Record, name string) (string, bool) {
 // none that can be one.
 func idIn(headers []kgo.RecordHeader) []byte {
 	for i := len(headers) - 1; i >= 0; i-- {
-		if value := headers[i].Value; headers[i].Key == headerID && len(value) > 0 && len(value) <= pawl.MaxID && utf8.Valid(value) {
+		if value := headers[i].Value; headers[i].Key == headerID && len(value) > 0 && len(value) <= pawl.MaxID &&
+			utf8.Valid(value) {
 			return value
 		}
 	}

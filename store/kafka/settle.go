@@ -193,8 +193,9 @@ func (f *flight) fail(st *store.Settlement, now int64, after time.Duration) *tro
 	}
 	t.reason = store.Text(st.Failure.Error)
 	a := store.Attempt{
-		Attempt: number, Throttled: st.Throttled, StartedAt: end.Add(-st.Failure.Ran), EndedAt: end, Worker: store.Text(st.Failure.Worker),
-		Kind: store.Text(string(st.Failure.Kind)), Error: t.reason, Rule: store.Text(st.Failure.Rule),
+		Attempt: number, Throttled: st.Throttled, StartedAt: end.Add(-st.Failure.Ran), EndedAt: end,
+		Worker: store.Text(st.Failure.Worker),
+		Kind:   store.Text(string(st.Failure.Kind)), Error: t.reason, Rule: store.Text(st.Failure.Rule),
 		Action: store.Text(st.Failure.Action), Inputs: store.Text(st.Failure.Inputs),
 		Attrs: store.FitAttrs(st.Failure.Attrs),
 	}

@@ -42,7 +42,8 @@ type Skipped struct {
 // be replayed; the messages behind it go on. An offset of -1 is the first that the
 // group has not finished. If a process has the partition it is asked to do so, and
 // Skip waits for it up to wait; otherwise it is done here.
-func (s *Store) Skip(ctx context.Context, topic string, partition int32, offset int64, by, reason string, wait time.Duration) (Skipped, error) {
+func (s *Store) Skip(ctx context.Context, topic string, partition int32, offset int64, by, reason string,
+	wait time.Duration) (Skipped, error) {
 	op := fmt.Sprintf("skip %s/%d", topic, partition)
 	l, err := s.lag(ctx, op, topic, partition)
 	if err != nil {
@@ -59,7 +60,8 @@ func (s *Store) Skip(ctx context.Context, topic string, partition int32, offset 
 	case len(seen) == 0:
 		return Skipped{}, &store.Error{Op: op, Code: store.ErrNotFound, Err: errors.New("nothing there is unfinished")}
 	case l.Committed > offset:
-		return Skipped{}, &store.Error{Op: op, Code: store.ErrConflict, Err: fmt.Errorf("the group is done with offset %d: it goes on from %d", offset, l.Committed)}
+		return Skipped{}, &store.Error{Op: op, Code: store.ErrConflict,
+			Err: fmt.Errorf("the group is done with offset %d: it goes on from %d", offset, l.Committed)}
 	}
 	sk := Skipped{Seen: seen[0]}
 	err = s.skipHere(ctx, op, topic, partition, sk.Offset, by, reason)
@@ -74,7 +76,8 @@ func (s *Store) Skip(ctx context.Context, topic string, partition int32, offset 
 var errOwned = errors.New("a member of the group has the partition")
 
 // skipHere steps over a message of a group that has no members.
-func (s *Store) skipHere(ctx context.Context, op, topic string, partition int32, offset int64, by, reason string) error {
+func (s *Store) skipHere(ctx context.Context, op, topic string, partition int32, offset int64, by,
+	reason string) error {
 	var groups kadm.DescribedGroups
 	err := s.coordinated(ctx, func() (err error) {
 		groups, err = s.admin.DescribeGroups(ctx, s.cfg.Group)
@@ -121,7 +124,8 @@ func (s *Store) skipHere(ctx context.Context, op, topic string, partition int32,
 		return errors.Join(err, resp.Error())
 	})
 	if err != nil {
-		return &store.Error{Op: op, Code: store.ErrConflict, Err: err, Hint: "a worker may have joined meanwhile: the message is among the dead letters, and is carried out as well; skip it again"}
+		return &store.Error{Op: op, Code: store.ErrConflict, Err: err,
+			Hint: "a worker may have joined meanwhile: the message is among the dead letters, and is carried out as well; skip it again"}
 	}
 	return nil
 }
@@ -147,7 +151,8 @@ func (s *Store) skipPlace(ctx context.Context, op, topic string, at place64, by,
 		return err
 	}
 	if raw[0] == nil {
-		return &store.Error{Op: op, Code: store.ErrNotFound, Err: fmt.Errorf("offset %d is not there any more", at.offset)}
+		return &store.Error{Op: op, Code: store.ErrNotFound,
+			Err: fmt.Errorf("offset %d is not there any more", at.offset)}
 	}
 	name, err := s.topics.ensureDead(ctx, s.wire(topic))
 	if err != nil {
@@ -167,7 +172,8 @@ func skipReason(by, reason string) string {
 }
 
 // askToSkip asks the process that has the partition, and waits for it.
-func (s *Store) askToSkip(ctx context.Context, topic string, partition int32, offset int64, by, reason string, wait time.Duration) (pending bool, err error) {
+func (s *Store) askToSkip(ctx context.Context, topic string, partition int32, offset int64, by, reason string,
+	wait time.Duration) (pending bool, err error) {
 	key := fmt.Sprintf("%s%s/%d/%d", keySkip, topic, partition, offset)
 	value, _ := json.Marshal(skipWish{By: by, Reason: reason}) // plain values
 	if _, err := s.PutState(ctx, key, value, store.AnyVersion, by); err != nil {

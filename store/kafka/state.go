@@ -80,7 +80,8 @@ func (st *state) apply(r *kgo.Record) {
 	switch {
 	case !w.ok:
 	case op == "put":
-		w.entry = store.Entry{Key: key, Value: r.Value, Version: r.Offset + 1, Writer: text(r, headerWriter), At: r.Timestamp}
+		w.entry = store.Entry{Key: key, Value: r.Value, Version: r.Offset + 1, Writer: text(r, headerWriter),
+			At: r.Timestamp}
 		if w.entry.Value == nil {
 			w.entry.Value = []byte{}
 		}
@@ -156,10 +157,11 @@ func (st *state) say(ctx context.Context, op, key string, value []byte, version 
 		return wish{}, err
 	}
 	nonce := pawl.NewID()
-	r := &kgo.Record{Topic: st.tail.topic, Key: []byte(key), Value: value, Timestamp: st.s.cfg.Now(), Headers: []kgo.RecordHeader{
-		{Key: headerOp, Value: []byte(op)}, {Key: headerWant, Value: strconv.AppendInt(nil, version, 10)},
-		{Key: headerWriter, Value: []byte(store.Text(writer))}, {Key: headerNonce, Value: []byte(nonce)},
-	}}
+	r := &kgo.Record{Topic: st.tail.topic, Key: []byte(key), Value: value, Timestamp: st.s.cfg.Now(),
+		Headers: []kgo.RecordHeader{
+			{Key: headerOp, Value: []byte(op)}, {Key: headerWant, Value: strconv.AppendInt(nil, version, 10)},
+			{Key: headerWriter, Value: []byte(store.Text(writer))}, {Key: headerNonce, Value: []byte(nonce)},
+		}}
 	st.tail.mu.Lock()
 	st.outcomes[nonce] = wish{}
 	st.tail.mu.Unlock()
@@ -215,7 +217,8 @@ func ownEntry(e store.Entry) store.Entry {
 }
 
 // PutState implements [store.Entries].
-func (s *Store) PutState(ctx context.Context, key string, value []byte, version int64, writer string) (store.Entry, error) {
+func (s *Store) PutState(ctx context.Context, key string, value []byte, version int64,
+	writer string) (store.Entry, error) {
 	if err := store.AdmitPut(key, value, version); err != nil {
 		return store.Entry{}, err
 	}

@@ -112,8 +112,11 @@ func (s *Store) addReplicas(ctx context.Context, op string, d kadm.TopicDetail, 
 
 func (s *Store) tooFewBrokers(op string, brokers, want int) error {
 	return &store.Error{
-		Op: op, Code: store.ErrInvalid, Err: fmt.Errorf("%d replicas are wanted, and the cluster has %d brokers that are up: %w", want, brokers, kerr.InvalidReplicationFactor),
-		Hint: fmt.Sprintf("start the brokers that are down, or say --replicas %d --min-isr 1 (or --profile development)", brokers),
+		Op: op, Code: store.ErrInvalid,
+		Err: fmt.Errorf("%d replicas are wanted, and the cluster has %d brokers that are up: %w", want, brokers,
+			kerr.InvalidReplicationFactor),
+		Hint: fmt.Sprintf(
+			"start the brokers that are down, or say --replicas %d --min-isr 1 (or --profile development)", brokers),
 	}
 }
 
@@ -128,19 +131,25 @@ func (s *Store) stateHealth(ctx context.Context, h *Health) error {
 	d := found[wire]
 	if d.Err != nil || len(d.Partitions) == 0 {
 		if s.cfg.Create.Off {
-			h.fault(s.cfg.StateTopic, "the topic of the state is not there, and none is made here (no_create): workers cannot start; create it: %s", makesState)
+			h.fault(s.cfg.StateTopic,
+				"the topic of the state is not there, and none is made here (no_create): workers cannot start; create it: %s",
+				makesState)
 		}
 		return nil // it is made when it is needed
 	}
 	p, about := d.Partitions[0], s.cfg.StateTopic
 	if p.Leader < 0 {
-		h.fault(about, "no leader: workers cannot start, and settings cannot be changed, until one of brokers %v is back", p.Replicas)
+		h.fault(about,
+			"no leader: workers cannot start, and settings cannot be changed, until one of brokers %v is back",
+			p.Replicas)
 	}
 	if len(p.ISR) < len(p.Replicas) {
 		h.fault(about, "replicas are behind: brokers %v have it, and %v are in sync", p.Replicas, p.ISR)
 	}
 	if want := s.wantedReplicas(len(h.Brokers)); len(p.Replicas) < want {
-		h.fault(about, "the state has %d replicas of %d: when a broker is lost, workers cannot start; run `pawl kafka topics ensure TOPIC --profile production`", len(p.Replicas), want)
+		h.fault(about,
+			"the state has %d replicas of %d: when a broker is lost, workers cannot start; run `pawl kafka topics ensure TOPIC --profile production`",
+			len(p.Replicas), want)
 	}
 	return nil
 }

@@ -48,7 +48,8 @@ func TestStateOutlivesABroker(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n := len(replicasOf(t, admin, "pawl.state")); n != brokers || isr(t, admin, "pawl.state") != want {
-			t.Errorf("of %d brokers %d have it, and %s have to be in sync; want %s", brokers, n, isr(t, admin, "pawl.state"), want)
+			t.Errorf("of %d brokers %d have it, and %s have to be in sync; want %s", brokers, n,
+				isr(t, admin, "pawl.state"), want)
 		}
 	}
 }
@@ -85,10 +86,12 @@ func TestEnsureStateRepairs(t *testing.T) {
 	if !ill() {
 		t.Error("health says nothing of a state with one replica")
 	}
-	if e, err := s.EnsureState(t.Context(), kafka.Production, true); err != nil || len(e.Changed) == 0 || asked.Load() != 0 {
+	if e, err := s.EnsureState(t.Context(), kafka.Production, true); err != nil || len(e.Changed) == 0 ||
+		asked.Load() != 0 {
 		t.Errorf("a dry run: %+v, %v", e, err)
 	}
-	if e, err := s.EnsureState(t.Context(), kafka.Production, false); err != nil || e.Replicas != 3 || isr(t, admin, "pawl.state") != "2" {
+	if e, err := s.EnsureState(t.Context(), kafka.Production, false); err != nil || e.Replicas != 3 ||
+		isr(t, admin, "pawl.state") != "2" {
 		t.Fatalf("%+v, %v", e, err)
 	}
 	if n := asked.Load(); n != 3 {

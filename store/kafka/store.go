@@ -144,7 +144,8 @@ func (s *Store) Close() error {
 	s.producers.close()
 	if err != nil {
 		err = fmt.Errorf("%d records were still on their way to the brokers: %w", s.made.left.Load(), err)
-		return &store.Error{Op: "close", Code: store.ErrUnavailable, Err: err, Hint: "they are perhaps stored; who appended them was told so"}
+		return &store.Error{Op: "close", Code: store.ErrUnavailable, Err: err,
+			Hint: "they are perhaps stored; who appended them was told so"}
 	}
 	return nil
 }
@@ -182,27 +183,32 @@ func Description() store.Description {
 		Name: "kafka", URL: "kafka://HOST:PORT",
 		Durability: "acks=all, as far as replication and min.insync.replicas of the topic go; acks are committed every second: finished work of the last one is repeated after a crash",
 		Capabilities: store.Capabilities{
-			store.CanSurvive:     kept("work that was finished in the last commit interval is repeated after a crash"),
-			store.CanProcesses:   kept("a consumer group"),
-			store.CanAnyProcess:  refused("a message is claimed and settled by the process that has its partition"),
-			store.CanExclusive:   kept("per assignment; not across a rebalance that timed out"),
-			store.CanDeadline:    kept("within the process that has the partition; one that hangs as a whole is evicted by the group"),
-			store.CanPriority:    refused("a log is read in its order"),
-			store.CanDelay:       refused("a log is read in its order; a retry or a hold waits in its lane, within the process"),
-			store.CanUnique:      refused("the broker compares nothing; consumers can recognise ids"),
-			store.CanEmitAtomic:  refused("what is emitted is produced before the ack, under derived ids"),
-			store.CanAttempts:    refused("within the process; what may have killed it is committed"),
-			store.CanDeadLetters: kept("in a topic of their own, for as long as its retention; ids are compared with those of other dead letters only"),
-			store.CanLookup:      refused("no index by id; a message can be read by its offset"),
-			store.CanTopics:      kept("settings and pauses are in the state; nothing is retained for looking it up"),
-			store.CanFigures:     refused("what offsets tell: markers of transactions count, and what other processes lease is waiting"),
-			store.CanTxAppend:    refused("there is no transaction to share with the caller's data"),
-			store.CanRepeatBatch: refused("idempotent within a producer's session; after that a repetition is a duplicate with its id"),
-			store.CanWake:        kept("a fetch waits at the broker"),
-			store.CanState:       kept("a log of wishes in a topic, which every process reads"),
-			store.CanMarks:       refused("a log has no index: a value by key needs a database"),
-			store.CanPace:        refused("a log has no index: a rate by key needs a database"),
-			store.CanResults:     refused("a consumer group reads a topic in its order, and its position is the cursor"),
+			store.CanSurvive:    kept("work that was finished in the last commit interval is repeated after a crash"),
+			store.CanProcesses:  kept("a consumer group"),
+			store.CanAnyProcess: refused("a message is claimed and settled by the process that has its partition"),
+			store.CanExclusive:  kept("per assignment; not across a rebalance that timed out"),
+			store.CanDeadline: kept(
+				"within the process that has the partition; one that hangs as a whole is evicted by the group"),
+			store.CanPriority: refused("a log is read in its order"),
+			store.CanDelay: refused(
+				"a log is read in its order; a retry or a hold waits in its lane, within the process"),
+			store.CanUnique:     refused("the broker compares nothing; consumers can recognise ids"),
+			store.CanEmitAtomic: refused("what is emitted is produced before the ack, under derived ids"),
+			store.CanAttempts:   refused("within the process; what may have killed it is committed"),
+			store.CanDeadLetters: kept(
+				"in a topic of their own, for as long as its retention; ids are compared with those of other dead letters only"),
+			store.CanLookup: refused("no index by id; a message can be read by its offset"),
+			store.CanTopics: kept("settings and pauses are in the state; nothing is retained for looking it up"),
+			store.CanFigures: refused(
+				"what offsets tell: markers of transactions count, and what other processes lease is waiting"),
+			store.CanTxAppend: refused("there is no transaction to share with the caller's data"),
+			store.CanRepeatBatch: refused(
+				"idempotent within a producer's session; after that a repetition is a duplicate with its id"),
+			store.CanWake:    kept("a fetch waits at the broker"),
+			store.CanState:   kept("a log of wishes in a topic, which every process reads"),
+			store.CanMarks:   refused("a log has no index: a value by key needs a database"),
+			store.CanPace:    refused("a log has no index: a rate by key needs a database"),
+			store.CanResults: refused("a consumer group reads a topic in its order, and its position is the cursor"),
 		},
 	}
 }

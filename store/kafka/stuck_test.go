@@ -23,7 +23,8 @@ func TestAStuckPartitionHoldsUpNoOther(t *testing.T) {
 	var batch store.Batch[pawl.Message]
 	for i := range 2 * each {
 		key := fmt.Appendf(nil, "%d", i)
-		batch.Items = append(batch.Items, pawl.Message{Topic: "orders", Key: key, Body: bytes.Repeat([]byte("."), 1<<10)})
+		batch.Items = append(batch.Items, pawl.Message{Topic: "orders", Key: key,
+			Body: bytes.Repeat([]byte("."), 1<<10)})
 	}
 	if _, err := s.Append(t.Context(), batch); err != nil {
 		t.Fatal(err)
@@ -31,7 +32,8 @@ func TestAStuckPartitionHoldsUpNoOther(t *testing.T) {
 	stuck, partition := map[pawl.Token]bool{}, int64(unknown)
 	others, ended := 0, time.Now().Add(30*time.Second)
 	finish := func(tok pawl.Token) {
-		if refused, err := s.Settle(t.Context(), store.NewBatch(store.Settlement{Token: tok, ID: "any", Verdict: store.Ack})); err != nil || len(refused) > 0 {
+		if refused, err := s.Settle(t.Context(), store.NewBatch(store.Settlement{Token: tok, ID: "any",
+			Verdict: store.Ack})); err != nil || len(refused) > 0 {
 			t.Fatal(refused, err)
 		}
 	}
@@ -39,9 +41,11 @@ func TestAStuckPartitionHoldsUpNoOther(t *testing.T) {
 		t.Helper()
 		for !until() {
 			if time.Now().After(ended) {
-				t.Fatalf("%d of the stuck partition, %d of the other one came; %d paused", len(stuck), others, s.Paused())
+				t.Fatalf("%d of the stuck partition, %d of the other one came; %d paused", len(stuck), others,
+					s.Paused())
 			}
-			ds, err := s.Claim(t.Context(), []store.Want{{Topic: "orders", Limit: 100}}, store.Lease{For: time.Minute, Owner: "test"})
+			ds, err := s.Claim(t.Context(), []store.Want{{Topic: "orders", Limit: 100}},
+				store.Lease{For: time.Minute, Owner: "test"})
 			if err != nil {
 				t.Fatal(err)
 			}

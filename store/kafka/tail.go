@@ -260,7 +260,8 @@ func (t *tail) ask() {
 
 // isUnknownTopic tells errors of a topic that was deleted, or made again.
 func isUnknownTopic(err error) bool {
-	return errors.Is(err, kerr.UnknownTopicID) || errors.Is(err, kerr.UnknownTopicOrPartition) || errors.Is(err, kerr.InconsistentTopicID)
+	return errors.Is(err, kerr.UnknownTopicID) || errors.Is(err, kerr.UnknownTopicOrPartition) ||
+		errors.Is(err, kerr.InconsistentTopicID)
 }
 
 // reach waits until everything before an offset was seen of the topic with that id.
@@ -282,7 +283,8 @@ func (t *tail) reach(ctx context.Context, id kadm.TopicID, partition int32, end 
 		case <-t.s.ctx.Done():
 			return &store.Error{Op: "read " + t.topic, Code: store.ErrClosed}
 		case <-time.After(reachTimeout):
-			return t.s.explain("read "+t.topic, errors.Join(errors.New("its end was not reached within "+reachTimeout.String()), failed))
+			return t.s.explain("read "+t.topic,
+				errors.Join(errors.New("its end was not reached within "+reachTimeout.String()), failed))
 		}
 	}
 }

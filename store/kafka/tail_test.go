@@ -39,12 +39,14 @@ func TestLettersOfATopicJustMade(t *testing.T) {
 // kill claims one message and makes it a dead letter.
 func kill(t testing.TB, s *kafka.Store, topic string) []pawl.Delivery {
 	t.Helper()
-	ds, err := s.Claim(t.Context(), []store.Want{{Topic: topic, Limit: 1}}, store.Lease{For: time.Minute, Owner: "test"})
+	ds, err := s.Claim(t.Context(), []store.Want{{Topic: topic, Limit: 1}},
+		store.Lease{For: time.Minute, Owner: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, d := range ds {
-		_, err := s.Settle(t.Context(), store.Batch[store.Settlement]{Items: []store.Settlement{{Token: d.Token, ID: d.ID, Verdict: store.Dead, Failure: store.Failure{Kind: pawl.KindDecode, Error: "hopeless"}}}})
+		_, err := s.Settle(t.Context(), store.Batch[store.Settlement]{Items: []store.Settlement{{Token: d.Token,
+			ID: d.ID, Verdict: store.Dead, Failure: store.Failure{Kind: pawl.KindDecode, Error: "hopeless"}}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -64,7 +66,8 @@ func TestLettersAreThereWhenBuried(t *testing.T) {
 			var letters []store.Record
 			for i := range each {
 				id := fmt.Sprintf("letter%d-%d", round, i)
-				letters = append(letters, store.Record{Message: pawl.Message{ID: id, Topic: "orders", Key: []byte(id)}, State: store.IsDead, DeadAt: time.Now(), EnqueuedAt: time.Now()})
+				letters = append(letters, store.Record{Message: pawl.Message{ID: id, Topic: "orders", Key: []byte(id)},
+					State: store.IsDead, DeadAt: time.Now(), EnqueuedAt: time.Now()})
 			}
 			if refused, err := one.Bury(t.Context(), letters...); err != nil || len(refused) > 0 {
 				t.Fatal(refused, err)
@@ -78,7 +81,8 @@ func TestLettersAreThereWhenBuried(t *testing.T) {
 					n++
 				}
 				if want := (round + 1) * each; n != want {
-					t.Fatalf("process %d lists %d letters right after the %dth were buried; want %d", who+1, n, want, want)
+					t.Fatalf("process %d lists %d letters right after the %dth were buried; want %d", who+1, n,
+						want, want)
 				}
 			}
 			one, two = two, one

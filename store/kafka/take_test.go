@@ -95,9 +95,12 @@ func TestDeliveriesAreCopies(t *testing.T) {
 	r := newRig(t, Consuming{})
 	a := r.assign(0)
 	long := strings.Repeat("x", earlyBytes)
-	r.take(a, &kgo.Record{Topic: rigTopic, Key: []byte("a"), Value: []byte("one")}, &kgo.Record{Topic: rigTopic, Offset: 1, Key: []byte{}, Value: []byte("two")},
-		&kgo.Record{Topic: rigTopic, Offset: 2, Value: []byte("three"), Headers: []kgo.RecordHeader{{Key: "h", Value: []byte("v")}, {Key: headerID, Value: []byte("id")}}},
-		&kgo.Record{Topic: rigTopic, Offset: 3, Key: []byte("d"), Value: []byte(long)}, &kgo.Record{Topic: rigTopic, Offset: 4, Key: []byte("e")})
+	r.take(a, &kgo.Record{Topic: rigTopic, Key: []byte("a"), Value: []byte("one")},
+		&kgo.Record{Topic: rigTopic, Offset: 1, Key: []byte{}, Value: []byte("two")},
+		&kgo.Record{Topic: rigTopic, Offset: 2, Value: []byte("three"),
+			Headers: []kgo.RecordHeader{{Key: "h", Value: []byte("v")}, {Key: headerID, Value: []byte("id")}}},
+		&kgo.Record{Topic: rigTopic, Offset: 3, Key: []byte("d"), Value: []byte(long)},
+		&kgo.Record{Topic: rigTopic, Offset: 4, Key: []byte("e")})
 	for attempt := 1; attempt <= 3; attempt++ {
 		c, err := r.engine.claim([]store.Want{{Topic: rigTopic, Limit: 10}}, &store.Lease{For: time.Minute})
 		if err != nil {
@@ -109,9 +112,12 @@ func TestDeliveriesAreCopies(t *testing.T) {
 			t.Fatalf("%d deliveries", len(ds))
 		}
 		var acks []store.Settlement
-		for i, want := range []struct{ id, key, body string }{{rigTopic + "/0/0", "a", "one"}, {rigTopic + "/0/1", "", "two"}, {"id", "", "three"}, {rigTopic + "/0/3", "d", long}, {rigTopic + "/0/4", "e", ""}} {
+		for i, want := range []struct{ id, key, body string }{{rigTopic + "/0/0", "a", "one"},
+			{rigTopic + "/0/1", "", "two"}, {"id", "", "three"}, {rigTopic + "/0/3", "d", long},
+			{rigTopic + "/0/4", "e", ""}} {
 			d := &ds[i]
-			if d.ID != want.id || string(d.Key) != want.key || string(d.Body) != want.body || (d.Key == nil) != (i == 2) || (d.Body == nil) != (i == 4) || d.Attempt != attempt {
+			if d.ID != want.id || string(d.Key) != want.key || string(d.Body) != want.body ||
+				(d.Key == nil) != (i == 2) || (d.Body == nil) != (i == 4) || d.Attempt != attempt {
 				t.Errorf("attempt %d: %q has %q, %.10q", attempt, d.ID, d.Key, d.Body)
 			}
 			for _, b := range [][]byte{d.Key, d.Body} {
@@ -120,7 +126,8 @@ func TestDeliveriesAreCopies(t *testing.T) {
 				}
 				_ = append(b, "into the next one"...)
 			}
-			acks = append(acks, store.Settlement{Token: d.Token, ID: d.ID, Verdict: store.Retry, Failure: store.Failure{Error: "once more"}})
+			acks = append(acks, store.Settlement{Token: d.Token, ID: d.ID, Verdict: store.Retry,
+				Failure: store.Failure{Error: "once more"}})
 		}
 		if ds[2].Headers["h"] != "v" {
 			t.Errorf("headers %v", ds[2].Headers)

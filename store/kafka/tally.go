@@ -47,7 +47,8 @@ func (m *made) note(began time.Time, err error) {
 }
 
 func (m *made) figures() Produced {
-	p := Produced{Stored: m.stored.Load(), Refused: m.refused.Load(), Unknown: m.unknown.Load(), LeftAtFlush: m.left.Load()}
+	p := Produced{Stored: m.stored.Load(), Refused: m.refused.Load(), Unknown: m.unknown.Load(),
+		LeftAtFlush: m.left.Load()}
 	p.Took = Spread{Bounds: latencyBounds[:], Counts: make([]uint64, len(m.counts)), Sum: time.Duration(m.nanos.Load())}
 	for i := range m.counts {
 		p.Took.Counts[i] = m.counts[i].Load()

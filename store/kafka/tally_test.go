@@ -19,7 +19,8 @@ func TestOutcomesOfRecordsAreToldApart(t *testing.T) {
 	for _, err := range []error{kerr.MessageTooLarge, kerr.NotEnoughReplicas} {
 		m.note(time.Now(), err)
 	}
-	for _, err := range []error{kgo.ErrRecordTimeout, kerr.NotEnoughReplicasAfterAppend, errors.New("the line was cut")} {
+	for _, err := range []error{kgo.ErrRecordTimeout, kerr.NotEnoughReplicasAfterAppend,
+		errors.New("the line was cut")} {
 		m.note(time.Now(), err)
 	}
 	p := m.figures()
@@ -57,7 +58,8 @@ func TestKindsOfDeadLettersAreBounded(t *testing.T) {
 	if written != 1001 || i < 0 || !all[i].LastAt.Equal(time.Unix(999, 0)) {
 		t.Errorf("%d were counted, the rest is %+v", written, all[max(i, 0)])
 	}
-	if last := all[len(all)-1]; last.Topic != "other topic" || last.Kind != "Timeout" || !last.LastAt.Equal(time.Unix(7, 0)) {
+	if last := all[len(all)-1]; last.Topic != "other topic" || last.Kind != "Timeout" ||
+		!last.LastAt.Equal(time.Unix(7, 0)) {
 		t.Errorf("a topic's kinds are its own: %+v", last)
 	}
 }

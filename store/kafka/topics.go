@@ -85,7 +85,9 @@ func (s *Store) Declare(ctx context.Context, d store.Declaration) (store.Topic, 
 	if err := d.Validate(); err != nil {
 		return store.Topic{}, err
 	}
-	return s.change(ctx, "declare topic "+d.Name, d.Name, func(now store.Topic, empty bool) (store.Topic, error) { return d.Apply(now, empty) })
+	return s.change(ctx, "declare topic "+d.Name, d.Name, func(now store.Topic, empty bool) (store.Topic, error) {
+		return d.Apply(now, empty)
+	})
 }
 
 // Alter implements [store.Topics].
@@ -99,12 +101,15 @@ func (s *Store) Alter(ctx context.Context, t store.Topic) (store.Topic, error) {
 	if _, err := s.Topic(ctx, t.Name); err != nil {
 		return store.Topic{}, err
 	}
-	return s.change(ctx, "alter topic "+t.Name, t.Name, func(now store.Topic, empty bool) (store.Topic, error) { return t.Replace(now, empty) })
+	return s.change(ctx, "alter topic "+t.Name, t.Name, func(now store.Topic, empty bool) (store.Topic, error) {
+		return t.Replace(now, empty)
+	})
 }
 
 // change changes the settings of a topic, unless somebody else has done so at the
 // same time: then it looks again.
-func (s *Store) change(ctx context.Context, op, name string, to func(now store.Topic, empty bool) (store.Topic, error)) (store.Topic, error) {
+func (s *Store) change(ctx context.Context, op, name string,
+	to func(now store.Topic, empty bool) (store.Topic, error)) (store.Topic, error) {
 	if err := s.usable(ctx, op); err != nil {
 		return store.Topic{}, err
 	}
@@ -320,7 +325,8 @@ func (s *Store) committed(ctx context.Context) (offsets kadm.OffsetResponses, er
 func (s *Store) coordinated(ctx context.Context, call func() error) error {
 	for end := time.Now().Add(coordinatorWait); ; {
 		err := call()
-		away := errors.Is(err, kerr.CoordinatorNotAvailable) || errors.Is(err, kerr.CoordinatorLoadInProgress) || errors.Is(err, kerr.NotCoordinator)
+		away := errors.Is(err, kerr.CoordinatorNotAvailable) || errors.Is(err, kerr.CoordinatorLoadInProgress) ||
+			errors.Is(err, kerr.NotCoordinator)
 		if !away || time.Now().After(end) {
 			return err
 		}

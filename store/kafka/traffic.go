@@ -72,8 +72,9 @@ func (t *traffic) OnBrokerThrottle(_ kgo.BrokerMetadata, d time.Duration, _ bool
 func (t *traffic) figures() Traffic {
 	return Traffic{
 		Connects: t.connects.Load(), ConnectFailures: t.connectFailures.Load(), Disconnects: t.disconnects.Load(),
-		Requests: t.requests.Load(), RequestFailures: t.requestFailures.Load(), ProduceFailures: t.produceFailures.Load(),
-		BytesWritten: t.written.Load(), BytesRead: t.read.Load(), Throttled: time.Duration(t.throttled.Load()),
+		Requests: t.requests.Load(), RequestFailures: t.requestFailures.Load(),
+		ProduceFailures: t.produceFailures.Load(),
+		BytesWritten:    t.written.Load(), BytesRead: t.read.Load(), Throttled: time.Duration(t.throttled.Load()),
 	}
 }
 
@@ -106,11 +107,14 @@ func (s *Store) logFigures() {
 	p, t := f.Produced, f.Traffic
 	s.cfg.Logger.LogAttrs(context.Background(), slog.LevelDebug, "figures of Kafka",
 		slog.Group("produced", "stored", p.Stored, "refused", p.Refused, "unknown", p.Unknown, "buffered", p.Buffered),
-		slog.Uint64("consumed", consumed), slog.Uint64("attempts_failed", failed), slog.Int("partitions", len(f.Partitions)),
+		slog.Uint64("consumed", consumed), slog.Uint64("attempts_failed", failed),
+		slog.Int("partitions", len(f.Partitions)),
 		slog.Group("commits", "ok", f.Commits.OK, "failed", f.Commits.Failed, "bare", f.Commits.Bare),
 		slog.Group("group", "assigned", f.Assigned, "revoked", f.Revoked, "lost", f.Lost),
-		slog.Group("client", "connects", t.Connects, "connect_failures", t.ConnectFailures, "disconnects", t.Disconnects,
-			"requests", t.Requests, "request_failures", t.RequestFailures, "bytes_written", t.BytesWritten, "bytes_read", t.BytesRead,
+		slog.Group("client", "connects", t.Connects, "connect_failures", t.ConnectFailures, "disconnects",
+			t.Disconnects,
+			"requests", t.Requests, "request_failures", t.RequestFailures, "bytes_written", t.BytesWritten,
+			"bytes_read", t.BytesRead,
 			"throttled", t.Throttled),
 	)
 }

@@ -64,7 +64,8 @@ func (s *Store) waits(topic string, now time.Time, lease time.Duration) *lane {
 	}
 	var best *lane
 	for _, l := range t.ready.lanes {
-		if store.Solitary(l.queue[0].Rescues) && !(s.doomed(l) && l.queue[0].Replays == 0) && (best == nil || byRank(l, best)) {
+		if store.Solitary(l.queue[0].Rescues) && !(s.doomed(l) && l.queue[0].Replays == 0) &&
+			(best == nil || byRank(l, best)) {
 			best = l
 		}
 	}
@@ -196,7 +197,8 @@ func (c *claim) take(l *lane, run int) {
 		}
 		c.out = append(c.out, pawl.Delivery{
 			Message: own(m.Message), Token: pawl.Token{Fence: c.fence, Lane: l.id, Seq: m.seq},
-			Attempt: m.Attempts + 1, Rescues: m.Rescues, Throttles: m.Throttles, ThrottledFor: since(c.now, m.ThrottledSince), EnqueuedAt: m.EnqueuedAt,
+			Attempt: m.Attempts + 1, Rescues: m.Rescues, Throttles: m.Throttles,
+			ThrottledFor: since(c.now, m.ThrottledSince), EnqueuedAt: m.EnqueuedAt,
 			Waited: c.now.Sub(m.visible), LeaseFor: l.until.Sub(c.now), Deadline: l.topic.Deadline,
 		})
 	}

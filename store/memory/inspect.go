@@ -178,7 +178,8 @@ func (s *Store) replay(m *message, to string) error {
 		there := m.Message
 		there.Topic = cmp.Or(to, m.Topic) // whose unique key it takes
 		if first := s.takeUnique(now, &there); first != "" {
-			return &store.Error{Op: "replay " + m.ID, Code: store.ErrConflict, Hint: "message " + first + " has its unique key"}
+			return &store.Error{Op: "replay " + m.ID, Code: store.ErrConflict,
+				Hint: "message " + first + " has its unique key"}
 		}
 	}
 	s.exhume(m)

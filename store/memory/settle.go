@@ -123,8 +123,10 @@ func (m *message) fail(now time.Time, l *lane, st *store.Settlement, next time.T
 	}
 	m.Reason = store.Text(f.Error)
 	m.History = append(m.History, store.Attempt{
-		Attempt: number, Throttled: st.Throttled, StartedAt: now.Add(-f.Ran), EndedAt: now, Worker: store.Text(f.Worker),
-		Kind: store.Text(string(f.Kind)), Error: store.Text(f.Error), Rule: store.Text(f.Rule), Action: store.Text(f.Action),
+		Attempt: number, Throttled: st.Throttled, StartedAt: now.Add(-f.Ran), EndedAt: now,
+		Worker: store.Text(f.Worker),
+		Kind:   store.Text(string(f.Kind)), Error: store.Text(f.Error), Rule: store.Text(f.Rule),
+		Action: store.Text(f.Action),
 		Inputs: store.Text(f.Inputs), NextAt: next, Attrs: store.FitAttrs(f.Attrs),
 	})
 }

@@ -35,7 +35,8 @@ func ownEntry(e store.Entry) store.Entry {
 }
 
 // PutState implements [store.Entries].
-func (s *Store) PutState(ctx context.Context, key string, value []byte, version int64, writer string) (store.Entry, error) {
+func (s *Store) PutState(ctx context.Context, key string, value []byte, version int64,
+	writer string) (store.Entry, error) {
 	if err := store.AdmitPut(key, value, version); err != nil {
 		return store.Entry{}, err
 	}

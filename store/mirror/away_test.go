@@ -52,7 +52,8 @@ func TestOneStoreIsAway(t *testing.T) {
 			p.stage(t, "mail", to(stage))
 			target.down.Store(true)
 			wants := []store.Want{{Topic: "mail", Limit: 1}, {Topic: "other", Limit: 1}}
-			if ds, err := m.Claim(t.Context(), wants, store.Lease{For: time.Minute}); len(ds) != 0 || !errors.Is(err, errDown) {
+			if ds, err := m.Claim(t.Context(), wants, store.Lease{For: time.Minute}); len(ds) != 0 ||
+				!errors.Is(err, errDown) {
 				t.Errorf("%s: with nothing to do: %v, %v", stage, ids(ds), err)
 			}
 			began := time.Now()
@@ -69,7 +70,8 @@ func TestOneStoreIsAway(t *testing.T) {
 			appendAll(t, nu, mail("k", 1))
 			target.down.Store(false)
 			time.Sleep(10 * time.Second)
-			if ds, err := m.Claim(t.Context(), wants, store.Lease{For: time.Minute}); err != nil || len(ds) != 1 || ds[0].ID != "k-0001" {
+			if ds, err := m.Claim(t.Context(), wants, store.Lease{For: time.Minute}); err != nil || len(ds) != 1 ||
+				ds[0].ID != "k-0001" {
 				t.Errorf("%s: when it is back: %v, %v", stage, ids(ds), err)
 			}
 		})
@@ -163,7 +165,8 @@ func TestOneStoreDoesNotAnswer(t *testing.T) {
 			appendAll(t, nu, mail("k", 1))
 			target.down.Store(false)
 			time.Sleep(15 * time.Second)
-			if ds, err := m.Claim(t.Context(), wants, store.Lease{For: time.Minute}); err != nil || len(ds) != 1 || ds[0].ID != "k-0001" {
+			if ds, err := m.Claim(t.Context(), wants, store.Lease{For: time.Minute}); err != nil || len(ds) != 1 ||
+				ds[0].ID != "k-0001" {
 				t.Errorf("%s: when it is back: %v, %v", stage, ids(ds), err)
 			}
 		})

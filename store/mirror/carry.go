@@ -49,7 +49,8 @@ func Carry(ctx context.Context, from, to store.Store, topic, as string, limit in
 	want := store.Want{Topic: topic, Limit: min(limit, carryAtOnce), MaxBytes: carryBytes}
 	c := carrier{from: from, to: to, as: as, there: map[string]bool{}}
 	for range carryRounds {
-		ds, err := from.Claim(ctx, []store.Want{want}, store.Lease{For: carryLease, Owner: owner, Suspects: store.AllSuspects})
+		ds, err := from.Claim(ctx, []store.Want{want}, store.Lease{For: carryLease, Owner: owner,
+			Suspects: store.AllSuspects})
 		if err != nil || len(ds) == 0 {
 			return c.done, errors.Join(c.bad, err)
 		}
@@ -184,7 +185,8 @@ func (c *carrier) settle(ctx context.Context, pieces []piece) error {
 		switch {
 		case p.dead != nil:
 			s.Verdict = store.Dead
-			s.Failure = store.Failure{Kind: KindNotCarried, Error: "not carried: the other store refuses it: " + p.dead.Error()}
+			s.Failure = store.Failure{Kind: KindNotCarried, Error: "not carried: the other store refuses it: " +
+				p.dead.Error()}
 		case p.why != nil:
 			s.Verdict, s.After = store.Release, time.Second
 			s.Failure = store.Failure{Error: "not carried: " + p.why.Error()}

@@ -87,7 +87,8 @@ func TestCarryBuriesWhatIsRefused(t *testing.T) {
 				}
 			}
 			same(t, "in the old store", listed(t, old, "mail")["k"], []string{"k-0001", "k-0003", "k-0004"})
-			if dead := buried(t, nu); n != 3 || len(dead) != 1 || dead["k-0002"] == "" || count(listed(t, nu, "mail")) != 0 {
+			if dead := buried(t, nu); n != 3 || len(dead) != 1 || dead["k-0002"] == "" ||
+				count(listed(t, nu, "mail")) != 0 {
 				t.Errorf("%d are carried, dead are %v, the new store has %v", n, dead, listed(t, nu, "mail"))
 			}
 			for _, id := range []string{"k-0001", "k-0003", "k-0004"} {
@@ -147,8 +148,10 @@ func TestCarryDoesNotBuryForATime(t *testing.T) {
 	for _, code := range []error{store.ErrDenied, store.ErrFull, store.ErrUnavailable, store.ErrClosed} {
 		old, nu := memory.New(memory.Config{}), memory.New(memory.Config{})
 		appendAll(t, nu, mail("k", 1), mail("a", 1))
-		_, err := mirror.Carry(t.Context(), nu, &picky{old, "k-0001", &store.Error{Op: "append", Code: code}}, "mail", "mail", 10, "t")
-		if err == nil || len(buried(t, nu)) != 0 || len(listed(t, nu, "mail")["k"]) != 1 || len(listed(t, old, "mail")["a"]) != 1 {
+		_, err := mirror.Carry(t.Context(), nu, &picky{old, "k-0001", &store.Error{Op: "append", Code: code}}, "mail",
+			"mail", 10, "t")
+		if err == nil || len(buried(t, nu)) != 0 || len(listed(t, nu, "mail")["k"]) != 1 ||
+			len(listed(t, old, "mail")["a"]) != 1 {
 			t.Errorf("%v: %v, dead are %v, the new store has %v", code, err, buried(t, nu), listed(t, nu, "mail"))
 		}
 	}

@@ -68,7 +68,9 @@ func (s *Store) split(ctx context.Context, wants []store.Want, lease store.Lease
 			s.leave(r.plan.InMirrored())
 		case Returning, Closing:
 			if w.Limit > 0 && lease.For > 0 {
-				p.bad = errors.Join(p.bad, s.refused(w.Topic).ask(ctx, func() error { return s.carryBack(ctx, w.Topic, r, lease.Owner) }))
+				p.bad = errors.Join(p.bad, s.refused(w.Topic).ask(ctx, func() error {
+					return s.carryBack(ctx, w.Topic, r, lease.Owner)
+				}))
 			}
 		}
 		if p.there != nil {

@@ -126,12 +126,14 @@ func count(ids map[string][]string) (n int) {
 }
 
 func mail(key string, n int) pawl.Message {
-	return pawl.Message{ID: fmt.Sprintf("%s-%04d", key, n), Topic: "mail", Key: []byte(key), Body: fmt.Appendf(nil, "letter %d", n)}
+	return pawl.Message{ID: fmt.Sprintf("%s-%04d", key, n), Topic: "mail", Key: []byte(key),
+		Body: fmt.Appendf(nil, "letter %d", n)}
 }
 
 func claim(t *testing.T, s store.Store, topic string, n int) []pawl.Delivery {
 	t.Helper()
-	ds, err := s.Claim(t.Context(), []store.Want{{Topic: topic, Limit: n}}, store.Lease{For: time.Minute, Owner: "test"})
+	ds, err := s.Claim(t.Context(), []store.Want{{Topic: topic, Limit: n}},
+		store.Lease{For: time.Minute, Owner: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}

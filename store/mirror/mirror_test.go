@@ -44,7 +44,8 @@ func TestEngine(t *testing.T) { enginetest.Run(t, harness()) }
 func TestCopies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPair(t, mirror.Config{All: true})
-		whole := pawl.Message{ID: "whole", Topic: "mail", Key: []byte{0, 255}, Priority: 7, Body: []byte("dear"), Headers: map[string]string{"trace": "abc"}}
+		whole := pawl.Message{ID: "whole", Topic: "mail", Key: []byte{0, 255}, Priority: 7, Body: []byte("dear"),
+			Headers: map[string]string{"trace": "abc"}}
 		receipts := appendAll(t, p, whole, pawl.Message{Topic: "mail", Body: []byte("no id")},
 			pawl.Message{Topic: "mail", Priority: 101}, pawl.Message{Topic: "mail", Unique: pawl.Unique{Key: "once"}})
 		if receipts[2].Err == nil {
@@ -59,7 +60,8 @@ func TestCopies(t *testing.T) {
 			t.Errorf("%d copies, want 3", n)
 		}
 		r, err := p.new.Get(t.Context(), "whole")
-		if err != nil || !bytes.Equal(r.Key, whole.Key) || r.Priority != 7 || string(r.Body) != "dear" || r.Headers["trace"] != "abc" {
+		if err != nil || !bytes.Equal(r.Key, whole.Key) || r.Priority != 7 || string(r.Body) != "dear" ||
+			r.Headers["trace"] != "abc" {
 			t.Errorf("the copy is %+v, %v", r, err)
 		}
 		if _, err := p.new.Get(t.Context(), receipts[1].ID); err != nil {
@@ -95,11 +97,13 @@ func TestCallerKeepsItsBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPair(t, mirror.Config{All: true})
 		p.target.slow.Store(int64(time.Second))
-		m := pawl.Message{ID: "one", Topic: "mail", Key: []byte("key"), Body: []byte("body"), Headers: map[string]string{"h": "v"}}
+		m := pawl.Message{ID: "one", Topic: "mail", Key: []byte("key"), Body: []byte("body"),
+			Headers: map[string]string{"h": "v"}}
 		appendAll(t, p, m)
 		m.Key[0], m.Body[0], m.Headers["h"] = 'X', 'X', "X"
 		flush(t, p.Store)
-		if r, err := p.new.Get(t.Context(), "one"); err != nil || string(r.Key) != "key" || string(r.Body) != "body" || r.Headers["h"] != "v" {
+		if r, err := p.new.Get(t.Context(), "one"); err != nil || string(r.Key) != "key" || string(r.Body) != "body" ||
+			r.Headers["h"] != "v" {
 			t.Errorf("the copy is %+v, %v", r.Message, err)
 		}
 	})
@@ -164,7 +168,8 @@ func TestDown(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		stats := p.Stats()
-		if st := stats.Topics["mail"]; st.Missed != 5 || stats.Waiting != 10 || stats.Retries == 0 || stats.Complete() || !strings.Contains(stats.LastError, "no route") {
+		if st := stats.Topics["mail"]; st.Missed != 5 || stats.Waiting != 10 || stats.Retries == 0 ||
+			stats.Complete() || !strings.Contains(stats.LastError, "no route") {
 			t.Errorf("stats are %+v, %+v", stats, *st)
 		}
 		p.target.down.Store(false)
@@ -250,7 +255,8 @@ func TestEmits(t *testing.T) {
 		appendAll(t, p, mail("ann", 1))
 		ds := claim(t, p, "mail", 1)
 		ack(t, p, ds, pawl.Message{Topic: "post", Body: []byte("a")}, pawl.Message{Topic: "post", Body: []byte("b")})
-		stale, err := p.Settle(t.Context(), store.NewBatch(store.Settlement{Token: ds[0].Token, ID: "stale", Verdict: store.Ack, Emit: []pawl.Message{{Topic: "post"}}}))
+		stale, err := p.Settle(t.Context(), store.NewBatch(store.Settlement{Token: ds[0].Token, ID: "stale",
+			Verdict: store.Ack, Emit: []pawl.Message{{Topic: "post"}}}))
 		if err != nil || len(stale) != 1 || !errors.Is(stale[0].Err, pawl.ErrLeaseLost) {
 			t.Fatalf("a stale token: %v, %v", stale, err)
 		}

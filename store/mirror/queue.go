@@ -357,7 +357,8 @@ func (c *copier) written(batch []duplicate, receipts []store.Receipt) {
 			t.There++
 		case r.DuplicateOf != "":
 			t.Refused++
-			bad = fmt.Errorf("message %s has no copy: %s has its unique key in the mirrored store", batch[i].message.ID, r.DuplicateOf)
+			bad = fmt.Errorf("message %s has no copy: %s has its unique key in the mirrored store", batch[i].message.ID,
+				r.DuplicateOf)
 			c.stats.LastError = bad.Error()
 		default:
 			t.Written++
@@ -472,7 +473,8 @@ func (c *copier) missing() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.late > 0 {
-		return &store.Error{Op: "close mirror", Code: store.ErrUnavailable, Err: fmt.Errorf("%d messages have no copy", c.late), Hint: "compare the stores"}
+		return &store.Error{Op: "close mirror", Code: store.ErrUnavailable,
+			Err: fmt.Errorf("%d messages have no copy", c.late), Hint: "compare the stores"}
 	}
 	return nil
 }

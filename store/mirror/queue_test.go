@@ -139,7 +139,8 @@ func TestATopicStaysTogether(t *testing.T) {
 		if err != nil || len(late) != 0 || len(try.send) != 0 || len(try.held) != 2 {
 			t.Errorf("sent %d, held %d, late %d, %v", len(try.send), len(try.held), len(late), err)
 		}
-		if _, err = c.sort(t.Context(), &try, try.held); err != nil || len(try.send) != 2 || try.send[0].message.ID != "1" {
+		if _, err = c.sort(t.Context(), &try, try.held); err != nil || len(try.send) != 2 ||
+			try.send[0].message.ID != "1" {
 			t.Errorf("then sent %v, %v", try.send, err)
 		}
 	})

@@ -44,6 +44,7 @@ func Same(ctx context.Context, a, b store.Store, who string) (same bool, err err
 
 // ItselfError refuses a mirror that is the store under another name.
 func ItselfError(op string) error {
-	return &store.Error{Op: op, Code: store.ErrConflict, Err: errors.New("the mirror is the store itself: every copy would be the original"),
+	return &store.Error{Op: op, Code: store.ErrConflict,
+		Err:  errors.New("the mirror is the store itself: every copy would be the original"),
 		Hint: "name another, new store: --mirror, PAWL_MIRROR or mirror: in the configuration file"}
 }

@@ -133,7 +133,8 @@ type Plans struct{ state store.Entries }
 func OpenPlans(primary store.Store) (*Plans, error) {
 	state, ok := store.As[store.Entries](primary)
 	if !ok {
-		return nil, &store.Error{Op: "traffic", Code: store.ErrUnsupported, Err: fmt.Errorf("the stages need %s", store.CanState)}
+		return nil, &store.Error{Op: "traffic", Code: store.ErrUnsupported,
+			Err: fmt.Errorf("the stages need %s", store.CanState)}
 	}
 	return &Plans{state}, nil
 }

@@ -86,7 +86,8 @@ func TestClosing(t *testing.T) {
 			}()
 			short, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
-			if _, err := p.Append(short, store.NewBatch(mail("ann", 2))); !errors.Is(err, store.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
+			if _, err := p.Append(short, store.NewBatch(mail("ann", 2))); !errors.Is(err, store.ErrUnavailable) ||
+				!errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("who has no time is told %v", err)
 			}
 			if next == mirror.Draining {
@@ -126,7 +127,8 @@ func TestLateCopies(t *testing.T) {
 			t.Errorf("%d late copies", n)
 		}
 		stats := p.Stats()
-		if st := stats.Topics["mail"]; !stats.Complete() || st.Late != 1 || st.Missed != 0 || st.Waiting() != 0 || st.Sending != 0 || told != 0 {
+		if st := stats.Topics["mail"]; !stats.Complete() || st.Late != 1 || st.Missed != 0 || st.Waiting() != 0 ||
+			st.Sending != 0 || told != 0 {
 			t.Errorf("stats are %+v, complete: %v, told %d times", *st, stats.Complete(), told)
 		}
 	})
@@ -164,10 +166,12 @@ func TestTwoStores(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPair(t, mirror.Config{})
 		p.stage(t, "post", to(mirror.Moved))
-		appendAll(t, p, mail("ann", 1), mail("ann", 2), pawl.Message{ID: "p1", Topic: "post"}, pawl.Message{ID: "p2", Topic: "post"})
+		appendAll(t, p, mail("ann", 1), mail("ann", 2), pawl.Message{ID: "p1", Topic: "post"},
+			pawl.Message{ID: "p2", Topic: "post"})
 		var all []pawl.Delivery
 		for range 4 {
-			ds, err := p.Claim(t.Context(), []store.Want{{Topic: "mail", Limit: 1}, {Topic: "post", Limit: 1}}, store.Lease{For: time.Minute})
+			ds, err := p.Claim(t.Context(), []store.Want{{Topic: "mail", Limit: 1}, {Topic: "post", Limit: 1}},
+				store.Lease{For: time.Minute})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -195,7 +199,8 @@ func TestTurns(t *testing.T) {
 		topics := map[string]int{}
 		for n := range 20 {
 			appendAll(t, p, mail(fmt.Sprint(n), n), pawl.Message{Topic: "post"})
-			ds, err := p.Claim(t.Context(), []store.Want{{Topic: "mail", Limit: 1}, {Topic: "post", Limit: 1}}, store.Lease{For: time.Minute})
+			ds, err := p.Claim(t.Context(), []store.Want{{Topic: "mail", Limit: 1}, {Topic: "post", Limit: 1}},
+				store.Lease{For: time.Minute})
 			if err != nil || len(ds) != 1 {
 				t.Fatal(ds, err)
 			}
@@ -268,7 +273,8 @@ func TestCarryRefused(t *testing.T) {
 		down := &broken{Store: p.old}
 		down.down.Store(true)
 		appendAll(t, p.new, mail("ann", 1), mail("bob", 1))
-		if n, err := mirror.Carry(t.Context(), p.new, down, "mail", "mail", 10, "test"); n != 0 || !errors.Is(err, store.ErrUnavailable) {
+		if n, err := mirror.Carry(t.Context(), p.new, down, "mail", "mail", 10, "test"); n != 0 ||
+			!errors.Is(err, store.ErrUnavailable) {
 			t.Fatalf("carried %d, %v", n, err)
 		}
 		down.down.Store(false)
@@ -309,7 +315,8 @@ func TestWriters(t *testing.T) {
 		p := newPair(t, mirror.Config{})
 		for i := range 3 {
 			// Stores that outlive the mirror.
-			one, err := mirror.New(stays{p.old}, stays{p.new}, mirror.Config{All: true, Name: fmt.Sprint("producer", i)})
+			one, err := mirror.New(stays{p.old}, stays{p.new},
+				mirror.Config{All: true, Name: fmt.Sprint("producer", i)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -418,7 +425,8 @@ func TestSolitudeIsToldOfAMovedTopic(t *testing.T) {
 		p.stage(t, "post", func(plan *mirror.Plan) { plan.Stage, plan.As = mirror.Moved, "parcels" })
 		appendAll(t, p, pawl.Message{ID: "killer", Topic: "post"})
 		for range store.SolitaryAfter {
-			ds, err := p.Claim(t.Context(), []store.Want{{Topic: "post", Limit: 1}}, store.Lease{For: time.Second, Suspects: store.MaxSuspects})
+			ds, err := p.Claim(t.Context(), []store.Want{{Topic: "post", Limit: 1}},
+				store.Lease{For: time.Second, Suspects: store.MaxSuspects})
 			if err != nil || len(ds) != 1 {
 				t.Fatal(ds, err)
 			}

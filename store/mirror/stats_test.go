@@ -20,7 +20,8 @@ type hesitant struct {
 	said atomic.Int64
 }
 
-func (h *hesitant) PutState(ctx context.Context, key string, value []byte, version int64, who string) (store.Entry, error) {
+func (h *hesitant) PutState(ctx context.Context, key string, value []byte, version int64,
+	who string) (store.Entry, error) {
 	if strings.HasPrefix(key, "traffic/writer/") && h.said.Add(1) == 1 {
 		time.Sleep(time.Second)
 	}

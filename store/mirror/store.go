@@ -48,7 +48,8 @@ func New(primary, mirrored store.Store, c Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{cfg: c, primary: primary, mirrored: mirrored, stages: newStages(primary, c.All), saying: make(chan struct{}, 1)}
+	s := &Store{cfg: c, primary: primary, mirrored: mirrored, stages: newStages(primary, c.All),
+		saying: make(chan struct{}, 1)}
 	s.copies = newCopier(mirrored, c, s.stages)
 	if s.stages.plans != nil {
 		s.copies.say = func(ctx context.Context) error { _, err := s.sayNow(ctx); return err }
@@ -155,7 +156,8 @@ func (s *Store) Append(ctx context.Context, batch store.Batch[pawl.Message]) ([]
 		if err != nil {
 			// Its error is not theirs: of them it is certain that they are not stored.
 			for _, i := range thereAt {
-				receipts[i].Err = &store.Error{Op: "append", Code: store.ErrUnavailable, Err: errors.New("not tried, because the primary failed: " + err.Error())}
+				receipts[i].Err = &store.Error{Op: "append", Code: store.ErrUnavailable,
+					Err: errors.New("not tried, because the primary failed: " + err.Error())}
 			}
 			return receipts, err
 		}
@@ -199,7 +201,8 @@ func (s *Store) routes(ctx context.Context, items []pawl.Message) (routes map[st
 }
 
 // appendPrimary appends where the primary is in charge, and copies what it stored.
-func (s *Store) appendPrimary(ctx context.Context, batch store.Batch[pawl.Message], routes map[string]route) ([]store.Receipt, error) {
+func (s *Store) appendPrimary(ctx context.Context, batch store.Batch[pawl.Message],
+	routes map[string]route) ([]store.Receipt, error) {
 	receipts, err := s.primary.Append(ctx, batch)
 	if err != nil {
 		for i := range batch.Items {

@@ -43,13 +43,15 @@ func (a *appender[T]) AppendTx(ctx context.Context, tx T, batch store.Batch[pawl
 	}
 	if away {
 		return nil, &store.Error{
-			Op: "append", Code: store.ErrUnsupported, Err: errors.New("a topic has moved to another store, which knows nothing of this transaction"),
+			Op: "append", Code: store.ErrUnsupported,
+			Err:  errors.New("a topic has moved to another store, which knows nothing of this transaction"),
 			Hint: "append outside of the transaction, or roll the topic back",
 		}
 	}
 	receipts, err := a.inner.AppendTx(ctx, tx, batch)
 	for i, r := range receipts {
-		if topic := batch.Items[i].Topic; err == nil && r.Err == nil && r.DuplicateOf == "" && routes[topic].stage == Dual {
+		if topic := batch.Items[i].Topic; err == nil && r.Err == nil && r.DuplicateOf == "" &&
+			routes[topic].stage == Dual {
 			a.copies.note(topic, func(t *TopicStats) { t.Offered, t.Missed = t.Offered+1, t.Missed+1 })
 		}
 	}

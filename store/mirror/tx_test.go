@@ -119,9 +119,12 @@ func TestAppendTxOnPostgres(t *testing.T) {
 	})
 	refuseImpatient(t, appender, conn)
 
-	p.stage(t, "mail", func(plan *mirror.Plan) { plan.Stage, plan.From, plan.Until = mirror.Draining, mirror.Off, time.Time{} })
+	p.stage(t, "mail", func(plan *mirror.Plan) {
+		plan.Stage, plan.From, plan.Until = mirror.Draining, mirror.Off, time.Time{}
+	})
 	if err := inTx(true, "late"); !errors.Is(err, store.ErrUnsupported) || there("late") {
-		t.Fatalf("when appends go to the new store: %v, it is there: %v; want %v", err, there("late"), store.ErrUnsupported)
+		t.Fatalf("when appends go to the new store: %v, it is there: %v; want %v", err, there("late"),
+			store.ErrUnsupported)
 	}
 }
 

@@ -92,7 +92,8 @@ func (s *Store) amend(ctx context.Context, t *tx, amendments []store.Amendment, 
 	var g group
 	for id := range changed {
 		if c := found[id]; refused[id] == nil {
-			g = append(g, do(writeContent, sqlstore.EncodeID(id), textValue(encodeMeta(&c.Message, c.enqueued)), bytesValue(c.Body)))
+			g = append(g, do(writeContent, sqlstore.EncodeID(id), textValue(encodeMeta(&c.Message, c.enqueued)),
+				bytesValue(c.Body)))
 		}
 	}
 	if len(g) == 0 {
@@ -150,7 +151,8 @@ func (s *Store) layAll(ctx context.Context, t *tx, letters []store.Record, refus
 	if err != nil {
 		return err
 	}
-	numbers, err := query(ctx, t, func(r row) (int64, error) { return r.int8(0), nil }, numberDead, int4Value(int32(len(letters))))
+	numbers, err := query(ctx, t, func(r row) (int64, error) { return r.int8(0), nil }, numberDead,
+		int4Value(int32(len(letters))))
 	if err != nil {
 		return err
 	}
@@ -207,9 +209,12 @@ func lay(r *store.Record, to *topic, number int64) step {
 	for i, a := range r.History {
 		history[i] = string(sqlstore.EncodeAttempt(a))
 	}
-	return do(layDead, sqlstore.EncodeID(r.ID), int8Value(lane), int8Value(r.Rank), timeValue(r.EnqueuedAt.UnixMicro()+micros(r.Delay)),
-		int4Value(to.id), int2Value(int16(r.Priority)), int2Value(int16(r.Replays)), bytesValue(r.Key), bytesValue(uniq),
-		textValue(encodeMeta(&r.Message, 0)), bytesValue(r.Body), int4Value(int32(r.Attempts)), int4Value(int32(r.Rescues)),
+	return do(layDead, sqlstore.EncodeID(r.ID), int8Value(lane), int8Value(r.Rank),
+		timeValue(r.EnqueuedAt.UnixMicro()+micros(r.Delay)),
+		int4Value(to.id), int2Value(int16(r.Priority)), int2Value(int16(r.Replays)), bytesValue(r.Key),
+		bytesValue(uniq),
+		textValue(encodeMeta(&r.Message, 0)), bytesValue(r.Body), int4Value(int32(r.Attempts)),
+		int4Value(int32(r.Rescues)),
 		int4Value(int32(r.Lonely)), timeValue(r.DeadAt.UnixMicro()), textValue(string(r.Kind)), textValue(r.Reason),
 		textValue(r.Fingerprint), textArray(history), int8Value(number))
 }

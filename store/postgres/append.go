@@ -190,16 +190,20 @@ func (in *inserting) steps(s *Store, checkDue bool) group {
 		return nil
 	}
 	if in.part == partAppend && in.plain() {
-		return append(g, read(insertPlain, each, bytesArray(in.id), bytesArray(in.body), int4Value(in.topics[0]), int2Value(in.prio[0]),
+		return append(g, read(insertPlain, each, bytesArray(in.id), bytesArray(in.body), int4Value(in.topics[0]),
+			int2Value(in.prio[0]),
 			s.skewValue(), bytesValue(in.batch), bytesValue(in.outcome), int4Value(gen)))
 	}
 	sql := insertFresh
 	if in.unique || in.named {
 		sql = insertAny
 	}
-	g = append(g, read(sql, each, int4Array(in.index), int4Array(in.topic), int2Array(in.prio), int8Array(in.lane), bytesArray(in.key),
-		bytesArray(in.id), boolArray(in.given), int4Array(in.after), bytesArray(in.ukey), int8Array(in.ufor), textArray(in.meta),
-		bytesArray(in.body), int8Array(in.delay), int4Array(in.topics), s.skewValue(), bytesValue(in.batch), bytesValue(in.outcome),
+	g = append(g, read(sql, each, int4Array(in.index), int4Array(in.topic), int2Array(in.prio), int8Array(in.lane),
+		bytesArray(in.key),
+		bytesArray(in.id), boolArray(in.given), int4Array(in.after), bytesArray(in.ukey), int8Array(in.ufor),
+		textArray(in.meta),
+		bytesArray(in.body), int8Array(in.delay), int4Array(in.topics), s.skewValue(), bytesValue(in.batch),
+		bytesValue(in.outcome),
 		int4Value(gen), int2Value(int16(in.part))))
 	return append(g, check...)
 }
@@ -230,7 +234,8 @@ func (in *inserting) check(s *Store) error {
 		return nil
 	}
 	s.topics.forget()
-	return &store.Error{Op: "append", Code: store.ErrSchema, Err: errors.New("a topic is gone"), Hint: "was the schema created anew? repeat the call"}
+	return &store.Error{Op: "append", Code: store.ErrSchema, Err: errors.New("a topic is gone"),
+		Hint: "was the schema created anew? repeat the call"}
 }
 
 // Append implements [store.Store].
@@ -266,7 +271,8 @@ func (s *Store) Append(ctx context.Context, batch store.Batch[pawl.Message]) ([]
 }
 
 // inserting makes rows of a batch, its topics being on record.
-func (s *Store) inserting(ctx context.Context, batch store.Batch[pawl.Message], receipts []store.Receipt) (*inserting, error) {
+func (s *Store) inserting(ctx context.Context, batch store.Batch[pawl.Message],
+	receipts []store.Receipt) (*inserting, error) {
 	places := map[place]bool{}
 	for i := range batch.Items {
 		if receipts[i].Err == nil {
@@ -354,7 +360,8 @@ func (s *Store) appendNothing(ctx context.Context, in *inserting, receipts []sto
 // appendOneByOne is for batches in which the fate of one message depends on
 // that of another in a way that one statement cannot tell: the same id twice,
 // and the first of them lost its unique key.
-func (s *Store) appendOneByOne(ctx context.Context, batch store.Batch[pawl.Message], receipts []store.Receipt, in *inserting,
+func (s *Store) appendOneByOne(ctx context.Context, batch store.Batch[pawl.Message], receipts []store.Receipt,
+	in *inserting,
 ) ([]store.Receipt, error) {
 	err := s.within(ctx, s.front, nil, func(t *tx) error {
 		for i := range batch.Items {
@@ -369,7 +376,8 @@ func (s *Store) appendOneByOne(ctx context.Context, batch store.Batch[pawl.Messa
 			}
 			receipts[i].DuplicateOf = one.lost[i+1]
 		}
-		return t.run(ctx, do(insertBatch, bytesValue(in.batch), int2Value(partAppend), sqlstore.EncodeReceipts(receipts), s.skewValue()))
+		return t.run(ctx, do(insertBatch, bytesValue(in.batch), int2Value(partAppend),
+			sqlstore.EncodeReceipts(receipts), s.skewValue()))
 	})
 	if isRepeated(err) {
 		return s.firstReceipts(ctx, in.batch)

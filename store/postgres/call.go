@@ -183,7 +183,8 @@ func (s *Store) hot(steps group) group {
 	if !s.cfg.PollOnly {
 		return steps
 	}
-	return append(group{do(hotSettings, textValue(millis(lockTimeout)), textValue(millis(s.cfg.CallTimeout)))}, steps...)
+	return append(group{do(hotSettings, textValue(millis(lockTimeout)), textValue(millis(s.cfg.CallTimeout)))},
+		steps...)
 }
 
 func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
@@ -265,7 +266,8 @@ func (t *tx) run(ctx context.Context, steps ...step) error {
 }
 
 // query collects what make makes of the rows of a statement.
-func query[T any](ctx context.Context, t *tx, makeOne func(row) (T, error), sql string, args ...[]byte) (all []T, err error) {
+func query[T any](ctx context.Context, t *tx, makeOne func(row) (T, error), sql string, args ...[]byte) (all []T,
+	err error) {
 	err = t.run(ctx, read(sql, func(r row) error {
 		one, err := makeOne(r)
 		all = append(all, one)

@@ -190,7 +190,8 @@ func (s *Store) sendClaims(ctx context.Context, cs []*claiming) (errs []error) {
 // sendPairs sends what takes and what reads of each claim; an error for each
 // claim, and whether any was taken. What was taken and could not be read is given
 // up.
-func (s *Store) sendPairs(ctx context.Context, conn *pgconn.PgConn, cs []*claiming, groups []group) (errs []error, taken bool) {
+func (s *Store) sendPairs(ctx context.Context, conn *pgconn.PgConn, cs []*claiming, groups []group) (errs []error,
+	taken bool) {
 	all := s.send(ctx, conn, groups...)
 	errs = make([]error, len(cs))
 	for i, c := range cs {
@@ -217,7 +218,8 @@ func (s *Store) claimMore(ctx context.Context, c *claiming, runs []run) ([]run, 
 			}
 		}
 		rest := c.want.Limit - given
-		if !c.there || c.full || c.short() && !c.again || rest <= 0 || c.want.MaxBytes > 0 && bytes >= c.want.MaxBytes ||
+		if !c.there || c.full || c.short() && !c.again || rest <= 0 ||
+			c.want.MaxBytes > 0 && bytes >= c.want.MaxBytes ||
 			given > 0 && round >= moreRounds || ctx.Err() != nil {
 			return runs, nil
 		}
@@ -226,7 +228,8 @@ func (s *Store) claimMore(ctx context.Context, c *claiming, runs []run) ([]run, 
 				return runs, err
 			}
 		}
-		more := &claiming{topic: c.topic, want: c.want, terms: c.terms, fence: sqlstore.NewFence(), before: c.before + given, beyond: int(2 * c.stayed), room: c.room}
+		more := &claiming{topic: c.topic, want: c.want, terms: c.terms, fence: sqlstore.NewFence(),
+			before: c.before + given, beyond: int(2 * c.stayed), room: c.room}
 		more.want.Limit = rest
 		if c.want.MaxBytes > 0 {
 			more.want.MaxBytes -= bytes
@@ -297,7 +300,8 @@ func (c *claiming) take(s *Store) step {
 // header reads what the first statement says of a claim.
 func (c *claiming) header(r row) error {
 	if r.int8(0) == 0 {
-		c.there, c.version, c.suspect, c.lanes, c.priorities = true, r.int8(1), r.int8(2) > 0, r.int8s(3), int(r.int8(4))
+		c.there, c.version, c.suspect, c.lanes, c.priorities = true, r.int8(1), r.int8(2) > 0, r.int8s(3),
+			int(r.int8(4))
 		c.taken, c.stayed, c.tops, c.left, c.heads, c.arena = 0, 0, nil, nil, nil, nil
 		return nil
 	}

@@ -37,7 +37,8 @@ func TestClaimerDiesBeforeReading(t *testing.T) {
 		if err != nil || len(ds) == 0 || ds[0].ID != want {
 			t.Fatalf("claimed %v: %v; want %s", ds, err, want)
 		}
-		if _, err := s.Settle(ctx, store.NewBatch(store.Settlement{Token: ds[0].Token, ID: want, Verdict: store.Ack})); err != nil {
+		if _, err := s.Settle(ctx, store.NewBatch(store.Settlement{Token: ds[0].Token, ID: want,
+			Verdict: store.Ack})); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -140,7 +140,8 @@ FROM c CROSS JOIN LATERAL (
 		s.seq AS start, s.upto, s.late
 	FROM unnest(c.lanes) y(lane) CROSS JOIN LATERAL (SELECT l.first, l.last FROM @lease l WHERE l.lane = y.lane OFFSET 0) l
 	LEFT JOIN LATERAL (
-		SELECT g.seq, (` + seenOfLane + ` DESC LIMIT 1) AS upto, EXISTS (SELECT FROM @msg b WHERE b.lane = y.lane AND b.seq < g.seq OFFSET 0) AS late
+		SELECT g.seq, (` + seenOfLane +
+	` DESC LIMIT 1) AS upto, EXISTS (SELECT FROM @msg b WHERE b.lane = y.lane AND b.seq < g.seq OFFSET 0) AS late
 		FROM (` + seenOfLane + ` LIMIT 1) g WHERE (SELECT seen FROM tried) OFFSET 0) s ON true
 	WHERE y.lane < 0 OFFSET 0) x
 CROSS JOIN LATERAL (SELECT m.* FROM @msg m WHERE m.lane = x.lane AND m.seq >= coalesce(x.start, 0) ORDER BY m.seq

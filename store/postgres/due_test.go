@@ -34,7 +34,8 @@ func TestLookingSeesWhatIsDue(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			z := newRig(t)
-			z.appendAll(pawl.Message{ID: "leased", Topic: "t"}, pawl.Message{ID: "delayed", Topic: "t", Delay: 50 * time.Millisecond})
+			z.appendAll(pawl.Message{ID: "leased", Topic: "t"},
+				pawl.Message{ID: "delayed", Topic: "t", Delay: 50 * time.Millisecond})
 			ds, err := z.s.Claim(z.ctx, []store.Want{{Topic: "t", Limit: 1}}, store.Lease{For: 50 * time.Millisecond})
 			if z.check(err); len(ds) != 1 || ds[0].ID != "leased" {
 				t.Fatalf("claimed %v", idsOf(ds))

@@ -48,7 +48,8 @@ type fault struct {
 
 // faults maps conditions, the longest prefix first.
 func faultOf(state, schema string) fault {
-	migrate := fault{store.ErrSchema, "create or update the schema " + schema + ": `pawl migrate up --store postgres://…`, or AutoMigrate in Go"}
+	migrate := fault{store.ErrSchema, "create or update the schema " + schema +
+		": `pawl migrate up --store postgres://…`, or AutoMigrate in Go"}
 	full := fault{store.ErrFull, "free space on the server's disk"}
 	denied := fault{store.ErrDenied, "check user, password and the server's pg_hba.conf"}
 	grants := fault{store.ErrDenied, "grant the user what it needs in schema " + schema + ", or let its owner migrate"}
@@ -128,7 +129,8 @@ func explain(op, schema, secret string, err error) error {
 	}
 	switch {
 	case errors.Is(err, errTimeout):
-		e.Code, e.Hint = store.ErrUnavailable, "the server did not answer in time; the outcome is unknown: repeat with the same batch id"
+		e.Code, e.Hint = store.ErrUnavailable,
+			"the server did not answer in time; the outcome is unknown: repeat with the same batch id"
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		e.Code = nil // the caller's own doing
 		if errors.Is(err, context.DeadlineExceeded) {

@@ -12,8 +12,10 @@ import (
 
 // TestPoolerIsRecognised by what only a shared session says.
 func TestPoolerIsRecognised(t *testing.T) {
-	for state, code := range map[string]error{stateNamedTwice: store.ErrUnsupported, stateNotNamed: store.ErrUnavailable} {
-		err := explain("append", "pawl", "", &pgconn.PgError{Severity: "ERROR", Code: state, Message: "prepared statement"})
+	for state, code := range map[string]error{stateNamedTwice: store.ErrUnsupported,
+		stateNotNamed: store.ErrUnavailable} {
+		err := explain("append", "pawl", "", &pgconn.PgError{Severity: "ERROR", Code: state,
+			Message: "prepared statement"})
 		e, ok := errors.AsType[*store.Error](err)
 		if !ok || !errors.Is(err, code) || !strings.Contains(e.Hint, "pawl_poll_only=true") {
 			t.Errorf("%s: %v, %+v", state, err, e)
@@ -24,7 +26,8 @@ func TestPoolerIsRecognised(t *testing.T) {
 // TestRootCauseComesFirst: not what the driver tried, and with which URL.
 func TestRootCauseComesFirst(t *testing.T) {
 	_, err := Open(t.Context(), Config{URL: "postgres://ann:correct-horse@127.0.0.1:1/d"})
-	if err == nil || !strings.Contains(err.Error(), "open postgres: store is not reachable: dial tcp 127.0.0.1:1: ") || !errors.Is(err, store.ErrUnavailable) {
+	if err == nil || !strings.Contains(err.Error(), "open postgres: store is not reachable: dial tcp 127.0.0.1:1: ") ||
+		!errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("%v", err)
 	}
 }

@@ -54,7 +54,8 @@ type extended struct {
 }
 
 func readExtended(r row) (*extended, error) {
-	e := &extended{fence: r.int8(0), at: r.micros(1), ends: r.micros(2), hard: r.micros(3), gone: map[int64]bool{}, until: map[int64]int64{}}
+	e := &extended{fence: r.int8(0), at: r.micros(1), ends: r.micros(2), hard: r.micros(3), gone: map[int64]bool{},
+		until: map[int64]int64{}}
 	for _, lane := range r.int8s(4) {
 		e.gone[lane] = true
 	}
@@ -65,7 +66,8 @@ func readExtended(r row) (*extended, error) {
 	return e, nil
 }
 
-func (s *Store) extend(ctx context.Context, t *tx, by time.Duration, tokens []pawl.Token) (lost []pawl.Token, err error) {
+func (s *Store) extend(ctx context.Context, t *tx, by time.Duration, tokens []pawl.Token) (lost []pawl.Token,
+	err error) {
 	lanes, seqs, fences := make([]int64, len(tokens)), make([]int64, len(tokens)), make([]int64, len(tokens))
 	for i, tok := range tokens {
 		lanes[i], seqs[i], fences[i] = tok.Lane, tok.Seq, tok.Fence

@@ -127,14 +127,16 @@ func (s *Store) keys(ctx context.Context, topic int32, f store.Filter, after lis
 }
 
 // listPage yields the records of some keys; false to stop.
-func (s *Store) listPage(ctx context.Context, f store.Filter, page []listKey, given *int, yield func(store.Record, error) bool) bool {
+func (s *Store) listPage(ctx context.Context, f store.Filter, page []listKey, given *int,
+	yield func(store.Record, error) bool) bool {
 	records, now, err := s.records(ctx, page)
 	if err != nil {
 		yield(store.Record{}, s.fail("list", err))
 		return false
 	}
 	for _, rec := range records {
-		if f.State != "" && rec.State != f.State || f.OlderThan > 0 && now-rec.EnqueuedAt.UnixMicro() <= f.OlderThan.Microseconds() {
+		if f.State != "" && rec.State != f.State || f.OlderThan > 0 &&
+			now-rec.EnqueuedAt.UnixMicro() <= f.OlderThan.Microseconds() {
 			continue
 		}
 		*given++
@@ -229,8 +231,10 @@ func (s *Store) deadPage(ctx context.Context, topic int32, f store.DeadFilter, a
 		page, err = query(ctx, t, func(r row) (store.Record, error) {
 			last = r.int8(17)
 			return s.readDead(r)
-		}, columns, int4Value(topic), bytesValue(f.Key), textValue(store.Text(string(f.Kind))), textValue(store.Text(f.Reason)),
-			textValue(store.Text(f.Fingerprint)), timeValue(since), timeValue(until), int8Value(after), int8Value(int64(limit)))
+		}, columns, int4Value(topic), bytesValue(f.Key), textValue(store.Text(string(f.Kind))),
+			textValue(store.Text(f.Reason)),
+			textValue(store.Text(f.Fingerprint)), timeValue(since), timeValue(until), int8Value(after),
+			int8Value(int64(limit)))
 		return err
 	})
 	read = len(page)
@@ -264,7 +268,8 @@ y AS (INSERT INTO @tally (topic, what, n) SELECT topic, `
 	removeMessagesOf = `, count(*) FROM d GROUP BY topic),
 ` + dropUniques + `
 SELECT id FROM d`
-	ticketLanes = `WITH x AS (SELECT lane, 9223372036854775807 AS reach, 0::bigint AS rank FROM unnest($1::bigint[]) lane)` + ticketHeads
+	ticketLanes = `WITH x AS (SELECT lane, 9223372036854775807 AS reach, 0::bigint AS rank FROM unnest($1::bigint[]) lane)` +
+		ticketHeads
 )
 
 // cancelling is one message to be cancelled.
@@ -313,7 +318,8 @@ func (s *Store) cancel(ctx context.Context, t *tx, ids []string) (map[string]err
 	}
 	var solo, keyed []cancelling
 	err := t.run(ctx, read(findMany, func(r row) error {
-		m := cancelling{sqlstore.DecodeID(r.bytes(0)), r.int8(1), r.int8(2), r.int8(5), int32(r.int4(3)), int16(r.int2(4))}
+		m := cancelling{sqlstore.DecodeID(r.bytes(0)), r.int8(1), r.int8(2), r.int8(5), int32(r.int4(3)),
+			int16(r.int2(4))}
 		refused[m.id] = &store.Error{Op: "cancel " + m.id, Code: store.ErrConflict, Hint: "it is leased"}
 		if m.lane > 0 {
 			solo = append(solo, m)
@@ -389,7 +395,8 @@ func (s *Store) freeSolo(ctx context.Context, t *tx, ms []cancelling) (free []ca
 
 // freeKeyed latches the lanes of messages, adds those that are in no run to
 // free, and returns the lanes that nobody else holds.
-func (s *Store) freeKeyed(ctx context.Context, t *tx, ms []cancelling, free *[]cancelling) (mine []int64, token int64, err error) {
+func (s *Store) freeKeyed(ctx context.Context, t *tx, ms []cancelling, free *[]cancelling) (mine []int64, token int64,
+	err error) {
 	token = sqlstore.NewFence()
 	if len(ms) == 0 {
 		return nil, token, nil

@@ -25,11 +25,13 @@ func TestDeadLettersAreLockedInOrder(t *testing.T) {
 	for name, c := range map[string]call{
 		"amend":  {of: amendAll, with: amendIn, bury: []string{"a", "b"}},
 		"replay": {of: replayAll, with: replayIn, bury: []string{"a", "b"}},
-		"purge": {of: purgeAll, bury: []string{"a", "b"}, with: func(ctx context.Context, _ *Store, t *tx, id string) error {
+		"purge": {of: purgeAll, bury: []string{"a", "b"}, with: func(ctx context.Context, _ *Store, t *tx,
+			id string) error {
 			return t.run(ctx, do(lockPurged, sortedIDs([]string{id})))
 		}},
-		"bury":        {of: buryAll, with: buryIn},
-		"unique keys": {of: replayAll, with: replayIn, bury: []string{"a/2", "b/1", "c/1", "d/2"}, mine: []string{"c", "d"}},
+		"bury": {of: buryAll, with: buryIn},
+		"unique keys": {of: replayAll, with: replayIn, bury: []string{"a/2", "b/1", "c/1", "d/2"},
+			mine: []string{"c", "d"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			at := server(t)
@@ -71,7 +73,8 @@ func waitsForLock(t *testing.T, at, schema string) {
 	defer c.Close(context.Background())
 	for range 200 {
 		n := 0
-		if err := c.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND position($1 IN query) > 0`,
+		if err := c.QueryRow(t.Context(),
+			`SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND position($1 IN query) > 0`,
 			schema).Scan(&n); err != nil {
 			t.Fatal(err)
 		}
@@ -91,7 +94,8 @@ func letters(names ...string) (ls []store.Record) {
 		if len(name) == 3 && name[1] == '/' {
 			m.Unique = pawl.Unique{Key: name[2:]}
 		}
-		ls = append(ls, store.Record{Message: m, Attempts: 1, EnqueuedAt: time.Now(), DeadAt: time.Now(), Kind: "K", Reason: "r"})
+		ls = append(ls, store.Record{Message: m, Attempts: 1, EnqueuedAt: time.Now(), DeadAt: time.Now(), Kind: "K",
+			Reason: "r"})
 	}
 	return ls
 }

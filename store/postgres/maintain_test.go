@@ -20,7 +20,8 @@ func TestVacuumKeepsNobodyWaiting(t *testing.T) {
 		sep = "&"
 	}
 	slow := at + sep + "vacuum_cost_delay=100&vacuum_cost_limit=1"
-	z := &rig{T: t, at: at, cfg: Config{URL: slow, Schema: freshSchema(t, at), AutoMigrate: true, MaxConns: minConns, NoChores: true}, ctx: t.Context()}
+	z := &rig{T: t, at: at, cfg: Config{URL: slow, Schema: freshSchema(t, at), AutoMigrate: true, MaxConns: minConns,
+		NoChores: true}, ctx: t.Context()}
 	z.s = open(t, z.cfg)
 	for range 10 {
 		var msgs []pawl.Message
@@ -37,7 +38,8 @@ func TestVacuumKeepsNobodyWaiting(t *testing.T) {
 	z.check(err)
 	defer func() { _ = look.Close(context.Background()) }()
 	for n := 0; n == 0; {
-		z.check(look.QueryRow(z.ctx, "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE 'VACUUM%' || $1 || '%'",
+		z.check(look.QueryRow(z.ctx,
+			"SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE 'VACUUM%' || $1 || '%'",
 			z.cfg.Schema).Scan(&n))
 		select {
 		case err := <-ended:
@@ -47,7 +49,8 @@ func TestVacuumKeepsNobodyWaiting(t *testing.T) {
 	}
 	soon, cancel := context.WithTimeout(z.ctx, 5*time.Second)
 	defer cancel()
-	if ds, err := z.s.Claim(soon, []store.Want{{Topic: "t", Limit: 1}}, store.Lease{For: time.Minute}); err != nil || len(ds) != 1 {
+	if ds, err := z.s.Claim(soon, []store.Want{{Topic: "t", Limit: 1}}, store.Lease{For: time.Minute}); err != nil ||
+		len(ds) != 1 {
 		t.Errorf("claimed %v while a vacuum is under way: %v", idsOf(ds), err)
 	}
 	if _, err := z.s.Append(soon, store.NewBatch(pawl.Message{Topic: "t"})); err != nil {

@@ -194,7 +194,8 @@ func (s *Store) ListMarks(ctx context.Context, scope, prefix string) iter.Seq2[s
 		err = s.callAfresh(ctx, s.front, func() { page = nil }, read(markPage, func(r row) error {
 			page = append(page, readMark(scope, r))
 			return nil
-		}, []byte(scope), bytesValue(from), bytesValue(end), s.skewValue(), int8Value(sqlstore.MarkPage), int8Value(sqlstore.MarkPageBytes)))
+		}, []byte(scope), bytesValue(from), bytesValue(end), s.skewValue(), int8Value(sqlstore.MarkPage),
+			int8Value(sqlstore.MarkPageBytes)))
 		return page, s.fail("list marks", err)
 	})
 }

@@ -89,7 +89,8 @@ func (s *Store) Migrations(ctx context.Context) ([]store.Migration, error) {
 
 // MigrateUp implements [store.Migrator].
 func (s *Store) MigrateUp(ctx context.Context) ([]store.Migration, error) {
-	return s.migrate(ctx, "migrate up", func(all []sqlstore.Step, have []store.Migration) (sqlstore.Step, string, bool) {
+	return s.migrate(ctx, "migrate up", func(all []sqlstore.Step, have []store.Migration) (sqlstore.Step,
+		string, bool) {
 		missing := sqlstore.Missing(all, have)
 		if len(missing) == 0 {
 			return sqlstore.Step{}, "", false
@@ -106,7 +107,8 @@ func (s *Store) MigrateDown(ctx context.Context, to int) ([]store.Migration, err
 			return nil, s.fail("migrate down", err)
 		}
 	}
-	return s.migrate(ctx, "migrate down", func(all []sqlstore.Step, have []store.Migration) (sqlstore.Step, string, bool) {
+	return s.migrate(ctx, "migrate down", func(all []sqlstore.Step, have []store.Migration) (sqlstore.Step,
+		string, bool) {
 		undo := sqlstore.Undo(all, have, to)
 		if len(undo) == 0 {
 			return sqlstore.Step{}, "", false

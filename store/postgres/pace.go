@@ -48,7 +48,8 @@ func (s *Store) Reserve(ctx context.Context, paces ...store.Pace) ([]store.Paced
 	var floors, takes, rooms []int64
 	for i := range paces {
 		p := &paces[i]
-		floors, takes, rooms = append(floors, micros(p.Floor())), append(takes, micros(p.Takes())), append(rooms, micros(p.Room()))
+		floors, takes, rooms = append(floors, micros(p.Floor())), append(takes, micros(p.Takes())),
+			append(rooms, micros(p.Room()))
 	}
 	answers := make([]store.Paced, len(paces))
 	err = s.callAfresh(ctx, s.front, func() {}, read(reserve, func(r row) error {

@@ -92,7 +92,9 @@ func TestWhatIsGivenOutStaysGivenOut(t *testing.T) {
 	z.add("a4", "a")
 	z.add("b1", "b")
 	_, tx := z.tx()
-	_, err := tx.Exec(z.ctx, "INSERT INTO "+z.cfg.Schema+".lease (lane, token, reach, first, last) VALUES ($1, 1, 0, 0, -1)", b0[0].Token.Lane)
+	_, err := tx.Exec(z.ctx,
+		"INSERT INTO "+z.cfg.Schema+".lease (lane, token, reach, first, last) VALUES ($1, 1, 0, 0, -1)",
+		b0[0].Token.Lane)
 	z.check(err)
 	soon, cancel := context.WithCancel(z.ctx)
 	watched := make(chan struct{})
@@ -178,9 +180,11 @@ func TestReplayIsBehindTheDue(t *testing.T) {
 	z := newRig(t)
 	z.add("m", "k")
 	ds := z.claim(1, 1)
-	_, err := z.s.Settle(z.ctx, store.NewBatch(store.Settlement{Token: ds[0].Token, ID: "m", Verdict: store.Dead, Failure: store.Failure{Kind: "K", Error: "e"}}))
+	_, err := z.s.Settle(z.ctx, store.NewBatch(store.Settlement{Token: ds[0].Token, ID: "m", Verdict: store.Dead,
+		Failure: store.Failure{Kind: "K", Error: "e"}}))
 	z.check(err)
-	_, err = z.s.Append(z.ctx, store.NewBatch(pawl.Message{ID: "d", Topic: "t", Key: []byte("k"), Delay: 50 * time.Millisecond}))
+	_, err = z.s.Append(z.ctx, store.NewBatch(pawl.Message{ID: "d", Topic: "t", Key: []byte("k"),
+		Delay: 50 * time.Millisecond}))
 	z.check(err)
 	time.Sleep(150 * time.Millisecond)
 	_, err = z.s.Replay(z.ctx, "", "m")
@@ -293,7 +297,8 @@ func ackTakes(t *testing.T) (took time.Duration, tries int) {
 	acked := make(chan time.Duration, 1)
 	z.check(peer.within(z.ctx, peer.back, nil, func(x *tx) error {
 		tries++
-		claims, err := query(z.ctx, x, readOverdue, dueClaims, peer.skewValue(), timeValue(math.MinInt64), int8Array(nil), int8Value(sweptAtOnce))
+		claims, err := query(z.ctx, x, readOverdue, dueClaims, peer.skewValue(), timeValue(math.MinInt64),
+			int8Array(nil), int8Value(sweptAtOnce))
 		if err != nil || len(claims) == 0 {
 			return err
 		}
@@ -418,7 +423,8 @@ func TestOneTopicDoesNotWaitForAnother(t *testing.T) {
 	_, err = tx.Exec(z.ctx, "SELECT FROM "+z.cfg.Schema+".lease WHERE lane = $1 FOR UPDATE", a1[0].Token.Lane)
 	z.check(err)
 	at := time.Now()
-	_, err = z.s.Claim(z.ctx, []store.Want{{Topic: "t", Limit: 5}, {Topic: "u", Limit: 5}}, store.Lease{For: 2 * time.Second})
+	_, err = z.s.Claim(z.ctx, []store.Want{{Topic: "t", Limit: 5}, {Topic: "u", Limit: 5}},
+		store.Lease{For: 2 * time.Second})
 	z.check(err)
 	if d := time.Since(at); d > time.Second {
 		t.Errorf("it took %v; the lease was for 2 s", d)
@@ -431,7 +437,8 @@ func TestDelayedJoinInOrder(t *testing.T) {
 	z := newRig(t)
 	peer := open(t, z.cfg)
 	for i, d := range []time.Duration{200 * time.Millisecond, 300 * time.Millisecond} {
-		_, err := z.s.Append(z.ctx, store.NewBatch(pawl.Message{ID: fmt.Sprint("d", i+1), Topic: "t", Key: []byte("k"), Delay: d}))
+		_, err := z.s.Append(z.ctx, store.NewBatch(pawl.Message{ID: fmt.Sprint("d", i+1), Topic: "t", Key: []byte("k"),
+			Delay: d}))
 		z.check(err)
 	}
 	time.Sleep(220 * time.Millisecond)

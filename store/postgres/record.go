@@ -31,9 +31,10 @@ ORDER BY x.n`
 
 const (
 	findLive    = `SELECT lane, seq FROM @msg WHERE id = $1::bytea`
-	deadColumns = messageColumns + `, m.attempts, m.rescues, m.lonely, m.reason, m.history, m.dead_at, m.kind, m.fingerprint, m.n`
-	findDead    = `SELECT ` + deadColumns + ` FROM @dead m WHERE m.id = $1::bytea`
-	findAcked   = `SELECT ` + messageColumns + `, t.attempts, t.rescues, t.lonely, t.reason,
+	deadColumns = messageColumns +
+		`, m.attempts, m.rescues, m.lonely, m.reason, m.history, m.dead_at, m.kind, m.fingerprint, m.n`
+	findDead  = `SELECT ` + deadColumns + ` FROM @dead m WHERE m.id = $1::bytea`
+	findAcked = `SELECT ` + messageColumns + `, t.attempts, t.rescues, t.lonely, t.reason,
 		(SELECT array_agg(a.data ORDER BY a.n) FROM @attempt a WHERE a.seq = m.seq), m.acked_at
 		FROM @acked m LEFT JOIN @tried t ON t.seq = m.seq
 		WHERE m.id = $1::bytea AND m.until > (SELECT clock_timestamp() + $2::interval) ORDER BY m.acked_at DESC LIMIT 1`
@@ -156,7 +157,8 @@ func (s *Store) get(ctx context.Context, id []byte) (rec *store.Record, err erro
 		}
 		if len(lanes) > 0 {
 			all = nil
-			if err := t.run(ctx, read(liveRecords, collect(s.readLive), int8Array(lanes), int8Array(seqs))); err != nil {
+			if err := t.run(ctx, read(liveRecords, collect(s.readLive), int8Array(lanes),
+				int8Array(seqs))); err != nil {
 				return err
 			}
 		}

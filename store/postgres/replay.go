@@ -146,11 +146,13 @@ func (r *reviving) revive(ctx context.Context, t *tx, checkDue bool) error {
 	if len(r.numbers) == 0 {
 		return nil
 	}
-	g := group{do(insertBands, textArray(r.names), int2Array(r.prios)), do(shareOrder, r.orderClass(), int4Array(r.topics))}
+	g := group{do(insertBands, textArray(r.names), int2Array(r.prios)),
+		do(shareOrder, r.orderClass(), int4Array(r.topics))}
 	if checkDue {
 		g = append(g, do(stopWhenDue, r.skewValue()))
 	}
-	g = append(g, do(revive, int8Array(r.numbers), int4Array(r.topics), int8Array(r.lanes), textArray(r.metas), r.skewValue(),
+	g = append(g, do(revive, int8Array(r.numbers), int4Array(r.topics), int8Array(r.lanes), textArray(r.metas),
+		r.skewValue(),
 		bytesArray(r.uniqs)))
 	return t.run(ctx, append(g, r.tally()...)...)
 }
@@ -188,7 +190,8 @@ func (r *reviving) retake(ctx context.Context, t *tx, byID map[string]*corpse) e
 			return err
 		}
 		if !free {
-			r.refused[c.id] = &store.Error{Op: "replay " + c.id, Code: store.ErrConflict, Hint: "another message has its unique key"}
+			r.refused[c.id] = &store.Error{Op: "replay " + c.id, Code: store.ErrConflict,
+				Hint: "another message has its unique key"}
 		}
 	}
 	return nil

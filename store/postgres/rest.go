@@ -79,7 +79,8 @@ func (w *resting) settle(ctx context.Context, t *tx) error {
 		last = w.steps(all)
 	}
 	if w.batch != nil {
-		last = append(last, do(insertBatch, w.batch, int2Value(partRest), bytesValue(sqlstore.EncodeRefusals(w.refusals)), w.skewValue()))
+		last = append(last, do(insertBatch, w.batch, int2Value(partRest),
+			bytesValue(sqlstore.EncodeRefusals(w.refusals)), w.skewValue()))
 	}
 	return t.run(ctx, last...)
 }
@@ -146,7 +147,8 @@ func (w *resting) readLane(r row) error {
 
 func (w *resting) readMessage(r row) error {
 	w.messages[r.int8(0)] = &found{
-		topic: int32(r.int4(1)), attempts: r.int4(2), rescues: r.int4(3), lonely: r.int4(4), reason: r.text(5), throttles: r.int4(6),
+		topic: int32(r.int4(1)), attempts: r.int4(2), rescues: r.int4(3), lonely: r.int4(4), reason: r.text(5),
+		throttles: r.int4(6),
 	}
 	return nil
 }
@@ -178,7 +180,9 @@ func (w *resting) oneByOne(ctx context.Context, t *tx) error {
 		for _, i := range r.Items {
 			w.refusals = append(w.refusals, store.Refusal{Index: i, Err: busyKey()})
 		}
-		w.ended = slices.DeleteFunc(w.ended, func(tok pawl.Token) bool { return tok.Lane == r.Lane && tok.Fence == r.Fence })
+		w.ended = slices.DeleteFunc(w.ended, func(tok pawl.Token) bool {
+			return tok.Lane == r.Lane && tok.Fence == r.Fence
+		})
 		delete(w.over, held{r.Lane, r.Fence})
 	}
 	return nil

@@ -122,7 +122,8 @@ func (s *Store) resultsTopic(ctx context.Context, op, name string) (*topic, erro
 
 // ScanResults implements [store.Results]. A transaction of any topic that stays
 // open after an AppendTx holds back what is appended after it began.
-func (s *Store) ScanResults(ctx context.Context, topic string, after int64, limit int) (results []store.Result, next int64, err error) {
+func (s *Store) ScanResults(ctx context.Context, topic string, after int64, limit int) (results []store.Result,
+	next int64, err error) {
 	const op = "scan results"
 	if err := store.AdmitScan(topic, after, limit); err != nil {
 		return nil, after, err
@@ -196,7 +197,8 @@ func (s *Store) removePart(ctx context.Context, topic int32, from, upTo int64) (
 	err = s.within(ctx, s.front, nil, func(t *tx) error {
 		removed = 0
 		all, err := query(ctx, t, func(r row) (cancelling, error) {
-			return cancelling{lane: r.int8(0), seq: r.int8(1), topic: int32(r.int4(2)), prio: int16(r.int2(3)), rank: r.int8(4)}, nil
+			return cancelling{lane: r.int8(0), seq: r.int8(1), topic: int32(r.int4(2)), prio: int16(r.int2(3)),
+				rank: r.int8(4)}, nil
 		}, placesOfResults, int8Value(from), int8Value(upTo), int4Value(topic), int8Value(removePart))
 		if err != nil {
 			return err

@@ -12,10 +12,13 @@ import (
 func TestErrorsDoNotTellThePassword(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ url, said, want string }{
-		{"postgres://pawl:tr0ub4dor@h/work", "user=pawl database=work: no tr0ub4dor", "user=pawl database=work: no xxxxx"},
+		{"postgres://pawl:tr0ub4dor@h/work", "user=pawl database=work: no tr0ub4dor",
+			"user=pawl database=work: no xxxxx"},
 		{"postgres://pawl:pawl@h/pawl", "connect to `user=pawl database=pawl`", "connect to `user=pawl database=pawl`"},
-		{"postgres://pawl:pawl@h/pawl", "cannot parse postgres://pawl:pawl@h/pawl", "cannot parse postgres://pawl:xxxxx@h/pawl"},
-		{"postgres://pawl:work@h/work", "user=pawl password=work database=work", "user=pawl password=xxxxx database=work"},
+		{"postgres://pawl:pawl@h/pawl", "cannot parse postgres://pawl:pawl@h/pawl",
+			"cannot parse postgres://pawl:xxxxx@h/pawl"},
+		{"postgres://pawl:work@h/work", "user=pawl password=work database=work",
+			"user=pawl password=xxxxx database=work"},
 	} {
 		config, err := pgx.ParseConfig(c.url)
 		if err != nil {

@@ -32,7 +32,8 @@ const appendStatement = "-- pawl: messages are appended in this transaction"
 
 // AppendTx implements [store.TxAppender]: tx is a transaction of
 // github.com/jackc/pgx/v5/stdlib. Everything else is as with [Store.AppendTx].
-func (a sqlAppender) AppendTx(ctx context.Context, tx *sql.Tx, batch store.Batch[pawl.Message]) ([]store.Receipt, error) {
+func (a sqlAppender) AppendTx(ctx context.Context, tx *sql.Tx,
+	batch store.Batch[pawl.Message]) ([]store.Receipt, error) {
 	var receipts []store.Receipt
 	var refused error
 	inside := &insider{do: func(c *pgx.Conn) error {

@@ -136,7 +136,8 @@ func TestSQLTxOfAnotherDriverIsRefused(t *testing.T) {
 	s := openShop(t)
 	for name, strict := range map[string]bool{"refuses the argument": true, "ignores it": false} {
 		s.db = sql.OpenDB(otherDriver{strict: strict})
-		_, err := s.appender.AppendTx(t.Context(), s.begin(t, sql.LevelDefault), store.NewBatch(pawl.Message{Topic: "ship"}))
+		_, err := s.appender.AppendTx(t.Context(), s.begin(t, sql.LevelDefault),
+			store.NewBatch(pawl.Message{Topic: "ship"}))
 		if e, ok := errors.AsType[*store.Error](err); !ok || !errors.Is(err, store.ErrInvalid) || e.Hint == "" {
 			t.Errorf("a driver that %s: error %v; want %v with a hint", name, err, store.ErrInvalid)
 		}

@@ -25,7 +25,8 @@ const (
 )
 
 func readEntry(r row) (store.Entry, error) {
-	return store.Entry{Key: string(r.bytes(0)), Version: r.int8(1), At: r.time(2), Writer: r.text(3), Value: r.bytes(4)}, nil
+	return store.Entry{Key: string(r.bytes(0)), Version: r.int8(1), At: r.time(2), Writer: r.text(3),
+		Value: r.bytes(4)}, nil
 }
 
 // GetState implements [store.Entries].
@@ -52,7 +53,8 @@ func (s *Store) GetState(ctx context.Context, key string) (found store.Entry, er
 }
 
 // PutState implements [store.Entries].
-func (s *Store) PutState(ctx context.Context, key string, value []byte, version int64, writer string) (put store.Entry, err error) {
+func (s *Store) PutState(ctx context.Context, key string, value []byte, version int64, writer string) (put store.Entry,
+	err error) {
 	if err := store.AdmitPut(key, value, version); err != nil {
 		return store.Entry{}, err
 	}
@@ -73,7 +75,8 @@ func (s *Store) DeleteState(ctx context.Context, key string, version int64) erro
 	if err := store.AdmitDelete(key, version); err != nil {
 		return err
 	}
-	return s.changeEntry(ctx, "delete state", key, func(ctx context.Context, t *tx, have, _ int64) (refused, err error) {
+	return s.changeEntry(ctx, "delete state", key, func(ctx context.Context, t *tx, have, _ int64) (refused,
+		err error) {
 		if have == 0 {
 			return &store.Error{Op: "delete state " + key, Code: store.ErrNotFound}, nil
 		}
@@ -129,7 +132,8 @@ func (s *Store) ListState(ctx context.Context, prefix string, after int64) iter.
 		defer done()
 		var page []store.Entry
 		err = s.cold(ctx, func(t *tx) error {
-			page, err = query(ctx, t, readEntry, entryPage, bytesValue(from), bytesValue(end), int8Value(after), int8Value(int64(limit)))
+			page, err = query(ctx, t, readEntry, entryPage, bytesValue(from), bytesValue(end), int8Value(after),
+				int8Value(int64(limit)))
 			return err
 		})
 		return page, s.fail("list state", err)

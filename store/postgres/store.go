@@ -166,7 +166,8 @@ func Description() store.Description {
 		all[c] = kept
 	}
 	all[store.CanTxAppend] = store.Support{Kept: true, Note: "pgx.Tx, and *sql.Tx of pgx's driver for database/sql"}
-	all[store.CanWake] = store.Support{Kept: true, Note: "LISTEN and NOTIFY; by polling behind a pooler of transactions"}
+	all[store.CanWake] = store.Support{Kept: true,
+		Note: "LISTEN and NOTIFY; by polling behind a pooler of transactions"}
 	return store.Description{
 		Name: "postgres", URL: "postgres://USER@HOST:PORT/DATABASE",
 		Durability:   "every call: written to the server's log and flushed (fsync and synchronous_commit as the server has them)",

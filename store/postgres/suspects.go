@@ -32,10 +32,12 @@ func (c *claiming) takes(rescues int) bool {
 // the next one taken.
 func (s *Store) claimSuspects(ctx context.Context, c *claiming) ([]run, error) {
 	for *c.room > 0 && s.sweeper.maySuspect(c.topic.id, s.exact()) {
-		more := &claiming{topic: c.topic, want: c.want, terms: c.terms, fence: sqlstore.NewFence(), aim: suspects, room: c.room, before: c.before}
+		more := &claiming{topic: c.topic, want: c.want, terms: c.terms, fence: sqlstore.NewFence(), aim: suspects,
+			room: c.room, before: c.before}
 		more.want.Run, more.ask = 1, more.want.Limit
 		args := append([][]byte{int4Value(c.topic.id)}, more.args(s)...)
-		err := s.call(ctx, s.back, read(takeSuspects, more.header, append(args, int8Value(int64(*c.room)))...), more.readLanes(s))
+		err := s.call(ctx, s.back, read(takeSuspects, more.header, append(args, int8Value(int64(*c.room)))...),
+			more.readLanes(s))
 		if err != nil {
 			s.strand(more, err)
 			return nil, err
@@ -74,8 +76,10 @@ func (s *Store) claimAlone(ctx context.Context, cs []*claiming) ([]run, error) {
 	}
 	for len(ids) > 0 {
 		first := cs[0]
-		c := claiming{topic: first.topic, terms: first.terms, fence: sqlstore.NewFence(), aim: alone, room: first.room, ask: 1, want: store.Want{Limit: 1, Run: 1}}
-		err := s.call(ctx, s.back, read(takeAlone, c.header, append([][]byte{int4Array(ids)}, c.args(s)...)...), c.readLanes(s))
+		c := claiming{topic: first.topic, terms: first.terms, fence: sqlstore.NewFence(), aim: alone, room: first.room,
+			ask: 1, want: store.Want{Limit: 1, Run: 1}}
+		err := s.call(ctx, s.back, read(takeAlone, c.header, append([][]byte{int4Array(ids)}, c.args(s)...)...),
+			c.readLanes(s))
 		if err != nil {
 			s.strand(&c, err)
 			return nil, err

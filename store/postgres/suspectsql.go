@@ -16,7 +16,8 @@ const (
 
 	// mayBeAlone tells whether messages of topic f may be alone now, n.at, for claims of
 	// leases of $2 microseconds.
-	mayBeAlone = `(t.paused_at IS NULL OR t.pause_until <= n.at) AND ` + lastDeath + ` + 10 * $2::bigint * interval '1 microsecond' <= n.at`
+	mayBeAlone = `(t.paused_at IS NULL OR t.pause_until <= n.at) AND ` + lastDeath +
+		` + 10 * $2::bigint * interval '1 microsecond' <= n.at`
 
 	// waitsAlone are the first of topics $1 in which a message is to be alone, and may be.
 	waitsAlone = `SELECT t.name FROM unnest($1::int[]) WITH ORDINALITY f(id, n)

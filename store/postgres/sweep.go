@@ -341,8 +341,10 @@ type overdue struct {
 
 func readOverdue(r row) (*overdue, error) {
 	o := &overdue{
-		fence: r.int8(0), at: r.micros(1), ends: r.micros(2), hard: r.micros(3), started: r.micros(4), alone: r.bool(5), owner: r.text(6),
-		lanes: r.int8s(7), gone: r.int8s(8), longer: r.int8s(9), end: r.timesMicros(10), topic: int32(r.int4(11)), ended: map[int64]int64{},
+		fence: r.int8(0), at: r.micros(1), ends: r.micros(2), hard: r.micros(3), started: r.micros(4), alone: r.bool(5),
+		owner: r.text(6),
+		lanes: r.int8s(7), gone: r.int8s(8), longer: r.int8s(9), end: r.timesMicros(10), topic: int32(r.int4(11)),
+		ended: map[int64]int64{},
 	}
 	until := make(map[int64]int64, len(o.longer))
 	for i, lane := range o.longer {

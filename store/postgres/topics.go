@@ -148,7 +148,8 @@ func (s *Store) ensure(ctx context.Context, places map[place]bool) error {
 	}
 	unique := slices.Compact(slices.Clone(names))
 	err := s.call(ctx, s.front,
-		do(insertTopics, textArray(unique), int8Value(int64(store.DefaultDeadline)), int8Value(int64(store.DefaultAgeing)),
+		do(insertTopics, textArray(unique), int8Value(int64(store.DefaultDeadline)),
+			int8Value(int64(store.DefaultAgeing)),
 			boolValue(true)),
 		do(insertBands, textArray(names), int2Array(prios)))
 	if err != nil {
@@ -292,7 +293,8 @@ func (s *Store) create(ctx context.Context, name string, ordered bool) error {
 		int8Value(int64(store.DefaultDeadline)), int8Value(int64(store.DefaultAgeing)), boolValue(ordered)))
 }
 
-func (s *Store) agree(ctx context.Context, t *tx, name string, agree func(store.Topic, bool) (store.Topic, error)) (store.Topic, error) {
+func (s *Store) agree(ctx context.Context, t *tx, name string,
+	agree func(store.Topic, bool) (store.Topic, error)) (store.Topic, error) {
 	found, err := query(ctx, t, readTopic, lockTopic, textValue(name))
 	if err != nil {
 		return store.Topic{}, err
@@ -317,7 +319,8 @@ func (s *Store) agree(ctx context.Context, t *tx, name string, agree func(store.
 	if next == now.Topic {
 		return next, nil
 	}
-	return next, t.run(ctx, do(updateTopic, int4Value(now.id), boolValue(next.Order == store.OrderKey), int8Value(int64(next.Deadline)),
+	return next, t.run(ctx, do(updateTopic, int4Value(now.id), boolValue(next.Order == store.OrderKey),
+		int8Value(int64(next.Deadline)),
 		int8Value(int64(next.Ageing)), boolValue(next.Park), int8Value(int64(next.Retain)), int8Value(next.Version)))
 }
 

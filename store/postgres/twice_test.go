@@ -27,7 +27,8 @@ func (z *rig) kill(ds ...pawl.Delivery) {
 	z.Helper()
 	var b []store.Settlement
 	for _, d := range ds {
-		b = append(b, store.Settlement{Token: d.Token, ID: d.ID, Verdict: store.Dead, Failure: store.Failure{Kind: "K", Error: "died"}})
+		b = append(b, store.Settlement{Token: d.Token, ID: d.ID, Verdict: store.Dead,
+			Failure: store.Failure{Kind: "K", Error: "died"}})
 	}
 	refused, err := z.s.Settle(z.ctx, store.NewBatch(b...))
 	if z.check(err); len(refused) > 0 {
@@ -48,7 +49,8 @@ func TestWhatEndedWhileAnAppendWaitedIsADuplicate(t *testing.T) {
 			_, err := z.s.Declare(z.ctx, store.Declaration{Name: "t", Retain: new(time.Hour)})
 			z.check(err)
 			_, holder := z.tx()
-			_, err = z.s.AppendTx(z.ctx, holder, store.NewBatch(pawl.Message{Topic: "t", Unique: pawl.Unique{Key: "k"}}))
+			_, err = z.s.AppendTx(z.ctx, holder, store.NewBatch(pawl.Message{Topic: "t",
+				Unique: pawl.Unique{Key: "k"}}))
 			z.check(err)
 			call := z.s.Append
 			if name == "acked, in tx" {
@@ -60,7 +62,8 @@ func TestWhatEndedWhileAnAppendWaitedIsADuplicate(t *testing.T) {
 			}
 			appended := make(chan []store.Receipt, 1)
 			go func() {
-				rs, err := call(z.ctx, store.NewBatch(pawl.Message{ID: "a", Topic: "t"}, pawl.Message{ID: "b", Topic: "t", Unique: pawl.Unique{Key: "k"}}))
+				rs, err := call(z.ctx, store.NewBatch(pawl.Message{ID: "a", Topic: "t"},
+					pawl.Message{ID: "b", Topic: "t", Unique: pawl.Unique{Key: "k"}}))
 				if err != nil {
 					t.Error(err)
 				}
@@ -96,7 +99,8 @@ func TestStrictTransactionIsRefused(t *testing.T) {
 		z.check(err)
 		_, err = tx.Exec(z.ctx, "SELECT count(*) FROM pg_class")
 		z.check(err)
-		if _, err = z.s.AppendTx(z.ctx, tx, store.NewBatch(pawl.Message{Topic: "t", Key: []byte("k")})); !errors.Is(err, store.ErrInvalid) {
+		if _, err = z.s.AppendTx(z.ctx, tx, store.NewBatch(pawl.Message{Topic: "t", Key: []byte("k")})); !errors.Is(err,
+			store.ErrInvalid) {
 			t.Errorf("%s: %v; want %v", level, err, store.ErrInvalid)
 		}
 		z.check(tx.Commit(z.ctx))
@@ -194,7 +198,8 @@ func TestDuplicateInAnOpenTransactionStallsNobody(t *testing.T) {
 	}
 	dies := claim("dead", store.Lease{For: time.Minute})
 	for rescues := 0; rescues < store.SolitaryAfter+store.LonelyRescues-1; {
-		rescues = claim("swept", store.Lease{For: 50 * time.Millisecond, Suspects: store.MaxSuspects, Alone: true}).Rescues
+		rescues = claim("swept", store.Lease{For: 50 * time.Millisecond, Suspects: store.MaxSuspects,
+			Alone: true}).Rescues
 	}
 	_, tx := z.tx()
 	for _, key := range []string{"cancelled", "dead", "swept"} {
@@ -251,7 +256,8 @@ func TestManyIDsComeInBetween(t *testing.T) {
 		answers <- rs
 	}()
 	go func() {
-		rs, err := z.s.AppendTx(z.ctx, own, store.NewBatch(slices.Concat(msgs, []pawl.Message{{ID: "newer", Topic: "t"}})...))
+		rs, err := z.s.AppendTx(z.ctx, own, store.NewBatch(slices.Concat(msgs,
+			[]pawl.Message{{ID: "newer", Topic: "t"}})...))
 		if err != nil {
 			t.Errorf("append in a transaction: %v", err)
 		}
@@ -283,7 +289,8 @@ func (z *rig) waits(n int, c *pgx.Conn) {
 	defer func() { _ = look.Close(context.Background()) }()
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		waiting := 0
-		z.check(look.QueryRow(z.ctx, "SELECT count(*) FROM pg_stat_activity WHERE $1 = ANY (pg_blocking_pids(pid))", int(c.PgConn().PID())).Scan(&waiting))
+		z.check(look.QueryRow(z.ctx, "SELECT count(*) FROM pg_stat_activity WHERE $1 = ANY (pg_blocking_pids(pid))",
+			int(c.PgConn().PID())).Scan(&waiting))
 		if waiting >= n {
 			return
 		}

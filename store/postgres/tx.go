@@ -45,7 +45,8 @@ func (s *Store) AppendTx(ctx context.Context, dbtx pgx.Tx, batch store.Batch[paw
 }
 
 // appendIn appends in the transaction that is open on c.
-func (s *Store) appendIn(ctx context.Context, c *pgconn.PgConn, batch store.Batch[pawl.Message]) ([]store.Receipt, error) {
+func (s *Store) appendIn(ctx context.Context, c *pgconn.PgConn,
+	batch store.Batch[pawl.Message]) ([]store.Receipt, error) {
 	receipts, err := store.Admit(batch)
 	if err != nil {
 		return nil, err
@@ -93,7 +94,8 @@ func (s *Store) insertTx(ctx context.Context, c *pgconn.PgConn, in *inserting) e
 		if len(in.id) > 0 {
 			steps = in.steps(s, checkDue)
 		} else {
-			steps = group{do(insertBatch, bytesValue(in.batch), int2Value(partAppend), bytesValue(in.outcome), s.skewValue())}
+			steps = group{do(insertBatch, bytesValue(in.batch), int2Value(partAppend), bytesValue(in.outcome),
+				s.skewValue())}
 		}
 		err := s.savepoint(ctx, c, steps...)
 		switch {
@@ -117,7 +119,8 @@ func (s *Store) savepoint(ctx context.Context, c *pgconn.PgConn, steps ...step) 
 	run := func(g group) error { return s.exchange(ctx, c, false, []group{g})[0] }
 	err := run(append(append(group{do("SAVEPOINT pawl_append")}, steps...), do("RELEASE SAVEPOINT pawl_append")))
 	if err != nil && isServer(err) {
-		if back := run(group{do("ROLLBACK TO SAVEPOINT pawl_append"), do("RELEASE SAVEPOINT pawl_append")}); back != nil {
+		if back := run(group{do("ROLLBACK TO SAVEPOINT pawl_append"),
+			do("RELEASE SAVEPOINT pawl_append")}); back != nil {
 			return back
 		}
 	}
@@ -125,7 +128,8 @@ func (s *Store) savepoint(ctx context.Context, c *pgconn.PgConn, steps ...step) 
 }
 
 // appendTxOneByOne is appendOneByOne within the caller's transaction.
-func (s *Store) appendTxOneByOne(ctx context.Context, c *pgconn.PgConn, batch store.Batch[pawl.Message], receipts []store.Receipt,
+func (s *Store) appendTxOneByOne(ctx context.Context, c *pgconn.PgConn, batch store.Batch[pawl.Message],
+	receipts []store.Receipt,
 	in *inserting,
 ) (_ []store.Receipt, err error) {
 	run := func(steps ...step) error { return s.exchange(ctx, c, false, []group{steps})[0] }
@@ -136,7 +140,8 @@ func (s *Store) appendTxOneByOne(ctx context.Context, c *pgconn.PgConn, batch st
 		if err == nil {
 			err = run(do("RELEASE SAVEPOINT pawl_one_by_one"))
 		} else if isServer(err) {
-			err = errors.Join(err, run(do("ROLLBACK TO SAVEPOINT pawl_one_by_one"), do("RELEASE SAVEPOINT pawl_one_by_one")))
+			err = errors.Join(err, run(do("ROLLBACK TO SAVEPOINT pawl_one_by_one"),
+				do("RELEASE SAVEPOINT pawl_one_by_one")))
 		}
 	}()
 	for i := range batch.Items {
@@ -152,5 +157,6 @@ func (s *Store) appendTxOneByOne(ctx context.Context, c *pgconn.PgConn, batch st
 		receipts[i].DuplicateOf = one.lost[i+1]
 	}
 	outcome := sqlstore.EncodeReceipts(receipts)
-	return receipts, s.savepoint(ctx, c, do(insertBatch, bytesValue(in.batch), int2Value(partAppend), outcome, s.skewValue()))
+	return receipts, s.savepoint(ctx, c, do(insertBatch, bytesValue(in.batch), int2Value(partAppend), outcome,
+		s.skewValue()))
 }

@@ -116,7 +116,8 @@ DELETE FROM @msg WHERE ctid = ANY (ARRAY(SELECT m.ctid FROM x
 func (w *writing) try(lane, seq int64, attempts, rescues, lonely int, reason string) {
 	t := &w.tried
 	t.seq, t.lane = append(t.seq, seq), append(t.lane, lane)
-	t.attempts, t.rescues, t.lonely = append(t.attempts, int32(attempts)), append(t.rescues, int32(rescues)), append(t.lonely, int32(lonely))
+	t.attempts, t.rescues, t.lonely = append(t.attempts, int32(attempts)), append(t.rescues, int32(rescues)),
+		append(t.lonely, int32(lonely))
 	t.reason = append(t.reason, reason)
 }
 

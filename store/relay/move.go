@@ -128,7 +128,8 @@ func (s *Store) wants() []store.Want {
 	var wants []store.Want
 	for _, name := range names {
 		if w := s.known[name]; !w.busy && time.Until(w.until) <= 0 {
-			wants = append(wants, store.Want{Topic: name, Limit: max(1, s.cfg.Batch/len(names)), MaxBytes: store.MaxBatchBytes / 2 / len(names)})
+			wants = append(wants, store.Want{Topic: name, Limit: max(1, s.cfg.Batch/len(names)),
+				MaxBytes: store.MaxBatchBytes / 2 / len(names)})
 		}
 	}
 	return wants
@@ -184,7 +185,8 @@ func (s *Store) carried(name string, w *way, stored bool, err error) {
 	}
 	s.mu.Unlock()
 	if tell {
-		s.cfg.Logger.Warn("cannot bring messages over from the side store", "topic", strings.TrimPrefix(name, s.cfg.Prefix), "error", err)
+		s.cfg.Logger.Warn("cannot bring messages over from the side store", "topic",
+			strings.TrimPrefix(name, s.cfg.Prefix), "error", err)
 	}
 	s.nudge()
 }

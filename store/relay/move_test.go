@@ -107,7 +107,8 @@ func TestATopicHoldsUpNoOther(t *testing.T) {
 					return nil
 				}}
 				s := overWire(t, w, memory.New(memory.Config{}), relay.Config{})
-				put(t, s, later("gone", "g", time.Second), later("mail", "0", time.Second), later("mail", "1", 10*time.Second))
+				put(t, s, later("gone", "g", time.Second), later("mail", "0", time.Second),
+					later("mail", "1", 10*time.Second))
 				time.Sleep(15 * time.Second)
 				if n, _ := w.has(); n != 2 {
 					t.Fatalf("%d of 2 messages came over beside a topic that the log does not take", n)
@@ -320,7 +321,8 @@ func TestCloseWaitsForWhatIsOnItsWay(t *testing.T) {
 					t.Errorf("closed after %v, with %+v in the side store; what came over is to be acked", took, st)
 				}
 				if takes == 30*time.Second && (took > 10*time.Second || st.Waiting+st.Delayed != 1) {
-					t.Errorf("closed after %v, with %+v in the side store; what did not come over is to be given back", took, st)
+					t.Errorf("closed after %v, with %+v in the side store; what did not come over is to be given back",
+						took, st)
 				}
 			})
 		})

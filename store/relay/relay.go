@@ -117,7 +117,8 @@ func (s *Store) Append(ctx context.Context, batch store.Batch[pawl.Message]) ([]
 	if err := s.appendTo(ctx, s.side, batch, rest, receipts, ".side", s.sideways); err != nil {
 		// Its error is not theirs: of them it is certain that they are not stored.
 		for _, i := range direct {
-			receipts[i].Err = &store.Error{Op: "append", Code: store.ErrUnavailable, Err: errors.New("not tried, because the side store failed: " + err.Error())}
+			receipts[i].Err = &store.Error{Op: "append", Code: store.ErrUnavailable,
+				Err: errors.New("not tried, because the side store failed: " + err.Error())}
 		}
 		return receipts, err
 	}
@@ -129,7 +130,8 @@ func (s *Store) Append(ctx context.Context, batch store.Batch[pawl.Message]) ([]
 
 // appendTo appends some messages of a batch to one of the stores. Their receipts are
 // filled in in any case: one that is left as it is would say that its message is stored.
-func (s *Store) appendTo(ctx context.Context, to store.Store, batch store.Batch[pawl.Message], which []int, receipts []store.Receipt, suffix string, as func(pawl.Message) pawl.Message) error {
+func (s *Store) appendTo(ctx context.Context, to store.Store, batch store.Batch[pawl.Message], which []int,
+	receipts []store.Receipt, suffix string, as func(pawl.Message) pawl.Message) error {
 	if len(which) == 0 {
 		return nil
 	}

@@ -204,7 +204,8 @@ func TestNothingIsAckedWithoutItsEmits(t *testing.T) {
 	put(t, s, pawl.Message{Topic: "a", Body: []byte("parent")})
 	d := claim(t, s)[0]
 	l.failing(&store.Error{Op: "append", Code: store.ErrUnavailable})
-	settle := store.NewBatch(store.Settlement{Token: d.Token, ID: d.ID, Verdict: store.Ack, Emit: []pawl.Message{{Topic: "a"}, unique("u", "u")}})
+	settle := store.NewBatch(store.Settlement{Token: d.Token, ID: d.ID, Verdict: store.Ack,
+		Emit: []pawl.Message{{Topic: "a"}, unique("u", "u")}})
 	if _, err := s.Settle(t.Context(), settle); !errors.Is(err, store.ErrUnavailable) {
 		t.Fatalf("settled without what it emits: %v", err)
 	}
@@ -319,7 +320,8 @@ func (r refusing) Append(ctx context.Context, b store.Batch[pawl.Message]) ([]st
 }
 
 func TestSideMustKeepWhatTheLogLacks(t *testing.T) {
-	if _, err := relay.New(memory.New(memory.Config{}), bare{memory.New(memory.Config{})}, relay.Config{}); !errors.Is(err, store.ErrUnsupported) {
+	if _, err := relay.New(memory.New(memory.Config{}), bare{memory.New(memory.Config{})},
+		relay.Config{}); !errors.Is(err, store.ErrUnsupported) {
 		t.Fatal(err)
 	}
 }
@@ -331,7 +333,8 @@ type bare struct{ store.Store }
 func TestLimitCountsWhatIsYielded(t *testing.T) {
 	s, l, side := open(t)
 	l.twice = true
-	put(t, s, pawl.Message{Topic: "a", Body: []byte("1")}, pawl.Message{Topic: "a", Body: []byte("2")}, pawl.Message{Topic: "a", Body: []byte("3")})
+	put(t, s, pawl.Message{Topic: "a", Body: []byte("1")}, pawl.Message{Topic: "a", Body: []byte("2")},
+		pawl.Message{Topic: "a", Body: []byte("3")})
 	for range 5 {
 		put(t, side, pawl.Message{Topic: "another", Body: []byte("x")})
 	}

@@ -78,7 +78,8 @@ func (s *Store) enter(ctx context.Context, batch store.Batch[pawl.Message]) erro
 		return nil
 	case <-ctx.Done():
 		return &store.Error{
-			Op: "append", Code: store.ErrUnavailable, Err: fmt.Errorf("which keys have rows in the fallback store is not known yet: %w", ctx.Err()),
+			Op: "append", Code: store.ErrUnavailable,
+			Err:  fmt.Errorf("which keys have rows in the fallback store is not known yet: %w", ctx.Err()),
 			Hint: "see whether the fallback store is reachable",
 		}
 	case <-s.stop.Done():
@@ -197,7 +198,8 @@ func (s *Store) ask(ctx context.Context, c *call, latched map[*lane]bool) error 
 func (c *call) sendLane(l *lane, waiting bool) {
 	for i := range c.batch.Items {
 		m := &c.batch.Items[i]
-		if c.receipts[i].Err != nil || c.routed(i) == nowhere || m.Topic != l.topic || m.Key == nil || string(m.Key) != l.key {
+		if c.receipts[i].Err != nil || c.routed(i) == nowhere || m.Topic != l.topic || m.Key == nil ||
+			string(m.Key) != l.key {
 			continue
 		}
 		if waiting {
@@ -210,7 +212,8 @@ func (c *call) sendLane(l *lane, waiting bool) {
 
 // waiting asks the fallback store whether a key has rows.
 func (s *Store) waiting(ctx context.Context, k laneKey) (bool, error) {
-	for _, err := range s.inspector.List(ctx, store.Filter{Topic: topicOf(s.cfg.Prefix, k.topic), Key: []byte(k.key), Limit: 1}) {
+	for _, err := range s.inspector.List(ctx, store.Filter{Topic: topicOf(s.cfg.Prefix, k.topic), Key: []byte(k.key),
+		Limit: 1}) {
 		return err == nil, err
 	}
 	return false, ctx.Err()
@@ -249,7 +252,8 @@ func (s *Store) carry(ctx context.Context, c *call) ([]store.Receipt, error) {
 	s.memorise(c, lost)
 	s.mu.Unlock()
 	if lost != nil {
-		return c.receipts, &store.Error{Op: "append", Code: store.ErrUnavailable, Err: lost, Hint: "repeat the call with the same batch id"}
+		return c.receipts, &store.Error{Op: "append", Code: store.ErrUnavailable, Err: lost,
+			Hint: "repeat the call with the same batch id"}
 	}
 	return c.receipts, nil
 }
@@ -263,7 +267,8 @@ func (c *call) unfinished(left []int, err error) []store.Receipt {
 	}
 	for _, i := range left {
 		if c.routed(i) != toPrimary {
-			c.receipts[i].Err = &store.Error{Op: "append", Code: store.ErrUnavailable, Err: fmt.Errorf("not sent: %w", err)}
+			c.receipts[i].Err = &store.Error{Op: "append", Code: store.ErrUnavailable,
+				Err: fmt.Errorf("not sent: %w", err)}
 		}
 	}
 	return c.receipts
@@ -287,7 +292,9 @@ func (s *Store) turn(ctx context.Context, c *call) error {
 		err = s.await(ctx, c)
 	}
 	if err != nil && ctx.Err() != nil {
-		return &store.Error{Op: "append", Code: store.ErrUnavailable, Err: fmt.Errorf("what was sent may be stored: %w", ctx.Err()), Hint: "repeat the call with the same batch id"}
+		return &store.Error{Op: "append", Code: store.ErrUnavailable,
+			Err:  fmt.Errorf("what was sent may be stored: %w", ctx.Err()),
+			Hint: "repeat the call with the same batch id"}
 	}
 	return err
 }

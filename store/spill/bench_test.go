@@ -102,7 +102,8 @@ func BenchmarkBesideRows(b *testing.B) {
 	primary := &instant{Store: memory.New(memory.Config{}), receipts: make([]store.Receipt, 1)}
 	s := open(b, primary, fallback, Config{})
 	<-s.loaded
-	if _, err := fallback.PutState(b.Context(), shareKey(s.cfg.Prefix)+"another", []byte("1"), store.AnyVersion, "another"); err != nil {
+	if _, err := fallback.PutState(b.Context(), shareKey(s.cfg.Prefix)+"another", []byte("1"), store.AnyVersion,
+		"another"); err != nil {
 		b.Fatal(err)
 	}
 	for from := 0; from < 100_000; from += 10_000 {
@@ -116,7 +117,8 @@ func BenchmarkBesideRows(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	if err := fallback.Pause(b.Context(), topicOf(s.cfg.Prefix, "orders"), 0, "test", "so that the rows stay"); err != nil {
+	if err := fallback.Pause(b.Context(), topicOf(s.cfg.Prefix, "orders"), 0, "test",
+		"so that the rows stay"); err != nil {
 		b.Fatal(err)
 	}
 	for !s.share.others.Load() {

@@ -182,7 +182,8 @@ func (s *Store) bring(topic string, resting bool) (more bool, err error) {
 		want.Limit, want.Run = probeLanes, 1
 	}
 	sent := time.Now()
-	ds, err := s.fallback.Claim(s.stop, []store.Want{want}, store.Lease{For: s.cfg.Lease, Owner: s.cfg.Owner, Suspects: store.AllSuspects})
+	ds, err := s.fallback.Claim(s.stop, []store.Want{want}, store.Lease{For: s.cfg.Lease, Owner: s.cfg.Owner,
+		Suspects: store.AllSuspects})
 	if err != nil {
 		return false, err
 	}
@@ -283,7 +284,8 @@ func (s *Store) verifyKey(k laneKey) error {
 		switch {
 		case err != nil && !errors.Is(err, store.ErrNotFound):
 			return err
-		case err == nil && r.State != store.IsDead && r.State != store.Acked && r.Topic == topicOf(s.cfg.Prefix, k.topic):
+		case err == nil && r.State != store.IsDead && r.State != store.Acked &&
+			r.Topic == topicOf(s.cfg.Prefix, k.topic):
 			return nil // it waits
 		}
 	}

@@ -99,18 +99,21 @@ func (c Config) withDefaults() (Config, error) {
 		c.Rand = rand.Float64
 	}
 	if err := pawl.ValidTopic(c.Prefix); err != nil || len(c.Prefix) > pawl.MaxTopic/2 {
-		return c, &store.Error{Op: "spill", Code: store.ErrInvalid, Err: fmt.Errorf("prefix %q does not begin a topic", c.Prefix)}
+		return c, &store.Error{Op: "spill", Code: store.ErrInvalid,
+			Err: fmt.Errorf("prefix %q does not begin a topic", c.Prefix)}
 	}
 	for name, d := range map[string]time.Duration{
-		"PrimaryTimeout": c.PrimaryTimeout, "RetryFirst": c.RetryFirst, "RetryMax": c.RetryMax, "ProbeFirst": c.ProbeFirst,
-		"ProbeMax": c.ProbeMax, "Poll": c.Poll, "Lease": c.Lease, "CloseTimeout": c.CloseTimeout,
+		"PrimaryTimeout": c.PrimaryTimeout, "RetryFirst": c.RetryFirst, "RetryMax": c.RetryMax,
+		"ProbeFirst": c.ProbeFirst,
+		"ProbeMax":   c.ProbeMax, "Poll": c.Poll, "Lease": c.Lease, "CloseTimeout": c.CloseTimeout,
 	} {
 		if d < 0 || d > store.MaxLease {
 			return c, &store.Error{Op: "spill", Code: store.ErrInvalid, Err: fmt.Errorf("%s is %v", name, d)}
 		}
 	}
 	if c.MaxRetries < 1 || c.Batch < 1 || c.Batch > store.MaxBatch || c.When > DivertLast {
-		return c, &store.Error{Op: "spill", Code: store.ErrInvalid, Err: fmt.Errorf("%d retries, batches of %d, diverting %d", c.MaxRetries, c.Batch, c.When)}
+		return c, &store.Error{Op: "spill", Code: store.ErrInvalid,
+			Err: fmt.Errorf("%d retries, batches of %d, diverting %d", c.MaxRetries, c.Batch, c.When)}
 	}
 	return c, nil
 }

@@ -32,10 +32,11 @@ func TestReceiptsAreNoAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		primary := newLog()
 		primary.set(each(unanswered))
-		s := open(t, primary, memory.New(memory.Config{}), Config{When: DivertAll, Divert: func(context.Context, []pawl.Message, error) error {
-			t.Error("diverted to where nobody answers")
-			return nil
-		}})
+		s := open(t, primary, memory.New(memory.Config{}), Config{When: DivertAll,
+			Divert: func(context.Context, []pawl.Message, error) error {
+				t.Error("diverted to where nobody answers")
+				return nil
+			}})
 		for n := range 5 {
 			send(t, s, msg("", n), msg(fmt.Sprint("key", n), n))
 		}
@@ -49,7 +50,8 @@ func TestReceiptsAreNoAnswer(t *testing.T) {
 // fallback store nor, from a caller without a deadline, more than the primary store may.
 // It is not waited for again.
 func TestDivertLeavesTime(t *testing.T) {
-	for name, deadline := range map[string]time.Duration{"a deadline": 8 * time.Second, "a short one": 100 * time.Millisecond, "none": time.Hour} {
+	for name, deadline := range map[string]time.Duration{"a deadline": 8 * time.Second,
+		"a short one": 100 * time.Millisecond, "none": time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				primary, slow := newLog(), &slow{Store: memory.New(memory.Config{})}
@@ -116,10 +118,11 @@ func TestAFailedRouteIsNotFirst(t *testing.T) {
 		primary := newLog()
 		primary.set(each(failed))
 		calls := 0
-		s := open(t, primary, memory.New(memory.Config{}), Config{When: DivertAll, ProbeFirst: time.Hour, ProbeMax: time.Hour, Divert: func(context.Context, []pawl.Message, error) error {
-			calls++
-			return errors.New("no dead-letter topic")
-		}})
+		s := open(t, primary, memory.New(memory.Config{}), Config{When: DivertAll, ProbeFirst: time.Hour,
+			ProbeMax: time.Hour, Divert: func(context.Context, []pawl.Message, error) error {
+				calls++
+				return errors.New("no dead-letter topic")
+			}})
 		for n := range 6 {
 			send(t, s, msg("", n))
 			synctest.Wait()
@@ -167,13 +170,15 @@ func TestDivertHasAReason(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		primary := newLog()
 		var diverted atomic.Int64
-		s := open(t, primary, &stingy{Store: memory.New(memory.Config{})}, Config{Pipelined: true, When: DivertAll, Divert: func(_ context.Context, msgs []pawl.Message, why error) error {
-			diverted.Add(int64(len(msgs)))
-			if why == nil {
-				t.Errorf("%s is diverted without a reason", msgs[0].ID)
-			}
-			return nil
-		}})
+		s := open(t, primary, &stingy{Store: memory.New(memory.Config{})},
+			Config{Pipelined: true, When: DivertAll, Divert: func(_ context.Context, msgs []pawl.Message,
+				why error) error {
+				diverted.Add(int64(len(msgs)))
+				if why == nil {
+					t.Errorf("%s is diverted without a reason", msgs[0].ID)
+				}
+				return nil
+			}})
 		behindASlowOne(t, s, primary, func() { send(t, s, msg("a", 1)) })
 		if n := diverted.Load(); n != 3 {
 			t.Errorf("%d were diverted", n)
@@ -186,9 +191,10 @@ func TestDivertHasAReason(t *testing.T) {
 func TestPanicFreesTheKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		primary := newLog()
-		s := open(t, primary, memory.New(memory.Config{}), Config{When: DivertAll, Divert: func(context.Context, []pawl.Message, error) error {
-			panic("as of a bug")
-		}})
+		s := open(t, primary, memory.New(memory.Config{}), Config{When: DivertAll,
+			Divert: func(context.Context, []pawl.Message, error) error {
+				panic("as of a bug")
+			}})
 		primary.set(each(failed))
 		func() {
 			defer func() {
@@ -216,10 +222,11 @@ func TestDivertedTopicsAreProbed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		primary := newLog()
 		var diverted atomic.Int64
-		s := open(t, primary, memory.New(memory.Config{}), Config{Pipelined: true, When: DivertAll, Divert: func(_ context.Context, msgs []pawl.Message, _ error) error {
-			diverted.Add(int64(len(msgs)))
-			return nil
-		}})
+		s := open(t, primary, memory.New(memory.Config{}), Config{Pipelined: true, When: DivertAll,
+			Divert: func(_ context.Context, msgs []pawl.Message, _ error) error {
+				diverted.Add(int64(len(msgs)))
+				return nil
+			}})
 		primary.setDown(true)
 		send(t, s, msg("a", 0)) // a row
 		primary.set(nil)
@@ -248,7 +255,8 @@ func TestDivertedTopicsAreProbed(t *testing.T) {
 // primary store that hangs, whether its client says so or leaves the call open. The
 // dead-letter route, which hangs as well, is not asked before.
 func TestFallbackBeginsInTime(t *testing.T) {
-	for name, hangs := range map[string]time.Duration{"the client gives up": 8500 * time.Millisecond, "the call stays open": time.Hour} {
+	for name, hangs := range map[string]time.Duration{"the client gives up": 8500 * time.Millisecond,
+		"the call stays open": time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				primary, fallback := newLog(), memory.New(memory.Config{})

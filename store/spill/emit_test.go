@@ -27,7 +27,8 @@ func TestEmits(t *testing.T) {
 				settled := &settles{Store: primary}
 				s := open(t, settled, fallback, Config{})
 				ack := func() store.Settlement {
-					return store.Settlement{ID: "parent", Verdict: store.Ack, Emit: []pawl.Message{{Topic: "free"}, {Topic: "orders", Key: []byte("a"), Body: []byte("1")}}}
+					return store.Settlement{ID: "parent", Verdict: store.Ack,
+						Emit: []pawl.Message{{Topic: "free"}, {Topic: "orders", Key: []byte("a"), Body: []byte("1")}}}
 				}
 				if _, err := s.Settle(t.Context(), store.NewBatch(ack())); err != nil || settled.emits != 2 {
 					t.Fatalf("%d emits, %v, while nothing is latched", settled.emits, err)
@@ -121,7 +122,8 @@ func TestUnfitEmitsAreNotAcked(t *testing.T) {
 					}
 					return
 				}
-				if err != nil || len(refused) != 2 || refused[0].Index != 1 || refused[1].Index != 2 || !errors.Is(refused[1].Err, pawl.ErrLeaseLost) {
+				if err != nil || len(refused) != 2 || refused[0].Index != 1 || refused[1].Index != 2 ||
+					!errors.Is(refused[1].Err, pawl.ErrLeaseLost) {
 					t.Fatal(refused, err)
 				}
 				if unfit, ok := errors.AsType[*pawl.InvalidError](refused[0].Err); !ok || unfit.Field != "emit" {

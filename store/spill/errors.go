@@ -28,7 +28,8 @@ var (
 
 func (e *LostError) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d of %d messages were not taken: primary store: %v; dead-letter route: ", e.Messages, e.Of, e.Primary)
+	fmt.Fprintf(&b, "%d of %d messages were not taken: primary store: %v; dead-letter route: ", e.Messages,
+		e.Of, e.Primary)
 	if e.Diverted != nil {
 		fmt.Fprint(&b, e.Diverted)
 	} else {

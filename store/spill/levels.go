@@ -226,7 +226,8 @@ func (f *leftover) ownRow(ctx context.Context, row *pawl.Message, id string) err
 	case err != nil:
 		return &store.Error{Op: "append", Code: store.ErrUnknown, Err: err}
 	case there.Topic != row.Topic:
-		return &store.Error{Op: "append", Code: store.ErrUnavailable, Err: fmt.Errorf("its id is that of a message of topic %q there", there.Topic)}
+		return &store.Error{Op: "append", Code: store.ErrUnavailable,
+			Err: fmt.Errorf("its id is that of a message of topic %q there", there.Topic)}
 	}
 	return nil
 }
@@ -245,7 +246,8 @@ func (f *leftover) store(ctx context.Context, batch store.Batch[pawl.Message]) [
 func (f *leftover) supports(m *pawl.Message) error {
 	switch {
 	case m.Unique.Key != "" && !f.can.Has(store.CanUnique):
-		return &store.Error{Op: "append", Code: store.ErrUnsupported, Err: errors.New("the primary store has no unique keys")}
+		return &store.Error{Op: "append", Code: store.ErrUnsupported,
+			Err: errors.New("the primary store has no unique keys")}
 	case m.Delay > 0 && !f.can.Has(store.CanDelay):
 		return &store.Error{Op: "append", Code: store.ErrUnsupported, Err: errors.New("the primary store has no delay")}
 	}
@@ -317,7 +319,8 @@ func (f *leftover) lose(left []int) *LostError {
 	if len(left) == 0 {
 		return nil
 	}
-	lost := &LostError{Messages: len(left), Of: len(f.batch.Items), Primary: f.why[left[0]], Diverted: f.diverted[left[0]], Fallback: f.fallback}
+	lost := &LostError{Messages: len(left), Of: len(f.batch.Items), Primary: f.why[left[0]],
+		Diverted: f.diverted[left[0]], Fallback: f.fallback}
 	unknown := errors.Is(lost.Fallback, store.ErrUnknown)
 	for _, i := range left {
 		code := store.ErrUnavailable

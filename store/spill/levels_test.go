@@ -34,7 +34,8 @@ func TestUnknown(t *testing.T) {
 				})
 				s := open(t, primary, fallback, Config{})
 				send(t, s, msg("a", 0), msg("", 1))
-				if r, err := fallback.Get(t.Context(), "a-0"); err != nil || r.Headers[HeaderOutcome] != "unknown" || r.Headers[HeaderTopic] != "orders" ||
+				if r, err := fallback.Get(t.Context(), "a-0"); err != nil || r.Headers[HeaderOutcome] != "unknown" ||
+					r.Headers[HeaderTopic] != "orders" ||
 					r.Topic != "spill.orders" || r.Headers[HeaderSince] == "" || r.Headers[HeaderError] == "" {
 					t.Fatalf("row %+v, %v", r, err)
 				}
@@ -42,7 +43,8 @@ func TestUnknown(t *testing.T) {
 				primary.set(nil)
 				quiet(t, s, time.Minute)
 				primary.inOrder(t, "a", 1)
-				if _, st := stats(t, s); st.SpilledUnknown != 2 || st.SpilledFailed != 0 || st.Compensated != 2 || st.Proven != c.want || primary.repeats() != 0 {
+				if _, st := stats(t, s); st.SpilledUnknown != 2 || st.SpilledFailed != 0 || st.Compensated != 2 ||
+					st.Proven != c.want || primary.repeats() != 0 {
 					t.Fatalf("figures %+v, %d duplicates", st, primary.repeats())
 				}
 				for _, m := range primary.all() {
@@ -72,7 +74,8 @@ func TestPartial(t *testing.T) {
 			}}
 		})
 		s := open(t, primary, memory.New(memory.Config{}), Config{Observer: seen})
-		receipts, err := s.Append(t.Context(), store.NewBatch(msg("b", 0), msg("a", 0), msg("huge", 0), msg("a", 1), pawl.Message{}, msg("b", 1)))
+		receipts, err := s.Append(t.Context(), store.NewBatch(msg("b", 0), msg("a", 0), msg("huge", 0), msg("a", 1),
+			pawl.Message{}, msg("b", 1)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -116,13 +119,17 @@ func TestLost(t *testing.T) {
 			}}
 		})
 		noTopic := errors.New("no dead-letter topic")
-		s := open(t, primary, fallback, Config{Divert: func(context.Context, []pawl.Message, error) error { return noTopic }, When: DivertLast})
+		s := open(t, primary, fallback, Config{Divert: func(context.Context, []pawl.Message,
+			error) error {
+			return noTopic
+		}, When: DivertLast})
 		nameless := msg("a", 0)
 		nameless.ID = ""
 		batch := store.NewBatch(msg("b", 0), nameless)
 		first, err := s.Append(t.Context(), batch)
 		lost, ok := errors.AsType[*LostError](err)
-		if !ok || lost.Messages != 1 || lost.Of != 2 || !errors.Is(lost.Primary, errNoBroker) || !errors.Is(lost.Diverted, noTopic) || !errors.Is(lost.Fallback, store.ErrFull) {
+		if !ok || lost.Messages != 1 || lost.Of != 2 || !errors.Is(lost.Primary, errNoBroker) ||
+			!errors.Is(lost.Diverted, noTopic) || !errors.Is(lost.Fallback, store.ErrFull) {
 			t.Fatalf("%v", err)
 		}
 		for _, part := range []string{"no broker answers", "no dead-letter topic", "disk of the fallback store"} {
@@ -190,7 +197,8 @@ func TestFallbackOfUnknownOutcome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		primary := newLog()
 		primary.setDown(true)
-		fallback := &flaky{Store: memory.New(memory.Config{}), stores: true, err: &store.Error{Op: "append", Code: store.ErrUnavailable}}
+		fallback := &flaky{Store: memory.New(memory.Config{}), stores: true,
+			err: &store.Error{Op: "append", Code: store.ErrUnavailable}}
 		s := open(t, primary, fallback, Config{})
 		batch := store.NewBatch(msg("a", 0))
 		receipts, err := s.Append(t.Context(), batch)
@@ -219,11 +227,13 @@ func TestDivert(t *testing.T) {
 		pending  int64
 	}{
 		{"it answers", DivertUnkeyed, fate{each: func(pawl.Message) error { return failed() }}, false, "-1", 2},
-		{"it answers; all", DivertAll, fate{each: func(pawl.Message) error { return failed() }}, false, "a-0 -1 a-2", 0},
+		{"it answers; all", DivertAll, fate{each: func(pawl.Message) error { return failed() }}, false,
+			"a-0 -1 a-2", 0},
 		{"it answers; last", DivertLast, fate{each: func(pawl.Message) error { return failed() }}, false, "", 3},
 		{"it is away", DivertAll, fate{down: true}, false, "", 3},
 		{"both are away", DivertUnkeyed, fate{down: true}, true, "a-0 -1 a-2", 0},
-		{"it answers; the other is away", DivertUnkeyed, fate{each: func(pawl.Message) error { return failed() }}, true, "-1 a-0 a-2", 0},
+		{"it answers; the other is away", DivertUnkeyed, fate{each: func(pawl.Message) error { return failed() }}, true,
+			"-1 a-0 a-2", 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -233,21 +243,23 @@ func TestDivert(t *testing.T) {
 				}
 				primary.set(func(int, []pawl.Message) fate { return c.fate })
 				var diverted []string
-				s := open(t, primary, fallback, Config{When: c.when, Divert: func(_ context.Context, msgs []pawl.Message, why error) error {
-					if !errors.Is(why, errNoBroker) {
-						t.Errorf("why: %v", why)
-					}
-					for _, m := range msgs {
-						if m.Topic != "orders" || len(m.Headers) > 0 {
-							t.Errorf("message %+v", m)
+				s := open(t, primary, fallback, Config{When: c.when,
+					Divert: func(_ context.Context, msgs []pawl.Message, why error) error {
+						if !errors.Is(why, errNoBroker) {
+							t.Errorf("why: %v", why)
 						}
-						diverted = append(diverted, m.ID)
-					}
-					return nil
-				}})
+						for _, m := range msgs {
+							if m.Topic != "orders" || len(m.Headers) > 0 {
+								t.Errorf("message %+v", m)
+							}
+							diverted = append(diverted, m.ID)
+						}
+						return nil
+					}})
 				send(t, s, msg("a", 0), msg("", 1), msg("a", 2))
 				_, st := stats(t, s)
-				if got := strings.Join(diverted, " "); got != c.diverted || st.Pending != c.pending || st.Diverted != int64(len(diverted)) {
+				if got := strings.Join(diverted, " "); got != c.diverted || st.Pending != c.pending ||
+					st.Diverted != int64(len(diverted)) {
 					t.Fatalf("diverted %q, figures %+v; want %q and %d rows", got, st, c.diverted, c.pending)
 				}
 			})
@@ -347,7 +359,8 @@ func TestOthersOfTheSameID(t *testing.T) {
 		send(t, fallback, theirs)
 		batch := store.NewBatch(msg("a", 0), msg("b", 0))
 		receipts, err := s.Append(t.Context(), batch)
-		if _, ok := errors.AsType[*LostError](err); !ok || receipts[0].Outcome() != store.Failed || receipts[1].Outcome() != store.Stored {
+		if _, ok := errors.AsType[*LostError](err); !ok || receipts[0].Outcome() != store.Failed ||
+			receipts[1].Outcome() != store.Stored {
 			t.Fatal(receipts, err)
 		}
 		primary.setDown(false)
@@ -393,7 +406,8 @@ func TestWhatIsNotKept(t *testing.T) {
 		late, once := msg("a", 0), msg("a", 1)
 		late.Delay, once.Unique.Key = time.Minute, "u"
 		receipts, err := s.Append(t.Context(), store.NewBatch(late, once, msg("a", 2)))
-		if err != nil || !errors.Is(receipts[0].Err, store.ErrUnsupported) || !errors.Is(receipts[1].Err, store.ErrUnsupported) || receipts[2].Err != nil {
+		if err != nil || !errors.Is(receipts[0].Err, store.ErrUnsupported) ||
+			!errors.Is(receipts[1].Err, store.ErrUnsupported) || receipts[2].Err != nil {
 			t.Fatal(receipts, err)
 		}
 	})
@@ -403,7 +417,8 @@ func TestWhatIsNotKept(t *testing.T) {
 func TestPrimaryRefusesTheCall(t *testing.T) {
 	primary := &flaky{Store: memory.New(memory.Config{}), err: &store.Error{Op: "append", Code: store.ErrDenied}}
 	s := open(t, primary, memory.New(memory.Config{}), Config{})
-	if receipts, err := s.Append(t.Context(), store.NewBatch(msg("a", 0))); !errors.Is(err, store.ErrDenied) || receipts != nil {
+	if receipts, err := s.Append(t.Context(), store.NewBatch(msg("a", 0))); !errors.Is(err, store.ErrDenied) ||
+		receipts != nil {
 		t.Fatal(receipts, err)
 	}
 	lanes, _, _ := kept(s)

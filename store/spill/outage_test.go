@@ -58,10 +58,12 @@ func outage(t *testing.T, pipelined bool) {
 		t.Errorf("%d duplicates although nothing was unknown to be stored", n)
 	}
 	_, st := stats(t, s)
-	if st.SpilledFailed+st.SpilledUnknown < 1000 || st.Compensated != st.SpilledFailed+st.SpilledUnknown || st.Lost != 0 || st.Dead != 0 {
+	if st.SpilledFailed+st.SpilledUnknown < 1000 || st.Compensated != st.SpilledFailed+st.SpilledUnknown ||
+		st.Lost != 0 || st.Dead != 0 {
 		t.Errorf("figures %+v", st)
 	}
-	if text := seen.text(); !strings.Contains(text, "active true") || !strings.HasSuffix(strings.TrimSpace(lastWith(text, "active")), "active false") {
+	if text := seen.text(); !strings.Contains(text, "active true") ||
+		!strings.HasSuffix(strings.TrimSpace(lastWith(text, "active")), "active false") {
 		t.Error("it did not say that it is active, and then not any more")
 	}
 	if lanes, _, since := kept(s); !since.IsZero() || lanes != 0 {
@@ -330,7 +332,8 @@ func randomFaults(t *testing.T, seed uint64) {
 		}
 		return f
 	})
-	s := open(t, primary, fallback, Config{Pipelined: r.n(2) == 0, MaxRetries: 1000, RetryFirst: 100 * time.Millisecond, RetryMax: time.Second})
+	s := open(t, primary, fallback, Config{Pipelined: r.n(2) == 0, MaxRetries: 1000, RetryFirst: 100 * time.Millisecond,
+		RetryMax: time.Second})
 	const keys, each = 12, 30
 	var wg sync.WaitGroup
 	for k := range keys {
@@ -346,7 +349,8 @@ func randomFaults(t *testing.T, seed uint64) {
 				batch := store.NewBatch(msgs...)
 				for { // a caller does not give up
 					if r.n(8) == 0 {
-						fallback.fail(&store.Error{Op: "append", Code: []error{store.ErrFull, store.ErrUnavailable}[r.n(2)]})
+						fallback.fail(&store.Error{Op: "append",
+							Code: []error{store.ErrFull, store.ErrUnavailable}[r.n(2)]})
 					}
 					_, err := s.Append(t.Context(), batch)
 					fallback.fail(nil)

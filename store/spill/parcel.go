@@ -105,7 +105,8 @@ func (p *parcel) append(ctx context.Context, items []pawl.Message) (answers []st
 	}
 	bound, cancel := p.primaryBound(ctx)
 	defer cancel()
-	receipts, err := p.primary.Append(bound, store.Batch[pawl.Message]{ID: partID("compensate", p.topic, items), Items: items})
+	receipts, err := p.primary.Append(bound, store.Batch[pawl.Message]{ID: partID("compensate", p.topic, items),
+		Items: items})
 	full = len(receipts) == len(items)
 	answers = store.Answers(len(items), receipts, err)
 	for i := range answers {
@@ -149,7 +150,8 @@ func (p *parcel) settle(specific bool, nextTry time.Duration) bool {
 				if r.answers[i].DuplicateOf == d.ID {
 					t.proven++
 				}
-			case i < len(r.answers) && r.answers[i].Outcome() == store.Refused && !errors.Is(r.answers[i].Err, store.ErrClosed):
+			case i < len(r.answers) && r.answers[i].Outcome() == store.Refused &&
+				!errors.Is(r.answers[i].Err, store.ErrClosed):
 				ended, buried = true, r.answers[i].Err
 				p.fail(&st, d, store.Dead, buried, "refused by the primary store")
 			case i < len(r.answers) && specific:
@@ -195,7 +197,8 @@ func (p *parcel) fail(st *store.Settlement, d *pawl.Delivery, v store.Verdict, e
 		action = "retry in " + st.After.Round(time.Millisecond).String()
 	}
 	st.Verdict = v
-	st.Failure = store.Failure{Kind: KindSpill, Error: err.Error(), Rule: "spill: " + rule, Action: action, Worker: p.cfg.Owner, Ran: time.Since(p.sent)}
+	st.Failure = store.Failure{Kind: KindSpill, Error: err.Error(), Rule: "spill: " + rule, Action: action,
+		Worker: p.cfg.Owner, Ran: time.Since(p.sent)}
 }
 
 // backoff is how long a row waits after a try that failed. One that was not answered

@@ -47,10 +47,12 @@ func TestRetriesEnd(t *testing.T) {
 		}
 		dead := deadRows(t, fallback)
 		for n, r := range dead {
-			if r.ID != fmt.Sprint("a-", n) || len(r.History) != 10 || r.Kind != KindSpill || !strings.Contains(r.Reason, "no broker answers") {
+			if r.ID != fmt.Sprint("a-", n) || len(r.History) != 10 || r.Kind != KindSpill ||
+				!strings.Contains(r.Reason, "no broker answers") {
 				t.Fatalf("dead letter %d: %s, %d attempts, %s: %s", n, r.ID, len(r.History), r.Kind, r.Reason)
 			}
-			first, second := r.History[0].NextAt.Sub(r.History[0].EndedAt), r.History[1].NextAt.Sub(r.History[1].EndedAt)
+			first, second := r.History[0].NextAt.Sub(r.History[0].EndedAt),
+				r.History[1].NextAt.Sub(r.History[1].EndedAt)
 			if first < 48*time.Second || first > 72*time.Second || second < 96*time.Second || second > 144*time.Second {
 				t.Errorf("retries after %v and %v", first, second)
 			}
@@ -60,12 +62,14 @@ func TestRetriesEnd(t *testing.T) {
 			t.Fatalf("figures %+v", st)
 		}
 		primary.set(nil)
-		if refused, err := fallback.Replay(t.Context(), "", dead[0].ID, dead[1].ID, dead[2].ID); err != nil || len(refused) > 0 {
+		if refused, err := fallback.Replay(t.Context(), "", dead[0].ID, dead[1].ID, dead[2].ID); err != nil ||
+			len(refused) > 0 {
 			t.Fatal(refused, err)
 		}
 		quiet(t, s, time.Minute)
 		primary.inOrder(t, "a", 3)
-		if text := seen.text(); !strings.Contains(text, "buried orders 1") || !strings.Contains(text, "retried orders 1") {
+		if text := seen.text(); !strings.Contains(text, "buried orders 1") ||
+			!strings.Contains(text, "retried orders 1") {
 			t.Error("the observer was not told")
 		}
 	})
@@ -108,7 +112,9 @@ func TestPoisonBlocksNobody(t *testing.T) {
 	for name, poisoned := range map[string]func(items []pawl.Message) fate{
 		"by itself": func(items []pawl.Message) fate { return sick("poison")(0, items) },
 		"with all that is sent with it": func(items []pawl.Message) fate {
-			return fate{down: slices.ContainsFunc(items, func(m pawl.Message) bool { return string(m.Key) == "poison" })}
+			return fate{down: slices.ContainsFunc(items, func(m pawl.Message) bool {
+				return string(m.Key) == "poison"
+			})}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -232,7 +238,8 @@ func TestRefusedRowsAreDead(t *testing.T) {
 		s := open(t, primary, fallback, Config{})
 		send(t, s, msg("a", 0))
 		send(t, s, msg("b", 0), msg("b", 1))
-		if _, err := fallback.Append(t.Context(), store.NewBatch(pawl.Message{ID: "alien", Topic: "spill.orders", Key: []byte("c")})); err != nil {
+		if _, err := fallback.Append(t.Context(), store.NewBatch(pawl.Message{ID: "alien", Topic: "spill.orders",
+			Key: []byte("c")})); err != nil {
 			t.Fatal(err)
 		}
 		primary.set(func(int, []pawl.Message) fate {
@@ -342,7 +349,8 @@ func TestNewAsksForWhatItNeeds(t *testing.T) {
 		t.Error(err)
 	}
 	for _, cfg := range []Config{
-		{Prefix: "a b"}, {Prefix: strings.Repeat("x", 100)}, {MaxRetries: -1}, {Batch: store.MaxBatch + 1}, {When: 9}, {Lease: -1}, {RetryMax: 48 * time.Hour},
+		{Prefix: "a b"}, {Prefix: strings.Repeat("x", 100)}, {MaxRetries: -1}, {Batch: store.MaxBatch + 1}, {When: 9},
+		{Lease: -1}, {RetryMax: 48 * time.Hour},
 	} {
 		if _, err := New(newLog(), memory.New(memory.Config{}), cfg); !errors.Is(err, store.ErrInvalid) {
 			t.Errorf("%+v: %v", cfg, err)
@@ -367,7 +375,8 @@ func TestKeysWaitForTheirRows(t *testing.T) {
 		send(t, s, msg("", 0))
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
-		if _, err := s.Append(ctx, store.NewBatch(msg("b", 0))); !errors.Is(err, store.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := s.Append(ctx, store.NewBatch(msg("b", 0))); !errors.Is(err, store.ErrUnavailable) ||
+			!errors.Is(err, context.DeadlineExceeded) {
 			t.Fatal(err)
 		}
 		time.AfterFunc(5*time.Second, func() { kept.blind.Store(false) })

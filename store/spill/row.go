@@ -68,7 +68,8 @@ func toRow(prefix string, m pawl.Message, outcome store.Outcome, since time.Time
 		}
 		own[headerRest] = string(b)
 	}
-	row := pawl.Message{ID: m.ID, Topic: topicOf(prefix, m.Topic), Key: m.Key, Body: m.Body, Headers: make(map[string]string, len(m.Headers)+len(own))}
+	row := pawl.Message{ID: m.ID, Topic: topicOf(prefix, m.Topic), Key: m.Key, Body: m.Body,
+		Headers: make(map[string]string, len(m.Headers)+len(own))}
 	foreign := false
 	for k, v := range m.Headers {
 		foreign = foreign || strings.HasPrefix(k, headerPrefix)
@@ -155,7 +156,8 @@ func (s *Store) Kept(ctx context.Context) iter.Seq2[store.Record, error] {
 				}
 				if err == nil && r.Headers[HeaderTopic] != "" { // or somebody else put it there
 					if r.Message, _, err = fromRow(r.Message, 0); err != nil {
-						err = &store.Error{Op: "list rows", Code: store.ErrCorrupt, Err: err, Hint: "it cannot come back: look at it in the fallback store, and remove it there"}
+						err = &store.Error{Op: "list rows", Code: store.ErrCorrupt, Err: err,
+							Hint: "it cannot come back: look at it in the fallback store, and remove it there"}
 					}
 				}
 				if !yield(r, err) || err != nil {

@@ -22,15 +22,17 @@ func TestRowsKeepTheMessage(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := pawl.Message{
 			ID: "id", Topic: name.Draw(t, "topic"), Body: rapid.SliceOfN(rapid.Byte(), 1, 50).Draw(t, "body"),
-			Priority: rapid.IntRange(0, 100).Draw(t, "priority"), Delay: time.Duration(rapid.Int64Range(0, int64(pawl.MaxDelay)).Draw(t, "delay")),
-			Headers: rapid.MapOfN(text, text, 1, 128).Draw(t, "headers"),
+			Priority: rapid.IntRange(0, 100).Draw(t, "priority"),
+			Delay:    time.Duration(rapid.Int64Range(0, int64(pawl.MaxDelay)).Draw(t, "delay")),
+			Headers:  rapid.MapOfN(text, text, 1, 128).Draw(t, "headers"),
 		}
 		delete(m.Headers, "")
 		if rapid.Bool().Draw(t, "keyed") {
 			m.Key = rapid.SliceOfN(rapid.Byte(), 1, 40).Draw(t, "key")
 		}
 		if rapid.Bool().Draw(t, "unique") {
-			m.Unique = pawl.Unique{Key: string(rapid.SliceOfN(rapid.Byte(), 1, 40).Draw(t, "unique key")), Scope: "\xff scope", For: pawl.Forever}
+			m.Unique = pawl.Unique{Key: string(rapid.SliceOfN(rapid.Byte(), 1, 40).Draw(t, "unique key")),
+				Scope: "\xff scope", For: pawl.Forever}
 		}
 		if rapid.Bool().Draw(t, "full") {
 			m.Headers["filler"] = strings.Repeat("x", pawl.MaxHeaderLen-sizeOf(m.Headers)-len("filler"))
@@ -52,7 +54,8 @@ func TestRowsKeepTheMessage(t *testing.T) {
 		if !maps.Equal(before, m.Headers) {
 			t.Fatal("the message was changed")
 		}
-		if row.Priority != 0 || row.Delay != 0 || row.Unique.Key != "" || row.ID != m.ID || string(row.Key) != string(m.Key) {
+		if row.Priority != 0 || row.Delay != 0 || row.Unique.Key != "" || row.ID != m.ID ||
+			string(row.Key) != string(m.Key) {
 			t.Fatalf("row %+v", row)
 		}
 		got, outcome, err := fromRow(row, 0)

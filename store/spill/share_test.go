@@ -60,7 +60,8 @@ func (h *shared) ListState(ctx context.Context, prefix string, after int64) iter
 	return h.Store.ListState(ctx, prefix, after)
 }
 
-func (h *shared) PutState(ctx context.Context, key string, value []byte, version int64, writer string) (store.Entry, error) {
+func (h *shared) PutState(ctx context.Context, key string, value []byte, version int64,
+	writer string) (store.Entry, error) {
 	if err := h.unavailable(); err != nil {
 		return store.Entry{}, err
 	}
@@ -281,7 +282,8 @@ func TestCrash(t *testing.T) {
 		t.Cleanup(func() { _ = f.Close() })
 		return f
 	}
-	cfg := Config{Lease: time.Second, ProbeFirst: 20 * time.Millisecond, ProbeMax: 50 * time.Millisecond, Poll: 50 * time.Millisecond, Watch: 50 * time.Millisecond, Batch: 10}
+	cfg := Config{Lease: time.Second, ProbeFirst: 20 * time.Millisecond, ProbeMax: 50 * time.Millisecond,
+		Poll: 50 * time.Millisecond, Watch: 50 * time.Millisecond, Batch: 10}
 	primary := newLog()
 	primary.setDown(true)
 	kept := &mortal{Store: file()}
@@ -348,7 +350,8 @@ func (m *mortal) Settle(ctx context.Context, batch store.Batch[store.Settlement]
 func TestFileOfTwo(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "spill.db")
 	cfg := Config{
-		ProbeFirst: 20 * time.Millisecond, ProbeMax: 50 * time.Millisecond, Poll: 50 * time.Millisecond, Watch: time.Second,
+		ProbeFirst: 20 * time.Millisecond, ProbeMax: 50 * time.Millisecond, Poll: 50 * time.Millisecond,
+		Watch:      time.Second,
 		RetryFirst: 50 * time.Millisecond, RetryMax: 100 * time.Millisecond, MaxRetries: 1000,
 	}
 	primary := newLog()

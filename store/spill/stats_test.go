@@ -37,7 +37,8 @@ func TestFiguresWithoutTheFallbackStore(t *testing.T) {
 			}
 		}
 		st, err := s.Stats(t.Context())
-		if !errors.Is(err, store.ErrUnavailable) || len(st.Topics) != 1 || st.Topics[0].Lost != 3 || !st.Topics[0].Down || !errors.Is(st.Topics[0].Why, errNoBroker) {
+		if !errors.Is(err, store.ErrUnavailable) || len(st.Topics) != 1 || st.Topics[0].Lost != 3 ||
+			!st.Topics[0].Down || !errors.Is(st.Topics[0].Why, errNoBroker) {
 			t.Errorf("%+v, %v", st, err)
 		}
 		primary.setDown(false)

@@ -67,20 +67,25 @@ func New(primary, fallback store.Store, cfg Config) (*Store, error) {
 		cfg.Divert = d.Divert
 	}
 	can := capabilities(fallback)
-	for _, need := range []store.Capability{store.CanUnique, store.CanLookup, store.CanTopics, store.CanDeadLetters, store.CanDelay} {
+	for _, need := range []store.Capability{store.CanUnique, store.CanLookup, store.CanTopics, store.CanDeadLetters,
+		store.CanDelay} {
 		if !can.Has(need) {
-			return nil, &store.Error{Op: "spill", Code: store.ErrUnsupported, Err: fmt.Errorf("the fallback store lacks %s", need)}
+			return nil, &store.Error{Op: "spill", Code: store.ErrUnsupported,
+				Err: fmt.Errorf("the fallback store lacks %s", need)}
 		}
 	}
 	s := &Store{
 		primary: primary, fallback: fallback, can: capabilities(primary), cfg: cfg,
-		lanes: map[laneKey]*lane{}, topics: map[string]*health{}, dirty: map[laneKey]bool{}, partly: map[string][]store.Receipt{},
-		count: map[string]*Totals{}, byRow: map[string]string{}, brought: map[string]string{}, loaded: make(chan struct{}), wake: make(chan struct{}, 1),
+		lanes: map[laneKey]*lane{}, topics: map[string]*health{}, dirty: map[laneKey]bool{},
+		partly: map[string][]store.Receipt{},
+		count:  map[string]*Totals{}, byRow: map[string]string{}, brought: map[string]string{},
+		loaded: make(chan struct{}), wake: make(chan struct{}, 1),
 	}
 	s.inspector, _ = store.As[store.Inspector](fallback)
 	s.figures, _ = store.As[store.Topics](fallback)
 	s.stop, s.cancel = context.WithCancel(context.Background())
-	s.share = &share{watch: cfg.Watch, stop: s.stop, key: shareKey(cfg.Prefix) + pawl.NewID(), prefix: shareKey(cfg.Prefix), owner: cfg.Owner}
+	s.share = &share{watch: cfg.Watch, stop: s.stop, key: shareKey(cfg.Prefix) + pawl.NewID(),
+		prefix: shareKey(cfg.Prefix), owner: cfg.Owner}
 	if entries, ok := store.As[store.Entries](fallback); ok && can.Has(store.CanProcesses) && cfg.Watch > 0 {
 		s.share.entries = entries
 		s.working.Go(s.watchOthers)

@@ -108,12 +108,15 @@ func (k *work) lay(r *store.Record) (bool, error) {
 	}
 	k.state.seq++
 	seq := k.state.seq
-	stored, err := k.db.exec(insertBuried, seq, t.number, int64(r.Priority), r.Rank, r.EnqueuedAt.UnixMicro(), micros(r.Delay),
-		int64(r.Delay), int64(r.Replays), eid, blob(r.Key), blob(sqlstore.EncodeHeaders(r.Headers)), blob(encodeUnique(r.Unique)), blob(r.Body))
+	stored, err := k.db.exec(insertBuried, seq, t.number, int64(r.Priority), r.Rank, r.EnqueuedAt.UnixMicro(),
+		micros(r.Delay),
+		int64(r.Delay), int64(r.Replays), eid, blob(r.Key), blob(sqlstore.EncodeHeaders(r.Headers)),
+		blob(encodeUnique(r.Unique)), blob(r.Body))
 	if err != nil || stored == 0 {
 		return false, err
 	}
-	if _, err := k.db.exec(insertTried, seq, int64(r.Attempts), int64(r.Rescues), int64(r.Lonely), r.Reason); err != nil {
+	if _, err := k.db.exec(insertTried, seq, int64(r.Attempts), int64(r.Rescues), int64(r.Lonely),
+		r.Reason); err != nil {
 		return false, err
 	}
 	for _, a := range r.History {

@@ -32,10 +32,11 @@ func (s *Store) Append(ctx context.Context, batch store.Batch[pawl.Message]) ([]
 		return admitted, s.usable(ctx, "append")
 	}
 	var receipts []store.Receipt
-	err = s.write(ctx, &call{op: "append", phase: toAppend, weight: weigh(batch.Items), afterDue: true, do: func(k *work) (err error) {
-		receipts, err = k.appendBatch(batch, admitted)
-		return err
-	}})
+	err = s.write(ctx, &call{op: "append", phase: toAppend, weight: weigh(batch.Items), afterDue: true,
+		do: func(k *work) (err error) {
+			receipts, err = k.appendBatch(batch, admitted)
+			return err
+		}})
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +86,8 @@ const (
 // appendUnder appends under a savepoint, so that a half of it is never committed.
 // No statement is interrupted: SQLite would take back all of the caller's
 // transaction with it, and what the caller does next would be outside of one.
-func (s *Store) appendUnder(ctx context.Context, tx *sql.Tx, batch store.Batch[pawl.Message], admitted []store.Receipt) ([]store.Receipt, error) {
+func (s *Store) appendUnder(ctx context.Context, tx *sql.Tx, batch store.Batch[pawl.Message],
+	admitted []store.Receipt) ([]store.Receipt, error) {
 	whole := context.WithoutCancel(ctx)
 	if _, err := tx.ExecContext(whole, savepoint); err != nil {
 		return nil, err

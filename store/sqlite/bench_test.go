@@ -99,7 +99,8 @@ func BenchmarkAppendAlone(b *testing.B) {
 			body := make([]byte, 84)
 			b.RunParallel(func(pb *testing.PB) {
 				for pb.Next() {
-					if _, err := s.Append(context.Background(), store.NewBatch(pawl.Message{Topic: "bench", Body: body})); err != nil {
+					if _, err := s.Append(context.Background(),
+						store.NewBatch(pawl.Message{Topic: "bench", Body: body})); err != nil {
 						b.Error(err)
 						return
 					}

@@ -160,7 +160,8 @@ func (c *claimer) take(w want) error {
 	until := min(c.now+micros(c.terms.For), hard)
 	c.state.leaseDue = min(c.state.leaseDue, until)
 	for suspect, to := range last {
-		_, err = c.db.exec(leaseHeads, w.topic.number, suspect, to.rank, to.seq, l.fence, until, hard, c.now, w.alone, c.terms.Owner)
+		_, err = c.db.exec(leaseHeads, w.topic.number, suspect, to.rank, to.seq, l.fence, until, hard, c.now, w.alone,
+			c.terms.Owner)
 		if err != nil {
 			return err
 		}
@@ -238,7 +239,8 @@ func (l *loader) load(r row, t *taken) error {
 	}
 	t.run = append(t.run, pawl.Delivery{
 		Message: pawl.Message{
-			ID: sqlstore.DecodeID(r.bytes(7)), Topic: l.topic.Name, Key: r.bytes(8), Priority: int(r.int(3)), Body: r.bytes(11),
+			ID: sqlstore.DecodeID(r.bytes(7)), Topic: l.topic.Name, Key: r.bytes(8), Priority: int(r.int(3)),
+			Body:    r.bytes(11),
 			Headers: headers, Delay: time.Duration(r.int(6)), Unique: unique,
 		},
 		Token:      pawl.Token{Fence: l.fence, Lane: t.lane, Seq: t.last},

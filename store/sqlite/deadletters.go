@@ -118,7 +118,8 @@ func (k *work) replay(id, to string) (refused, err error) {
 			return nil, err
 		}
 		if first != "" {
-			return &store.Error{Op: "replay " + id, Code: store.ErrConflict, Hint: "message " + first + " has its unique key"}, nil
+			return &store.Error{Op: "replay " + id, Code: store.ErrConflict,
+				Hint: "message " + first + " has its unique key"}, nil
 		}
 	}
 	if t != from {

@@ -39,11 +39,12 @@ func Description() store.Description {
 			store.CanFigures:     kept,
 			store.CanTxAppend:    {Kept: true, Note: "while the caller's transaction is open, every other call waits"},
 			store.CanRepeatBatch: kept,
-			store.CanWake:        {Kept: true, Note: "at once within a process, after some milliseconds across processes"},
-			store.CanState:       kept,
-			store.CanMarks:       kept,
-			store.CanPace:        kept,
-			store.CanResults:     kept,
+			store.CanWake: {Kept: true,
+				Note: "at once within a process, after some milliseconds across processes"},
+			store.CanState:   kept,
+			store.CanMarks:   kept,
+			store.CanPace:    kept,
+			store.CanResults: kept,
 		},
 	}
 }

@@ -90,7 +90,8 @@ func putOffMany(t *testing.T, s *Store, n int) {
 	var msgs []pawl.Message
 	for i := range n {
 		i = n - 1 - i
-		msgs = append(msgs, pawl.Message{ID: fmt.Sprint("old", i), Topic: "t", Key: fmt.Append(nil, i), Delay: time.Hour})
+		msgs = append(msgs, pawl.Message{ID: fmt.Sprint("old", i), Topic: "t", Key: fmt.Append(nil, i),
+			Delay: time.Hour})
 	}
 	_, err := s.Append(t.Context(), store.NewBatch(msgs...))
 	must(t, err)
@@ -144,7 +145,8 @@ func TestNobodyWaitsForAllThatIsDue(t *testing.T) {
 	defer giveUp()
 	go put(ctx, gaveUp)
 	go func() {
-		_, err := s.Settle(t.Context(), store.NewBatch(store.Settlement{Token: task.Token, ID: task.ID, Verdict: store.Ack}))
+		_, err := s.Settle(t.Context(), store.NewBatch(store.Settlement{Token: task.Token, ID: task.ID,
+			Verdict: store.Ack}))
 		settled <- err
 	}()
 	until(t, func() bool { return len(s.calls) == 2 })
@@ -184,7 +186,8 @@ func TestSettlementsComeBeforeWhatIsDue(t *testing.T) {
 			}
 			return
 		}
-		refused, err := s.Settle(t.Context(), store.NewBatch(store.Settlement{Token: d.Token, ID: d.ID, Verdict: store.Ack}))
+		refused, err := s.Settle(t.Context(), store.NewBatch(store.Settlement{Token: d.Token, ID: d.ID,
+			Verdict: store.Ack}))
 		if err != nil || len(refused) > 0 {
 			t.Error(refused, err)
 		}

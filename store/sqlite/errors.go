@@ -67,12 +67,15 @@ func wrap(op string, err error) error {
 
 func diagnose(err *driversqlite.Error) diagnosis {
 	switch code := err.Code(); {
-	case code == sqlite3.SQLITE_IOERR_SHMSIZE, code == sqlite3.SQLITE_IOERR_SHMMAP && strings.Contains(err.Error(), "space"):
+	case code == sqlite3.SQLITE_IOERR_SHMSIZE, code == sqlite3.SQLITE_IOERR_SHMMAP &&
+		strings.Contains(err.Error(), "space"):
 		return diagnoses[sqlite3.SQLITE_FULL]
 	case code == sqlite3.SQLITE_IOERR_WRITE: // a full disk itself is SQLITE_FULL
-		return diagnosis{store.ErrFull, "a quota or a limit of the size of files (`ulimit -f`) refuses more, or the disk fails: look into the system's log; work goes on as soon as it can write"}
+		return diagnosis{store.ErrFull,
+			"a quota or a limit of the size of files (`ulimit -f`) refuses more, or the disk fails: look into the system's log; work goes on as soon as it can write"}
 	case code&0xff == sqlite3.SQLITE_ERROR && noSuchTable(err):
-		return diagnosis{store.ErrSchema, "the schema was changed meanwhile: open the store again; `pawl migrate up` tells if it is damaged"}
+		return diagnosis{store.ErrSchema,
+			"the schema was changed meanwhile: open the store again; `pawl migrate up` tells if it is damaged"}
 	default:
 		return diagnoses[code&0xff]
 	}

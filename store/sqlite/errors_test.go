@@ -37,13 +37,14 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 		code   error
 		hint   string
 	}{
-		"no path":        {Config{}, store.ErrInvalid, "path of a file"},
-		"memory":         {Config{Path: ":memory:"}, store.ErrInvalid, "store/memory"},
-		"a folder":       {Config{Path: dir}, store.ErrInvalid, filepath.Join(dir, "pawl.db")},
-		"no folder":      {Config{Path: filepath.Join(dir, "no", "pawl.db")}, store.ErrNotFound, "mkdir"},
-		"no database":    {Config{Path: text}, store.ErrCorrupt, "is the path right"},
-		"synchronous":    {Config{Path: filepath.Join(dir, "x"), Synchronous: "OFF"}, store.ErrInvalid, "FULL"},
-		"nothing to see": {Config{Path: filepath.Join(dir, "x"), ReadOnly: true}, store.ErrNotFound, "for writing once"},
+		"no path":     {Config{}, store.ErrInvalid, "path of a file"},
+		"memory":      {Config{Path: ":memory:"}, store.ErrInvalid, "store/memory"},
+		"a folder":    {Config{Path: dir}, store.ErrInvalid, filepath.Join(dir, "pawl.db")},
+		"no folder":   {Config{Path: filepath.Join(dir, "no", "pawl.db")}, store.ErrNotFound, "mkdir"},
+		"no database": {Config{Path: text}, store.ErrCorrupt, "is the path right"},
+		"synchronous": {Config{Path: filepath.Join(dir, "x"), Synchronous: "OFF"}, store.ErrInvalid, "FULL"},
+		"nothing to see": {Config{Path: filepath.Join(dir, "x"), ReadOnly: true}, store.ErrNotFound,
+			"for writing once"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Open(t.Context(), c.config)
@@ -60,7 +61,8 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 // TestPathsAreTakenLiterally: no character of a path means anything else.
 func TestPathsAreTakenLiterally(t *testing.T) {
 	t.Chdir(t.TempDir())
-	for _, path := range []string{"a b.db", "what?.db", "hash#.db", "per%20cent.db", "file:x.db", "ünï.db", filepath.Join(t.TempDir(), "q?mode=ro#&.db")} {
+	for _, path := range []string{"a b.db", "what?.db", "hash#.db", "per%20cent.db", "file:x.db", "ünï.db",
+		filepath.Join(t.TempDir(), "q?mode=ro#&.db")} {
 		s := open(t, Config{Path: path})
 		if _, err := s.Append(t.Context(), store.NewBatch(pawl.Message{Topic: "t"})); err != nil {
 			t.Errorf("%q: %v", path, err)
@@ -118,7 +120,8 @@ func TestLockedFile(t *testing.T) {
 	if _, err := s.Stats(t.Context()); err != nil {
 		t.Errorf("who only reads is stalled: %v", err)
 	}
-	if ds, err := s.Claim(t.Context(), []store.Want{{Topic: "t", Limit: 1}}, store.Lease{For: time.Second}); err != nil || len(ds) > 0 {
+	if ds, err := s.Claim(t.Context(), []store.Want{{Topic: "t", Limit: 1}},
+		store.Lease{For: time.Second}); err != nil || len(ds) > 0 {
 		t.Errorf("who finds nothing is stalled: %v, %v", ds, err)
 	}
 	waits := make(chan error)

@@ -11,7 +11,8 @@ import (
 
 // TestFullDisk: a file system of 4 MB runs full, and grows.
 func TestFullDisk(t *testing.T) {
-	p, err := startAs(t, "filler", filepath.Join(t.TempDir(), "pawl.db"), &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS})
+	p, err := startAs(t, "filler", filepath.Join(t.TempDir(), "pawl.db"),
+		&syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS})
 	if errors.Is(err, syscall.EPERM) {
 		t.Skip("this user may not mount a file system of its own")
 	}

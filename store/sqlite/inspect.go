@@ -134,7 +134,8 @@ func (s *Store) listTopic(ctx context.Context, name string, f store.Filter, left
 }
 
 // places returns where the messages that f asks for stand.
-func (s *Store) places(ctx context.Context, name string, f store.Filter, after place, limit int) (places []place, err error) {
+func (s *Store) places(ctx context.Context, name string, f store.Filter, after place, limit int) (places []place,
+	err error) {
 	query := placesOf
 	switch f.State {
 	case store.Leased:
@@ -218,7 +219,8 @@ func (s *Store) Cancel(ctx context.Context, ids ...string) (map[string]error, er
 }
 
 // each does something to messages by id, and collects why it could not.
-func (s *Store) each(ctx context.Context, op string, ids []string, do func(*work, string) (refused, err error)) (map[string]error, error) {
+func (s *Store) each(ctx context.Context, op string, ids []string,
+	do func(*work, string) (refused, err error)) (map[string]error, error) {
 	var refused map[string]error
 	ids = sqlstore.Distinct(ids)
 	err := s.write(ctx, &call{op: op, phase: toManage, afterDue: true, do: func(k *work) error {

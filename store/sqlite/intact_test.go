@@ -57,7 +57,8 @@ func intact(t testing.TB, path string) {
 		t.Errorf("the file is damaged: %s, %v", verdict, err)
 	}
 	var tables int
-	if err := db.QueryRow("SELECT count(*) FROM sqlite_schema WHERE name = 'pawl_state'").Scan(&tables); err != nil || tables == 0 {
+	if err := db.QueryRow("SELECT count(*) FROM sqlite_schema WHERE name = 'pawl_state'").Scan(&tables); err != nil ||
+		tables == 0 {
 		return // the test has migrated down
 	}
 	for what, query := range broken {

@@ -18,7 +18,8 @@ func BenchmarkListKey(b *testing.B) {
 	for from := 0; from < n; from += 10_000 {
 		var batch store.Batch[pawl.Message]
 		for i := range 10_000 {
-			batch.Items = append(batch.Items, pawl.Message{Topic: "orders", Key: fmt.Append(nil, "key", (from+i)%keys), Body: []byte("body")})
+			batch.Items = append(batch.Items, pawl.Message{Topic: "orders", Key: fmt.Append(nil, "key", (from+i)%keys),
+				Body: []byte("body")})
 		}
 		if _, err := s.Append(b.Context(), batch); err != nil {
 			b.Fatal(err)
@@ -28,7 +29,8 @@ func BenchmarkListKey(b *testing.B) {
 		for _, limit := range []int{0, 1} {
 			b.Run(fmt.Sprintf("%s/limit=%d", name, limit), func(b *testing.B) {
 				for b.Loop() {
-					for _, err := range s.List(b.Context(), store.Filter{Topic: "orders", Key: []byte(key), Limit: limit}) {
+					for _, err := range s.List(b.Context(), store.Filter{Topic: "orders", Key: []byte(key),
+						Limit: limit}) {
 						if err != nil {
 							b.Fatal(err)
 						}

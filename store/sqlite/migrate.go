@@ -156,7 +156,8 @@ func (w *writer) upToDate() (bool, error) {
 	if err == nil && haveTables(w.conn, "", all, have) != nil {
 		return false, nil // it is looked at again, with nobody changing it meanwhile
 	}
-	return err == nil && len(have) > 0 && have[len(have)-1].Version == len(all) && len(sqlstore.Missing(all, have)) == 0, err
+	return err == nil && len(have) > 0 && have[len(have)-1].Version == len(all) &&
+		len(sqlstore.Missing(all, have)) == 0, err
 }
 
 // migrateUp applies what is missing.
@@ -220,7 +221,8 @@ func (w *writer) migrateDown(to int) (done []store.Migration, err error) {
 }
 
 // step runs do in a transaction, unless a newer program was here before.
-func (w *writer) step(do func([]sqlstore.Step, []store.Migration) (store.Migration, error)) (m store.Migration, err error) {
+func (w *writer) step(do func([]sqlstore.Step, []store.Migration) (store.Migration, error)) (m store.Migration,
+	err error) {
 	all, err := steps()
 	if err != nil {
 		return m, err

@@ -61,7 +61,8 @@ func TestDamagedSchema(t *testing.T) {
 		reader.ReadOnly = true
 		for _, c := range []Config{c, reader} {
 			_, err := Open(t.Context(), c)
-			if e, ok := errors.AsType[*store.Error](err); !ok || e.Code != store.ErrSchema || !strings.Contains(err.Error(), why) || !strings.Contains(e.Hint, "restore a backup") {
+			if e, ok := errors.AsType[*store.Error](err); !ok || e.Code != store.ErrSchema ||
+				!strings.Contains(err.Error(), why) || !strings.Contains(e.Hint, "restore a backup") {
 				t.Errorf("without %s, read only %v: %v", table, c.ReadOnly, err)
 			}
 		}

@@ -30,29 +30,42 @@ var mutants = []mutant{
 	{"a span of lanes of keys is not fenced", leasesOfSpan, "fence = ?", "? IS NOT NULL", nil, staleAmongLive},
 	{"a span of lanes of their own is not fenced", countSpan, "fence = ?", "? IS NOT NULL", nil, staleNeighbours},
 	{"traces are left behind", dropTried, "BETWEEN ? AND ?", "BETWEEN ? AND -1 * ?", nil, noTraces},
-	{"an extend is not fenced", extendLease, "fence = ?2", "?2 IS NOT NULL", []string{"ExtendOfALostLeaseChangesNothing"}, nil},
+	{"an extend is not fenced", extendLease, "fence = ?2", "?2 IS NOT NULL",
+		[]string{"ExtendOfALostLeaseChangesNothing"}, nil},
 	{"an extend passes the deadline", extendLease, "min(hard, ?3)", "?3", []string{"ExtendStopsAtTheDeadline"}, nil},
 	{"an extend shortens", extendLease, "max(until, min(hard, ?3))", "min(hard, ?3)", nil, extendKeeps},
 	{"a span strands what is behind", openSpan, "f.lane = busy.lane", "f.lane = -busy.lane", nil, spansGoOn},
-	{"a lane strands what is behind", openLane, "m.lane < 0", "m.lane > 0", []string{"LaneGoesOn", "RetryAtOnce", "LeaseEndsForTheWholeRun"}, nil},
-	{"a lane of its own is never opened", openOwn, "m.seq = ?", "m.seq = -?", []string{"LeaseEnds", "DelayPutsOff"}, nil},
-	{"a closed lane is given up", takeLane, "AND NOT EXISTS (SELECT 1 FROM pawl_closed c WHERE c.lane = pawl_key.lane)", "", []string{"HoldClosesTheLane"}, nil},
+	{"a lane strands what is behind", openLane, "m.lane < 0", "m.lane > 0",
+		[]string{"LaneGoesOn", "RetryAtOnce", "LeaseEndsForTheWholeRun"}, nil},
+	{"a lane of its own is never opened", openOwn, "m.seq = ?", "m.seq = -?",
+		[]string{"LeaseEnds", "DelayPutsOff"}, nil},
+	{"a closed lane is given up", takeLane, "AND NOT EXISTS (SELECT 1 FROM pawl_closed c WHERE c.lane = pawl_key.lane)",
+		"", []string{"HoldClosesTheLane"}, nil},
 	{"a lane with messages is given up", takeLane, "m.lane < 0", "m.lane > 0", []string{"LaneIsHeldOnce"}, nil},
-	{"a delayed message keeps its place", joinLane, "seq = ?, lane", "seq = seq + 0 * ?, lane", []string{"DelayedJoinsTheTail"}, nil},
+	{"a delayed message keeps its place", joinLane, "seq = ?, lane", "seq = seq + 0 * ?, lane",
+		[]string{"DelayedJoinsTheTail"}, nil},
 	{"rank is ignored", selectHeads, "ORDER BY s.rank, s.seq", "ORDER BY s.seq", []string{"PriorityGoesFirst"}, nil},
-	{"the last one claimed has no lease", leaseHeads, "<= (?3, ?4)", "< (?3, ?4)", []string{"AckIsFinal", "LeaseEnds"}, nil},
+	{"the last one claimed has no lease", leaseHeads, "<= (?3, ?4)", "< (?3, ?4)",
+		[]string{"AckIsFinal", "LeaseEnds"}, nil},
 	{"the last one claimed keeps its ticket", takeSlots, "<= (?3, ?4)", "< (?3, ?4)", []string{"OneLiveLease"}, nil},
-	{"a run is as long as its first message", setLease, "last = ?", "last = last + 0 * ?", []string{"RunIsAckedPieceByPiece", "RunIsTheHeadOfTheLane"}, nil},
+	{"a run is as long as its first message", setLease, "last = ?", "last = last + 0 * ?",
+		[]string{"RunIsAckedPieceByPiece", "RunIsTheHeadOfTheLane"}, nil},
 	{"a run takes what is behind it", dropSpan, "AND ?", "AND ? + 1", nil, spansGoOn},
-	{"rescues are not counted", addRescue, "rescues = rescues + 1", "rescues = rescues", []string{"RescueIsNoAttempt"}, nil},
-	{"every rescue is lonely", addRescue, "lonely = lonely + ?3", "lonely = lonely + 1 + 0 * ?3", []string{"LonelyRescuesAddUp"}, nil},
+	{"rescues are not counted", addRescue, "rescues = rescues + 1", "rescues = rescues",
+		[]string{"RescueIsNoAttempt"}, nil},
+	{"every rescue is lonely", addRescue, "lonely = lonely + ?3", "lonely = lonely + 1 + 0 * ?3",
+		[]string{"LonelyRescuesAddUp"}, nil},
 	{"a suspect is none", openOwn, suspicionOf, "0", []string{"SuspectsAreWeighedAcrossTopics"}, nil},
-	{"the last unique key wins", takeUnique, "WHERE until > 0 AND until <= ?4", "WHERE ?4 IS NOT NULL", []string{"UniqueFirstWins"}, nil},
-	{"outcomes are of this hour only", selectOutcome, "(?1, ?1 - 1, ?1 + 1)", "(?1)", []string{"BatchIsRememberedForAnHour"}, nil},
+	{"the last unique key wins", takeUnique, "WHERE until > 0 AND until <= ?4", "WHERE ?4 IS NOT NULL",
+		[]string{"UniqueFirstWins"}, nil},
+	{"outcomes are of this hour only", selectOutcome, "(?1, ?1 - 1, ?1 + 1)", "(?1)",
+		[]string{"BatchIsRememberedForAnHour"}, nil},
 	{"replayed messages are parked again", selectFollow, "replays = 0", "1", []string{"ReplayedMessagesPass"}, nil},
-	{"leases are swept once", firstOver, "coalesce(min(until), 0x7fffffffffffffff)", "0x7fffffffffffffff", nil, allLeasesEnd},
+	{"leases are swept once", firstOver, "coalesce(min(until), 0x7fffffffffffffff)", "0x7fffffffffffffff", nil,
+		allLeasesEnd},
 	{"closed lanes are swept once", firstDue, "SELECT at", "SELECT 0x7fffffffffffffff", nil, allClosedOpen},
-	{"attempts are not counted", addAttempt, "attempts = attempts + 1", "attempts = attempts", []string{"AttemptIsASettledFailure"}, nil},
+	{"attempts are not counted", addAttempt, "attempts = attempts + 1", "attempts = attempts",
+		[]string{"AttemptIsASettledFailure"}, nil},
 	{"the dead do not hold their id", exhume, "seq = ?", "seq = -?", []string{"ParkEndsWithTheLastDeadLetter"}, nil},
 }
 
@@ -133,7 +146,8 @@ func (r rewriting) ExecContext(ctx context.Context, query string, args []driver.
 // TestChecks shows that the store stands the checks that mutants must not.
 func TestChecks(t *testing.T) {
 	for name, check := range map[string]func(*Store, func(time.Duration)) error{
-		"stale among live": staleAmongLive, "stale neighbours": staleNeighbours, "no traces": noTraces, "extend keeps": extendKeeps, "spans go on": spansGoOn,
+		"stale among live": staleAmongLive, "stale neighbours": staleNeighbours, "no traces": noTraces,
+		"extend keeps": extendKeeps, "spans go on": spansGoOn,
 		"all leases end": allLeasesEnd, "all closed open": allClosedOpen,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -172,7 +186,8 @@ func (h hands) ack(ds ...pawl.Delivery) ([]store.Refusal, error) {
 // Then the first claim settles what it had.
 func staleAmongLive(s *Store, advance func(time.Duration)) error {
 	h := hands{s}
-	err := h.append(pawl.Message{Topic: "t", Key: []byte("a")}, pawl.Message{Topic: "t", Key: []byte("b")}, pawl.Message{Topic: "t", Key: []byte("b")})
+	err := h.append(pawl.Message{Topic: "t", Key: []byte("a")}, pawl.Message{Topic: "t", Key: []byte("b")},
+		pawl.Message{Topic: "t", Key: []byte("b")})
 	if err != nil {
 		return err
 	}
@@ -316,11 +331,13 @@ func spansGoOn(s *Store, _ func(time.Duration)) error {
 // runsGoOn: a part of a run is settled at once, and what is behind is left.
 func runsGoOn(h hands) error {
 	key := []byte("run")
-	if err := h.append(pawl.Message{Topic: "t", Key: key}, pawl.Message{Topic: "t", Key: key}, pawl.Message{Topic: "t", Key: key}); err != nil {
+	if err := h.append(pawl.Message{Topic: "t", Key: key}, pawl.Message{Topic: "t", Key: key},
+		pawl.Message{Topic: "t", Key: key}); err != nil {
 		return err
 	}
 	for _, length := range []int{2, 1} {
-		ds, err := h.Claim(context.Background(), []store.Want{{Topic: "t", Limit: length, Run: length}}, store.Lease{For: time.Minute})
+		ds, err := h.Claim(context.Background(), []store.Want{{Topic: "t", Limit: length, Run: length}},
+			store.Lease{For: time.Minute})
 		if err != nil || len(ds) != length {
 			return fmt.Errorf("claimed %d of a run of %d, %w", len(ds), length, err)
 		}

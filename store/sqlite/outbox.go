@@ -51,7 +51,8 @@ func (s *Store) OutboxInstalled(ctx context.Context) (there bool, err error) {
 	return there, err
 }
 
-// OutboxTopics implements [store.Outbox]. There is nothing to do: SQLite has one writer at a time, which can wait for nobody.
+// OutboxTopics implements [store.Outbox]. There is nothing to do: SQLite has one writer at a time, which can
+// wait for nobody.
 func (s *Store) OutboxTopics(context.Context, ...string) error { return nil }
 
 // Dialect implements [store.Rows].

@@ -14,20 +14,31 @@ import (
 // however much is stored.
 var hot = map[string]string{
 	"loadState": loadState, "saveState": saveState, "addTotals": addTotals,
-	"insertMessage": insertMessage, "insertSlot": insertSlot, "selectSeq": selectSeq, "selectForgotten": selectForgotten,
-	"selectOutcome": selectOutcome, "takeUnique": takeUnique, "selectUnique": selectUnique, "freeUnique": freeUnique,
-	"takeLane": takeLane, "selectLane": selectLane, "openLane": openLane, "openOwn": openOwn, "reopen": reopen, "endLease": endLease,
+	"insertMessage": insertMessage, "insertSlot": insertSlot, "selectSeq": selectSeq,
+	"selectForgotten": selectForgotten,
+	"selectOutcome":   selectOutcome, "takeUnique": takeUnique, "selectUnique": selectUnique, "freeUnique": freeUnique,
+	"takeLane": takeLane, "selectLane": selectLane, "openLane": openLane, "openOwn": openOwn, "reopen": reopen,
+	"endLease": endLease,
 	"joinLane": joinLane, "renumber": renumber, "renumberAll": renumberAll,
-	"selectDue": selectDue, "firstDue": firstDue, "firstOfLane": firstOfLane, "selectTried": selectTried, "insertAttempt": insertAttempt,
-	"hasSlot": hasSlot, "hasSuspect": hasSuspect, "hasAlone": hasAlone, "selectHeads": selectHeads, "selectRest": selectRest, "leaseHeads": leaseHeads,
-	"takeSlots": takeSlots, "setLease": setLease, "anyDead": anyDead, "selectFirst": selectFirst, "keyIsDead": keyIsDead,
+	"selectDue": selectDue, "firstDue": firstDue, "firstOfLane": firstOfLane, "selectTried": selectTried,
+	"insertAttempt": insertAttempt,
+	"hasSlot":       hasSlot, "hasSuspect": hasSuspect, "hasAlone": hasAlone, "selectHeads": selectHeads,
+	"selectRest": selectRest, "leaseHeads": leaseHeads,
+	"takeSlots": takeSlots, "setLease": setLease, "anyDead": anyDead, "selectFirst": selectFirst,
+	"keyIsDead":    keyIsDead,
 	"selectFollow": selectFollow, "takeSlot": takeSlot, "extendLease": extendLease,
-	"selectLease": selectLease, "topicOfRun": topicOfRun, "ackLease": ackLease, "countSpan": countSpan, "leasesOfSpan": leasesOfSpan,
-	"ackSpan": ackSpan, "dropSpan": dropSpan, "countRun": countRun, "dropTried": dropTried, "dropAttempts": dropAttempts, "openSpan": openSpan, "selectEntry": selectEntry,
-	"purgeBatches": purgeBatches, "purgeUnique": purgeUnique, "selectForget": selectForget, "endOfKeys": endOfKeys, "purgeKeys": purgeKeys,
-	"selectPlace": selectPlace, "recordByID": recordByID, "deadPage": selectDead + deadPage, "deadTopic": selectDead + deadTopic,
-	"briefPage": selectBrief + deadPage, "briefTopic": selectBrief + deadTopic, "selectContent": selectContent, "updateContent": updateContent,
-	"insertBuried": insertBuried, "versionOf": versionOf, "selectEntryOf": selectEntryOf, "putEntry": putEntry, "deleteEntry": deleteEntry,
+	"selectLease": selectLease, "topicOfRun": topicOfRun, "ackLease": ackLease, "countSpan": countSpan,
+	"leasesOfSpan": leasesOfSpan,
+	"ackSpan":      ackSpan, "dropSpan": dropSpan, "countRun": countRun, "dropTried": dropTried,
+	"dropAttempts": dropAttempts, "openSpan": openSpan, "selectEntry": selectEntry,
+	"purgeBatches": purgeBatches, "purgeUnique": purgeUnique, "selectForget": selectForget, "endOfKeys": endOfKeys,
+	"purgeKeys":   purgeKeys,
+	"selectPlace": selectPlace, "recordByID": recordByID, "deadPage": selectDead + deadPage,
+	"deadTopic": selectDead + deadTopic,
+	"briefPage": selectBrief + deadPage, "briefTopic": selectBrief + deadTopic, "selectContent": selectContent,
+	"updateContent": updateContent,
+	"insertBuried":  insertBuried, "versionOf": versionOf, "selectEntryOf": selectEntryOf, "putEntry": putEntry,
+	"deleteEntry":   deleteEntry,
 	"selectHistory": selectHistory, "headVisible": headVisible,
 }
 
@@ -38,12 +49,14 @@ func TestPlans(t *testing.T) {
 	load(t, s, 3000, 0)
 	load(t, s, 3000, 100)
 	burn(t, s, "bench", 1000)
-	if _, err := s.Claim(t.Context(), []store.Want{{Topic: "bench", Limit: 500}}, store.Lease{For: time.Minute}); err != nil {
+	if _, err := s.Claim(t.Context(), []store.Want{{Topic: "bench", Limit: 500}},
+		store.Lease{For: time.Minute}); err != nil {
 		t.Fatal(err)
 	}
 	var delayed []pawl.Message
 	for range 300 {
-		delayed = append(delayed, pawl.Message{Topic: "bench", Delay: time.Hour, Unique: pawl.Unique{Key: pawl.NewID()}})
+		delayed = append(delayed, pawl.Message{Topic: "bench", Delay: time.Hour,
+			Unique: pawl.Unique{Key: pawl.NewID()}})
 	}
 	if _, err := s.Append(t.Context(), store.NewBatch(delayed...)); err != nil {
 		t.Fatal(err)
@@ -76,7 +89,8 @@ func kill(t *testing.T, s *Store, topic string, n int) {
 	must(t, err)
 	var items []store.Settlement
 	for i := range ds {
-		items = append(items, store.Settlement{Token: ds[i].Token, ID: ds[i].ID, Verdict: store.Dead, Failure: store.Failure{Error: "x"}})
+		items = append(items, store.Settlement{Token: ds[i].Token, ID: ds[i].ID, Verdict: store.Dead,
+			Failure: store.Failure{Error: "x"}})
 	}
 	if refused, err := s.Settle(t.Context(), store.NewBatch(items...)); err != nil || len(refused) > 0 {
 		t.Fatal(refused, err)
@@ -108,7 +122,8 @@ func bad(step string) bool {
 	if !scans {
 		return false
 	}
-	for _, small := range []string{"pawl_state", "CONSTANT ROW", "busy", "pawl_closed USING COVERING INDEX pawl_closed_at"} {
+	for _, small := range []string{"pawl_state", "CONSTANT ROW", "busy",
+		"pawl_closed USING COVERING INDEX pawl_closed_at"} {
 		if table == small || strings.HasPrefix(table, small+" ") {
 			return false
 		}

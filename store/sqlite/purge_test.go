@@ -42,7 +42,8 @@ func TestWhatNeedNotBeKeptIsForgotten(t *testing.T) {
 	if _, err := db.Exec("UPDATE pawl_state SET seq = seq + ?", keptKeys+1); err != nil {
 		t.Fatal(err)
 	}
-	for table, want := range map[string]int{"pawl_batch": many + 1, "pawl_uniq": many, "pawl_msg": many, "pawl_acked": many, "pawl_key": many} {
+	for table, want := range map[string]int{"pawl_batch": many + 1, "pawl_uniq": many, "pawl_msg": many,
+		"pawl_acked": many, "pawl_key": many} {
 		if n := count(table); n != want {
 			t.Errorf("%s has %d rows; want %d", table, n, want)
 		}

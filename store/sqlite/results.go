@@ -22,7 +22,8 @@ const (
 )
 
 // ScanResults implements [store.Results].
-func (s *Store) ScanResults(ctx context.Context, topic string, after int64, limit int) (results []store.Result, next int64, err error) {
+func (s *Store) ScanResults(ctx context.Context, topic string, after int64, limit int) (results []store.Result,
+	next int64, err error) {
 	if err := store.AdmitScan(topic, after, limit); err != nil {
 		return nil, after, err
 	}
@@ -55,7 +56,8 @@ func (s *Store) ScanResults(ctx context.Context, topic string, after int64, limi
 
 func readResult(topic string, r row) (one store.Result, err error) {
 	m := pawl.Message{
-		Topic: topic, Priority: int(r.int(1)), Delay: time.Duration(r.int(3)), ID: sqlstore.DecodeID(r.bytes(4)), Key: r.bytes(5), Body: r.bytes(8),
+		Topic: topic, Priority: int(r.int(1)), Delay: time.Duration(r.int(3)), ID: sqlstore.DecodeID(r.bytes(4)),
+		Key: r.bytes(5), Body: r.bytes(8),
 	}
 	if m.Headers, err = sqlstore.DecodeHeaders(r.bytes(6)); err == nil {
 		m.Unique, err = decodeUnique(r.bytes(7))
@@ -70,10 +72,11 @@ func (s *Store) RemoveResults(ctx context.Context, topic string, upTo int64) (re
 	}
 	for from := s.removed.From(topic, upTo); ; {
 		part, last, left := int64(0), int64(0), false
-		err := s.write(ctx, &call{op: "remove results", phase: toManage, weight: removePart, do: func(k *work) (err error) {
-			part, last, left, err = k.removeResults(topic, from, upTo)
-			return err
-		}})
+		err := s.write(ctx, &call{op: "remove results", phase: toManage, weight: removePart,
+			do: func(k *work) (err error) {
+				part, last, left, err = k.removeResults(topic, from, upTo)
+				return err
+			}})
 		if removed += part; err != nil {
 			return removed, err
 		}

@@ -53,10 +53,11 @@ func (s *Store) Settle(ctx context.Context, batch store.Batch[store.Settlement])
 		weight += weigh(batch.Items[i].Emit)
 	}
 	var refused []store.Refusal
-	err = s.write(ctx, &call{op: "settle", phase: toSettle, weight: weight, afterDue: emits, do: func(k *work) (err error) {
-		refused, err = k.settleBatch(batch, invalid)
-		return err
-	}})
+	err = s.write(ctx, &call{op: "settle", phase: toSettle, weight: weight, afterDue: emits,
+		do: func(k *work) (err error) {
+			refused, err = k.settleBatch(batch, invalid)
+			return err
+		}})
 	if err != nil {
 		return nil, err
 	}

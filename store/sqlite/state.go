@@ -21,7 +21,8 @@ const (
 )
 
 func readEntry(r row) store.Entry {
-	return store.Entry{Key: string(r.bytes(0)), Version: r.int(1), At: moment(r.int(2)), Writer: r.text(3), Value: r.bytes(4)}
+	return store.Entry{Key: string(r.bytes(0)), Version: r.int(1), At: moment(r.int(2)), Writer: r.text(3),
+		Value: r.bytes(4)}
 }
 
 // GetState implements [store.Entries].
@@ -42,7 +43,8 @@ func (s *Store) GetState(ctx context.Context, key string) (found store.Entry, er
 }
 
 // PutState implements [store.Entries].
-func (s *Store) PutState(ctx context.Context, key string, value []byte, version int64, writer string) (store.Entry, error) {
+func (s *Store) PutState(ctx context.Context, key string, value []byte, version int64,
+	writer string) (store.Entry, error) {
 	if err := store.AdmitPut(key, value, version); err != nil {
 		return store.Entry{}, err
 	}
@@ -102,7 +104,8 @@ func (s *Store) DeleteState(ctx context.Context, key string, version int64) erro
 
 // ListState implements [store.Entries].
 func (s *Store) ListState(ctx context.Context, prefix string, after int64) iter.Seq2[store.Entry, error] {
-	return sqlstore.ListEntries(prefix, after, func(from, end []byte, after int64, limit int) (page []store.Entry, err error) {
+	return sqlstore.ListEntries(prefix, after, func(from, end []byte, after int64, limit int) (page []store.Entry,
+		err error) {
 		err = s.peek(ctx, "list state", func(k *work) error {
 			return k.db.query(entryPage, func(r row) error {
 				page = append(page, readEntry(r))

@@ -84,7 +84,8 @@ type Store struct {
 // bounds the opening only.
 func Open(ctx context.Context, c Config) (*Store, error) {
 	s := &Store{
-		path: c.Path, sync: c.Synchronous, readOnly: c.ReadOnly, noCheck: c.NoCheck, wait: c.Wait, waiting: c.Waiting, now: c.Now,
+		path: c.Path, sync: c.Synchronous, readOnly: c.ReadOnly, noCheck: c.NoCheck, wait: c.Wait, waiting: c.Waiting,
+		now:   c.Now,
 		calls: make(chan *call, maxGroup), closing: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	if s.sync == "" {
@@ -120,12 +121,14 @@ func (s *Store) check() error {
 		return refuse(store.ErrInvalid, fmt.Sprintf("synchronous is %q", s.sync), "use FULL, NORMAL or EXTRA")
 	}
 	if s.path == "" || s.path == ":memory:" {
-		return refuse(store.ErrInvalid, "no path of a file", "give the path of a file; for messages that need not survive there is store/memory")
+		return refuse(store.ErrInvalid, "no path of a file",
+			"give the path of a file; for messages that need not survive there is store/memory")
 	}
 	info, err := os.Stat(s.path)
 	switch {
 	case err == nil && info.IsDir():
-		return refuse(store.ErrInvalid, "it is a folder", "give the path of a file in it, such as "+filepath.Join(s.path, "pawl.db"))
+		return refuse(store.ErrInvalid, "it is a folder", "give the path of a file in it, such as "+
+			filepath.Join(s.path, "pawl.db"))
 	case err == nil:
 		return nil
 	case errors.Is(err, os.ErrPermission):
@@ -154,7 +157,8 @@ func (s *Store) open(ctx context.Context) (err error) {
 			_ = s.Close()
 		}
 	}()
-	connector, err := driversqlite.NewConnector(dsn(s.path, mode+fmt.Sprintf("&_busy_timeout=%d", s.wait.Milliseconds())))
+	connector, err := driversqlite.NewConnector(dsn(s.path, mode+fmt.Sprintf("&_busy_timeout=%d",
+		s.wait.Milliseconds())))
 	if err != nil {
 		return err
 	}

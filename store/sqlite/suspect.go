@@ -57,7 +57,8 @@ func (c *claimer) heads(w want, do func(r row, suspect int64) error) error {
 			return c.among(w, do)
 		}
 	}
-	return c.db.query(selectHeads, func(r row) error { return do(r, ordinary) }, w.topic.number, ordinary, int64(w.Limit))
+	return c.db.query(selectHeads, func(r row) error { return do(r, ordinary) }, w.topic.number, ordinary,
+		int64(w.Limit))
 }
 
 // among is heads where there are suspects.

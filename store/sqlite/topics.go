@@ -42,8 +42,9 @@ func (c *topicCache) load(db session, settings int64) error {
 	c.byName, c.byNumber = map[string]*topic{}, map[int64]*topic{}
 	err := db.query(selectTopics, func(r row) error {
 		t := &topic{number: r.int(0), Topic: store.Topic{
-			Name: r.text(1), Order: store.Order(r.text(2)), Deadline: time.Duration(r.int(3)), Ageing: time.Duration(r.int(4)),
-			Park: r.int(5) != 0, Retain: time.Duration(r.int(6)), Version: r.int(7),
+			Name: r.text(1), Order: store.Order(r.text(2)), Deadline: time.Duration(r.int(3)),
+			Ageing: time.Duration(r.int(4)),
+			Park:   r.int(5) != 0, Retain: time.Duration(r.int(6)), Version: r.int(7),
 		}}
 		if r[8] != nil {
 			t.pause = &store.Pause{Since: moment(r.int(8)), Until: moment(r.int(9)), By: r.text(10), Reason: r.text(11)}
@@ -95,7 +96,8 @@ func (k *work) topic(name string) (*topic, error) {
 // create adds a topic.
 func (k *work) create(settings store.Topic) (*topic, error) {
 	t := &topic{Topic: settings}
-	cols, _, err := first(k.db, insertTopic, t.Name, string(t.Order), int64(t.Deadline), int64(t.Ageing), t.Park, int64(t.Retain), t.Version)
+	cols, _, err := first(k.db, insertTopic, t.Name, string(t.Order), int64(t.Deadline), int64(t.Ageing), t.Park,
+		int64(t.Retain), t.Version)
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +122,8 @@ func (k *work) set(t *topic, to store.Topic) error {
 	if t.Topic == to {
 		return nil
 	}
-	_, err := k.db.exec(updateTopic, string(to.Order), int64(to.Deadline), int64(to.Ageing), to.Park, int64(to.Retain), to.Version, t.number)
+	_, err := k.db.exec(updateTopic, string(to.Order), int64(to.Deadline), int64(to.Ageing), to.Park, int64(to.Retain),
+		to.Version, t.number)
 	if err != nil {
 		return err
 	}

@@ -53,7 +53,8 @@ func (k *work) load() error {
 		return err
 	}
 	if !ok {
-		return &store.Error{Op: "read state", Code: store.ErrSchema, Hint: "the row of pawl_state is missing: restore a backup"}
+		return &store.Error{Op: "read state", Code: store.ErrSchema,
+			Hint: "the row of pawl_state is missing: restore a backup"}
 	}
 	k.state = state{seq: cols[0], settings: cols[1], closedDue: cols[2], leaseDue: cols[3]}
 	k.stored = k.state
@@ -66,7 +67,8 @@ func (k *work) finish() error {
 		if *t == (totals{}) {
 			continue
 		}
-		if _, err := k.db.exec(addTotals, topic, t.appended, t.acked, t.cancelled, t.purged, t.duplicates, t.retried, t.rescues); err != nil {
+		if _, err := k.db.exec(addTotals, topic, t.appended, t.acked, t.cancelled, t.purged, t.duplicates, t.retried,
+			t.rescues); err != nil {
 			return err
 		}
 	}

@@ -12,13 +12,15 @@ import (
 func batchSentences() []Sentence {
 	repeat := needs(store.CanRepeatBatch)
 	return []Sentence{
-		{Name: "AppendRepeatedReturnsTheFirstOutcome", Needs: needs(store.CanRepeatBatch, store.CanUnique), Test: appendRepeated,
+		{Name: "AppendRepeatedReturnsTheFirstOutcome", Needs: needs(store.CanRepeatBatch, store.CanUnique),
+			Test: appendRepeated,
 			Text: "Repeating an Append with the same batch id returns the first receipts and stores nothing."},
 		{Name: "AppendRepeatedAfterTheAck", Needs: repeat, Test: appendRepeatedAfterTheAck,
 			Text: "An Append that is repeated after its messages were acked does not bring them back."},
 		{Name: "SettleRepeatedReturnsTheFirstOutcome", Needs: repeat, Test: settleRepeated,
 			Text: "Repeating a Settle with the same batch id returns the first refusals and changes nothing."},
-		{Name: "SettleRepeatedEmitsOnce", Needs: needs(store.CanRepeatBatch, store.CanEmitAtomic), Test: settleRepeatedEmitsOnce,
+		{Name: "SettleRepeatedEmitsOnce", Needs: needs(store.CanRepeatBatch, store.CanEmitAtomic),
+			Test: settleRepeatedEmitsOnce,
 			Text: "A repeated Settle emits nothing again, even when what it emitted is gone already."},
 		{Name: "BatchIsRememberedForAnHour", Needs: repeat, Test: batchIsRememberedForAnHour,
 			Text: "A batch id is remembered for at least an hour."},
@@ -41,7 +43,8 @@ func batchSentences() []Sentence {
 
 func appendRepeated(t *T) {
 	t.put(t.unique("first", "u", pawl.Unique{}))
-	batch := store.NewBatch(t.msg("a"), pawl.Message{}, t.unique("b", "u", pawl.Unique{}), t.withID("mine", "c"), t.withID("mine", "d"))
+	batch := store.NewBatch(t.msg("a"), pawl.Message{}, t.unique("b", "u", pawl.Unique{}), t.withID("mine", "c"),
+		t.withID("mine", "d"))
 	first, err := t.Store.Append(t.ctx(), batch)
 	t.must(err)
 	for range 2 {
@@ -117,7 +120,8 @@ func (t *T) sameRefusals(got, want []store.Refusal) {
 		t.Fatalf("refused %v; want %v", got, want)
 	}
 	for i := range got {
-		if got[i].Index != want[i].Index || errors.Is(got[i].Err, pawl.ErrLeaseLost) != errors.Is(want[i].Err, pawl.ErrLeaseLost) {
+		if got[i].Index != want[i].Index || errors.Is(got[i].Err, pawl.ErrLeaseLost) != errors.Is(want[i].Err,
+			pawl.ErrLeaseLost) {
 			t.Fatalf("refused %v; want %v", got, want)
 		}
 	}
@@ -184,7 +188,8 @@ func emptyBatchID(t *T) {
 		}
 	}
 	for _, d := range t.claims("a", "a", "a") {
-		refused, err := t.Store.Settle(t.ctx(), store.Batch[store.Settlement]{Items: []store.Settlement{verdict(d, store.Ack)}})
+		refused, err := t.Store.Settle(t.ctx(), store.Batch[store.Settlement]{Items: []store.Settlement{verdict(d,
+			store.Ack)}})
 		if t.must(err); len(refused) > 0 {
 			t.Fatalf("refused %v", refused)
 		}

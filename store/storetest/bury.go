@@ -19,8 +19,10 @@ func letter(m pawl.Message, id string) store.Record {
 		Message: m, Rank: 7, Attempts: 2, Rescues: 3, Lonely: 1, Replays: 4, EnqueuedAt: at, DeadAt: at.Add(time.Hour),
 		Kind: "Import", Reason: "as it was", Fingerprint: "abcdefabcdef",
 		History: []store.Attempt{
-			{Attempt: 1, StartedAt: at, EndedAt: at.Add(time.Second), Worker: "w", Kind: "K", Error: "first", Rule: "r", Action: "retry", NextAt: at.Add(time.Minute)},
-			{Attempt: 2, StartedAt: at.Add(time.Minute), EndedAt: at.Add(time.Hour), Worker: "w", Kind: "K", Error: "last", Rule: "r", Action: "dead"},
+			{Attempt: 1, StartedAt: at, EndedAt: at.Add(time.Second), Worker: "w", Kind: "K", Error: "first", Rule: "r",
+				Action: "retry", NextAt: at.Add(time.Minute)},
+			{Attempt: 2, StartedAt: at.Add(time.Minute), EndedAt: at.Add(time.Hour), Worker: "w", Kind: "K",
+				Error: "last", Rule: "r", Action: "dead"},
 		},
 	}
 }
@@ -116,9 +118,11 @@ func amendRefuses(t *T) {
 	ids := t.put(t.msg("leased"), t.msg("waiting"))
 	t.wantBodies(t.claim(1), "leased")
 	body := []byte("amended")
-	refused, err := t.dead().Amend(t.ctx(), store.Amendment{ID: "none", Body: body}, store.Amendment{ID: dead, Body: body})
+	refused, err := t.dead().Amend(t.ctx(), store.Amendment{ID: "none", Body: body},
+		store.Amendment{ID: dead, Body: body})
 	t.wantRefused(refused, err, store.ErrNotFound, "none")
-	refused, err = t.dead().Amend(t.ctx(), store.Amendment{ID: ids[0], Body: body}, store.Amendment{ID: ids[1], Body: body})
+	refused, err = t.dead().Amend(t.ctx(), store.Amendment{ID: ids[0], Body: body},
+		store.Amendment{ID: ids[1], Body: body})
 	why := store.ErrConflict
 	if !t.has(store.CanLookup) && errors.Is(refused[ids[0]], store.ErrNotFound) {
 		why = store.ErrNotFound // it need not know that they are there
@@ -148,7 +152,8 @@ func amendRefuses(t *T) {
 func (t *T) sameRecord(got, want store.Record) {
 	t.Helper()
 	for _, r := range []*store.Record{&got, &want} {
-		r.EnqueuedAt, r.DeadAt = r.EnqueuedAt.UTC().Truncate(time.Microsecond), r.DeadAt.UTC().Truncate(time.Microsecond)
+		r.EnqueuedAt, r.DeadAt = r.EnqueuedAt.UTC().Truncate(time.Microsecond),
+			r.DeadAt.UTC().Truncate(time.Microsecond)
 		history := make([]store.Attempt, len(r.History))
 		for i, a := range r.History {
 			a.StartedAt, a.EndedAt, a.NextAt = a.StartedAt.UTC(), a.EndedAt.UTC(), a.NextAt.UTC()
@@ -168,8 +173,9 @@ func (t *T) sameRecord(got, want store.Record) {
 }
 
 func buryStoresThemAsTheyAre(t *T) {
-	m := pawl.Message{Topic: "new-topic", Key: []byte("k\xff"), Priority: 3, Body: []byte("body\x00"), Headers: map[string]string{"a": "b\x00"},
-		Delay: time.Minute, Unique: pawl.Unique{Key: "u", Scope: "s", For: time.Hour}}
+	m := pawl.Message{Topic: "new-topic", Key: []byte("k\xff"), Priority: 3, Body: []byte("body\x00"),
+		Headers: map[string]string{"a": "b\x00"},
+		Delay:   time.Minute, Unique: pawl.Unique{Key: "u", Scope: "s", For: time.Hour}}
 	want := letter(m, "foreign")
 	want.State = store.IsDead
 	t.bury(want)
@@ -215,9 +221,15 @@ func buryRefuses(t *T) {
 	refused, err = t.dead().Bury(t.ctx(), good)
 	t.wantRefused(refused, err, store.ErrConflict, "good")
 	bad := map[string]func(*store.Record){
-		"topic": func(r *store.Record) { r.Topic = "no topic" }, "body": func(r *store.Record) { r.Body = make([]byte, pawl.MaxBody+1) },
-		"no death": func(r *store.Record) { r.DeadAt = time.Time{} }, "no birth": func(r *store.Record) { r.EnqueuedAt = time.Time{} },
-		"waiting": func(r *store.Record) { r.State = store.Waiting }, "attempts": func(r *store.Record) { r.Attempts = -1 },
+		"topic": func(r *store.Record) { r.Topic = "no topic" }, "body": func(r *store.Record) {
+			r.Body = make([]byte, pawl.MaxBody+1)
+		},
+		"no death": func(r *store.Record) { r.DeadAt = time.Time{} }, "no birth": func(r *store.Record) {
+			r.EnqueuedAt = time.Time{}
+		},
+		"waiting": func(r *store.Record) { r.State = store.Waiting }, "attempts": func(r *store.Record) {
+			r.Attempts = -1
+		},
 		"replays": func(r *store.Record) { r.Replays = 1 << 40 }, "key": func(r *store.Record) { r.Key = []byte{} },
 	}
 	for name, spoil := range bad {

@@ -135,7 +135,8 @@ func claimOfSeveralTopics(t *T) {
 		}
 	}
 	ds := t.claimFrom(t.Store, store.Lease{For: lease},
-		store.Want{Topic: "c", Limit: 2}, store.Want{Topic: "a", Limit: 100}, store.Want{Topic: "d"}, store.Want{Topic: "none", Limit: 5})
+		store.Want{Topic: "c", Limit: 2}, store.Want{Topic: "a", Limit: 100}, store.Want{Topic: "d"},
+		store.Want{Topic: "none", Limit: 5})
 	got := bodiesOf(ds)
 	slices.Sort(got)
 	if want := []string{"a", "a", "a", "a", "a", "c", "c"}; !slices.Equal(got, want) {
@@ -155,7 +156,8 @@ func unknownTopicIsEmpty(t *T) {
 			t.Fatalf("settings of an unknown topic: %v; want %v", err, store.ErrNotFound)
 		}
 	}
-	if ds := t.claimFrom(t.Store, store.Lease{For: lease}, store.Want{Topic: "not a topic\x00", Limit: 1}); len(ds) > 0 {
+	if ds := t.claimFrom(t.Store, store.Lease{For: lease}, store.Want{Topic: "not a topic\x00",
+		Limit: 1}); len(ds) > 0 {
 		t.Fatalf("claimed %q", bodiesOf(ds))
 	}
 }

@@ -110,7 +110,8 @@ func contextIsHonoured(t *T) {
 }
 
 func errorsSayWhatTheyDid(t *T) {
-	_, tooMany := t.Store.Claim(t.ctx(), []store.Want{{Topic: t.Topic, Limit: store.MaxBatch + 1}}, store.Lease{For: lease})
+	_, tooMany := t.Store.Claim(t.ctx(), []store.Want{{Topic: t.Topic, Limit: store.MaxBatch + 1}},
+		store.Lease{For: lease})
 	_, noLease := t.Store.Claim(t.ctx(), nil, store.Lease{})
 	errs := []error{tooMany, noLease}
 	if t.has(store.CanLookup) {

@@ -76,10 +76,12 @@ func throttledIsNoAttempt(t *T) {
 		}
 	}
 	r := t.get(id)
-	if r.Attempts != 0 || r.Throttles != 25 || len(r.History) != store.KeptThrottles || !r.History[0].Throttled || r.History[0].Attempt != 1 {
+	if r.Attempts != 0 || r.Throttles != 25 || len(r.History) != store.KeptThrottles || !r.History[0].Throttled ||
+		r.History[0].Attempt != 1 {
 		t.Fatalf("%d attempts, %d throttles, %d records: %+v", r.Attempts, r.Throttles, len(r.History), r.History[0])
 	}
-	if !r.ThrottledSince.After(r.EnqueuedAt.Add(-time.Second)) || r.ThrottledSince.After(r.EnqueuedAt.Add(30*time.Second)) {
+	if !r.ThrottledSince.After(r.EnqueuedAt.Add(-time.Second)) ||
+		r.ThrottledSince.After(r.EnqueuedAt.Add(30*time.Second)) {
 		t.Fatalf("throttled since %v, stored at %v", r.ThrottledSince, r.EnqueuedAt)
 	}
 	d := t.claimOne()
@@ -103,16 +105,19 @@ func failureIsOnRecord(t *T) {
 	id := t.put(t.msg("a"))[0]
 	t.Advance(time.Minute)
 	d := t.claimOne()
-	t.settled(store.Settlement{Token: d.Token, ID: d.ID, Verdict: store.Retry, After: 3 * time.Minute, Failure: store.Failure{
-		Kind: "Download", Error: "refused", Rule: "download", Action: "retry in 3m", Inputs: "kind=Download", Worker: "host/1",
-		Ran: 30 * time.Second,
-	}})
+	t.settled(store.Settlement{Token: d.Token, ID: d.ID, Verdict: store.Retry, After: 3 * time.Minute,
+		Failure: store.Failure{
+			Kind: "Download", Error: "refused", Rule: "download", Action: "retry in 3m", Inputs: "kind=Download",
+			Worker: "host/1",
+			Ran:    30 * time.Second,
+		}})
 	r := t.inState(id, store.Delayed)
 	if r.Attempts != 1 || len(r.History) != 1 {
 		t.Fatalf("record after a retry: %+v", r)
 	}
 	h := r.History[0]
-	if h.Attempt != 1 || h.Worker != "host/1" || h.Kind != "Download" || h.Error != "refused" || h.Rule != "download" || h.Action != "retry in 3m" ||
+	if h.Attempt != 1 || h.Worker != "host/1" || h.Kind != "Download" || h.Error != "refused" || h.Rule != "download" ||
+		h.Action != "retry in 3m" ||
 		h.Inputs != "kind=Download" {
 		t.Fatalf("history of a retry: %+v", h)
 	}
@@ -163,16 +168,19 @@ func reasonIsOfTheLastTransition(t *T) {
 
 func longErrorsAreCut(t *T) {
 	for _, text := range []string{
-		strings.Repeat("x", store.MaxReason), strings.Repeat("x", store.MaxReason+1), strings.Repeat("é", store.MaxReason),
+		strings.Repeat("x", store.MaxReason), strings.Repeat("x", store.MaxReason+1),
+		strings.Repeat("é", store.MaxReason),
 		"nul \x00 and bad utf-8 \xff\xfe", strings.Repeat("\x00", store.MaxReason), "' \" \\ \n %s {} \u2028",
 	} {
 		id := t.put(t.msg("a"))[0]
 		s := verdict(t.claimOne(), store.Retry)
 		s.After = time.Minute
-		s.Failure = store.Failure{Kind: "K\x00\xff", Error: text, Rule: "r\x00\xff", Action: "a\x00\xff", Inputs: "i\x00\xff", Worker: "w\x00\xff"}
+		s.Failure = store.Failure{Kind: "K\x00\xff", Error: text, Rule: "r\x00\xff", Action: "a\x00\xff",
+			Inputs: "i\x00\xff", Worker: "w\x00\xff"}
 		t.settled(s)
 		r := t.get(id)
-		if h := r.History[0]; h.Error != store.Text(text) || r.Reason != h.Error || h.Worker != store.Text("w\x00\xff") {
+		if h := r.History[0]; h.Error != store.Text(text) || r.Reason != h.Error ||
+			h.Worker != store.Text("w\x00\xff") {
 			t.Fatalf("error %.40q became %.40q, reason %.40q, worker %q", text, h.Error, r.Reason, h.Worker)
 		}
 		t.cancel(id)

@@ -82,12 +82,14 @@ func (t *T) died(m pawl.Message, kind pawl.Kind, reason string) string {
 }
 
 func deadLettersAreComplete(t *T) {
-	m := pawl.Message{Topic: t.Topic, ID: "mine", Key: []byte("k\xff"), Priority: 3, Body: []byte("body\x00"), Headers: map[string]string{"a": "b\x00"}}
+	m := pawl.Message{Topic: t.Topic, ID: "mine", Key: []byte("k\xff"), Priority: 3, Body: []byte("body\x00"),
+		Headers: map[string]string{"a": "b\x00"}}
 	t.put(m)
 	t.retry(t.claimOne(), 0)
 	t.Advance(time.Minute)
 	s := verdict(t.claimOne(), store.Dead)
-	s.Failure = store.Failure{Kind: "Parser", Error: "line 7: unexpected \"x\"", Rule: "parser", Action: "dead", Worker: "w", Ran: time.Second}
+	s.Failure = store.Failure{Kind: "Parser", Error: "line 7: unexpected \"x\"", Rule: "parser", Action: "dead",
+		Worker: "w", Ran: time.Second}
 	t.settled(s)
 	dead := t.deadLetters(store.DeadFilter{})
 	if len(dead) != 1 {
@@ -95,7 +97,8 @@ func deadLettersAreComplete(t *T) {
 	}
 	r := dead[0]
 	t.wantMessage(r.Message, m)
-	if r.State != store.IsDead || r.Attempts != 2 || r.Rescues != 0 || r.Replays != 0 || r.Kind != "Parser" || r.Reason != s.Failure.Error ||
+	if r.State != store.IsDead || r.Attempts != 2 || r.Rescues != 0 || r.Replays != 0 || r.Kind != "Parser" ||
+		r.Reason != s.Failure.Error ||
 		r.Fingerprint != fingerprint.Of("Parser", "line 7: unexpected \"x\"") {
 		t.Fatalf("dead letter %+v", r)
 	}
@@ -103,17 +106,20 @@ func deadLettersAreComplete(t *T) {
 	if len(r.History) != 2 {
 		t.Fatalf("history %+v", r.History)
 	}
-	if h := r.History[1]; h.Attempt != 2 || h.Kind != "Parser" || h.Rule != "parser" || h.Action != "dead" || h.Worker != "w" || !h.NextAt.IsZero() {
+	if h := r.History[1]; h.Attempt != 2 || h.Kind != "Parser" || h.Rule != "parser" || h.Action != "dead" ||
+		h.Worker != "w" || !h.NextAt.IsZero() {
 		t.Fatalf("the last attempt %+v", h)
 	}
 }
 
 func deadKeepFacts(t *T) {
-	many := map[string]string{"long": strings.Repeat("é", pawl.MaxAttrValue), strings.Repeat("n", pawl.MaxAttrName+1): "left out", "bad": "a\xff\x00"}
+	many := map[string]string{"long": strings.Repeat("é", pawl.MaxAttrValue),
+		strings.Repeat("n", pawl.MaxAttrName+1): "left out", "bad": "a\xff\x00"}
 	for i := range pawl.MaxAttrs {
 		many[fmt.Sprint("z", 100+i)] = "v"
 	}
-	for i, attrs := range []map[string]string{{"status": "404", "host": "a"}, {"status": "404", "host": "b"}, {"status": "40"}, nil, many} {
+	for i, attrs := range []map[string]string{{"status": "404", "host": "a"}, {"status": "404", "host": "b"},
+		{"status": "40"}, nil, many} {
 		t.put(t.msg(fmt.Sprint(i)))
 		s := verdict(t.claimOne(), store.Retry)
 		s.Failure = failure("first")
@@ -135,8 +141,10 @@ func deadKeepFacts(t *T) {
 		limit int
 		want  []string
 	}{
-		{map[string]string{"status": "404"}, 0, []string{"0", "1"}}, {map[string]string{"status": "404"}, 1, []string{"0"}},
-		{map[string]string{"status": "404", "host": "b"}, 1, []string{"1"}}, {map[string]string{"status": "500"}, 0, nil},
+		{map[string]string{"status": "404"}, 0, []string{"0", "1"}},
+		{map[string]string{"status": "404"}, 1, []string{"0"}},
+		{map[string]string{"status": "404", "host": "b"}, 1, []string{"1"}},
+		{map[string]string{"status": "500"}, 0, nil},
 		{map[string]string{"host": ""}, 0, nil},
 	} {
 		if got := bodies(store.DeadFilter{Attrs: c.attrs, Limit: c.limit}); !slices.Equal(got, c.want) {

@@ -56,7 +56,8 @@ var appendFailures = []appendFailure{
 	{name: "no space is left", err: &store.Error{Op: "append", Code: store.ErrFull, Err: errFault}, stored: storesNone},
 	{name: "denied", err: &store.Error{Op: "append", Code: store.ErrDenied, Err: errFault}, stored: storesNone},
 	{name: "every other one fails", err: unreachable, stored: storesSecond, each: true},
-	{name: "every other one is unknown", err: &store.Error{Op: "append", Code: store.ErrUnknown, Err: errFault}, stored: storesSecond, each: true},
+	{name: "every other one is unknown", err: &store.Error{Op: "append", Code: store.ErrUnknown, Err: errFault},
+		stored: storesSecond, each: true},
 }
 
 // failingAppend is a store whose appends fail in one way.

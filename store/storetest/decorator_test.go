@@ -45,7 +45,10 @@ func TestReceiptsOfDecorators(t *testing.T) {
 		"receipts that nobody gave": func(s store.Store) store.Store { return hasty{s} },
 		"receipts that are lost":    func(s store.Store) store.Store { return forgetful{s} },
 	} {
-		if !storetest.Lies(t, func(_ testing.TB, inner store.Store) (store.Store, func(string) bool) { return wrap(inner), nil }) {
+		if !storetest.Lies(t, func(_ testing.TB, inner store.Store) (store.Store,
+			func(string) bool) {
+			return wrap(inner), nil
+		}) {
 			t.Errorf("%s are not noticed", name)
 		}
 	}

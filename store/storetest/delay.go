@@ -80,7 +80,8 @@ func delayedJoinsAHeldLane(t *T) {
 }
 
 func delayedAmongTheDelayed(t *T) {
-	t.put(t.delayed(t.keyed("k", "c"), 3*time.Minute), t.delayed(t.keyed("k", "a"), time.Minute), t.delayed(t.keyed("k", "b"), 2*time.Minute))
+	t.put(t.delayed(t.keyed("k", "c"), 3*time.Minute), t.delayed(t.keyed("k", "a"), time.Minute),
+		t.delayed(t.keyed("k", "b"), 2*time.Minute))
 	t.Advance(4 * time.Minute)
 	t.claims("a", "b", "c")
 }

@@ -42,7 +42,8 @@ func declaredIsThere(t *T) {
 	_, marks := store.As[store.Marks](t.Store)
 	_, results := store.As[store.Results](t.Store)
 	for c, there := range map[store.Capability]bool{
-		store.CanTopics: topics, store.CanLookup: lookup, store.CanDeadLetters: dead, store.CanWake: wake, store.CanState: state,
+		store.CanTopics: topics, store.CanLookup: lookup, store.CanDeadLetters: dead, store.CanWake: wake,
+		store.CanState: state,
 		store.CanMarks: marks, store.CanResults: results,
 	} {
 		if there != d.Capabilities.Has(c) {

@@ -14,13 +14,16 @@ func emitSentences() []Sentence {
 	return []Sentence{
 		{Name: "EmitComesWithTheAck", Needs: atomic, Test: emitComesWithTheAck,
 			Text: "What an ack emits is appended with it, whole: body, key, headers, priority."},
-		{Name: "EmitNeverWithoutTheAck", Needs: needs(store.CanEmitAtomic, store.CanDeadline), Test: emitNeverWithoutTheAck,
+		{Name: "EmitNeverWithoutTheAck", Needs: needs(store.CanEmitAtomic, store.CanDeadline),
+			Test: emitNeverWithoutTheAck,
 			Text: "What a lost settlement emits does not appear."},
 		{Name: "EmitIDsDerive", Needs: atomic, Test: emitIDsDerive,
 			Text: "The id of an emitted message is EmitID of its parent and its index, whatever id it was given."},
-		{Name: "EmitDuplicateIsSkipped", Needs: needs(store.CanEmitAtomic, store.CanUnique, store.CanTopics), Test: emitDuplicateIsSkipped,
+		{Name: "EmitDuplicateIsSkipped", Needs: needs(store.CanEmitAtomic, store.CanUnique, store.CanTopics),
+			Test: emitDuplicateIsSkipped,
 			Text: "An emitted message whose id or unique key is there already is skipped and counted; the ack and the others stand."},
-		{Name: "EmitDuplicatesWithinABatch", Needs: needs(store.CanEmitAtomic, store.CanUnique), Test: emitDuplicatesWithinABatch,
+		{Name: "EmitDuplicatesWithinABatch", Needs: needs(store.CanEmitAtomic, store.CanUnique),
+			Test: emitDuplicatesWithinABatch,
 			Text: "Of two emitted messages with one unique key in one batch, one is stored."},
 		{Name: "EmitGoesWithAckOnly", Needs: atomic, Test: emitGoesWithAckOnly,
 			Text: "A settlement that emits with another verdict than ack is refused by itself and changes nothing."},
@@ -32,7 +35,8 @@ func emitSentences() []Sentence {
 			Text: "A message that is emitted into the lane of its parent joins the tail of that lane."},
 		{Name: "EmitCanBeDelayed", Needs: needs(store.CanEmitAtomic, store.CanDelay), Test: emitCanBeDelayed,
 			Text: "An emitted message may have a delay, from the ack."},
-		{Name: "EmitFreesBeforeItTakes", Needs: needs(store.CanEmitAtomic, store.CanUnique), Test: emitFreesBeforeItTakes,
+		{Name: "EmitFreesBeforeItTakes", Needs: needs(store.CanEmitAtomic, store.CanUnique),
+			Test: emitFreesBeforeItTakes,
 			Text: "An ack frees its message's unique key before what it emits takes one: a message may emit its own successor."},
 		{Name: "EmitOfARunAddsUp", Needs: atomic, Test: emitOfARunAddsUp,
 			Text: "Every message of a run emits with its own ack."},
@@ -42,7 +46,8 @@ func emitSentences() []Sentence {
 func emitComesWithTheAck(t *T) {
 	t.put(t.msg("parent"))
 	d := t.claimOne()
-	child := pawl.Message{Topic: "other", Key: []byte("k\x00"), Priority: 7, Body: []byte("child\xff"), Headers: map[string]string{"a": "b", "c": ""}}
+	child := pawl.Message{Topic: "other", Key: []byte("k\x00"), Priority: 7, Body: []byte("child\xff"),
+		Headers: map[string]string{"a": "b", "c": ""}}
 	t.emit(d, child)
 	t.nothing()
 	t.Topic = "other"
@@ -65,7 +70,8 @@ func emitNeverWithoutTheAck(t *T) {
 
 func emitIDsDerive(t *T) {
 	id := t.put(t.msg("parent"))[0]
-	t.emit(t.claimOne(), pawl.Message{Topic: "other", ID: "mine"}, pawl.Message{Topic: "third"}, pawl.Message{Topic: "other"})
+	t.emit(t.claimOne(), pawl.Message{Topic: "other", ID: "mine"}, pawl.Message{Topic: "third"},
+		pawl.Message{Topic: "other"})
 	t.Topic = "other"
 	var got []string
 	for _, d := range t.claim(10) {
@@ -82,7 +88,8 @@ func emitDuplicateIsSkipped(t *T) {
 	sameID := pawl.Message{Topic: "other", Body: []byte("same id"), ID: pawl.EmitID(id, 1)}
 	t.put(other, sameID)
 	other.Body = []byte("second")
-	t.emit(t.claimOne(), other, pawl.Message{Topic: "other", Body: []byte("id is there")}, pawl.Message{Topic: "other", Body: []byte("new")})
+	t.emit(t.claimOne(), other, pawl.Message{Topic: "other", Body: []byte("id is there")},
+		pawl.Message{Topic: "other", Body: []byte("new")})
 	t.nothing()
 	t.Topic = "other"
 	t.claims("first", "same id", "new")
@@ -189,7 +196,8 @@ func emitOfARunAddsUp(t *T) {
 	t.lane("k", "a", "b", "c")
 	var items []store.Settlement
 	for _, d := range t.claims("a", "b", "c") {
-		items = append(items, emitting(d, pawl.Message{Topic: "other", Key: []byte("k"), Body: []byte(strings.ToUpper(string(d.Body)))}))
+		items = append(items, emitting(d, pawl.Message{Topic: "other", Key: []byte("k"),
+			Body: []byte(strings.ToUpper(string(d.Body)))}))
 	}
 	items[2].Verdict, items[2].Emit = store.Retry, nil
 	t.settled(items...)

@@ -185,8 +185,8 @@ func (f *faultRun) decide(ds []pawl.Delivery) []store.Settlement {
 	return items
 }
 
-// finish works until nothing is left, without faults, and compares. It takes what waits for solitude, too: a message that was
-// in four claims whose answers were lost.
+// finish works until nothing is left, without faults, and compares. It takes what waits for solitude, too: a
+// message that was in four claims whose answers were lost.
 func (f *faultRun) finish() {
 	f.Store = f.inner
 	for empty := 0; empty < 2; {
@@ -198,9 +198,11 @@ func (f *faultRun) finish() {
 		f.expire()
 	}
 	st := f.stats()
-	// A message is dead if the answers of that many claims were lost: the first ones in company, the last ones in solitude.
+	// A message is dead if the answers of that many claims were lost: the first ones in company, the last
+	// ones in solitude.
 	mayDie := st.Rescues / int64(store.SolitaryAfter+2)
-	if st.Appended != int64(f.sent) || st.Acked+st.Dead != int64(f.sent) || st.Dead > mayDie || st.Retried != int64(f.retried) || st.Duplicates != 0 {
+	if st.Appended != int64(f.sent) || st.Acked+st.Dead != int64(f.sent) || st.Dead > mayDie ||
+		st.Retried != int64(f.retried) || st.Duplicates != 0 {
 		f.Fatalf("%d were sent and %d retried, but the figures are %+v", f.sent, f.retried, st)
 	}
 	if f.emits > 0 {

@@ -25,11 +25,13 @@ func histories(t *T) {
 	}
 	handles := t.handles()
 	for i, seed := range seeds(t, n) {
-		t.Topic = fmt.Sprintf("history%d", i/10) // a history leaves nothing; where topics are costly, a new one each takes minutes
+		// a history leaves nothing; where topics are costly, a new one each takes minutes
+		t.Topic = fmt.Sprintf("history%d", i/10)
 		h := &history{T: t, number: i, handles: handles, start: time.Now()}
 		h.run(seed)
 		for lane, ops := range h.byLane() {
-			if got := porcupine.CheckOperationsTimeout(laneModel(appendOrder(ops)), ops, 20*time.Second); got != porcupine.Ok {
+			if got := porcupine.CheckOperationsTimeout(laneModel(appendOrder(ops)), ops,
+				20*time.Second); got != porcupine.Ok {
 				t.Fatalf("%s=%d: lane %q: %s\n\t%s", seedVariable, seed, lane, got, describeOps(ops))
 			}
 		}
@@ -75,7 +77,8 @@ func laneModel(before precedes) porcupine.Model {
 		},
 		Equal: func(a, b any) bool {
 			x, y := a.(laneState), b.(laneState)
-			return x.fence == y.fence && x.expired == y.expired && slices.Equal(x.run, y.run) && slices.Equal(x.there, y.there)
+			return x.fence == y.fence && x.expired == y.expired && slices.Equal(x.run, y.run) &&
+				slices.Equal(x.there, y.there)
 		},
 	}
 }
@@ -369,7 +372,9 @@ func (c *client) settleAll(in laneCall, items []store.Settlement) error {
 	}
 	c.record(c.id, call, in, out)
 	if c.rand.IntN(4) > 0 { // or it is settled again
-		c.held = slices.DeleteFunc(c.held, func(d pawl.Delivery) bool { return slices.Contains(in.ids, d.ID) && d.Token.Fence == in.fence })
+		c.held = slices.DeleteFunc(c.held, func(d pawl.Delivery) bool {
+			return slices.Contains(in.ids, d.ID) && d.Token.Fence == in.fence
+		})
 	}
 	return nil
 }

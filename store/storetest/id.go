@@ -43,9 +43,11 @@ func idSentences() []Sentence {
 // wantMessage compares what travels with a delivery.
 func (t *T) wantMessage(got, want pawl.Message) {
 	t.Helper()
-	if got.ID != want.ID || got.Topic != want.Topic || string(got.Key) != string(want.Key) || got.Priority != want.Priority ||
+	if got.ID != want.ID || got.Topic != want.Topic || string(got.Key) != string(want.Key) ||
+		got.Priority != want.Priority ||
 		string(got.Body) != string(want.Body) || (got.Key == nil) != (want.Key == nil) {
-		t.Fatalf("message %.200q %q %q %q priority %d\nwant    %.200q %q %q %q priority %d", got.Body, got.ID, got.Topic, got.Key, got.Priority,
+		t.Fatalf("message %.200q %q %q %q priority %d\nwant    %.200q %q %q %q priority %d", got.Body, got.ID,
+			got.Topic, got.Key, got.Priority,
 			want.Body, want.ID, want.Topic, want.Key, want.Priority)
 	}
 	if len(got.Headers) != len(want.Headers) {
@@ -73,10 +75,13 @@ func idIsAssigned(t *T) {
 // oddIDs look alike, or like UUIDs in a form that a uuid type would change.
 func oddIDs() []string {
 	return []string{
-		"a", "A", "a ", " a", "1", "01", "id", "\u00e4", "a\u0308", "\u00c4", "null", "'", "%", "\\", "\u2028", "\U0001f600",
-		"0198c2de-0000-7000-8000-0123456789ab", "0198C2DE-0000-7000-8000-0123456789AB", "0198c2de0000700080000123456789ab",
+		"a", "A", "a ", " a", "1", "01", "id", "\u00e4", "a\u0308", "\u00c4", "null", "'", "%", "\\", "\u2028",
+		"\U0001f600",
+		"0198c2de-0000-7000-8000-0123456789ab", "0198C2DE-0000-7000-8000-0123456789AB",
+		"0198c2de0000700080000123456789ab",
 		"{0198c2de-0000-7000-8000-0123456789ab}", "urn:uuid:0198c2de-0000-7000-8000-0123456789ab",
-		"00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-ffff-ffffffffffff", strings.Repeat("x", 16), strings.Repeat("x", pawl.MaxID),
+		"00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-ffff-ffffffffffff", strings.Repeat("x", 16),
+		strings.Repeat("x", pawl.MaxID),
 	}
 }
 
@@ -164,7 +169,8 @@ func messageComesBackWhole(t *T) {
 	}
 	for _, m := range []pawl.Message{
 		{},
-		{Body: all, Key: all, Priority: 100, Headers: map[string]string{"traceparent": "00-1", "\u00e9\u2028 \x01": "nul \x00 in a value", "empty": "", "A": "a", "a": "A"}},
+		{Body: all, Key: all, Priority: 100, Headers: map[string]string{"traceparent": "00-1",
+			"\u00e9\u2028 \x01": "nul \x00 in a value", "empty": "", "A": "a", "a": "A"}},
 		{Body: []byte{}, Key: []byte{0}, Headers: map[string]string{}},
 		{Body: []byte(`{"json": "\u0000"}`), Headers: map[string]string{"\x00": "nul is a name, too", "\"\\": "\"\\"}},
 	} {
@@ -218,7 +224,8 @@ func anyValidMessageIsTaken(t *T) {
 	want := map[string]pawl.Message{}
 	for len(want) < 100 {
 		m := pawl.Message{
-			Topic: t.Topic, ID: randomText(r, 40, true), Key: randomBytes(r, 1+r.IntN(60)), Body: randomBytes(r, r.IntN(300)),
+			Topic: t.Topic, ID: randomText(r, 40, true), Key: randomBytes(r, 1+r.IntN(60)),
+			Body:     randomBytes(r, r.IntN(300)),
 			Priority: r.IntN(pawl.MaxPriority + 1), Headers: map[string]string{},
 		}
 		for range r.IntN(5) {
@@ -260,7 +267,8 @@ func randomBytes(r *rand.Rand, n int) []byte {
 func randomText(r *rand.Rand, n int, printable bool) string {
 	var b strings.Builder
 	for range r.IntN(n + 1) {
-		c := []rune{rune(r.IntN(0x80)), rune(r.IntN(0x800)), rune(r.IntN(0x10000)), rune(r.IntN(unicode.MaxRune + 1))}[r.IntN(4)]
+		c := []rune{rune(r.IntN(0x80)), rune(r.IntN(0x800)), rune(r.IntN(0x10000)),
+			rune(r.IntN(unicode.MaxRune + 1))}[r.IntN(4)]
 		if utf8.ValidRune(c) && (!printable || !unicode.IsControl(c)) {
 			b.WriteRune(c)
 		}

@@ -29,7 +29,8 @@ func inspectSentences() []Sentence {
 			Text: "List yields messages by rank within a topic."},
 		{Name: "ListFilters", Needs: needs(store.CanDelay), Test: listFilters,
 			Text: "List selects by topic, state, key and age; a zero field selects all, and a limit ends it."},
-		{Name: "ListFindsAKey", Needs: needs(store.CanDelay, store.CanTopics, store.CanDeadLetters), Test: listFindsAKey,
+		{Name: "ListFindsAKey", Needs: needs(store.CanDelay, store.CanTopics, store.CanDeadLetters),
+			Test: listFindsAKey,
 			Text: "List by key finds every message of the key, waiting, leased, retried, delayed or due, whether keys make lanes or not."},
 		{Name: "ListLeavesOutTheDead", Needs: needs(store.CanDeadLetters), Test: listLeavesOutTheDead,
 			Text: "List yields no dead letters."},
@@ -87,8 +88,9 @@ func getIsNotFound(t *T) {
 
 func recordIsWhole(t *T) {
 	m := pawl.Message{
-		Topic: t.Topic, ID: "mine", Key: []byte("k\x00"), Priority: 3, Body: []byte("body\xff"), Headers: map[string]string{"a": "b"},
-		Delay: time.Minute, Unique: pawl.Unique{Key: "u\x00", Scope: "s", For: time.Hour},
+		Topic: t.Topic, ID: "mine", Key: []byte("k\x00"), Priority: 3, Body: []byte("body\xff"),
+		Headers: map[string]string{"a": "b"},
+		Delay:   time.Minute, Unique: pawl.Unique{Key: "u\x00", Scope: "s", For: time.Hour},
 	}
 	t.put(m)
 	check := func() {
@@ -228,10 +230,12 @@ func listFindsAKey(t *T) {
 		t.retry(t.claimOne(), time.Hour)
 		t.put(t.keyed("other", "leased by another"))
 		t.claimOne()
-		t.put(t.delayed(t.keyed("k", "due"), time.Minute), t.delayed(t.keyed("k", "delayed"), 2*time.Hour), t.delayed(t.keyed("other", "x"), time.Minute))
+		t.put(t.delayed(t.keyed("k", "due"), time.Minute), t.delayed(t.keyed("k", "delayed"), 2*time.Hour),
+			t.delayed(t.keyed("other", "x"), time.Minute))
 		t.put(t.keyed("other", "y"), t.keyed("k", "waiting"))
 		t.Advance(2 * time.Minute)
-		for _, f := range []store.Filter{{Topic: t.Topic, Key: []byte("k")}, {Topic: t.Topic, Key: []byte("k"), Limit: 10}} {
+		for _, f := range []store.Filter{{Topic: t.Topic, Key: []byte("k")},
+			{Topic: t.Topic, Key: []byte("k"), Limit: 10}} {
 			var bodies []string
 			for _, r := range t.list(f) {
 				bodies = append(bodies, string(r.Body))
@@ -364,7 +368,8 @@ func cancelRefuses(t *T) {
 	t.kill(ds[1], "dead")
 	refused, err := t.inspector().Cancel(t.ctx(), append(ids[:3:3], "none", ids[2], "\x00")...)
 	t.must(err)
-	for id, want := range map[string]error{ids[0]: store.ErrConflict, ids[1]: store.ErrConflict, "none": store.ErrNotFound, "\x00": store.ErrNotFound} {
+	for id, want := range map[string]error{ids[0]: store.ErrConflict, ids[1]: store.ErrConflict,
+		"none": store.ErrNotFound, "\x00": store.ErrNotFound} {
 		why := map[string]error{id: refused[id]}
 		delete(refused, id)
 		t.wantRefused(why, nil, want, id)

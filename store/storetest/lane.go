@@ -37,7 +37,8 @@ func laneSentences() []Sentence {
 			Text: "A dead head frees its lane."},
 		{Name: "HoldClosesTheLane", Needs: needs(store.CanDelay), Test: holdClosesTheLane,
 			Text: "An ack with Hold keeps the lane closed for that long, for what is there and for what comes."},
-		{Name: "HoldGoesWithEveryVerdict", Needs: needs(store.CanDelay, store.CanDeadLetters), Test: holdGoesWithEveryVerdict,
+		{Name: "HoldGoesWithEveryVerdict", Needs: needs(store.CanDelay, store.CanDeadLetters),
+			Test: holdGoesWithEveryVerdict,
 			Text: "A retry, a release and a death with Hold close the lane for that long, too; where there is After as well, for the longer of both."},
 		{Name: "HoldHoldsNobodyElse", Needs: needs(store.CanDelay), Test: holdHoldsNobodyElse,
 			Text: "A hold closes the lane of the acked message and no other; without a key it closes nothing."},
@@ -122,8 +123,10 @@ func noOrderNoLanes(t *T) {
 func lookalikes() [][]byte {
 	var keys [][]byte
 	for _, k := range []string{
-		"a", "A", "a ", " a", "a\x00", "\x00a", "\x00", "\x00\x00", "\x01", "0", "00", "\\x61", "61", "%61", "'a'", "\"a\"",
-		"\u00e4", "a\u0308", "\u00c4", "ae", "\u00df", "ss", "\xff", "\xff\xfe", "\xc3", "\u212a", "k", "K", "\u0131", "i", "\ufeffa", "a\n", "a\t", "null", "NULL", "{}",
+		"a", "A", "a ", " a", "a\x00", "\x00a", "\x00", "\x00\x00", "\x01", "0", "00", "\\x61", "61", "%61",
+		"'a'", "\"a\"",
+		"\u00e4", "a\u0308", "\u00c4", "ae", "\u00df", "ss", "\xff", "\xff\xfe", "\xc3", "\u212a", "k", "K", "\u0131",
+		"i", "\ufeffa", "a\n", "a\t", "null", "NULL", "{}",
 	} {
 		keys = append(keys, []byte(k))
 	}

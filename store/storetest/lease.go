@@ -23,7 +23,8 @@ func leaseSentences() []Sentence {
 			Text: "A lease has an end, and what ended is claimable again."},
 		{Name: "LeaseEndsForTheWholeRun", Needs: ends, Test: leaseEndsForTheWholeRun,
 			Text: "When the lease of a run ends, what was left of the run is claimable again, in order."},
-		{Name: "LeaseNeverOutlivesTheDeadline", Needs: needs(store.CanDeadline, store.CanTopics), Test: leaseNeverOutlivesTheDeadline,
+		{Name: "LeaseNeverOutlivesTheDeadline", Needs: needs(store.CanDeadline, store.CanTopics),
+			Test: leaseNeverOutlivesTheDeadline,
 			Text: "The topic's deadline bounds a lease from the start, and the delivery says so."},
 		{Name: "SettleAfterLossIsFenced", Needs: ends, Test: settleAfterLossIsFenced,
 			Text: "A settle with a stale token changes nothing and is reported as a result, not as an error."},
@@ -190,7 +191,8 @@ func deliveryTellsItsTimes(t *T) {
 	t.near("what b waited", b.Waited, time.Minute)
 	t.near("the time between a and b", b.EnqueuedAt.Sub(a.EnqueuedAt), 3*time.Minute)
 	if a.LeaseFor != lease || a.Deadline != store.DefaultDeadline {
-		t.Fatalf("leased for %v with a deadline of %v; want %v and %v", a.LeaseFor, a.Deadline, lease, store.DefaultDeadline)
+		t.Fatalf("leased for %v with a deadline of %v; want %v and %v", a.LeaseFor, a.Deadline, lease,
+			store.DefaultDeadline)
 	}
 	if a.Attempt != 1 || a.Rescues != 0 {
 		t.Fatalf("attempt %d, rescues %d of a first delivery", a.Attempt, a.Rescues)

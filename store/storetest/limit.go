@@ -51,10 +51,12 @@ func badMessages(topic string) []pawl.Message {
 		{Key: []byte{}}, {Key: []byte(long(pawl.MaxKey + 1))},
 		{Priority: -1}, {Priority: pawl.MaxPriority + 1},
 		{Delay: -1}, {Delay: pawl.MaxDelay + 1},
-		{Headers: many}, {Headers: map[string]string{"": "x"}}, {Headers: map[string]string{"a": "\xff"}}, {Headers: map[string]string{"\xff": "a"}},
+		{Headers: many}, {Headers: map[string]string{"": "x"}}, {Headers: map[string]string{"a": "\xff"}},
+		{Headers: map[string]string{"\xff": "a"}},
 		{Headers: map[string]string{"a": long(pawl.MaxHeaderLen)}},
 		{Unique: pawl.Unique{Scope: "s"}}, {Unique: pawl.Unique{For: 1}}, {Unique: pawl.Unique{Key: "u", For: -1}},
-		{Unique: pawl.Unique{Key: long(pawl.MaxKey + 1)}}, {Unique: pawl.Unique{Key: "u", Scope: long(pawl.MaxKey + 1)}},
+		{Unique: pawl.Unique{Key: long(pawl.MaxKey + 1)}}, {Unique: pawl.Unique{Key: "u",
+			Scope: long(pawl.MaxKey + 1)}},
 	} {
 		m.Topic = topic
 		bad = append(bad, m)
@@ -75,10 +77,12 @@ func limitsOfAMessageAreTaken(t *T) {
 	many["rest"] = strings.Repeat("x", pawl.MaxHeaderLen-size)
 	t.Topic = strings.Repeat("Z", pawl.MaxTopic-4) + ".-_9"
 	m := pawl.Message{
-		ID: strings.Repeat("é", pawl.MaxID/2), Topic: t.Topic, Key: bytes.Repeat([]byte{0xff}, pawl.MaxKey), Priority: pawl.MaxPriority, Headers: many,
+		ID: strings.Repeat("é", pawl.MaxID/2), Topic: t.Topic, Key: bytes.Repeat([]byte{0xff}, pawl.MaxKey),
+		Priority: pawl.MaxPriority, Headers: many,
 	}
 	if t.has(store.CanUnique) {
-		m.Unique = pawl.Unique{Key: strings.Repeat("\xff", pawl.MaxKey), Scope: strings.Repeat("\x00", pawl.MaxKey), For: pawl.Forever}
+		m.Unique = pawl.Unique{Key: strings.Repeat("\xff", pawl.MaxKey), Scope: strings.Repeat("\x00", pawl.MaxKey),
+			For: pawl.Forever}
 	}
 	t.put(m)
 	t.wantMessage(t.claimOne().Message, m)
@@ -187,7 +191,8 @@ func emitHasALimit(t *T) {
 
 func claimHasALimit(t *T) {
 	t.put(t.msg("a"))
-	_, err := t.Store.Claim(t.ctx(), []store.Want{{Topic: t.Topic, Limit: store.MaxBatch}, {Topic: "other", Limit: 1}}, store.Lease{For: lease})
+	_, err := t.Store.Claim(t.ctx(), []store.Want{{Topic: t.Topic, Limit: store.MaxBatch}, {Topic: "other", Limit: 1}},
+		store.Lease{For: lease})
 	t.tooLarge(err)
 	t.wantBodies(t.claim(store.MaxBatch), "a")
 }
@@ -202,7 +207,8 @@ func leaseHasLimits(t *T) {
 	}
 	for _, w := range []store.Want{{Limit: -1}, {MaxBytes: -1}, {Run: -1}} {
 		w.Topic = t.Topic
-		if _, err := t.Store.Claim(t.ctx(), []store.Want{w}, store.Lease{For: lease}); !errors.Is(err, store.ErrInvalid) {
+		if _, err := t.Store.Claim(t.ctx(), []store.Want{w}, store.Lease{For: lease}); !errors.Is(err,
+			store.ErrInvalid) {
 			t.Fatalf("claim of %+v: %v; want %v", w, err, store.ErrInvalid)
 		}
 	}
@@ -220,7 +226,8 @@ func leaseOwnerIsText(t *T) {
 	t.put(t.msg("a"))
 	want := store.Want{Topic: t.Topic, Limit: 1}
 	for _, owner := range []string{strings.Repeat("x", 257), "\xff", "a\x00"} {
-		if _, err := t.Store.Claim(t.ctx(), []store.Want{want}, store.Lease{For: lease, Owner: owner}); !errors.Is(err, store.ErrInvalid) {
+		if _, err := t.Store.Claim(t.ctx(), []store.Want{want}, store.Lease{For: lease, Owner: owner}); !errors.Is(err,
+			store.ErrInvalid) {
 			t.Fatalf("claim by %q: %v; want %v", owner, err, store.ErrInvalid)
 		}
 	}

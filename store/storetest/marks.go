@@ -134,7 +134,8 @@ func (t *T) wantListed(scope, prefix string, want ...string) {
 
 func marksAreKept(t *T) {
 	t.noMark("a")
-	hostile := []string{"a", "A", "a/b", "%_'\"\\", "é 漢", "\x00", "\xff\xfe", "a\x00b", strings.Repeat("\xf0", pawl.MaxKey)}
+	hostile := []string{"a", "A", "a/b", "%_'\"\\", "é 漢", "\x00", "\xff\xfe", "a\x00b",
+		strings.Repeat("\xf0", pawl.MaxKey)}
 	want, versions := map[string]string{}, map[int64]bool{}
 	for _, scope := range []string{"s", "S", "\x00\xff", strings.Repeat("s", pawl.MaxKey)} {
 		var marks []pawl.Mark
@@ -369,9 +370,11 @@ func forgetFreesUniqueKeys(t *T) {
 		m.Unique = pawl.Unique{Key: key, Scope: scope, For: d}
 		return m
 	}
-	freed := []pawl.Message{unique("a", "scope", pawl.Forever), unique("b", "scope", time.Hour), unique("c", "scope", 0)}
+	freed := []pawl.Message{unique("a", "scope", pawl.Forever), unique("b", "scope", time.Hour),
+		unique("c", "scope", 0)}
 	kept := []pawl.Message{
-		unique("a", "scope2", pawl.Forever), unique("a", "scop", 0), unique("a", "", pawl.Forever), {Topic: "scope", Unique: pawl.Unique{Key: "a"}},
+		unique("a", "scope2", pawl.Forever), unique("a", "scop", 0), unique("a", "", pawl.Forever),
+		{Topic: "scope", Unique: pawl.Unique{Key: "a"}},
 	}
 	t.put(freed...)
 	t.put(kept...)

@@ -73,7 +73,8 @@ type mUnique struct {
 }
 
 func newModel(settings store.Topic) *model {
-	return &model{settings: settings, known: map[string]*mMessage{}, uniques: map[pawl.Unique]mUnique{}, ended: map[string]time.Duration{}}
+	return &model{settings: settings, known: map[string]*mMessage{}, uniques: map[pawl.Unique]mUnique{},
+		ended: map[string]time.Duration{}}
 }
 
 // append returns what the message is a duplicate of, if anything, by its id and

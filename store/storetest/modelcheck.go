@@ -145,7 +145,8 @@ func (w *walk) drain() {
 		if round > 400 {
 			w.Fatalf("%d lanes do not come to their end: %q first", len(w.m.lanes), w.m.lanes[0].queue[0].Body)
 		}
-		ds := w.claimAs(store.Want{Topic: w.Topic, Limit: 100, Run: 64}, store.Lease{For: half(1), Suspects: 32, Alone: true})
+		ds := w.claimAs(store.Want{Topic: w.Topic, Limit: 100, Run: 64},
+			store.Lease{For: half(1), Suspects: 32, Alone: true})
 		var items []planned
 		for _, d := range ds {
 			n := w.m.known[d.ID]

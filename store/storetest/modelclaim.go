@@ -107,7 +107,8 @@ func (m *model) inSolitude(groups []group, want store.Want, terms store.Lease) e
 		n := g.lane.queue[0]
 		weight += weigh(n)
 		if n.rescues >= 4 && (!terms.Alone || len(groups) > 1 || m.putOff(terms.For)) {
-			return fmt.Errorf("%q is one of %d lanes, alone %t, put off %t", n.Body, len(groups), terms.Alone, m.putOff(terms.For))
+			return fmt.Errorf("%q is one of %d lanes, alone %t, put off %t", n.Body, len(groups), terms.Alone,
+				m.putOff(terms.For))
 		}
 	}
 	if weight > terms.Suspects {
@@ -120,7 +121,8 @@ func (m *model) inSolitude(groups []group, want store.Want, terms store.Lease) e
 		if !m.waits(l) || l.queue[0].rescues < 4 {
 			continue
 		}
-		if len(groups) == 0 || groups[0].lane != l && (groups[0].lane.queue[0].rescues < 4 || before(l.queue[0], groups[0].lane.queue[0])) {
+		if len(groups) == 0 || groups[0].lane != l && (groups[0].lane.queue[0].rescues < 4 ||
+			before(l.queue[0], groups[0].lane.queue[0])) {
 			return fmt.Errorf("%q waits for solitude", l.queue[0].Body)
 		}
 	}
@@ -184,7 +186,8 @@ func (m *model) take(g group, want store.Want, terms store.Lease) error {
 		return fmt.Errorf("a run of %d; the cap is %d, the lane has %d", len(g.ds), want.Run, len(l.queue))
 	}
 	hard := m.now + m.settings.Deadline
-	l.lease = &mLease{fence: g.ds[0].Token.Fence, until: min(m.now+terms.For, hard), hard: hard, owner: terms.Owner, alone: terms.Alone && l.queue[0].rescues >= 4}
+	l.lease = &mLease{fence: g.ds[0].Token.Fence, until: min(m.now+terms.For, hard), hard: hard, owner: terms.Owner,
+		alone: terms.Alone && l.queue[0].rescues >= 4}
 	l.closed, l.maybe = 0, false
 	for i, d := range g.ds {
 		n := l.queue[i]
@@ -196,7 +199,8 @@ func (m *model) take(g group, want store.Want, terms store.Lease) error {
 		case n.rescues >= 2 && len(g.ds) > 1:
 			return fmt.Errorf("%q is a suspect, but one of a run of %d", d.Body, len(g.ds))
 		case d.Attempt != n.attempts+1 || d.Rescues != n.rescues:
-			return fmt.Errorf("%q says attempt %d and %d rescues; want %d and %d", d.Body, d.Attempt, d.Rescues, n.attempts+1, n.rescues)
+			return fmt.Errorf("%q says attempt %d and %d rescues; want %d and %d", d.Body, d.Attempt, d.Rescues,
+				n.attempts+1, n.rescues)
 		case d.Throttles != n.throttles:
 			return fmt.Errorf("%q says %d throttles; want %d", d.Body, d.Throttles, n.throttles)
 		case string(d.Body) != string(n.Body) || string(d.Key) != string(n.Key) || d.Priority != n.Priority:

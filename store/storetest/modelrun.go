@@ -38,7 +38,8 @@ func seeds(t testing.TB, n int) []uint64 {
 func runModel(t *testing.T, h Harness) {
 	d := h.describe(t)
 	for _, c := range store.AllCapabilities {
-		local := c == store.CanProcesses || c == store.CanSurvive || c == store.CanAttempts || c == store.CanTxAppend || c == store.CanWake
+		local := c == store.CanProcesses || c == store.CanSurvive || c == store.CanAttempts || c == store.CanTxAppend ||
+			c == store.CanWake
 		if !local && !d.Capabilities.Has(c) {
 			t.Logf("%s refuses the model: it lacks %s", d.Name, c)
 			return
@@ -134,11 +135,13 @@ func newWalk(t *T, seed uint64) *walk {
 		order = store.OrderNone
 	}
 	settings := store.Topic{
-		Name: t.Topic, Order: order, Deadline: pick(half(3), half(10)), Ageing: pick(time.Minute, 2*time.Minute, 10*time.Minute),
-		Park: r.IntN(3) == 0, Retain: pick(0, 0, half(5)), Version: 1,
+		Name: t.Topic, Order: order, Deadline: pick(half(3), half(10)),
+		Ageing: pick(time.Minute, 2*time.Minute, 10*time.Minute),
+		Park:   r.IntN(3) == 0, Retain: pick(0, 0, half(5)), Version: 1,
 	}
 	t.declare(store.Declaration{
-		Order: order, Deadline: settings.Deadline, Ageing: settings.Ageing, Park: &settings.Park, Retain: &settings.Retain,
+		Order: order, Deadline: settings.Deadline, Ageing: settings.Ageing, Park: &settings.Park,
+		Retain: &settings.Retain,
 	})
 	w := &walk{T: t, m: newModel(settings), base: t.storeNow()}
 	w.note("settings %+v", settings)
@@ -184,7 +187,8 @@ func pickOne[E any](w *walk, of ...E) E { return of[w.rand.IntN(len(of))] }
 // message makes a random message; names is the prefix of its unique keys.
 func (w *walk) message(names string) pawl.Message {
 	w.counter++
-	m := pawl.Message{Topic: w.Topic, Body: []byte("m" + strconv.Itoa(w.counter)), Priority: pickOne(w, 0, 0, 10, 50, 100)}
+	m := pawl.Message{Topic: w.Topic, Body: []byte("m" + strconv.Itoa(w.counter)),
+		Priority: pickOne(w, 0, 0, 10, 50, 100)}
 	if key := pickOne(w, "", "", "k", "K", "l", "m"); key != "" {
 		m.Key = []byte(key)
 	}
@@ -193,7 +197,8 @@ func (w *walk) message(names string) pawl.Message {
 	}
 	if w.oneIn(5) {
 		m.Unique = pawl.Unique{
-			Key: names + strconv.Itoa(w.rand.IntN(3)), Scope: pickOne(w, "", "s"), For: pickOne(w, 0, half(4), pawl.Forever, pawl.UntilClaimed),
+			Key: names + strconv.Itoa(w.rand.IntN(3)), Scope: pickOne(w, "", "s"),
+			For: pickOne(w, 0, half(4), pawl.Forever, pawl.UntilClaimed),
 		}
 	}
 	return m
@@ -261,7 +266,8 @@ func describe(msgs []pawl.Message) string {
 func (w *walk) claimStep() {
 	limit := pickOne(w, 0, 1, 1, 2, 3, 10, 100)
 	w.claimAs(store.Want{Topic: w.Topic, Limit: limit, Run: pickOne(w, 1, 2, 3, 64)},
-		store.Lease{For: pickOne(w, half(1), half(5)), Owner: pickOne(w, "", "a", "a", "b", "c"), Suspects: pickOne(w, 0, 1, 8, 32, 32), Alone: w.oneIn(2)})
+		store.Lease{For: pickOne(w, half(1), half(5)), Owner: pickOne(w, "", "a", "a", "b", "c"),
+			Suspects: pickOne(w, 0, 1, 8, 32, 32), Alone: w.oneIn(2)})
 }
 
 func (w *walk) claimAs(want store.Want, terms store.Lease) []pawl.Delivery {

@@ -14,7 +14,8 @@ import (
 func (w *walk) live() []*mLane {
 	var lanes []*mLane
 	for _, d := range w.held {
-		if n := w.m.known[d.ID]; n != nil && n.lane != nil && n.lane.lease != nil && n.lane.lease.fence == d.Token.Fence &&
+		if n := w.m.known[d.ID]; n != nil && n.lane != nil && n.lane.lease != nil &&
+			n.lane.lease.fence == d.Token.Fence &&
 			!slices.Contains(lanes, n.lane) {
 			lanes = append(lanes, n.lane)
 		}
@@ -139,7 +140,10 @@ func (w *walk) follow(items []planned) {
 	w.held = slices.DeleteFunc(w.held, func(d pawl.Delivery) bool {
 		n := w.m.known[d.ID]
 		ended := n == nil || n.lane == nil || n.lane.lease == nil || n.lane.lease.fence != d.Token.Fence
-		if ended && slices.ContainsFunc(items, func(p planned) bool { return p.d.Token.Fence == d.Token.Fence && p.d.Token.Lane == d.Token.Lane }) {
+		if ended && slices.ContainsFunc(items, func(p planned) bool {
+			return p.d.Token.Fence == d.Token.Fence &&
+				p.d.Token.Lane == d.Token.Lane
+		}) {
 			w.stale = append(w.stale, d)
 		}
 		return ended

@@ -13,7 +13,8 @@ import (
 
 func appendMutants() []mutant {
 	return []mutant{
-		{"uniqueForgotten", appending(func(m *pawl.Message) { m.Unique = pawl.Unique{} }), []string{"UniqueFirstWins", "UniqueWithinABatch"}},
+		{"uniqueForgotten", appending(func(m *pawl.Message) { m.Unique = pawl.Unique{} }),
+			[]string{"UniqueFirstWins", "UniqueWithinABatch"}},
 		{"uniqueOnlyWithoutID", appending(func(m *pawl.Message) {
 			if m.ID != "" {
 				m.Unique = pawl.Unique{}
@@ -24,8 +25,10 @@ func appendMutants() []mutant {
 				m.Unique.For = pawl.Forever
 			}
 		}), []string{"UniqueWhileItLives", "UniqueFreedByDeath", "UniqueFreedByCancel", "UniqueForADuration"}},
-		{"uniqueWhileItLivesAlways", appending(func(m *pawl.Message) { m.Unique.For = 0 }), []string{"UniqueForADuration", "UniqueForever", "UniqueUntilClaimed"}},
-		{"uniqueWithoutScope", appending(func(m *pawl.Message) { m.Unique.Scope = "" }), []string{"UniqueScopeCrossesTopics"}},
+		{"uniqueWhileItLivesAlways", appending(func(m *pawl.Message) { m.Unique.For = 0 }),
+			[]string{"UniqueForADuration", "UniqueForever", "UniqueUntilClaimed"}},
+		{"uniqueWithoutScope", appending(func(m *pawl.Message) { m.Unique.Scope = "" }),
+			[]string{"UniqueScopeCrossesTopics"}},
 		{"uniqueEverywhere", appending(func(m *pawl.Message) {
 			if m.Unique.Key != "" {
 				m.Unique.Scope = "s"
@@ -36,18 +39,23 @@ func appendMutants() []mutant {
 				u.Key, u.Scope = u.Scope+u.Key, "s"
 			}
 		}), []string{"UniqueScopeCrossesTopics"}},
-		{"uniqueCollation", appending(func(m *pawl.Message) { m.Unique.Key = strings.ToLower(m.Unique.Key) }), []string{"UniqueKeysAreBytes"}},
+		{"uniqueCollation", appending(func(m *pawl.Message) { m.Unique.Key = strings.ToLower(m.Unique.Key) }),
+			[]string{"UniqueKeysAreBytes"}},
 		{"idIsAUUID", appending(func(m *pawl.Message) {
 			if len(m.ID) == 36 {
 				m.ID = strings.ToLower(m.ID)
 			}
 		}), []string{"IDIsKept"}},
-		{"bodyTruncated", appending(func(m *pawl.Message) { m.Body = m.Body[:min(len(m.Body), 1<<20)] }), []string{"LargestBody"}},
-		{"headersLost", appending(func(m *pawl.Message) { m.Headers = nil }), []string{"MessageComesBackWhole", "LimitsOfAMessageAreTaken"}},
-		{"textBodies", appending(func(m *pawl.Message) { m.Body = []byte(strings.ToValidUTF8(string(m.Body), "?")) }), []string{"MessageComesBackWhole"}},
+		{"bodyTruncated", appending(func(m *pawl.Message) { m.Body = m.Body[:min(len(m.Body), 1<<20)] }),
+			[]string{"LargestBody"}},
+		{"headersLost", appending(func(m *pawl.Message) { m.Headers = nil }),
+			[]string{"MessageComesBackWhole", "LimitsOfAMessageAreTaken"}},
+		{"textBodies", appending(func(m *pawl.Message) { m.Body = []byte(strings.ToValidUTF8(string(m.Body), "?")) }),
+			[]string{"MessageComesBackWhole"}},
 		{"badItemRefusesAll", badItemRefusesAll, []string{"BadItemIsRefusedAlone", "ReceiptsAnswerInOrder"}},
 		{"badItemIsDropped", badItemIsDropped, []string{"BadItemIsRefusedAlone"}},
-		{"batchIdIgnored", batchIDIgnored, []string{"AppendRepeatedReturnsTheFirstOutcome", "AppendRepeatedAfterTheAck", "SettleRepeatedReturnsTheFirstOutcome", "SettleRepeatedEmitsOnce"}},
+		{"batchIdIgnored", batchIDIgnored, []string{"AppendRepeatedReturnsTheFirstOutcome", "AppendRepeatedAfterTheAck",
+			"SettleRepeatedReturnsTheFirstOutcome", "SettleRepeatedEmitsOnce"}},
 		{"emptyBatchIdRemembered", emptyBatchIDRemembered, []string{"EmptyBatchIDAsksForNoMemory"}},
 		{"givenUpIsSentLater", givenUpIsSentLater, []string{"CallerKeepsItsBytes"}},
 		{"batchForgottenSoon", batchForgottenSoon, []string{"BatchIsRememberedForAnHour"}},
@@ -131,18 +139,25 @@ func settleMutants() []mutant {
 		})
 	}
 	return []mutant{
-		{"ackLosesEmit", settling(func(s *store.Settlement) { s.Emit = nil }), []string{"EmitComesWithTheAck", "EmitOfARunAddsUp"}},
+		{"ackLosesEmit", settling(func(s *store.Settlement) { s.Emit = nil }),
+			[]string{"EmitComesWithTheAck", "EmitOfARunAddsUp"}},
 		{"emitBeforeAck", emitBeforeAck, []string{"EmitNeverWithoutTheAck", "InvalidEmitRefusesItsItem"}},
 		{"emitOnLost", emitOnLost, []string{"EmitNeverWithoutTheAck"}},
 		{"emitKeepsItsOwnID", emitKeepsItsOwnID, []string{"EmitIDsDerive"}},
 		{"emitIDsByTime", emitIDsByTime, []string{"EmitIDsDerive"}},
 		{"dupEmitIsError", dupEmitIsError, []string{"EmitDuplicateIsSkipped"}},
 		{"emitEndsTheRun", emitEndsTheRun, []string{"EmitLeavesTheRunOpen"}},
-		{"releaseCountsAttempt", on(store.Release, func(s *store.Settlement) { s.Verdict = store.Retry }), []string{"ReleaseCountsNothing", "ReasonIsOfTheLastTransition"}},
-		{"retryCountsNothing", on(store.Retry, func(s *store.Settlement) { s.Verdict = store.Release }), []string{"AttemptIsASettledFailure", "FailureIsOnRecord"}},
-		{"deadIsForgotten", on(store.Dead, func(s *store.Settlement) { s.Verdict, s.Failure = store.Ack, store.Failure{} }), []string{"DeadLettersAreComplete", "DeadIsNeverDelivered"}},
+		{"releaseCountsAttempt", on(store.Release, func(s *store.Settlement) { s.Verdict = store.Retry }),
+			[]string{"ReleaseCountsNothing", "ReasonIsOfTheLastTransition"}},
+		{"retryCountsNothing", on(store.Retry, func(s *store.Settlement) { s.Verdict = store.Release }),
+			[]string{"AttemptIsASettledFailure", "FailureIsOnRecord"}},
+		{"deadIsForgotten", on(store.Dead, func(s *store.Settlement) {
+			s.Verdict, s.Failure = store.Ack,
+				store.Failure{}
+		}), []string{"DeadLettersAreComplete", "DeadIsNeverDelivered"}},
 		{"errorsUnabridged", nothingCut, []string{"LongErrorsAreCut"}},
-		{"failureWithoutRule", settling(func(s *store.Settlement) { s.Failure.Rule = "" }), []string{"FailureIsOnRecord", "DeadLettersAreComplete"}},
+		{"failureWithoutRule", settling(func(s *store.Settlement) { s.Failure.Rule = "" }),
+			[]string{"FailureIsOnRecord", "DeadLettersAreComplete"}},
 		{"oneLostLosesAll", oneLostLosesAll, []string{"SettleTwiceIsFenced", "BatchMixesLanes"}},
 	}
 }
@@ -284,7 +299,8 @@ func callMutants() []mutant {
 		{"contextIgnored", contextIgnored, []string{"ContextIsHonoured"}},
 		{"emptyAppendIsAnError", emptyAppendIsAnError, []string{"EmptyCallsAreFine"}},
 		{"claimCreatesTheTopic", claimCreatesTheTopic, []string{"UnknownTopicIsEmpty"}},
-		{"topicCollation", appending(func(m *pawl.Message) { m.Topic = strings.ToLower(m.Topic) }), []string{"TopicNamesAreExact"}},
+		{"topicCollation", appending(func(m *pawl.Message) { m.Topic = strings.ToLower(m.Topic) }),
+			[]string{"TopicNamesAreExact"}},
 		{"limitsAreLower", limitsAreLower, []string{"LimitsOfAMessageAreTaken"}},
 		{"leaseOfAnyLength", leaseOfAnyLength, []string{"LeaseHasLimits"}},
 		{"onlyTheFirstWant", onlyTheFirstWant, []string{"ClaimOfSeveralTopics"}},

@@ -17,11 +17,17 @@ func laneMutants() []mutant {
 		{"oneLane", oneLane, []string{"NoKeyIsALaneOfItsOwn"}},
 		{"keyCollation", keyCollation, []string{"KeysAreBytes"}},
 		{"lastInFirstOut", lastInFirstOut, []string{"LaneKeepsItsOrder", "FirstComeFirstServed", "EmitKeepsItsOrder"}},
-		{"runReordered", claimed(inLanes(func(a, b *pawl.Delivery) int { return cmp.Compare(b.Token.Seq, a.Token.Seq) })),
+		{"runReordered", claimed(inLanes(func(a, b *pawl.Delivery) int {
+			return cmp.Compare(b.Token.Seq, a.Token.Seq)
+		})),
 			[]string{"RunIsTheHeadOfTheLane"}},
-		{"priorityReordersTheRun", claimed(inLanes(func(a, b *pawl.Delivery) int { return cmp.Compare(b.Priority, a.Priority) })),
+		{"priorityReordersTheRun", claimed(inLanes(func(a, b *pawl.Delivery) int {
+			return cmp.Compare(b.Priority, a.Priority)
+		})),
 			[]string{"PriorityNeverReordersALane"}},
-		{"delayedKeepsItsPlace", claimed(inLanes(func(a, b *pawl.Delivery) int { return a.EnqueuedAt.Compare(b.EnqueuedAt) })),
+		{"delayedKeepsItsPlace", claimed(inLanes(func(a, b *pawl.Delivery) int {
+			return a.EnqueuedAt.Compare(b.EnqueuedAt)
+		})),
 			[]string{"DelayedJoinsTheTail"}},
 		{"delayedBlocks", delayedBlocks, []string{"DelayedBlocksNobody"}},
 		{"delayIgnored", appending(func(m *pawl.Message) { m.Delay = 0 }), []string{"DelayPutsOff"}},
@@ -36,17 +42,22 @@ func laneMutants() []mutant {
 				s.After = 0
 			}
 		}), []string{"ReleaseKeepsTheHead"}},
-		{"holdIgnored", settling(func(s *store.Settlement) { s.Hold = 0 }), []string{"HoldClosesTheLane", "RunEndsWithAHold"}},
-		{"throttledIsAnAttempt", settling(func(s *store.Settlement) { s.Throttled = false }), []string{"ThrottledIsNoAttempt"}},
+		{"holdIgnored", settling(func(s *store.Settlement) { s.Hold = 0 }),
+			[]string{"HoldClosesTheLane", "RunEndsWithAHold"}},
+		{"throttledIsAnAttempt", settling(func(s *store.Settlement) { s.Throttled = false }),
+			[]string{"ThrottledIsNoAttempt"}},
 		{"factsForgotten", settling(func(s *store.Settlement) { s.Failure.Attrs = nil }), []string{"DeadKeepFacts"}},
 		{"deadFreesNothing", deadFreesNothing, []string{"DeadHeadFrees"}},
 		{"strandedTicket", strandedTicket, []string{"LaneGoesOn"}},
 		{"runNotCutOnRetry", runNotCut, []string{"RunEndsWithTheFirstOther", "RunRefusesAfterItsEnd"}},
 		{"settledOneByOne", settledOneByOne, []string{"RunSettlesInLaneOrder"}},
 		{"runFreedByItsFirstAck", runFreedByItsFirstAck, []string{"RunEndsWithItsLastAck", "RunIsAckedPieceByPiece"}},
-		{"runUnlimited", wanting(func(w *store.Want, _ *store.Lease) { w.Run = store.MaxBatch }), []string{"RunHasACap", "RunIsTheHeadOfTheLane"}},
-		{"bytesIgnored", wanting(func(w *store.Want, _ *store.Lease) { w.MaxBytes = 0 }), []string{"BytesAreBounded", "OversizeComesAlone", "BytesBoundARun"}},
-		{"limitPerLane", wanting(func(w *store.Want, _ *store.Lease) { w.Run, w.Limit = w.Limit, 100 }), []string{"LimitHolds"}},
+		{"runUnlimited", wanting(func(w *store.Want, _ *store.Lease) { w.Run = store.MaxBatch }),
+			[]string{"RunHasACap", "RunIsTheHeadOfTheLane"}},
+		{"bytesIgnored", wanting(func(w *store.Want, _ *store.Lease) { w.MaxBytes = 0 }),
+			[]string{"BytesAreBounded", "OversizeComesAlone", "BytesBoundARun"}},
+		{"limitPerLane", wanting(func(w *store.Want, _ *store.Lease) { w.Run, w.Limit = w.Limit, 100 }),
+			[]string{"LimitHolds"}},
 	}
 }
 
@@ -200,7 +211,8 @@ func runNotCut(b *broken) store.Store {
 				fences[s.Token.Fence] = true
 			}
 		}
-		return slices.DeleteFunc(refused, func(r store.Refusal) bool { return fences[batch.Items[r.Index].Token.Fence] }), err
+		return slices.DeleteFunc(refused,
+			func(r store.Refusal) bool { return fences[batch.Items[r.Index].Token.Fence] }), err
 	}
 	return b
 }

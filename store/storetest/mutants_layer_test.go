@@ -17,11 +17,16 @@ import (
 // is about them.
 func TestModelRejectsMutants(t *testing.T) {
 	names := []string{
-		"noFence", "extendNothing", "leaseOfAnHour", "noLanes", "oneLane", "lastInFirstOut", "runReordered", "delayedBlocks", "delayIgnored",
-		"retryLosesHead", "retryIgnoresAfter", "releaseIgnoresAfter", "holdIgnored", "deadFreesNothing", "strandedTicket", "settledOneByOne",
-		"runFreedByItsFirstAck", "rankIgnoresPriority", "rankIgnoresAge", "retryChangesRank", "rescueBlamesAll", "rescueCountsAttempt",
-		"suspectsUnweighed", "suspectsHeldBack", "solitudeHasCompany", "solitudeUnpromised", "lonelyNeverKills", "uniqueForgotten", "uniqueForeverAlways", "batchIdIgnored", "ackLosesEmit", "emitIDsByTime",
-		"releaseCountsAttempt", "retryCountsNothing", "pauseIgnored", "parkIgnored", "retainIgnored", "cancelLeased", "ackedHandedOutAgain",
+		"noFence", "extendNothing", "leaseOfAnHour", "noLanes", "oneLane", "lastInFirstOut", "runReordered",
+		"delayedBlocks", "delayIgnored",
+		"retryLosesHead", "retryIgnoresAfter", "releaseIgnoresAfter", "holdIgnored", "deadFreesNothing",
+		"strandedTicket", "settledOneByOne",
+		"runFreedByItsFirstAck", "rankIgnoresPriority", "rankIgnoresAge", "retryChangesRank", "rescueBlamesAll",
+		"rescueCountsAttempt",
+		"suspectsUnweighed", "suspectsHeldBack", "solitudeHasCompany", "solitudeUnpromised", "lonelyNeverKills",
+		"uniqueForgotten", "uniqueForeverAlways", "batchIdIgnored", "ackLosesEmit", "emitIDsByTime",
+		"releaseCountsAttempt", "retryCountsNothing", "pauseIgnored", "parkIgnored", "retainIgnored", "cancelLeased",
+		"ackedHandedOutAgain",
 	}
 	for _, m := range mutants() {
 		if !slices.Contains(names, m.name) {

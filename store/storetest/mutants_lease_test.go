@@ -14,10 +14,12 @@ func leaseMutants() []mutant {
 	return []mutant{
 		{"noFence", noFence, []string{"SettleAfterLossIsFenced", "ExtendOfALostLeaseChangesNothing"}},
 		{"tokenReuse", tokenReuse, []string{"SettleAfterLossIsFenced"}},
-		{"lostIsNotReported", lostIsNotReported, []string{"SettleAfterLossIsFenced", "SettleTwiceIsFenced", "UnknownTokenIsStale"}},
+		{"lostIsNotReported", lostIsNotReported, []string{"SettleAfterLossIsFenced", "SettleTwiceIsFenced",
+			"UnknownTokenIsStale"}},
 		{"lostIsAnError", lostIsAnError, []string{"SettleAfterLossIsFenced"}},
 		{"extendPastDeadline", extendPastDeadline, []string{"ExtendStopsAtTheDeadline"}},
-		{"extendNothing", extendNothing, []string{"ExtendProlongs", "ExtendOfOneExtendsTheRun", "ExtendReportsWhatIsLost"}},
+		{"extendNothing", extendNothing, []string{"ExtendProlongs", "ExtendOfOneExtendsTheRun",
+			"ExtendReportsWhatIsLost"}},
 		{"extendStopsAtTheFirstLost", extendStopsAtTheFirstLost, []string{"ExtendReportsWhatIsLost"}},
 		{"leaseOfAnHour", wanting(func(_ *store.Want, l *store.Lease) { l.For = time.Hour }), []string{"LeaseEnds"}},
 		{"ackedHandedOutAgain", ackedHandedOutAgain, []string{"AckIsFinal"}},
@@ -93,7 +95,8 @@ func tokenReuse(b *broken) store.Store {
 func lostIsNotReported(b *broken) store.Store {
 	b.onSettle = func(ctx context.Context, batch store.Batch[store.Settlement]) ([]store.Refusal, error) {
 		refused, err := b.Store.Settle(ctx, batch)
-		return slices.DeleteFunc(refused, func(r store.Refusal) bool { return errors.Is(r.Err, pawl.ErrLeaseLost) }), err
+		return slices.DeleteFunc(refused, func(r store.Refusal) bool { return errors.Is(r.Err, pawl.ErrLeaseLost) }),
+			err
 	}
 	return b
 }

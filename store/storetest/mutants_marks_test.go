@@ -98,7 +98,8 @@ func markMutants() []mutant {
 			}
 		}), []string{"MarksListByKey"}},
 		{"marksListByVersion", marks(func(b *brokenMarks) { b.onList = b.byVersion }), []string{"MarksListByKey"}},
-		{"forgetLeavesUniqueKeys", marks(func(b *brokenMarks) { b.onForget = b.forgetMarksOnly }), []string{"ForgetFreesUniqueKeys"}},
+		{"forgetLeavesUniqueKeys", marks(func(b *brokenMarks) { b.onForget = b.forgetMarksOnly }),
+			[]string{"ForgetFreesUniqueKeys"}},
 		{"forgetForgetsNothing", marks(func(b *brokenMarks) {
 			b.onForget = func(context.Context, string) error { return nil }
 		}), []string{"ForgetRemovesAScope", "ForgetFreesUniqueKeys"}},
@@ -114,7 +115,8 @@ func (b *brokenMarks) byVersion(scope, prefix string) iter.Seq2[store.Marked, er
 		}
 	}
 	return func(yield func(store.Marked, error) bool) {
-		for _, m := range slices.SortedFunc(maps.Values(all), func(a, b store.Marked) int { return cmp.Compare(a.Version, b.Version) }) {
+		for _, m := range slices.SortedFunc(maps.Values(all),
+			func(a, b store.Marked) int { return cmp.Compare(a.Version, b.Version) }) {
 			if !yield(m, nil) {
 				return
 			}
@@ -128,7 +130,8 @@ func (b *brokenMarks) forgetMarksOnly(ctx context.Context, scope string) error {
 		if err != nil {
 			return err
 		}
-		if _, err := b.Marks.PutMarks(ctx, pawl.Mark{Scope: scope, Key: m.Key, If: store.AnyVersion, Remove: true}); err != nil {
+		if _, err := b.Marks.PutMarks(ctx, pawl.Mark{Scope: scope, Key: m.Key, If: store.AnyVersion,
+			Remove: true}); err != nil {
 			return err
 		}
 	}

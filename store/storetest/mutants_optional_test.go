@@ -13,9 +13,10 @@ import (
 )
 
 func optionalMutants() []mutant {
-	return slices.Concat(topicMutants(), lookMutants(), deadMutants(), stateMutants(), markMutants(), paceMutants(), resultMutants(), []mutant{
-		{"wakeNever", func(b *broken) store.Store { return deaf{b} }, []string{"WakeOnAppend", "WakeWhenDue"}},
-	})
+	return slices.Concat(topicMutants(), lookMutants(), deadMutants(), stateMutants(), markMutants(), paceMutants(),
+		resultMutants(), []mutant{
+			{"wakeNever", func(b *broken) store.Store { return deaf{b} }, []string{"WakeOnAppend", "WakeWhenDue"}},
+		})
 }
 
 type deaf struct{ *broken }
@@ -84,18 +85,30 @@ func topicMutants() []mutant {
 		return topics(func(t *brokenTopics) { t.onStats = change })
 	}
 	return []mutant{
-		{"orderIgnored", declaring(func(d *store.Declaration) { d.Order = "" }), []string{"NoOrderNoLanes", "DeclareCreates"}},
-		{"deadlineIgnored", declaring(func(d *store.Declaration) { d.Deadline = 0 }), []string{"LeaseNeverOutlivesTheDeadline", "ExtendStopsAtTheDeadline"}},
-		{"ageingIgnored", declaring(func(d *store.Declaration) { d.Ageing = 0 }), []string{"AgeingIsExact", "AgeingChangesForLaterOnes"}},
-		{"parkIgnored", declaring(func(d *store.Declaration) { d.Park = nil }), []string{"ParkSendsFollowersToTheDead", "ParkTakesTheRestOfTheRun", "ParkTakesWhatComesLater"}},
-		{"retainIgnored", declaring(func(d *store.Declaration) { d.Retain = nil }), []string{"RetainKeepsTheAcked", "IDOfTheRetainedIsTaken"}},
+		{"orderIgnored", declaring(func(d *store.Declaration) { d.Order = "" }),
+			[]string{"NoOrderNoLanes", "DeclareCreates"}},
+		{"deadlineIgnored", declaring(func(d *store.Declaration) { d.Deadline = 0 }),
+			[]string{"LeaseNeverOutlivesTheDeadline", "ExtendStopsAtTheDeadline"}},
+		{"ageingIgnored", declaring(func(d *store.Declaration) { d.Ageing = 0 }),
+			[]string{"AgeingIsExact", "AgeingChangesForLaterOnes"}},
+		{"parkIgnored", declaring(func(d *store.Declaration) { d.Park = nil }),
+			[]string{"ParkSendsFollowersToTheDead", "ParkTakesTheRestOfTheRun", "ParkTakesWhatComesLater"}},
+		{"retainIgnored", declaring(func(d *store.Declaration) { d.Retain = nil }),
+			[]string{"RetainKeepsTheAcked", "IDOfTheRetainedIsTaken"}},
 		{"declareOverwrites", topics(declareOverwrites), []string{"DeclareConflicts", "AlteredIsDeclared"}},
 		{"alterIgnoresTheVersion", topics(alterIgnoresTheVersion), []string{"AlterComparesTheVersion"}},
-		{"pauseIgnored", pausing(func(*time.Duration) bool { return true }), []string{"PauseStopsClaims", "TimedPauseEndsByItself", "PauseSaysWhy"}},
-		{"pauseNeverEnds", pausing(func(d *time.Duration) bool { *d = 0; return false }), []string{"TimedPauseEndsByItself", "PauseReplacesThePause"}},
-		{"statsForgetCancelled", figures(func(st *store.TopicStats) { st.Cancelled = 0 }), []string{"StatsCountTotals", "StatsAddUp"}},
-		{"statsCountHeldAsWaiting", figures(func(st *store.TopicStats) { st.Waiting, st.Delayed = st.Waiting+st.Delayed, 0 }), []string{"StatsCountStates"}},
-		{"duplicatesUncounted", figures(func(st *store.TopicStats) { st.Duplicates = 0 }), []string{"StatsCountTotals", "EmitDuplicateIsSkipped", "DuplicateStoresNothing"}},
+		{"pauseIgnored", pausing(func(*time.Duration) bool { return true }),
+			[]string{"PauseStopsClaims", "TimedPauseEndsByItself", "PauseSaysWhy"}},
+		{"pauseNeverEnds", pausing(func(d *time.Duration) bool { *d = 0; return false }),
+			[]string{"TimedPauseEndsByItself", "PauseReplacesThePause"}},
+		{"statsForgetCancelled", figures(func(st *store.TopicStats) { st.Cancelled = 0 }),
+			[]string{"StatsCountTotals", "StatsAddUp"}},
+		{"statsCountHeldAsWaiting", figures(func(st *store.TopicStats) {
+			st.Waiting, st.Delayed = st.Waiting+st.Delayed,
+				0
+		}), []string{"StatsCountStates"}},
+		{"duplicatesUncounted", figures(func(st *store.TopicStats) { st.Duplicates = 0 }),
+			[]string{"StatsCountTotals", "EmitDuplicateIsSkipped", "DuplicateStoresNothing"}},
 		{"oldestUntold", figures(func(st *store.TopicStats) { st.OldestWaiting = 0 }), []string{"OldestWaitingIsTold"}},
 	}
 }
@@ -107,7 +120,8 @@ func declareOverwrites(t *brokenTopics) {
 		if err != nil || now.Version == 0 {
 			return
 		}
-		now.Order, now.Deadline, now.Ageing = cmp.Or(d.Order, now.Order), cmp.Or(d.Deadline, now.Deadline), cmp.Or(d.Ageing, now.Ageing)
+		now.Order, now.Deadline, now.Ageing = cmp.Or(d.Order, now.Order), cmp.Or(d.Deadline, now.Deadline),
+			cmp.Or(d.Ageing, now.Ageing)
 		if _, err := t.Topics.Alter(context.Background(), now); err == nil {
 			*d = store.Declaration{Name: d.Name}
 		}
@@ -173,21 +187,30 @@ func lookMutants() []mutant {
 	}
 	return []mutant{
 		{"cancelLeased", cancelLeased, []string{"CancelRefuses"}},
-		{"cancelIsSilent", looking(func(i *brokenInspector) { i.onCancel = func(refused map[string]error) { clear(refused) } }), []string{"CancelRefuses"}},
-		{"listOnePage", looking(func(i *brokenInspector) { i.onList = onePage }), []string{"ListIsComplete", "ListBearsChanges"}},
-		{"listLimitsFirst", looking(func(i *brokenInspector) { i.onList = i.stillThere }), []string{"ListLimitCountsWhatIsYielded"}},
+		{"cancelIsSilent",
+			looking(func(i *brokenInspector) { i.onCancel = func(refused map[string]error) { clear(refused) } }),
+			[]string{"CancelRefuses"}},
+		{"listOnePage", looking(func(i *brokenInspector) { i.onList = onePage }),
+			[]string{"ListIsComplete", "ListBearsChanges"}},
+		{"listLimitsFirst", looking(func(i *brokenInspector) { i.onList = i.stillThere }),
+			[]string{"ListLimitCountsWhatIsYielded"}},
 		{"listUnordered", looking(func(i *brokenInspector) { i.onList = byBody }), []string{"ListByRank"}},
-		{"historyLost", getting(func(r *store.Record) { r.History = nil }), []string{"FailureIsOnRecord", "HistoryIsOldestFirst", "RescueIsOnRecord"}},
-		{"companyKills", getting(func(r *store.Record) { r.Lonely = max(r.Lonely, r.Rescues-1) }), []string{"RescuesInCompanyNeverKill"}},
-		{"historyNewestFirst", getting(func(r *store.Record) { slices.Reverse(r.History) }), []string{"HistoryIsOldestFirst"}},
-		{"historyOfTheLastOnly", getting(func(r *store.Record) { r.History = r.History[max(0, len(r.History)-1):] }), []string{"HistoryIsOldestFirst", "DeadCountsAnAttempt"}},
+		{"historyLost", getting(func(r *store.Record) { r.History = nil }),
+			[]string{"FailureIsOnRecord", "HistoryIsOldestFirst", "RescueIsOnRecord"}},
+		{"companyKills", getting(func(r *store.Record) { r.Lonely = max(r.Lonely, r.Rescues-1) }),
+			[]string{"RescuesInCompanyNeverKill"}},
+		{"historyNewestFirst", getting(func(r *store.Record) { slices.Reverse(r.History) }),
+			[]string{"HistoryIsOldestFirst"}},
+		{"historyOfTheLastOnly", getting(func(r *store.Record) { r.History = r.History[max(0, len(r.History)-1):] }),
+			[]string{"HistoryIsOldestFirst", "DeadCountsAnAttempt"}},
 		{"uniqueNotOnRecord", getting(func(r *store.Record) { r.Unique = pawl.Unique{} }), []string{"RecordIsWhole"}},
 		{"dueStaysDelayed", getting(func(r *store.Record) {
 			if r.Delay > 0 {
 				r.State = store.Delayed
 			}
 		}), []string{"DueIsWaiting"}},
-		{"reasonOfTheFirst", getting(func(r *store.Record) { r.Reason = "appended" }), []string{"ReasonIsOfTheLastTransition"}},
+		{"reasonOfTheFirst", getting(func(r *store.Record) { r.Reason = "appended" }),
+			[]string{"ReasonIsOfTheLastTransition"}},
 	}
 }
 
@@ -197,7 +220,8 @@ func cancelLeased(b *broken) store.Store {
 	return &brokenInspector{Store: b, Inspector: inner, onCancel: func(refused map[string]error) {
 		for id := range refused {
 			if r, err := inner.Get(context.Background(), id); err == nil && r.State == store.Leased {
-				_, _ = b.Store.Settle(context.Background(), store.NewBatch(store.Settlement{Token: r.Lease.Token, ID: id, Verdict: store.Ack}))
+				_, _ = b.Store.Settle(context.Background(), store.NewBatch(store.Settlement{Token: r.Lease.Token,
+					ID: id, Verdict: store.Ack}))
 				delete(refused, id)
 			}
 		}
@@ -217,7 +241,8 @@ func onePage(_ store.Filter, seq iter.Seq2[store.Record, error]) iter.Seq2[store
 
 // stillThere leaves out of a limited listing what is gone, and lets nothing take
 // its place.
-func (i *brokenInspector) stillThere(_ store.Filter, seq iter.Seq2[store.Record, error]) iter.Seq2[store.Record, error] {
+func (i *brokenInspector) stillThere(_ store.Filter,
+	seq iter.Seq2[store.Record, error]) iter.Seq2[store.Record, error] {
 	return func(yield func(store.Record, error) bool) {
 		for r, err := range seq {
 			if _, gone := i.Inspector.Get(context.Background(), r.ID); gone == nil && !yield(r, err) {
@@ -335,20 +360,27 @@ func deadMutants() []mutant {
 	}
 	return []mutant{
 		{"replayToHead", dead(replayToHead), []string{"ReplayJoinsTheTail", "ReplayRanksAnew"}},
-		{"replayInOrderOfIDs", dead(func(d *brokenDead) { d.onReplay = func(ids []string) { slices.Sort(ids) } }), []string{"ReplayKeepsTheOrderOfIDs"}},
+		{"replayInOrderOfIDs", dead(func(d *brokenDead) { d.onReplay = func(ids []string) { slices.Sort(ids) } }),
+			[]string{"ReplayKeepsTheOrderOfIDs"}},
 		{"replayKeepsAttempts", dead(replayKeepsAttempts), []string{"ReplayCountsAnew"}},
-		{"deadWithoutHeaders", changed(func(r *store.Record) bool { r.Headers = nil; return true }), []string{"DeadLettersAreComplete"}},
-		{"deadWithoutHistory", changed(func(r *store.Record) bool { r.History = nil; return true }), []string{"DeadLettersAreComplete", "DeathCanRepeat"}},
+		{"deadWithoutHeaders", changed(func(r *store.Record) bool { r.Headers = nil; return true }),
+			[]string{"DeadLettersAreComplete"}},
+		{"deadWithoutHistory", changed(func(r *store.Record) bool { r.History = nil; return true }),
+			[]string{"DeadLettersAreComplete", "DeathCanRepeat"}},
 		{"deadCapped", dead(func(d *brokenDead) { d.onDead = cappedAt1000 }), []string{"DeadOldestFirst"}},
 		{"deadExpire", deadExpire, []string{"DeadIsNeverDelivered"}},
 		{"textIsOfTheReason", dead(func(d *brokenDead) { d.onDead = textOfTheReason }), []string{"DeadHaveTheText"}},
-		{"amendForgetsHeaders", dead(func(d *brokenDead) { d.onAmend = func(a *store.Amendment) { a.Headers = nil } }), []string{"AmendChangesWhereItIs"}},
-		{"buriedDieNow", dead(func(d *brokenDead) { d.onBury = func(r *store.Record) { r.DeadAt = d.now() } }), []string{"BuryStoresThemAsTheyAre"}},
-		{"buriedWithoutHistory", dead(func(d *brokenDead) { d.onBury = func(r *store.Record) { r.History = nil } }), []string{"BuryStoresThemAsTheyAre"}},
+		{"amendForgetsHeaders", dead(func(d *brokenDead) { d.onAmend = func(a *store.Amendment) { a.Headers = nil } }),
+			[]string{"AmendChangesWhereItIs"}},
+		{"buriedDieNow", dead(func(d *brokenDead) { d.onBury = func(r *store.Record) { r.DeadAt = d.now() } }),
+			[]string{"BuryStoresThemAsTheyAre"}},
+		{"buriedWithoutHistory", dead(func(d *brokenDead) { d.onBury = func(r *store.Record) { r.History = nil } }),
+			[]string{"BuryStoresThemAsTheyAre"}},
 		{"buryReplaces", dead(func(d *brokenDead) {
 			d.buried = func(ids []string) { _, _ = d.Purge(context.Background(), ids...) }
 		}), []string{"BuryRefuses"}},
-		{"purgeIsSilent", dead(func(d *brokenDead) { d.onPurge = func(refused map[string]error) { clear(refused) } }), []string{"PurgeRemovesForGood"}},
+		{"purgeIsSilent", dead(func(d *brokenDead) { d.onPurge = func(refused map[string]error) { clear(refused) } }),
+			[]string{"PurgeRemovesForGood"}},
 	}
 }
 
@@ -409,7 +441,8 @@ func replayKeepsAttempts(d *brokenDead) {
 // deadExpire forgets dead letters after a month.
 func deadExpire(b *broken) store.Store {
 	inner, _ := store.As[store.DeadLetters](b.Store)
-	return &brokenDead{broken: b, DeadLetters: inner, onDead: func(_ store.DeadFilter, seq iter.Seq2[store.Record, error]) iter.Seq2[store.Record, error] {
+	return &brokenDead{broken: b, DeadLetters: inner, onDead: func(_ store.DeadFilter,
+		seq iter.Seq2[store.Record, error]) iter.Seq2[store.Record, error] {
 		return func(yield func(store.Record, error) bool) {
 			for r, err := range seq {
 				if b.now().Sub(r.DeadAt) < 30*24*time.Hour && !yield(r, err) {

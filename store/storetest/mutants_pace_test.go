@@ -56,7 +56,8 @@ func paceMutants() []mutant {
 				p.Hold = time.Minute
 			}
 		}), []string{"HoldsAreForAll"}},
-		{"paceTakesNoMoreThanOne", asking(func(p *store.Pace) { p.N = min(p.N, 1) }), []string{"PermitsComeInTurn", "PacesAreForgotten"}},
+		{"paceTakesNoMoreThanOne", asking(func(p *store.Pace) { p.N = min(p.N, 1) }),
+			[]string{"PermitsComeInTurn", "PacesAreForgotten"}},
 		{"paceSaysNoWait", answering(func(_ []store.Pace, answers []store.Paced) {
 			for i := range answers {
 				answers[i].Wait = 0

@@ -16,7 +16,8 @@ type brokenResults struct {
 	onRemove func(upTo *int64)
 }
 
-func (b *brokenResults) ScanResults(ctx context.Context, topic string, after int64, limit int) ([]store.Result, int64, error) {
+func (b *brokenResults) ScanResults(ctx context.Context, topic string, after int64, limit int) ([]store.Result,
+	int64, error) {
 	results, next, err := b.Results.ScanResults(ctx, topic, after, limit)
 	if err == nil && b.onScan != nil {
 		results = b.onScan(results, &next)
@@ -64,6 +65,7 @@ func resultMutants() []mutant {
 			}
 			return results
 		}), []string{"ResultsAreWhole"}},
-		{"removesAllResults", with(func(b *brokenResults) { b.onRemove = func(upTo *int64) { *upTo += 1000 } }), []string{"ResultsAreRemoved"}},
+		{"removesAllResults", with(func(b *brokenResults) { b.onRemove = func(upTo *int64) { *upTo += 1000 } }),
+			[]string{"ResultsAreRemoved"}},
 	}
 }

@@ -32,7 +32,8 @@ func (e *brokenEntries) GetState(ctx context.Context, key string) (store.Entry, 
 	return e.result(e.Entries.GetState(ctx, key))
 }
 
-func (e *brokenEntries) PutState(ctx context.Context, key string, value []byte, version int64, writer string) (store.Entry, error) {
+func (e *brokenEntries) PutState(ctx context.Context, key string, value []byte, version int64,
+	writer string) (store.Entry, error) {
 	if e.onPut != nil {
 		e.onPut(key, &version)
 	}
@@ -71,7 +72,9 @@ func stateMutants() []mutant {
 		{"stateComparesNothing", entries(func(e *brokenEntries) {
 			e.onPut = func(_ string, v *int64) { *v = store.AnyVersion }
 		}), []string{"StateComparesVersions"}},
-		{"stateDeletesAnyVersion", entries(func(e *brokenEntries) { e.onDelete = func(v *int64) { *v = store.AnyVersion } }), []string{"StateComparesVersions"}},
+		{"stateDeletesAnyVersion",
+			entries(func(e *brokenEntries) { e.onDelete = func(v *int64) { *v = store.AnyVersion } }),
+			[]string{"StateComparesVersions"}},
 		{"stateVersionsByKey", entries(versionsByKey), []string{"StateVersionsGrow"}},
 		{"statePrefixIsAPattern", listed(prefixAsPattern), []string{"StateListsByPrefix"}},
 		{"stateListsAll", listed(func(e *brokenEntries, prefix string, _ int64) iter.Seq2[store.Entry, error] {
@@ -103,7 +106,8 @@ func versionsByKey(e *brokenEntries) {
 
 // prefixAsPattern matches as LIKE does.
 func prefixAsPattern(e *brokenEntries, prefix string, after int64) iter.Seq2[store.Entry, error] {
-	pattern := strings.NewReplacer("%", "*", "_", "?", "/", "|", "*", `\*`, "?", `\?`, "[", `\[`, `\`, `\\`).Replace(prefix) + "*"
+	pattern := strings.NewReplacer("%", "*", "_", "?", "/", "|", "*", `\*`, "?", `\?`, "[", `\[`, `\`,
+		`\\`).Replace(prefix) + "*"
 	return func(yield func(store.Entry, error) bool) {
 		for got, err := range e.Entries.ListState(context.Background(), "", after) {
 			ok, _ := path.Match(pattern, strings.ReplaceAll(got.Key, "/", "|"))

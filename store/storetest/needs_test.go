@@ -56,7 +56,8 @@ func without(lost ...store.Capability) breakage {
 		}
 		l.onSettle = func(ctx context.Context, batch store.Batch[store.Settlement]) ([]store.Refusal, error) {
 			for _, s := range batch.Items {
-				if s.Validate() == nil && (!has(store.CanEmitAtomic) && len(s.Emit) > 0 || !has(store.CanDelay) && s.Hold > 0) {
+				if s.Validate() == nil && (!has(store.CanEmitAtomic) && len(s.Emit) > 0 ||
+					!has(store.CanDelay) && s.Hold > 0) {
 					return nil, errLacks
 				}
 			}
@@ -192,7 +193,8 @@ func (l *lacking) withSome(has func(store.Capability) bool, kept values) store.S
 // something, what is not refused passes.
 func TestNeedsAreStated(t *testing.T) {
 	for _, lost := range [][]store.Capability{
-		nil, {store.CanTopics}, {store.CanLookup}, {store.CanDeadLetters}, {store.CanLookup, store.CanDeadLetters}, {store.CanWake},
+		nil, {store.CanTopics}, {store.CanLookup}, {store.CanDeadLetters}, {store.CanLookup, store.CanDeadLetters},
+		{store.CanWake},
 		{store.CanState}, {store.CanMarks}, {store.CanPace}, {store.CanResults},
 		{store.CanDelay}, {store.CanUnique}, {store.CanEmitAtomic}, {store.CanRepeatBatch},
 	} {

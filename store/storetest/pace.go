@@ -62,7 +62,8 @@ func (t *T) wantPaced(p store.Pace, taken bool, wait time.Duration) {
 
 func (t *T) isPaced(got store.Paced, taken bool, wait time.Duration) {
 	t.Helper()
-	if got.Taken != taken || got.Wait > wait+time.Second || got.Wait < max(wait-2*time.Minute, 0) || !taken && got.Wait <= 0 {
+	if got.Taken != taken || got.Wait > wait+time.Second || got.Wait < max(wait-2*time.Minute, 0) ||
+		!taken && got.Wait <= 0 {
 		t.Fatalf("%+v; want taken %t after %v", got, taken, wait)
 	}
 }
@@ -129,7 +130,8 @@ func pacesAreForgotten(t *T) {
 func pacesAreRefused(t *T) {
 	good := pace("good", 3, 0)
 	for _, bad := range []store.Pace{
-		{}, pace("", 1, 0), pace(strings.Repeat("k", pawl.MaxKey+1), 1, 0), pace("k", 4, 0), pace("k", -1, 0), pace("k", 1, -1),
+		{}, pace("", 1, 0), pace(strings.Repeat("k", pawl.MaxKey+1), 1, 0), pace("k", 4, 0), pace("k", -1, 0),
+		pace("k", 1, -1),
 		pace("k", 0, 0), {Key: "k", N: 1}, {Key: "k", N: 1, Every: -1}, {Key: "k", N: 1, Every: time.Hour, Burst: -1},
 		{Key: "k", N: 1, Every: pawl.MaxDelay, Burst: 2}, holdFor("k", -1), holdFor("k", pawl.MaxDelay+1),
 		{Key: "k", N: 1, Every: time.Hour, Hold: 1}, pace("k", 1, pawl.MaxDelay+1), good,

@@ -12,7 +12,8 @@ func processSentences() []Sentence {
 	all := []Sentence{
 		{Name: "PeerSeesWhatWasAppended", Needs: needs(store.CanAnyProcess), Test: peerSeesWhatWasAppended,
 			Text: "Once Append returned, any process can see and claim the message."},
-		{Name: "PeerRespectsTheLease", Needs: needs(store.CanAnyProcess, store.CanExclusive), Test: peerRespectsTheLease,
+		{Name: "PeerRespectsTheLease", Needs: needs(store.CanAnyProcess, store.CanExclusive),
+			Test: peerRespectsTheLease,
 			Text: "A message is under at most one live lease across processes, a lane is held once across processes."},
 		{Name: "PeerFences", Needs: needs(store.CanAnyProcess, store.CanDeadline), Test: peerFences,
 			Text: "A lease that ended is taken over by another process, and its token is stale everywhere."},
@@ -26,7 +27,8 @@ func processSentences() []Sentence {
 			Text: "A batch id is remembered across processes."},
 		{Name: "PeerSharesSettings", Needs: needs(store.CanTopics), Test: peerSharesSettings,
 			Text: "Settings of a topic hold in every process; two that disagree conflict."},
-		{Name: "PauseStopsEveryProcess", Needs: needs(store.CanAnyProcess, store.CanTopics), Test: pauseStopsEveryProcess,
+		{Name: "PauseStopsEveryProcess", Needs: needs(store.CanAnyProcess, store.CanTopics),
+			Test: pauseStopsEveryProcess,
 			Text: "Pause stops claims in every process within two seconds, and resume lets them go on."},
 		{Name: "PeerOutlivesClose", Needs: needs(store.CanAnyProcess), Test: peerOutlivesClose,
 			Text: "Close ends one handle only; its leases stay, and end by themselves."},
@@ -39,7 +41,8 @@ func processSentences() []Sentence {
 
 func (t *T) peerClaim(peer store.Store, n int) []pawl.Delivery {
 	t.Helper()
-	return t.claimFrom(peer, store.Lease{For: lease, Owner: "peer", Suspects: store.MaxSuspects}, store.Want{Topic: t.Topic, Limit: n})
+	return t.claimFrom(peer, store.Lease{For: lease, Owner: "peer", Suspects: store.MaxSuspects},
+		store.Want{Topic: t.Topic, Limit: n})
 }
 
 func peerSeesWhatWasAppended(t *T) {
@@ -101,7 +104,8 @@ func peerKeepsTheOrder(t *T) {
 		t.appendTo(s, t.keyed("k", b))
 	}
 	for i := 0; i < len(want); i += 3 {
-		ds := t.claimFrom([]store.Store{t.Store, peer}[i%2], store.Lease{For: lease}, store.Want{Topic: t.Topic, Limit: 3})
+		ds := t.claimFrom([]store.Store{t.Store, peer}[i%2], store.Lease{For: lease},
+			store.Want{Topic: t.Topic, Limit: 3})
 		t.wantBodies(ds, want[i:i+3]...)
 		t.ack(ds...)
 	}

@@ -188,7 +188,8 @@ func onePool(t *T) {
 		for round := range rounds {
 			var msgs []pawl.Message
 			for _, k := range r.Perm(pool) {
-				msgs = append(msgs, pawl.Message{Topic: "pool", Unique: pawl.Unique{Key: strconv.Itoa(k), Scope: strconv.Itoa(round), For: pawl.Forever}})
+				msgs = append(msgs, pawl.Message{Topic: "pool",
+					Unique: pawl.Unique{Key: strconv.Itoa(k), Scope: strconv.Itoa(round), For: pawl.Forever}})
 			}
 			if i%2 == 0 {
 				if _, err := s.Append(t.ctx(), store.NewBatch(msgs...)); err != nil {
@@ -281,7 +282,8 @@ func (w *watch) produce(s store.Store, r *rand.Rand, who, each int) error {
 
 func (w *watch) work(s store.Store, r *rand.Rand) error {
 	for w.ctx.Err() == nil {
-		ds, err := s.Claim(w.ctx, []store.Want{{Topic: w.Topic, Limit: 1 + r.IntN(20), Run: 1 + r.IntN(5)}}, store.Lease{For: lease})
+		ds, err := s.Claim(w.ctx, []store.Want{{Topic: w.Topic, Limit: 1 + r.IntN(20), Run: 1 + r.IntN(5)}},
+			store.Lease{For: lease})
 		if err != nil {
 			return err
 		}

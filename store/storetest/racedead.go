@@ -22,7 +22,8 @@ func sameDeadLetters(t *T) {
 		}
 		did := map[string]map[string]int{"bury": {}, "amend": {}, "replay or purge": {}}
 		var mu sync.Mutex
-		each := func(what string, call func(d store.DeadLetters, i int, mixed []store.Record) (map[string]error, error)) {
+		each := func(what string, call func(d store.DeadLetters, i int,
+			mixed []store.Record) (map[string]error, error)) {
 			t.together(callers, func(i int, s store.Store) error {
 				mixed := slices.Clone(letters)
 				rand.Shuffle(n, func(i, j int) { mixed[i], mixed[j] = mixed[j], mixed[i] })

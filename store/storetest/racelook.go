@@ -48,7 +48,8 @@ func headOfAListing(t *T) {
 func ackFirst(t *T, s store.Store, left *atomic.Int64) error {
 	const few = 5
 	for left.Add(-few) >= 0 {
-		ds, err := s.Claim(t.ctx(), []store.Want{{Topic: t.Topic, Limit: few}}, store.Lease{For: lease, Suspects: store.MaxSuspects, Alone: true})
+		ds, err := s.Claim(t.ctx(), []store.Want{{Topic: t.Topic, Limit: few}},
+			store.Lease{For: lease, Suspects: store.MaxSuspects, Alone: true})
 		if err != nil {
 			return err
 		}

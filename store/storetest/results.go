@@ -30,7 +30,8 @@ func resultSentences() []Sentence {
 			Text: "RemoveResults removes what stands up to the cursor, frees ids and unique keys, and leaves what is behind it or in other topics."},
 		{Name: "RemovedResultsAreAcked", Needs: needs(store.CanFigures, store.CanDelay), Test: removedResultsAreAcked,
 			Text: "Removed results count as acked, in a topic that retains too; those that are leased stay."},
-		{Name: "ResultsPassNoOpenTransaction", Needs: needs(store.CanTxAppend), OpenTx: true, Test: resultsPassNoOpenTransaction,
+		{Name: "ResultsPassNoOpenTransaction", Needs: needs(store.CanTxAppend), OpenTx: true,
+			Test: resultsPassNoOpenTransaction,
 			Text: "The cursor passes no message of a transaction that has not committed yet."},
 		{Name: "ResultsAreShared", Needs: needs(store.CanProcesses), Test: resultsAreShared,
 			Text: "One process scans and removes what another one appended."},
@@ -119,8 +120,9 @@ func resultsGoOnFromACursor(t *T) {
 func resultsAreWhole(t *T) {
 	t.unordered()
 	m := pawl.Message{
-		Topic: t.Topic, ID: "id", Key: []byte("k\x00"), Priority: 7, Body: []byte("b\x00\xff"), Headers: map[string]string{"h": "v"},
-		Unique: pawl.Unique{Key: "u", Scope: "s", For: time.Hour},
+		Topic: t.Topic, ID: "id", Key: []byte("k\x00"), Priority: 7, Body: []byte("b\x00\xff"),
+		Headers: map[string]string{"h": "v"},
+		Unique:  pawl.Unique{Key: "u", Scope: "s", For: time.Hour},
 	}
 	t.put(m)
 	t.scanAll(0, 10, string(m.Body))

@@ -114,7 +114,8 @@ func runSettlesInLaneOrder(t *T) {
 func runRefusesAfterItsEnd(t *T) {
 	t.lane("k", "a", "b", "c", "d")
 	ds := t.claims("a", "b", "c", "d")
-	refused := t.settle(verdict(ds[3], store.Dead), verdict(ds[2], store.Ack), verdict(ds[1], store.Release), verdict(ds[0], store.Ack))
+	refused := t.settle(verdict(ds[3], store.Dead), verdict(ds[2], store.Ack), verdict(ds[1], store.Release),
+		verdict(ds[0], store.Ack))
 	if len(refused) != 2 || refused[0].Index != 0 || refused[1].Index != 1 ||
 		!errors.Is(refused[0].Err, pawl.ErrLeaseLost) || !errors.Is(refused[1].Err, pawl.ErrLeaseLost) {
 		t.Fatalf("refused %v; want items 0 and 1 as lost", refused)

@@ -52,7 +52,8 @@ func (t *T) migrateDown(to int) []int {
 
 func migrationsAreListed(t *T) {
 	all := t.migrations()
-	if len(all) == 0 || all[0].Version < 1 || !slices.IsSortedFunc(all, func(a, b store.Migration) int { return a.Version - b.Version }) {
+	if len(all) == 0 || all[0].Version < 1 || !slices.IsSortedFunc(all,
+		func(a, b store.Migration) int { return a.Version - b.Version }) {
 		t.Fatalf("migrations %+v", all)
 	}
 	for _, m := range all {

@@ -36,7 +36,8 @@ func solitudeSentences() []Sentence {
 			Text: "Leases of one owner that end unsettled are one death, and those in solitude are none."},
 		{Name: "DeathsAreOfTheirTopic", Needs: ends, Test: deathsAreOfTheirTopic,
 			Text: "Deaths in company in one topic put off no solitude in another."},
-		{Name: "DeathsAreFigures", Needs: needs(store.CanDeadline, store.CanTopics, store.CanFigures), Test: deathsAreFigures,
+		{Name: "DeathsAreFigures", Needs: needs(store.CanDeadline, store.CanTopics, store.CanFigures),
+			Test: deathsAreFigures,
 			Text: "The figures of a topic have its last deaths in company: three at most, one an owner, the oldest first."},
 	}
 }
@@ -44,7 +45,8 @@ func solitudeSentences() []Sentence {
 // claimAlone claims one message with the promise to carry out nothing else.
 func (t *T) claimAlone() []pawl.Delivery {
 	t.Helper()
-	return t.claimFrom(t.Store, store.Lease{For: lease, Owner: "me", Suspects: store.MaxSuspects, Alone: true}, store.Want{Topic: t.Topic, Limit: 100})
+	return t.claimFrom(t.Store, store.Lease{For: lease, Owner: "me", Suspects: store.MaxSuspects, Alone: true},
+		store.Want{Topic: t.Topic, Limit: 100})
 }
 
 // claimWeighing claims with room for suspects of that weight.
@@ -71,7 +73,8 @@ func (t *T) dieInCompany(owners int, topic string) {
 	t.Helper()
 	for i := range owners {
 		t.put(pawl.Message{Topic: topic, Body: []byte("victim")})
-		ds := t.claimFrom(t.Store, store.Lease{For: time.Minute, Owner: "owner " + strconv.Itoa(i)}, store.Want{Topic: topic, Limit: 1})
+		ds := t.claimFrom(t.Store, store.Lease{For: time.Minute, Owner: "owner " + strconv.Itoa(i)},
+			store.Want{Topic: topic, Limit: 1})
 		t.wantBodies(ds, "victim")
 		t.Advance(61 * time.Second)
 		t.ack(t.claimFrom(t.Store, store.Lease{For: lease, Owner: "heir"}, store.Want{Topic: topic, Limit: 1})...)
@@ -203,7 +206,8 @@ func threeLonelyRescuesKill(t *T) {
 		t.Fatalf("claimed %q after three lonely rescues", bodiesOf(ds))
 	}
 	r := t.inState(id, store.IsDead)
-	if r.Kind != pawl.KindRescue || r.Reason != store.LonelyReason || r.Attempts != 0 || r.Lonely != store.LonelyRescues ||
+	if r.Kind != pawl.KindRescue || r.Reason != store.LonelyReason || r.Attempts != 0 ||
+		r.Lonely != store.LonelyRescues ||
 		r.Rescues != store.LonelyRescues+store.SolitaryAfter || r.Fingerprint != fingerprint.Of(r.Kind, r.Reason) {
 		t.Fatalf("dead letter %+v", r)
 	}
@@ -249,7 +253,8 @@ func deathsPutSolitudeOff(t *T) {
 	b := t.claimAlone()
 	t.wantBodies(b, "b")
 	t.ack(b...)
-	t.wantBodies(t.claimFrom(t.Store, store.Lease{For: time.Second, Alone: true}, store.Want{Topic: t.Topic, Limit: 1}), "a")
+	t.wantBodies(t.claimFrom(t.Store, store.Lease{For: time.Second, Alone: true}, store.Want{Topic: t.Topic, Limit: 1}),
+		"a")
 	t.Advance(2 * time.Second)
 	t.wantBodies(t.claimAlone())
 	t.Advance(store.DeathsWithin*lease - 2*time.Minute)

@@ -15,7 +15,8 @@ func statsSentences() []Sentence {
 			Text: "Stats returns the figures of every topic, or of those named, by name."},
 		{Name: "StatsCountStates", Needs: needs(store.CanDelay, store.CanDeadLetters), Test: statsCountStates,
 			Text: "The figures count what is waiting, delayed, leased and dead."},
-		{Name: "StatsCountTotals", Needs: needs(store.CanDeadLetters, store.CanLookup, store.CanUnique, store.CanDeadline), Test: statsCountTotals,
+		{Name: "StatsCountTotals", Needs: needs(store.CanDeadLetters, store.CanLookup, store.CanUnique,
+			store.CanDeadline), Test: statsCountTotals,
 			Text: "The totals count what was appended, acked, cancelled, purged, refused as duplicate, retried and rescued."},
 		{Name: "StatsAddUp", Needs: needs(store.CanDeadLetters, store.CanLookup, store.CanDelay), Test: statsAddUp,
 			Text: "Appended = Acked + Cancelled + Purged + Waiting + Delayed + Leased + Dead, at every step."},
@@ -74,9 +75,11 @@ func statsCountStates(t *T) {
 	t.wantBodies(ds, "a", "c", "e", "f")
 	t.retry(ds[0], time.Hour)
 	t.kill(ds[2], "dead")
-	t.wantStats(store.TopicStats{Appended: 8, Waiting: 3, Delayed: 2, Leased: 2, Dead: 1, Retried: 1}) // b, d, g; late, a; c, f; e
+	// b, d, g; late, a; c, f; e
+	t.wantStats(store.TopicStats{Appended: 8, Waiting: 3, Delayed: 2, Leased: 2, Dead: 1, Retried: 1})
 	t.hold(ds[1], time.Hour)
-	t.wantStats(store.TopicStats{Appended: 8, Waiting: 2, Delayed: 3, Leased: 1, Dead: 1, Retried: 1, Acked: 1}) // b, g; late, a, d; f; e
+	// b, g; late, a, d; f; e
+	t.wantStats(store.TopicStats{Appended: 8, Waiting: 2, Delayed: 3, Leased: 1, Dead: 1, Retried: 1, Acked: 1})
 }
 
 func statsCountTotals(t *T) {

@@ -17,9 +17,11 @@ func surviveSentences() []Sentence {
 			Text: "Retries survive the process: they are due when they were, and have the attempts that they had."},
 		{Name: "LeasesSurvive", Needs: needs(store.CanDeadline, store.CanAnyProcess), Test: leasesSurvive,
 			Text: "Leases survive the process that holds them: they can be settled, and end by themselves."},
-		{Name: "AttemptsSurvive", Needs: needs(store.CanAttempts, store.CanDeadline, store.CanLookup), Test: attemptsSurvive,
+		{Name: "AttemptsSurvive", Needs: needs(store.CanAttempts, store.CanDeadline, store.CanLookup),
+			Test: attemptsSurvive,
 			Text: "Attempts, rescues and history survive the process."},
-		{Name: "LonelyRescuesSurvive", Needs: needs(store.CanAttempts, store.CanDeadline, store.CanDeadLetters), Test: lonelyRescuesSurvive,
+		{Name: "LonelyRescuesSurvive", Needs: needs(store.CanAttempts, store.CanDeadline, store.CanDeadLetters),
+			Test: lonelyRescuesSurvive,
 			Text: "A message that kills its process every time dies, over the restarts."},
 		{Name: "UniqueSurvives", Needs: needs(store.CanUnique), Test: uniqueSurvives,
 			Text: "Unique keys and ids survive the process."},
@@ -47,7 +49,8 @@ func (t *T) restart() {
 }
 
 func appendIsDurable(t *T) {
-	m := pawl.Message{Topic: t.Topic, ID: "mine", Key: []byte("k\x00"), Priority: 3, Body: []byte("body\xff"), Headers: map[string]string{"a": "b"}}
+	m := pawl.Message{Topic: t.Topic, ID: "mine", Key: []byte("k\x00"), Priority: 3, Body: []byte("body\xff"),
+		Headers: map[string]string{"a": "b"}}
 	t.put(m)
 	t.lane("l", "a", "b", "c")
 	if t.has(store.CanDelay) {
@@ -118,7 +121,8 @@ func attemptsSurvive(t *T) {
 		t.Fatalf("attempt %d, rescues %d", d.Attempt, d.Rescues)
 	}
 	t.restart()
-	if r := t.inState(id, store.Leased); r.Attempts != 1 || r.Rescues != 1 || len(r.History) != 2 || r.History[0].Error != "failed" {
+	if r := t.inState(id, store.Leased); r.Attempts != 1 || r.Rescues != 1 || len(r.History) != 2 ||
+		r.History[0].Error != "failed" {
 		t.Fatalf("record %+v", r)
 	}
 }
@@ -171,7 +175,8 @@ func batchesSurvive(t *T) {
 }
 
 func topicsSurvive(t *T) {
-	want := t.declare(store.Declaration{Order: store.OrderNone, Deadline: time.Minute, Park: new(true), Retain: new(time.Hour)})
+	want := t.declare(store.Declaration{Order: store.OrderNone, Deadline: time.Minute, Park: new(true),
+		Retain: new(time.Hour)})
 	t.put(t.msg("a"), t.msg("b"))
 	t.ack(t.claimOne())
 	t.pause(0)
@@ -192,7 +197,8 @@ func deadLettersSurvive(t *T) {
 	before := t.wantDead("a")[0]
 	t.restart()
 	after := t.wantDead("a")[0]
-	if after.Reason != before.Reason || after.Kind != before.Kind || !after.DeadAt.Equal(before.DeadAt) || len(after.History) != 1 {
+	if after.Reason != before.Reason || after.Kind != before.Kind || !after.DeadAt.Equal(before.DeadAt) ||
+		len(after.History) != 1 {
 		t.Fatalf("dead letter %+v; it was %+v", after, before)
 	}
 	t.replay("", after.ID)

@@ -97,13 +97,15 @@ func (t *T) lane(key string, bodies ...string) {
 // claim claims up to n messages of the topic, whole runs.
 func (t *T) claim(n int) []pawl.Delivery {
 	t.Helper()
-	return t.claimFrom(t.Store, store.Lease{For: lease, Suspects: store.MaxSuspects}, store.Want{Topic: t.Topic, Limit: n})
+	return t.claimFrom(t.Store, store.Lease{For: lease, Suspects: store.MaxSuspects},
+		store.Want{Topic: t.Topic, Limit: n})
 }
 
 // claimRun claims up to n messages in runs of at most run.
 func (t *T) claimRun(n, run int) []pawl.Delivery {
 	t.Helper()
-	return t.claimFrom(t.Store, store.Lease{For: lease, Suspects: store.MaxSuspects}, store.Want{Topic: t.Topic, Limit: n, Run: run})
+	return t.claimFrom(t.Store, store.Lease{For: lease, Suspects: store.MaxSuspects},
+		store.Want{Topic: t.Topic, Limit: n, Run: run})
 }
 
 // heads claims the first messages of n lanes, one by one: how many lanes a claim
@@ -219,7 +221,8 @@ func verdict(d pawl.Delivery, v store.Verdict) store.Settlement {
 }
 
 func failure(reason string) store.Failure {
-	return store.Failure{Kind: "Test", Error: reason, Rule: "rule", Action: "action", Worker: "worker", Ran: time.Second}
+	return store.Failure{Kind: "Test", Error: reason, Rule: "rule", Action: "action", Worker: "worker",
+		Ran: time.Second}
 }
 
 // hold acks and keeps the lane closed for that long.

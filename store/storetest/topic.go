@@ -94,8 +94,10 @@ func unknownTopicIsNotFound(t *T) {
 }
 
 func declareCreates(t *T) {
-	want := store.Topic{Name: t.Topic, Order: store.OrderNone, Deadline: time.Minute, Ageing: time.Second, Park: true, Retain: time.Hour, Version: 1}
-	got := t.declare(store.Declaration{Order: want.Order, Deadline: want.Deadline, Ageing: want.Ageing, Park: new(true), Retain: new(time.Hour)})
+	want := store.Topic{Name: t.Topic, Order: store.OrderNone, Deadline: time.Minute, Ageing: time.Second, Park: true,
+		Retain: time.Hour, Version: 1}
+	got := t.declare(store.Declaration{Order: want.Order, Deadline: want.Deadline, Ageing: want.Ageing, Park: new(true),
+		Retain: new(time.Hour)})
 	if got != want {
 		t.Fatalf("declared %+v; want %+v", got, want)
 	}
@@ -110,7 +112,8 @@ func declareCreates(t *T) {
 func declareAgrees(t *T) {
 	d := store.Declaration{Name: t.Topic, Order: store.OrderNone, Deadline: time.Minute, Retain: new(time.Hour)}
 	want := t.declare(d)
-	for _, again := range []store.Declaration{d, {}, {Deadline: time.Minute}, {Order: store.OrderNone, Retain: new(time.Hour)}} {
+	for _, again := range []store.Declaration{d, {}, {Deadline: time.Minute},
+		{Order: store.OrderNone, Retain: new(time.Hour)}} {
 		if got := t.declare(again); got != want {
 			t.Fatalf("declared again %+v; want %+v", got, want)
 		}
@@ -121,9 +124,11 @@ func declareAgrees(t *T) {
 }
 
 func declareConflicts(t *T) {
-	want := t.declare(store.Declaration{Order: store.OrderKey, Deadline: time.Minute, Ageing: time.Minute, Park: new(false), Retain: new(time.Hour)})
+	want := t.declare(store.Declaration{Order: store.OrderKey, Deadline: time.Minute, Ageing: time.Minute,
+		Park: new(false), Retain: new(time.Hour)})
 	for _, d := range []store.Declaration{
-		{Order: store.OrderNone}, {Deadline: time.Hour}, {Ageing: time.Hour}, {Park: new(true)}, {Retain: new(time.Duration)},
+		{Order: store.OrderNone}, {Deadline: time.Hour}, {Ageing: time.Hour}, {Park: new(true)},
+		{Retain: new(time.Duration)},
 		{Order: store.OrderKey, Deadline: time.Minute, Ageing: time.Hour},
 	} {
 		d.Name = t.Topic
@@ -139,8 +144,10 @@ func declareAfterAppend(t *T) {
 	if v := t.settings().Version; v != 0 {
 		t.Fatalf("version %d of a topic that nobody has declared", v)
 	}
-	want := store.Topic{Name: t.Topic, Order: store.OrderKey, Deadline: time.Minute, Ageing: time.Second, Park: true, Retain: time.Hour, Version: 1}
-	t.declare(store.Declaration{Order: store.OrderKey, Deadline: want.Deadline, Ageing: want.Ageing, Park: new(true), Retain: new(time.Hour)})
+	want := store.Topic{Name: t.Topic, Order: store.OrderKey, Deadline: time.Minute, Ageing: time.Second, Park: true,
+		Retain: time.Hour, Version: 1}
+	t.declare(store.Declaration{Order: store.OrderKey, Deadline: want.Deadline, Ageing: want.Ageing, Park: new(true),
+		Retain: new(time.Hour)})
 	t.wantSettings(want)
 	_, err := t.topics().Declare(t.ctx(), store.Declaration{Name: t.Topic, Deadline: time.Hour})
 	t.conflict(err)
@@ -162,7 +169,8 @@ func declareKeepsTheOrderOfMessages(t *T) {
 
 func alterComparesTheVersion(t *T) {
 	at := t.declare(store.Declaration{Deadline: time.Minute})
-	want := store.Topic{Name: t.Topic, Order: store.OrderNone, Deadline: time.Hour, Ageing: time.Second, Park: true, Retain: time.Hour, Version: at.Version}
+	want := store.Topic{Name: t.Topic, Order: store.OrderNone, Deadline: time.Hour, Ageing: time.Second, Park: true,
+		Retain: time.Hour, Version: at.Version}
 	got, err := t.topics().Alter(t.ctx(), want)
 	t.must(err)
 	want.Version++
@@ -252,14 +260,18 @@ func alterTakesEffect(t *T) {
 func badSettingsAreRefused(t *T) {
 	at := t.declare(store.Declaration{Deadline: time.Minute})
 	for _, d := range []store.Declaration{
-		{}, {Name: "a b"}, {Name: "x", Order: "fifo"}, {Name: "x", Deadline: -1}, {Name: "x", Deadline: store.MaxLease + 1},
-		{Name: "x", Ageing: -1}, {Name: "x", Retain: new(time.Duration(-1))}, {Name: "x", Retain: new(pawl.MaxDelay + 1)},
+		{}, {Name: "a b"}, {Name: "x", Order: "fifo"}, {Name: "x", Deadline: -1},
+		{Name: "x", Deadline: store.MaxLease + 1},
+		{Name: "x", Ageing: -1}, {Name: "x", Retain: new(time.Duration(-1))},
+		{Name: "x", Retain: new(pawl.MaxDelay + 1)},
 	} {
 		_, err := t.topics().Declare(t.ctx(), d)
 		t.invalid(err)
 	}
 	for _, change := range []func(*store.Topic){
-		func(to *store.Topic) { to.Order = "" }, func(to *store.Topic) { to.Deadline = 0 }, func(to *store.Topic) { to.Retain = -1 },
+		func(to *store.Topic) { to.Order = "" }, func(to *store.Topic) { to.Deadline = 0 }, func(to *store.Topic) {
+			to.Retain = -1
+		},
 	} {
 		to := at
 		change(&to)
@@ -296,7 +308,8 @@ func pauseStopsClaims(t *T) {
 	t.ack(d)
 	t.Advance(time.Hour)
 	t.nothing()
-	got := t.claimFrom(t.Store, store.Lease{For: lease}, store.Want{Topic: t.Topic, Limit: 5}, store.Want{Topic: "other", Limit: 5})
+	got := t.claimFrom(t.Store, store.Lease{For: lease}, store.Want{Topic: t.Topic, Limit: 5},
+		store.Want{Topic: "other", Limit: 5})
 	t.wantBodies(got, "c")
 	t.resume()
 	t.claims("b", "d")

@@ -68,8 +68,10 @@ func txAppendRollsBack(t *T) {
 func txAppendAnswersLikeAppend(t *T) {
 	first := t.put(t.unique("a", "u", pawl.Unique{}))[0]
 	t.Tx(t, func(do appendTx) bool {
-		rs := t.putTx(do, t.unique("b", "u", pawl.Unique{}), t.unique("c", "v", pawl.Unique{}), pawl.Message{}, t.withID("mine", "d"))
-		if rs[0].DuplicateOf != first || rs[1].DuplicateOf != "" || rs[2].Err == nil || rs[3].ID != "mine" || rs[3].DuplicateOf != "" {
+		rs := t.putTx(do, t.unique("b", "u", pawl.Unique{}), t.unique("c", "v", pawl.Unique{}), pawl.Message{},
+			t.withID("mine", "d"))
+		if rs[0].DuplicateOf != first || rs[1].DuplicateOf != "" || rs[2].Err == nil || rs[3].ID != "mine" ||
+			rs[3].DuplicateOf != "" {
 			t.Fatalf("receipts %+v", rs)
 		}
 		again := t.putTx(do, t.unique("e", "v", pawl.Unique{}), t.withID("mine", "f"))

@@ -30,7 +30,8 @@ func uniqueSentences() []Sentence {
 			Text: "Forever never ends: acked long ago, the message still has its key."},
 		{Name: "UniqueUntilClaimed", Test: uniqueUntilClaimed,
 			Text: "UntilClaimed takes the key until the message is claimed, alone or within a run, and never again: given back, retried or rescued, the message leaves the key to whoever comes."},
-		{Name: "UniqueUntilClaimedIsFreed", Needs: needs(store.CanDeadLetters, store.CanLookup), Test: uniqueUntilClaimedIsFreed,
+		{Name: "UniqueUntilClaimedIsFreed", Needs: needs(store.CanDeadLetters, store.CanLookup),
+			Test: uniqueUntilClaimedIsFreed,
 			Text: "A message that is never claimed frees a key that it has until then when it is cancelled; a replay takes it again."},
 		{Name: "UniqueRefusesItsOwner", Test: uniqueRefusesItsOwner,
 			Text: "A key that outlives its message refuses that, too: sent again after its ack, under the same id, it is a duplicate."},
@@ -76,7 +77,8 @@ func uniqueFirstWins(t *T) {
 }
 
 func uniqueWithinABatch(t *T) {
-	rs := t.append(t.unique("a", "u", pawl.Unique{}), t.unique("b", "v", pawl.Unique{}), t.unique("c", "u", pawl.Unique{}), t.msg("d"))
+	rs := t.append(t.unique("a", "u", pawl.Unique{}), t.unique("b", "v", pawl.Unique{}),
+		t.unique("c", "u", pawl.Unique{}), t.msg("d"))
 	if rs[0].DuplicateOf != "" || rs[1].DuplicateOf != "" || rs[2].DuplicateOf != rs[0].ID || rs[3].DuplicateOf != "" {
 		t.Fatalf("receipts %+v; want the third a duplicate of the first", rs)
 	}
@@ -94,7 +96,8 @@ func uniqueScopeIsTheTopic(t *T) {
 
 func uniqueScopeCrossesTopics(t *T) {
 	first := t.put(t.unique("a", "u", pawl.Unique{Scope: "s"}))[0]
-	t.put(t.unique("b", "u", pawl.Unique{Scope: "S"}), t.unique("c", "u", pawl.Unique{}), t.unique("d", "u", pawl.Unique{Scope: t.Topic}))
+	t.put(t.unique("b", "u", pawl.Unique{Scope: "S"}), t.unique("c", "u", pawl.Unique{}),
+		t.unique("d", "u", pawl.Unique{Scope: t.Topic}))
 	t.put(t.unique("e", "bc", pawl.Unique{Scope: "a"}), t.unique("f", "c", pawl.Unique{Scope: "ab"}))
 	t.put(t.unique("g", "\x00b", pawl.Unique{Scope: "a"}), t.unique("h", "b", pawl.Unique{Scope: "a\x00"}))
 	t.Topic += "2"

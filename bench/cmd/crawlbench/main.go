@@ -68,15 +68,18 @@ func command(ctx context.Context, args []string) error {
 	defer s.close()
 	crawl := func(store string) []string {
 		n := strconv.Itoa(parallel)
-		return []string{*pawl, "crawl", s.url, "--allow-private", "--concurrency", n, "--per-host", n, "--cache", "off", "--store", store, "-q"}
+		return []string{*pawl, "crawl", s.url, "--allow-private", "--concurrency", n, "--per-host", n, "--cache", "off",
+			"--store", store, "-q"}
 	}
 	arms := []arm{
 		{"pawl", crawl("sqlite:crawl.db")}, {"colly", []string{self, "colly", s.url}},
 		{"pawl-memory", crawl("memory:")}, {"bare", []string{self, "bare", s.url}},
 	}
 	if *scrapy != "" {
-		arms = append(arms, arm{"scrapy", []string{*scrapy, "runspider", "spider.py", "-a", "url=" + s.url, "-s", "JOBDIR=job",
-			"-s", fmt.Sprintf("CONCURRENT_REQUESTS=%d", parallel), "-s", fmt.Sprintf("CONCURRENT_REQUESTS_PER_DOMAIN=%d", parallel),
+		arms = append(arms, arm{"scrapy", []string{*scrapy, "runspider", "spider.py", "-a", "url=" + s.url,
+			"-s", "JOBDIR=job",
+			"-s", fmt.Sprintf("CONCURRENT_REQUESTS=%d", parallel),
+			"-s", fmt.Sprintf("CONCURRENT_REQUESTS_PER_DOMAIN=%d", parallel),
 			"-s", "DOWNLOAD_DELAY=0", "-s", "LOG_LEVEL=ERROR", "-O", "pages.jsonl"}})
 	}
 	rates := map[string][]float64{}
@@ -177,7 +180,8 @@ func (s *site) measure(ctx context.Context, a arm) (float64, error) {
 	lines, err := os.ReadFile(filepath.Join(dir, "pages.jsonl"))
 	// The peers store some pages twice: two goroutines of Colly may find one link at the same time, and Scrapy asks for
 	// its first page again.
-	if got := bytes.Count(lines, []byte("\n")); err != nil || got < len(s.asked) && a.name != "bare" || got > len(s.asked) && strings.HasPrefix(a.name, "pawl") {
+	if got := bytes.Count(lines, []byte("\n")); err != nil || got < len(s.asked) && a.name != "bare" ||
+		got > len(s.asked) && strings.HasPrefix(a.name, "pawl") {
 		return 0, errors.Join(err, fmt.Errorf("%d pages in the file, want %d", got, len(s.asked)))
 	}
 	return float64(len(s.asked)) / took.Seconds(), nil

@@ -38,7 +38,8 @@ func collyArm(seed string) error {
 		failed = fmt.Errorf("%s: %w", r.Request.URL, err)
 	})
 	c.OnHTML("title", func(e *colly.HTMLElement) {
-		line, _ := json.Marshal(map[string]any{"url": e.Request.URL.String(), "status": e.Response.StatusCode, "title": e.Text})
+		line, _ := json.Marshal(map[string]any{"url": e.Request.URL.String(), "status": e.Response.StatusCode,
+			"title": e.Text})
 		mu.Lock()
 		defer mu.Unlock()
 		_, _ = out.Write(append(line, '\n'))

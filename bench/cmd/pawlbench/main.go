@@ -62,7 +62,8 @@ func command(ctx context.Context, args []string) error {
 	flags.StringVar(&c.Arm, "arm", "", "only this arm")
 	flags.IntVar(&c.Rounds, "rounds", 0, "rounds instead of the scale's")
 	flags.StringVar(&c.Out, "out", "out", "folder of the JSON lines, and of SQLite files meanwhile")
-	flags.StringVar(&c.Profile, "profile", "", "folder of a CPU and a heap profile for each arm and round; none by default, they cost some speed")
+	flags.StringVar(&c.Profile, "profile", "",
+		"folder of a CPU and a heap profile for each arm and round; none by default, they cost some speed")
 	flags.DurationVar(&c.Timeout, "timeout", 15*time.Minute, "of one arm's round")
 	if verb == "child" { // started by the harness, told by stdin
 		return harness.Child(ctx, os.Stdin, os.Stdout)

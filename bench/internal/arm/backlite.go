@@ -90,7 +90,8 @@ func (b *backliteArm) Left(ctx context.Context) (left int, err error) {
 func (*backliteArm) Ordered() bool { return false }
 
 func (b *backliteArm) Settings() string {
-	return fmt.Sprintf("mattn/go-sqlite3, synchronous=%s, 1 connection, %d workers, woken in process, appends a batch a call",
+	return fmt.Sprintf(
+		"mattn/go-sqlite3, synchronous=%s, 1 connection, %d workers, woken in process, appends a batch a call",
 		plan.SQLiteSync, b.workers())
 }
 

@@ -104,7 +104,8 @@ func TestQuickLeavesKafkaToThoseWhoNameIt(t *testing.T) {
 	}{{plan.Quick, "", false}, {plan.Full, "", true}, {plan.Quick, plan.Kafka, true}} {
 		r := Config{Scale: c.scale, Suite: c.suite, Out: t.TempDir(), Stdout: io.Discard, Stderr: io.Discard}
 		_ = r.prepare(t.Context()) // there are no servers
-		if got := slices.ContainsFunc(r.suiteWorks, func(w plan.Work) bool { return plan.OnKafka(w.Suite) }); got != c.want {
+		if got := slices.ContainsFunc(r.suiteWorks,
+			func(w plan.Work) bool { return plan.OnKafka(w.Suite) }); got != c.want {
 			t.Errorf("scale %s, suite %q: Kafka is in it: %v", c.scale, c.suite, got)
 		}
 	}

@@ -87,13 +87,15 @@ func (c *Config) turn(arms []string, round int) []string {
 
 func (c *Config) prepare(ctx context.Context) (err error) {
 	for _, w := range plan.Works(c.Scale) {
-		if (w.Suite == c.Suite || c.Suite == "" && (c.Scale == plan.Full || !plan.OnKafka(w.Suite))) && (c.Work == "" || w.Name == c.Work) &&
+		if (w.Suite == c.Suite || c.Suite == "" && (c.Scale == plan.Full || !plan.OnKafka(w.Suite))) &&
+			(c.Work == "" || w.Name == c.Work) &&
 			(c.Arm == "" || slices.Contains(w.Arms, c.Arm)) {
 			c.suiteWorks = append(c.suiteWorks, w)
 		}
 	}
 	if len(c.suiteWorks) == 0 {
-		return fmt.Errorf("nothing is called that: suite %q, work %q, arm %q at scale %s", c.Suite, c.Work, c.Arm, c.Scale)
+		return fmt.Errorf("nothing is called that: suite %q, work %q, arm %q at scale %s", c.Suite, c.Work,
+			c.Arm, c.Scale)
 	}
 	c.versions = versions()
 	if c.Profile != "" {
@@ -123,7 +125,8 @@ func (c *Config) prepareServer(ctx context.Context) (err error) {
 		return errors.New("no PostgreSQL server: set PAWL_TEST_POSTGRES, or start one with dev/services run -- COMMAND")
 	}
 	if c.server.at, err = url.Parse(c.Postgres); err != nil {
-		return errors.New("read PAWL_TEST_POSTGRES: it is not a postgres:// URL") // never print it: it may hold a password
+		// never print it: it may hold a password
+		return errors.New("read PAWL_TEST_POSTGRES: it is not a postgres:// URL")
 	}
 	if c.admin.at, err = url.Parse(cmp.Or(c.PostgresAdmin, c.Postgres)); err != nil {
 		return errors.New("read PAWL_TEST_POSTGRES_ADMIN: it is not a postgres:// URL")
@@ -226,7 +229,8 @@ func (c *Config) header() {
 	if c.servers != nil {
 		show("server", c.servers)
 	}
-	fmt.Fprintf(c.Stdout, "load average before the run: %s on %d CPUs\ndisk: %s\n", busy(), runtime.NumCPU(), probe(c.scratch))
+	fmt.Fprintf(c.Stdout, "load average before the run: %s on %d CPUs\ndisk: %s\n", busy(), runtime.NumCPU(),
+		probe(c.scratch))
 	for _, why := range c.left {
 		fmt.Fprintf(c.Stdout, "LEFT OUT: %s\n", why)
 	}
@@ -239,6 +243,7 @@ func (c *Config) headerOfJobs() {
 	fmt.Fprintf(c.Stdout, "every arm: payload %d B, append batches of %d, %d producers (keyed: 1), no-op handlers\n",
 		plan.PayloadBytes, plan.AppendBatch, plan.AppendProducers)
 	if c.servers["fsync"] == "off" || c.servers["synchronous_commit"] == "off" {
-		fmt.Fprintln(c.Stdout, "NOTE: this server does not wait for the disk; the figures say nothing about durable work")
+		fmt.Fprintln(c.Stdout,
+			"NOTE: this server does not wait for the disk; the figures say nothing about durable work")
 	}
 }

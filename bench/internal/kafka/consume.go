@@ -57,7 +57,8 @@ func (t *Task) Do(ctx context.Context) (o work.Outcome, settings string, err err
 
 func (t *Task) consume(ctx context.Context, b *Brokers) (o work.Outcome, settings string, err error) {
 	at := &target{
-		brokers: b.addresses, topic: TopicOf(t.Work.N), group: prefix + t.Arm + "-" + pawl.NewID(), takes: t.Work.Takes, jars: t.Jars,
+		brokers: b.addresses, topic: TopicOf(t.Work.N), group: prefix + t.Arm + "-" + pawl.NewID(), takes: t.Work.Takes,
+		jars: t.Jars,
 		wait: time.Sleep,
 	}
 	if t.Work.Answered {

@@ -48,7 +48,8 @@ func TestLedgerTimesTheWorkAlone(t *testing.T) {
 		l.handle(body, 10*time.Millisecond, time.Sleep)
 	}
 	<-l.done
-	if got := l.elapsed(); got < 30*time.Millisecond || got > 30*time.Millisecond+(time.Since(l.epoch)-80*time.Millisecond) {
+	if got := l.elapsed(); got < 30*time.Millisecond || got > 30*time.Millisecond+
+		(time.Since(l.epoch)-80*time.Millisecond) {
 		t.Errorf("elapsed = %v", got)
 	}
 }

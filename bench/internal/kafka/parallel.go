@@ -85,7 +85,8 @@ func parallel(ctx context.Context, at *target, n int) (o work.Outcome, settings 
 		set("org.slf4j.simpleLogger.defaultLogLevel", "error"),
 		set("brokers", strings.Join(at.brokers, ",")), set("group", at.group), set("topic", at.topic), set("n", n),
 		set("warm.topic", TopicOf(plan.WarmUpRead)), set("warm.n", plan.WarmUpRead), set("keys", plan.KafkaKeys),
-		set("at.once", plan.KafkaAtOnce), set("takes.ms", at.takes.Milliseconds()), set("commit.ms", plan.CommitEvery.Milliseconds()),
+		set("at.once", plan.KafkaAtOnce), set("takes.ms", at.takes.Milliseconds()),
+		set("commit.ms", plan.CommitEvery.Milliseconds()),
 		set("fetch.min.bytes", plan.FetchMinBytes), set("fetch.max.wait.ms", plan.FetchWait.Milliseconds()),
 		set("fetch.max.bytes", plan.FetchBytes), set("max.partition.fetch.bytes", plan.FetchPartitionBytes),
 		set("max.poll.records", plan.ParallelPoll), source)
@@ -93,16 +94,21 @@ func parallel(ctx context.Context, at *target, n int) (o work.Outcome, settings 
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Run(); err != nil {
 		said := errs.Bytes()
-		return o, "", fmt.Errorf("run Parallel Consumer: %w: %s", cmp.Or(context.Cause(ctx), err), said[max(0, len(said)-2000):])
+		return o, "", fmt.Errorf("run Parallel Consumer: %w: %s", cmp.Or(context.Cause(ctx), err),
+			said[max(0, len(said)-2000):])
 	}
 	var r parallelReport
 	if err := json.Unmarshal(out.Bytes(), &r); err != nil {
 		return o, "", fmt.Errorf("read what Parallel Consumer measured: %w", err)
 	}
 	if r.Handled-r.Repeated != n || r.Wrong > 0 {
-		return o, "", fmt.Errorf("%d records instead of %d, %d out of the order of their key", r.Handled-r.Repeated, n, r.Wrong)
+		return o, "", fmt.Errorf("%d records instead of %d, %d out of the order of their key", r.Handled-r.Repeated,
+			n, r.Wrong)
 	}
-	o = work.Outcome{Elapsed: r.Elapsed, Repeated: r.Repeated, RSS: r.RSS, Costs: meter.Costs{CPU: r.CPU, WAL: -1, Dead: -1, Commits: -1}}
-	return o, fmt.Sprintf("order KEY, %d at once, max.poll.records %d, commit every %v, JVM with its defaults, warmed up with %d records, %s",
-		plan.KafkaAtOnce, plan.ParallelPoll, plan.CommitEvery, plan.WarmUpRead, fetchSettings()), nil
+	o = work.Outcome{Elapsed: r.Elapsed, Repeated: r.Repeated, RSS: r.RSS,
+		Costs: meter.Costs{CPU: r.CPU, WAL: -1, Dead: -1, Commits: -1}}
+	return o,
+		fmt.Sprintf(
+			"order KEY, %d at once, max.poll.records %d, commit every %v, JVM with its defaults, warmed up with %d records, %s",
+			plan.KafkaAtOnce, plan.ParallelPoll, plan.CommitEvery, plan.WarmUpRead, fetchSettings()), nil
 }

@@ -19,7 +19,8 @@ func open(ctx context.Context, at *target) (*kafka.Store, error) {
 	return kafka.Open(ctx, kafka.Config{
 		Brokers: at.brokers, Group: at.group, StateTopic: prefix + "state",
 		Consume: kafka.Consuming{
-			FetchMin: plan.FetchMinBytes, FetchWait: plan.FetchWait, FetchBytes: plan.FetchBytes, Commit: plan.CommitEvery,
+			FetchMin: plan.FetchMinBytes, FetchWait: plan.FetchWait, FetchBytes: plan.FetchBytes,
+			Commit: plan.CommitEvery,
 		},
 	})
 }
@@ -136,5 +137,6 @@ func (p *pawlDispatch) settings() string {
 	if p.batch {
 		how = fmt.Sprintf("%d batches of ≤ %d at once", plan.PawlBatches, plan.PawlBatchSize)
 	}
-	return fmt.Sprintf("%s, order by key, commit every %v, everything else as it comes, %s", how, plan.CommitEvery, fetchSettings())
+	return fmt.Sprintf("%s, order by key, commit every %v, everything else as it comes, %s", how, plan.CommitEvery,
+		fetchSettings())
 }

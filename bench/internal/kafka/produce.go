@@ -173,7 +173,8 @@ type rawWriter struct {
 func newRawWriter(b *Brokers, topic string, linger time.Duration) (*rawWriter, error) {
 	client, err := kgo.NewClient(kgo.SeedBrokers(b.addresses...), kgo.RequiredAcks(kgo.AllISRAcks()),
 		kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.ProducerLinger(linger),
-		kgo.MaxBufferedRecords(1<<20), kgo.MaxBufferedBytes(plan.ProduceBuffer), kgo.ProducerBatchMaxBytes(plan.ProduceBatchSize))
+		kgo.MaxBufferedRecords(1<<20), kgo.MaxBufferedBytes(plan.ProduceBuffer),
+		kgo.ProducerBatchMaxBytes(plan.ProduceBatchSize))
 	if err != nil {
 		return nil, fmt.Errorf("make a producer: %w", err)
 	}
@@ -201,7 +202,9 @@ func (w *rawWriter) burst(ctx context.Context, n int) error {
 }
 
 func (w *rawWriter) one(ctx context.Context, key, body []byte, done func(error)) {
-	w.client.Produce(ctx, &kgo.Record{Topic: w.topic, Key: key, Value: body}, func(_ *kgo.Record, err error) { done(err) })
+	w.client.Produce(ctx, &kgo.Record{Topic: w.topic, Key: key, Value: body}, func(_ *kgo.Record, err error) {
+		done(err)
+	})
 }
 
 func (w *rawWriter) settings() string { return w.about }
@@ -229,7 +232,8 @@ func newPawlWriter(ctx context.Context, b *Brokers, topic string, linger time.Du
 	if err != nil {
 		return nil, err
 	}
-	about := fmt.Sprintf("Append, bursts: %d messages a call, %d calls at once; %s", plan.ProduceBatch, plan.ProduceCallers, produceSettings(linger))
+	about := fmt.Sprintf("Append, bursts: %d messages a call, %d calls at once; %s", plan.ProduceBatch,
+		plan.ProduceCallers, produceSettings(linger))
 	return &pawlWriter{s, topic, about}, nil
 }
 

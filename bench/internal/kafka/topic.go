@@ -130,7 +130,8 @@ func (b *Brokers) Fill(ctx context.Context, n int) error {
 	}
 	client, err := kgo.NewClient(kgo.SeedBrokers(b.addresses...), kgo.DefaultProduceTopic(topic),
 		kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.ProducerLinger(plan.BurstLinger),
-		kgo.MaxBufferedRecords(1<<20), kgo.MaxBufferedBytes(plan.ProduceBuffer), kgo.ProducerBatchMaxBytes(plan.ProduceBatchSize))
+		kgo.MaxBufferedRecords(1<<20), kgo.MaxBufferedBytes(plan.ProduceBuffer),
+		kgo.ProducerBatchMaxBytes(plan.ProduceBatchSize))
 	if err != nil {
 		return fmt.Errorf("make a producer: %w", err)
 	}

@@ -85,7 +85,8 @@ func (s *Server) settle(ctx context.Context, c *Costs) error {
 	c.Commits, c.Dead = after.commits-s.before.commits, after.dead-s.before.dead
 	c.WAL = 0
 	if s.lsn0 != s.lsn1 {
-		err = s.conn.QueryRow(ctx, `SELECT sum(record_size)::bigint FROM pg_get_wal_stats($1::text::pg_lsn, $2::text::pg_lsn, false)`,
+		err = s.conn.QueryRow(ctx,
+			`SELECT sum(record_size)::bigint FROM pg_get_wal_stats($1::text::pg_lsn, $2::text::pg_lsn, false)`,
 			s.lsn0, s.lsn1).Scan(&c.WAL)
 	}
 	if err != nil {

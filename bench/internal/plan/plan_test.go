@@ -14,7 +14,8 @@ func TestEveryWorkHasPawlAPeerAndASize(t *testing.T) {
 				t.Errorf("%s: %s is there twice", s, id)
 			}
 			seen[id] = true
-			if !slices.ContainsFunc(w.Arms, IsPawl) || !slices.ContainsFunc(w.Arms, func(arm string) bool { return !IsPawl(arm) }) {
+			if !slices.ContainsFunc(w.Arms, IsPawl) || !slices.ContainsFunc(w.Arms,
+				func(arm string) bool { return !IsPawl(arm) }) {
 				t.Errorf("%s: %s compares %v", s, id, w.Arms)
 			}
 			sized := w.N > 0
@@ -58,7 +59,8 @@ func TestSizesAreThoseOfTheArms(t *testing.T) {
 			if err != nil || !slices.Contains(w.Sizes(""), found.N) || !slices.Equal(w.Sizes(arm), []int{found.N}) {
 				t.Errorf("%s of %s reads %d of %v, %v", arm, w.Name, found.N, w.Sizes(""), err)
 			}
-			if perSecond := 12_000.0; arm == PerPartition && w.Takes > 0 && float64(found.N) > 60*perSecond*float64(w.Takes.Milliseconds()) {
+			if perSecond := 12_000.0; arm == PerPartition && w.Takes > 0 &&
+				float64(found.N) > 60*perSecond*float64(w.Takes.Milliseconds()) {
 				t.Errorf("%s of %s takes more than a minute with %d records", arm, w.Name, found.N)
 			}
 		}

@@ -137,7 +137,8 @@ func postgresWorks(s Scale) []Work {
 	works := []Work{
 		{Name: "append", Kind: Append, N: pick(s, quickAppend, fullAppend), Account: true,
 			Arms: inserters, Doc: "insert only"},
-		{Name: "burn", Kind: Burn, N: burn, Account: true, Arms: plain, Doc: "inserted before, then worked off, unordered"},
+		{Name: "burn", Kind: Burn, N: burn, Account: true, Arms: plain,
+			Doc: "inserted before, then worked off, unordered"},
 		{Name: "burn-keys-10k", Kind: Burn, N: burn, Keys: fewKeys, Account: true, Arms: both,
 			Doc: "the same, in order per key, 10k keys; River has no order: its figure is the unordered one"},
 		{Name: "burn-keys-1m", Kind: Burn, N: burn, Keys: manyKeys, Account: true, Arms: both,

@@ -102,8 +102,10 @@ func TestTableComparesEveryArmOnKafka(t *testing.T) {
 	wk := plan.Work{Suite: plan.Kafka, Name: "10ms", Kind: plan.Consume, Takes: 10 * time.Millisecond,
 		Arms: []string{plan.Raw, plan.PawlStore, plan.PawlDispatch, plan.ParallelConsumer}}
 	var lines []*Line
-	for arm, rate := range map[string]float64{plan.Raw: 20_000, plan.PawlStore: 10_000, plan.PawlDispatch: 12_000, plan.ParallelConsumer: 2000} {
-		lines = append(lines, &Line{Suite: wk.Suite, Work: wk.Name, Arm: arm, Round: 1, N: 10, PerSecond: rate, CPUSecondsPer1k: new(0.004)})
+	for arm, rate := range map[string]float64{plan.Raw: 20_000, plan.PawlStore: 10_000, plan.PawlDispatch: 12_000,
+		plan.ParallelConsumer: 2000} {
+		lines = append(lines, &Line{Suite: wk.Suite, Work: wk.Name, Arm: arm, Round: 1, N: 10, PerSecond: rate,
+			CPUSecondsPer1k: new(0.004)})
 	}
 	var b strings.Builder
 	if err := Table(&b, []plan.Work{wk}, lines); err != nil {
@@ -124,14 +126,16 @@ func TestTableNamesBothArmsAndTheirSettings(t *testing.T) {
 	wk := plan.Work{Suite: "postgres", Name: "burn", Kind: plan.Burn, Doc: "burns", Arms: []string{"pawl", "river"}}
 	lines := []*Line{
 		{Suite: "postgres", Work: "burn", Arm: "river", Round: 1, N: 100, PerSecond: 30_000, Settings: "1000 workers"},
-		{Suite: "postgres", Work: "burn", Arm: "pawl", Round: 1, N: 100, PerSecond: 90_000, Settings: "runs of 64", Slices: []float64{1, 2}},
+		{Suite: "postgres", Work: "burn", Arm: "pawl", Round: 1, N: 100, PerSecond: 90_000, Settings: "runs of 64",
+			Slices: []float64{1, 2}},
 	}
 	var b strings.Builder
 	if err := Table(&b, []plan.Work{wk}, lines); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"pawl: runs of 64", "river: 1000 workers", "90.0k", "30.0k", "3.00× (3.00–3.00) river", "pawl, jobs/s per 5s: 1.00 2.00",
+		"pawl: runs of 64", "river: 1000 workers", "90.0k", "30.0k", "3.00× (3.00–3.00) river",
+		"pawl, jobs/s per 5s: 1.00 2.00",
 	} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("%q is not in\n%s", want, b.String())
@@ -141,7 +145,8 @@ func TestTableNamesBothArmsAndTheirSettings(t *testing.T) {
 
 func TestFigure(t *testing.T) {
 	for v, want := range map[float64]string{
-		0: "0", 0.00426: "0.00426", 1: "1.00", 9.994: "9.99", 12.34: "12.3", 998: "998", 9994: "9994", 9995: "10.0k", 27_931: "27.9k", 1.2e6: "1.20M",
+		0: "0", 0.00426: "0.00426", 1: "1.00", 9.994: "9.99", 12.34: "12.3", 998: "998", 9994: "9994", 9995: "10.0k",
+		27_931: "27.9k", 1.2e6: "1.20M",
 	} {
 		if got := figure(v); got != want {
 			t.Errorf("figure(%v) = %s, want %s", v, got, want)

@@ -158,7 +158,8 @@ func share(b *strings.Builder, wk plan.Work, arms map[string][]*Line) {
 			for _, l := range of {
 				all = append(all, 100*l.PerSecond/limit)
 			}
-			fmt.Fprintf(b, " %s %s %% (%s–%s);", arm, figure(meter.Median(all)), figure(slices.Min(all)), figure(slices.Max(all)))
+			fmt.Fprintf(b, " %s %s %% (%s–%s);", arm, figure(meter.Median(all)), figure(slices.Min(all)),
+				figure(slices.Max(all)))
 		}
 	}
 	b.WriteString("\n")

@@ -83,7 +83,8 @@ func (b *backlog) produce(ctx context.Context, cancel context.CancelFunc) error 
 			continue
 		}
 		to := b.next.Add(plan.AppendBatch)
-		if err := b.run.Arm.Append(context.WithoutCancel(ctx), b.run.jobs(int(to)-plan.AppendBatch, int(to))); err != nil {
+		if err := b.run.Arm.Append(context.WithoutCancel(ctx),
+			b.run.jobs(int(to)-plan.AppendBatch, int(to))); err != nil {
 			cancel()
 			return err
 		}

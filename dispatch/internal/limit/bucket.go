@@ -255,7 +255,8 @@ const minAway = 100 * time.Millisecond
 // idle tells whether the bucket is as good as a new one.
 func (b *bucket) idle(now time.Time) bool {
 	old := b.seen.IsZero() || now.Sub(b.seen) > keepWindow
-	return b.inFlight == 0 && !b.next.After(now) && !b.later.After(now) && !b.closed.After(now) && (b.window == nil || old)
+	return b.inFlight == 0 && !b.next.After(now) && !b.later.After(now) && !b.closed.After(now) &&
+		(b.window == nil || old)
 }
 
 // keepWindow is for how long what a window has learned is kept.

@@ -117,12 +117,16 @@ func TestFollowsAHiddenLimit(t *testing.T) {
 		after  time.Duration // what it asks for
 		phases []phase
 	}{
-		"at once":                    {50 * time.Millisecond, 0, []phase{{most: 50}, {most: 120}, {most: 20}, {most: 80}, {most: 5}, {most: 40}}},
-		"at once, slow":              {500 * time.Millisecond, 0, []phase{{most: 30}, {most: 100}, {most: 15}}},
-		"a second":                   {20 * time.Millisecond, 0, []phase{{rate: 500}, {rate: 2000}, {rate: 200}, {rate: 1000}}},
-		"at once, with Retry-After":  {50 * time.Millisecond, time.Second, []phase{{most: 50}, {most: 120}, {most: 20}, {most: 80}}},
-		"a second, with Retry-After": {20 * time.Millisecond, time.Second, []phase{{rate: 500}, {rate: 2000}, {rate: 200}}},
-		"a second, quickly":          {2 * time.Millisecond, 0, []phase{{rate: 300}, {rate: 1500}, {rate: 100}}},
+		"at once": {50 * time.Millisecond, 0,
+			[]phase{{most: 50}, {most: 120}, {most: 20}, {most: 80}, {most: 5}, {most: 40}}},
+		"at once, slow": {500 * time.Millisecond, 0, []phase{{most: 30}, {most: 100}, {most: 15}}},
+		"a second": {20 * time.Millisecond, 0,
+			[]phase{{rate: 500}, {rate: 2000}, {rate: 200}, {rate: 1000}}},
+		"at once, with Retry-After": {50 * time.Millisecond, time.Second,
+			[]phase{{most: 50}, {most: 120}, {most: 20}, {most: 80}}},
+		"a second, with Retry-After": {20 * time.Millisecond, time.Second,
+			[]phase{{rate: 500}, {rate: 2000}, {rate: 200}}},
+		"a second, quickly": {2 * time.Millisecond, 0, []phase{{rate: 300}, {rate: 1500}, {rate: 100}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -150,9 +154,11 @@ func TestFollowsAHiddenLimit(t *testing.T) {
 						could = float64(p.most) * 60 / c.mean.Seconds()
 					}
 					goodput, share := float64(served)/could, float64(refused)/float64(served+refused)
-					t.Logf("%+v: goodput %.1f %%, refused %.1f %%, while it moved %.1f %%, window %.2f", p, 100*goodput, 100*share, 100*moving, l.State().Size)
+					t.Logf("%+v: goodput %.1f %%, refused %.1f %%, while it moved %.1f %%, window %.2f", p, 100*goodput,
+						100*share, 100*moving, l.State().Size)
 					if goodput < 0.9 || share > 0.05 || moving > 0.05 {
-						t.Errorf("%+v: goodput %.1f %%, refused %.1f %%, while it moved %.1f %%", p, 100*goodput, 100*share, 100*moving)
+						t.Errorf("%+v: goodput %.1f %%, refused %.1f %%, while it moved %.1f %%", p, 100*goodput,
+							100*share, 100*moving)
 					}
 				}
 				close(stop)
@@ -278,7 +284,8 @@ func room(l *limit.Limiter, key string, while time.Duration) int {
 // TestRoom is what Admit allows.
 func TestRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for _, c := range []limit.Config{{Concurrency: 7}, {Rate: 50, Burst: 7}, {Window: func() limit.Window { return limit.NewAIMD(7, 7) }}} {
+		for _, c := range []limit.Config{{Concurrency: 7}, {Rate: 50, Burst: 7},
+			{Window: func() limit.Window { return limit.NewAIMD(7, 7) }}} {
 			l := limit.New(c)
 			if n := room(l, "", 0); n != 7 {
 				t.Errorf("%+v: room %d", c, n)
@@ -318,7 +325,9 @@ func TestIdleBucketsAreForgotten(t *testing.T) {
 }
 
 func BenchmarkAdmit(b *testing.B) {
-	l := limit.New(limit.Config{Rate: 1e6, Concurrency: 100, Window: func() limit.Window { return limit.NewAIMD(1, 100) }})
+	l := limit.New(limit.Config{Rate: 1e6, Concurrency: 100, Window: func() limit.Window {
+		return limit.NewAIMD(1, 100)
+	}})
 	for b.Loop() {
 		if _, ok := l.Admit("a"); ok {
 			l.Ended("a", time.Millisecond, limit.Served, 0)

@@ -11,7 +11,8 @@ import (
 )
 
 func steps(start, after int) *limit.Steps {
-	return limit.NewSteps(limit.StepsConfig{Min: 1, Max: 100, Start: float64(start), Step: 1, After: after, Factor: 0.5})
+	return limit.NewSteps(limit.StepsConfig{Min: 1, Max: 100, Start: float64(start), Step: 1, After: after,
+		Factor: 0.5})
 }
 
 // ends tells a window of n calls that all began at once.
@@ -84,7 +85,8 @@ func TestStepsUseALimit(t *testing.T) {
 			s.take()
 			time.Sleep(time.Minute)
 			served, refused := s.take()
-			goodput, share := float64(served)/(float64(most)*60/mean.Seconds()), float64(refused)/float64(served+refused)
+			goodput, share := float64(served)/(float64(most)*60/mean.Seconds()),
+				float64(refused)/float64(served+refused)
 			t.Logf("at most %d: goodput %.1f %%, refused %.1f %%", most, 100*goodput, 100*share)
 			if goodput < 0.9 || share > 0.05 {
 				t.Errorf("at most %d: goodput %.1f %%, refused %.1f %%", most, 100*goodput, 100*share)

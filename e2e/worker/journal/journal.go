@@ -113,7 +113,8 @@ func parse(row string) (Line, error) {
 	if err != nil {
 		return Line{}, err
 	}
-	return Line{What: f[0], At: time.Duration(at), ID: f[2], Token: f[3], Attempt: attempt, Key: f[5], Verdict: f[6], Body: f[7]}, nil
+	return Line{What: f[0], At: time.Duration(at), ID: f[2], Token: f[3], Attempt: attempt, Key: f[5], Verdict: f[6],
+		Body: f[7]}, nil
 }
 
 // ReadAll returns the lines of all files in folder.

@@ -103,7 +103,8 @@ func (c *crawl) get(path string) (string, bool) {
 // TestReachable crawls sites of several sizes and finds exactly what Paths says.
 func TestReachable(t *testing.T) {
 	for _, pages := range []int{1, 50, 700} {
-		faults := FaultRates{Erroring: 0.02, Reset: 0.01, Truncated: 0.01, Throttled: 0.01, Slow: 0.001, Broken: 3, Failing: 2}
+		faults := FaultRates{Erroring: 0.02, Reset: 0.01, Truncated: 0.01, Throttled: 0.01, Slow: 0.001, Broken: 3,
+			Failing: 2}
 		s := open(t, Options{Pages: pages, Seed: uint64(pages), Faults: faults})
 		c := crawlAll(t, s, 8)
 		reached := make([]string, 0, len(c.seen))
@@ -117,7 +118,8 @@ func TestReachable(t *testing.T) {
 		slices.Sort(c.dead)
 		slices.Sort(c.strange)
 		if !slices.Equal(c.dead, s.Failing()) || !slices.Equal(c.strange, s.Broken()) {
-			t.Errorf("%d pages: dead %q, want %q; unreadable %q, want %q", pages, c.dead, s.Failing(), c.strange, s.Broken())
+			t.Errorf("%d pages: dead %q, want %q; unreadable %q, want %q", pages, c.dead, s.Failing(), c.strange,
+				s.Broken())
 		}
 		if len(c.off) > 0 {
 			t.Errorf("%d pages: links lead off the site: %q", pages, c.off)

@@ -18,7 +18,8 @@ import (
 
 // TestPlan counts the planned faults, for several seeds.
 func TestPlan(t *testing.T) {
-	rates := FaultRates{Throttled: 0.02, Erroring: 0.03, Slow: 0.01, Reset: 0.015, Truncated: 0.001, Broken: 5, Failing: 2}
+	rates := FaultRates{Throttled: 0.02, Erroring: 0.03, Slow: 0.01, Reset: 0.015, Truncated: 0.001, Broken: 5,
+		Failing: 2}
 	for seed := range uint64(3) {
 		s := open(t, Options{Pages: 900, Seed: seed, Faults: rates})
 		got := make(map[Fault]int) // pages, by their first fault

@@ -74,7 +74,8 @@ func (o Options) validate() error {
 		errs = append(errs, fmt.Errorf("faults: the shares add up to %v, want at most 1", sum))
 	}
 	if f.Broken < 0 || f.Failing < 0 {
-		errs = append(errs, fmt.Errorf("faults: broken is %d and failing is %d, want no negative number", f.Broken, f.Failing))
+		errs = append(errs, fmt.Errorf("faults: broken is %d and failing is %d, want no negative number", f.Broken,
+			f.Failing))
 	}
 	return errors.Join(errs...)
 }

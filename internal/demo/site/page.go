@@ -29,7 +29,8 @@ func pages(n int) []*page {
 		topic, nth := i/topicSize, i%topicSize
 		p := &page{path: fmt.Sprintf("/topic/%d", topic), name: fmt.Sprintf("Topic %d", topic), topic: topic}
 		if nth > 0 {
-			p.path, p.name, p.leaf = fmt.Sprintf("%s/page/%d", p.path, nth), fmt.Sprintf("%s, page %d", p.name, nth), true
+			p.path, p.name, p.leaf = fmt.Sprintf("%s/page/%d", p.path, nth),
+				fmt.Sprintf("%s, page %d", p.name, nth), true
 		}
 		all = append(all, p)
 	}
@@ -56,13 +57,16 @@ func (s *Site) targets(p *page, random *rand.Rand) []*page {
 	return to
 }
 
-var words = strings.Fields("delivery lease lane store handler ack retry letter policy topic worker fence batch order clock message")
+var words = strings.Fields(
+	"delivery lease lane store handler ack retry letter policy topic worker fence batch order clock message")
 
 // body renders a good page: always the same for a seed and a path.
 func (s *Site) body(p *page) []byte {
 	random := rand.New(rand.NewPCG(s.seed, dice(s.seed, p.path))) //nolint:gosec // pages are no secrets
 	var b strings.Builder
-	fmt.Fprintf(&b, "<!DOCTYPE html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\"><title>%s – «Über»</title></head>\n", p.name)
+	fmt.Fprintf(&b,
+		"<!DOCTYPE html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\"><title>%s – «Über»</title></head>\n",
+		p.name)
 	fmt.Fprintf(&b, "<body><main>\n<h1>%s</h1>\n", p.name)
 	for range 1 + random.IntN(6) {
 		b.WriteString("<p>")
@@ -82,7 +86,8 @@ func (s *Site) body(p *page) []byte {
 // noticeBody is the page that goes with a status.
 func noticeBody(status int) []byte {
 	text := fmt.Sprintf("%d %s", status, http.StatusText(status))
-	return fmt.Appendf(nil, "<!DOCTYPE html>\n<html><head><title>%s</title></head><body><h1>%[1]s</h1></body></html>\n", text)
+	return fmt.Appendf(nil, "<!DOCTYPE html>\n<html><head><title>%s</title></head><body><h1>%[1]s</h1></body></html>\n",
+		text)
 }
 
 // BrokenMarker is in the body of every page of [Site.Broken], and in no other.

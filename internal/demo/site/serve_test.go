@@ -28,7 +28,8 @@ func TestAnswers(t *testing.T) {
 		{"POST", "/", 405, typeHTML, "405 Method Not Allowed"},
 	} {
 		w := answer(s, test.method, test.path, nil)
-		if w.Code != test.status || w.Header().Get("Content-Type") != test.contentType || !strings.Contains(w.Body.String(), test.body) {
+		if w.Code != test.status || w.Header().Get("Content-Type") != test.contentType ||
+			!strings.Contains(w.Body.String(), test.body) {
 			t.Errorf("%s %s: %d, %s, %s", test.method, test.path, w.Code, w.Header().Get("Content-Type"), w.Body)
 		}
 	}
@@ -77,7 +78,8 @@ func TestBrokenPage(t *testing.T) {
 			if w.Code != 200 || w.Header().Get("Content-Type") != typeHTML {
 				t.Errorf("%s: %d, %s", path, w.Code, w.Header().Get("Content-Type"))
 			}
-			if !strings.Contains(body, BrokenMarker) || strings.Contains(body, "<title") || strings.Contains(body, "<main") ||
+			if !strings.Contains(body, BrokenMarker) || strings.Contains(body, "<title") ||
+				strings.Contains(body, "<main") ||
 				strings.Contains(body, "</div>") || utf8.ValidString(body) {
 				t.Errorf("%s is not broken: %q", path, body)
 			}

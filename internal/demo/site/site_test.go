@@ -99,7 +99,8 @@ func TestSameSite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // so that slow pages take no time
 		for path := range a.Paths() {
 			x, y := answer(a, "GET", path, nil), answer(b, "GET", path, nil)
-			if x.Code != y.Code || x.Header().Get("ETag") != y.Header().Get("ETag") || x.Body.String() != y.Body.String() {
+			if x.Code != y.Code || x.Header().Get("ETag") != y.Header().Get("ETag") ||
+				x.Body.String() != y.Body.String() {
 				t.Errorf("%s differs", path)
 			}
 		}

@@ -55,7 +55,8 @@ func Files(dir, set string, seed uint64) (int, error) {
 		path := ""
 		for i := range 50 {
 			path = filepath.Join(path, fmt.Sprintf("level_%02d", i))
-			if err := write(filepath.Join(path, fmt.Sprintf("doc_%04d.md", i)), fmt.Sprintf("# Level %d\n\n%s\n", i, lorem(r, 60))); err != nil {
+			if err := write(filepath.Join(path, fmt.Sprintf("doc_%04d.md", i)),
+				fmt.Sprintf("# Level %d\n\n%s\n", i, lorem(r, 60))); err != nil {
 				return n, err
 			}
 		}
@@ -82,7 +83,9 @@ func mixed(r *rand.Rand, i int, ext string) (string, error) {
 	text := lorem(r, 80)
 	switch ext {
 	case "html":
-		return fmt.Sprintf("<html><body><h1>Document %d</h1><p>%s</p><table><tr><th>a</th></tr><tr><td>%d</td></tr></table></body></html>", i, text, i), nil
+		return fmt.Sprintf(
+			"<html><body><h1>Document %d</h1><p>%s</p><table><tr><th>a</th></tr><tr><td>%d</td></tr></table></body></html>",
+			i, text, i), nil
 	case "csv":
 		return fmt.Sprintf("number,text\n%d,%s\n", i, text), nil
 	case "json":
@@ -90,9 +93,12 @@ func mixed(r *rand.Rand, i int, ext string) (string, error) {
 	case "xml":
 		return fmt.Sprintf("<document number=\"%d\"><text>%s</text></document>", i, text), nil
 	case "ipynb":
-		return fmt.Sprintf(`{"cells":[{"cell_type":"markdown","source":["# Document %d\n","%s"]}],"metadata":{},"nbformat":4,"nbformat_minor":5}`, i, text), nil
+		return fmt.Sprintf(
+			`{"cells":[{"cell_type":"markdown","source":["# Document %d\n","%s"]}],"metadata":{},"nbformat":4,"nbformat_minor":5}`,
+			i, text), nil
 	case "eml":
-		return fmt.Sprintf("From: a@example.com\r\nTo: b@example.com\r\nSubject: Document %d\r\n\r\n%s\r\n", i, text), nil
+		return fmt.Sprintf("From: a@example.com\r\nTo: b@example.com\r\nSubject: Document %d\r\n\r\n%s\r\n",
+			i, text), nil
 	case "rtf":
 		return fmt.Sprintf(`{\rtf1\ansi Document %d\par %s\par}`, i, text), nil
 	case "docx":
@@ -107,9 +113,15 @@ func docx(title, text string) (string, error) {
 	z := zip.NewWriter(&b)
 	const office = "http://schemas.openxmlformats.org"
 	for _, part := range [][2]string{
-		{"[Content_Types].xml", `<Types xmlns="` + office + `/package/2006/content-types"><Default Extension="rels" ContentType="application/vnd.openxmlformats-package.relationships+xml"/><Override PartName="/word/document.xml" ContentType="application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml"/></Types>`},
-		{"_rels/.rels", `<Relationships xmlns="` + office + `/package/2006/relationships"><Relationship Id="rId1" Type="` + office + `/officeDocument/2006/relationships/officeDocument" Target="word/document.xml"/></Relationships>`},
-		{"word/document.xml", `<w:document xmlns:w="` + office + `/wordprocessingml/2006/main"><w:body><w:p><w:pPr><w:outlineLvl w:val="0"/></w:pPr><w:r><w:t>` + title + `</w:t></w:r></w:p><w:p><w:r><w:t>` + text + `</w:t></w:r></w:p></w:body></w:document>`},
+		{"[Content_Types].xml",
+			`<Types xmlns="` + office +
+				`/package/2006/content-types"><Default Extension="rels" ContentType="application/vnd.openxmlformats-package.relationships+xml"/><Override PartName="/word/document.xml" ContentType="application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml"/></Types>`},
+		{"_rels/.rels",
+			`<Relationships xmlns="` + office + `/package/2006/relationships"><Relationship Id="rId1" Type="` + office +
+				`/officeDocument/2006/relationships/officeDocument" Target="word/document.xml"/></Relationships>`},
+		{"word/document.xml", `<w:document xmlns:w="` + office +
+			`/wordprocessingml/2006/main"><w:body><w:p><w:pPr><w:outlineLvl w:val="0"/></w:pPr><w:r><w:t>` + title +
+			`</w:t></w:r></w:p><w:p><w:r><w:t>` + text + `</w:t></w:r></w:p></w:body></w:document>`},
 	} {
 		w, err := z.Create(part[0])
 		if err != nil {

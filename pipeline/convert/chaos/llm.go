@@ -67,7 +67,8 @@ func New(c Config) *Server {
 		s.mu.Lock()
 		s.truth.Validations++
 		s.mu.Unlock()
-		reply(w, http.StatusOK, map[string]any{"object": "list", "data": []map[string]string{{"id": "small", "object": "model"}}})
+		reply(w, http.StatusOK, map[string]any{"object": "list",
+			"data": []map[string]string{{"id": "small", "object": "model"}}})
 	}
 	s.HandleFunc("GET /v1/models", models)
 	s.HandleFunc("POST /v1/chat/completions", s.complete(openAI))

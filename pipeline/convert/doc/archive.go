@@ -101,7 +101,8 @@ func (a *Archive) Read(f *zip.File) ([]byte, error) {
 	}
 	size := f.UncompressedSize64
 	if size > MaxEntry || int64(size) > *a.left || size > ratioMatters && size > maxRatio*max(f.CompressedSize64, 1) {
-		return nil, Fail(KindTooLarge, "%s in it is %d bytes when unpacked, of %d packed", f.Name, size, f.CompressedSize64)
+		return nil, Fail(KindTooLarge, "%s in it is %d bytes when unpacked, of %d packed", f.Name, size,
+			f.CompressedSize64)
 	}
 	r, err := f.Open()
 	if err != nil {

@@ -60,7 +60,8 @@ func Fail(kind pawl.Kind, format string, args ...any) error {
 
 // Corrupt makes a permanent error of a parser's error.
 func Corrupt(err error) error {
-	if err == nil || pawl.Describe(err).Kind != "" || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+	if err == nil || pawl.Describe(err).Kind != "" || errors.Is(err, context.Canceled) ||
+		errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
 	return pawl.Permanent(pawl.OfKind(KindCorrupt, err))

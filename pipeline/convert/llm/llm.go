@@ -83,7 +83,8 @@ type Provider struct {
 // New makes a provider. Nothing is sent yet.
 func New(c Config) *Provider {
 	t := &http.Transport{
-		Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: max(c.MaxConcurrency, 2), IdleConnTimeout: 90 * time.Second,
+		Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: max(c.MaxConcurrency, 2),
+		IdleConnTimeout:   90 * time.Second,
 		ForceAttemptHTTP2: true, TLSHandshakeTimeout: 15 * time.Second,
 	}
 	c.Logger.Info("Provider initialized", "provider_id", c.ID, "type", c.Type, "base_url", c.BaseURL)
@@ -170,7 +171,8 @@ func (p *Provider) Complete(ctx context.Context, model, prompt, text string) (An
 	case err != nil:
 		return Answer{}, lost(ctx, err)
 	case int64(len(data)) > p.MaxAnswerBytes:
-		return Answer{}, pawl.OfKind(KindAnswer, fmt.Errorf("the answer is longer than max_answer_bytes, %d", p.MaxAnswerBytes))
+		return Answer{}, pawl.OfKind(KindAnswer, fmt.Errorf("the answer is longer than max_answer_bytes, %d",
+			p.MaxAnswerBytes))
 	case resp.StatusCode != http.StatusOK:
 		err := p.refused(resp, data)
 		p.Logger.Warn("LLM Request refused", append(who, "status", resp.StatusCode, "error", err)...)
@@ -213,7 +215,8 @@ const maxPause = 5 * time.Minute
 
 // advertised reads what an answer says about what is left.
 func (p *Provider) advertised(h http.Header) {
-	for _, name := range []string{"X-Ratelimit-%s-Requests", "X-Ratelimit-%s-Tokens", "Anthropic-Ratelimit-Requests-%s", "Anthropic-Ratelimit-Tokens-%s"} {
+	for _, name := range []string{"X-Ratelimit-%s-Requests", "X-Ratelimit-%s-Tokens", "Anthropic-Ratelimit-Requests-%s",
+		"Anthropic-Ratelimit-Tokens-%s"} {
 		if h.Get(fmt.Sprintf(name, "Remaining")) != "0" {
 			continue
 		}
@@ -242,7 +245,8 @@ func (p *Provider) refused(resp *http.Response, body []byte) error {
 	}
 	_ = json.Unmarshal(body, &e)
 	text := strings.ToLower(e.Error.Type + " " + fmt.Sprint(e.Error.Code) + " " + e.Error.Message)
-	said := fmt.Errorf("provider %s answered %d: %s", p.ID, resp.StatusCode, or(e.Error.Message, strings.TrimSpace(string(body[:min(len(body), 200)]))))
+	said := fmt.Errorf("provider %s answered %d: %s", p.ID, resp.StatusCode,
+		or(e.Error.Message, strings.TrimSpace(string(body[:min(len(body), 200)]))))
 	has := func(words ...string) bool {
 		for _, w := range words {
 			if strings.Contains(text, w) {
@@ -256,11 +260,13 @@ func (p *Provider) refused(resp *http.Response, body []byte) error {
 		(c == http.StatusTooManyRequests || c == http.StatusForbidden || c == http.StatusBadRequest) &&
 			has("insufficient_quota", "quota", "billing", "spend", "credit balance"):
 		return pawl.OfKind(KindQuota, said)
-	case c == http.StatusTooManyRequests, c == 529, c == http.StatusServiceUnavailable && resp.Header.Get("Retry-After") != "":
+	case c == http.StatusTooManyRequests, c == 529, c == http.StatusServiceUnavailable &&
+		resp.Header.Get("Retry-After") != "":
 		return pawl.Throttled(pawl.OfKind(KindRateLimit, said), retryAfter(resp.Header))
 	case c == http.StatusUnauthorized || c == http.StatusForbidden:
 		return pawl.OfKind(KindAuth, said)
-	case c == http.StatusRequestEntityTooLarge, c == http.StatusBadRequest && has("context", "too long", "maximum", "max_tokens"):
+	case c == http.StatusRequestEntityTooLarge, c == http.StatusBadRequest &&
+		has("context", "too long", "maximum", "max_tokens"):
 		return pawl.Permanent(pawl.OfKind(KindContext, said))
 	case c >= 500 || c == http.StatusRequestTimeout || c == http.StatusConflict:
 		return pawl.OfKind(KindServer, said)

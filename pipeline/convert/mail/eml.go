@@ -65,9 +65,11 @@ func Eml(ctx context.Context, d doc.Document) (doc.Markdown, error) {
 }
 
 // part reads a part of a message, and those in it.
-func (m *message) part(h textproto.MIMEHeader, body io.Reader, decode func(string) string, depth int, parts *int) error {
+func (m *message) part(h textproto.MIMEHeader, body io.Reader, decode func(string) string, depth int,
+	parts *int) error {
 	if *parts++; depth > maxDepth || *parts > maxParts {
-		return doc.Fail(doc.KindNesting, "it has more than %d parts, or they are nested more than %d deep", maxParts, maxDepth)
+		return doc.Fail(doc.KindNesting, "it has more than %d parts, or they are nested more than %d deep",
+			maxParts, maxDepth)
 	}
 	kind, params, err := mime.ParseMediaType(h.Get("Content-Type"))
 	if err != nil && kind == "" {
@@ -98,7 +100,8 @@ func (m *message) part(h textproto.MIMEHeader, body io.Reader, decode func(strin
 	disposition, dp, _ := mime.ParseMediaType(h.Get("Content-Disposition"))
 	name := decode(cmpOr(dp["filename"], params["name"]))
 	switch {
-	case disposition == "attachment" || name != "" && !strings.HasPrefix(kind, "text/") || !strings.HasPrefix(kind, "text/"):
+	case disposition == "attachment" || name != "" && !strings.HasPrefix(kind, "text/") ||
+		!strings.HasPrefix(kind, "text/"):
 		if strings.HasPrefix(kind, "image/") && disposition != "attachment" && h.Get("Content-Id") != "" {
 			return nil // it is part of the page
 		}
@@ -169,7 +172,8 @@ func (m *message) write(ctx context.Context, d doc.Document) (doc.Markdown, erro
 		switch kind := pawl.Describe(err).Kind; {
 		case err == nil:
 			w.Block(md.Text)
-		case slices.Contains([]pawl.Kind{doc.KindUnsupported, doc.KindToolMissing, doc.KindLocked, doc.KindCorrupt}, kind):
+		case slices.Contains([]pawl.Kind{doc.KindUnsupported, doc.KindToolMissing, doc.KindLocked,
+			doc.KindCorrupt}, kind):
 			w.Push(markdown.Em)
 			w.Text("not converted: " + err.Error())
 			w.Pop(markdown.Em)

@@ -94,7 +94,8 @@ func Msg(ctx context.Context, d doc.Document) (doc.Markdown, error) {
 	for _, name := range order {
 		a := attached[name]
 		if a[propData] != "" {
-			m.attachments = append(m.attachments, doc.Document{Name: cmpOr(a[propName], a[propShort]), Data: []byte(a[propData])})
+			m.attachments = append(m.attachments, doc.Document{Name: cmpOr(a[propName], a[propShort]),
+				Data: []byte(a[propData])})
 		}
 	}
 	return m.write(ctx, d)

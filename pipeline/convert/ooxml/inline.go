@@ -166,7 +166,8 @@ func symbol(code string) string {
 	case err != nil:
 		return ""
 	case n >= 0xf000 && n < 0xf100:
-		marks := map[uint64]string{0xfc: "✓", 0xfb: "✗", 0xa8: "☐", 0xfe: "☑", 0xe0: "→", 0xdf: "←", 0xb7: "•", 0xa7: "▪", 0x4a: "☺"}
+		marks := map[uint64]string{0xfc: "✓", 0xfb: "✗", 0xa8: "☐", 0xfe: "☑", 0xe0: "→", 0xdf: "←", 0xb7: "•",
+			0xa7: "▪", 0x4a: "☺"}
 		return marks[n-0xf000]
 	}
 	return string(rune(n))

@@ -167,7 +167,8 @@ func accent(chr string) string {
 // function is the name of a function that TeX knows.
 func function(name string) string {
 	switch name {
-	case "sin", "cos", "tan", "cot", "sec", "csc", "arcsin", "arccos", "arctan", "sinh", "cosh", "tanh", "log", "ln", "exp", "lim", "max", "min", "sup", "inf", "det", "gcd":
+	case "sin", "cos", "tan", "cot", "sec", "csc", "arcsin", "arccos", "arctan", "sinh", "cosh", "tanh", "log", "ln",
+		"exp", "lim", "max", "min", "sup", "inf", "det", "gcd":
 		return `\` + name
 	}
 	return name
@@ -187,15 +188,23 @@ func mathRun(n *markup.Node) string {
 }
 
 var mathSymbols = strings.NewReplacer(
-	"α", `\alpha `, "β", `\beta `, "γ", `\gamma `, "δ", `\delta `, "ε", `\varepsilon `, "ϵ", `\epsilon `, "ζ", `\zeta `, "η", `\eta `, "θ", `\theta `,
-	"ι", `\iota `, "κ", `\kappa `, "λ", `\lambda `, "μ", `\mu `, "ν", `\nu `, "ξ", `\xi `, "π", `\pi `, "ρ", `\rho `, "σ", `\sigma `, "τ", `\tau `,
+	"α", `\alpha `, "β", `\beta `, "γ", `\gamma `, "δ", `\delta `, "ε", `\varepsilon `, "ϵ", `\epsilon `, "ζ", `\zeta `,
+	"η", `\eta `, "θ", `\theta `,
+	"ι", `\iota `, "κ", `\kappa `, "λ", `\lambda `, "μ", `\mu `, "ν", `\nu `, "ξ", `\xi `, "π", `\pi `, "ρ", `\rho `,
+	"σ", `\sigma `, "τ", `\tau `,
 	"υ", `\upsilon `, "φ", `\varphi `, "ϕ", `\phi `, "χ", `\chi `, "ψ", `\psi `, "ω", `\omega `,
-	"Γ", `\Gamma `, "Δ", `\Delta `, "Θ", `\Theta `, "Λ", `\Lambda `, "Ξ", `\Xi `, "Π", `\Pi `, "Σ", `\Sigma `, "Φ", `\Phi `, "Ψ", `\Psi `, "Ω", `\Omega `,
-	"∑", `\sum `, "∏", `\prod `, "∫", `\int `, "∬", `\iint `, "∮", `\oint `, "∞", `\infty `, "±", `\pm `, "∓", `\mp `, "×", `\times `, "÷", `\div `,
-	"⋅", `\cdot `, "·", `\cdot `, "≤", `\le `, "≥", `\ge `, "≠", `\ne `, "≈", `\approx `, "≡", `\equiv `, "∼", `\sim `, "∝", `\propto `, "→", `\to `,
-	"←", `\leftarrow `, "⇒", `\Rightarrow `, "⇔", `\Leftrightarrow `, "∂", `\partial `, "∇", `\nabla `, "∈", `\in `, "∉", `\notin `, "⊂", `\subset `,
-	"⊆", `\subseteq `, "∪", `\cup `, "∩", `\cap `, "∅", `\emptyset `, "∀", `\forall `, "∃", `\exists `, "∧", `\land `, "∨", `\lor `, "¬", `\neg `,
-	"…", `\dots `, "⋯", `\cdots `, "′", "'", "−", "-", "%", `\%`, "#", `\#`, "ℝ", `\mathbb{R}`, "ℕ", `\mathbb{N}`, "ℤ", `\mathbb{Z}`, "ℂ", `\mathbb{C}`,
+	"Γ", `\Gamma `, "Δ", `\Delta `, "Θ", `\Theta `, "Λ", `\Lambda `, "Ξ", `\Xi `, "Π", `\Pi `, "Σ", `\Sigma `, "Φ",
+	`\Phi `, "Ψ", `\Psi `, "Ω", `\Omega `,
+	"∑", `\sum `, "∏", `\prod `, "∫", `\int `, "∬", `\iint `, "∮", `\oint `, "∞", `\infty `, "±", `\pm `, "∓", `\mp `,
+	"×", `\times `, "÷", `\div `,
+	"⋅", `\cdot `, "·", `\cdot `, "≤", `\le `, "≥", `\ge `, "≠", `\ne `, "≈", `\approx `, "≡", `\equiv `, "∼", `\sim `,
+	"∝", `\propto `, "→", `\to `,
+	"←", `\leftarrow `, "⇒", `\Rightarrow `, "⇔", `\Leftrightarrow `, "∂", `\partial `, "∇", `\nabla `, "∈", `\in `,
+	"∉", `\notin `, "⊂", `\subset `,
+	"⊆", `\subseteq `, "∪", `\cup `, "∩", `\cap `, "∅", `\emptyset `, "∀", `\forall `, "∃", `\exists `, "∧", `\land `,
+	"∨", `\lor `, "¬", `\neg `,
+	"…", `\dots `, "⋯", `\cdots `, "′", "'", "−", "-", "%", `\%`, "#", `\#`, "ℝ", `\mathbb{R}`, "ℕ", `\mathbb{N}`, "ℤ",
+	`\mathbb{Z}`, "ℂ", `\mathbb{C}`,
 	"{", `\{`, "}", `\}`, "\u2061", "", // function application, invisible
 )
 

@@ -68,7 +68,8 @@ func (f *file) relations(part string) (map[string]relation, error) {
 		if t != markup.Open || s.Name != "Relationship" {
 			continue
 		}
-		r := relation{kind: path.Base(s.Attr("Type")), target: s.Attr("Target"), external: s.Attr("TargetMode") == "External"}
+		r := relation{kind: path.Base(s.Attr("Type")), target: s.Attr("Target"),
+			external: s.Attr("TargetMode") == "External"}
 		if !r.external {
 			if !strings.HasPrefix(r.target, "/") {
 				r.target = path.Join("/", dir, r.target)

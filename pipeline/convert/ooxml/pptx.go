@@ -157,7 +157,8 @@ func (s *deck) inLayout(ph *markup.Node) *markup.Node {
 		if other == nil {
 			continue
 		}
-		if idx := ph.Attr("idx"); idx != "" && idx == other.Attr("idx") || idx == "" && ph.Attr("type") == other.Attr("type") {
+		if idx := ph.Attr("idx"); idx != "" && idx == other.Attr("idx") ||
+			idx == "" && ph.Attr("type") == other.Attr("type") {
 			return c
 		}
 	}

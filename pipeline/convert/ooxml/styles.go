@@ -47,12 +47,15 @@ func (f *file) wordStyles(part string) (map[string]wordStyle, error) {
 		if s.heading > 1 && s.level == 0 {
 			s.level = s.heading - 1
 		}
-		if list, n, ok := cutNumber(name); ok && (list == "list bullet" || list == "list number" || list == "list continue") {
+		if list, n, ok := cutNumber(name); ok && (list == "list bullet" || list == "list number" ||
+			list == "list continue") {
 			s.deeper = n - 1
 		}
 		s.quote = strings.Contains(name, "quote") && s.isType == "paragraph"
-		s.code = strings.Contains(name, "source code") || strings.Contains(name, "html preformatted") || strings.Contains(name, "verbatim") ||
-			name == "code" || name == "code block" || name == "html code" || name == "inline code" || name == "plain text code"
+		s.code = strings.Contains(name, "source code") || strings.Contains(name, "html preformatted") ||
+			strings.Contains(name, "verbatim") ||
+			name == "code" || name == "code block" || name == "html code" || name == "inline code" ||
+			name == "plain text code"
 		if s.isType == "character" {
 			rpr := n.Child("rPr")
 			s.bold, s.italic = on(rpr.Child("b")), on(rpr.Child("i"))
@@ -253,7 +256,8 @@ func roman(n int) string {
 	for _, r := range []struct {
 		value int
 		text  string
-	}{{1000, "M"}, {900, "CM"}, {500, "D"}, {400, "CD"}, {100, "C"}, {90, "XC"}, {50, "L"}, {40, "XL"}, {10, "X"}, {9, "IX"}, {5, "V"}, {4, "IV"}, {1, "I"}} {
+	}{{1000, "M"}, {900, "CM"}, {500, "D"}, {400, "CD"}, {100, "C"}, {90, "XC"}, {50, "L"}, {40, "XL"}, {10, "X"},
+		{9, "IX"}, {5, "V"}, {4, "IV"}, {1, "I"}} {
 		for ; n >= r.value; n -= r.value {
 			b.WriteString(r.text)
 		}

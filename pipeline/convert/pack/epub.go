@@ -38,7 +38,8 @@ func Epub(ctx context.Context, d doc.Document) (doc.Markdown, error) {
 		w.End()
 	}
 	for m := range meta.Children {
-		if name := map[string]string{"creator": "Author", "publisher": "Publisher", "date": "Date", "description": "Description"}[m.Name]; name != "" {
+		if name := map[string]string{"creator": "Author", "publisher": "Publisher", "date": "Date",
+			"description": "Description"}[m.Name]; name != "" {
 			w.Push(markdown.Strong)
 			w.Text(name + ":")
 			w.Pop(markdown.Strong)
@@ -64,7 +65,9 @@ func Epub(ctx context.Context, d doc.Document) (doc.Markdown, error) {
 		if err != nil {
 			return doc.Markdown{}, err
 		}
-		w.HTML(text, markdown.Options{Image: func(src string) string { return picture(a, d, path.Join(path.Dir(part), src), src) }})
+		w.HTML(text, markdown.Options{Image: func(src string) string {
+			return picture(a, d, path.Join(path.Dir(part), src), src)
+		}})
 	}
 	return doc.Markdown{Text: w.String(), Title: title}, nil
 }

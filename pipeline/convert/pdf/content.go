@@ -270,7 +270,8 @@ func (r *reader) show(s *state, tm *matrix, t text) {
 		return
 	}
 	r.pieces = append(r.pieces, piece{
-		x: at[4], y: at[5], end: math.Max(end[4], at[4]), size: math.Abs(size), font: s.font, object: r.object, text: b.String(),
+		x: at[4], y: at[5], end: math.Max(end[4], at[4]), size: math.Abs(size), font: s.font, object: r.object,
+		text: b.String(),
 	})
 }
 

@@ -223,7 +223,8 @@ func (f *file) predicted(b []byte, p dict) []byte {
 	if f.num(p["Predictor"]) < 10 {
 		return b
 	}
-	columns, colors, bits := int(f.num(p["Columns"])), max(int(f.num(p["Colors"])), 1), int(f.num(p["BitsPerComponent"]))
+	columns, colors, bits := int(f.num(p["Columns"])), max(int(f.num(p["Colors"])), 1),
+		int(f.num(p["BitsPerComponent"]))
 	if bits == 0 {
 		bits = 8
 	}

@@ -218,7 +218,8 @@ func glyph(n string) string {
 			}
 		}
 	}
-	for accent, mark := range map[string]string{"acute": "\u0301", "grave": "\u0300", "circumflex": "\u0302", "dieresis": "\u0308", "tilde": "\u0303", "caron": "\u030c", "cedilla": "\u0327", "ring": "\u030a"} {
+	for accent, mark := range map[string]string{"acute": "\u0301", "grave": "\u0300", "circumflex": "\u0302",
+		"dieresis": "\u0308", "tilde": "\u0303", "caron": "\u030c", "cedilla": "\u0327", "ring": "\u030a"} {
 		if letter, ok := strings.CutSuffix(n, accent); ok && len(letter) == 1 {
 			return composed(letter + mark)
 		}
@@ -230,7 +231,8 @@ func glyph(n string) string {
 func composed(s string) string {
 	const from = "AÀÁÂÃÄÅCÇEÈÉÊËIÌÍÎÏNÑOÒÓÔÕÖUÙÚÛÜYÝaàáâãäåcçeèéêëiìíîïnñoòóôõöuùúûüyýÿSŠsšZŽzžCČcčRŘrřEĚeě"
 	marks := map[string]string{
-		"\u0300": "ÀÈÌÒÙàèìòù", "\u0301": "ÁÉÍÓÚÝáéíóúý", "\u0302": "ÂÊÎÔÛâêîôû", "\u0303": "ÃÑÕãñõ", "\u0308": "ÄËÏÖÜäëïöüÿ",
+		"\u0300": "ÀÈÌÒÙàèìòù", "\u0301": "ÁÉÍÓÚÝáéíóúý", "\u0302": "ÂÊÎÔÛâêîôû", "\u0303": "ÃÑÕãñõ",
+		"\u0308": "ÄËÏÖÜäëïöüÿ",
 		"\u030a": "Åå", "\u0327": "Çç", "\u030c": "ŠšŽžČčŘřĚě",
 	}
 	base := ""
@@ -249,7 +251,8 @@ var glyphs = func() map[string]string {
 	const list = `space   exclam ! quotedbl " numbersign # dollar $ percent % ampersand & quotesingle ' quoteright ’ quoteleft ‘ parenleft (
 parenright ) asterisk * plus + comma , hyphen - minus − period . slash / zero 0 one 1 two 2 three 3 four 4 five 5 six 6 seven 7
 eight 8 nine 9 colon : semicolon ; less < equal = greater > question ? at @ bracketleft [ backslash \ bracketright ]
-asciicircum ^ underscore _ grave ` + "`" + ` braceleft { bar | braceright } asciitilde ~ bullet • endash – emdash — quotedblleft “
+asciicircum ^ underscore _ grave ` + "`" +
+		` braceleft { bar | braceright } asciitilde ~ bullet • endash – emdash — quotedblleft “
 quotedblright ” quotedblbase „ quotesinglbase ‚ ellipsis … dagger † daggerdbl ‡ fi fi fl fl ff ff ffi ffi ffl ffl Euro € sterling £
 yen ¥ cent ¢ section § paragraph ¶ copyright © registered ® trademark ™ degree ° plusminus ± multiply × divide ÷ germandbls ß
 ae æ AE Æ oe œ OE Œ oslash ø Oslash Ø aring å Aring Å guillemotleft « guillemotright » guilsinglleft ‹ guilsinglright › exclamdown ¡

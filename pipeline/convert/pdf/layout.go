@@ -84,7 +84,8 @@ func (l *line) add(p piece) bool {
 		l.cells = append(l.cells, span{p.x, p.end, []piece{p}})
 	default:
 		if gap > math.Min(l.size, p.size)*0.15 && !strings.HasPrefix(p.text, " ") {
-			last.parts = append(last.parts, piece{text: " ", font: p.font, object: p.object, link: sameLink(last.parts, p)})
+			last.parts = append(last.parts, piece{text: " ", font: p.font, object: p.object,
+				link: sameLink(last.parts, p)})
 		}
 		last.parts = append(last.parts, p)
 		last.end = max(last.end, p.end)

@@ -40,7 +40,8 @@ func findItems(all []line) {
 		for _, i := range at {
 			for _, j := range append(numbers[n+1], numbers[n-1]...) {
 				a, b := &all[i], &all[j]
-				if len(a.cells)+len(b.cells) == 2 && math.Abs(numberEnd(a)-numberEnd(b)) < 1 && math.Abs(a.y-b.y) < 12*a.size {
+				if len(a.cells)+len(b.cells) == 2 && math.Abs(numberEnd(a)-numberEnd(b)) < 1 &&
+					math.Abs(a.y-b.y) < 12*a.size {
 					a.item = strconv.Itoa(n)
 				}
 			}

@@ -324,7 +324,8 @@ func (l *lexer) object(length func(any) int) any {
 		l.i++
 	}
 	n := length(d["Length"])
-	if end := l.i + n; n < 0 || end > len(l.b) || !bytes.HasPrefix(bytes.TrimLeft(l.b[end:min(end+32, len(l.b))], "\r\n \t"), []byte("endstream")) {
+	if end := l.i + n; n < 0 || end > len(l.b) || !bytes.HasPrefix(bytes.TrimLeft(l.b[end:min(end+32, len(l.b))],
+		"\r\n \t"), []byte("endstream")) {
 		if n = bytes.Index(l.b[l.i:], []byte("endstream")); n < 0 {
 			n = len(l.b) - l.i
 		}

@@ -131,10 +131,12 @@ func (w *writer) line(l line) {
 		}
 		together := level == w.level && l.item == "" && near(last.size, l.size) && down > -0.5*l.size &&
 			down < apart && len(l.cells) == 1 && (level > 0 || !isOver(&last, &l, rightEdge(w.lines, &last)))
-		if level == 0 && w.level == 0 && down < 0 && !endsSentence(last.text()) && startsLower(l.text()) && l.item == "" {
+		if level == 0 && w.level == 0 && down < 0 && !endsSentence(last.text()) && startsLower(l.text()) &&
+			l.item == "" {
 			together = true // it goes on in the next column, or on the next page
 		}
-		if together && w.marker == "" && level == 0 && down > 0 && l.cells[0].x > w.para[0].cells[0].x+1.2*l.size && len(w.para) > 1 {
+		if together && w.marker == "" && level == 0 && down > 0 && l.cells[0].x > w.para[0].cells[0].x+1.2*l.size &&
+			len(w.para) > 1 {
 			together = false // the first line of a paragraph is set in
 		}
 		if !together {
@@ -173,7 +175,8 @@ func (w *writer) levelOf(l *line) int {
 	if i := slices.Index(w.sizes, rounded(l.size)); i >= 0 {
 		return i + 1
 	}
-	if l.bold && len(t) < 100 && l.size >= w.body*0.95 && len(l.cells) == 1 && !strings.ContainsAny(t[len(t)-1:], ".,;:") {
+	if l.bold && len(t) < 100 && l.size >= w.body*0.95 && len(l.cells) == 1 &&
+		!strings.ContainsAny(t[len(t)-1:], ".,;:") {
 		return min(len(w.sizes)+1, 6)
 	}
 	return 0
@@ -218,7 +221,8 @@ func (w *writer) endParagraph() {
 func (w *writer) hyphenated(a, b *line) bool {
 	t := a.text()
 	before := strings.TrimSuffix(t, "-")
-	return before != t && before != "" && unicode.IsLetter([]rune(before)[len([]rune(before))-1]) && startsLower(b.text())
+	return before != t && before != "" && unicode.IsLetter([]rune(before)[len([]rune(before))-1]) &&
+		startsLower(b.text())
 }
 
 // span writes a part of a line, without the mark of a list at its beginning, or the hyphen at its end.

@@ -47,15 +47,20 @@ startxref
 // What tells blocks apart that stand close together.
 func TestConvertBlocks(t *testing.T) {
 	for _, c := range []struct{ name, page, want string }{
-		{"a paragraph ends where a word more would have had room", `BT /F 10 Tf 70 700 Td (A paragraph of a line and more) Tj 0 -12 Td (that ends.) Tj 0 -12 Td (Another one) Tj ET`,
+		{"a paragraph ends where a word more would have had room",
+			`BT /F 10 Tf 70 700 Td (A paragraph of a line and more) Tj 0 -12 Td (that ends.) Tj 0 -12 Td (Another one) Tj ET`,
 			"A paragraph of a line and more that ends.\n\nAnother one"},
-		{"emphasis", `BT /F 10 Tf 70 700 Td (Some ) Tj /B 10 Tf (bold) Tj /F 10 Tf ( words) Tj ET`, "Some **bold** words"},
-		{"marks without a character of their own, and numbers without a dot", `BT /F 10 Tf 70 700 Td (\177) Tj ET BT /F 10 Tf 88 700 Td (one) Tj ET BT /F 10 Tf 70 688 Td (\177) Tj ET
+		{"emphasis", `BT /F 10 Tf 70 700 Td (Some ) Tj /B 10 Tf (bold) Tj /F 10 Tf ( words) Tj ET`,
+			"Some **bold** words"},
+		{"marks without a character of their own, and numbers without a dot",
+			`BT /F 10 Tf 70 700 Td (\177) Tj ET BT /F 10 Tf 88 700 Td (one) Tj ET BT /F 10 Tf 70 688 Td (\177) Tj ET
 BT /F 10 Tf 82 688 Td (\177) Tj ET BT /F 10 Tf 100 688 Td (inner) Tj ET BT /F 10 Tf 70 676 Td (1) Tj ET BT /F 10 Tf 80 676 Td (first) Tj ET BT /F 10 Tf 70 664 Td (2) Tj ET BT /F 10 Tf 80 664 Td (second) Tj ET`,
 			"- one\n  - inner\n\n1. first\n2. second"},
-		{"narrow columns of a table", `BT /F 10 Tf 70 700 Td (ii) Tj ET BT /F 10 Tf 86 700 Td (b) Tj ET BT /F 10 Tf 70 685 Td (li) Tj ET BT /F 10 Tf 86 685 Td (d) Tj ET`,
+		{"narrow columns of a table",
+			`BT /F 10 Tf 70 700 Td (ii) Tj ET BT /F 10 Tf 86 700 Td (b) Tj ET BT /F 10 Tf 70 685 Td (li) Tj ET BT /F 10 Tf 86 685 Td (d) Tj ET`,
 			"| ii | b |\n| --- | --- |\n| li | d |"},
-		{"code", `BT /C 10 Tf 70 700 Td (if x:) Tj 0 -12 Td (    y) Tj 12 -12 Td (z) Tj ET`, "```\nif x:\n    y\n  z\n```"},
+		{"code", `BT /C 10 Tf 70 700 Td (if x:) Tj 0 -12 Td (    y) Tj 12 -12 Td (z) Tj ET`,
+			"```\nif x:\n    y\n  z\n```"},
 	} {
 		got, err := pdf.Convert(context.Background(), doc.Document{Data: file(c.page, true, "")})
 		if err != nil || strings.TrimSpace(got.Text) != c.want {

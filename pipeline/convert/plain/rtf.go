@@ -44,7 +44,8 @@ type rtfState struct {
 }
 
 // charsets of fonts, as code pages.
-var rtfCharsets = map[int]int{0: 1252, 77: 10000, 128: 932, 129: 949, 134: 936, 136: 950, 161: 1253, 162: 1254, 163: 1258,
+var rtfCharsets = map[int]int{0: 1252, 77: 10000, 128: 932, 129: 949, 134: 936, 136: 950, 161: 1253,
+	162: 1254, 163: 1258,
 	177: 1255, 178: 1256, 186: 1257, 204: 1251, 222: 874, 238: 1250}
 
 // RTF converts a document in Rich Text Format.
@@ -198,7 +199,8 @@ func (r *rtf) text(t string) {
 		return
 	case "stylesheet":
 		r.name.WriteString(t)
-		if level, ok := strings.CutPrefix(strings.ToLower(r.name.String()), "heading "); ok && strings.Contains(level, ";") {
+		if level, ok := strings.CutPrefix(strings.ToLower(r.name.String()), "heading "); ok &&
+			strings.Contains(level, ";") {
 			r.headings[r.state.style], _ = strconv.Atoi(strings.TrimSuffix(level, ";"))
 		} else if strings.EqualFold(r.name.String(), "title;") {
 			r.headings[r.state.style] = 1

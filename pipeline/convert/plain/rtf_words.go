@@ -50,9 +50,12 @@ func (r *rtf) word(word string, n int, has bool) {
 		}
 	case "fldrslt":
 		r.fieldResult()
-	case "fonttbl", "colortbl", "stylesheet", "info", "pict", "header", "headerl", "headerr", "footer", "footerl", "footerr",
-		"listtable", "listoverridetable", "revtbl", "rsidtbl", "generator", "themedata", "colorschememapping", "latentstyles",
-		"datastore", "xmlnstbl", "object", "nonshppict", "mmathPr", "fldinst", "pntext", "listtext", "footerf", "headerf":
+	case "fonttbl", "colortbl", "stylesheet", "info", "pict", "header", "headerl", "headerr", "footer",
+		"footerl", "footerr",
+		"listtable", "listoverridetable", "revtbl", "rsidtbl", "generator", "themedata", "colorschememapping",
+		"latentstyles",
+		"datastore", "xmlnstbl", "object", "nonshppict", "mmathPr", "fldinst", "pntext", "listtext",
+		"footerf", "headerf":
 		s.dest = word
 		if word == "fldinst" {
 			r.link.Reset()

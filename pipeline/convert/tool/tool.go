@@ -95,7 +95,8 @@ func (o office) Process(ctx context.Context, d doc.Document) (doc.Document, erro
 	case <-ctx.Done():
 		return d, context.Cause(ctx)
 	}
-	d.Trace(doc.Step{What: "Converting Office format", Args: []any{"from", "." + o.from, "to", "." + o.to, "engine", "LibreOffice"}})
+	d.Trace(doc.Step{What: "Converting Office format", Args: []any{"from", "." + o.from, "to", "." + o.to, "engine",
+		"LibreOffice"}})
 	dir, err := os.MkdirTemp("", "pawl-convert-")
 	if err != nil {
 		return d, err
@@ -121,7 +122,8 @@ func (o office) Process(ctx context.Context, d doc.Document) (doc.Document, erro
 // OCR reads the text of a picture.
 func (s *Set) OCR(ctx context.Context, d doc.Document) (doc.Markdown, error) {
 	if s.tesseract == "" {
-		return doc.Markdown{}, doc.Fail(doc.KindToolMissing, "text in pictures needs Tesseract (tesseract), which is not installed")
+		return doc.Markdown{}, doc.Fail(doc.KindToolMissing,
+			"text in pictures needs Tesseract (tesseract), which is not installed")
 	}
 	dir, err := os.MkdirTemp("", "pawl-convert-")
 	if err != nil {

@@ -33,7 +33,8 @@ func installed(t *testing.T, scripts map[string]string) *tool.Set {
 func TestMissing(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	missing := tool.Find().Missing()
-	for program, use := range map[string]string{"LibreOffice (soffice)": "doc, ppt", "Tesseract (tesseract)": "images", "Poppler (pdftoppm)": "PDF"} {
+	for program, use := range map[string]string{"LibreOffice (soffice)": "doc, ppt", "Tesseract (tesseract)": "images",
+		"Poppler (pdftoppm)": "PDF"} {
 		if !strings.Contains(missing[program], use) {
 			t.Errorf("%s: %q", program, missing[program])
 		}
@@ -63,7 +64,8 @@ func TestOffice(t *testing.T) {
 func TestOfficeGivesUp(t *testing.T) {
 	for name, script := range map[string]string{"fails": "echo no >&2; exit 3", "writes nothing": "exit 0"} {
 		set := installed(t, map[string]string{"soffice": script})
-		if _, err := set.Office("doc", "docx").Process(t.Context(), document("doc")); pawl.Describe(err).Kind != doc.KindCorrupt {
+		if _, err := set.Office("doc", "docx").Process(t.Context(),
+			document("doc")); pawl.Describe(err).Kind != doc.KindCorrupt {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -72,7 +74,8 @@ func TestOfficeGivesUp(t *testing.T) {
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 200*time.Millisecond, slow)
 	defer cancel()
 	start := time.Now()
-	if _, err := set.Office("doc", "docx").Process(ctx, document("doc")); !errors.Is(err, slow) || time.Since(start) > time.Minute {
+	if _, err := set.Office("doc", "docx").Process(ctx, document("doc")); !errors.Is(err, slow) ||
+		time.Since(start) > time.Minute {
 		t.Errorf("%v after %v", err, time.Since(start))
 	}
 }
@@ -85,7 +88,8 @@ func TestOCR(t *testing.T) {
 	if got, err := set.OCR(t.Context(), document("image")); err != nil || got.Text != "text of old\n" {
 		t.Errorf("%q %v", got.Text, err)
 	}
-	if got, err := set.OCRPages(t.Context(), document("pdf")); err != nil || got.Text != "text of page 1\n\ntext of page 2\n\n" {
+	if got, err := set.OCRPages(t.Context(), document("pdf")); err != nil ||
+		got.Text != "text of page 1\n\ntext of page 2\n\n" {
 		t.Errorf("%q %v", got.Text, err)
 	}
 }

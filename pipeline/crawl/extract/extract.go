@@ -132,7 +132,8 @@ func (d *document) objects() ([]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	tree.Find(`script[type="application/ld+json"], script[type="application/json"]`).Each(func(_ int, s *goquery.Selection) {
+	tree.Find(`script[type="application/ld+json"], script[type="application/json"]`).Each(func(_ int,
+		s *goquery.Selection) {
 		var v any
 		if decode([]byte(s.Text()), &v) == nil {
 			d.values = append(d.values, v)

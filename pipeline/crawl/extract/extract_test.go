@@ -69,11 +69,13 @@ func TestNext(t *testing.T) {
 }
 
 func TestJSONDocuments(t *testing.T) {
-	s, err := extract.New(map[string]extract.Rule{"id": {JSON: "$.items[*].id", All: true}}, &extract.Rule{JSON: "$.next"})
+	s, err := extract.New(map[string]extract.Rule{"id": {JSON: "$.items[*].id", All: true}},
+		&extract.Rule{JSON: "$.next"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	fields, next, err := s.Read(true, []byte(`{"items": [{"id": 1}, {}, {"id": 12345678901234567890}], "next": "?page=2"}`))
+	fields, next, err := s.Read(true,
+		[]byte(`{"items": [{"id": 1}, {}, {"id": 12345678901234567890}], "next": "?page=2"}`))
 	got, _ := json.Marshal(fields)
 	if err != nil || string(got) != `{"id":[1,12345678901234567890]}` || len(next) != 1 || next[0] != "?page=2" {
 		t.Errorf("%s, %q, %v", got, next, err)
@@ -89,7 +91,8 @@ func TestDeepPages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := s.Read(false, []byte(strings.Repeat("<div>", 5000)+"<h1>x</h1>")); err == nil || !strings.Contains(err.Error(), "field h1") {
+	if _, _, err := s.Read(false, []byte(strings.Repeat("<div>", 5000)+"<h1>x</h1>")); err == nil ||
+		!strings.Contains(err.Error(), "field h1") {
 		t.Errorf("deep page: %v", err)
 	}
 }
@@ -102,7 +105,8 @@ func TestWrongRules(t *testing.T) {
 	if err == nil {
 		t.Fatal("wrong rules are taken")
 	}
-	for _, part := range []string{"fields.none", "fields.two", "fields.css", "fields.xpath", "fields.json", "fields.regexp", "fields.attr", "fields.open", "fields.dots", "next: css"} {
+	for _, part := range []string{"fields.none", "fields.two", "fields.css", "fields.xpath", "fields.json",
+		"fields.regexp", "fields.attr", "fields.open", "fields.dots", "next: css"} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("%v does not name %s", err, part)
 		}

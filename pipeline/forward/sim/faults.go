@@ -13,9 +13,10 @@ func FaultNames() []string {
 	return []string{"blocked", "drop", "fail", "latency", "moved", "refuse", "revoked", "throttle"}
 }
 
-// Fault switches a fault: throttle, fail and drop are probabilities of a 429, a 500, and a lost answer to a call that was
-// carried out; latency is that of every call; blocked are chats that refuse the bot, with commas; moved is OLD:NEW, a group
-// that became a supergroup; revoked=true refuses the token; refuse is a method that is answered 400.
+// Fault switches a fault: throttle, fail and drop are probabilities of a 429, a 500, and a lost answer to a
+// call that was carried out; latency is that of every call; blocked are chats that refuse the bot, with
+// commas; moved is OLD:NEW, a group that became a supergroup; revoked=true refuses the token; refuse is a
+// method that is answered 400.
 func (s *Server) Fault(name, value string) (err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

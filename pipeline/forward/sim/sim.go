@@ -1,6 +1,6 @@
-// Package sim is a stand-in for the Bot API of Telegram, for tests and for trying the pipeline out. It has the limits that
-// Telegram publishes, faults that can be switched on, and tells what really happened. Telegram's real limits are not published,
-// and its answers may differ in words.
+// Package sim is a stand-in for the Bot API of Telegram, for tests and for trying the pipeline out. It has
+// the limits that Telegram publishes, faults that can be switched on, and tells what really happened.
+// Telegram's real limits are not published, and its answers may differ in words.
 package sim
 
 import (
@@ -106,7 +106,8 @@ type Truth struct {
 	OverLimit int            `json:"over_limit"` // messages that were beyond a limit, and refused
 	Dropped   int            `json:"dropped"`    // calls that were carried out and not answered
 	Twice     int            `json:"twice"`      // messages that are in a target more than once
-	// PerSecond is the largest number of messages in any second, PerChat of one chat in any second, PerGroup of one group in any minute.
+	// PerSecond is the largest number of messages in any second, PerChat of one chat in any second, PerGroup
+	// of one group in any minute.
 	PerSecond int    `json:"per_second"`
 	PerChat   int    `json:"per_chat"`
 	PerGroup  int    `json:"per_group"`
@@ -117,7 +118,8 @@ type Truth struct {
 func New(c Config) *Server {
 	s := &Server{
 		config: c, random: rand.New(rand.NewPCG(c.Seed, 1)), chats: map[int64]*Chat{}, members: map[[2]int64]string{},
-		nextID: 1000, wake: make(chan struct{}), truth: Truth{Calls: map[string]int{}}, arrivals: arrivals{chats: map[int64][]time.Time{}},
+		nextID: 1000, wake: make(chan struct{}), truth: Truth{Calls: map[string]int{}},
+		arrivals: arrivals{chats: map[int64][]time.Time{}},
 	}
 	if s.config.Chats == 0 {
 		s.config.Chats = 10
@@ -218,7 +220,8 @@ func (s *Server) call(method string, p map[string]any) (result any, no *answer, 
 	}
 	switch method {
 	case "getMe":
-		result = map[string]any{"id": BotID, "is_bot": true, "first_name": "Sim", "username": BotName, "can_read_all_group_messages": true}
+		result = map[string]any{"id": BotID, "is_bot": true, "first_name": "Sim", "username": BotName,
+			"can_read_all_group_messages": true}
 	case "setMyCommands":
 		result = true
 	case "setWebhook":
@@ -293,7 +296,8 @@ func (s *Server) Truth(messages bool) Truth {
 	defer s.mu.Unlock()
 	t := s.truth
 	t.Calls = maps.Clone(s.truth.Calls)
-	t.Sent, t.PerSecond, t.PerChat, t.PerGroup = len(s.sent), s.arrivals.all.most, s.arrivals.perChat, s.arrivals.perGroup
+	t.Sent, t.PerSecond, t.PerChat, t.PerGroup = len(s.sent), s.arrivals.all.most, s.arrivals.perChat,
+		s.arrivals.perGroup
 	seen := map[[3]int64]bool{}
 	for _, m := range s.sent {
 		key := [3]int64{m.Chat, m.From, m.Original}

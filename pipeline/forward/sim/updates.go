@@ -183,7 +183,9 @@ func (s *Server) getUpdates(w http.ResponseWriter, r *http.Request, p map[string
 		select {
 		case <-wake:
 		case <-mine:
-			reply(w, nil, refuse(409, "Conflict: terminated by other getUpdates request; make sure that only one bot instance is running"))
+			reply(w, nil,
+				refuse(409,
+					"Conflict: terminated by other getUpdates request; make sure that only one bot instance is running"))
 			return
 		case <-timeout.C:
 			reply(w, some, nil)
@@ -203,7 +205,9 @@ func (s *Server) takePoll(offset int64) (mine chan struct{}, no *answer) {
 	case s.config.Faults.Revoked:
 		return nil, refuse(401, "Unauthorized")
 	case s.webhook != "":
-		return nil, refuse(409, "Conflict: can't use getUpdates method while webhook is active; use deleteWebhook to delete the webhook first")
+		return nil,
+			refuse(409,
+				"Conflict: can't use getUpdates method while webhook is active; use deleteWebhook to delete the webhook first")
 	}
 	if s.poll != nil {
 		close(s.poll)

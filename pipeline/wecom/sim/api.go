@@ -24,8 +24,9 @@ func ok(members answer) answer {
 func (s *Server) routes() {
 	s.mux.HandleFunc("GET /cgi-bin/gettoken", s.getToken)
 	for api, do := range map[string]func(map[string]any, []byte) answer{
-		"kf/account/list": s.list, "kf/sync_msg": s.sync, "kf/send_msg": s.send, "kf/send_msg_on_event": s.welcome, "kf/service_state/trans": s.move,
-		"kf/service_state/get": s.stateOf,
+		"kf/account/list": s.list, "kf/sync_msg": s.sync, "kf/send_msg": s.send, "kf/send_msg_on_event": s.welcome,
+		"kf/service_state/trans": s.move,
+		"kf/service_state/get":   s.stateOf,
 	} {
 		s.mux.HandleFunc("POST /cgi-bin/"+api, func(w http.ResponseWriter, r *http.Request) { s.call(w, r, api, do) })
 	}
@@ -254,11 +255,13 @@ func (s *Server) send(in map[string]any, raw []byte) answer {
 	}
 	u.sent++
 	s.msgIDs[accountID+"/"+msgID] = true
-	s.sent = append(s.sent, Sent{MsgID: msgID, User: userID, Account: accountID, Type: text(in["msgtype"]), At: s.now(), Body: raw})
+	s.sent = append(s.sent, Sent{MsgID: msgID, User: userID, Account: accountID, Type: text(in["msgtype"]), At: s.now(),
+		Body: raw})
 	if s.chance("send_fail") {
 		s.add(accountID, userID, map[string]any{
 			"msgid": s.id("ev"), "origin": 4, "msgtype": "event",
-			"event": map[string]any{"event_type": "msg_send_fail", "open_kfid": accountID, "external_userid": userID, "fail_msgid": msgID, "fail_type": 10},
+			"event": map[string]any{"event_type": "msg_send_fail", "open_kfid": accountID, "external_userid": userID,
+				"fail_msgid": msgID, "fail_type": 10},
 		})
 		go s.Ring(accountID)
 	}

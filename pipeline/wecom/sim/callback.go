@@ -63,19 +63,22 @@ func (s *Server) event(accountID, token string) []byte {
 	at := s.now().Unix()
 	if s.config.JSON {
 		text, _ := json.Marshal(map[string]any{
-			"ToUserName": s.config.CorpID, "CreateTime": at, "MsgType": "event", "Event": "kf_msg_or_event", "Token": token, "OpenKfId": accountID,
+			"ToUserName": s.config.CorpID, "CreateTime": at, "MsgType": "event", "Event": "kf_msg_or_event",
+			"Token": token, "OpenKfId": accountID,
 		})
 		return text
 	}
-	return fmt.Appendf(nil, "<xml><ToUserName><![CDATA[%s]]></ToUserName><CreateTime>%d</CreateTime><MsgType><![CDATA[event]]></MsgType>"+
-		"<Event><![CDATA[kf_msg_or_event]]></Event><Token><![CDATA[%s]]></Token><OpenKfId><![CDATA[%s]]></OpenKfId></xml>",
+	return fmt.Appendf(nil,
+		"<xml><ToUserName><![CDATA[%s]]></ToUserName><CreateTime>%d</CreateTime><MsgType><![CDATA[event]]></MsgType>"+
+			"<Event><![CDATA[kf_msg_or_event]]></Event><Token><![CDATA[%s]]></Token><OpenKfId><![CDATA[%s]]></OpenKfId></xml>",
 		s.config.CorpID, at, token, accountID)
 }
 
 // post sends one callback.
 func (s *Server) post(target string, text []byte) error {
 	sealed, query := s.seal(text)
-	body := []byte("<xml><ToUserName><![CDATA[" + s.config.CorpID + "]]></ToUserName><Encrypt><![CDATA[" + sealed + "]]></Encrypt></xml>")
+	body := []byte("<xml><ToUserName><![CDATA[" + s.config.CorpID + "]]></ToUserName><Encrypt><![CDATA[" + sealed +
+		"]]></Encrypt></xml>")
 	if s.config.JSON {
 		body, _ = json.Marshal(map[string]string{"tousername": s.config.CorpID, "encrypt": sealed})
 	}

@@ -113,7 +113,8 @@ func New(c Config) (*Server, error) {
 	}
 	s := &Server{
 		config: c, key: key, rand: rand.New(rand.NewPCG(c.Seed, 1)), faults: faults{}, accounts: map[string]*account{}, //nolint:gosec // chance that repeats itself
-		users: map[string]*user{}, access: map[string]time.Time{}, bells: map[string]time.Time{}, minute: map[string][]time.Time{},
+		users: map[string]*user{}, access: map[string]time.Time{}, bells: map[string]time.Time{},
+		minute:  map[string][]time.Time{},
 		running: map[string]int{}, counts: map[string]int{}, msgIDs: map[string]bool{}, codes: map[string]time.Time{},
 	}
 	for _, id := range c.Accounts {
@@ -142,7 +143,8 @@ func (s *Server) Say(accountID, userID, text string) (msgID string) {
 	s.mu.Lock()
 	msgID = s.id("msg")
 	s.add(accountID, userID, map[string]any{
-		"msgid": msgID, "open_kfid": accountID, "external_userid": userID, "origin": 3, "msgtype": "text", "text": map[string]any{"content": text},
+		"msgid": msgID, "open_kfid": accountID, "external_userid": userID, "origin": 3, "msgtype": "text",
+		"text": map[string]any{"content": text},
 	})
 	s.mu.Unlock()
 	s.Ring(accountID)

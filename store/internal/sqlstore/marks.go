@@ -15,7 +15,8 @@ const (
 // ListMarks yields the marks of a scope whose key begins with prefix. page
 // returns, by key, those with from <= key and, unless end is empty, key < end: as
 // many as fit into a page, and one at least if there is one.
-func ListMarks(scope, prefix string, page func(from, end []byte) ([]store.Marked, error)) iter.Seq2[store.Marked, error] {
+func ListMarks(scope, prefix string, page func(from, end []byte) ([]store.Marked,
+	error)) iter.Seq2[store.Marked, error] {
 	return func(yield func(store.Marked, error) bool) {
 		if err := store.AdmitScope("list marks", scope); err != nil {
 			yield(store.Marked{}, err)

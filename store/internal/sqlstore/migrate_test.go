@@ -18,8 +18,10 @@ func files(names ...string) fstest.MapFS {
 }
 
 func TestStepsGoUpAndBack(t *testing.T) {
-	steps, err := Steps(files("0001_a.up.sql", "0001_a.down.sql", "0002_b.up.sql", "0002_b.down.sql", "0003_c.up.sql", "0003_c.down.sql"))
-	if err != nil || len(steps) != 3 || steps[1].Name != "b" || steps[1].Up != "0002_b.up.sql" || steps[1].Down != "0002_b.down.sql" {
+	steps, err := Steps(files("0001_a.up.sql", "0001_a.down.sql", "0002_b.up.sql", "0002_b.down.sql", "0003_c.up.sql",
+		"0003_c.down.sql"))
+	if err != nil || len(steps) != 3 || steps[1].Name != "b" || steps[1].Up != "0002_b.up.sql" ||
+		steps[1].Down != "0002_b.down.sql" {
 		t.Fatal(steps, err)
 	}
 	applied := []store.Migration{{Version: 1, AppliedAt: time.Unix(1, 0)}, {Version: 2, AppliedAt: time.Unix(2, 0)}}

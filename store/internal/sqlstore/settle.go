@@ -61,7 +61,8 @@ const MarkThrottled = `"throttled":true`
 func FailedAttempt(n int, f *store.Failure, now, next time.Time) store.Attempt {
 	return store.Attempt{
 		Attempt: n, StartedAt: now.Add(-f.Ran), EndedAt: now, Worker: store.Text(f.Worker),
-		Kind: store.Text(string(f.Kind)), Error: store.Text(f.Error), Rule: store.Text(f.Rule), Action: store.Text(f.Action),
+		Kind: store.Text(string(f.Kind)), Error: store.Text(f.Error), Rule: store.Text(f.Rule),
+		Action: store.Text(f.Action),
 		Inputs: store.Text(f.Inputs), NextAt: next, Attrs: store.FitAttrs(f.Attrs),
 	}
 }

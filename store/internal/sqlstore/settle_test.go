@@ -29,7 +29,8 @@ func TestByRunFollowsTheLane(t *testing.T) {
 
 func TestAttemptsSurviveTheirEncoding(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 7000, time.UTC)
-	failed := FailedAttempt(2, &store.Failure{Kind: "K", Error: "e\x00", Worker: "w", Ran: time.Second}, now, now.Add(time.Minute))
+	failed := FailedAttempt(2, &store.Failure{Kind: "K", Error: "e\x00", Worker: "w", Ran: time.Second}, now,
+		now.Add(time.Minute))
 	if failed.Error != "e\uFFFD" || !failed.StartedAt.Equal(now.Add(-time.Second)) {
 		t.Fatal(failed)
 	}
@@ -45,7 +46,8 @@ func TestAttemptsSurviveTheirEncoding(t *testing.T) {
 }
 
 func TestReleasesSayWhy(t *testing.T) {
-	if a, b := ReleasedReason(&store.Failure{}), ReleasedReason(&store.Failure{Error: "draining"}); a != "released" || b != "released: draining" {
+	if a, b := ReleasedReason(&store.Failure{}), ReleasedReason(&store.Failure{Error: "draining"}); a != "released" ||
+		b != "released: draining" {
 		t.Fatal(a, b)
 	}
 }

@@ -12,7 +12,8 @@ const entryPage = 100
 // ListEntries yields the entries whose key begins with prefix and whose version
 // is above after. page returns, by version, those with from <= key < end and a
 // version above after, up to limit.
-func ListEntries(prefix string, after int64, page func(from, end []byte, after int64, limit int) ([]store.Entry, error)) iter.Seq2[store.Entry, error] {
+func ListEntries(prefix string, after int64, page func(from, end []byte, after int64, limit int) ([]store.Entry,
+	error)) iter.Seq2[store.Entry, error] {
 	return func(yield func(store.Entry, error) bool) {
 		// No byte of a text is 0xff: that is behind everything with the prefix.
 		from, end := []byte(prefix), append([]byte(prefix), 0xff)

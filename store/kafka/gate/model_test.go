@@ -246,8 +246,10 @@ func (m *machine) step() {
 func (m *machine) check() {
 	g, s := m.gate, &m.model
 	unfinished, backlog := s.figures()
-	got := fmt.Sprintf("base %d, tail %d, unfinished %d, backlog %d, late %d", g.Base(), g.Tail(), g.Unfinished(), g.Backlog(), g.Late())
-	want := fmt.Sprintf("base %d, tail %d, unfinished %d, backlog %d, late %d", s.base, s.tail, unfinished, backlog, m.late)
+	got := fmt.Sprintf("base %d, tail %d, unfinished %d, backlog %d, late %d", g.Base(), g.Tail(), g.Unfinished(),
+		g.Backlog(), g.Late())
+	want := fmt.Sprintf("base %d, tail %d, unfinished %d, backlog %d, late %d", s.base, s.tail, unfinished,
+		backlog, m.late)
 	if got != want {
 		m.fail("%s; want %s", got, want)
 	}

@@ -224,7 +224,8 @@ func TestAckRacesClose(t *testing.T) {
 			}
 		}
 		if g.Late() != late || g.Checkpoint(Extra{}).Text() != c.Text() {
-			t.Fatalf("round %d: late %d, want %d; checkpoint %q, then %q", round, g.Late(), late, c.Text(), g.Checkpoint(Extra{}).Text())
+			t.Fatalf("round %d: late %d, want %d; checkpoint %q, then %q", round, g.Late(), late, c.Text(),
+				g.Checkpoint(Extra{}).Text())
 		}
 		lates += late
 	}

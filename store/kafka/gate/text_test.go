@@ -222,7 +222,9 @@ func samples() []Checkpoint {
 	extra.Source = 7
 	return []Checkpoint{
 		pattern(1000, Extra{Source: 7}, func(int64) bool { return false }),
-		pattern(1000, Extra{Source: 7, Open: true, Horizon: 1999, Tries: []Try{{1000, 2}}}, func(int64) bool { return true }),
+		pattern(1000, Extra{Source: 7, Open: true, Horizon: 1999, Tries: []Try{{1000, 2}}}, func(int64) bool {
+			return true
+		}),
 		pattern(1000, extra, func(i int64) bool { return i < 60 && i%2 == 0 }),
 		pattern(1000, extra, func(i int64) bool { return i%1000 != 0 }),
 	}
@@ -296,7 +298,8 @@ func TestImpossibleContent(t *testing.T) {
 		"runs where a bitmap does": body(0, 1, 1, 1, 1, 1, 1, 1, 1),
 		"runs one byte longer":     body(0, 1, 5),
 		"a bitmap too long":        append(body(flagBitmap), make([]byte, maxFinished+1)...),
-		"a bit out of the window":  append(append(body(flagBitmap), bytes.Repeat([]byte{0x55}, maxFinished-1)...), 0xd5),
+		"a bit out of the window": append(append(body(flagBitmap), bytes.Repeat([]byte{0x55}, maxFinished-1)...),
+			0xd5),
 	} {
 		if c, err := Decode(-12, 0, sealed(-12, b)); !errors.Is(err, ErrDamaged) {
 			t.Errorf("%s: %v, %+v", name, err, c)
@@ -325,7 +328,8 @@ func FuzzDecode(f *testing.F) {
 		for _, text := range []string{text, sealed(base, body)} {
 			c, err := Decode(base, source, text)
 			switch {
-			case err != nil && !errors.Is(err, ErrForeign) && !errors.Is(err, ErrVersion) && !errors.Is(err, ErrDamaged):
+			case err != nil && !errors.Is(err, ErrForeign) && !errors.Is(err, ErrVersion) &&
+				!errors.Is(err, ErrDamaged):
 				t.Errorf("%q: %v", text, err)
 			case err != nil:
 				continue

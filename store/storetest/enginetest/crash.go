@@ -36,18 +36,19 @@ func crashIsRescued(r *Rig) {
 		var e *engine
 		ready := make(chan struct{})
 		limit := int64((crashes + 1) * 80)
-		e = r.start(r.store, dispatch.Config{Topics: []dispatch.Topic{mortal("a", 8, func(ctx context.Context, d *pawl.Delivery) error {
-			<-ready
-			if n.Add(1) >= limit {
-				e.Kill()
-				<-ctx.Done()
+		e = r.start(r.store,
+			dispatch.Config{Topics: []dispatch.Topic{mortal("a", 8, func(ctx context.Context, d *pawl.Delivery) error {
+				<-ready
+				if n.Add(1) >= limit {
+					e.Kill()
+					<-ctx.Done()
+					return nil
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				done[d.ID]++
 				return nil
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			done[d.ID]++
-			return nil
-		})}})
+			})}})
 		close(ready)
 		if err := r.ended(e); !errors.Is(err, dispatch.ErrKilled) {
 			r.Fatal(err)
@@ -74,17 +75,18 @@ func killerIsIsolated(r *Rig) {
 	for range 12 {
 		var e *engine
 		ready := make(chan struct{})
-		e = r.start(r.store, dispatch.Config{UntilEmpty: true, Topics: []dispatch.Topic{mortal("a", 8, func(ctx context.Context, d *pawl.Delivery) error {
-			<-ready
-			if d.ID == "a-20" {
-				kills.Add(1)
-				e.Kill()
-				<-ctx.Done()
+		e = r.start(r.store, dispatch.Config{UntilEmpty: true,
+			Topics: []dispatch.Topic{mortal("a", 8, func(ctx context.Context, d *pawl.Delivery) error {
+				<-ready
+				if d.ID == "a-20" {
+					kills.Add(1)
+					e.Kill()
+					<-ctx.Done()
+					return nil
+				}
+				time.Sleep(2 * time.Millisecond)
 				return nil
-			}
-			time.Sleep(2 * time.Millisecond)
-			return nil
-		})}})
+			})}})
 		close(ready)
 		if r.ended(e) == nil {
 			break
@@ -151,16 +153,17 @@ func outageIsSurvived(r *Rig) {
 	var n atomic.Int64
 	f := &flaky{Store: r.store}
 	r.append(numbered("a", all)...)
-	e := r.start(f, dispatch.Config{Topics: []dispatch.Topic{{Name: "a", Concurrency: 4, Lease: calm, Handler: pawl.HandlerFunc(
-		func(context.Context, *pawl.Delivery) error {
-			time.Sleep(time.Duration(r.random(2)) * time.Millisecond)
-			switch n.Add(1) {
-			case 300, 900:
-				f.down.Store(true)
-				time.AfterFunc(300*time.Millisecond, func() { f.down.Store(false) })
-			}
-			return nil
-		})}}})
+	e := r.start(f, dispatch.Config{Topics: []dispatch.Topic{{Name: "a", Concurrency: 4, Lease: calm,
+		Handler: pawl.HandlerFunc(
+			func(context.Context, *pawl.Delivery) error {
+				time.Sleep(time.Duration(r.random(2)) * time.Millisecond)
+				switch n.Add(1) {
+				case 300, 900:
+					f.down.Store(true)
+					time.AfterFunc(300*time.Millisecond, func() { f.down.Store(false) })
+				}
+				return nil
+			})}}})
 	r.until("all are done", func() bool { return r.stats()["a"].Acked == all })
 	if err := r.end(e); err != nil {
 		r.Fatal(err)
@@ -187,12 +190,13 @@ func reopenedGoesOn(r *Rig) {
 	}
 	var n atomic.Int64
 	half := make(chan struct{})
-	e := r.start(r.store, dispatch.Config{Topics: []dispatch.Topic{topic("a", 4, func(ctx context.Context, d *pawl.Delivery) error {
-		if n.Add(1) == 60 {
-			close(half)
-		}
-		return h(ctx, d)
-	})}})
+	e := r.start(r.store,
+		dispatch.Config{Topics: []dispatch.Topic{topic("a", 4, func(ctx context.Context, d *pawl.Delivery) error {
+			if n.Add(1) == 60 {
+				close(half)
+			}
+			return h(ctx, d)
+		})}})
 	<-half
 	if err := r.end(e); err != nil {
 		r.Fatal(err)

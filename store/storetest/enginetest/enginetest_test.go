@@ -25,6 +25,10 @@ func TestMemoryWithAClockOfTheSuite(t *testing.T) {
 		now := time.Now()
 		s := memory.New(memory.Config{Now: func() time.Time { mu.Lock(); defer mu.Unlock(); return now }})
 		t.Cleanup(func() { _ = s.Close() })
-		return &storetest.Instance{Store: s, Advance: func(d time.Duration) { mu.Lock(); defer mu.Unlock(); now = now.Add(d) }}
+		return &storetest.Instance{Store: s, Advance: func(d time.Duration) {
+			mu.Lock()
+			defer mu.Unlock()
+			now = now.Add(d)
+		}}
 	}})
 }

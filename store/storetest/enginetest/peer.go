@@ -30,17 +30,18 @@ func peersShareTheWork(r *Rig) {
 	var by [3]atomic.Int64
 	var wg sync.WaitGroup
 	for i, s := range []store.Store{r.store, r.in.Peer(r), r.in.Peer(r)} {
-		e := r.start(s, dispatch.Config{UntilEmpty: true, Topics: []dispatch.Topic{topic("a", 4, func(_ context.Context, d *pawl.Delivery) error {
-			by[i].Add(1)
-			leave := l.enter(string(d.Key), int(d.Body[0]))
-			time.Sleep(time.Duration(500+r.random(2000)) * time.Microsecond)
-			if d.Attempt < deadMax && r.random(10) == 0 {
-				leave(false)
-				return errBroken
-			}
-			leave(true)
-			return nil
-		})}})
+		e := r.start(s, dispatch.Config{UntilEmpty: true, Topics: []dispatch.Topic{topic("a", 4,
+			func(_ context.Context, d *pawl.Delivery) error {
+				by[i].Add(1)
+				leave := l.enter(string(d.Key), int(d.Body[0]))
+				time.Sleep(time.Duration(500+r.random(2000)) * time.Microsecond)
+				if d.Attempt < deadMax && r.random(10) == 0 {
+					leave(false)
+					return errBroken
+				}
+				leave(true)
+				return nil
+			})}})
 		wg.Go(func() {
 			if err := r.ended(e); err != nil {
 				r.Error(err)
@@ -62,17 +63,19 @@ func peersShareTheWork(r *Rig) {
 func peerTakesOver(r *Rig) {
 	r.append(numbered("a", 20)...)
 	var held atomic.Int64
-	first := r.start(r.store, dispatch.Config{Topics: []dispatch.Topic{mortal("a", 20, func(ctx context.Context, _ *pawl.Delivery) error {
-		held.Add(1)
-		<-ctx.Done()
-		return nil
-	})}})
+	first := r.start(r.store, dispatch.Config{Topics: []dispatch.Topic{mortal("a", 20,
+		func(ctx context.Context, _ *pawl.Delivery) error {
+			held.Add(1)
+			<-ctx.Done()
+			return nil
+		})}})
 	r.until("the first one holds them all", func() bool { return held.Load() == 20 })
 	var n atomic.Int64
-	second := r.start(r.in.Peer(r), dispatch.Config{Topics: []dispatch.Topic{mortal("a", 20, func(context.Context, *pawl.Delivery) error {
-		n.Add(1)
-		return nil
-	})}})
+	second := r.start(r.in.Peer(r), dispatch.Config{Topics: []dispatch.Topic{mortal("a", 20,
+		func(context.Context, *pawl.Delivery) error {
+			n.Add(1)
+			return nil
+		})}})
 	time.Sleep(2 * lease)
 	if n.Load() != 0 {
 		r.Fatalf("%d were delivered although their lease was kept", n.Load())
@@ -94,10 +97,11 @@ func peerTakesOver(r *Rig) {
 
 func peerIsWoken(r *Rig) {
 	started := make(chan time.Time, 1)
-	r.start(r.in.Peer(r), dispatch.Config{Topics: []dispatch.Topic{topic("a", 4, func(context.Context, *pawl.Delivery) error {
-		started <- time.Now()
-		return nil
-	})}})
+	r.start(r.in.Peer(r),
+		dispatch.Config{Topics: []dispatch.Topic{topic("a", 4, func(context.Context, *pawl.Delivery) error {
+			started <- time.Now()
+			return nil
+		})}})
 	time.Sleep(time.Second)
 	var worst time.Duration
 	for range 10 {

@@ -14,7 +14,8 @@ func timeScenarios() []Scenario {
 	return []Scenario{
 		{"LongWorkKeepsItsLease", "What takes longer than its lease is carried out once.",
 			needs(store.CanDeadline), longWorkKeepsItsLease},
-		{"StuckIsTakenBack", "A handler that hangs is told at the deadline; its message is delivered again, its late ack counts for nothing.",
+		{"StuckIsTakenBack",
+			"A handler that hangs is told at the deadline; its message is delivered again, its late ack counts for nothing.",
 			needs(store.CanDeadline), stuckIsTakenBack},
 		{"DelaysAndRetriesAreWaited", "Delayed messages and retries come when they are due, not before.",
 			needs(store.CanDelay), delaysAreWaited},
@@ -102,10 +103,11 @@ func delaysAreWaited(r *Rig) {
 
 func pickupIsQuick(r *Rig) {
 	started := make(chan time.Time, 1)
-	r.start(r.store, dispatch.Config{Topics: []dispatch.Topic{topic("a", 4, func(context.Context, *pawl.Delivery) error {
-		started <- time.Now()
-		return nil
-	})}})
+	r.start(r.store, dispatch.Config{Topics: []dispatch.Topic{topic("a", 4,
+		func(context.Context, *pawl.Delivery) error {
+			started <- time.Now()
+			return nil
+		})}})
 	time.Sleep(time.Second) // idle for long enough to poll seldom
 	var worst time.Duration
 	for range 10 {

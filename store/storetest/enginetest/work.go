@@ -16,7 +16,8 @@ import (
 
 func workScenarios() []Scenario {
 	return []Scenario{
-		{"OrderPerKey", "Messages of a key are carried out one at a time and in order, whatever fails and however long it takes.",
+		{"OrderPerKey",
+			"Messages of a key are carried out one at a time and in order, whatever fails and however long it takes.",
 			nil, orderPerKey},
 		{"RetriesExhausted", "What fails until its attempts are used up is a dead letter with its whole history.",
 			needs(store.CanDeadLetters), retriesExhausted},
@@ -84,7 +85,8 @@ func inLanes(topic string, keys, n int) []pawl.Message {
 	for i := range n {
 		for k := range keys {
 			key := fmt.Sprintf("k%d", k)
-			msgs = append(msgs, pawl.Message{ID: fmt.Sprintf("%s-%s-%d", topic, key, i), Topic: topic, Key: []byte(key), Body: []byte{byte(i)}})
+			msgs = append(msgs, pawl.Message{ID: fmt.Sprintf("%s-%s-%d", topic, key, i), Topic: topic, Key: []byte(key),
+				Body: []byte{byte(i)}})
 		}
 	}
 	return msgs
@@ -136,17 +138,20 @@ func retriesExhausted(r *Rig) {
 	r.balanced("a", 2, 1)
 	rec := r.dead()["x"]
 	switch {
-	case string(rec.Body) != "the body" || string(rec.Key) != "k" || rec.Headers["content-type"] != "text/plain" || rec.Priority != 7:
+	case string(rec.Body) != "the body" || string(rec.Key) != "k" || rec.Headers["content-type"] != "text/plain" ||
+		rec.Priority != 7:
 		r.Errorf("the dead letter is not the message: %+v", rec.Message)
 	case rec.Kind != "Download" || rec.Attempts != deadMax || len(rec.History) != deadMax || rec.Fingerprint == "":
-		r.Errorf("kind %q, %d attempts, %d in the history, fingerprint %q", rec.Kind, rec.Attempts, len(rec.History), rec.Fingerprint)
+		r.Errorf("kind %q, %d attempts, %d in the history, fingerprint %q", rec.Kind, rec.Attempts, len(rec.History),
+			rec.Fingerprint)
 	}
 	for i, a := range rec.History {
 		if a.Attempt != i+1 || a.Worker != "the worker" || a.Kind != "Download" || a.Rule != "quick" ||
 			a.Error != fmt.Sprintf("attempt %d: broken", i+1) || a.EndedAt.Before(a.StartedAt) {
 			r.Errorf("attempt %d: %+v", i+1, a)
 		}
-		if want := map[bool]string{true: "dead: ", false: "retry: "}[i+1 == deadMax]; !strings.HasPrefix(a.Action, want) {
+		if want := map[bool]string{true: "dead: ", false: "retry: "}[i+1 == deadMax]; !strings.HasPrefix(a.Action,
+			want) {
 			r.Errorf("attempt %d: action %q, want %q", i+1, a.Action, want)
 		}
 	}
@@ -211,17 +216,18 @@ func urgentIsNext(r *Rig) {
 	var mu sync.Mutex
 	var order []string
 	r.append(numbered("a", 5000)...)
-	e := r.start(r.store, dispatch.Config{Topics: []dispatch.Topic{topic("a", 1, func(_ context.Context, d *pawl.Delivery) error {
-		mu.Lock()
-		order = append(order, d.ID)
-		n := len(order)
-		mu.Unlock()
-		if n == 1000 {
-			close(at)
-			<-gate
-		}
-		return nil
-	})}})
+	e := r.start(r.store,
+		dispatch.Config{Topics: []dispatch.Topic{topic("a", 1, func(_ context.Context, d *pawl.Delivery) error {
+			mu.Lock()
+			order = append(order, d.ID)
+			n := len(order)
+			mu.Unlock()
+			if n == 1000 {
+				close(at)
+				<-gate
+			}
+			return nil
+		})}})
 	<-at
 	r.append(pawl.Message{ID: "urgent", Topic: "a", Priority: pawl.MaxPriority})
 	e.Wake("a")
@@ -261,22 +267,23 @@ func holdIsPolite(r *Rig) {
 func batchesHaveVerdicts(r *Rig) {
 	l := newLanes()
 	r.append(inLanes("a", 10, 30)...)
-	r.finish(dispatch.Config{Topics: []dispatch.Topic{{Name: "a", Concurrency: 2, BatchSize: 50, Lease: calm, Batch: pawl.BatchHandlerFunc(
-		func(_ context.Context, ds []*pawl.Delivery) []error {
-			errs := make([]error, len(ds))
-			failed := map[string]bool{}
-			for i, d := range ds {
-				if failed[string(d.Key)] {
-					continue // whatever we say, it is delivered again
+	r.finish(dispatch.Config{Topics: []dispatch.Topic{{Name: "a", Concurrency: 2, BatchSize: 50, Lease: calm,
+		Batch: pawl.BatchHandlerFunc(
+			func(_ context.Context, ds []*pawl.Delivery) []error {
+				errs := make([]error, len(ds))
+				failed := map[string]bool{}
+				for i, d := range ds {
+					if failed[string(d.Key)] {
+						continue // whatever we say, it is delivered again
+					}
+					fail := d.Attempt < deadMax && r.random(10) == 0
+					l.enter(string(d.Key), int(d.Body[0]))(!fail)
+					if fail {
+						errs[i], failed[string(d.Key)] = errBroken, true
+					}
 				}
-				fail := d.Attempt < deadMax && r.random(10) == 0
-				l.enter(string(d.Key), int(d.Body[0]))(!fail)
-				if fail {
-					errs[i], failed[string(d.Key)] = errBroken, true
-				}
-			}
-			return errs
-		})}}})
+				return errs
+			})}}})
 	l.check(r)
 	r.balanced("a", 300, 0)
 }
@@ -285,15 +292,16 @@ func drainCostsNothing(r *Rig) {
 	var n atomic.Int64
 	full := make(chan struct{})
 	r.append(numbered("a", 2000)...)
-	e := r.start(r.store, dispatch.Config{Topics: []dispatch.Topic{topic("a", 4, func(context.Context, *pawl.Delivery) error {
-		if n.Add(1) == 500 {
-			close(full)
-		}
-		if n.Load() >= 500 {
-			time.Sleep(100 * time.Millisecond)
-		}
-		return nil
-	})}})
+	e := r.start(r.store,
+		dispatch.Config{Topics: []dispatch.Topic{topic("a", 4, func(context.Context, *pawl.Delivery) error {
+			if n.Add(1) == 500 {
+				close(full)
+			}
+			if n.Load() >= 500 {
+				time.Sleep(100 * time.Millisecond)
+			}
+			return nil
+		})}})
 	<-full
 	if err := r.end(e); err != nil {
 		r.Fatal(err)
@@ -313,10 +321,11 @@ func drainCostsNothing(r *Rig) {
 
 func pauseHolds(r *Rig) {
 	var n atomic.Int64
-	e := r.start(r.store, dispatch.Config{Topics: []dispatch.Topic{topic("a", 1, func(context.Context, *pawl.Delivery) error {
-		n.Add(1)
-		return nil
-	})}})
+	e := r.start(r.store,
+		dispatch.Config{Topics: []dispatch.Topic{topic("a", 1, func(context.Context, *pawl.Delivery) error {
+			n.Add(1)
+			return nil
+		})}})
 	if err := e.Pause(context.Background(), "a", 0, "a test", "because"); err != nil {
 		r.Fatal(err)
 	}
