@@ -6,6 +6,8 @@ import (
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/pawl-dev/pawl/observe/figures"
 )
 
 // What is told of a store over Kafka.
@@ -86,7 +88,7 @@ type kafkaMetrics struct {
 	descs  map[string]*prometheus.Desc
 
 	mu   sync.Mutex
-	read func() KafkaFigures
+	read func() figures.Kafka
 }
 
 func newKafkaMetrics(b *bounds) *kafkaMetrics {
@@ -100,7 +102,7 @@ func newKafkaMetrics(b *bounds) *kafkaMetrics {
 // WatchKafka lets the figures of a store over Kafka be exported. Read is called at
 // every scrape, perhaps concurrently, and must not block. A second call replaces the
 // first.
-func (m *Metrics) WatchKafka(read func() KafkaFigures) {
+func (m *Metrics) WatchKafka(read func() figures.Kafka) {
 	m.kafka.mu.Lock()
 	defer m.kafka.mu.Unlock()
 	m.kafka.read = read
@@ -128,10 +130,10 @@ func (k *kafkaMetrics) Collect(ch chan<- prometheus.Metric) {
 	for _, one := range s.by {
 		ch <- prometheus.MustNewConstMetric(k.descs[one.name], one.kind, one.value, one.labels...)
 	}
-	ch <- f.Took.metric(k.descs[kafkaProduceTime.name])
+	ch <- histogramOf(f.Produced.Took, k.descs[kafkaProduceTime.name])
 }
 
-func (s KafkaSpread) metric(desc *prometheus.Desc) prometheus.Metric {
+func histogramOf(s figures.KafkaSpread, desc *prometheus.Desc) prometheus.Metric {
 	cumulated, below := make(map[float64]uint64, len(s.Bounds)), uint64(0)
 	for i, n := range s.Counts {
 		if below += n; i < len(s.Bounds) {
@@ -179,19 +181,20 @@ func (s *samples) of(d description, kind prometheus.ValueType, labels []string) 
 }
 
 // ofProcess takes the figures that are of no topic.
-func (s *samples) ofProcess(f *KafkaFigures) {
+func (s *samples) ofProcess(f *figures.Kafka) {
 	const total, now = prometheus.CounterValue, prometheus.GaugeValue
-	s.sum(kafkaProduced, total, float64(f.Stored), "stored")
-	s.sum(kafkaProduced, total, float64(f.Refused), "refused")
-	s.sum(kafkaProduced, total, float64(f.Unknown), "unknown")
-	s.sum(kafkaBuffered, now, float64(f.Buffered))
-	s.sum(kafkaBufferedBytes, now, float64(f.BufferedBytes))
-	s.sum(kafkaLeftAtFlush, now, float64(f.LeftAtFlush))
-	s.sum(kafkaRequestFailures, total, float64(f.ProduceFailures), "produce")
-	s.sum(kafkaRequestFailures, total, float64(f.RequestFailures-min(f.ProduceFailures, f.RequestFailures)), "other")
-	s.sum(kafkaCommits, total, float64(f.CommitsOK), "ok")
-	s.sum(kafkaCommits, total, float64(f.CommitsFailed), "failed")
-	s.sum(kafkaBare, total, float64(f.CommitsBare))
+	s.sum(kafkaProduced, total, float64(f.Produced.Stored), "stored")
+	s.sum(kafkaProduced, total, float64(f.Produced.Refused), "refused")
+	s.sum(kafkaProduced, total, float64(f.Produced.Unknown), "unknown")
+	s.sum(kafkaBuffered, now, float64(f.Produced.Buffered))
+	s.sum(kafkaBufferedBytes, now, float64(f.Produced.BufferedBytes))
+	s.sum(kafkaLeftAtFlush, now, float64(f.Produced.LeftAtFlush))
+	s.sum(kafkaRequestFailures, total, float64(f.Traffic.ProduceFailures), "produce")
+	s.sum(kafkaRequestFailures, total, float64(f.Traffic.RequestFailures-min(f.Traffic.ProduceFailures,
+		f.Traffic.RequestFailures)), "other")
+	s.sum(kafkaCommits, total, float64(f.Commits.OK), "ok")
+	s.sum(kafkaCommits, total, float64(f.Commits.Failed), "failed")
+	s.sum(kafkaBare, total, float64(f.Commits.Bare))
 	s.sum(kafkaRebalances, total, float64(f.Assigned), "assigned")
 	s.sum(kafkaRebalances, total, float64(f.Revoked), "revoked")
 	s.sum(kafkaRebalances, total, float64(f.Lost), "lost")
@@ -202,7 +205,7 @@ func (s *samples) ofProcess(f *KafkaFigures) {
 }
 
 // ofTopics takes the figures of topics, partitions and dead letters.
-func (s *samples) ofTopics(f *KafkaFigures) {
+func (s *samples) ofTopics(f *figures.Kafka) {
 	const total, now = prometheus.CounterValue, prometheus.GaugeValue
 	for i := range f.Topics {
 		t := &f.Topics[i]

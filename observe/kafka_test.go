@@ -7,21 +7,26 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/pawl-dev/pawl/observe/figures"
 )
 
 // someKafka are figures with something in every place.
-func someKafka(text string) KafkaFigures {
-	return KafkaFigures{
-		Stored: 7, Refused: 2, Unknown: 1, Buffered: 3, BufferedBytes: 99, LeftAtFlush: 5, RequestFailures: 6,
-		ProduceFailures: 4,
-		Took:            KafkaSpread{Bounds: []float64{0.01, 0.1}, Counts: []uint64{4, 2, 1}, Sum: 3 * time.Second},
-		CommitsOK:       11, CommitsFailed: 12, CommitsBare: 13, Assigned: 14, Revoked: 15, Lost: 16, Overlaps: 17,
-		LateAcks: 18, DeadFailures: 19, Faults: 20,
-		Topics: []KafkaTopic{{Topic: text, Consumed: 21, Failed: 22, Rescued: 23, Dying: 24, TopKeyShare: 0.25}},
-		Partitions: []KafkaPartition{{Topic: text, Partition: 3, InHand: 31, Lag: 35, Backlog: 32,
+func someKafka(text string) figures.Kafka {
+	return figures.Kafka{
+		Produced: figures.KafkaProduced{
+			Stored: 7, Refused: 2, Unknown: 1, Buffered: 3, BufferedBytes: 99, LeftAtFlush: 5,
+			Took: figures.KafkaSpread{Bounds: []float64{0.01, 0.1}, Counts: []uint64{4, 2, 1}, Sum: 3 * time.Second},
+		},
+		Traffic:  figures.KafkaTraffic{RequestFailures: 6, ProduceFailures: 4},
+		Commits:  figures.KafkaCommits{OK: 11, Failed: 12, Bare: 13},
+		Assigned: 14, Revoked: 15, Lost: 16, Overlaps: 17, LateAcks: 18, DeadFailures: 19, Faults: 20,
+		Topics: []figures.KafkaTopic{{Topic: text, Consumed: 21, Failed: 22, Rescued: 23, Dying: 24,
+			TopKeyShare: 0.25}},
+		Partitions: []figures.KafkaPartition{{Topic: text, Partition: 3, InHand: 31, Lag: 35, Backlog: 32,
 			OldestAge: 33 * time.Second, CommitLag: 34 * time.Second}},
-		Retention: []KafkaRetention{{Topic: text, Partition: 3, Messages: 36}},
-		Dead:      []KafkaDead{{Topic: text, Kind: text, Written: 41, LastAt: time.UnixMilli(1_500)}},
+		Retention: []figures.KafkaRetention{{Topic: text, Partition: 3, Messages: 36}},
+		Dead:      []figures.KafkaDead{{Topic: text, Kind: text, Written: 41, LastAt: time.UnixMilli(1_500)}},
 	}
 }
 
@@ -34,7 +39,7 @@ func TestKafkaFigures(t *testing.T) {
 			t.Errorf("%s is exported without a store", name)
 		}
 	}
-	m.WatchKafka(func() KafkaFigures { return someKafka("a") })
+	m.WatchKafka(func() figures.Kafka { return someKafka("a") })
 	recorder := httptest.NewRecorder()
 	Handler(reg).ServeHTTP(recorder, httptest.NewRequest("GET", "/metrics", nil))
 	lines, seen := strings.Split(recorder.Body.String(), "\n"), map[string]bool{}
@@ -98,7 +103,7 @@ func TestKafkaFigures(t *testing.T) {
 // right; a scrape never fails by it.
 func TestKafkaLabelsAreBounded(t *testing.T) {
 	m, reg := metrics(t)
-	var f KafkaFigures
+	var f figures.Kafka
 	for i := range 1000 {
 		one := someKafka(fmt.Sprintf("topic%d", i))
 		one.Partitions[0].Partition = int32(i)
@@ -106,7 +111,7 @@ func TestKafkaLabelsAreBounded(t *testing.T) {
 		f.Topics, f.Partitions, f.Dead = append(f.Topics, one.Topics...), append(f.Partitions, one.Partitions...),
 			append(f.Dead, one.Dead...)
 	}
-	m.WatchKafka(func() KafkaFigures { return f })
+	m.WatchKafka(func() figures.Kafka { return f })
 	families := gather(t, reg)
 	consumed := 0.0
 	for _, metric := range families["pawl_kafka_consumed_total"].GetMetric() {

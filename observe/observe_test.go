@@ -14,6 +14,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/observe/figures"
 )
 
 func metrics(t testing.TB) (*Metrics, *prometheus.Registry) {
@@ -44,9 +45,9 @@ func touch(m *Metrics, text string) {
 	m.Depth(text, 1, 2, 3, 4, time.Minute)
 	m.DepthCounted(text, time.Now())
 	m.LimitLoad(text, 1, 2, 3, 4, 1, 5)
-	m.Spill(someSpill(text))
+	m.Spill(someSpill(text), true)
 	m.SpillCounted(time.Now())
-	m.WatchKafka(func() KafkaFigures { return someKafka(text) })
+	m.WatchKafka(func() figures.Kafka { return someKafka(text) })
 	m.Reloaded(true, time.Now())
 }
 

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/pawl-dev/pawl/observe/figures"
 )
 
 // What is told of a store that falls back to another one.
@@ -37,27 +39,6 @@ var (
 		"Appends that could not learn what other processes have in the fallback store.", nil}
 )
 
-// SpillFigures are those of a store that falls back to another one. Totals are of
-// this process, since it began.
-type SpillFigures struct {
-	// Uncounted: the fallback store did not say what it has. Pending, Dead and
-	// OldestPending of the topics say nothing.
-	Uncounted   bool
-	LatchedKeys int
-	Blind       int64
-	Topics      []SpillTopic
-}
-
-// SpillTopic are the figures of a topic.
-type SpillTopic struct {
-	Topic                            string
-	Pending, Dead                    int64
-	OldestPending                    time.Duration
-	Down                             bool
-	Fallback, Diverted, Lost         int64 // totals of messages, by where they went
-	Compensated, CompensationsFailed int64 // totals
-}
-
 type spillMetrics struct {
 	messages, compensated, failures, blind   *prometheus.CounterVec
 	pending, dead, oldest, down, latched, at *prometheus.GaugeVec
@@ -83,21 +64,22 @@ func (s *spillMetrics) all() []prometheus.Collector {
 
 // Spill takes note of the figures of a store that falls back to another one. They
 // are counted in the fallback store: on a slow clock, not for a scrape. What is there
-// stays as last told if it is uncounted now.
-func (m *Metrics) Spill(f SpillFigures) {
+// stays as last told unless it was counted now.
+func (m *Metrics) Spill(f figures.Spill, counted bool) {
 	s := m.spill
 	s.latched.WithLabelValues().Set(float64(f.LatchedKeys))
 	s.blind.WithLabelValues().Add(s.more("blind", f.Blind))
 	for i := range f.Topics {
 		t := &f.Topics[i]
 		topic := m.bounds.value(labelTopic, t.Topic)
-		for where, n := range map[string]int64{"fallback": t.Fallback, "diverted": t.Diverted, "lost": t.Lost} {
+		for where, n := range map[string]int64{"fallback": t.SpilledFailed + t.SpilledUnknown, "diverted": t.Diverted,
+			"lost": t.Lost} {
 			s.messages.WithLabelValues(topic, where).Add(s.more(where+" "+t.Topic, n))
 		}
 		s.compensated.WithLabelValues(topic).Add(s.more("compensated "+t.Topic, t.Compensated))
 		s.failures.WithLabelValues(topic).Add(s.more("failures "+t.Topic, t.CompensationsFailed))
 		s.down.WithLabelValues(topic).Set(map[bool]float64{true: 1}[t.Down])
-		if f.Uncounted {
+		if !counted {
 			continue
 		}
 		s.pending.WithLabelValues(topic).Set(float64(t.Pending))

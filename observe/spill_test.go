@@ -6,22 +6,25 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/pawl-dev/pawl/observe/figures"
 )
 
-func someSpill(topic string) SpillFigures {
-	return SpillFigures{LatchedKeys: 3, Blind: 4, Topics: []SpillTopic{{
-		Topic: topic, Pending: 5, Dead: 6, OldestPending: 7 * time.Second, Down: true, Fallback: 8, Diverted: 9,
-		Lost: 10, Compensated: 11, CompensationsFailed: 12,
+func someSpill(topic string) figures.Spill {
+	return figures.Spill{LatchedKeys: 3, Blind: 4, Topics: []figures.SpillTopic{{
+		Topic: topic, Pending: 5, Dead: 6, OldestPending: 7 * time.Second, Down: true,
+		Totals: figures.Totals{SpilledFailed: 5, SpilledUnknown: 3, Diverted: 9, Lost: 10, Compensated: 11,
+			CompensationsFailed: 12},
 	}}}
 }
 
 // Totals are told as they grow; what waits, as it stands.
 func TestSpillFigures(t *testing.T) {
 	m, reg := metrics(t)
-	m.Spill(someSpill("a"))
+	m.Spill(someSpill("a"), true)
 	next := someSpill("a")
-	next.Topics[0].Fallback, next.Topics[0].Pending, next.Topics[0].Down = 20, 0, false
-	m.Spill(next)
+	next.Topics[0].SpilledUnknown, next.Topics[0].Pending, next.Topics[0].Down = 15, 0, false
+	m.Spill(next, true)
 	recorder := httptest.NewRecorder()
 	Handler(reg).ServeHTTP(recorder, httptest.NewRequest("GET", "/metrics", nil))
 	for _, want := range []string{

@@ -1,6 +1,7 @@
 package arch
 
 import (
+	"go/ast"
 	"go/token"
 	"os"
 	"path/filepath"
@@ -22,7 +23,6 @@ var places = []place{
 		table: "open",
 		besides: map[string]string{
 			"internal/cluster -> store/kafka": "`pawl kafka` is about Kafka",
-			"internal/serve -> store/kafka":   "its figures become metrics of their own",
 		},
 	},
 	{
@@ -61,6 +61,32 @@ func TestPlaces(t *testing.T) {
 			if !used[arrow] {
 				t.Errorf("%s is not there any more: take it out", arrow)
 			}
+		}
+	}
+}
+
+// TestNobodyAsksForABackend finds store.As with a concrete type: whoever asks what a store
+// can do asks by an interface, so that another store can do it, too.
+func TestNobodyAsksForABackend(t *testing.T) {
+	tr := load(t, os.DirFS(filepath.Join("..", "..")))
+	for _, p := range tr.pkgs {
+		for _, f := range p.files {
+			if f.test || below("store", p.path) {
+				continue
+			}
+			ast.Inspect(f.ast, func(n ast.Node) bool {
+				call, ok := n.(*ast.IndexExpr)
+				if !ok {
+					return true
+				}
+				as, ok := call.X.(*ast.SelectorExpr)
+				_, pointer := call.Index.(*ast.StarExpr)
+				if ok && pointer && as.Sel.Name == "As" {
+					t.Errorf("%s: %s asks for a concrete store: ask by an interface for what it can do",
+						tr.fset.Position(n.Pos()), p.path)
+				}
+				return true
+			})
 		}
 	}
 }

@@ -10,19 +10,31 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/operate"
 	"github.com/pawl-dev/pawl/store"
-	"github.com/pawl-dev/pawl/store/codec"
 	"github.com/pawl-dev/pawl/store/kafka"
 )
 
+// broker is what a store over Kafka can do beyond the contract.
+type broker interface {
+	store.Store
+	Health(ctx context.Context, topics ...string) (*kafka.Health, error)
+	DeadName(of string) string
+	Owner(name string) (of string, own bool)
+	Ensure(ctx context.Context, name string, spec Spec, dry bool) (Ensured, error)
+	EnsureState(ctx context.Context, spec Spec, dry bool) (Ensured, error)
+	Peek(ctx context.Context, topic string, partition int32, offset int64, n int) ([]kafka.Seen, error)
+	Skip(ctx context.Context, topic string, partition int32, offset int64, who, reason string,
+		wait time.Duration) (kafka.Skipped, error)
+}
+
 // Cluster is what only a Kafka store can tell and do.
 type Cluster struct {
-	s     *kafka.Store
-	codec *codec.Store // over it; nil: there is none
+	s     broker
+	coder store.Coder // over it; nil: there is none
 }
 
 // Of finds the Kafka store in s.
 func Of(s store.Store, what string) (*Cluster, error) {
-	k, ok := store.As[*kafka.Store](s)
+	k, ok := store.As[broker](s)
 	if !ok {
 		return nil, &store.Error{
 			Op: what, Code: store.ErrUnsupported,
@@ -30,7 +42,7 @@ func Of(s store.Store, what string) (*Cluster, error) {
 			Hint: "use --store kafka://HOST:PORT",
 		}
 	}
-	c, _ := store.As[*codec.Store](s)
+	c, _ := store.As[store.Coder](s)
 	return &Cluster{k, c}, nil
 }
 
@@ -184,8 +196,8 @@ func (k *Cluster) Peek(ctx context.Context, topic string, partition int32, offse
 
 // show turns what was read in Kafka itself into what it was when it was appended.
 func (k *Cluster) show(ctx context.Context, s *kafka.Seen) (err error) {
-	if k.codec != nil {
-		s.Record, err = k.codec.Show(ctx, s.Record)
+	if k.coder != nil {
+		s.Record, err = k.coder.Show(ctx, s.Record)
 	}
 	return err
 }

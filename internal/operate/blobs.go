@@ -26,7 +26,10 @@ type Collected struct {
 // CollectBlobs removes files of bodies that no message of s needs. With dry nothing
 // is changed, and what would be is returned.
 func CollectBlobs(ctx context.Context, s store.Store, olderThan time.Duration, dry bool) (Collected, error) {
-	c, ok := store.As[*codec.Store](s)
+	c, ok := store.As[interface {
+		Collect(context.Context, time.Duration) (codec.Collected, error)
+		Collectable(context.Context, time.Duration) (codec.Collected, error)
+	}](s)
 	if !ok {
 		return Collected{}, &store.Error{
 			Op: "collect blobs", Code: store.ErrUnsupported,

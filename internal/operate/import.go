@@ -42,7 +42,7 @@ type Importer struct {
 // Run buries the letters of r, and returns what became of them, in any case.
 func (m *Importer) Run(ctx context.Context, r io.Reader) (done Imported, err error) {
 	in := lines.NewReader(r)
-	_, encodes := store.As[*codec.Store](m.Into)
+	_, encodes := store.As[store.Coder](m.Into)
 	var batch []store.Record
 	batched, size := map[string]bool{}, 0 // the ids of the batch
 	for {

@@ -8,8 +8,8 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/operate"
 	"github.com/pawl-dev/pawl/observe"
+	"github.com/pawl-dev/pawl/observe/figures"
 	"github.com/pawl-dev/pawl/store"
-	"github.com/pawl-dev/pawl/store/spill"
 )
 
 const (
@@ -113,16 +113,25 @@ func (d *Daemon) countTopKey(ctx context.Context, t *store.TopicStats) {
 	d.metrics.TopKey(t.Name, top.Share())
 }
 
+// watchKafka exports what a store over Kafka counts of itself, if there is one.
+func watchKafka(m *observe.Metrics, s store.Store) {
+	if k, ok := store.As[interface{ Figures() figures.Kafka }](s); ok {
+		m.WatchKafka(k.Figures)
+	}
+}
+
 // watchSpill counts what is in the fallback store, if there is one.
 func (d *Daemon) watchSpill(ctx context.Context) {
-	if s, ok := store.As[*spill.Store](d.store); ok {
+	if s, ok := store.As[interface {
+		Stats(context.Context) (figures.Spill, error)
+	}](d.store); ok {
 		countSpill(ctx, s.Stats, d.metrics, d.Logger)
 	}
 }
 
 // countSpill counts it, for the metrics, on a slow clock. What count returns with an
 // error is what the process knows by itself.
-func countSpill(ctx context.Context, count func(context.Context) (spill.Stats, error), m *observe.Metrics,
+func countSpill(ctx context.Context, count func(context.Context) (figures.Spill, error), m *observe.Metrics,
 	log *slog.Logger) {
 	c := counting{log: log, what: "messages in the fallback store", at: time.Now()}
 	m.SpillCounted(c.at)
@@ -133,9 +142,7 @@ func countSpill(ctx context.Context, count func(context.Context) (spill.Stats, e
 		if ctx.Err() != nil {
 			return
 		}
-		figures := formSpill(stats)
-		figures.Uncounted = err != nil // the rest is true all the same: just then messages may be lost
-		m.Spill(figures)
+		m.Spill(stats, err == nil) // what the process knows is true all the same: just then messages may be lost
 		if stale := c.note(err); err == nil {
 			m.SpillCounted(c.at)
 		} else if stale {

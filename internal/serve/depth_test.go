@@ -13,9 +13,9 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/observe"
+	"github.com/pawl-dev/pawl/observe/figures"
 	"github.com/pawl-dev/pawl/store"
 	"github.com/pawl-dev/pawl/store/memory"
-	"github.com/pawl-dev/pawl/store/spill"
 )
 
 var errNoCount = errors.New("it cannot be counted")
@@ -112,11 +112,12 @@ func TestDepthThatCannotBeCounted(t *testing.T) {
 // Nor do those of a fallback store; its totals stay.
 func TestFallbackThatCannotBeCounted(t *testing.T) {
 	counts(t, func(ctx context.Context, c *countRig) {
-		count := func(context.Context) (spill.Stats, error) {
+		count := func(context.Context) (figures.Spill, error) {
 			if c.fails.Load() {
-				return spill.Stats{}, errNoCount
+				return figures.Spill{}, errNoCount
 			}
-			return spill.Stats{Topics: []spill.TopicStats{{Topic: "a", Pending: 7, Totals: spill.Totals{Lost: 1}}}}, nil
+			return figures.Spill{Topics: []figures.SpillTopic{{Topic: "a", Pending: 7,
+				Totals: figures.Totals{Lost: 1}}}}, nil
 		}
 		countSpill(ctx, count, c.m, slog.New(slog.NewTextHandler(c.log, nil)))
 		if !strings.Contains(c.text(), `pawl_spill_messages_total{result="lost",topic="a"} 1`) {
@@ -135,9 +136,9 @@ func TestLostMessagesAreToldWithoutTheFallbackStore(t *testing.T) {
 			t.Fatal(err)
 		}
 		ctx, stop := context.WithCancel(t.Context())
-		go countSpill(ctx, func(context.Context) (spill.Stats, error) {
-			a := spill.TopicStats{Topic: "a", Down: true, Totals: spill.Totals{Lost: 3}}
-			return spill.Stats{Topics: []spill.TopicStats{a}, LatchedKeys: 4, Blind: 5}, errNoCount
+		go countSpill(ctx, func(context.Context) (figures.Spill, error) {
+			a := figures.SpillTopic{Topic: "a", Down: true, Totals: figures.Totals{Lost: 3}}
+			return figures.Spill{Topics: []figures.SpillTopic{a}, LatchedKeys: 4, Blind: 5}, errNoCount
 		}, m, slog.New(slog.DiscardHandler))
 		for _, after := range []time.Duration{time.Second, 2 * depthKept} {
 			time.Sleep(after)

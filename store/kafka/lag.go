@@ -7,14 +7,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// RetentionFigures are those of a partition in which retention took messages before
-// this process could read them.
-type RetentionFigures struct {
-	Topic     string
-	Partition int32
-	Messages  uint64 // that were not finished
-}
-
 // see takes note of what a fetch that brought records says of its partition: up to where
 // there are messages, and from where on. The caller holds feedMu.
 func (g *group) see(a *assignment, p *kgo.FetchPartition) {

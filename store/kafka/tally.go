@@ -12,15 +12,6 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// Spread is how durations are spread.
-type Spread struct {
-	// Bounds are upper bounds, in seconds; Counts says how many durations were not
-	// above each of them and above the one before, and last how many were above all.
-	Bounds []float64
-	Counts []uint64
-	Sum    time.Duration
-}
-
 // latencyBounds are the bounds of the time to produce a record, in seconds.
 var latencyBounds = [...]float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}
 

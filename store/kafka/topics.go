@@ -370,14 +370,14 @@ func (e *engine) unfinished(name string, partition int32) (n, end int64, ok bool
 	return int64(a.inHand), a.gate.Tail(), true
 }
 
-// figures are the figures of what is in hand of a topic.
-type figures struct {
+// inHand is what is in hand of a topic, counted.
+type inHand struct {
 	leased, delayed, rescues, retried int64
 	died                              store.Deaths
 	oldest                            time.Duration
 }
 
-func (e *engine) figures(name string) (f figures) {
+func (e *engine) figures(name string) (f inHand) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	t := e.topics[name]

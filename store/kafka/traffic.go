@@ -11,18 +11,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// Traffic is what went between this process and the brokers.
-type Traffic struct {
-	Connects, ConnectFailures, Disconnects uint64
-	Requests                               uint64
-	// RequestFailures are requests that were not answered; ProduceFailures those of
-	// them that were to store records. The client repeats them: a record is not lost
-	// by it.
-	RequestFailures, ProduceFailures uint64
-	BytesWritten, BytesRead          uint64
-	Throttled                        time.Duration // for how long the brokers asked to wait, in total
-}
-
 // traffic counts it, for all clients of a store. It is a hook of the client.
 type traffic struct {
 	connects, connectFailures, disconnects     atomic.Uint64

@@ -272,7 +272,7 @@ func (f *leftover) latch(i int, unsure bool) {
 	l.last = m.ID
 }
 
-// noteKept Totals what the fallback store took.
+// noteKept counts what the fallback store took.
 func (f *leftover) noteKept(kept []int) {
 	names := map[route]string{behind: "behind", aside: "aside"}
 	type group struct{ topic, outcome string }

@@ -4,49 +4,18 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"time"
 
+	"github.com/pawl-dev/pawl/observe/figures"
 	"github.com/pawl-dev/pawl/store"
 )
 
-// Stats are the figures of a store. Totals are those of this process.
-type Stats struct {
-	// Topics are those with a row or a total, or that the primary store once did not
-	// take, by name.
-	Topics []TopicStats
-	// LatchedKeys is how many keys this process sends behind their rows.
-	LatchedKeys int
-	// ActiveSince is when the first of them was latched; zero: none is.
-	ActiveSince time.Time
-	// Blind Totals appends that could not learn what other processes have spilled,
-	// because the fallback store did not answer.
-	Blind int64
-}
-
-// TopicStats are the figures of a topic.
-type TopicStats struct {
-	Topic string
-	// Pending rows wait in the fallback store, those of other processes included;
-	// Dead ones wait for an operator. OldestPending is how long the oldest has been
-	// waiting.
-	Pending, Dead int64
-	OldestPending time.Duration
-	// Down: the primary store takes nothing of the topic now, because of Why.
-	Down bool
-	Why  error
-	Totals
-}
-
-// Totals are the totals of a topic, of this process.
-type Totals struct {
-	// Spilled messages went to the fallback store: surely not in the primary store,
-	// or perhaps. Diverted ones went to the dead-letter route; lost ones nowhere.
-	SpilledFailed, SpilledUnknown, Diverted, Lost int64
-	// Compensated rows are in the primary store again; Proven are those of them that
-	// it turned out to have had. CompensationsFailed Totals tries in vain, Buried
-	// rows that became dead letters.
-	Compensated, Proven, CompensationsFailed, Buried int64
-}
+// What [Store.Stats] returns is declared in package figures, because package observe
+// exports it and does not know this one.
+type (
+	Stats      = figures.Spill
+	TopicStats = figures.SpillTopic
+	Totals     = figures.Totals
+)
 
 // tally changes the totals of a topic, of this process.
 func (s *Store) tally(topic string, change func(*Totals)) {
