@@ -1,7 +1,6 @@
 package dispatch
 
 import (
-	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -93,8 +92,8 @@ func (d *Dispatcher) called(op string, began time.Time, items int, err error) {
 		lasting, _ := d.outage.lasting()
 		attrs := []any{slog.String("operation", op), slog.Any("error", err),
 			slog.Duration("for", lasting.Round(time.Second))}
-		if e, ok := errors.AsType[*store.Error](err); ok && e.Hint != "" {
-			attrs = append(attrs, slog.String("hint", e.Hint))
+		if hint := store.Hint(err); hint != "" {
+			attrs = append(attrs, slog.String("hint", hint))
 		}
 		d.cfg.Logger.Error("store fails; trying again", attrs...)
 	case ended > 0:

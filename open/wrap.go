@@ -157,7 +157,7 @@ func (w wrapping) wrap(ctx context.Context, s store.Store, c Config) (store.Stor
 	if w.codec != nil {
 		encoded, err := codec.New(s, *w.codec)
 		if err != nil {
-			return fail(urlError("%v", err))
+			return fail(fmt.Errorf("%w: %w", ErrURL, err))
 		}
 		s = encoded
 	}

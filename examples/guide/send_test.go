@@ -54,3 +54,30 @@ func Example_append() {
 	}
 	// Output: order-42 stored
 }
+
+func Example_hint() {
+	ctx, s := context.Background(), memory.New(memory.Config{})
+
+	failed := func(err error) {
+		fmt.Println("error:", err)
+		if hint := store.Hint(err); hint != "" {
+			fmt.Println("next: ", hint)
+		}
+		if e, ok := errors.AsType[*store.Error](err); ok {
+			fmt.Println("while:", e.Op)
+		}
+		if errors.Is(err, store.ErrConflict) {
+			fmt.Println("nothing was changed")
+		}
+	}
+	for _, deadline := range []time.Duration{time.Minute, time.Hour} {
+		if _, err := s.Declare(ctx, store.Declaration{Name: "mail", Deadline: deadline}); err != nil {
+			failed(fmt.Errorf("start: %w", err))
+		}
+	}
+	// Output:
+	// error: start: declare topic mail: conflict: deadline is 1m0s, not 1h0m0s
+	// next:  state the same settings everywhere, or change them with `pawl topics set`
+	// while: declare topic mail
+	// nothing was changed
+}

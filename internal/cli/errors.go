@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -115,10 +116,6 @@ func clean(text string) string {
 
 // classify finds the exit code and the next step for an error that says neither.
 func classify(err error) (code int, next string) {
-	hint := ""
-	if e, ok := errors.AsType[*store.Error](err); ok {
-		hint = e.Hint
-	}
 	code, next = classifyStore(err)
 	switch {
 	case errors.Is(err, ErrInterrupted), errors.Is(err, context.Canceled):
@@ -130,10 +127,7 @@ func classify(err error) (code int, next string) {
 	case errors.Is(err, serve.ErrNeverReady):
 		return exitFailure, "run the program by hand and see why it ends; nothing was counted as failed"
 	}
-	if hint != "" {
-		next = hint
-	}
-	return code, next
+	return code, cmp.Or(store.Hint(err), next)
 }
 
 func isInvalid(err error) bool {

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -143,12 +144,7 @@ func (d *Doctor) remedy(err error) string {
 }
 
 // advice is what an error itself advises, or else that.
-func advice(err error, or string) string {
-	if e, ok := errors.AsType[*store.Error](err); ok && e.Hint != "" {
-		return e.Hint
-	}
-	return or
-}
+func advice(err error, or string) string { return cmp.Or(store.Hint(err), or) }
 
 // ask asks the store something that it can tell whatever its schema is.
 func (d *Doctor) ask(ctx context.Context, s store.Store) (err error) {

@@ -98,11 +98,7 @@ func (s *Store) absent(ctx context.Context, h *Health, name string) {
 	found, err := s.topics.look(ctx, s.wire(name))
 	switch {
 	case errors.Is(err, store.ErrDenied):
-		hint := ""
-		if denied, ok := errors.AsType[*store.Error](err); ok {
-			hint = denied.Hint
-		}
-		h.fault(name, "it may be there, but cannot be seen: %v; %s", err, hint)
+		h.fault(name, "it may be there, but cannot be seen: %v; %s", err, store.Hint(err))
 	case err != nil:
 		h.fault(name, "it cannot be looked up: %v", err)
 	case len(found) > 0: // it was made a moment ago

@@ -97,7 +97,7 @@ func CheckVersion(op string, steps []Step, applied []store.Migration) error {
 		return &store.Error{
 			Op: op, Code: store.ErrSchema,
 			Err:  fmt.Errorf("it is at version %d, this program needs version %d", newest, known),
-			Hint: "migrate the store: `pawl migrate up`",
+			Hint: "migrate the store: `pawl migrate up`, or AutoMigrate in Go",
 		}
 	}
 	return nil
