@@ -29,10 +29,8 @@ type Outbox interface {
 	InstallOutbox(ctx context.Context) (grants []string, err error)
 	// OutboxInstalled tells whether they are there.
 	OutboxInstalled(ctx context.Context) (bool, error)
-	// OutboxTopics makes the topics of projections that are not there yet. An insert makes a missing one,
-	// too, but in the transaction of the application: until that ends, the first inserts of others wait, and
-	// two that also wait for each other's rows are a deadlock.
-	OutboxTopics(ctx context.Context, projections ...string) error
+	// OutboxTopic makes the topic of a projection if it is not there. An insert makes it, too.
+	OutboxTopic(ctx context.Context, projection string) error
 }
 
 // Rows is the optional interface for reading tables of the application that a store shares its database with.

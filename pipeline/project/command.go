@@ -82,31 +82,12 @@ func initCommand(ctx context.Context, in *pipeline.Invocation) error {
 	if err != nil {
 		return err
 	}
-	projections, err := projectionsOf(in)
-	if err == nil {
-		err = o.OutboxTopics(ctx, projections...)
-	}
-	if err != nil {
-		return err
-	}
 	for _, g := range grants {
 		if _, err := fmt.Fprintln(in.Stdout, g); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// projectionsOf are those of the configuration file that have no database of their own.
-func projectionsOf(in *pipeline.Invocation) ([]string, error) {
-	sections, err := in.Pipelines(Name)
-	var names []string
-	for name, section := range sections {
-		if section.Text("database") == "" {
-			names = append(names, projectionOf(name, section))
-		}
-	}
-	return names, err
 }
 
 // find makes the projection that a command names, over its database.

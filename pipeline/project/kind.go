@@ -183,7 +183,7 @@ func (p *projection) prepare(ctx context.Context) error {
 		_, err = p.outbox.InstallOutbox(ctx)
 	}
 	if err == nil {
-		err = p.outbox.OutboxTopics(ctx, p.projection)
+		err = p.outbox.OutboxTopic(ctx, p.projection)
 	}
 	if err != nil {
 		return &pipeline.Error{What: "the outbox is not there", Err: err,

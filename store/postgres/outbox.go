@@ -20,7 +20,7 @@ const (
 		WHERE x.name <> $1 ORDER BY x.n LIMIT 1`
 	// Views of the application's schema that read the store's tables would keep them from being dropped.
 	dropOutbox = `DROP VIEW IF EXISTS pawl_outbox, pawl_outbox_status, dead_letter_outbox, projection_status;
-		DROP FUNCTION IF EXISTS @outbox_insert(), @outbox_class(text)`
+		DROP FUNCTION IF EXISTS @outbox_insert(), @outbox_class(text), @outbox_topic(text)`
 )
 
 // outboxNeeds is the migration whose tables the views read.
@@ -70,22 +70,19 @@ func (s *Store) OutboxInstalled(ctx context.Context) (there bool, err error) {
 	return there, s.fail("look for the outbox", err)
 }
 
-// OutboxTopics implements [store.Outbox].
-func (s *Store) OutboxTopics(ctx context.Context, projections ...string) error {
-	ctx, done, err := s.enter(ctx, "make the topics of the outbox")
+// OutboxTopic implements [store.Outbox].
+func (s *Store) OutboxTopic(ctx context.Context, projection string) error {
+	ctx, done, err := s.enter(ctx, "make the topic of the outbox")
 	if err != nil {
 		return err
 	}
 	defer done()
-	places := map[place]bool{}
-	for _, p := range projections {
-		topic := p + "." + store.OutboxStage
-		if err := s.create(ctx, topic, false); err != nil {
-			return s.fail("make the topics of the outbox", err)
-		}
-		places[place{topic: topic}] = true
+	topic := projection + "." + store.OutboxStage
+	err = s.create(ctx, topic, false)
+	if err == nil {
+		err = s.ensure(ctx, map[place]bool{{topic: topic}: true})
 	}
-	return s.fail("make the topics of the outbox", s.ensure(ctx, places))
+	return s.fail("make the topic of the outbox", err)
 }
 
 // Dialect implements [store.Rows].

@@ -4,6 +4,11 @@
 CREATE OR REPLACE VIEW pawl_outbox AS SELECT NULL::text AS projection, NULL::text AS doc_id, NULL::text AS op,
 	NULL::bigint AS version, NULL::text AS doc, NULL::text AS trace_id WHERE false;
 
+-- The number of the topic of a projection, if it is not made yet; topics.go has the same formula.
+CREATE OR REPLACE FUNCTION @outbox_topic(name text) RETURNS int LANGUAGE sql IMMUTABLE AS $pawl$
+	SELECT 1073741824 + (('x' || left(md5(name), 8))::bit(32)::int & 1073741823)
+$pawl$;
+
 -- It appends as append.go does with a transaction of a caller: late, and as a lane of its own. Changes of a document
 -- without a version are put in the order of their commits by a lock until the end of the transaction: the number that
 -- the message gets then is the version.
@@ -35,13 +40,22 @@ BEGIN
 	IF octet_length(NEW.doc) > 16777216 THEN
 		RAISE EXCEPTION 'pawl_outbox: doc has % bytes; the limit is 16 MiB', octet_length(NEW.doc);
 	END IF;
+	-- The first changes of a projection do not wait for each other's end: whoever holds the lock makes its topic, and the
+	-- others know what its number will be.
 	SELECT x.id, x.ageing INTO t FROM @topic x WHERE x.name = topic_name;
 	IF NOT FOUND THEN
-		INSERT INTO @topic (name, ordered, deadline, ageing, park, retain, version)
-			VALUES (topic_name, false, 300000000000, 120000000000, false, 0, 0) ON CONFLICT DO NOTHING;
-		SELECT x.id, x.ageing INTO STRICT t FROM @topic x WHERE x.name = topic_name;
+		SELECT @outbox_topic(topic_name) AS id, 120000000000::bigint AS ageing INTO t;
+		IF EXISTS (SELECT FROM @topic x WHERE x.id = t.id) THEN -- it has another name: any number will do
+			INSERT INTO @topic (name, ordered, deadline, ageing, park, retain, version)
+				VALUES (topic_name, false, 300000000000, 120000000000, false, 0, 0) ON CONFLICT DO NOTHING;
+			SELECT x.id, x.ageing INTO STRICT t FROM @topic x WHERE x.name = topic_name;
+		ELSIF pg_try_advisory_xact_lock(hashtextextended('@topic ' || topic_name, 0)) THEN
+			INSERT INTO @topic (id, name, ordered, deadline, ageing, park, retain, version) OVERRIDING SYSTEM VALUE
+				VALUES (t.id, topic_name, false, 300000000000, 120000000000, false, 0, 0) ON CONFLICT DO NOTHING;
+		END IF;
 	END IF;
-	IF NOT EXISTS (SELECT FROM @band b WHERE b.topic = t.id AND b.prio = 0) THEN
+	IF NOT EXISTS (SELECT FROM @band b WHERE b.topic = t.id AND b.prio = 0)
+		AND pg_try_advisory_xact_lock(hashtextextended('@topic ' || topic_name, 0)) THEN
 		INSERT INTO @band (topic, prio) VALUES (t.id, 0) ON CONFLICT DO NOTHING;
 	END IF;
 	IF NEW.version IS NULL THEN

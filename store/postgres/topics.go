@@ -74,6 +74,13 @@ const (
 	insertTopics = `INSERT INTO @topic (name, ordered, deadline, ageing, park, retain, version)
 		SELECT x.name, $4::bool, $2::bigint, $3::bigint, false, 0, 0 FROM unnest($1::text[]) x(name)
 		WHERE NOT EXISTS (SELECT FROM @topic t WHERE t.name = x.name) ON CONFLICT (name) DO NOTHING`
+	// insertOutboxTopics makes those of projections, with the numbers that outbox.sql gives them: a change whose
+	// transaction could not see the topic has that number.
+	insertOutboxTopics = `INSERT INTO @topic (id, name, ordered, deadline, ageing, park, retain, version)
+		OVERRIDING SYSTEM VALUE SELECT x.id, x.name, $4::bool, $2::bigint, $3::bigint, false, 0, 0 FROM (
+			SELECT n.name, 1073741824 + (('x' || left(md5(n.name), 8))::bit(32)::int & 1073741823) AS id
+			FROM unnest($1::text[]) n(name) WHERE n.name LIKE '%.` + store.OutboxStage + `') x
+		WHERE NOT EXISTS (SELECT FROM @topic t WHERE t.name = x.name OR t.id = x.id) ON CONFLICT DO NOTHING`
 	insertBands = `INSERT INTO @band (topic, prio) SELECT t.id, x.prio FROM unnest($1::text[], $2::smallint[]) x(name, prio)
 		JOIN @topic t ON t.name = x.name ON CONFLICT DO NOTHING`
 	updateTopic = `UPDATE @topic SET ordered = $2::bool, deadline = $3::bigint, ageing = $4::bigint, park = $5::bool,
@@ -147,11 +154,8 @@ func (s *Store) ensure(ctx context.Context, places map[place]bool) error {
 		names, prios = append(names, p.topic), append(prios, int16(p.prio))
 	}
 	unique := slices.Compact(slices.Clone(names))
-	err := s.call(ctx, s.front,
-		do(insertTopics, textArray(unique), int8Value(int64(store.DefaultDeadline)),
-			int8Value(int64(store.DefaultAgeing)),
-			boolValue(true)),
-		do(insertBands, textArray(names), int2Array(prios)))
+	err := s.call(ctx, s.front, append(insertsTopics(true, unique...),
+		do(insertBands, textArray(names), int2Array(prios)))...)
 	if err != nil {
 		return err
 	}
@@ -289,8 +293,14 @@ func (s *Store) create(ctx context.Context, name string, ordered bool) error {
 	if s.topics.named(name) != nil {
 		return nil
 	}
-	return s.call(ctx, s.front, do(insertTopics, textArray([]string{name}),
-		int8Value(int64(store.DefaultDeadline)), int8Value(int64(store.DefaultAgeing)), boolValue(ordered)))
+	return s.call(ctx, s.front, insertsTopics(ordered, name)...)
+}
+
+// insertsTopics makes topics that are not there.
+func insertsTopics(ordered bool, names ...string) []step {
+	args := [][]byte{textArray(names), int8Value(int64(store.DefaultDeadline)), int8Value(int64(store.DefaultAgeing)),
+		boolValue(ordered)}
+	return []step{do(insertOutboxTopics, args...), do(insertTopics, args...)}
 }
 
 func (s *Store) agree(ctx context.Context, t *tx, name string,

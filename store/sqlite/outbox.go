@@ -51,9 +51,8 @@ func (s *Store) OutboxInstalled(ctx context.Context) (there bool, err error) {
 	return there, err
 }
 
-// OutboxTopics implements [store.Outbox]. There is nothing to do: SQLite has one writer at a time, which can
-// wait for nobody.
-func (s *Store) OutboxTopics(context.Context, ...string) error { return nil }
+// OutboxTopic implements [store.Outbox]. There is nothing to do: an insert makes it, and there is one writer at a time.
+func (s *Store) OutboxTopic(context.Context, string) error { return nil }
 
 // Dialect implements [store.Rows].
 func (s *Store) Dialect() string { return "sqlite" }
