@@ -123,7 +123,8 @@ func classify(err error) (code int, next string) {
 	case isInvalid(err):
 		return exitUsage, "correct it; `pawl send --help` names the limits"
 	case errors.Is(err, open.ErrURL):
-		return exitUsage, "give --store or PAWL_STORE, such as sqlite:pawl.db; `pawl stores` shows what there is"
+		return exitUsage, cmp.Or(store.Hint(err),
+			"give --store or PAWL_STORE, such as sqlite:pawl.db; `pawl stores` shows what there is")
 	case errors.Is(err, serve.ErrNeverReady):
 		return exitFailure, "run the program by hand and see why it ends; nothing was counted as failed"
 	}
