@@ -38,7 +38,7 @@ func TestCanonical(t *testing.T) {
 			t.Errorf("%q the second time: %v, %v", ref, again, err)
 		}
 	}
-	for _, ref := range []string{"mailto:a@b", "javascript:void(0)", "http://", "http://a b/", "http:///x"} {
+	for _, ref := range []string{"mailto:a@b", "javascript:void(0)", "http://", "http://a b/"} {
 		if u, err := canonical(base, ref); err == nil && u.Host != "example.com" {
 			t.Errorf("%q is taken: %v", ref, u)
 		}
