@@ -45,7 +45,8 @@ same is a line of JSON on stderr every ten seconds, and at the end.`,
   pawl crawl --module shop.yaml   # needs a network`,
 		Flags: []pipeline.Flag{
 			{Name: "out", Default: "pages.jsonl",
-				Doc: "write records to `FILE`: .jsonl, .csv, .db (SQLite), or a folder of Markdown (DIR/)"},
+				Doc: "write records to `FILE`: .jsonl, .csv, .db (SQLite), a folder of Markdown (DIR/), or the table pages " +
+					"of a database: sqlite:FILE or postgres://…"},
 			{Name: "module",
 				Doc: "read seeds, limits, and what to read from pages from this `FILE`; flags count before it"},
 			{Name: "depth", Type: pipeline.Int,
@@ -144,7 +145,10 @@ func crawl(ctx context.Context, in *pipeline.Invocation) error {
 		return usage(err)
 	}
 	if in.DryRun {
-		_, err := fmt.Fprintf(in.Stderr, "would crawl %v into %s\n", o.Seeds, out)
+		_, err := fmt.Fprintf(in.Stderr, "would crawl %v into %s\n", o.Seeds, shown(out))
+		return err
+	}
+	if err := probe(out); err != nil {
 		return err
 	}
 	s, err := in.Open(ctx, "", false)
@@ -290,6 +294,6 @@ func (c *crawler) watch(ctx context.Context, p parts, r *run, out string, env pi
 			return err
 		}
 		r.Status = statusExported
-		env.Logger.Info("the crawl is finished", "stored", sum.Stored, "dead", sum.Dead, "out", out)
+		env.Logger.Info("the crawl is finished", "stored", sum.Stored, "dead", sum.Dead, "out", sum.Out)
 	}
 }

@@ -57,7 +57,7 @@ func export(ctx context.Context, p parts, c *crawler, r *run, d *depths, out str
 			return sum, 0, err
 		}
 		if !d.changed {
-			sum.Out = out
+			sum.Out = shown(out)
 			return sum, last, w.finish()
 		}
 		w.abandon()
@@ -280,23 +280,33 @@ type writer struct {
 
 // formatOf refuses what no writer is for.
 func formatOf(out string) error {
+	if _, ok := databaseOf(out); ok {
+		return nil
+	}
 	if isFolder(out) {
 		return checkFolder(out)
 	}
 	switch strings.ToLower(filepath.Ext(out)) {
 	case ".jsonl", ".csv", ".db":
-		return nil
+		if !strings.Contains(out, "://") {
+			return nil
+		}
 	}
-	return fmt.Errorf("%q is no folder, and ends neither in .jsonl nor in .csv nor in .db", out)
+	return fmt.Errorf("%q is no folder, ends neither in .jsonl nor in .csv nor in .db, and is no URL of a database: "+
+		"sqlite:FILE or postgres://…", shown(out))
 }
 
 func create(out string) (*writer, error) {
 	w := &writer{out: out, part: out + ".part"}
+	if to, ok := databaseOf(out); ok {
+		w.part, w.replace = "", func() error { return nil }
+		return w, w.table(to)
+	}
 	if isFolder(out) {
 		return w, w.folder()
 	}
 	if strings.EqualFold(filepath.Ext(out), ".db") {
-		return w, w.database()
+		return w, w.databaseFile()
 	}
 	f, err := os.OpenFile(w.part, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
 	if err != nil {

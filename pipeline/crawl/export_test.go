@@ -58,11 +58,11 @@ func titlesOfCSV(t *testing.T, path string) map[string]string {
 
 func titlesOfDatabase(t *testing.T, path string) map[string]string {
 	t.Helper()
-	db, err := sql.Open("sqlite", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = db.Close() }()
+	return titlesOfTable(t, openDatabase(t, "sqlite", path))
+}
+
+func titlesOfTable(t *testing.T, db *sql.DB) map[string]string {
+	t.Helper()
 	rows, err := db.Query("SELECT url, title FROM pages")
 	if err != nil {
 		t.Fatal(err)

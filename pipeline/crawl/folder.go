@@ -22,6 +22,9 @@ const folderMark = ".pawl-crawl"
 
 // isFolder tells whether an out is a folder of Markdown: it ends in a slash, has no extension, or is one already.
 func isFolder(out string) bool {
+	if _, ok := databaseOf(out); ok || strings.Contains(out, "://") {
+		return false
+	}
 	if info, err := os.Stat(out); err == nil {
 		return info.IsDir()
 	}

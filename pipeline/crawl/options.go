@@ -73,7 +73,8 @@ func fields() []pipeline.Field {
 		{Name: "next", Type: pipeline.Object, Fields: selectors(), DefaultDoc: "none",
 			Doc: "Links to the page that follows, such as `{css: a.next}`. They are followed whatever the depth."},
 		{Name: "out", Default: "", DefaultDoc: "NAME.jsonl",
-			Doc: "Where results go: .jsonl, .csv, .db (SQLite), or a folder of Markdown, which a slash at the end says."},
+			Doc: "Where results go: .jsonl, .csv, .db (SQLite), a folder of Markdown, which a slash at the end says, or the " +
+				"table pages of a database: `sqlite:FILE` or `postgres://…`."},
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx": who has this store can open its databases, as with SQLite
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
@@ -57,7 +58,7 @@ func (a sqlAppender) AppendTx(ctx context.Context, tx *sql.Tx,
 	}
 	return nil, &store.Error{
 		Op: "append", Code: store.ErrInvalid, Err: fmt.Errorf("the transaction is not one of pgx: %w", err),
-		Hint: `open the database with sql.Open("pgx", URL), which needs github.com/jackc/pgx/v5/stdlib`,
+		Hint: `open the database with sql.Open("pgx", URL)`,
 	}
 }
 
