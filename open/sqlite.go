@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/pawl-dev/pawl/store"
@@ -35,7 +36,7 @@ func realPath(path string) string {
 	return path
 }
 
-// openSQLite opens sqlite:PATH, with ?synchronous=full|normal|extra if need be.
+// openSQLite opens sqlite:PATH, with ?synchronous=full|normal|extra and ?cache=KIB if need be.
 func openSQLite(ctx context.Context, c Config) (store.Store, error) {
 	_, rest, _ := strings.Cut(c.URL, ":")
 	path, query, hasQuery := strings.Cut(strings.TrimPrefix(rest, "//"), "?")
@@ -49,7 +50,12 @@ func openSQLite(ctx context.Context, c Config) (store.Store, error) {
 			return nil, urlError("the options after ? cannot be parsed")
 		}
 		config.Synchronous = sqlite.Synchronous(strings.ToUpper(take(options, "synchronous")))
-		if err := nothingLeft(options, "synchronous"); err != nil {
+		if text := take(options, "cache"); text != "" {
+			if config.Cache, err = strconv.Atoi(text); err != nil || config.Cache <= 0 {
+				return nil, urlError("cache is %q; it is a number of KiB above 0", text)
+			}
+		}
+		if err := nothingLeft(options, "synchronous", "cache"); err != nil {
 			return nil, err
 		}
 	}

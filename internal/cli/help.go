@@ -72,6 +72,7 @@ func helpStores() *cobra.Command {
 
   sqlite:PATH                          a file; the default is sqlite:pawl.db
   sqlite:PATH?synchronous=normal       faster, and a loss of power may take the last moments along
+  sqlite:PATH?cache=2000               keeps 2,000 KiB of the file in memory instead of 16,000
   memory:                              for this one process
   postgres://USER:PASSWORD@HOST:PORT/DATABASE
       ?pawl_schema=NAME                tables are in this schema (default: pawl)

@@ -294,7 +294,8 @@ func (r *run) plan(ctx context.Context, in *pipeline.Invocation) error {
 
 // open opens the store of a run.
 func (r *run) open(ctx context.Context, in *pipeline.Invocation) error {
-	url := "sqlite:" + filepath.Join(r.out, ".pawl", "convert.db")
+	// A small cache: memory does not grow with the file, which is written nearly in order.
+	url := "sqlite:" + filepath.Join(r.out, ".pawl", "convert.db") + "?cache=1000"
 	if in.StoreGiven {
 		url = in.StoreURL
 	}

@@ -43,6 +43,7 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 		"no folder":   {Config{Path: filepath.Join(dir, "no", "pawl.db")}, store.ErrNotFound, "mkdir"},
 		"no database": {Config{Path: text}, store.ErrCorrupt, "is the path right"},
 		"synchronous": {Config{Path: filepath.Join(dir, "x"), Synchronous: "OFF"}, store.ErrInvalid, "FULL"},
+		"cache":       {Config{Path: filepath.Join(dir, "x"), Cache: -1}, store.ErrInvalid, "KiB"},
 		"nothing to see": {Config{Path: filepath.Join(dir, "x"), ReadOnly: true}, store.ErrNotFound,
 			"for writing once"},
 	} {
@@ -187,5 +188,18 @@ func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// The cache of the connection that writes is as large as it was asked for.
+func TestCache(t *testing.T) {
+	for asked, want := range map[int]int64{0: -16_000, 500: -500} {
+		s := open(t, Config{Path: filepath.Join(t.TempDir(), "pawl.db"), Cache: asked})
+		must(t, s.writer.conn.query("PRAGMA cache_size", func(r row) error {
+			if got := r.int(0); got != want {
+				t.Errorf("cache %d: cache_size is %d, want %d", asked, got, want)
+			}
+			return nil
+		}))
 	}
 }

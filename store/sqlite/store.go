@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -38,6 +39,8 @@ type Config struct {
 	Path string
 	// Synchronous is [Full] if empty.
 	Synchronous Synchronous
+	// Cache is how many KiB of the file the store keeps in memory to write; 0 is 16,000.
+	Cache int
 	// ReadOnly opens an existing file for looking only: the methods that change
 	// something fail with [store.ErrDenied].
 	ReadOnly bool
@@ -60,6 +63,7 @@ type Config struct {
 type Store struct {
 	path     string
 	sync     Synchronous
+	cache    int
 	readOnly bool
 	noCheck  bool
 	wait     time.Duration
@@ -84,7 +88,8 @@ type Store struct {
 // bounds the opening only.
 func Open(ctx context.Context, c Config) (*Store, error) {
 	s := &Store{
-		path: c.Path, sync: c.Synchronous, readOnly: c.ReadOnly, noCheck: c.NoCheck, wait: c.Wait, waiting: c.Waiting,
+		path: c.Path, sync: c.Synchronous, cache: cmp.Or(c.Cache, 16_000), readOnly: c.ReadOnly, noCheck: c.NoCheck,
+		wait: c.Wait, waiting: c.Waiting,
 		now:   c.Now,
 		calls: make(chan *call, maxGroup), closing: make(chan struct{}), stopped: make(chan struct{}),
 	}
@@ -119,6 +124,9 @@ func (s *Store) check() error {
 	case Full, Normal, Extra:
 	default:
 		return refuse(store.ErrInvalid, fmt.Sprintf("synchronous is %q", s.sync), "use FULL, NORMAL or EXTRA")
+	}
+	if s.cache < 0 {
+		return refuse(store.ErrInvalid, fmt.Sprintf("cache is %d", s.cache), "give the cache in KiB, or 0 for 16,000")
 	}
 	if s.path == "" || s.path == ":memory:" {
 		return refuse(store.ErrInvalid, "no path of a file",
@@ -222,8 +230,8 @@ func (w *writer) prepare(ctx context.Context) error {
 	}
 	for _, pragma := range []string{
 		"PRAGMA synchronous = " + string(w.sync),
-		"PRAGMA cache_size = -16000",           // 16 MB
-		"PRAGMA journal_size_limit = 64000000", // of a log that a reader made long
+		fmt.Sprintf("PRAGMA cache_size = %d", -w.cache), // negative: in KiB
+		"PRAGMA journal_size_limit = 64000000",          // of a log that a reader made long
 		"PRAGMA wal_autocheckpoint = 1000",
 	} {
 		if err := w.conn.script(pragma); err != nil {
