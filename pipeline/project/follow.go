@@ -2,6 +2,7 @@ package project
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -60,7 +61,10 @@ func rebuildCommand(ctx context.Context, in *pipeline.Invocation) error {
 		return err
 	}
 	if in.Flags.Bool("abort") {
-		if err := p.abort(ctx); err != nil {
+		if err := p.abort(ctx); errors.Is(err, errSwaps) {
+			return &pipeline.Error{Code: pipeline.ExitConflict, What: "the rebuild of " + p.name + " is not aborted",
+				Err: err, Next: "let the daemon end it, and go back: pawl project rollback " + p.name}
+		} else if err != nil {
 			return err
 		}
 		return in.Audit(ctx, p.store, "project rebuild", p.projection, 1, "aborted")

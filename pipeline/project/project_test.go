@@ -2,7 +2,9 @@ package project
 
 import (
 	"context"
+	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -368,6 +370,35 @@ func TestRebuild(t *testing.T) {
 		r.ok(err)
 		if got := r.index()["8"]; got != `{"name":"after"}` {
 			r.t.Errorf("after the rollback it is %q", got)
+		}
+	})
+}
+
+// An abort removes the index that is built, but not once the alias may point to it.
+func TestAbort(t *testing.T) {
+	onBoth(t, func(r *rig) {
+		_, stop := r.daemon()
+		r.put(1, "live", 1)
+		r.drained()
+		stop()
+		p := r.projection()
+		st, err := p.begin(r.t.Context())
+		r.ok(err)
+		r.ok(p.abort(r.t.Context()))
+		if names, err := p.search.named(r.t.Context(), p.alias); err != nil || slices.Contains(names, st.Target) {
+			r.t.Errorf("after the abort there are %v, %v", names, err)
+		}
+
+		st, err = p.begin(r.t.Context())
+		r.ok(err)
+		st.State, st.Verdict = verifying, equal // a daemon dies before it stores that the alias has moved
+		r.ok(p.put(r.t.Context(), &st))
+		r.ok(p.search.point(r.t.Context(), p.alias, st.Index, st.Target))
+		if err := p.abort(r.t.Context()); !errors.Is(err, errSwaps) {
+			r.t.Errorf("the abort says %v", err)
+		}
+		if found, err := p.search.behind(r.t.Context(), p.alias); err != nil || !slices.Equal(found, []string{st.Target}) {
+			r.t.Errorf("behind the alias are %v, %v", found, err)
 		}
 	})
 }

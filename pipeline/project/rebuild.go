@@ -258,11 +258,17 @@ func (p *projection) finish(ctx context.Context, st *state) error {
 	return p.put(ctx, st)
 }
 
-// abort ends a rebuild and removes its target.
+var errSwaps = errors.New("the rebuild was found equal, and the alias moves to its index or has moved already")
+
+// abort ends a rebuild and removes its target, unless searches may go there already: the verdict is stored before
+// the alias moves.
 func (p *projection) abort(ctx context.Context) error {
 	st, err := p.state(ctx)
 	if err != nil || st.Target == "" {
 		return err
+	}
+	if st.Verdict == equal {
+		return errSwaps
 	}
 	target := st.Target
 	st.Target, st.State, st.After, st.Error = "", running, nil, ""
