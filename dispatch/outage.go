@@ -32,7 +32,7 @@ const (
 
 // backoff is the pause before a call is tried again, with jitter.
 func (o *outage) backoff(try int, random func() float64) time.Duration {
-	ceiling := min(firstPause<<min(try, 10), maxPause)
+	ceiling := store.Doubled(firstPause, maxPause, try)
 	return ceiling/2 + time.Duration(random()*float64(ceiling/2))
 }
 

@@ -50,7 +50,7 @@ func (t *Traffic) RollBack(ctx context.Context, topic string, m Moving) (*Moved,
 		}
 	}
 	err = t.handBack(ctx, p)
-	if err == nil && !waited(ctx, settleTime) {
+	if err == nil && store.Sleep(ctx, settleTime) != nil {
 		err = context.Cause(ctx)
 	}
 	for closed := false; err == nil && !closed; {
@@ -124,7 +124,7 @@ func (t *Traffic) carry(ctx context.Context, p *mirror.Plan, m Moving, done *Mov
 		if n > 0 {
 			continue
 		}
-		if !waited(ctx, moveLook) {
+		if store.Sleep(ctx, moveLook) != nil {
 			return errors.Join(unfinishedError(p, "%d messages are left in the new store", left), context.Cause(ctx))
 		}
 	}

@@ -93,7 +93,7 @@ func (t *Traffic) compare(ctx context.Context, p *mirror.Plan, wait time.Duratio
 		if last = c; quiet && c.Missing == 0 || time.Now().After(until) && c.Rounds > 1 {
 			return c, nil
 		}
-		if !waited(ctx, time.Second) {
+		if store.Sleep(ctx, time.Second) != nil {
 			return c, context.Cause(ctx)
 		}
 	}

@@ -31,7 +31,7 @@ func (f *Finisher) Run(ctx context.Context) {
 		return // nothing can move from such a store
 	}
 	look := &Traffic{From: f.From, Plans: plans, Who: f.Who, Target: f.Target}
-	for waited(ctx, finisherLooks) {
+	for store.Sleep(ctx, finisherLooks) == nil {
 		topics, err := look.Abandoned(ctx)
 		if err == nil && len(topics) > 0 {
 			err = f.finish(ctx, topics)

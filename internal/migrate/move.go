@@ -165,7 +165,7 @@ func (t *Traffic) calm(ctx context.Context, p *mirror.Plan, m Moving) error {
 		if err == nil {
 			status, err = t.Status(ctx, p.Topic)
 		}
-		if errors.Is(err, store.ErrUnavailable) && waited(ctx, time.Second) &&
+		if errors.Is(err, store.ErrUnavailable) && store.Sleep(ctx, time.Second) == nil &&
 			(m.Timeout == 0 || time.Since(began) < m.Timeout+m.Calm) {
 			t.tell("%v; looking again", err)
 			since, last = time.Now(), nil
@@ -191,7 +191,7 @@ func (t *Traffic) calm(ctx context.Context, p *mirror.Plan, m Moving) error {
 			}
 			return unfinishedError(p, "it was not calm for %v; nothing was changed", m.Calm)
 		}
-		if !waited(ctx, time.Second) {
+		if store.Sleep(ctx, time.Second) != nil {
 			return errors.Join(unfinishedError(p, "nothing was changed"), context.Cause(ctx))
 		}
 	}
@@ -214,7 +214,7 @@ func (t *Traffic) shut(ctx context.Context, p *mirror.Plan) (time.Time, error) {
 	}
 	t.tell("topic %s is closed: appends wait", p.Topic)
 	began := time.Now()
-	if !waited(ctx, settleTime) {
+	if store.Sleep(ctx, settleTime) != nil {
 		return began, t.giveUp(ctx, p, context.Cause(ctx))
 	}
 	return began, nil
@@ -256,7 +256,7 @@ func (t *Traffic) handOver(ctx context.Context, p *mirror.Plan, done *Moved) err
 		if err == nil && unfinished(s) == 0 {
 			break
 		}
-		if err == nil && (time.Since(began) > closedFor-openBefore || !waited(ctx, moveLook)) {
+		if err == nil && (time.Since(began) > closedFor-openBefore || store.Sleep(ctx, moveLook) != nil) {
 			err = fmt.Errorf("%d copies could not be consumed in time", unfinished(s))
 		}
 		if err != nil {
@@ -302,7 +302,7 @@ func (t *Traffic) consumable(ctx context.Context, p *mirror.Plan) error {
 				"%d copies cannot be consumed in the new store: somebody else has them, or their partitions; nothing was changed",
 				left)
 		}
-		if !waited(ctx, 2*shadowAgain) {
+		if store.Sleep(ctx, 2*shadowAgain) != nil {
 			return errors.Join(unfinishedError(p, "nothing was changed"), context.Cause(ctx))
 		}
 	}
@@ -316,7 +316,7 @@ func (t *Traffic) still(ctx context.Context, p *mirror.Plan, began time.Time) er
 		if err != nil || len(names) == 0 {
 			return err
 		}
-		if time.Since(began) > closedFor-openBefore || !waited(ctx, moveLook) {
+		if time.Since(began) > closedFor-openBefore || store.Sleep(ctx, moveLook) != nil {
 			return fmt.Errorf("copies of %d processes are still on their way, or they do not say: %s", len(names),
 				strings.Join(names, ", "))
 		}
@@ -409,7 +409,7 @@ func (t *Traffic) drain(ctx context.Context, p *mirror.Plan, m Moving) (late int
 		return 0, err
 	}
 	// An append that began long ago may end only now.
-	waited(ctx, settleTime)
+	_ = store.Sleep(ctx, settleTime)
 	s, err := figures(ctx, t.from, p.Topic)
 	if err != nil || unfinished(s) == 0 {
 		return 0, err
@@ -448,7 +448,7 @@ func (t *Traffic) empty(ctx context.Context, p *mirror.Plan, m Moving) error {
 		if err := t.hold(ctx, p); err != nil {
 			return err
 		}
-		if !waited(ctx, moveLook) {
+		if store.Sleep(ctx, moveLook) != nil {
 			return errors.Join(unfinishedError(p, "the old store has %d messages that are not done", left),
 				context.Cause(ctx))
 		}

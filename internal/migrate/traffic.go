@@ -247,7 +247,7 @@ func figures(ctx context.Context, topics store.Topics, name string) (store.Topic
 		if err == nil {
 			return stats[0], nil
 		}
-		if !errors.Is(err, store.ErrUnavailable) || time.Now().After(until) || !waited(ctx, moveLook) {
+		if !errors.Is(err, store.ErrUnavailable) || time.Now().After(until) || store.Sleep(ctx, moveLook) != nil {
 			return store.TopicStats{}, err
 		}
 	}
@@ -407,17 +407,5 @@ func (s *Status) judgeCopies(bad func(what string, args ...any)) {
 	}
 	if s.Lost > 0 {
 		bad("processes died with up to %d copies in their queues", s.Lost)
-	}
-}
-
-// waited waits; false if ctx ends before.
-func waited(ctx context.Context, length time.Duration) bool {
-	t := time.NewTimer(length)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }

@@ -268,20 +268,8 @@ func (os *Operations) Ask(ctx context.Context, id, to, who string) (*Operation, 
 			return nil, &store.Error{Op: "operation " + id, Code: store.ErrUnavailable,
 				Err: errors.New("the process that runs it has been told, but has not answered yet")}
 		}
-		if err := sleep(ctx, 100*time.Millisecond); err != nil {
+		if err := store.Sleep(ctx, 100*time.Millisecond); err != nil {
 			return nil, err
 		}
-	}
-}
-
-// sleep waits, or until the context ends.
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
 	}
 }

@@ -148,7 +148,7 @@ func (r *Runner) wait(ctx context.Context) error {
 		case !o.HeartbeatAt.Equal(first):
 			return errTaken
 		}
-		if err := sleep(ctx, 200*time.Millisecond); err != nil {
+		if err := store.Sleep(ctx, 200*time.Millisecond); err != nil {
 			return err
 		}
 	}
@@ -371,7 +371,7 @@ func (r *Runner) turn(ctx, keep context.Context, n int) error {
 		if left <= 0 {
 			return nil
 		}
-		if err := sleep(ctx, min(left, beatEvery/4)); err != nil {
+		if err := store.Sleep(ctx, min(left, beatEvery/4)); err != nil {
 			return err
 		}
 	}

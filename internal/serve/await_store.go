@@ -49,7 +49,7 @@ func Await(ctx context.Context, front *Front, getenv func(string) string, logger
 				"error", err, "for", time.Since(began).Round(time.Second))
 			manager.Waiting("the store cannot be reached")
 		}
-		if !rest(ctx, pause) {
+		if store.Sleep(ctx, pause) != nil {
 			return nil, nil
 		}
 	}

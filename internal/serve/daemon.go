@@ -256,20 +256,8 @@ func (d *Daemon) Run(ctx context.Context) error {
 // keepAlive tells the service manager that the runtime still answers.
 func (d *Daemon) keepAlive(ctx context.Context) {
 	every := d.notifier.Watchdog() / 2
-	for every > 0 && rest(ctx, every) {
+	for every > 0 && store.Sleep(ctx, every) == nil {
 		d.dispatcher.Snapshot()
 		d.notifier.Alive()
-	}
-}
-
-// rest waits; false if ctx ends before.
-func rest(ctx context.Context, length time.Duration) bool {
-	t := time.NewTimer(length)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }

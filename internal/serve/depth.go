@@ -89,7 +89,7 @@ func (d *Daemon) watchDepth(ctx context.Context) {
 			}
 			d.metrics.Depth(t.Name, t.Waiting, t.Delayed, t.Leased, t.Dead, max(0, t.OldestWaiting))
 		}
-		if !rest(ctx, depthEvery) {
+		if store.Sleep(ctx, depthEvery) != nil {
 			return
 		}
 	}
@@ -148,7 +148,7 @@ func countSpill(ctx context.Context, count func(context.Context) (figures.Spill,
 		} else if stale {
 			m.SpillUnknown()
 		}
-		if !rest(ctx, depthEvery) {
+		if store.Sleep(ctx, depthEvery) != nil {
 			return
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/pawl-dev/pawl/dispatch"
 	"github.com/pawl-dev/pawl/observe"
 	"github.com/pawl-dev/pawl/policy"
+	"github.com/pawl-dev/pawl/store"
 )
 
 // The events of a daemon: what it carries out, and how it is.
@@ -64,7 +65,7 @@ func (d *Daemon) endEvents(how error) {
 // becomes of it is for the policy to say, as of every failure.
 func (d *Daemon) watchHealth(ctx context.Context) {
 	before := ""
-	for rest(ctx, checkEvery) {
+	for store.Sleep(ctx, checkEvery) == nil {
 		now := strings.Join(d.problems(), "; ")
 		same := numbers.ReplaceAllString(now, "#") // how long it has lasted is no news
 		if same == before {

@@ -90,7 +90,7 @@ func (h *Host) keepRunning(ctx context.Context, p *hosted, fail func(error)) {
 		p.say("it does not run: " + h.redact(err.Error()))
 		h.Logger.Error("a pipeline does not run; it is started again", "pipeline", p.Name, "error",
 			h.redact(err.Error()), "after", wait)
-		if !rest(ctx, wait) {
+		if store.Sleep(ctx, wait) != nil {
 			return
 		}
 		p.say("")
@@ -105,7 +105,7 @@ func (p *hosted) say(broken string) {
 
 // keepRecords keeps what `pawl pipelines ls` shows up to date.
 func (h *Host) keepRecords(ctx context.Context) {
-	for rest(ctx, recordEvery) {
+	for store.Sleep(ctx, recordEvery) == nil {
 		h.record(ctx)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/observe"
+	"github.com/pawl-dev/pawl/store"
 )
 
 // slowKeysEvery is how often the slowest keys are logged.
@@ -14,7 +15,7 @@ const slowKeysEvery = time.Minute
 // tellSlowKeys logs, until ctx ends, which key of every topic is the slowest: for
 // those who look into it, because a key is data.
 func tellSlowKeys(ctx context.Context, m *observe.Metrics, l *slog.Logger) {
-	for rest(ctx, slowKeysEvery) {
+	for store.Sleep(ctx, slowKeysEvery) == nil {
 		if !l.Enabled(ctx, slog.LevelDebug) {
 			continue
 		}

@@ -263,12 +263,8 @@ func open(ctx context.Context, env pipeline.Env) (*pipeline.Pipeline, error) {
 // watch exports when the topic of requests is empty.
 func (c *crawler) watch(ctx context.Context, p parts, r *run, out string, env pipeline.Env) error {
 	for {
-		t := time.NewTimer(2 * time.Second)
-		select {
-		case <-ctx.Done():
-			t.Stop()
+		if store.Sleep(ctx, 2*time.Second) != nil {
 			return nil
-		case <-t.C:
 		}
 		if c.options.MaxPages > 0 {
 			if err := c.recount(ctx, p); err != nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
 )
 
 // Failures of robots.txt: how often it is asked for before the host counts as closed, and how long an answer counts.
@@ -132,12 +133,9 @@ func (c *crawler) askRobots(ctx context.Context, u *url.URL) (*robots, error) {
 		case try+1 == robotsTries || pawl.Describe(err).Class == pawl.ClassPermanent:
 			return &robots{denied: true}, nil
 		}
-		t := time.NewTimer(max(robotsWait<<try, min(pawl.Describe(err).After, 10*time.Second)))
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
-			return nil, context.Cause(ctx)
+		wait := max(robotsWait<<try, min(pawl.Describe(err).After, 10*time.Second))
+		if err := store.Sleep(ctx, wait); err != nil {
+			return nil, err
 		}
 	}
 }

@@ -83,7 +83,7 @@ func (f *forwarder) introduce(ctx context.Context) error {
 		}
 		f.say("Telegram does not answer: " + err.Error())
 		f.env.Logger.Warn("Telegram does not say who the bot is", "error", err, "again_in", wait)
-		if !rest(ctx, wait) {
+		if store.Sleep(ctx, wait) != nil {
 			return nil
 		}
 	}
@@ -130,7 +130,7 @@ func (f *forwarder) run(ctx context.Context) error {
 // watchRules takes changes in that other processes made, for what is sent and for the priority of what comes
 // in. What is matched asks for itself.
 func (f *forwarder) watchRules(ctx context.Context) {
-	for rest(ctx, time.Second) {
+	for store.Sleep(ctx, time.Second) == nil {
 		if err := f.rules.refresh(ctx); err != nil && ctx.Err() == nil {
 			f.env.Logger.Warn("the rules could not be read", "error", err)
 		}
@@ -206,7 +206,7 @@ func (f *forwarder) pollFailed(ctx context.Context, err error, wait time.Duratio
 		wait = e.RetryAfter
 	}
 	f.env.Logger.Warn("Telegram gives no updates", "error", err, "again_in", wait)
-	rest(ctx, wait)
+	_ = store.Sleep(ctx, wait)
 	return min(2*wait, 15*time.Second)
 }
 
@@ -232,7 +232,7 @@ func (f *forwarder) store(ctx context.Context, raw []json.RawMessage) (offset in
 			return 0, fmt.Errorf("updates could not be stored: %w", err)
 		}
 		f.say("updates cannot be stored: " + err.Error())
-		if !rest(ctx, wait) {
+		if store.Sleep(ctx, wait) != nil {
 			return 0, context.Cause(ctx)
 		}
 	}

@@ -68,7 +68,7 @@ func (l *leader) leads() bool {
 func (l *leader) run(ctx context.Context, work func(ctx context.Context)) {
 	for ctx.Err() == nil {
 		if !l.campaign(ctx) {
-			rest(ctx, leadLook)
+			_ = store.Sleep(ctx, leadLook)
 			continue
 		}
 		l.lead(ctx, work)
@@ -81,7 +81,7 @@ func (l *leader) lead(ctx context.Context, work func(ctx context.Context)) {
 	leading, stop := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() { work(leading) })
-	for rest(ctx, leadRenew) {
+	for store.Sleep(ctx, leadRenew) == nil {
 		if err := l.renew(ctx, nil); err != nil {
 			l.logger.Warn("the lease of the leader could not be renewed", "error", err)
 			if !l.leads() || conflict(err) {
@@ -210,17 +210,5 @@ func (l *leader) resign() {
 	next.Owner = ""
 	if value, err := json.Marshal(next); err == nil {
 		_, _ = l.state.PutState(ctx, l.key, value, l.version, l.owner)
-	}
-}
-
-// rest waits; false if ctx ended before.
-func rest(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"github.com/pawl-dev/pawl/store"
 )
 
 // limit is how many messages may arrive in any stretch of time, one after the other.
@@ -221,7 +223,7 @@ func (p *pacer) enter(ctx context.Context, chat int64, lane string, rank int64, 
 	}
 	for {
 		wait := p.tryEnter(chat, lane, rank, weight)
-		if wait == 0 || wait > soon || !rest(ctx, wait) {
+		if wait == 0 || wait > soon || store.Sleep(ctx, wait) != nil {
 			return wait
 		}
 	}

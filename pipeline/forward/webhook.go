@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/pawl-dev/pawl/store"
 )
 
 const maxUpdate = 1 << 20
@@ -36,7 +38,7 @@ func (f *forwarder) announceWebhook(ctx context.Context) error {
 		}
 		f.say("Telegram does not take the webhook: " + err.Error())
 		f.env.Logger.Warn("Telegram does not take the webhook", "error", err, "again_in", wait)
-		rest(ctx, wait)
+		_ = store.Sleep(ctx, wait)
 	}
 	<-ctx.Done()
 	return nil
@@ -52,7 +54,7 @@ func (f *forwarder) listen(ctx context.Context) {
 				f.env.Logger.Warn("the webhook cannot listen; another process may", "address", address, "error", err)
 			}
 			told = true
-			rest(ctx, 2*time.Second)
+			_ = store.Sleep(ctx, 2*time.Second)
 			continue
 		}
 		mux := http.NewServeMux()

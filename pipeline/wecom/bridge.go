@@ -264,7 +264,7 @@ func (b *bridge) reconcile(ctx context.Context) {
 		if err := b.ring(ctx, doorbell{Poll: true}); err != nil && ctx.Err() == nil {
 			b.env.Logger.Warn("the accounts could not be asked for", "error", err)
 		}
-		if sleep(ctx, b.section.Duration("reconcile")) != nil {
+		if store.Sleep(ctx, b.section.Duration("reconcile")) != nil {
 			return
 		}
 	}
@@ -287,6 +287,6 @@ func (b *bridge) listen(ctx context.Context) {
 		}
 		b.deaf = "the callback does not listen: " + err.Error()
 		b.mu.Unlock()
-		_ = sleep(ctx, time.Second)
+		_ = store.Sleep(ctx, time.Second)
 	}
 }

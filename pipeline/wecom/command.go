@@ -136,7 +136,7 @@ func runPull(ctx context.Context, in *pipeline.Invocation) error {
 			result.Pulled, result.New = true, now.Pulled-before.Pulled
 			break
 		}
-		if err := sleep(ctx, tokenLook); err != nil {
+		if err := store.Sleep(ctx, tokenLook); err != nil {
 			return err
 		}
 	}

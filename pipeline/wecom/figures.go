@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/observe"
+	"github.com/pawl-dev/pawl/store"
 )
 
 const (
@@ -72,7 +73,7 @@ func (b *bridge) watch(ctx context.Context) {
 		b.figures.mu.Lock()
 		b.figures.ages, b.figures.parked, b.figures.tokenEnd = ages, parked, end
 		b.figures.mu.Unlock()
-		if sleep(ctx, watchEvery) != nil {
+		if store.Sleep(ctx, watchEvery) != nil {
 			return
 		}
 	}

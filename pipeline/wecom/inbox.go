@@ -93,7 +93,7 @@ func (in *inbox) append(ctx context.Context, msgs []pawl.Message) error {
 			return nil
 		}
 		in.failed(why)
-		if err := sleep(ctx, pause); err != nil {
+		if err := store.Sleep(ctx, pause); err != nil {
 			return errors.Join(err, why)
 		}
 		msgs = left

@@ -11,6 +11,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/policy"
+	"github.com/pawl-dev/pawl/store"
 )
 
 const (
@@ -151,7 +152,7 @@ func (p *puller) pull(ctx context.Context, bell doorbell, rang time.Time) error 
 				pause = max(pause, slowPage)
 			}
 		}
-		if err := sleep(ctx, pause); err != nil {
+		if err := store.Sleep(ctx, pause); err != nil {
 			return err
 		}
 	}

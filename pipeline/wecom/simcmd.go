@@ -11,6 +11,7 @@ import (
 
 	"github.com/pawl-dev/pawl/pipeline"
 	"github.com/pawl-dev/pawl/pipeline/wecom/sim"
+	"github.com/pawl-dev/pawl/store"
 )
 
 func simCommand() pipeline.Command {
@@ -89,7 +90,7 @@ func runSim(ctx context.Context, in *pipeline.Invocation) error {
 
 // talk has users write until ctx ends.
 func talk(ctx context.Context, s *sim.Server, account string, users int, every time.Duration) {
-	for n := 1; sleep(ctx, every) == nil; n++ {
+	for n := 1; store.Sleep(ctx, every) == nil; n++ {
 		for u := range users {
 			s.Say(account, fmt.Sprintf("wm-user-%d", u+1), fmt.Sprintf("message %d", n))
 		}

@@ -77,7 +77,7 @@ func (t *tokens) get(ctx context.Context, bad string) (string, error) {
 		if mine > 0 {
 			return t.fetch(ctx, mine, bad)
 		}
-		if err := sleep(ctx, tokenLook); err != nil {
+		if err := store.Sleep(ctx, tokenLook); err != nil {
 			return "", err
 		}
 	}
@@ -157,16 +157,4 @@ func (t *tokens) expires(ctx context.Context) time.Time {
 		return time.Time{}
 	}
 	return now.Expires
-}
-
-// sleep waits, or returns why ctx ended.
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

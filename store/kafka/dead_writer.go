@@ -113,7 +113,7 @@ func (w *deadWriter) keep(d *death) {
 
 // letterBackoff is how long after a failure dead letters are tried again.
 func letterBackoff(try int) time.Duration {
-	wait := min(100*time.Millisecond<<min(try, 10), 10*time.Second)
+	wait := store.Doubled(100*time.Millisecond, 10*time.Second, try)
 	return wait/2 + rand.N(wait/2)
 }
 

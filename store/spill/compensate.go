@@ -19,7 +19,7 @@ func (s *Store) compensate() {
 			break
 		}
 		s.trouble("load", err)
-		if !wait(s.stop, s.jitter(double(s.cfg.ProbeFirst, s.cfg.ProbeMax, try))) {
+		if store.Sleep(s.stop, s.jitter(store.Doubled(s.cfg.ProbeFirst, s.cfg.ProbeMax, try))) != nil {
 			return
 		}
 	}

@@ -105,7 +105,7 @@ type slow struct {
 func (s *slow) Unwrap() store.Store { return s.Store }
 
 func (s *slow) Append(ctx context.Context, batch store.Batch[pawl.Message]) ([]store.Receipt, error) {
-	if !wait(ctx, s.takes) {
+	if store.Sleep(ctx, s.takes) != nil {
 		return nil, &store.Error{Op: "append", Err: ctx.Err()}
 	}
 	return s.Store.Append(ctx, batch)

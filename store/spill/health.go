@@ -1,6 +1,10 @@
 package spill
 
-import "time"
+import (
+	"time"
+
+	"github.com/pawl-dev/pawl/store"
+)
 
 // health is what is known of the primary store for one topic. Store.mu guards it.
 type health struct {
@@ -58,16 +62,8 @@ func (s *Store) failing(h *health, fresh, answered bool, err error) (specific bo
 
 // postpone puts off the next probe.
 func (s *Store) postpone(h *health) {
-	h.probeAt = time.Now().Add(s.jitter(double(s.cfg.ProbeFirst, s.cfg.ProbeMax, h.tries)))
+	h.probeAt = time.Now().Add(s.jitter(store.Doubled(s.cfg.ProbeFirst, s.cfg.ProbeMax, h.tries)))
 	h.tries++
-}
-
-// double is first × 2^n, at most limit.
-func double(first, limit time.Duration, n int) time.Duration {
-	for ; n > 0 && first < limit; n-- {
-		first *= 2
-	}
-	return min(first, limit)
 }
 
 // jitter spreads a duration by a fifth to both sides.

@@ -76,7 +76,7 @@ func (l *log) Append(ctx context.Context, batch store.Batch[pawl.Message]) ([]st
 	if f.until != nil {
 		<-f.until
 	}
-	if f.delay > 0 && !wait(ctx, f.delay) {
+	if f.delay > 0 && store.Sleep(ctx, f.delay) != nil {
 		return nil, ctx.Err()
 	}
 	l.mu.Lock()

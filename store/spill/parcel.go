@@ -215,7 +215,7 @@ func (p *parcel) backoff(attempt int, err error) time.Duration {
 		}
 		n -= 2
 	}
-	return double(p.cfg.RetryFirst, p.cfg.RetryMax, n)
+	return store.Doubled(p.cfg.RetryFirst, p.cfg.RetryMax, n)
 }
 
 // KindSpill is the kind of a row that could not be brought back.
@@ -238,7 +238,8 @@ func (p *parcel) settled(items []store.Settlement, of []*pawl.Delivery) bool {
 			break
 		}
 		p.trouble("settle", err)
-		if !errors.Is(err, store.ErrUnavailable) || !wait(bound, double(10*time.Millisecond, time.Second, try)) {
+		if !errors.Is(err, store.ErrUnavailable) ||
+			store.Sleep(bound, store.Doubled(10*time.Millisecond, time.Second, try)) != nil {
 			return false
 		}
 	}

@@ -99,7 +99,7 @@ func (h *share) announce(ctx context.Context) bool {
 		h.mu.Lock()
 		was := h.active
 		h.mu.Unlock()
-		if !h.put(ctx, true) || !was && !wait(h.stop, h.watch) {
+		if !h.put(ctx, true) || !was && store.Sleep(h.stop, h.watch) != nil {
 			return
 		}
 		h.mu.Lock()
@@ -193,7 +193,7 @@ func (h *share) isActive() bool {
 
 // watchOthers looks at the entries until Close, and keeps this process's own.
 func (s *Store) watchOthers() {
-	for wait(s.stop, s.share.watch/2) {
+	for store.Sleep(s.stop, s.share.watch/2) == nil {
 		s.share.look(s.stop, s.share.watch/4)
 		s.keepEntry()
 	}
@@ -262,17 +262,5 @@ func (s *Store) removeDead() {
 		h.mu.Unlock()
 		// Whoever lives has put it anew meanwhile: then this is a conflict.
 		_, _ = h.entries.PutState(s.stop, key, nil, version, h.owner)
-	}
-}
-
-// wait waits; false if ctx ended before.
-func wait(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
