@@ -113,7 +113,7 @@ func faults() map[string]fault {
 		}},
 	}
 	for _, more := range []map[string]fault{standingStill(), brokenPrograms(), brokenServers(), brokenTopics(),
-		refusals(), late(), crashes(), unseen(), telegram(), wecom()} {
+		refusals(), late(), crashes(), unseen(), telegram(), wecom(), projecting()} {
 		maps.Copy(all, more)
 	}
 	return all

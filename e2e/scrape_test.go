@@ -44,7 +44,8 @@ func (in *incident) scrape() scrape {
 		case len(words) == 4 && words[1] == "TYPE":
 			counts[words[2]] = words[3] != "gauge"
 		case strings.HasPrefix(line, "pawl_") || strings.HasPrefix(line, "policy_") ||
-			strings.HasPrefix(line, "forward_"):
+			strings.HasPrefix(line, "forward_") || strings.HasPrefix(line, "outbox_") ||
+			strings.HasPrefix(line, "dead_letter_outbox_"):
 			at := strings.LastIndex(line, " ")
 			series := line[:at]
 			name, _, _ := strings.Cut(series, "{")
