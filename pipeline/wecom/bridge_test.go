@@ -166,17 +166,9 @@ func TestAMistakeOfTheConfigurationPauses(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.daemon("a", echo(nil), nil)
-	topics, _ := store.As[store.Topics](r.store)
-	paused := func() string {
-		stats, err := topics.Stats(t.Context(), "kefu.pull")
-		if err != nil || len(stats) == 0 || stats[0].Paused == nil {
-			return ""
-		}
-		return stats[0].Paused.Reason
-	}
-	r.await("it is paused", func() bool { return paused() != "" })
-	if !strings.Contains(paused(), "40001") {
-		t.Errorf("paused because of %q", paused())
+	r.await("it is paused", func() bool { return r.paused() != "" })
+	if !strings.Contains(r.paused(), "40001") {
+		t.Errorf("paused because of %q", r.paused())
 	}
 	r.sim.Say(sim.Account, "wm0", "0")
 	if n := r.sim.Counts()["gettoken 40001"]; n > 2 {
@@ -185,12 +177,44 @@ func TestAMistakeOfTheConfigurationPauses(t *testing.T) {
 	if err := r.sim.Fault("bad_secret", "0"); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"kefu.pull", "kefu.replies", defaultTopic} {
-		if err := topics.Resume(t.Context(), name); err != nil {
-			t.Fatal(err)
-		}
+	r.resumed("it is answered", func() bool { return len(r.sim.Sent()) == 1 })
+}
+
+// Codes that only a person can do something about are not tried again and again, and the reply that waits for that
+// person goes out once.
+func TestAReplyWaitsUntilTheConfigurationIsMended(t *testing.T) {
+	t.Parallel()
+	for _, code := range []string{"48002", "60020"} {
+		t.Run(code, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			answer := echo(nil)
+			r.daemon("a", HandlerFunc(func(ctx context.Context, e Envelope) (Answer, error) {
+				if err := r.sim.Fault("errcode", code); err != nil { // the message is pulled: now nothing works
+					return Answer{}, err
+				}
+				return answer.(HandlerFunc)(ctx, e)
+			}), nil)
+			r.sim.Say(sim.Account, "wm0", "0")
+			r.await("it is paused, and the reply waits", func() bool {
+				return strings.Contains(r.paused(), code) && len(r.replies(r.site(), pending)) == 1
+			})
+			calls := 0
+			for api, n := range r.sim.Counts() {
+				if strings.HasSuffix(api, " "+code) {
+					calls += n
+				}
+			}
+			if calls == 0 || calls > 3 { // sync_msg, account/list and send_msg may each have been under way
+				t.Errorf("%d calls were answered by %s: %v", calls, code, r.sim.Counts())
+			}
+			if err := r.sim.Fault("errcode", "0"); err != nil {
+				t.Fatal(err)
+			}
+			r.resumed("it is sent", func() bool { return len(r.replies(r.site(), sent)) == 1 })
+			r.exactly(1, 1)
+		})
 	}
-	r.await("it is answered", func() bool { return len(r.sim.Sent()) == 1 })
 }
 
 // A pipeline that goes on after a pause is not degraded any more, whether there are messages or not.

@@ -243,3 +243,25 @@ func postJSON(url, body string) error {
 	}
 	return nil
 }
+
+// paused says why the pipeline is paused; empty: it is not.
+func (r *rig) paused() string { return r.site().paused(r.t.Context()) }
+
+// resumed ends a pause, as `pawl pipelines resume` does, until done: a call that was under way when the configuration
+// was mended pauses the pipeline once more.
+func (r *rig) resumed(what string, done func() bool) {
+	r.t.Helper()
+	topics, _ := store.As[store.Topics](r.store)
+	r.await(what, func() bool {
+		for _, name := range []string{"kefu.pull", "kefu.replies", defaultTopic} {
+			stats, err := topics.Stats(r.t.Context(), name)
+			if err == nil && len(stats) > 0 && stats[0].Paused != nil {
+				err = topics.Resume(r.t.Context(), name)
+			}
+			if err != nil {
+				r.t.Fatal(err)
+			}
+		}
+		return done()
+	})
+}

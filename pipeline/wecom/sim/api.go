@@ -120,6 +120,9 @@ func (s *Server) admit(api, token string) answer {
 	if s.now().After(end) {
 		return code(42001, "access_token expired")
 	}
+	if n := s.faults["errcode"]; n > 0 {
+		return code(int(n), "the simulator was told to say so")
+	}
 	s.calls++
 	if n := s.faults["token_early"]; n > 0 && float64(s.calls) > n {
 		delete(s.access, token)

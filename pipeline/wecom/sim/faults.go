@@ -29,6 +29,7 @@ func allFaults() []fault {
 		{"token_early", "calls after which the access token is not valid any more; 0: it lasts"},
 		{"msgtoken_early", "share of calls of sync_msg whose token is answered by 95007"},
 		{"bad_secret", "1: gettoken is answered by 40001"},
+		{"errcode", "the code by which all calls but gettoken are answered, such as 48002; 0: none"},
 		{"short_pages", "messages of a page at most; 0: as many as were asked for"},
 		{"empty_pages", "share of pages that are empty, with has_more"},
 		{"callback_repeat", "how often a callback is sent; 0: once"},
