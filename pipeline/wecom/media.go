@@ -22,13 +22,22 @@ func runMedia(ctx context.Context, in *pipeline.Invocation) error {
 	to := in.Flags.Text("to")
 	if to == "-" {
 		_, err = st.client.media(ctx, in.Args[0], in.Stdout)
-		return err
+		return notFetched(err)
 	}
 	n, err := st.client.saveMedia(ctx, in.Args[0], to)
 	if err == nil {
 		_, _ = fmt.Fprintf(in.Stderr, "wrote %d bytes to %s\n", n, to)
 	}
-	return err
+	return notFetched(err)
+}
+
+// notFetched says what an error of WeCom is about. One that says so itself stays as it is.
+func notFetched(err error) error {
+	if _, told := errors.AsType[*pipeline.Error](err); err == nil || told {
+		return err
+	}
+	return &pipeline.Error{What: "the file cannot be fetched from WeCom", Err: err,
+		Next: "check the media id; `pawl pipelines ls` says whether WeCom answers the daemon"}
 }
 
 // saveMedia fetches a file. What had its name stays until all of it is there.

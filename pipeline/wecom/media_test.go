@@ -1,10 +1,14 @@
 package wecom
 
 import (
+	"errors"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+
+	"github.com/pawl-dev/pawl/pipeline"
 )
 
 // A file that was there stays as it is until all of the new one has arrived.
@@ -45,5 +49,24 @@ func TestMediaReplacesAFileAsAWhole(t *testing.T) {
 	}
 	if _, err := c.saveMedia(t.Context(), "whole", t.TempDir()); err == nil {
 		t.Error("a folder was replaced")
+	}
+}
+
+// Who asks for a file learns what went wrong, and not that the command line is invalid.
+func TestMediaSaysWhyItCannotBeFetched(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for id, why := range map[string]string{"no-such-id": "40007", "media-1": ""} {
+		in := r.invocation(map[string]any{"to": "-"}, id)
+		var out strings.Builder
+		in.Stdout = &out
+		err := runMedia(t.Context(), in)
+		told, is := errors.AsType[*pipeline.Error](err)
+		switch {
+		case why == "" && (err != nil || !strings.HasSuffix(out.String(), id)):
+			t.Errorf("%s: %q, %v", id, out.String(), err)
+		case why != "" && (!is || told.Next == "" || !strings.Contains(err.Error(), why) || out.Len() > 0):
+			t.Errorf("%s: %q, %v", id, out.String(), err)
+		}
 	}
 }

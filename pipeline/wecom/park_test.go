@@ -97,7 +97,7 @@ func (r *rig) account(id string) account {
 func (r *rig) invocation(flags map[string]any, args ...string) *pipeline.Invocation {
 	return &pipeline.Invocation{
 		Args: args, Stderr: io.Discard, Flags: pipeline.NewValues([]pipeline.Flag{{Name: "pipeline"},
-			{Name: "wait", Type: pipeline.Duration}}, flags, nil),
+			{Name: "wait", Type: pipeline.Duration}, {Name: "to"}}, flags, nil),
 		Pipelines: func(string) (map[string]pipeline.Section, error) {
 			return map[string]pipeline.Section{"kefu": r.section(nil)}, nil
 		},
