@@ -2,6 +2,7 @@ package pawl_test
 
 import (
 	"os"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -41,28 +42,34 @@ func shape(text string) map[string][]string {
 	return all
 }
 
-// The Chinese README says what the English one does: who changes one of them changes both.
-func TestReadmesAreParallel(t *testing.T) {
-	var shapes []map[string][]string
-	for _, name := range []string{"README.md", "README.zh-CN.md"} {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		other := map[string]string{"README.md": "(README.zh-CN.md)", "README.zh-CN.md": "(README.md)"}[name]
-		if !strings.Contains(string(text), other) {
-			t.Errorf("%s does not lead to %s", name, other)
-		}
-		shapes = append(shapes, shape(strings.ReplaceAll(string(text), other, "(the other)")))
-	}
-	for name, want := range shapes[0] {
-		if got := shapes[1][name]; !slices.Equal(got, want) {
-			t.Errorf("README.zh-CN.md has other %s:\n%q\nwant\n%q", name, got, want)
-		}
-		if len(want) < 5 {
-			t.Errorf("only %d %s were found", len(want), name)
+// A Chinese document says what the English one does: who changes one of them changes both.
+func TestTranslationsAreParallel(t *testing.T) {
+	for _, english := range []string{"README.md", "docs/pipelines/wecom.md"} {
+		chinese := strings.TrimSuffix(english, ".md") + ".zh-CN.md"
+		want, got := shapeOf(t, english, chinese), shapeOf(t, chinese, english)
+		for name := range want {
+			if !slices.Equal(got[name], want[name]) {
+				t.Errorf("%s has other %s:\n%q\nwant\n%q", chinese, name, got[name], want[name])
+			}
+			if len(want[name]) == 0 && name != "figures" {
+				t.Errorf("%s: no %s were found", english, name)
+			}
 		}
 	}
+}
+
+// shapeOf is the shape of a document that has to lead to its other language.
+func shapeOf(t *testing.T, name, other string) map[string][]string {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other = "(" + path.Base(other) + ")"
+	if !strings.Contains(string(text), other) {
+		t.Errorf("%s does not lead to %s", name, other)
+	}
+	return shape(strings.ReplaceAll(string(text), other, "(the other)"))
 }
 
 var link = regexp.MustCompile(`\]\(([^)#]+)`)
@@ -70,7 +77,8 @@ var link = regexp.MustCompile(`\]\(([^)#]+)`)
 func TestLinksBetweenDocumentsLeadSomewhere(t *testing.T) {
 	for _, doc := range []string{"README.md", "README.zh-CN.md", "docs/operations.md", "docs/cli/README.md",
 		"docs/runbook/README.md", "docs/runbook/PawlTopicStalled.md", "DESIGN.md", "CONTRIBUTING.md",
-		"docs/guarantees.md", "docs/contract.md", "docs/configuration.md", "docs/workers.md", "docs/kafka.md"} {
+		"docs/guarantees.md", "docs/contract.md", "docs/configuration.md", "docs/workers.md", "docs/kafka.md",
+		"docs/pipelines/wecom.md", "docs/pipelines/wecom.zh-CN.md"} {
 		text, err := os.ReadFile(doc)
 		if err != nil {
 			t.Error(err)
