@@ -208,6 +208,16 @@ func startAs(t testing.TB, name, path string, attr *syscall.SysProcAttr) (*proce
 	return p, nil
 }
 
+// reported waits until a process has reported something, and leaves it there for stop.
+func (p *process) reported(t testing.TB) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); len(p.facts) == 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("the other process has done nothing for a minute\n%s", p.errs)
+		}
+	}
+}
+
 // stop lets a process end, and returns what it has reported.
 func (p *process) stop(t testing.TB) (all []fact) {
 	t.Helper()
