@@ -39,6 +39,9 @@ type Kind struct {
 	// New makes a pipeline of a section. It may open stores and ask servers, but starts nothing: that is Run's.
 	// nil: the kind has commands only.
 	New func(ctx context.Context, env Env) (*Pipeline, error)
+	// Doctor, if not nil, looks for problems of a section, for `pawl doctor`. It changes nothing. Of env it gets
+	// the Name, the Section and the Store, which may be nil if there is none yet.
+	Doctor func(ctx context.Context, env Env) []Finding
 	// Missing, if not nil, names the optional programs that this machine lacks, each with what needs it. For
 	// the doctor.
 	Missing func() map[string]string
@@ -98,8 +101,6 @@ type Pipeline struct {
 	Routes map[string]http.HandlerFunc
 	// Metrics are exported at /metrics.
 	Metrics []observe.Metric
-	// Doctor looks for problems, for `pawl doctor`. It changes nothing.
-	Doctor func(ctx context.Context) []Finding
 }
 
 // Stage is a topic of a pipeline and who carries it out. Its Name is that of [Env.Topic].
@@ -122,7 +123,7 @@ type Health struct {
 	Details map[string]any
 }
 
-// Finding is a problem that doctor found.
+// Finding is a problem that [Kind.Doctor] found.
 type Finding struct {
 	Problem string
 	Next    string

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -13,13 +14,14 @@ import (
 	"github.com/pawl-dev/pawl/internal/doctor"
 	"github.com/pawl-dev/pawl/internal/serve"
 	"github.com/pawl-dev/pawl/pipeline"
+	"github.com/pawl-dev/pawl/store"
 )
 
 func (s *session) doctor() *cobra.Command {
 	return &cobra.Command{
 		Use: "doctor", Short: "Look for what is wrong, and say what to do", Args: count(0, 0, "arguments"),
 		Long: `Looks at the configuration, the store and its schema, its clock, the disk, the limits
-of this machine, every topic and the workers. Each line has a verdict, and a fix where
+of this machine, every topic, the workers and the pipelines. Each line has a verdict, and a fix where
 one is needed. It changes nothing.
 
 The exit code is 7 when problems found.`,
@@ -32,6 +34,7 @@ The exit code is 7 when problems found.`,
 			}
 			found, opened := d.Examine(c.Context())
 			s.opened = opened
+			found = append(found, s.pipelineFindings(c.Context(), opened)...)
 			checks := len(found)
 			found = append(found, missingPrograms(serve.Kinds())...)
 			if err := s.findings(found); err != nil {
@@ -69,6 +72,34 @@ func (s *session) configFinding() doctor.Finding {
 		}
 	}
 	return f
+}
+
+// pipelineFindings asks the kinds of the configured pipelines.
+func (s *session) pipelineFindings(ctx context.Context, opened store.Store) (all []doctor.Finding) {
+	c, err := s.pipelineConfig()
+	if err != nil {
+		return nil // the check of the configuration has said so
+	}
+	for _, p := range c.Pipelines {
+		if p.Kind.Doctor == nil {
+			continue
+		}
+		once, cancel := context.WithTimeout(ctx, 10*time.Second)
+		found := p.Kind.Doctor(once, pipeline.Env{Name: p.Name, Section: p.Section, Store: opened})
+		cancel()
+		for _, f := range found {
+			v := doctor.Ill
+			if f.Warning {
+				v = doctor.Worth
+			}
+			all = append(all, doctor.Finding{Check: p.Name, Verdict: v, Detail: f.Problem, Fix: f.Next})
+		}
+		if len(found) == 0 {
+			all = append(all, doctor.Finding{Check: p.Name, Verdict: doctor.Well,
+				Detail: p.Kind.Name + ": no problems found"})
+		}
+	}
+	return all
 }
 
 // missingPrograms names the optional programs that pipelines do not find. None of them is a problem by itself.

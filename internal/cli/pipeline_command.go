@@ -77,7 +77,7 @@ func (s *session) pipelineCommand(c *pipeline.Command) *cobra.Command {
 			return err
 		}
 		s.autoMigrate = s.autoMigrate || c.Migrates
-		return fromPipeline(c.Run(command.Context(), in))
+		return failed(command.CommandPath(), fromPipeline(c.Run(command.Context(), in)))
 	}
 	for i := range c.Commands {
 		s.addCommand(made, &c.Commands[i], "")
@@ -91,6 +91,17 @@ func fromPipeline(err error) error {
 		return &problem{code: e.Code, what: e.What, err: e.Err, next: e.Next}
 	}
 	return err
+}
+
+// failed names the command whose error says nothing of itself.
+func failed(path string, err error) error {
+	if _, ok := errors.AsType[*problem](err); ok || err == nil {
+		return err
+	}
+	if _, lost := errors.AsType[*outputError](err); lost {
+		return err
+	}
+	return &problem{what: "`" + path + "` failed", err: err}
 }
 
 // addFlag adds a flag. Its value is a text first: the types that cobra does not know are read like in the

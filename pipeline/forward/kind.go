@@ -37,7 +37,7 @@ const (
 func Kind() pipeline.Kind {
 	return pipeline.Kind{
 		Name: Name, Summary: "Telegram messages from chats to other chats, with levels of service",
-		Fields: fields(), Rules: matrixRows(), Check: check, New: build, Commands: commands(),
+		Fields: fields(), Rules: matrixRows(), Check: check, New: build, Doctor: doctor, Commands: commands(),
 	}
 }
 
@@ -198,7 +198,7 @@ func build(ctx context.Context, env pipeline.Env) (*pipeline.Pipeline, error) {
 		env.Logger.Warn("Telegram does not say who the bot is yet", "error", err)
 	}
 	return &pipeline.Pipeline{
-		Stages: f.stages(), Needs: needs, Run: f.run, Health: f.health, Metrics: f.metrics(), Doctor: f.doctor,
+		Stages: f.stages(), Needs: needs, Run: f.run, Health: f.health, Metrics: f.metrics(),
 	}, nil
 }
 
@@ -241,12 +241,12 @@ const updateSlots = 16
 // callPatience is how long a leader that stops waits for its last calls before another one may send.
 const callPatience = 3 * time.Second
 
-// doctor looks for problems.
-func (f *forwarder) doctor(ctx context.Context) []pipeline.Finding {
-	me, err := f.api.me(ctx)
+// doctor asks Telegram about the bot, and looks for targets that were switched off.
+func doctor(ctx context.Context, env pipeline.Env) []pipeline.Finding {
+	me, err := newClient(env.Section.Text("api_url"), env.Section.Text("token")).me(ctx)
 	if err != nil {
 		return []pipeline.Finding{{Problem: "Telegram does not accept the bot: " + err.Error(),
-			Next: "check token and api_url in pipelines." + f.env.Name}}
+			Next: "check token and api_url in pipelines." + env.Name}}
 	}
 	var found []pipeline.Finding
 	if !me.ReadsAll {
@@ -254,11 +254,16 @@ func (f *forwarder) doctor(ctx context.Context) []pipeline.Finding {
 			Problem: "the bot's privacy mode is on: in groups it sees commands only",
 			Next:    "send /setprivacy to BotFather, or make the bot an administrator of its sources"})
 	}
-	if err := f.rules.refresh(ctx); err != nil {
+	state, ok := store.As[store.Entries](env.Store)
+	if !ok {
+		return found
+	}
+	rules := newRules(state, env.Name)
+	if err := rules.refresh(ctx); err != nil {
 		return append(found, pipeline.Finding{Problem: fmt.Sprintf("the rules cannot be read: %v", err),
 			Next: "run `pawl forward rules ls`"})
 	}
-	for _, r := range f.rules.all() {
+	for _, r := range rules.all() {
 		for _, p := range r.Disabled {
 			found = append(found, pipeline.Finding{Warning: true,
 				Problem: fmt.Sprintf("target %s of rule %d is disabled: it refused the bot", p, r.ID),

@@ -27,7 +27,7 @@ const Name = "project"
 func Kind() pipeline.Kind {
 	return pipeline.Kind{
 		Name: Name, Summary: "changes from an outbox in your own transaction into a search index",
-		Fields: fields(), Rules: rules(), Check: check, New: build, Commands: commands(),
+		Fields: fields(), Rules: rules(), Check: check, New: build, Doctor: doctor, Commands: commands(),
 	}
 }
 

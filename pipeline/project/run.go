@@ -143,6 +143,28 @@ func (p *projection) aliased(ctx context.Context) (why string, err error) {
 	return "", p.put(ctx, &st)
 }
 
+// doctor asks the search server, and looks at the alias.
+func doctor(ctx context.Context, env pipeline.Env) []pipeline.Finding {
+	section := "pipelines." + env.Name
+	p, err := newProjection(env.Name, env.Section)
+	if err != nil {
+		return []pipeline.Finding{{Problem: err.Error(), Next: "correct " + section}}
+	}
+	found, err := p.search.behind(ctx, p.alias)
+	switch {
+	case err != nil:
+		return []pipeline.Finding{{Problem: "the search server does not answer: " + err.Error(),
+			Next: "see that it runs, and check url, username, password and ca_file in " + section + ".sink"}}
+	case len(found) == 0:
+		return []pipeline.Finding{{Warning: true, Problem: "there is no alias " + p.alias + " yet",
+			Next: "`pawl up` makes it; if it was there before, see `pawl project status`"}}
+	case len(found) > 1:
+		return []pipeline.Finding{{Problem: fmt.Sprintf("the alias %s points to %d indices", p.alias, len(found)),
+			Next: "let it point to the one that `pawl project status " + p.projection + "` names"}}
+	}
+	return nil
+}
+
 // standing is how the outbox stands.
 type standing struct {
 	pending, processing, stuck, failed int64

@@ -30,6 +30,10 @@ type accounts struct {
 	scope string
 }
 
+func accountsOf(marks store.Marks, pipeline string) *accounts {
+	return &accounts{marks: marks, scope: pipeline + ".accounts"}
+}
+
 var errTakenOver = errors.New("another process pulls this account now")
 
 func (a *accounts) get(ctx context.Context, id string) (account, error) {

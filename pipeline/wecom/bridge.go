@@ -69,7 +69,7 @@ func buildWith(h Handler) func(context.Context, pipeline.Env) (*pipeline.Pipelin
 		}
 		b.client = newClient(s.Text("api_url"), b.called)
 		b.client.token = newTokens(marks, env.Name+".token", s.Text("corp_id"), s.Text("secret"), b.client)
-		b.accounts = &accounts{marks: marks, scope: env.Name + ".accounts"}
+		b.accounts = accountsOf(marks, env.Name)
 		b.ledger = newLedger(marks, env.Name)
 		b.callback = &callback{
 			seal: sealed, window: s.Duration("timestamp_window"), ring: b.ring, seen: b.figures.callback,
@@ -119,7 +119,7 @@ func (b *bridge) pipeline(h Handler) (*pipeline.Pipeline, error) {
 		Stages: stages,
 		Needs: []store.Capability{store.CanSurvive, store.CanExclusive, store.CanUnique, store.CanMarks,
 			store.CanTopics},
-		Run: b.run, Health: b.health, Metrics: b.metrics(), Doctor: b.doctor,
+		Run: b.run, Health: b.health, Metrics: b.metrics(),
 		Drained: func() {
 			for _, f := range b.close {
 				f()

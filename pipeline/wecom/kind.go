@@ -36,7 +36,7 @@ func Kind() pipeline.Kind { return KindWith(nil) }
 func KindWith(h Handler) pipeline.Kind {
 	return pipeline.Kind{
 		Name: Name, Summary: "customer-service messages of WeCom, in order, answered once",
-		Fields: fields(), Rules: rules(), Check: checkWith(h), New: buildWith(h), Commands: commands(),
+		Fields: fields(), Rules: rules(), Check: checkWith(h), New: buildWith(h), Doctor: doctor, Commands: commands(),
 	}
 }
 

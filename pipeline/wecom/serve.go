@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/pipeline"
+	"github.com/pawl-dev/pawl/store"
 )
 
 // serve listens until ctx ends or it fails.
@@ -44,9 +45,13 @@ func (b *bridge) health(context.Context) pipeline.Health {
 }
 
 // doctor looks for what a person should know.
-func (b *bridge) doctor(ctx context.Context) []pipeline.Finding {
+func doctor(ctx context.Context, env pipeline.Env) []pipeline.Finding {
+	marks, ok := store.As[store.Marks](env.Store)
+	if !ok {
+		return nil
+	}
 	var all []pipeline.Finding
-	for id, a := range b.accounts.all(ctx) {
+	for id, a := range accountsOf(marks, env.Name).all(ctx) {
 		if a.Parked != "" {
 			all = append(all, pipeline.Finding{Problem: "account " + id + " is parked: " + a.Parked,
 				Next: "pawl wecom pull " + id, Warning: true})
