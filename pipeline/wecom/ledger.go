@@ -59,6 +59,8 @@ type reply struct {
 	Attempts  int    `json:"attempts"`
 	// Open tells that a call was begun whose outcome is not known.
 	Open bool `json:"open,omitempty"`
+	// Window is the message of the customer in whose window that call was begun.
+	Window string `json:"window,omitempty"`
 
 	version int64
 }

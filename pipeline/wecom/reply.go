@@ -46,6 +46,9 @@ func (r *replier) Handle(ctx context.Context, d *pawl.Delivery) error {
 		return r.refuse(ctx, &now, no)
 	}
 	wasOpen := now.Open
+	if !wasOpen {
+		now.Window = left.spent.Since
+	}
 	now.State, now.Class, now.Open, now.Attempts = pending, "", true, now.Attempts+1
 	if put, err := r.ledger.put(ctx, &now, r.spend(&t, &left)...); err != nil || !put {
 		return errors.Join(err, changed(put))
@@ -130,6 +133,9 @@ func (r *replier) close(ctx context.Context, t *task, now *reply, left *allowanc
 	}
 	switch {
 	case err == nil, answered && !notCalled && r.isSent(t, e, wasOpen):
+		if err != nil && t.Call == callReply && now.Window != left.spent.Since {
+			others = append(others, r.ledger.refund(left, t.MsgID)) // it arrived before the customer wrote again
+		}
 		now.State, now.Class, now.Errcode, now.Open, result = sent, "", 0, false, nil
 	case notCalled || blocked:
 		now.Open, now.Attempts = wasOpen, now.Attempts-1
@@ -144,6 +150,9 @@ func (r *replier) close(ctx context.Context, t *task, now *reply, left *allowanc
 		}
 	case answered && e.row.action != again:
 		now.Open = wasOpen // WeCom says that it did nothing
+	}
+	if !now.Open {
+		now.Window = ""
 	}
 	put, kept := r.ledger.put(context.WithoutCancel(ctx), now, others...)
 	if kept != nil {

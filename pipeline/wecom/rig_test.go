@@ -157,9 +157,33 @@ func (r *rig) await(what string, ok func() bool) {
 	r.t.Helper()
 	for end := time.Now().Add(60 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
-			r.t.Fatalf("%s: not within a minute; answers %v, %d sent", what, r.sim.Counts(), len(r.sim.Sent()))
+			r.t.Fatalf("%s: not within a minute; answers %v, %d sent; left: %v", what, r.sim.Counts(),
+				len(r.sim.Sent()), r.left())
 		}
 	}
+}
+
+// left are the messages that are not done.
+func (r *rig) left() (all []string) {
+	tell := func(rec *store.Record) {
+		line := fmt.Sprintf("%s %s of key %s, %d attempts, due %s: %s", rec.State, rec.ID, rec.Key, rec.Attempts,
+			rec.NotBefore.Format(time.TimeOnly), rec.Reason)
+		if n := len(rec.History); n > 0 {
+			line += ": " + rec.History[n-1].Error
+		}
+		all = append(all, rec.Topic+": "+line)
+	}
+	if looker, ok := store.As[store.Looker](r.store); ok {
+		for rec := range looker.List(r.t.Context(), store.Filter{}) {
+			tell(&rec)
+		}
+	}
+	if letters, ok := store.As[store.DeadLetters](r.store); ok {
+		for rec := range letters.Dead(r.t.Context(), store.DeadFilter{}) {
+			tell(&rec)
+		}
+	}
+	return all
 }
 
 // echo answers every text with itself.
