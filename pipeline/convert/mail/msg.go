@@ -111,7 +111,7 @@ func property(b []byte, kind string) string {
 		}
 		return strings.TrimRight(string(utf16.Decode(units)), "\x00")
 	case "001E":
-		return strings.TrimRight(charset.Decode(b, ""), "\x00")
+		return charset.Decode(bytes.TrimRight(b, "\x00"), "") // a zero at the end would look like UTF-16
 	}
 	return string(b)
 }

@@ -1,0 +1,79 @@
+package convert
+
+import (
+	"encoding/binary"
+	"strings"
+	"testing"
+)
+
+func zipFormat(t *testing.T) format {
+	inner := string(zipped(t, "word/document.xml", word("<w:p><w:r><w:t>inner text</w:t></w:r></w:p>")))
+	return format{names: "zip", kept: proofs("a.zip",
+		"every document in it under a heading", string(zipped(t, "x/a.docx", inner, "../../b.txt", "slip")),
+		"## x/a.docx\n\ninner text\n\n## b.txt\n\nslip\n",
+		"names of files that are no documents", string(zipped(t, "c.png", "\x89PNG\r\n\x1a\n")),
+		"## c.png\n\n*not converted: text in pictures needs Tesseract (tesseract), which is not installed*\n",
+	)}
+}
+
+func epubFormat(t *testing.T) format {
+	book := func(meta, chapter string) string {
+		return string(zipped(t, "mimetype", "application/epub+zip", "META-INF/container.xml",
+			`<container><rootfiles><rootfile full-path="O/c.opf"/></rootfiles></container>`,
+			"O/c.opf", `<package><metadata>`+meta+`</metadata><manifest><item id="b" href="b.xhtml"/>`+
+				`<item id="a" href="a.xhtml"/></manifest><spine><itemref idref="a"/><itemref idref="b"/></spine></package>`,
+			"O/a.xhtml", "<html><body><h1>A</h1></body></html>", "O/b.xhtml", chapter))
+	}
+	const b = "<html><body><p>B</p></body></html>"
+	return format{
+		names: "epub",
+		kept: proofs("a.epub",
+			"title", book("<dc:title>Book</dc:title>", b), "# Book\n\n# A\n\nB\n",
+			"authors", book("<dc:creator>Ann</dc:creator>", b), "**Author:** Ann\n\n# A\n\nB\n",
+			"chapters in order", book("", b), "# A\n\nB\n",
+		),
+		lost: proofs("a.epub", "styles", book("", "<html><head><style>p{}</style></head><body><p>B</p></body></html>"),
+			"# A\n\nB\n"),
+	}
+}
+
+func mailFormat(t *testing.T) format {
+	const (
+		header, attached = "header", "converted attachments"
+		part             = "\r\n--b\r\nContent-Type: "
+		table            = "\n\n## Attachment: t.csv\n\n| a | b |\n| --- | --- |\n"
+		outlook          = "__substg1.0_"
+		file             = "__attach_version1.0_#00000000/__substg1.0_"
+	)
+	multipart := func(parts ...string) string {
+		return "Content-Type: multipart/mixed; boundary=b\r\n" + part + strings.Join(parts, part) + "\r\n--b--\r\n"
+	}
+	html := "text/html; charset=utf-8\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\n<p>a=3Db</p>"
+	subject := [2]string{outlook + "0037001F", utf16le("Hé")}
+	text := [2]string{outlook + "1000001F", utf16le("Hello,\r\nAnn\x00")}
+	sent := make([]byte, 48) // 32 of a header, then one property: the time, in ticks of 100 ns since 1601
+	binary.LittleEndian.PutUint32(sent[32:], 0x0039_0040)
+	binary.LittleEndian.PutUint64(sent[40:], (1_705_276_800+11_644_473_600)*10_000_000)
+	return format{
+		names: "eml, msg",
+		kept: []proof{
+			{header, "a.eml", "From: =?iso-8859-1?Q?J=F6rg?= <j@example.com>\r\nSubject: =?utf-8?B?SMOp?=\r\n\r\nx\r\n",
+				"# Hé\n\n**From:** Jörg \\<j@example.com>\n\nx\n"},
+			{header, "a.msg", compound(subject, [2]string{outlook + "0C1A001F", utf16le("Jörg")},
+				[2]string{outlook + "5D01001F", utf16le("j@example.com")}, [2]string{outlook + "0E04001E", "Ann\x00"},
+				[2]string{"__properties_version1.0", string(sent)}, text),
+				"# Hé\n\n**From:** Jörg \\<j@example.com>  \n**To:** Ann  \n**Date:** Mon, 15 Jan 2024 00:00:00 +0000\n\n" +
+					"Hello,\nAnn\n"},
+			{"text", "a.eml", multipart("text/plain\r\n\r\nplain", html), "a=b\n"},
+			{"text", "a.msg", compound(text, [2]string{outlook + "10130102", "<p>Hello, <b>Ann</b>"}),
+				"Hello, **Ann**\n"},
+			{attached, "a.eml", multipart(html, "text/csv; name=t.csv\r\nContent-Disposition: attachment\r\n\r\na,b"),
+				"a=b" + table},
+			{attached, "a.msg", compound(text, [2]string{file + "37010102", "a,b\n"},
+				[2]string{file + "3704001F", utf16le("T.CSV")}, [2]string{file + "3707001F", utf16le("t.csv")}),
+				"Hello,\nAnn" + table},
+		},
+		lost: proofs("a.eml", "pictures within the text",
+			multipart(html, "image/png\r\nContent-Id: <1>\r\n\r\nx"), "a=b\n"),
+	}
+}

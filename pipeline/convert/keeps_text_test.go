@@ -1,0 +1,96 @@
+package convert
+
+func htmlFormat() format {
+	return format{
+		names: "html",
+		kept: proofs("a.html",
+			"headings", "<title>T</title><h2>A <b>b</b></h2><p>x", "# T\n\n## A b\n\nx\n",
+			"emphasis", "<p>a <b>b</b> <em>c</em> <del>d</del>", "a **b** *c* ~~d~~\n",
+			"lists", "<ul><li>a<ol><li>b</ol></ul>", "- a\n  1. b\n",
+			"tables with spans",
+			"<table><tr><th colspan=2>a<th>b<tr><td rowspan=2>c<td>d<td>e<tr><td>f<td>g</table>",
+			"| a |  | b |\n| --- | --- | --- |\n| c | d | e |\n|  | f | g |\n",
+			"links", `<a href="http://a.example/?x=1&amp;y=2">a</a>`, "[a](http://a.example/?x=1&y=2)\n",
+			"alt text", `<img alt="A cat" src=cat.png>`, "![A cat](cat.png)\n",
+			"code", "<pre><code class=language-go>a  b</code></pre>use <code>c</code>",
+			"```go\na  b\n```\n\nuse `c`\n",
+			"quotes", "<blockquote>said</blockquote>", "> said\n",
+			"definition lists", "<dl><dt>a<dd>b</dl>", "**a**\n: b\n",
+			"TeX formulas", `<math display=block><semantics><mi>x</mi>`+
+				`<annotation encoding="application/x-tex">x^2</annotation></semantics></math>`, "$$x^2$$\n",
+			"text in any charset", "<meta charset=shift_jis><p>\x93\xfa\x96{", "日本\n",
+		),
+		lost: proofs("a.html",
+			"values of forms", `<form>Name <input type=text value=Ann></form>`, "Name\n",
+			"scripts", "<script>x()</script><p onclick='y()'>a", "a\n",
+			"styles", "<style>p{color:red}</style><p style='color:red'>a", "a\n",
+		),
+	}
+}
+
+func csvFormat() format {
+	const table = "| a | b |\n| --- | --- |\n| 1 | 2 |\n"
+	return format{names: "csv, tsv", kept: append(proofs("a.csv",
+		"a table", "a,b\n1,2\n", table,
+		"any separator", "a;b\n1;\"x;\ny|\"\n", "| a | b |\n| --- | --- |\n| 1 | x;<br>y\\| |\n",
+		"text in any charset", "caf\xe9,b\n1,2\n", "| café | b |\n| --- | --- |\n| 1 | 2 |\n",
+	), proofs("a.tsv", "a table", "a\tb\n1\t2\n", table)...)}
+}
+
+func jsonFormat() format {
+	const text, feed = "the text itself", "feeds as headings and texts"
+	return format{names: "json, xml", kept: []proof{
+		{text, "a.json", `{"n":1.50,"s":"\u4e2d\ud83d\ude00\n"}`,
+			"```json\n{\n  \"n\": 1.50,\n  \"s\": \"中😀\\n\"\n}\n```\n"},
+		{text, "a.jsonl", "{\"a\":1}\n{\"a\":2}\n", "```json\n{\"a\":1}\n{\"a\":2}\n```\n"},
+		{text, "a.xml", "<a><b>c</b></a>", "```xml\n<a><b>c</b></a>\n```\n"},
+		{feed, "a.rss", "<rss><channel><title>News</title><item><title>One</title><link>http://a.example/</link>" +
+			"<pubDate>Mon</pubDate><description>&lt;p&gt;Text&lt;/p&gt;</description></item></channel></rss>",
+			"# News\n\n## [One](http://a.example/)\n\nMon\n\nText\n"},
+		{feed, "a.atom", `<feed><title>News</title><entry><title>One</title><content type="xhtml"><div><p>a &lt; ` +
+			`<b>b</b> <a href="http://a.example/?x=1&amp;y=2">c</a></p></div></content></entry></feed>`,
+			"# News\n\n## One\n\na < **b** [c](http://a.example/?x=1&y=2)\n"},
+	}}
+}
+
+func notebookFormat() format {
+	cells := func(list string) string { return `{"cells":[` + list + `],"metadata":{}}` }
+	shows := func(data string) string {
+		return cells(`{"cell_type":"code","source":"1+1","outputs":[{"output_type":"execute_result","data":{` + data +
+			`}}]}`)
+	}
+	const code = "```python\n1+1\n```\n\n"
+	return format{
+		names: "ipynb",
+		kept: proofs("a.ipynb",
+			"text cells", cells(`{"cell_type":"markdown","source":["# A\n","b"]}`), "# A\nb\n",
+			"code", cells(`{"cell_type":"code","source":["1\n","2"]}`), "```python\n1\n2\n```\n",
+			"text output", shows(`"text/plain":["2"]`), code+"```\n2\n```\n",
+			"tables in the output", shows(`"text/plain":"2","text/html":"<table><tr><th>a<th>b<tr><td>1<td>2</table>"`),
+			code+"| a | b |\n| --- | --- |\n| 1 | 2 |\n",
+		),
+		lost: proofs("a.ipynb", "pictures", shows(`"image/png":"iVBORw0KGgo=","text/plain":"a figure"`),
+			code+"```\na figure\n```\n"),
+	}
+}
+
+func rtfFormat() format {
+	return format{
+		names: "rtf",
+		kept: proofs("a.rtf",
+			"headings", `{\rtf1{\stylesheet{\s1 heading 1;}}\pard\s1 Title\par\pard text\par}`, "# Title\n\ntext\n",
+			"text in any charset", `{\rtf1\ansi\ansicpg1252 caf\'e9 \u20013?\par}`, "café 中\n",
+			"emphasis", `{\rtf1 a {\b bold}\par}`, "a **bold**\n",
+			"nested lists", `{\rtf1{\listtext\pard 1.\tab}\pard\ls1 one\par{\listtext\pard a.\tab}`+
+				`\pard\ilvl1\ls1 sub\par{\listtext 2.\tab}\pard two\par\pard x\par`+
+				`\pard{\pntext\'B7\tab}{\*\pn x}\fi-720 bullet\par}`,
+			"1. one\n   1. sub\n2. two\n\nx\n\n- bullet\n",
+			"tables", `{\rtf1\trowd\pard\intbl a\cell b\cell\row\pard\intbl 1\cell 2\cell\row\pard end\par}`,
+			"| a | b |\n| --- | --- |\n| 1 | 2 |\n\nend\n",
+			"links", `{\rtf1{\field{\*\fldinst HYPERLINK "http://a.example/"}{\fldrslt site}}\par}`,
+			"[site](http://a.example/)\n",
+			"footnotes", `{\rtf1 x{\footnote \pard{\super\chftn} The note.}y\par}`, "x[^1]y\n\n[^1]: The note.\n",
+		),
+		lost: proofs("a.rtf", "pictures", `{\rtf1 a{\pict\pngblip 89504e470d0a1a0a}b\par}`, "ab\n"),
+	}
+}
