@@ -84,9 +84,10 @@ func docxFormat(t *testing.T) format {
 	kept := [][3]string{
 		{"headings by style", wordStyled("H1", "One") + wordStyled("Mine", "Two") + p(r("text")),
 			"# One\n\n# Two\n\ntext\n"},
-		{"emphasis", p(`<w:r><w:rPr><w:b/></w:rPr><w:t>a</w:t></w:r><w:r><w:rPr><w:b/></w:rPr><w:t xml:space="preserve">b ` +
-			`</w:t></w:r><w:r><w:rPr><w:i/><w:b w:val="0"/></w:rPr><w:t>c</w:t></w:r>` +
-			`<w:r><w:rPr><w:rStyle w:val="Strong"/></w:rPr><w:t>d</w:t></w:r>`), "**ab** *c***d**\n"},
+		{"emphasis",
+			p(`<w:r><w:rPr><w:b/></w:rPr><w:t>a</w:t></w:r><w:r><w:rPr><w:b/></w:rPr><w:t xml:space="preserve">b ` +
+				`</w:t></w:r><w:r><w:rPr><w:i/><w:b w:val="0"/></w:rPr><w:t>c</w:t></w:r>` +
+				`<w:r><w:rPr><w:rStyle w:val="Strong"/></w:rPr><w:t>d</w:t></w:r>`), "**ab** *c***d**\n"},
 		{"numbered and nested lists", wordItem("0", "a") + wordItem("1", "b") + wordItem("0", "c") + p(r("end")),
 			"3. a\n   - b\n4. c\n\nend\n"},
 		{"numbered and nested lists", wordStyled("LB", "a") + wordStyled("LB2", "b") + wordStyled("LB", "c"),
@@ -97,7 +98,8 @@ func docxFormat(t *testing.T) format {
 		{"links", p(`<w:hyperlink r:id="rL">` + r("site") + `</w:hyperlink>` + r(" and ") +
 			`<w:r><w:fldChar w:fldCharType="begin"/></w:r><w:r><w:instrText> HYPERLINK "http://b.example/" </w:instrText>` +
 			`</w:r><w:r><w:fldChar w:fldCharType="separate"/></w:r>` + r("field") +
-			`<w:r><w:fldChar w:fldCharType="end"/></w:r>`), "[site](http://a.example/) and [field](http://b.example/)\n"},
+			`<w:r><w:fldChar w:fldCharType="end"/></w:r>`),
+			"[site](http://a.example/) and [field](http://b.example/)\n"},
 		{"alt text", p(`<w:r><w:drawing><wp:inline><wp:docPr id="1" name="P" descr="A cat"/><a:blip r:embed="rI"/>` +
 			`</wp:inline></w:drawing></w:r>`), "![A cat](cat.png)\n"},
 		{"alt text", p(`<w:r><w:drawing><wp:inline><wp:docPr id="1" name="P" descr="A cat"/><pic:cNvPr id="0" ` +
@@ -105,8 +107,10 @@ func docxFormat(t *testing.T) format {
 		{"footnotes", p(r("a") + `<w:r><w:footnoteReference w:id="2"/></w:r>` + r("b")), "a[^2]b\n\n[^2]: The note.\n"},
 		{"endnotes", p(r("a") + `<w:r><w:endnoteReference w:id="3"/></w:r>`), "a[^e3]\n\n[^e3]: The end.\n"},
 		{"comments", p(r("a") + `<w:r><w:commentReference w:id="0"/></w:r>`), "a[^c0]\n\n[^c0]: Ann: Really?\n"},
-		{"formulas", p(`<m:oMath><m:f><m:num><m:r><m:t>a</m:t></m:r></m:num><m:den><m:sSup><m:e><m:r><m:t>b</m:t></m:r>` +
-			`</m:e><m:sup><m:r><m:t>2</m:t></m:r></m:sup></m:sSup></m:den></m:f></m:oMath>`), "$\\frac{a}{b^{2}}$\n"},
+		{"formulas",
+			p(`<m:oMath><m:f><m:num><m:r><m:t>a</m:t></m:r></m:num><m:den><m:sSup><m:e><m:r><m:t>b</m:t></m:r>` +
+				`</m:e><m:sup><m:r><m:t>2</m:t></m:r></m:sup></m:sSup></m:den></m:f></m:oMath>`),
+			"$\\frac{a}{b^{2}}$\n"},
 		{"charts as tables", p(`<w:r><w:drawing><c:chart r:id="rC"/></w:drawing></w:r>`), chartTable + "\n"},
 		{"text boxes", p(r("a") + `<w:r><w:drawing><wps:txbx><w:txbxContent>` + p(r("box")) +
 			`</w:txbxContent></wps:txbx></w:drawing></w:r>`), "a\n\nbox\n"},

@@ -28,10 +28,10 @@ func pdfWith(trailer string, pages ...string) string {
 endstream endobj
 9 0 obj <</Type/Font/Subtype/Type1/BaseFont/Courier>> endobj
 `)
-	kids := ""
+	var kids strings.Builder
 	for i, content := range pages {
 		page := 10 + 2*i
-		kids += fmt.Sprintf("%d 0 R ", page)
+		fmt.Fprintf(&kids, "%d 0 R ", page)
 		annotations := ""
 		if i == 0 {
 			annotations = "/Annots[<</Subtype/Link/Rect[70 590 200 612]/A<</URI(http://a.example/)>>>>]"
@@ -41,10 +41,11 @@ endstream endobj
 		if i == 0 { // those after it are not packed
 			content, filter = deflated(content), "/Filter/FlateDecode"
 		}
-		fmt.Fprintf(&b, "%d 0 obj <</Length %d%s>> stream\n%s\nendstream endobj\n", page+1, len(content), filter, content)
+		fmt.Fprintf(&b, "%d 0 obj <</Length %d%s>> stream\n%s\nendstream endobj\n", page+1, len(content),
+			filter, content)
 	}
 	const fonts = "/Resources<</Font<</F 5 0 R/B 6 0 R/U 7 0 R/C 9 0 R>>>>"
-	fmt.Fprintf(&b, "2 0 obj <</Type/Pages/Kids[%s]/Count %d%s>> endobj\n", kids, len(pages), fonts)
+	fmt.Fprintf(&b, "2 0 obj <</Type/Pages/Kids[%s]/Count %d%s>> endobj\n", kids.String(), len(pages), fonts)
 	fmt.Fprintf(&b, "trailer <</Root 1 0 R%s>>\nstartxref\n0\n%%%%EOF", trailer)
 	return b.String()
 }
@@ -97,7 +98,8 @@ func pdfFormat() format {
 			pdfOf("BT /F 10 Tf 70 700 Td (One.) Tj ET", "BT /F 10 Tf 70 700 Td (Two.) Tj ET"),
 			"<!-- Page 1 -->\n\nOne.\n\n<!-- Page 2 -->\n\nTwo.\n"),
 		lost: proofs("a.pdf", "pictures",
-			pdfOf("q 9 0 0 9 0 0 cm BI /W 1 /H 1 /CS /G /BPC 8 ID x EI Q BT /F 10 Tf 70 700 Td (text) Tj ET"), "text\n"),
+			pdfOf("q 9 0 0 9 0 0 cm BI /W 1 /H 1 /CS /G /BPC 8 ID x EI Q BT /F 10 Tf 70 700 Td (text) Tj ET"),
+			"text\n"),
 	}
 }
 

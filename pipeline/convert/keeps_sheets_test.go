@@ -9,10 +9,13 @@ import (
 func xlsx(t *testing.T, related []string, sheets ...string) string {
 	t.Helper()
 	parts := []string{"_rels/.rels", relations("r1", "officeDocument", "xl/workbook.xml"),
-		"xl/sharedStrings.xml", `<sst><si><t>Report</t></si><si><r><t>Na</t></r><r><t>me</t></r><rPh><t>x</t></rPh></si></sst>`,
-		"xl/styles.xml", `<styleSheet><numFmts><numFmt numFmtId="164" formatCode="yyyy\-mm\-dd hh:mm"/></numFmts><cellXfs>` +
+		"xl/sharedStrings.xml",
+		`<sst><si><t>Report</t></si><si><r><t>Na</t></r><r><t>me</t></r><rPh><t>x</t></rPh></si></sst>`,
+		"xl/styles.xml",
+		`<styleSheet><numFmts><numFmt numFmtId="164" formatCode="yyyy\-mm\-dd hh:mm"/></numFmts><cellXfs>` +
 			`<xf numFmtId="0"/><xf numFmtId="14"/><xf numFmtId="164"/><xf numFmtId="46"/><xf numFmtId="9"/></cellXfs></styleSheet>`,
-		"xl/comments1.xml", `<comments><authors><author>Ann</author></authors><commentList><comment ref="A1" authorId="0">` +
+		"xl/comments1.xml",
+		`<comments><authors><author>Ann</author></authors><commentList><comment ref="A1" authorId="0">` +
 			`<text><r><t>Check this</t></r></text></comment></commentList></comments>`,
 		"xl/drawings/d.xml", `<xdr:wsDr><xdr:graphicFrame><c:chart r:id="rC"/></xdr:graphicFrame></xdr:wsDr>`,
 		"xl/drawings/_rels/d.xml.rels", relations("rC", "chart", "../charts/c.xml"), "xl/charts/c.xml", chart,
@@ -58,7 +61,8 @@ func xlsxFormat(t *testing.T) format {
 			one+"| [a](http://a.example/) | b |\n| --- | --- |\n",
 			"comments", of([]string{"rK", "comments", "../comments1.xml"}, head),
 			one+table+"\n- Comment on A1: Ann: Check this\n",
-			"charts as tables", of([]string{"rD", "drawing", "../drawings/d.xml"}, head), one+table+"\n"+chartTable+"\n",
+			"charts as tables", of([]string{"rD", "drawing", "../drawings/d.xml"}, head),
+			one+table+"\n"+chartTable+"\n",
 		),
 		lost: proofs("a.xlsx",
 			"formulas that were calculated", of(nil, head, row(`<c><f>1+1</f><v>2</v></c>`, value("0", "1"))),
