@@ -41,5 +41,6 @@
 // # Settings, pauses, state
 //
 // They are in the topic [Config.StateTopic], a log of wishes that every process
-// decides about in the same way.
+// decides about in the same way. Processes shorten it: they write a snapshot of the state
+// into it, and delete what is before the last snapshot but one.
 package kafka

@@ -71,3 +71,11 @@ func (s *Store) Paused() (n int) {
 	}
 	return n
 }
+
+// ShortenState shortens the log of the state whenever it has grown by so many bytes, and
+// at once.
+func (s *Store) ShortenState(room int) {
+	s.state.tail.mu.Lock()
+	defer s.state.tail.mu.Unlock()
+	s.state.room, s.state.delay = room, 1
+}

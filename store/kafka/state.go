@@ -8,7 +8,6 @@ import (
 	"iter"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -26,83 +25,50 @@ import (
 // compares nothing is enough. The version of an entry is the offset of the record
 // that put it, and one.
 //
-// The topic must keep its records for ever, and must not be compacted: the last
-// wish about a key may be one that was not granted.
+// The topic must not be compacted: the last wish about a key may be one that was not
+// granted. It is shortened by snapshots: see [ledger].
 type state struct {
 	s    *Store
 	tail *tail
 
 	// Guarded by the tail's mu.
-	entries  map[string]store.Entry
-	outcomes map[string]wish // of wishes that somebody here waits for, by nonce
-	watchers []func(string)  // called with the key of what has changed
+	ledger
+	watchers   []func(string) // called with the key of what has changed
+	shortening bool           // or about to be
+	catching   bool           // up with what is behind missing records
+
+	room  int           // by how much the log grows between snapshots, at least
+	delay time.Duration // before one, at most
 
 	making  sync.Mutex
 	heeding sync.Mutex
 	once    sync.Once
 }
 
-// wish is what became of a wish.
-type wish struct {
-	entry store.Entry
-	have  int64 // the version that was there
-	done  bool
-	ok    bool
-}
-
-// Headers of a wish.
-const (
-	headerOp     = "op" // put or delete
-	headerWant   = "want"
-	headerWriter = "writer"
-	headerNonce  = "nonce"
-)
-
 func (st *state) init(s *Store) {
-	st.s, st.entries, st.outcomes = s, map[string]store.Entry{}, map[string]wish{}
+	st.s, st.ledger, st.room, st.delay = s, newLedger(), stateRoom, stateDelay
 	st.tail = newTail(s, s.wire(s.cfg.StateTopic), st.apply, st.clear)
 	st.watchers = append(st.watchers, s.watchState)
 }
 
-// apply decides about a wish.
+// apply takes in a record.
 func (st *state) apply(r *kgo.Record) {
-	key := string(r.Key)
-	op, _ := header(r, headerOp)
-	want, err := strconv.ParseInt(text(r, headerWant), 10, 64)
-	if err != nil || store.AdmitState(key) != nil || op != "put" && op != "delete" {
-		return // not one of ours
+	st.tell(st.read(r))
+	if st.gap != nil && !st.catching {
+		st.catching = st.s.background(st.catchUp)
 	}
-	have, nonce := st.entries[key], text(r, headerNonce)
-	w := wish{have: have.Version, done: true, ok: want == store.AnyVersion || want == have.Version}
-	if op == "delete" && have.Version == 0 {
-		w.ok = false
-	}
-	switch {
-	case !w.ok:
-	case op == "put":
-		w.entry = store.Entry{Key: key, Value: r.Value, Version: r.Offset + 1, Writer: text(r, headerWriter),
-			At: r.Timestamp}
-		if w.entry.Value == nil {
-			w.entry.Value = []byte{}
-		}
-		st.entries[key] = w.entry
-	default:
-		delete(st.entries, key)
-	}
-	if _, waited := st.outcomes[nonce]; waited {
-		st.outcomes[nonce] = w
-	}
-	if w.ok {
-		for _, f := range st.watchers {
-			f(key)
-		}
-	}
+	st.shortenSoon()
 }
 
 // clear forgets all entries: their topic is gone.
 func (st *state) clear() {
 	keys := slices.Collect(maps.Keys(st.entries))
-	clear(st.entries)
+	st.reset()
+	st.tell(keys)
+}
+
+// tell tells of entries that have changed.
+func (st *state) tell(keys []string) {
 	for _, key := range keys {
 		for _, f := range st.watchers {
 			f(key)
@@ -110,9 +76,74 @@ func (st *state) clear() {
 	}
 }
 
-func text(r *kgo.Record, name string) string {
-	s, _ := header(r, name)
-	return s
+// follow brings the entries up to the end of the log as it is now.
+func (st *state) follow(ctx context.Context) error {
+	for {
+		if err := st.tail.follow(ctx); err != nil || !st.lost() {
+			return err
+		}
+		// The log is cut at the base of a snapshot that is complete before. So if it begins at
+		// the same place before and after its end is asked for, and read up to there, every
+		// snapshot at which it was cut has been read.
+		before, err := st.start(ctx)
+		if err == nil {
+			err = st.tail.follow(ctx)
+		}
+		after, bad := st.start(ctx)
+		if err = errors.Join(err, bad); err != nil {
+			return err
+		}
+		if before == after {
+			st.giveUp(before)
+			return nil
+		}
+	}
+}
+
+func (st *state) lost() bool {
+	st.tail.mu.Lock()
+	defer st.tail.mu.Unlock()
+	return st.gap != nil
+}
+
+// start is where the log begins.
+func (st *state) start(ctx context.Context) (int64, error) {
+	starts, err := st.s.admin.ListStartOffsets(ctx, st.tail.topic)
+	if err == nil {
+		err = starts.Error()
+	}
+	o, _ := starts.Lookup(st.tail.topic, 0)
+	return o.Offset, st.s.explain("read "+st.tail.topic, err)
+}
+
+func (st *state) giveUp(start int64) {
+	st.tail.mu.Lock()
+	defer st.tail.mu.Unlock()
+	if st.gap == nil {
+		return
+	}
+	if start > st.gap.known {
+		st.s.cfg.Logger.Error("the beginning of the state is missing, and there is no snapshot of it: settings, "+
+			"pauses and operations from before are lost", "topic", st.tail.topic, "offset", start)
+	}
+	st.tell(st.ledger.giveUp(start))
+}
+
+// catchUp goes on until no records are missing.
+func (st *state) catchUp() {
+	for {
+		err := st.follow(st.s.ctx)
+		st.tail.mu.Lock()
+		if st.gap == nil || st.s.ctx.Err() != nil {
+			st.catching = false
+			st.tail.mu.Unlock()
+			return
+		}
+		st.tail.mu.Unlock()
+		if err != nil {
+			_ = store.Sleep(st.s.ctx, lookAgain)
+		}
+	}
 }
 
 // watch follows the state from now on, also when nobody has put anything yet.
@@ -157,11 +188,7 @@ func (st *state) say(ctx context.Context, op, key string, value []byte, version 
 		return wish{}, err
 	}
 	nonce := pawl.NewID()
-	r := &kgo.Record{Topic: st.tail.topic, Key: []byte(key), Value: value, Timestamp: st.s.cfg.Now(),
-		Headers: []kgo.RecordHeader{
-			{Key: headerOp, Value: []byte(op)}, {Key: headerWant, Value: strconv.AppendInt(nil, version, 10)},
-			{Key: headerWriter, Value: []byte(store.Text(writer))}, {Key: headerNonce, Value: []byte(nonce)},
-		}}
+	r := st.record(op, key, value, nonce, store.Text(writer), map[string]int64{headerWant: version})
 	st.tail.mu.Lock()
 	st.outcomes[nonce] = wish{}
 	st.tail.mu.Unlock()
@@ -173,14 +200,14 @@ func (st *state) say(ctx context.Context, op, key string, value []byte, version 
 	if err := st.s.produce(ctx, []*kgo.Record{r})[0]; err != nil {
 		return wish{}, unavailable(op+" state "+key, err)
 	}
-	if err := st.tail.follow(ctx); err != nil {
+	if err := st.follow(ctx); err != nil {
 		return wish{}, err
 	}
 	st.tail.mu.Lock()
 	defer st.tail.mu.Unlock()
 	w := st.outcomes[nonce]
 	if !w.done {
-		return w, unavailable(op+" state "+key, errors.New("the topic was made again meanwhile"))
+		return w, unavailable(op+" state "+key, errors.New("the topic was made again, or shortened, before this was read"))
 	}
 	return w, nil
 }
@@ -193,7 +220,7 @@ func (s *Store) GetState(ctx context.Context, key string) (store.Entry, error) {
 	if err := s.usable(ctx, "get state"); err != nil {
 		return store.Entry{}, err
 	}
-	if err := s.state.tail.follow(ctx); err != nil {
+	if err := s.state.follow(ctx); err != nil {
 		return store.Entry{}, err
 	}
 	e, ok := s.state.get(key)
@@ -225,7 +252,7 @@ func (s *Store) PutState(ctx context.Context, key string, value []byte, version 
 	if err := s.usable(ctx, "put state"); err != nil {
 		return store.Entry{}, err
 	}
-	w, err := s.state.say(ctx, "put", key, value, version, writer)
+	w, err := s.state.say(ctx, opPut, key, value, version, writer)
 	if err == nil {
 		err = store.PutConflict("put state", key, w.have, version)
 	}
@@ -243,7 +270,7 @@ func (s *Store) DeleteState(ctx context.Context, key string, version int64) erro
 	if err := s.usable(ctx, "delete state"); err != nil {
 		return err
 	}
-	w, err := s.state.say(ctx, "delete", key, nil, version, "")
+	w, err := s.state.say(ctx, opDelete, key, nil, version, "")
 	switch {
 	case err != nil:
 		return err
@@ -259,7 +286,7 @@ func (s *Store) ListState(ctx context.Context, prefix string, after int64) iter.
 	return func(yield func(store.Entry, error) bool) {
 		err := s.usable(ctx, "list state")
 		if err == nil {
-			err = s.state.tail.follow(ctx)
+			err = s.state.follow(ctx)
 		}
 		if err != nil {
 			yield(store.Entry{}, err)

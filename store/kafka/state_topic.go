@@ -41,8 +41,10 @@ func (st *state) make(ctx context.Context) error {
 	}
 	replicas := st.s.wantedReplicas(len(brokers))
 	forever, policy, isr := "-1", "delete", strconv.Itoa(stateISR(replicas))
+	segment := strconv.Itoa(stateSegment)
 	return st.s.topics.createWith(ctx, st.tail.topic, 1, int16(replicas), map[string]*string{
 		"retention.ms": &forever, "retention.bytes": &forever, "cleanup.policy": &policy, "min.insync.replicas": &isr,
+		"segment.bytes": &segment,
 	})
 }
 
@@ -151,5 +153,25 @@ func (s *Store) stateHealth(ctx context.Context, h *Health) error {
 			"the state has %d replicas of %d: when a broker is lost, workers cannot start; run `pawl kafka topics ensure TOPIC --profile production`",
 			len(p.Replicas), want)
 	}
+	if p.Leader >= 0 {
+		s.lengthHealth(ctx, h)
+	}
 	return nil
+}
+
+// lengthHealth says when the log of the state is not shortened. Nothing stops at once: who
+// starts reads more and more.
+func (s *Store) lengthHealth(ctx context.Context, h *Health) {
+	start, err := s.state.start(ctx)
+	if err == nil {
+		err = s.state.follow(ctx)
+	}
+	if err != nil {
+		h.fault(s.cfg.StateTopic, "the state cannot be read: %v", err)
+		return
+	}
+	if n := s.state.snapshots(start); n > mostSnapshots {
+		h.fault(s.cfg.StateTopic,
+			"it has %d snapshots and is not shortened: it grows for ever. Look at the log of a worker; %s", n, s.mayCut())
+	}
 }

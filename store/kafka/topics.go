@@ -58,7 +58,7 @@ func (s *Store) Topic(ctx context.Context, name string) (store.Topic, error) {
 	if err := s.usable(ctx, "topic "+name); err != nil {
 		return store.Topic{}, err
 	}
-	if err := s.state.tail.follow(ctx); err != nil {
+	if err := s.state.follow(ctx); err != nil {
 		return store.Topic{}, err
 	}
 	t, version := s.settingsOf(name)
@@ -117,7 +117,7 @@ func (s *Store) change(ctx context.Context, op, name string,
 		return store.Topic{}, err
 	}
 	for {
-		if err := s.state.tail.follow(ctx); err != nil {
+		if err := s.state.follow(ctx); err != nil {
 			return store.Topic{}, err
 		}
 		now, version := s.settingsOf(name)
@@ -184,7 +184,7 @@ func (s *Store) Stats(ctx context.Context, topics ...string) ([]store.TopicStats
 	if err := s.usable(ctx, "stats"); err != nil {
 		return nil, err
 	}
-	if err := s.state.tail.follow(ctx); err != nil {
+	if err := s.state.follow(ctx); err != nil {
 		return nil, err
 	}
 	names, err := s.listed(ctx, topics)
@@ -405,7 +405,7 @@ func (e *engine) figures(name string) (f inHand) {
 // learn reads the settings of a topic that is going to be consumed, and its dead
 // letters if it parks.
 func (s *Store) learn(ctx context.Context, name string) error {
-	if err := s.state.tail.follow(ctx); err != nil {
+	if err := s.state.follow(ctx); err != nil {
 		return err
 	}
 	s.heed(name)
