@@ -1,17 +1,17 @@
 package cli
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl/internal/operate"
+	"github.com/pawl-dev/pawl/pipeline"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -86,19 +86,16 @@ func (s *session) exportFile(ctx context.Context, name string, d store.DeadLette
 		return &problem{code: exitConflict, what: "cannot export to " + name, err: errors.New("the file is there"),
 			next: "name another one, or add --yes to replace it"}
 	}
-	// A name of its own: two exports to one file do not mix.
-	file, err := os.CreateTemp(filepath.Dir(name), ".pawl-export-*.part")
-	if err != nil {
+	var done exported
+	err := pipeline.WriteFile(name, 0o600, func(w io.Writer) (err error) {
+		done, err = exportTo(ctx, w, d, f)
+		return err
+	})
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission):
 		return &problem{code: exitUsage, what: "cannot export to " + name, err: err,
 			next: "name a file in a folder that you may write to"}
-	}
-	w := bufio.NewWriterSize(file, 256<<10)
-	done, err := exportTo(ctx, w, d, f)
-	if err = errors.Join(err, w.Flush(), file.Sync(), file.Close()); err == nil {
-		err = os.Rename(file.Name(), name)
-	}
-	if err != nil {
-		_ = os.Remove(file.Name())
+	case err != nil:
 		return cannot(err, "export dead letters to %s", name)
 	}
 	printed := s.one(done, func(w io.Writer) { fmt.Fprintf(w, "%d exported\n", done.Exported) })

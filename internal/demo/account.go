@@ -1,15 +1,14 @@
 package demo
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
+	"io"
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/demo/site"
+	"github.com/pawl-dev/pawl/pipeline"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -111,35 +110,22 @@ func count(ctx context.Context, b backend, sum *Summary) error {
 }
 
 // export writes the results to a file, whole or not at all.
-func export(ctx context.Context, b backend, out string, each func(Record)) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(out), filepath.Base(out)+".*")
+func export(ctx context.Context, b backend, out string, each func(Record)) error {
+	err := pipeline.WriteFile(out, 0o644, func(w io.Writer) error {
+		for m, err := range b.List(ctx, store.Filter{Topic: Pages}) {
+			if err != nil {
+				return err
+			}
+			var r Record
+			if err := json.Unmarshal(m.Body, &r); err != nil {
+				return fmt.Errorf("page %s: %w", m.ID, err)
+			}
+			each(r)
+			_, _ = w.Write(append(m.Body, '\n')) // WriteFile reports it
+		}
+		return nil
+	})
 	if err != nil {
-		return fmt.Errorf("write pages: %w", err)
-	}
-	defer func() {
-		if err != nil {
-			_ = f.Close()
-			_ = os.Remove(f.Name())
-		}
-	}()
-	w := bufio.NewWriter(f)
-	for m, err := range b.List(ctx, store.Filter{Topic: Pages}) {
-		if err != nil {
-			return fmt.Errorf("read pages: %w", err)
-		}
-		var r Record
-		if err := json.Unmarshal(m.Body, &r); err != nil {
-			return fmt.Errorf("read page %s: %w", m.ID, err)
-		}
-		each(r)
-		_, _ = w.Write(append(m.Body, '\n')) // Flush reports it
-	}
-	for _, step := range []func() error{w.Flush, f.Sync, f.Close} {
-		if err := step(); err != nil {
-			return fmt.Errorf("write pages: %w", err)
-		}
-	}
-	if err := os.Rename(f.Name(), out); err != nil {
 		return fmt.Errorf("write pages: %w", err)
 	}
 	return nil

@@ -15,6 +15,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/dispatch"
 	"github.com/pawl-dev/pawl/internal/demo/site"
+	"github.com/pawl-dev/pawl/pipeline"
 	"github.com/pawl-dev/pawl/policy"
 	"github.com/pawl-dev/pawl/store"
 )
@@ -168,13 +169,6 @@ func begin(ctx context.Context, b backend, c Config) (Run, error) {
 	} else if len(stats) > 0 && stats[0].Appended > 0 {
 		return c.Run, fmt.Errorf("the store: %w, by a run of another folder", ErrStarted)
 	}
-	text, err = json.Marshal(c.Run)
-	if err != nil {
-		return c.Run, err
-	}
-	// Written beside and renamed: a run that dies here has not been started.
-	if err := os.WriteFile(file+".new", append(text, '\n'), 0o644); err != nil {
-		return c.Run, err
-	}
-	return c.Run, os.Rename(file+".new", file)
+	// A run that dies in it has not been started.
+	return c.Run, pipeline.WriteFile(file, 0o644, func(w io.Writer) error { return json.NewEncoder(w).Encode(c.Run) })
 }

@@ -1,16 +1,16 @@
 package convert
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
+	"io"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/pipeline"
 )
 
 // fileState is a file in state.json.
@@ -70,19 +70,18 @@ func (r *run) exportLoop(stop <-chan struct{}) {
 // export writes state.json and failed_report.json from the records. Both are replaced as wholes, and neither is
 // ever held in memory.
 func (r *run) export(ctx context.Context) error {
-	state, err := create(filepath.Join(r.out, "state.json"))
-	if err != nil {
-		return err
-	}
-	defer state.abandon()
-	report, err := create(filepath.Join(r.out, "failed_report.json"))
-	if err != nil {
-		return err
-	}
-	defer report.abandon()
+	return pipeline.WriteFile(filepath.Join(r.out, "state.json"), 0o644, func(state io.Writer) error {
+		return pipeline.WriteFile(filepath.Join(r.out, "failed_report.json"), 0o644, func(report io.Writer) error {
+			return r.report(ctx, state, report)
+		})
+	})
+}
+
+// report leaves errors of its writers to whoever flushes them.
+func (r *run) report(ctx context.Context, state, report io.Writer) error {
 	now := time.Now().UTC()
-	state.print(`{"version":%d,"run":%s,"updated_at":%s,"files":{`, stateIs, text(r.id), stamp(now))
-	report.print(`{"generated_at":%s,"failed":[`, stamp(now))
+	fmt.Fprintf(state, `{"version":%d,"run":%s,"updated_at":%s,"files":{`, stateIs, text(r.id), stamp(now))
+	fmt.Fprintf(report, `{"generated_at":%s,"failed":[`, stamp(now))
 	totals := map[string]int{}
 	n, failures := 0, 0
 	for m, err := range r.marks.ListMarks(ctx, r.scope, "") {
@@ -103,7 +102,7 @@ func (r *run) export(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		state.print("%s\n%s:%s", comma(n), text(rec.Path), line)
+		fmt.Fprintf(state, "%s\n%s:%s", comma(n), text(rec.Path), line)
 		n++
 		if rec.Error == "" || rec.Status == completed {
 			continue
@@ -113,7 +112,7 @@ func (r *run) export(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		report.print("%s\n%s", comma(failures), line)
+		fmt.Fprintf(report, "%s\n%s", comma(failures), line)
 		failures++
 	}
 	totals["files"] = n
@@ -121,12 +120,9 @@ func (r *run) export(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	state.print("\n},\"totals\":%s}\n", counts)
-	report.print("\n]}\n")
-	if err := report.commit(); err != nil {
-		return err
-	}
-	return state.commit()
+	fmt.Fprintf(state, "\n},\"totals\":%s}\n", counts)
+	fmt.Fprint(report, "\n]}\n")
+	return nil
 }
 
 func comma(n int) string {
@@ -142,38 +138,3 @@ func text(s string) string {
 }
 
 func stamp(t time.Time) string { return text(t.Format(time.RFC3339Nano)) }
-
-// replacement is a file that takes the place of another when it is whole.
-type replacement struct {
-	file *os.File
-	w    *bufio.Writer
-	name string
-}
-
-func create(name string) (*replacement, error) {
-	f, err := os.Create(name + ".pawl-tmp")
-	if err != nil {
-		return nil, err
-	}
-	return &replacement{f, bufio.NewWriterSize(f, 64<<10), name}, nil
-}
-
-func (r *replacement) print(format string, args ...any) {
-	_, _ = fmt.Fprintf(r.w, format, args...) // an error stays in the writer, and commit reports it
-}
-
-func (r *replacement) commit() error {
-	if err := r.w.Flush(); err != nil {
-		return err
-	}
-	if err := r.file.Close(); err != nil {
-		return err
-	}
-	return os.Rename(r.file.Name(), r.name)
-}
-
-func (r *replacement) abandon() {
-	if r.file.Close() == nil { // it was not committed
-		_ = os.Remove(r.file.Name())
-	}
-}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/pipeline"
 	"github.com/pawl-dev/pawl/pipeline/convert/doc"
 	"github.com/pawl-dev/pawl/pipeline/convert/llm"
 )
@@ -114,16 +115,15 @@ func readFile(name string) ([]byte, error) {
 	return data, pawl.OfKind("Input", err)
 }
 
-// writeFile replaces a file by a whole one.
+// writeFile replaces a file in a folder that need not be there yet.
 func writeFile(name, text string) error {
 	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 		return err
 	}
-	temp := name + ".pawl-tmp"
-	if err := os.WriteFile(temp, []byte(text), 0o644); err != nil {
+	return pipeline.WriteFile(name, 0o644, func(w io.Writer) error {
+		_, err := io.WriteString(w, text)
 		return err
-	}
-	return os.Rename(temp, name)
+	})
 }
 
 // fail records what went wrong, and says what the runtime does about it.

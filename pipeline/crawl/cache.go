@@ -114,6 +114,7 @@ func (c *cache) put(u *url.URL, a *answer) {
 	if err != nil {
 		return
 	}
+	// Not pipeline.WriteFile: syncing each page costs more than fetching again what a power cut took; get notices it.
 	_, err = f.Write(c.zip.EncodeAll(a.body, append(head, '\n')))
 	if err = errors.Join(err, f.Close()); err == nil {
 		err = os.Rename(f.Name(), at)

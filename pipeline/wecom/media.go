@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/pawl-dev/pawl/pipeline"
@@ -48,22 +47,15 @@ func (c *client) saveMedia(ctx context.Context, id, to string) (n int64, err err
 	if info, err := os.Stat(to); err == nil && !info.Mode().IsRegular() {
 		return 0, refused(fmt.Errorf("%s is no file", to))
 	}
-	part, err := os.CreateTemp(filepath.Dir(to), ".pawl-media-*.part")
-	if err != nil {
-		return 0, refused(err)
+	var fetch error
+	err = pipeline.WriteFile(to, 0o644, func(w io.Writer) error {
+		n, fetch = c.media(ctx, id, w)
+		return fetch
+	})
+	if err != nil && fetch == nil {
+		err = refused(err)
 	}
-	defer func() { _ = os.Remove(part.Name()) }() // after the renaming it is not there
-	n, err = c.media(ctx, id, part)
-	if err == nil {
-		err = part.Chmod(0o644)
-	}
-	if err = errors.Join(err, part.Close()); err != nil {
-		return 0, err
-	}
-	if err := os.Rename(part.Name(), to); err != nil {
-		return 0, refused(err)
-	}
-	return n, nil
+	return n, err
 }
 
 // media fetches a file.

@@ -1,0 +1,46 @@
+package pipeline
+
+import (
+	"bufio"
+	"crypto/rand"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// WriteFile replaces a file, or creates it with the given mode, by what write writes. Nobody ever sees half of it: the
+// content goes to another file in the same folder, is synced, and then takes the name. Where an error is returned, the
+// file is as it was. The writer is buffered and keeps its first error, which WriteFile returns: write need not check
+// each call.
+func WriteFile(name string, mode fs.FileMode, write func(io.Writer) error) error {
+	dir := filepath.Dir(name)
+	part := filepath.Join(dir, ".pawl-"+rand.Text()+".part") // two writers of one file do not mix
+	f, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return err
+	}
+	w := bufio.NewWriterSize(f, 64<<10)
+	if err = write(w); err == nil {
+		err = errors.Join(w.Flush(), f.Sync())
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(part, name)
+	}
+	if err != nil {
+		_ = os.Remove(part)
+		return err
+	}
+	return syncDir(dir)
+}
+
+// syncDir makes a renaming durable. Systems that cannot sync a folder need not: there it is no error.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return nil //nolint:nilerr // a folder that one may write to, but not read
+	}
+	_ = d.Sync()
+	return d.Close()
+}
