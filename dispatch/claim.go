@@ -146,7 +146,7 @@ func (d *Dispatcher) claim(p plan) {
 	cancel()
 	d.called("claim", began, len(ds), err)
 	if err == nil {
-		err = d.check(p, ds)
+		err = d.check(ds)
 	}
 	if err != nil {
 		if d.endsRun(err) {
@@ -168,7 +168,7 @@ func (d *Dispatcher) claim(p plan) {
 }
 
 // check makes sure of what the store promises and everything here relies on.
-func (d *Dispatcher) check(p plan, ds []pawl.Delivery) error {
+func (d *Dispatcher) check(ds []pawl.Delivery) error {
 	for i := range ds {
 		if d.byName[ds[i].Topic] == nil {
 			return &store.Error{Op: "claim", Code: store.ErrInvalid,

@@ -220,9 +220,9 @@ func TestBatchAsksAboutAnItem(t *testing.T) {
 // A policy is replaced while work waits for its repetition.
 func TestLivePolicyIsReplaced(t *testing.T) {
 	bubble(t, func(r *rig) {
-		built, err := policy.NewMatrixWith(nil)
+		built, err := policy.NewMatrix(nil)
 		equal(r, err, nil)
-		stricter, err := policy.NewMatrixWith(nil, policy.Override{Match: policy.Match{Kind: "Own"},
+		stricter, err := policy.NewMatrixOf(nil, nil, policy.Override{Match: policy.Match{Kind: "Own"},
 			MaxAttempts: new(3), Origin: "here"})
 		equal(r, err, nil)
 		live := policy.NewLive(built)

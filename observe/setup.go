@@ -23,21 +23,10 @@ const LevelCritical = slog.LevelError + 4
 // of them is true.
 var killSwitches = []string{"PAWL_DISABLE_LOGS", "DISABLE_LOGS"}
 
-// Setup returns a logger that writes to w in a format, [Text] or [JSON], from a
-// level on: debug, info, warn, error or critical. With PAWL_DISABLE_LOGS=true, or
-// DISABLE_LOGS=true, in the environment it writes nothing.
-func Setup(w io.Writer, format, level string) (*slog.Logger, error) {
-	from, err := ParseLevel(level)
-	l, err2 := SetupAt(w, format, from)
-	if err := errors.Join(err, err2); err != nil {
-		return nil, err
-	}
-	return l, nil
-}
-
-// SetupAt is [Setup] with a level that may change while the logger is used
-// (slog.LevelVar).
-func SetupAt(w io.Writer, format string, from slog.Leveler) (*slog.Logger, error) {
+// Setup returns a logger that writes to w in a format, [Text] or [JSON], from a level on: one of [ParseLevel], or a
+// slog.LevelVar, which may change while the logger is used. With PAWL_DISABLE_LOGS=true, or DISABLE_LOGS=true, in the
+// environment it writes nothing.
+func Setup(w io.Writer, format string, from slog.Leveler) (*slog.Logger, error) {
 	off, err := disabled()
 	if err != nil {
 		return nil, err

@@ -12,7 +12,7 @@ import (
 
 func TestSetupWritesOurNames(t *testing.T) {
 	var b strings.Builder
-	l, err := observe.Setup(&b, observe.JSON, "info")
+	l, err := observe.Setup(&b, observe.JSON, slog.LevelInfo)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +34,7 @@ func TestSetupWritesOurNames(t *testing.T) {
 
 func TestSetupText(t *testing.T) {
 	var b strings.Builder
-	l, err := observe.Setup(&b, observe.Text, "WARN")
+	l, err := observe.Setup(&b, observe.Text, slog.LevelWarn)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func TestKillSwitch(t *testing.T) {
 			for value, silent := range map[string]bool{"true": true, "1": true, "false": false, "": false} {
 				t.Setenv(name, value)
 				var b strings.Builder
-				l, err := observe.Setup(&b, observe.JSON, "debug")
+				l, err := observe.Setup(&b, observe.JSON, slog.LevelDebug)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -61,7 +61,8 @@ func TestKillSwitch(t *testing.T) {
 				}
 			}
 			t.Setenv(name, "please")
-			if _, err := observe.Setup(nil, observe.JSON, "info"); err == nil || !strings.Contains(err.Error(), name) {
+			if _, err := observe.Setup(nil, observe.JSON, slog.LevelInfo); err == nil ||
+				!strings.Contains(err.Error(), name) {
 				t.Error(err)
 			}
 		})
@@ -69,10 +70,13 @@ func TestKillSwitch(t *testing.T) {
 }
 
 func TestSetupRefusesNonsense(t *testing.T) {
-	if _, err := observe.Setup(nil, "xml", "info"); err == nil {
+	if _, err := observe.Setup(nil, "xml", slog.LevelInfo); err == nil {
 		t.Error("format")
 	}
-	if _, err := observe.Setup(nil, observe.JSON, "loud"); err == nil {
+	if _, err := observe.ParseLevel("loud"); err == nil {
 		t.Error("level")
+	}
+	if level, err := observe.ParseLevel("WARN"); err != nil || level != slog.LevelWarn {
+		t.Error(level, err)
 	}
 }

@@ -31,16 +31,16 @@ func ExampleNewMatrix() {
 }
 
 // An operator is stricter with failing services. What would be weaker is refused.
-func ExampleNewMatrixWith() {
+func ExampleNewMatrixOf() {
 	services := policy.Match{Kind: policy.KindService}
-	_, err := policy.NewMatrixWith(nil, policy.Override{
+	_, err := policy.NewMatrixOf(nil, nil, policy.Override{
 		Match: services, MaxAttempts: new(20), Backoff: &policy.BackoffChange{Max: new(10 * time.Second)},
 		Origin: "pawl.yaml:7",
 	})
 	fmt.Println(err)
 
 	noJitter := func() float64 { return 0 }
-	m, err := policy.NewMatrixWith(noJitter, policy.Override{
+	m, err := policy.NewMatrixOf(noJitter, nil, policy.Override{
 		Match: services, MaxAttempts: new(3), Backoff: &policy.BackoffChange{Base: new(5 * time.Second)},
 		Origin: "pawl.yaml:7",
 	})

@@ -59,15 +59,8 @@ func (e *OverrideError) Error() string {
 	return fmt.Sprintf("overrides[%d].%s: %s", e.Index, e.Field, e.Why)
 }
 
-// NewMatrixWith returns the policy of [Builtin] and [Default] with overrides,
-// whose order does not matter. The jitter is drawn from random, as for
-// [NewMatrix]. Every problem is reported at once: the error joins an
-// [OverrideError] for each, in the order of the overrides.
-func NewMatrixWith(random func() float64, overrides ...Override) (*Matrix, error) {
-	return NewMatrixOf(random, nil, overrides...)
-}
-
-// NewMatrixOf is [NewMatrixWith] over [NewMatrix] of rules.
+// NewMatrixOf is [NewMatrix] with overrides, whose order does not matter. Every problem is reported at once: the error
+// joins an [OverrideError] for each, in the order of the overrides.
 func NewMatrixOf(random func() float64, rules []Rule, overrides ...Override) (*Matrix, error) {
 	m, err := NewMatrix(random, rules...)
 	if err != nil {

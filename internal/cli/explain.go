@@ -35,7 +35,7 @@ holds a message of it. A program that uses the library alone says nothing.`,
 			if err != nil {
 				return err
 			}
-			t, err := partOf[store.Topics](s, s.opened, "explain a message")
+			t, err := partOf[store.Topics](s.opened, "explain a message")
 			if err != nil {
 				return err
 			}

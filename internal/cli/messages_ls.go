@@ -81,7 +81,7 @@ func (s *session) listMessages(ctx context.Context, f *messageFilter) error {
 	}
 	var records iter.Seq2[store.Record, error]
 	if f.state == string(store.IsDead) {
-		d, err := partOf[store.DeadLetters](s, opened, "list dead letters")
+		d, err := partOf[store.DeadLetters](opened, "list dead letters")
 		if err != nil {
 			return err
 		}
@@ -93,7 +93,7 @@ func (s *session) listMessages(ctx context.Context, f *messageFilter) error {
 			records = d.Dead(ctx, filter)
 		}
 	} else {
-		i, err := partOf[store.Looker](s, opened, "list messages")
+		i, err := partOf[store.Looker](opened, "list messages")
 		if err != nil {
 			return err
 		}

@@ -41,7 +41,7 @@ func (s *session) migrator(ctx context.Context, look bool) (store.Migrator, erro
 	if err != nil {
 		return nil, err
 	}
-	return partOf[store.Migrator](s, opened, "migrate")
+	return partOf[store.Migrator](opened, "migrate")
 }
 
 func (s *session) migrateUp() *cobra.Command {

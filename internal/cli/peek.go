@@ -32,7 +32,7 @@ A store that does not tell what other processes hold (Kafka) shows that, too.`,
 					return cannot(err, "peek into topic %s", args[0])
 				}
 			}
-			i, err := partOf[store.Looker](s, opened, "peek")
+			i, err := partOf[store.Looker](opened, "peek")
 			if err != nil {
 				return err
 			}

@@ -171,7 +171,7 @@ func part[T any](ctx context.Context, s *session, what string) (T, error) {
 		var none T
 		return none, err
 	}
-	return partOf[T](s, opened, what)
+	return partOf[T](opened, what)
 }
 
 // partOrMake is part for a command that brings work: it makes an embedded store that is not there.
@@ -181,10 +181,10 @@ func partOrMake[T any](ctx context.Context, s *session, what string) (T, error) 
 		var none T
 		return none, err
 	}
-	return partOf[T](s, opened, what)
+	return partOf[T](opened, what)
 }
 
-func partOf[T any](s *session, opened store.Store, what string) (T, error) {
+func partOf[T any](opened store.Store, what string) (T, error) {
 	t, ok := store.As[T](opened)
 	if !ok {
 		err := &store.Error{Op: what, Code: store.ErrUnsupported}

@@ -199,7 +199,7 @@ func (s *session) daemonLogger(c *config.Config, level *slog.LevelVar) (*slog.Lo
 		return nil, err
 	}
 	level.Set(from)
-	logger, err := observe.SetupAt(redacting{s}, c.Log.Format, level)
+	logger, err := observe.Setup(redacting{s}, c.Log.Format, level)
 	if err != nil {
 		return nil, &problem{code: exitUsage, what: "cannot log", err: err, next: "correct the environment"}
 	}

@@ -220,7 +220,8 @@ func (d *Doctor) clock(ctx context.Context, s store.Store) {
 	defer cancel()
 	began := time.Now()
 	k, local := store.As[store.Pinger](s)
-	theirs, err := began, error(nil)
+	var err error
+	theirs := began
 	if local {
 		err = k.Ping(ctx)
 	} else {

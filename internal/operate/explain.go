@@ -80,7 +80,7 @@ func Explain(ctx context.Context, s store.Store, i store.Looker, t store.Topics,
 	case store.Delayed:
 		err = x.delayed(ctx, t)
 	case store.IsDead:
-		err = x.dead(ctx)
+		x.dead(ctx)
 	case store.Acked:
 		err = x.acked(ctx, t)
 	default:

@@ -202,7 +202,7 @@ func (p *Replayed) in(r *store.Record) string {
 	return fmt.Sprintf("%s and is replayed, time %d, at %s%s", from, r.Replays, UTC(*p.At), by)
 }
 
-func (x *explaining) dead(ctx context.Context) error {
+func (x *explaining) dead(ctx context.Context) {
 	r := x.record
 	rule := ""
 	// The last attempt is not why, where somebody skipped it, or it was parked.
@@ -214,12 +214,12 @@ func (x *explaining) dead(ctx context.Context) error {
 		counted(r.Attempts, "failed attempt"), replayed(r), r.Reason, rule)
 	x.then(time.Time{}, "nothing by itself; to read it: pawl dead show "+x.ID+", to try again: pawl dead replay "+x.ID)
 	if r.Kind != pawl.KindParked || r.Reason != store.ParkedReason {
-		return nil
+		return
 	}
 	first := parkedBehind(ctx, x.store, r)
 	if first == nil {
 		x.Why += "; no such letter is found by now"
-		return nil
+		return
 	}
 	x.BlockedBy = first.ID
 	x.Why += fmt.Sprintf("; that is %s, which died at %s%s", first.ID, UTC(first.DeadAt), Because(first.Reason))
@@ -227,7 +227,6 @@ func (x *explaining) dead(ctx context.Context) error {
 		fmt.Sprintf(
 			"nothing by itself; to read the one before it: pawl dead show %s, to try again both, that one first: pawl dead replay %s %s",
 			first.ID, first.ID, x.ID))
-	return nil
 }
 
 // parkedBehind finds the dead letter that a parked one waited behind: the first of

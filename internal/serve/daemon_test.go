@@ -76,7 +76,7 @@ func reloading(t *testing.T, text string) (d *Daemon, logs *logBook) {
 		},
 		metrics: metrics,
 	}
-	m, err := policy.NewMatrixWith(nil, d.Config.Overrides...)
+	m, err := policy.NewMatrixOf(nil, nil, d.Config.Overrides...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -103,11 +103,11 @@ func messageField(name []byte) string {
 func (s *scanner) messageValue(field string, d *Draft) {
 	switch field {
 	case "topic":
-		d.Topic = string(s.text(nil))
+		d.Topic = string(s.text())
 	case "id":
-		d.ID = string(s.text(nil))
+		d.ID = string(s.text())
 	case "key":
-		d.Key = owned(s.text(nil))
+		d.Key = owned(s.text())
 	case "key_base64":
 		d.Key = s.base64()
 	case "priority":
@@ -123,7 +123,7 @@ func (s *scanner) messageValue(field string, d *Draft) {
 	case "delay_seconds":
 		d.Delay = s.seconds()
 	case "unique_key":
-		d.Unique.Key = string(s.text(nil))
+		d.Unique.Key = string(s.text())
 	case "unique_for_seconds":
 		d.Unique.For = s.uniqueFor()
 	}
@@ -136,7 +136,7 @@ func owned(b []byte) []byte { return append(make([]byte, 0, len(b)), b...) }
 func (s *scanner) body() []byte {
 	switch s.peek() {
 	case '"':
-		return owned(s.text(nil))
+		return owned(s.text())
 	case '{', '[':
 		begin := s.pos
 		s.skip()
@@ -152,7 +152,7 @@ func (s *scanner) body() []byte {
 func (s *scanner) base64() []byte {
 	s.peek()
 	at := s.pos
-	text := s.text(nil)
+	text := s.text()
 	if s.err != nil {
 		return nil
 	}
@@ -176,7 +176,7 @@ func (s *scanner) headers() map[string]string {
 			s.fail(at, "more than %d headers", pawl.MaxHeaders)
 			return
 		}
-		h[key] = string(s.text(nil))
+		h[key] = string(s.text())
 	})
 	return h
 }
@@ -220,7 +220,7 @@ func (s *scanner) uniqueFor() time.Duration {
 func (s *scanner) time() time.Time {
 	s.peek()
 	at := s.pos
-	text := s.text(nil)
+	text := s.text()
 	if s.err != nil {
 		return time.Time{}
 	}

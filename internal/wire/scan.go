@@ -94,7 +94,7 @@ func (s *scanner) fields(field func(name []byte, at int)) {
 			s.unexpected("a field name in double quotes")
 			return
 		}
-		name := s.text(nil)
+		name := s.text()
 		if !s.take(':', "after a field name") {
 			return
 		}
@@ -160,7 +160,7 @@ func (s *scanner) skip() {
 	switch c := s.peek(); {
 	case s.err != nil:
 	case c == '"':
-		s.text(nil)
+		s.text()
 	case c == '{':
 		s.fields(func([]byte, int) { s.skip() })
 	case c == '[':
@@ -221,27 +221,28 @@ func (s *scanner) digits() bool {
 }
 
 // text reads a string. The result is part of the line where nothing in it is
-// escaped, and else is appended to dst.
-func (s *scanner) text(dst []byte) []byte {
+// escaped, and a copy otherwise.
+func (s *scanner) text() []byte {
 	if s.peek() != '"' {
 		s.unexpected("a text in double quotes")
 		return nil
 	}
 	s.pos++
-	begin, copied := s.pos, false
+	begin := s.pos
+	var dst []byte // what came before begin, if something in it was escaped
 	for s.pos < len(s.data) {
 		switch c := s.data[s.pos]; {
 		case c == '"':
 			part := s.data[begin:s.pos]
 			s.pos++
-			if !copied {
+			if dst == nil {
 				return part
 			}
 			return append(dst, part...)
 		case c == '\\':
 			dst = append(dst, s.data[begin:s.pos]...)
 			dst = s.escape(dst)
-			begin, copied = s.pos, true
+			begin = s.pos
 		case c < ' ':
 			s.fail(s.pos, "a control character (%#02x) in a text must be written as \\u%04x", c, c)
 		case c < utf8.RuneSelf:

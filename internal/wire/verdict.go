@@ -106,15 +106,15 @@ func (s *scanner) verdictValue(name string, v *Verdict) {
 	}
 	switch name {
 	case "id":
-		v.ID = string(s.text(nil))
+		v.ID = string(s.text())
 	case "token":
-		v.Token = string(s.text(nil))
+		v.Token = string(s.text())
 	case "verdict":
-		v.Verdict = string(s.text(nil))
+		v.Verdict = string(s.text())
 	case "reason":
-		v.Reason = string(s.text(nil))
+		v.Reason = string(s.text())
 	case "kind":
-		v.Kind = string(s.text(nil))
+		v.Kind = string(s.text())
 	case "after_seconds":
 		v.After = s.seconds()
 	case "hold_seconds":

@@ -26,8 +26,9 @@ module reads from it. Nothing is stored, and no link is followed. A redirect is 
 }
 
 func try(ctx context.Context, in *pipeline.Invocation) error {
-	o, err := defaults(), error(nil)
+	o := defaults()
 	if file := in.Flags.Text("module"); file != "" {
+		var err error
 		if o, _, err = moduleOptions(in, file); err != nil {
 			return usage(err)
 		}

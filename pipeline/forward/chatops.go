@@ -50,7 +50,7 @@ func (f *forwarder) obey(ctx context.Context, m *message, c command, p person) (
 	case c.name == "list_rules":
 		return f.listRules(ctx, m, p)
 	case m.Chat.private():
-		return f.setPrivately(ctx, m, c, p)
+		return f.setPrivately(ctx, c, p)
 	}
 	may, err := f.may(ctx, m.Chat.ID, p)
 	switch {
@@ -132,7 +132,7 @@ func (f *forwarder) setPriority(ctx context.Context, id int64, priority int, p p
 }
 
 // setPrivately is the form with the number of a rule.
-func (f *forwarder) setPrivately(ctx context.Context, m *message, c command, p person) (string, error) {
+func (f *forwarder) setPrivately(ctx context.Context, c command, p person) (string, error) {
 	say := texts(p.language)
 	words := strings.Fields(c.arg)
 	if len(words) == 0 {

@@ -63,7 +63,7 @@ func wrong(what string, args ...any) error {
 }
 
 // openRules are the rules of the pipeline that a command is about.
-func openRules(ctx context.Context, in *pipeline.Invocation, existing bool) (*rules, store.Store, error) {
+func openRules(ctx context.Context, in *pipeline.Invocation) (*rules, store.Store, error) {
 	name := in.Flags.Text("pipeline")
 	sections, err := in.Pipelines(Name)
 	if err != nil && name == "" {
@@ -79,7 +79,7 @@ func openRules(ctx context.Context, in *pipeline.Invocation, existing bool) (*ru
 			name = only
 		}
 	}
-	s, err := in.Open(ctx, "", existing)
+	s, err := in.Open(ctx, "", false)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -92,7 +92,7 @@ func openRules(ctx context.Context, in *pipeline.Invocation, existing bool) (*ru
 }
 
 func listCommand(ctx context.Context, in *pipeline.Invocation) error {
-	r, _, err := openRules(ctx, in, false)
+	r, _, err := openRules(ctx, in)
 	if err != nil {
 		return err
 	}
@@ -177,7 +177,7 @@ func addCommand(ctx context.Context, in *pipeline.Invocation) error {
 	if err := apply(in, &rule); err != nil {
 		return err
 	}
-	r, s, err := openRules(ctx, in, false)
+	r, s, err := openRules(ctx, in)
 	if err != nil {
 		return err
 	}
@@ -212,7 +212,7 @@ func named(ctx context.Context, in *pipeline.Invocation) (*rules, store.Store, *
 	if err != nil {
 		return nil, nil, nil, wrong("%v", err)
 	}
-	r, s, err := openRules(ctx, in, false)
+	r, s, err := openRules(ctx, in)
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -320,7 +320,7 @@ func testCommand(ctx context.Context, in *pipeline.Invocation) error {
 	if err != nil {
 		return wrong("--from: %v", err)
 	}
-	r, _, err := openRules(ctx, in, false)
+	r, _, err := openRules(ctx, in)
 	if err != nil {
 		return err
 	}

@@ -80,7 +80,7 @@ func (p *projection) look(ctx context.Context) {
 	if ctx.Err() != nil && err != nil && errors.Is(err, context.Canceled) {
 		return
 	}
-	was, _, _ := p.window.why()
+	was, _ := p.window.why()
 	if err == nil {
 		p.window.park(why)
 	}
@@ -281,7 +281,7 @@ func (p *projection) health(context.Context) pipeline.Health {
 	if now.standing.success.After(success) {
 		success = now.standing.success
 	}
-	_, level, _ := p.window.why()
+	_, level := p.window.why()
 	if level > 1 && now.search == "" {
 		now.search = "bulk requests fail"
 	}

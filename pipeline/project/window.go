@@ -89,10 +89,10 @@ func (w *window) park(why string) {
 	w.parked = why
 }
 
-func (w *window) why() (parked string, level int, success time.Time) {
+func (w *window) why() (parked string, level int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.parked, w.level, w.success
+	return w.parked, w.level
 }
 
 func (w *window) set(most int) {

@@ -13,7 +13,7 @@ import (
 // others end as it does, for it has all that they have.
 func (p *projection) HandleBatch(ctx context.Context, ds []*pawl.Delivery) []error {
 	verdicts := make([]error, len(ds))
-	if parked, _, _ := p.window.why(); parked != "" {
+	if parked, _ := p.window.why(); parked != "" {
 		return fill(verdicts, pawl.Release(time.Second, parked))
 	}
 	st, err := p.state(ctx)
