@@ -20,15 +20,9 @@ const (
 // new one: carried back in the order of each key, under the same ids. It goes on from
 // wherever an earlier one ended. Afterwards the topic is copied again.
 func (t *Traffic) RollBack(ctx context.Context, topic string, m Moving) (*Moved, error) {
-	began := time.Now()
-	p, err := t.planned(ctx, topic)
+	p, done, finish, err := t.begin(ctx, topic)
 	if err != nil {
 		return nil, err
-	}
-	done := &Moved{Topic: topic}
-	finish := func(err error) (*Moved, error) {
-		done.Stage, done.Position, done.Seconds = p.Stage, p.Position, time.Since(began).Seconds()
-		return done, err
 	}
 	// First of all: while it is away nothing can be carried.
 	s, err := figures(ctx, t.to, p.InMirrored())

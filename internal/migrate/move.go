@@ -50,18 +50,24 @@ type Moved struct {
 	Seconds       float64 `json:"duration_seconds"`
 }
 
+// begin finds the plan of a topic. finish completes what has been done so far, which is returned with an error, too.
+func (t *Traffic) begin(ctx context.Context, topic string) (
+	p *mirror.Plan, done *Moved, finish func(error) (*Moved, error), err error,
+) {
+	began, done := time.Now(), &Moved{Topic: topic}
+	p, err = t.planned(ctx, topic)
+	return p, done, func(err error) (*Moved, error) {
+		done.Stage, done.Position, done.Seconds = p.Stage, p.Position, time.Since(began).Seconds()
+		return done, err
+	}, err
+}
+
 // CutOver puts the new store in charge of a topic. It goes on from wherever an earlier
 // one ended; what it returns along with an error is how far it is.
 func (t *Traffic) CutOver(ctx context.Context, topic string, m Moving) (*Moved, error) {
-	began := time.Now()
-	p, err := t.planned(ctx, topic)
+	p, done, finish, err := t.begin(ctx, topic)
 	if err != nil {
 		return nil, err
-	}
-	done := &Moved{Topic: topic}
-	finish := func(err error) (*Moved, error) {
-		done.Stage, done.Position, done.Seconds = p.Stage, p.Position, time.Since(began).Seconds()
-		return done, err
 	}
 	if p.Sample > 0 && p.Sample < 1 {
 		return nil, conflict("only a sample of it is copied", "stop, and copy all of it first", topic)

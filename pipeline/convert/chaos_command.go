@@ -2,12 +2,8 @@ package convert
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"net"
-	"net/http"
-	"time"
 
 	"github.com/pawl-dev/pawl/pipeline"
 	"github.com/pawl-dev/pawl/pipeline/convert/chaos"
@@ -62,26 +58,8 @@ func chaosLLM(ctx context.Context, in *pipeline.Invocation) error {
 			return usage("give a share from 0 to 1", "--%s is %v", name, p)
 		}
 	}
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", f.Text("listen"))
-	if err != nil {
-		return &pipeline.Error{What: "cannot listen", Err: err, Next: "choose another address with --listen"}
-	}
-	if !in.Quiet {
-		if _, err := fmt.Fprintf(in.Stderr,
-			"serving http://%s/v1 (openai) and http://%[1]s (anthropic); GET /truth tells what happened\n",
-			l.Addr()); err != nil {
-			return err
-		}
-	}
-	s := &http.Server{Handler: chaos.New(c), ReadHeaderTimeout: 10 * time.Second,
-		BaseContext: func(net.Listener) context.Context {
-			return ctx
-		}}
-	context.AfterFunc(ctx, func() { _ = s.Close() })
-	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
+	return pipeline.Simulate(ctx, in, chaos.New(c),
+		"serving http://%s/v1 (openai) and http://%[1]s (anthropic); GET /truth tells what happened")
 }
 
 func chaosFiles(_ context.Context, in *pipeline.Invocation) error {

@@ -2,12 +2,7 @@ package forward
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"net"
-	"net/http"
 	"strings"
-	"time"
 
 	"github.com/pawl-dev/pawl/pipeline"
 	"github.com/pawl-dev/pawl/pipeline/forward/sim"
@@ -40,26 +35,8 @@ func runSim(ctx context.Context, in *pipeline.Invocation) error {
 		return wrong("--chats goes from 1 to a million")
 	}
 	server := sim.New(sim.Config{Chats: int(n), Limits: in.Flags.Text("limits") == "on", Seed: uint64(in.Flags.Int("seed"))}) //nolint:gosec // any number will do
-	for _, f := range in.Flags.Texts("fault") {
-		name, value, ok := strings.Cut(f, "=")
-		if !ok {
-			return wrong("--fault is NAME=VALUE (got %q)", f)
-		}
-		if err := server.Fault(name, value); err != nil {
-			return &pipeline.Error{Code: pipeline.ExitUsage, What: "--fault is not right", Err: err, Next: seeHelp}
-		}
-	}
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", in.Flags.Text("listen"))
-	if err != nil {
-		return &pipeline.Error{What: "the simulator cannot listen", Err: err,
-			Next: "choose another address with --listen"}
-	}
-	_, _ = fmt.Fprintf(in.Stderr, "the simulator listens at http://%s\n", l.Addr())
-	s := &http.Server{Handler: server, ReadHeaderTimeout: 10 * time.Second}
-	stop := context.AfterFunc(ctx, func() { _ = s.Close() })
-	defer stop()
-	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+	if err := pipeline.SetFaults(in, server.Fault); err != nil {
 		return err
 	}
-	return nil
+	return pipeline.Simulate(ctx, in, server, "the simulator listens at http://%s")
 }

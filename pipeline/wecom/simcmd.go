@@ -2,11 +2,7 @@ package wecom
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net"
-	"net/http"
-	"strings"
 	"time"
 
 	"github.com/pawl-dev/pawl/pipeline"
@@ -57,21 +53,11 @@ func runSim(ctx context.Context, in *pipeline.Invocation) error {
 	if err != nil {
 		return &pipeline.Error{Code: pipeline.ExitUsage, What: "--aes-key", Err: err}
 	}
-	for _, text := range f.Texts("fault") {
-		name, value, ok := strings.Cut(text, "=")
-		if !ok {
-			return &pipeline.Error{Code: pipeline.ExitUsage, What: fmt.Sprintf("--fault is NAME=VALUE (got %q)", text)}
-		}
-		if err := server.Fault(name, value); err != nil {
-			return &pipeline.Error{Code: pipeline.ExitUsage, What: "--fault", Err: err}
-		}
+	if err := pipeline.SetFaults(in, server.Fault); err != nil {
+		return err
 	}
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", f.Text("listen"))
-	if err != nil {
-		return &pipeline.Error{What: "the simulator cannot listen", Err: err,
-			Next: "choose another address with --listen"}
-	}
-	_, _ = fmt.Fprintf(in.Stderr, "the simulator listens at http://%s\n", l.Addr())
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	if n := int(f.Int("users")); n > 0 {
 		account := sim.Account
 		if ids := f.Texts("account"); len(ids) > 0 {
@@ -79,13 +65,7 @@ func runSim(ctx context.Context, in *pipeline.Invocation) error {
 		}
 		go talk(ctx, server, account, n, f.Duration("every"))
 	}
-	s := &http.Server{Handler: server, ReadHeaderTimeout: 10 * time.Second}
-	stop := context.AfterFunc(ctx, func() { _ = s.Close() })
-	defer stop()
-	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
+	return pipeline.Simulate(ctx, in, server, "the simulator listens at http://%s")
 }
 
 // talk has users write until ctx ends.
