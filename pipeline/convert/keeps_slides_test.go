@@ -11,7 +11,8 @@ func pptx(t *testing.T, related []string, slides ...string) string {
 		"ppt/slideLayouts/l.xml", slide(shape(`<p:ph type="title"/>`, "", drawn("", "Click to add a title"))),
 		"ppt/notesSlides/n.xml", `<p:notes><p:cSld><p:spTree>` + shape(`<p:ph type="body" idx="1"/>`, "",
 			drawn("", "Say this.")) + `</p:spTree></p:cSld></p:notes>`,
-		"ppt/comments/c.xml", `<p:cmLst><p:cm authorId="0"><p:text>Really?</p:text></p:cm></p:cmLst>`,
+		"ppt/comments/c.xml", comments("Really?"), "ppt/comments/d.xml", comments("Two"),
+		"ppt/comments/e.xml", comments("Three"), "ppt/comments/f.xml", comments("Four"),
 		"ppt/commentAuthors.xml", `<p:cmAuthorLst><p:cmAuthor id="0" name="Ann"/></p:cmAuthorLst>`,
 		"ppt/charts/c.xml", chart}
 	list, rels := "", []string{"rA", "commentAuthors", "commentAuthors.xml"}
@@ -25,6 +26,10 @@ func pptx(t *testing.T, related []string, slides ...string) string {
 	parts = append(parts, "ppt/_rels/presentation.xml.rels", relations(rels...), "ppt/presentation.xml",
 		`<p:presentation><p:sldIdLst>`+list+`</p:sldIdLst></p:presentation>`)
 	return string(zipped(t, parts...))
+}
+
+func comments(text string) string {
+	return `<p:cmLst><p:cm authorId="0"><p:text>` + text + `</p:text></p:cm></p:cmLst>`
 }
 
 func slide(shapes string) string {
@@ -71,7 +76,9 @@ func pptxFormat(t *testing.T) format {
 			"[site](http://a.example/)\n",
 			"notes", pptx(t, []string{"rN", "notesSlide", "../notesSlides/n.xml"}, text),
 			"text\n\n### Notes:\n\nSay this.\n",
-			"comments", pptx(t, []string{"rK", "comments", "../comments/c.xml"}, text), "text\n\n> Ann: Really?\n",
+			"comments", pptx(t, []string{"rK", "comments", "../comments/f.xml", "rM", "comments", "../comments/d.xml",
+				"rO", "comments", "../comments/c.xml", "rP", "comments", "../comments/e.xml"}, text),
+			"text\n\n> Ann: Really?\n\n> Ann: Two\n\n> Ann: Three\n\n> Ann: Four\n",
 		),
 		marked: proofs("a.pptx", "numbers of slides (`--page-markers`)", pptx(t, nil, text, text),
 			"<!-- Slide number: 1 -->\n\ntext\n\n<!-- Slide number: 2 -->\n\ntext\n"),

@@ -4,6 +4,7 @@ package ooxml
 import (
 	"errors"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/pawl-dev/pawl/markdown"
@@ -33,14 +34,11 @@ func open(d doc.Document, fallback string) (*file, error) {
 		return nil, err
 	}
 	f := &file{Archive: a, d: d, w: new(markdown.Writer), main: fallback, rels: map[string]map[string]relation{}}
-	root, err := f.relations("")
-	if err != nil {
+	if _, err := f.relations(""); err != nil {
 		return nil, err
 	}
-	for _, r := range root {
-		if r.kind == "officeDocument" && a.Has(r.target) {
-			f.main = r.target
-		}
+	if main := f.related("", "officeDocument"); a.Has(main) {
+		f.main = main
 	}
 	if !a.Has(f.main) {
 		return nil, doc.Fail(doc.KindCorrupt, "it has no %s", f.main)
@@ -82,16 +80,25 @@ func (f *file) relations(part string) (map[string]relation, error) {
 	return rels, broken(part, s.Err)
 }
 
-// related is the first part that a part has a relation of a kind to; empty if there is none.
-func (f *file) related(part, kind string) string {
+// allRelated are the parts that a part has relations of a kind to, sorted.
+func (f *file) allRelated(part, kind string) []string {
 	rels, _ := f.relations(part)
-	best := ""
+	var all []string
 	for _, r := range rels {
-		if r.kind == kind && (best == "" || r.target < best) {
-			best = r.target
+		if r.kind == kind {
+			all = append(all, r.target)
 		}
 	}
-	return best
+	slices.Sort(all)
+	return all
+}
+
+// related is the first of them; empty if there is none.
+func (f *file) related(part, kind string) string {
+	if all := f.allRelated(part, kind); len(all) > 0 {
+		return all[0]
+	}
+	return ""
 }
 
 // tree reads a whole part; nil if it is not there.

@@ -386,12 +386,8 @@ func (s *deck) notes(part string) {
 
 // comments writes those of a slide, old and new ones.
 func (s *deck) comments(part string) {
-	rels, _ := s.relations(part)
-	for _, r := range rels {
-		if r.kind != "comments" {
-			continue
-		}
-		root, err := s.tree(r.target)
+	for _, target := range s.allRelated(part, "comments") {
+		root, err := s.tree(target)
 		if err != nil || root == nil {
 			continue
 		}

@@ -1,6 +1,8 @@
 package ooxml
 
 import (
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -62,7 +64,8 @@ func (f *file) wordStyles(part string) (map[string]wordStyle, error) {
 		}
 		styles[n.Attr("styleId")] = s
 	}
-	for id, s := range styles {
+	for _, id := range slices.Sorted(maps.Keys(styles)) { // always in one order: what one inherits, others may, too
+		s := styles[id]
 		for based, depth := s.based, 0; based != "" && depth < 10; depth++ {
 			b := styles[based]
 			if s.heading == 0 {
