@@ -89,6 +89,7 @@ func pdfFormat() format {
 			"tables by columns", shown("70 700 ii", "86 700 b", "70 685 li", "86 685 d"),
 			"| ii | b |\n| --- | --- |\n| li | d |\n",
 			"links", shown("70 600 a link"), "[a link](http://a.example/)\n",
+			"links", shown("70 600 a link that", "70 588 goes on"), "[a link that goes on](http://a.example/)\n",
 			"emphasis", pdfOf(`BT /F 10 Tf 70 700 Td (Some ) Tj /B 10 Tf (bold) Tj /F 10 Tf ( words) Tj ET`),
 			"Some **bold** words\n",
 			"code by its font", pdfOf(`BT /C 10 Tf 70 700 Td (if x:) Tj 0 -12 Td (    y) Tj 12 -12 Td (z) Tj ET`),

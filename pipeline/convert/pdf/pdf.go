@@ -93,7 +93,8 @@ type writer struct {
 	level  int       // of the heading; 0: it is none
 	list   []openList
 	marker string
-	prose  bool // a paragraph or an item is being written
+	link   string // that the text is in
+	prose  bool   // a paragraph or an item is being written
 }
 
 func (w *writer) page(all []line) {
@@ -213,6 +214,7 @@ func (w *writer) endParagraph() {
 			w.span(&l.cells[j], &skip, cut && j == len(l.cells)-1)
 		}
 	}
+	w.linkTo("")
 	w.w.End()
 	w.prose = false
 }
@@ -240,18 +242,27 @@ func (w *writer) span(s *span, skip *string, cut bool) {
 		if cut && i == len(s.parts)-1 {
 			t = strings.TrimSuffix(strings.TrimRight(t, " "), "-")
 		}
+		w.linkTo(p.link)
 		if p.link == "" {
 			w.emphasized(t, p.font)
-			continue
-		}
-		if i == 0 || s.parts[i-1].link != p.link {
-			w.w.Link(p.link, "")
-		}
-		w.w.Text(t)
-		if i+1 == len(s.parts) || s.parts[i+1].link != p.link {
-			w.w.EndLink()
+		} else {
+			w.w.Text(t)
 		}
 	}
+}
+
+// linkTo makes the text that follows a link to a target, or none if that is empty. A link goes on in the next line.
+func (w *writer) linkTo(target string) {
+	if target == w.link {
+		return
+	}
+	if w.link != "" {
+		w.w.EndLink()
+	}
+	if target != "" {
+		w.w.Link(target, "")
+	}
+	w.link = target
 }
 
 // emphasized writes text that is bold or italic. In headings and tables that is their look.
@@ -342,6 +353,7 @@ func (w *writer) table(rows []line) {
 			}
 			w.w.Cell(1, 1)
 			w.span(&r.cells[i], &none, false)
+			w.linkTo("")
 			w.w.EndCell()
 			at++
 		}
