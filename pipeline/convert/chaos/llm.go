@@ -4,9 +4,12 @@ package chaos
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"net/http"
 	"strings"
@@ -52,17 +55,23 @@ type Truth struct {
 type Server struct {
 	http.ServeMux
 
-	mu       sync.Mutex
-	config   Config
-	rand     *rand.Rand
-	truth    Truth
-	answered map[string]bool
-	began    time.Time
+	mu     sync.Mutex
+	config Config
+	rand   *rand.Rand
+	truth  Truth
+	asked  map[[sha256.Size]byte]*asked // by the text
+	began  time.Time
+}
+
+// asked is what the provider knows of a request that may be repeated.
+type asked struct {
+	chance   float64 // from 0 to 1: what becomes of its next attempt
+	answered bool
 }
 
 // New makes a provider.
 func New(c Config) *Server {
-	s := &Server{config: c, rand: rand.New(rand.NewPCG(c.Seed, c.Seed)), answered: map[string]bool{}}
+	s := &Server{config: c, rand: rand.New(rand.NewPCG(c.Seed, c.Seed)), asked: map[[sha256.Size]byte]*asked{}}
 	models := func(w http.ResponseWriter, _ *http.Request) {
 		s.mu.Lock()
 		s.truth.Validations++
@@ -114,8 +123,12 @@ type fate struct {
 	hang, oom bool
 }
 
-// decide draws a fate, so that one seed means one order of fates.
-func (s *Server) decide() fate {
+// goldenRatio, as the step from one chance to the next, spreads the failures of a request evenly over its attempts.
+const goldenRatio = 0.6180339887498949
+
+// decide draws a fate. The seed sets the order of refusals and latencies, and how the attempts of a request fail.
+// Those failures pass: unless most attempts are to fail, no request fails so often in a row that it is given up.
+func (s *Server) decide(text string) fate {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := &s.config
@@ -128,23 +141,36 @@ func (s *Server) decide() fate {
 	draw, delay := s.rand.Float64(), s.rand.NormFloat64()
 	latency := c.LatencyMean + time.Duration(delay*float64(c.LatencyStddev))
 	f := fate{status: http.StatusOK, latency: max(latency, c.LatencyMean/10)}
-	limited := draw < c.RateLimit
-	switch draw -= c.RateLimit; {
-	case c.Capacity > 0 && s.truth.InFlight > c.Capacity:
-		s.truth.OverCapacity++
+	over := c.Capacity > 0 && s.truth.InFlight > c.Capacity
+	if over || draw < c.RateLimit {
 		s.truth.RateLimited++
+		if over {
+			s.truth.OverCapacity++
+		}
 		f.status, f.latency = http.StatusTooManyRequests, c.LatencyMean/100
-	case limited:
-		s.truth.RateLimited++
-		f.status, f.latency = http.StatusTooManyRequests, c.LatencyMean/100
-	case draw < c.FailureRate:
+		return f
+	}
+	a := s.about(text)
+	_, a.chance = math.Modf(a.chance + goldenRatio)
+	switch share := a.chance * (1 - c.RateLimit); { // the shares are of all requests
+	case share < c.FailureRate:
 		f.status = http.StatusInternalServerError
-	case draw < c.FailureRate+c.Hang:
+	case share < c.FailureRate+c.Hang:
 		f.hang = true
-	case draw < c.FailureRate+c.Hang+c.OOM:
+	case share < c.FailureRate+c.Hang+c.OOM:
 		f.oom = true
 	}
 	return f
+}
+
+// about is what is known of a request with a text.
+func (s *Server) about(text string) *asked {
+	key := sha256.Sum256([]byte(text))
+	if s.asked[key] == nil {
+		r := rand.New(rand.NewPCG(s.config.Seed, binary.LittleEndian.Uint64(key[:])))
+		s.asked[key] = &asked{chance: r.Float64()}
+	}
+	return s.asked[key]
 }
 
 // request has the members that both formats share.
@@ -171,7 +197,8 @@ func (s *Server) complete(shape shape) http.HandlerFunc {
 			reply(w, http.StatusBadRequest, failure("invalid_request_error", "the request is no JSON of this format"))
 			return
 		}
-		f := s.decide()
+		text := q.Messages[len(q.Messages)-1].Content
+		f := s.decide(text)
 		defer s.change(func(t *Truth) { t.InFlight-- })
 		if f.hang {
 			s.change(func(t *Truth) { t.Hung++ })
@@ -194,12 +221,11 @@ func (s *Server) complete(shape shape) http.HandlerFunc {
 			reply(w, f.status, failure("api_error", "something went wrong"))
 			return
 		}
-		s.answer(r.Context(), w, &q, f.oom, shape)
+		s.answer(r.Context(), w, q.Model, text, f.oom, shape)
 	}
 }
 
-func (s *Server) answer(ctx context.Context, w http.ResponseWriter, q *request, oom bool, shape shape) {
-	text := q.Messages[len(q.Messages)-1].Content
+func (s *Server) answer(ctx context.Context, w http.ResponseWriter, model, text string, oom bool, shape shape) {
 	if oom {
 		s.change(func(t *Truth) { t.Oversized++ })
 		line := strings.Repeat("all work and no play ", 4096)
@@ -215,12 +241,13 @@ func (s *Server) answer(ctx context.Context, w http.ResponseWriter, q *request, 
 	s.truth.Answered++
 	s.truth.InputTokens += in
 	s.truth.OutputTokens += out
-	if s.answered[text] {
+	a := s.about(text)
+	if a.answered {
 		s.truth.Repeated++
 	}
-	s.answered[text] = true
+	a.answered = true
 	s.mu.Unlock()
-	reply(w, http.StatusOK, shape(q.Model, text, in, out))
+	reply(w, http.StatusOK, shape(model, text, in, out))
 }
 
 func (s *Server) change(f func(*Truth)) {
