@@ -165,7 +165,7 @@ func (a *alike) relative() int {
 		return end
 	case slashes > 1 && a.before() != ':' && p != strings.ToUpper(p):
 		return end
-	case slashes > 0 && topDomain(first) != "":
+	case slashes > 0 && isDomain(first):
 		return end
 	}
 	return 0
@@ -193,68 +193,40 @@ func isFile(name string) bool {
 }
 
 // opensFile tells words in front of a path.
-func opensFile(w string) bool {
-	switch strings.ToLower(w) {
-	case "open", "stat", "lstat", "fstat", "mkdir", "unlink", "unlinkat", "rename", "chdir", "chmod", "chown",
-		"opendir", "readdir",
-		"scandir", "rmdir", "remove", "file", "path", "directory", "dir", "folder", "readlink", "symlink", "truncate",
-		"utime", "openat":
-		return true
-	}
-	return false
-}
+var opensFile = inAnyCase(`
+	open stat lstat fstat mkdir unlink unlinkat rename chdir chmod chown opendir readdir scandir rmdir remove
+	file path directory dir folder readlink symlink truncate utime openat`)
 
 // isMedia tells the first words of types of media.
-func isMedia(w string) bool {
-	switch w {
-	case "application", "text", "image", "audio", "video", "multipart", "message", "font", "model":
-		return true
-	}
-	return false
-}
+var isMedia = among(`application text image audio video multipart message font model`)
 
 // isForge tells the hosts that paths of packages begin with.
-func isForge(w string) bool {
-	switch w {
-	case "github.com", "gitlab.com", "bitbucket.org", "golang.org", "google.golang.org", "gopkg.in",
-		"go.uber.org", "k8s.io",
-		"sigs.k8s.io", "modernc.org", "cloud.google.com", "go.opentelemetry.io", "go.etcd.io":
-		return true
-	}
-	return false
-}
+var isForge = among(`
+	github.com gitlab.com bitbucket.org golang.org google.golang.org gopkg.in go.uber.org k8s.io sigs.k8s.io
+	modernc.org cloud.google.com go.opentelemetry.io go.etcd.io`)
 
-// topDomain is the last label of the name of a host, if name looks like one.
-func topDomain(name string) string {
+// isDomain tells names of hosts by their last label.
+func isDomain(name string) bool {
 	last := strings.LastIndexByte(name, '.')
 	if last < 1 || strings.ToLower(name) != name {
-		return ""
-	}
-	switch top := name[last+1:]; top {
-	case "com", "org", "edu", "gov", "arpa", "localdomain":
-		return top
+		return false
 	}
 	first, _, _ := strings.Cut(name, ".")
-	switch first {
-	case "com", "org", "net", "io", "java", "javax", "jdk", "sun", "asp", "system", "self", "this", "de", "dev":
-		return "" // a package of Java, or the like
-	}
 	top := name[last+1:]
-	switch top {
-	case "net", "mil", "int", "info", "biz", "io", "dev", "cloud", "app", "tech", "online", "site", "xyz",
-		"local", "localhost", "internal", "svc", "lan", "home", "intranet", "corp", "cluster", "consul", "example",
-		"test", "invalid",
-		"onion", "eu", "de", "uk", "us", "fr", "nl", "ch", "cn", "jp", "ru", "au", "ca", "br", "se", "pl", "cz",
-		"dk", "fi":
-		return top
-	case "it", "es", "at", "be", "ie", "in", "kr", "tw", "hk", "sg", "nz", "mx", "co", "ai", "me", "tv", "ua", "tr",
-		"za", "gr", "pt":
-		if strings.Count(name, ".") > 1 {
-			return top
-		}
-	}
-	return ""
+	return plainDomains(top) ||
+		!startsPackage(first) && (domains(top) || wordDomains(top) && strings.Count(name, ".") > 1)
 }
+
+var (
+	plainDomains = among(`com org edu gov arpa localdomain`)
+	domains      = among(`
+		net mil int info biz io dev cloud app tech online site xyz local localhost internal svc lan home intranet
+		corp cluster consul example test invalid onion eu de uk us fr nl ch cn jp ru au ca br se pl cz dk fi`)
+	// wordDomains are words or endings of files, too.
+	wordDomains = among(`it es at be ie in kr tw hk sg nz mx co ai me tv ua tr za gr pt`)
+	// startsPackage tells the beginnings of packages of Java, and the like.
+	startsPackage = among(`com org net io java javax jdk sun asp system self this de dev`)
+)
 
 // host is the name of a host, with its port. One without a port ends in a usual
 // domain; one with a port has several labels, or is behind a word such as dial.
@@ -284,7 +256,7 @@ func (a *alike) host() int {
 		}
 	}
 	switch {
-	case name == "localhost" || topDomain(name) != "":
+	case name == "localhost" || isDomain(name):
 		return port
 	case port == end:
 		if rest := a.in[end:]; a.resolves() && (a.last != "lookup" || strings.HasPrefix(rest, ": no such host") ||
@@ -313,15 +285,9 @@ func (a *alike) behind(end int) int {
 }
 
 // dials tells words in front of an address.
-func dials(w string) bool {
-	switch strings.ToLower(w) {
-	case "tcp", "udp", "tcp4", "tcp6", "udp4", "udp6", "dial", "host", "to", "from", "at", "server", "broker", "node",
-		"upstream",
-		"peer", "addr", "address", "endpoint", "econnrefused", "econnreset", "etimedout", "via", "with":
-		return true
-	}
-	return false
-}
+var dials = inAnyCase(`
+	tcp udp tcp4 tcp6 udp4 udp6 dial host to from at server broker node upstream peer addr address endpoint
+	econnrefused econnreset etimedout via with`)
 
 // isMAC tells an address of hardware, which may have no digit.
 func isMAC(s string) bool {

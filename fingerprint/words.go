@@ -4,167 +4,94 @@ import "strings"
 
 // This file knows the words around what varies, and how words read.
 
-// isUnit tells units of numbers.
-func isUnit(w string) bool {
-	switch w {
-	case "ns", "us", "µs", "μs", "ms", "s", "m", "h", "d", "sec", "secs", "second", "seconds", "min", "mins",
-		"minute", "minutes",
-		"hour", "hours", "day", "days", "millisecond", "milliseconds", "microseconds",
-		"B", "b", "k", "K", "M", "G", "T", "kB", "KB", "MB", "GB", "TB", "KiB", "MiB", "GiB", "TiB", "Ki", "Mi", "Gi",
-		"byte", "bytes",
-		"week", "weeks", "month", "months", "year", "years", "PB", "PiB", "EiB", "Gb", "Mb", "kb", "Kb", "bit",
-		"bits", "bps",
-		"EUR", "USD", "GBP", "CHF", "JPY", "CNY", "RMB", "€", "£", "¥",
-		"Z", "x", "th", "st", "nd", "rd":
-		return true
+// among returns a function that tells the words of a list.
+func among(list string) func(w string) bool {
+	words := map[string]bool{}
+	for _, w := range strings.Fields(list) {
+		words[w] = true
 	}
-	return false
+	return func(w string) bool { return words[w] }
 }
+
+// inAnyCase is like among, for words in small letters, and tells them in capitals, too.
+func inAnyCase(list string) func(w string) bool {
+	tells := among(list)
+	return func(w string) bool { return tells(strings.ToLower(w)) }
+}
+
+// isUnit tells units of numbers.
+var isUnit = among(`
+	ns us µs μs ms s m h d sec secs second seconds min mins minute minutes hour hours day days millisecond
+	milliseconds microseconds B b k K M G T kB KB MB GB TB KiB MiB GiB TiB Ki Mi Gi byte bytes week weeks month
+	months year years PB PiB EiB Gb Mb kb Kb bit bits bps EUR USD GBP CHF JPY CNY RMB € £ ¥ Z x th st nd rd`)
 
 // isTimeWord tells words of a date, if a number follows.
-func isTimeWord(w string) bool {
-	switch w {
-	case "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
-		"January", "February", "March", "April", "June", "July", "August", "September", "October", "November",
-		"December",
-		"Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun",
-		"Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday":
-		return true
-	}
-	return false
-}
+var isTimeWord = among(`
+	Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec January February March April June July August September
+	October November December Mon Tue Wed Thu Fri Sat Sun Monday Tuesday Wednesday Thursday Friday Saturday
+	Sunday`)
 
 // isZone tells words behind a time.
-func isZone(w string) bool {
-	switch w {
-	case "UTC", "GMT", "CET", "CEST", "EST", "EDT", "PST", "PDT", "MSK", "CST", "CDT", "MST", "MDT", "BST", "IST",
-		"JST", "KST",
-		"WET", "WEST", "EET", "EEST", "HKT", "SGT", "AEST", "AEDT", "NZST", "NZDT", "AKST", "HST", "LMT", "AM", "PM",
-		"am", "pm":
-		return true
-	}
-	return isTimeWord(w)
-}
+func isZone(w string) bool { return zones(w) || isTimeWord(w) }
+
+var zones = among(`
+	UTC GMT CET CEST EST EDT PST PDT MSK CST CDT MST MDT BST IST JST KST WET WEST EET EEST HKT SGT AEST AEDT
+	NZST NZDT AKST HST LMT AM PM am pm`)
 
 // announcesCode tells words behind which a short number is a cause.
-func announcesCode(w string) bool {
-	if len(w) > len("StatusCode") {
-		return false
-	}
-	switch strings.ToLower(w) {
-	case "status", "code", "statuscode", "errcode", "http", "errno", "sqlstate", "exit":
-		return true
-	}
-	return false
-}
+var announcesCode = inAnyCase(`status code statuscode errcode http errno sqlstate exit`)
 
 // isMoney tells currencies in front of an amount.
-func isMoney(w string) bool {
-	switch w {
-	case "EUR", "USD", "GBP", "CHF", "JPY", "CNY", "RMB", "€", "£", "¥":
-		return true
-	}
-	return false
-}
+var isMoney = among(`EUR USD GBP CHF JPY CNY RMB € £ ¥`)
 
 // isRelease tells words behind the numbers of a version.
-func isRelease(w string) bool {
-	switch strings.ToLower(w) {
-	case "rc", "alpha", "beta", "pre", "dev", "snapshot", "release", "final", "ga", "post", "build", "patch",
-		"incompatible", "m":
-		return true
-	}
-	return false
-}
+var isRelease = inAnyCase(`
+	rc alpha beta pre dev snapshot release final ga post build patch incompatible m`)
 
 // isNaming tells words behind which a quoted name is the cause.
-func isNaming(w string) bool {
-	if len(w) > len("constraint") {
-		return false
-	}
-	switch strings.ToLower(w) {
-	case "key", "column", "table", "field", "constraint", "relation", "index", "attribute", "property", "reading",
-		"parameter",
-		"argument", "option", "module", "package", "function", "method", "class", "type", "schema", "database", "role",
-		"extension", "header", "command", "sequence", "view", "variable", "flag", "setting", "library",
-		"symbol", "trigger",
-		"procedure", "operator", "keyword", "element", "plugin", "policy", "scope", "feature", "scheme",
-		"encoding", "label":
-		return true
-	}
-	return false
-}
+var isNaming = inAnyCase(`
+	key column table field constraint relation index attribute property reading parameter argument option
+	module package function method class type schema database role extension header command sequence view
+	variable flag setting library symbol trigger procedure operator keyword element plugin policy scope feature
+	scheme encoding label`)
 
 // keepsValue tells keys whose value tells causes apart.
-func keepsValue(key string) bool {
-	switch strings.ToLower(key) {
-	case "code", "status", "reason", "error", "err", "type", "kind", "op", "method", "msg", "message", "cause", "event",
-		"level", "state":
-		return true
-	}
-	return false
-}
+var keepsValue = inAnyCase(`
+	code status reason error err type kind op method msg message cause event level state`)
 
 // isIdentity tells keys whose value says who or which one it was.
 func isIdentity(key string) bool {
-	switch key {
-	case "ID", "UUID", "GUID", "URL", "URI", "IP":
-		return true
-	}
-	if strings.HasSuffix(key, "Id") || strings.HasSuffix(key, "ID") {
-		return true
-	}
-	switch strings.ToLower(key) {
-	case "id", "uuid", "guid", "user", "username", "login", "name", "email", "mail", "tenant", "customer",
-		"account", "host",
-		"hostname", "ip", "addr", "address", "path", "file", "filename", "url", "uri", "session", "token",
-		"trace", "span",
-		"request", "key", "userid", "sessionid", "traceid", "spanid", "requestid", "clientid", "groupid", "orderid",
-		"tenantid",
-		"customerid", "accountid", "bucket", "object", "pod", "phone", "client", "remote", "peer", "instance":
-		return true
-	}
-	return false
+	return strings.HasSuffix(key, "Id") || strings.HasSuffix(key, "ID") || identities(key)
 }
+
+var identities = inAnyCase(`
+	id uuid guid user username login name email mail tenant customer account host hostname ip addr address path
+	file filename url uri session token trace span request key userid sessionid traceid spanid requestid
+	clientid groupid orderid tenantid customerid accountid bucket object pod phone client remote peer instance`)
 
 // isProse tells words that begin what is wrong, where a value could be: "email:
 // invalid" names no address.
 func isProse(w string) bool {
-	switch strings.ToLower(w) {
-	case "no", "not", "is", "was", "must", "cannot", "can", "could", "invalid", "missing", "required", "unknown",
-		"empty", "too",
-		"already", "denied", "forbidden", "null", "nil", "none", "undefined", "true", "false", "connection", "timeout",
-		"permission",
-		"access", "operation", "context", "value", "unexpected", "internal", "bad", "error", "unable", "lookup",
-		"dial", "read",
-		"write", "open", "stat", "eof", "deadline", "broken", "address", "network", "host", "server", "resource",
-		"service", "wrong",
-		"duplicate", "unsupported", "malformed", "illegal", "out", "does", "has", "should", "the", "a", "an",
-		"only", "wait",
-		"request", "response", "invalidated", "disk", "file", "quota", "limit", "rate", "conflict", "unauthorized",
-		"incorrect",
-		"unreachable", "unavailable", "down", "busy", "locked", "closed", "short", "long", "absent", "blank", "corrupt",
-		"in", "on",
-		"at", "i", "ssl", "tls", "http", "json", "sql", "parse", "syntax", "zero", "gone":
-		return true
-	}
-	return strings.HasSuffix(w, "ed") || strings.HasSuffix(w, "ing") || strings.HasSuffix(w, "able")
+	return prose(w) || strings.HasSuffix(w, "ed") || strings.HasSuffix(w, "ing") || strings.HasSuffix(w, "able")
 }
+
+var prose = inAnyCase(`
+	no not is was must cannot can could invalid missing required unknown empty too already denied forbidden
+	null nil none undefined true false connection timeout permission access operation context value unexpected
+	internal bad error unable lookup dial read write open stat eof deadline broken address network host server
+	resource service wrong duplicate unsupported malformed illegal out does has should the a an only wait
+	request response invalidated disk file quota limit rate conflict unauthorized incorrect unreachable
+	unavailable down busy locked closed short long absent blank corrupt in on at i ssl tls http json sql parse
+	syntax zero gone`)
 
 // isHexID tells hexadecimal digits that happen to be letters from words.
 func isHexID(w string) bool {
-	lower := strings.ToLower(w)
-	if w != lower && w != strings.ToUpper(w) {
-		return false
-	}
-	switch lower {
-	case "accede", "acceded", "beaded", "bedded", "cabbed", "dabbed", "decade", "deeded", "deface", "defaced",
-		"efface", "effaced", "fabaceae", "facade", "facaded", "fadded", "abaaed", "daffed", "baffed", "beefed",
-		"feeded", "decaf":
-		return false
-	}
-	return true
+	return (w == strings.ToLower(w) || w == strings.ToUpper(w)) && !hexWords(w)
 }
+
+var hexWords = inAnyCase(`
+	accede acceded beaded bedded cabbed dabbed decade deeded deface defaced efface effaced fabaceae facade
+	facaded fadded abaaed daffed baffed beefed feeded decaf`)
 
 // following has the letters that commonly follow each letter in the words of
 // programs and of English: 95 in 100 pairs of letters are among them, but only
