@@ -26,8 +26,12 @@ func commands() []pipeline.Command {
 			{Use: "init",
 				Short: "Make the outbox in a database, and print what the application's user has to be granted",
 				Run:   initCommand, Migrates: true,
-				Flags: []pipeline.Flag{{Name: "capture",
-					Doc: "print triggers that insert the changes of `TABLE`, for applications that cannot"}},
+				Flags: []pipeline.Flag{
+					{Name: "capture",
+						Doc: "print triggers that insert the changes of `TABLE`, for applications that cannot"},
+					{Name: "projection", Doc: "the projection `NAME` that they insert for; without it the one in the " +
+						"configuration file whose source is the table"},
+				},
 				Example: "  pawl project init --store postgres://owner@localhost/shop | sed s/ROLE/shop_app/ | psql shop"},
 			{Use: "ls", Short: "List the projections", Run: listCommand},
 			one("status", "Show how a projection stands", statusCommand),
@@ -57,13 +61,7 @@ func initCommand(ctx context.Context, in *pipeline.Invocation) error {
 		return err
 	}
 	if table := in.Flags.Text("capture"); table != "" {
-		rows, ok := store.As[store.Rows](s)
-		if !ok {
-			return &pipeline.Error{Code: pipeline.ExitUsage, What: "this store has no tables of an application",
-				Next: "name a PostgreSQL or SQLite database with --store"}
-		}
-		_, err = io.WriteString(in.Stdout, capture(rows.Dialect(), table))
-		return err
+		return captureCommand(in, s, table)
 	}
 	o, ok := store.As[store.Outbox](s)
 	if !ok {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"sync"
 	"time"
 
@@ -61,10 +60,14 @@ func rebuildCommand(ctx context.Context, in *pipeline.Invocation) error {
 		return err
 	}
 	if in.Flags.Bool("abort") {
-		if err := p.abort(ctx); errors.Is(err, errSwaps) {
+		switch err := p.abort(ctx); {
+		case errors.Is(err, errSwaps):
 			return &pipeline.Error{Code: pipeline.ExitConflict, What: "the rebuild of " + p.name + " is not aborted",
 				Err: err, Next: "let the daemon end it, and go back: pawl project rollback " + p.name}
-		} else if err != nil {
+		case errors.Is(err, errNoRebuild):
+			return &pipeline.Error{Code: pipeline.ExitConflict, What: "nothing of " + p.name + " was aborted",
+				Err: err, Next: "see how it stands: pawl project status " + p.name}
+		case err != nil:
 			return err
 		}
 		return in.Audit(ctx, p.store, "project rebuild", p.projection, 1, "aborted")
@@ -153,36 +156,4 @@ func rollbackCommand(ctx context.Context, in *pipeline.Invocation) error {
 			st.Previous)
 		return err
 	})
-}
-
-// capture prints triggers that insert the changes of a table into the outbox. They are a draft: names of the
-// id and of the version are for the reader to check.
-func capture(dialect, table string) string {
-	name := strings.ReplaceAll(strings.ReplaceAll(table, `"`, ""), ".", "_")
-	if dialect == "sqlite" {
-		return fmt.Sprintf(
-			`-- Put the columns of %[1]s into json_object, and its key in place of id. No version: changes are in the order of commits.
-CREATE TRIGGER pawl_%[2]s_insert AFTER INSERT ON %[1]s BEGIN
-	INSERT INTO pawl_outbox (projection, doc_id, op, doc) VALUES ('%[2]s', CAST(NEW.id AS TEXT), 'upsert', json_object('id', NEW.id));
-END;
-CREATE TRIGGER pawl_%[2]s_update AFTER UPDATE ON %[1]s BEGIN
-	INSERT INTO pawl_outbox (projection, doc_id, op, doc) VALUES ('%[2]s', CAST(NEW.id AS TEXT), 'upsert', json_object('id', NEW.id));
-END;
-CREATE TRIGGER pawl_%[2]s_delete AFTER DELETE ON %[1]s BEGIN
-	INSERT INTO pawl_outbox (projection, doc_id, op) VALUES ('%[2]s', CAST(OLD.id AS TEXT), 'delete');
-END;
-`, table, name)
-	}
-	return fmt.Sprintf(`-- Put the key of %[1]s in place of id. No version: changes are in the order of commits.
-CREATE OR REPLACE FUNCTION pawl_capture_%[2]s() RETURNS trigger LANGUAGE plpgsql AS $pawl$
-BEGIN
-	IF TG_OP = 'DELETE' THEN
-		INSERT INTO pawl_outbox (projection, doc_id, op) VALUES ('%[2]s', OLD.id::text, 'delete');
-	ELSE
-		INSERT INTO pawl_outbox (projection, doc_id, op, doc) VALUES ('%[2]s', NEW.id::text, 'upsert', to_jsonb(NEW));
-	END IF;
-	RETURN NULL;
-END $pawl$;
-CREATE TRIGGER pawl_capture AFTER INSERT OR UPDATE OR DELETE ON %[1]s FOR EACH ROW EXECUTE FUNCTION pawl_capture_%[2]s();
-`, table, name)
 }

@@ -385,6 +385,9 @@ func TestAbort(t *testing.T) {
 		st, err := p.begin(r.t.Context())
 		r.ok(err)
 		r.ok(p.abort(r.t.Context()))
+		if err := p.abort(r.t.Context()); !errors.Is(err, errNoRebuild) {
+			r.t.Errorf("an abort without a rebuild: %v", err)
+		}
 		if names, err := p.search.named(r.t.Context(), p.alias); err != nil || slices.Contains(names, st.Target) {
 			r.t.Errorf("after the abort there are %v, %v", names, err)
 		}

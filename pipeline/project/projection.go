@@ -73,10 +73,13 @@ func limitsOf(s pipeline.Section) limits {
 	}
 }
 
+// projectionOf is what writers insert in the column projection.
+func projectionOf(name string, s pipeline.Section) string { return cmp.Or(s.Text("projection"), name) }
+
 // newProjection makes a projection of its section. It asks nobody yet.
 func newProjection(name string, s pipeline.Section) (*projection, error) {
 	p := &projection{
-		name: name, projection: cmp.Or(s.Text("projection"), name), alias: s.Section("sink").Text("index"),
+		name: name, projection: projectionOf(name, s), alias: s.Section("sink").Text("index"),
 		lease:    time.Duration(s.Int("lease_seconds")) * time.Second,
 		deadline: time.Duration(s.Int("max_processing_seconds")) * time.Second, gcDeletes: s.Duration("gc_deletes"),
 		log: slog.Default(), redact: func(s string) string { return s }, window: &window{}, figures: &figures{},

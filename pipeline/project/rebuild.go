@@ -258,16 +258,21 @@ func (p *projection) finish(ctx context.Context, st *state) error {
 	return p.put(ctx, st)
 }
 
-var errSwaps = errors.New("the rebuild was found equal, and the alias moves to its index or has moved already")
+var (
+	errSwaps     = errors.New("the rebuild was found equal, and the alias moves to its index or has moved already")
+	errNoRebuild = errors.New("no rebuild is under way")
+)
 
 // abort ends a rebuild and removes its target, unless searches may go there already: the verdict is stored before
 // the alias moves.
 func (p *projection) abort(ctx context.Context) error {
 	st, err := p.state(ctx)
-	if err != nil || st.Target == "" {
+	switch {
+	case err != nil:
 		return err
-	}
-	if st.Verdict == equal {
+	case st.Target == "":
+		return errNoRebuild
+	case st.Verdict == equal:
 		return errSwaps
 	}
 	target := st.Target

@@ -1,0 +1,76 @@
+package project
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/pawl-dev/pawl/pipeline"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// captures returns what init --capture prints for a table, with these projections in the configuration.
+func (r *rig) captures(table, projection string, sections map[string]pipeline.Section) (string, error) {
+	var out bytes.Buffer
+	values := map[string]any{"capture": table, "projection": projection}
+	in := &pipeline.Invocation{
+		Flags: pipeline.NewValues(commands()[0].Commands[0].Flags, values, nil), Stdout: &out,
+		Open:      func(context.Context, string, bool) (store.Store, error) { return r.store, nil },
+		Pipelines: func(string) (map[string]pipeline.Section, error) { return sections, nil },
+	}
+	err := initCommand(r.t.Context(), in)
+	return out.String(), err
+}
+
+// The triggers insert for the projection, and what they insert is what the source of the projection has.
+func TestCapture(t *testing.T) {
+	onBoth(t, func(r *rig) {
+		script, err := r.captures("products", "", map[string]pipeline.Section{"search": r.section()})
+		r.ok(err)
+		r.exec(script)
+		r.exec(script) // it can be repeated
+		r.daemon()
+		r.exec(`INSERT INTO products (id, name, version) VALUES (1, 'lamp', 4), (2, 'chair', 1), (3, 'table', 1)`)
+		r.drained()
+		r.exec(`UPDATE products SET name = 'big lamp', version = 5 WHERE id = 1`)
+		r.exec(`UPDATE products SET id = 7, version = 2 WHERE id = 2`)
+		r.exec(`DELETE FROM products WHERE id = 3`)
+		r.drained()
+		r.equal()
+		if n := len(r.index()); n != 2 {
+			r.t.Errorf("%d documents, want 2: %v", n, r.index())
+		}
+	})
+}
+
+// Without a source the triggers are a draft, which names the projection all the same; where that is not clear, it asks.
+func TestCaptureNames(t *testing.T) {
+	r := newRig(t, false)
+	r.values["source"] = object("source", nil)
+	one := map[string]pipeline.Section{"search": r.section()}
+	two := map[string]pipeline.Section{"search": r.section(), "other": r.section()}
+	for name, tt := range map[string]struct {
+		projection string
+		sections   map[string]pipeline.Section
+		want       string
+	}{
+		"the only one":     {"", one, r.alias},
+		"named":            {"other", two, "other"},
+		"no configuration": {"", nil, "products"},
+		"two":              {"", two, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			script, err := r.captures("products", tt.projection, tt.sections)
+			if tt.want == "" {
+				if err == nil || !strings.Contains(err.Error(), "not clear") {
+					t.Fatalf("%v; it printed %s", err, script)
+				}
+				return
+			}
+			if err != nil || strings.Count(script, "SELECT '"+tt.want+"'") != 4 {
+				t.Errorf("%v; %s", err, script)
+			}
+		})
+	}
+}
