@@ -17,10 +17,20 @@ import (
 // remake deletes a topic and makes it again.
 func remake(t testing.TB, admin *kadm.Client, wire string) {
 	t.Helper()
+	drop(t, admin, wire)
+	create(t, admin, wire, 1)
+}
+
+// drop deletes a topic, and waits until the brokers do not take records for it any more.
+func drop(t testing.TB, admin *kadm.Client, wire string) {
+	t.Helper()
 	if _, err := admin.DeleteTopic(t.Context(), wire); err != nil {
 		t.Fatal(err)
 	}
-	create(t, admin, wire, 1)
+	eventually(t, wire+" is gone", func() bool {
+		topics, err := admin.ListTopics(t.Context(), wire)
+		return err == nil && !topics.Has(wire)
+	})
 }
 
 // eventually waits until something is so, for a minute.
@@ -89,9 +99,7 @@ func TestLettersOfATopicMadeAgain(t *testing.T) {
 			return len(refused) == 1 && errors.Is(refused[first], store.ErrNotFound)
 		})
 		both()
-		if _, err := admin.DeleteTopic(t.Context(), config.Prefix+"orders.dead"); err != nil {
-			t.Fatal(err)
-		}
+		drop(t, admin, config.Prefix+"orders.dead")
 		both(die()) // who writes makes it again
 	})
 }
@@ -148,9 +156,7 @@ func TestStateMadeAgain(t *testing.T) {
 		reads("")
 		put("after", 0)
 		reads("after")
-		if _, err := admin.DeleteTopic(t.Context(), config.Prefix+"state"); err != nil {
-			t.Fatal(err)
-		}
+		drop(t, admin, config.Prefix+"state")
 		reads("")
 		put("again", 0) // who writes makes it again
 		reads("again")
