@@ -56,8 +56,9 @@ type LimitConfig struct {
 // of where it was cut it grows with every call that is served. It is never below 1
 // nor above the limit's Adaptive, and does not grow while it is not used up.
 type AIMD struct {
-	Start  int     // at the beginning; 0 is 10
-	After  int     // calls in a row; 0 is as many as may run at once
+	Start int // at the beginning; 0 is 10
+	// calls in a row; 0 is as many as may run at once, and after a cut at least 24 if these are 4 or more
+	After  int
 	Step   int     // 0 is 1
 	Factor float64 // above 0 and below 1; 0 is 0.5
 }

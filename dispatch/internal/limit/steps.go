@@ -1,6 +1,9 @@
 package limit
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // Steps is a [Window] that goes by the plain rule: one more after so many calls
 // served in a row, and a fraction of it at a refusal, once per flight. Only while
@@ -19,12 +22,18 @@ type StepsConfig struct {
 	Min, Max float64
 	Start    float64
 	Step     float64 // added at once
-	After    int     // calls served in a row that it takes; 0: as many as its size
+	After    int     // calls served in a row that it takes; 0: as many as its size, and mostly 24 once it was cut
 	Factor   float64 // of its size is left by a cut
 }
 
-// near is the part of where it was cut from which on it is careful.
-const near = 0.9
+// near is the part of where it was cut from which on it is careful. There, leastRow calls have to be served in a row
+// even if it is small: else a downstream that takes five at once would refuse one call in six. Below few it is not
+// careful: so small it becomes where calls are refused whatever the load, and there it would grow no more.
+const (
+	near     = 0.9
+	leastRow = 24
+	few      = 4
+)
 
 // NewSteps returns a window; c is valid.
 func NewSteps(c StepsConfig) *Steps {
@@ -44,7 +53,10 @@ func (w *Steps) Ended(c Call) {
 			return // it was under way at the cut, which was for all of them
 		}
 		w.cutAt, w.cut = w.size, c.Ended
-		w.size = max(w.size*w.Factor, w.Min)
+		if w.size = w.size * w.Factor; w.size >= few/2 {
+			w.size = math.Floor(w.size) // part of a call is one too many at the limit
+		}
+		w.size = max(w.size, w.Min)
 	case Served:
 		if c.Full {
 			w.grow()
@@ -55,11 +67,14 @@ func (w *Steps) Ended(c Call) {
 // grow counts a call that was served while the window was used up.
 func (w *Steps) grow() {
 	need := w.After
-	if need == 0 {
-		need = max(int(w.size), 1)
-	}
-	if w.size < near*w.cutAt {
+	switch {
+	case w.size < min(near*w.cutAt, w.cutAt-1):
 		need = 1
+	case need > 0:
+	case w.cutAt > 0 && w.size >= few:
+		need = max(int(w.size), leastRow)
+	default:
+		need = max(int(w.size), 1)
 	}
 	if w.served++; w.served >= need {
 		w.served = 0

@@ -48,7 +48,7 @@ func TestStepsFollowTheRule(t *testing.T) {
 	ends(w, limit.Served, 19, at)
 	want(20)
 	ends(w, limit.Refused, 1, at) // of the flight that was cut: it ends the row
-	ends(w, limit.Served, 19, at)
+	ends(w, limit.Served, 23, at) // a row has no less than 24 once it was cut
 	want(20)
 	ends(w, limit.Served, 1, at)
 	want(21)
@@ -58,6 +58,8 @@ func TestStepsFollowTheRule(t *testing.T) {
 	want(1)
 	w.Ended(limit.Call{Outcome: limit.Served}) // it was not used up
 	want(1)
+	ends(w, limit.Served, 1, at.Add(time.Hour)) // so small, it is not careful
+	want(2)
 	w = steps(99, 3)
 	ends(w, limit.Served, 9, at)
 	want(100)
@@ -76,7 +78,7 @@ func TestStepsUseALimit(t *testing.T) {
 		}}
 		l := limit.New(limit.Config{Window: func() limit.Window { return steps(10, 0) }})
 		stop := make(chan struct{})
-		for i, most := range []int{40, 80, 15, 60} {
+		for i, most := range []int{40, 80, 5, 10, 20, 60} {
 			s.set(most, 0)
 			if i == 0 {
 				go drive(l, s, 200, 0, stop)
