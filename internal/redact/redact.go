@@ -23,7 +23,7 @@ var (
 		`(?i)([a-z0-9_-]*(?:password|passwd|secret|token|api[_-]?key|access[_-]?key)[a-z0-9_-]*(?:\s*[=:]\s*|\s+))(?:'[^']*'|"[^"]*"|[^\s'"]+)`)
 	// setPassword matches options such as ?password=… and password='…'.
 	setPassword = regexp.MustCompile(
-		`(?i)\b((?:[a-z_]*password|pwd|passfile|[a-z_]*secret|token_file|[a-z_]*api_?key|access_token|token)\s*=\s*)('[^']*'|"[^"]*"|[^\s&'",]+)`)
+		`(?i)\b((?:[a-z_]*password|pwd|[a-z_]*secret|[a-z_]*api_?key|access_token|token)\s*=\s*)('[^']*'|"[^"]*"|[^\s&'",]+)`)
 )
 
 // URL returns a URL with the passwords in it masked: that of the user, and

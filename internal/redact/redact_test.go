@@ -9,6 +9,7 @@ import (
 
 func TestURL(t *testing.T) {
 	for url, want := range map[string]string{
+		"kafka://h:1?token_file=/etc/token":    "kafka://h:1?token_file=/etc/token", // the name of a file is no secret
 		"sqlite:a.db":                          "sqlite:a.db",
 		"postgres://u@h/d":                     "postgres://u@h/d",
 		"postgres://u:p@h:1/d?a=b":             "postgres://u:***@h:1/d?a=b",

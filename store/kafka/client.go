@@ -10,7 +10,6 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/sasl"
-	"github.com/twmb/franz-go/pkg/sasl/oauth"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 )
@@ -42,7 +41,7 @@ func (s *Store) options() []kgo.Opt {
 		opts = append(opts, kgo.DialTLSConfig(s.tls.Clone()))
 	}
 	if s.cfg.TokenFile != "" {
-		opts = append(opts, kgo.SASL(oauth.Oauth(s.token)))
+		opts = append(opts, kgo.SASL(s.bearer()))
 	}
 	if s.cfg.User != "" {
 		opts = append(opts, kgo.SASL(s.mechanism()))

@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"strings"
 
@@ -130,7 +131,14 @@ func (s *Store) refusedUser(err error) string {
 	if s.cfg.TokenFile == "" {
 		mechanism = s.mechanism().Name()
 	}
+	_, refused := errors.AsType[*refusedToken](err)
+	noFile, missing := errors.AsType[*fs.PathError](err)
 	switch {
+	case missing && noFile.Path == s.cfg.TokenFile:
+		return "put a token into " + s.cfg.TokenFile + ", where this user may read it"
+	case refused, errors.Is(err, kerr.SaslAuthenticationFailed) && s.cfg.TokenFile != "":
+		return "put a token that the brokers take, and that has not expired, into " + s.cfg.TokenFile +
+			"; it is read again for every connection"
 	case errors.Is(err, kerr.UnsupportedSaslMechanism):
 		return fmt.Sprintf(
 			"the broker does not take %s: say another mechanism (mechanism=PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512; "+

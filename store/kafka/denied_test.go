@@ -2,9 +2,12 @@ package kafka_test
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"io"
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -98,6 +101,22 @@ func TestMismatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	secure := cluster(t, kfake.TLS(&tls.Config{Certificates: []tls.Certificate{pair}}))
+	pool := x509.NewCertPool()
+	leaf, err := x509.ParseCertificate(pair.Certificate[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool.AddCert(leaf)
+	guests := cluster(t, kfake.TLS(&tls.Config{Certificates: []tls.Certificate{pair}, ClientCAs: pool,
+		ClientAuth: tls.RequireAndVerifyClientCert}))
+	strange, strangeKey := selfSigned(t)
+	file := func(token string) string {
+		name := filepath.Join(t.TempDir(), "token")
+		if err := os.WriteFile(name, []byte(token), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
 	users := cluster(t, kfake.EnableSASL())
 	ann := func(code *kerr.Error) kafka.Config {
 		return kafka.Config{Brokers: refusing(t, code), User: "ann", Password: "secret", Mechanism: "PLAIN"}
@@ -109,6 +128,13 @@ func TestMismatch(t *testing.T) {
 		"TLS to a port without":    {kafka.Config{Brokers: hangsUp(t), TLS: true}, "no TLS at this port"},
 		"no TLS to a port with it": {kafka.Config{Brokers: secure}, "tls=true"},
 		"an unknown authority":     {kafka.Config{Brokers: secure, TLS: true}, "ca=FILE"},
+		"no certificate of ours":   {kafka.Config{Brokers: guests, CA: cert}, "cert=FILE&key=FILE"},
+		"a strange certificate": {kafka.Config{Brokers: guests, CA: cert, Cert: strange, Key: strangeKey},
+			"refuses the certificate of this process"},
+		"a token that has expired": {kafka.Config{Brokers: tokens(t, "new"), TokenFile: file("old")},
+			"that has not expired"},
+		"no file with a token": {kafka.Config{Brokers: tokens(t, "new"), TokenFile: "/none/token"},
+			"put a token into /none/token"},
 		"no user":                  {kafka.Config{Brokers: users}, "USER:PASSWORD@"},
 		"another mechanism":        {ann(kerr.UnsupportedSaslMechanism), "does not take PLAIN"},
 		"a wrong password":         {ann(kerr.SaslAuthenticationFailed), "user, password and mechanism (PLAIN)"},
@@ -122,6 +148,42 @@ func TestMismatch(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestToken: a token is read from its file, and gets in.
+func TestToken(t *testing.T) {
+	t.Parallel()
+	name := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(name, []byte("right\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := brisk(tokens(t, "right"))
+	c.TokenFile = name
+	if _, err := open(t, c).Append(t.Context(), store.NewBatch(pawl.Message{Topic: "orders"})); err != nil {
+		t.Error(err)
+	}
+}
+
+// tokens is a broker that takes one token, and answers others as Kafka does.
+func tokens(t *testing.T, token string) []string {
+	c := fakeCluster(t, 1)
+	c.ControlKey(kmsg.SASLHandshake.Int16(), func(r kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		resp := r.ResponseKind().(*kmsg.SASLHandshakeResponse)
+		if r.(*kmsg.SASLHandshakeRequest).Mechanism != "OAUTHBEARER" {
+			resp.ErrorCode = kerr.UnsupportedSaslMechanism.Code
+		}
+		return resp, nil, true
+	})
+	c.ControlKey(kmsg.SASLAuthenticate.Int16(), func(r kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		resp := r.ResponseKind().(*kmsg.SASLAuthenticateResponse)
+		if string(r.(*kmsg.SASLAuthenticateRequest).SASLAuthBytes) != "n,,\x01auth=Bearer "+token+"\x01\x01" {
+			resp.SASLAuthBytes = []byte(`{"status":"invalid_token"}`)
+		}
+		return resp, nil, true
+	})
+	return c.ListenAddrs()
 }
 
 // refusing is a broker that refuses every user.

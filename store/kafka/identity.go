@@ -5,11 +5,15 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 
+	"github.com/twmb/franz-go/pkg/sasl"
 	"github.com/twmb/franz-go/pkg/sasl/oauth"
+
+	"github.com/pawl-dev/pawl/store"
 )
 
 // identity is how connections are secured; nil is not at all.
@@ -38,6 +42,40 @@ func (c *Config) identity() (*tls.Config, error) {
 	}
 	return t, errors.Join(errs...)
 }
+
+// bearer is OAUTHBEARER with the token of the file. In place of the library's answer to a refusal it says what the
+// brokers say.
+type bearer struct{ sasl.Mechanism }
+
+func (s *Store) bearer() sasl.Mechanism { return bearer{oauth.Oauth(s.token)} }
+
+// Authenticate implements [sasl.Mechanism].
+func (b bearer) Authenticate(ctx context.Context, host string) (sasl.Session, []byte, error) {
+	_, first, err := b.Mechanism.Authenticate(ctx, host)
+	return bearing{}, first, err
+}
+
+type bearing struct{}
+
+// Challenge implements [sasl.Session]. Brokers that take the token answer nothing; others answer why, in JSON (RFC
+// 7628, section 3.2.2).
+func (bearing) Challenge(answer []byte) (bool, []byte, error) {
+	if len(answer) == 0 {
+		return true, nil, nil
+	}
+	var why struct {
+		Status string `json:"status"`
+	}
+	if json.Unmarshal(answer, &why) != nil || why.Status == "" {
+		why.Status = "no reason given"
+	}
+	return false, nil, &refusedToken{status: store.Text(why.Status)}
+}
+
+// refusedToken is what brokers say of a token that they do not take.
+type refusedToken struct{ status string }
+
+func (e *refusedToken) Error() string { return "the brokers refuse the token: " + e.status }
 
 // token reads the token for a connection.
 func (s *Store) token(context.Context) (oauth.Auth, error) {
