@@ -1,8 +1,10 @@
 package wecom
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"sync"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -24,22 +26,121 @@ const tokenLife = 10 * time.Minute
 
 const laneOfAll = "accounts" // no account is called so: their ids begin with wk
 
-// ring stores a doorbell. Those of one account are one until its pull begins: what rings later is kept.
-func ring(ctx context.Context, s store.Store, topic string, bell doorbell) error {
+// bells stores doorbells as messages of NAME.pull. Those of one account are one until its pull begins: what rings later
+// is stored.
+type bells struct {
+	store store.Store
+	topic string
+
+	mu   sync.Mutex
+	next map[string]*ringing // by lane and kind: the rings that share the next call
+	busy map[string]bool     // a call is under way
+	last map[string]string   // id of the doorbell that was there last
+}
+
+// ringing is a call to the store, and all who wait for it.
+type ringing struct {
+	bell doorbell // the newest: its token lasts longest
+	done chan struct{}
+	err  error
+}
+
+func newBells(s store.Store, topic string) *bells {
+	return &bells{store: s, topic: topic, next: map[string]*ringing{}, busy: map[string]bool{}, last: map[string]string{}}
+}
+
+// ring returns when a doorbell is durable whose pull had not begun when ring was called. Callbacks come in by the
+// thousand while a page of messages is being stored, so those of one account share a call: one that begins after each
+// of them has come, for the pull of a doorbell that was there before may have begun.
+func (b *bells) ring(ctx context.Context, bell doorbell) error {
+	kind := "ring/"
+	switch {
+	case bell.Unpark:
+		kind = "ask/"
+	case bell.Poll:
+		kind = "poll/"
+	}
+	key := kind + string(bell.lane())
+	b.mu.Lock()
+	r := b.next[key]
+	if r == nil {
+		r = &ringing{done: make(chan struct{})}
+		b.next[key] = r
+	}
+	r.bell = bell
+	if !b.busy[key] {
+		b.busy[key] = true
+		go b.work(context.WithoutCancel(ctx), key)
+	}
+	b.mu.Unlock()
+	select {
+	case <-r.done:
+		return r.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (d *doorbell) lane() []byte {
+	if d.Account == "" {
+		return []byte(laneOfAll)
+	}
+	return fitKey(d.Account)
+}
+
+// work makes calls until nobody waits for one.
+func (b *bells) work(ctx context.Context, key string) {
+	for {
+		b.mu.Lock()
+		r := b.next[key]
+		delete(b.next, key)
+		if r == nil {
+			delete(b.busy, key)
+		}
+		b.mu.Unlock()
+		if r == nil {
+			return
+		}
+		brief, cancel := context.WithTimeout(ctx, callbackStore)
+		r.err = b.keep(brief, key, &r.bell)
+		cancel()
+		close(r.done)
+	}
+}
+
+// keep stores a doorbell, unless there is one that was not claimed yet.
+func (b *bells) keep(ctx context.Context, key string, bell *doorbell) error {
+	if b.waits(ctx, key) {
+		return nil
+	}
 	body, err := json.Marshal(bell)
 	if err != nil {
 		return err
 	}
-	lane := bell.Account
-	if lane == "" {
-		lane = laneOfAll
+	receipts, err := b.store.Append(ctx, store.NewBatch(pawl.Message{
+		Topic: b.topic, Key: bell.lane(), Body: body, Unique: pawl.Unique{Key: key, For: pawl.UntilClaimed},
+	}))
+	if err != nil {
+		return err
 	}
-	kind := "ring/"
-	if bell.Poll {
-		kind = "poll/"
+	if receipts[0].Err == nil {
+		b.mu.Lock()
+		b.last[key] = cmp.Or(receipts[0].DuplicateOf, receipts[0].ID)
+		b.mu.Unlock()
 	}
-	return store.Send(ctx, s, pawl.Message{
-		Topic: topic, Key: fitKey(lane), Body: body,
-		Unique: pawl.Unique{Key: kind + string(fitKey(lane)), For: pawl.UntilClaimed},
-	})
+	return receipts[0].Err
+}
+
+// waits tells whether the doorbell that was there last is still there, and was never claimed: to look takes no
+// transaction, and waits for none.
+func (b *bells) waits(ctx context.Context, key string) bool {
+	b.mu.Lock()
+	id := b.last[key]
+	b.mu.Unlock()
+	look, ok := store.As[store.Looker](b.store)
+	if id == "" || !ok {
+		return false
+	}
+	r, err := look.Get(ctx, id)
+	return err == nil && r.State == store.Waiting && r.Attempts+r.Rescues+r.Throttles == 0
 }

@@ -41,6 +41,7 @@ type bridge struct {
 	accounts *accounts
 	ledger   *ledger
 	callback *callback
+	bells    *bells
 	messages store.Store // nil: the daemon's
 	figures  *figures
 	close    []func()
@@ -71,8 +72,9 @@ func buildWith(h Handler) func(context.Context, pipeline.Env) (*pipeline.Pipelin
 		b.client.token = newTokens(marks, env.Name+".token", s.Text("corp_id"), s.Text("secret"), b.client)
 		b.accounts = accountsOf(marks, env.Name)
 		b.ledger = newLedger(marks, env.Name)
+		b.bells = newBells(env.Store, env.Topic(stagePull))
 		b.callback = &callback{
-			seal: sealed, window: s.Duration("timestamp_window"), ring: b.ring, seen: b.figures.callback,
+			seal: sealed, window: s.Duration("timestamp_window"), ring: b.bells.ring, seen: b.figures.callback,
 			failed: func(err error) {
 				env.Logger.Error("a callback could not be stored; WeCom repeats it", "error", err)
 			},
@@ -141,7 +143,7 @@ func (b *bridge) stages(h Handler) ([]pipeline.Stage, error) {
 	}
 	pull := &puller{
 		client: b.client, accounts: b.accounts, inbox: in, halt: b.halt, listed: b.section.Texts("accounts"),
-		ring: b.ring, log: b.env.Logger,
+		ring: b.bells.ring, log: b.env.Logger,
 	}
 	respond := &responder{
 		handler: h, home: b.env.Store, replies: b.env.Topic(stageReplies), ledger: b.ledger, asked: b.figures.asked,
@@ -178,11 +180,6 @@ func (b *bridge) stages(h Handler) ([]pipeline.Stage, error) {
 			Settings: store.Declaration{Order: store.OrderKey}, Limits: []*dispatch.Limiter{calls},
 		}},
 	}, nil
-}
-
-// ring stores a doorbell.
-func (b *bridge) ring(ctx context.Context, bell doorbell) error {
-	return ring(ctx, b.env.Store, b.env.Topic(stagePull), bell)
 }
 
 // halt pauses the pipeline until a person has mended its configuration and resumes it.
@@ -261,7 +258,7 @@ func (b *bridge) run(ctx context.Context) error {
 // for at the same time is done once.
 func (b *bridge) reconcile(ctx context.Context) {
 	for {
-		if err := b.ring(ctx, doorbell{Poll: true}); err != nil && ctx.Err() == nil {
+		if err := b.bells.ring(ctx, doorbell{Poll: true}); err != nil && ctx.Err() == nil {
 			b.env.Logger.Warn("the accounts could not be asked for", "error", err)
 		}
 		if store.Sleep(ctx, b.section.Duration("reconcile")) != nil {

@@ -115,7 +115,8 @@ func runPull(ctx context.Context, in *pipeline.Invocation) error {
 		return nil
 	}
 	asked := time.Now()
-	if err := ring(ctx, st.store, st.name+"."+stagePull, doorbell{Account: id, Poll: true, Unpark: true}); err != nil {
+	bell := doorbell{Account: id, Poll: true, Unpark: true}
+	if err := newBells(st.store, st.name+"."+stagePull).ring(ctx, bell); err != nil {
 		return err
 	}
 	result := struct {
