@@ -7,8 +7,9 @@ import (
 
 // Steps is a [Window] that goes by the plain rule: one more after so many calls
 // served in a row, and a fraction of it at a refusal, once per flight. Only while
-// it is well below where it was cut does it grow with every call: the plain rule
-// would use three quarters of a limit that stands still, this one nearly all.
+// it is well below where it was cut, or above, does it grow with every call: the
+// plain rule would use three quarters of a limit that stands still, this one nearly
+// all, and finds one that has moved soon.
 type Steps struct {
 	StepsConfig
 	size   float64
@@ -22,7 +23,7 @@ type StepsConfig struct {
 	Min, Max float64
 	Start    float64
 	Step     float64 // added at once
-	After    int     // calls served in a row that it takes; 0: as many as its size, and mostly 24 once it was cut
+	After    int     // calls served in a row that it takes; 0: as many as its size, and mostly 40 once it was cut
 	Factor   float64 // of its size is left by a cut
 }
 
@@ -31,7 +32,7 @@ type StepsConfig struct {
 // careful: so small it becomes where calls are refused whatever the load, and there it would grow no more.
 const (
 	near     = 0.9
-	leastRow = 24
+	leastRow = 40
 	few      = 4
 )
 
@@ -68,7 +69,7 @@ func (w *Steps) Ended(c Call) {
 func (w *Steps) grow() {
 	need := w.After
 	switch {
-	case w.size < min(near*w.cutAt, w.cutAt-1):
+	case w.size < min(near*w.cutAt, w.cutAt-1), w.cutAt > 0 && w.size >= w.cutAt+1: // the limit has moved up
 		need = 1
 	case need > 0:
 	case w.cutAt > 0 && w.size >= few:

@@ -48,10 +48,14 @@ func TestStepsFollowTheRule(t *testing.T) {
 	ends(w, limit.Served, 19, at)
 	want(20)
 	ends(w, limit.Refused, 1, at) // of the flight that was cut: it ends the row
-	ends(w, limit.Served, 23, at) // a row has no less than 24 once it was cut
+	ends(w, limit.Served, 39, at) // a row has no less than 40 once it was cut
 	want(20)
 	ends(w, limit.Served, 1, at)
 	want(21)
+	ends(w, limit.Served, 2*40, at) // now it is where it was cut, and then above
+	want(23)
+	ends(w, limit.Served, 3, at)
+	want(26)
 	for i := range 10 {
 		ends(w, limit.Refused, 1, at.Add(time.Duration(i+1)*time.Minute))
 	}
