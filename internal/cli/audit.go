@@ -14,7 +14,7 @@ import (
 func (s *session) audit(ctx context.Context, a operate.AuditEntry) error {
 	a.Who = s.who()
 	err := operate.Audit(context.WithoutCancel(ctx), s.opened, a)
-	return cannot(err, "write into the audit that this was done: %s %s", a.Action, a.Target)
+	return cannot(err, "record this in the audit: %s %s", a.Action, a.Target)
 }
 
 func (s *session) auditCommand() *cobra.Command {
@@ -28,10 +28,10 @@ func (s *session) auditLs() *cobra.Command {
 	since := point{back: true}
 	c := &cobra.Command{
 		Use: "ls", Short: "List what was changed", Args: count(0, 0, "flags only"),
-		Long: `Lists what was changed, the oldest entry first: replays, discards, edits and
-imports of dead letters, cancelled messages, pauses and settings of topics, and
-what was done to operations. An operation has one entry, which says how far it is;
-so has every dead letter that it edited, with the body as it was.`,
+		Long: `Lists what was changed, the oldest entry first: replays, discards, edits and imports
+of dead letters, cancelled messages, pauses and settings of topics, and actions on
+operations. An operation has one entry, which says how far it is; so does every dead
+letter that it edited, with the original body.`,
 		Example: `  pawl audit ls
   pawl audit ls --since 24h --kind replay -o jsonl`,
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -16,10 +16,10 @@ func (s *session) bench() *cobra.Command {
 	c := bench.Config{}
 	var per rate
 	cmd := &cobra.Command{
-		Use: "bench [append|work|both]…", Short: "Measure the store that you have", Args: count(0, 3, "arms"),
-		Long: `Measures how fast messages are appended, how fast a worker carries out what was
-appended before, and both at the same time, with the store that is given. Without
-arguments it does all three. It uses a topic of its own, ` + bench.Topic + `, and removes
+		Use: "bench [append|work|both]…", Short: "Measure your store", Args: count(0, 3, "arms"),
+		Long: `Measures how fast messages are appended, how fast a worker processes what was appended
+before, and both at the same time, on the given store. Without arguments it does all
+three. It uses a topic of its own, ` + bench.Topic + `, and removes
 what it left there.
 
 The percentiles are those of a call of append, and for both of the time from
@@ -30,7 +30,8 @@ append to the start of the handler; with --rate that is the time to pick up.`,
 		RunE: func(cmd *cobra.Command, arms []string) error {
 			for _, a := range arms {
 				if !slices.Contains(benchArms, a) {
-					return usage("use one of these", "%q is no arm; there are %s", a, strings.Join(benchArms, ", "))
+					return usage("use one of these", "%q is not an arm; the arms are %s", a,
+						strings.Join(benchArms, ", "))
 				}
 			}
 			if c.Count < 1 || c.Size < 0 || c.Keys < 0 || c.Batch < 1 || c.Batch > 10_000 || c.Concurrency < 1 ||

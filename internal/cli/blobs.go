@@ -20,12 +20,12 @@ func (s *session) blobsCollect() *cobra.Command {
 	age := duration(operate.BlobAge)
 	c := &cobra.Command{
 		Use: "collect", Short: "Remove files that no message needs any more", Args: count(0, 0, "nothing"),
-		Long: `Removes the files of bodies whose messages are finished, and which nobody has used
-for some time. Messages that wait or are retained, and dead letters, keep theirs.
-Nothing else removes them: run it once a day. Work may go on meanwhile.
+		Long: `Removes the files of bodies whose messages are finished and that have not been used
+for some time. Messages that wait or are retained, and dead letters, keep their files.
+Nothing else removes files: run it once a day. It is safe while workers run.
 
-Over Kafka, --older-than has to be longer than its topics keep their records, if
-anybody else reads them.`,
+Over Kafka, --older-than must be longer than the retention of the topics if other
+programs read them.`,
 		Example: `  pawl blobs collect --dry-run --store 'sqlite:pawl.db?blobs=bodies'
   pawl blobs collect --older-than 48h --store 'sqlite:pawl.db?blobs=bodies'`,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -43,7 +43,7 @@ anybody else reads them.`,
 			return s.one(done, func(w io.Writer) { describeCollected(w, done, s.dryRun) })
 		},
 	}
-	c.Flags().Var(&age, "older-than", "leave those alone that were used since")
+	c.Flags().Var(&age, "older-than", "keep files that were used more recently than this")
 	return c
 }
 
@@ -53,5 +53,5 @@ func describeCollected(w io.Writer, c operate.Collected, dry bool) {
 		verb = "would remove"
 	}
 	fmt.Fprintf(w, "%s %d of %d files, %d bytes\n", verb, c.Removed, c.Blobs, c.Bytes)
-	fmt.Fprintf(w, "kept: %d in use, %d too young, %d perhaps of retained messages\n", c.Used, c.Young, c.Deferred)
+	fmt.Fprintf(w, "kept: %d in use, %d too young, %d that retained messages may need\n", c.Used, c.Young, c.Deferred)
 }

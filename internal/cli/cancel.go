@@ -16,9 +16,9 @@ import (
 
 func (s *session) cancel() *cobra.Command {
 	return &cobra.Command{
-		Use: "cancel ID…", Short: "Take messages out before they are carried out", Args: count(1, -1, "ids"),
-		Long: `Removes messages that are waiting or delayed. One that is leased is being carried
-out, and a dead letter is discarded with ` + "`pawl dead discard`" + `: both are refused.`,
+		Use: "cancel ID…", Short: "Remove messages before they are processed", Args: count(1, -1, "ids"),
+		Long: `Removes messages that are waiting or delayed. A leased message is being processed, and
+a dead letter is discarded with ` + "`pawl dead discard`" + `: both are refused.`,
 		Example: `  pawl cancel $(pawl send mail "a mistake")
   pawl send mail "no" | xargs pawl cancel`,
 		RunE: func(c *cobra.Command, ids []string) error {

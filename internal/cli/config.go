@@ -121,9 +121,9 @@ before the environment, that before the file, and that before the default.`,
 func (s *session) configCheck() *cobra.Command {
 	return &cobra.Command{
 		Use: "check [FILE]", Short: "Find everything that is wrong with a file", Args: count(0, 1, "one file at most"),
-		Long: `Checks the whole file and prints every problem with its line and column, and
-warnings: what may be right, but is hardly meant. Nothing is opened or started. Exit
-code 2 if there is a problem; a warning is none.`,
+		Long: `Checks the whole file and prints every problem with its line and column, and warnings:
+what is valid, but probably not intended. Nothing is opened or started. The exit code
+is 2 if there is a problem; warnings do not count.`,
 		Example: `  pawl config check
   pawl config check pawl.yaml -o json`,
 		RunE: func(_ *cobra.Command, args []string) error {

@@ -34,10 +34,10 @@ func (f *deadFilter) add(fl *pflag.FlagSet, reasonFlag string) {
 	fl.StringVar(&f.topic, "topic", "", "only this topic")
 	fl.StringVar(&f.key, "key", "", "only this key")
 	fl.StringVar(&f.kind, "kind", "", "only this kind of error")
-	fl.StringVar(&f.reason, reasonFlag, "", "only those whose reason contains `TEXT`, whatever the case")
+	fl.StringVar(&f.reason, reasonFlag, "", "only those whose reason contains `TEXT`, ignoring case")
 	fl.StringVar(&f.fingerprint, "fingerprint", "", "only failures with this fingerprint")
 	fl.StringVar(&f.search, "search", "",
-		"only those that have `TEXT` anywhere, whatever the case: reason, errors, id, key, headers, body")
+		"only those that have `TEXT` anywhere, ignoring case: reason, errors, id, key, headers, body")
 	fl.StringArrayVar(&f.attrs, "attr", nil, "only failures that stated this fact: `NAME=VALUE`; may be repeated")
 	fl.Var(&f.since, "since", "only what died then or later; or how long ago")
 	fl.Var(&f.until, "until", "only what died before; or how long ago")
@@ -74,7 +74,7 @@ func (f *deadFilter) check() error {
 		}
 	}
 	if !f.since.IsZero() && !f.until.IsZero() && !f.since.Before(f.until.Time) {
-		return usage("the earlier time goes to --since", "--since %s is not before --until %s", f.since.text,
+		return usage("give the earlier time to --since", "--since %s is not before --until %s", f.since.text,
 			f.until.text)
 	}
 	return nil
@@ -93,7 +93,7 @@ func (f *deadFilter) selection(c *cobra.Command, ids []string, all bool) (operat
 	}
 	switch {
 	case len(ids) > 0 && (f.selects() || all || f.limit > 0):
-		return operate.Selection{}, usage(next, "ids and flags that select are both given")
+		return operate.Selection{}, usage(next, "ids and flags that select cannot be combined")
 	case len(ids) == 0 && !f.selects() && !all:
 		return operate.Selection{}, usage(next, "nothing is selected")
 	}

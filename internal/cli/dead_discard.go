@@ -13,10 +13,9 @@ func (s *session) deadDiscard() *cobra.Command {
 	var why string
 	c := &cobra.Command{
 		Use: "discard [ID…]", Short: "Remove dead letters for good", Args: count(0, -1, "ids"),
-		Long: `Removes dead letters for good, by id or selected by flags. It asks before, unless
---yes is given; --dry-run prints the plan. --reason says why they may go: it does
-not select, it is stored in the audit. To select by their own reason there is
---matching.
+		Long: `Removes dead letters for good, by id or selected by flags. It asks first, unless --yes
+is given; --dry-run prints the plan. --reason says why they are discarded: it does not
+select, it is stored in the audit. To select by their own reason, use --matching.
 
 A discard is an operation, like a replay: see ` + "`pawl operations`" + `.`,
 		Example: `  pawl dead discard --topic mail --dry-run
@@ -33,6 +32,6 @@ A discard is an operation, like a replay: see ` + "`pawl operations`" + `.`,
 	f.add(c.Flags(), "matching")
 	c.Flags().BoolVar(&all, "all", false, "all dead letters of the store")
 	c.Flags().Var(&per, "rate", "no faster than this, such as 50/s")
-	c.Flags().StringVar(&why, "reason", "", "why they may go, for the audit")
+	c.Flags().StringVar(&why, "reason", "", "the reason, for the audit")
 	return c
 }

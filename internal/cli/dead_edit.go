@@ -20,8 +20,8 @@ func (s *session) deadEdit() *cobra.Command {
 	var file string
 	c := &cobra.Command{
 		Use: "edit ID", Short: "Change the body of a dead letter", Args: count(1, 1, "one id"),
-		Long: `Changes the body of a dead letter, which stays dead: by a patch, in $EDITOR, or to
-what a file has.
+		Long: `Changes the body of a dead letter, which stays dead: by a patch, in $EDITOR, or to the
+content of a file.
 
 ` + editHelp,
 		Example: `  id=$(pawl send notes '{"to":"nobody"}'); pawl work notes --exec 'exit 65' --until-empty -q; pawl dead edit --edit '.to = "me"' $id

@@ -19,10 +19,10 @@ func (s *session) deadExport() *cobra.Command {
 	var f deadFilter
 	c := &cobra.Command{
 		Use: "export [FILE|-]", Short: "Write dead letters to a file", Args: count(0, 1, "at most one file"),
-		Long: `Writes dead letters as JSON, one a line, complete: with headers, attempts, reason
-and time of death, as ` + "`pawl dead import`" + ` takes them. Flags select; without a file, or
-with -, it writes to stdout. A file that is there is replaced with --yes only. The
-dead letters stay.
+		Long: `Writes dead letters as JSON, one a line, complete: with headers, attempts, reason and
+time of death, as ` + "`pawl dead import`" + ` takes them. Flags select; without a file, or with
+-, it writes to stdout. An existing file is replaced only with --yes. The dead letters
+stay in the store.
 
 A body that cannot be read back (its file is not in the folder of blobs, the URL of
 the store lacks blobs= or codec=) is exported as the store has it; such dead letters

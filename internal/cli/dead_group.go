@@ -23,12 +23,12 @@ func groupNames(by string) ([]string, error) {
 	names := strings.Split(by, ",")
 	for i, name := range names {
 		if fact, ok := strings.CutPrefix(name, ofAttr); !slices.Contains(groups, name) && (!ok || fact == "") {
-			return nil, usage("use one of these, or two with a comma",
+			return nil, usage("use one of these, or two separated by a comma",
 				"--group-by is %q; it is %s or attr:NAME, a fact of the failure", by, strings.Join(groups, ", "))
 		}
 		if i > 1 || slices.Contains(names[:i], name) {
 			return nil, usage("such as --group-by fingerprint,hour",
-				"--group-by is %q; it is one thing, or two different ones", by)
+				"--group-by is %q; it takes one of them, or two different ones", by)
 		}
 	}
 	return names, nil

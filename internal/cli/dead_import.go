@@ -19,12 +19,12 @@ func (s *session) deadImport() *cobra.Command {
 	c := &cobra.Command{
 		Use: "import FILE|-", Short: "Store dead letters that were exported", Args: count(1, 1, "a file, or -"),
 		Long: `Stores dead letters from the lines of an export, as they were: with their ids,
-attempts, reason and time of death. Every line is looked at first: if one is no
-dead letter, all such lines are named and nothing is stored, unless --skip-bad
-goes on without them.
+attempts, reason and time of death. Every line is checked first: if a line is not a
+dead letter, all such lines are named and nothing is stored, unless --skip-bad skips
+them.
 
-A dead letter whose id is there is refused; the others are stored, and the exit
-code is 3. So an import that was interrupted can be repeated.`,
+A dead letter whose id already exists is refused; the others are stored, and the exit
+code is 3. So an interrupted import can be repeated.`,
 		Example: `  pawl dead export dead.jsonl && pawl dead discard --all --yes && pawl dead import dead.jsonl`,
 		RunE: func(c *cobra.Command, args []string) error {
 			file, done, err := s.readable(args[0])
@@ -120,7 +120,7 @@ func (s *session) importLetters(ctx context.Context, r io.Reader, name string) e
 		Result: operate.AuditResult{Done: done.Imported, Refused: done.Refused}})
 	if err != nil {
 		err = &problem{code: exitUnfinished, what: fmt.Sprintf("not everything is imported: %d are", done.Imported),
-			err: err, next: "run it again: what is imported is refused then"}
+			err: err, next: "run it again: what has been imported is not imported twice"}
 	} else {
 		err = refusedError("imported", done.Imported, done.Refused, refused)
 		if p, ok := errors.AsType[*problem](err); ok && len(refused) == 0 {

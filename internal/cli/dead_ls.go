@@ -16,10 +16,10 @@ func (s *session) deadLs() *cobra.Command {
 	var by string
 	c := &cobra.Command{
 		Use: "ls", Short: "List dead letters, or count them by cause", Args: count(0, 0, "flags only"),
-		Long: `Lists dead letters, the oldest death first. With --group-by it counts them
-instead: by fingerprint, which is the same for failures with one cause, by kind of
-error, by topic, by the hour of death, or by two of them. By fingerprint a table
-draws the last 24 hours, too, and JSON counts them in by_hour.
+		Long: `Lists dead letters, the oldest death first. With --group-by it counts them instead: by
+fingerprint, which is the same for failures with one cause, by kind of error, by
+topic, by the hour of death, or by two of them. By fingerprint, a table also draws the
+last 24 hours, and JSON counts them in by_hour.
 
 A table shows the first 100; -o json and -o jsonl have all, unless --limit says
 otherwise.`,

@@ -18,16 +18,16 @@ func (s *session) deadReplay() *cobra.Command {
 	c := &cobra.Command{
 		Use: "replay [ID…]", Short: "Append dead letters again", Args: count(0, -1, "ids"),
 		Long: `Appends dead letters again, to the tail of their lane, with their id and history;
-attempts are counted anew. Those are replayed that are named by id, or selected by
+attempts are counted from zero again. It replays those named by id or selected by
 flags, the oldest death first. What dies again meanwhile is left alone.
 
-With --dry-run it prints the plan: how many, for which keys, the oldest, and what
-to mind. Some may be refused, because another message has taken their unique key
+With --dry-run it prints the plan: how many, for which keys, the oldest, and what to
+watch out for. Some may be refused because another message has taken their unique key
 since; then the exit code is 3.
 
-A replay is an operation: it has an id, and each letter is replayed once, also if
-this process is killed. Ctrl-C pauses it (exit code 4); ` + "`pawl operations`" + ` shows,
-pauses, cancels and resumes it from anywhere.
+A replay is an operation: it has an id, and each letter is replayed once, even if this
+process is killed. Ctrl-C pauses it (exit code 4); ` + "`pawl operations`" + ` shows, pauses,
+cancels and resumes it from anywhere.
 
 ` + editHelp,
 		Example: `  pawl dead replay --topic mail --dry-run

@@ -14,9 +14,8 @@ func (s *session) deadReport() *cobra.Command {
 	var topic string
 	c := &cobra.Command{
 		Use: "report", Short: "Count dead letters by cause, key and day", Args: count(0, 0, "flags only"),
-		Long: `Counts the dead letters of the last days: by cause, by key, and by day. A key with
-more than half of them is a customer or a device in trouble rather than the
-program.`,
+		Long: `Counts the dead letters of the last days: by cause, by key, and by day. If one key has
+more than half of them, the cause is probably a customer or a device, not the program.`,
 		Example: `  pawl dead report
   pawl dead report --since 24h --topic mail -o json`,
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -22,10 +22,10 @@ func (s *session) demo() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "demo", Short: "Watch a crawl that loses nothing", Args: count(0, 0, "flags only"),
 		Long: `Serves a site on a local port, with the faults of a real network, crawls it through
-three topics, and makes up the account: every page that can be reached is stored once,
-or a dead letter.
+three topics, and checks the result: every page that can be reached is stored exactly
+once, or is a dead letter.
 
-Its files are in a new folder, or in --dir. Kill it (also with kill -9), and go on
+Its files are in a new folder, or in --dir. Kill it, even with kill -9, and continue
 where it stopped with --resume.`,
 		Example: `  pawl demo --pages 100
   pawl demo --pages 100 --dir crawl -o json

@@ -17,7 +17,7 @@ func (s *session) docs() *cobra.Command {
 		`Writes the reference of the command line, made from the help of the commands.`,
 		&cobra.Command{
 			Use: "man DIR", Short: "Write man pages", Args: count(1, 1, "a folder"),
-			Long:    "Writes a man page of each command into a folder, which is made if it is not there.",
+			Long:    "Writes a man page for each command to a folder, which is created if it does not exist.",
 			Example: `  pawl docs man bin/man/man1`,
 			RunE: func(c *cobra.Command, args []string) error {
 				return s.writePages(c, args[0], func(p *page) (string, string) {
@@ -27,7 +27,7 @@ func (s *session) docs() *cobra.Command {
 		},
 		&cobra.Command{
 			Use: "markdown DIR", Short: "Write Markdown", Args: count(1, 1, "a folder"),
-			Long:    "Writes a page of Markdown for each command into a folder, which is made if it is not there.",
+			Long:    "Writes a page of Markdown for each command to a folder, which is created if it does not exist.",
 			Example: `  pawl docs markdown docs/cli`,
 			RunE: func(c *cobra.Command, args []string) error {
 				return s.writePages(c, args[0], func(p *page) (string, string) { return p.file(), p.markdown() })
@@ -57,13 +57,13 @@ func pagesOf(root *cobra.Command) []*page {
 // writePages writes a file for each page.
 func (s *session) writePages(c *cobra.Command, dir string, form func(*page) (name, text string)) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return &problem{what: "cannot write the reference", err: err, next: "name a folder that can be written"}
+		return &problem{what: "cannot write the reference", err: err, next: "name a folder that you may write to"}
 	}
 	pages := pagesOf(c.Root())
 	for _, p := range pages {
 		name, text := form(p)
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			return &problem{what: "cannot write the reference", err: err, next: "name a folder that can be written"}
+			return &problem{what: "cannot write the reference", err: err, next: "name a folder that you may write to"}
 		}
 	}
 	s.note("%s in %s", counted(len(pages), "page"), dir)

@@ -21,10 +21,10 @@ func (s *session) doctor() *cobra.Command {
 	return &cobra.Command{
 		Use: "doctor", Short: "Look for what is wrong, and say what to do", Args: count(0, 0, "arguments"),
 		Long: `Looks at the configuration, the store and its schema, its clock, the disk, the limits
-of this machine, every topic, the workers and the pipelines. Each line has a verdict, and a fix where
-one is needed. It changes nothing.
+of this machine, every topic, the workers and the pipelines. Each line has a verdict,
+and a fix if one is needed. It changes nothing.
 
-The exit code is 7 when problems found.`,
+The exit code is 7 if there are problems.`,
 		Example: `  pawl doctor || echo "problems found"
   pawl doctor -o json || true   # for a program that reads the verdicts`,
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -31,7 +31,7 @@ func (e *edits) add(fl *pflag.FlagSet) {
 func (e *edits) check(ids []string) error {
 	switch {
 	case e.editor && e.patch != "":
-		return usage("give one of them", "--edit and --editor are both given")
+		return usage("give one of them", "--edit and --editor cannot be combined")
 	case e.editor && len(ids) != 1:
 		return usage("name one id, or use --edit", "--editor is for one dead letter; %d ids are given", len(ids))
 	case e.patch != "":

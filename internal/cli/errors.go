@@ -143,15 +143,15 @@ func classifyStore(err error) (code int, next string) {
 	case errors.Is(err, store.ErrNotFound):
 		return exitNotFound, "look with `pawl messages ls`, `pawl dead ls` or `pawl topics ls`"
 	case errors.Is(err, store.ErrConflict):
-		return exitConflict, "look at the present state, then decide"
+		return exitConflict, "check the current state, then decide"
 	case errors.Is(err, store.ErrSchema):
 		return exitConflict, "run `pawl migrate up`, or add --auto-migrate"
 	case errors.Is(err, store.ErrDenied):
-		return exitForbidden, "ask for the rights, or use another account"
+		return exitForbidden, "ask for the permission, or use another account"
 	case errors.Is(err, store.ErrUnsupported):
 		return exitUsage, "`pawl stores` shows what each store can do"
 	case errors.Is(err, store.ErrInvalid), errors.Is(err, store.ErrTooLarge):
-		return exitUsage, "correct it; `pawl help` has the commands"
+		return exitUsage, "correct it; `pawl help` lists the commands"
 	case errors.Is(err, store.ErrFull):
 		return exitFailure, "make room, then run it again"
 	case errors.Is(err, store.ErrCorrupt):

@@ -17,17 +17,17 @@ func (s *session) explain() *cobra.Command {
 	return &cobra.Command{
 		Use: "explain ID", Short: "Say why a message is where it is, and what happens next",
 		Args: count(1, 1, "one id"),
-		Long: `Says in words why a message is where it is: who works on it, what it waits for, why
-it failed and which rule decided what became of that, and what happens next.
+		Long: `Says in words why a message is where it is: who works on it, what it waits for, why it
+failed, which rule decided about that, and what happens next.
 
 The situation is one of ready, behind, held, paused, limited, delayed, retrying,
-suspect, leased, dead, replayed and retained. Where a topic is paused it says, too, what
-remains after that. A message that was acked is not known any more, unless its topic
-retains; nor is one that was cancelled or discarded, but the audit tells who did that,
-if it was by id. Then the exit code is 6.
+suspect, leased, dead, replayed and retained. If a topic is paused, it also says what
+will hold the message back after that. An acked message is no longer known, unless its
+topic retains; neither is one that was cancelled or discarded, but the audit tells who
+did that, if it was by id. Then the exit code is 6.
 
-It says that no worker serves a topic when none has said so for 20 seconds and none
-holds a message of it. A program that uses the library alone says nothing.`,
+It says that no worker serves a topic if none has reported for 20 seconds and none
+holds a message of it. Programs that use only the library do not report.`,
 		Example: `  pawl explain $(pawl send mail "hello")
   pawl explain $(pawl send mail "hello") -o json`,
 		RunE: func(c *cobra.Command, args []string) error {

@@ -34,12 +34,12 @@ func (s *session) kafka(ctx context.Context, what string) (*cluster.Cluster, err
 
 func (s *session) kafkaHealth() *cobra.Command {
 	return &cobra.Command{
-		Use: "health [TOPIC…]", Short: "See how the cluster, its topics and the group are",
+		Use: "health [TOPIC…]", Short: "Check the health of the cluster, its topics and the group",
 		Args: count(0, -1, "topics"),
 		Long: `Shows the brokers, the topics with partitions that have no leader or whose replicas
-are behind, the members of the group, and how far it is in every partition: what
-is not finished counts, also where later messages are. Exits with 7 if something is
-wrong.`,
+are behind, the members of the group, and its progress in every partition: every
+unfinished message counts, even if later ones are finished. Exits with 7 if something
+is wrong.`,
 		Example: `  pawl kafka health --store kafka://localhost:9092
   pawl kafka health mail -o json`,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -68,7 +68,7 @@ func describeHealth(w io.Writer, h *cluster.Health) {
 		strings.Join(h.Brokers, ", "), h.Controller)
 	state := strings.ToLower(h.Group.State)
 	if state == "" || state == "dead" {
-		state = "not there yet: nobody has worked in it"
+		state = "does not exist yet: no worker has joined it"
 	}
 	fmt.Fprintf(w, "group %s: %s, %d members\n", h.Group.Name, state, len(h.Group.Members))
 	for _, m := range h.Group.Members {
@@ -105,9 +105,9 @@ func (s *session) kafkaPeek() *cobra.Command {
 	c := &cobra.Command{
 		Use: "peek TOPIC", Short: "Read records of a partition, without moving the group",
 		Args: count(1, 1, "one topic"),
-		Long: `Reads records of a partition from an offset on. The group stays where it is. Without
-an offset it begins at the first message that the group has not finished: the one
-that holds up the commits, if the partition is stuck.`,
+		Long: `Reads records of a partition from an offset on, without moving the group. Without an
+offset it begins at the first message that the group has not finished: if the
+partition is stuck, the one that holds up the commits.`,
 		Example: `  pawl kafka peek mail --partition 0
   pawl kafka peek mail --partition 0 --offset 2 -n 5 -o jsonl`,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -135,7 +135,7 @@ that holds up the commits, if the partition is stuck.`,
 		},
 	}
 	c.Flags().Int32Var(&partition, "partition", 0, "which partition")
-	c.Flags().Int64Var(&offset, "offset", -1, "from this `OFFSET` on (default: the first that is not finished)")
+	c.Flags().Int64Var(&offset, "offset", -1, "from this `OFFSET` on (default: the first unfinished one)")
 	c.Flags().IntVarP(&n, "count", "n", n, "read so many")
 	return c
 }
@@ -145,20 +145,20 @@ func (s *session) skip() *cobra.Command {
 	var reason string
 	offset, wait := int64(-1), duration(30*time.Second)
 	c := &cobra.Command{
-		Use: "skip TOPIC", Short: "Step over a stuck message: move it to the dead letters",
+		Use: "skip TOPIC", Short: "Skip a stuck message: move it to the dead letters",
 		Args: count(1, 1, "one topic"),
-		Long: `Moves a message of a Kafka topic that is not finished to the dead letters, from
-where it can be looked at, edited and replayed; what is behind it goes on. Nothing
-is lost. Without an offset it is the first message of the partition that the group
-has not finished.
+		Long: `Moves an unfinished message of a Kafka topic to the dead letters, where it can be
+inspected, edited and replayed; what is behind it continues. Nothing is lost. Without
+an offset, it takes the first message of the partition that the group has not
+finished.
 
-If a worker has the partition it is asked to do so: at once if the message waits
-for a retry, otherwise when its handler has returned.`,
+If a worker has the partition, that worker is asked to do it: at once if the message
+waits for a retry, otherwise when its handler has returned.`,
 		Example: `  pawl skip mail --partition 0 --dry-run
   pawl skip mail --partition 0 --offset 2 --reason "poisoned by import 17" --yes`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if !c.Flags().Changed("partition") {
-				return usage("add --partition; `pawl kafka health "+args[0]+"` shows which one does not go on",
+				return usage("add --partition; `pawl kafka health "+args[0]+"` shows which one is stuck",
 					"--partition is needed")
 			}
 			if partition < 0 || offset < -1 {
@@ -172,8 +172,8 @@ for a retry, otherwise when its handler has returned.`,
 		},
 	}
 	c.Flags().Int32Var(&partition, "partition", 0, "which partition")
-	c.Flags().Int64Var(&offset, "offset", -1, "which `OFFSET` (default: the first that is not finished)")
-	c.Flags().StringVar(&reason, "reason", "", "the reason, for whoever looks")
+	c.Flags().Int64Var(&offset, "offset", -1, "which `OFFSET` (default: the first unfinished one)")
+	c.Flags().StringVar(&reason, "reason", "", "the reason, for other operators")
 	c.Flags().Var(&wait, "wait", "how long to wait for the worker that has the partition")
 	return c
 }
@@ -211,9 +211,9 @@ func (s *session) skipOne(ctx context.Context, k *cluster.Cluster, topic string,
 	if err == nil && done.Pending {
 		err = &problem{
 			code: exitUnfinished,
-			what: fmt.Sprintf("the worker that has partition %d was asked, and has not done it within %v",
+			what: fmt.Sprintf("the worker that has partition %d was asked, but has not done it within %v",
 				partition, wait),
-			next: "it does when the handler of the message returns, or of one before it of the same key; pawl kafka health shows who it is",
+			next: "it will when the handler of that message, or of an earlier one of its key, returns; `pawl kafka health` names the worker",
 		}
 	}
 	return err

@@ -18,19 +18,18 @@ func (s *session) kafkaTopicsEnsure() *cobra.Command {
 	var retention duration
 	var alone bool
 	c := &cobra.Command{
-		Use: "ensure TOPIC…", Short: "Make topics, with those of their dead letters, or check them",
+		Use: "ensure TOPIC…", Short: "Create topics and their dead-letter topics, or check them",
 		Args: count(1, -1, "topics"),
-		Long: `Makes topics that are not there, each with a topic of its dead letters, and sets
-what is otherwise than it should be in those that are. It can be run as often as
-one likes.
+		Long: `Creates missing topics, each with a topic for its dead letters, and corrects settings
+of existing ones that differ from the profile. It can be run any number of times.
 
   --profile development   4 partitions, 1 replica, min.insync.replicas 1, 7 days, lz4, 1 MiB
   --profile production    12 partitions, 3 replicas, min.insync.replicas 2, 7 days, lz4, 1 MiB
 
-production also gives the topic of the store's own state as many replicas.
-The topic of the dead letters has as many partitions and is kept for 30 days. The
-number of partitions of a topic that is there is never changed: its keys would move
-to other partitions, and lose their order.`,
+production also gives the topic of the store's own state that many replicas. A
+dead-letter topic has as many partitions as its topic, and keeps messages for 30 days.
+The number of partitions of an existing topic is never changed: keys would move to
+other partitions and lose their order.`,
 		Example: `  pawl kafka topics ensure mail --store kafka://localhost:9092
   pawl kafka topics ensure orders sms --profile production --dry-run
   pawl kafka topics ensure events --partitions 24 --retention 72h`,
@@ -81,7 +80,7 @@ to other partitions, and lose their order.`,
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&profile, "profile", profile, "how topics are to be: development or production")
+	f.StringVar(&profile, "profile", profile, "the settings that topics get: development or production")
 	f.Int32Var(&spec.Partitions, "partitions", 0, "number of partitions (default: that of the profile)")
 	f.Int16Var(&spec.Replicas, "replicas", 0, "number of replicas (default: that of the profile)")
 	f.IntVar(&spec.MinISR, "min-isr", 0, "replicas in sync that a write needs (default: that of the profile)")

@@ -24,10 +24,10 @@ func (s *session) messagesLs() *cobra.Command {
 	var f messageFilter
 	c := &cobra.Command{
 		Use: "ls", Short: "List messages", Args: count(0, 0, "flags only"),
-		Long: `Lists messages that are waiting, delayed or leased, by topic and rank. What
-is carried out next is not always the first: of one key it is what came first,
+		Long: `Lists messages that are waiting, delayed or leased, by topic and rank. The first one
+is not always processed next: within a key, what was appended first comes first,
 whatever the ranks; see ` + "`pawl peek`" + `. With --state dead it lists dead letters, the
-oldest first; ` + "`pawl dead ls`" + ` says more about these.
+oldest first; ` + "`pawl dead ls`" + ` says more about those.
 
 A table shows the first 100; -o json and -o jsonl have all, unless --limit says
 otherwise.`,

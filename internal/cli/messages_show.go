@@ -16,10 +16,9 @@ import (
 
 func (s *session) messagesShow() *cobra.Command {
 	return &cobra.Command{
-		Use: "show ID", Short: "Show all there is about a message", Args: count(1, 1, "one id"),
-		Long: `Shows a message in whatever state it is, with its body, why it is where it is, and
-the attempts so far. One that was acked is not there any more, unless its topic
-retains.`,
+		Use: "show ID", Short: "Show everything about a message", Args: count(1, 1, "one id"),
+		Long: `Shows a message in whatever state it is, with its body, why it is where it is, and the
+attempts so far. An acked message is gone, unless its topic retains.`,
 		Example: `  id=$(pawl send mail "hello"); pawl messages show $id
   pawl messages show $(pawl send mail "hello") -o json`,
 		RunE: func(c *cobra.Command, args []string) error {

@@ -47,8 +47,8 @@ func (s *session) migrator(ctx context.Context, look bool) (store.Migrator, erro
 func (s *session) migrateUp() *cobra.Command {
 	return &cobra.Command{
 		Use: "up", Short: "Bring the schema up to date", Args: count(0, 0, "nothing"),
-		Long: `Applies the steps that are missing, each in a transaction, under a lock: several
-processes may do it at once. --dry-run lists them.`,
+		Long: `Applies the missing steps, each in a transaction and under a lock: several processes
+may run it at once. --dry-run lists the steps.`,
 		Example: `  pawl migrate up
   pawl migrate up --dry-run`,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -71,9 +71,9 @@ processes may do it at once. --dry-run lists them.`,
 func (s *session) migrateDown() *cobra.Command {
 	to := -1
 	c := &cobra.Command{
-		Use: "down", Short: "Take steps of the schema back", Args: count(0, 0, "flags only"),
-		Long: `Takes back the newest steps, down to the version that --to names; 0 removes the
-schema and with it every message. It asks before, unless --yes is given.`,
+		Use: "down", Short: "Roll back steps of the schema", Args: count(0, 0, "flags only"),
+		Long: `Rolls back the newest steps, down to the version that --to names; 0 removes the schema
+and with it every message. It asks first, unless --yes is given.`,
 		Example: `  pawl migrate down --to 0 --yes`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if to < 0 {
@@ -85,10 +85,10 @@ schema and with it every message. It asks before, unless --yes is given.`,
 				return err
 			}
 			if s.dryRun {
-				s.note("would take back every step above version %d", to)
+				s.note("would roll back every step above version %d", to)
 				return nil
 			}
-			what := fmt.Sprintf("take the schema of %s back to version %d", redact.URL(s.url()), to)
+			what := fmt.Sprintf("roll the schema of %s back to version %d", redact.URL(s.url()), to)
 			if to == 0 {
 				what = fmt.Sprintf("remove every message and every topic from %s", redact.URL(s.url()))
 			}
@@ -99,7 +99,7 @@ schema and with it every message. It asks before, unless --yes is given.`,
 			if err != nil {
 				return cannot(err, "take the schema back")
 			}
-			return s.printSteps(undone, "there was nothing to take back")
+			return s.printSteps(undone, "there was nothing to roll back")
 		},
 	}
 	c.Flags().IntVar(&to, "to", to, "the `VERSION` to go back to")

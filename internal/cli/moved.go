@@ -21,7 +21,7 @@ func (s *session) notMoved(ctx context.Context, topic, verb string) error {
 		case a.Topic != topic:
 		case a.Moved:
 			return &problem{code: exitConflict, what: fmt.Sprintf("cannot %s topic %s", verb, topic),
-				err: fmt.Errorf("it has moved to %s: nobody works on it in this store", a.Target), next: a.There()}
+				err: fmt.Errorf("it has moved to %s: no worker processes it in this store", a.Target), next: a.There()}
 		default:
 			s.note("topic %s is %s: part of it is in %s, which this leaves as it is; for that, %s", topic, a.Stage,
 				a.Target, a.There())

@@ -165,7 +165,7 @@ func mixedUp(ctx context.Context, d store.DeadLetters, sel operate.Selection, pl
 	if n == 0 || n >= plan.Count {
 		return nil
 	}
-	return usage("did you mean --matching? --reason does not select; say it in other words",
+	return usage("did you mean --matching? --reason does not select; if you meant it, word it differently",
 		"%d of %d dead letters have %q in their own reason", n, plan.Count, why)
 }
 

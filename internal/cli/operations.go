@@ -32,8 +32,8 @@ func (s *session) operationsLs() *cobra.Command {
 	var status string
 	c := &cobra.Command{
 		Use: "ls", Short: "List operations, the latest first", Args: count(0, 0, "flags only"),
-		Long: `Lists operations, the latest first, with how far they are. One that is running
-though no process carries it out any more can be resumed.`,
+		Long: `Lists operations and their progress, the latest first. An operation that is marked as
+running, but whose process is gone, can be resumed.`,
 		Example: `  pawl operations ls
   pawl operations ls --status paused -o jsonl`,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -77,7 +77,7 @@ func statusCell(o *operate.Operation, now time.Time) string {
 func (s *session) operationsShow() *cobra.Command {
 	return &cobra.Command{
 		Use: "show ID", Short: "Show an operation", Args: count(1, 1, "one id"),
-		Long:    `Shows an operation: what it is about, how far it is, and what was refused.`,
+		Long:    `Shows an operation: what it does, its progress, and what was refused.`,
 		Example: `  pawl dead replay --topic mail -q && pawl operations show $(pawl operations ls -o jsonl | sed -n '1s/.*"id":"\([^"]*\)".*/\1/p')`,
 		RunE: func(c *cobra.Command, args []string) error {
 			ops, err := s.operations(c.Context())
@@ -199,10 +199,9 @@ waits for that. What is done stays done; what is left stays dead.`},
 func (s *session) operationsResume() *cobra.Command {
 	return &cobra.Command{
 		Use: "resume ID", Short: "Go on with an operation", Args: count(1, 1, "one id"),
-		Long: `Goes on, in this process, with an operation that was paused, failed, or whose
-process was killed. What is done is not done again. While another process carries
-it out it is refused, with exit code 5; to be sure of that it may wait for five
-seconds.`,
+		Long: `Continues, in this process, an operation that was paused or failed, or whose process
+was killed. What is done is not done again. While another process runs the operation,
+the command is refused with exit code 5; it may wait for five seconds to be sure.`,
 		Example: `  pawl dead replay --topic mail --rate 1/s -q & sleep 1; id=$(pawl operations ls --status running -o jsonl | sed -n '1s/.*"id":"\([^"]*\)".*/\1/p'); pawl operations pause $id -q; wait; pawl operations resume $id`,
 		RunE: func(c *cobra.Command, args []string) error {
 			ops, err := s.operations(c.Context())

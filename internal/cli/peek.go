@@ -11,11 +11,12 @@ func (s *session) peek() *cobra.Command {
 	n := 10
 	c := &cobra.Command{
 		Use: "peek TOPIC", Short: "Look at what comes next, without taking it", Args: count(1, 1, "one topic"),
-		Long: `Shows the messages of a topic that are carried out next: those first that a worker
-may take now, then those that wait behind another one of their key, both by rank.
-They stay where they are. It looks at the first 1,000 messages of the topic.
+		Long: `Shows the messages of a topic that are processed next: first those that a worker may
+take now, then those that wait behind another one of their key, both by rank. It takes
+none of them, and looks at the first 1,000 messages of the topic.
 
-A store that does not tell what other processes hold (Kafka) shows that, too.`,
+A store that does not know what other processes hold (Kafka) shows those messages,
+too.`,
 		Example: `  pawl peek mail
   pawl peek mail --limit 1 -o json`,
 		RunE: func(c *cobra.Command, args []string) error {

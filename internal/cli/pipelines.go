@@ -50,7 +50,7 @@ func (s *session) pipelinesPause() *cobra.Command {
 	var reason string
 	c := &cobra.Command{
 		Use: "pause NAME", Short: "Pause all topics of a pipeline", Args: count(1, 1, "one pipeline"),
-		Long:    "Pauses every topic of a pipeline in every process; what runs goes on to its end. It never asks.",
+		Long:    "Pauses every topic of a pipeline in every process; what is running finishes. It never asks for confirmation.",
 		Example: `  pawl pipelines pause search --for 10m --reason "the index is being moved"`,
 		RunE: func(c *cobra.Command, args []string) error {
 			return s.onPipeline(c.Context(), "pause", args[0], reason, func(on store.Store) error {
@@ -59,7 +59,7 @@ func (s *session) pipelinesPause() *cobra.Command {
 		},
 	}
 	c.Flags().Var(&d, "for", "resume automatically after this long")
-	c.Flags().StringVar(&reason, "reason", "", "the reason, for whoever looks")
+	c.Flags().StringVar(&reason, "reason", "", "the reason, for other operators")
 	return c
 }
 

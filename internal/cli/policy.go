@@ -3,7 +3,7 @@ package cli
 import "github.com/spf13/cobra"
 
 func (s *session) policy() *cobra.Command {
-	return noun("policy", "Show what becomes of failures, and why",
+	return noun("policy", "Show how failures are handled, and why",
 		`Shows the policy: one matrix of rules decides for every failure whether the work
 is repeated and after how long, whether it becomes a dead letter, and how loud
 that is. Nothing else decides that, but for messages that no handler is asked

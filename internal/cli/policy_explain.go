@@ -56,7 +56,7 @@ func (s *session) policyExplain() *cobra.Command {
 		Use: "explain", Short: "Show what would be decided about a failure, and by which rule",
 		Args: count(0, 0, "flags only"),
 		Long: `Says what the policy decides about a failure: the decision, the rule it comes from,
-and the look-ups that led to it. Nothing is opened or changed.`,
+and the lookups that led to it. Nothing is opened or changed.`,
 		Example: `  pawl policy explain --type Download --phase Failed --kind RateLimit
   pawl policy explain --type DataStore --kind Orm --conflict
   pawl policy explain --kind Panic --attempt 2 -o json`,
@@ -82,8 +82,8 @@ and the look-ups that led to it. Nothing is opened or changed.`,
 	fl.StringVar(&f.event.Phase, "phase", policy.Failed, "phase: Failed, Retry or Completed")
 	fl.StringVar(&f.kind, "kind", "", "`KIND` of the error")
 	fl.IntVar(&f.attempt, "attempt", 1, "which attempt has failed, from 1")
-	fl.BoolVar(&f.permanent, "permanent", false, "the error says that no repetition helps")
-	fl.StringVar(&f.after, "retry-after", "", "the other side asked for that long a pause: a duration")
+	fl.BoolVar(&f.permanent, "permanent", false, "the error says that retrying does not help")
+	fl.StringVar(&f.after, "retry-after", "", "the other side asked to wait this long: a duration")
 	for _, fact := range []struct {
 		name, text string
 		fact       policy.Facts
@@ -107,7 +107,7 @@ func (f *failureFlags) failure() (policy.Attempt, error) {
 	a := policy.Attempt{Event: f.event, Number: f.attempt, Err: errExplained}
 	if !config.Decided(f.event.Type, f.event.Phase) {
 		return a, usage("use --phase Failed or --phase Retry; --type SystemHealth also has Completed",
-			"phase %q is not decided about", f.event.Phase)
+			"there are no decisions about phase %q", f.event.Phase)
 	}
 	if f.attempt < 1 {
 		return a, usage("such as --attempt 1", "--attempt is %d; attempts count from 1", f.attempt)

@@ -17,7 +17,7 @@ type storeRule struct{ name, why string }
 var storeRules = map[pawl.Kind]storeRule{
 	pawl.KindRescue: {"rescue",
 		fmt.Sprintf(
-			"a message whose worker died or hung is given out again, from the %dth time on alone; after %d lonely rescues it is a dead letter",
+			"a message whose worker died or hung is handed out again, from the %dth time on alone; after %d rescues alone it is a dead letter",
 			store.SolitaryAfter, store.LonelyRescues)},
 	pawl.KindParked: {"parked",
 		"its topic parks: what waits behind a dead letter of its key becomes one, too, without an attempt"},

@@ -51,9 +51,9 @@ type backoffInfo struct {
 func (s *session) policyLs() *cobra.Command {
 	return &cobra.Command{
 		Use: "ls", Short: "List the matrix", Args: count(0, 0, "nothing"),
-		Long: `Lists the effective matrix, the most telling rows first, each with the rule that
-decides there. A row without domain, type and phase is about a kind wherever it
-comes up; the last one is the default.`,
+		Long: `Lists the effective matrix, the most specific rows first, each with the rule that
+decides. A row without domain, type and phase is about a kind wherever it occurs; the
+last row is the default.`,
 		Example: `  pawl policy ls
   pawl policy ls -o json | jq '.[] | select(.alert == "error")'`,
 		RunE: func(*cobra.Command, []string) error {

@@ -27,12 +27,12 @@ func (s *session) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "pawl",
 		Short: "Carry every piece of work to done, or to a dead letter",
-		Long: `Pawl carries every piece of work to done, or to a dead letter that one can
-read, fix and replay.
+		Long: `Pawl brings every piece of work to completion, or to a dead letter that you can read,
+fix and replay.
 
-Messages are appended to topics and carried out by workers in any language; they
-are kept in a store: a file (sqlite:PATH, the default is sqlite:pawl.db in this
-folder), a server, or the memory of one process.`,
+Messages are appended to topics and processed by workers in any language. They are
+kept in a store: a file (sqlite:PATH, the default is sqlite:pawl.db in this folder), a
+server, or the memory of one process.`,
 		Example: `  pawl send mail "hello"                                    # append a message
   pawl topics ls                                            # what is where
   pawl work mail --exec 'cat; echo' --until-empty           # carry it out`,
@@ -54,10 +54,10 @@ folder), a server, or the memory of one process.`,
 	f.StringVar(&s.configPath, "config", "", "configuration `FILE` (default: "+config.DefaultFile+
 		" in this folder, if it is there)")
 	f.StringVarP(&s.output, "output", "o", formatTable,
-		"how to print: table, json (one document) or jsonl (an object a line)")
+		"how to print: table, json (one document) or jsonl (one object per line)")
 	f.BoolVarP(&s.quiet, "quiet", "q", false, "print data and errors only")
 	f.BoolVar(&s.noColor, "no-color", false, "no colours (also: NO_COLOR in the environment)")
-	f.BoolVar(&s.yes, "yes", false, "confirm what would be asked")
+	f.BoolVar(&s.yes, "yes", false, "answer every question with yes")
 	f.BoolVar(&s.dryRun, "dry-run", false, "say what would be done, and change nothing")
 	f.BoolVar(&s.autoMigrate, "auto-migrate", false, "bring the schema of a store on a server up to date")
 	root.SetFlagErrorFunc(flagError)

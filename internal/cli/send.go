@@ -36,21 +36,22 @@ func (s *session) send() *cobra.Command {
 	c := &cobra.Command{
 		Use: "send TOPIC [BODY]", Short: "Append a message, or many",
 		Long: `Appends a message to a topic and prints its id. When it returns, the message is
-stored for good. The body is an argument, a file, or standard input, which is read when
-neither of the others is given; '' is an empty body. A store that is open and then does not answer, or is locked, is asked again for five minutes; ^C ends
-that, and nothing is stored twice.
+durably stored. The body is an argument, a file, or standard input, which is read if
+neither of the others is given; '' is an empty body. If an open store stops answering,
+or is locked, it is retried for five minutes; ^C ends that, and nothing is stored
+twice.
 
 With --jsonl, standard input has a message a line:
 
   {"topic","id","key","priority","body" | "body_base64","headers","not_before" | "delay_seconds",
    "unique_key","unique_for_seconds"}
 
-All fields are optional; TOPIC is that of lines without one. Lines are appended
-in batches, in their order, and what is counted is stored. It ends with
-{"appended":N,"duplicates":M}. At a line that is no message, or one that the store
-refuses, it stops, with everything before that line stored and nothing after it;
-what only the brokers of Kafka refuse is named beside those after it that are
-stored. With --skip-bad it goes on, and ends with exit code 3.`,
+All fields are optional; lines without a topic go to TOPIC. Lines are appended in
+batches, in their order, and what is counted is stored. It ends with
+{"appended":N,"duplicates":M}. At a line that is not a message, or that the store
+refuses, it stops, with everything before that line stored and nothing after it; if
+only the brokers of Kafka refuse it, later lines of the batch that are stored are
+named. With --skip-bad it continues, and ends with exit code 3.`,
 		Example: `  pawl send mail "hello"
   pawl send mail --key customer-7 --priority 50 --header trace=abc "for customer 7"
   pawl send mail --delay 10m "not yet"
@@ -67,7 +68,7 @@ stored. With --skip-bad it goes on, and ends with exit code 3.`,
 	}
 	fl := c.Flags()
 	fl.StringVar(&f.id, "id", "", "the message's `ID` (default: a new one)")
-	fl.StringVar(&f.key, "key", "", "messages with the same `KEY` are carried out one at a time, in order")
+	fl.StringVar(&f.key, "key", "", "messages with the same `KEY` are processed one at a time, in order")
 	fl.IntVar(&f.priority, "priority", 0, "from 0 to 100; waiting counts like priority")
 	fl.Var(&f.delay, "delay", "deliver it no sooner than this long from now")
 	fl.Var(&f.at, "at", "deliver it no sooner than at this time")
@@ -77,7 +78,7 @@ stored. With --skip-bad it goes on, and ends with exit code 3.`,
 	fl.StringVar(&f.uniqueScope, "unique-scope", "", "within which the key is unique (default: the topic)")
 	fl.StringArrayVar(&f.headers, "header", nil, "a header, as `NAME=VALUE`; can be repeated")
 	fl.StringVar(&f.file, "file", "", "read the body from `FILE`")
-	fl.BoolVar(&f.lines, "jsonl", false, "read messages from standard input, a JSON object a line")
+	fl.BoolVar(&f.lines, "jsonl", false, "read messages from standard input, one JSON object per line")
 	fl.BoolVar(&f.skipBad, "skip-bad", false, "with --jsonl: go on after a line that is not a message")
 	return c
 }
@@ -147,7 +148,7 @@ func (s *session) receipt(topic string, r store.Receipt) error {
 	if r.DuplicateOf != "" {
 		id, info.Appended, info.DuplicateOf = r.DuplicateOf, false, &r.DuplicateOf
 		info.ID = id // the other one was never stored
-		s.note("nothing was appended: %s is there already", id)
+		s.note("nothing was appended: %s exists already", id)
 	}
 	return notPrinted(s.one(info, func(w io.Writer) { fmt.Fprintln(w, id) }), "message "+id+" is stored",
 		"do not send it again; `pawl messages show "+id+"` shows it")
@@ -172,7 +173,7 @@ func (f *sendFlags) message(topic string) (pawl.Message, error) {
 	}
 	if !f.at.IsZero() {
 		if f.delay != 0 {
-			return m, usage("give one of them", "--delay and --at are both given")
+			return m, usage("give one of them", "--delay and --at cannot be combined")
 		}
 		m.Delay = max(0, time.Until(f.at.Time))
 	}
@@ -207,7 +208,7 @@ func (f *sendFlags) message(topic string) (pawl.Message, error) {
 func (s *session) body(args []string, f *sendFlags) ([]byte, error) {
 	switch {
 	case len(args) > 0 && f.file != "":
-		return nil, usage("give one of them", "a body and --file are both given")
+		return nil, usage("give one of them", "a body and --file cannot be combined")
 	case f.file != "":
 		file, err := os.Open(f.file)
 		if err != nil {
@@ -231,7 +232,7 @@ func (s *session) body(args []string, f *sendFlags) ([]byte, error) {
 func readBody(r io.Reader) ([]byte, error) {
 	b, err := io.ReadAll(io.LimitReader(r, pawl.MaxBody+1))
 	if len(b) > pawl.MaxBody {
-		return nil, usage("store it elsewhere, and send where it is",
+		return nil, usage("store it elsewhere, and send its location",
 			"the body is longer than %d bytes, the most that a message can have", pawl.MaxBody)
 	}
 	return b, cannot(err, "read the body")

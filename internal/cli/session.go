@@ -127,7 +127,7 @@ func (s *session) openAlone(ctx context.Context, c open.Config) (store.Store, er
 	c.URL = s.url()
 	c.Existing = c.Existing || s.dryRun // a new store would be a change
 	s.redactor.LearnURLs(c.URL, s.mirror())
-	c.Created = func(path string) { s.note("%s was not there: it is a new, empty store", path) }
+	c.Created = func(path string) { s.note("%s did not exist: it is a new, empty store", path) }
 	c.Waiting = func(path string) {
 		s.note("%s is locked: another process has a write transaction open on it (`fuser %s` names it); waiting",
 			path, path)
@@ -210,7 +210,7 @@ func (s *session) confirm(what string, args ...any) error {
 	}
 	if !s.InTerminal || !s.ErrTerminal {
 		return &problem{
-			code: exitUsage, what: "this needs a confirmation: " + what,
+			code: exitUsage, what: "this needs confirmation: " + what,
 			err: fmt.Errorf("there is no terminal to ask on"), next: "add --yes if you are sure",
 		}
 	}

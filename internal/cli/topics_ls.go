@@ -13,9 +13,9 @@ import (
 func (s *session) topicsLs() *cobra.Command {
 	return &cobra.Command{
 		Use: "ls [TOPIC…]", Short: "List topics with their figures", Args: count(0, -1, "topics"),
-		Long: `Lists all topics, or those named: how many messages are waiting, delayed, leased
-and dead, for how long the oldest has been waiting, and totals since the topic
-was made. It counts, so ask a large store now and then only.`,
+		Long: `Lists all topics, or those named: how many messages are waiting, delayed, leased and
+dead, how long the oldest has been waiting, and totals since the topic was created. It
+counts messages, so do not run it too often on a large store.`,
 		Example: `  pawl topics ls
   pawl topics ls -o json`,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -42,7 +42,7 @@ was made. It counts, so ask a large store now and then only.`,
 					return err
 				}
 			}
-			return l.end("no topics yet; make one: pawl send mail \"hello\"")
+			return l.end("no topics yet; create one: pawl send mail \"hello\"")
 		},
 	}
 }

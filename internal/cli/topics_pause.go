@@ -18,9 +18,9 @@ func (s *session) topicsPause() *cobra.Command {
 	var reason string
 	c := &cobra.Command{
 		Use: "pause TOPIC", Short: "Stop handing out the messages of a topic", Args: count(1, 1, "one topic"),
-		Long: `Stops claims of a topic in every process, within two seconds; what is leased goes
-on. It can be appended to as before. It stays until it is resumed, or for so long
-as --for says.`,
+		Long: `Stops claims of a topic in every process, within two seconds; what is leased
+continues. Messages can be appended as before. The pause lasts until the topic is
+resumed, or as long as --for says.`,
 		Example: `  pawl topics pause mail --reason "the server is being moved"
   pawl topics pause mail --for 10m`,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -48,7 +48,7 @@ as --for says.`,
 		},
 	}
 	c.Flags().Var(&d, "for", "resume automatically after this long")
-	c.Flags().StringVar(&reason, "reason", "", "the reason, for whoever looks")
+	c.Flags().StringVar(&reason, "reason", "", "the reason, for other operators")
 	return c
 }
 

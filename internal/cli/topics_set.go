@@ -32,9 +32,9 @@ func (s *session) topicsSet() *cobra.Command {
 	var f settingFlags
 	c := &cobra.Command{
 		Use: "set TOPIC", Short: "Show or change a topic's settings", Args: count(1, 1, "one topic"),
-		Long: `Changes settings of a topic, which is made if it is not there; without flags it
-shows them. A worker that states other settings does not start. The order changes
-only while the topic has no messages but dead letters. With --if-version it
+		Long: `Changes settings of a topic, which is created if it does not exist; without flags it
+shows them. A worker that states different settings does not start. The order can
+change only while the topic has no messages except dead letters. With --if-version it
 changes nothing if somebody else has changed the settings since.`,
 		Example: `  pawl topics set mail --order key --deadline 2m
   pawl topics set mail --park --retain 1d

@@ -47,14 +47,14 @@ func (s *session) openTraffic(ctx context.Context) (*migrate.Traffic, error) {
 	switch {
 	case to == "":
 		return nil, usage("such as --mirror kafka://localhost:9092, or PAWL_MIRROR",
-			"no store is named to which topics move")
+			"the store to which topics move is not named")
 	case open.SameStore(to, s.url()):
 		return nil, usage("name the new store: --mirror, PAWL_MIRROR or mirror: in the configuration file",
 			"the mirror is the store itself")
 	}
 	second, err := open.Open(ctx, open.Config{
 		URL: to, AutoMigrate: s.autoMigrate, Logger: s.warnings(), Created: func(path string) {
-			s.note("%s was not there: it is a new, empty store", path)
+			s.note("%s did not exist: it is a new, empty store", path)
 		},
 	})
 	if err != nil {
@@ -114,8 +114,7 @@ the same settings in the new store, and must be empty there.`,
 func (s *session) trafficStop() *cobra.Command {
 	return &cobra.Command{
 		Use: "stop TOPIC…", Short: "Copy no more", Args: count(1, -1, "topics"),
-		Long: `Ends the copying of topics. The old store stays in charge; copies that are in the new
-one stay there.`,
+		Long:    `Stops copying topics. The old store stays in charge; copies in the new one stay there.`,
 		Example: `  pawl traffic stop mail --mirror sqlite:new.db`,
 		RunE: func(c *cobra.Command, topics []string) error {
 			t, err := s.openTraffic(c.Context())
@@ -138,8 +137,8 @@ one stay there.`,
 func (s *session) trafficStatus() *cobra.Command {
 	return &cobra.Command{
 		Use: "status [TOPIC…]", Short: "Show how far each topic has moved", Args: count(0, -1, "topics"),
-		Long: `Shows the stage of topics, what is not done in either store, and how the copying
-goes: copies that wait, and messages that have none. Exits with 7 if something is
+		Long: `Shows the stage of topics, what is not done in either store, and the progress of
+copying: copies that wait, and messages without a copy. Exits with 7 if something is
 wrong.`,
 		Example: `  pawl traffic status --mirror sqlite:new.db
   pawl traffic status mail --mirror sqlite:new.db -o json`,
@@ -175,7 +174,7 @@ func (s *session) printTraffic(ctx context.Context, t *migrate.Traffic, topics [
 			return err
 		}
 	}
-	if err := l.end("no topic moves; begin with `pawl traffic mirror TOPIC`"); err != nil {
+	if err := l.end("no topic is being moved; begin with `pawl traffic mirror TOPIC`"); err != nil {
 		return err
 	}
 	if len(problems) > 0 {
@@ -207,10 +206,10 @@ func (s *session) trafficCompare() *cobra.Command {
 		Long: `Compares, by key, what is not done in the old store with the copies in the new one:
 missing, out of order, different. Exits with 7 if there are differences.
 
-A copy is consumed, in the new store alone and without doing anything, when the old
-store has done with its original; so both have the same backlog. What is done in the
-old store can be compared only if the topic retains it (pawl topics set --retain).
---dry-run consumes nothing.`,
+When an original is done in the old store, its copy is consumed in the new one,
+without processing it; so both have the same backlog. What is done in the old store
+can be compared only if the topic retains it (pawl topics set --retain). --dry-run
+consumes nothing.`,
 		Example: `  pawl traffic mirror mail --mirror sqlite:new.db
   pawl traffic compare mail --mirror sqlite:new.db
   pawl traffic compare mail --mirror sqlite:new.db --wait 1s -o json`,
@@ -241,7 +240,7 @@ old store can be compared only if the topic retains it (pawl topics set --retain
 			if found > 0 {
 				return &problem{code: exitFound, what: fmt.Sprintf("%d differences", found),
 					err:  errors.New(strings.Join(named, "\n")),
-					next: "nothing is lost: the old store has them, and carries them out; docs/traffic.md tells where differences come from"}
+					next: "nothing is lost: the old store has them, and its workers process them; docs/traffic.md explains where differences come from"}
 			}
 			return nil
 		},
@@ -280,15 +279,15 @@ func (s *session) trafficCutOver() *cobra.Command {
 
   1. waits until the stores have not differed for as long as --for says
   2. lets appends wait, for some seconds, and consumes the copies that are left
-  3. lets appends go to the new store, where nobody works yet
-  4. waits until the workers of the old store have done everything there
-  5. lets workers work in the new store, and pauses the topic in the old one
+  3. lets appends go to the new store, where no worker is active yet
+  4. waits until the workers of the old store have finished everything there
+  5. lets workers process the new store, and pauses the topic in the old one
 
-So the order of every key holds, and nothing is done twice. Workers without the same
---mirror must be stopped or started anew by hand between 4 and 5.
+So the order of every key is kept, and nothing is done twice. Workers without the same
+--mirror must be stopped or restarted by hand between 4 and 5.
 
-It can be interrupted, or killed, at any time: the same command goes on. Appends never
-wait for longer than half a minute. Exit code 4: not finished.`,
+It can be interrupted, or killed, at any time: run the same command again to continue.
+Appends never wait for longer than half a minute. Exit code 4: not finished.`,
 		Example: `  pawl traffic mirror mail --mirror sqlite:new.db
   pawl traffic cut-over mail --mirror sqlite:new.db --for 5m --dry-run`,
 		RunE: func(c *cobra.Command, topics []string) error {
@@ -313,14 +312,14 @@ func (s *session) trafficRollBack() *cobra.Command {
 		Use: "roll-back TOPIC…", Short: "Put the old store in charge again", Args: count(1, -1, "topics"),
 		Long: `Puts the old store in charge of topics again. What is not done in the new store is
 carried back, in the order of each key, under the same ids; so are dead letters, with
-their history. Attempts of others are counted anew. Workers with the same --mirror
-carry what they hold, and work in the old store meanwhile. Appends wait for some
-seconds at the end. Afterwards the topics are copied again; pawl traffic stop ends
-that.
+their history. Attempts of other messages are counted from zero again. Workers with
+the same --mirror carry back what they hold, and meanwhile process the old store.
+Appends wait for some seconds at the end. Afterwards the topics are copied again; pawl
+traffic stop ends that.
 
 What is leased in the new store follows when its lease has ended, what is delayed when
-it is due. It can be interrupted, or killed, at any time: the same command goes on.
-Exit code 4: not finished.`,
+it is due. It can be interrupted, or killed, at any time: run the same command
+again to continue. Exit code 4: not finished.`,
 		Example: `  pawl traffic mirror mail --mirror sqlite:new.db
   pawl traffic roll-back mail --mirror sqlite:new.db --dry-run`,
 		RunE: func(c *cobra.Command, topics []string) error {
@@ -351,7 +350,7 @@ func (s *session) move(ctx context.Context, topics []string, verb string,
 		switch {
 		case errors.Is(err, migrate.ErrUnfinished):
 			return &problem{code: exitUnfinished, what: fmt.Sprintf("cannot %s topic %s yet", verb, topic), err: err,
-				next: "run the same command again: it goes on from there"}
+				next: "run the same command again: it continues from there"}
 		case err != nil && !errors.Is(err, store.ErrConflict):
 			return &problem{what: fmt.Sprintf("cannot %s topic %s", verb, topic), err: err}
 		case err != nil:

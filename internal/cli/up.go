@@ -21,21 +21,21 @@ import (
 func (s *session) up() *cobra.Command {
 	listen := ""
 	c := &cobra.Command{
-		Use: "up", Short: "Run the daemon: carry out the topics of a configuration file",
+		Use: "up", Short: "Run the daemon: process the topics of a configuration file",
 		Args: count(0, 0, "flags only"),
-		Long: `Carries out the topics of the configuration file, pawl.yaml in this folder or what
---config names, each by a program for every delivery (handler: exec), by kept
-programs (pipe) or by a web service (http).
+		Long: `Processes the topics of the configuration file, pawl.yaml in this folder or the one
+that --config names: each with a program for every delivery (handler: exec), with
+programs that keep running (pipe) or with a web service (http).
 
-A delivery is posted to a web service with its body; headers say the rest: Pawl-Id
-Pawl-Topic Pawl-Key Pawl-Attempt Pawl-Token Traceparent, and Pawl-Headers as JSON.
-The status is the verdict: 2xx ack; 429 and 503 with Retry-After release for that
-long; other 5xx retry; 4xx dead. The policy decides about what is no ack or release.
+A delivery is posted to a web service with its body; the rest is in headers: Pawl-Id
+Pawl-Topic Pawl-Key Pawl-Attempt Pawl-Token Traceparent, and Pawl-Headers as JSON. The
+status is the verdict: 2xx ack; 429 and 503 with Retry-After release for that long;
+other 5xx retry; 4xx dead. The policy decides about everything except ack and release.
 
 The first SIGTERM or Ctrl-C drains, the second one ends at once. SIGHUP, and any
 change of the file, reloads it: overrides of the policy, limits, concurrency and the
-level of logs at once; what needs a restart is named in the log. A file with a
-fault changes nothing.
+level of logs at once; the log names what needs a restart. A file with an error
+changes nothing.
 
 On a loopback port: /livez (the process runs), /readyz (it does its work; 503 and
 why, while it drains or fails), /healthz (for people), /metrics.`,
@@ -129,7 +129,7 @@ func (s *session) runDaemon(ctx context.Context, opened store.Store, c serve.Dae
 	stopped()
 	if errors.Is(err, dispatch.ErrStuck) {
 		err = &problem{code: exitUnfinished, what: "not everything ended", err: err,
-			next: "what was running is claimed again when its lease is over"}
+			next: "what was running is claimed again when its lease ends"}
 	}
 	if err == nil {
 		c.Logger.Info("stopped")
@@ -159,12 +159,12 @@ func checkUp(src config.Source, c *config.Config) error {
 	case src.Path == "":
 		return noFile()
 	case len(c.Topics)+len(c.Pipelines) == 0:
-		return &problem{code: exitUsage, what: "there is nothing to carry out",
+		return &problem{code: exitUsage, what: "there is nothing to run",
 			err:  fmt.Errorf("%s has no topics and no pipelines", src.Path),
 			next: "add topics: or pipelines:, as in deploy/pawl.yaml; docs/configuration.md has all keys"}
 	}
 	if err := checkPrograms(c); err != nil {
-		return &problem{code: exitUsage, what: "the configuration cannot be carried out", err: err,
+		return &problem{code: exitUsage, what: "the configuration cannot be put into effect", err: err,
 			next: "install it, or correct its path"}
 	}
 	return nil

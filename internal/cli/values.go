@@ -52,7 +52,7 @@ func (p *point) Set(s string) (err error) {
 	if p.back {
 		return fmt.Errorf("%q is neither a time such as 2026-01-31T12:00:00Z nor how long ago, such as 2h", s)
 	}
-	return fmt.Errorf("%q is no time such as 2026-01-31T12:00:00Z", s)
+	return fmt.Errorf("%q is not a time such as 2026-01-31T12:00:00Z", s)
 }
 
 // Type implements pflag.Value.

@@ -38,8 +38,8 @@ func (s *session) work() *cobra.Command {
 	c := &cobra.Command{
 		Use: "work TOPIC… (--exec CMD | --pipe CMD)", Short: "Process messages with a program in any language",
 		Args: count(1, -1, "topics"),
-		Long: `Carries out messages until it is stopped. The first SIGTERM or Ctrl-C drains: what
-runs may finish, for as long as --drain says. The second one ends at once; what was
+		Long: `Processes messages until it is stopped. The first SIGTERM or Ctrl-C drains: what is
+running may finish, for as long as --drain says. The second one ends at once; what was
 running is claimed again elsewhere. Programs never outlive this process.
 
 --exec starts CMD for every delivery, with the shell. The body is on its stdin; in
@@ -53,24 +53,24 @@ the verdict:
   69  release   again in a second; no attempt is counted
   other, or a signal: retry, up to 10 attempts; then dead
 
-The last lines on its stderr are the reason. What it writes to stdout comes out
-here (with -o json on stderr: stdout has the summary then). Where that cannot be
-written, because the disk is full or nobody reads it, the output is lost and the
-work goes on: the verdicts do not change.
+The last lines on its stderr are the reason. What it writes to stdout is passed on to
+stdout (with -o json to stderr, because stdout has the summary). If that cannot be
+written, because the disk is full or nobody reads it, the output is lost and work
+continues: the verdicts do not change.
 
 --pipe starts CMD --concurrency times and keeps it. CMD reads a line of JSON per
-delivery: {"id","topic","key","attempt","token","headers","body" | "body_base64"}
-and answers each with a line: {"id","token","verdict":"ack|retry|dead|release"}, and
-if need be "reason","kind","after_seconds","hold_seconds","emit":[message…]. Answers
+delivery: {"id","topic","key","attempt","token","headers","body" | "body_base64"} and
+answers each with a line: {"id","token","verdict":"ack|retry|dead|release"}, and
+optionally "reason","kind","after_seconds","hold_seconds","emit":[message…]. Answers
 may come in any order. Over Kafka a delivery has "log" as well: partition, offset,
-timestamp, null_body, and all headers. Messages of one key are given one after the
-other. A retry comes no sooner than after_seconds, and later where the policy's
-backoff is longer. A CMD that dies is started again; what it held is retried. Several
-at once in its hands are first given again one by one, so that the one with which it
-dies is found.
+timestamp, null_body, and all headers. Messages of one key are handed over one at a
+time. A retry comes after after_seconds at the earliest, and later if the policy's
+backoff is longer. A CMD that dies is started again; what it held is retried. If it
+held several, they are first handed over one by one, to find the one that kills it.
 
-Overrides of the policy in pawl.yaml count here, too. --deadline and --order are settings of the topic, kept in the store: a worker that
-states others than the rest does not start (exit code 5).`,
+Overrides of the policy in pawl.yaml apply here, too. --deadline and --order are
+settings of the topic, kept in the store: a worker that states others than the rest
+does not start (exit code 5).`,
 		Example: `  pawl send mail "hello"; pawl work mail --exec 'cat >> mail.txt' --until-empty
   pawl work mail --exec 'echo "no: $PAWL_ID" >&2; exit 65' --until-empty
   pawl work mail --pipe 'python3 -u worker.py' --concurrency 4   # runs until it is stopped`,
@@ -93,17 +93,17 @@ states others than the rest does not start (exit code 5).`,
 	}
 	fl := c.Flags()
 	fl.StringVar(&f.exec, "exec", "", "start `CMD` for every delivery")
-	fl.StringVar(&f.pipe, "pipe", "", "keep `CMD` running and speak with it in lines of JSON")
+	fl.StringVar(&f.pipe, "pipe", "", "keep `CMD` running and exchange lines of JSON with it")
 	fl.IntVar(&f.concurrency, "concurrency", f.concurrency, "programs at once")
 	_ = fl.SetAnnotation("concurrency", defaultAs, []string{"the number of processors"}) // the flag is there
 	fl.IntVar(&f.inFlight, "in-flight", 0,
 		"with --pipe: deliveries that a program holds at once (0: as many as it shows that it can use)")
-	fl.Var(&f.lease, "lease", "how long a message stays ours if this process dies")
+	fl.Var(&f.lease, "lease", "how long messages stay claimed if this process dies")
 	fl.Var(&f.deadline, "deadline", "how long a delivery may take at most; a setting of the topic")
 	fl.Var(&f.limit, "limit", "claim no faster than this, such as 100/s or 30/m")
 	fl.StringVar(&f.order, "order", "", "key or none; a setting of the topic")
 	fl.BoolVar(&f.untilEmpty, "until-empty", false, "end when nothing is waiting, delayed or leased any more")
-	fl.Var(&f.drain, "drain", "how long what runs may finish after the first signal")
+	fl.Var(&f.drain, "drain", "how long running work may take to finish after the first signal")
 	return c
 }
 
@@ -219,7 +219,7 @@ func (s *session) runWork(ctx context.Context, c serve.WorkConfig) error {
 		return err
 	}
 	if s.dryRun {
-		s.note("would carry out %s with %d programs at once", strings.Join(c.Topics, ", "), c.Concurrency)
+		s.note("would process %s with %d programs at once", strings.Join(c.Topics, ", "), c.Concurrency)
 		return nil
 	}
 	stopped := context.AfterFunc(ctx, func() { s.note("draining; a second signal ends at once") })
@@ -229,7 +229,7 @@ func (s *session) runWork(ctx context.Context, c serve.WorkConfig) error {
 	stopped()
 	if errors.Is(err, dispatch.ErrStuck) {
 		err = &problem{code: exitUnfinished, what: "not everything ended", err: err,
-			next: "what was running is claimed again when its lease is over"}
+			next: "what was running is claimed again when its lease ends"}
 	}
 	if err == nil && c.UntilEmpty && ctx.Err() != nil {
 		err = &problem{code: exitUnfinished, what: "the topics may not be empty", err: ErrInterrupted,

@@ -20,13 +20,12 @@ program of yours with the library.`,
 func (s *session) workersLs() *cobra.Command {
 	return &cobra.Command{
 		Use: "ls", Short: "List workers, and what they hold", Args: count(0, 0, "arguments"),
-		Long: `Lists the workers of this store: what each carries out, how busy it is, which limit
-keeps it back, and how many messages it holds, and for how long already.
+		Long: `Lists the workers of this store: what each one processes, how busy it is, which limit
+holds it back, and how many messages it has been holding, and for how long.
 
-A worker of pawl says every few seconds what it is at. One that said nothing for 20
-seconds counts as gone: what it holds is claimable again when its leases end. One that
-never says anything, such as a program that uses the library, is listed by what it
-holds.`,
+A worker of pawl reports every few seconds. One that has not reported for 20 seconds
+counts as gone: what it holds is claimable again when its leases end. One that never
+reports, such as a program that uses the library, is listed by what it holds.`,
 		Example: `  pawl workers ls
   pawl workers ls -o json`,
 		RunE: func(c *cobra.Command, _ []string) error {
