@@ -3,6 +3,8 @@ package sqlite
 import (
 	"context"
 	"iter"
+	"slices"
+	"strings"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
@@ -17,7 +19,9 @@ const (
 		WHERE scope = ?1 AND key = ?2 AND version = ?6 AND (until IS NULL OR until > ?7)`
 	removeMark = `DELETE FROM pawl_mark WHERE scope = ?1 AND key = ?2 AND (?3 = -1 OR version = ?3) AND (until IS NULL OR until > ?4)`
 	selectMark = `SELECT key, version, until, value FROM pawl_mark WHERE scope = ?1 AND key = ?2 AND (until IS NULL OR until > ?3)`
-	markPage   = `SELECT key, version, until, value FROM (
+	// marksPart is how many keys selectMarks looks for at once. A query for each of them takes several times as long.
+	marksPart = 100
+	markPage  = `SELECT key, version, until, value FROM (
 			SELECT key, version, until, value, sum(length(value)) OVER (ORDER BY key) - length(value) AS before FROM (
 				SELECT key, version, until, value FROM pawl_mark
 				WHERE scope = ?1 AND key >= ?2 AND (?3 = x'' OR key < ?3) AND (until IS NULL OR until > ?4) ORDER BY key LIMIT ?5))
@@ -102,20 +106,31 @@ func (s *Store) GetMarks(ctx context.Context, scope string, keys ...string) (map
 	if err := store.AdmitScope("get marks", scope, keys...); err != nil {
 		return nil, err
 	}
-	found, size := map[string]store.Marked{}, 0
+	var found map[string]store.Marked
 	err := s.peek(ctx, "get marks", func(k *work) error {
-		for _, key := range keys {
-			if _, again := found[key]; again {
-				continue
-			}
-			err := k.db.query(selectMark, func(r row) error {
-				if size += len(r.bytes(3)); size > store.MaxBatchBytes {
-					return store.MarksTooLarge()
-				}
-				found[key] = readMark(scope, r)
+		found = make(map[string]store.Marked, len(keys))
+		size := 0
+		take := func(r row) error {
+			m := readMark(scope, r)
+			if _, again := found[m.Key]; again {
 				return nil
-			}, []byte(scope), []byte(key), k.now)
-			if err != nil {
+			}
+			if size += len(m.Value); size > store.MaxBatchBytes {
+				return store.MarksTooLarge()
+			}
+			found[m.Key] = m
+			return nil
+		}
+		if len(keys) == 1 {
+			return k.db.query(selectMark, take, []byte(scope), []byte(keys[0]), k.now)
+		}
+		for part := range slices.Chunk(keys, marksPart) {
+			args := make([]any, 0, marksPart+2)
+			args = append(args, []byte(scope), k.now)
+			for i := range marksPart {
+				args = append(args, []byte(part[min(i, len(part)-1)])) // the last one again fills it up
+			}
+			if err := k.db.query(selectMarks(), take, args...); err != nil {
 				return err
 			}
 		}
@@ -125,6 +140,11 @@ func (s *Store) GetMarks(ctx context.Context, scope string, keys ...string) (map
 		return nil, err
 	}
 	return found, nil
+}
+
+func selectMarks() string {
+	return `SELECT key, version, until, value FROM pawl_mark WHERE scope = ? AND (until IS NULL OR until > ?) AND key IN (?` +
+		strings.Repeat(",?", marksPart-1) + `)`
 }
 
 // ListMarks implements [store.Marks].

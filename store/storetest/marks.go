@@ -161,6 +161,17 @@ func marksAreKept(t *T) {
 	t.wantMark("empty", "")
 	t.must2(t.marks().PutMarks(t.ctx()))
 	t.wantMarks("scope", nil)
+
+	many, keys := map[string]string{}, []string{"none", "empty"}
+	var marks []pawl.Mark
+	for i := range 250 { // a store may look for them part by part
+		key := fmt.Sprint("many ", i)
+		many[key] = fmt.Sprint(i)
+		marks, keys = append(marks, mark(key, many[key])), append(keys, key)
+	}
+	t.putMarks(marks...)
+	many["empty"] = ""
+	t.wantMarks("scope", many, append(keys, "many 0")...)
 }
 
 func (t *T) must2(_ any, err error) { t.Helper(); t.must(err) }
