@@ -33,8 +33,10 @@ func (a *action) append(b *bytes.Buffer) {
 	}
 	id, _ := json.Marshal(a.id) // texts always marshal
 	index, _ := json.Marshal(a.index)
-	fmt.Fprintf(b, `{%q:{"_index":%s,"_id":%s,"version":%d,"version_type":%q,"require_alias":true}}`+"\n", verb, index,
-		id, a.version, kind)
+	line := append(b.AvailableBuffer(), `{"`+verb+`":{"_index":`...)
+	line = append(append(append(line, index...), `,"_id":`...), id...)
+	line = strconv.AppendInt(append(line, `,"version":`...), a.version, 10)
+	b.Write(append(line, `,"version_type":"`+kind+`","require_alias":true}}`+"\n"...))
 	if a.remove {
 		return
 	}
@@ -122,11 +124,19 @@ type itemAnswer struct {
 
 func (s *search) request(ctx context.Context, items []action) ([]result, error) {
 	var body bytes.Buffer
+	size := 0
+	for i := range items {
+		size += items[i].size()
+	}
+	body.Grow(size)
 	for i := range items {
 		items[i].append(&body)
 	}
 	var answer struct {
-		Items []map[string]itemAnswer `json:"items"`
+		Items []struct {
+			Index  *itemAnswer `json:"index"`
+			Delete *itemAnswer `json:"delete"`
+		} `json:"items"`
 	}
 	if err := s.call(ctx, http.MethodPost, "/_bulk", body.Bytes(), &answer); err != nil {
 		return nil, err
@@ -136,12 +146,14 @@ func (s *search) request(ctx context.Context, items []action) ([]result, error) 
 	}
 	results := make([]result, len(items))
 	for i := range items {
-		for _, a := range answer.Items[i] {
-			if a.ID != items[i].id {
-				return nil, fmt.Errorf("item %d of the answer is about document %q, not %q", i, a.ID, items[i].id)
-			}
-			results[i] = a.result()
+		a := answer.Items[i].Index
+		if items[i].remove {
+			a = answer.Items[i].Delete
 		}
+		if a == nil || a.ID != items[i].id {
+			return nil, fmt.Errorf("item %d of the answer is not about document %q", i, items[i].id)
+		}
+		results[i] = a.result()
 	}
 	return results, nil
 }

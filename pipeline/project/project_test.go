@@ -400,7 +400,8 @@ func TestAbort(t *testing.T) {
 		if err := p.abort(r.t.Context()); !errors.Is(err, errSwaps) {
 			r.t.Errorf("the abort says %v", err)
 		}
-		if found, err := p.search.behind(r.t.Context(), p.alias); err != nil || !slices.Equal(found, []string{st.Target}) {
+		if found, err := p.search.behind(r.t.Context(), p.alias); err != nil ||
+			!slices.Equal(found, []string{st.Target}) {
 			r.t.Errorf("behind the alias are %v, %v", found, err)
 		}
 	})

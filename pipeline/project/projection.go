@@ -99,7 +99,12 @@ func newProjection(name string, s pipeline.Section) (*projection, error) {
 	return p, err
 }
 
-// readMapping reads the settings and mappings of a new index, and adds for how long it remembers deletions.
+// refreshEvery is how often a new index makes what was written searchable. Once a second, the default, would keep
+// changes from being searchable within a second of their commit.
+const refreshEvery = "500ms"
+
+// readMapping reads the settings and mappings of a new index, and adds for how long it remembers deletions and how
+// often it refreshes, unless the file states it.
 func readMapping(file string, gc time.Duration) ([]byte, error) {
 	body := map[string]any{}
 	if file != "" {
@@ -115,14 +120,20 @@ func readMapping(file string, gc time.Duration) ([]byte, error) {
 	if settings == nil {
 		settings = map[string]any{}
 	}
-	index, _ := settings["index"].(map[string]any)
-	_, flat := settings["index.gc_deletes"]
-	_, short := settings["gc_deletes"]
-	if _, nested := index["gc_deletes"]; !flat && !short && !nested {
-		settings["index.gc_deletes"] = fmt.Sprintf("%ds", max(int(gc.Seconds()), 1))
-	}
+	unlessStated(settings, "gc_deletes", fmt.Sprintf("%ds", max(int(gc.Seconds()), 1)))
+	unlessStated(settings, "refresh_interval", refreshEvery)
 	body["settings"] = settings
 	return json.Marshal(body)
+}
+
+// unlessStated adds a setting of an index that has none of its three forms.
+func unlessStated(settings map[string]any, name, value string) {
+	index, _ := settings["index"].(map[string]any)
+	_, flat := settings["index."+name]
+	_, short := settings[name]
+	if _, nested := index[name]; !flat && !short && !nested {
+		settings["index."+name] = value
+	}
 }
 
 // use takes the store of the database.

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"encoding/hex"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+
+	_ "github.com/jackc/pgx/v5/stdlib" // registers "pgx"
+	_ "github.com/mattn/go-sqlite3"    // registers "sqlite3"
+
+	"github.com/pawl-dev/pawl/outbox"
+	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/postgres"
+	"github.com/pawl-dev/pawl/store/sqlite"
+)
+
+// projection is the name of the projection everywhere.
+const projection = "search"
+
+// database is an empty one with an outbox, and a folder.
+type database struct {
+	dir, url string
+	app      *sql.DB // the application's connections
+	store    store.Store
+	drop     func()
+}
+
+func newDatabase(ctx context.Context, s *settings, name string) (d *database, err error) {
+	d = &database{drop: func() {}}
+	defer func() {
+		if err != nil {
+			d.close()
+		}
+	}()
+	if d.dir, err = os.MkdirTemp("", "projectbench"); err != nil {
+		return nil, err
+	}
+	driver, dsn := "sqlite3", ""
+	if name == "postgres" {
+		driver = "pgx"
+		if dsn, err = d.create(ctx, s.postgres); err != nil {
+			return nil, err
+		}
+		d.url = dsn
+		d.store, err = postgres.Open(ctx, postgres.Config{URL: dsn, AutoMigrate: true})
+	} else {
+		file := filepath.Join(d.dir, "app.db")
+		d.url, dsn = "sqlite:"+file, "file:"+file+"?_journal=WAL&_timeout=10000&_txlock=immediate&_synchronous=FULL"
+		d.store, err = sqlite.Open(ctx, sqlite.Config{Path: file})
+	}
+	if err != nil {
+		return nil, err
+	}
+	o, ok := store.As[store.Outbox](d.store)
+	if !ok {
+		return nil, fmt.Errorf("%s has no outbox", name)
+	}
+	if _, err := o.InstallOutbox(ctx); err != nil {
+		return nil, err
+	}
+	if err := o.OutboxTopic(ctx, projection); err != nil {
+		return nil, err
+	}
+	d.app, err = sql.Open(driver, dsn)
+	return d, err
+}
+
+func (d *database) create(ctx context.Context, at string) (string, error) {
+	u, err := url.Parse(at)
+	if err != nil {
+		return "", err
+	}
+	admin, err := sql.Open("pgx", at)
+	if err != nil {
+		return "", err
+	}
+	name := unique()
+	if _, err := admin.ExecContext(ctx, "CREATE DATABASE "+name); err != nil {
+		return "", err
+	}
+	d.drop = func() {
+		_, _ = admin.ExecContext(context.WithoutCancel(ctx), "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)")
+		_ = admin.Close()
+	}
+	u.Path = "/" + name
+	return u.String(), nil
+}
+
+func (d *database) close() {
+	if d.app != nil {
+		_ = d.app.Close()
+	}
+	if d.store != nil {
+		_ = d.store.Close()
+	}
+	d.drop()
+	_ = os.RemoveAll(d.dir)
+}
+
+// insert puts changes into the outbox, in one transaction of the application.
+func (d *database) insert(ctx context.Context, from, n int) error {
+	tx, err := d.app.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }()
+	changes := make([]outbox.Change, n)
+	for i := range changes {
+		changes[i] = outbox.Change{Projection: projection, DocID: id(from + i), Version: 1, Doc: document(from + i)}
+	}
+	if err := outbox.Insert(ctx, tx, changes...); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+func id(n int) string { return fmt.Sprintf("product-%d", n) }
+
+// document has 190 bytes.
+func document(n int) string {
+	return fmt.Sprintf(`{"n":%d,"name":"Product %d of the catalogue","category":"category-%d","price":%d.99,`+
+		`"text":"Some words about it, as they stand on the page of a shop for everybody to read."}`, n, n, n%50, n%1000)
+}
+
+func unique() string {
+	var b [6]byte
+	_, _ = rand.Read(b[:])
+	return "bench" + hex.EncodeToString(b[:])
+}

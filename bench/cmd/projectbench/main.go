@@ -1,0 +1,78 @@
+// Command projectbench measures how changes get from an outbox into a search index, on PostgreSQL and on SQLite, beside
+// what they are made of: a bare bulk loop into the same server, and the same rows worked off without an index. It
+// never fails on speed, but on a document that is missing.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"sort"
+	"strings"
+	"syscall"
+)
+
+type settings struct {
+	rows, rounds           int
+	pawl, search, postgres string
+	seconds                int
+	rate                   float64
+	claims                 []int
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := command(ctx, os.Args[1:])
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "projectbench:", err)
+		os.Exit(1)
+	}
+}
+
+func command(ctx context.Context, args []string) error {
+	var s settings
+	flags := flag.NewFlagSet("projectbench", flag.ContinueOnError)
+	flags.IntVar(&s.rows, "rows", 50_000, "rows of a round; inserts one by one are a fiftieth of that")
+	flags.IntVar(&s.rounds, "rounds", 3, "rounds: every arm in each")
+	flags.StringVar(&s.pawl, "pawl", "pawl", "the program")
+	flags.StringVar(&s.search, "search", os.Getenv("PAWL_TEST_OPENSEARCH"), "the address of OpenSearch")
+	flags.StringVar(&s.postgres, "postgres", os.Getenv("PAWL_TEST_POSTGRES"), "a database whose user may make others")
+	flags.IntVar(&s.seconds, "seconds", 10, "how long latency is measured for")
+	flags.Float64Var(&s.rate, "rate", 0, "changes a second for latency; 0: a quarter of the rate of this run")
+	work := flags.String("work", "rate,latency,insert,claim", "what to measure")
+	dbs := flags.String("databases", "postgres,sqlite", "where the outbox is")
+	deep := flags.Bool("deep", true, "claims at a million rows, too")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	s.claims = []int{10_000, 100_000}
+	if *deep {
+		s.claims = append(s.claims, 1_000_000)
+	}
+	works := strings.Split(*work, ",")
+	for _, name := range strings.Split(*dbs, ",") {
+		for _, w := range []struct {
+			name string
+			run  func(context.Context, *settings, string) error
+		}{{"rate", rates}, {"latency", latency}, {"insert", inserts}, {"claim", claims}} {
+			if !slices.Contains(works, w.name) {
+				continue
+			}
+			if err := w.run(ctx, &s, name); err != nil {
+				return fmt.Errorf("%s, %s: %w", w.name, name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// spread prints a median, the lowest and the highest.
+func spread(what string, values []float64) {
+	v := slices.Clone(values)
+	sort.Float64s(v)
+	fmt.Printf("%s: %.2f (%.2f–%.2f)\n", what, v[len(v)/2], v[0], v[len(v)-1])
+}
