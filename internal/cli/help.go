@@ -17,13 +17,13 @@ func helpExitCodes() *cobra.Command {
   2    the command line or the configuration is wrong
   3    partly done: some were refused, skipped, or went to the dead letters
   4    unfinished; it can be resumed
-  5    a conflict, or something that must be there first is not
+  5    a conflict, or a precondition is not met
   6    not found
   7    a check found problems
   8    forbidden
   130  interrupted, at once
 
-A closed pipe (pawl messages ls | head) is no error.`,
+A closed pipe (pawl messages ls | head) is not an error.`,
 	}
 }
 
@@ -31,36 +31,36 @@ A closed pipe (pawl messages ls | head) is no error.`,
 func helpJSON() *cobra.Command {
 	return &cobra.Command{
 		Use: "json", Short: "What the JSON looks like",
-		Long: `-o json prints one document, a list as an array; -o jsonl prints an object a line
-and begins at once, however long the list is.
+		Long: `-o json prints one document, a list as an array; -o jsonl prints one object per
+line and starts at once, however long the list is.
 
   times      RFC 3339 with fractions, in UTC
   durations  numbers of seconds, their names end in _seconds
   ids        strings, and so are tokens
   bodies     "body", a string, if they are valid UTF-8; else "body_base64"
-  keys       "key", a string, or null; if it is no text, null and "key_base64"
+  keys       "key", a string, or null; if it is not valid UTF-8, null and "key_base64"
 
-What is not there is null. Payloads are never read as JSON: a number in one comes
-out as it went in.
+What is missing is null. Payloads are never parsed as JSON: a number in one comes out
+exactly as it went in.
 
-pawl explain says, beside id, topic, key, state, situation, why, since, history, next
-and blocked_by (the message that holds its lane up; for a parked dead letter, the one
-that it waited behind):
+pawl explain has, in addition to id, topic, key, state, situation, why, since,
+history, next and blocked_by (the message that holds its lane up; for a parked dead
+letter, the one that it waited behind):
 
-  lane         {before, more}: how many of its key have to end before it, 1000 at most;
+  lane         {before, more}: how many of its key must end before it, at most 1000;
                more: there are that many at least
   pause        {since, until, by, reason} of its topic
-  after_pause  the situation that remains when the topic goes on
-  limit        the limit that keeps it back
-  served       of what waits: whether a worker carries its topic out
+  after_pause  the situation that remains when the topic is resumed
+  limit        the limit that holds it back
+  served       of what waits: whether a worker processes its topic
   replayed     {from, at, by, operation_id}: how it came back from the dead letters
   removed      {action, at, by, reason, operation_id, sure}: of an unknown one, who
                cancelled or discarded it by its id, as the audit says; sure is false
-               where some ids were refused then, this one perhaps
+               if some ids were refused then, perhaps this one
 
 pawl audit ls and pawl operations say "from", the topics of the dead letters of a
-replay, where they are few; of a cancel the audit has "refused_ids". A limit of pawl
-workers ls has "by_key" where each key, host or tenant has it by itself.`,
+replay, if they are few; a cancel has "refused_ids" in the audit. A limit of pawl
+workers ls has "by_key" if it holds for each key, host or tenant separately.`,
 	}
 }
 
@@ -71,28 +71,28 @@ func helpStores() *cobra.Command {
 		Long: `--store, or PAWL_STORE in the environment, says where messages are kept:
 
   sqlite:PATH                          a file; the default is sqlite:pawl.db
-  sqlite:PATH?synchronous=normal       faster, and a loss of power may take the last moments along
+  sqlite:PATH?synchronous=normal       faster, but a power cut may lose the last moments
   sqlite:PATH?cache=2000               keeps 2,000 KiB of the file in memory instead of 16,000
   memory:                              for this one process
   postgres://USER:PASSWORD@HOST:PORT/DATABASE
       ?pawl_schema=NAME                tables are in this schema (default: pawl)
-      &pawl_max_conns=N                at most so many connections
-      &pawl_poll_only=true             behind a pooler that shares sessions
+      &pawl_max_conns=N                at most this many connections
+      &pawl_poll_only=true             behind a transaction pooler
   kafka://USER:PASSWORD@HOST:PORT,HOST:PORT
       ?group=NAME                      the consumer group (default: pawl)
       &prefix=TEXT                     before the name of every topic
       &tls=true                        docs/kafka.md has all options
 
-Options of every store, docs/store-options.md tells more:
+Options of every store; docs/store-options.md has the details:
 
-  ?fallback=URL                        what this store does not take waits in that one, and comes back
-  &relay=URL                           unique keys and delays, for a log that has none
+  ?fallback=URL                        what this store does not accept waits in that one, and comes back
+  &relay=URL                           unique keys and delays, for a log, which has none
   &codec=zstd                          compress bodies; also lz4, and none to read only
   &format=msgpack                      JSON bodies as MessagePack
   &blobs=FOLDER&offload=BYTES          larger bodies in files of a folder
 
-Passwords are masked in whatever is printed. They are visible to others in the
-arguments of a process: PAWL_STORE is the better place.`,
+Passwords are masked in all output. Other users can see them in the arguments of a
+process: PAWL_STORE is the better place.`,
 	}
 }
 

@@ -111,9 +111,9 @@ func (d *Doctor) failing(ctx context.Context, _ store.Store, i store.Inspector, 
 	check, pause := "topic "+t.Name, fmt.Sprintf("pawl topics pause %s --for 30m", t.Name)
 	if failed >= back && bad(failed) {
 		worst := slices.MaxFunc(slices.Sorted(maps.Keys(kinds)), func(a, b string) int { return kinds[a] - kinds[b] })
-		d.say(check, Worth, "mend what fails, see pawl policy explain --kind "+worst+
-			"; more workers only load it more; until it is well, no attempts are used up by "+pause,
-			"attempts fail: %d of %d delayed messages are to be repeated, most of them (%d) after %s%s", failed, looked,
+		d.say(check, Worth, "fix what fails, see pawl policy explain --kind "+worst+
+			"; more workers only add load; to use up no attempts until it is fixed: "+pause,
+			"attempts fail: %d of %d delayed messages wait for a retry, most of them (%d) after %s%s", failed, looked,
 			kinds[worst], worst, operate.Because(said[worst]))
 	}
 	if back > failed && bad(back) {
@@ -134,8 +134,8 @@ func (d *Doctor) hotKey(ctx context.Context, _ store.Store, i store.Inspector, t
 	top, err := operate.FindTopKey(ctx, i, t.Name)
 	if err == nil && top.Share() > 0.5 {
 		d.say("topic "+t.Name, Worth,
-			"messages of a key are carried out one at a time, so more workers do not help: pawl explain "+top.First+
-				"; make its handler quicker, or send with more keys",
+			"messages of a key are processed one at a time, so more workers do not help: pawl explain "+top.First+
+				"; make its handler faster, or send with more keys",
 			"one key holds it up: %d of the first %d that wait have the key %q", top.Of, top.Looked, top.Key)
 	}
 	return err

@@ -39,7 +39,7 @@ func TestDoctorNamesWhatHoldsATopicUp(t *testing.T) {
 		"hung":    {then: nil, wait: 3 * time.Minute, want: "a handler hangs: 8 of 8 are near their deadline"},
 		"at work": {then: nil, wait: 2 * time.Minute, want: ""},
 		"500s": {then: settle(store.Retry, false, "HTTP5xx", "500 Internal Server Error"),
-			want: "8 of 8 delayed messages are to be repeated, most of them (8) after HTTP5xx: 500"},
+			want: "8 of 8 delayed messages wait for a retry, most of them (8) after HTTP5xx: 500"},
 		"throttled": {then: settle(store.Retry, true, "RateLimit", "429"),
 			want: "the downstream refuses work for now: 8 of 8"},
 		"given back": {then: settle(store.Release, false, "", "503 Service Unavailable"),

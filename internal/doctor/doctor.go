@@ -161,7 +161,7 @@ func (d *Doctor) ask(ctx context.Context, s store.Store) (err error) {
 		return fmt.Errorf("it cannot be written to: %w", err)
 	}
 	if err := writable(filepath.Dir(path)); err != nil {
-		return fmt.Errorf("no file can be made beside it: %w", err)
+		return fmt.Errorf("no file can be created next to it: %w", err)
 	}
 	return nil
 }
@@ -213,7 +213,7 @@ func (d *Doctor) clock(ctx context.Context, s store.Store) {
 	const check = "clock"
 	entries, ok := store.As[store.Entries](s)
 	if !ok {
-		d.say(check, Unknown, "", "this store does not tell its time")
+		d.say(check, Unknown, "", "this store does not report its time")
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, deadlineDoc)
@@ -341,7 +341,7 @@ func (d *Doctor) topic(ctx context.Context, s store.Store, t *store.TopicStats, 
 			v = Worth
 		}
 		d.say(check, v, "start a worker: pawl work "+t.Name+" --exec CMD, or `pawl up`",
-			"%d wait, the oldest for %v, and no worker carries them out", t.Waiting, oldest)
+			"%d wait, the oldest for %v, and no worker processes them", t.Waiting, oldest)
 	case t.Paused != nil: // that is why they wait
 	case d.backlog(ctx, s, t): // it said what holds them up
 	case t.OldestWaiting > oldestFail:
@@ -375,7 +375,7 @@ func (d *Doctor) workers(ctx context.Context, s store.Store) map[string]bool {
 		w := &workers[i]
 		if w.Announced != nil && w.StoreWentBackAt != nil && time.Since(*w.StoreWentBackAt) < wentBackFor {
 			d.say("store", Ill,
-				"see docs/runbook/PawlStoreWentBack.md: senders have to send again what is lost; find out why the server failed over to a copy that was behind",
+				"see docs/runbook/PawlStoreWentBack.md: senders must send again what was lost; find out why the server failed over to a copy that was behind",
 				"it went back: %s noticed at %s that it is an older copy of itself, and what was sent and done before is lost",
 				w.Owner, operate.UTC(*w.StoreWentBackAt))
 		}
@@ -407,7 +407,7 @@ func (d *Doctor) workers(ctx context.Context, s store.Store) map[string]bool {
 			"nothing, if you stopped them; what they held is claimed again when its lease ends. Otherwise look at their logs",
 			"%d alive, %d disappeared without deregistering within the last hour", alive, gone)
 	case draining > 0:
-		d.say(check, Well, "", "%d alive, %d of them claim nothing more: they drain", alive, draining)
+		d.say(check, Well, "", "%d alive, %d of them are draining and claim nothing", alive, draining)
 	default:
 		d.say(check, Well, "", "%d alive", alive)
 	}

@@ -33,7 +33,7 @@ func (d *Doctor) plans(ctx context.Context, s store.Store) {
 	} else if needed {
 		d.say("mirror", Ill,
 			"name the other store for every program: PAWL_MIRROR, or mirror: in the configuration file",
-			"topics have moved, and no mirror is named here: what is sent with this setting stays in the old store")
+			"topics have moved, but no mirror is configured here: what is sent from here stays in the old store")
 	}
 }
 
@@ -87,15 +87,17 @@ func (d *Doctor) moved(t *store.TopicStats) bool {
 	left := t.Waiting + t.Delayed + t.Leased
 	switch {
 	case p.Stage == mirror.Moved && left > 0:
-		d.say(check, Ill, "pawl traffic cut-over "+t.Name, "it has moved to %s, and %d that came later are left here",
+		d.say(check, Ill, "pawl traffic cut-over "+t.Name,
+			"it has moved to %s, and %d messages that came later are left here",
 			to, left)
 	case p.Stage == mirror.Moved:
 		d.say(check, Well, "", "it has moved to %s: look at it there, with --store", to)
 	case p.Stage == mirror.Returning:
-		d.say(check, Worth, status, "it comes back from %s, which still takes what is sent; %d wait here",
+		d.say(check, Worth, status, "it is coming back from %s, which still receives what is sent; %d wait here",
 			to, t.Waiting)
 	default:
-		d.say(check, Worth, status, "it is moving to %s, which takes what is sent; %d here have to be done first", to,
+		d.say(check, Worth, status,
+			"it is moving to %s, which receives what is sent; %d messages here must be done first", to,
 			left)
 	}
 	return true

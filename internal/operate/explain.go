@@ -117,7 +117,7 @@ func (x *explaining) heldBack(ctx context.Context) error {
 	}
 	for _, t := range said.Topics {
 		if t.Topic == x.record.Topic && t.HeldBack > 0 {
-			x.Why += fmt.Sprintf("; %d that it holds wait for a limit, this one perhaps", t.HeldBack)
+			x.Why += fmt.Sprintf("; %d that it holds wait for a limit, perhaps including this one", t.HeldBack)
 		}
 	}
 	return nil

@@ -97,7 +97,7 @@ func holdsUp(r *store.Record) bool {
 func (x *explaining) behind(a *ahead, visible time.Time) {
 	x.BlockedBy, x.Lane = a.first.ID, &a.LanePlace
 	first := a.first.ID + ", " + place(a.first)
-	const rule = "messages of one key are carried out one after the other, and "
+	const rule = "messages of one key are processed one after the other, and "
 	if a.Before == 1 && !a.More {
 		x.say(SituationBehind, visible, rule+"before it is %s%s", first, replayed(x.record))
 		x.then(time.Time{}, "it is claimable when that one is done")
@@ -125,7 +125,7 @@ func place(r *store.Record) string {
 	case r.State == store.Leased:
 		return "which " + r.Lease.Owner + " works on"
 	case r.State == store.Delayed && r.Attempts > 0:
-		return "which failed and is repeated at " + UTC(r.NotBefore)
+		return "which failed and is retried at " + UTC(r.NotBefore)
 	case r.State == store.Delayed:
 		return "which is not due before " + UTC(r.NotBefore)
 	default:

@@ -48,7 +48,7 @@ func NotKnown(ctx context.Context, s store.Store, id string,
 	if r := findRemoval(ctx, s, id); r != nil {
 		x.Removed, x.Since = r, &r.At
 		x.Why = "unknown by now: " + r.words()
-		x.Next.Action = "nothing; if it is needed after all, send it again"
+		x.Next.Action = "nothing; if it is still needed, send it again"
 		return x
 	}
 	if why, next := elsewhere(ctx, s); why != "" {
@@ -63,7 +63,7 @@ func (r *Removed) words() string {
 		what = "discarded it, a dead letter,"
 	}
 	if !r.Sure {
-		sure = ", unless it is one of those that were refused then"
+		sure = ", unless it was among those refused then"
 	}
 	if r.OperationID != nil {
 		by = ", operation " + *r.OperationID
@@ -218,14 +218,14 @@ func (x *explaining) dead(ctx context.Context) {
 	}
 	first := parkedBehind(ctx, x.store, r)
 	if first == nil {
-		x.Why += "; no such letter is found by now"
+		x.Why += "; that letter is no longer there"
 		return
 	}
 	x.BlockedBy = first.ID
 	x.Why += fmt.Sprintf("; that is %s, which died at %s%s", first.ID, UTC(first.DeadAt), Because(first.Reason))
 	x.then(time.Time{},
 		fmt.Sprintf(
-			"nothing by itself; to read the one before it: pawl dead show %s, to try again both, that one first: pawl dead replay %s %s",
+			"nothing by itself; to read the one before it: pawl dead show %s, to retry both, that one first: pawl dead replay %s %s",
 			first.ID, first.ID, x.ID))
 }
 
@@ -255,13 +255,13 @@ func (x *explaining) acked(ctx context.Context, t store.Topics) error {
 	r := x.record
 	if r.AckedAt.IsZero() {
 		x.say(SituationRetained, r.EnqueuedAt,
-			"it was acked; its topic keeps it as long as it keeps everything, and does not say when that was")
-		x.then(time.Time{}, "nothing; it is gone with the retention of its topic")
+			"it was acked; its topic keeps it until retention removes it, and does not record when it was acked")
+		x.then(time.Time{}, "nothing; retention removes it")
 		return nil
 	}
 	x.say(SituationRetained, r.AckedAt, "it was acked at %s, after %s; its topic keeps it for a while", UTC(r.AckedAt),
 		counted(r.Attempts, "failed attempt"))
-	x.then(time.Time{}, "nothing; it is forgotten when the topic has kept it for long enough")
+	x.then(time.Time{}, "nothing; its topic removes it when the retention time is over")
 	topic, err := t.Topic(ctx, r.Topic)
 	if err != nil || topic.Retain <= 0 {
 		return err
@@ -270,7 +270,7 @@ func (x *explaining) acked(ctx context.Context, t store.Topics) error {
 	if now := x.now(ctx); end.Before(now) { // it was kept by another setting
 		return nil
 	}
-	x.then(end, fmt.Sprintf("it is forgotten: its topic keeps what is acked for %v", topic.Retain))
+	x.then(end, fmt.Sprintf("it is removed: its topic keeps acked messages for %v", topic.Retain))
 	return nil
 }
 

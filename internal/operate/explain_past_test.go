@@ -51,7 +51,7 @@ func TestExplainFindsWhoTookItOut(t *testing.T) {
 	e.check(Audit(t.Context(), e, AuditEntry{Who: "bob", Action: "cancel", Filter: &Filter{IDs: []string{"one", "two"}},
 		Count: 2, Result: AuditResult{1, 1}}))
 	if x := NotKnown(t.Context(), e, "one", here); x.Removed.Sure ||
-		!strings.Contains(x.Why, "unless it is one of those that were refused") {
+		!strings.Contains(x.Why, "unless it was among those refused") {
 		t.Errorf("%+v", x)
 	}
 	e.die("x")

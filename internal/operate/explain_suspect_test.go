@@ -30,8 +30,8 @@ func TestExplainSaysThatDeathsPutSolitudeOff(t *testing.T) {
 	}
 	e.announce(WorkerTopic{Topic: "t"})
 	x := e.explain()
-	e.says(x.Why, "4 workers died", "the last 3 workers died with other messages of the topic at hand")
-	e.says(x.Next.Action, "if no more of them die until then")
+	e.says(x.Why, "4 workers died", "the last 3 workers died while holding other messages of the topic")
+	e.says(x.Next.Action, "if no more workers die until then")
 	if x.Next.At == nil || x.Next.At.Sub(e.now) < 4*time.Minute {
 		t.Errorf("it says when: %v", x.Next.At)
 	}

@@ -106,7 +106,7 @@ var situations = []situation{
 		e.append(pawl.Message{ID: "a", Key: oneKey}, pawl.Message{ID: "x", Key: oneKey})
 		e.settle(store.Settlement{Verdict: store.Retry, After: time.Minute,
 			Failure: store.Failure{Error: "no", Rule: "default"}})
-	}, store.Waiting, SituationBehind, []string{"failed and is repeated at 2026-03-01 12:01:00"},
+	}, store.Waiting, SituationBehind, []string{"failed and is retried at 2026-03-01 12:01:00"},
 		"when that one is done", "a"},
 	{"behind one that waits", func(e *explained) {
 		e.append(pawl.Message{ID: "a", Key: oneKey}, pawl.Message{ID: "later", Key: oneKey, Delay: time.Hour},
@@ -141,7 +141,7 @@ var situations = []situation{
 		if e.check(err); len(refused) > 0 {
 			e.Fatal(refused)
 		}
-	}, store.Delayed, SituationHeld, []string{"closed until 2026-03-01 12:01:00", "to be repeated", "cancelled"},
+	}, store.Delayed, SituationHeld, []string{"closed until 2026-03-01 12:01:00", "to be retried", "cancelled"},
 		"it is claimable", ""},
 	{"paused", func(e *explained) {
 		e.append(pawl.Message{ID: "x"})
@@ -157,11 +157,12 @@ var situations = []situation{
 	{"given back", func(e *explained) {
 		e.append(pawl.Message{ID: "x"})
 		e.settle(store.Settlement{Verdict: store.Release, After: time.Minute, Failure: store.Failure{Error: "not now"}})
-	}, store.Delayed, SituationDelayed, []string{"gave it back", "not now", "no attempt"}, "it is claimable", ""},
+	}, store.Delayed, SituationDelayed, []string{"gave it back", "not now", "does not count as an attempt"},
+		"it is claimable", ""},
 	{"limited", func(e *explained) {
 		e.append(pawl.Message{ID: "x"})
 		e.announce(WorkerTopic{Topic: "t", LimitedBy: "mailhost"})
-	}, store.Waiting, SituationLimited, []string{`limit "mailhost" keeps its topic back in worker-1`},
+	}, store.Waiting, SituationLimited, []string{`limit "mailhost" holds its topic back in worker-1`},
 		"when the limit allows", ""},
 	{"not limited everywhere", func(e *explained) {
 		e.append(pawl.Message{ID: "x"})
@@ -180,20 +181,20 @@ var situations = []situation{
 		e.append(pawl.Message{ID: "x"})
 		e.settle(store.Settlement{Verdict: store.Retry, After: time.Minute,
 			Failure: store.Failure{Error: "refused", Kind: "Connect", Rule: "default", Action: "retry"}})
-	}, store.Delayed, SituationRetrying, []string{"attempt 1 failed (Connect): refused", `rule "default" repeats it`},
+	}, store.Delayed, SituationRetrying, []string{"attempt 1 failed (Connect): refused", `rule "default" retries it`},
 		"it is claimable", ""},
 	{"suspect", func(e *explained) {
 		e.append(pawl.Message{ID: "x"})
 		e.rescued(2)
 		e.announce(WorkerTopic{Topic: "t"})
-	}, store.Waiting, SituationSuspect, []string{"2 workers died", "some like it at a time", "2 more"},
+	}, store.Waiting, SituationSuspect, []string{"2 workers died", "a few like it at a time", "2 more"},
 		"claims it", ""},
 	{"alone", func(e *explained) {
 		e.append(pawl.Message{ID: "x"})
 		e.rescued(4)
 		e.announce(WorkerTopic{Topic: "t"})
-	}, store.Waiting, SituationSuspect, []string{"4 workers died", "carried out alone", "3 more"},
-		"nothing else at hand claims it", ""},
+	}, store.Waiting, SituationSuspect, []string{"4 workers died", "processed alone", "3 more"},
+		"the next worker that is idle", ""},
 	{"one death", func(e *explained) {
 		e.append(pawl.Message{ID: "x"})
 		e.rescued(1)
@@ -216,7 +217,7 @@ var situations = []situation{
 		e.check(err)
 		e.append(pawl.Message{ID: "x"})
 		e.settle(store.Settlement{Verdict: store.Ack})
-	}, store.Acked, SituationRetained, []string{"acked at 2026-03-01 12:00:00"}, "it is forgotten", ""},
+	}, store.Acked, SituationRetained, []string{"acked at 2026-03-01 12:00:00"}, "it is removed", ""},
 	{"delayed in a paused topic", func(e *explained) {
 		e.append(pawl.Message{ID: "x", Delay: time.Hour})
 		e.check(e.Pause(e.Context(), "t", 0, "ann", "maintenance"))

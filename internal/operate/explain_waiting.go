@@ -14,25 +14,26 @@ func (x *explaining) delayed(ctx context.Context, t store.Topics) error {
 	switch {
 	case last != nil && last.Throttled && last.NextAt.Equal(r.NotBefore):
 		x.say(SituationRetrying, last.EndedAt,
-			"it was throttled for the %d. time since %s%s: %s; rule %q repeats it at %s; that is no attempt, and %s so far",
+			"it was throttled for the %d. time since %s%s: %s; rule %q retries it at %s; throttling does not count as an attempt, and %s so far",
 			r.Throttles, UTC(r.ThrottledSince), ofKind(last.Kind), last.Error, last.Rule, UTC(r.NotBefore),
 			counted(r.Attempts, "failed attempt"))
 	case last != nil && last.NextAt.Equal(r.NotBefore):
-		x.say(SituationRetrying, last.EndedAt, "attempt %d failed%s: %s; rule %q repeats it at %s",
+		x.say(SituationRetrying, last.EndedAt, "attempt %d failed%s: %s; rule %q retries it at %s",
 			last.Attempt, ofKind(last.Kind), last.Error, last.Rule, UTC(r.NotBefore))
 	case separate(r):
 		x.say(SituationDelayed, r.EnqueuedAt, "it was appended for %s", UTC(r.NotBefore))
 	case strings.HasPrefix(r.Reason, limitedReason):
 		limit := strings.TrimPrefix(r.Reason, limitedReason)
 		x.Limit = &limit
-		x.say(SituationLimited, r.EnqueuedAt, "limit %q lets it begin at %s; that is no attempt", limit,
+		x.say(SituationLimited, r.EnqueuedAt, "limit %q lets it begin at %s; waiting does not count as an attempt",
+			limit,
 			UTC(r.NotBefore))
 	case strings.HasPrefix(r.Reason, "released"):
-		x.say(SituationDelayed, r.EnqueuedAt, "a worker gave it back for %s: %s; that is no attempt",
+		x.say(SituationDelayed, r.EnqueuedAt, "a worker gave it back for %s: %s; that does not count as an attempt",
 			UTC(r.NotBefore), r.Reason)
 	default:
 		x.say(SituationHeld, r.EnqueuedAt,
-			"its lane is closed until %s, by what was before it: an ack that asked for a pause (a hold), or a message that was to be repeated, or was given back, and is cancelled since",
+			"its lane is closed until %s, by what was before it: an ack that asked for a pause (a hold), or a message that was to be retried, or was given back, and has been cancelled since",
 			UTC(r.NotBefore))
 	}
 	x.then(r.NotBefore, "it is claimable")
@@ -133,10 +134,10 @@ func (x *explaining) unpaused(ctx context.Context, i store.Looker, topic *store.
 			topic.Waiting, topic.Leased)
 	case x.blind():
 		x.say(SituationReady, visible,
-			"nothing that can be seen from here is in its way; another process may work on it, or repeat it later: "+
+			"nothing that can be seen from here is in its way; another process may work on it, or retry it later: "+
 				"this store does not tell what other processes hold; %d wait in its topic, %d are worked on",
 			topic.Waiting, topic.Leased)
-		x.then(time.Time{}, "the worker that has its lane carries it out, unless one is at it already")
+		x.then(time.Time{}, "the worker that has its lane processes it, unless one is doing so already")
 	default:
 		x.say(SituationReady, visible,
 			"nothing is in its way: it waits for a worker with room; %d wait in its topic, %d are worked on",
@@ -174,7 +175,7 @@ func (x *explaining) limited(ctx context.Context, i store.Looker, topic *store.T
 	visible time.Time) error {
 	x.Limit = &by.limit
 	x.say(SituationLimited, visible,
-		"limit %q keeps its topic back in %s, and in every other worker; %d wait in its topic, %d are worked on",
+		"limit %q holds its topic back in %s, and in every other worker; %d wait in its topic, %d are worked on",
 		by.limit, by.owner, topic.Waiting, topic.Leased)
 	x.then(time.Time{}, "a worker begins it when the limit allows, by its rank")
 	if by.perSecond <= 0 {
@@ -187,7 +188,7 @@ func (x *explaining) limited(ctx context.Context, i store.Looker, topic *store.T
 		}
 		if n++; r.ID == x.ID {
 			wait := time.Duration(float64(n) / by.perSecond * float64(time.Second))
-			x.then(by.now.Add(wait), "about then the limit lets it begin, if nothing of a better rank comes")
+			x.then(by.now.Add(wait), "about then the limit lets it begin, if nothing of a higher rank comes")
 			break
 		}
 	}

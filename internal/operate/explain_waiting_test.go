@@ -96,7 +96,7 @@ func TestExplainSaysOfASuspectThatItIsOneInAPause(t *testing.T) {
 	e.rescued(4)
 	e.check(e.Pause(t.Context(), "t", 0, "ann", ""))
 	if x := e.explain(); x.Situation != SituationPaused || *x.AfterPause != SituationSuspect ||
-		!strings.Contains(x.Why, "carried out alone") {
+		!strings.Contains(x.Why, "processed alone") {
 		t.Errorf("%+v", x)
 	}
 	e.announce(WorkerTopic{Topic: "t", LimitedBy: "mailhost"})
@@ -219,6 +219,6 @@ func TestExplainSaysWhatItCannotSee(t *testing.T) {
 	e.append(pawl.Message{ID: "x"})
 	x, err := Explain(t.Context(), blind{e.Store}, e, e, "x")
 	e.check(err)
-	e.says(x.Why, "another process may work on it, or repeat it later")
-	e.says(x.Next.Action, "unless one is at it already")
+	e.says(x.Why, "another process may work on it, or retry it later")
+	e.says(x.Next.Action, "unless one is doing so already")
 }

@@ -248,7 +248,7 @@ func (os *Operations) Ask(ctx context.Context, id, to, who string) (*Operation, 
 			return o, nil
 		case o.Ended():
 			return nil, &store.Error{Op: "operation " + id, Code: store.ErrConflict,
-				Err: fmt.Errorf("it is %s", o.Status), Hint: "it has ended: nothing is left to stop"}
+				Err: fmt.Errorf("it is %s", o.Status), Hint: "it has ended: there is nothing to stop"}
 		case !o.Live(now):
 			o.Status, o.Asked = to, ""
 			if to == Cancelled {

@@ -192,14 +192,14 @@ func (p *Plan) warn(ctx context.Context, s store.Store, to string) error {
 	for i := range stats {
 		t := &stats[i]
 		if t.Paused != nil {
-			warn("topic %s is paused by %s: nothing of it is carried out until it is resumed", t.Name, t.Paused.By)
+			warn("topic %s is paused by %s: none of its messages is processed until it is resumed", t.Name, t.Paused.By)
 		}
 		if live := t.Waiting + t.Delayed + t.Leased; live > 0 && t.Order == store.OrderKey && p.Keys > 0 {
 			warn("topic %s has %d messages: what is replayed joins the tail of its key, behind them", t.Name, live)
 		}
 	}
 	if to != "" && len(stats) == 0 {
-		warn("there is no topic %s yet; it is made with the usual settings", to)
+		warn("topic %s does not exist yet; it is created with the default settings", to)
 	}
 	return nil
 }
