@@ -86,10 +86,12 @@ func (p *projection) look(ctx context.Context) {
 	}
 	p.mu.Lock()
 	p.pulse.search = ""
-	if err != nil {
+	if err != nil && !errors.Is(err, errDatabase) { // measure tells of that
 		p.pulse.search = p.redact(err.Error())
 	}
-	p.pulse.alias = why
+	if err == nil {
+		p.pulse.alias = why
+	}
 	p.mu.Unlock()
 	if err == nil && why == "" && was != "" {
 		p.log.Info("the projection goes on", "projection", p.projection)
@@ -100,6 +102,9 @@ func (p *projection) look(ctx context.Context) {
 	p.reopen()
 }
 
+// errDatabase is wrapped by errors that are no fault of the search index.
+var errDatabase = errors.New("database")
+
 // aliased says what is wrong with the alias; where nothing was made yet, it makes the first index.
 func (p *projection) aliased(ctx context.Context) (why string, err error) {
 	found, err := p.search.behind(ctx, p.alias)
@@ -108,12 +113,11 @@ func (p *projection) aliased(ctx context.Context) (why string, err error) {
 	}
 	st, err := p.state(ctx)
 	if err != nil {
-		return "", fmt.Errorf("database: %w", err)
+		return "", fmt.Errorf("%w: %w", errDatabase, err)
 	}
 	switch {
 	case len(found) == 1 && st.Index == "":
-		st.Index, st.State = found[0], running
-		return "", p.put(ctx, &st)
+		return "", p.first(ctx, st, found[0])
 	case len(found) == 1 && (found[0] == st.Index || st.Target != "" || st.Previous != ""):
 		return "", nil
 	case len(found) == 1:
@@ -139,8 +143,16 @@ func (p *projection) aliased(ctx context.Context) (why string, err error) {
 	if err := p.search.point(ctx, p.alias, "", first); err != nil {
 		return "", err
 	}
-	st.Index, st.State = first, running
-	return "", p.put(ctx, &st)
+	return "", p.first(ctx, st, first)
+}
+
+// first stores which index the alias points to when that is not known yet.
+func (p *projection) first(ctx context.Context, st state, index string) error {
+	st.Index, st.State = index, running
+	if err := p.put(ctx, &st); err != nil {
+		return fmt.Errorf("%w: %w", errDatabase, err)
+	}
+	return nil
 }
 
 // doctor asks the search server, and looks at the alias.
