@@ -90,6 +90,13 @@ func rtfFormat() format {
 			"links", `{\rtf1{\field{\*\fldinst HYPERLINK "http://a.example/"}{\fldrslt site}}\par}`,
 			"[site](http://a.example/)\n",
 			"footnotes", `{\rtf1 x{\footnote \pard{\super\chftn} The note.}y\par}`, "x[^1]y\n\n[^1]: The note.\n",
+			"comments", `{\rtf1 x{\*\atnid A}{\*\atnauthor Ann}\chatn{\*\annotation{\*\atndate 1}Really?}y\par}`,
+			"x[^1]y\n\n[^1]: Ann: Really?\n",
+			"quotes", `{\rtf1{\stylesheet{\s1 Intense Quote;}}\pard\s1 said\par\pard text\par}`, "> said\n\ntext\n",
+			"alt text",
+			`{\rtf1 a {\*\shppict{\pict{\*\picprop{\sp{\sn wzDescription}{\sv A cat}}{\sp{\sn wzName}{\sv x}}}`+
+				`\pngblip 8950}}{\nonshppict{\pict{\*\picprop{\sp{\sn wzDescription}{\sv A cat}}}\wmetafile8 01}}\par}`,
+			"a ![A cat]()\n",
 		),
 		lost: proofs("a.rtf", "pictures", `{\rtf1 a{\pict\pngblip 89504e470d0a1a0a}b\par}`, "ab\n"),
 	}

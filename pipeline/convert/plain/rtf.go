@@ -15,18 +15,24 @@ type rtf struct {
 	w        markdown.Writer
 	state    rtfState
 	stack    []rtfState
-	page     int         // code page of the document
-	fonts    map[int]int // code page by font
-	headings map[int]int // level by style
-	pending  []byte      // bytes of a code page that wait for the ones after them
-	surplus  int         // characters that stand in for a Unicode one, to be passed over
+	page     int          // code page of the document
+	fonts    map[int]int  // code page by font
+	headings map[int]int  // level by style
+	quotes   map[int]bool // styles of quotes
+	pending  []byte       // bytes of a code page that wait for the ones after them
+	surplus  int          // characters that stand in for a Unicode one, to be passed over
 	inTable  bool
 	inCell   bool
-	intbl    bool   // the paragraph is in a table
-	lists    int    // how many are open, one in the other
-	label    string // of the item that the paragraph is: "1." or a bullet; empty: it is none
-	level    int    // of the item
-	notes    []string
+	intbl    bool            // the paragraph is in a table
+	lists    int             // how many are open, one in the other
+	label    string          // of the item that the paragraph is: "1." or a bullet; empty: it is none
+	level    int             // of the item
+	notes    []string        // footnotes and comments
+	author   strings.Builder // of the next comment
+	property strings.Builder // of a picture, and what it says in alt text
+	alt      strings.Builder
+	quote    bool // the paragraph is a quote
+	quoted   bool // a quote is open
 	begun    bool // the paragraph has text
 	high     int  // first half of a character beyond 16 bits
 	heading  int
@@ -53,7 +59,7 @@ func RTF(ctx context.Context, d doc.Document) (doc.Markdown, error) {
 	if !strings.HasPrefix(string(d.Data[:min(len(d.Data), 5)]), `{\rtf`) {
 		return doc.Markdown{}, doc.Fail(doc.KindCorrupt, "it is no RTF")
 	}
-	r := &rtf{page: 1252, fonts: map[int]int{}, headings: map[int]int{}, state: rtfState{uc: 1}}
+	r := &rtf{page: 1252, fonts: map[int]int{}, headings: map[int]int{}, quotes: map[int]bool{}, state: rtfState{uc: 1}}
 	src := string(d.Data)
 	for i := 0; i < len(src); {
 		switch src[i] {
@@ -90,6 +96,7 @@ func RTF(ctx context.Context, d doc.Document) (doc.Markdown, error) {
 func (r *rtf) result() doc.Markdown {
 	r.endTable()
 	r.endLists(0)
+	r.endQuote()
 	for i, n := range r.notes {
 		r.w.Block("[^" + strconv.Itoa(i+1) + "]: " + strings.Join(strings.Fields(n), " "))
 	}
@@ -197,14 +204,20 @@ func (r *rtf) text(t string) {
 	case "listtext", "pntext":
 		r.label += t
 		return
+	case "atnauthor":
+		r.author.WriteString(t)
+		return
+	case "sn":
+		r.property.WriteString(t)
+		return
+	case "sv":
+		if r.property.String() == "wzDescription" {
+			r.alt.WriteString(t)
+		}
+		return
 	case "stylesheet":
 		r.name.WriteString(t)
-		if level, ok := strings.CutPrefix(strings.ToLower(r.name.String()), "heading "); ok &&
-			strings.Contains(level, ";") {
-			r.headings[r.state.style], _ = strconv.Atoi(strings.TrimSuffix(level, ";"))
-		} else if strings.EqualFold(r.name.String(), "title;") {
-			r.headings[r.state.style] = 1
-		}
+		r.styled(strings.ToLower(r.name.String()))
 		return
 	default:
 		return
@@ -229,6 +242,18 @@ func (r *rtf) text(t string) {
 	}
 }
 
+// styled notes what a style is by its name, which ends with a semicolon.
+func (r *rtf) styled(name string) {
+	switch level, ok := strings.CutPrefix(name, "heading "); {
+	case ok && strings.Contains(level, ";"):
+		r.headings[r.state.style], _ = strconv.Atoi(strings.TrimSuffix(level, ";"))
+	case name == "title;":
+		r.headings[r.state.style] = 1
+	case strings.HasSuffix(name, "quote;"):
+		r.quotes[r.state.style] = true
+	}
+}
+
 // begin starts the paragraph as what it is.
 func (r *rtf) begin() {
 	r.begun = true
@@ -248,8 +273,30 @@ func (r *rtf) begin() {
 	case r.label != "":
 		r.item()
 	default:
+		if r.quote {
+			r.w.Quote()
+			r.quoted = true
+		}
 		r.w.Paragraph()
 	}
+}
+
+func (r *rtf) endQuote() {
+	if r.quoted {
+		r.w.EndQuote()
+		r.quoted = false
+	}
+}
+
+// picture writes the alt text of a picture.
+func (r *rtf) picture() {
+	if r.alt.Len() > 0 {
+		if !r.begun {
+			r.begin()
+		}
+		r.w.Image(r.alt.String(), "", "")
+	}
+	r.alt.Reset()
 }
 
 // item begins an item of a list.

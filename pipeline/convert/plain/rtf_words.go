@@ -42,7 +42,7 @@ func (r *rtf) word(word string, n int, has bool) {
 	case "s":
 		s.style = n
 		if s.dest == "" {
-			r.heading = r.headings[n]
+			r.heading, r.quote = r.headings[n], r.quotes[n]
 		}
 	case "outlinelevel":
 		if s.dest == "" && n < 6 {
@@ -50,7 +50,7 @@ func (r *rtf) word(word string, n int, has bool) {
 		}
 	case "fldrslt":
 		r.fieldResult()
-	case "fonttbl", "colortbl", "stylesheet", "info", "pict", "header", "headerl", "headerr", "footer",
+	case "fonttbl", "colortbl", "stylesheet", "info", "header", "headerl", "headerr", "footer",
 		"footerl", "footerr",
 		"listtable", "listoverridetable", "revtbl", "rsidtbl", "generator", "themedata", "colorschememapping",
 		"latentstyles",
@@ -63,19 +63,44 @@ func (r *rtf) word(word string, n int, has bool) {
 		if word == "listtext" || word == "pntext" {
 			r.label = " " // also where it has no text
 		}
-	case "footnote":
-		s.dest = word
-		r.notes = append(r.notes, "")
-		r.w.Raw("[^" + strconv.Itoa(len(r.notes)) + "]")
 	case "ilvl":
 		r.level = min(max(n, 0), 8)
 	case "shptxt":
 		s.dest = ""
+	case "pict", "sn", "sv", "atnauthor", "footnote", "annotation":
+		r.aside(word)
 	default:
 		r.layout(word)
 	}
 	if s.dest == "stylesheet" && (word == "s" || word == "stylesheet") {
 		r.name.Reset()
+	}
+}
+
+// aside begins a group of what stands beside the text: a picture, a note or a comment.
+func (r *rtf) aside(word string) {
+	s := &r.state
+	switch word {
+	case "pict":
+		if s.dest != "nonshppict" { // that repeats what is in another format
+			s.dest = word
+		}
+	case "sn", "sv":
+		if s.dest == "pict" {
+			s.dest = word
+		}
+		if word == "sn" {
+			r.property.Reset()
+		}
+	case "atnauthor":
+		s.dest = word
+		r.author.Reset()
+	default:
+		s.dest = "footnote"
+		if r.notes = append(r.notes, ""); word == "annotation" && r.author.Len() > 0 {
+			r.notes[len(r.notes)-1] = r.author.String() + ": "
+		}
+		r.w.Raw("[^" + strconv.Itoa(len(r.notes)) + "]")
 	}
 }
 
@@ -105,11 +130,12 @@ func (r *rtf) layout(word string) {
 		}
 		if !r.inTable {
 			r.w.End()
+			r.endQuote()
 		}
 		r.begun = false
 		r.label = ""
 	case "pard":
-		r.heading = 0
+		r.heading, r.quote = 0, false
 		r.level = 0
 		r.intbl = false
 		r.begun = false
@@ -178,8 +204,11 @@ func (r *rtf) endGroup() {
 	if r.state.linked && !outer.linked {
 		r.w.EndLink()
 	}
-	if r.state.dest == "stylesheet" {
+	switch {
+	case r.state.dest == "stylesheet":
 		r.name.Reset()
+	case r.state.dest == "pict" && outer.dest != "pict":
+		r.picture()
 	}
 	r.state = outer
 	r.stack = r.stack[:len(r.stack)-1]
