@@ -76,21 +76,33 @@ func (ps Problems) sort() {
 	})
 }
 
+// excerptWidth is how much of a line is shown, in characters.
+const excerptWidth = 120
+
 // excerpt is the line of a problem between its neighbours, with a caret below the
-// place.
+// place. Of long lines it is what is around the place.
 func excerpt(lines []string, line, column int) string {
 	if line < 1 || line > len(lines) {
 		return ""
 	}
 	var b strings.Builder
+	from := 0 // of the characters that are shown
+	if column > excerptWidth {
+		from = column - excerptWidth/2
+	}
 	for n := max(line-1, 1); n <= min(line+1, len(lines)); n++ {
 		mark := ' '
 		if n == line {
 			mark = '>'
 		}
-		fmt.Fprintf(&b, "%c %4d | %s\n", mark, n, lines[n-1])
+		shown := []rune(lines[n-1])
+		shown = shown[min(from, len(shown)):]
+		if len(shown) > excerptWidth {
+			shown = append(shown[:excerptWidth-1:excerptWidth-1], '…')
+		}
+		fmt.Fprintf(&b, "%c %4d | %s\n", mark, n, string(shown))
 		if n == line {
-			fmt.Fprintf(&b, "       | %s^\n", strings.Repeat(" ", max(column-1, 0)))
+			fmt.Fprintf(&b, "       | %s^\n", strings.Repeat(" ", max(column-1-from, 0)))
 		}
 	}
 	return strings.TrimRight(b.String(), "\n")
