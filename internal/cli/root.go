@@ -164,7 +164,7 @@ func count(least, most int, what string) cobra.PositionalArgs {
 		if len(args) >= least && (most < 0 || len(args) <= most) {
 			return nil
 		}
-		return usage(fmt.Sprintf("run `%s --help` for examples", c.CommandPath()), "`%s` takes %s; there are %d",
+		return usage(fmt.Sprintf("run `%s --help` for examples", c.CommandPath()), "`%s` takes %s; %d were given",
 			c.CommandPath(), what, len(args))
 	}
 }
