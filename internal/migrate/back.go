@@ -38,12 +38,25 @@ func (t *Traffic) RollBack(ctx context.Context, topic string, m Moving) (*Moved,
 		}
 		return finish(nil) // the old store is in charge
 	}
-	if p.Stage != mirror.Returning {
-		if err := t.put(ctx, p, mirror.Returning); err != nil {
-			return finish(err)
-		}
+	end, err := t.attend(ctx, topic, store.AnyVersion)
+	if err != nil {
+		return finish(err)
 	}
-	err = t.handBack(ctx, p)
+	if p.Stage != mirror.Returning {
+		err = t.put(ctx, p, mirror.Returning)
+	}
+	if err == nil {
+		err = t.bringBack(ctx, p, m, done)
+		err = errors.Join(err, t.audit(ctx, "roll-back", p, done.Carried,
+			fmt.Sprintf("dead letters=%d", done.Letters), m.Reason))
+	}
+	end(true) // who ended it by an error or an interrupt decides what comes next
+	return finish(err)
+}
+
+// bringBack carries everything that is not done back to the old store, and puts that in charge.
+func (t *Traffic) bringBack(ctx context.Context, p *mirror.Plan, m Moving, done *Moved) error {
+	err := t.handBack(ctx, p)
 	if err == nil && store.Sleep(ctx, settleTime) != nil {
 		err = context.Cause(ctx)
 	}
@@ -55,9 +68,7 @@ func (t *Traffic) RollBack(ctx context.Context, topic string, m Moving) (*Moved,
 			closed, err = t.comeBack(ctx, p, m, done)
 		}
 	}
-	err = errors.Join(err, t.audit(ctx, "roll-back", p, done.Carried,
-		fmt.Sprintf("dead letters=%d", done.Letters), m.Reason))
-	return finish(err)
+	return err
 }
 
 // comeBack closes the topic, carries the rest, and puts the old store in charge; false

@@ -10,15 +10,15 @@ import (
 	"github.com/pawl-dev/pawl/store/mirror"
 )
 
-// finisherLooks is how often a worker looks for a cut-over that nobody carries on.
+// finisherLooks is how often a worker looks for a cut-over or a roll-back that nobody carries on.
 const finisherLooks = 5 * time.Second
 
-// Finisher carries on, in a worker, cut-overs whose processes were killed.
+// Finisher carries on, in a worker, cut-overs and roll-backs whose processes were killed.
 type Finisher struct {
-	From store.Store
-	// Open opens the store that topics move to. It is called when there is something to
-	// carry on; the finisher closes what it returns.
-	Open   func(context.Context) (store.Store, error)
+	From store.Store // may be a mirror: it is only asked what there is to carry on
+	// Open opens both stores, the old one without a mirror: what is carried back through one would go to the new
+	// store again. It is called when there is something to carry on; the finisher closes what it returns.
+	Open   func(context.Context) (from, to store.Store, err error)
 	Who    string
 	Target string // the URL of that store, without a password
 	Logger *slog.Logger
@@ -37,27 +37,26 @@ func (f *Finisher) Run(ctx context.Context) {
 			err = f.finish(ctx, topics)
 		}
 		if err != nil && ctx.Err() == nil {
-			f.Logger.Warn("cannot carry on with a cut-over whose process has ended", "error", err)
+			f.Logger.Warn("cannot carry on with a move of topics whose process has ended", "error", err)
 		}
 	}
 }
 
 func (f *Finisher) finish(ctx context.Context, topics []string) error {
-	to, err := f.Open(ctx)
+	from, to, err := f.Open(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = to.Close() }() // nothing was appended to it
-	t, err := New(ctx, f.From, to, f.Who, f.Target)
+	defer func() { _ = from.Close(); _ = to.Close() }() // every call to them was answered
+	t, err := New(ctx, from, to, f.Who, f.Target)
 	if err != nil {
 		return err
 	}
 	var errs []error
 	for _, topic := range topics {
-		done, err := t.Finish(ctx, topic)
-		if done {
-			f.Logger.Info("carried on with a cut-over whose process had ended: the new store is in charge", "topic",
-				topic, "store", f.Target)
+		what, err := t.Finish(ctx, topic)
+		if what != "" {
+			f.Logger.Info("carried on with a "+what+" whose process had ended", "topic", topic, "store", f.Target)
 		}
 		errs = append(errs, err)
 	}

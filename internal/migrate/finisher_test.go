@@ -48,7 +48,9 @@ func TestAWorkerFinishesACutOver(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		over := make(chan struct{})
 		f := &Finisher{From: r.through, Who: "worker", Target: "memory:", Logger: slog.New(slog.DiscardHandler),
-			Open: func(context.Context) (store.Store, error) { return staying{r.new}, nil }}
+			Open: func(context.Context) (from, to store.Store, err error) {
+				return staying{r.old}, staying{r.new}, nil
+			}}
 		go func() { defer close(over); f.Run(ctx) }()
 		time.Sleep(3 * moverGone)
 		if p, err := r.traffic.Plans.Get(t.Context(), "mail"); err != nil || p.Stage != mirror.Draining || alone() {
@@ -65,6 +67,56 @@ func TestAWorkerFinishesACutOver(t *testing.T) {
 		}
 		if done := r.work(); len(done) != 1 || done[0] != "k2" {
 			t.Errorf("%v were done in the new store", done)
+		}
+		stop()
+		<-over
+	})
+}
+
+// TestAWorkerFinishesARollBack whose process was killed. One that ended by an error is left to who began it.
+func TestAWorkerFinishesARollBack(t *testing.T) {
+	onRoad(t, func(r *road) {
+		t := r.T
+		r.copies()
+		_, err := r.traffic.CutOver(t.Context(), "mail", Moving{Calm: time.Second})
+		r.must(err)
+		r.append(r.through, letter("k", 1))
+		plan := func() *mirror.Plan {
+			p, err := r.traffic.Plans.Get(t.Context(), "mail")
+			r.must(err)
+			return p
+		}
+		alone := func() bool {
+			return slices.ContainsFunc(r.problems(), func(p string) bool {
+				return strings.HasPrefix(p, "nobody carries its roll-back on")
+			})
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		over := make(chan struct{})
+		f := &Finisher{From: r.through, Who: "worker", Target: "memory:", Logger: slog.New(slog.DiscardHandler),
+			Open: func(context.Context) (from, to store.Store, err error) {
+				return staying{r.old}, staying{r.new}, nil
+			}}
+		go func() { defer close(over); f.Run(ctx) }()
+
+		r.must(r.traffic.put(t.Context(), plan(), mirror.Returning)) // as one that gave up
+		time.Sleep(3 * moverGone)
+		if plan().Stage != mirror.Returning || !alone() {
+			t.Errorf("one that gave up: %+v, %q", plan(), r.problems())
+		}
+		end, err := r.traffic.attend(t.Context(), "mail", store.AnyVersion)
+		r.must(err)
+		time.Sleep(3 * moverGone)
+		if plan().Stage != mirror.Returning || alone() {
+			t.Errorf("while somebody is at it: %+v, %q", plan(), r.problems())
+		}
+		end(false) // as if it was killed
+		time.Sleep(moverGone + 2*finisherLooks + closedFor)
+		if plan().Stage != mirror.Dual || alone() {
+			t.Errorf("when a worker has finished it: %+v, %q", plan(), r.problems())
+		}
+		if done := r.work(); len(done) != 1 || done[0] != "k1" {
+			t.Errorf("%v were done in the old store", done)
 		}
 		stop()
 		<-over

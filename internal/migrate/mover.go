@@ -84,45 +84,69 @@ func (t *Traffic) attend(ctx context.Context, topic string, version int64) (end 
 	}, nil
 }
 
-// abandoned tells whether a cut-over was begun that nobody carries on.
+// abandoned tells whether a cut-over or a roll-back was begun that nobody carries on.
 func abandoned(p *mirror.Plan, m mover) bool {
-	return !m.there && (p.Stage == mirror.Draining || p.Stage == mirror.Moved && m.version > 0)
+	return !m.there && (p.Stage == mirror.Draining || p.Stage == mirror.Moved && m.version > 0 || returning(p))
 }
 
-// Abandoned are the topics whose cut-over nobody carries on: its process was killed.
+// returning tells whether a roll-back is under way.
+func returning(p *mirror.Plan) bool {
+	return p.Stage == mirror.Returning || p.Stage == mirror.Closing && p.From == mirror.Returning
+}
+
+// killed tells whether the process of what is abandoned was killed. A roll-back that ended by an error is left to who
+// began it: the new store stays in charge meanwhile, and every try closes the topic for some seconds.
+func killed(p *mirror.Plan, m mover) bool { return abandoned(p, m) && (m.version > 0 || !returning(p)) }
+
+// Abandoned are the topics whose cut-over or roll-back nobody carries on: its process was killed.
 func (t *Traffic) Abandoned(ctx context.Context) (topics []string, err error) {
 	plans, err := t.Plans.List(ctx)
 	for _, p := range plans {
 		m, asked := t.moverOf(ctx, p.Topic)
-		if err = errors.Join(err, asked); asked == nil && abandoned(p, m) {
+		if err = errors.Join(err, asked); asked == nil && killed(p, m) {
 			topics = append(topics, p.Topic)
 		}
 	}
 	return topics, err
 }
 
-// Finish carries on a cut-over whose process was killed; false if there is nothing to carry
-// on, or somebody else does.
-func (t *Traffic) Finish(ctx context.Context, topic string) (bool, error) {
+// Finish carries on a cut-over or a roll-back whose process was killed, and returns what that is, such as "cut-over";
+// "" if there is nothing to carry on, or somebody else does.
+func (t *Traffic) Finish(ctx context.Context, topic string) (what string, err error) {
 	p, err := t.plan(ctx, topic)
 	if err != nil {
-		return false, err
+		return "", err
 	}
 	m, err := t.moverOf(ctx, topic)
-	if err != nil || !abandoned(p, m) {
-		return false, err
+	if err != nil || !killed(p, m) {
+		return "", err
+	}
+	if now, err := t.Plans.Clock(ctx); err != nil || p.Stage == mirror.Closing && now.Before(p.Until) {
+		return "", err // it is open again soon
 	}
 	end, err := t.attend(ctx, topic, m.version)
 	if errors.Is(err, store.ErrConflict) {
-		return false, nil
+		return "", nil
 	}
 	if err != nil {
-		return false, err
+		return "", err
 	}
-	err = t.drainAll(ctx, p, Moving{})
-	end(err == nil)
+	if !returning(p) {
+		err = t.drainAll(ctx, p, Moving{})
+		end(err == nil)
+		return t.finished(ctx, "cut-over", p, 1, err)
+	}
+	var done Moved
+	if err = t.reopen(ctx, p, false); err == nil {
+		err = t.bringBack(ctx, p, Moving{}, &done)
+	}
+	end(err == nil || ctx.Err() == nil)
+	return t.finished(ctx, "roll-back", p, done.Carried, err)
+}
+
+func (t *Traffic) finished(ctx context.Context, what string, p *mirror.Plan, count int64, err error) (string, error) {
 	if err != nil {
-		return false, err
+		return "", err
 	}
-	return true, t.audit(ctx, "cut-over", p, 1, "carried on by a worker", "its process had ended")
+	return what, t.audit(ctx, what, p, count, "carried on by a worker", "its process had ended")
 }

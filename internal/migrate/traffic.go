@@ -270,7 +270,7 @@ type Status struct {
 	Waiting int               `json:"copies_waiting"` // of all topics
 	// Lost are copies that processes had in their queues when they died, at most.
 	Lost int `json:"copies_of_dead_writers"`
-	// Abandoned tells that a cut-over was begun, and that nobody carries it on.
+	// Abandoned tells that a cut-over or a roll-back was begun, and that nobody carries it on.
 	Abandoned bool     `json:"abandoned"`
 	Writers   int      `json:"writers"`
 	Problems  []string `json:"problems"`
@@ -366,9 +366,12 @@ func (s *Status) judge(now time.Time) {
 		s.judgeCopies(bad)
 	}
 	if s.Abandoned {
-		bad(
-			"nobody carries its cut-over on: a worker with this --mirror does within half a minute; or run `pawl traffic cut-over %s` again",
-			s.Topic)
+		what := "cut-over"
+		if returning(&s.Plan) {
+			what = "roll-back"
+		}
+		bad("nobody carries its %s on: where its process was killed, a worker with this --mirror does within half a "+
+			"minute; or run `pawl traffic %s %s` again", what, what, s.Topic)
 	}
 	if s.Stage == mirror.Moved && s.Open.From > 0 {
 		bad("%d messages came to the old store after the cut-over: run `pawl traffic cut-over %s` again",
