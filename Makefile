@@ -45,8 +45,9 @@ bench-quick: ## the same in under five minutes
 crash: ## kill -9, SIGSTOP, full disks, locked files, against the built binary (some minutes)
 	@dev/services run -- $(MAKE) crash-test
 
-soak: ## work under kills and stops for SOAK (1h) on each store
+soak: ## work under kills and stops for SOAK (1h) on each store, and a long run of convert
 	@PAWL_SOAK=$(SOAK) dev/services run -- $(GO) test -count=1 -v -timeout 0 -run '^TestSoak' ./e2e/crash
+	@PAWL_SOAK=$(SOAK) $(GO) test -count=1 -v -timeout 0 -run '^TestConvertSurvivesKills$$' ./e2e
 
 fuzz: FUZZTIME := 1m
 fuzz: ## every fuzz target for FUZZTIME (1m) each

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -35,24 +36,28 @@ func TestConvertPage(t *testing.T) {
 }
 
 // A run that is killed again and again has a whole state.json at every moment, and pays nothing twice but what was in
-// flight.
+// flight. PAWL_SOAK makes it long: more documents and kills, and a server that is as slow and bad as it is by itself.
 func TestConvertSurvivesKills(t *testing.T) {
 	t.Parallel()
+	kills, files, set, flags := 3, 50, "deep_nested",
+		" --latency-mean 30ms --latency-stddev 5ms --failure-rate 0 --rate-limit 0.1"
+	pause := func() time.Duration { return 400 * time.Millisecond }
+	if os.Getenv("PAWL_SOAK") != "" {
+		kills, files, set, flags = 12, 1000, "1k_mix", ""
+		pause = func() time.Duration { return time.Duration(rand.IntN(20_000)) * time.Millisecond }
+	}
 	in, server := newIncident(t, ""), freeAddress(t)
 	in.write("pawl.yaml", "llm: {providers: {local: {base_url: http://"+server+
 		"/v1, key: none, max_concurrency: 8, models: {small: {}}}}}\n")
-	aside(t, in.dir,
-		"pawl chaos llm --listen "+server+
-			" --latency-mean 30ms --latency-stddev 5ms --failure-rate 0 --rate-limit 0.1 -q")
-	in.must("pawl chaos files docs --set deep_nested")
+	aside(t, in.dir, "pawl chaos llm -q --listen "+server+flags)
+	in.must("pawl chaos files docs --set " + set)
 	in.until("curl -sS http://"+server+"/truth", `…"requests":0…`)
-	const kills = 3
 	for range kills {
 		c := shell(in.dir, "exec pawl convert docs --out markdown --llm local/small -q --log-level error")
 		if err := c.Start(); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(400 * time.Millisecond)
+		time.Sleep(pause())
 		_ = c.Process.Signal(syscall.SIGKILL)
 		_ = c.Wait()
 		text, err := os.ReadFile(filepath.Join(in.dir, "markdown", "state.json"))
@@ -65,7 +70,7 @@ func TestConvertSurvivesKills(t *testing.T) {
 	if err := json.Unmarshal([]byte(in.must("curl -sS http://"+server+"/truth")), &truth); err != nil {
 		t.Fatal(err)
 	}
-	if truth.Answered < 50 || truth.Repeated > kills*8 {
+	if truth.Answered < files || truth.Repeated > kills*8 {
 		t.Errorf("%+v", truth)
 	}
 }

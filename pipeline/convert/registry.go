@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -164,16 +163,6 @@ func guarded(ctx context.Context, e Engine, d doc.Document) (doc.Markdown, error
 	case <-ctx.Done():
 		return doc.Markdown{}, context.Cause(ctx)
 	}
-}
-
-// Types lists what can be converted, sorted.
-func (r *Registry) Types() []string {
-	var all []string
-	for t := range r.Formats {
-		all = append(all, t)
-	}
-	slices.Sort(all)
-	return all
 }
 
 func or(a, b string) string {
