@@ -338,6 +338,13 @@ func TestRunEndsWhereNoRepetitionHelps(t *testing.T) {
 		"cut off": {refusing(200,
 			`{"choices":[{"finish_reason":"length","message":{"content":"half"}}],"usage":{"prompt_tokens":1000000}}`),
 			0.5, pipeline.ExitUnfinished, failed},
+		"sent elsewhere": {http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+			if q.URL.Path == "/v1/chat/completions" {
+				http.Redirect(w, q, "/v1/elsewhere", http.StatusTemporaryRedirect)
+				return
+			}
+			refusing(200, `{"choices":[{"finish_reason":"stop","message":{"content":"x"}}]}`).ServeHTTP(w, q)
+		}), 0, pipeline.ExitPartly, permanent},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)

@@ -88,7 +88,9 @@ func New(c Config) *Provider {
 		ForceAttemptHTTP2: true, TLSHandshakeTimeout: 15 * time.Second,
 	}
 	c.Logger.Info("Provider initialized", "provider_id", c.ID, "type", c.Type, "base_url", c.BaseURL)
-	return &Provider{Config: c, http: &http.Client{Transport: t}}
+	// A redirect would be a second request that nobody sees, with the key, to a host that nobody configured.
+	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &Provider{Config: c, http: &http.Client{Transport: t, CheckRedirect: stay}}
 }
 
 // Validate asks once, whoever asks first, whether the provider takes the key.
