@@ -7,7 +7,7 @@ import "strings"
 // among returns a function that tells the words of a list.
 func among(list string) func(w string) bool {
 	words := map[string]bool{}
-	for _, w := range strings.Fields(list) {
+	for w := range strings.FieldsSeq(list) {
 		words[w] = true
 	}
 	return func(w string) bool { return words[w] }

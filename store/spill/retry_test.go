@@ -183,6 +183,7 @@ func TestReplayLatches(t *testing.T) {
 			}
 			time.Sleep(100 * time.Millisecond)
 		}
+		synctest.Wait() // who has claimed it knows that it has
 		send(t, s, msg("a", 1))
 		quiet(t, s, time.Minute)
 		primary.inOrder(t, "a", 2)
