@@ -116,10 +116,15 @@ func (r *run) boardLines() []string {
 	if elapsed := now.Sub(r.stats.began); elapsed < time.Minute && elapsed > time.Second {
 		perMinute = int64(float64(perMinute) * 60 / elapsed.Seconds())
 	}
+	limit := r.most
+	if r.limit != nil {
+		limit = max(int(r.limit.Snapshot().Window), 1) // what it has learned
+	}
 	lines := []string{
 		fmt.Sprintf("documents    %d of %s   %d/min   ETA %s", s.Completed+s.Unchanged+s.PermanentFailure, r.total(),
 			perMinute, r.eta(&s, perMinute)),
-		fmt.Sprintf("concurrency  %d/%d   failed %d (%d for good)", r.inUse(), r.most, r.stats.errors.Load(),
+		fmt.Sprintf("concurrency  %d/%d (limit/in use)   failed %d (%d for good)", limit, r.inUse(),
+			r.stats.errors.Load(),
 			s.PermanentFailure),
 	}
 	if r.model != nil {
