@@ -167,10 +167,10 @@ func runReplies(ctx context.Context, in *pipeline.Invocation) error {
 			rows = append(rows, r)
 		}
 	}
-	return in.Rows([]string{"MSGID", "MESSAGE", "INDEX", "USER", "ACCOUNT", "STATE", "CLASS", "ERRCODE", "ATTEMPTS"},
-		rows, func(i int) []string {
-			r := &rows[i]
-			return []string{r.MsgID, r.MessageID, fmt.Sprint(r.Index), r.User, r.OpenKfID, r.State, r.Class,
-				fmt.Sprint(r.Errcode), fmt.Sprint(r.Attempts)}
-		})
+	return in.Rows([]string{"MSGID", "MESSAGE", "CALL", "INDEX", "USER", "ACCOUNT", "STATE", "CLASS", "ERRCODE",
+		"ATTEMPTS"}, rows, func(i int) []string {
+		r := &rows[i]
+		return []string{r.MsgID, r.MessageID, r.Call, fmt.Sprint(r.Index), r.User, r.OpenKfID, r.State, r.Class,
+			fmt.Sprint(r.Errcode), fmt.Sprint(r.Attempts)}
+	})
 }

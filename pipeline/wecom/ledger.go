@@ -50,6 +50,7 @@ type spent struct {
 type reply struct {
 	MsgID     string `json:"msgid"`
 	MessageID string `json:"message_id"`
+	Call      string `json:"call"` // reply, welcome or transfer
 	Index     int    `json:"index"`
 	User      string `json:"user"`
 	OpenKfID  string `json:"open_kfid"`

@@ -35,7 +35,8 @@ func (r *replier) Handle(ctx context.Context, d *pawl.Delivery) error {
 	if err != nil || now.State == sent || now.State == failed {
 		return err
 	}
-	now.MsgID, now.MessageID, now.Index, now.User, now.OpenKfID = t.MsgID, t.MessageID, t.Index, t.User, t.OpenKfID
+	now.MsgID, now.MessageID, now.Call, now.Index = t.MsgID, t.MessageID, t.Call, t.Index
+	now.User, now.OpenKfID = t.User, t.OpenKfID
 	var left allowance
 	if t.Call == callReply {
 		if left, err = r.ledger.allowance(ctx, t.OpenKfID, t.User); err != nil {

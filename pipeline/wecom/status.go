@@ -182,8 +182,8 @@ func (st *site) listReplies(ctx context.Context) ([]reply, error) {
 		}
 		var t task
 		if json.Unmarshal(rec.Body, &t) == nil && !seen[t.MsgID] {
-			all = append(all, reply{MsgID: t.MsgID, MessageID: t.MessageID, Index: t.Index, User: t.User,
-				OpenKfID: t.OpenKfID, State: pending})
+			all = append(all, reply{MsgID: t.MsgID, MessageID: t.MessageID, Call: t.Call, Index: t.Index,
+				User: t.User, OpenKfID: t.OpenKfID, State: pending})
 		}
 	}
 	if err := st.giveUp(ctx, all); err != nil {
