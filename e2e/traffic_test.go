@@ -33,6 +33,12 @@ func TestTrafficSQLite(t *testing.T) {
 // is done well within the time that is given for that, so none is repeated.
 func TestTrafficKafka(t *testing.T) {
 	t.Parallel()
+	moveTraffic(t, kafkaURL(t))
+}
+
+// kafkaURL is the URL of a cluster, with topics and a group of its own.
+func kafkaURL(t *testing.T) string {
+	t.Helper()
 	broker := os.Getenv("PAWL_TEST_KAFKA")
 	if broker == "" {
 		if strings.Contains(os.Getenv("PAWL_TEST_REQUIRE"), "kafka") {
@@ -41,8 +47,8 @@ func TestTrafficKafka(t *testing.T) {
 		t.Skip("PAWL_TEST_KAFKA is not set; dev/services run kafka -- go test …")
 	}
 	name := "e2e" + strconv.FormatInt(rand.Int64(), 36)
-	moveTraffic(t, "kafka://"+broker+"?prefix="+name+".&group="+name+
-		"&state_topic=state&partitions=4&replicas=1&linger=1ms&fetch_wait=50ms")
+	return "kafka://" + broker + "?prefix=" + name + ".&group=" + name +
+		"&state_topic=state&partitions=4&replicas=1&linger=1ms&fetch_wait=50ms"
 }
 
 // journey is a topic that moves while it is in use.
