@@ -85,7 +85,8 @@ func TestATransferWhoseAnswerIsLost(t *testing.T) {
 				}
 				want = sent
 			}
-			if now, err := rp.ledger.reply(t.Context(), all[0].MsgID); err != nil || now.State != want || now.Call != callTransfer {
+			if now, err := rp.ledger.reply(t.Context(), all[0].MsgID); err != nil || now.State != want ||
+				now.Call != callTransfer {
 				t.Errorf("%+v, %v", now, err)
 			}
 			if body := <-bodies; !maps.Equal(body, map[string]any{"open_kfid": "wk", "external_userid": "wm0",
