@@ -141,7 +141,8 @@ func asciiHost(host string) (string, error) {
 		}
 	}
 	last := labels[len(labels)-1]
-	if _, err := number(last); err == nil || errors.Is(err, strconv.ErrRange) || strings.Trim(last, "0123456789") == "" {
+	if _, err := number(last); err == nil || errors.Is(err, strconv.ErrRange) ||
+		strings.Trim(last, "0123456789") == "" {
 		return address(labels)
 	}
 	return ascii, nil

@@ -378,6 +378,22 @@ func TestDelayBetweenRequests(t *testing.T) {
 	}
 }
 
+// A seed whose robots.txt cannot be read is not left out without a word: nothing there is asked for, and it is a dead
+// letter. What other pages link to there is excluded.
+func TestSeedWithoutRobotsIsADeadLetter(t *testing.T) {
+	down := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }
+	shut := newWeb(t, map[string]http.HandlerFunc{"/robots.txt": down, "/": text("text/html", "no")})
+	w := newWeb(t, map[string]http.HandlerFunc{"/": text("text/html", links(shut.URL+"/linked"))})
+	r := &rig{T: t, dir: t.TempDir(), changed: map[string]any{"scope": ScopeAll}}
+	sum, _, err := r.run(t.Context(), w.URL, shut.URL)
+	if code(err) != pipeline.ExitPartly || sum.Stored != 1 || sum.Dead != 1 || sum.Excluded != 1 {
+		t.Errorf("%+v, %v", sum, err)
+	}
+	if n := len(shut.times("/")) + len(shut.times("/linked")); n != 0 {
+		t.Errorf("%d pages were asked for", n)
+	}
+}
+
 func TestRetryAfterHeader(t *testing.T) {
 	for _, c := range []struct {
 		value, date string

@@ -158,7 +158,11 @@ func (c *crawler) Handle(ctx context.Context, d *pawl.Delivery) error {
 	switch {
 	case err != nil:
 		return err
-	case rules.denied:
+	case rules.denied != nil && r.Depth == 0 && r.Sitemap == 0:
+		// Without its seeds there is no crawl: they are not left out without a word.
+		return c.explain(pawl.Permanent(pawl.OfKind(KindTransfer,
+			fmt.Errorf("robots.txt cannot be read, so nothing there is allowed: %w", rules.denied))), u)
+	case rules.denied != nil:
 		return c.done(d, c.left(&r, "robots.txt cannot be read: nothing is allowed"))
 	case r.Sitemap == 0 && !rules.allows(u):
 		return c.done(d, outcome{Kind: kindExcluded, URL: r.URL, Why: "robots.txt disallows it"})

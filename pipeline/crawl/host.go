@@ -106,7 +106,7 @@ func (c *crawler) robots(ctx context.Context, h *host, u *url.URL) (*robots, err
 		return nil, err
 	}
 	keep := robotsFor
-	if r.denied {
+	if r.denied != nil {
 		keep = deniedFor
 	}
 	h.mu.Lock()
@@ -131,7 +131,7 @@ func (c *crawler) askRobots(ctx context.Context, u *url.URL) (*robots, error) {
 		case pawl.Describe(err).Kind == KindStatus || pawl.Describe(err).Kind == KindRedirect:
 			return &robots{}, nil
 		case try+1 == robotsTries || pawl.Describe(err).Class == pawl.ClassPermanent:
-			return &robots{denied: true}, nil
+			return &robots{denied: err}, nil
 		}
 		wait := max(robotsWait<<try, min(pawl.Describe(err).After, 10*time.Second))
 		if err := store.Sleep(ctx, wait); err != nil {

@@ -21,8 +21,8 @@ type robots struct {
 	rules    []robotsRule
 	delay    time.Duration
 	sitemaps []string
-	// denied: the host could not be asked, so nothing is allowed.
-	denied bool
+	// denied is why the host could not be asked, so that nothing is allowed; nil: it could.
+	denied error
 }
 
 type robotsRule struct {
@@ -103,7 +103,7 @@ func (r *robots) add(key, value string) {
 // allows tells whether a URL may be asked for: the longest pattern that matches counts, and allow where two are as
 // long.
 func (r *robots) allows(u *url.URL) bool {
-	if r.denied {
+	if r.denied != nil {
 		return false
 	}
 	path := u.EscapedPath()

@@ -45,7 +45,11 @@ func try(ctx context.Context, in *pipeline.Invocation) error {
 		if err != nil {
 			return err
 		}
-		if !o.IgnoreRobots && (rules.denied || !rules.allows(at)) {
+		if rules.denied != nil {
+			return &pipeline.Error{What: "robots.txt of " + at.Host + " cannot be read, so nothing there is allowed",
+				Err: rules.denied, Next: "try it again, or set ignore_robots in the module"}
+		}
+		if !o.IgnoreRobots && !rules.allows(at) {
 			return &pipeline.Error{What: "robots.txt disallows " + at.String(),
 				Next: "ask for another page, or set ignore_robots in the module"}
 		}
