@@ -18,6 +18,18 @@ type staying struct{ store.Store }
 func (staying) Close() error          { return nil }
 func (s staying) Unwrap() store.Store { return s.Store }
 
+// finishing runs a finisher until what it returns is called.
+func (r *road) finishing() (stop func()) {
+	ctx, cancel := context.WithCancel(r.Context())
+	over := make(chan struct{})
+	f := &Finisher{From: r.through, Who: "worker", Target: "memory:", Logger: slog.New(slog.DiscardHandler),
+		Open: func(context.Context) (from, to store.Store, err error) {
+			return staying{r.old}, staying{r.new}, nil
+		}}
+	go func() { defer close(over); f.Run(ctx) }()
+	return func() { cancel(); <-over }
+}
+
 // TestAWorkerFinishesACutOver whose process was killed while the old store was worked off,
 // and not before it is taken for gone. Until then the status says what is wrong.
 func TestAWorkerFinishesACutOver(t *testing.T) {
@@ -45,13 +57,7 @@ func TestAWorkerFinishesACutOver(t *testing.T) {
 		}
 		end, err = r.traffic.attend(t.Context(), "mail", store.AnyVersion)
 		r.must(err)
-		ctx, stop := context.WithCancel(t.Context())
-		over := make(chan struct{})
-		f := &Finisher{From: r.through, Who: "worker", Target: "memory:", Logger: slog.New(slog.DiscardHandler),
-			Open: func(context.Context) (from, to store.Store, err error) {
-				return staying{r.old}, staying{r.new}, nil
-			}}
-		go func() { defer close(over); f.Run(ctx) }()
+		stop := r.finishing()
 		time.Sleep(3 * moverGone)
 		if p, err := r.traffic.Plans.Get(t.Context(), "mail"); err != nil || p.Stage != mirror.Draining || alone() {
 			t.Errorf("while somebody moves it: %+v, %v, %q", p, err, r.problems())
@@ -69,7 +75,6 @@ func TestAWorkerFinishesACutOver(t *testing.T) {
 			t.Errorf("%v were done in the new store", done)
 		}
 		stop()
-		<-over
 	})
 }
 
@@ -91,13 +96,7 @@ func TestAWorkerFinishesARollBack(t *testing.T) {
 				return strings.HasPrefix(p, "nobody carries its roll-back on")
 			})
 		}
-		ctx, stop := context.WithCancel(t.Context())
-		over := make(chan struct{})
-		f := &Finisher{From: r.through, Who: "worker", Target: "memory:", Logger: slog.New(slog.DiscardHandler),
-			Open: func(context.Context) (from, to store.Store, err error) {
-				return staying{r.old}, staying{r.new}, nil
-			}}
-		go func() { defer close(over); f.Run(ctx) }()
+		stop := r.finishing()
 
 		r.must(r.traffic.put(t.Context(), plan(), mirror.Returning)) // as one that gave up
 		time.Sleep(3 * moverGone)
@@ -119,6 +118,5 @@ func TestAWorkerFinishesARollBack(t *testing.T) {
 			t.Errorf("%v were done in the old store", done)
 		}
 		stop()
-		<-over
 	})
 }
