@@ -119,10 +119,8 @@ func (o *Options) check() ([]*url.URL, error) {
 		case err != nil:
 			errs = append(errs, err)
 		case !o.AllowPrivate && privateHost(u):
-			errs = append(errs,
-				fmt.Errorf(
-					"%s is of this machine or a private network; --allow-private allows it, in a section allow_private",
-					u.Host))
+			errs = append(errs, fmt.Errorf("%s is of this machine or a private network; "+
+				"--allow-private allows it, in a section allow_private", u.Host))
 		case !slices.ContainsFunc(seeds, func(s *url.URL) bool { return s.String() == u.String() }):
 			seeds = append(seeds, u)
 		}
