@@ -128,7 +128,7 @@ func TestMoreThanFiveRepliesAreRefusedBeforeTheCall(t *testing.T) {
 func (r *rig) site() *site {
 	marks, _ := store.As[store.Marks](r.store)
 	return &site{name: "kefu", store: r.store, marks: marks, ledger: newLedger(marks, "kefu"),
-		accounts: accounts{marks, "kefu.accounts"}}
+		accounts: accountsOf(marks, "kefu")}
 }
 
 func (r *rig) replies(st *site, state string) (rows []reply) {

@@ -61,7 +61,7 @@ type site struct {
 	marks   store.Marks
 	client  *client
 	ledger  *ledger
-	accounts
+	*accounts
 }
 
 func openSite(ctx context.Context, in *pipeline.Invocation) (*site, error) {
@@ -94,7 +94,7 @@ func openSite(ctx context.Context, in *pipeline.Invocation) (*site, error) {
 		return nil, &pipeline.Error{What: "the store keeps no marks", Next: "name the daemon's store with --store"}
 	}
 	st := &site{name: name, section: all[name], store: s, marks: marks, ledger: newLedger(marks, name),
-		accounts: *accountsOf(marks, name)}
+		accounts: accountsOf(marks, name)}
 	st.client = newClient(st.section.Text("api_url"), func(string, string, time.Duration) {})
 	st.client.token = newTokens(marks, name+".token", st.section.Text("corp_id"), st.section.Text("secret"), st.client)
 	return st, nil
