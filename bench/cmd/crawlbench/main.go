@@ -15,13 +15,13 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"slices"
-	"sort"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/pawl-dev/pawl/bench/internal/meter"
 )
 
 // parallel is how many requests every arm has in flight.
@@ -106,8 +106,8 @@ func compare(rates map[string][]float64, ours, theirs string) {
 	for i := range ratios {
 		ratios[i] = rates[ours][i] / rates[theirs][i]
 	}
-	if sort.Float64s(ratios); len(ratios) > 0 {
-		fmt.Printf("%s to %s: %.2f× (%.2f–%.2f)\n", ours, theirs, ratios[len(ratios)/2], ratios[0], slices.Max(ratios))
+	if len(ratios) > 0 {
+		fmt.Printf("%s to %s: %s\n", ours, theirs, meter.Spread(ratios))
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib" // registers "pgx"
 	_ "github.com/mattn/go-sqlite3"    // registers "sqlite3"
 
+	"github.com/pawl-dev/pawl/bench/internal/harness"
 	"github.com/pawl-dev/pawl/outbox"
 	"github.com/pawl-dev/pawl/store"
 	"github.com/pawl-dev/pawl/store/postgres"
@@ -75,20 +76,16 @@ func (d *database) create(ctx context.Context, at string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	admin, err := sql.Open("pgx", at)
-	if err != nil {
-		return "", err
-	}
-	name := unique()
-	if _, err := admin.ExecContext(ctx, "CREATE DATABASE "+name); err != nil {
+	server, name := harness.Server{At: u}, unique()
+	if err := server.Create(ctx, name); err != nil {
 		return "", err
 	}
 	d.drop = func() {
-		_, _ = admin.ExecContext(context.WithoutCancel(ctx), "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)")
-		_ = admin.Close()
+		if err := server.Drop(context.WithoutCancel(ctx), name); err != nil {
+			fmt.Fprintln(os.Stderr, "projectbench:", err)
+		}
 	}
-	u.Path = "/" + name
-	return u.String(), nil
+	return server.Address(name), nil
 }
 
 func (d *database) close() {

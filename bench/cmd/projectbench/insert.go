@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/pawl-dev/pawl/bench/internal/meter"
 	"github.com/pawl-dev/pawl/outbox"
 )
 
@@ -60,6 +61,6 @@ func inserts(ctx context.Context, s *settings, name string) error {
 		}
 		ratios = append(ratios, took[1].Seconds()/took[0].Seconds())
 	}
-	spread(name+", outbox.Insert to a plain INSERT", ratios)
+	fmt.Printf("%s, outbox.Insert to a plain INSERT: %s\n", name, meter.Spread(ratios))
 	return nil
 }

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"slices"
 	"time"
+
+	"github.com/pawl-dev/pawl/bench/internal/meter"
 )
 
 const (
@@ -52,7 +54,7 @@ func latency(ctx context.Context, s *settings, name string) error {
 		return fmt.Errorf("%w: %s", err, u.log.String())
 	}
 	slices.Sort(waits)
-	at := func(p float64) float64 { return waits[int(float64(len(waits)-1)*p)].Seconds() * 1000 }
+	at := func(p float64) float64 { return meter.Percentile(waits, p).Seconds() * 1000 }
 	fmt.Printf("%s, commit to searchable at %.0f/s: p50 %.0f ms, p99 %.0f ms, most %.0f ms\n", name, rate,
 		at(0.5), at(0.99),
 		at(1))

@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/signal"
 	"slices"
-	"sort"
 	"strings"
 	"syscall"
 )
@@ -68,11 +67,4 @@ func command(ctx context.Context, args []string) error {
 		}
 	}
 	return nil
-}
-
-// spread prints a median, the lowest and the highest.
-func spread(what string, values []float64) {
-	v := slices.Clone(values)
-	sort.Float64s(v)
-	fmt.Printf("%s: %.2f (%.2f–%.2f)\n", what, v[len(v)/2], v[0], v[len(v)-1])
 }

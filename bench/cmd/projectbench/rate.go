@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/bench/internal/meter"
 	"github.com/pawl-dev/pawl/dispatch"
 	"github.com/pawl-dev/pawl/store"
 )
@@ -47,8 +48,8 @@ func rates(ctx context.Context, s *settings, name string) error {
 			s.rate = rate["pawl"] / 4
 		}
 	}
-	spread(name+", pawl to raw", toRaw)
-	spread(name+", pawl to 1/(1/raw + 1/work-off)", toPossible)
+	fmt.Printf("%s, pawl to raw: %s\n", name, meter.Spread(toRaw))
+	fmt.Printf("%s, pawl to 1/(1/raw + 1/work-off): %s\n", name, meter.Spread(toPossible))
 	return nil
 }
 

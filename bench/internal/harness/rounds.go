@@ -38,7 +38,7 @@ type Config struct {
 	Stdout, Stderr    io.Writer
 	suiteWorks        []plan.Work
 	versions, servers map[string]string
-	server, admin     server
+	server, admin     Server
 	scratch           string
 	brokers           *kafka.Brokers
 	jars              string   // of Parallel Consumer
@@ -124,24 +124,24 @@ func (c *Config) prepareServer(ctx context.Context) (err error) {
 	if c.Postgres == "" {
 		return errors.New("no PostgreSQL server: set PAWL_TEST_POSTGRES, or start one with dev/services run -- COMMAND")
 	}
-	if c.server.at, err = url.Parse(c.Postgres); err != nil {
+	if c.server.At, err = url.Parse(c.Postgres); err != nil {
 		// never print it: it may hold a password
 		return errors.New("read PAWL_TEST_POSTGRES: it is not a postgres:// URL")
 	}
-	if c.admin.at, err = url.Parse(cmp.Or(c.PostgresAdmin, c.Postgres)); err != nil {
+	if c.admin.At, err = url.Parse(cmp.Or(c.PostgresAdmin, c.Postgres)); err != nil {
 		return errors.New("read PAWL_TEST_POSTGRES_ADMIN: it is not a postgres:// URL")
 	}
 	if c.servers, err = c.admin.facts(ctx); err != nil {
 		return err
 	}
 	c.versions["postgres"] = c.servers["server_version"]
-	return c.admin.create(ctx, meterDatabase, "pg_walinspect")
+	return c.admin.Create(ctx, meterDatabase, "pg_walinspect")
 }
 
 func (c *Config) clean(ctx context.Context) error {
 	err := os.RemoveAll(c.scratch)
-	if c.admin.at != nil {
-		err = errors.Join(err, c.admin.drop(ctx, meterDatabase))
+	if c.admin.At != nil {
+		err = errors.Join(err, c.admin.Drop(ctx, meterDatabase))
 	}
 	if c.brokers != nil {
 		err = errors.Join(err, c.brokers.Close(ctx))
@@ -158,11 +158,11 @@ func (c *Config) one(ctx context.Context, w plan.Work, arm string, round int) (_
 		t.Target, t.Jars = c.Kafka, c.jars
 	case w.Suite == plan.Postgres:
 		t.Database = "pawlbench_" + strings.ReplaceAll(arm, "-", "_")
-		t.Target, t.MeterDSN = c.server.address(t.Database), c.admin.address(meterDatabase)
-		if err := c.server.create(ctx, t.Database); err != nil {
+		t.Target, t.MeterDSN = c.server.Address(t.Database), c.admin.Address(meterDatabase)
+		if err := c.server.Create(ctx, t.Database); err != nil {
 			return nil, err
 		}
-		defer func() { err = errors.Join(err, c.server.drop(context.WithoutCancel(ctx), t.Database)) }()
+		defer func() { err = errors.Join(err, c.server.Drop(context.WithoutCancel(ctx), t.Database)) }()
 	default:
 		dir, err := os.MkdirTemp(c.scratch, arm+"-")
 		if err != nil {

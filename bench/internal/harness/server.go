@@ -15,39 +15,39 @@ import (
 // the meter's sessions and statements count for no arm.
 const meterDatabase = "pawlbench_meter"
 
-// server is the PostgreSQL server of the run, as one of its users sees it.
-type server struct {
-	at *url.URL
+// Server is the PostgreSQL server of a run, as one of its users sees it.
+type Server struct {
+	At *url.URL
 }
 
-// address returns the URL of another database on the same server.
-func (s server) address(database string) string {
-	u := *s.at
+// Address returns the URL of another database on the same server.
+func (s Server) Address(database string) string {
+	u := *s.At
 	u.Path = "/" + database
 	return u.String()
 }
 
-// create makes an empty database, dropping what an interrupted run left.
-func (s server) create(ctx context.Context, database string, extensions ...string) error {
-	if err := s.drop(ctx, database); err != nil {
+// Create makes an empty database, dropping what an interrupted run left.
+func (s Server) Create(ctx context.Context, database string, extensions ...string) error {
+	if err := s.Drop(ctx, database); err != nil {
 		return err
 	}
-	if err := run(ctx, s.at.String(), `CREATE DATABASE `+quote(database)); err != nil {
+	if err := run(ctx, s.At.String(), `CREATE DATABASE `+quote(database)); err != nil {
 		return fmt.Errorf("create database %s: %w", database, err)
 	}
 	for _, e := range extensions {
-		if err := run(ctx, s.address(database), `CREATE EXTENSION `+quote(e)); err != nil {
+		if err := run(ctx, s.Address(database), `CREATE EXTENSION `+quote(e)); err != nil {
 			return fmt.Errorf("create extension %s: %w", e, err)
 		}
 	}
 	return nil
 }
 
-// drop drops a database. Only a superuser may end a worker of autovacuum that is
+// Drop drops a database. Only a superuser may end a worker of autovacuum that is
 // at it, so whoever is none waits.
-func (s server) drop(ctx context.Context, database string) error {
+func (s Server) Drop(ctx context.Context, database string) error {
 	for attempt := 0; ; attempt++ {
-		err := run(ctx, s.at.String(), `DROP DATABASE IF EXISTS `+quote(database)+` WITH (FORCE)`)
+		err := run(ctx, s.At.String(), `DROP DATABASE IF EXISTS `+quote(database)+` WITH (FORCE)`)
 		if refused, ok := errors.AsType[*pgconn.PgError](err); attempt < 60 && ok && refused.Code == "42501" {
 			time.Sleep(time.Second)
 			continue
@@ -60,8 +60,8 @@ func (s server) drop(ctx context.Context, database string) error {
 }
 
 // facts are the settings of the server that decide what figures mean.
-func (s server) facts(ctx context.Context) (map[string]string, error) {
-	conn, err := pgx.Connect(ctx, s.at.String())
+func (s Server) facts(ctx context.Context) (map[string]string, error) {
+	conn, err := pgx.Connect(ctx, s.At.String())
 	if err != nil {
 		return nil, fmt.Errorf("connect to the server: %w", err)
 	}
