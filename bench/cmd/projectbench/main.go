@@ -53,7 +53,7 @@ func command(ctx context.Context, args []string) error {
 		s.claims = append(s.claims, 1_000_000)
 	}
 	works := strings.Split(*work, ",")
-	for _, name := range strings.Split(*dbs, ",") {
+	for name := range strings.SplitSeq(*dbs, ",") {
 		for _, w := range []struct {
 			name string
 			run  func(context.Context, *settings, string) error
