@@ -29,6 +29,8 @@ const (
 type Config struct {
 	// Topics are what is carried out, and by whom. Nothing else is claimed.
 	Topics []Topic
+	// Idle says that no topics are no mistake: others are carried out beside it.
+	Idle bool
 	// Policy decides about failures; nil is policy.NewMatrix without rules.
 	Policy policy.Policy
 	// Middleware wraps the handler of every topic that is not a batch handler;
@@ -148,6 +150,9 @@ func (c Config) complete() (Config, error) {
 	}
 	if err := store.AdmitClaim(nil, store.Lease{For: DefaultLease, Owner: c.Owner}); err != nil {
 		bad("owner: %w", err)
+	}
+	if c.Idle && len(c.Topics) == 0 {
+		return c, errors.Join(errs...)
 	}
 	topics, err := completeTopics(c.Topics)
 	c.Topics = topics

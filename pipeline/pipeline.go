@@ -30,6 +30,9 @@ type Kind struct {
 	Summary string
 	// Fields are the keys of a section under `pipelines:`, beside kind.
 	Fields []Field
+	// Include, if not empty, is the one of Fields that names a file with another section of the kind. Its keys count
+	// where the section does not state them.
+	Include string
 	// Top are keys that the kind adds at the top of the configuration file, such as llm.
 	Top []Field
 	// Rules are its rows of the policy matrix. They are in it whether a pipeline of the kind is configured or not.

@@ -18,6 +18,7 @@ func Load(s Source, parts ...string) (*Config, error) {
 	s.Text = bytes.TrimPrefix(s.Text, []byte("\uFEFF"))
 	w := &walker{source: &s, lines: s.lines(), anchors: map[string]ast.Node{}}
 	root := w.root()
+	w.include(root)
 	w.overlay(root)
 	w.defaults(root)
 	w.check(root)

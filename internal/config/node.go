@@ -11,7 +11,8 @@ type node struct {
 	shape  *shape
 	field  *field // that it is the value of; nil for items, and for what the user names
 	path   string
-	line   int // 0: not from the file
+	file   string // that it is from, if that is another one than the configuration's
+	line   int    // 0: not from a file
 	column int
 	// key is where the key of the value is: what concerns all of the value is
 	// reported there.

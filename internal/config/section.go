@@ -8,15 +8,20 @@ import (
 	"github.com/pawl-dev/pawl/pipeline"
 )
 
+// fileShape is the shape of a file that holds one section of a kind.
+func fileShape(k *pipeline.Kind) shape {
+	s, of := sectionShape(k.Fields), kindField([]*pipeline.Kind{k})
+	of.must, of.shape.choices = false, []string{k.Name}
+	s.fields = append([]field{of}, s.fields...)
+	return s
+}
+
 // LoadSection reads and checks a file that holds one section of a kind, as it could stand under pipelines; its key kind
 // may be left out. The secrets in it are returned, too. Its error is a [Problems] with all that is wrong.
 func LoadSection(s Source, k *pipeline.Kind) (section pipeline.Section, secrets []string, err error) {
 	s.Text = bytes.TrimPrefix(s.Text, []byte("\uFEFF"))
 	w := &walker{source: &s, lines: s.lines(), anchors: map[string]ast.Node{}}
-	shape := sectionShape(k.Fields)
-	of := kindField([]*pipeline.Kind{k})
-	of.must, of.shape.choices = false, []string{k.Name}
-	shape.fields = append([]field{of}, shape.fields...)
+	shape := fileShape(k)
 	root := &node{shape: &shape, line: 1, column: 1, keyLine: 1, keyColumn: 1}
 	if n := w.parse(); n != nil {
 		root = w.value(&shape, n, "")

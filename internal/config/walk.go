@@ -45,12 +45,11 @@ func (w *walker) report(line, column int, path, hint, why string, args ...any) {
 // refuse reports what is wrong with a value, wherever it came from.
 func (w *walker) refuse(n *node, hint, why string, args ...any) {
 	n.bad = true
-	if n.line > 0 {
+	if n.line > 0 && n.file == "" {
 		w.report(n.line, n.column, n.path, hint, why, args...)
 		return
 	}
-	w.problems = append(w.problems, Problem{File: n.origin, Path: n.path, Message: fmt.Sprintf(why, args...),
-		Hint: hint})
+	w.elsewhere(n, hint, why, args...)
 }
 
 // warn reports what is good, but perhaps not what was meant.
@@ -61,7 +60,20 @@ func (w *walker) warn(n *node, hint, why string, args ...any) {
 
 // refuseKey reports what is wrong with all of a value, at its key.
 func (w *walker) refuseKey(n *node, hint, why string, args ...any) {
+	if n.file != "" {
+		w.elsewhere(n, hint, why, args...)
+		return
+	}
 	w.report(max(n.keyLine, 1), max(n.keyColumn, 1), n.path, hint, why, args...)
+}
+
+// elsewhere reports what is wrong with a value that the configuration file does not state.
+func (w *walker) elsewhere(n *node, hint, why string, args ...any) {
+	p := Problem{File: n.origin, Path: n.path, Message: fmt.Sprintf(why, args...), Hint: hint}
+	if n.file != "" {
+		p.File, p.Line, p.Column = n.file, n.line, n.column
+	}
+	w.problems = append(w.problems, p)
 }
 
 // parse reads the file. Its root is nil if it is empty, or no YAML.

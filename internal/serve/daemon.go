@@ -168,11 +168,9 @@ func (d *Daemon) build() error {
 		topics = append(topics, c.dispatched())
 	}
 	topics = append(topics, d.host.Topics()...)
-	if len(topics) == 0 {
-		return errors.New("the pipelines have no stage on the daemon's store")
-	}
 	d.dispatcher, err = dispatch.New(newGated(d.store, gates, replies.Settled), dispatch.Config{
-		Topics: topics, Policy: d.policy, Owner: d.owner(), Logger: d.Logger, Observer: d.metrics, Events: d.events,
+		Topics: topics, Idle: true, Policy: d.policy, Owner: d.owner(), Logger: d.Logger, Observer: d.metrics,
+		Events:       d.events,
 		DrainTimeout: d.Config.Drain,
 	})
 	if err != nil {

@@ -17,7 +17,8 @@ const Name = "crawl"
 func Kind() pipeline.Kind {
 	return pipeline.Kind{
 		Name: Name, Summary: "a polite crawler: every page once, in a file", Rules: Rules(), Fields: fields(),
-		Check: checkSection, New: open,
+		Include: "module",
+		Check:   checkSection, New: open,
 		Commands: []pipeline.Command{command()},
 	}
 }
@@ -151,7 +152,7 @@ func crawl(ctx context.Context, in *pipeline.Invocation) error {
 	if err := probe(out); err != nil {
 		return err
 	}
-	s, err := in.Open(ctx, "", false)
+	s, err := in.Open(ctx, o.State, false)
 	if err != nil {
 		return err
 	}
@@ -236,7 +237,13 @@ func open(ctx context.Context, env pipeline.Env) (*pipeline.Pipeline, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := find(env.Store)
+	home := env.Store
+	if o.State != "" {
+		if home, err = env.Open(ctx, o.State); err != nil {
+			return nil, fmt.Errorf("open the store of state: %w", err)
+		}
+	}
+	p, err := find(home)
 	if err != nil {
 		return nil, err
 	}
@@ -254,9 +261,8 @@ func open(ctx context.Context, env pipeline.Env) (*pipeline.Pipeline, error) {
 		return nil, err
 	}
 	return &pipeline.Pipeline{
-		Stages: []pipeline.Stage{c.stage()}, Needs: []store.Capability{store.CanUnique, store.CanEmitAtomic,
-			store.CanState},
-		Run: func(ctx context.Context) error { return c.watch(ctx, p, r, out, env) },
+		Stages: []pipeline.Stage{{Store: home, Topic: c.topic()}},
+		Run:    func(ctx context.Context) error { return c.watch(ctx, p, r, out, env) },
 	}, nil
 }
 

@@ -31,6 +31,7 @@ type Options struct {
 	AllowPrivate bool
 	Cache        string // a folder; off: none
 	Markdown     bool   // pages are exported as Markdown
+	State        string // the URL of the store that the crawl is in; empty: the daemon's, or the command line's
 	// Extract reads fields of pages, and links to follow at the same depth; nil reads none.
 	Extract *extract.Set
 }
@@ -47,6 +48,9 @@ func defaults() Options {
 // fields are the keys of a section of the configuration.
 func fields() []pipeline.Field {
 	return []pipeline.Field{
+		{Name: "module", DefaultDoc: "none",
+			Doc: "A file with a section of this kind: its keys count where this one does not state them. Its name is " +
+				"relative to this file's."},
 		{Name: "seeds", Type: pipeline.Texts, DefaultDoc: "those of the command line", Doc: "The URLs to begin with."},
 		{Name: "scope", Type: pipeline.Choice, Choices: []string{ScopeHost, ScopeDomain, ScopePrefix, ScopeAll},
 			Default: ScopeHost, Doc: "Which links are followed."},
@@ -72,6 +76,9 @@ func fields() []pipeline.Field {
 			Doc: "What is read from each page, by name."},
 		{Name: "next", Type: pipeline.Object, Fields: selectors(), DefaultDoc: "none",
 			Doc: "Links to the page that follows, such as `{css: a.next}`. They are followed whatever the depth."},
+		{Name: "state", Type: pipeline.URL, DefaultDoc: "the daemon's store",
+			Doc: "The store that the crawl is in: requests, what was seen, and results. It is needed where the daemon's is " +
+				"Kafka, which cannot keep them."},
 		{Name: "out", Default: "", DefaultDoc: "NAME.jsonl",
 			Doc: "Where results go: .jsonl, .csv, .db (SQLite), a folder of Markdown, which a slash at the end says, or the " +
 				"table pages of a database: `sqlite:FILE` or `postgres://…`."},
@@ -95,7 +102,7 @@ func sectionOptions(s pipeline.Section) (Options, error) {
 		MaxBytes:  s.Int("max_bytes"),
 		UserAgent: s.Text("user_agent"), Headers: s.Table("headers"), IgnoreRobots: s.Bool("ignore_robots"),
 		AllowPrivate: s.Bool("allow_private"),
-		Cache:        s.Text("cache"),
+		Cache:        s.Text("cache"), State: s.Text("state"),
 	}
 	if s.Has("depth") {
 		o.Depth = s.Int("depth")

@@ -80,7 +80,7 @@ func find(s store.Store) (parts, error) {
 	if missing != nil {
 		return p, &pipeline.Error{Code: pipeline.ExitUsage, What: "this store cannot carry a crawl",
 			Err:  fmt.Errorf("it has no %s", strings.Join(missing, ", no ")),
-			Next: "use sqlite: or postgres://; `pawl stores` shows what each store can do"}
+			Next: "say state: in its section, or use sqlite: or postgres://; `pawl stores` shows what each store can do"}
 	}
 	return p, nil
 }
@@ -195,12 +195,12 @@ func totalsOf(ctx context.Context, p parts, topic string) (totals, error) {
 // lease is short, so that what a killed process was doing moves on in seconds when it is resumed.
 const lease = 5 * time.Second
 
-// stage is the topic of requests, and who carries it out.
-func (c *crawler) stage() pipeline.Stage {
-	return pipeline.Stage{Topic: dispatch.Topic{
+// topic is the topic of requests, and who carries it out.
+func (c *crawler) topic() dispatch.Topic {
+	return dispatch.Topic{
 		Name: c.requestTopic(), Handler: c, Concurrency: c.options.Concurrency, Event: download, Lease: lease,
 		Settings: store.Declaration{Name: c.requestTopic(), Order: store.OrderKey},
-	}}
+	}
 }
 
 // work carries out requests until nothing is left, or ctx ends.
@@ -215,7 +215,7 @@ func (c *crawler) work(ctx context.Context, p parts, in *pipeline.Invocation) er
 		defer func() { stop(); done.Wait() }()
 	}
 	d, err := dispatch.New(p.store, dispatch.Config{
-		Topics: []dispatch.Topic{c.stage().Topic}, Policy: in.Policy, Owner: in.Owner, Logger: in.Logger,
+		Topics: []dispatch.Topic{c.topic()}, Policy: in.Policy, Owner: in.Owner, Logger: in.Logger,
 		DrainTimeout: c.options.Timeout + time.Second, UntilEmpty: true,
 	})
 	if err != nil {
