@@ -23,6 +23,8 @@ type news struct {
 	started   bool
 	origin    string // of our own notifications, which tell us nothing
 
+	sending sync.Mutex // held while a notification is on its way
+
 	kick  chan struct{}      // pending is not empty
 	ring  chan time.Duration // something is due that soon
 	begun chan struct{}      // somebody listens
@@ -177,13 +179,26 @@ func (s *Store) notifyLoop() {
 			return
 		case <-s.news.kick:
 		}
-		if err := s.notify(s.news.take()); err != nil {
+		if err := s.notifyPending(); err != nil {
 			// A hint is lost; whoever waits polls, too.
 			s.pause(time.Second)
 			continue
 		}
 		s.pause(notifyPause)
 	}
+}
+
+// notifyPending sends what is pending, and waits for a notification that is on
+// its way: Close calls it so that what a process appended last is not left to
+// polling.
+func (s *Store) notifyPending() error {
+	s.news.sending.Lock()
+	defer s.news.sending.Unlock()
+	payload := s.news.take()
+	if payload == s.news.origin {
+		return nil
+	}
+	return s.notify(payload)
 }
 
 // take takes as many topics from pending as a notification holds. The rest is for
@@ -207,10 +222,17 @@ func (n *news) take() (payload string) {
 	return b.String()
 }
 
+// notify uses a connection that is there already if it can: a process that only
+// appends has none in the pool that acks use, and making one takes longer than
+// the notification.
 func (s *Store) notify(payload string) error {
 	ctx, cancel := context.WithTimeout(s.ctx, pingLimit)
 	defer cancel()
-	return s.call(ctx, s.back, do(notifyOthers, textValue(s.channel()), textValue(payload)))
+	pool := s.back
+	if pool.Stat().IdleConns() == 0 && s.front.Stat().IdleConns() > 0 {
+		pool = s.front
+	}
+	return s.call(ctx, pool, do(notifyOthers, textValue(s.channel()), textValue(payload)))
 }
 
 func (s *Store) channel() string { return "pawl_" + s.cfg.Schema }

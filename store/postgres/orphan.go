@@ -96,10 +96,14 @@ func (s *Store) giveUp(ctx context.Context, fence int64) error {
 	})
 }
 
-// leaveNothing gives back what can be given back when the store is closed.
+// leaveNothing gives back what can be given back when the store is closed, and
+// tells other processes what they have not been told yet.
 func (s *Store) leaveNothing() {
 	if s.back == nil {
 		return
+	}
+	if !s.cfg.PollOnly {
+		_ = s.notifyPending() // a hint: others find it by polling, too
 	}
 	s.flushClaims()
 	ctx, cancel := context.WithTimeout(s.ctx, pingLimit)
