@@ -67,6 +67,12 @@ type LeaseRecord struct {
 	Deadline  time.Time
 }
 
+// Stuck tells whether the lease is older, at a time of the store's clock, than half of
+// what its hard deadline allows: a handler that takes so long probably hangs.
+func (l LeaseRecord) Stuck(now time.Time) bool {
+	return now.Sub(l.StartedAt) > l.Deadline.Sub(l.StartedAt)/2
+}
+
 // Attempt is the record of a delivery that failed, or was rescued. Times are
 // the store's.
 type Attempt struct {

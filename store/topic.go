@@ -99,7 +99,9 @@ type TopicStats struct {
 	Waiting int64 // claimable, or behind another message of its lane
 	Delayed int64 // not before some time: delayed messages and retries
 	Leased  int64
-	Dead    int64
+	// Stuck is how many of the leased are, see [LeaseRecord.Stuck].
+	Stuck int64
+	Dead  int64
 	// OldestWaiting is how long the oldest waiting message has been visible; negative
 	// where something waits and the store cannot tell.
 	OldestWaiting time.Duration
@@ -107,6 +109,8 @@ type TopicStats struct {
 	// Totals since the topic was created. Duplicates counts messages that were
 	// not stored because they were there; Rescues leases that ended unsettled.
 	Appended, Acked, Cancelled, Purged, Duplicates, Retried, Rescues int64
+	// LastAck is when a message was last acked; zero: none was, or the store cannot tell.
+	LastAck time.Time
 	// Deaths are the last deaths in company.
 	Deaths Deaths
 }

@@ -14,8 +14,10 @@ func (s *session) topicsLs() *cobra.Command {
 	return &cobra.Command{
 		Use: "ls [TOPIC…]", Short: "List topics with their figures", Args: count(0, -1, "topics"),
 		Long: `Lists all topics, or those named: how many messages are waiting, delayed, leased and
-dead, how long the oldest has been waiting, and totals since the topic was created. It
-counts messages, so do not run it too often on a large store.`,
+dead, how long the oldest has been waiting, when one was last acked, and totals since
+the topic was created. Stuck are those of the leased whose worker has had them for longer
+than half of the topic's deadline: ` + "`pawl reclaim --stuck`" + ` takes them back. It counts
+messages, so do not run it too often on a large store.`,
 		Example: `  pawl topics ls
   pawl topics ls -o json`,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -31,13 +33,13 @@ counts messages, so do not run it too often on a large store.`,
 				return &problem{code: exitNotFound, what: fmt.Sprintf("there is no topic %q", missing),
 					err: store.ErrNotFound, next: "`pawl topics ls` lists all"}
 			}
-			l := s.list("TOPIC", "ORDER", ">WAITING", ">DELAYED", ">LEASED", ">DEAD", ">OLDEST", ">APPENDED",
-				">ACKED", "PAUSED")
+			l := s.list("TOPIC", "ORDER", ">WAITING", ">DELAYED", ">LEASED", ">STUCK", ">DEAD", ">OLDEST",
+				">APPENDED", ">ACKED", "LAST ACK", "PAUSED")
 			for i := range stats {
 				t := operate.FormTopic(&stats[i])
 				err := l.add(t, t.Topic, string(t.Order), number(t.Waiting), number(t.Delayed), number(t.Leased),
-					number(t.Dead),
-					age(stats[i].OldestWaiting), number(t.AppendedTotal), number(t.AckedTotal), pauseCell(t.Pause))
+					number(t.Stuck), number(t.Dead), age(stats[i].OldestWaiting), number(t.AppendedTotal),
+					number(t.AckedTotal), whenever(t.LastAckAt), pauseCell(t.Pause))
 				if err != nil {
 					return err
 				}

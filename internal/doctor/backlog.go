@@ -58,7 +58,7 @@ func (d *Doctor) hung(ctx context.Context, s store.Store, i store.Inspector, t *
 			continue
 		}
 		leased++
-		if now.Sub(r.Lease.StartedAt) <= r.Lease.Deadline.Sub(r.Lease.StartedAt)/2 {
+		if !r.Lease.Stuck(now) {
 			continue
 		}
 		if late++; oldest.Lease == nil || r.Lease.StartedAt.Before(oldest.Lease.StartedAt) {

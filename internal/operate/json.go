@@ -102,12 +102,14 @@ type Topic struct {
 	Waiting              int64       `json:"waiting"`
 	Delayed              int64       `json:"delayed"`
 	Leased               int64       `json:"leased"`
+	Stuck                int64       `json:"stuck"` // of those that are leased
 	Dead                 int64       `json:"dead"`
 	OldestWaitingSeconds *float64    `json:"oldest_waiting_seconds"`
 	Paused               bool        `json:"paused"`
 	Pause                *Pause      `json:"pause"`
 	AppendedTotal        int64       `json:"appended_total"`
 	AckedTotal           int64       `json:"acked_total"`
+	LastAckAt            *time.Time  `json:"last_ack_at"`
 	RetriedTotal         int64       `json:"retried_total"`
 	RescuesTotal         int64       `json:"rescues_total"`
 	DuplicatesTotal      int64       `json:"duplicates_total"`
@@ -201,7 +203,8 @@ func formAttempts(history []store.Attempt) []Attempt {
 // FormTopic gives s its JSON form.
 func FormTopic(s *store.TopicStats) Topic {
 	t := Topic{
-		Topic: s.Name, Order: s.Order, Waiting: s.Waiting, Delayed: s.Delayed, Leased: s.Leased, Dead: s.Dead,
+		Topic: s.Name, Order: s.Order, Waiting: s.Waiting, Delayed: s.Delayed, Leased: s.Leased, Stuck: s.Stuck,
+		Dead: s.Dead, LastAckAt: moment(s.LastAck),
 		OldestWaitingSeconds: secondsOf(s.OldestWaiting), AppendedTotal: s.Appended, AckedTotal: s.Acked,
 		RetriedTotal: s.Retried,
 		RescuesTotal: s.Rescues, DuplicatesTotal: s.Duplicates, CancelledTotal: s.Cancelled, PurgedTotal: s.Purged,

@@ -242,7 +242,7 @@ func (s *Store) count(ctx context.Context, name string) (store.TopicStats, error
 		st.Waiting += l.Left
 	}
 	mine := s.engine.figures(name)
-	st.Leased, st.Delayed = mine.leased, mine.delayed
+	st.Leased, st.Stuck, st.Delayed = mine.leased, mine.stuck, mine.delayed
 	st.Waiting = max(0, st.Waiting-st.Leased-st.Delayed)
 	st.Rescues, st.Retried, st.Deaths = mine.rescues, mine.retried, mine.died
 	switch st.OldestWaiting = mine.oldest; {
@@ -372,9 +372,9 @@ func (e *engine) unfinished(name string, partition int32) (n, end int64, ok bool
 
 // inHand is what is in hand of a topic, counted.
 type inHand struct {
-	leased, delayed, rescues, retried int64
-	died                              store.Deaths
-	oldest                            time.Duration
+	leased, stuck, delayed, rescues, retried int64
+	died                                     store.Deaths
+	oldest                                   time.Duration
 }
 
 func (e *engine) figures(name string) (f inHand) {
@@ -392,6 +392,10 @@ func (e *engine) figures(name string) (f inHand) {
 			case m == nil:
 			case m.state == leased:
 				f.leased++
+				l := &m.lane.lease
+				if (store.LeaseRecord{StartedAt: time.Unix(0, l.started), Deadline: time.Unix(0, l.hard)}).Stuck(now) {
+					f.stuck++
+				}
 			case m.state == waiting && m.lane.state == closed && m.lane.head == m:
 				f.delayed++
 			case m.state == waiting:

@@ -87,6 +87,7 @@ func (s *Store) ack(now time.Time, l *lane, m *message, st *store.Settlement) {
 	l.take(m)
 	l.lease.run--
 	l.topic.totals.Acked++
+	l.topic.totals.LastAck = now
 	s.freeUnique(&m.Message)
 	if l.topic.Retain > 0 {
 		m.State, m.AckedAt, m.forget = store.Acked, now, now.Add(l.topic.Retain)

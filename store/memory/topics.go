@@ -148,6 +148,10 @@ func count(st *store.TopicStats, m *message, now time.Time) {
 		st.Delayed++
 	case store.Leased:
 		st.Leased++
+		l := m.lane.lease
+		if (store.LeaseRecord{StartedAt: l.started, Deadline: l.hard}).Stuck(now) {
+			st.Stuck++
+		}
 	case store.IsDead:
 		st.Dead++
 	}

@@ -62,7 +62,7 @@ SELECT 1`
 
 // ackCommon is what goes with every ack of messages d at the time now.
 const ackCommon = `
-y AS (INSERT INTO @tally (topic, what, n) SELECT topic, 2, count(*) FROM d GROUP BY topic),
+y AS (INSERT INTO @tally (topic, what, n, at) SELECT d.topic, 2, count(*), n.at FROM now n, d GROUP BY d.topic, n.at),
 ` + dropUniques + `,
 r AS (INSERT INTO @acked (seq, id, rank, vis, topic, prio, replays, key, meta, body, acked_at, until)
 	SELECT d.seq, d.id, d.rank, d.vis, d.topic, d.prio, d.replays, d.key, d.meta, d.body, n.at, n.at + t.retain / 1000 * interval '1 microsecond'

@@ -16,9 +16,10 @@ const (
 	takeDuty = `INSERT INTO @duty AS d (name, until) VALUES ('chores', clock_timestamp() + interval '25 seconds')
 		ON CONFLICT (name) DO UPDATE SET until = excluded.until WHERE d.until < clock_timestamp() RETURNING 1`
 	foldTallies = `
-WITH d AS (DELETE FROM @tally WHERE ctid = ANY (ARRAY(SELECT ctid FROM @tally LIMIT 50000)) RETURNING topic, what, n),
-i AS (INSERT INTO @total AS t (topic, what, n) SELECT topic, what, sum(n)::bigint FROM d GROUP BY topic, what ORDER BY topic, what
-	ON CONFLICT (topic, what) DO UPDATE SET n = t.n + excluded.n)
+WITH d AS (DELETE FROM @tally WHERE ctid = ANY (ARRAY(SELECT ctid FROM @tally LIMIT 50000)) RETURNING topic, what, n, at),
+i AS (INSERT INTO @total AS t (topic, what, n, at)
+	SELECT topic, what, sum(n)::bigint, max(at) FROM d GROUP BY topic, what ORDER BY topic, what
+	ON CONFLICT (topic, what) DO UPDATE SET n = t.n + excluded.n, at = greatest(t.at, excluded.at))
 SELECT count(*) FROM d`
 	purgeBatches = `WITH d AS (DELETE FROM @batch WHERE ctid = ANY (ARRAY(SELECT ctid FROM @batch
 		WHERE at < (SELECT clock_timestamp() + $1::interval - interval '70 minutes') LIMIT 5000)) RETURNING 1) SELECT count(*) FROM d`

@@ -15,6 +15,19 @@ SELECT topic, count(*) FROM (
 	UNION ALL
 	SELECT m.topic FROM @lease l CROSS JOIN LATERAL (SELECT m.topic FROM @msg m WHERE m.lane = l.lane
 		AND m.seq BETWEEN l.first AND l.last AND (l.run IS NULL OR m.seq = ANY (l.run)) OFFSET 0) m WHERE l.token > 0) x GROUP BY topic`
+	// countStuck looks only at the few claims that are so old.
+	countStuck = `WITH old AS MATERIALIZED (SELECT c.fence, c.lanes, c.gone FROM @claim c
+		WHERE (SELECT clock_timestamp() + $1::interval) - c.started > (c.hard - c.started) / 2)
+SELECT topic, count(*) FROM (
+	SELECT m.topic FROM old c CROSS JOIN unnest(c.lanes) x(lane)
+		CROSS JOIN LATERAL (SELECT m.topic FROM @msg m WHERE m.lane = x.lane AND m.seq = x.lane OFFSET 0) m
+		WHERE x.lane > 0 AND (c.gone IS NULL OR x.lane <> ALL (c.gone))
+	UNION ALL
+	SELECT m.topic FROM old c CROSS JOIN unnest(c.lanes) x(lane)
+		CROSS JOIN LATERAL (SELECT * FROM @lease l WHERE l.lane = x.lane AND l.token = c.fence OFFSET 0) l
+		CROSS JOIN LATERAL (SELECT m.topic FROM @msg m WHERE m.lane = l.lane
+			AND m.seq BETWEEN l.first AND l.last AND (l.run IS NULL OR m.seq = ANY (l.run)) OFFSET 0) m
+		WHERE x.lane < 0) x GROUP BY topic`
 	countDelayed = `SELECT m.topic, count(*) FROM @lease l
 	CROSS JOIN LATERAL (SELECT m.topic FROM @msg m WHERE m.lane = l.lane ORDER BY m.seq LIMIT 1) m WHERE l.token <= 0 GROUP BY m.topic`
 	// oldestWaiting: of the tickets of one band the best is the oldest, because
@@ -35,7 +48,8 @@ SELECT topic, count(*) FROM (
 		AND m.seq > CASE WHEN l.token > 0 THEN l.last ELSE (SELECT min(f.seq) FROM @msg f WHERE f.lane = l.lane) END
 		ORDER BY m.seq LIMIT 1) m WHERE l.lane < 0) x GROUP BY topic`
 	countDead  = `SELECT topic, count(*) FROM @dead GROUP BY topic`
-	sumTallies = `SELECT topic, what, sum(n)::bigint FROM (SELECT * FROM @tally UNION ALL SELECT * FROM @total) t GROUP BY topic, what`
+	sumTallies = `SELECT topic, what, sum(n)::bigint, max(at) FROM (SELECT topic, what, n, at FROM @tally
+		UNION ALL SELECT topic, what, n, at FROM @total) t GROUP BY topic, what`
 	readPauses = `SELECT id, paused_at, pause_until, pause_by, pause_reason FROM @topic
 		WHERE paused_at IS NOT NULL AND (pause_until IS NULL OR pause_until > (SELECT clock_timestamp() + $1::interval))`
 )
@@ -86,6 +100,10 @@ func (s *Store) figures(ctx context.Context, t *tx, by map[int32]*store.TopicSta
 			of(r, func(st *store.TopicStats) { st.Leased = r.int8(1) })
 			return nil
 		}),
+		read(countStuck, func(r row) error {
+			of(r, func(st *store.TopicStats) { st.Stuck = r.int8(1) })
+			return nil
+		}, s.skewValue()),
 		read(countDelayed, func(r row) error {
 			of(r, func(st *store.TopicStats) { st.Delayed = r.int8(1) })
 			return nil
@@ -99,7 +117,11 @@ func (s *Store) figures(ctx context.Context, t *tx, by map[int32]*store.TopicSta
 			return nil
 		}),
 		read(sumTallies, func(r row) error {
-			of(r, func(st *store.TopicStats) { addTotal(st, r.int2(1), r.int8(2)) })
+			of(r, func(st *store.TopicStats) {
+				if addTotal(st, r.int2(1), r.int8(2)); r.int2(1) == tallyAcked {
+					st.LastAck = r.time(3)
+				}
+			})
 			return nil
 		}),
 		read(readDeaths, func(r row) error {

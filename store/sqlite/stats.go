@@ -11,11 +11,13 @@ import (
 )
 
 const (
-	selectTotals = `SELECT topic, appended, acked, cancelled, purged, duplicates, retried, rescues FROM pawl_total`
-	countDead    = `SELECT topic, count(*) FROM pawl_dead GROUP BY topic`
-	countLeased  = `SELECT topic, sum(CASE WHEN lane > 0 THEN 1
-		ELSE (SELECT count(*) FROM pawl_msg m WHERE m.lane = l.lane AND m.lane < 0 AND m.seq <= l.last) END)
-		FROM pawl_lease l GROUP BY topic`
+	selectTotals = `SELECT topic, appended, acked, cancelled, purged, duplicates, retried, rescues, last_ack
+		FROM pawl_total`
+	countDead   = `SELECT topic, count(*) FROM pawl_dead GROUP BY topic`
+	countLeased = `SELECT topic, sum(n), sum(CASE WHEN ? - started > (hard - started) / 2 THEN n ELSE 0 END) FROM (
+		SELECT topic, started, hard, CASE WHEN lane > 0 THEN 1
+			ELSE (SELECT count(*) FROM pawl_msg m WHERE m.lane = l.lane AND m.lane < 0 AND m.seq <= l.last) END AS n
+		FROM pawl_lease l) GROUP BY topic`
 	countDelayed = `SELECT topic, count(*) FROM pawl_closed c WHERE at > ?
 		AND (lane > 0 OR EXISTS (SELECT 1 FROM pawl_msg m WHERE m.lane = c.lane AND m.lane < 0)) GROUP BY topic`
 	// The first message of a lane has waited longest, or, if it is leased or
@@ -71,10 +73,10 @@ func (k *work) figures(names []string) (map[int64]*store.TopicStats, error) {
 	err := firstError(
 		count(selectTotals, func(st *store.TopicStats, r row) {
 			st.Appended, st.Acked, st.Cancelled, st.Purged = r.int(1), r.int(2), r.int(3), r.int(4)
-			st.Duplicates, st.Retried, st.Rescues = r.int(5), r.int(6), r.int(7)
+			st.Duplicates, st.Retried, st.Rescues, st.LastAck = r.int(5), r.int(6), r.int(7), moment(r.int(8))
 		}),
 		count(countDead, func(st *store.TopicStats, r row) { st.Dead = r.int(1) }),
-		count(countLeased, func(st *store.TopicStats, r row) { st.Leased = r.int(1) }),
+		count(countLeased, func(st *store.TopicStats, r row) { st.Leased, st.Stuck = r.int(1), r.int(2) }, k.now),
 		count(countDelayed, func(st *store.TopicStats, r row) { st.Delayed = r.int(1) }, k.now),
 	)
 	for number, st := range by {

@@ -40,10 +40,11 @@ type totals struct {
 const (
 	loadState = `SELECT seq, settings, closed_due, lease_due FROM pawl_state`
 	saveState = `UPDATE pawl_state SET seq = ?, settings = ?, closed_due = ?, lease_due = ?`
-	addTotals = `INSERT INTO pawl_total VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+	addTotals = `INSERT INTO pawl_total VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (topic) DO UPDATE SET appended = appended + excluded.appended, acked = acked + excluded.acked,
 		cancelled = cancelled + excluded.cancelled, purged = purged + excluded.purged,
-		duplicates = duplicates + excluded.duplicates, retried = retried + excluded.retried, rescues = rescues + excluded.rescues`
+		duplicates = duplicates + excluded.duplicates, retried = retried + excluded.retried, rescues = rescues + excluded.rescues,
+		last_ack = max(last_ack, excluded.last_ack)`
 )
 
 // load reads the state, and the topics if they changed.
@@ -67,8 +68,12 @@ func (k *work) finish() error {
 		if *t == (totals{}) {
 			continue
 		}
+		lastAck := int64(0)
+		if t.acked > 0 {
+			lastAck = k.now
+		}
 		if _, err := k.db.exec(addTotals, topic, t.appended, t.acked, t.cancelled, t.purged, t.duplicates, t.retried,
-			t.rescues); err != nil {
+			t.rescues, lastAck); err != nil {
 			return err
 		}
 	}

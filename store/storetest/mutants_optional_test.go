@@ -109,6 +109,8 @@ func topicMutants() []mutant {
 		}), []string{"StatsCountStates"}},
 		{"duplicatesUncounted", figures(func(st *store.TopicStats) { st.Duplicates = 0 }),
 			[]string{"StatsCountTotals", "EmitDuplicateIsSkipped", "DuplicateStoresNothing"}},
+		{"stuckUncounted", figures(func(st *store.TopicStats) { st.Stuck = 0 }), []string{"StuckAreCounted"}},
+		{"lastAckUntold", figures(func(st *store.TopicStats) { st.LastAck = time.Time{} }), []string{"LastAckIsTold"}},
 		{"oldestUntold", figures(func(st *store.TopicStats) { st.OldestWaiting = 0 }), []string{"OldestWaitingIsTold"}},
 	}
 }

@@ -24,6 +24,10 @@ func statsSentences() []Sentence {
 			Text: "A replay appends nothing, unless it goes to another topic: then it is purged here and appended there."},
 		{Name: "OldestWaitingIsTold", Test: oldestWaitingIsTold,
 			Text: "OldestWaiting is how long the oldest waiting message has been visible; zero when nothing waits."},
+		{Name: "StuckAreCounted", Needs: needs(store.CanDeadline), Test: stuckAreCounted,
+			Text: "Stuck counts the leased messages whose lease is older than half of what its hard deadline allows."},
+		{Name: "LastAckIsTold", Test: lastAckIsTold,
+			Text: "LastAck is when a message of the topic was last acked, by the store's clock; zero when none was."},
 		{Name: "EmptyTopicKeepsItsTotals", Test: emptyTopicKeepsItsTotals,
 			Text: "Totals count since the topic was created, also when it runs empty."},
 	}
@@ -54,7 +58,7 @@ func statsByName(t *T) {
 	}
 }
 
-// wantStats compares figures; the settings, the pause, the oldest and the deaths are left out.
+// wantStats compares figures; the settings, the pause, the oldest, the last ack and the deaths are left out.
 func (t *T) wantStats(want store.TopicStats) {
 	t.Helper()
 	got := t.stats()
@@ -62,6 +66,7 @@ func (t *T) wantStats(want store.TopicStats) {
 		t.Fatalf("the figures do not add up: %+v", got)
 	}
 	want.Topic, want.Paused, want.OldestWaiting, want.Deaths = got.Topic, got.Paused, got.OldestWaiting, got.Deaths
+	want.LastAck = got.LastAck
 	if !reflect.DeepEqual(got, want) {
 		t.Fatalf("figures %+v\nwant    %+v", got, want)
 	}
@@ -169,6 +174,47 @@ func oldestWaitingIsTold(t *T) {
 	t.ack(t.claimOne())
 	if got := t.stats().OldestWaiting; got != 0 {
 		t.Fatalf("the oldest of none has waited %v", got)
+	}
+}
+
+func stuckAreCounted(t *T) {
+	t.declare(store.Declaration{Deadline: 10 * time.Minute})
+	t.lane("k", "a", "b", "c")
+	long := store.Lease{For: 10 * time.Minute}
+	t.wantBodies(t.claimFrom(t.Store, long, store.Want{Topic: t.Topic, Limit: 2}), "a", "b")
+	t.put(t.msg("d"), t.msg("e"))
+	t.wantBodies(t.claimFrom(t.Store, long, store.Want{Topic: t.Topic, Limit: 1}), "d")
+	t.Advance(4 * time.Minute)
+	t.wantBodies(t.claimFrom(t.Store, long, store.Want{Topic: t.Topic, Limit: 1}), "e")
+	t.wantStats(store.TopicStats{Appended: 5, Waiting: 1, Leased: 4})
+	t.Advance(2 * time.Minute)
+	t.wantStats(store.TopicStats{Appended: 5, Waiting: 1, Leased: 4, Stuck: 3})
+	for _, r := range t.list(store.Filter{Topic: t.Topic, State: store.Leased}) {
+		if stuck := r.Lease.Stuck(t.storeNow()); stuck == (string(r.Body) == "e") {
+			t.Fatalf("the lease of %q is stuck: %t", r.Body, stuck)
+		}
+	}
+}
+
+func lastAckIsTold(t *T) {
+	t.put(t.msg("a"), t.keyed("k", "b"), t.keyed("k", "c"), t.msg("d"))
+	if at := t.stats().LastAck; !at.IsZero() {
+		t.Fatalf("acked at %v, though nothing was", at)
+	}
+	ds := t.claim(100)
+	for _, d := range ds[:3] {
+		t.ack(d)
+		at := t.stats().LastAck
+		t.near("the time since the last ack", t.storeNow().Sub(at), 0)
+		t.Advance(30 * time.Second)
+		if now := t.stats().LastAck; !now.Equal(at) {
+			t.Fatalf("acked at %v, and a little later at %v", at, now)
+		}
+	}
+	t.Topic = "other"
+	t.put(t.msg("x"))
+	if at := t.stats().LastAck; !at.IsZero() {
+		t.Fatalf("acked in another topic: %v", at)
 	}
 }
 

@@ -1,0 +1,2 @@
+ALTER TABLE @tally DROP COLUMN at;
+ALTER TABLE @total DROP COLUMN at;

@@ -1,0 +1,1 @@
+ALTER TABLE pawl_total DROP COLUMN last_ack;
