@@ -33,13 +33,13 @@ messages, so do not run it too often on a large store.`,
 				return &problem{code: exitNotFound, what: fmt.Sprintf("there is no topic %q", missing),
 					err: store.ErrNotFound, next: "`pawl topics ls` lists all"}
 			}
-			l := s.list("TOPIC", "ORDER", ">WAITING", ">DELAYED", ">LEASED", ">STUCK", ">DEAD", ">OLDEST",
-				">APPENDED", ">ACKED", "LAST ACK", "PAUSED")
+			l := s.list("TOPIC", "ORDER", ">WAITING", ">DELAYED", ">LEASED", ">DEAD", ">OLDEST", ">APPENDED",
+				">ACKED", ">STUCK", "LAST ACK", "PAUSED")
 			for i := range stats {
 				t := operate.FormTopic(&stats[i])
 				err := l.add(t, t.Topic, string(t.Order), number(t.Waiting), number(t.Delayed), number(t.Leased),
-					number(t.Stuck), number(t.Dead), age(stats[i].OldestWaiting), number(t.AppendedTotal),
-					number(t.AckedTotal), whenever(t.LastAckAt), pauseCell(t.Pause))
+					number(t.Dead), age(stats[i].OldestWaiting), number(t.AppendedTotal),
+					number(t.AckedTotal), number(t.Stuck), whenever(t.LastAckAt), pauseCell(t.Pause))
 				if err != nil {
 					return err
 				}

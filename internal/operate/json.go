@@ -102,20 +102,20 @@ type Topic struct {
 	Waiting              int64       `json:"waiting"`
 	Delayed              int64       `json:"delayed"`
 	Leased               int64       `json:"leased"`
-	Stuck                int64       `json:"stuck"` // of those that are leased
 	Dead                 int64       `json:"dead"`
 	OldestWaitingSeconds *float64    `json:"oldest_waiting_seconds"`
 	Paused               bool        `json:"paused"`
 	Pause                *Pause      `json:"pause"`
 	AppendedTotal        int64       `json:"appended_total"`
 	AckedTotal           int64       `json:"acked_total"`
-	LastAckAt            *time.Time  `json:"last_ack_at"`
 	RetriedTotal         int64       `json:"retried_total"`
 	RescuesTotal         int64       `json:"rescues_total"`
 	DuplicatesTotal      int64       `json:"duplicates_total"`
 	CancelledTotal       int64       `json:"cancelled_total"`
 	PurgedTotal          int64       `json:"purged_total"`
 	Settings
+	Stuck     int64      `json:"stuck"` // of those that are leased
+	LastAckAt *time.Time `json:"last_ack_at"`
 }
 
 // Settings are a topic's settings as JSON.
