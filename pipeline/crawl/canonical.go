@@ -54,7 +54,7 @@ func canonical(base *url.URL, ref string) (*url.URL, error) {
 		}
 		path = "/" + after
 	}
-	text = scheme + "://" + host + withoutDots(normalEscapes(path))
+	text = scheme + "://" + host + withoutDots(normalEscapes(path, inPath))
 	if query != "" {
 		text += "?" + escapeQuery(query)
 	}
@@ -210,19 +210,22 @@ func withoutDots(path string) string {
 	return "/" + strings.Join(kept, "/")
 }
 
-// normalEscapes writes the escapes of a path in upper case, unreserved characters plainly, and escapes what may not be
-// in a path, such as a % without its digits.
-func normalEscapes(path string) string {
+// inPath are the characters of a path that mean something else when they are escaped.
+const inPath = "!$&'()*+,;=:@/[]"
+
+// normalEscapes writes escapes in upper case, unreserved characters plainly, and escapes what is neither unreserved nor
+// one of plain, such as a % without its digits.
+func normalEscapes(text, plain string) string {
 	var b strings.Builder
-	for i := 0; i < len(path); i++ {
-		c, escaped := path[i], false
-		if c == '%' && i+2 < len(path) {
-			if d, ok := unhex(path[i+1], path[i+2]); ok {
+	for i := 0; i < len(text); i++ {
+		c, escaped := text[i], false
+		if c == '%' && i+2 < len(text) {
+			if d, ok := unhex(text[i+1], text[i+2]); ok {
 				c, escaped, i = d, true, i+2
 			}
 		}
 		switch {
-		case unreserved(c), !escaped && strings.IndexByte("!$&'()*+,;=:@/[]", c) >= 0:
+		case unreserved(c), !escaped && strings.IndexByte(plain, c) >= 0:
 			b.WriteByte(c)
 		default:
 			fmt.Fprintf(&b, "%%%02X", c)

@@ -16,6 +16,10 @@ const (
 	maxCrawlDelay = 30 * time.Second
 )
 
+// inRobots are the characters of a path with its query that mean something else when they are escaped. Patterns and URLs
+// are compared with the same escapes.
+const inRobots = inPath + "?"
+
 // robots are the rules of a robots.txt for one product token.
 type robots struct {
 	rules    []robotsRule
@@ -96,7 +100,7 @@ func (r *robots) add(key, value string) {
 			r.delay = min(time.Duration(min(s, 1e6)*float64(time.Second)), maxCrawlDelay)
 		}
 	case value != "": // an empty pattern matches nothing
-		r.rules = append(r.rules, robotsRule{normalEscapes(value), key == "allow"})
+		r.rules = append(r.rules, robotsRule{normalEscapes(value, inRobots), key == "allow"})
 	}
 }
 
@@ -106,10 +110,7 @@ func (r *robots) allows(u *url.URL) bool {
 	if r.denied != nil {
 		return false
 	}
-	path := u.EscapedPath()
-	if u.RawQuery != "" {
-		path += "?" + u.RawQuery
-	}
+	path := normalEscapes(u.RequestURI(), inRobots)
 	best, allowed := -1, true
 	for _, rule := range r.rules {
 		if n := len(rule.pattern); n >= best && matchRobots(rule.pattern, path) {

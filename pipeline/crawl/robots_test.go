@@ -18,6 +18,9 @@ Allow: /private/open
 Disallow: /*.pdf$
 Disallow: /search*q=
 Disallow: /%7Euser
+Disallow: /*?session=
+Disallow: /list?q=%c3%a9
+Disallow: /what%3F
 Crawl-delay: 2.5
 
 User-agent: pawl
@@ -36,6 +39,8 @@ User-agent: free
 		{"x", "/", true}, {"x", "/private", false}, {"x", "/privateer", false}, {"x", "/private/open/a", true},
 		{"x", "/a.pdf", false},
 		{"x", "/a.pdf?x", true}, {"x", "/search?lang=en&q=a", false}, {"x", "/search?lang=en", true},
+		{"x", "/a?session=1", false}, {"x", "/a?b&session=1", true}, {"x", "/a%3Fsession=1", true},
+		{"x", "/list?q=é", false}, {"x", "/list?q=%C3%A9x", false}, {"x", "/what?", true}, {"x", "/what%3fx", false},
 		{"x", "/~user", false}, {"x", "/for-pawl", true},
 		{"pawl", "/private", true}, {"pawl", "/for-pawl/a", false}, {"pawl", "/also", false}, {"Pawl", "/also", false},
 		{"other", "/a", false}, {"free", "/private", true},
