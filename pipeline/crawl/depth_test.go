@@ -92,6 +92,8 @@ func TestShapesAndSessions(t *testing.T) {
 		{"http://a/x;jsessionid=0123456789ABCDEF?b=1", "http://a/x?b=1"},
 		{"http://a/x?b=0123456789abcdef", "http://a/x?b=0123456789abcdef"},
 		{"http://a/x;v=1", "http://a/x;v=1"}, {"http://a/x?PHPSESSID=0123456789abcdef", "http://a/x"},
+		{"http://a/x?jsessionid=AAA", "http://a/x"}, {"http://a/x?sid=9f8e7d6c", "http://a/x"},
+		{"http://a/x?sid=20261123", "http://a/x?sid=20261123"}, {"http://a/x?session=day2", "http://a/x?session=day2"},
 	} {
 		u, err := canonical(nil, c.text)
 		if err != nil {

@@ -61,11 +61,11 @@ func shape(u *url.URL) string {
 	return b.String()
 }
 
-// sessionNames are parameters that hold the id of a session, in lower case.
+// sessionNames are parameters that hold the id of a session, in lower case, and whether they may hold something else.
 var sessionNames = map[string]bool{
-	"jsessionid": true, "phpsessid": true, "sessionid": true, "session_id": true, "session-id": true, "sessid": true,
+	"jsessionid": false, "phpsessid": false, "aspsessionid": false, "cfid": false, "cftoken": false, "zenid": false,
+	"oscsid": false, "sessionid": false, "session_id": false, "session-id": false, "sessid": false,
 	"sid": true, "session": true,
-	"cfid": true, "cftoken": true, "zenid": true, "oscsid": true, "aspsessionid": true,
 }
 
 // withoutSession writes a URL without the ids of sessions: one that its site makes up anew for every visit would make
@@ -92,7 +92,7 @@ func dropSessions(text, separator string) string {
 	var kept []string
 	for pair := range strings.SplitSeq(text, separator) {
 		name, value, ok := strings.Cut(pair, "=")
-		if ok && sessionNames[strings.ToLower(name)] && random(value) {
+		if ambiguous, known := sessionNames[strings.ToLower(name)]; ok && known && (!ambiguous || random(value)) {
 			continue
 		}
 		kept = append(kept, pair)
@@ -102,5 +102,12 @@ func dropSessions(text, separator string) string {
 
 // random tells an id that was made up from a number or a word.
 func random(value string) bool {
-	return len(value) >= 16 && strings.ContainsAny(value, "0123456789")
+	const digits, hex = "0123456789", "0123456789abcdefABCDEF"
+	switch {
+	case !strings.ContainsAny(value, digits):
+		return false
+	case len(value) >= 16:
+		return true
+	}
+	return len(value) >= 8 && strings.Trim(value, hex) == "" && strings.Trim(value, digits) != ""
 }
