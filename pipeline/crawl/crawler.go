@@ -16,6 +16,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/policy"
+	"github.com/pawl-dev/pawl/store"
 )
 
 // request is the body of a message of the topic NAME.request.
@@ -154,6 +155,7 @@ func (c *crawler) Handle(ctx context.Context, d *pawl.Delivery) error {
 	if wait := h.turn(0); wait > 0 {
 		return pawl.Release(wait, site(u)+" is to be left alone until then")
 	}
+	asked := h.known() == nil && !c.options.IgnoreRobots
 	rules, err := c.robots(ctx, h, u)
 	switch {
 	case err != nil:
@@ -168,6 +170,10 @@ func (c *crawler) Handle(ctx context.Context, d *pawl.Delivery) error {
 		return c.done(d, outcome{Kind: kindExcluded, URL: r.URL, Why: "robots.txt disallows it"})
 	}
 	delay := max(c.options.Delay, rules.delay)
+	if asked && delay > 0 { // robots.txt was a request, too
+		h.back(delay)
+		return pawl.Release(delay, site(u)+" was asked for robots.txt")
+	}
 	wait, err := c.turn(ctx, h, u, delay, r.Cookies)
 	if err != nil {
 		return pawl.Release(time.Second, err.Error())
@@ -180,7 +186,7 @@ func (c *crawler) Handle(ctx context.Context, d *pawl.Delivery) error {
 	defer h.inFlight.Add(-1)
 	if r.Sitemap > 0 {
 		err = c.readSitemap(ctx, d, u, &r)
-	} else if err = c.ask(ctx, d, u, &r); err == nil {
+	} else if err = c.ask(ctx, d, u, &r, delay); err == nil {
 		c.sitemaps(d, &r, rules)
 	}
 	if f := pawl.Describe(err); err != nil && f.Class == pawl.ClassThrottled {
@@ -232,7 +238,7 @@ func (c *crawler) full() bool { return c.options.MaxPages > 0 && c.stored.Load()
 
 // ask asks for a page and follows redirects that come back to where they began: with a cookie, as a rule. All others
 // are requests of their own, in the lanes of their hosts.
-func (c *crawler) ask(ctx context.Context, d *pawl.Delivery, u *url.URL, r *request) error {
+func (c *crawler) ask(ctx context.Context, d *pawl.Delivery, u *url.URL, r *request, delay time.Duration) error {
 	c.count.inFlight.Add(1)
 	defer c.count.inFlight.Add(-1)
 	seen := append([]string{}, r.Chain...)
@@ -259,6 +265,9 @@ func (c *crawler) ask(ctx context.Context, d *pawl.Delivery, u *url.URL, r *requ
 			return c.moved(ctx, d, r, a, seen)
 		}
 		u = a.location
+		if err := store.Sleep(ctx, delay); err != nil {
+			return err
+		}
 	}
 }
 
