@@ -16,8 +16,8 @@ const (
 	maxCrawlDelay = 30 * time.Second
 )
 
-// inRobots are the characters of a path with its query that mean something else when they are escaped. Patterns and URLs
-// are compared with the same escapes.
+// inRobots are the characters of a path with its query that mean something else when they are escaped. Patterns and
+// URLs are compared with the same escapes.
 const inRobots = inPath + "?"
 
 // robots are the rules of a robots.txt for one product token.
