@@ -113,7 +113,8 @@ func faults() map[string]fault {
 		}},
 	}
 	for _, more := range []map[string]fault{standingStill(), brokenPrograms(), brokenServers(), brokenTopics(),
-		refusals(), late(), crashes(), unseen(), telegram(), wecom(), projecting()} {
+		refusals(), late(), crashes(), unseen(), telegram(), wecom(), projecting(),
+		crawling()} {
 		maps.Copy(all, more)
 	}
 	return all

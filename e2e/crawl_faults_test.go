@@ -1,0 +1,44 @@
+//go:build unix
+
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+)
+
+// crawling are troubles of a pipeline of the kind crawl, beside a site that refuses everything at first: a page for
+// good, and another one for now.
+func crawling() map[string]fault {
+	var well atomic.Bool
+	site := func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == "/robots.txt":
+			w.WriteHeader(http.StatusNotFound)
+		case well.Load():
+			_, _ = fmt.Fprint(w, "<title>Open</title>")
+		case r.URL.Path == "/private":
+			w.WriteHeader(http.StatusForbidden)
+		default:
+			w.Header().Set("Retry-After", "2")
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	}
+	return map[string]fault{
+		"PawlCrawlStandsStill": {store: func(in *incident) {
+			s := httptest.NewServer(http.HandlerFunc(site))
+			in.Cleanup(s.Close)
+			in.write("pawl.yaml",
+				fmt.Sprintf("pipelines: {shop: {kind: crawl, allow_private: true, seeds: ['%s/private', '%s/busy']}}\n",
+					s.URL, s.URL))
+		}, cause: func(in *incident) {
+			in.fill["TOPIC"] = "shop.request"
+			for _, state := range []string{"dead", "delayed"} {
+				in.until(metric(in, fmt.Sprintf(`'pawl_queue_messages{state="%s",topic="shop.request"} 1'`, state)),
+					state)
+			}
+		}, mendAt: "4.", mend: func(*incident) { well.Store(true) }},
+	}
+}
