@@ -65,6 +65,8 @@ same is a line of JSON on stderr every ten seconds, and at the end.`,
 			{Name: "user-agent", Default: defaultAgent,
 				Doc: "the User-Agent; its first word picks the group of robots.txt"},
 			{Name: "header", Type: pipeline.Texts, Doc: "a header of every request, `NAME=VALUE`; can be repeated"},
+			{Name: "proxy", Type: pipeline.Texts,
+				Doc: "send requests through this proxy, a `URL`; can be repeated, and those that work take turns"},
 			{Name: "ignore-robots", Type: pipeline.Bool, Doc: "ask for what robots.txt disallows, too"},
 			{Name: "allow-private", Type: pipeline.Bool,
 				Doc: "ask addresses of private networks and of this machine, too"},
@@ -105,11 +107,17 @@ func flagOptions(in *pipeline.Invocation) (o Options, out string, err error) {
 	over(&o.MaxBytes, v.Int("max-bytes"), given("max-bytes"))
 	over(&o.UserAgent, v.Text("user-agent"), given("user-agent"))
 	over(&o.Headers, headers, given("header"))
+	over(&o.Proxies, v.Texts("proxy"), given("proxy"))
 	over(&o.IgnoreRobots, v.Bool("ignore-robots"), given("ignore-robots"))
 	over(&o.AllowPrivate, v.Bool("allow-private"), given("allow-private"))
 	over(&o.Cache, v.Text("cache"), given("cache"))
 	over(&o.Depth, v.Int("depth"), v.Changed("depth"))
 	errs = append(errs, formatOf(out))
+	for _, text := range o.Proxies {
+		if err := checkProxy(text); err != nil {
+			errs = append(errs, fmt.Errorf("--proxy %w", err))
+		}
+	}
 	o.Markdown = isFolder(out)
 	for name, n := range map[string]int64{"concurrency": int64(o.Concurrency), "per-host": int64(o.PerHost),
 		"max-bytes": o.MaxBytes, "timeout": int64(o.Timeout)} {

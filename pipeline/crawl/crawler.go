@@ -159,7 +159,7 @@ func (c *crawler) Handle(ctx context.Context, d *pawl.Delivery) error {
 	rules, err := c.robots(ctx, h, u)
 	switch {
 	case err != nil:
-		return err
+		return c.explain(err, u)
 	case rules.denied != nil && r.Depth == 0 && r.Sitemap == 0:
 		// Without its seeds there is no crawl: they are not left out without a word.
 		return c.explain(pawl.Permanent(pawl.OfKind(KindTransfer,
@@ -189,14 +189,16 @@ func (c *crawler) Handle(ctx context.Context, d *pawl.Delivery) error {
 	} else if err = c.ask(ctx, d, u, &r, delay); err == nil {
 		c.sitemaps(d, &r, rules)
 	}
-	if f := pawl.Describe(err); err != nil && f.Class == pawl.ClassThrottled {
+	if f := pawl.Describe(err); err != nil && f.Class == pawl.ClassThrottled && f.Kind != KindProxy {
 		if wrong := c.hold(ctx, h, u, max(f.After, time.Second)); wrong != nil {
 			err = errors.Join(err, wrong)
 		}
 	}
 	if err != nil {
 		c.count.failed.Add(1)
-		h.failed.Add(1)
+		if pawl.Describe(err).Kind != KindProxy {
+			h.failed.Add(1)
+		}
 		err = c.explain(err, u)
 	}
 	return err

@@ -51,10 +51,14 @@ type fetcher struct {
 	client   *http.Client
 	cookies  *cookies
 	cache    *cache
+	proxies  *proxies
 	agent    string
 	headers  map[string]string
 	timeout  time.Duration
 	maxBytes int64
+
+	allowPrivate bool
+	lookup       func(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
 
 func newFetcher(o *Options) *fetcher {
@@ -68,15 +72,24 @@ func newFetcher(o *Options) *fetcher {
 			return nil
 		}
 	}
+	// A proxy may have any address: what it is asked for is checked instead.
+	toProxy := &net.Dialer{Timeout: silence / 2, KeepAlive: dialer.KeepAlive}
+	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
+		if ctx.Value(via{}) != nil {
+			return toProxy.DialContext(ctx, network, address)
+		}
+		return dialer.DialContext(ctx, network, address)
+	}
 	jar := newCookies()
 	return &fetcher{
-		cookies: jar,
+		cookies: jar, proxies: newProxies(o.Proxies), allowPrivate: o.AllowPrivate,
+		lookup: net.DefaultResolver.LookupNetIP,
 		client: &http.Client{
 			Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 			Transport: &http.Transport{
-				Proxy: http.ProxyFromEnvironment, DialContext: dialer.DialContext, TLSHandshakeTimeout: silence,
-				ResponseHeaderTimeout: silence,
-				MaxIdleConns:          1000, MaxIdleConnsPerHost: max(o.PerHost, 2), IdleConnTimeout: 30 * time.Second,
+				Proxy: proxyOf, OnProxyConnectResponse: refusedByProxy, DialContext: dial,
+				TLSHandshakeTimeout: silence, ResponseHeaderTimeout: silence,
+				MaxIdleConns: 1000, MaxIdleConnsPerHost: max(o.PerHost, 2), IdleConnTimeout: 30 * time.Second,
 				MaxResponseHeaderBytes: 256 << 10,
 				// get asks for more codings than the transport knows
 				ForceAttemptHTTP2: true, DisableCompression: true,
@@ -86,10 +99,37 @@ func newFetcher(o *Options) *fetcher {
 	}
 }
 
-// get asks for a URL. Its errors say what the policy has to know.
+// get asks for a URL, through a proxy that works if there are proxies. Its errors say what the policy has to know.
 func (f *fetcher) get(ctx context.Context, u *url.URL) (*answer, error) {
+	for {
+		p, err := f.proxies.pick()
+		if err != nil {
+			return nil, err
+		}
+		if p == nil {
+			at, err := http.ProxyFromEnvironment(&http.Request{URL: u})
+			if err != nil {
+				return nil, pawl.OfKind(KindProxy, errors.New("the environment names no proxy that can be read"))
+			}
+			return f.through(ctx, at, u)
+		}
+		a, err := f.through(ctx, p.at, u)
+		if ctx.Err() != nil || !f.proxies.judge(p, err) {
+			return a, err
+		}
+	}
+}
+
+// through asks for a URL through a proxy; nil: directly.
+func (f *fetcher) through(ctx context.Context, proxy, u *url.URL) (*answer, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, f.timeout, errSlow)
 	defer cancel()
+	if proxy != nil {
+		if err := f.checkTarget(ctx, u); err != nil {
+			return nil, err
+		}
+		ctx = context.WithValue(ctx, via{}, proxy)
+	}
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	quiet := time.AfterFunc(silence, func() { stop(errSilent) })
@@ -126,6 +166,9 @@ func (f *fetcher) get(ctx context.Context, u *url.URL) (*answer, error) {
 		f.cache.used(u)
 		return &answer{status: http.StatusOK, header: known.Header, body: known.body, sha256: known.SHA256,
 			etag: known.Header.Get("Etag")}, nil
+	}
+	if a.status == http.StatusProxyAuthRequired && proxy != nil {
+		return nil, errCredentials
 	}
 	if a.status < 200 || a.status > 299 {
 		return nil, refused(resp)
@@ -182,6 +225,9 @@ func (f *fetcher) tooLarge() error {
 func (f *fetcher) failed(ctx context.Context, err error) error {
 	if errors.Is(err, errPrivate) {
 		return pawl.Permanent(pawl.OfKind(KindPrivate, errPrivate))
+	}
+	if err := proxyFailure(err); err != nil {
+		return err
 	}
 	if cause := context.Cause(ctx); cause == errSlow || cause == errSilent {
 		return policy.With(pawl.OfKind(KindTransfer, cause), policy.Timeout)

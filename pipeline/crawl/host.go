@@ -88,7 +88,8 @@ func (h *host) known() *robots {
 	return nil
 }
 
-// robots returns the rules of a host, and asks for them if need be. Its error is that ctx has ended.
+// robots returns the rules of a host, and asks for them if need be. Its error is that ctx has ended, or that no proxy
+// works.
 func (c *crawler) robots(ctx context.Context, h *host, u *url.URL) (*robots, error) {
 	if c.options.IgnoreRobots {
 		return &robots{}, nil
@@ -124,6 +125,8 @@ func (c *crawler) askRobots(ctx context.Context, u *url.URL) (*robots, error) {
 		switch {
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
+		case pawl.Describe(err).Kind == KindProxy:
+			return nil, err // it is not the host's
 		case err == nil:
 			return parseRobots(a.body, productToken(c.options.UserAgent)), nil
 		case pawl.Describe(err).Kind == KindTooLarge:

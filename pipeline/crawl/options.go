@@ -27,6 +27,7 @@ type Options struct {
 	MaxBytes     int64
 	UserAgent    string
 	Headers      map[string]string
+	Proxies      []string // URLs
 	IgnoreRobots bool
 	AllowPrivate bool
 	Cache        string // a folder; off: none
@@ -67,6 +68,9 @@ func fields() []pipeline.Field {
 		{Name: "user_agent", Default: defaultAgent,
 			Doc: "The User-Agent. What comes before the first / names the group of robots.txt that counts."},
 		{Name: "headers", Type: pipeline.Table, Of: &pipeline.Field{Secret: true}, Doc: "Headers of every request."},
+		{Name: "proxies", Type: pipeline.Texts, Secret: true, Check: checkProxy, DefaultDoc: "that of the environment",
+			Doc: "The URLs of proxies: http://, https:// or socks5://, with user and password. Requests go in turn through " +
+				"those that work."},
 		{Name: "ignore_robots", Type: pipeline.Bool, Default: "false", Doc: "Ask for what robots.txt disallows, too."},
 		{Name: "allow_private", Type: pipeline.Bool, Default: "false",
 			Doc: "Ask addresses of private networks and of this machine, too."},
@@ -100,7 +104,8 @@ func sectionOptions(s pipeline.Section) (Options, error) {
 		Concurrency: int(s.Int("concurrency")),
 		PerHost:     int(s.Int("per_host")), Delay: s.Duration("delay"), Timeout: s.Duration("timeout"),
 		MaxBytes:  s.Int("max_bytes"),
-		UserAgent: s.Text("user_agent"), Headers: s.Table("headers"), IgnoreRobots: s.Bool("ignore_robots"),
+		UserAgent: s.Text("user_agent"), Headers: s.Table("headers"), Proxies: s.Texts("proxies"),
+		IgnoreRobots: s.Bool("ignore_robots"),
 		AllowPrivate: s.Bool("allow_private"),
 		Cache:        s.Text("cache"), State: s.Text("state"),
 	}
