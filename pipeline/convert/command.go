@@ -208,10 +208,7 @@ func executeRun(ctx context.Context, in *pipeline.Invocation) error {
 
 // ended is the error that a run ends with.
 func (r *run) ended(in *pipeline.Invocation, s *Summary, err error) error {
-	again := "pawl convert " + strings.Join(in.Args, " ") + " --out " + r.out + " --resume"
-	if r.model != nil {
-		again += " --llm " + in.Flags.Text("llm")
-	}
+	again := resumeCommand(in)
 	switch {
 	case errors.Is(err, errHalted):
 		return &pipeline.Error{Code: pipeline.ExitUnfinished, What: "the run is not finished", Err: err,
@@ -227,6 +224,36 @@ func (r *run) ended(in *pipeline.Invocation, s *Summary, err error) error {
 			Next: "see " + filepath.Join(r.out, "failed_report.json") + "; try them again with --retry-failed"}
 	}
 	return nil
+}
+
+// resumeCommand is the command that goes on with a run: with all of its flags, since what is done with others would be
+// done, and paid, again.
+func resumeCommand(in *pipeline.Invocation) string {
+	words := append([]string{"pawl", "convert"}, in.Args...)
+	for _, f := range command().Flags {
+		switch flag := "--" + f.Name; {
+		case !in.Flags.Changed(f.Name) || f.Name == "resume" || f.Name == "fresh" || f.Name == "no-cache":
+		case f.Type == pipeline.Bool:
+			words = append(words, flag)
+		case f.Type == pipeline.Int:
+			words = append(words, flag, fmt.Sprint(in.Flags.Int(f.Name)))
+		case f.Type == pipeline.Texts:
+			for _, v := range in.Flags.Texts(f.Name) {
+				words = append(words, flag, v)
+			}
+		default:
+			words = append(words, flag, in.Flags.Text(f.Name))
+		}
+	}
+	if in.StoreGiven && !strings.Contains(in.StoreURL, "@") { // one with a password is not shown
+		words = append(words, "--store", in.StoreURL)
+	}
+	for i, w := range words {
+		if strings.ContainsAny(w, " \t\n*?[]{}()<>|&;$`\\\"'~#!") {
+			words[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+		}
+	}
+	return strings.Join(append(words, "--resume"), " ")
 }
 
 // newRun makes a run of the flags. It reports all that is wrong with them.

@@ -15,8 +15,9 @@ import (
 
 // source is a file or a tree of files.
 type source struct {
-	path   string
-	prefix string // of its files, where there are several sources
+	path string
+	name string
+	many bool // there are others: its files are told apart by its name
 }
 
 // found is a file that was come across; none of it was read.
@@ -48,10 +49,13 @@ func (r *run) walk(ctx context.Context, each func(found) error, skip func()) err
 				return nil
 			}
 			rel, err := filepath.Rel(s.path, p)
-			if err != nil || rel == "." {
-				rel = filepath.Base(p)
+			switch {
+			case err != nil || rel == ".":
+				rel = s.name
+			case s.many:
+				rel = filepath.Join(s.name, rel)
 			}
-			rel = s.prefix + filepath.ToSlash(rel)
+			rel = filepath.ToSlash(rel)
 			if !d.Type().IsRegular() || !r.filter.admits(rel) {
 				skip()
 				return nil
@@ -179,8 +183,12 @@ func (r *run) due(f *found, rec record) (record, bool) {
 	}
 	next := record{Path: f.path, Status: pending, Size: f.size, ModTime: f.mod, Options: r.options,
 		Output: outputName(f.path)}
-	if unchanged && !(r.retryFailed && rec.Status == permanent) {
-		next.Failures, next.Error, next.Kind, next.FailedAt = rec.Failures, rec.Error, rec.Kind, rec.FailedAt
+	if unchanged {
+		next.Failures, next.Forgiven = rec.Failures, rec.Forgiven
+		next.Error, next.Kind, next.FailedAt = rec.Error, rec.Kind, rec.FailedAt
+	}
+	if rec.Status == permanent {
+		next.Forgiven = next.Failures
 	}
 	return next, true
 }

@@ -113,7 +113,7 @@ func (h *hand) status(path string) string {
 		return ""
 	case f.inWork:
 		return processing
-	case f.Failures > 0:
+	case f.Failures > f.Forgiven:
 		return failed
 	}
 	return pending

@@ -31,7 +31,7 @@ type improver struct {
 	useCache bool
 	scope    string // of what this run has spent
 	ledger   *ledger
-	budget   int64 // nano-dollars; 0: none
+	budget   int64 // nano-dollars; below 0: none
 	spent    atomic.Int64
 	stats    *stats
 }
@@ -48,9 +48,9 @@ type kept struct {
 
 var errBudget = errors.New("the budget is used up")
 
-// improve returns what the model makes of a text: an answer that is in the store, or a new one, which is in the
-// store before anybody hears of it.
-func (m *improver) improve(ctx context.Context, text string) (string, error) {
+// improve returns what the model makes of the text of a file: an answer that is in the store, or a new one, which is
+// in the store before anybody hears of it.
+func (m *improver) improve(ctx context.Context, file, text string) (string, error) {
 	sum := sha256.New()
 	for _, part := range []string{m.provider.ID, m.model, m.prompt, text} {
 		_, _ = fmt.Fprintf(sum, "%d:%s", len(part), part)
@@ -68,11 +68,11 @@ func (m *improver) improve(ctx context.Context, text string) (string, error) {
 			}
 		}
 	}
-	if m.budget > 0 && m.spent.Load() >= m.budget {
+	if m.budget >= 0 && m.spent.Load() >= m.budget {
 		return "", errBudget
 	}
 	m.stats.requests.Add(1)
-	a, err := m.provider.Complete(ctx, m.model, m.prompt, text)
+	a, err := m.provider.Complete(ctx, file, m.model, m.prompt, text)
 	m.count(err)
 	marks := m.pay(a)
 	if err == nil {

@@ -69,7 +69,10 @@ func (r *run) useModel(ctx context.Context, in *pipeline.Invocation) error {
 			MaxAnswerBytes: p.Int("max_answer_bytes"), MaxConcurrency: r.most, Models: prices, Logger: r.log,
 		}),
 		model: model, prompt: prompt, useCache: !f.Bool("no-cache"), scope: r.scope + "/spent", ledger: r.ledger,
-		budget: int64(section.Number("budget") * 1e9), stats: &r.stats,
+		budget: -1, stats: &r.stats,
+	}
+	if section.Has("budget") {
+		r.model.budget = int64(section.Number("budget") * 1e9)
 	}
 	sum := sha256.Sum256([]byte(prompt))
 	r.options += fmt.Sprintf(" llm=%s/%s prompt=%s", id, model, hex.EncodeToString(sum[:8]))

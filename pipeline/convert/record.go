@@ -28,7 +28,8 @@ type record struct {
 	ModTime time.Time `json:"mtime"`
 	// Options are those that the output depends on.
 	Options  string    `json:"options,omitempty"`
-	Failures int       `json:"failures,omitempty"`
+	Failures int       `json:"failures,omitempty"` // over all runs
+	Forgiven int       `json:"forgiven,omitempty"` // of these, those before it was last tried again by --retry-failed
 	Output   string    `json:"output,omitempty"`
 	SHA256   string    `json:"sha256,omitempty"` // of the source
 	Error    string    `json:"error,omitempty"`

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -202,27 +201,20 @@ func findSources(args []string) ([]source, error) {
 	var all []source
 	seen := map[string]bool{}
 	for _, a := range args {
-		if _, err := os.Stat(a); err != nil {
+		path, err := filepath.EvalSymlinks(a) // a link is followed where it is named, not where it is found
+		if err != nil {
 			return nil, err
 		}
-		s := source{path: filepath.Clean(a)}
-		if len(args) > 1 {
-			abs, err := filepath.Abs(a)
-			if err != nil {
-				return nil, err
-			}
-			info, err := os.Stat(a)
-			if err != nil {
-				return nil, err
-			}
-			if info.IsDir() {
-				s.prefix = filepath.Base(abs) + "/"
-			}
-			if name := filepath.Base(abs); seen[name] {
-				return nil, fmt.Errorf("two sources are called %s: their outputs would be the same files", name)
-			}
-			seen[filepath.Base(abs)] = true
+		abs, err := filepath.Abs(a)
+		if err != nil {
+			return nil, err
 		}
+		s := source{path: path, name: filepath.Base(abs)}
+		if seen[s.name] {
+			return nil, fmt.Errorf("two sources are called %s: their outputs would be the same files", s.name)
+		}
+		seen[s.name] = true
+		s.many = len(args) > 1
 		all = append(all, s)
 	}
 	return all, nil

@@ -30,7 +30,7 @@ type rig struct {
 	src, out string
 	store    store.Store
 	provider pipeline.Section
-	budget   float64
+	budget   float64 // below 0: none
 	log      *lines
 }
 
@@ -50,7 +50,7 @@ func newRig(t *testing.T) *rig {
 	t.Helper()
 	dir := t.TempDir()
 	r := &rig{t: t, src: filepath.Join(dir, "src"), out: filepath.Join(dir, "out"), store: memory.New(memory.Config{}),
-		log: &lines{}}
+		log: &lines{}, budget: -1}
 	t.Cleanup(func() { _ = r.store.Close() })
 	return r
 }
@@ -104,7 +104,7 @@ func (r *rig) run(ctx context.Context, flags map[string]any) (Summary, error) {
 		Open: func(context.Context, string, bool) (store.Store, error) { return r.store, nil },
 		Top: func(string) (pipeline.Section, error) {
 			v := map[string]any{"providers": map[string]pipeline.Section{"local": r.provider}}
-			if r.budget > 0 {
+			if r.budget >= 0 {
 				v["budget"] = r.budget
 			}
 			return pipeline.NewSection(top.Fields, v), nil
@@ -192,7 +192,7 @@ func TestRunResumesAndSeesWhatHasChanged(t *testing.T) {
 	}
 	// What had failed is tried again when that is asked for, or when it has changed.
 	flags["retry-failed"] = true
-	if s, err = r.run(t.Context(), flags); s.PermanentFailure != 1 || r.state().Files["bad.docx"].FailureCount != 1 {
+	if s, err = r.run(t.Context(), flags); s.PermanentFailure != 1 || r.state().Files["bad.docx"].FailureCount != 2 {
 		t.Fatalf("retry: %v %+v", err, s)
 	}
 	delete(flags, "retry-failed")
@@ -247,7 +247,7 @@ func TestRunPaysNothingTwice(t *testing.T) {
 	log := r.log.buf.String()
 	for _, want := range []string{
 		`msg="Provider initialized" provider_id=local type=openai base_url=`,
-		`msg="Sending LLM Request" provider=local model=small request_id=`,
+		`msg="Sending LLM Request" provider=local model=small request_id=`, `/v1/chat/completions file=d00.md`,
 		`msg="LLM Response received" provider=local model=small`, ` status=200 duration=`,
 		`msg="LLM Usage" provider=local`, ` output_tokens=`,
 		`msg="Conversion plan" file=d00.md primary=text fallback=`,
@@ -330,10 +330,10 @@ func TestRunEndsWhereNoRepetitionHelps(t *testing.T) {
 		code   int
 		status string
 	}{
-		"quota": {refusing(429, `{"error":{"code":"insufficient_quota","message":"pay"}}`), 0,
+		"quota": {refusing(429, `{"error":{"code":"insufficient_quota","message":"pay"}}`), -1,
 			pipeline.ExitUnfinished, pending},
-		"key": {refusing(401, `{"error":{"message":"bad key"}}`), 0, pipeline.ExitUnfinished, pending},
-		"too long": {refusing(400, `{"error":{"message":"maximum context length is 10"}}`), 0, pipeline.ExitPartly,
+		"key": {refusing(401, `{"error":{"message":"bad key"}}`), -1, pipeline.ExitUnfinished, pending},
+		"too long": {refusing(400, `{"error":{"message":"maximum context length is 10"}}`), -1, pipeline.ExitPartly,
 			permanent},
 		"cut off": {refusing(200,
 			`{"choices":[{"finish_reason":"length","message":{"content":"half"}}],"usage":{"prompt_tokens":1000000}}`),
@@ -344,7 +344,8 @@ func TestRunEndsWhereNoRepetitionHelps(t *testing.T) {
 				return
 			}
 			refusing(200, `{"choices":[{"finish_reason":"stop","message":{"content":"x"}}]}`).ServeHTTP(w, q)
-		}), 0, pipeline.ExitPartly, permanent},
+		}), -1, pipeline.ExitPartly, permanent},
+		"no money": {refusing(500, "it was asked"), 0, pipeline.ExitUnfinished, pending},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)

@@ -51,7 +51,7 @@ func (r *run) convert(ctx context.Context, f *held) error {
 	}
 	text := md.Text
 	if r.model != nil {
-		if text, err = r.model.improve(ctx, text); err != nil {
+		if text, err = r.model.improve(ctx, f.Path, text); err != nil {
 			return err
 		}
 	}
@@ -144,7 +144,7 @@ func (r *run) fail(ctx context.Context, f *held, err error, start time.Time) err
 	next := f.record
 	next.Failures++
 	next.Status, next.Error, next.Kind, next.FailedAt = failed, err.Error(), what.Kind, time.Now().UTC()
-	final := what.Class == pawl.ClassPermanent || next.Failures > r.maxRetries
+	final := what.Class == pawl.ClassPermanent || next.Failures-next.Forgiven > r.maxRetries
 	if final {
 		next.Status = permanent
 	}

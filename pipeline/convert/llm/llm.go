@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -144,8 +145,8 @@ func (p *Provider) request(ctx context.Context, method, path string, body []byte
 	return r, nil
 }
 
-// Complete sends a document with a prompt to a model, once. What it cost is in the answer, with an error, too.
-func (p *Provider) Complete(ctx context.Context, model, prompt, text string) (Answer, error) {
+// Complete sends the text of a file with a prompt to a model, once. What it cost is in the answer, with an error, too.
+func (p *Provider) Complete(ctx context.Context, file, model, prompt, text string) (Answer, error) {
 	if err := p.wait(ctx); err != nil {
 		return Answer{}, err
 	}
@@ -157,17 +158,20 @@ func (p *Provider) Complete(ctx context.Context, model, prompt, text string) (An
 	if err != nil {
 		return Answer{}, err
 	}
-	who := []any{"provider", p.ID, "model", model, "request_id", id}
-	p.Logger.Debug("Sending LLM Request", append(who, "method", r.Method, "url", r.URL.String())...)
+	log := func(level slog.Level, what string, args ...any) {
+		who := []any{"provider", p.ID, "model", model, "request_id", id}
+		p.Logger.Log(ctx, level, what, slices.Concat(who, args, []any{"file", file})...)
+	}
+	log(slog.LevelDebug, "Sending LLM Request", "method", r.Method, "url", r.URL.String())
 	start := time.Now()
 	resp, err := p.http.Do(r)
 	if err != nil {
-		p.Logger.Warn("LLM Request failed", append(who, "error", err, "duration", time.Since(start))...)
+		log(slog.LevelWarn, "LLM Request failed", "error", err, "duration", time.Since(start))
 		return Answer{}, lost(ctx, err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	data, err := io.ReadAll(io.LimitReader(resp.Body, p.MaxAnswerBytes+1))
-	p.Logger.Debug("LLM Response received", append(who, "status", resp.StatusCode, "duration", time.Since(start))...)
+	log(slog.LevelDebug, "LLM Response received", "status", resp.StatusCode, "duration", time.Since(start))
 	p.advertised(resp.Header)
 	switch {
 	case err != nil:
@@ -177,13 +181,13 @@ func (p *Provider) Complete(ctx context.Context, model, prompt, text string) (An
 			p.MaxAnswerBytes))
 	case resp.StatusCode != http.StatusOK:
 		err := p.refused(resp, data)
-		p.Logger.Warn("LLM Request refused", append(who, "status", resp.StatusCode, "error", err)...)
+		log(slog.LevelWarn, "LLM Request refused", "status", resp.StatusCode, "error", err)
 		return Answer{}, err
 	}
 	a, err := p.decode(data)
 	a.Cost = p.Models[model].Cost(a.Usage)
-	p.Logger.Info("LLM Usage", append(who, "input_tokens", a.Usage.Input, "output_tokens", a.Usage.Output,
-		"cost", fmt.Sprintf("%.9f", float64(a.Cost)/1e9))...)
+	log(slog.LevelInfo, "LLM Usage", "input_tokens", a.Usage.Input, "output_tokens", a.Usage.Output,
+		"cost", fmt.Sprintf("%.9f", float64(a.Cost)/1e9))
 	return a, err
 }
 
@@ -218,7 +222,7 @@ const maxPause = 5 * time.Minute
 // advertised reads what an answer says about what is left.
 func (p *Provider) advertised(h http.Header) {
 	for _, name := range []string{"X-Ratelimit-%s-Requests", "X-Ratelimit-%s-Tokens", "Anthropic-Ratelimit-Requests-%s",
-		"Anthropic-Ratelimit-Tokens-%s"} {
+		"Anthropic-Ratelimit-Tokens-%s", "Anthropic-Ratelimit-Input-Tokens-%s", "Anthropic-Ratelimit-Output-Tokens-%s"} {
 		if h.Get(fmt.Sprintf(name, "Remaining")) != "0" {
 			continue
 		}
