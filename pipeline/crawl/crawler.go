@@ -169,7 +169,7 @@ func (c *crawler) Handle(ctx context.Context, d *pawl.Delivery) error {
 	case r.Sitemap == 0 && !rules.allows(u):
 		return c.done(d, outcome{Kind: kindExcluded, URL: r.URL, Why: "robots.txt disallows it"})
 	}
-	delay := max(c.options.Delay, rules.delay)
+	delay := max(c.options.Delay, rules.delay, h.strained())
 	if asked && delay > 0 { // robots.txt was a request, too
 		h.back(delay)
 		return pawl.Release(delay, site(u)+" was asked for robots.txt")
@@ -184,11 +184,13 @@ func (c *crawler) Handle(ctx context.Context, d *pawl.Delivery) error {
 	d.Hold(delay)
 	h.inFlight.Add(1)
 	defer h.inFlight.Add(-1)
+	began := time.Now()
 	if r.Sitemap > 0 {
 		err = c.readSitemap(ctx, d, u, &r)
 	} else if err = c.ask(ctx, d, u, &r, delay); err == nil {
 		c.sitemaps(d, &r, rules)
 	}
+	h.answered(time.Since(began), err)
 	if f := pawl.Describe(err); err != nil && f.Class == pawl.ClassThrottled && f.Kind != KindProxy {
 		if wrong := c.hold(ctx, h, u, max(f.After, time.Second)); wrong != nil {
 			err = errors.Join(err, wrong)

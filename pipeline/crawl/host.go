@@ -35,6 +35,7 @@ type host struct {
 	until  time.Time // rules count until then
 	next   time.Time // not before
 	looked time.Time // when its marks were last looked at
+	pace   pace
 
 	inFlight, failed atomic.Int64 // for the board
 }
@@ -76,6 +77,20 @@ func (h *host) back(d time.Duration) {
 	if next := time.Now().Add(d); next.After(h.next) {
 		h.next = next
 	}
+}
+
+// answered learns how fast the host may be asked from an answer, or its absence.
+func (h *host) answered(took time.Duration, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.pace.answered(took, err)
+}
+
+// strained is the pause between two requests that its answers ask for.
+func (h *host) strained() time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.pace.delay
 }
 
 // known returns the rules if they are known.
