@@ -29,7 +29,7 @@ func TestBoard(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := defaults()
+	o := Defaults()
 	o.Seeds, o.AllowPrivate, o.Cache = []string{held.URL, open.URL, open.URL + "/second"}, true, noCache
 	seeds, err := o.check()
 	if err != nil {

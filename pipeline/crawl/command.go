@@ -83,7 +83,7 @@ func flagOptions(in *pipeline.Invocation) (o Options, out string, err error) {
 	v := in.Flags
 	headers, wrong := readHeaders(v.Texts("header"))
 	errs := []error{wrong}
-	o, out = defaults(), v.Text("out")
+	o, out = Defaults(), v.Text("out")
 	file := v.Text("module")
 	if file != "" {
 		var module string
@@ -179,19 +179,8 @@ func crawl(ctx context.Context, in *pipeline.Invocation) error {
 	}
 	figures := &board{ctx: ctx, c: c, parts: p, began: began}
 	stopBoard := figures.show(in)
-	var d *depths
-	for more := 1; err == nil && more > 0 && ctx.Err() == nil; {
-		if err = c.work(ctx, p, in); err == nil && ctx.Err() == nil {
-			d, more, err = c.deepen(ctx, p)
-		}
-	}
+	d, err := c.exhaust(ctx, p, workplaceOf(in))
 	stopBoard()
-	if ctx.Err() != nil {
-		return &pipeline.Error{Code: pipeline.ExitUnfinished,
-			What: fmt.Sprintf("the crawl is not finished: %d pages are stored", c.stored.Load()),
-			Err:  errors.New("it was interrupted"),
-			Next: "go on with the same command and --resume"}
-	}
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/hex"
@@ -85,6 +86,7 @@ type crawler struct {
 	options Options
 	seeds   []*url.URL
 	scope   *scope
+	parse   func(context.Context, *Page) error // nil: there is nothing but selectors
 	fetch   *fetcher
 	hosts   hosts
 	seen    seen
@@ -230,7 +232,8 @@ const whyFull = "max-pages is reached"
 
 // explain states facts about a failure, for listings of attempts and dead letters.
 func (c *crawler) explain(err error, u *url.URL) error {
-	attrs := map[string]string{"host": site(u), "url": u.String(), "module": c.name, "stage": "download"}
+	attrs := map[string]string{"host": site(u), "url": u.String(), "module": c.name,
+		"stage": cmp.Or(pawl.Describe(err).Attrs["stage"], "download")}
 	if s, ok := errors.AsType[*statusError](err); ok {
 		attrs["http_status"] = strconv.Itoa(s.status)
 	}
@@ -349,10 +352,12 @@ func (c *crawler) record(ctx context.Context, u *url.URL, r *request, a *answer)
 	if err != nil {
 		return nil, p, err
 	}
+	if fields, err = c.program(ctx, u, a, &p, fields); err != nil {
+		return nil, p, err
+	}
 	for _, ref := range next {
-		if link, err := canonical(p.base, ref); err == nil && !slices.ContainsFunc(p.next, same(link)) {
-			p.next = append(p.next, link)
-			p.links = slices.DeleteFunc(p.links, same(link)) // it has this page's depth, not that of a link
+		if link, err := canonical(p.base, ref); err == nil {
+			p.follows(link)
 		}
 	}
 	kind, _, _ := mime.ParseMediaType(a.header.Get("Content-Type"))
@@ -368,11 +373,6 @@ func (c *crawler) record(ctx context.Context, u *url.URL, r *request, a *answer)
 		Links: len(p.links) + len(p.next), Fields: fields,
 	}
 	return record, p, nil
-}
-
-func same(u *url.URL) func(*url.URL) bool {
-	text := u.String()
-	return func(other *url.URL) bool { return other.String() == text }
 }
 
 // done emits what became of a request.

@@ -58,12 +58,9 @@ func (c *crawler) extract(ctx context.Context, a *answer, p *page) (map[string]a
 	if c.options.Extract == nil || p.charset == "" {
 		return nil, nil, nil
 	}
-	body := a.body
-	if p.decode != nil {
-		var err error
-		if body, err = p.decode(body); err != nil {
-			return nil, nil, pawl.OfKind(KindParser, err)
-		}
+	body, err := p.text(a.body)
+	if err != nil {
+		return nil, nil, pawl.OfKind(KindParser, err)
 	}
 	kind, _, _ := mime.ParseMediaType(a.header.Get("Content-Type"))
 	fields, next, err := c.options.Extract.Read(strings.HasSuffix(kind, "json"), body)

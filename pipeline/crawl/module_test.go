@@ -17,7 +17,7 @@ func shopModule(seeds ...string) pipeline.Section {
 	rule := func(values map[string]any) pipeline.Section { return pipeline.NewSection(selectors(), values) }
 	return pipeline.NewSection(fields(), map[string]any{
 		"seeds": seeds, "scope": ScopeHost, "concurrency": int64(16), "per_host": int64(2),
-		"timeout": defaults().Timeout, "max_bytes": int64(1 << 20),
+		"timeout": Defaults().Timeout, "max_bytes": int64(1 << 20),
 		"user_agent": defaultAgent, "allow_private": true, "depth": int64(1),
 		"fields": map[string]pipeline.Section{
 			"name": rule(map[string]any{"css": "h1"}), "sku": rule(map[string]any{"json": "$.sku"}),

@@ -37,10 +37,11 @@ type Options struct {
 	Extract *extract.Set
 }
 
-// defaults are the options of a crawl that states none.
-func defaults() Options {
+// Defaults are the options of a crawl that states nothing but where it begins.
+func Defaults(seeds ...string) Options {
 	return Options{
-		Scope: ScopeHost, Depth: -1, Concurrency: 16, PerHost: 2, Timeout: 20 * time.Second, MaxBytes: 10 << 20,
+		Seeds: seeds, Scope: ScopeHost, Depth: -1, Concurrency: 16, PerHost: 2, Timeout: 20 * time.Second,
+		MaxBytes:  10 << 20,
 		UserAgent: defaultAgent,
 		Cache:     defaultCache,
 	}

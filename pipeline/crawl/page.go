@@ -5,6 +5,7 @@ import (
 	"io"
 	"mime"
 	"net/url"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -100,6 +101,27 @@ func (p *page) scan(base *url.URL, in io.Reader) {
 			}
 		}
 	}
+}
+
+// text is a body in UTF-8, if it is text.
+func (p *page) text(body []byte) ([]byte, error) {
+	if p.decode == nil {
+		return body, nil
+	}
+	return p.decode(body)
+}
+
+// follows adds a link that has the depth of the page.
+func (p *page) follows(link *url.URL) {
+	if !slices.ContainsFunc(p.next, same(link)) {
+		p.next = append(p.next, link)
+		p.links = slices.DeleteFunc(p.links, same(link))
+	}
+}
+
+func same(u *url.URL) func(*url.URL) bool {
+	text := u.String()
+	return func(other *url.URL) bool { return other.String() == text }
 }
 
 func attribute(z *html.Tokenizer, more bool, name string) (value string, ok bool) {

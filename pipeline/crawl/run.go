@@ -204,24 +204,40 @@ func (c *crawler) topic() dispatch.Topic {
 }
 
 // work carries out requests until nothing is left, or ctx ends.
-func (c *crawler) work(ctx context.Context, p parts, in *pipeline.Invocation) error {
+func (c *crawler) work(ctx context.Context, p parts, at workplace) error {
 	if c.options.MaxPages > 0 {
 		if err := c.recount(ctx, p); err != nil {
 			return err
 		}
 		counting, stop := context.WithCancel(ctx)
 		var done sync.WaitGroup
-		done.Go(func() { c.follower(counting, p, in.Logger) })
+		done.Go(func() { c.follower(counting, p, at.log) })
 		defer func() { stop(); done.Wait() }()
 	}
 	d, err := dispatch.New(p.store, dispatch.Config{
-		Topics: []dispatch.Topic{c.topic()}, Policy: in.Policy, Owner: in.Owner, Logger: in.Logger,
+		Topics: []dispatch.Topic{c.topic()}, Policy: at.policy, Owner: at.owner, Logger: at.log,
 		DrainTimeout: c.options.Timeout + time.Second, UntilEmpty: true,
 	})
 	if err != nil {
 		return err
 	}
 	return d.Run(ctx)
+}
+
+// exhaust crawls until there is nothing left to ask for, and returns the depths of all pages.
+func (c *crawler) exhaust(ctx context.Context, p parts, at workplace) (d *depths, err error) {
+	for more := 1; err == nil && more > 0 && ctx.Err() == nil; {
+		if err = c.work(ctx, p, at); err == nil && ctx.Err() == nil {
+			d, more, err = c.deepen(ctx, p)
+		}
+	}
+	if ctx.Err() != nil {
+		return nil, &pipeline.Error{Code: pipeline.ExitUnfinished,
+			What: fmt.Sprintf("the crawl is not finished: %d pages are stored", c.stored.Load()),
+			Err:  errors.New("it was interrupted"),
+			Next: "go on with the same command and --resume"}
+	}
+	return d, err
 }
 
 // recount counts the pages that all processes have stored since it was last called.

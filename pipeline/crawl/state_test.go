@@ -31,7 +31,7 @@ func TestStateIsInASecondStore(t *testing.T) {
 			return second, nil
 		}}
 	values := map[string]any{"seeds": []string{"http://127.0.0.1:1/"}, "scope": ScopeHost, "concurrency": int64(1),
-		"per_host": int64(1), "timeout": defaults().Timeout, "max_bytes": int64(1), "user_agent": defaultAgent,
+		"per_host": int64(1), "timeout": Defaults().Timeout, "max_bytes": int64(1), "user_agent": defaultAgent,
 		"allow_private": true, "cache": noCache}
 	env.Section = pipeline.NewSection(fields(), values)
 	if _, err := open(t.Context(), env); err == nil || !strings.Contains(err.Error(), "no marks") {

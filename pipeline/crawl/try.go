@@ -26,7 +26,7 @@ module reads from it. Nothing is stored, and no link is followed. A redirect is 
 }
 
 func try(ctx context.Context, in *pipeline.Invocation) error {
-	o := defaults()
+	o := Defaults()
 	if file := in.Flags.Text("module"); file != "" {
 		var err error
 		if o, _, err = moduleOptions(in, file); err != nil {
