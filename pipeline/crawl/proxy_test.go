@@ -75,7 +75,7 @@ func TestProxiesTakeTurns(t *testing.T) {
 // TestProxyOfAPrivateName: a name that is private here is not asked for, whatever it is to the proxy.
 func TestProxyOfAPrivateName(t *testing.T) {
 	p := newTestProxy(t, "http://127.0.0.1", 0)
-	o := defaults()
+	o := Defaults()
 	o.Proxies = []string{p.address}
 	f := newFetcher(&o)
 	f.lookup = func(context.Context, string, string) ([]netip.Addr, error) {
@@ -110,7 +110,7 @@ func TestNoProxyWorks(t *testing.T) {
 // TestAProxyThatRefusesToConnect: what a proxy says when it is asked for a connection is its own.
 func TestAProxyThatRefusesToConnect(t *testing.T) {
 	p := newTestProxy(t, "http://127.0.0.1", 1<<30)
-	o := defaults()
+	o := Defaults()
 	o.Proxies = []string{p.address}
 	f := newFetcher(&o)
 	_, err := f.get(t.Context(), &url.URL{Scheme: "https", Host: "192.0.2.1", Path: "/"})
