@@ -76,7 +76,7 @@ func TestThePaceIsShared(t *testing.T) {
 		}
 		var two [2]*crawler
 		for i := range two {
-			two[i] = newCrawler(Name, "run", defaults(), nil)
+			two[i] = newCrawler(Name, "run", Defaults(), nil)
 			two[i].marked = marked{marks: marks, scope: scopeOf("run")}
 		}
 		if wait := turn(two[0], maxPace); wait > 0 {
