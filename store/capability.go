@@ -20,6 +20,7 @@ const (
 	CanTopics      Capability = "Topics"               // versioned settings, pause
 	CanFigures     Capability = "Figures"              // figures of topics that add up
 	CanDeadLetters Capability = "DeadLetters"          // list, replay, purge, amend, bury
+	CanTriage      Capability = "Triage"               // replay that keeps attempts, letters marked as resolved
 	CanRepeatBatch Capability = "RepeatBatch"          // batch ids
 	CanWake        Capability = "Wake"                 // wake-up by append, without polling
 	CanState       Capability = "State"                // versioned values by key
@@ -31,7 +32,7 @@ const (
 // AllCapabilities lists them in the order of tables.
 var AllCapabilities = []Capability{
 	CanSurvive, CanProcesses, CanAnyProcess, CanExclusive, CanDeadline, CanPriority, CanDelay, CanUnique, CanEmitAtomic,
-	CanAttempts, CanDeadLetters, CanLookup, CanTopics, CanFigures, CanTxAppend, CanRepeatBatch, CanWake,
+	CanAttempts, CanDeadLetters, CanTriage, CanLookup, CanTopics, CanFigures, CanTxAppend, CanRepeatBatch, CanWake,
 	CanState, CanMarks,
 	CanPace, CanResults,
 }

@@ -21,6 +21,7 @@ func (f *DeadFilter) Matches(r *Record) bool {
 	return (f.Topic == "" || f.Topic == r.Topic) && (f.Key == nil || bytes.Equal(f.Key, r.Key)) &&
 		(f.Kind == "" || f.Kind == r.Kind) &&
 		(f.Fingerprint == "" || f.Fingerprint == r.Fingerprint) &&
+		(f.Resolved == nil || *f.Resolved == (r.Resolved != nil)) &&
 		(f.Since.IsZero() || !r.DeadAt.Before(f.Since)) && (f.Until.IsZero() || r.DeadAt.Before(f.Until)) &&
 		(f.Reason == "" || strings.Contains(strings.ToLower(r.Reason), strings.ToLower(f.Reason))) && f.MatchesText(r)
 }
@@ -177,6 +178,12 @@ func (r *Record) makeFit() error {
 		history[i] = a
 	}
 	r.History = history
+	if r.Resolved != nil {
+		if !plausible(r.Resolved.At) {
+			return bad("resolved", "has no time of a calendar")
+		}
+		r.Resolved = &Resolution{At: r.Resolved.At, By: Text(r.Resolved.By), Note: Text(r.Resolved.Note)}
+	}
 	return nil
 }
 

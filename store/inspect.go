@@ -43,6 +43,8 @@ type Record struct {
 	// Of a dead letter: the kind and fingerprint of what killed it.
 	Kind        pawl.Kind
 	Fingerprint string
+	// Resolved says that a dead letter is; nil: it is open.
+	Resolved *Resolution
 	// Origin is where a dead letter was read before it died; nil if it was not read in a
 	// log, or the record is brief.
 	Origin *Origin
@@ -147,6 +149,8 @@ type DeadFilter struct {
 	Until       time.Time // dead before
 	Limit       int
 	Brief       bool // see [DeadLetters.Dead]
+	// Resolved selects those that are resolved, or those that are not; nil: both.
+	Resolved *bool
 	// Attrs are facts that the failure stated, each with exactly that value.
 	Attrs map[string]string
 }

@@ -92,7 +92,7 @@ type Topics interface {
 }
 
 // TopicStats are the figures of a topic. Appended = Acked + Cancelled + Purged
-// + Waiting + Delayed + Leased + Dead. A replay appends nothing, unless it goes
+// + Waiting + Delayed + Leased + Dead + Resolved. A replay appends nothing, unless it goes
 // to another topic: then it is purged here and appended there.
 type TopicStats struct {
 	Topic
@@ -101,7 +101,8 @@ type TopicStats struct {
 	Leased  int64
 	// Stuck is how many of the leased are, see [LeaseRecord.Stuck].
 	Stuck int64
-	Dead  int64
+	// Dead counts dead letters that are open, Resolved those that are not.
+	Dead, Resolved int64
 	// OldestWaiting is how long the oldest waiting message has been visible; negative
 	// where something waits and the store cannot tell.
 	OldestWaiting time.Duration

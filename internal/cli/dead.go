@@ -13,10 +13,12 @@ import (
 )
 
 func (s *session) dead() *cobra.Command {
-	return noun("dead", "Dead letters: list, show, replay, edit, discard, export, import",
+	return noun("dead", "Dead letters: list, show, replay, edit, resolve, discard, export, import",
 		`A message that cannot be carried out becomes a dead letter: complete, with every
-attempt and the reason. It stays until somebody replays or discards it.`,
-		s.deadLs(), s.deadReport(), s.deadShow(), s.deadReplay(), s.deadEdit(), s.deadDiscard(), s.deadExport(),
+attempt and the reason. It stays until somebody replays or discards it. One that somebody
+has dealt with in another way can be marked as resolved: then it is there, and not counted.`,
+		s.deadLs(), s.deadReport(), s.deadShow(), s.deadReplay(), s.deadEdit(), s.deadResolve(), s.deadReopen(),
+		s.deadDiscard(), s.deadExport(),
 		s.deadImport())
 }
 
@@ -26,6 +28,7 @@ type deadFilter struct {
 	since, until                                  point
 	limit                                         int
 	attrs                                         []string
+	resolved                                      bool
 }
 
 // add defines the flags. reasonFlag is the name of the one for the reason.
@@ -41,6 +44,7 @@ func (f *deadFilter) add(fl *pflag.FlagSet, reasonFlag string) {
 	fl.StringArrayVar(&f.attrs, "attr", nil, "only failures that stated this fact: `NAME=VALUE`; may be repeated")
 	fl.Var(&f.since, "since", "only what died then or later; or how long ago")
 	fl.Var(&f.until, "until", "only what died before; or how long ago")
+	fl.BoolVar(&f.resolved, "resolved", false, "those that are resolved, instead of those that are open")
 	fl.IntVar(&f.limit, "limit", 0, "at most this many (0: all)")
 }
 
@@ -49,6 +53,7 @@ func (f *deadFilter) filter() store.DeadFilter {
 	d := store.DeadFilter{
 		Topic: f.topic, Kind: pawl.Kind(f.kind), Reason: f.reason, Fingerprint: f.fingerprint, Text: f.search,
 		Since: f.since.Time, Until: f.until.Time, Limit: f.limit,
+		Resolved: new(f.resolved),
 	}
 	if f.key != "" {
 		d.Key = []byte(f.key)
@@ -82,7 +87,8 @@ func (f *deadFilter) check() error {
 
 // selects tells whether the flags select anything; a limit alone does not.
 func (f *deadFilter) selects() bool {
-	return f.topic+f.key+f.kind+f.reason+f.fingerprint+f.search+f.since.text+f.until.text != "" || len(f.attrs) > 0
+	return f.topic+f.key+f.kind+f.reason+f.fingerprint+f.search+f.since.text+f.until.text != "" || len(f.attrs) > 0 ||
+		f.resolved
 }
 
 // selection is what an operation is about: ids, or a filter, or plainly all.

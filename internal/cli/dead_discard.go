@@ -30,7 +30,7 @@ A discard is an operation, like a replay: see ` + "`pawl operations`" + `.`,
 		},
 	}
 	f.add(c.Flags(), "matching")
-	c.Flags().BoolVar(&all, "all", false, "all dead letters of the store")
+	c.Flags().BoolVar(&all, "all", false, "all open dead letters of the store")
 	c.Flags().Var(&per, "rate", "no faster than this, such as 50/s")
 	c.Flags().StringVar(&why, "reason", "", "the reason, for the audit")
 	return c

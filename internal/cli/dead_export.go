@@ -22,7 +22,8 @@ func (s *session) deadExport() *cobra.Command {
 		Long: `Writes dead letters as JSON, one a line, complete: with headers, attempts, reason and
 time of death, as ` + "`pawl dead import`" + ` takes them. Flags select; without a file, or with
 -, it writes to stdout. An existing file is replaced only with --yes. The dead letters
-stay in the store.
+stay in the store. Resolved ones are among them, and stay resolved when they are
+imported; with --resolved it writes only those.
 
 A body that cannot be read back (its file is not in the folder of blobs, the URL of
 the store lacks blobs= or codec=) is exported as the store has it; such dead letters
@@ -37,15 +38,19 @@ are named, and the exit code is 3.`,
 			if err != nil {
 				return err
 			}
+			filter := f.filter()
+			if !f.resolved { // a copy has both
+				filter.Resolved = nil
+			}
 			if len(args) == 0 || args[0] == "-" {
-				done, err := exportTo(c.Context(), s.out, d, f.filter())
+				done, err := exportTo(c.Context(), s.out, d, filter)
 				if err = errors.Join(err, s.out.Flush()); err != nil {
 					return cannot(err, "export dead letters")
 				}
 				s.note("%d exported", done.Exported)
 				return done.incomplete()
 			}
-			return s.exportFile(c.Context(), args[0], d, f.filter())
+			return s.exportFile(c.Context(), args[0], d, filter)
 		},
 	}
 	f.add(c.Flags(), "reason")

@@ -19,14 +19,16 @@ func (s *session) deadLs() *cobra.Command {
 		Long: `Lists dead letters, the oldest death first. With --group-by it counts them instead: by
 fingerprint, which is the same for failures with one cause, by kind of error, by
 topic, by the hour of death, or by two of them. By fingerprint, a table also draws the
-last 24 hours, and JSON counts them in by_hour.
+last 24 hours, and JSON counts them in by_hour. Letters that are marked as resolved are
+listed with --resolved.
 
 A table shows the first 100; -o json and -o jsonl have all, unless --limit says
 otherwise.`,
 		Example: `  pawl dead ls
   pawl dead ls --group-by fingerprint
   pawl dead ls --group-by fingerprint,hour --search timeout
-  pawl dead ls --topic mail --reason timeout --since 2h -o jsonl`,
+  pawl dead ls --topic mail --reason timeout --since 2h -o jsonl
+  pawl dead ls --resolved`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := f.check(); err != nil {
 				return err
@@ -55,15 +57,22 @@ otherwise.`,
 }
 
 func (s *session) listDead(ctx context.Context, d store.DeadLetters, f store.DeadFilter) error {
-	l := s.list("ID", "TOPIC", "KEY", "DEAD AT", ">ATTEMPTS", "KIND", "FINGERPRINT", "REASON")
+	columns := []string{"ID", "TOPIC", "KEY", "DEAD AT", ">ATTEMPTS", "KIND", "FINGERPRINT", "REASON"}
+	if *f.Resolved {
+		columns = append(columns, "RESOLVED AT", "BY", "NOTE")
+	}
+	l := s.list(columns...)
 	for r, err := range d.Dead(ctx, f) {
 		if err != nil {
 			return cannot(err, "list dead letters")
 		}
 		m := operate.FormDeadLetter(&r)
-		err := l.add(m, m.ID, m.Topic, cut(keyCell(&m.Message), 24), when(m.DeadAt), number(deliveries(&m)), m.Kind,
-			m.Fingerprint, firstLine(m.Reason))
-		if err != nil {
+		cells := []string{m.ID, m.Topic, cut(keyCell(&m.Message), 24), when(m.DeadAt), number(deliveries(&m)), m.Kind,
+			m.Fingerprint, firstLine(m.Reason)}
+		if by := m.Resolved; by != nil {
+			cells = append(cells, when(by.At), by.By, firstLine(by.Note))
+		}
+		if err := l.add(m, cells...); err != nil {
 			return err
 		}
 	}

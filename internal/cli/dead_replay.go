@@ -12,13 +12,14 @@ import (
 func (s *session) deadReplay() *cobra.Command {
 	var f deadFilter
 	var e edits
-	var all bool
+	var all, keep bool
 	var per rate
 	var to string
 	c := &cobra.Command{
 		Use: "replay [ID…]", Short: "Append dead letters again", Args: count(0, -1, "ids"),
 		Long: `Appends dead letters again, to the tail of their lane, with their id and history;
-attempts are counted from zero again. It replays those named by id or selected by
+attempts are counted from zero again, unless --keep-attempts is given: then what had used
+up its attempts gets one more. It replays those named by id or selected by
 flags, the oldest death first. What dies again meanwhile is left alone.
 
 With --dry-run it prints the plan: how many, for which keys, the oldest, and what to
@@ -33,6 +34,7 @@ cancels and resumes it from anywhere.
 		Example: `  pawl dead replay --topic mail --dry-run
   pawl dead replay --topic mail --reason timeout --rate 50/s
   pawl dead replay --fingerprint 0123456789ab --to mail-again
+  pawl dead replay --topic mail --keep-attempts
   pawl dead replay --topic mail --search '"to"' --edit '.to = "postmaster"'`,
 		RunE: func(c *cobra.Command, ids []string) error {
 			sel, err := f.selection(c, ids, all)
@@ -48,13 +50,14 @@ cancels and resumes it from anywhere.
 				return err
 			}
 			return s.operate(c.Context(), sel, operation{kind: operate.KindReplay, to: to,
-				perSecond: per.perSecond, edits: e})
+				perSecond: per.perSecond, edits: e, keep: keep})
 		},
 	}
 	f.add(c.Flags(), "reason")
 	e.add(c.Flags())
-	c.Flags().BoolVar(&all, "all", false, "all dead letters of the store")
+	c.Flags().BoolVar(&all, "all", false, "all open dead letters of the store")
 	c.Flags().Var(&per, "rate", "no faster than this, such as 50/s")
+	c.Flags().BoolVar(&keep, "keep-attempts", false, "count on from the attempts that they had")
 	c.Flags().StringVar(&to, "to", "", "append them to this `TOPIC` instead")
 	return c
 }

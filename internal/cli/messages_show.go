@@ -60,6 +60,9 @@ func describeDead(w io.Writer, d *operate.DeadLetter) {
 	field(w, "kind", d.Kind)
 	field(w, "fingerprint", d.Fingerprint)
 	field(w, "reason", d.Reason)
+	if by := d.Resolved; by != nil {
+		field(w, "resolved", "at "+when(by.At)+" by "+by.By+operate.Because(by.Note))
+	}
 	if r, ok := storeRules[pawl.Kind(d.Kind)]; ok {
 		field(w, "rule", r.name+", the store")
 	}

@@ -20,10 +20,12 @@ type operation struct {
 	confirm   bool
 	why       string // as the user says it
 	edits     edits
+	keep      bool // the attempts, in a replay
 }
 
 // doneWords are what becomes of letters, by kind of operation.
-var doneWords = map[string]string{operate.KindReplay: "replayed", operate.KindDiscard: "discarded"}
+var doneWords = map[string]string{operate.KindReplay: "replayed", operate.KindDiscard: "discarded",
+	operate.KindResolve: "resolved", operate.KindReopen: "reopened"}
 
 // operations opens the store for operations.
 func (s *session) operations(ctx context.Context) (*operate.Operations, error) {
@@ -41,6 +43,11 @@ func (s *session) operate(ctx context.Context, sel operate.Selection, o operatio
 	if err != nil {
 		return err
 	}
+	if o.keep || o.kind == operate.KindResolve || o.kind == operate.KindReopen {
+		if _, err := partOf[store.Triage](ops.Store, o.kind+" dead letters this way"); err != nil {
+			return err
+		}
+	}
 	plan, err := operate.MakePlan(ctx, ops.Store, ops.Letters, sel, o.kind, o.to)
 	if err != nil {
 		return cannot(err, "plan to %s dead letters", o.kind)
@@ -56,8 +63,10 @@ func (s *session) operate(ctx context.Context, sel operate.Selection, o operatio
 	for _, w := range plan.Warnings {
 		s.note("mind: %s", w)
 	}
-	if err := mixedUp(ctx, ops.Letters, sel, plan, o.why); err != nil {
-		return err
+	if o.kind == operate.KindDiscard {
+		if err := mixedUp(ctx, ops.Letters, sel, plan, o.why); err != nil {
+			return err
+		}
 	}
 	if o.confirm && plan.Count > 0 {
 		if err := s.confirm("%s %d dead letters for good; the oldest died at %s", o.kind, plan.Count,
@@ -69,7 +78,7 @@ func (s *session) operate(ctx context.Context, sel operate.Selection, o operatio
 	if err != nil {
 		return cannot(err, "%s dead letters", o.kind)
 	}
-	op.To, op.Rate, op.Reason, op.Edit = o.to, o.perSecond, o.why, o.edits.patch
+	op.To, op.Rate, op.Reason, op.Edit, op.KeepAttempts = o.to, o.perSecond, o.why, o.edits.patch, o.keep
 	if plan.Count == 0 { // there is nothing to follow or to resume
 		return errors.Join(s.operated(op), s.refusals(op, missingLetters(plan)))
 	}

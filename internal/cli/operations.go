@@ -15,8 +15,8 @@ import (
 )
 
 func (s *session) operationsCommand() *cobra.Command {
-	return noun("operations", "Replays and discards: list, show, pause, cancel, resume",
-		`A replay or discard of dead letters is an operation. It is kept in the store with
+	return noun("operations", "Replays, discards and the like: list, show, pause, cancel, resume",
+		`A replay, discard, resolving or reopening of dead letters is an operation. It is kept in the store with
 how far it is, so that it can be followed, stopped and resumed from any process.`,
 		s.operationsLs(), s.operationsShow(), s.operationsAsk("pause", operate.Paused),
 		s.operationsAsk("cancel", operate.Cancelled), s.operationsResume())
@@ -111,6 +111,9 @@ func describeOperation(w io.Writer, o *operate.Operation, now time.Time) {
 	field(w, "selects", describeFilter(&o.Filter))
 	field(w, "to", o.To)
 	field(w, "edit", o.Edit)
+	if o.KeepAttempts {
+		field(w, "attempts", "kept")
+	}
 	field(w, "reason", o.Reason)
 	if o.Rate > 0 {
 		field(w, "rate", fmt.Sprintf("%g a second", o.Rate))
@@ -143,6 +146,9 @@ func describeFilter(f *operate.Filter) string {
 	add("text", f.Search)
 	for _, name := range slices.Sorted(maps.Keys(f.Attrs)) {
 		add(name, f.Attrs[name])
+	}
+	if f.Resolved {
+		add("resolved", "ones")
 	}
 	add("since", whenever(f.Since))
 	add("until", whenever(f.Until))

@@ -213,6 +213,11 @@ func (x *explaining) dead(ctx context.Context) {
 	x.say(SituationDead, r.DeadAt, "it is a dead letter%s, after %s%s: %s%s", ofKind(string(r.Kind)),
 		counted(r.Attempts, "failed attempt"), replayed(r), r.Reason, rule)
 	x.then(time.Time{}, "nothing by itself; to read it: pawl dead show "+x.ID+", to try again: pawl dead replay "+x.ID)
+	if by := r.Resolved; by != nil {
+		x.Why += fmt.Sprintf("; %s resolved it at %s%s", by.By, UTC(by.At), Because(by.Note))
+		x.then(time.Time{}, "nothing: it is resolved; if it is not: pawl dead reopen "+x.ID)
+		return
+	}
 	if r.Kind != pawl.KindParked || r.Reason != store.ParkedReason {
 		return
 	}

@@ -23,8 +23,9 @@ type Filter struct {
 	Until       *time.Time `json:"until,omitempty"`
 	Limit       int        `json:"limit,omitempty"`
 
-	Attrs map[string]string `json:"attrs,omitempty"`
-	IDs   []string          `json:"ids,omitempty"`
+	Attrs    map[string]string `json:"attrs,omitempty"`
+	Resolved bool              `json:"resolved,omitempty"` // instead of open ones
+	IDs      []string          `json:"ids,omitempty"`
 }
 
 // formFilter gives a selection its JSON form.
@@ -33,6 +34,7 @@ func formFilter(sel Selection) Filter {
 	form := Filter{
 		Topic: f.Topic, Kind: string(f.Kind), Reason: f.Reason, Fingerprint: f.Fingerprint, Search: f.Text,
 		Since: moment(f.Since), Until: moment(f.Until), Limit: f.Limit, IDs: sel.IDs, Attrs: f.Attrs,
+		Resolved: f.Resolved != nil && *f.Resolved,
 	}
 	if utf8.Valid(f.Key) {
 		form.Key = string(f.Key)
@@ -46,7 +48,7 @@ func formFilter(sel Selection) Filter {
 func (f *Filter) filter() (store.DeadFilter, error) {
 	d := store.DeadFilter{
 		Topic: f.Topic, Kind: pawl.Kind(f.Kind), Reason: f.Reason, Fingerprint: f.Fingerprint, Text: f.Search,
-		Limit: f.Limit, Attrs: f.Attrs,
+		Limit: f.Limit, Attrs: f.Attrs, Resolved: &f.Resolved,
 	}
 	if f.Since != nil {
 		d.Since = *f.Since

@@ -65,6 +65,15 @@ type DeadLetter struct {
 	Replays     int       `json:"replays"`
 	Attempts    []Attempt `json:"attempts"`
 	Origin      *Origin   `json:"origin,omitempty"`
+	// Resolved is who dealt with it in another way; not there: it is open.
+	Resolved *Resolution `json:"resolved,omitempty"`
+}
+
+// Resolution is who resolved a dead letter, and why, as JSON.
+type Resolution struct {
+	At   time.Time `json:"at"`
+	By   string    `json:"by"`
+	Note string    `json:"note"`
 }
 
 // Origin is where a dead letter was in a log, and who read it there, as JSON.
@@ -116,6 +125,7 @@ type Topic struct {
 	Settings
 	Stuck     int64      `json:"stuck"` // of those that are leased
 	LastAckAt *time.Time `json:"last_ack_at"`
+	Resolved  int64      `json:"resolved"` // dead letters that are not open
 }
 
 // Settings are a topic's settings as JSON.
@@ -178,7 +188,10 @@ func FormDetail(r *store.Record) Detail {
 // it knows what follows from it, and no policy is asked.
 func FormDeadLetter(r *store.Record) DeadLetter {
 	d := DeadLetter{FormMessage(r), r.DeadAt.UTC(), string(r.Kind), r.Reason, r.Fingerprint, r.Replays,
-		formAttempts(r.History), nil}
+		formAttempts(r.History), nil, nil}
+	if by := r.Resolved; by != nil {
+		d.Resolved = &Resolution{by.At.UTC(), by.By, by.Note}
+	}
 	if o := r.Origin; o != nil {
 		d.Origin = &Origin{o.Topic, o.Partition, o.Offset, o.Timestamp.UTC(), o.Client, o.Group}
 	}
@@ -204,7 +217,8 @@ func formAttempts(history []store.Attempt) []Attempt {
 func FormTopic(s *store.TopicStats) Topic {
 	t := Topic{
 		Topic: s.Name, Order: s.Order, Waiting: s.Waiting, Delayed: s.Delayed, Leased: s.Leased, Stuck: s.Stuck,
-		Dead: s.Dead, LastAckAt: moment(s.LastAck),
+		Resolved: s.Resolved,
+		Dead:     s.Dead, LastAckAt: moment(s.LastAck),
 		OldestWaitingSeconds: secondsOf(s.OldestWaiting), AppendedTotal: s.Appended, AckedTotal: s.Acked,
 		RetriedTotal: s.Retried,
 		RescuesTotal: s.Rescues, DuplicatesTotal: s.Duplicates, CancelledTotal: s.Cancelled, PurgedTotal: s.Purged,

@@ -125,6 +125,9 @@ func (l *Letter) record() (store.Record, error) {
 	default:
 		bad = append(bad, errors.New("it has neither body nor body_base64"))
 	}
+	if by := l.Resolved; by != nil {
+		r.Resolved = &store.Resolution{At: by.At, By: by.By, Note: by.Note}
+	}
 	if l.UniqueKey != nil {
 		r.Unique = pawl.Unique{Key: *l.UniqueKey, Scope: l.UniqueScope, For: seconds(l.UniqueSeconds)}
 	} else if l.UniqueKeyBase64 != "" {

@@ -18,6 +18,8 @@ import (
 const (
 	KindReplay  = "replay"
 	KindDiscard = "discard"
+	KindResolve = "resolve"
+	KindReopen  = "reopen"
 )
 
 // The states of an operation.
@@ -61,7 +63,9 @@ type Operation struct {
 	Rate      float64    `json:"rate_per_second,omitempty"`
 	Edit      string     `json:"edit,omitempty"`
 	Reason    string     `json:"reason,omitempty"`
-	Planned   int64      `json:"planned"`
+	// KeepAttempts: a replay counts on from the attempts that there were.
+	KeepAttempts bool  `json:"keep_attempts,omitempty"`
+	Planned      int64 `json:"planned"`
 	// Before bounds what it touches: what dies then or later is left alone, so
 	// that nothing is replayed twice.
 	Before  time.Time `json:"before"`

@@ -234,25 +234,30 @@ func (r *Runner) prepare() error {
 	for _, no := range o.Refusal {
 		r.skip[no.ID] = true
 	}
-	switch o.Kind {
-	case KindReplay:
-		r.each = func(ctx context.Context, ids []string) (map[string]error, error) {
-			return r.Letters.Replay(ctx, o.To, ids...)
-		}
-	case KindDiscard:
-		r.each = func(ctx context.Context, ids []string) (map[string]error, error) {
-			return r.Letters.Purge(ctx, ids...)
-		}
-	default:
-		return &store.Error{Op: "operation " + o.ID, Code: store.ErrUnsupported,
-			Err: fmt.Errorf("its kind is %q", o.Kind), Hint: "use a newer version of this program"}
-	}
 	if o.Edit != "" {
 		e, err := newEditor(r.Operations, o, r.Who)
 		if err != nil {
 			return err
 		}
 		r.edit = e.before
+	}
+	switch o.Kind {
+	case KindReplay:
+		r.each = func(ctx context.Context, ids []string) (map[string]error, error) {
+			return r.Letters.Replay(ctx, o.To, ids...)
+		}
+		if o.KeepAttempts {
+			return r.prepareTriage()
+		}
+	case KindDiscard:
+		r.each = func(ctx context.Context, ids []string) (map[string]error, error) {
+			return r.Letters.Purge(ctx, ids...)
+		}
+	case KindResolve, KindReopen:
+		return r.prepareTriage()
+	default:
+		return &store.Error{Op: "operation " + o.ID, Code: store.ErrUnsupported,
+			Err: fmt.Errorf("its kind is %q", o.Kind), Hint: "use a newer version of this program"}
 	}
 	return nil
 }
@@ -263,7 +268,7 @@ func (r *Runner) settle(ctx context.Context) (again []string, done int64, err er
 	for _, id := range r.op.Intent {
 		rec, err := r.Look.Get(ctx, id)
 		switch {
-		case err == nil && rec.State == store.IsDead && rec.DeadAt.Before(r.op.Before):
+		case err == nil && rec.State == store.IsDead && rec.DeadAt.Before(r.op.Before) && !marked(r.op.Kind, &rec):
 			again = append(again, id)
 		case err == nil || errors.Is(err, store.ErrNotFound):
 			done++

@@ -161,6 +161,9 @@ func (s *Store) layers(txs []Tx) store.Store {
 	}
 	if d, ok := store.As[store.DeadLetters](s.inner); ok {
 		below = &letters{layer{s, below}, d}
+		if t, ok := store.As[store.Triage](s.inner); ok {
+			below = &triage{layer{s, below}, t}
+		}
 	}
 	if r, ok := store.As[store.Results](s.inner); ok {
 		below = &results{layer{s, below}, r}

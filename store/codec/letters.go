@@ -49,19 +49,42 @@ func (l *letters) Dead(ctx context.Context, f store.DeadFilter) iter.Seq2[store.
 // so that a Collect that runs at the same time, and sees neither the dead letter
 // nor the message, spares them.
 func (l *letters) Replay(ctx context.Context, topic string, ids ...string) (map[string]error, error) {
-	if l.decode.blobs != nil {
-		for _, id := range ids {
-			if err := l.refresh(ctx, id); err != nil {
-				return nil, err
-			}
-		}
+	if err := l.refreshAll(ctx, ids); err != nil {
+		return nil, err
 	}
 	return l.DeadLetters.Replay(ctx, topic, ids...)
 }
 
+// triage is the Triage of a store that has one.
+type triage struct {
+	layer
+	store.Triage
+}
+
+// ReplayKeeping implements [store.Triage]; blobs become young as with Replay.
+func (t *triage) ReplayKeeping(ctx context.Context, topic string, ids ...string) (map[string]error, error) {
+	if err := t.refreshAll(ctx, ids); err != nil {
+		return nil, err
+	}
+	return t.Triage.ReplayKeeping(ctx, topic, ids...)
+}
+
+// refreshAll makes the blobs of letters young.
+func (s *Store) refreshAll(ctx context.Context, ids []string) error {
+	if s.decode.blobs == nil {
+		return nil
+	}
+	for _, id := range ids {
+		if err := s.refresh(ctx, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // refresh makes the blob of a letter young, if it has one that can be read.
-func (l *letters) refresh(ctx context.Context, id string) error {
-	looker, ok := store.As[store.Looker](l.inner)
+func (s *Store) refresh(ctx context.Context, id string) error {
+	looker, ok := store.As[store.Looker](s.inner)
 	if !ok {
 		return nil // then there is no Collect
 	}
@@ -75,11 +98,11 @@ func (l *letters) refresh(ctx context.Context, id string) error {
 	if err != nil || recipe.blob == nil {
 		return nil
 	}
-	content, err := l.decode.blobs.read(ctx, recipe.blob)
+	content, err := s.decode.blobs.read(ctx, recipe.blob)
 	if err != nil {
 		return nil // replayed all the same: the claim says what is wrong
 	}
-	return l.decode.blobs.put(recipe.blob, content)
+	return s.decode.blobs.put(recipe.blob, content)
 }
 
 // Bury implements [store.DeadLetters]. A letter that bears [SealedHeader] is

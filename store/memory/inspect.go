@@ -161,15 +161,19 @@ func (s *Store) each(ctx context.Context, op string, ids []string, do func(*mess
 
 // Replay implements [store.DeadLetters].
 func (s *Store) Replay(ctx context.Context, topic string, ids ...string) (map[string]error, error) {
+	return s.replayAll(ctx, topic, false, ids)
+}
+
+func (s *Store) replayAll(ctx context.Context, topic string, keep bool, ids []string) (map[string]error, error) {
 	if topic != "" {
 		if err := pawl.ValidTopic(topic); err != nil {
 			return nil, err
 		}
 	}
-	return s.each(ctx, "replay", ids, func(m *message) error { return s.replay(m, topic) })
+	return s.each(ctx, "replay", ids, func(m *message) error { return s.replay(m, topic, keep) })
 }
 
-func (s *Store) replay(m *message, to string) error {
+func (s *Store) replay(m *message, to string, keep bool) error {
 	if m.State != store.IsDead {
 		return &store.Error{Op: "replay " + m.ID, Code: store.ErrNotFound, Hint: "it is " + string(m.state())}
 	}
@@ -191,7 +195,10 @@ func (s *Store) replay(m *message, to string) error {
 		m.Topic = to
 	}
 	m.State, m.DeadAt, m.Kind, m.Fingerprint = "", time.Time{}, "", ""
-	m.Attempts, m.Rescues, m.Lonely, m.Reason = 0, 0, 0, "replayed"
+	m.Rescues, m.Lonely, m.Reason, m.Resolved = 0, 0, "replayed", nil
+	if !keep {
+		m.Attempts = 0
+	}
 	m.Replays++
 	m.visible = time.Time{}
 	s.place(t, m, now, now)

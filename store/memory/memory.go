@@ -269,6 +269,7 @@ func Description() store.Description {
 			store.CanEmitAtomic:  kept,
 			store.CanAttempts:    {Note: "die with the process"},
 			store.CanDeadLetters: {Kept: true, Note: "die with the process"},
+			store.CanTriage:      {Kept: true, Note: "dies with the process"},
 			store.CanLookup:      kept,
 			store.CanTopics:      kept,
 			store.CanFigures:     kept,

@@ -153,7 +153,11 @@ func count(st *store.TopicStats, m *message, now time.Time) {
 			st.Stuck++
 		}
 	case store.IsDead:
-		st.Dead++
+		if m.Resolved != nil {
+			st.Resolved++
+		} else {
+			st.Dead++
+		}
 	}
 }
 

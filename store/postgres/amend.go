@@ -192,7 +192,14 @@ func (s *Store) layAll(ctx context.Context, t *tx, letters []store.Record, refus
 	if len(laid) == 0 {
 		return nil
 	}
-	return t.run(ctx, w.tally()...)
+	g = w.tally()
+	for i := range letters {
+		if l := &letters[i]; laid[l.ID] && l.Resolved != nil {
+			g = append(g, do(markBuried, sqlstore.EncodeID(l.ID), timeValue(l.Resolved.At.UnixMicro()),
+				textValue(l.Resolved.By), textValue(l.Resolved.Note)))
+		}
+	}
+	return t.run(ctx, g...)
 }
 
 // lay is the statement that stores a dead letter under a number.

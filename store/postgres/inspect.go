@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 	"slices"
+	"strconv"
 
 	"github.com/pawl-dev/pawl/store"
 	"github.com/pawl-dev/pawl/store/internal/sqlstore"
@@ -32,14 +33,17 @@ const (
 			AND (t.name > $5::text COLLATE "C" OR t.name = $5::text AND (m.rank, m.seq) > ($6::bigint, $7::bigint))
 		ORDER BY t.name, m.rank, m.seq LIMIT $4::bigint`
 	// whichDead: $1 topic (0: any), $2 key, $3 kind, $4 part of the reason, $5
-	// fingerprint, $6 since, $7 until, $8 after which, $9 limit.
+	// fingerprint, $6 since, $7 until, $8 after which, $9 limit, $10 whether they
+	// are resolved (empty: either).
 	listDead  = `SELECT ` + deadColumns + ` FROM @dead m ` + whichDead
 	listBrief = `SELECT m.id, m.topic, m.prio, m.replays, m.rank, m.vis, m.key, m.meta, ''::bytea, m.attempts, m.rescues, m.lonely, m.reason,
-		'{}'::text[], m.dead_at, m.kind, m.fingerprint, m.n FROM @dead m ` + whichDead
+		'{}'::text[], m.dead_at, m.kind, m.fingerprint, m.n,
+		m.resolved_at, m.resolved_by, m.note FROM @dead m ` + whichDead
 	whichDead = `
 		WHERE ($1::int = 0 OR m.topic = $1::int) AND ($2::bytea = '' OR m.key = $2::bytea) AND ($3::text = '' OR m.kind = $3::text)
 			AND ($4::text = '' OR position(lower($4::text) IN lower(m.reason)) > 0) AND ($5::text = '' OR m.fingerprint = $5::text)
 			AND m.dead_at >= $6::timestamptz AND m.dead_at < $7::timestamptz AND m.n > $8::bigint
+			AND ($10::text = '' OR $10::text = (m.resolved_at IS NOT NULL)::text)
 		ORDER BY m.n LIMIT $9::bigint`
 )
 
@@ -223,6 +227,10 @@ func (s *Store) deadPage(ctx context.Context, topic int32, f store.DeadFilter, a
 	if !f.Until.IsZero() {
 		until = f.Until.UnixMicro()
 	}
+	resolved := ""
+	if f.Resolved != nil {
+		resolved = strconv.FormatBool(*f.Resolved)
+	}
 	columns := listDead
 	if f.Brief && !f.Searches() {
 		columns = listBrief
@@ -234,7 +242,7 @@ func (s *Store) deadPage(ctx context.Context, topic int32, f store.DeadFilter, a
 		}, columns, int4Value(topic), bytesValue(f.Key), textValue(store.Text(string(f.Kind))),
 			textValue(store.Text(f.Reason)),
 			textValue(store.Text(f.Fingerprint)), timeValue(since), timeValue(until), int8Value(after),
-			int8Value(int64(limit)))
+			int8Value(int64(limit)), textValue(resolved))
 		return err
 	})
 	read = len(page)

@@ -32,7 +32,8 @@ ORDER BY x.n`
 const (
 	findLive    = `SELECT lane, seq FROM @msg WHERE id = $1::bytea`
 	deadColumns = messageColumns +
-		`, m.attempts, m.rescues, m.lonely, m.reason, m.history, m.dead_at, m.kind, m.fingerprint, m.n`
+		`, m.attempts, m.rescues, m.lonely, m.reason, m.history, m.dead_at, m.kind, m.fingerprint, m.n,
+		m.resolved_at, m.resolved_by, m.note`
 	findDead  = `SELECT ` + deadColumns + ` FROM @dead m WHERE m.id = $1::bytea`
 	findAcked = `SELECT ` + messageColumns + `, t.attempts, t.rescues, t.lonely, t.reason,
 		(SELECT array_agg(a.data ORDER BY a.n) FROM @attempt a WHERE a.seq = m.seq), m.acked_at
@@ -108,6 +109,7 @@ func (s *Store) readLive(r row) (store.Record, error) {
 func (s *Store) readDead(r row) (store.Record, error) {
 	rec, err := s.readRecord(r)
 	rec.State, rec.DeadAt, rec.Kind, rec.Fingerprint = store.IsDead, r.time(14), pawl.Kind(r.text(15)), r.text(16)
+	rec.Resolved = resolution(r, 18)
 	return rec, err
 }
 

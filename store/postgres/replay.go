@@ -19,20 +19,21 @@ const (
 			WHERE q.until <= (SELECT clock_timestamp() + $3::interval) OR q.id = excluded.id RETURNING 1`
 	// revive appends dead letters to the tail of their lanes, in the order of $1:
 	// numbers, topics, lanes of their keys (0: none), what else is known, unique
-	// keys.
+	// keys, and $7 whether attempts are kept.
 	revive = `
 WITH b AS MATERIALIZED (SELECT clock_timestamp() + $5::interval AS at),
 n AS MATERIALIZED (
 	SELECT nextval('@msg_seq') AS seq, d.id, x.topic, d.prio, least(d.replays::int + 1, 32767)::smallint AS replays, d.key, x.uniq, x.meta, d.body, b.at AS vis,
 		(extract(epoch FROM b.at) * 1000000)::bigint + (100 - d.prio) * (t.ageing / 1000) AS rank,
-		CASE WHEN d.key <> '' AND t.ordered THEN x.lane END AS home, d.history, d.n
+		CASE WHEN d.key <> '' AND t.ordered THEN x.lane END AS home, d.history, d.n,
+		CASE WHEN $7::bool THEN d.attempts ELSE 0 END AS attempts
 	FROM b, unnest($1::bigint[], $2::int[], $3::bigint[], $4::text[], $6::bytea[]) x(n, topic, lane, meta, uniq)
 	CROSS JOIN LATERAL (SELECT * FROM @dead d WHERE d.n = x.n OFFSET 0) d
 	CROSS JOIN LATERAL (SELECT * FROM @topic t WHERE t.id = x.topic OFFSET 0) t),
 m AS (INSERT INTO @msg (lane, seq, rank, vis, topic, prio, replays, id, key, uniq, meta, body)
 	SELECT coalesce(home, seq), seq, rank, vis, topic, prio, replays, id, key, uniq, meta, body FROM n),
 s AS (INSERT INTO @slot (band, rank, seq, lane) SELECT topic * 512::bigint + 128 + prio, rank, seq, home FROM n),
-t AS (INSERT INTO @tried (seq, lane, attempts, rescues, lonely, reason, seen) SELECT seq, coalesce(home, seq), 0, 0, 0, '', false FROM n),
+t AS (INSERT INTO @tried (seq, lane, attempts, rescues, lonely, reason, seen) SELECT seq, coalesce(home, seq), attempts, 0, 0, '', false FROM n),
 a AS (INSERT INTO @attempt (seq, n, data) SELECT n.seq, h.i, h.data FROM n CROSS JOIN LATERAL unnest(n.history) WITH ORDINALITY h(data, i))
 DELETE FROM @dead WHERE n = ANY ($1::bigint[])`
 	lockPurged = `SELECT FROM unnest($1::bytea[]) x(id) CROSS JOIN LATERAL (SELECT * FROM @dead d WHERE d.id = x.id FOR UPDATE) d`
@@ -41,6 +42,10 @@ DELETE FROM @dead WHERE n = ANY ($1::bigint[])`
 
 // Replay implements [store.DeadLetters].
 func (s *Store) Replay(ctx context.Context, topic string, ids ...string) (map[string]error, error) {
+	return s.replayAll(ctx, topic, false, ids)
+}
+
+func (s *Store) replayAll(ctx context.Context, topic string, keep bool, ids []string) (map[string]error, error) {
 	if topic != "" {
 		if err := pawl.ValidTopic(topic); err != nil {
 			return nil, err
@@ -62,7 +67,7 @@ func (s *Store) Replay(ctx context.Context, topic string, ids ...string) (map[st
 			return nil, s.fail("replay", err)
 		}
 	}
-	r := &reviving{Store: s, to: topic, ids: sqlstore.Distinct(ids)}
+	r := &reviving{Store: s, to: topic, keep: keep, ids: sqlstore.Distinct(ids)}
 	err = s.within(ctx, s.front, nil, func(t *tx) error { return r.revive(ctx, t, true) })
 	if isDue(err) {
 		if err = s.promote(ctx); err == nil {
@@ -82,6 +87,7 @@ func (s *Store) Replay(ctx context.Context, topic string, ids ...string) (map[st
 type reviving struct {
 	*Store
 	to      string
+	keep    bool // the attempts
 	ids     []string
 	refused map[string]error
 
@@ -153,7 +159,7 @@ func (r *reviving) revive(ctx context.Context, t *tx, checkDue bool) error {
 	}
 	g = append(g, do(revive, int8Array(r.numbers), int4Array(r.topics), int8Array(r.lanes), textArray(r.metas),
 		r.skewValue(),
-		bytesArray(r.uniqs)))
+		bytesArray(r.uniqs), boolValue(r.keep)))
 	return t.run(ctx, append(g, r.tally()...)...)
 }
 

@@ -47,7 +47,7 @@ SELECT topic, count(*) FROM (
 	SELECT m.topic, m.vis FROM @lease l CROSS JOIN LATERAL (SELECT m.topic, m.vis FROM @msg m WHERE m.lane = l.lane
 		AND m.seq > CASE WHEN l.token > 0 THEN l.last ELSE (SELECT min(f.seq) FROM @msg f WHERE f.lane = l.lane) END
 		ORDER BY m.seq LIMIT 1) m WHERE l.lane < 0) x GROUP BY topic`
-	countDead  = `SELECT topic, count(*) FROM @dead GROUP BY topic`
+	countDead  = `SELECT topic, count(*) - count(resolved_at), count(resolved_at) FROM @dead GROUP BY topic`
 	sumTallies = `SELECT topic, what, sum(n)::bigint, max(at) FROM (SELECT topic, what, n, at FROM @tally
 		UNION ALL SELECT topic, what, n, at FROM @total) t GROUP BY topic, what`
 	readPauses = `SELECT id, paused_at, pause_until, pause_by, pause_reason FROM @topic
@@ -78,7 +78,8 @@ func (s *Store) Stats(ctx context.Context, names ...string) ([]store.TopicStats,
 	all := make([]store.TopicStats, 0, len(by))
 	for _, st := range by {
 		// Nobody counts what waits: it is what is left.
-		st.Waiting = st.Appended - st.Acked - st.Cancelled - st.Purged - st.Dead - st.Leased - st.Delayed
+		st.Waiting = st.Appended - st.Acked - st.Cancelled - st.Purged - st.Dead - st.Resolved - st.Leased -
+			st.Delayed
 		if st.Waiting == 0 {
 			st.OldestWaiting = 0
 		}
@@ -113,7 +114,7 @@ func (s *Store) figures(ctx context.Context, t *tx, by map[int32]*store.TopicSta
 			return nil
 		}, s.skewValue()),
 		read(countDead, func(r row) error {
-			of(r, func(st *store.TopicStats) { st.Dead = r.int8(1) })
+			of(r, func(st *store.TopicStats) { st.Dead, st.Resolved = r.int8(1), r.int8(2) })
 			return nil
 		}),
 		read(sumTallies, func(r row) error {

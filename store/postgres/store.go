@@ -180,6 +180,7 @@ var (
 	_ store.Topics      = (*Store)(nil)
 	_ store.Inspector   = (*Store)(nil)
 	_ store.DeadLetters = (*Store)(nil)
+	_ store.Triage      = (*Store)(nil)
 	_ store.Waker       = (*Store)(nil)
 	_ store.Entries     = (*Store)(nil)
 	_ store.Marks       = (*Store)(nil)

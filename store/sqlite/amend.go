@@ -130,5 +130,8 @@ func (k *work) lay(r *store.Record) (bool, error) {
 	}
 	k.of(t.number).appended++
 	_, err = k.db.exec(insertDead, seq, t.number, hash, r.DeadAt.UnixMicro(), string(r.Kind), r.Reason, r.Fingerprint)
+	if err == nil && r.Resolved != nil {
+		err = k.setResolved(seq, r.Resolved)
+	}
 	return true, err
 }

@@ -76,24 +76,29 @@ func pageSize(f *store.DeadFilter) int {
 const (
 	exhume    = `DELETE FROM pawl_dead WHERE seq = ?`
 	resurrect = `UPDATE pawl_msg SET topic = ?, rank = ?, hidden = ? - enqueued, replays = replays + 1 WHERE seq = ?`
-	countAnew = `INSERT INTO pawl_tried (seq, attempts, rescues, lonely, reason) VALUES (?, 0, 0, 0, 'replayed')
-		ON CONFLICT (seq) DO UPDATE SET attempts = 0, rescues = 0, lonely = 0, reason = excluded.reason,
-			throttles = 0, throttled = 0`
+	// countAnew keeps the attempts if the second argument says so.
+	countAnew = `INSERT INTO pawl_tried (seq, attempts, rescues, lonely, reason) VALUES (?1, 0, 0, 0, 'replayed')
+		ON CONFLICT (seq) DO UPDATE SET attempts = CASE WHEN ?2 THEN attempts ELSE 0 END, rescues = 0, lonely = 0,
+			reason = excluded.reason, throttles = 0, throttled = 0`
 	selectPrio = `SELECT prio FROM pawl_msg WHERE seq = ?`
 )
 
 // Replay implements [store.DeadLetters].
 func (s *Store) Replay(ctx context.Context, topic string, ids ...string) (map[string]error, error) {
+	return s.replayAll(ctx, topic, false, ids)
+}
+
+func (s *Store) replayAll(ctx context.Context, topic string, keep bool, ids []string) (map[string]error, error) {
 	if topic != "" {
 		if err := pawl.ValidTopic(topic); err != nil {
 			return nil, err
 		}
 	}
-	return s.each(ctx, "replay", ids, func(k *work, id string) (error, error) { return k.replay(id, topic) })
+	return s.each(ctx, "replay", ids, func(k *work, id string) (error, error) { return k.replay(id, topic, keep) })
 }
 
 // replay appends a dead letter again: to the tail, under a new number.
-func (k *work) replay(id, to string) (refused, err error) {
+func (k *work) replay(id, to string, keep bool) (refused, err error) {
 	st, err := k.standing(id)
 	switch {
 	case err != nil:
@@ -126,10 +131,10 @@ func (k *work) replay(id, to string) (refused, err error) {
 		k.of(from.number).purged++
 		k.of(t.number).appended++
 	}
-	return nil, k.resurrect(e, t)
+	return nil, k.resurrect(e, t, keep)
 }
 
-func (k *work) resurrect(e *entry, t *topic) error {
+func (k *work) resurrect(e *entry, t *topic, keep bool) error {
 	prio, _, err := first(k.db, selectPrio, e.seq)
 	if err != nil {
 		return err
@@ -141,7 +146,7 @@ func (k *work) resurrect(e *entry, t *topic) error {
 	if _, err := k.db.exec(resurrect, t.number, rank, k.now, e.seq); err != nil {
 		return err
 	}
-	if _, err := k.db.exec(countAnew, e.seq); err != nil {
+	if _, err := k.db.exec(countAnew, e.seq, keep); err != nil {
 		return err
 	}
 	hash := int64(0)

@@ -34,6 +34,7 @@ func Description() store.Description {
 			store.CanEmitAtomic:  kept,
 			store.CanAttempts:    kept,
 			store.CanDeadLetters: kept,
+			store.CanTriage:      kept,
 			store.CanLookup:      kept,
 			store.CanTopics:      kept,
 			store.CanFigures:     kept,
@@ -54,6 +55,7 @@ var (
 	_ store.Topics      = (*Store)(nil)
 	_ store.Inspector   = (*Store)(nil)
 	_ store.DeadLetters = (*Store)(nil)
+	_ store.Triage      = (*Store)(nil)
 	_ store.Waker       = (*Store)(nil)
 	_ store.Entries     = (*Store)(nil)
 	_ store.Marks       = (*Store)(nil)

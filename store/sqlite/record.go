@@ -17,12 +17,13 @@ const (
 	recordColumns = `SELECT m.seq, m.lane, m.topic, m.prio, m.rank, m.enqueued, m.delay, m.replays, m.id, m.key, m.headers, m.uniq, m.body,
 		t.attempts, t.rescues, t.lonely, t.reason,
 		l.fence, l.until, l.hard, l.started, l.topic, l.last, l.alone, l.owner, l.extras,
-		c.at, a.at, d.at, d.kind, d.reason, d.fingerprint, a.forget, d.n, t.throttles, t.throttled `
+		c.at, a.at, d.at, d.kind, d.reason, d.fingerprint, a.forget, d.n, t.throttles, t.throttled,
+		d.resolved, d.resolved_by, d.note `
 	// selectBrief gives of dead letters what takes no look at their bodies.
 	selectBrief = `SELECT m.seq, m.lane, m.topic, m.prio, m.rank, m.enqueued, m.delay, m.replays, m.id, m.key, NULL, m.uniq, NULL,
 		t.attempts, t.rescues, t.lonely, NULL,
 		NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-		NULL, NULL, d.at, d.kind, d.reason, d.fingerprint, NULL, d.n, 0, 0
+		NULL, NULL, d.at, d.kind, d.reason, d.fingerprint, NULL, d.n, 0, 0, d.resolved, d.resolved_by, d.note
 		FROM pawl_dead d CROSS JOIN pawl_msg m ON m.seq = d.seq LEFT JOIN pawl_tried t ON t.seq = m.seq `
 	recordJoins = `
 		LEFT JOIN pawl_tried t ON t.seq = m.seq
@@ -103,6 +104,7 @@ func (k *work) record1(r row) (f found, err error) {
 	case r[28] != nil:
 		f.State, f.DeadAt = store.IsDead, moment(r.int(28))
 		f.Kind, f.Reason, f.Fingerprint = pawl.Kind(r.text(29)), r.text(30), r.text(31)
+		f.Resolved = resolution(r, 36)
 	case r[27] != nil:
 		f.State, f.AckedAt = store.Acked, moment(r.int(27))
 	case r[17] != nil:

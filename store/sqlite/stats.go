@@ -13,7 +13,7 @@ import (
 const (
 	selectTotals = `SELECT topic, appended, acked, cancelled, purged, duplicates, retried, rescues, last_ack
 		FROM pawl_total`
-	countDead   = `SELECT topic, count(*) FROM pawl_dead GROUP BY topic`
+	countDead   = `SELECT topic, count(*) - count(resolved), count(resolved) FROM pawl_dead GROUP BY topic`
 	countLeased = `SELECT topic, sum(n), sum(CASE WHEN ? - started > (hard - started) / 2 THEN n ELSE 0 END) FROM (
 		SELECT topic, started, hard, CASE WHEN lane > 0 THEN 1
 			ELSE (SELECT count(*) FROM pawl_msg m WHERE m.lane = l.lane AND m.lane < 0 AND m.seq <= l.last) END AS n
@@ -75,13 +75,14 @@ func (k *work) figures(names []string) (map[int64]*store.TopicStats, error) {
 			st.Appended, st.Acked, st.Cancelled, st.Purged = r.int(1), r.int(2), r.int(3), r.int(4)
 			st.Duplicates, st.Retried, st.Rescues, st.LastAck = r.int(5), r.int(6), r.int(7), moment(r.int(8))
 		}),
-		count(countDead, func(st *store.TopicStats, r row) { st.Dead = r.int(1) }),
+		count(countDead, func(st *store.TopicStats, r row) { st.Dead, st.Resolved = r.int(1), r.int(2) }),
 		count(countLeased, func(st *store.TopicStats, r row) { st.Leased, st.Stuck = r.int(1), r.int(2) }, k.now),
 		count(countDelayed, func(st *store.TopicStats, r row) { st.Delayed = r.int(1) }, k.now),
 	)
 	for number, st := range by {
 		// Nobody counts what waits: it is what is left.
-		st.Waiting = st.Appended - st.Acked - st.Cancelled - st.Purged - st.Dead - st.Leased - st.Delayed
+		st.Waiting = st.Appended - st.Acked - st.Cancelled - st.Purged - st.Dead - st.Resolved - st.Leased -
+			st.Delayed
 		if err == nil {
 			st.Deaths, err = k.deathsIn(number)
 		}

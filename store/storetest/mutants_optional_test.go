@@ -14,7 +14,7 @@ import (
 
 func optionalMutants() []mutant {
 	return slices.Concat(topicMutants(), lookMutants(), deadMutants(), stateMutants(), markMutants(), paceMutants(),
-		resultMutants(), []mutant{
+		resultMutants(), triageMutants(), []mutant{
 			{"wakeNever", func(b *broken) store.Store { return deaf{b} }, []string{"WakeOnAppend", "WakeWhenDue"}},
 		})
 }

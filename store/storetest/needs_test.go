@@ -73,6 +73,7 @@ type values struct {
 	store.Marks
 	store.Pacer
 	store.Results
+	store.Triage
 }
 
 // others are the interfaces beside values.
@@ -81,6 +82,7 @@ type others struct {
 	store.Topics
 	store.Inspector
 	store.DeadLetters
+	store.Triage
 	store.Waker
 }
 
@@ -95,6 +97,7 @@ func (l *lacking) with(has func(store.Capability) bool) store.Store {
 	kept.Marks, _ = store.As[store.Marks](l.Store)
 	kept.Pacer, _ = store.As[store.Pacer](l.Store)
 	kept.Results, _ = store.As[store.Results](l.Store)
+	kept.Triage, _ = store.As[store.Triage](l.Store)
 	if !has(store.CanState) || !has(store.CanMarks) || !has(store.CanPace) || !has(store.CanResults) {
 		return l.withSome(has, kept)
 	}
@@ -156,6 +159,7 @@ func (l *lacking) withSome(has func(store.Capability) bool, kept values) store.S
 	o.Topics, _ = store.As[store.Topics](l.Store)
 	o.Inspector, _ = store.As[store.Inspector](l.Store)
 	o.DeadLetters, _ = store.As[store.DeadLetters](l.Store)
+	o.Triage = kept.Triage
 	o.Waker, _ = store.As[store.Waker](l.Store)
 	switch {
 	case !has(store.CanState):

@@ -43,7 +43,7 @@ func Sentences() []Sentence {
 		theme("parking", parkSentences()),
 		theme("retaining", retainSentences()),
 		theme("looking", inspectSentences()),
-		theme("dead letters", deadSentences()),
+		theme("dead letters", slices.Concat(deadSentences(), triageSentences())),
 		theme("state", stateSentences()),
 		theme("marks", markSentences()),
 		theme("pace", paceSentences()),

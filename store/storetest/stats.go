@@ -19,7 +19,7 @@ func statsSentences() []Sentence {
 			store.CanDeadline), Test: statsCountTotals,
 			Text: "The totals count what was appended, acked, cancelled, purged, refused as duplicate, retried and rescued."},
 		{Name: "StatsAddUp", Needs: needs(store.CanDeadLetters, store.CanLookup, store.CanDelay), Test: statsAddUp,
-			Text: "Appended = Acked + Cancelled + Purged + Waiting + Delayed + Leased + Dead, at every step."},
+			Text: "Appended = Acked + Cancelled + Purged + Waiting + Delayed + Leased + Dead + Resolved, at every step."},
 		{Name: "ReplayAppendsNothing", Needs: needs(store.CanDeadLetters), Test: replayAppendsNothing,
 			Text: "A replay appends nothing, unless it goes to another topic: then it is purged here and appended there."},
 		{Name: "OldestWaitingIsTold", Test: oldestWaitingIsTold,
@@ -63,7 +63,8 @@ func statsByName(t *T) {
 func (t *T) wantStats(want store.TopicStats) {
 	t.Helper()
 	got := t.stats()
-	if got.Appended != got.Acked+got.Cancelled+got.Purged+got.Waiting+got.Delayed+got.Leased+got.Dead {
+	if got.Appended != got.Acked+got.Cancelled+got.Purged+got.Waiting+got.Delayed+got.Leased+got.Dead+
+		got.Resolved {
 		t.Fatalf("the figures do not add up: %+v", got)
 	}
 	want.Topic, want.Paused, want.OldestWaiting, want.Deaths = got.Topic, got.Paused, got.OldestWaiting, got.Deaths

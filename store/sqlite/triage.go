@@ -1,0 +1,57 @@
+package sqlite
+
+import (
+	"context"
+
+	"github.com/pawl-dev/pawl/store"
+)
+
+const setResolved = `UPDATE pawl_dead SET resolved = ?, resolved_by = ?, note = ? WHERE seq = ?`
+
+// ReplayKeeping implements [store.Triage].
+func (s *Store) ReplayKeeping(ctx context.Context, topic string, ids ...string) (map[string]error, error) {
+	return s.replayAll(ctx, topic, true, ids)
+}
+
+// Resolve implements [store.Triage].
+func (s *Store) Resolve(ctx context.Context, by, note string, ids ...string) (map[string]error, error) {
+	return s.each(ctx, "resolve", ids, func(k *work, id string) (refused, err error) {
+		return k.resolve("resolve", id, &store.Resolution{At: moment(k.now), By: store.Text(by), Note: store.Text(note)})
+	})
+}
+
+// Reopen implements [store.Triage].
+func (s *Store) Reopen(ctx context.Context, ids ...string) (map[string]error, error) {
+	return s.each(ctx, "reopen", ids, func(k *work, id string) (refused, err error) {
+		return k.resolve("reopen", id, nil)
+	})
+}
+
+func (k *work) resolve(op, id string, r *store.Resolution) (refused, err error) {
+	st, err := k.standing(id)
+	switch {
+	case err != nil:
+		return nil, err
+	case st == nil || !st.dead:
+		return notFound(op, id), nil
+	}
+	return nil, k.setResolved(st.seq, r)
+}
+
+// setResolved marks a dead letter, or takes its mark away.
+func (k *work) setResolved(seq int64, r *store.Resolution) error {
+	args := []any{nil, nil, nil, seq}
+	if r != nil {
+		args = []any{r.At.UnixMicro(), r.By, r.Note, seq}
+	}
+	_, err := k.db.exec(setResolved, args...)
+	return err
+}
+
+// resolution is what a row says from that column on.
+func resolution(r row, at int) *store.Resolution {
+	if r[at] == nil {
+		return nil
+	}
+	return &store.Resolution{At: moment(r.int(at)), By: r.text(at + 1), Note: r.text(at + 2)}
+}
