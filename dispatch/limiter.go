@@ -53,12 +53,13 @@ type LimitConfig struct {
 // multiplicative decrease: it grows by Step after so many calls that were served
 // in a row, and at a refusal it is cut by Factor, at once and once per flight: a
 // refused call that began before the last cut changes nothing. Up to nine tenths
-// of where it was cut, and beyond that place, it grows with every call that is
-// served. It is never below 1 nor above the limit's Adaptive, and does not grow
-// while it is not used up.
+// of where it was cut, and from that place on, it grows with every call that is
+// served; so it does before the first cut, unless After is stated. It is never
+// below 1 nor above the limit's Adaptive, and does not grow while it is not used
+// up.
 type AIMD struct {
 	Start  int     // at the beginning; 0 is 10
-	After  int     // calls in a row; 0 is as many as may run at once, at least 40 after a cut to 4 or more
+	After  int     // calls in a row; 0 is as many as may run at once, though at least 24 to 40 at a size of 4 or more
 	Step   int     // 0 is 1
 	Factor float64 // above 0 and below 1; 0 is 0.5
 }

@@ -2,7 +2,6 @@ package limit_test
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -130,13 +129,7 @@ func TestFollowsAHiddenLimit(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				random := rand.New(rand.NewPCG(1, 2))
-				var mu sync.Mutex
-				s := &downstream{takes: func() time.Duration {
-					mu.Lock()
-					defer mu.Unlock()
-					return c.mean/2 + time.Duration(random.Float64()*float64(c.mean))
-				}}
+				s := &downstream{takes: about(c.mean)}
 				l := limit.New(limit.Config{Window: func() limit.Window { return limit.NewAIMD(0.1, 200) }})
 				stop := make(chan struct{})
 				for i, p := range c.phases {

@@ -6,10 +6,10 @@ import (
 )
 
 // Steps is a [Window] that goes by the plain rule: one more after so many calls
-// served in a row, and a fraction of it at a refusal, once per flight. Only while
-// it is well below where it was cut, or above, does it grow with every call: the
-// plain rule would use three quarters of a limit that stands still, this one nearly
-// all, and finds one that has moved soon.
+// served in a row, and a fraction of it at a refusal, once per flight. Before the
+// first refusal, well below where it was cut, and from there on it grows with every
+// call: the plain rule would use three quarters of a limit that stands still, this
+// one nearly all, and soon finds one that it does not know, or that has moved.
 type Steps struct {
 	StepsConfig
 	size   float64
@@ -23,17 +23,18 @@ type StepsConfig struct {
 	Min, Max float64
 	Start    float64
 	Step     float64 // added at once
-	After    int     // calls served in a row that it takes; 0: as many as its size, and mostly 40 once it was cut
+	After    int     // calls served in a row that it takes; 0: it goes by its size
 	Factor   float64 // of its size is left by a cut
 }
 
-// near is the part of where it was cut from which on it is careful. There, leastRow calls have to be served in a row
-// even if it is small: else a downstream that takes five at once would refuse one call in six. Below few it is not
-// careful: so small it becomes where calls are refused whatever the load, and there it would grow no more.
+// near is the part of where it was cut from which on it is careful: there it takes a row of calls, served one after
+// the other, to grow. A row has as many as the size, but a small window has longer ones: else a downstream that takes
+// five at once would refuse one call in six. Below few it is not careful: so small it becomes where calls are refused
+// whatever the load, and there it would grow no more.
 const (
-	near     = 0.9
-	leastRow = 40
-	few      = 4
+	near            = 0.9
+	minRow, longRow = 24, 40 // what is least for a small window, and for one of ten or more
+	few             = 4
 )
 
 // NewSteps returns a window; c is valid.
@@ -68,14 +69,19 @@ func (w *Steps) Ended(c Call) {
 // grow counts a call that was served while the window was used up.
 func (w *Steps) grow() {
 	need := w.After
+	size := max(int(w.size), 1)
 	switch {
-	case w.size < min(near*w.cutAt, w.cutAt-1), w.cutAt > 0 && w.size >= w.cutAt+1: // the limit has moved up
+	case w.size < min(near*w.cutAt, w.cutAt-1):
 		need = 1
-	case need > 0:
-	case w.cutAt > 0 && w.size >= few:
-		need = max(int(w.size), leastRow)
+	case w.cutAt > 0 && w.size >= w.cutAt: // the limit has moved up
+		need = 1
+	case need > 0: // it is stated
+	case w.cutAt == 0:
+		need = 1
+	case w.size < few:
+		need = size
 	default:
-		need = max(int(w.size), 1)
+		need = max(size, min(max(4*size, minRow), longRow))
 	}
 	if w.served++; w.served >= need {
 		w.served = 0
