@@ -348,7 +348,7 @@ func (c *crawler) follow(d *pawl.Delivery, o *outcome, link *url.URL, to request
 // record reads a page.
 func (c *crawler) record(ctx context.Context, u *url.URL, r *request, a *answer) (*Record, page, error) {
 	p := readPage(u, a.header.Get("Content-Type"), a.body)
-	fields, next, err := c.extract(ctx, a, &p)
+	fields, next, err := c.extract(ctx, u, a, &p)
 	if err != nil {
 		return nil, p, err
 	}

@@ -1,8 +1,10 @@
 package crawl
 
 import (
+	"cmp"
 	"context"
 	"mime"
+	"net/url"
 	"strings"
 
 	"github.com/pawl-dev/pawl"
@@ -24,6 +26,18 @@ func selectors() []pipeline.Field {
 	}
 }
 
+// ruleFields are the keys of a field: a selector, and what is done with its value.
+func ruleFields() []pipeline.Field {
+	return append(selectors(),
+		pipeline.Field{Name: "remove", Doc: "A regular expression: its matches are left out of the text."},
+		pipeline.Field{Name: "as", Type: pipeline.Choice, Choices: []string{extract.AsText, extract.AsNumber, extract.AsURL},
+			Default: extract.AsText,
+			Doc:     "`number` is the first number in the text (`EUR 1.234,50` is 1234.50), `url` an absolute URL."},
+		pipeline.Field{Name: "required", Type: pipeline.Bool, Default: "false",
+			Doc: "A page without the value is bad input: it is stored without fields, unless the policy says otherwise."},
+	)
+}
+
 func ruleOf(s pipeline.Section) extract.Rule {
 	return extract.Rule{
 		CSS: s.Text("css"), XPath: s.Text("xpath"), JSON: s.Text("json"), Regexp: s.Text("regexp"),
@@ -35,7 +49,9 @@ func ruleOf(s pipeline.Section) extract.Rule {
 func extractOf(s pipeline.Section) (*extract.Set, error) {
 	fields := map[string]extract.Rule{}
 	for name, f := range s.Sections("fields") {
-		fields[name] = ruleOf(f)
+		r := ruleOf(f)
+		r.Remove, r.As, r.Required = f.Text("remove"), f.Text("as"), f.Bool("required")
+		fields[name] = r
 	}
 	var next *extract.Rule
 	if s.Has("next") {
@@ -54,7 +70,7 @@ var middleware = policy.Event{Domain: policy.Engine, Type: "MiddlewareBefore"}
 
 // extract reads the fields of a page, and links to follow. A page that cannot be read as its rules need it is
 // bad input: by the policy it is stored without fields.
-func (c *crawler) extract(ctx context.Context, a *answer, p *page) (map[string]any, []string, error) {
+func (c *crawler) extract(ctx context.Context, at *url.URL, a *answer, p *page) (map[string]any, []string, error) {
 	if c.options.Extract == nil || p.charset == "" {
 		return nil, nil, nil
 	}
@@ -63,7 +79,7 @@ func (c *crawler) extract(ctx context.Context, a *answer, p *page) (map[string]a
 		return nil, nil, pawl.OfKind(KindParser, err)
 	}
 	kind, _, _ := mime.ParseMediaType(a.header.Get("Content-Type"))
-	fields, next, err := c.options.Extract.Read(strings.HasSuffix(kind, "json"), body)
+	fields, next, err := c.options.Extract.Read(cmp.Or(p.base, at), strings.HasSuffix(kind, "json"), body)
 	if err != nil {
 		err = policy.At(policy.With(pawl.OfKind(KindDataMiddleware, err), policy.BadInput), middleware)
 		_, err = policy.Degraded(ctx, err)

@@ -14,7 +14,7 @@ import (
 
 // shopModule is what the host makes of a file with fields and next.
 func shopModule(seeds ...string) pipeline.Section {
-	rule := func(values map[string]any) pipeline.Section { return pipeline.NewSection(selectors(), values) }
+	rule := func(values map[string]any) pipeline.Section { return pipeline.NewSection(ruleFields(), values) }
 	return pipeline.NewSection(fields(), map[string]any{
 		"seeds": seeds, "scope": ScopeHost, "concurrency": int64(16), "per_host": int64(2),
 		"timeout": Defaults().Timeout, "max_bytes": int64(1 << 20),
@@ -93,7 +93,7 @@ func TestTry(t *testing.T) {
 }
 
 func TestWrongModules(t *testing.T) {
-	rule := pipeline.NewSection(selectors(), map[string]any{"css": "a[", "xpath": "//a"})
+	rule := pipeline.NewSection(ruleFields(), map[string]any{"css": "a[", "xpath": "//a"})
 	s := pipeline.NewSection(fields(), map[string]any{"fields": map[string]pipeline.Section{"x": rule}})
 	if faults := checkSection("shop", s); len(faults) != 1 || !strings.Contains(faults[0].Why, "fields.x") {
 		t.Errorf("%+v", faults)

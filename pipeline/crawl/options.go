@@ -77,7 +77,7 @@ func fields() []pipeline.Field {
 			Doc: "Ask addresses of private networks and of this machine, too."},
 		{Name: "cache", Default: defaultCache,
 			Doc: "The folder where pages are kept that a later crawl asks for only if they have changed; `off` keeps none."},
-		{Name: "fields", Type: pipeline.Table, Fields: selectors(), DefaultDoc: "none",
+		{Name: "fields", Type: pipeline.Table, Fields: ruleFields(), DefaultDoc: "none",
 			Doc: "What is read from each page, by name."},
 		{Name: "next", Type: pipeline.Object, Fields: selectors(), DefaultDoc: "none",
 			Doc: "Links to the page that follows, such as `{css: a.next}`. They are followed whatever the depth."},

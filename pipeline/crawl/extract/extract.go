@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -26,25 +27,31 @@ type Rule struct {
 	Regexp string // the first group of the first match in the source, or all of it
 	Attr   string // with CSS
 	All    bool   // a list of all matches instead of the first
+
+	// What is done with a text: matches of Remove are left out of it, and it gets the form As; empty is [AsText].
+	Remove string
+	As     string
+	// Required makes a page bad input that does not have the value.
+	Required bool
 }
 
 // Set is the rules of a module, compiled. It is safe for concurrent use.
 type Set struct {
-	fields map[string]selector
+	fields map[string]field
 	next   selector // nil: none
 }
 
 // New compiles rules. It reports everything that is wrong at once. next, if not nil, selects links to follow; with CSS
 // they are attributes href unless it names another one.
 func New(fields map[string]Rule, next *Rule) (*Set, error) {
-	s := &Set{fields: make(map[string]selector, len(fields))}
+	s := &Set{fields: make(map[string]field, len(fields))}
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		sel, err := compile(fields[name])
+		f, err := compileField(fields[name])
 		if err != nil {
 			errs = append(errs, fmt.Errorf("fields.%s: %w", name, err))
 		}
-		s.fields[name] = sel
+		s.fields[name] = f
 	}
 	if next != nil {
 		r := *next
@@ -61,18 +68,17 @@ func New(fields map[string]Rule, next *Rule) (*Set, error) {
 	return s, errors.Join(errs...)
 }
 
-// Read applies the rules to a body in UTF-8. What a rule does not find is left out of the fields. An error is that the
-// page could not be read as what the rules need.
-func (s *Set) Read(isJSON bool, body []byte) (fields map[string]any, next []string, err error) {
+// Read applies the rules to a body in UTF-8, whose links are relative to base. What a rule does not find is left out of
+// the fields. An error is that the page could not be read as what the rules need.
+func (s *Set) Read(base *url.URL, isJSON bool, body []byte) (fields map[string]any, next []string, err error) {
 	d := &document{body: body, json: isJSON}
 	fields = make(map[string]any, len(s.fields))
-	for name, sel := range s.fields {
-		values, err := sel.find(d)
-		if err != nil {
-			return nil, nil, fmt.Errorf("field %s: %w", name, err)
-		}
+	for name, f := range s.fields {
+		values, err := f.read(base, d)
 		switch {
-		case sel.all() && len(values) > 0:
+		case err != nil:
+			return nil, nil, fmt.Errorf("field %s: %w", name, err)
+		case f.all() && len(values) > 0:
 			fields[name] = values
 		case len(values) > 0:
 			fields[name] = values[0]

@@ -2,6 +2,7 @@ package extract_test
 
 import (
 	"encoding/json"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -15,6 +16,8 @@ const shop = `<html><head><title>Shop</title>
 <body><h1> Big
  <b>lamp</b></h1><ul><li>red<li>blue</ul>
 <a class="next" href=" /page/2 ">next</a><a class="next" href="/page/3">more</a><a class=next>no link</a></body></html>`
+
+var page = &url.URL{Scheme: "http", Host: "shop.example", Path: "/list/1"}
 
 func TestRules(t *testing.T) {
 	for _, c := range []struct {
@@ -40,6 +43,10 @@ func TestRules(t *testing.T) {
 		{"an object", extract.Rule{JSON: "$.offers[1]"}, `{"price":9}`},
 		{"group", extract.Rule{Regexp: `stock = (\d+)`}, `"42"`},
 		{"match", extract.Rule{Regexp: `stock = \d+`}, `"stock = 42"`},
+		{"without what is removed", extract.Rule{CSS: "h1", Remove: `^Big`}, `"lamp"`},
+		{"an absolute URL", extract.Rule{CSS: "a.next", Attr: "href", As: extract.AsURL}, `"http://shop.example/page/2"`},
+		{"all numbers", extract.Rule{Regexp: `= \d+`, All: true, As: extract.AsNumber}, `[42,7]`},
+		{"JSON has its form", extract.Rule{JSON: "$.offers[0].price", As: extract.AsNumber, Required: true}, `10.50`},
 		{"all matches", extract.Rule{Regexp: `= (\d+);`, All: true}, `["42","7"]`},
 	} {
 		s, err := extract.New(map[string]extract.Rule{"x": c.rule}, nil)
@@ -47,7 +54,7 @@ func TestRules(t *testing.T) {
 			t.Errorf("%s: %v", c.name, err)
 			continue
 		}
-		fields, _, err := s.Read(false, []byte(shop))
+		fields, _, err := s.Read(page, false, []byte(shop))
 		got, _ := json.Marshal(fields["x"])
 		if err != nil || string(got) != c.want {
 			t.Errorf("%s: %s, %v, want %s", c.name, got, err, c.want)
@@ -61,7 +68,7 @@ func TestNext(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, got, err := s.Read(false, []byte(shop))
+		_, got, err := s.Read(page, false, []byte(shop))
 		if err != nil || strings.Join(got, " ") != "/page/2 /page/3" {
 			t.Errorf("%+v: %q, %v", next, got, err)
 		}
@@ -74,13 +81,13 @@ func TestJSONDocuments(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fields, next, err := s.Read(true,
+	fields, next, err := s.Read(page, true,
 		[]byte(`{"items": [{"id": 1}, {}, {"id": 12345678901234567890}], "next": "?page=2"}`))
 	got, _ := json.Marshal(fields)
 	if err != nil || string(got) != `{"id":[1,12345678901234567890]}` || len(next) != 1 || next[0] != "?page=2" {
 		t.Errorf("%s, %q, %v", got, next, err)
 	}
-	if _, _, err := s.Read(true, []byte(`{"items": `)); err == nil {
+	if _, _, err := s.Read(page, true, []byte(`{"items": `)); err == nil {
 		t.Error("half a document was read")
 	}
 }
@@ -91,7 +98,7 @@ func TestDeepPages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := s.Read(false, []byte(strings.Repeat("<div>", 5000)+"<h1>x</h1>")); err == nil ||
+	if _, _, err := s.Read(page, false, []byte(strings.Repeat("<div>", 5000)+"<h1>x</h1>")); err == nil ||
 		!strings.Contains(err.Error(), "field h1") {
 		t.Errorf("deep page: %v", err)
 	}
