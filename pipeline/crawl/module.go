@@ -30,7 +30,8 @@ func selectors() []pipeline.Field {
 func ruleFields() []pipeline.Field {
 	return append(selectors(),
 		pipeline.Field{Name: "remove", Doc: "A regular expression: its matches are left out of the text."},
-		pipeline.Field{Name: "as", Type: pipeline.Choice, Choices: []string{extract.AsText, extract.AsNumber, extract.AsURL},
+		pipeline.Field{Name: "as", Type: pipeline.Choice, Choices: []string{extract.AsText, extract.AsNumber,
+			extract.AsURL},
 			Default: extract.AsText,
 			Doc:     "`number` is the first number in the text (`EUR 1.234,50` is 1234.50), `url` an absolute URL."},
 		pipeline.Field{Name: "required", Type: pipeline.Bool, Default: "false",
