@@ -32,8 +32,8 @@ func open(b []byte) (*file, error) {
 	}
 	f := &file{objects: map[ref]any{}, trailer: dict{}, left: maxUnpacked}
 	f.scan(b)
-	if f.trailer["Encrypt"] != nil {
-		return nil, doc.Fail(doc.KindLocked, "it is encrypted; save it without a password")
+	if err := f.unseal(); err != nil {
+		return nil, err
 	}
 	if err := f.unpackObjects(); err != nil {
 		return nil, err
@@ -86,7 +86,7 @@ func (f *file) scan(b []byte) {
 
 // merge takes what a trailer says; later ones replace earlier ones.
 func (f *file) merge(d dict) {
-	for _, k := range []name{"Root", "Encrypt", "Info"} {
+	for _, k := range []name{"Root", "Encrypt", "Info", "ID"} {
 		if d[k] != nil {
 			f.trailer[k] = d[k]
 		}
@@ -182,6 +182,9 @@ func (f *file) name(v any) name   { n, _ := f.get(v).(name); return n }
 // data unpacks a stream. Errors at its end are common, and leave what came before.
 func (f *file) data(s *stream) ([]byte, error) {
 	b := s.raw
+	if s.open != nil {
+		b = s.open(b)
+	}
 	filters, params := f.list(s.dict["Filter"]), f.list(s.dict["DecodeParms"])
 	if n := f.name(s.dict["Filter"]); n != "" {
 		filters, params = []any{n}, []any{s.dict["DecodeParms"]}

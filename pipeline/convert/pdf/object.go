@@ -17,7 +17,8 @@ type (
 
 type stream struct {
 	dict
-	raw []byte
+	raw  []byte
+	open func([]byte) []byte // of one in a file that is sealed
 }
 
 // op is an operator of a content stream, or a keyword.
@@ -212,8 +213,10 @@ func (l *lexer) escape(out []byte) []byte {
 		return append(out, '\r')
 	case 't':
 		return append(out, '\t')
-	case 'b', 'f':
-		return out
+	case 'b':
+		return append(out, '\b')
+	case 'f':
+		return append(out, '\f')
 	case '\r':
 		if l.i+1 < len(l.b) && l.b[l.i+1] == '\n' {
 			l.i++
@@ -330,7 +333,7 @@ func (l *lexer) object(length func(any) int) any {
 			n = len(l.b) - l.i
 		}
 	}
-	s := &stream{d, l.b[l.i : l.i+n]}
+	s := &stream{dict: d, raw: l.b[l.i : l.i+n]}
 	l.i += n
 	return s
 }
