@@ -60,7 +60,8 @@ type Origin struct {
 	Group     string
 }
 
-// LeaseRecord is a live lease.
+// LeaseRecord is a live lease. Whoever settles with its token ends it: what its holder
+// says afterwards is refused.
 type LeaseRecord struct {
 	Owner     string
 	Token     pawl.Token

@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -15,18 +16,33 @@ import (
 )
 
 func (s *session) cancel() *cobra.Command {
-	return &cobra.Command{
-		Use: "cancel ID…", Short: "Remove messages before they are processed", Args: count(1, -1, "ids"),
-		Long: `Removes messages that are waiting or delayed. A leased message is being processed, and
-a dead letter is discarded with ` + "`pawl dead discard`" + `: both are refused.`,
+	var f liveFilter
+	var state string
+	c := &cobra.Command{
+		Use: "cancel [ID…]", Short: "Remove messages before they are processed", Args: count(0, -1, "ids"),
+		Long: `Removes messages that are waiting or delayed, by id or selected by flags. A leased message
+is being processed, and a dead letter is discarded with ` + "`pawl dead discard`" + `: both are
+refused. Selected by flags, it asks first, unless --yes is given; --dry-run prints the
+plan. What is taken up while it runs is refused, and the exit code is 3.`,
 		Example: `  pawl cancel $(pawl send mail "a mistake")
-  pawl send mail "no" | xargs pawl cancel`,
+  pawl send mail "no" | xargs pawl cancel
+  pawl cancel --topic mail --key customer-7 --dry-run
+  pawl cancel --topic mail --state delayed --older-than 1h --yes`,
 		RunE: func(c *cobra.Command, ids []string) error {
-			ids = unique(ids)
+			if err := f.check(c, ids, state != ""); err != nil {
+				return err
+			}
+			if state != "" && state != string(store.Waiting) && state != string(store.Delayed) {
+				return usage("use one of these", "--state is %q; it is %s, %s", state, store.Waiting, store.Delayed)
+			}
 			i, err := part[store.Inspector](c.Context(), s, "cancel messages")
 			if err != nil {
 				return err
 			}
+			if len(ids) == 0 {
+				return s.cancelSelected(c.Context(), i, &f, store.State(state))
+			}
+			ids = unique(ids)
 			if s.dryRun {
 				return s.wouldCancel(c.Context(), i, ids)
 			}
@@ -35,14 +51,38 @@ a dead letter is discarded with ` + "`pawl dead discard`" + `: both are refused.
 				return cannot(err, "cancel messages")
 			}
 			s.ifMissing(c.Context(), refused)
-			entry := operate.AuditEntry{Action: "cancel", Filter: &operate.Filter{IDs: ids}, Count: int64(len(ids)),
-				Result: operate.AuditResult{Done: int64(len(ids) - len(refused)), Refused: int64(len(refused))}}
-			if len(refused) <= mostRefused {
-				entry.Refused = sortedIDs(refused)
-			}
-			return errors.Join(s.done("cancelled", ids, refused), s.audit(c.Context(), entry))
+			return s.changed(c.Context(), "cancel", "cancelled", operate.Filter{IDs: ids}, ids, ids, refused, nil)
 		},
 	}
+	f.add(c.Flags(), "only what was appended longer ago")
+	c.Flags().StringVar(&state, "state", "", "only what is waiting, or delayed")
+	return c
+}
+
+// cancelSelected cancels what flags select.
+func (s *session) cancelSelected(ctx context.Context, i store.Inspector, f *liveFilter, state store.State) error {
+	found, err := f.find(ctx, i, store.Filter{State: state, OlderThan: time.Duration(f.olderThan)},
+		func(r *store.Record) bool { return r.State != store.Leased })
+	if err != nil {
+		return err
+	}
+	plan := planLive(found)
+	if s.dryRun {
+		return s.planned("cancel", plan)
+	}
+	if plan.Count > 0 {
+		if err := s.confirm("cancel %d messages; the oldest was appended at %s", plan.Count,
+			when(plan.Oldest.EnqueuedAt)); err != nil {
+			return err
+		}
+	}
+	ids := idsOf(found)
+	n, refused, failed := inChunks(ctx, s, ids, func(ctx context.Context, ids []string) (map[string]error, error) {
+		return i.Cancel(ctx, ids...)
+	})
+	form := f.form()
+	form.State = string(state)
+	return s.changed(ctx, "cancel", "cancelled", form, ids, ids[:n], refused, failed)
 }
 
 // mostRefused is how many refused ids the audit names: an entry has its bounds.

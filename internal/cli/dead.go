@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -53,17 +52,10 @@ func (f *deadFilter) filter() store.DeadFilter {
 	d := store.DeadFilter{
 		Topic: f.topic, Kind: pawl.Kind(f.kind), Reason: f.reason, Fingerprint: f.fingerprint, Text: f.search,
 		Since: f.since.Time, Until: f.until.Time, Limit: f.limit,
-		Resolved: new(f.resolved),
+		Resolved: new(f.resolved), Attrs: attrsOf(f.attrs),
 	}
 	if f.key != "" {
 		d.Key = []byte(f.key)
-	}
-	for _, a := range f.attrs {
-		if d.Attrs == nil {
-			d.Attrs = map[string]string{}
-		}
-		name, value, _ := strings.Cut(a, "=")
-		d.Attrs[name] = value
 	}
 	return d
 }
@@ -73,10 +65,8 @@ func (f *deadFilter) check() error {
 	if f.limit < 0 {
 		return usage("use 0 for no limit", "--limit is %d", f.limit)
 	}
-	for _, a := range f.attrs {
-		if name, _, ok := strings.Cut(a, "="); !ok || name == "" {
-			return usage("such as --attr status=404", "--attr is %q, not NAME=VALUE", a)
-		}
+	if err := checkAttrs(f.attrs); err != nil {
+		return err
 	}
 	if !f.since.IsZero() && !f.until.IsZero() && !f.since.Before(f.until.Time) {
 		return usage("give the earlier time to --since", "--since %s is not before --until %s", f.since.text,

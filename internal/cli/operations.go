@@ -150,6 +150,14 @@ func describeFilter(f *operate.Filter) string {
 	if f.Resolved {
 		add("resolved", "ones")
 	}
+	add("state", f.State)
+	add("worker", f.Owner)
+	if f.Stuck {
+		add("stuck", "ones")
+	}
+	if f.OlderThanSeconds > 0 {
+		add("older than", age(time.Duration(f.OlderThanSeconds*float64(time.Second))))
+	}
 	add("since", whenever(f.Since))
 	add("until", whenever(f.Until))
 	if f.Limit > 0 {

@@ -25,7 +25,13 @@ type Filter struct {
 
 	Attrs    map[string]string `json:"attrs,omitempty"`
 	Resolved bool              `json:"resolved,omitempty"` // instead of open ones
-	IDs      []string          `json:"ids,omitempty"`
+	// Of messages that are not dead.
+	State            string  `json:"state,omitempty"`
+	OlderThanSeconds float64 `json:"older_than_seconds,omitempty"`
+	Owner            string  `json:"owner,omitempty"`
+	Stuck            bool    `json:"stuck,omitempty"`
+
+	IDs []string `json:"ids,omitempty"`
 }
 
 // formFilter gives a selection its JSON form.

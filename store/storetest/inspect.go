@@ -19,6 +19,8 @@ func inspectSentences() []Sentence {
 			Text: "A record holds the message as it was appended, delay and unique key included."},
 		{Name: "RecordOfALease", Test: recordOfALease,
 			Text: "The record of a leased message says who holds it, by which token, since when, until when and to which deadline at most."},
+		{Name: "RecordedTokenSettles", Test: recordedTokenSettles,
+			Text: "A release by the token in a record takes the run back: its holder settles and extends nothing any more."},
 		{Name: "RecordSaysNotBefore", Needs: needs(store.CanDelay), Test: recordSaysNotBefore,
 			Text: "The record of a message that is put off, retried, released or held says until when."},
 		{Name: "DueIsWaiting", Needs: needs(store.CanDelay), Test: dueIsWaiting,
@@ -133,6 +135,31 @@ func recordOfALease(t *T) {
 	t.release(d, 0)
 	if r := t.inState(id, store.Waiting); r.Lease != nil {
 		t.Fatalf("a released message with a lease %+v", r.Lease)
+	}
+}
+
+func recordedTokenSettles(t *T) {
+	t.lane("k", "a", "b")
+	ds := t.claims("a", "b")
+	solo := t.put(t.msg("c"))[0]
+	ds = append(ds, t.claimOne())
+	for _, id := range []string{ds[0].ID, solo} {
+		l := t.inState(id, store.Leased).Lease
+		t.settled(store.Settlement{Token: l.Token, ID: id, Verdict: store.Release,
+			Failure: store.Failure{Error: "taken back"}})
+	}
+	if r := t.inState(ds[0].ID, store.Waiting); r.Reason != "released: taken back" || r.Attempts != 0 || r.Rescues != 0 {
+		t.Fatalf("taken back: %+v", r)
+	}
+	for _, d := range ds {
+		t.lost(verdict(d, store.Ack))
+		lost, err := t.Store.Extend(t.ctx(), lease, d.Token)
+		if t.must(err); len(lost) != 1 {
+			t.Fatalf("the lease of %q was extended", d.Body)
+		}
+	}
+	if n := len(t.claim(100)); n != 3 {
+		t.Fatalf("%d of 3 can be claimed again", n)
 	}
 }
 

@@ -1,0 +1,203 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/pawl-dev/pawl/internal/operate"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// liveFilter is the flags that select messages that are not dead, for what changes many
+// of them.
+type liveFilter struct {
+	topic, key string
+	attrs      []string
+	olderThan  duration
+	limit      int
+	all        bool
+}
+
+// add defines the flags; older is what --older-than is about.
+func (f *liveFilter) add(fl *pflag.FlagSet, older string) {
+	fl.StringVar(&f.topic, "topic", "", "only this topic")
+	fl.StringVar(&f.key, "key", "", "only this key")
+	fl.StringArrayVar(&f.attrs, "attr", nil,
+		"only those whose last failure stated this fact: `NAME=VALUE`; may be repeated")
+	fl.Var(&f.olderThan, "older-than", older)
+	fl.IntVar(&f.limit, "limit", 0, "at most this many (0: all)")
+	fl.BoolVar(&f.all, "all", false, "all of the store")
+}
+
+// check refuses flags that make no sense together; more tells whether flags of the
+// command select, too.
+func (f *liveFilter) check(c *cobra.Command, ids []string, more bool) error {
+	next := fmt.Sprintf("give ids, or flags such as --topic, or --all; `%s --help` has examples", c.CommandPath())
+	if f.limit < 0 {
+		return usage("use 0 for no limit", "--limit is %d", f.limit)
+	}
+	if err := checkAttrs(f.attrs); err != nil {
+		return err
+	}
+	selects := more || f.topic+f.key != "" || len(f.attrs) > 0 || f.olderThan > 0
+	switch {
+	case len(ids) > 0 && (selects || f.all || f.limit > 0):
+		return usage(next, "ids and flags that select cannot be combined")
+	case len(ids) == 0 && !selects && !f.all:
+		return usage(next, "nothing is selected")
+	}
+	return nil
+}
+
+// form is what the flags say, for the audit.
+func (f *liveFilter) form() operate.Filter {
+	return operate.Filter{Topic: f.topic, Key: f.key, Attrs: attrsOf(f.attrs), Limit: f.limit,
+		OlderThanSeconds: time.Duration(f.olderThan).Seconds()}
+}
+
+// find collects what List yields for a filter and keep agrees to, without bodies and
+// the like.
+func (f *liveFilter) find(ctx context.Context, l store.Looker, of store.Filter,
+	keep func(*store.Record) bool) (found []store.Record, err error) {
+	of.Topic = f.topic
+	if f.key != "" {
+		of.Key = []byte(f.key)
+	}
+	stated := store.DeadFilter{Attrs: attrsOf(f.attrs)}
+	for r, err := range l.List(ctx, of) {
+		if err != nil {
+			return nil, cannot(err, "list messages")
+		}
+		if !stated.MatchesText(&r) || !keep(&r) {
+			continue
+		}
+		r.Body, r.Headers, r.History = nil, nil, nil
+		if found = append(found, r); len(found) == f.limit {
+			break
+		}
+	}
+	return found, nil
+}
+
+func checkAttrs(attrs []string) error {
+	for _, a := range attrs {
+		if name, _, ok := strings.Cut(a, "="); !ok || name == "" {
+			return usage("such as --attr status=404", "--attr is %q, not NAME=VALUE", a)
+		}
+	}
+	return nil
+}
+
+func attrsOf(attrs []string) map[string]string {
+	if len(attrs) == 0 {
+		return nil
+	}
+	by := map[string]string{}
+	for _, a := range attrs {
+		name, value, _ := strings.Cut(a, "=")
+		by[name] = value
+	}
+	return by
+}
+
+// livePlan says what a command is about to change, as JSON.
+type livePlan struct {
+	Count  int64                `json:"count"`
+	Topics []operate.TopicCount `json:"topics"`
+	Oldest *oldestLive          `json:"oldest"`
+}
+
+type oldestLive struct {
+	ID         string    `json:"id"`
+	Topic      string    `json:"topic"`
+	EnqueuedAt time.Time `json:"enqueued_at"`
+}
+
+func planLive(found []store.Record) *livePlan {
+	p := &livePlan{Count: int64(len(found)), Topics: []operate.TopicCount{}}
+	for i := range found {
+		r := &found[i]
+		if p.Oldest == nil || r.EnqueuedAt.Before(p.Oldest.EnqueuedAt) {
+			p.Oldest = &oldestLive{r.ID, r.Topic, r.EnqueuedAt.UTC()}
+		}
+		at := slices.IndexFunc(p.Topics, func(t operate.TopicCount) bool { return t.Topic == r.Topic })
+		if at < 0 { // they come by topic
+			at = len(p.Topics)
+			p.Topics = append(p.Topics, operate.TopicCount{Topic: r.Topic})
+		}
+		p.Topics[at].Count++
+	}
+	return p
+}
+
+// planned prints what would be done.
+func (s *session) planned(verb string, p *livePlan) error {
+	return s.one(p, func(w io.Writer) {
+		fmt.Fprintf(w, "would %s %d messages\n", verb, p.Count)
+		for _, t := range p.Topics {
+			fmt.Fprintf(w, "  %d of topic %s\n", t.Count, oneLine(t.Topic))
+		}
+		if p.Oldest != nil {
+			fmt.Fprintf(w, "the oldest was appended at %s: %s\n", when(p.Oldest.EnqueuedAt), p.Oldest.ID)
+		}
+	})
+}
+
+// liveChunk is how many messages are changed in one call.
+const liveChunk = 500
+
+// inChunks does something to many, a chunk at a time, and returns how many it was done
+// to before it failed or the user stopped it, and what was refused.
+func inChunks[T any](ctx context.Context, s *session, all []T,
+	do func(context.Context, []T) (map[string]error, error)) (n int, refused map[string]error, err error) {
+	refused = map[string]error{}
+	p := s.progress("messages")
+	defer p.end()
+	for chunk := range slices.Chunk(all, liveChunk) {
+		if err = context.Cause(ctx); err != nil {
+			return n, refused, err
+		}
+		no, err := do(context.WithoutCancel(ctx), chunk) // what was begun is finished
+		if err != nil {
+			return n, refused, err
+		}
+		maps.Copy(refused, no)
+		n += len(chunk)
+		p.at(int64(n))
+	}
+	return n, refused, nil
+}
+
+// changed prints what became of messages, and writes it down.
+func (s *session) changed(ctx context.Context, verb, done string, f operate.Filter, all, ids []string,
+	refused map[string]error, failed error) error {
+	entry := operate.AuditEntry{Action: verb, Filter: &f, Count: int64(len(all)),
+		Result: operate.AuditResult{Done: int64(len(ids) - len(refused)), Refused: int64(len(refused))}}
+	if len(refused) <= mostRefused {
+		entry.Refused = sortedIDs(refused)
+	}
+	err := errors.Join(s.done(done, ids, refused), s.audit(ctx, entry))
+	if failed != nil {
+		err = errors.Join(&problem{code: exitUnfinished, err: failed,
+			what: fmt.Sprintf("not everything is done: %d of %d %s", len(ids)-len(refused), len(all), done),
+			next: "run it again: what is done is not done twice"}, err)
+	}
+	return err
+}
+
+func idsOf(found []store.Record) []string {
+	ids := make([]string, len(found))
+	for i := range found {
+		ids[i] = found[i].ID
+	}
+	return ids
+}
