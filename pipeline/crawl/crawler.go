@@ -18,6 +18,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/policy"
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/weburl"
 )
 
 // request is the body of a message of the topic NAME.request.
@@ -140,7 +141,7 @@ func (c *crawler) Handle(ctx context.Context, d *pawl.Delivery) error {
 	if err := json.Unmarshal(d.Body, &r); err != nil {
 		return pawl.Permanent(pawl.OfKind(pawl.KindDecode, err))
 	}
-	u, err := canonical(nil, r.URL)
+	u, err := weburl.Parse(nil, r.URL)
 	if err != nil {
 		return pawl.Permanent(pawl.OfKind(KindRequest, err))
 	}
@@ -168,10 +169,10 @@ func (c *crawler) Handle(ctx context.Context, d *pawl.Delivery) error {
 			fmt.Errorf("robots.txt cannot be read, so nothing there is allowed: %w", rules.denied))), u)
 	case rules.denied != nil:
 		return c.done(d, c.left(&r, "robots.txt cannot be read: nothing is allowed"))
-	case r.Sitemap == 0 && !rules.allows(u):
+	case r.Sitemap == 0 && !rules.Allows(u):
 		return c.done(d, outcome{Kind: kindExcluded, URL: r.URL, Why: "robots.txt disallows it"})
 	}
-	delay := max(c.options.Delay, rules.delay, h.strained())
+	delay := max(c.options.Delay, rules.Delay, h.strained())
 	if asked && delay > 0 { // robots.txt was a request, too
 		h.back(delay)
 		return pawl.Release(delay, site(u)+" was asked for robots.txt")
@@ -356,7 +357,7 @@ func (c *crawler) record(ctx context.Context, u *url.URL, r *request, a *answer)
 		return nil, p, err
 	}
 	for _, ref := range next {
-		if link, err := canonical(p.base, ref); err == nil {
+		if link, err := weburl.Parse(p.base, ref); err == nil {
 			p.follows(link)
 		}
 	}

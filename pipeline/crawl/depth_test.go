@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/pawl-dev/pawl/weburl"
 )
 
 // TestDepthIsTheShortestWay: the shortest way leads over a page that takes long and the redirect of another,
@@ -95,7 +97,7 @@ func TestShapesAndSessions(t *testing.T) {
 		{"http://a/x?jsessionid=AAA", "http://a/x"}, {"http://a/x?sid=9f8e7d6c", "http://a/x"},
 		{"http://a/x?sid=20261123", "http://a/x?sid=20261123"}, {"http://a/x?session=day2", "http://a/x?session=day2"},
 	} {
-		u, err := canonical(nil, c.text)
+		u, err := weburl.Parse(nil, c.text)
 		if err != nil {
 			t.Fatal(err)
 		}

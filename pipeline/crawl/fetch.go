@@ -17,6 +17,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/policy"
+	"github.com/pawl-dev/pawl/weburl"
 )
 
 // The kinds of failure of a download, beside those of [Rules].
@@ -156,7 +157,7 @@ func (f *fetcher) through(ctx context.Context, proxy, u *url.URL) (*answer, erro
 	quiet.Reset(silence)
 	a := &answer{status: resp.StatusCode, header: resp.Header, etag: resp.Header.Get("ETag")}
 	if to := resp.Header.Get("Location"); to != "" && a.status >= 300 && a.status < 400 {
-		if a.location, err = canonical(u, to); err != nil {
+		if a.location, err = weburl.Parse(u, to); err != nil {
 			return nil, pawl.Permanent(pawl.OfKind(KindRedirect,
 				fmt.Errorf("HTTP %d leads nowhere: %w", a.status, err)))
 		}

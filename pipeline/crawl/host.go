@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/robotstxt"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -18,8 +19,16 @@ const (
 	robotsWait  = time.Second
 	robotsFor   = 24 * time.Hour
 	deniedFor   = 10 * time.Minute
-	maxHosts    = 50_000 // that are remembered
+	maxDelay    = 30 * time.Second // a longer Crawl-delay is not obeyed
+	maxHosts    = 50_000           // that are remembered
 )
+
+// robots are the rules of a host. denied is why it could not be asked for them, so that nothing is allowed; nil: it
+// could.
+type robots struct {
+	robotstxt.Rules
+	denied error
+}
 
 // hosts is what a process knows of the hosts that it asks.
 type hosts struct {
@@ -143,7 +152,9 @@ func (c *crawler) askRobots(ctx context.Context, u *url.URL) (*robots, error) {
 		case pawl.Describe(err).Kind == KindProxy:
 			return nil, err // it is not the host's
 		case err == nil:
-			return parseRobots(a.body, productToken(c.options.UserAgent)), nil
+			r := &robots{Rules: *robotstxt.Parse(a.body, robotstxt.Product(c.options.UserAgent))}
+			r.Delay = min(r.Delay, maxDelay)
+			return r, nil
 		case pawl.Describe(err).Kind == KindTooLarge:
 			return &robots{}, nil
 		case pawl.Describe(err).Kind == KindStatus || pawl.Describe(err).Kind == KindRedirect:

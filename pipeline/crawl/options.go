@@ -12,6 +12,8 @@ import (
 
 	"github.com/pawl-dev/pawl/pipeline"
 	"github.com/pawl-dev/pawl/pipeline/crawl/extract"
+	"github.com/pawl-dev/pawl/robotstxt"
+	"github.com/pawl-dev/pawl/weburl"
 )
 
 // Options say what is crawled, and how.
@@ -127,7 +129,7 @@ func (o *Options) check() ([]*url.URL, error) {
 			errs = append(errs, fmt.Errorf("%q is no URL; did you mean https://%s?", text, text))
 			continue
 		}
-		u, err := canonical(nil, text)
+		u, err := weburl.Parse(nil, text)
 		switch {
 		case err != nil:
 			errs = append(errs, err)
@@ -146,7 +148,7 @@ func (o *Options) check() ([]*url.URL, error) {
 	if len(o.Seeds) == 0 {
 		errs = append(errs, errors.New("there is no URL to begin with"))
 	}
-	if productToken(o.UserAgent) == "" {
+	if robotstxt.Product(o.UserAgent) == "" {
 		errs = append(errs, errors.New("the User-Agent has to begin with a name, such as MyCrawler/1.0"))
 	}
 	return seeds, errors.Join(errs...)

@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"errors"
+	"net/http"
 	"net/url"
 	"testing"
 	"testing/synctest"
@@ -58,6 +59,21 @@ func TestPaceOfAHost(t *testing.T) {
 		}
 		wants(leastPace, 4*leastPace)
 	})
+}
+
+// TestCrawlDelayHasACap: a delay of 1000 seconds is obeyed as one of 30.
+func TestCrawlDelayHasACap(t *testing.T) {
+	w := newWeb(t, map[string]http.HandlerFunc{"/robots.txt": text("text/plain", "User-agent: *\nCrawl-delay: 1000\n")})
+	u, err := url.Parse(w.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := Defaults()
+	o.AllowPrivate = true
+	r, err := newCrawler(Name, "", o, nil).robots(t.Context(), &host{}, u)
+	if err != nil || r.Delay != maxDelay {
+		t.Errorf("%v, %v", r, err)
+	}
 }
 
 // TestThePaceIsShared: a process that knows of no strain keeps to the pauses of one that does.

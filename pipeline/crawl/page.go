@@ -12,6 +12,8 @@ import (
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
 	"golang.org/x/net/html/charset"
+
+	"github.com/pawl-dev/pawl/weburl"
 )
 
 // maxLinks bounds the links that are followed from one page.
@@ -139,7 +141,7 @@ func (p *page) link(base *url.URL, ref string, seen map[string]bool) {
 	if len(p.links) >= maxLinks || len(ref) > 8<<10 {
 		return
 	}
-	u, err := canonical(base, ref)
+	u, err := weburl.Parse(base, ref)
 	if err != nil {
 		return // no page: mailto:, javascript:, or nothing that can be read
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/pawl-dev/pawl/pipeline"
 	"github.com/pawl-dev/pawl/policy"
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/weburl"
 )
 
 // Module is a crawl that a program describes. Its options say what a module in YAML says; Parse reads what selectors
@@ -53,7 +54,7 @@ type Page struct {
 
 // Follow adds a link, which may be relative to the page.
 func (p *Page) Follow(ref string) error {
-	u, err := canonical(p.base, ref)
+	u, err := weburl.Parse(p.base, ref)
 	if err == nil {
 		p.Links = append(p.Links, u)
 	}
@@ -62,7 +63,7 @@ func (p *Page) Follow(ref string) error {
 
 // Next adds a link that has the depth of this page, such as that to the next page of a list.
 func (p *Page) Next(ref string) error {
-	u, err := canonical(p.base, ref)
+	u, err := weburl.Parse(p.base, ref)
 	if err == nil {
 		p.next = append(p.next, u)
 	}

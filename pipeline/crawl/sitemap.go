@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/weburl"
 )
 
 const (
@@ -31,8 +32,8 @@ func (c *crawler) sitemaps(d *pawl.Delivery, r *request, rules *robots) {
 	if r.Depth > 0 || c.options.Depth == 0 {
 		return
 	}
-	for _, ref := range rules.sitemaps {
-		if u, err := canonical(nil, ref); err == nil && c.scope.has(u) {
+	for _, ref := range rules.Sitemaps {
+		if u, err := weburl.Parse(nil, ref); err == nil && c.scope.has(u) {
 			d.Emit(c.visitSitemap(u, 1, 0))
 		}
 	}
@@ -69,7 +70,7 @@ func (c *crawler) readSitemap(ctx context.Context, d *pawl.Delivery, u *url.URL,
 	}
 	links := sitemapLinks(body)
 	for _, l := range links[min(r.Skip, len(links)):min(r.Skip+sitemapPart, len(links))] {
-		link, err := canonical(at, l.ref)
+		link, err := weburl.Parse(at, l.ref)
 		switch {
 		case err != nil:
 		case !l.index:

@@ -49,7 +49,7 @@ func try(ctx context.Context, in *pipeline.Invocation) error {
 			return &pipeline.Error{What: "robots.txt of " + at.Host + " cannot be read, so nothing there is allowed",
 				Err: rules.denied, Next: "try it again, or set ignore_robots in the module"}
 		}
-		if !o.IgnoreRobots && !rules.allows(at) {
+		if !o.IgnoreRobots && !rules.Allows(at) {
 			return &pipeline.Error{What: "robots.txt disallows " + at.String(),
 				Next: "ask for another page, or set ignore_robots in the module"}
 		}

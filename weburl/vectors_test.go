@@ -1,4 +1,4 @@
-package crawl
+package weburl
 
 import (
 	"bufio"
@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// TestCanonicalVectors holds canonical to the vectors of the URL standard: the URL is that of the vector without user
+// TestVectors holds Parse to the vectors of the URL standard: the URL is that of the vector without user
 // and fragment, or one of those below, which differ for the reason that stands above them.
-func TestCanonicalVectors(t *testing.T) {
+func TestVectors(t *testing.T) {
 	f, err := os.Open("testdata/urls.jsonl")
 	if err != nil {
 		t.Fatal(err)
@@ -25,7 +25,7 @@ func TestCanonicalVectors(t *testing.T) {
 		}
 		var base *url.URL
 		if vector[1] != nil {
-			if base, err = canonical(nil, *vector[1]); err != nil {
+			if base, err = Parse(nil, *vector[1]); err != nil {
 				t.Fatalf("line %d: %v", n+1, err)
 			}
 		}
@@ -38,9 +38,9 @@ func TestCanonicalVectors(t *testing.T) {
 			}
 		}
 		got := ""
-		if u, err := canonical(base, *vector[0]); err == nil {
+		if u, err := Parse(base, *vector[0]); err == nil {
 			got = u.String()
-			if again, err := canonical(nil, got); err != nil || again.String() != got {
+			if again, err := Parse(nil, got); err != nil || again.String() != got {
 				t.Errorf("%q becomes %q, and that %v, %v", *vector[0], got, again, err)
 			}
 		}

@@ -1,9 +1,11 @@
-package crawl
+package robotstxt
 
 import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/pawl-dev/pawl/weburl"
 )
 
 func TestRobots(t *testing.T) {
@@ -45,25 +47,22 @@ User-agent: free
 		{"pawl", "/private", true}, {"pawl", "/for-pawl/a", false}, {"pawl", "/also", false}, {"Pawl", "/also", false},
 		{"other", "/a", false}, {"free", "/private", true},
 	} {
-		u, err := canonical(nil, "http://example.com"+c.path)
+		u, err := weburl.Parse(nil, "http://example.com"+c.path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := parseRobots([]byte(text), c.agent).allows(u); got != c.want {
+		if got := Parse([]byte(text), c.agent).Allows(u); got != c.want {
 			t.Errorf("%s asks for %s: %v, want %v", c.agent, c.path, got, c.want)
 		}
 	}
-	if r := parseRobots([]byte(text), "x"); r.delay != 2500*time.Millisecond || len(r.sitemaps) != 1 {
-		t.Errorf("delay %v, sitemaps %v", r.delay, r.sitemaps)
-	}
-	if r := parseRobots([]byte(text), "pawl"); r.delay != maxCrawlDelay {
-		t.Errorf("a delay of 1000 s is obeyed as %v", r.delay)
+	if r := Parse([]byte(text), "x"); r.Delay != 2500*time.Millisecond || len(r.Sitemaps) != 1 {
+		t.Errorf("delay %v, sitemaps %v", r.Delay, r.Sitemaps)
 	}
 	pattern := "/" + strings.Repeat("*a", 200) + "$"
-	if matchRobots(pattern, "/"+strings.Repeat("a", 100_000)+"b") {
+	if match(pattern, "/"+strings.Repeat("a", 100_000)+"b") {
 		t.Error("it matches")
 	}
-	if got := productToken("Pawl/1.0 (+https://example.com)"); got != "Pawl" {
+	if got := Product("Pawl/1.0 (+https://example.com)"); got != "Pawl" {
 		t.Errorf("product token %q", got)
 	}
 }

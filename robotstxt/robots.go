@@ -1,4 +1,5 @@
-package crawl
+// Package robotstxt reads robots.txt by RFC 9309.
+package robotstxt
 
 import (
 	"bufio"
@@ -7,37 +8,33 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/pawl-dev/pawl/weburl"
 )
 
-// maxRobots is how much of a robots.txt counts (RFC 9309, section 2.5), maxCrawlDelay the longest delay that one is
-// obeyed in.
-const (
-	maxRobots     = 500 << 10
-	maxCrawlDelay = 30 * time.Second
-)
+// maxText is how much of a robots.txt counts (RFC 9309, section 2.5).
+const maxText = 500 << 10
 
-// inRobots are the characters of a path with its query that mean something else when they are escaped. Patterns and
+// inPattern are the characters of a path with its query that mean something else when they are escaped. Patterns and
 // URLs are compared with the same escapes.
-const inRobots = inPath + "?"
+const inPattern = weburl.InPath + "?"
 
-// robots are the rules of a robots.txt for one product token.
-type robots struct {
-	rules    []robotsRule
-	delay    time.Duration
-	sitemaps []string
-	// denied is why the host could not be asked, so that nothing is allowed; nil: it could.
-	denied error
+// Rules are those of a robots.txt for one product token. Without any, everything is allowed.
+type Rules struct {
+	Delay    time.Duration // Crawl-delay; 0: none
+	Sitemaps []string      // of all groups
+	rules    []rule
 }
 
-type robotsRule struct {
+type rule struct {
 	pattern string
 	allow   bool
 }
 
-// parseRobots reads the group of a product token, or that of *, by RFC 9309. Groups of one token are joined.
-func parseRobots(text []byte, product string) *robots {
-	text = bytes.TrimPrefix(text[:min(len(text), maxRobots)], []byte("\uFEFF"))
-	mine, all := &robots{}, &robots{}
+// Parse reads the group of a product token, or that of *, by RFC 9309. Groups of one token are joined.
+func Parse(text []byte, product string) *Rules {
+	text = bytes.TrimPrefix(text[:min(len(text), maxText)], []byte("\uFEFF"))
+	mine, all := &Rules{}, &Rules{}
 	found := false
 	var agents []string
 	open := true // user-agent lines that follow one another are one group
@@ -77,7 +74,7 @@ func parseRobots(text []byte, product string) *robots {
 	if !found && !mentions(text, product) {
 		mine = all
 	}
-	mine.sitemaps = sitemaps
+	mine.Sitemaps = sitemaps
 	return mine
 }
 
@@ -93,27 +90,24 @@ func mentions(text []byte, product string) bool {
 	return false
 }
 
-func (r *robots) add(key, value string) {
+func (r *Rules) add(key, value string) {
 	switch {
 	case key == "crawl-delay":
 		if s, err := strconv.ParseFloat(value, 64); err == nil && s > 0 {
-			r.delay = min(time.Duration(min(s, 1e6)*float64(time.Second)), maxCrawlDelay)
+			r.Delay = time.Duration(min(s, 1e6) * float64(time.Second))
 		}
 	case value != "": // an empty pattern matches nothing
-		r.rules = append(r.rules, robotsRule{normalEscapes(value, inRobots), key == "allow"})
+		r.rules = append(r.rules, rule{weburl.Escapes(value, inPattern), key == "allow"})
 	}
 }
 
-// allows tells whether a URL may be asked for: the longest pattern that matches counts, and allow where two are as
+// Allows tells whether a URL may be asked for: the longest pattern that matches counts, and allow where two are as
 // long.
-func (r *robots) allows(u *url.URL) bool {
-	if r.denied != nil {
-		return false
-	}
-	path := normalEscapes(u.RequestURI(), inRobots)
+func (r *Rules) Allows(u *url.URL) bool {
+	path := weburl.Escapes(u.RequestURI(), inPattern)
 	best, allowed := -1, true
 	for _, rule := range r.rules {
-		if n := len(rule.pattern); n >= best && matchRobots(rule.pattern, path) {
+		if n := len(rule.pattern); n >= best && match(rule.pattern, path) {
 			if n > best || rule.allow {
 				allowed = rule.allow
 			}
@@ -123,8 +117,8 @@ func (r *robots) allows(u *url.URL) bool {
 	return allowed
 }
 
-// matchRobots matches a pattern with * for anything and $ at its end. It takes no more than their lengths multiplied.
-func matchRobots(pattern, path string) bool {
+// match matches a pattern with * for anything and $ at its end. It takes no more than their lengths multiplied.
+func match(pattern, path string) bool {
 	pattern, whole := strings.CutSuffix(pattern, "$")
 	parts := strings.Split(pattern, "*")
 	if !strings.HasPrefix(path, parts[0]) {
@@ -144,8 +138,8 @@ func matchRobots(pattern, path string) bool {
 	return !whole || path == ""
 }
 
-// productToken is the part of a User-Agent that robots.txt knows it by.
-func productToken(userAgent string) string {
+// Product is the part of a User-Agent that robots.txt knows it by.
+func Product(userAgent string) string {
 	end := strings.IndexFunc(userAgent, func(r rune) bool {
 		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || r == '-' || r == '_')
 	})

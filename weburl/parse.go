@@ -1,4 +1,5 @@
-package crawl
+// Package weburl reads URLs as browsers do, by the URL standard of the WHATWG, and writes each in one form.
+package weburl
 
 import (
 	"errors"
@@ -14,9 +15,9 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// canonical parses a URL as browsers do (the URL standard of the WHATWG) and gives it the one form under which a page
-// is known. Where that form differs from a browser's is told in docs/pipelines/crawl.md.
-func canonical(base *url.URL, ref string) (*url.URL, error) {
+// Parse reads an http or https URL, relative to base unless that is nil, and gives it the one form under which its page
+// is known: docs/pipelines/crawl.md tells where that form differs from a browser's.
+func Parse(base *url.URL, ref string) (*url.URL, error) {
 	text := strings.TrimFunc(ref, func(r rune) bool { return r <= ' ' })
 	if strings.ContainsAny(text, "\t\n\r") {
 		text = strings.NewReplacer("\t", "", "\n", "", "\r", "").Replace(text)
@@ -54,7 +55,7 @@ func canonical(base *url.URL, ref string) (*url.URL, error) {
 		}
 		path = "/" + after
 	}
-	text = scheme + "://" + host + withoutDots(normalEscapes(path, inPath))
+	text = scheme + "://" + host + withoutDots(Escapes(path, InPath))
 	if query != "" {
 		text += "?" + escapeQuery(query)
 	}
@@ -210,12 +211,12 @@ func withoutDots(path string) string {
 	return "/" + strings.Join(kept, "/")
 }
 
-// inPath are the characters of a path that mean something else when they are escaped.
-const inPath = "!$&'()*+,;=:@/[]"
+// InPath are the characters of a path that mean something else when they are escaped.
+const InPath = "!$&'()*+,;=:@/[]"
 
-// normalEscapes writes escapes in upper case, unreserved characters plainly, and escapes what is neither unreserved nor
-// one of plain, such as a % without its digits.
-func normalEscapes(text, plain string) string {
+// Escapes writes escapes in upper case, unreserved characters plainly, and escapes what is neither unreserved nor one
+// of plain, such as a % without its digits.
+func Escapes(text, plain string) string {
 	var b strings.Builder
 	for i := 0; i < len(text); i++ {
 		c, escaped := text[i], false
