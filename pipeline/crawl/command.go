@@ -113,11 +113,6 @@ func flagOptions(in *pipeline.Invocation) (o Options, out string, err error) {
 	over(&o.Cache, v.Text("cache"), given("cache"))
 	over(&o.Depth, v.Int("depth"), v.Changed("depth"))
 	errs = append(errs, formatOf(out))
-	for _, text := range o.Proxies {
-		if err := checkProxy(text); err != nil {
-			errs = append(errs, fmt.Errorf("--proxy %w", err))
-		}
-	}
 	o.Markdown = isFolder(out)
 	for name, n := range map[string]int64{"concurrency": int64(o.Concurrency), "per-host": int64(o.PerHost),
 		"max-bytes": o.MaxBytes, "timeout": int64(o.Timeout)} {

@@ -303,7 +303,8 @@ func TestAnInterruptedCrawlGoesOn(t *testing.T) {
 	site[fmt.Sprintf("/p%d", pages)] = text("text/html", "the end")
 	w := newWeb(t, site)
 	r := &rig{T: t, dir: t.TempDir()}
-	if _, got, err := r.run(ctx, w.URL); code(err) != pipeline.ExitUnfinished || got != nil {
+	if _, got, err := r.run(ctx, w.URL); code(err) != pipeline.ExitUnfinished || got != nil ||
+		strings.Contains(err.Error(), "stored 0 pages") {
 		t.Fatalf("interrupted: %v, %d pages", err, len(got))
 	}
 	if _, _, err := r.run(t.Context(), w.URL); code(err) != pipeline.ExitConflict {

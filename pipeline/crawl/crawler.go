@@ -187,13 +187,11 @@ func (c *crawler) Handle(ctx context.Context, d *pawl.Delivery) error {
 	d.Hold(delay)
 	h.inFlight.Add(1)
 	defer h.inFlight.Add(-1)
-	began := time.Now()
 	if r.Sitemap > 0 {
 		err = c.readSitemap(ctx, d, u, &r)
 	} else if err = c.ask(ctx, d, u, &r, delay); err == nil {
 		c.sitemaps(d, &r, rules)
 	}
-	h.answered(time.Since(began), err)
 	if f := pawl.Describe(err); err != nil && f.Class == pawl.ClassThrottled && f.Kind != KindProxy {
 		if wrong := c.hold(ctx, h, u, max(f.After, time.Second)); wrong != nil {
 			err = errors.Join(err, wrong)
@@ -258,7 +256,9 @@ func (c *crawler) ask(ctx context.Context, d *pawl.Delivery, u *url.URL, r *requ
 	}
 	for hops := len(r.Chain); ; hops++ {
 		c.count.requests.Add(1)
+		began := time.Now()
 		a, err := c.fetch.get(ctx, u)
+		c.hosts.at(u).answered(time.Since(began), err)
 		if err != nil {
 			return err
 		}

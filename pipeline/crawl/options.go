@@ -145,6 +145,11 @@ func (o *Options) check() ([]*url.URL, error) {
 			errs = append(errs, fmt.Errorf("header %q cannot be sent", name))
 		}
 	}
+	for i, text := range o.Proxies {
+		if err := checkProxy(text); err != nil {
+			errs = append(errs, fmt.Errorf("proxy %d %w", i+1, err))
+		}
+	}
 	if len(o.Seeds) == 0 {
 		errs = append(errs, errors.New("there is no URL to begin with"))
 	}

@@ -233,7 +233,7 @@ func (c *crawler) exhaust(ctx context.Context, p parts, at workplace) (d *depths
 	}
 	if ctx.Err() != nil {
 		return nil, &pipeline.Error{Code: pipeline.ExitUnfinished,
-			What: fmt.Sprintf("the crawl is not finished: %d pages are stored", c.stored.Load()),
+			What: fmt.Sprintf("the crawl is not finished: this process has stored %d pages", c.count.pages.Load()),
 			Err:  errors.New("it was interrupted"),
 			Next: "go on with the same command and --resume"}
 	}
