@@ -69,6 +69,11 @@ func pdfFormat() format {
 		}
 		return pdfOf(b.String())
 	}
+	// ruled is a table of lines and thin areas. The first cell of its second row reaches over the third.
+	const ruled = `BT /F 10 Tf 70 720 Td (Above it.) Tj ET 70 710 m 300 710 l 300 620 l 70 620 l s 130 620 0.5 90 re f ` +
+		`70 690 230 0.5 re f 70 638 m 300 638 l S 130 652 m 300 652 l S BT /F 10 Tf 75 697 Td (Name) Tj ` +
+		`60 0 Td (What it is) Tj 0 -20 Td (a long text in) Tj 0 -12 Td (several lines) Tj -60 -24 Td (rope) Tj ` +
+		`60 0 Td (more) Tj -60 -16 Td (tape) Tj 60 0 Td (last) Tj ET BT /F 10 Tf 70 560 Td (Below it.) Tj ET`
 	const plain = "BT /F 10 Tf 70 640 Td (A line of plain text) Tj 0 -12 Td (and one more.) Tj ET\n"
 	return format{
 		names: "pdf",
@@ -88,6 +93,11 @@ func pdfFormat() format {
 			"| Name | Size |\n| --- | --- |\n| rope | 12 |\n",
 			"tables by columns", shown("70 700 ii", "86 700 b", "70 685 li", "86 685 d"),
 			"| ii | b |\n| --- | --- |\n| li | d |\n",
+			"tables by rules", pdfOf(ruled), "Above it.\n\n| Name | What it is |\n| --- | --- |\n"+
+				"| rope | a long text in several lines |\n|  | more |\n| tape | last |\n\nBelow it.\n",
+			"tables by rules", pdfOf(`100 0 0 100 0 0 cm 0 0 6 8 re f 0 0 3 8 re S 0 4 3 4 re S 0 0 6 8 re S .01 0 0 .01 0 0 cm `+
+				`BT /F 10 Tf 70 700 Td (A frame of columns) Tj 0 -12 Td (is not a table.) Tj ET`),
+			"A frame of columns is not a table.\n",
 			"links", shown("70 600 a link"), "[a link](http://a.example/)\n",
 			"links", shown("70 600 a link that", "70 588 goes on"), "[a link that goes on](http://a.example/)\n",
 			"emphasis", pdfOf(`BT /F 10 Tf 70 700 Td (Some ) Tj /B 10 Tf (bold) Tj /F 10 Tf ( words) Tj ET`),

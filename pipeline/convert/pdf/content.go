@@ -34,6 +34,7 @@ type reader struct {
 	ctx    context.Context
 	fonts  map[any]*font // by reference or dictionary
 	pieces []piece
+	rules  []rule
 	object int
 	ops    int
 }
@@ -60,6 +61,11 @@ type machine struct {
 	stack    []state
 	tm, line matrix
 	args     []any
+
+	drawn []rule // of the path so far
+	area  bool   // it has a rectangle that is no rule, unless its edge is drawn
+
+	penX, penY, startX, startY float64
 }
 
 // content carries out a content stream.
@@ -142,6 +148,8 @@ func (m *machine) graphics(o op) error {
 		}
 	case "BI":
 		m.lexer.inlineImage()
+	case "m", "l", "h", "re", "S", "s", "B", "B*", "b", "b*", "f", "F", "f*", "n":
+		m.path(o)
 	default:
 		m.text(o)
 	}

@@ -16,6 +16,7 @@ type line struct {
 	mono    bool
 	chars   int
 	item    string // mark of a list at its beginning; empty: it has none
+	grid    *grid  // a table that stands here; nil: it is a line
 }
 
 // span is a part of a line without a gap.

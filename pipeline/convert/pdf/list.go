@@ -17,6 +17,9 @@ func findItems(all []line) {
 	numbers := map[int][]int{} // lines that begin with a number alone, by it
 	for i := range all {
 		l := &all[i]
+		if l.grid != nil {
+			continue
+		}
 		l.dropOuterMarks()
 		mark, _, _ := strings.Cut(l.text(), " ")
 		switch {

@@ -32,7 +32,7 @@ func Convert(ctx context.Context, d doc.Document) (doc.Markdown, error) {
 		if err := r.page(p); err != nil {
 			return doc.Markdown{}, err
 		}
-		l := lines(r.pieces)
+		l := r.lines()
 		text = append(text, l)
 		all = append(all, l...)
 	}
@@ -106,6 +106,13 @@ func (w *writer) page(all []line) {
 			w.endLists(0)
 			w.code(all[i:end])
 			i = end
+			continue
+		}
+		if g := all[i].grid; g != nil {
+			w.endParagraph()
+			w.endLists(0)
+			w.grid(g)
+			i++
 			continue
 		}
 		if end := tableEnd(all, i); end > i {
@@ -200,8 +207,14 @@ func (w *writer) endParagraph() {
 		w.endLists(0)
 		w.w.Paragraph()
 	}
-	skip := w.marker
 	w.prose = w.level == 0
+	w.text(lines, w.marker)
+	w.w.End()
+	w.prose = false
+}
+
+// text writes lines one after the other, without the mark of a list at their beginning.
+func (w *writer) text(lines []line, skip string) {
 	for i, l := range lines {
 		if i > 0 && !w.hyphenated(&lines[i-1], &l) {
 			w.w.Text(" ")
@@ -215,8 +228,6 @@ func (w *writer) endParagraph() {
 		}
 	}
 	w.linkTo("")
-	w.w.End()
-	w.prose = false
 }
 
 // hyphenated tells whether a word goes on in the next line.
