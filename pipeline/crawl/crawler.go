@@ -155,10 +155,14 @@ func (c *crawler) Handle(ctx context.Context, d *pawl.Delivery) error {
 		return c.done(d, c.left(&r, whyFull))
 	}
 	h := c.hosts.at(u)
-	if wait := h.turn(0); wait > 0 {
-		return pawl.Release(wait, site(u)+" is to be left alone until then")
-	}
 	asked := h.known() == nil && !c.options.IgnoreRobots
+	wait := h.turn(0)
+	if asked && wait <= 0 { // other processes may know that the host wants no request, of robots.txt neither
+		wait, err = c.turn(ctx, h, u, 0, false)
+	}
+	if err != nil || wait > 0 {
+		return leave(u, wait, err)
+	}
 	rules, err := c.robots(ctx, h, u)
 	switch {
 	case err != nil:
@@ -177,12 +181,8 @@ func (c *crawler) Handle(ctx context.Context, d *pawl.Delivery) error {
 		h.back(delay)
 		return pawl.Release(delay, site(u)+" was asked for robots.txt")
 	}
-	wait, err := c.turn(ctx, h, u, delay, r.Cookies)
-	if err != nil {
-		return pawl.Release(time.Second, err.Error())
-	}
-	if wait > 0 {
-		return pawl.Release(wait, site(u)+" is to be left alone until then")
+	if wait, err = c.turn(ctx, h, u, delay, r.Cookies); err != nil || wait > 0 {
+		return leave(u, wait, err)
 	}
 	d.Hold(delay)
 	h.inFlight.Add(1)
@@ -205,6 +205,14 @@ func (c *crawler) Handle(ctx context.Context, d *pawl.Delivery) error {
 		err = c.explain(err, u)
 	}
 	return err
+}
+
+// leave gives a request back until its host may be asked, or until it can be found out whether it may.
+func leave(u *url.URL, wait time.Duration, err error) error {
+	if err != nil {
+		return pawl.Release(time.Second, err.Error())
+	}
+	return pawl.Release(wait, site(u)+" is to be left alone until then")
 }
 
 // replayed takes a dead letter of an earlier run into this one, which may know its URL already.

@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"path/filepath"
@@ -10,6 +11,8 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/memory"
 	"github.com/pawl-dev/pawl/store/sqlite"
 )
 
@@ -112,5 +115,30 @@ func TestTheLockOfAnotherRunStays(t *testing.T) {
 	}
 	if !slices.Equal(locks, []string{"another"}) {
 		t.Errorf("locks %q are there, want that of the other run alone", locks)
+	}
+}
+
+// TestAHostIsLeftAloneByAFreshProcess: one that was started while a host wants no request does not ask for its
+// robots.txt either.
+func TestAHostIsLeftAloneByAFreshProcess(t *testing.T) {
+	s := memory.New(memory.Config{})
+	marks, _ := store.As[store.Marks](s)
+	o := Defaults("https://example.com/")
+	seeds, err := o.check()
+	if err != nil {
+		t.Fatal(err)
+	}
+	crawlers := [2]*crawler{newCrawler(Name, "r", o, seeds), newCrawler(Name, "r", o, seeds)}
+	for _, c := range crawlers {
+		c.marked.marks, c.marked.scope = marks, scopeOf("r")
+	}
+	if err := crawlers[0].hold(t.Context(), crawlers[0].hosts.at(seeds[0]), seeds[0], time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	fresh := crawlers[1]
+	err = fresh.Handle(t.Context(), &pawl.Delivery{Message: fresh.visit(seeds[0], request{})})
+	r, ok := errors.AsType[*pawl.ReleaseError](err)
+	if !ok || r.After < 50*time.Second || fresh.count.requests.Load() > 0 {
+		t.Errorf("%v, %d requests", err, fresh.count.requests.Load())
 	}
 }
