@@ -135,7 +135,9 @@ func (r *rig) pages() map[string]Record {
 	pages := map[string]Record{}
 	for line := range strings.Lines(string(text)) {
 		var p Record
-		if err := json.Unmarshal([]byte(line), &p); err != nil {
+		d := json.NewDecoder(strings.NewReader(line))
+		d.UseNumber()
+		if err := d.Decode(&p); err != nil {
 			r.Fatal(err)
 		}
 		at := p.URL[strings.Index(p.URL[8:], "/")+8:]

@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/csv"
 	"encoding/json"
@@ -123,7 +124,9 @@ func scan(ctx context.Context, p parts, topic string, each func(*outcome) error)
 		}
 		for i := range results {
 			var o outcome
-			if err := json.Unmarshal(results[i].Body, &o); err != nil {
+			d := json.NewDecoder(bytes.NewReader(results[i].Body))
+			d.UseNumber() // fields keep numbers as pages write them
+			if err := d.Decode(&o); err != nil {
 				return 0, fmt.Errorf("result %s: %w", results[i].ID, err)
 			}
 			if err := each(&o); err != nil {

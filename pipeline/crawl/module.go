@@ -70,7 +70,7 @@ func extractOf(s pipeline.Section) (*extract.Set, error) {
 var middleware = policy.Event{Domain: policy.Engine, Type: "MiddlewareBefore"}
 
 // extract reads the fields of a page, and links to follow. A page that cannot be read as its rules need it is
-// bad input: by the policy it is stored without fields.
+// bad input: by the policy it is stored without fields, and its links are followed.
 func (c *crawler) extract(ctx context.Context, at *url.URL, a *answer, p *page) (map[string]any, []string, error) {
 	if c.options.Extract == nil || p.charset == "" {
 		return nil, nil, nil
@@ -83,6 +83,7 @@ func (c *crawler) extract(ctx context.Context, at *url.URL, a *answer, p *page) 
 	fields, next, err := c.options.Extract.Read(cmp.Or(p.base, at), strings.HasSuffix(kind, "json"), body)
 	if err != nil {
 		err = policy.At(policy.With(pawl.OfKind(KindDataMiddleware, err), policy.BadInput), middleware)
+		err = pawl.WithAttrs(err, map[string]string{"stage": "middleware"})
 		_, err = policy.Degraded(ctx, err)
 	}
 	return fields, next, err

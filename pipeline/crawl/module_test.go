@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/pipeline"
 	"github.com/pawl-dev/pawl/pipeline/crawl/extract"
 )
@@ -29,13 +30,13 @@ func shopModule(seeds ...string) pipeline.Section {
 
 func shop() map[string]http.HandlerFunc {
 	item := func(name, sku string) http.HandlerFunc {
-		return text("text/html; charset=iso-8859-1", `<script type="application/ld+json">{"sku": "`+sku+
-			`"}</script><h1>`+name+"</h1>price: 42"+links("/deeper"))
+		return text("text/html; charset=iso-8859-1", `<script type="application/ld+json">{"sku": `+sku+
+			`}</script><h1>`+name+"</h1>price: 42"+links("/deeper"))
 	}
 	return map[string]http.HandlerFunc{
 		"/":      text("text/html", links("/caf")+`<a class="next" href="?page=2">next</a>`),
-		"/caf":   item("caf\xe9", "A1"),
-		"/lamp":  item("lamp", "B2"),
+		"/caf":   item("caf\xe9", "12345678901234567890.50"),
+		"/lamp":  item("lamp", `"B2"`),
 		"/deep":  text("text/html", strings.Repeat("<div>", 5000)+"<h1>too deep to be parsed</h1>"),
 		"/plain": text("text/plain", "price: 7"),
 	}
@@ -63,12 +64,31 @@ func TestModule(t *testing.T) {
 		t.Errorf("the second page: %+v", p)
 	}
 	for path, want := range map[string]string{
-		"/caf": `{"name":"café","price":"42","sku":"A1"}`, "/lamp": `{"name":"lamp","price":"42","sku":"B2"}`,
+		"/caf": `{"name":"café","price":"42","sku":12345678901234567890.50}`, "/lamp": `{"name":"lamp","price":"42","sku":"B2"}`,
 		"/deep": "null", "/plain": `{"price":"7"}`,
 	} {
 		if have, _ := json.Marshal(got[path].Fields); string(have) != want || got[path].Depth != 1 {
 			t.Errorf("%s: %s at depth %d, want %s", path, have, got[path].Depth, want)
 		}
+	}
+}
+
+// TestDataThatIsMissing: what the policy decides about is of a kind and of a stage of its own.
+func TestDataThatIsMissing(t *testing.T) {
+	rules, err := extract.New(map[string]extract.Rule{"price": {CSS: ".price", Required: true}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := Defaults("http://example.com/")
+	o.Extract = rules
+	seeds, err := o.check()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &answer{header: http.Header{"Content-Type": {"text/html"}}, body: []byte("<h1>Lamp</h1>")}
+	_, _, err = newCrawler(Name, "", o, seeds).record(t.Context(), seeds[0], &request{}, a)
+	if f := pawl.Describe(err); f.Kind != KindDataMiddleware || f.Attrs["stage"] != "middleware" {
+		t.Errorf("%+v", f)
 	}
 }
 

@@ -60,7 +60,8 @@ func try(ctx context.Context, in *pipeline.Invocation) error {
 		if a.location == nil {
 			record, _, err := c.record(ctx, at, &request{URL: seeds[0].String()}, a)
 			if err != nil {
-				return err
+				return &pipeline.Error{What: "cannot read " + at.String() + " as the module wants it", Err: err,
+					Next: "correct the module, or try it with a page that it is for"}
 			}
 			return in.Document(record, func(w io.Writer) error {
 				e := json.NewEncoder(w)

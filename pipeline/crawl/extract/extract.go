@@ -69,31 +69,32 @@ func New(fields map[string]Rule, next *Rule) (*Set, error) {
 }
 
 // Read applies the rules to a body in UTF-8, whose links are relative to base. What a rule does not find is left out of
-// the fields. An error is that the page could not be read as what the rules need.
+// the fields. An error is that the page could not be read as what the rules need: it has no fields then, but it may
+// have links.
 func (s *Set) Read(base *url.URL, isJSON bool, body []byte) (fields map[string]any, next []string, err error) {
 	d := &document{body: body, json: isJSON}
+	if s.next != nil {
+		values, err := s.next.find(d)
+		if err != nil {
+			return nil, nil, fmt.Errorf("next: %w", err)
+		}
+		for _, v := range values {
+			if text, ok := v.(string); ok && strings.TrimSpace(text) != "" {
+				next = append(next, strings.TrimSpace(text))
+			}
+		}
+	}
 	fields = make(map[string]any, len(s.fields))
-	for name, f := range s.fields {
+	for _, name := range slices.Sorted(maps.Keys(s.fields)) {
+		f := s.fields[name]
 		values, err := f.read(base, d)
 		switch {
 		case err != nil:
-			return nil, nil, fmt.Errorf("field %s: %w", name, err)
+			return nil, next, fmt.Errorf("field %s: %w", name, err)
 		case f.all() && len(values) > 0:
 			fields[name] = values
 		case len(values) > 0:
 			fields[name] = values[0]
-		}
-	}
-	if s.next == nil {
-		return fields, nil, nil
-	}
-	values, err := s.next.find(d)
-	if err != nil {
-		return nil, nil, fmt.Errorf("next: %w", err)
-	}
-	for _, v := range values {
-		if text, ok := v.(string); ok && strings.TrimSpace(text) != "" {
-			next = append(next, strings.TrimSpace(text))
 		}
 	}
 	return fields, next, nil

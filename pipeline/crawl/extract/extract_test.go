@@ -76,6 +76,18 @@ func TestNext(t *testing.T) {
 	}
 }
 
+// TestLinksOfAPageWithoutFields: a list of products need not have what every product has.
+func TestLinksOfAPageWithoutFields(t *testing.T) {
+	s, err := extract.New(map[string]extract.Rule{"price": {CSS: ".price", Required: true}}, &extract.Rule{CSS: "a.next"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fields, next, err := s.Read(page, false, []byte(shop))
+	if err == nil || len(fields) > 0 || len(next) != 2 {
+		t.Errorf("%v, %q, %v", fields, next, err)
+	}
+}
+
 func TestJSONDocuments(t *testing.T) {
 	s, err := extract.New(map[string]extract.Rule{"id": {JSON: "$.items[*].id", All: true}},
 		&extract.Rule{JSON: "$.next"})
