@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
+	"sync"
+	"time"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/pipeline"
@@ -15,6 +17,10 @@ import (
 type marked struct {
 	marks store.Marks // nil: nothing is kept
 	scope string
+
+	mu      sync.Mutex
+	version int64     // of the mark of changes
+	looked  time.Time // when that was last read
 }
 
 // remember takes up what earlier processes of the run learned, and keeps what this one does.

@@ -128,7 +128,8 @@ func (c *cookies) put(ctx context.Context, key string, of *domainCookies, fresh 
 		if err != nil {
 			return err
 		}
-		receipts, err := c.marks.PutMarks(ctx, pawl.Mark{Scope: c.scope, Key: key, Value: text, If: of.version})
+		receipts, err := c.marks.PutMarks(ctx, pawl.Mark{Scope: c.scope, Key: key, Value: text, If: of.version},
+			changed(c.scope))
 		if err = errors.Join(err, receiptError(receipts)); err != nil {
 			return err
 		}

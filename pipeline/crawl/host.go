@@ -43,8 +43,9 @@ type host struct {
 	rules  *robots
 	until  time.Time // rules count until then
 	next   time.Time // not before
-	looked time.Time // when its marks were last looked at
 	pace   pace
+
+	version int64 // of the mark of changes, when the marks of the host were read; -1: they were not
 
 	inFlight, failed atomic.Int64 // for the board
 }
@@ -61,7 +62,7 @@ func (hs *hosts) at(u *url.URL) *host {
 				break
 			}
 		}
-		h = &host{}
+		h = &host{version: -1}
 		hs.byID[id] = h
 	}
 	return h

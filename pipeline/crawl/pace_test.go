@@ -93,8 +93,13 @@ func TestThePaceIsShared(t *testing.T) {
 		var two [2]*crawler
 		for i := range two {
 			two[i] = newCrawler(Name, "run", Defaults(), nil)
-			two[i].marked = marked{marks: marks, scope: scopeOf("run")}
+			two[i].marked.marks, two[i].marked.scope = marks, scopeOf("run")
+			if wait := turn(two[i], 0); wait > 0 {
+				t.Errorf("%v before anybody knows of a strain", wait)
+			}
 		}
+		time.Sleep(lookEvery)
+		two[0].hosts.at(u).pace.delay = maxPace
 		if wait := turn(two[0], maxPace); wait > 0 {
 			t.Errorf("the first waits for %v", wait)
 		}

@@ -12,6 +12,9 @@ import (
 const (
 	// heldKey names the mark that is there for as long as nobody may ask a host.
 	heldKey = "held/"
+	// changedKey names the mark that is written with a pause that others cannot know of, and with cookies. While its
+	// version is the same, the marks of a host need not be read again.
+	changedKey = "changed"
 	// lookEvery is how old the knowledge of such marks may be, leastWait the shortest time until one is
 	// looked at again.
 	lookEvery = 20 * time.Millisecond
@@ -28,23 +31,27 @@ func (c *crawler) turn(ctx context.Context, h *host, u *url.URL, delay time.Dura
 		return wait, nil
 	}
 	held, turns := heldKey+site(u), delay > 0 && c.options.Delay == 0
-	taken := false
+	taken, version := false, int64(-1)
 	if turns {
-		mark := pawl.Mark{Scope: c.marked.scope, Key: held, For: delay}
-		receipts, err := c.marked.marks.PutMarks(ctx, mark)
+		marks := []pawl.Mark{{Scope: c.marked.scope, Key: held, For: delay}}
+		if h.strained() > 0 {
+			marks = append(marks, changed(c.marked.scope))
+		}
+		receipts, err := c.marked.marks.PutMarks(ctx, marks...)
 		if err != nil {
 			return 0, fmt.Errorf("take a turn: %w", err)
 		}
 		if taken, err = receipts[0].Put, receipts[0].Err; err != nil {
 			return 0, err
 		}
-	} else if h.lookedWithin(lookEvery) && !cookies {
-		return 0, nil
+	} else if version, err = c.changes(ctx); err != nil || h.read(version) && !cookies {
+		return 0, err
 	}
 	found, err := c.marked.marks.GetMarks(ctx, c.marked.scope, held, cookiesOf(u))
 	if err != nil {
 		return 0, fmt.Errorf("look for pauses of a host: %w", err)
 	}
+	h.setRead(version)
 	if m, there := found[cookiesOf(u)]; there {
 		c.fetch.cookies.learn(m)
 	}
@@ -67,18 +74,45 @@ func (c *crawler) hold(ctx context.Context, h *host, u *url.URL, after time.Dura
 		return nil
 	}
 	_, err := c.marked.marks.PutMarks(ctx, pawl.Mark{Scope: c.marked.scope, Key: heldKey + site(u), For: after,
-		If: pawl.AnyVersion})
+		If: pawl.AnyVersion}, changed(c.marked.scope))
 	return err
 }
 
-// lookedWithin tells whether the marks of a host were looked at lately; if not, they are now.
-func (h *host) lookedWithin(d time.Duration) bool {
+// changed is the mark that tells all processes of a run to read the marks of hosts again.
+func changed(scope string) pawl.Mark {
+	return pawl.Mark{Scope: scope, Key: changedKey, If: pawl.AnyVersion}
+}
+
+// changes is the version of that mark, as it was lookEvery ago at most.
+func (c *crawler) changes(ctx context.Context) (int64, error) {
+	m := &c.marked
+	m.mu.Lock()
+	version, now := m.version, time.Now()
+	if now.Sub(m.looked) < lookEvery {
+		m.mu.Unlock()
+		return version, nil
+	}
+	m.looked = now
+	m.mu.Unlock()
+	found, err := m.marks.GetMarks(ctx, m.scope, changedKey)
+	if err != nil {
+		return 0, fmt.Errorf("look for pauses of hosts: %w", err)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.version = found[changedKey].Version
+	return m.version, nil
+}
+
+// read tells whether the marks of the host were read at a version of the mark of changes.
+func (h *host) read(version int64) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	now := time.Now()
-	if now.Sub(h.looked) < d {
-		return true
-	}
-	h.looked = now
-	return false
+	return h.version == version
+}
+
+func (h *host) setRead(version int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.version = version
 }
