@@ -18,6 +18,7 @@ const (
 	CanAnyProcess  Capability = "AnyProcess"           // any process claims, extends and settles any message
 	CanSurvive     Capability = "Durable"              // what Append returned survives a crash of the process or server
 	CanTopics      Capability = "Topics"               // versioned settings, pause
+	CanRemove      Capability = "RemoveTopics"         // topics that are empty are removed
 	CanFigures     Capability = "Figures"              // figures of topics that add up
 	CanDeadLetters Capability = "DeadLetters"          // list, replay, purge, amend, bury
 	CanTriage      Capability = "Triage"               // replay that keeps attempts, letters marked as resolved
@@ -31,10 +32,9 @@ const (
 
 // AllCapabilities lists them in the order of tables.
 var AllCapabilities = []Capability{
-	CanSurvive, CanProcesses, CanAnyProcess, CanExclusive, CanDeadline, CanPriority, CanDelay, CanUnique, CanEmitAtomic,
-	CanAttempts, CanDeadLetters, CanTriage, CanLookup, CanTopics, CanFigures, CanTxAppend, CanRepeatBatch, CanWake,
-	CanState, CanMarks,
-	CanPace, CanResults,
+	CanSurvive, CanProcesses, CanAnyProcess, CanExclusive, CanDeadline, CanPriority, CanDelay,
+	CanUnique, CanEmitAtomic, CanAttempts, CanDeadLetters, CanTriage, CanLookup, CanTopics, CanRemove,
+	CanFigures, CanTxAppend, CanRepeatBatch, CanWake, CanState, CanMarks, CanPace, CanResults,
 }
 
 // Support says how a backend keeps a capability. The zero value refuses it.

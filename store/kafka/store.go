@@ -201,6 +201,7 @@ func Description() store.Description {
 				"a letter is not written anew, and a log has no place for attempts of earlier deliveries"),
 			store.CanLookup: refused("no index by id; a message can be read by its offset"),
 			store.CanTopics: kept("settings and pauses are in the state; nothing is retained for looking it up"),
+			store.CanRemove: refused("a log is removed with the tools of the brokers"),
 			store.CanFigures: refused(
 				"what offsets tell: markers of transactions count, and what other processes lease is waiting"),
 			store.CanTxAppend: refused("there is no transaction to share with the caller's data"),

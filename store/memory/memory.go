@@ -272,6 +272,7 @@ func Description() store.Description {
 			store.CanTriage:      {Kept: true, Note: "dies with the process"},
 			store.CanLookup:      kept,
 			store.CanTopics:      kept,
+			store.CanRemove:      kept,
 			store.CanFigures:     kept,
 			store.CanTxAppend:    {Note: "there is no transaction to join"},
 			store.CanRepeatBatch: kept,

@@ -35,7 +35,7 @@ func (s *Store) Pause(ctx context.Context, name string, d time.Duration, by, rea
 	if d > 0 {
 		until = max(d.Microseconds(), 1)
 	}
-	err = s.call(ctx, s.front, do(pauseTopic, textValue(name), int8Value(until),
+	err = s.call(ctx, s.front, do(bringBack, textValue(name)), do(pauseTopic, textValue(name), int8Value(until),
 		textValue(store.Text(by)), textValue(store.Text(reason)), s.skewValue()))
 	if err != nil {
 		return s.fail("pause", err)

@@ -96,9 +96,14 @@ func (s *Store) figures(ctx context.Context, t *tx, by map[int32]*store.TopicSta
 			do(st)
 		}
 	}
-	return t.run(ctx,
+	var removed []int32
+	err := t.run(ctx,
 		read(countLeased, func(r row) error {
 			of(r, func(st *store.TopicStats) { st.Leased = r.int8(1) })
+			return nil
+		}),
+		read(removedTopics, func(r row) error {
+			removed = append(removed, int32(r.int4(0)))
 			return nil
 		}),
 		read(countStuck, func(r row) error {
@@ -135,6 +140,12 @@ func (s *Store) figures(ctx context.Context, t *tx, by map[int32]*store.TopicSta
 			})
 			return nil
 		}, s.skewValue()))
+	for _, id := range removed {
+		if st := by[id]; st != nil && st.Appended == 0 {
+			delete(by, id)
+		}
+	}
+	return err
 }
 
 func addTotal(st *store.TopicStats, what int, n int64) {

@@ -176,18 +176,19 @@ func Description() store.Description {
 }
 
 var (
-	_ store.Store       = (*Store)(nil)
-	_ store.Topics      = (*Store)(nil)
-	_ store.Inspector   = (*Store)(nil)
-	_ store.DeadLetters = (*Store)(nil)
-	_ store.Triage      = (*Store)(nil)
-	_ store.Waker       = (*Store)(nil)
-	_ store.Entries     = (*Store)(nil)
-	_ store.Marks       = (*Store)(nil)
-	_ store.Pacer       = (*Store)(nil)
-	_ store.Results     = (*Store)(nil)
-	_ store.Migrator    = (*Store)(nil)
-	_ store.Describer   = (*Store)(nil)
+	_ store.Store        = (*Store)(nil)
+	_ store.Topics       = (*Store)(nil)
+	_ store.Inspector    = (*Store)(nil)
+	_ store.DeadLetters  = (*Store)(nil)
+	_ store.Triage       = (*Store)(nil)
+	_ store.TopicRemover = (*Store)(nil)
+	_ store.Waker        = (*Store)(nil)
+	_ store.Entries      = (*Store)(nil)
+	_ store.Marks        = (*Store)(nil)
+	_ store.Pacer        = (*Store)(nil)
+	_ store.Results      = (*Store)(nil)
+	_ store.Migrator     = (*Store)(nil)
+	_ store.Describer    = (*Store)(nil)
 )
 
 // unexpected is a result that no statement of this package gives.

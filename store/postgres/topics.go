@@ -214,6 +214,9 @@ func (s *Store) Topic(ctx context.Context, name string) (store.Topic, error) {
 	case found == nil:
 		return store.Topic{}, noTopic(name)
 	}
+	if hidden, err := s.hidden(ctx, name); err != nil || hidden {
+		return store.Topic{}, cmp.Or(s.fail("topic", err), noTopic(name))
+	}
 	return found.Topic, nil
 }
 
@@ -233,12 +236,18 @@ func (s *Store) Declare(ctx context.Context, d store.Declaration) (store.Topic, 
 	if err := s.create(entered, d.Name, d.Order != store.OrderNone); err != nil {
 		return store.Topic{}, s.fail("declare", err)
 	}
+	if err := s.call(entered, s.front, do(bringBack, textValue(d.Name))); err != nil {
+		return store.Topic{}, s.fail("declare", err)
+	}
 	return s.change(ctx, "declare", d.Name, d.Apply)
 }
 
 // Alter implements [store.Topics].
 func (s *Store) Alter(ctx context.Context, to store.Topic) (store.Topic, error) {
 	if err := to.Validate(); err != nil {
+		return store.Topic{}, err
+	}
+	if _, err := s.Topic(ctx, to.Name); err != nil {
 		return store.Topic{}, err
 	}
 	return s.change(ctx, "alter", to.Name, to.Replace)

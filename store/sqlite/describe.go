@@ -37,6 +37,7 @@ func Description() store.Description {
 			store.CanTriage:      kept,
 			store.CanLookup:      kept,
 			store.CanTopics:      kept,
+			store.CanRemove:      kept,
 			store.CanFigures:     kept,
 			store.CanTxAppend:    {Kept: true, Note: "while the caller's transaction is open, every other call waits"},
 			store.CanRepeatBatch: kept,
@@ -51,16 +52,17 @@ func Description() store.Description {
 }
 
 var (
-	_ store.Store       = (*Store)(nil)
-	_ store.Topics      = (*Store)(nil)
-	_ store.Inspector   = (*Store)(nil)
-	_ store.DeadLetters = (*Store)(nil)
-	_ store.Triage      = (*Store)(nil)
-	_ store.Waker       = (*Store)(nil)
-	_ store.Entries     = (*Store)(nil)
-	_ store.Marks       = (*Store)(nil)
-	_ store.Pacer       = (*Store)(nil)
-	_ store.Results     = (*Store)(nil)
-	_ store.Migrator    = (*Store)(nil)
-	_ store.Describer   = (*Store)(nil)
+	_ store.Store        = (*Store)(nil)
+	_ store.Topics       = (*Store)(nil)
+	_ store.Inspector    = (*Store)(nil)
+	_ store.DeadLetters  = (*Store)(nil)
+	_ store.Triage       = (*Store)(nil)
+	_ store.TopicRemover = (*Store)(nil)
+	_ store.Waker        = (*Store)(nil)
+	_ store.Entries      = (*Store)(nil)
+	_ store.Marks        = (*Store)(nil)
+	_ store.Pacer        = (*Store)(nil)
+	_ store.Results      = (*Store)(nil)
+	_ store.Migrator     = (*Store)(nil)
+	_ store.Describer    = (*Store)(nil)
 )

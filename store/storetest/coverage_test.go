@@ -16,7 +16,7 @@ import (
 // about what a store does.
 var contractFiles = []string{
 	"../store.go", "../topic.go", "../inspect.go", "../state.go", "../marks.go", "../pace.go", "../results.go",
-	"../triage.go",
+	"../triage.go", "../remove.go",
 	"../errors.go",
 	"../../message.go", "../../delivery.go", "../../mark.go",
 }

@@ -148,7 +148,8 @@ func recordedTokenSettles(t *T) {
 		t.settled(store.Settlement{Token: l.Token, ID: id, Verdict: store.Release,
 			Failure: store.Failure{Error: "taken back"}})
 	}
-	if r := t.inState(ds[0].ID, store.Waiting); r.Reason != "released: taken back" || r.Attempts != 0 || r.Rescues != 0 {
+	if r := t.inState(ds[0].ID, store.Waiting); r.Reason != "released: taken back" || r.Attempts != 0 ||
+		r.Rescues != 0 {
 		t.Fatalf("taken back: %+v", r)
 	}
 	for _, d := range ds {

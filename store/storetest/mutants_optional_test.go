@@ -14,7 +14,7 @@ import (
 
 func optionalMutants() []mutant {
 	return slices.Concat(topicMutants(), lookMutants(), deadMutants(), stateMutants(), markMutants(), paceMutants(),
-		resultMutants(), triageMutants(), []mutant{
+		resultMutants(), triageMutants(), removeMutants(), []mutant{
 			{"wakeNever", func(b *broken) store.Store { return deaf{b} }, []string{"WakeOnAppend", "WakeWhenDue"}},
 		})
 }

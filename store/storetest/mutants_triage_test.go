@@ -2,6 +2,7 @@ package storetest_test
 
 import (
 	"context"
+	"errors"
 
 	"github.com/pawl-dev/pawl/store"
 )
@@ -56,5 +57,36 @@ func triageMutants() []mutant {
 			[]string{"ResolvedStaysDead", "ResolveReplacesTheMark", "BuryKeepsTheMark"}},
 		{"neverReopened", triage(func(t *brokenTriage) { t.onReopen = func() bool { return true } }),
 			[]string{"ResolvedIsNotOpen", "ResolveReplacesTheMark", "ResolveRefuses"}},
+	}
+}
+
+// forcefulRemover removes what has messages, too, or nothing at all.
+type forcefulRemover struct {
+	*broken
+	store.TopicRemover
+	idle bool
+}
+
+func (r *forcefulRemover) RemoveTopic(ctx context.Context, name string) error {
+	if r.idle {
+		return nil
+	}
+	if err := r.TopicRemover.RemoveTopic(ctx, name); errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	return nil
+}
+
+func removeMutants() []mutant {
+	remover := func(idle bool) breakage {
+		return func(b *broken) store.Store {
+			inner, _ := store.As[store.TopicRemover](b.Store)
+			return &forcefulRemover{broken: b, TopicRemover: inner, idle: idle}
+		}
+	}
+	return []mutant{
+		{"removesNothing", remover(true), []string{"RemovedTopicIsGone", "RemoveTakesWhatIsRetained",
+			"RemovedTopicIsMadeAnew", "RemoveOfNoneIsNotFound"}},
+		{"removeIsSilent", remover(false), []string{"RemoveRefusesMessages"}},
 	}
 }

@@ -74,6 +74,7 @@ type values struct {
 	store.Pacer
 	store.Results
 	store.Triage
+	store.TopicRemover
 }
 
 // others are the interfaces beside values.
@@ -83,6 +84,7 @@ type others struct {
 	store.Inspector
 	store.DeadLetters
 	store.Triage
+	store.TopicRemover
 	store.Waker
 }
 
@@ -98,6 +100,7 @@ func (l *lacking) with(has func(store.Capability) bool) store.Store {
 	kept.Pacer, _ = store.As[store.Pacer](l.Store)
 	kept.Results, _ = store.As[store.Results](l.Store)
 	kept.Triage, _ = store.As[store.Triage](l.Store)
+	kept.TopicRemover, _ = store.As[store.TopicRemover](l.Store)
 	if !has(store.CanState) || !has(store.CanMarks) || !has(store.CanPace) || !has(store.CanResults) {
 		return l.withSome(has, kept)
 	}
@@ -159,7 +162,7 @@ func (l *lacking) withSome(has func(store.Capability) bool, kept values) store.S
 	o.Topics, _ = store.As[store.Topics](l.Store)
 	o.Inspector, _ = store.As[store.Inspector](l.Store)
 	o.DeadLetters, _ = store.As[store.DeadLetters](l.Store)
-	o.Triage = kept.Triage
+	o.Triage, o.TopicRemover = kept.Triage, kept.TopicRemover
 	o.Waker, _ = store.As[store.Waker](l.Store)
 	switch {
 	case !has(store.CanState):

@@ -38,7 +38,7 @@ func Sentences() []Sentence {
 		theme("claims", claimSentences()),
 		theme("batches", batchSentences()),
 		theme("limits", limitSentences()),
-		theme("topics", topicSentences()),
+		theme("topics", slices.Concat(topicSentences(), removeSentences())),
 		theme("figures", statsSentences()),
 		theme("parking", parkSentences()),
 		theme("retaining", retainSentences()),

@@ -1,0 +1,98 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// A topic that is removed keeps its row, as that of a topic that an append has just made:
+// other processes know its number, and append under it. It is hidden until somebody does.
+const (
+	resetTopic = `UPDATE @topic SET ordered = true, deadline = $2::bigint, ageing = $3::bigint, park = false, retain = 0,
+		version = 0, paused_at = NULL, pause_until = NULL, pause_by = NULL, pause_reason = NULL, removed = true
+		WHERE id = $1::int`
+	hasDead     = `SELECT EXISTS (SELECT FROM @dead WHERE topic = $1::int)`
+	dropAcked   = `DELETE FROM @acked WHERE topic = $1::int`
+	dropDeaths  = `DELETE FROM @death WHERE topic = $1::int`
+	dropTallies = `DELETE FROM @tally WHERE topic = $1::int`
+	// dropTotals comes after dropTallies: that waits for whoever folds them.
+	dropTotals    = `DELETE FROM @total WHERE topic = $1::int`
+	bringBack     = `UPDATE @topic SET removed = false WHERE name = $1::text AND removed`
+	removedTopics = `SELECT id FROM @topic WHERE removed`
+	isHidden      = `SELECT EXISTS (SELECT FROM @topic t WHERE t.name = $1::text AND t.removed
+		AND NOT EXISTS (SELECT FROM @tally y WHERE y.topic = t.id AND y.what = 1)
+		AND NOT EXISTS (SELECT FROM @total y WHERE y.topic = t.id AND y.what = 1))`
+)
+
+// RemoveTopic implements [store.TopicRemover].
+func (s *Store) RemoveTopic(ctx context.Context, name string) error {
+	ctx, done, err := s.enter(ctx, "remove topic")
+	if err != nil {
+		return err
+	}
+	defer done()
+	if pawl.ValidTopic(name) != nil {
+		return noTopic(name)
+	}
+	err = s.within(ctx, s.front, coldSettings(), func(t *tx) error { return s.removeTopic(ctx, t, name) })
+	if errors.Is(err, errOrderBusy) {
+		return &store.Error{Op: "remove topic " + name, Code: store.ErrUnavailable, Err: errOrderBusy,
+			Hint: "end the transaction that does, and repeat the call"}
+	}
+	if err != nil {
+		return s.fail("remove topic", err)
+	}
+	return s.fail("remove topic", s.loadTopics(ctx))
+}
+
+func (s *Store) removeTopic(ctx context.Context, t *tx, name string) error {
+	found, err := query(ctx, t, readTopic, lockTopic, textValue(name))
+	if err != nil {
+		return err
+	}
+	hidden := len(found) == 0
+	if !hidden {
+		if hidden, err = askOne(ctx, t, isHidden, textValue(name)); err != nil {
+			return err
+		}
+	}
+	if hidden {
+		return noTopic(name)
+	}
+	id := int4Value(found[0].id)
+	empty, err := s.emptyTopic(ctx, t, found[0].id)
+	if err != nil {
+		return err
+	}
+	dead, err := askOne(ctx, t, hasDead, id)
+	if err != nil {
+		return err
+	}
+	if dead || !empty {
+		return store.NotEmpty(name)
+	}
+	return t.run(ctx, do(resetTopic, id, int8Value(int64(store.DefaultDeadline)),
+		int8Value(int64(store.DefaultAgeing))),
+		do(dropAcked, id), do(dropDeaths, id), do(dropTallies, id), do(dropTotals, id))
+}
+
+// askOne runs a statement that answers yes or no.
+func askOne(ctx context.Context, t *tx, sql string, args ...[]byte) (yes bool, err error) {
+	err = t.run(ctx, read(sql, func(r row) error {
+		yes = r.bool(0)
+		return nil
+	}, args...))
+	return yes, err
+}
+
+// hidden tells whether a topic is removed, and nobody has appended to it since.
+func (s *Store) hidden(ctx context.Context, name string) (hidden bool, err error) {
+	err = s.call(ctx, s.front, read(isHidden, func(r row) error {
+		hidden = r.bool(0)
+		return nil
+	}, textValue(name)))
+	return hidden, err
+}

@@ -1,0 +1,64 @@
+package sqlite
+
+import (
+	"context"
+
+	"github.com/pawl-dev/pawl/store"
+)
+
+const (
+	countAll = `SELECT appended - acked - cancelled - purged FROM pawl_total WHERE topic = ?`
+	retained = `SELECT a.seq FROM pawl_acked a CROSS JOIN pawl_msg m ON m.seq = a.seq WHERE m.topic = ?`
+)
+
+// removeTopic: the number may be given to another topic.
+var removeTopic = []string{
+	`DELETE FROM pawl_closed WHERE topic = ?`,
+	`DELETE FROM pawl_death WHERE topic = ?`,
+	`DELETE FROM pawl_total WHERE topic = ?`,
+	`DELETE FROM pawl_topic WHERE topic = ?`,
+}
+
+// RemoveTopic implements [store.TopicRemover].
+func (s *Store) RemoveTopic(ctx context.Context, name string) error {
+	var refused error
+	err := s.write(ctx, &call{op: "remove topic", phase: toManage, do: func(k *work) (err error) {
+		refused, err = k.removeTopic(name)
+		return err
+	}})
+	return firstError(err, refused)
+}
+
+func (k *work) removeTopic(name string) (refused, err error) {
+	t := k.topics.byName[name]
+	if t == nil {
+		return notFound("topic", name), nil
+	}
+	cols, _, err := first(k.db, countAll, t.number)
+	if own := k.of(t.number); err != nil || cols[0]+own.appended-own.acked-own.cancelled-own.purged != 0 {
+		return store.NotEmpty(name), err
+	}
+	var seqs []int64
+	err = k.db.query(retained, func(r row) error {
+		seqs = append(seqs, r.int(0))
+		return nil
+	}, t.number)
+	for _, seq := range seqs {
+		if err == nil {
+			err = k.forget(seq)
+		}
+	}
+	for _, query := range removeTopic {
+		if err == nil {
+			_, err = k.db.exec(query, t.number)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	delete(k.totals, t.number)
+	delete(k.topics.byName, name)
+	delete(k.topics.byNumber, t.number)
+	k.changed()
+	return nil, nil
+}
