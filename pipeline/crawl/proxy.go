@@ -113,7 +113,7 @@ func (ps *proxies) judge(p *proxy, err error) bool {
 		p.rest(now)
 		return true
 	case kind != KindTransfer || answered:
-		*p = proxy{at: p.at, worked: now}
+		p.failed, p.until, p.broken, p.worked = 0, time.Time{}, 0, now // at is read without the lock
 		return false
 	case p.broken == 0:
 		p.since = now
