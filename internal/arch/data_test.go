@@ -51,7 +51,7 @@ var layers = []layer{
 		"markdown", "markdown/*", "weburl", "robotstxt", "pipeline"}, "a pipeline uses public packages only, as anybody else's would"},
 	{"internal/demo/site", nil,
 		"the demonstration site is a web server like any other: it knows nothing of its crawler"},
-	{"internal/demo", []string{".", "store", "policy", "dispatch", "pipeline"},
+	{"internal/demo", []string{"store", "pipeline", "pipeline/crawl"},
 		"the living example is what a user could write, over a store that package open opened"},
 	{"internal/wire", []string{"."},
 		"the JSON that programs exchange with Pawl knows neither programs nor web services"},

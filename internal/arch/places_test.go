@@ -33,7 +33,10 @@ var places = []place{
 			"pipeline/wecom -> handler/pipe": "its handler answers: what a program writes is sent to a customer",
 		},
 	},
-	{what: []string{"pipeline/*"}, table: "internal/serve"},
+	{
+		what: []string{"pipeline/*"}, table: "internal/serve",
+		besides: map[string]string{"internal/demo -> pipeline/crawl": "the demonstration is a crawl"},
+	},
 }
 
 // TestPlaces counts the packages that name a store, a kind of handler or a pipeline.

@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
-	neturl "net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,9 +20,9 @@ func (s *session) demo() *cobra.Command {
 	c := demo.Config{Run: demo.Run{Pages: demo.DefaultPages, Seed: 1}}
 	cmd := &cobra.Command{
 		Use: "demo", Short: "Watch a crawl that loses nothing", Args: count(0, 0, "flags only"),
-		Long: `Serves a site on a local port, with the faults of a real network, crawls it through
-three topics, and checks the result: every page that can be reached is stored exactly
-once, or is a dead letter.
+		Long: `Serves a site on a local port, with the faults of a real network, crawls it as pawl crawl
+does, and compares the result with the site: every page that can be reached is stored
+exactly once, or is a dead letter.
 
 Its files are in a new folder, or in --dir. Kill it, even with kill -9, and continue
 where it stopped with --resume.`,
@@ -65,13 +64,13 @@ func (s *session) runDemo(ctx context.Context, c demo.Config) (err error) {
 	if s.storeURL == "" {
 		s.storeURL = "sqlite:" + filepath.Join(c.Dir, "pawl.db")
 	}
-	s.relayDemo(c.Dir)
+	s.demoBesideLog(c.Dir)
 	if c.Store, err = s.openOrMake(ctx); err != nil {
 		return err
 	}
 	// That pages fail is what the demo is about: the board counts it, and the
 	// dead letters say why.
-	c.Board, c.Live, c.Logger = io.Discard, false, s.loggerAt(slog.LevelError)
+	c.Board, c.Live, c.Logger = io.Discard, false, slog.New(slog.DiscardHandler)
 	if !s.quiet {
 		c.Board, c.Live = s.Err, s.ErrTerminal
 	}
@@ -88,19 +87,11 @@ func (s *session) runDemo(ctx context.Context, c demo.Config) (err error) {
 	return err
 }
 
-// relayDemo gives a crawl over Kafka, which keeps no unique keys, a second store
-// for them.
-func (s *session) relayDemo(dir string) {
-	if url := s.url(); strings.HasPrefix(url, "kafka:") && !strings.Contains(url, "relay=") {
-		file := filepath.Join(dir, "unique.db")
-		sign := "?"
-		if strings.Contains(url, "?") {
-			sign = "&"
-		}
-		s.storeURL = url + sign + "relay=" + neturl.QueryEscape("sqlite:"+file)
-		s.note(
-			"a log keeps no unique keys: they are in %s; holds are with the process that has the partition, dead letters in topics of their own",
-			file)
+// demoBesideLog puts the demo into a store beside a log, which keeps neither results nor what was seen.
+func (s *session) demoBesideLog(dir string) {
+	if strings.HasPrefix(s.url(), "kafka:") {
+		s.storeURL = "sqlite:" + filepath.Join(dir, "pawl.db")
+		s.note("a log keeps neither results nor what was seen: the crawl is in %s", s.storeURL)
 	}
 }
 

@@ -34,7 +34,7 @@ func (b *board) run(ctx context.Context, t store.Topics) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			if stats, err := t.Stats(ctx, Fetch, Parse, Save, Pages); err == nil {
+			if stats, err := t.Stats(ctx, requests, results); err == nil {
 				b.draw(stats)
 			}
 		}
@@ -42,30 +42,27 @@ func (b *board) run(ctx context.Context, t store.Topics) {
 }
 
 func (b *board) draw(stats []store.TopicStats) {
-	by := map[string]store.TopicStats{}
-	var dead int64
-	for _, t := range stats {
-		by[t.Name] = t
-		dead += t.Dead
+	var pages int64
+	var t store.TopicStats // of requests
+	for _, of := range stats {
+		if of.Name == requests {
+			t = of
+		} else {
+			pages = of.Appended
+		}
 	}
-	pages, load := by[Pages].Waiting, b.site.Tally()
 	if !b.live {
 		fmt.Fprintf(b.w, "%5.1fs  %d of %d pages stored, %d to fetch, %d retried, %d dead\n",
-			time.Since(b.began).Seconds(), pages, b.site.Len(),
-			by[Fetch].Waiting+by[Fetch].Delayed, by[Fetch].Retried, dead)
+			time.Since(b.began).Seconds(), pages, b.site.Len(), t.Waiting+t.Delayed, t.Retried, t.Dead)
 		return
 	}
 	lines := []string{
 		bar(pages, int64(b.site.Len())) + fmt.Sprintf("  %.1fs", time.Since(b.began).Seconds()),
-		fmt.Sprintf("%-12s%9s%9s%9s%9s%9s%9s", "topic", "waiting", "delayed", "leased", "acked", "retried", "dead"),
+		fmt.Sprintf("%-13s%9s%9s%9s%9s%9s%9s", "topic", "waiting", "delayed", "leased", "acked", "retried", "dead"),
+		fmt.Sprintf("%-13s%9d%9d%9d%9d%9d%9d", t.Name, t.Waiting, t.Delayed, t.Leased, t.Acked, t.Retried, t.Dead),
+		fmt.Sprintf("the site answered %d requests, at most %d at once", b.site.Tally().Requests,
+			b.site.MaxConcurrent()),
 	}
-	for _, name := range []string{Fetch, Parse, Save} {
-		t := by[name]
-		lines = append(lines, fmt.Sprintf("%-12s%9d%9d%9d%9d%9d%9d",
-			name, t.Waiting, t.Delayed, t.Leased, t.Acked, t.Retried, t.Dead))
-	}
-	lines = append(lines, fmt.Sprintf("the site answered %d requests, at most %d at once", load.Requests,
-		b.site.MaxConcurrent()))
 	if b.drawn > 0 {
 		fmt.Fprintf(b.w, "\x1b[%dA", b.drawn)
 	}

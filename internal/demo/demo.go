@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,21 +12,26 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+	"unicode/utf8"
 
-	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/dispatch"
 	"github.com/pawl-dev/pawl/internal/demo/site"
 	"github.com/pawl-dev/pawl/pipeline"
-	"github.com/pawl-dev/pawl/policy"
+	"github.com/pawl-dev/pawl/pipeline/crawl"
 	"github.com/pawl-dev/pawl/store"
 )
 
 // DefaultPages is how many pages the site has unless told otherwise.
 const DefaultPages = site.DefaultPages
 
-// lease is short, so that what a killed crawl was doing moves on in seconds when
-// it is resumed.
-const lease = 5 * time.Second
+// The topics of the crawl.
+const (
+	name     = "demo"
+	requests = name + ".request"
+	results  = name + ".store"
+)
+
+// perHost is how many requests to the site run at once, at most.
+const perHost = 8
 
 // What a crawl can end with, beside an account.
 var (
@@ -38,8 +44,9 @@ var (
 // Run is what makes a crawl what it is. It is written into the folder, so that
 // one that is resumed is the same one.
 type Run struct {
-	Pages int    `json:"pages"`
-	Seed  uint64 `json:"seed"`
+	Pages   int      `json:"pages"`
+	Seed    uint64   `json:"seed"`
+	Summary *Summary `json:"summary,omitempty"` // once it is finished
 }
 
 // Config is a crawl and where it happens.
@@ -56,119 +63,98 @@ type Config struct {
 // Crawl carries every page of the site to stored or dead, or as far as ctx lets
 // it, and makes up the account.
 func Crawl(ctx context.Context, c Config) (Summary, error) {
-	sum, err := crawl(ctx, c)
+	sum, err := c.crawl(ctx)
 	if err != nil && ctx.Err() != nil {
 		return sum, ErrUnfinished // whatever it was in the middle of
 	}
 	return sum, err
 }
 
-func crawl(ctx context.Context, c Config) (Summary, error) {
-	b, err := look(c.Store)
-	if err != nil {
+func (c *Config) crawl(ctx context.Context) (Summary, error) {
+	topics, ok := store.As[store.Topics](c.Store)
+	letters, has := store.As[store.DeadLetters](c.Store)
+	if !ok || !has {
+		return Summary{}, &store.Error{Op: "demo", Code: store.ErrUnsupported,
+			Hint: "it needs topics and dead letters: use SQLite or PostgreSQL"}
+	}
+	if err := c.begin(ctx, topics); err != nil {
 		return Summary{}, err
 	}
-	if c.Run, err = begin(ctx, b, c); err != nil {
-		return Summary{}, err
+	if c.Summary != nil { // it was finished before
+		return *c.Summary, nil
 	}
 	h, err := serve(ctx, c.Run)
 	if err != nil {
 		return Summary{}, err
 	}
 	defer h.close()
-	fmt.Fprintf(c.Board, "a site of %d pages at http://%s, with %d that cannot be read and %d that always fail\n",
-		h.site.Len(), h.addr, len(h.site.Broken()), len(h.site.Failing()))
-	// A repetition of the seed is a duplicate, so that a resumed crawl needs no
-	// knowledge of how far the first one came.
-	if _, err := c.Store.Append(ctx, store.NewBatch(visit(page("/"), 0))); err != nil {
-		return Summary{}, fmt.Errorf("append the first page: %w", err)
-	}
-	began := time.Now()
-	if err := work(ctx, c, b, h); err != nil {
-		return Summary{}, err
-	}
-	if ctx.Err() != nil {
-		return Summary{}, ErrUnfinished
-	}
-	return account(ctx, b, h.site, filepath.Join(c.Dir, "pages.jsonl"), time.Since(began))
-}
-
-// work runs the three handlers until nothing is left to do.
-func work(ctx context.Context, c Config, b backend, h *host) error {
-	p, err := policy.NewMatrix(nil, minuteRule())
-	if err != nil {
-		return err
-	}
-	d, err := dispatch.New(c.Store, dispatch.Config{
-		Topics: []dispatch.Topic{
-			{Name: Fetch, Handler: &fetcher{h.client()}, Concurrency: 2 * Slots, Lease: lease},
-			{Name: Parse, Handler: pawl.HandlerFunc(parse), Concurrency: 4, Lease: lease},
-			{Name: Save, Handler: pawl.Typed(decode, save), Concurrency: 4, Lease: lease},
-		},
-		Policy:     p,
-		UntilEmpty: true,
-		Logger:     c.Logger,
-	})
-	if err != nil {
-		return err
-	}
-	ctx, stop := context.WithCancel(ctx)
+	fmt.Fprintf(c.Board, "a site of %d pages at %s, with %d that cannot be read and %d that always fail\n",
+		h.site.Len(), h.url, len(h.site.Broken()), len(h.site.Failing()))
+	showing, stop := context.WithCancel(ctx)
 	live := &board{w: c.Board, live: c.Live, site: h.site, began: time.Now()}
 	done := make(chan struct{})
-	go func() { defer close(done); live.run(ctx, b) }()
-	err = d.Run(ctx)
+	go func() { defer close(done); live.run(showing, topics) }()
+	sums, err := crawl.Run(ctx, c.Store, c.Logger, c.module(h))
 	stop()
 	<-done
-	return err
-}
-
-func decode(body []byte, r *Record) error { return json.Unmarshal(body, r) }
-
-// minuteRule is the default rule, with delays that fit a demonstration of a minute.
-func minuteRule() policy.Rule {
-	r := policy.Default()
-	r.ID, r.MaxAttempts = "demo", 4
-	r.Backoff = policy.Backoff{Shape: policy.Exponential, Base: 100 * time.Millisecond, Max: time.Second}
-	return r
-}
-
-// look finds what the demo needs in a store.
-func look(s store.Store) (backend, error) {
-	i, ok1 := store.As[store.Looker](s)
-	d, ok2 := store.As[store.DeadLetters](s)
-	t, ok3 := store.As[store.Topics](s)
-	if !ok1 || !ok2 || !ok3 {
-		return nil, &store.Error{Op: "demo", Code: store.ErrUnsupported,
-			Hint: "it needs lookup, dead letters and topics: use SQLite or PostgreSQL"}
+	if err != nil {
+		return Summary{}, err
 	}
-	return struct {
-		store.Looker
-		store.DeadLetters
-		store.Topics
-	}{i, d, t}, nil
+	sum := Summary{Summary: sums[0], Reachable: h.site.Len()}
+	sum.ElapsedSeconds = time.Since(live.began).Seconds()
+	if err := sum.compare(ctx, letters, h.site); err != nil {
+		return sum, err
+	}
+	c.Summary = &sum
+	return sum, c.save()
 }
+
+// module is the crawl of the site, which is asked as a proxy: so it has the same name in every run, whatever its port.
+func (c *Config) module(h *host) crawl.Module {
+	m := crawl.Module{Name: name, Out: filepath.Join(c.Dir, "pages.jsonl"), Options: crawl.Defaults(page("/")),
+		Parse: refuseBroken}
+	m.Proxies, m.AllowPrivate, m.Cache, m.PerHost = []string{h.url}, true, "off", perHost
+	return m
+}
+
+// refuseBroken refuses a page that is no text, or that has no title or main part: better a dead letter that somebody
+// looks at than an empty record that nobody does.
+func refuseBroken(_ context.Context, p *crawl.Page) error {
+	switch {
+	case !utf8.Valid(p.Body):
+		return errors.New("the page is not valid UTF-8, which its Content-Type says it is")
+	case p.Title == "":
+		return errors.New("the page has no title")
+	case !bytes.Contains(p.Body, []byte("<main>")):
+		return errors.New("the page has no main part")
+	}
+	return nil
+}
+
+func (c *Config) file() string { return filepath.Join(c.Dir, "run.json") }
 
 // begin writes down what crawl this is, or reads it.
-func begin(ctx context.Context, b backend, c Config) (Run, error) {
-	file := filepath.Join(c.Dir, "run.json")
-	text, err := os.ReadFile(file)
+func (c *Config) begin(ctx context.Context, topics store.Topics) error {
+	text, err := os.ReadFile(c.file())
 	switch {
 	case err == nil && c.Resume:
-		var was Run
-		if err := json.Unmarshal(text, &was); err != nil {
-			return was, fmt.Errorf("read %s: %w", file, err)
+		if err := json.Unmarshal(text, &c.Run); err != nil {
+			return fmt.Errorf("read %s: %w", c.file(), err)
 		}
-		return was, nil
+		return nil
 	case err == nil:
-		return c.Run, fmt.Errorf("%s: %w", c.Dir, ErrStarted)
+		return fmt.Errorf("%s: %w", c.Dir, ErrStarted)
 	case !errors.Is(err, fs.ErrNotExist):
-		return c.Run, err
+		return err
 	}
-	if stats, err := b.Stats(ctx, Fetch); err != nil {
-		return c.Run, err
+	if stats, err := topics.Stats(ctx, requests); err != nil {
+		return err
 	} else if len(stats) > 0 && stats[0].Appended > 0 {
-		return c.Run, fmt.Errorf("the store: %w, by a run of another folder", ErrStarted)
+		return fmt.Errorf("the store: %w, by a run of another folder", ErrStarted)
 	}
-	// A run that dies in it has not been started.
-	return c.Run, pipeline.WriteFile(file, 0o644, func(w io.Writer) error { return json.NewEncoder(w).Encode(c.Run) })
+	return c.save() // a run that dies in it has not been started
+}
+
+func (c *Config) save() error {
+	return pipeline.WriteFile(c.file(), 0o644, func(w io.Writer) error { return json.NewEncoder(w).Encode(c.Run) })
 }

@@ -24,6 +24,7 @@ func config(t *testing.T, pages int) Config {
 }
 
 func TestTheAccountCloses(t *testing.T) {
+	t.Parallel()
 	c := config(t, 300)
 	sum, err := Crawl(t.Context(), c)
 	if err != nil {
@@ -43,6 +44,7 @@ func TestTheAccountCloses(t *testing.T) {
 }
 
 func TestACrawlThatWasCutShortGoesOn(t *testing.T) {
+	t.Parallel()
 	c := config(t, 300)
 	short, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
@@ -57,5 +59,9 @@ func TestACrawlThatWasCutShortGoesOn(t *testing.T) {
 	sum, err := Crawl(t.Context(), c)
 	if err != nil || !sum.Closes || sum.Reachable != 300 {
 		t.Fatalf("%+v, %v", sum, err)
+	}
+	again, err := Crawl(t.Context(), c)
+	if err != nil || again.Stored != sum.Stored || again.Requests != sum.Requests {
+		t.Errorf("one that is finished came to %+v, then to %+v, %v", sum, again, err)
 	}
 }

@@ -10,15 +10,15 @@ import (
 	"github.com/pawl-dev/pawl/internal/demo/site"
 )
 
-// Host is the name under which the site is crawled. It stands for the loopback
+// siteName is the name under which the site is crawled. It stands for the loopback
 // port, which is another one after a restart: URLs must outlive it.
-const Host = "docs.pawl.test"
+const siteName = "docs.pawl.test"
 
 // host is the site on a loopback port.
 type host struct {
 	site   *site.Site
 	server *http.Server
-	addr   string
+	url    string // of the port
 }
 
 // serve opens the site and serves it until close.
@@ -32,26 +32,13 @@ func serve(ctx context.Context, run Run) (*host, error) {
 	if err != nil {
 		return nil, fmt.Errorf("serve the site: %w", err)
 	}
-	h := &host{site: s, addr: l.Addr().String(), server: &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second}}
+	h := &host{site: s, url: "http://" + l.Addr().String(), server: &http.Server{Handler: s,
+		ReadHeaderTimeout: 10 * time.Second}}
 	go func() { _ = h.server.Serve(l) }() // ends with close
 	return h, nil
 }
 
 func (h *host) close() { _ = h.server.Close() }
 
-// client returns a client that finds the site under its name.
-func (h *host) client() *http.Client {
-	var d net.Dialer
-	return &http.Client{
-		Timeout: 10 * time.Second,
-		Transport: &http.Transport{
-			MaxIdleConnsPerHost: Slots,
-			DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
-				return d.DialContext(ctx, network, h.addr)
-			},
-		},
-	}
-}
-
 // page is the URL of a path of the site.
-func page(path string) string { return "http://" + Host + path }
+func page(path string) string { return "http://" + siteName + path }

@@ -18,7 +18,8 @@ func Report(w io.Writer, s Summary, url string) {
   %6d dead letters     pages that cannot be read, or always fail
   %6d links led to a page that was known already
   %6d requests, %d retries, %.1f MB in %.1f s
-`, verdict, s.Reachable, s.Stored, s.Out, s.Dead, s.Duplicate, s.Requests, s.Retries, float64(s.Bytes)/1e6, s.Elapsed)
+`, verdict, s.Reachable, s.Stored, s.Out, s.Dead, s.Duplicate, s.Requests, s.Retries, float64(s.Bytes)/1e6,
+		s.ElapsedSeconds)
 	for _, list := range []struct {
 		what  string
 		pages []string
@@ -34,6 +35,6 @@ look at what died, and why:
   pawl dead show ID --store %[1]s
 give it another try (here the site will fail again):
   pawl dead replay --topic %[2]s --store %[1]s
-`, url, Fetch)
+`, url, requests)
 	}
 }
