@@ -11,6 +11,9 @@ func zipFormat(t *testing.T) format {
 	return format{names: "zip", kept: proofs("a.zip",
 		"every document in it under a heading", string(zipped(t, "x/a.docx", inner, "../../b.txt", "slip")),
 		"## x/a.docx\n\ninner text\n\n## b.txt\n\nslip\n",
+		"names and faults of documents that cannot be read", string(zipped(t, "bad.docx", "no docx", "b.txt", "text")),
+		"## bad.docx\n\n*not converted: its content is txt, not docx; rename it, or say what it is with --type*\n\n"+
+			"## b.txt\n\ntext\n",
 		"names of files that are no documents", string(zipped(t, "c.png", "\x89PNG\r\n\x1a\n")),
 		"## c.png\n\n*not converted: text in pictures needs Tesseract (tesseract), which is not installed*\n",
 	)}

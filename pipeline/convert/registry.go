@@ -3,6 +3,7 @@
 package convert
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -101,7 +102,7 @@ func (r *Registry) convert(ctx context.Context, d doc.Document) (doc.Markdown, e
 	if d.Trace == nil {
 		d.Trace = func(doc.Step) {}
 	}
-	d.Trace(doc.Step{What: "Conversion plan", Args: []any{"primary", or(f.Primary.Name, f.ProcessorName), "fallback",
+	d.Trace(doc.Step{What: "Conversion plan", Args: []any{"primary", cmp.Or(f.Primary.Name, f.ProcessorName), "fallback",
 		f.Fallback.Name}})
 	if f.Processor != nil {
 		d.Trace(doc.Step{What: "Running pre-processor", Args: []any{"processor", f.ProcessorName}})
@@ -163,13 +164,6 @@ func guarded(ctx context.Context, e Engine, d doc.Document) (doc.Markdown, error
 	case <-ctx.Done():
 		return doc.Markdown{}, context.Cause(ctx)
 	}
-}
-
-func or(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }
 
 // extensions says what type files are of by the end of their name.

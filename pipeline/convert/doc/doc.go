@@ -6,8 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/markdown"
 )
 
 // Document is what is converted.
@@ -41,6 +43,32 @@ type Step struct {
 type Markdown struct {
 	Text  string
 	Title string // may be empty
+}
+
+// Part converts a document that is within this one, and writes it under a heading. One that cannot be read leaves the
+// rest as it is: it says there why.
+func (d *Document) Part(ctx context.Context, w *markdown.Writer, heading string, part Document) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	part.Depth, part.Budget, part.Image, part.PageMarkers = d.Depth+1, d.Budget, d.Image, d.PageMarkers
+	md, err := d.Sub(ctx, part)
+	bearable := []pawl.Kind{KindUnsupported, KindToolMissing, KindLocked, KindCorrupt}
+	if err != nil && !slices.Contains(bearable, pawl.Describe(err).Kind) {
+		return err
+	}
+	w.Heading(2)
+	w.Text(heading)
+	w.End()
+	if err != nil {
+		w.Push(markdown.Em)
+		w.Text("not converted: " + err.Error())
+		w.Pop(markdown.Em)
+		w.End()
+		return nil
+	}
+	w.Block(md.Text)
+	return nil
 }
 
 // Kinds of error. All are permanent: the same bytes fail the same way.

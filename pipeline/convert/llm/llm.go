@@ -4,6 +4,7 @@ package llm
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -252,7 +253,7 @@ func (p *Provider) refused(resp *http.Response, body []byte) error {
 	_ = json.Unmarshal(body, &e)
 	text := strings.ToLower(e.Error.Type + " " + fmt.Sprint(e.Error.Code) + " " + e.Error.Message)
 	said := fmt.Errorf("provider %s answered %d: %s", p.ID, resp.StatusCode,
-		or(e.Error.Message, strings.TrimSpace(string(body[:min(len(body), 200)]))))
+		cmp.Or(e.Error.Message, strings.TrimSpace(string(body[:min(len(body), 200)]))))
 	has := func(words ...string) bool {
 		for _, w := range words {
 			if strings.Contains(text, w) {
@@ -293,11 +294,4 @@ func retryAfter(h http.Header) time.Duration {
 		return min(max(time.Until(t), 0), maxPause)
 	}
 	return time.Second
-}
-
-func or(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }

@@ -3,6 +3,7 @@ package mail
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -12,10 +13,8 @@ import (
 	"mime/quotedprintable"
 	"net/mail"
 	"net/textproto"
-	"slices"
 	"strings"
 
-	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/markdown"
 	"github.com/pawl-dev/pawl/markdown/charset"
 	"github.com/pawl-dev/pawl/pipeline/convert/doc"
@@ -98,7 +97,7 @@ func (m *message) part(h textproto.MIMEHeader, body io.Reader, decode func(strin
 		return doc.Fail(doc.KindCorrupt, "a part of it cannot be decoded: %w", err)
 	}
 	disposition, dp, _ := mime.ParseMediaType(h.Get("Content-Disposition"))
-	name := decode(cmpOr(dp["filename"], params["name"]))
+	name := decode(cmp.Or(dp["filename"], params["name"]))
 	switch {
 	case disposition == "attachment" || name != "" && !strings.HasPrefix(kind, "text/") ||
 		!strings.HasPrefix(kind, "text/"):
@@ -106,7 +105,7 @@ func (m *message) part(h textproto.MIMEHeader, body io.Reader, decode func(strin
 			return nil // it is part of the page
 		}
 		if kind == "message/rfc822" && !strings.HasSuffix(name, ".eml") {
-			name = cmpOr(name, "message") + ".eml"
+			name = cmp.Or(name, "message") + ".eml"
 		}
 		m.attachments = append(m.attachments, doc.Document{Name: name, Data: data})
 	case kind == "text/html" && m.html == "":
@@ -117,13 +116,6 @@ func (m *message) part(h textproto.MIMEHeader, body io.Reader, decode func(strin
 		m.text += "\n" + charset.Decode(data, params["charset"])
 	}
 	return nil
-}
-
-func cmpOr(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }
 
 func decoded(encoding string, r io.Reader) io.Reader {
@@ -161,24 +153,7 @@ func (m *message) write(ctx context.Context, d doc.Document) (doc.Markdown, erro
 		w.Block(strings.ReplaceAll(m.text, "\r\n", "\n"))
 	}
 	for _, a := range m.attachments {
-		if err := ctx.Err(); err != nil {
-			return doc.Markdown{}, err
-		}
-		w.Heading(2)
-		w.Text("Attachment: " + a.Name)
-		w.End()
-		a.Depth, a.Budget, a.Image, a.PageMarkers = d.Depth+1, d.Budget, d.Image, d.PageMarkers
-		md, err := d.Sub(ctx, a)
-		switch kind := pawl.Describe(err).Kind; {
-		case err == nil:
-			w.Block(md.Text)
-		case slices.Contains([]pawl.Kind{doc.KindUnsupported, doc.KindToolMissing, doc.KindLocked,
-			doc.KindCorrupt}, kind):
-			w.Push(markdown.Em)
-			w.Text("not converted: " + err.Error())
-			w.Pop(markdown.Em)
-			w.End()
-		default:
+		if err := d.Part(ctx, &w, "Attachment: "+a.Name, a); err != nil {
 			return doc.Markdown{}, err
 		}
 	}

@@ -2,6 +2,7 @@ package mail
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -83,7 +84,7 @@ func Msg(ctx context.Context, d doc.Document) (doc.Markdown, error) {
 		m.html = charset.Decode([]byte(h), "")
 	}
 	from := own[propFrom]
-	if at := cmpOr(own[propFromAt], own[propFromOld]); strings.Contains(at, "@") && at != from {
+	if at := cmp.Or(own[propFromAt], own[propFromOld]); strings.Contains(at, "@") && at != from {
 		from = strings.TrimSpace(from + " <" + at + ">")
 	}
 	for _, h := range [][2]string{{"From", from}, {"To", own[propTo]}, {"Cc", own[propCc]}, {"Date", date}} {
@@ -94,7 +95,7 @@ func Msg(ctx context.Context, d doc.Document) (doc.Markdown, error) {
 	for _, name := range order {
 		a := attached[name]
 		if a[propData] != "" {
-			m.attachments = append(m.attachments, doc.Document{Name: cmpOr(a[propName], a[propShort]),
+			m.attachments = append(m.attachments, doc.Document{Name: cmp.Or(a[propName], a[propShort]),
 				Data: []byte(a[propData])})
 		}
 	}

@@ -1,6 +1,7 @@
 package ooxml
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 
@@ -39,7 +40,7 @@ func (f *file) chart(part, id string) {
 		if len(cat) > len(categories) {
 			categories = cat
 		}
-		names, series = append(names, or(name, "Series "+strconv.Itoa(len(names)+1))), append(series, val)
+		names, series = append(names, cmp.Or(name, "Series "+strconv.Itoa(len(names)+1))), append(series, val)
 	}
 	rows := len(categories)
 	for _, s := range series {
@@ -50,7 +51,7 @@ func (f *file) chart(part, id string) {
 	}
 	f.w.Table(true)
 	f.w.Row()
-	f.cell(or(axisTitle(c, "catAx"), "Category"))
+	f.cell(cmp.Or(axisTitle(c, "catAx"), "Category"))
 	for _, n := range names {
 		f.cell(n)
 	}

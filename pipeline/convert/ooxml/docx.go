@@ -64,8 +64,7 @@ func Docx(ctx context.Context, d doc.Document) (doc.Markdown, error) {
 	if err := w.writeNotes(); err != nil {
 		return doc.Markdown{}, err
 	}
-	core, _ := f.tree(f.related("", "core-properties"))
-	return doc.Markdown{Text: f.w.String(), Title: core.Child("title").Content()}, nil
+	return f.markdown(), nil
 }
 
 // body writes the blocks of the main part, one after the other, so that only one is held as a tree.

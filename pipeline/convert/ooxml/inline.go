@@ -1,6 +1,7 @@
 package ooxml
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -231,18 +232,18 @@ func (w *word) drawing(n *markup.Node) {
 	for c := range n.All {
 		switch c.Name {
 		case "docPr":
-			whole = or(c.Attr("descr"), c.Attr("title"))
+			whole = cmp.Or(c.Attr("descr"), c.Attr("title"))
 			alt = whole
 		case "cNvPr":
-			alt = or(c.Attr("descr"), or(c.Attr("title"), whole))
+			alt = cmp.Or(c.Attr("descr"), cmp.Or(c.Attr("title"), whole))
 		case "shape":
-			alt = or(alt, c.Attr("alt"))
+			alt = cmp.Or(alt, c.Attr("alt"))
 		case "blip":
 			images++
-			w.picture(w.part, or(c.Attr("r:embed"), c.Attr("r:link")), alt)
+			w.picture(w.part, cmp.Or(c.Attr("r:embed"), c.Attr("r:link")), alt)
 		case "imagedata":
 			images++
-			w.picture(w.part, c.Attr("r:id"), or(alt, c.Attr("title")))
+			w.picture(w.part, c.Attr("r:id"), cmp.Or(alt, c.Attr("title")))
 		case "chart", "relIds":
 			if len(c.Attr("r:id")+c.Attr("r:dm")) > 0 {
 				w.after = append(w.after, c)
@@ -258,11 +259,4 @@ func (w *word) drawing(n *markup.Node) {
 	if images == 0 && alt != "" {
 		w.w.Image(alt, "", "")
 	}
-}
-
-func or(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }

@@ -46,6 +46,12 @@ func open(d doc.Document, fallback string) (*file, error) {
 	return f, nil
 }
 
+// markdown is what was written, with the title of the document.
+func (f *file) markdown() doc.Markdown {
+	core, _ := f.tree(f.related("", "core-properties"))
+	return doc.Markdown{Text: f.w.String(), Title: core.Child("title").Content()}
+}
+
 // relations are those of a part, by their id.
 func (f *file) relations(part string) (map[string]relation, error) {
 	if rels, ok := f.rels[part]; ok {

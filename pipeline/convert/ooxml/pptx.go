@@ -50,8 +50,7 @@ func Pptx(ctx context.Context, d doc.Document) (doc.Markdown, error) {
 			return doc.Markdown{}, err
 		}
 	}
-	core, _ := f.tree(f.related("", "core-properties"))
-	return doc.Markdown{Text: f.w.String(), Title: core.Child("title").Content()}, nil
+	return f.markdown(), nil
 }
 
 func (s *deck) slide(part string) error {
@@ -174,7 +173,7 @@ func (s *deck) shape(n *markup.Node, depth int) {
 	case "pic":
 		pr := n.Child("nvPicPr", "cNvPr")
 		s.w.End()
-		s.picture(s.part, n.Child("blipFill", "blip").Attr("r:embed"), or(pr.Attr("descr"), pr.Attr("title")))
+		s.picture(s.part, n.Child("blipFill", "blip").Attr("r:embed"), cmp.Or(pr.Attr("descr"), pr.Attr("title")))
 		s.w.End()
 	case "graphicFrame":
 		s.frame(n)
@@ -395,7 +394,7 @@ func (s *deck) comments(part string) {
 			if c.Name != "cm" && c.Name != "reply" {
 				continue
 			}
-			text := or(c.Child("text").Content(), drawnText(c.Child("txBody")))
+			text := cmp.Or(c.Child("text").Content(), drawnText(c.Child("txBody")))
 			s.w.Quote()
 			s.w.Text(strings.TrimPrefix(s.author(c.Attr("authorId"))+": "+text, ": "))
 			s.w.EndQuote()

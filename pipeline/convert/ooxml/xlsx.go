@@ -1,6 +1,7 @@
 package ooxml
 
 import (
+	"cmp"
 	"context"
 	"strconv"
 	"strings"
@@ -53,8 +54,7 @@ func Xlsx(ctx context.Context, d doc.Document) (doc.Markdown, error) {
 			return doc.Markdown{}, err
 		}
 	}
-	core, _ := f.tree(f.related("", "core-properties"))
-	return doc.Markdown{Text: f.w.String(), Title: core.Child("title").Content()}, nil
+	return f.markdown(), nil
 }
 
 func (b *book) sharedStrings(part string) error {
@@ -394,7 +394,7 @@ func (b *book) drawings(part string) error {
 	for c := range root.All {
 		switch c.Name {
 		case "cNvPr":
-			alt = or(c.Attr("descr"), c.Attr("title"))
+			alt = cmp.Or(c.Attr("descr"), c.Attr("title"))
 		case "chart":
 			b.chart(drawing, c.Attr("r:id"))
 		case "blip":

@@ -4,10 +4,8 @@ package pack
 import (
 	"context"
 	"path"
-	"slices"
 	"strings"
 
-	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/markdown"
 	"github.com/pawl-dev/pawl/pipeline/convert/doc"
 )
@@ -31,37 +29,15 @@ func Zip(ctx context.Context, d doc.Document) (doc.Markdown, error) {
 		if f.FileInfo().IsDir() || !f.Mode().IsRegular() || strings.HasPrefix(name, "__MACOSX/") {
 			continue
 		}
-		if err := ctx.Err(); err != nil {
-			return doc.Markdown{}, err
-		}
 		data, err := a.Read(f)
 		if err != nil {
 			return doc.Markdown{}, err
 		}
-		md, err := d.Sub(ctx, doc.Document{
-			Name: name, Data: data, Depth: d.Depth + 1, Budget: d.Budget, Image: d.Image, PageMarkers: d.PageMarkers,
-		})
-		if err != nil && !passable(err) {
+		if err := d.Part(ctx, &w, name, doc.Document{Name: name, Data: data}); err != nil {
 			return doc.Markdown{}, err
 		}
-		w.Heading(2)
-		w.Text(name)
-		w.End()
-		if err != nil {
-			w.Push(markdown.Em)
-			w.Text("not converted: " + err.Error())
-			w.Pop(markdown.Em)
-			w.End()
-			continue
-		}
-		w.Block(md.Text)
 	}
 	return doc.Markdown{Text: w.String()}, nil
-}
-
-// passable errors of a part leave the rest of a document as it is.
-func passable(err error) bool {
-	return slices.Contains([]pawl.Kind{doc.KindUnsupported, doc.KindToolMissing}, pawl.Describe(err).Kind)
 }
 
 // clean makes a path that stays where it is.

@@ -2,6 +2,7 @@ package plain
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"strconv"
@@ -138,13 +139,7 @@ func Notebook(_ context.Context, d doc.Document) (doc.Markdown, error) {
 	for _, s := range n.Worksheets {
 		n.Cells = append(n.Cells, s.Cells...)
 	}
-	language := n.Metadata.Language.Name
-	if language == "" {
-		language = n.Metadata.Kernel.Language
-	}
-	if language == "" {
-		language = "python"
-	}
+	language := cmp.Or(n.Metadata.Language.Name, n.Metadata.Kernel.Language, "python")
 	var w markdown.Writer
 	for _, c := range n.Cells {
 		source := string(c.Source + c.Input)

@@ -66,6 +66,21 @@ func run(ctx context.Context, dir, program string, args ...string) ([]byte, erro
 	return out.Bytes(), nil
 }
 
+// folder makes a folder with a document in it, as in, until remove is called.
+func folder(d doc.Document, name string) (dir, in string, remove func(), err error) {
+	dir, err = os.MkdirTemp("", "pawl-convert-")
+	if err != nil {
+		return "", "", nil, err
+	}
+	remove = func() { _ = os.RemoveAll(dir) }
+	in = filepath.Join(dir, name)
+	if err := os.WriteFile(in, d.Data, 0o600); err != nil {
+		remove()
+		return "", "", nil, err
+	}
+	return dir, in, remove, nil
+}
+
 func lastLine(s string) string {
 	s = strings.TrimSpace(s)
 	return s[strings.LastIndexByte(s, '\n')+1:]
@@ -97,15 +112,11 @@ func (o office) Process(ctx context.Context, d doc.Document) (doc.Document, erro
 	}
 	d.Trace(doc.Step{What: "Converting Office format", Args: []any{"from", "." + o.from, "to", "." + o.to, "engine",
 		"LibreOffice"}})
-	dir, err := os.MkdirTemp("", "pawl-convert-")
+	dir, in, remove, err := folder(d, "document."+o.from)
 	if err != nil {
 		return d, err
 	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	in := filepath.Join(dir, "document."+o.from)
-	if err := os.WriteFile(in, d.Data, 0o600); err != nil {
-		return d, err
-	}
+	defer remove()
 	_, err = run(ctx, dir, o.set.soffice, "--headless", "--norestore", "-env:UserInstallation=file://"+dir+"/profile",
 		"--convert-to", o.to, "--outdir", dir, in)
 	if err != nil {
@@ -125,15 +136,11 @@ func (s *Set) OCR(ctx context.Context, d doc.Document) (doc.Markdown, error) {
 		return doc.Markdown{}, doc.Fail(doc.KindToolMissing,
 			"text in pictures needs Tesseract (tesseract), which is not installed")
 	}
-	dir, err := os.MkdirTemp("", "pawl-convert-")
+	dir, in, remove, err := folder(d, "picture")
 	if err != nil {
 		return doc.Markdown{}, err
 	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	in := filepath.Join(dir, "picture")
-	if err := os.WriteFile(in, d.Data, 0o600); err != nil {
-		return doc.Markdown{}, err
-	}
+	defer remove()
 	text, err := run(ctx, dir, s.tesseract, in, "stdout")
 	return doc.Markdown{Text: string(text)}, err
 }
@@ -144,15 +151,11 @@ func (s *Set) OCRPages(ctx context.Context, d doc.Document) (doc.Markdown, error
 		return doc.Markdown{}, doc.Fail(doc.KindToolMissing,
 			"scanned pages need Tesseract (tesseract) and Poppler (pdftoppm), which are not installed")
 	}
-	dir, err := os.MkdirTemp("", "pawl-convert-")
+	dir, in, remove, err := folder(d, "document.pdf")
 	if err != nil {
 		return doc.Markdown{}, err
 	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	in := filepath.Join(dir, "document.pdf")
-	if err := os.WriteFile(in, d.Data, 0o600); err != nil {
-		return doc.Markdown{}, err
-	}
+	defer remove()
 	if _, err := run(ctx, dir, s.pdftoppm, "-r", "200", "-gray", in, "page"); err != nil {
 		return doc.Markdown{}, err
 	}
