@@ -182,6 +182,9 @@ func (s *session) changed(ctx context.Context, verb, done string, f operate.Filt
 	refused map[string]error, failed error) error {
 	entry := operate.AuditEntry{Action: verb, Filter: &f, Count: int64(len(all)),
 		Result: operate.AuditResult{Done: int64(len(ids) - len(refused)), Refused: int64(len(refused))}}
+	if len(all) == 0 {
+		s.note("no such messages")
+	}
 	if len(refused) <= mostRefused {
 		entry.Refused = sortedIDs(refused)
 	}
