@@ -95,6 +95,10 @@ func pipelineNow(ctx context.Context, topics store.Topics, name string, r *Pipel
 		st := &stats[i]
 		p.Waiting, p.Leased, p.Dead = p.Waiting+st.Waiting+st.Delayed, p.Leased+st.Leased, p.Dead+st.Dead
 		p.OldestWaitingSeconds = max(p.OldestWaitingSeconds, st.OldestWaiting.Seconds())
+		if last := st.LastAck; r.LastSuccess.IsZero() && !last.IsZero() &&
+			(p.LastSuccessAt == nil || last.After(*p.LastSuccessAt)) { // it does not say what a success is
+			p.LastSuccessAt = new(last.UTC())
+		}
 		if st.Paused != nil {
 			paused++
 			p.Why = st.Paused.Reason

@@ -82,6 +82,39 @@ func TestHostRecordsPausesAndResumes(t *testing.T) {
 	}
 }
 
+// TestLastSuccessOfAPipelineThatSaysNone: it is the last ack of its topics.
+func TestLastSuccessOfAPipelineThatSaysNone(t *testing.T) {
+	h, s := sample(t, &pipeline.Pipeline{})
+	if err := h.Prepare(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	last := func() *time.Time {
+		all, err := operate.Pipelines(t.Context(), s)
+		if err != nil || len(all) != 1 {
+			t.Fatalf("%+v, %v", all, err)
+		}
+		return all[0].LastSuccessAt
+	}
+	if at := last(); at != nil {
+		t.Errorf("before any work the last success is %v", at)
+	}
+	if err := store.Send(t.Context(), s, pawl.Message{Topic: "search.work", ID: "1"}); err != nil {
+		t.Fatal(err)
+	}
+	ds, err := s.Claim(t.Context(), []store.Want{{Topic: "search.work", Limit: 1}},
+		store.Lease{Owner: "test", For: time.Minute})
+	if err != nil || len(ds) != 1 {
+		t.Fatal(ds, err)
+	}
+	done := store.Settlement{Token: ds[0].Token, ID: ds[0].ID, Verdict: store.Ack}
+	if _, err := s.Settle(t.Context(), store.NewBatch(done)); err != nil {
+		t.Fatal(err)
+	}
+	if at := last(); at == nil {
+		t.Error("there is no last success after an ack")
+	}
+}
+
 func TestHostStartsAPipelineAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var runs atomic.Int32
