@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"cmp"
+	"context"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/policy"
@@ -61,6 +62,22 @@ func (d *Dispatcher) happened(t *topic, del *pawl.Delivery, phase string, a *pol
 	}
 	e.Domain, e.Type, e.Phase = cmp.Or(e.Domain, policy.Engine), cmp.Or(e.Type, "TaskModel"), phase
 	d.cfg.Events.Event(e)
+}
+
+// Step tells of a part of a delivery that has events of its own, where one delivery carries out several steps: that it
+// begins ([Started]), or that the handler is done with it ([Completed]); it is durable when the delivery is. One that
+// fails is told of when the handler returns its error, with the step's event: policy.At. Outside of a handler Step does
+// nothing.
+func Step(ctx context.Context, e policy.Event, phase string) {
+	r, ok := ctx.Value(policy.ContextKey{}).(resolver)
+	if !ok || r.c.d.cfg.Events == nil {
+		return
+	}
+	if _, del := r.c.about(); del != nil {
+		e.Domain, e.Phase = cmp.Or(e.Domain, policy.Engine), phase
+		r.c.d.cfg.Events.Event(Event{Event: e, Topic: del.Topic, Delivery: del, Attempt: del.Attempt,
+			TraceID: traceID(del.Headers[TraceParent])})
+	}
 }
 
 // begun tells that the handler is called.

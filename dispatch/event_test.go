@@ -63,6 +63,7 @@ func TestEventsOfADelivery(t *testing.T) {
 					return errBroken
 				}
 			case "a-2":
+				dispatch.Step(ctx, policy.Event{Type: "Parser"}, dispatch.Started)
 				return policy.At(pawl.OfKind("Parser", errBroken), policy.Event{Domain: "Engine", Type: "Parser"})
 			case "a-3":
 				if !given {
@@ -92,7 +93,7 @@ func TestEventsOfADelivery(t *testing.T) {
 			"a-0": "Engine/TaskModel/Started 1 traced, Engine/TaskModel/Completed 1 traced",
 			"a-1": "Engine/TaskModel/Started 1, Engine/TaskModel/Failed 1 broken: retry, Engine/TaskModel/Started 2, " +
 				"Engine/TaskModel/Retry 2 broken: retry, Engine/TaskModel/Started 3, Engine/TaskModel/Completed 3",
-			"a-2": "Engine/TaskModel/Started 1, Engine/Parser/Failed 1 broken: dead",
+			"a-2": "Engine/TaskModel/Started 1, Engine/Parser/Started 1, Engine/Parser/Failed 1 broken: dead",
 			"a-3": "Engine/TaskModel/Started 1, Engine/TaskModel/Failed 1 released: later: none, given back, " +
 				"Engine/TaskModel/Started 1, Engine/TaskModel/Completed 1",
 			"a-4": "Engine/TaskModel/Started 1, Engine/TaskModel/Failed 1 broken: ignore",

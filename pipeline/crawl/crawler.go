@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/dispatch"
 	"github.com/pawl-dev/pawl/policy"
 	"github.com/pawl-dev/pawl/store"
 	"github.com/pawl-dev/pawl/weburl"
@@ -110,8 +111,12 @@ func newCrawler(name, run string, o Options, seeds []*url.URL) *crawler {
 	}
 }
 
-// download is the event of a request: it selects the rows of the policy.
-var download = policy.Event{Domain: policy.Engine, Type: "Download"}
+// The events of a request and of its steps: they select the rows of the policy.
+var (
+	download = policy.Event{Domain: policy.Engine, Type: "Download"}
+	parser   = policy.Event{Domain: policy.Engine, Type: "Parser"}
+	storing  = policy.Event{Domain: policy.Engine, Type: "DataStore"}
+)
 
 func (c *crawler) requestTopic() string { return c.name + ".request" }
 func (c *crawler) storeTopic() string   { return c.name + ".store" }
@@ -331,9 +336,14 @@ func (c *crawler) page(ctx context.Context, d *pawl.Delivery, u *url.URL, r *req
 			o.Links = append(o.Links, keyOf(link))
 		}
 	}
+	dispatch.Step(ctx, storing, dispatch.Started)
 	c.count.pages.Add(1)
 	c.count.bytes.Add(int64(len(a.body)))
-	return c.done(d, o)
+	if err := c.done(d, o); err != nil {
+		return policy.At(err, storing)
+	}
+	dispatch.Step(ctx, storing, dispatch.Completed)
+	return nil
 }
 
 // follow emits a request for a link, unless it leads out of the crawl or the request is surely there. It
@@ -356,6 +366,7 @@ func (c *crawler) follow(d *pawl.Delivery, o *outcome, link *url.URL, to request
 
 // record reads a page.
 func (c *crawler) record(ctx context.Context, u *url.URL, r *request, a *answer) (*Record, page, error) {
+	dispatch.Step(ctx, parser, dispatch.Started)
 	p := readPage(u, a.header.Get("Content-Type"), a.body)
 	fields, next, err := c.extract(ctx, u, a, &p)
 	if err != nil {
@@ -369,6 +380,7 @@ func (c *crawler) record(ctx context.Context, u *url.URL, r *request, a *answer)
 			p.follows(link)
 		}
 	}
+	dispatch.Step(ctx, parser, dispatch.Completed)
 	kind, _, _ := mime.ParseMediaType(a.header.Get("Content-Type"))
 	if c.options.Markdown {
 		if p.markdown, err = markdownOf(kind, a.body, &p); err != nil {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/dispatch"
 	"github.com/pawl-dev/pawl/pipeline"
 	"github.com/pawl-dev/pawl/pipeline/crawl/extract"
 	"github.com/pawl-dev/pawl/policy"
@@ -80,13 +81,16 @@ func (c *crawler) extract(ctx context.Context, at *url.URL, a *answer, p *page) 
 		return nil, nil, pawl.OfKind(KindParser, err)
 	}
 	kind, _, _ := mime.ParseMediaType(a.header.Get("Content-Type"))
+	dispatch.Step(ctx, middleware, dispatch.Started)
 	fields, next, err := c.options.Extract.Read(cmp.Or(p.base, at), strings.HasSuffix(kind, "json"), body)
 	if err != nil {
 		err = policy.At(policy.With(pawl.OfKind(KindDataMiddleware, err), policy.BadInput), middleware)
 		err = pawl.WithAttrs(err, map[string]string{"stage": "middleware"})
 		_, err = policy.Degraded(ctx, err)
+		return fields, next, err
 	}
-	return fields, next, err
+	dispatch.Step(ctx, middleware, dispatch.Completed)
+	return fields, next, nil
 }
 
 // moduleOptions are those of a file with a module, which is a section as it could stand under pipelines, and its out.

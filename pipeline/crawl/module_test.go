@@ -64,7 +64,8 @@ func TestModule(t *testing.T) {
 		t.Errorf("the second page: %+v", p)
 	}
 	for path, want := range map[string]string{
-		"/caf": `{"name":"café","price":"42","sku":12345678901234567890.50}`, "/lamp": `{"name":"lamp","price":"42","sku":"B2"}`,
+		"/caf":  `{"name":"café","price":"42","sku":12345678901234567890.50}`,
+		"/lamp": `{"name":"lamp","price":"42","sku":"B2"}`,
 		"/deep": "null", "/plain": `{"price":"7"}`,
 	} {
 		if have, _ := json.Marshal(got[path].Fields); string(have) != want || got[path].Depth != 1 {

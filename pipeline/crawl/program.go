@@ -145,9 +145,6 @@ func (m *Module) run(ctx context.Context, s store.Store, host workplace) (Summar
 	return *sum, nil
 }
 
-// parser is the event of reading a page by a program: it selects the row of the policy.
-var parser = policy.Event{Domain: policy.Engine, Type: "Parser"}
-
 // program lets the module's own code read a page.
 func (c *crawler) program(ctx context.Context, u *url.URL, a *answer, p *page, fields map[string]any) (map[string]any,
 	error) {
