@@ -3,15 +3,19 @@ package convert
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/pipeline"
 	"github.com/pawl-dev/pawl/pipeline/convert/chaos"
+	"github.com/pawl-dev/pawl/pipeline/convert/llm"
 )
 
 // What an interrupted run tells to type goes on with the same run: other flags would make, and pay, all of it again.
@@ -115,5 +119,31 @@ func TestAdvertisedLimitsAreKept(t *testing.T) {
 		if err != nil || s.Completed != 2 || len(began) != 2 || began[1].Before(reset) {
 			t.Errorf("%s: %v %+v; asked again %v before it was allowed", name, err, s, reset.Sub(began[len(began)-1]))
 		}
+	}
+}
+
+// A provider that cannot be reached fails no document: they wait, until it has been away for too long.
+func TestAProviderThatIsAwayFailsNoDocument(t *testing.T) {
+	gone := httptest.NewServer(nil)
+	gone.Close()
+	m := &improver{provider: llm.New(llm.Config{BaseURL: gone.URL, Timeout: time.Minute,
+		Logger: slog.New(slog.DiscardHandler)}), budget: -1, stats: &stats{}, patience: time.Hour}
+	for range 2 {
+		_, err := m.improve(t.Context(), "a.md", "a\n")
+		if what := pawl.Describe(err); what.Class != pawl.ClassThrottled || what.Kind != llm.KindAway ||
+			errors.Is(err, errAway) {
+			t.Fatalf("%v: %+v", err, what)
+		}
+	}
+	m.patience = 0
+	if _, err := m.improve(t.Context(), "a.md", "a\n"); !errors.Is(err, errAway) {
+		t.Error(err)
+	}
+	r := &run{}
+	ctx, stop := context.WithCancelCause(t.Context())
+	r.stop = stop
+	if err := r.fail(t.Context(), &held{}, errAway, time.Now()); err == nil ||
+		!errors.Is(context.Cause(ctx), errHalted) {
+		t.Errorf("%v; the run goes on: %v", err, context.Cause(ctx))
 	}
 }

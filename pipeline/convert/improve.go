@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/pipeline/convert/llm"
@@ -34,6 +35,8 @@ type improver struct {
 	budget   int64 // nano-dollars; below 0: none
 	spent    atomic.Int64
 	stats    *stats
+	patience time.Duration // for how long a provider may be away
+	away     atomic.Int64  // since when it is, in Unix nanoseconds; 0: it is not
 }
 
 // answers is the scope of what models have answered, for all runs over a store.
@@ -46,7 +49,10 @@ type kept struct {
 	Output int64  `json:"output_tokens"`
 }
 
-var errBudget = errors.New("the budget is used up")
+var (
+	errBudget = errors.New("the budget is used up")
+	errAway   = errors.New("the provider cannot be reached")
+)
 
 // improve returns what the model makes of the text of a file: an answer that is in the store, or a new one, which is
 // in the store before anybody hears of it.
@@ -73,7 +79,9 @@ func (m *improver) improve(ctx context.Context, file, text string) (string, erro
 	}
 	m.stats.requests.Add(1)
 	a, err := m.provider.Complete(ctx, file, m.model, m.prompt, text)
-	m.count(err)
+	if err := m.count(err); err != nil {
+		return "", err
+	}
 	marks := m.pay(a)
 	if err == nil {
 		a.Text = unfenced(a.Text)
@@ -93,13 +101,22 @@ func (m *improver) improve(ctx context.Context, file, text string) (string, erro
 	return a.Text, err
 }
 
-func (m *improver) count(err error) {
+// count takes note of how a request ended. It returns an error when the provider has been away for too long.
+func (m *improver) count(err error) error {
 	switch pawl.Describe(err).Kind {
+	case llm.KindAway:
+		m.away.CompareAndSwap(0, time.Now().UnixNano())
+		if since := m.away.Load(); since > 0 && time.Since(time.Unix(0, since)) > m.patience {
+			return fmt.Errorf("%w: %w", errAway, err)
+		}
+		return nil
 	case llm.KindRateLimit:
 		m.stats.rateLimited.Add(1)
 	case llm.KindServer:
 		m.stats.serverErrors.Add(1)
 	}
+	m.away.Store(0)
+	return nil
 }
 
 // pay accounts for an answer, also one that failed.

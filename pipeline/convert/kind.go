@@ -27,7 +27,7 @@ func Rules() []policy.Rule {
 		MaxAttempts: policy.MaxAttempts, Alert: policy.Warn,
 	}
 	never := policy.Rule{Repeat: policy.NotRepeated, DeadLetter: policy.Always, Alert: policy.Error}
-	kinds := []pawl.Kind{"Input", "Output", "Timeout", llm.KindRateLimit, llm.KindServer, llm.KindAnswer}
+	kinds := []pawl.Kind{"Input", "Output", "Timeout", llm.KindRateLimit, llm.KindServer, llm.KindAway, llm.KindAnswer}
 	final := []pawl.Kind{
 		doc.KindCorrupt, doc.KindLocked, doc.KindTooLarge, doc.KindNesting, doc.KindUnsupported, doc.KindToolMissing,
 		llm.KindContext, llm.KindRequest,

@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -133,7 +132,8 @@ func (r *run) fail(ctx context.Context, f *held, err error, start time.Time) err
 		return cause
 	}
 	what := pawl.Describe(err)
-	if errors.Is(err, errBudget) || slices.Contains([]pawl.Kind{llm.KindQuota, llm.KindAuth}, what.Kind) {
+	if errors.Is(err, errBudget) || errors.Is(err, errAway) || what.Kind == llm.KindQuota ||
+		what.Kind == llm.KindAuth {
 		r.halt(err)
 		return pawl.Release(0, err.Error())
 	}

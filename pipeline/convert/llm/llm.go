@@ -12,6 +12,7 @@ import (
 	"io"
 	"log/slog"
 	"math"
+	"net"
 	"net/http"
 	"slices"
 	"strconv"
@@ -67,6 +68,7 @@ const (
 	KindQuota     pawl.Kind = "Quota"         // the money, or the plan, is used up
 	KindAuth      pawl.Kind = "Auth"          // the key is refused
 	KindServer    pawl.Kind = "LLMServer"     // 5xx
+	KindAway      pawl.Kind = "Unreachable"   // there is no connection
 	KindAnswer    pawl.Kind = "LLMAnswer"     // an answer that is cut off, too long or not understood
 	KindContext   pawl.Kind = "ContextLength" // the document is too long for the model
 	KindRequest   pawl.Kind = "LLMRequest"    // the provider refuses what it was asked
@@ -196,6 +198,9 @@ func (p *Provider) Complete(ctx context.Context, file, model, prompt, text strin
 func lost(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); errors.Is(cause, pawl.ErrDrain) || errors.Is(cause, context.Canceled) {
 		return cause
+	}
+	if e, ok := errors.AsType[*net.OpError](err); ok && e.Op == "dial" { // no document is to blame
+		return pawl.Throttled(pawl.OfKind(KindAway, fmt.Errorf("no connection: %w", err)), time.Second)
 	}
 	return policy.With(pawl.OfKind("Timeout", fmt.Errorf("no answer: %w", err)), policy.Timeout)
 }
