@@ -42,6 +42,11 @@ func (t *T) calls(ctx context.Context) map[string]error {
 		_, errs["bury"] = d.Bury(ctx, letter(t.msg("x"), "buried"))
 		errs["dead"] = firstError(d.Dead(ctx, store.DeadFilter{}))
 	}
+	if d, ok := store.As[store.Triage](s); ok {
+		_, errs["replay keeping"] = d.ReplayKeeping(ctx, "", "none")
+		_, errs["resolve"] = d.Resolve(ctx, "", "", "none")
+		_, errs["reopen"] = d.Reopen(ctx, "none")
+	}
 	if w, ok := store.As[store.Waker](s); ok {
 		_, errs["listen"] = w.Listen(ctx, t.Topic)
 	}
@@ -52,6 +57,9 @@ func (t *T) calls(ctx context.Context) map[string]error {
 		errs["pause"] = o.Pause(ctx, t.Topic, 0, "", "")
 		errs["resume"] = o.Resume(ctx, t.Topic)
 		_, errs["stats"] = o.Stats(ctx)
+	}
+	if r, ok := store.As[store.TopicRemover](s); ok {
+		errs["remove topic"] = r.RemoveTopic(ctx, t.Topic)
 	}
 	if e, ok := store.As[store.Entries](s); ok {
 		_, errs["get state"] = e.GetState(ctx, "k")
