@@ -27,18 +27,17 @@ func crawling() map[string]fault {
 		}
 	}
 	return map[string]fault{
-		"PawlCrawlStandsStill": {store: func(in *incident) {
+		"PawlCrawlStandsStill": {down: true, cause: func(in *incident) {
 			s := httptest.NewServer(http.HandlerFunc(site))
 			in.Cleanup(s.Close)
-			in.write("pawl.yaml",
-				fmt.Sprintf("pipelines: {shop: {kind: crawl, allow_private: true, seeds: ['%s/private', '%s/busy']}}\n",
-					s.URL, s.URL))
-		}, cause: func(in *incident) {
 			in.fill["TOPIC"] = "shop.request"
+			in.write("pawl.yaml", fmt.Sprintf("pipelines: {shop: {kind: crawl, allow_private: true, seeds: ['%s', '%s']}}\n",
+				s.URL+"/private", s.URL+"/busy"))
+			in.start()
 			for _, state := range []string{"dead", "delayed"} {
-				in.until(metric(in, fmt.Sprintf(`'pawl_queue_messages{state="%s",topic="shop.request"} 1'`, state)),
-					state)
+				counted := fmt.Sprintf(`'pawl_queue_messages{state="%s",topic="shop.request"} 1'`, state)
+				in.until(metric(in, counted), state)
 			}
-		}, mendAt: "4.", mend: func(*incident) { well.Store(true) }},
+		}, mendAt: "2.", mend: func(*incident) { well.Store(true) }},
 	}
 }
