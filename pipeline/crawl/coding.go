@@ -20,20 +20,19 @@ const codings = "gzip, deflate, br, zstd"
 // maxWindow bounds what a body in zstd may make its reader allocate: RFC 9659 allows servers no more.
 const maxWindow = 8 << 20
 
-// plain reads a body without its Content-Encoding. The reader is to be closed; it does not close the body.
-func plain(resp *http.Response) (io.ReadCloser, error) {
-	body := io.Reader(resp.Body)
-	var closers []func() error
+// plain reads a body without its Content-Encoding. free is to be called when it is read; it does not close the body.
+func plain(resp *http.Response) (body io.Reader, free func(), err error) {
+	body, free = resp.Body, func() {}
 	all := strings.Split(strings.ToLower(strings.Join(resp.Header.Values("Content-Encoding"), ",")), ",")
 	for i := len(all) - 1; i >= 0; i-- { // the last one was applied last
 		switch coding := strings.TrimSpace(all[i]); coding {
 		case "gzip", "x-gzip":
 			z, err := gzip.NewReader(body)
 			if err == io.EOF { // a body without bytes is in no form
-				return io.NopCloser(strings.NewReader("")), nil
+				return strings.NewReader(""), free, nil
 			}
 			if err != nil {
-				return nil, fmt.Errorf("the body is not in gzip, as its Content-Encoding says: %w", err)
+				return nil, free, fmt.Errorf("the body is not in gzip, as its Content-Encoding says: %w", err)
 			}
 			body = z
 		case "deflate":
@@ -43,14 +42,14 @@ func plain(resp *http.Response) (io.ReadCloser, error) {
 		case "zstd":
 			z, err := zstd.NewReader(body, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow))
 			if err != nil {
-				return nil, err
+				return nil, free, err
 			}
-			closers = append(closers, func() error { z.Close(); return nil })
-			body = z
+			inner := free
+			body, free = z, func() { z.Close(); inner() }
 		default: // identity, none, or a word that is no coding, such as utf-8
 		}
 	}
-	return &closer{body, closers}, nil
+	return body, free, nil
 }
 
 // inflate reads what servers call deflate: zlib, as the standard has it, or its bare content.
@@ -62,16 +61,4 @@ func inflate(body io.Reader) io.Reader {
 		}
 	}
 	return flate.NewReader(b)
-}
-
-type closer struct {
-	io.Reader
-	all []func() error
-}
-
-func (c *closer) Close() error {
-	for _, f := range c.all {
-		_ = f() // of a reader in memory
-	}
-	return nil
 }

@@ -174,7 +174,7 @@ func crawl(ctx context.Context, in *pipeline.Invocation) error {
 	}
 	figures := &board{ctx: ctx, c: c, parts: p, began: began}
 	stopBoard := figures.show(in)
-	d, err := c.exhaust(ctx, p, workplaceOf(in))
+	d, err := c.exhaust(ctx, p, workplace{policy: in.Policy, owner: in.Owner, log: in.Logger})
 	stopBoard()
 	if err != nil {
 		return err

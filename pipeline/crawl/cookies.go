@@ -3,7 +3,6 @@ package crawl
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -130,7 +129,10 @@ func (c *cookies) put(ctx context.Context, key string, of *domainCookies, fresh 
 		}
 		receipts, err := c.marks.PutMarks(ctx, pawl.Mark{Scope: c.scope, Key: key, Value: text, If: of.version},
 			changed(c.scope))
-		if err = errors.Join(err, receiptError(receipts)); err != nil {
+		if err == nil {
+			err = receipts[0].Err
+		}
+		if err != nil {
 			return err
 		}
 		if receipts[0].Put {
@@ -147,11 +149,4 @@ func (c *cookies) put(ctx context.Context, key string, of *domainCookies, fresh 
 			of.version = 0
 		}
 	}
-}
-
-func receiptError(receipts []store.MarkReceipt) error {
-	if len(receipts) == 0 {
-		return nil
-	}
-	return receipts[0].Err
 }

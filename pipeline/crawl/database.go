@@ -2,7 +2,6 @@ package crawl
 
 import (
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -80,17 +79,13 @@ func (w *writer) table(to target) error {
 		return cannotWrite(err)
 	}
 	w.page = func(r *Record, _ string) error {
-		var fields any
-		if len(r.Fields) > 0 {
-			text, err := json.Marshal(r.Fields)
-			if err != nil {
-				return err
-			}
-			fields = string(text)
+		fields, err := r.fieldsText()
+		if err != nil {
+			return err
 		}
 		title := strings.ReplaceAll(r.Title, "\x00", "\uFFFD") // no text of PostgreSQL has a NUL
-		_, err := insert.Exec(r.URL, r.FinalURL, r.Status, r.Depth, title, r.ContentType, r.Charset, r.Bytes, r.SHA256,
-			r.FetchedAt.Format(time.RFC3339Nano), r.ETag, r.Links, fields)
+		_, err = insert.Exec(r.URL, r.FinalURL, r.Status, r.Depth, title, r.ContentType, r.Charset, r.Bytes, r.SHA256,
+			r.FetchedAt.Format(time.RFC3339Nano), r.ETag, r.Links, sql.NullString{String: fields, Valid: fields != ""})
 		return err
 	}
 	w.flush = func() error { return errors.Join(insert.Close(), tx.Commit()) }

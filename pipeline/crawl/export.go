@@ -331,17 +331,22 @@ func create(out string) (*writer, error) {
 var columns = []string{"url", "final_url", "status", "depth", "title", "content_type", "charset", "bytes", "sha256",
 	"fetched_at", "etag", "links", "fields"}
 
+// fieldsText are the fields as JSON, or nothing where there are none.
+func (r *Record) fieldsText() (string, error) {
+	if len(r.Fields) == 0 {
+		return "", nil
+	}
+	text, err := json.Marshal(r.Fields)
+	return string(text), err
+}
+
 func (w *writer) csv() {
 	c := csv.NewWriter(w.buffer)
 	_ = c.Write(columns) // it goes into a buffer; errors come with flush
 	w.page = func(r *Record, _ string) error {
-		fields := ""
-		if len(r.Fields) > 0 {
-			text, err := json.Marshal(r.Fields)
-			if err != nil {
-				return err
-			}
-			fields = string(text)
+		fields, err := r.fieldsText()
+		if err != nil {
+			return err
 		}
 		return c.Write([]string{
 			r.URL, r.FinalURL, strconv.Itoa(r.Status), strconv.FormatInt(r.Depth, 10), r.Title,

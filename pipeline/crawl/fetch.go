@@ -191,11 +191,11 @@ func (f *fetcher) read(ctx context.Context, resp *http.Response, a *answer, quie
 	if resp.ContentLength > f.maxBytes {
 		return f.tooLarge()
 	}
-	in, err := plain(resp)
+	in, free, err := plain(resp)
+	defer free()
 	if err != nil {
 		return f.failed(ctx, err)
 	}
-	defer func() { _ = in.Close() }()
 	hash := sha256.New()
 	buffer := make([]byte, 32<<10)
 	for {
@@ -279,5 +279,3 @@ func retryAfter(value, date string) (time.Duration, bool) {
 	}
 	return min(max(at.Sub(now), 0), maxRetryAfter), true
 }
-
-func sniff(body []byte) string { return http.DetectContentType(body) }

@@ -188,11 +188,9 @@ func markdownOf(kind string, body []byte, p *page) (string, error) {
 	if p.charset == "" {
 		return "", nil
 	}
-	if p.decode != nil {
-		var err error
-		if body, err = p.decode(body); err != nil {
-			return "", err
-		}
+	body, err := p.text(body)
+	if err != nil {
+		return "", err
 	}
 	text := strings.ToValidUTF8(string(body), "\uFFFD")
 	switch {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/url"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -146,7 +147,7 @@ func (c *crawler) robots(ctx context.Context, h *host, u *url.URL) (*robots, err
 func (c *crawler) askRobots(ctx context.Context, u *url.URL) (*robots, error) {
 	at := &url.URL{Scheme: u.Scheme, Host: u.Host, Path: "/robots.txt"}
 	for try := 0; ; try++ {
-		a, err := c.followRobots(ctx, at)
+		a, _, err := c.reach(ctx, at)
 		switch {
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
@@ -156,9 +157,7 @@ func (c *crawler) askRobots(ctx context.Context, u *url.URL) (*robots, error) {
 			r := &robots{Rules: *robotstxt.Parse(a.body, robotstxt.Product(c.options.UserAgent))}
 			r.Delay = min(r.Delay, maxDelay)
 			return r, nil
-		case pawl.Describe(err).Kind == KindTooLarge:
-			return &robots{}, nil
-		case pawl.Describe(err).Kind == KindStatus || pawl.Describe(err).Kind == KindRedirect:
+		case slices.Contains([]pawl.Kind{KindStatus, KindRedirect, KindTooLarge}, pawl.Describe(err).Kind):
 			return &robots{}, nil
 		case try+1 == robotsTries || pawl.Describe(err).Class == pawl.ClassPermanent:
 			return &robots{denied: err}, nil
@@ -170,15 +169,15 @@ func (c *crawler) askRobots(ctx context.Context, u *url.URL) (*robots, error) {
 	}
 }
 
-// followRobots follows at least five redirects.
-func (c *crawler) followRobots(ctx context.Context, at *url.URL) (*answer, error) {
+// reach asks for what is no page, and follows redirects to where it is.
+func (c *crawler) reach(ctx context.Context, u *url.URL) (a *answer, at *url.URL, err error) {
+	at = u
 	for range maxRedirects {
 		c.count.requests.Add(1)
-		a, err := c.fetch.get(ctx, at)
-		if err != nil || a.location == nil {
-			return a, err
+		if a, err = c.fetch.get(ctx, at); err != nil || a.location == nil {
+			return a, at, err
 		}
 		at = a.location
 	}
-	return nil, pawl.Permanent(pawl.OfKind(KindRedirect, errors.New("too many redirects")))
+	return nil, at, pawl.Permanent(pawl.OfKind(KindRedirect, errors.New("too many redirects")))
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"mime"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -37,7 +38,7 @@ type page struct {
 func readPage(at *url.URL, contentType string, body []byte) page {
 	kind, _, _ := mime.ParseMediaType(contentType)
 	if kind == "" {
-		kind, _, _ = mime.ParseMediaType(sniff(body))
+		kind, _, _ = mime.ParseMediaType(http.DetectContentType(body))
 	}
 	text := strings.HasPrefix(kind, "text/") || strings.HasSuffix(kind, "xml") || strings.HasSuffix(kind, "json")
 	if !text {

@@ -13,7 +13,6 @@ import (
 	"sync"
 
 	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/pipeline"
 	"github.com/pawl-dev/pawl/policy"
 	"github.com/pawl-dev/pawl/store"
 	"github.com/pawl-dev/pawl/weburl"
@@ -182,8 +181,4 @@ type workplace struct {
 	policy policy.Policy
 	owner  string // empty: a random name
 	log    *slog.Logger
-}
-
-func workplaceOf(in *pipeline.Invocation) workplace {
-	return workplace{policy: in.Policy, owner: in.Owner, log: in.Logger}
 }

@@ -22,8 +22,9 @@ const (
 	// maxSitemap bounds a sitemap that is unpacked, and sitemapNesting how deep indexes lead to indexes.
 	maxSitemap     = 50 << 20
 	sitemapNesting = 3
-	// sitemapDepth is the depth of pages that a sitemap names.
+	// sitemapDepth is the depth of pages that a sitemap names, and sitemapTries how often one is asked for.
 	sitemapDepth = 1
+	sitemapTries = 3
 )
 
 // sitemaps emits requests for the sitemaps that the robots.txt of a seed names. They are no pages: the account does not
@@ -49,13 +50,7 @@ func (c *crawler) visitSitemap(u *url.URL, nesting, skip int) pawl.Message {
 // readSitemap emits the links of a sitemap. One that cannot be read is no failure of the crawl: its pages may be found
 // by links, too.
 func (c *crawler) readSitemap(ctx context.Context, d *pawl.Delivery, u *url.URL, r *request) error {
-	c.count.requests.Add(1)
-	at := u
-	a, err := c.fetch.get(ctx, at)
-	for hops := 0; err == nil && a.location != nil && hops < maxRedirects; hops++ {
-		at = a.location
-		a, err = c.fetch.get(ctx, at)
-	}
+	a, at, err := c.reach(ctx, u)
 	o := outcome{Kind: kindMoved}
 	if f := pawl.Describe(err); err != nil && (f.Class == pawl.ClassPermanent || d.Attempt >= sitemapTries &&
 		f.Class != pawl.ClassThrottled) {
@@ -86,9 +81,6 @@ func (c *crawler) readSitemap(ctx context.Context, d *pawl.Delivery, u *url.URL,
 	}
 	return c.done(d, o)
 }
-
-// sitemapTries is how often a sitemap is asked for.
-const sitemapTries = 3
 
 // unpack unpacks a body that is a gzip file, within a bound.
 func unpack(body []byte) ([]byte, error) {

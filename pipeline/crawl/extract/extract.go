@@ -253,9 +253,7 @@ func (b *byXPath) find(d *document) ([]any, error) {
 				break
 			}
 		}
-	case string:
-		values = append(values, v)
-	default: // a number or a boolean: count(//li)
+	default: // a text, a number or a boolean: count(//li)
 		values = append(values, v)
 	}
 	return values, nil
