@@ -3,12 +3,14 @@ package convert
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -16,6 +18,7 @@ import (
 	"github.com/pawl-dev/pawl/pipeline"
 	"github.com/pawl-dev/pawl/pipeline/convert/chaos"
 	"github.com/pawl-dev/pawl/pipeline/convert/llm"
+	"github.com/pawl-dev/pawl/store"
 )
 
 // What an interrupted run tells to type goes on with the same run: other flags would make, and pay, all of it again.
@@ -145,5 +148,37 @@ func TestAProviderThatIsAwayFailsNoDocument(t *testing.T) {
 	if err := r.fail(t.Context(), &held{}, errAway, time.Now()); err == nil ||
 		!errors.Is(context.Cause(ctx), errHalted) {
 		t.Errorf("%v; the run goes on: %v", err, context.Cause(ctx))
+	}
+}
+
+// Runs to several folders over one store leave one another alone, and no topic behind.
+func TestRunsShareAStore(t *testing.T) {
+	a, b := newRig(t), newRig(t)
+	for i := range 8 {
+		a.write(fmt.Sprintf("%d.md", i), fmt.Sprintln("text", i))
+	}
+	b.write("b.md", "b\n")
+	b.store = a.store
+	server := chaos.New(chaos.Config{Seed: 1})
+	var once sync.Once
+	a.models(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		if q.Method == http.MethodPost {
+			once.Do(func() {
+				if s, err := b.run(t.Context(), nil); err != nil || s.Completed != 1 {
+					t.Errorf("the second run: %v %+v", err, s)
+				}
+			})
+		}
+		server.ServeHTTP(w, q)
+	}))
+	ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, errors.New("it hangs"))
+	defer cancel()
+	s, err := a.run(ctx, map[string]any{"llm": "local/small", "max-concurrency": int64(1)})
+	if err != nil || s.Completed != 8 {
+		t.Errorf("the first run: %v %+v", err, s)
+	}
+	all, err := a.store.(store.Topics).Stats(t.Context())
+	if err != nil || len(all) > 0 {
+		t.Errorf("%v %+v", err, all)
 	}
 }

@@ -2,6 +2,7 @@ package convert
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -58,8 +59,12 @@ const drainTimeout = 25 * time.Second
 // maxMemory bounds the bytes of the documents that are in work.
 const maxMemory = 256 << 20
 
-// Topics of runs. Each process has its own: what one that was killed had leased is looked at again at once.
-const topicPrefix = "convert.documents-"
+// topicsOf is what the topics of runs to a folder begin with: other runs over the store are left alone. Each process
+// has a topic of its own: what one that was killed had leased is looked at again at once.
+func topicsOf(out string) string {
+	sum := sha256.Sum256([]byte(out))
+	return "convert.documents-" + hex.EncodeToString(sum[:6]) + "-"
+}
 
 // carryOut converts everything that is to be converted. It returns nil when all of it is done or has failed for good.
 func (r *run) carryOut(ctx context.Context, in *pipeline.Invocation) error {
@@ -93,6 +98,7 @@ func (r *run) carryOut(ctx context.Context, in *pipeline.Invocation) error {
 	work.Wait()
 	close(stopExport)
 	export.Wait()
+	r.forget(context.WithoutCancel(ctx), r.topic)
 	if err := r.export(context.WithoutCancel(ctx)); err != nil {
 		return err
 	}
@@ -115,7 +121,7 @@ func (r *run) prepare(ctx context.Context, in *pipeline.Invocation) error {
 	if err := r.clear(ctx); err != nil {
 		return err
 	}
-	r.topic = topicPrefix + hex.EncodeToString([]byte(pawl.NewID()[28:36]))[:12]
+	r.topic = topicsOf(r.out) + pawl.NewID()[24:]
 	r.hand = newHand(2*r.most, maxMemory)
 	topic := dispatch.Topic{
 		Name: r.topic, Handler: r, Concurrency: r.most, Event: event,
@@ -156,7 +162,7 @@ func (r *run) clear(ctx context.Context) error {
 		return err
 	}
 	for _, t := range all {
-		if !strings.HasPrefix(t.Name, topicPrefix) || t.Waiting+t.Delayed+t.Dead == 0 {
+		if !strings.HasPrefix(t.Name, topicsOf(r.out)) {
 			continue
 		}
 		var waiting, letters []string
@@ -172,6 +178,7 @@ func (r *run) clear(ctx context.Context) error {
 			}
 		}
 		if !r.retryFailed {
+			r.forget(ctx, t.Name)
 			continue
 		}
 		for m, err := range dead.Dead(ctx, store.DeadFilter{Topic: t.Name, Brief: true}) {
@@ -187,8 +194,16 @@ func (r *run) clear(ctx context.Context) error {
 			}
 			letters = letters[n:]
 		}
+		r.forget(ctx, t.Name)
 	}
 	return nil
+}
+
+// forget removes a topic of a run that is over, unless there are dead letters in it.
+func (r *run) forget(ctx context.Context, topic string) {
+	if s, ok := r.store.(store.TopicRemover); ok {
+		_ = s.RemoveTopic(ctx, topic)
+	}
 }
 
 var errInterrupted = errors.New("interrupted")
