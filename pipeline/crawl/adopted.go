@@ -26,6 +26,10 @@ type marked struct {
 // remember takes up what earlier processes of the run learned, and keeps what this one does.
 func (c *crawler) remember(ctx context.Context, p parts, log *slog.Logger) (err error) {
 	marks := p.marks
+	c.outdated = func(ctx context.Context) bool {
+		now, err := load(ctx, p, c.name)
+		return err != nil || now == nil || now.ID != c.run
+	}
 	if dir := c.options.Cache; dir != "" && dir != noCache {
 		if c.fetch.cache, err = newCache(dir, c.options.MaxBytes); err != nil {
 			return &pipeline.Error{Code: pipeline.ExitForbidden, What: "cannot keep pages in " + dir, Err: err,

@@ -92,10 +92,12 @@ type crawler struct {
 	fetch   *fetcher
 	hosts   hosts
 	seen    seen
-	count   counters
-	marked  marked
-	stored  atomic.Int64 // pages, those of other processes included as far as they are counted
-	counted struct{ pages, upTo int64 }
+	// outdated tells whether another process has ended the run, and begun a new one, or whether that is unknown.
+	outdated func(ctx context.Context) bool
+	count    counters
+	marked   marked
+	stored   atomic.Int64 // pages, those of other processes included as far as they are counted
+	counted  struct{ pages, upTo int64 }
 }
 
 // counters are of this process.
@@ -151,6 +153,9 @@ func (c *crawler) Handle(ctx context.Context, d *pawl.Delivery) error {
 		return pawl.Permanent(pawl.OfKind(KindRequest, err))
 	}
 	if of := d.Unique.Scope; of != "" && of != scopeOf(c.run) {
+		if c.outdated != nil && c.outdated(ctx) {
+			return pawl.Release(time.Second, "it is of a run that another process has begun since")
+		}
 		return c.replayed(d, u, r)
 	}
 	if r.Sitemap == 0 {

@@ -2,7 +2,9 @@ package crawl
 
 import (
 	"context"
+	"errors"
 	"net/http"
+	"net/url"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -134,5 +136,17 @@ func TestReplayAfterTheEnd(t *testing.T) {
 	}
 	if n := len(w.times("/missing")); n != 3 {
 		t.Errorf("the page that was missing was asked for %d times, want 3", n)
+	}
+}
+
+// TestAnOldProcessLeavesANewRunAlone: a process of a run that is over does nothing of the one that came after it.
+func TestAnOldProcessLeavesANewRunAlone(t *testing.T) {
+	c := newCrawler(Name, "old", Defaults("http://a.example/"), nil)
+	c.outdated = func(context.Context) bool { return true }
+	u := &url.URL{Scheme: "http", Host: "a.example", Path: "/"}
+	d := &pawl.Delivery{Message: newCrawler(Name, "new", Defaults(), nil).visit(u, request{})}
+	_, released := errors.AsType[*pawl.ReleaseError](c.Handle(t.Context(), d))
+	if !released || len(d.Emitted()) > 0 {
+		t.Errorf("it was not given back, and %d messages were emitted", len(d.Emitted()))
 	}
 }
