@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 const (
@@ -121,14 +122,29 @@ func (c *callback) unseal(r *http.Request, encrypted string) (text []byte, statu
 	return text, http.StatusOK, ""
 }
 
-// decode reads XML or JSON, whichever the callback was set up with.
+// decode reads XML or JSON, whichever the callback was set up with. A damaged block is not to pass for markup that
+// nobody reads: text that is not UTF-8 and directives are refused, which WeCom does not send.
 func decode(text []byte, into any) error {
-	text = bytes.TrimSpace(text)
+	text = bytes.Trim(text, " \t\r\n")
+	if !utf8.Valid(text) {
+		return errors.New("it is not UTF-8")
+	}
 	if bytes.HasPrefix(text, []byte("{")) {
 		return json.Unmarshal(text, into)
 	}
 	if !strings.HasPrefix(string(text[:min(len(text), 1)]), "<") {
 		return errors.New("neither XML nor JSON")
 	}
-	return xml.Unmarshal(text, into)
+	for d := xml.NewDecoder(bytes.NewReader(text)); ; {
+		token, err := d.RawToken()
+		if err == io.EOF {
+			return xml.Unmarshal(text, into)
+		}
+		if err != nil {
+			return err
+		}
+		if _, ok := token.(xml.Directive); ok {
+			return errors.New("there is a directive in it")
+		}
+	}
 }

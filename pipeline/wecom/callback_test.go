@@ -2,6 +2,7 @@ package wecom
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/http"
@@ -21,6 +22,40 @@ func signed(s *seal, at time.Time, sealed string) url.Values {
 
 func sealText(s *seal, text string) string {
 	return encrypt(s, plaintext(text, uint32(len(text)), s.receiver, 32-(20+len(text)+len(s.receiver))%32))
+}
+
+// A ciphertext with a flipped bit is never answered by 200, even if somebody has signed it. Which characters share a
+// block depends on what comes before them.
+func TestDamagedCallbacks(t *testing.T) {
+	s := vector(t)
+	c := &callback{seal: s, seen: func(string, time.Duration) {}, failed: func(error) {},
+		ring: func(context.Context, doorbell) error { return nil }}
+	post := func(raw []byte) int {
+		sealed := base64.StdEncoding.EncodeToString(raw)
+		w := httptest.NewRecorder()
+		c.ServeHTTP(w, httptest.NewRequest("POST", "/?"+signed(s, time.Now(), sealed).Encode(),
+			strings.NewReader("<xml><Encrypt><![CDATA["+sealed+"]]></Encrypt></xml>")))
+		return w.Code
+	}
+	for shift := range 16 {
+		raw, err := base64.StdEncoding.DecodeString(sealText(s, "\n<xml><ToUserName><![CDATA["+strings.Repeat("w", shift)+
+			"]]></ToUserName><CreateTime>1795484000</CreateTime><MsgType><![CDATA[event]]></MsgType>"+
+			"<Event><![CDATA[kf_msg_or_event]]></Event><Token><![CDATA[ENC1]]></Token><OpenKfId><![CDATA[wk1]]></OpenKfId></xml>\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := post(raw); got != http.StatusOK {
+			t.Fatalf("undamaged, it is answered by %d", got)
+		}
+		for i := range raw {
+			flip := byte(1) << ((i + shift) % 8)
+			raw[i] ^= flip
+			if got := post(raw); got == http.StatusOK {
+				t.Errorf("with %08b flipped in byte %d, %d before it, it is answered by 200", flip, i, shift)
+			}
+			raw[i] ^= flip
+		}
+	}
 }
 
 func TestCallback(t *testing.T) {
