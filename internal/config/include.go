@@ -1,10 +1,7 @@
 package config
 
 import (
-	"bytes"
 	"path/filepath"
-
-	"github.com/goccy/go-yaml/ast"
 
 	"github.com/pawl-dev/pawl/pipeline"
 )
@@ -42,8 +39,8 @@ func (w *walker) includeFile(n *node, k *pipeline.Kind) {
 		w.refuse(named, "", "cannot be read: %v", err)
 		return
 	}
-	s.Text = bytes.TrimPrefix(s.Text, []byte("\uFEFF"))
-	of := &walker{source: &s, lines: s.lines(), anchors: map[string]ast.Node{}, values: w.values}
+	of := newWalker(&s)
+	of.values = w.values
 	if parsed := of.parse(); parsed != nil {
 		shape := fileShape(k)
 		from := of.value(&shape, parsed, n.path)

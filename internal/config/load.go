@@ -14,9 +14,7 @@ import (
 // these keys counts: whoever looks into a store does not need what its workers
 // need.
 func Load(s Source, parts ...string) (*Config, error) {
-	// some editors begin a file with this mark; it is no part of the text
-	s.Text = bytes.TrimPrefix(s.Text, []byte("\uFEFF"))
-	w := &walker{source: &s, lines: s.lines(), anchors: map[string]ast.Node{}}
+	w := newWalker(&s)
 	root := w.root()
 	w.include(root)
 	w.overlay(root)
@@ -37,6 +35,13 @@ func Load(s Source, parts ...string) (*Config, error) {
 	}
 	c.Warnings = w.problems
 	return c, nil
+}
+
+// newWalker begins to read a file.
+func newWalker(s *Source) *walker {
+	// some editors begin a file with this mark; it is no part of the text
+	s.Text = bytes.TrimPrefix(s.Text, []byte("\uFEFF"))
+	return &walker{source: s, lines: s.lines(), anchors: map[string]ast.Node{}}
 }
 
 // topKey is the first key of a path.

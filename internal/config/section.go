@@ -1,12 +1,6 @@
 package config
 
-import (
-	"bytes"
-
-	"github.com/goccy/go-yaml/ast"
-
-	"github.com/pawl-dev/pawl/pipeline"
-)
+import "github.com/pawl-dev/pawl/pipeline"
 
 // fileShape is the shape of a file that holds one section of a kind.
 func fileShape(k *pipeline.Kind) shape {
@@ -19,8 +13,7 @@ func fileShape(k *pipeline.Kind) shape {
 // LoadSection reads and checks a file that holds one section of a kind, as it could stand under pipelines; its key kind
 // may be left out. The secrets in it are returned, too. Its error is a [Problems] with all that is wrong.
 func LoadSection(s Source, k *pipeline.Kind) (section pipeline.Section, secrets []string, err error) {
-	s.Text = bytes.TrimPrefix(s.Text, []byte("\uFEFF"))
-	w := &walker{source: &s, lines: s.lines(), anchors: map[string]ast.Node{}}
+	w := newWalker(&s)
 	shape := fileShape(k)
 	root := &node{shape: &shape, line: 1, column: 1, keyLine: 1, keyColumn: 1}
 	if n := w.parse(); n != nil {
