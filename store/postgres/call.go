@@ -26,6 +26,22 @@ func read(sql string, each func(row) error, args ...[]byte) step {
 	return step{sql: sql, args: args, row: each}
 }
 
+// into reads rows of one number.
+func into(numbers *[]int64) func(row) error {
+	return func(r row) error {
+		*numbers = append(*numbers, r.int8(0))
+		return nil
+	}
+}
+
+// yesOrNo reads the one row of a statement that says yes or no.
+func yesOrNo(yes *bool) func(row) error {
+	return func(r row) error {
+		*yes = r.bool(0)
+		return nil
+	}
+}
+
 // group is steps that are one transaction, unless they are within one that was
 // begun before.
 type group []step

@@ -53,9 +53,9 @@ func (s *Store) removeTopic(ctx context.Context, t *tx, name string) error {
 	if err != nil {
 		return err
 	}
-	hidden := len(found) == 0
+	hidden, dead := len(found) == 0, false
 	if !hidden {
-		if hidden, err = askOne(ctx, t, isHidden, textValue(name)); err != nil {
+		if err := t.run(ctx, read(isHidden, yesOrNo(&hidden), textValue(name))); err != nil {
 			return err
 		}
 	}
@@ -67,8 +67,7 @@ func (s *Store) removeTopic(ctx context.Context, t *tx, name string) error {
 	if err != nil {
 		return err
 	}
-	dead, err := askOne(ctx, t, hasDead, id)
-	if err != nil {
+	if err := t.run(ctx, read(hasDead, yesOrNo(&dead), id)); err != nil {
 		return err
 	}
 	if dead || !empty {
@@ -79,20 +78,8 @@ func (s *Store) removeTopic(ctx context.Context, t *tx, name string) error {
 		do(dropAcked, id), do(dropDeaths, id), do(dropTallies, id), do(dropTotals, id))
 }
 
-// askOne runs a statement that answers yes or no.
-func askOne(ctx context.Context, t *tx, sql string, args ...[]byte) (yes bool, err error) {
-	err = t.run(ctx, read(sql, func(r row) error {
-		yes = r.bool(0)
-		return nil
-	}, args...))
-	return yes, err
-}
-
 // hidden tells whether a topic is removed, and nobody has appended to it since.
 func (s *Store) hidden(ctx context.Context, name string) (hidden bool, err error) {
-	err = s.call(ctx, s.front, read(isHidden, func(r row) error {
-		hidden = r.bool(0)
-		return nil
-	}, textValue(name)))
+	err = s.call(ctx, s.front, read(isHidden, yesOrNo(&hidden), textValue(name)))
 	return hidden, err
 }

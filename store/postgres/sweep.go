@@ -231,14 +231,6 @@ d AS (DELETE FROM @lease WHERE ctid = ANY (ARRAY(SELECT l.ctid FROM unnest($1::b
 SELECT topic FROM m`
 )
 
-// into reads rows of one number.
-func into(numbers *[]int64) func(row) error {
-	return func(r row) error {
-		*numbers = append(*numbers, r.int8(0))
-		return nil
-	}
-}
-
 // sweepLanes opens lanes whose time has come, and moves delayed messages to the
 // lanes of their keys.
 func (s *Store) sweepLanes(ctx context.Context, above int64) (swept int, err error) {

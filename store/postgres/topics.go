@@ -347,19 +347,13 @@ func (s *Store) agree(ctx context.Context, t *tx, name string,
 // message.
 func (s *Store) emptyTopic(ctx context.Context, t *tx, id int32) (bool, error) {
 	locked, busy := false, true
-	err := t.run(ctx, read(lockOrder, func(r row) error {
-		locked = r.bool(0)
-		return nil
-	}, s.orderClass(), int4Value(id)))
+	err := t.run(ctx, read(lockOrder, yesOrNo(&locked), s.orderClass(), int4Value(id)))
 	if err != nil {
 		return false, err
 	}
 	if !locked {
 		return false, errOrderBusy
 	}
-	err = t.run(ctx, read(hasMessages, func(r row) error {
-		busy = r.bool(0)
-		return nil
-	}, int4Value(id)))
+	err = t.run(ctx, read(hasMessages, yesOrNo(&busy), int4Value(id)))
 	return !busy, err
 }
