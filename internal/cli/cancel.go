@@ -90,20 +90,10 @@ const mostRefused = 100
 
 // wouldCancel says what cancel would do.
 func (s *session) wouldCancel(ctx context.Context, i store.Inspector, ids []string) error {
-	refused := map[string]error{}
-	for _, id := range ids {
-		r, err := i.Get(ctx, id)
-		switch {
-		case err != nil && !errors.Is(err, store.ErrNotFound):
-			return cannot(err, "look at message %s", id)
-		case err != nil:
-			refused[id] = err
-		case r.State != store.Waiting && r.State != store.Delayed:
-			refused[id] = &store.Error{Op: "message " + id, Code: store.ErrConflict,
-				Err: fmt.Errorf("it is %s", r.State)}
-		}
+	_, refused, err := s.inState(ctx, i, ids, store.Waiting, store.Delayed)
+	if err != nil {
+		return err
 	}
-	s.ifMissing(ctx, refused)
 	return s.done("would be cancelled", ids, refused)
 }
 

@@ -88,6 +88,28 @@ func (f *liveFilter) find(ctx context.Context, l store.Looker, of store.Filter,
 	return found, nil
 }
 
+// inState looks at messages by id, and says of those that are not in one of these states why not.
+func (s *session) inState(ctx context.Context, l store.Looker, ids []string,
+	states ...store.State) (found []store.Record, refused map[string]error, err error) {
+	refused = map[string]error{}
+	for _, id := range ids {
+		r, err := l.Get(ctx, id)
+		switch {
+		case errors.Is(err, store.ErrNotFound):
+			refused[id] = err
+		case err != nil:
+			return nil, nil, cannot(err, "look at message %s", id)
+		case !slices.Contains(states, r.State):
+			refused[id] = &store.Error{Op: "message " + id, Code: store.ErrConflict,
+				Err: fmt.Errorf("it is %s", r.State)}
+		default:
+			found = append(found, r)
+		}
+	}
+	s.ifMissing(ctx, refused)
+	return found, refused, nil
+}
+
 func checkAttrs(attrs []string) error {
 	for _, a := range attrs {
 		if name, _, ok := strings.Cut(a, "="); !ok || name == "" {

@@ -105,24 +105,8 @@ func (s *session) reclaimAll(ctx context.Context, l store.Looker, f *reclaiming,
 // leased finds what is to be reclaimed, and says of ids why some are not.
 func (s *session) leased(ctx context.Context, l store.Looker, f *reclaiming,
 	ids []string) (found []store.Record, refused map[string]error, err error) {
-	refused = map[string]error{}
-	for _, id := range ids {
-		r, err := l.Get(ctx, id)
-		switch {
-		case errors.Is(err, store.ErrNotFound):
-			refused[id] = err
-		case err != nil:
-			return nil, nil, cannot(err, "look at message %s", id)
-		case r.State != store.Leased:
-			refused[id] = &store.Error{Op: "message " + id, Code: store.ErrConflict,
-				Err: fmt.Errorf("it is %s", r.State)}
-		default:
-			found = append(found, r)
-		}
-	}
 	if len(ids) > 0 {
-		s.ifMissing(ctx, refused)
-		return found, refused, nil
+		return s.inState(ctx, l, ids, store.Leased)
 	}
 	now := time.Now()
 	if e, ok := store.As[store.Entries](s.opened); ok {
@@ -134,7 +118,7 @@ func (s *session) leased(ctx context.Context, l store.Looker, f *reclaiming,
 		return r.Lease != nil && (f.owner == "" || f.owner == r.Lease.Owner) && (!f.stuck || r.Lease.Stuck(now)) &&
 			(f.olderThan == 0 || now.Sub(r.Lease.StartedAt) > time.Duration(f.olderThan))
 	})
-	return found, refused, err
+	return found, map[string]error{}, err
 }
 
 // leasedRun is messages under one lease, and what gives all of them back: the release of

@@ -36,7 +36,7 @@ type Plan struct {
 	untracked bool
 }
 
-// TopicCount is how many dead letters a topic has.
+// TopicCount is how many of what is selected a topic has.
 type TopicCount struct {
 	Topic string `json:"topic"`
 	Count int64  `json:"count"`
