@@ -159,17 +159,9 @@ func crawl(ctx context.Context, in *pipeline.Invocation) error {
 	if err != nil {
 		return err
 	}
-	p, err := find(s)
-	if err != nil {
-		return err
-	}
 	began := time.Now()
-	r, err := begin(ctx, p, Name, seeds, &o, in.Flags.Bool("resume"))
+	p, r, c, err := start(ctx, s, Name, seeds, o, in.Flags.Bool("resume"), in.Logger)
 	if err != nil {
-		return err
-	}
-	c := newCrawler(Name, r.ID, o, seeds)
-	if err := c.remember(ctx, p, in.Logger); err != nil {
 		return err
 	}
 	figures := &board{ctx: ctx, c: c, parts: p, began: began}
@@ -235,21 +227,13 @@ func open(ctx context.Context, env pipeline.Env) (*pipeline.Pipeline, error) {
 			return nil, fmt.Errorf("open the store of state: %w", err)
 		}
 	}
-	p, err := find(home)
-	if err != nil {
-		return nil, err
-	}
 	out := env.Section.Text("out")
 	if out == "" {
 		out = env.Name + ".jsonl"
 	}
 	o.Markdown = isFolder(out)
-	r, err := begin(ctx, p, env.Name, seeds, &o, true)
+	p, r, c, err := start(ctx, home, env.Name, seeds, o, true, env.Logger)
 	if err != nil {
-		return nil, err
-	}
-	c := newCrawler(env.Name, r.ID, o, seeds)
-	if err := c.remember(ctx, p, env.Logger); err != nil {
 		return nil, err
 	}
 	return &pipeline.Pipeline{

@@ -373,7 +373,7 @@ func (c *crawler) follow(d *pawl.Delivery, o *outcome, link *url.URL, to request
 func (c *crawler) record(ctx context.Context, u *url.URL, r *request, a *answer) (*Record, page, error) {
 	dispatch.Step(ctx, parser, dispatch.Started)
 	p := readPage(u, a.header.Get("Content-Type"), a.body)
-	fields, next, err := c.extract(ctx, u, a, &p)
+	fields, next, err := c.extract(ctx, a, &p)
 	if err != nil {
 		return nil, p, err
 	}

@@ -1,10 +1,8 @@
 package crawl
 
 import (
-	"cmp"
 	"context"
 	"mime"
-	"net/url"
 	"strings"
 
 	"github.com/pawl-dev/pawl"
@@ -72,7 +70,7 @@ var middleware = policy.Event{Domain: policy.Engine, Type: "MiddlewareBefore"}
 
 // extract reads the fields of a page, and links to follow. A page that cannot be read as its rules need it is
 // bad input: by the policy it is stored without fields, and its links are followed.
-func (c *crawler) extract(ctx context.Context, at *url.URL, a *answer, p *page) (map[string]any, []string, error) {
+func (c *crawler) extract(ctx context.Context, a *answer, p *page) (map[string]any, []string, error) {
 	if c.options.Extract == nil || p.charset == "" {
 		return nil, nil, nil
 	}
@@ -82,7 +80,7 @@ func (c *crawler) extract(ctx context.Context, at *url.URL, a *answer, p *page) 
 	}
 	kind, _, _ := mime.ParseMediaType(a.header.Get("Content-Type"))
 	dispatch.Step(ctx, middleware, dispatch.Started)
-	fields, next, err := c.options.Extract.Read(cmp.Or(p.base, at), strings.HasSuffix(kind, "json"), body)
+	fields, next, err := c.options.Extract.Read(p.base, strings.HasSuffix(kind, "json"), body)
 	if err != nil {
 		err = policy.At(policy.With(pawl.OfKind(KindDataMiddleware, err), policy.BadInput), middleware)
 		err = pawl.WithAttrs(err, map[string]string{"stage": "middleware"})

@@ -32,6 +32,7 @@ type page struct {
 	base     *url.URL
 	markdown string
 	decode   func([]byte) ([]byte, error) // to UTF-8; nil: it is
+	decoded  []byte                       // what that made of the body; nil: nobody has asked for it
 }
 
 // readPage finds title, charset and links of a body. The tokenizer takes any nesting.
@@ -42,7 +43,7 @@ func readPage(at *url.URL, contentType string, body []byte) page {
 	}
 	text := strings.HasPrefix(kind, "text/") || strings.HasSuffix(kind, "xml") || strings.HasSuffix(kind, "json")
 	if !text {
-		return page{}
+		return page{base: at}
 	}
 	coding, name, certain := charset.DetermineEncoding(body[:min(len(body), 1024)], contentType)
 	if !certain && utf8.Valid(body) {
@@ -106,12 +107,15 @@ func (p *page) scan(base *url.URL, in io.Reader) {
 	}
 }
 
-// text is a body in UTF-8, if it is text.
-func (p *page) text(body []byte) ([]byte, error) {
+// text is the body in UTF-8, if it is text.
+func (p *page) text(body []byte) (_ []byte, err error) {
 	if p.decode == nil {
 		return body, nil
 	}
-	return p.decode(body)
+	if p.decoded == nil {
+		p.decoded, err = p.decode(body)
+	}
+	return p.decoded, err
 }
 
 // follows adds a link that has the depth of the page.

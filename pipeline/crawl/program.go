@@ -120,19 +120,11 @@ func (m *Module) run(ctx context.Context, s store.Store, host workplace) (Summar
 	if err := probe(m.Out); err != nil {
 		return Summary{}, err
 	}
-	p, err := find(s)
+	p, r, c, err := start(ctx, s, m.Name, seeds, m.Options, true, host.log)
 	if err != nil {
 		return Summary{}, err
 	}
-	r, err := begin(ctx, p, m.Name, seeds, &m.Options, true)
-	if err != nil {
-		return Summary{}, err
-	}
-	c := newCrawler(m.Name, r.ID, m.Options, seeds)
 	c.parse = m.Parse
-	if err := c.remember(ctx, p, host.log); err != nil {
-		return Summary{}, err
-	}
 	d, err := c.exhaust(ctx, p, host)
 	if err != nil {
 		return Summary{}, err
@@ -156,7 +148,7 @@ func (c *crawler) program(ctx context.Context, u *url.URL, a *answer, p *page, f
 	}
 	at := &Page{
 		URL: u, Status: a.status, Header: a.header, Title: p.title, Body: body, Fields: maps.Clone(fields),
-		Links: p.links, base: cmp.Or(p.base, u),
+		Links: p.links, base: p.base,
 	}
 	if at.Fields == nil {
 		at.Fields = map[string]any{}

@@ -142,6 +142,19 @@ func begin(ctx context.Context, p parts, name string, seeds []*url.URL, o *Optio
 	return r, appendSeeds(ctx, p, newCrawler(name, r.ID, *o, seeds), seeds)
 }
 
+// start begins a run, or goes on with one, and makes its crawler.
+func start(ctx context.Context, s store.Store, name string, seeds []*url.URL, o Options, resume bool,
+	log *slog.Logger) (p parts, r *run, c *crawler, err error) {
+	if p, err = find(s); err != nil {
+		return p, nil, nil, err
+	}
+	if r, err = begin(ctx, p, name, seeds, &o, resume); err != nil {
+		return p, nil, nil, err
+	}
+	c = newCrawler(name, r.ID, o, seeds)
+	return p, r, c, c.remember(ctx, p, log)
+}
+
 // appendSeeds appends them. The batch has an id of the run, so that a repetition changes nothing.
 func appendSeeds(ctx context.Context, p parts, c *crawler, seeds []*url.URL) error {
 	var fresh []pawl.Message
