@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -165,7 +166,7 @@ func (r *run) clear(ctx context.Context) error {
 		if !strings.HasPrefix(t.Name, topicsOf(r.out)) {
 			continue
 		}
-		var waiting, letters []string
+		var waiting []string
 		for m, err := range inspector.List(ctx, store.Filter{Topic: t.Name}) {
 			if err != nil {
 				return err
@@ -177,31 +178,36 @@ func (r *run) clear(ctx context.Context) error {
 				return err
 			}
 		}
-		if !r.retryFailed {
-			r.forget(ctx, t.Name)
-			continue
-		}
-		for m, err := range dead.Dead(ctx, store.DeadFilter{Topic: t.Name, Brief: true}) {
-			if err != nil {
+		if r.retryFailed {
+			if err := purge(ctx, dead, t.Name); err != nil {
 				return err
 			}
-			letters = append(letters, m.ID)
-		}
-		for len(letters) > 0 {
-			n := min(len(letters), 500)
-			if _, err := dead.Purge(ctx, letters[:n]...); err != nil {
-				return err
-			}
-			letters = letters[n:]
 		}
 		r.forget(ctx, t.Name)
 	}
 	return nil
 }
 
+// purge takes away the dead letters of a topic.
+func purge(ctx context.Context, dead store.DeadLetters, topic string) error {
+	var letters []string
+	for m, err := range dead.Dead(ctx, store.DeadFilter{Topic: topic, Brief: true}) {
+		if err != nil {
+			return err
+		}
+		letters = append(letters, m.ID)
+	}
+	for chunk := range slices.Chunk(letters, 500) {
+		if _, err := dead.Purge(ctx, chunk...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // forget removes a topic of a run that is over, unless there are dead letters in it.
 func (r *run) forget(ctx context.Context, topic string) {
-	if s, ok := r.store.(store.TopicRemover); ok {
+	if s, ok := store.As[store.TopicRemover](r.store); ok {
 		_ = s.RemoveTopic(ctx, topic)
 	}
 }
