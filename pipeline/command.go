@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"strings"
 
 	"github.com/pawl-dev/pawl/policy"
 	"github.com/pawl-dev/pawl/store"
@@ -148,3 +149,11 @@ type fatal struct{ err error }
 
 func (f *fatal) Error() string { return f.err.Error() }
 func (f *fatal) Unwrap() error { return f.err }
+
+// ShellWord is a text as a word of a command line, quoted where a shell would read it otherwise.
+func ShellWord(text string) string {
+	if !strings.ContainsAny(text, " \t\n*?[]{}()<>|&;$`\\\"'~#!") {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}

@@ -67,3 +67,13 @@ func TestBoard(t *testing.T) {
 		t.Errorf("on a terminal: %.80q", got)
 	}
 }
+
+func TestShellWord(t *testing.T) {
+	for text, want := range map[string]string{
+		"docs/a.md": "docs/a.md", "it's": `'it'\''s'`, "a b": "'a b'", "postgres://h/d?x=1&y=2": "'postgres://h/d?x=1&y=2'",
+	} {
+		if got := pipeline.ShellWord(text); got != want {
+			t.Errorf("%s is %s, want %s", text, got, want)
+		}
+	}
+}

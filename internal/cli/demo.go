@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl/internal/demo"
+	"github.com/pawl-dev/pawl/pipeline"
 )
 
 func (s *session) demo() *cobra.Command {
@@ -78,7 +79,7 @@ func (s *session) runDemo(ctx context.Context, c demo.Config) (err error) {
 	if err != nil {
 		return demoError(err, c.Dir)
 	}
-	err = s.one(sum, func(w io.Writer) { demo.Report(w, sum, shellWord(s.redactor.Redact(s.url()))) })
+	err = s.one(sum, func(w io.Writer) { demo.Report(w, sum, pipeline.ShellWord(s.redactor.Redact(s.url()))) })
 	if err == nil && !sum.Closes {
 		err = &problem{code: exitFound, what: "the account does not close",
 			err:  fmt.Errorf("%d pages are missing, %d are there twice", len(sum.Missing), len(sum.Twice)),
@@ -93,14 +94,6 @@ func (s *session) demoBesideLog(dir string) {
 		s.storeURL = "sqlite:" + filepath.Join(dir, "pawl.db")
 		s.note("a log keeps neither results nor what was seen: the crawl is in %s", s.storeURL)
 	}
-}
-
-// shellWord is a word that a shell takes as it is.
-func shellWord(s string) string {
-	if !strings.ContainsAny(s, " &?;'\"$*<>|()") {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 func demoError(err error, dir string) error {

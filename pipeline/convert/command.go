@@ -249,9 +249,7 @@ func resumeCommand(in *pipeline.Invocation) string {
 		words = append(words, "--store", in.StoreURL)
 	}
 	for i, w := range words {
-		if strings.ContainsAny(w, " \t\n*?[]{}()<>|&;$`\\\"'~#!") {
-			words[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
-		}
+		words[i] = pipeline.ShellWord(w)
 	}
 	return strings.Join(append(words, "--resume"), " ")
 }
