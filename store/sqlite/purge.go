@@ -54,7 +54,7 @@ func (p *purger) run(k *work) error {
 	if err != nil {
 		return err
 	}
-	retained, err := k.forgetDue()
+	retained, err := k.forgetAcked(selectForget, k.now)
 	if err != nil {
 		return err
 	}
@@ -65,13 +65,13 @@ func (p *purger) run(k *work) error {
 	return err
 }
 
-// forgetDue forgets retained messages whose time is over.
-func (k *work) forgetDue() (int64, error) {
+// forgetAcked forgets acked messages that a query selects, and returns how many.
+func (k *work) forgetAcked(query string, args ...any) (int64, error) {
 	var over []int64
-	err := k.db.query(selectForget, func(r row) error {
+	err := k.db.query(query, func(r row) error {
 		over = append(over, r.int(0))
 		return nil
-	}, k.now)
+	}, args...)
 	for _, seq := range over {
 		if err == nil {
 			err = k.forget(seq)

@@ -38,16 +38,7 @@ func (k *work) removeTopic(name string) (refused, err error) {
 	if own := k.of(t.number); err != nil || cols[0]+own.appended-own.acked-own.cancelled-own.purged != 0 {
 		return store.NotEmpty(name), err
 	}
-	var seqs []int64
-	err = k.db.query(retained, func(r row) error {
-		seqs = append(seqs, r.int(0))
-		return nil
-	}, t.number)
-	for _, seq := range seqs {
-		if err == nil {
-			err = k.forget(seq)
-		}
-	}
+	_, err = k.forgetAcked(retained, t.number)
 	for _, query := range removeTopic {
 		if err == nil {
 			_, err = k.db.exec(query, t.number)
