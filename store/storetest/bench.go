@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -10,13 +11,35 @@ import (
 )
 
 // Bench measures a backend: messages a second of appending and of claim with
-// settle.
+// settle, and marks a second.
 func Bench(b *testing.B, h Harness) {
 	b.Run("append/500", func(b *testing.B) { benchAppend(b, h, 500) })
 	b.Run("append/1", func(b *testing.B) { benchAppend(b, h, 1) })
 	b.Run("work/unordered", func(b *testing.B) { benchWork(b, h, 0) })
 	b.Run("work/keys=1000", func(b *testing.B) { benchWork(b, h, 1000) })
 	b.Run("work/keys=1", func(b *testing.B) { benchWork(b, h, 1) })
+	b.Run("marks/500", func(b *testing.B) { benchMarks(b, h, 500) })
+}
+
+// benchMarks writes marks of new keys, as a visited set does.
+func benchMarks(b *testing.B, h Harness, size int) {
+	s, ok := store.As[store.Marks](h.Open(b).Store)
+	if !ok {
+		b.Skip("the store has no marks")
+	}
+	ctx := context.Background()
+	marks, n := make([]pawl.Mark, size), 0
+	for b.Loop() {
+		for i := range marks {
+			n++
+			marks[i] = pawl.Mark{Scope: "bench", Key: fmt.Sprintf("https://www.example.com/a/page/of/a/site/%d", n)}
+		}
+		receipts, err := s.PutMarks(ctx, marks...)
+		if err != nil || len(receipts) != size || !receipts[0].Put {
+			b.Fatalf("put marks: %d receipts, %v", len(receipts), err)
+		}
+	}
+	rate(b, n)
 }
 
 func benchAppend(b *testing.B, h Harness, size int) {
