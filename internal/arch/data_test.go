@@ -14,8 +14,8 @@ var layers = []layer{
 	{".", nil, "the words are at the bottom: everything imports them, they import nothing"},
 	{"fingerprint", []string{"."}, "texts are compared as texts"},
 	{"store", []string{".", "fingerprint"}, "the contract knows messages, not who keeps or carries them"},
-	{"store/storetest/...", []string{".", "fingerprint", "store", "store/memory", "store/storetest", "policy",
-		"dispatch"}, "the suite judges backends by the contract alone; memory is its model, dispatch its fifth layer"},
+	{"store/storetest/...", []string{".", "fingerprint", "store", "store/memory", "store/storetest"},
+		"the suite judges backends by the contract alone; memory is its model"},
 	{"store/internal/sqlstore/...", []string{".", "store", "store/internal/sqlstore"},
 		"what the SQL stores share knows none of them"},
 	{"store/sqlite/...", []string{".", "fingerprint", "store", "store/internal/sqlstore"},
@@ -31,6 +31,8 @@ var layers = []layer{
 	{"store/kafka/gate", []string{".", "store"}, "the commit gate is tested without a client or a broker"},
 	{"store/...", []string{".", "fingerprint", "store"}, "a backend or decorator knows the contract, and no other one"},
 	{"policy/...", []string{"."}, "policy is pure: from a failure to a decision"},
+	{"dispatch/enginetest", []string{".", "store", "store/storetest", "policy", "dispatch"},
+		"the runtime is judged on any store, by the harness of the suite"},
 	{"dispatch/internal/...", []string{".", "store", "policy"}, "the parts of the runtime do not know the runtime"},
 	{"dispatch", []string{".", "store", "policy"}, "the runtime runs over any store"},
 	{"outbox/...", []string{".", "store", "policy"}, "mechanisms stand side by side on the contract"},
@@ -103,6 +105,7 @@ var layers = []layer{
 type arrow struct{ from, to, why string }
 
 var arrows = []arrow{
+	{"...", "dispatch/enginetest", "the runtime's suite belongs to tests"},
 	{"...", "store/storetest/...", "the suite belongs to tests: only _test.go files (and bench) import it"},
 	{"pipeline/...", "internal/...", "what a pipeline needs from internal is a gap in the library: make it public"},
 	{"pipeline/*", "pipeline/*", "no arrow between pipelines: what two of them need is a mechanism"},
@@ -167,8 +170,8 @@ type ban struct {
 }
 
 var bans = []ban{
-	{[]string{"..."}, []string{"store/storetest/..."}, []string{"testing", "testing/..."},
-		"production code does not carry the test runner; store/storetest alone is made for tests"},
+	{[]string{"..."}, []string{"store/storetest/...", "dispatch/enginetest"}, []string{"testing", "testing/..."},
+		"production code does not carry the test runner; the suites alone are made for tests"},
 	{[]string{"..."}, nil, []string{"math/rand"}, "math/rand/v2 needs no seeding and has the better generators"},
 	{[]string{"..."}, []string{"examples/..."}, []string{"log"}, "log/slog: fields that one can search"},
 	{[]string{"..."}, nil, []string{"io/ioutil"}, "os and io have all of it"},

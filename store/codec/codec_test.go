@@ -10,12 +10,12 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/dispatch/enginetest"
 	"github.com/pawl-dev/pawl/store"
 	"github.com/pawl-dev/pawl/store/codec"
 	"github.com/pawl-dev/pawl/store/memory"
 	"github.com/pawl-dev/pawl/store/sqlite"
 	"github.com/pawl-dev/pawl/store/storetest"
-	"github.com/pawl-dev/pawl/store/storetest/enginetest"
 )
 
 // clock is a clock that moves when it is told to. Safe for concurrent use.

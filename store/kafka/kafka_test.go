@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/dispatch/enginetest"
 	"github.com/pawl-dev/pawl/store"
 	"github.com/pawl-dev/pawl/store/kafka"
 	"github.com/pawl-dev/pawl/store/storetest"
@@ -63,7 +64,37 @@ func TestContract(t *testing.T) {
 	storetest.Run(t, storetest.Harness{Open: openFake})
 }
 
+// TestEngine: the runtime over a broker within the process; each process is a member of the group.
+func TestEngine(t *testing.T) {
+	t.Parallel()
+	enginetest.Run(t, storetest.Harness{Open: func(t testing.TB) *storetest.Instance {
+		brokers := fakeBrokers(t)
+		open := func(t testing.TB) store.Store {
+			s, err := kafka.Open(context.Background(), kafka.Config{Brokers: brokers,
+				Create: kafka.Creation{Partitions: 12, Replicas: 1}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = s.Close() })
+			return s
+		}
+		in := &storetest.Instance{Store: open(t), Peer: open}
+		in.Reopen = func(t testing.TB) store.Store {
+			if err := in.Store.Close(); err != nil {
+				t.Fatal(err)
+			}
+			in.Store = open(t)
+			return in.Store
+		}
+		return in
+	}})
+}
+
 func openFake(t testing.TB) *storetest.Instance {
+	return instance(t, kafka.Config{Brokers: fakeBrokers(t), Create: kafka.Creation{Partitions: 1, Replicas: 1}})
+}
+
+func fakeBrokers(t testing.TB) []string {
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.BrokerConfigs(map[string]string{
 		"group.initial.rebalance.delay.ms": "0", "message.max.bytes": "40000000", "max.message.bytes": "40000000",
 	}))
@@ -71,7 +102,7 @@ func openFake(t testing.TB) *storetest.Instance {
 		t.Fatal(err)
 	}
 	t.Cleanup(cluster.Close)
-	return instance(t, kafka.Config{Brokers: cluster.ListenAddrs(), Create: kafka.Creation{Partitions: 1, Replicas: 1}})
+	return cluster.ListenAddrs()
 }
 
 func instance(t testing.TB, config kafka.Config) *storetest.Instance {

@@ -14,11 +14,11 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/dispatch/enginetest"
 	"github.com/pawl-dev/pawl/store"
 	"github.com/pawl-dev/pawl/store/memory"
 	"github.com/pawl-dev/pawl/store/mirror"
 	"github.com/pawl-dev/pawl/store/storetest"
-	"github.com/pawl-dev/pawl/store/storetest/enginetest"
 )
 
 // harness has a mirror that copies everything.

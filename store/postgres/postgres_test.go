@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/dispatch/enginetest"
 	"github.com/pawl-dev/pawl/store"
 	"github.com/pawl-dev/pawl/store/storetest"
 )
@@ -131,5 +132,7 @@ func inTx(t testing.TB, cfg Config, s *Store, do func(func(store.Batch[pawl.Mess
 }
 
 func TestContract(t *testing.T) { storetest.Run(t, harness()) }
+
+func TestEngine(t *testing.T) { enginetest.Run(t, harness()) }
 
 func BenchmarkStore(b *testing.B) { storetest.Bench(b, harness(func(c *Config) { c.Skew = nil })) }

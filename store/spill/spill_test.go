@@ -7,6 +7,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/pawl-dev/pawl/dispatch/enginetest"
 	"github.com/pawl-dev/pawl/store"
 	"github.com/pawl-dev/pawl/store/memory"
 	"github.com/pawl-dev/pawl/store/storetest"
@@ -48,6 +49,7 @@ func harness(cfg Config) storetest.Harness {
 
 func TestContract(t *testing.T)          { storetest.Run(t, harness(Config{})) }
 func TestContractPipelined(t *testing.T) { storetest.Run(t, harness(Config{Pipelined: true})) }
+func TestEngine(t *testing.T)            { enginetest.Run(t, harness(Config{})) }
 
 func BenchmarkSpill(b *testing.B) { storetest.Bench(b, harness(Config{Pipelined: true})) }
 

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/dispatch/enginetest"
 	"github.com/pawl-dev/pawl/store"
 	"github.com/pawl-dev/pawl/store/storetest"
-	"github.com/pawl-dev/pawl/store/storetest/enginetest"
 )
 
 // harness opens stores in files of their own, with a clock that the suite moves.

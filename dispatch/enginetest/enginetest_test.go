@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pawl-dev/pawl/dispatch/enginetest"
 	"github.com/pawl-dev/pawl/store/memory"
 	"github.com/pawl-dev/pawl/store/storetest"
-	"github.com/pawl-dev/pawl/store/storetest/enginetest"
 )
 
 func TestMemory(t *testing.T) {
