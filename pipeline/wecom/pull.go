@@ -16,12 +16,15 @@ import (
 
 const (
 	pageLimit = 1000
-	emptyWait = 200 * time.Millisecond // before a page is asked for again that was empty and did not move the cursor
-	emptyMost = 5 * time.Second
+	emptyWait = 100 * time.Millisecond // before a page is asked for again that was empty and did not move the cursor
+	emptyMost = time.Second
 	slowPage  = time.Second // between pages that are pulled without the token of a callback
 	freePages = 5           // of those, before it waits
 	// pullFor is how long an account is pulled in one go. Then others get their turn.
 	pullFor = time.Minute
+	// What WeCom is too busy for is asked for again at once, as often as its vendor allows, before the pull fails.
+	busyTimes = 3
+	busyWait  = 200 * time.Millisecond
 )
 
 // puller carries out NAME.pull.
@@ -113,13 +116,19 @@ func (p *puller) pull(ctx context.Context, bell doorbell, rang time.Time) error 
 		now.LastDoorbell = rang
 	}
 	now.LastPull, now.Parked = time.Now(), ""
-	began, still := time.Now(), 0
+	began, still, advanced := time.Now(), 0, false
 	for slow := 0; ; {
 		pg, err := p.page(ctx, &bell, now.Cursor)
+		if advanced && isBusy(err) && ctx.Err() == nil {
+			// The attempts of this doorbell say nothing about WeCom any more: the rest is pulled for one of its own,
+			// without the backoff of failures that lie behind it.
+			return p.ring(ctx, bell)
+		}
 		if err != nil {
 			return err
 		}
 		moved := pg.Next != "" && pg.Next != now.Cursor
+		advanced = advanced || moved
 		if err := p.inbox.take(ctx, bell.Account, pg.List); err != nil {
 			return fmt.Errorf("store the messages of %s: %w", bell.Account, err)
 		}
@@ -138,7 +147,7 @@ func (p *puller) pull(ctx context.Context, bell doorbell, rang time.Time) error 
 			return nil
 		}
 		if time.Since(began) > pullFor {
-			return p.ring(ctx, doorbell{Account: bell.Account, Token: bell.Token, Poll: bell.Poll, Unpark: bell.Unpark})
+			return p.ring(ctx, bell)
 		}
 		if still++; moved || len(pg.List) > 0 {
 			still = 0
@@ -160,7 +169,7 @@ func (p *puller) pull(ctx context.Context, bell doorbell, rang time.Time) error 
 
 // page asks for the next messages: with the token of the callback as long as WeCom takes it.
 func (p *puller) page(ctx context.Context, bell *doorbell, cursor string) (page, error) {
-	for {
+	for busy := 0; ; {
 		in := map[string]any{"open_kfid": bell.Account, "limit": pageLimit, "voice_format": 0}
 		if cursor != "" {
 			in["cursor"] = cursor
@@ -170,12 +179,26 @@ func (p *puller) page(ctx context.Context, bell *doorbell, cursor string) (page,
 		}
 		var pg page
 		err := p.client.call(ctx, "kf/sync_msg", in, &pg)
-		if e, ok := errors.AsType[*apiError](err); ok && e.row.action == untoken && bell.Token != "" {
+		e, answered := errors.AsType[*apiError](err)
+		switch {
+		case answered && e.row.action == untoken && bell.Token != "":
 			bell.Token = ""
-			continue
+		case answered && e.row.action == again && busy < busyTimes:
+			busy++
+			if err := store.Sleep(ctx, busyWait<<busy); err != nil {
+				return pg, err
+			}
+		default:
+			return pg, err
 		}
-		return pg, err
 	}
+}
+
+// isBusy tells whether WeCom had no time for a call, or could not be reached: the next one may succeed.
+func isBusy(err error) bool {
+	e, answered := errors.AsType[*apiError](err)
+	_, uncertain := errors.AsType[*uncertainError](err)
+	return answered && e.row.action == again || uncertain
 }
 
 // failure tells the policy what went wrong.

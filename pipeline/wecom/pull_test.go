@@ -1,0 +1,87 @@
+package wecom
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store/memory"
+)
+
+// spoken is a service that answers sync_msg by each of these texts in turn, and by the last one from then on.
+type spoken struct {
+	answers []string
+	calls   int
+}
+
+// RoundTrip implements http.RoundTripper.
+func (s *spoken) RoundTrip(r *http.Request) (*http.Response, error) {
+	text := `{"errcode":0,"access_token":"t","expires_in":7200}`
+	if strings.HasSuffix(r.URL.Path, "/sync_msg") {
+		text = s.answers[min(s.calls, len(s.answers)-1)]
+		s.calls++
+	}
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(text))},
+		nil
+}
+
+func pageOf(n, more int) string {
+	item := fmt.Sprintf(`{"msgid":"m%d","external_userid":"wm1","origin":3,"msgtype":"text","send_time":1}`, n)
+	return fmt.Sprintf(`{"errcode":0,"next_cursor":"c%d","has_more":%d,"msg_list":[%s]}`, n, more, item)
+}
+
+const tooBusy = `{"errcode":-1,"errmsg":"system busy"}`
+
+// pullOf makes one attempt at pulling an account, and returns the doorbells that it left.
+func pullOf(t *testing.T, service *spoken) (rang []doorbell, err error) {
+	st := memory.New(memory.Config{})
+	defer func() { _ = st.Close() }()
+	c := newClient("http://wecom", func(string, string, time.Duration) {})
+	c.http.Transport = service
+	c.token = newTokens(st, "kefu.token", "ww", "hush", c)
+	p := &puller{
+		client: c, accounts: accountsOf(st, "kefu"), log: slog.New(slog.DiscardHandler),
+		inbox: &inbox{topic: "t", store: st, home: st, ledger: newLedger(st, "kefu"), stored: func(string) {}},
+		ring:  func(_ context.Context, b doorbell) error { rang = append(rang, b); return nil },
+	}
+	d := &pawl.Delivery{Message: pawl.Message{Body: []byte(`{"account":"wk1","token":"ENC"}`)}, EnqueuedAt: time.Now()}
+	err = p.Handle(t.Context(), d)
+	return rang, err
+}
+
+// A pull that got on before WeCom was too busy goes on by a doorbell of its own. Its attempts would be counted on
+// otherwise, and the backoff would grow although every attempt stores pages.
+func TestAPullThatGotOnBeginsAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rang, err := pullOf(t, &spoken{answers: []string{pageOf(1, 1), tooBusy}})
+		if err != nil || len(rang) != 1 || rang[0] != (doorbell{Account: "wk1", Token: "ENC"}) {
+			t.Errorf("after a page: %v, rang %v", err, rang)
+		}
+		rang, err = pullOf(t, &spoken{answers: []string{tooBusy}})
+		if pawl.Describe(err).Kind != KindBusy || len(rang) != 0 {
+			t.Errorf("without a page: %v, rang %v", err, rang)
+		}
+	})
+}
+
+// A call that WeCom is too busy for is repeated three times within the attempt, and no more often.
+func TestABusyPageIsAskedForThreeTimesMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		busy := []string{tooBusy, tooBusy, tooBusy}
+		passing := &spoken{answers: append(busy, pageOf(1, 0))}
+		if rang, err := pullOf(t, passing); err != nil || len(rang) != 0 || passing.calls != 4 {
+			t.Errorf("%d calls, %v, rang %v", passing.calls, err, rang)
+		}
+		lasting := &spoken{answers: append(busy, tooBusy, pageOf(1, 0))}
+		if _, err := pullOf(t, lasting); pawl.Describe(err).Kind != KindBusy || lasting.calls != 4 {
+			t.Errorf("%d calls, %v", lasting.calls, err)
+		}
+	})
+}
