@@ -75,12 +75,8 @@ func (c *callback) post(w http.ResponseWriter, r *http.Request) (status int, res
 	if status != http.StatusOK {
 		return status, result
 	}
-	var event struct {
-		Event    string `xml:"Event" json:"Event"`
-		Token    string `xml:"Token" json:"Token"`
-		OpenKfID string `xml:"OpenKfId" json:"OpenKfId"`
-	}
-	if decode(text, &event) != nil {
+	event, err := readNotice(text, c.seal.receiver)
+	if err != nil {
 		return http.StatusBadRequest, "malformed"
 	}
 	if event.Event != eventMessages {
@@ -122,8 +118,56 @@ func (c *callback) unseal(r *http.Request, encrypted string) (text []byte, statu
 	return text, http.StatusOK, ""
 }
 
+// notice is what a callback says, as far as it is read.
+type notice struct {
+	Event    string `xml:"Event" json:"Event"`
+	Token    string `xml:"Token" json:"Token"`
+	OpenKfID string `xml:"OpenKfId" json:"OpenKfId"`
+}
+
+// readNotice reads what a callback says. The signature covers the ciphertext, so only who knows the token can have
+// damaged it; all the same what is damaged is refused, and comes again.
+//
+// XML shows damage by itself, because each name stands there twice. In JSON a single flipped bit may make of a member
+// one that nobody knows, so its names are read exactly, and a member that is not documented is taken only where all
+// documented ones are there: WeCom may add some, and old accounts have no OpenKfId, but both at once is damage.
+func readNotice(text []byte, receiver string) (n notice, err error) {
+	if err := decode(text, &n); err != nil {
+		return n, err
+	}
+	if !printable(n.Token) || !printable(n.OpenKfID) {
+		return n, errors.New("Token or OpenKfId is damaged")
+	}
+	var members map[string]json.RawMessage
+	if json.Unmarshal(text, &members) != nil {
+		return n, nil // it is XML
+	}
+	documented := []string{"ToUserName", "CreateTime", "MsgType"}
+	if n.Event == eventMessages {
+		documented = append(documented, "Event", "Token", "OpenKfId")
+	} else if string(members["MsgType"]) == `"event"` {
+		documented = append(documented, "Event")
+	}
+	there := 0
+	for _, name := range documented {
+		if members[name] != nil {
+			there++
+		}
+	}
+	if there < len(documented) && there < len(members) {
+		return n, errors.New("a member is missing, and another one is not documented")
+	}
+	if to := members["ToUserName"]; to != nil && string(to) != strconv.Quote(receiver) {
+		return n, errors.New("ToUserName is another corporation")
+	}
+	if at := members["CreateTime"]; at != nil {
+		_, err = strconv.ParseUint(string(at), 10, 63)
+	}
+	return n, err
+}
+
 // decode reads XML or JSON, whichever the callback was set up with. A damaged block is not to pass for markup that
-// nobody reads: text that is not UTF-8 and directives are refused, which WeCom does not send.
+// nobody reads: text that is not UTF-8, directives, and text beside the elements are refused. WeCom sends none.
 func decode(text []byte, into any) error {
 	text = bytes.Trim(text, " \t\r\n")
 	if !utf8.Valid(text) {
@@ -135,6 +179,7 @@ func decode(text []byte, into any) error {
 	if !strings.HasPrefix(string(text[:min(len(text), 1)]), "<") {
 		return errors.New("neither XML nor JSON")
 	}
+	depth := 0
 	for d := xml.NewDecoder(bytes.NewReader(text)); ; {
 		token, err := d.RawToken()
 		if err == io.EOF {
@@ -143,8 +188,17 @@ func decode(text []byte, into any) error {
 		if err != nil {
 			return err
 		}
-		if _, ok := token.(xml.Directive); ok {
+		switch token := token.(type) {
+		case xml.Directive:
 			return errors.New("there is a directive in it")
+		case xml.CharData:
+			if depth < 2 && len(bytes.TrimSpace(token)) > 0 {
+				return errors.New("there is text beside the elements")
+			}
+		case xml.StartElement:
+			depth++
+		case xml.EndElement:
+			depth--
 		}
 	}
 }
