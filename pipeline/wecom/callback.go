@@ -75,7 +75,7 @@ func (c *callback) post(w http.ResponseWriter, r *http.Request) (status int, res
 	if status != http.StatusOK {
 		return status, result
 	}
-	event, err := readNotice(text, c.seal.receiver)
+	event, err := readNotice(text)
 	if err != nil {
 		return http.StatusBadRequest, "malformed"
 	}
@@ -131,7 +131,7 @@ type notice struct {
 // XML shows damage by itself, because each name stands there twice. In JSON a single flipped bit may make of a member
 // one that nobody knows, so its names are read exactly, and a member that is not documented is taken only where all
 // documented ones are there: WeCom may add some, and old accounts have no OpenKfId, but both at once is damage.
-func readNotice(text []byte, receiver string) (n notice, err error) {
+func readNotice(text []byte) (n notice, err error) {
 	if err := decode(text, &n); err != nil {
 		return n, err
 	}
@@ -157,11 +157,8 @@ func readNotice(text []byte, receiver string) (n notice, err error) {
 	if there < len(documented) && there < len(members) {
 		return n, errors.New("a member is missing, and another one is not documented")
 	}
-	if to := members["ToUserName"]; to != nil && string(to) != strconv.Quote(receiver) {
-		return n, errors.New("ToUserName is another corporation")
-	}
 	if at := members["CreateTime"]; at != nil {
-		_, err = strconv.ParseUint(string(at), 10, 63)
+		_, err = strconv.ParseUint(strings.Trim(string(at), `"`), 10, 63)
 	}
 	return n, err
 }
