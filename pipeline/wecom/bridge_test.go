@@ -260,7 +260,7 @@ func TestUnknownTypesAndEventsPass(t *testing.T) {
 	defer mu.Unlock()
 	odd := seen["hologram"]
 	if odd.ExternalUserID != "wm9" || odd.OpenKfID != sim.Account || odd.Timestamp == 0 ||
-		!strings.Contains(string(odd.Content), "hologram") {
+		!strings.Contains(string(odd.Content), `"hologram":{"id":12345678901234567890,"n":1.50}`) {
 		t.Errorf("the unknown type came as %+v", odd)
 	}
 	if _, person := seen["text"]; person {

@@ -73,7 +73,9 @@ func (s *Server) control() {
 }
 
 func read(w http.ResponseWriter, r *http.Request, into any) bool {
-	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<20)).Decode(into); err != nil {
+	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<20))
+	d.UseNumber() // an item goes on as it came
+	if err := d.Decode(into); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return false
 	}
@@ -129,8 +131,9 @@ func (s *Server) controlEvent(w http.ResponseWriter, r *http.Request) {
 		event["welcome_code"] = s.id("code")
 		s.codes[text(event["welcome_code"])] = s.now().Add(welcomeLife)
 	}
-	if n, is := in["origin"].(float64); is {
-		in["origin"] = int(n)
+	if n, is := in["origin"].(json.Number); is {
+		origin, _ := n.Int64()
+		in["origin"] = int(origin)
 	}
 	s.add(id, text(in["external_userid"]), in)
 	s.mu.Unlock()
