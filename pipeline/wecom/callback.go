@@ -136,7 +136,7 @@ func readNotice(text []byte) (n notice, err error) {
 		return n, err
 	}
 	if !printable(n.Token) || !printable(n.OpenKfID) {
-		return n, errors.New("Token or OpenKfId is damaged")
+		return n, errors.New("the token or the account is damaged")
 	}
 	var members map[string]json.RawMessage
 	if json.Unmarshal(text, &members) != nil {
