@@ -220,8 +220,9 @@ func (b *bridge) called(api, result string, took time.Duration) {
 	b.halted = ""
 }
 
-func (b *bridge) stored(msgType string) {
+func (b *bridge) stored(msgType string, took time.Duration) {
 	b.figures.pulled.Add(1, b.env.Name, knownType(msgType))
+	b.figures.storeTime.Observe(took, b.env.Name)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.storing, b.storedAt = "", time.Now()

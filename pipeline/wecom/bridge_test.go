@@ -291,7 +291,7 @@ func TestNumbersOfContentAreKept(t *testing.T) {
 func TestTheCursorWaitsForTheStore(t *testing.T) {
 	marks, _ := store.As[store.Marks](newRig(t).store)
 	away := &awayStore{}
-	in := &inbox{topic: "t", store: away, home: away, ledger: newLedger(marks, "n"), stored: func(string) {},
+	in := &inbox{topic: "t", store: away, home: away, ledger: newLedger(marks, "n"), stored: func(string, time.Duration) {},
 		failed: func(error) {}}
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 300*time.Millisecond, pawl.ErrLeaseLost)
 	defer cancel()
@@ -308,7 +308,7 @@ func TestARefusedMessageIsADeadLetter(t *testing.T) {
 	r := newRig(t)
 	marks, _ := store.As[store.Marks](r.store)
 	in := &inbox{topic: "t", store: pickyStore{Store: r.store}, home: r.store, ledger: newLedger(marks, "n"),
-		stored: func(string) {}, failed: func(error) {}}
+		stored: func(string, time.Duration) {}, failed: func(error) {}}
 	for range 2 { // the page may come again
 		err := in.take(t.Context(), "wk",
 			[]json.RawMessage{json.RawMessage(`{"msgid":"m","external_userid":"u","origin":3,"msgtype":"text"}`)})

@@ -21,7 +21,8 @@ const (
 type figures struct {
 	name                                        string
 	callbacks, pulled, unstored, calls, replies observe.Counter
-	callbackTime, callTime, handlerTime         observe.Durations
+	callbackTime, storeTime                     observe.Durations
+	callTime, handlerTime                       observe.Durations
 
 	mu       sync.Mutex
 	ages     map[string]time.Duration // of the cursors, by account
@@ -108,6 +109,9 @@ func (b *bridge) metrics() []observe.Metric {
 			Durations: &f.callbackTime},
 		{Name: "pawl_wecom_messages_total", Help: "Messages that were pulled and stored.",
 			Labels: []string{"pipeline", "msg_type"}, Counter: &f.pulled},
+		{Name: "pawl_wecom_store_seconds",
+			Help:   "Time from a page's arrival until its messages were stored, of each message.",
+			Labels: []string{"pipeline"}, Durations: &f.storeTime},
 		{Name: "pawl_wecom_store_failures_total", Help: "Times that messages could not be stored.",
 			Labels: []string{"pipeline"}, Counter: &f.unstored},
 		{Name: "pawl_wecom_api_calls_total", Help: "Calls of WeCom, by API and errcode.",

@@ -24,7 +24,8 @@ type inbox struct {
 	home   store.Store // the daemon's
 	ledger *ledger
 	log    *slog.Logger
-	stored func(msgType string)
+	// stored is called for every message, with how long its page took to be stored.
+	stored func(msgType string, took time.Duration)
 	failed func(err error)
 }
 
@@ -58,11 +59,13 @@ func (in *inbox) take(ctx context.Context, account string, list []json.RawMessag
 		}
 		msgs = append(msgs, m)
 	}
+	began := time.Now()
 	if err := in.append(ctx, msgs); err != nil {
 		return err
 	}
+	took := time.Since(began)
 	for i := range items {
-		in.stored(items[i].MsgType)
+		in.stored(items[i].MsgType, took)
 	}
 	return nil
 }

@@ -48,7 +48,7 @@ func pullOf(t *testing.T, service *spoken) (rang []doorbell, err error) {
 	c.token = newTokens(st, "kefu.token", "ww", "hush", c)
 	p := &puller{
 		client: c, accounts: accountsOf(st, "kefu"), log: slog.New(slog.DiscardHandler),
-		inbox: &inbox{topic: "t", store: st, home: st, ledger: newLedger(st, "kefu"), stored: func(string) {}},
+		inbox: &inbox{topic: "t", store: st, home: st, ledger: newLedger(st, "kefu"), stored: func(string, time.Duration) {}},
 		ring:  func(_ context.Context, b doorbell) error { rang = append(rang, b); return nil },
 	}
 	d := &pawl.Delivery{Message: pawl.Message{Body: []byte(`{"account":"wk1","token":"ENC"}`)}, EnqueuedAt: time.Now()}
