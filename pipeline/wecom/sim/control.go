@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strconv"
 	"time"
 )
 
@@ -74,7 +75,7 @@ func (s *Server) control() {
 
 func read(w http.ResponseWriter, r *http.Request, into any) bool {
 	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<20))
-	d.UseNumber() // an item goes on as it came
+	d.UseNumber() // items are sent on as they came
 	if err := d.Decode(into); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return false
@@ -131,9 +132,10 @@ func (s *Server) controlEvent(w http.ResponseWriter, r *http.Request) {
 		event["welcome_code"] = s.id("code")
 		s.codes[text(event["welcome_code"])] = s.now().Add(welcomeLife)
 	}
-	if n, is := in["origin"].(json.Number); is {
-		origin, _ := n.Int64()
-		in["origin"] = int(origin)
+	if text, is := in["origin"].(json.Number); is {
+		if n, err := strconv.Atoi(text.String()); err == nil {
+			in["origin"] = n
+		}
 	}
 	s.add(id, text(in["external_userid"]), in)
 	s.mu.Unlock()
