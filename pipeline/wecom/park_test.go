@@ -3,6 +3,7 @@ package wecom
 import (
 	"context"
 	"io"
+	"iter"
 	"strings"
 	"testing"
 	"time"
@@ -81,6 +82,49 @@ func TestAPullWithoutADaemon(t *testing.T) {
 	}
 	if waiting != 1 {
 		t.Errorf("%d pulls wait", waiting)
+	}
+}
+
+// deafStore is a store that does not answer who looks at its messages.
+type deafStore struct{ store.Store }
+
+func (deafStore) Get(context.Context, string) (store.Record, error) {
+	return store.Record{}, store.ErrUnavailable
+}
+
+func (deafStore) List(context.Context, store.Filter) iter.Seq2[store.Record, error] {
+	return func(yield func(store.Record, error) bool) { yield(store.Record{}, store.ErrUnavailable) }
+}
+
+// Accounts are shown although the store of the messages does not answer; their backlog is not 0 then.
+func TestTheStatusWithoutTheStoreOfTheMessages(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	now := account{Cursor: "c"}
+	if err := r.site().put(t.Context(), "wk1", &now); err != nil {
+		t.Fatal(err)
+	}
+	if row := r.statusOf("wk1"); row.Backlog == nil || *row.Backlog != 0 {
+		t.Errorf("while it answers: %+v", row)
+	}
+	marks, _ := store.As[store.Marks](r.store)
+	in := r.invocation(nil)
+	in.Open = func(context.Context, string, bool) (store.Store, error) {
+		return struct {
+			deafStore
+			store.Marks
+		}{deafStore{r.store}, marks}, nil
+	}
+	var said strings.Builder
+	in.Stderr = &said
+	in.Rows = func(_ []string, rows any, row func(int) []string) error {
+		if all := rows.([]accountRow); len(all) != 1 || all[0].Backlog != nil || row(0)[5] != "-" {
+			t.Errorf("%+v", all)
+		}
+		return nil
+	}
+	if err := runStatus(t.Context(), in); err != nil || !strings.Contains(said.String(), "the backlog is not known") {
+		t.Errorf("%q, %v", said.String(), err)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -21,15 +22,18 @@ type accountRow struct {
 	CursorAge     *float64   `json:"cursor_age_seconds"` // null: it was never pulled to its end
 	LastDoorbell  *time.Time `json:"last_doorbell_at"`
 	LastPull      *time.Time `json:"last_pull_at"`
-	Backlog       int64      `json:"backlog"`
+	Backlog       *int64     `json:"backlog"` // null: the store of the messages does not tell
 	BudgetRefused int64      `json:"budget_refused"`
 	TokenExpires  *time.Time `json:"token_expires_at"`
 	State         string     `json:"state"` // running, behind, parked or paused
 	Why           string     `json:"why,omitempty"`
 }
 
-// maxBacklog bounds how many messages are looked at for the backlog.
-const maxBacklog = 100_000
+// How many messages are looked at for the backlog, and for how long: the rest of the status waits for it.
+const (
+	maxBacklog  = 100_000
+	backlogTime = 5 * time.Second
+)
 
 func runStatus(ctx context.Context, in *pipeline.Invocation) error {
 	st, err := openSite(ctx, in)
@@ -43,7 +47,10 @@ func runStatus(ctx context.Context, in *pipeline.Invocation) error {
 		}
 	}
 	rows := []accountRow{}
-	backlog := st.backlog(ctx, messages)
+	backlog, err := st.backlog(ctx, messages)
+	if err != nil {
+		_, _ = fmt.Fprintln(in.Stderr, "the backlog is not known:", err)
+	}
 	token, paused := at(st.client.token.expires(ctx)), st.paused(ctx)
 	for id, a := range st.all(ctx) {
 		row := accountRow{ID: id, LastDoorbell: at(a.LastDoorbell), LastPull: at(a.LastPull), TokenExpires: token,
@@ -51,7 +58,9 @@ func runStatus(ctx context.Context, in *pipeline.Invocation) error {
 		if !a.Fresh.IsZero() {
 			row.CursorAge = new(time.Since(a.Fresh).Seconds())
 		}
-		row.Backlog = backlog[id]
+		if backlog != nil {
+			row.Backlog = new(backlog[id])
+		}
 		marks, err := st.marks.GetMarks(ctx, st.ledger.refusals, id)
 		if err != nil {
 			return err
@@ -70,12 +79,15 @@ func runStatus(ctx context.Context, in *pipeline.Invocation) error {
 	now := time.Now()
 	return in.Rows([]string{"ACCOUNT", "STATE", "CURSOR AGE", "LAST DOORBELL", "LAST PULL", "BACKLOG", "REFUSED",
 		"WHY"}, rows, func(i int) []string {
-		r, age := &rows[i], "-"
+		r, age, waiting := &rows[i], "-", "-"
+		if r.Backlog != nil {
+			waiting = strconv.FormatInt(*r.Backlog, 10)
+		}
 		if r.CursorAge != nil {
 			age = time.Duration(*r.CursorAge * float64(time.Second)).Round(time.Second).String()
 		}
 		return []string{r.ID, r.State, age, ago(r.LastDoorbell, now), ago(r.LastPull, now),
-			strconv.FormatInt(r.Backlog, 10), strconv.FormatInt(r.BudgetRefused, 10), r.Why}
+			waiting, strconv.FormatInt(r.BudgetRefused, 10), r.Why}
 	})
 }
 
@@ -106,21 +118,23 @@ func (st *site) paused(ctx context.Context) string {
 	return "paused: " + stats[0].Paused.Reason
 }
 
-// backlog counts the messages that are not handled yet, by account.
-func (st *site) backlog(ctx context.Context, s store.Store) map[string]int64 {
-	count := map[string]int64{}
+// backlog counts the messages that are not handled yet, by account; nil: that is not known.
+func (st *site) backlog(ctx context.Context, s store.Store) (map[string]int64, error) {
 	look, ok := store.As[store.Looker](s)
 	if !ok {
-		return count
+		return nil, errors.New("the store of the messages does not list them")
 	}
+	ctx, cancel := context.WithTimeout(ctx, backlogTime)
+	defer cancel()
+	count := map[string]int64{}
 	for r, err := range look.List(ctx, store.Filter{Topic: st.section.Section("messages").Text("topic"),
 		Limit: maxBacklog}) {
 		if err != nil {
-			break
+			return nil, err
 		}
 		count[r.Headers[headerAccount]]++
 	}
-	return count
+	return count, nil
 }
 
 // giveUp marks replies as failed whose last attempt has made a dead letter of them: the ledger only knows that they
