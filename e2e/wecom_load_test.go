@@ -22,7 +22,7 @@ import (
 // bars where PAWL_BARS says that the machine does nothing else.
 func TestWecomUsersAtOnce(t *testing.T) {
 	if os.Getenv("PAWL_SOAK") == "" {
-		t.Skip("two minutes of load; PAWL_SOAK=1 runs it")
+		t.Skip("a minute of load; PAWL_SOAK=1 runs it")
 	}
 	const rounds, every, slow = 10, 2 * time.Second, 300 // ms
 	in := newIncident(t, "")
