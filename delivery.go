@@ -7,7 +7,7 @@ import (
 
 // Delivery is one attempt of one message under a lease. A handler gets it,
 // reads it, and may say what is to happen with its ack ([Delivery.Emit],
-// [Delivery.Hold]). It belongs to the handler's goroutine until the handler
+// [Delivery.Mark], [Delivery.Hold]). It belongs to the handler's goroutine until the handler
 // returns.
 type Delivery struct {
 	Message
@@ -39,6 +39,7 @@ type Delivery struct {
 	Log LogRecord
 
 	emits []Message
+	marks []Mark
 	hold  time.Duration
 }
 
@@ -48,6 +49,14 @@ func (d *Delivery) Emit(msgs ...Message) { d.emits = append(d.emits, msgs...) }
 
 // Emitted returns what the handler emitted, in order.
 func (d *Delivery) Emitted() []Message { return d.emits }
+
+// Mark writes marks if, and only if, this delivery is acked: an entry of a ledger, or
+// what has been seen. A mark whose If asks for something else than what is there is
+// skipped, and the ack stands. Where the store keeps no marks the delivery fails.
+func (d *Delivery) Mark(marks ...Mark) { d.marks = append(d.marks, marks...) }
+
+// Marked returns what was given to [Delivery.Mark], in order.
+func (d *Delivery) Marked() []Mark { return d.marks }
 
 // Hold keeps the lane closed for that long after this delivery, whatever becomes
 // of it: politeness towards a host or a chat, across processes. It matters in a

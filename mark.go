@@ -29,6 +29,9 @@ type Mark struct {
 	Remove bool
 }
 
+// Size is how many bytes the mark counts towards the limits of a call.
+func (m *Mark) Size() int { return len(m.Scope) + len(m.Key) + len(m.Value) }
+
 // Validate reports the first thing in the mark that no store takes, as an
 // [*InvalidError].
 func (m *Mark) Validate() error {

@@ -25,8 +25,8 @@ type tray struct {
 	items []store.Settlement
 	outs  []outcome
 	since time.Duration // when the first one came
-	emits int
-	size  int // bytes of what is emitted
+	emits int           // messages that are emitted, and marks
+	size  int           // their bytes
 }
 
 func (y *tray) add(st *store.Settlement, o outcome) {
@@ -36,7 +36,10 @@ func (y *tray) add(st *store.Settlement, o outcome) {
 }
 
 func (y *tray) count(st *store.Settlement, sign int) {
-	y.emits += sign * len(st.Emit)
+	y.emits += sign * (len(st.Emit) + len(st.Marks))
+	for i := range st.Marks {
+		y.size += sign * st.Marks[i].Size()
+	}
 	for i := range st.Emit {
 		y.size += sign * st.Emit[i].Size()
 	}

@@ -25,8 +25,8 @@ func (d *Dispatcher) failUnfit(batch tray, refused []store.Refusal) []store.Refu
 		failed := store.Settlement{Token: st.Token, ID: st.ID}
 		err := pawl.Permanent(pawl.OfKind(pawl.KindEmit, fmt.Errorf("emit: %w", r.Err)))
 		d.failed(&failed, &o.run.ds[i], err, o.ran)
-		if failed.Verdict == store.Ack { // ignored: it is done, without what it emitted
-			failed.Emit = nil
+		if failed.Verdict == store.Ack { // ignored: it is done, without what it emitted and marked
+			failed.Emit, failed.Marks = nil, nil
 		}
 		o.done = nil
 		again.add(&failed, o)
@@ -53,7 +53,7 @@ func (d *Dispatcher) failUnfit(batch tray, refused []store.Refusal) []store.Refu
 // isUnfit tells whether a settlement was refused because of what it emits, and will
 // be whenever it is repeated.
 func isUnfit(st *store.Settlement, err error) bool {
-	if st.Verdict != store.Ack || len(st.Emit) == 0 {
+	if st.Verdict != store.Ack || len(st.Emit)+len(st.Marks) == 0 {
 		return false
 	}
 	_, invalid := errors.AsType[*pawl.InvalidError](err)

@@ -111,11 +111,11 @@ func (d *Dispatcher) decideOn(res *result, c *call, del *pawl.Delivery, err erro
 	d.failed(st, del, err, ran)
 }
 
-// acked fills in an ack, with what was emitted. It fails if the store would not take
+// acked fills in an ack, with what was emitted and marked. It fails if the store would not take
 // that.
 func (d *Dispatcher) acked(st *store.Settlement, del *pawl.Delivery) error {
-	st.Verdict, st.Hold, st.Emit = store.Ack, del.HoldFor(), del.Emitted()
-	if len(st.Emit) == 0 && st.Hold == 0 {
+	st.Verdict, st.Hold, st.Emit, st.Marks = store.Ack, del.HoldFor(), del.Emitted(), del.Marked()
+	if len(st.Emit) == 0 && len(st.Marks) == 0 && st.Hold == 0 {
 		return nil
 	}
 	keepTrace(del, st.Emit)
@@ -127,8 +127,14 @@ func (d *Dispatcher) acked(st *store.Settlement, del *pawl.Delivery) error {
 			err = fmt.Errorf("emit[%d]: %w", i, why)
 		}
 	}
+	for i := range st.Marks {
+		size += st.Marks[i].Size()
+	}
 	if err == nil && size > store.MaxBatchBytes {
-		err = fmt.Errorf("emit has %d bytes; the limit is %d", size, store.MaxBatchBytes)
+		err = fmt.Errorf("emit and marks have %d bytes; the limit is %d", size, store.MaxBatchBytes)
+	}
+	if _, keeps := store.As[store.Marks](d.store); err == nil && len(st.Marks) > 0 && !keeps {
+		err = &store.Error{Op: "settle", Code: store.ErrUnsupported, Err: errors.New("the store keeps no marks")}
 	}
 	if err != nil {
 		*st = store.Settlement{Token: st.Token, ID: st.ID}

@@ -79,9 +79,13 @@ func AdmitSettle(batch Batch[Settlement]) ([]Refusal, error) {
 		for j := range s.Emit {
 			size += s.Emit[j].Size()
 		}
+		for j := range s.Marks {
+			size += s.Marks[j].Size()
+		}
+		emits += len(s.Marks)
 	}
 	if size > MaxBatchBytes || emits > MaxBatch {
-		return nil, tooLarge("settle", "%d emitted messages of %d bytes; the limits are %d and %d",
+		return nil, tooLarge("settle", "%d emitted messages and marks of %d bytes; the limits are %d and %d",
 			emits, size, MaxBatch, MaxBatchBytes)
 	}
 	return refused, nil
@@ -104,6 +108,19 @@ func (s *Settlement) Validate() error {
 		return bad("emit", "goes with ack only")
 	case len(s.Emit) > MaxEmit:
 		return bad("emit", "has %d messages; the limit is %d", len(s.Emit), MaxEmit)
+	case len(s.Marks) > 0 && s.Verdict != Ack:
+		return bad("marks", "go with ack only")
+	case len(s.Marks) > MaxEmit:
+		return bad("marks", "are %d; the limit is %d", len(s.Marks), MaxEmit)
+	}
+	for i := range s.Marks {
+		m := &s.Marks[i]
+		if err := m.Validate(); err != nil {
+			return bad("marks", "[%d]: %v", i, err)
+		}
+		if slices.ContainsFunc(s.Marks[:i], func(o pawl.Mark) bool { return o.Scope == m.Scope && o.Key == m.Key }) {
+			return bad("marks", "[%d]: %.80q is twice in one settlement", i, m.Key)
+		}
 	}
 	for i := range s.Emit {
 		if err := s.Emit[i].Validate(); err != nil {
@@ -198,15 +215,21 @@ func AdmitMarks(marks []pawl.Mark) ([]MarkReceipt, error) {
 			continue
 		}
 		seen[place] = true
-		size += len(m.Scope) + len(m.Key) + len(m.Value)
-		if !m.Remove {
-			receipts[i].Version = 1 + rand.Int64N(1<<62)
-		}
+		size += m.Size()
+		receipts[i].Version = NewVersion(m)
 	}
 	if size > MaxBatchBytes {
 		return nil, tooLarge("put marks", "%d bytes; the limit is %d", size, MaxBatchBytes)
 	}
 	return receipts, nil
+}
+
+// NewVersion is the version of a mark that is written now; 0 of one that is removed.
+func NewVersion(m *pawl.Mark) int64 {
+	if m.Remove {
+		return 0
+	}
+	return 1 + rand.Int64N(1<<62)
 }
 
 // AdmitScope checks the scope of a GetMarks, ListMarks or Forget, and the keys.

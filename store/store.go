@@ -230,6 +230,10 @@ type Settlement struct {
 	// Emit is appended with an ack; ids are set to pawl.EmitID(ID, index). One
 	// whose id or unique key is there already is skipped and counted.
 	Emit []pawl.Message
+	// Marks are written with an ack, in one step with it, as [Marks] writes them. One
+	// whose If asks for something else than what is there is skipped; the ack stands.
+	// A store without [CanMarks] refuses such a settlement, with [ErrUnsupported].
+	Marks []pawl.Mark
 	// Failure is recorded with a retry or dead; its Error is the reason of a
 	// release, kept for explanations only.
 	Failure Failure

@@ -1,6 +1,7 @@
 package kafka_test
 
 import (
+	"errors"
 	"hash/crc32"
 	"sync/atomic"
 	"testing"
@@ -166,4 +167,27 @@ func onRecord(t *testing.T, cluster *kfake.Cluster, partition int32) gate.Checkp
 		t.Fatal(err)
 	}
 	return cp
+}
+
+// A log keeps no marks: an ack that writes some is refused by itself, and changes nothing.
+func TestMarksOnAnAckAreRefused(t *testing.T) {
+	t.Parallel()
+	s := openFake(t).Store
+	if err := store.Send(t.Context(), s, pawl.Message{Topic: "a"}); err != nil {
+		t.Fatal(err)
+	}
+	ds, err := s.Claim(t.Context(), []store.Want{{Topic: "a", Limit: 1}}, store.Lease{For: time.Minute})
+	if err != nil || len(ds) != 1 {
+		t.Fatal(len(ds), err)
+	}
+	ack := store.Settlement{Token: ds[0].Token, ID: ds[0].ID, Verdict: store.Ack}
+	marking := ack
+	marking.Marks = []pawl.Mark{{Scope: "seen", Key: "k"}}
+	refused, err := s.Settle(t.Context(), store.NewBatch(marking))
+	if err != nil || len(refused) != 1 || !errors.Is(refused[0].Err, store.ErrUnsupported) {
+		t.Fatal(refused, err)
+	}
+	if refused, err = s.Settle(t.Context(), store.NewBatch(ack)); err != nil || len(refused) > 0 {
+		t.Fatal(refused, err)
+	}
 }

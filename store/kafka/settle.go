@@ -3,6 +3,7 @@ package kafka
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -251,6 +252,12 @@ func (e *engine) extend(by time.Duration, tokens []pawl.Token) (lost []pawl.Toke
 	return lost, nil
 }
 
+// errMarks refuses a settlement that writes marks.
+func errMarks() error {
+	return &store.Error{Op: "settle", Code: store.ErrUnsupported,
+		Err: errors.New("marks: a log is not read by key"), Hint: "keep marks in a second store"}
+}
+
 // Settle implements [store.Store]. What is emitted is produced before anything
 // else happens; if that fails, nothing does. An ack is committed with the next
 // commit; a dead letter is written before its message counts as finished.
@@ -265,6 +272,11 @@ func (s *Store) Settle(ctx context.Context, batch store.Batch[store.Settlement])
 	bad := map[int]bool{}
 	for _, r := range refused {
 		bad[r.Index] = true
+	}
+	for i := range batch.Items {
+		if len(batch.Items[i].Marks) > 0 && !bad[i] {
+			refused, bad[i] = append(refused, store.Refusal{Index: i, Err: errMarks()}), true
+		}
 	}
 	unfit, err := s.emit(ctx, batch, bad)
 	if err != nil {

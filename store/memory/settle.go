@@ -101,6 +101,12 @@ func (s *Store) ack(now time.Time, l *lane, m *message, st *store.Settlement) {
 	for i, e := range st.Emit {
 		s.append(now, pawl.EmitID(st.ID, i), e)
 	}
+	for i := range st.Marks {
+		s.marks.apply(now, &st.Marks[i], store.NewVersion(&st.Marks[i]))
+	}
+	if len(st.Marks) > 0 {
+		s.marks.tidy(now)
+	}
 }
 
 // end ends a lease. The lane stays closed for after; an empty lane of one's own

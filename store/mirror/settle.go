@@ -26,6 +26,9 @@ func (s *Store) Settle(ctx context.Context, batch store.Batch[store.Settlement])
 		p := &here
 		if s.foreign.has(st.Token) {
 			p = &there
+			if err := s.markFirst(ctx, &st); err != nil {
+				return nil, err
+			}
 		}
 		if len(st.Emit) > 0 && st.Validate() == nil {
 			why, err := s.emitFirst(ctx, &st, p.foreign)
@@ -48,6 +51,18 @@ func (s *Store) Settle(ctx context.Context, batch store.Batch[store.Settlement])
 	}
 	slices.SortFunc(refused, func(a, b store.Refusal) int { return a.Index - b.Index })
 	return refused, nil
+}
+
+// markFirst writes the marks of a delivery of the other store before its ack: marks are in the primary store. A store
+// without marks says so itself.
+func (s *Store) markFirst(ctx context.Context, st *store.Settlement) error {
+	marks, ok := store.As[store.Marks](s.primary)
+	if len(st.Marks) == 0 || !ok || st.Validate() != nil {
+		return nil
+	}
+	_, err := marks.PutMarks(ctx, st.Marks...)
+	st.Marks = nil
+	return err
 }
 
 // part is the settlements of a batch that are for one store.

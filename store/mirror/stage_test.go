@@ -160,6 +160,27 @@ func TestEmitAcross(t *testing.T) {
 	})
 }
 
+// TestMarksStayWithThePrimary: whichever store has the delivery, what its ack marks is found where all marks are.
+func TestMarksStayWithThePrimary(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPair(t, mirror.Config{})
+		p.stage(t, "post", to(mirror.Moved))
+		appendAll(t, p, mail("ann", 1), pawl.Message{ID: "p1", Topic: "post"})
+		for _, topic := range []string{"mail", "post"} {
+			ds := claim(t, p, topic, 1)
+			refused, err := p.Settle(t.Context(), store.NewBatch(store.Settlement{Token: ds[0].Token, ID: ds[0].ID,
+				Verdict: store.Ack, Marks: []pawl.Mark{{Scope: "seen", Key: topic}}}))
+			if err != nil || len(refused) > 0 {
+				t.Fatal(refused, err)
+			}
+		}
+		found, err := p.old.GetMarks(t.Context(), "seen", "mail", "post")
+		if err != nil || len(found) != 2 {
+			t.Errorf("marks %v, %v", found, err)
+		}
+	})
+}
+
 // TestTwoStores: topics of both stores are claimed by one call, in turns, and their
 // tokens are settled where they come from.
 func TestTwoStores(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 )
 
 // resting settles the rest of a batch: retries, releases, deaths, holds, acks
-// that emit, and whatever is in one run with one of these.
+// that emit or write marks, and whatever is in one run with one of these.
 type resting struct {
 	*Store
 	*settling
@@ -30,6 +30,7 @@ type resting struct {
 	toWake   map[int32]bool   // to be woken
 	delays   []int64          // microseconds until something is due
 	inserted []*inserting     // what was emitted
+	marks    []pawl.Mark      // of what was acked, in order
 }
 
 type latch struct {
@@ -78,6 +79,7 @@ func (w *resting) settle(ctx context.Context, t *tx) error {
 		}
 		last = w.steps(all)
 	}
+	last = append(last, w.markSteps()...)
 	if w.batch != nil {
 		last = append(last, do(insertBatch, w.batch, int2Value(partRest),
 			bytesValue(sqlstore.EncodeRefusals(w.refusals)), w.skewValue()))
@@ -108,7 +110,7 @@ func (w *resting) look(ctx context.Context, t *tx) error {
 	locks, tokens := sortedLanes(leased)
 	w.live, w.gone, w.locked = map[int64]bool{}, map[held]bool{}, map[held]latch{}
 	w.messages, w.over, w.toWake = map[int64]*found{}, map[held]bool{}, map[int32]bool{}
-	w.refusals, w.ended, w.delays, w.inserted = nil, nil, nil, nil
+	w.refusals, w.ended, w.delays, w.inserted, w.marks = nil, nil, nil, nil, nil
 	var g group
 	if emits {
 		g = append(g, do(shortLocks))
@@ -158,7 +160,7 @@ func (w *resting) readMessage(r row) error {
 func (w *resting) oneByOne(ctx context.Context, t *tx) error {
 	for _, r := range w.rest {
 		one := &writing{at: w.at, woken: w.wakes}
-		before := len(w.refusals)
+		before, marks := len(w.refusals), len(w.marks)
 		w.settleRun(one, r)
 		steps := w.steps(one)
 		if len(steps) == 0 {
@@ -176,7 +178,7 @@ func (w *resting) oneByOne(ctx context.Context, t *tx) error {
 		if err := t.run(ctx, do("ROLLBACK TO SAVEPOINT pawl")); err != nil {
 			return err
 		}
-		w.refusals = w.refusals[:before]
+		w.refusals, w.marks = w.refusals[:before], w.marks[:marks]
 		for _, i := range r.Items {
 			w.refusals = append(w.refusals, store.Refusal{Index: i, Err: busyKey()})
 		}
@@ -223,6 +225,7 @@ func (w *resting) settleOne(to *writing, st *store.Settlement, m *found, last bo
 	case store.Ack:
 		to.acked.lane, to.acked.seq = append(to.acked.lane, tok.Lane), append(to.acked.seq, tok.Seq)
 		w.emit(to, st)
+		w.marks = append(w.marks, st.Marks...)
 		if tok.Lane > 0 || !last && st.Hold == 0 {
 			return tok.Lane > 0
 		}
@@ -317,6 +320,29 @@ func (w *resting) steps(to *writing) group {
 	for _, in := range to.emits {
 		g = append(g, in.steps(w.Store, w.checkDue)...)
 		w.inserted = append(w.inserted, in)
+	}
+	return g
+}
+
+// markSteps are the statements that write the marks of what was acked, in rounds: a statement cannot write a row twice,
+// so the second mark of a key is in the second round. All rows are locked in the first one, in their order.
+func (w *resting) markSteps() (g group) {
+	var rounds [][]pawl.Mark
+	times := map[[2]string]int{}
+	for i := range w.marks {
+		place := [2]string{w.marks[i].Scope, w.marks[i].Key}
+		n := times[place]
+		if times[place]++; n == len(rounds) {
+			rounds = append(rounds, nil)
+		}
+		rounds[n] = append(rounds[n], w.marks[i])
+	}
+	for _, marks := range rounds {
+		receipts := make([]store.MarkReceipt, len(marks))
+		for i := range marks {
+			receipts[i].Version = store.NewVersion(&marks[i])
+		}
+		g = append(g, w.Store.markSteps(marks, receipts, func(row) error { return nil })...)
 	}
 	return g
 }

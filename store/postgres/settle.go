@@ -21,7 +21,7 @@ type settling struct {
 
 // plain tells whether a settlement is an ack and nothing else.
 func plain(st *store.Settlement) bool {
-	return st.Verdict == store.Ack && st.Hold == 0 && len(st.Emit) == 0
+	return st.Verdict == store.Ack && st.Hold == 0 && len(st.Emit) == 0 && len(st.Marks) == 0
 }
 
 // divide sorts the items. What follows the same token in one batch is refused.

@@ -38,12 +38,8 @@ func (s *Store) PutMarks(ctx context.Context, marks ...pawl.Mark) ([]store.MarkR
 	if err != nil {
 		return nil, err
 	}
-	weight := 0
-	for i := range marks {
-		weight += 1 + len(marks[i].Value)/perWeight
-	}
 	receipts := make([]store.MarkReceipt, len(marks))
-	err = s.write(ctx, &call{op: "put marks", phase: toManage, weight: weight, do: func(k *work) error {
+	err = s.write(ctx, &call{op: "put marks", phase: toManage, weight: weighMarks(marks), do: func(k *work) error {
 		copy(receipts, admitted) // do may run twice
 		for i := range marks {
 			r := &receipts[i]
@@ -62,6 +58,15 @@ func (s *Store) PutMarks(ctx context.Context, marks ...pawl.Mark) ([]store.MarkR
 		return nil, err
 	}
 	return receipts, nil
+}
+
+// weighMarks is what writing marks costs, in the unit of weigh.
+func weighMarks(marks []pawl.Mark) int {
+	n := len(marks)
+	for i := range marks {
+		n += len(marks[i].Value) / perWeight
+	}
+	return n
 }
 
 // putMark writes or removes one mark, if what is there allows it.

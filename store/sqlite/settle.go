@@ -50,7 +50,7 @@ func (s *Store) Settle(ctx context.Context, batch store.Batch[store.Settlement])
 	weight, emits := len(batch.Items), false
 	for i := range batch.Items {
 		emits = emits || len(batch.Items[i].Emit) > 0
-		weight += weigh(batch.Items[i].Emit)
+		weight += weigh(batch.Items[i].Emit) + weighMarks(batch.Items[i].Marks)
 	}
 	var refused []store.Refusal
 	err = s.write(ctx, &call{op: "settle", phase: toSettle, weight: weight, afterDue: emits,
@@ -84,6 +84,9 @@ func (k *work) settleBatch(batch store.Batch[store.Settlement], invalid []store.
 	if err := s.emit(); err != nil {
 		return nil, err
 	}
+	if err := s.mark(); err != nil {
+		return nil, err
+	}
 	refused := sqlstore.SortRefusals(s.refused)
 	return refused, k.remember(ofSettle, batch.ID, func() []byte { return sqlstore.EncodeRefusals(refused) })
 }
@@ -95,6 +98,7 @@ type settler struct {
 	refused  []store.Refusal
 	topics   map[int64]*topic // by fence
 	emitting []int            // items that were acked and emit
+	marking  []int            // items that were acked and write marks
 	extras   int64            // of the lease that was acked last
 }
 
@@ -265,11 +269,14 @@ func (s *settler) ackOne(r *sqlstore.Run) (bool, error) {
 	return true, s.open(r.Lane, t.number)
 }
 
-// acked counts an ack and notes what it emits.
+// acked counts an ack and notes what it emits and marks.
 func (s *settler) acked(topic int64, i int) {
 	s.of(topic).acked++
 	if len(s.items[i].Emit) > 0 {
 		s.emitting = append(s.emitting, i)
+	}
+	if len(s.items[i].Marks) > 0 {
+		s.marking = append(s.marking, i)
 	}
 }
 
@@ -395,6 +402,20 @@ func (s *settler) emit() error {
 		it := &s.items[i]
 		for n := range it.Emit {
 			if _, err := s.append(&it.Emit[n], pawl.EmitID(it.ID, n)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// mark writes the marks of acked deliveries, in the order of their messages.
+func (s *settler) mark() error {
+	slices.SortFunc(s.marking, func(a, b int) int { return cmp.Compare(s.seq(a), s.seq(b)) })
+	for _, i := range s.marking {
+		for n := range s.items[i].Marks {
+			m := &s.items[i].Marks[n]
+			if err := s.putMark(m, &store.MarkReceipt{Version: store.NewVersion(m)}); err != nil {
 				return err
 			}
 		}

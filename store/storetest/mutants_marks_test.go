@@ -98,6 +98,25 @@ func markMutants() []mutant {
 			}
 		}), []string{"MarksListByKey"}},
 		{"marksListByVersion", marks(func(b *brokenMarks) { b.onList = b.byVersion }), []string{"MarksListByKey"}},
+		{"acksMarkNothing", settling(func(s *store.Settlement) { s.Marks = nil }),
+			[]string{"MarksComeWithTheAck", "MarksOfABatchFollow"}},
+		{"acksMarkAnyway", settling(func(s *store.Settlement) {
+			s.Marks = slices.Clone(s.Marks)
+			for i := range s.Marks {
+				s.Marks[i].If = store.AnyVersion
+			}
+		}), []string{"MarksComeWithTheAck", "MarksOfABatchFollow"}},
+		{"staleAcksMark", func(b *broken) store.Store {
+			b.onSettle = func(ctx context.Context, batch store.Batch[store.Settlement]) ([]store.Refusal, error) {
+				for i := range batch.Items {
+					if marks, ok := store.As[store.Marks](b.Store); ok && len(batch.Items[i].Marks) > 0 {
+						_, _ = marks.PutMarks(ctx, batch.Items[i].Marks...)
+					}
+				}
+				return b.Store.Settle(ctx, batch)
+			}
+			return b
+		}, []string{"MarksNeverWithoutTheAck", "MarksGoWithAckOnly"}},
 		{"forgetLeavesUniqueKeys", marks(func(b *brokenMarks) { b.onForget = b.forgetMarksOnly }),
 			[]string{"ForgetFreesUniqueKeys"}},
 		{"forgetForgetsNothing", marks(func(b *brokenMarks) {
