@@ -368,3 +368,16 @@ func TestAReplyThatIsGivenUpIsFailed(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// The fallback has the messages ten seconds after brokers stop answering, unless the URL says otherwise.
+func TestTheFallbackIsNotWaitedForLong(t *testing.T) {
+	for url, want := range map[string]string{
+		"kafka://b:1":              "&patience=7s",
+		"kafka://b:1?patience=30s": "?patience=30s&",
+	} {
+		m := sub("messages", map[string]any{"store": url, "fallback": "sqlite:f.db"})
+		if got := messagesURL(m); !strings.Contains(got, want) || strings.Count(got, "patience") != 1 {
+			t.Errorf("%s becomes %s", url, got)
+		}
+	}
+}

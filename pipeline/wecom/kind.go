@@ -157,6 +157,10 @@ func checkWith(h Handler) func(string, pipeline.Section) []pipeline.Fault {
 	}
 }
 
+// patience is how long brokers may take to store a message before it goes to the fallback. It is there ten seconds after
+// they stop answering, at the latest.
+const patience = "7s"
+
 // messagesURL is the URL of the store of the messages with what the section says about it.
 func messagesURL(m pipeline.Section) string {
 	text := m.Text("store")
@@ -173,6 +177,7 @@ func messagesURL(m pipeline.Section) string {
 	}
 	if f := m.Text("fallback"); f != "" {
 		option("fallback", f)
+		option("patience", patience)
 	}
 	if len(options) == 0 {
 		return text
