@@ -36,13 +36,8 @@ func (y *tray) add(st *store.Settlement, o outcome) {
 }
 
 func (y *tray) count(st *store.Settlement, sign int) {
-	y.emits += sign * (len(st.Emit) + len(st.Marks))
-	for i := range st.Marks {
-		y.size += sign * st.Marks[i].Size()
-	}
-	for i := range st.Emit {
-		y.size += sign * st.Emit[i].Size()
-	}
+	n, size := st.Writes()
+	y.emits, y.size = y.emits+sign*n, y.size+sign*size
 }
 
 // take returns what the next call is to settle, within the limits of a call.

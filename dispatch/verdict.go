@@ -120,15 +120,11 @@ func (d *Dispatcher) acked(st *store.Settlement, del *pawl.Delivery) error {
 	}
 	keepTrace(del, st.Emit)
 	err := st.Validate()
-	size := 0
+	_, size := st.Writes()
 	for i := range st.Emit {
-		size += st.Emit[i].Size()
 		if why := store.Fit(d.store, &st.Emit[i]); err == nil && why != nil {
 			err = fmt.Errorf("emit[%d]: %w", i, why)
 		}
-	}
-	for i := range st.Marks {
-		size += st.Marks[i].Size()
 	}
 	if err == nil && size > store.MaxBatchBytes {
 		err = fmt.Errorf("emit and marks have %d bytes; the limit is %d", size, store.MaxBatchBytes)

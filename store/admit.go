@@ -75,20 +75,26 @@ func AdmitSettle(batch Batch[Settlement]) ([]Refusal, error) {
 			refused = append(refused, Refusal{Index: i, Err: err})
 			continue
 		}
-		emits += len(s.Emit)
-		for j := range s.Emit {
-			size += s.Emit[j].Size()
-		}
-		for j := range s.Marks {
-			size += s.Marks[j].Size()
-		}
-		emits += len(s.Marks)
+		n, bytes := s.Writes()
+		emits, size = emits+n, size+bytes
 	}
 	if size > MaxBatchBytes || emits > MaxBatch {
 		return nil, tooLarge("settle", "%d emitted messages and marks of %d bytes; the limits are %d and %d",
 			emits, size, MaxBatch, MaxBatchBytes)
 	}
 	return refused, nil
+}
+
+// Writes is how many messages and marks the settlement writes, and how many bytes
+// they have: both count towards the limits of a call.
+func (s *Settlement) Writes() (n, size int) {
+	for i := range s.Emit {
+		size += s.Emit[i].Size()
+	}
+	for i := range s.Marks {
+		size += s.Marks[i].Size()
+	}
+	return len(s.Emit) + len(s.Marks), size
 }
 
 // Validate reports the first thing in s that no store takes, as an
