@@ -40,6 +40,7 @@ type bridge struct {
 	client   *client
 	accounts *accounts
 	ledger   *ledger
+	handled  *handled
 	callback *callback
 	bells    *bells
 	messages store.Store // nil: the daemon's
@@ -72,6 +73,7 @@ func buildWith(h Handler) func(context.Context, pipeline.Env) (*pipeline.Pipelin
 		b.client.token = newTokens(marks, env.Name+".token", s.Text("corp_id"), s.Text("secret"), b.client)
 		b.accounts = accountsOf(marks, env.Name)
 		b.ledger = newLedger(marks, env.Name)
+		b.handled = newHandled(marks, env.Name+".handled", env.Logger)
 		b.bells = newBells(env.Store, env.Topic(stagePull))
 		b.callback = &callback{
 			seal: sealed, window: s.Duration("timestamp_window"), ring: b.bells.ring, seen: b.figures.callback,
@@ -123,6 +125,7 @@ func (b *bridge) pipeline(h Handler) (*pipeline.Pipeline, error) {
 			store.CanTopics},
 		Run: b.run, Health: b.health, Metrics: b.metrics(),
 		Drained: func() {
+			b.handled.close()
 			for _, f := range b.close {
 				f()
 			}
@@ -146,8 +149,8 @@ func (b *bridge) stages(h Handler) ([]pipeline.Stage, error) {
 		ring: b.bells.ring, log: b.env.Logger,
 	}
 	respond := &responder{
-		handler: h, home: b.env.Store, replies: b.env.Topic(stageReplies), ledger: b.ledger, asked: b.figures.asked,
-		done: b.succeeded,
+		handler: h, home: b.env.Store, replies: b.env.Topic(stageReplies), handled: b.handled,
+		asked: b.figures.asked, done: b.succeeded,
 	}
 	var codes []int
 	for _, text := range b.section.Texts("duplicate_msgid_errcodes") {
@@ -250,6 +253,7 @@ func (b *bridge) run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	wg.Go(func() { b.listen(ctx) })
 	wg.Go(func() { b.watch(ctx) })
+	wg.Go(func() { b.handled.run(ctx) })
 	b.reconcile(ctx)
 	wg.Wait()
 	return nil

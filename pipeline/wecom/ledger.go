@@ -14,23 +14,21 @@ const (
 	budget     = 5              // messages that may be sent since the customer's last one
 	windowLife = 48 * time.Hour // of the customer's last message
 	// How long the ledger remembers. WeCom returns messages of three days.
-	windowKept  = windowLife + time.Hour
-	handledKept = 4 * 24 * time.Hour
-	replyKept   = 14 * 24 * time.Hour
+	windowKept = windowLife + time.Hour
+	replyKept  = 14 * 24 * time.Hour
 )
 
-// ledger keeps what was handled, what was sent, and what may still be sent.
+// ledger keeps what was sent, and what may still be sent.
 type ledger struct {
 	marks store.Marks
-	// Scopes: messages that were handled, windows of users, replies, refusals by account.
-	handled, windows, replies, refusals string
-	now                                 func() time.Time
+	// Scopes: windows of users, replies, refusals by account.
+	windows, replies, refusals string
+	now                        func() time.Time
 }
 
 func newLedger(m store.Marks, name string) *ledger {
 	return &ledger{
-		marks: m, handled: name + ".handled", windows: name + ".windows", replies: name + ".replies",
-		refusals: name + ".refusals", now: time.Now,
+		marks: m, windows: name + ".windows", replies: name + ".replies", refusals: name + ".refusals", now: time.Now,
 	}
 }
 
@@ -235,18 +233,6 @@ func (l *ledger) refund(a *allowance, msgID string) pawl.Mark {
 func (l *ledger) spentMark(a *allowance) pawl.Mark {
 	text, _ := json.Marshal(a.spent) //nolint:errchkjson // texts
 	return pawl.Mark{Scope: l.windows, Key: a.key, Value: text, For: windowKept, If: pawl.AnyVersion}
-}
-
-// wasHandled tells whether a message was handled before.
-func (l *ledger) wasHandled(ctx context.Context, id string) (bool, error) {
-	marks, err := l.marks.GetMarks(ctx, l.handled, id)
-	return len(marks) > 0, err
-}
-
-// setHandled takes down that a message was handled.
-func (l *ledger) setHandled(ctx context.Context, id string) error {
-	_, err := l.marks.PutMarks(ctx, pawl.Mark{Scope: l.handled, Key: id, For: handledKept, If: pawl.AnyVersion})
-	return err
 }
 
 // refusedOne counts a reply that was refused before it was sent.

@@ -15,7 +15,7 @@ type responder struct {
 	handler Handler
 	home    store.Store
 	replies string // topic
-	ledger  *ledger
+	handled *handled
 	asked   func(took time.Duration, err error)
 	done    func(at time.Time)
 }
@@ -30,7 +30,7 @@ func (r *responder) Handle(ctx context.Context, d *pawl.Delivery) error {
 		return nil // a person has answered
 	}
 	id := fitID(e.MessageID)
-	done, err := r.ledger.wasHandled(ctx, id)
+	done, err := r.handled.has(ctx, id)
 	if err != nil || done {
 		return err
 	}
@@ -51,7 +51,7 @@ func (r *responder) Handle(ctx context.Context, d *pawl.Delivery) error {
 	if err := r.hand(ctx, d, tasks); err != nil {
 		return err
 	}
-	if err := r.ledger.setHandled(ctx, id); err != nil {
+	if err := r.handled.add(ctx, id); err != nil {
 		return err
 	}
 	r.done(time.Now())
