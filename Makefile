@@ -10,9 +10,11 @@ RACE     ?= -race
 FUZZTIME ?= 3s
 SOAK     ?= 1h
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
-# The packages of test: all but the harness of kills and faults, which is crash. Those of check: without what drives
-# the built binary too, where the race detector would see the driver only.
-STEADY   := $$($(GO) list ./... | grep -v e2e/crash)
+# The packages of services-test: whose tests ask for a server, or do more without -short; the others have run in check.
+# The harness of kills and faults is crash. Those of check: without what drives the built binary, where the race
+# detector would see the driver only.
+SERVED   := $$(grep -rlE --include=*_test.go 'PAWL_TEST_|storetest\.|testing\.Short' dev dispatch e2e examples internal pipeline store | \
+	xargs -n1 dirname | sort -u | grep -vx e2e/crash | sed 's|^|./|')
 UNITS    := $$($(GO) list ./... | grep -v /e2e)
 TOOL     := $(GO) tool -modfile=dev/tools/go.mod
 
@@ -79,7 +81,7 @@ unit:
 
 services-test:
 	@dev/services.d/test
-	$(GO) run ./dev/skipgate -again -count=1 -timeout=20m $(STEADY)
+	$(GO) run ./dev/skipgate -again -count=1 -timeout=20m $(SERVED)
 
 # After the others and alone, because they would be in each other's way.
 crash-test:

@@ -134,6 +134,9 @@ func instance(t testing.TB, config kafka.Config) *storetest.Instance {
 
 // TestRealContract: the same over Apache Kafka.
 func TestRealContract(t *testing.T) {
+	if testing.Short() {
+		t.Skip("minutes; TestContract is the same over a broker within the process")
+	}
 	t.Parallel()
 	broker := realBroker(t)
 	storetest.Run(t, storetest.Harness{Open: func(t testing.TB) *storetest.Instance {
