@@ -13,7 +13,7 @@ import (
 
 // Health is how a daemon is, as JSON.
 type Health struct {
-	Status        string        `json:"status"` // ok or failing
+	Status        string        `json:"status"` // ok, degraded (a pipeline does part of its work) or failing
 	Problems      []string      `json:"problems"`
 	Node          string        `json:"node"`
 	Version       string        `json:"version"`
@@ -104,9 +104,7 @@ func (d *Daemon) problems() []string {
 func (d *Daemon) healthz(w http.ResponseWriter, r *http.Request) {
 	h := d.health()
 	problems, unhealthy, details := d.host.Health(r.Context())
-	if h.Problems = append(h.Problems, problems...); len(problems) > 0 {
-		h.Status = "failing"
-	}
+	h.add(problems, unhealthy)
 	document, err := h.with(details)
 	if err != nil {
 		say(w, http.StatusInternalServerError, err.Error())
@@ -120,6 +118,17 @@ func (d *Daemon) healthz(w http.ResponseWriter, r *http.Request) {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	_ = e.Encode(document) // who asked is gone
+}
+
+// add takes in what pipelines say.
+func (h *Health) add(problems []string, unhealthy bool) {
+	h.Problems = append(h.Problems, problems...)
+	switch {
+	case unhealthy:
+		h.Status = "failing"
+	case len(problems) > 0 && h.Status == "ok":
+		h.Status = "degraded"
+	}
 }
 
 // with is the document with members that pipelines add. What it has itself stays.

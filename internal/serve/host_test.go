@@ -195,6 +195,25 @@ func TestHostRoutesAndDetails(t *testing.T) {
 	}
 }
 
+func TestPipelinesDegradeTheDaemon(t *testing.T) {
+	for _, c := range []struct {
+		before    string
+		problems  []string
+		unhealthy bool
+		after     string
+	}{
+		{"ok", nil, false, "ok"},
+		{"ok", []string{"the API is limited"}, false, "degraded"},
+		{"failing", []string{"the API is limited"}, false, "failing"},
+		{"ok", []string{"search is away"}, true, "failing"},
+	} {
+		h := Health{Status: c.before}
+		if h.add(c.problems, c.unhealthy); h.Status != c.after || len(h.Problems) != len(c.problems) {
+			t.Errorf("%+v: %+v", c, h)
+		}
+	}
+}
+
 // What a pipeline changes of its stages at a reload is in effect afterwards, on the daemon's store and on others.
 func TestHostResizesStages(t *testing.T) {
 	beside := memory.New(memory.Config{})

@@ -43,8 +43,10 @@ func ParseVerdict(line []byte) (v Verdict, err error) {
 		return v, err
 	}
 	switch {
+	case v.ID == "" && v.Token == "":
+		return v, &Error{Why: `"id" and "token" are missing; repeat those of the delivery`}
 	case v.ID == "":
-		return v, &Error{Why: `"id" is missing`}
+		return v, &Error{Why: `"id" is missing; repeat the one of the delivery`}
 	case v.Token == "":
 		return v, &Error{Why: `"token" is missing; repeat the one of the delivery`}
 	}

@@ -138,6 +138,7 @@ func TestParseVerdict(t *testing.T) {
 func TestParseVerdictErrors(t *testing.T) {
 	for line, want := range map[string]string{
 		`hello`:                                   "column 1: expected '{'",
+		`{"verdict":"ack"}`:                       `"id" and "token" are missing`,
 		`{"token":"t","verdict":"ack"}`:           `"id" is missing`,
 		`{"id":"a","verdict":"ack"}`:              `"token" is missing`,
 		`{"id":"a","token":"t"}`:                  "verdict is missing; it is ack, retry, dead or release",
