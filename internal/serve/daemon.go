@@ -19,6 +19,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/config"
 	"github.com/pawl-dev/pawl/internal/systemd"
 	"github.com/pawl-dev/pawl/observe"
+	"github.com/pawl-dev/pawl/observe/events"
 	"github.com/pawl-dev/pawl/policy"
 	"github.com/pawl-dev/pawl/store"
 )
@@ -70,7 +71,7 @@ type Daemon struct {
 	host       *Host
 	metrics    *observe.Metrics
 	scrape     http.Handler
-	events     *Events
+	events     *events.Sink
 	eventsFile *eventsFile // nil: none
 	notifier   *systemd.Notifier
 	began      time.Time

@@ -14,6 +14,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/dispatch"
 	"github.com/pawl-dev/pawl/observe"
+	"github.com/pawl-dev/pawl/observe/events"
 	"github.com/pawl-dev/pawl/policy"
 	"github.com/pawl-dev/pawl/store"
 )
@@ -24,6 +25,7 @@ const (
 	runtimeComponent = "runtime"
 	checkEvery       = 5 * time.Second
 	closeEvents      = 5 * time.Second // for consumers to take what is left
+	maxBehind        = 500             // events that wait for a reader of /events
 )
 
 // numbers are left out when problems are compared.
@@ -40,9 +42,7 @@ func (d *Daemon) openEvents() error {
 		d.eventsFile, audit = f, f
 	}
 	var err error
-	if d.events, err = NewEvents(d.metrics, d.Logger, audit); err == nil && d.Redact != nil {
-		d.events.redact = d.Redact
-	}
+	d.events, err = events.New(events.Config{Metrics: d.metrics, Logger: d.Logger, Audit: audit, Redact: d.Redact})
 	return err
 }
 
@@ -102,7 +102,7 @@ func (d *Daemon) boardz(w http.ResponseWriter, r *http.Request) {
 	defer d.readers.Add(-1)
 	w.Header().Set("Content-Type", "application/jsonl")
 	w.Header().Set("Cache-Control", "no-store")
-	newest, watcher := d.events.Board.Subscribe(boardSize)
+	newest, watcher := d.events.Board.Subscribe(maxBehind)
 	defer watcher.Close()
 	lines := json.NewEncoder(w)
 	control := http.NewResponseController(w)

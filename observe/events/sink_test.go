@@ -1,4 +1,4 @@
-package serve
+package events_test
 
 import (
 	"bytes"
@@ -6,12 +6,14 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/dispatch"
 	"github.com/pawl-dev/pawl/observe"
+	"github.com/pawl-dev/pawl/observe/events"
 	"github.com/pawl-dev/pawl/policy"
 	"github.com/pawl-dev/pawl/store"
 	"github.com/pawl-dev/pawl/store/memory"
@@ -23,18 +25,18 @@ func TestEventOfARelease(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	events, err := NewEvents(m, slog.New(slog.DiscardHandler), nil)
+	sink, err := events.New(events.Config{Metrics: m, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	events.Event(dispatch.Event{
+	sink.Event(dispatch.Event{
 		Event: policy.Event{Domain: policy.Engine, Type: "TaskModel", Phase: policy.Failed}, Topic: "a", Attempt: 1,
 		Err: pawl.Release(time.Second, "503"), Released: true,
 	})
-	if err := events.Close(t.Context()); err != nil {
+	if err := sink.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	board := events.Board.Newest()
+	board := sink.Board.Newest()
 	if len(board) != 1 || board[0].Phase != "Failed" || board[0].Err != "released: 503" || len(board[0].Attrs) != 2 ||
 		board[0].Attrs["policy.action"] != "release" {
 		t.Fatalf("%+v", board)
@@ -50,7 +52,7 @@ func TestEventsOfADispatcher(t *testing.T) {
 	}
 	var audit bytes.Buffer
 	quiet := slog.New(slog.DiscardHandler)
-	events, err := NewEvents(m, quiet, &audit)
+	sink, err := events.New(events.Config{Metrics: m, Logger: quiet, Audit: &audit})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +73,7 @@ func TestEventsOfADispatcher(t *testing.T) {
 		Policy: policy.Func(func(policy.Attempt) policy.Decision {
 			return policy.Decision{Action: policy.Retry, Rule: "quick", Alert: policy.Warn}
 		}),
-		Observer: m, Events: events, Logger: quiet, UntilEmpty: true,
+		Observer: m, Events: sink, Logger: quiet, UntilEmpty: true,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -79,11 +81,11 @@ func TestEventsOfADispatcher(t *testing.T) {
 	if err := d.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := events.Close(t.Context()); err != nil {
+	if err := sink.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{"Started", "Failed", "Started", "Failed", "Started", "Completed"}
-	board, lines := events.Board.Newest(), json.NewDecoder(&audit)
+	board, lines := sink.Board.Newest(), json.NewDecoder(&audit)
 	if len(board) != len(want) {
 		t.Fatalf("%+v", board)
 	}
@@ -100,5 +102,49 @@ func TestEventsOfADispatcher(t *testing.T) {
 			e.Attrs["policy.rule"] != "quick") {
 			t.Errorf("%+v", e)
 		}
+	}
+}
+
+// Consumers of one's own stand beside the others, and secrets are masked before a text is cut.
+func TestTapsAndRedaction(t *testing.T) {
+	m, err := observe.New(observe.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var seen []observe.Envelope
+	own := observe.Tap{Name: "own", Consumer: observe.ConsumerFunc(func(e observe.Envelope) error {
+		seen = append(seen, e)
+		return nil
+	})}
+	sink, err := events.New(events.Config{
+		Metrics: m, Logger: slog.New(slog.DiscardHandler), Taps: []observe.Tap{own},
+		Redact: func(text string) string { return strings.ReplaceAll(text, "secret", "***") },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sink.Event(dispatch.Event{
+		Event: policy.Event{Domain: policy.Engine, Type: "TaskModel", Phase: policy.Failed}, Topic: "a",
+		Err: errors.New(strings.Repeat("x", 497) + "secret"),
+	})
+	if err := sink.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if len(seen) != 1 || seen[0].Err != strings.Repeat("x", 497)+"***" {
+		t.Fatalf("%+v", seen)
+	}
+}
+
+func TestSinkIsRefused(t *testing.T) {
+	if _, err := events.New(events.Config{}); err == nil {
+		t.Error("there are no metrics")
+	}
+	m, err := observe.New(observe.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	board := observe.Tap{Name: "board", Consumer: m}
+	if s, err := events.New(events.Config{Metrics: m, Taps: []observe.Tap{board}}); err == nil || s != nil {
+		t.Error("there are two boards", err)
 	}
 }
