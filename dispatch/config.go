@@ -42,7 +42,7 @@ type Config struct {
 	// Logger gets what a person should know; nil is slog.Default. A delivery
 	// that succeeds is not logged.
 	Logger *slog.Logger
-	// Observer is told what happens; nil is nobody.
+	// Observer is told what happens; nil is nobody. [Observers] makes one of several.
 	Observer Observer
 	// Events is told about deliveries one by one; nil is nobody, and costs nothing.
 	Events EventSink

@@ -7,8 +7,9 @@ import (
 )
 
 // Observer is told what happens, batch by batch. It is called concurrently and
-// must not block; slices are its only until it returns. Topics, kinds, rules and
-// operations are bounded: they come from the configuration and the code.
+// must not block; slices are for reading, and only until it returns. Topics, kinds,
+// rules and operations are bounded: they come from the configuration and the code.
+// [Observers] makes one of several.
 type Observer interface {
 	// StoreCall: a call of the store ended. op is claim, extend, settle or solitary; items
 	// is what it was about, or brought.

@@ -1,0 +1,90 @@
+package dispatch
+
+import (
+	"slices"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+)
+
+// Observers returns one observer that tells all of these, in their order, what it is told, and each of them what
+// else it wants to know: [KeyObserver], [ReleaseObserver], [LimitObserver]. Those that are nil are left out; without
+// any it is nil. One that panics at a failure keeps it from none of the others.
+func Observers(all ...Observer) Observer {
+	all = slices.DeleteFunc(slices.Clone(all), func(o Observer) bool { return o == nil })
+	if len(all) == 0 {
+		return nil
+	}
+	return observers(all)
+}
+
+type observers []Observer
+
+func (os observers) StoreCall(op string, took time.Duration, items int, err error) {
+	for _, o := range os {
+		o.StoreCall(op, took, items, err)
+	}
+}
+
+func (os observers) Claimed(topic string, deliveries int, waited []time.Duration) {
+	for _, o := range os {
+		o.Claimed(topic, deliveries, waited)
+	}
+}
+
+func (os observers) Ran(topic string, took []time.Duration) {
+	for _, o := range os {
+		o.Ran(topic, took)
+	}
+}
+
+func (os observers) RanKeys(topic string, keys [][]byte, took []time.Duration) {
+	for _, o := range os {
+		if o, ok := o.(KeyObserver); ok {
+			o.RanKeys(topic, keys, took)
+		}
+	}
+}
+
+func (os observers) Settled(topic, verdict string, deliveries int, done []time.Duration) {
+	for _, o := range os {
+		o.Settled(topic, verdict, deliveries, done)
+	}
+}
+
+func (os observers) GivenBack(topic string, deliveries int) {
+	for _, o := range os {
+		if o, ok := o.(ReleaseObserver); ok {
+			o.GivenBack(topic, deliveries)
+		}
+	}
+}
+
+func (os observers) Refused(topic, reason string, deliveries int) {
+	for _, o := range os {
+		o.Refused(topic, reason, deliveries)
+	}
+}
+
+func (os observers) Decided(topic, domain, typ, phase string, kind pawl.Kind, rule, action, alert, degrade string) {
+	if len(os) == 0 {
+		return
+	}
+	// What handlers stated is in here, and one may panic at it: the others are told all the same.
+	defer os[1:].Decided(topic, domain, typ, phase, kind, rule, action, alert, degrade)
+	os[0].Decided(topic, domain, typ, phase, kind, rule, action, alert, degrade)
+}
+
+func (os observers) Load(topic string, running, waiting, zombies, slots int) {
+	for _, o := range os {
+		o.Load(topic, running, waiting, zombies, slots)
+	}
+}
+
+func (os observers) LimitLoad(limit string, running, buckets int, rate, window, least float64, heldBack int64) {
+	for _, o := range os {
+		if o, ok := o.(LimitObserver); ok {
+			o.LimitLoad(limit, running, buckets, rate, window, least, heldBack)
+		}
+	}
+}
