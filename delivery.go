@@ -51,8 +51,8 @@ func (d *Delivery) Emit(msgs ...Message) { d.emits = append(d.emits, msgs...) }
 func (d *Delivery) Emitted() []Message { return d.emits }
 
 // Mark writes marks if, and only if, this delivery is acked: an entry of a ledger, or
-// what has been seen. A mark whose If asks for something else than what is there is
-// skipped, and the ack stands. Where the store keeps no marks the delivery fails.
+// what has been seen. A mark whose If does not match what is there is skipped, and the
+// ack stands. Where the store keeps no marks the delivery fails.
 func (d *Delivery) Mark(marks ...Mark) { d.marks = append(d.marks, marks...) }
 
 // Marked returns what was given to [Delivery.Mark], in order.
@@ -68,7 +68,7 @@ func (d *Delivery) Hold(pause time.Duration) { d.hold = pause }
 func (d *Delivery) HoldFor() time.Duration { return d.hold }
 
 // LogRecord is what a log has of a message beside what every store has. Methods may be
-// called as long as the delivery lives, concurrently, too.
+// called, also concurrently, until the handler returns.
 type LogRecord interface {
 	// Partition is the part of its topic's log that it is in.
 	Partition() int32
@@ -76,11 +76,11 @@ type LogRecord interface {
 	Offset() int64
 	// Timestamp is when it was produced, by the clock of its producer or of the log.
 	Timestamp() time.Time
-	// NullBody tells whether it has no body, which is something else than an empty one: a
-	// tombstone.
+	// NullBody tells whether the record has no body at all, as a tombstone has; an empty
+	// body is a body.
 	NullBody() bool
-	// RawHeaders are all its headers in order, copied: several of one name, those of Pawl,
-	// and values that are no text. [Message.Headers] has the last of each name, as text.
+	// RawHeaders are copies of all its headers in order: also repeated names, Pawl's own,
+	// and values that are not text. [Message.Headers] has the last of each name, as text.
 	RawHeaders() []RawHeader
 }
 
@@ -90,8 +90,8 @@ type RawHeader struct {
 	Value []byte // nil: it has none
 }
 
-// Token names one message under one lease. It is opaque but to the store that
-// made it, and comparable.
+// Token names one message under one lease. It is comparable, and opaque to all but the
+// store that made it.
 type Token struct {
 	// Fence is a random 63-bit number, new with every claim. A settle or extend
 	// whose fence is not the lane's current one changes nothing.

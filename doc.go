@@ -1,6 +1,6 @@
-// Package pawl is the vocabulary of Pawl, a delivery runtime: it carries every
-// piece of background work to done, or to a dead letter that one can read, fix
-// and replay.
+// Package pawl is the vocabulary of Pawl, a delivery runtime: it brings every piece of
+// background work to completion, or to a dead letter that can be read, fixed and
+// replayed.
 //
 // One word has one meaning, here, in the command line, the console, the logs
 // and the metrics:
@@ -14,8 +14,8 @@
 //     of a topic without order, is a lane of its own.
 //   - A delivery is one attempt of one message under a lease.
 //   - A run is several consecutive messages of one lane under one lease.
-//   - A lease is the right to settle a delivery; it ends by itself. Its [Token]
-//     fences whoever comes too late.
+//   - A lease is the right to settle a delivery; it ends by itself. Its [Token] fences
+//     off a holder that comes too late.
 //   - To append, claim, extend and settle are the verbs of a store. A delivery
 //     is settled as ack, retry, dead or release.
 //   - What a handler emits becomes visible with the ack of its delivery.

@@ -15,8 +15,8 @@ var (
 	ErrLeaseLost = errors.New("lease lost")
 	// ErrDeadline: the topic's hard deadline has passed.
 	ErrDeadline = errors.New("deadline passed")
-	// ErrDrain: the process stops and the time to finish is over. What returns
-	// with this cause is released, not failed.
+	// ErrDrain: the process is stopping and the time to finish is over. A delivery
+	// whose handler returns with this cause is released, not failed.
 	ErrDrain = errors.New("draining")
 )
 
@@ -56,9 +56,9 @@ const (
 	KindPanic    Kind = "Panic"    // the handler panicked
 	KindDeadline Kind = "Deadline" // the hard deadline passed
 	KindRescue   Kind = "Rescue"   // workers died of it
-	KindEmit     Kind = "Emit"     // it emitted what no store takes
+	KindEmit     Kind = "Emit"     // it emitted something that no store accepts
 	KindParked   Kind = "Parked"   // it waited behind a dead letter of its lane
-	KindSkipped  Kind = "Skipped"  // somebody stepped over it
+	KindSkipped  Kind = "Skipped"  // it was skipped on request
 )
 
 // Class says what a failure means for a repetition.
@@ -83,8 +83,8 @@ func (c Class) String() string {
 	}
 }
 
-// Failure is an error with what the policy wants to know of it. Wrapping adds:
-// of several in a chain, the outermost that says something counts.
+// Failure is an error with the facts that the policy decides by. Failures may be
+// wrapped in each other: for each fact, the outermost one that states it counts.
 type Failure struct {
 	Err   error
 	Class Class
@@ -124,8 +124,8 @@ const (
 	MaxAttrValue = 256 // bytes of a value
 )
 
-// NotBefore says that a failure is not to be repeated sooner than after so long. It is a failed attempt like any other.
-// NotBefore(nil, …) is nil.
+// NotBefore says that a failed delivery must not be retried before that long has passed. It is a failed attempt like
+// any other. NotBefore(nil, …) is nil.
 func NotBefore(err error, wait time.Duration) error { return failure(err, Failure{After: wait}) }
 
 // WithAttrs states facts about an error, in words that dead letters are selected

@@ -4,12 +4,11 @@ import "context"
 
 // Handler does the work of a topic. It is called concurrently.
 //
-// nil acks the delivery; an error goes to the policy, which decides between
-// retry and dead letter. [Permanent], [Throttled], [Release] and [OfKind] tell
-// the policy more. The context ends when the lease is lost, when the deadline
-// has passed or when the process must stop; context.Cause says which
-// ([ErrLeaseLost], [ErrDeadline], [ErrDrain]). Work is delivered at least once:
-// a handler must bear a repetition.
+// nil acks the delivery; an error goes to the policy, which decides between retry and
+// dead letter. [Permanent], [Throttled], [Release] and [OfKind] tell the policy more.
+// The context ends when the lease is lost, when the deadline has passed or when the
+// process must stop; context.Cause says which ([ErrLeaseLost], [ErrDeadline],
+// [ErrDrain]). Work is delivered at least once: a handler must tolerate repetition.
 type Handler interface {
 	Handle(ctx context.Context, d *Delivery) error
 }

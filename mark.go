@@ -5,7 +5,7 @@ import "time"
 // MaxMark is how many bytes the value of a mark may have.
 const MaxMark = 4 << 20
 
-// AnyVersion, as [Mark.If], writes or removes a mark whatever is there.
+// AnyVersion, as [Mark.If], writes or removes a mark regardless of its version.
 const AnyVersion int64 = -1
 
 // Mark is a value to be written under a key in a scope, beside the messages: an
@@ -18,11 +18,11 @@ type Mark struct {
 	Key string
 	// Value has at most [MaxMark] bytes; it may be empty.
 	Value []byte
-	// For is how long the mark is kept, by the store's clock; 0 is until it is
-	// removed or its scope is forgotten. What has expired counts as not there.
+	// For is how long the mark is kept, by the store's clock; 0 is until it is removed
+	// or its scope is forgotten. An expired mark counts as absent.
 	For time.Duration
-	// If says what must be there for the mark to be written: 0 nothing, so that the
-	// first writer wins; [AnyVersion] whatever is; any other number the mark of that
+	// If is the precondition of the write: 0, that there is no such mark, so that the
+	// first writer wins; [AnyVersion], none; any other number, that the mark has that
 	// version.
 	If int64
 	// Remove removes the mark of the key instead. It needs an If that is not 0.
@@ -32,7 +32,7 @@ type Mark struct {
 // Size is how many bytes the mark counts towards the limits of a call.
 func (m *Mark) Size() int { return len(m.Scope) + len(m.Key) + len(m.Value) }
 
-// Validate reports the first thing in the mark that no store takes, as an
+// Validate reports the first thing in the mark that no store accepts, as an
 // [*InvalidError].
 func (m *Mark) Validate() error {
 	switch {

@@ -22,9 +22,9 @@ const (
 	Forever      = math.MaxInt64 // a [Unique.For] that never ends
 	year         = 8766 * time.Hour
 
-	// UntilClaimed, as [Unique.For], takes the key until the message is claimed for
-	// the first time: a doorbell. What rings while it waits is a duplicate, and what
-	// rings once a worker has it is a new message.
+	// UntilClaimed, as [Unique.For], takes the key until the message is claimed for the
+	// first time: a doorbell. A message sent while the first one waits is a duplicate;
+	// one sent after a worker has claimed it is stored.
 	UntilClaimed = -time.Second
 )
 
@@ -55,15 +55,15 @@ type Message struct {
 	Unique Unique
 }
 
-// Unique names what must not be there twice. The first message with a Key in a
-// Scope wins; the others are not stored, and their receipts name the winner.
+// Unique names what must not exist twice. The first message with a Key in a Scope wins;
+// the others are not stored, and their receipts name the winner.
 type Unique struct {
 	Key   string // empty: not unique
 	Scope string // empty: the message's topic
-	// For says how long the key is taken: 0 while the message lives (until it
-	// is acked, dead or cancelled), a duration from when it was stored, [Forever],
-	// or [UntilClaimed]. A key that outlives its message refuses that, too, when it is
-	// sent again.
+	// For says how long the key is taken: 0 while the message lives (until it is acked,
+	// dead or cancelled), a duration from when it was stored, [Forever], or
+	// [UntilClaimed]. A key that outlives its message also refuses that same message
+	// when it is sent again.
 	For time.Duration
 }
 
@@ -76,8 +76,7 @@ func (m *Message) Size() int {
 	return n
 }
 
-// Validate reports the first thing in m that no store takes, as an
-// [*InvalidError].
+// Validate reports the first thing in m that no store accepts, as an [*InvalidError].
 func (m *Message) Validate() error {
 	if err := ValidTopic(m.Topic); err != nil {
 		return err
@@ -133,7 +132,7 @@ func (u *Unique) validate() error {
 	return nil
 }
 
-// ValidTopic reports why name cannot be a topic's, as an [*InvalidError].
+// ValidTopic reports why name is not valid for a topic, as an [*InvalidError].
 func ValidTopic(name string) error {
 	if name == "" {
 		return invalid("topic", "is missing")
@@ -167,7 +166,7 @@ func printable(s string) bool {
 	return true
 }
 
-// InvalidError says which field of a message no store takes, and why.
+// InvalidError says which field of a message is invalid, and why.
 type InvalidError struct {
 	Field string
 	Why   string

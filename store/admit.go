@@ -12,8 +12,8 @@ import (
 	"github.com/pawl-dev/pawl"
 )
 
-// The checks in this file are what "refused before any I/O" means. Every
-// backend calls them first, so that all refuse the same with the same words.
+// The checks in this file are what "refused before any I/O" means. Every backend calls
+// them first, so that all refuse the same things with the same errors.
 
 // Admit checks an Append. The receipts carry the id of every message, fresh
 // where the caller gave none, and the error of every message to be refused; the
@@ -191,9 +191,8 @@ func admitVersion(version int64) error {
 	return nil
 }
 
-// PutConflict is the error of a PutState or DeleteState that expects another
-// version than there is; nil if they agree. An entry that is not there has
-// version 0.
+// PutConflict is the error of a PutState or DeleteState that expects a version other
+// than the current one; nil if they agree. A missing entry has version 0.
 func PutConflict(op, key string, have, want int64) error {
 	if want == AnyVersion || want == have {
 		return nil
@@ -230,7 +229,8 @@ func AdmitMarks(marks []pawl.Mark) ([]MarkReceipt, error) {
 	return receipts, nil
 }
 
-// NewVersion is the version of a mark that is written now; 0 of one that is removed.
+// NewVersion is a version for a mark that is being written; 0 for one that is being
+// removed.
 func NewVersion(m *pawl.Mark) int64 {
 	if m.Remove {
 		return 0
@@ -250,13 +250,13 @@ func AdmitScope(op, scope string, keys ...string) error {
 	return nil
 }
 
-// MarksTooLarge is the error of a GetMarks whose values are too many bytes.
+// MarksTooLarge is the error of a GetMarks whose values exceed the limit of bytes.
 func MarksTooLarge() error {
 	return tooLarge("get marks", "the values have more than %d bytes together", MaxBatchBytes)
 }
 
-// PrefixEnd is the first text behind all that begin with prefix; empty if nothing
-// is.
+// PrefixEnd is the first string after all those that begin with prefix; empty if there
+// is none.
 func PrefixEnd(prefix string) string {
 	end := prefix
 	for len(end) > 0 && end[len(end)-1] == 0xff {
@@ -293,10 +293,10 @@ func AdmitResults(op string, t *Topic) error {
 	}
 }
 
-// Text makes s fit for every store's text: valid UTF-8 without NUL, at most
+// Text returns s as text that every store can keep: valid UTF-8 without NUL, at most
 // [MaxReason] bytes.
 func Text(s string) string {
-	s = cut(s) // first, so that mending a huge text costs little
+	s = cut(s) // first, so that cleaning a huge text costs little
 	if !utf8.ValidString(s) || strings.IndexByte(s, 0) >= 0 {
 		s = cut(strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD"))
 	}

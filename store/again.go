@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Doubled is for how long to wait before a call that failed is repeated: first × 2ⁿ, but
-// at most limit.
+// Doubled is how long to wait before a failed call is repeated: first × 2ⁿ, but at most
+// limit.
 func Doubled(first, limit time.Duration, n int) time.Duration {
 	for ; n > 0 && first < limit; n-- {
 		first *= 2

@@ -1,6 +1,6 @@
 package store
 
-// Capability names something that not every backend can do.
+// Capability names a feature that not every backend has.
 type Capability string
 
 // The capabilities.
@@ -40,7 +40,7 @@ var AllCapabilities = []Capability{
 // Support says how a backend keeps a capability. The zero value refuses it.
 type Support struct {
 	Kept bool
-	// Note says in what way it is kept differently, or why it is refused.
+	// Note says how the backend deviates, or why it refuses.
 	Note string
 }
 
@@ -48,7 +48,7 @@ type Support struct {
 // refused.
 type Capabilities map[Capability]Support
 
-// Has tells whether c is kept, differently or not.
+// Has tells whether c is kept, fully or with a deviation.
 func (cs Capabilities) Has(c Capability) bool { return cs[c].Kept }
 
 // Description is what a backend says of itself, for `pawl stores` and docs.

@@ -14,9 +14,9 @@ import (
 	"github.com/pawl-dev/pawl/fingerprint"
 )
 
-// The rules of [DeadLetters] in one place, so that every backend agrees.
+// The rules of [DeadLetters], shared by all backends.
 
-// Matches tells whether f selects r, a dead letter; Limit aside.
+// Matches tells whether f selects the dead letter r, ignoring Limit.
 func (f *DeadFilter) Matches(r *Record) bool {
 	return (f.Topic == "" || f.Topic == r.Topic) && (f.Key == nil || bytes.Equal(f.Key, r.Key)) &&
 		(f.Kind == "" || f.Kind == r.Kind) &&
@@ -26,8 +26,8 @@ func (f *DeadFilter) Matches(r *Record) bool {
 		(f.Reason == "" || strings.Contains(strings.ToLower(r.Reason), strings.ToLower(f.Reason))) && f.MatchesText(r)
 }
 
-// Searches tells whether f looks for something that is in the whole letter only:
-// a text, or facts. Then no letter may be read in brief.
+// Searches tells whether f looks for something that only a complete letter has: a text,
+// or facts. Letters must then be read in full.
 func (f *DeadFilter) Searches() bool { return f.Text != "" || len(f.Attrs) > 0 }
 
 // MatchesText tells whether r has the text and the facts that f looks for.
@@ -65,7 +65,7 @@ func (f *DeadFilter) Shorten(r *Record) {
 	}
 }
 
-// Apply amends a message, which shares nothing with what it was before.
+// Apply returns the amended message, which shares no memory with the original.
 func (a *Amendment) Apply(m *pawl.Message) error {
 	next := *m
 	if a.Body != nil {
@@ -85,7 +85,7 @@ func (a *Amendment) Apply(m *pawl.Message) error {
 	return nil
 }
 
-// AdmitAmend checks an Amend and returns what is refused without looking.
+// AdmitAmend checks an Amend and returns what is refused without reading the letters.
 func AdmitAmend(amendments []Amendment) (refused map[string]error, err error) {
 	refused = map[string]error{}
 	size := 0
@@ -101,8 +101,8 @@ func AdmitAmend(amendments []Amendment) (refused map[string]error, err error) {
 	return refused, admitMany("amend", len(amendments), size)
 }
 
-// AdmitBury checks a Bury. The letters it returns are fit to be stored: texts are
-// cut and clean, and nothing is missing. Of two with one id the first counts.
+// AdmitBury checks a Bury. The letters it returns can be stored: texts are cut and
+// cleaned, and missing fields are filled in. Of two with one id the first counts.
 func AdmitBury(letters []Record) (fit []Record, refused map[string]error, err error) {
 	refused = map[string]error{}
 	seen, size := map[string]bool{}, 0
@@ -122,7 +122,7 @@ func AdmitBury(letters []Record) (fit []Record, refused map[string]error, err er
 	return fit, refused, admitMany("bury", len(letters), size)
 }
 
-// BuryConflict is the error of a letter whose id is there.
+// BuryConflict is the error of a letter whose id exists already.
 func BuryConflict(id string) error {
 	return &Error{Op: "bury " + id, Code: ErrConflict, Err: errors.New("a message with this id is there")}
 }
@@ -187,5 +187,5 @@ func (r *Record) makeFit() error {
 	return nil
 }
 
-// plausible tells times that every store can keep.
+// plausible tells whether every store can keep a time.
 func plausible(t time.Time) bool { return t.Year() > 1900 && t.Year() < 9999 }

@@ -5,22 +5,22 @@ import (
 	"strings"
 )
 
-// What can be wrong with a store. Errors of a store wrap one of these, where it
-// fits, and the driver's own error.
+// The kinds of errors of a store. An error of a store wraps one of these, where one
+// applies, and the driver's own error.
 var (
 	ErrClosed      = errors.New("store is closed")
 	ErrNotFound    = errors.New("not found")
 	ErrConflict    = errors.New("conflict")
 	ErrUnavailable = errors.New("store is not reachable") // transient: the same call may succeed later
-	ErrUnknown     = errors.New("outcome is unknown")     // of one message, in a receipt: it may be stored, or not
-	ErrNoAnswer    = errors.New("no answer")              // beside one of the two above: inferred, not confirmed
+	ErrUnknown     = errors.New("outcome is unknown")     // of one message, in a receipt: it may or may not be stored
+	ErrNoAnswer    = errors.New("no answer")              // with one of those two: inferred locally, not confirmed
 	ErrUnsupported = errors.New("not supported by this store")
 	ErrSchema      = errors.New("schema is missing or of another version")
 	ErrDenied      = errors.New("access denied")
 	ErrFull        = errors.New("no space left")
 	ErrCorrupt     = errors.New("data is damaged")
 	ErrTooLarge    = errors.New("call is too large")
-	ErrInvalid     = errors.New("invalid call") // a programming error: the same call fails again
+	ErrInvalid     = errors.New("invalid call") // a programming error: repeating the call fails again
 )
 
 // Error says what a store was doing, what is wrong, and what to do about it.

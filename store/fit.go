@@ -2,18 +2,19 @@ package store
 
 import "github.com/pawl-dev/pawl"
 
-// Fitter is implemented by a store that refuses messages which others take. A
-// wrapper that changes messages, or has another place for them, answers for what
-// it makes of them.
+// Fitter is implemented by a store that refuses messages which others take. A wrapper
+// that changes messages, or stores them elsewhere, answers for the messages as it will
+// store them.
 type Fitter interface {
-	// Fit returns the error of the receipt that m would get, as far as that is known
-	// without asking anybody; nil says nothing.
+	// Fit returns the error that the receipt of m would have, as far as that is known
+	// without I/O; nil promises nothing.
 	Fit(m *pawl.Message) error
 }
 
-// Fit tells, without any I/O, why s would surely refuse a message: what no store
-// takes, and what this one does not. So who sends many can stop before the first that
-// is refused, instead of hearing of it when those behind it are stored.
+// Fit tells, without any I/O, why s is certain to refuse a message: because no store
+// accepts it, or because this one does not. A caller that sends many messages can stop
+// before the first that would be refused, instead of learning of it when later ones are
+// already stored.
 func Fit(s Store, m *pawl.Message) error {
 	if err := m.Validate(); err != nil {
 		return err

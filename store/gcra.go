@@ -8,7 +8,8 @@ import (
 	"github.com/pawl-dev/pawl"
 )
 
-// paceAhead bounds how far ahead permits reach, so that sums of times cannot overflow.
+// paceAhead bounds how far into the future permits reach, so that sums of times cannot
+// overflow.
 const paceAhead = pawl.MaxDelay
 
 // AdmitPaces checks a Reserve, and fills in defaults.
@@ -73,7 +74,8 @@ func (p *Pace) Room() time.Duration {
 // Ahead: see Floor.
 func (p *Pace) Ahead() time.Duration { return time.Duration(p.Burst) * p.Every }
 
-// Answer is the answer to a pace whose key is so far ahead of now after it.
+// Answer is the answer to a pace after which the time of the key is that far ahead of
+// now.
 func (p *Pace) Answer(ahead time.Duration, taken bool) Paced {
 	if p.Hold > 0 {
 		return Paced{taken, max(ahead-p.Ahead()+p.Every, 0)}
@@ -85,8 +87,8 @@ func (p *Pace) Answer(ahead time.Duration, taken bool) Paced {
 	return Paced{true, max(ahead-p.Ahead(), 0)}
 }
 
-// Advance takes permits of a key that is so far ahead of now, at least 0, and returns
-// how far it is then.
+// Advance takes permits of a key whose time is that far ahead of now, at least 0, and
+// returns how far ahead it is afterwards.
 func (p *Pace) Advance(ahead time.Duration) (next time.Duration, answer Paced) {
 	next = max(ahead, p.Floor()) + p.Takes()
 	taken := next <= p.Room()

@@ -1,8 +1,8 @@
 package store
 
-// Hint returns the next step for a person that err names, from the outermost [Error] in its tree that has one: other
-// errors may be around it, and an Error without a hint, too. It is empty where there is none. The text of an error
-// says what and why, so that callers show the hint where it is read: in a log line, a page, or below the error.
+// Hint returns the next step for a person, from the outermost [Error] in the tree of err that has one; it is empty
+// where there is none. The text of an error says what failed and why, but not the hint: callers show that
+// separately, in a log line, on a page, or below the error.
 func Hint(err error) string {
 	switch e := err.(type) { //nolint:errorlint // it walks the tree itself, past an Error without a hint
 	case *Error:

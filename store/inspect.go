@@ -8,7 +8,7 @@ import (
 	"github.com/pawl-dev/pawl"
 )
 
-// State is where a message is. Every message is in exactly one.
+// State is the state of a message. Every message is in exactly one.
 type State string
 
 // The states.
@@ -43,7 +43,7 @@ type Record struct {
 	// Of a dead letter: the kind and fingerprint of what killed it.
 	Kind        pawl.Kind
 	Fingerprint string
-	// Resolved says that a dead letter is; nil: it is open.
+	// Resolved says how a dead letter was resolved; nil: it is open.
 	Resolved *Resolution
 	// Origin is where a dead letter was read before it died; nil if it was not read in a
 	// log, or the record is brief.
@@ -60,8 +60,8 @@ type Origin struct {
 	Group     string
 }
 
-// LeaseRecord is a live lease. Whoever settles with its token ends it: what its holder
-// says afterwards is refused.
+// LeaseRecord is a live lease. Settling with its token ends it, whoever does so: a
+// later settlement by its holder is refused.
 type LeaseRecord struct {
 	Owner     string
 	Token     pawl.Token
@@ -89,14 +89,15 @@ type Attempt struct {
 	Action    string    `json:"action"`
 	Inputs    string    `json:"inputs,omitempty"`
 	NextAt    time.Time `json:"next_at,omitzero"`
-	// Throttled: it was to come back later, which counts no attempt.
+	// Throttled: the downstream asked for a later retry, which does not count as an
+	// attempt.
 	Throttled bool `json:"throttled,omitempty"`
 	// Attrs are the facts of the failure.
 	Attrs map[string]string `json:"attrs,omitempty"`
 }
 
-// Attrs are the facts of the last failure; nil if there are none. A record without
-// its history does not tell.
+// Attrs are the facts of the last failure; nil if there are none, or if the record was
+// read without its history.
 func (r *Record) Attrs() map[string]string {
 	if len(r.History) == 0 {
 		return nil
@@ -113,12 +114,12 @@ type Filter struct {
 	Limit     int
 }
 
-// Looker is the optional interface for looking at messages, by id or in bulk. A
-// store that is no [Inspector] may be one all the same: it finds messages by
-// reading, and says in its capabilities what it cannot tell.
+// Looker is the optional interface for looking at messages, by id or in bulk. A store
+// may be a Looker without being an [Inspector]: it finds messages by reading, and says
+// in its capabilities what it cannot tell.
 type Looker interface {
-	// Get returns the message with that id, in whatever state; [ErrNotFound] if
-	// it was acked or never here.
+	// Get returns the message with that id, in any state; [ErrNotFound] if it was acked
+	// or never stored.
 	Get(ctx context.Context, id string) (Record, error)
 
 	// List yields messages that are not dead, by rank within a topic. It reads in
@@ -143,9 +144,9 @@ type DeadFilter struct {
 	Topic       string
 	Key         []byte
 	Kind        pawl.Kind
-	Reason      string // contained in the reason, whatever the case
+	Reason      string // contained in the reason, ignoring case
 	Fingerprint string
-	Text        string    // contained in whatever is text in it, whatever the case
+	Text        string    // contained in any text of it, ignoring case
 	Since       time.Time // dead at or after
 	Until       time.Time // dead before
 	Limit       int
@@ -160,7 +161,7 @@ type DeadFilter struct {
 type Amendment struct {
 	ID      string
 	Body    []byte            // nil keeps the body as it is
-	Headers map[string]string // set beside those that are there
+	Headers map[string]string // added to the existing ones
 }
 
 // DeadLetters is the optional interface for dead letters. They are complete,
@@ -191,16 +192,16 @@ type DeadLetters interface {
 	Amend(ctx context.Context, amendments ...Amendment) (refused map[string]error, err error)
 
 	// Bury stores dead letters as they are, with their history, reason and time of
-	// death, and returns, for those it did not store, why: [ErrConflict] where the
-	// id is there, a [pawl.InvalidError] for what no store takes. Bury creates
-	// topics that are not there, with default settings. Buried letters count as
-	// appended, and take no unique key: like every dead letter they need theirs when
-	// they are replayed. One call is one transaction.
+	// death, and returns, for those it did not store, why: [ErrConflict] where the id
+	// is there, a [pawl.InvalidError] for what no store takes. Bury creates topics that
+	// are not there, with default settings. Buried letters count as appended, and take
+	// no unique key: like all dead letters they take theirs when they are replayed. One
+	// call is one transaction.
 	Bury(ctx context.Context, letters ...Record) (refused map[string]error, err error)
 }
 
-// Waker is the optional interface for waking idle claimers. Whoever uses it
-// must poll as well, seldom: a wake-up is a hint and may be missing.
+// Waker is the optional interface for waking idle claimers. A caller must also poll, at
+// long intervals: a wake-up is a hint and may be missing.
 type Waker interface {
 	// Listen returns a channel, of capacity one, that receives soon after
 	// something in one of the topics may have become claimable: appended or
@@ -208,10 +209,10 @@ type Waker interface {
 	Listen(ctx context.Context, topics ...string) (<-chan struct{}, error)
 }
 
-// TxAppender is the optional interface for appending in the caller's own
-// transaction: the messages exist if, and only if, it commits. Tx is the
-// driver's type (pgx.Tx, *sql.Tx). A caller's transaction that stays open stalls
-// nobody else, except where the store's own documentation says so.
+// TxAppender is the optional interface for appending in the caller's own transaction:
+// the messages exist if, and only if, it commits. Tx is the driver's type (pgx.Tx,
+// *sql.Tx). A caller's transaction that stays open stalls no other caller, except where
+// the store's own documentation says so.
 type TxAppender[Tx any] interface {
 	AppendTx(ctx context.Context, tx Tx, batch Batch[pawl.Message]) ([]Receipt, error)
 }

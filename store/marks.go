@@ -8,7 +8,7 @@ import (
 	"github.com/pawl-dev/pawl"
 )
 
-// Marked is a mark that is there.
+// Marked is a stored mark.
 type Marked struct {
 	Scope   string
 	Key     string
@@ -19,12 +19,12 @@ type Marked struct {
 
 // MarkReceipt is the answer to one mark.
 type MarkReceipt struct {
-	// Put tells whether the mark was written or removed. If it was not and there is
-	// no Err, something else is there than the mark's If asks for.
+	// Put tells whether the mark was written or removed. If it was not and there is no
+	// Err, what is there does not match the mark's If.
 	Put bool
 	// Version is that of the mark as written; 0 if it was not, or was removed.
 	Version int64
-	// Err says why no store takes the mark.
+	// Err says why the mark is invalid.
 	Err error
 }
 
@@ -32,10 +32,9 @@ type MarkReceipt struct {
 // what a run has seen. It is made for many: writers wait for one another only
 // where they write the same key.
 //
-// A value larger than a few kilobytes costs as much as a message of its size. What
-// only has to be handed out once needs no mark: an emitted message with a
-// [pawl.Unique] in a named scope is stored once, together with the ack, and
-// Forget frees its key.
+// A value larger than a few kilobytes costs as much as a message of its size. Work that
+// only has to be handed out once needs no mark: an emitted message with a [pawl.Unique]
+// in a named scope is stored once, together with the ack, and Forget frees its key.
 type Marks interface {
 	// PutMarks writes marks, durably when it returns, and answers with a receipt
 	// per mark, in order. All that are to be written are written together, or the
@@ -54,9 +53,9 @@ type Marks interface {
 	// meanwhile may or may not be seen.
 	ListMarks(ctx context.Context, scope, prefix string) iter.Seq2[Marked, error]
 
-	// Forget removes all marks of a scope, and frees the unique keys of messages
-	// that name the scope, whether the messages are there or not. What is written
-	// meanwhile may stay. It removes in parts, so that nobody waits for long; after
-	// an error a part may be gone.
+	// Forget removes all marks of a scope, and frees the unique keys of messages that
+	// name the scope, whether the messages are there or not. What is written meanwhile
+	// may stay. It removes in parts, so that no other caller waits for long; after an
+	// error a part may be gone.
 	Forget(ctx context.Context, scope string) error
 }

@@ -7,13 +7,13 @@ import (
 	"github.com/pawl-dev/pawl"
 )
 
-// Outcome is what an Append came to for one message.
+// Outcome is the result of an Append for one message.
 type Outcome string
 
 // The outcomes.
 const (
 	Stored  Outcome = "stored"  // or a duplicate of what is
-	Refused Outcome = "refused" // not stored, and a repetition is refused again
+	Refused Outcome = "refused" // not stored; a repetition is refused again
 	Failed  Outcome = "failed"  // surely not stored; a repetition may succeed
 	Unknown Outcome = "unknown" // it may be stored; a repetition may make a duplicate
 )
@@ -32,9 +32,9 @@ func (r *Receipt) Outcome() Outcome {
 	}
 }
 
-// Answers checks what an Append of n messages returned, and makes it receipts of
-// every message: where there are none, each gets the error of the call.
-// [ErrUnavailable] of a whole call means that the outcome is unknown.
+// Answers checks what an Append of n messages returned, and makes a receipt for every
+// message: where there are none, each gets the error of the call. [ErrUnavailable] of a
+// whole call means that the outcome is unknown.
 func Answers(n int, receipts []Receipt, err error) []Receipt {
 	if len(receipts) == n && (n > 0 || err == nil) {
 		return receipts
@@ -52,8 +52,7 @@ func Answers(n int, receipts []Receipt, err error) []Receipt {
 	return all
 }
 
-// uncertain tells whether a call that failed so may have taken effect: it does not
-// say of itself that it did not.
+// uncertain tells whether a call that failed with err may have taken effect.
 func uncertain(err error) bool {
 	if _, invalid := errors.AsType[*pawl.InvalidError](err); invalid {
 		return false

@@ -9,19 +9,20 @@ import (
 // How rescues count; see the package comment.
 const (
 	SuspectAfter  = 2  // rescues that make a message a suspect
-	SolitaryAfter = 4  // rescues after which it is carried out in solitude only
+	SolitaryAfter = 4  // rescues after which it is carried out only in solitude
 	LonelyRescues = 3  // rescues in solitude that make a dead letter
-	MaxSuspects   = 32 // weight of the suspects that a process carries at once, at most
-	LastDeaths    = 3  // deaths in company that are remembered of a topic
-	DeathsWithin  = 10 // leases within which that many deaths keep a topic's messages from solitude
+	MaxSuspects   = 32 // total weight of the suspects that a process may hold at once
+	LastDeaths    = 3  // deaths in company that are remembered per topic
+	DeathsWithin  = 10 // lengths of a lease within which that many deaths keep a topic's messages out of solitude
 )
 
-// AllSuspects is the [Lease.Suspects] of who runs nothing and only moves messages: they
-// come whatever their rescues are.
+// AllSuspects is the [Lease.Suspects] of a caller that only moves messages and runs no
+// handlers: suspects come regardless of their rescues.
 const AllSuspects = 1 << 40
 
-// Weight is what a message with so many rescues counts of [Lease.Suspects]. One that is
-// to be carried out in solitude is too heavy for any claim but that of [AllSuspects].
+// Weight is how much of [Lease.Suspects] a message with that many rescues takes. One
+// that is to be carried out in solitude is too heavy for any claim except one with
+// [AllSuspects].
 func Weight(rescues int) int {
 	switch {
 	case rescues < SuspectAfter:
@@ -35,10 +36,10 @@ func Weight(rescues int) int {
 	}
 }
 
-// Solitary tells whether a message with so many rescues is carried out in solitude.
+// Solitary tells whether a message with that many rescues is carried out in solitude.
 func Solitary(rescues int) bool { return rescues >= SolitaryAfter }
 
-// Death is the end of a process that had messages of a topic in hand: its lease ended
+// Death is the end of a process that held messages of a topic: its lease ended
 // unsettled, and was not in solitude.
 type Death struct {
 	Owner string
@@ -49,7 +50,7 @@ type Death struct {
 // [LastDeaths] at most.
 type Deaths []Death
 
-// Add returns the deaths with one more. Several leases of one owner are one death.
+// Add returns the deaths with one added. Several leases of one owner are one death.
 func (d Deaths) Add(owner string, at time.Time) Deaths {
 	d = slices.DeleteFunc(slices.Clone(d), func(x Death) bool {
 		if x.Owner == owner && x.At.After(at) {
@@ -62,8 +63,8 @@ func (d Deaths) Add(owner string, at time.Time) Deaths {
 	return d[max(len(d)-LastDeaths, 0):]
 }
 
-// Until is when messages of the topic may begin solitude again, for claims of leases of
-// that length. A time that is not in the future keeps none of them.
+// Until is when messages of the topic may begin solitude again, for claims with leases
+// of that length. A time in the past holds none of them back.
 func (d Deaths) Until(lease time.Duration) time.Time {
 	if len(d) < LastDeaths {
 		return time.Time{}
@@ -71,8 +72,9 @@ func (d Deaths) Until(lease time.Duration) time.Time {
 	return d[len(d)-LastDeaths].At.Add(DeathsWithin * lease)
 }
 
-// Solitude is the optional interface of a store that tells what waits for solitude. A
-// dispatcher that has work all the time would not know otherwise when to make way.
+// Solitude is the optional interface of a store that can tell which topics have
+// messages waiting for solitude. A dispatcher that is always busy would not otherwise
+// know when to make room for them.
 type Solitude interface {
 	// Solitary returns the first of the topics in which a message waits that a claim of
 	// a lease of that length brings only with [Lease.Alone]; empty if there is none. It

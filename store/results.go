@@ -20,14 +20,14 @@ type Result struct {
 // instead of claiming from it: an exporter keeps one number. The topic must have
 // order none ([OrderNone]); another one is [ErrInvalid].
 type Results interface {
-	// ScanResults returns messages of a topic that are neither acked nor dead, in
-	// the order of appending, from behind the cursor after (0: from the beginning),
-	// at most limit of them and no more than fit into a call. The cursor next is
-	// where to go on: what is not returned and is appended at any time, by whichever
-	// transaction, has a higher one. It passes no message of a transaction that has
-	// not committed yet: such a transaction holds back the messages appended after
-	// it began. No results and no error means that there are no more for now. A
-	// message that was put off by a delay may come once more when it is due.
+	// ScanResults returns messages of a topic that are neither acked nor dead, in the
+	// order of appending, from behind the cursor after (0: from the beginning), at most
+	// limit of them and no more than fit into a call. The cursor next is where to
+	// continue: what is not returned and is appended at any time, by whichever
+	// transaction, has a higher one. It passes no message of a transaction that has not
+	// committed yet: such a transaction holds back the messages appended after it
+	// began. No results and no error means that there are no more for now. A delayed
+	// message may be returned again when it is due.
 	ScanResults(ctx context.Context, topic string, after int64, limit int) (results []Result, next int64, err error)
 
 	// RemoveResults removes the messages of a topic up to a cursor, and returns how
@@ -36,6 +36,6 @@ type Results interface {
 	RemoveResults(ctx context.Context, topic string, upTo int64) (removed int64, err error)
 }
 
-// ResultBytes bounds the bytes of what one ScanResults returns: a result that is
-// larger alone is returned alone.
+// ResultBytes bounds the bytes of what one ScanResults returns: a single result that is
+// larger is returned alone.
 const ResultBytes = 16 << 20

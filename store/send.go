@@ -8,14 +8,14 @@ import (
 	"github.com/pawl-dev/pawl"
 )
 
-// Send appends messages to s under a fresh batch id and makes an error of
-// whatever was not stored: nil means that every message is there, now or as a
-// duplicate of one that was there before. The error names each message by its
-// index; errors.Is and errors.As find the causes ([pawl.InvalidError],
-// [ErrUnavailable], [ErrUnknown] …). Messages that it does not name were stored.
+// Send appends messages to s under a fresh batch id and returns an error for whatever
+// was not stored: nil means that every message is stored, or a duplicate of one that
+// was stored before. The error names each message by its index; errors.Is and errors.As
+// find the causes ([pawl.InvalidError], [ErrUnavailable], [ErrUnknown] …). Messages
+// that it does not name were stored.
 //
-// It is the short form of Append for a caller who does not repeat calls. Whoever
-// does gives the messages ids, or keeps the batch and calls Append.
+// It is the short form of Append for a caller that does not repeat calls. One that does
+// gives the messages ids, or keeps the batch and calls Append.
 func Send(ctx context.Context, s Store, msgs ...pawl.Message) error {
 	if len(msgs) == 0 {
 		return nil

@@ -7,16 +7,16 @@ import (
 	"github.com/pawl-dev/pawl"
 )
 
-// The rules of [Topics] in one place, so that every backend agrees.
+// The rules of [Topics], shared by all backends.
 
-// Validate reports what no topic can be declared as.
+// Validate reports what is invalid in the declaration.
 func (d *Declaration) Validate() error {
 	t := NewTopic(d.Name)
 	d.set(&t)
 	return t.Validate()
 }
 
-// Validate reports what a topic cannot be.
+// Validate reports what is invalid in the settings.
 func (t *Topic) Validate() error {
 	if err := pawl.ValidTopic(t.Name); err != nil {
 		return err
@@ -37,7 +37,7 @@ func (t *Topic) Validate() error {
 	return nil
 }
 
-// set gives t what d states.
+// set applies what d states to t.
 func (d *Declaration) set(t *Topic) {
 	if d.Order != "" {
 		t.Order = d.Order
@@ -56,14 +56,14 @@ func (d *Declaration) set(t *Topic) {
 	}
 }
 
-// states tells whether d states anything but the name.
+// states tells whether d states anything besides the name.
 func (d *Declaration) states() bool {
 	return d.Order != "" || d.Deadline != 0 || d.Ageing != 0 || d.Park != nil || d.Retain != nil
 }
 
-// Apply returns what t becomes when d is declared, or [ErrConflict]. The caller
-// says whether t holds no message but dead letters; for a topic that is not
-// there, t is [NewTopic].
+// Apply returns what t becomes when d is declared, or [ErrConflict]. The caller says
+// whether t holds no messages except dead letters; for a topic that does not exist, t
+// is [NewTopic].
 func (d *Declaration) Apply(t Topic, empty bool) (Topic, error) {
 	next := t
 	d.set(&next)
@@ -82,7 +82,7 @@ func (d *Declaration) Apply(t Topic, empty bool) (Topic, error) {
 	return next, nil
 }
 
-// Replace returns what now becomes when it is altered to t, or [ErrConflict].
+// Replace returns the settings after now is altered to t, or [ErrConflict].
 func (t *Topic) Replace(now Topic, empty bool) (Topic, error) {
 	if t.Version != now.Version {
 		return now, &Error{

@@ -14,7 +14,7 @@ const (
 	MaxStateValue = 1 << 20 // bytes of a value
 )
 
-// AnyVersion puts or deletes an entry whatever its version is.
+// AnyVersion puts or deletes an entry regardless of its version.
 const AnyVersion = pawl.AnyVersion
 
 // Entry is a value in the state of a store.
@@ -33,21 +33,21 @@ type Entries interface {
 	// GetState returns the entry of a key; [ErrNotFound] if there is none.
 	GetState(ctx context.Context, key string) (Entry, error)
 
-	// PutState stores a value, durably when it returns, if the entry has that
-	// version, and returns the entry as it is now. Version 0 wants that there is
-	// none yet, [AnyVersion] wants nothing; otherwise it is [ErrConflict].
+	// PutState stores a value, durably when it returns, if the entry has that version,
+	// and returns the entry as it is now. Version 0 requires that there is none yet,
+	// [AnyVersion] requires nothing; otherwise it is [ErrConflict].
 	PutState(ctx context.Context, key string, value []byte, version int64, writer string) (Entry, error)
 
 	// DeleteState removes the entry of a key if it has that version, or any with
-	// [AnyVersion]; [ErrNotFound] if there is none, [ErrConflict] if it has another.
-	// It leaves nothing to be listed: who is watched puts an empty value instead.
+	// [AnyVersion]; [ErrNotFound] if there is none, [ErrConflict] if it has another. A
+	// deleted entry is not listed, so watchers do not see it go: put an empty value if
+	// they must.
 	DeleteState(ctx context.Context, key string, version int64) error
 
-	// ListState yields the entries whose key begins with prefix and whose version
-	// is above after (0: all of them), in the order of their versions. It reads in
-	// pages: an entry that changes meanwhile may come again. Whoever asks with the
-	// last version that it has seen misses no put: what becomes visible later has a
-	// higher one.
+	// ListState yields the entries whose key begins with prefix and whose version is
+	// above after (0: all of them), in the order of their versions. It reads in pages:
+	// an entry that changes meanwhile may come again. A caller that passes the last
+	// version it has seen misses no put: what becomes visible later has a higher one.
 	ListState(ctx context.Context, prefix string, after int64) iter.Seq2[Entry, error]
 
 	// Clock returns the time by the store's clock.

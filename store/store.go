@@ -1,13 +1,12 @@
-// Package store is the contract between the runtime and what keeps the
-// messages. A backend implements [Store] and says in its [Capabilities] what it
-// keeps; the suite in package storetest has a test for every sentence below.
+// Package store is the contract between the runtime and the backends that keep the messages. A backend implements
+// [Store] and says in its [Capabilities] what it keeps; the suite in package storetest has a test for every
+// sentence below.
 //
 // # Time
 //
-// The contract speaks in durations, and the store's clock decides: the server's
-// for SQL and Redis, the process's for memory, SQLite and Kafka. Nothing
-// compares one machine's clock with another's. Who holds a lease counts its
-// time from the moment the claim was sent, on its own monotonic clock.
+// The contract speaks in durations, and the store's clock decides: the server's for SQL and Redis, the process's
+// for memory, SQLite and Kafka. Nothing compares one machine's clock with another's. The holder of a lease counts
+// its time from the moment the claim was sent, on its own monotonic clock.
 //
 // # Leases
 //
@@ -48,23 +47,20 @@
 //
 // # Rescues
 //
-// A lease that ended unsettled counts a rescue for the first message of its run
-// and for no other. One rescue says nothing: processes are replaced and machines
-// are lost every day. With two a message is a suspect. It is a run by itself, and
-// weighs 1 with two rescues, 8 with three ([Weight]). A claim brings suspects, in
-// their place by rank and beside other messages, up to the weight that it asks for
-// with [Lease.Suspects]. One that does not fit is passed over; a store may pass over
-// any that is not the best of its topic.
+// A lease that ended unsettled counts a rescue for the first message of its run and for no other. One rescue is no
+// evidence: processes are replaced and machines are lost every day. With two a message is a suspect. A suspect is a
+// run by itself, and weighs 1 with two rescues, 8 with three ([Weight]). A claim brings suspects, in their place by
+// rank and beside other messages, up to the weight that it asks for with [Lease.Suspects]. One that does not fit is
+// passed over; a store may pass over any that is not the best of its topic.
 //
 // With four rescues and more a message is carried out in solitude: only a claim
 // with [Lease.Alone] brings it, as its only delivery, and before anything else that
 // is wanted. When a lease in solitude ends unsettled for the third time, the
 // message becomes a dead letter of kind pawl.KindRescue.
 //
-// A rescue of any other lease is a death in company. Of each topic the last three
-// are remembered, those of one owner as one. While all three are younger than ten
-// leases (of the length that the claim asks for), no message of the topic begins
-// solitude: where processes die again and again, no message need be to blame.
+// A rescue of any other lease is a death in company. Of each topic the last three are remembered, those of one
+// owner as one. While all three are younger than ten leases (of the length that the claim asks for), no message of
+// the topic begins solitude: where processes keep dying, the cause need not be a message.
 //
 // # Batches
 //
@@ -91,22 +87,23 @@ const (
 	KeptThrottles = 10             // records of throttled retries that a message keeps
 )
 
-// LonelyReason is the reason of a dead letter that three lonely rescues made.
+// LonelyReason is the reason of a dead letter whose lease in solitude ended unsettled
+// three times.
 const LonelyReason = "its worker died or hung three times with nothing else at hand"
 
 // ParkedReason is the reason of a dead letter that was parked.
 const ParkedReason = "waited behind a dead letter of its lane"
 
 // Store keeps messages. It is safe for concurrent use. Every method honours its
-// context; after Close they return [ErrClosed]. What a method was given is the
-// caller's again when it has returned, whatever it says: a store that is not done
-// with it has a copy.
+// context; after Close they return [ErrClosed]. The arguments belong to the caller
+// again when a method has returned, even with an error: a store that still needs them
+// makes a copy.
 type Store interface {
-	// Append stores messages, durably when it returns, and answers with a receipt
-	// per message, in order: stored, a duplicate, or refused. Either all of those
-	// that are not refused take effect, or the error says that none did
-	// ([ErrUnavailable]: or that it is unknown; repeat with the same batch id).
-	// A topic that is not there is created with default settings.
+	// Append stores messages, durably when it returns, and answers with a receipt per
+	// message, in order: stored, a duplicate, or refused. Either all of those that are
+	// not refused take effect, or the error says that none did ([ErrUnavailable]: or
+	// that it is unknown; repeat with the same batch id). A topic that does not exist
+	// is created with default settings.
 	//
 	// A store that learns the outcome of each message by itself may return receipts
 	// together with an error. Then those with no Err were stored, or are duplicates;
@@ -116,9 +113,9 @@ type Store interface {
 	// follows it in the call has failed, too. [Outcome] tells them apart.
 	Append(ctx context.Context, batch Batch[pawl.Message]) ([]Receipt, error)
 
-	// Claim takes what is there now, perhaps nothing, and does not wait. The
-	// deliveries of one lane follow one another, lanes come by rank. A topic that
-	// is paused or unknown yields nothing.
+	// Claim takes what is available now, perhaps nothing, and does not wait. The
+	// deliveries of one lane follow one another, lanes come by rank. A topic that is
+	// paused or unknown yields nothing.
 	Claim(ctx context.Context, wants []Want, lease Lease) ([]pawl.Delivery, error)
 
 	// Extend lets leases end no sooner than that long from now, though never past
@@ -162,8 +159,8 @@ type Want struct {
 	Topic string
 	// Limit is how many messages, at most.
 	Limit int
-	// MaxBytes bounds the sum of their sizes; 0 is no bound. A first message
-	// that is larger alone is given all the same.
+	// MaxBytes bounds the sum of their sizes; 0 is no bound. A single first message
+	// that is larger is given all the same.
 	MaxBytes int
 	// Run is how many messages of one lane, at most; 0 is [DefaultRun].
 	Run int
@@ -231,8 +228,8 @@ type Settlement struct {
 	// whose id or unique key is there already is skipped and counted.
 	Emit []pawl.Message
 	// Marks are written with an ack, in one step with it, as [Marks] writes them. One
-	// whose If asks for something else than what is there is skipped; the ack stands.
-	// A store without [CanMarks] refuses such a settlement, with [ErrUnsupported].
+	// whose If does not match what is there is skipped; the ack stands. A store without
+	// [CanMarks] refuses such a settlement, with [ErrUnsupported].
 	Marks []pawl.Mark
 	// Failure is recorded with a retry or dead; its Error is the reason of a
 	// release, kept for explanations only.
@@ -266,9 +263,9 @@ type Refusal struct {
 	Err   error
 }
 
-// As finds the first store in the chain of wrappers around s that has what T
-// asks for. A wrapper has a method Unwrap() Store, so that it does not hide the
-// optional interfaces below it.
+// As finds the first store in the chain of wrappers that begins with s that implements
+// T. A wrapper has a method Unwrap() Store, so that it does not hide optional
+// interfaces of the store it wraps.
 func As[T any](s Store) (T, bool) {
 	for s != nil {
 		if t, ok := s.(T); ok {

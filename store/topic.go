@@ -7,7 +7,7 @@ import (
 	"github.com/pawl-dev/pawl"
 )
 
-// Order says what makes a lane in a topic.
+// Order says how the messages of a topic form lanes.
 type Order string
 
 // The orders.
@@ -22,8 +22,8 @@ const (
 	DefaultAgeing   = 2 * time.Minute
 )
 
-// Topic is the settings of a topic. They live in the store, so that all
-// processes agree.
+// Topic is the settings of a topic. They are kept in the store, so that all processes
+// share them.
 type Topic struct {
 	Name string
 	// Order makes the lanes. It changes only while the topic is empty (dead
@@ -36,7 +36,7 @@ type Topic struct {
 	Ageing time.Duration
 	// Park sends what follows a dead letter in its lane to the dead letters.
 	Park bool
-	// Retain keeps acked messages for that long, for explanations; 0 forgets.
+	// Retain keeps acked messages for that long, for explanations; 0 keeps none.
 	Retain time.Duration
 	// Version counts changes, from 1. 0: the topic was created by an append and
 	// nobody has declared its settings yet.
@@ -54,7 +54,7 @@ type Declaration struct {
 	Retain   *time.Duration
 }
 
-// Pause says why a topic hands nothing out.
+// Pause says why a topic is paused, and until when.
 type Pause struct {
 	Since  time.Time
 	Until  time.Time // zero: until it is resumed
@@ -69,9 +69,9 @@ type Topics interface {
 	Topic(ctx context.Context, name string) (Topic, error)
 
 	// Declare creates the topic with what is stated, or agrees, or fails with
-	// [ErrConflict] and changes nothing. What nobody has declared yet may be
-	// stated freely; what was declared must be stated the same. Order can be
-	// stated for a topic with messages only as it is.
+	// [ErrConflict] and changes nothing. Settings that were never declared may be
+	// stated freely; declared ones must be stated the same. For a topic with messages,
+	// only its current order can be stated.
 	Declare(ctx context.Context, d Declaration) (Topic, error)
 
 	// Alter changes settings, if the topic is still at t.Version; [ErrConflict]
@@ -86,8 +86,8 @@ type Topics interface {
 	// Resume ends a pause. Resuming a topic that is not paused changes nothing.
 	Resume(ctx context.Context, topic string) error
 
-	// Stats returns the figures of every topic, or of those named, by name.
-	// It counts and is meant for people and slow clocks, not for a hot path.
+	// Stats returns the figures of every topic, or of those named, by name. It counts
+	// messages and is meant for people and periodic use, not for a hot path.
 	Stats(ctx context.Context, topics ...string) ([]TopicStats, error)
 }
 
@@ -101,23 +101,24 @@ type TopicStats struct {
 	Leased  int64
 	// Stuck is how many of the leased are, see [LeaseRecord.Stuck].
 	Stuck int64
-	// Dead counts dead letters that are open, Resolved those that are not.
+	// Dead counts the open dead letters, Resolved the resolved ones.
 	Dead, Resolved int64
 	// OldestWaiting is how long the oldest waiting message has been visible; negative
-	// where something waits and the store cannot tell.
+	// if messages wait and the store cannot tell.
 	OldestWaiting time.Duration
 	Paused        *Pause
 	// Totals since the topic was created. Duplicates counts messages that were
 	// not stored because they were there; Rescues leases that ended unsettled.
 	Appended, Acked, Cancelled, Purged, Duplicates, Retried, Rescues int64
-	// LastAck is when a message was last acked; zero: none was, or the store cannot tell.
+	// LastAck is when a message was last acked; zero if none was, or if the store cannot
+	// tell.
 	LastAck time.Time
 	// Deaths are the last deaths in company.
 	Deaths Deaths
 }
 
-// NewTopic returns the settings of a topic that an append creates: order by
-// key, because who gives a key means it.
+// NewTopic returns the settings of a topic that an append creates: order by key,
+// because a caller that sets a key expects order.
 func NewTopic(name string) Topic {
 	return Topic{Name: name, Order: OrderKey, Deadline: DefaultDeadline, Ageing: DefaultAgeing}
 }

@@ -5,27 +5,27 @@ import (
 	"time"
 )
 
-// Resolution says that somebody has dealt with a dead letter in another way.
+// Resolution says that a dead letter was dealt with by other means.
 type Resolution struct {
 	At   time.Time
 	By   string
 	Note string
 }
 
-// Triage is the optional interface for what can be done to dead letters besides
+// Triage is the optional interface for dealing with dead letters other than by
 // replaying and purging them.
 type Triage interface {
-	// ReplayKeeping is [DeadLetters.Replay], except that attempts stand as they were:
-	// what has used up all that it had gets one more. Rescues count anew all the same.
+	// ReplayKeeping is [DeadLetters.Replay], except that the count of attempts is kept:
+	// a message that has used up its attempts gets one more. Rescues are counted anew.
 	ReplayKeeping(ctx context.Context, topic string, ids ...string) (refused map[string]error, err error)
 
-	// Resolve marks dead letters as resolved, by whom and why. They stay where they are,
-	// and what they are: only the figures count them apart from the open ones. Resolving
-	// what is resolved replaces the mark; a replay ends it. It returns, for those it did
-	// not mark, why: [ErrNotFound].
+	// Resolve marks dead letters as resolved, by whom and why. They remain dead letters
+	// in place: only the figures count them apart from the open ones. Resolving a
+	// resolved letter replaces the mark; a replay removes it. It returns, for those it
+	// did not mark, why: [ErrNotFound].
 	Resolve(ctx context.Context, by, note string, ids ...string) (refused map[string]error, err error)
 
-	// Reopen takes the mark away; of what has none nothing changes. It refuses what
+	// Reopen removes the mark; a letter without one is left as it is. It refuses what
 	// Resolve refuses.
 	Reopen(ctx context.Context, ids ...string) (refused map[string]error, err error)
 }

@@ -24,7 +24,7 @@ func topicSentences() []Sentence {
 		{Name: "DeclareAfterAppend", Test: declareAfterAppend,
 			Text: "What an append created may be declared freely, once."},
 		{Name: "DeclareKeepsTheOrderOfMessages", Test: declareKeepsTheOrderOfMessages,
-			Text: "Order can be stated for a topic with messages only as it is."},
+			Text: "For a topic with messages, only its current order can be stated."},
 		{Name: "AlterComparesTheVersion", Test: alterComparesTheVersion,
 			Text: "Alter changes settings if the topic is still at that version, and counts the version up; ErrConflict otherwise."},
 		{Name: "AlteredIsDeclared", Test: alteredIsDeclared,
