@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// Acquire waits until a call to the downstream may begin, and begins it: for calls
-// that a handler makes, where a limit of its topic is for the handler as a whole.
-// key is the bucket, as By would tell it; "" where there is one limit for all.
-// Who came first for a key goes first.
+// Acquire waits until a call to the downstream may begin, and begins it: for calls that
+// a handler makes, where a limit of its topic is for the handler as a whole. key is the
+// bucket, as By would tell it; "" where there is one limit for all. Callers for one key
+// are served in the order in which they came.
 //
 // done ends the call and must be called once, with what the call came to: it is
 // judged as the error of a handler is ([pawl.Throttled], policy.Timeout and
@@ -51,8 +51,7 @@ func (l *Limiter) begun(key string) func(error) {
 	}
 }
 
-// pause waits until it is worth asking again: that long, or, for 0, until a call
-// has ended.
+// pause waits for that long, or, if it is 0, until a call has ended.
 func pause(ctx context.Context, wait time.Duration, moved <-chan struct{}) error {
 	var timer <-chan time.Time
 	if wait > 0 {
@@ -69,14 +68,14 @@ func pause(ctx context.Context, wait time.Duration, moved <-chan struct{}) error
 	return nil
 }
 
-// door lets those who wait for a key ask one by one, in the order in which they
+// door admits the callers that wait for a key one by one, in the order in which they
 // came.
 type door struct {
 	turn chan struct{} // holds one while somebody asks
-	n    int           // who stands at it
+	n    int           // callers waiting at it
 }
 
-// queue waits for one's turn to ask for a key; leave lets the next one ask.
+// queue waits for the caller's turn to ask for a key; leave ends the turn.
 func (l *Limiter) queue(ctx context.Context, key string) (leave func(), err error) {
 	l.mu.Lock()
 	d := l.doors[key]

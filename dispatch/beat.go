@@ -45,8 +45,8 @@ func (d *Dispatcher) beatLoop() {
 	}
 }
 
-// dueBeats gathers whose lease is to be extended: also of what is carried out
-// and not settled yet. The caller holds mu.
+// dueBeats gathers the runs whose leases are due for extension, including those that
+// are carried out and not settled yet. The caller holds mu.
 func (d *Dispatcher) dueBeats(now time.Duration) []*beat {
 	var due []*beat
 	open := map[time.Duration]*beat{}

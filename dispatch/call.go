@@ -22,14 +22,14 @@ type call struct {
 	keys     []string          // of its limiters' buckets
 	trace    map[string]string // the header of its trace, if it has one; not of a batch, nor of a quick handler's
 
-	back atomic.Bool // the handler has returned, and what it said is about to be judged
+	back atomic.Bool // the handler has returned, and its result is about to be judged
 
 	// Guarded by Dispatcher.mu.
 	parts     []part // what it is about
 	one       [1]part
 	ending    bool          // its context has ended, or is about to
 	force     time.Duration // when it is abandoned then
-	abandoned bool          // it did not return in time; its slot is given away and its result does not count
+	abandoned bool          // it did not return in time: its slot is released and its result is ignored
 	over      bool          // it has returned
 
 	mu     sync.Mutex
@@ -40,8 +40,8 @@ type call struct {
 
 type deliveryKey struct{}
 
-// FromContext returns the delivery that ctx, the context of a handler, is
-// about; nil in a batch handler, and for any other context.
+// FromContext returns the delivery of the handler whose context ctx is; nil in a batch
+// handler, and for any other context.
 func FromContext(ctx context.Context) *pawl.Delivery {
 	d, _ := ctx.Value(deliveryKey{}).(*pawl.Delivery)
 	return d
@@ -62,9 +62,9 @@ func (c *call) Err() error {
 	return nil
 }
 
-// Value finds the delivery and the values of the context that Run was given.
-// It also is how package context finds the context below, for context.Cause and
-// for children.
+// Value finds the delivery and the values of the context that Run was given. Package
+// context also finds the underlying context through it, for context.Cause and for
+// children.
 func (c *call) Value(key any) any {
 	switch key {
 	case deliveryKey{}:
@@ -102,8 +102,8 @@ func (c *call) end(cause error) {
 	}
 }
 
-// returned ends the context of a handler that has returned. Whoever kept the
-// context keeps nothing else alive by it.
+// returned ends the context of a handler that has returned. A context that is retained
+// keeps nothing else alive.
 func (c *call) returned() {
 	c.end(errReturned)
 	c.mu.Lock()

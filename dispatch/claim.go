@@ -19,13 +19,13 @@ type plan struct {
 	wants []store.Want
 	lease store.Lease
 	probe bool
-	look  bool          // ask what waits for solitude, and plan again
-	wait  time.Duration // at most; 0: there is no reason to go on before a kick
+	look  bool          // ask the store what waits for solitude, and plan again
+	wait  time.Duration // at most; 0: wait for a kick
 	done  bool
 }
 
-// claimers is how many claims may be on their way. A topic has a second one only
-// while the store has more than one claim brings and the workers wait for it.
+// claimers is how many claims may be in flight. A topic has a second one only while one
+// claim does not bring all that the store has and workers are waiting.
 const claimers = 2
 
 // claimLoop claims, as long as there is room for more.
@@ -167,7 +167,7 @@ func (d *Dispatcher) claim(p plan) {
 	}
 }
 
-// check makes sure of what the store promises and everything here relies on.
+// check verifies the promises of the store that everything here relies on.
 func (d *Dispatcher) check(ds []pawl.Delivery) error {
 	for i := range ds {
 		if d.byName[ds[i].Topic] == nil {
@@ -178,8 +178,8 @@ func (d *Dispatcher) check(ds []pawl.Delivery) error {
 	return nil
 }
 
-// endsRun tells whether an error of the store ends Run: one that does not go
-// away by itself, and at the start also one that a person must see.
+// endsRun tells whether an error of the store ends Run: one that repetition does not
+// cure, and at the start also one that needs a person's attention.
 func (d *Dispatcher) endsRun(err error) bool {
 	if errors.Is(err, store.ErrClosed) || errors.Is(err, store.ErrInvalid) || errors.Is(err, store.ErrUnsupported) {
 		return true
@@ -223,10 +223,10 @@ func (d *Dispatcher) admit(c *claim, p plan) {
 	d.tellDrain()
 }
 
-// closedFor is how long a lane rests that another process may carry on with.
+// closedFor is how long a lane stays closed so that another process can take it.
 const closedFor = time.Second
 
-// enlist puts a claim where the heartbeat and the watcher find it.
+// enlist registers a claim with the heartbeat and the watcher.
 func (d *Dispatcher) enlist(c *claim) {
 	c.pos = len(d.claims)
 	d.claims = append(d.claims, c)
@@ -252,7 +252,7 @@ func (d *Dispatcher) pace(c *claim, p plan, now time.Duration) {
 		t := d.byName[w.Topic]
 		n := got[t]
 		if n > 0 && size[t] >= w.MaxBytes/2 {
-			n = w.Limit // more may be there, whatever came
+			n = w.Limit // the store may have more, whatever this claim brought
 		}
 		t.pace.claimed(now, w.Limit, n, d.cfg.PollMin, d.pollMax(t))
 		if p.probe {

@@ -29,28 +29,30 @@ const (
 type Config struct {
 	// Topics are what is carried out, and by whom. Nothing else is claimed.
 	Topics []Topic
-	// Idle says that no topics are no mistake: others are carried out beside it.
+	// Idle allows Topics to be empty, for a process that has other dispatchers.
 	Idle bool
 	// Policy decides about failures; nil is policy.NewMatrix without rules.
 	Policy policy.Policy
 	// Middleware wraps the handler of every topic that is not a batch handler;
 	// the first one is the outermost.
 	Middleware []pawl.Middleware
-	// Owner says who holds the leases, for people: host and process. Empty is a
+	// Owner names the holder of the leases, for people: host and process. Empty is a
 	// random name.
 	Owner string
-	// Logger gets what a person should know; nil is slog.Default. A delivery
-	// that succeeds is not logged.
+	// Logger gets what an operator should know; nil is slog.Default. A delivery that
+	// succeeds is not logged.
 	Logger *slog.Logger
-	// Observer is told what happens; nil is nobody. [Observers] makes one of several.
+	// Observer receives figures of what happens; nil is none. [Observers] makes one of
+	// several.
 	Observer Observer
-	// Events is told about deliveries one by one; nil is nobody, and costs nothing.
+	// Events receives an event for each step of a delivery; nil is none, and costs
+	// nothing.
 	Events EventSink
 	// DrainTimeout is how long a drain waits for running handlers before it ends
 	// their contexts with pawl.ErrDrain.
 	DrainTimeout time.Duration
-	// MaxBytes bounds the size of all messages held at once. One message that is
-	// larger alone is held all the same.
+	// MaxBytes bounds the size of all messages held at once. A single larger message is
+	// held all the same.
 	MaxBytes int
 	// MaxZombies is how many handlers may outlive their deadline before
 	// [Dispatcher.Ready] reports it.
@@ -102,8 +104,8 @@ type Topic struct {
 	// Event says what the handler does, for the policy's matrix, unless its error
 	// says it ([policy.At]).
 	Event policy.Event
-	// Policy, if not nil, decides about failures of this topic in place of [Config.Policy]: for what has limits of its
-	// own, which usually asks that one and changes a part of the answer.
+	// Policy, if not nil, decides about failures of this topic in place of [Config.Policy]: for a topic with limits of
+	// its own. It usually calls Config.Policy and changes a part of the decision.
 	Policy policy.Policy
 	// Settings are declared when Run starts, if anything but the name is set; a
 	// topic that is declared differently is an error. Name may be left out.
@@ -113,7 +115,7 @@ type Topic struct {
 const (
 	defaultBatch = 100
 	maxBatchWait = time.Minute
-	minLease     = 20 * time.Millisecond // below, the time to renew a lease is lost in scheduling
+	minLease     = 20 * time.Millisecond // with a shorter one, scheduling delays exceed the time to renew a lease
 	maxSlots     = 100_000
 )
 

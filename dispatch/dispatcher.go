@@ -18,7 +18,7 @@ var (
 	ErrKilled = errors.New("dispatcher was killed")
 	// ErrStuck: the drain is over, but handlers did not return.
 	ErrStuck = errors.New("handlers did not return")
-	// ErrRan: Run was called twice.
+	// ErrRan: Run was called before.
 	ErrRan = errors.New("dispatcher ran already")
 )
 
@@ -45,7 +45,7 @@ type Dispatcher struct {
 
 	claimKick, settleKick, watchKick, beatKick, drainKick chan struct{}
 
-	limitsMoved atomic.Bool // a limit that others use, too, may allow more
+	limitsMoved atomic.Bool // a limit shared with others may allow more
 
 	outage   outage
 	fallback policy.Policy // when the policy fails
@@ -62,11 +62,11 @@ type Dispatcher struct {
 	askedBytes   int           // by these calls, at most
 	failedClaims int           // in a row
 	claimAfter   time.Duration // when to try again
-	first        int           // of the topics, the one whose turn to be claimed from it is
+	first        int           // of the topics, the one to claim from next
 	claims       []*claim
 	nextLook     time.Duration // when to ask next whether the topics are empty
 	looks        int
-	kept         uint64 // how often a topic was kept from beginning
+	kept         uint64 // how often a limit held a topic back
 	held         int    // messages claimed and not yet settled
 	unsettled    int    // of these, carried out
 	bytes        int    // of runs with something left
@@ -126,8 +126,8 @@ func New(s store.Store, c Config) (*Dispatcher, error) {
 	return d, nil
 }
 
-// kick makes a channel that wakes a loop: a signal that is there already is
-// enough.
+// kick wakes a loop through a channel of capacity one: if a signal is pending already,
+// that is enough.
 func kick() chan struct{} { return make(chan struct{}, 1) }
 
 func signal(ch chan struct{}) {
@@ -147,8 +147,7 @@ func (d *Dispatcher) now() time.Duration { return time.Since(d.began) }
 // handler did not even return then.
 //
 // It returns an error at once if the store denies access, has another schema or
-// settings that conflict with those stated. A store that is not reachable is
-// waited for.
+// settings that conflict with those stated. While the store is not reachable it waits.
 func (d *Dispatcher) Run(ctx context.Context) error {
 	if err := d.start(ctx); err != nil {
 		return err
@@ -194,8 +193,8 @@ func (d *Dispatcher) start(ctx context.Context) error {
 	return nil
 }
 
-// finish ends every goroutine of the dispatcher, but those in which a handler
-// has not returned.
+// finish ends every goroutine of the dispatcher, except those in which a handler has
+// not returned.
 func (d *Dispatcher) finish() {
 	d.shut(stopped)
 	d.stopIO()

@@ -9,10 +9,10 @@
 //
 // # What it promises to a handler
 //
-// Deliveries of one lane are carried out one after the other, in their order.
-// What is started next is what has the best rank of all that is held here. The
-// handler's context ends when the lease is lost, when the hard deadline has
-// passed or when the process must stop. A panic is a failure like any other.
+// Deliveries of one lane are carried out one after the other, in their order. Of all
+// deliveries held by the process, the one with the best rank is started next. The
+// handler's context ends when the lease is lost, when the hard deadline has passed or
+// when the process must stop. A panic is a failure like any other.
 //
 // # What it promises to a store
 //

@@ -24,8 +24,8 @@ func (d *Dispatcher) endRun(err error) {
 	d.ended.Do(func() { close(d.end) })
 }
 
-// tellDrain wakes the drain, if there is one, because something is over. The
-// caller holds mu.
+// tellDrain wakes the drain, if there is one, because something has ended. The caller
+// holds mu.
 func (d *Dispatcher) tellDrain() {
 	if d.phase == draining {
 		signal(d.drainKick)
@@ -71,8 +71,8 @@ func (d *Dispatcher) atWork() int {
 	return n
 }
 
-// await waits until what is asked for holds; false if it took too long. ok is
-// called with mu held.
+// await waits until ok returns true; false if it took too long. ok is called with mu
+// held.
 func (d *Dispatcher) await(ok func() bool, limit time.Duration) bool {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()

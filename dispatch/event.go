@@ -9,15 +9,14 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// EventSink is told about deliveries one by one: that a handler begins
-// ([Started]), that a failure was decided about, or a handler gave it back and said
-// why (policy.Failed, and policy.Again for that of a repetition), that the store has
-// taken an ack ([Completed]). A failure that is ignored has no Completed, unless it was
-// that of a part. What the dispatcher gave back, or whose lease was lost, ends without
-// an event.
+// EventSink receives the events of deliveries: a handler begins ([Started]); a failure
+// was decided about, or a handler gave the delivery back with a reason (policy.Failed,
+// or policy.Again in a repetition); the store has accepted an ack ([Completed]). A
+// failure that is ignored has no Completed, unless it was that of a part. A delivery
+// that the dispatcher gave back, or whose lease was lost, ends without an event.
 //
-// Event is called concurrently, but for one message in the order of what
-// happens. It must not block.
+// Event is called concurrently, but the events of one message come in order. It must
+// not block.
 type EventSink interface {
 	Event(e Event)
 }
@@ -33,20 +32,20 @@ const (
 type Event struct {
 	policy.Event
 	Topic string
-	// Delivery is for reading, until Event returns; nil for a part of a batch. Of one
-	// whose handler was given up it has topic, id, token and attempt only.
+	// Delivery may be read until Event returns; nil for a part of a batch. If the
+	// handler was given up, only topic, id, token and attempt are set.
 	Delivery *pawl.Delivery
 	TraceID  string
 	Attempt  int
-	// Of a failure: the error, and what was decided. Of what the handler gave back:
-	// its error, and no decision, as the policy was not asked.
+	// Of a failure: the error and the decision. Of a delivery that the handler gave
+	// back: the error, and no decision, because the policy was not asked.
 	Err      error
 	Decision policy.Decision
 	Released bool // the handler gave it back
 }
 
-// happened tells the sink. Callers have made sure that there is one. An attempt
-// without a decision was given back.
+// happened emits an event; there must be a sink. An attempt without a decision was
+// given back.
 func (d *Dispatcher) happened(t *topic, del *pawl.Delivery, phase string, a *policy.Attempt,
 	decision *policy.Decision) {
 	e := Event{Event: t.Event, Topic: t.Name, Delivery: del}
@@ -64,10 +63,9 @@ func (d *Dispatcher) happened(t *topic, del *pawl.Delivery, phase string, a *pol
 	d.cfg.Events.Event(e)
 }
 
-// Step tells of a part of a delivery that has events of its own, where one delivery carries out several steps: that it
-// begins ([Started]), or that the handler is done with it ([Completed]); it is durable when the delivery is. One that
-// fails is told of when the handler returns its error, with the step's event: policy.At. Outside of a handler Step does
-// nothing.
+// Step emits an event for one step of a delivery that consists of several: that it begins ([Started]), or that the
+// handler has finished it ([Completed]); it is durable only when the delivery is. For a step that fails, the handler
+// returns its error with the step's event (policy.At). Outside of a handler Step does nothing.
 func Step(ctx context.Context, e policy.Event, phase string) {
 	r, ok := ctx.Value(policy.ContextKey{}).(resolver)
 	if !ok || r.c.d.cfg.Events == nil {
@@ -80,7 +78,7 @@ func Step(ctx context.Context, e policy.Event, phase string) {
 	}
 }
 
-// begun tells that the handler is called.
+// begun emits the event that the handler is called.
 func (w *worker) begun(c *call) {
 	if w.d.cfg.Events == nil {
 		return
@@ -93,7 +91,7 @@ func (w *worker) begun(c *call) {
 	}
 }
 
-// completed tells of the acks in a batch that the store took.
+// completed emits events for the acks in a batch that the store accepted.
 func (d *Dispatcher) completed(batch tray, refused map[int]error) {
 	if d.cfg.Events == nil {
 		return

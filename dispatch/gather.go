@@ -17,7 +17,7 @@ func (t *topic) handOut(r *run) time.Duration {
 	return r.claim.sent + min(t.BatchWait, r.ds[0].Deadline/4)
 }
 
-// refill finds that out anew, of what is left of what waited.
+// refill computes it again from the runs that still wait.
 func (t *topic) refill() {
 	if t.BatchWait == 0 {
 		return
@@ -28,8 +28,8 @@ func (t *topic) refill() {
 	}
 }
 
-// filling tells whether the next batch is not full and may wait for more, and sees to
-// it that the topic is looked at again when it no longer may.
+// filling tells whether the next batch is not full and may wait for more; it schedules
+// another look at the topic for when it no longer may.
 func (d *Dispatcher) filling(t *topic, now time.Duration) bool {
 	if t.BatchWait == 0 || t.waiting >= t.BatchSize || now >= t.fills {
 		return false

@@ -19,16 +19,16 @@ import (
 type LimitConfig struct {
 	// Name is that of the downstream, for metrics, logs and `pawl explain`.
 	Name string
-	// By tells apart what has a limit of its own: a host, a tenant, a chat. nil is
-	// one limit for all. It is called often, and must be quick.
+	// By returns the key of a delivery; each key has a limit of its own: a host, a
+	// tenant, a chat. nil is one limit for all. It is called often, and must be quick.
 	By func(*pawl.Delivery) string
 	// Rate is how many handlers begin a second, and Burst how many of these may
 	// begin at once after a pause; 0 is a tenth of a second's worth.
 	Rate  float64
 	Burst int
-	// Shared makes the rate one for all processes over a store that can say so in
-	// its state. Each takes a tenth of a second's worth at a time. While the store
-	// can't be asked, nothing begins. It goes without By.
+	// Shared makes the rate one for all processes over a store that can say so in its
+	// state. Each takes a tenth of a second's worth at a time. While the store cannot
+	// be reached, nothing begins. It cannot be combined with By.
 	Shared store.Entries
 	// Pacer makes the rate of each key of By one for all processes over a store: what
 	// may not begin soon is released until its time, and when a downstream says how
@@ -43,20 +43,19 @@ type LimitConfig struct {
 	// policy.Timeout or policy.Shortage, stands for a downstream that has too much
 	// to do. 0 learns nothing.
 	Adaptive int
-	// AIMD, if not nil, learns it by steps: Adaptive is the most.
+	// AIMD, if not nil, learns it in steps, up to Adaptive.
 	AIMD *AIMD
-	// Window, if not nil, learns that in another way.
+	// Window, if not nil, makes the windows that learn it instead.
 	Window func() Window
 }
 
 // AIMD learns how many calls a downstream takes at once by additive increase and
-// multiplicative decrease: it grows by Step after so many calls that were served
-// in a row, and at a refusal it is cut by Factor, at once and once per flight: a
-// refused call that began before the last cut changes nothing. Up to nine tenths
-// of where it was cut, and from that place on, it grows with every call that is
-// served; so it does before the first cut, unless After is stated. It is never
-// below 1 nor above the limit's Adaptive, and does not grow while it is not used
-// up.
+// multiplicative decrease: it grows by Step after so many calls that were served in a
+// row, and at a refusal it is cut by Factor, at once and once per flight: a refused
+// call that began before the last cut changes nothing. Up to nine tenths of where it
+// was cut, and from that place on, it grows with every call that is served; it also
+// does so before the first cut, unless After is stated. It is never below 1 nor above
+// the limit's Adaptive, and does not grow while it is not used up.
 type AIMD struct {
 	Start  int     // at the beginning; 0 is 10
 	After  int     // calls in a row; 0 is as many as may run at once, though at least 24 to 40 at a size of 4 or more
@@ -76,7 +75,7 @@ func (a *AIMD) validate(most int) error {
 	return nil
 }
 
-// window returns windows of up to so many.
+// window returns a function that makes windows of at most that size.
 func (a *AIMD) window(most int) func() limit.Window {
 	c := limit.StepsConfig{
 		Min: 1, Max: float64(most), Start: float64(cmp.Or(a.Start, 10)), Step: float64(cmp.Or(a.Step, 1)),
@@ -90,21 +89,20 @@ func (a *AIMD) window(most int) func() limit.Window {
 // that has ended. Its methods are called one at a time.
 type Window = limit.Window
 
-// WindowCall is what a [Window] is told of a call.
+// WindowCall describes a call that has ended to a [Window].
 type WindowCall = limit.Call
 
-// What a call says about the downstream.
+// The outcomes of a call, as far as they concern the load of the downstream.
 const (
 	CallServed  = limit.Served  // it did its work
 	CallRefused = limit.Refused // it has too much to do
 	CallFailed  = limit.Failed  // something else went wrong
 )
 
-// Limiter bounds what is asked of a downstream. It may be used by several topics
-// and dispatchers of a process; the limit is for them together. What may not
-// begin is held back without taking a slot, for a moment; if it takes longer it
-// is released until its turn, so that others can go first. It is safe for
-// concurrent use.
+// Limiter bounds what is asked of a downstream. It may be used by several topics and
+// dispatchers of a process; the limit is for them together. What may not begin is held
+// back without taking a slot, for a moment; if the wait would be longer it is released
+// until its turn, so that others can go first. It is safe for concurrent use.
 type Limiter struct {
 	name   string
 	by     func(*pawl.Delivery) string
@@ -199,9 +197,9 @@ func (l *Limiter) ended(key string, took time.Duration, o limit.Outcome, after t
 	}
 }
 
-// Hold lets nothing of a key begin for so long, here at once and in the other processes
-// as soon as the store knows, if it can be asked: for what tells how long to stay away
-// by another way than the error of a call. The limiter must have a Pacer.
+// Hold lets nothing of a key begin for that long: here at once, and in the other
+// processes once the store has recorded it. It is for downstreams that say how long to
+// stay away by other means than the error of a call. The limiter must have a Pacer.
 func (l *Limiter) Hold(key string, length time.Duration) error {
 	if l.paced == nil {
 		return fmt.Errorf("limit %q: a hold for all processes needs a pacer", l.name)
@@ -229,10 +227,10 @@ func (l *Limiter) room() (n int, wait time.Duration) {
 }
 
 // before returns the topic that goes before t, if there is one: topics that share a
-// limit for all take turns. The one that has been kept from beginning for longest
-// goes first, as long as it has something to begin; so there is always one that
-// nobody is before. The caller holds the lock of its dispatcher; of topics in others
-// nobody can tell what they have.
+// limit for all take turns. The one that has been kept from beginning for longest goes
+// first, as long as it has something to begin; so there is always one that goes first.
+// The caller holds the lock of its dispatcher; what topics of other dispatchers have is
+// unknown.
 func (l *Limiter) before(t *topic) (first *topic) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -249,7 +247,7 @@ func (l *Limiter) before(t *topic) (first *topic) {
 	return first
 }
 
-// keep puts a topic among those that wait, and leave takes it out.
+// keep adds a topic to those that wait, and leave removes it.
 func (l *Limiter) keep(t *topic) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -264,7 +262,7 @@ func (l *Limiter) leave(t *topic) {
 	l.waiting = slices.DeleteFunc(l.waiting, func(o *topic) bool { return o == t })
 }
 
-// use lets a dispatcher know when something may begin that could not.
+// use registers a dispatcher that is woken when the limiter allows more.
 func (l *Limiter) use(d *Dispatcher, yes bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -276,7 +274,7 @@ func (l *Limiter) use(d *Dispatcher, yes bool) {
 	l.waiting = slices.DeleteFunc(l.waiting, func(o *topic) bool { return o.of == d })
 }
 
-// moved tells whoever waits in Acquire, and the dispatchers that use it, but for
+// moved wakes the callers of Acquire, and the dispatchers that use the limiter except
 // one, to ask again.
 func (l *Limiter) moved(but *Dispatcher) {
 	l.mu.Lock()
@@ -335,12 +333,12 @@ func (l *Limiter) Set(rate float64, burst, concurrency int) error {
 	return nil
 }
 
-// LimitSnapshot is what a limiter is at.
+// LimitSnapshot is the state of a limiter.
 type LimitSnapshot struct {
 	Name        string
 	Rate        float64
 	Shared      bool // the rate is that of all processes
-	Keyed       bool // it has a By: it holds for each bucket by itself
+	Keyed       bool // it has a By: the limit holds for each bucket separately
 	Concurrency int
 	// Buckets are those of By, Running the handlers in all of them, and Window how
 	// many adaptive ones allow together; 0: they are not adaptive.
@@ -349,13 +347,13 @@ type LimitSnapshot struct {
 	// Least is the smallest window of a bucket that keeps something from beginning, or
 	// of the only one; 0: there is none.
 	Least float64
-	// HeldBack counts the messages that it kept from beginning when it was their
-	// turn, and Limited is when that last was; zero: never.
+	// HeldBack counts the messages that it held back when it was their turn, and
+	// Limited is when that last was; zero: never.
 	HeldBack int64
 	Limited  time.Time
 }
 
-// Snapshot returns what the limiter is at.
+// Snapshot returns the state of the limiter.
 func (l *Limiter) Snapshot() LimitSnapshot {
 	s := l.inner.State()
 	if l.shared != nil {
@@ -392,7 +390,7 @@ func outcomeOf(err, cause error) (limit.Outcome, time.Duration) {
 	switch f.Class {
 	case pawl.ClassThrottled:
 		return limit.Refused, f.After
-	case pawl.ClassPermanent: // it answered, though not as one would like
+	case pawl.ClassPermanent: // it answered, if only with a failure
 		return limit.Served, 0
 	}
 	if policy.FactsOf(err)&(policy.Timeout|policy.Shortage) != 0 {

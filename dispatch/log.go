@@ -23,8 +23,8 @@ type failureLog struct {
 // failuresLogged is how many failures of a topic are logged in a second.
 const failuresLogged = 10
 
-// Level is how loud an alert is in the log. Critical is above what slog has a name
-// for.
+// Level is the level of an alert in the log. Critical is above the levels that slog
+// names.
 func Level(a policy.Alert) slog.Level {
 	switch a {
 	case policy.Warn:
@@ -53,7 +53,7 @@ func (f *failureLog) allow(now, span time.Duration, most int) (silent int, ok bo
 	return silent, true
 }
 
-// logFailure logs a failure, as loud as was decided. The delivery is nil for a
+// logFailure logs a failure at the level that was decided. The delivery is nil for a
 // part of a batch.
 func (d *Dispatcher) logFailure(t *topic, del *pawl.Delivery, a *policy.Attempt, decision *policy.Decision) {
 	level := Level(decision.Alert)
@@ -99,7 +99,7 @@ func traceID(traceparent string) string {
 	return parts[1]
 }
 
-// logRefused tells of settlements that changed nothing, batch by batch.
+// logRefused logs settlements that changed nothing, batch by batch.
 func (d *Dispatcher) logRefused(batch tray, refused []store.Refusal) {
 	if len(refused) == 0 || d.io.Err() != nil {
 		return

@@ -6,21 +6,21 @@ import (
 	"github.com/pawl-dev/pawl"
 )
 
-// Observer is told what happens, batch by batch. It is called concurrently and
-// must not block; slices are for reading, and only until it returns. Topics, kinds,
-// rules and operations are bounded: they come from the configuration and the code.
+// Observer receives figures of what happens, batch by batch. It is called concurrently
+// and must not block; it must not keep slices after it returns. Topics, kinds, rules
+// and operations are bounded: they come from the configuration and the code.
 // [Observers] makes one of several.
 type Observer interface {
 	// StoreCall: a call of the store ended. op is claim, extend, settle or solitary; items
-	// is what it was about, or brought.
+	// is how many it was about, or brought.
 	StoreCall(op string, took time.Duration, items int, err error)
-	// Claimed: so many deliveries came. waited holds, of those that are the first
-	// attempt, for how long each had been visible.
+	// Claimed: deliveries came. waited holds how long each first attempt among them had
+	// been visible.
 	Claimed(topic string, deliveries int, waited []time.Duration)
 	// Ran: handlers ended; one duration for each delivery, its share of a batch.
 	Ran(topic string, took []time.Duration)
-	// Settled: the store took verdicts (ack, retry, dead, release). done holds,
-	// of first attempts that were acked, the time from visible to acked.
+	// Settled: the store accepted verdicts (ack, retry, dead, release). done holds, of
+	// first attempts that were acked, the time from visible to acked.
 	Settled(topic, verdict string, deliveries int, done []time.Duration)
 	// Refused: verdicts that changed nothing, or were not even tried because this
 	// process knew that the lease had ended. reason is lease_lost or invalid.
@@ -32,26 +32,26 @@ type Observer interface {
 	Load(topic string, running, waiting, zombies, slots int)
 }
 
-// KeyObserver is an [Observer] that is told of keys, too.
+// KeyObserver is an [Observer] that also receives keys.
 type KeyObserver interface {
-	// RanKeys: what [Observer.Ran] tells, with the key that each duration is of; nil
-	// is a message without one. Keys must not be kept, nor changed.
+	// RanKeys: as [Observer.Ran], with the key of each duration; nil is a message
+	// without one. Keys must not be kept, nor changed.
 	RanKeys(topic string, keys [][]byte, took []time.Duration)
 }
 
-// ReleaseObserver is an [Observer] that is told of what handlers give back, too.
+// ReleaseObserver is an [Observer] that also receives what handlers give back.
 type ReleaseObserver interface {
 	// GivenBack: a handler returned pawl.Release. What the runtime itself gives back, in
 	// a drain or to let something better go first, is in [Observer.Settled] only.
 	GivenBack(topic string, deliveries int)
 }
 
-// LimitObserver is an [Observer] that is told of limiters, too. Names of limits
-// are bounded: they come from the configuration.
+// LimitObserver is an [Observer] that also receives the state of limiters. Names of
+// limits are bounded: they come from the configuration.
 type LimitObserver interface {
-	// LimitLoad: the state of a limiter, whenever that of its topic is told. window
-	// is what an adaptive one allows at once in all of its buckets, and least in the one
-	// of those that keep something back where that is least. heldBack counts what it
-	// kept from beginning so far.
+	// LimitLoad: the state of a limiter, reported together with that of its topic.
+	// window is what an adaptive one allows at once in all of its buckets, and least in
+	// the one of those that keep something back where that is least. heldBack counts
+	// what it kept from beginning so far.
 	LimitLoad(limit string, running, buckets int, rate, window, least float64, heldBack int64)
 }

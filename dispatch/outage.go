@@ -8,8 +8,8 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// outage is a time in which calls of the store fail. It is logged when it
-// begins, once in a while, and when it ends, not call by call.
+// outage is a period in which calls of the store fail. It is logged when it begins, at
+// intervals, and when it ends, not for each call.
 type outage struct {
 	mu     sync.Mutex
 	failed map[string]failure // by operation: of those whose last call failed
@@ -17,7 +17,7 @@ type outage struct {
 	said   time.Time // when it was last logged
 }
 
-// remindEvery is how often an outage that lasts is logged.
+// remindEvery is how often a continuing outage is logged.
 const remindEvery = time.Minute
 
 type failure struct {
@@ -84,7 +84,7 @@ func (d *Dispatcher) called(op string, began time.Time, items int, err error) {
 		o.StoreCall(op, time.Since(began), items, err)
 	}
 	if err != nil && d.io.Err() != nil {
-		return // our own end is no outage
+		return // ending the dispatcher itself is not an outage
 	}
 	ended, tell := d.outage.note(op, err)
 	switch {

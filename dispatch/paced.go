@@ -122,7 +122,7 @@ func (p *pacedRate) giveBack(key string) {
 	p.at(key, time.Now()).left++
 }
 
-// hold lets nobody begin anything of a key for a while.
+// hold lets nothing of a key begin for a while.
 func (p *pacedRate) hold(key string, length time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -156,7 +156,7 @@ func (p *pacedRate) fetch() {
 	}
 }
 
-// next is what to ask in one call: holds first, because they bar what is asked for.
+// next returns the paces of one call: holds first, because they affect the permits.
 func (p *pacedRate) next() (keys []string, paces []store.Pace) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

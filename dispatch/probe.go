@@ -25,9 +25,8 @@ func (t *topic) probeDue(seldom time.Duration) time.Duration {
 	}
 }
 
-// barred tells whether a limit lets nothing begin while nothing waits here: what would be claimed now could
-// only be held, out of the reach of processes that may begin it. When the limit opens, a claim brings the
-// best.
+// barred tells whether a limit lets nothing begin while nothing waits here: a message claimed now could
+// only be held, out of reach of processes that may begin it. When the limit opens, a claim brings the best.
 func (t *topic) barred() bool {
 	allowed, _, _ := t.allowed()
 	return allowed == 0 && t.waitingRuns == 0
@@ -48,7 +47,7 @@ func (d *Dispatcher) probed(c *claim, t *topic, now time.Duration) {
 		allowed, _, _ := t.allowed()
 		limit = min(limit, max(allowed*t.batch(), 1))
 	}
-	vain := !slices.ContainsFunc(c.runs, func(r run) bool { return r.topic == t }) // it brought nothing
+	vain := !slices.ContainsFunc(c.runs, func(r run) bool { return r.topic == t }) // the probe brought nothing
 	for t.waiting > limit {
 		r := t.worst()
 		if r == nil {

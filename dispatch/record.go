@@ -10,7 +10,7 @@ import (
 // The functions in this file move a run, or messages of it, out of the hands of
 // the workers: towards the store, or out of this process. Their callers hold mu.
 
-// outcome goes with a settlement until the store has taken it.
+// outcome accompanies a settlement until the store has accepted it.
 type outcome struct {
 	run    *run
 	n      int // messages that it settles: one, or all that are left when it ends the run

@@ -18,14 +18,16 @@ const (
 )
 
 // handBack is implemented by errors that give a delivery back for a reason of the
-// runtime's own: a drain, a program that is being started again. Nothing has refused it.
+// runtime itself: a drain, or a program that is being restarted. No downstream has
+// refused it.
 type handBack interface {
 	error
 	HandBack() bool
 }
 
-// givenBack tells that a handler gave a delivery back. No attempt is counted and no
-// policy is asked, so without it a downstream that refuses everything would never show.
+// givenBack reports that a handler gave a delivery back. No attempt is counted and the
+// policy is not asked, so this is the only sign of a downstream that refuses
+// everything.
 func (d *Dispatcher) givenBack(del *pawl.Delivery, err error, cause error, release *pawl.ReleaseError) {
 	if ours, ok := errors.AsType[handBack](err); cause == pawl.ErrDrain || ok && ours.HandBack() {
 		return

@@ -7,13 +7,12 @@ import (
 	"github.com/pawl-dev/pawl/policy"
 )
 
-// resolver is the policy as the handler of a call sees it: what policy.FromContext
-// returns.
+// resolver is the policy that the handler of a call gets from policy.FromContext.
 type resolver struct{ c *call }
 
-// Decide decides about a part of the work. What is ignored is counted and logged
-// here, as nobody else will hear of it; what is not comes back as the error of
-// the handler, and is counted then.
+// Decide decides about a part of the work. An ignored failure is counted and logged
+// here, because it appears nowhere else; any other comes back as the error of the
+// handler and is counted then.
 func (r resolver) Decide(a policy.Attempt) policy.Decision {
 	d := r.c.d
 	t, del := r.c.about()

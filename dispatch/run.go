@@ -26,7 +26,7 @@ type run struct {
 	until  time.Duration // when the lease ends, as far as we may trust it
 	hard   time.Duration // when the handler's context ends
 	last   time.Duration // the store's hard deadline
-	call   *call         // while running
+	call   *call         // set while running
 	// A settle must not overtake another one of the same lane: while verdicts are on
 	// their way, what follows waits here.
 	settling int
@@ -62,13 +62,13 @@ type claim struct {
 
 const never = time.Duration(math.MaxInt64)
 
-// margins are how much earlier than the store we take a lease, or the hard
-// deadline, for ended: there must be time to stop the handler and to settle.
+// margins are how much earlier than the store we consider a lease, or the hard
+// deadline, ended: there must be time to stop the handler and to settle.
 func leaseMargin(lease time.Duration) time.Duration   { return min(lease/10, time.Second) }
 func deadlineMargin(hard time.Duration) time.Duration { return min(hard/5, 5*time.Second) }
 
-// force is when a handler is given up whose context has ended at the deadline:
-// half-way to the store's hard deadline.
+// force is when a handler whose context has ended at the deadline is given up: half-way
+// to the store's hard deadline.
 func (r *run) force() time.Duration { return r.hard + (r.last-r.hard)/2 }
 
 // leased is until when a lease may be trusted that was given or extended for
@@ -102,7 +102,7 @@ func (r *run) indexOf(t pawl.Token) int {
 
 func (r *run) current() *pawl.Delivery { return &r.ds[r.at] }
 
-// token stands for the run as a whole: its last message is settled last.
+// token identifies the run as a whole: its last message is settled last.
 func (r *run) token() pawl.Token { return r.ds[len(r.ds)-1].Token }
 
 // lane identifies a lane in this process.

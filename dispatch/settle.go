@@ -75,7 +75,7 @@ func (d *Dispatcher) takeTray() tray {
 	if len(d.tray.items) == 0 {
 		return batch
 	}
-	rest := d.tray // its items are nobody else's: they move up in place
+	rest := d.tray // its items are not shared: they move up in place
 	d.tray = tray{items: rest.items[:0], outs: rest.outs[:0], since: rest.since}
 	for i := range rest.items {
 		if r := rest.outs[i].run; r.settling > 0 {
@@ -89,8 +89,8 @@ func (d *Dispatcher) takeTray() tray {
 	return batch
 }
 
-// settle hands a batch to the store, and repeats it under its id until it is
-// taken, or surely too late.
+// settle hands a batch to the store, and repeats it under its id until it is accepted,
+// or certainly too late.
 func (d *Dispatcher) settle(batch tray) {
 	b := store.NewBatch(batch.items...)
 	refused, err := d.settleUntilTaken(b, batch.outs)
@@ -113,7 +113,7 @@ func (d *Dispatcher) settle(batch tray) {
 	d.settled(batch, d.failUnfit(batch, refused))
 }
 
-// settleUntilTaken repeats a call of Settle while the store is not there.
+// settleUntilTaken repeats a call of Settle while the store is not reachable.
 func (d *Dispatcher) settleUntilTaken(b store.Batch[store.Settlement], outs []outcome) ([]store.Refusal, error) {
 	for try := 0; ; try++ {
 		end := d.leaseEnd(outs)
@@ -150,7 +150,7 @@ func (d *Dispatcher) leaseEnd(outs []outcome) time.Duration {
 	return end
 }
 
-// settled takes note of what the store did with a batch.
+// settled records what the store did with a batch.
 func (d *Dispatcher) settled(batch tray, refused []store.Refusal) {
 	bad := map[int]error{}
 	for _, r := range refused {
@@ -215,7 +215,7 @@ func (d *Dispatcher) taken(o *outcome, st *store.Settlement, now time.Duration) 
 	switch {
 	case closed > 0:
 		t.pace.dueAt(now, now+closed)
-	case o.run.surplus: // we know what is there
+	case o.run.surplus: // what is there is known
 	case st.Verdict != store.Ack || o.run.keyed && o.run.at == len(o.run.ds):
 		t.pace.wake(now) // there may be more in its lane
 	}

@@ -12,11 +12,11 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// sharedRate is a rate for all processes over a store. Its entry in the state of
-// the store is the theoretical arrival time of the generic cell rate algorithm
-// (ITU-T I.371), by the store's clock. A process moves it ahead by what it takes
-// for a tenth of a second, and hands that out when its time has come. Whoever asks
-// takes the next place, so processes take turns.
+// sharedRate is a rate for all processes over a store. Its entry in the state of the
+// store is the theoretical arrival time of the generic cell rate algorithm (ITU-T
+// I.371), by the store's clock. A process moves it ahead by the permits of a tenth of a
+// second, and hands those out when their time has come. Each reservation takes the next
+// place, so processes take turns.
 type sharedRate struct {
 	entries store.Entries
 	key     string
@@ -32,7 +32,7 @@ type sharedRate struct {
 // grant is permits of one reservation.
 type grant struct {
 	left        int
-	from, until time.Time // until is when they are void: what was not used is nobody's
+	from, until time.Time // until is when they expire: unused permits are lost
 }
 
 const (
@@ -136,7 +136,7 @@ func (s *sharedRate) fetch(rate float64, burst, n int) {
 	defer s.mu.Unlock()
 	s.fetching = time.Time{}
 	switch {
-	case s.rate != rate: // it is another one now
+	case s.rate != rate: // the rate was changed meanwhile
 	case errors.Is(err, store.ErrConflict): // another process was quicker
 		s.again = now.Add(time.Duration(rand.Float64() * float64(share) / 10))
 	case err != nil:

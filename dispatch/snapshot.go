@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Snapshot is what a dispatcher is at, for boards.
+// Snapshot is the state of a dispatcher, for dashboards.
 type Snapshot struct {
 	Owner    string
 	Draining bool
@@ -18,7 +18,7 @@ type Snapshot struct {
 	Outage time.Duration
 }
 
-// TopicSnapshot is what a dispatcher is at in one topic.
+// TopicSnapshot is the state of a dispatcher in one topic.
 type TopicSnapshot struct {
 	Name string
 	// Running handlers, of at most Concurrency; Reserved of these slots are for
@@ -37,13 +37,13 @@ type TopicSnapshot struct {
 	// Totals since Run began. Lost are deliveries whose lease was lost.
 	Acked, Retried, Dead, Released, Lost int64
 	// Limits are the topic's limiters; HeldBack are messages that wait here for one.
-	// LimitedBy names the one that lately kept something from beginning.
+	// LimitedBy names the one that lately held something back.
 	Limits    []LimitSnapshot
 	HeldBack  int
 	LimitedBy string
 }
 
-// Snapshot returns what the dispatcher is at.
+// Snapshot returns the state of the dispatcher.
 func (d *Dispatcher) Snapshot() Snapshot {
 	outage, _ := d.outage.lasting()
 	d.mu.Lock()

@@ -106,7 +106,7 @@ func (d *Dispatcher) byLease() map[time.Duration][]string {
 	return by
 }
 
-// carries counts what a run weighs that came. The caller holds mu.
+// carries adds the weight of a run that was claimed. The caller holds mu.
 func (d *Dispatcher) carries(r *run, alone bool, now time.Duration) {
 	d.weight += r.weight
 	if s := &d.solitude; alone && store.Solitary(r.ds[0].Rescues) {
@@ -117,7 +117,7 @@ func (d *Dispatcher) carries(r *run, alone bool, now time.Duration) {
 	}
 }
 
-// came takes note of what a claim brought. The caller holds mu.
+// came records what a claim brought. The caller holds mu.
 func (d *Dispatcher) came(runs int, alone bool, now time.Duration) {
 	s := &d.solitude
 	s.quiet = runs == 0 && d.held == 0
@@ -126,7 +126,7 @@ func (d *Dispatcher) came(runs int, alone bool, now time.Duration) {
 	}
 }
 
-// laidDown takes a run that is over out of the count. The caller holds mu.
+// laidDown subtracts the weight of a run that has ended. The caller holds mu.
 func (d *Dispatcher) laidDown(r *run) {
 	d.weight -= r.weight
 	switch s := &d.solitude; {
@@ -142,7 +142,7 @@ func (d *Dispatcher) laidDown(r *run) {
 	}
 }
 
-// backToWork ends solitude, or the way to it. The caller holds mu.
+// backToWork ends solitude, or the wait for it. The caller holds mu.
 func (d *Dispatcher) backToWork(now time.Duration) {
 	s := &d.solitude
 	s.topic, s.quiet = nil, false

@@ -12,8 +12,8 @@ import (
 // Dispatcher.mu.
 type tally struct {
 	acked, retried, dead, released, lost, invalid int64
-	// untold are those of lost that this process found out by itself, and that the
-	// observer was not told of yet.
+	// untold are those of lost that this process detected itself and has not yet
+	// reported to the observer.
 	untold int
 	// seconds holds how many ended in each of the last seconds.
 	seconds [window + 1]second

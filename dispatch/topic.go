@@ -8,8 +8,8 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// topic is what a dispatcher knows of one of its topics. Everything but the
-// configuration is guarded by Dispatcher.mu.
+// topic is the state of one of a dispatcher's topics. Everything but the configuration
+// is guarded by Dispatcher.mu.
 type topic struct {
 	Topic
 	of     *Dispatcher

@@ -9,10 +9,11 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// failUnfit settles anew what the store refused because of what it emits, as a failure
-// of its delivery: nobody else would say so, and the message would wait for the end of
-// its lease only to be refused again. What [store.Fit] knows of never comes here. It
-// changes these settlements in the batch, and returns the refusals that are left.
+// failUnfit settles a delivery as failed whose ack the store refused because of what it
+// emits. Otherwise the refusal would go unreported, and the message would wait for the
+// end of its lease only to be refused again. Whatever [store.Fit] detects never gets
+// here. It changes these settlements in the batch, and returns the refusals that are
+// left.
 func (d *Dispatcher) failUnfit(batch tray, refused []store.Refusal) []store.Refusal {
 	var again tray
 	var at []int
@@ -61,8 +62,8 @@ func isUnfit(st *store.Settlement, err error) bool {
 		errors.Is(err, store.ErrUnsupported)
 }
 
-// endRuns takes note that a failure ended runs in the store which go on here: an ack
-// did not.
+// endRuns ends runs here that a failure has ended in the store: the ack that it
+// replaces did not.
 func (d *Dispatcher) endRuns(batch tray) {
 	d.mu.Lock()
 	var endings []ending

@@ -16,15 +16,15 @@ import (
 var (
 	errGoexit    = pawl.OfKind(pawl.KindPanic, errors.New("the handler ended its goroutine (runtime.Goexit)"))
 	errNoVerdict = errors.New("the batch handler returned no verdict for this delivery")
-	// errReturned ends the context of a handler that has returned, so that what
-	// it left behind with that context ends, too.
+	// errReturned ends the context of a handler that has returned, so that goroutines
+	// it left behind with that context end, too.
 	errReturned = fmt.Errorf("handler returned: %w", context.Canceled)
 )
 
 // maxStack is how much of a panic's stack is recorded.
 const maxStack = 4 << 10
 
-// result is what a handler's error came to.
+// result is the verdict on a handler's return.
 type result struct {
 	settlement store.Settlement
 	ran        time.Duration  // negative: it did not run
@@ -111,8 +111,8 @@ func (d *Dispatcher) decideOn(res *result, c *call, del *pawl.Delivery, err erro
 	d.failed(st, del, err, ran)
 }
 
-// acked fills in an ack, with what was emitted and marked. It fails if the store would not take
-// that.
+// acked fills in an ack, with what was emitted and marked. It fails if the store would not
+// accept that.
 func (d *Dispatcher) acked(st *store.Settlement, del *pawl.Delivery) error {
 	st.Verdict, st.Hold, st.Emit, st.Marks = store.Ack, del.HoldFor(), del.Emitted(), del.Marked()
 	if len(st.Emit) == 0 && len(st.Marks) == 0 && st.Hold == 0 {
@@ -174,7 +174,7 @@ func released(st *store.Settlement, after time.Duration, reason string) {
 		Failure: store.Failure{Error: reason}}
 }
 
-// failed asks the policy about a failure, and says so.
+// failed asks the policy about a failure, and reports the decision.
 func (d *Dispatcher) failed(st *store.Settlement, del *pawl.Delivery, err error, ran time.Duration) {
 	t := d.byName[del.Topic]
 	attempt := policy.Attempt{Topic: del.Topic, Event: policy.EventOf(err, t.Event), Number: del.Attempt, Err: err}
@@ -202,9 +202,9 @@ func (d *Dispatcher) failed(st *store.Settlement, del *pawl.Delivery, err error,
 	d.tell(t, del, &attempt, &decision)
 }
 
-// ignored acks a delivery whose failure is none to the policy. The work carries
-// on with what the handler emitted; where the item is left out, or the task
-// ends, nothing follows from it.
+// ignored acks a delivery whose failure the policy ignores. The work continues with
+// what the handler emitted; where the item is skipped, or the task stopped, nothing is
+// emitted.
 func (d *Dispatcher) ignored(st *store.Settlement, del *pawl.Delivery, how policy.Degrade) {
 	failure := st.Failure
 	st.Failure = store.Failure{}
@@ -219,7 +219,7 @@ func (d *Dispatcher) ignored(st *store.Settlement, del *pawl.Delivery, how polic
 	*st = store.Settlement{Token: st.Token, ID: st.ID, Verdict: store.Dead, Failure: failure}
 }
 
-// tell says what was decided, to whoever counts and to whoever reads.
+// tell reports a decision to the observer and to the log.
 func (d *Dispatcher) tell(t *topic, del *pawl.Delivery, a *policy.Attempt, decision *policy.Decision) {
 	d.observed(func(o Observer) {
 		e := decision.Event
@@ -232,9 +232,9 @@ func (d *Dispatcher) tell(t *topic, del *pawl.Delivery, a *policy.Attempt, decis
 	d.logFailure(t, del, a, decision)
 }
 
-// observed tells the observer, if there is one, what a handler's error came to. That
-// has in it what the handler stated, so an observer that panics at it must not end the
-// process.
+// observed reports a handler's failure to the observer, if there is one. The failure
+// contains values that the handler stated, so an observer that panics on them must not
+// end the process.
 func (d *Dispatcher) observed(tell func(Observer)) {
 	if d.cfg.Observer == nil {
 		return

@@ -9,8 +9,8 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// graceLost is how long a handler whose lease is lost gets to return before its
-// slot is given away.
+// graceLost is how long a handler whose lease is lost has to return before its slot is
+// released.
 const graceLost = time.Second
 
 // judging is when to look again at a handler that has returned so late that it would
@@ -32,9 +32,9 @@ type abandonment struct {
 	runs []*run
 }
 
-// watchLoop looks after time: leases that run out, deadlines, handlers that do
-// not return, messages that wait here for too long. It keeps no timer per
-// message; it looks through what is held when something in it may be due.
+// watchLoop enforces times: leases that run out, deadlines, handlers that do not
+// return, messages that wait here for too long. It keeps no timer per message; it looks
+// through what is held when something in it may be due.
 func (d *Dispatcher) watchLoop() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -182,9 +182,8 @@ func (d *Dispatcher) tooSlow(t *topic, now time.Duration) {
 	}
 }
 
-// abandon gives the slot of a call away whose handler does not return: it is a
-// zombie from now on, and its lanes stay closed here until it returns. The
-// caller holds mu.
+// abandon releases the slot of a call whose handler does not return: it is a zombie
+// from now on, and its lanes stay closed here until it returns. The caller holds mu.
 func (d *Dispatcher) abandon(c *call) abandonment {
 	t := c.parts[0].run.topic
 	a := abandonment{call: c}
@@ -227,7 +226,7 @@ func (d *Dispatcher) settleAbandoned(a abandonment) {
 		res := result{given: true}
 		d.judge(&res, a.call, &del, errAbandoned, now-a.call.started)
 		if res.settlement.Verdict == store.Release {
-			res.settlement.After = max(until-now, 0) // nobody else may have it while it still runs here
+			res.settlement.After = max(until-now, 0) // no other worker may have it while it still runs here
 		}
 		d.mu.Lock()
 		d.record(r, &res)
@@ -238,8 +237,8 @@ func (d *Dispatcher) settleAbandoned(a abandonment) {
 	}
 }
 
-// buried: the handler of an abandoned call has returned after all. The caller
-// holds mu.
+// buried cleans up after an abandoned call whose handler has returned after all. The
+// caller holds mu.
 func (d *Dispatcher) buried(c *call) {
 	for _, p := range c.parts {
 		d.reopen(p.run)
@@ -290,8 +289,8 @@ func (d *Dispatcher) observeLoad() {
 	}
 }
 
-// tellLost tells the observer of deliveries that were forgotten because their lease
-// had ended. It is not called where that is noticed, under mu.
+// tellLost reports to the observer the deliveries whose lease had ended. Losses are
+// noticed under mu, so they are reported later, without it.
 func (d *Dispatcher) tellLost(o Observer) {
 	lost := map[string]int{}
 	d.mu.Lock()

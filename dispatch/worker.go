@@ -27,9 +27,9 @@ type part struct {
 	n   int
 }
 
-// wakeWorker sees to it that somebody takes the best run of a topic, if it may be
-// started. One is woken at a time, and wakes the next one: so few are woken for
-// quick work, and all for slow work. The caller holds mu.
+// wakeWorker makes sure that a worker takes the best run of a topic, if it may be
+// started. One is woken at a time, and wakes the next one: so few are woken for quick
+// work, and all for slow work. The caller holds mu.
 func (d *Dispatcher) wakeWorker(t *topic) {
 	if t.waking > 0 || t.waitingRuns == 0 || !d.starting() || t.best() == nil {
 		return
@@ -209,13 +209,13 @@ func (w *worker) begin(r *run) *call {
 		c.delivery.Body, c.delivery.Headers = nil, nil
 		c.delivery = &own
 		if parent := own.Headers[TraceParent]; parent != "" {
-			c.trace = map[string]string{TraceParent: parent} // the handler may write to its own
+			c.trace = map[string]string{TraceParent: parent} // the handler may write to its copy
 		}
 	}
 	return c
 }
 
-// stock sees to it that there is a call to begin.
+// stock makes sure that there is a call to begin.
 func (w *worker) stock() {
 	if len(w.slab) == 0 {
 		w.slab = make([]call, 16)
@@ -252,9 +252,9 @@ func (w *worker) gather(c *call, first *run) {
 	}
 }
 
-// conclude puts down what a call came to: err, or for a batch that returned its
-// verdicts. It returns with mu held; false when the call was abandoned: then the
-// worker is none any more.
+// conclude records the outcome of a call: err, or for a batch that returned its
+// verdicts. It returns with mu held; false when the call was abandoned: then this
+// goroutine is no longer a worker.
 func (w *worker) conclude(err error, verdicts []error) bool {
 	d, t, c := w.d, w.t, w.call
 	w.now = d.now()
@@ -340,8 +340,8 @@ func carryHolds(results []result) {
 	}
 }
 
-// forget lets go of what the call was about: calls are made many at a time, and
-// one that is kept must not keep everything.
+// forget drops the references of a call: calls are allocated many at a time, and one
+// that is retained must not retain everything.
 func (c *call) forget() { c.parts, c.one = nil, [1]part{} }
 
 // onward decides how a worker goes on after a call: with the next message of

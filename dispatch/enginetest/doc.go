@@ -4,6 +4,6 @@
 //
 //	func TestEngine(t *testing.T) { enginetest.Run(t, harness()) }
 //
-// Time is real here, because sockets and files know no other: leases that are
-// to end are short, and what is to happen is waited for. Random durations print their seed.
+// Time is real here, because sockets and files need real time: leases that are to end are
+// short, and the scenarios wait for what is to happen. Random durations print their seed.
 package enginetest

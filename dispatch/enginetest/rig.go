@@ -26,12 +26,12 @@ type Rig struct {
 	rand  *rand.Rand
 
 	clockMu sync.Mutex
-	clock   time.Time // where we drive the store's; zero: it runs by itself
+	clock   time.Time // the store's clock, if the harness drives it; zero: it runs by itself
 }
 
 const (
-	lease   = time.Second      // where a lease is to end, or to be kept
-	calm    = 20 * time.Second // where none is to end, however busy the machine is
+	lease   = time.Second      // of leases that are to end, or to be kept
+	calm    = 20 * time.Second // of leases that must not end, however busy the machine is
 	patient = 60 * time.Second // how long anything is waited for
 	deadMax = 4                // attempts
 )
@@ -47,7 +47,7 @@ func newRig(t *testing.T, in *storetest.Instance) *Rig {
 	return r
 }
 
-// keepTime lets the clock of a store run whose harness gave it one that stands.
+// keepTime drives the clock of a store whose harness gave it a manual one.
 func (r *Rig) keepTime() {
 	if r.in.Advance == nil || r.clockRuns() {
 		return

@@ -55,7 +55,7 @@ func (b *bucket) admit(c *Config, now time.Time) (wait time.Duration, ok bool) {
 	return 0, true
 }
 
-// keeps takes note of whether a call that asked could begin.
+// keeps records whether a call that asked could begin.
 func (b *bucket) keeps(ok bool, now time.Time) {
 	if b.kept = !ok; b.kept {
 		b.keptAt = now
@@ -68,7 +68,7 @@ func (b *bucket) keeping(now time.Time) bool {
 	return b.kept && b.inFlight > 0 || !b.keptAt.IsZero() && now.Sub(b.keptAt) < 2*maxAway
 }
 
-// undo takes back an admit, and everything that it set.
+// undo reverts an admit, and everything that it set.
 func (b *bucket) undo(c *Config) {
 	b.inFlight--
 	if c.Rate > 0 {
@@ -178,8 +178,8 @@ func (b *bucket) drains() bool {
 	return b.window != nil && !plain
 }
 
-// room is how many calls may begin within a while, by the rate; and by what is
-// bounded at once, now and when the next few have ended.
+// room is how many calls may begin within a while, by the rate and by the bound on
+// concurrent calls, now and when the next few have ended.
 //
 // If it is none, wait says when that ends by itself; 0 is when a call has ended.
 func (b *bucket) room(c *Config, now time.Time, while time.Duration) (n int, wait time.Duration) {
@@ -249,7 +249,7 @@ func (b *bucket) away(c *Config, now time.Time, wait time.Duration) time.Duratio
 // sooner as far as one can tell.
 const maxAway = time.Minute
 
-// minAway is the shortest time for which it is worth sending a message away.
+// minAway is the shortest time for which sending a message away is worthwhile.
 const minAway = 100 * time.Millisecond
 
 // idle tells whether the bucket is as good as a new one.

@@ -110,16 +110,16 @@ func (l *Limiter) Admit(key string) (wait time.Duration, ok bool) {
 	return wait, ok
 }
 
-// Undo takes back an Admit: the call does not begin.
+// Undo reverts an Admit: the call does not begin.
 func (l *Limiter) Undo(key string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.bucket(key, time.Now()).undo(&l.config)
 }
 
-// Ended ends a call that Admit began. One that was refused may say after how
-// long to come back: until then nothing begins. A window knows better than a single
-// refusal; it is closed by three, with nothing taken in between.
+// Ended ends a call that Admit began. One that was refused may say after how long to
+// come back: until then nothing begins. A window knows better than a single refusal; it
+// is closed by three refusals in a row.
 func (l *Limiter) Ended(key string, took time.Duration, o Outcome, after time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -135,8 +135,8 @@ func (l *Limiter) Ended(key string, took time.Duration, o Outcome, after time.Du
 // again.
 const maxClosed = time.Minute
 
-// Away says for how long to send a call away that waits that long, or for a
-// place: in turn with the others that were sent away.
+// Away returns when a call that would have to wait should come back: in turn with the
+// others that were sent away.
 func (l *Limiter) Away(key string, wait time.Duration) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -169,7 +169,7 @@ func (l *Limiter) Set(c Config) {
 	}
 }
 
-// State is what a limiter is at.
+// State is the state of a limiter.
 type State struct {
 	Config   Config
 	Buckets  int
@@ -182,7 +182,7 @@ type State struct {
 	Limited time.Time
 }
 
-// State returns what the limiter is at.
+// State returns the state of the limiter.
 func (l *Limiter) State() State {
 	l.mu.Lock()
 	defer l.mu.Unlock()

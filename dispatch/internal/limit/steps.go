@@ -29,8 +29,8 @@ type StepsConfig struct {
 
 // near is the part of where it was cut from which on it is careful: there it takes a row of calls, served one after
 // the other, to grow. A row has as many as the size, but a small window has longer ones: else a downstream that takes
-// five at once would refuse one call in six. Below few it is not careful: so small it becomes where calls are refused
-// whatever the load, and there it would grow no more.
+// five at once would refuse one call in six. Below few it is not careful: a window becomes that small when calls are
+// refused regardless of the load, and would then never grow again.
 const (
 	near            = 0.9
 	minRow, longRow = 24, 40 // what is least for a small window, and for one of ten or more

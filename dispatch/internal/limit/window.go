@@ -31,6 +31,6 @@ type Outcome uint8
 // The outcomes.
 const (
 	Served  Outcome = iota // it did its work
-	Refused                // it has too much to do: it said so, or did not answer in time
+	Refused                // it is overloaded: it said so, or did not answer in time
 	Failed                 // something else went wrong, which says nothing about load
 )

@@ -1,4 +1,4 @@
-// Package rank has the queue of what a process holds and has not started.
+// Package rank has the queue of deliveries that a process holds and has not started.
 package rank
 
 import "iter"
