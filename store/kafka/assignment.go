@@ -13,12 +13,12 @@ import (
 // maxCount is how many messages of a partition can be in hand.
 const maxCount = gate.Window
 
-// Who gets a partition whose last commit is open counts the death of its process. One
-// says nothing: everything goes on as it was. After the second death in a row few lanes
-// are carried out at a time, after the third so few that the commit can name them, which
-// is made before they begin: so the next death leaves a short list of what it may be due
-// to, and these are carried out in solitude. Deaths are in a row until all is over that
-// had been handed out, and a while longer.
+// A process that gets a partition whose last commit is open counts the death of the
+// process before it. One death is no evidence: nothing changes. After the second death
+// in a row few lanes are carried out at a time, after the third so few that the commit
+// can name them, which is made before they begin: so the next death leaves a short list
+// of what it may be due to, and these are carried out in solitude. Deaths are in a row
+// until all is over that had been handed out, and a while longer.
 const (
 	someLanes  = 32 // after two deaths
 	namedLanes = 4  // after three
@@ -36,9 +36,9 @@ const (
 	mostDeaths = 100
 )
 
-// assignment is a partition from when it was assigned to this process until it is
-// taken away; assigned again, it is another. Everything about it is here: nothing
-// survives into the next one, and no counter has to be put right.
+// assignment is a partition from when it was assigned to this process until it is taken
+// away; assigned again, it is a new one. All state of the partition is here: nothing
+// survives into the next assignment, and no counter has to be corrected.
 type assignment struct {
 	id        int32
 	topic     *topic
@@ -48,8 +48,8 @@ type assignment struct {
 	fenced    bool // nothing of it may be committed any more
 	gate      *gate.Gate
 	lanes     map[string]*lane
-	taking    bool    // records are on their way in: lanes belongs to who takes them
-	idle      []*lane // that became empty meanwhile
+	taking    bool    // records are being taken in: lanes belongs to that goroutine
+	idle      []*lane // lanes that became empty meanwhile
 	laneID    uint32
 	ring      []*flight // by offset, of a power of two
 	inHand    int
@@ -60,7 +60,7 @@ type assignment struct {
 	paused    bool          // fetching
 	overflow  []*kgo.Record // fetched, but there was no room
 	waiting   int           // bytes of it
-	known     bool          // it is known which offset comes next; of who holds feedMu
+	known     bool          // it is known which offset comes next; guarded by feedMu
 	high      atomic.Int64  // the high watermark, as the last fetch told
 	epoch     atomic.Int32  // of the leader that wrote the last one that came; -1: none came
 	quiet     chan struct{} // closed when nothing runs in it any more, once it is not live
@@ -70,7 +70,7 @@ type assignment struct {
 	wary     int64 // and until then
 	began    int64 // when it was assigned
 	alone    bool  // the last death was one in solitude
-	rested   bool  // what died had nothing in hand, as far as is known
+	rested   bool  // the process that died had nothing in hand, as far as is known
 	marked   bool  // it was tried to commit that something is handed out
 	setAside []*lane
 	crashes  uint8           // deaths in a row
@@ -106,8 +106,8 @@ func (e *engine) assign(name string, partition int32, source uint32, committed i
 }
 
 // begin is assign, from what is known of the partition: it goes on at an offset that may
-// be further than what is committed. Who finds the assignment, the committer for one,
-// finds all of it.
+// be further than what is committed. Whoever finds the assignment, such as the
+// committer, finds it complete.
 func (e *engine) begin(name string, partition int32, known *memory, at int64, found standing) *assignment {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -138,8 +138,8 @@ func (e *engine) begin(name string, partition int32, known *memory, at int64, fo
 	return a
 }
 
-// beware takes note of what a process that died was at. If that was nothing, as far
-// as its last commit knew, it is enough to be wary.
+// beware records what a process that died had in hand. If that was nothing, as far as
+// its last commit knew, it is enough to be wary.
 func (e *engine) beware(a *assignment, cp gate.Checkpoint) {
 	a.alone = cp.Crashes&diedAlone != 0
 	a.crashes = cp.Crashes &^ diedAlone
@@ -155,7 +155,7 @@ func (e *engine) beware(a *assignment, cp gate.Checkpoint) {
 	a.danger = cp.Horizon + cautiousSlack
 }
 
-// beWary makes that deaths are in a row for a while.
+// beWary counts deaths as in a row for a while.
 func (e *engine) beWary(a *assignment) {
 	a.wary = e.now().Add(waryIntervals * e.limits.Commit).UnixNano()
 }
@@ -180,9 +180,9 @@ func (a *assignment) onRecord(now int64) bool {
 	return a.danger >= 0 && a.named() || now < a.wary && (a.crashes >= 2 || a.rested)
 }
 
-// putOff tells whether nothing of it may begin solitude, for leases of that length: who
-// had it died in company, and it may not have been due to a message. Where there is no
-// room to name more, that is not waited for.
+// putOff tells whether nothing of it may begin solitude, for leases of that length: its
+// processes died in company, and a message need not have been the cause. Where there is
+// no room to name more, solitude begins at once.
 func (a *assignment) putOff(now int64, lease time.Duration) bool {
 	return !a.alone && a.named() && len(a.tries)+namedLanes <= gate.MaxTries &&
 		now < a.began+int64(store.DeathsWithin*lease)
@@ -237,7 +237,7 @@ func (a *assignment) hasRoom(e *engine, size int) bool {
 	return true
 }
 
-// list makes a message findable by its offset.
+// list indexes a message by its offset.
 func (a *assignment) list(offset int64, f *flight) {
 	span := offset - a.gate.Base() + 1
 	if span > int64(len(a.ring)) {
@@ -273,8 +273,8 @@ func (a *assignment) find(offset int64) *flight {
 	return f
 }
 
-// forget lets go of a lane if it is empty, when many are; later if records are on
-// their way in, perhaps into this one.
+// forget drops a lane if it is empty, once many are; later if records are being taken
+// in, perhaps into this one.
 func (a *assignment) forget(l *lane) {
 	switch {
 	case !l.keyed || l.state != empty || l.head != nil:
@@ -332,8 +332,8 @@ func (e *engine) checkpoint(a *assignment) gate.Checkpoint {
 	return a.gate.Checkpoint(extra)
 }
 
-// pastDanger takes note that it has come that far: deaths are in a row for a while, then
-// no more.
+// pastDanger records that it has come that far: deaths count as in a row for a while
+// longer, then no more.
 func (e *engine) pastDanger(a *assignment, base int64) {
 	now := e.now().UnixNano()
 	switch {
@@ -398,9 +398,9 @@ func (e *engine) drain(a *assignment) {
 	}
 }
 
-// drop ends an assignment of a partition that is somebody else's already. Messages
-// that are still carried out are fenced: what their handlers say changes nothing any
-// more. Their lanes leave ghosts behind.
+// drop ends an assignment of a partition that already belongs to another process.
+// Messages that are still carried out are fenced: the results of their handlers change
+// nothing. Their lanes leave ghosts behind.
 func (e *engine) drop(a *assignment) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -446,7 +446,7 @@ func (e *engine) dropLocked(a *assignment) {
 	signal(e.room)
 }
 
-// remove lets go of an assignment in which nothing runs any more.
+// remove drops an assignment in which nothing runs any more.
 func (e *engine) remove(a *assignment) {
 	delete(e.byID, a.id)
 	if e.latest == a {
@@ -462,7 +462,7 @@ func ghostName(l *lane, offset int64) string {
 	return placeID(l.of.topic.Name, l.of.partition, offset)
 }
 
-// exorcise lets the lane go on that waited for a handler of an earlier assignment.
+// exorcise opens the lane that waited for a handler of an earlier assignment.
 func (e *engine) exorcise(old *lane) {
 	if old.of.state != gone {
 		return

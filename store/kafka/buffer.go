@@ -10,9 +10,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// buffer bounds what is on its way to the brokers. The client's own bound is no use:
-// it holds up a caller in the midst of a call, of which a part is on its way then, and
-// for as long as the record on the wire that nobody can take back. Here a call gets
+// buffer bounds what is on its way to the brokers. The client's own bound is of no use:
+// it blocks a caller in the middle of a call, when a part of it is already in flight,
+// for as long as a record on the wire takes that cannot be cancelled. Here a call gets
 // room for all of its records, or none of them is sent.
 type buffer struct {
 	limit int             // bytes
@@ -29,7 +29,7 @@ type applicant struct {
 	room  chan struct{} // closed when it has it
 }
 
-// errNoRoom is of a record that was not sent.
+// errNoRoom is the error of a record that was not sent.
 var errNoRoom = errors.New("not sent: what is on its way to the brokers fills the buffer")
 
 // take waits for room. What is larger than the buffer gets it when nothing else is on
@@ -57,14 +57,14 @@ func (b *buffer) take(ctx context.Context, bytes int) error {
 	defer b.mu.Unlock()
 	if at := slices.Index(b.queue, a); at >= 0 {
 		b.queue = slices.Delete(b.queue, at, at+1)
-	} else { // it got room this very moment, too late
+	} else { // it got room at this moment, too late
 		b.used -= bytes
 	}
 	b.serve()
 	return fmt.Errorf("%w: %w", errNoRoom, why)
 }
 
-// ended is why a context is over, of whoever gave it or of our own patience.
+// ended is why a context is over: the caller's, or our own timeout.
 func ended(ctx context.Context) error {
 	if cause := context.Cause(ctx); errors.Is(cause, kgo.ErrRecordTimeout) {
 		return cause

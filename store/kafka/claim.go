@@ -55,7 +55,7 @@ type claim struct {
 	careful map[*assignment]bool
 	// fresh are those of which nothing was handed out before, as far as is on record.
 	fresh map[*assignment]bool
-	// deaths are what it found that had to die.
+	// deaths are the messages it found that become dead letters.
 	deaths []*death
 }
 
@@ -145,7 +145,7 @@ func (l *lane) runLimit(w store.Want) int {
 	}
 }
 
-// best returns the lane of a topic whose turn it is.
+// best returns the next lane of a topic.
 func (c *claim) best(t *topic) *lane {
 	if t == nil || t.paused(c.now) {
 		return nil
@@ -172,7 +172,7 @@ func (c *claim) best(t *topic) *lane {
 	}
 }
 
-// parks sends the messages of a lane that may not pass a dead letter to the dead
+// parks sends the messages of a lane that waits behind a dead letter to the dead
 // letters, too; false if there are none.
 func (c *claim) parks(l *lane) bool {
 	t := l.of.topic
@@ -207,7 +207,7 @@ func (c *claim) take(l *lane, n int) {
 			flight: f, early: f.early, token: tokenOf(f), attempt: 1,
 			leaseFor: time.Duration(l.until - c.now), hardFor: time.Duration(l.lease.hard - c.now),
 		}
-		f.early = early{} // it is the claimer's now
+		f.early = early{} // it belongs to the claimer now
 		if t := f.trouble; t != nil {
 			g.attempt, g.rescues = t.attempts+1, t.rescues
 			if g.throttles = t.throttles; g.throttles > 0 {
@@ -227,7 +227,7 @@ func include(as *map[*assignment]bool, a *assignment) {
 	(*as)[a] = true
 }
 
-// undo gives back what a claim took, as if it had not been.
+// undo reverts a claim.
 func (c *claim) undo() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

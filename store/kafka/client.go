@@ -159,7 +159,7 @@ func (s *Store) consumerOptions(topics []string) []kgo.Opt {
 	return opts
 }
 
-// clientLog hands on what the client has to say.
+// clientLog passes on the log of the client.
 type clientLog struct{ *slog.Logger }
 
 // Level implements kgo.Logger.
@@ -170,8 +170,8 @@ func (l clientLog) Level() kgo.LogLevel {
 	return kgo.LogLevelWarn
 }
 
-// Log implements kgo.Logger. What the client warns of is for those who look into
-// it: what matters is told by the store itself.
+// Log implements kgo.Logger. Warnings of the client are logged at debug level: the
+// store itself reports what matters.
 func (l clientLog) Log(level kgo.LogLevel, msg string, keyvals ...any) {
 	l.Logger.Debug(msg, append(keyvals, "client_level", level.String())...)
 }

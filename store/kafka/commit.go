@@ -13,9 +13,9 @@ import (
 	"github.com/pawl-dev/pawl/store/kafka/gate"
 )
 
-// committer commits what is finished: the offset of the first message that is not,
-// and beside it, in the metadata of the commit, which ones behind it are. It is
-// the only one that commits: whoever did so past it would wipe the metadata.
+// committer commits what is finished: the offset of the first message that is not, and
+// beside it, in the metadata of the commit, which ones behind it are. Nothing else may
+// commit: a commit that bypasses it would wipe the metadata.
 type committer struct {
 	s      *Store
 	client atomic.Pointer[kgo.Client]
@@ -32,8 +32,8 @@ type committer struct {
 
 func (c *committer) init(s *Store) { c.s, c.turn = s, make(chan struct{}, 1) }
 
-// begin waits for its turn to commit, no longer than ctx lasts. What it returns ends
-// the turn.
+// begin waits until no other commit is under way, no longer than ctx lasts. The
+// function it returns lets the next one begin.
 func (c *committer) begin(ctx context.Context) (end func(), err error) {
 	select {
 	case c.turn <- struct{}{}:
@@ -123,8 +123,7 @@ func (c *committer) final(ctx context.Context, as []*assignment) error {
 	}
 }
 
-// retryFinal is between tries of a last commit: there is no later one that makes
-// up for it.
+// retryFinal is the pause between tries of a last commit: no later one makes up for it.
 const retryFinal = 50 * time.Millisecond
 
 // passing tells errors of a commit that the next try may not meet. In a rebalance
@@ -233,7 +232,7 @@ func (s *Store) commitNow(ctx context.Context, as map[*assignment]bool, limit ti
 	}
 	err := s.commits.commit(ctx, all)
 	if err != nil && len(all) > len(list) {
-		err = s.commits.commit(ctx, list) // what is wrong with others is no reason
+		err = s.commits.commit(ctx, list) // errors of other partitions do not matter
 	}
 	return err
 }
@@ -308,10 +307,10 @@ func (e *engine) touchAgain(cps map[*assignment]gate.Checkpoint) {
 	for a := range cps {
 		a.touched = true
 	}
-	signal(e.dirty) // nobody else will: to who acks next it looks as if it were done
+	signal(e.dirty) // nothing else will: to the next ack it looks as if it were committed
 }
 
-// errOver: brokers do not look whether a partition is the member's who commits it.
+// errOver: brokers do not check that a partition belongs to the member that commits it.
 var errOver = errors.New("a partition was taken away before its commit was sent")
 
 // withMetadata puts our text into the commit in place of the client's own. It is

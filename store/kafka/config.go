@@ -39,12 +39,12 @@ type Config struct {
 	TLS            bool
 	User, Password string
 	Mechanism      string
-	// CA is a file of certificates (PEM): of who signs those of the brokers. Default: the
-	// system's. Cert and Key are files of a certificate and its key, by which this process
-	// shows who it is. Each of them means TLS.
+	// CA is a file of certificates (PEM) of the authorities that sign those of the
+	// brokers. Default: the system's. Cert and Key are files of a certificate and its key,
+	// by which this process authenticates. Each of them turns TLS on.
 	CA, Cert, Key string
 	// TokenFile is a file with a token, for brokers that want OAUTHBEARER. It is read for
-	// every connection: whoever renews it does so in place.
+	// every connection, so it can be renewed in place.
 	TokenFile string
 	// Prefix stands before the name of every topic at the brokers. A user's topic
 	// "mail" is their "PREFIXmail".
@@ -52,12 +52,12 @@ type Config struct {
 	// DeadSuffix makes the name of the topic of a topic's dead letters. Default:
 	// ".dead".
 	DeadSuffix string
-	// DeadNames are names, by topic, that are not made so.
+	// DeadNames are names that differ from that rule, by topic.
 	DeadNames map[string]string
 	// StateTopic is the topic of the store's state: settings, pauses, operations.
 	// Default: "pawl.state".
 	StateTopic string
-	// Create says how topics are made that are not there.
+	// Create says how missing topics are created.
 	Create Creation
 
 	Produce Producing
@@ -81,9 +81,9 @@ const (
 	ProtocolConsumer = "consumer"
 )
 
-// Creation is how a topic is made that an append finds missing.
+// Creation is how a topic is created that an append finds missing.
 type Creation struct {
-	Off        bool   // do not: the append fails, with a hint
+	Off        bool   // never: the append fails, with a hint
 	Partitions int32  // default: that of the profile
 	Replicas   int16  // default: that of the profile
 	Profile    string // production, development, or empty: as the broker is configured
@@ -103,10 +103,11 @@ type Producing struct {
 
 // Consuming are the settings of the consumer.
 type Consuming struct {
-	Session   time.Duration // a member is given up after that silence; default 30 s
+	Session   time.Duration // a member is given up after that long without a heartbeat; default 30 s
 	Heartbeat time.Duration // default 3 s
 	Rebalance time.Duration // how long the members of a group have to give partitions up; default 20 s, or twice Drain
-	// how long a partition that is given up waits for what runs; default 10 s, at most half of Rebalance
+	// how long running handlers of a partition that is given up may take; default 10 s, at most half of
+	// Rebalance
 	Drain      time.Duration
 	Commit     time.Duration // between commits: as much finished work is repeated after a crash; default 1 s
 	FetchMin   int32         // bytes a broker waits for; default 1,024
@@ -185,7 +186,7 @@ func (p *Producing) defaults() {
 func (c *Consuming) defaults() {
 	def(&c.Session, 30*time.Second)
 	def(&c.Heartbeat, min(3*time.Second, c.Session/3))
-	def(&c.Rebalance, max(20*time.Second, 2*c.Drain)) // a join waits as long for the dead
+	def(&c.Rebalance, max(20*time.Second, 2*c.Drain)) // a join waits that long for members that died
 	def(&c.Drain, min(10*time.Second, c.Rebalance/2))
 	def(&c.Commit, time.Second)
 	def(&c.FetchMin, 1024)

@@ -19,8 +19,8 @@ import (
 // deadIndex is the dead letters. Those of a topic are in a topic of their own, a log
 // like any other: a letter is a record, a letter that was changed is a later record
 // about the same message, and a letter that was replayed or purged is taken back by
-// another. What of that counts is kept in memory, without bodies, from when
-// somebody first asks; the log is read once, and followed from then on.
+// another. The current letters are kept in memory, without bodies, from the first use
+// on; the log is read once, and followed from then on.
 type deadIndex struct {
 	s  *Store
 	mu sync.Mutex
@@ -57,7 +57,7 @@ type deadEntry struct {
 	imported     bool
 }
 
-// headerGone marks a record that takes a letter back: partition and offset of it,
+// headerGone marks a record that removes a letter: the letter's partition and offset,
 // as JSON.
 const headerGone = "pawl-gone"
 
@@ -99,7 +99,7 @@ func (x *deadIndex) topics(ctx context.Context, only string) ([]string, error) {
 			names = append(names, name)
 		}
 	}
-	for _, wire := range x.s.topics.names() { // one just made may not be told of yet
+	for _, wire := range x.s.topics.names() { // one just created may not be listed yet
 		name, ok := x.s.cfg.deadHome(x.s.plain(wire))
 		if ok && !slices.Contains(names, name) {
 			names = append(names, name)
@@ -120,8 +120,8 @@ func (x *deadIndex) count(ctx context.Context, topic string) (int64, error) {
 	return int64(len(g.letters)), nil
 }
 
-// catchUp reads what was just written: lanes that wait for it go on, and when it
-// returns without error everybody who reads is shown it.
+// catchUp reads what was just written: lanes that wait for it continue, and after it
+// returns without an error every reader sees it.
 func (x *deadIndex) catchUp(ctx context.Context, records []*kgo.Record) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), transactionTimeout)
 	defer cancel()
@@ -156,7 +156,7 @@ func (t *topicIndex) apply(r *kgo.Record) {
 		return // it was fetched before retention took it
 	}
 	rec, l, ok := t.s.readLetter(r)
-	if !ok { // what takes a letter back is none: a letter may be of a message with such a header
+	if !ok { // a record that removes a letter is not a letter; but the message of a letter may have such a header
 		if text, gone := header(r, headerGone); gone {
 			var d departure
 			if json.Unmarshal([]byte(text), &d) == nil {
@@ -213,11 +213,12 @@ func (t *topicIndex) remove(old *deadEntry) {
 	t.s.engine.countDead(t.topic, key, t.keys[key])
 }
 
-// sourceImported is the source of letters that did not die here. The word is in stored records.
+// sourceImported is the source of letters of messages that died elsewhere. The word is in
+// stored records.
 const sourceImported = "buried"
 
-// readLetter makes a record of the log of dead letters what the contract calls one;
-// false if it is none.
+// readLetter converts a record of the log of dead letters to a dead letter of the
+// contract; false if it is not one.
 func (s *Store) readLetter(r *kgo.Record) (store.Record, letter, bool) {
 	var l letter
 	text, ok := header(r, headerDead)
@@ -253,8 +254,8 @@ func (s *Store) readLetter(r *kgo.Record) (store.Record, letter, bool) {
 	return rec, l, true
 }
 
-// selected returns the letters that f may select, in the order of the listing, and
-// what of f has to be looked for in the letters themselves.
+// selected returns the letters that f may select, in the order of the listing, and the
+// part of f that needs the letters themselves.
 func (t *topicIndex) selected(f *store.DeadFilter) []deadEntry {
 	brief := *f
 	brief.Text, brief.Attrs = "", nil // what has them may be in the body, or the history

@@ -64,14 +64,14 @@ type deadWrites struct {
 	tally  deathTally
 
 	mu    sync.Mutex
-	over  []deadWrite   // that nobody has taken note of yet
-	ended chan struct{} // there are such
+	over  []deadWrite   // that are not processed yet
+	ended chan struct{} // signals that there are some
 }
 
 func (d *deadWrites) init() { d.ended = make(chan struct{}, 1) }
 
-// awaitDeaths waits for dead letters to be written, though not for ever: the lane
-// of one that is not stays closed. It tells whether all are.
+// awaitDeaths waits a bounded time for dead letters to be written, and tells whether
+// all are. The lane of one that is not stays closed.
 func (s *Store) awaitDeaths(ctx context.Context, deaths []*death) bool {
 	if len(deaths) == 0 {
 		return true
@@ -100,8 +100,8 @@ func (e *engine) takeDeaths() []*death {
 	return ds
 }
 
-// vain tells whether a death is not worth writing any more: its partition is
-// somebody else's, who will find the message himself.
+// vain tells whether a dead letter need not be written any more: its partition belongs
+// to another process, which will find the message itself.
 func (e *engine) vain(d *death) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -136,10 +136,10 @@ func (s *Store) deadRecord(topic string, d *death) *kgo.Record {
 	return s.letterRecord(topic, r, &l)
 }
 
-// foreign is a header of a message as it is in a dead letter. Whoever copies records
-// out of a topic of dead letters brings along what makes a letter, or takes one back:
-// here it would be believed. It becomes a header of the message's own, as if somebody
-// had sent it, so that nothing of it is lost.
+// foreign is a header of a message as it is in a dead letter. Records that were copied
+// out of a topic of dead letters bring headers along that make a letter, or remove one,
+// and would take effect here. They become headers of the message itself, so that
+// nothing is lost.
 func foreign(h kgo.RecordHeader) kgo.RecordHeader {
 	if h.Key == headerDead || h.Key == headerGone {
 		h.Key = escaped + h.Key
@@ -147,9 +147,9 @@ func foreign(h kgo.RecordHeader) kgo.RecordHeader {
 	return h
 }
 
-// letterRecord puts a letter around the record of its message.
+// letterRecord wraps the record of a message in a letter.
 func (s *Store) letterRecord(topic string, r *kgo.Record, l *letter) *kgo.Record {
-	text, _ := json.Marshal(l) // it has nothing that cannot be
+	text, _ := json.Marshal(l) // its fields can always be encoded
 	headers := make([]kgo.RecordHeader, 0, len(r.Headers)+7)
 	for _, h := range r.Headers {
 		headers = append(headers, foreign(h))

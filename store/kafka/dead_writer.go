@@ -12,8 +12,8 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// deadWriter has dead letters written, and repeats it until they are. Every letter is
-// for itself: one that cannot be written holds up no other. One that is on its way is
+// deadWriter writes dead letters, and retries until they are written. Letters are
+// independent: one that cannot be written holds up no other. One that is on its way is
 // not written again, however long it takes: the client would store both.
 type deadWriter struct {
 	s     *Store
@@ -25,11 +25,11 @@ type deadWriter struct {
 // deadWrite is a try to write a dead letter.
 type deadWrite struct {
 	death  *death
-	record *kgo.Record // nil: it did not come to that
+	record *kgo.Record // nil: it was not sent
 	err    error
 }
 
-// end hands in a try that is over. It does not wait: the client calls it.
+// end hands in a try that has ended. It does not block, because the client calls it.
 func (d *deadWrites) end(done deadWrite) {
 	d.mu.Lock()
 	d.over = append(d.over, done)
@@ -117,8 +117,8 @@ func letterBackoff(try int) time.Duration {
 	return wait/2 + rand.N(wait/2)
 }
 
-// begin has the letters written of those who died just now, and of those whose turn
-// it is again.
+// begin writes the letters of messages that died just now, and of those that are due
+// for a retry.
 func (w *deadWriter) begin() {
 	due := map[string][]*death{} // by topic
 	for _, d := range append(w.ready(), w.s.engine.takeDeaths()...) {
@@ -127,13 +127,13 @@ func (w *deadWriter) begin() {
 			due[d.flight.rec.Topic] = append(due[d.flight.rec.Topic], d)
 		}
 	}
-	for topic, deaths := range due { // side by side: who makes a topic may have to wait
+	for topic, deaths := range due { // concurrently: creating a topic may take a while
 		w.s.wg.Go(func() { w.s.writeDead(topic, deaths) })
 	}
 }
 
-// ready takes those of the left whose turn it is, and with them those whose turn is
-// soon: that many may not come one by one.
+// ready takes the remaining letters that are due, together with those due soon, so that
+// many are not written one by one.
 func (w *deadWriter) ready() (due []*death) {
 	if len(w.left) == 0 || time.Now().Before(w.next) {
 		return nil
@@ -154,7 +154,7 @@ func (w *deadWriter) ready() (due []*death) {
 	return due
 }
 
-// complain tells of letters that are on their way since then, or for longer.
+// complain logs letters that have been in flight for too long.
 func (w *deadWriter) complain(then time.Time) {
 	for d, since := range w.begun {
 		if !since.After(then) {

@@ -19,7 +19,7 @@ import (
 // which one.
 type topicError struct {
 	topic  string
-	create bool // it was to be made
+	create bool // it was to be created
 	error
 }
 
@@ -34,7 +34,7 @@ func about(wire string, err error) error {
 	return err
 }
 
-// rights says which right the user lacks, on what, and what grants it; nothing if an
+// rights says which right the user lacks, on what, and how to grant it; nothing if the
 // error is about something else.
 func (s *Store) rights(err error) string {
 	switch {
@@ -73,8 +73,8 @@ func (s *Store) grant(resource, acl string) string {
 		resource, s.cfg.Brokers[0], user, acl)
 }
 
-// mismatch recognises that a port of the brokers expects something else than was said:
-// TLS or none, a user or none, another mechanism.
+// mismatch recognises a port of the brokers that expects a different protocol: TLS or
+// none, a user or none, another mechanism.
 func (s *Store) mismatch(err error) (hint string, code error) {
 	if hint = s.refusedUser(err); hint == "" {
 		hint = s.wrongTLS(err)
@@ -82,8 +82,8 @@ func (s *Store) mismatch(err error) (hint string, code error) {
 	if hint != "" {
 		return hint, store.ErrDenied
 	}
-	// A connection that ends at once leaves a guess; a proxy may do the same whose broker
-	// is away. The client's texts tell at what it happened.
+	// A connection that ends at once allows only a guess: a proxy whose broker is down
+	// does the same. The client's error texts tell in which step it happened.
 	if _, cut := errors.AsType[*kgo.ErrFirstReadEOF](err); !cut {
 		return "", nil
 	}

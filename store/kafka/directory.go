@@ -29,7 +29,7 @@ type directory struct {
 // limit is the largest batch of a topic.
 type limit struct {
 	bytes int32
-	sure  bool // the brokers said so, and have refused nothing since
+	sure  bool // the brokers said so, and have not refused a batch since
 }
 
 // entry is a topic as the brokers have it.
@@ -61,8 +61,8 @@ func (d *directory) names() []string {
 	return slices.Collect(maps.Keys(d.by))
 }
 
-// describe asks the brokers for topics. They do not say which of several is the one that
-// the user has no right to see: it is found here.
+// describe asks the brokers for topics. They do not say which of several topics the user
+// may not see: that is found out here.
 func (s *Store) describe(ctx context.Context, names ...string) (kadm.TopicDetails, error) {
 	details, err := s.admin.ListTopics(ctx, names...)
 	if !errors.Is(err, kerr.TopicAuthorizationFailed) {
@@ -96,7 +96,7 @@ func (d *directory) look(ctx context.Context, names ...string) (map[string]entry
 		}
 	}
 	if again := d.note(names, found); len(again) > 0 {
-		d.s.producers.forget(again...) // they would refuse what is for them for ever
+		d.s.producers.forget(again...) // they would refuse its records for ever
 	}
 	return found, nil
 }
@@ -122,8 +122,8 @@ func (d *directory) note(names []string, found map[string]entry) (again []string
 }
 
 // find looks for a topic that should be there. Brokers hear of a topic one after the
-// other: one that is not known is asked for again for a while. What is committed says
-// which incarnation of a topic it is of, so nobody may take a guess at that.
+// other: one that is not known is asked for again for a while. A commit says which
+// incarnation of a topic it is of, so the incarnation must not be guessed.
 func (d *directory) find(ctx context.Context, name string) (t entry, there bool, err error) {
 	for end := time.Now().Add(findWait); ; {
 		found, err := d.look(ctx, name)
@@ -144,8 +144,7 @@ func (d *directory) find(ctx context.Context, name string) (t entry, there bool,
 // findWait is how long a topic that should be there is asked for.
 const findWait = 5 * time.Second
 
-// there tells whether the brokers know a topic, and asks them, whatever the client
-// remembers.
+// there asks the brokers whether they know a topic, whatever the client has cached.
 func (d *directory) there(ctx context.Context, name string) (bool, error) {
 	req := kmsg.NewPtrMetadataRequest()
 	topic := kmsg.NewMetadataRequestTopic()
@@ -158,8 +157,9 @@ func (d *directory) there(ctx context.Context, name string) (bool, error) {
 	return len(resp.Topics) == 1 && resp.Topics[0].ErrorCode == 0, nil
 }
 
-// forget makes that the brokers are asked again about topics. It returns those of which
-// nobody could tell then whether they were made again: these brokers give no ids.
+// forget makes the store ask the brokers about topics again. It returns those that
+// could not be recognised if they were created again, because the brokers assign no
+// ids.
 func (d *directory) forget(names []string) (nameless []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -283,8 +283,8 @@ func (d *directory) ensureDead(ctx context.Context, of string) (string, error) {
 
 // learnLimit asks the brokers how large batches of a topic may be. A dead letter has all
 // of its message, which may be another program's and larger than our batches, and says
-// more. But a topic that somebody else made may take less than ours: batches that are
-// filled up to any other limit would be refused as a whole, again and again.
+// more. But a topic that was created by others may accept less: batches filled up to any
+// other limit would be refused as a whole, again and again.
 func (d *directory) learnLimit(ctx context.Context, name string) {
 	now, err := d.s.admin.DescribeTopicConfigs(ctx, name)
 	bytes := 0 // it need not be told
@@ -315,7 +315,7 @@ func (d *directory) limitOf(name string) limit {
 	return limit{bytes: d.s.cfg.Produce.BatchBytes}
 }
 
-// forgetLimit makes that the brokers are asked again how large batches of a topic of
+// forgetLimit makes the store ask the brokers again how large batches of a topic of
 // dead letters may be.
 func (d *directory) forgetLimit(name string) {
 	d.mu.Lock()
@@ -334,8 +334,8 @@ const (
 	maxDeadBytes = 20 << 20
 	// maxReadBytes is of a batch that is read. Larger ones are not written.
 	maxReadBytes = 64 << 20
-	// A topic that changes at the brokers is noticed that soon; they are not asked
-	// more often than every metadataMin.
+	// Changes of topics at the brokers are noticed within metadataAge; they are not
+	// asked more often than every metadataMin.
 	metadataAge = 30 * time.Second
 	metadataMin = 100 * time.Millisecond
 )

@@ -29,18 +29,19 @@
 //
 // # Crashes
 //
-// Before the first message of an assignment is carried out a commit says so. Whoever gets
-// the partition of a process that died finds that commit open, and counts. One death says
-// nothing. After two in a row the partition carries out 32 lanes at a time, up to a bit
-// beyond what had been handed out, after three it carries out four, which the commit names
-// before they begin. What is named in such a commit when its process dies is carried out
-// in solitude. After that the process is wary for a while: deaths are still in a row, and
-// each claim is on record before it is carried out. So a message that kills its process is
-// found, however quick it is, and after three deaths alone it is a dead letter.
+// Before the first message of an assignment is carried out a commit says so. The process
+// that gets the partition of one that died finds that commit open, and counts the death.
+// One death is no evidence. After two in a row the partition carries out 32 lanes at a
+// time, up to a little beyond what had been handed out; after three it carries out four,
+// which the commit names before they begin. What is named in such a commit when its
+// process dies is carried out in solitude. After that the process is wary for a while:
+// deaths are still in a row, and each claim is on record before it is carried out. So a
+// message that kills its process is found, however quick it is, and after three deaths
+// alone it is a dead letter.
 //
 // # Settings, pauses, state
 //
-// They are in the topic [Config.StateTopic], a log of wishes that every process
-// decides about in the same way. Processes shorten it: they write a snapshot of the state
-// into it, and delete what is before the last snapshot but one.
+// They are in the topic [Config.StateTopic], a log of requested changes that every
+// process evaluates in the same way. Processes shorten it: they write a snapshot of the
+// state into it, and delete what is before the last snapshot but one.
 package kafka

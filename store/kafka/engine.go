@@ -9,10 +9,10 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// engine is what this process has in hand: the messages of the partitions that
-// are assigned to it, in lanes. It knows records and offsets, but neither a
-// client nor a broker, and does no I/O. What it is told, by whoever talks to the
-// brokers, is: assign, take, drain, drop.
+// engine is what this process has in hand: the messages of the partitions that are
+// assigned to it, in lanes. It deals with records and offsets, not with clients or
+// brokers, and does no I/O. The code that talks to the brokers calls assign, take,
+// drain and drop.
 type engine struct {
 	now    func() time.Time
 	limits Consuming
@@ -42,12 +42,12 @@ type engine struct {
 	isClosed  bool
 
 	lateAcks, overlaps uint64      // totals
-	warmed             flightState // of no use; see near
+	warmed             flightState // a sink for near
 }
 
 // topic is what is in hand of a topic.
 type topic struct {
-	Name string // always the same, and read by whoever has the topic: the settings change
+	Name string // never changes, and is read without mu; the settings change
 	store.Topic
 	pause      *store.Pause
 	ready      queue
@@ -160,7 +160,7 @@ func (e *engine) close(l *lane, until int64) {
 	e.setAlarm()
 }
 
-// finish counts a message as done: acked, or among the dead letters.
+// finish counts a message as done: acked, or a dead letter.
 func (e *engine) finish(f *flight) {
 	a := f.lane.of
 	f.state = finished
@@ -182,7 +182,7 @@ func (e *engine) finish(f *flight) {
 	e.touch(a)
 }
 
-// enter locks the engine and lets happen what is due.
+// enter locks the engine and processes what is due.
 func (e *engine) enter(op string) (now int64, err error) {
 	e.mu.Lock()
 	if e.isClosed {
@@ -194,7 +194,7 @@ func (e *engine) enter(op string) (now int64, err error) {
 	return now, nil
 }
 
-// sweep opens closed lanes that are due, and ends leases that nobody settled.
+// sweep opens closed lanes that are due, and ends leases that were not settled in time.
 func (e *engine) sweep(now int64) {
 	for len(e.shut.lanes) > 0 && e.shut.lanes[0].until <= now {
 		l := heap.Pop(&e.shut).(*lane)
@@ -219,8 +219,8 @@ func (e *engine) sweep(now int64) {
 	}
 }
 
-// rescue ends a lease that nobody settled. The first message of the run, and it
-// alone, may be why.
+// rescue ends a lease that was not settled. Only the first message of the run can be
+// the cause.
 func (e *engine) rescue(l *lane) {
 	l.of.topic.rescues++
 	lease, until := l.lease, l.until
@@ -249,14 +249,14 @@ func (e *engine) rescue(l *lane) {
 	e.wake(l.of.topic.Name)
 }
 
-// die sends a message to the dead letters. Its lane stands still until it is
-// there.
+// die sends a message to the dead letters. Its lane is blocked until the letter is
+// written.
 func (e *engine) die(l *lane, f *flight, kind pawl.Kind, reason string, now int64) *death {
 	f.state, l.state = dying, stuck
 	l.of.dying++
 	l.dying++
 	if t := l.of.topic; t.Park && l.keyed {
-		t.deadByKey[l.key] = max(1, t.deadByKey[l.key]) // until the log of the dead says more
+		t.deadByKey[l.key] = max(1, t.deadByKey[l.key]) // until the log of dead letters is read
 	}
 	d := &death{flight: f, lane: l, kind: kind, reason: reason, at: time.Unix(0, now), done: make(chan struct{})}
 	e.deaths = append(e.deaths, d)
@@ -342,8 +342,8 @@ func (e *engine) touch(a *assignment) {
 	}
 }
 
-// held returns the lane and the message that a token is good for; nothing if it
-// is stale.
+// held returns the lane and the message that a token is valid for; nothing if it is
+// stale.
 func (e *engine) held(tok pawl.Token) (*lane, *flight) {
 	f := e.locate(tok)
 	if f == nil || f.state != leased || f.lane.id != uint32(tok.Lane) || f.lane.lease.fence != tok.Fence {
@@ -360,7 +360,7 @@ func (e *engine) locate(tok pawl.Token) *flight {
 		if a = e.byID[id]; a == nil {
 			return nil
 		}
-		e.latest = a // the next token is of the same one, as a rule
+		e.latest = a // usually the next token is of the same one
 	}
 	return a.find(tok.Seq)
 }
@@ -393,7 +393,7 @@ func (ls *laneList) remove(l *lane) {
 	l.before, l.after = nil, nil
 }
 
-// paused tells whether a topic hands nothing out.
+// paused tells whether a topic is paused.
 func (t *topic) paused(now int64) bool {
 	return t.pause != nil && (t.pause.Until.IsZero() || t.pause.Until.After(time.Unix(0, now)))
 }

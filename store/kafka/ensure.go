@@ -15,8 +15,8 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// TopicSpec is how a topic is to be. A zero field is not looked at in one that is
-// there, and the broker's default in a new one.
+// TopicSpec is the desired configuration of a topic. A zero field is ignored for an
+// existing topic, and means the broker's default for a new one.
 type TopicSpec struct {
 	Partitions  int32
 	Replicas    int16
@@ -26,7 +26,7 @@ type TopicSpec struct {
 	MaxBytes    int           // of a batch, as max.message.bytes
 }
 
-// Production and Development are how topics usually are.
+// Production and Development are the profiles of topics.
 var (
 	Production = TopicSpec{Partitions: 12, Replicas: 3, MinISR: 2, Retention: 7 * 24 * time.Hour, Compression: "lz4",
 		MaxBytes: 1 << 20}
@@ -34,7 +34,7 @@ var (
 		MaxBytes: 1 << 20}
 )
 
-// spec is how a topic of messages is made.
+// spec is the configuration of a topic of messages.
 func (c *Creation) spec() TopicSpec {
 	var spec TopicSpec
 	switch c.Profile {
@@ -53,14 +53,14 @@ func (c *Creation) spec() TopicSpec {
 	return spec
 }
 
-// Dead is how the topic of a topic's dead letters is to be: as many partitions,
-// kept for 30 days, and with room for what a letter says beside its message.
+// Dead is the configuration of the topic for a topic's dead letters: as many
+// partitions, kept for 30 days, and with room for the additional data of a letter.
 func (t TopicSpec) Dead() TopicSpec {
 	t.Retention, t.MaxBytes = deadRetention, maxDeadBytes
 	return t
 }
 
-// Ensured is what became of a topic that was to be there.
+// Ensured is the result of Ensure for a topic.
 type Ensured struct {
 	Topic      string   `json:"topic"`
 	Created    bool     `json:"created"`
@@ -69,10 +69,10 @@ type Ensured struct {
 	Changed    []string `json:"changed"` // settings, as name=value
 }
 
-// Ensure makes a topic, or sets what is otherwise than it should be. The number of
-// partitions is never changed: a key would be in another one from then on, beside
-// what is still to be done in the old one. With dry nothing is changed, and what
-// would be is returned.
+// Ensure creates a topic, or corrects settings that differ from the spec. The number of
+// partitions is never changed: a key would be in another one from then on, beside what
+// is still to be done in the old one. With dry it changes nothing, and returns what it
+// would change.
 func (s *Store) Ensure(ctx context.Context, name string, spec TopicSpec, dry bool) (Ensured, error) {
 	op := "ensure topic " + name
 	if err := pawl.ValidTopic(name); err != nil {
@@ -101,7 +101,7 @@ func (s *Store) Ensure(ctx context.Context, name string, spec TopicSpec, dry boo
 	}
 }
 
-// checkTopic compares a topic that is there with what it should be.
+// checkTopic compares an existing topic with its spec.
 func (s *Store) checkTopic(ctx context.Context, op, name string, d kadm.TopicDetail, spec TopicSpec,
 	dry bool) (Ensured, error) {
 	e := Ensured{Topic: name, Partitions: len(d.Partitions), Replicas: d.Partitions.NumReplicas()}
@@ -121,7 +121,7 @@ func (s *Store) checkTopic(ctx context.Context, op, name string, d kadm.TopicDet
 	return s.setTopic(ctx, op, e, spec, dry)
 }
 
-// makeTopic makes a topic that is not there.
+// makeTopic creates a missing topic.
 func (s *Store) makeTopic(ctx context.Context, op, name string, spec TopicSpec, dry bool) (Ensured, error) {
 	e := Ensured{Topic: name, Created: true, Partitions: int(spec.Partitions), Replicas: int(spec.Replicas)}
 	if dry {
@@ -140,7 +140,7 @@ func (s *Store) makeTopic(ctx context.Context, op, name string, spec TopicSpec, 
 		}
 	}
 	if err == nil {
-		err = s.topics.await(ctx, s.wire(name)) // who looks next finds it
+		err = s.topics.await(ctx, s.wire(name)) // the next check finds it
 	}
 	if err != nil {
 		return e, s.explain(op, err)
@@ -149,7 +149,7 @@ func (s *Store) makeTopic(ctx context.Context, op, name string, spec TopicSpec, 
 	return e, nil
 }
 
-// setTopic sets what is otherwise than it should be.
+// setTopic corrects settings that differ from the spec.
 func (s *Store) setTopic(ctx context.Context, op string, e Ensured, spec TopicSpec, dry bool) (Ensured, error) {
 	wire := s.wire(e.Topic)
 	now, err := s.admin.DescribeTopicConfigs(ctx, wire)

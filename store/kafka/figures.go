@@ -8,8 +8,8 @@ import (
 	"github.com/pawl-dev/pawl/observe/figures"
 )
 
-// What [Store.Figures] returns is declared in package figures, because package observe
-// exports it and does not know this one.
+// The result of [Store.Figures] is declared in package figures, because package observe
+// exports it and must not import this one.
 type (
 	Figures          = figures.Kafka
 	Produced         = figures.KafkaProduced

@@ -10,10 +10,10 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// Fit implements [store.Fitter]: it says which wish of a message a log cannot fulfil,
-// and refuses what the client will never send. A record that is only just too large
-// is not noticed here: how many bytes surround it is the client's business, and how
-// many the topic allows is the brokers'.
+// Fit implements [store.Fitter]: it refuses messages with features that a log lacks,
+// and those that the client will never send. A record that is only just too large is
+// not noticed here: the client decides about its overhead, and the brokers about the
+// limit of the topic.
 func (s *Store) Fit(m *pawl.Message) error {
 	bad := func(code, err error, hint string) error {
 		return &store.Error{Op: "append", Code: code, Err: err, Hint: hint}
@@ -33,8 +33,8 @@ func (s *Store) Fit(m *pawl.Message) error {
 	return s.free("append", m.Topic)
 }
 
-// Owner tells whose topic it is that this store keeps something of its own in: the
-// topic whose dead letters it has, or nothing for the topic of the state.
+// Owner tells whether this store keeps data of its own in a topic, and for which topic:
+// the one whose dead letters it holds, or none for the topic of the state.
 func (s *Store) Owner(topic string) (of string, own bool) {
 	if topic == s.cfg.StateTopic {
 		return "", true
@@ -42,8 +42,8 @@ func (s *Store) Owner(topic string) (of string, own bool) {
 	return s.cfg.deadHome(topic)
 }
 
-// free refuses a topic that is this store's own. A message in it would be no message:
-// nothing lists it and nobody carries it out.
+// free refuses a topic that belongs to the store itself. A message in it would never be
+// listed or carried out.
 func (s *Store) free(op, topic string) error {
 	of, own := s.Owner(topic)
 	switch {

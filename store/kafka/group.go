@@ -15,8 +15,8 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// group is this process as a member of the consumer group. It is one from the
-// first claim on.
+// group is this process as a member of the consumer group. It joins with the first
+// claim.
 type group struct {
 	s *Store
 
@@ -135,7 +135,7 @@ func (g *group) findLoop() {
 	}
 }
 
-// lookAgain is how soon a topic is noticed that was claimed from before it was made.
+// lookAgain is how soon a topic is noticed that was claimed from before it was created.
 const lookAgain = time.Second
 
 // pollLoop fetches records and hands them to the engine.
@@ -170,7 +170,7 @@ func (g *group) accept(topic string, p *kgo.FetchPartition) {
 	defer g.feedMu.Unlock()
 	a := g.s.engine.assignment(topic, p.Partition)
 	if a == nil {
-		return // it is not ours any more
+		return // it was taken away
 	}
 	a, records := g.compare(a, p.Records)
 	g.see(a, p)
@@ -310,8 +310,8 @@ func (g *group) failed(topic string, partition int32, err error) {
 	}
 }
 
-// recreated lets go of a topic that was deleted, and looks for it anew: one that
-// was made again is another, and is read from its start.
+// recreated drops a topic that was deleted, and looks for it again: one that was
+// created again is a different topic, and is read from its start.
 func (g *group) recreated(topic string) {
 	g.mu.Lock()
 	mine := g.topics[topic] && !g.left
@@ -427,7 +427,7 @@ wait:
 // finalCommit bounds the last commit of an assignment.
 const finalCommit = 5 * time.Second
 
-// lost ends assignments that may belong to somebody else already.
+// lost ends assignments that may already belong to another process.
 func (g *group) lost(_ context.Context, client *kgo.Client, parts map[string][]int32) {
 	for _, a := range g.of(parts) {
 		g.s.engine.remember(a)

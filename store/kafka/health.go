@@ -10,8 +10,8 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// health is what is wrong, by what it is about. What was not seen for a while is
-// forgotten.
+// health holds the current faults by subject. A fault that was not seen for a while is
+// dropped.
 type health struct {
 	log    *slog.Logger
 	hint   func(error) (hint string, code error)
@@ -38,20 +38,20 @@ func (h *health) note(about, what string) {
 	f, ok := h.faults[about+what]
 	if !ok || now.Sub(f.Seen) > faultAge {
 		f = Fault{About: about, What: what, Since: now}
-		h.log.Warn("kafka: "+what, "about", about) // once, however often it is seen
+		h.log.Warn("kafka: "+what, "about", about) // logged once, however often it is seen
 	}
 	f.Seen = now
 	f.Count++
 	h.faults[about+what] = f
 }
 
-// faultAge is after how long without a sight a fault is over.
+// faultAge is how long after its last sight a fault is over.
 const faultAge = time.Minute
 
 func (h *health) fetchFailed(topic string, partition int32, err error) {
 	about := fmt.Sprintf("%s/%d", topic, partition)
 	if topic == "" {
-		about = "group" // it could not be joined
+		about = "group" // the group could not be joined
 	}
 	what := "cannot fetch: " + err.Error()
 	if hint, code := h.hint(err); hint != "" && (topic == "" || errors.Is(code, store.ErrDenied)) {
@@ -93,7 +93,7 @@ func (h *health) commitFailed(err error) {
 
 func (h *health) letterFailed(topic string, err error) { h.note(topic, err.Error()) }
 
-// Faults returns what is wrong now.
+// Faults returns the current faults.
 func (s *Store) Faults() []Fault {
 	s.health.mu.Lock()
 	defer s.health.mu.Unlock()

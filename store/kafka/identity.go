@@ -43,8 +43,7 @@ func (c *Config) identity() (*tls.Config, error) {
 	return t, errors.Join(errs...)
 }
 
-// bearer is OAUTHBEARER with the token of the file. In place of the library's answer to a refusal it says what the
-// brokers say.
+// bearer is OAUTHBEARER with the token of the file. For a refusal it reports the brokers' own message.
 type bearer struct{ sasl.Mechanism }
 
 func (s *Store) bearer() sasl.Mechanism { return bearer{oauth.Oauth(s.token)} }
@@ -72,7 +71,7 @@ func (bearing) Challenge(answer []byte) (bool, []byte, error) {
 	return false, nil, &refusedToken{status: store.Text(why.Status)}
 }
 
-// refusedToken is what brokers say of a token that they do not take.
+// refusedToken is the brokers' answer to a token that they reject.
 type refusedToken struct{ status string }
 
 func (e *refusedToken) Error() string { return "the brokers refuse the token: " + e.status }

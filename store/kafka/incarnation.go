@@ -40,7 +40,8 @@ func (g *group) assign(topic string, partition int32, source uint32, committed i
 	g.recallSkips(topic, partition)
 }
 
-// recallSkips takes up what somebody asked for before the partition was ours.
+// recallSkips carries out skips that were requested before the partition was assigned
+// to this process.
 func (g *group) recallSkips(topic string, partition int32) {
 	for _, e := range g.s.state.list(fmt.Sprintf("%s%s/%d/", keySkip, topic, partition), 0) {
 		g.s.heedSkip(e.Key)

@@ -17,7 +17,7 @@ import (
 	"github.com/pawl-dev/pawl/store/kafka/gate"
 )
 
-// Health is how a cluster, its topics and the group are.
+// Health is the state of a cluster, its topics and the group.
 type Health struct {
 	Cluster    string
 	Controller int32
@@ -28,18 +28,18 @@ type Health struct {
 	Faults     []Fault // what is wrong, in words
 }
 
-// TopicHealth is how a topic is.
+// TopicHealth is the state of a topic.
 type TopicHealth struct {
 	Topic           string
 	Partitions      int
 	Replicas        int
-	Leaderless      []int32 // partitions that nobody can write or read
+	Leaderless      []int32 // partitions that cannot be written or read
 	UnderReplicated []int32 // partitions with replicas that are behind
 	DeadTopic       bool    // the topic of its dead letters is there
 	Dead            int64   // dead letters
 }
 
-// GroupHealth is how the consumer group is.
+// GroupHealth is the state of the consumer group.
 type GroupHealth struct {
 	Name    string
 	State   string // Stable, PreparingRebalance, Empty, Dead …
@@ -52,7 +52,8 @@ type Member struct {
 	Partitions       int
 }
 
-// Health asks the brokers how things are, in topics or in all of them.
+// Health asks the brokers for the state of the cluster, the group, and the given
+// topics, or all of them.
 func (s *Store) Health(ctx context.Context, topics ...string) (*Health, error) {
 	if err := s.usable(ctx, "health"); err != nil {
 		return nil, err
@@ -114,11 +115,12 @@ func (h *Health) fault(about, what string, args ...any) {
 	h.Faults = append(h.Faults, Fault{About: about, What: fmt.Sprintf(what, args...)})
 }
 
-// brokerHealth looks at the settings of brokers that matter here, where it may.
+// brokerHealth checks the settings of brokers that matter here, if the user may read
+// them.
 func (s *Store) brokerHealth(ctx context.Context, h *Health, nodes []int32) {
 	all, err := s.admin.DescribeBrokerConfigs(ctx, nodes...)
 	if err != nil {
-		return // it is a right of its own
+		return // it needs a separate right
 	}
 	for _, broker := range all {
 		for _, c := range broker.Configs {
@@ -133,7 +135,7 @@ func (s *Store) brokerHealth(ctx context.Context, h *Health, nodes []int32) {
 }
 
 // groupHealth describes the group and returns which member has which partition; nil if
-// nobody can tell.
+// that is unknown.
 func (s *Store) groupHealth(ctx context.Context, h *Health) (map[place]string, error) {
 	owners := map[place]string{}
 	var groups kadm.DescribedGroups
@@ -209,7 +211,7 @@ func (s *Store) topicHealth(ctx context.Context, h *Health, name string, owners 
 	}
 	h.Topics = append(h.Topics, th)
 	lags, err := s.lags(ctx, name)
-	if err != nil && ctx.Err() == nil { // a partition without a leader is no reason to say nothing else
+	if err != nil && ctx.Err() == nil { // a partition without a leader must not hide the rest
 		h.fault(name, "what is left of it cannot be told: %v", err)
 		return nil
 	} else if err != nil {
@@ -219,7 +221,7 @@ func (s *Store) topicHealth(ctx context.Context, h *Health, name string, owners 
 	return nil
 }
 
-// progress says how far the group is in a topic, and whether somebody goes on.
+// progress says how far the group is in a topic, and whether a member works on it.
 func (h *Health) progress(name, wire string, lags []Lag, owners map[place]string) {
 	orphans, left, begun := 0, int64(0), false
 	for i := range lags {

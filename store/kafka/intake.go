@@ -79,8 +79,8 @@ func (a *assignment) prepare(records []*kgo.Record, keyed bool) piece {
 	return p
 }
 
-// laneOf returns the lane of a record. Lanes of messages without a key are made
-// many at a time. Between beginTake and the end of admit nobody else touches a.lanes.
+// laneOf returns the lane of a record. Lanes of messages without a key are made many at
+// a time. Between beginTake and the end of admit nothing else touches a.lanes.
 func (a *assignment) laneOf(r *kgo.Record, keyed bool, slab *[]lane, more int) *lane {
 	keyed = keyed && r.Key != nil
 	if keyed {
@@ -115,7 +115,7 @@ func (e *engine) admit(a *assignment, p *piece, last bool) (n int) {
 		switch f, l := &p.flights[n], p.lanes[n]; {
 		case l == nil:
 		case f.state == finished:
-			a.forget(l) // unless it is another one's, too
+			a.forget(l) // unless another lane uses it, too
 		default:
 			if l.fresh {
 				e.haunt(l, f)
@@ -165,8 +165,8 @@ func (a *assignment) enter(e *engine, r *kgo.Record, f *flight) bool {
 	return true
 }
 
-// haunt keeps a new lane from being claimed while a handler of the same key runs that
-// got its message in an earlier assignment.
+// haunt blocks a new lane while a handler of the same key runs that got its message in
+// an earlier assignment.
 func (e *engine) haunt(l *lane, f *flight) {
 	l.fresh = false
 	if len(e.ghosts) == 0 {

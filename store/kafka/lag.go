@@ -29,8 +29,8 @@ func (g *group) see(a *assignment, p *kgo.FetchPartition) {
 		"topic", a.topic.Name, "partition", a.partition, "messages", lost, "read_up_to", next, "goes_on_at", start)
 }
 
-// countLost counts messages of a partition that nobody can carry out any more. The
-// figure outlives the assignment.
+// countLost counts messages of a partition that retention removed before they were
+// carried out. The figure outlives the assignment.
 func (e *engine) countLost(a *assignment, n uint64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

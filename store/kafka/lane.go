@@ -38,7 +38,7 @@ const (
 	finished // acked, or among the dead letters
 )
 
-// trouble is what few messages have.
+// trouble is state that only few messages have.
 type trouble struct {
 	attempts, rescues, lonely, replays int
 
@@ -56,7 +56,7 @@ func (f *flight) troubled() *trouble {
 	return f.trouble
 }
 
-// remember takes up what a replayed message has been through.
+// remember restores the history of a replayed message.
 func (f *flight) remember(r *kgo.Record) {
 	for i := range r.Headers {
 		if r.Headers[i].Key != headerReplays {
@@ -213,7 +213,7 @@ func (q *queue) push(l *lane) {
 	q.last = seq
 }
 
-// near brings messages of the lanes whose turn is next into the processor's cache, at
+// near prefetches messages of the lanes that are next into the processor's cache, at
 // most so many in all and run of each, and returns how many lanes. Each message of a
 // lane has to be there before the next one can be looked for; so it goes along several
 // lanes side by side.
@@ -240,8 +240,8 @@ func (q *queue) near(most, run int) int {
 	return n
 }
 
-// best returns the lane whose turn it is, nil if there is none. What does not
-// belong there any more is dropped on the way.
+// best returns the next lane, nil if there is none. Lanes that no longer belong there
+// are dropped on the way.
 func (q *queue) best() *lane {
 	for q.n > 0 && q.ring[q.first].state != ready {
 		q.shift()
@@ -295,7 +295,7 @@ func (q *queue) shift() {
 	q.n--
 }
 
-// laneHeap is a heap of lanes that know where they are.
+// laneHeap is a heap of lanes; each lane holds its index.
 type laneHeap struct {
 	lanes []*lane
 	less  func(a, b *lane) bool

@@ -9,7 +9,7 @@ import (
 )
 
 // leaveWait bounds the end of a membership: the last commit has half of it. A process that
-// is told to end must do so, whatever the coordinator of its group does.
+// is asked to end must do so, whatever the coordinator of its group does.
 const leaveWait = 4 * time.Second
 
 // leave ends the membership.
@@ -28,8 +28,9 @@ func (g *group) leave() {
 	closed := make(chan struct{})
 	if g.s.cfg.Instance == "" {
 		// The client would wait for the end of a join before it leaves, and a join waits
-		// for every member that died, as long as the longest session. So it is stopped
-		// first, that it does not join again, and then it is said for it.
+		// for every member that died, as long as the longest session. So the client is
+		// stopped first, so that it does not join again, and then its departure is
+		// announced on its behalf.
 		member, _ := client.GroupMetadata()
 		end()
 		g.depart(ctx, member)
@@ -45,7 +46,7 @@ func (g *group) leave() {
 			"the coordinator of the group does not answer: this process is a member until its session ends", "group",
 			g.s.cfg.Group)
 	}
-	end() // closing goes on by itself, and needs nobody any more
+	end() // closing continues in the background
 }
 
 // commitLast commits what is finished, and gives all partitions up. A static member does
@@ -62,8 +63,8 @@ func (g *group) commitLast(ctx context.Context) {
 	}
 }
 
-// depart says that a member leaves, in the protocol that it is a member by. If nobody
-// hears it, its session ends.
+// depart announces that a member leaves, in the protocol that it joined with. If that
+// does not get through, its session times out.
 func (g *group) depart(ctx context.Context, member string) {
 	if member == "" {
 		return
@@ -87,8 +88,8 @@ func (g *group) depart(ctx context.Context, member string) {
 	}
 }
 
-// Leave gives up what this process has of topics, until it claims from them again: who
-// claims nothing any more must not keep partitions that others could work on.
+// Leave gives up the partitions of topics until this process claims from them again: a
+// process that no longer claims must not keep partitions that others could work on.
 func (s *Store) Leave(ctx context.Context, topics ...string) error {
 	g := &s.group
 	var mine []string

@@ -9,8 +9,8 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// ledger is what the log of the state says up to an offset. It reads records in their
-// order, and knows nothing of brokers.
+// ledger is the state as of an offset of its log. It reads records in their order, and does
+// not deal with brokers.
 //
 // The beginning of the log is cut off from time to time. Before that, somebody writes a
 // snapshot: all entries as they are at an offset, its base, one record for each, and a last
@@ -20,7 +20,7 @@ import (
 // then decides about what was kept back from the base on.
 type ledger struct {
 	entries  map[string]store.Entry
-	outcomes map[string]wish // of wishes that somebody here waits for, by nonce
+	outcomes map[string]wish // of wishes that a caller here waits for, by nonce
 	next     int64           // the offset that comes next
 	gap      *gap            // nil: entries are as the log says up to next
 
@@ -37,7 +37,7 @@ type gap struct {
 	parts map[string][]store.Entry // of snapshots that are not complete yet, by nonce
 }
 
-// wish is what became of a wish.
+// wish is the outcome of a wish, which is a requested change.
 type wish struct {
 	entry store.Entry
 	have  int64 // the version that was there
@@ -72,7 +72,7 @@ func newLedger() ledger {
 	return ledger{entries: map[string]store.Entry{}, outcomes: map[string]wish{}}
 }
 
-// reset forgets everything but who waits.
+// reset forgets everything except the waiters.
 func (l *ledger) reset() {
 	*l = ledger{entries: map[string]store.Entry{}, outcomes: l.outcomes}
 }
@@ -221,7 +221,7 @@ func (l *ledger) put(e store.Entry) {
 // room is about what an entry takes in a snapshot.
 func room(e store.Entry) int { return recordCost + len(e.Key) + len(e.Value) + len(e.Writer) }
 
-// filled is a value that is there, if empty.
+// filled makes a nil value an empty one.
 func filled(value []byte) []byte {
 	if value == nil {
 		return []byte{}

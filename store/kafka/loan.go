@@ -7,16 +7,16 @@ import (
 )
 
 // loan is memory for the bytes of a call's records. The client reads them when it
-// sends, and when it sends again, which may be long after the call has given up and its
-// caller has put something else into his buffer. As a rule it has done with all of them
-// when the call returns: then the memory serves the next call, or copying would cost
-// most of all in collecting garbage.
+// sends, and when it sends again, which may be long after the call has given up and the
+// caller has reused its buffer. As a rule it has done with all of them when the call
+// returns: then the memory serves the next call, or copying would cost most of all in
+// collecting garbage.
 type loan struct{ lent []*[slabSize]byte }
 
 var slabs = sync.Pool{New: func() any { return new([slabSize]byte) }}
 
-// own gives records bytes of their own. What fills no slab gets just what it needs:
-// there may be many such calls at a time.
+// own copies the bytes of records. A call that does not fill a slab gets just what it
+// needs, because there may be many such calls at a time.
 func (l *loan) own(records []*kgo.Record) {
 	var bytes slab
 	for _, r := range records {

@@ -18,16 +18,16 @@ import (
 // letters.
 const keyLock = "lock/dead"
 
-// staleLock is after how long without a change the holder of the lock is taken for
-// dead. Nobody compares clocks: who waits counts from when it last saw a change.
+// staleLock is how long after its last change the holder of the lock is presumed dead.
+// No clocks are compared: a waiter counts from when it last saw a change.
 const staleLock = 10 * time.Second
 
-// registrar changes the logs of dead letters: one process at a time, a transaction
-// at a time, so that what it has read there is so until it has written. The lock
-// alone would not fence a process that was suspended while it held it; the brokers
-// do: all use one transactional id, and who takes the lock over from another takes a new
-// epoch of it before he reads anything, which ends whatever the other had begun, and
-// keeps him from committing later. So what is read stays so.
+// registrar changes the logs of dead letters: one process at a time, a transaction at a
+// time, so that what it has read there is so until it has written. The lock alone would
+// not fence a process that was suspended while it held it; the brokers do: all use one
+// transactional id, and a process that takes the lock over gets a new epoch of that id
+// before it reads anything. That aborts what the previous holder had begun, and keeps it
+// from committing later. So what was read stays valid.
 type registrar struct {
 	s  *Store
 	me string // in the lock
@@ -35,13 +35,14 @@ type registrar struct {
 	mu     sync.Mutex
 	client *kgo.Client
 	large  bool          // the client takes records that are larger than batches usually are
-	renew  time.Duration // between signs of life of who holds the lock
+	renew  time.Duration // between renewals by the holder of the lock
 }
 
 func (g *registrar) init(s *Store) { g.s, g.me, g.renew = s, pawl.NewID(), staleLock/4 }
 
-// change does what build says in one transaction. Build is called while nobody
-// else changes anything; perhaps again, and then only what it says last is done.
+// change writes the records that build returns in one transaction. Build is called
+// while no other process changes anything; if it is called again, only its last result
+// is written.
 func (g *registrar) change(ctx context.Context, op string, build func() ([]*kgo.Record, error)) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -62,7 +63,7 @@ func (g *registrar) change(ctx context.Context, op string, build func() ([]*kgo.
 	records, err := build()
 	if err == nil && slices.ContainsFunc(records, g.oversized) {
 		// By another client, which is another epoch: what was read before it began may be
-		// so no more.
+		// outdated.
 		g.discard()
 		defer g.discard()
 		if err = g.fence(ctx, op, true); err == nil {
@@ -75,9 +76,9 @@ func (g *registrar) change(ctx context.Context, op string, build func() ([]*kgo.
 	if err := g.commit(ctx, op, records); err != nil {
 		return err
 	}
-	// Brokers answer when the end of a transaction is certain, and show what is in it
-	// a moment later. Who gets the lock next must see it; if nobody does, the lock is
-	// left to go stale.
+	// Brokers answer when the end of a transaction is certain, and show what is in it a
+	// moment later. The next holder of the lock must see it; if it cannot be made
+	// visible, the lock is left to go stale.
 	if err := g.s.dead.catchUp(ctx, records); err != nil {
 		shown = false
 		g.s.cfg.Logger.Warn("a change of dead letters is not shown yet", "error", err)
@@ -116,9 +117,9 @@ func (g *registrar) lock(ctx context.Context) (store.Entry, error) {
 	}
 }
 
-// keep shows that the holder of the lock is alive, until what it returns is called,
-// which returns the lock as it is then. Somebody else may have it by now: then the
-// brokers refuse what is committed.
+// keep renews the lock until the function it returns is called, which returns the lock
+// as it is then. Another process may have taken it by now: then the brokers refuse the
+// commit.
 func (g *registrar) keep(ctx context.Context, held store.Entry) (stop func() store.Entry) {
 	over, done := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -141,13 +142,13 @@ func (g *registrar) keep(ctx context.Context, held store.Entry) (stop func() sto
 	}
 }
 
-// renewed changes the lock without giving it away. It is not interrupted: whoever does
-// not know which version he has cannot give it back.
+// renewed changes the lock without giving it away. It is not interrupted: a holder that
+// does not know the version it wrote cannot give the lock back.
 func (g *registrar) renewed(ctx context.Context, held store.Entry) store.Entry {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finalCommit)
 	defer cancel()
 	e, err := g.s.PutState(ctx, keyLock, []byte(g.me), held.Version, g.me)
-	if err != nil { // perhaps an earlier one was written that nobody heard of
+	if err != nil { // an earlier one may have been written although its call failed
 		e, err = g.s.GetState(ctx, keyLock)
 	}
 	if err != nil || e.Writer != g.me {
@@ -159,11 +160,11 @@ func (g *registrar) renewed(ctx context.Context, held store.Entry) store.Entry {
 // oversized tells whether a record needs a batch that is larger than usual.
 func (g *registrar) oversized(r *kgo.Record) bool { return weight(r) > int(g.s.cfg.Produce.BatchBytes) }
 
-// fence makes sure that nobody commits any more who had the lock before. The caller
+// fence makes sure that no earlier holder of the lock can commit any more. The caller
 // holds mu and the lock.
 func (g *registrar) fence(ctx context.Context, op string, large bool) error {
 	if g.client != nil {
-		return nil // nobody else had it since this one did
+		return nil // no other process had it in between
 	}
 	limit := g.s.cfg.Produce.BatchBytes
 	if large {
@@ -213,14 +214,14 @@ func (g *registrar) commit(ctx context.Context, op string, records []*kgo.Record
 	}
 	if err := g.client.EndTransaction(end, kgo.TryCommit); err != nil {
 		g.discard()
-		return unavailable(op, err) // it is unknown whether it took place
+		return unavailable(op, err) // the outcome is unknown
 	}
 	return nil
 }
 
 // produce sends records; where there are oversized ones, in portions that any topic takes
-// as one batch. A record that is larger goes alone: its letter was written, and what of it
-// is written again may fit, too. That is for the brokers to say.
+// as one batch. A larger record is sent alone: its letter was accepted once, so the
+// rewritten one may fit, too. The brokers decide.
 func (g *registrar) produce(ctx context.Context, records []*kgo.Record) (results kgo.ProduceResults, failed error) {
 	for len(records) > 0 && failed == nil {
 		n, size := 0, 0

@@ -17,11 +17,11 @@ import (
 	"github.com/pawl-dev/pawl/store/kafka/gate"
 )
 
-// A log has no index by id. What is looked for by id is found by reading: an id
-// that this module makes tells when it was made, and so where about its record is;
-// an id that a message got for its place tells that; any other is looked for among
-// what is not finished. What other processes do with a message cannot be seen
-// here, beyond what they have committed.
+// A log has no index by id. A message is looked up by reading: an id made by this
+// module contains its time, and so roughly where its record is; an id made from the
+// place of a record contains that place; any other is looked for among unfinished
+// messages. What other processes do with a message cannot be seen here, except what
+// they have committed.
 const (
 	beforeID = 5 * time.Second  // a producer's clock may be off by that much
 	afterID  = 10 * time.Minute // a message may be appended that long after its id was made
@@ -176,7 +176,7 @@ func (s *Store) unfinishedOf(ctx context.Context, name string) ([]stretch, error
 		l := &lags[i]
 		st := stretch{topic: name, partition: l.Partition, from: max(l.Committed, l.Start), to: l.End,
 			committed: l.Committed}
-		st.cp, _ = gate.Decode(l.Committed, found[s.wire(name)].source(), l.text) // not ours: it knows nothing
+		st.cp, _ = gate.Decode(l.Committed, found[s.wire(name)].source(), l.text) // not one of ours: it tells nothing
 		all = append(all, st)
 	}
 	return all, nil

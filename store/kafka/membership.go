@@ -56,8 +56,9 @@ func (m *membership) of(member string) map[string][16]byte {
 	return maps.Clone(m.topics)
 }
 
-// direct sends a commit past the client, whether it joins or not. It returns nil
-// if that cannot be, or did not help: then the client has to, and waits.
+// direct sends a commit without the client's own logic, also while the client joins. It
+// returns nil if that is impossible or failed: then the commit goes through the client,
+// which waits.
 //
 // A partition may be committed under the member's present generation because it is
 // ours until we give it up: who is still the same member has missed no rebalance,

@@ -6,11 +6,10 @@ import (
 	"github.com/pawl-dev/pawl/store/kafka/gate"
 )
 
-// memory is what this process knows of a partition that it lost, and nobody else
-// does: what was finished in it and could not be committed. When no broker answers
-// for a while the client gives up its place in the group, and every partition comes
-// back from where it was committed. What was finished since then need not be
-// repeated by the one who finished it.
+// memory is what only this process knows of a partition that it lost: what was finished
+// in it and could not be committed. When no broker answers for a while the client gives
+// up its place in the group, and every partition comes back from where it was
+// committed. What this process finished since then it need not repeat.
 type memory struct {
 	source       uint32
 	epoch        int32
@@ -36,10 +35,11 @@ func (e *engine) remember(a *assignment) {
 	a.topic.memories[a.partition] = m
 }
 
-// recall returns what is remembered of a partition that comes back, and forgets it;
-// nil if there is nothing, or if it does not count. It counts if what is committed
-// is what was committed by us last: who has set the offset back wants everything
-// after it to be carried out again, and what somebody else committed is further.
+// recall returns what is remembered of a partition that comes back, and forgets it; nil
+// if there is nothing, or if it is outdated. It counts if the committed offset is the
+// one that this process committed last: an offset that was set back means that
+// everything after it is to be carried out again, and another process's commit is
+// further along.
 func (e *engine) recall(name string, partition int32, source uint32, found standing) *memory {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -52,7 +52,7 @@ func (e *engine) recall(name string, partition int32, source uint32, found stand
 	return m
 }
 
-// forget lets go of what is remembered of a topic that was made again.
+// forget drops what is remembered of a topic that was created again.
 func (e *engine) forget(name string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

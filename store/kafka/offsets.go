@@ -57,7 +57,7 @@ func offsetsIn(wire string, listed map[int32]kadm.ListedOffset) (map[int32]int64
 }
 
 // committedAt is what the group has committed in a partition, and the text beside it;
-// -1 is nothing. What cannot be told is not taken for nothing.
+// -1 is nothing. An offset that cannot be read is an error, not -1.
 func (s *Store) committedAt(op string, committed kadm.OffsetResponses, wire string, partition int32) (int64,
 	string, error) {
 	c, ok := committed.Lookup(wire, partition)

@@ -69,14 +69,14 @@ func (s *Store) Append(ctx context.Context, batch store.Batch[pawl.Message]) ([]
 	return receipts, nil
 }
 
-// produce sends records and waits for all of them; a nil error is one that all
-// in-sync replicas have. Keys and values are copied: the caller's are his again when it
-// returns, whatever becomes of the records.
+// produce sends records and waits for all of them; a nil error is one that all in-sync
+// replicas have. Keys and values are copied: the caller may reuse its own after it
+// returns.
 func (s *Store) produce(ctx context.Context, records []*kgo.Record) []error {
 	if len(records) == 0 {
 		return nil
 	}
-	// The client keeps a record that is on the wire until it knows; we do not.
+	// The client waits for the outcome of a record on the wire; this function does not.
 	ctx, cancel := context.WithTimeoutCause(ctx, s.cfg.Produce.Timeout+time.Second, kgo.ErrRecordTimeout)
 	defer cancel()
 	c := &call{errs: make([]error, len(records)), left: len(records), done: make(chan struct{})}
@@ -119,9 +119,9 @@ func (s *Store) produce(ctx context.Context, records []*kgo.Record) []error {
 	}
 }
 
-// forget lets go of topics that the brokers do not know any more, or not as the one
-// that the client knows. Who produces next looks for them again, and asks again how
-// much a topic of dead letters takes that one was too large for.
+// forget drops topics that the brokers no longer know, or that were created again. The
+// next producer looks them up again, and also asks again for the batch limit of a topic
+// of dead letters that refused a letter as too large.
 func (s *Store) forget(records []*kgo.Record, errs []error) {
 	var gone []string
 	for i, err := range errs {
@@ -160,7 +160,7 @@ type call struct {
 // recordLane is the topic and key of a record.
 type recordLane struct{ topic, key string }
 
-// What is said of a record that no broker has spoken of.
+// The errors of a record without an answer of a broker.
 var (
 	errUnanswered = errors.New("no answer yet")
 	errFollows    = errors.New("not sent: a message before it with its key failed")
@@ -185,8 +185,8 @@ func (c *call) answer(i int, r *kgo.Record, err error) {
 }
 
 // follows tells whether a record of the same key failed before: nothing is stored
-// behind it. The client does not see to that. It fails what it has of a partition, and
-// takes what comes a moment later.
+// behind it. The client does not ensure that: it fails all pending records of a
+// partition, and accepts those that come a moment later.
 func (c *call) follows(r *kgo.Record) bool {
 	if !c.failed.Load() || r.Key == nil {
 		return false
@@ -196,7 +196,7 @@ func (c *call) follows(r *kgo.Record) bool {
 	return c.closed[recordLane{r.Topic, string(r.Key)}]
 }
 
-// giveUp returns what is known so far, and why no more.
+// giveUp returns the outcomes known so far, and why the rest are unknown.
 func (c *call) giveUp(why error) []error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -220,8 +220,8 @@ func failure(err error, hint string) error {
 	return &store.Error{Op: "append", Code: code, Err: err, Hint: hint}
 }
 
-// answered tells whether a broker said so of a record. Whatever else the client says,
-// none need be there.
+// answered tells whether the error of a record is a broker's answer. All other errors
+// the client infers itself.
 func answered(err error) bool {
 	_, said := errors.AsType[*kerr.Error](err)
 	return said
@@ -246,9 +246,9 @@ func isPermanent(err error) bool {
 		errors.Is(err, kerr.InvalidRecord) || errors.Is(err, kerr.InvalidTopicException)
 }
 
-// emit produces what the items of a batch emit, if their tokens are good. It
-// returns the error of the first that could not be stored; one that no broker
-// takes makes its own item bad.
+// emit produces what the items of a batch emit, if their tokens are good. It returns
+// the error of the first that could not be stored; one that no broker accepts fails
+// only its own item.
 func (s *Store) emit(ctx context.Context, batch store.Batch[store.Settlement],
 	bad map[int]bool) ([]store.Refusal, error) {
 	var records []*kgo.Record
@@ -300,7 +300,7 @@ func (s *Store) emit(ctx context.Context, batch store.Batch[store.Settlement],
 	return refused, nil
 }
 
-// good tells whether a token may still be settled.
+// good tells whether a token is still valid.
 func (e *engine) good(tok pawl.Token) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

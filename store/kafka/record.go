@@ -22,7 +22,7 @@ const (
 	headerHistory  = "pawl-history"  // its failed attempts before that, as JSON
 	headerReplayed = "replayed"      // "true", beside these, for other consumers
 	ownPrefix      = "pawl-"
-	// A message's own header whose name begins like ours gets this in front.
+	// The prefix for headers of a message whose names begin like ours.
 	escaped = "pawl-own-"
 )
 
@@ -48,7 +48,7 @@ func (s *Store) recordOf(m *pawl.Message, id string) *kgo.Record {
 	return r
 }
 
-// header returns the value of the last header of that name.
+// header returns the value of the last header with that name.
 func header(r *kgo.Record, name string) (string, bool) {
 	for i := len(r.Headers) - 1; i >= 0; i-- {
 		if r.Headers[i].Key == name {
@@ -92,7 +92,7 @@ func readHeaders(m *pawl.Message, headers []kgo.RecordHeader) (replays int) {
 			}
 			own, ok := strings.CutPrefix(name, escaped)
 			if !ok {
-				continue // another of ours: it is not the message's
+				continue // another header of Pawl, not of the message
 			}
 			name = own
 		}
@@ -162,7 +162,7 @@ func (s *Store) message(r *kgo.Record) pawl.Message {
 	return m
 }
 
-// logRecord is a record as handlers may look at it: nobody changes it.
+// logRecord is the read-only view of a record that handlers get.
 type logRecord struct{ record *kgo.Record }
 
 // Partition implements [pawl.LogRecord].

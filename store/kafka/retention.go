@@ -31,16 +31,16 @@ func (x *deadIndex) expireLoop() {
 	}
 }
 
-// expire forgets letters that stand before the start of their log. Whoever reads a log
-// is not told where it starts unless something new comes, so the brokers are asked,
-// about all topics at once.
+// expire forgets letters that stand before the start of their log. A reader of a log
+// learns where it starts only when a new record comes, so the brokers are asked, for
+// all topics at once.
 func (x *deadIndex) expire(ctx context.Context) error {
 	var names []string
 	read := map[*topicIndex]kadm.TopicID{}
 	x.mu.Lock()
 	all := slices.Collect(maps.Values(x.by))
 	x.mu.Unlock()
-	for _, g := range all { // one that is just being opened makes us wait, and nobody else
+	for _, g := range all { // a topic that is just being opened delays only this loop
 		if g.tail.started() {
 			names, read[g] = append(names, g.tail.topic), g.tail.reading()
 		}

@@ -50,8 +50,8 @@ func (e *engine) settle(items []store.Settlement, bad map[int]bool) (lost []int,
 	return lost, deaths, nil
 }
 
-// near brings the messages that are settled next into the processor's cache. What it
-// returns is of no use, but must go somewhere for it to be done.
+// near prefetches the messages that are settled next into the processor's cache. Its
+// result is meaningless, but must be stored so that the reads are not optimised away.
 func (e *engine) near(items []store.Settlement) (sum flightState) {
 	for i := range items {
 		if f := e.locate(items[i].Token); f != nil {
@@ -110,7 +110,7 @@ func (e *engine) settleOne(st *store.Settlement, now int64) (bool, *death) {
 		if st.Hold > 0 {
 			l.hold = now + int64(st.Hold)
 		}
-		if l.head != f { // one before it was not settled; it waits for its turn to die
+		if l.head != f { // one before it is not settled yet; it dies after that
 			l.lift(f)
 		}
 		return true, d
@@ -153,7 +153,7 @@ func (e *engine) endRun(l *lane, now int64, after time.Duration) {
 	}
 }
 
-// leave takes note that a handler of an earlier assignment is done with a message.
+// leave records that a handler of an earlier assignment is done with a message.
 func (e *engine) leave(l *lane, f *flight, now int64) {
 	f.state = finished
 	e.lateAcks++

@@ -20,8 +20,8 @@ import (
 // The log of the state grows with every sign of life of a worker. When it has grown by
 // stateRoom and twice what its entries take, somebody writes a snapshot and cuts off what
 // is before the base of the snapshot before that. That one leaves those who read a whole
-// period to keep up. Nobody has to be the only one: two snapshots at a time are one too
-// many, and nothing else.
+// period to keep up. No exclusion is needed: a second concurrent snapshot is redundant,
+// but harmless.
 
 const (
 	stateRoom  = 8 << 20          // bytes, about three hours of ten workers
@@ -98,7 +98,8 @@ func (st *state) capture() (snapshot, bool) {
 	return snap, true
 }
 
-// write writes a snapshot; its end only when all in-sync replicas have the rest.
+// write writes a snapshot, and its end record only when all in-sync replicas have the
+// rest.
 func (st *state) write(ctx context.Context, snap snapshot) error {
 	nonce := pawl.NewID()
 	var records []*kgo.Record
@@ -149,7 +150,7 @@ func (st *state) cut(ctx context.Context, to int64) error {
 	}
 	switch {
 	case errors.Is(err, kerr.OffsetOutOfRange):
-		return nil // somebody has cut off more
+		return nil // another process has cut off more
 	case errors.Is(err, kerr.TopicAuthorizationFailed):
 		return errors.New(st.s.mayCut())
 	case err != nil:

@@ -19,8 +19,8 @@ import (
 	"github.com/pawl-dev/pawl/store/kafka/gate"
 )
 
-// keySkip begins the keys of the state that ask whoever has a partition to step
-// over a message: skip/TOPIC/PARTITION/OFFSET.
+// keySkip is the prefix of keys of the state by which the owner of a partition is asked
+// to skip a message: skip/TOPIC/PARTITION/OFFSET.
 const keySkip = "skip/"
 
 // skipWish is the value of such a key.
@@ -29,7 +29,7 @@ type skipWish struct {
 	Reason string `json:"reason"`
 }
 
-// Skipped is what became of a message that was to be stepped over.
+// Skipped is the result of a Skip.
 type Skipped struct {
 	Seen
 	// Pending: the process that has the partition was asked, and has not done it
@@ -106,7 +106,7 @@ func (s *Store) skipHere(ctx context.Context, op, topic string, partition int32,
 		return err
 	}
 	from = max(from, 0)
-	cp, _ := gate.Decode(from, t.source(), text) // not ours: nothing above it is finished
+	cp, _ := gate.Decode(from, t.source(), text) // not a checkpoint of ours: nothing above it is finished
 	if cp.Has(offset) {
 		return &store.Error{Op: op, Code: store.ErrConflict, Err: fmt.Errorf("offset %d is finished", offset)}
 	}
@@ -203,7 +203,7 @@ func (s *Store) askToSkip(ctx context.Context, topic string, partition int32, of
 	}
 }
 
-// heedSkip does what a key of the state asks for, if the partition is ours.
+// heedSkip carries out a requested skip, if the partition is assigned to this process.
 func (s *Store) heedSkip(key string) {
 	e, ok := s.state.get(key)
 	var w skipWish
@@ -254,9 +254,9 @@ func (e *engine) condemn(name string, partition int32, offset int64, reason stri
 }
 
 // withdraw takes a lane out of where it waits, so that it can stand still. False if
-// that is not for us to say: while one of its messages is carried out, here or in an
-// earlier assignment, or becomes a dead letter. The lane is opened after that, and
-// what is condemned in it dies then.
+// that is not possible now: while one of its messages is carried out, here or in an
+// earlier assignment, or becomes a dead letter. The lane is opened after that, and what
+// is condemned in it dies then.
 func (e *engine) withdraw(l *lane) bool {
 	switch l.state {
 	case ready:
@@ -271,8 +271,8 @@ func (e *engine) withdraw(l *lane) bool {
 	return true
 }
 
-// execute sends a message that was condemned to the dead letters; false if it was
-// not condemned. Its lane must be in nobody's hand and nowhere in a queue.
+// execute sends a message that is to be skipped to the dead letters; false if it is
+// not. Its lane must be neither leased nor in a queue.
 func (e *engine) execute(f *flight) bool {
 	a := f.lane.of
 	reason, ok := a.condemned[f.rec.Offset]

@@ -18,12 +18,11 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// The state of the store is what a topic with a single partition says, read from
-// its start. A record of it is a wish: to put or delete an entry if it has a
-// certain version. Everybody who reads the log decides about a wish in the same
-// way, by what stands before it; so the log is the lock, and a broker that
-// compares nothing is enough. The version of an entry is the offset of the record
-// that put it, and one.
+// The state of the store is a topic with a single partition, read from its start. A
+// record of it is a wish: a request to put or delete an entry if it has a certain
+// version. Every reader of the log decides about a wish in the same way, by the records
+// before it; so the log acts as the lock, and brokers that cannot compare are enough.
+// The version of an entry is the offset of the record that put it, plus one.
 //
 // The topic must not be compacted: the last wish about a key may be one that was not
 // granted. It is shortened by snapshots: see [ledger].
@@ -67,7 +66,7 @@ func (st *state) clear() {
 	st.tell(keys)
 }
 
-// tell tells of entries that have changed.
+// tell notifies of entries that have changed.
 func (st *state) tell(keys []string) {
 	for _, key := range keys {
 		for _, f := range st.watchers {
@@ -146,7 +145,7 @@ func (st *state) catchUp() {
 	}
 }
 
-// watch follows the state from now on, also when nobody has put anything yet.
+// watch follows the state from now on, even if the topic does not exist yet.
 func (st *state) watch() {
 	st.once.Do(func() { st.s.background(st.watchLoop) })
 }
@@ -182,7 +181,7 @@ func (st *state) ensure(ctx context.Context) error {
 	return st.make(ctx)
 }
 
-// say writes a wish and returns what became of it.
+// say writes a wish and returns its outcome.
 func (st *state) say(ctx context.Context, op, key string, value []byte, version int64, writer string) (wish, error) {
 	if err := st.ensure(ctx); err != nil {
 		return wish{}, err
@@ -230,7 +229,7 @@ func (s *Store) GetState(ctx context.Context, key string) (store.Entry, error) {
 	return e, nil
 }
 
-// get returns an entry as it was last heard of.
+// get returns an entry as it was last read.
 func (st *state) get(key string) (store.Entry, bool) {
 	st.tail.mu.Lock()
 	defer st.tail.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// stateReplicas is how many replicas the topic of the state has: without it nobody can
-// start, so it outlives a broker wherever there is another one.
+// stateReplicas is how many replicas the topic of the state has: no process can start
+// without it, so it must survive the loss of a broker if there are others.
 const stateReplicas = 3
 
 // makesState is how an operator makes the topic of the state.
@@ -24,8 +24,8 @@ const makesState = "pawl kafka topics ensure TOPIC --profile production (of any 
 // that is away, two at most.
 func stateISR(replicas int) int { return min(2, max(1, replicas-1)) }
 
-// wantedReplicas are those of the topic of the state in a cluster of so many brokers, if
-// nobody said otherwise.
+// wantedReplicas is the default number of replicas of the topic of the state, for a
+// cluster of that many brokers.
 func (s *Store) wantedReplicas(brokers int) int {
 	if s.cfg.Create.Replicas > 0 {
 		return int(s.cfg.Create.Replicas)
@@ -159,8 +159,8 @@ func (s *Store) stateHealth(ctx context.Context, h *Health) error {
 	return nil
 }
 
-// lengthHealth says when the log of the state is not shortened. Nothing stops at once: who
-// starts reads more and more.
+// lengthHealth reports that the log of the state is not being shortened. Nothing fails at
+// once, but starting processes have ever more to read.
 func (s *Store) lengthHealth(ctx context.Context, h *Health) {
 	start, err := s.state.start(ctx)
 	if err == nil {

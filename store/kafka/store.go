@@ -42,7 +42,7 @@ type Store struct {
 	registrar  registrar
 }
 
-// New returns a store that has not talked to a broker yet. It reports everything
+// New returns a store that has not connected to a broker yet. It reports everything
 // that is wrong with c at once.
 func New(c Config) (*Store, error) {
 	c, err := c.Complete()
@@ -150,9 +150,9 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// background runs do until it returns; Close waits for it. It does nothing, and says
-// so, when Close waits already: a call that began before may come here that late. What
-// is in the group itself needs no leave.
+// background runs do until it returns; Close waits for it. It does nothing and returns
+// false when Close is waiting already: a call that began earlier may get here that
+// late. What is in the group itself needs no leave.
 func (s *Store) background(do func()) bool {
 	s.gate.RLock()
 	defer s.gate.RUnlock()
@@ -162,7 +162,7 @@ func (s *Store) background(do func()) bool {
 	return !s.ended
 }
 
-// shutDown lets no call in any more.
+// shutDown refuses further calls.
 func (e *engine) shutDown() {
 	e.mu.Lock()
 	defer e.mu.Unlock()

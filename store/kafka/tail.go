@@ -70,7 +70,7 @@ func (t *tail) follow(ctx context.Context) error {
 	}
 }
 
-// errMadeAgain: the topic that is read is another one by now.
+// errMadeAgain: the topic was deleted and created again.
 var errMadeAgain = errors.New("the topic was made again")
 
 // ends asks which topic has the name now, and where its partitions end; nil if there
@@ -111,8 +111,8 @@ func (t *tail) endsNow(ctx context.Context) (id kadm.TopicID, ends kadm.ListedOf
 	return id, ends, err
 }
 
-// leave lets go of a topic that is there no more, or is another one, and forgets
-// what was in it. The caller holds mu.
+// leave drops a topic that no longer exists, or was created again, and forgets its
+// contents. The caller holds mu.
 func (t *tail) leave() {
 	if t.client == nil {
 		return
@@ -125,7 +125,7 @@ func (t *tail) leave() {
 	t.move()
 }
 
-// move wakes who waits for the topic to be read. The caller holds mu.
+// move wakes the callers that wait for the topic to be read. The caller holds mu.
 func (t *tail) move() {
 	close(t.moved)
 	t.moved = make(chan struct{})
@@ -200,8 +200,8 @@ func (t *tail) started() bool {
 	return t.client != nil
 }
 
-// loop takes in what a client fetches, until its context ends, and closes it. Nobody
-// else does: a client must not be closed twice at a time.
+// loop takes in what a client fetches, until its context ends, and closes it. Nothing
+// else closes it: a client must not be closed twice at a time.
 func (t *tail) loop(ctx context.Context, client *kgo.Client) {
 	defer client.Close()
 	for {

@@ -15,7 +15,8 @@ import (
 // latencyBounds are the bounds of the time to produce a record, in seconds.
 var latencyBounds = [...]float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}
 
-// made counts what became of records. It costs some atomic additions a record.
+// made counts the outcomes of produced records. It costs a few atomic additions per
+// record.
 type made struct {
 	stored, refused, unknown atomic.Uint64
 	nanos, left              atomic.Int64
@@ -74,7 +75,7 @@ type keyOfDead struct {
 // shareAge is for how long a dead letter counts for the share of its key.
 const shareAge = time.Hour
 
-// keySeed hides keys, and makes it hard to choose some that are taken for one.
+// keySeed hides keys, and makes collisions hard to provoke.
 var keySeed = maphash.MakeSeed()
 
 // note takes note of a dead letter that was written.
@@ -123,8 +124,8 @@ func (t *deathTally) figures() []DeadFigures {
 	return all
 }
 
-// shares are the parts of the recent dead letters that are of the most frequent
-// key, by topic.
+// shares are the proportions of the recent dead letters that belong to the most
+// frequent key, by topic.
 func (t *deathTally) shares(now time.Time) map[string]float64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()

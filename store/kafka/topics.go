@@ -22,7 +22,7 @@ const (
 	keyPause = "pause/"
 )
 
-// settingsOf returns the settings of a topic as they were last heard of.
+// settingsOf returns the settings of a topic as they were last read.
 func (s *Store) settingsOf(name string) (store.Topic, int64) {
 	t := store.NewTopic(name)
 	e, ok := s.state.get(keyTopic + name)
@@ -45,9 +45,9 @@ func (s *Store) pauseOf(name string) *store.Pause {
 	return &p
 }
 
-// heed lets the engine know of settings and pauses of a topic.
+// heed passes settings and pauses of a topic to the engine.
 func (s *Store) heed(name string) {
-	s.state.heeding.Lock() // so that what was read first is not told last
+	s.state.heeding.Lock() // so that an earlier read does not overwrite a later one
 	defer s.state.heeding.Unlock()
 	settings, _ := s.settingsOf(name)
 	s.engine.heed(settings, s.pauseOf(name))
@@ -106,8 +106,8 @@ func (s *Store) Alter(ctx context.Context, t store.Topic) (store.Topic, error) {
 	})
 }
 
-// change changes the settings of a topic, unless somebody else has done so at the
-// same time: then it looks again.
+// change changes the settings of a topic; if another process did so at the same time,
+// it reads them again.
 func (s *Store) change(ctx context.Context, op, name string,
 	to func(now store.Topic, empty bool) (store.Topic, error)) (store.Topic, error) {
 	if err := s.usable(ctx, op); err != nil {
@@ -249,7 +249,7 @@ func (s *Store) count(ctx context.Context, name string) (store.TopicStats, error
 	case st.Waiting == 0:
 		st.OldestWaiting = 0
 	case mine.oldest == 0:
-		st.OldestWaiting = -1 // it is not in hand: offsets do not tell the time
+		st.OldestWaiting = -1 // it is not in hand: offsets do not contain the time
 	}
 	if st.Dead, err = s.dead.count(ctx, name); err != nil {
 		return st, err
@@ -406,7 +406,7 @@ func (e *engine) figures(name string) (f inHand) {
 	return f
 }
 
-// learn reads the settings of a topic that is going to be consumed, and its dead
+// learn reads the settings of a topic that is about to be consumed, and its dead
 // letters if it parks.
 func (s *Store) learn(ctx context.Context, name string) error {
 	if err := s.state.follow(ctx); err != nil {
@@ -419,7 +419,7 @@ func (s *Store) learn(ctx context.Context, name string) error {
 	return nil
 }
 
-// heed takes note of settings and a pause of a topic.
+// heed records the settings and the pause of a topic.
 func (e *engine) heed(settings store.Topic, pause *store.Pause) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

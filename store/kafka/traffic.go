@@ -11,7 +11,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// traffic counts it, for all clients of a store. It is a hook of the client.
+// traffic counts requests and bytes, for all clients of a store. It is a hook of the
+// client.
 type traffic struct {
 	connects, connectFailures, disconnects     atomic.Uint64
 	requests, requestFailures, produceFailures atomic.Uint64
@@ -69,7 +70,7 @@ func (t *traffic) figures() Traffic {
 // logEvery is how often the figures are logged.
 const logEvery = time.Minute
 
-// logLoop logs the figures, for those who look into it.
+// logLoop logs the figures, at debug level.
 func (s *Store) logLoop() {
 	tick := time.NewTicker(logEvery)
 	defer tick.Stop()

@@ -41,7 +41,7 @@ func (e *engine) listen(ctx context.Context, topics []string) (<-chan struct{}, 
 	return ch, nil
 }
 
-// wake tells who listens to a topic.
+// wake notifies the listeners of a topic.
 func (e *engine) wake(topic string) {
 	for ch, of := range e.listeners {
 		if of[topic] {
@@ -50,14 +50,14 @@ func (e *engine) wake(topic string) {
 	}
 }
 
-// setAlarm makes sure that what is due next happens although nobody calls.
+// setAlarm makes sure that what is due next is processed even without calls.
 func (e *engine) setAlarm() {
 	next := e.sweepAt
 	if len(e.shut.lanes) > 0 {
 		next = min(next, e.shut.lanes[0].until)
 	}
 	if next == never || e.isClosed || e.alarm != nil && e.alarmAt <= next {
-		return // there is nothing, or it rings early enough and sets itself again
+		return // nothing is due, or the alarm rings early enough and sets itself again
 	}
 	if e.alarm != nil {
 		e.alarm.Stop()

@@ -9,9 +9,9 @@ import (
 // MaxTries is how many [Extra.Tries] a checkpoint keeps.
 const MaxTries = 8
 
-// Checkpoint is what is known of a log at one moment: all before Base is finished,
-// Base is not, and some positions above it are. It is a value: it does not change
-// with its gate. Its zero value knows nothing.
+// Checkpoint is the progress in a log at one moment: all before Base is finished, Base
+// is not, and some positions above it are. It is a value: it does not change with its
+// gate. Its zero value knows nothing.
 type Checkpoint struct {
 	Base int64
 	Extra
@@ -21,12 +21,12 @@ type Checkpoint struct {
 // Extra is what the owner of a gate wants kept with a checkpoint. The gate does
 // not look at it.
 type Extra struct {
-	// Open: the owner is at work. A checkpoint that is found open is of an owner
-	// that has not ended well.
+	// Open: the owner is at work. A checkpoint that is found open is from an owner that
+	// did not shut down cleanly.
 	Open bool
 	// Horizon is the highest position that was ever handed out; 0 if none was.
 	Horizon int64
-	// Crashes is how many owners in a row have not ended well.
+	// Crashes is how many owners in a row did not shut down cleanly.
 	Crashes uint8
 	// Source stands for the identity of the log. A checkpoint of another one is
 	// not used.

@@ -1,4 +1,4 @@
-// Package gate decides how far a log is done when its positions are finished in
+// Package gate computes how far a log is finished when its positions are finished in
 // any order.
 //
 // A reader of a log registers positions as it reads them and hands them out. Each
@@ -10,10 +10,10 @@
 //
 // # One reading, one gate
 //
-// A gate belongs to one reading of one log, from the moment the log is assigned
-// to when it is taken away. Who reads the log anew makes a new gate. A [Ticket]
-// knows its gate, so that an acknowledgement that comes too late finds the old
-// one, which is closed, and changes nothing.
+// A gate belongs to one reading of one log, from the moment the log is assigned to when
+// it is taken away. Another reading of the log needs a new gate. A [Ticket] refers to
+// its gate, so that a late acknowledgement finds the old one, which is closed, and
+// changes nothing.
 //
 // # The window
 //

@@ -65,12 +65,11 @@ func New(base int64) *Gate {
 	return g
 }
 
-// Resume returns the gate of a log that is read from base on, with what a
-// checkpoint knows to be finished. When base is the checkpoint's, all its marks
-// count. When base is higher, those below it are of no use, and if base itself is
-// finished the gate's own base is the first position after it that is not. When
-// base is lower, somebody has turned the log back to read it again: no mark
-// counts.
+// Resume returns the gate of a log that is read from base on, with what a checkpoint
+// knows to be finished. When base is the checkpoint's, all its marks count. When base
+// is higher, those below it are of no use, and if base itself is finished the gate's
+// own base is the first position after it that is not. When base is lower, the log has
+// been reset to be read again: no mark counts.
 func Resume(base int64, c Checkpoint) *Gate {
 	g := New(base)
 	if base < c.Base {
