@@ -21,7 +21,9 @@ const (
 	selectMark = `SELECT key, version, until, value FROM pawl_mark WHERE scope = ?1 AND key = ?2 AND (until IS NULL OR until > ?3)`
 	// marksPart is how many keys selectMarks looks for at once. A query for each of them takes several times as long.
 	marksPart = 100
-	markPage  = `SELECT key, version, until, value FROM (
+	// fewMarks is up to how many keys a query for each is quicker all the same.
+	fewMarks = 4
+	markPage = `SELECT key, version, until, value FROM (
 			SELECT key, version, until, value, sum(length(value)) OVER (ORDER BY key) - length(value) AS before FROM (
 				SELECT key, version, until, value FROM pawl_mark
 				WHERE scope = ?1 AND key >= ?2 AND (?3 = x'' OR key < ?3) AND (until IS NULL OR until > ?4) ORDER BY key LIMIT ?5))
@@ -126,8 +128,13 @@ func (s *Store) GetMarks(ctx context.Context, scope string, keys ...string) (map
 			found[m.Key] = m
 			return nil
 		}
-		if len(keys) == 1 {
-			return k.db.query(selectMark, take, []byte(scope), []byte(keys[0]), k.now)
+		if len(keys) <= fewMarks {
+			for _, key := range keys {
+				if err := k.db.query(selectMark, take, []byte(scope), []byte(key), k.now); err != nil {
+					return err
+				}
+			}
+			return nil
 		}
 		for part := range slices.Chunk(keys, marksPart) {
 			args := make([]any, 0, marksPart+2)

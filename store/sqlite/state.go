@@ -120,11 +120,3 @@ func (s *Store) ListState(ctx context.Context, prefix string, after int64) iter.
 func (s *Store) Clock(ctx context.Context) (time.Time, error) {
 	return s.now(), s.usable(ctx, "clock")
 }
-
-// peek runs do on a snapshot, for what time does not change.
-func (s *Store) peek(ctx context.Context, op string, do func(*work) error) error {
-	if err := s.usable(ctx, op); err != nil {
-		return err
-	}
-	return s.readError(ctx, op, s.snapshot(ctx, do))
-}

@@ -73,6 +73,7 @@ type Store struct {
 	testClock bool
 
 	readers *sql.DB
+	lookups *lookups
 	writer  *writer
 	calls   chan *call
 	closing chan struct{} // closed: no more calls
@@ -165,8 +166,9 @@ func (s *Store) open(ctx context.Context) (err error) {
 			_ = s.Close()
 		}
 	}()
-	connector, err := driversqlite.NewConnector(dsn(s.path, mode+fmt.Sprintf("&_busy_timeout=%d",
-		s.wait.Milliseconds())))
+	file := dsn(s.path, mode+fmt.Sprintf("&_busy_timeout=%d", s.wait.Milliseconds()))
+	s.lookups = newLookups(file)
+	connector, err := driversqlite.NewConnector(file)
 	if err != nil {
 		return err
 	}
@@ -274,6 +276,9 @@ func (s *Store) Close() error {
 	s.closer.Do(func() {
 		close(s.closing)
 		s.listen.close()
+		if s.lookups != nil {
+			s.lookups.close()
+		}
 		if s.readers != nil {
 			s.ended = s.readers.Close()
 		}
