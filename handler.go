@@ -46,8 +46,12 @@ func Chain(h Handler, ms ...Middleware) Handler {
 }
 
 // Typed decodes the body before it calls do. A body that does not decode is a
-// permanent failure of kind [KindDecode]: no retry makes it readable.
+// permanent failure of kind [KindDecode]: no retry makes it readable. Without one of
+// the functions it is a nil [HandlerFunc], which no dispatcher takes.
 func Typed[T any](decode func([]byte, *T) error, do func(context.Context, T, *Delivery) error) Handler {
+	if decode == nil || do == nil {
+		return HandlerFunc(nil)
+	}
 	return HandlerFunc(func(ctx context.Context, d *Delivery) error {
 		var v T
 		if err := decode(d.Body, &v); err != nil {

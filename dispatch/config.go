@@ -147,6 +147,11 @@ func (c Config) complete() (Config, error) {
 	if c.PollMax < c.PollMin {
 		bad("poll max %v is less than poll min %v", c.PollMax, c.PollMin)
 	}
+	for i, m := range c.Middleware {
+		if m == nil {
+			bad("middleware %d is nil", i)
+		}
+	}
 	if c.MaxBytes < 0 || c.MaxZombies < 0 {
 		bad("max bytes %d or max zombies %d is negative", c.MaxBytes, c.MaxZombies)
 	}

@@ -20,6 +20,7 @@ func TestNewReportsEverythingAtOnce(t *testing.T) {
 			{Name: "no such name", Handler: h},
 			{Name: "none"},
 			{Name: "nil", Handler: pawl.HandlerFunc(nil)},
+			{Name: "typed", Handler: pawl.Typed[int](nil, nil)},
 			{Name: "nils", Batch: pawl.BatchHandlerFunc(nil)},
 			{Name: "seldom", Handler: h, PollMax: -1},
 			{Name: "both", Handler: h, Batch: b},
@@ -32,6 +33,7 @@ func TestNewReportsEverythingAtOnce(t *testing.T) {
 			{Name: "order", Handler: h, Settings: store.Declaration{Order: "random"}},
 		},
 		Owner:        strings.Repeat("x", 300),
+		Middleware:   []pawl.Middleware{nil},
 		DrainTimeout: -1, MaxBytes: -1, PollMin: time.Second, PollMax: time.Millisecond,
 	})
 	if err == nil {
@@ -40,7 +42,8 @@ func TestNewReportsEverythingAtOnce(t *testing.T) {
 	for _, want := range []string{
 		`no store`, `topic "no such name": topic "no such name" holds ' '`,
 		`topic "none": exactly one of handler and batch handler`, `topic "both": exactly one`,
-		`topic "nil": the handler is a nil function`, `topic "nils": the batch handler is a nil function`,
+		`topic "nil": the handler is a nil function`, `topic "typed": the handler is a nil function`, `middleware 0 is nil`,
+		`topic "nils": the batch handler is a nil function`,
 		`topic "seldom": poll max -1ns`,
 		`topic "twice": is there twice`,
 		`topic "many": `, `concurrency -1`, `lease of 1ms`, `a batch size or wait needs a batch handler`,
@@ -55,6 +58,13 @@ func TestNewReportsEverythingAtOnce(t *testing.T) {
 	}
 	if _, err := dispatch.New(memory.New(memory.Config{}), dispatch.Config{}); err == nil ||
 		err.Error() != "no topics" {
+		t.Error(err)
+	}
+	_, err = dispatch.New(memory.New(memory.Config{}), dispatch.Config{
+		Topics:     []dispatch.Topic{{Name: "a", Handler: h}},
+		Middleware: []pawl.Middleware{func(pawl.Handler) pawl.Handler { return nil }},
+	})
+	if err == nil || err.Error() != "a middleware makes a nil handler" {
 		t.Error(err)
 	}
 }

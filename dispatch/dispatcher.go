@@ -108,8 +108,10 @@ func New(s store.Store, c Config) (*Dispatcher, error) {
 		end: make(chan struct{}), stop: make(chan struct{}), watchAt: never, beatAt: never,
 	}
 	for _, t := range c.Topics {
-		if t.Handler != nil {
-			t.Handler = pawl.Chain(t.Handler, c.Middleware...)
+		if t.Handler != nil && err == nil {
+			if t.Handler = pawl.Chain(t.Handler, c.Middleware...); t.Handler == nil {
+				err = errors.New("a middleware makes a nil handler")
+			}
 		}
 		d.byName[t.Name] = &topic{Topic: t, of: d, ageing: store.DefaultAgeing, opens: never}
 		d.topics = append(d.topics, d.byName[t.Name])

@@ -64,15 +64,18 @@ type AIMD struct {
 }
 
 func (a *AIMD) validate(most int) error {
-	switch {
-	case most == 0:
-		return errors.New("AIMD, but adaptive does not say up to how many")
-	case a.Start < 0 || a.After < 0 || a.Step < 0:
-		return fmt.Errorf("AIMD starts at %d and adds %d after %d; none of them is below 0", a.Start, a.Step, a.After)
-	case a.Factor < 0 || a.Factor >= 1:
-		return fmt.Errorf("AIMD cuts to %v of what it was; that is above 0 and below 1", a.Factor)
+	var errs []error
+	bad := func(why string, args ...any) { errs = append(errs, fmt.Errorf(why, args...)) }
+	if most == 0 {
+		bad("AIMD, but adaptive does not say up to how many")
 	}
-	return nil
+	if a.Start < 0 || a.After < 0 || a.Step < 0 {
+		bad("AIMD starts at %d and adds %d after %d; none of them is below 0", a.Start, a.Step, a.After)
+	}
+	if a.Factor < 0 || a.Factor >= 1 {
+		bad("AIMD cuts to %v of what it was; that is above 0 and below 1", a.Factor)
+	}
+	return errors.Join(errs...)
 }
 
 // window returns a function that makes windows of at most that size.
@@ -120,34 +123,16 @@ type Limiter struct {
 
 // NewLimiter makes a limiter. It reports everything that is wrong with c.
 func NewLimiter(c LimitConfig) (*Limiter, error) {
-	inner := limit.Config{Rate: c.Rate, Burst: c.Burst, Concurrency: c.Concurrency, Window: c.Window}
-	var errs []error
-	if err := pawl.ValidTopic(c.Name); err != nil {
-		errs = append(errs, errors.New("a limit needs a name, of the form of a topic's"))
+	inner := limit.Config{Rate: c.Rate, Burst: c.Burst, Concurrency: c.Concurrency, Window: c.Window, Keyed: c.By != nil}
+	if err := errors.Join(c.validate(), inner.Validate()); err != nil {
+		return nil, fmt.Errorf("limit %q: %w", c.Name, err)
 	}
 	switch {
-	case c.Shared != nil && c.By != nil:
-		errs = append(errs, errors.New("a rate by key is shared by a pacer"))
-	case c.Pacer != nil && c.By == nil:
-		errs = append(errs, errors.New("a pacer is for a rate by key, and there is no By"))
-	case c.Pacer != nil && checkPaced(c.Rate, c.Burst) != nil:
-		errs = append(errs, checkPaced(c.Rate, c.Burst))
-	case c.Shared != nil && c.Rate == 0:
-		errs = append(errs, errors.New("shared, but there is no rate"))
-	case c.Adaptive < 0 || c.Adaptive > maxSlots:
-		errs = append(errs, fmt.Errorf("adaptive up to %d; it goes from 1 to %d", c.Adaptive, maxSlots))
-	case (c.Adaptive > 0 || c.AIMD != nil) && c.Window != nil:
-		errs = append(errs, errors.New("adaptive, and a window of its own: one of them learns"))
 	case c.AIMD != nil:
-		errs = append(errs, c.AIMD.validate(c.Adaptive))
 		inner.Window = c.AIMD.window(c.Adaptive)
 	case c.Adaptive > 0:
 		inner.Window = func() limit.Window { return limit.NewAIMD(leastWindow, float64(c.Adaptive)) }
 	}
-	if err := errors.Join(append(errs, inner.Validate())...); err != nil {
-		return nil, fmt.Errorf("limit %q: %w", c.Name, err)
-	}
-	inner.Keyed = c.By != nil
 	l := &Limiter{name: c.Name, by: c.By, users: map[*Dispatcher]bool{}}
 	if c.Shared != nil {
 		l.shared = &sharedRate{entries: c.Shared, key: "limit/" + c.Name, rate: c.Rate, burst: c.Burst}
@@ -158,6 +143,37 @@ func NewLimiter(c LimitConfig) (*Limiter, error) {
 	}
 	l.inner = limit.New(inner)
 	return l, nil
+}
+
+// validate reports everything that is wrong, but for what inner limits bound.
+func (c *LimitConfig) validate() error {
+	var errs []error
+	bad := func(why string, args ...any) { errs = append(errs, fmt.Errorf(why, args...)) }
+	if err := pawl.ValidTopic(c.Name); err != nil {
+		bad("a limit needs a name, of the form of a topic's")
+	}
+	if c.Shared != nil && c.By != nil {
+		bad("a rate by key is shared by a pacer")
+	}
+	if c.Pacer != nil && c.By == nil {
+		bad("a pacer is for a rate by key, and there is no By")
+	}
+	if c.Pacer != nil {
+		errs = append(errs, checkPaced(c.Rate, c.Burst))
+	}
+	if c.Shared != nil && c.Rate == 0 {
+		bad("shared, but there is no rate")
+	}
+	if c.Adaptive < 0 || c.Adaptive > maxSlots {
+		bad("adaptive up to %d; it goes from 1 to %d", c.Adaptive, maxSlots)
+	}
+	if (c.Adaptive > 0 || c.AIMD != nil) && c.Window != nil {
+		bad("adaptive, and a window of its own: one of them learns")
+	}
+	if c.AIMD != nil {
+		errs = append(errs, c.AIMD.validate(c.Adaptive))
+	}
+	return errors.Join(errs...)
 }
 
 // admit begins a call if it may begin; otherwise wait is how long until it is

@@ -12,6 +12,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/dispatch"
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/memory"
 )
 
 func limiter(t testing.TB, c dispatch.LimitConfig) *dispatch.Limiter {
@@ -347,6 +348,18 @@ func TestLimitsThatMakeNoSense(t *testing.T) {
 	} {
 		if _, err := dispatch.NewLimiter(c); err == nil {
 			t.Errorf("%+v", c)
+		}
+	}
+	_, err := dispatch.NewLimiter(dispatch.LimitConfig{
+		Burst: 3, Concurrency: -1, Adaptive: -1, AIMD: &dispatch.AIMD{Start: -1, Factor: 2}, By: byKey,
+		Shared: memory.New(memory.Config{}),
+	})
+	for _, want := range []string{
+		"needs a name", "a burst needs a rate", "concurrency -1", "adaptive up to -1", "AIMD starts at -1", "AIMD cuts to 2",
+		"shared by a pacer", "shared, but there is no rate",
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is missing in: %v", want, err)
 		}
 	}
 	keyed := limiter(t, dispatch.LimitConfig{Rate: 1, By: byKey})

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"regexp"
 	"time"
@@ -62,18 +63,22 @@ func (c Config) withDefaults() (Config, error) {
 	c.MaxConns = cmp.Or(c.MaxConns, defaultMaxConns)
 	c.PollEvery = cmp.Or(c.PollEvery, defaultPollEvery)
 	c.CallTimeout = cmp.Or(c.CallTimeout, defaultCallTimeout)
-	bad := func(why string, args ...any) (Config, error) {
-		return c, &store.Error{Op: "open postgres", Code: store.ErrInvalid, Err: fmt.Errorf(why, args...)}
+	var errs []error
+	bad := func(why string, args ...any) { errs = append(errs, fmt.Errorf(why, args...)) }
+	if c.URL == "" {
+		bad("no URL")
 	}
-	switch {
-	case c.URL == "":
-		return bad("no URL")
-	case !schemaName.MatchString(c.Schema):
-		return bad("schema %q is not made of at most 48 of a-z 0-9 _", c.Schema)
-	case c.MaxConns < minConns:
-		return bad("%d connections; at least %d are needed", c.MaxConns, minConns)
-	case c.PollEvery < time.Millisecond || c.CallTimeout < time.Millisecond:
-		return bad("poll every %v, call timeout %v; both are at least 1ms", c.PollEvery, c.CallTimeout)
+	if !schemaName.MatchString(c.Schema) {
+		bad("schema %q is not made of at most 48 of a-z 0-9 _", c.Schema)
+	}
+	if c.MaxConns < minConns {
+		bad("%d connections; at least %d are needed", c.MaxConns, minConns)
+	}
+	if c.PollEvery < time.Millisecond || c.CallTimeout < time.Millisecond {
+		bad("poll every %v, call timeout %v; both are at least 1ms", c.PollEvery, c.CallTimeout)
+	}
+	if len(errs) > 0 {
+		return c, &store.Error{Op: "open postgres", Code: store.ErrInvalid, Err: errors.Join(errs...)}
 	}
 	return c, nil
 }

@@ -31,3 +31,20 @@ func TestRootCauseComesFirst(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// TestMissingSchemaNamesAutoMigrate, which is what a Go program needs.
+func TestMissingSchemaNamesAutoMigrate(t *testing.T) {
+	err := explain("append", "pawl", "", &pgconn.PgError{Severity: "ERROR", Code: "42P01", Message: "no such relation"})
+	if !errors.Is(err, store.ErrSchema) || !strings.Contains(store.Hint(err), "AutoMigrate in Go") {
+		t.Errorf("%v: %q", err, store.Hint(err))
+	}
+}
+
+func TestConfigReportsEverythingAtOnce(t *testing.T) {
+	_, err := Open(t.Context(), Config{Schema: "No", MaxConns: 1, PollEvery: -1})
+	for _, want := range []string{"no URL", `schema "No"`, "1 connections", "poll every -1ns"} {
+		if !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is missing in: %v", want, err)
+		}
+	}
+}

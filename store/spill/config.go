@@ -3,6 +3,7 @@ package spill
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -98,9 +99,10 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Rand == nil {
 		c.Rand = rand.Float64
 	}
+	var errs []error
+	bad := func(why string, args ...any) { errs = append(errs, fmt.Errorf(why, args...)) }
 	if err := pawl.ValidTopic(c.Prefix); err != nil || len(c.Prefix) > pawl.MaxTopic/2 {
-		return c, &store.Error{Op: "spill", Code: store.ErrInvalid,
-			Err: fmt.Errorf("prefix %q does not begin a topic", c.Prefix)}
+		bad("prefix %q does not begin a topic", c.Prefix)
 	}
 	for name, d := range map[string]time.Duration{
 		"PrimaryTimeout": c.PrimaryTimeout, "RetryFirst": c.RetryFirst, "RetryMax": c.RetryMax,
@@ -108,12 +110,14 @@ func (c Config) withDefaults() (Config, error) {
 		"ProbeMax":   c.ProbeMax, "Poll": c.Poll, "Lease": c.Lease, "CloseTimeout": c.CloseTimeout,
 	} {
 		if d < 0 || d > store.MaxLease {
-			return c, &store.Error{Op: "spill", Code: store.ErrInvalid, Err: fmt.Errorf("%s is %v", name, d)}
+			bad("%s is %v", name, d)
 		}
 	}
 	if c.MaxRetries < 1 || c.Batch < 1 || c.Batch > store.MaxBatch || c.When > DivertLast {
-		return c, &store.Error{Op: "spill", Code: store.ErrInvalid,
-			Err: fmt.Errorf("%d retries, batches of %d, diverting %d", c.MaxRetries, c.Batch, c.When)}
+		bad("%d retries, batches of %d, diverting %d", c.MaxRetries, c.Batch, c.When)
+	}
+	if len(errs) > 0 {
+		return c, &store.Error{Op: "spill", Code: store.ErrInvalid, Err: errors.Join(errs...)}
 	}
 	return c, nil
 }

@@ -1,6 +1,8 @@
 package spill
 
 import (
+	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -65,5 +67,15 @@ func TestReceiptsTellWhatIsStored(t *testing.T) {
 				return s, storetest.Keepers(t, fallback, inner) // in the direction in which rows move
 			})
 		})
+	}
+}
+
+func TestConfigReportsEverythingAtOnce(t *testing.T) {
+	_, err := New(memory.New(memory.Config{}), memory.New(memory.Config{}),
+		Config{Prefix: "no such prefix", Poll: -1, Lease: -1, MaxRetries: -1})
+	for _, want := range []string{`prefix "no such prefix"`, "Poll is -1ns", "Lease is -1ns", "-1 retries"} {
+		if !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is missing in: %v", want, err)
+		}
 	}
 }

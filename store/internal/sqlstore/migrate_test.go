@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -54,6 +55,9 @@ func TestVersionsAreCompared(t *testing.T) {
 	two := append(one, store.Migration{Version: 2})
 	if err := CheckVersion("open", steps, two); err != nil {
 		t.Fatal(err)
+	}
+	if err := CheckVersion("open", steps, nil); !strings.Contains(store.Hint(err), "AutoMigrate") {
+		t.Errorf("how the schema is made in Go: %q", store.Hint(err))
 	}
 	for _, applied := range [][]store.Migration{nil, one, append(two, store.Migration{Version: 3})} {
 		err := CheckVersion("open", steps, applied)
