@@ -126,6 +126,12 @@ type Store interface {
 	// Settle ends deliveries, each together with what it emits, atomically. It
 	// returns the items that changed nothing: [pawl.ErrLeaseLost] for a stale
 	// token, a [pawl.InvalidError] for what no store takes.
+	//
+	// A settlement is durable when Settle returns, unless the store's Durability says
+	// that acks are on record later. No claim brings what follows a run in its lane before
+	// the settlement that ends the run has taken effect. Within a run nobody has to wait:
+	// who holds it may go on to its next message while the settlement of the one before is
+	// on its way.
 	Settle(ctx context.Context, batch Batch[Settlement]) ([]Refusal, error)
 
 	// Close ends background work and releases what the store holds. Leases stay:
