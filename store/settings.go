@@ -31,6 +31,8 @@ func (t *Topic) Validate() error {
 		return bad("deadline", "is %v; it goes from 1ms to %v", t.Deadline, MaxLease)
 	case t.Ageing < 0 || t.Ageing > MaxLease:
 		return bad("ageing", "is %v; it goes from 0 to %v", t.Ageing, MaxLease)
+	case t.Tail && t.Park:
+		return bad("retry", "is tail; it does not go with park")
 	case t.Retain < 0 || t.Retain > pawl.MaxDelay:
 		return bad("retain", "is %v; it goes from 0 to %v", t.Retain, pawl.MaxDelay)
 	}
@@ -51,6 +53,9 @@ func (d *Declaration) set(t *Topic) {
 	if d.Park != nil {
 		t.Park = *d.Park
 	}
+	if d.Tail != nil {
+		t.Tail = *d.Tail
+	}
 	if d.Retain != nil {
 		t.Retain = *d.Retain
 	}
@@ -58,7 +63,8 @@ func (d *Declaration) set(t *Topic) {
 
 // states tells whether d states anything besides the name.
 func (d *Declaration) states() bool {
-	return d.Order != "" || d.Deadline != 0 || d.Ageing != 0 || d.Park != nil || d.Retain != nil
+	return d.Order != "" || d.Deadline != 0 || d.Ageing != 0 || d.Park != nil || d.Tail != nil ||
+		d.Retain != nil
 }
 
 // Apply returns what t becomes when d is declared, or [ErrConflict]. The caller says
@@ -67,8 +73,8 @@ func (d *Declaration) states() bool {
 func (d *Declaration) Apply(t Topic, empty bool) (Topic, error) {
 	next := t
 	d.set(&next)
-	if next.Order != t.Order && !empty && t.Version == 0 {
-		return t, orderConflict(t, next)
+	if !next.laidOutAs(&t) && !empty && t.Version == 0 {
+		return t, layoutConflict(t, next)
 	}
 	if t.Version > 0 && next != t {
 		return t, &Error{
@@ -91,18 +97,24 @@ func (t *Topic) Replace(now Topic, empty bool) (Topic, error) {
 			Hint: "read the settings again",
 		}
 	}
-	if t.Order != now.Order && !empty {
-		return now, orderConflict(now, *t)
+	if !t.laidOutAs(&now) && !empty {
+		return now, layoutConflict(now, *t)
 	}
 	next := *t
 	next.Version++
 	return next, nil
 }
 
-func orderConflict(have, want Topic) error {
+// laidOutAs tells whether two topics agree in what changes only while a topic is empty.
+func (t *Topic) laidOutAs(other *Topic) bool { return t.Order == other.Order && t.Tail == other.Tail }
+
+func layoutConflict(have, want Topic) error {
+	why := fmt.Errorf("order is %q, not %q, and there are messages", have.Order, want.Order)
+	if have.Order == want.Order {
+		why = fmt.Errorf("retry is %s, not %s, and there are messages", have.RetriesAt(), want.RetriesAt())
+	}
 	return &Error{
-		Op: "topic " + have.Name, Code: ErrConflict,
-		Err:  fmt.Errorf("order is %q, not %q, and there are messages", have.Order, want.Order),
+		Op: "topic " + have.Name, Code: ErrConflict, Err: why,
 		Hint: "let the topic run empty first, or use another topic",
 	}
 }
@@ -119,6 +131,7 @@ func difference(have, want Topic) string {
 	add("deadline", have.Deadline, want.Deadline)
 	add("ageing", have.Ageing, want.Ageing)
 	add("park", have.Park, want.Park)
+	add("retry", have.RetriesAt(), want.RetriesAt())
 	add("retain", have.Retain, want.Retain)
 	return text[2:]
 }

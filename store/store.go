@@ -30,8 +30,10 @@
 //
 // A delayed message joins the tail of its lane when it is due and blocks nobody
 // until then. A retried message keeps the head of its lane, which is closed
-// until the retry is due. A replayed message joins the tail. A lane never blocks
-// another. A dead head frees its lane, unless the topic parks: then whatever of
+// until the retry is due; with [Topic.Tail] it becomes a delayed message instead,
+// with its id, attempts and rank. Such a retry ends a run like an ack: as the last
+// of it, or with a Hold. Released and rescued messages keep the head all the same.
+// A replayed message joins the tail. A lane never blocks another. A dead head frees its lane, unless the topic parks: then whatever of
 // that lane is not yet carried out goes to the dead letters, too, when its turn
 // comes, for as long as a dead letter of the lane is there; replayed messages
 // pass.
@@ -221,7 +223,8 @@ type Settlement struct {
 	Token   pawl.Token
 	ID      string // the message's id: emitted ids derive from it
 	Verdict Verdict
-	// After closes the lane for that long: before a retry, after a release.
+	// After closes the lane for that long: before a retry, after a release. With
+	// [Topic.Tail] a retry waits for After alone, and closes the lane for Hold only.
 	After time.Duration
 	// Hold closes the lane for that long, whatever the verdict: with a retry or
 	// release for the longer of both.
@@ -242,7 +245,7 @@ type Settlement struct {
 	Failure Failure
 }
 
-// Closes is how long the settlement closes the lane.
+// Closes is how long the settlement closes the lane, where a retry keeps the head.
 func (s *Settlement) Closes() time.Duration {
 	if s.Verdict == Retry || s.Verdict == Release {
 		return max(s.After, s.Hold)

@@ -36,6 +36,10 @@ type Topic struct {
 	Ageing time.Duration
 	// Park sends what follows a dead letter in its lane to the dead letters.
 	Park bool
+	// Tail sends a retried message of a shared lane to the tail, which it joins when
+	// the retry is due. It changes only while the topic is empty, and does not go with
+	// Park. A store without [CanDelay] refuses it, with [ErrUnsupported].
+	Tail bool
 	// Retain keeps acked messages for that long, for explanations; 0 keeps none.
 	Retain time.Duration
 	// Version counts changes, from 1. 0: the topic was created by an append and
@@ -51,6 +55,7 @@ type Declaration struct {
 	Deadline time.Duration
 	Ageing   time.Duration
 	Park     *bool
+	Tail     *bool
 	Retain   *time.Duration
 }
 
@@ -71,11 +76,11 @@ type Topics interface {
 	// Declare creates the topic with what is stated, or agrees, or fails with
 	// [ErrConflict] and changes nothing. Settings that were never declared may be
 	// stated freely; declared ones must be stated the same. For a topic with messages,
-	// only its current order can be stated.
+	// only its current order and place of retries can be stated.
 	Declare(ctx context.Context, d Declaration) (Topic, error)
 
 	// Alter changes settings, if the topic is still at t.Version; [ErrConflict]
-	// otherwise, and when Order would change while messages are there.
+	// otherwise, and when Order or Tail would change while messages are there.
 	Alter(ctx context.Context, t Topic) (Topic, error)
 
 	// Pause stops claims of the topic, in every process, within two seconds; what
@@ -121,6 +126,14 @@ type TopicStats struct {
 // because a caller that sets a key expects order.
 func NewTopic(name string) Topic {
 	return Topic{Name: name, Order: OrderKey, Deadline: DefaultDeadline, Ageing: DefaultAgeing}
+}
+
+// RetriesAt names the place of a retried message in its lane: head or tail.
+func (t *Topic) RetriesAt() string {
+	if t.Tail {
+		return "tail"
+	}
+	return "head"
 }
 
 // Rank is the place of a message in its topic, in microseconds of the store's

@@ -161,6 +161,15 @@ func (l *lane) take(m *message) {
 	}
 }
 
+// leave takes a message out of the run and the lane, and tells whether it was the last
+// of the run.
+func (l *lane) leave(m *message) (last bool) {
+	last = m.seq == l.lease.last
+	l.take(m)
+	l.lease.run--
+	return last
+}
+
 // sweep lets everything happen that is due: delayed messages join their lanes,
 // closed lanes open, ended leases are rescued, retained messages are forgotten.
 func (s *Store) sweep(now time.Time) {

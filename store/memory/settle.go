@@ -69,6 +69,10 @@ func (s *Store) settle(now time.Time, st *store.Settlement) bool {
 		s.end(l, now, st.Closes())
 	case store.Retry:
 		l.topic.totals.Retried++
+		if l.topic.Tail && l.keyed {
+			s.retryAtTail(now, l, m, st)
+			return true
+		}
 		m.fail(now, l, st, now.Add(st.Closes()))
 		s.end(l, now, st.Closes())
 	case store.Release:
@@ -83,9 +87,7 @@ func (s *Store) settle(now time.Time, st *store.Settlement) bool {
 
 // ack forgets a message and lets what it emitted appear.
 func (s *Store) ack(now time.Time, l *lane, m *message, st *store.Settlement) {
-	last := m.seq == l.lease.last
-	l.take(m)
-	l.lease.run--
+	last := l.leave(m)
 	l.topic.totals.Acked++
 	l.topic.totals.LastAck = now
 	s.freeUnique(&m.Message)
@@ -106,6 +108,17 @@ func (s *Store) ack(now time.Time, l *lane, m *message, st *store.Settlement) {
 	}
 	if len(st.Marks) > 0 {
 		s.marks.tidy(now)
+	}
+}
+
+// retryAtTail makes a message a delayed one; its lane and the rest of its run go on.
+func (s *Store) retryAtTail(now time.Time, l *lane, m *message, st *store.Settlement) {
+	due := now.Add(st.After)
+	m.fail(now, l, st, due)
+	last := l.leave(m)
+	s.place(l.topic, m, due, now)
+	if last || st.Hold > 0 {
+		s.end(l, now, st.Hold)
 	}
 }
 

@@ -136,9 +136,14 @@ func (m *model) place(n *mMessage, visible time.Duration) {
 	m.seq++
 	n.seq, n.visible = m.seq, visible
 	n.rank = visible + time.Duration(pawl.MaxPriority-n.Priority)*m.settings.Ageing
-	if visible > m.now {
+	m.put(n, visible)
+}
+
+// put lets a message join its lane at that time.
+func (m *model) put(n *mMessage, due time.Duration) {
+	if due > m.now {
 		n.late = true
-		n.lane = &mLane{queue: []*mMessage{n}, closed: visible, delayed: true}
+		n.lane = &mLane{queue: []*mMessage{n}, closed: due, delayed: true}
 		m.lanes = append(m.lanes, n.lane)
 		return
 	}
@@ -292,9 +297,24 @@ func (m *model) settle(l *mLane, fence int64, n *mMessage, s store.Settlement) b
 			n.attempts++
 			n.throttles = 0
 		}
+		if m.settings.Tail && l.keyed {
+			m.retryAtTail(l, n, s)
+			return true
+		}
 	}
 	m.end(l, after)
 	return true
+}
+
+// retryAtTail makes a message a delayed one, and lets the run go on.
+func (m *model) retryAtTail(l *mLane, n *mMessage, s store.Settlement) {
+	m.leave(n)
+	m.seq++
+	n.seq, n.late = m.seq, true
+	m.put(n, m.now+s.After)
+	if len(l.lease.run) == 0 || s.Hold > 0 {
+		m.end(l, s.Hold)
+	}
 }
 
 func (m *model) ack(n *mMessage) {

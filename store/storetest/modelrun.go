@@ -139,9 +139,10 @@ func newWalk(t *T, seed uint64) *walk {
 		Ageing: pick(time.Minute, 2*time.Minute, 10*time.Minute),
 		Park:   r.IntN(3) == 0, Retain: pick(0, 0, half(5)), Version: 1,
 	}
+	settings.Tail = !settings.Park && r.IntN(2) == 0
 	t.declare(store.Declaration{
 		Order: order, Deadline: settings.Deadline, Ageing: settings.Ageing, Park: &settings.Park,
-		Retain: &settings.Retain,
+		Tail: &settings.Tail, Retain: &settings.Retain,
 	})
 	w := &walk{T: t, m: newModel(settings), base: t.storeNow()}
 	w.note("settings %+v", settings)

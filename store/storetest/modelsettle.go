@@ -155,7 +155,7 @@ func describeItems(items []planned) string {
 	for _, p := range items {
 		s := fmt.Sprintf("%s %v", p.d.Body, p.Verdict)
 		if p.Closes() > 0 {
-			s += fmt.Sprintf(" %v", p.Closes())
+			s += fmt.Sprintf(" %v hold %v", p.After, p.Hold)
 		}
 		if len(p.Emit) > 0 {
 			s += " emits " + describe(p.Emit)

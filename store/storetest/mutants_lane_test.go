@@ -37,6 +37,24 @@ func laneMutants() []mutant {
 				s.After = 0
 			}
 		}), []string{"RetryKeepsTheHead"}},
+		{"tailRetryClosesItsLane", retried(func(s *store.Settlement) { s.Hold = max(s.Hold, s.After) }),
+			[]string{"RetryGoesToTheTail", "TailRetryLeavesTheRunOpen"}},
+		{"tailRetryWaitsForTheHold", retried(func(s *store.Settlement) { s.After = max(s.After, s.Hold) }),
+			[]string{"TailRetryHolds", "TailRetryIsOnRecord"}},
+		{"tailRetryIgnoresAfter", retried(func(s *store.Settlement) { s.After = 0 }),
+			[]string{"RetryGoesToTheTail", "TailRetryAmongTheDelayed", "TailRetryIsOnRecord"}},
+		{"tailRetryTakesTime", retried(func(s *store.Settlement) { s.After = max(s.After, time.Second) }),
+			[]string{"TailRetryAtOnce"}},
+		{"tailRetryHoldsNothing", retried(func(s *store.Settlement) { s.Hold = 0 }),
+			[]string{"TailRetryHolds", "TailIsForSharedLanes"}},
+		{"tailRetryCountsNoThrottle", retried(func(s *store.Settlement) { s.Throttled = false }),
+			[]string{"TailRetryKeepsWhatItWas"}},
+		{"tailRetryForgets", reappended(true), []string{"TailRetryKeepsTheRank", "SuspectAtTheTail"}},
+		{"tailTakesTheReleased", settling(func(s *store.Settlement) {
+			if s.Verdict == store.Release {
+				s.Verdict = store.Retry
+			}
+		}), []string{"TailLeavesTheHeadToOthers"}},
 		{"releaseIgnoresAfter", settling(func(s *store.Settlement) {
 			if s.Verdict == store.Release {
 				s.After = 0
@@ -180,6 +198,15 @@ func deadFreesNothing(b *broken) store.Store {
 			dead[s.Token.Lane] = true
 		}
 	}), hiding(func(_ *broken, d *pawl.Delivery) bool { return dead[d.Token.Lane] }))(b)
+}
+
+// retried changes retries only.
+func retried(change func(*store.Settlement)) breakage {
+	return settling(func(s *store.Settlement) {
+		if s.Verdict == store.Retry {
+			change(s)
+		}
+	})
 }
 
 // strandedTicket forgets that a lane whose ticket was put back has more behind

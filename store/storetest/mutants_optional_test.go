@@ -93,6 +93,8 @@ func topicMutants() []mutant {
 			[]string{"AgeingIsExact", "AgeingChangesForLaterOnes"}},
 		{"parkIgnored", declaring(func(d *store.Declaration) { d.Park = nil }),
 			[]string{"ParkSendsFollowersToTheDead", "ParkTakesTheRestOfTheRun", "ParkTakesWhatComesLater"}},
+		{"tailIgnored", declaring(func(d *store.Declaration) { d.Tail = nil }),
+			[]string{"RetryGoesToTheTail", "TailRetryLeavesTheRunOpen", "TailIsDeclared", "TailChangesOnEmptyOnly"}},
 		{"retainIgnored", declaring(func(d *store.Declaration) { d.Retain = nil }),
 			[]string{"RetainKeepsTheAcked", "IDOfTheRetainedIsTaken"}},
 		{"declareOverwrites", topics(declareOverwrites), []string{"DeclareConflicts", "AlteredIsDeclared"}},

@@ -26,7 +26,7 @@ type Sentence struct {
 func Sentences() []Sentence {
 	return slices.Concat(
 		theme("leases", slices.Concat(leaseSentences(), extendSentences())),
-		theme("lanes", laneSentences()),
+		theme("lanes", slices.Concat(laneSentences(), tailSentences())),
 		theme("runs", runSentences()),
 		theme("delay", delaySentences()),
 		theme("rank", rankSentences()),
