@@ -375,6 +375,9 @@ func (s *settler) one(l *lease, e *entry, i int) (ended bool, err error) {
 		return true, s.end(l.lane, l.topic, micros(it.Closes()), true)
 	case store.Retry:
 		s.of(e.topic).retried++
+		if l.lane < 0 && s.work.topics.byNumber[l.topic].Tail {
+			return s.retryAtTail(l, e, it)
+		}
 		if err := s.fail(e, it, s.now+micros(it.Closes())); err != nil {
 			return false, err
 		}
@@ -384,6 +387,24 @@ func (s *settler) one(l *lease, e *entry, i int) (ended bool, err error) {
 		}
 	}
 	return true, s.end(l.lane, l.topic, micros(it.Closes()), false)
+}
+
+// retryAtTail makes a message a delayed one, and tells whether that ended its run.
+func (s *settler) retryAtTail(l *lease, e *entry, it *store.Settlement) (ended bool, err error) {
+	due := s.now + micros(it.After)
+	if err := s.fail(e, it, due); err != nil {
+		return false, err
+	}
+	if _, err := s.db.exec(leaveLane, e.seq); err != nil {
+		return false, err
+	}
+	if err := s.close(e.seq, due, e.topic, sqlstore.KeyLane(e.topic, e.key)); err != nil {
+		return false, err
+	}
+	if e.seq != l.last && it.Hold == 0 {
+		return false, nil
+	}
+	return true, s.end(l.lane, l.topic, micros(it.Hold), true)
 }
 
 // emit appends what acked deliveries emitted, in the order of their messages.

@@ -31,6 +31,12 @@ const (
 		UNION ALL SELECT c.lane, (SELECT min(f.seq) FROM pawl_msg f WHERE f.lane = c.lane AND f.lane < 0)
 			FROM pawl_closed c WHERE c.topic = ?1 AND c.lane < 0 AND c.at > ?2) b
 		CROSS JOIN pawl_msg m ON m.seq = (SELECT min(n.seq) FROM pawl_msg n WHERE n.lane = b.lane AND n.lane < 0 AND n.seq > b.last)`
+	// A retry at the tail may be older than what is before it.
+	oldestTried = `SELECT min(m.enqueued + m.hidden) FROM pawl_tried t CROSS JOIN pawl_msg m ON m.seq = t.seq
+		WHERE m.topic = ?1 AND m.lane < 0
+			AND NOT EXISTS (SELECT 1 FROM pawl_lease l WHERE l.lane = m.lane AND m.seq <= l.last)
+			AND NOT EXISTS (SELECT 1 FROM pawl_closed c WHERE c.lane = m.lane AND c.at > ?2
+				AND m.seq = (SELECT min(f.seq) FROM pawl_msg f WHERE f.lane = m.lane AND f.lane < 0))`
 )
 
 // Stats implements [store.Topics].
@@ -87,14 +93,14 @@ func (k *work) figures(names []string) (map[int64]*store.TopicStats, error) {
 			st.Deaths, err = k.deathsIn(number)
 		}
 		if st.Waiting > 0 && err == nil {
-			st.OldestWaiting, err = k.oldest(number, st.Ageing)
+			st.OldestWaiting, err = k.oldest(number, st.Topic)
 		}
 	}
 	return by, err
 }
 
 // oldest is how long the oldest waiting message of a topic has been visible.
-func (k *work) oldest(number int64, ageing time.Duration) (time.Duration, error) {
+func (k *work) oldest(number int64, topic store.Topic) (time.Duration, error) {
 	visible := int64(never)
 	for _, suspect := range suspicions() {
 		cols, ok, err := first(k.db, headVisible, number, suspect)
@@ -108,7 +114,7 @@ func (k *work) oldest(number int64, ageing time.Duration) (time.Duration, error)
 	// Whatever is older than the best has a rank below this.
 	limit := int64(never)
 	if visible < never {
-		limit = visible + pawl.MaxPriority*ageing.Microseconds()
+		limit = visible + pawl.MaxPriority*topic.Ageing.Microseconds()
 	}
 	older := func(query string, arg int64) error {
 		return k.db.query(query, func(r row) error {
@@ -118,7 +124,11 @@ func (k *work) oldest(number int64, ageing time.Duration) (time.Duration, error)
 			return nil
 		}, number, arg)
 	}
-	if err := firstError(older(oldestOpen, limit), older(oldestBehind, k.now)); err != nil || visible == never {
+	err := firstError(older(oldestOpen, limit), older(oldestBehind, k.now))
+	if topic.Tail {
+		err = firstError(err, older(oldestTried, k.now))
+	}
+	if err != nil || visible == never {
 		return 0, err
 	}
 	return time.Duration(k.now-visible) * time.Microsecond, nil

@@ -32,7 +32,7 @@ type topicCache struct {
 func (c *topicCache) forget() { c.settings = 0 }
 
 const selectTopics = `SELECT topic, name, lanes, deadline, ageing, park, retain, version,
-	paused_since, paused_until, paused_by, paused_reason FROM pawl_topic`
+	paused_since, paused_until, paused_by, paused_reason, tail FROM pawl_topic`
 
 // load reads the topics unless they are known.
 func (c *topicCache) load(db session, settings int64) error {
@@ -44,7 +44,7 @@ func (c *topicCache) load(db session, settings int64) error {
 		t := &topic{number: r.int(0), Topic: store.Topic{
 			Name: r.text(1), Order: store.Order(r.text(2)), Deadline: time.Duration(r.int(3)),
 			Ageing: time.Duration(r.int(4)),
-			Park:   r.int(5) != 0, Retain: time.Duration(r.int(6)), Version: r.int(7),
+			Park:   r.int(5) != 0, Tail: r.int(12) != 0, Retain: time.Duration(r.int(6)), Version: r.int(7),
 		}}
 		if r[8] != nil {
 			t.pause = &store.Pause{Since: moment(r.int(8)), Until: moment(r.int(9)), By: r.text(10), Reason: r.text(11)}
@@ -76,9 +76,10 @@ func micros(d time.Duration) int64 {
 }
 
 const (
-	insertTopic = `INSERT INTO pawl_topic (name, lanes, deadline, ageing, park, retain, version)
-		VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING topic`
-	updateTopic = `UPDATE pawl_topic SET lanes = ?, deadline = ?, ageing = ?, park = ?, retain = ?, version = ? WHERE topic = ?`
+	insertTopic = `INSERT INTO pawl_topic (name, lanes, deadline, ageing, park, retain, version, tail)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING topic`
+	updateTopic = `UPDATE pawl_topic SET lanes = ?, deadline = ?, ageing = ?, park = ?, retain = ?, version = ?, tail = ?
+		WHERE topic = ?`
 	insertTotal = `INSERT INTO pawl_total (topic) VALUES (?)`
 	pauseTopic  = `UPDATE pawl_topic SET paused_since = ?, paused_until = ?, paused_by = ?, paused_reason = ? WHERE topic = ?`
 	countLive   = `SELECT appended - acked - cancelled - purged - (SELECT count(*) FROM pawl_dead WHERE topic = ?1)
@@ -97,7 +98,7 @@ func (k *work) topic(name string) (*topic, error) {
 func (k *work) create(settings store.Topic) (*topic, error) {
 	t := &topic{Topic: settings}
 	cols, _, err := first(k.db, insertTopic, t.Name, string(t.Order), int64(t.Deadline), int64(t.Ageing), t.Park,
-		int64(t.Retain), t.Version)
+		int64(t.Retain), t.Version, t.Tail)
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +124,7 @@ func (k *work) set(t *topic, to store.Topic) error {
 		return nil
 	}
 	_, err := k.db.exec(updateTopic, string(to.Order), int64(to.Deadline), int64(to.Ageing), to.Park, int64(to.Retain),
-		to.Version, t.number)
+		to.Version, to.Tail, t.number)
 	if err != nil {
 		return err
 	}
@@ -171,7 +172,7 @@ func (s *Store) Declare(ctx context.Context, d store.Declaration) (store.Topic, 
 			}
 			return err
 		}
-		if d.Order != "" && d.Order != t.Order {
+		if d.Order != "" && d.Order != t.Order || d.Tail != nil && *d.Tail != t.Tail {
 			if empty, err = k.empty(t); err != nil {
 				return err
 			}
@@ -200,7 +201,7 @@ func (s *Store) Alter(ctx context.Context, to store.Topic) (store.Topic, error) 
 			refused = notFound("alter", to.Name)
 			return nil
 		}
-		if to.Order != t.Order {
+		if to.Order != t.Order || to.Tail != t.Tail {
 			if empty, err = k.empty(t); err != nil {
 				return err
 			}

@@ -27,6 +27,8 @@ func tailSentences() []Sentence {
 			Text: "A retry at the tail keeps the rank of its message."},
 		{Name: "TailRetryIsOnRecord", Needs: needs(store.CanLookup), Test: tailRetryIsOnRecord,
 			Text: "A message that is retried at the tail is delayed until it is due, and its history says until when."},
+		{Name: "TailRetryIsOldest", Needs: needs(store.CanFigures), Test: tailRetryIsOldest,
+			Text: "OldestWaiting finds what was retried at the tail, behind younger messages, too."},
 		{Name: "TailIsForSharedLanes", Test: tailIsForSharedLanes,
 			Text: "Where the topic retries at the tail, a message that is a lane of its own waits for the longer of After and Hold."},
 		{Name: "TailLeavesTheHeadToOthers", Test: tailLeavesTheHeadToOthers,
@@ -195,6 +197,26 @@ func tailRetryIsOnRecord(t *T) {
 	t.claims("b", "a")
 	if r = t.inState(id, store.Leased); r.Attempts != 1 || len(r.History) != 1 {
 		t.Fatalf("%+v", r)
+	}
+}
+
+func tailRetryIsOldest(t *T) {
+	t.tailing()
+	t.lane("k", "a")
+	t.retry(t.claimOne(), 2*time.Minute)
+	t.Advance(time.Minute)
+	t.lane("k", "b", "c")
+	t.near("the oldest", t.stats().OldestWaiting, 0)
+	t.Advance(2 * time.Minute)
+	t.wantBodies(t.claimRun(1, 1), "b") // and the store notices what is due
+	t.near("the oldest", t.stats().OldestWaiting, 3*time.Minute)
+	t.expire()
+	ds := t.claimRun(1, 1)
+	t.wantBodies(ds, "b")
+	t.retry(ds[0], 10*time.Minute)
+	t.wantBodies(t.claims("c", "a")[1:], "a")
+	if got := t.stats(); got.OldestWaiting != 0 || got.Delayed != 1 {
+		t.Fatalf("the oldest of none has waited %v, %d are delayed", got.OldestWaiting, got.Delayed)
 	}
 }
 
