@@ -78,7 +78,7 @@ func (s *Store) OutboxTopic(ctx context.Context, projection string) error {
 	}
 	defer done()
 	topic := projection + "." + store.OutboxStage
-	err = s.create(ctx, topic, false)
+	err = s.create(ctx, topic, false, false)
 	if err == nil {
 		err = s.ensure(ctx, map[place]bool{{topic: topic}: true})
 	}

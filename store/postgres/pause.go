@@ -28,7 +28,7 @@ func (s *Store) Pause(ctx context.Context, name string, d time.Duration, by, rea
 		return err
 	}
 	defer done()
-	if err := s.create(ctx, name, true); err != nil {
+	if err := s.create(ctx, name, true, false); err != nil {
 		return s.fail("pause", err)
 	}
 	until := int64(0)

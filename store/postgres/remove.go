@@ -11,7 +11,7 @@ import (
 // A topic that is removed keeps its row, as that of a topic that an append has just made:
 // other processes know its number, and append under it. It is hidden until somebody does.
 const (
-	resetTopic = `UPDATE @topic SET ordered = true, deadline = $2::bigint, ageing = $3::bigint, park = false, retain = 0,
+	resetTopic = `UPDATE @topic SET ordered = true, deadline = $2::bigint, ageing = $3::bigint, park = false, tail = false, retain = 0,
 		version = 0, paused_at = NULL, pause_until = NULL, pause_by = NULL, pause_reason = NULL, removed = true
 		WHERE id = $1::int`
 	hasDead     = `SELECT EXISTS (SELECT FROM @dead WHERE topic = $1::int)`

@@ -60,7 +60,7 @@ func (s *Store) replayAll(ctx context.Context, topic string, keep bool, ids []st
 		return nil, s.fail("replay", err)
 	}
 	if topic != "" {
-		if err := s.create(ctx, topic, true); err != nil {
+		if err := s.create(ctx, topic, true, false); err != nil {
 			return nil, s.fail("replay", err)
 		}
 		if err := s.loadTopics(ctx); err != nil {

@@ -49,12 +49,14 @@ type found struct {
 	attempts, rescues, lonely int
 	throttles                 int
 	reason                    string
+	tail                      bool // its topic retries at the tail
 }
 
 const (
 	lockClaims = `SELECT c.fence, c.gone FROM unnest($1::bigint[]) f(fence)
 		CROSS JOIN LATERAL (SELECT c.fence, c.gone FROM @claim c WHERE c.fence = f.fence FOR UPDATE) c`
-	readFound = `SELECT m.seq, m.topic, t.attempts, t.rescues, t.lonely, t.reason, t.throttles FROM unnest($1::bigint[], $2::bigint[]) x(lane, seq)
+	readFound = `SELECT m.seq, m.topic, t.attempts, t.rescues, t.lonely, t.reason, t.throttles,
+			(SELECT p.tail FROM @topic p WHERE p.id = m.topic) FROM unnest($1::bigint[], $2::bigint[]) x(lane, seq)
 		CROSS JOIN LATERAL (SELECT * FROM @msg m WHERE m.lane = x.lane AND m.seq = x.seq OFFSET 0) m
 		LEFT JOIN LATERAL (SELECT * FROM @tried t WHERE t.seq = x.seq OFFSET 0) t ON true`
 	readClock    = `SELECT clock_timestamp() + $1::interval`
@@ -150,7 +152,7 @@ func (w *resting) readLane(r row) error {
 func (w *resting) readMessage(r row) error {
 	w.messages[r.int8(0)] = &found{
 		topic: int32(r.int4(1)), attempts: r.int4(2), rescues: r.int4(3), lonely: r.int4(4), reason: r.text(5),
-		throttles: r.int4(6),
+		throttles: r.int4(6), tail: r.bool(7),
 	}
 	return nil
 }
@@ -238,12 +240,29 @@ func (w *resting) settleOne(to *writing, st *store.Settlement, m *found, last bo
 		}
 	case store.Retry:
 		to.count(m.topic, tallyRetried, 1)
+		if m.tail && tok.Lane < 0 {
+			return w.retryAtTail(to, st, m, last)
+		}
 		w.fail(to, st, m, st.Closes())
 		w.end(to, tok, st.Closes())
 	case store.Release:
 		to.try(tok.Lane, tok.Seq, m.attempts, m.rescues, m.lonely, sqlstore.ReleasedReason(&st.Failure))
 		w.end(to, tok, st.Closes())
 	}
+	return true
+}
+
+// retryAtTail makes a message a delayed one, and tells whether its run is over.
+func (w *resting) retryAtTail(to *writing, st *store.Settlement, m *found, last bool) (over bool) {
+	after := micros(st.After)
+	w.fail(to, st, m, st.After)
+	to.aside.lane, to.aside.seq = append(to.aside.lane, st.Token.Lane), append(to.aside.seq, st.Token.Seq)
+	to.aside.until = append(to.aside.until, w.at+after)
+	w.delays = append(w.delays, after)
+	if !last && st.Hold == 0 {
+		return false
+	}
+	w.end(to, st.Token, st.Hold)
 	return true
 }
 

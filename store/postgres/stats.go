@@ -33,7 +33,8 @@ SELECT topic, count(*) FROM (
 	// oldestWaiting: of the tickets of one band the best is the oldest, because
 	// rank is age. Where the topic's ageing was lowered while messages waited, those
 	// are ranked behind younger ones, and not seen here until they are the best. A
-	// lane that is leased or closed has its oldest behind that.
+	// lane that is leased or closed has its oldest behind that; a retry at the tail may
+	// be older than what is before it.
 	oldestWaiting = `SELECT topic, min(vis), (SELECT clock_timestamp() + $1::interval) FROM (
 	SELECT b.topic, m.vis FROM (
 		SELECT b.topic, g.gen, b.topic * 512::bigint + g.gen + b.prio AS band FROM @band b CROSS JOIN (VALUES (0), (128)) g(gen)
@@ -46,7 +47,13 @@ SELECT topic, count(*) FROM (
 	UNION ALL
 	SELECT m.topic, m.vis FROM @lease l CROSS JOIN LATERAL (SELECT m.topic, m.vis FROM @msg m WHERE m.lane = l.lane
 		AND m.seq > CASE WHEN l.token > 0 THEN l.last ELSE (SELECT min(f.seq) FROM @msg f WHERE f.lane = l.lane) END
-		ORDER BY m.seq LIMIT 1) m WHERE l.lane < 0) x GROUP BY topic`
+		ORDER BY m.seq LIMIT 1) m WHERE l.lane < 0
+	UNION ALL
+	SELECT m.topic, m.vis FROM @tried t CROSS JOIN LATERAL (SELECT * FROM @msg m WHERE m.lane = t.lane AND m.seq = t.seq OFFSET 0) m
+		LEFT JOIN LATERAL (SELECT * FROM @lease l WHERE l.lane = m.lane OFFSET 0) l ON true
+		WHERE t.lane < 0 AND m.topic = ANY (ARRAY(SELECT id FROM @topic WHERE tail)) AND (l.lane IS NULL
+			OR m.seq > CASE WHEN l.token > 0 THEN l.last ELSE (SELECT min(f.seq) FROM @msg f WHERE f.lane = l.lane) END)
+	) x GROUP BY topic`
 	countDead  = `SELECT topic, count(*) - count(resolved_at), count(resolved_at) FROM @dead GROUP BY topic`
 	sumTallies = `SELECT topic, what, sum(n)::bigint, max(at) FROM (SELECT topic, what, n, at FROM @tally
 		UNION ALL SELECT topic, what, n, at FROM @total) t GROUP BY topic, what`

@@ -219,13 +219,21 @@ const (
 			AND until <= (SELECT clock_timestamp() + $1::interval) ORDER BY until, lane LIMIT 500 FOR UPDATE`
 	readJoining = `SELECT m.lane, m.topic, m.key FROM unnest($1::bigint[]) x(lane)
 			CROSS JOIN LATERAL (SELECT * FROM @msg m WHERE m.lane = x.lane OFFSET 0) m`
-	// join moves messages to the tail of their lanes, in the order of $1.
+	// join moves messages to the tail of their lanes, in the order of $1. Those that
+	// were retried have been tried before.
 	join = `
 WITH n AS MATERIALIZED (SELECT nextval('@msg_seq') AS seq, x.* FROM unnest($1::bigint[], $2::bigint[]) x(lane, home)),
 m AS (UPDATE @msg m SET lane = n.home, seq = n.seq
 	FROM (SELECT n.*, m.ctid AS tid FROM n CROSS JOIN LATERAL (SELECT m.ctid FROM @msg m WHERE m.lane = n.lane OFFSET 0) m) n
 	WHERE m.ctid = n.tid RETURNING m.lane, m.seq, m.rank, m.topic, m.prio),
-s AS (INSERT INTO @slot (band, rank, seq, lane) SELECT topic * 512::bigint + prio + 128, rank, seq, lane FROM m),
+t AS (UPDATE @tried t SET lane = n.home, seq = n.seq
+	FROM (SELECT n.*, t.ctid AS tid FROM n CROSS JOIN LATERAL (SELECT t.ctid FROM @tried t WHERE t.seq = n.lane OFFSET 0) t) n
+	WHERE t.ctid = n.tid RETURNING t.seq, t.rescues),
+a AS (UPDATE @attempt a SET seq = n.seq
+	FROM (SELECT n.*, a.ctid AS tid FROM n CROSS JOIN LATERAL (SELECT a.ctid FROM @attempt a WHERE a.seq = n.lane OFFSET 0) a) n
+	WHERE a.ctid = n.tid),
+s AS (INSERT INTO @slot (band, rank, seq, lane)
+	SELECT ` + ticketBand + `, m.rank, m.seq, m.lane FROM m LEFT JOIN t ON t.seq = m.seq),
 d AS (DELETE FROM @lease WHERE ctid = ANY (ARRAY(SELECT l.ctid FROM unnest($1::bigint[]) x(lane)
 	CROSS JOIN LATERAL (SELECT l.ctid FROM @lease l WHERE l.lane = x.lane AND l.token = -1 OFFSET 0) l)))
 SELECT topic FROM m`

@@ -67,24 +67,24 @@ const (
 func bandOf(topic int32, prio int) int64 { return int64(topic)*bandSpan + int64(prio) }
 
 const (
-	topicColumns = `id, name, ordered, deadline, ageing, park, retain, version`
+	topicColumns = `id, name, ordered, deadline, ageing, park, retain, version, tail`
 	selectTopics = `SELECT ` + topicColumns + ` FROM @topic`
 	selectTopic  = `SELECT ` + topicColumns + ` FROM @topic WHERE name = $1::text`
 	lockTopic    = selectTopic + ` FOR NO KEY UPDATE`
-	insertTopics = `INSERT INTO @topic (name, ordered, deadline, ageing, park, retain, version)
-		SELECT x.name, $4::bool, $2::bigint, $3::bigint, false, 0, 0 FROM unnest($1::text[]) x(name)
+	insertTopics = `INSERT INTO @topic (name, ordered, deadline, ageing, park, retain, version, tail)
+		SELECT x.name, $4::bool, $2::bigint, $3::bigint, false, 0, 0, $5::bool FROM unnest($1::text[]) x(name)
 		WHERE NOT EXISTS (SELECT FROM @topic t WHERE t.name = x.name) ON CONFLICT (name) DO NOTHING`
 	// insertOutboxTopics makes those of projections, with the numbers that outbox.sql gives them: a change whose
 	// transaction could not see the topic has that number.
-	insertOutboxTopics = `INSERT INTO @topic (id, name, ordered, deadline, ageing, park, retain, version)
-		OVERRIDING SYSTEM VALUE SELECT x.id, x.name, $4::bool, $2::bigint, $3::bigint, false, 0, 0 FROM (
+	insertOutboxTopics = `INSERT INTO @topic (id, name, ordered, deadline, ageing, park, retain, version, tail)
+		OVERRIDING SYSTEM VALUE SELECT x.id, x.name, $4::bool, $2::bigint, $3::bigint, false, 0, 0, $5::bool FROM (
 			SELECT n.name, 1073741824 + (('x' || left(md5(n.name), 8))::bit(32)::int & 1073741823) AS id
 			FROM unnest($1::text[]) n(name) WHERE n.name LIKE '%.` + store.OutboxStage + `') x
 		WHERE NOT EXISTS (SELECT FROM @topic t WHERE t.name = x.name OR t.id = x.id) ON CONFLICT DO NOTHING`
 	insertBands = `INSERT INTO @band (topic, prio) SELECT t.id, x.prio FROM unnest($1::text[], $2::smallint[]) x(name, prio)
 		JOIN @topic t ON t.name = x.name ON CONFLICT DO NOTHING`
 	updateTopic = `UPDATE @topic SET ordered = $2::bool, deadline = $3::bigint, ageing = $4::bigint, park = $5::bool,
-		retain = $6::bigint, version = $7::bigint WHERE id = $1::int`
+		retain = $6::bigint, version = $7::bigint, tail = $8::bool WHERE id = $1::int`
 	hasMessages = `SELECT EXISTS (SELECT FROM @msg WHERE topic = $1::int)`
 	// Whoever appends to a lane holds this lock shared, so that order cannot change
 	// between the choice of a lane and the commit.
@@ -95,7 +95,7 @@ const (
 func readTopic(r row) (*topic, error) {
 	t := &topic{id: int32(r.int4(0)), Topic: store.Topic{
 		Name: r.text(1), Order: store.OrderNone, Deadline: time.Duration(r.int8(3)), Ageing: time.Duration(r.int8(4)),
-		Park: r.bool(5), Retain: time.Duration(r.int8(6)), Version: r.int8(7),
+		Park: r.bool(5), Tail: r.bool(8), Retain: time.Duration(r.int8(6)), Version: r.int8(7),
 	}}
 	if r.bool(2) {
 		t.Order = store.OrderKey
@@ -154,7 +154,7 @@ func (s *Store) ensure(ctx context.Context, places map[place]bool) error {
 		names, prios = append(names, p.topic), append(prios, int16(p.prio))
 	}
 	unique := slices.Compact(slices.Clone(names))
-	err := s.call(ctx, s.front, append(insertsTopics(true, unique...),
+	err := s.call(ctx, s.front, append(insertsTopics(true, false, unique...),
 		do(insertBands, textArray(names), int2Array(prios)))...)
 	if err != nil {
 		return err
@@ -232,8 +232,8 @@ func (s *Store) Declare(ctx context.Context, d store.Declaration) (store.Topic, 
 		return store.Topic{}, err
 	}
 	defer done()
-	// It is there with its order at once: messages that came before the rest is stated would keep it at another one.
-	if err := s.create(entered, d.Name, d.Order != store.OrderNone); err != nil {
+	// It is there with its layout at once: messages that came before the rest is stated would keep it at another one.
+	if err := s.create(entered, d.Name, d.Order != store.OrderNone, d.Tail != nil && *d.Tail); err != nil {
 		return store.Topic{}, s.fail("declare", err)
 	}
 	if err := s.call(entered, s.front, do(bringBack, textValue(d.Name))); err != nil {
@@ -298,17 +298,17 @@ func (s *Store) change(ctx context.Context, op, name string,
 	return agreed, nil
 }
 
-func (s *Store) create(ctx context.Context, name string, ordered bool) error {
+func (s *Store) create(ctx context.Context, name string, ordered, tail bool) error {
 	if s.topics.named(name) != nil {
 		return nil
 	}
-	return s.call(ctx, s.front, insertsTopics(ordered, name)...)
+	return s.call(ctx, s.front, insertsTopics(ordered, tail, name)...)
 }
 
 // insertsTopics makes topics that are not there.
-func insertsTopics(ordered bool, names ...string) []step {
+func insertsTopics(ordered, tail bool, names ...string) []step {
 	args := [][]byte{textArray(names), int8Value(int64(store.DefaultDeadline)), int8Value(int64(store.DefaultAgeing)),
-		boolValue(ordered)}
+		boolValue(ordered), boolValue(tail)}
 	return []step{do(insertOutboxTopics, args...), do(insertTopics, args...)}
 }
 
@@ -326,7 +326,7 @@ func (s *Store) agree(ctx context.Context, t *tx, name string,
 	if err != nil {
 		return store.Topic{}, err
 	}
-	if next.Order != now.Order {
+	if next.Order != now.Order || next.Tail != now.Tail {
 		empty, err := s.emptyTopic(ctx, t, now.id)
 		if err != nil {
 			return store.Topic{}, err
@@ -340,7 +340,8 @@ func (s *Store) agree(ctx context.Context, t *tx, name string,
 	}
 	return next, t.run(ctx, do(updateTopic, int4Value(now.id), boolValue(next.Order == store.OrderKey),
 		int8Value(int64(next.Deadline)),
-		int8Value(int64(next.Ageing)), boolValue(next.Park), int8Value(int64(next.Retain)), int8Value(next.Version)))
+		int8Value(int64(next.Ageing)), boolValue(next.Park), int8Value(int64(next.Retain)), int8Value(next.Version),
+		boolValue(next.Tail)))
 }
 
 // emptyTopic locks out appends to the topic and tells whether it holds no
