@@ -34,6 +34,9 @@ type Delivery struct {
 	// be extended at most; both run from the moment the claim was sent.
 	LeaseFor time.Duration
 	Deadline time.Duration
+	// Tail tells that a retry of it goes to the tail of its lane, which goes on without
+	// it, as its run does.
+	Tail bool
 	// Log is the record that the message is in a log of other programs, too; nil of a
 	// store that keeps no log.
 	Log LogRecord

@@ -33,6 +33,23 @@ func TestFitTellsWhatAppendRefuses(t *testing.T) {
 	}
 }
 
+// A retry at the tail is a delayed message, which a log does not keep: neither a declaration nor a change takes it.
+func TestTailIsRefused(t *testing.T) {
+	t.Parallel()
+	s := open(t, brisk(fakeCluster(t, 1).ListenAddrs()))
+	if _, err := s.Declare(t.Context(), store.Declaration{Name: "a", Tail: new(true)}); !errors.Is(err, store.ErrUnsupported) {
+		t.Errorf("declared: %v", err)
+	}
+	now, err := s.Declare(t.Context(), store.Declaration{Name: "a", Tail: new(false), Deadline: time.Minute})
+	if err != nil || now.Tail {
+		t.Fatal(now, err)
+	}
+	now.Tail = true
+	if _, err := s.Alter(t.Context(), now); !errors.Is(err, store.ErrUnsupported) {
+		t.Errorf("altered: %v", err)
+	}
+}
+
 // die lets a message of a topic die.
 func die(t *testing.T, s *kafka.Store, topic string) string {
 	t.Helper()

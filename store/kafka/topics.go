@@ -85,6 +85,9 @@ func (s *Store) Declare(ctx context.Context, d store.Declaration) (store.Topic, 
 	if err := d.Validate(); err != nil {
 		return store.Topic{}, err
 	}
+	if d.Tail != nil && *d.Tail {
+		return store.Topic{}, noTail("declare topic " + d.Name)
+	}
 	return s.change(ctx, "declare topic "+d.Name, d.Name, func(now store.Topic, empty bool) (store.Topic, error) {
 		return d.Apply(now, empty)
 	})
@@ -95,6 +98,9 @@ func (s *Store) Alter(ctx context.Context, t store.Topic) (store.Topic, error) {
 	if err := t.Validate(); err != nil {
 		return store.Topic{}, err
 	}
+	if t.Tail {
+		return store.Topic{}, noTail("alter topic " + t.Name)
+	}
 	if err := s.usable(ctx, "alter topic "+t.Name); err != nil {
 		return store.Topic{}, err
 	}
@@ -104,6 +110,12 @@ func (s *Store) Alter(ctx context.Context, t store.Topic) (store.Topic, error) {
 	return s.change(ctx, "alter topic "+t.Name, t.Name, func(now store.Topic, empty bool) (store.Topic, error) {
 		return t.Replace(now, empty)
 	})
+}
+
+func noTail(op string) error {
+	return &store.Error{Op: op, Code: store.ErrUnsupported,
+		Err:  errors.New("retries at the tail: a log is read in its order"),
+		Hint: "leave retry at head, or use a store that keeps delays"}
 }
 
 // change changes the settings of a topic; if another process did so at the same time,

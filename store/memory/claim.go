@@ -200,6 +200,7 @@ func (c *claim) take(l *lane, run int) {
 			Attempt: m.Attempts + 1, Rescues: m.Rescues, Throttles: m.Throttles,
 			ThrottledFor: since(c.now, m.ThrottledSince), EnqueuedAt: m.EnqueuedAt,
 			Waited: c.now.Sub(m.visible), LeaseFor: l.until.Sub(c.now), Deadline: l.topic.Deadline,
+			Tail: l.topic.Tail && l.keyed,
 		})
 	}
 }

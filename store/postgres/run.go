@@ -114,7 +114,7 @@ func (s *Store) finish(ctx context.Context, c *claiming) (runs []run, err error)
 	for _, r := range runs {
 		for i := range r.heads[:r.give] {
 			d := &r.heads[i].d
-			d.Topic = c.topic.Name
+			d.Topic, d.Tail = c.topic.Name, c.topic.Tail && r.lane < 0
 			bytes, given = bytes+d.Size(), given+1
 		}
 	}

@@ -251,6 +251,7 @@ func (l *loader) load(r row, t *taken) error {
 		Waited:     time.Duration(l.now-r.int(4)-r.int(5)) * time.Microsecond,
 		LeaseFor:   min(l.terms.For, l.topic.Deadline),
 		Deadline:   l.topic.Deadline,
+		Tail:       l.topic.Tail && t.lane < 0,
 	})
 	if since := r.int(16); since > 0 {
 		t.run[len(t.run)-1].ThrottledFor = time.Duration(l.now-since) * time.Microsecond

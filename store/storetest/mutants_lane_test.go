@@ -50,6 +50,12 @@ func laneMutants() []mutant {
 		{"tailRetryCountsNoThrottle", retried(func(s *store.Settlement) { s.Throttled = false }),
 			[]string{"TailRetryKeepsWhatItWas"}},
 		{"tailRetryForgets", reappended(true), []string{"TailRetryKeepsTheRank", "SuspectAtTheTail"}},
+		{"tailUntold", claimed(func(_ *broken, ds []pawl.Delivery) []pawl.Delivery {
+			for i := range ds {
+				ds[i].Tail = false
+			}
+			return ds
+		}), []string{"TailIsToldWithTheDelivery"}},
 		{"tailTakesTheReleased", settling(func(s *store.Settlement) {
 			if s.Verdict == store.Release {
 				s.Verdict = store.Retry

@@ -29,6 +29,8 @@ func tailSentences() []Sentence {
 			Text: "A message that is retried at the tail is delayed until it is due, and its history says until when."},
 		{Name: "TailRetryIsOldest", Needs: needs(store.CanFigures), Test: tailRetryIsOldest,
 			Text: "OldestWaiting finds what was retried at the tail, behind younger messages, too."},
+		{Name: "TailIsToldWithTheDelivery", Test: tailIsTold,
+			Text: "A delivery says whether a retry of it goes to the tail, as the topic has it when it is claimed."},
 		{Name: "TailIsForSharedLanes", Test: tailIsForSharedLanes,
 			Text: "Where the topic retries at the tail, a message that is a lane of its own waits for the longer of After and Hold."},
 		{Name: "TailLeavesTheHeadToOthers", Test: tailLeavesTheHeadToOthers,
@@ -218,6 +220,30 @@ func tailRetryIsOldest(t *T) {
 	if got := t.stats(); got.OldestWaiting != 0 || got.Delayed != 1 {
 		t.Fatalf("the oldest of none has waited %v, %d are delayed", got.OldestWaiting, got.Delayed)
 	}
+}
+
+func tailIsTold(t *T) {
+	told := func(want bool) {
+		t.Helper()
+		t.put(t.keyed("k", "a"), t.msg("b"))
+		ds := t.claims("a", "b")
+		if ds[0].Tail != want || ds[1].Tail {
+			t.Fatalf("deliveries say %t and %t; want %t and false", ds[0].Tail, ds[1].Tail, want)
+		}
+		t.ack(ds...)
+	}
+	told(false)
+	t.tailing()
+	told(true)
+	to := t.settings()
+	to.Tail = false
+	to, err := t.topics().Alter(t.ctx(), to)
+	t.must(err)
+	told(false)
+	to.Tail, to.Order = true, store.OrderNone
+	_, err = t.topics().Alter(t.ctx(), to)
+	t.must(err)
+	told(false)
 }
 
 func tailIsForSharedLanes(t *T) {
