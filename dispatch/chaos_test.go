@@ -150,7 +150,8 @@ func TestChaos(t *testing.T) {
 func live(r *rig, seed uint64) {
 	c := &chaos{rand: rand.New(rand.NewPCG(seed, 0)), busy: map[string]string{}}
 	for _, topic := range []string{"a", "b"} {
-		_, err := r.mem.Declare(context.Background(), store.Declaration{Name: topic, Deadline: 40 * time.Second})
+		_, err := r.mem.Declare(context.Background(), store.Declaration{Name: topic, Deadline: 40 * time.Second,
+			Tail: new(c.n(2) == 0)})
 		equal(r, err, nil)
 		for i := range 300 {
 			m := pawl.Message{Topic: topic, ID: fmt.Sprintf("%s%d", topic, i), Body: make([]byte, c.n(500)),

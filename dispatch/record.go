@@ -21,10 +21,11 @@ type outcome struct {
 }
 
 // record puts down the settlement of the next message of a run. Unless it is a
-// plain ack it ends the run: the store gives back what is left, and so do we.
+// plain ack, or a retry at the tail, it ends the run: the store gives back what is
+// left, and so do we.
 func (d *Dispatcher) record(r *run, res *result) {
 	n := 1
-	if res.settlement.Verdict != store.Ack || res.settlement.Hold > 0 {
+	if !r.goesOn(&res.settlement) || res.settlement.Hold > 0 {
 		n = len(r.ds) - r.at
 	}
 	d.detach(r, n)

@@ -34,9 +34,11 @@ type run struct {
 	lost     bool // its lease is; nothing can be settled any more
 	shut     bool // its lane is closed in this process, until the handler returns
 	keyed    bool
-	critical bool // of the highest priority: may use reserved slots
-	surplus  bool // given back because of what a probe brought
-	limited  bool // a limit kept it from beginning once
+	tail     bool   // a retry leaves it open, as an ack does
+	key      string // of one with tail
+	critical bool   // of the highest priority: may use reserved slots
+	surplus  bool   // given back because of what a probe brought
+	limited  bool   // a limit kept it from beginning once
 }
 
 // state is where a run is.
@@ -83,6 +85,11 @@ func (r *run) leased(sent, lease time.Duration) time.Duration {
 	return min(sent+lease-leaseMargin(lease), last)
 }
 
+// goesOn tells whether the run goes on in the store after a settlement that has no hold.
+func (r *run) goesOn(st *store.Settlement) bool {
+	return st.Verdict == store.Ack || st.Verdict == store.Retry && r.tail
+}
+
 // tie decides between equal ranks: the order in the store.
 func (r *run) tie() int64 { return r.ds[r.at].Token.Seq }
 
@@ -109,9 +116,17 @@ func (r *run) token() pawl.Token { return r.ds[len(r.ds)-1].Token }
 type lane struct {
 	topic *topic
 	id    int64
+	key   string
 }
 
-func (r *run) lane() lane { return lane{r.topic, r.ds[0].Token.Lane} }
+// lane goes by the key where a retry leaves the lane: a store may give it another number
+// when it was empty meanwhile.
+func (r *run) lane() lane {
+	if r.tail {
+		return lane{topic: r.topic, key: r.key}
+	}
+	return lane{topic: r.topic, id: r.ds[0].Token.Lane}
+}
 
 // usable tells whether there is time enough to start a message: within the
 // lease, and with at least half of the time that its deadline grants.
@@ -151,9 +166,12 @@ func (d *Dispatcher) makeRun(ds []pawl.Delivery, sent time.Duration) run {
 	t := d.byName[first.Topic]
 	r := run{
 		topic: t, ds: ds, left: len(ds), rank: rankOf(t, first), critical: first.Priority == pawl.MaxPriority,
-		keyed: first.Key != nil,
-		hard:  sent + first.Deadline - deadlineMargin(first.Deadline),
-		last:  sent + first.Deadline, weight: store.Weight(first.Rescues),
+		keyed: first.Key != nil, tail: first.Tail,
+		hard: sent + first.Deadline - deadlineMargin(first.Deadline),
+		last: sent + first.Deadline, weight: store.Weight(first.Rescues),
+	}
+	if r.tail {
+		r.key = string(first.Key)
 	}
 	r.until = r.leased(sent, first.LeaseFor)
 	for i := range ds {

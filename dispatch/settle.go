@@ -212,11 +212,15 @@ func (d *Dispatcher) taken(o *outcome, st *store.Settlement, now time.Duration) 
 		}
 	}
 	closed := max(st.After, st.Hold)
+	if o.run.tail && st.Verdict == store.Retry && st.After > 0 {
+		t.pace.dueAt(now, now+st.After)
+		closed = st.Hold
+	}
 	switch {
 	case closed > 0:
 		t.pace.dueAt(now, now+closed)
 	case o.run.surplus: // what is there is known
-	case st.Verdict != store.Ack || o.run.keyed && o.run.at == len(o.run.ds):
+	case !o.run.goesOn(st) || o.run.keyed && o.run.at == len(o.run.ds):
 		t.pace.wake(now) // there may be more in its lane
 	}
 }

@@ -68,7 +68,7 @@ func (d *Dispatcher) endRuns(batch tray) {
 	d.mu.Lock()
 	var endings []ending
 	for i := range batch.outs {
-		if batch.items[i].Verdict != store.Ack {
+		if !batch.outs[i].run.goesOn(&batch.items[i]) {
 			endings = append(endings, d.lose(batch.outs[i].run, d.now())...)
 		}
 	}

@@ -230,7 +230,7 @@ func (d *Dispatcher) settleAbandoned(a abandonment) {
 		}
 		d.mu.Lock()
 		d.record(r, &res)
-		if r.state == running { // the failure is ignored: an ack ends one message only
+		if r.state == running { // an ack, or a retry at the tail, ends one message only
 			d.giveBack(r, max(r.until-d.now(), 0), "behind one that was given up")
 		}
 		d.mu.Unlock()

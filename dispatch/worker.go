@@ -5,7 +5,6 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/dispatch/internal/limit"
-	"github.com/pawl-dev/pawl/store"
 )
 
 // worker is a goroutine that carries out the messages of one topic, one run
@@ -314,7 +313,7 @@ func verdictOf(err error, verdicts []error, i int) error {
 // first that ends it. The caller holds mu.
 func (d *Dispatcher) recordPart(p part, results []result, now time.Duration) {
 	r := p.run
-	carryHolds(results)
+	r.carryHolds(results)
 	for i := range results {
 		if r.state != running {
 			return
@@ -327,13 +326,13 @@ func (d *Dispatcher) recordPart(p part, results []result, now time.Duration) {
 	}
 }
 
-// carryHolds hands the hold of each ack on to what follows it of the same run: an
-// ack with a hold ends the run, and what was carried out behind it would be carried
-// out again.
-func carryHolds(results []result) {
+// carryHolds hands the hold of each ack, or retry at the tail, on to what follows it of
+// the same run: with a hold it ends the run, and what was carried out behind it would be
+// carried out again.
+func (r *run) carryHolds(results []result) {
 	for i := range len(results) - 1 {
 		st, next := &results[i].settlement, &results[i+1].settlement
-		if st.Verdict == store.Ack && next.Verdict != 0 {
+		if r.goesOn(st) && next.Verdict != 0 {
 			next.Hold = max(next.Hold, st.Hold)
 			st.Hold = 0
 		}
