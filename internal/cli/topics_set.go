@@ -9,13 +9,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/operate"
 	"github.com/pawl-dev/pawl/store"
 )
 
 // settingFlags are the flags of topics set; only those that are given count.
 type settingFlags struct {
-	order                    string
+	order, retry             string
 	deadline, ageing, retain duration
 	park                     bool
 	version                  int64
@@ -33,11 +34,12 @@ func (s *session) topicsSet() *cobra.Command {
 	c := &cobra.Command{
 		Use: "set TOPIC", Short: "Show or change a topic's settings", Args: count(1, 1, "one topic"),
 		Long: `Changes settings of a topic, which is created if it does not exist; without flags it
-shows them. A worker that states different settings does not start. The order can
-change only while the topic has no messages except dead letters. With --if-version it
+shows them. A worker that states different settings does not start. --order and --retry
+can change only while the topic has no messages except dead letters. With --if-version it
 changes nothing if somebody else has changed the settings since.`,
 		Example: `  pawl topics set mail --order key --deadline 2m
   pawl topics set mail --park --retain 1d
+  pawl topics set fetch --retry tail
   pawl topics set mail`,
 		RunE: func(c *cobra.Command, args []string) error {
 			find := part[store.Topics]
@@ -63,8 +65,8 @@ changes nothing if somebody else has changed the settings since.`,
 				}
 			}
 			return s.one(topicSettings{t.Name, t.Order, operate.FormSettings(&t)}, func(w io.Writer) {
-				fmt.Fprintf(w, "topic %s: order %s, deadline %v, ageing %v, park %v, retain %v, version %d\n",
-					t.Name, t.Order, t.Deadline, t.Ageing, t.Park, t.Retain, t.Version)
+				fmt.Fprintf(w, "topic %s: order %s, deadline %v, ageing %v, park %v, retry %s, retain %v, version %d\n",
+					t.Name, t.Order, t.Deadline, t.Ageing, t.Park, t.RetriesAt(), t.Retain, t.Version)
 			})
 		},
 	}
@@ -73,6 +75,7 @@ changes nothing if somebody else has changed the settings since.`,
 	fl.Var(&f.deadline, "deadline", "how long a delivery may take at most")
 	fl.Var(&f.ageing, "ageing", "the wait that is worth one point of priority")
 	fl.BoolVar(&f.park, "park", false, "send what follows a dead letter of its key to the dead letters, too")
+	fl.StringVar(&f.retry, "retry", "", "head: a retried message keeps the others of its key waiting; tail: it goes behind them")
 	fl.Var(&f.retain, "retain", "how long to keep acked messages, for explain; 0s keeps none")
 	fl.Int64Var(&f.version, "if-version", 0, "change only if the settings are at this version")
 	return c
@@ -99,6 +102,7 @@ func (s *session) setTopic(c *cobra.Command, topics store.Topics, name string, f
 	change("deadline", func() { next.Deadline = time.Duration(f.deadline) })
 	change("ageing", func() { next.Ageing = time.Duration(f.ageing) })
 	change("park", func() { next.Park = f.park })
+	change("retry", func() { next.Tail = f.retry == "tail" })
 	change("retain", func() { next.Retain = time.Duration(f.retain) })
 	switch {
 	case !changed && missing:
@@ -109,6 +113,9 @@ func (s *session) setTopic(c *cobra.Command, topics store.Topics, name string, f
 			Hint: "look at it: pawl topics set " + name}
 	case !changed:
 		return now, nil
+	}
+	if c.Flags().Changed("retry") && f.retry != next.RetriesAt() {
+		return now, &pawl.InvalidError{Field: "retry", Why: fmt.Sprintf("is %q; it is head or tail", f.retry)}
 	}
 	if err := next.Validate(); err != nil || s.dryRun {
 		return next, err
@@ -122,6 +129,6 @@ func settle(ctx context.Context, topics store.Topics, now, next store.Topic) (st
 	}
 	return topics.Declare(ctx, store.Declaration{
 		Name: next.Name, Order: next.Order, Deadline: next.Deadline, Ageing: next.Ageing, Park: &next.Park,
-		Retain: &next.Retain,
+		Tail: &next.Tail, Retain: &next.Retain,
 	})
 }

@@ -169,6 +169,9 @@ func (w *walker) checkTopicNumbers(t *node) {
 		w.refuse(reserved, "reserve fewer, or raise concurrency", "must leave at least one of %d (got %s)", concurrency,
 			reserved.shown)
 	}
+	if retry := t.at("retry"); retry != nil && get[string](t, "retry") == "tail" && get[bool](t, "park") {
+		w.refuse(retry, "leave out one of them", "does not go with park (got %s)", retry.shown)
+	}
 	deadline, timeout := get[time.Duration](t, "deadline"), t.at("timeout")
 	if timeout != nil && deadline > 0 && !t.unsure("timeout") && get[time.Duration](t, "timeout") > deadline {
 		w.refuse(timeout, "lower it, or raise the deadline", "must be no longer than the deadline of %v (got %s)",

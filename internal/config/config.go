@@ -117,7 +117,7 @@ func bindTopic(name string, n *node) Topic {
 		Settings: store.Declaration{
 			Name: name, Order: store.Order(get[string](n, "order")), Deadline: get[time.Duration](n, "deadline"),
 			Ageing: get[time.Duration](n, "ageing"),
-			Park:   stated[bool](n, "park"), Retain: stated[time.Duration](n, "retain"),
+			Park:   stated[bool](n, "park"), Tail: tail(n), Retain: stated[time.Duration](n, "retain"),
 		},
 	}
 	if limits := n.at("limits"); limits != nil {
@@ -133,6 +133,15 @@ func bindTopic(name string, n *node) Topic {
 		}
 	}
 	return t
+}
+
+// tail tells where retried messages go, if that is stated.
+func tail(n *node) *bool {
+	place := stated[string](n, "retry")
+	if place == nil {
+		return nil
+	}
+	return new(*place == "tail")
 }
 
 // bindOverrides asks the policy whether it would take them. It is not asked about

@@ -139,7 +139,7 @@ func topicShape() *shape {
 		{name: "limits", doc: "The limits of its downstreams, by name.",
 			shape: shape{kind: list, of: &shape{kind: text, noun: "name"}, noun: "list of names"}},
 		{name: "order",
-			doc:    "What makes a lane: the messages of one key, or each message alone. Kept in the store, like the four below.",
+			doc:    "What makes a lane: the messages of one key, or each message alone. Kept in the store, like the five below.",
 			defDoc: "as the store has it; else key",
 			shape:  oneOf(string(store.OrderKey), string(store.OrderNone))},
 		{name: "deadline", doc: "How long a delivery may take at most.", defDoc: "as the store has it; else 5m",
@@ -148,6 +148,9 @@ func topicShape() *shape {
 			shape: span(time.Millisecond, store.MaxLease)},
 		{name: "park", doc: "Send what follows a dead letter of its key to the dead letters, too.",
 			defDoc: "as the store has it; else false", shape: shape{kind: boolean}},
+		{name: "retry",
+			doc:    "Where a retried message of a key goes: at the head it keeps the others of its key waiting, at the tail it lets them go on, out of order. `tail` does not go with `park`, nor with Kafka.",
+			defDoc: "as the store has it; else head", shape: oneOf("head", "tail")},
 		{name: "retain", doc: "How long acked messages are kept for explanations.",
 			defDoc: "as the store has it; else 0s", shape: span(0, pawl.MaxDelay)},
 	}}

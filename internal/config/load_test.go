@@ -54,6 +54,8 @@ topics:
     command: 'true'
     concurrency: 2
     reserved: 2                     # 15 topics.reserve.reserved: must leave at least one of 2 (got 2)
+  both: {handler: exec, command: x, park: true, retry: tail} # 56 topics.both.retry: does not go with park (got tail)
+  behind: {handler: exec, command: x, retry: last} # 46 topics.behind.retry: must be head or tail (got "last")
 policy:
   overrides:
     - match: {kind: Service}
@@ -185,7 +187,7 @@ func TestTheSampleHasEveryKey(t *testing.T) {
 	mail := c.Topics[1]
 	if mail.Name != "mail" || mail.Handler != Pipe || mail.Command != "python3 -u worker.py" ||
 		mail.Settings.Order != store.OrderKey ||
-		mail.Settings.Deadline != 5*time.Minute || *mail.Settings.Park || *mail.Settings.Retain != time.Hour {
+		mail.Settings.Deadline != 5*time.Minute || *mail.Settings.Park || *mail.Settings.Tail || *mail.Settings.Retain != time.Hour {
 		t.Errorf("the sample is read as %+v", mail)
 	}
 	if thumbnails := c.Topics[2]; thumbnails.PerSecond != 50 || thumbnails.Reserved != 1 {
@@ -193,7 +195,7 @@ func TestTheSampleHasEveryKey(t *testing.T) {
 	}
 	o := c.Overrides[0]
 	if *o.Alert != policy.Error || *o.Backoff.Base != time.Second || *o.Backoff.Max != 2*time.Minute ||
-		*o.MaxAttempts != 8 || o.Origin != "pawl.yaml:67" {
+		*o.MaxAttempts != 8 || o.Origin != "pawl.yaml:68" {
 		t.Errorf("an override of the sample is read as %+v", o)
 	}
 	if o := c.Overrides[1]; *o.Repeat != policy.NotRepeated || *o.DeadLetter != policy.Always ||

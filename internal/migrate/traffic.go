@@ -211,6 +211,9 @@ func (t *Traffic) prepare(ctx context.Context, p *mirror.Plan, dry bool) error {
 	}
 	d := store.Declaration{Name: p.InMirrored(), Order: settings.Order, Deadline: settings.Deadline,
 		Ageing: settings.Ageing, Park: &settings.Park}
+	if settings.Tail {
+		d.Tail = &settings.Tail
+	}
 	if settings.Retain > 0 {
 		d.Retain = &settings.Retain
 	}

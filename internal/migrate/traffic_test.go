@@ -142,8 +142,11 @@ func TestCompareFinds(t *testing.T) {
 func TestCompareIsAShadow(t *testing.T) {
 	onRoad(t, func(r *road) {
 		t := r.T
-		r.must2(r.old.Declare(t.Context(), store.Declaration{Name: "mail", Retain: new(time.Hour)}))
+		r.must2(r.old.Declare(t.Context(), store.Declaration{Name: "mail", Tail: new(true), Retain: new(time.Hour)}))
 		r.copies()
+		if there, err := r.new.Topic(t.Context(), "mail"); err != nil || !there.Tail || there.Retain != time.Hour {
+			t.Fatalf("there: %+v, %v", there, err)
+		}
 		r.append(r.through, letter("ann", 1), letter("ann", 2), letter("bob", 1))
 		ds, err := r.through.Claim(t.Context(), []store.Want{{Topic: "mail", Limit: 1, Run: 1}},
 			store.Lease{For: time.Hour})

@@ -133,6 +133,7 @@ type Settings struct {
 	DeadlineSeconds float64 `json:"deadline_seconds"`
 	AgeingSeconds   float64 `json:"ageing_seconds"`
 	Park            bool    `json:"park"`
+	Retry           string  `json:"retry"` // head or tail
 	RetainSeconds   float64 `json:"retain_seconds"`
 	Version         int64   `json:"version"`
 }
@@ -244,7 +245,8 @@ func secondsOf(d time.Duration) *float64 {
 
 // FormSettings gives a topic's settings their JSON form.
 func FormSettings(t *store.Topic) Settings {
-	return Settings{t.Deadline.Seconds(), t.Ageing.Seconds(), t.Park, t.Retain.Seconds(), t.Version}
+	return Settings{t.Deadline.Seconds(), t.Ageing.Seconds(), t.Park, t.RetriesAt(), t.Retain.Seconds(),
+		t.Version}
 }
 
 // moment is t in UTC, nil for none.
