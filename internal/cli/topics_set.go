@@ -75,7 +75,8 @@ changes nothing if somebody else has changed the settings since.`,
 	fl.Var(&f.deadline, "deadline", "how long a delivery may take at most")
 	fl.Var(&f.ageing, "ageing", "the wait that is worth one point of priority")
 	fl.BoolVar(&f.park, "park", false, "send what follows a dead letter of its key to the dead letters, too")
-	fl.StringVar(&f.retry, "retry", "", "head: a retried message keeps the others of its key waiting; tail: it goes behind them")
+	fl.StringVar(&f.retry, "retry", "",
+		"head: a retried message keeps the others of its key waiting; tail: it goes behind them")
 	fl.Var(&f.retain, "retain", "how long to keep acked messages, for explain; 0s keeps none")
 	fl.Int64Var(&f.version, "if-version", 0, "change only if the settings are at this version")
 	return c

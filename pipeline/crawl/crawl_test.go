@@ -18,6 +18,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -325,6 +326,28 @@ func TestAnInterruptedCrawlGoesOn(t *testing.T) {
 	again, got, err := r.run(t.Context(), w.URL) // a new run: everything is asked for anew
 	if err != nil || len(got) != pages+2 || again.Discovered != sum.Discovered || again.Requests != pages+2 {
 		t.Fatalf("the second run: %v, %d pages, %+v", err, len(got), again)
+	}
+}
+
+// TestAFailingPageLeavesItsHostToOthers: they are asked before it is tried again.
+func TestAFailingPageLeavesItsHostToOthers(t *testing.T) {
+	var failed atomic.Bool
+	w := newWeb(t, map[string]http.HandlerFunc{
+		"/": text("text/html", links("/bad", "/a")),
+		"/bad": func(w http.ResponseWriter, r *http.Request) {
+			if !failed.Swap(true) {
+				w.WriteHeader(http.StatusInternalServerError)
+			}
+		},
+		"/a": text("text/html", "a"),
+	})
+	r := &rig{T: t, dir: t.TempDir(), changed: map[string]any{"per-host": int64(1)}}
+	if _, pages, err := r.run(t.Context(), w.URL); err != nil || len(pages) != 3 {
+		t.Fatal(len(pages), err)
+	}
+	bad, a := w.times("/bad"), w.times("/a")
+	if len(bad) != 2 || len(a) != 1 || a[0].Before(bad[0]) || a[0].After(bad[1]) {
+		t.Errorf("the bad page was asked at %v, the other one at %v", bad, a)
 	}
 }
 

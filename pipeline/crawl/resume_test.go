@@ -53,6 +53,23 @@ func TestCookiesSurvive(t *testing.T) {
 	}
 }
 
+// TestTopicOfAnEarlierVersion: a crawl takes its topic as it is.
+func TestTopicOfAnEarlierVersion(t *testing.T) {
+	r := &rig{T: t, dir: t.TempDir()}
+	s, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(r.dir, "pawl.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.Declare(t.Context(), store.Declaration{Name: "crawl.request", Order: store.OrderKey, Tail: new(false)})
+	if err := errors.Join(err, s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	w := newWeb(t, map[string]http.HandlerFunc{"/": text("text/html", "one")})
+	if sum, _, err := r.run(t.Context(), w.URL); err != nil || sum.Stored != 1 {
+		t.Fatalf("%v, %+v", err, sum)
+	}
+}
+
 // TestASeedMayLeadToAnotherHost: its pages are what is meant, and that survives the process.
 func TestASeedMayLeadToAnotherHost(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())

@@ -100,10 +100,15 @@ func seedHash(seeds []*url.URL, o *Options) string {
 func begin(ctx context.Context, p parts, name string, seeds []*url.URL, o *Options, resume bool) (*run, error) {
 	c := newCrawler(name, "", *o, seeds)
 	none := store.OrderNone
-	declared := []store.Declaration{{Name: c.requestTopic(), Order: store.OrderKey},
+	declared := []store.Declaration{{Name: c.requestTopic(), Order: store.OrderKey, Tail: new(true)},
 		{Name: c.storeTopic(), Order: none}}
 	for _, d := range declared {
-		if _, err := p.topics.Declare(ctx, d); err != nil {
+		_, err := p.topics.Declare(ctx, d)
+		if errors.Is(err, store.ErrConflict) && d.Tail != nil { // an earlier version made it
+			d.Tail = nil
+			_, err = p.topics.Declare(ctx, d)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("declare topic %s: %w", d.Name, err)
 		}
 	}

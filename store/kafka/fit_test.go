@@ -37,7 +37,8 @@ func TestFitTellsWhatAppendRefuses(t *testing.T) {
 func TestTailIsRefused(t *testing.T) {
 	t.Parallel()
 	s := open(t, brisk(fakeCluster(t, 1).ListenAddrs()))
-	if _, err := s.Declare(t.Context(), store.Declaration{Name: "a", Tail: new(true)}); !errors.Is(err, store.ErrUnsupported) {
+	_, err := s.Declare(t.Context(), store.Declaration{Name: "a", Tail: new(true)})
+	if !errors.Is(err, store.ErrUnsupported) {
 		t.Errorf("declared: %v", err)
 	}
 	now, err := s.Declare(t.Context(), store.Declaration{Name: "a", Tail: new(false), Deadline: time.Minute})
