@@ -33,10 +33,10 @@
 // until the retry is due; with [Topic.Tail] it becomes a delayed message instead,
 // with its id, attempts and rank. Such a retry ends a run like an ack: as the last
 // of it, or with a Hold. Released and rescued messages keep the head all the same.
-// A replayed message joins the tail. A lane never blocks another. A dead head frees its lane, unless the topic parks: then whatever of
-// that lane is not yet carried out goes to the dead letters, too, when its turn
-// comes, for as long as a dead letter of the lane is there; replayed messages
-// pass.
+// A replayed message joins the tail. A lane never blocks another. A dead head frees
+// its lane, unless the topic parks: then whatever of that lane is not yet carried out
+// goes to the dead letters, too, when its turn comes, for as long as a dead letter of
+// the lane is there; replayed messages pass.
 //
 // # Order of lanes
 //

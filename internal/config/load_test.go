@@ -187,7 +187,8 @@ func TestTheSampleHasEveryKey(t *testing.T) {
 	mail := c.Topics[1]
 	if mail.Name != "mail" || mail.Handler != Pipe || mail.Command != "python3 -u worker.py" ||
 		mail.Settings.Order != store.OrderKey ||
-		mail.Settings.Deadline != 5*time.Minute || *mail.Settings.Park || *mail.Settings.Tail || *mail.Settings.Retain != time.Hour {
+		mail.Settings.Deadline != 5*time.Minute || *mail.Settings.Park || *mail.Settings.Tail ||
+		*mail.Settings.Retain != time.Hour {
 		t.Errorf("the sample is read as %+v", mail)
 	}
 	if thumbnails := c.Topics[2]; thumbnails.PerSecond != 50 || thumbnails.Reserved != 1 {
