@@ -172,7 +172,7 @@ func (d *Dispatcher) check(ds []pawl.Delivery) error {
 	for i := range ds {
 		if d.byName[ds[i].Topic] == nil {
 			return &store.Error{Op: "claim", Code: store.ErrInvalid,
-				Err: fmt.Errorf("a message of topic %q came, which was not wanted", ds[i].Topic)}
+				Err: fmt.Errorf("the store returned a message of topic %q, which was not asked for", ds[i].Topic)}
 		}
 	}
 	return nil

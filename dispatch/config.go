@@ -175,7 +175,7 @@ func completeTopics(given []Topic) ([]Topic, error) {
 	for i, t := range given {
 		err := t.complete()
 		if err == nil && seen[t.Name] {
-			err = errors.New("is there twice")
+			err = errors.New("is given twice")
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("topic %q: %w", t.Name, err))
@@ -223,7 +223,7 @@ func (t *Topic) complete() error {
 	for i, l := range t.Limits {
 		switch {
 		case slices.Contains(t.Limits[:i], l):
-			bad("a limit is there twice")
+			bad("a limit is given twice")
 		case l == nil:
 			bad("a limit is nil")
 		case l.by != nil && t.Batch != nil:

@@ -45,7 +45,7 @@ func TestNewReportsEverythingAtOnce(t *testing.T) {
 		`topic "nil": the handler is a nil function`, `topic "typed": the handler is a nil function`, `middleware 0 is nil`,
 		`topic "nils": the batch handler is a nil function`,
 		`topic "seldom": poll max -1ns`,
-		`topic "twice": is there twice`,
+		`topic "twice": is given twice`,
 		`topic "many": `, `concurrency -1`, `lease of 1ms`, `a batch size or wait needs a batch handler`,
 		`topic "kept": 2 slots reserved of 2`,
 		`topic "wide": batch size 1048576`, `topic "other": settings are those of topic "another"`,

@@ -67,7 +67,7 @@ func (a *AIMD) validate(most int) error {
 	var errs []error
 	bad := func(why string, args ...any) { errs = append(errs, fmt.Errorf(why, args...)) }
 	if most == 0 {
-		bad("AIMD, but adaptive does not say up to how many")
+		bad("AIMD needs adaptive, the largest size")
 	}
 	if a.Start < 0 || a.After < 0 || a.Step < 0 {
 		bad("AIMD starts at %d and adds %d after %d; none of them is below 0", a.Start, a.Step, a.After)
@@ -320,7 +320,7 @@ func (l *Limiter) Check(rate float64, burst, concurrency int) error {
 		return fmt.Errorf("limit %q: %w", l.name, err)
 	}
 	if l.shared != nil && rate == 0 {
-		return fmt.Errorf("limit %q: shared, but there is no rate", l.name)
+		return fmt.Errorf("limit %q: it is shared, but has no rate", l.name)
 	}
 	if l.paced != nil {
 		if err := checkPaced(rate, burst); err != nil {

@@ -215,7 +215,7 @@ func TestFailuresAreLogged(t *testing.T) {
 			"level=ERROR", "task_id=a-0", "queue_topic=a", "error=broken", "error_kind=Parser", "event_type=Parser",
 			"phase=Failed",
 			"policy.action=dead", "policy.rule=Parser/Parser",
-			`policy.reason="permanent: no repetition would help: dead letter"`,
+			`policy.reason="permanent: no retry would help: dead letter"`,
 			"retry.count=1", "retry.max=0", "node_id=node-1", "trace_id=0af7651916cd43dd8448eb211c80319c",
 			"task_id=last", "not_logged=90",
 		} {

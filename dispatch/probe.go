@@ -55,7 +55,7 @@ func (d *Dispatcher) probed(c *claim, t *topic, now time.Duration) {
 		}
 		r.surplus = true
 		vain = vain || r.claim == c
-		d.giveUp(r, now, "makes way for a better rank")
+		d.giveUp(r, now, "released in favour of a better rank")
 	}
 	if vain { // what we give back may be what wakes us
 		t.pace.gap = min(max(2*t.pace.gap, probeGap), vainGap)

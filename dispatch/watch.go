@@ -104,7 +104,7 @@ func (d *Dispatcher) watchRun(r *run, now time.Duration) (endings []ending, aban
 			d.drop(r)
 		case r.state == waiting && now >= c.sent+r.topic.stale():
 			d.tooSlow(r.topic, now)
-			d.giveBack(r, 0, "waited too long here")
+			d.giveBack(r, 0, "waited too long in this process")
 		case r.state == waiting:
 			c.check = min(c.check, c.sent+r.topic.stale())
 		}
@@ -231,7 +231,7 @@ func (d *Dispatcher) settleAbandoned(a abandonment) {
 		d.mu.Lock()
 		d.record(r, &res)
 		if r.state == running { // an ack, or a retry at the tail, ends one message only
-			d.giveBack(r, max(r.until-d.now(), 0), "behind one that was given up")
+			d.giveBack(r, max(r.until-d.now(), 0), "behind a message that was given up")
 		}
 		d.mu.Unlock()
 	}

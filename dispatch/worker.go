@@ -139,7 +139,7 @@ func (d *Dispatcher) next(t *topic, now time.Duration) *run {
 		t.take(r)
 		switch {
 		case !r.usable(now):
-			d.giveUp(r, now, "waited too long here")
+			d.giveUp(r, now, "waited too long in this process")
 		case d.enter(t, r, now):
 			return r
 		case r.state == waiting:
@@ -233,7 +233,7 @@ func (w *worker) gather(c *call, first *run) {
 		}
 		t.take(r)
 		if !r.usable(w.now) {
-			w.d.giveUp(r, w.now, "waited too long here")
+			w.d.giveUp(r, w.now, "waited too long in this process")
 			continue
 		}
 		n := min(len(r.ds)-r.at, size)
@@ -357,7 +357,7 @@ func (w *worker) onward(c *call) *run {
 			continue
 		}
 		if !d.starting() || !r.usable(w.now) {
-			d.giveUp(r, w.now, "stopped before its turn")
+			d.giveUp(r, w.now, "stopped before it was started")
 			continue
 		}
 		r.rank = rankOf(t, r.current())

@@ -71,21 +71,21 @@ var (
 		"Verdicts that changed nothing, or were not tried because the lease had ended: lease_lost or invalid.",
 		[]string{labelTopic, labelReason}}
 	decisions = description{"policy_decisions_total",
-		"Decisions about failures: what was being done, the kind of failure, what became of it and how loud that was.",
+		"Decisions about failures: what was being done, the kind of failure, the decision and its alert level.",
 		[]string{labelDomain, labelType, labelPhase, labelKind, labelAction, labelAlert}}
 	failures = description{"pawl_failures_total",
 		"Failures of deliveries, by kind.", []string{labelTopic, labelKind}}
 	wentBack = description{"pawl_store_went_back_total",
 		"How often the store had lost what this process had been told was stored: it is an older copy.", nil}
 	degraded = description{"pawl_failures_ignored_total",
-		"Failures that the work went on without, by what it fell back to: skip-item, carry-on, stop-task or none.",
+		"Failures after which the work continued, by what it fell back to: skip-item, carry-on, stop-task or none.",
 		[]string{labelTopic, labelDegrade}}
 	events = description{"pawl_events_total",
 		"Events, by what happened.", []string{labelDomain, labelType, labelPhase}}
 	eventsDropped = description{"pawl_events_dropped_total",
 		"Events that a consumer did not get: full, failed, panicked or closed.", []string{labelConsumer, labelReason}}
 	eventsRefused = description{"pawl_events_refused_total",
-		"Events that the bus did not take: unknown or closed.", []string{labelReason}}
+		"Events that the bus refused: unknown or closed.", []string{labelReason}}
 	overflow = description{"pawl_metrics_label_overflow_total",
 		"Values of a label that were counted as \"other\", because there were too many.", []string{labelLabel}}
 )
@@ -118,7 +118,7 @@ var (
 		"How many of the 100 messages that wait first in a topic are of one key, as a share. 0 unless 10 wait, and the oldest has been waiting for 10 seconds. Counted on a slow clock, not on a scrape.",
 		[]string{labelTopic}}
 	reloadOK = description{"pawl_config_last_reload_successful",
-		"1 if the newest configuration file is in effect, 0 if it has faults and the one before is.", nil}
+		"1 if the newest configuration file is in effect, 0 if it has faults and the previous one is.", nil}
 	reloadAt = description{"pawl_config_last_reload_success_timestamp_seconds",
 		"When a configuration last came into effect.", nil}
 	oldest = description{"pawl_queue_oldest_age_seconds",

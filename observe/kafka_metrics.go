@@ -16,7 +16,7 @@ var (
 		"Records that were to be stored, by result: stored by all in-sync replicas, refused, or unknown.",
 		[]string{labelResult}}
 	kafkaProduceTime = description{"pawl_kafka_produce_duration_seconds",
-		"From handing a record to the client to the answer of the brokers, of stored records.", nil}
+		"From handing a record to the client until the brokers answer, of stored records.", nil}
 	kafkaBuffered = description{"pawl_kafka_buffered_records",
 		"Records on their way to the brokers.", nil}
 	kafkaBufferedBytes = description{"pawl_kafka_buffered_bytes",
@@ -46,7 +46,7 @@ var (
 		"How long ago the first message that was taken in and is not finished was appended; 0 if there is none.",
 		[]string{labelTopic, labelPartition}}
 	kafkaCommitLag = description{"pawl_kafka_commit_lag_seconds",
-		"For how long the oldest thing has been waiting that should be committed.",
+		"How long the oldest progress has been waiting to be committed.",
 		[]string{labelTopic, labelPartition}}
 	kafkaCommits = description{"pawl_kafka_commits_total",
 		"Commits, by result: ok or failed.", []string{labelResult}}
@@ -64,11 +64,11 @@ var (
 	kafkaLastDead = description{"pawl_kafka_last_dead_letter_timestamp_seconds",
 		"When the last dead letter was written.", []string{labelTopic, labelKind}}
 	kafkaDying = description{"pawl_kafka_dead_letters_waiting",
-		"Dead letters that wait to be written: until then their keys stand still.", []string{labelTopic}}
+		"Dead letters that wait to be written; until then their keys are blocked.", []string{labelTopic}}
 	kafkaDeadFailures = description{"pawl_kafka_dead_letter_failures_total",
 		"Tries to write a dead letter that failed.", nil}
 	kafkaTopKey = description{"pawl_kafka_dead_letters_top_key_ratio",
-		"The part of the last hour's dead letters, or of the last 128, that are of one key.", []string{labelTopic}}
+		"The share of the most frequent key among the dead letters of the last hour, at most the last 128.", []string{labelTopic}}
 	kafkaFaults = description{"pawl_kafka_faults",
 		"Faults of the last minute, as the log and pawl kafka health name them.", nil}
 )

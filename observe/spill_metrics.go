@@ -12,10 +12,10 @@ import (
 // What is told of a store that falls back to another one.
 var (
 	spillMessages = description{"pawl_spill_messages_total",
-		"Messages that this process could not store where they belong, by where they went: fallback, diverted to the dead letters, or lost.",
+		"Messages that this process could not store in their own store, by where they went: fallback, diverted to the dead letters, or lost.",
 		[]string{labelTopic, labelResult}}
 	spillCompensated = description{"pawl_spill_compensated_total",
-		"Messages of the fallback store that are where they belong again.", []string{labelTopic}}
+		"Messages that were brought back from the fallback store.", []string{labelTopic}}
 	spillFailures = description{"pawl_spill_compensation_failures_total",
 		"Tries to bring a message of the fallback store back that failed.", []string{labelTopic}}
 	spillPending = description{"pawl_spill_pending_messages",
@@ -31,12 +31,12 @@ var (
 		"When the messages in the fallback store were last counted. What is older than a minute is left out of the other figures about them. At first: when counting began.",
 		nil}
 	spillDown = description{"pawl_spill_down",
-		"1 while nothing of the topic can be stored where it belongs, by what this process knows.",
+		"1 while this process cannot store messages of the topic in their own store.",
 		[]string{labelTopic}}
 	spillLatched = description{"pawl_spill_latched_keys",
-		"Keys whose messages go behind what waits in the fallback store.", nil}
+		"Keys whose new messages queue behind those in the fallback store.", nil}
 	spillBlind = description{"pawl_spill_blind_total",
-		"Appends that could not learn what other processes have in the fallback store.", nil}
+		"Appends that could not find out what other processes have in the fallback store.", nil}
 )
 
 type spillMetrics struct {

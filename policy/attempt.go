@@ -66,10 +66,10 @@ type Facts uint8
 const (
 	Timeout  Facts = 1 << iota // it took too long
 	Connect                    // the other side was not reached
-	Conflict                   // it is there already: a duplicate or unique key
+	Conflict                   // it exists already: a duplicate or unique key
 	BadInput                   // what came in is wrong
-	Shortage                   // a resource is short: memory, space, connections
-	Limit                      // a limit of the work as a whole is reached
+	Shortage                   // a resource is exhausted: memory, space, connections
+	Limit                      // a limit on the whole task is reached
 )
 
 var factNames = []string{"timeout", "connect", "conflict", "bad input", "shortage", "limit"}

@@ -142,7 +142,7 @@ func TestOverrideMayNotWeaken(t *testing.T) {
 		"idle backoff": {policy.Override{Match: parser, Backoff: &policy.BackoffChange{Max: ms(1)}},
 			`backoff.max: has no effect: rule "Parser/Parser" repeats nothing`},
 		"own idle": {policy.Override{Match: download, DeadLetter: new(policy.Always), MaxAttempts: new(2)},
-			`max_attempts: has no effect: nothing is repeated by this override`},
+			`max_attempts: has no effect: this override retries nothing`},
 		"base over max": {policy.Override{Match: download, Backoff: &policy.BackoffChange{Base: ms(90000)}},
 			`backoff.base: base 1m30s is more than max 1m0s; raise max, too`},
 		"contradiction": {policy.Override{Match: download, Repeat: new(policy.Repeated),

@@ -148,10 +148,10 @@ func (r *Rule) Validate() error {
 		bad("max throttled age %v is below 0", r.MaxThrottledAge)
 	}
 	if r.DeadLetter == Always && (r.Repeat == Repeated || r.If|r.Unless != 0) {
-		bad("dead letter %q contradicts a repetition", Always)
+		bad("dead letter %q contradicts a retry", Always)
 	}
 	if r.If|r.Unless != 0 && r.Repeat == NotRepeated {
-		bad("a condition for a repetition, but none is wanted")
+		bad("a condition for a retry, but the rule never retries")
 	}
 	return errors.Join(errs...)
 }
@@ -171,13 +171,13 @@ func (r *Rule) decide(a *Attempt, f pawl.Failure, facts Facts, random func() flo
 		d.Action, d.Degrade, d.Reason = Ignore, r.Degrade, fmt.Sprintf("%v: recorded, the work carries on",
 			facts&r.Pass)
 	case f.Class == pawl.ClassPermanent:
-		r.giveUp(&d, "permanent: no repetition would help")
+		r.giveUp(&d, "permanent: no retry would help")
 	case r.Repeat == NotRepeated:
-		r.giveUp(&d, "the rule repeats nothing")
+		r.giveUp(&d, "the rule never retries")
 	case facts&r.Unless != 0:
 		r.giveUp(&d, fmt.Sprintf("%v ends it", facts&r.Unless))
 	case r.If != 0 && facts&r.If == 0:
-		r.giveUp(&d, fmt.Sprintf("the rule repeats %v only", r.If))
+		r.giveUp(&d, fmt.Sprintf("the rule retries only %v", r.If))
 	case f.Class == pawl.ClassThrottled && r.MaxThrottledAge > 0 && a.ThrottledFor >= r.MaxThrottledAge:
 		r.giveUp(&d, fmt.Sprintf("throttled for %v, %d times", a.ThrottledFor.Round(time.Second), a.Throttles))
 	case f.Class == pawl.ClassThrottled:

@@ -45,7 +45,7 @@ func (c *change) repeat() {
 	switch to := c.o.Repeat; {
 	case to == nil:
 	case *to > NotRepeated:
-		c.wrong("retry", "there is no such way to repeat: %d", *to)
+		c.wrong("retry", "there is no such retry: %d", *to)
 	case *to == NotRepeated:
 		c.stop()
 	case c.b.Repeat == NotRepeated:
@@ -72,7 +72,7 @@ func (c *change) deadLetter() {
 	switch to := c.o.DeadLetter; {
 	case to == nil:
 	case *to > Never:
-		c.wrong("dead_letter", "there is no such way to give up: %d", *to)
+		c.wrong("dead_letter", "there is no such dead-letter setting: %d", *to)
 	case to.severity() < c.b.DeadLetter.severity():
 		c.weaker("dead_letter", "dead letter %v, was %v", *to, c.b.DeadLetter)
 	case *to == Always && c.o.Repeat != nil && *c.o.Repeat == Repeated:
@@ -90,12 +90,12 @@ func (c *change) repeats() bool {
 	if c.r.Repeat == Repeated {
 		return true
 	}
-	why := "has no effect: nothing is repeated by this override"
+	why := "has no effect: this override retries nothing"
 	if c.b.Repeat == NotRepeated {
 		if !c.exact {
 			return false
 		}
-		why = fmt.Sprintf("has no effect: rule %q repeats nothing", c.b.ID)
+		why = fmt.Sprintf("has no effect: rule %q never retries", c.b.ID)
 	}
 	if c.o.MaxAttempts != nil {
 		c.bad("max_attempts", why)

@@ -14,13 +14,13 @@ import (
 
 func crashScenarios() []Scenario {
 	return []Scenario{
-		{"CrashIsRescued", "What a dead process held is delivered again, and ends exactly once.",
+		{"CrashIsRescued", "Messages held by a process that died are delivered again, and end exactly once.",
 			needs(store.CanDeadline), crashIsRescued},
-		{"KillerIsIsolated", "A message that kills its process ends as a dead letter, and takes nobody with it.",
+		{"KillerIsIsolated", "A message that kills its process becomes a dead letter, and no other message does.",
 			needs(store.CanDeadline, store.CanDeadLetters), killerIsIsolated},
-		{"OutageIsSurvived", "A store that fails for a while costs time, and nothing else.",
+		{"OutageIsSurvived", "A store that fails for a while causes delay, but no loss and no failed attempts.",
 			needs(store.CanRepeatBatch), outageIsSurvived},
-		{"ReopenedGoesOn", "What a store held when it was closed is carried out when it is open again.",
+		{"ReopenedGoesOn", "Messages that a store held when it was closed are carried out when it is open again.",
 			needs(store.CanSurvive), reopenedGoesOn},
 	}
 }

@@ -16,10 +16,10 @@ func peerScenarios() []Scenario {
 	return []Scenario{
 		{"PeersShareTheWork", "Several processes on one store: nothing twice at once, lanes in order, nothing lost.",
 			needs(store.CanProcesses, store.CanExclusive), peersShareTheWork},
-		{"PeerTakesOver", "What one process held when it died, another one carries out.",
+		{"PeerTakesOver", "Messages that a process held when it died are carried out by another process.",
 			// Over a log the store itself is the member that has to die: its own tests kill whole processes.
 			needs(store.CanProcesses, store.CanExclusive, store.CanDeadline, store.CanAnyProcess), peerTakesOver},
-		{"PeerIsWoken", "What one process appends, another one picks up soon.",
+		{"PeerIsWoken", "Messages appended by one process are soon picked up by another.",
 			needs(store.CanProcesses), peerIsWoken},
 	}
 }

@@ -217,7 +217,7 @@ func (r *Rig) until(what string, ok func() bool) {
 	r.Helper()
 	for end := time.Now().Add(patient); !ok(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(end) {
-			r.Fatalf("waited in vain: %s; %+v", what, r.stats())
+			r.Fatalf("timed out waiting: %s; %+v", what, r.stats())
 		}
 	}
 }

@@ -12,14 +12,14 @@ import (
 
 func timeScenarios() []Scenario {
 	return []Scenario{
-		{"LongWorkKeepsItsLease", "What takes longer than its lease is carried out once.",
+		{"LongWorkKeepsItsLease", "A message that takes longer than its lease is carried out once.",
 			needs(store.CanDeadline), longWorkKeepsItsLease},
 		{"StuckIsTakenBack",
-			"A handler that hangs is told at the deadline; its message is delivered again, its late ack counts for nothing.",
+			"The context of a handler that hangs ends at the deadline; its message is delivered again, and its late ack is ignored.",
 			needs(store.CanDeadline), stuckIsTakenBack},
 		{"DelaysAndRetriesAreWaited", "Delayed messages and retries come when they are due, not before.",
 			needs(store.CanDelay), delaysAreWaited},
-		{"PickupIsQuick", "An idle dispatcher starts what is appended soon.",
+		{"PickupIsQuick", "An idle dispatcher soon starts an appended message.",
 			nil, pickupIsQuick},
 	}
 }

@@ -19,11 +19,11 @@ func workScenarios() []Scenario {
 		{"OrderPerKey",
 			"Messages of a key are carried out one at a time and in order, whatever fails and however long it takes.",
 			nil, orderPerKey},
-		{"RetriesExhausted", "What fails until its attempts are used up is a dead letter with its whole history.",
+		{"RetriesExhausted", "A message that fails until its attempts are used up is a dead letter with its whole history.",
 			needs(store.CanDeadLetters), retriesExhausted},
-		{"PoisonIsFast", "What cannot be decoded is a dead letter at once, and holds nobody up.",
+		{"PoisonIsFast", "A message that cannot be decoded is a dead letter at once, and delays no other.",
 			needs(store.CanDeadLetters), poisonIsFast},
-		{"EmitsAppearOnce", "What is emitted appears once, with the ack, however often the delivery was repeated.",
+		{"EmitsAppearOnce", "Emitted messages appear once, with the ack, however often the delivery was repeated.",
 			needs(store.CanEmitAtomic), emitsAppearOnce},
 		{"UrgentIsNext", "An urgent message behind thousands of others is the very next one that is started.",
 			needs(store.CanPriority), urgentIsNext},
@@ -33,7 +33,7 @@ func workScenarios() []Scenario {
 			nil, batchesHaveVerdicts},
 		{"DrainCostsNothing", "A drain gives back what was not started: no attempt, no rescue.",
 			nil, drainCostsNothing},
-		{"PauseHolds", "A paused topic rests in every process until it is resumed.",
+		{"PauseHolds", "A paused topic is not processed by any process until it is resumed.",
 			nil, pauseHolds},
 	}
 }

@@ -110,7 +110,7 @@ func (h *Hook) Handle(ctx context.Context, d *pawl.Delivery) error {
 }
 
 // errNoRoom gives a delivery back whose reply could not be read for our own sake.
-var errNoRoom = handler.HandBack("there was no room for its reply")
+var errNoRoom = handler.HandBack("there was no memory for its reply")
 
 // worded reads the verdict that a reply states. The service has answered: what it waits
 // for room counts neither against it nor as its failure.

@@ -96,7 +96,7 @@ func (c *child) take(answers []answer) {
 			c.bad(a)
 		case k == nil || k.d.ID != a.verdict.ID:
 			p.stats.Stale++
-			p.complain(p.stats.Stale, "verdict about what the program does not hold; it is ignored", c, "id",
+			p.complain(p.stats.Stale, "verdict for a delivery that the program does not hold; it is ignored", c, "id",
 				a.verdict.ID)
 		default:
 			p.answered, p.unready, p.failing = true, 0, nil
@@ -137,7 +137,7 @@ func (c *child) bad(a *answer) {
 	p := c.pipe
 	p.stats.Bad++
 	p.complain(p.stats.Bad, "line that is no verdict", c, "line", a.line, "error", a.err)
-	err := fmt.Errorf("the program wrote what is no verdict: %w: %s", a.err, a.line)
+	err := fmt.Errorf("the program wrote a line that is not a verdict: %w: %s", a.err, a.line)
 	var about *call
 	for _, k := range c.held {
 		if k.d.ID == a.verdict.ID || len(c.held) == 1 && a.verdict.ID == "" {
@@ -174,7 +174,7 @@ func (p *Pipe) watch() {
 	}
 }
 
-var errWaited = errors.New("no program was free for it")
+var errWaited = errors.New("no program was free")
 
 // inspect kills a child that holds several deliveries and one of them for half of
 // its time, and far longer than others took: should it be stuck, the others must

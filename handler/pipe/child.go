@@ -350,7 +350,7 @@ func (p *Pipe) restarts(c *child, e ending, pause time.Duration) bool {
 	case e.voluntary && e.answers > 0:
 		log = p.config.Logger.Info
 	case counted && p.failing != nil && p.answered:
-		what, log = "the program does not start any more: it ends before it reads anything", p.config.Logger.Error
+		what, log = "the program no longer starts: it ends before it reads anything", p.config.Logger.Error
 		args = append(args, "times", p.unready)
 	}
 	if e.cause != nil {

@@ -223,7 +223,7 @@ func (p *Pipe) enqueue(k *call) {
 	p.queue = slices.Insert(p.queue, at, k)
 	if lanes, _ := p.roomNow(); p.config.Rank != nil && lanes < -p.atHandLimit() {
 		last := len(p.queue) - 1
-		p.queue[last].finish(outcome{err: handler.HandBack("makes way for a better rank")})
+		p.queue[last].finish(outcome{err: handler.HandBack("released in favour of a better rank")})
 		p.queue = slices.Delete(p.queue, last, last+1)
 	}
 }

@@ -13,7 +13,7 @@ import (
 func (s *session) blobs() *cobra.Command {
 	return noun("blobs", "Files of large bodies",
 		`With blobs=FOLDER and offload=BYTES in the URL of a store, bodies above that size
-are in files of that folder.`, s.blobsCollect())
+are kept in files in that folder.`, s.blobsCollect())
 }
 
 func (s *session) blobsCollect() *cobra.Command {

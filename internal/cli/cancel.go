@@ -159,7 +159,7 @@ func refusedError(what string, done, refusals int64, refused map[string]error) e
 	switch {
 	case done == 0 && missing:
 		p.code, p.next = exitNotFound,
-			"they were acked, removed or never here; see `pawl messages ls` and `pawl dead ls`"
+			"they were acked, removed or never stored; see `pawl messages ls` and `pawl dead ls`"
 	// these can be repeated: all being there is no conflict
 	case done == 0 && what != "imported" && what != doneWords[operate.KindReplay]:
 		p.code = exitConflict

@@ -14,8 +14,8 @@ import (
 func (s *session) dead() *cobra.Command {
 	return noun("dead", "Dead letters: list, show, replay, edit, resolve, discard, export, import",
 		`A message that cannot be carried out becomes a dead letter: complete, with every
-attempt and the reason. It stays until somebody replays or discards it. One that somebody
-has dealt with in another way can be marked as resolved: then it is there, and not counted.`,
+attempt and the reason. It stays until it is replayed or discarded. One that has been
+dealt with in another way can be marked as resolved: it stays, but is not counted.`,
 		s.deadLs(), s.deadReport(), s.deadShow(), s.deadReplay(), s.deadEdit(), s.deadResolve(), s.deadReopen(),
 		s.deadDiscard(), s.deadExport(),
 		s.deadImport())

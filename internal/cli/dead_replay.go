@@ -18,9 +18,9 @@ func (s *session) deadReplay() *cobra.Command {
 	c := &cobra.Command{
 		Use: "replay [ID…]", Short: "Append dead letters again", Args: count(0, -1, "ids"),
 		Long: `Appends dead letters again, to the tail of their lane, with their id and history;
-attempts are counted from zero again, unless --keep-attempts is given: then what had used
-up its attempts gets one more. It replays those named by id or selected by
-flags, the oldest death first. What dies again meanwhile is left alone.
+attempts are counted from zero again, unless --keep-attempts is given: then a message that used
+up its attempts gets one more. It replays dead letters named by id or selected by
+flags, the oldest death first. Those that die again meanwhile are not replayed again.
 
 With --dry-run it prints the plan: how many, for which keys, the oldest, and what to
 watch out for. Some may be refused because another message has taken their unique key

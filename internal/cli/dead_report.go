@@ -31,7 +31,7 @@ more than half of them, the cause is probably a customer or a device, not the pr
 			return s.one(r, r.Describe)
 		},
 	}
-	c.Flags().Var(&since, "since", "of the last so long")
+	c.Flags().Var(&since, "since", "how far back to count")
 	c.Flags().StringVar(&topic, "topic", "", "of this topic only")
 	return c
 }

@@ -9,8 +9,8 @@ import (
 func (s *session) deadResolve() *cobra.Command {
 	var note string
 	c := s.deadMark(operate.KindResolve, "Mark dead letters as resolved",
-		`Marks dead letters as resolved, by id or selected by flags: somebody has dealt with them
-in another way, and nothing is to be done about them any more. They stay where they are,
+		`Marks dead letters as resolved, by id or selected by flags: they have been dealt with
+in another way, and nothing needs to be done about them. They stay in the store,
 for `+"`pawl dead ls --resolved`"+` and to be replayed or discarded later; other commands
 select open ones only, and figures, checks and alerts count only those. Where the topic
 parks, a resolved letter still parks what follows it.

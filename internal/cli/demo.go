@@ -35,7 +35,7 @@ where it stopped with --resume.`,
 				return usage("use a number from 1", "--pages is %d", c.Pages)
 			}
 			if c.Resume && c.Dir == "" {
-				return usage("add --dir with the folder of the crawl", "--resume needs to know what to go on with")
+				return usage("add --dir with the folder of the crawl", "--resume needs the folder of the crawl")
 			}
 			return s.runDemo(cmd.Context(), c)
 		},
@@ -81,7 +81,7 @@ func (s *session) runDemo(ctx context.Context, c demo.Config) (err error) {
 	}
 	err = s.one(sum, func(w io.Writer) { demo.Report(w, sum, pipeline.ShellWord(s.redactor.Redact(s.url()))) })
 	if err == nil && !sum.Closes {
-		err = &problem{code: exitFound, what: "the account does not close",
+		err = &problem{code: exitFound, what: "the pages do not add up",
 			err:  fmt.Errorf("%d pages are missing, %d are there twice", len(sum.Missing), len(sum.Twice)),
 			next: "keep " + c.Dir + " and report it"}
 	}
@@ -92,7 +92,7 @@ func (s *session) runDemo(ctx context.Context, c demo.Config) (err error) {
 func (s *session) demoBesideLog(dir string) {
 	if strings.HasPrefix(s.url(), "kafka:") {
 		s.storeURL = "sqlite:" + filepath.Join(dir, "pawl.db")
-		s.note("a log keeps neither results nor what was seen: the crawl is in %s", s.storeURL)
+		s.note("a log cannot keep the results and the set of seen URLs: the crawl is in %s", s.storeURL)
 	}
 }
 

@@ -14,9 +14,9 @@ import (
 )
 
 func (s *session) kafkaCommand() *cobra.Command {
-	return noun("kafka", "A Kafka cluster: topics, health, what is where",
-		`What is about the cluster behind a kafka:// store, and about nothing else: its
-topics, the consumer group, the records of a partition. Everything else works as
+	return noun("kafka", "A Kafka cluster: topics, health, records",
+		`Commands about the cluster behind a kafka:// store itself: its
+topics, the consumer group, the records of a partition. All other commands work as
 with any store.`,
 		noun("topics", "Topics of the cluster", "Topics as the brokers have them.", s.kafkaTopicsEnsure()),
 		s.kafkaHealth(), s.kafkaPeek())
@@ -136,7 +136,7 @@ partition is stuck, the one that holds up the commits.`,
 	}
 	c.Flags().Int32Var(&partition, "partition", 0, "which partition")
 	c.Flags().Int64Var(&offset, "offset", -1, "from this `OFFSET` on (default: the first unfinished one)")
-	c.Flags().IntVarP(&n, "count", "n", n, "read so many")
+	c.Flags().IntVarP(&n, "count", "n", n, "read this many")
 	return c
 }
 
@@ -204,7 +204,7 @@ func (s *session) skipOne(ctx context.Context, k *cluster.Cluster, topic string,
 	}
 	err = s.one(done, func(w io.Writer) {
 		if !done.Pending {
-			fmt.Fprintf(w, "%s at offset %d was stepped over; it is among the dead letters: pawl dead show %s\n",
+			fmt.Fprintf(w, "%s at offset %d was skipped; it is a dead letter now: pawl dead show %s\n",
 				done.ID, done.Offset, done.ID)
 		}
 	})

@@ -15,8 +15,8 @@ import (
 
 func (s *session) migrate() *cobra.Command {
 	return noun("migrate", "The schema of a store: up, down, status",
-		`A store that has a schema brings it up to date by itself if it is embedded. On a
-server that is done on purpose: by these commands, or with --auto-migrate.`,
+		`An embedded store brings its schema up to date when it is opened. On a
+server that needs these commands, or --auto-migrate.`,
 		s.migrateUp(), s.migrateDown(), s.migrateStatus())
 }
 
@@ -97,7 +97,7 @@ and with it every message. It asks first, unless --yes is given.`,
 			}
 			undone, err := m.MigrateDown(c.Context(), to)
 			if err != nil {
-				return cannot(err, "take the schema back")
+				return cannot(err, "roll the schema back")
 			}
 			return s.printSteps(undone, "there was nothing to roll back")
 		},
@@ -109,7 +109,7 @@ and with it every message. It asks first, unless --yes is given.`,
 func (s *session) migrateStatus() *cobra.Command {
 	return &cobra.Command{
 		Use: "status", Short: "List the steps of the schema", Args: count(0, 0, "nothing"),
-		Long: "Lists every step with the time when it was applied. Steps that are missing\nstay so; only a file that is not there is made.",
+		Long: "Lists every step with the time when it was applied. It applies no missing steps;\nit only creates a file that does not exist.",
 		Example: `  pawl migrate status
   pawl migrate status -o json`,
 		RunE: func(c *cobra.Command, _ []string) error {

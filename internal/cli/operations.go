@@ -69,7 +69,7 @@ running, but whose process is gone, can be resumed.`,
 
 func statusCell(o *operate.Operation, now time.Time) string {
 	if o.Status == operate.Running && !o.Live(now) {
-		return "running (by nobody)"
+		return "running (no process)"
 	}
 	return o.Status
 }
@@ -178,10 +178,10 @@ func describeFilter(f *operate.Filter) string {
 func (s *session) operationsAsk(verb, to string) *cobra.Command {
 	texts := map[string]struct{ short, long string }{
 		"pause": {"Stop an operation, to be resumed",
-			`Asks the process that carries an operation out to stop after what it is doing, and
+			`Asks the process that runs an operation to stop after the current dead letter, and
 waits for that. ` + "`pawl operations resume`" + ` goes on.`},
 		"cancel": {"End an operation for good",
-			`Asks the process that carries an operation out to stop after what it is doing, and
+			`Asks the process that runs an operation to stop after the current dead letter, and
 waits for that. What is done stays done; what is left stays dead.`},
 	}
 	return &cobra.Command{

@@ -40,6 +40,6 @@ too.`,
 			return s.printMessages(operate.Upcoming(c.Context(), i, topic, n), "nothing is waiting in topic "+args[0])
 		},
 	}
-	c.Flags().IntVar(&n, "limit", n, "show so many")
+	c.Flags().IntVar(&n, "limit", n, "show this many")
 	return c
 }

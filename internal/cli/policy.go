@@ -6,8 +6,8 @@ func (s *session) policy() *cobra.Command {
 	return noun("policy", "Show how failures are handled, and why",
 		`Shows the policy: one matrix of rules decides for every failure whether the work
 is repeated and after how long, whether it becomes a dead letter, and how loud
-that is. Nothing else decides that, but for messages that no handler is asked
-about: of kind Rescue, Parked and Skipped, which a store makes dead letters of.
+that is. Nothing else decides that, except for messages that never reach a handler:
+those of kind Rescue, Parked and Skipped, which the store makes dead letters.
 
 A failure is looked up by domain, type, phase and kind; then by domain, type and
 kind; then by kind; then there is the default.`,

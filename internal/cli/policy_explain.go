@@ -90,10 +90,10 @@ and the lookups that led to it. Nothing is opened or changed.`,
 	}{
 		{"timeout", "it took too long", policy.Timeout},
 		{"connect", "the other side could not be reached", policy.Connect},
-		{"conflict", "it is there already", policy.Conflict},
+		{"conflict", "it exists already", policy.Conflict},
 		{"bad-input", "the input is wrong", policy.BadInput},
-		{"shortage", "a resource is short", policy.Shortage},
-		{"limit", "a limit of the work as a whole is reached", policy.Limit},
+		{"shortage", "a resource is exhausted", policy.Shortage},
+		{"limit", "a limit on the whole task is reached", policy.Limit},
 	} {
 		f.facts[fact.fact] = fl.Bool(fact.name, false, fact.text)
 	}

@@ -25,12 +25,12 @@ func (s *session) reclaim() *cobra.Command {
 	c := &cobra.Command{
 		Use: "reclaim [ID…]", Short: "Take messages back from workers that hold them", Args: count(0, -1, "ids"),
 		Long: `Takes leased messages back from their workers, by id or selected by flags: they can be
-claimed again at once. It counts no attempt. The worker may be at work all the same: what
-it says in the end is refused, but what it has done is done, and will be done again. With
-a message those go back that its worker holds of the same key.
+claimed again at once. No attempt is counted. The worker may still be at work: its verdict
+is refused, but its work is not undone, and will be done again. With
+a message, the others that its worker holds of the same key go back as well.
 
-A worker that is dead or hangs loses its messages by itself, when the lease or the hard
-deadline ends: this is for those who cannot wait. Stuck is what a worker has had for
+A worker that is dead or hangs loses its messages anyway, when the lease or the hard
+deadline ends: use this if you cannot wait. A message is stuck if a worker has held it for
 longer than half of what the topic's deadline allows, as ` + "`pawl topics ls`" + ` counts it.
 
 Selected by flags, it asks first, unless --yes is given; --dry-run prints the plan. What
@@ -52,9 +52,9 @@ is settled while it runs is refused, and the exit code is 3.`,
 			return s.reclaimAll(c.Context(), l, &f, unique(ids))
 		},
 	}
-	f.add(c.Flags(), "only what a worker has had for longer")
-	c.Flags().StringVar(&f.owner, "owner", "", "only what this worker has; `pawl workers ls` names them")
-	c.Flags().BoolVar(&f.stuck, "stuck", false, "only what is stuck")
+	f.add(c.Flags(), "only what a worker has held for longer")
+	c.Flags().StringVar(&f.owner, "owner", "", "only what this worker holds; `pawl workers ls` names the workers")
+	c.Flags().BoolVar(&f.stuck, "stuck", false, "only stuck messages")
 	return c
 }
 

@@ -26,7 +26,7 @@ const (
 func (s *session) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "pawl",
-		Short: "Carry every piece of work to done, or to a dead letter",
+		Short: "Bring every piece of work to completion, or to a dead letter",
 		Long: `Pawl brings every piece of work to completion, or to a dead letter that you can read,
 fix and replay.
 
@@ -34,7 +34,7 @@ Messages are appended to topics and processed by workers in any language. They a
 kept in a store: a file (sqlite:PATH, the default is sqlite:pawl.db in this folder), a
 server, or the memory of one process.`,
 		Example: `  pawl send mail "hello"                                    # append a message
-  pawl topics ls                                            # what is where
+  pawl topics ls                                            # how many messages are in each state
   pawl work mail --exec 'cat; echo' --until-empty           # carry it out`,
 		SilenceUsage: true, SilenceErrors: true,
 		Args: unknownCommand, RunE: func(c *cobra.Command, _ []string) error { return c.Help() },

@@ -47,7 +47,7 @@ With --jsonl, standard input has a message a line:
    "unique_key","unique_for_seconds"}
 
 All fields are optional; lines without a topic go to TOPIC. Lines are appended in
-batches, in their order, and what is counted is stored. It ends with
+batches, in their order, and every line that is counted is stored. It ends with
 {"appended":N,"duplicates":M}. At a line that is not a message, or that the store
 refuses, it stops, with everything before that line stored and nothing after it; if
 only the brokers of Kafka refuse it, later lines of the batch that are stored are
@@ -72,7 +72,7 @@ named. With --skip-bad it continues, and ends with exit code 3.`,
 	fl.IntVar(&f.priority, "priority", 0, "from 0 to 100; waiting counts like priority")
 	fl.Var(&f.delay, "delay", "deliver it no sooner than this long from now")
 	fl.Var(&f.at, "at", "deliver it no sooner than at this time")
-	fl.StringVar(&f.unique, "unique", "", "store it only if no message with this `KEY` is there")
+	fl.StringVar(&f.unique, "unique", "", "store it only if no message with this `KEY` exists")
 	fl.StringVar(&f.uniqueFor, "unique-for", "",
 		"for how long the key is taken: a duration, forever, or until-claimed: until a worker has it (default: while the message lives)")
 	fl.StringVar(&f.uniqueScope, "unique-scope", "", "within which the key is unique (default: the topic)")
@@ -243,7 +243,7 @@ func (s *session) sendLines(c *cobra.Command, args []string, f *sendFlags) error
 	for _, name := range []string{"id", "key", "priority", "delay", "at", "unique", "unique-for", "unique-scope",
 		"header", "file"} {
 		if c.Flags().Changed(name) {
-			return usage("leave out --"+name+"; every line says it for itself",
+			return usage("leave out --"+name+"; every line has its own",
 				"--%s cannot be combined with --jsonl", name)
 		}
 	}

@@ -29,8 +29,8 @@ messages that it retains. It is refused while a worker serves the topic or holds
 of it, and while it has messages or dead letters, unless --force is given: then those are
 removed, too, for good. It asks first, unless --yes is given; --dry-run says what would go.
 
-Whoever sends a message to the topic makes it anew, with default settings. Unique keys that
-outlive their message are remembered until their time is over.`,
+A message sent to the topic creates it again, with default settings. Unique keys that
+outlive their message are remembered until they expire.`,
 		Example: `  pawl topics set old --order none && pawl topics rm old --yes
   pawl topics rm mail --force --dry-run`,
 		RunE: func(c *cobra.Command, args []string) error {

@@ -31,8 +31,8 @@ they all agree.
   pawl traffic roll-back TOPIC  the old store is in charge again, and has everything
   pawl traffic stop TOPIC       no more copies
 
-Nobody but these copies may append to the topic in the new store until the cut-over.
-docs/traffic.md tells what is kept, and what to look at.`,
+Until the cut-over, nothing except these copies may be appended to the topic in the new store.
+docs/traffic.md says what is preserved, and what to check.`,
 		s.trafficMirror(), s.trafficStatus(), s.trafficCompare(), s.trafficCutOver(), s.trafficRollBack(),
 		s.trafficStop())
 }

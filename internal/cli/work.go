@@ -120,7 +120,7 @@ func (s *session) workConfig(topics []string, f *workFlags) (serve.WorkConfig, e
 	command := f.exec + f.pipe
 	switch {
 	case (f.exec == "") == (f.pipe == ""):
-		return bad("such as --exec 'cat' or --pipe 'python3 -u worker.py'", "one of --exec and --pipe is needed")
+		return bad("such as --exec 'cat' or --pipe 'python3 -u worker.py'", "--exec or --pipe is required")
 	case len(unique(topics)) != len(topics):
 		return bad("name each topic once", "a topic is named twice")
 	case f.concurrency < 1 || f.concurrency > 10_000:

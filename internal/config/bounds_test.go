@@ -50,7 +50,7 @@ func TestASecretIsReadFromARegularFileOnly(t *testing.T) {
 	for _, path := range []string{"/dev/zero", fifo} {
 		_, err := config.Load(config.Source{Path: "pawl.yaml",
 			Text: []byte("store: 'postgres://u:${file:" + path + "}@h/d'")})
-		if err == nil || !strings.Contains(err.Error(), "is no regular file") {
+		if err == nil || !strings.Contains(err.Error(), "is not a regular file") {
 			t.Errorf("%s: %v", path, err)
 		}
 	}

@@ -16,7 +16,7 @@ func (w *walker) check(root *node) {
 			w.checkLimit(limits.under[name])
 			if topics := root.at("topics"); topics != nil && topics.under[name] != nil {
 				w.refuseKey(limits.under[name], "give it another name",
-					"has the name of a topic, whose own limit is called that")
+					"has the name of a topic, which is the name of that topic's own limit")
 			}
 		}
 	}
@@ -49,7 +49,7 @@ func (w *walker) checkWork(root *node) {
 	}
 	what := "there are none"
 	if root.line == 0 {
-		what = "there are none: the file says nothing"
+		what = "there are none: the file is empty"
 	}
 	if topics == nil {
 		topics = &node{path: "topics"}
@@ -68,8 +68,8 @@ func (w *walker) checkListen(root *node) {
 	if host == "" {
 		host = "every address of this machine"
 	}
-	w.refuse(listen, "use 127.0.0.1, or say allow_remote: true",
-		"%s can be reached from other machines, and nothing there asks who they are", host)
+	w.refuse(listen, "use 127.0.0.1, or set allow_remote: true",
+		"%s can be reached from other machines, and there is no authentication", host)
 }
 
 func (w *walker) checkTopic(t *node) {
@@ -191,7 +191,7 @@ func (w *walker) checkOverride(o *node) {
 	}
 	switch {
 	case o.lacks("match"):
-		w.refuseKey(o, "add match: {kind: …}", "does not say which failures it is about")
+		w.refuseKey(o, "add match: {kind: …}", "does not say which failures it applies to")
 	case o.at("match") != nil && len(o.names) == 1 && len(o.missed) == 0 && !o.open:
 		w.refuseKey(o, "add retry, backoff, max_attempts, dead_letter or alert", "changes nothing")
 	}

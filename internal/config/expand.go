@@ -76,7 +76,7 @@ func (s *Source) reference(name string) (secret, plain, why, hint string) {
 		return s.secretFile(def)
 	}
 	if !variable(name) {
-		return "", "", fmt.Sprintf("holds ${%s}, which is no ${NAME}, ${NAME:default} or ${file:PATH}", name),
+		return "", "", fmt.Sprintf("holds ${%s}, which is not ${NAME}, ${NAME:default} or ${file:PATH}", name),
 			"write $${ for a plain ${"
 	}
 	if v := s.getenv(name); v != "" {
@@ -97,7 +97,7 @@ func (s *Source) secretFile(path string) (secret, plain, why, hint string) {
 	case len(b) > maxSecretFile:
 		return "", "", fmt.Sprintf("file %s holds more than %d bytes", path, maxSecretFile), ""
 	case !utf8.Valid(b):
-		return "", "", fmt.Sprintf("file %s holds no text", path), ""
+		return "", "", fmt.Sprintf("file %s is not text", path), ""
 	}
 	secret = strings.TrimRight(string(b), "\r\n")
 	if secret == "" {

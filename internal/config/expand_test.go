@@ -41,7 +41,7 @@ func TestExpansion(t *testing.T) {
 		}
 	}
 	for written, want := range map[string]string{
-		"${NONE}": "NONE is not set", "${PW": "without a }", "${1}": "no ${NAME}", "${}": "no ${NAME}",
+		"${NONE}": "NONE is not set", "${PW": "without a }", "${1}": "not ${NAME}", "${}": "not ${NAME}",
 		"${file:/no}": "cannot be read", "${file:/empty}": "is empty",
 	} {
 		s := source("")

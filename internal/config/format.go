@@ -225,11 +225,11 @@ const defaultTimeout = 30 * time.Second
 func checkStore(s string, schemes []string) (why, hint string) {
 	scheme, _, ok := strings.Cut(s, ":")
 	if !ok || len(schemes) > 0 && !slices.Contains(schemes, strings.ToLower(scheme)) {
-		return "is no URL of a store",
+		return "is not the URL of a store",
 			"such as sqlite:pawl.db or postgres://user@host/db; `pawl help store-urls` has all forms"
 	}
 	if strings.HasPrefix(strings.ToLower(scheme), "postgres") && !readableServer(s) {
-		return "is a URL that cannot be read",
+		return "is not a valid URL",
 			"escape special characters of user and password: %2F for /, %40 for @, %23 for #, %3F for ?, %25 for %; what ${…} stands for is escaped by itself"
 	}
 	return "", ""
@@ -298,11 +298,11 @@ func checkURL(s string) (why, hint string) {
 	u, err := url.Parse(s)
 	switch {
 	case err != nil:
-		return "is no URL that can be read", "such as http://127.0.0.1:8080/mail"
+		return "is not a valid URL", "such as http://127.0.0.1:8080/mail"
 	case u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
 		return "must be an http or https URL with a host", "such as http://127.0.0.1:8080/mail"
 	case u.Fragment != "":
-		return "has a fragment, which no server gets to see", "leave out what follows the #"
+		return "has a fragment, which is never sent to a server", "leave out what follows the #"
 	}
 	return "", ""
 }
@@ -322,7 +322,7 @@ func checkHeaderName(name string) error {
 		letter := 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9'
 		return !letter && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
 	}):
-		return keyError{"is no name of a header"}
+		return keyError{"is not a valid header name"}
 	case strings.HasPrefix(low, "pawl-") || slices.Contains(ours, low):
 		return keyError{"is a header that Pawl sets itself"}
 	}

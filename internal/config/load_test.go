@@ -17,7 +17,7 @@ import (
 
 // faulty has a fault in every line that ends with a comment, which names the
 // column, the path and the message.
-const faulty = `store: oracle://db              # 8 store: is no URL of a store
+const faulty = `store: oracle://db              # 8 store: is not the URL of a store
 listen: 0.0.0.0:9102                # 9 listen: 0.0.0.0 can be reached from other machines
 log: {level: inof}                  # 14 log.level: must be debug, info, warn, error or critical (got "inof"); did you mean info?
 drian: 30s                          # 1 drian: unknown key; did you mean drain?
@@ -41,7 +41,7 @@ topics:
       idempotency-KEY: mine         # 7 topics.hooks.headers.idempotency-KEY: is a header that Pawl sets itself
       X-Tenant: one
       x-tenant: two                 # 7 topics.hooks.headers.x-tenant: is the same header as X-Tenant, in line 23; keep one of them
-      Bad Name: x                   # 7 topics.hooks.headers.Bad Name: is no name of a header
+      Bad Name: x                   # 7 topics.hooks.headers.Bad Name: is not a valid header name
     concurrency: [1]                # 18 topics.hooks.concurrency: must be a whole number (got a list)
   nobody: {}                        # 3 topics.nobody: has no handler
   half: {handler: pipe}             # 3 topics.half: handler pipe needs a command
@@ -61,7 +61,7 @@ policy:
     - match: {kind: Service}
       alert: info                   # 14 policy.overrides[0].alert: weaker
       backoff: {base: 1s, max: 1s}  # 32 policy.overrides[0].backoff.max: weaker
-    - alert: error                  # 7 policy.overrides[1]: does not say which failures it is about
+    - alert: error                  # 7 policy.overrides[1]: does not say which failures it applies to
 `
 
 func TestEveryFaultIsReportedAtItsPlace(t *testing.T) { faults(t, faulty) }
@@ -347,7 +347,7 @@ func TestASyntaxErrorSaysThatTheRestWasNotLookedAt(t *testing.T) {
 	for _, text := range []string{"drian: 1s\nlog: {level: inof\n", "drian: 1s\nnode: a: b\n", "topics:\n\t- {"} {
 		_, err := Load(Source{Path: "pawl.yaml", Text: []byte(text)})
 		if ps, ok := errors.AsType[Problems](err); !ok || len(ps) != 1 ||
-			!strings.Contains(ps[0].Hint, "the rest of the file was not looked at") {
+			!strings.Contains(ps[0].Hint, "the rest of the file was not checked") {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
@@ -357,8 +357,8 @@ func TestASyntaxErrorSaysThatTheRestWasNotLookedAt(t *testing.T) {
 func TestAFileWithoutTopicsIsAWarning(t *testing.T) {
 	const plain = "topics: {a: {handler: exec, command: cat}}\n"
 	for text, want := range map[string]string{
-		"":                      "pawl.yaml:1:1: warning: topics: there are none: the file says nothing; `pawl up` does not start without",
-		"# nothing\n":           "pawl.yaml:1:1: warning: topics: there are none: the file says nothing; `pawl up` does not start without",
+		"":                      "pawl.yaml:1:1: warning: topics: there are none: the file is empty; `pawl up` does not start without",
+		"# nothing\n":           "pawl.yaml:1:1: warning: topics: there are none: the file is empty; `pawl up` does not start without",
 		"store: 'memory:'\n":    "pawl.yaml:1:1: warning: topics: there are none; `pawl up` does not start without",
 		"drain: 1s\ntopics: {}": "pawl.yaml:2:9: warning: topics: there are none; `pawl up` does not start without",
 		plain:                   "",

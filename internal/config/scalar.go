@@ -24,7 +24,7 @@ func ParseDuration(s string) (time.Duration, error) {
 		}
 	}
 	if err != nil || v < 0 {
-		return 0, fmt.Errorf("%q is no duration such as 500ms, 90s, 5m, 1h30m or 2d", s)
+		return 0, fmt.Errorf("%q is not a duration such as 500ms, 90s, 5m, 1h30m or 2d", s)
 	}
 	return v, nil
 }
@@ -47,7 +47,7 @@ func ParseRate(s string) (perSecond float64, err error) {
 		span, err = ParseDuration(per)
 	}
 	if err != nil || !(n > 0) || n > 1e9 || span <= 0 {
-		return 0, fmt.Errorf("%q is no rate such as 100/s, 30/m or 10/5s", s)
+		return 0, fmt.Errorf("%q is not a rate such as 100/s, 30/m or 10/5s", s)
 	}
 	return n / span.Seconds(), nil
 }
@@ -74,7 +74,7 @@ func ParseSize(s string) (int64, error) {
 		}
 		return int64(n * u.bytes), nil
 	}
-	return 0, fmt.Errorf("%q is no size such as 64KiB, 5MiB or 1GB", s)
+	return 0, fmt.Errorf("%q is not a size such as 64KiB, 5MiB or 1GB", s)
 }
 
 // parse reads a scalar. shown stands for s in what is said about it.
@@ -87,7 +87,7 @@ func (s *shape) parse(value, shown string) (v any, why, hint string) {
 			return nil, fmt.Sprintf("must be a whole number (got %s)", quote(shown)), ""
 		case octal.MatchString(value):
 			return nil, fmt.Sprintf("must be a whole number without a zero before it (got %s)", shown),
-				"some read 010 as 10, others as 8"
+				"010 could mean 10 or 8"
 		case n < s.min:
 			return nil, fmt.Sprintf("must be at least %d (got %s)", s.min, shown), ""
 		case n > s.max:
@@ -117,7 +117,7 @@ func (s *shape) parse(value, shown string) (v any, why, hint string) {
 		}
 		if r < LeastRate || r > MostRate {
 			return nil, fmt.Sprintf("must be between one in 10000s and 1000000/s (got %s)", quote(shown)),
-				"for no limit leave it out; what is to begin later takes a delay"
+				"for no limit leave it out; to begin messages later, send them with a delay"
 		}
 		return r, "", ""
 	case number64:

@@ -82,7 +82,7 @@ func readUpTo(path string, most int64) ([]byte, error) {
 func readSecret(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s is no regular file", path)
+		err = fmt.Errorf("%s is not a regular file", path)
 	}
 	if err != nil {
 		return nil, err
@@ -149,7 +149,7 @@ func (s *Source) unreadable() string {
 	case len(s.Text) > maxFile:
 		return "is larger than 1 MiB"
 	case !utf8.Valid(s.Text):
-		return "is no text in UTF-8"
+		return "is not UTF-8 text"
 	case bytes.Count(s.Text, []byte("\n"))+bytes.Count(s.Text, []byte(":"))+bytes.Count(s.Text,
 		[]byte(",")) > maxTokens:
 		return fmt.Sprintf("has more than %d lines, colons and commas", maxTokens)

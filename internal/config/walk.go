@@ -80,7 +80,7 @@ func (w *walker) elsewhere(n *node, hint, why string, args ...any) {
 func (w *walker) parse() (root ast.Node) {
 	defer func() {
 		if v := recover(); v != nil {
-			w.report(1, 1, "", "correct it first: nothing else was looked at", "is no YAML that can be read: %v", v)
+			w.report(1, 1, "", "correct it first: nothing else was checked", "is not valid YAML: %v", v)
 			root = nil
 		}
 	}()
@@ -115,11 +115,11 @@ func (w *walker) syntax(err error) {
 			line, column = at(t)
 		}
 	}
-	hint := "correct it first: the rest of the file was not looked at"
+	hint := "correct it first: the rest of the file was not checked"
 	if strings.Contains(why, "mapping value is not allowed") {
 		hint = "a value with a colon at its end or before a space needs quotes; " + hint
 	}
-	w.report(w.within(line), column, "", hint, "is no YAML: %s", why)
+	w.report(w.within(line), column, "", hint, "is not valid YAML: %s", why)
 }
 
 // within keeps a line inside the file.
@@ -193,7 +193,7 @@ func (w *walker) resolve(out *node, n ast.Node) ast.Node {
 				return v
 			}
 		case *ast.TagNode:
-			w.refuse(out, "leave it out", "has a tag, %s; values are what their key says", v.Start.Value)
+			w.refuse(out, "leave it out", "has a tag, %s; the key determines the type of a value", v.Start.Value)
 			return v
 		default:
 			if n == nil {
@@ -202,7 +202,7 @@ func (w *walker) resolve(out *node, n ast.Node) ast.Node {
 			return n
 		}
 	}
-	w.refuse(out, "", "aliases lead round in a circle")
+	w.refuse(out, "", "aliases refer to each other in a circle")
 	return n
 }
 

@@ -7,9 +7,9 @@ import (
 
 // Report writes the account for people, and what to do next. url is the store's.
 func Report(w io.Writer, s Summary, url string) {
-	verdict := "the account closes: every reachable page is stored once or a dead letter"
+	verdict := "the pages add up: every reachable page is stored once or is a dead letter"
 	if !s.Closes {
-		verdict = "THE ACCOUNT DOES NOT CLOSE"
+		verdict = "THE PAGES DO NOT ADD UP"
 	}
 	fmt.Fprintf(w, `
 %s

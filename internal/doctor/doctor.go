@@ -105,7 +105,7 @@ func (d *Doctor) ill(check string) bool {
 func (d *Doctor) reach(ctx context.Context) store.Store {
 	const check = "store"
 	if d.Open.URL == "" {
-		d.say(check, Unknown, "", "the configuration does not say where it is")
+		d.say(check, Unknown, "", "the configuration does not name one")
 		return nil
 	}
 	url := redact.URL(d.Open.URL)

@@ -65,7 +65,7 @@ func (p *Patch) Apply(ctx context.Context, body []byte) ([]byte, error) {
 	results := p.code.RunWithContext(ctx, value)
 	after, ok := results.Next()
 	if !ok {
-		return nil, errors.New("the patch gives nothing")
+		return nil, errors.New("the patch produces no value")
 	}
 	if err, failed := after.(error); failed {
 		if cause := context.Cause(ctx); cause != nil {
@@ -81,7 +81,7 @@ func (p *Patch) Apply(ctx context.Context, body []byte) ([]byte, error) {
 		if err, failed := next.(error); failed {
 			return nil, fmt.Errorf("the patch fails: %w", err)
 		}
-		return nil, errors.New("the patch gives more than one value")
+		return nil, errors.New("the patch produces more than one value")
 	}
 	if bytes.Equal(before, encoded) {
 		return body, nil
@@ -110,15 +110,15 @@ func watchMemory(ctx context.Context, give context.CancelCauseFunc) {
 
 func decode(body []byte) (value any, err error) {
 	if !utf8.Valid(body) {
-		return nil, errors.New("the body is no JSON: it is no text")
+		return nil, errors.New("the body is not JSON: it is not text")
 	}
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.UseNumber()
 	if err = d.Decode(&value); err != nil {
-		return nil, fmt.Errorf("the body is no JSON: %w", err)
+		return nil, fmt.Errorf("the body is not JSON: %w", err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("the body is no JSON: something follows the value")
+		return nil, errors.New("the body is not JSON: something follows the value")
 	}
 	return value, nil
 }

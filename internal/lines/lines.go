@@ -21,7 +21,7 @@ const (
 )
 
 // ErrTooLong is about a line that no message can have.
-var ErrTooLong = errors.New("it is longer than any message can be")
+var ErrTooLong = errors.New("it is longer than the longest possible message")
 
 // Reader cuts a stream into lines without ever holding much more than a
 // message can need.

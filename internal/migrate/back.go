@@ -27,7 +27,7 @@ func (t *Traffic) RollBack(ctx context.Context, topic string, m Moving) (*Moved,
 	// First of all: while it is away nothing can be carried.
 	s, err := figures(ctx, t.to, p.InMirrored())
 	if err != nil {
-		return finish(fmt.Errorf("the new store cannot be asked, and nothing was changed: %w", err))
+		return finish(fmt.Errorf("the new store cannot be reached, and nothing was changed: %w", err))
 	}
 	if err := t.reopen(ctx, p, m.DryRun); err != nil {
 		return finish(err)

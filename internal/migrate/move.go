@@ -195,7 +195,7 @@ func (t *Traffic) calm(ctx context.Context, p *mirror.Plan, m Moving) error {
 			if c.Found() > 0 {
 				return differ(c)
 			}
-			return unfinishedError(p, "it was not calm for %v; nothing was changed", m.Calm)
+			return unfinishedError(p, "the stores differed again within %v; nothing was changed", m.Calm)
 		}
 		if store.Sleep(ctx, time.Second) != nil {
 			return errors.Join(unfinishedError(p, "nothing was changed"), context.Cause(ctx))
@@ -305,7 +305,7 @@ func (t *Traffic) consumable(ctx context.Context, p *mirror.Plan) error {
 		}
 		if appended = here.Appended; time.Since(began) > closedFor {
 			return unfinishedError(p,
-				"%d copies cannot be consumed in the new store: somebody else has them, or their partitions; nothing was changed",
+				"%d copies cannot be consumed in the new store: another process has them, or their partitions; nothing was changed",
 				left)
 		}
 		if store.Sleep(ctx, 2*shadowAgain) != nil {
@@ -323,7 +323,7 @@ func (t *Traffic) still(ctx context.Context, p *mirror.Plan, began time.Time) er
 			return err
 		}
 		if time.Since(began) > closedFor-openBefore || store.Sleep(ctx, moveLook) != nil {
-			return fmt.Errorf("copies of %d processes are still on their way, or they do not say: %s", len(names),
+			return fmt.Errorf("copies of %d processes are still on their way, or unreported: %s", len(names),
 				strings.Join(names, ", "))
 		}
 	}
@@ -357,7 +357,7 @@ func (t *Traffic) busy(ctx context.Context, p *mirror.Plan, version int64) (name
 			return nil,
 				conflict(
 					fmt.Sprintf(
-						"process %s has said nothing for %.0f s, and had %d copies to send, which may arrive for %.0f s more",
+						"process %s has not reported for %.0f s, and had %d copies to send, which may arrive for %.0f s more",
 						name, silent.Seconds(), copies.Waiting(), (mirror.Gone-silent).Seconds()),
 					"run it again then", p.Topic)
 		case silent <= mirror.Silent && (copies.Sending > 0 || copies.Plan < version):

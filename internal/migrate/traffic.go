@@ -373,7 +373,7 @@ func (s *Status) judge(now time.Time) {
 		if returning(&s.Plan) {
 			what = "roll-back"
 		}
-		bad("nobody carries its %s on: where its process was killed, a worker with this --mirror does within half a "+
+		bad("no process continues its %s: if its process was killed, a worker with this --mirror does within half a "+
 			"minute; or run `pawl traffic %s %s` again", what, what, s.Topic)
 	}
 	if s.Stage == mirror.Moved && s.Open.From > 0 {

@@ -108,7 +108,7 @@ func (k *keeper) watch() {
 		case <-k.done:
 			return
 		}
-		k.programs.logger.Error("the programs of a topic do not start; nothing of it is carried out",
+		k.programs.logger.Error("the programs of a topic do not start; none of its messages are processed",
 			slog.String("queue_topic", k.topic.Name), slog.Any("error", k.program().Err()),
 			slog.Duration("again_in", pause))
 		select {
@@ -136,7 +136,7 @@ func (k *keeper) room() func() (lanes, run int) {
 func (k *keeper) Handle(ctx context.Context, d *pawl.Delivery) error {
 	err := k.program().Handle(ctx, d)
 	if errors.Is(err, pawl.ErrDrain) && ctx.Err() == nil {
-		return handler.HandBack("the program was just being started again")
+		return handler.HandBack("the program was being restarted")
 	}
 	return err
 }

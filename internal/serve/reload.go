@@ -130,7 +130,7 @@ func (d *Daemon) emptied(next *config.Config) error {
 	}
 	return config.Problems{{
 		File: next.File, Line: 1, Column: 1, Path: "topics",
-		Message: fmt.Sprintf("there are none, but %d are carried out", len(d.served)),
+		Message: fmt.Sprintf("there are none, but %d are running", len(d.served)),
 		Hint:    "write the complete file again; to stop all work, stop the daemon",
 	}}
 }

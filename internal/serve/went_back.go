@@ -54,7 +54,7 @@ func (a *Announcement) noteBack(before, found, now store.Entry) {
 		args = append(args, "from", found.At.UTC().Round(time.Millisecond))
 	}
 	a.logger.Error(
-		"the store went back: it is an older copy of itself; what was sent since then may be lost, and what was done since then is done again",
+		"the store went back: it is an older copy of itself; messages sent since then may be lost, and work done since then is done again",
 		args...)
 	if a.wentBack != nil {
 		a.wentBack()

@@ -161,7 +161,7 @@ func (w *worker) exec(working context.Context, several bool) pawl.Handler {
 		case slots <- struct{}{}:
 			defer func() { <-slots }()
 		case <-ctx.Done():
-			return handler.HandBack("no program was free for it")
+			return handler.HandBack("no program was free")
 		case <-working.Done():
 		}
 		if working.Err() != nil { // even if a slot came free as well

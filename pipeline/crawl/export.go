@@ -109,7 +109,7 @@ func (c *crawler) read(ctx context.Context, p parts, r *run, d *depths, w *write
 	sum.Retries = now.Retried - r.Base.Retried
 	sum.Requests = sum.Stored + moved + sum.Dead + sum.Retries
 	if ended := sum.Stored + refused + moved + sum.Dead; ended != now.Appended-r.Base.Appended {
-		return sum, 0, fmt.Errorf("the account does not close: %d requests were stored, and %d came to an end",
+		return sum, 0, fmt.Errorf("the pages do not add up: %d requests were stored, and %d came to an end",
 			now.Appended-r.Base.Appended, ended)
 	}
 	return sum, last, nil

@@ -154,7 +154,7 @@ func marksAreKept(t *T) {
 		marks[0].For = time.Hour
 		for _, v := range t.putMarks(marks...) {
 			if versions[v] {
-				t.Fatalf("version %d is there twice", v)
+				t.Fatalf("version %d is given twice", v)
 			}
 			versions[v] = true
 		}
