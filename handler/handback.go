@@ -2,14 +2,16 @@ package handler
 
 import "github.com/pawl-dev/pawl"
 
-// handBack is a release that no program has asked for. Package dispatch knows it by its
-// method: it is neither logged nor counted as if a handler had refused the work.
+// handBack is a release that was not requested by a program. Package dispatch
+// recognises it by its method, and does not log or count it as a refusal by the
+// handler.
 type handBack struct{ error }
 
-// HandBack returns what gives a delivery back, at once, for a reason of our own.
+// HandBack returns an error that gives a delivery back at once, for a reason of the
+// runtime itself.
 func HandBack(reason string) error { return handBack{pawl.Release(0, reason)} }
 
 func (h handBack) Unwrap() error { return h.error }
 
-// HandBack implements what package dispatch asks for.
+// HandBack is the method by which package dispatch recognises it.
 func (handBack) HandBack() bool { return true }

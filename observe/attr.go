@@ -1,6 +1,6 @@
 package observe
 
-// Names of log attributes. They are fixed: what reads logs relies on them.
+// Names of log attributes. They are fixed: programs that read logs rely on them.
 const (
 	Time          = "time"
 	Level         = "level"

@@ -14,7 +14,7 @@ import (
 // that only grows, open it with O_APPEND.
 type Audit struct {
 	w    io.Writer
-	torn bool // the last line was not written to its end
+	torn bool // the last line was written only in part
 }
 
 // NewAudit returns an audit that writes to w, a line with one call.
@@ -40,9 +40,9 @@ func (a *Audit) Consume(e Envelope) error {
 	return nil
 }
 
-// LogEvents is a [Consumer] that logs events. Those of the system are for
-// people; what pipelines do is logged at the level debug, because the runtime
-// logs failures by itself, as loud as the policy says.
+// LogEvents is a [Consumer] that logs events. System events are logged for people;
+// pipeline events at level debug, because the runtime itself logs failures at the level
+// that the policy decides.
 func LogEvents(l *slog.Logger) Consumer {
 	return ConsumerFunc(func(e Envelope) error {
 		level := slog.LevelDebug

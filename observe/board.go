@@ -5,8 +5,7 @@ import (
 	"sync/atomic"
 )
 
-// Board is a [Consumer] that keeps the newest events and shows new ones to
-// whoever watches.
+// Board is a [Consumer] that keeps the newest events and passes new ones to watchers.
 type Board struct {
 	mu       sync.Mutex
 	ring     []Envelope
@@ -59,9 +58,9 @@ type Watcher struct {
 	missed atomic.Uint64
 }
 
-// Subscribe returns what is on the board and a watcher of what comes next,
-// without a gap in between. Up to buffer events wait for a watcher that is slow;
-// more are missed, and counted. Close ends it.
+// Subscribe returns what is on the board and a watcher of what comes next, without a
+// gap in between. Up to buffer events wait for a slow watcher; further ones are missed,
+// and counted. Close ends it.
 func (b *Board) Subscribe(buffer int) ([]Envelope, *Watcher) {
 	w := &Watcher{board: b, ch: make(chan Envelope, max(buffer, 1))}
 	b.mu.Lock()
@@ -70,10 +69,10 @@ func (b *Board) Subscribe(buffer int) ([]Envelope, *Watcher) {
 	return b.newest(), w
 }
 
-// Events is where events come; Close closes it.
+// Events is the channel of events; Close closes it.
 func (w *Watcher) Events() <-chan Envelope { return w.ch }
 
-// Missed is how many events came too fast.
+// Missed is how many events were missed because the watcher was too slow.
 func (w *Watcher) Missed() uint64 { return w.missed.Load() }
 
 // Close ends the watching. It may be called twice.

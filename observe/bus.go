@@ -10,10 +10,10 @@ import (
 	"github.com/pawl-dev/pawl"
 )
 
-// Consumer is somebody who wants events. It is called by one goroutine, with one
-// event after the other in the order of their sequence numbers. It may be slow:
-// its queue fills then, and what does not fit is dropped and counted. So is an
-// event for which it returns an error, or panics.
+// Consumer receives events. It is called by one goroutine, with one event after the
+// other in the order of their sequence numbers. If it is slow its queue fills, and
+// events that do not fit are dropped and counted, as are events for which it returns an
+// error or panics.
 type Consumer interface {
 	Consume(e Envelope) error
 }
@@ -35,13 +35,13 @@ type Tap struct {
 // DefaultQueue is the length of a queue that a [Tap] does not state.
 const DefaultQueue = 4096
 
-// maxQueue keeps a slip of the pen from taking all the memory.
+// maxQueue keeps a mistyped length from exhausting memory.
 const maxQueue = 1 << 20
 
 // ErrBusClosed: the event came after Close.
 var ErrBusClosed = errors.New("the event bus is closed")
 
-// Why an event did not reach a consumer, or was not taken at all.
+// Why an event did not reach a consumer, or was refused.
 const (
 	dropFull     = "full"     // the consumer is too slow
 	dropFailed   = "failed"   // the consumer returned an error
@@ -50,12 +50,12 @@ const (
 	dropUnknown  = "unknown"  // the type or the phase is not registered
 )
 
-// Bus carries events to consumers. It never makes the work wait, and loses
-// nothing silently: for every consumer, offered = delivered + dropped + lag. One
-// consumer that is slow or broken harms no other one.
+// Bus carries events to consumers. It never delays the work, and loses nothing
+// silently: for every consumer, offered = delivered + dropped + lag. A slow or broken
+// consumer does not affect the others.
 //
-// All events of a bus have one order, the same for every consumer. So those of a
-// message have one, if they are emitted one after the other.
+// All events of a bus have one order, the same for every consumer: events of a message
+// that are emitted one after the other stay in that order.
 type Bus struct {
 	types   *EventTypes
 	metrics *Metrics
@@ -94,10 +94,10 @@ func NewBus(types *EventTypes, m *Metrics, taps ...Tap) (*Bus, error) {
 	return b, nil
 }
 
-// Emit hands an event to every consumer, and returns at once. ID and Time are
-// filled in if they are empty; the phase may be any name that [PhaseOf] knows. An
-// event that is not registered is an [ErrUnknownEvent]; that is counted, too, so
-// that a caller may leave the error alone.
+// Emit hands an event to every consumer, and returns at once. ID and Time are filled in
+// if they are empty; the phase may be any name that [PhaseOf] knows. An event that is
+// not registered is an [ErrUnknownEvent]; that is counted as well, so callers may
+// ignore the error.
 func (b *Bus) Emit(e Envelope) error {
 	if err := b.types.Check(e.Domain, e.Type, e.Phase); err != nil {
 		b.metrics.EventRefused(dropUnknown)
@@ -124,9 +124,9 @@ func (b *Bus) Emit(e Envelope) error {
 	return nil
 }
 
-// Close takes no more events, and waits until the consumers have got those that
-// wait, no longer than ctx lasts. What is left then is dropped and counted, and
-// the error says how much. A second Close does the same.
+// Close accepts no more events, and waits until the consumers have received those that
+// wait, at most until ctx ends. The rest is dropped and counted, and the error says how
+// many. A second Close does the same.
 func (b *Bus) Close(ctx context.Context) error {
 	b.mu.Lock()
 	if !b.closed {
@@ -143,7 +143,7 @@ func (b *Bus) Close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Flow is what became of the events for one consumer.
+// Flow has the figures of one consumer.
 type Flow struct {
 	Consumer  string
 	Offered   uint64

@@ -2,8 +2,8 @@ package observe
 
 // The metrics of this file are read from a daemon at every scrape.
 
-// LogDropped is the metric of lines that logs and programs wrote and nobody got, by sink and reason: full, because
-// the reader is slow, or failed.
+// LogDropped is the metric of lines of logs and programs that were dropped, by sink and reason: full, because the
+// reader is slow, or failed.
 func LogDropped(total func(set func(value float64, labels ...string))) Metric {
 	return Metric{
 		Name: "pawl_log_dropped_total", Labels: []string{"sink", "reason"}, Total: total,

@@ -66,7 +66,7 @@ type EventSpec struct {
 	Phases []string
 }
 
-// EventTypes are the types of events that a bus takes. They are bounded: they
+// EventTypes are the types of events that a bus accepts. Their number is bounded: they
 // name code, never data. It is safe for concurrent use.
 type EventTypes struct {
 	mu    sync.RWMutex
@@ -158,8 +158,8 @@ func find(types []EventSpec, domain, name string) *EventSpec {
 	return nil
 }
 
-// Check tells whether there are events of that type in that phase: the error is
-// an [ErrUnknownEvent] that says what there is.
+// Check tells whether a type and phase are registered: the error is an
+// [ErrUnknownEvent] that says which are.
 func (t *EventTypes) Check(domain, typ, phase string) error {
 	t.mu.RLock()
 	defer t.mu.RUnlock()

@@ -18,12 +18,12 @@ func (m *Metrics) Consume(e Envelope) error {
 	return nil
 }
 
-// EventDropped takes note of an event that a consumer did not get.
+// EventDropped counts an event that a consumer did not get.
 func (m *Metrics) EventDropped(consumer, reason string) {
 	m.events.dropped.WithLabelValues(m.bounds.values(eventsDropped, consumer, reason)...).Inc()
 }
 
-// EventRefused takes note of an event that nobody got.
+// EventRefused counts an event that the bus refused.
 func (m *Metrics) EventRefused(reason string) {
 	m.events.refused.WithLabelValues(m.bounds.values(eventsRefused, reason)...).Inc()
 }

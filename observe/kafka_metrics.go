@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/observe/figures"
 )
 
-// What is told of a store over Kafka.
+// The metrics of a Kafka store.
 var (
 	kafkaProduced = description{"pawl_kafka_produced_total",
 		"Records that were to be stored, by result: stored by all in-sync replicas, refused, or unknown.",
@@ -81,8 +81,8 @@ var kafkaDescriptions = []description{
 	kafkaDead, kafkaLastDead, kafkaDying, kafkaDeadFailures, kafkaTopKey, kafkaFaults,
 }
 
-// kafkaMetrics reads the figures of a store over Kafka when somebody wants to know
-// them. Without one it exports nothing.
+// kafkaMetrics reads the figures of a Kafka store when it is scraped. Without one it
+// exports nothing.
 type kafkaMetrics struct {
 	bounds *bounds
 	descs  map[string]*prometheus.Desc
@@ -99,9 +99,8 @@ func newKafkaMetrics(b *bounds) *kafkaMetrics {
 	return k
 }
 
-// WatchKafka lets the figures of a store over Kafka be exported. Read is called at
-// every scrape, perhaps concurrently, and must not block. A second call replaces the
-// first.
+// WatchKafka exports the figures of a Kafka store. Read is called at every scrape,
+// perhaps concurrently, and must not block. A second call replaces the first.
 func (m *Metrics) WatchKafka(read func() figures.Kafka) {
 	m.kafka.mu.Lock()
 	defer m.kafka.mu.Unlock()

@@ -7,8 +7,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// bounds keeps the values of labels within their limits, whatever somebody puts
-// into a kind or a topic.
+// bounds keeps the number of values of labels within limits, whatever kinds and topics
+// occur.
 type bounds struct {
 	mu       sync.RWMutex
 	known    map[string]map[string]bool // by label

@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// lags reads the lag of the consumers when somebody wants to know it.
+// lags reads the lag of the consumers when it is scraped.
 type lags struct {
 	desc *prometheus.Desc
 	mu   sync.Mutex

@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// What is told of limiters.
+// The metrics of limiters.
 var (
 	limitRunning = description{"pawl_limit_running",
 		"Handlers that run now and count towards a limit.", []string{labelLimit}}
@@ -27,7 +27,7 @@ type limitMetrics struct {
 	heldBack                     *prometheus.CounterVec
 
 	mu   *sync.Mutex
-	told map[string]int64 // what each limit held back, as last told
+	told map[string]int64 // what each limit held back, as last reported
 }
 
 func newLimitMetrics() limitMetrics {
@@ -38,7 +38,7 @@ func newLimitMetrics() limitMetrics {
 	}
 }
 
-// LimitLoad takes note of the state of a limiter.
+// LimitLoad records the state of a limiter.
 func (m *Metrics) LimitLoad(limit string, running, _ int, rate, window, least float64, heldBack int64) {
 	l := &m.limits
 	l.mu.Lock()

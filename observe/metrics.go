@@ -84,7 +84,7 @@ func gauge(d description) *prometheus.GaugeVec {
 	return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: d.name, Help: d.help}, d.labels)
 }
 
-// StoreCall takes note of a call of the store.
+// StoreCall records a call of the store.
 func (m *Metrics) StoreCall(op string, took time.Duration, items int, err error) {
 	result := "ok"
 	if err != nil {
@@ -97,10 +97,10 @@ func (m *Metrics) StoreCall(op string, took time.Duration, items int, err error)
 	m.failing.note(err != nil)
 }
 
-// AskReady has every scrape ask whether the process does its work.
+// AskReady sets the check for readiness, which is called at every scrape.
 func (m *Metrics) AskReady(ask func() bool) { m.ready.ask.Store(&ask) }
 
-// Paused takes note of whether a topic is paused.
+// Paused records whether a topic is paused.
 func (m *Metrics) Paused(topic string, paused bool) {
 	m.paused.WithLabelValues(m.bounds.value(labelTopic, topic)).Set(one(paused))
 }
@@ -112,37 +112,37 @@ func one(yes bool) float64 {
 	return 0
 }
 
-// Claimed takes note of deliveries that came.
+// Claimed records claimed deliveries.
 func (m *Metrics) Claimed(topic string, deliveries int, waited []time.Duration) {
 	topic = m.bounds.value(labelTopic, topic)
 	m.claimed.WithLabelValues(topic).Add(float64(deliveries))
 	m.queueWait.observe(topic, waited...)
 }
 
-// Ran takes note of handlers that ended.
+// Ran records handlers that ended.
 func (m *Metrics) Ran(topic string, took []time.Duration) {
 	m.attemptTime.observe(m.bounds.value(labelTopic, topic), took...)
 }
 
-// Settled takes note of verdicts that the store took.
+// Settled records verdicts that the store accepted.
 func (m *Metrics) Settled(topic, verdict string, deliveries int, done []time.Duration) {
 	vs := m.bounds.values(settled, topic, verdict)
 	m.settled.WithLabelValues(vs...).Add(float64(deliveries))
 	m.deliveryTime.observe(vs[0], done...)
 }
 
-// GivenBack takes note of deliveries that a handler gave back.
+// GivenBack records deliveries that a handler gave back.
 func (m *Metrics) GivenBack(topic string, deliveries int) {
 	m.givenBack.WithLabelValues(m.bounds.value(labelTopic, topic)).Add(float64(deliveries))
 }
 
-// Refused takes note of verdicts that changed nothing.
+// Refused records verdicts that changed nothing.
 func (m *Metrics) Refused(topic, reason string, deliveries int) {
 	m.refused.WithLabelValues(m.bounds.values(refused, topic, reason)...).Add(float64(deliveries))
 }
 
-// Decided takes note of a decision about a failure. The rule is in the attempt's
-// record; among the decisions it and the topic would multiply the series.
+// Decided records a decision about a failure. The rule is in the attempt's record; as
+// labels, it and the topic would multiply the series.
 func (m *Metrics) Decided(topic, domain, typ, phase string, kind pawl.Kind, _, action, alert, degrade string) {
 	if action == "ignore" {
 		m.degraded.WithLabelValues(m.bounds.values(degraded, topic, degrade)...).Inc()
@@ -153,7 +153,7 @@ func (m *Metrics) Decided(topic, domain, typ, phase string, kind pawl.Kind, _, a
 	m.decisions.WithLabelValues(m.bounds.values(decisions, domain, typ, phase, string(kind), action, alert)...).Inc()
 }
 
-// Load takes note of how full a topic is in this process.
+// Load records how full a topic is in this process.
 func (m *Metrics) Load(topic string, running, waiting, zombies, slots int) {
 	topic = m.bounds.value(labelTopic, topic)
 	m.running.WithLabelValues(topic).Set(float64(running))
@@ -162,8 +162,8 @@ func (m *Metrics) Load(topic string, running, waiting, zombies, slots int) {
 	m.slots.WithLabelValues(topic).Set(float64(slots))
 }
 
-// Depth takes note of the figures of a topic in the store. Whoever counts them
-// does it on a slow clock: they must not be counted for a scrape.
+// Depth records the figures of a topic in the store. They are counted periodically,
+// never for a scrape.
 func (m *Metrics) Depth(topic string, waiting, delayed, leased, dead int64, oldestWaiting time.Duration) {
 	topic = m.bounds.value(labelTopic, topic)
 	for state, n := range map[string]int64{"waiting": waiting, "delayed": delayed, "leased": leased, "dead": dead} {
@@ -172,21 +172,21 @@ func (m *Metrics) Depth(topic string, waiting, delayed, leased, dead int64, olde
 	m.oldest.WithLabelValues(topic).Set(oldestWaiting.Seconds())
 }
 
-// TopKey takes note of the share that one key has of what waits first in a topic.
+// TopKey records the share that one key has of the first waiting messages of a topic.
 func (m *Metrics) TopKey(topic string, share float64) {
 	m.topKey.WithLabelValues(m.bounds.value(labelTopic, topic)).Set(share)
 }
 
-// StoreWentBack takes note that the store is an older copy of what it was.
+// StoreWentBack records that the store is an older copy of itself.
 func (m *Metrics) StoreWentBack() { m.wentBack.WithLabelValues().Inc() }
 
-// DepthCounted takes note of when a topic was counted.
+// DepthCounted records when a topic was counted.
 func (m *Metrics) DepthCounted(topic string, at time.Time) {
 	m.depthAt.WithLabelValues(m.bounds.value(labelTopic, topic)).Set(seconds(at))
 }
 
-// DepthUnknown takes the figures of [Metrics.Depth] back: what is there cannot be
-// counted any more, and what was there must not be taken for it.
+// DepthUnknown withdraws the figures of [Metrics.Depth]: counting fails, and old
+// figures must not be mistaken for current ones.
 func (m *Metrics) DepthUnknown() {
 	m.depth.Reset()
 	m.oldest.Reset()
@@ -196,7 +196,7 @@ func (m *Metrics) DepthUnknown() {
 
 func seconds(at time.Time) float64 { return float64(at.UnixMilli()) / 1000 }
 
-// Reloaded takes note of a configuration that came into effect, or did not.
+// Reloaded records whether a configuration came into effect.
 func (m *Metrics) Reloaded(ok bool, at time.Time) {
 	if !ok {
 		m.reloadOK.WithLabelValues().Set(0)

@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// readiness is asked for at every scrape: 0 until there is somebody to ask.
+// readiness is checked at every scrape: 0 until there is a check.
 type readiness struct{ ask atomic.Pointer[func() bool] }
 
 // Describe implements prometheus.Collector.

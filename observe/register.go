@@ -12,9 +12,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metric is a metric of a pipeline, or of what is around the runtime. Exactly one of Gauge, Total, Counter and
-// Durations is set. Several pipelines of one kind
-// have metrics of one name: they differ in the value of a label.
+// Metric is a metric of a pipeline, or of the process around the runtime. Exactly one of Gauge, Total, Counter
+// and Durations is set. Several pipelines of one kind have metrics of one name: they differ in the value of a
+// label.
 type Metric struct {
 	Name   string // such as outbox_items_total
 	Help   string // one sentence
@@ -48,14 +48,14 @@ func (c *Counter) Add(n float64, labels ...string) {
 	c.totals[seriesKey(labels, len(c.totals), func(k string) bool { _, ok := c.totals[k]; return ok })] += n
 }
 
-// Durations is how durations are spread, by the values of its labels. The zero value is ready; it is safe for
+// Durations is a histogram of durations, by the values of its labels. The zero value is ready; it is safe for
 // concurrent use.
 type Durations struct {
 	mu     sync.Mutex
 	series map[string]*series
 }
 
-// Observe takes note of a duration.
+// Observe records a duration.
 func (d *Durations) Observe(took time.Duration, labels ...string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// What keys take. A key is data and no label: the gauge has the worst of a topic,
-// and [Metrics.SlowKeys] says which one it is.
+// How long handlers of keys take. A key is data, not a label: the gauge has the slowest
+// key of a topic, and [Metrics.SlowKeys] says which one it is.
 var slowestKey = description{"pawl_slowest_key_p99_seconds",
 	"p99 of what a handler takes, of the slowest key of a topic, over the last 5 to 10 minutes: of the 64 keys that take the most time, those with 10 attempts or more. Which key it is: in the log, at level debug.",
 	[]string{labelTopic}}
@@ -60,8 +60,8 @@ func newSlowKeys() *slowKeys {
 	return &slowKeys{desc: slowestKey.desc(), topics: map[string]*keysOfTopic{}}
 }
 
-// note takes note of attempts; keys and durations belong together, and without a key
-// there is nothing to note.
+// note records attempts; keys and durations correspond, and attempts without a key are
+// skipped.
 func (s *slowKeys) note(topic string, keys [][]byte, took []time.Duration, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -162,7 +162,7 @@ func (s *slowKeys) slowest(at time.Time) (all []SlowKey) {
 	return all
 }
 
-// RanKeys takes note of what handlers of messages with a key took.
+// RanKeys records how long handlers of messages with a key took.
 func (m *Metrics) RanKeys(topic string, keys [][]byte, took []time.Duration) {
 	m.slow.note(m.bounds.value(labelTopic, topic), keys, took, time.Now())
 }

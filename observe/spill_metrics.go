@@ -9,7 +9,7 @@ import (
 	"github.com/pawl-dev/pawl/observe/figures"
 )
 
-// What is told of a store that falls back to another one.
+// The metrics of a store with a fallback.
 var (
 	spillMessages = description{"pawl_spill_messages_total",
 		"Messages that this process could not store in their own store, by where they went: fallback, diverted to the dead letters, or lost.",
@@ -62,9 +62,9 @@ func (s *spillMetrics) all() []prometheus.Collector {
 		s.latched, s.at}
 }
 
-// Spill takes note of the figures of a store that falls back to another one. They
-// are counted in the fallback store: on a slow clock, not for a scrape. What is there
-// stays as last told unless it was counted now.
+// Spill records the figures of a store with a fallback. They are counted in the
+// fallback store periodically, not for a scrape. Figures that were not counted now keep
+// their last values.
 func (m *Metrics) Spill(f figures.Spill, counted bool) {
 	s := m.spill
 	s.latched.WithLabelValues().Set(float64(f.LatchedKeys))
@@ -88,11 +88,11 @@ func (m *Metrics) Spill(f figures.Spill, counted bool) {
 	}
 }
 
-// SpillCounted takes note of when the fallback store was counted.
+// SpillCounted records when the fallback store was counted.
 func (m *Metrics) SpillCounted(at time.Time) { m.spill.at.WithLabelValues().Set(seconds(at)) }
 
-// SpillUnknown takes back what [Metrics.Spill] said is in the fallback store: it cannot
-// be counted any more. What the process knows by itself stays.
+// SpillUnknown withdraws the figures about the fallback store: counting fails. The
+// totals of this process stay.
 func (m *Metrics) SpillUnknown() {
 	for _, g := range []*prometheus.GaugeVec{m.spill.pending, m.spill.dead, m.spill.oldest} {
 		g.Reset()

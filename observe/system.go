@@ -2,8 +2,8 @@ package observe
 
 import "github.com/pawl-dev/pawl"
 
-// SystemError emits that a part of the process has failed; component names it.
-// nil says that it was dealt with.
+// SystemError emits that a component of the process has failed; a nil error, that the
+// failure was dealt with.
 func (b *Bus) SystemError(component string, err error) error {
 	e := system("SystemError", component, PhaseFailed, err)
 	if err == nil {
@@ -21,8 +21,8 @@ func (b *Bus) SystemStarted(component string, err error) error {
 	return b.Emit(e)
 }
 
-// SystemChecked emits what a look at a component has found. One that is unwell
-// is not a check that failed: the phase is Completed, and the error says why.
+// SystemChecked emits the result of a health check. An unhealthy component is not a
+// failed check: the phase is Completed, and the error says what is wrong.
 func (b *Bus) SystemChecked(component string, err error) error {
 	e := system("SystemHealth", component, PhaseCompleted, err)
 	e.Attrs["verdict"] = "healthy"

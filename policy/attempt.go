@@ -10,12 +10,12 @@ import (
 	"github.com/pawl-dev/pawl"
 )
 
-// Attempt is a failed attempt, as the policy sees it.
+// Attempt is a failed attempt, the input of the policy.
 type Attempt struct {
 	// Topic of the message that failed; empty for a failure outside a delivery.
 	Topic string
-	// Event is what was being done when it failed. Parts that are empty are
-	// taken from Err ([At]); a phase that nobody states is [Failed].
+	// Event is what was being done when it failed. Parts that are empty are taken from
+	// Err ([At]); a phase that is not stated is [Failed].
 	Event Event
 	// Number counts the attempts of the message from 1, this one included.
 	Number int
@@ -38,8 +38,7 @@ type Event struct {
 	Phase  string // Failed, Retry, Completed …
 }
 
-// The phases that are decided about. Failed is that of an event when nobody
-// states another one.
+// The phases that are decided about. Failed is the default.
 const (
 	Failed = "Failed"
 	Again  = "Retry" // a repetition failed
@@ -67,7 +66,7 @@ const (
 	Timeout  Facts = 1 << iota // it took too long
 	Connect                    // the other side was not reached
 	Conflict                   // it exists already: a duplicate or unique key
-	BadInput                   // what came in is wrong
+	BadInput                   // the input is wrong
 	Shortage                   // a resource is exhausted: memory, space, connections
 	Limit                      // a limit on the whole task is reached
 )
@@ -88,8 +87,8 @@ func (f Facts) String() string {
 	return text.String()[1:]
 }
 
-// Fault is an error with what rules want to know of it beyond the
-// pawl.Failure: where it happened, and facts.
+// Fault is an error with what rules need beyond the pawl.Failure: where it happened,
+// and facts.
 type Fault struct {
 	Err   error
 	Event Event
@@ -148,15 +147,14 @@ func stated(err error) (e Event, facts Facts) {
 	return e, facts
 }
 
-// describe gathers what a says itself and what the chain of its error says.
+// describe combines what a states and what the chain of its error states.
 func (a *Attempt) describe() (pawl.Failure, Event, Facts) {
 	e, _ := stated(a.Err)
 	return pawl.Describe(a.Err), a.Event.or(e).or(Event{Phase: Failed}), a.Facts | FactsOf(a.Err)
 }
 
-// Inputs is everything that a decision about a is made from, in one line for
-// attempt records: with it, the decision can be asked for again. What nobody
-// stated is left out.
+// Inputs is everything that a decision about a is made from, in one line for attempt
+// records: with it, the decision can be reproduced. Unstated parts are left out.
 func (a Attempt) Inputs() string {
 	f, e, facts := a.describe()
 	all := []string{fmt.Sprintf("attempt=%d class=%v", a.Number, f.Class)}

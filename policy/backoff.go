@@ -23,9 +23,9 @@ func (s Shape) String() string {
 	return "exponential"
 }
 
-// Backoff says how long to wait before a repetition: never less than Base,
-// never more than Max, and with full jitter in between, so that what failed
-// together is not repeated together. The zero value does not wait.
+// Backoff says how long to wait before a retry: never less than Base, never more than
+// Max, and with full jitter in between, so that work that failed together is not
+// retried together. The zero value does not wait.
 type Backoff struct {
 	Shape Shape
 	Base  time.Duration

@@ -10,8 +10,8 @@ import (
 
 // The domains of the event bus.
 const (
-	Engine = "Engine" // what pipelines do
-	System = "System" // what the process around them does
+	Engine = "Engine" // the work of pipelines
+	System = "System" // the process around them
 )
 
 // DomainOf is the domain of a type of event: System for those of the process, Engine
@@ -27,14 +27,14 @@ func DomainOf(typ string) string {
 // missing one included, that have no row of their own there.
 const AnyKind pawl.Kind = "any"
 
-// Kinds that every program may report, whichever pipelines it has.
+// Kinds that any program may report, regardless of pipelines.
 const (
-	KindService   pawl.Kind = "Service"   // a service that the work needs has failed
+	KindService   pawl.Kind = "Service"   // a service that the work depends on has failed
 	KindRateLimit pawl.Kind = "RateLimit" // a service wants fewer requests
 	KindRejected  pawl.Kind = "Rejected"  // a service says that the request is wrong: HTTP 4xx
 	KindCommand   pawl.Kind = "Command"   // a program has failed
 	KindQueue     pawl.Kind = "Queue"
-	KindSyncCodec pawl.Kind = "SyncCodec" // a value of the state sync that nobody can read
+	KindSyncCodec pawl.Kind = "SyncCodec" // a value of the state sync that cannot be read
 )
 
 // Rows are rules for several kinds at the same event, each named after its match.
@@ -55,8 +55,8 @@ func systemRules() []Rule {
 	unwell.Alert = Warn
 	return slices.Concat(
 		Rows(Event{System, "SystemError", Failed}, recorded, AnyKind),
-		// A component that is found unwell is looked at again anyway; a start or a
-		// shutdown that failed is louder.
+		// An unhealthy component is checked again anyway; a failed start or shutdown is
+		// more serious.
 		Rows(Event{System, "SystemHealth", completed}, unwell, KindService, KindQueue),
 		Rows(Event{System, "SystemHealth", Failed}, recorded, AnyKind),
 	)
@@ -77,7 +77,7 @@ func kindRules() []Rule {
 		named("decode", pawl.KindDecode, always),
 		named("emit", pawl.KindEmit, always),
 		named("rejected", KindRejected, always),
-		// A panic may be a moment's bad luck, but one in a repetition is not.
+		// A single panic may be transient, but one in a retry is not.
 		named("panic", pawl.KindPanic, Rule{Backoff: d.Backoff, MaxAttempts: 2, Alert: Error}),
 		named("deadline", pawl.KindDeadline, Rule{Backoff: d.Backoff, Alert: Error}),
 	)

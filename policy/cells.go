@@ -13,11 +13,11 @@ type Cell struct {
 	Rule  Rule
 }
 
-// Cells returns the effective matrix, cell by cell: each once, with the rule
-// that [Matrix.Explain] finds there. Rules that decide nowhere, because others
-// are found before them or because their phase is none that is decided, have no
-// cell. The order is that of the rules without overrides; what is not in it follows
-// what is most like it: a kind the others of its type, a type the other types.
+// Cells returns the effective matrix, cell by cell: each once, with the rule that
+// [Matrix.Explain] finds there. Rules that never decide, because others are found first
+// or because their phase is not decided about, have no cell. The order is that of the
+// rules without overrides; what is not in it follows what is most like it: a kind the
+// others of its type, a type the other types.
 func (m *Matrix) Cells() []Cell {
 	var cells []Cell
 	for _, r := range m.order {

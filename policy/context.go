@@ -6,11 +6,11 @@ import "context"
 // of a handler has one.
 type ContextKey struct{}
 
-// FromContext returns the policy that decides in ctx, so that a handler can ask
-// the one resolver about a part of its work. Topic, event and number of an
-// attempt that does not state them are those of the delivery. A decision to
-// ignore the failure is counted and logged; any other one is not carried out and
-// not counted: return the error, and it is decided for the delivery as a whole.
+// FromContext returns the policy that decides in ctx, so that a handler can ask it
+// about a part of its work. Topic, event and number of an attempt that does not state
+// them are those of the delivery. A decision to ignore the failure is counted and
+// logged; any other one is not carried out and not counted: return the error, and it is
+// decided for the delivery as a whole.
 //
 // Outside of a handler it is the policy of [NewMatrix] without rules.
 func FromContext(ctx context.Context) Policy {
@@ -21,10 +21,10 @@ func FromContext(ctx context.Context) Policy {
 	return m
 }
 
-// Degraded asks the policy of ctx about a part of the work that failed with err:
-// an item of a page, a row of a batch. If the work may go on without the part,
-// the error is nil, and the Degrade says how; [At], [With] and pawl.OfKind say
-// what failed. Otherwise the error is err, for the handler to return.
+// Degraded asks the policy of ctx about a part of the work that failed with err: an
+// item of a page, a row of a batch. If the work may continue without the part, the
+// error is nil, and the Degrade says how; [At], [With] and pawl.OfKind say what failed.
+// Otherwise the error is err, for the handler to return.
 //
 //	for _, item := range items {
 //		if err := check(item); err != nil {

@@ -6,14 +6,14 @@ import (
 	"github.com/pawl-dev/pawl"
 )
 
-// Action is what becomes of the work.
+// Action is what happens to the work.
 type Action uint8
 
 // The actions. The zero value is none, and invalid.
 const (
 	Retry  Action = iota + 1 // again, after the delay
 	Dead                     // to the dead letters
-	Ignore                   // neither: it is recorded and counted, and the work goes on as if done
+	Ignore                   // neither: it is recorded and counted, and the work continues as if it had succeeded
 )
 
 // String returns the action's name: retry, dead or ignore.
@@ -30,7 +30,7 @@ func (a Action) String() string {
 	}
 }
 
-// Alert is how loud a failure is.
+// Alert is the severity of a failure.
 type Alert uint8
 
 // The alert levels, in order. The zero value states none; in a decision it
@@ -63,8 +63,8 @@ type Degrade uint8
 // it is acked: by CarryOn and none with what it emitted, by the others without.
 const (
 	NoDegrade Degrade = iota
-	SkipItem          // leave the item out and go on with the others
-	CarryOn           // go on without what failed
+	SkipItem          // leave the item out and continue with the others
+	CarryOn           // continue without the part that failed
 	StopTask          // end the task as a whole: nothing follows
 )
 
@@ -92,7 +92,7 @@ type Decision struct {
 	Degrade   Degrade
 	// Rule is the id of the rule that decided.
 	Rule string
-	// Reason says in words why, for attempt records and `policy explain`.
+	// Reason explains the decision, for attempt records and `policy explain`.
 	Reason string
 	// MaxAttempts is how many attempts the rule allows; 0 when this failure is
 	// not bounded by it.

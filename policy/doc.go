@@ -1,12 +1,10 @@
-// Package policy decides what becomes of a failure: whether the work is
-// repeated and after how long, whether it becomes a dead letter, how loud that
-// is, and what the work falls back to. Nothing else in the code base decides
-// that.
+// Package policy decides what happens after a failure: whether the work is retried and
+// when, whether it becomes a dead letter, how severe the alert is, and what the work
+// falls back to. Nothing else in the code base decides that.
 //
-// A decision is a function of the [Attempt] alone. There is no clock and no
-// I/O here, and the randomness of the jitter is handed in, so that the same
-// failure can be asked about again (`pawl policy explain`) and tests can know
-// the answer.
+// A decision is a function of the [Attempt] alone. There is no clock and no I/O here,
+// and the randomness of the jitter is handed in, so that a decision can be reproduced
+// (`pawl policy explain`) and tests can predict it.
 package policy
 
 // Policy decides about failures. It is called concurrently, from the hot path

@@ -68,7 +68,7 @@ func (m *Matrix) Decide(a Attempt) Decision {
 	return d
 }
 
-// lookup finds the rule for a failure, from the most telling key to the least.
+// lookup finds the rule for a failure, from the most specific key to the least.
 func (m *Matrix) lookup(e Event, kind pawl.Kind) *Rule {
 	for _, key := range keys(e, kind) {
 		if r := m.rules[key]; r != nil {

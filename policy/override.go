@@ -16,16 +16,16 @@ import (
 //   - Backoff may only grow: no delay gets shorter, after any attempt, at any
 //     point of the jitter;
 //   - MaxAttempts may only fall;
-//   - DeadLetter may only move from never over exhausted to always, which
-//     switches repetitions off, and lets nothing pass as no failure any more;
+//   - DeadLetter may only move from never over exhausted to always, which switches
+//     retries off and disables Pass;
 //   - Alert may only rise.
 //
-// The baseline is the rule that would be found for Match without the override:
-// the row with that very match, or the first one that the look-up falls back to.
-// Wider overrides are put in place before narrower ones, so a narrow one is never
-// weaker than a wide one that it falls back to. Rows that are more telling than
-// Match stay as they are, because they are found first: an override for a kind
-// says nothing about the rows that a type has for this kind.
+// The baseline is the rule that would be found for Match without the override: the row
+// with that very match, or the first one that the look-up falls back to. Wider
+// overrides are put in place before narrower ones, so a narrow one is never weaker than
+// a wide one that it falls back to. Rows that are more specific than Match stay as they
+// are, because they are found first: an override for a kind says nothing about the rows
+// that a type has for this kind.
 //
 // An override for [AnyKind] where there is no such row comes before rows of
 // several kinds in the look-up. It is an override of each of them for this

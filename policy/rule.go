@@ -13,8 +13,7 @@ import (
 // MaxAttempts is the most attempts that a rule may allow.
 const MaxAttempts = 1000
 
-// Rule is a row of the matrix: which failures it is about, and what becomes of
-// them.
+// Rule is a row of the matrix: which failures it matches, and what happens to them.
 type Rule struct {
 	// ID names the rule in attempt records, logs and metrics.
 	ID string
@@ -31,8 +30,8 @@ type Rule struct {
 	Repeat Repeat
 	If     Facts
 	Unless Facts
-	// Pass are facts that make the failure no failure: it is recorded and
-	// counted, and the work carries on.
+	// Pass are facts with which a failure does not count as one: it is recorded and
+	// counted, and the work continues.
 	Pass Facts
 	// Backoff is the wait before a repetition.
 	Backoff Backoff
@@ -42,7 +41,7 @@ type Rule struct {
 	// MaxThrottledAge bounds for how long a message is throttled without failing in
 	// another way; 0 does not.
 	MaxThrottledAge time.Duration
-	// DeadLetter says what becomes of work that is given up.
+	// DeadLetter says what happens to work that is given up.
 	DeadLetter DeadLetter
 	Alert      Alert // the zero value is [Warn]
 	// Degrade is what the work falls back to where it goes on without what failed:
@@ -50,10 +49,10 @@ type Rule struct {
 	Degrade Degrade
 }
 
-// Match selects failures. An empty part matches all. Rules are found from the
-// most telling key to the least: (domain, type, phase, kind), the same with
-// [AnyKind], (domain, type, kind), (kind), default; a rule with other parts is
-// never found, and [Rule.Validate] says so.
+// Match selects failures. An empty part matches all. Rules are found from the most
+// specific key to the least: (domain, type, phase, kind), the same with [AnyKind],
+// (domain, type, kind), (kind), default; a rule with other parts is never found, and
+// [Rule.Validate] says so.
 type Match struct {
 	Domain string
 	Type   string
@@ -90,7 +89,7 @@ func (m Match) problems() []string {
 // Repeat says whether a failure is repeated.
 type Repeat uint8
 
-// The ways to repeat. The zero value repeats.
+// The values of Repeat. The zero value retries.
 const (
 	Repeated Repeat = iota
 	NotRepeated
@@ -101,9 +100,9 @@ type DeadLetter uint8
 
 // The ways to give up. With the zero value it becomes a dead letter.
 const (
-	WhenExhausted DeadLetter = iota // when no repetition is left, or none would help
+	WhenExhausted DeadLetter = iota // when no retries are left, or none would help
 	Always                          // at the first failure
-	Never                           // it is recorded and counted, no more
+	Never                           // it is only recorded and counted
 )
 
 // String returns the name: exhausted, always or never.

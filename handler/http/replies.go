@@ -23,9 +23,9 @@ const (
 	defaultReplies = 64 << 20
 )
 
-// Replies bounds the bytes of all large replies at once: those that are read, and
-// those whose messages nobody has stored yet. Who finds no room waits, in turn. It is
-// safe for concurrent use.
+// Replies bounds the total bytes of large replies: those being read, and those whose
+// messages are not stored yet. Callers that find no room wait in turn. It is safe for
+// concurrent use.
 type Replies struct {
 	mu      sync.Mutex
 	free    int
@@ -110,7 +110,7 @@ func (r *Replies) leave(d *pawl.Delivery, bytes int) {
 	r.kept[token] = &kept{emitted, time.AfterFunc(max(d.LeaseFor, time.Second), func() { r.Settled(token) })}
 }
 
-// Settled says that the messages of deliveries have been stored, or never will be.
+// Settled reports that the messages of deliveries have been stored, or never will be.
 func (r *Replies) Settled(tokens ...pawl.Token) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -26,7 +26,7 @@ type Config struct {
 	// Timeout bounds a request and its reply; 0 leaves that to the deadline.
 	Timeout time.Duration
 	// Replies is the room that large replies share with those of other hooks; nil is
-	// room of its own. Whoever shares it says what was settled.
+	// room of its own. Whoever shares it must call its Settled.
 	Replies *Replies
 }
 
@@ -104,12 +104,13 @@ func (h *Hook) Handle(ctx context.Context, d *pawl.Delivery) error {
 		_, err = io.CopyN(io.Discard, reply.Body, maxDrained)
 	}
 	if err != nil && !errors.Is(err, io.EOF) && reply.StatusCode/100 != 2 {
-		said = nil // the status says enough
+		said = nil // the status is reason enough
 	}
 	return verdict(reply, said, time.Now())
 }
 
-// errNoRoom gives a delivery back whose reply could not be read for our own sake.
+// errNoRoom gives a delivery back whose reply could not be read for lack of memory
+// here.
 var errNoRoom = handler.HandBack("there was no memory for its reply")
 
 // worded reads the verdict that a reply states. The service has answered: what it waits

@@ -24,9 +24,9 @@ type Config struct {
 	Command string
 	// Children is how many are started and kept; 0 is 1.
 	Children int
-	// InFlight is how many deliveries a child holds at once. 0 lets it follow
-	// from what the child shows: as many as it answers within a moment, or as it
-	// works on side by side, up to [MaxInFlight].
+	// InFlight is how many deliveries a child holds at once. 0 derives it from the
+	// behaviour of the child: as many as it answers within a moment, or works on
+	// concurrently, up to [MaxInFlight].
 	InFlight int
 	// Rank orders what waits for a child, the lowest first; nil is the order in
 	// which it came.
@@ -34,7 +34,7 @@ type Config struct {
 	// Stderr gets what children write to stderr, a line at a time, each with the
 	// child's number before it.
 	Stderr *process.Output
-	// Logger is told when a child ends or answers nonsense; nil is slog.Default.
+	// Logger logs when a child ends or breaks the protocol; nil is slog.Default.
 	Logger *slog.Logger
 	// CloseWait is how long a child may take to end after its stdin was closed;
 	// 0 is 5 seconds.
@@ -90,13 +90,13 @@ type Pipe struct {
 	room     func() // called when there may be room again
 }
 
-// Stats counts what went wrong, and says how things are.
+// Stats has counts of what went wrong, and the current state.
 type Stats struct {
 	Restarts int // of children
 	Crashed  int // of these, that ended by themselves, and not with exit status 0 after an answer
 	Killed   int // of these, that were killed: a delivery's time was over, or they did not answer, or not as agreed
-	Stale    int // verdicts about what the child does not hold
-	Bad      int // lines that are no verdict
+	Stale    int // verdicts for deliveries that the child does not hold
+	Bad      int // lines that are not verdicts
 	Regiven  int // deliveries given again after their child ended
 	Window   int // deliveries that all children together may hold now
 }
@@ -177,7 +177,7 @@ func (p *Pipe) settle(o outcome, d *pawl.Delivery) error {
 	return o.settle(d)
 }
 
-// settle turns a verdict into what a handler says.
+// settle turns a verdict into the result of a handler.
 func (o outcome) settle(d *pawl.Delivery) error {
 	if o.err != nil || o.verdict == nil {
 		return o.err

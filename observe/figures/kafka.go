@@ -1,19 +1,19 @@
-// Package figures has what stores count of themselves beyond the contract: the stores
-// fill it in, and package observe exports it. Neither knows the other.
+// Package figures has the figures of stores that go beyond the contract: the stores
+// fill them in, and package observe exports them. Neither imports the other.
 package figures
 
 import "time"
 
-// Kafka is what a store over Kafka counted since it was opened, and how it stands now. All
-// are of this process: those of a group are the sum over its members.
+// Kafka has the figures of a Kafka store: totals since it was opened, and its current
+// state. All are of this process: those of a group are the sum over its members.
 type Kafka struct {
 	Produced KafkaProduced
 	Traffic  KafkaTraffic
 	Commits  KafkaCommits
 
-	// Assigned, Revoked and Lost count how often the group gave partitions to this
-	// process, took them back in good order, and had given them to somebody else
-	// already when this process heard of it.
+	// Assigned, Revoked and Lost count partitions that the group gave to this process,
+	// took back in an orderly way, and had already given to another process when this
+	// one learned of it.
 	Assigned, Revoked, Lost uint64
 	// Overlaps counts handlers that were still running when their partition was
 	// gone; LateAcks the acks that came after that and changed nothing.
@@ -29,43 +29,42 @@ type Kafka struct {
 	Faults int
 }
 
-// KafkaProduced is what became of records on their way to the brokers: messages, dead
-// letters, and changes of the state. Each is counted once, when its outcome is
-// known.
+// KafkaProduced has the outcomes of produced records: messages, dead letters, and
+// changes of the state. Each is counted once, when its outcome is known.
 type KafkaProduced struct {
 	Stored  uint64      // by all in-sync replicas
-	Refused uint64      // surely not stored
-	Unknown uint64      // perhaps stored: the answer did not come
+	Refused uint64      // certainly not stored
+	Unknown uint64      // perhaps stored: there was no answer
 	Took    KafkaSpread // of those that were stored, from when they were handed to the client
 	// Buffered and BufferedBytes are on their way now.
 	Buffered, BufferedBytes int64
 	// LeftAtFlush is how many were still on their way when Close gave up waiting for
-	// them: perhaps they were stored. It is 0 until then.
+	// them: they may have been stored. It is 0 until then.
 	LeftAtFlush int64
 }
 
 // KafkaCommits counts commits of this process.
 type KafkaCommits struct {
 	OK, Failed uint64
-	// Bare ones went without what is finished behind the offset, because the brokers
-	// do not take as much metadata.
+	// Bare commits left out what is finished beyond the offset, because the brokers do
+	// not accept that much metadata.
 	Bare uint64
 }
 
-// KafkaTopic is what was counted of a topic.
+// KafkaTopic has the figures of a topic.
 type KafkaTopic struct {
 	Topic    string
 	Consumed uint64 // messages that were taken in, those that were taken in again included
 	Failed   uint64 // attempts
 	Rescued  uint64 // attempts whose lease ended unsettled
 	Dying    int64  // dead letters that wait to be written
-	// TopKeyShare is the part of the dead letters of the last hour, or of the last
-	// 128 if there are more, that are of the same key: from 0 to 1. Those without a
-	// key are of none.
+	// TopKeyShare is the share of the most frequent key among the dead letters of the
+	// last hour, or among the last 128 if there are more: from 0 to 1. Letters without
+	// a key belong to none.
 	TopKeyShare float64
 }
 
-// KafkaPartition is what was counted of a partition that this process has.
+// KafkaPartition has the figures of a partition that is assigned to this process.
 type KafkaPartition struct {
 	Topic     string
 	Partition int32
@@ -84,14 +83,14 @@ type KafkaPartition struct {
 	CommitLag time.Duration
 }
 
-// KafkaDead is what was counted of the dead letters of a topic and kind.
+// KafkaDead has the figures of the dead letters of a topic and kind.
 type KafkaDead struct {
 	Topic, Kind string
 	Written     uint64
 	LastAt      time.Time // when the last one was written
 }
 
-// KafkaSpread is how durations are spread.
+// KafkaSpread is a histogram of durations.
 type KafkaSpread struct {
 	// Bounds are upper bounds, in seconds; Counts says how many durations were not
 	// above each of them and above the one before, and last how many were above all.
@@ -100,13 +99,12 @@ type KafkaSpread struct {
 	Sum    time.Duration
 }
 
-// KafkaTraffic is what went between this process and the brokers.
+// KafkaTraffic is the traffic between this process and the brokers.
 type KafkaTraffic struct {
 	Connects, ConnectFailures, Disconnects uint64
 	Requests                               uint64
 	// RequestFailures are requests that were not answered; ProduceFailures those of
-	// them that were to store records. The client repeats them: a record is not lost
-	// by it.
+	// them that were to store records. The client repeats them, so no record is lost.
 	RequestFailures, ProduceFailures uint64
 	BytesWritten, BytesRead          uint64
 	Throttled                        time.Duration // for how long the brokers asked to wait, in total

@@ -2,8 +2,7 @@ package figures
 
 import "time"
 
-// Spill is what a store that falls back to another one counted. Totals are those of
-// this process.
+// Spill has the figures of a store with a fallback. Totals are those of this process.
 type Spill struct {
 	// Topics are those with a row or a total, or that the primary store once did not
 	// take, by name.
@@ -12,12 +11,12 @@ type Spill struct {
 	LatchedKeys int
 	// ActiveSince is when the first of them was latched; zero: none is.
 	ActiveSince time.Time
-	// Blind counts appends that could not learn what other processes have spilled,
+	// Blind counts appends that could not find out what other processes have spilled,
 	// because the fallback store did not answer.
 	Blind int64
 }
 
-// SpillTopic is what was counted of a topic.
+// SpillTopic has the figures of a topic.
 type SpillTopic struct {
 	Topic string
 	// Pending rows wait in the fallback store, those of other processes included;
@@ -25,19 +24,20 @@ type SpillTopic struct {
 	// waiting.
 	Pending, Dead int64
 	OldestPending time.Duration
-	// Down: the primary store takes nothing of the topic now, because of Why.
+	// Down: the primary store currently accepts nothing of the topic, because of Why.
 	Down bool
 	Why  error
 	Totals
 }
 
-// Totals are what became of the messages of a topic, counted by this process.
+// Totals of the messages of a topic, counted by this process.
 type Totals struct {
-	// Spilled messages went to the fallback store: surely not in the primary store,
-	// or perhaps. Diverted ones went to the dead-letter route; lost ones nowhere.
+	// Spilled messages went to the fallback store: certainly not stored in the primary
+	// store, or perhaps. Diverted ones went to the dead-letter route; lost ones
+	// nowhere.
 	SpilledFailed, SpilledUnknown, Diverted, Lost int64
-	// Compensated rows are in the primary store again; Proven are those of them that
-	// it turned out to have had. CompensationsFailed counts tries in vain, Buried
+	// Compensated rows were brought back to the primary store; Proven are those that it
+	// turned out to have had already. CompensationsFailed counts failed tries, Buried
 	// rows that became dead letters.
 	Compensated, Proven, CompensationsFailed, Buried int64
 }

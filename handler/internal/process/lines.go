@@ -20,11 +20,11 @@ type Output struct {
 
 	mu   sync.Mutex
 	told bool
-	dead bool // nobody reads it any more
+	dead bool // its reader is gone
 }
 
-// NewOutput returns an output that writes to w. failed, if not nil, is told of the
-// first write that fails.
+// NewOutput returns an output that writes to w. failed, if not nil, is called with the
+// first write error.
 func NewOutput(w io.Writer, failed func(error)) *Output { return &Output{w: w, failed: failed} }
 
 // Write writes whole lines. It never fails.
