@@ -139,7 +139,7 @@ func (f *folder) put(r *ref, content []byte) error {
 	dir := filepath.Dir(name)
 	err := touch(name, r.size)
 	if err == nil {
-		err = syncFolder(dir) // who wrote it may not have come that far
+		err = syncFolder(dir) // its writer may not have got that far
 	} else {
 		if err = f.mkdirs(dir); err == nil {
 			err = f.write(name, content)
@@ -185,7 +185,7 @@ func (f *folder) mkdirs(dir string) error {
 	return nil
 }
 
-// write writes a file under another name first, so that nobody sees half of it.
+// write writes a file under a temporary name first, so that no reader sees half of it.
 func (f *folder) write(name string, content []byte) error {
 	temp := name + "." + rand.Text() + partial
 	err := writeSynced(temp, content)

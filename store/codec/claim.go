@@ -9,11 +9,10 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// A claim asks the store below, decodes what it got and gives back what it cannot
-// use. Only the head of a lane can be settled by itself: to settle a later message
-// of a run would end the run of those before it. So a run is used whole, or its
-// head is settled, or it goes back and is claimed again up to where it has to be
-// cut.
+// A claim asks the underlying store, decodes what it gets and gives back what it cannot
+// use. Only the head of a lane can be settled by itself: to settle a later message of a
+// run would end the run of those before it. So a run is used whole, or its head is
+// settled, or it goes back and is claimed again up to where it has to be cut.
 
 // maxRounds bounds how often one claim asks the store below.
 const maxRounds = 8

@@ -41,8 +41,8 @@ const (
 	DefaultAge   = 24 * time.Hour   // see [Store.Collect]
 )
 
-// Config says how messages are encoded. Whatever it says, all that a codec wrote
-// at any time is read. The zero value only reads.
+// Config says how messages are encoded. Everything that a codec ever wrote can be read,
+// regardless of it. The zero value only reads.
 type Config struct {
 	Compression Compression
 	// Min is the least size, in bytes, of a body to be compressed; 0 is
@@ -59,8 +59,8 @@ type Config struct {
 	// Again is for how long a delivery is released whose blob cannot be read now;
 	// 0 is [DefaultAgain].
 	Again time.Duration
-	// Report is told what goes wrong with single messages; nil tells nobody. It is
-	// called within Claim and Settle, perhaps concurrently, and must not block.
+	// Report is called with problems of single messages; it may be nil. It is called
+	// within Claim and Settle, perhaps concurrently, and must not block.
 	Report func(Problem)
 	// Tx lists the types of transactions, beside *sql.Tx, whose AppendTx encodes.
 	Tx []Tx
@@ -95,7 +95,7 @@ type Store struct {
 	amending sync.Mutex // one Amend at a time: it looks before it changes
 }
 
-// New wraps inner. The result has those optional interfaces that inner has.
+// New wraps inner. The result has the optional interfaces of inner.
 func New(inner store.Store, c Config) (*Store, error) {
 	if err := c.validate(); err != nil {
 		return nil, &store.Error{Op: "open codec", Code: store.ErrInvalid, Err: err}

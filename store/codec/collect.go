@@ -16,7 +16,7 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// Collected is what a [Store.Collect] found and did.
+// Collected is the result of a [Store.Collect].
 type Collected struct {
 	Blobs    int   // files of bodies, before
 	Young    int   // of these, too young to be looked at
@@ -149,7 +149,7 @@ type collection struct {
 	folder   *folder
 	before   time.Time         // younger files are left alone
 	deferral time.Duration     // how long an unused file waits; 0: not at all
-	old      map[sum]time.Time // files that nobody is known to need, and their age
+	old      map[sum]time.Time // files without a known user, and their age
 	passes   int               // through all that is listed
 }
 

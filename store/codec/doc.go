@@ -1,13 +1,12 @@
-// Package codec is a decorator that compresses and re-encodes bodies, and keeps
-// large ones in files. What goes in comes out: the contract is that of the store
-// below, with its capabilities and optional interfaces.
+// Package codec is a decorator that compresses and re-encodes bodies, and keeps large ones in files. Callers get
+// back exactly what they stored: the contract, capabilities and optional interfaces are those of the underlying
+// store.
 //
 // # The header
 //
-// A message that is encoded has one header more, pawl-codec. It is not seen
-// through the codec; who reads the store beside it, for instance from Kafka,
-// undoes what it says. A value is the steps that were taken, and what there is to
-// know about them:
+// An encoded message has an additional header, pawl-codec. It is not visible through the codec; a program that
+// reads the store directly, for instance from Kafka, has to undo what it says. Its value lists the steps that
+// were taken, with their parameters:
 //
 //	pawl-codec: msgpack,zstd;len=5120;mid=4013;blob=sha256:9f86d081…;size=1830;dir=kq3v7d2n5x
 //
@@ -28,10 +27,9 @@
 // on a store that is in use. Other programs may write the header, too; len= is
 // never left out, and bounds what decoding allocates.
 //
-// Names that begin with pawl-codec are the codec's. A message that has one is
-// taken all the same: its header is folded into the body, and comes back as it was.
-// So are other headers where the limits leave no room. What has no room for the
-// codec's own header is stored as it is.
+// Names that begin with pawl-codec are the codec's. A message that has one is accepted: its header is folded
+// into the body, and comes back as it was. So are other headers where the limits leave no room. What has no room
+// for the codec's own header is stored as it is.
 //
 // # Numbers
 //

@@ -7,11 +7,10 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// Tx is a type of transactions of a driver, made with [TxOf]. The codec cannot
-// name the types of drivers itself, so whoever wires it does, in [Config.Tx].
-// Without that, AppendTx is found at the store below: it stores messages as a
-// program without the codec would, which is read all the same, except a message
-// with a header of the codec's own names.
+// Tx is a type of transactions of a driver, made with [TxOf]. The codec cannot import
+// drivers, so the program lists their types in [Config.Tx]. Without that, AppendTx of
+// the underlying store is used: it stores messages as a program without the codec
+// would. These can be read, except a message with a header of the codec's own names.
 type Tx interface {
 	layer(s *Store, below store.Store) store.Store
 }

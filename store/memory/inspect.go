@@ -116,7 +116,7 @@ func (s *Store) Cancel(ctx context.Context, ids ...string) (map[string]error, er
 	})
 }
 
-// takeOut removes a message that nobody holds from its lane, for good.
+// takeOut removes a message that is not leased from its lane, for good.
 func (s *Store) takeOut(m *message) {
 	l := m.lane
 	if l.heap == &l.topic.ready || l.delayed {

@@ -36,7 +36,7 @@ type lease struct {
 	last        int64 // seq of the last message of the run
 }
 
-// laneHeap is a heap of lanes that know where they are.
+// laneHeap is a heap of lanes; each lane holds its index.
 type laneHeap struct {
 	lanes []*lane
 	less  func(a, b *lane) bool
@@ -170,8 +170,8 @@ func (l *lane) leave(m *message) (last bool) {
 	return last
 }
 
-// sweep lets everything happen that is due: delayed messages join their lanes,
-// closed lanes open, ended leases are rescued, retained messages are forgotten.
+// sweep processes everything that is due: delayed messages join their lanes, closed
+// lanes open, ended leases are rescued, retained messages are forgotten.
 func (s *Store) sweep(now time.Time) {
 	for len(s.due.lanes) > 0 && !s.due.lanes[0].until.After(now) {
 		l := s.due.lanes[0]
@@ -192,8 +192,8 @@ func (s *Store) sweep(now time.Time) {
 	}
 }
 
-// rescue ends a lease that nobody settled. The first message of the run, and it
-// alone, may be why.
+// rescue ends a lease that was not settled. Only the first message of the run can be
+// the cause.
 func (s *Store) rescue(l *lane) {
 	m, why := l.queue[0], "lease ended unsettled"
 	if !l.until.Before(l.lease.hard) {

@@ -53,8 +53,7 @@ func (ms *marks) remove(scope, key string) {
 	}
 }
 
-// tidy removes what has expired, whenever there is twice as much as was left of
-// the last time.
+// tidy removes expired marks, whenever there are twice as many as were left last time.
 func (ms *marks) tidy(now time.Time) {
 	if ms.n < max(ms.prune, minPrune) {
 		return

@@ -1,6 +1,6 @@
-// Package memory is the contract of package store in its shortest form: the
-// reference for the other backends, and a store for tests and for work that may
-// die with its process. Nothing survives it.
+// Package memory is the contract of package store in its shortest form: the reference
+// for the other backends, and a store for tests and for work that may die with its
+// process. Nothing survives the process.
 package memory
 
 import (
@@ -164,14 +164,14 @@ func (s *Store) append(now time.Time, id string, m pawl.Message) (duplicateOf st
 	return ""
 }
 
-// own is a copy of m that shares nothing with it: what is stored does not change
-// with what a caller or a handler does to its own.
+// own is a deep copy of m: stored messages do not change with those of a caller or a
+// handler.
 func own(m pawl.Message) pawl.Message {
 	m.Body, m.Key, m.Headers = bytes.Clone(m.Body), bytes.Clone(m.Key), maps.Clone(m.Headers)
 	return m
 }
 
-// find returns the message with that id, unless it need not be known any more.
+// find returns the message with that id, unless its retention has ended.
 func (s *Store) find(now time.Time, id string) *message {
 	m := s.messages[id]
 	if m != nil && m.State == store.Acked && !m.forget.After(now) {

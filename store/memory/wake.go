@@ -26,7 +26,7 @@ func (s *Store) Listen(ctx context.Context, topics ...string) (<-chan struct{}, 
 	return ch, nil
 }
 
-// wake tells who listens to a topic.
+// wake notifies the listeners of a topic.
 func (s *Store) wake(topic string) {
 	for ch, of := range s.listeners {
 		if of[topic] {
@@ -38,8 +38,8 @@ func (s *Store) wake(topic string) {
 	}
 }
 
-// setAlarm makes sure that what is due next is noticed although nobody calls.
-// Without listeners there is nobody to tell.
+// setAlarm makes sure that what is due next is noticed even without calls. Without
+// listeners it does nothing.
 func (s *Store) setAlarm(now time.Time) {
 	if len(s.listeners) == 0 || len(s.due.lanes) == 0 {
 		return

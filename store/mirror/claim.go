@@ -40,7 +40,7 @@ func (s *Store) Claim(ctx context.Context, wants []store.Want, lease store.Lease
 type parts struct {
 	here, there []store.Want
 	names       map[string]string // of topics, by those in the mirrored store
-	bad         error             // why nothing is carried back
+	bad         error             // the reason why nothing is carried back
 }
 
 // split says which store is asked for what.
@@ -83,8 +83,8 @@ func (s *Store) split(ctx context.Context, wants []store.Want, lease store.Lease
 	return p, nil
 }
 
-// absence spares calls that fail, as those to a store that cannot be reached: they may
-// take long, and somebody waits for what else there is.
+// absence avoids calls that are bound to fail, such as those to a store that cannot be
+// reached: they may take long, while callers wait for the other store.
 type absence struct {
 	mu    sync.Mutex // never held across a wait
 	until time.Time
@@ -128,10 +128,10 @@ func (s *Store) refused(topic string) *absence {
 	return a.(*absence)
 }
 
-// wary is the mirrored store where somebody waits for what else there is: a claim that
-// fails spares those that follow, and one that is not answered ends early, so that the
-// caller has time left. Nobody knows what became of one that ended so: what it has leased
-// all the same comes back when the lease ends.
+// wary is the mirrored store while callers also wait for the primary: after a failed
+// claim, further ones are skipped for a while, and an unanswered one ends early, so that
+// the caller has time left. The outcome of one that ended early is unknown: what it
+// leased comes back when the lease ends.
 type wary struct {
 	store.Store
 	absent *absence

@@ -35,16 +35,16 @@ type Config struct {
 	// CloseWait is for how long Close waits for copies to be written; 0 is
 	// [DefaultCloseWait].
 	CloseWait time.Duration
-	// Name names this process in the state of the primary, where it says how it copies;
-	// who moves a topic waits for that. No two processes have the same. Empty is a random
-	// one.
+	// Name names this process in the state of the primary, where it reports its copying;
+	// the command that moves a topic waits for that. Names must be unique. Empty is a
+	// random one.
 	Name string
 	// Tx lists the types of transactions, beside *sql.Tx, in which a program appends:
-	// AppendTx of a type that is not listed is the primary's own, which knows nothing of
-	// stages, and goes on storing there when the topic has moved.
+	// AppendTx of a type that is not listed is the primary's own, which ignores stages,
+	// and continues to store there when the topic has moved.
 	Tx []Tx
-	// Report is told what goes wrong with copies, at most once a second; nil tells
-	// nobody. It must not block.
+	// Report is called with problems of copies, at most once a second; it may be nil.
+	// It must not block.
 	Report func(error)
 }
 

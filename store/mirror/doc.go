@@ -1,10 +1,10 @@
-// Package mirror is a decorator over two stores, by which traffic moves from one to
-// the other: the same contract in and out, topic by topic.
+// Package mirror is a decorator over two stores that moves traffic from one to the other,
+// topic by topic. It keeps the contract of package store.
 //
 // # Stages
 //
-// What becomes of a topic is a [Stage], kept in the state of the first store, the
-// primary, so that every process agrees. A topic without one is the primary's alone.
+// How a topic is handled is its [Stage], kept in the state of the first store, the primary,
+// so that every process agrees. A topic without one is the primary's alone.
 //
 //	Dual       the primary is in charge; a copy of what it stores goes to the mirrored store
 //	Closing    appends wait, for seconds: what follows must come after what is there
@@ -12,9 +12,9 @@
 //	Moved      the mirrored store is in charge
 //	Returning  the primary gets back what is not done in the mirrored store
 //
-// A process knows the stages for [Fresh] at most, and asks again before it appends
-// anything later. So whoever writes a stage and waits that long knows that nobody
-// acts on the one before.
+// A process relies on the stages that it has read for [Fresh] at most, and reads them again
+// before later appends. So after writing a stage and waiting that long, no process acts on
+// the previous one.
 //
 // # Copies
 //
@@ -26,10 +26,9 @@
 // [Stats].Missed, and the mirror is not complete. The primary never waits for the
 // mirrored store, and no error of that store is an error of the caller.
 //
-// Queues are in memory. What a process had in them when it died has no copy; what
-// Close could not write in [Config.CloseWait] is counted as missed. Either is found by
-// comparing the stores. Nothing is lost by it: a message without a copy is in the
-// primary, which carries it out.
+// Queues are in memory. What a process had in them when it died has no copy; what Close could
+// not write in [Config.CloseWait] is counted as missed. Either is found by comparing the
+// stores. No message is lost: one without a copy is in the primary, which carries it out.
 //
 // When two processes append to one key at the same time, the copies may be in another
 // order than the originals: each process copies on its own.

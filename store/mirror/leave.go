@@ -16,7 +16,8 @@ type leaver interface {
 func (s *Store) visit(name string) { s.visited.Store(name, true) }
 
 // leave gives up what this process has of a topic in the mirrored store, if it has claimed
-// there: who compares the stores, or moves the topic again, could not claim it.
+// there. Otherwise a command that compares the stores, or moves the topic again, could not
+// claim it.
 func (s *Store) leave(name string) {
 	if _, ok := s.visited.LoadAndDelete(name); !ok {
 		return
@@ -27,7 +28,7 @@ func (s *Store) leave(name string) {
 	}
 	s.background(func() {
 		if err := l.Leave(s.life, name); err != nil && s.cfg.Report != nil {
-			s.cfg.Report(err) // what was finished there is repeated by who claims it next
+			s.cfg.Report(err) // work finished there is repeated by the next claimer
 		}
 	})
 }

@@ -387,7 +387,7 @@ func (c *copier) dropped(batch []duplicate, err error) {
 	c.report(fmt.Errorf("%d messages have no copy: %w", len(batch), err))
 }
 
-// needless counts copies of topics that are not copied any more. Nobody misses them: their
+// needless counts copies of topics that are no longer copied. They are not missed: their
 // originals are carried out.
 func (c *copier) needless(batch []duplicate) {
 	c.mu.Lock()
@@ -468,7 +468,7 @@ func (c *copier) close() {
 	c.cut()
 }
 
-// missing is the error of messages that got no copy because there was no more time.
+// missing is the error of messages without a copy because time ran out.
 func (c *copier) missing() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -10,10 +10,11 @@ import (
 
 const probePrefix = "traffic/probe/"
 
-// Same tells whether two stores are one, whatever their addresses look like: then copies
-// would be the originals, and whoever consumes copies would lose messages. It puts a key
-// that nobody can guess into the state of the first, looks for it in that of the second,
-// and removes it. A store without a state is no other one. It is safe for concurrent use.
+// Same tells whether two stores are the same one, regardless of their addresses: copies
+// would then be the originals, and consuming copies would lose messages. It puts an
+// unguessable key into the state of the first, looks for it in that of the second, and
+// removes it. A store without a state is never the same as another. It is safe for
+// concurrent use.
 func Same(ctx context.Context, a, b store.Store, who string) (same bool, err error) {
 	here, ok1 := store.As[store.Entries](a)
 	there, ok2 := store.As[store.Entries](b)

@@ -13,7 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// Stage says which store does what for a topic.
+// Stage says which store serves a topic, and how.
 type Stage string
 
 // The stages, in the order in which a topic goes through them.
@@ -26,7 +26,7 @@ const (
 	Returning Stage = "returning" // as Moved, and claims carry back to the primary
 )
 
-// Fresh is for how long a process acts on the stages that it knows.
+// Fresh is how long a process relies on the stages that it has read.
 const Fresh = 2 * time.Second
 
 const (
@@ -37,7 +37,7 @@ const (
 	maxName      = store.MaxStateKey - len(writerPrefix)
 )
 
-// Plan is what the state of the primary says of a topic, as JSON.
+// Plan is the entry of a topic in the state of the primary, as JSON.
 type Plan struct {
 	Topic string `json:"topic"`
 	Stage Stage  `json:"stage"`
@@ -46,7 +46,7 @@ type Plan struct {
 	// Sample is the share of lanes that are copied, from 0 to 1; 0 is all of them.
 	Sample float64 `json:"sample,omitempty"`
 	// From is the stage to which Closing falls back at Until, by the primary's clock,
-	// when whoever closed the topic does not go on.
+	// when the process that closed the topic does not continue.
 	From  Stage     `json:"from,omitempty"`
 	Until time.Time `json:"until,omitzero"`
 	// Since is when the stage began, by the primary's clock.
@@ -91,7 +91,7 @@ func (p *Plan) acting(now time.Time) Stage {
 	return p.Stage
 }
 
-// Validate reports what a plan cannot be.
+// Validate reports what is invalid in a plan.
 func (p *Plan) Validate() error {
 	if err := pawl.ValidTopic(p.Topic); err != nil {
 		return err

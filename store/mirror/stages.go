@@ -158,6 +158,6 @@ func (st *stages) versions() map[string]int64 {
 	return all
 }
 
-// renew reads the stages, so that nobody else has to wait for them. An error comes
-// again when somebody does.
+// renew reads the stages in advance, so that calls need not wait for them. An error is
+// left to those calls.
 func (st *stages) renew(ctx context.Context) { _ = st.read(ctx, time.Now()) }

@@ -54,8 +54,8 @@ func (t *TopicStats) Waiting() int64 {
 	return t.Offered - t.Written - t.There - t.Missed - t.Refused - t.Late
 }
 
-// Complete tells whether every message that was offered has a copy, waits for it, or
-// needs none any more.
+// Complete tells whether every message that was offered has a copy, waits for one, or
+// no longer needs one.
 func (s *Stats) Complete() bool {
 	for _, t := range s.Topics {
 		if t.Missed+t.Refused > 0 {
@@ -103,7 +103,7 @@ func (c *copier) note(topic string, change func(*TopicStats)) {
 	change(c.topic(topic))
 }
 
-// Writer is what a process last said of its copying.
+// Writer is the last report of a process about its copying.
 type Writer struct {
 	Name string    `json:"name"`
 	At   time.Time `json:"at"` // by the primary's clock
@@ -113,11 +113,11 @@ type Writer struct {
 const (
 	sayEvery = 2 * time.Second
 	sayTime  = 5 * time.Second
-	// Silent is for how long a process may say nothing before it is taken for dead.
+	// Silent is how long a process may fail to report before it is presumed dead.
 	Silent = 15 * time.Second
-	// Gone is for how long a process must have said nothing until nothing that it sent
-	// is under way. It may live, and be cut off from the primary alone: then it sends by
-	// what it last knew, for [Fresh], and the call takes its time.
+	// Gone is how long after its last report nothing that a process sent can still be in
+	// flight. The process may live, and be cut off only from the primary: then it sends
+	// by the stages that it last read, for [Fresh], and the call takes some time.
 	Gone = callTime + Silent
 )
 
@@ -127,7 +127,7 @@ func (t *TopicStats) MayArrive(now time.Time) bool {
 	return t.Sending > 0 && now.Sub(t.Unanswered) <= Gone
 }
 
-// Writers returns what processes said of their copying, by name.
+// Writers returns the last reports of processes about their copying, by name.
 func (ps *Plans) Writers(ctx context.Context) (map[string]Writer, error) {
 	found := map[string]Writer{}
 	for e, err := range ps.state.ListState(ctx, writerPrefix, 0) {
@@ -143,7 +143,7 @@ func (ps *Plans) Writers(ctx context.Context) (map[string]Writer, error) {
 	return found, nil
 }
 
-// Forget removes what processes said that do not run any more.
+// Forget removes the reports of processes that no longer run.
 func (ps *Plans) Forget(ctx context.Context, names ...string) error {
 	for _, name := range names {
 		err := ps.state.DeleteState(ctx, writerPrefix+name, store.AnyVersion)
@@ -154,7 +154,7 @@ func (ps *Plans) Forget(ctx context.Context, names ...string) error {
 	return nil
 }
 
-// say tells how copying goes, whenever that has changed, until ctx ends.
+// say reports the figures whenever they have changed, until ctx ends.
 func (s *Store) say(ctx context.Context) {
 	var before []byte
 	last := time.Now()
@@ -171,8 +171,8 @@ func (s *Store) say(ctx context.Context) {
 		if len(stats.Topics) == 0 {
 			continue
 		}
-		// Where nothing changes it is said again now and then: silence is death. Who has
-		// closed a topic waits for it.
+		// Unchanged figures are reported again at intervals: silence counts as death,
+		// and a command that has closed a topic waits for reports.
 		awaited := s.awaited(&stats)
 		if time.Since(last) < sayEvery && !awaited {
 			continue
@@ -220,8 +220,8 @@ func (s *Store) put(ctx context.Context, value []byte) error {
 // ended is the name under which the figures of processes that have ended are summed up.
 const ended = "ended"
 
-// farewell adds what this process did to what those before it did, where there was
-// something, so that the state does not grow with the number of processes.
+// farewell adds the figures of this process to the sum of those that have ended, if
+// there are any, so that the state does not grow with the number of processes.
 func (s *Store) farewell() {
 	stats := s.Stats()
 	if s.stages.plans == nil || len(stats.Topics) == 0 {
@@ -234,17 +234,17 @@ func (s *Store) farewell() {
 		if t.Sending > 0 {
 			now, err := s.stages.plans.Clock(ctx)
 			if err != nil {
-				return // what it said last counts, as if it had died
+				return // its last report counts, as if it had died
 			}
 			t.Unanswered = now.UTC()
 		}
 	}
 	if s.stages.plans.sumUp(ctx, stats, s.cfg.Name) == nil {
-		_ = s.stages.plans.Forget(ctx, s.cfg.Name) // who said nothing has no entry
+		_ = s.stages.plans.Forget(ctx, s.cfg.Name) // a process that reported nothing has no entry
 		return
 	}
 	b, _ := json.Marshal(stats) // it is made of numbers and text
-	_ = s.put(ctx, b)           // who compares the stores misses nothing by it
+	_ = s.put(ctx, b)           // a comparison of the stores is not affected
 }
 
 // sumUp adds figures to those of the processes that have ended.

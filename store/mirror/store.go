@@ -106,7 +106,7 @@ func (s *Store) Close() error {
 		s.wg.Wait()
 		s.farewell()
 		closed := errors.Join(s.primary.Close(), s.mirrored.Close())
-		err = errors.Join(s.copies.missing(), closed) // what the primary took to the last counts, too
+		err = errors.Join(s.copies.missing(), closed) // what the primary accepted until the end counts, too
 	})
 	return err
 }
@@ -200,7 +200,8 @@ func (s *Store) routes(ctx context.Context, items []pawl.Message) (routes map[st
 	return routes, away, nil
 }
 
-// appendPrimary appends where the primary is in charge, and copies what it stored.
+// appendPrimary appends to topics that the primary is in charge of, and copies what it
+// stored.
 func (s *Store) appendPrimary(ctx context.Context, batch store.Batch[pawl.Message],
 	routes map[string]route) ([]store.Receipt, error) {
 	receipts, err := s.primary.Append(ctx, batch)

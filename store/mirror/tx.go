@@ -8,8 +8,8 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// Tx is a type of transactions of a driver, made with [TxOf]. The mirror cannot name
-// the types of drivers itself, so whoever wires it does, in [Config.Tx].
+// Tx is a type of transactions of a driver, made with [TxOf]. The mirror cannot import
+// drivers, so the program lists their types in [Config.Tx].
 type Tx interface {
 	layer(s *Store, below store.Store) store.Store
 }
@@ -33,9 +33,9 @@ type appender[T any] struct {
 	inner store.TxAppender[T]
 }
 
-// AppendTx implements [store.TxAppender]. The transaction is the primary's: what it
-// brings has no copy, because nobody tells whether it was committed, and counts as
-// missed. A topic whose appends go to the mirrored store is refused.
+// AppendTx implements [store.TxAppender]. The transaction is the primary's: its
+// messages have no copies, because whether it was committed is unknown here, and count
+// as missed. A topic whose appends go to the mirrored store is refused.
 func (a *appender[T]) AppendTx(ctx context.Context, tx T, batch store.Batch[pawl.Message]) ([]store.Receipt, error) {
 	routes, away, err := a.routes(ctx, batch.Items)
 	if err != nil {

@@ -18,7 +18,7 @@ func newWaker(s *Store, below store.Store) *waker {
 	w := &waker{layer: layer{s, below}}
 	w.here, _ = store.As[store.Waker](s.primary)
 	w.there, _ = store.As[store.Waker](s.mirrored)
-	if w.here == nil { // then who claims polls anyway
+	if w.here == nil { // then claimers poll anyway
 		return nil
 	}
 	return w

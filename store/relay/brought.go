@@ -5,8 +5,8 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// row is a message as it was stored in the side store once. By its id alone, one that
-// is stored anew when the first is gone would be taken for it.
+// row identifies one storing of a message in the side store. The id alone would not do:
+// a message that is stored again after the first is gone would be mistaken for it.
 type row struct {
 	topic, id string
 	stored    int64
@@ -14,9 +14,9 @@ type row struct {
 
 func rowOf(d *pawl.Delivery) row { return row{d.Topic, d.ID, d.EnqueuedAt.UnixNano()} }
 
-// brought is what the log has and the side store may still have, because the ack did
-// not count: it is not to be sent again. The oldest are forgotten, so that it does not
-// grow by what never comes again; and all of it is, with the process.
+// brought has the messages that are in the log and may still be in the side store,
+// because the ack failed: they must not be sent again. The oldest are forgotten, so
+// that it does not grow for ever; all are forgotten with the process.
 type brought struct{ young, old map[row]bool }
 
 // mostBrought is how many of the youngest are remembered in any case.
@@ -50,8 +50,7 @@ func (p *parcel) had() []bool {
 	return had
 }
 
-// remember takes note of which acks did not count. Where the outcome is not known, it
-// is as if none had.
+// remember records which acks failed. If the outcome is unknown, all count as failed.
 func (p *parcel) remember(items []store.Settlement, refused []store.Refusal, err error) {
 	left := map[int]bool{}
 	for _, r := range refused {

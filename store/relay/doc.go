@@ -1,6 +1,6 @@
-// Package relay gives a store that is a log what it lacks: unique keys and delays.
-// A message that wants one waits in a second store, the side store, which keeps
-// both, and is brought over to the log when it is due there.
+// Package relay adds unique keys and delays to a store that is a log. A message with
+// one of them waits in a second store, the side store, which supports both, and is
+// moved to the log when it is due.
 //
 //	s, err := relay.New(log, side, relay.Config{})
 //
@@ -21,11 +21,11 @@
 // the append to the log and the ack in the side store brings a message over again,
 // under its id.
 //
-// What a settlement emits is appended before the ack, each to where it belongs,
-// under the ids of the contract: pawl.EmitID of the parent and the index.
+// What a settlement emits is appended before the ack, each to where it belongs, under
+// the ids that the contract prescribes: pawl.EmitID of the parent and the index.
 //
 // A message that the log refuses for good is a dead letter of the side store. One that
-// it does not take for now is offered again when it has waited as long again, after a
-// second at least and a minute at most; those behind it with its key wait, and no
-// other.
+// it cannot accept now is offered again after waiting as long again as it has waited so
+// far, at least a second and at most a minute; only later messages of its key wait for
+// it.
 package relay

@@ -9,8 +9,8 @@ import (
 )
 
 // Kept yields what is in the side store, dead letters too, as it was when it was
-// appended. It is for whoever has to know of all that the store has (codec.Keeper):
-// the log's listings do not show it.
+// appended. It is for callers that need every message of the store (codec.Keeper): the
+// log's listings do not show these.
 func (s *Store) Kept(ctx context.Context) iter.Seq2[store.Record, error] {
 	return func(yield func(store.Record, error) bool) {
 		looker, canList := store.As[store.Looker](s.side)

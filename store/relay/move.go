@@ -20,8 +20,8 @@ const (
 	mostRest      = 2 * time.Second
 )
 
-// way is how a topic of the side store is brought over: by one parcel at a time, and
-// by none for a while when the log took nothing.
+// way is the state of moving one topic of the side store: one parcel at a time, and
+// none for a while after the log accepted nothing.
 type way struct {
 	busy     bool
 	failures int // in a row
@@ -101,7 +101,7 @@ func (s *Store) look() error {
 	return err
 }
 
-// know takes note of a topic. The caller holds mu.
+// know registers a topic. The caller holds mu.
 func (s *Store) know(name string) {
 	if s.known[name] == nil {
 		s.known[name] = &way{}
@@ -169,7 +169,7 @@ func (s *Store) move() (int, error) {
 	return len(ds), nil
 }
 
-// carried lets a topic go on, at once or after a rest.
+// carried lets a topic continue, at once or after a rest.
 func (s *Store) carried(name string, w *way, stored bool, err error) {
 	s.mu.Lock()
 	w.busy = false

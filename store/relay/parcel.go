@@ -24,7 +24,7 @@ type parcel struct {
 	answers []answer  // of the log, to each
 }
 
-// answer is what the log said of a message; the zero value is that it has it.
+// answer is the log's answer about a message; the zero value means that the log has it.
 type answer struct {
 	err   error
 	final bool // refused, by a call that took the others
@@ -74,7 +74,7 @@ func (p *parcel) bound() (context.Context, context.CancelFunc) {
 // returns the first failure.
 func (p *parcel) send(ctx context.Context) (failed error) {
 	had := p.had()
-	closed := map[string]error{} // keys, of which nothing is to pass what failed
+	closed := map[string]error{} // keys with a failed message, which nothing may overtake
 	for next := 0; next < len(p.ds); {
 		var msgs []pawl.Message
 		var at []int
@@ -119,8 +119,8 @@ func (p *parcel) message(i int) pawl.Message {
 	return m
 }
 
-// verdict is what becomes of a message of the side store after it was offered to
-// the log.
+// verdict is the settlement of a message of the side store after it was offered to the
+// log.
 func (p *parcel) verdict(i int) store.Settlement {
 	d, a := &p.ds[i], p.answers[i]
 	st := store.Settlement{Token: d.Token, ID: d.ID, Verdict: store.Ack}

@@ -14,7 +14,7 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// Config has the options of a store; the zero value is a good one.
+// Config has the options of a store; the zero value has the defaults.
 type Config struct {
 	// Prefix begins the names of topics in the side store; empty is "relay.".
 	Prefix string
@@ -26,7 +26,7 @@ type Config struct {
 	Lease time.Duration
 	// Owner names this process to people, at most 256 bytes.
 	Owner string
-	// Logger gets what goes wrong; nil is none.
+	// Logger logs problems; nil is none.
 	Logger *slog.Logger
 }
 
@@ -47,9 +47,9 @@ type Store struct {
 	brought brought
 }
 
-// New returns a store that is log, with what it lacks from side. It owns both:
-// Close closes them. Side must keep unique keys, delays and topics;
-// [store.ErrUnsupported] if it does not.
+// New returns the store log with unique keys and delays from side. It owns both: Close
+// closes them. Side must keep unique keys, delays and topics; [store.ErrUnsupported] if
+// it does not.
 func New(log, side store.Store, cfg Config) (*Store, error) {
 	d, ok := store.As[store.Describer](side)
 	topics, ok2 := store.As[store.Topics](side)
@@ -90,8 +90,8 @@ func (s *Store) Side() store.Store { return s.side }
 // aside tells whether a message has to wait in the side store.
 func aside(m *pawl.Message) bool { return m.Unique.Key != "" || m.Delay > 0 }
 
-// Fit implements [store.Fitter]: what has to wait in the side store comes to the log
-// without its wishes.
+// Fit implements [store.Fitter]: a message that has to wait in the side store reaches
+// the log without unique key and delay.
 func (s *Store) Fit(m *pawl.Message) error {
 	plain := *m
 	plain.Delay, plain.Unique = 0, pawl.Unique{}
@@ -115,7 +115,7 @@ func (s *Store) Append(ctx context.Context, batch store.Batch[pawl.Message]) ([]
 		}
 	}
 	if err := s.appendTo(ctx, s.side, batch, rest, receipts, ".side", s.sideways); err != nil {
-		// Its error is not theirs: of them it is certain that they are not stored.
+		// Its error is not theirs: these are certainly not stored.
 		for _, i := range direct {
 			receipts[i].Err = &store.Error{Op: "append", Code: store.ErrUnavailable,
 				Err: errors.New("not tried, because the side store failed: " + err.Error())}
@@ -168,7 +168,7 @@ func (s *Store) wake(batch store.Batch[pawl.Message], which []int) {
 	s.nudge()
 }
 
-// nudge lets the mover look again.
+// nudge makes the mover look again.
 func (s *Store) nudge() {
 	select {
 	case s.kick <- struct{}{}:

@@ -27,7 +27,7 @@ func (s *Store) Append(ctx context.Context, batch store.Batch[pawl.Message]) ([]
 	s.see(ctx)
 	c := &call{batch: batch, receipts: receipts}
 	defer func() {
-		if c.lanes != nil { // somebody's code panicked: the keys are not to wait for ever
+		if c.lanes != nil { // a store or observer panicked: the keys must not wait for ever
 			s.abandon(c)
 		}
 	}()
@@ -219,7 +219,7 @@ func (s *Store) waiting(ctx context.Context, k laneKey) (bool, error) {
 	return false, ctx.Err()
 }
 
-// abandon takes a call that goes no further out of its lanes.
+// abandon removes a call that ends early from its lanes.
 func (s *Store) abandon(c *call) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -377,7 +377,7 @@ func (c *call) left() (left []int) {
 	return left
 }
 
-// judge notes what the answers tell about the primary store, by topic. Store.mu is
+// judge updates the health of the primary store from the answers, by topic. Store.mu is
 // locked.
 func (s *Store) judge(c *call) {
 	var failed map[string]error
@@ -411,8 +411,8 @@ func (s *Store) judge(c *call) {
 	}
 }
 
-// says tells whether the primary store itself says that a message failed. If it is gone
-// its client says so.
+// says tells whether the primary store itself reported the failure of a message. If it
+// is unreachable, its client reports it.
 func says(err error) bool { return !errors.Is(err, store.ErrNoAnswer) }
 
 // tookTopic says that the primary store took something of a topic.

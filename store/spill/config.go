@@ -22,8 +22,8 @@ const (
 	// DivertUnkeyed diverts messages without a key first. Those with a key go to the
 	// fallback store, which keeps their order and brings them back by itself.
 	DivertUnkeyed Diverting = iota
-	// DivertAll diverts messages with a key, too. They are dead letters then: what
-	// follows of their key passes them, and bringing them back takes a replay.
+	// DivertAll also diverts messages with a key. They become dead letters: later
+	// messages of their key overtake them, and they only come back by a replay.
 	DivertAll
 	// DivertLast diverts only what the fallback store did not take.
 	DivertLast
@@ -35,7 +35,7 @@ type Diverter interface {
 	Divert(ctx context.Context, msgs []pawl.Message, why error) error
 }
 
-// Config has the options of a store; the zero value is a good one.
+// Config has the options of a store; the zero value has the defaults.
 type Config struct {
 	// Prefix begins the names of topics in the fallback store; empty is "spill.".
 	Prefix string
@@ -73,9 +73,9 @@ type Config struct {
 	Batch int
 	// CloseTimeout bounds the wait for the compensator's last call; 0 is 10 seconds.
 	CloseTimeout time.Duration
-	// Owner names this process to people, at most 256 bytes.
+	// Owner names this process for people, at most 256 bytes.
 	Owner string
-	// Observer is told what happens; may be nil.
+	// Observer receives what happens; may be nil.
 	Observer Observer
 	// Rand gives numbers in [0, 1) for jitter; nil is math/rand/v2.
 	Rand func() float64

@@ -1,12 +1,12 @@
-// Package spill is a store that does not lose what it has accepted while its
-// primary store fails: a broker that is away, a topic that is full. What the primary
-// store did not surely take is kept elsewhere, and brought back in the order of its
-// keys when it can be.
+// Package spill is a store that does not lose what it has accepted while its primary
+// store fails: a broker that is away, a topic that is full. What the primary store did
+// not certainly accept is kept elsewhere, and brought back in the order of its keys
+// when possible.
 //
 //	s, err := spill.New(primary, fallback, spill.Config{})
 //
-// Everything but Append is that of the primary store. Appending within a caller's
-// transaction is, too: it fails with the transaction and knows no latches.
+// All methods except Append are those of the primary store. So is appending within a
+// caller's transaction: it fails with the transaction and ignores latches.
 //
 // # Levels
 //
@@ -15,15 +15,15 @@
 // receipt has an error, and the call returns a [LostError] with the reason of each.
 // What the primary store refuses, because no repetition would help, is refused.
 //
-// The two ways out differ. A row in the fallback store keeps the order of its key
-// and comes back by itself. A diverted message is a dead letter: what follows of its
-// key passes it, as it passes any dead letter, and an operator replays it. So a
-// message with a key goes to the fallback store, and is diverted if that fails. One
-// without a key has no order to lose; it is diverted first, if the primary store
-// answers: a broker that says of a delivery that it failed has, as a rule, a
-// dead-letter topic that works. If the primary store does not answer at all, or says
-// so of a message (store.ErrNoAnswer), the fallback store comes first, because the
-// dead-letter topic is at the same broker. [Config.When] changes that.
+// The two ways out differ. A row in the fallback store keeps the order of its key and
+// comes back by itself. A diverted message is a dead letter: what follows of its key
+// passes it, as it passes any dead letter, and an operator replays it. So a message
+// with a key goes to the fallback store, and is diverted if that fails. One without a
+// key has no order to lose; it is diverted first, if the primary store answers: a
+// broker that reports the failure of a delivery usually has a working dead-letter
+// topic. If the primary store does not answer at all, or a message's error says so
+// (store.ErrNoAnswer), the fallback store comes first, because the dead-letter topic is
+// at the same broker. [Config.When] changes that.
 //
 // Of a caller's deadline the primary store gets three quarters, and of what is left
 // then the dead-letter route gets half, if it comes first: so the fallback store has an
@@ -32,11 +32,11 @@
 //
 // # Failed and unknown
 //
-// An outcome is failed if the message is surely not in the primary store, and unknown
-// if it may be ([store.Receipt.Outcome]). Both are spilled; the row says which it was.
-// A message of unknown outcome may reach its consumer twice, under one id. If the
-// primary store knows it for a duplicate when it comes again, it was there, and that
-// was that.
+// An outcome is failed if the message is certainly not in the primary store, and
+// unknown if it may be ([store.Receipt.Outcome]). Both are spilled; the row says which
+// it was. A message of unknown outcome may reach its consumer twice, under one id. If
+// the primary store reports it as a duplicate when it is brought back, it had been
+// stored, and nothing more is to be done.
 //
 // # Rows
 //
@@ -56,8 +56,8 @@
 // rows before a message with a key is let through.
 //
 // What is emitted goes behind rows only where the primary store lets it appear before
-// the ack; see [Store.Settle]. A Settle that fails is not spilled: whoever settles
-// repeats it.
+// the ack; see [Store.Settle]. A Settle that fails is not spilled: the caller repeats
+// it.
 //
 // # Several processes
 //
@@ -68,29 +68,29 @@
 // store about the key of every message they append: a listing by key, which costs as
 // much as that store's listings do.
 //
-// The order can be lost where a process cannot reach the fallback store and another
-// one can: it goes on with what it knows, because an outage of the fallback store is
-// not to be one of the primary store, and counts it ([Stats.Blind]). It can be lost,
-// too, between a replay of a dead row and the moment at which the compensator finds
-// it, up to [Config.Poll] later; a replayed row joins the tail in any case. A
-// compensator that is stopped for longer than its lease, between looking at its clock
-// and sending, sends rows again that another one has sent: duplicates, behind the
-// first of each.
+// The order can be lost where a process cannot reach the fallback store and another one
+// can: it continues with what it knows, because an outage of the fallback store must
+// not become one of the primary store, and counts this ([Stats.Blind]). It can be lost,
+// too, between a replay of a dead row and the moment at which the compensator finds it,
+// up to [Config.Poll] later; a replayed row joins the tail in any case. A compensator
+// that is stopped for longer than its lease, between looking at its clock and sending,
+// sends rows again that another one has sent: duplicates, behind the first of each.
 //
 // # The compensator
 //
-// Every process runs one. Rows come back at once when the primary store takes
-// anything of their topic, new or tried. While it takes nothing, only a few rows are
-// tried, after 1 s, 2 s, 4 s … up to 15 s, and new messages do not wait for it; such
-// tries count nothing, however long that lasts. A row that fails while others are
-// taken is tried after 1 min, 2 min … up to 1 h, ten times, and no other key waits
-// for it. One that was not answered in time may have been slow only, as the first
-// ones are when the primary store is back: its first two waits are 1 s and 15 s.
+// Every process runs one. Rows come back at once when the primary store accepts
+// anything of their topic, a new message or a row. While it accepts nothing, only a few
+// rows are tried, after 1 s, 2 s, 4 s … up to 15 s, and new messages do not wait for
+// that; such tries are not counted, however long that lasts. A row that fails while
+// others are accepted is tried after 1 min, 2 min … up to 1 h, ten times, and no other
+// key waits for it. One that was not answered in time may only have been slow, as the
+// first calls often are when the primary store has come back: its first two waits are 1
+// s and 15 s.
 //
 // # Cost
 //
-// While all is well an Append costs two locks and no call of the fallback store, but
-// for a look at the state of other processes every half [Config.Watch], in the
+// In normal operation an Append costs two locks and no call of the fallback store,
+// except for reading the state of other processes every half [Config.Watch], in the
 // background. Memory: an entry per key with rows, and one per row that came back and
-// whose ack the fallback store has not taken yet, at most 100,000 or so.
+// whose ack the fallback store has not accepted yet, at most about 100,000.
 package spill

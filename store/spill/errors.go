@@ -8,15 +8,15 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// LostError says that messages were not accepted, because no level took them. The
-// caller has them still, and may repeat the call with the same batch id: what was
-// accepted of it is not sent again. The receipts that come with it tell which
-// messages are concerned, and whether one may be stored all the same
-// (store.ErrUnknown).
+// LostError says that messages were not accepted by any level. The caller still has
+// them, and may repeat the call with the same batch id: messages that were accepted are
+// not sent again. The receipts that come with it tell which messages are concerned, and
+// whether one may be stored all the same (store.ErrUnknown).
 type LostError struct {
-	Messages int // that no level took
+	Messages int // that no level accepted
 	Of       int // messages of the call
-	// Why each level did not take the first of them; nil where there is no such level.
+	// Why each level did not accept the first of them; nil where there is no such
+	// level.
 	Primary, Diverted, Fallback error
 }
 

@@ -6,7 +6,7 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// health is what is known of the primary store for one topic. Store.mu guards it.
+// health is the state of the primary store for one topic. Store.mu guards it.
 type health struct {
 	// down: two calls in a row failed and nothing was taken in between. New messages
 	// are not tried then, but for a probe now and then.
@@ -14,11 +14,11 @@ type health struct {
 	// resting: the same of rows that were to be brought back; the compensator tries
 	// few of them, now and then. So it does while the topic is down.
 	resting  bool
-	answered bool  // the primary store itself said so: it is there
+	answered bool  // the primary store itself reported the failure: it is reachable
 	err      error // of the last failure
 	taken    bool  // something was taken since the last failure
-	// again is when something was last taken after a failure: whatever fails soon
-	// after that is to blame itself.
+	// again is when something was last taken after a failure: a message that fails soon
+	// after that is itself the cause.
 	again   time.Time
 	tries   int // probes in vain
 	probeAt time.Time

@@ -77,7 +77,7 @@ func (s *Store) joinLane(c *call, l *lane) {
 	}
 }
 
-// maxSpare is how many lanes that nobody needs are kept for others.
+// maxSpare is how many unused lanes are kept for reuse.
 const maxSpare = 1000
 
 // lane returns the lane of a key, made if need be.
@@ -113,8 +113,8 @@ func (s *Store) leave(c *call) {
 	c.lanes = nil
 }
 
-// drop ends the latch of a lane whose rows are gone, and forgets a lane that
-// nobody needs. A call that is about to add a row keeps the latch.
+// drop ends the latch of a lane whose rows are gone, and forgets an unused lane. A call
+// that is about to add a row keeps the latch.
 func (s *Store) drop(l *lane) {
 	if len(l.calls) > 0 {
 		return

@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// left is what a call still has to find a place for.
+// left is the part of a call that is not stored yet.
 type leftover struct {
 	*Store
 	*call
@@ -215,9 +215,10 @@ func (f *leftover) keep(ctx context.Context, left []int) (rest []int) {
 	return rest
 }
 
-// ownRow reports whether what the fallback store has for a duplicate is the row of the
-// same message. It may be the message of somebody else who keeps ids: whoever moves
-// messages out of that very database removes his own when this one is said to be stored.
+// ownRow reports whether a duplicate in the fallback store is the row of the same
+// message. It may be another program's message with the same id: a program that moves
+// messages out of that database would remove its own when this one is reported as
+// stored.
 func (f *leftover) ownRow(ctx context.Context, row *pawl.Message, id string) error {
 	there, err := f.inspector.Get(ctx, id)
 	switch {
@@ -314,7 +315,7 @@ func (f *leftover) wakeIfUp(kept []int) {
 	}
 }
 
-// lose tells the caller what no level took.
+// lose reports to the caller what no level accepted.
 func (f *leftover) lose(left []int) *LostError {
 	if len(left) == 0 {
 		return nil

@@ -2,17 +2,16 @@ package spill
 
 import "time"
 
-// Observer is told what happens. It is called concurrently, must not block,
-// and must not call the store.
-// Topics are those of the messages, not of the rows.
+// Observer receives what happens. It is called concurrently, must not block, and must
+// not call the store. Topics are those of the messages, not of the rows.
 type Observer interface {
-	// Spilled: the fallback store took messages. outcome says what became of them
-	// before: failed or unknown; behind: they were not tried, because rows of their
-	// key wait; aside: because the topic is down. err is nil for those behind.
+	// Spilled: the fallback store took messages. outcome says what had happened to
+	// them: failed or unknown; behind: they were not tried, because rows of their key
+	// wait; aside: because the topic is down. err is nil for those behind.
 	Spilled(topic, outcome string, messages int, err error)
 	// Diverted: the dead-letter route took messages.
 	Diverted(topic string, messages int, why error)
-	// Lost: no level took messages. Their caller was told.
+	// Lost: no level accepted messages. Their caller got an error.
 	Lost(topic string, messages int, err error)
 	// Compensated: the primary store has rows again. proven counts those of them
 	// that it turned out to have had.

@@ -141,8 +141,8 @@ func fromRow(row pawl.Message, waited time.Duration) (pawl.Message, store.Outcom
 }
 
 // Kept yields the messages that are rows, dead ones too, as they were when they were
-// appended. It is for whoever has to know of all that the store has (codec.Keeper):
-// the primary store's listings do not show them.
+// appended. It is for callers that need every message of the store (codec.Keeper): the
+// primary store's listings do not show these.
 func (s *Store) Kept(ctx context.Context) iter.Seq2[store.Record, error] {
 	return func(yield func(store.Record, error) bool) {
 		letters, _ := store.As[store.DeadLetters](s.fallback) // New has seen to it
@@ -154,7 +154,7 @@ func (s *Store) Kept(ctx context.Context) iter.Seq2[store.Record, error] {
 				if err == nil && !s.ours(r.Topic) {
 					continue
 				}
-				if err == nil && r.Headers[HeaderTopic] != "" { // or somebody else put it there
+				if err == nil && r.Headers[HeaderTopic] != "" { // or another program put it there
 					if r.Message, _, err = fromRow(r.Message, 0); err != nil {
 						err = &store.Error{Op: "list rows", Code: store.ErrCorrupt, Err: err,
 							Hint: "it cannot come back: look at it in the fallback store, and remove it there"}

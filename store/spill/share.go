@@ -10,12 +10,12 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// share tells other processes with the same fallback store that rows of this one
-// may be there, and learns it of them. Each has an entry in the state of the
-// fallback store, which is not empty while keys are latched there.
+// share announces to other processes with the same fallback store that this one may
+// have rows there, and learns the same about them. Each has an entry in the state of
+// the fallback store, which is not empty while keys are latched there.
 //
-// Whoever spills makes sure that its entry has been there for [Config.Watch] before
-// the call returns; everybody looks at the entries at least that often. So whoever
+// Whoever spills makes sure that its entry has been there for [Config.Watch] before the
+// call returns; everybody looks at the entries at least that often. So a process that
 // begins an append after that call has returned knows that it has to ask. Only
 // durations are compared, each on one machine's clock.
 type share struct {
@@ -52,7 +52,7 @@ const (
 
 func shareKey(prefix string) string { return "spill/" + prefix + "/" }
 
-// turn lets one at a time do something.
+// turn lets one caller at a time do something.
 type turn struct{ busy chan struct{} }
 
 // exclusively runs do when it is this caller's turn, without share.mu, which guards
@@ -103,7 +103,7 @@ func (h *share) announce(ctx context.Context) bool {
 			return
 		}
 		h.mu.Lock()
-		h.active = true // not sooner: whoever finds it does not wait
+		h.active = true // not sooner: a caller that finds it does not wait
 		h.mu.Unlock()
 		known = true
 	})
@@ -214,7 +214,7 @@ func (s *Store) keepEntry() {
 	if h.isActive() {
 		h.exclusively(s.stop, &h.puts, func() bool { return !h.active }, func() {
 			h.mu.Lock()
-			h.active = false // from here on whoever spills waits for the outcome
+			h.active = false // from here on callers that spill wait for the outcome
 			age := time.Since(h.putAt)
 			h.mu.Unlock()
 			switch {
@@ -260,7 +260,7 @@ func (s *Store) removeDead() {
 		h.mu.Lock()
 		version := h.foreign[key].version
 		h.mu.Unlock()
-		// Whoever lives has put it anew meanwhile: then this is a conflict.
+		// A living process has put it again meanwhile: then this is a conflict.
 		_, _ = h.entries.PutState(s.stop, key, nil, version, h.owner)
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// What [Store.Stats] returns is declared in package figures, because package observe
-// exports it and does not know this one.
+// The result of [Store.Stats] is declared in package figures, because package observe
+// exports it and must not import this one.
 type (
 	Stats      = figures.Spill
 	TopicStats = figures.SpillTopic
@@ -30,9 +30,9 @@ func (s *Store) tally(topic string, change func(*Totals)) {
 }
 
 // Stats returns the figures. It asks the fallback store to count, and is meant for
-// slow clocks. If that fails, its error comes with what this process knows by itself:
-// everything but Pending, Dead and OldestPending, which are zero. It is safe for
-// concurrent use.
+// periodic use. If that fails, it returns the error together with the figures of this
+// process: everything except Pending, Dead and OldestPending, which are zero. It is
+// safe for concurrent use.
 func (s *Store) Stats(ctx context.Context) (Stats, error) {
 	figures, err := s.figures.Stats(ctx)
 	if err != nil {

@@ -52,8 +52,8 @@ type Store struct {
 	ended   error // of Close
 }
 
-// New returns a store that is primary, but for the messages that primary did not
-// surely take. It owns both: Close closes them. fallback must keep ids unique,
+// New returns the store primary with a fallback for messages that primary did not
+// certainly accept. It owns both: Close closes them. fallback must keep ids unique,
 // lookups, topics, dead letters and delays; [store.ErrUnsupported] if it does not.
 //
 // Latches are read from fallback in the background. Until that has succeeded,
@@ -101,7 +101,7 @@ func capabilities(s store.Store) store.Capabilities {
 	return nil
 }
 
-// Unwrap returns the primary store: whatever is not here is its.
+// Unwrap returns the primary store, which implements everything else.
 func (s *Store) Unwrap() store.Store { return s.primary }
 
 // Claim implements [store.Store]: it is that of the primary store.
@@ -142,7 +142,7 @@ func (s *Store) Close() error {
 func (s *Store) wakeUp() {
 	select {
 	case s.wake <- struct{}{}:
-	default: // it has not noticed the last one yet
+	default: // the last wake-up is still pending
 	}
 }
 

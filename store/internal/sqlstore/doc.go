@@ -1,3 +1,3 @@
-// Package sqlstore is what the SQL stores share: how ids, keys, headers and
-// outcomes look in a row, and how a schema is migrated. It knows no driver.
+// Package sqlstore has what the SQL stores share: the encoding of ids, keys, headers
+// and outcomes in rows, and the migration of schemas. It depends on no driver.
 package sqlstore

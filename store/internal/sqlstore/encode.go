@@ -89,9 +89,9 @@ func DecodeHeaders(b []byte) (map[string]string, error) {
 	return h, nil
 }
 
-// KeyLane returns the lane of a key in a topic with order by key: a negative
-// number, a 63-bit hash of both. Two keys that meet in one hash share a lane,
-// which costs them parallelism and nothing else.
+// KeyLane returns the lane of a key in a topic with order by key: a negative number, a
+// 63-bit hash of both. Two keys with the same hash share a lane, which costs only
+// parallelism.
 func KeyLane(topic int64, key []byte) int64 {
 	h := sha256.New()
 	var t [8]byte
