@@ -14,10 +14,10 @@ import (
 	"github.com/pawl-dev/pawl/store/mirror"
 )
 
-// Mirror puts a mirror over a store that is open, towards the store that c names. That
-// one is opened when it is first needed, and may be unreachable until then: only topics
-// that `pawl traffic` was told about go there. One that turns out to be the primary itself
-// is refused then. Report is told what goes wrong with copies.
+// Mirror puts a mirror over a store that is open, towards the store that c names. That one
+// is opened when it is first needed, and may be unreachable until then: only topics that
+// `pawl traffic` was told about go there. One that turns out to be the primary itself is
+// refused then. Report is called with problems of copies.
 func Mirror(primary store.Store, c Config, report func(error)) (store.Store, error) {
 	host, _ := os.Hostname()
 	name := fmt.Sprintf("%.80s/%d/%s", host, os.Getpid(), strconv.FormatInt(time.Now().UnixNano(), 36))
@@ -32,7 +32,7 @@ type lazy struct {
 	open func(context.Context) (store.Store, error)
 	// whether what was opened is the primary; nil: it is not asked
 	same func(context.Context, store.Store) (bool, error)
-	turn chan struct{} // holds one token: who opens takes it
+	turn chan struct{} // holds one token, which is taken while opening
 	self error         // it is the primary; whoever has the turn
 
 	mu     sync.Mutex // never held across a wait
@@ -71,7 +71,7 @@ func (l *lazy) get(ctx context.Context) (store.Store, error) {
 		return nil, err
 	}
 	if err != nil {
-		if !errors.Is(err, store.ErrUnavailable) { // for who appends it is: later it may be there
+		if !errors.Is(err, store.ErrUnavailable) { // an append may be retried: later it may be there
 			err = &store.Error{Op: "open the mirrored store", Code: store.ErrUnavailable, Err: err}
 		}
 		return nil, err

@@ -18,17 +18,17 @@ import (
 	"github.com/pawl-dev/pawl/store/sqlite"
 )
 
-// DefaultStore is where messages are kept unless somebody says otherwise.
+// DefaultStore is the URL of the store if none is given.
 const DefaultStore = "sqlite:pawl.db"
 
-// ErrURL is what an error wraps that is about a store's URL.
+// ErrURL is wrapped by errors about a store's URL.
 var ErrURL = errors.New("the store's URL")
 
 // Config says which store to open, and how.
 type Config struct {
 	URL string
-	// AutoMigrate brings the schema of a store on a server up to date. That of an
-	// embedded store always is.
+	// AutoMigrate brings the schema of a store on a server up to date. Embedded stores
+	// always do so.
 	AutoMigrate bool
 	// NoCheck opens a store on a server whose schema is missing or of another
 	// version: to migrate it.
@@ -38,13 +38,13 @@ type Config struct {
 	Look bool
 	// Existing opens an embedded store only if its file is there.
 	Existing bool
-	// Created is called with the path of a file that is going to be made.
+	// Created is called with the path of a file that is about to be created.
 	Created func(path string)
 	// Waiting is called with the path of a file when a call waits for a process
 	// that has a write transaction open on it.
 	Waiting func(path string)
-	// TakeWithin is for how long the store has to take a message before another one
-	// does; 0: there is no other.
+	// TakeWithin is how long the store has to accept a message before a fallback store
+	// is used; 0: there is none.
 	TakeWithin time.Duration
 	// Logger gets what an operator should know of the store; nil is none.
 	Logger *slog.Logger
@@ -55,7 +55,7 @@ type Backend struct {
 	store.Description
 	// Embedded tells that it needs no server.
 	Embedded bool
-	// Planned tells that it is not there yet.
+	// Planned tells that it is not implemented yet.
 	Planned bool
 }
 
@@ -161,7 +161,7 @@ func Open(ctx context.Context, c Config) (store.Store, error) {
 	inner := c
 	inner.URL = base
 	if w.fallback != "" {
-		inner.NoCheck = true // it may be away: that is what the fallback is for
+		inner.NoCheck = true // it may be unreachable: that is what the fallback is for
 		inner.TakeWithin = w.spill.PrimaryTimeout
 	}
 	s, err := openBackend(ctx, inner)

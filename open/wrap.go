@@ -25,7 +25,7 @@ const (
 	optionBlobs   = "blobs"   // folder of large bodies
 	optionOffload = "offload" // bytes above which a body goes there
 
-	optionFallback = "fallback" // URL of a store for what this one does not take
+	optionFallback = "fallback" // URL of a store for messages that this one does not accept
 	optionDivert   = "divert"   // what goes to the dead letters before it goes there: all, unkeyed, last
 	optionPatience = "patience" // how long this store has to take a message before it goes there
 )

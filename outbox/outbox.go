@@ -36,7 +36,7 @@ type Change struct {
 	// Doc is the whole document: JSON as []byte, json.RawMessage or string, or what encoding/json makes a
 	// JSON object of.
 	Doc any
-	// TraceID is kept with the dead letter, should it come to that; empty is none.
+	// TraceID is kept with a dead letter of the change; empty is none.
 	TraceID string
 }
 

@@ -1,5 +1,5 @@
-// Package arch holds the rules of the source tree as a test: who may import
-// whom, which package owns which library, and how packages are named,
-// documented and cut to size. The rules are data with a reason each, in
-// data_test.go; what breaks one is reported with its place and that reason.
+// Package arch holds the rules of the source tree as a test: which packages may import
+// which, which package owns which library, and how packages are named, documented and
+// limited in size. The rules are data with a reason each, in data_test.go; what breaks
+// one is reported with its place and that reason.
 package arch

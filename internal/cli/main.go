@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// System is the world around a command.
+// System is the environment of a command.
 type System struct {
 	In       io.Reader
 	Out, Err io.Writer

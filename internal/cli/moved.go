@@ -30,7 +30,7 @@ func (s *session) notMoved(ctx context.Context, topic, verb string) error {
 	return nil
 }
 
-// elsewhere says of ids that are unknown here in which stores they may be.
+// elsewhere says in which other stores ids may be that are unknown here.
 func (s *session) elsewhere(ctx context.Context) {
 	away, err := migrate.Away(ctx, s.opened)
 	if err != nil || len(away) == 0 {

@@ -14,7 +14,7 @@ const (
 	formatLines = "jsonl"
 )
 
-// marshal is v as JSON, with characters as they are: it is no HTML.
+// marshal is v as JSON, without escaping for HTML.
 func marshal(v any, indent string) ([]byte, error) {
 	var b jsonBuffer
 	e := json.NewEncoder(&b)

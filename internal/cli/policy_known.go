@@ -10,8 +10,8 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// storeRule is what a store, or a person at it, makes a dead letter by. Nobody
-// asks the policy then.
+// storeRule describes dead letters that are made by a store, or by a person, without
+// the policy.
 type storeRule struct{ name, why string }
 
 var storeRules = map[pawl.Kind]storeRule{
@@ -24,14 +24,14 @@ var storeRules = map[pawl.Kind]storeRule{
 	pawl.KindSkipped: {"skipped", "somebody skipped it: it becomes a dead letter, from where it can be replayed"},
 }
 
-// byStore tells whether failures of m are decided by a store, not by a row. What
-// the process around the messages reports has no message.
+// byStore tells whether failures of m are decided by a store, not by a row of the
+// policy.
 func byStore(m policy.Match) (storeRule, bool) {
 	r, ok := storeRules[m.Kind]
 	return r, ok && m.Domain != policy.System
 }
 
-// decision is what becomes of such a failure.
+// decision is the decision about such a failure.
 func (r storeRule) decision(kind string) decisionInfo {
 	return decisionInfo{
 		Action: policy.Dead.String(), Reason: r.why, DeadLetter: policy.Always.String(),
@@ -45,9 +45,9 @@ func (r storeRule) decision(kind string) decisionInfo {
 	}
 }
 
-// unknown says which parts of a failure nobody has heard of: a decision about
-// them comes from a row that is not about them. A program may state names of its
-// own, so this is no fault.
+// unknown says which parts of a failure are not known to Pawl: the decision then comes
+// from a more general row. Programs may use names of their own, so this is not an
+// error.
 func unknown(m *policy.Matrix, d *policy.Decision) []string {
 	var domains, types, kinds []string
 	for _, r := range append(m.Rules(), policy.Builtin()...) {

@@ -154,8 +154,8 @@ func (s *session) receipt(topic string, r store.Receipt) error {
 		"do not send it again; `pawl messages show "+id+"` shows it")
 }
 
-// notPrinted is about output that is lost after the work was done: who takes it for
-// a failure does it twice.
+// notPrinted is the error for output that is lost after the work was done: mistaken for
+// a failure, it would cause a repetition.
 func notPrinted(err error, done, next string) error {
 	if err == nil {
 		return nil

@@ -80,8 +80,8 @@ func (s *session) target() string {
 	return cmp.Or(s.mirrorURL, s.Getenv("PAWL_MIRROR"), s.mirrorFile)
 }
 
-// mirror is that store, unless a flag names it as the store itself: who says so wants to
-// look at it, and not at the one from which topics move.
+// mirror is that store, unless a flag names it as the store itself: then the command is
+// about that store, not about the one from which topics move.
 func (s *session) mirror() string {
 	if s.mirrorURL == "" && s.storeURL != "" && open.SameStore(s.storeURL, s.target()) {
 		return ""
@@ -143,8 +143,8 @@ func (s *session) openAlone(ctx context.Context, c open.Config) (store.Store, er
 	return opened, nil
 }
 
-// unblock has whatever is written to stdout and stderr from now on never wait for its reader. It returns what
-// counts the lines that were dropped, by the name of the stream and the reason.
+// unblock makes writes to stdout and stderr no longer wait for their readers. It returns a function that
+// counts the lines that were dropped, by stream and reason.
 func (s *session) unblock() func(set func(value float64, labels ...string)) {
 	out, errs := logsink.New(s.Out), logsink.New(s.Err)
 	s.Out, s.Err, s.sinks = out, errs, []*logsink.Sink{out, errs}
@@ -193,7 +193,7 @@ func partOf[T any](opened store.Store, what string) (T, error) {
 	return t, nil
 }
 
-// note tells what is good to know, on stderr, unless the user wants quiet.
+// note prints a remark on stderr, unless --quiet is given.
 func (s *session) note(what string, args ...any) {
 	if !s.quiet {
 		s.notes.Lock() // a store may call, too
@@ -223,7 +223,7 @@ func (s *session) confirm(what string, args ...any) error {
 	return nil
 }
 
-// who is whom records name: user and host.
+// who is the name of the user in records: user and host.
 func (s *session) who() string {
 	name := cmp.Or(s.Getenv("USER"), s.Getenv("LOGNAME"))
 	if u, err := user.Current(); name == "" && err == nil {

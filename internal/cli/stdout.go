@@ -27,13 +27,13 @@ func (e *outputError) Error() string { return e.err.Error() }
 // Unwrap returns the cause.
 func (e *outputError) Unwrap() error { return e.err }
 
-// closedPipe tells that nobody reads any more, which is how pipes end.
+// closedPipe tells whether the reader of a pipe has gone away, which is how pipes
+// normally end.
 func (e *outputError) closedPipe() bool {
 	return errors.Is(e.err, syscall.EPIPE) || errors.Is(e.err, io.ErrClosedPipe)
 }
 
-// withoutPipes is err without what only says that nobody reads stdout any more. What
-// else went wrong stays.
+// withoutPipes is err without errors of a closed pipe on stdout. Other errors remain.
 func withoutPipes(err error) error {
 	lost, ok := errors.AsType[*outputError](err)
 	if !ok {

@@ -78,7 +78,7 @@ does not start (exit code 5).`,
 			if c.Flags().Changed("deadline") && f.deadline <= 0 {
 				return usage("leave it out to keep what the topic has", "--deadline is %v", time.Duration(f.deadline))
 			}
-			s.unblock() // programs and messages must not wait for who reads what is written
+			s.unblock() // programs and messages must not wait for readers of the output
 			config, err := s.workConfig(topics, &f)
 			if err != nil {
 				return err
@@ -176,7 +176,7 @@ func (s *session) programOutput() io.Writer {
 	return s.Out
 }
 
-// logger tells on stderr what a person should know.
+// logger logs on stderr.
 func (s *session) logger() *slog.Logger {
 	if s.quiet {
 		return s.loggerAt(slog.LevelError)
@@ -184,7 +184,7 @@ func (s *session) logger() *slog.Logger {
 	return s.loggerAt(slog.LevelInfo)
 }
 
-// warnings is for what a store has to say.
+// warnings is the logger for stores.
 func (s *session) warnings() *slog.Logger {
 	if s.quiet {
 		return s.loggerAt(slog.LevelError)
@@ -196,7 +196,7 @@ func (s *session) loggerAt(level slog.Level) *slog.Logger {
 	return slog.New(slog.NewTextHandler(redacting{s}, &slog.HandlerOptions{Level: level, ReplaceAttr: shortLog}))
 }
 
-// shortLog leaves the date to who keeps logs.
+// shortLog omits the date, which collectors of logs add.
 func shortLog(groups []string, a slog.Attr) slog.Attr {
 	if a.Key == slog.TimeKey && len(groups) == 0 {
 		return slog.String(slog.TimeKey, a.Value.Time().Format("15:04:05.000"))

@@ -26,7 +26,7 @@ type broker interface {
 		wait time.Duration) (kafka.Skipped, error)
 }
 
-// Cluster is what only a Kafka store can tell and do.
+// Cluster has the operations that only a Kafka store supports.
 type Cluster struct {
 	s     broker
 	coder store.Coder // over it; nil: there is none
@@ -46,7 +46,7 @@ func Of(s store.Store, what string) (*Cluster, error) {
 	return &Cluster{k, c}, nil
 }
 
-// Health is how a cluster, its topics and the group are, as JSON.
+// Health is the state of a cluster, its topics and the group, as JSON.
 type Health struct {
 	Cluster    string      `json:"cluster"`
 	Controller int32       `json:"controller"`
@@ -83,7 +83,7 @@ type Topic struct {
 	Dead            int64   `json:"dead"`
 }
 
-// Partition is how far the group is in a partition.
+// Partition is the progress of the group in a partition.
 type Partition struct {
 	Topic     string `json:"topic"`
 	Partition int32  `json:"partition"`
@@ -94,13 +94,13 @@ type Partition struct {
 	Member    string `json:"member,omitempty"`
 }
 
-// Fault is something that is wrong.
+// Fault is a problem of the cluster.
 type Fault struct {
 	About string `json:"about"`
 	What  string `json:"what"`
 }
 
-// Health asks the cluster how it is.
+// Health returns the state of the cluster.
 func (k *Cluster) Health(ctx context.Context, topics ...string) (*Health, error) {
 	h, err := k.s.Health(ctx, topics...)
 	if err != nil {
@@ -128,20 +128,20 @@ func (k *Cluster) Health(ctx context.Context, topics ...string) (*Health, error)
 	return out, nil
 }
 
-// Spec is how a topic is to be; zero fields are not looked at.
+// Spec is the desired configuration of a topic; zero fields are ignored.
 type Spec = kafka.TopicSpec
 
-// Ensured is what became of a topic, as JSON.
+// Ensured is the result for a topic, as JSON.
 type Ensured = kafka.Ensured
 
-// Profiles are how topics usually are.
+// Profiles are the usual configurations of topics.
 var Profiles = map[string]Spec{"production": kafka.Production, "development": kafka.Development}
 
 // DeadName is the name of the topic of a topic's dead letters.
 func (k *Cluster) DeadName(of string) string { return k.s.DeadName(of) }
 
-// Workable refuses a topic that the store keeps something of its own in: as one of
-// messages it would lose what it is kept for.
+// Workable refuses a topic in which the store keeps its own data: as a topic of
+// messages it would lose them.
 func (k *Cluster) Workable(name string) error {
 	of, own := k.s.Owner(name)
 	switch {
@@ -161,7 +161,7 @@ func (k *Cluster) Workable(name string) error {
 	}
 }
 
-// Ensure makes a topic, or sets what is otherwise than it should be.
+// Ensure creates a topic, or corrects settings that differ from the spec.
 func (k *Cluster) Ensure(ctx context.Context, name string, spec Spec, dry bool) (Ensured, error) {
 	return k.s.Ensure(ctx, name, spec, dry)
 }
@@ -206,14 +206,14 @@ func kafkaMessage(s *kafka.Seen) Message {
 	return Message{s.Partition, s.Offset, s.Timestamp.UTC(), operate.FormMessage(&s.Record)}
 }
 
-// Skipped is what became of a message that was to be stepped over, as JSON.
+// Skipped is the result of a skip, as JSON.
 type Skipped struct {
 	Message
 	Pending bool `json:"pending"` // the process that has the partition was asked, and has not done it yet
 }
 
-// Skip moves a message that is not finished to the dead letters, and writes that
-// down.
+// Skip moves a message that is not finished to the dead letters, and records that in
+// the audit.
 func (k *Cluster) Skip(
 	ctx context.Context, topic string, partition int32, offset int64, who, reason string, wait time.Duration,
 ) (Skipped, error) {

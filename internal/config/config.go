@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// Config is a configuration that was found right.
+// Config is a valid configuration.
 type Config struct {
 	// File is where it was read from; empty if there is none.
 	File        string
@@ -31,7 +31,7 @@ type Config struct {
 	// Secrets are what came from the environment and from files into URLs and
 	// headers: logs must not show them.
 	Secrets []string
-	// Warnings are about what is good, but perhaps not what was meant.
+	// Warnings are about values that are valid, but probably not intended.
 	Warnings Problems
 
 	root *node
@@ -144,8 +144,8 @@ func tail(n *node) *bool {
 	return new(*place == "tail")
 }
 
-// bindOverrides asks the policy whether it would take them. It is not asked about
-// one whose match has a fault: what is left of that matches something else.
+// bindOverrides checks the overrides with the policy. It is not asked about one whose
+// match has a fault: what is left of that matches something else.
 func (w *walker) bindOverrides(items []*node) []policy.Override {
 	var all []policy.Override
 	var from []*node

@@ -8,11 +8,10 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// Load reads and checks a configuration as a whole. Its error is a [Problems]
-// with all that is wrong; what may be right, but is hardly meant, are warnings of the
-// Config. With parts, such as "store", only what is wrong with
-// these keys counts: whoever looks into a store does not need what its workers
-// need.
+// Load reads and checks a configuration as a whole. Its error is a [Problems] with all
+// that is wrong; what may be right, but is hardly meant, are warnings of the Config.
+// With parts, such as "store", only what is wrong with these keys counts: a command
+// that inspects a store does not need the settings of workers.
 func Load(s Source, parts ...string) (*Config, error) {
 	w := newWalker(&s)
 	root := w.root()
@@ -129,7 +128,7 @@ func (n *node) each(f func(parent *node, f *field)) {
 
 const originDefault = "default"
 
-// defaults fills in what nobody stated.
+// defaults fills in values that are not stated.
 func (w *walker) defaults(root *node) {
 	root.each(func(parent *node, f *field) {
 		if parent.under[f.name] != nil || f.def == "" && f.fill == nil || !f.goesWith(handlerOf(parent)) {

@@ -47,7 +47,7 @@ func Decided(typ, phase string) bool {
 }
 
 // checkNames finds names that are nearly those of others. Such an override would
-// never apply, and nobody would hear of it.
+// silently never apply.
 func (w *walker) checkNames(m *node) {
 	known := knownNames(w.rules())
 	for _, key := range []string{"domain", "type", "kind"} {

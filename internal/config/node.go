@@ -23,8 +23,8 @@ type node struct {
 	shown  string
 	bad    bool // a problem with it was reported
 	// missed are keys that were probably meant by others, which were reported: that
-	// they are not there follows from that, and is not reported again. With open,
-	// nobody knows which keys were meant.
+	// they are not there follows from that, and is not reported again. With open, it is
+	// unknown which keys were meant.
 	missed []string
 	open   bool
 
@@ -47,8 +47,8 @@ func (n *node) lacks(name string) bool {
 	return n.at(name) == nil && !n.open && !slices.Contains(n.missed, name)
 }
 
-// unsure tells whether something was reported because of which the value of a key
-// is not what was meant, whether it is there or not.
+// unsure tells whether a reported problem makes the value of a key unreliable, whether
+// it is stated or not.
 func (n *node) unsure(name string) bool {
 	child := n.at(name)
 	return child == nil && !n.lacks(name) || child != nil &&

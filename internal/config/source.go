@@ -90,7 +90,7 @@ func readSecret(path string) ([]byte, error) {
 	return readUpTo(path, maxSecretFile)
 }
 
-// Settled tells whether nobody has written the file since it was read as before.
+// Settled tells whether the file is unchanged since it was read.
 func (s *Source) Settled(before *Source) bool {
 	if !bytes.Equal(s.Text, before.Text) || s.Info == nil || before.Info == nil {
 		return bytes.Equal(s.Text, before.Text) && s.Info == nil && before.Info == nil

@@ -266,8 +266,8 @@ func (w *walker) mapping(out *node, n ast.Node) {
 	}
 }
 
-// anchorsWithin remembers the anchors of a value that nobody looks at: what leads to
-// them is right.
+// anchorsWithin records the anchors in a value that is skipped: aliases to them are
+// valid.
 func (w *walker) anchorsWithin(n ast.Node) {
 	if n == nil {
 		return

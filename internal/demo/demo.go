@@ -41,8 +41,8 @@ var (
 	ErrUnfinished = errors.New("the crawl is not finished")
 )
 
-// Run is what makes a crawl what it is. It is written into the folder, so that
-// one that is resumed is the same one.
+// Run identifies a crawl. It is written into the folder, so that the same crawl is
+// resumed.
 type Run struct {
 	Pages   int      `json:"pages"`
 	Seed    uint64   `json:"seed"`
@@ -60,8 +60,8 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Crawl carries every page of the site to stored or dead, or as far as ctx lets
-// it, and makes up the account.
+// Crawl crawls every page of the site until it is stored or dead, or ctx ends, and
+// returns the summary.
 func Crawl(ctx context.Context, c Config) (Summary, error) {
 	sum, err := c.crawl(ctx)
 	if err != nil && ctx.Err() != nil {
@@ -117,8 +117,8 @@ func (c *Config) module(h *host) crawl.Module {
 	return m
 }
 
-// refuseBroken refuses a page that is no text, or that has no title or main part: better a dead letter that somebody
-// looks at than an empty record that nobody does.
+// refuseBroken refuses a page that is not text, or that has no title or main part: a dead letter gets attention, an
+// empty record would not.
 func refuseBroken(_ context.Context, p *crawl.Page) error {
 	switch {
 	case !utf8.Valid(p.Body):

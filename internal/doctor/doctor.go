@@ -334,7 +334,7 @@ func (d *Doctor) topic(ctx context.Context, s store.Store, t *store.TopicStats, 
 	}
 	const slow = "more workers or concurrency; `pawl workers ls` shows what limits them, `pawl explain ID` what holds one up"
 	switch {
-	case moved && (t.Paused != nil || d.moving[t.Name].Stage != mirror.Draining): // nobody is to work on it here
+	case moved && (t.Paused != nil || d.moving[t.Name].Stage != mirror.Draining): // no worker is expected here
 	case t.Waiting > 0 && served != nil && !served[t.Name] && t.Leased == 0:
 		v := Ill
 		if t.OldestWaiting < unservedFor {
@@ -343,7 +343,7 @@ func (d *Doctor) topic(ctx context.Context, s store.Store, t *store.TopicStats, 
 		d.say(check, v, "start a worker: pawl work "+t.Name+" --exec CMD, or `pawl up`",
 			"%d wait, the oldest for %v, and no worker processes them", t.Waiting, oldest)
 	case t.Paused != nil: // that is why they wait
-	case d.backlog(ctx, s, t): // it said what holds them up
+	case d.backlog(ctx, s, t): // its findings say what holds them up
 	case t.OldestWaiting > oldestFail:
 		d.say(check, Ill, slow, "the oldest of %d has been waiting for %v", t.Waiting, oldest)
 	case t.OldestWaiting > oldestWarn:

@@ -1,6 +1,6 @@
-// Package logsink writes logs and the output of programs without ever waiting for whoever reads them. A terminal that
-// is paused, a full pipe or a log shipper that hangs must not hold up work: what does not fit into the buffer is
-// dropped and counted.
+// Package logsink writes logs and the output of programs without ever waiting for their readers. A terminal that is
+// paused, a full pipe or a log shipper that hangs must not hold up work: what does not fit into the buffer is dropped
+// and counted.
 package logsink
 
 import (
@@ -41,8 +41,8 @@ func New(w io.Writer) *Sink {
 	return s
 }
 
-// Write takes p, or drops it. The error is not about p, but about what was last passed on: who writes again and again
-// learns that nobody can read it.
+// Write takes p, or drops it. The error is not about p, but about the last write that was passed on: a caller that
+// keeps writing learns that the output cannot be written.
 func (s *Sink) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

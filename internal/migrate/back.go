@@ -50,7 +50,7 @@ func (t *Traffic) RollBack(ctx context.Context, topic string, m Moving) (*Moved,
 		err = errors.Join(err, t.audit(ctx, "roll-back", p, done.Carried,
 			fmt.Sprintf("dead letters=%d", done.Letters), m.Reason))
 	}
-	end(true) // who ended it by an error or an interrupt decides what comes next
+	end(true) // after an error or an interrupt, the user decides what comes next
 	return finish(err)
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/store/mirror"
 )
 
-// finisherLooks is how often a worker looks for a cut-over or a roll-back that nobody carries on.
+// finisherLooks is how often a worker looks for an abandoned cut-over or roll-back.
 const finisherLooks = 5 * time.Second
 
 // Finisher carries on, in a worker, cut-overs and roll-backs whose processes were killed.

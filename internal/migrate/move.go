@@ -26,7 +26,7 @@ const (
 // ErrUnfinished says that a topic is on its way: the same command goes on.
 var ErrUnfinished = errors.New("not finished")
 
-// Moving is what a change of who is in charge is to wait for, and for how long.
+// Moving says what to wait for before another store is put in charge, and for how long.
 type Moving struct {
 	Calm    time.Duration // without lag and difference, before anything is changed
 	Timeout time.Duration // of each wait for workers; 0: none
@@ -34,7 +34,7 @@ type Moving struct {
 	Reason  string // for the audit
 }
 
-// Moved is what became of it, as JSON.
+// Moved is the result, as JSON.
 type Moved struct {
 	Topic    string          `json:"topic"`
 	Stage    mirror.Stage    `json:"stage"`
@@ -315,7 +315,7 @@ func (t *Traffic) consumable(ctx context.Context, p *mirror.Plan) error {
 }
 
 // still waits until no process has a copy on its way that would arrive, as an original,
-// when the new store is in charge. Nobody sends one any more: the topic is closed.
+// when the new store is in charge. No more are sent: the topic is closed.
 func (t *Traffic) still(ctx context.Context, p *mirror.Plan, began time.Time) error {
 	for {
 		names, err := t.busy(ctx, p, p.Version())

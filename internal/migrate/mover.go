@@ -11,17 +11,17 @@ import (
 )
 
 const (
-	// moverPrefix begins the keys, in the state of the old store, under which whoever moves
-	// a topic says that he is there.
+	// moverPrefix is the prefix of the keys, in the state of the old store, under which a
+	// process that moves a topic reports that it is alive.
 	moverPrefix = "traffic/mover/"
 	moverSays   = time.Second
-	// moverGone is after how long without a word the move of a topic is taken for abandoned.
+	// moverGone is how long after the last report the move of a topic counts as abandoned.
 	moverGone = 10 * time.Second
 )
 
-// mover is who moves a topic, as far as the state of the old store tells.
+// mover is the process that moves a topic, according to the state of the old store.
 type mover struct {
-	version int64 // of his entry; 0: there is none
+	version int64 // of its entry; 0: there is none
 	there   bool
 }
 
@@ -41,9 +41,10 @@ func (t *Traffic) moverOf(ctx context.Context, topic string) (m mover, err error
 	return mover{e.Version, now.Sub(e.At) < moverGone}, err
 }
 
-// attend says, until what it returns is called, that a topic is being moved. With a version
-// it does so only if nobody else has begun to; [store.AnyVersion] is for who was told to.
-// What it returns takes the word back, unless the move is left half done.
+// attend reports that a topic is being moved, until the function it returns is called. With
+// a version it does so only if no other process has begun to; [store.AnyVersion] is for a
+// command that was given by a person. The returned function withdraws the report, unless
+// the move is left half done.
 func (t *Traffic) attend(ctx context.Context, topic string, version int64) (end func(done bool), err error) {
 	entries, ok := store.As[store.Entries](t.From)
 	if !ok {
@@ -80,11 +81,12 @@ func (t *Traffic) attend(ctx context.Context, topic string, version int64) (end 
 		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), moverGone)
 		defer cancel()
-		_ = entries.DeleteState(ctx, moverPrefix+topic, store.AnyVersion) // or it is taken for gone soon
+		_ = entries.DeleteState(ctx, moverPrefix+topic, store.AnyVersion) // or it will soon count as gone
 	}, nil
 }
 
-// abandoned tells whether a cut-over or a roll-back was begun that nobody carries on.
+// abandoned tells whether a cut-over or a roll-back was begun that no process
+// continues.
 func abandoned(p *mirror.Plan, m mover) bool {
 	return !m.there && (p.Stage == mirror.Draining || p.Stage == mirror.Moved && m.version > 0 || returning(p))
 }
@@ -94,11 +96,11 @@ func returning(p *mirror.Plan) bool {
 	return p.Stage == mirror.Returning || p.Stage == mirror.Closing && p.From == mirror.Returning
 }
 
-// killed tells whether the process of what is abandoned was killed. A roll-back that ended by an error is left to who
-// began it: the new store stays in charge meanwhile, and every try closes the topic for some seconds.
+// killed tells whether the process of an abandoned move was killed. A roll-back that ended by an error is left to the
+// person who began it: the new store stays in charge meanwhile, and every try closes the topic for some seconds.
 func killed(p *mirror.Plan, m mover) bool { return abandoned(p, m) && (m.version > 0 || !returning(p)) }
 
-// Abandoned are the topics whose cut-over or roll-back nobody carries on: its process was killed.
+// Abandoned returns the topics whose cut-over or roll-back was abandoned: its process was killed.
 func (t *Traffic) Abandoned(ctx context.Context) (topics []string, err error) {
 	plans, err := t.Plans.List(ctx)
 	for _, p := range plans {
@@ -110,8 +112,8 @@ func (t *Traffic) Abandoned(ctx context.Context) (topics []string, err error) {
 	return topics, err
 }
 
-// Finish carries on a cut-over or a roll-back whose process was killed, and returns what that is, such as "cut-over";
-// "" if there is nothing to carry on, or somebody else does.
+// Finish continues a cut-over or a roll-back whose process was killed, and returns its name, such as "cut-over"; ""
+// if there is nothing to continue, or another process does.
 func (t *Traffic) Finish(ctx context.Context, topic string) (what string, err error) {
 	p, err := t.plan(ctx, topic)
 	if err != nil {

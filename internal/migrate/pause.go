@@ -14,7 +14,7 @@ import (
 // pauseReason tells pauses of ours from those of people.
 const pauseReason = "traffic: another store is in charge"
 
-// insteadOf goes on with a pause of somebody else that ours stands in for.
+// insteadOf continues another pause that ours stands in for.
 const insteadOf = "; instead of "
 
 // PausedHere tells whether moving traffic paused a topic.

@@ -21,7 +21,7 @@ type Traffic struct {
 	Plans    *mirror.Plans
 	Who      string
 	Target   string // To's URL, without a password
-	// Tell is told what goes on; nil tells nobody.
+	// Tell is called with progress messages; it may be nil.
 	Tell func(what string, args ...any)
 
 	from, to store.Topics
@@ -158,7 +158,8 @@ func (t *Traffic) forget(ctx context.Context, topic string) error {
 	return t.forgetThose(ctx, ended)
 }
 
-// forgetThose removes the figures of processes, by what they said last and the time now.
+// forgetThose removes the figures of processes, judged by their last reports and the
+// time now.
 func (t *Traffic) forgetThose(ctx context.Context, gone func(w *mirror.Writer, now time.Time) bool) error {
 	writers, err := t.Plans.Writers(ctx)
 	if err != nil {
@@ -268,12 +269,12 @@ type Status struct {
 	Dead Open `json:"dead"`
 	// Paused tells in which store the topic is paused because the other one is in charge.
 	Paused Paused `json:"paused"`
-	// Copies are the sums of all processes that said something.
+	// Copies are the sums of the reports of all processes.
 	Copies  mirror.TopicStats `json:"copies"`
 	Waiting int               `json:"copies_waiting"` // of all topics
 	// Lost are copies that processes had in their queues when they died, at most.
 	Lost int `json:"copies_of_dead_writers"`
-	// Abandoned tells that a cut-over or a roll-back was begun, and that nobody carries it on.
+	// Abandoned tells that a cut-over or a roll-back was begun that no process continues.
 	Abandoned bool     `json:"abandoned"`
 	Writers   int      `json:"writers"`
 	Problems  []string `json:"problems"`
@@ -322,7 +323,7 @@ func (t *Traffic) Status(ctx context.Context, topics ...string) ([]Status, error
 	return all, nil
 }
 
-// sum adds up what processes said.
+// sum adds up the reports of processes.
 func (s *Status) sum(writers map[string]mirror.Writer, now time.Time) {
 	var total mirror.Stats
 	for _, w := range writers {
@@ -362,10 +363,10 @@ func (t *Traffic) fill(ctx context.Context, s *Status) error {
 	return err
 }
 
-// judge says what is not as it should be.
+// judge lists problems.
 func (s *Status) judge(now time.Time) {
 	bad := func(what string, args ...any) { s.Problems = append(s.Problems, fmt.Sprintf(what, args...)) }
-	if !s.away() { // else nobody needs copies any more: their originals are carried out
+	if !s.away() { // otherwise copies are no longer needed: their originals are carried out
 		s.judgeCopies(bad)
 	}
 	if s.Abandoned {

@@ -19,7 +19,7 @@ import (
 
 const auditPrefix = "audit/"
 
-// AuditEntry is what somebody changed, as JSON. It is kept in the state of the
+// AuditEntry records a change by a person, as JSON. It is kept in the state of the
 // store.
 type AuditEntry struct {
 	ID          string      `json:"id"`
@@ -45,7 +45,7 @@ type AuditEntry struct {
 	OriginalSHA256     string  `json:"original_sha256,omitempty"`
 }
 
-// AuditResult is what became of it.
+// AuditResult is the result of the change.
 type AuditResult struct {
 	Done    int64 `json:"done"`
 	Refused int64 `json:"refused"`

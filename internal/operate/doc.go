@@ -1,4 +1,4 @@
-// Package operate is what operators do: explain a message, look at topics, workers
-// and dead letters, replay, discard, edit, import, and read the audit. The command
-// line, the console and the API share it, and the JSON that it returns is theirs.
+// Package operate has the operations of operators: explain a message, inspect topics,
+// workers and dead letters, replay, discard, edit, import, and read the audit. The
+// command line, the console and the API share it, and print the JSON that it returns.
 package operate

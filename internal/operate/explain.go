@@ -8,8 +8,8 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// The situations that a message can be in. They say more than its state: what it
-// is that keeps it there.
+// The situations that a message can be in. They are more specific than its state: they
+// say what keeps it there.
 const (
 	SituationReady    = "ready"    // the next claim with room may take it
 	SituationBehind   = "behind"   // another message of its key is before it
@@ -18,7 +18,7 @@ const (
 	SituationLimited  = "limited"  // a rate or limit keeps its topic, or its key, back
 	SituationDelayed  = "delayed"  // it was appended, or given back, for later
 	SituationRetrying = "retrying" // it failed, and is repeated later
-	SituationSuspect  = "suspect"  // workers died of it, perhaps
+	SituationSuspect  = "suspect"  // its workers died, perhaps because of it
 	SituationLeased   = "leased"
 	SituationDead     = "dead"
 	SituationReplayed = "replayed" // ready, after it had been dead
@@ -59,8 +59,8 @@ type Next struct {
 	Action string     `json:"action"`
 }
 
-// Explain says why the message with that id is where it is. What it looks at it
-// looks at one after the other: what changes meanwhile may show in part.
+// Explain says why the message with that id is where it is. It reads one thing after
+// the other: concurrent changes may show in part.
 func Explain(ctx context.Context, s store.Store, i store.Looker, t store.Topics, id string) (*Explanation, error) {
 	r, err := i.Get(ctx, id)
 	if err != nil {
@@ -123,7 +123,7 @@ func (x *explaining) heldBack(ctx context.Context) error {
 	return nil
 }
 
-// last is the newest attempt, or nil.
+// last is the latest attempt, or nil.
 func (x *explaining) last() *store.Attempt {
 	if n := len(x.record.History); n > 0 {
 		return &x.record.History[n-1]

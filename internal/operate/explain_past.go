@@ -37,8 +37,8 @@ type Removed struct {
 	Sure bool `json:"sure"`
 }
 
-// NotKnown explains what is known of an id that is not there: who took it out, if
-// the audit has that.
+// NotKnown explains an id that is not in the store: who removed it, if the audit has
+// that.
 func NotKnown(ctx context.Context, s store.Store, id string,
 	elsewhere func(context.Context, store.Store) (why, next string)) *Explanation {
 	x := &Explanation{
@@ -100,8 +100,8 @@ func noted(ctx context.Context, s store.Store, containing string) (all []AuditEn
 	return all
 }
 
-// findRemoval looks for who cancelled or discarded a message by its id. What was
-// discarded by a filter is nowhere by its id.
+// findRemoval looks for who cancelled or discarded a message by its id. Messages that
+// were discarded by a filter are not recorded by id.
 func findRemoval(ctx context.Context, s store.Store, id string) *Removed {
 	for _, a := range noted(ctx, s, id) {
 		if a.Action != "cancel" && a.Action != KindDiscard || a.Filter == nil || !slices.Contains(a.Filter.IDs, id) {
@@ -149,7 +149,7 @@ func known(text string) *string {
 // clockSkew is by how much the clock of a store and those of processes may differ for a replay to be told from another.
 const clockSkew = time.Second
 
-// findReplay looks for who replayed a message, the latest time at that moment.
+// findReplay looks for the replay of a message that happened last before that moment.
 func findReplay(ctx context.Context, s store.Store, r *store.Record, at time.Time) *Replayed {
 	found := &Replayed{At: moment(at)}
 	for _, a := range noted(ctx, s, KindReplay) {
@@ -205,7 +205,7 @@ func (p *Replayed) in(r *store.Record) string {
 func (x *explaining) dead(ctx context.Context) {
 	r := x.record
 	rule := ""
-	// The last attempt is not why, where somebody skipped it, or it was parked.
+	// The last attempt is not the reason if it was skipped or parked.
 	if last := x.last(); last != nil && last.Rule != "" && last.Kind == string(r.Kind) &&
 		strings.HasPrefix(last.Action, policy.Dead.String()) {
 		rule = fmt.Sprintf("; rule %q decided that", last.Rule)

@@ -11,7 +11,7 @@ import (
 // usualLease is the default of a worker's lease. What another one has is not known here.
 const usualLease = 30 * time.Second
 
-// suspected says of a message that workers died of, perhaps, how it is carried out.
+// suspected says how a message is carried out that may have killed its workers.
 func (x *explaining) suspected(ctx context.Context, topic *store.TopicStats, visible time.Time) {
 	r := x.record
 	died := counted(r.Rescues, "worker") + " died, or lost the lease, while processing it"

@@ -7,7 +7,7 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// service is what the workers say of a topic.
+// service is the reports of the workers about a topic.
 type service struct {
 	now    time.Time
 	served *bool // nil: the store cannot tell
@@ -21,9 +21,9 @@ type service struct {
 // none tells whether there is surely no worker.
 func (s *service) none() bool { return s.served != nil && !*s.served }
 
-// servedBy asks who carries a topic out. Whoever has said nothing lately is gone, and
-// who drains claims nothing more. Who never says anything, such as a program that
-// uses the library alone, is known by what it holds.
+// servedBy finds the workers of a topic. A worker that has not reported lately is gone,
+// and one that drains claims nothing more. A worker that never reports, such as a
+// program that uses only the library, is known by what it holds.
 func servedBy(ctx context.Context, s store.Store, i store.Looker, topic *store.TopicStats) (*service, error) {
 	entries, ok := store.As[store.Entries](s)
 	if !ok {

@@ -18,7 +18,7 @@ const (
 	importBytes = 8 << 20
 )
 
-// Imported counts what became of letters.
+// Imported counts the results of an import.
 type Imported struct {
 	Imported int64 `json:"imported"`
 	Refused  int64 `json:"refused"`
@@ -31,11 +31,12 @@ type Importer struct {
 	// without one wrote is stored in the encoded form that it has: as the body that it
 	// was sent with, that form would be delivered.
 	Into store.Store
-	// Bad is told of every line that is no letter, and goes on without it.
+	// Bad is called for every line that is not a letter; the import continues without
+	// it.
 	Bad func(*lines.Error)
-	// Refused is told of every letter that was not stored.
+	// Refused is called for every letter that was not stored.
 	Refused func(id string, why error)
-	// Progress, if not nil, is told how many were looked at.
+	// Progress, if not nil, is called with the number of letters processed.
 	Progress func(n int64)
 }
 

@@ -40,10 +40,10 @@ const (
 	maxGiven = store.MaxStateValue / 4 // bytes of ids
 	maxWhy   = 160
 	maxFrom  = 10 // topics that it names
-	// beatEvery is how often whoever carries out an operation says so, and looks
-	// whether somebody wants it to stop.
+	// beatEvery is how often the process that runs an operation reports that it is
+	// alive, and checks whether it was asked to stop.
 	beatEvery = time.Second
-	// deadAfter is how long it may say nothing before another one may go on.
+	// deadAfter is how long after its last report another process may take over.
 	deadAfter = 5 * time.Second
 )
 
@@ -83,7 +83,7 @@ type Operation struct {
 	// them that were not done then are in Again, and come first.
 	Next  int      `json:"next,omitempty"`
 	Again []string `json:"again,omitempty"`
-	// Asked is what somebody wants of whoever carries it out: pause or cancel.
+	// Asked is a request to the process that runs it: pause or cancel.
 	Asked       string    `json:"asked,omitempty"`
 	Runner      string    `json:"runner,omitempty"`
 	HeartbeatAt time.Time `json:"heartbeat_at"`
@@ -235,8 +235,8 @@ func (os *Operations) put(ctx context.Context, o *Operation, who string) (store.
 	return e, err
 }
 
-// Ask asks whoever carries an operation out to pause or cancel it, and waits for
-// that. If nobody does, the operation is paused or cancelled at once.
+// Ask asks the process that runs an operation to pause or cancel it, and waits for
+// that. If no process runs it, it is paused or cancelled at once.
 func (os *Operations) Ask(ctx context.Context, id, to, who string) (*Operation, error) {
 	for began := time.Now(); ; {
 		o, err := os.Get(ctx, id)

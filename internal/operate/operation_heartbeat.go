@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// beating does something that may take long, and says meanwhile that somebody
-// carries the operation out. The context of do ends when another process has
-// taken it. Do only reads the operation.
+// beating calls do, which may take long, and meanwhile reports that the operation is
+// being carried out. The context of do ends when another process has taken the
+// operation. Do only reads the operation.
 func (r *Runner) beating(keep context.Context, do func(context.Context) error) error {
 	ctx, stop := context.WithCancelCause(keep)
 	defer stop(nil)
@@ -26,9 +26,9 @@ func (r *Runner) beating(keep context.Context, do func(context.Context) error) e
 	return err
 }
 
-// beat says so until ended is closed; its error is that another process has the
-// operation. Any other is left to the next save, before anything is replayed, and
-// so is what somebody asked for.
+// beat sends these reports until ended is closed; its error is that another process has
+// the operation. Other errors, and requests to stop, are left to the next save, which
+// precedes any replay.
 func (r *Runner) beat(keep context.Context, ended <-chan struct{}) error {
 	for left := beatEvery - time.Since(r.put); ; left = beatEvery {
 		timer := time.NewTimer(left)

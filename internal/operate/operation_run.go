@@ -32,9 +32,9 @@ const (
 	maxRefusals = 2_000
 )
 
-// Runner carries out an operation, in this process. Each letter is done once,
-// whatever happens: before a chunk is done its ids are stored as intent; whoever
-// goes on after a crash sees by the letters themselves whether it was.
+// Runner carries out an operation, in this process. Each letter is done once, whatever
+// happens: before a chunk is done its ids are stored as intent; after a crash the
+// letters themselves show whether it was done.
 type Runner struct {
 	*Operations
 	Who string
@@ -56,10 +56,10 @@ type Runner struct {
 	pace   pace
 }
 
-// Run takes an operation and carries it out to its end, or until the context
-// ends, or somebody asks to stop it. The operation says how far it came, in any
-// case. The errors are [ErrPaused], [ErrCancelled], [store.ErrConflict] if
-// another process is running it, and those of the store.
+// Run takes an operation and carries it out to its end, or until the context ends, or
+// it is asked to stop. The operation says how far it came, in any case. The errors are
+// [ErrPaused], [ErrCancelled], [store.ErrConflict] if another process is running it,
+// and those of the store.
 func (r *Runner) Run(ctx context.Context, o *Operation) error {
 	r.op, r.me = o, pawl.NewID()
 	r.pace, r.Refused, r.bad = pace{perSecond: o.Rate}, map[string]error{}, 0
@@ -89,7 +89,7 @@ func (r *Runner) Run(ctx context.Context, o *Operation) error {
 	return errors.Join(err, r.end(keep))
 }
 
-// errTaken: another process goes on with the operation.
+// errTaken: another process has taken over the operation.
 var errTaken = &store.Error{Op: "operation", Code: store.ErrConflict, Err: errors.New("another process is running it")}
 
 // take makes this process the one that carries the operation out.
@@ -126,7 +126,7 @@ func (r *Runner) take(ctx context.Context) error {
 	return r.audit(ctx, o)
 }
 
-// wait sees whether whoever carried the operation out last still does.
+// wait checks whether the process that last carried the operation out is still alive.
 func (r *Runner) wait(ctx context.Context) error {
 	first := r.op.HeartbeatAt
 	for {

@@ -36,7 +36,7 @@ type Pipeline struct {
 	Topics               []string   `json:"topics"`
 }
 
-// RecordPipeline stores what a daemon says of a pipeline.
+// RecordPipeline stores a daemon's record of a pipeline.
 func RecordPipeline(ctx context.Context, s store.Store, name, owner string, r PipelineRecord) error {
 	entries, ok := store.As[store.Entries](s)
 	if !ok {
@@ -96,7 +96,7 @@ func pipelineNow(ctx context.Context, topics store.Topics, name string, r *Pipel
 		p.Waiting, p.Leased, p.Dead = p.Waiting+st.Waiting+st.Delayed, p.Leased+st.Leased, p.Dead+st.Dead
 		p.OldestWaitingSeconds = max(p.OldestWaitingSeconds, st.OldestWaiting.Seconds())
 		if last := st.LastAck; r.LastSuccess.IsZero() && !last.IsZero() &&
-			(p.LastSuccessAt == nil || last.After(*p.LastSuccessAt)) { // it does not say what a success is
+			(p.LastSuccessAt == nil || last.After(*p.LastSuccessAt)) { // it does not report successes
 			p.LastSuccessAt = new(last.UTC())
 		}
 		if st.Paused != nil {

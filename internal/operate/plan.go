@@ -19,7 +19,7 @@ const (
 	planTracked = 100_000
 )
 
-// Plan says what a replay or discard of dead letters is about. It is JSON.
+// Plan describes what a replay or discard of dead letters would affect. It is JSON.
 type Plan struct {
 	Count    int64        `json:"count"`
 	Topics   []TopicCount `json:"topics"`

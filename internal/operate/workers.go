@@ -11,20 +11,20 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// A worker that runs says so in the state of its store, so that everybody can see
-// who there is, what keeps them busy and what limits them. It is for people:
-// nothing is decided by it, and leases do not depend on it.
+// A running worker announces itself in the state of its store, so that people can see
+// which workers there are, what keeps them busy and what limits them. Nothing is
+// decided by it, and leases do not depend on it.
 
 const (
 	workerPrefix = "worker/"
-	goneAfter    = 20 * time.Second // without a word
+	goneAfter    = 20 * time.Second // without a report
 	forgetAfter  = time.Hour
 )
 
 // WorkerKey is where a worker's announcement is in the state of its store.
 func WorkerKey(owner string) string { return workerPrefix + owner }
 
-// Announced is what a worker says of itself.
+// Announced is a worker's announcement.
 type Announced struct {
 	Version   string        `json:"version"`
 	StartedAt time.Time     `json:"started_at"`
@@ -48,7 +48,7 @@ type WorkerTopic struct {
 	Limits      []WorkerLimit `json:"limits,omitempty"`
 }
 
-// WorkerLimit is what a limiter of a worker is at, as JSON.
+// WorkerLimit is the state of a limiter of a worker, as JSON.
 type WorkerLimit struct {
 	Limit       string  `json:"limit"`
 	PerSecond   float64 `json:"per_second,omitempty"`
@@ -60,13 +60,13 @@ type WorkerLimit struct {
 	HeldBack    int64   `json:"held_back"`
 }
 
-// Worker is a worker, as JSON: one that says so, or one that holds leases.
+// Worker is a worker, as JSON: one that announces itself, or one that holds leases.
 type Worker struct {
 	Owner string `json:"owner"`
-	// Alive tells whether it said so lately; null for one that never says
-	// anything, such as a program that uses the library alone.
+	// Alive tells whether it reported lately; null for one that never reports, such as
+	// a program that uses only the library.
 	Alive *bool `json:"alive"`
-	// SeenAt is when it last said something, by the store's clock.
+	// SeenAt is when it last reported, by the store's clock.
 	SeenAt *time.Time `json:"seen_at"`
 	*Announced
 	Leased             int64   `json:"leased"`
@@ -83,8 +83,8 @@ type Held struct {
 // mostLeases bounds how many leases are looked at.
 const mostLeases = 100_000
 
-// Workers returns who there is, by name, and what they hold. It looks at every
-// lease, and is meant for people.
+// Workers returns all workers by name, with what they hold. It reads every lease, and
+// is meant for people.
 func Workers(ctx context.Context, s store.Store) ([]Worker, error) {
 	entries, ok := store.As[store.Entries](s)
 	if !ok {
@@ -100,7 +100,7 @@ func Workers(ctx context.Context, s store.Store) ([]Worker, error) {
 	return sorted(found), nil
 }
 
-// announced returns the workers that say so, or did within the last hour, and the
+// announced returns the workers that announced themselves within the last hour, and the
 // time by the store's clock.
 func announced(ctx context.Context, entries store.Entries) (found map[string]*Worker, now time.Time, err error) {
 	if now, err = entries.Clock(ctx); err != nil {
@@ -125,7 +125,7 @@ func announced(ctx context.Context, entries store.Entries) (found map[string]*Wo
 	return found, now, nil
 }
 
-// holders adds who holds what.
+// holders adds the leases that workers hold.
 func holders(ctx context.Context, s store.Store, now time.Time, found map[string]*Worker) error {
 	i, ok := store.As[store.Looker](s)
 	if !ok {
@@ -168,7 +168,7 @@ func sorted(found map[string]*Worker) []Worker {
 	return workers
 }
 
-// announcement is what a worker last said; nil if it says nothing.
+// announcement is the last announcement of a worker; nil if it never announced itself.
 func announcement(ctx context.Context, s store.Store, owner string) (*Announced, error) {
 	entries, ok := store.As[store.Entries](s)
 	if !ok {

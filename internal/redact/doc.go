@@ -1,3 +1,2 @@
-// Package redact masks secrets in text: passwords in URLs, and those that it has
-// been told of.
+// Package redact masks secrets in text: passwords in URLs, and registered secrets.
 package redact

@@ -25,7 +25,7 @@ const (
 // repeatFor is for how long an append is repeated that the store does not answer.
 const repeatFor = 5 * time.Minute
 
-// Sent counts what became of lines.
+// Sent counts the results for lines.
 type Sent struct {
 	Appended   int64 `json:"appended"`
 	Duplicates int64 `json:"duplicates"`
@@ -35,7 +35,7 @@ type Sent struct {
 	// Refused are lines up to there that the store refused when it was given them with
 	// others: they are not stored, and those around them are.
 	Refused []int64 `json:"-"`
-	// Doubt says that of the lines behind Through some may be stored.
+	// Doubt says that some of the lines after Through may be stored.
 	Doubt bool `json:"-"`
 }
 
@@ -45,14 +45,14 @@ type Sent struct {
 type Lines struct {
 	Store store.Store // nil: lines are checked only
 	Topic string      // of lines that name none
-	// Bad is told of every line that is no message or is refused, and decides whether
-	// to go on without it. nil never goes on. It is called by one goroutine at a time,
-	// and not after Run has returned.
+	// Bad is called for every line that is not a message or is refused, and decides
+	// whether to continue without it. nil never continues. It is called by one
+	// goroutine at a time, and not after Run has returned.
 	Bad   func(*lines.Error) bool
-	badMu sync.Mutex // held by who calls Bad, of who reads and who appends
-	// Trouble, if not nil, is told of an append that is going to be repeated.
+	badMu sync.Mutex // held while Bad is called, by the reader or the appender
+	// Trouble, if not nil, is called for an append that is about to be repeated.
 	Trouble func(error)
-	// Progress, if not nil, is told how far it came, after each batch.
+	// Progress, if not nil, is called after each batch.
 	Progress func(Sent)
 }
 
@@ -319,8 +319,8 @@ func Append(ctx context.Context, s store.Store, b store.Batch[pawl.Message],
 	trouble func(error)) ([]store.Receipt, error) {
 	until := time.Now().Add(repeatFor)
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
-		// What is on its way is waited for even when the user has had enough: the
-		// count is to be true.
+		// A batch in flight is waited for even after an interrupt, so that the count is
+		// correct.
 		receipts, err := s.Append(context.WithoutCancel(ctx), b)
 		if !errors.Is(err, store.ErrUnavailable) || time.Now().After(until) {
 			return receipts, err

@@ -19,7 +19,7 @@ const (
 	lookEvery     = time.Second // whether there is news: of what limits it
 )
 
-// Announcement says what a worker is at until it is stopped.
+// Announcement publishes the state of a worker until it is stopped.
 type Announcement struct {
 	entries  store.Entries
 	owner    string
@@ -27,17 +27,17 @@ type Announcement struct {
 	began    time.Time
 	snapshot func() dispatch.Snapshot
 	logger   *slog.Logger
-	wentBack func() // told when the store is an older copy; nil: nobody is
+	wentBack func() // called when the store is an older copy; may be nil
 
-	last   store.Entry // what was said last, as the store had it
+	last   store.Entry // the last announcement, as the store had it
 	backAt *time.Time  // when it was last noticed that the store went back
 
 	stop chan struct{}
 	done sync.WaitGroup
 }
 
-// Announce begins to say what a worker is at; nil when the store keeps no state.
-// wentBack, if it is not nil, is told when the store turns out to be an older copy.
+// Announce begins to publish the state of a worker; nil when the store keeps no state.
+// wentBack, if not nil, is called when the store turns out to be an older copy.
 func Announce(s store.Store, owner, version string, logger *slog.Logger, snapshot func() dispatch.Snapshot,
 	wentBack func()) *Announcement {
 	entries, ok := store.As[store.Entries](s)
@@ -64,7 +64,7 @@ func (a *Announcement) loop() {
 		}
 		last, news = time.Now(), now
 		err := a.say()
-		if err != nil && !silent { // the runtime tells of a store that is away; this is a detail
+		if err != nil && !silent { // the runtime itself reports a store that is unreachable
 			a.logger.Debug("could not announce this worker", "error", err)
 		}
 		silent = err != nil
@@ -132,7 +132,7 @@ func formWorkerTopic(t *dispatch.TopicSnapshot) operate.WorkerTopic {
 	return f
 }
 
-// Stop ends it, and takes back what was said: the worker is not there any more.
+// Stop ends it, and withdraws the announcement: the worker is gone.
 func (a *Announcement) Stop() {
 	if a == nil {
 		return

@@ -19,13 +19,13 @@ const (
 	awaitSaid = 5 * time.Minute
 )
 
-// Await opens a store, and tries again for as long as it is not reachable: to end would
-// not bring it back, and the service manager would give up. What else is wrong ends it
-// at once. It returns nil without an error if ctx ends before.
+// Await opens a store, and retries while it is not reachable: exiting would not help,
+// and the service manager would give up restarting. Any other error ends it at once. It
+// returns nil without an error if ctx ends before.
 func Await(ctx context.Context, front *Front, getenv func(string) string, logger *slog.Logger,
 	open func() (store.Store, error)) (store.Store, error) {
 	began := time.Now()
-	manager, _ := systemd.New(getenv, os.Getpid()) // without one nothing is said; the daemon warns
+	manager, _ := systemd.New(getenv, os.Getpid()) // without one nothing is announced; the daemon warns
 	var said time.Time
 	for pause := minAwait; ; pause = min(2*pause, maxAwait) {
 		s, err := open()

@@ -12,9 +12,9 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// gate stands before some topics of a store: it lets through no more than there
-// is room for. What is not claimed waits where others can take it, and its deadline
-// does not run.
+// gate limits the claims of some topics of a store to what there is room for. Messages
+// that are not claimed stay where other processes can take them, and their deadlines do
+// not run.
 type gate struct {
 	room func() (lanes, run int) // nil: there always is
 	wake func()                  // claims are worth a try again
@@ -57,12 +57,12 @@ const probeGap = 2 * time.Millisecond
 type gated struct {
 	store.Store
 	gates map[string]*gate // by topic
-	// settled is told of what was settled, or never will be; nil: nobody is.
+	// settled is called with what was settled, or never will be; it may be nil.
 	settled func(...pawl.Token)
 }
 
-// newGated returns s behind gates, by topic. Topics without one are open. settled, if it
-// is not nil, is told of what was settled.
+// newGated returns s behind gates, by topic. Topics without one are open. settled, if
+// not nil, is called with what was settled.
 func newGated(s store.Store, gates map[string]*gate, settled func(...pawl.Token)) store.Store {
 	g := &gated{s, gates, settled}
 	if w, ok := store.As[store.Waker](s); ok {
@@ -117,7 +117,7 @@ func (g *gated) Claim(ctx context.Context, wants []store.Want, lease store.Lease
 	return ds, err
 }
 
-// Settle settles, and tells of it.
+// Settle settles, and calls settled.
 func (g *gated) Settle(ctx context.Context, b store.Batch[store.Settlement]) ([]store.Refusal, error) {
 	refused, err := g.Store.Settle(ctx, b)
 	if err == nil && g.settled != nil {
@@ -200,7 +200,7 @@ func (g *gate) handedOut(runs, came int) {
 	g.length += (float64(came)/float64(runs) - g.length) / 4
 }
 
-// begun is told of every handler that begins.
+// begun is called when a handler begins.
 func (g *gate) begun() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

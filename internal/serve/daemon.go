@@ -24,11 +24,10 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// DaemonConfig is what a daemon needs beside its configuration.
+// DaemonConfig is what a daemon needs besides its configuration.
 type DaemonConfig struct {
 	Config *config.Config
-	// Text is the file that Config was made of. Read reads it again, Load makes
-	// sense of it.
+	// Text is the file that Config was made from. Read reads it again, Load parses it.
 	Text []byte
 	Read func() (config.Source, error)
 	Load func(config.Source) (*config.Config, error)
@@ -53,7 +52,7 @@ type DaemonConfig struct {
 	Front *Front
 }
 
-// ErrNoTopics is why a daemon has nothing to do.
+// ErrNoTopics: the configuration gives a daemon nothing to do.
 var ErrNoTopics = errors.New("the configuration has no topics")
 
 // ErrListen is why a daemon cannot serve its health and metrics.
@@ -183,7 +182,7 @@ func (d *Daemon) build() error {
 	return nil
 }
 
-// owner is who holds the leases: node, host and process.
+// owner is the holder of the leases: node, host and process.
 func (d *Daemon) owner() string { return Owner(d.Config.Node, d.began) }
 
 // Owner names this process in leases: node, if it is not the host, host, process, and

@@ -16,8 +16,8 @@ const (
 	// depthEvery is how often messages are counted.
 	depthEvery = 10 * time.Second
 	// depthKept is for how long figures stand for what is there, if it cannot be
-	// counted any more. Older ones are no figures: an alert on them would keep quiet,
-	// or never clear.
+	// counted any more. Older ones are useless: an alert on them would not fire, or
+	// never clear.
 	depthKept = time.Minute
 )
 
@@ -107,13 +107,13 @@ func (d *Daemon) countTopKey(ctx context.Context, t *store.TopicStats) {
 	if operate.MayHaveTopKey(t) {
 		var err error
 		if top, err = operate.FindTopKey(ctx, i, t.Name); err != nil {
-			return // that the store fails is told elsewhere
+			return // failures of the store are reported elsewhere
 		}
 	}
 	d.metrics.TopKey(t.Name, top.Share())
 }
 
-// watchKafka exports what a store over Kafka counts of itself, if there is one.
+// watchKafka exports the figures of a Kafka store, if there is one.
 func watchKafka(m *observe.Metrics, s store.Store) {
 	if k, ok := store.As[interface{ Figures() figures.Kafka }](s); ok {
 		m.WatchKafka(k.Figures)

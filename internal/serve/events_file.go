@@ -25,8 +25,8 @@ func openEventsFile(path string, log *slog.Logger) (*eventsFile, error) {
 
 // reopen opens what is at the path now, for those who have moved the file away. With an
 // error, events go on into the file that they went to. What is no regular file, as a pipe
-// or /dev/stderr, stays open: nobody rotates it, and a pipe that nobody reads would keep
-// the caller waiting.
+// or /dev/stderr, stays open: it is never rotated, and opening a pipe without a reader
+// would block the caller.
 func (e *eventsFile) reopen() error {
 	if !e.rotates() {
 		return nil

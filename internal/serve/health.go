@@ -11,7 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/redact"
 )
 
-// Health is how a daemon is, as JSON.
+// Health is the state of a daemon, as JSON.
 type Health struct {
 	Status        string        `json:"status"` // ok, degraded (a pipeline does part of its work) or failing
 	Problems      []string      `json:"problems"`
@@ -33,7 +33,7 @@ type ConfigHealth struct {
 	Faults []string `json:"faults"`
 }
 
-// TopicHealth is how a topic fares in this process, as JSON.
+// TopicHealth is the state of a topic in this process, as JSON.
 type TopicHealth struct {
 	Topic       string  `json:"topic"`
 	Handler     string  `json:"handler"`
@@ -72,8 +72,8 @@ func say(w http.ResponseWriter, status int, text string) {
 	_, _ = io.WriteString(w, text)
 }
 
-// readyz tells whether the daemon does its work. Who asks may send work elsewhere,
-// but must not end the process for it: that is what /livez is for.
+// readyz tells whether the daemon does its work. A caller may send work elsewhere, but
+// must not end the process because of it: /livez is for that.
 func (d *Daemon) readyz(w http.ResponseWriter, _ *http.Request) {
 	problems := d.problems()
 	if len(problems) == 0 {
@@ -117,7 +117,7 @@ func (d *Daemon) healthz(w http.ResponseWriter, r *http.Request) {
 	}
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
-	_ = e.Encode(document) // who asked is gone
+	_ = e.Encode(document) // the client is gone
 }
 
 // add takes in what pipelines say.

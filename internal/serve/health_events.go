@@ -48,7 +48,7 @@ func (d *Daemon) openEvents() error {
 
 // endEvents says how it ended, and lets consumers take what is left.
 func (d *Daemon) endEvents(how error) {
-	_ = d.events.SystemStopped(runtimeComponent, how) // counted if nobody takes it
+	_ = d.events.SystemStopped(runtimeComponent, how) // counted if no consumer takes it
 	ctx, cancel := context.WithTimeout(context.Background(), closeEvents)
 	defer cancel()
 	if err := d.events.Close(ctx); err != nil {
@@ -61,8 +61,8 @@ func (d *Daemon) endEvents(how error) {
 	}
 }
 
-// watchHealth looks at how the daemon is, and says so when that has changed. What
-// becomes of it is for the policy to say, as of every failure.
+// watchHealth looks at how the daemon is, and says so when that has changed. The policy
+// decides about it, as about every failure.
 func (d *Daemon) watchHealth(ctx context.Context) {
 	before := ""
 	for store.Sleep(ctx, checkEvery) == nil {
@@ -90,8 +90,8 @@ func (d *Daemon) watchHealth(ctx context.Context) {
 // maxReaders bounds who reads events at once: each of them takes memory for those it has not read.
 const maxReaders = 32
 
-// boardz shows the newest events, as lines of JSON; with follow=1 those that come,
-// too, until who asked goes away.
+// boardz shows the newest events, as lines of JSON; with follow=1 those that come, too,
+// until the client goes away.
 func (d *Daemon) boardz(w http.ResponseWriter, r *http.Request) {
 	if d.readers.Add(1) > maxReaders {
 		d.readers.Add(-1)

@@ -202,7 +202,7 @@ func (h *Host) Ready() error {
 	return errors.Join(errs...)
 }
 
-// Health asks all pipelines how they are. Details are merged into one document.
+// Health returns the health of all pipelines. Details are merged into one document.
 func (h *Host) Health(ctx context.Context) (problems []string, unhealthy bool, details map[string]any) {
 	details = map[string]any{}
 	for _, p := range h.hosted {

@@ -59,8 +59,8 @@ func NewFront(address string, logger *slog.Logger) (*Front, error) {
 	return f, nil
 }
 
-// foreign tells whether a request to a loopback address came under a name that is not this machine's own. A web page
-// can make a name of its own lead to 127.0.0.1, and have a browser here read what is served.
+// foreign tells whether a request to a loopback address has a Host that is not this machine's own name. A web page
+// can point a name of its own at 127.0.0.1, and make a local browser read what is served (DNS rebinding).
 func foreign(at net.Addr, host string) bool {
 	tcp, ok := at.(*net.TCPAddr)
 	if !ok || !tcp.IP.IsLoopback() {

@@ -25,7 +25,8 @@ type loaded struct {
 	faults []string // of the newest file, if that is not in effect
 }
 
-// reopenEvents lets the file for events be moved away, by whoever sends a hangup then.
+// reopenEvents reopens the file for events, which may have been moved away before the
+// hangup.
 func (d *Daemon) reopenEvents() {
 	if d.eventsFile == nil {
 		return
@@ -35,10 +36,10 @@ func (d *Daemon) reopenEvents() {
 	}
 }
 
-// watchConfig reloads on a hangup, and when the file has changed. It compares what
-// the file holds: editors write, rename and touch files as they like. What is new
-// counts when nobody wrote between two looks, lest a file is read while it is
-// written: many editors empty it first. Who sends a hangup says that it is whole.
+// watchConfig reloads on a hangup, and when the file has changed. It compares what the
+// file holds: editors write, rename and touch files as they like. A change counts once
+// the file is the same in two successive looks, so that it is not read while it is
+// written: many editors empty it first. A hangup means that it is complete.
 func (d *Daemon) watchConfig(ctx context.Context) {
 	now := d.Text
 	var before config.Source
@@ -212,7 +213,7 @@ func (d *Daemon) refuse(err error) {
 	d.metrics.Reloaded(false, time.Time{})
 }
 
-// status is how the daemon is, in a line.
+// status is the state of the daemon, in a line.
 func (d *Daemon) status() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()

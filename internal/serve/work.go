@@ -57,7 +57,7 @@ type Worked struct {
 	ElapsedSeconds float64 `json:"elapsed_seconds"`
 }
 
-// ErrNeverReady ends a worker whose program does not even start.
+// ErrNeverReady ends a worker whose program never starts successfully.
 var ErrNeverReady = pipe.ErrNeverReady
 
 // worker is the parts of a worker. All its topics are behind one gate.

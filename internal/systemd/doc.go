@@ -1,3 +1,3 @@
-// Package systemd tells the service manager how a daemon is: sd_notify in its
-// few lines. Without one, nothing is told.
+// Package systemd reports the state of a daemon to the service manager: the few lines
+// of sd_notify. Without a service manager it does nothing.
 package systemd

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Notifier speaks to the service manager. A nil Notifier says nothing.
+// Notifier notifies the service manager. A nil Notifier does nothing.
 type Notifier struct {
 	conn     *net.UnixConn
 	watchdog time.Duration
@@ -63,8 +63,8 @@ func (n *Notifier) Stopping() { n.send("STOPPING=1\nSTATUS=draining") }
 // Alive keeps the watchdog quiet.
 func (n *Notifier) Alive() { n.send("WATCHDOG=1") }
 
-// send sends a state. One that does not get there is lost: who does not listen
-// must not hold up the work.
+// send sends a state. Failures are ignored: a service manager that does not listen must
+// not hold up the work.
 func (n *Notifier) send(state string) {
 	if n == nil {
 		return

@@ -27,11 +27,11 @@ type Verdict struct {
 	After     time.Duration // before a retry, after a release
 	Hold      time.Duration // after an ack
 	Emit      []Draft
-	Output    []byte // JSON of any kind, for who asked
+	Output    []byte // JSON of any kind, for the caller
 }
 
-// maxEmits is what one settlement may emit, store.MaxEmit. Of more, one too many is kept: whoever
-// settles refuses it, and a short line does not become a long list.
+// maxEmits is what one settlement may emit, store.MaxEmit. Of more, one too many is kept, so that
+// the settlement is refused and a short line does not become a long list.
 const maxEmits = 10_000
 
 // ParseVerdict reads one verdict; v keeps no part of line. Fields that are not
@@ -72,11 +72,12 @@ func (v *Verdict) parse(line []byte) error {
 	return nil
 }
 
-// throttled is the kind of a retry that is no attempt: the downstream of the program asks to be left alone.
+// throttled is the kind of a retry that does not count as an attempt: the downstream of the program asks to
+// be left alone.
 const throttled = "RateLimit"
 
-// Settle is the verdict as a handler of d says it; kind is that of failures that
-// state none.
+// Settle applies the verdict to d and returns the result of the handler; kind is the
+// kind of failures that state none.
 func (v *Verdict) Settle(d *pawl.Delivery, kind pawl.Kind) error {
 	reason := cmp.Or(v.Reason, "the program's verdict is "+v.Verdict)
 	fail := pawl.OfKind(cmp.Or(pawl.Kind(v.Kind), kind), errors.New(reason))

@@ -36,7 +36,8 @@ func Decode(data []byte, label string) string {
 	return decode(data, guess(data, valid))
 }
 
-// As returns a text in UTF-8 that is in the encoding of a name. One that nobody knows is guessed.
+// As returns a text in UTF-8 that is in the encoding of a name. If the name is unknown, the
+// encoding is guessed.
 func As(data []byte, name string) string {
 	if name == "utf-32le" {
 		var b strings.Builder

@@ -25,7 +25,7 @@ import (
 // maxError is how much of an error goes with an event.
 const maxError = 500
 
-// boardSize is how many events somebody who begins to watch sees at once.
+// boardSize is how many past events a new watcher sees.
 const boardSize = 500
 
 // Config says where events go. Only Metrics is required.
@@ -77,7 +77,7 @@ func New(c Config) (*Sink, error) {
 }
 
 // Event implements dispatch.EventSink. A type that never has the phase Retry has
-// Failed instead. What the bus does not take, it counts.
+// Failed instead. Events that the bus refuses are counted by it.
 func (s *Sink) Event(h dispatch.Event) {
 	env := observe.Envelope{
 		Domain: h.Domain, Type: h.Type, Phase: h.Phase, Topic: h.Topic, TraceID: h.TraceID,
