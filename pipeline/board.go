@@ -14,8 +14,8 @@ const (
 	lineEvery  = 10 * time.Second
 )
 
-// Board shows how long work goes: lines that are redrawn in place on a terminal, one plain line every ten seconds
-// elsewhere. Make one with [Invocation.Board].
+// Board shows the progress of long work: lines that are redrawn in place on a terminal, one plain line every ten
+// seconds elsewhere. Make one with [Invocation.Board].
 type Board struct {
 	out   io.Writer
 	lines func() []string

@@ -11,8 +11,8 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// Command is a command of the command line, or a noun with verbs below it. Global flags (--store, --config, -o, -q,
-// --yes, --dry-run, --no-color) are the host's.
+// Command is a command of the command line, or a noun with subcommands. The host handles the global flags (--store,
+// --config, -o, -q, --yes, --dry-run, --no-color).
 type Command struct {
 	Use     string // name and arguments: "crawl URL…"
 	Short   string // one line
@@ -38,7 +38,7 @@ type Flag struct {
 	Choices []string
 }
 
-// Invocation is one run of a command.
+// Invocation is the context of one run of a command.
 type Invocation struct {
 	Args  []string
 	Flags Values
@@ -82,7 +82,7 @@ type Invocation struct {
 	Audit func(ctx context.Context, s store.Store, action, subject string, count int, result string) error
 }
 
-// Values are the flags of an invocation. Asking for one that the command does not have panics.
+// Values are the flags of an invocation. Reading one that the command does not have panics.
 type Values struct {
 	Section
 	changed map[string]bool
@@ -104,7 +104,7 @@ func (v Values) Changed(name string) bool { return v.changed[name] }
 const (
 	ExitFailure     = 1
 	ExitUsage       = 2
-	ExitPartly      = 3 // some of it is in the dead letters
+	ExitPartly      = 3 // some of the work became dead letters
 	ExitUnfinished  = 4 // it can be resumed
 	ExitConflict    = 5
 	ExitNotFound    = 6
@@ -113,7 +113,7 @@ const (
 	ExitInterrupted = 130
 )
 
-// Error is an error of a command or of [Kind.New] with what a user wants to know: what failed, why, what to do next.
+// Error is an error of a command or of [Kind.New] for the user: what failed, why, and what to do next.
 type Error struct {
 	Code int // 0 is ExitFailure
 	What string
@@ -131,7 +131,8 @@ func (e *Error) Error() string {
 // Unwrap returns why.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Fatal makes an error of [Pipeline.Run] end the daemon: its configuration is wrong, and no repetition will help.
+// Fatal marks an error of [Pipeline.Run] that must end the daemon: its configuration is wrong, and retrying will
+// not help.
 func Fatal(err error) error {
 	if err == nil {
 		return nil
@@ -150,7 +151,7 @@ type fatal struct{ err error }
 func (f *fatal) Error() string { return f.err.Error() }
 func (f *fatal) Unwrap() error { return f.err }
 
-// ShellWord is a text as a word of a command line, quoted where a shell would read it otherwise.
+// ShellWord returns a text as a word of a command line, quoted where a shell needs it.
 func ShellWord(text string) string {
 	if !strings.ContainsAny(text, " \t\n*?[]{}()<>|&;$`\\\"'~#!") {
 		return text

@@ -1,6 +1,6 @@
 package pipeline
 
-// Type says what a value of the configuration, or of a flag, is.
+// Type is the type of a value of the configuration, or of a flag.
 type Type uint8
 
 // The types, and what a [Section] or [Values] has for each.
@@ -25,8 +25,8 @@ type Field struct {
 	Name string
 	Doc  string // one sentence, for docs/configuration.md
 	Type Type
-	// Default as one would write it; empty: the key is not there unless it is stated. DefaultDoc says in words
-	// what holds then.
+	// Default as one would write it; empty: the key is absent unless it is stated. DefaultDoc describes what
+	// then applies.
 	Default    string
 	DefaultDoc string
 	Choices    []string // of a Choice
@@ -45,8 +45,8 @@ type Field struct {
 	Check func(string) error
 }
 
-// Section is an object of the configuration after it was checked. Defaults are filled in. Asking for a key that no
-// Field describes panics, because it is a mistake in the program.
+// Section is an object of the configuration after it was checked. Defaults are filled in. Reading a key that no
+// Field describes panics, because it is a bug.
 type Section struct {
 	known  map[string]Type
 	values map[string]any

@@ -10,10 +10,10 @@ import (
 	"path/filepath"
 )
 
-// WriteFile replaces a file, or creates it with the given mode, by what write writes. Nobody ever sees half of it: the
-// content goes to another file in the same folder, is synced, and then takes the name. Where an error is returned, the
-// file is as it was. The writer is buffered and keeps its first error, which WriteFile returns: write need not check
-// each call.
+// WriteFile replaces a file, or creates it with the given mode, with the output of write. Readers never see a partial
+// file: the content goes to another file in the same folder, is synced, and then renamed. After an error the file is
+// unchanged. The writer is buffered and keeps its first error, which WriteFile returns: write need not check each
+// call.
 func WriteFile(name string, mode fs.FileMode, write func(io.Writer) error) error {
 	dir := filepath.Dir(name)
 	part := filepath.Join(dir, ".pawl-"+rand.Text()+".part") // two writers of one file do not mix
@@ -35,7 +35,7 @@ func WriteFile(name string, mode fs.FileMode, write func(io.Writer) error) error
 	return syncDir(dir)
 }
 
-// syncDir makes a renaming durable. Systems that cannot sync a folder need not: there it is no error.
+// syncDir makes a renaming durable. It is not an error if the system cannot sync folders.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package pipeline says what a pipeline is: a product on top of the runtime, such as a crawler or an outbox
+// Package pipeline defines pipelines: products on top of the runtime, such as a crawler or an outbox
 // projection. A kind of pipeline is one value of type [Kind]: its section of the configuration, its rows of the
 // policy matrix, its commands, and a function that makes a running [Pipeline] of a section.
 //
@@ -6,8 +6,8 @@
 // handlers; the host runs them, so that pause, limits, policy, dead letters, explain and metrics hold for them
 // like for any other topic. Topics of a pipeline are called NAME.STAGE ([Env.Topic]).
 //
-// The package knows neither YAML nor the command-line library: the host reads the configuration and parses the
-// command line as [Field] and [Flag] describe, and hands over checked values.
+// The package depends neither on YAML nor on the command-line library: the host reads the configuration and
+// parses the command line as [Field] and [Flag] describe, and passes checked values.
 package pipeline
 
 import (
@@ -37,10 +37,11 @@ type Kind struct {
 	Top []Field
 	// Rules are its rows of the policy matrix. They are in it whether a pipeline of the kind is configured or not.
 	Rules []policy.Rule
-	// Check, if not nil, reports what a field by itself cannot tell: values that contradict each other.
+	// Check, if not nil, reports problems that concern several fields, such as values that contradict
+	// each other.
 	Check func(name string, s Section) []Fault
-	// New makes a pipeline of a section. It may open stores and ask servers, but starts nothing: that is Run's.
-	// nil: the kind has commands only.
+	// New makes a pipeline of a section. It may open stores and query servers, but starts nothing: that is for
+	// Run. nil: the kind has only commands.
 	New func(ctx context.Context, env Env) (*Pipeline, error)
 	// Doctor, if not nil, looks for problems of a section, for `pawl doctor`. It changes nothing. Of env it gets
 	// the Name, the Section and the Store, which may be nil if there is none yet.
@@ -52,14 +53,14 @@ type Kind struct {
 	Commands []Command
 }
 
-// Fault is what is wrong with a section.
+// Fault is a problem of a section.
 type Fault struct {
 	Path string // within the section, such as sink.url
 	Why  string
 	Hint string // what to do; may be empty
 }
 
-// Env is what a pipeline is given by its host.
+// Env is what a pipeline gets from its host.
 type Env struct {
 	Name    string // of the section
 	Section Section
@@ -87,18 +88,20 @@ func (e *Env) Topic(stage string) string { return e.Name + "." + stage }
 type Pipeline struct {
 	// Stages are its topics.
 	Stages []Stage
-	// Needs are what the daemon's store must be able to do; what is missing is refused at the start.
+	// Needs are the capabilities that the daemon's store must have; without them the daemon does not
+	// start.
 	Needs []store.Capability
-	// Run is what goes on beside the stages: listeners, pollers. It returns when ctx has ended. One that returns
-	// before is started again after a pause; its error is logged, and the pipeline is degraded meanwhile. An
-	// error made by [Fatal] ends the daemon.
+	// Run is what runs besides the stages: listeners, pollers. It returns when ctx has ended. If it returns
+	// earlier, it is started again after a pause; its error is logged, and the pipeline is degraded meanwhile.
+	// An error made by [Fatal] ends the daemon.
 	Run func(ctx context.Context) error
 	// Drained, if not nil, is called after the stages have drained and Run has returned.
 	Drained func()
 	// Reload applies the live keys of a new section, or says why it can't. What it changes of the Concurrency,
 	// BatchSize and BatchWait of its Stages, the host applies.
 	Reload func(Section) error
-	// Health is asked every few seconds and at /healthz; it must return quickly. nil is always well.
+	// Health is called every few seconds and for /healthz; it must return quickly. nil means always
+	// healthy.
 	Health func(ctx context.Context) Health
 	// Routes are served at the daemon's address under /pipelines/NAME, such as "GET /flag".
 	Routes map[string]http.HandlerFunc
@@ -106,20 +109,20 @@ type Pipeline struct {
 	Metrics []observe.Metric
 }
 
-// Stage is a topic of a pipeline and who carries it out. Its Name is that of [Env.Topic].
+// Stage is a topic of a pipeline with its handler. Its Name is that of [Env.Topic].
 type Stage struct {
 	dispatch.Topic
 	// Store is where the topic is; nil is the daemon's store.
 	Store store.Store
 }
 
-// Health is how a pipeline is.
+// Health is the state of a pipeline.
 type Health struct {
-	// Degraded says why it does not do all of its work; empty: it does.
+	// Degraded says why it cannot do all of its work; empty: it can.
 	Degraded string
 	// Unhealthy makes /healthz answer 503.
 	Unhealthy bool
-	// LastSuccess is when work of it last came to its end; zero: not since the start.
+	// LastSuccess is when work of it last succeeded; zero: not since the start.
 	LastSuccess time.Time
 	// Details are members that are merged into the document of /healthz, such as "search": {"ok": true}. Values
 	// that are maps are merged, too.
@@ -130,5 +133,5 @@ type Health struct {
 type Finding struct {
 	Problem string
 	Next    string
-	Warning bool // it is no problem yet
+	Warning bool // it is not a problem yet
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/pawl-dev/pawl/pipeline/convert/llm"
 )
 
-// defaultPrompt is what a model is told to do with a document.
+// defaultPrompt is the instruction to a model for a document.
 const defaultPrompt = `You improve Markdown that a program made from a document.
 Mend headings, lists, tables and paragraphs that were broken apart. Keep every fact, number, name and link; add nothing.
 Answer with the Markdown alone.`
@@ -54,8 +54,8 @@ var (
 	errAway   = errors.New("the provider cannot be reached")
 )
 
-// improve returns what the model makes of the text of a file: an answer that is in the store, or a new one, which is
-// in the store before anybody hears of it.
+// improve returns the model's version of the text of a file: a stored answer, or a new one, which is stored before
+// it is returned.
 func (m *improver) improve(ctx context.Context, file, text string) (string, error) {
 	sum := sha256.New()
 	for _, part := range []string{m.provider.ID, m.model, m.prompt, text} {

@@ -1,5 +1,5 @@
-// Package convert makes Markdown of documents: of one, or of a whole tree of them in a run that can be resumed, and
-// improves it by a language model where one is asked for.
+// Package convert converts documents to Markdown: a single one, or a whole tree in a run that can be resumed. A
+// language model can improve the result.
 package convert
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/pawl-dev/pawl/pipeline/convert/tool"
 )
 
-// Converter makes Markdown of documents of a type.
+// Converter converts documents of a type to Markdown.
 type Converter interface {
 	Convert(ctx context.Context, d doc.Document) (doc.Markdown, error)
 }
@@ -31,7 +31,7 @@ type Func func(ctx context.Context, d doc.Document) (doc.Markdown, error)
 // Convert calls the function.
 func (f Func) Convert(ctx context.Context, d doc.Document) (doc.Markdown, error) { return f(ctx, d) }
 
-// Processor makes another document of one, which a converter understands.
+// Processor converts a document to a type that a converter understands.
 type Processor interface {
 	Process(ctx context.Context, d doc.Document) (doc.Document, error)
 }

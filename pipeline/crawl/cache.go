@@ -83,7 +83,7 @@ func (c *cache) get(u *url.URL) *cached {
 	return &k
 }
 
-// condition asks for a page only if it has changed.
+// condition makes a request conditional on a change of the page.
 func (k *cached) condition(req *http.Request) {
 	if tag := k.Header.Get("Etag"); tag != "" {
 		req.Header.Set("If-None-Match", tag)
@@ -93,7 +93,7 @@ func (k *cached) condition(req *http.Request) {
 	}
 }
 
-// put keeps an answer that can be asked for on a condition. One that cannot be written is asked for as a whole again.
+// put keeps an answer that supports conditional requests. One that cannot be written is fetched in full next time.
 func (c *cache) put(u *url.URL, a *answer) {
 	if c.dir == "" || a.header.Get("Etag") == "" && a.header.Get("Last-Modified") == "" {
 		return
@@ -124,7 +124,7 @@ func (c *cache) put(u *url.URL, a *answer) {
 	}
 }
 
-// used makes the file young again.
+// used renews the age of the file.
 func (c *cache) used(u *url.URL) {
 	now := time.Now()
 	_ = os.Chtimes(c.file(u), now, now) // else it is asked for as a whole in a month

@@ -174,7 +174,7 @@ func crawl(ctx context.Context, in *pipeline.Invocation) error {
 	return finish(ctx, in, p, c, r, d, began, out)
 }
 
-// finish exports, tells, and removes what is exported.
+// finish exports the pages, prints the summary, and removes what is exported.
 func finish(ctx context.Context, in *pipeline.Invocation, p parts, c *crawler, r *run, d *depths, began time.Time,
 	out string) error {
 	sum, err := conclude(ctx, p, c, r, d, out)

@@ -29,15 +29,15 @@ type request struct {
 	Chain []string `json:"chain,omitempty"` // the URLs that led here by redirects, in order
 	// Alike is how many pages in a row, up to the one that has the link, had URLs of this one's shape.
 	Alike int `json:"alike,omitempty"`
-	// Cookies tells that the page with the link, or the redirect, set some: they are to be known before it is
-	// asked for.
+	// Cookies tells that the page with the link, or the redirect, set some: they must be known before it is
+	// fetched.
 	Cookies bool `json:"cookies,omitempty"`
 	// Sitemap is how many sitemaps lead here, this one included; 0: it is a page. Skip are links that were read before.
 	Sitemap int `json:"sitemap,omitempty"`
 	Skip    int `json:"skip,omitempty"`
 }
 
-// outcome is the body of a message of the topic NAME.store: what became of a request. Exactly one is emitted with
+// outcome is the body of a message of the topic NAME.store: the result of a request. Exactly one is emitted with
 // the ack of each.
 type outcome struct {
 	Kind string `json:"kind"` // page, excluded, moved or replayed
@@ -142,7 +142,8 @@ func (c *crawler) visit(u *url.URL, r request) pawl.Message {
 // scopeOf names the set of URLs that a run has seen.
 func scopeOf(run string) string { return "crawl/" + run }
 
-// Handle asks for a page, and emits what it leads to together with what became of it.
+// Handle fetches a page, and emits the requests for its links together with the
+// outcome.
 func (c *crawler) Handle(ctx context.Context, d *pawl.Delivery) error {
 	var r request
 	if err := json.Unmarshal(d.Body, &r); err != nil {
@@ -178,7 +179,7 @@ func (c *crawler) Handle(ctx context.Context, d *pawl.Delivery) error {
 	case err != nil:
 		return c.explain(err, u)
 	case rules.denied != nil && r.Depth == 0 && r.Sitemap == 0:
-		// Without its seeds there is no crawl: they are not left out without a word.
+		// Without its seeds there is no crawl, so excluding one is an error.
 		return c.explain(pawl.Permanent(pawl.OfKind(KindTransfer,
 			fmt.Errorf("robots.txt cannot be read, so nothing there is allowed: %w", rules.denied))), u)
 	case rules.denied != nil:
@@ -217,7 +218,7 @@ func (c *crawler) Handle(ctx context.Context, d *pawl.Delivery) error {
 	return err
 }
 
-// leave gives a request back until its host may be asked, or until it can be found out whether it may.
+// leave gives a request back until its host may be contacted, or until that can be determined.
 func leave(u *url.URL, wait time.Duration, err error) error {
 	if err != nil {
 		return pawl.Release(time.Second, err.Error())
@@ -260,8 +261,8 @@ func (c *crawler) explain(err error, u *url.URL) error {
 // full tells whether enough pages are stored.
 func (c *crawler) full() bool { return c.options.MaxPages > 0 && c.stored.Load() >= c.options.MaxPages }
 
-// ask asks for a page and follows redirects that come back to where they began: with a cookie, as a rule. All others
-// are requests of their own, in the lanes of their hosts.
+// ask fetches a page and follows redirects that lead back to the same URL, usually with a cookie. All others are
+// requests of their own, in the lanes of their hosts.
 func (c *crawler) ask(ctx context.Context, d *pawl.Delivery, u *url.URL, r *request, delay time.Duration) error {
 	c.count.inFlight.Add(1)
 	defer c.count.inFlight.Add(-1)
@@ -401,7 +402,7 @@ func (c *crawler) record(ctx context.Context, u *url.URL, r *request, a *answer)
 	return record, p, nil
 }
 
-// done emits what became of a request.
+// done emits the outcome of a request.
 func (c *crawler) done(d *pawl.Delivery, o outcome) error {
 	body, err := json.Marshal(o)
 	if err != nil {

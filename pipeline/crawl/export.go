@@ -22,7 +22,8 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// Summary is the account of a crawl: discovered = stored + duplicate + excluded + dead.
+// Summary has the figures of a crawl: discovered = stored + duplicate + excluded +
+// dead.
 type Summary struct {
 	Discovered     int64            `json:"discovered"`
 	Stored         int64            `json:"stored"`
@@ -40,8 +41,8 @@ type Summary struct {
 // pageSize is how many results are read at once.
 const pageSize = 200
 
-// export writes all pages of a run to a file, which appears when it is whole, and adds up what became of every
-// request. It changes nothing in the store: after a crash it is done anew.
+// export writes all pages of a run to a file, which appears when it is complete, and adds up the outcomes of all
+// requests. It changes nothing in the store: after a crash it is repeated.
 //
 // It reads the results twice: depths are known when all links are. They are nearly all known after one reading, because
 // a link is stored before what it leads to; a reading that still changes one is not the last.
@@ -188,7 +189,7 @@ func dead(ctx context.Context, p parts, topic string, r *run) (n int64, err erro
 	return n, nil
 }
 
-// conclude exports a run and removes what is exported. Of several processes one does; the others get what it came to.
+// conclude exports a run and removes what is exported. One of several processes does it; the others get its summary.
 func conclude(ctx context.Context, p parts, c *crawler, r *run, d *depths, out string) (*Summary, error) {
 	lock := pawl.Mark{Scope: exportScope, Key: c.run, For: exportLease}
 	for {
@@ -281,7 +282,7 @@ type writer struct {
 	replace   func() error // puts the part in its place; nil: a rename does
 }
 
-// formatOf refuses what no writer is for.
+// formatOf refuses outputs without a writer.
 func formatOf(out string) error {
 	if _, ok := databaseOf(out); ok {
 		return nil

@@ -100,7 +100,7 @@ func newFetcher(o *Options) *fetcher {
 	}
 }
 
-// get asks for a URL, through a proxy that works if there are proxies. Its errors say what the policy has to know.
+// get fetches a URL, through a working proxy if there are proxies. Its errors state what the policy needs.
 func (f *fetcher) get(ctx context.Context, u *url.URL) (*answer, error) {
 	for {
 		p, err := f.proxies.pick()

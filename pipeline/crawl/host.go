@@ -31,7 +31,7 @@ type robots struct {
 	denied error
 }
 
-// hosts is what a process knows of the hosts that it asks.
+// hosts is the state of the hosts that a process contacts.
 type hosts struct {
 	mu   sync.Mutex
 	byID map[string]*host
@@ -81,7 +81,7 @@ func (h *host) turn(delay time.Duration) (wait time.Duration) {
 	return 0
 }
 
-// back keeps everybody off the host for as long as it asked for.
+// back closes the host to all requests for as long as it asked for.
 func (h *host) back(d time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

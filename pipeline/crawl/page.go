@@ -32,7 +32,7 @@ type page struct {
 	base     *url.URL
 	markdown string
 	decode   func([]byte) ([]byte, error) // to UTF-8; nil: it is
-	decoded  []byte                       // what that made of the body; nil: nobody has asked for it
+	decoded  []byte                       // the decoded body; nil: not needed so far
 }
 
 // readPage finds title, charset and links of a body. The tokenizer takes any nesting.

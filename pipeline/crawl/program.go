@@ -18,8 +18,8 @@ import (
 	"github.com/pawl-dev/pawl/weburl"
 )
 
-// Module is a crawl that a program describes. Its options say what a module in YAML says; Parse reads what selectors
-// cannot.
+// Module is a crawl that is described by a program. Its options are those of a module in YAML; Parse reads what
+// selectors cannot.
 type Module struct {
 	// Name names its topics, NAME.request and NAME.store: modules that share a store have different ones. Empty is
 	// [Name].
@@ -69,10 +69,10 @@ func (p *Page) Next(ref string) error {
 	return err
 }
 
-// Run crawls modules side by side over one store, and returns what each came to, in their order, when all have their
-// pages in their files. A crawl that was interrupted goes on. Requests that failed for good are counted in
-// [Summary.Dead], and are no error. When ctx is cancelled, the requests in flight are carried out or given back, and
-// the error says which crawls are not finished. A nil log is [slog.Default].
+// Run crawls modules concurrently over one store, and returns their summaries, in order, when all pages are in their
+// files. A crawl that was interrupted continues. Requests that failed for good are counted in [Summary.Dead], and
+// are not an error. When ctx is cancelled, the requests in flight are carried out or given back, and the error says
+// which crawls are not finished. A nil log is [slog.Default].
 func Run(ctx context.Context, s store.Store, log *slog.Logger, modules ...Module) ([]Summary, error) {
 	matrix, err := policy.NewMatrix(nil, Rules()...)
 	if err != nil {
@@ -168,7 +168,7 @@ func (c *crawler) program(ctx context.Context, u *url.URL, a *answer, p *page, f
 	return at.Fields, nil
 }
 
-// workplace is what a crawl gets from the program that it is in.
+// workplace is what a crawl gets from its program.
 type workplace struct {
 	policy policy.Policy
 	owner  string // empty: a random name

@@ -28,7 +28,7 @@ type run struct {
 	StartedAt time.Time `json:"started_at"` // by the store's clock
 	// Base are the totals of the request topic before the run.
 	Base totals `json:"base"`
-	// Summary is what it came to, once it is exported.
+	// Summary is its result, once it is exported.
 	Summary *Summary `json:"summary,omitempty"`
 
 	version int64 // in the state; 0: it is not there
@@ -189,7 +189,7 @@ func load(ctx context.Context, p parts, name string) (*run, error) {
 	return &r, nil
 }
 
-// save stores the run, if nobody else has changed it.
+// save stores the run, if no other process has changed it.
 func (r *run) save(ctx context.Context, p parts, name string) error {
 	text, err := json.Marshal(r)
 	if err != nil {
@@ -213,7 +213,7 @@ func totalsOf(ctx context.Context, p parts, topic string) (totals, error) {
 // lease is short, so that what a killed process was doing moves on in seconds when it is resumed.
 const lease = 5 * time.Second
 
-// topic is the topic of requests, and who carries it out.
+// topic is the topic of requests with its handler.
 func (c *crawler) topic() dispatch.Topic {
 	return dispatch.Topic{
 		Name: c.requestTopic(), Handler: c, Concurrency: c.options.Concurrency, Event: download, Lease: lease,

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// heldKey names the mark that is there for as long as nobody may ask a host.
+	// heldKey names the mark that exists while a host must not be contacted.
 	heldKey = "held/"
 	// changedKey names the mark that is written with a pause that others cannot know of, and with cookies. While its
 	// version is the same, the marks of a host need not be read again.
@@ -62,7 +62,7 @@ func (c *crawler) turn(ctx context.Context, h *host, u *url.URL, delay time.Dura
 		wait = min(max(time.Until(m.Until), leastWait), maxRetryAfter)
 		h.back(wait)
 	case turns:
-		wait = leastWait // it was there a moment ago
+		wait = leastWait // it existed a moment ago
 	}
 	return wait, nil
 }

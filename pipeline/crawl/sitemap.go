@@ -21,8 +21,8 @@ const (
 	sitemapTries = 3
 )
 
-// sitemaps emits requests for the sitemaps that the robots.txt of a seed names. They are no pages: the account does not
-// count them.
+// sitemaps emits requests for the sitemaps that the robots.txt of a seed names. They are not pages, and not counted in
+// the summary.
 func (c *crawler) sitemaps(d *pawl.Delivery, r *request, rules *robots) {
 	if r.Depth > 0 || c.options.Depth == 0 {
 		return

@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-dev/pawl"
 )
 
-// person is who gave a command: a user, or a chat that writes in its own name.
+// person is the sender of a command: a user, or a chat that writes in its own name.
 type person struct {
 	id       int64
 	language language
@@ -22,7 +22,7 @@ func author(m *message) person {
 	switch {
 	case m.SenderChat != nil && m.SenderChat.ID == m.Chat.ID, m.From == nil:
 		return person{id: m.Chat.ID, asChat: m.SenderChat == nil || m.SenderChat.ID == m.Chat.ID}
-	case m.SenderChat != nil: // another channel's post, or somebody in the name of a channel of his
+	case m.SenderChat != nil: // a post of another channel, or of a user in the name of a channel
 		return person{id: m.SenderChat.ID}
 	}
 	return person{id: m.From.ID, language: languageOf(m.From.LanguageCode)}
@@ -76,7 +76,8 @@ func (f *forwarder) obey(ctx context.Context, m *message, c command, p person) (
 	return say.set(title(&m.Chat), priority), nil
 }
 
-// may tells whether somebody may change the rules of a chat. Telegram is asked each time: a demotion holds at once.
+// may tells whether a person may change the rules of a chat. Telegram is asked each time, so that a demotion takes
+// effect at once.
 func (f *forwarder) may(ctx context.Context, chat int64, p person) (bool, error) {
 	if slices.Contains(f.admins, p.id) || p.asChat && p.id == chat {
 		return true, nil
@@ -110,7 +111,7 @@ func (f *forwarder) setHere(ctx context.Context, at Place, priority int, p perso
 			Source: Place{Chat: at.Chat}, Targets: []Place{}, Filters: []string{}, Priority: priority,
 			Mode: modeForward, Enabled: true,
 		}, p.by())
-		if conflict(err) { // somebody was quicker
+		if conflict(err) { // another process was quicker
 			if err := f.rules.refresh(ctx); err != nil {
 				return err
 			}
@@ -186,7 +187,8 @@ func title(c *chat) string {
 	return fmt.Sprint(c.ID)
 }
 
-// maxAsked is for how many rules Telegram is asked whether somebody is an administrator of their source.
+// maxAsked is for how many rules Telegram is asked whether the person is an administrator of their
+// source.
 const maxAsked = 20
 
 // listRules lists the rules of a chat, or in private those that one may change.

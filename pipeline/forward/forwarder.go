@@ -35,7 +35,7 @@ type forwarder struct {
 
 	mu      sync.Mutex
 	moved   map[int64]int64 // groups that became supergroups
-	trouble string          // why nothing comes or goes
+	trouble string          // why nothing is received or sent
 	success time.Time
 }
 
@@ -68,7 +68,7 @@ func (f *forwarder) append(ctx context.Context, msgs ...pawl.Message) error {
 	return store.Send(ctx, f.env.Store, msgs...)
 }
 
-// introduce asks Telegram who the bot is, until it answers.
+// introduce asks Telegram for the name of the bot, until it answers.
 func (f *forwarder) introduce(ctx context.Context) error {
 	for wait := time.Second; ; wait = min(2*wait, 30*time.Second) {
 		me, err := f.api.me(ctx)

@@ -1,9 +1,8 @@
 // Package forward is the pipeline that forwards Telegram messages from chats to other chats, with levels of service.
 //
-// Updates are stored before Telegram is told that they came. The stage updates matches them with rules, or
-// carries out their commands, and emits a job for each target; the stage send calls Telegram within its
-// limits. What is more important goes first, and what has waited long becomes more important: both are the
-// runtime's, of any topic.
+// Updates are stored before they are confirmed to Telegram. The stage updates matches them with rules, or carries
+// out their commands, and emits a job for each target; the stage send calls Telegram within its limits. Priority and
+// ageing are those of the runtime, as for any topic.
 package forward
 
 import (
@@ -161,7 +160,7 @@ func build(ctx context.Context, env pipeline.Env) (*pipeline.Pipeline, error) {
 	needs := []store.Capability{store.CanState, store.CanMarks, store.CanUnique, store.CanEmitAtomic, store.CanPriority,
 		store.CanDelay, store.CanLookup}
 	if !hasState || !hasMarks || !looks {
-		return &pipeline.Pipeline{Needs: needs}, nil // the host says what is missing
+		return &pipeline.Pipeline{Needs: needs}, nil // the host reports what is missing
 	}
 	gate, err := newGate(env.Name + ".leader")
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 // each message. Thirty messages a second, the most that Telegram takes from a bot, are little work for one
 // process. The others handle updates, and take over when the leader ends or dies.
 //
-// Leading is a lease in an entry of the store's state. The leader believes in it by its own monotonic clock,
-// for a shorter time than the others wait for.
+// Leadership is a lease in an entry of the store's state. The leader relies on it by its own monotonic
+// clock, for a shorter time than the others wait.
 const (
 	leadFor    = 10 * time.Second // after which others take over
 	leadTrust  = 7 * time.Second  // for which the leader believes in it
@@ -48,7 +48,7 @@ type leader struct {
 	logger *slog.Logger
 	pauses func(now time.Time) map[int64]time.Time // of the sender, to be kept
 	began  func(r *leadRecord, now time.Time)      // it leads from now on
-	ended  func()                                  // it does not any more
+	ended  func()                                  // it no longer leads
 
 	mu      sync.Mutex
 	record  leadRecord
@@ -95,7 +95,7 @@ func (l *leader) lead(ctx context.Context, work func(ctx context.Context)) {
 	l.resign()
 }
 
-// campaign takes the lease if nobody has it.
+// campaign takes the lease if it is free.
 func (l *leader) campaign(ctx context.Context) bool {
 	e, err := l.state.GetState(ctx, l.key)
 	if err != nil && !notThere(err) {

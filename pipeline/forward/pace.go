@@ -83,7 +83,7 @@ func (w *window) opens(now time.Time, weight int) time.Time {
 
 func (w *window) begin(weight int) { w.inFlight += weight }
 
-// end counts a call that was answered now. What was not sent counts, too: nobody knows what the other side counts.
+// end counts a call that was answered now. A call that failed counts, too: what the other side counts is unknown.
 func (w *window) end(now time.Time, weight int) {
 	w.inFlight = max(w.inFlight-weight, 0) // it may have begun before start
 	if w.n > 0 {
@@ -110,7 +110,7 @@ type pacer struct {
 // chatPace is what is known of a chat.
 type chatPace struct {
 	second, minute window
-	closed         time.Time // it asked to be left alone until then
+	closed         time.Time // Telegram asked to leave it alone until then
 	busy           bool
 	away           map[string]awayLane
 }
@@ -153,7 +153,7 @@ func (p *pacer) start(now time.Time, pauses map[int64]time.Time) {
 	}
 }
 
-// errStopped tells who waits that this process does not send any more.
+// errStopped tells waiting handlers that this process no longer sends.
 var errStopped = errors.New("another process sends")
 
 // stop lets nothing begin any more, and waits for calls that are under way, but not for long.
@@ -186,7 +186,7 @@ func (p *pacer) at(chat int64) *chatPace {
 	if chat < 0 {
 		c.minute.limit = p.limits.group
 	}
-	if !p.started.IsZero() { // who led before may have just sent
+	if !p.started.IsZero() { // the previous leader may have just sent
 		c.second.from = p.started.Add(p.limits.chat.gap())
 		c.minute.from = p.started.Add(c.minute.gap())
 	}

@@ -23,7 +23,7 @@ const (
 	bulk     = 0
 )
 
-// Rule says where the messages of a source go.
+// Rule says where the messages of a source are sent.
 type Rule struct {
 	ID       int64    `json:"id"`
 	Source   Place    `json:"source"`

@@ -51,7 +51,7 @@ func (r *rules) refresh(ctx context.Context) error {
 	r.reading.Lock()
 	defer r.reading.Unlock()
 	if r.done > before {
-		return nil // somebody asked after this call began
+		return nil // another caller asked after this call began
 	}
 	number := r.begun.Add(1)
 	r.mu.Lock()
@@ -223,7 +223,7 @@ func (r *rules) wrote(e *store.Entry) (*Rule, error) {
 	return r.source[place], nil
 }
 
-// change changes a rule, whoever else changes it at the same time. It returns what the rule was, and what it is.
+// change changes a rule, also under concurrent changes. It returns the rule before and after.
 func (r *rules) change(ctx context.Context, id int64, by string, do func(*Rule) error) (old, now *Rule, err error) {
 	for {
 		if old, err = r.byID(id); err != nil {
@@ -246,7 +246,7 @@ func (r *rules) change(ctx context.Context, id int64, by string, do func(*Rule) 
 	}
 }
 
-// remove removes a rule. What waits for its targets is sent all the same.
+// remove removes a rule. Messages that already wait for its targets are still sent.
 func (r *rules) remove(ctx context.Context, id int64, by string) (*Rule, error) {
 	for {
 		old, err := r.byID(id)

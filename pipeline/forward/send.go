@@ -15,7 +15,7 @@ import (
 
 // Kinds of failures of the stage send.
 const (
-	KindTelegram pawl.Kind = "Telegram"        // no answer, or one that says that Telegram has a problem
+	KindTelegram pawl.Kind = "Telegram"        // no answer, or an internal error of Telegram
 	KindRejected pawl.Kind = "TelegramReject"  // Telegram will never do this: the message is gone, or protected
 	KindBlocked  pawl.Kind = "TelegramBlocked" // the target does not let the bot in
 )
@@ -210,7 +210,7 @@ func (f *forwarder) sendAlbum(ctx context.Context, j *job) error {
 	if err := f.api.call(ctx, callTimeout, "copyMessages", p, &made); err != nil {
 		return err
 	}
-	if len(made) == len(j.IDs) { // otherwise some were skipped, and nobody knows which
+	if len(made) == len(j.IDs) { // otherwise some were skipped, and it is unknown which
 		ids := make([]int64, len(made))
 		for i := range made {
 			ids[i] = made[i].ID

@@ -119,7 +119,7 @@ func over(ctx context.Context, in *pipeline.Invocation, name string, section pip
 	return p, p.use(s)
 }
 
-// status is how a projection stands.
+// status is the state of a projection.
 type status struct {
 	Name       string        `json:"name"`
 	State      string        `json:"state"`
@@ -144,7 +144,7 @@ type rebuildState struct {
 	Started *time.Time `json:"started_at"`
 }
 
-// ask finds out how a projection stands, by itself: the daemon may be down.
+// ask determines the state of a projection without the daemon, which may be down.
 func (p *projection) ask(ctx context.Context) (s status, err error) {
 	s = status{Name: p.name, State: running, Alias: p.alias}
 	st, err := p.state(ctx)

@@ -97,7 +97,8 @@ func rebuildCommand(ctx context.Context, in *pipeline.Invocation) error {
 	return err
 }
 
-// follow shows a rebuild until it has ended. Whoever stops looking does not stop it.
+// follow shows a rebuild until it has ended. Interrupting the display does not stop the
+// rebuild.
 func (p *projection) follow(ctx context.Context, in *pipeline.Invocation, st state) (state, error) {
 	var mu sync.Mutex
 	line := func() string {

@@ -20,7 +20,7 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// projection is one projection: what a daemon and the commands know of it.
+// projection is one projection, as used by the daemon and the commands.
 type projection struct {
 	name, projection, topic, alias string
 	lease, deadline, gcDeletes     time.Duration
@@ -76,7 +76,7 @@ func limitsOf(s pipeline.Section) limits {
 // projectionOf is what writers insert in the column projection.
 func projectionOf(name string, s pipeline.Section) string { return cmp.Or(s.Text("projection"), name) }
 
-// newProjection makes a projection of its section. It asks nobody yet.
+// newProjection makes a projection of its section. It does no I/O yet.
 func newProjection(name string, s pipeline.Section) (*projection, error) {
 	p := &projection{
 		name: name, projection: projectionOf(name, s), alias: s.Section("sink").Text("index"),
@@ -173,7 +173,7 @@ func (p *projection) reload(s pipeline.Section) limits {
 // reopen lets the dispatcher look again at what the window allows.
 func (p *projection) reopen() {
 	if p.limiter != nil {
-		_ = p.limiter.Set(0, 0, 0) // it has no numbers; this wakes who waits for it
+		_ = p.limiter.Set(0, 0, 0) // the window has no numbers; this wakes its waiters
 	}
 }
 
@@ -218,8 +218,8 @@ func (s *state) targets(alias string) []string {
 	return all
 }
 
-// aside is the alias under which changes are written to an index beside the one that is searched: an index
-// that was removed meanwhile does not come to be again by accident.
+// aside is the alias under which changes are written to an index besides the searched one, so that an
+// index that was removed meanwhile is not created again by accident.
 func aside(index string) string { return ".pawl-" + index }
 
 func (p *projection) key() string { return store.OutboxState + p.projection }

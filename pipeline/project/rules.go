@@ -16,12 +16,12 @@ import (
 
 // The kinds of failures: classes of dead letters are named after them.
 const (
-	kindThrottle pawl.Kind = "SearchThrottle" // the index has too much to do
+	kindThrottle pawl.Kind = "SearchThrottle" // the index is overloaded
 	kindServer   pawl.Kind = "SearchServer"   // 5xx
 	kindTimeout  pawl.Kind = "SearchTimeout"  // no answer: it may or may not have been applied
 	kindMapping  pawl.Kind = "SearchMapping"  // the document does not fit into the index
 	kindSize     pawl.Kind = "SearchSize"     // the document is larger than the index takes
-	// alias missing, access refused, index read-only: nothing that a document can help
+	// alias missing, access refused, index read-only: not caused by a document
 	kindConfig pawl.Kind = "SearchConfig"
 )
 

@@ -21,9 +21,9 @@ const (
 	askLimit     = 5 * time.Second
 )
 
-// pulse is what was last seen.
+// pulse is the last known state.
 type pulse struct {
-	database, search string // errors; empty: it is well
+	database, search string // errors; empty: healthy
 	alias            string // what is wrong with the alias
 	standing         standing
 	flag             flag
@@ -72,7 +72,7 @@ func (p *projection) rebuildLoop(ctx context.Context) {
 	}
 }
 
-// look asks for the alias.
+// look checks the alias.
 func (p *projection) look(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
@@ -86,7 +86,7 @@ func (p *projection) look(ctx context.Context) {
 	}
 	p.mu.Lock()
 	p.pulse.search = ""
-	if err != nil && !errors.Is(err, errDatabase) { // measure tells of that
+	if err != nil && !errors.Is(err, errDatabase) { // measure reports that
 		p.pulse.search = p.redact(err.Error())
 	}
 	if err == nil {
@@ -177,7 +177,7 @@ func doctor(ctx context.Context, env pipeline.Env) []pipeline.Finding {
 	return nil
 }
 
-// standing is how the outbox stands.
+// standing is the state of the outbox.
 type standing struct {
 	pending, processing, stuck, failed int64
 	oldest                             time.Duration
@@ -210,7 +210,7 @@ func (p *projection) measure(ctx context.Context) {
 
 func (p *projection) successKey() string { return "project success/" + p.projection }
 
-// tellSuccess puts the time of the last success where other processes see it.
+// tellSuccess stores the time of the last success for other processes.
 func (p *projection) tellSuccess(ctx context.Context) error {
 	p.mu.Lock()
 	at := p.success
@@ -246,7 +246,7 @@ func (p *projection) paused(ctx context.Context) (bool, error) {
 	return s.Paused != nil, err
 }
 
-// stand asks the store how the outbox stands.
+// stand asks the store for the state of the outbox.
 func (p *projection) stand(ctx context.Context) (s standing, err error) {
 	stats, err := p.stats(ctx)
 	if err != nil {
@@ -285,7 +285,7 @@ func (p *projection) stand(ctx context.Context) (s standing, err error) {
 	return s, err
 }
 
-// health is asked often: it tells what run has seen.
+// health is called often: it returns what run has last seen.
 func (p *projection) health(context.Context) pipeline.Health {
 	p.mu.Lock()
 	now, sla, success, known := p.pulse, p.live.sla, p.success, p.known

@@ -20,7 +20,8 @@ import (
 	"github.com/pawl-dev/pawl/pipeline"
 )
 
-// search speaks with OpenSearch or Elasticsearch. The few calls needed are the same in both.
+// search is a client of OpenSearch or Elasticsearch. The few calls needed are the same in
+// both.
 type search struct {
 	base, user, password, key string
 	client                    *http.Client
@@ -145,7 +146,7 @@ func refusal(res *http.Response, text []byte, id string) error {
 	return e
 }
 
-// cause reads an error object, whose deepest cause tells most.
+// cause reads an error object, whose deepest cause is the most specific.
 func cause(raw json.RawMessage) (kind, reason string) {
 	var e struct {
 		Type     string          `json:"type"`

@@ -8,8 +8,8 @@ import (
 )
 
 // window says how many bulk requests may be under way: as many as are configured while all is well, fewer
-// while the index has too much to do, one as a probe while it is away, none while the projection is parked or
-// a probe is not due.
+// while the index is overloaded, one as a probe while it is unreachable, none while the projection is parked
+// or a probe is not due.
 type window struct {
 	mu      sync.Mutex
 	most    float64

@@ -11,7 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// account is what is known of a customer-service account: a mark in the scope NAME.accounts.
+// account is the state of a customer-service account: a mark in the scope NAME.accounts.
 type account struct {
 	Cursor       string    `json:"cursor,omitempty"`
 	Fresh        time.Time `json:"fresh,omitzero"` // when the cursor last moved, or there was nothing behind it

@@ -13,10 +13,10 @@ import (
 	"github.com/pawl-dev/pawl"
 )
 
-// Handler decides what is answered to a message.
+// Handler decides how to answer a message.
 type Handler interface {
-	// Answer returns the answer to a delivery whose body is an [Envelope]. It is asked again when it fails, and
-	// after a crash. Answers to messages of one user are asked for one after the other.
+	// Answer returns the answer to a delivery whose body is an [Envelope]. It is called again when it fails,
+	// and after a crash. Calls for messages of one user come one after the other.
 	Answer(ctx context.Context, d *pawl.Delivery) (Answer, error)
 }
 
@@ -32,7 +32,7 @@ func (f HandlerFunc) Answer(ctx context.Context, d *pawl.Delivery) (Answer, erro
 	return f(ctx, e)
 }
 
-// Answer is what a handler answers; the zero value is nothing.
+// Answer is the answer of a handler; the zero value sends nothing.
 type Answer struct {
 	// Replies are sent to the user, in order: bodies of send_msg without touser, open_kfid and msgid.
 	Replies []json.RawMessage `json:"replies,omitempty"`
@@ -137,7 +137,7 @@ func members(text json.RawMessage, name string) (map[string]json.RawMessage, err
 }
 
 // replyID is the msgid of a call. It follows from what is answered, so that a repetition has the same one, and WeCom
-// takes it once.
+// accepts it once.
 func replyID(messageID, call string, index int) string {
 	text := messageID + "|" + strconv.Itoa(index)
 	if call != callReply {

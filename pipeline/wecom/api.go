@@ -22,7 +22,8 @@ const (
 	// for as long as that does not help, up to the longest one.
 	firstBlock = time.Minute
 	mostBlock  = time.Hour
-	// haltBlock is how long an API is left alone that refused us, until the pause of the pipeline holds everywhere.
+	// haltBlock is how long an API that refused us is left alone, until the pause of the pipeline is in effect
+	// everywhere.
 	haltBlock = 5 * time.Second
 )
 
@@ -131,7 +132,7 @@ func (c *client) do(ctx context.Context, api string, call func(token string) err
 	return err
 }
 
-// note takes down whether a limit keeps an API closed.
+// note records whether a limit keeps an API closed.
 func (c *client) note(api string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -246,7 +247,7 @@ func (c *client) read(api string, text []byte, out any) error {
 	return nil
 }
 
-// resultOf is what a call came to, as the label of a metric.
+// resultOf is the result of a call, as the label of a metric.
 func resultOf(err error) string {
 	if e, ok := errors.AsType[*apiError](err); ok {
 		if e.row.code == 0 {

@@ -14,8 +14,8 @@ import (
 // doorbell is the body of a message of NAME.pull: an account that is to be pulled.
 type doorbell struct {
 	Account string `json:"account,omitempty"` // empty: all that are known
-	Token   string `json:"token,omitempty"`   // of the callback; empty: nobody rang
-	// Asked tells that a person, or nobody, asked: an account that is parked is not pulled for Poll.
+	Token   string `json:"token,omitempty"`   // of the callback; empty: there was none
+	// Asked tells that a person asked for the pull: a periodic pull leaves parked accounts alone.
 	Poll bool `json:"poll,omitempty"`
 	// Unpark pulls an account even if it is parked.
 	Unpark bool `json:"unpark,omitempty"`
@@ -38,7 +38,7 @@ type bells struct {
 	last map[string]string   // id of the doorbell that was there last
 }
 
-// ringing is a call to the store, and all who wait for it.
+// ringing is a call to the store, with the callers that wait for it.
 type ringing struct {
 	bell doorbell // the newest: its token lasts longest
 	done chan struct{}
@@ -88,7 +88,7 @@ func (d *doorbell) lane() []byte {
 	return fitKey(d.Account)
 }
 
-// work makes calls until nobody waits for one.
+// work makes calls until no caller waits for one.
 func (b *bells) work(ctx context.Context, key string) {
 	for {
 		b.mu.Lock()

@@ -185,7 +185,8 @@ func (b *bridge) stages(h Handler) ([]pipeline.Stage, error) {
 	}, nil
 }
 
-// halt pauses the pipeline until a person has mended its configuration and resumes it.
+// halt pauses the pipeline until a person has corrected its configuration and resumes
+// it.
 func (b *bridge) halt(ctx context.Context, err error) error {
 	reason := b.env.Redact(err.Error())
 	b.mu.Lock()
@@ -212,10 +213,11 @@ func (b *bridge) halt(ctx context.Context, err error) error {
 	return pawl.Release(haltBlock, reason)
 }
 
-// called counts a call. One that succeeds after a pause shows that the configuration is mended.
+// called counts a call. One that succeeds after a pause shows that the configuration has been
+// corrected.
 func (b *bridge) called(api, result string, took time.Duration) {
 	b.figures.called(api, result, took)
-	if result != "ok" || api == "gettoken" { // a token is given to who may not call anything, too
+	if result != "ok" || api == "gettoken" { // a token is also given to applications that may not call any API
 		return
 	}
 	b.mu.Lock()
@@ -259,8 +261,8 @@ func (b *bridge) run(ctx context.Context) error {
 	return nil
 }
 
-// reconcile finds what rang in vain: WeCom rings three times, and no more. Several processes ask for it; what they ask
-// for at the same time is done once.
+// reconcile finds missed callbacks: WeCom sends each only three times. Several processes ask for it; what they ask for
+// at the same time is done once.
 func (b *bridge) reconcile(ctx context.Context) {
 	for {
 		if err := b.bells.ring(ctx, doorbell{Poll: true}); err != nil && ctx.Err() == nil {

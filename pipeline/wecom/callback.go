@@ -20,7 +20,8 @@ const (
 	eventMessages = "kf_msg_or_event"
 )
 
-// callback is where WeCom says that there is something to be pulled. It stores that and answers; it never pulls.
+// callback receives WeCom's notices that there are messages to be pulled. It stores the notice and answers; it
+// never pulls.
 type callback struct {
 	seal   *seal
 	window time.Duration // how far the time of a callback may be off; 0: any
@@ -91,7 +92,7 @@ func (c *callback) post(w http.ResponseWriter, r *http.Request) (status int, res
 	return http.StatusOK, "doorbell"
 }
 
-// unseal checks who sent a callback, and when, and decrypts it.
+// unseal checks the sender and the time of a callback, and decrypts it.
 func (c *callback) unseal(r *http.Request, encrypted string) (text []byte, status int, result string) {
 	q := r.URL.Query()
 	signature, timestamp, nonce := q.Get("msg_signature"), q.Get("timestamp"), q.Get("nonce")
@@ -118,15 +119,15 @@ func (c *callback) unseal(r *http.Request, encrypted string) (text []byte, statu
 	return text, http.StatusOK, ""
 }
 
-// notice is what a callback says, as far as it is read.
+// notice is the part of a callback that is read.
 type notice struct {
 	Event    string `xml:"Event" json:"Event"`
 	Token    string `xml:"Token" json:"Token"`
 	OpenKfID string `xml:"OpenKfId" json:"OpenKfId"`
 }
 
-// readNotice reads what a callback says. The signature covers the ciphertext, so only who knows the token can have
-// damaged it; all the same what is damaged is refused, and comes again.
+// readNotice reads what a callback says. The signature covers the ciphertext, so only a holder of the token can have
+// damaged it; damaged callbacks are refused anyway, and come again.
 //
 // XML shows damage by itself, because each name stands there twice. In JSON a single flipped bit may make of a member
 // one that nobody knows, so its names are read exactly, and a member that is not documented is taken only where all

@@ -1,7 +1,7 @@
-// Package wecom is the pipeline for customer-service messages of WeCom (微信客服): what customers write is stored in
-// order, handed to a handler user by user, and what the handler answers is sent once.
+// Package wecom is the pipeline for customer-service messages of WeCom (微信客服): messages of customers are stored in
+// order and passed to a handler, user by user; the handler's answers are sent once.
 //
-// WeCom only says that there is something ([callback]); the messages are pulled. The stages are:
+// WeCom only notifies that there are messages ([callback]); they are pulled. The stages are:
 //
 //   - NAME.pull: a message is an account to be pulled. Its lane is the account, so one process pulls it at a time.
 //   - the topic of the messages, in the daemon's store or another one: a message is what a customer wrote, or an

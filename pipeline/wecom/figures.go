@@ -13,7 +13,8 @@ import (
 
 const (
 	watchEvery = 10 * time.Second
-	// cursorLate is when a person should look: WeCom forgets what is older than three days.
+	// cursorLate is when a late cursor is reported: WeCom forgets messages older than three
+	// days.
 	cursorLate = 24 * time.Hour
 )
 

@@ -110,7 +110,7 @@ func (w *webhook) describe(r *http.Request, d *pawl.Delivery) {
 	}
 }
 
-// sign is the value of Pawl-Signature: who has the key can tell that the request is ours, and when it was made.
+// sign is the value of Pawl-Signature: with the key, a receiver can verify the origin and time of the request.
 func sign(key []byte, at time.Time, body []byte) string {
 	stamp := strconv.FormatInt(at.Unix(), 10)
 	mac := hmac.New(sha256.New, key)

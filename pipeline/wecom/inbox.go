@@ -82,7 +82,7 @@ func (in *inbox) append(ctx context.Context, msgs []pawl.Message) error {
 			case store.Refused:
 				refused = append(refused, msgs[i])
 				why = r.Err
-			default: // one whose outcome is unknown may be there twice: who handles it tells by its id
+			default: // one whose outcome is unknown may be stored twice: the handler recognises it by its id
 				left = append(left, msgs[i])
 				why = r.Err
 			}

@@ -157,8 +157,8 @@ func checkWith(h Handler) func(string, pipeline.Section) []pipeline.Fault {
 	}
 }
 
-// patience is how long brokers may take to store a message before it goes to the fallback. It is there ten seconds
-// after they stop answering, at the latest.
+// patience is how long brokers may take to store a message before it goes to the fallback, where it arrives at
+// most ten seconds after they stop answering.
 const patience = "7s"
 
 // messagesURL is the URL of the store of the messages with what the section says about it.

@@ -75,7 +75,7 @@ const (
 func windowKey(account, user string) string { return "in/" + account + "/" + user }
 func spentKey(account, user string) string  { return "out/" + account + "/" + user }
 
-// pulled takes down the newest message of every customer, and replies that did not arrive.
+// pulled records the newest message of every customer, and replies that did not arrive.
 func (l *ledger) pulled(ctx context.Context, items []item) error {
 	newest := map[string]window{}
 	for i := range items {
@@ -134,7 +134,7 @@ func (l *ledger) notDelivered(ctx context.Context, msgID string, failType int) e
 	for {
 		r, err := l.reply(ctx, msgID)
 		if err != nil || r.version == 0 || r.State == failed {
-			return err // it is none of ours, or is marked already
+			return err // it is not one of ours, or already marked
 		}
 		r.State, r.Class, r.Open = failed, failClass(failType), false
 		put, err := l.put(ctx, &r)
@@ -144,7 +144,7 @@ func (l *ledger) notDelivered(ctx context.Context, msgID string, failType int) e
 	}
 }
 
-// reply returns what is known of a reply; its version is 0 if nothing is.
+// reply returns the entry of a reply; its version is 0 if there is none.
 func (l *ledger) reply(ctx context.Context, msgID string) (reply, error) {
 	marks, err := l.marks.GetMarks(ctx, l.replies, msgID)
 	if err != nil {
@@ -162,7 +162,8 @@ func readReply(m store.Marked) (r reply, err error) {
 	return r, err
 }
 
-// put keeps a reply, with other marks, unless somebody else has changed it since it was read.
+// put keeps a reply, with other marks, unless another process has changed it since it was
+// read.
 func (l *ledger) put(ctx context.Context, r *reply, others ...pawl.Mark) (bool, error) {
 	text, err := json.Marshal(r)
 	if err != nil {

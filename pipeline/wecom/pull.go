@@ -61,7 +61,7 @@ func (p *puller) Handle(ctx context.Context, d *pawl.Delivery) error {
 	return p.failure(ctx, bell.Account, p.pull(ctx, bell, d.EnqueuedAt))
 }
 
-// all has every account pulled that is known.
+// all rings for every known account.
 func (p *puller) all(ctx context.Context, bell doorbell) error {
 	known := slices.Clone(p.listed)
 	var failed error
@@ -120,8 +120,8 @@ func (p *puller) pull(ctx context.Context, bell doorbell, rang time.Time) error 
 	for slow := 0; ; {
 		pg, err := p.page(ctx, &bell, now.Cursor)
 		if advanced && isBusy(err) && ctx.Err() == nil {
-			// The attempts of this doorbell say nothing about WeCom any more: the rest is pulled for one of its own,
-			// without the backoff of failures that lie behind it.
+			// The attempts of this doorbell are no longer relevant: the rest is pulled for a new doorbell, without
+			// the backoff of past failures.
 			return p.ring(ctx, bell)
 		}
 		if err != nil {
@@ -201,7 +201,7 @@ func isBusy(err error) bool {
 	return answered && e.row.action == again || uncertain
 }
 
-// failure tells the policy what went wrong.
+// failure describes an error to the policy.
 func (p *puller) failure(ctx context.Context, id string, err error) error {
 	if err == nil || ctx.Err() != nil {
 		return err
@@ -227,7 +227,7 @@ func (p *puller) park(ctx context.Context, id string, why error) error {
 	return p.accounts.put(ctx, id, &now)
 }
 
-// explain makes of an error of a call what the policy wants to know.
+// explain turns an error of a call into what the policy needs.
 func explain(ctx context.Context, err error, halt func(context.Context, error) error) error {
 	if b, ok := errors.AsType[*blockedError](err); ok {
 		return pawl.Release(b.in, err.Error())

@@ -122,7 +122,7 @@ func (r *replier) call(ctx context.Context, t *task) error {
 	}
 }
 
-// close takes down what a call came to.
+// close records the outcome of a call.
 func (r *replier) close(ctx context.Context, t *task, now *reply, left *allowance, wasOpen bool, err error) error {
 	var others []pawl.Mark
 	result := err
@@ -150,7 +150,7 @@ func (r *replier) close(ctx context.Context, t *task, now *reply, left *allowanc
 			others = append(others, r.ledger.refund(left, t.MsgID))
 		}
 	case answered && e.row.action != again:
-		now.Open = wasOpen // WeCom says that it did nothing
+		now.Open = wasOpen // WeCom reports that it did nothing
 	}
 	if !now.Open {
 		now.Window = ""

@@ -44,7 +44,7 @@ func (b *bridge) health(context.Context) pipeline.Health {
 	return h
 }
 
-// doctor looks for what a person should know.
+// doctor looks for problems.
 func doctor(ctx context.Context, env pipeline.Env) []pipeline.Finding {
 	marks, ok := store.As[store.Marks](env.Store)
 	if !ok {

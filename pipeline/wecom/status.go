@@ -137,8 +137,8 @@ func (st *site) backlog(ctx context.Context, s store.Store) (map[string]int64, e
 	return count, nil
 }
 
-// giveUp marks replies as failed whose last attempt has made a dead letter of them: the ledger only knows that they
-// were begun, because it is the policy that decides when to stop.
+// giveUp marks replies as failed that have become dead letters: the ledger only records that they were begun,
+// because the policy decides when to stop.
 func (st *site) giveUp(ctx context.Context, all []reply) error {
 	dead, ok := store.As[store.DeadLetters](st.store)
 	if !ok {
@@ -174,7 +174,8 @@ func classOf(kind pawl.Kind) string {
 	return "unknown"
 }
 
-// listReplies returns what the ledger knows, and what waits to be sent for the first time.
+// listReplies returns the replies in the ledger, and those that wait to be sent for the
+// first time.
 func (st *site) listReplies(ctx context.Context) ([]reply, error) {
 	var all []reply
 	seen := map[string]bool{}

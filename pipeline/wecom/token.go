@@ -19,8 +19,8 @@ import (
 const (
 	tokenEarly = 2 * time.Minute        // how long before its end it is fetched anew
 	tokenFlock = 15 * time.Second       // how long one process may take to fetch it before another one does
-	tokenLook  = 100 * time.Millisecond // how often those who wait look
-	deniedFor  = 3 * time.Second        // after a refusal nobody asks again, until the pause of the pipeline holds
+	tokenLook  = 100 * time.Millisecond // how often waiting processes look
+	deniedFor  = 3 * time.Second        // no process asks again that soon after a refusal
 )
 
 // tokens hands out the access token. It is fetched by one of all processes, and shared through the marks.
@@ -51,7 +51,7 @@ func (t *tokens) keys() (token, lock, denied string) {
 	return "token/" + id, "lock/" + id, "denied/" + id
 }
 
-// get returns a token that is valid as far as one knows. bad is one that WeCom refused; empty: none was.
+// get returns a token that is presumably valid. bad is one that WeCom refused; empty: none was.
 func (t *tokens) get(ctx context.Context, bad string) (string, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -87,7 +87,7 @@ func (a *accessToken) good(bad string) bool {
 	return a.Token != "" && a.Token != bad && time.Until(a.Expires) > 0
 }
 
-// look reads what processes know.
+// look reads what processes share.
 func (t *tokens) look(ctx context.Context) (now accessToken, denied bool, err error) {
 	token, _, refusal := t.keys()
 	marks, err := t.marks.GetMarks(ctx, t.scope, token, refusal)
@@ -142,7 +142,7 @@ func (t *tokens) fetch(ctx context.Context, mine int64, bad string) (string, err
 	if keep.Key != lock {
 		put = append(put, keep)
 	}
-	// That it could not be shared costs another call, and no more.
+	// Failing to share it only costs another call.
 	_, _ = t.marks.PutMarks(context.WithoutCancel(ctx), put...)
 	if err != nil {
 		return "", err

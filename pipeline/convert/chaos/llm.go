@@ -1,5 +1,5 @@
 // Package chaos has a provider of language models that misbehaves on purpose, and makes trees of files, to try out
-// conversions. Both follow a seed, and the provider tells the truth about what it did.
+// conversions. Both follow a seed, and the provider reports what it really did.
 package chaos
 
 import (

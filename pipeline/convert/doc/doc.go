@@ -1,5 +1,4 @@
-// Package doc has the words that converters of documents share: what a document is, what comes of it, and how one
-// fails.
+// Package doc has the types that converters of documents share: documents, results and kinds of failure.
 package doc
 
 import (
@@ -17,7 +16,8 @@ type Document struct {
 	Name string // of the file, with its extension; may be empty
 	Type string // what it is: html, docx …; empty: it is sniffed
 	Data []byte
-	// Charset of a text, where something outside of it says so, such as a header of a mail.
+	// Charset of a text, if it is stated outside of the text, such as in a header of a
+	// mail.
 	Charset string
 	// Depth counts the archives around it.
 	Depth int
@@ -29,7 +29,7 @@ type Document struct {
 	PageMarkers bool
 	// Sub converts a document that is within this one. The registry sets it.
 	Sub func(ctx context.Context, d Document) (Markdown, error)
-	// Trace is told what is done; nil is nobody.
+	// Trace is called for each step; it may be nil.
 	Trace func(step Step)
 }
 
@@ -39,14 +39,14 @@ type Step struct {
 	Args []any  // as slog has them
 }
 
-// Markdown is what comes of a document.
+// Markdown is the result of a conversion.
 type Markdown struct {
 	Text  string
 	Title string // may be empty
 }
 
-// Part converts a document that is within this one, and writes it under a heading. One that cannot be read leaves the
-// rest as it is: it says there why.
+// Part converts a document that is within this one, and writes it under a heading. If it cannot be read, the reason
+// is written in its place, and the rest is kept.
 func (d *Document) Part(ctx context.Context, w *markdown.Writer, heading string, part Document) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -75,7 +75,7 @@ func (d *Document) Part(ctx context.Context, w *markdown.Writer, heading string,
 const (
 	KindCorrupt     pawl.Kind = "Corrupt"     // it is not what it seems to be, or a part of it is missing
 	KindLocked      pawl.Kind = "Locked"      // it has a password
-	KindTooLarge    pawl.Kind = "TooLarge"    // it, or what comes out of it, is larger than anybody needs
+	KindTooLarge    pawl.Kind = "TooLarge"    // it, or its unpacked content, exceeds a limit
 	KindNesting     pawl.Kind = "Nesting"     // it is nested too deeply
 	KindUnsupported pawl.Kind = "Unsupported" // nothing converts documents of its type
 	KindToolMissing pawl.Kind = "ToolMissing" // a program that would convert it is not installed

@@ -30,7 +30,7 @@ const (
 	Anthropic = "anthropic"
 )
 
-// Config says how a provider is reached.
+// Config says how to reach a provider.
 type Config struct {
 	ID             string // its name in the configuration
 	Type           string // [OpenAI] or [Anthropic]
@@ -92,12 +92,12 @@ func New(c Config) *Provider {
 		ForceAttemptHTTP2: true, TLSHandshakeTimeout: 15 * time.Second,
 	}
 	c.Logger.Info("Provider initialized", "provider_id", c.ID, "type", c.Type, "base_url", c.BaseURL)
-	// A redirect would be a second request that nobody sees, with the key, to a host that nobody configured.
+	// A redirect would send a second, uncounted request, with the key, to a host that is not configured.
 	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return &Provider{Config: c, http: &http.Client{Transport: t, CheckRedirect: stay}}
 }
 
-// Validate asks once, whoever asks first, whether the provider takes the key.
+// Validate asks the provider once whether it accepts the key, for all callers.
 func (p *Provider) Validate(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -125,7 +125,7 @@ func (p *Provider) validate(ctx context.Context) error {
 	case c == http.StatusUnauthorized || c == http.StatusForbidden || c == http.StatusPaymentRequired:
 		return p.refused(resp, body)
 	}
-	return nil // what else it says of its models is no reason not to ask one
+	return nil // other errors about its models do not prevent asking one
 }
 
 func (p *Provider) request(ctx context.Context, method, path string, body []byte, id string) (*http.Request, error) {
@@ -199,7 +199,7 @@ func lost(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); errors.Is(cause, pawl.ErrDrain) || errors.Is(cause, context.Canceled) {
 		return cause
 	}
-	if e, ok := errors.AsType[*net.OpError](err); ok && e.Op == "dial" { // no document is to blame
+	if e, ok := errors.AsType[*net.OpError](err); ok && e.Op == "dial" { // the document is not the cause
 		return pawl.Throttled(pawl.OfKind(KindAway, fmt.Errorf("no connection: %w", err)), time.Second)
 	}
 	return policy.With(pawl.OfKind("Timeout", fmt.Errorf("no answer: %w", err)), policy.Timeout)

@@ -1,5 +1,5 @@
-// Package pdf reads the text of PDF files, and what can be told of its structure by the looks of it: headings by
-// their size, lists by their marks, tables by their columns.
+// Package pdf reads the text of PDF files, and infers structure from its appearance: headings by size, lists by
+// their marks, tables by columns.
 package pdf
 
 import (

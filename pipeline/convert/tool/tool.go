@@ -1,5 +1,5 @@
-// Package tool calls the programs that convert what we do not read ourselves: LibreOffice and Tesseract. Both are
-// optional; what needs one that is not there fails with its name.
+// Package tool calls external programs for formats that Pawl does not read itself: LibreOffice and Tesseract.
+// Both are optional; a conversion that needs a missing one fails and names it.
 package tool
 
 import (

@@ -31,7 +31,7 @@ type Rule struct {
 	// What is done with a text: matches of Remove are left out of it, and it gets the form As; empty is [AsText].
 	Remove string
 	As     string
-	// Required makes a page bad input that does not have the value.
+	// Required makes a page without the value bad input.
 	Required bool
 }
 

@@ -1,5 +1,5 @@
 // Package sim is a stand-in for the Bot API of Telegram, for tests and for trying the pipeline out. It has
-// the limits that Telegram publishes, faults that can be switched on, and tells what really happened.
+// the limits that Telegram publishes and faults that can be switched on, and reports what really happened.
 // Telegram's real limits are not published, and its answers may differ in words.
 package sim
 
@@ -198,7 +198,7 @@ func reply(w http.ResponseWriter, result any, no *answer) {
 }
 
 func write(w http.ResponseWriter, status int, v any) {
-	b, _ := json.Marshal(v) // before anybody else changes it
+	b, _ := json.Marshal(v) // before it is changed concurrently
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_, _ = w.Write(b)

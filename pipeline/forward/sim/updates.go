@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Post is a message that somebody writes in a chat.
+// Post is a message that a user writes in a chat.
 type Post struct {
 	Chat     int64  `json:"chat"`
 	From     int64  `json:"from"` // a user; 0: the chat itself, as in a channel
@@ -75,7 +75,7 @@ func (s *Server) AddChat(c Chat) {
 	s.chats[c.ID] = &c
 }
 
-// SetMember changes what somebody is in a chat: administrator, member, left …
+// SetMember changes the status of a user in a chat: administrator, member, left …
 func (s *Server) SetMember(chat, user int64, status string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

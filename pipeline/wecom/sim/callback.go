@@ -99,7 +99,8 @@ func (s *Server) post(target string, text []byte) error {
 	return nil
 }
 
-// Check does what WeCom does when the URL of a callback is saved: it wants the plaintext back within a second.
+// Check does what WeCom does when the URL of a callback is saved: it expects the plaintext back within a
+// second.
 func (s *Server) Check() error {
 	s.mu.Lock()
 	target := s.config.Callback

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// control is how tests and people move the simulator.
+// control is the API by which tests and people drive the simulator.
 func (s *Server) control() {
 	s.mux.HandleFunc("POST /control/message", s.controlMessage)
 	s.mux.HandleFunc("POST /control/event", s.controlEvent)

@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// Config is what a simulator is. Zero fields have the values of the examples.
+// Config configures a simulator. Zero fields have the values of the examples.
 type Config struct {
 	CorpID, Secret, Token, AESKey string
 	Accounts                      []string
-	// Callback is the URL that is called; empty: nobody is.
+	// Callback is the URL that is called; empty: none.
 	Callback string
 	Seed     uint64
 	// JSON sends callbacks as JSON in place of XML.
