@@ -95,7 +95,7 @@ type part struct {
 	number int
 	steps  group
 	lost   []int // items that changed nothing
-	before bool  // it was answered before: this time nothing changed at all
+	before bool  // it was answered before: this time nothing changed
 	woken  []int32
 }
 
@@ -222,7 +222,7 @@ func (s *Store) runParts(ctx context.Context, batch []byte, parts []*part) error
 	return nil
 }
 
-// firstAnswer reads what a part came to when it was settled first.
+// firstAnswer reads the outcome of a part from its first settlement.
 func (s *Store) firstAnswer(ctx context.Context, batch []byte, p *part) error {
 	p.reset()
 	p.before = true

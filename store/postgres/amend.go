@@ -113,8 +113,8 @@ func (s *Store) which(ctx context.Context, t *tx, ids []string) (live, other map
 	return live, other, err
 }
 
-// Bury implements [store.DeadLetters]. An append of the same id at the very same
-// moment may not see it, nor be seen: who imports letters does not send them, too.
+// Bury implements [store.DeadLetters]. A concurrent append of the same id may not see
+// it, nor be seen: imported letters must not be sent at the same time.
 func (s *Store) Bury(ctx context.Context, letters ...store.Record) (refused map[string]error, err error) {
 	fit, invalid, err := store.AdmitBury(letters)
 	if err != nil {

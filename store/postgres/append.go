@@ -111,8 +111,8 @@ y AS (INSERT INTO @tally (topic, what, n) SELECT topic, 1, count(*) FROM n GROUP
 o AS (INSERT INTO @batch (id, part, at, outcome) SELECT $16::bytea, $19::smallint, b.at, $17::bytea FROM b WHERE $16::bytea <> '')
 SELECT 0, NULL::bytea FROM b`
 
-	// rowsLost says of what was not stored what was there first. Where that is
-	// not to be seen any more, the statement fails and is tried anew.
+	// rowsLost says what was there before for each message that was not stored. If that
+	// has vanished meanwhile, the statement fails and is retried.
 	rowsLost = `
 lost AS MATERIALIZED (
 	SELECT x.i, ($14::int[])[x.t] AS topic, CASE
@@ -208,9 +208,9 @@ func (in *inserting) steps(s *Store, checkDue bool) group {
 	return append(g, check...)
 }
 
-// stopWhenBack looks again at the ids that the caller gave. Those that the last
-// try found there are no news, even if they are there twice. What is emitted needs
-// no such look: the ack that emits it happens once.
+// stopWhenBack looks again at the ids that the caller gave. Those that the last try
+// found are already accounted for, even if they exist twice. What is emitted needs no
+// such look: the ack that emits it happens once.
 func (in *inserting) stopWhenBack(s *Store) group {
 	if in.part == partRest {
 		return nil
@@ -334,7 +334,7 @@ func (in *inserting) answer(receipts []store.Receipt) {
 	}
 }
 
-// appended tells whoever waits.
+// appended notifies waiting claimers.
 func (s *Store) appended(in *inserting) {
 	for _, d := range in.delay {
 		if d > 0 {
@@ -389,7 +389,7 @@ func (s *Store) appendOneByOne(ctx context.Context, batch store.Batch[pawl.Messa
 	return receipts, nil
 }
 
-// firstReceipts is what a batch came to when it was appended first.
+// firstReceipts returns the receipts of the first append of a batch.
 func (s *Store) firstReceipts(ctx context.Context, batch []byte) ([]store.Receipt, error) {
 	receipts := []store.Receipt{}
 	err := s.call(ctx, s.front, read(readBatch, func(r row) (err error) {

@@ -126,7 +126,7 @@ func (s *Store) receive(p *pgconn.Pipeline, groups []group, errs []error, known 
 		result, err := p.GetResults()
 		if err != nil {
 			if !isServer(err) {
-				if errs[g] != nil { // FATAL: the server said why it hangs up
+				if errs[g] != nil { // FATAL: the server gave a reason for closing the connection
 					return g, errs[g]
 				}
 				return g, err
@@ -205,8 +205,8 @@ func (s *Store) hot(steps group) group {
 
 func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
-// again repeats a transaction that the server took back: serialization, a
-// deadlock, data that changed meanwhile; and one that was never sent.
+// again repeats a transaction that the server rolled back: serialization, a deadlock,
+// data that changed meanwhile; and one that was never sent.
 func (s *Store) again(ctx context.Context, try func() error) error {
 	for n := 0; ; n++ {
 		err := try()
@@ -229,7 +229,7 @@ func repeatable(err error) bool {
 	return isAnew(err) || errors.Is(err, errAnew) || !isServer(err) && pgconn.SafeToRetry(err)
 }
 
-// timedOut says that it was the store's own bound that ended a call.
+// timedOut is the error of a call that was ended by the store's own timeout.
 func timedOut(ctx context.Context, err error) error {
 	if err != nil && context.Cause(ctx) == errTimeout && !errors.Is(err, errTimeout) {
 		return fmt.Errorf("%w: %w", errTimeout, err)

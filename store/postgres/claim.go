@@ -19,7 +19,7 @@ type claiming struct {
 	terms store.Lease
 	fence int64
 
-	before  int  // messages that the call has got already
+	before  int  // messages that the call has got so far
 	beyond  int  // tickets to ask for besides, because so many stayed in the round before
 	ask     int  // tickets to take
 	again   bool // lanes were given up that may be claimed at once
@@ -31,7 +31,7 @@ type claiming struct {
 	there   bool  // the topic is there and not paused
 	version int64
 	taken   int64 // tickets
-	stayed  int64 // tickets picked and left where they are: somebody has the lease of their lane locked
+	stayed  int64 // tickets that were picked and left, because the lease of their lane is locked
 	known   int   // what was known of tickets that stayed, when it was sent
 
 	priorities int     // that the topic has seen
@@ -118,9 +118,9 @@ func (s *Store) claimings(ctx context.Context, wants []store.Want, terms store.L
 	return cs, nil
 }
 
-// claimAll claims topic by topic, each in a transaction of its own, all in one
-// round trip. What was claimed is given out even where another topic failed:
-// nobody else could until its lease ends.
+// claimAll claims topic by topic, each in a transaction of its own, all in one round
+// trip. What was claimed is given out even if another topic failed: no other process
+// could until the lease ends.
 func (s *Store) claimAll(ctx context.Context, cs []*claiming) (ds []pawl.Delivery, err error) {
 	wanting := slices.DeleteFunc(slices.Clone(cs), func(c *claiming) bool { return c.want.Limit <= 0 })
 	var errs []error
@@ -297,7 +297,7 @@ func (c *claiming) take(s *Store) step {
 	return read(take, c.header, append(args, int8Array(bands), int8Array(ranks))...)
 }
 
-// header reads what the first statement says of a claim.
+// header reads the result of the first statement of a claim.
 func (c *claiming) header(r row) error {
 	if r.int8(0) == 0 {
 		c.there, c.version, c.suspect, c.lanes, c.priorities = true, r.int8(1), r.int8(2) > 0, r.int8s(3),

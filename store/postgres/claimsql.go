@@ -1,18 +1,18 @@
 package postgres
 
-// The statements of a claim. Two of them are sent together: the first takes
-// tickets and writes down the claim, the second, with a snapshot of its own, reads
-// what the lanes hold now: an older snapshot would show messages that were acked
-// meanwhile. They are two transactions, so that who settles or claims what is in
-// the same lanes does not wait for the reading.
+// The statements of a claim. Two of them are sent together: the first takes tickets and
+// writes down the claim, the second, with a snapshot of its own, reads what the lanes
+// hold now: an older snapshot would show messages that were acked meanwhile. They are
+// two transactions, so that settlements and claims in the same lanes do not wait for
+// the reading.
 
 // takeTickets and takeOnePriority: $1 topic, $2 how many, $3 fence, $4 lease in
 // microseconds, $5 owner, $6 alone, $7 skew, $8 bands and $9 their floors.
 //
 // A ticket for a busy lane is dropped and its holder told (reach), with the lease
-// locked, so that it cannot end unseen. A lease that somebody else has locked is
-// not waited for: he is likely to be settling, until his commit is on disk. The
-// ticket stays where it is, and the claim says so.
+// locked, so that it cannot end unseen. A lease that another transaction has locked is
+// not waited for: it is probably being settled, until that commit is on disk. The
+// ticket stays where it is, and the claim reports that.
 const (
 	takeTickets     = fromTopic + pickMany + takeLanes
 	takeOnePriority = fromTopic + pickFew + takeLanes
@@ -68,12 +68,13 @@ locked AS MATERIALIZED (
 	// k are the tickets of keys that are not spent, e the lanes among them that are
 	// busy as far as the snapshot shows, b those whose lease could be locked, l those
 	// that are leased now, and stay the rest: of a lane whose lease is locked, or came
-	// after the snapshot. Who leases waits for nobody but others who lease, all in the
-	// order of lanes: whoever deletes a lease has locked all he wants before.
+	// after the snapshot. A leasing transaction waits only for other leasing ones, all
+	// in the order of lanes: a transaction that deletes leases has locked all of them
+	// before.
 	//
-	// Until the run is known it is written down as one from the head of the lane to
-	// the message of the ticket: who ends the lease of a claimer that died in between
-	// must not take for given out what has others before it.
+	// Until the run is known it is written down as one from the head of the lane to the
+	// message of the ticket: the end of the lease of a claimer that died in between
+	// must not treat messages as given out that have others before them.
 	takeLanes = `
 pick AS MATERIALIZED (SELECT * FROM locked LIMIT $2::bigint),
 k AS MATERIALIZED (
@@ -191,7 +192,7 @@ p AS (DELETE FROM @slot WHERE ctid = ANY (ARRAY(
 u AS (UPDATE @lease SET reach = 9223372036854775807 WHERE lane = ANY (ARRAY(SELECT lane FROM p)))
 SELECT count(*) FROM p`
 
-// Statements that put right what was claimed.
+// Statements that correct what was claimed.
 const (
 	// setRuns: the run of a lane that is not just the message of its ticket. It
 	// joins by lane, not by ctid: a claim that is told apart by reach may move the
@@ -204,7 +205,7 @@ const (
 	leave = `UPDATE @claim SET gone = coalesce(gone, '{}') || $2::bigint[] WHERE fence = $1::bigint`
 
 	// dropClaims: claims of which nothing is left. One that the sweep has locked it
-	// drops itself; it may be waiting for a lane of who is settling here.
+	// drops itself; it may be waiting for a lane that is being settled here.
 	dropClaims = `DELETE FROM @claim WHERE fence = ANY (ARRAY(
 		SELECT c.fence FROM @claim c WHERE c.fence = ANY ($1::bigint[]) FOR UPDATE SKIP LOCKED))`
 

@@ -10,8 +10,8 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// Config says which data to open. The zero value of every field but URL is the
-// usual one.
+// Config says which data to open. The zero value of every field except URL is the
+// default.
 type Config struct {
 	// URL is postgres://user:password@host:port/database?options, or any
 	// connection string that pgx understands. The password is never shown.
@@ -30,10 +30,9 @@ type Config struct {
 	// NoCheck opens a store whose schema is missing or of another version: to
 	// migrate it.
 	NoCheck bool
-	// PollOnly does without anything that a session keeps: no LISTEN, no prepared
-	// statements, no settings beyond a transaction. It is for poolers that share
-	// sessions between transactions. Whoever waits notices new work by polling,
-	// after at most [Config.PollEvery].
+	// PollOnly avoids all session state: no LISTEN, no prepared statements, no settings
+	// beyond a transaction. It is for poolers that share sessions between transactions.
+	// Waiting claimers notice new work by polling, after at most [Config.PollEvery].
 	PollOnly bool
 	// PollEvery is how often a listener looks for work while nothing notifies it;
 	// 100 ms by default.

@@ -53,7 +53,7 @@ func (s *Store) openPool(base *pgx.ConnConfig, conns int) (*pgxpool.Pool, error)
 	return pgxpool.NewWithConfig(s.ctx, c)
 }
 
-// connConfig is what all connections have in common.
+// connConfig is the common configuration of all connections.
 func (s *Store) connConfig() (*pgx.ConnConfig, error) {
 	base, err := pgx.ParseConfig(s.cfg.URL)
 	if err != nil {
@@ -90,8 +90,7 @@ func (s *Store) bounded(ctx context.Context) (context.Context, context.CancelFun
 	return context.WithTimeoutCause(ctx, s.cfg.CallTimeout, errTimeout)
 }
 
-// acquire takes a connection of a pool. The error of a pool that has none in
-// time says so.
+// acquire takes a connection from a pool. If none is free in time, the error says so.
 func acquire(ctx context.Context, pool *pgxpool.Pool) (*pgxpool.Conn, error) {
 	c, err := pool.Acquire(ctx)
 	if err != nil && ctx.Err() != nil && context.Cause(ctx) == errTimeout {
@@ -100,7 +99,7 @@ func acquire(ctx context.Context, pool *pgxpool.Pool) (*pgxpool.Conn, error) {
 	return c, err
 }
 
-// prepared is which statements a connection knows.
+// prepared is the set of statements that are prepared on a connection.
 type prepared map[string]bool
 
 func preparedOn(c *pgconn.PgConn) prepared {

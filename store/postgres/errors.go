@@ -21,7 +21,7 @@ const (
 	stateSerialize   = "40001"
 	stateDeadlock    = "40P01"
 	stateLockTimeout = "55P03"
-	stateBadText     = "22P02" // what a statement raises to begin anew
+	stateBadText     = "22P02" // raised by a statement to start again
 	stateCanceled    = "57014" // statement_timeout, or cancelled
 	stateStalePlan   = "0A000" // a prepared statement of another schema
 	stateNamedTwice  = "42P05" // duplicate_prepared_statement
@@ -40,7 +40,7 @@ func stateOf(err error) string {
 const pooled = "a pooler shares this session with others, as pgbouncer does with pool_mode=transaction: add pawl_poll_only=true to the URL, " +
 	"or connect to the server itself"
 
-// fault is what a condition means here, and what to do about it.
+// fault is the meaning of a condition, and what to do about it.
 type fault struct {
 	code error
 	hint string
@@ -62,7 +62,7 @@ func faultOf(state, schema string) fault {
 		return crowded
 	case "53200", "53400":
 		return fault{store.ErrUnavailable, "the server is short of memory or of another resource"}
-	case stateNamedTwice: // to try it again is of no use
+	case stateNamedTwice: // retrying is of no use
 		return fault{store.ErrUnsupported, pooled}
 	case stateNotNamed:
 		return fault{store.ErrUnavailable, pooled}

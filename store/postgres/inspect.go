@@ -249,10 +249,10 @@ func (s *Store) deadPage(ctx context.Context, topic int32, f store.DeadFilter, a
 	return slices.DeleteFunc(page, func(r store.Record) bool { return !f.MatchesText(&r) }), read, last, err
 }
 
-// Statements of Cancel: of messages that are lanes of their own, whoever takes
-// the ticket may take the message; of others, whoever has the latch of the lane.
-// Who has the latch does not wait for tickets: a claim that holds one may be
-// waiting for the latch. A ticket that is left behind is spent.
+// Statements of Cancel: of messages that are lanes of their own, whoever takes the
+// ticket may take the message; of others, whoever has the latch of the lane. A holder
+// of the latch does not wait for tickets: a claim that holds one may be waiting for the
+// latch. A ticket that is left behind is spent.
 const (
 	findMany  = `SELECT m.id, m.lane, m.seq, m.topic, m.prio, m.rank FROM unnest($1::bytea[]) x(id) CROSS JOIN LATERAL (SELECT * FROM @msg m WHERE m.id = x.id OFFSET 0) m`
 	deadAmong = `SELECT d.id FROM unnest($1::bytea[]) x(id) CROSS JOIN LATERAL (SELECT d.id FROM @dead d WHERE d.id = x.id OFFSET 0) d`
@@ -379,7 +379,7 @@ func tickets(ms []cancelling) [][]byte {
 	return [][]byte{int4Array(topics), int2Array(prios), int8Array(ranks), int8Array(seqs)}
 }
 
-// freeSolo takes messages that nobody holds away from whoever could claim them.
+// freeSolo makes messages that are not leased unclaimable.
 func (s *Store) freeSolo(ctx context.Context, t *tx, ms []cancelling) (free []cancelling, err error) {
 	if len(ms) == 0 {
 		return nil, nil

@@ -8,7 +8,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// newsLoop notices what others did and what is due, from the first listener on.
+// newsLoop notices changes by other processes and what is due, from the first listener
+// on.
 func (s *Store) newsLoop() {
 	if !s.cfg.PollOnly {
 		s.background(s.notifyLoop)
@@ -24,8 +25,8 @@ func (s *Store) newsLoop() {
 	s.alarmLoop()
 }
 
-// alarmLoop sweeps when something is due, and looks for work: often while
-// notifications do not arrive, else seldom, for what nobody notified of.
+// alarmLoop sweeps when something is due, and looks for work: often while notifications
+// do not arrive, otherwise rarely, for changes without a notification.
 func (s *Store) alarmLoop() {
 	next := time.Duration(0)
 	for {

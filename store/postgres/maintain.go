@@ -9,9 +9,9 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// The chores are done by one process at a time: who has the duty, until when, is
-// a row. They keep the tables that live and die with every message small; an
-// autovacuum that looks once a minute is too late for those.
+// The chores are done by one process at a time; a row says which, and until when. They
+// keep the tables that live and die with every message small; an autovacuum that looks
+// once a minute is too late for those.
 const (
 	takeDuty = `INSERT INTO @duty AS d (name, until) VALUES ('chores', clock_timestamp() + interval '25 seconds')
 		ON CONFLICT (name) DO UPDATE SET until = excluded.until WHERE d.until < clock_timestamp() RETURNING 1`

@@ -157,7 +157,7 @@ func (s *Store) migrate(ctx context.Context, op string,
 	return done, nil
 }
 
-// lockMigrations waits for whoever else migrates this schema, and says what is
+// lockMigrations waits for other migrations of this schema, and returns what is
 // applied.
 func (s *Store) lockMigrations(ctx context.Context, tx pgx.Tx) ([]store.Migration, error) {
 	if _, err := tx.Exec(ctx, "SET LOCAL lock_timeout = 0"); err != nil {

@@ -11,9 +11,9 @@ import (
 	"github.com/pawl-dev/pawl"
 )
 
-// news tells whoever waits that something may be claimable: listeners of this
-// process at once, those of others by NOTIFY. A notification is a hint. It is
-// sent apart from what it tells of, because PostgreSQL serialises the commits of
+// news notifies waiting claimers that something may be claimable: listeners of this
+// process at once, those of others by NOTIFY. A notification is a hint. It is sent
+// apart from what it tells of, because PostgreSQL serialises the commits of
 // transactions that notify; and at most every few milliseconds.
 type news struct {
 	mu        sync.Mutex
@@ -32,7 +32,7 @@ type news struct {
 
 const (
 	notifyPause = 5 * time.Millisecond
-	alarmEvery  = 500 * time.Millisecond // how long what another process put off may go unnoticed
+	alarmEvery  = 500 * time.Millisecond // how long a message delayed by another process may go unnoticed
 	alarmLeast  = 2 * time.Millisecond
 )
 
@@ -97,7 +97,7 @@ func (n *news) tellAll() {
 func poke(ch chan struct{}) {
 	select {
 	case ch <- struct{}{}:
-	default: // it is full: nobody has read the last one yet
+	default: // it is full: the last wake-up is still pending
 	}
 }
 
@@ -123,7 +123,7 @@ func (n *news) setHears(heard bool) {
 	n.heard = heard
 }
 
-// wanted are the topics that somebody listens to.
+// wanted are the topics that there are listeners to.
 func (n *news) wanted() (topics []string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -180,7 +180,7 @@ func (s *Store) notifyLoop() {
 		case <-s.news.kick:
 		}
 		if err := s.notifyPending(); err != nil {
-			// A hint is lost; whoever waits polls, too.
+			// A lost hint is harmless: waiting claimers also poll.
 			s.pause(time.Second)
 			continue
 		}

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// orphan is a claim of which nobody knows what it gave: its answer was lost.
+// orphan is a claim whose answer was lost, so that its deliveries are unknown.
 type orphan struct {
 	fence int64
 	since time.Time
@@ -76,8 +76,8 @@ func (s *Store) giveUpOrphans(ctx context.Context) error {
 	return nil
 }
 
-// giveUp gives back everything of a claim whose answer was lost: nobody holds its
-// tokens, so nobody is to blame.
+// giveUp gives back everything of a claim whose answer was lost: no worker holds its
+// tokens, so no rescue is counted.
 func (s *Store) giveUp(ctx context.Context, fence int64) error {
 	return s.within(ctx, s.back, nil, func(t *tx) error {
 		var lanes []int64
@@ -96,8 +96,8 @@ func (s *Store) giveUp(ctx context.Context, fence int64) error {
 	})
 }
 
-// leaveNothing gives back what can be given back when the store is closed, and
-// tells other processes what they have not been told yet.
+// leaveNothing gives back what can be given back when the store is closed, and sends
+// pending notifications.
 func (s *Store) leaveNothing() {
 	if s.back == nil {
 		return

@@ -173,8 +173,8 @@ func (s *Store) get(ctx context.Context, id []byte) (rec *store.Record, err erro
 }
 
 // catchUp knows all topics afterwards, and what was due has happened, give or take
-// [sweepEvery]: there may be no worker whose claims see to that. Where that fails,
-// or takes long, what is there is shown as it is.
+// [sweepEvery]: there may be no worker whose claims see to that. If that fails, or
+// takes long, messages are shown as they are.
 func (s *Store) catchUp(ctx context.Context) error {
 	if err := s.loadTopics(ctx); err != nil {
 		return err

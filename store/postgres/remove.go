@@ -9,7 +9,7 @@ import (
 )
 
 // A topic that is removed keeps its row, as that of a topic that an append has just made:
-// other processes know its number, and append under it. It is hidden until somebody does.
+// other processes know its number, and append under it. It is hidden until then.
 const (
 	resetTopic = `UPDATE @topic SET ordered = true, deadline = $2::bigint, ageing = $3::bigint, park = false, tail = false, retain = 0,
 		version = 0, paused_at = NULL, pause_until = NULL, pause_by = NULL, pause_reason = NULL, removed = true
@@ -18,7 +18,8 @@ const (
 	dropAcked   = `DELETE FROM @acked WHERE topic = $1::int`
 	dropDeaths  = `DELETE FROM @death WHERE topic = $1::int`
 	dropTallies = `DELETE FROM @tally WHERE topic = $1::int`
-	// dropTotals comes after dropTallies: that waits for whoever folds them.
+	// dropTotals comes after dropTallies, which waits for a concurrent folding of
+	// tallies.
 	dropTotals    = `DELETE FROM @total WHERE topic = $1::int`
 	bringBack     = `UPDATE @topic SET removed = false WHERE name = $1::text AND removed`
 	removedTopics = `SELECT id FROM @topic WHERE removed`
@@ -78,7 +79,7 @@ func (s *Store) removeTopic(ctx context.Context, t *tx, name string) error {
 		do(dropAcked, id), do(dropDeaths, id), do(dropTallies, id), do(dropTotals, id))
 }
 
-// hidden tells whether a topic is removed, and nobody has appended to it since.
+// hidden tells whether a topic is removed, without an append since.
 func (s *Store) hidden(ctx context.Context, name string) (hidden bool, err error) {
 	err = s.call(ctx, s.front, read(isHidden, yesOrNo(&hidden), textValue(name)))
 	return hidden, err

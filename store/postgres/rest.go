@@ -157,8 +157,8 @@ func (w *resting) readMessage(r row) error {
 	return nil
 }
 
-// oneByOne settles run by run, and refuses those that emit what somebody else
-// holds.
+// oneByOne settles run by run, and refuses those that emit a unique key which another
+// transaction holds.
 func (w *resting) oneByOne(ctx context.Context, t *tx) error {
 	for _, r := range w.rest {
 		one := &writing{at: w.at, woken: w.wakes}
@@ -366,7 +366,7 @@ func (w *resting) markSteps() (g group) {
 	return g
 }
 
-// finish takes over what the transaction came to.
+// finish takes over the results of the transaction.
 func (w *resting) finish() {
 	w.refused = append(w.refused, w.refusals...)
 	slices.SortFunc(w.ended, func(a, b pawl.Token) int {

@@ -48,12 +48,13 @@ type results struct {
 	removed sqlstore.Removed
 }
 
-// saw takes in the last number that was given out and who was writing after that.
+// saw records the last number that was given out and the transactions that were writing
+// after that.
 func (h *results) saw(last int64, writers []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if last < h.safe || last < h.next {
-		h.safe, h.next = 0, 0 // the schema was made anew
+		h.safe, h.next = 0, 0 // the schema was created again
 	}
 	still := func(w string) bool { return h.writers[w] }
 	if h.next > 0 && !slices.ContainsFunc(writers, still) {

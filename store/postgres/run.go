@@ -127,8 +127,8 @@ func (s *Store) finish(ctx context.Context, c *claiming) (runs []run, err error)
 }
 
 // freeUntilClaimed gives up the unique keys that were taken until now. The claim has
-// committed, but nobody has the deliveries yet: what was a duplicate meanwhile is
-// covered by them. Where this fails the claim is given up.
+// committed, but the deliveries are not handed out yet: what was a duplicate meanwhile
+// is covered by them. Where this fails the claim is given up.
 func (s *Store) freeUntilClaimed(ctx context.Context, runs []run) error {
 	var keys, ids [][]byte
 	for _, r := range runs {
@@ -144,8 +144,8 @@ func (s *Store) freeUntilClaimed(ctx context.Context, runs []run) error {
 	return s.call(ctx, s.back, do(freeUniques, bytesArray(keys), bytesArray(ids)))
 }
 
-// stayedFor is how long a claim that left tickets waits before it says that they
-// may be had: whoever had their lanes locked has committed by then.
+// stayedFor is how long a claim that left tickets waits before it reports that they may
+// be claimed: the transactions that had locked their lanes have committed by then.
 const stayedFor = 5 * time.Millisecond
 
 // note keeps what the next claims go by.

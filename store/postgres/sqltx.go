@@ -8,7 +8,7 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
-	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx": who has this store can open its databases, as with SQLite
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx", for programs that open its databases
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"

@@ -87,7 +87,7 @@ func (s *Store) DeleteState(ctx context.Context, key string, version int64) erro
 	})
 }
 
-// changeEntry runs change while nobody else changes the state; have is the
+// changeEntry runs change while no other transaction changes the state; have is the
 // version of the entry, 0 if there is none.
 func (s *Store) changeEntry(ctx context.Context, op, key string,
 	change func(ctx context.Context, t *tx, have, next int64) (refused, err error),

@@ -84,7 +84,7 @@ func (s *Store) Stats(ctx context.Context, names ...string) ([]store.TopicStats,
 	}
 	all := make([]store.TopicStats, 0, len(by))
 	for _, st := range by {
-		// Nobody counts what waits: it is what is left.
+		// Waiting messages are not counted: they are the rest.
 		st.Waiting = st.Appended - st.Acked - st.Cancelled - st.Purged - st.Dead - st.Resolved - st.Leased -
 			st.Delayed
 		if st.Waiting == 0 {

@@ -1,11 +1,10 @@
-// Package postgres keeps messages in PostgreSQL, for as many processes as there
-// are.
+// Package postgres keeps messages in PostgreSQL, for any number of processes.
 //
-// A message is immutable, a slot is its ticket, a claim is who holds what, and a
+// A message is immutable, a slot is its ticket, a claim records who holds what, and a
 // lease is the latch of a lane that several messages share. Append only inserts
-// (message and slot), so that a transaction that stays open stalls nobody. Lanes
-// are resolved by the claim. A message that is a lane of its own is leased by
-// the row of its claim alone, which is one row for a thousand of them.
+// (message and slot), so a transaction that stays open blocks no other caller. Lanes
+// are resolved by the claim. A message that is a lane of its own is leased by the row
+// of its claim alone, which is one row for a thousand of them.
 package postgres
 
 import (

@@ -162,7 +162,7 @@ func (s *Store) Solitary(ctx context.Context, lease time.Duration, topics ...str
 	return name, s.fail("solitary", err)
 }
 
-// who is an owner in a topic.
+// who identifies an owner in a topic.
 type who struct {
 	topic int32
 	owner string

@@ -16,7 +16,7 @@ import (
 
 // sweeper remembers when this process last looked for what is due.
 type sweeper struct {
-	mu       sync.Mutex // held by whoever sweeps
+	mu       sync.Mutex // held during a sweep
 	state    sync.Mutex
 	looked   time.Time
 	clear    int64 // below this moment nothing was due, when last looked at
@@ -126,10 +126,10 @@ func timeValue(micros int64) []byte {
 	return int8Value(micros - epoch)
 }
 
-// sweepIfDue lets happen what is due, at most so often in a process, and never
-// twice at once: who finds it under way goes on. What the server refuses is done
-// later, by this process or by another, and is no reason to fail: what is not due
-// can be claimed and looked at all the same.
+// sweepIfDue processes what is due, at a bounded rate in a process, and never twice at
+// once: a caller that finds a sweep under way continues without waiting. What the
+// server refuses is done later, by this process or by another, and is no reason to
+// fail: what is not due can be claimed and looked at all the same.
 func (s *Store) sweepIfDue(ctx context.Context) error {
 	err := s.giveUpOrphans(ctx)
 	if err == nil || isServer(err) {
@@ -157,9 +157,9 @@ func (s *Store) sweepInTurn(ctx context.Context) error {
 	return err
 }
 
-// sweep lets everything happen that is due, and returns how long it is until
-// the next; negative for nothing in sight. What the server refuses keeps nothing
-// else from happening; it is the error.
+// sweep processes everything that is due, and returns how long it is until something
+// else is; negative if nothing is known. A refusal of the server does not stop the
+// rest, and is returned as the error.
 func (s *Store) sweep(ctx context.Context, above int64) (next time.Duration, err error) {
 	for range 100 {
 		var at, claims, lanes int64
@@ -190,7 +190,7 @@ func (s *Store) sweep(ctx context.Context, above int64) (next time.Duration, err
 			err = cmp.Or(err, failed)
 		}
 		if swept == 0 {
-			break // somebody else is at it, or it is left for later
+			break // another process sweeps it, or it is left for later
 		}
 	}
 	if len(s.sweeper.leftAlone()) > 0 {
@@ -213,8 +213,8 @@ func nearest(at int64, moments ...int64) time.Duration {
 const (
 	dueLanes = `SELECT lane FROM @lease WHERE token = 0 AND until > $2::timestamptz
 			AND until <= (SELECT clock_timestamp() + $1::interval) ORDER BY until, lane LIMIT 500 FOR UPDATE SKIP LOCKED`
-	// joining waits for who moves them already: what is due later, and what is
-	// appended after, must be behind them.
+	// joining waits for transactions that are already moving them: what is due later,
+	// and what is appended after, must be behind them.
 	joining = `SELECT lane FROM @lease WHERE token = -1 AND until > $2::timestamptz
 			AND until <= (SELECT clock_timestamp() + $1::interval) ORDER BY until, lane LIMIT 500 FOR UPDATE`
 	readJoining = `SELECT m.lane, m.topic, m.key FROM unnest($1::bigint[]) x(lane)
@@ -370,9 +370,9 @@ func readOverdue(r row) (*overdue, error) {
 // sweptAtOnce is how many claims one transaction sweeps.
 const sweptAtOnce = 8
 
-// sweepClaims rescues what nobody settled in time. Where several claims cannot be
-// swept together, they are swept one by one, and those that cannot are left for
-// later: the messages of the others must not wait for them.
+// sweepClaims rescues what was not settled in time. Where several claims cannot be
+// swept together, they are swept one by one, and those that cannot are left for later:
+// the messages of the others must not wait for them.
 func (s *Store) sweepClaims(ctx context.Context, above int64) (swept int, err error) {
 	fences, err := s.sweepSome(ctx, above, sweptAtOnce, nil)
 	if err == nil || !isServer(err) {
@@ -422,8 +422,8 @@ func (s *Store) sweepSome(ctx context.Context, above, most int64, settings []str
 	return fences, err
 }
 
-// rescue ends the leases of claims. The first message that is left of each run,
-// and it alone, may be why.
+// rescue ends the leases of claims. Only the first message that is left of each run can
+// be the cause.
 func (s *Store) rescue(ctx context.Context, t *tx, claims []*overdue, woken *[]int32) error {
 	owners := map[held]*overdue{} // a lane may be in several claims, ended in all but one
 	var solo []int64

@@ -86,8 +86,8 @@ const (
 	updateTopic = `UPDATE @topic SET ordered = $2::bool, deadline = $3::bigint, ageing = $4::bigint, park = $5::bool,
 		retain = $6::bigint, version = $7::bigint, tail = $8::bool WHERE id = $1::int`
 	hasMessages = `SELECT EXISTS (SELECT FROM @msg WHERE topic = $1::int)`
-	// Whoever appends to a lane holds this lock shared, so that order cannot change
-	// between the choice of a lane and the commit.
+	// Appends to a lane hold this lock shared, so that order cannot change between the
+	// choice of a lane and the commit.
 	shareOrder = `SELECT pg_advisory_xact_lock_shared($1::int, t) FROM unnest($2::int[]) t`
 	lockOrder  = `SELECT pg_try_advisory_xact_lock($1::int, $2::int)`
 )
@@ -141,8 +141,8 @@ type place struct {
 	prio  int
 }
 
-// ensure makes sure that topics and bands are on record, in a transaction of
-// its own: nobody waits for a caller's transaction.
+// ensure makes sure that topics and bands are on record, in a transaction of its own,
+// so that no caller waits for another's transaction.
 func (s *Store) ensure(ctx context.Context, places map[place]bool) error {
 	missing := s.unrecorded(places)
 	if len(missing) == 0 {
@@ -258,9 +258,9 @@ const orderPatience = 2 * time.Second
 
 var errOrderBusy = errors.New("appends to the topic are under way")
 
-// change changes settings to what agree makes of them. Appends that are under
-// way, perhaps in a caller's transaction, are waited for when order changes:
-// nobody waits for us.
+// change changes settings to what agree makes of them. Appends that are under way,
+// perhaps in a caller's transaction, are waited for when order changes; they do not
+// wait for the change.
 func (s *Store) change(ctx context.Context, op, name string,
 	agree func(now store.Topic, empty bool) (store.Topic, error),
 ) (agreed store.Topic, err error) {

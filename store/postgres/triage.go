@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// Whoever changes dead letters locks them in the order of lockPurged first.
+	// Every change of dead letters first locks them in the order of lockPurged.
 	resolveDead = `UPDATE @dead SET resolved_at = clock_timestamp() + $2::interval, resolved_by = $3::text, note = $4::text
 		WHERE id = ANY ($1::bytea[]) RETURNING id`
 	reopenDead = `UPDATE @dead SET resolved_at = NULL, resolved_by = NULL, note = NULL

@@ -30,13 +30,13 @@ func isIsolation(err error) bool {
 // is appended is under savepoints: an error of AppendTx leaves the transaction as
 // it was.
 //
-// While the transaction stays open, nobody waits for it but who appends a
-// message with the same id or unique key, and a change of the topic's order. An
-// Append waits for two seconds and fails with [store.ErrUnavailable] then; a
-// settlement that emits such a message is refused with that.
+// While the transaction stays open, only appends of the same id or unique key, and
+// changes of the topic's order, wait for it. An Append waits for two seconds and fails
+// with [store.ErrUnavailable] then; a settlement that emits such a message is refused
+// with that.
 //
-// Listeners in this process are not told, because the messages are not there
-// yet; call [Store.Wake] after the commit, or leave it to the next poll.
+// Listeners in this process are not woken, because the messages are not committed yet;
+// call [Store.Wake] after the commit, or rely on the next poll.
 //
 // A transaction of database/sql goes to the [store.TxAppender] of *sql.Tx, which
 // [store.As] finds; it keeps the same promises.

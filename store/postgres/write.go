@@ -77,9 +77,9 @@ d AS (DELETE FROM @msg WHERE ctid = ANY (ARRAY(
 e AS (SELECT 1)
 SELECT FROM e`
 	// bury moves messages to the dead letters, with all that is known of them. An id
-	// that has a letter already is none of ours: an import brought it while the
-	// message lived. That letter stays as it is, and the message counts as purged:
-	// what cannot be buried would keep everything else of its transaction.
+	// that has a letter already was imported while the message lived. That letter stays
+	// as it is, and the message counts as purged: what cannot be buried would keep
+	// everything else of its transaction.
 	bury = `
 WITH x AS MATERIALIZED (SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::text[]) x(lane, seq, kind, reason, fingerprint)),
 i AS (INSERT INTO @dead (n, id, lane, rank, vis, topic, prio, replays, key, uniq, meta, body, attempts, rescues, lonely, dead_at, kind, reason, fingerprint, history)

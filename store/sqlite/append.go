@@ -18,7 +18,7 @@ const (
 	insertSlot     = `INSERT INTO pawl_slot (topic, suspect, rank, seq, lane) VALUES (?, 0, ?, ?, 0)`
 	insertLaneSlot = `INSERT INTO pawl_slot (topic, suspect, rank, seq, lane) VALUES (?, 0, ?, ?, ?)`
 	selectSeq      = `SELECT seq FROM pawl_msg WHERE id = ?`
-	// A retained message need not be known once its time is over.
+	// A retained message counts as gone once its retention is over.
 	selectForgotten = `SELECT a.seq FROM pawl_msg m JOIN pawl_acked a ON a.seq = m.seq WHERE m.id = ?1 AND a.forget <= ?2`
 )
 
@@ -52,13 +52,13 @@ func weigh(msgs []pawl.Message) int {
 	return n
 }
 
-// AppendTx implements [store.TxAppender]: tx is a transaction on the file of the
-// store, of any driver for SQLite. Begin it with BEGIN IMMEDIATE (with this
-// module's driver: the parameter _txlock=immediate): a transaction that has read
-// before it appends fails if another one has written meanwhile. As long as it is
-// open, nobody else writes to the file, and every other call waits. What is
-// appended is under a savepoint: an error of AppendTx leaves the transaction as it
-// was. A context that ends is noticed between two statements.
+// AppendTx implements [store.TxAppender]: tx is a transaction on the file of the store,
+// of any driver for SQLite. Begin it with BEGIN IMMEDIATE (with this module's driver:
+// the parameter _txlock=immediate): a transaction that has read before it appends fails
+// if another one has written meanwhile. While it is open, no other process can write to
+// the file, and every other call waits. What is appended is under a savepoint: an error
+// of AppendTx leaves the transaction as it was. A context that ends is noticed between
+// two statements.
 func (s *Store) AppendTx(ctx context.Context, tx *sql.Tx, batch store.Batch[pawl.Message]) ([]store.Receipt, error) {
 	admitted, err := store.Admit(batch)
 	if err != nil {
@@ -195,7 +195,7 @@ type newcomer struct {
 	seq, lane, rank int64
 	hash            int64 // of its key, in a topic with order by key
 	wait            int64 // until it is visible
-	alone           bool  // it brings its lane to life
+	alone           bool  // its lane is new
 }
 
 // insert stores the row of a message; 0 if its id is there.
@@ -204,7 +204,7 @@ func (k *work) insert(m *pawl.Message, t *topic, n *newcomer, eid []byte) (int64
 		eid, blob(m.Key), blob(sqlstore.EncodeHeaders(m.Headers)), blob(encodeUnique(m.Unique)), blob(m.Body))
 }
 
-// admit puts a message where it will be found.
+// admit makes a stored message claimable.
 func (k *work) admit(t *topic, n *newcomer) (err error) {
 	switch {
 	case n.wait > 0:
@@ -265,8 +265,8 @@ func (k *work) remember(of byte, batch string, outcome func() []byte) error {
 	return err
 }
 
-// hour is what outcomes are filed under. What is of this hour or the last is
-// remembered, which is at least an hour; or of the next, if the clock was set
+// hour is what outcomes are filed under. Outcomes of this hour and the last are
+// remembered, so each for at least an hour; also of the next, in case the clock was set
 // back.
 func (k *work) hour() int64 { return k.now / time.Hour.Microseconds() }
 

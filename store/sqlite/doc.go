@@ -12,10 +12,10 @@
 //
 // # Several processes
 //
-// Several stores in any number of processes of one machine may have the file
-// open. SQLite's lock decides who writes; a lock on the file PATH-turn keeps them
-// in a queue, so that none is starved. Those who listen look at a counter in
-// shared memory every few milliseconds.
+// Several stores in any number of processes of one machine may have the file open.
+// SQLite's lock decides who writes; a lock on the file PATH-turn keeps them in a queue,
+// so that none is starved. Listeners check a counter in shared memory every few
+// milliseconds.
 //
 // The file must be on a local disk. A write-ahead log needs memory that is shared
 // by all processes, and locks that work: NFS and SMB have neither, and two
@@ -27,7 +27,7 @@
 // locks that the process holds on it. Back up with SQLite's own means
 // (`sqlite3 PATH ".backup COPY"`, VACUUM INTO), or while no process has it open.
 //
-// # Whose transaction is open, all others wait
+// # Open transactions block all other writers
 //
 // A file has one writer at a time. While a transaction of the application that
 // has written is open on the same file, whether it uses [Store.AppendTx] or not,
@@ -35,21 +35,21 @@
 // extended meanwhile and may end. Keep such transactions to milliseconds. After
 // [Config.Wait] a call that still waits fails with store.ErrUnavailable.
 //
-// A reader that keeps a transaction open stalls nobody, but the log cannot be cut
-// back meanwhile and grows.
+// A reader that keeps a transaction open blocks no one, but meanwhile the log cannot be
+// truncated and grows.
 //
 // # Disk full
 //
-// A call that finds no room fails with store.ErrFull and changes nothing. What
-// was stored stays, and work goes on as soon as there is room; settling needs a
-// little, too. The file does not shrink by itself: free pages are used again.
+// A call that finds no room fails with store.ErrFull and changes nothing. Stored
+// messages stay, and work continues as soon as there is room; settling also needs a
+// little. The file does not shrink: free pages are reused.
 //
 // # Layout
 //
-// A message is written once, to pawl_msg, and deleted when it is acked. A lane
-// that can be claimed has a ticket in pawl_slot, in the order of rank; a lane
-// that is carried out has a row in pawl_lease; a lane that opens by itself later
-// has one in pawl_closed. A lane of a key with messages has exactly one of the
-// three. Messages without a history have no row anywhere else. All tables carry
-// the prefix pawl_, because the file may be an application's own database.
+// A message is written once, to pawl_msg, and deleted when it is acked. A lane that can
+// be claimed has a ticket in pawl_slot, in the order of rank; a lane that is carried
+// out has a row in pawl_lease; a lane that is closed until a certain time has one in
+// pawl_closed. A lane of a key with messages has exactly one of the three. Messages
+// without a history have no row anywhere else. All tables carry the prefix pawl_,
+// because the file may be an application's own database.
 package sqlite

@@ -15,7 +15,7 @@ type lease struct {
 	extras                                         int64
 }
 
-// What an ack has to see to, beside the message.
+// What an ack has to clean up besides the message.
 const (
 	hasUnique = 1 // a unique key that is taken while the message lives
 	hasTraces = 2 // rows of pawl_tried and pawl_attempt
@@ -85,7 +85,7 @@ func (k *work) entry(seq int64) (e *entry, err error) {
 	return e, err
 }
 
-// leave frees what a message held while it lived.
+// leave frees the unique key that a message held while it lived.
 func (k *work) leave(e *entry) error {
 	if err := k.freeUnique(k.topics.byNumber[e.topic].Name, e.unique, e.id); err != nil {
 		return err

@@ -13,7 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// diagnosis is what an error of SQLite means to a caller, and what to do.
+// diagnosis is the meaning of an error of SQLite for a caller, and what to do.
 type diagnosis struct {
 	code error
 	hint string

@@ -4,7 +4,7 @@ package sqlite
 // was committed by half, and no other finds a free number any more.
 const isAhead = `SELECT (SELECT max(seq) FROM pawl_msg) > (SELECT seq FROM pawl_state)`
 
-// healing makes whole what half an append left. It reads every message, once.
+// healing repairs what a partial append left behind. It reads every message, once.
 var healing = []string{
 	// Bounds that are too early cost a look, and settings that seem new one more.
 	`UPDATE pawl_state SET seq = (SELECT max(seq) FROM pawl_msg), settings = settings + 1, closed_due = 0, lease_due = 0`,
@@ -27,9 +27,9 @@ var healing = []string{
 }
 
 // heal repairs a file in which an append was committed by half: versions without a
-// savepoint in [Store.AppendTx] left such. A file that is whole costs a look. A look
-// that fails does not keep the file from being opened: the calls that need what is
-// damaged will say so.
+// savepoint in [Store.AppendTx] left such. A file that is whole costs a look. If the
+// check fails the file can still be opened: calls that need damaged data will report
+// it.
 func (w *writer) heal() error {
 	if ahead, err := w.ahead(); !ahead && !isBusy(err) {
 		return nil
@@ -37,7 +37,7 @@ func (w *writer) heal() error {
 	if err := w.lockDatabase(); err != nil {
 		return err
 	}
-	ahead, err := w.ahead() // nobody changes it meanwhile
+	ahead, err := w.ahead() // no other process changes it meanwhile
 	if ahead && err == nil {
 		for _, statement := range healing {
 			if err = w.conn.script(statement); err != nil {

@@ -100,8 +100,8 @@ func (s *Store) topicNames(ctx context.Context, only string) (names []string, er
 	return names, err
 }
 
-// listTopic lists up to that many messages of a topic. What is gone between the
-// reading of its place and of itself does not count: the listing goes on behind.
+// listTopic lists up to that many messages of a topic. What is gone between the reading
+// of its place and of itself does not count: the listing continues after it.
 func (s *Store) listTopic(ctx context.Context, name string, f store.Filter, left int) iter.Seq2[store.Record, error] {
 	return func(yield func(store.Record, error) bool) {
 		after := place{rank: -1 << 63}
@@ -195,7 +195,7 @@ const (
 		FROM pawl_msg m WHERE m.id = ?`
 )
 
-// standing is where a message is, for those who take it out of there.
+// standing is the place of a message, from which it may be removed.
 type standing struct {
 	slot
 	topic               int64
@@ -253,7 +253,7 @@ func (k *work) cancel(id string) (refused, err error) {
 	return refused, err
 }
 
-// takeOut removes a message that nobody holds.
+// takeOut removes a message that is not leased.
 func (k *work) takeOut(op, id string) (topic int64, refused, err error) {
 	st, err := k.standing(id)
 	switch {

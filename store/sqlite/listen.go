@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// listening is who waits for something to become claimable.
+// listening has the listeners that wait for something to become claimable.
 type listening struct {
 	mu        sync.Mutex
 	channels  map[chan struct{}][]string // topics by listener
@@ -14,14 +14,14 @@ type listening struct {
 	finishing sync.WaitGroup
 }
 
-// What this process writes wakes its listeners at once. What others write is seen
-// in a counter in shared memory. The system tells when it is worth a look, and if
-// it cannot, the counter is looked at every few milliseconds.
+// What this process writes wakes its listeners at once. Writes of other processes are
+// seen in a counter in shared memory. The counter is checked when the system reports a
+// change of the file, or, if it cannot, every few milliseconds.
 const (
 	lookSoon    = time.Millisecond       // after a write, until it can be seen
 	lookAtMost  = 3 * time.Millisecond   // while others write without a pause
-	lookBlindly = 10 * time.Millisecond  // where the system does not tell
-	lookAnyway  = 250 * time.Millisecond // where it does
+	lookBlindly = 10 * time.Millisecond  // where the system reports no changes
+	lookAnyway  = 250 * time.Millisecond // where it reports changes
 )
 
 // Listen implements [store.Waker].
@@ -51,7 +51,7 @@ func (s *Store) Listen(ctx context.Context, topics ...string) (<-chan struct{}, 
 	return ch, nil
 }
 
-// wake tells who listens to one of the topics.
+// wake notifies the listeners of the topics.
 func (s *Store) wake(topics map[string]bool) {
 	if len(topics) == 0 {
 		return
@@ -63,7 +63,7 @@ func (s *Store) wake(topics map[string]bool) {
 			if topics[t] {
 				select {
 				case ch <- struct{}{}:
-				default: // it has not read the last one yet
+				default: // the last wake-up is still pending
 				}
 				break
 			}
@@ -101,11 +101,11 @@ type watcher struct {
 	conn    *conn
 	topics  *topicCache
 	version int64 // of the data, as last seen
-	due     int64 // when something happens by itself
+	due     int64 // when the next message falls due
 }
 
-// run looks until nobody listens any more or the store is closed. It leaves
-// errors to those who claim.
+// run checks until there are no listeners or the store is closed. Errors are left to
+// claims.
 func (w *watcher) run() {
 	written, unwatch := notice(w.path + "-wal")
 	longest := lookBlindly
@@ -122,7 +122,7 @@ func (w *watcher) run() {
 		select {
 		case <-written:
 			// The log is written before it is synchronised, and only then it counts:
-			// what is seen now may be of the write before. So it goes on looking.
+			// what is seen now may be of the write before. So it checks again.
 			pause = lookSoon
 		case <-timer.C:
 			pause = min(2*pause, longest)
@@ -134,7 +134,7 @@ func (w *watcher) run() {
 	}
 }
 
-// untilDue is how long nothing happens by itself.
+// untilDue is how long until something falls due.
 func (w *watcher) untilDue() time.Duration {
 	left := w.due - w.now().UnixMicro()
 	if left > lookAnyway.Microseconds() {
@@ -156,8 +156,8 @@ func (w *watcher) look() {
 	}
 }
 
-// needed tells whether somebody listens; if not, the watcher ends, and whoever
-// listens next starts another.
+// needed tells whether there are listeners; if not, the watcher ends, and the next
+// listener starts another.
 func (w *watcher) needed() bool {
 	w.listen.mu.Lock()
 	defer w.listen.mu.Unlock()
@@ -198,7 +198,7 @@ func (w *watcher) rouse(due bool) {
 // lookAgain is how long those who were woken have time to claim what is due.
 const lookAgain = 100 * time.Millisecond
 
-// heard returns the topics that somebody listens to.
+// heard returns the topics that have listeners.
 func (w *watcher) heard() []string {
 	w.listen.mu.Lock()
 	defer w.listen.mu.Unlock()

@@ -94,8 +94,8 @@ func tablesOf(all []sqlstore.Step, applied func(version int) bool) map[string]bo
 	return tables
 }
 
-// haveTables refuses a file that has not the tables that it is said to have: no step
-// brings back what was in them. db sees one moment of it.
+// haveTables refuses a file that lacks tables which its applied steps have created: no
+// step can restore their contents. db is a snapshot.
 func haveTables(db session, op string, all []sqlstore.Step, have []store.Migration) error {
 	there := map[string]bool{}
 	err := db.query(selectTables, func(r row) error {
@@ -154,7 +154,7 @@ func (w *writer) upToDate() (bool, error) {
 	}
 	have, err := applied(w.conn)
 	if err == nil && haveTables(w.conn, "", all, have) != nil {
-		return false, nil // it is looked at again, with nobody changing it meanwhile
+		return false, nil // checked again, while no other process can change it
 	}
 	return err == nil && len(have) > 0 && have[len(have)-1].Version == len(all) &&
 		len(sqlstore.Missing(all, have)) == 0, err
@@ -162,8 +162,8 @@ func (w *writer) upToDate() (bool, error) {
 
 // migrateUp applies what is missing.
 func (w *writer) migrateUp() (done []store.Migration, err error) {
-	// Who opens a file does not wait for who writes. While the log is recovered
-	// after a crash, even a look fails; a transaction waits for that.
+	// Opening a file does not wait for writers. While the log is recovered after a
+	// crash, even a read fails; a transaction waits for that.
 	if current, err := w.upToDate(); current || err != nil && !isBusy(err) {
 		return nil, err
 	}

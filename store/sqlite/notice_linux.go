@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// notice returns a channel that receives soon after somebody wrote to the file,
-// and a function that ends that. It is nil where files cannot be watched.
+// notice returns a channel that receives soon after a write to the file, and a function
+// that ends that. The channel is nil where files cannot be watched.
 func notice(path string) (<-chan struct{}, func()) {
 	fd, err := syscall.InotifyInit1(syscall.IN_CLOEXEC | syscall.IN_NONBLOCK)
 	if err != nil {
@@ -30,7 +30,7 @@ func notice(path string) (<-chan struct{}, func()) {
 			case written <- struct{}{}:
 			default:
 			}
-			// Equal events become one while nobody reads them.
+			// The kernel merges equal events that are unread.
 			time.Sleep(lookAtMost)
 		}
 	}()

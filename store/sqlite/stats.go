@@ -86,7 +86,7 @@ func (k *work) figures(names []string) (map[int64]*store.TopicStats, error) {
 		count(countDelayed, func(st *store.TopicStats, r row) { st.Delayed = r.int(1) }, k.now),
 	)
 	for number, st := range by {
-		// Nobody counts what waits: it is what is left.
+		// Waiting messages are not counted: they are the rest.
 		st.Waiting = st.Appended - st.Acked - st.Cancelled - st.Purged - st.Dead - st.Resolved - st.Leased -
 			st.Delayed
 		if err == nil {

@@ -41,7 +41,7 @@ type Config struct {
 	Synchronous Synchronous
 	// Cache is how many KiB of the file the store keeps in memory to write; 0 is 16,000.
 	Cache int
-	// ReadOnly opens an existing file for looking only: the methods that change
+	// ReadOnly opens an existing file for reading only: the methods that change
 	// something fail with [store.ErrDenied].
 	ReadOnly bool
 	// NoCheck, with ReadOnly, opens a file whose schema is missing or of another
@@ -69,7 +69,7 @@ type Store struct {
 	wait     time.Duration
 	waiting  func()
 	now      func() time.Time
-	// testClock: time may jump, and timers cannot know.
+	// testClock: time may jump, unnoticed by timers.
 	testClock bool
 
 	readers *sql.DB
@@ -116,7 +116,7 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	return s, nil
 }
 
-// check refuses what SQLite would refuse less clearly.
+// check refuses configurations for which SQLite's own errors would be less clear.
 func (s *Store) check() error {
 	refuse := func(code error, why, hint string) error {
 		return &store.Error{Op: "open " + s.path, Code: code, Err: errors.New(why), Hint: hint}
@@ -321,7 +321,7 @@ func (s *Store) read(ctx context.Context, op string, do func(*work) error) error
 		if err != nil || !due {
 			return s.readError(ctx, op, err)
 		}
-		// Who only looks does not wait for somebody else's transaction.
+		// A reader does not wait for another process's transaction.
 		brief, cancel := context.WithTimeout(ctx, sweepPatience)
 		err = s.write(brief, &call{op: op, phase: toManage, do: (*work).sweep})
 		cancel()
@@ -333,7 +333,7 @@ func (s *Store) read(ctx context.Context, op string, do func(*work) error) error
 }
 
 const (
-	// maxSweeps bounds how much that is due a reader makes happen first.
+	// maxSweeps bounds how many sweeps a reader runs first.
 	maxSweeps = 100
 	// sweepPatience is how long it waits for its turn to.
 	sweepPatience = 300 * time.Millisecond

@@ -14,14 +14,14 @@ const (
 	firstOver  = `SELECT coalesce(min(until), 0x7fffffffffffffff) FROM pawl_lease`
 )
 
-// due tells whether something may have happened by itself.
+// due tells whether something may be due.
 func (k *work) due() bool { return min(k.state.closedDue, k.state.leaseDue) <= k.now }
 
 // joining tells whether a delayed message may be due that has not joined its lane.
 func (k *work) joining() bool { return k.state.closedDue <= k.now }
 
-// sweepAll lets everything happen that is in front of a message that comes now.
-// The writer has seen to it before, in parts, wherever it could.
+// sweepAll processes everything due that precedes a message appended now. The writer
+// has done so in parts before, wherever it could.
 func (k *work) sweepAll() error {
 	err := k.sweep()
 	for err == nil && k.joining() {
@@ -111,8 +111,8 @@ const (
 	selectTried = `SELECT attempts, rescues, lonely FROM pawl_tried WHERE seq = ?`
 )
 
-// rescue ends a lease that nobody settled, and notes who died in company. The first
-// message of the run, and it alone, may be why.
+// rescue ends a lease that was not settled, and records deaths in company. Only the
+// first message of the run can be the cause.
 func (k *work) rescue(lane int64, deaths map[owner]int64) error {
 	l, err := k.lease(lane)
 	if err != nil {

@@ -111,8 +111,7 @@ func (k *work) create(settings store.Topic) (*topic, error) {
 	return t, nil
 }
 
-// changed makes every process read the settings again, except this one, which
-// knows them.
+// changed makes every other process read the settings again.
 func (k *work) changed() {
 	k.state.settings++
 	k.topics.settings = k.state.settings

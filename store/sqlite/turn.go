@@ -5,30 +5,29 @@ import (
 	"time"
 )
 
-// turn lets a process that waits long for SQLite's write lock have it. SQLite has
-// no queue: who waits asks again and again, and who has just written is there
-// first. That is quick, because whoever runs goes on running, and unfair. So who
-// has waited for some milliseconds says so, by a shared lock on a file beside the
-// database; and who sees that before it writes stands back for a moment. It is a
-// courtesy and decides nothing: without it everything works, less evenly.
+// turn lets a process that waits long for SQLite's write lock have it. SQLite has no
+// queue: waiting processes poll, and the one that has just written usually gets the
+// lock again. That is quick, because a running process keeps running, but unfair. So a
+// process that has waited for some milliseconds takes a shared lock on a file beside
+// the database; a process that sees this before it writes stands back for a moment. It
+// is advisory: without it everything works, but less evenly.
 type turn struct {
-	file *os.File // nil: no courtesy
-	says bool     // that it waits
+	file *os.File // nil: not used
+	says bool     // held while this process waits
 }
 
 const (
-	// quietWait is how long a process waits before it says so.
+	// quietWait is how long a process waits before it takes that lock.
 	quietWait = 3 * time.Millisecond
-	// courtesy is how long another one stands back then. Who waits asks several
-	// times in that.
+	// courtesy is how long another process stands back then. A waiting process polls
+	// several times in that time.
 	courtesy = 500 * time.Microsecond
 	// While another process writes, the lock is asked for again after that long.
 	firstPause   = 20 * time.Microsecond
 	longestPause = 150 * time.Microsecond
 )
 
-// openTurn opens the file beside a database. Where there cannot be one, there is
-// no courtesy.
+// openTurn opens the file beside a database. If that is impossible, turns are not used.
 func openTurn(path string) *turn {
 	f, err := os.OpenFile(path+"-turn", os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {

@@ -9,7 +9,7 @@ const (
 	exclusive = 2
 )
 
-// Without flock nobody says that it waits.
+// Without flock, waiting processes cannot announce themselves.
 
 func lockFile(_ *os.File, how int) bool { return how == exclusive }
 func unlockFile(*os.File)               {}
