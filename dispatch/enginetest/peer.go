@@ -99,23 +99,4 @@ func peerTakesOver(r *Rig) {
 	}
 }
 
-func peerIsWoken(r *Rig) {
-	started := make(chan time.Time, 1)
-	r.start(r.in.Peer(r),
-		dispatch.Config{Topics: []dispatch.Topic{topic("a", 4, func(context.Context, *pawl.Delivery) error {
-			started <- time.Now()
-			return nil
-		})}})
-	time.Sleep(time.Second)
-	var worst time.Duration
-	for range 10 {
-		began := time.Now()
-		r.append(pawl.Message{Topic: "a"})
-		worst = max(worst, (<-started).Sub(began))
-		time.Sleep(20 * time.Millisecond)
-	}
-	r.Logf("slowest pickup of ten, across processes: %v", worst)
-	if worst > 5*time.Second {
-		r.Errorf("a pickup took %v", worst)
-	}
-}
+func peerIsWoken(r *Rig) { pickup(r, r.in.Peer(r)) }

@@ -101,9 +101,13 @@ func delaysAreWaited(r *Rig) {
 	r.balanced("a", 2, 0)
 }
 
-func pickupIsQuick(r *Rig) {
+func pickupIsQuick(r *Rig) { pickup(r, r.store) }
+
+// pickup makes sure that an idle dispatcher on s soon starts what is appended to the
+// scenario's store.
+func pickup(r *Rig, s store.Store) {
 	started := make(chan time.Time, 1)
-	r.start(r.store, dispatch.Config{Topics: []dispatch.Topic{topic("a", 4,
+	r.start(s, dispatch.Config{Topics: []dispatch.Topic{topic("a", 4,
 		func(context.Context, *pawl.Delivery) error {
 			started <- time.Now()
 			return nil
