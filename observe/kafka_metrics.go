@@ -68,7 +68,8 @@ var (
 	kafkaDeadFailures = description{"pawl_kafka_dead_letter_failures_total",
 		"Tries to write a dead letter that failed.", nil}
 	kafkaTopKey = description{"pawl_kafka_dead_letters_top_key_ratio",
-		"The share of the most frequent key among the dead letters of the last hour, at most the last 128.", []string{labelTopic}}
+		"The share of the most frequent key among the dead letters of the last hour, at most the last 128.",
+		[]string{labelTopic}}
 	kafkaFaults = description{"pawl_kafka_faults",
 		"Faults of the last minute, as the log and pawl kafka health name them.", nil}
 )
