@@ -14,7 +14,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"time"
@@ -29,16 +28,17 @@ import (
 const rows, refused = 300, 13
 
 func main() {
-	ctx, calls := context.Background(), make([]int, rows) // of each row
+	ctx, calls, last := context.Background(), make([]int, rows), make([]time.Time, rows) // of each row
 	sink := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var ids []int
 		must(json.NewDecoder(r.Body).Decode(&ids))
 		statuses := make([]int, len(ids))
 		for i, id := range ids {
 			statuses[i] = []int{429, 429, 503, 200}[min(calls[id], 3)]
-			if calls[id]++; id == refused {
-				statuses[i] = 400
+			if calls[id]++; id == refused || calls[id] < 4 && time.Since(last[id]) < time.Second {
+				statuses[i] = 400 // for good, also where a throttled row is back too soon
 			}
+			last[id] = time.Now()
 		}
 		w.Header().Set("Retry-After", "1")
 		must(json.NewEncoder(w).Encode(statuses))
@@ -46,7 +46,7 @@ func main() {
 	dir, err := os.MkdirTemp("", "bulk")
 	must(err)
 	defer os.RemoveAll(dir)
-	path := filepath.Join(dir, "shop.db")
+	path := dir + "/shop.db"
 	s, err := sqlite.Open(ctx, sqlite.Config{Path: path})
 	must(err)
 	defer s.Close()
