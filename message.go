@@ -9,7 +9,8 @@ import (
 )
 
 // Limits of a message. They are part of the contract: every store takes a
-// message within them and refuses one beyond them, before any I/O.
+// message within them, unless its topic is full, and refuses one beyond them, before
+// any I/O.
 const (
 	MaxTopic     = 128           // bytes of a topic name
 	MaxID        = 128           // bytes of an id

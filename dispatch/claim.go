@@ -20,6 +20,7 @@ type plan struct {
 	lease store.Lease
 	probe bool
 	look  bool          // ask the store what waits for solitude, and plan again
+	full  bool          // ask the store which topics are full, and plan again
 	wait  time.Duration // at most; 0: wait for a kick
 	done  bool
 }
@@ -36,7 +37,7 @@ func (d *Dispatcher) claimLoop() {
 		d.mu.Lock()
 		p := d.plan()
 		d.kicked = false
-		if len(p.wants) == 0 && !p.look {
+		if len(p.wants) == 0 && !p.look && !p.full {
 			d.parked++
 		}
 		d.mu.Unlock()
@@ -45,6 +46,9 @@ func (d *Dispatcher) claimLoop() {
 			return
 		case p.look:
 			d.look()
+			continue
+		case p.full:
+			d.askFull()
 			continue
 		case len(p.wants) > 0:
 			d.claim(p)
@@ -103,6 +107,13 @@ func (d *Dispatcher) plan() plan {
 		}
 		if now < due {
 			next = min(next, due)
+			continue
+		}
+		if len(t.targets) > 0 && now >= d.down.due {
+			return plan{full: true}
+		}
+		if t.fullTarget() != "" {
+			next = min(next, d.down.due)
 			continue
 		}
 		if p.lease.For != 0 && p.lease.For != t.Lease {

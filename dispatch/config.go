@@ -101,6 +101,11 @@ type Topic struct {
 	// Limits bound what the handlers ask of their downstreams. Each must allow a
 	// call before it begins. A batch counts as one call, and its limits have no By.
 	Limits []*Limiter
+	// Emits are the topics to which the handler emits, all of them. While one of them is
+	// full ([store.Topic.MaxWaiting]), nothing is claimed here, so that the sources of a chain
+	// wait for its end; what is in progress goes on. A topic that leads back here, through
+	// what other topics of this dispatcher emit, is left out: it would wait for itself.
+	Emits []string
 	// Event says what the handler does, for the policy's matrix, unless its error
 	// says it ([policy.At]).
 	Event policy.Event
@@ -228,6 +233,11 @@ func (t *Topic) complete() error {
 			bad("a limit is nil")
 		case l.by != nil && t.Batch != nil:
 			bad("limit %q has keys, but a batch is one call", l.name)
+		}
+	}
+	for _, name := range t.Emits {
+		if err := pawl.ValidTopic(name); err != nil {
+			bad("emits to %q: %w", name, err)
 		}
 	}
 	if t.PollMax < 0 {

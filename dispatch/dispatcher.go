@@ -47,6 +47,7 @@ type Dispatcher struct {
 
 	limitsMoved atomic.Bool // a limit shared with others may allow more
 
+	down     downstream
 	outage   outage
 	fallback policy.Policy // when the policy fails
 
@@ -120,6 +121,7 @@ func New(s store.Store, c Config) (*Dispatcher, error) {
 		}
 	}
 	d.solitary, _ = store.As[store.Solitude](s)
+	d.newDownstream()
 	fallback, wrong := policy.NewMatrix(c.Rand)
 	d.fallback = fallback
 	if err = errors.Join(err, wrong); err != nil {

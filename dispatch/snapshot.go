@@ -41,6 +41,9 @@ type TopicSnapshot struct {
 	Limits    []LimitSnapshot
 	HeldBack  int
 	LimitedBy string
+	// FullTarget is a topic that is full to which this one emits: nothing is claimed
+	// meanwhile.
+	FullTarget string
 }
 
 // Snapshot returns the state of the dispatcher.
@@ -62,6 +65,7 @@ func (d *Dispatcher) Snapshot() Snapshot {
 			Waiting: t.waiting, Zombies: t.zombies, Mean: t.mean, Rate: t.tally.rate(now),
 			Acked: t.tally.acked, Retried: t.tally.retried, Dead: t.tally.dead,
 			Released: t.tally.released, Lost: t.tally.lost, HeldBack: len(t.held), LimitedBy: t.limited(now),
+			FullTarget: t.fullTarget(),
 		})
 		for _, l := range t.Limits {
 			last := &s.Topics[len(s.Topics)-1]

@@ -14,6 +14,8 @@ type topic struct {
 	Topic
 	of     *Dispatcher
 	ageing time.Duration // set before anything is claimed
+	// targets are the topics that it gives way to while they are full.
+	targets []string
 
 	// What was claimed and is not started, best rank first; apart, what may use
 	// the reserved slots. Runs that are over stay in until they come up.

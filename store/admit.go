@@ -13,7 +13,8 @@ import (
 )
 
 // The checks in this file are what "refused before any I/O" means. Every backend calls
-// them first, so that all refuse the same things with the same errors.
+// them first, so that all refuse the same things with the same errors. That a topic is
+// full is not among them: it has to be looked up.
 
 // Admit checks an Append. The receipts carry the id of every message, fresh
 // where the caller gave none, and the error of every message to be refused; the

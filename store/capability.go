@@ -28,13 +28,14 @@ const (
 	CanMarks       Capability = "Marks"                // many values by key, in scopes that are forgotten as a whole
 	CanPace        Capability = "Pace"                 // rates by key that processes share
 	CanResults     Capability = "Results"              // a topic is read in the order of appending, by a cursor
+	CanBound       Capability = "Bound"                // topics with a maximum of waiting messages
 )
 
 // AllCapabilities lists them in the order of tables.
 var AllCapabilities = []Capability{
 	CanSurvive, CanProcesses, CanAnyProcess, CanExclusive, CanDeadline, CanPriority, CanDelay,
 	CanUnique, CanEmitAtomic, CanAttempts, CanDeadLetters, CanTriage, CanLookup, CanTopics, CanRemove,
-	CanFigures, CanTxAppend, CanRepeatBatch, CanWake, CanState, CanMarks, CanPace, CanResults,
+	CanFigures, CanTxAppend, CanRepeatBatch, CanWake, CanState, CanMarks, CanPace, CanResults, CanBound,
 }
 
 // Support says how a backend keeps a capability. The zero value refuses it.

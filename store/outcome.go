@@ -25,7 +25,7 @@ func (r *Receipt) Outcome() Outcome {
 		return Stored
 	case errors.Is(r.Err, ErrUnknown):
 		return Unknown
-	case errors.Is(r.Err, ErrUnavailable), errors.Is(r.Err, ErrFull):
+	case errors.Is(r.Err, ErrUnavailable), errors.Is(r.Err, ErrFull), IsTopicFull(r.Err):
 		return Failed
 	default:
 		return Refused
@@ -54,7 +54,7 @@ func Answers(n int, receipts []Receipt, err error) []Receipt {
 
 // uncertain tells whether a call that failed with err may have taken effect.
 func uncertain(err error) bool {
-	if _, invalid := errors.AsType[*pawl.InvalidError](err); invalid {
+	if _, invalid := errors.AsType[*pawl.InvalidError](err); invalid || IsTopicFull(err) {
 		return false
 	}
 	for _, sure := range []error{ErrClosed, ErrUnsupported, ErrSchema, ErrDenied, ErrFull, ErrCorrupt, ErrTooLarge,

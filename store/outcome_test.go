@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
@@ -24,6 +25,8 @@ func TestOutcomes(t *testing.T) {
 		{&store.Error{Op: "append", Code: store.ErrUnknown, Err: fmt.Errorf("%w: %w", store.ErrUnavailable, cause)},
 			store.Unknown},
 		{store.ErrFull, store.Failed},
+		{&store.TopicFullError{Topic: "mail", RetryAfter: time.Second}, store.Failed},
+		{fmt.Errorf("send: %w", &store.TopicFullError{Topic: "mail"}), store.Failed},
 		{&pawl.InvalidError{Field: "body", Why: "is too long"}, store.Refused},
 		{store.ErrTooLarge, store.Refused},
 		{cause, store.Refused},
@@ -49,6 +52,7 @@ func TestAnswersOfACall(t *testing.T) {
 		{"the time is over", 2, nil, context.DeadlineExceeded, store.Unknown},
 		{"an error of no kind", 2, nil, errors.New("broken pipe"), store.Unknown},
 		{"it says that nothing is stored", 2, nil, &store.Error{Op: "append", Code: store.ErrFull}, store.Failed},
+		{"the topic is full", 2, nil, &store.TopicFullError{Topic: "mail"}, store.Failed},
 		{"closed", 2, nil, &store.Error{Op: "append", Code: store.ErrClosed}, store.Refused},
 		{"denied", 2, nil, &store.Error{Op: "append", Code: store.ErrDenied}, store.Refused},
 		{"too few receipts", 3, given, nil, store.Unknown},

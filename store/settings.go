@@ -35,6 +35,8 @@ func (t *Topic) Validate() error {
 		return bad("retry", "is tail; it does not go with park")
 	case t.Retain < 0 || t.Retain > pawl.MaxDelay:
 		return bad("retain", "is %v; it goes from 0 to %v", t.Retain, pawl.MaxDelay)
+	case t.MaxWaiting < 0:
+		return bad("max_waiting", "is %d; it is 0, or how many messages may wait", t.MaxWaiting)
 	}
 	return nil
 }
@@ -59,12 +61,15 @@ func (d *Declaration) set(t *Topic) {
 	if d.Retain != nil {
 		t.Retain = *d.Retain
 	}
+	if d.MaxWaiting != nil {
+		t.MaxWaiting = *d.MaxWaiting
+	}
 }
 
 // states tells whether d states anything besides the name.
 func (d *Declaration) states() bool {
 	return d.Order != "" || d.Deadline != 0 || d.Ageing != 0 || d.Park != nil || d.Tail != nil ||
-		d.Retain != nil
+		d.Retain != nil || d.MaxWaiting != nil
 }
 
 // Apply returns what t becomes when d is declared, or [ErrConflict]. The caller says
@@ -133,5 +138,6 @@ func difference(have, want Topic) string {
 	add("park", have.Park, want.Park)
 	add("retry", have.RetriesAt(), want.RetriesAt())
 	add("retain", have.Retain, want.Retain)
+	add("max_waiting", have.MaxWaiting, want.MaxWaiting)
 	return text[2:]
 }

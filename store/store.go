@@ -69,7 +69,8 @@
 // Every Append and Settle carries a batch id. Repeating a call whose outcome is
 // unknown, with the same id, returns the first outcome and changes nothing, for
 // at least an hour. An empty id asks for no such memory. Items that no store
-// takes are refused one by one, before any I/O.
+// takes are refused one by one, before any I/O. Whether a topic is full has to be
+// looked up, at most once a second; of a topic without a maximum nothing is.
 package store
 
 import (
@@ -105,7 +106,9 @@ type Store interface {
 	// message, in order: stored, a duplicate, or refused. Either all of those that are
 	// not refused take effect, or the error says that none did ([ErrUnavailable]: or
 	// that it is unknown; repeat with the same batch id). A topic that does not exist
-	// is created with default settings.
+	// is created with default settings. A message for a topic that is full is refused
+	// with a [TopicFullError], and with it what follows in the call for the same topic;
+	// the others are stored.
 	//
 	// A store that learns the outcome of each message by itself may return receipts
 	// together with an error. Then those with no Err were stored, or are duplicates;

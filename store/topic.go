@@ -42,6 +42,13 @@ type Topic struct {
 	Tail bool
 	// Retain keeps acked messages for that long, for explanations; 0 keeps none.
 	Retain time.Duration
+	// MaxWaiting is how many messages may wait, delayed ones included, until an append to
+	// the topic is refused with a [TopicFullError]; 0 is no bound. They are estimated: the
+	// figure that counts is at most a second old, and what this process appended since is
+	// added to it. Nothing but an append is refused: not what an ack emits, nor what comes
+	// back by a retry, a release, a rescue or a replay. A change is heeded within two
+	// seconds, by every process.
+	MaxWaiting int64
 	// Version counts changes, from 1. 0: the topic was created by an append and
 	// nobody has declared its settings yet.
 	Version int64
@@ -50,13 +57,14 @@ type Topic struct {
 // Declaration is what a process states about a topic. A zero field states
 // nothing.
 type Declaration struct {
-	Name     string
-	Order    Order
-	Deadline time.Duration
-	Ageing   time.Duration
-	Park     *bool
-	Tail     *bool
-	Retain   *time.Duration
+	Name       string
+	Order      Order
+	Deadline   time.Duration
+	Ageing     time.Duration
+	Park       *bool
+	Tail       *bool
+	Retain     *time.Duration
+	MaxWaiting *int64
 }
 
 // Pause says why a topic is paused, and until when.
@@ -76,7 +84,9 @@ type Topics interface {
 	// Declare creates the topic with what is stated, or agrees, or fails with
 	// [ErrConflict] and changes nothing. Settings that were never declared may be
 	// stated freely; declared ones must be stated the same. For a topic with messages,
-	// only its current order and place of retries can be stated.
+	// only its current order and place of retries can be stated. A store without
+	// [CanBound] refuses a maximum of waiting messages, here and in Alter, with
+	// [ErrUnsupported].
 	Declare(ctx context.Context, d Declaration) (Topic, error)
 
 	// Alter changes settings, if the topic is still at t.Version; [ErrConflict]
@@ -121,6 +131,9 @@ type TopicStats struct {
 	// Deaths are the last deaths in company.
 	Deaths Deaths
 }
+
+// Full tells whether an append to the topic is refused.
+func (st *TopicStats) Full() bool { return st.MaxWaiting > 0 && st.Waiting+st.Delayed >= st.MaxWaiting }
 
 // NewTopic returns the settings of a topic that an append creates: order by key,
 // because a caller that sets a key expects order.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/pawl-dev/pawl"
@@ -137,7 +138,10 @@ func isInvalid(err error) bool {
 }
 
 func classifyStore(err error) (code int, next string) {
-	switch {
+	switch full, _ := errors.AsType[*store.TopicFullError](err); {
+	case full != nil:
+		return exitFailure, fmt.Sprintf("run it again in %v; `pawl topics set %s` shows how many messages may wait",
+			full.RetryAfter.Round(time.Millisecond), full.Topic)
 	case errors.Is(err, store.ErrUnavailable):
 		return exitFailure, "see that the server runs and can be reached, then run it again"
 	case errors.Is(err, store.ErrNotFound):

@@ -16,7 +16,8 @@ func (s *session) topicsLs() *cobra.Command {
 		Long: `Lists all topics, or those named: how many messages are waiting, delayed, leased and
 dead, how long the oldest has been waiting, when one was last acked, and totals since
 the topic was created. Stuck are those of the leased whose worker has had them for longer
-than half of the topic's deadline: ` + "`pawl reclaim --stuck`" + ` takes them back. It counts
+than half of the topic's deadline: ` + "`pawl reclaim --stuck`" + ` takes them back. Of a topic
+with a maximum of waiting messages that is shown, too, and when it is full. It counts
 messages, so do not run it too often on a large store.`,
 		Example: `  pawl topics ls
   pawl topics ls -o json`,
@@ -37,7 +38,7 @@ messages, so do not run it too often on a large store.`,
 				">ACKED", ">STUCK", "LAST ACK", "PAUSED")
 			for i := range stats {
 				t := operate.FormTopic(&stats[i])
-				err := l.add(t, t.Topic, string(t.Order), number(t.Waiting), number(t.Delayed), number(t.Leased),
+				err := l.add(t, t.Topic, string(t.Order), waitingCell(&t), number(t.Delayed), number(t.Leased),
 					number(t.Dead), age(stats[i].OldestWaiting), number(t.AppendedTotal),
 					number(t.AckedTotal), number(t.Stuck), whenever(t.LastAckAt), pauseCell(t.Pause))
 				if err != nil {
@@ -47,6 +48,18 @@ messages, so do not run it too often on a large store.`,
 			return l.end("no topics yet; create one: pawl send mail \"hello\"")
 		},
 	}
+}
+
+// waitingCell is how many messages wait, and of how many at most.
+func waitingCell(t *operate.Topic) string {
+	if t.MaxWaiting == 0 {
+		return number(t.Waiting)
+	}
+	text := number(t.Waiting) + "/" + number(t.MaxWaiting)
+	if t.Full {
+		text += " full"
+	}
+	return text
 }
 
 // notAmong returns a name that is in no figure.

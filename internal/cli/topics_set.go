@@ -19,7 +19,7 @@ type settingFlags struct {
 	order, retry             string
 	deadline, ageing, retain duration
 	park                     bool
-	version                  int64
+	maxWaiting, version      int64
 }
 
 // topicSettings is the JSON of `pawl topics set`.
@@ -36,10 +36,15 @@ func (s *session) topicsSet() *cobra.Command {
 		Long: `Changes settings of a topic, which is created if it does not exist; without flags it
 shows them. A worker that states different settings does not start. --order and --retry
 can change only while the topic has no messages except dead letters. With --if-version it
-changes nothing if somebody else has changed the settings since.`,
+changes nothing if somebody else has changed the settings since.
+
+With --max-waiting an append is refused while so many messages are waiting or delayed, by
+figures that are a second old at most; the error says when to try again. What handlers
+emit is never refused, nor what is retried or replayed. Kafka refuses this setting.`,
 		Example: `  pawl topics set mail --order key --deadline 2m
   pawl topics set mail --park --retain 1d
   pawl topics set fetch --retry tail
+  pawl topics set mail --max-waiting 100000
   pawl topics set mail`,
 		RunE: func(c *cobra.Command, args []string) error {
 			find := part[store.Topics]
@@ -65,8 +70,8 @@ changes nothing if somebody else has changed the settings since.`,
 				}
 			}
 			return s.one(topicSettings{t.Name, t.Order, operate.FormSettings(&t)}, func(w io.Writer) {
-				fmt.Fprintf(w, "topic %s: order %s, deadline %v, ageing %v, park %v, retry %s, retain %v, version %d\n",
-					t.Name, t.Order, t.Deadline, t.Ageing, t.Park, t.RetriesAt(), t.Retain, t.Version)
+				fmt.Fprintf(w, "topic %s: order %s, deadline %v, ageing %v, park %v, retry %s, retain %v, max waiting %d, version %d\n",
+					t.Name, t.Order, t.Deadline, t.Ageing, t.Park, t.RetriesAt(), t.Retain, t.MaxWaiting, t.Version)
 			})
 		},
 	}
@@ -78,6 +83,8 @@ changes nothing if somebody else has changed the settings since.`,
 	fl.StringVar(&f.retry, "retry", "",
 		"head: a retried message keeps the others of its key waiting; tail: it goes behind them")
 	fl.Var(&f.retain, "retain", "how long to keep acked messages, for explain; 0s keeps none")
+	fl.Int64Var(&f.maxWaiting, "max-waiting", 0,
+		"how many messages may wait until appends are refused; 0 is no bound")
 	fl.Int64Var(&f.version, "if-version", 0, "change only if the settings are at this version")
 	return c
 }
@@ -105,6 +112,7 @@ func (s *session) setTopic(c *cobra.Command, topics store.Topics, name string, f
 	change("park", func() { next.Park = f.park })
 	change("retry", func() { next.Tail = f.retry == "tail" })
 	change("retain", func() { next.Retain = time.Duration(f.retain) })
+	change("max-waiting", func() { next.MaxWaiting = f.maxWaiting })
 	switch {
 	case !changed && missing:
 		return now, err
@@ -130,6 +138,6 @@ func settle(ctx context.Context, topics store.Topics, now, next store.Topic) (st
 	}
 	return topics.Declare(ctx, store.Declaration{
 		Name: next.Name, Order: next.Order, Deadline: next.Deadline, Ageing: next.Ageing, Park: &next.Park,
-		Tail: &next.Tail, Retain: &next.Retain,
+		Tail: &next.Tail, Retain: &next.Retain, MaxWaiting: &next.MaxWaiting,
 	})
 }

@@ -118,6 +118,7 @@ func bindTopic(name string, n *node) Topic {
 			Name: name, Order: store.Order(get[string](n, "order")), Deadline: get[time.Duration](n, "deadline"),
 			Ageing: get[time.Duration](n, "ageing"),
 			Park:   stated[bool](n, "park"), Tail: tail(n), Retain: stated[time.Duration](n, "retain"),
+			MaxWaiting: statedWide(n, "max_waiting"),
 		},
 	}
 	if limits := n.at("limits"); limits != nil {

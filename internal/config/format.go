@@ -153,6 +153,10 @@ func topicShape() *shape {
 			defDoc: "as the store has it; else head", shape: oneOf("head", "tail")},
 		{name: "retain", doc: "How long acked messages are kept for explanations.",
 			defDoc: "as the store has it; else 0s", shape: span(0, pawl.MaxDelay)},
+		{name: "max_waiting",
+			doc: "How many messages may wait, delayed ones included, until `pawl send` and other appends are refused; " +
+				"0 is no bound. What handlers emit is never refused.",
+			defDoc: "as the store has it; else 0", shape: whole(0, 1_000_000_000)},
 	}}
 }
 

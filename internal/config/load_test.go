@@ -188,7 +188,7 @@ func TestTheSampleHasEveryKey(t *testing.T) {
 	if mail.Name != "mail" || mail.Handler != Pipe || mail.Command != "python3 -u worker.py" ||
 		mail.Settings.Order != store.OrderKey ||
 		mail.Settings.Deadline != 5*time.Minute || *mail.Settings.Park || *mail.Settings.Tail ||
-		*mail.Settings.Retain != time.Hour {
+		*mail.Settings.Retain != time.Hour || *mail.Settings.MaxWaiting != 100_000 {
 		t.Errorf("the sample is read as %+v", mail)
 	}
 	if thumbnails := c.Topics[2]; thumbnails.PerSecond != 50 || thumbnails.Reserved != 1 {
@@ -196,7 +196,7 @@ func TestTheSampleHasEveryKey(t *testing.T) {
 	}
 	o := c.Overrides[0]
 	if *o.Alert != policy.Error || *o.Backoff.Base != time.Second || *o.Backoff.Max != 2*time.Minute ||
-		*o.MaxAttempts != 8 || o.Origin != "pawl.yaml:68" {
+		*o.MaxAttempts != 8 || o.Origin != "pawl.yaml:69" {
 		t.Errorf("an override of the sample is read as %+v", o)
 	}
 	if o := c.Overrides[1]; *o.Repeat != policy.NotRepeated || *o.DeadLetter != policy.Always ||

@@ -126,6 +126,7 @@ type Topic struct {
 	Stuck     int64      `json:"stuck"` // of those that are leased
 	LastAckAt *time.Time `json:"last_ack_at"`
 	Resolved  int64      `json:"resolved"` // dead letters that are not open
+	Full      bool       `json:"full"`     // appends are refused
 }
 
 // Settings are a topic's settings as JSON.
@@ -135,6 +136,7 @@ type Settings struct {
 	Park            bool    `json:"park"`
 	Retry           string  `json:"retry"` // head or tail
 	RetainSeconds   float64 `json:"retain_seconds"`
+	MaxWaiting      int64   `json:"max_waiting"`
 	Version         int64   `json:"version"`
 }
 
@@ -218,8 +220,8 @@ func formAttempts(history []store.Attempt) []Attempt {
 func FormTopic(s *store.TopicStats) Topic {
 	t := Topic{
 		Topic: s.Name, Order: s.Order, Waiting: s.Waiting, Delayed: s.Delayed, Leased: s.Leased, Stuck: s.Stuck,
-		Resolved: s.Resolved,
-		Dead:     s.Dead, LastAckAt: moment(s.LastAck),
+		Resolved: s.Resolved, Full: s.Full(),
+		Dead: s.Dead, LastAckAt: moment(s.LastAck),
 		OldestWaitingSeconds: secondsOf(s.OldestWaiting), AppendedTotal: s.Appended, AckedTotal: s.Acked,
 		RetriedTotal: s.Retried,
 		RescuesTotal: s.Rescues, DuplicatesTotal: s.Duplicates, CancelledTotal: s.Cancelled, PurgedTotal: s.Purged,
@@ -246,7 +248,7 @@ func secondsOf(d time.Duration) *float64 {
 // FormSettings gives a topic's settings their JSON form.
 func FormSettings(t *store.Topic) Settings {
 	return Settings{t.Deadline.Seconds(), t.Ageing.Seconds(), t.Park, t.RetriesAt(), t.Retain.Seconds(),
-		t.Version}
+		t.MaxWaiting, t.Version}
 }
 
 // moment is t in UTC, nil for none.

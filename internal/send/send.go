@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
@@ -255,7 +256,7 @@ func (s *Lines) append(ctx context.Context, b lineBatch, sent *Sent) error {
 	receipts := make([]store.Receipt, len(items))
 	if s.Store != nil && len(items) > 0 {
 		var err error
-		if receipts, err = Append(ctx, s.Store, store.NewBatch(items...), s.Trouble); err != nil {
+		if receipts, err = s.appendWaiting(ctx, items); err != nil {
 			s.broken(b, receipts, err, sent)
 			return err
 		}
@@ -311,6 +312,51 @@ func (s *Lines) broken(b lineBatch, receipts []store.Receipt, err error, sent *S
 			sent.Doubt = true // it is stored, behind one that is not
 		}
 	}
+}
+
+// appendWaiting appends, and waits where a topic is full: what was refused as too much is
+// sent again, in its order, for as long as an append is repeated that the store does not
+// answer. The error says that the topic is still full.
+func (s *Lines) appendWaiting(ctx context.Context, items []pawl.Message) ([]store.Receipt, error) {
+	receipts, err := Append(ctx, s.Store, store.NewBatch(items...), s.Trouble)
+	for until := time.Now().Add(repeatFor); err == nil; {
+		again, wait := store.TooMuch(items, receipts)
+		if len(again) == 0 {
+			return receipts, nil
+		}
+		at := slices.IndexFunc(receipts, func(r store.Receipt) bool { return store.IsTopicFull(r.Err) })
+		full := receipts[at].Err
+		if time.Now().After(until) {
+			return receipts, full
+		}
+		if s.Trouble != nil {
+			s.Trouble(full)
+		}
+		if store.Sleep(ctx, wait) != nil {
+			return receipts, errors.Join(context.Cause(ctx), full)
+		}
+		var more []store.Receipt
+		if more, err = Append(ctx, s.Store, store.NewBatch(again...), s.Trouble); len(more) == len(again) {
+			if merge(receipts, more) {
+				until = time.Now().Add(repeatFor)
+			}
+		} else if err != nil {
+			merge(receipts, store.Answers(len(again), nil, err))
+		}
+	}
+	return receipts, err
+}
+
+// merge puts the receipts of what was sent again in their places, and tells whether some
+// of it is stored now.
+func merge(receipts, more []store.Receipt) (stored bool) {
+	for i := range receipts {
+		if len(more) > 0 && store.IsTopicFull(receipts[i].Err) {
+			receipts[i], more = more[0], more[1:]
+			stored = stored || receipts[i].Err == nil
+		}
+	}
+	return stored
 }
 
 // Append appends, and repeats it with the same batch id while the store

@@ -225,10 +225,13 @@ func (f *forwarder) store(ctx context.Context, raw []json.RawMessage) (offset in
 	batch := store.NewBatch(msgs...)
 	for wait := 100 * time.Millisecond; len(msgs) > 0; wait = min(2*wait, 5*time.Second) {
 		receipts, err := f.env.Store.Append(ctx, batch)
-		if err = stored(receipts, err); err == nil {
+		if again, room := store.TooMuch(batch.Items, receipts); err == nil && len(again) > 0 {
+			batch, wait = store.NewBatch(again...), room
+			err = &store.TopicFullError{Topic: again[0].Topic, RetryAfter: room}
+		} else if err = stored(receipts, err); err == nil {
 			break
 		}
-		if !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, store.ErrUnknown) {
+		if !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, store.ErrUnknown) && !store.IsTopicFull(err) {
 			return 0, fmt.Errorf("updates could not be stored: %w", err)
 		}
 		f.say("updates cannot be stored: " + err.Error())

@@ -223,6 +223,7 @@ func (f *forwarder) stages() []pipeline.Stage {
 	return []pipeline.Stage{
 		{Topic: dispatch.Topic{
 			Name: f.env.Topic(stageUpdates), Settings: settings, Concurrency: updateSlots, Lease: lease,
+			Emits:   []string{f.env.Topic(stageSend)},
 			Event:   policy.Event{Type: "Forward"},
 			Handler: pawl.Typed(decode, f.handleUpdate),
 		}},

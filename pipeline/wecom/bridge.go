@@ -169,13 +169,13 @@ func (b *bridge) stages(h Handler) ([]pipeline.Stage, error) {
 	}
 	return []pipeline.Stage{
 		{Topic: dispatch.Topic{
-			Name: b.env.Topic(stagePull), Handler: pull, Concurrency: pullSlots, Lease: lease,
+			Name: b.env.Topic(stagePull), Handler: pull, Concurrency: pullSlots, Lease: lease, Emits: []string{topic},
 			Event:    policy.Event{Type: "WecomPull"},
 			Settings: store.Declaration{Order: store.OrderKey, Deadline: pullLongest},
 		}},
 		{Topic: dispatch.Topic{
 			Name: topic, Handler: respond, Concurrency: slots, Lease: lease, Event: policy.Event{Type: "WecomMessage"},
-			Settings: store.Declaration{Order: store.OrderKey},
+			Settings: store.Declaration{Order: store.OrderKey}, Emits: []string{b.env.Topic(stageReplies)},
 		}, Store: b.messages},
 		{Topic: dispatch.Topic{
 			Name: b.env.Topic(stageReplies), Handler: replies, Concurrency: slots, Lease: lease,

@@ -211,6 +211,7 @@ func Description() store.Description {
 			store.CanState:   kept("a log of wishes in a topic, which every process reads"),
 			store.CanMarks:   refused("a log has no index: a value by key needs a database"),
 			store.CanPace:    refused("a log has no index: a rate by key needs a database"),
+			store.CanBound:   refused("a topic is a log, of which the broker keeps what its retention says, finished or not"),
 			store.CanResults: refused("a consumer group reads a topic in its order, and its position is the cursor"),
 		},
 	}

@@ -138,6 +138,9 @@ func (s *Store) change(ctx context.Context, op, name string,
 			return store.Topic{}, err
 		}
 		next, err := to(now, empty)
+		if err == nil {
+			err = next.RefuseBound(op)
+		}
 		if err != nil || next == now {
 			return next, err
 		}

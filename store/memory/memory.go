@@ -12,6 +12,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/internal/bound"
 )
 
 // Config has the options of a store; the zero value is the usual one.
@@ -42,6 +43,7 @@ type Store struct {
 	entries   map[string]store.Entry
 	revision  int64 // of the entries as a whole
 	marks     marks
+	meter     bound.Meter
 }
 
 // topic is the settings, lanes and figures of a topic.
@@ -134,11 +136,16 @@ func (s *Store) Append(ctx context.Context, batch store.Batch[pawl.Message]) ([]
 	if first, ok := s.outcomes[batch.ID]; ok {
 		return first.receipts, nil
 	}
+	done, err := s.meter.Admit(ctx, s.look(now), batch.Items, receipts)
+	if err != nil {
+		return nil, err
+	}
 	for i, m := range batch.Items {
 		if receipts[i].Err == nil {
 			receipts[i].DuplicateOf = s.append(now, receipts[i].ID, m)
 		}
 	}
+	done(receipts)
 	s.remember(now, batch.ID, outcome{receipts: receipts})
 	s.setAlarm(now)
 	return receipts, nil
@@ -281,6 +288,7 @@ func Description() store.Description {
 			store.CanMarks:       {Kept: true, Note: "die with the process"},
 			store.CanPace:        kept,
 			store.CanResults:     kept,
+			store.CanBound:       kept,
 		},
 	}
 }

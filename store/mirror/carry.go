@@ -94,7 +94,7 @@ func (c *carrier) carry(ctx context.Context, ds []pawl.Delivery) error {
 		}
 	}
 	if len(items) > 0 {
-		receipts, err := c.to.Append(ctx, store.NewBatch(items...))
+		receipts, err := c.to.Append(store.Accepted(ctx), store.NewBatch(items...))
 		whole := len(receipts) != len(items) // it says nothing of single messages
 		if whole && err == nil {
 			err = fmt.Errorf("%d receipts for %d messages", len(receipts), len(items))

@@ -231,7 +231,8 @@ func (c *copier) attempt(ctx context.Context, try *call, batch []duplicate) ([]s
 	if try.id == "" || !slices.EqualFunc(try.last, try.send, sameCopy) {
 		try.id, try.last = pawl.NewID(), try.send
 	}
-	receipts, err := c.target.Append(ctx, store.Batch[pawl.Message]{ID: try.id, Items: messagesOf(try.send)})
+	receipts, err := c.target.Append(store.Accepted(ctx), store.Batch[pawl.Message]{ID: try.id,
+		Items: messagesOf(try.send)})
 	// What nobody answered may arrive later: it counts until somebody does.
 	for i := range try.send {
 		try.send[i].sent = err != nil

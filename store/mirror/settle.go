@@ -132,7 +132,7 @@ func (s *Store) emitFirst(ctx context.Context, st *store.Settlement, foreign boo
 	for i := range emits {
 		emits[i].ID = pawl.EmitID(st.ID, i)
 	}
-	receipts, err := s.Append(ctx, store.Batch[pawl.Message]{Items: emits})
+	receipts, err := s.Append(store.Accepted(ctx), store.Batch[pawl.Message]{Items: emits})
 	if err != nil {
 		return nil, err
 	}

@@ -161,6 +161,8 @@ type inserting struct {
 	late    bool // the transaction may commit long after
 	lost    map[int]string
 	stored  bool // the topics were there
+	// done tells the meter what was stored: the receipts, or nil.
+	done func([]store.Receipt)
 }
 
 // steps are the statements; what was not stored is in lost afterwards.
@@ -253,6 +255,8 @@ func (s *Store) Append(ctx context.Context, batch store.Batch[pawl.Message]) ([]
 	if err != nil {
 		return nil, s.fail("append", err)
 	}
+	var stored []store.Receipt
+	defer func() { in.done(stored) }()
 	if len(in.id) == 0 {
 		return s.appendNothing(ctx, in, receipts)
 	}
@@ -261,6 +265,7 @@ func (s *Store) Append(ctx context.Context, batch store.Batch[pawl.Message]) ([]
 	case err == nil:
 		in.answer(receipts)
 		s.appended(in)
+		stored = receipts
 		return receipts, nil
 	case isRepeated(err):
 		return s.firstReceipts(ctx, in.batch)
@@ -282,11 +287,19 @@ func (s *Store) inserting(ctx context.Context, batch store.Batch[pawl.Message],
 	if err := s.ensure(ctx, places); err != nil {
 		return nil, err
 	}
-	in := &inserting{rowsOf: &rowsOf{}, batch: batchID(batch.ID)}
+	done, err := s.meter.Admit(ctx, s.eyes(ctx), batch.Items, receipts)
+	if err != nil {
+		return nil, err
+	}
+	if !s.topics.used.Load() {
+		s.topics.used.Store(true)
+	}
+	in := &inserting{rowsOf: &rowsOf{}, batch: batchID(batch.ID), done: done}
 	for i := range batch.Items {
 		if m := &batch.Items[i]; receipts[i].Err == nil {
 			t := s.topics.named(m.Topic)
 			if t == nil {
+				done(nil)
 				return nil, unexpected("no topic " + m.Topic)
 			}
 			in.add(i+1, t, m, receipts[i].ID, m.ID != "")

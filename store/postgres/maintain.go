@@ -52,6 +52,7 @@ func (s *Store) maintain() {
 	after := int64(0)
 	for s.pause(tidyEvery + rand.N(tidyEvery/4)) {
 		s.flushClaims()
+		s.heed()
 		if s.cfg.NoChores || time.Since(last) < choreEvery+rand.N(choreEvery/2) {
 			continue
 		}

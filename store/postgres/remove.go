@@ -12,7 +12,7 @@ import (
 // other processes know its number, and append under it. It is hidden until then.
 const (
 	resetTopic = `UPDATE @topic SET ordered = true, deadline = $2::bigint, ageing = $3::bigint, park = false, tail = false, retain = 0,
-		version = 0, paused_at = NULL, pause_until = NULL, pause_by = NULL, pause_reason = NULL, removed = true
+		max_waiting = 0, version = 0, paused_at = NULL, pause_until = NULL, pause_by = NULL, pause_reason = NULL, removed = true
 		WHERE id = $1::int`
 	hasDead     = `SELECT EXISTS (SELECT FROM @dead WHERE topic = $1::int)`
 	dropAcked   = `DELETE FROM @acked WHERE topic = $1::int`

@@ -18,6 +18,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/internal/bound"
 )
 
 // Store keeps messages in a schema of a PostgreSQL database. It is safe for
@@ -45,6 +46,7 @@ type Store struct {
 	tracker tracker
 	sweeper sweeper
 	results results
+	meter   bound.Meter
 	news    news
 }
 
@@ -181,6 +183,7 @@ var (
 	_ store.DeadLetters  = (*Store)(nil)
 	_ store.Triage       = (*Store)(nil)
 	_ store.TopicRemover = (*Store)(nil)
+	_ store.Bounded      = (*Store)(nil)
 	_ store.Waker        = (*Store)(nil)
 	_ store.Entries      = (*Store)(nil)
 	_ store.Marks        = (*Store)(nil)

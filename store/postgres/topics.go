@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -27,6 +28,7 @@ type topicCache struct {
 	byName map[string]*topic
 	byID   map[int32]*topic
 	bands  map[int64]bool // bands that are on record
+	used   atomic.Bool    // since they were last read
 }
 
 func (c *topicCache) forget() {
@@ -67,7 +69,7 @@ const (
 func bandOf(topic int32, prio int) int64 { return int64(topic)*bandSpan + int64(prio) }
 
 const (
-	topicColumns = `id, name, ordered, deadline, ageing, park, retain, version, tail`
+	topicColumns = `id, name, ordered, deadline, ageing, park, retain, version, tail, max_waiting`
 	selectTopics = `SELECT ` + topicColumns + ` FROM @topic`
 	selectTopic  = `SELECT ` + topicColumns + ` FROM @topic WHERE name = $1::text`
 	lockTopic    = selectTopic + ` FOR NO KEY UPDATE`
@@ -84,7 +86,7 @@ const (
 	insertBands = `INSERT INTO @band (topic, prio) SELECT t.id, x.prio FROM unnest($1::text[], $2::smallint[]) x(name, prio)
 		JOIN @topic t ON t.name = x.name ON CONFLICT DO NOTHING`
 	updateTopic = `UPDATE @topic SET ordered = $2::bool, deadline = $3::bigint, ageing = $4::bigint, park = $5::bool,
-		retain = $6::bigint, version = $7::bigint, tail = $8::bool WHERE id = $1::int`
+		retain = $6::bigint, version = $7::bigint, tail = $8::bool, max_waiting = $9::bigint WHERE id = $1::int`
 	hasMessages = `SELECT EXISTS (SELECT FROM @msg WHERE topic = $1::int)`
 	// Appends to a lane hold this lock shared, so that order cannot change between the
 	// choice of a lane and the commit.
@@ -96,6 +98,7 @@ func readTopic(r row) (*topic, error) {
 	t := &topic{id: int32(r.int4(0)), Topic: store.Topic{
 		Name: r.text(1), Order: store.OrderNone, Deadline: time.Duration(r.int8(3)), Ageing: time.Duration(r.int8(4)),
 		Park: r.bool(5), Tail: r.bool(8), Retain: time.Duration(r.int8(6)), Version: r.int8(7),
+		MaxWaiting: r.int8(9),
 	}}
 	if r.bool(2) {
 		t.Order = store.OrderKey
@@ -341,7 +344,7 @@ func (s *Store) agree(ctx context.Context, t *tx, name string,
 	return next, t.run(ctx, do(updateTopic, int4Value(now.id), boolValue(next.Order == store.OrderKey),
 		int8Value(int64(next.Deadline)),
 		int8Value(int64(next.Ageing)), boolValue(next.Park), int8Value(int64(next.Retain)), int8Value(next.Version),
-		boolValue(next.Tail)))
+		boolValue(next.Tail), int8Value(next.MaxWaiting)))
 }
 
 // emptyTopic locks out appends to the topic and tells whether it holds no

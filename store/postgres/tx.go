@@ -61,10 +61,13 @@ func (s *Store) appendIn(ctx context.Context, c *pgconn.PgConn,
 		return nil, s.fail("append", err)
 	}
 	in.late = true
+	var stored []store.Receipt
+	defer func() { in.done(stored) }()
 	err = s.insertTx(ctx, c, in)
 	switch {
 	case err == nil:
 		in.answer(receipts)
+		stored = receipts
 		return receipts, nil
 	case isRepeated(err):
 		first := []store.Receipt{}

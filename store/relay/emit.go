@@ -71,7 +71,7 @@ func (s *Store) emit(ctx context.Context, items []store.Settlement, bad map[int]
 	if len(msgs) == 0 {
 		return unfit, nil
 	}
-	receipts, err := s.Append(ctx, store.NewBatch(msgs...))
+	receipts, err := s.Append(store.Accepted(ctx), store.NewBatch(msgs...))
 	if err != nil {
 		return nil, err
 	}

@@ -95,7 +95,7 @@ func (p *parcel) send(ctx context.Context) (failed error) {
 		if len(msgs) == 0 {
 			break
 		}
-		receipts, err := p.log.Append(ctx, store.NewBatch(msgs...))
+		receipts, err := p.log.Append(store.Accepted(ctx), store.NewBatch(msgs...))
 		failed = cmp.Or(failed, err)
 		for j, r := range store.Answers(len(msgs), receipts, err) {
 			a := answer{err: r.Err, final: err == nil && r.Outcome() == store.Refused}

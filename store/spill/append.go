@@ -325,7 +325,7 @@ func (s *Store) sendToPrimary(ctx context.Context, c *call) error {
 		if at != nil {
 			i = at[n]
 		}
-		if r.ID == "" || r.Err != nil {
+		if r.ID == "" || r.Err != nil && !store.IsTopicFull(r.Err) {
 			r.ID = c.receipts[i].ID
 		}
 		if c.receipts[i].Err == nil {
@@ -361,13 +361,14 @@ func partID(id, part string, items []pawl.Message) string {
 	return "spill-" + hex.EncodeToString(h.Sum(nil)[:20])
 }
 
-// left returns the messages that are to be stored elsewhere.
+// left returns the messages that are to be stored elsewhere. What is too much for its
+// topic is not: its sender is to wait.
 func (c *call) left() (left []int) {
 	for i := range c.receipts {
 		switch c.routed(i) {
 		case nowhere:
 		case toPrimary:
-			if o := c.receipts[i].Outcome(); o == store.Failed || o == store.Unknown {
+			if o := c.answer(i); o == store.Failed || o == store.Unknown {
 				left = append(left, i)
 			}
 		default:
@@ -375,6 +376,15 @@ func (c *call) left() (left []int) {
 		}
 	}
 	return left
+}
+
+// answer is the outcome of a message at the primary store, to which it makes no
+// difference whether it was too much for its topic: nothing failed.
+func (c *call) answer(i int) store.Outcome {
+	if store.IsTopicFull(c.receipts[i].Err) {
+		return store.Stored
+	}
+	return c.receipts[i].Outcome()
 }
 
 // judge updates the health of the primary store from the answers, by topic. Store.mu is
@@ -387,7 +397,7 @@ func (s *Store) judge(c *call) {
 			continue
 		}
 		topic := c.batch.Items[i].Topic
-		switch c.receipts[i].Outcome() {
+		switch c.answer(i) {
 		case store.Stored:
 			if n := len(stored); n == 0 || stored[n-1] != topic {
 				stored = append(stored, topic)

@@ -1,5 +1,5 @@
 // Package spill is a store that does not lose what it has accepted while its primary
-// store fails: a broker that is away, a topic that is full. What the primary store did
+// store fails: a broker that is away, a disk that is full. What the primary store did
 // not certainly accept is kept elsewhere, and brought back in the order of its keys
 // when possible.
 //
@@ -13,7 +13,9 @@
 // A message is offered to the primary store, to the dead-letter route
 // ([Config.Divert]) and to the fallback store, until one takes it. If none does, its
 // receipt has an error, and the call returns a [LostError] with the reason of each.
-// What the primary store refuses, because no repetition would help, is refused.
+// What the primary store refuses, because no repetition would help, is refused; and so
+// is what is too much for its topic ([store.TopicFullError]), because whoever sends it is
+// to wait. Rows that come back are taken however full their topic is.
 //
 // The two ways out differ. A row in the fallback store keeps the order of its key and
 // comes back by itself. A diverted message is a dead letter: what follows of its key

@@ -66,7 +66,8 @@ func (s *Store) emit(ctx context.Context, batchID string, st *store.Settlement) 
 		m.ID = pawl.EmitID(st.ID, n)
 		msgs[n] = m
 	}
-	receipts, err := s.Append(ctx, store.Batch[pawl.Message]{ID: partID(batchID, "emit", msgs), Items: msgs})
+	receipts, err := s.Append(store.Accepted(ctx), store.Batch[pawl.Message]{ID: partID(batchID, "emit", msgs),
+		Items: msgs})
 	if err != nil {
 		return nil, err
 	}

@@ -105,8 +105,8 @@ func (p *parcel) append(ctx context.Context, items []pawl.Message) (answers []st
 	}
 	bound, cancel := p.primaryBound(ctx)
 	defer cancel()
-	receipts, err := p.primary.Append(bound, store.Batch[pawl.Message]{ID: partID("compensate", p.topic, items),
-		Items: items})
+	receipts, err := p.primary.Append(store.Accepted(bound), store.Batch[pawl.Message]{
+		ID: partID("compensate", p.topic, items), Items: items})
 	full = len(receipts) == len(items)
 	answers = store.Answers(len(items), receipts, err)
 	for i := range answers {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/internal/bound"
 	"github.com/pawl-dev/pawl/store/internal/sqlstore"
 )
 
@@ -34,7 +35,7 @@ func (s *Store) Append(ctx context.Context, batch store.Batch[pawl.Message]) ([]
 	var receipts []store.Receipt
 	err = s.write(ctx, &call{op: "append", phase: toAppend, weight: weigh(batch.Items), afterDue: true,
 		do: func(k *work) (err error) {
-			receipts, err = k.appendBatch(batch, admitted)
+			receipts, err = k.appendBatch(ctx, &s.meter, batch, admitted)
 			return err
 		}})
 	if err != nil {
@@ -96,7 +97,7 @@ func (s *Store) appendUnder(ctx context.Context, tx *sql.Tx, batch store.Batch[p
 	defer db.close()
 	db.between = ctx
 	k := &work{db: db, now: s.now().UnixMicro(), topics: &topicCache{}}
-	receipts, err := k.appendAlone(batch, admitted)
+	receipts, err := k.appendAlone(whole, &s.meter, batch, admitted)
 	if err != nil {
 		// SQLite may have rolled back everything already; then this fails, and so will
 		// the caller's commit.
@@ -109,19 +110,22 @@ func (s *Store) appendUnder(ctx context.Context, tx *sql.Tx, batch store.Batch[p
 }
 
 // appendAlone appends within a transaction that is not the writer's.
-func (k *work) appendAlone(batch store.Batch[pawl.Message], admitted []store.Receipt) ([]store.Receipt, error) {
+func (k *work) appendAlone(ctx context.Context, meter *bound.Meter, batch store.Batch[pawl.Message],
+	admitted []store.Receipt) ([]store.Receipt, error) {
 	if err := k.load(); err != nil {
 		return nil, err
 	}
-	receipts, err := k.appendBatch(batch, admitted)
+	receipts, err := k.appendBatch(ctx, meter, batch, admitted)
 	if err != nil {
 		return nil, err
 	}
 	return receipts, k.finish()
 }
 
-// appendBatch appends what was admitted, unless the batch was here before.
-func (k *work) appendBatch(batch store.Batch[pawl.Message], admitted []store.Receipt) ([]store.Receipt, error) {
+// appendBatch appends what was admitted and has room, unless the batch was here before.
+// It does not end with ctx.
+func (k *work) appendBatch(ctx context.Context, meter *bound.Meter, batch store.Batch[pawl.Message],
+	admitted []store.Receipt) (receipts []store.Receipt, err error) {
 	if outcome, known, err := k.recall(ofAppend, batch.ID); err != nil {
 		return nil, err
 	} else if known {
@@ -133,7 +137,12 @@ func (k *work) appendBatch(batch store.Batch[pawl.Message], admitted []store.Rec
 	}
 	k.active = map[int64]int64{}
 	defer func() { k.active = nil }()
-	receipts := append([]store.Receipt(nil), admitted...) // do may run twice
+	receipts = append([]store.Receipt(nil), admitted...) // do may run twice
+	done, err := meter.Admit(ctx, k.look(), batch.Items, receipts)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { done(receipts) }() // nil if it fails
 	for i := range batch.Items {
 		if receipts[i].Err != nil {
 			continue

@@ -47,6 +47,7 @@ func Description() store.Description {
 			store.CanMarks:   kept,
 			store.CanPace:    kept,
 			store.CanResults: kept,
+			store.CanBound:   kept,
 		},
 	}
 }
@@ -58,6 +59,7 @@ var (
 	_ store.DeadLetters  = (*Store)(nil)
 	_ store.Triage       = (*Store)(nil)
 	_ store.TopicRemover = (*Store)(nil)
+	_ store.Bounded      = (*Store)(nil)
 	_ store.Waker        = (*Store)(nil)
 	_ store.Entries      = (*Store)(nil)
 	_ store.Marks        = (*Store)(nil)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/internal/bound"
 )
 
 // brief is a context that ends when it has been looked at so many times.
@@ -151,7 +152,7 @@ func halfAnAppend(t *testing.T, path string, looks int) {
 	admitted, err := store.Admit(batch)
 	must(t, err)
 	k := &work{db: session, now: time.Now().UnixMicro(), topics: &topicCache{}}
-	_, _ = k.appendAlone(batch, admitted)
+	_, _ = k.appendAlone(t.Context(), &bound.Meter{}, batch, admitted)
 	session.close()
 	must(t, tx.Commit())
 }

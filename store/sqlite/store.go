@@ -14,6 +14,7 @@ import (
 	driversqlite "modernc.org/sqlite"
 
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/internal/bound"
 	"github.com/pawl-dev/pawl/store/internal/sqlstore"
 )
 
@@ -82,6 +83,7 @@ type Store struct {
 	ended   error // of Close
 
 	listen  listening
+	meter   bound.Meter
 	removed sqlstore.Removed
 }
 

@@ -32,7 +32,7 @@ type topicCache struct {
 func (c *topicCache) forget() { c.settings = 0 }
 
 const selectTopics = `SELECT topic, name, lanes, deadline, ageing, park, retain, version,
-	paused_since, paused_until, paused_by, paused_reason, tail FROM pawl_topic`
+	paused_since, paused_until, paused_by, paused_reason, tail, max_waiting FROM pawl_topic`
 
 // load reads the topics unless they are known.
 func (c *topicCache) load(db session, settings int64) error {
@@ -45,6 +45,7 @@ func (c *topicCache) load(db session, settings int64) error {
 			Name: r.text(1), Order: store.Order(r.text(2)), Deadline: time.Duration(r.int(3)),
 			Ageing: time.Duration(r.int(4)),
 			Park:   r.int(5) != 0, Tail: r.int(12) != 0, Retain: time.Duration(r.int(6)), Version: r.int(7),
+			MaxWaiting: r.int(13),
 		}}
 		if r[8] != nil {
 			t.pause = &store.Pause{Since: moment(r.int(8)), Until: moment(r.int(9)), By: r.text(10), Reason: r.text(11)}
@@ -76,10 +77,10 @@ func micros(d time.Duration) int64 {
 }
 
 const (
-	insertTopic = `INSERT INTO pawl_topic (name, lanes, deadline, ageing, park, retain, version, tail)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING topic`
-	updateTopic = `UPDATE pawl_topic SET lanes = ?, deadline = ?, ageing = ?, park = ?, retain = ?, version = ?, tail = ?
-		WHERE topic = ?`
+	insertTopic = `INSERT INTO pawl_topic (name, lanes, deadline, ageing, park, retain, version, tail, max_waiting)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING topic`
+	updateTopic = `UPDATE pawl_topic SET lanes = ?, deadline = ?, ageing = ?, park = ?, retain = ?, version = ?, tail = ?,
+		max_waiting = ? WHERE topic = ?`
 	insertTotal = `INSERT INTO pawl_total (topic) VALUES (?)`
 	pauseTopic  = `UPDATE pawl_topic SET paused_since = ?, paused_until = ?, paused_by = ?, paused_reason = ? WHERE topic = ?`
 	countLive   = `SELECT appended - acked - cancelled - purged - (SELECT count(*) FROM pawl_dead WHERE topic = ?1)
@@ -98,7 +99,7 @@ func (k *work) topic(name string) (*topic, error) {
 func (k *work) create(settings store.Topic) (*topic, error) {
 	t := &topic{Topic: settings}
 	cols, _, err := first(k.db, insertTopic, t.Name, string(t.Order), int64(t.Deadline), int64(t.Ageing), t.Park,
-		int64(t.Retain), t.Version, t.Tail)
+		int64(t.Retain), t.Version, t.Tail, t.MaxWaiting)
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +124,7 @@ func (k *work) set(t *topic, to store.Topic) error {
 		return nil
 	}
 	_, err := k.db.exec(updateTopic, string(to.Order), int64(to.Deadline), int64(to.Ageing), to.Park, int64(to.Retain),
-		to.Version, to.Tail, t.number)
+		to.Version, to.Tail, to.MaxWaiting, t.number)
 	if err != nil {
 		return err
 	}

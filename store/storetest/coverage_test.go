@@ -15,7 +15,7 @@ import (
 // contractFiles hold the contract: every sentence of their doc comments that is
 // about what a store does.
 var contractFiles = []string{
-	"../store.go", "../topic.go", "../inspect.go", "../state.go", "../marks.go", "../pace.go", "../results.go",
+	"../store.go", "../topic.go", "../bound.go", "../inspect.go", "../state.go", "../marks.go", "../pace.go", "../results.go",
 	"../triage.go", "../remove.go",
 	"../errors.go",
 	"../../message.go", "../../delivery.go", "../../mark.go",

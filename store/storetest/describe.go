@@ -43,11 +43,12 @@ func declaredIsThere(t *T) {
 	_, results := store.As[store.Results](t.Store)
 	_, triage := store.As[store.Triage](t.Store)
 	_, remove := store.As[store.TopicRemover](t.Store)
+	_, bounded := store.As[store.Bounded](t.Store)
 	for c, there := range map[store.Capability]bool{
 		store.CanTopics: topics, store.CanLookup: lookup, store.CanDeadLetters: dead, store.CanWake: wake,
 		store.CanState: state,
 		store.CanMarks: marks, store.CanResults: results, store.CanTriage: triage,
-		store.CanRemove: remove,
+		store.CanRemove: remove, store.CanBound: bounded,
 	} {
 		if there != d.Capabilities.Has(c) {
 			t.Errorf("%s is declared: %t; its interface is there: %t", c, d.Capabilities.Has(c), there)

@@ -14,7 +14,7 @@ import (
 
 func optionalMutants() []mutant {
 	return slices.Concat(topicMutants(), lookMutants(), deadMutants(), stateMutants(), markMutants(), paceMutants(),
-		resultMutants(), triageMutants(), removeMutants(), []mutant{
+		resultMutants(), triageMutants(), removeMutants(), boundMutants(), []mutant{
 			{"wakeNever", func(b *broken) store.Store { return deaf{b} }, []string{"WakeOnAppend", "WakeWhenDue"}},
 		})
 }
@@ -97,6 +97,8 @@ func topicMutants() []mutant {
 			[]string{"RetryGoesToTheTail", "TailRetryLeavesTheRunOpen", "TailIsDeclared", "TailChangesOnEmptyOnly"}},
 		{"retainIgnored", declaring(func(d *store.Declaration) { d.Retain = nil }),
 			[]string{"RetainKeepsTheAcked", "IDOfTheRetainedIsTaken"}},
+		{"boundIgnored", declaring(func(d *store.Declaration) { d.MaxWaiting = nil }),
+			[]string{"FullTopicRefuses", "BoundIsDeclared"}},
 		{"declareOverwrites", topics(declareOverwrites), []string{"DeclareConflicts", "AlteredIsDeclared"}},
 		{"alterIgnoresTheVersion", topics(alterIgnoresTheVersion), []string{"AlterComparesTheVersion"}},
 		{"pauseIgnored", pausing(func(*time.Duration) bool { return true }),

@@ -38,7 +38,7 @@ func Sentences() []Sentence {
 		theme("claims", claimSentences()),
 		theme("batches", batchSentences()),
 		theme("limits", limitSentences()),
-		theme("topics", slices.Concat(topicSentences(), removeSentences())),
+		theme("topics", slices.Concat(topicSentences(), removeSentences(), boundSentences())),
 		theme("figures", statsSentences()),
 		theme("parking", parkSentences()),
 		theme("retaining", retainSentences()),

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"strings"
+	"time"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
@@ -39,8 +41,8 @@ func EncodeReceipts(receipts []store.Receipt) []byte {
 	return b
 }
 
-// DecodeReceipts is the inverse of EncodeReceipts. An InvalidError comes back
-// as one, any other error as its text.
+// DecodeReceipts is the inverse of EncodeReceipts. An InvalidError or TopicFullError
+// comes back as one, any other error as its text.
 func DecodeReceipts(b []byte) ([]store.Receipt, error) {
 	receipts := []store.Receipt{}
 	f := fields{rest: b}
@@ -80,14 +82,21 @@ func DecodeRefusals(b []byte) ([]store.Refusal, error) {
 	return refusals, f.err()
 }
 
+// fieldFull stands for the field of an InvalidError where a topic was full: no field has
+// this name.
+const fieldFull = "\x00full"
+
 // appendError writes an error as two fields: that of an InvalidError and why; a
-// lost lease as two empty ones.
+// lost lease as two empty ones; of a topic that was full when to try again, and its name.
 func appendError(b []byte, err error) []byte {
 	if errors.Is(err, pawl.ErrLeaseLost) {
 		return appendField(appendField(b, nil), nil)
 	}
 	if bad, ok := errors.AsType[*pawl.InvalidError](err); ok {
 		return appendField(appendField(b, []byte(bad.Field)), []byte(bad.Why))
+	}
+	if full, ok := errors.AsType[*store.TopicFullError](err); ok {
+		return appendField(appendField(b, []byte(fieldFull+full.RetryAfter.String())), []byte(full.Topic))
 	}
 	return appendField(appendField(b, nil), []byte(err.Error()))
 }
@@ -125,7 +134,10 @@ func (f *fields) next() []byte {
 
 func (f *fields) nextError() error {
 	field, why := f.next(), f.next()
-	switch {
+	switch after, full := strings.CutPrefix(string(field), fieldFull); {
+	case full:
+		wait, _ := time.ParseDuration(after) // it was written by appendError
+		return &store.TopicFullError{Topic: string(why), RetryAfter: wait}
 	case len(field) == 0 && len(why) == 0:
 		return pawl.ErrLeaseLost
 	case len(field) == 0:

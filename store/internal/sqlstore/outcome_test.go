@@ -4,6 +4,7 @@ import (
 	"errors"
 	"reflect"
 	"testing"
+	"time"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
@@ -15,6 +16,7 @@ func TestOutcomesSurviveTheirEncoding(t *testing.T) {
 		{ID: pawl.NewID()},
 		{ID: "mine", DuplicateOf: pawl.NewID()},
 		{ID: "x", Err: bad},
+		{ID: "y", Err: &store.TopicFullError{Topic: "mail", RetryAfter: 1234 * time.Millisecond}},
 		{ID: ""},
 	}
 	got, err := DecodeReceipts(EncodeReceipts(receipts))

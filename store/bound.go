@@ -1,0 +1,77 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+)
+
+// TopicFullError refuses an append to a topic that has [Topic.MaxWaiting] messages. Nothing
+// was stored; the same message may be taken later ([Failed]).
+type TopicFullError struct {
+	Topic string
+	// RetryAfter is how long to wait: by how fast messages have left the topic of late,
+	// from [MinRetryAfter] to [MaxRetryAfter].
+	RetryAfter time.Duration
+}
+
+// Bounds of [TopicFullError.RetryAfter], and what it is if nobody knows how fast messages leave.
+const (
+	MinRetryAfter     = 100 * time.Millisecond
+	MaxRetryAfter     = 30 * time.Second
+	UnknownRetryAfter = time.Second
+)
+
+func (e *TopicFullError) Error() string {
+	return fmt.Sprintf("topic %s is full; there may be room in %v", e.Topic, e.RetryAfter.Round(time.Millisecond))
+}
+
+// Bounded is the optional interface of stores that keep [Topic.MaxWaiting], see [CanBound].
+type Bounded interface {
+	// Full returns of those topics that are full now, by the same estimate, what an append
+	// would be refused with.
+	Full(ctx context.Context, topics ...string) ([]*TopicFullError, error)
+}
+
+// IsTopicFull tells whether err is a [TopicFullError]: the store is well, and the caller is to wait.
+func IsTopicFull(err error) bool {
+	_, full := errors.AsType[*TopicFullError](err)
+	return full
+}
+
+// TooMuch returns those messages of an Append that were refused because their topics are
+// full, and how long to wait before they are sent again, under another batch id. The others
+// are left out: they would take room until they are recognised as duplicates.
+func TooMuch(msgs []pawl.Message, receipts []Receipt) (again []pawl.Message, wait time.Duration) {
+	for i := range min(len(msgs), len(receipts)) {
+		if e, full := errors.AsType[*TopicFullError](receipts[i].Err); full {
+			again, wait = append(again, msgs[i]), max(wait, e.RetryAfter)
+		}
+	}
+	return again, wait
+}
+
+type acceptedKey struct{}
+
+// Accepted returns a context for an Append of messages that somebody was already told are
+// accepted: no topic is too full for them. Whoever brings messages from one store to another
+// uses it.
+func Accepted(ctx context.Context) context.Context {
+	return context.WithValue(ctx, acceptedKey{}, true)
+}
+
+// IsAccepted tells whether ctx is from [Accepted].
+func IsAccepted(ctx context.Context) bool { return ctx.Value(acceptedKey{}) != nil }
+
+// RefuseBound is what a store without [CanBound] answers to settings: an error if they have
+// a maximum of waiting messages.
+func (t *Topic) RefuseBound(op string) error {
+	if t.MaxWaiting == 0 {
+		return nil
+	}
+	return &Error{Op: op, Code: ErrUnsupported, Err: fmt.Errorf("max_waiting is %d", t.MaxWaiting),
+		Hint: "leave max_waiting at 0: this store takes what fits on its disks"}
+}

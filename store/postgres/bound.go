@@ -1,0 +1,80 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/internal/bound"
+)
+
+// countWaiting counts what the bound of a topic goes by: what was appended, what has
+// left, dead letters, and what is leased.
+const countWaiting = `WITH ` + heldSolo + `,
+t AS MATERIALIZED (SELECT what, n FROM @tally WHERE topic = $1::int UNION ALL SELECT what, n FROM @total WHERE topic = $1::int)
+SELECT (SELECT coalesce(sum(n), 0)::bigint FROM t WHERE what = 1), (SELECT coalesce(sum(n), 0)::bigint FROM t WHERE what IN (2, 3, 4)),
+	(SELECT count(*) FROM @dead WHERE topic = $1::int),
+	(SELECT count(*) FROM held h CROSS JOIN LATERAL (SELECT m.topic FROM @msg m WHERE m.lane = h.lane AND m.seq = h.lane OFFSET 0) m
+		WHERE m.topic = $1::int)
+	+ (SELECT count(*) FROM @lease l CROSS JOIN LATERAL (SELECT m.topic FROM @msg m WHERE m.lane = l.lane
+		AND m.seq BETWEEN l.first AND l.last AND (l.run IS NULL OR m.seq = ANY (l.run)) OFFSET 0) m
+		WHERE l.token > 0 AND m.topic = $1::int)`
+
+// eyes are how the meter looks at the topics.
+func (s *Store) eyes(ctx context.Context) bound.Look {
+	return bound.Look{
+		Now: time.Now().Add(s.skew()),
+		Most: func(name string) int64 {
+			if t := s.topics.named(name); t != nil {
+				return t.MaxWaiting
+			}
+			return 0
+		},
+		Read: func(name string) (bound.Reading, error) {
+			if t := s.topics.named(name); t != nil {
+				return s.reading(ctx, t.id)
+			}
+			return bound.Reading{}, nil // the cache was emptied meanwhile
+		},
+	}
+}
+
+// reading counts in one topic.
+func (s *Store) reading(ctx context.Context, id int32) (got bound.Reading, err error) {
+	err = s.within(ctx, s.front, coldSettings(), func(t *tx) error {
+		return t.run(ctx, read(countWaiting, func(r row) error {
+			got.Left = r.int8(1) + r.int8(2)
+			got.Waiting = r.int8(0) - got.Left - r.int8(3)
+			return nil
+		}, int4Value(id)))
+	})
+	return got, err
+}
+
+// Full implements [store.Bounded].
+func (s *Store) Full(ctx context.Context, topics ...string) ([]*store.TopicFullError, error) {
+	ctx, done, err := s.enter(ctx, "full")
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	for _, name := range topics {
+		if _, err := s.known(ctx, name); err != nil {
+			return nil, s.fail("full", err)
+		}
+	}
+	s.topics.used.Store(true)
+	full, err := s.meter.Full(s.eyes(ctx), topics...)
+	return full, s.fail("full", err)
+}
+
+// heed reads the settings again while somebody goes by them, so that a maximum that
+// another process has set is kept here, too.
+func (s *Store) heed() {
+	if !s.topics.used.Swap(false) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(s.ctx, tidyEvery)
+	defer cancel()
+	_ = s.loadTopics(ctx) // there is a next time
+}

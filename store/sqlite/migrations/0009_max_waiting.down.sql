@@ -1,0 +1,1 @@
+ALTER TABLE pawl_topic DROP COLUMN max_waiting;
