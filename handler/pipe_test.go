@@ -95,10 +95,10 @@ func TestPipeBadVerdictsFailTheirDelivery(t *testing.T) {
 	t.Parallel()
 	p := startPipe(t, pipe.Config{Command: worker("echo"), InFlight: 1})
 	for body, want := range map[string]string{
-		`do say "done"`:                      `no verdict: verdict is "done"; it is ack, retry, dead or release: {"id":"m",`,
+		`do say "done"`:                      `not a verdict: verdict is "done"; it is ack, retry, dead or release: {"id":"m",`,
 		`do say "ack" ,"emit":[{"tpic":""}]`: `unknown field "tpic"`,
 		`do say 7`:                           `expected a text in double quotes, found '7'`,
-		"do print hello, I am the worker":    `no verdict: column 1: expected '{' to begin an object, found 'h': hello, I am the worker`,
+		"do print hello, I am the worker":    `not a verdict: column 1: expected '{' to begin an object, found 'h': hello, I am the worker`,
 	} {
 		err := p.Handle(t.Context(), message("m", body))
 		if d := pawl.Describe(err); err == nil || !strings.Contains(err.Error(), want) ||

@@ -27,7 +27,7 @@ func ExampleNewMatrix() {
 	}
 	// Output:
 	// connection refused: retry (attempt 2 of 5: again after 1s) by rule download
-	// 404 not found: dead (the rule repeats timeout|connect only: dead letter) by rule download
+	// 404 not found: dead (the rule retries only timeout|connect: dead letter) by rule download
 }
 
 // An operator is stricter with failing services. What would be weaker is refused.

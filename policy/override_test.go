@@ -140,7 +140,7 @@ func TestOverrideMayNotWeaken(t *testing.T) {
 		"panic": {policy.Override{Match: policy.Match{Kind: pawl.KindPanic}, MaxAttempts: new(3)},
 			`max_attempts: weaker than rule "panic": max attempts 3, was 2`},
 		"idle backoff": {policy.Override{Match: parser, Backoff: &policy.BackoffChange{Max: ms(1)}},
-			`backoff.max: has no effect: rule "Parser/Parser" repeats nothing`},
+			`backoff.max: has no effect: rule "Parser/Parser" never retries`},
 		"own idle": {policy.Override{Match: download, DeadLetter: new(policy.Always), MaxAttempts: new(2)},
 			`max_attempts: has no effect: this override retries nothing`},
 		"base over max": {policy.Override{Match: download, Backoff: &policy.BackoffChange{Base: ms(90000)}},

@@ -46,9 +46,9 @@ func TestApplyIsBounded(t *testing.T) {
 func TestApplyRefuses(t *testing.T) {
 	t.Setenv("SECRET", "hidden")
 	for _, c := range []struct{ patch, body, want string }{
-		{`.`, `no json`, "no JSON"}, {`.`, `{} {}`, "something follows"}, {`.`, "\"\xff\"", "no text"},
-		{`.`, ``, "no JSON"},
-		{`.[]`, `[1,2]`, "more than one"}, {`empty`, `1`, "gives nothing"}, {`.a.b`, `[1]`, "fails"},
+		{`.`, `no json`, "not JSON"}, {`.`, `{} {}`, "something follows"}, {`.`, "\"\xff\"", "no text"},
+		{`.`, ``, "not JSON"},
+		{`.[]`, `[1,2]`, "more than one"}, {`empty`, `1`, "produces no value"}, {`.a.b`, `[1]`, "fails"},
 		{`error("x")`, `1`, "x"},
 		{`env.SECRET | error`, `1`, "null"},
 	} {

@@ -39,7 +39,7 @@ func TestAWorkerFinishesACutOver(t *testing.T) {
 		r.must(r.new.Resume(t.Context(), "mail")) // what ann had paused is not what this is about
 		alone := func() bool {
 			return slices.ContainsFunc(r.problems(), func(p string) bool {
-				return strings.HasPrefix(p, "nobody carries its cut-over on")
+				return strings.HasPrefix(p, "no process continues its cut-over")
 			})
 		}
 		if !alone() {
@@ -93,7 +93,7 @@ func TestAWorkerFinishesARollBack(t *testing.T) {
 		}
 		alone := func() bool {
 			return slices.ContainsFunc(r.problems(), func(p string) bool {
-				return strings.HasPrefix(p, "nobody carries its roll-back on")
+				return strings.HasPrefix(p, "no process continues its roll-back")
 			})
 		}
 		stop := r.finishing()

@@ -30,7 +30,7 @@ func TestAReloadWithoutTopicsIsRefused(t *testing.T) {
 			t.Errorf("%s: a part of it is in effect", name)
 		}
 		if len(d.loaded.faults) != 1 || !strings.Contains(logs.String(),
-			"topics: there are none, but 1 are carried out; write the complete file again") {
+			"topics: there are none, but 1 are running; write the complete file again") {
 			t.Errorf("%s: faults are %v, the log is %s", name, d.loaded.faults, logs)
 		}
 		if strings.Contains(logs.String(), "configuration reloaded") {
