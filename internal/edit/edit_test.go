@@ -46,7 +46,7 @@ func TestApplyIsBounded(t *testing.T) {
 func TestApplyRefuses(t *testing.T) {
 	t.Setenv("SECRET", "hidden")
 	for _, c := range []struct{ patch, body, want string }{
-		{`.`, `no json`, "not JSON"}, {`.`, `{} {}`, "something follows"}, {`.`, "\"\xff\"", "no text"},
+		{`.`, `no json`, "not JSON"}, {`.`, `{} {}`, "something follows"}, {`.`, "\"\xff\"", "not text"},
 		{`.`, ``, "not JSON"},
 		{`.[]`, `[1,2]`, "more than one"}, {`empty`, `1`, "produces no value"}, {`.a.b`, `[1]`, "fails"},
 		{`error("x")`, `1`, "x"},
