@@ -46,7 +46,7 @@ func (l *Limiter) begun(key string) func(error) {
 		once.Do(func() {
 			o, after := outcomeOf(err, nil)
 			l.ended(key, time.Since(began), o, after)
-			l.moved(nil)
+			l.notifyChange(nil)
 		})
 	}
 }
@@ -68,9 +68,9 @@ func pause(ctx context.Context, wait time.Duration, moved <-chan struct{}) error
 	return nil
 }
 
-// door admits the callers that wait for a key one by one, in the order in which they
+// keyQueue admits the callers that wait for a key one by one, in the order in which they
 // came.
-type door struct {
+type keyQueue struct {
 	turn chan struct{} // holds one while somebody asks
 	n    int           // callers waiting at it
 }
@@ -81,9 +81,9 @@ func (l *Limiter) queue(ctx context.Context, key string) (leave func(), err erro
 	d := l.doors[key]
 	if d == nil {
 		if l.doors == nil {
-			l.doors = map[string]*door{}
+			l.doors = map[string]*keyQueue{}
 		}
-		d = &door{turn: make(chan struct{}, 1)}
+		d = &keyQueue{turn: make(chan struct{}, 1)}
 		l.doors[key] = d
 	}
 	d.n++

@@ -272,9 +272,9 @@ func (d *Dispatcher) pace(c *claim, p plan, now time.Duration) {
 	}
 }
 
-// hungry wakes the claimer, if it waits and the topic could take more. The
+// wakeIfRoom wakes the claimer, if it waits and the topic could take more. The
 // caller holds mu.
-func (d *Dispatcher) hungry(t *topic, now time.Duration) {
+func (d *Dispatcher) wakeIfRoom(t *topic, now time.Duration) {
 	if d.parked > 0 && !d.kicked && now >= t.pace.due && t.room() > 0 {
 		d.kicked = true
 		signal(d.claimKick)

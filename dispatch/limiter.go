@@ -116,9 +116,9 @@ type Limiter struct {
 
 	mu      sync.Mutex
 	users   map[*Dispatcher]bool
-	waiting []*topic         // that it kept from beginning, see before
-	doors   map[string]*door // of Acquire, by key
-	changed chan struct{}    // closed when something has ended or changed; nil: nobody waits for that
+	waiting []*topic             // that it kept from beginning, see before
+	doors   map[string]*keyQueue // of Acquire, by key
+	changed chan struct{}        // closed when something has ended or changed; nil: nobody waits for that
 }
 
 // NewLimiter makes a limiter. It reports everything that is wrong with c.
@@ -139,7 +139,7 @@ func NewLimiter(c LimitConfig) (*Limiter, error) {
 		inner.Rate, inner.Burst = 0, 0
 	}
 	if c.Pacer != nil {
-		l.paced = newPacedRate(c.Pacer, c.Name, c.Rate, c.Burst, func() { l.moved(nil) })
+		l.paced = newPacedRate(c.Pacer, c.Name, c.Rate, c.Burst, func() { l.notifyChange(nil) })
 	}
 	l.inner = limit.New(inner)
 	return l, nil
@@ -290,9 +290,9 @@ func (l *Limiter) use(d *Dispatcher, yes bool) {
 	l.waiting = slices.DeleteFunc(l.waiting, func(o *topic) bool { return o.of == d })
 }
 
-// moved wakes the callers of Acquire, and the dispatchers that use the limiter except
+// changed wakes the callers of Acquire, and the dispatchers that use the limiter except
 // one, to ask again.
-func (l *Limiter) moved(but *Dispatcher) {
+func (l *Limiter) notifyChange(but *Dispatcher) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.changed != nil {
@@ -345,7 +345,7 @@ func (l *Limiter) Set(rate float64, burst, concurrency int) error {
 		l.paced.set(rate, burst)
 	}
 	l.inner.Set(c) // which keeps what is not a number
-	l.moved(nil)
+	l.notifyChange(nil)
 	return nil
 }
 

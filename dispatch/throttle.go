@@ -129,7 +129,7 @@ func (d *Dispatcher) exit(t *topic, c *call, o limit.Outcome, after, now time.Du
 	}
 	for i, l := range t.Limits {
 		l.ended(c.keys[i], now-c.started, o, after)
-		l.moved(d)
+		l.notifyChange(d)
 		d.recall(t, func(h *heldRun) bool { return h.by == l && h.key == c.keys[i] })
 	}
 	d.limitsOpen(t, now)
@@ -141,7 +141,7 @@ func (d *Dispatcher) limitsOpen(but *topic, now time.Duration) {
 		if t != but && len(t.Limits) > 0 {
 			d.recall(t, func(h *heldRun) bool { return h.due == never })
 			d.wakeWorker(t)
-			d.hungry(t, now)
+			d.wakeIfRoom(t, now)
 		}
 	}
 }
@@ -207,7 +207,7 @@ func (d *Dispatcher) open(now time.Duration) (next time.Duration) {
 			t.opens = never
 			d.recall(t, func(h *heldRun) bool { return now >= h.due })
 			d.wakeWorker(t)
-			d.hungry(t, now)
+			d.wakeIfRoom(t, now)
 		}
 		for _, h := range slices.Clone(t.held) {
 			if last := h.run.claim.sent + stale; now >= last && h.run.state == aside {

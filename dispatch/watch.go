@@ -237,9 +237,9 @@ func (d *Dispatcher) settleAbandoned(a abandonment) {
 	}
 }
 
-// buried cleans up after an abandoned call whose handler has returned after all. The
+// abandonedReturned cleans up after an abandoned call whose handler has returned after all. The
 // caller holds mu.
-func (d *Dispatcher) buried(c *call) {
+func (d *Dispatcher) abandonedReturned(c *call) {
 	for _, p := range c.parts {
 		d.reopen(p.run)
 	}

@@ -281,7 +281,7 @@ func (w *worker) conclude(err error, verdicts []error) bool {
 	d.mu.Lock()
 	w.call, c.over = nil, true
 	if c.abandoned {
-		d.buried(c)
+		d.abandonedReturned(c)
 		return false
 	}
 	t.observe(ran)
@@ -349,7 +349,7 @@ func (c *call) forget() { c.parts, c.one = nil, [1]part{} }
 // caller holds mu.
 func (w *worker) onward(c *call) *run {
 	d, t := w.d, w.t
-	defer d.hungry(t, w.now)
+	defer d.wakeIfRoom(t, w.now)
 	defer c.forget()
 	for _, p := range c.parts {
 		r := p.run

@@ -70,7 +70,7 @@ func (s *slowKeys) note(topic string, keys [][]byte, took []time.Duration, at ti
 		t = &keysOfTopic{began: at, by: map[string]*slowOne{}}
 		s.topics[topic] = t
 	}
-	t.turn(at)
+	t.rotate(at)
 	for i, key := range keys {
 		if key != nil {
 			t.note(key, max(took[i], 0))
@@ -103,8 +103,8 @@ func (t *keysOfTopic) place() *slowOne {
 	return least
 }
 
-// turn begins a new window when it is time. What was long ago counts less and less.
-func (t *keysOfTopic) turn(at time.Time) {
+// rotate begins a new window when it is time. What was long ago counts less and less.
+func (t *keysOfTopic) rotate(at time.Time) {
 	windows := int64(at.Sub(t.began) / slowKeyWindow)
 	if windows <= 0 {
 		return
@@ -148,7 +148,7 @@ func (s *slowKeys) slowest(at time.Time) (all []SlowKey) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for name, t := range s.topics {
-		t.turn(at)
+		t.rotate(at)
 		worst := SlowKey{Topic: name}
 		for _, one := range t.keys {
 			if p, n := one.p99(); n >= slowKeyRuns && p > worst.P99 {

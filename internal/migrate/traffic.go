@@ -246,7 +246,7 @@ func (t *Traffic) Stop(ctx context.Context, topic string, dry bool) (*mirror.Pla
 // figures are those of a topic; zero for one that is not there. A store that cannot be
 // reached is asked again for a while: a move may last for hours.
 func figures(ctx context.Context, topics store.Topics, name string) (store.TopicStats, error) {
-	for until := time.Now().Add(trafficPatience); ; {
+	for until := time.Now().Add(storeWait); ; {
 		stats, err := topics.Stats(ctx, name)
 		if errors.Is(err, store.ErrNotFound) || err == nil && len(stats) == 0 {
 			return store.TopicStats{Topic: store.NewTopic(name)}, nil
@@ -260,7 +260,7 @@ func figures(ctx context.Context, topics store.Topics, name string) (store.Topic
 	}
 }
 
-const trafficPatience = 15 * time.Second
+const storeWait = 15 * time.Second
 
 func unfinished(s store.TopicStats) int64 { return s.Waiting + s.Delayed + s.Leased }
 

@@ -361,8 +361,8 @@ func (r *Runner) list(ctx context.Context, next func() (store.Record, error, boo
 	return ids, nil
 }
 
-// turn waits until n more may be done.
-func (r *Runner) turn(ctx, keep context.Context, n int) error {
+// awaitRate waits until n more may be done.
+func (r *Runner) awaitRate(ctx, keep context.Context, n int) error {
 	for due := r.pace.next(time.Now(), n); ; {
 		if err := context.Cause(ctx); err != nil {
 			return err
@@ -385,7 +385,7 @@ func (r *Runner) turn(ctx, keep context.Context, n int) error {
 // do does one chunk. What was given counts as taken from the very moment at which
 // the intent has it: whatever ends the wait before leaves it to the next run.
 func (r *Runner) do(ctx, keep context.Context, p piece) error {
-	if err := r.turn(ctx, keep, len(p.ids)); err != nil {
+	if err := r.awaitRate(ctx, keep, len(p.ids)); err != nil {
 		return err
 	}
 	o := r.op

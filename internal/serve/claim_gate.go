@@ -12,10 +12,10 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// gate limits the claims of some topics of a store to what there is room for. Messages
+// claimGate limits the claims of some topics of a store to what there is room for. Messages
 // that are not claimed stay where other processes can take them, and their deadlines do
 // not run.
-type gate struct {
+type claimGate struct {
 	room func() (lanes, run int) // nil: there always is
 	wake func()                  // claims are worth a try again
 
@@ -31,7 +31,7 @@ type gate struct {
 // allowed returns how many of so many messages may be claimed now, and in runs of
 // how many; 0 leaves that as it is. Room is for lanes; how many messages come of
 // one is taken from what came before.
-func (g *gate) allowed(n int) (allowed, run int) {
+func (g *claimGate) allowed(n int) (allowed, run int) {
 	if g.room != nil {
 		var lanes int
 		lanes, run = g.room()
@@ -56,14 +56,14 @@ const probeGap = 2 * time.Millisecond
 // gated is a store behind gates, each before some of its topics.
 type gated struct {
 	store.Store
-	gates map[string]*gate // by topic
+	gates map[string]*claimGate // by topic
 	// settled is called with what was settled, or never will be; it may be nil.
 	settled func(...pawl.Token)
 }
 
 // newGated returns s behind gates, by topic. Topics without one are open. settled, if
 // not nil, is called with what was settled.
-func newGated(s store.Store, gates map[string]*gate, settled func(...pawl.Token)) store.Store {
+func newGated(s store.Store, gates map[string]*claimGate, settled func(...pawl.Token)) store.Store {
 	g := &gated{s, gates, settled}
 	if w, ok := store.As[store.Waker](s); ok {
 		return &wakingGated{g, w}
@@ -76,7 +76,7 @@ func (g *gated) Unwrap() store.Store { return g.Store }
 
 // passage is what one gate lets through of a claim.
 type passage struct {
-	gate    *gate
+	gate    *claimGate
 	wants   []store.Want
 	allowed int
 	runs    int // that came
@@ -189,7 +189,7 @@ func (w *wakingGated) Listen(ctx context.Context, topics ...string) (<-chan stru
 const pendingFor = 100 * time.Millisecond
 
 // handedOut takes note of what came.
-func (g *gate) handedOut(runs, came int) {
+func (g *claimGate) handedOut(runs, came int) {
 	if g.room == nil || came == 0 {
 		return
 	}
@@ -201,7 +201,7 @@ func (g *gate) handedOut(runs, came int) {
 }
 
 // begun is called when a handler begins.
-func (g *gate) begun() {
+func (g *claimGate) begun() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.pending = max(0, g.pending-1)

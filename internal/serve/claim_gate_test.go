@@ -39,17 +39,17 @@ func claim(t *testing.T, s store.Store, wants ...store.Want) map[string]int {
 }
 
 // behind is s with topics t and u behind one gate.
-func behind(s store.Store) (*gate, store.Store) {
-	g := &gate{}
-	return g, newGated(s, map[string]*gate{"t": g, "u": g}, nil)
+func behind(s store.Store) (*claimGate, store.Store) {
+	g := &claimGate{}
+	return g, newGated(s, map[string]*claimGate{"t": g, "u": g}, nil)
 }
 
 func TestEveryTopicHasItsGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		narrow, closed, room := &gate{}, &gate{}, 0
+		narrow, closed, room := &claimGate{}, &claimGate{}, 0
 		narrow.room = func() (int, int) { return 3, 1 }
 		closed.room = func() (int, int) { return room, 0 }
-		s := newGated(filled(t, 100), map[string]*gate{"t": narrow, "u": closed}, nil)
+		s := newGated(filled(t, 100), map[string]*claimGate{"t": narrow, "u": closed}, nil)
 		if got := claim(t, s, store.Want{Topic: "t", Limit: 50}, store.Want{Topic: "u", Limit: 50}); got["t"] != 3 ||
 			got["u"] != 0 {
 			t.Errorf("claimed %v of a topic with room for 3 and one without", got)

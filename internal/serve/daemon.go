@@ -157,7 +157,7 @@ func (d *Daemon) build() error {
 	if d.limits, err = newLimits(d.Config.Limits, d.store); err != nil {
 		return err
 	}
-	gates, replies := map[string]*gate{}, hook.NewReplies()
+	gates, replies := map[string]*claimGate{}, hook.NewReplies()
 	var topics []dispatch.Topic
 	for _, t := range d.Config.Topics {
 		c, err := newServedTopic(t, d.programs, replies, d.limits)

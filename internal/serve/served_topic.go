@@ -13,7 +13,7 @@ import (
 type servedTopic struct {
 	runner
 	topic  config.Topic
-	gate   gate
+	gate   claimGate
 	limit  *dispatch.Limiter // its own
 	limits []*dispatch.Limiter
 }

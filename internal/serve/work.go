@@ -64,7 +64,7 @@ var ErrNeverReady = pipe.ErrNeverReady
 type worker struct {
 	config   WorkConfig
 	programs *programs
-	gate     gate
+	gate     claimGate
 	pipe     *pipe.Pipe
 	handler  pawl.Handler
 }
@@ -118,7 +118,7 @@ func (w *worker) dispatcher(working context.Context, s store.Store) (*dispatch.D
 	if err != nil {
 		return nil, err
 	}
-	topics, gates := make([]dispatch.Topic, len(c.Topics)), map[string]*gate{}
+	topics, gates := make([]dispatch.Topic, len(c.Topics)), map[string]*claimGate{}
 	for i, name := range c.Topics {
 		settings := c.Declared
 		settings.Name = name

@@ -130,7 +130,7 @@ func TestAProviderThatIsAwayFailsNoDocument(t *testing.T) {
 	gone := httptest.NewServer(nil)
 	gone.Close()
 	m := &improver{provider: llm.New(llm.Config{BaseURL: gone.URL, Timeout: time.Minute,
-		Logger: slog.New(slog.DiscardHandler)}), budget: -1, stats: &stats{}, patience: time.Hour}
+		Logger: slog.New(slog.DiscardHandler)}), budget: -1, stats: &stats{}, maxAway: time.Hour}
 	for range 2 {
 		_, err := m.improve(t.Context(), "a.md", "a\n")
 		if what := pawl.Describe(err); what.Class != pawl.ClassThrottled || what.Kind != llm.KindAway ||
@@ -138,7 +138,7 @@ func TestAProviderThatIsAwayFailsNoDocument(t *testing.T) {
 			t.Fatalf("%v: %+v", err, what)
 		}
 	}
-	m.patience = 0
+	m.maxAway = 0
 	if _, err := m.improve(t.Context(), "a.md", "a\n"); !errors.Is(err, errAway) {
 		t.Error(err)
 	}

@@ -35,7 +35,7 @@ type improver struct {
 	budget   int64 // nano-dollars; below 0: none
 	spent    atomic.Int64
 	stats    *stats
-	patience time.Duration // for how long a provider may be away
+	maxAway  time.Duration // for how long a provider may be away
 	away     atomic.Int64  // since when it is, in Unix nanoseconds; 0: it is not
 }
 
@@ -106,7 +106,7 @@ func (m *improver) count(err error) error {
 	switch pawl.Describe(err).Kind {
 	case llm.KindAway:
 		m.away.CompareAndSwap(0, time.Now().UnixNano())
-		if since := m.away.Load(); since > 0 && time.Since(time.Unix(0, since)) > m.patience {
+		if since := m.away.Load(); since > 0 && time.Since(time.Unix(0, since)) > m.maxAway {
 			return fmt.Errorf("%w: %w", errAway, err)
 		}
 		return nil

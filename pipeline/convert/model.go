@@ -70,7 +70,7 @@ func (r *run) useModel(ctx context.Context, in *pipeline.Invocation) error {
 			MaxAnswerBytes: p.Int("max_answer_bytes"), MaxConcurrency: r.most, Models: prices, Logger: r.log,
 		}),
 		model: model, prompt: prompt, useCache: !f.Bool("no-cache"), scope: r.scope + "/spent", ledger: r.ledger,
-		budget: -1, stats: &r.stats, patience: time.Minute,
+		budget: -1, stats: &r.stats, maxAway: time.Minute,
 	}
 	if section.Has("budget") {
 		r.model.budget = int64(section.Number("budget") * 1e9)

@@ -24,7 +24,7 @@ type forwarder struct {
 	rules  *rules
 	leader *leader
 	pacer  *pacer
-	gate   *gate
+	gate   *sendGate
 	ranks  store.Topic // the formula of ageing, for messages that wait for a limit
 	admins []int64
 	prefix string

@@ -179,7 +179,7 @@ func build(ctx context.Context, env pipeline.Env) (*pipeline.Pipeline, error) {
 	f.leader = &leader{
 		state: state, key: "forward/" + env.Name + "/leader", owner: env.Owner, logger: env.Logger,
 		pauses: f.pacer.pauses,
-		began:  f.beginToLead, ended: func() { gate.set(false); f.pacer.stop(callPatience) },
+		began:  f.beginToLead, ended: func() { gate.set(false); f.pacer.stop(callWait) },
 	}
 	once, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -239,8 +239,8 @@ func (f *forwarder) stages() []pipeline.Stage {
 // updateSlots is how many updates are matched at once: only commands call Telegram there.
 const updateSlots = 16
 
-// callPatience is how long a leader that stops waits for its last calls before another one may send.
-const callPatience = 3 * time.Second
+// callWait is how long a leader that stops waits for its last calls before another one may send.
+const callWait = 3 * time.Second
 
 // doctor asks Telegram about the bot, and looks for targets that were switched off.
 func doctor(ctx context.Context, env pipeline.Env) []pipeline.Finding {

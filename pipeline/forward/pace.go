@@ -274,8 +274,8 @@ func (p *pacer) tryEnter(chat int64, lane string, rank int64, weight int) time.D
 	return 0
 }
 
-// turn waits for the limit of all, the best rank first. The caller has entered.
-func (p *pacer) turn(ctx context.Context, rank int64, weight int) error {
+// awaitTurn waits for the limit of all, the best rank first. The caller has entered.
+func (p *pacer) awaitTurn(ctx context.Context, rank int64, weight int) error {
 	if p.limits.off || p.limits.all.n == 0 {
 		return nil
 	}

@@ -49,7 +49,7 @@ func lane(ctx context.Context, p *pacer, r *receiver, chat int64, name string, r
 			time.Sleep(wait)
 			continue
 		}
-		if p.turn(ctx, rank, weight) != nil {
+		if p.awaitTurn(ctx, rank, weight) != nil {
 			p.leave(chat, weight, false, 0)
 			return
 		}

@@ -41,7 +41,7 @@ func (f *forwarder) handleSend(ctx context.Context, j job, d *pawl.Delivery) err
 	if wait := f.pacer.enter(ctx, j.To.Chat, string(d.Key), rank, weight); wait > 0 {
 		return pawl.Release(wait, "the chat has to wait for its limit")
 	}
-	if err := f.pacer.turn(ctx, rank, weight); err != nil {
+	if err := f.pacer.awaitTurn(ctx, rank, weight); err != nil {
 		f.pacer.leave(j.To.Chat, weight, false, 0)
 		if errors.Is(err, errStopped) {
 			return pawl.Release(0, err.Error())

@@ -152,7 +152,7 @@ func (p *projection) ask(ctx context.Context) (s status, err error) {
 		return s, err
 	}
 	s.Index = st.Index
-	now, err := p.stand(ctx)
+	now, err := p.readOutbox(ctx)
 	if err != nil {
 		return s, err
 	}

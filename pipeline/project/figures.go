@@ -14,7 +14,7 @@ type figures struct {
 
 // metrics have the names that operators of outboxes expect.
 func (f *figures) metrics(p *projection) []observe.Metric {
-	gauge := func(name, help string, value func(standing) float64) observe.Metric {
+	gauge := func(name, help string, value func(outboxState) float64) observe.Metric {
 		return observe.Metric{Name: name, Help: help, Labels: []string{"projection"},
 			Gauge: func(set func(float64, ...string)) {
 				p.mu.Lock()
@@ -27,30 +27,30 @@ func (f *figures) metrics(p *projection) []observe.Metric {
 			}}
 	}
 	return []observe.Metric{
-		gauge("outbox_inflight_events", "Changes that a process holds.", func(s standing) float64 {
+		gauge("outbox_inflight_events", "Changes that a process holds.", func(s outboxState) float64 {
 			return float64(s.processing)
 		}),
 		gauge("outbox_oldest_age_seconds", "How long ago the oldest change that is not in the index was inserted.",
-			func(s standing) float64 {
+			func(s outboxState) float64 {
 				return s.oldest.Seconds()
 			}),
 		gauge("outbox_stuck_processing_events",
 			"Changes whose lease is over, or that were held for longer than max_processing_seconds.",
-			func(s standing) float64 {
+			func(s outboxState) float64 {
 				return float64(s.stuck)
 			}),
 		gauge("outbox_last_success_timestamp_seconds", "When a change last reached the index; 0 is never.",
-			func(s standing) float64 {
+			func(s outboxState) float64 {
 				if s.success.IsZero() {
 					return 0
 				}
 				return float64(s.success.UnixNano()) / float64(time.Second)
 			}),
 		gauge("outbox_lag_rows", "Changes that are not in the index yet, but for dead letters.",
-			func(s standing) float64 {
+			func(s outboxState) float64 {
 				return float64(s.pending + s.processing)
 			}),
-		gauge("outbox_dead_letters", "Dead letters that are not resolved.", func(s standing) float64 {
+		gauge("outbox_dead_letters", "Dead letters that are not resolved.", func(s outboxState) float64 {
 			return float64(s.failed)
 		}),
 		{Name: "outbox_items_total", Help: "Items of bulk requests by result: ok, stale or error.",

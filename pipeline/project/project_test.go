@@ -315,10 +315,10 @@ func TestTombstoneOutlivesItsTime(t *testing.T) {
 		r.drained()
 		r.proxy.breaks(nil)
 		p := r.projection()
-		before, err := p.marks.GetMarks(r.t.Context(), p.tombs(), "1")
+		before, err := p.marks.GetMarks(r.t.Context(), p.tombstoneScope(), "1")
 		r.ok(err)
-		r.ok(p.keepTombs(r.t.Context()))
-		after, err := p.marks.GetMarks(r.t.Context(), p.tombs(), "1")
+		r.ok(p.prolongTombstones(r.t.Context()))
+		after, err := p.marks.GetMarks(r.t.Context(), p.tombstoneScope(), "1")
 		r.ok(err)
 		if len(before) != 1 || after["1"].Version == before["1"].Version {
 			r.t.Errorf("the tombstone was %+v and is %+v", before, after)

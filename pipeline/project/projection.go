@@ -50,7 +50,7 @@ type projection struct {
 	live    limits
 	known   state
 	success time.Time
-	pulse   pulse
+	pulse   lastSeen
 	told    time.Time // the last success that other processes were told of
 }
 
@@ -212,15 +212,15 @@ func (s *state) targets(alias string) []string {
 	all := []string{alias}
 	for _, index := range []string{s.Target, s.Previous} {
 		if index != "" {
-			all = append(all, aside(index))
+			all = append(all, writeAlias(index))
 		}
 	}
 	return all
 }
 
-// aside is the alias under which changes are written to an index besides the searched one, so that an
+// writeAlias is the alias under which changes are written to an index besides the searched one, so that an
 // index that was removed meanwhile is not created again by accident.
-func aside(index string) string { return ".pawl-" + index }
+func writeAlias(index string) string { return ".pawl-" + index }
 
 func (p *projection) key() string { return store.OutboxState + p.projection }
 

@@ -67,7 +67,7 @@ func (p *projection) targetBody(index string) []byte {
 	if json.Unmarshal(p.mapping, &body) != nil {
 		body = map[string]any{}
 	}
-	body["aliases"] = map[string]any{aside(index): map[string]any{}}
+	body["aliases"] = map[string]any{writeAlias(index): map[string]any{}}
 	text, _ := json.Marshal(body) // it came from JSON
 	return text
 }
@@ -136,12 +136,12 @@ func (p *projection) buildPage(ctx context.Context, st *state) error {
 	}
 	items := make([]action, len(rows))
 	for i, r := range rows {
-		items[i] = action{index: aside(st.Target), id: r.id, version: r.version, again: true, doc: r.doc}
+		items[i] = action{index: writeAlias(st.Target), id: r.id, version: r.version, again: true, doc: r.doc}
 	}
 	if err := p.insist(ctx, items, l); err != nil {
 		return err
 	}
-	if err := p.unbury(ctx, st.Target, rows, l); err != nil {
+	if err := p.repeatDeletions(ctx, st.Target, rows, l); err != nil {
 		return err
 	}
 	st.Done += int64(len(rows))
@@ -184,13 +184,13 @@ func (p *projection) insist(ctx context.Context, items []action, l limits) error
 	return nil
 }
 
-// unbury deletes again what was deleted while its page was on the way, and is not in the table any more.
-func (p *projection) unbury(ctx context.Context, target string, rows []sourceRow, l limits) error {
+// repeatDeletions deletes again what was deleted while its page was on the way, and is not in the table any more.
+func (p *projection) repeatDeletions(ctx context.Context, target string, rows []sourceRow, l limits) error {
 	ids := make([]string, len(rows))
 	for i := range rows {
 		ids[i] = rows[i].id
 	}
-	buried, err := p.marks.GetMarks(ctx, p.tombs(), ids...)
+	buried, err := p.marks.GetMarks(ctx, p.tombstoneScope(), ids...)
 	if err != nil || len(buried) == 0 {
 		return err
 	}
@@ -209,7 +209,7 @@ func (p *projection) unbury(ctx context.Context, target string, rows []sourceRow
 			continue
 		}
 		if _, err := fmt.Sscan(string(m.Value), &version); err == nil {
-			items = append(items, action{index: aside(target), id: id, version: version, again: true, remove: true})
+			items = append(items, action{index: writeAlias(target), id: id, version: version, again: true, remove: true})
 		}
 	}
 	return p.insist(ctx, items, l)
@@ -245,7 +245,7 @@ func (p *projection) finish(ctx context.Context, st *state) error {
 		if err := p.put(ctx, st); err != nil { // an abort that came meanwhile wins
 			return err
 		}
-		if err := p.search.point(ctx, aside(st.Index), "", st.Index); err != nil {
+		if err := p.search.point(ctx, writeAlias(st.Index), "", st.Index); err != nil {
 			return err
 		}
 		if err := p.search.point(ctx, p.alias, st.Index, st.Target); err != nil {
@@ -296,7 +296,7 @@ func (p *projection) rollback(ctx context.Context) (state, error) {
 	case st.Previous == "":
 		return st, errNothingBefore
 	}
-	if err := p.search.point(ctx, aside(st.Index), "", st.Index); err != nil {
+	if err := p.search.point(ctx, writeAlias(st.Index), "", st.Index); err != nil {
 		return st, err
 	}
 	if err := p.search.point(ctx, p.alias, st.Index, st.Previous); err != nil {

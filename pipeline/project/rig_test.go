@@ -220,9 +220,9 @@ func (r *rig) until(what string, cond func() bool) {
 	}
 }
 
-func (r *rig) standing() standing {
+func (r *rig) standing() outboxState {
 	r.t.Helper()
-	s, err := r.projection().stand(r.t.Context())
+	s, err := r.projection().readOutbox(r.t.Context())
 	r.ok(err)
 	return s
 }

@@ -21,11 +21,11 @@ const (
 	askLimit     = 5 * time.Second
 )
 
-// pulse is the last known state.
-type pulse struct {
+// lastSeen is the last known state.
+type lastSeen struct {
 	database, search string // errors; empty: healthy
 	alias            string // what is wrong with the alias
-	standing         standing
+	standing         outboxState
 	flag             flag
 	paused           bool
 }
@@ -45,9 +45,9 @@ func (p *projection) run(ctx context.Context) error {
 			last = time.Now()
 			p.measure(ctx)
 		}
-		if time.Since(kept) >= tombsEvery {
+		if time.Since(kept) >= prolongEvery {
 			kept = time.Now()
-			if err := p.keepTombs(ctx); err != nil && ctx.Err() == nil {
+			if err := p.prolongTombstones(ctx); err != nil && ctx.Err() == nil {
 				p.log.Warn("tombstones were not prolonged", "projection", p.projection, "error", p.redact(err.Error()))
 			}
 		}
@@ -177,8 +177,8 @@ func doctor(ctx context.Context, env pipeline.Env) []pipeline.Finding {
 	return nil
 }
 
-// standing is the state of the outbox.
-type standing struct {
+// outboxState is the state of the outbox.
+type outboxState struct {
 	pending, processing, stuck, failed int64
 	oldest                             time.Duration
 	success                            time.Time
@@ -189,7 +189,7 @@ func (p *projection) measure(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
 	_ = p.tellSuccess(ctx) // the next one does
-	s, err := p.stand(ctx)
+	s, err := p.readOutbox(ctx)
 	var f flag
 	if err == nil {
 		f, err = p.flag(ctx)
@@ -246,8 +246,8 @@ func (p *projection) paused(ctx context.Context) (bool, error) {
 	return s.Paused != nil, err
 }
 
-// stand asks the store for the state of the outbox.
-func (p *projection) stand(ctx context.Context) (s standing, err error) {
+// readOutbox asks the store for the state of the outbox.
+func (p *projection) readOutbox(ctx context.Context) (s outboxState, err error) {
 	stats, err := p.stats(ctx)
 	if err != nil {
 		return s, err

@@ -14,12 +14,12 @@ import (
 // A tombstone is a mark of a deleted document with the version of its deletion. The index forgets that after
 // index.gc_deletes; an older change that comes later would bring the document back.
 
-// graceOfTombs is how much longer than gc_deletes a tombstone stays: for so long all daemons may be down without one
+// tombstoneGrace is how much longer than gc_deletes a tombstone stays: for so long all daemons may be down without one
 // expiring that an older change still needs, for only they prolong it.
-const graceOfTombs = 24 * time.Hour
+const tombstoneGrace = 24 * time.Hour
 
-// tombs is the scope of the tombstones.
-func (p *projection) tombs() string { return "outbox tombs/" + p.projection }
+// tombstoneScope is the scope of the tombstones.
+func (p *projection) tombstoneScope() string { return "outbox tombs/" + p.projection }
 
 // tombstones returns the versions of deletions that are on record, for the documents of these changes.
 func (p *projection) tombstones(ctx context.Context, changes []change, order []int) (map[string]int64, error) {
@@ -27,7 +27,7 @@ func (p *projection) tombstones(ctx context.Context, changes []change, order []i
 	for n, i := range order {
 		ids[n] = changes[i].id
 	}
-	found, err := p.marks.GetMarks(ctx, p.tombs(), ids...)
+	found, err := p.marks.GetMarks(ctx, p.tombstoneScope(), ids...)
 	if err != nil {
 		return nil, err
 	}
@@ -40,8 +40,8 @@ func (p *projection) tombstones(ctx context.Context, changes []change, order []i
 	return versions, nil
 }
 
-// bury puts deletions on record. Of two of one document the higher version stays.
-func (p *projection) bury(ctx context.Context, changes []change, order []int) error {
+// recordDeletions puts deletions on record. Of two of one document the higher version stays.
+func (p *projection) recordDeletions(ctx context.Context, changes []change, order []int) error {
 	for {
 		var marks []pawl.Mark
 		known, err := p.deleted(ctx, changes, order)
@@ -53,8 +53,8 @@ func (p *projection) bury(ctx context.Context, changes []change, order []int) er
 			if !c.remove {
 				continue
 			}
-			m := pawl.Mark{Scope: p.tombs(), Key: c.id, Value: strconv.AppendInt(nil, c.version, 10),
-				For: p.gcDeletes + graceOfTombs}
+			m := pawl.Mark{Scope: p.tombstoneScope(), Key: c.id, Value: strconv.AppendInt(nil, c.version, 10),
+				For: p.gcDeletes + tombstoneGrace}
 			if old, ok := known[c.id]; ok {
 				if v, err := strconv.ParseInt(string(old.Value), 10, 64); err == nil && v > c.version {
 					continue
@@ -94,7 +94,7 @@ func (p *projection) deleted(ctx context.Context, changes []change, order []int)
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	return p.marks.GetMarks(ctx, p.tombs(), ids...)
+	return p.marks.GetMarks(ctx, p.tombstoneScope(), ids...)
 }
 
 // resurrected looks whether a newer deletion came on record while older changes were written: another process may have
@@ -149,12 +149,12 @@ func (p *projection) again(verdicts map[int]error, of []int, err error) {
 	}
 }
 
-// tombsEvery is how often the tombstones of what is unresolved are prolonged.
-const tombsEvery = time.Hour
+// prolongEvery is how often the tombstones of what is unresolved are prolonged.
+const prolongEvery = time.Hour
 
-// keepTombs prolongs the tombstones of documents that have a dead letter, or a change that has waited for
+// prolongTombstones prolongs the tombstones of documents that have a dead letter, or a change that has waited for
 // long: when such a change comes at last, it has to find them.
-func (p *projection) keepTombs(ctx context.Context) error {
+func (p *projection) prolongTombstones(ctx context.Context) error {
 	now, err := p.entries.Clock(ctx)
 	if err != nil {
 		return err
@@ -186,13 +186,13 @@ func (p *projection) prolong(ctx context.Context, ids []string) error {
 	for len(ids) > 0 {
 		part := ids[:min(len(ids), most)]
 		ids = ids[len(part):]
-		found, err := p.marks.GetMarks(ctx, p.tombs(), part...)
+		found, err := p.marks.GetMarks(ctx, p.tombstoneScope(), part...)
 		if err != nil {
 			return err
 		}
 		var marks []pawl.Mark
 		for id, m := range found {
-			marks = append(marks, pawl.Mark{Scope: p.tombs(), Key: id, Value: m.Value, For: p.gcDeletes + graceOfTombs,
+			marks = append(marks, pawl.Mark{Scope: p.tombstoneScope(), Key: id, Value: m.Value, For: p.gcDeletes + tombstoneGrace,
 				If: m.Version})
 		}
 		if len(marks) == 0 {

@@ -171,7 +171,7 @@ func (p *projection) decide(ctx context.Context, index string, doubtful []string
 func (p *projection) settle(ctx context.Context) error {
 	began := time.Now()
 	for time.Since(began) < settleWait {
-		s, err := p.stand(ctx)
+		s, err := p.readOutbox(ctx)
 		if err != nil {
 			return err
 		}

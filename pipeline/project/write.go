@@ -78,7 +78,7 @@ func (p *projection) write(ctx context.Context, st state, changes []change, orde
 		}
 	}
 	// A deletion is on record before it is sent: what comes later and is older than it finds the record.
-	if err := p.bury(ctx, changes, order); err != nil {
+	if err := p.recordDeletions(ctx, changes, order); err != nil {
 		return nil, pawl.Release(time.Second, "the database does not answer: "+err.Error())
 	}
 	if time.Since(looked) > p.lease/2 {

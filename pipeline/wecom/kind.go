@@ -157,9 +157,9 @@ func checkWith(h Handler) func(string, pipeline.Section) []pipeline.Fault {
 	}
 }
 
-// patience is how long brokers may take to store a message before it goes to the fallback, where it arrives at
+// fallbackAfter is how long brokers may take to store a message before it goes to the fallback, where it arrives at
 // most ten seconds after they stop answering.
-const patience = "7s"
+const fallbackAfter = "7s"
 
 // messagesURL is the URL of the store of the messages with what the section says about it.
 func messagesURL(m pipeline.Section) string {
@@ -177,7 +177,7 @@ func messagesURL(m pipeline.Section) string {
 	}
 	if f := m.Text("fallback"); f != "" {
 		option("fallback", f)
-		option("patience", patience)
+		option("patience", fallbackAfter)
 	}
 	if len(options) == 0 {
 		return text

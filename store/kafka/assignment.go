@@ -81,8 +81,8 @@ type assignment struct {
 
 	condemned map[int64]string // what is to be stepped over, and why, by offset
 
-	acked atomic.Pointer[standing] // what is committed, as far as is known
-	tried atomic.Pointer[standing] // what may be, because a commit was sent; nil: none was
+	acked atomic.Pointer[committedState] // what is committed, as far as is known
+	tried atomic.Pointer[committedState] // what may be, because a commit was sent; nil: none was
 
 	// of the committer
 	lastBase int64
@@ -102,13 +102,13 @@ const (
 // assign begins an assignment. Committed is the offset committed, -1 if there is
 // none; cp what was committed with it.
 func (e *engine) assign(name string, partition int32, source uint32, committed int64, cp gate.Checkpoint) *assignment {
-	return e.begin(name, partition, &memory{source: source, epoch: -1, cp: cp}, committed, standing{base: committed})
+	return e.begin(name, partition, &lostProgress{source: source, epoch: -1, cp: cp}, committed, committedState{base: committed})
 }
 
 // begin is assign, from what is known of the partition: it goes on at an offset that may
 // be further than what is committed. Whoever finds the assignment, such as the
 // committer, finds it complete.
-func (e *engine) begin(name string, partition int32, known *memory, at int64, found standing) *assignment {
+func (e *engine) begin(name string, partition int32, known *lostProgress, at int64, found committedState) *assignment {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	t := e.topic(name)
@@ -127,7 +127,7 @@ func (e *engine) begin(name string, partition int32, known *memory, at int64, fo
 		a.gate = gate.New(0)
 	}
 	if known.cp.Open {
-		e.beware(a, known.cp)
+		e.recordDeath(a, known.cp)
 	}
 	if old := t.partitions[partition]; old != nil {
 		e.dropLocked(old)
@@ -138,9 +138,9 @@ func (e *engine) begin(name string, partition int32, known *memory, at int64, fo
 	return a
 }
 
-// beware records what a process that died had in hand. If that was nothing, as far as
+// recordDeath records what a process that died had in hand. If that was nothing, as far as
 // its last commit knew, it is enough to be wary.
-func (e *engine) beware(a *assignment, cp gate.Checkpoint) {
+func (e *engine) recordDeath(a *assignment, cp gate.Checkpoint) {
 	a.alone = cp.Crashes&diedAlone != 0
 	a.crashes = cp.Crashes &^ diedAlone
 	for _, try := range cp.Tries {
@@ -148,15 +148,15 @@ func (e *engine) beware(a *assignment, cp gate.Checkpoint) {
 	}
 	if cp.Base > cp.Horizon && len(cp.Tries) == 0 {
 		a.rested = true
-		e.beWary(a)
+		e.extendCaution(a)
 		return
 	}
 	a.crashes = min(a.crashes, mostDeaths) + 1
 	a.danger = cp.Horizon + cautiousSlack
 }
 
-// beWary counts deaths as in a row for a while.
-func (e *engine) beWary(a *assignment) {
+// extendCaution counts deaths as in a row for a while.
+func (e *engine) extendCaution(a *assignment) {
 	a.wary = e.now().Add(waryIntervals * e.limits.Commit).UnixNano()
 }
 
@@ -339,7 +339,7 @@ func (e *engine) pastDanger(a *assignment, base int64) {
 	switch {
 	case a.danger >= 0 && base > a.danger:
 		a.danger = -1
-		e.beWary(a)
+		e.extendCaution(a)
 		e.resume(a)
 	case a.danger < 0 && now >= a.wary:
 		a.crashes, a.rested = 0, false
@@ -400,7 +400,7 @@ func (e *engine) drain(a *assignment) {
 
 // drop ends an assignment of a partition that already belongs to another process.
 // Messages that are still carried out are fenced: the results of their handlers change
-// nothing. Their lanes leave ghosts behind.
+// nothing. Their lanes leave leftovers behind.
 func (e *engine) drop(a *assignment) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -434,7 +434,7 @@ func (e *engine) dropLocked(a *assignment) {
 	running := 0
 	for l := e.runs.first; l != nil; l = l.after {
 		if l.of == a {
-			e.ghosts[ghostName(l, l.head.offset())] = &ghost{old: l}
+			e.ghosts[ghostName(l, l.head.offset())] = &leftover{old: l}
 			e.overlaps++
 			running++
 		}
@@ -462,8 +462,8 @@ func ghostName(l *lane, offset int64) string {
 	return placeID(l.of.topic.Name, l.of.partition, offset)
 }
 
-// exorcise opens the lane that waited for a handler of an earlier assignment.
-func (e *engine) exorcise(old *lane) {
+// openAfterLeftover opens the lane that waited for a handler of an earlier assignment.
+func (e *engine) openAfterLeftover(old *lane) {
 	if old.of.state != gone {
 		return
 	}

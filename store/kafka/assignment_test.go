@@ -87,7 +87,7 @@ func TestAKeyWaitsForItsGhost(t *testing.T) {
 	again := r.assign(0)
 	r.take(again, records(0, "a", "b", "a")...)
 	want(t, "beside the ghost", offsets(r.claim(9)), 1)
-	r.engine.drop(again) // and once more, with a ghost of b
+	r.engine.drop(again) // and once more, with a leftover of b
 	third := r.assign(0)
 	r.take(third, records(0, "a", "b", "a")...)
 	want(t, "beside two ghosts", offsets(r.claim(9)))

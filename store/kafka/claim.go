@@ -236,7 +236,7 @@ func (c *claim) undo() {
 		if f == nil {
 			continue
 		}
-		c.spare(f)
+		c.clearTry(f)
 		c.unlease(l)
 		l.giveBack()
 		c.open(l)

@@ -255,7 +255,7 @@ func (c *committer) send(ctx context.Context, cps map[*assignment]gate.Checkpoin
 		}
 		at := place{c.s.wire(a.topic.Name), a.partition}
 		texts[at], of[at] = text, a
-		a.tried.Store(&standing{cp.Base, text})
+		a.tried.Store(&committedState{cp.Base, text})
 		if offsets[at.topic] == nil {
 			offsets[at.topic] = map[int32]kgo.EpochOffset{}
 		}
@@ -353,7 +353,7 @@ func (c *committer) answered(resp *kmsg.OffsetCommitResponse, err error, offsets
 				outcome = err
 			case of[at] != nil:
 				of[at].lastBase, of[at].lastText = offsets[at.topic][at.partition].Offset, texts[at]
-				of[at].acked.Store(&standing{of[at].lastBase, of[at].lastText})
+				of[at].acked.Store(&committedState{of[at].lastBase, of[at].lastText})
 			}
 		}
 	}

@@ -30,7 +30,7 @@ type engine struct {
 	runs    laneList // leased lanes, in no order
 	sweepAt int64    // no lease ends before
 	shut    laneHeap // closed lanes, by until
-	ghosts  map[string]*ghost
+	ghosts  map[string]*leftover
 
 	deaths    []*death // to be written
 	dying     chan struct{}
@@ -52,7 +52,7 @@ type topic struct {
 	pause      *store.Pause
 	ready      queue
 	partitions map[int32]*assignment
-	memories   map[int32]*memory
+	memories   map[int32]*lostProgress
 	deadByKey  map[string]int // dead letters by key, for parking
 	rescues    int64
 	died       store.Deaths // in company
@@ -77,9 +77,9 @@ type death struct {
 	turn  time.Time // to be tried again
 }
 
-// ghost is a lane of an earlier assignment in which a handler still runs: the lane
+// leftover is a lane of an earlier assignment in which a handler still runs: the lane
 // of the same key waits for it, so that what is carried out here keeps its order.
-type ghost struct {
+type leftover struct {
 	old     *lane
 	waiting *lane
 }
@@ -87,7 +87,7 @@ type ghost struct {
 func newEngine(now func() time.Time, limits Consuming) *engine {
 	e := &engine{
 		now: now, limits: limits,
-		byID: map[int32]*assignment{}, topics: map[string]*topic{}, ghosts: map[string]*ghost{},
+		byID: map[int32]*assignment{}, topics: map[string]*topic{}, ghosts: map[string]*leftover{},
 		dying: make(chan struct{}, 1), room: make(chan struct{}, 1), dirty: make(chan struct{}, 1),
 		listeners: map[chan struct{}]map[string]bool{}, sweepAt: never,
 	}
@@ -108,7 +108,7 @@ func (e *engine) topic(name string) *topic {
 	t := e.topics[name]
 	if t == nil {
 		t = &topic{Name: name, Topic: store.NewTopic(name), partitions: map[int32]*assignment{},
-			memories: map[int32]*memory{}, deadByKey: map[string]int{}}
+			memories: map[int32]*lostProgress{}, deadByKey: map[string]int{}}
 		e.topics[name] = t
 	}
 	return t
@@ -131,7 +131,7 @@ func (e *engine) open(l *lane) {
 	l.trim()
 	if len(l.of.condemned) > 0 && l.of.state == live {
 		for f := l.head; f != nil; f = f.next {
-			e.execute(f)
+			e.skipRequested(f)
 		}
 	}
 	switch {
@@ -238,7 +238,7 @@ func (e *engine) rescue(l *lane) {
 		} else {
 			l.of.topic.died = l.of.topic.died.Add(lease.owner, time.Unix(0, until))
 		}
-		e.spare(f)
+		e.clearTry(f)
 		t.reason = why
 		t.history = append(t.history, store.Attempt{
 			Attempt: t.attempts, StartedAt: time.Unix(0, lease.started), EndedAt: time.Unix(0, until),
@@ -287,7 +287,7 @@ func (e *engine) letterWritten(d *death) {
 func (e *engine) reopen(l *lane) {
 	until := l.hold
 	l.hold = 0
-	if until > e.now().UnixNano() && l.keyed && !l.doomed() {
+	if until > e.now().UnixNano() && l.keyed && !l.hasSkip() {
 		e.close(l, until)
 		return
 	}
@@ -323,7 +323,7 @@ func (e *engine) unlease(l *lane) {
 	e.touch(a)
 	switch {
 	case a.state == gone:
-		e.exorcise(l)
+		e.openAfterLeftover(l)
 	case a.state == draining:
 		a.settled()
 	case len(a.setAside) > 0 && !a.full():

@@ -153,7 +153,7 @@ func (g *group) pollLoop() {
 			}
 		})
 		g.client.AllowRebalance()
-		g.relax()
+		g.awaitRoom()
 	}
 }
 
@@ -237,10 +237,10 @@ func (g *group) unpause(client *kgo.Client, parts map[string][]int32) {
 	client.ResumeFetchPartitions(parts)
 }
 
-// relax waits a moment while much is left over, and then goes on without the
+// awaitRoom waits a moment while much is left over, and then goes on without the
 // partitions that have no room: one that is stuck holds up no other. Something left
 // over is good: it is at hand when there is room.
-func (g *group) relax() {
+func (g *group) awaitRoom() {
 	timer := time.NewTimer(roomWait)
 	defer timer.Stop()
 	for len(g.full()) > 0 {

@@ -14,7 +14,7 @@ import (
 // committed counts, because it is of another incarnation of the topic, and from
 // where this process was if it is the one who lost it.
 func (g *group) assign(topic string, partition int32, source uint32, committed int64, metadata *string) {
-	found := standing{base: committed}
+	found := committedState{base: committed}
 	if committed >= 0 && metadata != nil {
 		found.text = *metadata
 	}
@@ -36,7 +36,7 @@ func (g *group) assign(topic string, partition int32, source uint32, committed i
 			return
 		}
 	}
-	g.s.engine.begin(topic, partition, &memory{source: source, epoch: -1, cp: cp}, committed, found)
+	g.s.engine.begin(topic, partition, &lostProgress{source: source, epoch: -1, cp: cp}, committed, found)
 	g.recallSkips(topic, partition)
 }
 

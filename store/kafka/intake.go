@@ -118,7 +118,7 @@ func (e *engine) admit(a *assignment, p *piece, last bool) (n int) {
 			a.forget(l) // unless another lane uses it, too
 		default:
 			if l.fresh {
-				e.haunt(l, f)
+				e.holdForLeftover(l, f)
 			}
 			l.append(f)
 			if l.state == empty {
@@ -165,9 +165,9 @@ func (a *assignment) enter(e *engine, r *kgo.Record, f *flight) bool {
 	return true
 }
 
-// haunt blocks a new lane while a handler of the same key runs that got its message in
+// holdForLeftover blocks a new lane while a handler of the same key runs that got its message in
 // an earlier assignment.
-func (e *engine) haunt(l *lane, f *flight) {
+func (e *engine) holdForLeftover(l *lane, f *flight) {
 	l.fresh = false
 	if len(e.ghosts) == 0 {
 		return

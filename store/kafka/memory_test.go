@@ -49,23 +49,23 @@ func TestWhatWasFinishedIsRemembered(t *testing.T) {
 func TestAMemoryThatDoesNotCount(t *testing.T) {
 	for name, c := range map[string]struct {
 		source uint32
-		found  standing
+		found  committedState
 		want   bool
 	}{
-		"as it was committed":            {1, standing{5, "acked"}, true},
-		"as it was perhaps committed":    {1, standing{6, "tried"}, true},
-		"another topic of that name":     {2, standing{5, "acked"}, false},
-		"set back":                       {1, standing{0, ""}, false},
-		"set to where it is":             {1, standing{5, ""}, false},
-		"committed by somebody else":     {1, standing{9, "theirs"}, false},
-		"nothing is committed any more":  {1, standing{-1, ""}, false},
-		"somebody else's offset is ours": {1, standing{6, "theirs"}, false},
+		"as it was committed":            {1, committedState{5, "acked"}, true},
+		"as it was perhaps committed":    {1, committedState{6, "tried"}, true},
+		"another topic of that name":     {2, committedState{5, "acked"}, false},
+		"set back":                       {1, committedState{0, ""}, false},
+		"set to where it is":             {1, committedState{5, ""}, false},
+		"committed by somebody else":     {1, committedState{9, "theirs"}, false},
+		"nothing is committed any more":  {1, committedState{-1, ""}, false},
+		"somebody else's offset is ours": {1, committedState{6, "theirs"}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, Consuming{})
 			a := r.assign(5)
-			a.acked.Store(&standing{5, "acked"})
-			a.tried.Store(&standing{6, "tried"})
+			a.acked.Store(&committedState{5, "acked"})
+			a.tried.Store(&committedState{6, "tried"})
 			r.take(a, records(5, "a", "b")...)
 			for _, g := range r.claim(9) {
 				r.ack(g)
@@ -81,7 +81,7 @@ func TestAMemoryThatDoesNotCount(t *testing.T) {
 // TestAReturnIsWholeWhenItIsFound: the committer finds a partition that came back with
 // what is committed of it, and not with how far this process is.
 func TestAReturnIsWholeWhenItIsFound(t *testing.T) {
-	found := standing{base: 5, text: "theirs"}
+	found := committedState{base: 5, text: "theirs"}
 	for range 500 {
 		r := newRig(t, Consuming{})
 		over := make(chan struct{})
@@ -97,7 +97,7 @@ func TestAReturnIsWholeWhenItIsFound(t *testing.T) {
 				runtime.Gosched()
 			}
 		}()
-		r.engine.reassign(rigTopic, 0, &memory{source: 1, epoch: 3, cp: gate.Checkpoint{Base: 9}}, found)
+		r.engine.reassign(rigTopic, 0, &lostProgress{source: 1, epoch: 3, cp: gate.Checkpoint{Base: 9}}, found)
 		<-over
 	}
 }
@@ -124,7 +124,7 @@ func TestAPartitionIsLostWhileRecordsCome(t *testing.T) {
 		time.Sleep(2 * time.Millisecond) // longer, and the lock goes from hand to hand
 		s.engine.mu.Unlock()
 		wg.Wait()
-		if m := s.engine.recall(rigTopic, 0, 1, standing{}); m == nil || m.epoch != -1 && m.epoch != 7 {
+		if m := s.engine.recall(rigTopic, 0, 1, committedState{}); m == nil || m.epoch != -1 && m.epoch != 7 {
 			t.Fatalf("remembered: %+v", m)
 		}
 	}

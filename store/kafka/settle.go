@@ -11,9 +11,9 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// graceOfGhosts is how long the lane of a key that moved away and came back waits,
+// leftoverWait is how long the lane of a key that moved away and came back waits,
 // at most, for the rest of a run of which a message was refused as lost.
-const graceOfGhosts = 5 * time.Second
+const leftoverWait = 5 * time.Second
 
 // settle ends deliveries, in the order of their lanes. It returns those whose
 // token is stale, and the messages that died.
@@ -118,21 +118,21 @@ func (e *engine) settleOne(st *store.Settlement, now int64) (bool, *death) {
 		l.of.topic.retried++
 		l.of.topic.failed++
 		f.fail(st, now, st.Closes())
-		e.spare(f)
+		e.clearTry(f)
 		e.endRun(l, now, st.Closes())
 	case store.Release:
 		if f.trouble != nil {
 			f.trouble.reason = "released"
 		}
-		e.spare(f)
+		e.clearTry(f)
 		e.endRun(l, now, st.Closes())
 	}
 	return true, nil
 }
 
-// spare takes back that a message in solitude may have died of what it was just tried
+// clearTry takes back that a message in solitude may have died of what it was just tried
 // for.
-func (e *engine) spare(f *flight) {
+func (e *engine) clearTry(f *flight) {
 	if f.solitary() {
 		f.lane.of.tries[f.offset()] = uint8(f.trouble.lonely)
 	}
@@ -143,7 +143,7 @@ func (e *engine) spare(f *flight) {
 func (e *engine) endRun(l *lane, now int64, after time.Duration) {
 	e.unlease(l)
 	l.giveBack()
-	if after > 0 && (l.keyed || l.head != nil) && !l.doomed() {
+	if after > 0 && (l.keyed || l.head != nil) && !l.hasSkip() {
 		e.close(l, now+int64(after))
 		return
 	}
@@ -162,7 +162,7 @@ func (e *engine) leave(l *lane, f *flight, now int64) {
 		e.unlease(l)
 		return
 	}
-	if grace := now + int64(graceOfGhosts); grace < l.until {
+	if grace := now + int64(leftoverWait); grace < l.until {
 		l.until = grace
 		e.sweepAt = min(e.sweepAt, grace)
 	}

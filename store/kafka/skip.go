@@ -211,7 +211,7 @@ func (s *Store) heedSkip(key string) {
 	if !ok || !good || json.Unmarshal(e.Value, &w) != nil {
 		return
 	}
-	if s.engine.condemn(topic, partition, offset, skipReason(w.By, w.Reason)) {
+	if s.engine.requestSkip(topic, partition, offset, skipReason(w.By, w.Reason)) {
 		_ = s.DeleteState(s.ctx, key, store.AnyVersion) // it is finished
 	}
 }
@@ -226,9 +226,9 @@ func parseSkip(key string) (topic string, partition int32, offset int64, ok bool
 	return parts[0], int32(p), offset, err1 == nil && err2 == nil
 }
 
-// condemn sends a message to the dead letters, now or when its handler has
+// requestSkip sends a message to the dead letters, now or when its handler has
 // returned; it tells whether it is finished already.
-func (e *engine) condemn(name string, partition int32, offset int64, reason string) (done bool) {
+func (e *engine) requestSkip(name string, partition int32, offset int64, reason string) (done bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	t := e.topics[name]
@@ -248,7 +248,7 @@ func (e *engine) condemn(name string, partition int32, offset int64, reason stri
 		return offset < a.gate.Tail() // finished behind one that is not
 	}
 	if f.state == waiting && e.withdraw(f.lane) {
-		e.execute(f)
+		e.skipRequested(f)
 	}
 	return false
 }
@@ -271,9 +271,9 @@ func (e *engine) withdraw(l *lane) bool {
 	return true
 }
 
-// execute sends a message that is to be skipped to the dead letters; false if it is
+// skipRequested sends a message that is to be skipped to the dead letters; false if it is
 // not. Its lane must be neither leased nor in a queue.
-func (e *engine) execute(f *flight) bool {
+func (e *engine) skipRequested(f *flight) bool {
 	a := f.lane.of
 	reason, ok := a.condemned[f.rec.Offset]
 	if !ok || f.state != waiting {
@@ -283,8 +283,8 @@ func (e *engine) execute(f *flight) bool {
 	return true
 }
 
-// doomed tells whether a message of the lane is to be stepped over.
-func (l *lane) doomed() bool {
+// hasSkip tells whether a message of the lane is to be stepped over.
+func (l *lane) hasSkip() bool {
 	if len(l.of.condemned) == 0 {
 		return false
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 // skip asks for a message to be stepped over.
-func (r *rig) skip(offset int64) { r.engine.condemn(rigTopic, 0, offset, "skipped by the test") }
+func (r *rig) skip(offset int64) { r.engine.requestSkip(rigTopic, 0, offset, "skipped by the test") }
 
 // writeDead writes the dead letters, and returns the offsets of their messages.
 func (r *rig) writeDead() []int64 {

@@ -20,7 +20,7 @@ func (e *engine) waits(name string, now int64, lease time.Duration) (first *lane
 		}
 		for offset := range a.tries {
 			f := a.find(offset)
-			if f == nil || !f.solitary() || f.lane.head != f || f.lane.state != ready || e.doomed(f) {
+			if f == nil || !f.solitary() || f.lane.head != f || f.lane.state != ready || e.mustDie(f) {
 				continue
 			}
 			if first == nil || f.seq < first.head.seq {
@@ -31,8 +31,8 @@ func (e *engine) waits(name string, now int64, lease time.Duration) (first *lane
 	return first
 }
 
-// doomed tells whether a message has to die instead.
-func (e *engine) doomed(f *flight) bool {
+// hasSkip tells whether a message has to die instead.
+func (e *engine) mustDie(f *flight) bool {
 	l := f.lane
 	parked := l.of.topic.Park && l.keyed && l.of.topic.deadByKey[l.key] > 0 && f.trouble.replays == 0
 	return parked || f.trouble.lonely >= store.LonelyRescues

@@ -64,7 +64,7 @@ func (s *Store) waits(topic string, now time.Time, lease time.Duration) *lane {
 	}
 	var best *lane
 	for _, l := range t.ready.lanes {
-		if store.Solitary(l.queue[0].Rescues) && !(s.doomed(l) && l.queue[0].Replays == 0) &&
+		if store.Solitary(l.queue[0].Rescues) && !(s.isParked(l) && l.queue[0].Replays == 0) &&
 			(best == nil || byRank(l, best)) {
 			best = l
 		}
@@ -152,7 +152,7 @@ func (c *claim) best(w store.Want) *lane {
 // park sends what may not pass a dead letter to the dead letters, too, and
 // tells whether it did.
 func (c *claim) park(l *lane) bool {
-	if !c.doomed(l) {
+	if !c.isParked(l) {
 		return false
 	}
 	var pass []*message
@@ -162,7 +162,7 @@ func (c *claim) park(l *lane) bool {
 			pass = append(pass, m)
 			continue
 		}
-		c.bury(m, c.now, pawl.KindParked, store.ParkedReason)
+		c.makeDead(m, c.now, pawl.KindParked, store.ParkedReason)
 		parked = true
 	}
 	if parked {
@@ -173,8 +173,8 @@ func (c *claim) park(l *lane) bool {
 	return parked
 }
 
-// doomed tells whether a lane is parked behind a dead letter.
-func (s *Store) doomed(l *lane) bool {
+// isParked tells whether a lane is parked behind a dead letter.
+func (s *Store) isParked(l *lane) bool {
 	return l.topic.Park && l.keyed && l.topic.deadKeys[l.key] > 0
 }
 

@@ -186,7 +186,7 @@ func (s *Store) replay(m *message, to string, keep bool) error {
 				Hint: "message " + first + " has its unique key"}
 		}
 	}
-	s.exhume(m)
+	s.removeDead(m)
 	t := s.topics[m.Topic]
 	if to != "" && to != m.Topic {
 		t.totals.Purged++
@@ -205,8 +205,8 @@ func (s *Store) replay(m *message, to string, keep bool) error {
 	return nil
 }
 
-// exhume takes a message out of the dead letters.
-func (s *Store) exhume(m *message) {
+// removeDead takes a message out of the dead letters.
+func (s *Store) removeDead(m *message) {
 	t := s.topics[m.Topic]
 	t.totals.Dead--
 	if m.Key == nil {
@@ -224,7 +224,7 @@ func (s *Store) Purge(ctx context.Context, ids ...string) (map[string]error, err
 		if m.State != store.IsDead {
 			return &store.Error{Op: "purge " + m.ID, Code: store.ErrNotFound, Hint: "it is " + string(m.state())}
 		}
-		s.exhume(m)
+		s.removeDead(m)
 		s.topics[m.Topic].totals.Purged++
 		s.forget(m)
 		return nil
@@ -285,7 +285,7 @@ func (s *Store) Bury(ctx context.Context, letters ...store.Record) (map[string]e
 		s.topic(r.Topic).totals.Appended++
 		m := &message{Record: r}
 		s.messages[r.ID] = m
-		s.lay(m)
+		s.storeDead(m)
 	}
 	return refused, nil
 }

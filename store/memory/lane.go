@@ -214,7 +214,7 @@ func (s *Store) rescue(l *lane) {
 	at := l.until
 	if m.Lonely >= store.LonelyRescues {
 		l.take(m)
-		s.bury(m, at, pawl.KindRescue, store.LonelyReason)
+		s.makeDead(m, at, pawl.KindRescue, store.LonelyReason)
 	}
 	s.open(l)
 }

@@ -65,7 +65,7 @@ func (s *Store) settle(now time.Time, st *store.Settlement) bool {
 	case store.Dead:
 		m.fail(now, l, st, time.Time{})
 		l.take(m)
-		s.bury(m, now, pawl.Kind(store.Text(string(st.Failure.Kind))), store.Text(st.Failure.Error))
+		s.makeDead(m, now, pawl.Kind(store.Text(string(st.Failure.Kind))), store.Text(st.Failure.Error))
 		s.end(l, now, st.Closes())
 	case store.Retry:
 		l.topic.totals.Retried++
@@ -168,17 +168,17 @@ func (m *message) throttle(now time.Time) {
 	}
 }
 
-// bury makes a message, which is in no lane any more, a dead letter.
-func (s *Store) bury(m *message, now time.Time, kind pawl.Kind, reason string) {
+// makeDead makes a message, which is in no lane any more, a dead letter.
+func (s *Store) makeDead(m *message, now time.Time, kind pawl.Kind, reason string) {
 	m.State, m.DeadAt, m.Kind, m.Reason = store.IsDead, now, kind, reason
 	m.Throttles, m.ThrottledSince = 0, time.Time{}
 	m.Fingerprint = fingerprint.Of(kind, reason)
 	s.freeUnique(&m.Message)
-	s.lay(m)
+	s.storeDead(m)
 }
 
-// lay puts a message among the dead letters.
-func (s *Store) lay(m *message) {
+// storeDead puts a message among the dead letters.
+func (s *Store) storeDead(m *message) {
 	s.deaths++
 	m.lane, m.death = nil, s.deaths
 	s.topics[m.Topic].totals.Dead++

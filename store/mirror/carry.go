@@ -47,7 +47,7 @@ func (s *Store) carryFrom(ctx context.Context, from store.Store, topic string, l
 // [Store.Carry] does.
 func Carry(ctx context.Context, from, to store.Store, topic, as string, limit int, owner string) (int, error) {
 	want := store.Want{Topic: topic, Limit: min(limit, carryAtOnce), MaxBytes: carryBytes}
-	c := carrier{from: from, to: to, as: as, there: map[string]bool{}}
+	c := transfer{from: from, to: to, as: as, there: map[string]bool{}}
 	for range carryRounds {
 		ds, err := from.Claim(ctx, []store.Want{want}, store.Lease{For: carryLease, Owner: owner,
 			Suspects: store.AllSuspects})
@@ -61,8 +61,8 @@ func Carry(ctx context.Context, from, to store.Store, topic, as string, limit in
 	return c.done, nil
 }
 
-// carrier carries messages from one store to another.
-type carrier struct {
+// transfer carries messages from one store to another.
+type transfer struct {
 	from, to store.Store
 	as       string
 	done     int
@@ -82,7 +82,7 @@ type piece struct {
 }
 
 // carry carries what was claimed.
-func (c *carrier) carry(ctx context.Context, ds []pawl.Delivery) error {
+func (c *transfer) carry(ctx context.Context, ds []pawl.Delivery) error {
 	pieces := c.plan(ds)
 	var items []pawl.Message
 	var at []int
@@ -113,7 +113,7 @@ func (c *carrier) carry(ctx context.Context, ds []pawl.Delivery) error {
 
 // plan decides what is appended. Of each run that is everything up to and including the
 // first message that may be refused: what follows a refusal must not get ahead of it.
-func (c *carrier) plan(ds []pawl.Delivery) []piece {
+func (c *transfer) plan(ds []pawl.Delivery) []piece {
 	over := map[run]bool{}
 	pieces := make([]piece, len(ds))
 	for i := range ds {
@@ -165,7 +165,7 @@ func ForGood(err error) bool {
 
 // settle ends the leases. A run goes on until something of it is not acked: what was
 // appended behind that comes again with the next claim.
-func (c *carrier) settle(ctx context.Context, pieces []piece) error {
+func (c *transfer) settle(ctx context.Context, pieces []piece) error {
 	var settled []store.Settlement
 	over := map[run]bool{}
 	for i := range pieces {

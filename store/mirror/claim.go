@@ -128,17 +128,17 @@ func (s *Store) refused(topic string) *absence {
 	return a.(*absence)
 }
 
-// wary is the mirrored store while callers also wait for the primary: after a failed
+// guarded is the mirrored store while callers also wait for the primary: after a failed
 // claim, further ones are skipped for a while, and an unanswered one ends early, so that
 // the caller has time left. The outcome of one that ended early is unknown: what it
 // leased comes back when the lease ends.
-type wary struct {
+type guarded struct {
 	store.Store
 	absent *absence
 }
 
 // Claim implements [store.Store].
-func (w wary) Claim(ctx context.Context, wants []store.Want, lease store.Lease) (ds []pawl.Delivery, err error) {
+func (w guarded) Claim(ctx context.Context, wants []store.Want, lease store.Lease) (ds []pawl.Delivery, err error) {
 	err = w.absent.ask(ctx, func() error {
 		short, cancel := context.WithTimeout(ctx, claimWithin(ctx))
 		defer cancel()
@@ -172,7 +172,7 @@ func (s *Store) carryBack(ctx context.Context, topic string, r route, owner stri
 		}
 	}
 	s.visit(r.plan.InMirrored())
-	_, err := s.carryFrom(ctx, wary{s.mirrored, &s.absent}, topic, carryAtOnce, owner)
+	_, err := s.carryFrom(ctx, guarded{s.mirrored, &s.absent}, topic, carryAtOnce, owner)
 	return err
 }
 
@@ -189,7 +189,7 @@ func (s *Store) claimMirrored(ctx context.Context, p parts, lease store.Lease) (
 	}
 	from := s.mirrored // where there is nothing else that waits
 	if len(p.here) > 0 {
-		from = wary{s.mirrored, &s.absent}
+		from = guarded{s.mirrored, &s.absent}
 	}
 	ds, err = from.Claim(ctx, p.there, lease)
 	now := time.Now()

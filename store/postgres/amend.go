@@ -167,7 +167,7 @@ func (s *Store) layAll(ctx context.Context, t *tx, letters []store.Record, refus
 		if to == nil {
 			return unexpected("no topic " + r.Topic)
 		}
-		st := lay(r, to, numbers[i])
+		st := storeDead(r, to, numbers[i])
 		st.row = func(row) error {
 			laid[r.ID] = true
 			w.count(to.id, tallyAppended, 1)
@@ -202,8 +202,8 @@ func (s *Store) layAll(ctx context.Context, t *tx, letters []store.Record, refus
 	return t.run(ctx, g...)
 }
 
-// lay is the statement that stores a dead letter under a number.
-func lay(r *store.Record, to *topic, number int64) step {
+// storeDead is the statement that stores a dead letter under a number.
+func storeDead(r *store.Record, to *topic, number int64) step {
 	lane := int64(0)
 	if r.Key != nil {
 		lane = sqlstore.KeyLane(int64(to.id), r.Key)

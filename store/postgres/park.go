@@ -56,7 +56,7 @@ func (s *Store) parkLanes(ctx context.Context, fence int64, lanes []int64) error
 		err := t.run(ctx,
 			read(lockLanes, nil, int8Array(lanes), int8Array(slices.Repeat([]int64{fence}, len(lanes)))),
 			read(parkable, func(r row) error {
-				w.bury(r.int8(0), r.int8(1), pawl.KindParked, store.ParkedReason)
+				w.makeDead(r.int8(0), r.int8(1), pawl.KindParked, store.ParkedReason)
 				return nil
 			}, int8Array(lanes)),
 			read(readClock, func(r row) error {

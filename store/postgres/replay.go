@@ -99,8 +99,8 @@ type reviving struct {
 	writing
 }
 
-// corpse is what a replay needs to know of a dead letter.
-type corpse struct {
+// deadMessage is what a replay needs to know of a dead letter.
+type deadMessage struct {
 	id    string
 	n     int64
 	topic int32
@@ -111,8 +111,8 @@ type corpse struct {
 	vis   int64
 }
 
-func readCorpse(r row) (corpse, error) {
-	return corpse{
+func readCorpse(r row) (deadMessage, error) {
+	return deadMessage{
 		id: sqlstore.DecodeID(r.bytes(0)), n: r.int8(1), topic: int32(r.int4(2)), prio: r.int2(3),
 		key: r.bytes(4), uniq: r.bytes(5), meta: r.bytes(6), vis: r.micros(7),
 	}, nil
@@ -125,7 +125,7 @@ func (r *reviving) revive(ctx context.Context, t *tx, checkDue bool) error {
 	if err != nil {
 		return err
 	}
-	byID := make(map[string]*corpse, len(found))
+	byID := make(map[string]*deadMessage, len(found))
 	for i := range found {
 		if err := r.rekey(&found[i]); err != nil {
 			return err
@@ -164,7 +164,7 @@ func (r *reviving) revive(ctx context.Context, t *tx, checkDue bool) error {
 }
 
 // rekey makes the unique key of a letter that of the topic that it goes to.
-func (r *reviving) rekey(c *corpse) error {
+func (r *reviving) rekey(c *deadMessage) error {
 	if r.to == "" || len(c.uniq) == 0 {
 		return nil
 	}
@@ -178,14 +178,14 @@ func (r *reviving) rekey(c *corpse) error {
 
 // retake takes the unique keys again, in their order, so that two calls never
 // wait for each other; of two letters with one key the first of the call has it.
-func (r *reviving) retake(ctx context.Context, t *tx, byID map[string]*corpse) error {
-	var unique []*corpse
+func (r *reviving) retake(ctx context.Context, t *tx, byID map[string]*deadMessage) error {
+	var unique []*deadMessage
 	for _, id := range r.ids {
 		if c := byID[id]; c != nil && len(c.uniq) > 0 {
 			unique = append(unique, c)
 		}
 	}
-	slices.SortStableFunc(unique, func(a, b *corpse) int { return bytes.Compare(a.uniq, b.uniq) })
+	slices.SortStableFunc(unique, func(a, b *deadMessage) int { return bytes.Compare(a.uniq, b.uniq) })
 	for _, c := range unique {
 		free := false
 		err := t.run(ctx, read(retake, func(row) error {
@@ -203,7 +203,7 @@ func (r *reviving) retake(ctx context.Context, t *tx, byID map[string]*corpse) e
 	return nil
 }
 
-func (r *reviving) add(c *corpse) error {
+func (r *reviving) add(c *deadMessage) error {
 	var m pawl.Message
 	enqueued, err := decodeMeta(&m, c.meta, c.vis)
 	if err != nil {

@@ -234,7 +234,7 @@ func (w *resting) settleOne(to *writing, st *store.Settlement, m *found, last bo
 		w.end(to, tok, st.Hold)
 	case store.Dead:
 		w.fail(to, st, m, 0)
-		to.bury(tok.Lane, tok.Seq, st.Failure.Kind, store.Text(st.Failure.Error))
+		to.makeDead(tok.Lane, tok.Seq, st.Failure.Kind, store.Text(st.Failure.Error))
 		if tok.Lane < 0 {
 			w.end(to, tok, st.Closes())
 		}

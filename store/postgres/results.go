@@ -31,10 +31,10 @@ const (
 
 	// removePart is how many messages a transaction removes.
 	removePart = 2000
-	// resultsPatience is how long a scan waits for transactions that are under way,
+	// resultsWait is how long a scan waits for transactions that are under way,
 	// and resultsPause how often it looks: most take a millisecond.
-	resultsPatience = 60 * time.Millisecond
-	resultsPause    = 3 * time.Millisecond
+	resultsWait  = 60 * time.Millisecond
+	resultsPause = 3 * time.Millisecond
 )
 
 // results knows how far numbers of messages are settled: all up to safe are visible,
@@ -101,7 +101,7 @@ func (s *Store) settledNumber(ctx context.Context) (int64, error) {
 			first = last
 		}
 		safe, all := s.results.settled(first)
-		if all || time.Since(start) > resultsPatience {
+		if all || time.Since(start) > resultsWait {
 			return safe, nil
 		}
 		select {

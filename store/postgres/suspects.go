@@ -39,7 +39,7 @@ func (s *Store) claimSuspects(ctx context.Context, c *claiming) ([]run, error) {
 		err := s.call(ctx, s.back, read(takeSuspects, more.header, append(args, int8Value(int64(*c.room)))...),
 			more.readLanes(s))
 		if err != nil {
-			s.strand(more, err)
+			s.giveUpLater(more, err)
 			return nil, err
 		}
 		s.sweeper.sawSuspect(c.topic.id, more.suspect)
@@ -59,8 +59,8 @@ func given(runs []run) (n int) {
 	return n
 }
 
-// strand gives up later what a claim got whose answer was lost.
-func (s *Store) strand(c *claiming, err error) {
+// giveUpLater gives up later what a claim got whose answer was lost.
+func (s *Store) giveUpLater(c *claiming, err error) {
 	if !isServer(err) {
 		s.tracker.orphan(c.fence)
 	}
@@ -81,7 +81,7 @@ func (s *Store) claimAlone(ctx context.Context, cs []*claiming) ([]run, error) {
 		err := s.call(ctx, s.back, read(takeAlone, c.header, append([][]byte{int4Array(ids)}, c.args(s)...)...),
 			c.readLanes(s))
 		if err != nil {
-			s.strand(&c, err)
+			s.giveUpLater(&c, err)
 			return nil, err
 		}
 		if !c.there {

@@ -490,6 +490,6 @@ func (s *Store) rescueOne(w *writing, o *overdue, lane, seq int64, attempts, res
 	w.record(seq, a)
 	w.count(o.topic, tallyRescues, 1)
 	if lonely >= store.LonelyRescues {
-		w.bury(lane, seq, pawl.KindRescue, store.LonelyReason)
+		w.makeDead(lane, seq, pawl.KindRescue, store.LonelyReason)
 	}
 }

@@ -256,8 +256,8 @@ func (s *Store) Alter(ctx context.Context, to store.Topic) (store.Topic, error) 
 	return s.change(ctx, "alter", to.Name, to.Replace)
 }
 
-// orderPatience is how long a change of order waits for appends under way.
-const orderPatience = 2 * time.Second
+// orderWait is how long a change of order waits for appends under way.
+const orderWait = 2 * time.Second
 
 var errOrderBusy = errors.New("appends to the topic are under way")
 
@@ -272,7 +272,7 @@ func (s *Store) change(ctx context.Context, op, name string,
 		return store.Topic{}, err
 	}
 	defer done()
-	for limit := time.Now().Add(orderPatience); ; {
+	for limit := time.Now().Add(orderWait); ; {
 		err = s.within(ctx, s.front, coldSettings(), func(t *tx) (err error) {
 			agreed, err = s.agree(ctx, t, name, agree)
 			return err

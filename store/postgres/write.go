@@ -76,7 +76,7 @@ d AS (DELETE FROM @msg WHERE ctid = ANY (ARRAY(
 ` + ackCommon + `
 e AS (SELECT 1)
 SELECT FROM e`
-	// bury moves messages to the dead letters, with all that is known of them. An id
+	// makeDead moves messages to the dead letters, with all that is known of them. An id
 	// that has a letter already was imported while the message lived. That letter stays
 	// as it is, and the message counts as purged: what cannot be buried would keep
 	// everything else of its transaction.
@@ -135,7 +135,7 @@ func (w *writing) record(seq int64, a store.Attempt) {
 	w.attempts.data = append(w.attempts.data, string(sqlstore.EncodeAttempt(a)))
 }
 
-func (w *writing) bury(lane, seq int64, kind pawl.Kind, reason string) {
+func (w *writing) makeDead(lane, seq int64, kind pawl.Kind, reason string) {
 	b := &w.buried
 	b.lane, b.seq = append(b.lane, lane), append(b.seq, seq)
 	b.kind, b.reason = append(b.kind, store.Text(string(kind))), append(b.reason, reason)

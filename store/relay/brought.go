@@ -40,7 +40,7 @@ func (b *brought) add(r row) {
 }
 
 // had tells which messages the log has already.
-func (p *parcel) had() []bool {
+func (p *moveBatch) had() []bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	had := make([]bool, len(p.ds))
@@ -51,7 +51,7 @@ func (p *parcel) had() []bool {
 }
 
 // remember records which acks failed. If the outcome is unknown, all count as failed.
-func (p *parcel) remember(items []store.Settlement, refused []store.Refusal, err error) {
+func (p *moveBatch) remember(items []store.Settlement, refused []store.Refusal, err error) {
 	left := map[int]bool{}
 	for _, r := range refused {
 		left[r.Index] = true

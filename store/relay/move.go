@@ -20,7 +20,7 @@ const (
 	mostRest      = 2 * time.Second
 )
 
-// way is the state of moving one topic of the side store: one parcel at a time, and
+// way is the state of moving one topic of the side store: one batch at a time, and
 // none for a while after the log accepted nothing.
 type way struct {
 	busy     bool
@@ -161,7 +161,7 @@ func (s *Store) move() (int, error) {
 		w.busy = true
 		s.mu.Unlock()
 		s.wg.Go(func() {
-			p := parcel{Store: s, ds: ds, sent: sent}
+			p := moveBatch{Store: s, ds: ds, sent: sent}
 			stored, err := p.carry()
 			s.carried(name, w, stored, err)
 		})
@@ -188,5 +188,5 @@ func (s *Store) carried(name string, w *way, stored bool, err error) {
 		s.cfg.Logger.Warn("cannot bring messages over from the side store", "topic",
 			strings.TrimPrefix(name, s.cfg.Prefix), "error", err)
 	}
-	s.nudge()
+	s.wakeMover()
 }

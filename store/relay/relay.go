@@ -87,8 +87,8 @@ func (s *Store) Unwrap() store.Store { return s.log }
 // Side returns the side store.
 func (s *Store) Side() store.Store { return s.side }
 
-// aside tells whether a message has to wait in the side store.
-func aside(m *pawl.Message) bool { return m.Unique.Key != "" || m.Delay > 0 }
+// waitsInSide tells whether a message has to wait in the side store.
+func waitsInSide(m *pawl.Message) bool { return m.Unique.Key != "" || m.Delay > 0 }
 
 // Fit implements [store.Fitter]: a message that has to wait in the side store reaches
 // the log without unique key and delay.
@@ -108,7 +108,7 @@ func (s *Store) Append(ctx context.Context, batch store.Batch[pawl.Message]) ([]
 	for i := range batch.Items {
 		switch {
 		case receipts[i].Err != nil:
-		case aside(&batch.Items[i]):
+		case waitsInSide(&batch.Items[i]):
 			rest = append(rest, i)
 		default:
 			direct = append(direct, i)
@@ -165,11 +165,11 @@ func (s *Store) wake(batch store.Batch[pawl.Message], which []int) {
 		s.know(s.cfg.Prefix + batch.Items[i].Topic)
 	}
 	s.mu.Unlock()
-	s.nudge()
+	s.wakeMover()
 }
 
-// nudge makes the mover look again.
-func (s *Store) nudge() {
+// wakeMover makes the mover look again.
+func (s *Store) wakeMover() {
 	select {
 	case s.kick <- struct{}{}:
 	default:

@@ -233,7 +233,7 @@ func (s *Store) carry(ctx context.Context, c *call) ([]store.Receipt, error) {
 	s.mu.Lock()
 	s.judge(c)
 	if len(left) > 0 {
-		err = s.turn(ctx, c)
+		err = s.awaitTurn(ctx, c)
 	} else if c.answered || c.routes != nil {
 		err = nil // every message has its answer
 	}
@@ -274,9 +274,9 @@ func (c *call) unfinished(left []int, err error) []store.Receipt {
 	return c.receipts
 }
 
-// turn waits until the call is first in its lanes, so that what failed is spilled in
+// oneAtATime waits until the call is first in its lanes, so that what failed is spilled in
 // the order of the calls. Store.mu is locked.
-func (s *Store) turn(ctx context.Context, c *call) error {
+func (s *Store) awaitTurn(ctx context.Context, c *call) error {
 	if s.closed.Load() {
 		return closedError("append")
 	}

@@ -114,7 +114,7 @@ func (s *Store) load(ctx context.Context) error {
 	return nil
 }
 
-// pass brings back a parcel of each topic, so that none waits for another one that gets
+// pass brings back a batch of each topic, so that none waits for another one that gets
 // new rows all the time, and returns for how long there is nothing to do.
 func (s *Store) pass() time.Duration {
 	pause, busy := s.cfg.Poll, false
@@ -134,7 +134,7 @@ func (s *Store) pass() time.Duration {
 		busy, pause = busy || more, min(pause, wait)
 	}
 	if busy && time.Since(s.verified) < s.cfg.ProbeFirst {
-		return 0 // a question for each key: not after every parcel
+		return 0 // a question for each key: not after every batch
 	}
 	s.verified = time.Now()
 	if s.verify() {
@@ -146,7 +146,7 @@ func (s *Store) pass() time.Duration {
 	return max(pause, time.Millisecond)
 }
 
-// passTopic brings back a parcel of a topic. It tells whether it is worth while to go on
+// passTopic brings back a batch of a topic. It tells whether it is worth while to go on
 // at once, and when it is if not.
 func (s *Store) passTopic(topic string, h *health) (more bool, pause time.Duration) {
 	pause = s.cfg.Poll
@@ -190,7 +190,7 @@ func (s *Store) bring(topic string, resting bool) (more bool, err error) {
 	if len(ds) == 0 {
 		return false, nil // a new message is the probe: it must find that the time has come
 	}
-	p := &parcel{Store: s, topic: topic, sent: sent, runs: s.runs(ds)}
+	p := &rowBatch{Store: s, topic: topic, sent: sent, runs: s.runs(ds)}
 	return p.carry(resting), nil
 }
 

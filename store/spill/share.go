@@ -29,8 +29,8 @@ type share struct {
 	mu      sync.Mutex
 	active  bool
 	putAt   time.Time // when the last put that succeeded was begun
-	puts    turn
-	looks   turn
+	puts    oneAtATime
+	looks   oneAtATime
 	tried   time.Time // when the last look was begun
 	failing bool      // it failed
 	looked  time.Time // when the last look that succeeded was begun
@@ -52,12 +52,12 @@ const (
 
 func shareKey(prefix string) string { return "spill/" + prefix + "/" }
 
-// turn lets one caller at a time do something.
-type turn struct{ busy chan struct{} }
+// oneAtATime lets one caller at a time do something.
+type oneAtATime struct{ busy chan struct{} }
 
 // exclusively runs do when it is this caller's turn, without share.mu, which guards
 // what skip looks at. It does nothing if skip says so by then, or ctx has ended.
-func (h *share) exclusively(ctx context.Context, t *turn, skip func() bool, do func()) {
+func (h *share) exclusively(ctx context.Context, t *oneAtATime, skip func() bool, do func()) {
 	h.mu.Lock()
 	for !skip() {
 		busy := t.busy

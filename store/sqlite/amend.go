@@ -36,7 +36,7 @@ func (s *Store) Amend(ctx context.Context, amendments ...store.Amendment) (map[s
 }
 
 func (k *work) amend(id string, amendments []*store.Amendment) (refused, err error) {
-	st, err := k.standing(id)
+	st, err := k.removable(id)
 	switch {
 	case err != nil:
 		return nil, err
@@ -82,7 +82,7 @@ func (s *Store) Bury(ctx context.Context, letters ...store.Record) (map[string]e
 		ids = append(ids, fit[i].ID)
 	}
 	refused, err := s.each(ctx, "bury", ids, func(k *work, id string) (refused, err error) {
-		stored, err := k.lay(byID[id])
+		stored, err := k.storeDead(byID[id])
 		if err == nil && !stored {
 			refused = store.BuryConflict(id)
 		}
@@ -96,8 +96,8 @@ func (s *Store) Bury(ctx context.Context, letters ...store.Record) (map[string]e
 	return refused, err
 }
 
-// lay stores a dead letter; false if its id is there.
-func (k *work) lay(r *store.Record) (bool, error) {
+// storeDead stores a dead letter; false if its id is there.
+func (k *work) storeDead(r *store.Record) (bool, error) {
 	eid := sqlstore.EncodeID(r.ID)
 	if _, err := k.forgetRetained(eid); err != nil {
 		return false, err

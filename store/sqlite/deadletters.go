@@ -99,7 +99,7 @@ func (s *Store) replayAll(ctx context.Context, topic string, keep bool, ids []st
 
 // replay appends a dead letter again: to the tail, under a new number.
 func (k *work) replay(id, to string, keep bool) (refused, err error) {
-	st, err := k.standing(id)
+	st, err := k.removable(id)
 	switch {
 	case err != nil:
 		return nil, err
@@ -162,7 +162,7 @@ func (s *Store) Purge(ctx context.Context, ids ...string) (map[string]error, err
 }
 
 func (k *work) purgeDead(id string) (refused, err error) {
-	st, err := k.standing(id)
+	st, err := k.removable(id)
 	switch {
 	case err != nil:
 		return nil, err

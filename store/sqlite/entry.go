@@ -135,8 +135,8 @@ func (k *work) fail(e *entry, st *store.Settlement, next int64) error {
 	return err
 }
 
-// bury makes a message a dead letter.
-func (k *work) bury(seq, at int64, kind pawl.Kind, reason string) error {
+// makeDead makes a message a dead letter.
+func (k *work) makeDead(seq, at int64, kind pawl.Kind, reason string) error {
 	e, err := k.entry(seq)
 	if err != nil {
 		return err

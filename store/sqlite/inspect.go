@@ -195,16 +195,16 @@ const (
 		FROM pawl_msg m WHERE m.id = ?`
 )
 
-// standing is the place of a message, from which it may be removed.
-type standing struct {
+// removable is the place of a message, from which it may be removed.
+type removable struct {
 	slot
 	topic               int64
 	dead, acked, leased bool
 }
 
-func (k *work) standing(id string) (st *standing, err error) {
+func (k *work) removable(id string) (st *removable, err error) {
 	err = k.db.query(selectPlace, func(r row) error {
-		st = &standing{
+		st = &removable{
 			slot:  slot{seq: r.int(0), lane: r.int(1), rank: r.int(3), suspect: r.int(4)},
 			topic: r.int(2), dead: r.int(5) != 0, acked: r.int(6) != 0, leased: r.int(7) != 0,
 		}
@@ -255,7 +255,7 @@ func (k *work) cancel(id string) (refused, err error) {
 
 // takeOut removes a message that is not leased.
 func (k *work) takeOut(op, id string) (topic int64, refused, err error) {
-	st, err := k.standing(id)
+	st, err := k.removable(id)
 	switch {
 	case err != nil:
 		return 0, nil, err

@@ -95,7 +95,7 @@ func (k *work) parkLane(t *topic, l slot, limit int64) (int64, error) {
 		return 0, err
 	}
 	for _, seq := range follow {
-		if err := k.bury(seq, k.now, pawl.KindParked, store.ParkedReason); err != nil {
+		if err := k.makeDead(seq, k.now, pawl.KindParked, store.ParkedReason); err != nil {
 			return 0, err
 		}
 	}

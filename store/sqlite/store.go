@@ -324,7 +324,7 @@ func (s *Store) read(ctx context.Context, op string, do func(*work) error) error
 			return s.readError(ctx, op, err)
 		}
 		// A reader does not wait for another process's transaction.
-		brief, cancel := context.WithTimeout(ctx, sweepPatience)
+		brief, cancel := context.WithTimeout(ctx, sweepWait)
 		err = s.write(brief, &call{op: op, phase: toManage, do: (*work).sweep})
 		cancel()
 		if err != nil {
@@ -337,8 +337,8 @@ func (s *Store) read(ctx context.Context, op string, do func(*work) error) error
 const (
 	// maxSweeps bounds how many sweeps a reader runs first.
 	maxSweeps = 100
-	// sweepPatience is how long it waits for its turn to.
-	sweepPatience = 300 * time.Millisecond
+	// sweepWait is how long it waits for its turn to.
+	sweepWait = 300 * time.Millisecond
 )
 
 // snapshot runs do in a read transaction.

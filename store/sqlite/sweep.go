@@ -144,7 +144,7 @@ func (k *work) rescue(lane int64, deaths map[owner]int64) error {
 	k.of(l.topic).rescues++
 	dead := lonely && tried[2]+1 >= store.LonelyRescues
 	if dead {
-		if err := k.bury(seq, l.until, pawl.KindRescue, store.LonelyReason); err != nil {
+		if err := k.makeDead(seq, l.until, pawl.KindRescue, store.LonelyReason); err != nil {
 			return err
 		}
 	}

@@ -28,7 +28,7 @@ func (s *Store) Reopen(ctx context.Context, ids ...string) (map[string]error, er
 }
 
 func (k *work) resolve(op, id string, r *store.Resolution) (refused, err error) {
-	st, err := k.standing(id)
+	st, err := k.removable(id)
 	switch {
 	case err != nil:
 		return nil, err

@@ -19,9 +19,9 @@ type turn struct {
 const (
 	// quietWait is how long a process waits before it takes that lock.
 	quietWait = 3 * time.Millisecond
-	// courtesy is how long another process stands back then. A waiting process polls
+	// standBack is how long another process stands back then. A waiting process polls
 	// several times in that time.
-	courtesy = 500 * time.Microsecond
+	standBack = 500 * time.Microsecond
 	// While another process writes, the lock is asked for again after that long.
 	firstPause   = 20 * time.Microsecond
 	longestPause = 150 * time.Microsecond
@@ -45,7 +45,7 @@ func (t *turn) after() {
 		unlockFile(t.file)
 		return
 	}
-	time.Sleep(courtesy)
+	time.Sleep(standBack)
 }
 
 // waiting says, after a while, that this process waits.

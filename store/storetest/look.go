@@ -164,10 +164,10 @@ func (t *T) near(what string, got, want time.Duration) {
 // eventually waits, in real time, until something holds.
 func (t *T) eventually(what string, holds func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(t.patience)
+	deadline := time.Now().Add(t.timeout)
 	for !holds() {
 		if time.Now().After(deadline) {
-			t.Fatalf("not within %v: %s", t.patience, what)
+			t.Fatalf("not within %v: %s", t.timeout, what)
 		}
 		time.Sleep(2 * time.Millisecond)
 	}

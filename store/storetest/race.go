@@ -217,7 +217,7 @@ func claimers(t *T, handles []store.Store) {
 	if testing.Short() {
 		each = 100
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 8*t.patience)
+	ctx, cancel := context.WithTimeout(context.Background(), 8*t.timeout)
 	defer cancel()
 	w := &watch{
 		T: t, ctx: ctx, total: appenders * each,

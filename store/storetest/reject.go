@@ -46,7 +46,7 @@ func (s *Sentence) failsOn(t *testing.T, h Harness) bool {
 	r := &recorder{TB: t}
 	r.run(func() {
 		test := newT(r, h.Open(r))
-		test.patience = time.Second
+		test.timeout = time.Second
 		s.Test(test)
 	})
 	if r.failed {

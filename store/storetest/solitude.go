@@ -90,7 +90,7 @@ func (t *T) told(topic string) {
 		return
 	}
 	var got string
-	for end := time.Now().Add(t.patience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(t.timeout); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		var err error
 		if got, err = s.Solitary(t.ctx(), lease, t.Topic, "none"); err != nil {
 			t.Fatal(err)

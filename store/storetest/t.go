@@ -18,10 +18,10 @@ type T struct {
 	testing.TB
 	*Instance
 	Topic string
-	// patience bounds, in real time, every call and wait, so that a store that
+	// timeout bounds, in real time, every call and wait, so that a store that
 	// hangs fails.
-	patience time.Duration
-	pair     []store.Store // see handles
+	timeout time.Duration
+	pair    []store.Store // see handles
 }
 
 // lease is long enough for what a test does in real time on a slow machine, and
@@ -30,12 +30,12 @@ type T struct {
 const lease = 2 * time.Minute
 
 func newT(t testing.TB, in *Instance) *T {
-	return &T{TB: t, Instance: in, Topic: "topic", patience: 30 * time.Second}
+	return &T{TB: t, Instance: in, Topic: "topic", timeout: 30 * time.Second}
 }
 
 // ctx bounds one call.
 func (t *T) ctx() context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), t.patience)
+	ctx, cancel := context.WithTimeout(context.Background(), t.timeout)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -64,8 +64,8 @@ func (t *T) woken(ch <-chan struct{}) {
 		if !open {
 			t.Fatal("the channel was closed")
 		}
-	case <-time.After(t.patience):
-		t.Fatalf("no wake-up within %v", t.patience)
+	case <-time.After(t.timeout):
+		t.Fatalf("no wake-up within %v", t.timeout)
 	}
 }
 

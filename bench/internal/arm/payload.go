@@ -2,7 +2,6 @@ package arm
 
 import (
 	"encoding/binary"
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -33,13 +32,4 @@ func bodyIndex(b []byte) (int, error) {
 		return 0, fmt.Errorf("read a job: %d bytes instead of %d", len(b), plan.PayloadBytes)
 	}
 	return int(binary.BigEndian.Uint64(b)), nil
-}
-
-// jsonSize is what the JSON payload of an index weighs.
-func jsonSize(index int) int {
-	b, err := json.Marshal(payload(index))
-	if err != nil {
-		return 0
-	}
-	return len(b)
 }

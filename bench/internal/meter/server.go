@@ -51,9 +51,6 @@ func OpenServer(ctx context.Context, dsn, database string) (*Server, error) {
 	return s, nil
 }
 
-// Local reports whether the server's CPU time can be read.
-func (s *Server) Local() bool { return s.postmaster != 0 }
-
 // Checkpoint brings the server to a comparable state before a run.
 func (s *Server) Checkpoint(ctx context.Context) error {
 	_, err := s.conn.Exec(ctx, `CHECKPOINT`)

@@ -49,7 +49,7 @@ func (b *bucket) admit(c *Config, now time.Time) (wait time.Duration, ok bool) {
 	}
 	b.inFlight++
 	if b.drains() && b.inRow > 0 { // one by one, until one is served that began after the refusal
-		b.turned = now.Add(b.turn())
+		b.turned = now.Add(b.turnaround())
 		b.closed = b.turned
 	}
 	return 0, true
@@ -79,8 +79,8 @@ func (b *bucket) undo(c *Config) {
 	}
 }
 
-// turn is how long it takes on average until a call ends.
-func (b *bucket) turn() time.Duration {
+// turnaround is how long it takes on average until a call ends.
+func (b *bucket) turnaround() time.Duration {
 	return min(time.Duration(float64(b.mean)/b.window.Size()), b.longest())
 }
 
@@ -167,7 +167,7 @@ func (b *bucket) refuse(now, began time.Time) {
 	if !b.drains() {
 		return
 	}
-	length := float64(b.turn()) * math.Exp2(float64(b.inRow-1))
+	length := float64(b.turnaround()) * math.Exp2(float64(b.inRow-1))
 	b.closed = later(b.closed, now.Add(time.Duration(min(length, float64(b.longest())))))
 }
 

@@ -6,19 +6,19 @@ import (
 	"github.com/pawl-dev/pawl/store/kafka/gate"
 )
 
-// memory is what only this process knows of a partition that it lost: what was finished
+// lostProgress is what only this process knows of a partition that it lost: what was finished
 // in it and could not be committed. When no broker answers for a while the client gives
 // up its place in the group, and every partition comes back from where it was
 // committed. What this process finished since then it need not repeat.
-type memory struct {
+type lostProgress struct {
 	source       uint32
 	epoch        int32
-	acked, tried standing
+	acked, tried committedState
 	cp           gate.Checkpoint
 }
 
-// standing is what is committed of a partition: an offset, and the text beside it.
-type standing struct {
+// committedState is what is committed of a partition: an offset, and the text beside it.
+type committedState struct {
 	base int64 // -1: nothing is committed
 	text string
 }
@@ -28,7 +28,7 @@ func (e *engine) remember(a *assignment) {
 	cp := e.conclude(a)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	m := &memory{source: a.source, epoch: a.epoch.Load(), acked: *a.acked.Load(), tried: *a.acked.Load(), cp: cp}
+	m := &lostProgress{source: a.source, epoch: a.epoch.Load(), acked: *a.acked.Load(), tried: *a.acked.Load(), cp: cp}
 	if tried := a.tried.Load(); tried != nil {
 		m.tried = *tried
 	}
@@ -40,7 +40,7 @@ func (e *engine) remember(a *assignment) {
 // one that this process committed last: an offset that was set back means that
 // everything after it is to be carried out again, and another process's commit is
 // further along.
-func (e *engine) recall(name string, partition int32, source uint32, found standing) *memory {
+func (e *engine) recall(name string, partition int32, source uint32, found committedState) *lostProgress {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	t := e.topic(name)
@@ -60,10 +60,10 @@ func (e *engine) forget(name string) {
 }
 
 // offset is from where the client reads on. It notices if the log was cut.
-func (m *memory) offset() kgo.Offset { return kgo.NewOffset().At(m.cp.Base).WithEpoch(m.epoch) }
+func (m *lostProgress) offset() kgo.Offset { return kgo.NewOffset().At(m.cp.Base).WithEpoch(m.epoch) }
 
 // reassign begins the assignment of a partition that came back.
-func (e *engine) reassign(name string, partition int32, m *memory, found standing) {
+func (e *engine) reassign(name string, partition int32, m *lostProgress, found committedState) {
 	a := e.begin(name, partition, m, m.cp.Base, found)
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -16,8 +16,8 @@ import (
 // what a call takes, so that the log may add something to each message.
 const mostBytes = store.MaxBatchBytes / 2
 
-// parcel is what a claim gave of one topic of the side store.
-type parcel struct {
+// moveBatch is what a claim gave of one topic of the side store.
+type moveBatch struct {
 	*Store
 	ds      []pawl.Delivery
 	sent    time.Time // the claim
@@ -32,7 +32,7 @@ type answer struct {
 
 // carry offers the messages to the log and settles them. It tells whether the log
 // took something, and what failed.
-func (p *parcel) carry() (stored bool, err error) {
+func (p *moveBatch) carry() (stored bool, err error) {
 	ctx, cancel := p.bound()
 	defer cancel()
 	p.answers = make([]answer, len(p.ds))
@@ -55,7 +55,7 @@ const closeWait = 5 * time.Second
 
 // bound is for the calls to the log. Close does not cancel the one that is under way: its
 // outcome would be unknown, and all of it would come again.
-func (p *parcel) bound() (context.Context, context.CancelFunc) {
+func (p *moveBatch) bound() (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithDeadline(context.WithoutCancel(p.ctx), p.sent.Add(p.cfg.Lease*2/3))
 	stop := context.AfterFunc(p.ctx, func() {
 		select {
@@ -72,7 +72,7 @@ func (p *parcel) bound() (context.Context, context.CancelFunc) {
 
 // send offers the messages to the log, in as many calls as their size asks for. It
 // returns the first failure.
-func (p *parcel) send(ctx context.Context) (failed error) {
+func (p *moveBatch) send(ctx context.Context) (failed error) {
 	had := p.had()
 	closed := map[string]error{} // keys with a failed message, which nothing may overtake
 	for next := 0; next < len(p.ds); {
@@ -112,7 +112,7 @@ func (p *parcel) send(ctx context.Context) (failed error) {
 }
 
 // message is one of the messages as the log gets it.
-func (p *parcel) message(i int) pawl.Message {
+func (p *moveBatch) message(i int) pawl.Message {
 	m := p.ds[i].Message
 	m.Topic = strings.TrimPrefix(m.Topic, p.cfg.Prefix)
 	m.Unique, m.Delay = pawl.Unique{}, 0
@@ -121,7 +121,7 @@ func (p *parcel) message(i int) pawl.Message {
 
 // verdict is the settlement of a message of the side store after it was offered to the
 // log.
-func (p *parcel) verdict(i int) store.Settlement {
+func (p *moveBatch) verdict(i int) store.Settlement {
 	d, a := &p.ds[i], p.answers[i]
 	st := store.Settlement{Token: d.Token, ID: d.ID, Verdict: store.Ack}
 	if a.err == nil {
@@ -138,13 +138,13 @@ func (p *parcel) verdict(i int) store.Settlement {
 
 // The bounds of retryPause.
 const (
-	leastPatience = time.Second
-	mostPatience  = time.Minute
+	leastRetryPause = time.Second
+	mostRetryPause  = time.Minute
 )
 
 // retryPause is for how long a lane stays closed of which the log did not take the first
 // message: for as long again as that has waited. Open, it would keep its place, and as
 // many of them as are claimed at once would keep out all others for as long as they fail.
 func retryPause(waited time.Duration) time.Duration {
-	return min(max(waited, leastPatience), mostPatience)
+	return min(max(waited, leastRetryPause), mostRetryPause)
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/pawl-dev/pawl/dispatch"
 )
 
-// gate keeps a process that does not lead from claiming what is to be sent.
-type gate struct {
+// sendGate keeps a process that does not lead from claiming what is to be sent.
+type sendGate struct {
 	*dispatch.Limiter
 	window *gateWindow
 }
@@ -26,14 +26,14 @@ func (w *gateWindow) Size() float64 {
 // Ended implements [dispatch.Window]: nothing is learned.
 func (*gateWindow) Ended(dispatch.WindowCall) {}
 
-func newGate(name string) (*gate, error) {
+func newGate(name string) (*sendGate, error) {
 	w := &gateWindow{}
 	l, err := dispatch.NewLimiter(dispatch.LimitConfig{Name: name, Window: func() dispatch.Window { return w }})
-	return &gate{l, w}, err
+	return &sendGate{l, w}, err
 }
 
 // set opens or closes it. Dispatchers look again at once.
-func (g *gate) set(open bool) {
+func (g *sendGate) set(open bool) {
 	g.window.open.Store(open)
 	_ = g.Set(0, 0, 0) // it has no numbers; this wakes those who wait for it
 }

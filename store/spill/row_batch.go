@@ -10,8 +10,8 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// parcel is rows of one topic on their way back.
-type parcel struct {
+// rowBatch is rows of one topic on their way back.
+type rowBatch struct {
 	*Store
 	topic    string
 	sent     time.Time // the claim
@@ -21,13 +21,13 @@ type parcel struct {
 	err      error
 }
 
-// singleRuns is how many runs are tried one by one, of a parcel that failed as a
+// singleRuns is how many runs are tried one by one, of a batch that failed as a
 // whole, until one is taken. Those behind are given back.
 const singleRuns = 3
 
 // carry sends the rows and settles them. It tells whether the primary store takes
 // something.
-func (p *parcel) carry(resting bool) (more bool) {
+func (p *rowBatch) carry(resting bool) (more bool) {
 	ctx, cancel := p.newContext(p.sent)
 	defer cancel()
 	if resting {
@@ -51,7 +51,7 @@ func (p *parcel) carry(resting bool) (more bool) {
 }
 
 // oneByOne finds out whether single rows are to blame for the failure of all.
-func (p *parcel) oneByOne(ctx context.Context) {
+func (p *rowBatch) oneByOne(ctx context.Context) {
 	for n, r := range p.runs {
 		if !p.stored && n == singleRuns {
 			for _, r := range p.runs[n:] {
@@ -65,7 +65,7 @@ func (p *parcel) oneByOne(ctx context.Context) {
 
 // send appends the messages of runs to the primary store in one call, but for those
 // that it has already.
-func (p *parcel) send(ctx context.Context, runs ...*run) {
+func (p *rowBatch) send(ctx context.Context, runs ...*run) {
 	if len(p.brought) > maxBrought {
 		clear(p.brought)
 	}
@@ -99,7 +99,7 @@ func (p *parcel) send(ctx context.Context, runs ...*run) {
 }
 
 // append appends messages to the primary store. full: each has an answer of its own.
-func (p *parcel) append(ctx context.Context, items []pawl.Message) (answers []store.Receipt, full bool) {
+func (p *rowBatch) append(ctx context.Context, items []pawl.Message) (answers []store.Receipt, full bool) {
 	if len(items) == 0 {
 		return nil, true
 	}
@@ -124,7 +124,7 @@ const maxBrought = 100_000
 
 // has tells whether the primary store took this row before, and only its ack is
 // missing. A row of the same id that was spilled another time is another one.
-func (p *parcel) has(row *pawl.Delivery) bool {
+func (p *rowBatch) has(row *pawl.Delivery) bool {
 	since, ok := p.brought[row.ID]
 	return ok && since == row.Headers[HeaderSince]
 }
@@ -134,7 +134,7 @@ type tallies struct{ stored, proven, failed, buried int }
 
 // settle settles the rows by their answers. specific: a failure is that of the row,
 // and counts.
-func (p *parcel) settle(specific bool, nextTry time.Duration) bool {
+func (p *rowBatch) settle(specific bool, nextTry time.Duration) bool {
 	var items []store.Settlement
 	var of []*pawl.Delivery
 	var t tallies
@@ -187,7 +187,7 @@ func (p *parcel) settle(specific bool, nextTry time.Duration) bool {
 }
 
 // fail makes a settlement a failure.
-func (p *parcel) fail(st *store.Settlement, d *pawl.Delivery, v store.Verdict, err error, rule string) {
+func (p *rowBatch) fail(st *store.Settlement, d *pawl.Delivery, v store.Verdict, err error, rule string) {
 	action := "dead letter"
 	if v == store.Retry && d.Attempt >= p.cfg.MaxRetries {
 		v = store.Dead
@@ -204,7 +204,7 @@ func (p *parcel) fail(st *store.Settlement, d *pawl.Delivery, v store.Verdict, e
 // backoff is how long a row waits after a try that failed. One that was not answered
 // in time may have been slow only, as the first ones are when the primary store is
 // back: it waits little, twice.
-func (p *parcel) backoff(attempt int, err error) time.Duration {
+func (p *rowBatch) backoff(attempt int, err error) time.Duration {
 	n := attempt - 1
 	if errors.Is(err, store.ErrUnknown) {
 		switch n {
@@ -224,7 +224,7 @@ const KindSpill pawl.Kind = "Spill"
 // settled settles, again while the outcome is not known, and ends latches. What it
 // cannot settle comes again when its lease has ended, and is settled then: what the
 // primary store has is not sent again.
-func (p *parcel) settled(items []store.Settlement, of []*pawl.Delivery) bool {
+func (p *rowBatch) settled(items []store.Settlement, of []*pawl.Delivery) bool {
 	batch := store.NewBatch(items...)
 	// Close waits for this: what the primary store has is to be no row any more.
 	ctx, cancel := context.WithDeadline(context.WithoutCancel(p.stop), p.sent.Add(p.cfg.Lease))
@@ -256,7 +256,7 @@ func (p *parcel) settled(items []store.Settlement, of []*pawl.Delivery) bool {
 	return true
 }
 
-func (p *parcel) report(t tallies, failed, buried error) {
+func (p *rowBatch) report(t tallies, failed, buried error) {
 	p.tally(p.topic, func(c *Totals) {
 		c.Compensated += int64(t.stored)
 		c.Proven += int64(t.proven)
