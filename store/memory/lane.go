@@ -4,7 +4,6 @@ import (
 	"container/heap"
 	"time"
 
-	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -168,53 +167,4 @@ func (l *lane) leave(m *message) (last bool) {
 	l.take(m)
 	l.lease.run--
 	return last
-}
-
-// sweep processes everything that is due: delayed messages join their lanes, closed
-// lanes open, ended leases are rescued, retained messages are forgotten.
-func (s *Store) sweep(now time.Time) {
-	for len(s.due.lanes) > 0 && !s.due.lanes[0].until.After(now) {
-		l := s.due.lanes[0]
-		switch {
-		case l.delayed:
-			m := l.queue[0]
-			delete(s.lanes, l.id)
-			l.move(nil)
-			s.place(l.topic, m, l.until, l.until)
-		case l.lease != nil:
-			s.rescue(l)
-		default:
-			s.open(l)
-		}
-	}
-	for len(s.retained) > 0 && s.find(now, s.retained[0].ID) != s.retained[0] {
-		s.retained = s.retained[1:]
-	}
-}
-
-// rescue ends a lease that was not settled. Only the first message of the run can be
-// the cause.
-func (s *Store) rescue(l *lane) {
-	m, why := l.queue[0], "lease ended unsettled"
-	if !l.until.Before(l.lease.hard) {
-		why = "hard deadline passed unsettled"
-	}
-	if l.lease.Alone {
-		m.Lonely++
-	} else {
-		l.topic.totals.Deaths = l.topic.totals.Deaths.Add(l.lease.Owner, l.until)
-	}
-	m.Rescues++
-	m.Reason = why
-	l.topic.totals.Rescues++
-	m.History = append(m.History, store.Attempt{
-		Attempt: m.Attempts, StartedAt: l.lease.started, EndedAt: l.until,
-		Worker: l.lease.Owner, Kind: string(pawl.KindRescue), Error: why, Action: "rescue",
-	})
-	at := l.until
-	if m.Lonely >= store.LonelyRescues {
-		l.take(m)
-		s.makeDead(m, at, pawl.KindRescue, store.LonelyReason)
-	}
-	s.open(l)
 }
