@@ -101,7 +101,7 @@ func TestOverrideStatesTheOriginOfEachPart(t *testing.T) {
 			Alert: b, Degrade: b, Condition: "a:3"},
 		engine("Parser", "Failed", "Own"): {Repeat: b, Backoff: "a:4", MaxAttempts: "a:4", DeadLetter: b, Alert: b,
 			Degrade: b, Condition: b},
-		// It repeats nothing, so what is said about repetitions leaves it as it is.
+		// It never retries, so what is said about repetitions leaves it as it is.
 		engine("Parser", "Failed", "Parser"): {Repeat: b, Backoff: b, MaxAttempts: b, DeadLetter: b, Alert: b,
 			Degrade: b, Condition: b},
 		engine("Parser", "Retry", "Parser"): {},

@@ -131,12 +131,12 @@ func (c *child) drop(k *call) {
 	k.child = nil
 }
 
-// bad lays a line that is no verdict to the delivery that it is about. If that
+// bad lays a line that is not a verdict to the delivery that it is about. If that
 // cannot be told, the child is killed, and what it held given again one by one.
 func (c *child) bad(a *answer) {
 	p := c.pipe
 	p.stats.Bad++
-	p.complain(p.stats.Bad, "line that is no verdict", c, "line", a.line, "error", a.err)
+	p.complain(p.stats.Bad, "line that is not a verdict", c, "line", a.line, "error", a.err)
 	err := fmt.Errorf("the program wrote a line that is not a verdict: %w: %s", a.err, a.line)
 	var about *call
 	for _, k := range c.held {

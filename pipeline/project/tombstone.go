@@ -192,8 +192,8 @@ func (p *projection) prolong(ctx context.Context, ids []string) error {
 		}
 		var marks []pawl.Mark
 		for id, m := range found {
-			marks = append(marks, pawl.Mark{Scope: p.tombstoneScope(), Key: id, Value: m.Value, For: p.gcDeletes + tombstoneGrace,
-				If: m.Version})
+			marks = append(marks, pawl.Mark{Scope: p.tombstoneScope(), Key: id, Value: m.Value,
+				For: p.gcDeletes + tombstoneGrace, If: m.Version})
 		}
 		if len(marks) == 0 {
 			continue

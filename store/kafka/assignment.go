@@ -102,7 +102,8 @@ const (
 // assign begins an assignment. Committed is the offset committed, -1 if there is
 // none; cp what was committed with it.
 func (e *engine) assign(name string, partition int32, source uint32, committed int64, cp gate.Checkpoint) *assignment {
-	return e.begin(name, partition, &lostProgress{source: source, epoch: -1, cp: cp}, committed, committedState{base: committed})
+	known := &lostProgress{source: source, epoch: -1, cp: cp}
+	return e.begin(name, partition, known, committed, committedState{base: committed})
 }
 
 // begin is assign, from what is known of the partition: it goes on at an offset that may
