@@ -44,7 +44,7 @@ func TestExplainFindsWhoTookItOut(t *testing.T) {
 		t.Errorf("%+v", x)
 	}
 	for _, id := range []string{"kept", "gon", "other"} {
-		if x := NotKnown(t.Context(), e, id, here); x.Removed != nil || x.Why != "unknown: acked, or never stored" {
+		if x := NotKnown(t.Context(), e, id, here); x.Removed != nil || x.Why != "unknown: acked or never here" {
 			t.Errorf("%s: %+v", id, x)
 		}
 	}
