@@ -3,6 +3,7 @@ package open
 import (
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -133,6 +134,9 @@ func TestMirrorOfItself(t *testing.T) {
 // TestSameStore tells spellings that are surely of one store.
 func TestSameStore(t *testing.T) {
 	t.Chdir(t.TempDir())
+	if err := os.Symlink(".", "link"); err != nil {
+		t.Skip(err)
+	}
 	for _, c := range []struct {
 		a, b string
 		same bool
@@ -144,7 +148,9 @@ func TestSameStore(t *testing.T) {
 		{"postgres://me@db/jobs", "postgres://me@db/jobs?pawl_schema=new", false},
 		{"kafka://a,b:9092?group=x", "kafka://B:9092,a:9092?group=y", true},
 		{"kafka://a?prefix=x.", "kafka://a?prefix=y.", false},
-		{"sqlite:pawl.db", "kafka://a?relay=sqlite:pawl.db", false},
+		{"sqlite:pawl.db", "SQLite://./link/pawl.db?synchronous=normal", true},
+		{"postgres://me@db/jobs", "postgres://me@db:5432/jobs?pawl_schema=pawl&pawl_max_conns=3", true},
+		{"sqlite:pawl.db", "kafka://a?fallback=sqlite:pawl.db", false},
 		{"memory:", "memory:x", false},
 	} {
 		if SameStore(c.a, c.b) != c.same {

@@ -13,13 +13,11 @@ import (
 	"github.com/pawl-dev/pawl/internal/redact"
 	"github.com/pawl-dev/pawl/store"
 	"github.com/pawl-dev/pawl/store/codec"
-	"github.com/pawl-dev/pawl/store/relay"
 	"github.com/pawl-dev/pawl/store/spill"
 )
 
 // Options of the URL of any store, which put a decorator around it.
 const (
-	optionRelay   = "relay"   // URL of a store that keeps unique keys and delays
 	optionCodec   = "codec"   // how bodies are compressed: lz4 or zstd; none reads only
 	optionFormat  = "format"  // what bodies are turned into: msgpack
 	optionBlobs   = "blobs"   // folder of large bodies
@@ -31,7 +29,7 @@ const (
 )
 
 var wrapOptions = []string{
-	optionRelay, optionCodec, optionFormat, optionBlobs, optionOffload, optionFallback, optionDivert, optionPatience,
+	optionCodec, optionFormat, optionBlobs, optionOffload, optionFallback, optionDivert, optionPatience,
 }
 
 var diverts = map[string]spill.Diverting{
@@ -43,7 +41,6 @@ const defaultPatience = 10 * time.Second
 
 // wrapping is what the options of a URL put around its store.
 type wrapping struct {
-	relay    string
 	fallback string
 	spill    spill.Config
 	codec    *codec.Config
@@ -95,14 +92,7 @@ func readWrapping(options url.Values) (w wrapping, err error) {
 	for _, name := range []string{optionFallback, optionDivert, optionPatience} {
 		options.Del(name)
 	}
-	w.relay = options.Get(optionRelay)
-	if at := database(w.relay); at != "" && at == database(w.fallback) {
-		return w,
-			urlError(
-				"%s and %s are one database, %s: give each one of its own, such as %s=sqlite:relay.db and %s=sqlite:spill.db",
-				optionRelay, optionFallback, redact.URL(w.relay), optionRelay, optionFallback)
-	}
-	if options.Del(optionRelay); len(options) == 0 {
+	if len(options) == 0 {
 		return w, nil
 	}
 	c := &codec.Config{Blobs: options.Get(optionBlobs), Format: codec.Format(options.Get(optionFormat))}
@@ -160,18 +150,6 @@ func (w wrapping) wrap(ctx context.Context, s store.Store, c Config) (store.Stor
 			return fail(fmt.Errorf("%w: %w", ErrURL, err))
 		}
 		s = encoded
-	}
-	if w.relay != "" {
-		c.URL = w.relay
-		side, err := Open(ctx, c)
-		if err != nil {
-			return fail(fmt.Errorf("its relay %s: %w", redact.URL(c.URL), err))
-		}
-		relayed, err := relay.New(s, side, relay.Config{})
-		if err != nil {
-			return fail(errors.Join(err, side.Close()))
-		}
-		s = relayed
 	}
 	return s, nil
 }

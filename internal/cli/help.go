@@ -86,7 +86,6 @@ func helpStores() *cobra.Command {
 Options of every store; docs/store-options.md has the details:
 
   ?fallback=URL                        what this store does not accept waits in that one, and comes back
-  &relay=URL                           unique keys and delays, for a log, which has none
   &codec=zstd                          compress bodies; also lz4, and none to read only
   &format=msgpack                      JSON bodies as MessagePack
   &blobs=FOLDER&offload=BYTES          larger bodies in files of a folder

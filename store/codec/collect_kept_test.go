@@ -11,7 +11,6 @@ import (
 	"github.com/pawl-dev/pawl/store"
 	"github.com/pawl-dev/pawl/store/codec"
 	"github.com/pawl-dev/pawl/store/memory"
-	"github.com/pawl-dev/pawl/store/relay"
 	"github.com/pawl-dev/pawl/store/spill"
 )
 
@@ -35,41 +34,22 @@ func overSpill(t *testing.T, fallback store.Store) *rig {
 	return r
 }
 
-// overRelay is a codec over a log with a side store.
-func overRelay(t *testing.T, side store.Store) *rig {
-	r := &rig{TB: t, clock: &clock{}, blobs: filepath.Join(t.TempDir(), "blobs")}
-	s, err := relay.New(memory.New(memory.Config{}), side, relay.Config{})
-	r.must(err)
-	t.Cleanup(func() { _ = s.Close() })
-	r.inner = s
-	r.wrap(codec.Config{Offload: 1024})
-	return r
-}
-
 // TestCollectSparesWhatIsElsewhere: a message that waits in the fallback store of a
-// spill or in the side store of a relay, or died there, keeps its body.
+// spill, or died there, keeps its body.
 func TestCollectSparesWhatIsElsewhere(t *testing.T) {
-	foreign, delayed := keyed("k", noise(4000, 1)), keyed("k", noise(4000, 1))
+	foreign := keyed("k", noise(4000, 1))
 	foreign.Headers = map[string]string{"pawl-spill-topic": "mine"} // all headers go into the body of the row
-	delayed.Delay = time.Hour
-	for name, c := range map[string]struct {
-		over    func(*testing.T, store.Store) *rig
-		message pawl.Message
-	}{
-		"spilled":        {overSpill, keyed("k", noise(4000, 1))},
-		"spilled packed": {overSpill, foreign},
-		"delayed":        {overRelay, delayed},
-	} {
+	for name, message := range map[string]pawl.Message{"spilled": keyed("k", noise(4000, 1)), "spilled packed": foreign} {
 		for _, dead := range []bool{false, true} {
 			t.Run(name+map[bool]string{true: " dead"}[dead], func(t *testing.T) {
 				elsewhere := memory.New(memory.Config{})
-				r := c.over(t, elsewhere)
-				id := r.put(c.message)[0]
+				r := overSpill(t, elsewhere)
+				id := r.put(message)[0]
 				if dead {
 					row, err := elsewhere.Get(t.Context(), id)
 					r.must(err)
 					elsewhere = memory.New(memory.Config{})
-					again := c.over(t, elsewhere)
+					again := overSpill(t, elsewhere)
 					again.blobs = r.blobs
 					again.wrap(codec.Config{Offload: 1024})
 					r = again

@@ -21,10 +21,10 @@ func (s *Store) Fit(m *pawl.Message) error {
 	switch size := m.Size(); {
 	case m.Delay > 0:
 		return bad(store.ErrUnsupported, errors.New("a delay: a log is read in its order"),
-			"give it a second store that keeps delays: relay=sqlite:FILE in the URL, or package store/relay")
+			"send it to a store that keeps delays, such as sqlite:FILE")
 	case m.Unique.Key != "":
 		return bad(store.ErrUnsupported, errors.New("a unique key: the broker compares nothing"),
-			"give it a second store that keeps unique keys: relay=sqlite:FILE in the URL, or package store/relay")
+			"send it to a store that keeps unique keys, such as sqlite:FILE")
 	case size > int(s.cfg.Produce.BatchBytes):
 		err := fmt.Errorf("%w: %d bytes; batch_bytes is %d", kerr.MessageTooLarge, size, s.cfg.Produce.BatchBytes)
 		hint, code := s.codeOf(err)

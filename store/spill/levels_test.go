@@ -352,7 +352,7 @@ func TestOthersOfTheSameID(t *testing.T) {
 		primary.set(each(failed))
 		s := open(t, primary, fallback, Config{})
 		theirs := msg("a", 0)
-		theirs.Topic = "relay.orders"
+		theirs.Topic = "other.orders"
 		send(t, fallback, theirs)
 		batch := store.NewBatch(msg("a", 0), msg("b", 0))
 		receipts, err := s.Append(t.Context(), batch)
