@@ -18,7 +18,7 @@ SERVED   := $$(grep -rlE --include=*_test.go 'PAWL_TEST_|storetest\.|testing\.Sh
 UNITS    := $$($(GO) list ./... | grep -v /e2e)
 TOOL     := $(GO) tool -modfile=dev/tools/go.mod
 
-.PHONY: help build man run check format vet fixes lint unit test services-test crash-test bench-builds bench bench-quick crash soak fuzz clean
+.PHONY: help build man run check format vet fixes lint unit test services-test crash-test bench-builds servers-and-bench scripts-test bench bench-quick crash soak fuzz clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,7 +36,7 @@ check: format vet fixes lint unit ## what needs no service: style, static checks
 	@dev/fuzz $(FUZZTIME)
 
 test: ## everything: check, then all tests against real services, then kills and faults
-	@dev/services run -- $(MAKE) check bench-builds services-test crash-test
+	@dev/services run -- $(MAKE) check servers-and-bench services-test crash-test
 
 bench: ## all benchmarks, Pawl and its peers side by side (long)
 	@cd bench && ../dev/services run -- $(GO) run ./cmd/pawlbench full
@@ -73,15 +73,23 @@ fixes:
 
 lint:
 	@$(TOOL) golangci-lint run 2> >(grep -v '^go: downloading' >&2)
-	if command -v shellcheck >/dev/null; then shellcheck -x dev/services dev/services.d/test dev/fuzz .ci/run; else echo 'shellcheck is not installed: scripts not checked'; fi
+	if command -v shellcheck >/dev/null; then shellcheck -x dev/services dev/services.d/test dev/fuzz dev/tmpdir .ci/run; else echo 'shellcheck is not installed: scripts not checked'; fi
 
 unit:
 	@$(GO) test ./internal/arch
+	export TMPDIR=$$(dev/tmpdir)
 	$(GO) run ./dev/skipgate -again -short $(RACE) -timeout=10m $(UNITS)
 
-services-test:
+# Side by side: the first mostly waits for servers.
+servers-and-bench:
+	@$(MAKE) -j2 -Oline scripts-test bench-builds
+
+scripts-test:
 	@dev/services.d/test
-	$(GO) run ./dev/skipgate -again -count=1 -timeout=20m $(SERVED)
+
+# Three packages at once on two cores, because e2e mostly waits.
+services-test:
+	@$(GO) run ./dev/skipgate -again -count=1 -timeout=20m -p $$(($$(getconf _NPROCESSORS_ONLN) + 1)) $(SERVED)
 
 # After the others and alone, because they would be in each other's way.
 crash-test:
