@@ -100,7 +100,7 @@ func main() {
 	must(err)
 	defer s.Close()
 	m := crawl.Module{Name: "shop", Out: "products.jsonl", Options: crawl.Defaults(server.URL + "/api"), Parse: parse}
-	m.AllowPrivate, m.Cache = true, "off"
+	m.AllowPrivate, m.Cache, m.PerHost = true, "off", 1 // one at a time: none is on its way when the shop answers 429
 	sums, err := crawl.Run(context.Background(), s, nil, m)
 	must(err)
 	text, err := os.ReadFile(m.Out)
