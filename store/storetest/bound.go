@@ -10,44 +10,286 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-func boundSentences() []Sentence {
-	all := []Sentence{
-		{Name: "FullTopicRefuses", Test: fullTopicRefuses,
-			Text: "An append to a topic with as many waiting messages as it may have is refused with a TopicFullError that says when to try again; nothing is stored."},
-		{Name: "FullTopicConcernsNoOther", Test: fullTopicConcernsNoOther,
-			Text: "Of one call, what has room is stored: messages for other topics, and the first ones for a topic that is full then."},
-		{Name: "FullTopicRefusesTheRest", Test: fullTopicRefusesTheRest,
-			Text: "Behind a message that was refused as too much, no other of its topic is stored in the same call."},
-		{Name: "RoomIsSeenWithinASecond", Test: roomIsSeenWithinASecond,
-			Text: "What is claimed, acked, cancelled or dead makes room, which appends see within a second."},
-		{Name: "DelayedTakesRoom", Needs: needs(store.CanDelay), Test: delayedTakesRoom,
-			Text: "A delayed message takes room like one that waits."},
-		{Name: "DuplicateTakesNoRoom", Needs: needs(store.CanUnique), Test: duplicateTakesNoRoom,
-			Text: "What was not stored takes no room."},
-		{Name: "EmitIsNeverTooMuch", Needs: needs(store.CanEmitAtomic), Test: emitIsNeverTooMuch,
-			Text: "What an ack emits is stored however full the topic is."},
-		{Name: "ReturnsAreNeverTooMuch", Needs: needs(store.CanDeadLetters), Test: returnsAreNeverTooMuch,
-			Text: "Retried, released, rescued and replayed messages come back however full the topic is."},
-		{Name: "AcceptedIsNeverTooMuch", Test: acceptedIsNeverTooMuch,
-			Text: "An append of what was accepted before is taken however full the topic is."},
-		{Name: "FullIsRemembered", Needs: needs(store.CanRepeatBatch), Test: fullIsRemembered,
-			Text: "A repeated batch gets the same TopicFullError again, and with another id it may be taken."},
-		{Name: "FullIsTold", Test: fullIsTold,
-			Text: "Full tells of topics that are full what an append would be refused with, and nothing of others."},
-		{Name: "NoBoundIsNone", Test: noBoundIsNone,
-			Text: "A maximum of 0 is none: it may be declared, and ends another one."},
-		{Name: "BoundIsDeclared", Test: boundIsDeclared,
-			Text: "A maximum of waiting messages is a setting like the others: declared, agreed with, altered; a negative one is refused."},
-		{Name: "PeerHeedsTheBound", Needs: needs(store.CanProcesses), Test: peerHeedsTheBound,
-			Text: "A maximum that was set elsewhere is heeded by every process within two seconds, and what others append counts within one."},
-		{Name: "TxAppendIsBounded", Needs: needs(store.CanTxAppend), Test: txAppendIsBounded,
-			Text: "An append in the caller's transaction is refused in the same way; what it can store is stored."},
-	}
-	for i := range all {
-		all[i].Needs = append(needs(store.CanTopics, store.CanBound), all[i].Needs...)
-	}
-	return append(all, Sentence{Name: "BoundIsKeptOrRefused", Needs: needs(store.CanTopics), Test: boundIsKeptOrRefused,
-		Text: "A store that does not keep a maximum of waiting messages refuses it with ErrUnsupported, and changes nothing."})
+var boundSentences = []Sentence{
+	{Text: "An append to a topic with as many waiting messages as it may have is refused with a TopicFullError that says when to try again; nothing is stored.",
+		Name: "FullTopicRefuses", Test: func(t *T) {
+			t.bounded(2)
+			t.put(t.msg("a"), t.msg("b"))
+			for range 3 {
+				t.full(t.append(t.msg("c")), 0)
+			}
+			t.Advance(aWhile)
+			t.full(t.append(t.msg("c")), 0)
+			t.claims("a", "b")
+		}},
+	{Text: "Of one call, what has room is stored: messages for other topics, and the first ones for a topic that is full then.",
+		Name: "FullTopicConcernsNoOther", Test: func(t *T) {
+			t.bounded(2)
+			other := func(body string) pawl.Message { return pawl.Message{Topic: "other", Body: []byte(body)} }
+			t.full(t.append(other("x"), t.msg("a"), t.msg("b"), t.msg("c"), other("y"), t.msg("d")), 3, 5)
+			t.claims("a", "b")
+			t.Topic = "other"
+			t.claims("x", "y")
+		}},
+	{Text: "Behind a message that was refused as too much, no other of its topic is stored in the same call.",
+		Name: "FullTopicRefusesTheRest", Test: func(t *T) {
+			t.bounded(3)
+			t.lane("k", "a", "b")
+			var msgs []pawl.Message
+			for _, body := range numbered("", 500) {
+				msgs = append(msgs, t.keyed("k", body))
+			}
+			var rest []int
+			for i := range msgs[1:] {
+				rest = append(rest, i+1)
+			}
+			t.full(t.append(msgs...), rest...)
+			t.claims("a", "b", "0")
+		}},
+	{Text: "What is claimed, acked, cancelled or dead makes room, which appends see within a second.",
+		Name: "RoomIsSeenWithinASecond", Test: func(t *T) {
+			t.bounded(2)
+			t.put(t.msg("a"), t.msg("b"))
+			room := func(what, body string) {
+				t.Helper()
+				t.Advance(aWhile)
+				if rs := t.append(t.msg(body), t.msg("too much")); rs[0].Err != nil || rs[1].Err == nil {
+					t.Fatalf("after %s: %+v", what, rs)
+				}
+			}
+			d := t.claimOne()
+			room("a claim", "c")
+			t.ack(d)
+			t.Advance(aWhile)
+			t.full(t.append(t.msg("too much")), 0) // who is acked did not wait
+			t.ack(t.claimOne())
+			room("an ack", "d")
+			if t.has(store.CanDeadLetters) {
+				t.kill(t.claimOne(), "no")
+				room("a death", "e")
+			}
+			if t.has(store.CanLookup) {
+				id := ""
+				for r, err := range t.inspector().List(t.ctx(), store.Filter{Topic: t.Topic, Limit: 1}) {
+					t.must(err)
+					id = r.ID
+				}
+				refused, err := t.inspector().Cancel(t.ctx(), id)
+				if t.must(err); len(refused) > 0 {
+					t.Fatal(refused)
+				}
+				room("a cancellation", "f")
+			}
+		}},
+	{Text: "A delayed message takes room like one that waits.",
+		Name: "DelayedTakesRoom", Needs: needs(store.CanDelay), Test: func(t *T) {
+			t.bounded(2)
+			late := t.msg("late")
+			late.Delay = time.Hour
+			t.put(late, t.msg("a"))
+			t.full(t.append(t.msg("b")), 0)
+			t.Advance(aWhile)
+			t.full(t.append(late), 0)
+			t.ack(t.claims("a")...)
+			t.Advance(aWhile)
+			t.full(t.append(t.msg("b"), t.msg("c")), 1)
+		}},
+	{Text: "What was not stored takes no room.",
+		Name: "DuplicateTakesNoRoom", Needs: needs(store.CanUnique), Test: func(t *T) {
+			t.bounded(3)
+			m := t.withID("mine", "a")
+			t.put(m)
+			for range 10 {
+				t.duplicate("mine", m)
+			}
+			t.put(t.msg("b"), t.msg("c"))
+			t.full(t.append(t.msg("d")), 0)
+		}},
+	{Text: "What an ack emits is stored however full the topic is.",
+		Name: "EmitIsNeverTooMuch", Needs: needs(store.CanEmitAtomic), Test: func(t *T) {
+			t.put(pawl.Message{Topic: "source", Body: []byte("x")})
+			t.bounded(1)
+			t.put(t.msg("a"))
+			ds := t.claimFrom(t.Store, store.Lease{For: lease}, store.Want{Topic: "source", Limit: 1})
+			t.wantBodies(ds, "x")
+			t.full(t.append(t.msg("b")), 0)
+			t.emit(ds[0], t.msg("e1"), t.msg("e2"))
+			t.Advance(aWhile)
+			t.full(t.append(t.msg("b")), 0)
+			t.claims("a", "e1", "e2")
+		}},
+	{Text: "Retried, released, rescued and replayed messages come back however full the topic is.",
+		Name: "ReturnsAreNeverTooMuch", Needs: needs(store.CanDeadLetters), Test: func(t *T) {
+			t.bounded(1)
+			t.put(t.msg("a"))
+			a := t.claimOne()
+			refill := func(body string) {
+				t.Helper()
+				t.Advance(aWhile)
+				t.full(t.append(t.msg(body), t.msg("too much")), 1)
+			}
+			refill("b")
+			t.retry(a, 0)
+			t.wantStates(2)
+			b := t.heads(2)
+			refill("c")
+			t.release(b[0], 0)
+			t.wantStates(2)
+			t.expire() // the other one is rescued
+			t.wantStates(3)
+			t.full(t.append(t.msg("too much")), 0)
+			ds := t.heads(3)
+			t.kill(ds[0], "no")
+			t.ack(ds[1:]...)
+			refill("d")
+			refused, err := t.dead().Replay(t.ctx(), "", ds[0].ID)
+			if t.must(err); len(refused) > 0 {
+				t.Fatal(refused)
+			}
+			t.wantStates(2)
+		}},
+	{Text: "An append of what was accepted before is taken however full the topic is.",
+		Name: "AcceptedIsNeverTooMuch", Test: func(t *T) {
+			t.bounded(1)
+			t.put(t.msg("a"))
+			rs, err := t.Store.Append(store.Accepted(t.ctx()), store.NewBatch(t.msg("b"), t.msg("c")))
+			if t.must(err); len(rs) != 2 {
+				t.Fatalf("receipts %+v", rs)
+			}
+			t.full(rs)
+			t.full(t.append(t.msg("d")), 0)
+			t.claims("a", "b", "c")
+		}},
+	{Text: "A repeated batch gets the same TopicFullError again, and with another id it may be taken.",
+		Name: "FullIsRemembered", Needs: needs(store.CanRepeatBatch), Test: func(t *T) {
+			t.bounded(1)
+			batch := store.NewBatch(t.msg("a"), t.msg("b"))
+			rs, err := t.Store.Append(t.ctx(), batch)
+			t.must(err)
+			t.full(rs, 1)
+			t.ack(t.claimOne())
+			t.Advance(aWhile)
+			again, err := t.Store.Append(t.ctx(), batch)
+			t.must(err)
+			if t.full(again, 1); again[0] != rs[0] || again[1].ID != rs[1].ID {
+				t.Fatalf("receipts %+v; want %+v", again, rs)
+			}
+			t.nothing()
+			t.put(batch.Items[1])
+			t.claims("b")
+		}},
+	{Text: "Full tells of topics that are full what an append would be refused with, and nothing of others.",
+		Name: "FullIsTold", Test: func(t *T) {
+			t.bounded(1)
+			first := t.Topic
+			t.Topic = "roomy"
+			t.bounded(100)
+			t.put(t.msg("x"))
+			t.put(pawl.Message{Topic: "free"})
+			all := []string{first, "roomy", "free", "unheard of"}
+			if got := t.tellFull(all...); len(got) > 0 {
+				t.Fatalf("%q are full; want none", got)
+			}
+			t.Topic = first
+			t.put(t.msg("a"))
+			t.full(t.append(t.msg("b")), 0)
+			if got := t.tellFull(all...); !slices.Equal(got, []string{first}) {
+				t.Fatalf("%q are full; want %q", got, first)
+			}
+			if st := t.stats(); !st.Full() {
+				t.Fatalf("figures %+v", st)
+			}
+			t.ack(t.claimOne())
+			t.Advance(aWhile)
+			if got := t.tellFull(all...); len(got) > 0 {
+				t.Fatalf("%q are full; want none", got)
+			}
+		}},
+	{Text: "A maximum of 0 is none: it may be declared, and ends another one.",
+		Name: "NoBoundIsNone", Test: func(t *T) {
+			t.bounded(0)
+			t.put(t.msg("a"), t.msg("b"))
+			to := t.settings()
+			to.MaxWaiting = 1
+			to, err := t.topics().Alter(t.ctx(), to)
+			t.must(err)
+			t.full(t.append(t.msg("c")), 0)
+			to.MaxWaiting = 0
+			_, err = t.topics().Alter(t.ctx(), to)
+			t.must(err)
+			t.put(t.msg("c"))
+			t.claims("a", "b", "c")
+		}},
+	{Text: "A maximum of waiting messages is a setting like the others: declared, agreed with, altered; a negative one is refused.",
+		Name: "BoundIsDeclared", Test: func(t *T) {
+			want := store.NewTopic(t.Topic)
+			want.MaxWaiting, want.Version = 5, 1
+			t.bounded(5)
+			t.wantSettings(want)
+			t.bounded(5)
+			t.declare(store.Declaration{})
+			t.wantSettings(want)
+			for _, n := range []int64{0, 6, -1} {
+				_, err := t.topics().Declare(t.ctx(), store.Declaration{Name: t.Topic, MaxWaiting: &n})
+				if n >= 0 {
+					t.conflict(err)
+				} else {
+					t.invalid(err)
+				}
+			}
+			t.wantSettings(want)
+			to := want
+			to.MaxWaiting = 7
+			_, err := t.topics().Alter(t.ctx(), to)
+			t.must(err)
+			want.MaxWaiting, want.Version = 7, 2
+			t.wantSettings(want)
+			if st := t.stats(); st.MaxWaiting != 7 {
+				t.Fatalf("figures %+v", st)
+			}
+		}},
+	{Text: "A maximum that was set elsewhere is heeded by every process within two seconds, and what others append counts within one.",
+		Name: "PeerHeedsTheBound", Needs: needs(store.CanProcesses), Test: func(t *T) {
+			peer := t.Peer(t)
+			topics, ok := store.As[store.Topics](peer)
+			if !ok {
+				t.Fatal("the peer has no topics")
+			}
+			t.put(t.msg("a")) // so that it has the settings at hand
+			most := int64(2)
+			_, err := topics.Declare(t.ctx(), store.Declaration{Name: t.Topic, MaxWaiting: &most})
+			t.must(err)
+			t.full(t.appendTo(peer, t.msg("b"), t.msg("c")), 1)
+			start := time.Now()
+			t.eventually("the peer's maximum is heeded", func() bool {
+				r := t.append(t.msg("more"))[0]
+				return r.Err != nil
+			})
+			if took := time.Since(start); took > 4*time.Second { // two, and what a busy machine adds
+				t.Fatalf("the maximum was not heeded for %v", took)
+			}
+			for {
+				ds := t.claim(100)
+				if len(ds) == 0 {
+					break
+				}
+				t.ack(ds...)
+			}
+			t.Advance(aWhile)
+			t.full(t.appendTo(peer, t.msg("d"), t.msg("e"), t.msg("f")), 2)
+			t.Advance(aWhile)
+			t.full(t.append(t.msg("g")), 0)
+		}},
+	{Text: "An append in the caller's transaction is refused in the same way; what it can store is stored.",
+		Name: "TxAppendIsBounded", Needs: needs(store.CanTxAppend), Test: func(t *T) {
+			t.bounded(2)
+			t.put(t.msg("a"))
+			t.Tx(t, func(do appendTx) bool {
+				t.full(t.putTx(do, t.msg("b"), t.msg("c"), pawl.Message{Topic: "other"}), 1)
+				return true
+			})
+			t.claims("a", "b")
+		}},
 }
 
 // bounded lets at most n messages wait in the topic.
@@ -76,179 +318,12 @@ func (t *T) full(rs []store.Receipt, which ...int) {
 	}
 }
 
-func fullTopicRefuses(t *T) {
-	t.bounded(2)
-	t.put(t.msg("a"), t.msg("b"))
-	for range 3 {
-		t.full(t.append(t.msg("c")), 0)
-	}
-	t.Advance(aWhile)
-	t.full(t.append(t.msg("c")), 0)
-	t.claims("a", "b")
-}
-
-func fullTopicConcernsNoOther(t *T) {
-	t.bounded(2)
-	other := func(body string) pawl.Message { return pawl.Message{Topic: "other", Body: []byte(body)} }
-	t.full(t.append(other("x"), t.msg("a"), t.msg("b"), t.msg("c"), other("y"), t.msg("d")), 3, 5)
-	t.claims("a", "b")
-	t.Topic = "other"
-	t.claims("x", "y")
-}
-
-func fullTopicRefusesTheRest(t *T) {
-	t.bounded(3)
-	t.lane("k", "a", "b")
-	var msgs []pawl.Message
-	for _, body := range numbered("", 500) {
-		msgs = append(msgs, t.keyed("k", body))
-	}
-	var rest []int
-	for i := range msgs[1:] {
-		rest = append(rest, i+1)
-	}
-	t.full(t.append(msgs...), rest...)
-	t.claims("a", "b", "0")
-}
-
-func roomIsSeenWithinASecond(t *T) {
-	t.bounded(2)
-	t.put(t.msg("a"), t.msg("b"))
-	room := func(what, body string) {
-		t.Helper()
-		t.Advance(aWhile)
-		if rs := t.append(t.msg(body), t.msg("too much")); rs[0].Err != nil || rs[1].Err == nil {
-			t.Fatalf("after %s: %+v", what, rs)
-		}
-	}
-	d := t.claimOne()
-	room("a claim", "c")
-	t.ack(d)
-	t.Advance(aWhile)
-	t.full(t.append(t.msg("too much")), 0) // who is acked did not wait
-	t.ack(t.claimOne())
-	room("an ack", "d")
-	if t.has(store.CanDeadLetters) {
-		t.kill(t.claimOne(), "no")
-		room("a death", "e")
-	}
-	if t.has(store.CanLookup) {
-		id := ""
-		for r, err := range t.inspector().List(t.ctx(), store.Filter{Topic: t.Topic, Limit: 1}) {
-			t.must(err)
-			id = r.ID
-		}
-		refused, err := t.inspector().Cancel(t.ctx(), id)
-		if t.must(err); len(refused) > 0 {
-			t.Fatal(refused)
-		}
-		room("a cancellation", "f")
-	}
-}
-
-func delayedTakesRoom(t *T) {
-	t.bounded(2)
-	late := t.msg("late")
-	late.Delay = time.Hour
-	t.put(late, t.msg("a"))
-	t.full(t.append(t.msg("b")), 0)
-	t.Advance(aWhile)
-	t.full(t.append(late), 0)
-	t.ack(t.claims("a")...)
-	t.Advance(aWhile)
-	t.full(t.append(t.msg("b"), t.msg("c")), 1)
-}
-
-func duplicateTakesNoRoom(t *T) {
-	t.bounded(3)
-	m := t.withID("mine", "a")
-	t.put(m)
-	for range 10 {
-		t.duplicate("mine", m)
-	}
-	t.put(t.msg("b"), t.msg("c"))
-	t.full(t.append(t.msg("d")), 0)
-}
-
-func emitIsNeverTooMuch(t *T) {
-	t.put(pawl.Message{Topic: "source", Body: []byte("x")})
-	t.bounded(1)
-	t.put(t.msg("a"))
-	ds := t.claimFrom(t.Store, store.Lease{For: lease}, store.Want{Topic: "source", Limit: 1})
-	t.wantBodies(ds, "x")
-	t.full(t.append(t.msg("b")), 0)
-	t.emit(ds[0], t.msg("e1"), t.msg("e2"))
-	t.Advance(aWhile)
-	t.full(t.append(t.msg("b")), 0)
-	t.claims("a", "e1", "e2")
-}
-
-func returnsAreNeverTooMuch(t *T) {
-	t.bounded(1)
-	t.put(t.msg("a"))
-	a := t.claimOne()
-	refill := func(body string) {
-		t.Helper()
-		t.Advance(aWhile)
-		t.full(t.append(t.msg(body), t.msg("too much")), 1)
-	}
-	refill("b")
-	t.retry(a, 0)
-	t.wantStates(2)
-	b := t.heads(2)
-	refill("c")
-	t.release(b[0], 0)
-	t.wantStates(2)
-	t.expire() // the other one is rescued
-	t.wantStates(3)
-	t.full(t.append(t.msg("too much")), 0)
-	ds := t.heads(3)
-	t.kill(ds[0], "no")
-	t.ack(ds[1:]...)
-	refill("d")
-	refused, err := t.dead().Replay(t.ctx(), "", ds[0].ID)
-	if t.must(err); len(refused) > 0 {
-		t.Fatal(refused)
-	}
-	t.wantStates(2)
-}
-
 // wantStates fails unless so many messages wait, and nobody holds one.
 func (t *T) wantStates(waiting int64) {
 	t.Helper()
 	if st := t.stats(); st.Waiting+st.Delayed != waiting {
 		t.Fatalf("%d messages wait; want %d: %+v", st.Waiting+st.Delayed, waiting, st)
 	}
-}
-
-func acceptedIsNeverTooMuch(t *T) {
-	t.bounded(1)
-	t.put(t.msg("a"))
-	rs, err := t.Store.Append(store.Accepted(t.ctx()), store.NewBatch(t.msg("b"), t.msg("c")))
-	if t.must(err); len(rs) != 2 {
-		t.Fatalf("receipts %+v", rs)
-	}
-	t.full(rs)
-	t.full(t.append(t.msg("d")), 0)
-	t.claims("a", "b", "c")
-}
-
-func fullIsRemembered(t *T) {
-	t.bounded(1)
-	batch := store.NewBatch(t.msg("a"), t.msg("b"))
-	rs, err := t.Store.Append(t.ctx(), batch)
-	t.must(err)
-	t.full(rs, 1)
-	t.ack(t.claimOne())
-	t.Advance(aWhile)
-	again, err := t.Store.Append(t.ctx(), batch)
-	t.must(err)
-	if t.full(again, 1); again[0] != rs[0] || again[1].ID != rs[1].ID {
-		t.Fatalf("receipts %+v; want %+v", again, rs)
-	}
-	t.nothing()
-	t.put(batch.Items[1])
-	t.claims("b")
 }
 
 // tellFull asks for the topics that are full.
@@ -266,137 +341,28 @@ func (t *T) tellFull(topics ...string) []string {
 	return names
 }
 
-func fullIsTold(t *T) {
-	t.bounded(1)
-	first := t.Topic
-	t.Topic = "roomy"
-	t.bounded(100)
-	t.put(t.msg("x"))
-	t.put(pawl.Message{Topic: "free"})
-	all := []string{first, "roomy", "free", "unheard of"}
-	if got := t.tellFull(all...); len(got) > 0 {
-		t.Fatalf("%q are full; want none", got)
-	}
-	t.Topic = first
-	t.put(t.msg("a"))
-	t.full(t.append(t.msg("b")), 0)
-	if got := t.tellFull(all...); !slices.Equal(got, []string{first}) {
-		t.Fatalf("%q are full; want %q", got, first)
-	}
-	if st := t.stats(); !st.Full() {
-		t.Fatalf("figures %+v", st)
-	}
-	t.ack(t.claimOne())
-	t.Advance(aWhile)
-	if got := t.tellFull(all...); len(got) > 0 {
-		t.Fatalf("%q are full; want none", got)
-	}
-}
-
-func noBoundIsNone(t *T) {
-	t.bounded(0)
-	t.put(t.msg("a"), t.msg("b"))
-	to := t.settings()
-	to.MaxWaiting = 1
-	to, err := t.topics().Alter(t.ctx(), to)
-	t.must(err)
-	t.full(t.append(t.msg("c")), 0)
-	to.MaxWaiting = 0
-	_, err = t.topics().Alter(t.ctx(), to)
-	t.must(err)
-	t.put(t.msg("c"))
-	t.claims("a", "b", "c")
-}
-
-func boundIsDeclared(t *T) {
-	want := store.NewTopic(t.Topic)
-	want.MaxWaiting, want.Version = 5, 1
-	t.bounded(5)
-	t.wantSettings(want)
-	t.bounded(5)
-	t.declare(store.Declaration{})
-	t.wantSettings(want)
-	for _, n := range []int64{0, 6, -1} {
-		_, err := t.topics().Declare(t.ctx(), store.Declaration{Name: t.Topic, MaxWaiting: &n})
-		if n >= 0 {
-			t.conflict(err)
-		} else {
-			t.invalid(err)
+var boundIsKeptOrRefused = Sentence{
+	Text: "A store that does not keep a maximum of waiting messages refuses it with ErrUnsupported, and changes nothing.",
+	Name: "BoundIsKeptOrRefused", Test: func(t *T) {
+		want := t.declare(store.Declaration{Deadline: time.Minute})
+		to, most := want, int64(3)
+		to.MaxWaiting = most
+		_, err := t.topics().Alter(t.ctx(), to)
+		if t.has(store.CanBound) {
+			t.must(err)
+			return
 		}
-	}
-	t.wantSettings(want)
-	to := want
-	to.MaxWaiting = 7
-	_, err := t.topics().Alter(t.ctx(), to)
-	t.must(err)
-	want.MaxWaiting, want.Version = 7, 2
-	t.wantSettings(want)
-	if st := t.stats(); st.MaxWaiting != 7 {
-		t.Fatalf("figures %+v", st)
-	}
-}
-
-func peerHeedsTheBound(t *T) {
-	peer := t.Peer(t)
-	topics, ok := store.As[store.Topics](peer)
-	if !ok {
-		t.Fatal("the peer has no topics")
-	}
-	t.put(t.msg("a")) // so that it has the settings at hand
-	most := int64(2)
-	_, err := topics.Declare(t.ctx(), store.Declaration{Name: t.Topic, MaxWaiting: &most})
-	t.must(err)
-	t.full(t.appendTo(peer, t.msg("b"), t.msg("c")), 1)
-	start := time.Now()
-	t.eventually("the peer's maximum is heeded", func() bool {
-		r := t.append(t.msg("more"))[0]
-		return r.Err != nil
-	})
-	if took := time.Since(start); took > 4*time.Second { // two, and what a busy machine adds
-		t.Fatalf("the maximum was not heeded for %v", took)
-	}
-	for {
-		ds := t.claim(100)
-		if len(ds) == 0 {
-			break
+		if !errors.Is(err, store.ErrUnsupported) {
+			t.Fatalf("error %v; want %v", err, store.ErrUnsupported)
 		}
-		t.ack(ds...)
-	}
-	t.Advance(aWhile)
-	t.full(t.appendTo(peer, t.msg("d"), t.msg("e"), t.msg("f")), 2)
-	t.Advance(aWhile)
-	t.full(t.append(t.msg("g")), 0)
-}
-
-func txAppendIsBounded(t *T) {
-	t.bounded(2)
-	t.put(t.msg("a"))
-	t.Tx(t, func(do appendTx) bool {
-		t.full(t.putTx(do, t.msg("b"), t.msg("c"), pawl.Message{Topic: "other"}), 1)
-		return true
-	})
-	t.claims("a", "b")
-}
-
-func boundIsKeptOrRefused(t *T) {
-	want := t.declare(store.Declaration{Deadline: time.Minute})
-	to, most := want, int64(3)
-	to.MaxWaiting = most
-	_, err := t.topics().Alter(t.ctx(), to)
-	if t.has(store.CanBound) {
-		t.must(err)
-		return
-	}
-	if !errors.Is(err, store.ErrUnsupported) {
-		t.Fatalf("error %v; want %v", err, store.ErrUnsupported)
-	}
-	_, err = t.topics().Declare(t.ctx(), store.Declaration{Name: "other", MaxWaiting: &most})
-	if !errors.Is(err, store.ErrUnsupported) {
-		t.Fatalf("error %v; want %v", err, store.ErrUnsupported)
-	}
-	t.wantSettings(want)
-	rs, err := t.Store.Append(store.Accepted(context.Background()), store.NewBatch(t.msg("a")))
-	if t.must(err); rs[0].Err != nil {
-		t.Fatal(rs[0].Err)
-	}
+		_, err = t.topics().Declare(t.ctx(), store.Declaration{Name: "other", MaxWaiting: &most})
+		if !errors.Is(err, store.ErrUnsupported) {
+			t.Fatalf("error %v; want %v", err, store.ErrUnsupported)
+		}
+		t.wantSettings(want)
+		rs, err := t.Store.Append(store.Accepted(context.Background()), store.NewBatch(t.msg("a")))
+		if t.must(err); rs[0].Err != nil {
+			t.Fatal(rs[0].Err)
+		}
+	},
 }

@@ -2,14 +2,293 @@ package storetest
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
 )
+
+var burySentences = []Sentence{
+	{Text: "Dead looks for a text, whatever the case, in reason, errors of attempts, id, key, values of headers and body.",
+		Name: "DeadHaveTheText", Test: func(t *T) {
+			a := t.msg("a")
+			a.ID, a.Key, a.Headers = "ID-of-a", []byte("Schlüssel 1"), map[string]string{"name": "Value_One"}
+			t.put(a)
+			t.retry(t.claimOne(), 0)
+			t.kill(t.claimOne(), "Gave UP")
+			t.died(t.msg("NEEDLE in a body b"), "K", "r")
+			binary := t.keyed("k\xffneedle", "c\xff needle")
+			t.died(binary, "K", "r")
+			for text, want := range map[string]string{
+				"id-OF-a": "a", "SCHLÜSSEL": "a", "value_one": "a", "gave up": "a", "failed": "a", "name": "",
+				"needle": "NEEDLE in a body b", "eedl%": "", "_": "a", "absent": "",
+			} {
+				var got []string
+				for _, r := range t.deadLetters(store.DeadFilter{Text: text}) {
+					got = append(got, string(r.Body))
+				}
+				if strings.Join(got, "|") != want {
+					t.Fatalf("text %q: %q; want %q", text, got, want)
+				}
+			}
+			for range 3 {
+				t.died(t.msg("needle again"), "K", "r")
+			}
+			if got := t.deadLetters(store.DeadFilter{Text: "needle", Limit: 3}); len(got) != 3 {
+				t.Fatalf("a limit of 3 gave %d", len(got))
+			}
+			t.wantRecords(t.deadLetters(store.DeadFilter{Text: "again", Reason: "R", Limit: 1}), "needle again")
+		}},
+	{Text: "A record keeps the facts that its failures state, within their limits; dead letters are selected by those of the last, in brief too.",
+		Name: "DeadKeepFacts", Test: func(t *T) {
+			many := map[string]string{"long": strings.Repeat("é", pawl.MaxAttrValue),
+				strings.Repeat("n", pawl.MaxAttrName+1): "left out", "bad": "a\xff\x00"}
+			for i := range pawl.MaxAttrs {
+				many[fmt.Sprint("z", 100+i)] = "v"
+			}
+			for i, attrs := range []map[string]string{{"status": "404", "host": "a"}, {"status": "404", "host": "b"},
+				{"status": "40"}, nil, many} {
+				t.put(t.msg(fmt.Sprint(i)))
+				s := verdict(t.claimOne(), store.Retry)
+				s.Failure = failure("first")
+				s.Failure.Attrs = map[string]string{"status": "500"}
+				t.settled(s)
+				s = verdict(t.claimOne(), store.Dead)
+				s.Failure = failure("second")
+				s.Failure.Attrs = attrs
+				t.settled(s)
+			}
+			bodies := func(f store.DeadFilter) (got []string) {
+				for _, r := range t.deadLetters(f) {
+					got = append(got, string(r.Body))
+				}
+				return got
+			}
+			for _, c := range []struct {
+				attrs map[string]string
+				limit int
+				want  []string
+			}{
+				{map[string]string{"status": "404"}, 0, []string{"0", "1"}},
+				{map[string]string{"status": "404"}, 1, []string{"0"}},
+				{map[string]string{"status": "404", "host": "b"}, 1, []string{"1"}},
+				{map[string]string{"status": "500"}, 0, nil},
+				{map[string]string{"host": ""}, 0, nil},
+			} {
+				if got := bodies(store.DeadFilter{Attrs: c.attrs, Limit: c.limit}); !slices.Equal(got, c.want) {
+					t.Fatalf("with %v: %q; want %q", c.attrs, got, c.want)
+				}
+				if n := len(t.deadLetters(store.DeadFilter{Attrs: c.attrs, Limit: c.limit, Brief: true})); n != len(c.want) {
+					t.Fatalf("with %v in brief: %d; want %d", c.attrs, n, len(c.want))
+				}
+			}
+			all := t.deadLetters(store.DeadFilter{})
+			if h := all[0].History; h[0].Attrs["status"] != "500" || all[0].Attrs()["host"] != "a" || all[3].Attrs() != nil {
+				t.Fatalf("history %+v", h)
+			}
+			kept := all[4].Attrs()
+			if len(kept) != pawl.MaxAttrs || len(kept["long"]) > pawl.MaxAttrValue || kept["bad"] != store.Text("a\xff\x00") {
+				t.Fatalf("%d facts: %v", len(kept), kept)
+			}
+		}},
+	{Text: "A brief listing of dead letters leaves out body, headers, history and origin, and nothing else.",
+		Name: "DeadInBrief", Test: func(t *T) {
+			m := t.keyed("k", "body needle")
+			m.Headers = map[string]string{"a": "1"}
+			t.put(m)
+			t.retry(t.claimOne(), 0)
+			t.kill(t.claimOne(), "reason")
+			t.died(pawl.Message{Topic: "other"}, "K", "r")
+			for _, f := range []store.DeadFilter{{}, {Topic: t.Topic}, {Text: "NEEDLE"}, {Kind: "Test", Limit: 1}} {
+				whole := t.deadLetters(f)
+				f.Brief = true
+				brief := t.deadLetters(f)
+				if len(brief) == 0 || len(brief) != len(whole) {
+					t.Fatalf("%+v: %d letters in brief, %d else", f, len(brief), len(whole))
+				}
+				for i := range brief {
+					whole[i].Body, whole[i].Headers, whole[i].History, whole[i].Origin = nil, nil, nil, nil
+					t.sameRecord(brief[i], whole[i])
+					if brief[i].Body != nil || brief[i].Headers != nil || brief[i].History != nil {
+						t.Fatalf("in brief: %+v", brief[i])
+					}
+				}
+			}
+		}},
+	{Text: "Amend changes body and headers of a dead letter and nothing else; it stays dead, and is delivered so after a replay.",
+		Name: "AmendChangesWhereItIs", Needs: needs(store.CanLookup), Test: func(t *T) {
+			m := t.keyed("k", "wrong")
+			m.Headers = map[string]string{"a": "1", "b": "2"}
+			id := t.died(m, "K", "r")
+			other := t.died(t.msg("other"), "K", "r")
+			before := t.get(id)
+			t.amend(store.Amendment{ID: id, Body: []byte("right\x00"), Headers: map[string]string{"b": "3", "c": ""}})
+			after := t.get(id)
+			before.Body, before.Headers = []byte("right\x00"), map[string]string{"a": "1", "b": "3", "c": ""}
+			t.sameRecord(after, before)
+			t.amend(store.Amendment{ID: id}, store.Amendment{ID: other, Headers: map[string]string{"x": "y"}})
+			t.sameRecord(t.get(id), before)
+			t.amend(store.Amendment{ID: id, Body: []byte{}}, store.Amendment{ID: id, Headers: map[string]string{"d": "4"}})
+			t.nothing()
+			t.replay("", id, other)
+			ds := t.claims("", "other")
+			if ds[0].Headers["d"] != "4" || ds[0].Headers["a"] != "1" || ds[1].Headers["x"] != "y" {
+				t.Fatalf("delivered with headers %v and %v", ds[0].Headers, ds[1].Headers)
+			}
+		}},
+	{Text: "Amend refuses what is not there, what is not dead and what no store takes, one by one.",
+		Name: "AmendRefuses", Test: func(t *T) {
+			dead := t.died(t.msg("dead"), "K", "r")
+			ids := t.put(t.msg("leased"), t.msg("waiting"))
+			t.wantBodies(t.claim(1), "leased")
+			body := []byte("amended")
+			refused, err := t.dead().Amend(t.ctx(), store.Amendment{ID: "none", Body: body},
+				store.Amendment{ID: dead, Body: body})
+			t.wantRefused(refused, err, store.ErrNotFound, "none")
+			refused, err = t.dead().Amend(t.ctx(), store.Amendment{ID: ids[0], Body: body},
+				store.Amendment{ID: ids[1], Body: body})
+			why := store.ErrConflict
+			if !t.has(store.CanLookup) && errors.Is(refused[ids[0]], store.ErrNotFound) {
+				why = store.ErrNotFound // it need not know that they are there
+			}
+			t.wantRefused(refused, err, why, ids...)
+			refused, err = t.dead().Amend(t.ctx(), store.Amendment{ID: dead, Body: make([]byte, pawl.MaxBody+1)})
+			if t.must(err); len(refused) != 1 {
+				t.Fatalf("refused %v", refused)
+			}
+			t.invalid(refused[dead])
+			many := map[string]string{}
+			for _, name := range numbered("h", pawl.MaxHeaders) {
+				many[name] = "v"
+			}
+			t.amend(store.Amendment{ID: dead, Headers: many})
+			refused, err = t.dead().Amend(t.ctx(), store.Amendment{ID: dead, Headers: map[string]string{"one more": "v"}})
+			t.must(err)
+			t.invalid(refused[dead])
+			_, err = t.dead().Amend(t.ctx(), make([]store.Amendment, store.MaxBatch+1)...)
+			t.wantErr(err, store.ErrTooLarge)
+			t.noneRefused(t.dead().Amend(t.ctx()))
+			t.wantDead("amended")
+			t.claims("waiting")
+		}},
+	{Text: "Bury stores dead letters as they are: a letter that was listed, purged and buried is the same.",
+		Name: "BuryStoresThemAsTheyAre", Needs: needs(store.CanLookup), Test: func(t *T) {
+			m := pawl.Message{Topic: "new-topic", Key: []byte("k\xff"), Priority: 3, Body: []byte("body\x00"),
+				Headers: map[string]string{"a": "b\x00"},
+				Delay:   time.Minute, Unique: pawl.Unique{Key: "u", Scope: "s", For: time.Hour}}
+			want := letter(m, "foreign")
+			want.State = store.IsDead
+			t.bury(want)
+			t.sameRecord(t.get("foreign"), want)
+			t.sameRecord(t.deadLetters(store.DeadFilter{})[0], want)
+			t.died(t.keyed("k", "native"), "K", "r")
+			native := t.deadLetters(store.DeadFilter{Topic: t.Topic})
+			t.noneRefused(t.dead().Purge(t.ctx(), native[0].ID))
+			t.gone(native[0].ID)
+			t.bury(native...)
+			t.sameRecord(t.get(native[0].ID), native[0])
+		}},
+	{Text: "A buried letter is a dead letter like any other: listed last, replayed, purged; it takes its unique key at the replay.",
+		Name: "BuriedAreDeadLetters", Needs: needs(store.CanUnique), Test: func(t *T) {
+			t.died(t.msg("old"), "K", "r")
+			u := t.unique("u", "key", pawl.Unique{})
+			often := letter(t.msg("c"), "c")
+			often.Replays = math.MaxInt16 // nothing ends there
+			t.bury(letter(t.keyed("k", "a"), "a"), letter(u, "b"), often)
+			t.wantDead("old", "a", "u", "c")
+			t.put(t.unique("first", "key", pawl.Unique{}))
+			t.claims("first")
+			refused, err := t.dead().Replay(t.ctx(), "", "c", "b", "a")
+			t.wantRefused(refused, err, store.ErrConflict, "b")
+			ds := t.claims("c", "a")
+			if ds[1].Attempt != 1 || string(ds[1].Key) != "k" {
+				t.Fatalf("delivery of a buried letter %+v", ds[1])
+			}
+			t.noneRefused(t.dead().Purge(t.ctx(), "b"))
+			t.wantDead("old")
+		}},
+	{Text: "Bury refuses ids that are there with ErrConflict and what no store takes, one by one, and stores the others.",
+		Name: "BuryRefuses", Test: func(t *T) {
+			dead := t.died(t.msg("dead"), "K", "r")
+			live := t.put(t.msg("live"))[0]
+			good := letter(t.msg("good"), "good")
+			refused, err := t.dead().Bury(t.ctx(), letter(t.msg("x"), dead), good)
+			t.wantRefused(refused, err, store.ErrConflict, dead)
+			if t.has(store.CanLookup) {
+				refused, err = t.dead().Bury(t.ctx(), letter(t.msg("x"), live))
+				t.wantRefused(refused, err, store.ErrConflict, live)
+			}
+			refused, err = t.dead().Bury(t.ctx(), good)
+			t.wantRefused(refused, err, store.ErrConflict, "good")
+			bad := map[string]func(*store.Record){
+				"topic": func(r *store.Record) { r.Topic = "no topic" }, "body": func(r *store.Record) {
+					r.Body = make([]byte, pawl.MaxBody+1)
+				},
+				"no death": func(r *store.Record) { r.DeadAt = time.Time{} }, "no birth": func(r *store.Record) {
+					r.EnqueuedAt = time.Time{}
+				},
+				"waiting": func(r *store.Record) { r.State = store.Waiting }, "attempts": func(r *store.Record) {
+					r.Attempts = -1
+				},
+				"replays": func(r *store.Record) { r.Replays = 1 << 40 }, "key": func(r *store.Record) { r.Key = []byte{} },
+			}
+			for name, spoil := range bad {
+				r := letter(t.msg("x"), name)
+				spoil(&r)
+				refused, err := t.dead().Bury(t.ctx(), r, letter(t.msg("x"), "beside "+name))
+				if t.must(err); len(refused) != 1 {
+					t.Fatalf("%s: refused %v", name, refused)
+				}
+				t.invalid(refused[name])
+			}
+			refused, err = t.dead().Bury(t.ctx(), letter(t.msg("x"), ""))
+			t.must(err)
+			t.invalid(refused[""])
+			_, err = t.dead().Bury(t.ctx(), make([]store.Record, store.MaxBatch+1)...)
+			t.wantErr(err, store.ErrTooLarge)
+			if got := len(t.deadLetters(store.DeadFilter{})); got != 2+len(bad) {
+				t.Fatalf("%d dead letters; want %d", got, 2+len(bad))
+			}
+			t.claims("live")
+			if !t.has(store.CanUnique) {
+				return
+			}
+			if r := t.append(pawl.Message{Topic: t.Topic, ID: "good"})[0]; r.DuplicateOf != "good" {
+				t.Fatalf("an append of a buried id: %+v", r)
+			}
+		}},
+	{Text: "Buried letters count as appended, and block their lane where the topic parks.",
+		Name: "BuriedAreCounted", Needs: needs(store.CanTopics, store.CanFigures), Test: func(t *T) {
+			t.declare(store.Declaration{Park: new(true)})
+			t.bury(letter(t.keyed("k", "a"), "a"), letter(t.msg("b"), "b"))
+			t.wantStats(store.TopicStats{Appended: 2, Dead: 2})
+			t.lane("k", "c")
+			t.nothing()
+			t.wantDead("a", "b", "c")
+			t.wantStats(store.TopicStats{Appended: 3, Dead: 3})
+		}},
+	{Text: "A message can die, be replayed and die again, with its whole history.",
+		Name: "DeathCanRepeat", Test: func(t *T) {
+			id := t.died(t.keyed("k", "a"), "K", "0")
+			for _, reason := range []string{"1", "2"} {
+				t.replay("", id)
+				t.kill(t.claimOne(), reason)
+			}
+			r := t.wantDead("a")[0]
+			var reasons []string
+			for _, h := range r.History {
+				reasons = append(reasons, h.Error)
+			}
+			if !slices.Equal(reasons, []string{"0", "1", "2"}) || r.Replays != 2 || r.Attempts != 1 || r.Reason != "2" {
+				t.Fatalf("history %q, %d replays, %d attempts, reason %q", reasons, r.Replays, r.Attempts, r.Reason)
+			}
+		}},
+}
 
 // letter is a dead letter from elsewhere.
 func letter(m pawl.Message, id string) store.Record {
@@ -38,116 +317,6 @@ func (t *T) amend(amendments ...store.Amendment) {
 	t.noneRefused(t.dead().Amend(t.ctx(), amendments...))
 }
 
-func deadHaveTheText(t *T) {
-	a := t.msg("a")
-	a.ID, a.Key, a.Headers = "ID-of-a", []byte("Schlüssel 1"), map[string]string{"name": "Value_One"}
-	t.put(a)
-	t.retry(t.claimOne(), 0)
-	t.kill(t.claimOne(), "Gave UP")
-	t.died(t.msg("NEEDLE in a body b"), "K", "r")
-	binary := t.keyed("k\xffneedle", "c\xff needle")
-	t.died(binary, "K", "r")
-	for text, want := range map[string]string{
-		"id-OF-a": "a", "SCHLÜSSEL": "a", "value_one": "a", "gave up": "a", "failed": "a", "name": "",
-		"needle": "NEEDLE in a body b", "eedl%": "", "_": "a", "absent": "",
-	} {
-		var got []string
-		for _, r := range t.deadLetters(store.DeadFilter{Text: text}) {
-			got = append(got, string(r.Body))
-		}
-		if strings.Join(got, "|") != want {
-			t.Fatalf("text %q: %q; want %q", text, got, want)
-		}
-	}
-	for range 3 {
-		t.died(t.msg("needle again"), "K", "r")
-	}
-	if got := t.deadLetters(store.DeadFilter{Text: "needle", Limit: 3}); len(got) != 3 {
-		t.Fatalf("a limit of 3 gave %d", len(got))
-	}
-	t.wantRecords(t.deadLetters(store.DeadFilter{Text: "again", Reason: "R", Limit: 1}), "needle again")
-}
-
-func deadInBrief(t *T) {
-	m := t.keyed("k", "body needle")
-	m.Headers = map[string]string{"a": "1"}
-	t.put(m)
-	t.retry(t.claimOne(), 0)
-	t.kill(t.claimOne(), "reason")
-	t.died(pawl.Message{Topic: "other"}, "K", "r")
-	for _, f := range []store.DeadFilter{{}, {Topic: t.Topic}, {Text: "NEEDLE"}, {Kind: "Test", Limit: 1}} {
-		whole := t.deadLetters(f)
-		f.Brief = true
-		brief := t.deadLetters(f)
-		if len(brief) == 0 || len(brief) != len(whole) {
-			t.Fatalf("%+v: %d letters in brief, %d else", f, len(brief), len(whole))
-		}
-		for i := range brief {
-			whole[i].Body, whole[i].Headers, whole[i].History, whole[i].Origin = nil, nil, nil, nil
-			t.sameRecord(brief[i], whole[i])
-			if brief[i].Body != nil || brief[i].Headers != nil || brief[i].History != nil {
-				t.Fatalf("in brief: %+v", brief[i])
-			}
-		}
-	}
-}
-
-func amendChangesWhereItIs(t *T) {
-	m := t.keyed("k", "wrong")
-	m.Headers = map[string]string{"a": "1", "b": "2"}
-	id := t.died(m, "K", "r")
-	other := t.died(t.msg("other"), "K", "r")
-	before := t.get(id)
-	t.amend(store.Amendment{ID: id, Body: []byte("right\x00"), Headers: map[string]string{"b": "3", "c": ""}})
-	after := t.get(id)
-	before.Body, before.Headers = []byte("right\x00"), map[string]string{"a": "1", "b": "3", "c": ""}
-	t.sameRecord(after, before)
-	t.amend(store.Amendment{ID: id}, store.Amendment{ID: other, Headers: map[string]string{"x": "y"}})
-	t.sameRecord(t.get(id), before)
-	t.amend(store.Amendment{ID: id, Body: []byte{}}, store.Amendment{ID: id, Headers: map[string]string{"d": "4"}})
-	t.nothing()
-	t.replay("", id, other)
-	ds := t.claims("", "other")
-	if ds[0].Headers["d"] != "4" || ds[0].Headers["a"] != "1" || ds[1].Headers["x"] != "y" {
-		t.Fatalf("delivered with headers %v and %v", ds[0].Headers, ds[1].Headers)
-	}
-}
-
-func amendRefuses(t *T) {
-	dead := t.died(t.msg("dead"), "K", "r")
-	ids := t.put(t.msg("leased"), t.msg("waiting"))
-	t.wantBodies(t.claim(1), "leased")
-	body := []byte("amended")
-	refused, err := t.dead().Amend(t.ctx(), store.Amendment{ID: "none", Body: body},
-		store.Amendment{ID: dead, Body: body})
-	t.wantRefused(refused, err, store.ErrNotFound, "none")
-	refused, err = t.dead().Amend(t.ctx(), store.Amendment{ID: ids[0], Body: body},
-		store.Amendment{ID: ids[1], Body: body})
-	why := store.ErrConflict
-	if !t.has(store.CanLookup) && errors.Is(refused[ids[0]], store.ErrNotFound) {
-		why = store.ErrNotFound // it need not know that they are there
-	}
-	t.wantRefused(refused, err, why, ids...)
-	refused, err = t.dead().Amend(t.ctx(), store.Amendment{ID: dead, Body: make([]byte, pawl.MaxBody+1)})
-	if t.must(err); len(refused) != 1 {
-		t.Fatalf("refused %v", refused)
-	}
-	t.invalid(refused[dead])
-	many := map[string]string{}
-	for _, name := range numbered("h", pawl.MaxHeaders) {
-		many[name] = "v"
-	}
-	t.amend(store.Amendment{ID: dead, Headers: many})
-	refused, err = t.dead().Amend(t.ctx(), store.Amendment{ID: dead, Headers: map[string]string{"one more": "v"}})
-	t.must(err)
-	t.invalid(refused[dead])
-	_, err = t.dead().Amend(t.ctx(), make([]store.Amendment, store.MaxBatch+1)...)
-	t.wantErr(err, store.ErrTooLarge)
-	t.noneRefused(t.dead().Amend(t.ctx()))
-	t.wantDead("amended")
-	t.claims("waiting")
-}
-
 // sameRecord compares dead letters, whose times agree to the microsecond.
 func (t *T) sameRecord(got, want store.Record) {
 	t.Helper()
@@ -170,100 +339,4 @@ func (t *T) sameRecord(got, want store.Record) {
 	if !reflect.DeepEqual(got, want) {
 		t.Fatalf("record\n%+v\nwant\n%+v", got, want)
 	}
-}
-
-func buryStoresThemAsTheyAre(t *T) {
-	m := pawl.Message{Topic: "new-topic", Key: []byte("k\xff"), Priority: 3, Body: []byte("body\x00"),
-		Headers: map[string]string{"a": "b\x00"},
-		Delay:   time.Minute, Unique: pawl.Unique{Key: "u", Scope: "s", For: time.Hour}}
-	want := letter(m, "foreign")
-	want.State = store.IsDead
-	t.bury(want)
-	t.sameRecord(t.get("foreign"), want)
-	t.sameRecord(t.deadLetters(store.DeadFilter{})[0], want)
-	t.died(t.keyed("k", "native"), "K", "r")
-	native := t.deadLetters(store.DeadFilter{Topic: t.Topic})
-	t.noneRefused(t.dead().Purge(t.ctx(), native[0].ID))
-	t.gone(native[0].ID)
-	t.bury(native...)
-	t.sameRecord(t.get(native[0].ID), native[0])
-}
-
-func buriedAreDeadLetters(t *T) {
-	t.died(t.msg("old"), "K", "r")
-	u := t.unique("u", "key", pawl.Unique{})
-	often := letter(t.msg("c"), "c")
-	often.Replays = math.MaxInt16 // nothing ends there
-	t.bury(letter(t.keyed("k", "a"), "a"), letter(u, "b"), often)
-	t.wantDead("old", "a", "u", "c")
-	t.put(t.unique("first", "key", pawl.Unique{}))
-	t.claims("first")
-	refused, err := t.dead().Replay(t.ctx(), "", "c", "b", "a")
-	t.wantRefused(refused, err, store.ErrConflict, "b")
-	ds := t.claims("c", "a")
-	if ds[1].Attempt != 1 || string(ds[1].Key) != "k" {
-		t.Fatalf("delivery of a buried letter %+v", ds[1])
-	}
-	t.noneRefused(t.dead().Purge(t.ctx(), "b"))
-	t.wantDead("old")
-}
-
-func buryRefuses(t *T) {
-	dead := t.died(t.msg("dead"), "K", "r")
-	live := t.put(t.msg("live"))[0]
-	good := letter(t.msg("good"), "good")
-	refused, err := t.dead().Bury(t.ctx(), letter(t.msg("x"), dead), good)
-	t.wantRefused(refused, err, store.ErrConflict, dead)
-	if t.has(store.CanLookup) {
-		refused, err = t.dead().Bury(t.ctx(), letter(t.msg("x"), live))
-		t.wantRefused(refused, err, store.ErrConflict, live)
-	}
-	refused, err = t.dead().Bury(t.ctx(), good)
-	t.wantRefused(refused, err, store.ErrConflict, "good")
-	bad := map[string]func(*store.Record){
-		"topic": func(r *store.Record) { r.Topic = "no topic" }, "body": func(r *store.Record) {
-			r.Body = make([]byte, pawl.MaxBody+1)
-		},
-		"no death": func(r *store.Record) { r.DeadAt = time.Time{} }, "no birth": func(r *store.Record) {
-			r.EnqueuedAt = time.Time{}
-		},
-		"waiting": func(r *store.Record) { r.State = store.Waiting }, "attempts": func(r *store.Record) {
-			r.Attempts = -1
-		},
-		"replays": func(r *store.Record) { r.Replays = 1 << 40 }, "key": func(r *store.Record) { r.Key = []byte{} },
-	}
-	for name, spoil := range bad {
-		r := letter(t.msg("x"), name)
-		spoil(&r)
-		refused, err := t.dead().Bury(t.ctx(), r, letter(t.msg("x"), "beside "+name))
-		if t.must(err); len(refused) != 1 {
-			t.Fatalf("%s: refused %v", name, refused)
-		}
-		t.invalid(refused[name])
-	}
-	refused, err = t.dead().Bury(t.ctx(), letter(t.msg("x"), ""))
-	t.must(err)
-	t.invalid(refused[""])
-	_, err = t.dead().Bury(t.ctx(), make([]store.Record, store.MaxBatch+1)...)
-	t.wantErr(err, store.ErrTooLarge)
-	if got := len(t.deadLetters(store.DeadFilter{})); got != 2+len(bad) {
-		t.Fatalf("%d dead letters; want %d", got, 2+len(bad))
-	}
-	t.claims("live")
-	if !t.has(store.CanUnique) {
-		return
-	}
-	if r := t.append(pawl.Message{Topic: t.Topic, ID: "good"})[0]; r.DuplicateOf != "good" {
-		t.Fatalf("an append of a buried id: %+v", r)
-	}
-}
-
-func buriedAreCounted(t *T) {
-	t.declare(store.Declaration{Park: new(true)})
-	t.bury(letter(t.keyed("k", "a"), "a"), letter(t.msg("b"), "b"))
-	t.wantStats(store.TopicStats{Appended: 2, Dead: 2})
-	t.lane("k", "c")
-	t.nothing()
-	t.wantDead("a", "b", "c")
-	t.wantStats(store.TopicStats{Appended: 3, Dead: 3})
 }

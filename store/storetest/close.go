@@ -9,15 +9,57 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-func closeSentences() []Sentence {
-	return []Sentence{
-		{Name: "ClosedStoreSaysSo", Test: closedStoreSaysSo,
-			Text: "After Close every method returns ErrClosed, those of optional interfaces included."},
-		{Name: "ContextIsHonoured", Test: contextIsHonoured,
-			Text: "Every method honours its context: with one that has ended it does nothing and says why."},
-		{Name: "ErrorsSayWhatTheyDid", Test: errorsSayWhatTheyDid,
-			Text: "Errors of a store wrap one of the contract's, where it fits, and name the operation."},
-	}
+var closeSentences = []Sentence{
+	{Text: "After Close every method returns ErrClosed, those of optional interfaces included.",
+		Name: "ClosedStoreSaysSo", Test: func(t *T) {
+			t.put(t.msg("a"), t.msg("b"))
+			t.claimOne()
+			t.must(t.Store.Close())
+			for name, err := range t.calls(t.ctx()) {
+				if !errors.Is(err, store.ErrClosed) {
+					t.Errorf("%s after Close: %v; want %v", name, err, store.ErrClosed)
+				}
+			}
+		}},
+	{Text: "Every method honours its context: with one that has ended it does nothing and says why.",
+		Name: "ContextIsHonoured", Test: func(t *T) {
+			t.put(t.msg("a"))
+			for name, err := range t.calls(cancelled()) {
+				if !errors.Is(err, context.Canceled) {
+					t.Errorf("%s with a context that has ended: %v; want %v", name, err, context.Canceled)
+				}
+			}
+			if t.has(store.CanTopics) {
+				t.wantSettings(store.NewTopic(t.Topic))
+				t.wantStats(store.TopicStats{Appended: 1, Waiting: 1})
+			}
+			d := t.claims("a")[0]
+			_, err := t.Store.Settle(cancelled(), store.NewBatch(verdict(d, store.Ack)))
+			t.cancelled(err)
+			_, err = t.Store.Extend(cancelled(), lease, d.Token)
+			t.cancelled(err)
+			t.ack(d)
+			t.nothing()
+		}},
+	{Text: "Errors of a store wrap one of the contract's, where it fits, and name the operation.",
+		Name: "ErrorsSayWhatTheyDid", Test: func(t *T) {
+			_, tooMany := t.Store.Claim(t.ctx(), []store.Want{{Topic: t.Topic, Limit: store.MaxBatch + 1}},
+				store.Lease{For: lease})
+			_, noLease := t.Store.Claim(t.ctx(), nil, store.Lease{})
+			errs := []error{tooMany, noLease}
+			if t.has(store.CanLookup) {
+				_, err := t.inspector().Get(t.ctx(), "none")
+				errs = append(errs, err)
+			}
+			t.must(t.Store.Close())
+			_, closed := t.Store.Append(t.ctx(), store.NewBatch(t.msg("x")))
+			for _, err := range append(errs, closed) {
+				e, ok := errors.AsType[*store.Error](err)
+				if !ok || e.Op == "" || e.Code == nil {
+					t.Errorf("error %v is no *store.Error with an operation and a code", err)
+				}
+			}
+		}},
 }
 
 // calls are all methods of a store, by name, the optional ones if they are there.
@@ -79,59 +121,9 @@ func firstError[E any](seq iter.Seq2[E, error]) error {
 	return nil
 }
 
-func closedStoreSaysSo(t *T) {
-	t.put(t.msg("a"), t.msg("b"))
-	t.claimOne()
-	t.must(t.Store.Close())
-	for name, err := range t.calls(t.ctx()) {
-		if !errors.Is(err, store.ErrClosed) {
-			t.Errorf("%s after Close: %v; want %v", name, err, store.ErrClosed)
-		}
-	}
-}
-
 func (t *T) cancelled(err error) {
 	t.Helper()
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("with a context that has ended: %v; want %v", err, context.Canceled)
-	}
-}
-
-func contextIsHonoured(t *T) {
-	t.put(t.msg("a"))
-	for name, err := range t.calls(cancelled()) {
-		if !errors.Is(err, context.Canceled) {
-			t.Errorf("%s with a context that has ended: %v; want %v", name, err, context.Canceled)
-		}
-	}
-	if t.has(store.CanTopics) {
-		t.wantSettings(store.NewTopic(t.Topic))
-		t.wantStats(store.TopicStats{Appended: 1, Waiting: 1})
-	}
-	d := t.claims("a")[0]
-	_, err := t.Store.Settle(cancelled(), store.NewBatch(verdict(d, store.Ack)))
-	t.cancelled(err)
-	_, err = t.Store.Extend(cancelled(), lease, d.Token)
-	t.cancelled(err)
-	t.ack(d)
-	t.nothing()
-}
-
-func errorsSayWhatTheyDid(t *T) {
-	_, tooMany := t.Store.Claim(t.ctx(), []store.Want{{Topic: t.Topic, Limit: store.MaxBatch + 1}},
-		store.Lease{For: lease})
-	_, noLease := t.Store.Claim(t.ctx(), nil, store.Lease{})
-	errs := []error{tooMany, noLease}
-	if t.has(store.CanLookup) {
-		_, err := t.inspector().Get(t.ctx(), "none")
-		errs = append(errs, err)
-	}
-	t.must(t.Store.Close())
-	_, closed := t.Store.Append(t.ctx(), store.NewBatch(t.msg("x")))
-	for _, err := range append(errs, closed) {
-		e, ok := errors.AsType[*store.Error](err)
-		if !ok || e.Op == "" || e.Code == nil {
-			t.Errorf("error %v is no *store.Error with an operation and a code", err)
-		}
 	}
 }

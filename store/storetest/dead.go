@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,59 +11,258 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-func deadSentences() []Sentence {
-	all := []Sentence{
-		{Name: "DeadLettersAreComplete", Test: deadLettersAreComplete,
-			Text: "A dead letter is complete: the message, its attempts and history, when, why, kind and fingerprint."},
-		{Name: "DeadIsNeverDelivered", Test: deadIsNeverDelivered,
-			Text: "A dead letter is never delivered, and never expires."},
-		{Name: "DeadOldestFirst", Test: deadOldestFirst,
-			Text: "Dead yields dead letters, the oldest death first, every one once."},
-		{Name: "DeadFilters", Test: deadFilters,
-			Text: "Dead selects by topic, key, kind, text of the reason whatever the case, fingerprint and time of death; a limit ends it."},
-		{Name: "DeadLimitCountsWhatIsYielded", Test: deadLimitCountsWhatIsYielded,
-			Text: "A limit of dead letters counts what is yielded: what is purged meanwhile takes no other letter's place."},
-		{Name: "ReplayJoinsTheTail", Test: replayJoinsTheTail,
-			Text: "A replayed message joins the tail of its lane."},
-		{Name: "ReplayRanksAnew", Needs: needs(store.CanPriority), Test: replayRanksAnew,
-			Text: "A replayed message ranks as if it were appended at the replay."},
-		{Name: "ReplayKeepsTheOrderOfIDs", Test: replayKeepsTheOrderOfIDs,
-			Text: "Messages of one replay are appended in the order of the ids."},
-		{Name: "ReplayCountsAnew", Needs: needs(store.CanLookup), Test: replayCountsAnew,
-			Text: "A replayed message keeps id and history; attempts and rescues count anew, replays are counted."},
-		{Name: "ReplayForgivesTheSuspect", Needs: needs(store.CanDeadline), Test: replayForgivesTheSuspect,
-			Text: "A replayed message is no suspect, and needs three lonely rescues to die again."},
-		{Name: "ReplayToAnotherTopic", Test: replayToAnotherTopic,
-			Text: "A replay with a topic sends the dead letters there instead, creating it; no dead letter stays behind."},
-		{Name: "ReplayRefuses", Test: replayRefuses,
-			Text: "A replay of what is no dead letter is refused with ErrNotFound, and the others are replayed."},
-		{Name: "PurgeRemovesForGood", Test: purgeRemovesForGood,
-			Text: "Purge removes dead letters for good, and returns those that were not there."},
-		{Name: "DeadHaveTheText", Test: deadHaveTheText,
-			Text: "Dead looks for a text, whatever the case, in reason, errors of attempts, id, key, values of headers and body."},
-		{Name: "DeadKeepFacts", Test: deadKeepFacts,
-			Text: "A record keeps the facts that its failures state, within their limits; dead letters are selected by those of the last, in brief too."},
-		{Name: "DeadInBrief", Test: deadInBrief,
-			Text: "A brief listing of dead letters leaves out body, headers, history and origin, and nothing else."},
-		{Name: "AmendChangesWhereItIs", Needs: needs(store.CanLookup), Test: amendChangesWhereItIs,
-			Text: "Amend changes body and headers of a dead letter and nothing else; it stays dead, and is delivered so after a replay."},
-		{Name: "AmendRefuses", Test: amendRefuses,
-			Text: "Amend refuses what is not there, what is not dead and what no store takes, one by one."},
-		{Name: "BuryStoresThemAsTheyAre", Needs: needs(store.CanLookup), Test: buryStoresThemAsTheyAre,
-			Text: "Bury stores dead letters as they are: a letter that was listed, purged and buried is the same."},
-		{Name: "BuriedAreDeadLetters", Needs: needs(store.CanUnique), Test: buriedAreDeadLetters,
-			Text: "A buried letter is a dead letter like any other: listed last, replayed, purged; it takes its unique key at the replay."},
-		{Name: "BuryRefuses", Test: buryRefuses,
-			Text: "Bury refuses ids that are there with ErrConflict and what no store takes, one by one, and stores the others."},
-		{Name: "BuriedAreCounted", Needs: needs(store.CanTopics, store.CanFigures), Test: buriedAreCounted,
-			Text: "Buried letters count as appended, and block their lane where the topic parks."},
-		{Name: "DeathCanRepeat", Test: deathCanRepeat,
-			Text: "A message can die, be replayed and die again, with its whole history."},
-	}
-	for i := range all {
-		all[i].Needs = append(needs(store.CanDeadLetters), all[i].Needs...)
-	}
-	return all
+var deadSentences = []Sentence{
+	{Text: "A dead letter is complete: the message, its attempts and history, when, why, kind and fingerprint.",
+		Name: "DeadLettersAreComplete", Test: func(t *T) {
+			m := pawl.Message{Topic: t.Topic, ID: "mine", Key: []byte("k\xff"), Priority: 3, Body: []byte("body\x00"),
+				Headers: map[string]string{"a": "b\x00"}}
+			t.put(m)
+			t.retry(t.claimOne(), 0)
+			t.Advance(time.Minute)
+			s := verdict(t.claimOne(), store.Dead)
+			s.Failure = store.Failure{Kind: "Parser", Error: "line 7: unexpected \"x\"", Rule: "parser", Action: "dead",
+				Worker: "w", Ran: time.Second}
+			t.settled(s)
+			dead := t.deadLetters(store.DeadFilter{})
+			if len(dead) != 1 {
+				t.Fatalf("%d dead letters", len(dead))
+			}
+			r := dead[0]
+			t.wantMessage(r.Message, m)
+			if r.State != store.IsDead || r.Attempts != 2 || r.Rescues != 0 || r.Replays != 0 || r.Kind != "Parser" ||
+				r.Reason != s.Failure.Error ||
+				r.Fingerprint != fingerprint.Of("Parser", "line 7: unexpected \"x\"") {
+				t.Fatalf("dead letter %+v", r)
+			}
+			t.near("the time from storing to death", r.DeadAt.Sub(r.EnqueuedAt), time.Minute)
+			if len(r.History) != 2 {
+				t.Fatalf("history %+v", r.History)
+			}
+			if h := r.History[1]; h.Attempt != 2 || h.Kind != "Parser" || h.Rule != "parser" || h.Action != "dead" ||
+				h.Worker != "w" || !h.NextAt.IsZero() {
+				t.Fatalf("the last attempt %+v", h)
+			}
+		}},
+	{Text: "A dead letter is never delivered, and never expires.",
+		Name: "DeadIsNeverDelivered", Test: func(t *T) {
+			id := t.died(t.msg("a"), "K", "r")
+			t.nothing()
+			for range 3 {
+				t.Advance(1000 * time.Hour)
+				t.nothing()
+			}
+			t.wantDead("a")
+			t.replay("", id)
+			t.claims("a")
+			t.wantDead()
+		}},
+	{Text: "Dead yields dead letters, the oldest death first, every one once.",
+		Name: "DeadOldestFirst", Test: func(t *T) {
+			t.put(t.msg("a"), t.msg("b"), t.msg("c"))
+			ds := t.claims("a", "b", "c")
+			for _, i := range []int{2, 0, 1} {
+				t.kill(ds[i], "dead")
+				t.Advance(time.Second)
+			}
+			t.wantDead("c", "a", "b")
+			const n = 1200
+			t.Topic = "many"
+			t.put(slices.Repeat([]pawl.Message{t.msg("x")}, n)...)
+			for range n / 100 {
+				var items []store.Settlement
+				for _, d := range t.claim(100) {
+					items = append(items, verdict(d, store.Dead))
+				}
+				t.settled(items...)
+				t.Advance(time.Second)
+			}
+			seen, last := map[string]bool{}, time.Time{}
+			for _, r := range t.deadLetters(store.DeadFilter{Topic: t.Topic}) {
+				if seen[r.ID] || r.DeadAt.Before(last) {
+					t.Fatalf("dead at %v after %v, seen before: %t", r.DeadAt, last, seen[r.ID])
+				}
+				seen[r.ID], last = true, r.DeadAt
+			}
+			if len(seen) != n {
+				t.Fatalf("%d of %d dead letters", len(seen), n)
+			}
+		}},
+	{Text: "Dead selects by topic, key, kind, text of the reason whatever the case, fingerprint and time of death; a limit ends it.",
+		Name: "DeadFilters", Test: func(t *T) {
+			start := t.storeNow()
+			t.died(t.keyed("k", "a"), "Download", "Connection REFUSED by 10.0.0.1:80")
+			t.Advance(10 * time.Minute)
+			t.died(t.keyed("K", "b"), "Download", "connection refused by 10.0.0.2:81")
+			t.Advance(10 * time.Minute)
+			t.died(t.msg("c"), "Parser", "100% _bad_ 'input'")
+			other := pawl.Message{Topic: "other", Key: []byte("k"), Body: []byte("d")}
+			t.died(other, "Parser", "trouble")
+			for _, c := range []struct {
+				f    store.DeadFilter
+				want string
+			}{
+				{store.DeadFilter{}, "a b c d"},
+				{store.DeadFilter{Topic: t.Topic}, "a b c"},
+				{store.DeadFilter{Topic: "none"}, ""},
+				{store.DeadFilter{Key: []byte("k")}, "a d"},
+				{store.DeadFilter{Key: []byte("k"), Topic: t.Topic}, "a"},
+				{store.DeadFilter{Kind: "Parser"}, "c d"},
+				{store.DeadFilter{Kind: "parser"}, ""},
+				{store.DeadFilter{Reason: "connection refused"}, "a b"},
+				{store.DeadFilter{Reason: "REFUSED BY 10.0.0.2"}, "b"},
+				{store.DeadFilter{Reason: "%"}, "c"},
+				{store.DeadFilter{Reason: "_"}, "c"},
+				{store.DeadFilter{Reason: "'"}, "c"},
+				{store.DeadFilter{Reason: "\\"}, ""},
+				{store.DeadFilter{Fingerprint: fingerprint.Of("Download", "connection refused by 10.9.9.9:1")}, "b"},
+				{store.DeadFilter{Since: start.Add(5 * time.Minute)}, "b c d"},
+				{store.DeadFilter{Until: start.Add(5 * time.Minute)}, "a"},
+				{store.DeadFilter{Since: start.Add(5 * time.Minute), Until: start.Add(15 * time.Minute)}, "b"},
+				{store.DeadFilter{Limit: 3}, "a b c"},
+				{store.DeadFilter{Kind: "Parser", Limit: 1}, "c"},
+			} {
+				got := t.deadLetters(c.f)
+				t.Logf("%+v", c.f)
+				t.wantRecords(got, strings.Fields(c.want)...)
+			}
+			died := t.deadLetters(store.DeadFilter{Limit: 2})[1].DeadAt
+			t.wantRecords(t.deadLetters(store.DeadFilter{Since: died, Limit: 1}), "b") // at or after
+			t.wantRecords(t.deadLetters(store.DeadFilter{Until: died}), "a")           // before
+		}},
+	{Text: "A limit of dead letters counts what is yielded: what is purged meanwhile takes no other letter's place.",
+		Name: "DeadLimitCountsWhatIsYielded", Test: func(t *T) {
+			const n, limit = 3000, 1500
+			var letters []store.Record
+			for i := range n {
+				letters = append(letters, letter(t.msg("x"), "letter"+strconv.Itoa(i)))
+			}
+			t.bury(letters...)
+			ids := idsOf(t.deadLetters(store.DeadFilter{Topic: t.Topic, Limit: limit, Brief: true}))
+			seen := map[string]bool{}
+			for r, err := range t.dead().Dead(t.ctx(), store.DeadFilter{Topic: t.Topic, Limit: limit}) {
+				t.must(err)
+				if seen[r.ID] = true; len(seen) == 1 {
+					t.noneRefused(t.dead().Purge(t.ctx(), ids[limit/15:]...))
+				}
+			}
+			if len(seen) != limit {
+				t.Fatalf("listed %d dead letters; the limit is %d, and %d did not change", len(seen), limit, n-limit+limit/15)
+			}
+		}},
+	{Text: "A replayed message joins the tail of its lane.",
+		Name: "ReplayJoinsTheTail", Test: func(t *T) {
+			t.lane("k", "a", "b", "c")
+			d := t.claimRun(1, 1)[0]
+			t.kill(d, "dead")
+			b := t.claimRun(1, 1) // the lane is held while the message comes back
+			t.replay("", d.ID)
+			t.lane("k", "d")
+			t.ack(b...)
+			t.claims("c", "a", "d")
+		}},
+	{Text: "A replayed message ranks as if it were appended at the replay.",
+		Name: "ReplayRanksAnew", Needs: needs(store.CanPriority), Test: func(t *T) {
+			id := t.died(t.msg("old"), "K", "r")
+			t.Advance(30 * time.Minute)
+			t.put(t.msg("young"))
+			t.Advance(time.Minute)
+			t.replay("", id)
+			t.Advance(time.Minute)
+			t.put(t.msg("last"))
+			ds := t.claims("young", "old", "last")
+			t.near("what it waited since the replay", ds[1].Waited, time.Minute)
+		}},
+	{Text: "Messages of one replay are appended in the order of the ids.",
+		Name: "ReplayKeepsTheOrderOfIDs", Test: func(t *T) {
+			var ids []string
+			for _, b := range numbered("", 6) {
+				ids = append(ids, t.died(t.keyed("k", b), "K", "r"))
+			}
+			t.replay("", ids[4], ids[0], ids[5], ids[2], ids[1], ids[3])
+			t.claims("4", "0", "5", "2", "1", "3")
+		}},
+	{Text: "A replayed message keeps id and history; attempts and rescues count anew, replays are counted.",
+		Name: "ReplayCountsAnew", Needs: needs(store.CanLookup), Test: func(t *T) {
+			t.put(t.msg("a"))
+			t.claims("a")
+			t.expire()
+			t.retry(t.claimOne(), 0)
+			d := t.claimOne()
+			if d.Attempt != 2 || d.Rescues != 1 {
+				t.Fatalf("attempt %d, rescues %d", d.Attempt, d.Rescues)
+			}
+			t.kill(d, "dead")
+			before := t.inState(d.ID, store.IsDead)
+			t.replay("", d.ID)
+			r := t.inState(d.ID, store.Waiting)
+			if r.Attempts != 0 || r.Rescues != 0 || r.Lonely != 0 || r.Replays != 1 || len(r.History) != len(before.History) ||
+				!r.DeadAt.IsZero() || r.Kind != "" || r.Fingerprint != "" || r.Reason == before.Reason {
+				t.Fatalf("replayed message %+v", r)
+			}
+			again := t.claimOne()
+			if again.Attempt != 1 || again.Rescues != 0 {
+				t.Fatalf("attempt %d, rescues %d after a replay", again.Attempt, again.Rescues)
+			}
+		}},
+	{Text: "A replayed message is no suspect, and needs three lonely rescues to die again.",
+		Name: "ReplayForgivesTheSuspect", Needs: needs(store.CanDeadline), Test: func(t *T) {
+			id := t.put(t.msg("a"))[0]
+			t.solitary("a")
+			t.buried("a")
+			t.nothing()
+			t.replay("", id)
+			t.put(t.msg("b"))
+			t.ack(t.claims("a", "b")[1]) // no suspect
+			t.expire()
+			t.rescued(store.SolitaryAfter-1, "a")
+			for range store.LonelyRescues - 1 {
+				t.wantBodies(t.claimAlone(), "a")
+				t.expire()
+			}
+			t.wantBodies(t.claimAlone(), "a")
+			t.wantDead()
+		}},
+	{Text: "A replay with a topic sends the dead letters there instead, creating it; no dead letter stays behind.",
+		Name: "ReplayToAnotherTopic", Test: func(t *T) {
+			a, b := t.died(t.keyed("k", "a"), "K", "r"), t.died(t.msg("b"), "K", "r")
+			t.replay("other", a, b)
+			t.nothing()
+			t.wantDead()
+			t.Topic = "other"
+			t.lane("k", "c")
+			ds := t.claims("a", "c", "b")
+			if ds[0].Topic != "other" || ds[0].ID != a || string(ds[0].Key) != "k" {
+				t.Fatalf("replayed delivery %+v", ds[0].Message)
+			}
+			t.kill(ds[0], "again")
+			t.wantDead("a")
+			_, err := t.dead().Replay(t.ctx(), "no topic name", a)
+			t.invalid(err)
+			t.wantDead("a")
+		}},
+	{Text: "A replay of what is no dead letter is refused with ErrNotFound, and the others are replayed.",
+		Name: "ReplayRefuses", Test: func(t *T) {
+			dead := t.died(t.msg("dead"), "K", "r")
+			ids := t.put(t.msg("leased"), t.msg("waiting"))
+			t.wantBodies(t.claim(1), "leased")
+			refused, err := t.dead().Replay(t.ctx(), "", ids[0], dead, ids[1], "none", dead)
+			t.wantRefused(refused, err, store.ErrNotFound, ids[0], ids[1], "none")
+			t.claims("waiting", "dead")
+			t.noneRefused(t.dead().Replay(t.ctx(), ""))
+		}},
+	{Text: "Purge removes dead letters for good, and returns those that were not there.",
+		Name: "PurgeRemovesForGood", Test: func(t *T) {
+			a, b := t.died(t.msg("a"), "K", "r"), t.died(t.msg("b"), "K", "r")
+			live := t.put(t.msg("live"))[0]
+			refused, err := t.dead().Purge(t.ctx(), a, live, "none", a)
+			t.wantRefused(refused, err, store.ErrNotFound, live, "none")
+			t.wantDead("b")
+			refused, err = t.dead().Purge(t.ctx(), a)
+			t.wantRefused(refused, err, store.ErrNotFound, a)
+			refused, err = t.dead().Replay(t.ctx(), "", a, b)
+			t.wantRefused(refused, err, store.ErrNotFound, a)
+			t.claims("live", "b")
+		}},
 }
 
 // died appends a message and lets it die.
@@ -79,323 +277,4 @@ func (t *T) died(m pawl.Message, kind pawl.Kind, reason string) string {
 	s.Failure = store.Failure{Kind: kind, Error: reason, Rule: "rule", Action: "dead", Worker: "w", Ran: time.Second}
 	t.settled(s)
 	return id
-}
-
-func deadLettersAreComplete(t *T) {
-	m := pawl.Message{Topic: t.Topic, ID: "mine", Key: []byte("k\xff"), Priority: 3, Body: []byte("body\x00"),
-		Headers: map[string]string{"a": "b\x00"}}
-	t.put(m)
-	t.retry(t.claimOne(), 0)
-	t.Advance(time.Minute)
-	s := verdict(t.claimOne(), store.Dead)
-	s.Failure = store.Failure{Kind: "Parser", Error: "line 7: unexpected \"x\"", Rule: "parser", Action: "dead",
-		Worker: "w", Ran: time.Second}
-	t.settled(s)
-	dead := t.deadLetters(store.DeadFilter{})
-	if len(dead) != 1 {
-		t.Fatalf("%d dead letters", len(dead))
-	}
-	r := dead[0]
-	t.wantMessage(r.Message, m)
-	if r.State != store.IsDead || r.Attempts != 2 || r.Rescues != 0 || r.Replays != 0 || r.Kind != "Parser" ||
-		r.Reason != s.Failure.Error ||
-		r.Fingerprint != fingerprint.Of("Parser", "line 7: unexpected \"x\"") {
-		t.Fatalf("dead letter %+v", r)
-	}
-	t.near("the time from storing to death", r.DeadAt.Sub(r.EnqueuedAt), time.Minute)
-	if len(r.History) != 2 {
-		t.Fatalf("history %+v", r.History)
-	}
-	if h := r.History[1]; h.Attempt != 2 || h.Kind != "Parser" || h.Rule != "parser" || h.Action != "dead" ||
-		h.Worker != "w" || !h.NextAt.IsZero() {
-		t.Fatalf("the last attempt %+v", h)
-	}
-}
-
-func deadKeepFacts(t *T) {
-	many := map[string]string{"long": strings.Repeat("é", pawl.MaxAttrValue),
-		strings.Repeat("n", pawl.MaxAttrName+1): "left out", "bad": "a\xff\x00"}
-	for i := range pawl.MaxAttrs {
-		many[fmt.Sprint("z", 100+i)] = "v"
-	}
-	for i, attrs := range []map[string]string{{"status": "404", "host": "a"}, {"status": "404", "host": "b"},
-		{"status": "40"}, nil, many} {
-		t.put(t.msg(fmt.Sprint(i)))
-		s := verdict(t.claimOne(), store.Retry)
-		s.Failure = failure("first")
-		s.Failure.Attrs = map[string]string{"status": "500"}
-		t.settled(s)
-		s = verdict(t.claimOne(), store.Dead)
-		s.Failure = failure("second")
-		s.Failure.Attrs = attrs
-		t.settled(s)
-	}
-	bodies := func(f store.DeadFilter) (got []string) {
-		for _, r := range t.deadLetters(f) {
-			got = append(got, string(r.Body))
-		}
-		return got
-	}
-	for _, c := range []struct {
-		attrs map[string]string
-		limit int
-		want  []string
-	}{
-		{map[string]string{"status": "404"}, 0, []string{"0", "1"}},
-		{map[string]string{"status": "404"}, 1, []string{"0"}},
-		{map[string]string{"status": "404", "host": "b"}, 1, []string{"1"}},
-		{map[string]string{"status": "500"}, 0, nil},
-		{map[string]string{"host": ""}, 0, nil},
-	} {
-		if got := bodies(store.DeadFilter{Attrs: c.attrs, Limit: c.limit}); !slices.Equal(got, c.want) {
-			t.Fatalf("with %v: %q; want %q", c.attrs, got, c.want)
-		}
-		if n := len(t.deadLetters(store.DeadFilter{Attrs: c.attrs, Limit: c.limit, Brief: true})); n != len(c.want) {
-			t.Fatalf("with %v in brief: %d; want %d", c.attrs, n, len(c.want))
-		}
-	}
-	all := t.deadLetters(store.DeadFilter{})
-	if h := all[0].History; h[0].Attrs["status"] != "500" || all[0].Attrs()["host"] != "a" || all[3].Attrs() != nil {
-		t.Fatalf("history %+v", h)
-	}
-	kept := all[4].Attrs()
-	if len(kept) != pawl.MaxAttrs || len(kept["long"]) > pawl.MaxAttrValue || kept["bad"] != store.Text("a\xff\x00") {
-		t.Fatalf("%d facts: %v", len(kept), kept)
-	}
-}
-
-func deadIsNeverDelivered(t *T) {
-	id := t.died(t.msg("a"), "K", "r")
-	t.nothing()
-	for range 3 {
-		t.Advance(1000 * time.Hour)
-		t.nothing()
-	}
-	t.wantDead("a")
-	t.replay("", id)
-	t.claims("a")
-	t.wantDead()
-}
-
-func deadOldestFirst(t *T) {
-	t.put(t.msg("a"), t.msg("b"), t.msg("c"))
-	ds := t.claims("a", "b", "c")
-	for _, i := range []int{2, 0, 1} {
-		t.kill(ds[i], "dead")
-		t.Advance(time.Second)
-	}
-	t.wantDead("c", "a", "b")
-	const n = 1200
-	t.Topic = "many"
-	t.put(slices.Repeat([]pawl.Message{t.msg("x")}, n)...)
-	for range n / 100 {
-		var items []store.Settlement
-		for _, d := range t.claim(100) {
-			items = append(items, verdict(d, store.Dead))
-		}
-		t.settled(items...)
-		t.Advance(time.Second)
-	}
-	seen, last := map[string]bool{}, time.Time{}
-	for _, r := range t.deadLetters(store.DeadFilter{Topic: t.Topic}) {
-		if seen[r.ID] || r.DeadAt.Before(last) {
-			t.Fatalf("dead at %v after %v, seen before: %t", r.DeadAt, last, seen[r.ID])
-		}
-		seen[r.ID], last = true, r.DeadAt
-	}
-	if len(seen) != n {
-		t.Fatalf("%d of %d dead letters", len(seen), n)
-	}
-}
-
-func deadFilters(t *T) {
-	start := t.storeNow()
-	t.died(t.keyed("k", "a"), "Download", "Connection REFUSED by 10.0.0.1:80")
-	t.Advance(10 * time.Minute)
-	t.died(t.keyed("K", "b"), "Download", "connection refused by 10.0.0.2:81")
-	t.Advance(10 * time.Minute)
-	t.died(t.msg("c"), "Parser", "100% _bad_ 'input'")
-	other := pawl.Message{Topic: "other", Key: []byte("k"), Body: []byte("d")}
-	t.died(other, "Parser", "trouble")
-	for _, c := range []struct {
-		f    store.DeadFilter
-		want string
-	}{
-		{store.DeadFilter{}, "a b c d"},
-		{store.DeadFilter{Topic: t.Topic}, "a b c"},
-		{store.DeadFilter{Topic: "none"}, ""},
-		{store.DeadFilter{Key: []byte("k")}, "a d"},
-		{store.DeadFilter{Key: []byte("k"), Topic: t.Topic}, "a"},
-		{store.DeadFilter{Kind: "Parser"}, "c d"},
-		{store.DeadFilter{Kind: "parser"}, ""},
-		{store.DeadFilter{Reason: "connection refused"}, "a b"},
-		{store.DeadFilter{Reason: "REFUSED BY 10.0.0.2"}, "b"},
-		{store.DeadFilter{Reason: "%"}, "c"},
-		{store.DeadFilter{Reason: "_"}, "c"},
-		{store.DeadFilter{Reason: "'"}, "c"},
-		{store.DeadFilter{Reason: "\\"}, ""},
-		{store.DeadFilter{Fingerprint: fingerprint.Of("Download", "connection refused by 10.9.9.9:1")}, "b"},
-		{store.DeadFilter{Since: start.Add(5 * time.Minute)}, "b c d"},
-		{store.DeadFilter{Until: start.Add(5 * time.Minute)}, "a"},
-		{store.DeadFilter{Since: start.Add(5 * time.Minute), Until: start.Add(15 * time.Minute)}, "b"},
-		{store.DeadFilter{Limit: 3}, "a b c"},
-		{store.DeadFilter{Kind: "Parser", Limit: 1}, "c"},
-	} {
-		got := t.deadLetters(c.f)
-		t.Logf("%+v", c.f)
-		t.wantRecords(got, strings.Fields(c.want)...)
-	}
-	died := t.deadLetters(store.DeadFilter{Limit: 2})[1].DeadAt
-	t.wantRecords(t.deadLetters(store.DeadFilter{Since: died, Limit: 1}), "b") // at or after
-	t.wantRecords(t.deadLetters(store.DeadFilter{Until: died}), "a")           // before
-}
-
-func replayJoinsTheTail(t *T) {
-	t.lane("k", "a", "b", "c")
-	d := t.claimRun(1, 1)[0]
-	t.kill(d, "dead")
-	b := t.claimRun(1, 1) // the lane is held while the message comes back
-	t.replay("", d.ID)
-	t.lane("k", "d")
-	t.ack(b...)
-	t.claims("c", "a", "d")
-}
-
-func replayRanksAnew(t *T) {
-	id := t.died(t.msg("old"), "K", "r")
-	t.Advance(30 * time.Minute)
-	t.put(t.msg("young"))
-	t.Advance(time.Minute)
-	t.replay("", id)
-	t.Advance(time.Minute)
-	t.put(t.msg("last"))
-	ds := t.claims("young", "old", "last")
-	t.near("what it waited since the replay", ds[1].Waited, time.Minute)
-}
-
-func replayKeepsTheOrderOfIDs(t *T) {
-	var ids []string
-	for _, b := range numbered("", 6) {
-		ids = append(ids, t.died(t.keyed("k", b), "K", "r"))
-	}
-	t.replay("", ids[4], ids[0], ids[5], ids[2], ids[1], ids[3])
-	t.claims("4", "0", "5", "2", "1", "3")
-}
-
-func replayCountsAnew(t *T) {
-	t.put(t.msg("a"))
-	t.claims("a")
-	t.expire()
-	t.retry(t.claimOne(), 0)
-	d := t.claimOne()
-	if d.Attempt != 2 || d.Rescues != 1 {
-		t.Fatalf("attempt %d, rescues %d", d.Attempt, d.Rescues)
-	}
-	t.kill(d, "dead")
-	before := t.inState(d.ID, store.IsDead)
-	t.replay("", d.ID)
-	r := t.inState(d.ID, store.Waiting)
-	if r.Attempts != 0 || r.Rescues != 0 || r.Lonely != 0 || r.Replays != 1 || len(r.History) != len(before.History) ||
-		!r.DeadAt.IsZero() || r.Kind != "" || r.Fingerprint != "" || r.Reason == before.Reason {
-		t.Fatalf("replayed message %+v", r)
-	}
-	again := t.claimOne()
-	if again.Attempt != 1 || again.Rescues != 0 {
-		t.Fatalf("attempt %d, rescues %d after a replay", again.Attempt, again.Rescues)
-	}
-}
-
-func replayForgivesTheSuspect(t *T) {
-	id := t.put(t.msg("a"))[0]
-	t.solitary("a")
-	t.buried("a")
-	t.nothing()
-	t.replay("", id)
-	t.put(t.msg("b"))
-	t.ack(t.claims("a", "b")[1]) // no suspect
-	t.expire()
-	t.rescued(store.SolitaryAfter-1, "a")
-	for range store.LonelyRescues - 1 {
-		t.wantBodies(t.claimAlone(), "a")
-		t.expire()
-	}
-	t.wantBodies(t.claimAlone(), "a")
-	t.wantDead()
-}
-
-func replayToAnotherTopic(t *T) {
-	a, b := t.died(t.keyed("k", "a"), "K", "r"), t.died(t.msg("b"), "K", "r")
-	t.replay("other", a, b)
-	t.nothing()
-	t.wantDead()
-	t.Topic = "other"
-	t.lane("k", "c")
-	ds := t.claims("a", "c", "b")
-	if ds[0].Topic != "other" || ds[0].ID != a || string(ds[0].Key) != "k" {
-		t.Fatalf("replayed delivery %+v", ds[0].Message)
-	}
-	t.kill(ds[0], "again")
-	t.wantDead("a")
-	_, err := t.dead().Replay(t.ctx(), "no topic name", a)
-	t.invalid(err)
-	t.wantDead("a")
-}
-
-func replayRefuses(t *T) {
-	dead := t.died(t.msg("dead"), "K", "r")
-	ids := t.put(t.msg("leased"), t.msg("waiting"))
-	t.wantBodies(t.claim(1), "leased")
-	refused, err := t.dead().Replay(t.ctx(), "", ids[0], dead, ids[1], "none", dead)
-	t.wantRefused(refused, err, store.ErrNotFound, ids[0], ids[1], "none")
-	t.claims("waiting", "dead")
-	t.noneRefused(t.dead().Replay(t.ctx(), ""))
-}
-
-func purgeRemovesForGood(t *T) {
-	a, b := t.died(t.msg("a"), "K", "r"), t.died(t.msg("b"), "K", "r")
-	live := t.put(t.msg("live"))[0]
-	refused, err := t.dead().Purge(t.ctx(), a, live, "none", a)
-	t.wantRefused(refused, err, store.ErrNotFound, live, "none")
-	t.wantDead("b")
-	refused, err = t.dead().Purge(t.ctx(), a)
-	t.wantRefused(refused, err, store.ErrNotFound, a)
-	refused, err = t.dead().Replay(t.ctx(), "", a, b)
-	t.wantRefused(refused, err, store.ErrNotFound, a)
-	t.claims("live", "b")
-}
-
-func deathCanRepeat(t *T) {
-	id := t.died(t.keyed("k", "a"), "K", "0")
-	for _, reason := range []string{"1", "2"} {
-		t.replay("", id)
-		t.kill(t.claimOne(), reason)
-	}
-	r := t.wantDead("a")[0]
-	var reasons []string
-	for _, h := range r.History {
-		reasons = append(reasons, h.Error)
-	}
-	if !slices.Equal(reasons, []string{"0", "1", "2"}) || r.Replays != 2 || r.Attempts != 1 || r.Reason != "2" {
-		t.Fatalf("history %q, %d replays, %d attempts, reason %q", reasons, r.Replays, r.Attempts, r.Reason)
-	}
-}
-
-func deadLimitCountsWhatIsYielded(t *T) {
-	const n, limit = 3000, 1500
-	var letters []store.Record
-	for i := range n {
-		letters = append(letters, letter(t.msg("x"), "letter"+strconv.Itoa(i)))
-	}
-	t.bury(letters...)
-	ids := idsOf(t.deadLetters(store.DeadFilter{Topic: t.Topic, Limit: limit, Brief: true}))
-	seen := map[string]bool{}
-	for r, err := range t.dead().Dead(t.ctx(), store.DeadFilter{Topic: t.Topic, Limit: limit}) {
-		t.must(err)
-		if seen[r.ID] = true; len(seen) == 1 {
-			t.noneRefused(t.dead().Purge(t.ctx(), ids[limit/15:]...))
-		}
-	}
-	if len(seen) != limit {
-		t.Fatalf("listed %d dead letters; the limit is %d, and %d did not change", len(seen), limit, n-limit+limit/15)
-	}
 }

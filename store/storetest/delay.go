@@ -6,124 +6,104 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/store"
 )
 
-func delaySentences() []Sentence {
-	delay := needs(store.CanDelay)
-	return []Sentence{
-		{Name: "DelayPutsOff", Needs: delay, Test: delayPutsOff,
-			Text: "A delayed message becomes visible that long after the store took it, by the store's clock."},
-		{Name: "DelayedBlocksNobody", Needs: delay, Test: delayedBlocksNobody,
-			Text: "A delayed message blocks nobody until it is due, its own lane included."},
-		{Name: "DelayedJoinsTheTail", Needs: delay, Test: delayedJoinsTheTail,
-			Text: "A delayed message joins the tail of its lane when it is due."},
-		{Name: "DelayedJoinsAHeldLane", Needs: delay, Test: delayedJoinsAHeldLane,
-			Text: "A delayed message that is due while its lane is held waits behind what is held."},
-		{Name: "DelayedAmongTheDelayed", Needs: delay, Test: delayedAmongTheDelayed,
-			Text: "Delayed messages of one lane join it in the order in which they are due."},
-		{Name: "MuchIsDue", Needs: delay, Test: muchIsDue,
-			Text: "However many messages are due, each is in its lane in front of what is appended later."},
-		{Name: "WaitedCountsFromVisible", Needs: delay, Test: waitedCountsFromVisible,
-			Text: "A delivery's Waited counts from when the message became visible, EnqueuedAt from when it was stored."},
-		{Name: "LongestDelay", Needs: delay, Test: longestDelay,
-			Text: "A delay of ten years is taken, and kept."},
-	}
+var delaySentences = []Sentence{
+	{Text: "A delayed message becomes visible that long after the store took it, by the store's clock.",
+		Name: "DelayPutsOff", Test: func(t *T) {
+			t.put(t.delayed(t.msg("b"), 4*time.Minute), t.delayed(t.msg("a"), 2*time.Minute))
+			t.nothing()
+			t.Advance(90 * time.Second)
+			t.nothing()
+			t.Advance(time.Minute)
+			t.ack(t.claims("a")...)
+			t.Advance(2 * time.Minute)
+			t.claims("b")
+		}},
+	{Text: "A delayed message blocks nobody until it is due, its own lane included.",
+		Name: "DelayedBlocksNobody", Test: func(t *T) {
+			t.put(t.delayed(t.keyed("k", "late"), time.Hour))
+			t.lane("k", "a", "b")
+			t.ack(t.claims("a", "b")...)
+			t.lane("k", "c")
+			t.claims("c")
+		}},
+	{Text: "A delayed message joins the tail of its lane when it is due.",
+		Name: "DelayedJoinsTheTail", Test: func(t *T) {
+			t.lane("k", "a")
+			t.put(t.delayed(t.keyed("k", "late"), time.Minute))
+			t.Advance(10 * time.Second)
+			t.lane("k", "b")
+			t.Advance(2 * time.Minute)
+			t.wantBodies(t.claimRun(1, 1), "a") // and the store notices what is due
+			t.lane("k", "c")
+			t.expire()
+			t.claims("a", "b", "late", "c")
+		}},
+	{Text: "A delayed message that is due while its lane is held waits behind what is held.",
+		Name: "DelayedJoinsAHeldLane", Test: func(t *T) {
+			t.put(t.delayed(t.keyed("k", "late"), time.Minute))
+			t.lane("k", "a", "b")
+			ds := t.claims("a", "b")
+			t.Advance(90 * time.Second)
+			t.nothing()
+			t.ack(ds[0])
+			t.nothing()
+			t.ack(ds[1])
+			t.claims("late")
+		}},
+	{Text: "Delayed messages of one lane join it in the order in which they are due.",
+		Name: "DelayedAmongTheDelayed", Test: func(t *T) {
+			t.put(t.delayed(t.keyed("k", "c"), 3*time.Minute), t.delayed(t.keyed("k", "a"), time.Minute),
+				t.delayed(t.keyed("k", "b"), 2*time.Minute))
+			t.Advance(4 * time.Minute)
+			t.claims("a", "b", "c")
+		}},
+	// muchIsDue: more than a store lets happen at once.
+	{Text: "However many messages are due, each is in its lane in front of what is appended later.",
+		Name: "MuchIsDue", Test: func(t *T) {
+			const many = 1100
+			var msgs []pawl.Message
+			for i := range many {
+				msgs = append(msgs, t.delayed(t.keyed(strconv.Itoa(i), "old"), time.Hour))
+			}
+			t.put(msgs...)
+			t.Advance(2 * time.Hour)
+			last := strconv.Itoa(many - 1)
+			t.lane(last, "new")
+			var got []string
+			for ds := t.claim(2 * many); len(ds) > 0; ds = t.claim(2 * many) {
+				for _, d := range ds {
+					if string(d.Key) == last {
+						got = append(got, string(d.Body))
+					}
+				}
+				t.ack(ds...)
+			}
+			if !slices.Equal(got, []string{"old", "new"}) {
+				t.Fatalf("the last lane gave %q", got)
+			}
+		}},
+	{Text: "A delivery's Waited counts from when the message became visible, EnqueuedAt from when it was stored.",
+		Name: "WaitedCountsFromVisible", Test: func(t *T) {
+			t.put(t.delayed(t.msg("a"), 3*time.Minute))
+			t.Advance(5 * time.Minute)
+			t.put(t.msg("b"))
+			ds := t.claims("a", "b")
+			t.near("what a waited", ds[0].Waited, 2*time.Minute)
+			t.near("the time between a and b", ds[1].EnqueuedAt.Sub(ds[0].EnqueuedAt), 5*time.Minute)
+		}},
+	{Text: "A delay of ten years is taken, and kept.",
+		Name: "LongestDelay", Test: func(t *T) {
+			t.put(t.delayed(t.msg("a"), pawl.MaxDelay))
+			t.Advance(pawl.MaxDelay - time.Hour)
+			t.nothing()
+			t.Advance(2 * time.Hour)
+			t.claims("a")
+		}},
 }
 
 func (t *T) delayed(m pawl.Message, by time.Duration) pawl.Message {
 	m.Delay = by
 	return m
-}
-
-func delayPutsOff(t *T) {
-	t.put(t.delayed(t.msg("b"), 4*time.Minute), t.delayed(t.msg("a"), 2*time.Minute))
-	t.nothing()
-	t.Advance(90 * time.Second)
-	t.nothing()
-	t.Advance(time.Minute)
-	t.ack(t.claims("a")...)
-	t.Advance(2 * time.Minute)
-	t.claims("b")
-}
-
-func delayedBlocksNobody(t *T) {
-	t.put(t.delayed(t.keyed("k", "late"), time.Hour))
-	t.lane("k", "a", "b")
-	t.ack(t.claims("a", "b")...)
-	t.lane("k", "c")
-	t.claims("c")
-}
-
-func delayedJoinsTheTail(t *T) {
-	t.lane("k", "a")
-	t.put(t.delayed(t.keyed("k", "late"), time.Minute))
-	t.Advance(10 * time.Second)
-	t.lane("k", "b")
-	t.Advance(2 * time.Minute)
-	t.wantBodies(t.claimRun(1, 1), "a") // and the store notices what is due
-	t.lane("k", "c")
-	t.expire()
-	t.claims("a", "b", "late", "c")
-}
-
-func delayedJoinsAHeldLane(t *T) {
-	t.put(t.delayed(t.keyed("k", "late"), time.Minute))
-	t.lane("k", "a", "b")
-	ds := t.claims("a", "b")
-	t.Advance(90 * time.Second)
-	t.nothing()
-	t.ack(ds[0])
-	t.nothing()
-	t.ack(ds[1])
-	t.claims("late")
-}
-
-func delayedAmongTheDelayed(t *T) {
-	t.put(t.delayed(t.keyed("k", "c"), 3*time.Minute), t.delayed(t.keyed("k", "a"), time.Minute),
-		t.delayed(t.keyed("k", "b"), 2*time.Minute))
-	t.Advance(4 * time.Minute)
-	t.claims("a", "b", "c")
-}
-
-// muchIsDue: more than a store lets happen at once.
-func muchIsDue(t *T) {
-	const many = 1100
-	var msgs []pawl.Message
-	for i := range many {
-		msgs = append(msgs, t.delayed(t.keyed(strconv.Itoa(i), "old"), time.Hour))
-	}
-	t.put(msgs...)
-	t.Advance(2 * time.Hour)
-	last := strconv.Itoa(many - 1)
-	t.lane(last, "new")
-	var got []string
-	for ds := t.claim(2 * many); len(ds) > 0; ds = t.claim(2 * many) {
-		for _, d := range ds {
-			if string(d.Key) == last {
-				got = append(got, string(d.Body))
-			}
-		}
-		t.ack(ds...)
-	}
-	if !slices.Equal(got, []string{"old", "new"}) {
-		t.Fatalf("the last lane gave %q", got)
-	}
-}
-
-func waitedCountsFromVisible(t *T) {
-	t.put(t.delayed(t.msg("a"), 3*time.Minute))
-	t.Advance(5 * time.Minute)
-	t.put(t.msg("b"))
-	ds := t.claims("a", "b")
-	t.near("what a waited", ds[0].Waited, 2*time.Minute)
-	t.near("the time between a and b", ds[1].EnqueuedAt.Sub(ds[0].EnqueuedAt), 5*time.Minute)
-}
-
-func longestDelay(t *T) {
-	t.put(t.delayed(t.msg("a"), pawl.MaxDelay))
-	t.Advance(pawl.MaxDelay - time.Hour)
-	t.nothing()
-	t.Advance(2 * time.Hour)
-	t.claims("a")
 }

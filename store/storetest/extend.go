@@ -8,23 +8,83 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-func extendSentences() []Sentence {
-	ends := needs(store.CanDeadline)
-	return []Sentence{
-		{Name: "ExtendProlongs", Needs: ends, Test: extendProlongs,
-			Text: "Extend lets a lease end no sooner than that long from now."},
-		{Name: "ExtendNeverShortens", Needs: ends, Test: extendNeverShortens,
-			Text: "Extend never lets a lease end sooner than it would have."},
-		{Name: "ExtendStopsAtTheDeadline", Needs: needs(store.CanDeadline, store.CanTopics),
-			Test: extendStopsAtTheDeadline,
-			Text: "No Extend passes the hard deadline: the moment of the claim and the topic's Deadline."},
-		{Name: "ExtendReportsWhatIsLost", Needs: ends, Test: extendReportsWhatIsLost,
-			Text: "Extend returns the tokens whose lease is gone, as a result, and extends the others."},
-		{Name: "ExtendOfALostLeaseChangesNothing", Needs: ends, Test: extendOfALostLeaseChangesNothing,
-			Text: "An extend with a stale token changes nothing."},
-		{Name: "ExtendOfOneExtendsTheRun", Needs: ends, Test: extendOfOneExtendsTheRun,
-			Text: "Extending one token of a run extends the run."},
-	}
+var extendSentences = []Sentence{
+	{Text: "Extend lets a lease end no sooner than that long from now.",
+		Name: "ExtendProlongs", Test: func(t *T) {
+			t.put(t.msg("a"), t.msg("b"))
+			a := t.claimOne()
+			t.claimOne() // b: not extended
+			t.Advance(time.Minute)
+			t.extend(lease, a)
+			t.Advance(90 * time.Second)
+			t.claims("b")
+			t.Advance(60 * time.Second)
+			t.claims("a")
+		}},
+	{Text: "Extend never lets a lease end sooner than it would have.",
+		Name: "ExtendNeverShortens", Test: func(t *T) {
+			t.put(t.msg("a"))
+			a := t.claimOne()
+			t.extend(time.Second, a)
+			t.Advance(time.Minute)
+			t.nothing()
+			t.ack(a)
+		}},
+	{Text: "No Extend passes the hard deadline: the moment of the claim and the topic's Deadline.",
+		Name: "ExtendStopsAtTheDeadline", Needs: needs(store.CanTopics), Test: func(t *T) {
+			t.declare(store.Declaration{Deadline: 3 * time.Minute})
+			t.put(t.msg("a"))
+			a := t.claimOne()
+			for range 2 {
+				t.Advance(80 * time.Second)
+				t.extend(lease, a)
+				t.nothing()
+			}
+			t.Advance(30 * time.Second)
+			t.claims("a")
+			t.lost(verdict(a, store.Ack))
+		}},
+	{Text: "Extend returns the tokens whose lease is gone, as a result, and extends the others.",
+		Name: "ExtendReportsWhatIsLost", Test: func(t *T) {
+			t.put(t.msg("a"), t.msg("b"), t.msg("c"))
+			acked, lost := t.claimOne(), t.claimOne()
+			t.ack(acked)
+			t.expire()
+			t.wantBodies(t.claim(1), "b")
+			live := t.claimOne()
+			got := t.extendLosing(lease, acked, live, lost)
+			if want := []pawl.Token{acked.Token, lost.Token}; !slices.Equal(got, want) {
+				t.Fatalf("extend lost %v; want %v", got, want)
+			}
+			t.Advance(time.Minute)
+			t.extend(lease, live)
+			t.Advance(90 * time.Second)
+			t.claims("b")
+			t.ack(live)
+		}},
+	{Text: "An extend with a stale token changes nothing.",
+		Name: "ExtendOfALostLeaseChangesNothing", Test: func(t *T) {
+			t.put(t.msg("a"))
+			old := t.claimOne()
+			t.expire()
+			t.claimOne()
+			if got := t.extendLosing(3*time.Minute, old); !slices.Equal(got, []pawl.Token{old.Token}) {
+				t.Fatalf("extend lost %v; want the stale token", got)
+			}
+			t.Advance(lease + 10*time.Second)
+			t.claims("a")
+		}},
+	{Text: "Extending one token of a run extends the run.",
+		Name: "ExtendOfOneExtendsTheRun", Test: func(t *T) {
+			t.lane("k", "a", "b", "c")
+			ds := t.claims("a", "b", "c")
+			t.ack(ds[0])
+			t.Advance(time.Minute)
+			t.extend(lease, ds[2])
+			t.Advance(90 * time.Second)
+			t.nothing()
+			t.ack(ds[1], ds[2])
+		}},
 }
 
 // extend extends leases, none of which may be lost.
@@ -44,80 +104,4 @@ func (t *T) extendLosing(by time.Duration, ds ...pawl.Delivery) (lost []pawl.Tok
 	lost, err := t.Store.Extend(t.ctx(), by, tokens...)
 	t.must(err)
 	return lost
-}
-
-func extendProlongs(t *T) {
-	t.put(t.msg("a"), t.msg("b"))
-	a := t.claimOne()
-	t.claimOne() // b: not extended
-	t.Advance(time.Minute)
-	t.extend(lease, a)
-	t.Advance(90 * time.Second)
-	t.claims("b")
-	t.Advance(60 * time.Second)
-	t.claims("a")
-}
-
-func extendNeverShortens(t *T) {
-	t.put(t.msg("a"))
-	a := t.claimOne()
-	t.extend(time.Second, a)
-	t.Advance(time.Minute)
-	t.nothing()
-	t.ack(a)
-}
-
-func extendStopsAtTheDeadline(t *T) {
-	t.declare(store.Declaration{Deadline: 3 * time.Minute})
-	t.put(t.msg("a"))
-	a := t.claimOne()
-	for range 2 {
-		t.Advance(80 * time.Second)
-		t.extend(lease, a)
-		t.nothing()
-	}
-	t.Advance(30 * time.Second)
-	t.claims("a")
-	t.lost(verdict(a, store.Ack))
-}
-
-func extendReportsWhatIsLost(t *T) {
-	t.put(t.msg("a"), t.msg("b"), t.msg("c"))
-	acked, lost := t.claimOne(), t.claimOne()
-	t.ack(acked)
-	t.expire()
-	t.wantBodies(t.claim(1), "b")
-	live := t.claimOne()
-	got := t.extendLosing(lease, acked, live, lost)
-	if want := []pawl.Token{acked.Token, lost.Token}; !slices.Equal(got, want) {
-		t.Fatalf("extend lost %v; want %v", got, want)
-	}
-	t.Advance(time.Minute)
-	t.extend(lease, live)
-	t.Advance(90 * time.Second)
-	t.claims("b")
-	t.ack(live)
-}
-
-func extendOfALostLeaseChangesNothing(t *T) {
-	t.put(t.msg("a"))
-	old := t.claimOne()
-	t.expire()
-	t.claimOne()
-	if got := t.extendLosing(3*time.Minute, old); !slices.Equal(got, []pawl.Token{old.Token}) {
-		t.Fatalf("extend lost %v; want the stale token", got)
-	}
-	t.Advance(lease + 10*time.Second)
-	t.claims("a")
-}
-
-func extendOfOneExtendsTheRun(t *T) {
-	t.lane("k", "a", "b", "c")
-	ds := t.claims("a", "b", "c")
-	t.ack(ds[0])
-	t.Advance(time.Minute)
-	t.extend(lease, ds[2])
-	t.Advance(90 * time.Second)
-	t.nothing()
-	t.ack(ds[1], ds[2])
 }

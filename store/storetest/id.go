@@ -12,32 +12,177 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-func idSentences() []Sentence {
-	one := needs(store.CanUnique)
-	return []Sentence{
-		{Name: "IDIsAssigned", Test: idIsAssigned,
-			Text: "A message without an id gets a new one, which its receipt and its delivery carry."},
-		{Name: "IDIsKept", Test: idIsKept,
-			Text: "An id is text of the caller's choice and comes back byte for byte, UUID or not."},
-		{Name: "IDOfTheLivingIsTaken", Needs: one, Test: idOfTheLivingIsTaken,
-			Text: "A second message of an id is a duplicate while the first waits, is delayed or is leased, in whatever topic."},
-		{Name: "IDWithinABatch", Needs: one, Test: idWithinABatch,
-			Text: "An id counts within one batch, too."},
-		{Name: "IDOfTheDeadIsTaken", Needs: needs(store.CanUnique, store.CanDeadLetters), Test: idOfTheDeadIsTaken,
-			Text: "A dead letter's id is taken until it is purged."},
-		{Name: "IDIsFreeAfterTheAck", Needs: one, Test: idIsFreeAfterTheAck,
-			Text: "After the ack an id may be used again, and names the new message."},
-		{Name: "IDIsFreeAfterCancel", Needs: needs(store.CanUnique, store.CanLookup), Test: idIsFreeAfterCancel,
-			Text: "After a cancel an id may be used again."},
-		{Name: "MessageComesBackWhole", Test: messageComesBackWhole,
-			Text: "A message is delivered as it was appended: id, topic, key, priority, body and headers."},
-		{Name: "MessagesAreImmutable", Test: messagesAreImmutable,
-			Text: "A message is immutable: what a caller does to its batch afterwards, or a handler to its delivery, changes nothing."},
-		{Name: "CallerKeepsItsBytes", Test: callerKeepsItsBytes,
-			Text: "What a call was given is the caller's again when it has returned, also if it was given up: what appears later is as it was."},
-		{Name: "AnyValidMessageIsTaken", Test: anyValidMessageIsTaken,
-			Text: "Whatever the limits allow is taken and comes back: any bytes in body, key and unique key, any text in id and headers."},
-	}
+var idSentences = []Sentence{
+	{Text: "A message without an id gets a new one, which its receipt and its delivery carry.",
+		Name: "IDIsAssigned", Test: func(t *T) {
+			ids := t.put(t.msg("a"), t.msg("b"))
+			if ids[0] == ids[1] {
+				t.Fatalf("two messages got the id %q", ids[0])
+			}
+			for i, d := range t.claims("a", "b") {
+				if d.ID != ids[i] {
+					t.Fatalf("receipt %q, delivery %q", ids[i], d.ID)
+				}
+			}
+		}},
+	{Text: "An id is text of the caller's choice and comes back byte for byte, UUID or not.",
+		Name: "IDIsKept", Test: func(t *T) {
+			var msgs []pawl.Message
+			for _, id := range oddIDs() {
+				m := t.msg(id)
+				m.ID = id
+				msgs = append(msgs, m)
+			}
+			for i, id := range t.put(msgs...) {
+				if id != msgs[i].ID {
+					t.Fatalf("the receipt of %q says %q", msgs[i].ID, id)
+				}
+			}
+			for _, d := range t.claims(oddIDs()...) {
+				if d.ID != string(d.Body) {
+					t.Fatalf("id %q came back as %q", d.Body, d.ID)
+				}
+				t.ack(d)
+			}
+		}},
+	{Text: "A second message of an id is a duplicate while the first waits, is delayed or is leased, in whatever topic.",
+		Name: "IDOfTheLivingIsTaken", Needs: needs(store.CanUnique), Test: func(t *T) {
+			for _, id := range []string{"mine", pawl.NewID()} {
+				m := t.withID(id, "first")
+				t.put(m)
+				again := t.withID(id, "again")
+				again.Topic += "2"
+				t.duplicate(id, again)
+				d := t.claimOne()
+				t.duplicate(id, again)
+				t.retry(d, time.Minute)
+				t.duplicate(id, again)
+				t.Advance(2 * time.Minute)
+				t.ack(t.claims("first")...)
+			}
+		}},
+	{Text: "An id counts within one batch, too.",
+		Name: "IDWithinABatch", Needs: needs(store.CanUnique), Test: func(t *T) {
+			rs := t.append(t.withID("x", "a"), t.withID("y", "b"), t.withID("x", "c"))
+			if rs[0].DuplicateOf != "" || rs[1].DuplicateOf != "" || rs[2].DuplicateOf != "x" {
+				t.Fatalf("receipts %+v; want the third a duplicate of x", rs)
+			}
+			t.claims("a", "b")
+		}},
+	{Text: "A dead letter's id is taken until it is purged.",
+		Name: "IDOfTheDeadIsTaken", Needs: needs(store.CanUnique, store.CanDeadLetters), Test: func(t *T) {
+			m := t.withID("mine", "a")
+			t.put(m)
+			t.kill(t.claimOne(), "dead")
+			t.duplicate("mine", m)
+			t.nothing()
+			t.noneRefused(t.dead().Purge(t.ctx(), "mine"))
+			t.put(m)
+			t.claims("a")
+		}},
+	{Text: "After the ack an id may be used again, and names the new message.",
+		Name: "IDIsFreeAfterTheAck", Needs: needs(store.CanUnique), Test: func(t *T) {
+			t.put(t.withID("mine", "a"))
+			t.ack(t.claimOne())
+			t.put(t.withID("mine", "b"))
+			if d := t.claims("b")[0]; d.ID != "mine" || d.Attempt != 1 {
+				t.Fatalf("delivery %q, attempt %d", d.ID, d.Attempt)
+			}
+		}},
+	{Text: "After a cancel an id may be used again.",
+		Name: "IDIsFreeAfterCancel", Needs: needs(store.CanUnique, store.CanLookup), Test: func(t *T) {
+			t.put(t.withID("mine", "a"))
+			t.cancel("mine")
+			t.put(t.withID("mine", "b"))
+			t.claims("b")
+		}},
+	{Text: "A message is delivered as it was appended: id, topic, key, priority, body and headers.",
+		Name: "MessageComesBackWhole", Test: func(t *T) {
+			all := make([]byte, 256)
+			for i := range all {
+				all[i] = byte(i)
+			}
+			for _, m := range []pawl.Message{
+				{},
+				{Body: all, Key: all, Priority: 100, Headers: map[string]string{"traceparent": "00-1",
+					"\u00e9\u2028 \x01": "nul \x00 in a value", "empty": "", "A": "a", "a": "A"}},
+				{Body: []byte{}, Key: []byte{0}, Headers: map[string]string{}},
+				{Body: []byte(`{"json": "\u0000"}`), Headers: map[string]string{"\x00": "nul is a name, too", "\"\\": "\"\\"}},
+			} {
+				m.Topic = t.Topic
+				want := m
+				want.ID = t.put(m)[0]
+				d := t.claimOne()
+				t.wantMessage(d.Message, want)
+				t.ack(d)
+			}
+		}},
+	{Text: "A message is immutable: what a caller does to its batch afterwards, or a handler to its delivery, changes nothing.",
+		Name: "MessagesAreImmutable", Test: func(t *T) {
+			m := pawl.Message{Topic: t.Topic, Key: []byte("key"), Body: []byte("body"), Headers: map[string]string{"a": "b"}}
+			want := pawl.Message{Topic: t.Topic, Key: []byte("key"), Body: []byte("body"), Headers: map[string]string{"a": "b"}}
+			want.ID = t.put(m)[0]
+			spoil := func(m *pawl.Message) { m.Key[0], m.Body[0], m.Headers["a"], m.Headers["c"] = 'X', 'X', "X", "X" }
+			spoil(&m)
+			for range 2 {
+				d := t.claimOne()
+				t.wantMessage(d.Message, want)
+				spoil(&d.Message)
+				t.retry(d, 0)
+			}
+		}},
+	// callerKeepsItsBytes gives up calls at moments of all kinds: whatever becomes of their
+	// messages, none may have what was written into the buffer afterwards.
+	{Text: "What a call was given is the caller's again when it has returned, also if it was given up: what appears later is as it was.",
+		Name: "CallerKeepsItsBytes", Test: func(t *T) {
+			t.put(t.keyed("lane", "first"))
+			for i := range 20 {
+				ctx, cancel := context.WithTimeout(context.Background(), time.Duration(i)*100*time.Microsecond)
+				m := t.keyed("lane", "given up")
+				_, _ = t.Store.Append(ctx, store.NewBatch(m))
+				cancel()
+				m.Key[0], m.Body[0] = 'X', 'X'
+			}
+			t.put(t.keyed("lane", "last"))
+			for _, d := range t.claim(100) {
+				if body := string(d.Body); string(d.Key) != "lane" || body != "first" && body != "given up" && body != "last" {
+					t.Fatalf("delivery %q of %q", d.Body, d.Key)
+				}
+			}
+		}},
+	// anyValidMessageIsTaken appends random messages of everything that is allowed.
+	{Text: "Whatever the limits allow is taken and comes back: any bytes in body, key and unique key, any text in id and headers.",
+		Name: "AnyValidMessageIsTaken", Test: func(t *T) {
+			seed := seeds(t, 1)[0]
+			t.Logf("%s=%d", seedVariable, seed)
+			r := rand.New(rand.NewPCG(seed, 4))
+			want := map[string]pawl.Message{}
+			for len(want) < 100 {
+				m := pawl.Message{
+					Topic: t.Topic, ID: randomText(r, 40, true), Key: randomBytes(r, 1+r.IntN(60)),
+					Body:     randomBytes(r, r.IntN(300)),
+					Priority: r.IntN(pawl.MaxPriority + 1), Headers: map[string]string{},
+				}
+				for range r.IntN(5) {
+					m.Headers["h"+randomText(r, 20, false)] = randomText(r, 60, false)
+				}
+				if t.has(store.CanUnique) && r.IntN(2) == 0 {
+					m.Unique = pawl.Unique{Key: "u" + string(randomBytes(r, r.IntN(60))), Scope: string(randomBytes(r, 12))}
+				}
+				if _, taken := want[m.ID]; m.ID == "" || taken || m.Validate() != nil {
+					continue
+				}
+				want[m.ID] = m
+				t.put(m)
+			}
+			for _, d := range t.claim(1000) {
+				t.wantMessage(d.Message, want[d.ID])
+				delete(want, d.ID)
+			}
+			if len(want) > 0 {
+				t.Fatalf("%d messages were not claimed", len(want))
+			}
+		}},
 }
 
 // wantMessage compares what travels with a delivery.
@@ -60,18 +205,6 @@ func (t *T) wantMessage(got, want pawl.Message) {
 	}
 }
 
-func idIsAssigned(t *T) {
-	ids := t.put(t.msg("a"), t.msg("b"))
-	if ids[0] == ids[1] {
-		t.Fatalf("two messages got the id %q", ids[0])
-	}
-	for i, d := range t.claims("a", "b") {
-		if d.ID != ids[i] {
-			t.Fatalf("receipt %q, delivery %q", ids[i], d.ID)
-		}
-	}
-}
-
 // oddIDs look alike, or like UUIDs in a form that a uuid type would change.
 func oddIDs() []string {
 	return []string{
@@ -85,168 +218,10 @@ func oddIDs() []string {
 	}
 }
 
-func idIsKept(t *T) {
-	var msgs []pawl.Message
-	for _, id := range oddIDs() {
-		m := t.msg(id)
-		m.ID = id
-		msgs = append(msgs, m)
-	}
-	for i, id := range t.put(msgs...) {
-		if id != msgs[i].ID {
-			t.Fatalf("the receipt of %q says %q", msgs[i].ID, id)
-		}
-	}
-	for _, d := range t.claims(oddIDs()...) {
-		if d.ID != string(d.Body) {
-			t.Fatalf("id %q came back as %q", d.Body, d.ID)
-		}
-		t.ack(d)
-	}
-}
-
 func (t *T) withID(id, body string) pawl.Message {
 	m := t.msg(body)
 	m.ID = id
 	return m
-}
-
-func idOfTheLivingIsTaken(t *T) {
-	for _, id := range []string{"mine", pawl.NewID()} {
-		m := t.withID(id, "first")
-		t.put(m)
-		again := t.withID(id, "again")
-		again.Topic += "2"
-		t.duplicate(id, again)
-		d := t.claimOne()
-		t.duplicate(id, again)
-		t.retry(d, time.Minute)
-		t.duplicate(id, again)
-		t.Advance(2 * time.Minute)
-		t.ack(t.claims("first")...)
-	}
-}
-
-func idWithinABatch(t *T) {
-	rs := t.append(t.withID("x", "a"), t.withID("y", "b"), t.withID("x", "c"))
-	if rs[0].DuplicateOf != "" || rs[1].DuplicateOf != "" || rs[2].DuplicateOf != "x" {
-		t.Fatalf("receipts %+v; want the third a duplicate of x", rs)
-	}
-	t.claims("a", "b")
-}
-
-func idOfTheDeadIsTaken(t *T) {
-	m := t.withID("mine", "a")
-	t.put(m)
-	t.kill(t.claimOne(), "dead")
-	t.duplicate("mine", m)
-	t.nothing()
-	t.noneRefused(t.dead().Purge(t.ctx(), "mine"))
-	t.put(m)
-	t.claims("a")
-}
-
-func idIsFreeAfterTheAck(t *T) {
-	t.put(t.withID("mine", "a"))
-	t.ack(t.claimOne())
-	t.put(t.withID("mine", "b"))
-	if d := t.claims("b")[0]; d.ID != "mine" || d.Attempt != 1 {
-		t.Fatalf("delivery %q, attempt %d", d.ID, d.Attempt)
-	}
-}
-
-func idIsFreeAfterCancel(t *T) {
-	t.put(t.withID("mine", "a"))
-	t.cancel("mine")
-	t.put(t.withID("mine", "b"))
-	t.claims("b")
-}
-
-func messageComesBackWhole(t *T) {
-	all := make([]byte, 256)
-	for i := range all {
-		all[i] = byte(i)
-	}
-	for _, m := range []pawl.Message{
-		{},
-		{Body: all, Key: all, Priority: 100, Headers: map[string]string{"traceparent": "00-1",
-			"\u00e9\u2028 \x01": "nul \x00 in a value", "empty": "", "A": "a", "a": "A"}},
-		{Body: []byte{}, Key: []byte{0}, Headers: map[string]string{}},
-		{Body: []byte(`{"json": "\u0000"}`), Headers: map[string]string{"\x00": "nul is a name, too", "\"\\": "\"\\"}},
-	} {
-		m.Topic = t.Topic
-		want := m
-		want.ID = t.put(m)[0]
-		d := t.claimOne()
-		t.wantMessage(d.Message, want)
-		t.ack(d)
-	}
-}
-
-func messagesAreImmutable(t *T) {
-	m := pawl.Message{Topic: t.Topic, Key: []byte("key"), Body: []byte("body"), Headers: map[string]string{"a": "b"}}
-	want := pawl.Message{Topic: t.Topic, Key: []byte("key"), Body: []byte("body"), Headers: map[string]string{"a": "b"}}
-	want.ID = t.put(m)[0]
-	spoil := func(m *pawl.Message) { m.Key[0], m.Body[0], m.Headers["a"], m.Headers["c"] = 'X', 'X', "X", "X" }
-	spoil(&m)
-	for range 2 {
-		d := t.claimOne()
-		t.wantMessage(d.Message, want)
-		spoil(&d.Message)
-		t.retry(d, 0)
-	}
-}
-
-// callerKeepsItsBytes gives up calls at moments of all kinds: whatever becomes of their
-// messages, none may have what was written into the buffer afterwards.
-func callerKeepsItsBytes(t *T) {
-	t.put(t.keyed("lane", "first"))
-	for i := range 20 {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Duration(i)*100*time.Microsecond)
-		m := t.keyed("lane", "given up")
-		_, _ = t.Store.Append(ctx, store.NewBatch(m))
-		cancel()
-		m.Key[0], m.Body[0] = 'X', 'X'
-	}
-	t.put(t.keyed("lane", "last"))
-	for _, d := range t.claim(100) {
-		if body := string(d.Body); string(d.Key) != "lane" || body != "first" && body != "given up" && body != "last" {
-			t.Fatalf("delivery %q of %q", d.Body, d.Key)
-		}
-	}
-}
-
-// anyValidMessageIsTaken appends random messages of everything that is allowed.
-func anyValidMessageIsTaken(t *T) {
-	seed := seeds(t, 1)[0]
-	t.Logf("%s=%d", seedVariable, seed)
-	r := rand.New(rand.NewPCG(seed, 4))
-	want := map[string]pawl.Message{}
-	for len(want) < 100 {
-		m := pawl.Message{
-			Topic: t.Topic, ID: randomText(r, 40, true), Key: randomBytes(r, 1+r.IntN(60)),
-			Body:     randomBytes(r, r.IntN(300)),
-			Priority: r.IntN(pawl.MaxPriority + 1), Headers: map[string]string{},
-		}
-		for range r.IntN(5) {
-			m.Headers["h"+randomText(r, 20, false)] = randomText(r, 60, false)
-		}
-		if t.has(store.CanUnique) && r.IntN(2) == 0 {
-			m.Unique = pawl.Unique{Key: "u" + string(randomBytes(r, r.IntN(60))), Scope: string(randomBytes(r, 12))}
-		}
-		if _, taken := want[m.ID]; m.ID == "" || taken || m.Validate() != nil {
-			continue
-		}
-		want[m.ID] = m
-		t.put(m)
-	}
-	for _, d := range t.claim(1000) {
-		t.wantMessage(d.Message, want[d.ID])
-		delete(want, d.ID)
-	}
-	if len(want) > 0 {
-		t.Fatalf("%d messages were not claimed", len(want))
-	}
 }
 
 // awkward are bytes that mean something to somebody on the way.

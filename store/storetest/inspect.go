@@ -9,281 +9,390 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-func inspectSentences() []Sentence {
-	all := []Sentence{
-		{Name: "GetFindsEveryState", Needs: needs(store.CanDelay, store.CanDeadLetters), Test: getFindsEveryState,
-			Text: "Get returns a message in whatever state: every message is in exactly one."},
-		{Name: "GetIsNotFound", Test: getIsNotFound,
-			Text: "Get of what was acked or never here is ErrNotFound."},
-		{Name: "RecordIsWhole", Needs: needs(store.CanDelay, store.CanUnique), Test: recordIsWhole,
-			Text: "A record holds the message as it was appended, delay and unique key included."},
-		{Name: "RecordOfALease", Test: recordOfALease,
-			Text: "The record of a leased message says who holds it, by which token, since when, until when and to which deadline at most."},
-		{Name: "RecordedTokenSettles", Test: recordedTokenSettles,
-			Text: "A release by the token in a record takes the run back: its holder settles and extends nothing any more."},
-		{Name: "RecordSaysNotBefore", Needs: needs(store.CanDelay), Test: recordSaysNotBefore,
-			Text: "The record of a message that is put off, retried, released or held says until when."},
-		{Name: "DueIsWaiting", Needs: needs(store.CanDelay), Test: dueIsWaiting,
-			Text: "What is due waits: it is not delayed any more."},
-		{Name: "BehindIsWaiting", Test: behindIsWaiting,
-			Text: "What stands behind another message of its lane waits, whatever the first does."},
-		{Name: "ListByRank", Needs: needs(store.CanPriority), Test: listByRank,
-			Text: "List yields messages by rank within a topic."},
-		{Name: "ListFilters", Needs: needs(store.CanDelay), Test: listFilters,
-			Text: "List selects by topic, state, key and age; a zero field selects all, and a limit ends it."},
-		{Name: "ListFindsAKey", Needs: needs(store.CanDelay, store.CanTopics, store.CanDeadLetters),
-			Test: listFindsAKey,
-			Text: "List by key finds every message of the key, waiting, leased, retried, delayed or due, whether keys make lanes or not."},
-		{Name: "ListLeavesOutTheDead", Needs: needs(store.CanDeadLetters), Test: listLeavesOutTheDead,
-			Text: "List yields no dead letters."},
-		{Name: "ListIsComplete", Test: listIsComplete,
-			Text: "List reads in pages, and yields every message once."},
-		{Name: "ListBearsChanges", Test: listBearsChanges,
-			Text: "What changes while List runs may or may not be seen; what does not change is yielded once."},
-		{Name: "ListLimitCountsWhatIsYielded", Test: listLimitCountsWhatIsYielded,
-			Text: "A limit counts what is yielded: what is gone meanwhile takes no other message's place."},
-		{Name: "ListCanBeLeft", Test: listCanBeLeft,
-			Text: "A listing can be left early, and the store used within it."},
-		{Name: "CancelRemovesWhatWaits", Needs: needs(store.CanDelay), Test: cancelRemovesWhatWaits,
-			Text: "Cancel removes messages that are waiting or delayed; they are gone."},
-		{Name: "CancelRefuses", Needs: needs(store.CanDeadLetters), Test: cancelRefuses,
-			Text: "Cancel refuses what is leased or dead with ErrConflict and what is not there with ErrNotFound, and removes the rest."},
-		{Name: "CancelLeavesTheLaneInOrder", Test: cancelLeavesTheLaneInOrder,
-			Text: "The lane of a cancelled message goes on without it: head, middle or tail."},
-		{Name: "CancelOfAClosedHead", Test: cancelOfAClosedHead,
-			Text: "When a message is cancelled that waits for its retry, the lane goes on at the latest when the retry was due."},
-		{Name: "CancelledLaneStartsAnew", Test: cancelledLaneStartsAnew,
-			Text: "A lane that was cancelled empty takes messages again."},
-	}
-	for i := range all {
-		all[i].Needs = append(needs(store.CanLookup), all[i].Needs...)
-	}
-	return all
-}
-
-func getFindsEveryState(t *T) {
-	ids := t.put(t.keyed("k", "a"), t.keyed("k", "b"), t.delayed(t.msg("late"), time.Hour), t.msg("c"), t.msg("d"))
-	for i, want := range []store.State{store.Waiting, store.Waiting, store.Delayed, store.Waiting, store.Waiting} {
-		t.inState(ids[i], want)
-	}
-	ds := t.claims("a", "b", "c", "d")
-	t.inState(ids[0], store.Leased)
-	t.inState(ids[1], store.Leased)
-	t.retry(ds[0], time.Hour)
-	t.inState(ids[0], store.Delayed)
-	t.inState(ids[1], store.Waiting)
-	t.kill(ds[2], "dead")
-	if r := t.inState(ids[3], store.IsDead); r.DeadAt.IsZero() || r.Kind != "Test" || r.Reason != "dead" {
-		t.Fatalf("dead letter %+v", r)
-	}
-	t.ack(ds[3])
-	t.gone(ids[4])
-}
-
-func getIsNotFound(t *T) {
-	id := t.put(t.msg("a"))[0]
-	t.ack(t.claimOne())
-	for _, id := range []string{id, pawl.NewID(), "none", "", "\x00", "\xff", "'"} {
-		t.gone(id)
-	}
-}
-
-func recordIsWhole(t *T) {
-	m := pawl.Message{
-		Topic: t.Topic, ID: "mine", Key: []byte("k\x00"), Priority: 3, Body: []byte("body\xff"),
-		Headers: map[string]string{"a": "b"},
-		Delay:   time.Minute, Unique: pawl.Unique{Key: "u\x00", Scope: "s", For: time.Hour},
-	}
-	t.put(m)
-	check := func() {
-		t.Helper()
-		r := t.get("mine")
-		t.wantMessage(r.Message, m)
-		if r.Unique != m.Unique || r.Delay != m.Delay {
-			t.Fatalf("record with delay %v, unique %+v; want %v, %+v", r.Delay, r.Unique, m.Delay, m.Unique)
-		}
-	}
-	check()
-	t.Advance(2 * time.Minute)
-	d := t.claimOne()
-	check()
-	if t.has(store.CanDeadLetters) {
-		t.kill(d, "dead")
-		check()
-	}
-}
-
-func recordOfALease(t *T) {
-	id := t.put(t.msg("a"))[0]
-	t.Advance(time.Minute)
-	d := t.claimFrom(t.Store, store.Lease{For: lease, Owner: "host/ä 1"}, store.Want{Topic: t.Topic, Limit: 1})[0]
-	r := t.inState(id, store.Leased)
-	l := r.Lease
-	if l == nil || l.Owner != "host/ä 1" || l.Token != d.Token {
-		t.Fatalf("lease %+v; want that of token %v", l, d.Token)
-	}
-	t.near("the time to the claim", l.StartedAt.Sub(r.EnqueuedAt), time.Minute)
-	if got := l.Until.Sub(l.StartedAt); got != lease {
-		t.Fatalf("leased for %v; want %v", got, lease)
-	}
-	if got := l.Deadline.Sub(l.StartedAt); got != store.DefaultDeadline {
-		t.Fatalf("deadline after %v; want %v", got, store.DefaultDeadline)
-	}
-	t.Advance(time.Minute)
-	t.extend(lease, d)
-	t.near("the extended lease", t.get(id).Lease.Until.Sub(l.StartedAt), time.Minute+lease)
-	t.release(d, 0)
-	if r := t.inState(id, store.Waiting); r.Lease != nil {
-		t.Fatalf("a released message with a lease %+v", r.Lease)
-	}
-}
-
-func recordedTokenSettles(t *T) {
-	t.lane("k", "a", "b")
-	ds := t.claims("a", "b")
-	solo := t.put(t.msg("c"))[0]
-	ds = append(ds, t.claimOne())
-	for _, id := range []string{ds[0].ID, solo} {
-		l := t.inState(id, store.Leased).Lease
-		t.settled(store.Settlement{Token: l.Token, ID: id, Verdict: store.Release,
-			Failure: store.Failure{Error: "taken back"}})
-	}
-	if r := t.inState(ds[0].ID, store.Waiting); r.Reason != "released: taken back" || r.Attempts != 0 ||
-		r.Rescues != 0 {
-		t.Fatalf("taken back: %+v", r)
-	}
-	for _, d := range ds {
-		t.lost(verdict(d, store.Ack))
-		lost, err := t.Store.Extend(t.ctx(), lease, d.Token)
-		if t.must(err); len(lost) != 1 {
-			t.Fatalf("the lease of %q was extended", d.Body)
-		}
-	}
-	if n := len(t.claim(100)); n != 3 {
-		t.Fatalf("%d of 3 can be claimed again", n)
-	}
-}
-
-func recordSaysNotBefore(t *T) {
-	now := t.storeNow()
-	late := t.put(t.delayed(t.msg("late"), 20*time.Minute))[0]
-	ids := t.put(t.msg("retried"), t.msg("released"), t.keyed("k", "acked"), t.keyed("k", "held"))
-	ds := t.heads(3)
-	t.retry(ds[0], 30*time.Minute)
-	t.release(ds[1], 40*time.Minute)
-	t.hold(ds[2], 50*time.Minute)
-	for i, id := range []string{late, ids[0], ids[1], ids[3]} {
-		r := t.inState(id, store.Delayed)
-		t.near(fmt.Sprintf("the wait of %q", r.Body), r.NotBefore.Sub(now), time.Duration(20+10*i)*time.Minute)
-	}
-	if r := t.get(t.put(t.msg("now"))[0]); !r.NotBefore.IsZero() {
-		t.Fatalf("what can be claimed at once says not before %v", r.NotBefore)
-	}
-}
-
-func dueIsWaiting(t *T) {
-	ids := t.put(t.delayed(t.msg("late"), time.Minute), t.msg("retried"))
-	t.retry(t.claimOne(), time.Minute)
-	t.Advance(2 * time.Minute)
-	t.inState(ids[0], store.Waiting)
-	t.inState(ids[1], store.Waiting)
-	if n := len(t.list(store.Filter{State: store.Delayed})); n != 0 {
-		t.Fatalf("%d messages are listed as delayed; all are due", n)
-	}
-}
-
-func behindIsWaiting(t *T) {
-	ids := t.put(t.keyed("k", "a"), t.keyed("k", "b"))
-	d := t.claimRun(1, 1)[0]
-	t.inState(ids[1], store.Waiting)
-	t.retry(d, time.Hour)
-	t.inState(ids[1], store.Waiting)
-	if r := t.get(ids[1]); !r.NotBefore.IsZero() {
-		t.Fatalf("what stands behind says not before %v", r.NotBefore)
-	}
-}
-
-func listByRank(t *T) {
-	t.put(t.prio(10, "c"), t.prio(100, "a"), t.prio(10, "d"), t.prio(0, "f"), t.prio(50, "b"), t.prio(1, "e"))
-	t.wantRecords(t.list(store.Filter{Topic: t.Topic}), "a", "b", "c", "d", "e", "f")
-	t.claim(3)
-	t.wantRecords(t.list(store.Filter{Topic: t.Topic}), "a", "b", "c", "d", "e", "f")
-}
-
-func listFilters(t *T) {
-	t.put(t.keyed("k", "a"))
-	t.Advance(10 * time.Minute)
-	t.put(t.keyed("K", "b"), t.keyed("k", "c"), t.msg("d"), t.delayed(t.msg("e"), time.Hour))
-	t.put(pawl.Message{Topic: "other", Key: []byte("k"), Body: []byte("f")})
-	t.claimRun(1, 1) // a
-	for _, c := range []struct {
-		f    store.Filter
-		want []string
-	}{
-		{store.Filter{Topic: t.Topic}, []string{"a", "b", "c", "d", "e"}},
-		{store.Filter{Topic: "other"}, []string{"f"}},
-		{store.Filter{Topic: "none"}, nil},
-		{store.Filter{Topic: t.Topic, State: store.Waiting}, []string{"b", "c", "d"}},
-		{store.Filter{Topic: t.Topic, State: store.Delayed}, []string{"e"}},
-		{store.Filter{State: store.Leased}, []string{"a"}},
-		{store.Filter{Topic: t.Topic, Key: []byte("k")}, []string{"a", "c"}},
-		{store.Filter{Topic: t.Topic, Key: []byte("k"), State: store.Waiting}, []string{"c"}},
-		{store.Filter{Key: []byte("none")}, nil},
-		{store.Filter{OlderThan: 5 * time.Minute}, []string{"a"}},
-		{store.Filter{Topic: t.Topic, Limit: 2}, []string{"a", "b"}},
-		{store.Filter{Topic: t.Topic, State: store.Waiting, Limit: 1}, []string{"b"}},
-	} {
-		got := t.list(c.f)
-		t.Logf("%+v", c.f)
-		t.wantRecords(got, c.want...)
-	}
-	all := t.list(store.Filter{})
-	var bodies []string
-	for _, r := range all {
-		bodies = append(bodies, string(r.Body))
-	}
-	slices.Sort(bodies)
-	if !slices.Equal(bodies, []string{"a", "b", "c", "d", "e", "f"}) {
-		t.Fatalf("without a filter: %q", bodies)
-	}
-}
-
-func listFindsAKey(t *T) {
-	for _, order := range []store.Order{store.OrderKey, store.OrderNone} {
-		t.Topic = "by" + string(order)
-		t.declare(store.Declaration{Name: t.Topic, Order: order})
-		t.put(t.keyed("k", "dead"))
-		t.kill(t.claimOne(), "dead")
-		t.put(t.keyed("k", "retried"))
-		t.retry(t.claimOne(), time.Hour)
-		t.put(t.keyed("other", "leased by another"))
-		t.claimOne()
-		t.put(t.delayed(t.keyed("k", "due"), time.Minute), t.delayed(t.keyed("k", "delayed"), 2*time.Hour),
-			t.delayed(t.keyed("other", "x"), time.Minute))
-		t.put(t.keyed("other", "y"), t.keyed("k", "waiting"))
-		t.Advance(2 * time.Minute)
-		for _, f := range []store.Filter{{Topic: t.Topic, Key: []byte("k")},
-			{Topic: t.Topic, Key: []byte("k"), Limit: 10}} {
+var inspectSentences = []Sentence{
+	{Text: "Get returns a message in whatever state: every message is in exactly one.",
+		Name: "GetFindsEveryState", Needs: needs(store.CanDelay, store.CanDeadLetters), Test: func(t *T) {
+			ids := t.put(t.keyed("k", "a"), t.keyed("k", "b"), t.delayed(t.msg("late"), time.Hour), t.msg("c"), t.msg("d"))
+			for i, want := range []store.State{store.Waiting, store.Waiting, store.Delayed, store.Waiting, store.Waiting} {
+				t.inState(ids[i], want)
+			}
+			ds := t.claims("a", "b", "c", "d")
+			t.inState(ids[0], store.Leased)
+			t.inState(ids[1], store.Leased)
+			t.retry(ds[0], time.Hour)
+			t.inState(ids[0], store.Delayed)
+			t.inState(ids[1], store.Waiting)
+			t.kill(ds[2], "dead")
+			if r := t.inState(ids[3], store.IsDead); r.DeadAt.IsZero() || r.Kind != "Test" || r.Reason != "dead" {
+				t.Fatalf("dead letter %+v", r)
+			}
+			t.ack(ds[3])
+			t.gone(ids[4])
+		}},
+	{Text: "Get of what was acked or never here is ErrNotFound.",
+		Name: "GetIsNotFound", Test: func(t *T) {
+			id := t.put(t.msg("a"))[0]
+			t.ack(t.claimOne())
+			for _, id := range []string{id, pawl.NewID(), "none", "", "\x00", "\xff", "'"} {
+				t.gone(id)
+			}
+		}},
+	{Text: "A record holds the message as it was appended, delay and unique key included.",
+		Name: "RecordIsWhole", Needs: needs(store.CanDelay, store.CanUnique), Test: func(t *T) {
+			m := pawl.Message{
+				Topic: t.Topic, ID: "mine", Key: []byte("k\x00"), Priority: 3, Body: []byte("body\xff"),
+				Headers: map[string]string{"a": "b"},
+				Delay:   time.Minute, Unique: pawl.Unique{Key: "u\x00", Scope: "s", For: time.Hour},
+			}
+			t.put(m)
+			check := func() {
+				t.Helper()
+				r := t.get("mine")
+				t.wantMessage(r.Message, m)
+				if r.Unique != m.Unique || r.Delay != m.Delay {
+					t.Fatalf("record with delay %v, unique %+v; want %v, %+v", r.Delay, r.Unique, m.Delay, m.Unique)
+				}
+			}
+			check()
+			t.Advance(2 * time.Minute)
+			d := t.claimOne()
+			check()
+			if t.has(store.CanDeadLetters) {
+				t.kill(d, "dead")
+				check()
+			}
+		}},
+	{Text: "The record of a leased message says who holds it, by which token, since when, until when and to which deadline at most.",
+		Name: "RecordOfALease", Test: func(t *T) {
+			id := t.put(t.msg("a"))[0]
+			t.Advance(time.Minute)
+			d := t.claimFrom(t.Store, store.Lease{For: lease, Owner: "host/ä 1"}, store.Want{Topic: t.Topic, Limit: 1})[0]
+			r := t.inState(id, store.Leased)
+			l := r.Lease
+			if l == nil || l.Owner != "host/ä 1" || l.Token != d.Token {
+				t.Fatalf("lease %+v; want that of token %v", l, d.Token)
+			}
+			t.near("the time to the claim", l.StartedAt.Sub(r.EnqueuedAt), time.Minute)
+			if got := l.Until.Sub(l.StartedAt); got != lease {
+				t.Fatalf("leased for %v; want %v", got, lease)
+			}
+			if got := l.Deadline.Sub(l.StartedAt); got != store.DefaultDeadline {
+				t.Fatalf("deadline after %v; want %v", got, store.DefaultDeadline)
+			}
+			t.Advance(time.Minute)
+			t.extend(lease, d)
+			t.near("the extended lease", t.get(id).Lease.Until.Sub(l.StartedAt), time.Minute+lease)
+			t.release(d, 0)
+			if r := t.inState(id, store.Waiting); r.Lease != nil {
+				t.Fatalf("a released message with a lease %+v", r.Lease)
+			}
+		}},
+	{Text: "A release by the token in a record takes the run back: its holder settles and extends nothing any more.",
+		Name: "RecordedTokenSettles", Test: func(t *T) {
+			t.lane("k", "a", "b")
+			ds := t.claims("a", "b")
+			solo := t.put(t.msg("c"))[0]
+			ds = append(ds, t.claimOne())
+			for _, id := range []string{ds[0].ID, solo} {
+				l := t.inState(id, store.Leased).Lease
+				t.settled(store.Settlement{Token: l.Token, ID: id, Verdict: store.Release,
+					Failure: store.Failure{Error: "taken back"}})
+			}
+			if r := t.inState(ds[0].ID, store.Waiting); r.Reason != "released: taken back" || r.Attempts != 0 ||
+				r.Rescues != 0 {
+				t.Fatalf("taken back: %+v", r)
+			}
+			for _, d := range ds {
+				t.lost(verdict(d, store.Ack))
+				lost, err := t.Store.Extend(t.ctx(), lease, d.Token)
+				if t.must(err); len(lost) != 1 {
+					t.Fatalf("the lease of %q was extended", d.Body)
+				}
+			}
+			if n := len(t.claim(100)); n != 3 {
+				t.Fatalf("%d of 3 can be claimed again", n)
+			}
+		}},
+	{Text: "The record of a message that is put off, retried, released or held says until when.",
+		Name: "RecordSaysNotBefore", Needs: needs(store.CanDelay), Test: func(t *T) {
+			now := t.storeNow()
+			late := t.put(t.delayed(t.msg("late"), 20*time.Minute))[0]
+			ids := t.put(t.msg("retried"), t.msg("released"), t.keyed("k", "acked"), t.keyed("k", "held"))
+			ds := t.heads(3)
+			t.retry(ds[0], 30*time.Minute)
+			t.release(ds[1], 40*time.Minute)
+			t.hold(ds[2], 50*time.Minute)
+			for i, id := range []string{late, ids[0], ids[1], ids[3]} {
+				r := t.inState(id, store.Delayed)
+				t.near(fmt.Sprintf("the wait of %q", r.Body), r.NotBefore.Sub(now), time.Duration(20+10*i)*time.Minute)
+			}
+			if r := t.get(t.put(t.msg("now"))[0]); !r.NotBefore.IsZero() {
+				t.Fatalf("what can be claimed at once says not before %v", r.NotBefore)
+			}
+		}},
+	{Text: "What is due waits: it is not delayed any more.",
+		Name: "DueIsWaiting", Needs: needs(store.CanDelay), Test: func(t *T) {
+			ids := t.put(t.delayed(t.msg("late"), time.Minute), t.msg("retried"))
+			t.retry(t.claimOne(), time.Minute)
+			t.Advance(2 * time.Minute)
+			t.inState(ids[0], store.Waiting)
+			t.inState(ids[1], store.Waiting)
+			if n := len(t.list(store.Filter{State: store.Delayed})); n != 0 {
+				t.Fatalf("%d messages are listed as delayed; all are due", n)
+			}
+		}},
+	{Text: "What stands behind another message of its lane waits, whatever the first does.",
+		Name: "BehindIsWaiting", Test: func(t *T) {
+			ids := t.put(t.keyed("k", "a"), t.keyed("k", "b"))
+			d := t.claimRun(1, 1)[0]
+			t.inState(ids[1], store.Waiting)
+			t.retry(d, time.Hour)
+			t.inState(ids[1], store.Waiting)
+			if r := t.get(ids[1]); !r.NotBefore.IsZero() {
+				t.Fatalf("what stands behind says not before %v", r.NotBefore)
+			}
+		}},
+	{Text: "List yields messages by rank within a topic.",
+		Name: "ListByRank", Needs: needs(store.CanPriority), Test: func(t *T) {
+			t.put(t.prio(10, "c"), t.prio(100, "a"), t.prio(10, "d"), t.prio(0, "f"), t.prio(50, "b"), t.prio(1, "e"))
+			t.wantRecords(t.list(store.Filter{Topic: t.Topic}), "a", "b", "c", "d", "e", "f")
+			t.claim(3)
+			t.wantRecords(t.list(store.Filter{Topic: t.Topic}), "a", "b", "c", "d", "e", "f")
+		}},
+	{Text: "List selects by topic, state, key and age; a zero field selects all, and a limit ends it.",
+		Name: "ListFilters", Needs: needs(store.CanDelay), Test: func(t *T) {
+			t.put(t.keyed("k", "a"))
+			t.Advance(10 * time.Minute)
+			t.put(t.keyed("K", "b"), t.keyed("k", "c"), t.msg("d"), t.delayed(t.msg("e"), time.Hour))
+			t.put(pawl.Message{Topic: "other", Key: []byte("k"), Body: []byte("f")})
+			t.claimRun(1, 1) // a
+			for _, c := range []struct {
+				f    store.Filter
+				want []string
+			}{
+				{store.Filter{Topic: t.Topic}, []string{"a", "b", "c", "d", "e"}},
+				{store.Filter{Topic: "other"}, []string{"f"}},
+				{store.Filter{Topic: "none"}, nil},
+				{store.Filter{Topic: t.Topic, State: store.Waiting}, []string{"b", "c", "d"}},
+				{store.Filter{Topic: t.Topic, State: store.Delayed}, []string{"e"}},
+				{store.Filter{State: store.Leased}, []string{"a"}},
+				{store.Filter{Topic: t.Topic, Key: []byte("k")}, []string{"a", "c"}},
+				{store.Filter{Topic: t.Topic, Key: []byte("k"), State: store.Waiting}, []string{"c"}},
+				{store.Filter{Key: []byte("none")}, nil},
+				{store.Filter{OlderThan: 5 * time.Minute}, []string{"a"}},
+				{store.Filter{Topic: t.Topic, Limit: 2}, []string{"a", "b"}},
+				{store.Filter{Topic: t.Topic, State: store.Waiting, Limit: 1}, []string{"b"}},
+			} {
+				got := t.list(c.f)
+				t.Logf("%+v", c.f)
+				t.wantRecords(got, c.want...)
+			}
+			all := t.list(store.Filter{})
 			var bodies []string
-			for _, r := range t.list(f) {
+			for _, r := range all {
 				bodies = append(bodies, string(r.Body))
 			}
 			slices.Sort(bodies)
-			if want := []string{"delayed", "due", "retried", "waiting"}; !slices.Equal(bodies, want) {
-				t.Fatalf("order %s, %+v: listed %q; want %q", order, f, bodies, want)
+			if !slices.Equal(bodies, []string{"a", "b", "c", "d", "e", "f"}) {
+				t.Fatalf("without a filter: %q", bodies)
 			}
-		}
-		if got := t.list(store.Filter{Topic: t.Topic, Key: []byte("none")}); len(got) > 0 {
-			t.Fatalf("listed %d messages of a key that has none", len(got))
-		}
-	}
-}
-
-func listLeavesOutTheDead(t *T) {
-	t.put(t.msg("a"), t.msg("b"))
-	t.kill(t.claimOne(), "dead")
-	t.wantRecords(t.list(store.Filter{}), "b")
-	t.wantRecords(t.list(store.Filter{State: store.IsDead}))
+		}},
+	{Text: "List by key finds every message of the key, waiting, leased, retried, delayed or due, whether keys make lanes or not.",
+		Name: "ListFindsAKey", Needs: needs(store.CanDelay, store.CanTopics, store.CanDeadLetters), Test: func(t *T) {
+			for _, order := range []store.Order{store.OrderKey, store.OrderNone} {
+				t.Topic = "by" + string(order)
+				t.declare(store.Declaration{Name: t.Topic, Order: order})
+				t.put(t.keyed("k", "dead"))
+				t.kill(t.claimOne(), "dead")
+				t.put(t.keyed("k", "retried"))
+				t.retry(t.claimOne(), time.Hour)
+				t.put(t.keyed("other", "leased by another"))
+				t.claimOne()
+				t.put(t.delayed(t.keyed("k", "due"), time.Minute), t.delayed(t.keyed("k", "delayed"), 2*time.Hour),
+					t.delayed(t.keyed("other", "x"), time.Minute))
+				t.put(t.keyed("other", "y"), t.keyed("k", "waiting"))
+				t.Advance(2 * time.Minute)
+				for _, f := range []store.Filter{{Topic: t.Topic, Key: []byte("k")},
+					{Topic: t.Topic, Key: []byte("k"), Limit: 10}} {
+					var bodies []string
+					for _, r := range t.list(f) {
+						bodies = append(bodies, string(r.Body))
+					}
+					slices.Sort(bodies)
+					if want := []string{"delayed", "due", "retried", "waiting"}; !slices.Equal(bodies, want) {
+						t.Fatalf("order %s, %+v: listed %q; want %q", order, f, bodies, want)
+					}
+				}
+				if got := t.list(store.Filter{Topic: t.Topic, Key: []byte("none")}); len(got) > 0 {
+					t.Fatalf("listed %d messages of a key that has none", len(got))
+				}
+			}
+		}},
+	{Text: "List yields no dead letters.",
+		Name: "ListLeavesOutTheDead", Needs: needs(store.CanDeadLetters), Test: func(t *T) {
+			t.put(t.msg("a"), t.msg("b"))
+			t.kill(t.claimOne(), "dead")
+			t.wantRecords(t.list(store.Filter{}), "b")
+			t.wantRecords(t.list(store.Filter{State: store.IsDead}))
+		}},
+	{Text: "List reads in pages, and yields every message once.",
+		Name: "ListIsComplete", Test: func(t *T) {
+			ids := t.fill(2500)
+			seen := map[string]int{}
+			for _, r := range t.list(store.Filter{Topic: t.Topic}) {
+				seen[r.ID]++
+			}
+			for _, id := range ids {
+				if seen[id] != 1 {
+					t.Fatalf("message %s was listed %d times", id, seen[id])
+				}
+			}
+			if n := len(t.list(store.Filter{Topic: t.Topic, Limit: 1234})); n != 1234 {
+				t.Fatalf("listed %d; the limit is 1234", n)
+			}
+		}},
+	{Text: "What changes while List runs may or may not be seen; what does not change is yielded once.",
+		Name: "ListBearsChanges", Test: func(t *T) {
+			ids := t.fill(2500)
+			touched := map[string]bool{}
+			for i, id := range ids {
+				touched[id] = i%5 == 0
+			}
+			seen, next := map[string]int{}, 0
+			for r, err := range t.inspector().List(t.ctx(), store.Filter{Topic: t.Topic}) {
+				t.must(err)
+				if seen[r.ID]++; len(seen)%100 != 0 {
+					continue
+				}
+				for range 50 { // cancel some, ahead and behind
+					if next < len(ids) {
+						t.cancel(ids[next])
+						next += 5
+					}
+				}
+				t.put(t.prio(next%3, "new"))
+			}
+			for id, changed := range touched {
+				if !changed && seen[id] != 1 || seen[id] > 1 {
+					t.Fatalf("message %s was listed %d times", id, seen[id])
+				}
+			}
+		}},
+	{Text: "A limit counts what is yielded: what is gone meanwhile takes no other message's place.",
+		Name: "ListLimitCountsWhatIsYielded", Test: func(t *T) {
+			const limit = 500
+			t.fill(2500)
+			for _, f := range []store.Filter{{Limit: limit}, {Topic: t.Topic, State: store.Waiting, Limit: limit}} {
+				all := t.list(f)
+				seen := map[string]bool{}
+				for r, err := range t.inspector().List(t.ctx(), f) {
+					t.must(err)
+					if seen[r.ID] = true; len(seen) > 1 {
+						continue
+					}
+					for _, gone := range all[limit/5:] {
+						t.cancel(gone.ID)
+					}
+				}
+				if len(seen) != limit {
+					t.Fatalf("%+v: listed %d messages; the limit is %d, and more than that did not change", f, len(seen), limit)
+				}
+			}
+		}},
+	{Text: "A listing can be left early, and the store used within it.",
+		Name: "ListCanBeLeft", Test: func(t *T) {
+			t.fill(1500)
+			for range 20 {
+				n := 0
+				for r, err := range t.inspector().List(t.ctx(), store.Filter{}) {
+					t.must(err)
+					t.get(r.ID)
+					t.put(t.msg("new"))
+					if n++; n == 3 {
+						break
+					}
+				}
+			}
+		}},
+	{Text: "Cancel removes messages that are waiting or delayed; they are gone.",
+		Name: "CancelRemovesWhatWaits", Needs: needs(store.CanDelay), Test: func(t *T) {
+			ids := t.put(t.msg("a"), t.delayed(t.msg("late"), time.Minute), t.msg("b"), t.msg("c"))
+			t.retry(t.claimOne(), time.Minute)
+			t.cancel(ids[:3]...)
+			for _, id := range ids[:3] {
+				t.gone(id)
+			}
+			t.claims("c")
+			t.Advance(90 * time.Second)
+			t.nothing()
+		}},
+	{Text: "Cancel refuses what is leased or dead with ErrConflict and what is not there with ErrNotFound, and removes the rest.",
+		Name: "CancelRefuses", Needs: needs(store.CanDeadLetters), Test: func(t *T) {
+			ids := t.put(t.msg("leased"), t.msg("dead"), t.msg("a"), t.msg("b"))
+			ds := t.claim(2)
+			t.kill(ds[1], "dead")
+			refused, err := t.inspector().Cancel(t.ctx(), append(ids[:3:3], "none", ids[2], "\x00")...)
+			t.must(err)
+			for id, want := range map[string]error{ids[0]: store.ErrConflict, ids[1]: store.ErrConflict,
+				"none": store.ErrNotFound, "\x00": store.ErrNotFound} {
+				why := map[string]error{id: refused[id]}
+				delete(refused, id)
+				t.wantRefused(why, nil, want, id)
+			}
+			if len(refused) > 0 {
+				t.Fatalf("also refused: %v", refused)
+			}
+			t.claims("b")
+			t.ack(ds[0])
+			t.inState(ids[1], store.IsDead)
+			t.noneRefused(t.inspector().Cancel(t.ctx()))
+		}},
+	{Text: "The lane of a cancelled message goes on without it: head, middle or tail.",
+		Name: "CancelLeavesTheLaneInOrder", Test: func(t *T) {
+			for _, gone := range [][]int{{0}, {1}, {4}, {0, 1}, {1, 3}, {0, 2, 4}, {3, 4}} {
+				var ids, want []string
+				for i, b := range numbered("", 5) {
+					ids = append(ids, t.put(t.keyed("k", b))...)
+					if !slices.Contains(gone, i) {
+						want = append(want, b)
+					}
+				}
+				for _, i := range gone {
+					t.cancel(ids[i])
+				}
+				t.ack(t.claims(want...)...)
+			}
+			ids := append(t.put(t.keyed("k", "a")), t.put(t.keyed("k", "b"))...)
+			d := t.claimRun(1, 1)
+			t.cancel(ids[1]) // while the lane is held
+			t.lane("k", "c")
+			t.ack(d...)
+			t.claims("c")
+		}},
+	{Text: "When a message is cancelled that waits for its retry, the lane goes on at the latest when the retry was due.",
+		Name: "CancelOfAClosedHead", Test: func(t *T) {
+			ids := append(t.put(t.keyed("k", "a")), t.put(t.keyed("k", "b"))...)
+			t.retry(t.claimRun(1, 1)[0], time.Minute)
+			t.cancel(ids[0])
+			t.Advance(2 * time.Minute)
+			t.ack(t.claims("b")...)
+			id := t.put(t.keyed("k", "c"))[0]
+			t.retry(t.claimOne(), time.Minute)
+			t.cancel(id) // the only one
+			t.Advance(2 * time.Minute)
+			t.nothing()
+			t.lane("k", "d")
+			t.claims("d")
+		}},
+	{Text: "A lane that was cancelled empty takes messages again.",
+		Name: "CancelledLaneStartsAnew", Test: func(t *T) {
+			for range 3 {
+				t.cancel(t.put(t.keyed("k", "a"), t.keyed("k", "b"))...)
+				t.nothing()
+			}
+			t.lane("k", "c", "d")
+			t.claims("c", "d")
+		}},
 }
 
 // fill appends n messages in a few lanes and returns their ids.
@@ -297,162 +406,4 @@ func (t *T) fill(n int) []string {
 		}
 	}
 	return t.put(msgs...)
-}
-
-func listIsComplete(t *T) {
-	ids := t.fill(2500)
-	seen := map[string]int{}
-	for _, r := range t.list(store.Filter{Topic: t.Topic}) {
-		seen[r.ID]++
-	}
-	for _, id := range ids {
-		if seen[id] != 1 {
-			t.Fatalf("message %s was listed %d times", id, seen[id])
-		}
-	}
-	if n := len(t.list(store.Filter{Topic: t.Topic, Limit: 1234})); n != 1234 {
-		t.Fatalf("listed %d; the limit is 1234", n)
-	}
-}
-
-func listBearsChanges(t *T) {
-	ids := t.fill(2500)
-	touched := map[string]bool{}
-	for i, id := range ids {
-		touched[id] = i%5 == 0
-	}
-	seen, next := map[string]int{}, 0
-	for r, err := range t.inspector().List(t.ctx(), store.Filter{Topic: t.Topic}) {
-		t.must(err)
-		if seen[r.ID]++; len(seen)%100 != 0 {
-			continue
-		}
-		for range 50 { // cancel some, ahead and behind
-			if next < len(ids) {
-				t.cancel(ids[next])
-				next += 5
-			}
-		}
-		t.put(t.prio(next%3, "new"))
-	}
-	for id, changed := range touched {
-		if !changed && seen[id] != 1 || seen[id] > 1 {
-			t.Fatalf("message %s was listed %d times", id, seen[id])
-		}
-	}
-}
-
-func listLimitCountsWhatIsYielded(t *T) {
-	const limit = 500
-	t.fill(2500)
-	for _, f := range []store.Filter{{Limit: limit}, {Topic: t.Topic, State: store.Waiting, Limit: limit}} {
-		all := t.list(f)
-		seen := map[string]bool{}
-		for r, err := range t.inspector().List(t.ctx(), f) {
-			t.must(err)
-			if seen[r.ID] = true; len(seen) > 1 {
-				continue
-			}
-			for _, gone := range all[limit/5:] {
-				t.cancel(gone.ID)
-			}
-		}
-		if len(seen) != limit {
-			t.Fatalf("%+v: listed %d messages; the limit is %d, and more than that did not change", f, len(seen), limit)
-		}
-	}
-}
-
-func listCanBeLeft(t *T) {
-	t.fill(1500)
-	for range 20 {
-		n := 0
-		for r, err := range t.inspector().List(t.ctx(), store.Filter{}) {
-			t.must(err)
-			t.get(r.ID)
-			t.put(t.msg("new"))
-			if n++; n == 3 {
-				break
-			}
-		}
-	}
-}
-
-func cancelRemovesWhatWaits(t *T) {
-	ids := t.put(t.msg("a"), t.delayed(t.msg("late"), time.Minute), t.msg("b"), t.msg("c"))
-	t.retry(t.claimOne(), time.Minute)
-	t.cancel(ids[:3]...)
-	for _, id := range ids[:3] {
-		t.gone(id)
-	}
-	t.claims("c")
-	t.Advance(90 * time.Second)
-	t.nothing()
-}
-
-func cancelRefuses(t *T) {
-	ids := t.put(t.msg("leased"), t.msg("dead"), t.msg("a"), t.msg("b"))
-	ds := t.claim(2)
-	t.kill(ds[1], "dead")
-	refused, err := t.inspector().Cancel(t.ctx(), append(ids[:3:3], "none", ids[2], "\x00")...)
-	t.must(err)
-	for id, want := range map[string]error{ids[0]: store.ErrConflict, ids[1]: store.ErrConflict,
-		"none": store.ErrNotFound, "\x00": store.ErrNotFound} {
-		why := map[string]error{id: refused[id]}
-		delete(refused, id)
-		t.wantRefused(why, nil, want, id)
-	}
-	if len(refused) > 0 {
-		t.Fatalf("also refused: %v", refused)
-	}
-	t.claims("b")
-	t.ack(ds[0])
-	t.inState(ids[1], store.IsDead)
-	t.noneRefused(t.inspector().Cancel(t.ctx()))
-}
-
-func cancelLeavesTheLaneInOrder(t *T) {
-	for _, gone := range [][]int{{0}, {1}, {4}, {0, 1}, {1, 3}, {0, 2, 4}, {3, 4}} {
-		var ids, want []string
-		for i, b := range numbered("", 5) {
-			ids = append(ids, t.put(t.keyed("k", b))...)
-			if !slices.Contains(gone, i) {
-				want = append(want, b)
-			}
-		}
-		for _, i := range gone {
-			t.cancel(ids[i])
-		}
-		t.ack(t.claims(want...)...)
-	}
-	ids := append(t.put(t.keyed("k", "a")), t.put(t.keyed("k", "b"))...)
-	d := t.claimRun(1, 1)
-	t.cancel(ids[1]) // while the lane is held
-	t.lane("k", "c")
-	t.ack(d...)
-	t.claims("c")
-}
-
-func cancelOfAClosedHead(t *T) {
-	ids := append(t.put(t.keyed("k", "a")), t.put(t.keyed("k", "b"))...)
-	t.retry(t.claimRun(1, 1)[0], time.Minute)
-	t.cancel(ids[0])
-	t.Advance(2 * time.Minute)
-	t.ack(t.claims("b")...)
-	id := t.put(t.keyed("k", "c"))[0]
-	t.retry(t.claimOne(), time.Minute)
-	t.cancel(id) // the only one
-	t.Advance(2 * time.Minute)
-	t.nothing()
-	t.lane("k", "d")
-	t.claims("d")
-}
-
-func cancelledLaneStartsAnew(t *T) {
-	for range 3 {
-		t.cancel(t.put(t.keyed("k", "a"), t.keyed("k", "b"))...)
-		t.nothing()
-	}
-	t.lane("k", "c", "d")
-	t.claims("c", "d")
 }

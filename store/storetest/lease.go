@@ -8,193 +8,165 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-func leaseSentences() []Sentence {
-	ends := needs(store.CanDeadline)
-	return []Sentence{
-		{Name: "OneLiveLease", Needs: needs(store.CanExclusive), Test: oneLiveLease,
-			Text: "A message is under at most one live lease."},
-		{Name: "TokensAreUnique", Test: tokensAreUnique,
-			Text: "A token names one message under one lease; deliveries of a run share lane and fence."},
-		{Name: "FenceIsRandom", Test: fenceIsRandom,
-			Text: "A fence is a random 63-bit number, new with every claim."},
-		{Name: "AckIsFinal", Test: ackIsFinal,
-			Text: "What was acked is never delivered again."},
-		{Name: "LeaseEnds", Needs: ends, Test: leaseEnds,
-			Text: "A lease has an end, and what ended is claimable again."},
-		{Name: "LeaseEndsForTheWholeRun", Needs: ends, Test: leaseEndsForTheWholeRun,
-			Text: "When the lease of a run ends, what was left of the run is claimable again, in order."},
-		{Name: "LeaseNeverOutlivesTheDeadline", Needs: needs(store.CanDeadline, store.CanTopics),
-			Test: leaseNeverOutlivesTheDeadline,
-			Text: "The topic's deadline bounds a lease from the start, and the delivery says so."},
-		{Name: "SettleAfterLossIsFenced", Needs: ends, Test: settleAfterLossIsFenced,
-			Text: "A settle with a stale token changes nothing and is reported as a result, not as an error."},
-		{Name: "SettleTwiceIsFenced", Test: settleTwiceIsFenced,
-			Text: "A token settles once: whatever follows is stale, in the same batch and later."},
-		{Name: "UnknownTokenIsStale", Test: unknownTokenIsStale,
-			Text: "A token that the store never gave is stale."},
-		{Name: "EndedLeaseMayStillSettle", Needs: ends, Test: endedLeaseMayStillSettle,
-			Text: "Between the end of a lease and the next claim a settle takes effect or is reported as lost, never neither, never both."},
-		{Name: "DeliveryTellsItsTimes", Test: deliveryTellsItsTimes,
-			Text: "A delivery says when it was stored, how long it waited, and for how long it is leased, by the store's clock."},
-	}
-}
-
-func oneLiveLease(t *T) {
-	t.put(t.msg("a"), t.msg("b"))
-	t.claims("a", "b")
-	t.nothing()
-	t.Advance(time.Minute)
-	t.nothing()
-}
-
-func tokensAreUnique(t *T) {
-	t.put(t.msg("a"), t.msg("b"), t.keyed("k", "c"), t.keyed("k", "d"))
-	ds := t.claims("a", "b", "c", "d")
-	seen := map[pawl.Token]bool{}
-	for _, d := range ds {
-		if seen[d.Token] || d.Token.Fence <= 0 {
-			t.Fatalf("token %v is not a new one", d.Token)
-		}
-		seen[d.Token] = true
-	}
-	if c, d := ds[2].Token, ds[3].Token; c.Lane != d.Lane || c.Fence != d.Fence {
-		t.Fatalf("one run, but the tokens are %v and %v", c, d)
-	}
-	if a, b := ds[0].Token, ds[1].Token; a.Lane == b.Lane {
-		t.Fatalf("two lanes, but the tokens are %v and %v", a, b)
-	}
-}
-
-func fenceIsRandom(t *T) {
-	t.put(t.msg("a"))
-	seen := map[int64]bool{}
-	small := 0
-	for range 32 {
-		d := t.claimOne()
-		if seen[d.Token.Fence] || d.Token.Fence <= 0 {
-			t.Fatalf("fence %d is not a new one", d.Token.Fence)
-		}
-		if seen[d.Token.Fence] = true; d.Token.Fence < 1<<59 { // one in 16, if it is random
-			small++
-		}
-		t.release(d, 0)
-	}
-	if small > 16 {
-		t.Fatalf("%d of 32 fences are small: they are not random 63-bit numbers", small)
-	}
-}
-
-func ackIsFinal(t *T) {
-	t.put(t.msg("a"))
-	d := t.claimOne()
-	t.ack(d)
-	t.nothing()
-	t.expire()
-	t.nothing()
-	t.lost(verdict(d, store.Ack))
-}
-
-func leaseEnds(t *T) {
-	t.put(t.msg("a"))
-	t.claimFrom(t.Store, store.Lease{For: time.Minute}, store.Want{Topic: t.Topic, Limit: 1})
-	t.Advance(40 * time.Second)
-	t.nothing()
-	t.Advance(21 * time.Second)
-	t.claims("a")
-}
-
-func leaseEndsForTheWholeRun(t *T) {
-	t.lane("k", "a", "b", "c")
-	ds := t.claims("a", "b", "c")
-	t.ack(ds[0])
-	t.expire()
-	t.claims("b", "c")
-}
-
-func leaseNeverOutlivesTheDeadline(t *T) {
-	t.declare(store.Declaration{Deadline: time.Minute})
-	t.put(t.msg("a"))
-	d := t.claimFrom(t.Store, store.Lease{For: time.Hour}, store.Want{Topic: t.Topic, Limit: 1})[0]
-	if d.LeaseFor != time.Minute || d.Deadline != time.Minute {
-		t.Fatalf("lease for %v with a deadline of %v; want a minute both", d.LeaseFor, d.Deadline)
-	}
-	t.Advance(40 * time.Second)
-	t.nothing()
-	t.Advance(21 * time.Second)
-	t.claims("a")
-}
-
-func settleAfterLossIsFenced(t *T) {
-	for _, v := range []store.Verdict{store.Ack, store.Retry, store.Dead, store.Release} {
-		t.put(t.msg(v.String()))
-		old := t.claimOne()
-		t.expire()
-		now := t.claimOne()
-		if old.Token == now.Token {
-			t.Fatalf("a new lease has the old token %v", old.Token)
-		}
-		t.lost(verdict(old, v))
-		t.nothing()
-		t.ack(now)
-	}
-	t.nothing()
-}
-
-func settleTwiceIsFenced(t *T) {
-	t.put(t.msg("a"), t.msg("b"))
-	ds := t.claims("a", "b")
-	refused := t.settle(verdict(ds[0], store.Ack), verdict(ds[1], store.Release), verdict(ds[0], store.Retry))
-	if len(refused) != 1 || refused[0].Index != 2 {
-		t.Fatalf("refused %v; want item 2", refused)
-	}
-	t.lost(verdict(ds[0], store.Dead), verdict(ds[1], store.Ack))
-	t.claims("b")
-}
-
-func unknownTokenIsStale(t *T) {
-	t.put(t.msg("a"))
-	d := t.claimOne()
-	other := d
-	other.Token.Fence++
-	nobody := d
-	nobody.Token = pawl.Token{Fence: 1, Lane: 1 << 40, Seq: 1 << 40}
-	none := d
-	none.Token = pawl.Token{}
-	t.lost(verdict(other, store.Ack), verdict(nobody, store.Dead), verdict(none, store.Release))
-	lost, err := t.Store.Extend(t.ctx(), time.Minute, other.Token, d.Token, nobody.Token, none.Token)
-	t.must(err)
-	if want := []pawl.Token{other.Token, nobody.Token, none.Token}; !slices.Equal(lost, want) {
-		t.Fatalf("extend lost %v; want %v", lost, want)
-	}
-	t.ack(d)
-}
-
-func endedLeaseMayStillSettle(t *T) {
-	t.put(t.msg("a"))
-	d := t.claimOne()
-	t.expire()
-	if len(t.settle(verdict(d, store.Ack))) > 0 {
-		t.claims("a")
-	} else {
-		t.nothing()
-	}
-}
-
-func deliveryTellsItsTimes(t *T) {
-	t.put(t.msg("a"))
-	t.Advance(3 * time.Minute)
-	t.put(t.msg("b"))
-	t.Advance(time.Minute)
-	ds := t.claims("a", "b")
-	a, b := ds[0], ds[1]
-	t.near("what a waited", a.Waited, 4*time.Minute)
-	t.near("what b waited", b.Waited, time.Minute)
-	t.near("the time between a and b", b.EnqueuedAt.Sub(a.EnqueuedAt), 3*time.Minute)
-	if a.LeaseFor != lease || a.Deadline != store.DefaultDeadline {
-		t.Fatalf("leased for %v with a deadline of %v; want %v and %v", a.LeaseFor, a.Deadline, lease,
-			store.DefaultDeadline)
-	}
-	if a.Attempt != 1 || a.Rescues != 0 {
-		t.Fatalf("attempt %d, rescues %d of a first delivery", a.Attempt, a.Rescues)
-	}
+var leaseSentences = []Sentence{
+	{Text: "A message is under at most one live lease.",
+		Name: "OneLiveLease", Needs: needs(store.CanExclusive), Test: func(t *T) {
+			t.put(t.msg("a"), t.msg("b"))
+			t.claims("a", "b")
+			t.nothing()
+			t.Advance(time.Minute)
+			t.nothing()
+		}},
+	{Text: "A token names one message under one lease; deliveries of a run share lane and fence.",
+		Name: "TokensAreUnique", Test: func(t *T) {
+			t.put(t.msg("a"), t.msg("b"), t.keyed("k", "c"), t.keyed("k", "d"))
+			ds := t.claims("a", "b", "c", "d")
+			seen := map[pawl.Token]bool{}
+			for _, d := range ds {
+				if seen[d.Token] || d.Token.Fence <= 0 {
+					t.Fatalf("token %v is not a new one", d.Token)
+				}
+				seen[d.Token] = true
+			}
+			if c, d := ds[2].Token, ds[3].Token; c.Lane != d.Lane || c.Fence != d.Fence {
+				t.Fatalf("one run, but the tokens are %v and %v", c, d)
+			}
+			if a, b := ds[0].Token, ds[1].Token; a.Lane == b.Lane {
+				t.Fatalf("two lanes, but the tokens are %v and %v", a, b)
+			}
+		}},
+	{Text: "A fence is a random 63-bit number, new with every claim.",
+		Name: "FenceIsRandom", Test: func(t *T) {
+			t.put(t.msg("a"))
+			seen := map[int64]bool{}
+			small := 0
+			for range 32 {
+				d := t.claimOne()
+				if seen[d.Token.Fence] || d.Token.Fence <= 0 {
+					t.Fatalf("fence %d is not a new one", d.Token.Fence)
+				}
+				if seen[d.Token.Fence] = true; d.Token.Fence < 1<<59 { // one in 16, if it is random
+					small++
+				}
+				t.release(d, 0)
+			}
+			if small > 16 {
+				t.Fatalf("%d of 32 fences are small: they are not random 63-bit numbers", small)
+			}
+		}},
+	{Text: "What was acked is never delivered again.",
+		Name: "AckIsFinal", Test: func(t *T) {
+			t.put(t.msg("a"))
+			d := t.claimOne()
+			t.ack(d)
+			t.nothing()
+			t.expire()
+			t.nothing()
+			t.lost(verdict(d, store.Ack))
+		}},
+	{Text: "A lease has an end, and what ended is claimable again.",
+		Name: "LeaseEnds", Needs: needs(store.CanDeadline), Test: func(t *T) {
+			t.put(t.msg("a"))
+			t.claimFrom(t.Store, store.Lease{For: time.Minute}, store.Want{Topic: t.Topic, Limit: 1})
+			t.Advance(40 * time.Second)
+			t.nothing()
+			t.Advance(21 * time.Second)
+			t.claims("a")
+		}},
+	{Text: "When the lease of a run ends, what was left of the run is claimable again, in order.",
+		Name: "LeaseEndsForTheWholeRun", Needs: needs(store.CanDeadline), Test: func(t *T) {
+			t.lane("k", "a", "b", "c")
+			ds := t.claims("a", "b", "c")
+			t.ack(ds[0])
+			t.expire()
+			t.claims("b", "c")
+		}},
+	{Text: "The topic's deadline bounds a lease from the start, and the delivery says so.",
+		Name: "LeaseNeverOutlivesTheDeadline", Needs: needs(store.CanDeadline, store.CanTopics), Test: func(t *T) {
+			t.declare(store.Declaration{Deadline: time.Minute})
+			t.put(t.msg("a"))
+			d := t.claimFrom(t.Store, store.Lease{For: time.Hour}, store.Want{Topic: t.Topic, Limit: 1})[0]
+			if d.LeaseFor != time.Minute || d.Deadline != time.Minute {
+				t.Fatalf("lease for %v with a deadline of %v; want a minute both", d.LeaseFor, d.Deadline)
+			}
+			t.Advance(40 * time.Second)
+			t.nothing()
+			t.Advance(21 * time.Second)
+			t.claims("a")
+		}},
+	{Text: "A settle with a stale token changes nothing and is reported as a result, not as an error.",
+		Name: "SettleAfterLossIsFenced", Needs: needs(store.CanDeadline), Test: func(t *T) {
+			for _, v := range []store.Verdict{store.Ack, store.Retry, store.Dead, store.Release} {
+				t.put(t.msg(v.String()))
+				old := t.claimOne()
+				t.expire()
+				now := t.claimOne()
+				if old.Token == now.Token {
+					t.Fatalf("a new lease has the old token %v", old.Token)
+				}
+				t.lost(verdict(old, v))
+				t.nothing()
+				t.ack(now)
+			}
+			t.nothing()
+		}},
+	{Text: "A token settles once: whatever follows is stale, in the same batch and later.",
+		Name: "SettleTwiceIsFenced", Test: func(t *T) {
+			t.put(t.msg("a"), t.msg("b"))
+			ds := t.claims("a", "b")
+			refused := t.settle(verdict(ds[0], store.Ack), verdict(ds[1], store.Release), verdict(ds[0], store.Retry))
+			if len(refused) != 1 || refused[0].Index != 2 {
+				t.Fatalf("refused %v; want item 2", refused)
+			}
+			t.lost(verdict(ds[0], store.Dead), verdict(ds[1], store.Ack))
+			t.claims("b")
+		}},
+	{Text: "A token that the store never gave is stale.",
+		Name: "UnknownTokenIsStale", Test: func(t *T) {
+			t.put(t.msg("a"))
+			d := t.claimOne()
+			other := d
+			other.Token.Fence++
+			nobody := d
+			nobody.Token = pawl.Token{Fence: 1, Lane: 1 << 40, Seq: 1 << 40}
+			none := d
+			none.Token = pawl.Token{}
+			t.lost(verdict(other, store.Ack), verdict(nobody, store.Dead), verdict(none, store.Release))
+			lost, err := t.Store.Extend(t.ctx(), time.Minute, other.Token, d.Token, nobody.Token, none.Token)
+			t.must(err)
+			if want := []pawl.Token{other.Token, nobody.Token, none.Token}; !slices.Equal(lost, want) {
+				t.Fatalf("extend lost %v; want %v", lost, want)
+			}
+			t.ack(d)
+		}},
+	{Text: "Between the end of a lease and the next claim a settle takes effect or is reported as lost, never neither, never both.",
+		Name: "EndedLeaseMayStillSettle", Needs: needs(store.CanDeadline), Test: func(t *T) {
+			t.put(t.msg("a"))
+			d := t.claimOne()
+			t.expire()
+			if len(t.settle(verdict(d, store.Ack))) > 0 {
+				t.claims("a")
+			} else {
+				t.nothing()
+			}
+		}},
+	{Text: "A delivery says when it was stored, how long it waited, and for how long it is leased, by the store's clock.",
+		Name: "DeliveryTellsItsTimes", Test: func(t *T) {
+			t.put(t.msg("a"))
+			t.Advance(3 * time.Minute)
+			t.put(t.msg("b"))
+			t.Advance(time.Minute)
+			ds := t.claims("a", "b")
+			a, b := ds[0], ds[1]
+			t.near("what a waited", a.Waited, 4*time.Minute)
+			t.near("what b waited", b.Waited, time.Minute)
+			t.near("the time between a and b", b.EnqueuedAt.Sub(a.EnqueuedAt), 3*time.Minute)
+			if a.LeaseFor != lease || a.Deadline != store.DefaultDeadline {
+				t.Fatalf("leased for %v with a deadline of %v; want %v and %v", a.LeaseFor, a.Deadline, lease,
+					store.DefaultDeadline)
+			}
+			if a.Attempt != 1 || a.Rescues != 0 {
+				t.Fatalf("attempt %d, rescues %d of a first delivery", a.Attempt, a.Rescues)
+			}
+		}},
 }

@@ -10,27 +10,163 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-func limitSentences() []Sentence {
-	return []Sentence{
-		{Name: "LimitsOfAMessageAreTaken", Test: limitsOfAMessageAreTaken,
-			Text: "Every store takes a message within the limits: id, topic, key, headers, body, priority, unique key and scope."},
-		{Name: "LargestBody", Test: largestBody,
-			Text: "A body of MaxBody is taken and comes back; one byte more is refused."},
-		{Name: "BatchHasALimit", Test: batchHasALimit,
-			Text: "An Append of MaxBatch messages is taken; of one more is ErrTooLarge, and nothing of it is stored."},
-		{Name: "BatchHasALimitOfBytes", Test: batchHasALimitOfBytes,
-			Text: "An Append of more than MaxBatchBytes is ErrTooLarge, and nothing of it is stored."},
-		{Name: "SettleHasALimit", Test: settleHasALimit,
-			Text: "A Settle or Extend of MaxBatch items is taken; of one more is ErrTooLarge, and changes nothing."},
-		{Name: "EmitHasALimit", Needs: needs(store.CanEmitAtomic), Test: emitHasALimit,
-			Text: "A settlement emits up to MaxEmit messages; with one more it is refused by itself."},
-		{Name: "ClaimHasALimit", Test: claimHasALimit,
-			Text: "A claim of more than MaxBatch messages is ErrTooLarge."},
-		{Name: "LeaseHasLimits", Test: leaseHasLimits,
-			Text: "A lease or extension is for more than nothing and at most MaxLease; otherwise the call is ErrInvalid and changes nothing."},
-		{Name: "LeaseOwnerIsText", Test: leaseOwnerIsText,
-			Text: "An owner is text of at most 256 bytes; otherwise the claim is ErrInvalid."},
-	}
+var limitSentences = []Sentence{
+	{Text: "Every store takes a message within the limits: id, topic, key, headers, body, priority, unique key and scope.",
+		Name: "LimitsOfAMessageAreTaken", Test: func(t *T) {
+			many := map[string]string{}
+			for _, k := range numbered("h", pawl.MaxHeaders-1) {
+				many[k] = "v"
+			}
+			many["rest"] = ""
+			size := 0
+			for k, v := range many {
+				size += len(k) + len(v)
+			}
+			many["rest"] = strings.Repeat("x", pawl.MaxHeaderLen-size)
+			t.Topic = strings.Repeat("Z", pawl.MaxTopic-4) + ".-_9"
+			m := pawl.Message{
+				ID: strings.Repeat("é", pawl.MaxID/2), Topic: t.Topic, Key: bytes.Repeat([]byte{0xff}, pawl.MaxKey),
+				Priority: pawl.MaxPriority, Headers: many,
+			}
+			if t.has(store.CanUnique) {
+				m.Unique = pawl.Unique{Key: strings.Repeat("\xff", pawl.MaxKey), Scope: strings.Repeat("\x00", pawl.MaxKey),
+					For: pawl.Forever}
+			}
+			t.put(m)
+			t.wantMessage(t.claimOne().Message, m)
+			if m.Unique.Key != "" {
+				m.ID = ""
+				t.duplicate(strings.Repeat("é", pawl.MaxID/2), m)
+			}
+		}},
+	{Text: "A body of MaxBody is taken and comes back; one byte more is refused.",
+		Name: "LargestBody", Test: func(t *T) {
+			body := make([]byte, pawl.MaxBody+1)
+			for i := range body {
+				body[i] = byte(i * i >> 3)
+			}
+			rs := t.append(pawl.Message{Topic: t.Topic, Body: body}, pawl.Message{Topic: t.Topic, Body: body[:pawl.MaxBody]})
+			if t.invalid(rs[0].Err); rs[1].Err != nil {
+				t.Fatal(rs[1].Err)
+			}
+			ds := t.claim(10)
+			if len(ds) != 1 || !bytes.Equal(ds[0].Body, body[:pawl.MaxBody]) {
+				t.Fatalf("%d deliveries; want one, with the body that was appended", len(ds))
+			}
+			t.ack(ds...)
+		}},
+	{Text: "An Append of MaxBatch messages is taken; of one more is ErrTooLarge, and nothing of it is stored.",
+		Name: "BatchHasALimit", Test: func(t *T) {
+			msgs := make([]pawl.Message, store.MaxBatch+1)
+			for i := range msgs {
+				msgs[i].Topic = t.Topic
+			}
+			_, err := t.Store.Append(t.ctx(), store.NewBatch(msgs...))
+			t.tooLarge(err)
+			t.nothing()
+			t.put(msgs[1:]...)
+			if got := len(t.claim(store.MaxBatch)); got != store.MaxBatch {
+				t.Fatalf("claimed %d of %d", got, store.MaxBatch)
+			}
+		}},
+	{Text: "An Append of more than MaxBatchBytes is ErrTooLarge, and nothing of it is stored.",
+		Name: "BatchHasALimitOfBytes", Test: func(t *T) {
+			const n = store.MaxBatchBytes / pawl.MaxBody
+			msgs := make([]pawl.Message, n+1)
+			body := make([]byte, pawl.MaxBody)
+			for i := range n {
+				msgs[i] = pawl.Message{Topic: t.Topic, Body: body}
+			}
+			msgs[n] = t.msg("x")
+			_, err := t.Store.Append(t.ctx(), store.NewBatch(msgs...))
+			t.tooLarge(err)
+			t.nothing()
+		}},
+	{Text: "A Settle or Extend of MaxBatch items is taken; of one more is ErrTooLarge, and changes nothing.",
+		Name: "SettleHasALimit", Test: func(t *T) {
+			t.put(t.msg("a"))
+			d := t.claimOne()
+			items := make([]store.Settlement, store.MaxBatch+1)
+			tokens := make([]pawl.Token, store.MaxBatch+1)
+			for i := range items {
+				items[i], tokens[i] = verdict(d, store.Ack), d.Token
+				if i > 0 {
+					tokens[i].Fence, items[i].Token.Fence = int64(i), int64(i)
+				}
+			}
+			_, err := t.Store.Settle(t.ctx(), store.NewBatch(items...))
+			t.tooLarge(err)
+			_, err = t.Store.Extend(t.ctx(), time.Minute, tokens...)
+			t.tooLarge(err)
+			t.nothing()
+			lost, err := t.Store.Extend(t.ctx(), time.Minute, tokens[:store.MaxBatch]...)
+			if t.must(err); len(lost) != store.MaxBatch-1 {
+				t.Fatalf("extend lost %d; want all but one", len(lost))
+			}
+			if refused := t.settle(items[:store.MaxBatch]...); len(refused) != store.MaxBatch-1 {
+				t.Fatalf("settle refused %d; want all but one", len(refused))
+			}
+		}},
+	{Text: "A settlement emits up to MaxEmit messages; with one more it is refused by itself.",
+		Name: "EmitHasALimit", Needs: needs(store.CanEmitAtomic), Test: func(t *T) {
+			t.put(t.msg("a"))
+			d := t.claimOne()
+			children := make([]pawl.Message, store.MaxEmit+1)
+			for i := range children {
+				children[i].Topic = "other"
+			}
+			t.refusedAlone(emitting(d, children...))
+			t.emit(d, children[1:]...)
+			t.Topic = "other"
+			if got := len(t.claim(store.MaxBatch)); got != store.MaxEmit {
+				t.Fatalf("claimed %d emitted messages; want %d", got, store.MaxEmit)
+			}
+		}},
+	{Text: "A claim of more than MaxBatch messages is ErrTooLarge.",
+		Name: "ClaimHasALimit", Test: func(t *T) {
+			t.put(t.msg("a"))
+			_, err := t.Store.Claim(t.ctx(), []store.Want{{Topic: t.Topic, Limit: store.MaxBatch}, {Topic: "other", Limit: 1}},
+				store.Lease{For: lease})
+			t.tooLarge(err)
+			t.wantBodies(t.claim(store.MaxBatch), "a")
+		}},
+	{Text: "A lease or extension is for more than nothing and at most MaxLease; otherwise the call is ErrInvalid and changes nothing.",
+		Name: "LeaseHasLimits", Test: func(t *T) {
+			t.put(t.msg("a"))
+			want := []store.Want{{Topic: t.Topic, Limit: 1}}
+			for _, d := range []time.Duration{-1, 0, store.MaxLease + 1} {
+				if _, err := t.Store.Claim(t.ctx(), want, store.Lease{For: d}); !errors.Is(err, store.ErrInvalid) {
+					t.Fatalf("claim for %v: %v; want %v", d, err, store.ErrInvalid)
+				}
+			}
+			for _, w := range []store.Want{{Limit: -1}, {MaxBytes: -1}, {Run: -1}} {
+				w.Topic = t.Topic
+				if _, err := t.Store.Claim(t.ctx(), []store.Want{w}, store.Lease{For: lease}); !errors.Is(err,
+					store.ErrInvalid) {
+					t.Fatalf("claim of %+v: %v; want %v", w, err, store.ErrInvalid)
+				}
+			}
+			ds := t.claimFrom(t.Store, store.Lease{For: store.MaxLease}, want...)
+			t.wantBodies(ds, "a")
+			for _, d := range []time.Duration{-1, 0, store.MaxLease + 1} {
+				if _, err := t.Store.Extend(t.ctx(), d, ds[0].Token); !errors.Is(err, store.ErrInvalid) {
+					t.Fatalf("extend by %v: %v; want %v", d, err, store.ErrInvalid)
+				}
+			}
+			t.extend(store.MaxLease, ds...)
+		}},
+	{Text: "An owner is text of at most 256 bytes; otherwise the claim is ErrInvalid.",
+		Name: "LeaseOwnerIsText", Test: func(t *T) {
+			t.put(t.msg("a"))
+			want := store.Want{Topic: t.Topic, Limit: 1}
+			for _, owner := range []string{strings.Repeat("x", 257), "\xff", "a\x00"} {
+				if _, err := t.Store.Claim(t.ctx(), []store.Want{want}, store.Lease{For: lease, Owner: owner}); !errors.Is(err,
+					store.ErrInvalid) {
+					t.Fatalf("claim by %q: %v; want %v", owner, err, store.ErrInvalid)
+				}
+			}
+			t.wantBodies(t.claimFrom(t.Store, store.Lease{For: lease, Owner: strings.Repeat("é", 128)}, want), "a")
+		}},
 }
 
 // badMessages are messages that no store takes, each for one reason.
@@ -64,54 +200,10 @@ func badMessages(topic string) []pawl.Message {
 	return bad
 }
 
-func limitsOfAMessageAreTaken(t *T) {
-	many := map[string]string{}
-	for _, k := range numbered("h", pawl.MaxHeaders-1) {
-		many[k] = "v"
-	}
-	many["rest"] = ""
-	size := 0
-	for k, v := range many {
-		size += len(k) + len(v)
-	}
-	many["rest"] = strings.Repeat("x", pawl.MaxHeaderLen-size)
-	t.Topic = strings.Repeat("Z", pawl.MaxTopic-4) + ".-_9"
-	m := pawl.Message{
-		ID: strings.Repeat("é", pawl.MaxID/2), Topic: t.Topic, Key: bytes.Repeat([]byte{0xff}, pawl.MaxKey),
-		Priority: pawl.MaxPriority, Headers: many,
-	}
-	if t.has(store.CanUnique) {
-		m.Unique = pawl.Unique{Key: strings.Repeat("\xff", pawl.MaxKey), Scope: strings.Repeat("\x00", pawl.MaxKey),
-			For: pawl.Forever}
-	}
-	t.put(m)
-	t.wantMessage(t.claimOne().Message, m)
-	if m.Unique.Key != "" {
-		m.ID = ""
-		t.duplicate(strings.Repeat("é", pawl.MaxID/2), m)
-	}
-}
-
 // has tells whether the store declares a capability.
 func (t *T) has(c store.Capability) bool {
 	d, ok := store.As[store.Describer](t.Store)
 	return ok && d.Describe().Capabilities.Has(c)
-}
-
-func largestBody(t *T) {
-	body := make([]byte, pawl.MaxBody+1)
-	for i := range body {
-		body[i] = byte(i * i >> 3)
-	}
-	rs := t.append(pawl.Message{Topic: t.Topic, Body: body}, pawl.Message{Topic: t.Topic, Body: body[:pawl.MaxBody]})
-	if t.invalid(rs[0].Err); rs[1].Err != nil {
-		t.Fatal(rs[1].Err)
-	}
-	ds := t.claim(10)
-	if len(ds) != 1 || !bytes.Equal(ds[0].Body, body[:pawl.MaxBody]) {
-		t.Fatalf("%d deliveries; want one, with the body that was appended", len(ds))
-	}
-	t.ack(ds...)
 }
 
 // tooLarge fails unless err says that a call is too large.
@@ -120,116 +212,4 @@ func (t *T) tooLarge(err error) {
 	if !errors.Is(err, store.ErrTooLarge) {
 		t.Fatalf("error %v; want %v", err, store.ErrTooLarge)
 	}
-}
-
-func batchHasALimit(t *T) {
-	msgs := make([]pawl.Message, store.MaxBatch+1)
-	for i := range msgs {
-		msgs[i].Topic = t.Topic
-	}
-	_, err := t.Store.Append(t.ctx(), store.NewBatch(msgs...))
-	t.tooLarge(err)
-	t.nothing()
-	t.put(msgs[1:]...)
-	if got := len(t.claim(store.MaxBatch)); got != store.MaxBatch {
-		t.Fatalf("claimed %d of %d", got, store.MaxBatch)
-	}
-}
-
-func batchHasALimitOfBytes(t *T) {
-	const n = store.MaxBatchBytes / pawl.MaxBody
-	msgs := make([]pawl.Message, n+1)
-	body := make([]byte, pawl.MaxBody)
-	for i := range n {
-		msgs[i] = pawl.Message{Topic: t.Topic, Body: body}
-	}
-	msgs[n] = t.msg("x")
-	_, err := t.Store.Append(t.ctx(), store.NewBatch(msgs...))
-	t.tooLarge(err)
-	t.nothing()
-}
-
-func settleHasALimit(t *T) {
-	t.put(t.msg("a"))
-	d := t.claimOne()
-	items := make([]store.Settlement, store.MaxBatch+1)
-	tokens := make([]pawl.Token, store.MaxBatch+1)
-	for i := range items {
-		items[i], tokens[i] = verdict(d, store.Ack), d.Token
-		if i > 0 {
-			tokens[i].Fence, items[i].Token.Fence = int64(i), int64(i)
-		}
-	}
-	_, err := t.Store.Settle(t.ctx(), store.NewBatch(items...))
-	t.tooLarge(err)
-	_, err = t.Store.Extend(t.ctx(), time.Minute, tokens...)
-	t.tooLarge(err)
-	t.nothing()
-	lost, err := t.Store.Extend(t.ctx(), time.Minute, tokens[:store.MaxBatch]...)
-	if t.must(err); len(lost) != store.MaxBatch-1 {
-		t.Fatalf("extend lost %d; want all but one", len(lost))
-	}
-	if refused := t.settle(items[:store.MaxBatch]...); len(refused) != store.MaxBatch-1 {
-		t.Fatalf("settle refused %d; want all but one", len(refused))
-	}
-}
-
-func emitHasALimit(t *T) {
-	t.put(t.msg("a"))
-	d := t.claimOne()
-	children := make([]pawl.Message, store.MaxEmit+1)
-	for i := range children {
-		children[i].Topic = "other"
-	}
-	t.refusedAlone(emitting(d, children...))
-	t.emit(d, children[1:]...)
-	t.Topic = "other"
-	if got := len(t.claim(store.MaxBatch)); got != store.MaxEmit {
-		t.Fatalf("claimed %d emitted messages; want %d", got, store.MaxEmit)
-	}
-}
-
-func claimHasALimit(t *T) {
-	t.put(t.msg("a"))
-	_, err := t.Store.Claim(t.ctx(), []store.Want{{Topic: t.Topic, Limit: store.MaxBatch}, {Topic: "other", Limit: 1}},
-		store.Lease{For: lease})
-	t.tooLarge(err)
-	t.wantBodies(t.claim(store.MaxBatch), "a")
-}
-
-func leaseHasLimits(t *T) {
-	t.put(t.msg("a"))
-	want := []store.Want{{Topic: t.Topic, Limit: 1}}
-	for _, d := range []time.Duration{-1, 0, store.MaxLease + 1} {
-		if _, err := t.Store.Claim(t.ctx(), want, store.Lease{For: d}); !errors.Is(err, store.ErrInvalid) {
-			t.Fatalf("claim for %v: %v; want %v", d, err, store.ErrInvalid)
-		}
-	}
-	for _, w := range []store.Want{{Limit: -1}, {MaxBytes: -1}, {Run: -1}} {
-		w.Topic = t.Topic
-		if _, err := t.Store.Claim(t.ctx(), []store.Want{w}, store.Lease{For: lease}); !errors.Is(err,
-			store.ErrInvalid) {
-			t.Fatalf("claim of %+v: %v; want %v", w, err, store.ErrInvalid)
-		}
-	}
-	ds := t.claimFrom(t.Store, store.Lease{For: store.MaxLease}, want...)
-	t.wantBodies(ds, "a")
-	for _, d := range []time.Duration{-1, 0, store.MaxLease + 1} {
-		if _, err := t.Store.Extend(t.ctx(), d, ds[0].Token); !errors.Is(err, store.ErrInvalid) {
-			t.Fatalf("extend by %v: %v; want %v", d, err, store.ErrInvalid)
-		}
-	}
-	t.extend(store.MaxLease, ds...)
-}
-
-func leaseOwnerIsText(t *T) {
-	t.put(t.msg("a"))
-	want := store.Want{Topic: t.Topic, Limit: 1}
-	for _, owner := range []string{strings.Repeat("x", 257), "\xff", "a\x00"} {
-		if _, err := t.Store.Claim(t.ctx(), []store.Want{want}, store.Lease{For: lease, Owner: owner}); !errors.Is(err,
-			store.ErrInvalid) {
-			t.Fatalf("claim by %q: %v; want %v", owner, err, store.ErrInvalid)
-		}
-	}
-	t.wantBodies(t.claimFrom(t.Store, store.Lease{For: lease, Owner: strings.Repeat("é", 128)}, want), "a")
 }

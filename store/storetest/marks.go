@@ -13,47 +13,277 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-func markSentences() []Sentence {
-	all := []Sentence{
-		{Name: "MarksAreKept", Test: marksAreKept,
-			Text: "What PutMarks wrote, GetMarks returns: scope, key, value, version and expiry, whatever bytes they hold; what is not there is left out."},
-		{Name: "FirstMarkWins", Test: firstMarkWins,
-			Text: "A mark with If 0 is written if there is none of its key, and else not: the first writer wins."},
-		{Name: "MarksCompareVersions", Test: marksCompareVersions,
-			Text: "A mark with a version as If is written or removed only where that version is; with AnyVersion whatever is there."},
-		{Name: "MarksExpire", Test: marksExpire,
-			Text: "A mark that has expired counts as not there: for reading, for listing, for the first writer and for versions."},
-		{Name: "MarksAreRefusedOneByOne", Test: marksAreRefusedOneByOne,
-			Text: "A mark that no store takes is refused with an InvalidError, so is the second of a key in one call; the others are written."},
-		{Name: "MarksBeyondTheLimits", Test: marksBeyondTheLimits,
-			Text: "Calls beyond the limits of a batch are ErrTooLarge."},
-		{Name: "MarksAreTheCallers", Test: marksAreTheCallers,
-			Text: "What a caller does to a mark's value afterwards changes nothing in the store."},
-		{Name: "MarksListByKey", Test: marksListByKey,
-			Text: "ListMarks yields the marks of one scope by prefix, in the order of the bytes of their keys, every one once while nothing changes."},
-		{Name: "LargeMarks", Test: largeMarks,
-			Text: "A value can have four megabytes, and a listing of many such reads in pages."},
-		{Name: "ForgetRemovesAScope", Test: forgetRemovesAScope,
-			Text: "Forget removes all marks of a scope and no others; the first writer wins anew."},
-		{Name: "ForgetFreesUniqueKeys", Needs: needs(store.CanUnique), Test: forgetFreesUniqueKeys,
-			Text: "Forget frees the unique keys of messages that name the scope, also of those that are there, and no others."},
-		{Name: "MarksComeWithTheAck", Test: marksComeWithTheAck,
-			Text: "What an ack marks is written with it, as PutMarks writes it: what is in the way of a mark leaves that one out, and the ack and the others stand."},
-		{Name: "MarksNeverWithoutTheAck", Needs: needs(store.CanDeadline), Test: marksNeverWithoutTheAck,
-			Text: "What a lost settlement marks is not written."},
-		{Name: "MarksOfABatchFollow", Test: marksOfABatchFollow,
-			Text: "Marks of one key by several acks of a batch are written in the order of the acked messages of a lane."},
-		{Name: "MarksGoWithAckOnly", Test: marksGoWithAckOnly,
-			Text: "A settlement that marks with another verdict than ack, what no store takes, or a key twice, is refused by itself and changes nothing."},
-		{Name: "MarksAreShared", Needs: needs(store.CanProcesses), Test: marksAreShared,
-			Text: "What one process marked, another one sees at once."},
-		{Name: "MarksSurvive", Needs: needs(store.CanSurvive), Test: marksSurvive,
-			Text: "Marks are there when the store is opened again."},
-	}
-	for i := range all {
-		all[i].Needs = append(needs(store.CanMarks), all[i].Needs...)
-	}
-	return all
+var markSentences = []Sentence{
+	{Text: "What PutMarks wrote, GetMarks returns: scope, key, value, version and expiry, whatever bytes they hold; what is not there is left out.",
+		Name: "MarksAreKept", Test: func(t *T) {
+			t.noMark("a")
+			hostile := []string{"a", "A", "a/b", "%_'\"\\", "é 漢", "\x00", "\xff\xfe", "a\x00b",
+				strings.Repeat("\xf0", pawl.MaxKey)}
+			want, versions := map[string]string{}, map[int64]bool{}
+			for _, scope := range []string{"s", "S", "\x00\xff", strings.Repeat("s", pawl.MaxKey)} {
+				var marks []pawl.Mark
+				for _, key := range hostile {
+					want[key] = "v\x00\xff" + key
+					marks = append(marks, pawl.Mark{Scope: scope, Key: key, Value: []byte(want[key])})
+				}
+				marks[0].For = time.Hour
+				for _, v := range t.putMarks(marks...) {
+					if versions[v] {
+						t.Fatalf("version %d is given twice", v)
+					}
+					versions[v] = true
+				}
+				found := t.wantMarks(scope, want, append(hostile, "none", "a")...)
+				for key, m := range found {
+					if !versions[m.Version] || m.Until.IsZero() != (key != "a") {
+						t.Fatalf("mark %+v", m)
+					}
+				}
+			}
+			t.putMarks(mark("empty", ""))
+			t.wantMark("empty", "")
+			t.must2(t.marks().PutMarks(t.ctx()))
+			t.wantMarks("scope", nil)
+
+			many, keys := map[string]string{}, []string{"none", "empty"}
+			var marks []pawl.Mark
+			for i := range 250 { // a store may look for them part by part
+				key := fmt.Sprint("many ", i)
+				many[key] = fmt.Sprint(i)
+				marks, keys = append(marks, mark(key, many[key])), append(keys, key)
+			}
+			t.putMarks(marks...)
+			many["empty"] = ""
+			t.wantMarks("scope", many, append(keys, "many 0")...)
+		}},
+	{Text: "A mark with If 0 is written if there is none of its key, and else not: the first writer wins.",
+		Name: "FirstMarkWins", Test: func(t *T) {
+			version := t.putMarks(mark("k", "first"))[0]
+			receipts := t.tryMarks(mark("k", "second"), mark("l", "first"))
+			if receipts[0] != (store.MarkReceipt{}) || !receipts[1].Put {
+				t.Fatalf("receipts %+v; want the first not written", receipts)
+			}
+			if m := t.wantMark("k", "first"); m.Version != version {
+				t.Fatalf("version %d; want %d", m.Version, version)
+			}
+			other := mark("k", "other")
+			other.Scope = "scope2"
+			t.putMarks(other)
+			t.wantMark("k", "first")
+		}},
+	{Text: "A mark with a version as If is written or removed only where that version is; with AnyVersion whatever is there.",
+		Name: "MarksCompareVersions", Test: func(t *T) {
+			with := func(value string, version int64) pawl.Mark {
+				m := mark("k", value)
+				m.If = version
+				return m
+			}
+			without := func(version int64) pawl.Mark {
+				m := with("", version)
+				m.Remove = true
+				return m
+			}
+			t.notPut(with("not there", 7))
+			t.notPut(without(7))
+			t.notPut(without(store.AnyVersion))
+			first := t.putMarks(with("first", store.AnyVersion))[0]
+			second := t.putMarks(with("second", first))[0]
+			t.notPut(with("stale", first))
+			t.notPut(without(first))
+			third := t.putMarks(with("third", store.AnyVersion))[0]
+			t.notPut(with("stale", second))
+			if m := t.wantMark("k", "third"); m.Version != third || first == second || second == third || first == third {
+				t.Fatalf("versions %d, %d, %d, and %+v", first, second, third, m)
+			}
+			t.putMarks(mark("l", "stays"))
+			t.putMarks(without(third))
+			t.noMark("k")
+			t.notPut(with("gone", third))
+			t.putMarks(mark("k", "anew"))
+			t.putMarks(without(store.AnyVersion))
+			t.noMark("k")
+			t.wantMark("l", "stays")
+		}},
+	{Text: "A mark that has expired counts as not there: for reading, for listing, for the first writer and for versions.",
+		Name: "MarksExpire", Test: func(t *T) {
+			short, long := mark("short", "v"), mark("long", "v")
+			short.For, long.For = 10*time.Minute, 30*time.Minute
+			versions := t.putMarks(short, long, mark("ever", "v"))
+			if until := t.wantMark("short", "v").Until; until.IsZero() {
+				t.Fatal("a mark that is kept for ten minutes does not say until when")
+			}
+			t.Advance(5 * time.Minute)
+			t.wantMark("short", "v")
+			t.notPut(short)
+			t.Advance(6 * time.Minute)
+			t.noMark("short")
+			t.wantListed("scope", "", "ever", "long")
+			swap := short
+			swap.If = versions[0]
+			t.notPut(swap)
+			swap.Remove = true
+			t.notPut(swap)
+			anew := mark("short", "anew")
+			t.putMarks(anew)
+			swap = long
+			swap.If, swap.For, swap.Value = versions[1], 0, []byte("for ever")
+			t.putMarks(swap)
+			t.Advance(time.Hour)
+			t.wantMark("short", "anew")
+			t.wantMark("long", "for ever")
+			t.wantMark("ever", "v")
+		}},
+	{Text: "A mark that no store takes is refused with an InvalidError, so is the second of a key in one call; the others are written.",
+		Name: "MarksAreRefusedOneByOne", Test: func(t *T) {
+			bad := []pawl.Mark{
+				{Key: "k"}, {Scope: "scope"}, mark(strings.Repeat("k", pawl.MaxKey+1), ""),
+				{Scope: strings.Repeat("s", pawl.MaxKey+1), Key: "k"}, mark("k", strings.Repeat("v", pawl.MaxMark+1)),
+				{Scope: "scope", Key: "k", For: -1}, {Scope: "scope", Key: "k", For: pawl.MaxDelay + 1},
+				{Scope: "scope", Key: "k", If: -2}, {Scope: "scope", Key: "k", Remove: true},
+			}
+			receipts := t.tryMarks(append(bad, mark("good", "v"), mark("good", "w"))...)
+			for i, r := range receipts {
+				if good := i == len(bad); good != r.Put || good != (r.Err == nil) || good != (r.Version > 0) {
+					t.Fatalf("mark %d: %+v", i, r)
+				}
+				if r.Err != nil {
+					t.invalid(r.Err)
+				}
+			}
+			t.wantMark("good", "v")
+			t.wantListed("scope", "", "good")
+			_, err := t.marks().GetMarks(t.ctx(), "", "k")
+			t.invalid(err)
+			t.invalid(t.marks().Forget(t.ctx(), ""))
+			for _, err := range t.marks().ListMarks(t.ctx(), "", "") {
+				t.invalid(err)
+			}
+		}},
+	{Text: "Calls beyond the limits of a batch are ErrTooLarge.",
+		Name: "MarksBeyondTheLimits", Test: func(t *T) {
+			_, err := t.marks().PutMarks(t.ctx(), make([]pawl.Mark, store.MaxBatch+1)...)
+			t.wantErr(err, store.ErrTooLarge)
+			_, err = t.marks().GetMarks(t.ctx(), "scope", make([]string, store.MaxBatch+1)...)
+			t.wantErr(err, store.ErrTooLarge)
+			value, many := make([]byte, pawl.MaxMark), []pawl.Mark{}
+			for i := range store.MaxBatchBytes/pawl.MaxMark + 1 {
+				many = append(many, pawl.Mark{Scope: "scope", Key: fmt.Sprint(i), Value: value})
+			}
+			_, err = t.marks().PutMarks(t.ctx(), many...)
+			t.wantErr(err, store.ErrTooLarge)
+			t.wantListed("scope", "")
+		}},
+	{Text: "What a caller does to a mark's value afterwards changes nothing in the store.",
+		Name: "MarksAreTheCallers", Test: func(t *T) {
+			m := mark("k", "before")
+			t.putMarks(m)
+			copy(m.Value, "AFTER!")
+			copy(t.wantMark("k", "before").Value, "AFTER!")
+			for m, err := range t.marks().ListMarks(t.ctx(), "scope", "") {
+				t.must(err)
+				copy(m.Value, "AFTER!")
+			}
+			t.wantMark("k", "before")
+		}},
+	{Text: "ListMarks yields the marks of one scope by prefix, in the order of the bytes of their keys, every one once while nothing changes.",
+		Name: "MarksListByKey", Test: func(t *T) {
+			t.wantListed("scope", "")
+			keys := []string{"op/9", "op/1", "op", "oq/1", "op%1", "op_1", "OP/1", "opé/1", "\xff", "\xff\xff", "\xffa", "\x00"}
+			for _, key := range keys {
+				t.putMarks(mark(key, "v"))
+			}
+			elsewhere := mark("op/5", "v")
+			elsewhere.Scope = "scope/"
+			t.putMarks(elsewhere)
+			slices.Sort(keys)
+			t.wantListed("scope", "", keys...)
+			t.wantListed("scope", "op/", "op/1", "op/9")
+			t.wantListed("scope", "op%", "op%1")
+			t.wantListed("scope", "o_")
+			t.wantListed("scope", "\xff", "\xff", "\xffa", "\xff\xff")
+			t.wantListed("scope/", "", "op/5")
+			for _, err := range t.marks().ListMarks(t.ctx(), "scope", "") {
+				t.must(err)
+				break // a caller may have enough
+			}
+			const many = 2500
+			var want []string
+			var marks []pawl.Mark
+			for i := range many {
+				want = append(want, fmt.Sprintf("many/%05d", i))
+				marks = append(marks, mark(want[i], "v"))
+			}
+			t.putMarks(marks...)
+			t.wantListed("scope", "many/", want...)
+		}},
+	{Text: "A value can have four megabytes, and a listing of many such reads in pages.",
+		Name: "LargeMarks", Test: func(t *T) {
+			value := bytes.Repeat([]byte("0123456789abcdef"), pawl.MaxMark/16)
+			for i := range 5 {
+				m := mark(fmt.Sprint("k", i), "")
+				m.Value = slices.Concat(value[:len(value)-1], []byte{byte('0' + i)})
+				t.putMarks(m)
+			}
+			n := 0
+			for m, err := range t.marks().ListMarks(t.ctx(), "scope", "") {
+				t.must(err)
+				if len(m.Value) != len(value) || m.Value[len(value)-1] != byte('0'+n) || m.Key != fmt.Sprint("k", n) {
+					t.Fatalf("mark %q has %d bytes", m.Key, len(m.Value))
+				}
+				n++
+			}
+			if n != 5 {
+				t.Fatalf("%d marks; want 5", n)
+			}
+		}},
+	{Text: "Forget removes all marks of a scope and no others; the first writer wins anew.",
+		Name: "ForgetRemovesAScope", Test: func(t *T) {
+			t.must(t.marks().Forget(t.ctx(), "scope"))
+			marks := make([]pawl.Mark, 2500)
+			for i := range marks {
+				marks[i] = mark(fmt.Sprint(i), "v")
+			}
+			t.putMarks(marks...)
+			for _, scope := range []string{"scope2", "scop", "SCOPE"} {
+				t.putMarks(pawl.Mark{Scope: scope, Key: "k"})
+			}
+			t.must(t.marks().Forget(t.ctx(), "scope"))
+			t.wantListed("scope", "")
+			t.noMark("0", "2499")
+			for _, scope := range []string{"scope2", "scop", "SCOPE"} {
+				t.wantListed(scope, "", "k")
+			}
+			t.putMarks(marks[0])
+		}},
+	{Text: "Forget frees the unique keys of messages that name the scope, also of those that are there, and no others.",
+		Name: "ForgetFreesUniqueKeys", Needs: needs(store.CanUnique), Test: func(t *T) {
+			unique := func(key, scope string, d time.Duration) pawl.Message {
+				m := t.msg(key)
+				m.Unique = pawl.Unique{Key: key, Scope: scope, For: d}
+				return m
+			}
+			freed := []pawl.Message{unique("a", "scope", pawl.Forever), unique("b", "scope", time.Hour),
+				unique("c", "scope", 0)}
+			kept := []pawl.Message{
+				unique("a", "scope2", pawl.Forever), unique("a", "scop", 0), unique("a", "", pawl.Forever),
+				{Topic: "scope", Unique: pawl.Unique{Key: "a"}},
+			}
+			t.put(freed...)
+			t.put(kept...)
+			t.must(t.marks().Forget(t.ctx(), "scope"))
+			for i, r := range t.append(append(kept, freed...)...) {
+				if taken := r.DuplicateOf != ""; taken != (i < len(kept)) {
+					t.Fatalf("message %d: %+v", i, r)
+				}
+			}
+			// The end of the message that had a key before frees nobody else's.
+			for range len(freed) {
+				t.ack(t.claim(1)...)
+			}
+			if r := t.append(freed[2])[0]; r.DuplicateOf == "" {
+				t.Fatal("a message that had lost its key freed that of another")
+			}
+		}},
 }
 
 func (t *T) marks() store.Marks { t.Helper(); return optional[store.Marks](t) }
@@ -140,308 +370,7 @@ func (t *T) wantListed(scope, prefix string, want ...string) {
 	}
 }
 
-func marksAreKept(t *T) {
-	t.noMark("a")
-	hostile := []string{"a", "A", "a/b", "%_'\"\\", "é 漢", "\x00", "\xff\xfe", "a\x00b",
-		strings.Repeat("\xf0", pawl.MaxKey)}
-	want, versions := map[string]string{}, map[int64]bool{}
-	for _, scope := range []string{"s", "S", "\x00\xff", strings.Repeat("s", pawl.MaxKey)} {
-		var marks []pawl.Mark
-		for _, key := range hostile {
-			want[key] = "v\x00\xff" + key
-			marks = append(marks, pawl.Mark{Scope: scope, Key: key, Value: []byte(want[key])})
-		}
-		marks[0].For = time.Hour
-		for _, v := range t.putMarks(marks...) {
-			if versions[v] {
-				t.Fatalf("version %d is given twice", v)
-			}
-			versions[v] = true
-		}
-		found := t.wantMarks(scope, want, append(hostile, "none", "a")...)
-		for key, m := range found {
-			if !versions[m.Version] || m.Until.IsZero() != (key != "a") {
-				t.Fatalf("mark %+v", m)
-			}
-		}
-	}
-	t.putMarks(mark("empty", ""))
-	t.wantMark("empty", "")
-	t.must2(t.marks().PutMarks(t.ctx()))
-	t.wantMarks("scope", nil)
-
-	many, keys := map[string]string{}, []string{"none", "empty"}
-	var marks []pawl.Mark
-	for i := range 250 { // a store may look for them part by part
-		key := fmt.Sprint("many ", i)
-		many[key] = fmt.Sprint(i)
-		marks, keys = append(marks, mark(key, many[key])), append(keys, key)
-	}
-	t.putMarks(marks...)
-	many["empty"] = ""
-	t.wantMarks("scope", many, append(keys, "many 0")...)
-}
-
 func (t *T) must2(_ any, err error) { t.Helper(); t.must(err) }
-
-func firstMarkWins(t *T) {
-	version := t.putMarks(mark("k", "first"))[0]
-	receipts := t.tryMarks(mark("k", "second"), mark("l", "first"))
-	if receipts[0] != (store.MarkReceipt{}) || !receipts[1].Put {
-		t.Fatalf("receipts %+v; want the first not written", receipts)
-	}
-	if m := t.wantMark("k", "first"); m.Version != version {
-		t.Fatalf("version %d; want %d", m.Version, version)
-	}
-	other := mark("k", "other")
-	other.Scope = "scope2"
-	t.putMarks(other)
-	t.wantMark("k", "first")
-}
-
-func marksCompareVersions(t *T) {
-	with := func(value string, version int64) pawl.Mark {
-		m := mark("k", value)
-		m.If = version
-		return m
-	}
-	without := func(version int64) pawl.Mark {
-		m := with("", version)
-		m.Remove = true
-		return m
-	}
-	t.notPut(with("not there", 7))
-	t.notPut(without(7))
-	t.notPut(without(store.AnyVersion))
-	first := t.putMarks(with("first", store.AnyVersion))[0]
-	second := t.putMarks(with("second", first))[0]
-	t.notPut(with("stale", first))
-	t.notPut(without(first))
-	third := t.putMarks(with("third", store.AnyVersion))[0]
-	t.notPut(with("stale", second))
-	if m := t.wantMark("k", "third"); m.Version != third || first == second || second == third || first == third {
-		t.Fatalf("versions %d, %d, %d, and %+v", first, second, third, m)
-	}
-	t.putMarks(mark("l", "stays"))
-	t.putMarks(without(third))
-	t.noMark("k")
-	t.notPut(with("gone", third))
-	t.putMarks(mark("k", "anew"))
-	t.putMarks(without(store.AnyVersion))
-	t.noMark("k")
-	t.wantMark("l", "stays")
-}
-
-func marksExpire(t *T) {
-	short, long := mark("short", "v"), mark("long", "v")
-	short.For, long.For = 10*time.Minute, 30*time.Minute
-	versions := t.putMarks(short, long, mark("ever", "v"))
-	if until := t.wantMark("short", "v").Until; until.IsZero() {
-		t.Fatal("a mark that is kept for ten minutes does not say until when")
-	}
-	t.Advance(5 * time.Minute)
-	t.wantMark("short", "v")
-	t.notPut(short)
-	t.Advance(6 * time.Minute)
-	t.noMark("short")
-	t.wantListed("scope", "", "ever", "long")
-	swap := short
-	swap.If = versions[0]
-	t.notPut(swap)
-	swap.Remove = true
-	t.notPut(swap)
-	anew := mark("short", "anew")
-	t.putMarks(anew)
-	swap = long
-	swap.If, swap.For, swap.Value = versions[1], 0, []byte("for ever")
-	t.putMarks(swap)
-	t.Advance(time.Hour)
-	t.wantMark("short", "anew")
-	t.wantMark("long", "for ever")
-	t.wantMark("ever", "v")
-}
-
-func marksAreRefusedOneByOne(t *T) {
-	bad := []pawl.Mark{
-		{Key: "k"}, {Scope: "scope"}, mark(strings.Repeat("k", pawl.MaxKey+1), ""),
-		{Scope: strings.Repeat("s", pawl.MaxKey+1), Key: "k"}, mark("k", strings.Repeat("v", pawl.MaxMark+1)),
-		{Scope: "scope", Key: "k", For: -1}, {Scope: "scope", Key: "k", For: pawl.MaxDelay + 1},
-		{Scope: "scope", Key: "k", If: -2}, {Scope: "scope", Key: "k", Remove: true},
-	}
-	receipts := t.tryMarks(append(bad, mark("good", "v"), mark("good", "w"))...)
-	for i, r := range receipts {
-		if good := i == len(bad); good != r.Put || good != (r.Err == nil) || good != (r.Version > 0) {
-			t.Fatalf("mark %d: %+v", i, r)
-		}
-		if r.Err != nil {
-			t.invalid(r.Err)
-		}
-	}
-	t.wantMark("good", "v")
-	t.wantListed("scope", "", "good")
-	_, err := t.marks().GetMarks(t.ctx(), "", "k")
-	t.invalid(err)
-	t.invalid(t.marks().Forget(t.ctx(), ""))
-	for _, err := range t.marks().ListMarks(t.ctx(), "", "") {
-		t.invalid(err)
-	}
-}
-
-func marksBeyondTheLimits(t *T) {
-	_, err := t.marks().PutMarks(t.ctx(), make([]pawl.Mark, store.MaxBatch+1)...)
-	t.wantErr(err, store.ErrTooLarge)
-	_, err = t.marks().GetMarks(t.ctx(), "scope", make([]string, store.MaxBatch+1)...)
-	t.wantErr(err, store.ErrTooLarge)
-	value, many := make([]byte, pawl.MaxMark), []pawl.Mark{}
-	for i := range store.MaxBatchBytes/pawl.MaxMark + 1 {
-		many = append(many, pawl.Mark{Scope: "scope", Key: fmt.Sprint(i), Value: value})
-	}
-	_, err = t.marks().PutMarks(t.ctx(), many...)
-	t.wantErr(err, store.ErrTooLarge)
-	t.wantListed("scope", "")
-}
-
-func marksAreTheCallers(t *T) {
-	m := mark("k", "before")
-	t.putMarks(m)
-	copy(m.Value, "AFTER!")
-	copy(t.wantMark("k", "before").Value, "AFTER!")
-	for m, err := range t.marks().ListMarks(t.ctx(), "scope", "") {
-		t.must(err)
-		copy(m.Value, "AFTER!")
-	}
-	t.wantMark("k", "before")
-}
-
-func marksListByKey(t *T) {
-	t.wantListed("scope", "")
-	keys := []string{"op/9", "op/1", "op", "oq/1", "op%1", "op_1", "OP/1", "opé/1", "\xff", "\xff\xff", "\xffa", "\x00"}
-	for _, key := range keys {
-		t.putMarks(mark(key, "v"))
-	}
-	elsewhere := mark("op/5", "v")
-	elsewhere.Scope = "scope/"
-	t.putMarks(elsewhere)
-	slices.Sort(keys)
-	t.wantListed("scope", "", keys...)
-	t.wantListed("scope", "op/", "op/1", "op/9")
-	t.wantListed("scope", "op%", "op%1")
-	t.wantListed("scope", "o_")
-	t.wantListed("scope", "\xff", "\xff", "\xffa", "\xff\xff")
-	t.wantListed("scope/", "", "op/5")
-	for _, err := range t.marks().ListMarks(t.ctx(), "scope", "") {
-		t.must(err)
-		break // a caller may have enough
-	}
-	const many = 2500
-	var want []string
-	var marks []pawl.Mark
-	for i := range many {
-		want = append(want, fmt.Sprintf("many/%05d", i))
-		marks = append(marks, mark(want[i], "v"))
-	}
-	t.putMarks(marks...)
-	t.wantListed("scope", "many/", want...)
-}
-
-func largeMarks(t *T) {
-	value := bytes.Repeat([]byte("0123456789abcdef"), pawl.MaxMark/16)
-	for i := range 5 {
-		m := mark(fmt.Sprint("k", i), "")
-		m.Value = slices.Concat(value[:len(value)-1], []byte{byte('0' + i)})
-		t.putMarks(m)
-	}
-	n := 0
-	for m, err := range t.marks().ListMarks(t.ctx(), "scope", "") {
-		t.must(err)
-		if len(m.Value) != len(value) || m.Value[len(value)-1] != byte('0'+n) || m.Key != fmt.Sprint("k", n) {
-			t.Fatalf("mark %q has %d bytes", m.Key, len(m.Value))
-		}
-		n++
-	}
-	if n != 5 {
-		t.Fatalf("%d marks; want 5", n)
-	}
-}
-
-func forgetRemovesAScope(t *T) {
-	t.must(t.marks().Forget(t.ctx(), "scope"))
-	marks := make([]pawl.Mark, 2500)
-	for i := range marks {
-		marks[i] = mark(fmt.Sprint(i), "v")
-	}
-	t.putMarks(marks...)
-	for _, scope := range []string{"scope2", "scop", "SCOPE"} {
-		t.putMarks(pawl.Mark{Scope: scope, Key: "k"})
-	}
-	t.must(t.marks().Forget(t.ctx(), "scope"))
-	t.wantListed("scope", "")
-	t.noMark("0", "2499")
-	for _, scope := range []string{"scope2", "scop", "SCOPE"} {
-		t.wantListed(scope, "", "k")
-	}
-	t.putMarks(marks[0])
-}
-
-func forgetFreesUniqueKeys(t *T) {
-	unique := func(key, scope string, d time.Duration) pawl.Message {
-		m := t.msg(key)
-		m.Unique = pawl.Unique{Key: key, Scope: scope, For: d}
-		return m
-	}
-	freed := []pawl.Message{unique("a", "scope", pawl.Forever), unique("b", "scope", time.Hour),
-		unique("c", "scope", 0)}
-	kept := []pawl.Message{
-		unique("a", "scope2", pawl.Forever), unique("a", "scop", 0), unique("a", "", pawl.Forever),
-		{Topic: "scope", Unique: pawl.Unique{Key: "a"}},
-	}
-	t.put(freed...)
-	t.put(kept...)
-	t.must(t.marks().Forget(t.ctx(), "scope"))
-	for i, r := range t.append(append(kept, freed...)...) {
-		if taken := r.DuplicateOf != ""; taken != (i < len(kept)) {
-			t.Fatalf("message %d: %+v", i, r)
-		}
-	}
-	// The end of the message that had a key before frees nobody else's.
-	for range len(freed) {
-		t.ack(t.claim(1)...)
-	}
-	if r := t.append(freed[2])[0]; r.DuplicateOf == "" {
-		t.Fatal("a message that had lost its key freed that of another")
-	}
-}
-
-func marksAreShared(t *T) {
-	peer, ok := store.As[store.Marks](t.Peer(t))
-	if !ok {
-		t.Fatal("the peer has no marks")
-	}
-	version := t.putMarks(mark("k", "v"))[0]
-	found, err := peer.GetMarks(t.ctx(), "scope", "k")
-	t.must(err)
-	if m := found["k"]; string(m.Value) != "v" || m.Version != version {
-		t.Fatalf("the peer sees %+v", m)
-	}
-	swap := mark("k", "w")
-	swap.If = version
-	receipts, err := peer.PutMarks(t.ctx(), swap, mark("l", "v"))
-	t.must(err)
-	if !receipts[0].Put || !receipts[1].Put {
-		t.Fatalf("receipts %+v", receipts)
-	}
-	t.notPut(swap, mark("l", "late"))
-	t.must(peer.Forget(t.ctx(), "scope"))
-	t.wantListed("scope", "")
-}
-
-func marksSurvive(t *T) {
-	version := t.putMarks(mark("k", "v"))[0]
-	t.Store = t.Reopen(t)
-	if m := t.wantMark("k", "v"); m.Version != version {
-		t.Fatalf("version %d after opening again; it was %d", m.Version, version)
-	}
-}
 
 // oneMarker: of those who mark the same keys at once, in whatever order, one wins
 // each, and all agree who.

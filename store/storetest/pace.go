@@ -10,27 +10,105 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-func paceSentences() []Sentence {
-	all := []Sentence{
-		{Name: "PermitsComeInTurn", Test: permitsComeInTurn,
-			Text: "Reserve takes a burst at once and then a permit every interval; what would take longer than the caller waits takes nothing."},
-		{Name: "PacesAreByKey", Test: pacesAreByKey,
-			Text: "Every key has a rate of its own, whatever bytes it has, and answers come in the order of the call."},
-		{Name: "HoldsAreForAll", Test: holdsAreForAll,
-			Text: "Nobody has a permit of a key that is held until the hold is over; a shorter hold changes nothing, and a burst does not begin earlier."},
-		{Name: "PacesAreForgotten", Test: pacesAreForgotten,
-			Text: "A key that is not used has its whole burst again after as long as its permits take, and no more than that."},
-		{Name: "PacesAreRefused", Test: pacesAreRefused,
-			Text: "A Reserve of what is not valid, of one key twice, or of too much fails as a whole and takes nothing."},
-		{Name: "PacesAreShared", Needs: needs(store.CanProcesses), Test: pacesAreShared,
-			Text: "What one process took or held, counts for another one at once."},
-		{Name: "PacesAreNoMarks", Needs: needs(store.CanMarks), Test: pacesAreNoMarks,
-			Text: "Permits are neither seen among marks nor forgotten with them."},
-	}
-	for i := range all {
-		all[i].Needs = append(needs(store.CanPace), all[i].Needs...)
-	}
-	return all
+var paceSentences = []Sentence{
+	{Text: "Reserve takes a burst at once and then a permit every interval; what would take longer than the caller waits takes nothing.",
+		Name: "PermitsComeInTurn", Test: func(t *T) {
+			t.wantPaced(pace("k", 2, 0), true, 0)
+			t.wantPaced(pace("k", 1, 0), true, 0)
+			t.wantPaced(pace("k", 1, 0), false, 10*time.Minute)
+			t.wantPaced(pace("k", 1, time.Hour), true, 10*time.Minute)
+			t.wantPaced(pace("k", 1, 15*time.Minute), false, 5*time.Minute)
+			t.wantPaced(pace("k", 2, 30*time.Minute), true, 30*time.Minute)
+			t.wantPaced(pace("k", 1, 0), false, 40*time.Minute)
+			t.Advance(35 * time.Minute)
+			t.wantPaced(pace("k", 1, 0), false, 5*time.Minute)
+			t.Advance(6 * time.Minute)
+			t.wantPaced(pace("k", 1, 0), true, 0)
+			t.wantPaced(pace("k", 1, 0), false, 9*time.Minute)
+			if got := t.reserve(); len(got) != 0 {
+				t.Fatalf("%v for nothing", got)
+			}
+		}},
+	{Text: "Every key has a rate of its own, whatever bytes it has, and answers come in the order of the call.",
+		Name: "PacesAreByKey", Test: func(t *T) {
+			t.reserve(pace("k", 3, 0))
+			keys := []string{"b", "a", "K", "\x00\xff", strings.Repeat("k", pawl.MaxKey), "k"}
+			var paces []store.Pace
+			for i, key := range keys {
+				paces = append(paces, pace(key, 1+i%3, 0))
+			}
+			for i, got := range t.reserve(paces...) {
+				if keys[i] == "k" {
+					t.isPaced(got, false, 30*time.Minute)
+				} else {
+					t.isPaced(got, true, 0)
+				}
+			}
+		}},
+	{Text: "Nobody has a permit of a key that is held until the hold is over; a shorter hold changes nothing, and a burst does not begin earlier.",
+		Name: "HoldsAreForAll", Test: func(t *T) {
+			t.wantPaced(holdFor("k", time.Hour), true, time.Hour)
+			t.wantPaced(holdFor("k", time.Minute), true, time.Hour)
+			t.wantPaced(pace("k", 1, 0), false, time.Hour)
+			t.wantPaced(pace("other", 1, 0), true, 0)
+			t.Advance(50 * time.Minute)
+			t.wantPaced(pace("k", 1, 0), false, 10*time.Minute)
+			t.wantPaced(pace("k", 1, time.Hour), true, 10*time.Minute)
+			t.Advance(11 * time.Minute)
+			t.wantPaced(pace("k", 1, 0), false, 9*time.Minute)
+			t.reserve(pace("used", 3, 0))
+			t.wantPaced(holdFor("used", time.Minute), true, 10*time.Minute)
+			t.wantPaced(pace("used", 1, 0), false, 10*time.Minute)
+		}},
+	{Text: "A key that is not used has its whole burst again after as long as its permits take, and no more than that.",
+		Name: "PacesAreForgotten", Test: func(t *T) {
+			t.reserve(pace("k", 3, 0))
+			t.Advance(31 * time.Minute)
+			t.wantPaced(pace("k", 3, 0), true, 0)
+			t.wantPaced(pace("k", 1, 0), false, 10*time.Minute)
+			t.Advance(1000 * time.Hour)
+			t.wantPaced(pace("k", 3, 0), true, 0)
+			t.wantPaced(pace("k", 1, 0), false, 10*time.Minute)
+		}},
+	{Text: "A Reserve of what is not valid, of one key twice, or of too much fails as a whole and takes nothing.",
+		Name: "PacesAreRefused", Test: func(t *T) {
+			good := pace("good", 3, 0)
+			for _, bad := range []store.Pace{
+				{}, pace("", 1, 0), pace(strings.Repeat("k", pawl.MaxKey+1), 1, 0), pace("k", 4, 0), pace("k", -1, 0),
+				pace("k", 1, -1),
+				pace("k", 0, 0), {Key: "k", N: 1}, {Key: "k", N: 1, Every: -1}, {Key: "k", N: 1, Every: time.Hour, Burst: -1},
+				{Key: "k", N: 1, Every: pawl.MaxDelay, Burst: 2}, holdFor("k", -1), holdFor("k", pawl.MaxDelay+1),
+				{Key: "k", N: 1, Every: time.Hour, Hold: 1}, pace("k", 1, pawl.MaxDelay+1), good,
+			} {
+				_, err := optional[store.Pacer](t).Reserve(t.ctx(), good, bad)
+				t.invalid(err)
+			}
+			_, err := optional[store.Pacer](t).Reserve(t.ctx(), make([]store.Pace, store.MaxBatch+1)...)
+			t.wantErr(err, store.ErrTooLarge)
+			t.wantPaced(good, true, 0)
+			t.wantPaced(store.Pace{Key: "one", Every: time.Hour, N: 1}, true, 0)
+			t.wantPaced(store.Pace{Key: "one", Every: time.Hour, N: 1}, false, time.Hour)
+		}},
+	{Text: "What one process took or held, counts for another one at once.",
+		Name: "PacesAreShared", Needs: needs(store.CanProcesses), Test: func(t *T) {
+			peer, ok := store.As[store.Pacer](t.Peer(t))
+			if !ok {
+				t.Fatal("the peer has no rates")
+			}
+			t.reserve(pace("k", 3, 0))
+			answers, err := peer.Reserve(t.ctx(), pace("k", 1, 0), holdFor("held", time.Hour))
+			t.must(err)
+			t.isPaced(answers[0], false, 10*time.Minute)
+			t.wantPaced(pace("held", 1, 0), false, time.Hour)
+		}},
+	{Text: "Permits are neither seen among marks nor forgotten with them.",
+		Name: "PacesAreNoMarks", Needs: needs(store.CanMarks), Test: func(t *T) {
+			t.reserve(pace("k", 3, 0))
+			t.putMarks(mark("k", "v"))
+			t.wantListed("scope", "", "k")
+			t.must(t.marks().Forget(t.ctx(), "scope"))
+			t.wantPaced(pace("k", 1, 0), false, 10*time.Minute)
+		}},
 }
 
 // pace takes a permit of a key that has three at once and one every ten minutes.
@@ -66,104 +144,6 @@ func (t *T) isPaced(got store.Paced, taken bool, wait time.Duration) {
 		!taken && got.Wait <= 0 {
 		t.Fatalf("%+v; want taken %t after %v", got, taken, wait)
 	}
-}
-
-func permitsComeInTurn(t *T) {
-	t.wantPaced(pace("k", 2, 0), true, 0)
-	t.wantPaced(pace("k", 1, 0), true, 0)
-	t.wantPaced(pace("k", 1, 0), false, 10*time.Minute)
-	t.wantPaced(pace("k", 1, time.Hour), true, 10*time.Minute)
-	t.wantPaced(pace("k", 1, 15*time.Minute), false, 5*time.Minute)
-	t.wantPaced(pace("k", 2, 30*time.Minute), true, 30*time.Minute)
-	t.wantPaced(pace("k", 1, 0), false, 40*time.Minute)
-	t.Advance(35 * time.Minute)
-	t.wantPaced(pace("k", 1, 0), false, 5*time.Minute)
-	t.Advance(6 * time.Minute)
-	t.wantPaced(pace("k", 1, 0), true, 0)
-	t.wantPaced(pace("k", 1, 0), false, 9*time.Minute)
-	if got := t.reserve(); len(got) != 0 {
-		t.Fatalf("%v for nothing", got)
-	}
-}
-
-func pacesAreByKey(t *T) {
-	t.reserve(pace("k", 3, 0))
-	keys := []string{"b", "a", "K", "\x00\xff", strings.Repeat("k", pawl.MaxKey), "k"}
-	var paces []store.Pace
-	for i, key := range keys {
-		paces = append(paces, pace(key, 1+i%3, 0))
-	}
-	for i, got := range t.reserve(paces...) {
-		if keys[i] == "k" {
-			t.isPaced(got, false, 30*time.Minute)
-		} else {
-			t.isPaced(got, true, 0)
-		}
-	}
-}
-
-func holdsAreForAll(t *T) {
-	t.wantPaced(holdFor("k", time.Hour), true, time.Hour)
-	t.wantPaced(holdFor("k", time.Minute), true, time.Hour)
-	t.wantPaced(pace("k", 1, 0), false, time.Hour)
-	t.wantPaced(pace("other", 1, 0), true, 0)
-	t.Advance(50 * time.Minute)
-	t.wantPaced(pace("k", 1, 0), false, 10*time.Minute)
-	t.wantPaced(pace("k", 1, time.Hour), true, 10*time.Minute)
-	t.Advance(11 * time.Minute)
-	t.wantPaced(pace("k", 1, 0), false, 9*time.Minute)
-	t.reserve(pace("used", 3, 0))
-	t.wantPaced(holdFor("used", time.Minute), true, 10*time.Minute)
-	t.wantPaced(pace("used", 1, 0), false, 10*time.Minute)
-}
-
-func pacesAreForgotten(t *T) {
-	t.reserve(pace("k", 3, 0))
-	t.Advance(31 * time.Minute)
-	t.wantPaced(pace("k", 3, 0), true, 0)
-	t.wantPaced(pace("k", 1, 0), false, 10*time.Minute)
-	t.Advance(1000 * time.Hour)
-	t.wantPaced(pace("k", 3, 0), true, 0)
-	t.wantPaced(pace("k", 1, 0), false, 10*time.Minute)
-}
-
-func pacesAreRefused(t *T) {
-	good := pace("good", 3, 0)
-	for _, bad := range []store.Pace{
-		{}, pace("", 1, 0), pace(strings.Repeat("k", pawl.MaxKey+1), 1, 0), pace("k", 4, 0), pace("k", -1, 0),
-		pace("k", 1, -1),
-		pace("k", 0, 0), {Key: "k", N: 1}, {Key: "k", N: 1, Every: -1}, {Key: "k", N: 1, Every: time.Hour, Burst: -1},
-		{Key: "k", N: 1, Every: pawl.MaxDelay, Burst: 2}, holdFor("k", -1), holdFor("k", pawl.MaxDelay+1),
-		{Key: "k", N: 1, Every: time.Hour, Hold: 1}, pace("k", 1, pawl.MaxDelay+1), good,
-	} {
-		_, err := optional[store.Pacer](t).Reserve(t.ctx(), good, bad)
-		t.invalid(err)
-	}
-	_, err := optional[store.Pacer](t).Reserve(t.ctx(), make([]store.Pace, store.MaxBatch+1)...)
-	t.wantErr(err, store.ErrTooLarge)
-	t.wantPaced(good, true, 0)
-	t.wantPaced(store.Pace{Key: "one", Every: time.Hour, N: 1}, true, 0)
-	t.wantPaced(store.Pace{Key: "one", Every: time.Hour, N: 1}, false, time.Hour)
-}
-
-func pacesAreShared(t *T) {
-	peer, ok := store.As[store.Pacer](t.Peer(t))
-	if !ok {
-		t.Fatal("the peer has no rates")
-	}
-	t.reserve(pace("k", 3, 0))
-	answers, err := peer.Reserve(t.ctx(), pace("k", 1, 0), holdFor("held", time.Hour))
-	t.must(err)
-	t.isPaced(answers[0], false, 10*time.Minute)
-	t.wantPaced(pace("held", 1, 0), false, time.Hour)
-}
-
-func pacesAreNoMarks(t *T) {
-	t.reserve(pace("k", 3, 0))
-	t.putMarks(mark("k", "v"))
-	t.wantListed("scope", "", "k")
-	t.must(t.marks().Forget(t.ctx(), "scope"))
-	t.wantPaced(pace("k", 1, 0), false, 10*time.Minute)
 }
 
 // permitsAreGivenOnce: of those who ask for the same keys at once, in whatever order, as

@@ -8,29 +8,111 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-func parkSentences() []Sentence {
-	all := []Sentence{
-		{Name: "ParkSendsFollowersToTheDead", Test: parkSendsFollowers,
-			Text: "In a topic that parks, what follows a dead letter in its lane goes to the dead letters when its turn comes."},
-		{Name: "ParkTakesTheRestOfTheRun", Test: parkTakesTheRestOfTheRun,
-			Text: "What was left of the dead letter's own run is parked, too."},
-		{Name: "ParkTakesWhatComesLater", Test: parkTakesWhatComesLater,
-			Text: "What is appended to a lane with a dead letter is parked for as long as the dead letter is there."},
-		{Name: "ParkEndsWithTheLastDeadLetter", Test: parkEnds,
-			Text: "When the last dead letter of the lane is purged, the lane flows again."},
-		{Name: "ReplayedMessagesPass", Test: replayedMessagesPass,
-			Text: "Replayed messages pass, although other dead letters of their lane are there."},
-		{Name: "ParkConcernsItsLaneOnly", Test: parkConcernsItsLaneOnly,
-			Text: "Parking concerns the lane of the dead letter only; messages without a key are never parked."},
-		{Name: "ParkedIsOnRecord", Needs: needs(store.CanLookup), Test: parkedIsOnRecord,
-			Text: "A parked message is a dead letter of kind Parked, without an attempt."},
-		{Name: "ParkTakesTheDelayed", Needs: needs(store.CanDelay), Test: parkTakesTheDelayed,
-			Text: "A delayed message is parked when it is due."},
-	}
-	for i := range all {
-		all[i].Needs = append(needs(store.CanTopics, store.CanDeadLetters), all[i].Needs...)
-	}
-	return all
+var parkSentences = []Sentence{
+	{Text: "In a topic that parks, what follows a dead letter in its lane goes to the dead letters when its turn comes.",
+		Name: "ParkSendsFollowersToTheDead", Test: func(t *T) {
+			t.parking()
+			t.lane("k", "a", "b", "c")
+			t.kill(t.claimRun(1, 1)[0], "dead")
+			t.nothing()
+			t.wantDead("a", "b", "c")
+		}},
+	{Text: "What was left of the dead letter's own run is parked, too.",
+		Name: "ParkTakesTheRestOfTheRun", Test: func(t *T) {
+			t.parking()
+			t.lane("k", "a", "b", "c", "d")
+			ds := t.claimRun(10, 3)
+			t.settled(verdict(ds[0], store.Ack), verdict(ds[1], store.Dead))
+			t.lost(verdict(ds[2], store.Ack))
+			t.nothing()
+			t.wantDead("b", "c", "d")
+		}},
+	{Text: "What is appended to a lane with a dead letter is parked for as long as the dead letter is there.",
+		Name: "ParkTakesWhatComesLater", Test: func(t *T) {
+			t.parking()
+			t.lane("k", "a")
+			t.kill(t.claimOne(), "dead")
+			t.nothing()
+			for _, b := range []string{"b", "c"} {
+				t.lane("k", b)
+				t.nothing()
+			}
+			t.wantDead("a", "b", "c")
+		}},
+	{Text: "When the last dead letter of the lane is purged, the lane flows again.",
+		Name: "ParkEndsWithTheLastDeadLetter", Test: func(t *T) {
+			t.parking()
+			t.lane("k", "a", "b")
+			t.kill(t.claimRun(1, 1)[0], "dead")
+			t.nothing()
+			dead := t.wantDead("a", "b")
+			t.noneRefused(t.dead().Purge(t.ctx(), dead[0].ID))
+			t.lane("k", "c")
+			t.nothing() // b is there
+			dead = t.wantDead("b", "c")
+			t.noneRefused(t.dead().Purge(t.ctx(), dead[0].ID, dead[1].ID))
+			t.lane("k", "d", "e")
+			t.claims("d", "e")
+		}},
+	{Text: "Replayed messages pass, although other dead letters of their lane are there.",
+		Name: "ReplayedMessagesPass", Test: func(t *T) {
+			t.parking()
+			t.lane("k", "a", "b", "c")
+			t.kill(t.claimRun(1, 1)[0], "dead")
+			t.nothing()
+			dead := t.wantDead("a", "b", "c")
+			t.replay("", dead[0].ID, dead[1].ID)
+			t.lane("k", "d")
+			ds := t.claims("a", "b")
+			t.wantDead("c", "d")
+			t.ack(ds...)
+			t.nothing()
+			t.replay("", dead[2].ID, t.wantDead("c", "d")[1].ID)
+			t.lane("k", "e")
+			t.claims("c", "d", "e") // no dead letter is left
+		}},
+	{Text: "Parking concerns the lane of the dead letter only; messages without a key are never parked.",
+		Name: "ParkConcernsItsLaneOnly", Test: func(t *T) {
+			t.parking()
+			t.lane("k", "a", "b")
+			t.lane("l", "c", "d")
+			t.put(t.msg("e"), t.msg("f"))
+			ds := t.heads(3)
+			t.wantBodies(ds, "a", "c", "e")
+			t.kill(ds[0], "dead")
+			t.kill(ds[2], "dead")
+			t.ack(ds[1])
+			t.claims("d", "f")
+			t.put(pawl.Message{Topic: "other", Key: []byte("k"), Body: []byte("g")})
+			t.wantDead("a", "e", "b")
+			t.Topic = "other"
+			t.claims("g")
+		}},
+	{Text: "A parked message is a dead letter of kind Parked, without an attempt.",
+		Name: "ParkedIsOnRecord", Needs: needs(store.CanLookup), Test: func(t *T) {
+			t.parking()
+			t.lane("k", "a")
+			parked := t.put(t.keyed("k", "b"))[0]
+			t.kill(t.claimRun(1, 1)[0], "dead")
+			t.nothing()
+			r := t.inState(parked, store.IsDead)
+			if r.Kind != pawl.KindParked || r.Reason != store.ParkedReason || r.Attempts != 0 || r.Rescues != 0 ||
+				r.Fingerprint != fingerprint.Of(pawl.KindParked, store.ParkedReason) || r.DeadAt.IsZero() {
+				t.Fatalf("parked message %+v", r)
+			}
+		}},
+	{Text: "A delayed message is parked when it is due.",
+		Name: "ParkTakesTheDelayed", Needs: needs(store.CanDelay), Test: func(t *T) {
+			t.parking()
+			t.put(t.delayed(t.keyed("k", "late"), time.Minute))
+			t.lane("k", "a")
+			t.kill(t.claimOne(), "dead")
+			t.nothing()
+			t.wantDead("a")
+			t.Advance(2 * time.Minute)
+			t.nothing()
+			t.wantDead("a", "late")
+		}},
 }
 
 func (t *T) parking() {
@@ -43,108 +125,4 @@ func (t *T) wantDead(bodies ...string) []store.Record {
 	dead := t.deadLetters(store.DeadFilter{Topic: t.Topic})
 	t.wantRecords(dead, bodies...)
 	return dead
-}
-
-func parkSendsFollowers(t *T) {
-	t.parking()
-	t.lane("k", "a", "b", "c")
-	t.kill(t.claimRun(1, 1)[0], "dead")
-	t.nothing()
-	t.wantDead("a", "b", "c")
-}
-
-func parkTakesTheRestOfTheRun(t *T) {
-	t.parking()
-	t.lane("k", "a", "b", "c", "d")
-	ds := t.claimRun(10, 3)
-	t.settled(verdict(ds[0], store.Ack), verdict(ds[1], store.Dead))
-	t.lost(verdict(ds[2], store.Ack))
-	t.nothing()
-	t.wantDead("b", "c", "d")
-}
-
-func parkTakesWhatComesLater(t *T) {
-	t.parking()
-	t.lane("k", "a")
-	t.kill(t.claimOne(), "dead")
-	t.nothing()
-	for _, b := range []string{"b", "c"} {
-		t.lane("k", b)
-		t.nothing()
-	}
-	t.wantDead("a", "b", "c")
-}
-
-func parkEnds(t *T) {
-	t.parking()
-	t.lane("k", "a", "b")
-	t.kill(t.claimRun(1, 1)[0], "dead")
-	t.nothing()
-	dead := t.wantDead("a", "b")
-	t.noneRefused(t.dead().Purge(t.ctx(), dead[0].ID))
-	t.lane("k", "c")
-	t.nothing() // b is there
-	dead = t.wantDead("b", "c")
-	t.noneRefused(t.dead().Purge(t.ctx(), dead[0].ID, dead[1].ID))
-	t.lane("k", "d", "e")
-	t.claims("d", "e")
-}
-
-func replayedMessagesPass(t *T) {
-	t.parking()
-	t.lane("k", "a", "b", "c")
-	t.kill(t.claimRun(1, 1)[0], "dead")
-	t.nothing()
-	dead := t.wantDead("a", "b", "c")
-	t.replay("", dead[0].ID, dead[1].ID)
-	t.lane("k", "d")
-	ds := t.claims("a", "b")
-	t.wantDead("c", "d")
-	t.ack(ds...)
-	t.nothing()
-	t.replay("", dead[2].ID, t.wantDead("c", "d")[1].ID)
-	t.lane("k", "e")
-	t.claims("c", "d", "e") // no dead letter is left
-}
-
-func parkConcernsItsLaneOnly(t *T) {
-	t.parking()
-	t.lane("k", "a", "b")
-	t.lane("l", "c", "d")
-	t.put(t.msg("e"), t.msg("f"))
-	ds := t.heads(3)
-	t.wantBodies(ds, "a", "c", "e")
-	t.kill(ds[0], "dead")
-	t.kill(ds[2], "dead")
-	t.ack(ds[1])
-	t.claims("d", "f")
-	t.put(pawl.Message{Topic: "other", Key: []byte("k"), Body: []byte("g")})
-	t.wantDead("a", "e", "b")
-	t.Topic = "other"
-	t.claims("g")
-}
-
-func parkedIsOnRecord(t *T) {
-	t.parking()
-	t.lane("k", "a")
-	parked := t.put(t.keyed("k", "b"))[0]
-	t.kill(t.claimRun(1, 1)[0], "dead")
-	t.nothing()
-	r := t.inState(parked, store.IsDead)
-	if r.Kind != pawl.KindParked || r.Reason != store.ParkedReason || r.Attempts != 0 || r.Rescues != 0 ||
-		r.Fingerprint != fingerprint.Of(pawl.KindParked, store.ParkedReason) || r.DeadAt.IsZero() {
-		t.Fatalf("parked message %+v", r)
-	}
-}
-
-func parkTakesTheDelayed(t *T) {
-	t.parking()
-	t.put(t.delayed(t.keyed("k", "late"), time.Minute))
-	t.lane("k", "a")
-	t.kill(t.claimOne(), "dead")
-	t.nothing()
-	t.wantDead("a")
-	t.Advance(2 * time.Minute)
-	t.nothing()
-	t.wantDead("a", "late")
 }

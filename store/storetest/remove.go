@@ -8,26 +8,136 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-func removeSentences() []Sentence {
-	all := []Sentence{
-		{Name: "RemovedTopicIsGone", Needs: needs(store.CanDelay), Test: removedTopicIsGone,
-			Text: "A topic that is removed has no settings and no figures; other topics are not concerned."},
-		{Name: "RemoveTakesWhatIsRetained", Needs: needs(store.CanLookup, store.CanUnique),
-			Test: removeTakesWhatIsRetained,
-			Text: "With a topic the acked messages go that it retains."},
-		{Name: "RemovedTopicIsMadeAnew", Test: removedTopicIsMadeAnew,
-			Text: "A removed topic that is appended to, declared or paused is new: default settings, no pause, figures from zero."},
-		{Name: "RemoveRefusesMessages", Needs: needs(store.CanDeadLetters, store.CanDelay), Test: removeRefusesMessages,
-			Text: "A topic with a message that waits, is delayed, leased or dead is not removed: ErrConflict, and nothing changes."},
-		{Name: "RemoveOfNoneIsNotFound", Test: removeOfNoneIsNotFound,
-			Text: "Removing a topic that is not there, or was removed, is ErrNotFound."},
-		{Name: "PeerMakesRemovedTopicAnew", Needs: needs(store.CanProcesses), Test: peerMakesRemovedTopicAnew,
-			Text: "A process that knew the topic appends to it after another one removed it: nothing is lost."},
-	}
-	for i := range all {
-		all[i].Needs = append(needs(store.CanRemove, store.CanTopics, store.CanFigures), all[i].Needs...)
-	}
-	return all
+var removeSentences = []Sentence{
+	{Text: "A topic that is removed has no settings and no figures; other topics are not concerned.",
+		Name: "RemovedTopicIsGone", Needs: needs(store.CanDelay), Test: func(t *T) {
+			other := pawl.Message{Topic: "other", Key: []byte("k"), Body: []byte("x")}
+			t.put(other, other)
+			t.declare(store.Declaration{Deadline: time.Minute})
+			t.put(t.msg("a"), t.keyed("k", "b"))
+			for _, d := range t.claims("a", "b") {
+				t.hold(d, time.Hour)
+			}
+			t.must(t.remove())
+			t.noTopic()
+			t.nothing()
+			t.Advance(2 * time.Hour)
+			t.nothing()
+			t.noTopic()
+			t.Topic = "other"
+			t.wantStats(store.TopicStats{Appended: 2, Waiting: 2})
+			t.claims("x", "x")
+		}},
+	{Text: "With a topic the acked messages go that it retains.",
+		Name: "RemoveTakesWhatIsRetained", Needs: needs(store.CanLookup, store.CanUnique), Test: func(t *T) {
+			t.declare(store.Declaration{Retain: new(24 * time.Hour)})
+			m := t.msg("a")
+			m.ID = "mine"
+			t.put(m)
+			t.ack(t.claims("a")...)
+			t.inState("mine", store.Acked)
+			t.must(t.remove())
+			t.gone("mine")
+			t.put(m)
+			t.wantSettings(store.NewTopic(t.Topic))
+			t.ack(t.claims("a")...)
+			t.gone("mine")
+		}},
+	{Text: "A removed topic that is appended to, declared or paused is new: default settings, no pause, figures from zero.",
+		Name: "RemovedTopicIsMadeAnew", Test: func(t *T) {
+			used := func() {
+				t.Helper()
+				t.declare(store.Declaration{Order: store.OrderNone, Deadline: time.Minute, Park: new(true)})
+				t.put(t.msg("a"))
+				t.ack(t.claims("a")...)
+				t.must(t.topics().Pause(t.ctx(), t.Topic, 0, "me", "for ever"))
+				t.must(t.remove())
+				t.noTopic()
+			}
+			used()
+			t.lane("k", "b", "c")
+			t.wantSettings(store.NewTopic(t.Topic))
+			t.wantStats(store.TopicStats{Appended: 2, Waiting: 2})
+			if p := t.stats().Paused; p != nil {
+				t.Fatalf("paused: %+v", p)
+			}
+			t.wantBodies(t.heads(2), "b") // one lane
+			t.Topic = "topic2"
+			used()
+			want := store.NewTopic(t.Topic)
+			want.Deadline, want.Version = 2*time.Minute, 1
+			t.declare(store.Declaration{Deadline: want.Deadline})
+			t.wantSettings(want)
+			t.wantStats(store.TopicStats{})
+			t.Topic = "topic3"
+			used()
+			t.must(t.topics().Pause(t.ctx(), t.Topic, 0, "me", "again"))
+			if p := t.stats().Paused; p == nil || p.Reason != "again" {
+				t.Fatalf("paused: %+v", p)
+			}
+		}},
+	{Text: "A topic with a message that waits, is delayed, leased or dead is not removed: ErrConflict, and nothing changes.",
+		Name: "RemoveRefusesMessages", Needs: needs(store.CanDeadLetters, store.CanDelay), Test: func(t *T) {
+			t.declare(store.Declaration{Deadline: 10 * time.Minute})
+			want := t.settings()
+			refused := func() {
+				t.Helper()
+				before := t.stats()
+				t.conflict(t.remove())
+				t.wantSettings(want)
+				t.wantStats(before)
+			}
+			t.put(t.delayed(t.msg("a"), time.Hour))
+			refused()
+			t.Advance(2 * time.Hour)
+			refused()
+			d := t.claimOne()
+			refused()
+			t.kill(d, "dead")
+			refused()
+			t.noneRefused(t.dead().Purge(t.ctx(), d.ID))
+			t.must(t.remove())
+			t.noTopic()
+		}},
+	{Text: "Removing a topic that is not there, or was removed, is ErrNotFound.",
+		Name: "RemoveOfNoneIsNotFound", Test: func(t *T) {
+			for range 2 {
+				if err := t.remove(); !errors.Is(err, store.ErrNotFound) {
+					t.Fatalf("removing what is not there: %v", err)
+				}
+			}
+			t.put(t.msg("a"))
+			t.ack(t.claims("a")...)
+			t.must(t.remove())
+			if err := t.remove(); !errors.Is(err, store.ErrNotFound) {
+				t.Fatalf("removing it again: %v", err)
+			}
+			to := store.NewTopic(t.Topic)
+			if _, err := t.topics().Alter(t.ctx(), to); !errors.Is(err, store.ErrNotFound) {
+				t.Fatalf("altering what was removed: %v", err)
+			}
+		}},
+	{Text: "A process that knew the topic appends to it after another one removed it: nothing is lost.",
+		Name: "PeerMakesRemovedTopicAnew", Needs: needs(store.CanProcesses), Test: func(t *T) {
+			peer := t.Peer(t)
+			t.put(t.keyed("k", "a"))
+			t.ack(t.claims("a")...)
+			for _, r := range t.appendTo(peer, t.keyed("k", "b")) {
+				t.must(r.Err)
+			}
+			t.ack(t.claims("b")...)
+			t.must(t.remove())
+			for _, body := range []string{"c", "d"} {
+				for _, r := range t.appendTo(peer, t.keyed("k", body), t.msg(body+" too")) {
+					t.must(r.Err)
+				}
+			}
+			t.wantStats(store.TopicStats{Appended: 4, Waiting: 4})
+			t.wantSettings(store.NewTopic(t.Topic))
+			if n := len(t.claim(100)); n != 4 {
+				t.Fatalf("%d of 4 are claimed", n)
+			}
+		}},
 }
 
 func (t *T) remove() error {
@@ -47,134 +157,5 @@ func (t *T) noTopic() {
 		if all[i].Name == t.Topic {
 			t.Fatalf("figures of a removed topic: %+v", all[i])
 		}
-	}
-}
-
-func removedTopicIsGone(t *T) {
-	other := pawl.Message{Topic: "other", Key: []byte("k"), Body: []byte("x")}
-	t.put(other, other)
-	t.declare(store.Declaration{Deadline: time.Minute})
-	t.put(t.msg("a"), t.keyed("k", "b"))
-	for _, d := range t.claims("a", "b") {
-		t.hold(d, time.Hour)
-	}
-	t.must(t.remove())
-	t.noTopic()
-	t.nothing()
-	t.Advance(2 * time.Hour)
-	t.nothing()
-	t.noTopic()
-	t.Topic = "other"
-	t.wantStats(store.TopicStats{Appended: 2, Waiting: 2})
-	t.claims("x", "x")
-}
-
-func removeTakesWhatIsRetained(t *T) {
-	t.declare(store.Declaration{Retain: new(24 * time.Hour)})
-	m := t.msg("a")
-	m.ID = "mine"
-	t.put(m)
-	t.ack(t.claims("a")...)
-	t.inState("mine", store.Acked)
-	t.must(t.remove())
-	t.gone("mine")
-	t.put(m)
-	t.wantSettings(store.NewTopic(t.Topic))
-	t.ack(t.claims("a")...)
-	t.gone("mine")
-}
-
-func removedTopicIsMadeAnew(t *T) {
-	used := func() {
-		t.Helper()
-		t.declare(store.Declaration{Order: store.OrderNone, Deadline: time.Minute, Park: new(true)})
-		t.put(t.msg("a"))
-		t.ack(t.claims("a")...)
-		t.must(t.topics().Pause(t.ctx(), t.Topic, 0, "me", "for ever"))
-		t.must(t.remove())
-		t.noTopic()
-	}
-	used()
-	t.lane("k", "b", "c")
-	t.wantSettings(store.NewTopic(t.Topic))
-	t.wantStats(store.TopicStats{Appended: 2, Waiting: 2})
-	if p := t.stats().Paused; p != nil {
-		t.Fatalf("paused: %+v", p)
-	}
-	t.wantBodies(t.heads(2), "b") // one lane
-	t.Topic = "topic2"
-	used()
-	want := store.NewTopic(t.Topic)
-	want.Deadline, want.Version = 2*time.Minute, 1
-	t.declare(store.Declaration{Deadline: want.Deadline})
-	t.wantSettings(want)
-	t.wantStats(store.TopicStats{})
-	t.Topic = "topic3"
-	used()
-	t.must(t.topics().Pause(t.ctx(), t.Topic, 0, "me", "again"))
-	if p := t.stats().Paused; p == nil || p.Reason != "again" {
-		t.Fatalf("paused: %+v", p)
-	}
-}
-
-func removeRefusesMessages(t *T) {
-	t.declare(store.Declaration{Deadline: 10 * time.Minute})
-	want := t.settings()
-	refused := func() {
-		t.Helper()
-		before := t.stats()
-		t.conflict(t.remove())
-		t.wantSettings(want)
-		t.wantStats(before)
-	}
-	t.put(t.delayed(t.msg("a"), time.Hour))
-	refused()
-	t.Advance(2 * time.Hour)
-	refused()
-	d := t.claimOne()
-	refused()
-	t.kill(d, "dead")
-	refused()
-	t.noneRefused(t.dead().Purge(t.ctx(), d.ID))
-	t.must(t.remove())
-	t.noTopic()
-}
-
-func removeOfNoneIsNotFound(t *T) {
-	for range 2 {
-		if err := t.remove(); !errors.Is(err, store.ErrNotFound) {
-			t.Fatalf("removing what is not there: %v", err)
-		}
-	}
-	t.put(t.msg("a"))
-	t.ack(t.claims("a")...)
-	t.must(t.remove())
-	if err := t.remove(); !errors.Is(err, store.ErrNotFound) {
-		t.Fatalf("removing it again: %v", err)
-	}
-	to := store.NewTopic(t.Topic)
-	if _, err := t.topics().Alter(t.ctx(), to); !errors.Is(err, store.ErrNotFound) {
-		t.Fatalf("altering what was removed: %v", err)
-	}
-}
-
-func peerMakesRemovedTopicAnew(t *T) {
-	peer := t.Peer(t)
-	t.put(t.keyed("k", "a"))
-	t.ack(t.claims("a")...)
-	for _, r := range t.appendTo(peer, t.keyed("k", "b")) {
-		t.must(r.Err)
-	}
-	t.ack(t.claims("b")...)
-	t.must(t.remove())
-	for _, body := range []string{"c", "d"} {
-		for _, r := range t.appendTo(peer, t.keyed("k", body), t.msg(body+" too")) {
-			t.must(r.Err)
-		}
-	}
-	t.wantStats(store.TopicStats{Appended: 4, Waiting: 4})
-	t.wantSettings(store.NewTopic(t.Topic))
-	if n := len(t.claim(100)); n != 4 {
-		t.Fatalf("%d of 4 are claimed", n)
 	}
 }

@@ -7,30 +7,156 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-func rescueSentences() []Sentence {
-	ends, recorded := needs(store.CanDeadline), needs(store.CanDeadline, store.CanDeadLetters, store.CanLookup)
-	return []Sentence{
-		{Name: "RescueIsNoAttempt", Needs: ends, Test: rescueIsNoAttempt,
-			Text: "A lease that ended unsettled counts a rescue, not an attempt."},
-		{Name: "RescueBlamesTheFirst", Needs: ends, Test: rescueBlamesTheFirst,
-			Text: "A rescue counts for the first message of the run, and for no other."},
-		{Name: "RescueBlamesTheFirstThatIsLeft", Needs: ends, Test: rescueBlamesTheFirstThatIsLeft,
-			Text: "What was acked of a run before its lease ended is out of it: the rescue counts for the first that is left."},
-		{Name: "OneRescueSaysNothing", Needs: ends, Test: oneRescueSaysNothing,
-			Text: "A message with one rescue is claimed like any other: at its rank, beside others, in full runs, whatever the claim says of suspects."},
-		{Name: "SuspectIsItsOwnRun", Needs: ends, Test: suspectIsItsOwnRun,
-			Text: "A message with two or three rescues is a run by itself, beside others."},
-		{Name: "SuspectStaysOne", Needs: ends, Test: suspectStaysOne,
-			Text: "A suspect stays one through retry and release."},
-		{Name: "FailureMakesNoSuspect", Test: failureMakesNoSuspect,
-			Text: "A message that failed or was released, but never rescued, is no suspect."},
-		{Name: "NeighboursAreNotPunished", Needs: ends, Test: neighboursAreNotPunished,
-			Text: "The others of a run whose lease ended are no suspects: no rescue, no attempt, claimed together."},
-		{Name: "RescueDeathFreesTheLane", Needs: recorded, Test: rescueDeathFreesTheLane,
-			Text: "A message that died of rescues frees its lane; who stood behind is no suspect."},
-		{Name: "RescueIsOnRecord", Needs: needs(store.CanDeadline, store.CanLookup), Test: rescueIsOnRecord,
-			Text: "A rescue is in the history of the message, with the owner of the lease that ended."},
-	}
+var rescueSentences = []Sentence{
+	{Text: "A lease that ended unsettled counts a rescue, not an attempt.",
+		Name: "RescueIsNoAttempt", Needs: needs(store.CanDeadline), Test: func(t *T) {
+			t.put(t.msg("a"))
+			for i := range store.SolitaryAfter - 1 {
+				d := t.claimOne()
+				if d.Attempt != 1 || d.Rescues != i {
+					t.Fatalf("after %d rescues: attempt %d, rescues %d", i, d.Attempt, d.Rescues)
+				}
+				t.expire()
+			}
+			t.retry(t.claimOne(), 0)
+			if d := t.claimOne(); d.Attempt != 2 || d.Rescues != store.SolitaryAfter-1 {
+				t.Fatalf("after %d rescues and a retry: attempt %d, rescues %d", store.SolitaryAfter-1, d.Attempt, d.Rescues)
+			}
+		}},
+	{Text: "A rescue counts for the first message of the run, and for no other.",
+		Name: "RescueBlamesTheFirst", Needs: needs(store.CanDeadline), Test: func(t *T) {
+			t.lane("k", "a", "b", "c")
+			t.claims("a", "b", "c")
+			t.expire()
+			ds := t.claims("a", "b", "c")
+			t.wantRescues(ds, 1, 0, 0)
+			t.ack(ds[0])
+			t.expire()
+			t.wantRescues(t.claims("b", "c"), 1, 0)
+		}},
+	{Text: "What was acked of a run before its lease ended is out of it: the rescue counts for the first that is left.",
+		Name: "RescueBlamesTheFirstThatIsLeft", Needs: needs(store.CanDeadline), Test: func(t *T) {
+			t.lane("k", "a", "b", "c")
+			t.ack(t.claims("a", "b", "c")[0])
+			t.expire()
+			t.wantRescues(t.claims("b", "c"), 1, 0)
+		}},
+	{Text: "A message with one rescue is claimed like any other: at its rank, beside others, in full runs, whatever the claim says of suspects.",
+		Name: "OneRescueSaysNothing", Needs: needs(store.CanDeadline), Test: func(t *T) {
+			t.lane("k", "a", "b", "c")
+			t.put(t.msg("d"))
+			t.claims("a", "b", "c", "d")
+			t.expire()
+			t.put(t.msg("e"))
+			ds := t.claimFrom(t.Store, store.Lease{For: lease}, store.Want{Topic: t.Topic, Limit: 100})
+			t.wantBodies(ds, "a", "b", "c", "d", "e")
+			t.wantRescues(ds, 1, 0, 0, 1, 0)
+		}},
+	{Text: "A message with two or three rescues is a run by itself, beside others.",
+		Name: "SuspectIsItsOwnRun", Needs: needs(store.CanDeadline), Test: func(t *T) {
+			t.lane("k", "a", "b")
+			for range store.SuspectAfter {
+				t.claims("a", "b")
+				t.expire()
+			}
+			t.put(t.msg("c"))
+			for i := range store.SolitaryAfter - store.SuspectAfter {
+				ds := t.claims("a", "c")
+				t.wantRescues(ds, store.SuspectAfter+i, 0)
+				t.release(ds[1], 0)
+				t.expire()
+			}
+			ds := t.claimAlone()
+			t.wantBodies(ds, "a")
+			t.ack(ds...)
+			t.wantRescues(t.claims("b", "c"), 0, 0)
+		}},
+	{Text: "A suspect stays one through retry and release.",
+		Name: "SuspectStaysOne", Needs: needs(store.CanDeadline), Test: func(t *T) {
+			t.put(t.msg("a"))
+			t.rescued(store.SuspectAfter, "a")
+			t.put(t.msg("b"))
+			ordinary := func() {
+				t.Helper()
+				ds := t.claimFrom(t.Store, store.Lease{For: lease}, store.Want{Topic: t.Topic, Limit: 100})
+				t.wantBodies(ds, "b")
+				t.release(ds[0], 0)
+			}
+			ds := t.claims("a", "b")
+			t.release(ds[1], 0)
+			t.retry(ds[0], 0)
+			ordinary()
+			ds = t.claims("a", "b")
+			t.release(ds[1], 0)
+			t.release(ds[0], 0)
+			ordinary()
+		}},
+	{Text: "A message that failed or was released, but never rescued, is no suspect.",
+		Name: "FailureMakesNoSuspect", Test: func(t *T) {
+			t.lane("k", "a", "b")
+			t.put(t.msg("c"), t.msg("d"))
+			for _, after := range []time.Duration{0, time.Minute} {
+				for _, v := range []store.Verdict{store.Retry, store.Release} {
+					ds := t.claims("a", "b", "c", "d")
+					var items []store.Settlement
+					for _, i := range []int{0, 2, 3} {
+						s := verdict(ds[i], v)
+						s.After = after
+						items = append(items, s)
+					}
+					t.settled(items...)
+					t.Advance(2 * after)
+				}
+			}
+			t.claims("a", "b", "c", "d")
+		}},
+	{Text: "The others of a run whose lease ended are no suspects: no rescue, no attempt, claimed together.",
+		Name: "NeighboursAreNotPunished", Needs: needs(store.CanDeadline), Test: func(t *T) {
+			t.lane("k", "a", "b", "c")
+			t.lane("l", "d", "e")
+			for i := range store.SolitaryAfter {
+				ds := t.claim(100)
+				want := map[string]int{"a": i, "d": i}
+				for _, d := range ds {
+					if d.Rescues != want[string(d.Body)] || d.Attempt != 1 {
+						t.Fatalf("claimed %q with %d rescues, attempt %d", d.Body, d.Rescues, d.Attempt)
+					}
+					delete(want, string(d.Body))
+				}
+				if len(want) > 0 {
+					t.Fatalf("claimed %q; the heads of both lanes are missing", bodiesOf(ds))
+				}
+				t.expire()
+			}
+			for range 2 {
+				t.ack(t.claimAlone()...)
+			}
+			t.wantRescues(t.claims("b", "c", "e"), 0, 0, 0)
+		}},
+	{Text: "A message that died of rescues frees its lane; who stood behind is no suspect.",
+		Name: "RescueDeathFreesTheLane", Needs: needs(store.CanDeadline, store.CanDeadLetters, store.CanLookup), Test: func(t *T) {
+			t.lane("k", "a")
+			t.solitary("a")
+			t.lane("k", "b", "c")
+			t.buried("a")
+			t.wantRescues(t.claims("b", "c"), 0, 0)
+		}},
+	{Text: "A rescue is in the history of the message, with the owner of the lease that ended.",
+		Name: "RescueIsOnRecord", Needs: needs(store.CanDeadline, store.CanLookup), Test: func(t *T) {
+			id := t.put(t.msg("a"))[0]
+			t.claimAlone()
+			t.expire()
+			t.claimOne()
+			r := t.get(id)
+			if r.Rescues != 1 || r.Attempts != 0 || len(r.History) != 1 {
+				t.Fatalf("record after a rescue: %+v", r)
+			}
+			h := r.History[0]
+			if h.Kind != string(pawl.KindRescue) || h.Worker != "me" || h.Error == "" {
+				t.Fatalf("history of a rescue: %+v", h)
+			}
+			t.near("the rescued lease", h.EndedAt.Sub(h.StartedAt), lease)
+		}},
 }
 
 // rescued lets the lease of the one message that is there end so many times, with
@@ -49,21 +175,6 @@ func (t *T) solitary(body string) {
 	t.rescued(store.SolitaryAfter, body)
 }
 
-func rescueIsNoAttempt(t *T) {
-	t.put(t.msg("a"))
-	for i := range store.SolitaryAfter - 1 {
-		d := t.claimOne()
-		if d.Attempt != 1 || d.Rescues != i {
-			t.Fatalf("after %d rescues: attempt %d, rescues %d", i, d.Attempt, d.Rescues)
-		}
-		t.expire()
-	}
-	t.retry(t.claimOne(), 0)
-	if d := t.claimOne(); d.Attempt != 2 || d.Rescues != store.SolitaryAfter-1 {
-		t.Fatalf("after %d rescues and a retry: attempt %d, rescues %d", store.SolitaryAfter-1, d.Attempt, d.Rescues)
-	}
-}
-
 func (t *T) wantRescues(ds []pawl.Delivery, want ...int) {
 	t.Helper()
 	for i, d := range ds {
@@ -71,138 +182,4 @@ func (t *T) wantRescues(ds []pawl.Delivery, want ...int) {
 			t.Fatalf("message %q: %d rescues, attempt %d; want %d and 1", d.Body, d.Rescues, d.Attempt, want[i])
 		}
 	}
-}
-
-func rescueBlamesTheFirst(t *T) {
-	t.lane("k", "a", "b", "c")
-	t.claims("a", "b", "c")
-	t.expire()
-	ds := t.claims("a", "b", "c")
-	t.wantRescues(ds, 1, 0, 0)
-	t.ack(ds[0])
-	t.expire()
-	t.wantRescues(t.claims("b", "c"), 1, 0)
-}
-
-func rescueBlamesTheFirstThatIsLeft(t *T) {
-	t.lane("k", "a", "b", "c")
-	t.ack(t.claims("a", "b", "c")[0])
-	t.expire()
-	t.wantRescues(t.claims("b", "c"), 1, 0)
-}
-
-func oneRescueSaysNothing(t *T) {
-	t.lane("k", "a", "b", "c")
-	t.put(t.msg("d"))
-	t.claims("a", "b", "c", "d")
-	t.expire()
-	t.put(t.msg("e"))
-	ds := t.claimFrom(t.Store, store.Lease{For: lease}, store.Want{Topic: t.Topic, Limit: 100})
-	t.wantBodies(ds, "a", "b", "c", "d", "e")
-	t.wantRescues(ds, 1, 0, 0, 1, 0)
-}
-
-func suspectIsItsOwnRun(t *T) {
-	t.lane("k", "a", "b")
-	for range store.SuspectAfter {
-		t.claims("a", "b")
-		t.expire()
-	}
-	t.put(t.msg("c"))
-	for i := range store.SolitaryAfter - store.SuspectAfter {
-		ds := t.claims("a", "c")
-		t.wantRescues(ds, store.SuspectAfter+i, 0)
-		t.release(ds[1], 0)
-		t.expire()
-	}
-	ds := t.claimAlone()
-	t.wantBodies(ds, "a")
-	t.ack(ds...)
-	t.wantRescues(t.claims("b", "c"), 0, 0)
-}
-
-func suspectStaysOne(t *T) {
-	t.put(t.msg("a"))
-	t.rescued(store.SuspectAfter, "a")
-	t.put(t.msg("b"))
-	ordinary := func() {
-		t.Helper()
-		ds := t.claimFrom(t.Store, store.Lease{For: lease}, store.Want{Topic: t.Topic, Limit: 100})
-		t.wantBodies(ds, "b")
-		t.release(ds[0], 0)
-	}
-	ds := t.claims("a", "b")
-	t.release(ds[1], 0)
-	t.retry(ds[0], 0)
-	ordinary()
-	ds = t.claims("a", "b")
-	t.release(ds[1], 0)
-	t.release(ds[0], 0)
-	ordinary()
-}
-
-func failureMakesNoSuspect(t *T) {
-	t.lane("k", "a", "b")
-	t.put(t.msg("c"), t.msg("d"))
-	for _, after := range []time.Duration{0, time.Minute} {
-		for _, v := range []store.Verdict{store.Retry, store.Release} {
-			ds := t.claims("a", "b", "c", "d")
-			var items []store.Settlement
-			for _, i := range []int{0, 2, 3} {
-				s := verdict(ds[i], v)
-				s.After = after
-				items = append(items, s)
-			}
-			t.settled(items...)
-			t.Advance(2 * after)
-		}
-	}
-	t.claims("a", "b", "c", "d")
-}
-
-func neighboursAreNotPunished(t *T) {
-	t.lane("k", "a", "b", "c")
-	t.lane("l", "d", "e")
-	for i := range store.SolitaryAfter {
-		ds := t.claim(100)
-		want := map[string]int{"a": i, "d": i}
-		for _, d := range ds {
-			if d.Rescues != want[string(d.Body)] || d.Attempt != 1 {
-				t.Fatalf("claimed %q with %d rescues, attempt %d", d.Body, d.Rescues, d.Attempt)
-			}
-			delete(want, string(d.Body))
-		}
-		if len(want) > 0 {
-			t.Fatalf("claimed %q; the heads of both lanes are missing", bodiesOf(ds))
-		}
-		t.expire()
-	}
-	for range 2 {
-		t.ack(t.claimAlone()...)
-	}
-	t.wantRescues(t.claims("b", "c", "e"), 0, 0, 0)
-}
-
-func rescueDeathFreesTheLane(t *T) {
-	t.lane("k", "a")
-	t.solitary("a")
-	t.lane("k", "b", "c")
-	t.buried("a")
-	t.wantRescues(t.claims("b", "c"), 0, 0)
-}
-
-func rescueIsOnRecord(t *T) {
-	id := t.put(t.msg("a"))[0]
-	t.claimAlone()
-	t.expire()
-	t.claimOne()
-	r := t.get(id)
-	if r.Rescues != 1 || r.Attempts != 0 || len(r.History) != 1 {
-		t.Fatalf("record after a rescue: %+v", r)
-	}
-	h := r.History[0]
-	if h.Kind != string(pawl.KindRescue) || h.Worker != "me" || h.Error == "" {
-		t.Fatalf("history of a rescue: %+v", h)
-	}
-	t.near("the rescued lease", h.EndedAt.Sub(h.StartedAt), lease)
 }

@@ -14,32 +14,160 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-func resultSentences() []Sentence {
-	all := []Sentence{
-		{Name: "ResultsComeInOrder", Test: resultsComeInOrder,
-			Text: "ScanResults returns messages in the order of appending, whatever their priority, and their cursors rise."},
-		{Name: "ResultsGoOnFromACursor", Test: resultsGoOnFromACursor,
-			Text: "A scan goes on behind its cursor, sees what was appended since, and every message once, whatever the limit."},
-		{Name: "ResultsAreWhole", Needs: needs(store.CanUnique), Test: resultsAreWhole,
-			Text: "A result holds the message as it was appended."},
-		{Name: "ResultsNeedNoOrder", Test: resultsNeedNoOrder,
-			Text: "A topic with order by key is refused; one that is not there has no results."},
-		{Name: "ResultsHaveLimits", Test: resultsHaveLimits,
-			Text: "A cursor below 0 and a limit that is none are refused; large results come in several scans."},
-		{Name: "ResultsAreRemoved", Needs: needs(store.CanUnique), Test: resultsAreRemoved,
-			Text: "RemoveResults removes what stands up to the cursor, frees ids and unique keys, and leaves what is behind it or in other topics."},
-		{Name: "RemovedResultsAreAcked", Needs: needs(store.CanFigures, store.CanDelay), Test: removedResultsAreAcked,
-			Text: "Removed results count as acked, in a topic that retains too; those that are leased stay."},
-		{Name: "ResultsPassNoOpenTransaction", Needs: needs(store.CanTxAppend), OpenTx: true,
-			Test: resultsPassNoOpenTransaction,
-			Text: "The cursor passes no message of a transaction that has not committed yet."},
-		{Name: "ResultsAreShared", Needs: needs(store.CanProcesses), Test: resultsAreShared,
-			Text: "One process scans and removes what another one appended."},
-	}
-	for i := range all {
-		all[i].Needs = append(needs(store.CanResults, store.CanTopics), all[i].Needs...)
-	}
-	return all
+var resultSentences = []Sentence{
+	{Text: "ScanResults returns messages in the order of appending, whatever their priority, and their cursors rise.",
+		Name: "ResultsComeInOrder", Test: func(t *T) {
+			t.unordered()
+			for i, priority := range []int{0, 100, 50, 0, 100} {
+				m := t.keyed("k", fmt.Sprint(i))
+				m.Priority = priority
+				t.put(m, pawl.Message{Topic: "other"})
+			}
+			t.scanAll(0, 100, "0", "1", "2", "3", "4")
+			t.scanAll(0, 2, "0", "1", "2", "3", "4")
+		}},
+	{Text: "A scan goes on behind its cursor, sees what was appended since, and every message once, whatever the limit.",
+		Name: "ResultsGoOnFromACursor", Test: func(t *T) {
+			t.unordered()
+			next := t.scanAll(0, 10)
+			t.put(t.msg("a"), t.msg("b"), t.msg("c"))
+			next = t.scanAll(next, 1, "a", "b", "c")
+			t.put(pawl.Message{Topic: "other"})
+			next = t.scanAll(next, 10)
+			t.put(t.msg("d"))
+			t.scanAll(next, 10, "d")
+			t.scanAll(next, 10, "d") // a scan changes nothing
+		}},
+	{Text: "A result holds the message as it was appended.",
+		Name: "ResultsAreWhole", Needs: needs(store.CanUnique), Test: func(t *T) {
+			t.unordered()
+			m := pawl.Message{
+				Topic: t.Topic, ID: "id", Key: []byte("k\x00"), Priority: 7, Body: []byte("b\x00\xff"),
+				Headers: map[string]string{"h": "v"},
+				Unique:  pawl.Unique{Key: "u", Scope: "s", For: time.Hour},
+			}
+			t.put(m)
+			t.scanAll(0, 10, string(m.Body))
+			results, _ := t.scan(0, 10)
+			got := results[0].Message
+			if got.ID != m.ID || !bytes.Equal(got.Key, m.Key) || got.Priority != 7 || !bytes.Equal(got.Body, m.Body) ||
+				!maps.Equal(got.Headers, m.Headers) || got.Unique != m.Unique {
+				t.Fatalf("result %+v; want %+v", got, m)
+			}
+		}},
+	{Text: "A topic with order by key is refused; one that is not there has no results.",
+		Name: "ResultsNeedNoOrder", Test: func(t *T) {
+			t.scanAll(0, 10)
+			t.removeResults(7, 0)
+			t.lane("k", "a")
+			_, _, err := t.results().ScanResults(t.ctx(), t.Topic, 0, 10)
+			t.wantErr(err, store.ErrInvalid)
+			_, err = t.results().RemoveResults(t.ctx(), t.Topic, 7)
+			t.wantErr(err, store.ErrInvalid)
+			t.claims("a")
+		}},
+	{Text: "A cursor below 0 and a limit that is none are refused; large results come in several scans.",
+		Name: "ResultsHaveLimits", Test: func(t *T) {
+			t.unordered()
+			_, _, err := t.results().ScanResults(t.ctx(), t.Topic, -1, 10)
+			t.wantErr(err, store.ErrInvalid)
+			for _, limit := range []int{0, -1, store.MaxBatch + 1} {
+				_, _, err = t.results().ScanResults(t.ctx(), t.Topic, 0, limit)
+				t.wantErr(err, store.ErrTooLarge)
+			}
+			_, err = t.results().RemoveResults(t.ctx(), t.Topic, -1)
+			t.wantErr(err, store.ErrInvalid)
+			large := strings.Repeat("x", store.ResultBytes/2+1)
+			t.put(t.msg(large), t.msg(large+"2"), t.msg(large+"3"))
+			t.scanAll(0, 10, large, large+"2", large+"3")
+			if results, _ := t.scan(0, 10); len(results) == 3 {
+				t.Fatalf("one scan returned %d bytes", 3*len(large))
+			}
+		}},
+	{Text: "RemoveResults removes what stands up to the cursor, frees ids and unique keys, and leaves what is behind it or in other topics.",
+		Name: "ResultsAreRemoved", Needs: needs(store.CanUnique), Test: func(t *T) {
+			t.unordered()
+			t.put(pawl.Message{Topic: "other", Body: []byte("stays")})
+			t.put(t.withID("mine", "a"), t.unique("b", "u", pawl.Unique{}), t.msg("c"))
+			next := t.scanAll(0, 10, "a", "b", "c")
+			t.put(t.msg("d"))
+			results, _ := t.scan(0, 10)
+			t.removeResults(results[0].Cursor, 1)
+			t.scanAll(0, 10, "b", "c", "d")
+			t.removeResults(next, 2)
+			t.removeResults(next, 0)
+			t.scanAll(0, 10, "d")
+			t.put(t.withID("mine", "e"), t.unique("f", "u", pawl.Unique{}))
+			next = t.scanAll(next, 10, "d", "e", "f")
+			t.claimsOf("other", "stays")
+			const many = 1200
+			var want []string
+			var msgs []pawl.Message
+			for i := range many {
+				want = append(want, fmt.Sprint(i))
+				msgs = append(msgs, t.msg(want[i]))
+			}
+			t.put(msgs...)
+			last := t.scanAll(next, 500, want...)
+			t.removeResults(last, many+3)
+			t.scanAll(0, 500)
+			t.nothing()
+		}},
+	{Text: "Removed results count as acked, in a topic that retains too; those that are leased stay.",
+		Name: "RemovedResultsAreAcked", Needs: needs(store.CanFigures, store.CanDelay), Test: func(t *T) {
+			retain := time.Hour
+			t.declare(store.Declaration{Name: t.Topic, Order: store.OrderNone, Retain: &retain})
+			t.put(t.msg("a"), t.msg("b"), t.msg("c"))
+			d := t.claimOne()
+			t.put(t.delayed(t.msg("late"), time.Hour))
+			next := t.scanAll(0, 10, "a", "b", "c", "late")
+			t.removeResults(next, 3)
+			t.wantStats(store.TopicStats{Appended: 4, Acked: 3, Leased: 1})
+			t.ack(d)
+			t.wantStats(store.TopicStats{Appended: 4, Acked: 4})
+			t.scanAll(0, 10)
+		}},
+	{Text: "The cursor passes no message of a transaction that has not committed yet.",
+		Name: "ResultsPassNoOpenTransaction", Needs: needs(store.CanTxAppend), OpenTx: true, Test: func(t *T) {
+			t.unordered()
+			t.put(t.msg("before"))
+			next := t.scanAll(0, 10, "before")
+			t.Tx(t, func(do appendTx) bool {
+				t.putTx(do, t.msg("open"))
+				t.put(t.msg("after"))
+				if results, cursor := t.scan(next, 10); len(results) > 0 {
+					t.Fatalf("the scan went to %d, past what a transaction has appended", cursor)
+				}
+				return true
+			})
+			t.scanAll(next, 10, "open", "after")
+			t.Tx(t, func(do appendTx) bool {
+				t.putTx(do, t.msg("never"))
+				return false
+			})
+			t.put(t.msg("last"))
+			t.scanAll(next, 10, "open", "after", "last")
+		}},
+	{Text: "One process scans and removes what another one appended.",
+		Name: "ResultsAreShared", Needs: needs(store.CanProcesses), Test: func(t *T) {
+			t.unordered()
+			t.put(t.msg("a"))
+			next := t.scanAll(0, 10, "a")
+			peer := t.Peer(t)
+			ids := t.appendTo(peer, t.msg("b"))
+			if ids[0].Err != nil {
+				t.Fatal(ids[0].Err)
+			}
+			last := t.scanAll(next, 10, "b")
+			shared, ok := store.As[store.Results](peer)
+			if !ok {
+				t.Fatal("the peer has no results")
+			}
+			if removed, err := shared.RemoveResults(t.ctx(), t.Topic, last); err != nil || removed != 2 {
+				t.Fatalf("the peer removed %d: %v", removed, err)
+			}
+			t.scanAll(0, 10)
+		}},
 }
 
 func (t *T) results() store.Results { t.Helper(); return optional[store.Results](t) }
@@ -94,163 +222,10 @@ func (t *T) removeResults(upTo int64, want int64) {
 	}
 }
 
-func resultsComeInOrder(t *T) {
-	t.unordered()
-	for i, priority := range []int{0, 100, 50, 0, 100} {
-		m := t.keyed("k", fmt.Sprint(i))
-		m.Priority = priority
-		t.put(m, pawl.Message{Topic: "other"})
-	}
-	t.scanAll(0, 100, "0", "1", "2", "3", "4")
-	t.scanAll(0, 2, "0", "1", "2", "3", "4")
-}
-
-func resultsGoOnFromACursor(t *T) {
-	t.unordered()
-	next := t.scanAll(0, 10)
-	t.put(t.msg("a"), t.msg("b"), t.msg("c"))
-	next = t.scanAll(next, 1, "a", "b", "c")
-	t.put(pawl.Message{Topic: "other"})
-	next = t.scanAll(next, 10)
-	t.put(t.msg("d"))
-	t.scanAll(next, 10, "d")
-	t.scanAll(next, 10, "d") // a scan changes nothing
-}
-
-func resultsAreWhole(t *T) {
-	t.unordered()
-	m := pawl.Message{
-		Topic: t.Topic, ID: "id", Key: []byte("k\x00"), Priority: 7, Body: []byte("b\x00\xff"),
-		Headers: map[string]string{"h": "v"},
-		Unique:  pawl.Unique{Key: "u", Scope: "s", For: time.Hour},
-	}
-	t.put(m)
-	t.scanAll(0, 10, string(m.Body))
-	results, _ := t.scan(0, 10)
-	got := results[0].Message
-	if got.ID != m.ID || !bytes.Equal(got.Key, m.Key) || got.Priority != 7 || !bytes.Equal(got.Body, m.Body) ||
-		!maps.Equal(got.Headers, m.Headers) || got.Unique != m.Unique {
-		t.Fatalf("result %+v; want %+v", got, m)
-	}
-}
-
-func resultsNeedNoOrder(t *T) {
-	t.scanAll(0, 10)
-	t.removeResults(7, 0)
-	t.lane("k", "a")
-	_, _, err := t.results().ScanResults(t.ctx(), t.Topic, 0, 10)
-	t.wantErr(err, store.ErrInvalid)
-	_, err = t.results().RemoveResults(t.ctx(), t.Topic, 7)
-	t.wantErr(err, store.ErrInvalid)
-	t.claims("a")
-}
-
-func resultsHaveLimits(t *T) {
-	t.unordered()
-	_, _, err := t.results().ScanResults(t.ctx(), t.Topic, -1, 10)
-	t.wantErr(err, store.ErrInvalid)
-	for _, limit := range []int{0, -1, store.MaxBatch + 1} {
-		_, _, err = t.results().ScanResults(t.ctx(), t.Topic, 0, limit)
-		t.wantErr(err, store.ErrTooLarge)
-	}
-	_, err = t.results().RemoveResults(t.ctx(), t.Topic, -1)
-	t.wantErr(err, store.ErrInvalid)
-	large := strings.Repeat("x", store.ResultBytes/2+1)
-	t.put(t.msg(large), t.msg(large+"2"), t.msg(large+"3"))
-	t.scanAll(0, 10, large, large+"2", large+"3")
-	if results, _ := t.scan(0, 10); len(results) == 3 {
-		t.Fatalf("one scan returned %d bytes", 3*len(large))
-	}
-}
-
-func resultsAreRemoved(t *T) {
-	t.unordered()
-	t.put(pawl.Message{Topic: "other", Body: []byte("stays")})
-	t.put(t.withID("mine", "a"), t.unique("b", "u", pawl.Unique{}), t.msg("c"))
-	next := t.scanAll(0, 10, "a", "b", "c")
-	t.put(t.msg("d"))
-	results, _ := t.scan(0, 10)
-	t.removeResults(results[0].Cursor, 1)
-	t.scanAll(0, 10, "b", "c", "d")
-	t.removeResults(next, 2)
-	t.removeResults(next, 0)
-	t.scanAll(0, 10, "d")
-	t.put(t.withID("mine", "e"), t.unique("f", "u", pawl.Unique{}))
-	next = t.scanAll(next, 10, "d", "e", "f")
-	t.claimsOf("other", "stays")
-	const many = 1200
-	var want []string
-	var msgs []pawl.Message
-	for i := range many {
-		want = append(want, fmt.Sprint(i))
-		msgs = append(msgs, t.msg(want[i]))
-	}
-	t.put(msgs...)
-	last := t.scanAll(next, 500, want...)
-	t.removeResults(last, many+3)
-	t.scanAll(0, 500)
-	t.nothing()
-}
-
 // claimsOf claims everything of another topic.
 func (t *T) claimsOf(topic string, want ...string) {
 	t.Helper()
 	t.wantBodies(t.claimFrom(t.Store, store.Lease{For: lease}, store.Want{Topic: topic, Limit: 100}), want...)
-}
-
-func removedResultsAreAcked(t *T) {
-	retain := time.Hour
-	t.declare(store.Declaration{Name: t.Topic, Order: store.OrderNone, Retain: &retain})
-	t.put(t.msg("a"), t.msg("b"), t.msg("c"))
-	d := t.claimOne()
-	t.put(t.delayed(t.msg("late"), time.Hour))
-	next := t.scanAll(0, 10, "a", "b", "c", "late")
-	t.removeResults(next, 3)
-	t.wantStats(store.TopicStats{Appended: 4, Acked: 3, Leased: 1})
-	t.ack(d)
-	t.wantStats(store.TopicStats{Appended: 4, Acked: 4})
-	t.scanAll(0, 10)
-}
-
-func resultsPassNoOpenTransaction(t *T) {
-	t.unordered()
-	t.put(t.msg("before"))
-	next := t.scanAll(0, 10, "before")
-	t.Tx(t, func(do appendTx) bool {
-		t.putTx(do, t.msg("open"))
-		t.put(t.msg("after"))
-		if results, cursor := t.scan(next, 10); len(results) > 0 {
-			t.Fatalf("the scan went to %d, past what a transaction has appended", cursor)
-		}
-		return true
-	})
-	t.scanAll(next, 10, "open", "after")
-	t.Tx(t, func(do appendTx) bool {
-		t.putTx(do, t.msg("never"))
-		return false
-	})
-	t.put(t.msg("last"))
-	t.scanAll(next, 10, "open", "after", "last")
-}
-
-func resultsAreShared(t *T) {
-	t.unordered()
-	t.put(t.msg("a"))
-	next := t.scanAll(0, 10, "a")
-	peer := t.Peer(t)
-	ids := t.appendTo(peer, t.msg("b"))
-	if ids[0].Err != nil {
-		t.Fatal(ids[0].Err)
-	}
-	last := t.scanAll(next, 10, "b")
-	shared, ok := store.As[store.Results](peer)
-	if !ok {
-		t.Fatal("the peer has no results")
-	}
-	if removed, err := shared.RemoveResults(t.ctx(), t.Topic, last); err != nil || removed != 2 {
-		t.Fatalf("the peer removed %d: %v", removed, err)
-	}
-	t.scanAll(0, 10)
 }
 
 // oneReader: who scans while several append gets every message once, and never

@@ -7,73 +7,62 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-func retainSentences() []Sentence {
-	retain := needs(store.CanTopics, store.CanLookup)
-	return []Sentence{
-		{Name: "AckedIsForgotten", Needs: retain, Test: ackedIsForgotten,
-			Text: "An acked message is gone, unless the topic retains it."},
-		{Name: "RetainKeepsTheAcked", Needs: retain, Test: retainKeepsTheAcked,
-			Text: "A topic that retains keeps acked messages for that long, with when they were acked, and forgets them then."},
-		{Name: "RetainedIsNeverDelivered", Needs: retain, Test: retainedIsNeverDelivered,
-			Text: "A retained message is not delivered, listed, counted as waiting, cancelled or replayed."},
-		{Name: "IDOfTheRetainedIsTaken", Needs: append(needs(store.CanUnique), retain...), Test: idOfTheRetainedIsTaken,
-			Text: "A retained message's id is taken; its unique key is free."},
-	}
-}
-
-func ackedIsForgotten(t *T) {
-	id := t.put(t.msg("a"))[0]
-	t.ack(t.claimOne())
-	t.gone(id)
-}
-
-func retainKeepsTheAcked(t *T) {
-	t.declare(store.Declaration{Retain: new(10 * time.Minute)})
-	id := t.put(t.msg("a"))[0]
-	t.Advance(time.Minute)
-	t.retry(t.claimOne(), 0)
-	t.ack(t.claimOne())
-	r := t.inState(id, store.Acked)
-	if string(r.Body) != "a" || r.Attempts != 1 || len(r.History) != 1 {
-		t.Fatalf("retained message %+v", r)
-	}
-	t.near("the time from append to ack", r.AckedAt.Sub(r.EnqueuedAt), time.Minute)
-	t.Advance(9 * time.Minute)
-	t.inState(id, store.Acked)
-	t.Advance(2 * time.Minute)
-	t.nothing()
-	t.gone(id)
-}
-
-func retainedIsNeverDelivered(t *T) {
-	t.declare(store.Declaration{Retain: new(time.Hour)})
-	t.lane("k", "a", "b")
-	ds := t.claims("a", "b")
-	t.ack(ds...)
-	t.nothing()
-	t.expire()
-	t.nothing()
-	t.wantRecords(t.list(store.Filter{}))
-	t.wantStats(store.TopicStats{Appended: 2, Acked: 2})
-	refused, err := t.inspector().Cancel(t.ctx(), ds[0].ID)
-	t.wantRefused(refused, err, store.ErrNotFound, ds[0].ID)
-	t.lost(verdict(ds[0], store.Ack))
-	if t.has(store.CanDeadLetters) {
-		refused, err = t.dead().Replay(t.ctx(), "", ds[0].ID)
-		t.wantRefused(refused, err, store.ErrNotFound, ds[0].ID)
-	}
-	t.inState(ds[0].ID, store.Acked)
-}
-
-func idOfTheRetainedIsTaken(t *T) {
-	t.declare(store.Declaration{Retain: new(10 * time.Minute)})
-	m := t.withID("mine", "a")
-	m.Unique.Key = "u"
-	t.put(m)
-	t.ack(t.claimOne())
-	t.duplicate("mine", m)
-	t.put(t.unique("b", "u", pawl.Unique{}))
-	t.ack(t.claims("b")...)
-	t.Advance(11 * time.Minute)
-	t.put(m)
+var retainSentences = []Sentence{
+	{Text: "An acked message is gone, unless the topic retains it.",
+		Name: "AckedIsForgotten", Test: func(t *T) {
+			id := t.put(t.msg("a"))[0]
+			t.ack(t.claimOne())
+			t.gone(id)
+		}},
+	{Text: "A topic that retains keeps acked messages for that long, with when they were acked, and forgets them then.",
+		Name: "RetainKeepsTheAcked", Test: func(t *T) {
+			t.declare(store.Declaration{Retain: new(10 * time.Minute)})
+			id := t.put(t.msg("a"))[0]
+			t.Advance(time.Minute)
+			t.retry(t.claimOne(), 0)
+			t.ack(t.claimOne())
+			r := t.inState(id, store.Acked)
+			if string(r.Body) != "a" || r.Attempts != 1 || len(r.History) != 1 {
+				t.Fatalf("retained message %+v", r)
+			}
+			t.near("the time from append to ack", r.AckedAt.Sub(r.EnqueuedAt), time.Minute)
+			t.Advance(9 * time.Minute)
+			t.inState(id, store.Acked)
+			t.Advance(2 * time.Minute)
+			t.nothing()
+			t.gone(id)
+		}},
+	{Text: "A retained message is not delivered, listed, counted as waiting, cancelled or replayed.",
+		Name: "RetainedIsNeverDelivered", Test: func(t *T) {
+			t.declare(store.Declaration{Retain: new(time.Hour)})
+			t.lane("k", "a", "b")
+			ds := t.claims("a", "b")
+			t.ack(ds...)
+			t.nothing()
+			t.expire()
+			t.nothing()
+			t.wantRecords(t.list(store.Filter{}))
+			t.wantStats(store.TopicStats{Appended: 2, Acked: 2})
+			refused, err := t.inspector().Cancel(t.ctx(), ds[0].ID)
+			t.wantRefused(refused, err, store.ErrNotFound, ds[0].ID)
+			t.lost(verdict(ds[0], store.Ack))
+			if t.has(store.CanDeadLetters) {
+				refused, err = t.dead().Replay(t.ctx(), "", ds[0].ID)
+				t.wantRefused(refused, err, store.ErrNotFound, ds[0].ID)
+			}
+			t.inState(ds[0].ID, store.Acked)
+		}},
+	{Text: "A retained message's id is taken; its unique key is free.",
+		Name: "IDOfTheRetainedIsTaken", Needs: needs(store.CanUnique), Test: func(t *T) {
+			t.declare(store.Declaration{Retain: new(10 * time.Minute)})
+			m := t.withID("mine", "a")
+			m.Unique.Key = "u"
+			t.put(m)
+			t.ack(t.claimOne())
+			t.duplicate("mine", m)
+			t.put(t.unique("b", "u", pawl.Unique{}))
+			t.ack(t.claims("b")...)
+			t.Advance(11 * time.Minute)
+			t.put(m)
+		}},
 }

@@ -22,46 +22,63 @@ type Sentence struct {
 	Test func(*T)
 }
 
-// Sentences returns the whole contract, by theme.
-func Sentences() []Sentence {
-	return slices.Concat(
-		theme("leases", slices.Concat(leaseSentences(), extendSentences())),
-		theme("lanes", slices.Concat(laneSentences(), tailSentences())),
-		theme("runs", runSentences()),
-		theme("delay", delaySentences()),
-		theme("rank", rankSentences()),
-		theme("rescues", slices.Concat(rescueSentences(), solitudeSentences())),
-		theme("counting", countSentences()),
-		theme("messages", idSentences()),
-		theme("unique keys", uniqueSentences()),
-		theme("emit", emitSentences()),
-		theme("claims", claimSentences()),
-		theme("batches", batchSentences()),
-		theme("limits", limitSentences()),
-		theme("topics", slices.Concat(topicSentences(), removeSentences(), boundSentences())),
-		theme("figures", statsSentences()),
-		theme("parking", parkSentences()),
-		theme("retaining", retainSentences()),
-		theme("looking", inspectSentences()),
-		theme("dead letters", slices.Concat(deadSentences(), triageSentences())),
-		theme("state", stateSentences()),
-		theme("marks", markSentences()),
-		theme("pace", paceSentences()),
-		theme("results", resultSentences()),
-		theme("waking", wakeSentences()),
-		theme("processes", processSentences()),
-		theme("durability", surviveSentences()),
-		theme("transactions", txSentences()),
-		theme("schema", schemaSentences()),
-		theme("calls", slices.Concat(closeSentences(), describeSentences())),
-	)
+// themes group the lists of sentences. What all sentences of a list need stands here once.
+var themes = []struct {
+	name      string
+	needs     []store.Capability
+	sentences []Sentence
+}{
+	{"leases", nil, leaseSentences},
+	{"leases", needs(store.CanDeadline), extendSentences},
+	{"lanes", nil, laneSentences},
+	{"lanes", needs(store.CanTopics, store.CanDelay), tailSentences},
+	{"runs", nil, runSentences},
+	{"delay", needs(store.CanDelay), delaySentences},
+	{"rank", needs(store.CanPriority), rankSentences},
+	{"rescues", nil, rescueSentences},
+	{"rescues", needs(store.CanDeadline), solitudeSentences},
+	{"counting", nil, countSentences},
+	{"messages", nil, idSentences},
+	{"unique keys", needs(store.CanUnique), uniqueSentences},
+	{"emit", needs(store.CanEmitAtomic), emitSentences},
+	{"claims", nil, claimSentences},
+	{"batches", nil, batchSentences},
+	{"limits", nil, limitSentences},
+	{"topics", needs(store.CanTopics), topicSentences},
+	{"topics", needs(store.CanRemove, store.CanTopics, store.CanFigures), removeSentences},
+	{"topics", needs(store.CanTopics, store.CanBound), boundSentences},
+	{"topics", needs(store.CanTopics), []Sentence{boundIsKeptOrRefused}},
+	{"figures", needs(store.CanTopics, store.CanFigures), statsSentences},
+	{"parking", needs(store.CanTopics, store.CanDeadLetters), parkSentences},
+	{"retaining", needs(store.CanTopics, store.CanLookup), retainSentences},
+	{"looking", needs(store.CanLookup), inspectSentences},
+	{"dead letters", needs(store.CanDeadLetters), deadSentences},
+	{"dead letters", needs(store.CanDeadLetters), burySentences},
+	{"dead letters", needs(store.CanTriage, store.CanDeadLetters, store.CanLookup), triageSentences},
+	{"state", needs(store.CanState), stateSentences},
+	{"marks", needs(store.CanMarks), markSentences},
+	{"marks", needs(store.CanMarks), markAckSentences},
+	{"pace", needs(store.CanPace), paceSentences},
+	{"results", needs(store.CanResults, store.CanTopics), resultSentences},
+	{"waking", needs(store.CanWake), wakeSentences},
+	{"processes", needs(store.CanProcesses), processSentences},
+	{"durability", needs(store.CanSurvive), surviveSentences},
+	{"transactions", needs(store.CanTxAppend), txSentences},
+	{"schema", nil, schemaSentences},
+	{"calls", nil, closeSentences},
+	{"calls", nil, describeSentences},
 }
 
-func theme(name string, sentences []Sentence) []Sentence {
-	for i := range sentences {
-		sentences[i].Theme = name
+// Sentences returns the whole contract, by theme.
+func Sentences() []Sentence {
+	var all []Sentence
+	for _, th := range themes {
+		for _, s := range th.sentences {
+			s.Theme, s.Needs = th.name, slices.Concat(th.needs, s.Needs)
+			all = append(all, s)
+		}
 	}
-	return sentences
+	return all
 }
 
 func needs(cs ...store.Capability) []store.Capability { return cs }

@@ -9,37 +9,200 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-func solitudeSentences() []Sentence {
-	ends, recorded := needs(store.CanDeadline), needs(store.CanDeadline, store.CanDeadLetters, store.CanLookup)
-	return []Sentence{
-		{Name: "SuspectsAreWeighed", Needs: ends, Test: suspectsAreWeighed,
-			Text: "A claim brings suspects up to the weight that it asks for: 1 with two rescues, 8 with three. One that does not fit is passed over."},
-		{Name: "SuspectsAreWeighedAcrossTopics", Needs: ends, Test: suspectsAreWeighedAcrossTopics,
-			Text: "The weight of suspects is that of all topics of the claim together."},
-		{Name: "SuspectIsServedByRank", Needs: needs(store.CanDeadline, store.CanPriority), Test: suspectIsServedByRank,
-			Text: "A suspect that fits is claimed as soon as its rank is the best of its topic, and not before better ones."},
-		{Name: "SolitudeNeedsThePromise", Needs: ends, Test: solitudeNeedsThePromise,
-			Text: "From four rescues on, only a claim with Alone brings a message; others are not held up by it."},
-		{Name: "WhoMovesGetsAll", Needs: ends, Test: whoMovesGetsAll,
-			Text: "A claim with AllSuspects brings messages whatever their rescues are, together, and their rescues do not count towards a death."},
-		{Name: "SolitudeIsAlone", Needs: ends, Test: solitudeIsAlone,
-			Text: "A message in solitude is the only delivery of its claim, across all topics of it, and goes before what ranks better."},
-		{Name: "ThreeLonelyRescuesKill", Needs: recorded, Test: threeLonelyRescuesKill,
-			Text: "When a lease in solitude ends unsettled for the third time, the message becomes a dead letter of kind Rescue."},
-		{Name: "RescuesInCompanyNeverKill", Needs: recorded, Test: rescuesInCompanyNeverKill,
-			Text: "A promise to be alone makes no solitude of a lease whose message has fewer than four rescues: its rescue does not count towards a death."},
-		{Name: "LonelyRescuesAddUp", Needs: recorded, Test: lonelyRescuesAddUp,
-			Text: "Rescues in solitude add up, whatever comes in between."},
-		{Name: "DeathsPutSolitudeOff", Needs: ends, Test: deathsPutSolitudeOff,
-			Text: "While the last three deaths in company in a topic are younger than ten leases, no message of it begins solitude; other work goes on."},
-		{Name: "DeathsOfOneOwnerAreOne", Needs: ends, Test: deathsOfOneOwnerAreOne,
-			Text: "Leases of one owner that end unsettled are one death, and those in solitude are none."},
-		{Name: "DeathsAreOfTheirTopic", Needs: ends, Test: deathsAreOfTheirTopic,
-			Text: "Deaths in company in one topic put off no solitude in another."},
-		{Name: "DeathsAreFigures", Needs: needs(store.CanDeadline, store.CanTopics, store.CanFigures),
-			Test: deathsAreFigures,
-			Text: "The figures of a topic have its last deaths in company: three at most, one an owner, the oldest first."},
-	}
+var solitudeSentences = []Sentence{
+	{Text: "A claim brings suspects up to the weight that it asks for: 1 with two rescues, 8 with three. One that does not fit is passed over.",
+		Name: "SuspectsAreWeighed", Test: func(t *T) {
+			t.put(t.msg("a"), t.msg("b"))
+			for range store.SuspectAfter {
+				t.claims("a", "b")
+				t.expire()
+			}
+			t.put(t.msg("c"))
+			again := func(ds []pawl.Delivery) {
+				for _, d := range ds {
+					t.release(d, 0)
+				}
+			}
+			ds := t.claimWeighing(0)
+			t.wantBodies(ds, "c")
+			again(ds)
+			ds = t.claimWeighing(1)
+			t.wantBodies(ds, "a", "c")
+			t.wantBodies(t.claimWeighing(1), "b")
+			t.release(ds[1], 0)
+			t.expire() // both have three rescues now
+			ds = t.claimWeighing(7)
+			t.wantBodies(ds, "c")
+			again(ds)
+			ds = t.claimWeighing(15)
+			t.wantBodies(ds, "a", "c")
+			t.wantRescues(ds, 3, 0)
+			again(ds)
+			t.wantBodies(t.claimWeighing(16), "a", "b", "c")
+		}},
+	{Text: "The weight of suspects is that of all topics of the claim together.",
+		Name: "SuspectsAreWeighedAcrossTopics", Test: func(t *T) {
+			first := t.Topic
+			for _, topic := range []string{first, first + "2"} {
+				t.Topic = topic
+				t.put(t.msg(topic))
+				t.rescued(store.SuspectAfter, topic)
+			}
+			ds := t.claimWeighing(1, store.Want{Topic: first, Limit: 10}, store.Want{Topic: first + "2", Limit: 10})
+			t.wantBodies(ds, first)
+			t.release(ds[0], 0)
+			ds = t.claimWeighing(2, store.Want{Topic: first, Limit: 10}, store.Want{Topic: first + "2", Limit: 10})
+			t.wantBodies(ds, first, first+"2")
+		}},
+	{Text: "A suspect that fits is claimed as soon as its rank is the best of its topic, and not before better ones.",
+		Name: "SuspectIsServedByRank", Needs: needs(store.CanPriority), Test: func(t *T) {
+			t.put(t.prio(50, "suspect"))
+			t.rescued(store.SuspectAfter, "suspect")
+			t.put(t.prio(10, "bulk"), t.prio(90, "vip"))
+			vip := t.claim(1)
+			t.wantBodies(vip, "vip")
+			t.wantBodies(t.claim(1), "suspect")
+			t.wantBodies(t.claim(1), "bulk")
+			t.ack(vip...)
+		}},
+	{Text: "From four rescues on, only a claim with Alone brings a message; others are not held up by it.",
+		Name: "SolitudeNeedsThePromise", Test: func(t *T) {
+			t.put(t.msg("a"))
+			t.solitary("a")
+			t.put(t.msg("b"), t.msg("c"))
+			t.told(t.Topic)
+			ds := t.claimWeighing(1000)
+			t.wantBodies(ds, "b", "c")
+			t.ack(ds...)
+			t.nothing()
+			t.wantRescues(t.claimAlone(), store.SolitaryAfter)
+			t.told("")
+		}},
+	{Text: "A claim with AllSuspects brings messages whatever their rescues are, together, and their rescues do not count towards a death.",
+		Name: "WhoMovesGetsAll", Test: func(t *T) {
+			t.put(t.msg("a"), t.msg("b"))
+			for range store.SolitaryAfter + store.LonelyRescues + 1 {
+				t.wantBodies(t.claimWeighing(store.AllSuspects), "a", "b")
+				t.expire()
+			}
+			t.put(t.msg("c"))
+			t.wantBodies(t.claimWeighing(store.AllSuspects), "a", "b", "c")
+		}},
+	{Text: "A message in solitude is the only delivery of its claim, across all topics of it, and goes before what ranks better.",
+		Name: "SolitudeIsAlone", Test: func(t *T) {
+			first := t.Topic
+			t.put(t.msg("a"))
+			t.solitary("a")
+			t.put(t.msg("b"))
+			t.Topic += "2"
+			t.put(t.msg("c"))
+			wants := []store.Want{{Topic: t.Topic, Limit: 10}, {Topic: first, Limit: 10}}
+			alone := store.Lease{For: lease, Suspects: store.MaxSuspects, Alone: true}
+			t.wantBodies(t.claimFrom(t.Store, alone, wants...), "a")
+			t.wantBodies(t.claimFrom(t.Store, alone, wants...), "c", "b")
+		}},
+	{Text: "When a lease in solitude ends unsettled for the third time, the message becomes a dead letter of kind Rescue.",
+		Name: "ThreeLonelyRescuesKill", Needs: needs(store.CanDeadLetters, store.CanLookup), Test: func(t *T) {
+			id := t.put(t.msg("a"))[0]
+			t.solitary("a")
+			for i := range store.LonelyRescues {
+				ds := t.claimAlone()
+				t.wantBodies(ds, "a")
+				t.wantRescues(ds, store.SolitaryAfter+i)
+				t.expire()
+			}
+			if ds := t.claimAlone(); len(ds) > 0 {
+				t.Fatalf("claimed %q after three lonely rescues", bodiesOf(ds))
+			}
+			r := t.inState(id, store.IsDead)
+			if r.Kind != pawl.KindRescue || r.Reason != store.LonelyReason || r.Attempts != 0 ||
+				r.Lonely != store.LonelyRescues ||
+				r.Rescues != store.LonelyRescues+store.SolitaryAfter || r.Fingerprint != fingerprint.Of(r.Kind, r.Reason) {
+				t.Fatalf("dead letter %+v", r)
+			}
+			if dead := t.deadLetters(store.DeadFilter{Kind: pawl.KindRescue}); len(dead) != 1 || dead[0].ID != id {
+				t.Fatalf("dead letters of kind Rescue: %+v", dead)
+			}
+		}},
+	{Text: "A promise to be alone makes no solitude of a lease whose message has fewer than four rescues: its rescue does not count towards a death.",
+		Name: "RescuesInCompanyNeverKill", Needs: needs(store.CanDeadLetters, store.CanLookup), Test: func(t *T) {
+			id := t.put(t.msg("a"))[0]
+			for range store.SolitaryAfter {
+				t.wantBodies(t.claimAlone(), "a")
+				t.expire()
+			}
+			t.wantBodies(t.claimAlone(), "a")
+			if r := t.get(id); r.Lonely != 0 || r.Rescues != store.SolitaryAfter {
+				t.Fatalf("%d rescues, %d of them lonely; want %d and none", r.Rescues, r.Lonely, store.SolitaryAfter)
+			}
+		}},
+	{Text: "Rescues in solitude add up, whatever comes in between.",
+		Name: "LonelyRescuesAddUp", Needs: needs(store.CanDeadLetters, store.CanLookup), Test: func(t *T) {
+			id := t.put(t.msg("a"))[0]
+			t.solitary("a")
+			for range store.LonelyRescues - 1 {
+				t.wantBodies(t.claimAlone(), "a")
+				t.expire()
+				t.release(t.claimAlone()[0], 0)
+				t.retry(t.claimAlone()[0], 0)
+			}
+			t.wantBodies(t.claimAlone(), "a")
+			t.expire()
+			t.wantBodies(t.claimAlone())
+			t.inState(id, store.IsDead)
+		}},
+	{Text: "While the last three deaths in company in a topic are younger than ten leases, no message of it begins solitude; other work goes on.",
+		Name: "DeathsPutSolitudeOff", Test: func(t *T) {
+			t.put(t.msg("a"))
+			t.solitary("a")
+			t.told(t.Topic)
+			t.dieInCompany(store.LastDeaths, t.Topic)
+			t.told("")
+			t.put(t.msg("b"))
+			b := t.claimAlone()
+			t.wantBodies(b, "b")
+			t.ack(b...)
+			t.wantBodies(t.claimFrom(t.Store, store.Lease{For: time.Second, Alone: true}, store.Want{Topic: t.Topic, Limit: 1}),
+				"a")
+			t.Advance(2 * time.Second)
+			t.wantBodies(t.claimAlone())
+			t.Advance(store.DeathsWithin*lease - 2*time.Minute)
+			t.told(t.Topic)
+			t.wantBodies(t.claimAlone(), "a")
+		}},
+	{Text: "Leases of one owner that end unsettled are one death, and those in solitude are none.",
+		Name: "DeathsOfOneOwnerAreOne", Test: func(t *T) {
+			t.put(t.msg("a"))
+			t.solitary("a") // a death of nobody
+			t.dieInCompany(1, t.Topic)
+			t.dieInCompany(1, t.Topic)
+			t.wantBodies(t.claimAlone(), "a")
+			t.expire()
+			t.wantBodies(t.claimAlone(), "a")
+		}},
+	{Text: "Deaths in company in one topic put off no solitude in another.",
+		Name: "DeathsAreOfTheirTopic", Test: func(t *T) {
+			t.put(t.msg("a"))
+			t.solitary("a")
+			t.dieInCompany(store.LastDeaths, t.Topic+"2")
+			t.wantBodies(t.claimAlone(), "a")
+		}},
+	{Text: "The figures of a topic have its last deaths in company: three at most, one an owner, the oldest first.",
+		Name: "DeathsAreFigures", Needs: needs(store.CanTopics, store.CanFigures), Test: func(t *T) {
+			t.dieInCompany(4, t.Topic)
+			t.dieInCompany(1, t.Topic)
+			got := t.stats().Deaths
+			var owners []string
+			for i, d := range got {
+				owners = append(owners, d.Owner)
+				if i > 0 && d.At.Sub(got[i-1].At) < 30*time.Second {
+					t.Fatalf("deaths %+v: not in order", got)
+				}
+			}
+			if len(owners) != 3 || owners[0] != "owner 2" || owners[1] != "owner 3" || owners[2] != "owner 0" {
+				t.Fatalf("deaths of %q; want those of owner 2, owner 3 and owner 0", owners)
+			}
+		}},
 }
 
 // claimAlone claims one message with the promise to carry out nothing else.
@@ -100,197 +263,4 @@ func (t *T) told(topic string) {
 		}
 	}
 	t.Fatalf("the store tells of solitude in topic %q; want %q", got, topic)
-}
-
-func suspectsAreWeighed(t *T) {
-	t.put(t.msg("a"), t.msg("b"))
-	for range store.SuspectAfter {
-		t.claims("a", "b")
-		t.expire()
-	}
-	t.put(t.msg("c"))
-	again := func(ds []pawl.Delivery) {
-		for _, d := range ds {
-			t.release(d, 0)
-		}
-	}
-	ds := t.claimWeighing(0)
-	t.wantBodies(ds, "c")
-	again(ds)
-	ds = t.claimWeighing(1)
-	t.wantBodies(ds, "a", "c")
-	t.wantBodies(t.claimWeighing(1), "b")
-	t.release(ds[1], 0)
-	t.expire() // both have three rescues now
-	ds = t.claimWeighing(7)
-	t.wantBodies(ds, "c")
-	again(ds)
-	ds = t.claimWeighing(15)
-	t.wantBodies(ds, "a", "c")
-	t.wantRescues(ds, 3, 0)
-	again(ds)
-	t.wantBodies(t.claimWeighing(16), "a", "b", "c")
-}
-
-func suspectsAreWeighedAcrossTopics(t *T) {
-	first := t.Topic
-	for _, topic := range []string{first, first + "2"} {
-		t.Topic = topic
-		t.put(t.msg(topic))
-		t.rescued(store.SuspectAfter, topic)
-	}
-	ds := t.claimWeighing(1, store.Want{Topic: first, Limit: 10}, store.Want{Topic: first + "2", Limit: 10})
-	t.wantBodies(ds, first)
-	t.release(ds[0], 0)
-	ds = t.claimWeighing(2, store.Want{Topic: first, Limit: 10}, store.Want{Topic: first + "2", Limit: 10})
-	t.wantBodies(ds, first, first+"2")
-}
-
-func suspectIsServedByRank(t *T) {
-	t.put(t.prio(50, "suspect"))
-	t.rescued(store.SuspectAfter, "suspect")
-	t.put(t.prio(10, "bulk"), t.prio(90, "vip"))
-	vip := t.claim(1)
-	t.wantBodies(vip, "vip")
-	t.wantBodies(t.claim(1), "suspect")
-	t.wantBodies(t.claim(1), "bulk")
-	t.ack(vip...)
-}
-
-func solitudeNeedsThePromise(t *T) {
-	t.put(t.msg("a"))
-	t.solitary("a")
-	t.put(t.msg("b"), t.msg("c"))
-	t.told(t.Topic)
-	ds := t.claimWeighing(1000)
-	t.wantBodies(ds, "b", "c")
-	t.ack(ds...)
-	t.nothing()
-	t.wantRescues(t.claimAlone(), store.SolitaryAfter)
-	t.told("")
-}
-
-func whoMovesGetsAll(t *T) {
-	t.put(t.msg("a"), t.msg("b"))
-	for range store.SolitaryAfter + store.LonelyRescues + 1 {
-		t.wantBodies(t.claimWeighing(store.AllSuspects), "a", "b")
-		t.expire()
-	}
-	t.put(t.msg("c"))
-	t.wantBodies(t.claimWeighing(store.AllSuspects), "a", "b", "c")
-}
-
-func solitudeIsAlone(t *T) {
-	first := t.Topic
-	t.put(t.msg("a"))
-	t.solitary("a")
-	t.put(t.msg("b"))
-	t.Topic += "2"
-	t.put(t.msg("c"))
-	wants := []store.Want{{Topic: t.Topic, Limit: 10}, {Topic: first, Limit: 10}}
-	alone := store.Lease{For: lease, Suspects: store.MaxSuspects, Alone: true}
-	t.wantBodies(t.claimFrom(t.Store, alone, wants...), "a")
-	t.wantBodies(t.claimFrom(t.Store, alone, wants...), "c", "b")
-}
-
-func threeLonelyRescuesKill(t *T) {
-	id := t.put(t.msg("a"))[0]
-	t.solitary("a")
-	for i := range store.LonelyRescues {
-		ds := t.claimAlone()
-		t.wantBodies(ds, "a")
-		t.wantRescues(ds, store.SolitaryAfter+i)
-		t.expire()
-	}
-	if ds := t.claimAlone(); len(ds) > 0 {
-		t.Fatalf("claimed %q after three lonely rescues", bodiesOf(ds))
-	}
-	r := t.inState(id, store.IsDead)
-	if r.Kind != pawl.KindRescue || r.Reason != store.LonelyReason || r.Attempts != 0 ||
-		r.Lonely != store.LonelyRescues ||
-		r.Rescues != store.LonelyRescues+store.SolitaryAfter || r.Fingerprint != fingerprint.Of(r.Kind, r.Reason) {
-		t.Fatalf("dead letter %+v", r)
-	}
-	if dead := t.deadLetters(store.DeadFilter{Kind: pawl.KindRescue}); len(dead) != 1 || dead[0].ID != id {
-		t.Fatalf("dead letters of kind Rescue: %+v", dead)
-	}
-}
-
-func rescuesInCompanyNeverKill(t *T) {
-	id := t.put(t.msg("a"))[0]
-	for range store.SolitaryAfter {
-		t.wantBodies(t.claimAlone(), "a")
-		t.expire()
-	}
-	t.wantBodies(t.claimAlone(), "a")
-	if r := t.get(id); r.Lonely != 0 || r.Rescues != store.SolitaryAfter {
-		t.Fatalf("%d rescues, %d of them lonely; want %d and none", r.Rescues, r.Lonely, store.SolitaryAfter)
-	}
-}
-
-func lonelyRescuesAddUp(t *T) {
-	id := t.put(t.msg("a"))[0]
-	t.solitary("a")
-	for range store.LonelyRescues - 1 {
-		t.wantBodies(t.claimAlone(), "a")
-		t.expire()
-		t.release(t.claimAlone()[0], 0)
-		t.retry(t.claimAlone()[0], 0)
-	}
-	t.wantBodies(t.claimAlone(), "a")
-	t.expire()
-	t.wantBodies(t.claimAlone())
-	t.inState(id, store.IsDead)
-}
-
-func deathsPutSolitudeOff(t *T) {
-	t.put(t.msg("a"))
-	t.solitary("a")
-	t.told(t.Topic)
-	t.dieInCompany(store.LastDeaths, t.Topic)
-	t.told("")
-	t.put(t.msg("b"))
-	b := t.claimAlone()
-	t.wantBodies(b, "b")
-	t.ack(b...)
-	t.wantBodies(t.claimFrom(t.Store, store.Lease{For: time.Second, Alone: true}, store.Want{Topic: t.Topic, Limit: 1}),
-		"a")
-	t.Advance(2 * time.Second)
-	t.wantBodies(t.claimAlone())
-	t.Advance(store.DeathsWithin*lease - 2*time.Minute)
-	t.told(t.Topic)
-	t.wantBodies(t.claimAlone(), "a")
-}
-
-func deathsOfOneOwnerAreOne(t *T) {
-	t.put(t.msg("a"))
-	t.solitary("a") // a death of nobody
-	t.dieInCompany(1, t.Topic)
-	t.dieInCompany(1, t.Topic)
-	t.wantBodies(t.claimAlone(), "a")
-	t.expire()
-	t.wantBodies(t.claimAlone(), "a")
-}
-
-func deathsAreOfTheirTopic(t *T) {
-	t.put(t.msg("a"))
-	t.solitary("a")
-	t.dieInCompany(store.LastDeaths, t.Topic+"2")
-	t.wantBodies(t.claimAlone(), "a")
-}
-
-func deathsAreFigures(t *T) {
-	t.dieInCompany(4, t.Topic)
-	t.dieInCompany(1, t.Topic)
-	got := t.stats().Deaths
-	var owners []string
-	for i, d := range got {
-		owners = append(owners, d.Owner)
-		if i > 0 && d.At.Sub(got[i-1].At) < 30*time.Second {
-			t.Fatalf("deaths %+v: not in order", got)
-		}
-	}
-	if len(owners) != 3 || owners[0] != "owner 2" || owners[1] != "owner 3" || owners[2] != "owner 0" {
-		t.Fatalf("deaths of %q; want those of owner 2, owner 3 and owner 0", owners)
-	}
 }

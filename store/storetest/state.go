@@ -12,35 +12,196 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-func stateSentences() []Sentence {
-	all := []Sentence{
-		{Name: "StateIsKept", Test: stateIsKept,
-			Text: "What PutState stored, GetState returns: value, version, writer and time; ErrNotFound for a key without an entry."},
-		{Name: "StateComparesVersions", Test: stateComparesVersions,
-			Text: "PutState and DeleteState change an entry of the version that they name and no other: ErrConflict."},
-		{Name: "StateVersionsGrow", Test: stateVersionsGrow,
-			Text: "Every change of the state takes a version above all before it, whatever its key."},
-		{Name: "StateDeletes", Test: stateDeletes,
-			Text: "DeleteState removes an entry; ErrNotFound if there is none, and the key can be put as a new one."},
-		{Name: "StateListsByPrefix", Test: stateListsByPrefix,
-			Text: "ListState selects by the prefix of the key as it stands, by version, every one once while nothing changes."},
-		{Name: "StateListsWhatIsNew", Test: stateListsWhatIsNew,
-			Text: "ListState after a version yields what was put since, and nothing else."},
-		{Name: "StateRefusesWhatNoStoreTakes", Test: stateRefuses,
-			Text: "A key or value beyond the limits is refused before any I/O."},
-		{Name: "StateIsTheCallers", Test: stateIsTheCallers,
-			Text: "What a caller does to its value afterwards changes nothing in the store."},
-		{Name: "StateHasTheStoresClock", Test: stateHasTheStoresClock,
-			Text: "Clock is the store's clock, and so is the time of an entry."},
-		{Name: "StateIsShared", Needs: needs(store.CanProcesses), Test: stateIsShared,
-			Text: "What one process put, another one sees at once."},
-		{Name: "StateSurvives", Needs: needs(store.CanSurvive), Test: stateSurvives,
-			Text: "The state is there when the store is opened again."},
-	}
-	for i := range all {
-		all[i].Needs = append(needs(store.CanState), all[i].Needs...)
-	}
-	return all
+var stateSentences = []Sentence{
+	{Text: "What PutState stored, GetState returns: value, version, writer and time; ErrNotFound for a key without an entry.",
+		Name: "StateIsKept", Test: func(t *T) {
+			_, err := t.entries().GetState(t.ctx(), "none")
+			t.wantErr(err, store.ErrNotFound)
+			hostile := []string{"a", "A", "a/b", "%_'\"\\", "é 漢", "\xef\xbf\xbf", strings.Repeat("k", store.MaxStateKey)}
+			for _, key := range hostile {
+				put, err := t.entries().PutState(t.ctx(), key, []byte("v\x00\xff"+key), 0, "w\xff\x00")
+				t.must(err)
+				if put.Writer != store.Text("w\xff\x00") || put.Version < 1 || put.At.IsZero() {
+					t.Fatalf("put %+v", put)
+				}
+				got := t.entry(key)
+				t.wantEntry(got, key, "v\x00\xff"+key, put.Version)
+				if got.Writer != put.Writer || !got.At.Equal(put.At) {
+					t.Fatalf("got %+v; put %+v", got, put)
+				}
+			}
+			large := strings.Repeat("x", store.MaxStateValue)
+			t.wantEntry(t.putState("a", large), "a", large, t.entry("a").Version)
+			t.wantEntry(t.putState("a", ""), "a", "", t.entry("a").Version)
+			t.wantEntry(t.entry("A"), "A", "v\x00\xffA", t.entry("A").Version)
+		}},
+	{Text: "PutState and DeleteState change an entry of the version that they name and no other: ErrConflict.",
+		Name: "StateComparesVersions", Test: func(t *T) {
+			put := func(version int64, value string) (store.Entry, error) {
+				return t.entries().PutState(t.ctx(), "k", []byte(value), version, "w")
+			}
+			_, err := put(7, "not there")
+			t.wantErr(err, store.ErrConflict)
+			first, err := put(0, "first")
+			t.must(err)
+			for _, version := range []int64{0, first.Version - 1, first.Version + 1} {
+				if version == first.Version {
+					continue
+				}
+				_, err = put(version, "stale")
+				t.wantErr(err, store.ErrConflict)
+				t.wantErr(t.entries().DeleteState(t.ctx(), "k", version), store.ErrConflict)
+			}
+			t.wantEntry(t.entry("k"), "k", "first", first.Version)
+			second, err := put(first.Version, "second")
+			t.must(err)
+			_, err = put(first.Version, "late")
+			t.wantErr(err, store.ErrConflict)
+			third, err := put(store.AnyVersion, "third")
+			t.must(err)
+			if second.Version <= first.Version || third.Version <= second.Version {
+				t.Fatalf("versions %d, %d, %d", first.Version, second.Version, third.Version)
+			}
+			t.wantEntry(t.entry("k"), "k", "third", third.Version)
+		}},
+	{Text: "Every change of the state takes a version above all before it, whatever its key.",
+		Name: "StateVersionsGrow", Test: func(t *T) {
+			last := int64(0)
+			grown := func(e store.Entry) {
+				t.Helper()
+				if e.Version <= last {
+					t.Fatalf("version %d of %q after version %d", e.Version, e.Key, last)
+				}
+				last = e.Version
+			}
+			for _, key := range []string{"b", "a", "c", "a", "a", "b"} {
+				grown(t.putState(key, key))
+			}
+			t.must(t.entries().DeleteState(t.ctx(), "a", store.AnyVersion))
+			grown(t.putState("a", "again"))
+			t.must(t.entries().DeleteState(t.ctx(), "a", last))
+			t.must(t.entries().DeleteState(t.ctx(), "b", store.AnyVersion))
+			t.must(t.entries().DeleteState(t.ctx(), "c", store.AnyVersion))
+			grown(t.putState("c", "alone"))
+		}},
+	{Text: "DeleteState removes an entry; ErrNotFound if there is none, and the key can be put as a new one.",
+		Name: "StateDeletes", Test: func(t *T) {
+			e := t.putState("k", "v")
+			t.putState("l", "w")
+			t.must(t.entries().DeleteState(t.ctx(), "k", e.Version))
+			_, err := t.entries().GetState(t.ctx(), "k")
+			t.wantErr(err, store.ErrNotFound)
+			for _, version := range []int64{store.AnyVersion, 0, e.Version} {
+				t.wantErr(t.entries().DeleteState(t.ctx(), "k", version), store.ErrNotFound)
+			}
+			t.wantKeys("", 0, "l")
+			_, err = t.entries().PutState(t.ctx(), "k", nil, 0, "w")
+			t.must(err)
+			t.wantKeys("", 0, "l", "k")
+		}},
+	{Text: "ListState selects by the prefix of the key as it stands, by version, every one once while nothing changes.",
+		Name: "StateListsByPrefix", Test: func(t *T) {
+			t.wantKeys("", 0)
+			keys := []string{"op/9", "op/1", "op", "oq/1", "op%1", "op_1", "OP/1", "opé/1", "op/\uffff"}
+			for _, key := range keys {
+				t.putState(key, "v")
+			}
+			t.wantKeys("", 0, keys...)
+			t.wantKeys("op/", 0, "op/9", "op/1", "op/\uffff")
+			t.wantKeys("op%", 0, "op%1")
+			t.wantKeys("op_", 0, "op_1")
+			t.wantKeys("o_", 0)
+			t.wantKeys("%", 0)
+			t.wantKeys("opé", 0, "opé/1")
+			t.wantKeys("op/1x", 0)
+			t.putState("op/9", "later")
+			t.wantKeys("op/", 0, "op/1", "op/\uffff", "op/9")
+			for _, err := range t.entries().ListState(t.ctx(), "", 0) {
+				t.must(err)
+				break // a caller may have enough
+			}
+			const many = 450
+			want := make([]string, many)
+			for i := range many {
+				want[i] = "many/" + strconv.Itoa(i)
+				t.putState(want[i], "v")
+			}
+			t.wantKeys("many/", 0, want...)
+		}},
+	{Text: "ListState after a version yields what was put since, and nothing else.",
+		Name: "StateListsWhatIsNew", Test: func(t *T) {
+			a, b := t.putState("a", "1"), t.putState("b", "1")
+			t.wantKeys("", a.Version, "b")
+			t.wantKeys("", b.Version)
+			t.putState("a", "2")
+			t.must(t.entries().DeleteState(t.ctx(), "b", store.AnyVersion))
+			c := t.putState("c", "1")
+			t.wantKeys("", b.Version, "a", "c")
+			t.wantKeys("c", b.Version, "c")
+			t.wantKeys("", c.Version)
+		}},
+	{Text: "A key or value beyond the limits is refused before any I/O.",
+		Name: "StateRefusesWhatNoStoreTakes", Test: func(t *T) {
+			for _, key := range []string{"", strings.Repeat("k", store.MaxStateKey+1), "a\x00", "a\xff"} {
+				_, err := t.entries().PutState(t.ctx(), key, nil, 0, "w")
+				t.invalid(err)
+				_, err = t.entries().GetState(t.ctx(), key)
+				t.invalid(err)
+				t.invalid(t.entries().DeleteState(t.ctx(), key, 0))
+			}
+			_, err := t.entries().PutState(t.ctx(), "k", make([]byte, store.MaxStateValue+1), 0, "w")
+			t.invalid(err)
+			_, err = t.entries().PutState(t.ctx(), "k", nil, -2, "w")
+			t.invalid(err)
+			t.invalid(t.entries().DeleteState(t.ctx(), "k", -2))
+			t.wantKeys("", 0)
+		}},
+	{Text: "What a caller does to its value afterwards changes nothing in the store.",
+		Name: "StateIsTheCallers", Test: func(t *T) {
+			value := []byte("before")
+			e, err := t.entries().PutState(t.ctx(), "k", value, 0, "w")
+			t.must(err)
+			copy(value, "AFTER!")
+			copy(e.Value, "AFTER!")
+			copy(t.entry("k").Value, "AFTER!")
+			t.wantEntry(t.entry("k"), "k", "before", e.Version)
+		}},
+	{Text: "Clock is the store's clock, and so is the time of an entry.",
+		Name: "StateHasTheStoresClock", Test: func(t *T) {
+			before := t.storeClock()
+			t.Advance(time.Hour)
+			e := t.putState("k", "v")
+			after := t.storeClock()
+			t.near("what the clock moved", after.Sub(before), time.Hour)
+			if e.At.Before(before) || e.At.After(after.Add(time.Millisecond)) {
+				t.Fatalf("put at %v, between %v and %v", e.At, before, after)
+			}
+		}},
+	{Text: "What one process put, another one sees at once.",
+		Name: "StateIsShared", Needs: needs(store.CanProcesses), Test: func(t *T) {
+			peer, ok := store.As[store.Entries](t.Peer(t))
+			if !ok {
+				t.Fatal("the peer has no state")
+			}
+			e := t.putState("k", "v")
+			got, err := peer.GetState(t.ctx(), "k")
+			t.must(err)
+			t.wantEntry(got, "k", "v", e.Version)
+			got, err = peer.PutState(t.ctx(), "k", []byte("w"), e.Version, "peer")
+			t.must(err)
+			t.wantEntry(t.entry("k"), "k", "w", got.Version)
+			_, err = t.entries().PutState(t.ctx(), "k", nil, e.Version, "late")
+			t.wantErr(err, store.ErrConflict)
+		}},
+	{Text: "The state is there when the store is opened again.",
+		Name: "StateSurvives", Needs: needs(store.CanSurvive), Test: func(t *T) {
+			e := t.putState("k", "v")
+			t.Store = t.Reopen(t)
+			t.wantEntry(t.entry("k"), "k", "v", e.Version)
+			if later := t.putState("l", ""); later.Version <= e.Version {
+				t.Fatalf("version %d after %d", later.Version, e.Version)
+			}
+		}},
 }
 
 func (t *T) entries() store.Entries { t.Helper(); return optional[store.Entries](t) }
@@ -92,200 +253,11 @@ func (t *T) wantKeys(prefix string, after int64, want ...string) {
 	}
 }
 
-func stateIsKept(t *T) {
-	_, err := t.entries().GetState(t.ctx(), "none")
-	t.wantErr(err, store.ErrNotFound)
-	hostile := []string{"a", "A", "a/b", "%_'\"\\", "é 漢", "\xef\xbf\xbf", strings.Repeat("k", store.MaxStateKey)}
-	for _, key := range hostile {
-		put, err := t.entries().PutState(t.ctx(), key, []byte("v\x00\xff"+key), 0, "w\xff\x00")
-		t.must(err)
-		if put.Writer != store.Text("w\xff\x00") || put.Version < 1 || put.At.IsZero() {
-			t.Fatalf("put %+v", put)
-		}
-		got := t.entry(key)
-		t.wantEntry(got, key, "v\x00\xff"+key, put.Version)
-		if got.Writer != put.Writer || !got.At.Equal(put.At) {
-			t.Fatalf("got %+v; put %+v", got, put)
-		}
-	}
-	large := strings.Repeat("x", store.MaxStateValue)
-	t.wantEntry(t.putState("a", large), "a", large, t.entry("a").Version)
-	t.wantEntry(t.putState("a", ""), "a", "", t.entry("a").Version)
-	t.wantEntry(t.entry("A"), "A", "v\x00\xffA", t.entry("A").Version)
-}
-
-func stateComparesVersions(t *T) {
-	put := func(version int64, value string) (store.Entry, error) {
-		return t.entries().PutState(t.ctx(), "k", []byte(value), version, "w")
-	}
-	_, err := put(7, "not there")
-	t.wantErr(err, store.ErrConflict)
-	first, err := put(0, "first")
-	t.must(err)
-	for _, version := range []int64{0, first.Version - 1, first.Version + 1} {
-		if version == first.Version {
-			continue
-		}
-		_, err = put(version, "stale")
-		t.wantErr(err, store.ErrConflict)
-		t.wantErr(t.entries().DeleteState(t.ctx(), "k", version), store.ErrConflict)
-	}
-	t.wantEntry(t.entry("k"), "k", "first", first.Version)
-	second, err := put(first.Version, "second")
-	t.must(err)
-	_, err = put(first.Version, "late")
-	t.wantErr(err, store.ErrConflict)
-	third, err := put(store.AnyVersion, "third")
-	t.must(err)
-	if second.Version <= first.Version || third.Version <= second.Version {
-		t.Fatalf("versions %d, %d, %d", first.Version, second.Version, third.Version)
-	}
-	t.wantEntry(t.entry("k"), "k", "third", third.Version)
-}
-
-func stateVersionsGrow(t *T) {
-	last := int64(0)
-	grown := func(e store.Entry) {
-		t.Helper()
-		if e.Version <= last {
-			t.Fatalf("version %d of %q after version %d", e.Version, e.Key, last)
-		}
-		last = e.Version
-	}
-	for _, key := range []string{"b", "a", "c", "a", "a", "b"} {
-		grown(t.putState(key, key))
-	}
-	t.must(t.entries().DeleteState(t.ctx(), "a", store.AnyVersion))
-	grown(t.putState("a", "again"))
-	t.must(t.entries().DeleteState(t.ctx(), "a", last))
-	t.must(t.entries().DeleteState(t.ctx(), "b", store.AnyVersion))
-	t.must(t.entries().DeleteState(t.ctx(), "c", store.AnyVersion))
-	grown(t.putState("c", "alone"))
-}
-
-func stateDeletes(t *T) {
-	e := t.putState("k", "v")
-	t.putState("l", "w")
-	t.must(t.entries().DeleteState(t.ctx(), "k", e.Version))
-	_, err := t.entries().GetState(t.ctx(), "k")
-	t.wantErr(err, store.ErrNotFound)
-	for _, version := range []int64{store.AnyVersion, 0, e.Version} {
-		t.wantErr(t.entries().DeleteState(t.ctx(), "k", version), store.ErrNotFound)
-	}
-	t.wantKeys("", 0, "l")
-	_, err = t.entries().PutState(t.ctx(), "k", nil, 0, "w")
-	t.must(err)
-	t.wantKeys("", 0, "l", "k")
-}
-
-func stateListsByPrefix(t *T) {
-	t.wantKeys("", 0)
-	keys := []string{"op/9", "op/1", "op", "oq/1", "op%1", "op_1", "OP/1", "opé/1", "op/\uffff"}
-	for _, key := range keys {
-		t.putState(key, "v")
-	}
-	t.wantKeys("", 0, keys...)
-	t.wantKeys("op/", 0, "op/9", "op/1", "op/\uffff")
-	t.wantKeys("op%", 0, "op%1")
-	t.wantKeys("op_", 0, "op_1")
-	t.wantKeys("o_", 0)
-	t.wantKeys("%", 0)
-	t.wantKeys("opé", 0, "opé/1")
-	t.wantKeys("op/1x", 0)
-	t.putState("op/9", "later")
-	t.wantKeys("op/", 0, "op/1", "op/\uffff", "op/9")
-	for _, err := range t.entries().ListState(t.ctx(), "", 0) {
-		t.must(err)
-		break // a caller may have enough
-	}
-	const many = 450
-	want := make([]string, many)
-	for i := range many {
-		want[i] = "many/" + strconv.Itoa(i)
-		t.putState(want[i], "v")
-	}
-	t.wantKeys("many/", 0, want...)
-}
-
-func stateListsWhatIsNew(t *T) {
-	a, b := t.putState("a", "1"), t.putState("b", "1")
-	t.wantKeys("", a.Version, "b")
-	t.wantKeys("", b.Version)
-	t.putState("a", "2")
-	t.must(t.entries().DeleteState(t.ctx(), "b", store.AnyVersion))
-	c := t.putState("c", "1")
-	t.wantKeys("", b.Version, "a", "c")
-	t.wantKeys("c", b.Version, "c")
-	t.wantKeys("", c.Version)
-}
-
-func stateRefuses(t *T) {
-	for _, key := range []string{"", strings.Repeat("k", store.MaxStateKey+1), "a\x00", "a\xff"} {
-		_, err := t.entries().PutState(t.ctx(), key, nil, 0, "w")
-		t.invalid(err)
-		_, err = t.entries().GetState(t.ctx(), key)
-		t.invalid(err)
-		t.invalid(t.entries().DeleteState(t.ctx(), key, 0))
-	}
-	_, err := t.entries().PutState(t.ctx(), "k", make([]byte, store.MaxStateValue+1), 0, "w")
-	t.invalid(err)
-	_, err = t.entries().PutState(t.ctx(), "k", nil, -2, "w")
-	t.invalid(err)
-	t.invalid(t.entries().DeleteState(t.ctx(), "k", -2))
-	t.wantKeys("", 0)
-}
-
-func stateIsTheCallers(t *T) {
-	value := []byte("before")
-	e, err := t.entries().PutState(t.ctx(), "k", value, 0, "w")
-	t.must(err)
-	copy(value, "AFTER!")
-	copy(e.Value, "AFTER!")
-	copy(t.entry("k").Value, "AFTER!")
-	t.wantEntry(t.entry("k"), "k", "before", e.Version)
-}
-
-func stateHasTheStoresClock(t *T) {
-	before := t.storeClock()
-	t.Advance(time.Hour)
-	e := t.putState("k", "v")
-	after := t.storeClock()
-	t.near("what the clock moved", after.Sub(before), time.Hour)
-	if e.At.Before(before) || e.At.After(after.Add(time.Millisecond)) {
-		t.Fatalf("put at %v, between %v and %v", e.At, before, after)
-	}
-}
-
 func (t *T) storeClock() time.Time {
 	t.Helper()
 	now, err := t.entries().Clock(t.ctx())
 	t.must(err)
 	return now
-}
-
-func stateIsShared(t *T) {
-	peer, ok := store.As[store.Entries](t.Peer(t))
-	if !ok {
-		t.Fatal("the peer has no state")
-	}
-	e := t.putState("k", "v")
-	got, err := peer.GetState(t.ctx(), "k")
-	t.must(err)
-	t.wantEntry(got, "k", "v", e.Version)
-	got, err = peer.PutState(t.ctx(), "k", []byte("w"), e.Version, "peer")
-	t.must(err)
-	t.wantEntry(t.entry("k"), "k", "w", got.Version)
-	_, err = t.entries().PutState(t.ctx(), "k", nil, e.Version, "late")
-	t.wantErr(err, store.ErrConflict)
-}
-
-func stateSurvives(t *T) {
-	e := t.putState("k", "v")
-	t.Store = t.Reopen(t)
-	t.wantEntry(t.entry("k"), "k", "v", e.Version)
-	if later := t.putState("l", ""); later.Version <= e.Version {
-		t.Fatalf("version %d after %d", later.Version, e.Version)
-	}
 }
 
 // oneCounter: of those who count in one entry by comparing versions nobody's step

@@ -9,43 +9,281 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-func tailSentences() []Sentence {
-	all := []Sentence{
-		{Name: "RetryGoesToTheTail", Test: retryGoesToTheTail,
-			Text: "In a topic that retries at the tail, a retried message blocks nobody, and joins the tail of its lane when it is due."},
-		{Name: "TailRetryAtOnce", Test: tailRetryAtOnce,
-			Text: "A retry at the tail after no time is claimable at once, behind what is there and before what comes."},
-		{Name: "TailRetryAmongTheDelayed", Test: tailRetryAmongTheDelayed,
-			Text: "Retries at the tail and delayed messages join their lane in the order in which they are due."},
-		{Name: "TailRetryLeavesTheRunOpen", Test: tailRetryLeavesTheRunOpen,
-			Text: "A retry at the tail leaves its run open, unless it is the last of it, and its own token is good for nothing then."},
-		{Name: "TailRetryHolds", Test: tailRetryHolds,
-			Text: "A retry at the tail with Hold ends its run and closes the lane for Hold; the message waits for After alone."},
-		{Name: "TailRetryKeepsWhatItWas", Test: tailRetryKeepsWhatItWas,
-			Text: "A message that is retried at the tail keeps its id, body, attempts and the moment since which it was visible; throttled ones are counted apart."},
-		{Name: "TailRetryKeepsTheRank", Needs: needs(store.CanPriority), Test: tailRetryKeepsTheRank,
-			Text: "A retry at the tail keeps the rank of its message."},
-		{Name: "TailRetryIsOnRecord", Needs: needs(store.CanLookup), Test: tailRetryIsOnRecord,
-			Text: "A message that is retried at the tail is delayed until it is due, and its history says until when."},
-		{Name: "TailRetryIsOldest", Needs: needs(store.CanFigures), Test: tailRetryIsOldest,
-			Text: "OldestWaiting finds what was retried at the tail, behind younger messages, too."},
-		{Name: "TailIsToldWithTheDelivery", Test: tailIsTold,
-			Text: "A delivery says whether a retry of it goes to the tail, as the topic has it when it is claimed."},
-		{Name: "TailIsForSharedLanes", Test: tailIsForSharedLanes,
-			Text: "Where the topic retries at the tail, a message that is a lane of its own waits for the longer of After and Hold."},
-		{Name: "TailLeavesTheHeadToOthers", Test: tailLeavesTheHeadToOthers,
-			Text: "Where the topic retries at the tail, released and rescued messages keep the head of their lane."},
-		{Name: "SuspectAtTheTail", Test: suspectAtTheTail,
-			Text: "A suspect that is retried at the tail is a run by itself when its turn comes."},
-		{Name: "TailIsDeclared", Test: tailIsDeclared,
-			Text: "A topic retries at the tail if it is declared so, by all processes alike, and not at the tail while it parks."},
-		{Name: "TailChangesOnEmptyOnly", Test: tailChangesOnEmptyOnly,
-			Text: "Where retried messages go changes only while the topic is empty."},
-	}
-	for i := range all {
-		all[i].Needs = append(needs(store.CanTopics, store.CanDelay), all[i].Needs...)
-	}
-	return all
+var tailSentences = []Sentence{
+	{Text: "In a topic that retries at the tail, a retried message blocks nobody, and joins the tail of its lane when it is due.",
+		Name: "RetryGoesToTheTail", Test: func(t *T) {
+			t.tailing()
+			t.lane("k", "a", "b")
+			t.retry(t.claimRun(1, 1)[0], 4*time.Minute)
+			t.lane("k", "c")
+			t.ack(t.claims("b", "c")...)
+			t.nothing()
+			t.lane("k", "d")
+			t.Advance(5 * time.Minute)
+			t.wantBodies(t.claimRun(1, 1), "d") // and the store notices what is due
+			t.lane("k", "e")
+			t.expire()
+			ds := t.claims("d", "a", "e")
+			if ds[1].Attempt != 2 || ds[0].Attempt != 1 {
+				t.Fatalf("attempts %d and %d; want 2 and 1", ds[1].Attempt, ds[0].Attempt)
+			}
+			t.retry(ds[1], time.Minute)
+			t.ack(ds[0], ds[2])
+			t.Advance(2 * time.Minute)
+			t.ack(t.claims("a")...)
+			t.nothing()
+		}},
+	{Text: "A retry at the tail after no time is claimable at once, behind what is there and before what comes.",
+		Name: "TailRetryAtOnce", Test: func(t *T) {
+			t.tailing()
+			t.lane("k", "a", "b")
+			t.retry(t.claimRun(1, 1)[0], 0)
+			t.lane("k", "c")
+			t.retry(t.claims("b", "a", "c")[2], 0) // the last of its run
+			t.lane("k", "d")
+			t.claims("b", "a", "c", "d")
+		}},
+	{Text: "Retries at the tail and delayed messages join their lane in the order in which they are due.",
+		Name: "TailRetryAmongTheDelayed", Test: func(t *T) {
+			t.tailing()
+			t.lane("k", "b", "d")
+			t.put(t.delayed(t.keyed("k", "a"), 2*time.Minute), t.delayed(t.keyed("k", "c"), 6*time.Minute))
+			ds := t.claims("b", "d")
+			t.settled(retrying(ds[0], 4*time.Minute, 0), retrying(ds[1], 8*time.Minute, 0))
+			t.nothing()
+			t.Advance(10 * time.Minute)
+			t.claims("a", "b", "c", "d")
+		}},
+	{Text: "A retry at the tail leaves its run open, unless it is the last of it, and its own token is good for nothing then.",
+		Name: "TailRetryLeavesTheRunOpen", Test: func(t *T) {
+			t.tailing()
+			t.lane("k", "a", "b", "c", "d")
+			ds := t.claimRun(10, 3)
+			t.retry(ds[1], 10*time.Minute)
+			t.nothing()
+			t.lost(verdict(ds[1], store.Ack))
+			t.ack(ds[0])
+			t.nothing()
+			t.retry(ds[2], 12*time.Minute)
+			t.lost(verdict(ds[2], store.Ack))
+			t.ack(t.claims("d")...)
+			t.Advance(15 * time.Minute)
+			ds = t.claims("b", "c")
+			t.settled(retrying(ds[0], time.Minute, 0), verdict(ds[1], store.Ack)) // in one batch
+			t.lane("k", "e")
+			t.ack(t.claims("e")...)
+			t.Advance(2 * time.Minute)
+			t.claims("b")
+		}},
+	{Text: "A retry at the tail with Hold ends its run and closes the lane for Hold; the message waits for After alone.",
+		Name: "TailRetryHolds", Test: func(t *T) {
+			t.tailing()
+			t.lane("k", "a", "b", "c")
+			ds := t.claims("a", "b", "c")
+			t.settled(retrying(ds[0], 8*time.Minute, 4*time.Minute))
+			t.lost(verdict(ds[1], store.Ack))
+			t.nothing()
+			t.Advance(3 * time.Minute)
+			t.nothing()
+			t.Advance(2 * time.Minute)
+			ds = t.claims("b", "c")
+			t.ack(ds[0])
+			t.settled(retrying(ds[1], time.Minute, 10*time.Minute))
+			t.Advance(5 * time.Minute) // both are due, and the lane is held
+			t.nothing()
+			t.lane("k", "d")
+			t.Advance(6 * time.Minute)
+			t.claims("c", "a", "d")
+		}},
+	{Text: "A message that is retried at the tail keeps its id, body, attempts and the moment since which it was visible; throttled ones are counted apart.",
+		Name: "TailRetryKeepsWhatItWas", Test: func(t *T) {
+			t.tailing()
+			m := t.keyed("k", "a")
+			m.Headers = map[string]string{"h": "v"}
+			id := t.put(m)[0]
+			t.lane("k", "b")
+			first := t.claimRun(1, 1)[0]
+			t.retry(first, time.Minute)
+			t.Advance(2 * time.Minute)
+			ds := t.claims("b", "a")
+			throttled := retrying(ds[1], time.Minute, 0)
+			throttled.Throttled = true
+			t.settled(verdict(ds[0], store.Ack), throttled)
+			t.Advance(2 * time.Minute)
+			d := t.claims("a")[0]
+			if d.ID != id || string(d.Key) != "k" || d.Headers["h"] != "v" || !d.EnqueuedAt.Equal(first.EnqueuedAt) {
+				t.Fatalf("%+v came back as %+v", first, d)
+			}
+			if d.Attempt != 2 || d.Throttles != 1 || d.Rescues != 0 {
+				t.Fatalf("attempt %d, %d throttles, %d rescues; want 2, 1, 0", d.Attempt, d.Throttles, d.Rescues)
+			}
+			t.near("what a waited", d.Waited, 4*time.Minute)
+		}},
+	{Text: "A retry at the tail keeps the rank of its message.",
+		Name: "TailRetryKeepsTheRank", Needs: needs(store.CanPriority), Test: func(t *T) {
+			t.tailing()
+			t.lane("k", "a")
+			t.retry(t.claimOne(), 2*time.Minute)
+			t.Advance(time.Minute)
+			t.lane("l", "b")
+			t.Advance(2 * time.Minute)
+			t.lane("m", "c")
+			t.claims("a", "b", "c")
+		}},
+	{Text: "A message that is retried at the tail is delayed until it is due, and its history says until when.",
+		Name: "TailRetryIsOnRecord", Needs: needs(store.CanLookup), Test: func(t *T) {
+			t.tailing()
+			id := t.put(t.keyed("k", "a"))[0]
+			t.lane("k", "b")
+			before := t.get(id)
+			now := t.storeNow()
+			t.settled(retrying(t.claimRun(1, 1)[0], 5*time.Minute, 10*time.Minute))
+			r := t.inState(id, store.Delayed)
+			if r.Attempts != 1 || len(r.History) != 1 || r.Reason != "failed" || r.Rank != before.Rank {
+				t.Fatalf("%+v", r)
+			}
+			t.near("the time of the retry", r.NotBefore.Sub(now), 5*time.Minute)
+			t.near("the time on record", r.History[0].NextAt.Sub(now), 5*time.Minute)
+			t.Advance(6 * time.Minute)
+			t.nothing()
+			t.Advance(5 * time.Minute)
+			t.claims("b", "a")
+			if r = t.inState(id, store.Leased); r.Attempts != 1 || len(r.History) != 1 {
+				t.Fatalf("%+v", r)
+			}
+		}},
+	{Text: "OldestWaiting finds what was retried at the tail, behind younger messages, too.",
+		Name: "TailRetryIsOldest", Needs: needs(store.CanFigures), Test: func(t *T) {
+			t.tailing()
+			t.lane("k", "a")
+			t.retry(t.claimOne(), 2*time.Minute)
+			t.Advance(time.Minute)
+			t.lane("k", "b", "c")
+			t.near("the oldest", t.stats().OldestWaiting, 0)
+			t.Advance(2 * time.Minute)
+			t.wantBodies(t.claimRun(1, 1), "b") // and the store notices what is due
+			t.near("the oldest", t.stats().OldestWaiting, 3*time.Minute)
+			t.expire()
+			ds := t.claimRun(1, 1)
+			t.wantBodies(ds, "b")
+			t.retry(ds[0], 10*time.Minute)
+			t.wantBodies(t.claims("c", "a")[1:], "a")
+			if got := t.stats(); got.OldestWaiting != 0 || got.Delayed != 1 {
+				t.Fatalf("the oldest of none has waited %v, %d are delayed", got.OldestWaiting, got.Delayed)
+			}
+		}},
+	{Text: "A delivery says whether a retry of it goes to the tail, as the topic has it when it is claimed.",
+		Name: "TailIsToldWithTheDelivery", Test: func(t *T) {
+			told := func(want bool) {
+				t.Helper()
+				t.put(t.keyed("k", "a"), t.msg("b"))
+				ds := t.claims("a", "b")
+				if ds[0].Tail != want || ds[1].Tail {
+					t.Fatalf("deliveries say %t and %t; want %t and false", ds[0].Tail, ds[1].Tail, want)
+				}
+				t.ack(ds...)
+			}
+			told(false)
+			t.tailing()
+			told(true)
+			to := t.settings()
+			to.Tail = false
+			to, err := t.topics().Alter(t.ctx(), to)
+			t.must(err)
+			told(false)
+			to.Tail, to.Order = true, store.OrderNone
+			_, err = t.topics().Alter(t.ctx(), to)
+			t.must(err)
+			told(false)
+		}},
+	{Text: "Where the topic retries at the tail, a message that is a lane of its own waits for the longer of After and Hold.",
+		Name: "TailIsForSharedLanes", Test: func(t *T) {
+			t.tailing()
+			t.put(t.msg("a"), t.msg("b"))
+			ds := t.claims("a", "b")
+			t.settled(retrying(ds[0], 2*time.Minute, 6*time.Minute), retrying(ds[1], 2*time.Minute, 0))
+			t.Advance(4 * time.Minute)
+			t.ack(t.claims("b")...)
+			t.Advance(4 * time.Minute)
+			t.ack(t.claims("a")...)
+		}},
+	{Text: "Where the topic retries at the tail, released and rescued messages keep the head of their lane.",
+		Name: "TailLeavesTheHeadToOthers", Test: func(t *T) {
+			t.tailing()
+			t.lane("k", "a", "b")
+			t.release(t.claims("a", "b")[0], 2*time.Minute)
+			t.nothing()
+			t.Advance(3 * time.Minute)
+			t.claims("a", "b")
+			t.expire()
+			t.claims("a", "b")
+		}},
+	{Text: "A suspect that is retried at the tail is a run by itself when its turn comes.",
+		Name: "SuspectAtTheTail", Test: func(t *T) {
+			t.tailing()
+			t.lane("k", "a", "b")
+			for range store.SuspectAfter {
+				t.wantBodies(t.claimRun(1, 1), "a")
+				t.expire()
+			}
+			t.retry(t.claims("a")[0], time.Minute)
+			t.Advance(2 * time.Minute)
+			t.wantBodies(t.claimRun(1, 1), "b") // and the store notices what is due
+			t.lane("k", "c")
+			t.expire()
+			t.ack(t.claims("b")...)
+			d := t.claims("a")
+			if d[0].Rescues != store.SuspectAfter {
+				t.Fatalf("%d rescues; want %d", d[0].Rescues, store.SuspectAfter)
+			}
+			t.ack(d...)
+			t.claims("c")
+		}},
+	{Text: "A topic retries at the tail if it is declared so, by all processes alike, and not at the tail while it parks.",
+		Name: "TailIsDeclared", Test: func(t *T) {
+			d := store.Declaration{Name: t.Topic, Tail: new(true)}
+			want := t.declare(d)
+			if !want.Tail || want.Version != 1 {
+				t.Fatalf("declared %+v", want)
+			}
+			for _, again := range []store.Declaration{d, {}, {Park: new(false)}} {
+				t.declare(again)
+			}
+			_, err := t.topics().Declare(t.ctx(), store.Declaration{Name: t.Topic, Tail: new(false)})
+			t.conflict(err)
+			if text := fmt.Sprint(err); !strings.Contains(text, "retry is tail, not head") {
+				t.Fatalf("%s", text)
+			}
+			_, err = t.topics().Declare(t.ctx(), store.Declaration{Name: "other", Tail: new(true), Park: new(true)})
+			t.invalid(err)
+			parks := want
+			parks.Park = true
+			_, err = t.topics().Alter(t.ctx(), parks)
+			t.invalid(err)
+			t.wantSettings(want)
+		}},
+	{Text: "Where retried messages go changes only while the topic is empty.",
+		Name: "TailChangesOnEmptyOnly", Test: func(t *T) {
+			t.put(t.msg("a"))
+			_, err := t.topics().Declare(t.ctx(), store.Declaration{Name: t.Topic, Tail: new(true)})
+			t.conflict(err)
+			t.wantSettings(store.NewTopic(t.Topic))
+			t.declare(store.Declaration{Tail: new(false)})
+			to := t.settings()
+			to.Tail = true
+			_, err = t.topics().Alter(t.ctx(), to)
+			t.conflict(err)
+			t.ack(t.claims("a")...)
+			_, err = t.topics().Alter(t.ctx(), to)
+			t.must(err)
+			t.lane("k", "b", "c")
+			t.retry(t.claimRun(1, 1)[0], time.Minute)
+			t.claims("c")
+			to = t.settings()
+			to.Tail = false
+			_, err = t.topics().Alter(t.ctx(), to) // what is retried counts
+			t.conflict(err)
+		}},
 }
 
 func (t *T) tailing() {
@@ -58,278 +296,4 @@ func retrying(d pawl.Delivery, after, hold time.Duration) store.Settlement {
 	s := verdict(d, store.Retry)
 	s.After, s.Hold, s.Failure = after, hold, failure("failed")
 	return s
-}
-
-func retryGoesToTheTail(t *T) {
-	t.tailing()
-	t.lane("k", "a", "b")
-	t.retry(t.claimRun(1, 1)[0], 4*time.Minute)
-	t.lane("k", "c")
-	t.ack(t.claims("b", "c")...)
-	t.nothing()
-	t.lane("k", "d")
-	t.Advance(5 * time.Minute)
-	t.wantBodies(t.claimRun(1, 1), "d") // and the store notices what is due
-	t.lane("k", "e")
-	t.expire()
-	ds := t.claims("d", "a", "e")
-	if ds[1].Attempt != 2 || ds[0].Attempt != 1 {
-		t.Fatalf("attempts %d and %d; want 2 and 1", ds[1].Attempt, ds[0].Attempt)
-	}
-	t.retry(ds[1], time.Minute)
-	t.ack(ds[0], ds[2])
-	t.Advance(2 * time.Minute)
-	t.ack(t.claims("a")...)
-	t.nothing()
-}
-
-func tailRetryAtOnce(t *T) {
-	t.tailing()
-	t.lane("k", "a", "b")
-	t.retry(t.claimRun(1, 1)[0], 0)
-	t.lane("k", "c")
-	t.retry(t.claims("b", "a", "c")[2], 0) // the last of its run
-	t.lane("k", "d")
-	t.claims("b", "a", "c", "d")
-}
-
-func tailRetryAmongTheDelayed(t *T) {
-	t.tailing()
-	t.lane("k", "b", "d")
-	t.put(t.delayed(t.keyed("k", "a"), 2*time.Minute), t.delayed(t.keyed("k", "c"), 6*time.Minute))
-	ds := t.claims("b", "d")
-	t.settled(retrying(ds[0], 4*time.Minute, 0), retrying(ds[1], 8*time.Minute, 0))
-	t.nothing()
-	t.Advance(10 * time.Minute)
-	t.claims("a", "b", "c", "d")
-}
-
-func tailRetryLeavesTheRunOpen(t *T) {
-	t.tailing()
-	t.lane("k", "a", "b", "c", "d")
-	ds := t.claimRun(10, 3)
-	t.retry(ds[1], 10*time.Minute)
-	t.nothing()
-	t.lost(verdict(ds[1], store.Ack))
-	t.ack(ds[0])
-	t.nothing()
-	t.retry(ds[2], 12*time.Minute)
-	t.lost(verdict(ds[2], store.Ack))
-	t.ack(t.claims("d")...)
-	t.Advance(15 * time.Minute)
-	ds = t.claims("b", "c")
-	t.settled(retrying(ds[0], time.Minute, 0), verdict(ds[1], store.Ack)) // in one batch
-	t.lane("k", "e")
-	t.ack(t.claims("e")...)
-	t.Advance(2 * time.Minute)
-	t.claims("b")
-}
-
-func tailRetryHolds(t *T) {
-	t.tailing()
-	t.lane("k", "a", "b", "c")
-	ds := t.claims("a", "b", "c")
-	t.settled(retrying(ds[0], 8*time.Minute, 4*time.Minute))
-	t.lost(verdict(ds[1], store.Ack))
-	t.nothing()
-	t.Advance(3 * time.Minute)
-	t.nothing()
-	t.Advance(2 * time.Minute)
-	ds = t.claims("b", "c")
-	t.ack(ds[0])
-	t.settled(retrying(ds[1], time.Minute, 10*time.Minute))
-	t.Advance(5 * time.Minute) // both are due, and the lane is held
-	t.nothing()
-	t.lane("k", "d")
-	t.Advance(6 * time.Minute)
-	t.claims("c", "a", "d")
-}
-
-func tailRetryKeepsWhatItWas(t *T) {
-	t.tailing()
-	m := t.keyed("k", "a")
-	m.Headers = map[string]string{"h": "v"}
-	id := t.put(m)[0]
-	t.lane("k", "b")
-	first := t.claimRun(1, 1)[0]
-	t.retry(first, time.Minute)
-	t.Advance(2 * time.Minute)
-	ds := t.claims("b", "a")
-	throttled := retrying(ds[1], time.Minute, 0)
-	throttled.Throttled = true
-	t.settled(verdict(ds[0], store.Ack), throttled)
-	t.Advance(2 * time.Minute)
-	d := t.claims("a")[0]
-	if d.ID != id || string(d.Key) != "k" || d.Headers["h"] != "v" || !d.EnqueuedAt.Equal(first.EnqueuedAt) {
-		t.Fatalf("%+v came back as %+v", first, d)
-	}
-	if d.Attempt != 2 || d.Throttles != 1 || d.Rescues != 0 {
-		t.Fatalf("attempt %d, %d throttles, %d rescues; want 2, 1, 0", d.Attempt, d.Throttles, d.Rescues)
-	}
-	t.near("what a waited", d.Waited, 4*time.Minute)
-}
-
-func tailRetryKeepsTheRank(t *T) {
-	t.tailing()
-	t.lane("k", "a")
-	t.retry(t.claimOne(), 2*time.Minute)
-	t.Advance(time.Minute)
-	t.lane("l", "b")
-	t.Advance(2 * time.Minute)
-	t.lane("m", "c")
-	t.claims("a", "b", "c")
-}
-
-func tailRetryIsOnRecord(t *T) {
-	t.tailing()
-	id := t.put(t.keyed("k", "a"))[0]
-	t.lane("k", "b")
-	before := t.get(id)
-	now := t.storeNow()
-	t.settled(retrying(t.claimRun(1, 1)[0], 5*time.Minute, 10*time.Minute))
-	r := t.inState(id, store.Delayed)
-	if r.Attempts != 1 || len(r.History) != 1 || r.Reason != "failed" || r.Rank != before.Rank {
-		t.Fatalf("%+v", r)
-	}
-	t.near("the time of the retry", r.NotBefore.Sub(now), 5*time.Minute)
-	t.near("the time on record", r.History[0].NextAt.Sub(now), 5*time.Minute)
-	t.Advance(6 * time.Minute)
-	t.nothing()
-	t.Advance(5 * time.Minute)
-	t.claims("b", "a")
-	if r = t.inState(id, store.Leased); r.Attempts != 1 || len(r.History) != 1 {
-		t.Fatalf("%+v", r)
-	}
-}
-
-func tailRetryIsOldest(t *T) {
-	t.tailing()
-	t.lane("k", "a")
-	t.retry(t.claimOne(), 2*time.Minute)
-	t.Advance(time.Minute)
-	t.lane("k", "b", "c")
-	t.near("the oldest", t.stats().OldestWaiting, 0)
-	t.Advance(2 * time.Minute)
-	t.wantBodies(t.claimRun(1, 1), "b") // and the store notices what is due
-	t.near("the oldest", t.stats().OldestWaiting, 3*time.Minute)
-	t.expire()
-	ds := t.claimRun(1, 1)
-	t.wantBodies(ds, "b")
-	t.retry(ds[0], 10*time.Minute)
-	t.wantBodies(t.claims("c", "a")[1:], "a")
-	if got := t.stats(); got.OldestWaiting != 0 || got.Delayed != 1 {
-		t.Fatalf("the oldest of none has waited %v, %d are delayed", got.OldestWaiting, got.Delayed)
-	}
-}
-
-func tailIsTold(t *T) {
-	told := func(want bool) {
-		t.Helper()
-		t.put(t.keyed("k", "a"), t.msg("b"))
-		ds := t.claims("a", "b")
-		if ds[0].Tail != want || ds[1].Tail {
-			t.Fatalf("deliveries say %t and %t; want %t and false", ds[0].Tail, ds[1].Tail, want)
-		}
-		t.ack(ds...)
-	}
-	told(false)
-	t.tailing()
-	told(true)
-	to := t.settings()
-	to.Tail = false
-	to, err := t.topics().Alter(t.ctx(), to)
-	t.must(err)
-	told(false)
-	to.Tail, to.Order = true, store.OrderNone
-	_, err = t.topics().Alter(t.ctx(), to)
-	t.must(err)
-	told(false)
-}
-
-func tailIsForSharedLanes(t *T) {
-	t.tailing()
-	t.put(t.msg("a"), t.msg("b"))
-	ds := t.claims("a", "b")
-	t.settled(retrying(ds[0], 2*time.Minute, 6*time.Minute), retrying(ds[1], 2*time.Minute, 0))
-	t.Advance(4 * time.Minute)
-	t.ack(t.claims("b")...)
-	t.Advance(4 * time.Minute)
-	t.ack(t.claims("a")...)
-}
-
-func tailLeavesTheHeadToOthers(t *T) {
-	t.tailing()
-	t.lane("k", "a", "b")
-	t.release(t.claims("a", "b")[0], 2*time.Minute)
-	t.nothing()
-	t.Advance(3 * time.Minute)
-	t.claims("a", "b")
-	t.expire()
-	t.claims("a", "b")
-}
-
-func suspectAtTheTail(t *T) {
-	t.tailing()
-	t.lane("k", "a", "b")
-	for range store.SuspectAfter {
-		t.wantBodies(t.claimRun(1, 1), "a")
-		t.expire()
-	}
-	t.retry(t.claims("a")[0], time.Minute)
-	t.Advance(2 * time.Minute)
-	t.wantBodies(t.claimRun(1, 1), "b") // and the store notices what is due
-	t.lane("k", "c")
-	t.expire()
-	t.ack(t.claims("b")...)
-	d := t.claims("a")
-	if d[0].Rescues != store.SuspectAfter {
-		t.Fatalf("%d rescues; want %d", d[0].Rescues, store.SuspectAfter)
-	}
-	t.ack(d...)
-	t.claims("c")
-}
-
-func tailIsDeclared(t *T) {
-	d := store.Declaration{Name: t.Topic, Tail: new(true)}
-	want := t.declare(d)
-	if !want.Tail || want.Version != 1 {
-		t.Fatalf("declared %+v", want)
-	}
-	for _, again := range []store.Declaration{d, {}, {Park: new(false)}} {
-		t.declare(again)
-	}
-	_, err := t.topics().Declare(t.ctx(), store.Declaration{Name: t.Topic, Tail: new(false)})
-	t.conflict(err)
-	if text := fmt.Sprint(err); !strings.Contains(text, "retry is tail, not head") {
-		t.Fatalf("%s", text)
-	}
-	_, err = t.topics().Declare(t.ctx(), store.Declaration{Name: "other", Tail: new(true), Park: new(true)})
-	t.invalid(err)
-	parks := want
-	parks.Park = true
-	_, err = t.topics().Alter(t.ctx(), parks)
-	t.invalid(err)
-	t.wantSettings(want)
-}
-
-func tailChangesOnEmptyOnly(t *T) {
-	t.put(t.msg("a"))
-	_, err := t.topics().Declare(t.ctx(), store.Declaration{Name: t.Topic, Tail: new(true)})
-	t.conflict(err)
-	t.wantSettings(store.NewTopic(t.Topic))
-	t.declare(store.Declaration{Tail: new(false)})
-	to := t.settings()
-	to.Tail = true
-	_, err = t.topics().Alter(t.ctx(), to)
-	t.conflict(err)
-	t.ack(t.claims("a")...)
-	_, err = t.topics().Alter(t.ctx(), to)
-	t.must(err)
-	t.lane("k", "b", "c")
-	t.retry(t.claimRun(1, 1)[0], time.Minute)
-	t.claims("c")
-	to = t.settings()
-	to.Tail = false
-	_, err = t.topics().Alter(t.ctx(), to) // what is retried counts
-	t.conflict(err)
 }

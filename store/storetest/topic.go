@@ -9,51 +9,300 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-func topicSentences() []Sentence {
-	all := []Sentence{
-		{Name: "AppendCreatesTheTopic", Test: appendCreatesTheTopic,
-			Text: "A topic that is not there is created by an append, with default settings at version 0."},
-		{Name: "UnknownTopicIsNotFound", Test: unknownTopicIsNotFound,
-			Text: "The settings of a topic that is not there are ErrNotFound."},
-		{Name: "DeclareCreates", Test: declareCreates,
-			Text: "Declare creates the topic with what is stated; a zero field states nothing and gets the default."},
-		{Name: "DeclareAgrees", Test: declareAgrees,
-			Text: "Declaring what was declared agrees and changes nothing, the version included."},
-		{Name: "DeclareConflicts", Test: declareConflicts,
-			Text: "Declaring otherwise than was declared is ErrConflict, and changes nothing."},
-		{Name: "DeclareAfterAppend", Test: declareAfterAppend,
-			Text: "What an append created may be declared freely, once."},
-		{Name: "DeclareKeepsTheOrderOfMessages", Test: declareKeepsTheOrderOfMessages,
-			Text: "For a topic with messages, only its current order can be stated."},
-		{Name: "AlterComparesTheVersion", Test: alterComparesTheVersion,
-			Text: "Alter changes settings if the topic is still at that version, and counts the version up; ErrConflict otherwise."},
-		{Name: "AlteredIsDeclared", Test: alteredIsDeclared,
-			Text: "What was altered must be declared as it is now."},
-		{Name: "OrderChangesOnEmptyOnly", Test: orderChangesOnEmptyOnly,
-			Text: "Order changes only while the topic is empty; ErrConflict otherwise."},
-		{Name: "DeadLettersDoNotCountForOrder", Needs: needs(store.CanDeadLetters), Test: deadLettersDoNotCountForOrder,
-			Text: "Dead letters do not keep a topic from changing its order; once replayed they do."},
-		{Name: "AlterTakesEffect", Needs: needs(store.CanDeadline), Test: alterTakesEffect,
-			Text: "Altered settings hold for the next claim."},
-		{Name: "BadSettingsAreRefused", Test: badSettingsAreRefused,
-			Text: "What no topic can be is refused with an InvalidError, and changes nothing."},
-		{Name: "PauseStopsClaims", Test: pauseStopsClaims,
-			Text: "A paused topic hands nothing out; what is leased goes on; appends are taken; other topics are not concerned."},
-		{Name: "ResumeEndsThePause", Test: resumeEndsThePause,
-			Text: "Resume ends a pause; resuming a topic that is not paused changes nothing."},
-		{Name: "TimedPauseEndsByItself", Test: timedPauseEndsByItself,
-			Text: "A pause with a duration ends by itself, by the store's clock."},
-		{Name: "LongestPause", Test: longestPause,
-			Text: "A pause as long as a duration can be holds until Resume."},
-		{Name: "PauseReplacesThePause", Test: pauseReplacesThePause,
-			Text: "Pausing a paused topic replaces the pause."},
-		{Name: "PauseSaysWhy", Test: pauseSaysWhy,
-			Text: "The figures of a paused topic say since when, until when, by whom and why."},
-	}
-	for i := range all {
-		all[i].Needs = append(needs(store.CanTopics), all[i].Needs...)
-	}
-	return all
+var topicSentences = []Sentence{
+	{Text: "A topic that is not there is created by an append, with default settings at version 0.",
+		Name: "AppendCreatesTheTopic", Test: func(t *T) {
+			t.put(t.msg("a"))
+			t.wantSettings(store.NewTopic(t.Topic))
+		}},
+	{Text: "The settings of a topic that is not there are ErrNotFound.",
+		Name: "UnknownTopicIsNotFound", Test: func(t *T) {
+			if got, err := t.topics().Topic(t.ctx(), "none"); !errors.Is(err, store.ErrNotFound) {
+				t.Fatalf("settings of an unknown topic: %+v, %v; want %v", got, err, store.ErrNotFound)
+			}
+			to := store.NewTopic("none")
+			if _, err := t.topics().Alter(t.ctx(), to); !errors.Is(err, store.ErrNotFound) {
+				t.Fatalf("alter of an unknown topic: %v; want %v", err, store.ErrNotFound)
+			}
+		}},
+	{Text: "Declare creates the topic with what is stated; a zero field states nothing and gets the default.",
+		Name: "DeclareCreates", Test: func(t *T) {
+			want := store.Topic{Name: t.Topic, Order: store.OrderNone, Deadline: time.Minute, Ageing: time.Second, Park: true,
+				Retain: time.Hour, Version: 1}
+			got := t.declare(store.Declaration{Order: want.Order, Deadline: want.Deadline, Ageing: want.Ageing, Park: new(true),
+				Retain: new(time.Hour)})
+			if got != want {
+				t.Fatalf("declared %+v; want %+v", got, want)
+			}
+			t.wantSettings(want)
+			t.Topic += "2"
+			want = store.NewTopic(t.Topic)
+			want.Deadline, want.Version = time.Minute, 1
+			t.declare(store.Declaration{Deadline: time.Minute})
+			t.wantSettings(want)
+		}},
+	{Text: "Declaring what was declared agrees and changes nothing, the version included.",
+		Name: "DeclareAgrees", Test: func(t *T) {
+			d := store.Declaration{Name: t.Topic, Order: store.OrderNone, Deadline: time.Minute, Retain: new(time.Hour)}
+			want := t.declare(d)
+			for _, again := range []store.Declaration{d, {}, {Deadline: time.Minute},
+				{Order: store.OrderNone, Retain: new(time.Hour)}} {
+				if got := t.declare(again); got != want {
+					t.Fatalf("declared again %+v; want %+v", got, want)
+				}
+			}
+			t.put(t.msg("a"))
+			t.declare(d)
+			t.wantSettings(want)
+		}},
+	{Text: "Declaring otherwise than was declared is ErrConflict, and changes nothing.",
+		Name: "DeclareConflicts", Test: func(t *T) {
+			want := t.declare(store.Declaration{Order: store.OrderKey, Deadline: time.Minute, Ageing: time.Minute,
+				Park: new(false), Retain: new(time.Hour)})
+			for _, d := range []store.Declaration{
+				{Order: store.OrderNone}, {Deadline: time.Hour}, {Ageing: time.Hour}, {Park: new(true)},
+				{Retain: new(time.Duration)},
+				{Order: store.OrderKey, Deadline: time.Minute, Ageing: time.Hour},
+			} {
+				d.Name = t.Topic
+				_, err := t.topics().Declare(t.ctx(), d)
+				t.conflict(err)
+			}
+			t.wantSettings(want)
+		}},
+	{Text: "What an append created may be declared freely, once.",
+		Name: "DeclareAfterAppend", Test: func(t *T) {
+			t.put(t.msg("a"))
+			t.declare(store.Declaration{}) // states nothing
+			if v := t.settings().Version; v != 0 {
+				t.Fatalf("version %d of a topic that nobody has declared", v)
+			}
+			want := store.Topic{Name: t.Topic, Order: store.OrderKey, Deadline: time.Minute, Ageing: time.Second, Park: true,
+				Retain: time.Hour, Version: 1}
+			t.declare(store.Declaration{Order: store.OrderKey, Deadline: want.Deadline, Ageing: want.Ageing, Park: new(true),
+				Retain: new(time.Hour)})
+			t.wantSettings(want)
+			_, err := t.topics().Declare(t.ctx(), store.Declaration{Name: t.Topic, Deadline: time.Hour})
+			t.conflict(err)
+			t.claims("a")
+		}},
+	{Text: "For a topic with messages, only its current order can be stated.",
+		Name: "DeclareKeepsTheOrderOfMessages", Test: func(t *T) {
+			t.put(t.msg("a"))
+			d := store.Declaration{Name: t.Topic, Order: store.OrderNone}
+			_, err := t.topics().Declare(t.ctx(), d)
+			t.conflict(err)
+			t.wantSettings(store.NewTopic(t.Topic))
+			t.ack(t.claims("a")...)
+			t.unordered()
+			if got := t.settings(); got.Order != store.OrderNone || got.Version != 1 {
+				t.Fatalf("settings %+v", got)
+			}
+		}},
+	{Text: "Alter changes settings if the topic is still at that version, and counts the version up; ErrConflict otherwise.",
+		Name: "AlterComparesTheVersion", Test: func(t *T) {
+			at := t.declare(store.Declaration{Deadline: time.Minute})
+			want := store.Topic{Name: t.Topic, Order: store.OrderNone, Deadline: time.Hour, Ageing: time.Second, Park: true,
+				Retain: time.Hour, Version: at.Version}
+			got, err := t.topics().Alter(t.ctx(), want)
+			t.must(err)
+			want.Version++
+			if got != want {
+				t.Fatalf("altered to %+v; want %+v", got, want)
+			}
+			t.wantSettings(want)
+			for _, v := range []int64{at.Version, want.Version + 1, 0} {
+				stale := store.NewTopic(t.Topic)
+				stale.Version = v
+				_, err = t.topics().Alter(t.ctx(), stale)
+				t.conflict(err)
+			}
+			t.wantSettings(want)
+		}},
+	{Text: "What was altered must be declared as it is now.",
+		Name: "AlteredIsDeclared", Test: func(t *T) {
+			d := store.Declaration{Name: t.Topic, Deadline: time.Minute}
+			at := t.declare(d)
+			at.Deadline = time.Hour
+			_, err := t.topics().Alter(t.ctx(), at)
+			t.must(err)
+			_, err = t.topics().Declare(t.ctx(), d)
+			t.conflict(err)
+			t.declare(store.Declaration{Deadline: time.Hour})
+		}},
+	{Text: "Order changes only while the topic is empty; ErrConflict otherwise.",
+		Name: "OrderChangesOnEmptyOnly", Test: func(t *T) {
+			at := t.declare(store.Declaration{Order: store.OrderKey})
+			to := at
+			to.Order = store.OrderNone
+			for _, m := range []pawl.Message{t.msg("a"), t.delayed(t.msg("a"), time.Minute)} {
+				if m.Delay > 0 && !t.has(store.CanDelay) {
+					continue
+				}
+				t.put(m)
+				_, err := t.topics().Alter(t.ctx(), to)
+				t.conflict(err)
+				t.Advance(2 * time.Minute)
+				ds := t.claims("a")
+				_, err = t.topics().Alter(t.ctx(), to)
+				t.conflict(err)
+				t.ack(ds...)
+			}
+			t.wantSettings(at)
+			_, err := t.topics().Alter(t.ctx(), to)
+			t.must(err)
+			t.lane("k", "a", "b")
+			t.claimRun(1, 1)
+			t.claims("b") // a lane of its own
+		}},
+	{Text: "Dead letters do not keep a topic from changing its order; once replayed they do.",
+		Name: "DeadLettersDoNotCountForOrder", Needs: needs(store.CanDeadLetters), Test: func(t *T) {
+			at := t.declare(store.Declaration{Order: store.OrderKey})
+			t.lane("k", "a", "b")
+			ids := []string{}
+			for range 2 {
+				d := t.claimRun(1, 1)[0]
+				ids = append(ids, d.ID)
+				t.kill(d, "dead")
+			}
+			at.Order = store.OrderNone
+			at, err := t.topics().Alter(t.ctx(), at)
+			t.must(err)
+			t.replay("", ids...)
+			to := at
+			to.Order = store.OrderKey
+			_, err = t.topics().Alter(t.ctx(), to) // a replayed message counts
+			t.conflict(err)
+			t.wantBodies([]pawl.Delivery{t.claimOne()}, "a")
+			t.claims("b")
+		}},
+	{Text: "Altered settings hold for the next claim.",
+		Name: "AlterTakesEffect", Needs: needs(store.CanDeadline), Test: func(t *T) {
+			at := t.declare(store.Declaration{Deadline: time.Hour})
+			t.put(t.msg("a"))
+			at.Deadline = time.Minute
+			_, err := t.topics().Alter(t.ctx(), at)
+			t.must(err)
+			if d := t.claimOne(); d.Deadline != time.Minute || d.LeaseFor != time.Minute {
+				t.Fatalf("leased for %v with a deadline of %v", d.LeaseFor, d.Deadline)
+			}
+			t.Advance(61 * time.Second)
+			t.claims("a")
+		}},
+	{Text: "What no topic can be is refused with an InvalidError, and changes nothing.",
+		Name: "BadSettingsAreRefused", Test: func(t *T) {
+			at := t.declare(store.Declaration{Deadline: time.Minute})
+			for _, d := range []store.Declaration{
+				{}, {Name: "a b"}, {Name: "x", Order: "fifo"}, {Name: "x", Deadline: -1},
+				{Name: "x", Deadline: store.MaxLease + 1},
+				{Name: "x", Ageing: -1}, {Name: "x", Retain: new(time.Duration(-1))},
+				{Name: "x", Retain: new(pawl.MaxDelay + 1)},
+			} {
+				_, err := t.topics().Declare(t.ctx(), d)
+				t.invalid(err)
+			}
+			for _, change := range []func(*store.Topic){
+				func(to *store.Topic) { to.Order = "" }, func(to *store.Topic) { to.Deadline = 0 }, func(to *store.Topic) {
+					to.Retain = -1
+				},
+			} {
+				to := at
+				change(&to)
+				_, err := t.topics().Alter(t.ctx(), to)
+				t.invalid(err)
+			}
+			t.wantSettings(at)
+			all, err := t.topics().Stats(t.ctx())
+			if t.must(err); slices.ContainsFunc(all, func(st store.TopicStats) bool { return st.Name != t.Topic }) {
+				t.Fatalf("a refused declaration left a topic: %+v", all)
+			}
+		}},
+	{Text: "A paused topic hands nothing out; what is leased goes on; appends are taken; other topics are not concerned.",
+		Name: "PauseStopsClaims", Test: func(t *T) {
+			t.put(t.msg("a"), t.msg("b"), pawl.Message{Topic: "other", Body: []byte("c")})
+			d := t.claimOne()
+			t.pause(0)
+			t.nothing()
+			t.put(t.msg("d"))
+			t.nothing()
+			if lost := t.extendLosing(lease, d); len(lost) > 0 {
+				t.Fatal("a lease was lost by a pause")
+			}
+			t.ack(d)
+			t.Advance(time.Hour)
+			t.nothing()
+			got := t.claimFrom(t.Store, store.Lease{For: lease}, store.Want{Topic: t.Topic, Limit: 5},
+				store.Want{Topic: "other", Limit: 5})
+			t.wantBodies(got, "c")
+			t.resume()
+			t.claims("b", "d")
+		}},
+	{Text: "Resume ends a pause; resuming a topic that is not paused changes nothing.",
+		Name: "ResumeEndsThePause", Test: func(t *T) {
+			t.put(t.msg("a"))
+			before := t.settings()
+			t.resume()
+			t.pause(0)
+			t.resume()
+			t.wantSettings(before)
+			t.claims("a")
+			if p := t.stats().Paused; p != nil {
+				t.Fatalf("still paused: %+v", p)
+			}
+		}},
+	{Text: "A pause with a duration ends by itself, by the store's clock.",
+		Name: "TimedPauseEndsByItself", Test: func(t *T) {
+			t.put(t.msg("a"))
+			t.pause(2 * time.Minute)
+			t.Advance(90 * time.Second)
+			t.nothing()
+			t.Advance(time.Minute)
+			t.claims("a")
+			if p := t.stats().Paused; p != nil {
+				t.Fatalf("still paused: %+v", p)
+			}
+		}},
+	{Text: "A pause as long as a duration can be holds until Resume.",
+		Name: "LongestPause", Test: func(t *T) {
+			t.put(t.msg("a"))
+			t.pause(pawl.Forever)
+			t.nothing()
+			t.Advance(10 * time.Hour)
+			t.nothing()
+			if p := t.stats().Paused; p == nil || !p.Until.IsZero() && p.Until.Sub(p.Since) < pawl.MaxDelay {
+				t.Fatalf("pause %+v", p)
+			}
+			t.resume()
+			t.claims("a")
+		}},
+	{Text: "Pausing a paused topic replaces the pause.",
+		Name: "PauseReplacesThePause", Test: func(t *T) {
+			t.put(t.msg("a"))
+			t.pause(0)
+			t.pause(2 * time.Minute)
+			t.Advance(time.Minute)
+			t.nothing()
+			t.pause(2 * time.Minute)
+			t.Advance(90 * time.Second)
+			t.nothing()
+			t.Advance(time.Minute)
+			t.claims("a")
+		}},
+	{Text: "The figures of a paused topic say since when, until when, by whom and why.",
+		Name: "PauseSaysWhy", Test: func(t *T) {
+			t.put(t.msg("a"))
+			t.must(t.topics().Pause(t.ctx(), t.Topic, time.Hour, "ann\x00", "the \xff downstream"))
+			p := t.stats().Paused
+			if p == nil || p.By != store.Text("ann\x00") || p.Reason != store.Text("the \xff downstream") {
+				t.Fatalf("pause %+v", p)
+			}
+			t.near("the pause", p.Until.Sub(p.Since), time.Hour)
+			t.near("the time from the append to the pause", p.Since.Sub(t.storeNow()), 0)
+			t.pause(0)
+			if p := t.stats().Paused; p == nil || !p.Until.IsZero() || p.Since.IsZero() {
+				t.Fatalf("pause without an end %+v", p)
+			}
+		}},
 }
 
 func (t *T) settings() store.Topic {
@@ -78,213 +327,6 @@ func (t *T) conflict(err error) {
 	}
 }
 
-func appendCreatesTheTopic(t *T) {
-	t.put(t.msg("a"))
-	t.wantSettings(store.NewTopic(t.Topic))
-}
-
-func unknownTopicIsNotFound(t *T) {
-	if got, err := t.topics().Topic(t.ctx(), "none"); !errors.Is(err, store.ErrNotFound) {
-		t.Fatalf("settings of an unknown topic: %+v, %v; want %v", got, err, store.ErrNotFound)
-	}
-	to := store.NewTopic("none")
-	if _, err := t.topics().Alter(t.ctx(), to); !errors.Is(err, store.ErrNotFound) {
-		t.Fatalf("alter of an unknown topic: %v; want %v", err, store.ErrNotFound)
-	}
-}
-
-func declareCreates(t *T) {
-	want := store.Topic{Name: t.Topic, Order: store.OrderNone, Deadline: time.Minute, Ageing: time.Second, Park: true,
-		Retain: time.Hour, Version: 1}
-	got := t.declare(store.Declaration{Order: want.Order, Deadline: want.Deadline, Ageing: want.Ageing, Park: new(true),
-		Retain: new(time.Hour)})
-	if got != want {
-		t.Fatalf("declared %+v; want %+v", got, want)
-	}
-	t.wantSettings(want)
-	t.Topic += "2"
-	want = store.NewTopic(t.Topic)
-	want.Deadline, want.Version = time.Minute, 1
-	t.declare(store.Declaration{Deadline: time.Minute})
-	t.wantSettings(want)
-}
-
-func declareAgrees(t *T) {
-	d := store.Declaration{Name: t.Topic, Order: store.OrderNone, Deadline: time.Minute, Retain: new(time.Hour)}
-	want := t.declare(d)
-	for _, again := range []store.Declaration{d, {}, {Deadline: time.Minute},
-		{Order: store.OrderNone, Retain: new(time.Hour)}} {
-		if got := t.declare(again); got != want {
-			t.Fatalf("declared again %+v; want %+v", got, want)
-		}
-	}
-	t.put(t.msg("a"))
-	t.declare(d)
-	t.wantSettings(want)
-}
-
-func declareConflicts(t *T) {
-	want := t.declare(store.Declaration{Order: store.OrderKey, Deadline: time.Minute, Ageing: time.Minute,
-		Park: new(false), Retain: new(time.Hour)})
-	for _, d := range []store.Declaration{
-		{Order: store.OrderNone}, {Deadline: time.Hour}, {Ageing: time.Hour}, {Park: new(true)},
-		{Retain: new(time.Duration)},
-		{Order: store.OrderKey, Deadline: time.Minute, Ageing: time.Hour},
-	} {
-		d.Name = t.Topic
-		_, err := t.topics().Declare(t.ctx(), d)
-		t.conflict(err)
-	}
-	t.wantSettings(want)
-}
-
-func declareAfterAppend(t *T) {
-	t.put(t.msg("a"))
-	t.declare(store.Declaration{}) // states nothing
-	if v := t.settings().Version; v != 0 {
-		t.Fatalf("version %d of a topic that nobody has declared", v)
-	}
-	want := store.Topic{Name: t.Topic, Order: store.OrderKey, Deadline: time.Minute, Ageing: time.Second, Park: true,
-		Retain: time.Hour, Version: 1}
-	t.declare(store.Declaration{Order: store.OrderKey, Deadline: want.Deadline, Ageing: want.Ageing, Park: new(true),
-		Retain: new(time.Hour)})
-	t.wantSettings(want)
-	_, err := t.topics().Declare(t.ctx(), store.Declaration{Name: t.Topic, Deadline: time.Hour})
-	t.conflict(err)
-	t.claims("a")
-}
-
-func declareKeepsTheOrderOfMessages(t *T) {
-	t.put(t.msg("a"))
-	d := store.Declaration{Name: t.Topic, Order: store.OrderNone}
-	_, err := t.topics().Declare(t.ctx(), d)
-	t.conflict(err)
-	t.wantSettings(store.NewTopic(t.Topic))
-	t.ack(t.claims("a")...)
-	t.unordered()
-	if got := t.settings(); got.Order != store.OrderNone || got.Version != 1 {
-		t.Fatalf("settings %+v", got)
-	}
-}
-
-func alterComparesTheVersion(t *T) {
-	at := t.declare(store.Declaration{Deadline: time.Minute})
-	want := store.Topic{Name: t.Topic, Order: store.OrderNone, Deadline: time.Hour, Ageing: time.Second, Park: true,
-		Retain: time.Hour, Version: at.Version}
-	got, err := t.topics().Alter(t.ctx(), want)
-	t.must(err)
-	want.Version++
-	if got != want {
-		t.Fatalf("altered to %+v; want %+v", got, want)
-	}
-	t.wantSettings(want)
-	for _, v := range []int64{at.Version, want.Version + 1, 0} {
-		stale := store.NewTopic(t.Topic)
-		stale.Version = v
-		_, err = t.topics().Alter(t.ctx(), stale)
-		t.conflict(err)
-	}
-	t.wantSettings(want)
-}
-
-func alteredIsDeclared(t *T) {
-	d := store.Declaration{Name: t.Topic, Deadline: time.Minute}
-	at := t.declare(d)
-	at.Deadline = time.Hour
-	_, err := t.topics().Alter(t.ctx(), at)
-	t.must(err)
-	_, err = t.topics().Declare(t.ctx(), d)
-	t.conflict(err)
-	t.declare(store.Declaration{Deadline: time.Hour})
-}
-
-func orderChangesOnEmptyOnly(t *T) {
-	at := t.declare(store.Declaration{Order: store.OrderKey})
-	to := at
-	to.Order = store.OrderNone
-	for _, m := range []pawl.Message{t.msg("a"), t.delayed(t.msg("a"), time.Minute)} {
-		if m.Delay > 0 && !t.has(store.CanDelay) {
-			continue
-		}
-		t.put(m)
-		_, err := t.topics().Alter(t.ctx(), to)
-		t.conflict(err)
-		t.Advance(2 * time.Minute)
-		ds := t.claims("a")
-		_, err = t.topics().Alter(t.ctx(), to)
-		t.conflict(err)
-		t.ack(ds...)
-	}
-	t.wantSettings(at)
-	_, err := t.topics().Alter(t.ctx(), to)
-	t.must(err)
-	t.lane("k", "a", "b")
-	t.claimRun(1, 1)
-	t.claims("b") // a lane of its own
-}
-
-func deadLettersDoNotCountForOrder(t *T) {
-	at := t.declare(store.Declaration{Order: store.OrderKey})
-	t.lane("k", "a", "b")
-	ids := []string{}
-	for range 2 {
-		d := t.claimRun(1, 1)[0]
-		ids = append(ids, d.ID)
-		t.kill(d, "dead")
-	}
-	at.Order = store.OrderNone
-	at, err := t.topics().Alter(t.ctx(), at)
-	t.must(err)
-	t.replay("", ids...)
-	to := at
-	to.Order = store.OrderKey
-	_, err = t.topics().Alter(t.ctx(), to) // a replayed message counts
-	t.conflict(err)
-	t.wantBodies([]pawl.Delivery{t.claimOne()}, "a")
-	t.claims("b")
-}
-
-func alterTakesEffect(t *T) {
-	at := t.declare(store.Declaration{Deadline: time.Hour})
-	t.put(t.msg("a"))
-	at.Deadline = time.Minute
-	_, err := t.topics().Alter(t.ctx(), at)
-	t.must(err)
-	if d := t.claimOne(); d.Deadline != time.Minute || d.LeaseFor != time.Minute {
-		t.Fatalf("leased for %v with a deadline of %v", d.LeaseFor, d.Deadline)
-	}
-	t.Advance(61 * time.Second)
-	t.claims("a")
-}
-
-func badSettingsAreRefused(t *T) {
-	at := t.declare(store.Declaration{Deadline: time.Minute})
-	for _, d := range []store.Declaration{
-		{}, {Name: "a b"}, {Name: "x", Order: "fifo"}, {Name: "x", Deadline: -1},
-		{Name: "x", Deadline: store.MaxLease + 1},
-		{Name: "x", Ageing: -1}, {Name: "x", Retain: new(time.Duration(-1))},
-		{Name: "x", Retain: new(pawl.MaxDelay + 1)},
-	} {
-		_, err := t.topics().Declare(t.ctx(), d)
-		t.invalid(err)
-	}
-	for _, change := range []func(*store.Topic){
-		func(to *store.Topic) { to.Order = "" }, func(to *store.Topic) { to.Deadline = 0 }, func(to *store.Topic) {
-			to.Retain = -1
-		},
-	} {
-		to := at
-		change(&to)
-		_, err := t.topics().Alter(t.ctx(), to)
-		t.invalid(err)
-	}
-	t.wantSettings(at)
-	all, err := t.topics().Stats(t.ctx())
-	if t.must(err); slices.ContainsFunc(all, func(st store.TopicStats) bool { return st.Name != t.Topic }) {
-		t.Fatalf("a refused declaration left a topic: %+v", all)
-	}
-}
-
 func (t *T) pause(d time.Duration) {
 	t.Helper()
 	t.must(t.topics().Pause(t.ctx(), t.Topic, d, "ann", "why not"))
@@ -293,92 +335,6 @@ func (t *T) pause(d time.Duration) {
 func (t *T) resume() {
 	t.Helper()
 	t.must(t.topics().Resume(t.ctx(), t.Topic))
-}
-
-func pauseStopsClaims(t *T) {
-	t.put(t.msg("a"), t.msg("b"), pawl.Message{Topic: "other", Body: []byte("c")})
-	d := t.claimOne()
-	t.pause(0)
-	t.nothing()
-	t.put(t.msg("d"))
-	t.nothing()
-	if lost := t.extendLosing(lease, d); len(lost) > 0 {
-		t.Fatal("a lease was lost by a pause")
-	}
-	t.ack(d)
-	t.Advance(time.Hour)
-	t.nothing()
-	got := t.claimFrom(t.Store, store.Lease{For: lease}, store.Want{Topic: t.Topic, Limit: 5},
-		store.Want{Topic: "other", Limit: 5})
-	t.wantBodies(got, "c")
-	t.resume()
-	t.claims("b", "d")
-}
-
-func resumeEndsThePause(t *T) {
-	t.put(t.msg("a"))
-	before := t.settings()
-	t.resume()
-	t.pause(0)
-	t.resume()
-	t.wantSettings(before)
-	t.claims("a")
-	if p := t.stats().Paused; p != nil {
-		t.Fatalf("still paused: %+v", p)
-	}
-}
-
-func timedPauseEndsByItself(t *T) {
-	t.put(t.msg("a"))
-	t.pause(2 * time.Minute)
-	t.Advance(90 * time.Second)
-	t.nothing()
-	t.Advance(time.Minute)
-	t.claims("a")
-	if p := t.stats().Paused; p != nil {
-		t.Fatalf("still paused: %+v", p)
-	}
-}
-
-func longestPause(t *T) {
-	t.put(t.msg("a"))
-	t.pause(pawl.Forever)
-	t.nothing()
-	t.Advance(10 * time.Hour)
-	t.nothing()
-	if p := t.stats().Paused; p == nil || !p.Until.IsZero() && p.Until.Sub(p.Since) < pawl.MaxDelay {
-		t.Fatalf("pause %+v", p)
-	}
-	t.resume()
-	t.claims("a")
-}
-
-func pauseReplacesThePause(t *T) {
-	t.put(t.msg("a"))
-	t.pause(0)
-	t.pause(2 * time.Minute)
-	t.Advance(time.Minute)
-	t.nothing()
-	t.pause(2 * time.Minute)
-	t.Advance(90 * time.Second)
-	t.nothing()
-	t.Advance(time.Minute)
-	t.claims("a")
-}
-
-func pauseSaysWhy(t *T) {
-	t.put(t.msg("a"))
-	t.must(t.topics().Pause(t.ctx(), t.Topic, time.Hour, "ann\x00", "the \xff downstream"))
-	p := t.stats().Paused
-	if p == nil || p.By != store.Text("ann\x00") || p.Reason != store.Text("the \xff downstream") {
-		t.Fatalf("pause %+v", p)
-	}
-	t.near("the pause", p.Until.Sub(p.Since), time.Hour)
-	t.near("the time from the append to the pause", p.Since.Sub(t.storeNow()), 0)
-	t.pause(0)
-	if p := t.stats().Paused; p == nil || !p.Until.IsZero() || p.Since.IsZero() {
-		t.Fatalf("pause without an end %+v", p)
-	}
 }
 
 // storeNow is when, by the store's clock, a message of another topic is stored.

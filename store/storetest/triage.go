@@ -8,27 +8,147 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-func triageSentences() []Sentence {
-	all := []Sentence{
-		{Name: "ReplayKeepsAttempts", Test: replayKeepsAttempts,
-			Text: "A replay that keeps attempts is a replay in all else: attempts stand, rescues count anew."},
-		{Name: "ReplayKeepingRefuses", Test: replayKeepingRefuses,
-			Text: "A replay that keeps attempts refuses what is no dead letter, and goes to another topic where it is told to."},
-		{Name: "ResolvedStaysDead", Test: resolvedStaysDead,
-			Text: "A resolved letter stays where and what it is, with who resolved it, when and why; dead letters are selected by it."},
-		{Name: "ResolvedIsNotOpen", Needs: needs(store.CanTopics, store.CanFigures), Test: resolvedIsNotOpen,
-			Text: "The figures count resolved letters apart from those that are open."},
-		{Name: "ResolveReplacesTheMark", Test: resolveReplacesTheMark,
-			Text: "Resolving what is resolved replaces the mark; Reopen takes it away, a replay ends it."},
-		{Name: "ResolveRefuses", Test: resolveRefuses,
-			Text: "Resolve and Reopen refuse what is no dead letter with ErrNotFound, and see to the others."},
-		{Name: "BuryKeepsTheMark", Test: buryKeepsTheMark,
-			Text: "A resolved letter that was listed, purged and buried is resolved."},
-	}
-	for i := range all {
-		all[i].Needs = append(needs(store.CanTriage, store.CanDeadLetters, store.CanLookup), all[i].Needs...)
-	}
-	return all
+var triageSentences = []Sentence{
+	{Text: "A replay that keeps attempts is a replay in all else: attempts stand, rescues count anew.",
+		Name: "ReplayKeepsAttempts", Test: func(t *T) {
+			ids := t.put(t.keyed("k", "a"))
+			t.lane("k", "b")
+			t.heads(1)
+			t.expire()
+			for range 2 {
+				t.retry(t.heads(1)[0], 0)
+			}
+			t.kill(t.heads(1)[0], "dead")
+			t.noneRefused(t.triage().ReplayKeeping(t.ctx(), "", ids...))
+			r := t.inState(ids[0], store.Waiting)
+			if r.Attempts != 3 || r.Rescues != 0 || r.Replays != 1 || len(r.History) != 4 {
+				t.Fatalf("%d attempts, %d rescues, %d replays, history %+v", r.Attempts, r.Rescues, r.Replays, r.History)
+			}
+			ds := t.claims("b", "a") // at the tail
+			if ds[1].Attempt != 4 {
+				t.Fatalf("delivered as attempt %d; want 4", ds[1].Attempt)
+			}
+			t.ack(ds[0])
+			t.kill(ds[1], "again")
+			t.replay("", ids...)
+			if r := t.inState(ids[0], store.Waiting); r.Attempts != 0 || r.Replays != 2 {
+				t.Fatalf("after a plain replay %d attempts, %d replays", r.Attempts, r.Replays)
+			}
+		}},
+	{Text: "A replay that keeps attempts refuses what is no dead letter, and goes to another topic where it is told to.",
+		Name: "ReplayKeepingRefuses", Test: func(t *T) {
+			dead := t.died(t.msg("dead"), "K", "r")
+			live := t.put(t.msg("live"))[0]
+			refused, err := t.triage().ReplayKeeping(t.ctx(), "other", live, dead, "none")
+			t.wantRefused(refused, err, store.ErrNotFound, live, "none")
+			t.claims("live")
+			t.Topic = "other"
+			t.claims("dead")
+		}},
+	{Text: "A resolved letter stays where and what it is, with who resolved it, when and why; dead letters are selected by it.",
+		Name: "ResolvedStaysDead", Test: func(t *T) {
+			var ids []string
+			for _, body := range []string{"a", "b", "c"} {
+				ids = append(ids, t.died(t.keyed("k", body), "K", "reason "+body))
+			}
+			was := t.get(ids[1])
+			t.Advance(time.Minute)
+			at := t.storeNow()
+			t.resolve("it was paid by hand", ids[1])
+			r := t.get(ids[1])
+			if by := r.Resolved; by == nil || by.By != "me" || by.Note != "it was paid by hand" {
+				t.Fatalf("resolved: %+v", by)
+			}
+			t.near("the time of resolving", r.Resolved.At.Sub(at), 0)
+			r.Resolved = nil
+			sameRecord(t, r, was)
+			t.nothing()
+			for _, c := range []struct {
+				of   *bool
+				want []string
+			}{{nil, []string{"a", "b", "c"}}, {new(false), []string{"a", "c"}}, {new(true), []string{"b"}}} {
+				f := store.DeadFilter{Topic: t.Topic, Resolved: c.of}
+				t.wantRecords(t.deadLetters(f), c.want...)
+				f.Brief = true
+				if got := len(t.deadLetters(f)); got != len(c.want) {
+					t.Fatalf("%d in brief; want %q", got, c.want)
+				}
+				f.Limit = 1
+				if got := idsOf(t.deadLetters(f)); !slices.Equal(got, []string{t.deadLetters(store.DeadFilter{Topic: t.Topic,
+					Resolved: c.of})[0].ID}) {
+					t.Fatalf("the first is %q", got)
+				}
+			}
+		}},
+	{Text: "The figures count resolved letters apart from those that are open.",
+		Name: "ResolvedIsNotOpen", Needs: needs(store.CanTopics, store.CanFigures), Test: func(t *T) {
+			a, b := t.died(t.msg("a"), "K", "r"), t.died(t.msg("b"), "K", "r")
+			t.resolve("", a)
+			t.put(t.msg("live"))
+			want := store.TopicStats{Appended: 3, Waiting: 1, Dead: 1, Resolved: 1}
+			t.wantStats(want)
+			t.resolve("", b)
+			want.Dead, want.Resolved = 0, 2
+			t.wantStats(want)
+			t.noneRefused(t.triage().Reopen(t.ctx(), a))
+			want.Dead, want.Resolved = 1, 1
+			t.wantStats(want)
+			t.noneRefused(t.dead().Purge(t.ctx(), b))
+			t.replay("", a)
+			t.wantStats(store.TopicStats{Appended: 3, Waiting: 2, Purged: 1})
+		}},
+	{Text: "Resolving what is resolved replaces the mark; Reopen takes it away, a replay ends it.",
+		Name: "ResolveReplacesTheMark", Test: func(t *T) {
+			id := t.died(t.msg("a"), "K", "r")
+			t.resolve("first", id)
+			t.resolve("second", id)
+			if r := t.get(id).Resolved; r == nil || r.Note != "second" {
+				t.Fatalf("resolved: %+v", r)
+			}
+			for range 2 {
+				t.noneRefused(t.triage().Reopen(t.ctx(), id))
+				if r := t.get(id).Resolved; r != nil {
+					t.Fatalf("reopened, and resolved: %+v", r)
+				}
+			}
+			t.resolve("third", id)
+			t.replay("", id)
+			if r := t.get(id).Resolved; r != nil {
+				t.Fatalf("replayed, and resolved: %+v", r)
+			}
+			t.kill(t.claimOne(), "again")
+			if r := t.get(id).Resolved; r != nil {
+				t.Fatalf("dead again, and resolved: %+v", r)
+			}
+		}},
+	{Text: "Resolve and Reopen refuse what is no dead letter with ErrNotFound, and see to the others.",
+		Name: "ResolveRefuses", Test: func(t *T) {
+			dead := t.died(t.msg("dead"), "K", "r")
+			live := t.put(t.msg("live"))[0]
+			for _, do := range []func(...string) (map[string]error, error){
+				func(ids ...string) (map[string]error, error) { return t.triage().Resolve(t.ctx(), "", "", ids...) },
+				func(ids ...string) (map[string]error, error) { return t.triage().Reopen(t.ctx(), ids...) },
+			} {
+				refused, err := do(live, dead, "none", dead)
+				t.wantRefused(refused, err, store.ErrNotFound, live, "none")
+				t.noneRefused(do())
+			}
+			t.inState(dead, store.IsDead)
+			t.claims("live")
+		}},
+	{Text: "A resolved letter that was listed, purged and buried is resolved.",
+		Name: "BuryKeepsTheMark", Test: func(t *T) {
+			id := t.died(pawl.Message{Topic: t.Topic, Key: []byte("k"), Body: []byte("a")}, "K", "r")
+			t.resolve("done", id)
+			was := t.get(id)
+			t.noneRefused(t.dead().Purge(t.ctx(), id))
+			t.bury(was)
+			r := t.get(id)
+			if r.Resolved == nil || r.Resolved.Note != "done" || r.Resolved.By != "me" ||
+				!r.Resolved.At.Equal(was.Resolved.At) {
+				t.Fatalf("resolved: %+v; want %+v", r.Resolved, was.Resolved)
+			}
+		}},
 }
 
 func (t *T) triage() store.Triage { t.Helper(); return optional[store.Triage](t) }
@@ -38,77 +158,6 @@ func (t *T) resolve(note string, ids ...string) {
 	t.noneRefused(t.triage().Resolve(t.ctx(), "me", note, ids...))
 }
 
-func replayKeepsAttempts(t *T) {
-	ids := t.put(t.keyed("k", "a"))
-	t.lane("k", "b")
-	t.heads(1)
-	t.expire()
-	for range 2 {
-		t.retry(t.heads(1)[0], 0)
-	}
-	t.kill(t.heads(1)[0], "dead")
-	t.noneRefused(t.triage().ReplayKeeping(t.ctx(), "", ids...))
-	r := t.inState(ids[0], store.Waiting)
-	if r.Attempts != 3 || r.Rescues != 0 || r.Replays != 1 || len(r.History) != 4 {
-		t.Fatalf("%d attempts, %d rescues, %d replays, history %+v", r.Attempts, r.Rescues, r.Replays, r.History)
-	}
-	ds := t.claims("b", "a") // at the tail
-	if ds[1].Attempt != 4 {
-		t.Fatalf("delivered as attempt %d; want 4", ds[1].Attempt)
-	}
-	t.ack(ds[0])
-	t.kill(ds[1], "again")
-	t.replay("", ids...)
-	if r := t.inState(ids[0], store.Waiting); r.Attempts != 0 || r.Replays != 2 {
-		t.Fatalf("after a plain replay %d attempts, %d replays", r.Attempts, r.Replays)
-	}
-}
-
-func replayKeepingRefuses(t *T) {
-	dead := t.died(t.msg("dead"), "K", "r")
-	live := t.put(t.msg("live"))[0]
-	refused, err := t.triage().ReplayKeeping(t.ctx(), "other", live, dead, "none")
-	t.wantRefused(refused, err, store.ErrNotFound, live, "none")
-	t.claims("live")
-	t.Topic = "other"
-	t.claims("dead")
-}
-
-func resolvedStaysDead(t *T) {
-	var ids []string
-	for _, body := range []string{"a", "b", "c"} {
-		ids = append(ids, t.died(t.keyed("k", body), "K", "reason "+body))
-	}
-	was := t.get(ids[1])
-	t.Advance(time.Minute)
-	at := t.storeNow()
-	t.resolve("it was paid by hand", ids[1])
-	r := t.get(ids[1])
-	if by := r.Resolved; by == nil || by.By != "me" || by.Note != "it was paid by hand" {
-		t.Fatalf("resolved: %+v", by)
-	}
-	t.near("the time of resolving", r.Resolved.At.Sub(at), 0)
-	r.Resolved = nil
-	sameRecord(t, r, was)
-	t.nothing()
-	for _, c := range []struct {
-		of   *bool
-		want []string
-	}{{nil, []string{"a", "b", "c"}}, {new(false), []string{"a", "c"}}, {new(true), []string{"b"}}} {
-		f := store.DeadFilter{Topic: t.Topic, Resolved: c.of}
-		t.wantRecords(t.deadLetters(f), c.want...)
-		f.Brief = true
-		if got := len(t.deadLetters(f)); got != len(c.want) {
-			t.Fatalf("%d in brief; want %q", got, c.want)
-		}
-		f.Limit = 1
-		if got := idsOf(t.deadLetters(f)); !slices.Equal(got, []string{t.deadLetters(store.DeadFilter{Topic: t.Topic,
-			Resolved: c.of})[0].ID}) {
-			t.Fatalf("the first is %q", got)
-		}
-	}
-}
-
 func sameRecord(t *T, got, want store.Record) {
 	t.Helper()
 	t.wantMessage(got.Message, want.Message)
@@ -116,74 +165,5 @@ func sameRecord(t *T, got, want store.Record) {
 		!got.DeadAt.Equal(want.DeadAt) ||
 		got.Attempts != want.Attempts || got.Fingerprint != want.Fingerprint || len(got.History) != len(want.History) {
 		t.Fatalf("record %+v\nwant   %+v", got, want)
-	}
-}
-
-func resolvedIsNotOpen(t *T) {
-	a, b := t.died(t.msg("a"), "K", "r"), t.died(t.msg("b"), "K", "r")
-	t.resolve("", a)
-	t.put(t.msg("live"))
-	want := store.TopicStats{Appended: 3, Waiting: 1, Dead: 1, Resolved: 1}
-	t.wantStats(want)
-	t.resolve("", b)
-	want.Dead, want.Resolved = 0, 2
-	t.wantStats(want)
-	t.noneRefused(t.triage().Reopen(t.ctx(), a))
-	want.Dead, want.Resolved = 1, 1
-	t.wantStats(want)
-	t.noneRefused(t.dead().Purge(t.ctx(), b))
-	t.replay("", a)
-	t.wantStats(store.TopicStats{Appended: 3, Waiting: 2, Purged: 1})
-}
-
-func resolveReplacesTheMark(t *T) {
-	id := t.died(t.msg("a"), "K", "r")
-	t.resolve("first", id)
-	t.resolve("second", id)
-	if r := t.get(id).Resolved; r == nil || r.Note != "second" {
-		t.Fatalf("resolved: %+v", r)
-	}
-	for range 2 {
-		t.noneRefused(t.triage().Reopen(t.ctx(), id))
-		if r := t.get(id).Resolved; r != nil {
-			t.Fatalf("reopened, and resolved: %+v", r)
-		}
-	}
-	t.resolve("third", id)
-	t.replay("", id)
-	if r := t.get(id).Resolved; r != nil {
-		t.Fatalf("replayed, and resolved: %+v", r)
-	}
-	t.kill(t.claimOne(), "again")
-	if r := t.get(id).Resolved; r != nil {
-		t.Fatalf("dead again, and resolved: %+v", r)
-	}
-}
-
-func resolveRefuses(t *T) {
-	dead := t.died(t.msg("dead"), "K", "r")
-	live := t.put(t.msg("live"))[0]
-	for _, do := range []func(...string) (map[string]error, error){
-		func(ids ...string) (map[string]error, error) { return t.triage().Resolve(t.ctx(), "", "", ids...) },
-		func(ids ...string) (map[string]error, error) { return t.triage().Reopen(t.ctx(), ids...) },
-	} {
-		refused, err := do(live, dead, "none", dead)
-		t.wantRefused(refused, err, store.ErrNotFound, live, "none")
-		t.noneRefused(do())
-	}
-	t.inState(dead, store.IsDead)
-	t.claims("live")
-}
-
-func buryKeepsTheMark(t *T) {
-	id := t.died(pawl.Message{Topic: t.Topic, Key: []byte("k"), Body: []byte("a")}, "K", "r")
-	t.resolve("done", id)
-	was := t.get(id)
-	t.noneRefused(t.dead().Purge(t.ctx(), id))
-	t.bury(was)
-	r := t.get(id)
-	if r.Resolved == nil || r.Resolved.Note != "done" || r.Resolved.By != "me" ||
-		!r.Resolved.At.Equal(was.Resolved.At) {
-		t.Fatalf("resolved: %+v; want %+v", r.Resolved, was.Resolved)
 	}
 }

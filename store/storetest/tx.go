@@ -9,25 +9,136 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-func txSentences() []Sentence {
-	all := []Sentence{
-		{Name: "TxAppendCommits", Test: txAppendCommits,
-			Text: "What was appended in the caller's transaction exists once it commits, not before."},
-		{Name: "TxAppendRollsBack", Test: txAppendRollsBack,
-			Text: "What was appended in the caller's transaction does not exist if it rolls back: no message, no id, no unique key."},
-		{Name: "TxAppendAnswersLikeAppend", Needs: needs(store.CanUnique), Test: txAppendAnswersLikeAppend,
-			Text: "An append in the caller's transaction answers like Append: receipts, duplicates, refusals, also of what it appended itself."},
-		{Name: "OpenTxStallsNobody", OpenTx: true, Needs: needs(store.CanUnique), Test: openTxStallsNobody,
-			Text: "A caller's transaction that stays open stalls nobody: appends, claims and settles of the same topic and lane go on, also of a message whose unique key it found taken."},
-		{Name: "LateCommitIsFound", OpenTx: true, Test: lateCommitIsFound,
-			Text: "What is committed long after later messages were claimed is found."},
-		{Name: "LateCommitTakesNoHead", OpenTx: true, Test: lateCommitTakesNoHead,
-			Text: "What is committed late is behind what was given out of its lane before: that keeps the head."},
-	}
-	for i := range all {
-		all[i].Needs = append(needs(store.CanTxAppend), all[i].Needs...)
-	}
-	return all
+var txSentences = []Sentence{
+	{Text: "What was appended in the caller's transaction exists once it commits, not before.",
+		Name: "TxAppendCommits", Test: func(t *T) {
+			t.Tx(t, func(do appendTx) bool {
+				t.putTx(do, t.keyed("k", "a"), t.msg("b"))
+				t.putTx(do, t.keyed("k", "c"))
+				if t.TxStalls == "" {
+					t.nothing()
+				}
+				return true
+			})
+			t.claims("a", "c", "b")
+		}},
+	{Text: "What was appended in the caller's transaction does not exist if it rolls back: no message, no id, no unique key.",
+		Name: "TxAppendRollsBack", Test: func(t *T) {
+			m := t.unique("a", "u", pawl.Unique{})
+			m.ID = "mine"
+			t.Tx(t, func(do appendTx) bool {
+				t.putTx(do, m, t.keyed("k", "b"))
+				return false
+			})
+			t.nothing()
+			t.put(m)
+			t.lane("k", "c")
+			t.claims("a", "c")
+		}},
+	{Text: "An append in the caller's transaction answers like Append: receipts, duplicates, refusals, also of what it appended itself.",
+		Name: "TxAppendAnswersLikeAppend", Needs: needs(store.CanUnique), Test: func(t *T) {
+			first := t.put(t.unique("a", "u", pawl.Unique{}))[0]
+			t.Tx(t, func(do appendTx) bool {
+				rs := t.putTx(do, t.unique("b", "u", pawl.Unique{}), t.unique("c", "v", pawl.Unique{}), pawl.Message{},
+					t.withID("mine", "d"))
+				if rs[0].DuplicateOf != first || rs[1].DuplicateOf != "" || rs[2].Err == nil || rs[3].ID != "mine" ||
+					rs[3].DuplicateOf != "" {
+					t.Fatalf("receipts %+v", rs)
+				}
+				again := t.putTx(do, t.unique("e", "v", pawl.Unique{}), t.withID("mine", "f"))
+				if again[0].DuplicateOf != rs[1].ID || again[1].DuplicateOf != "mine" {
+					t.Fatalf("receipts %+v", again)
+				}
+				_, err := do(store.Batch[pawl.Message]{Items: make([]pawl.Message, store.MaxBatch+1)})
+				if !errors.Is(err, store.ErrTooLarge) {
+					t.Fatalf("error %v; want %v", err, store.ErrTooLarge)
+				}
+				return true
+			})
+			t.claims("a", "c", "d")
+		}},
+	{Text: "A caller's transaction that stays open stalls nobody: appends, claims and settles of the same topic and lane go on, also of a message whose unique key it found taken.",
+		Name: "OpenTxStallsNobody", Needs: needs(store.CanUnique), OpenTx: true, Test: func(t *T) {
+			taken := t.unique("u", "u", pawl.Unique{})
+			first := t.put(taken)[0]
+			u := t.claimOne()
+			t.lane("k", "a")
+			t.Tx(t, func(do appendTx) bool {
+				t.putTx(do, t.keyed("k", "tx"), t.msg("own"), pawl.Message{Topic: "new", Body: []byte("x")})
+				if r := t.putTx(do, taken)[0]; r.DuplicateOf != first {
+					t.Fatalf("receipt %+v; want a duplicate of %s", r, first)
+				}
+				t.duplicate(first, taken)
+				t.ack(u)
+				t.lane("k", "b")
+				t.put(t.msg("c"))
+				ds := t.claims("a", "b", "c")
+				t.extend(lease, ds...)
+				t.retry(ds[2], 0)
+				t.ack(ds[0], ds[1])
+				t.ack(t.claims("c")...)
+				t.put(pawl.Message{Topic: "new", Body: []byte("y")})
+				return true
+			})
+			var got []string
+			t.eventually("what was committed is claimed", func() bool {
+				got = append(got, bodiesOf(t.claim(10))...)
+				return len(got) == 2
+			})
+		}},
+	// lateCommitIsFound: a store that remembers how far it has read must not step
+	// over what was invisible then. It may take its time: in real time, bounded.
+	{Text: "What is committed long after later messages were claimed is found.",
+		Name: "LateCommitIsFound", OpenTx: true, Test: func(t *T) {
+			t.Tx(t, func(do appendTx) bool {
+				t.putTx(do, t.msg("late"), t.keyed("k", "late in a lane"))
+				for range 5 {
+					t.fill(200)
+					for ds := t.claim(500); len(ds) > 0; ds = t.claim(500) {
+						t.ack(ds...)
+					}
+				}
+				return true
+			})
+			var got []string
+			t.eventually("what was committed late is claimed", func() bool {
+				t.fill(10)
+				ds := t.claim(500)
+				for _, d := range ds {
+					if b := string(d.Body); b == "late" || b == "late in a lane" {
+						got = append(got, b)
+					}
+				}
+				t.ack(ds...)
+				return len(got) == 2
+			})
+		}},
+	{Text: "What is committed late is behind what was given out of its lane before: that keeps the head.",
+		Name: "LateCommitTakesNoHead", OpenTx: true, Test: func(t *T) {
+			for _, limit := range []int{1, 2, 10} {
+				key := strconv.Itoa(limit)
+				var ds []pawl.Delivery
+				t.Tx(t, func(do appendTx) bool {
+					t.putTx(do, t.keyed(key, "late"), t.keyed(key, "late too"))
+					t.lane(key, "a", "b")
+					ds = t.claim(2)
+					t.wantBodies(ds, "a", "b")
+					t.lane(key, "c")
+					t.retry(ds[0], 0)
+					return true
+				})
+				var got []string
+				t.eventually("everything of the lane is claimed", func() bool {
+					ds := t.claim(limit)
+					t.ack(ds...)
+					got = append(got, bodiesOf(ds)...)
+					return len(got) == 5
+				})
+				if !slices.Equal(got[:2], []string{"a", "b"}) || got[4] != "c" {
+					t.Fatalf("with a limit of %d the order was %q; want what was given out before first", limit, got)
+				}
+			}
+		}},
 }
 
 type appendTx = func(store.Batch[pawl.Message]) ([]store.Receipt, error)
@@ -38,133 +149,4 @@ func (t *T) putTx(do appendTx, msgs ...pawl.Message) []store.Receipt {
 	rs, err := do(store.NewBatch(msgs...))
 	t.must(err)
 	return rs
-}
-
-func txAppendCommits(t *T) {
-	t.Tx(t, func(do appendTx) bool {
-		t.putTx(do, t.keyed("k", "a"), t.msg("b"))
-		t.putTx(do, t.keyed("k", "c"))
-		if t.TxStalls == "" {
-			t.nothing()
-		}
-		return true
-	})
-	t.claims("a", "c", "b")
-}
-
-func txAppendRollsBack(t *T) {
-	m := t.unique("a", "u", pawl.Unique{})
-	m.ID = "mine"
-	t.Tx(t, func(do appendTx) bool {
-		t.putTx(do, m, t.keyed("k", "b"))
-		return false
-	})
-	t.nothing()
-	t.put(m)
-	t.lane("k", "c")
-	t.claims("a", "c")
-}
-
-func txAppendAnswersLikeAppend(t *T) {
-	first := t.put(t.unique("a", "u", pawl.Unique{}))[0]
-	t.Tx(t, func(do appendTx) bool {
-		rs := t.putTx(do, t.unique("b", "u", pawl.Unique{}), t.unique("c", "v", pawl.Unique{}), pawl.Message{},
-			t.withID("mine", "d"))
-		if rs[0].DuplicateOf != first || rs[1].DuplicateOf != "" || rs[2].Err == nil || rs[3].ID != "mine" ||
-			rs[3].DuplicateOf != "" {
-			t.Fatalf("receipts %+v", rs)
-		}
-		again := t.putTx(do, t.unique("e", "v", pawl.Unique{}), t.withID("mine", "f"))
-		if again[0].DuplicateOf != rs[1].ID || again[1].DuplicateOf != "mine" {
-			t.Fatalf("receipts %+v", again)
-		}
-		_, err := do(store.Batch[pawl.Message]{Items: make([]pawl.Message, store.MaxBatch+1)})
-		if !errors.Is(err, store.ErrTooLarge) {
-			t.Fatalf("error %v; want %v", err, store.ErrTooLarge)
-		}
-		return true
-	})
-	t.claims("a", "c", "d")
-}
-
-func openTxStallsNobody(t *T) {
-	taken := t.unique("u", "u", pawl.Unique{})
-	first := t.put(taken)[0]
-	u := t.claimOne()
-	t.lane("k", "a")
-	t.Tx(t, func(do appendTx) bool {
-		t.putTx(do, t.keyed("k", "tx"), t.msg("own"), pawl.Message{Topic: "new", Body: []byte("x")})
-		if r := t.putTx(do, taken)[0]; r.DuplicateOf != first {
-			t.Fatalf("receipt %+v; want a duplicate of %s", r, first)
-		}
-		t.duplicate(first, taken)
-		t.ack(u)
-		t.lane("k", "b")
-		t.put(t.msg("c"))
-		ds := t.claims("a", "b", "c")
-		t.extend(lease, ds...)
-		t.retry(ds[2], 0)
-		t.ack(ds[0], ds[1])
-		t.ack(t.claims("c")...)
-		t.put(pawl.Message{Topic: "new", Body: []byte("y")})
-		return true
-	})
-	var got []string
-	t.eventually("what was committed is claimed", func() bool {
-		got = append(got, bodiesOf(t.claim(10))...)
-		return len(got) == 2
-	})
-}
-
-// lateCommitIsFound: a store that remembers how far it has read must not step
-// over what was invisible then. It may take its time: in real time, bounded.
-func lateCommitIsFound(t *T) {
-	t.Tx(t, func(do appendTx) bool {
-		t.putTx(do, t.msg("late"), t.keyed("k", "late in a lane"))
-		for range 5 {
-			t.fill(200)
-			for ds := t.claim(500); len(ds) > 0; ds = t.claim(500) {
-				t.ack(ds...)
-			}
-		}
-		return true
-	})
-	var got []string
-	t.eventually("what was committed late is claimed", func() bool {
-		t.fill(10)
-		ds := t.claim(500)
-		for _, d := range ds {
-			if b := string(d.Body); b == "late" || b == "late in a lane" {
-				got = append(got, b)
-			}
-		}
-		t.ack(ds...)
-		return len(got) == 2
-	})
-}
-
-func lateCommitTakesNoHead(t *T) {
-	for _, limit := range []int{1, 2, 10} {
-		key := strconv.Itoa(limit)
-		var ds []pawl.Delivery
-		t.Tx(t, func(do appendTx) bool {
-			t.putTx(do, t.keyed(key, "late"), t.keyed(key, "late too"))
-			t.lane(key, "a", "b")
-			ds = t.claim(2)
-			t.wantBodies(ds, "a", "b")
-			t.lane(key, "c")
-			t.retry(ds[0], 0)
-			return true
-		})
-		var got []string
-		t.eventually("everything of the lane is claimed", func() bool {
-			ds := t.claim(limit)
-			t.ack(ds...)
-			got = append(got, bodiesOf(ds)...)
-			return len(got) == 5
-		})
-		if !slices.Equal(got[:2], []string{"a", "b"}) || got[4] != "c" {
-			t.Fatalf("with a limit of %d the order was %q; want what was given out before first", limit, got)
-		}
-	}
 }

@@ -9,29 +9,86 @@ import (
 )
 
 // These sentences run in real time, with a bound that says no more than "soon".
-func wakeSentences() []Sentence {
-	all := []Sentence{
-		{Name: "WakeOnAppend", Test: wakeOnAppend,
-			Text: "Listen's channel receives soon after an append to one of its topics."},
-		{Name: "WakeOnEmit", Needs: needs(store.CanEmitAtomic), Test: wakeOnEmit,
-			Text: "Listen's channel receives soon after a message was emitted into one of its topics."},
-		{Name: "WakeWhenDue", Needs: needs(store.CanDelay), Test: wakeWhenDue,
-			Text: "Listen's channel receives soon after a delay or a retry is due."},
-		{Name: "WakeOnPeersAppend", Needs: needs(store.CanProcesses), Test: wakeOnPeersAppend,
-			Text: "Listen's channel receives soon after another process appended."},
-		{Name: "WakeWhenTheLaneIsFree", Test: wakeWhenTheLaneIsFree,
-			Text: "Listen's channel receives soon after a lane that has more to do is free again."},
-		{Name: "WakeOnReplay", Needs: needs(store.CanDeadLetters), Test: wakeOnReplay,
-			Text: "Listen's channel receives soon after a replay."},
-		{Name: "WakeIsOneHint", Test: wakeIsOneHint,
-			Text: "The channel has capacity one: nobody who appends waits for a listener that does not read."},
-		{Name: "WakeEndsWithItsContext", Test: wakeEndsWithItsContext,
-			Text: "Listening ends with its context; the channel is not closed, and others go on listening."},
-	}
-	for i := range all {
-		all[i].Needs = append(needs(store.CanWake), all[i].Needs...)
-	}
-	return all
+var wakeSentences = []Sentence{
+	{Text: "Listen's channel receives soon after an append to one of its topics.",
+		Name: "WakeOnAppend", Test: func(t *T) {
+			ch := t.listen("none", t.Topic)
+			for _, b := range []string{"a", "b", "c"} {
+				t.put(t.msg(b))
+				t.woken(ch)
+			}
+			t.claims("a", "b", "c")
+		}},
+	{Text: "Listen's channel receives soon after a message was emitted into one of its topics.",
+		Name: "WakeOnEmit", Needs: needs(store.CanEmitAtomic), Test: func(t *T) {
+			t.put(t.msg("parent"))
+			d := t.claimOne()
+			ch := t.listen("other")
+			t.emit(d, pawl.Message{Topic: "other"})
+			t.woken(ch)
+		}},
+	{Text: "Listen's channel receives soon after a delay or a retry is due.",
+		Name: "WakeWhenDue", Needs: needs(store.CanDelay), Test: func(t *T) {
+			ch := t.listen(t.Topic)
+			t.put(t.delayed(t.msg("late"), 200*time.Millisecond))
+			t.Advance(time.Second)
+			t.woken(ch)
+			t.eventually("the delayed message is there", func() bool { return len(t.claim(1)) == 1 })
+			t.put(t.msg("retried"))
+			d := t.claimOne()
+			ch = t.listen(t.Topic)
+			t.retry(d, 200*time.Millisecond)
+			t.Advance(time.Second)
+			t.woken(ch)
+		}},
+	{Text: "Listen's channel receives soon after another process appended.",
+		Name: "WakeOnPeersAppend", Needs: needs(store.CanProcesses), Test: func(t *T) {
+			peer := t.Peer(t)
+			ch := t.listen(t.Topic)
+			t.appendTo(peer, t.msg("a"))
+			t.woken(ch)
+			t.claims("a")
+		}},
+	{Text: "Listen's channel receives soon after a lane that has more to do is free again.",
+		Name: "WakeWhenTheLaneIsFree", Test: func(t *T) {
+			t.lane("k", "a", "b")
+			d := t.claimRun(1, 1)[0]
+			ch := t.listen(t.Topic)
+			t.ack(d)
+			t.woken(ch)
+		}},
+	{Text: "Listen's channel receives soon after a replay.",
+		Name: "WakeOnReplay", Needs: needs(store.CanDeadLetters), Test: func(t *T) {
+			id := t.died(t.msg("a"), "K", "r")
+			ch := t.listen(t.Topic)
+			t.replay("", id)
+			t.woken(ch)
+		}},
+	{Text: "The channel has capacity one: nobody who appends waits for a listener that does not read.",
+		Name: "WakeIsOneHint", Test: func(t *T) {
+			ch := t.listen(t.Topic)
+			for range 20 {
+				t.put(t.msg("a"))
+			}
+			t.woken(ch)
+		}},
+	{Text: "Listening ends with its context; the channel is not closed, and others go on listening.",
+		Name: "WakeEndsWithItsContext", Test: func(t *T) {
+			ctx, cancel := context.WithCancel(context.Background())
+			ended, other := t.listenUntil(ctx, t.Topic), t.listen(t.Topic)
+			cancel()
+			t.put(t.msg("a"))
+			t.woken(other)
+			select {
+			case _, open := <-ended:
+				if !open {
+					t.Fatal("the channel was closed")
+				}
+			default:
+			}
+			_, err := optional[store.Waker](t).Listen(cancelled(), t.Topic)
+			t.cancelled(err)
+		}},
 }
 
 // listen listens to the test's topic, and empties the channel before it returns.
@@ -67,83 +124,4 @@ func (t *T) woken(ch <-chan struct{}) {
 	case <-time.After(t.timeout):
 		t.Fatalf("no wake-up within %v", t.timeout)
 	}
-}
-
-func wakeOnAppend(t *T) {
-	ch := t.listen("none", t.Topic)
-	for _, b := range []string{"a", "b", "c"} {
-		t.put(t.msg(b))
-		t.woken(ch)
-	}
-	t.claims("a", "b", "c")
-}
-
-func wakeOnEmit(t *T) {
-	t.put(t.msg("parent"))
-	d := t.claimOne()
-	ch := t.listen("other")
-	t.emit(d, pawl.Message{Topic: "other"})
-	t.woken(ch)
-}
-
-func wakeWhenDue(t *T) {
-	ch := t.listen(t.Topic)
-	t.put(t.delayed(t.msg("late"), 200*time.Millisecond))
-	t.Advance(time.Second)
-	t.woken(ch)
-	t.eventually("the delayed message is there", func() bool { return len(t.claim(1)) == 1 })
-	t.put(t.msg("retried"))
-	d := t.claimOne()
-	ch = t.listen(t.Topic)
-	t.retry(d, 200*time.Millisecond)
-	t.Advance(time.Second)
-	t.woken(ch)
-}
-
-func wakeOnPeersAppend(t *T) {
-	peer := t.Peer(t)
-	ch := t.listen(t.Topic)
-	t.appendTo(peer, t.msg("a"))
-	t.woken(ch)
-	t.claims("a")
-}
-
-func wakeWhenTheLaneIsFree(t *T) {
-	t.lane("k", "a", "b")
-	d := t.claimRun(1, 1)[0]
-	ch := t.listen(t.Topic)
-	t.ack(d)
-	t.woken(ch)
-}
-
-func wakeOnReplay(t *T) {
-	id := t.died(t.msg("a"), "K", "r")
-	ch := t.listen(t.Topic)
-	t.replay("", id)
-	t.woken(ch)
-}
-
-func wakeIsOneHint(t *T) {
-	ch := t.listen(t.Topic)
-	for range 20 {
-		t.put(t.msg("a"))
-	}
-	t.woken(ch)
-}
-
-func wakeEndsWithItsContext(t *T) {
-	ctx, cancel := context.WithCancel(context.Background())
-	ended, other := t.listenUntil(ctx, t.Topic), t.listen(t.Topic)
-	cancel()
-	t.put(t.msg("a"))
-	t.woken(other)
-	select {
-	case _, open := <-ended:
-		if !open {
-			t.Fatal("the channel was closed")
-		}
-	default:
-	}
-	_, err := optional[store.Waker](t).Listen(cancelled(), t.Topic)
-	t.cancelled(err)
 }
