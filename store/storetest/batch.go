@@ -15,24 +15,18 @@ var batchSentences = []Sentence{
 			t.put(t.unique("first", "u", pawl.Unique{}))
 			batch := store.NewBatch(t.msg("a"), pawl.Message{}, t.unique("b", "u", pawl.Unique{}), t.withID("mine", "c"),
 				t.withID("mine", "d"))
-			first, err := t.Store.Append(t.ctx(), batch)
-			t.must(err)
+			first := t.appendBatch(batch)
 			for range 2 {
-				again, err := t.Store.Append(t.ctx(), batch)
-				t.must(err)
-				t.sameReceipts(again, first)
+				t.sameReceipts(t.appendBatch(batch), first)
 			}
 			t.claims("first", "a", "c")
 		}},
 	{Text: "An Append that is repeated after its messages were acked does not bring them back.",
 		Name: "AppendRepeatedAfterTheAck", Needs: needs(store.CanRepeatBatch), Test: func(t *T) {
 			batch := store.NewBatch(t.withID("mine", "a"), t.msg("b"))
-			first, err := t.Store.Append(t.ctx(), batch)
-			t.must(err)
+			first := t.appendBatch(batch)
 			t.ack(t.claims("a", "b")...)
-			again, err := t.Store.Append(t.ctx(), batch)
-			t.must(err)
-			t.sameReceipts(again, first)
+			t.sameReceipts(t.appendBatch(batch), first)
 			t.nothing()
 		}},
 	{Text: "Repeating a Settle with the same batch id returns the first refusals and changes nothing.",
@@ -43,23 +37,15 @@ var batchSentences = []Sentence{
 			bad := verdict(ds[2], store.Ack)
 			bad.After = -1
 			batch := store.NewBatch(verdict(ds[0], store.Retry), verdict(ds[1], store.Ack), bad, verdict(ds[3], store.Ack))
-			first, err := t.Store.Settle(t.ctx(), batch)
-			t.must(err)
-			if len(first) != 2 || first[0].Index != 1 || first[1].Index != 2 {
-				t.Fatalf("refused %v; want items 1 and 2", first)
-			}
+			first := t.wantItems(t.settleBatch(batch), 1, 2)
 			for range 2 {
-				again, err := t.Store.Settle(t.ctx(), batch)
-				t.must(err)
-				t.sameRefusals(again, first)
+				t.sameRefusals(t.settleBatch(batch), first)
 			}
 			ds = t.claims("a")
 			if ds[0].Attempt != 2 {
 				t.Fatalf("attempt %d after one retry that was sent three times", ds[0].Attempt)
 			}
-			again, err := t.Store.Settle(t.ctx(), batch) // while a new lease is there
-			t.must(err)
-			t.sameRefusals(again, first)
+			t.sameRefusals(t.settleBatch(batch), first) // while a new lease is there
 			t.ack(ds...)
 		}},
 	{Text: "A repeated Settle emits nothing again, even when what it emitted is gone already.",
@@ -67,16 +53,10 @@ var batchSentences = []Sentence{
 			t.put(t.msg("parent"))
 			batch := store.NewBatch(emitting(t.claimOne(), t.msg("child")))
 			for range 2 {
-				refused, err := t.Store.Settle(t.ctx(), batch)
-				if t.must(err); len(refused) > 0 {
-					t.Fatalf("refused %v", refused)
-				}
+				t.wantItems(t.settleBatch(batch))
 			}
 			t.ack(t.claims("child")...)
-			refused, err := t.Store.Settle(t.ctx(), batch)
-			if t.must(err); len(refused) > 0 {
-				t.Fatalf("refused %v", refused)
-			}
+			t.wantItems(t.settleBatch(batch))
 			t.nothing()
 		}},
 	// batchIsRememberedForAnHour looks at two batches half an hour apart: a store that
@@ -84,11 +64,9 @@ var batchSentences = []Sentence{
 	{Text: "A batch id is remembered for at least an hour.",
 		Name: "BatchIsRememberedForAnHour", Needs: needs(store.CanRepeatBatch), Test: func(t *T) {
 			appended := store.NewBatch(t.msg("a"), t.msg("b"))
-			first, err := t.Store.Append(t.ctx(), appended)
-			t.must(err)
+			first := t.appendBatch(appended)
 			settled := store.NewBatch(verdict(t.claimOne(), store.Ack))
-			_, err = t.Store.Settle(t.ctx(), settled)
-			t.must(err)
+			t.must(errOf(t.Store.Settle(t.ctx(), settled)))
 			pass := func(minutes int) {
 				for range minutes {
 					t.Advance(time.Minute)
@@ -96,20 +74,15 @@ var batchSentences = []Sentence{
 				}
 			}
 			again := func(batch store.Batch[pawl.Message], first []store.Receipt) {
-				rs, err := t.Store.Append(t.ctx(), batch)
-				t.must(err)
+				rs := t.appendBatch(batch)
 				t.sameReceipts(rs, first)
 			}
 			pass(30)
 			later := store.NewBatch(t.msg("c"))
-			second, err := t.Store.Append(t.ctx(), later)
-			t.must(err)
+			second := t.appendBatch(later)
 			pass(29)
 			again(appended, first)
-			refused, err := t.Store.Settle(t.ctx(), settled)
-			if t.must(err); len(refused) > 0 {
-				t.Fatalf("refused %v after 59 minutes", refused)
-			}
+			t.wantItems(t.settleBatch(settled)) // after 59 minutes
 			pass(30)
 			again(later, second)
 			t.claims("b", "c")
@@ -118,17 +91,13 @@ var batchSentences = []Sentence{
 		Name: "EmptyBatchIDAsksForNoMemory", Test: func(t *T) {
 			batch := store.Batch[pawl.Message]{Items: []pawl.Message{t.msg("a")}}
 			for range 3 {
-				rs, err := t.Store.Append(t.ctx(), batch)
-				if t.must(err); rs[0].Err != nil || rs[0].DuplicateOf != "" {
+				if rs := t.appendBatch(batch); rs[0].Err != nil || rs[0].DuplicateOf != "" {
 					t.Fatalf("receipt %+v", rs[0])
 				}
 			}
 			for _, d := range t.claims("a", "a", "a") {
-				refused, err := t.Store.Settle(t.ctx(), store.Batch[store.Settlement]{Items: []store.Settlement{verdict(d,
-					store.Ack)}})
-				if t.must(err); len(refused) > 0 {
-					t.Fatalf("refused %v", refused)
-				}
+				acks := store.Batch[store.Settlement]{Items: []store.Settlement{verdict(d, store.Ack)}}
+				t.wantItems(t.settleBatch(acks))
 			}
 			t.nothing()
 		}},
@@ -136,8 +105,7 @@ var batchSentences = []Sentence{
 		Name: "BatchIDsAreCompared", Needs: needs(store.CanRepeatBatch), Test: func(t *T) {
 			want := 0
 			for _, id := range append(oddIDs(), numbered("b", 20)...) {
-				_, err := t.Store.Append(t.ctx(), store.Batch[pawl.Message]{ID: id, Items: []pawl.Message{t.msg("a")}})
-				t.must(err)
+				t.must(errOf(t.Store.Append(t.ctx(), store.Batch[pawl.Message]{ID: id, Items: []pawl.Message{t.msg("a")}})))
 				want++
 			}
 			if got := len(t.claim(100)); got != want {
@@ -205,19 +173,13 @@ var batchSentences = []Sentence{
 		}},
 	{Text: "A call without items does nothing, and is no error.",
 		Name: "EmptyCallsAreFine", Test: func(t *T) {
-			rs, err := t.Store.Append(t.ctx(), store.NewBatch[pawl.Message]())
-			if t.must(err); len(rs) != 0 {
-				t.Fatalf("receipts %v", rs)
-			}
-			refused, err := t.Store.Settle(t.ctx(), store.NewBatch[store.Settlement]())
-			if t.must(err); len(refused) != 0 {
-				t.Fatalf("refused %v", refused)
-			}
+			t.append()
+			t.settled()
 			lost, err := t.Store.Extend(t.ctx(), time.Minute)
 			if t.must(err); len(lost) != 0 {
 				t.Fatalf("lost %v", lost)
 			}
-			if ds := t.claimFrom(t.Store, store.Lease{For: time.Minute}); len(ds) != 0 {
+			if ds := t.claimWith(store.Lease{For: time.Minute}); len(ds) != 0 {
 				t.Fatalf("claimed %q without a want", bodiesOf(ds))
 			}
 		}},
@@ -226,8 +188,7 @@ var batchSentences = []Sentence{
 			m := pawl.Message{Topic: t.Topic, Key: []byte("key"), Body: []byte("body"), Headers: map[string]string{"a": "b"}}
 			batch := store.NewBatch(m, t.msg("b"))
 			before := store.Batch[pawl.Message]{ID: batch.ID, Items: []pawl.Message{m, t.msg("b")}}
-			_, err := t.Store.Append(t.ctx(), batch)
-			t.must(err)
+			t.must(errOf(t.Store.Append(t.ctx(), batch)))
 			if !reflect.DeepEqual(batch, before) {
 				t.Fatalf("append changed its batch to %+v", batch)
 			}
@@ -246,11 +207,8 @@ func (t *T) sameReceipts(got, want []store.Receipt) {
 			t.Fatalf("receipt %d: error %v; want %v", i, g.Err, w.Err)
 		}
 		g.Err, w.Err = nil, nil
-		if g != w {
-			// The id of a message that was refused is made up for every call.
-			if got[i].Err == nil {
-				t.Fatalf("receipt %d is %+v; want %+v", i, g, w)
-			}
+		if g != w && got[i].Err == nil { // the id of a message that was refused is made up for every call
+			t.Fatalf("receipt %d is %+v; want %+v", i, g, w)
 		}
 	}
 }
@@ -260,9 +218,9 @@ func (t *T) sameRefusals(got, want []store.Refusal) {
 	if len(got) != len(want) {
 		t.Fatalf("refused %v; want %v", got, want)
 	}
+	lost := func(r store.Refusal) bool { return errors.Is(r.Err, pawl.ErrLeaseLost) }
 	for i := range got {
-		if got[i].Index != want[i].Index || errors.Is(got[i].Err, pawl.ErrLeaseLost) != errors.Is(want[i].Err,
-			pawl.ErrLeaseLost) {
+		if got[i].Index != want[i].Index || lost(got[i]) != lost(want[i]) {
 			t.Fatalf("refused %v; want %v", got, want)
 		}
 	}

@@ -69,15 +69,7 @@ var boundSentences = []Sentence{
 				room("a death", "e")
 			}
 			if t.has(store.CanLookup) {
-				id := ""
-				for r, err := range t.inspector().List(t.ctx(), store.Filter{Topic: t.Topic, Limit: 1}) {
-					t.must(err)
-					id = r.ID
-				}
-				refused, err := t.inspector().Cancel(t.ctx(), id)
-				if t.must(err); len(refused) > 0 {
-					t.Fatal(refused)
-				}
+				t.cancel(t.list(store.Filter{Topic: t.Topic, Limit: 1})[0].ID)
 				room("a cancellation", "f")
 			}
 		}},
@@ -110,7 +102,7 @@ var boundSentences = []Sentence{
 			t.put(pawl.Message{Topic: "source", Body: []byte("x")})
 			t.bounded(1)
 			t.put(t.msg("a"))
-			ds := t.claimFrom(t.Store, store.Lease{For: lease}, store.Want{Topic: "source", Limit: 1})
+			ds := t.claimWith(store.Lease{For: lease}, store.Want{Topic: "source", Limit: 1})
 			t.wantBodies(ds, "x")
 			t.full(t.append(t.msg("b")), 0)
 			t.emit(ds[0], t.msg("e1"), t.msg("e2"))
@@ -142,10 +134,7 @@ var boundSentences = []Sentence{
 			t.kill(ds[0], "no")
 			t.ack(ds[1:]...)
 			refill("d")
-			refused, err := t.dead().Replay(t.ctx(), "", ds[0].ID)
-			if t.must(err); len(refused) > 0 {
-				t.Fatal(refused)
-			}
+			t.replay("", ds[0].ID)
 			t.wantStates(2)
 		}},
 	{Text: "An append of what was accepted before is taken however full the topic is.",
@@ -164,13 +153,11 @@ var boundSentences = []Sentence{
 		Name: "FullIsRemembered", Needs: needs(store.CanRepeatBatch), Test: func(t *T) {
 			t.bounded(1)
 			batch := store.NewBatch(t.msg("a"), t.msg("b"))
-			rs, err := t.Store.Append(t.ctx(), batch)
-			t.must(err)
+			rs := t.appendBatch(batch)
 			t.full(rs, 1)
 			t.ack(t.claimOne())
 			t.Advance(aWhile)
-			again, err := t.Store.Append(t.ctx(), batch)
-			t.must(err)
+			again := t.appendBatch(batch)
 			if t.full(again, 1); again[0] != rs[0] || again[1].ID != rs[1].ID {
 				t.Fatalf("receipts %+v; want %+v", again, rs)
 			}
@@ -211,12 +198,10 @@ var boundSentences = []Sentence{
 			t.put(t.msg("a"), t.msg("b"))
 			to := t.settings()
 			to.MaxWaiting = 1
-			to, err := t.topics().Alter(t.ctx(), to)
-			t.must(err)
+			to = t.alter(to)
 			t.full(t.append(t.msg("c")), 0)
 			to.MaxWaiting = 0
-			_, err = t.topics().Alter(t.ctx(), to)
-			t.must(err)
+			t.alter(to)
 			t.put(t.msg("c"))
 			t.claims("a", "b", "c")
 		}},
@@ -240,8 +225,7 @@ var boundSentences = []Sentence{
 			t.wantSettings(want)
 			to := want
 			to.MaxWaiting = 7
-			_, err := t.topics().Alter(t.ctx(), to)
-			t.must(err)
+			t.alter(to)
 			want.MaxWaiting, want.Version = 7, 2
 			t.wantSettings(want)
 			if st := t.stats(); st.MaxWaiting != 7 {
@@ -250,33 +234,14 @@ var boundSentences = []Sentence{
 		}},
 	{Text: "A maximum that was set elsewhere is heeded by every process within two seconds, and what others append counts within one.",
 		Name: "PeerHeedsTheBound", Needs: needs(store.CanProcesses), Test: func(t *T) {
-			peer := t.Peer(t)
-			topics, ok := store.As[store.Topics](peer)
-			if !ok {
-				t.Fatal("the peer has no topics")
-			}
+			peer := t.peer()
 			t.put(t.msg("a")) // so that it has the settings at hand
-			most := int64(2)
-			_, err := topics.Declare(t.ctx(), store.Declaration{Name: t.Topic, MaxWaiting: &most})
-			t.must(err)
-			t.full(t.appendTo(peer, t.msg("b"), t.msg("c")), 1)
-			start := time.Now()
-			t.eventually("the peer's maximum is heeded", func() bool {
-				r := t.append(t.msg("more"))[0]
-				return r.Err != nil
-			})
-			if took := time.Since(start); took > 4*time.Second { // two, and what a busy machine adds
-				t.Fatalf("the maximum was not heeded for %v", took)
-			}
-			for {
-				ds := t.claim(100)
-				if len(ds) == 0 {
-					break
-				}
-				t.ack(ds...)
-			}
+			peer.bounded(2)
+			peer.full(peer.append(t.msg("b"), t.msg("c")), 1)
+			t.within2Seconds("the peer's maximum is heeded", func() bool { return t.append(t.msg("more"))[0].Err != nil })
+			t.workOff(100, 0)
 			t.Advance(aWhile)
-			t.full(t.appendTo(peer, t.msg("d"), t.msg("e"), t.msg("f")), 2)
+			peer.full(peer.append(t.msg("d"), t.msg("e"), t.msg("f")), 2)
 			t.Advance(aWhile)
 			t.full(t.append(t.msg("g")), 0)
 		}},

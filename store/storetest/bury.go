@@ -147,31 +147,24 @@ var burySentences = []Sentence{
 			ids := t.put(t.msg("leased"), t.msg("waiting"))
 			t.wantBodies(t.claim(1), "leased")
 			body := []byte("amended")
-			refused, err := t.dead().Amend(t.ctx(), store.Amendment{ID: "none", Body: body},
-				store.Amendment{ID: dead, Body: body})
-			t.wantRefused(refused, err, store.ErrNotFound, "none")
-			refused, err = t.dead().Amend(t.ctx(), store.Amendment{ID: ids[0], Body: body},
-				store.Amendment{ID: ids[1], Body: body})
+			t.refusing(t.dead().Amend(t.ctx(), store.Amendment{ID: "none", Body: body},
+				store.Amendment{ID: dead, Body: body})).want(store.ErrNotFound, "none")
+			refused := t.refusing(t.dead().Amend(t.ctx(), store.Amendment{ID: ids[0], Body: body},
+				store.Amendment{ID: ids[1], Body: body}))
 			why := store.ErrConflict
-			if !t.has(store.CanLookup) && errors.Is(refused[ids[0]], store.ErrNotFound) {
+			if !t.has(store.CanLookup) && errors.Is(refused.of[ids[0]], store.ErrNotFound) {
 				why = store.ErrNotFound // it need not know that they are there
 			}
-			t.wantRefused(refused, err, why, ids...)
-			refused, err = t.dead().Amend(t.ctx(), store.Amendment{ID: dead, Body: make([]byte, pawl.MaxBody+1)})
-			if t.must(err); len(refused) != 1 {
-				t.Fatalf("refused %v", refused)
-			}
-			t.invalid(refused[dead])
+			refused.want(why, ids...)
+			t.refusing(t.dead().Amend(t.ctx(), store.Amendment{ID: dead, Body: make([]byte, pawl.MaxBody+1)})).invalid(dead)
 			many := map[string]string{}
 			for _, name := range numbered("h", pawl.MaxHeaders) {
 				many[name] = "v"
 			}
 			t.amend(store.Amendment{ID: dead, Headers: many})
-			refused, err = t.dead().Amend(t.ctx(), store.Amendment{ID: dead, Headers: map[string]string{"one more": "v"}})
-			t.must(err)
-			t.invalid(refused[dead])
-			_, err = t.dead().Amend(t.ctx(), make([]store.Amendment, store.MaxBatch+1)...)
-			t.wantErr(err, store.ErrTooLarge)
+			tooMany := store.Amendment{ID: dead, Headers: map[string]string{"one more": "v"}}
+			t.refusing(t.dead().Amend(t.ctx(), tooMany)).invalid(dead)
+			t.wantErr(errOf(t.dead().Amend(t.ctx(), make([]store.Amendment, store.MaxBatch+1)...)), store.ErrTooLarge)
 			t.noneRefused(t.dead().Amend(t.ctx()))
 			t.wantDead("amended")
 			t.claims("waiting")
@@ -203,8 +196,7 @@ var burySentences = []Sentence{
 			t.wantDead("old", "a", "u", "c")
 			t.put(t.unique("first", "key", pawl.Unique{}))
 			t.claims("first")
-			refused, err := t.dead().Replay(t.ctx(), "", "c", "b", "a")
-			t.wantRefused(refused, err, store.ErrConflict, "b")
+			t.refusing(t.dead().Replay(t.ctx(), "", "c", "b", "a")).want(store.ErrConflict, "b")
 			ds := t.claims("c", "a")
 			if ds[1].Attempt != 1 || string(ds[1].Key) != "k" {
 				t.Fatalf("delivery of a buried letter %+v", ds[1])
@@ -217,14 +209,11 @@ var burySentences = []Sentence{
 			dead := t.died(t.msg("dead"), "K", "r")
 			live := t.put(t.msg("live"))[0]
 			good := letter(t.msg("good"), "good")
-			refused, err := t.dead().Bury(t.ctx(), letter(t.msg("x"), dead), good)
-			t.wantRefused(refused, err, store.ErrConflict, dead)
+			t.refusing(t.dead().Bury(t.ctx(), letter(t.msg("x"), dead), good)).want(store.ErrConflict, dead)
 			if t.has(store.CanLookup) {
-				refused, err = t.dead().Bury(t.ctx(), letter(t.msg("x"), live))
-				t.wantRefused(refused, err, store.ErrConflict, live)
+				t.refusing(t.dead().Bury(t.ctx(), letter(t.msg("x"), live))).want(store.ErrConflict, live)
 			}
-			refused, err = t.dead().Bury(t.ctx(), good)
-			t.wantRefused(refused, err, store.ErrConflict, "good")
+			t.refusing(t.dead().Bury(t.ctx(), good)).want(store.ErrConflict, "good")
 			bad := map[string]func(*store.Record){
 				"topic": func(r *store.Record) { r.Topic = "no topic" }, "body": func(r *store.Record) {
 					r.Body = make([]byte, pawl.MaxBody+1)
@@ -240,17 +229,10 @@ var burySentences = []Sentence{
 			for name, spoil := range bad {
 				r := letter(t.msg("x"), name)
 				spoil(&r)
-				refused, err := t.dead().Bury(t.ctx(), r, letter(t.msg("x"), "beside "+name))
-				if t.must(err); len(refused) != 1 {
-					t.Fatalf("%s: refused %v", name, refused)
-				}
-				t.invalid(refused[name])
+				t.refusing(t.dead().Bury(t.ctx(), r, letter(t.msg("x"), "beside "+name))).invalid(name)
 			}
-			refused, err = t.dead().Bury(t.ctx(), letter(t.msg("x"), ""))
-			t.must(err)
-			t.invalid(refused[""])
-			_, err = t.dead().Bury(t.ctx(), make([]store.Record, store.MaxBatch+1)...)
-			t.wantErr(err, store.ErrTooLarge)
+			t.refusing(t.dead().Bury(t.ctx(), letter(t.msg("x"), ""))).invalid("")
+			t.wantErr(errOf(t.dead().Bury(t.ctx(), make([]store.Record, store.MaxBatch+1)...)), store.ErrTooLarge)
 			if got := len(t.deadLetters(store.DeadFilter{})); got != 2+len(bad) {
 				t.Fatalf("%d dead letters; want %d", got, 2+len(bad))
 			}

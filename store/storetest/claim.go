@@ -56,7 +56,7 @@ var claimSentences = []Sentence{
 			}
 			var got []string
 			for range 10 {
-				ds := t.claimFrom(t.Store, store.Lease{For: lease}, store.Want{Topic: t.Topic, Limit: 10, MaxBytes: 350})
+				ds := t.claimWith(store.Lease{For: lease}, store.Want{Topic: t.Topic, Limit: 10, MaxBytes: 350})
 				if len(ds) > 3 {
 					t.Fatalf("claimed %d messages of 100 bytes; the bound is 350", len(ds))
 				}
@@ -70,9 +70,9 @@ var claimSentences = []Sentence{
 		Name: "OversizeComesAlone", Test: func(t *T) {
 			t.put(t.sized("huge", 1000), t.sized("small", 10), t.sized("huge too", 1000))
 			want := store.Want{Topic: t.Topic, Limit: 10, MaxBytes: 100}
-			t.wantBodies(t.claimFrom(t.Store, store.Lease{For: lease}, want), "huge")
-			t.wantBodies(t.claimFrom(t.Store, store.Lease{For: lease}, want), "small")
-			t.wantBodies(t.claimFrom(t.Store, store.Lease{For: lease}, want), "huge too")
+			t.wantBodies(t.claimWith(store.Lease{For: lease}, want), "huge")
+			t.wantBodies(t.claimWith(store.Lease{For: lease}, want), "small")
+			t.wantBodies(t.claimWith(store.Lease{For: lease}, want), "huge too")
 		}},
 	{Text: "MaxBytes cuts a run, too; the rest of the lane follows in order.",
 		Name: "BytesBoundARun", Test: func(t *T) {
@@ -85,7 +85,7 @@ var claimSentences = []Sentence{
 			t.put(msgs...)
 			var got []string
 			for len(got) < 6 {
-				ds := t.claimFrom(t.Store, store.Lease{For: lease}, store.Want{Topic: t.Topic, Limit: 10, MaxBytes: 250})
+				ds := t.claimWith(store.Lease{For: lease}, store.Want{Topic: t.Topic, Limit: 10, MaxBytes: 250})
 				if len(ds) == 0 || len(ds) > 2 {
 					t.Fatalf("claimed %d messages of 100 bytes; the bound is 250", len(ds))
 				}
@@ -103,7 +103,7 @@ var claimSentences = []Sentence{
 					t.put(pawl.Message{Topic: topic, Body: []byte(topic)})
 				}
 			}
-			ds := t.claimFrom(t.Store, store.Lease{For: lease},
+			ds := t.claimWith(store.Lease{For: lease},
 				store.Want{Topic: "c", Limit: 2}, store.Want{Topic: "a", Limit: 100}, store.Want{Topic: "d"},
 				store.Want{Topic: "none", Limit: 5})
 			got := bodiesOf(ds)
@@ -125,7 +125,7 @@ var claimSentences = []Sentence{
 					t.Fatalf("settings of an unknown topic: %v; want %v", err, store.ErrNotFound)
 				}
 			}
-			if ds := t.claimFrom(t.Store, store.Lease{For: lease}, store.Want{Topic: "not a topic\x00",
+			if ds := t.claimWith(store.Lease{For: lease}, store.Want{Topic: "not a topic\x00",
 				Limit: 1}); len(ds) > 0 {
 				t.Fatalf("claimed %q", bodiesOf(ds))
 			}

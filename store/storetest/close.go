@@ -34,10 +34,8 @@ var closeSentences = []Sentence{
 				t.wantStats(store.TopicStats{Appended: 1, Waiting: 1})
 			}
 			d := t.claims("a")[0]
-			_, err := t.Store.Settle(cancelled(), store.NewBatch(verdict(d, store.Ack)))
-			t.cancelled(err)
-			_, err = t.Store.Extend(cancelled(), lease, d.Token)
-			t.cancelled(err)
+			t.wantErr(errOf(t.Store.Settle(cancelled(), store.NewBatch(verdict(d, store.Ack)))), context.Canceled)
+			t.wantErr(errOf(t.Store.Extend(cancelled(), lease, d.Token)), context.Canceled)
 			t.ack(d)
 			t.nothing()
 		}},
@@ -119,11 +117,4 @@ func firstError[E any](seq iter.Seq2[E, error]) error {
 		return err
 	}
 	return nil
-}
-
-func (t *T) cancelled(err error) {
-	t.Helper()
-	if !errors.Is(err, context.Canceled) {
-		t.Errorf("with a context that has ended: %v; want %v", err, context.Canceled)
-	}
 }

@@ -236,8 +236,7 @@ var deadSentences = []Sentence{
 			}
 			t.kill(ds[0], "again")
 			t.wantDead("a")
-			_, err := t.dead().Replay(t.ctx(), "no topic name", a)
-			t.invalid(err)
+			t.invalid(errOf(t.dead().Replay(t.ctx(), "no topic name", a)))
 			t.wantDead("a")
 		}},
 	{Text: "A replay of what is no dead letter is refused with ErrNotFound, and the others are replayed.",
@@ -245,8 +244,7 @@ var deadSentences = []Sentence{
 			dead := t.died(t.msg("dead"), "K", "r")
 			ids := t.put(t.msg("leased"), t.msg("waiting"))
 			t.wantBodies(t.claim(1), "leased")
-			refused, err := t.dead().Replay(t.ctx(), "", ids[0], dead, ids[1], "none", dead)
-			t.wantRefused(refused, err, store.ErrNotFound, ids[0], ids[1], "none")
+			t.refusing(t.dead().Replay(t.ctx(), "", ids[0], dead, ids[1], "none", dead)).want(store.ErrNotFound, ids[0], ids[1], "none")
 			t.claims("waiting", "dead")
 			t.noneRefused(t.dead().Replay(t.ctx(), ""))
 		}},
@@ -254,13 +252,10 @@ var deadSentences = []Sentence{
 		Name: "PurgeRemovesForGood", Test: func(t *T) {
 			a, b := t.died(t.msg("a"), "K", "r"), t.died(t.msg("b"), "K", "r")
 			live := t.put(t.msg("live"))[0]
-			refused, err := t.dead().Purge(t.ctx(), a, live, "none", a)
-			t.wantRefused(refused, err, store.ErrNotFound, live, "none")
+			t.refusing(t.dead().Purge(t.ctx(), a, live, "none", a)).want(store.ErrNotFound, live, "none")
 			t.wantDead("b")
-			refused, err = t.dead().Purge(t.ctx(), a)
-			t.wantRefused(refused, err, store.ErrNotFound, a)
-			refused, err = t.dead().Replay(t.ctx(), "", a, b)
-			t.wantRefused(refused, err, store.ErrNotFound, a)
+			t.refusing(t.dead().Purge(t.ctx(), a)).want(store.ErrNotFound, a)
+			t.refusing(t.dead().Replay(t.ctx(), "", a, b)).want(store.ErrNotFound, a)
 			t.claims("live", "b")
 		}},
 }
@@ -269,7 +264,7 @@ var deadSentences = []Sentence{
 func (t *T) died(m pawl.Message, kind pawl.Kind, reason string) string {
 	t.Helper()
 	id := t.put(m)[0]
-	d := t.claimFrom(t.Store, store.Lease{For: lease}, store.Want{Topic: m.Topic, Limit: 1})[0]
+	d := t.claimWith(store.Lease{For: lease}, store.Want{Topic: m.Topic, Limit: 1})[0]
 	if d.ID != id {
 		t.Fatalf("claimed %q instead of %q", d.Body, m.Body)
 	}

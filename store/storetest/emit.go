@@ -97,10 +97,7 @@ var emitSentences = []Sentence{
 			good := pawl.Message{Topic: "other", Body: []byte("good")}
 			bad := pawl.Message{Topic: "no topic name", Body: []byte("bad")}
 			refused := t.settle(emitting(ds[0], good), emitting(ds[1], good, bad), verdict(ds[2], store.Ack))
-			if len(refused) != 1 || refused[0].Index != 1 {
-				t.Fatalf("refused %v; want item 1", refused)
-			}
-			t.invalid(refused[0].Err)
+			t.invalid(t.wantItems(refused, 1)[0].Err)
 			t.nothing()
 			t.emit(ds[1], pawl.Message{Topic: "other", Body: []byte("mended")})
 			t.Topic = "other"
@@ -167,9 +164,5 @@ var emitSentences = []Sentence{
 // refusedAlone settles one item that no store takes.
 func (t *T) refusedAlone(s store.Settlement) {
 	t.Helper()
-	refused := t.settle(s)
-	if len(refused) != 1 || refused[0].Index != 0 {
-		t.Fatalf("refused %v; want item 0", refused)
-	}
-	t.invalid(refused[0].Err)
+	t.invalid(t.wantItems(t.settle(s), 0)[0].Err)
 }

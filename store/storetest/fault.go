@@ -190,7 +190,7 @@ func (f *faultRun) decide(ds []pawl.Delivery) []store.Settlement {
 func (f *faultRun) finish() {
 	f.Store = f.inner
 	for empty := 0; empty < 2; {
-		ds := f.claimFrom(f.Store, allSuspects(), store.Want{Topic: f.Topic, Limit: 100})
+		ds := f.claimWith(allSuspects(), store.Want{Topic: f.Topic, Limit: 100})
 		f.settled(f.decide(ds)...)
 		if empty++; len(ds) > 0 {
 			empty = 0

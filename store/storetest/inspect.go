@@ -66,7 +66,7 @@ var inspectSentences = []Sentence{
 		Name: "RecordOfALease", Test: func(t *T) {
 			id := t.put(t.msg("a"))[0]
 			t.Advance(time.Minute)
-			d := t.claimFrom(t.Store, store.Lease{For: lease, Owner: "host/ä 1"}, store.Want{Topic: t.Topic, Limit: 1})[0]
+			d := t.claimWith(store.Lease{For: lease, Owner: "host/ä 1"}, store.Want{Topic: t.Topic, Limit: 1})[0]
 			r := t.inState(id, store.Leased)
 			l := r.Lease
 			if l == nil || l.Owner != "host/ä 1" || l.Token != d.Token {
@@ -331,17 +331,14 @@ var inspectSentences = []Sentence{
 			ids := t.put(t.msg("leased"), t.msg("dead"), t.msg("a"), t.msg("b"))
 			ds := t.claim(2)
 			t.kill(ds[1], "dead")
-			refused, err := t.inspector().Cancel(t.ctx(), append(ids[:3:3], "none", ids[2], "\x00")...)
-			t.must(err)
-			for id, want := range map[string]error{ids[0]: store.ErrConflict, ids[1]: store.ErrConflict,
-				"none": store.ErrNotFound, "\x00": store.ErrNotFound} {
-				why := map[string]error{id: refused[id]}
-				delete(refused, id)
-				t.wantRefused(why, nil, want, id)
+			refused := t.refusing(t.inspector().Cancel(t.ctx(), append(ids[:3:3], "none", ids[2], "\x00")...))
+			conflicts := refusals{t, map[string]error{}}
+			for _, id := range ids[:2] {
+				conflicts.of[id] = refused.of[id]
+				delete(refused.of, id)
 			}
-			if len(refused) > 0 {
-				t.Fatalf("also refused: %v", refused)
-			}
+			conflicts.want(store.ErrConflict, ids[:2]...)
+			refused.want(store.ErrNotFound, "none", "\x00")
 			t.claims("b")
 			t.ack(ds[0])
 			t.inState(ids[1], store.IsDead)

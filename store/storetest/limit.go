@@ -61,8 +61,7 @@ var limitSentences = []Sentence{
 			for i := range msgs {
 				msgs[i].Topic = t.Topic
 			}
-			_, err := t.Store.Append(t.ctx(), store.NewBatch(msgs...))
-			t.tooLarge(err)
+			t.wantErr(errOf(t.Store.Append(t.ctx(), store.NewBatch(msgs...))), store.ErrTooLarge)
 			t.nothing()
 			t.put(msgs[1:]...)
 			if got := len(t.claim(store.MaxBatch)); got != store.MaxBatch {
@@ -78,8 +77,7 @@ var limitSentences = []Sentence{
 				msgs[i] = pawl.Message{Topic: t.Topic, Body: body}
 			}
 			msgs[n] = t.msg("x")
-			_, err := t.Store.Append(t.ctx(), store.NewBatch(msgs...))
-			t.tooLarge(err)
+			t.wantErr(errOf(t.Store.Append(t.ctx(), store.NewBatch(msgs...))), store.ErrTooLarge)
 			t.nothing()
 		}},
 	{Text: "A Settle or Extend of MaxBatch items is taken; of one more is ErrTooLarge, and changes nothing.",
@@ -94,10 +92,8 @@ var limitSentences = []Sentence{
 					tokens[i].Fence, items[i].Token.Fence = int64(i), int64(i)
 				}
 			}
-			_, err := t.Store.Settle(t.ctx(), store.NewBatch(items...))
-			t.tooLarge(err)
-			_, err = t.Store.Extend(t.ctx(), time.Minute, tokens...)
-			t.tooLarge(err)
+			t.wantErr(errOf(t.Store.Settle(t.ctx(), store.NewBatch(items...))), store.ErrTooLarge)
+			t.wantErr(errOf(t.Store.Extend(t.ctx(), time.Minute, tokens...)), store.ErrTooLarge)
 			t.nothing()
 			lost, err := t.Store.Extend(t.ctx(), time.Minute, tokens[:store.MaxBatch]...)
 			if t.must(err); len(lost) != store.MaxBatch-1 {
@@ -127,7 +123,7 @@ var limitSentences = []Sentence{
 			t.put(t.msg("a"))
 			_, err := t.Store.Claim(t.ctx(), []store.Want{{Topic: t.Topic, Limit: store.MaxBatch}, {Topic: "other", Limit: 1}},
 				store.Lease{For: lease})
-			t.tooLarge(err)
+			t.wantErr(err, store.ErrTooLarge)
 			t.wantBodies(t.claim(store.MaxBatch), "a")
 		}},
 	{Text: "A lease or extension is for more than nothing and at most MaxLease; otherwise the call is ErrInvalid and changes nothing.",
@@ -146,7 +142,7 @@ var limitSentences = []Sentence{
 					t.Fatalf("claim of %+v: %v; want %v", w, err, store.ErrInvalid)
 				}
 			}
-			ds := t.claimFrom(t.Store, store.Lease{For: store.MaxLease}, want...)
+			ds := t.claimWith(store.Lease{For: store.MaxLease}, want...)
 			t.wantBodies(ds, "a")
 			for _, d := range []time.Duration{-1, 0, store.MaxLease + 1} {
 				if _, err := t.Store.Extend(t.ctx(), d, ds[0].Token); !errors.Is(err, store.ErrInvalid) {
@@ -165,7 +161,7 @@ var limitSentences = []Sentence{
 					t.Fatalf("claim by %q: %v; want %v", owner, err, store.ErrInvalid)
 				}
 			}
-			t.wantBodies(t.claimFrom(t.Store, store.Lease{For: lease, Owner: strings.Repeat("é", 128)}, want), "a")
+			t.wantBodies(t.claimWith(store.Lease{For: lease, Owner: strings.Repeat("é", 128)}, want), "a")
 		}},
 }
 

@@ -34,6 +34,14 @@ func (t *T) declare(d store.Declaration) store.Topic {
 	return got
 }
 
+// alter alters the settings of a topic, and returns them.
+func (t *T) alter(to store.Topic) store.Topic {
+	t.Helper()
+	got, err := t.topics().Alter(t.ctx(), to)
+	t.must(err)
+	return got
+}
+
 // unordered makes every message of the topic a lane of its own.
 func (t *T) unordered() {
 	t.Helper()
@@ -133,24 +141,41 @@ func (t *T) cancel(ids ...string) {
 
 func (t *T) noneRefused(refused map[string]error, err error) {
 	t.Helper()
+	t.refusing(refused, err).want(nil)
+}
+
+// refusals are what a call refused, by id.
+type refusals struct {
+	*T
+	of map[string]error
+}
+
+func (t *T) refusing(refused map[string]error, err error) refusals {
+	t.Helper()
 	t.must(err)
-	if len(refused) > 0 {
-		t.Fatalf("refused: %v", refused)
+	return refusals{t, refused}
+}
+
+// want fails unless exactly these ids were refused, for that reason.
+func (r refusals) want(reason error, ids ...string) {
+	r.Helper()
+	if got := slices.Sorted(maps.Keys(r.of)); !slices.Equal(got, slices.Sorted(slices.Values(ids))) {
+		r.Fatalf("refused %q; want %q", got, ids)
+	}
+	for id, why := range r.of {
+		if !errors.Is(why, reason) {
+			r.Fatalf("%q was refused: %v; want %v", id, why, reason)
+		}
 	}
 }
 
-// wantRefused fails unless exactly these ids are refused, for that reason.
-func (t *T) wantRefused(refused map[string]error, err error, want error, ids ...string) {
-	t.Helper()
-	t.must(err)
-	if got := slices.Sorted(maps.Keys(refused)); !slices.Equal(got, slices.Sorted(slices.Values(ids))) {
-		t.Fatalf("refused %q; want %q", got, ids)
+// invalid fails unless exactly this id was refused, for a field that no store takes.
+func (r refusals) invalid(id string) {
+	r.Helper()
+	if why := r.of[id]; len(r.of) != 1 || why == nil {
+		r.Fatalf("refused %v; want %q", r.of, id)
 	}
-	for id, why := range refused {
-		if !errors.Is(why, want) {
-			t.Fatalf("%q was refused: %v; want %v", id, why, want)
-		}
-	}
+	r.T.invalid(r.of[id])
 }
 
 // near fails unless two durations agree up to what a test takes.
@@ -170,6 +195,16 @@ func (t *T) eventually(what string, holds func() bool) {
 			t.Fatalf("not within %v: %s", t.timeout, what)
 		}
 		time.Sleep(2 * time.Millisecond)
+	}
+}
+
+// within2Seconds waits like eventually, but for two seconds and what a busy machine adds.
+func (t *T) within2Seconds(what string, holds func() bool) {
+	t.Helper()
+	start := time.Now()
+	t.eventually(what, holds)
+	if took := time.Since(start); took > 4*time.Second {
+		t.Fatalf("not within two seconds, but after %v: %s", took, what)
 	}
 }
 

@@ -79,25 +79,15 @@ var markAckSentences = []Sentence{
 		}},
 	{Text: "What one process marked, another one sees at once.",
 		Name: "MarksAreShared", Needs: needs(store.CanProcesses), Test: func(t *T) {
-			peer, ok := store.As[store.Marks](t.Peer(t))
-			if !ok {
-				t.Fatal("the peer has no marks")
-			}
+			peer := t.peer()
 			version := t.putMarks(mark("k", "v"))[0]
-			found, err := peer.GetMarks(t.ctx(), "scope", "k")
-			t.must(err)
-			if m := found["k"]; string(m.Value) != "v" || m.Version != version {
+			if m := peer.wantMark("k", "v"); m.Version != version {
 				t.Fatalf("the peer sees %+v", m)
 			}
-			swap := mark("k", "w")
-			swap.If = version
-			receipts, err := peer.PutMarks(t.ctx(), swap, mark("l", "v"))
-			t.must(err)
-			if !receipts[0].Put || !receipts[1].Put {
-				t.Fatalf("receipts %+v", receipts)
-			}
+			swap := markIf("k", "w", version)
+			peer.putMarks(swap, mark("l", "v"))
 			t.notPut(swap, mark("l", "late"))
-			t.must(peer.Forget(t.ctx(), "scope"))
+			t.must(peer.marks().Forget(t.ctx(), "scope"))
 			t.wantListed("scope", "")
 		}},
 	{Text: "Marks are there when the store is opened again.",

@@ -42,7 +42,7 @@ var markSentences = []Sentence{
 			}
 			t.putMarks(mark("empty", ""))
 			t.wantMark("empty", "")
-			t.must2(t.marks().PutMarks(t.ctx()))
+			t.must(errOf(t.marks().PutMarks(t.ctx())))
 			t.wantMarks("scope", nil)
 
 			many, keys := map[string]string{}, []string{"none", "empty"}
@@ -152,8 +152,7 @@ var markSentences = []Sentence{
 			}
 			t.wantMark("good", "v")
 			t.wantListed("scope", "", "good")
-			_, err := t.marks().GetMarks(t.ctx(), "", "k")
-			t.invalid(err)
+			t.invalid(errOf(t.marks().GetMarks(t.ctx(), "", "k")))
 			t.invalid(t.marks().Forget(t.ctx(), ""))
 			for _, err := range t.marks().ListMarks(t.ctx(), "", "") {
 				t.invalid(err)
@@ -161,16 +160,13 @@ var markSentences = []Sentence{
 		}},
 	{Text: "Calls beyond the limits of a batch are ErrTooLarge.",
 		Name: "MarksBeyondTheLimits", Test: func(t *T) {
-			_, err := t.marks().PutMarks(t.ctx(), make([]pawl.Mark, store.MaxBatch+1)...)
-			t.wantErr(err, store.ErrTooLarge)
-			_, err = t.marks().GetMarks(t.ctx(), "scope", make([]string, store.MaxBatch+1)...)
-			t.wantErr(err, store.ErrTooLarge)
+			t.wantErr(errOf(t.marks().PutMarks(t.ctx(), make([]pawl.Mark, store.MaxBatch+1)...)), store.ErrTooLarge)
+			t.wantErr(errOf(t.marks().GetMarks(t.ctx(), "scope", make([]string, store.MaxBatch+1)...)), store.ErrTooLarge)
 			value, many := make([]byte, pawl.MaxMark), []pawl.Mark{}
 			for i := range store.MaxBatchBytes/pawl.MaxMark + 1 {
 				many = append(many, pawl.Mark{Scope: "scope", Key: fmt.Sprint(i), Value: value})
 			}
-			_, err = t.marks().PutMarks(t.ctx(), many...)
-			t.wantErr(err, store.ErrTooLarge)
+			t.wantErr(errOf(t.marks().PutMarks(t.ctx(), many...)), store.ErrTooLarge)
 			t.wantListed("scope", "")
 		}},
 	{Text: "What a caller does to a mark's value afterwards changes nothing in the store.",
@@ -293,6 +289,13 @@ func mark(key, value string) pawl.Mark {
 	return pawl.Mark{Scope: "scope", Key: key, Value: []byte(value)}
 }
 
+// markIf is a mark that takes the place of that version.
+func markIf(key, value string, version int64) pawl.Mark {
+	m := mark(key, value)
+	m.If = version
+	return m
+}
+
 // putMarks writes marks, all of which must be taken, and returns their versions.
 func (t *T) putMarks(marks ...pawl.Mark) (versions []int64) {
 	t.Helper()
@@ -369,8 +372,6 @@ func (t *T) wantListed(scope, prefix string, want ...string) {
 		t.Fatalf("marks of %q with prefix %q: %q; want %q", scope, prefix, got, want)
 	}
 }
-
-func (t *T) must2(_ any, err error) { t.Helper(); t.must(err) }
 
 // oneMarker: of those who mark the same keys at once, in whatever order, one wins
 // each, and all agree who.

@@ -25,15 +25,15 @@ func (w *walk) cancelStep() {
 	n := pickOne(w, all...)
 	state := w.m.state(n)
 	w.note("cancel %s, which is %s", n.Body, state)
-	refused, err := w.inspector().Cancel(w.ctx(), n.ID)
+	refused := w.refusing(w.inspector().Cancel(w.ctx(), n.ID))
 	switch state {
 	case store.Waiting, store.Delayed:
-		w.noneRefused(refused, err)
+		refused.want(nil)
 		w.m.cancel(n)
 	case store.Acked:
-		w.wantRefused(refused, err, store.ErrNotFound, n.ID)
+		refused.want(store.ErrNotFound, n.ID)
 	default:
-		w.wantRefused(refused, err, store.ErrConflict, n.ID)
+		refused.want(store.ErrConflict, n.ID)
 	}
 }
 
@@ -42,7 +42,7 @@ func (w *walk) replayStep() {
 		return
 	}
 	var ids []string
-	want := []string{}
+	var want []string
 	for _, at := range w.rand.Perm(len(w.m.deaths))[:min(len(w.m.deaths), 1+w.rand.IntN(3))] {
 		ids = append(ids, w.m.deaths[at].ID)
 	}
@@ -52,8 +52,7 @@ func (w *walk) replayStep() {
 			want = append(want, id)
 		}
 	}
-	refused, err := w.dead().Replay(w.ctx(), "", ids...)
-	w.wantRefused(refused, err, store.ErrConflict, want...)
+	w.refusing(w.dead().Replay(w.ctx(), "", ids...)).want(store.ErrConflict, want...)
 }
 
 func (w *walk) purgeStep() {

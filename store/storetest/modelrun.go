@@ -272,7 +272,7 @@ func (w *walk) claimStep() {
 }
 
 func (w *walk) claimAs(want store.Want, terms store.Lease) []pawl.Delivery {
-	ds := w.claimFrom(w.Store, terms, want)
+	ds := w.claimWith(terms, want)
 	w.note("claim %d, runs of %d, for %v, by %q, suspects %d, alone %t: %q",
 		want.Limit, want.Run, terms.For, terms.Owner, terms.Suspects, terms.Alone, bodiesOf(ds))
 	if err := w.m.claim(ds, want, terms); err != nil {

@@ -80,24 +80,18 @@ var paceSentences = []Sentence{
 				{Key: "k", N: 1, Every: pawl.MaxDelay, Burst: 2}, holdFor("k", -1), holdFor("k", pawl.MaxDelay+1),
 				{Key: "k", N: 1, Every: time.Hour, Hold: 1}, pace("k", 1, pawl.MaxDelay+1), good,
 			} {
-				_, err := optional[store.Pacer](t).Reserve(t.ctx(), good, bad)
-				t.invalid(err)
+				t.invalid(errOf(optional[store.Pacer](t).Reserve(t.ctx(), good, bad)))
 			}
-			_, err := optional[store.Pacer](t).Reserve(t.ctx(), make([]store.Pace, store.MaxBatch+1)...)
-			t.wantErr(err, store.ErrTooLarge)
+			t.wantErr(errOf(optional[store.Pacer](t).Reserve(t.ctx(), make([]store.Pace, store.MaxBatch+1)...)), store.ErrTooLarge)
 			t.wantPaced(good, true, 0)
 			t.wantPaced(store.Pace{Key: "one", Every: time.Hour, N: 1}, true, 0)
 			t.wantPaced(store.Pace{Key: "one", Every: time.Hour, N: 1}, false, time.Hour)
 		}},
 	{Text: "What one process took or held, counts for another one at once.",
 		Name: "PacesAreShared", Needs: needs(store.CanProcesses), Test: func(t *T) {
-			peer, ok := store.As[store.Pacer](t.Peer(t))
-			if !ok {
-				t.Fatal("the peer has no rates")
-			}
+			peer := t.peer()
 			t.reserve(pace("k", 3, 0))
-			answers, err := peer.Reserve(t.ctx(), pace("k", 1, 0), holdFor("held", time.Hour))
-			t.must(err)
+			answers := peer.reserve(pace("k", 1, 0), holdFor("held", time.Hour))
 			t.isPaced(answers[0], false, 10*time.Minute)
 			t.wantPaced(pace("held", 1, 0), false, time.Hour)
 		}},

@@ -72,8 +72,7 @@ var rankSentences = []Sentence{
 			at := t.declare(store.Declaration{Ageing: time.Minute})
 			t.put(t.prio(0, "old"), t.prio(10, "old10"))
 			at.Ageing = time.Hour
-			_, err := t.topics().Alter(t.ctx(), at)
-			t.must(err)
+			t.alter(at)
 			t.put(t.prio(99, "new"), t.prio(98, "new98")) // an hour, two hours; the old ones 100 and 90 minutes
 			t.wantOneByOne("new", "old10", "old", "new98")
 		}},
@@ -83,8 +82,7 @@ var rankSentences = []Sentence{
 			id := t.put(t.delayed(t.msg("a"), time.Minute))[0]
 			before := t.get(id).Rank
 			at.Ageing = time.Hour
-			_, err := t.topics().Alter(t.ctx(), at)
-			t.must(err)
+			t.alter(at)
 			t.Advance(2 * time.Minute)
 			t.claims("a")
 			if after := t.get(id).Rank; after != before {
@@ -193,23 +191,19 @@ func (t *T) prio(p int, body string) pawl.Message {
 	return m
 }
 
-// oneByOne claims and acks single messages until nothing is there.
-func (t *T) oneByOne() []string {
+// workOff claims and acks until nothing is there, and returns what was claimed.
+func (t *T) workOff(limit, run int) (all []pawl.Delivery) {
 	t.Helper()
-	var bodies []string
-	for {
-		ds := t.claimRun(1, 1)
-		if len(ds) == 0 {
-			return bodies
-		}
+	for ds := t.claimRun(limit, run); len(ds) > 0; ds = t.claimRun(limit, run) {
 		t.ack(ds...)
-		bodies = append(bodies, bodiesOf(ds)...)
+		all = append(all, ds...)
 	}
+	return all
 }
 
 func (t *T) wantOneByOne(want ...string) {
 	t.Helper()
-	if got := t.oneByOne(); !slices.Equal(got, want) {
+	if got := bodiesOf(t.workOff(1, 1)); !slices.Equal(got, want) {
 		t.Fatalf("claimed one by one: %q; want %q", got, want)
 	}
 }

@@ -119,18 +119,14 @@ var removeSentences = []Sentence{
 		}},
 	{Text: "A process that knew the topic appends to it after another one removed it: nothing is lost.",
 		Name: "PeerMakesRemovedTopicAnew", Needs: needs(store.CanProcesses), Test: func(t *T) {
-			peer := t.Peer(t)
+			peer := t.peer()
 			t.put(t.keyed("k", "a"))
 			t.ack(t.claims("a")...)
-			for _, r := range t.appendTo(peer, t.keyed("k", "b")) {
-				t.must(r.Err)
-			}
+			peer.put(t.keyed("k", "b"))
 			t.ack(t.claims("b")...)
 			t.must(t.remove())
 			for _, body := range []string{"c", "d"} {
-				for _, r := range t.appendTo(peer, t.keyed("k", body), t.msg(body+" too")) {
-					t.must(r.Err)
-				}
+				peer.put(t.keyed("k", body), t.msg(body+" too"))
 			}
 			t.wantStats(store.TopicStats{Appended: 4, Waiting: 4})
 			t.wantSettings(store.NewTopic(t.Topic))

@@ -48,7 +48,7 @@ var rescueSentences = []Sentence{
 			t.claims("a", "b", "c", "d")
 			t.expire()
 			t.put(t.msg("e"))
-			ds := t.claimFrom(t.Store, store.Lease{For: lease}, store.Want{Topic: t.Topic, Limit: 100})
+			ds := t.claimWith(store.Lease{For: lease}, store.Want{Topic: t.Topic, Limit: 100})
 			t.wantBodies(ds, "a", "b", "c", "d", "e")
 			t.wantRescues(ds, 1, 0, 0, 1, 0)
 		}},
@@ -78,7 +78,7 @@ var rescueSentences = []Sentence{
 			t.put(t.msg("b"))
 			ordinary := func() {
 				t.Helper()
-				ds := t.claimFrom(t.Store, store.Lease{For: lease}, store.Want{Topic: t.Topic, Limit: 100})
+				ds := t.claimWith(store.Lease{For: lease}, store.Want{Topic: t.Topic, Limit: 100})
 				t.wantBodies(ds, "b")
 				t.release(ds[0], 0)
 			}

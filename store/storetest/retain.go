@@ -43,12 +43,10 @@ var retainSentences = []Sentence{
 			t.nothing()
 			t.wantRecords(t.list(store.Filter{}))
 			t.wantStats(store.TopicStats{Appended: 2, Acked: 2})
-			refused, err := t.inspector().Cancel(t.ctx(), ds[0].ID)
-			t.wantRefused(refused, err, store.ErrNotFound, ds[0].ID)
+			t.refusing(t.inspector().Cancel(t.ctx(), ds[0].ID)).want(store.ErrNotFound, ds[0].ID)
 			t.lost(verdict(ds[0], store.Ack))
 			if t.has(store.CanDeadLetters) {
-				refused, err = t.dead().Replay(t.ctx(), "", ds[0].ID)
-				t.wantRefused(refused, err, store.ErrNotFound, ds[0].ID)
+				t.refusing(t.dead().Replay(t.ctx(), "", ds[0].ID)).want(store.ErrNotFound, ds[0].ID)
 			}
 			t.inState(ds[0].ID, store.Acked)
 		}},

@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"errors"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -95,10 +94,7 @@ var runSentences = []Sentence{
 			ds := t.claims("a", "b", "c", "d")
 			refused := t.settle(verdict(ds[3], store.Dead), verdict(ds[2], store.Ack), verdict(ds[1], store.Release),
 				verdict(ds[0], store.Ack))
-			if len(refused) != 2 || refused[0].Index != 0 || refused[1].Index != 1 ||
-				!errors.Is(refused[0].Err, pawl.ErrLeaseLost) || !errors.Is(refused[1].Err, pawl.ErrLeaseLost) {
-				t.Fatalf("refused %v; want items 0 and 1 as lost", refused)
-			}
+			t.wantLost(refused, 0, 1)
 			t.claims("b", "c", "d")
 		}},
 	{Text: "The end of a run in a batch concerns its own lane only.",
@@ -110,9 +106,7 @@ var runSentences = []Sentence{
 			refused := t.settle(
 				verdict(ds[4], store.Retry), verdict(ds[0], store.Release), verdict(ds[2], store.Ack),
 				verdict(ds[1], store.Ack), verdict(ds[3], store.Ack), verdict(ds[5], store.Ack))
-			if len(refused) != 1 || refused[0].Index != 3 {
-				t.Fatalf("refused %v; want item 3", refused)
-			}
+			t.wantItems(refused, 3)
 			t.claims("a", "b", "e")
 		}},
 }

@@ -98,8 +98,8 @@ var solitudeSentences = []Sentence{
 			t.put(t.msg("c"))
 			wants := []store.Want{{Topic: t.Topic, Limit: 10}, {Topic: first, Limit: 10}}
 			alone := store.Lease{For: lease, Suspects: store.MaxSuspects, Alone: true}
-			t.wantBodies(t.claimFrom(t.Store, alone, wants...), "a")
-			t.wantBodies(t.claimFrom(t.Store, alone, wants...), "c", "b")
+			t.wantBodies(t.claimWith(alone, wants...), "a")
+			t.wantBodies(t.claimWith(alone, wants...), "c", "b")
 		}},
 	{Text: "When a lease in solitude ends unsettled for the third time, the message becomes a dead letter of kind Rescue.",
 		Name: "ThreeLonelyRescuesKill", Needs: needs(store.CanDeadLetters, store.CanLookup), Test: func(t *T) {
@@ -162,7 +162,7 @@ var solitudeSentences = []Sentence{
 			b := t.claimAlone()
 			t.wantBodies(b, "b")
 			t.ack(b...)
-			t.wantBodies(t.claimFrom(t.Store, store.Lease{For: time.Second, Alone: true}, store.Want{Topic: t.Topic, Limit: 1}),
+			t.wantBodies(t.claimWith(store.Lease{For: time.Second, Alone: true}, store.Want{Topic: t.Topic, Limit: 1}),
 				"a")
 			t.Advance(2 * time.Second)
 			t.wantBodies(t.claimAlone())
@@ -208,7 +208,7 @@ var solitudeSentences = []Sentence{
 // claimAlone claims one message with the promise to carry out nothing else.
 func (t *T) claimAlone() []pawl.Delivery {
 	t.Helper()
-	return t.claimFrom(t.Store, store.Lease{For: lease, Owner: "me", Suspects: store.MaxSuspects, Alone: true},
+	return t.claimWith(store.Lease{For: lease, Owner: "me", Suspects: store.MaxSuspects, Alone: true},
 		store.Want{Topic: t.Topic, Limit: 100})
 }
 
@@ -218,7 +218,7 @@ func (t *T) claimWeighing(weight int, wants ...store.Want) []pawl.Delivery {
 	if wants == nil {
 		wants = []store.Want{{Topic: t.Topic, Limit: 100}}
 	}
-	return t.claimFrom(t.Store, store.Lease{For: lease, Suspects: weight}, wants...)
+	return t.claimWith(store.Lease{For: lease, Suspects: weight}, wants...)
 }
 
 // buried lets the lease of a message in solitude end until it is a dead letter.
@@ -236,11 +236,11 @@ func (t *T) dieInCompany(owners int, topic string) {
 	t.Helper()
 	for i := range owners {
 		t.put(pawl.Message{Topic: topic, Body: []byte("victim")})
-		ds := t.claimFrom(t.Store, store.Lease{For: time.Minute, Owner: "owner " + strconv.Itoa(i)},
+		ds := t.claimWith(store.Lease{For: time.Minute, Owner: "owner " + strconv.Itoa(i)},
 			store.Want{Topic: topic, Limit: 1})
 		t.wantBodies(ds, "victim")
 		t.Advance(61 * time.Second)
-		t.ack(t.claimFrom(t.Store, store.Lease{For: lease, Owner: "heir"}, store.Want{Topic: topic, Limit: 1})...)
+		t.ack(t.claimWith(store.Lease{For: lease, Owner: "heir"}, store.Want{Topic: topic, Limit: 1})...)
 	}
 }
 

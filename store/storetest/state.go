@@ -15,8 +15,7 @@ import (
 var stateSentences = []Sentence{
 	{Text: "What PutState stored, GetState returns: value, version, writer and time; ErrNotFound for a key without an entry.",
 		Name: "StateIsKept", Test: func(t *T) {
-			_, err := t.entries().GetState(t.ctx(), "none")
-			t.wantErr(err, store.ErrNotFound)
+			t.wantErr(errOf(t.entries().GetState(t.ctx(), "none")), store.ErrNotFound)
 			hostile := []string{"a", "A", "a/b", "%_'\"\\", "é 漢", "\xef\xbf\xbf", strings.Repeat("k", store.MaxStateKey)}
 			for _, key := range hostile {
 				put, err := t.entries().PutState(t.ctx(), key, []byte("v\x00\xff"+key), 0, "w\xff\x00")
@@ -40,23 +39,20 @@ var stateSentences = []Sentence{
 			put := func(version int64, value string) (store.Entry, error) {
 				return t.entries().PutState(t.ctx(), "k", []byte(value), version, "w")
 			}
-			_, err := put(7, "not there")
-			t.wantErr(err, store.ErrConflict)
+			t.wantErr(errOf(put(7, "not there")), store.ErrConflict)
 			first, err := put(0, "first")
 			t.must(err)
 			for _, version := range []int64{0, first.Version - 1, first.Version + 1} {
 				if version == first.Version {
 					continue
 				}
-				_, err = put(version, "stale")
-				t.wantErr(err, store.ErrConflict)
+				t.wantErr(errOf(put(version, "stale")), store.ErrConflict)
 				t.wantErr(t.entries().DeleteState(t.ctx(), "k", version), store.ErrConflict)
 			}
 			t.wantEntry(t.entry("k"), "k", "first", first.Version)
 			second, err := put(first.Version, "second")
 			t.must(err)
-			_, err = put(first.Version, "late")
-			t.wantErr(err, store.ErrConflict)
+			t.wantErr(errOf(put(first.Version, "late")), store.ErrConflict)
 			third, err := put(store.AnyVersion, "third")
 			t.must(err)
 			if second.Version <= first.Version || third.Version <= second.Version {
@@ -89,14 +85,12 @@ var stateSentences = []Sentence{
 			e := t.putState("k", "v")
 			t.putState("l", "w")
 			t.must(t.entries().DeleteState(t.ctx(), "k", e.Version))
-			_, err := t.entries().GetState(t.ctx(), "k")
-			t.wantErr(err, store.ErrNotFound)
+			t.wantErr(errOf(t.entries().GetState(t.ctx(), "k")), store.ErrNotFound)
 			for _, version := range []int64{store.AnyVersion, 0, e.Version} {
 				t.wantErr(t.entries().DeleteState(t.ctx(), "k", version), store.ErrNotFound)
 			}
 			t.wantKeys("", 0, "l")
-			_, err = t.entries().PutState(t.ctx(), "k", nil, 0, "w")
-			t.must(err)
+			t.must(errOf(t.entries().PutState(t.ctx(), "k", nil, 0, "w")))
 			t.wantKeys("", 0, "l", "k")
 		}},
 	{Text: "ListState selects by the prefix of the key as it stands, by version, every one once while nothing changes.",
@@ -143,16 +137,12 @@ var stateSentences = []Sentence{
 	{Text: "A key or value beyond the limits is refused before any I/O.",
 		Name: "StateRefusesWhatNoStoreTakes", Test: func(t *T) {
 			for _, key := range []string{"", strings.Repeat("k", store.MaxStateKey+1), "a\x00", "a\xff"} {
-				_, err := t.entries().PutState(t.ctx(), key, nil, 0, "w")
-				t.invalid(err)
-				_, err = t.entries().GetState(t.ctx(), key)
-				t.invalid(err)
+				t.invalid(errOf(t.entries().PutState(t.ctx(), key, nil, 0, "w")))
+				t.invalid(errOf(t.entries().GetState(t.ctx(), key)))
 				t.invalid(t.entries().DeleteState(t.ctx(), key, 0))
 			}
-			_, err := t.entries().PutState(t.ctx(), "k", make([]byte, store.MaxStateValue+1), 0, "w")
-			t.invalid(err)
-			_, err = t.entries().PutState(t.ctx(), "k", nil, -2, "w")
-			t.invalid(err)
+			t.invalid(errOf(t.entries().PutState(t.ctx(), "k", make([]byte, store.MaxStateValue+1), 0, "w")))
+			t.invalid(errOf(t.entries().PutState(t.ctx(), "k", nil, -2, "w")))
 			t.invalid(t.entries().DeleteState(t.ctx(), "k", -2))
 			t.wantKeys("", 0)
 		}},
@@ -179,19 +169,13 @@ var stateSentences = []Sentence{
 		}},
 	{Text: "What one process put, another one sees at once.",
 		Name: "StateIsShared", Needs: needs(store.CanProcesses), Test: func(t *T) {
-			peer, ok := store.As[store.Entries](t.Peer(t))
-			if !ok {
-				t.Fatal("the peer has no state")
-			}
+			peer := t.peer()
 			e := t.putState("k", "v")
-			got, err := peer.GetState(t.ctx(), "k")
-			t.must(err)
-			t.wantEntry(got, "k", "v", e.Version)
-			got, err = peer.PutState(t.ctx(), "k", []byte("w"), e.Version, "peer")
+			t.wantEntry(peer.entry("k"), "k", "v", e.Version)
+			got, err := peer.entries().PutState(t.ctx(), "k", []byte("w"), e.Version, "peer")
 			t.must(err)
 			t.wantEntry(t.entry("k"), "k", "w", got.Version)
-			_, err = t.entries().PutState(t.ctx(), "k", nil, e.Version, "late")
-			t.wantErr(err, store.ErrConflict)
+			t.wantErr(errOf(t.entries().PutState(t.ctx(), "k", nil, e.Version, "late")), store.ErrConflict)
 		}},
 	{Text: "The state is there when the store is opened again.",
 		Name: "StateSurvives", Needs: needs(store.CanSurvive), Test: func(t *T) {

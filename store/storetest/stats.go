@@ -129,11 +129,11 @@ var statsSentences = []Sentence{
 			t.declare(store.Declaration{Deadline: 10 * time.Minute})
 			t.lane("k", "a", "b", "c")
 			long := store.Lease{For: 10 * time.Minute}
-			t.wantBodies(t.claimFrom(t.Store, long, store.Want{Topic: t.Topic, Limit: 2}), "a", "b")
+			t.wantBodies(t.claimWith(long, store.Want{Topic: t.Topic, Limit: 2}), "a", "b")
 			t.put(t.msg("d"), t.msg("e"))
-			t.wantBodies(t.claimFrom(t.Store, long, store.Want{Topic: t.Topic, Limit: 1}), "d")
+			t.wantBodies(t.claimWith(long, store.Want{Topic: t.Topic, Limit: 1}), "d")
 			t.Advance(4 * time.Minute)
-			t.wantBodies(t.claimFrom(t.Store, long, store.Want{Topic: t.Topic, Limit: 1}), "e")
+			t.wantBodies(t.claimWith(long, store.Want{Topic: t.Topic, Limit: 1}), "e")
 			stuck := func(want int64) {
 				t.Helper()
 				if st := t.stats(); st.Leased != 4 || st.Stuck != want {

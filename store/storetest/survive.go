@@ -112,21 +112,17 @@ var surviveSentences = []Sentence{
 	{Text: "A call whose outcome is unknown can be repeated in a new process, with the same batch id.",
 		Name: "BatchesSurvive", Needs: needs(store.CanRepeatBatch), Test: func(t *T) {
 			batch := store.NewBatch(t.msg("a"), t.msg("b"), pawl.Message{})
-			first, err := t.Store.Append(t.ctx(), batch)
-			t.must(err)
+			first := t.appendBatch(batch)
 			d := t.claimOne()
 			settled := store.NewBatch(emitting(d, t.msg("child")), verdict(d, store.Retry))
 			if !t.has(store.CanEmitAtomic) {
 				settled.Items[0].Emit = nil
 			}
-			want, err := t.Store.Settle(t.ctx(), settled)
-			t.must(err)
+			want := t.settleBatch(settled)
 			t.restart()
-			again, err := t.Store.Append(t.ctx(), batch)
-			t.must(err)
+			again := t.appendBatch(batch)
 			t.sameReceipts(again, first)
-			refused, err := t.Store.Settle(t.ctx(), settled)
-			t.must(err)
+			refused := t.settleBatch(settled)
 			t.sameRefusals(refused, want)
 			if t.has(store.CanEmitAtomic) {
 				t.claims("b", "child")

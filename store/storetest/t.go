@@ -2,7 +2,6 @@ package storetest
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strconv"
 	"testing"
@@ -47,6 +46,9 @@ func (t *T) must(err error) {
 	}
 }
 
+// errOf is the error of a call whose answer does not matter.
+func errOf[A any](_ A, err error) error { return err }
+
 // msg is a message of the test's topic with that text as body.
 func (t *T) msg(body string) pawl.Message { return pawl.Message{Topic: t.Topic, Body: []byte(body)} }
 
@@ -60,16 +62,18 @@ func (t *T) keyed(key, body string) pawl.Message {
 // append appends a batch and returns the receipts.
 func (t *T) append(msgs ...pawl.Message) []store.Receipt {
 	t.Helper()
-	return t.appendTo(t.Store, msgs...)
-}
-
-func (t *T) appendTo(s store.Store, msgs ...pawl.Message) []store.Receipt {
-	t.Helper()
-	receipts, err := s.Append(t.ctx(), store.NewBatch(msgs...))
-	t.must(err)
+	receipts := t.appendBatch(store.NewBatch(msgs...))
 	if len(receipts) != len(msgs) {
 		t.Fatalf("append of %d messages gave %d receipts", len(msgs), len(receipts))
 	}
+	return receipts
+}
+
+// appendBatch appends a batch, in a call that must succeed.
+func (t *T) appendBatch(batch store.Batch[pawl.Message]) []store.Receipt {
+	t.Helper()
+	receipts, err := t.Store.Append(t.ctx(), batch)
+	t.must(err)
 	return receipts
 }
 
@@ -97,14 +101,13 @@ func (t *T) lane(key string, bodies ...string) {
 // claim claims up to n messages of the topic, whole runs.
 func (t *T) claim(n int) []pawl.Delivery {
 	t.Helper()
-	return t.claimFrom(t.Store, store.Lease{For: lease, Suspects: store.MaxSuspects},
-		store.Want{Topic: t.Topic, Limit: n})
+	return t.claimRun(n, 0)
 }
 
 // claimRun claims up to n messages in runs of at most run.
 func (t *T) claimRun(n, run int) []pawl.Delivery {
 	t.Helper()
-	return t.claimFrom(t.Store, store.Lease{For: lease, Suspects: store.MaxSuspects},
+	return t.claimWith(store.Lease{For: lease, Suspects: store.MaxSuspects},
 		store.Want{Topic: t.Topic, Limit: n, Run: run})
 }
 
@@ -119,9 +122,9 @@ func (t *T) heads(n int) []pawl.Delivery {
 	return ds
 }
 
-func (t *T) claimFrom(s store.Store, l store.Lease, wants ...store.Want) []pawl.Delivery {
+func (t *T) claimWith(l store.Lease, wants ...store.Want) []pawl.Delivery {
 	t.Helper()
-	ds, err := s.Claim(t.ctx(), wants, l)
+	ds, err := t.Store.Claim(t.ctx(), wants, l)
 	t.must(err)
 	return ds
 }
@@ -168,7 +171,13 @@ func bodiesOf(ds []pawl.Delivery) []string {
 // settle settles and returns what was refused.
 func (t *T) settle(items ...store.Settlement) []store.Refusal {
 	t.Helper()
-	refused, err := t.Store.Settle(t.ctx(), store.NewBatch(items...))
+	return t.settleBatch(store.NewBatch(items...))
+}
+
+// settleBatch settles a batch, in a call that must succeed, and returns what was refused.
+func (t *T) settleBatch(batch store.Batch[store.Settlement]) []store.Refusal {
+	t.Helper()
+	refused, err := t.Store.Settle(t.ctx(), batch)
 	t.must(err)
 	return refused
 }
@@ -176,8 +185,27 @@ func (t *T) settle(items ...store.Settlement) []store.Refusal {
 // settled settles, and nothing may be refused.
 func (t *T) settled(items ...store.Settlement) {
 	t.Helper()
-	if refused := t.settle(items...); len(refused) > 0 {
-		t.Fatalf("settle refused %v", refused)
+	t.wantItems(t.settle(items...))
+}
+
+// wantItems fails unless exactly these items of a settle were refused, and returns the refusals.
+func (t *T) wantItems(refused []store.Refusal, items ...int) []store.Refusal {
+	t.Helper()
+	var got []int
+	for _, r := range refused {
+		got = append(got, r.Index)
+	}
+	if !slices.Equal(got, items) {
+		t.Fatalf("settle refused items %v: %v; want %v", got, refused, items)
+	}
+	return refused
+}
+
+// wantLost fails unless exactly these items of a settle were refused, as lost.
+func (t *T) wantLost(refused []store.Refusal, items ...int) {
+	t.Helper()
+	for _, r := range t.wantItems(refused, items...) {
+		t.wantErr(r.Err, pawl.ErrLeaseLost)
 	}
 }
 
@@ -248,15 +276,11 @@ func emitting(d pawl.Delivery, msgs ...pawl.Message) store.Settlement {
 // lost fails unless every item of a settle is refused as lost.
 func (t *T) lost(items ...store.Settlement) {
 	t.Helper()
-	refused := t.settle(items...)
-	if len(refused) != len(items) {
-		t.Fatalf("settle refused %d of %d stale items", len(refused), len(items))
+	var all []int
+	for i := range items {
+		all = append(all, i)
 	}
-	for i, r := range refused {
-		if r.Index != i || !errors.Is(r.Err, pawl.ErrLeaseLost) {
-			t.Fatalf("item %d: %v; want %v", r.Index, r.Err, pawl.ErrLeaseLost)
-		}
-	}
+	t.wantLost(t.settle(items...), all...)
 }
 
 // expire lets every lease end.

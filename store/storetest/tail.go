@@ -188,12 +188,10 @@ var tailSentences = []Sentence{
 			told(true)
 			to := t.settings()
 			to.Tail = false
-			to, err := t.topics().Alter(t.ctx(), to)
-			t.must(err)
+			to = t.alter(to)
 			told(false)
 			to.Tail, to.Order = true, store.OrderNone
-			_, err = t.topics().Alter(t.ctx(), to)
-			t.must(err)
+			t.alter(to)
 			told(false)
 		}},
 	{Text: "Where the topic retries at the tail, a message that is a lane of its own waits for the longer of After and Hold.",
@@ -249,40 +247,34 @@ var tailSentences = []Sentence{
 			for _, again := range []store.Declaration{d, {}, {Park: new(false)}} {
 				t.declare(again)
 			}
-			_, err := t.topics().Declare(t.ctx(), store.Declaration{Name: t.Topic, Tail: new(false)})
+			err := errOf(t.topics().Declare(t.ctx(), store.Declaration{Name: t.Topic, Tail: new(false)}))
 			t.conflict(err)
 			if text := fmt.Sprint(err); !strings.Contains(text, "retry is tail, not head") {
 				t.Fatalf("%s", text)
 			}
-			_, err = t.topics().Declare(t.ctx(), store.Declaration{Name: "other", Tail: new(true), Park: new(true)})
-			t.invalid(err)
+			t.invalid(errOf(t.topics().Declare(t.ctx(), store.Declaration{Name: "other", Tail: new(true), Park: new(true)})))
 			parks := want
 			parks.Park = true
-			_, err = t.topics().Alter(t.ctx(), parks)
-			t.invalid(err)
+			t.invalid(errOf(t.topics().Alter(t.ctx(), parks)))
 			t.wantSettings(want)
 		}},
 	{Text: "Where retried messages go changes only while the topic is empty.",
 		Name: "TailChangesOnEmptyOnly", Test: func(t *T) {
 			t.put(t.msg("a"))
-			_, err := t.topics().Declare(t.ctx(), store.Declaration{Name: t.Topic, Tail: new(true)})
-			t.conflict(err)
+			t.conflict(errOf(t.topics().Declare(t.ctx(), store.Declaration{Name: t.Topic, Tail: new(true)})))
 			t.wantSettings(store.NewTopic(t.Topic))
 			t.declare(store.Declaration{Tail: new(false)})
 			to := t.settings()
 			to.Tail = true
-			_, err = t.topics().Alter(t.ctx(), to)
-			t.conflict(err)
+			t.conflict(errOf(t.topics().Alter(t.ctx(), to)))
 			t.ack(t.claims("a")...)
-			_, err = t.topics().Alter(t.ctx(), to)
-			t.must(err)
+			t.alter(to)
 			t.lane("k", "b", "c")
 			t.retry(t.claimRun(1, 1)[0], time.Minute)
 			t.claims("c")
 			to = t.settings()
 			to.Tail = false
-			_, err = t.topics().Alter(t.ctx(), to) // what is retried counts
-			t.conflict(err)
+			t.conflict(errOf(t.topics().Alter(t.ctx(), to))) // what is retried counts
 		}},
 }
 

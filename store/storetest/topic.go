@@ -65,8 +65,7 @@ var topicSentences = []Sentence{
 				{Order: store.OrderKey, Deadline: time.Minute, Ageing: time.Hour},
 			} {
 				d.Name = t.Topic
-				_, err := t.topics().Declare(t.ctx(), d)
-				t.conflict(err)
+				t.conflict(errOf(t.topics().Declare(t.ctx(), d)))
 			}
 			t.wantSettings(want)
 		}},
@@ -82,16 +81,14 @@ var topicSentences = []Sentence{
 			t.declare(store.Declaration{Order: store.OrderKey, Deadline: want.Deadline, Ageing: want.Ageing, Park: new(true),
 				Retain: new(time.Hour)})
 			t.wantSettings(want)
-			_, err := t.topics().Declare(t.ctx(), store.Declaration{Name: t.Topic, Deadline: time.Hour})
-			t.conflict(err)
+			t.conflict(errOf(t.topics().Declare(t.ctx(), store.Declaration{Name: t.Topic, Deadline: time.Hour})))
 			t.claims("a")
 		}},
 	{Text: "For a topic with messages, only its current order can be stated.",
 		Name: "DeclareKeepsTheOrderOfMessages", Test: func(t *T) {
 			t.put(t.msg("a"))
 			d := store.Declaration{Name: t.Topic, Order: store.OrderNone}
-			_, err := t.topics().Declare(t.ctx(), d)
-			t.conflict(err)
+			t.conflict(errOf(t.topics().Declare(t.ctx(), d)))
 			t.wantSettings(store.NewTopic(t.Topic))
 			t.ack(t.claims("a")...)
 			t.unordered()
@@ -104,8 +101,7 @@ var topicSentences = []Sentence{
 			at := t.declare(store.Declaration{Deadline: time.Minute})
 			want := store.Topic{Name: t.Topic, Order: store.OrderNone, Deadline: time.Hour, Ageing: time.Second, Park: true,
 				Retain: time.Hour, Version: at.Version}
-			got, err := t.topics().Alter(t.ctx(), want)
-			t.must(err)
+			got := t.alter(want)
 			want.Version++
 			if got != want {
 				t.Fatalf("altered to %+v; want %+v", got, want)
@@ -114,8 +110,7 @@ var topicSentences = []Sentence{
 			for _, v := range []int64{at.Version, want.Version + 1, 0} {
 				stale := store.NewTopic(t.Topic)
 				stale.Version = v
-				_, err = t.topics().Alter(t.ctx(), stale)
-				t.conflict(err)
+				t.conflict(errOf(t.topics().Alter(t.ctx(), stale)))
 			}
 			t.wantSettings(want)
 		}},
@@ -124,10 +119,8 @@ var topicSentences = []Sentence{
 			d := store.Declaration{Name: t.Topic, Deadline: time.Minute}
 			at := t.declare(d)
 			at.Deadline = time.Hour
-			_, err := t.topics().Alter(t.ctx(), at)
-			t.must(err)
-			_, err = t.topics().Declare(t.ctx(), d)
-			t.conflict(err)
+			t.alter(at)
+			t.conflict(errOf(t.topics().Declare(t.ctx(), d)))
 			t.declare(store.Declaration{Deadline: time.Hour})
 		}},
 	{Text: "Order changes only while the topic is empty; ErrConflict otherwise.",
@@ -140,17 +133,14 @@ var topicSentences = []Sentence{
 					continue
 				}
 				t.put(m)
-				_, err := t.topics().Alter(t.ctx(), to)
-				t.conflict(err)
+				t.conflict(errOf(t.topics().Alter(t.ctx(), to)))
 				t.Advance(2 * time.Minute)
 				ds := t.claims("a")
-				_, err = t.topics().Alter(t.ctx(), to)
-				t.conflict(err)
+				t.conflict(errOf(t.topics().Alter(t.ctx(), to)))
 				t.ack(ds...)
 			}
 			t.wantSettings(at)
-			_, err := t.topics().Alter(t.ctx(), to)
-			t.must(err)
+			t.alter(to)
 			t.lane("k", "a", "b")
 			t.claimRun(1, 1)
 			t.claims("b") // a lane of its own
@@ -166,13 +156,11 @@ var topicSentences = []Sentence{
 				t.kill(d, "dead")
 			}
 			at.Order = store.OrderNone
-			at, err := t.topics().Alter(t.ctx(), at)
-			t.must(err)
+			at = t.alter(at)
 			t.replay("", ids...)
 			to := at
 			to.Order = store.OrderKey
-			_, err = t.topics().Alter(t.ctx(), to) // a replayed message counts
-			t.conflict(err)
+			t.conflict(errOf(t.topics().Alter(t.ctx(), to))) // a replayed message counts
 			t.wantBodies([]pawl.Delivery{t.claimOne()}, "a")
 			t.claims("b")
 		}},
@@ -181,8 +169,7 @@ var topicSentences = []Sentence{
 			at := t.declare(store.Declaration{Deadline: time.Hour})
 			t.put(t.msg("a"))
 			at.Deadline = time.Minute
-			_, err := t.topics().Alter(t.ctx(), at)
-			t.must(err)
+			t.alter(at)
 			if d := t.claimOne(); d.Deadline != time.Minute || d.LeaseFor != time.Minute {
 				t.Fatalf("leased for %v with a deadline of %v", d.LeaseFor, d.Deadline)
 			}
@@ -198,8 +185,7 @@ var topicSentences = []Sentence{
 				{Name: "x", Ageing: -1}, {Name: "x", Retain: new(time.Duration(-1))},
 				{Name: "x", Retain: new(pawl.MaxDelay + 1)},
 			} {
-				_, err := t.topics().Declare(t.ctx(), d)
-				t.invalid(err)
+				t.invalid(errOf(t.topics().Declare(t.ctx(), d)))
 			}
 			for _, change := range []func(*store.Topic){
 				func(to *store.Topic) { to.Order = "" }, func(to *store.Topic) { to.Deadline = 0 }, func(to *store.Topic) {
@@ -208,8 +194,7 @@ var topicSentences = []Sentence{
 			} {
 				to := at
 				change(&to)
-				_, err := t.topics().Alter(t.ctx(), to)
-				t.invalid(err)
+				t.invalid(errOf(t.topics().Alter(t.ctx(), to)))
 			}
 			t.wantSettings(at)
 			all, err := t.topics().Stats(t.ctx())
@@ -231,7 +216,7 @@ var topicSentences = []Sentence{
 			t.ack(d)
 			t.Advance(time.Hour)
 			t.nothing()
-			got := t.claimFrom(t.Store, store.Lease{For: lease}, store.Want{Topic: t.Topic, Limit: 5},
+			got := t.claimWith(store.Lease{For: lease}, store.Want{Topic: t.Topic, Limit: 5},
 				store.Want{Topic: "other", Limit: 5})
 			t.wantBodies(got, "c")
 			t.resume()
@@ -341,5 +326,5 @@ func (t *T) resume() {
 func (t *T) storeNow() time.Time {
 	t.Helper()
 	t.put(pawl.Message{Topic: "clock"})
-	return t.claimFrom(t.Store, store.Lease{For: lease}, store.Want{Topic: "clock", Limit: 1})[0].EnqueuedAt
+	return t.claimWith(store.Lease{For: lease}, store.Want{Topic: "clock", Limit: 1})[0].EnqueuedAt
 }

@@ -39,8 +39,7 @@ var triageSentences = []Sentence{
 		Name: "ReplayKeepingRefuses", Test: func(t *T) {
 			dead := t.died(t.msg("dead"), "K", "r")
 			live := t.put(t.msg("live"))[0]
-			refused, err := t.triage().ReplayKeeping(t.ctx(), "other", live, dead, "none")
-			t.wantRefused(refused, err, store.ErrNotFound, live, "none")
+			t.refusing(t.triage().ReplayKeeping(t.ctx(), "other", live, dead, "none")).want(store.ErrNotFound, live, "none")
 			t.claims("live")
 			t.Topic = "other"
 			t.claims("dead")
@@ -129,8 +128,7 @@ var triageSentences = []Sentence{
 				func(ids ...string) (map[string]error, error) { return t.triage().Resolve(t.ctx(), "", "", ids...) },
 				func(ids ...string) (map[string]error, error) { return t.triage().Reopen(t.ctx(), ids...) },
 			} {
-				refused, err := do(live, dead, "none", dead)
-				t.wantRefused(refused, err, store.ErrNotFound, live, "none")
+				t.refusing(do(live, dead, "none", dead)).want(store.ErrNotFound, live, "none")
 				t.noneRefused(do())
 			}
 			t.inState(dead, store.IsDead)

@@ -223,8 +223,7 @@ var uniqueSentences = []Sentence{
 			t.kill(ds[0], "dead")
 			t.kill(ds[1], "dead")
 			second := t.put(u)[0]
-			refused, err := t.dead().Replay(t.ctx(), "", dead, ds[1].ID)
-			t.wantRefused(refused, err, store.ErrConflict, dead)
+			t.refusing(t.dead().Replay(t.ctx(), "", dead, ds[1].ID)).want(store.ErrConflict, dead)
 			t.claims("a", "other")
 			if len(t.deadLetters(store.DeadFilter{})) != 1 {
 				t.Fatal("the refused dead letter is gone")

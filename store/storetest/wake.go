@@ -43,9 +43,9 @@ var wakeSentences = []Sentence{
 		}},
 	{Text: "Listen's channel receives soon after another process appended.",
 		Name: "WakeOnPeersAppend", Needs: needs(store.CanProcesses), Test: func(t *T) {
-			peer := t.Peer(t)
+			peer := t.peer()
 			ch := t.listen(t.Topic)
-			t.appendTo(peer, t.msg("a"))
+			peer.put(t.msg("a"))
 			t.woken(ch)
 			t.claims("a")
 		}},
@@ -86,8 +86,7 @@ var wakeSentences = []Sentence{
 				}
 			default:
 			}
-			_, err := optional[store.Waker](t).Listen(cancelled(), t.Topic)
-			t.cancelled(err)
+			t.wantErr(errOf(optional[store.Waker](t).Listen(cancelled(), t.Topic)), context.Canceled)
 		}},
 }
 
