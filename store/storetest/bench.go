@@ -65,11 +65,7 @@ func benchWork(b *testing.B, h Harness, keys int) {
 			if err != nil || len(ds) == 0 {
 				b.Fatalf("claimed %d of %d: %v", len(ds), left, err)
 			}
-			items := make([]store.Settlement, len(ds))
-			for i := range ds {
-				items[i] = verdict(ds[i], store.Ack)
-			}
-			if refused, err := s.Settle(ctx, store.NewBatch(items...)); err != nil || len(refused) > 0 {
+			if refused, err := s.Settle(ctx, store.NewBatch(verdicts(store.Ack, ds)...)); err != nil || len(refused) > 0 {
 				b.Fatalf("settle: %v, %v", refused, err)
 			}
 			left -= len(ds)

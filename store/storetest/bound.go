@@ -35,10 +35,7 @@ var boundSentences = []Sentence{
 		Name: "FullTopicRefusesTheRest", Test: func(t *T) {
 			t.bounded(3)
 			t.lane("k", "a", "b")
-			var msgs []pawl.Message
-			for _, body := range numbered("", 500) {
-				msgs = append(msgs, t.keyed("k", body))
-			}
+			msgs := each(numbered("", 500), func(body string) pawl.Message { return t.keyed("k", body) })
 			var rest []int
 			for i := range msgs[1:] {
 				rest = append(rest, i+1)
@@ -317,13 +314,9 @@ var boundIsKeptOrRefused = Sentence{
 			t.must(err)
 			return
 		}
-		if !errors.Is(err, store.ErrUnsupported) {
-			t.Fatalf("error %v; want %v", err, store.ErrUnsupported)
-		}
+		t.wantErr(err, store.ErrUnsupported)
 		_, err = t.topics().Declare(t.ctx(), store.Declaration{Name: "other", MaxWaiting: &most})
-		if !errors.Is(err, store.ErrUnsupported) {
-			t.Fatalf("error %v; want %v", err, store.ErrUnsupported)
-		}
+		t.wantErr(err, store.ErrUnsupported)
 		t.wantSettings(want)
 		rs, err := t.Store.Append(store.Accepted(context.Background()), store.NewBatch(t.msg("a")))
 		if t.must(err); rs[0].Err != nil {

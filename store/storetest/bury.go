@@ -28,10 +28,7 @@ var burySentences = []Sentence{
 				"id-OF-a": "a", "SCHLÜSSEL": "a", "value_one": "a", "gave up": "a", "failed": "a", "name": "",
 				"needle": "NEEDLE in a body b", "eedl%": "", "_": "a", "absent": "",
 			} {
-				var got []string
-				for _, r := range t.deadLetters(store.DeadFilter{Text: text}) {
-					got = append(got, string(r.Body))
-				}
+				got := recordBodies(t.deadLetters(store.DeadFilter{Text: text}))
 				if strings.Join(got, "|") != want {
 					t.Fatalf("text %q: %q; want %q", text, got, want)
 				}
@@ -63,12 +60,6 @@ var burySentences = []Sentence{
 				s.Failure.Attrs = attrs
 				t.settled(s)
 			}
-			bodies := func(f store.DeadFilter) (got []string) {
-				for _, r := range t.deadLetters(f) {
-					got = append(got, string(r.Body))
-				}
-				return got
-			}
 			for _, c := range []struct {
 				attrs map[string]string
 				limit int
@@ -80,15 +71,17 @@ var burySentences = []Sentence{
 				{map[string]string{"status": "500"}, 0, nil},
 				{map[string]string{"host": ""}, 0, nil},
 			} {
-				if got := bodies(store.DeadFilter{Attrs: c.attrs, Limit: c.limit}); !slices.Equal(got, c.want) {
-					t.Fatalf("with %v: %q; want %q", c.attrs, got, c.want)
-				}
-				if n := len(t.deadLetters(store.DeadFilter{Attrs: c.attrs, Limit: c.limit, Brief: true})); n != len(c.want) {
-					t.Fatalf("with %v in brief: %d; want %d", c.attrs, n, len(c.want))
+				f := store.DeadFilter{Attrs: c.attrs, Limit: c.limit}
+				t.Logf("%+v", f)
+				t.wantRecords(t.deadLetters(f), c.want...)
+				f.Brief = true
+				if n := len(t.deadLetters(f)); n != len(c.want) {
+					t.Fatalf("in brief: %d; want %d", n, len(c.want))
 				}
 			}
 			all := t.deadLetters(store.DeadFilter{})
-			if h := all[0].History; h[0].Attrs["status"] != "500" || all[0].Attrs()["host"] != "a" || all[3].Attrs() != nil {
+			if h := all[0].History; h[0].Attrs["status"] != "500" || all[0].Attrs()["host"] != "a" ||
+				all[3].Attrs() != nil {
 				t.Fatalf("history %+v", h)
 			}
 			kept := all[4].Attrs()
@@ -156,7 +149,8 @@ var burySentences = []Sentence{
 				why = store.ErrNotFound // it need not know that they are there
 			}
 			refused.want(why, ids...)
-			t.refusing(t.dead().Amend(t.ctx(), store.Amendment{ID: dead, Body: make([]byte, pawl.MaxBody+1)})).invalid(dead)
+			t.refusing(t.dead().Amend(t.ctx(), store.Amendment{ID: dead,
+				Body: make([]byte, pawl.MaxBody+1)})).invalid(dead)
 			many := map[string]string{}
 			for _, name := range numbered("h", pawl.MaxHeaders) {
 				many[name] = "v"
@@ -262,10 +256,7 @@ var burySentences = []Sentence{
 				t.kill(t.claimOne(), reason)
 			}
 			r := t.wantDead("a")[0]
-			var reasons []string
-			for _, h := range r.History {
-				reasons = append(reasons, h.Error)
-			}
+			reasons := each(r.History, func(h store.Attempt) string { return h.Error })
 			if !slices.Equal(reasons, []string{"0", "1", "2"}) || r.Replays != 2 || r.Attempts != 1 || r.Reason != "2" {
 				t.Fatalf("history %q, %d replays, %d attempts, reason %q", reasons, r.Replays, r.Attempts, r.Reason)
 			}

@@ -11,11 +11,7 @@ import (
 var claimSentences = []Sentence{
 	{Text: "A claim gives at most Limit messages of a topic; of none with Limit 0.",
 		Name: "LimitHolds", Test: func(t *T) {
-			var msgs []pawl.Message
-			for _, b := range numbered("", 30) {
-				msgs = append(msgs, t.msg(b))
-			}
-			t.put(msgs...)
+			t.put(each(numbered("", 30), t.msg)...)
 			if ds := t.claim(0); len(ds) > 0 {
 				t.Fatalf("claimed %d with limit 0", len(ds))
 			}
@@ -121,9 +117,7 @@ var claimSentences = []Sentence{
 		Name: "UnknownTopicIsEmpty", Test: func(t *T) {
 			t.nothing()
 			if t.has(store.CanTopics) {
-				if _, err := t.topics().Topic(t.ctx(), t.Topic); !errors.Is(err, store.ErrNotFound) {
-					t.Fatalf("settings of an unknown topic: %v; want %v", err, store.ErrNotFound)
-				}
+				t.wantErr(errOf(t.topics().Topic(t.ctx(), t.Topic)), store.ErrNotFound)
 			}
 			if ds := t.claimWith(store.Lease{For: lease}, store.Want{Topic: "not a topic\x00",
 				Limit: 1}); len(ds) > 0 {

@@ -2,7 +2,6 @@ package storetest
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -69,11 +68,7 @@ var deadSentences = []Sentence{
 			t.Topic = "many"
 			t.put(slices.Repeat([]pawl.Message{t.msg("x")}, n)...)
 			for range n / 100 {
-				var items []store.Settlement
-				for _, d := range t.claim(100) {
-					items = append(items, verdict(d, store.Dead))
-				}
-				t.settled(items...)
+				t.settled(verdicts(store.Dead, t.claim(100))...)
 				t.Advance(time.Second)
 			}
 			seen, last := map[string]bool{}, time.Time{}
@@ -132,11 +127,7 @@ var deadSentences = []Sentence{
 	{Text: "A limit of dead letters counts what is yielded: what is purged meanwhile takes no other letter's place.",
 		Name: "DeadLimitCountsWhatIsYielded", Test: func(t *T) {
 			const n, limit = 3000, 1500
-			var letters []store.Record
-			for i := range n {
-				letters = append(letters, letter(t.msg("x"), "letter"+strconv.Itoa(i)))
-			}
-			t.bury(letters...)
+			t.bury(each(numbered("letter", n), func(id string) store.Record { return letter(t.msg("x"), id) })...)
 			ids := idsOf(t.deadLetters(store.DeadFilter{Topic: t.Topic, Limit: limit, Brief: true}))
 			seen := map[string]bool{}
 			for r, err := range t.dead().Dead(t.ctx(), store.DeadFilter{Topic: t.Topic, Limit: limit}) {
@@ -146,7 +137,8 @@ var deadSentences = []Sentence{
 				}
 			}
 			if len(seen) != limit {
-				t.Fatalf("listed %d dead letters; the limit is %d, and %d did not change", len(seen), limit, n-limit+limit/15)
+				t.Fatalf("listed %d dead letters; the limit is %d, and %d did not change", len(seen), limit,
+					n-limit+limit/15)
 			}
 		}},
 	{Text: "A replayed message joins the tail of its lane.",
@@ -188,21 +180,18 @@ var deadSentences = []Sentence{
 			t.expire()
 			t.retry(t.claimOne(), 0)
 			d := t.claimOne()
-			if d.Attempt != 2 || d.Rescues != 1 {
-				t.Fatalf("attempt %d, rescues %d", d.Attempt, d.Rescues)
-			}
+			t.wantCounts(d, 2, 1)
 			t.kill(d, "dead")
 			before := t.inState(d.ID, store.IsDead)
 			t.replay("", d.ID)
 			r := t.inState(d.ID, store.Waiting)
-			if r.Attempts != 0 || r.Rescues != 0 || r.Lonely != 0 || r.Replays != 1 || len(r.History) != len(before.History) ||
+			if r.Attempts != 0 || r.Rescues != 0 || r.Lonely != 0 || r.Replays != 1 ||
+				len(r.History) != len(before.History) ||
 				!r.DeadAt.IsZero() || r.Kind != "" || r.Fingerprint != "" || r.Reason == before.Reason {
 				t.Fatalf("replayed message %+v", r)
 			}
 			again := t.claimOne()
-			if again.Attempt != 1 || again.Rescues != 0 {
-				t.Fatalf("attempt %d, rescues %d after a replay", again.Attempt, again.Rescues)
-			}
+			t.wantCounts(again, 1, 0)
 		}},
 	{Text: "A replayed message is no suspect, and needs three lonely rescues to die again.",
 		Name: "ReplayForgivesTheSuspect", Needs: needs(store.CanDeadline), Test: func(t *T) {
@@ -244,7 +233,8 @@ var deadSentences = []Sentence{
 			dead := t.died(t.msg("dead"), "K", "r")
 			ids := t.put(t.msg("leased"), t.msg("waiting"))
 			t.wantBodies(t.claim(1), "leased")
-			t.refusing(t.dead().Replay(t.ctx(), "", ids[0], dead, ids[1], "none", dead)).want(store.ErrNotFound, ids[0], ids[1], "none")
+			t.refusing(t.dead().Replay(t.ctx(), "", ids[0], dead, ids[1], "none", dead)).want(store.ErrNotFound,
+				ids[0], ids[1], "none")
 			t.claims("waiting", "dead")
 			t.noneRefused(t.dead().Replay(t.ctx(), ""))
 		}},

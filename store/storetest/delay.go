@@ -12,10 +12,7 @@ var delaySentences = []Sentence{
 	{Text: "A delayed message becomes visible that long after the store took it, by the store's clock.",
 		Name: "DelayPutsOff", Test: func(t *T) {
 			t.put(t.delayed(t.msg("b"), 4*time.Minute), t.delayed(t.msg("a"), 2*time.Minute))
-			t.nothing()
-			t.Advance(90 * time.Second)
-			t.nothing()
-			t.Advance(time.Minute)
+			t.closedFor(2 * time.Minute)
 			t.ack(t.claims("a")...)
 			t.Advance(2 * time.Minute)
 			t.claims("b")
@@ -59,26 +56,21 @@ var delaySentences = []Sentence{
 			t.Advance(4 * time.Minute)
 			t.claims("a", "b", "c")
 		}},
-	// muchIsDue: more than a store lets happen at once.
+	// More is due than a store handles at once.
 	{Text: "However many messages are due, each is in its lane in front of what is appended later.",
 		Name: "MuchIsDue", Test: func(t *T) {
 			const many = 1100
-			var msgs []pawl.Message
-			for i := range many {
-				msgs = append(msgs, t.delayed(t.keyed(strconv.Itoa(i), "old"), time.Hour))
-			}
-			t.put(msgs...)
+			t.put(each(numbered("", many), func(key string) pawl.Message {
+				return t.delayed(t.keyed(key, "old"), time.Hour)
+			})...)
 			t.Advance(2 * time.Hour)
 			last := strconv.Itoa(many - 1)
 			t.lane(last, "new")
 			var got []string
-			for ds := t.claim(2 * many); len(ds) > 0; ds = t.claim(2 * many) {
-				for _, d := range ds {
-					if string(d.Key) == last {
-						got = append(got, string(d.Body))
-					}
+			for _, d := range t.workOff(2*many, 0) {
+				if string(d.Key) == last {
+					got = append(got, string(d.Body))
 				}
-				t.ack(ds...)
 			}
 			if !slices.Equal(got, []string{"old", "new"}) {
 				t.Fatalf("the last lane gave %q", got)

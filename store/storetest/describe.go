@@ -27,25 +27,22 @@ var describeSentences = []Sentence{
 	{Text: "The optional interface of a capability is there if, and only if, the capability is declared.",
 		Name: "DeclaredIsThere", Test: func(t *T) {
 			d := optional[store.Describer](t).Describe()
-			_, topics := store.As[store.Topics](t.Store)
-			_, lookup := store.As[store.Inspector](t.Store)
-			_, dead := store.As[store.DeadLetters](t.Store)
-			_, wake := store.As[store.Waker](t.Store)
-			_, state := store.As[store.Entries](t.Store)
-			_, marks := store.As[store.Marks](t.Store)
-			_, results := store.As[store.Results](t.Store)
-			_, triage := store.As[store.Triage](t.Store)
-			_, remove := store.As[store.TopicRemover](t.Store)
-			_, bounded := store.As[store.Bounded](t.Store)
 			for c, there := range map[store.Capability]bool{
-				store.CanTopics: topics, store.CanLookup: lookup, store.CanDeadLetters: dead, store.CanWake: wake,
-				store.CanState: state,
-				store.CanMarks: marks, store.CanResults: results, store.CanTriage: triage,
-				store.CanRemove: remove, store.CanBound: bounded,
+				store.CanTopics: implements[store.Topics](t), store.CanLookup: implements[store.Inspector](t),
+				store.CanDeadLetters: implements[store.DeadLetters](t), store.CanWake: implements[store.Waker](t),
+				store.CanState: implements[store.Entries](t), store.CanMarks: implements[store.Marks](t),
+				store.CanResults: implements[store.Results](t), store.CanTriage: implements[store.Triage](t),
+				store.CanRemove: implements[store.TopicRemover](t), store.CanBound: implements[store.Bounded](t),
 			} {
 				if there != d.Capabilities.Has(c) {
 					t.Errorf("%s is declared: %t; its interface is there: %t", c, d.Capabilities.Has(c), there)
 				}
 			}
 		}},
+}
+
+// implements tells whether the store has an optional interface.
+func implements[I any](t *T) bool {
+	_, ok := store.As[I](t.Store)
+	return ok
 }

@@ -41,10 +41,7 @@ var emitSentences = []Sentence{
 			t.emit(t.claimOne(), pawl.Message{Topic: "other", ID: "mine"}, pawl.Message{Topic: "third"},
 				pawl.Message{Topic: "other"})
 			t.Topic = "other"
-			var got []string
-			for _, d := range t.claim(10) {
-				got = append(got, d.ID)
-			}
+			got := each(t.claim(10), func(d pawl.Delivery) string { return d.ID })
 			if want := []string{pawl.EmitID(id, 0), pawl.EmitID(id, 2)}; !slices.Equal(got, want) {
 				t.Fatalf("emitted ids %q; want %q", got, want)
 			}
@@ -106,11 +103,10 @@ var emitSentences = []Sentence{
 	{Text: "Emitted messages are appended in the order in which they were emitted.",
 		Name: "EmitKeepsItsOrder", Test: func(t *T) {
 			t.put(t.msg("parent"))
-			var children []pawl.Message
 			want := numbered("", 60)
-			for _, b := range want {
-				children = append(children, pawl.Message{Topic: "other", Key: []byte("k"), Body: []byte(b)})
-			}
+			children := each(want, func(b string) pawl.Message {
+				return pawl.Message{Topic: "other", Key: []byte("k"), Body: []byte(b)}
+			})
 			t.emit(t.claimOne(), children...)
 			t.Topic = "other"
 			t.claims(want...)

@@ -97,10 +97,7 @@ func (t *T) extend(by time.Duration, ds ...pawl.Delivery) {
 
 func (t *T) extendLosing(by time.Duration, ds ...pawl.Delivery) (lost []pawl.Token) {
 	t.Helper()
-	var tokens []pawl.Token
-	for _, d := range ds {
-		tokens = append(tokens, d.Token)
-	}
+	tokens := each(ds, func(d pawl.Delivery) pawl.Token { return d.Token })
 	lost, err := t.Store.Extend(t.ctx(), by, tokens...)
 	t.must(err)
 	return lost

@@ -42,17 +42,17 @@ type Instance struct {
 
 // Run puts a backend to the test: contract, model, concurrency, faults.
 func Run(t *testing.T, h Harness) {
-	t.Run("contract", func(t *testing.T) { runContract(t, h) })
+	t.Run("contract", func(t *testing.T) { runAll(t, h, Sentences()) })
 	t.Run("model", func(t *testing.T) { runModel(t, h) })
-	t.Run("concurrency", func(t *testing.T) { runConcurrency(t, h) })
+	t.Run("concurrency", func(t *testing.T) { runAll(t, h, races()) })
 	t.Run("faults", func(t *testing.T) { runFaults(t, h) })
 }
 
-// runContract runs every sentence on a store of its own.
-func runContract(t *testing.T, h Harness) {
+// runAll runs each test on a store of its own, and reports those that the backend refuses.
+func runAll(t *testing.T, h Harness, tests []Sentence) {
 	b := h.describe(t)
 	var refused []string
-	for _, s := range Sentences() {
+	for _, s := range tests {
 		if why := s.refusal(b); why != "" {
 			refused = append(refused, s.Name+": "+why)
 			continue
@@ -63,7 +63,7 @@ func runContract(t *testing.T, h Harness) {
 		})
 	}
 	if len(refused) > 0 {
-		t.Logf("%s refuses %d sentences:\n\t%s", b.Name, len(refused), strings.Join(refused, "\n\t"))
+		t.Logf("%s refuses %d tests:\n\t%s", b.Name, len(refused), strings.Join(refused, "\n\t"))
 	}
 }
 

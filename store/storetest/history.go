@@ -247,6 +247,14 @@ func describeOps(ops []porcupine.Operation) string {
 	return strings.Join(lines, "\n\t")
 }
 
+// laneOf names the lane of a delivery: its key or, without one, its id.
+func laneOf(d *pawl.Delivery) string {
+	if d.Key == nil {
+		return d.ID
+	}
+	return string(d.Key)
+}
+
 // client makes random calls and records them.
 type client struct {
 	*history
@@ -316,10 +324,7 @@ func (c *client) claim(limit, run int, alone bool) error {
 	}
 	lanes := map[string]*laneCall{}
 	for _, d := range ds {
-		lane := string(d.Key)
-		if d.Key == nil {
-			lane = d.ID
-		}
+		lane := laneOf(&d)
 		if lanes[lane] == nil {
 			lanes[lane] = &laneCall{lane: lane, op: "claim", fence: d.Token.Fence}
 		}
@@ -344,21 +349,19 @@ func (c *client) settle() error {
 			ds = append(ds, d)
 		}
 	}
-	ds = ds[:1+c.rand.IntN(len(ds))]
-	in := laneCall{lane: string(first.Key), op: "settle", fence: first.Token.Fence}
-	if first.Key == nil {
-		in.lane = first.ID
-	}
+	ends := []store.Verdict{store.Ack, store.Ack, store.Ack, store.Retry, store.Release, store.Dead}
+	return c.settleAll(ds[:1+c.rand.IntN(len(ds))], ends...)
+}
+
+// settleAll settles deliveries of one lane, each in one of these ways.
+func (c *client) settleAll(ds []pawl.Delivery, ends ...store.Verdict) error {
+	in := laneCall{lane: laneOf(&ds[0]), op: "settle", fence: ds[0].Token.Fence}
 	var items []store.Settlement
 	for _, d := range ds {
-		v := []store.Verdict{store.Ack, store.Ack, store.Ack, store.Retry, store.Release, store.Dead}[c.rand.IntN(6)]
+		v := ends[c.rand.IntN(len(ends))]
 		in.ids, in.ends = append(in.ids, d.ID), append(in.ends, v)
 		items = append(items, verdict(d, v))
 	}
-	return c.settleAll(in, items)
-}
-
-func (c *client) settleAll(in laneCall, items []store.Settlement) error {
 	c.still.RLock()
 	defer c.still.RUnlock()
 	call := time.Since(c.start)
@@ -404,18 +407,12 @@ func (c *client) drain() error {
 			c.record(c.id, call, laneCall{op: "empty"}, laneAnswer{})
 			return nil
 		}
-		lanes := map[string]*laneCall{}
-		items := map[string][]store.Settlement{}
+		lanes := map[string][]pawl.Delivery{}
 		for _, d := range c.held {
-			lane := c.keys[d.ID]
-			if lanes[lane] == nil {
-				lanes[lane] = &laneCall{lane: lane, op: "settle", fence: d.Token.Fence}
-			}
-			lanes[lane].ids, lanes[lane].ends = append(lanes[lane].ids, d.ID), append(lanes[lane].ends, store.Ack)
-			items[lane] = append(items[lane], verdict(d, store.Ack))
+			lanes[laneOf(&d)] = append(lanes[laneOf(&d)], d)
 		}
-		for lane, in := range lanes {
-			if err := c.settleAll(*in, items[lane]); err != nil {
+		for _, ds := range lanes {
+			if err := c.settleAll(ds, store.Ack); err != nil {
 				return err
 			}
 		}

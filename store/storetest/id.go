@@ -119,8 +119,12 @@ var idSentences = []Sentence{
 		}},
 	{Text: "A message is immutable: what a caller does to its batch afterwards, or a handler to its delivery, changes nothing.",
 		Name: "MessagesAreImmutable", Test: func(t *T) {
-			m := pawl.Message{Topic: t.Topic, Key: []byte("key"), Body: []byte("body"), Headers: map[string]string{"a": "b"}}
-			want := pawl.Message{Topic: t.Topic, Key: []byte("key"), Body: []byte("body"), Headers: map[string]string{"a": "b"}}
+			whole := func() pawl.Message {
+				m := t.keyed("key", "body")
+				m.Headers = map[string]string{"a": "b"}
+				return m
+			}
+			m, want := whole(), whole()
 			want.ID = t.put(m)[0]
 			spoil := func(m *pawl.Message) { m.Key[0], m.Body[0], m.Headers["a"], m.Headers["c"] = 'X', 'X', "X", "X" }
 			spoil(&m)
@@ -131,8 +135,8 @@ var idSentences = []Sentence{
 				t.retry(d, 0)
 			}
 		}},
-	// callerKeepsItsBytes gives up calls at moments of all kinds: whatever becomes of their
-	// messages, none may have what was written into the buffer afterwards.
+	// Calls are given up at different moments: whatever becomes of their messages, none may
+	// have what was written into the buffer afterwards.
 	{Text: "What a call was given is the caller's again when it has returned, also if it was given up: what appears later is as it was.",
 		Name: "CallerKeepsItsBytes", Test: func(t *T) {
 			t.put(t.keyed("lane", "first"))
@@ -150,7 +154,7 @@ var idSentences = []Sentence{
 				}
 			}
 		}},
-	// anyValidMessageIsTaken appends random messages of everything that is allowed.
+	// Random messages of everything that is allowed.
 	{Text: "Whatever the limits allow is taken and comes back: any bytes in body, key and unique key, any text in id and headers.",
 		Name: "AnyValidMessageIsTaken", Test: func(t *T) {
 			seed := seeds(t, 1)[0]
@@ -167,7 +171,8 @@ var idSentences = []Sentence{
 					m.Headers["h"+randomText(r, 20, false)] = randomText(r, 60, false)
 				}
 				if t.has(store.CanUnique) && r.IntN(2) == 0 {
-					m.Unique = pawl.Unique{Key: "u" + string(randomBytes(r, r.IntN(60))), Scope: string(randomBytes(r, 12))}
+					m.Unique = pawl.Unique{Key: "u" + string(randomBytes(r, r.IntN(60))),
+						Scope: string(randomBytes(r, 12))}
 				}
 				if _, taken := want[m.ID]; m.ID == "" || taken || m.Validate() != nil {
 					continue

@@ -187,11 +187,7 @@ var inspectSentences = []Sentence{
 				t.Logf("%+v", c.f)
 				t.wantRecords(got, c.want...)
 			}
-			all := t.list(store.Filter{})
-			var bodies []string
-			for _, r := range all {
-				bodies = append(bodies, string(r.Body))
-			}
+			bodies := recordBodies(t.list(store.Filter{}))
 			slices.Sort(bodies)
 			if !slices.Equal(bodies, []string{"a", "b", "c", "d", "e", "f"}) {
 				t.Fatalf("without a filter: %q", bodies)
@@ -214,10 +210,7 @@ var inspectSentences = []Sentence{
 				t.Advance(2 * time.Minute)
 				for _, f := range []store.Filter{{Topic: t.Topic, Key: []byte("k")},
 					{Topic: t.Topic, Key: []byte("k"), Limit: 10}} {
-					var bodies []string
-					for _, r := range t.list(f) {
-						bodies = append(bodies, string(r.Body))
-					}
+					bodies := recordBodies(t.list(f))
 					slices.Sort(bodies)
 					if want := []string{"delayed", "due", "retried", "waiting"}; !slices.Equal(bodies, want) {
 						t.Fatalf("order %s, %+v: listed %q; want %q", order, f, bodies, want)
@@ -295,7 +288,8 @@ var inspectSentences = []Sentence{
 					}
 				}
 				if len(seen) != limit {
-					t.Fatalf("%+v: listed %d messages; the limit is %d, and more than that did not change", f, len(seen), limit)
+					t.Fatalf("%+v: listed %d messages; the limit is %d, and more than that did not change", f,
+						len(seen), limit)
 				}
 			}
 		}},

@@ -40,7 +40,7 @@ var laneSentences = []Sentence{
 			t.ack(first...)
 			t.claims("b", "c", "d")
 		}},
-	// laneGoesOn interleaves appends to a busy lane with everything that frees it.
+	// It interleaves appends to a busy lane with everything that frees it.
 	{Text: "Whatever was appended to a lane while it was held is offered when the lane is free again.",
 		Name: "LaneGoesOn", Test: func(t *T) {
 			free := []func(pawl.Delivery){
@@ -133,14 +133,10 @@ var laneSentences = []Sentence{
 			t.lane("k", "a", "b")
 			t.retry(t.claimRun(1, 1)[0], 2*time.Minute)
 			t.lane("k", "c")
-			t.nothing()
-			t.Advance(90 * time.Second)
-			t.nothing()
-			t.Advance(60 * time.Second)
+			t.closedFor(2 * time.Minute)
 			ds := t.claims("a", "b", "c")
-			if ds[0].Attempt != 2 || ds[1].Attempt != 1 {
-				t.Fatalf("attempts %d and %d; want 2 and 1", ds[0].Attempt, ds[1].Attempt)
-			}
+			t.wantCounts(ds[0], 2, 0)
+			t.wantCounts(ds[1], 1, 0)
 		}},
 	{Text: "A retry after no time is claimable at once, before what follows it.",
 		Name: "RetryAtOnce", Test: func(t *T) {
@@ -156,10 +152,7 @@ var laneSentences = []Sentence{
 			t.lane("k", "a", "b")
 			t.release(t.claimRun(1, 1)[0], 2*time.Minute)
 			t.lane("k", "c")
-			t.nothing()
-			t.Advance(90 * time.Second)
-			t.nothing()
-			t.Advance(60 * time.Second)
+			t.closedFor(2 * time.Minute)
 			d := t.claimRun(1, 1)
 			t.wantBodies(d, "a")
 			t.release(d[0], 0)
@@ -178,17 +171,11 @@ var laneSentences = []Sentence{
 		Name: "HoldClosesTheLane", Needs: needs(store.CanDelay), Test: func(t *T) {
 			t.lane("k", "a", "b")
 			t.hold(t.claimRun(1, 1)[0], 2*time.Minute)
-			t.nothing()
-			t.Advance(90 * time.Second)
-			t.nothing()
-			t.Advance(60 * time.Second)
+			t.closedFor(2 * time.Minute)
 			d := t.claims("b")
 			t.hold(d[0], 2*time.Minute) // of the last message
 			t.lane("k", "c")
-			t.nothing()
-			t.Advance(90 * time.Second)
-			t.nothing()
-			t.Advance(60 * time.Second)
+			t.closedFor(2 * time.Minute)
 			t.claims("c")
 		}},
 	{Text: "A retry, a release and a death with Hold close the lane for that long, too; where there is After as well, for the longer of both.",

@@ -2,7 +2,6 @@ package storetest
 
 import (
 	"bytes"
-	"errors"
 	"strings"
 	"time"
 
@@ -29,8 +28,9 @@ var limitSentences = []Sentence{
 				Priority: pawl.MaxPriority, Headers: many,
 			}
 			if t.has(store.CanUnique) {
-				m.Unique = pawl.Unique{Key: strings.Repeat("\xff", pawl.MaxKey), Scope: strings.Repeat("\x00", pawl.MaxKey),
-					For: pawl.Forever}
+				m.Unique = pawl.Unique{Key: strings.Repeat("\xff", pawl.MaxKey),
+					Scope: strings.Repeat("\x00", pawl.MaxKey),
+					For:   pawl.Forever}
 			}
 			t.put(m)
 			t.wantMessage(t.claimOne().Message, m)
@@ -45,7 +45,8 @@ var limitSentences = []Sentence{
 			for i := range body {
 				body[i] = byte(i * i >> 3)
 			}
-			rs := t.append(pawl.Message{Topic: t.Topic, Body: body}, pawl.Message{Topic: t.Topic, Body: body[:pawl.MaxBody]})
+			rs := t.append(pawl.Message{Topic: t.Topic, Body: body}, pawl.Message{Topic: t.Topic,
+				Body: body[:pawl.MaxBody]})
 			if t.invalid(rs[0].Err); rs[1].Err != nil {
 				t.Fatal(rs[1].Err)
 			}
@@ -121,7 +122,8 @@ var limitSentences = []Sentence{
 	{Text: "A claim of more than MaxBatch messages is ErrTooLarge.",
 		Name: "ClaimHasALimit", Test: func(t *T) {
 			t.put(t.msg("a"))
-			_, err := t.Store.Claim(t.ctx(), []store.Want{{Topic: t.Topic, Limit: store.MaxBatch}, {Topic: "other", Limit: 1}},
+			_, err := t.Store.Claim(t.ctx(), []store.Want{{Topic: t.Topic, Limit: store.MaxBatch},
+				{Topic: "other", Limit: 1}},
 				store.Lease{For: lease})
 			t.wantErr(err, store.ErrTooLarge)
 			t.wantBodies(t.claim(store.MaxBatch), "a")
@@ -131,23 +133,17 @@ var limitSentences = []Sentence{
 			t.put(t.msg("a"))
 			want := []store.Want{{Topic: t.Topic, Limit: 1}}
 			for _, d := range []time.Duration{-1, 0, store.MaxLease + 1} {
-				if _, err := t.Store.Claim(t.ctx(), want, store.Lease{For: d}); !errors.Is(err, store.ErrInvalid) {
-					t.Fatalf("claim for %v: %v; want %v", d, err, store.ErrInvalid)
-				}
+				t.wantErr(errOf(t.Store.Claim(t.ctx(), want, store.Lease{For: d})), store.ErrInvalid, "claim for ", d, ": ")
 			}
 			for _, w := range []store.Want{{Limit: -1}, {MaxBytes: -1}, {Run: -1}} {
 				w.Topic = t.Topic
-				if _, err := t.Store.Claim(t.ctx(), []store.Want{w}, store.Lease{For: lease}); !errors.Is(err,
-					store.ErrInvalid) {
-					t.Fatalf("claim of %+v: %v; want %v", w, err, store.ErrInvalid)
-				}
+				_, err := t.Store.Claim(t.ctx(), []store.Want{w}, store.Lease{For: lease})
+				t.wantErr(err, store.ErrInvalid, "claim of ", w, ": ")
 			}
 			ds := t.claimWith(store.Lease{For: store.MaxLease}, want...)
 			t.wantBodies(ds, "a")
 			for _, d := range []time.Duration{-1, 0, store.MaxLease + 1} {
-				if _, err := t.Store.Extend(t.ctx(), d, ds[0].Token); !errors.Is(err, store.ErrInvalid) {
-					t.Fatalf("extend by %v: %v; want %v", d, err, store.ErrInvalid)
-				}
+				t.wantErr(errOf(t.Store.Extend(t.ctx(), d, ds[0].Token)), store.ErrInvalid, "extend by ", d, ": ")
 			}
 			t.extend(store.MaxLease, ds...)
 		}},
@@ -156,10 +152,8 @@ var limitSentences = []Sentence{
 			t.put(t.msg("a"))
 			want := store.Want{Topic: t.Topic, Limit: 1}
 			for _, owner := range []string{strings.Repeat("x", 257), "\xff", "a\x00"} {
-				if _, err := t.Store.Claim(t.ctx(), []store.Want{want}, store.Lease{For: lease, Owner: owner}); !errors.Is(err,
-					store.ErrInvalid) {
-					t.Fatalf("claim by %q: %v; want %v", owner, err, store.ErrInvalid)
-				}
+				_, err := t.Store.Claim(t.ctx(), []store.Want{want}, store.Lease{For: lease, Owner: owner})
+				t.wantErr(err, store.ErrInvalid, "claim by ", owner, ": ")
 			}
 			t.wantBodies(t.claimWith(store.Lease{For: lease, Owner: strings.Repeat("é", 128)}, want), "a")
 		}},
@@ -200,12 +194,4 @@ func badMessages(topic string) []pawl.Message {
 func (t *T) has(c store.Capability) bool {
 	d, ok := store.As[store.Describer](t.Store)
 	return ok && d.Describe().Capabilities.Has(c)
-}
-
-// tooLarge fails unless err says that a call is too large.
-func (t *T) tooLarge(err error) {
-	t.Helper()
-	if !errors.Is(err, store.ErrTooLarge) {
-		t.Fatalf("error %v; want %v", err, store.ErrTooLarge)
-	}
 }

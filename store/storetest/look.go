@@ -118,13 +118,13 @@ func (t *T) collect(seq func(func(store.Record, error) bool)) []store.Record {
 // wantRecords fails unless the records have these bodies, in order.
 func (t *T) wantRecords(got []store.Record, bodies ...string) {
 	t.Helper()
-	var have []string
-	for _, r := range got {
-		have = append(have, string(r.Body))
-	}
-	if !slices.Equal(have, bodies) {
+	if have := recordBodies(got); !slices.Equal(have, bodies) {
 		t.Fatalf("listed %q; want %q", have, bodies)
 	}
+}
+
+func recordBodies(rs []store.Record) []string {
+	return each(rs, func(r store.Record) string { return string(r.Body) })
 }
 
 // replay replays dead letters, which must succeed; topic "" is where they died.

@@ -22,7 +22,8 @@ var markAckSentences = []Sentence{
 			brief.For = time.Hour
 			t.settled(marking(d, mark("there", "new"), mark("fresh", "new"), swap, anyway, gone, late, brief))
 			t.nothing()
-			t.wantMarks("scope", map[string]string{"there": "old", "fresh": "new", "swapped": "new", "any": "new", "brief": "new"},
+			t.wantMarks("scope", map[string]string{"there": "old", "fresh": "new", "swapped": "new", "any": "new",
+				"brief": "new"},
 				"there", "fresh", "swapped", "any", "gone", "late", "brief")
 			t.Advance(2 * time.Hour)
 			t.noMark("brief")
@@ -54,7 +55,8 @@ var markAckSentences = []Sentence{
 			}
 			t.settled(items...)
 			t.nothing()
-			t.wantMarks("scope", map[string]string{"first of a": "0", "last of a": "1", "first of b": "2", "last of b": "2"},
+			t.wantMarks("scope", map[string]string{"first of a": "0", "last of a": "1", "first of b": "2",
+				"last of b": "2"},
 				"first of a", "last of a", "first of b", "last of b")
 		}},
 	{Text: "A settlement that marks with another verdict than ack, what no store takes, or a key twice, is refused by itself and changes nothing.",
@@ -102,7 +104,5 @@ var markAckSentences = []Sentence{
 
 // marking acks a delivery with marks.
 func marking(d pawl.Delivery, marks ...pawl.Mark) store.Settlement {
-	s := verdict(d, store.Ack)
-	s.Marks = marks
-	return s
+	return store.Settlement{Token: d.Token, ID: d.ID, Verdict: store.Ack, Marks: marks}
 }

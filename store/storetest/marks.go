@@ -161,7 +161,8 @@ var markSentences = []Sentence{
 	{Text: "Calls beyond the limits of a batch are ErrTooLarge.",
 		Name: "MarksBeyondTheLimits", Test: func(t *T) {
 			t.wantErr(errOf(t.marks().PutMarks(t.ctx(), make([]pawl.Mark, store.MaxBatch+1)...)), store.ErrTooLarge)
-			t.wantErr(errOf(t.marks().GetMarks(t.ctx(), "scope", make([]string, store.MaxBatch+1)...)), store.ErrTooLarge)
+			t.wantErr(errOf(t.marks().GetMarks(t.ctx(), "scope", make([]string, store.MaxBatch+1)...)),
+				store.ErrTooLarge)
 			value, many := make([]byte, pawl.MaxMark), []pawl.Mark{}
 			for i := range store.MaxBatchBytes/pawl.MaxMark + 1 {
 				many = append(many, pawl.Mark{Scope: "scope", Key: fmt.Sprint(i), Value: value})
@@ -184,7 +185,8 @@ var markSentences = []Sentence{
 	{Text: "ListMarks yields the marks of one scope by prefix, in the order of the bytes of their keys, every one once while nothing changes.",
 		Name: "MarksListByKey", Test: func(t *T) {
 			t.wantListed("scope", "")
-			keys := []string{"op/9", "op/1", "op", "oq/1", "op%1", "op_1", "OP/1", "opé/1", "\xff", "\xff\xff", "\xffa", "\x00"}
+			keys := []string{"op/9", "op/1", "op", "oq/1", "op%1", "op_1", "OP/1", "opé/1", "\xff", "\xff\xff",
+				"\xffa", "\x00"}
 			for _, key := range keys {
 				t.putMarks(mark(key, "v"))
 			}

@@ -140,10 +140,7 @@ func newWalk(t *T, seed uint64) *walk {
 		Park:   r.IntN(3) == 0, Retain: pick(0, 0, half(5)), Version: 1,
 	}
 	settings.Tail = !settings.Park && r.IntN(2) == 0
-	t.declare(store.Declaration{
-		Order: order, Deadline: settings.Deadline, Ageing: settings.Ageing, Park: &settings.Park,
-		Tail: &settings.Tail, Retain: &settings.Retain,
-	})
+	t.declare(stating(settings))
 	w := &walk{T: t, m: newModel(settings), base: t.storeNow()}
 	w.note("settings %+v", settings)
 	return w

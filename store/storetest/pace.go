@@ -76,13 +76,15 @@ var paceSentences = []Sentence{
 			for _, bad := range []store.Pace{
 				{}, pace("", 1, 0), pace(strings.Repeat("k", pawl.MaxKey+1), 1, 0), pace("k", 4, 0), pace("k", -1, 0),
 				pace("k", 1, -1),
-				pace("k", 0, 0), {Key: "k", N: 1}, {Key: "k", N: 1, Every: -1}, {Key: "k", N: 1, Every: time.Hour, Burst: -1},
+				pace("k", 0, 0), {Key: "k", N: 1}, {Key: "k", N: 1, Every: -1},
+				{Key: "k", N: 1, Every: time.Hour, Burst: -1},
 				{Key: "k", N: 1, Every: pawl.MaxDelay, Burst: 2}, holdFor("k", -1), holdFor("k", pawl.MaxDelay+1),
 				{Key: "k", N: 1, Every: time.Hour, Hold: 1}, pace("k", 1, pawl.MaxDelay+1), good,
 			} {
 				t.invalid(errOf(optional[store.Pacer](t).Reserve(t.ctx(), good, bad)))
 			}
-			t.wantErr(errOf(optional[store.Pacer](t).Reserve(t.ctx(), make([]store.Pace, store.MaxBatch+1)...)), store.ErrTooLarge)
+			_, err := optional[store.Pacer](t).Reserve(t.ctx(), make([]store.Pace, store.MaxBatch+1)...)
+			t.wantErr(err, store.ErrTooLarge)
 			t.wantPaced(good, true, 0)
 			t.wantPaced(store.Pace{Key: "one", Every: time.Hour, N: 1}, true, 0)
 			t.wantPaced(store.Pace{Key: "one", Every: time.Hour, N: 1}, false, time.Hour)

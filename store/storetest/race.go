@@ -16,23 +16,7 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// runConcurrency lets many call the store at once, on two handles where the
-// backend has them.
-func runConcurrency(t *testing.T, h Harness) {
-	b := h.describe(t)
-	for _, r := range races() {
-		if why := r.refusal(b); why != "" {
-			t.Logf("%s refuses %s: %s", b.Name, r.Name, why)
-			continue
-		}
-		t.Run(r.Name, func(t *testing.T) {
-			t.Parallel()
-			r.Test(newT(t, h.Open(t)))
-		})
-	}
-}
-
-// races are the tests of what several do at once.
+// races are the tests of what several do at once, on two handles where the backend has them.
 func races() []Sentence {
 	return []Sentence{
 		{Name: "claimers", Test: func(t *T) { claimers(t, t.handles()) }},
@@ -319,9 +303,8 @@ func (w *watch) hold(ds []pawl.Delivery) error {
 	defer w.mu.Unlock()
 	starts := maps.Clone(w.next)
 	for _, d := range ds {
-		name := d.ID
+		name := laneOf(&d)
 		if d.Key != nil {
-			name = string(d.Key)
 			if n, _ := strconv.Atoi(string(d.Body)); n != starts[name] {
 				return fmt.Errorf("lane %s starts %d; want %d", name, n, starts[name])
 			}
@@ -346,10 +329,7 @@ func (w *watch) decide(ds []pawl.Delivery, r *rand.Rand) []store.Settlement {
 		if ended[d.Token.Lane] {
 			continue
 		}
-		name := d.ID
-		if d.Key != nil {
-			name = string(d.Key)
-		}
+		name := laneOf(&d)
 		delete(w.heldBy, name)
 		s := verdict(d, store.Ack)
 		if r.IntN(10) == 0 {

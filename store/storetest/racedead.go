@@ -61,16 +61,12 @@ func sameDeadLetters(t *T) {
 	}
 }
 
-func idsOf(rs []store.Record) (ids []string) {
-	for i := range rs {
-		ids = append(ids, rs[i].ID)
-	}
-	return ids
+func idsOf(rs []store.Record) []string {
+	return each(rs, func(r store.Record) string { return r.ID })
 }
 
-func amendmentsOf(rs []store.Record, body string) (as []store.Amendment) {
-	for i := range rs {
-		as = append(as, store.Amendment{ID: rs[i].ID, Body: []byte(body), Headers: map[string]string{"by": body}})
-	}
-	return as
+func amendmentsOf(rs []store.Record, body string) []store.Amendment {
+	return each(rs, func(r store.Record) store.Amendment {
+		return store.Amendment{ID: r.ID, Body: []byte(body), Headers: map[string]string{"by": body}}
+	})
 }

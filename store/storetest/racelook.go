@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"sync/atomic"
 
-	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -13,11 +12,7 @@ import (
 func headOfAListing(t *T) {
 	const n, stay, callers = 1200, 200, 4
 	for i := range n / 100 {
-		var msgs []pawl.Message
-		for j := range 100 {
-			msgs = append(msgs, t.msg(fmt.Sprint(i*100+j)))
-		}
-		t.put(msgs...)
+		t.put(each(numbered(fmt.Sprint(i, "-"), 100), t.msg)...)
 	}
 	var left, busy atomic.Int64
 	left.Store(n - stay)
@@ -53,11 +48,7 @@ func ackFirst(t *T, s store.Store, left *atomic.Int64) error {
 		if err != nil {
 			return err
 		}
-		var acks []store.Settlement
-		for _, d := range ds {
-			acks = append(acks, verdict(d, store.Ack))
-		}
-		if _, err := s.Settle(t.ctx(), store.NewBatch(acks...)); err != nil {
+		if _, err := s.Settle(t.ctx(), store.NewBatch(verdicts(store.Ack, ds)...)); err != nil {
 			return err
 		}
 	}

@@ -27,11 +27,7 @@ var rankSentences = []Sentence{
 	{Text: "A claim takes the best rank of its topic, however much is waiting.",
 		Name: "BestRankFirst", Test: func(t *T) {
 			for range 20 { // enough for a page or two of any index
-				var bulk []pawl.Message
-				for _, b := range numbered("", 50) {
-					bulk = append(bulk, t.prio(10, "bulk"+b))
-				}
-				t.put(bulk...)
+				t.put(each(numbered("bulk", 50), func(body string) pawl.Message { return t.prio(10, body) })...)
 			}
 			t.claim(100)
 			t.put(t.prio(11, "first"))

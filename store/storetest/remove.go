@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"errors"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -102,20 +101,13 @@ var removeSentences = []Sentence{
 	{Text: "Removing a topic that is not there, or was removed, is ErrNotFound.",
 		Name: "RemoveOfNoneIsNotFound", Test: func(t *T) {
 			for range 2 {
-				if err := t.remove(); !errors.Is(err, store.ErrNotFound) {
-					t.Fatalf("removing what is not there: %v", err)
-				}
+				t.wantErr(t.remove(), store.ErrNotFound)
 			}
 			t.put(t.msg("a"))
 			t.ack(t.claims("a")...)
 			t.must(t.remove())
-			if err := t.remove(); !errors.Is(err, store.ErrNotFound) {
-				t.Fatalf("removing it again: %v", err)
-			}
-			to := store.NewTopic(t.Topic)
-			if _, err := t.topics().Alter(t.ctx(), to); !errors.Is(err, store.ErrNotFound) {
-				t.Fatalf("altering what was removed: %v", err)
-			}
+			t.wantErr(t.remove(), store.ErrNotFound)
+			t.wantErr(errOf(t.topics().Alter(t.ctx(), store.NewTopic(t.Topic))), store.ErrNotFound)
 		}},
 	{Text: "A process that knew the topic appends to it after another one removed it: nothing is lost.",
 		Name: "PeerMakesRemovedTopicAnew", Needs: needs(store.CanProcesses), Test: func(t *T) {
@@ -144,9 +136,7 @@ func (t *T) remove() error {
 // noTopic fails unless the topic is not there.
 func (t *T) noTopic() {
 	t.Helper()
-	if got, err := t.topics().Topic(t.ctx(), t.Topic); !errors.Is(err, store.ErrNotFound) {
-		t.Fatalf("settings of a removed topic: %+v, %v", got, err)
-	}
+	t.wantErr(errOf(t.topics().Topic(t.ctx(), t.Topic)), store.ErrNotFound)
 	all, err := t.topics().Stats(t.ctx())
 	t.must(err)
 	for i := range all {

@@ -13,15 +13,11 @@ var rescueSentences = []Sentence{
 			t.put(t.msg("a"))
 			for i := range store.SolitaryAfter - 1 {
 				d := t.claimOne()
-				if d.Attempt != 1 || d.Rescues != i {
-					t.Fatalf("after %d rescues: attempt %d, rescues %d", i, d.Attempt, d.Rescues)
-				}
+				t.wantCounts(d, 1, i)
 				t.expire()
 			}
 			t.retry(t.claimOne(), 0)
-			if d := t.claimOne(); d.Attempt != 2 || d.Rescues != store.SolitaryAfter-1 {
-				t.Fatalf("after %d rescues and a retry: attempt %d, rescues %d", store.SolitaryAfter-1, d.Attempt, d.Rescues)
-			}
+			t.wantCounts(t.claimOne(), 2, store.SolitaryAfter-1)
 		}},
 	{Text: "A rescue counts for the first message of the run, and for no other.",
 		Name: "RescueBlamesTheFirst", Needs: needs(store.CanDeadline), Test: func(t *T) {
@@ -134,7 +130,8 @@ var rescueSentences = []Sentence{
 			t.wantRescues(t.claims("b", "c", "e"), 0, 0, 0)
 		}},
 	{Text: "A message that died of rescues frees its lane; who stood behind is no suspect.",
-		Name: "RescueDeathFreesTheLane", Needs: needs(store.CanDeadline, store.CanDeadLetters, store.CanLookup), Test: func(t *T) {
+		Name: "RescueDeathFreesTheLane", Needs: needs(store.CanDeadline, store.CanDeadLetters, store.CanLookup),
+		Test: func(t *T) {
 			t.lane("k", "a")
 			t.solitary("a")
 			t.lane("k", "b", "c")
@@ -178,8 +175,6 @@ func (t *T) solitary(body string) {
 func (t *T) wantRescues(ds []pawl.Delivery, want ...int) {
 	t.Helper()
 	for i, d := range ds {
-		if d.Rescues != want[i] || d.Attempt != 1 {
-			t.Fatalf("message %q: %d rescues, attempt %d; want %d and 1", d.Body, d.Rescues, d.Attempt, want[i])
-		}
+		t.wantCounts(d, 1, want[i])
 	}
 }

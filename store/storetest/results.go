@@ -99,13 +99,8 @@ var resultSentences = []Sentence{
 			next = t.scanAll(next, 10, "d", "e", "f")
 			t.claimsOf("other", "stays")
 			const many = 1200
-			var want []string
-			var msgs []pawl.Message
-			for i := range many {
-				want = append(want, fmt.Sprint(i))
-				msgs = append(msgs, t.msg(want[i]))
-			}
-			t.put(msgs...)
+			want := numbered("", many)
+			t.put(each(want, t.msg)...)
 			last := t.scanAll(next, 500, want...)
 			t.removeResults(last, many+3)
 			t.scanAll(0, 500)

@@ -84,9 +84,7 @@ var runSentences = []Sentence{
 			retry := verdict(ds[2], store.Retry)
 			t.settled(retry, verdict(ds[1], store.Ack), verdict(ds[0], store.Ack))
 			ds = t.claims("c")
-			if ds[0].Attempt != 2 {
-				t.Fatalf("attempt %d of what was retried; want 2", ds[0].Attempt)
-			}
+			t.wantCounts(ds[0], 2, 0)
 		}},
 	{Text: "A settlement that follows the end of its run in one batch is refused with ErrLeaseLost.",
 		Name: "RunRefusesAfterItsEnd", Test: func(t *T) {

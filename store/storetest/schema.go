@@ -107,10 +107,7 @@ func (t *T) migrateDown(to int) []int {
 	t.Helper()
 	undone, err := optional[store.Migrator](t).MigrateDown(t.ctx(), to)
 	t.must(err)
-	var vs []int
-	for _, m := range undone {
-		vs = append(vs, m.Version)
-	}
+	vs := each(undone, func(m store.Migration) int { return m.Version })
 	slices.Sort(vs)
 	return vs
 }

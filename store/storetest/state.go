@@ -212,10 +212,11 @@ func (t *T) entry(key string) store.Entry {
 	return e
 }
 
-func (t *T) wantErr(err, want error) {
+// wantErr fails unless err is want; of says what was tried, if its error does not.
+func (t *T) wantErr(err, want error, of ...any) {
 	t.Helper()
 	if !errors.Is(err, want) {
-		t.Fatalf("error %v; want %v", err, want)
+		t.Fatalf("%serror %v; want %v", fmt.Sprint(of...), err, want)
 	}
 }
 

@@ -18,11 +18,7 @@ var statsSentences = []Sentence{
 			names := func(topics ...string) []string {
 				all, err := t.topics().Stats(t.ctx(), topics...)
 				t.must(err)
-				var got []string
-				for _, st := range all {
-					got = append(got, st.Name)
-				}
-				return got
+				return each(all, func(st store.TopicStats) string { return st.Name })
 			}
 			if got := names(); !slices.Equal(got, []string{"C", "a", "b", "d"}) {
 				t.Fatalf("stats of all topics: %q", got)
@@ -47,7 +43,8 @@ var statsSentences = []Sentence{
 			t.wantStats(store.TopicStats{Appended: 8, Waiting: 2, Delayed: 3, Leased: 1, Dead: 1, Retried: 1, Acked: 1})
 		}},
 	{Text: "The totals count what was appended, acked, cancelled, purged, refused as duplicate, retried and rescued.",
-		Name: "StatsCountTotals", Needs: needs(store.CanDeadLetters, store.CanLookup, store.CanUnique, store.CanDeadline), Test: func(t *T) {
+		Name: "StatsCountTotals", Needs: needs(store.CanDeadLetters, store.CanLookup, store.CanUnique,
+			store.CanDeadline), Test: func(t *T) {
 			t.put(t.unique("a", "u", pawl.Unique{}), t.msg("b"), t.msg("c"))
 			t.duplicate(t.stillThere("a"), t.unique("x", "u", pawl.Unique{}))
 			ds := t.claims("a", "b", "c")
@@ -60,7 +57,8 @@ var statsSentences = []Sentence{
 			t.claims("a")
 			t.expire()
 			t.ack(t.claims("a")...)
-			t.wantStats(store.TopicStats{Appended: 3, Duplicates: 1, Retried: 1, Rescues: 1, Purged: 1, Cancelled: 1, Acked: 1})
+			t.wantStats(store.TopicStats{Appended: 3, Duplicates: 1, Retried: 1, Rescues: 1, Purged: 1, Cancelled: 1,
+				Acked: 1})
 		}},
 	{Text: "Appended = Acked + Cancelled + Purged + Waiting + Delayed + Leased + Dead + Resolved, at every step.",
 		Name: "StatsAddUp", Needs: needs(store.CanDeadLetters, store.CanLookup, store.CanDelay), Test: func(t *T) {

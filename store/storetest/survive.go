@@ -51,9 +51,7 @@ var surviveSentences = []Sentence{
 			t.restart()
 			t.nothing()
 			t.Advance(11 * time.Minute)
-			if ds := t.claims("b", "c"); ds[0].Attempt != 2 {
-				t.Fatalf("attempt %d; want 2", ds[0].Attempt)
-			}
+			t.wantCounts(t.claims("b", "c")[0], 2, 0)
 		}},
 	{Text: "Leases survive the process that holds them: they can be settled, and end by themselves.",
 		Name: "LeasesSurvive", Needs: needs(store.CanDeadline, store.CanAnyProcess), Test: func(t *T) {
@@ -78,9 +76,7 @@ var surviveSentences = []Sentence{
 			t.restart()
 			t.expire()
 			d := t.claims("a")[0]
-			if d.Attempt != 2 || d.Rescues != 1 {
-				t.Fatalf("attempt %d, rescues %d", d.Attempt, d.Rescues)
-			}
+			t.wantCounts(d, 2, 1)
 			t.restart()
 			if r := t.inState(id, store.Leased); r.Attempts != 1 || r.Rescues != 1 || len(r.History) != 2 ||
 				r.History[0].Error != "failed" {
@@ -88,7 +84,8 @@ var surviveSentences = []Sentence{
 			}
 		}},
 	{Text: "A message that kills its process every time dies, over the restarts.",
-		Name: "LonelyRescuesSurvive", Needs: needs(store.CanAttempts, store.CanDeadline, store.CanDeadLetters), Test: func(t *T) {
+		Name: "LonelyRescuesSurvive", Needs: needs(store.CanAttempts, store.CanDeadline, store.CanDeadLetters),
+		Test: func(t *T) {
 			t.put(t.msg("a"))
 			for range store.SolitaryAfter + store.LonelyRescues {
 				t.wantBodies(t.claimAlone(), "a")

@@ -147,6 +147,23 @@ func (t *T) claims(bodies ...string) []pawl.Delivery {
 	return ds
 }
 
+// wantCounts fails unless a delivery says that it is that attempt, after so many rescues.
+func (t *T) wantCounts(d pawl.Delivery, attempt, rescues int) {
+	t.Helper()
+	if d.Attempt != attempt || d.Rescues != rescues {
+		t.Fatalf("message %q: attempt %d, %d rescues; want %d and %d", d.Body, d.Attempt, d.Rescues, attempt, rescues)
+	}
+}
+
+// closedFor fails if something can be claimed before that long is over, and goes on when it is.
+func (t *T) closedFor(d time.Duration) {
+	t.Helper()
+	t.nothing()
+	t.Advance(d - 30*time.Second)
+	t.nothing()
+	t.Advance(time.Minute)
+}
+
 // nothing fails if a claim gives something.
 func (t *T) nothing() {
 	t.Helper()
@@ -161,11 +178,7 @@ func (t *T) wantBodies(ds []pawl.Delivery, bodies ...string) {
 }
 
 func bodiesOf(ds []pawl.Delivery) []string {
-	var bodies []string
-	for _, d := range ds {
-		bodies = append(bodies, string(d.Body))
-	}
-	return bodies
+	return each(ds, func(d pawl.Delivery) string { return string(d.Body) })
 }
 
 // settle settles and returns what was refused.
@@ -212,40 +225,34 @@ func (t *T) wantLost(refused []store.Refusal, items ...int) {
 // ack acks deliveries, which must succeed.
 func (t *T) ack(ds ...pawl.Delivery) {
 	t.Helper()
-	var items []store.Settlement
-	for i := range ds {
-		items = append(items, verdict(ds[i], store.Ack))
-	}
-	t.settled(items...)
+	t.settled(verdicts(store.Ack, ds)...)
 }
 
 // retry settles as failed, to be tried again after that long.
 func (t *T) retry(d pawl.Delivery, after time.Duration) {
 	t.Helper()
-	s := verdict(d, store.Retry)
-	s.After = after
-	s.Failure = failure("failed")
-	t.settled(s)
+	t.settled(retrying(d, after, 0))
 }
 
 // kill settles as failed for good.
 func (t *T) kill(d pawl.Delivery, reason string) {
 	t.Helper()
-	s := verdict(d, store.Dead)
-	s.Failure = failure(reason)
-	t.settled(s)
+	t.settled(store.Settlement{Token: d.Token, ID: d.ID, Verdict: store.Dead, Failure: failure(reason)})
 }
 
 // release gives back.
 func (t *T) release(d pawl.Delivery, after time.Duration) {
 	t.Helper()
-	s := verdict(d, store.Release)
-	s.After = after
-	t.settled(s)
+	t.settled(store.Settlement{Token: d.Token, ID: d.ID, Verdict: store.Release, After: after})
 }
 
 func verdict(d pawl.Delivery, v store.Verdict) store.Settlement {
 	return store.Settlement{Token: d.Token, ID: d.ID, Verdict: v}
+}
+
+// verdicts settle all deliveries alike.
+func verdicts(v store.Verdict, ds []pawl.Delivery) []store.Settlement {
+	return each(ds, func(d pawl.Delivery) store.Settlement { return verdict(d, v) })
 }
 
 func failure(reason string) store.Failure {
@@ -256,9 +263,7 @@ func failure(reason string) store.Failure {
 // hold acks and keeps the lane closed for that long.
 func (t *T) hold(d pawl.Delivery, pause time.Duration) {
 	t.Helper()
-	s := verdict(d, store.Ack)
-	s.Hold = pause
-	t.settled(s)
+	t.settled(store.Settlement{Token: d.Token, ID: d.ID, Verdict: store.Ack, Hold: pause})
 }
 
 // emit acks and emits.
@@ -268,9 +273,7 @@ func (t *T) emit(d pawl.Delivery, msgs ...pawl.Message) {
 }
 
 func emitting(d pawl.Delivery, msgs ...pawl.Message) store.Settlement {
-	s := verdict(d, store.Ack)
-	s.Emit = msgs
-	return s
+	return store.Settlement{Token: d.Token, ID: d.ID, Verdict: store.Ack, Emit: msgs}
 }
 
 // lost fails unless every item of a settle is refused as lost.
@@ -285,6 +288,15 @@ func (t *T) lost(items ...store.Settlement) {
 
 // expire lets every lease end.
 func (t *T) expire() { t.Advance(lease + time.Minute) }
+
+// each makes a value of every item.
+func each[A, B any](items []A, of func(A) B) []B {
+	var all []B
+	for _, item := range items {
+		all = append(all, of(item))
+	}
+	return all
+}
 
 // numbered returns prefix0, prefix1 …
 func numbered(prefix string, n int) []string {

@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"errors"
 	"slices"
 	"time"
 
@@ -17,21 +16,13 @@ var topicSentences = []Sentence{
 		}},
 	{Text: "The settings of a topic that is not there are ErrNotFound.",
 		Name: "UnknownTopicIsNotFound", Test: func(t *T) {
-			if got, err := t.topics().Topic(t.ctx(), "none"); !errors.Is(err, store.ErrNotFound) {
-				t.Fatalf("settings of an unknown topic: %+v, %v; want %v", got, err, store.ErrNotFound)
-			}
-			to := store.NewTopic("none")
-			if _, err := t.topics().Alter(t.ctx(), to); !errors.Is(err, store.ErrNotFound) {
-				t.Fatalf("alter of an unknown topic: %v; want %v", err, store.ErrNotFound)
-			}
+			t.wantErr(errOf(t.topics().Topic(t.ctx(), "none")), store.ErrNotFound)
+			t.wantErr(errOf(t.topics().Alter(t.ctx(), store.NewTopic("none"))), store.ErrNotFound)
 		}},
 	{Text: "Declare creates the topic with what is stated; a zero field states nothing and gets the default.",
 		Name: "DeclareCreates", Test: func(t *T) {
-			want := store.Topic{Name: t.Topic, Order: store.OrderNone, Deadline: time.Minute, Ageing: time.Second, Park: true,
-				Retain: time.Hour, Version: 1}
-			got := t.declare(store.Declaration{Order: want.Order, Deadline: want.Deadline, Ageing: want.Ageing, Park: new(true),
-				Retain: new(time.Hour)})
-			if got != want {
+			want := t.allStated(store.OrderNone, time.Minute, 1)
+			if got := t.declare(stating(want)); got != want {
 				t.Fatalf("declared %+v; want %+v", got, want)
 			}
 			t.wantSettings(want)
@@ -76,10 +67,8 @@ var topicSentences = []Sentence{
 			if v := t.settings().Version; v != 0 {
 				t.Fatalf("version %d of a topic that nobody has declared", v)
 			}
-			want := store.Topic{Name: t.Topic, Order: store.OrderKey, Deadline: time.Minute, Ageing: time.Second, Park: true,
-				Retain: time.Hour, Version: 1}
-			t.declare(store.Declaration{Order: store.OrderKey, Deadline: want.Deadline, Ageing: want.Ageing, Park: new(true),
-				Retain: new(time.Hour)})
+			want := t.allStated(store.OrderKey, time.Minute, 1)
+			t.declare(stating(want))
 			t.wantSettings(want)
 			t.conflict(errOf(t.topics().Declare(t.ctx(), store.Declaration{Name: t.Topic, Deadline: time.Hour})))
 			t.claims("a")
@@ -99,8 +88,7 @@ var topicSentences = []Sentence{
 	{Text: "Alter changes settings if the topic is still at that version, and counts the version up; ErrConflict otherwise.",
 		Name: "AlterComparesTheVersion", Test: func(t *T) {
 			at := t.declare(store.Declaration{Deadline: time.Minute})
-			want := store.Topic{Name: t.Topic, Order: store.OrderNone, Deadline: time.Hour, Ageing: time.Second, Park: true,
-				Retain: time.Hour, Version: at.Version}
+			want := t.allStated(store.OrderNone, time.Hour, at.Version)
 			got := t.alter(want)
 			want.Version++
 			if got != want {
@@ -290,6 +278,18 @@ var topicSentences = []Sentence{
 		}},
 }
 
+// allStated are settings none of which is a default.
+func (t *T) allStated(order store.Order, deadline time.Duration, version int64) store.Topic {
+	return store.Topic{Name: t.Topic, Order: order, Deadline: deadline, Ageing: time.Second, Park: true,
+		Retain: time.Hour, Version: version}
+}
+
+// stating declares these settings, and all of them.
+func stating(to store.Topic) store.Declaration {
+	return store.Declaration{Order: to.Order, Deadline: to.Deadline, Ageing: to.Ageing, Park: &to.Park, Tail: &to.Tail,
+		Retain: &to.Retain}
+}
+
 func (t *T) settings() store.Topic {
 	t.Helper()
 	got, err := t.topics().Topic(t.ctx(), t.Topic)
@@ -307,9 +307,7 @@ func (t *T) wantSettings(want store.Topic) {
 // conflict fails unless err is one.
 func (t *T) conflict(err error) {
 	t.Helper()
-	if !errors.Is(err, store.ErrConflict) {
-		t.Fatalf("error %v; want %v", err, store.ErrConflict)
-	}
+	t.wantErr(err, store.ErrConflict)
 }
 
 func (t *T) pause(d time.Duration) {

@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"errors"
 	"slices"
 	"strconv"
 
@@ -50,9 +49,7 @@ var txSentences = []Sentence{
 					t.Fatalf("receipts %+v", again)
 				}
 				_, err := do(store.Batch[pawl.Message]{Items: make([]pawl.Message, store.MaxBatch+1)})
-				if !errors.Is(err, store.ErrTooLarge) {
-					t.Fatalf("error %v; want %v", err, store.ErrTooLarge)
-				}
+				t.wantErr(err, store.ErrTooLarge)
 				return true
 			})
 			t.claims("a", "c", "d")
@@ -86,7 +83,7 @@ var txSentences = []Sentence{
 				return len(got) == 2
 			})
 		}},
-	// lateCommitIsFound: a store that remembers how far it has read must not step
+	// A store that remembers how far it has read must not step
 	// over what was invisible then. It may take its time: in real time, bounded.
 	{Text: "What is committed long after later messages were claimed is found.",
 		Name: "LateCommitIsFound", OpenTx: true, Test: func(t *T) {
@@ -94,9 +91,7 @@ var txSentences = []Sentence{
 				t.putTx(do, t.msg("late"), t.keyed("k", "late in a lane"))
 				for range 5 {
 					t.fill(200)
-					for ds := t.claim(500); len(ds) > 0; ds = t.claim(500) {
-						t.ack(ds...)
-					}
+					t.workOff(500, 0)
 				}
 				return true
 			})

@@ -20,7 +20,8 @@ var uniqueSentences = []Sentence{
 		Name: "UniqueWithinABatch", Test: func(t *T) {
 			rs := t.append(t.unique("a", "u", pawl.Unique{}), t.unique("b", "v", pawl.Unique{}),
 				t.unique("c", "u", pawl.Unique{}), t.msg("d"))
-			if rs[0].DuplicateOf != "" || rs[1].DuplicateOf != "" || rs[2].DuplicateOf != rs[0].ID || rs[3].DuplicateOf != "" {
+			if rs[0].DuplicateOf != "" || rs[1].DuplicateOf != "" || rs[2].DuplicateOf != rs[0].ID ||
+				rs[3].DuplicateOf != "" {
 				t.Fatalf("receipts %+v; want the third a duplicate of the first", rs)
 			}
 			t.claims("a", "b", "d")
@@ -158,7 +159,8 @@ var uniqueSentences = []Sentence{
 	{Text: "Two unique keys are equal only if all their bytes are.",
 		Name: "UniqueKeysAreBytes", Test: func(t *T) {
 			for _, k := range lookalikes() {
-				t.put(t.unique("key", string(k), pawl.Unique{}), t.unique("scope", "u", pawl.Unique{Scope: "s" + string(k)}))
+				t.put(t.unique("key", string(k), pawl.Unique{}), t.unique("scope", "u",
+					pawl.Unique{Scope: "s" + string(k)}))
 			}
 			for _, k := range lookalikes() {
 				if rs := t.append(t.unique("again", string(k), pawl.Unique{})); rs[0].DuplicateOf == "" {
