@@ -10,6 +10,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/dispatch"
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/storetest"
 )
 
 func crashScenarios() []Scenario {
@@ -104,54 +105,20 @@ func killerIsIsolated(r *Rig) {
 	}
 }
 
-// flaky is a store that fails while it is down, some calls after they took
-// effect.
-type flaky struct {
-	store.Store
-	down atomic.Bool
-	n    atomic.Int64
-}
-
-func (f *flaky) Unwrap() store.Store { return f.Store }
-
-func (f *flaky) gone() error {
-	if !f.down.Load() {
-		return nil
-	}
-	f.n.Add(1)
-	return &store.Error{Op: "call", Code: store.ErrUnavailable, Err: errBroken}
-}
-
-func (f *flaky) Claim(ctx context.Context, wants []store.Want, l store.Lease) ([]pawl.Delivery, error) {
-	if err := f.gone(); err != nil {
-		return nil, err
-	}
-	return f.Store.Claim(ctx, wants, l)
-}
-
-func (f *flaky) Extend(ctx context.Context, by time.Duration, tokens ...pawl.Token) ([]pawl.Token, error) {
-	if err := f.gone(); err != nil {
-		return nil, err
-	}
-	return f.Store.Extend(ctx, by, tokens...)
-}
-
-func (f *flaky) Settle(ctx context.Context, b store.Batch[store.Settlement]) ([]store.Refusal, error) {
-	err := f.gone()
-	if err != nil && f.n.Load()%2 == 0 {
-		return nil, err
-	}
-	refused, err2 := f.Store.Settle(ctx, b) // every other one took effect, and nobody knows
-	if err != nil {
-		return nil, err
-	}
-	return refused, err2
-}
-
 func outageIsSurvived(r *Rig) {
 	const all = 2000
-	var n atomic.Int64
-	f := &flaky{Store: r.store}
+	var n, failed atomic.Int64
+	var down atomic.Bool
+	f := storetest.Faulty(r.store, func(op string) storetest.Fault {
+		switch {
+		case op == "append" || !down.Load():
+			return 0
+		case failed.Add(1)%2 == 1 && op == "settle":
+			return storetest.FailAfter // it took effect, and nobody knows
+		default:
+			return storetest.FailBefore
+		}
+	})
 	r.append(numbered("a", all)...)
 	e := r.start(f, dispatch.Config{Topics: []dispatch.Topic{{Name: "a", Concurrency: 4, Lease: calm,
 		Handler: pawl.HandlerFunc(
@@ -159,8 +126,8 @@ func outageIsSurvived(r *Rig) {
 				time.Sleep(time.Duration(r.random(2)) * time.Millisecond)
 				switch n.Add(1) {
 				case 300, 900:
-					f.down.Store(true)
-					time.AfterFunc(300*time.Millisecond, func() { f.down.Store(false) })
+					down.Store(true)
+					time.AfterFunc(300*time.Millisecond, func() { down.Store(false) })
 				}
 				return nil
 			})}}})
@@ -174,7 +141,7 @@ func outageIsSurvived(r *Rig) {
 	if n.Load() != all {
 		r.Errorf("%d deliveries of %d messages", n.Load(), all)
 	}
-	if f.n.Load() == 0 {
+	if failed.Load() == 0 {
 		r.Error("no call failed: the test shows nothing")
 	}
 }

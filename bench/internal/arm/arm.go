@@ -49,11 +49,11 @@ func New(suite, name, target string, ordered bool) (Arm, error) {
 	case suite == plan.SQLite && name == plan.Pawl:
 		return newPawlSQLite(target, ordered), nil
 	case name == plan.River, name == plan.RiverInsertMany, name == plan.RiverDefaults:
-		return newRiver(name, target), nil
+		return &riverArm{name: name, dsn: target}, nil
 	case name == plan.Goqite, name == plan.GoqiteDefaults:
-		return newGoqite(name, target), nil
+		return &goqiteArm{sqliteArm: sqliteArm{name: name, path: target}}, nil
 	case name == plan.Backlite, name == plan.BackliteDefaults:
-		return newBacklite(name, target), nil
+		return &backliteArm{sqliteArm: sqliteArm{name: name, path: target}}, nil
 	}
 	return nil, fmt.Errorf("suite %s has no arm %q", suite, name)
 }

@@ -2,7 +2,6 @@ package arm
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/pawl-dev/pawl"
@@ -19,11 +18,17 @@ const pawlTopic = "bench"
 type pawlArm struct {
 	order store.Order
 	about string // what is set on the store
-	open  func(context.Context) (store.Store, error)
-	store store.Store
+	open  func(context.Context) (pawlStore, error)
+	store pawlStore
 }
 
-func newPawl(ordered bool, about string, open func(context.Context) (store.Store, error)) *pawlArm {
+// pawlStore is what the arm needs of a store.
+type pawlStore interface {
+	store.Store
+	store.Topics
+}
+
+func newPawl(ordered bool, about string, open func(context.Context) (pawlStore, error)) *pawlArm {
 	p := &pawlArm{order: store.OrderNone, about: about, open: open}
 	if ordered {
 		p.order = store.OrderKey
@@ -34,24 +39,20 @@ func newPawl(ordered bool, about string, open func(context.Context) (store.Store
 func newPawlPostgres(url string, ordered bool) *pawlArm {
 	c := postgres.Config{URL: url, MaxConns: plan.PoolConns, AutoMigrate: true}
 	about := fmt.Sprintf("%d connections", plan.PoolConns)
-	return newPawl(ordered, about, func(ctx context.Context) (store.Store, error) { return postgres.Open(ctx, c) })
+	return newPawl(ordered, about, func(ctx context.Context) (pawlStore, error) { return postgres.Open(ctx, c) })
 }
 
 func newPawlSQLite(path string, ordered bool) *pawlArm {
 	c := sqlite.Config{Path: path, Synchronous: sqlite.Synchronous(plan.SQLiteSync)}
 	about := fmt.Sprintf("modernc.org/sqlite, synchronous=%s, its own group commit", plan.SQLiteSync)
-	return newPawl(ordered, about, func(ctx context.Context) (store.Store, error) { return sqlite.Open(ctx, c) })
+	return newPawl(ordered, about, func(ctx context.Context) (pawlStore, error) { return sqlite.Open(ctx, c) })
 }
 
 func (p *pawlArm) Setup(ctx context.Context) error {
 	if err := p.Open(ctx); err != nil {
 		return err
 	}
-	topics, ok := store.As[store.Topics](p.store)
-	if !ok {
-		return errors.New("declare the topic: the store has no topics")
-	}
-	if _, err := topics.Declare(ctx, store.Declaration{Name: pawlTopic, Order: p.order}); err != nil {
+	if _, err := p.store.Declare(ctx, store.Declaration{Name: pawlTopic, Order: p.order}); err != nil {
 		return fmt.Errorf("declare the topic: %w", err)
 	}
 	return p.Close()
@@ -103,11 +104,7 @@ func (p *pawlArm) Work(ctx context.Context, handle Handler) (func(context.Contex
 }
 
 func (p *pawlArm) Left(ctx context.Context) (int, error) {
-	topics, ok := store.As[store.Topics](p.store)
-	if !ok {
-		return 0, errors.New("count Pawl's messages: the store has no topics")
-	}
-	stats, err := topics.Stats(ctx, pawlTopic)
+	stats, err := p.store.Stats(ctx, pawlTopic)
 	if err != nil {
 		return 0, fmt.Errorf("count Pawl's messages: %w", err)
 	}

@@ -2,7 +2,6 @@ package arm
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 
@@ -17,12 +16,9 @@ func (Payload) Config() backlite.QueueConfig {
 }
 
 type backliteArm struct {
-	name, path string
-	db         *sql.DB
-	client     *backlite.Client
+	sqliteArm
+	client *backlite.Client
 }
-
-func newBacklite(name, path string) *backliteArm { return &backliteArm{name: name, path: path} }
 
 func (b *backliteArm) workers() int {
 	if b.name == plan.BackliteDefaults {
@@ -42,7 +38,7 @@ func (b *backliteArm) Setup(ctx context.Context) error {
 }
 
 func (b *backliteArm) Open(context.Context) (err error) {
-	if b.db, err = openSQLite(b.path, 1); err != nil {
+	if err := b.open(); err != nil {
 		return err
 	}
 	b.client, err = backlite.NewClient(backlite.ClientConfig{
@@ -79,25 +75,10 @@ func (b *backliteArm) Work(ctx context.Context, handle Handler) (func(context.Co
 	}, nil
 }
 
-func (b *backliteArm) Left(ctx context.Context) (left int, err error) {
-	if err := b.db.QueryRowContext(ctx, `SELECT count(*) FROM backlite_tasks`).Scan(&left); err != nil {
-		return 0, fmt.Errorf("count backlite's tasks: %w", err)
-	}
-	return left, nil
-}
-
-// Ordered: no order per key.
-func (*backliteArm) Ordered() bool { return false }
+func (b *backliteArm) Left(ctx context.Context) (int, error) { return b.count(ctx, "backlite_tasks") }
 
 func (b *backliteArm) Settings() string {
 	return fmt.Sprintf(
 		"mattn/go-sqlite3, synchronous=%s, 1 connection, %d workers, woken in process, appends a batch a call",
 		plan.SQLiteSync, b.workers())
-}
-
-func (b *backliteArm) Close() error {
-	if b.db == nil {
-		return nil
-	}
-	return b.db.Close()
 }

@@ -2,7 +2,6 @@ package arm
 
 import (
 	"context"
-	"database/sql"
 	_ "embed" // the schema
 	"fmt"
 
@@ -21,26 +20,22 @@ var goqiteSchema string
 const goqiteJob = "noop"
 
 type goqiteArm struct {
-	name, path string
-	db         *sql.DB
-	queue      *goqite.Queue
+	sqliteArm
+	queue *goqite.Queue
 }
-
-func newGoqite(name, path string) *goqiteArm { return &goqiteArm{name: name, path: path} }
 
 func (g *goqiteArm) Setup(ctx context.Context) error {
-	db, err := openSQLite(g.path, 1)
-	if err != nil {
+	if err := g.open(); err != nil {
 		return err
 	}
-	if _, err := db.ExecContext(ctx, goqiteSchema); err != nil {
+	if _, err := g.db.ExecContext(ctx, goqiteSchema); err != nil {
 		return fmt.Errorf("create goqite's schema: %w", err)
 	}
-	return db.Close()
+	return g.Close()
 }
 
-func (g *goqiteArm) Open(context.Context) (err error) {
-	if g.db, err = openSQLite(g.path, 1); err != nil { // one connection: its README
+func (g *goqiteArm) Open(context.Context) error {
+	if err := g.open(); err != nil { // one connection: its README
 		return err
 	}
 	g.queue = goqite.New(goqite.NewOpts{DB: g.db, Name: "bench"})
@@ -94,15 +89,7 @@ func (g *goqiteArm) Work(ctx context.Context, handle Handler) (func(context.Cont
 	}, nil
 }
 
-func (g *goqiteArm) Left(ctx context.Context) (left int, err error) {
-	if err := g.db.QueryRowContext(ctx, `SELECT count(*) FROM goqite`).Scan(&left); err != nil {
-		return 0, fmt.Errorf("count goqite's jobs: %w", err)
-	}
-	return left, nil
-}
-
-// Ordered: no order per key.
-func (*goqiteArm) Ordered() bool { return false }
+func (g *goqiteArm) Left(ctx context.Context) (int, error) { return g.count(ctx, "goqite") }
 
 func (g *goqiteArm) Settings() string {
 	limit, poll := "GOMAXPROCS at once", "poll 100ms"
@@ -111,11 +98,4 @@ func (g *goqiteArm) Settings() string {
 	}
 	return fmt.Sprintf("mattn/go-sqlite3, synchronous=%s, 1 connection, %s, %s, appends a transaction a batch",
 		plan.SQLiteSync, limit, poll)
-}
-
-func (g *goqiteArm) Close() error {
-	if g.db == nil {
-		return nil
-	}
-	return g.db.Close()
 }

@@ -38,15 +38,15 @@ type riverArm struct {
 	client    *river.Client[pgx.Tx]
 }
 
-func newRiver(name, dsn string) *riverArm { return &riverArm{name: name, dsn: dsn} }
-
 func (r *riverArm) Setup(ctx context.Context) error {
 	pool, err := openPool(ctx, r.dsn)
 	if err != nil {
 		return err
 	}
 	defer pool.Close()
-	migrator, err := rivermigrate.New(riverpgxv5.New(pool), &rivermigrate.Config{Logger: quiet()})
+	migrator, err := rivermigrate.New(riverpgxv5.New(pool), &rivermigrate.Config{
+		Logger: slog.New(slog.DiscardHandler),
+	})
 	if err != nil {
 		return fmt.Errorf("prepare River's schema: %w", err)
 	}
@@ -151,5 +151,3 @@ func openPool(ctx context.Context, dsn string) (*pgxpool.Pool, error) {
 	}
 	return pool, nil
 }
-
-func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }

@@ -22,11 +22,11 @@ type Task struct {
 	Jars      string // of Parallel Consumer
 }
 
-// reader is a way to read a topic. Read returns when the ledger is full and all
+// reader is a way to read a topic. read returns when the ledger is full and all
 // that is to be committed is.
-type reader interface {
-	read(ctx context.Context, t *target, l *ledger) error
-	settings() string
+type reader struct {
+	read     func(ctx context.Context, t *target, l *ledger) error
+	settings string
 }
 
 // target is what is read, and as whom.
@@ -92,8 +92,8 @@ func (t *Task) consume(ctx context.Context, b *Brokers) (o work.Outcome, setting
 }
 
 func (t *Task) inProcess(ctx context.Context, at *target) (o work.Outcome, settings string, err error) {
-	r := readerOf(t.Arm)
-	if r == nil {
+	r, ok := readers[t.Arm]
+	if !ok {
 		return o, "", fmt.Errorf("suite %s has no arm %q", t.Work.Suite, t.Arm)
 	}
 	l := newLedger(t.Work.N, t.Work.Keys)
@@ -114,28 +114,21 @@ func (t *Task) inProcess(ctx context.Context, at *target) (o work.Outcome, setti
 	}
 	o.Elapsed, o.Repeated, o.RSS = l.elapsed(), int(l.repeated.Load()), meter.PeakRSS()
 	o.Costs, err = m.Settle(ctx)
-	return o, r.settings(), err
+	return o, r.settings, err
 }
 
-func readerOf(arm string) reader {
-	switch arm {
-	case plan.Raw:
-		return raw{}
-	case plan.Sleepers:
-		return sleepers{}
-	case plan.SleepersBusy:
-		return sleepers{plan.SleepersWork}
-	case plan.PerPartition:
-		return &perPartition{}
-	case plan.PawlStore:
-		return &pawlStore{}
-	case plan.PawlDispatch:
-		return &pawlDispatch{}
-	case plan.PawlBatch:
-		return &pawlDispatch{batch: true}
-	default:
-		return nil
-	}
+// readers are the arms that read in this process.
+var readers = map[string]reader{
+	plan.Raw:          {readRaw, "franz-go, polled and counted, nothing committed, " + fetchSettings},
+	plan.Sleepers:     sleepers(0),
+	plan.SleepersBusy: sleepers(plan.SleepersWork),
+	plan.PerPartition: {readPerPartition, "franz-go, a goroutine for each partition, a commit for each batch fetched, " +
+		fetchSettings},
+	plan.PawlStore: {claimAndSettle,
+		fmt.Sprintf("%d loop(s) of claim and settle, ≤ %d a claim, runs of ≤ %d, commit every %v, %s",
+			plan.PawlLoops, plan.PawlClaim, plan.PawlRun, plan.CommitEvery, fetchSettings)},
+	plan.PawlDispatch: dispatched(one, fmt.Sprintf("%d handlers at once", plan.KafkaAtOnce)),
+	plan.PawlBatch:    dispatched(batches, fmt.Sprintf("%d batches of ≤ %d at once", plan.PawlBatches, plan.PawlBatchSize)),
 }
 
 // options are those of every consumer that is made here. Pawl is set to the same.
@@ -149,7 +142,18 @@ func (at *target) options() []kgo.Opt {
 	}
 }
 
-func fetchSettings() string {
-	return fmt.Sprintf("fetch %d B to %d MiB, %d MiB of a partition, wait %v",
-		plan.FetchMinBytes, plan.FetchBytes>>20, plan.FetchPartitionBytes>>20, plan.FetchWait)
+var fetchSettings = fmt.Sprintf("fetch %d B to %d MiB, %d MiB of a partition, wait %v",
+	plan.FetchMinBytes, plan.FetchBytes>>20, plan.FetchPartitionBytes>>20, plan.FetchWait)
+
+// until is a context that ends with the ledger, too.
+func (l *ledger) until(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		select {
+		case <-l.done:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
 }

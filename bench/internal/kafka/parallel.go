@@ -110,5 +110,5 @@ func parallel(ctx context.Context, at *target, n int) (o work.Outcome, settings 
 	return o,
 		fmt.Sprintf(
 			"order KEY, %d at once, max.poll.records %d, commit every %v, JVM with its defaults, warmed up with %d records, %s",
-			plan.KafkaAtOnce, plan.ParallelPoll, plan.CommitEvery, plan.WarmUpRead, fetchSettings()), nil
+			plan.KafkaAtOnce, plan.ParallelPoll, plan.CommitEvery, plan.WarmUpRead, fetchSettings), nil
 }

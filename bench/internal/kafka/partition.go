@@ -3,34 +3,24 @@ package kafka
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// perPartition is what people write: a goroutine for every partition, which
+// readPerPartition is what people write: a goroutine for every partition, which
 // carries out one record after the other and commits after each batch that was
 // fetched.
-type perPartition struct {
-	mu     sync.Mutex
-	failed error
-}
-
-func (p *perPartition) read(ctx context.Context, at *target, l *ledger) error {
+func readPerPartition(ctx context.Context, at *target, l *ledger) error {
 	client, err := kgo.NewClient(append(at.options(), kgo.BlockRebalanceOnPoll())...)
 	if err != nil {
 		return err
 	}
 	defer client.CloseAllowingRebalance()
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := l.until(ctx)
 	defer cancel()
-	go func() {
-		select {
-		case <-l.done:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
 	var wg sync.WaitGroup
+	var failed atomic.Pointer[error]
 	partitions := map[int32]chan []*kgo.Record{}
 	for {
 		fetches := client.PollRecords(ctx, 10_000)
@@ -45,7 +35,11 @@ func (p *perPartition) read(ctx context.Context, at *target, l *ledger) error {
 			if ch == nil {
 				ch = make(chan []*kgo.Record, 5)
 				partitions[f.Partition] = ch
-				wg.Go(func() { p.consume(client, ch, at, l) })
+				wg.Go(func() {
+					if err := consume(client, ch, at, l); err != nil {
+						failed.Store(&err)
+					}
+				})
 			}
 			select {
 			case ch <- f.Records:
@@ -58,22 +52,20 @@ func (p *perPartition) read(ctx context.Context, at *target, l *ledger) error {
 		close(ch)
 	}
 	wg.Wait()
-	return p.failed
+	if err := failed.Load(); err != nil {
+		return *err
+	}
+	return nil
 }
 
-func (p *perPartition) consume(client *kgo.Client, ch <-chan []*kgo.Record, at *target, l *ledger) {
+func consume(client *kgo.Client, ch <-chan []*kgo.Record, at *target, l *ledger) (failed error) {
 	for records := range ch {
 		for _, r := range records {
 			l.handle(r.Value, at.takes, at.wait)
 		}
 		if err := client.CommitRecords(context.Background(), records...); err != nil {
-			p.mu.Lock()
-			p.failed = err
-			p.mu.Unlock()
+			failed = err
 		}
 	}
-}
-
-func (*perPartition) settings() string {
-	return "franz-go, a goroutine for each partition, a commit for each batch fetched, " + fetchSettings()
+	return failed
 }

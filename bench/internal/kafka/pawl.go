@@ -25,10 +25,8 @@ func open(ctx context.Context, at *target) (*kafka.Store, error) {
 	})
 }
 
-// pawlStore claims and settles in a tight loop, without a dispatcher.
-type pawlStore struct{}
-
-func (p *pawlStore) read(ctx context.Context, at *target, l *ledger) error {
+// claimAndSettle does both in a tight loop, without a dispatcher.
+func claimAndSettle(ctx context.Context, at *target, l *ledger) error {
 	s, err := open(ctx, at)
 	if err != nil {
 		return err
@@ -41,12 +39,12 @@ func (p *pawlStore) read(ctx context.Context, at *target, l *ledger) error {
 		return errors.Join(err, s.Close())
 	}
 	for range plan.PawlLoops {
-		g.Go(func() error { return p.loop(ctx, s, at, l, wake) })
+		g.Go(func() error { return loop(ctx, s, at, l, wake) })
 	}
 	return errors.Join(g.Wait(), s.Close())
 }
 
-func (p *pawlStore) loop(ctx context.Context, s *kafka.Store, at *target, l *ledger, wake <-chan struct{}) error {
+func loop(ctx context.Context, s *kafka.Store, at *target, l *ledger, wake <-chan struct{}) error {
 	wants := []store.Want{{Topic: at.topic, Limit: plan.PawlClaim, Run: plan.PawlRun}}
 	acks := make([]store.Settlement, 0, plan.PawlClaim)
 	for {
@@ -81,48 +79,39 @@ func (p *pawlStore) loop(ctx context.Context, s *kafka.Store, at *target, l *led
 	}
 }
 
-func (*pawlStore) settings() string {
-	return fmt.Sprintf("%d loop(s) of claim and settle, ≤ %d a claim, runs of ≤ %d, commit every %v, %s",
-		plan.PawlLoops, plan.PawlClaim, plan.PawlRun, plan.CommitEvery, fetchSettings())
+// dispatched runs a dispatcher, as a program has it.
+func dispatched(topic func(*target, *ledger) dispatch.Topic, how string) reader {
+	read := func(ctx context.Context, at *target, l *ledger) error {
+		s, err := open(ctx, at)
+		if err != nil {
+			return err
+		}
+		d, err := dispatch.New(s, dispatch.Config{Topics: []dispatch.Topic{topic(at, l)}})
+		if err != nil {
+			return errors.Join(err, s.Close())
+		}
+		ctx, cancel := l.until(ctx)
+		defer cancel()
+		return errors.Join(d.Run(ctx), s.Close())
+	}
+	return reader{read, fmt.Sprintf("%s, order by key, commit every %v, everything else as it comes, %s", how,
+		plan.CommitEvery, fetchSettings)}
 }
 
-// pawlDispatch runs a dispatcher, as a program has it.
-type pawlDispatch struct{ batch bool }
-
-func (p *pawlDispatch) read(ctx context.Context, at *target, l *ledger) error {
-	s, err := open(ctx, at)
-	if err != nil {
-		return err
+func batches(at *target, l *ledger) dispatch.Topic {
+	return dispatch.Topic{
+		Name: at.topic, Concurrency: plan.PawlBatches, BatchSize: plan.PawlBatchSize,
+		Batch: pawl.BatchHandlerFunc(func(_ context.Context, ds []*pawl.Delivery) []error {
+			for _, d := range ds {
+				l.check(d.Body)
+			}
+			l.count(len(ds))
+			return make([]error, len(ds))
+		}),
 	}
-	d, err := dispatch.New(s, dispatch.Config{Topics: []dispatch.Topic{p.topic(at, l)}})
-	if err != nil {
-		return errors.Join(err, s.Close())
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	go func() {
-		select {
-		case <-l.done:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
-	return errors.Join(d.Run(ctx), s.Close())
 }
 
-func (p *pawlDispatch) topic(at *target, l *ledger) dispatch.Topic {
-	if p.batch {
-		return dispatch.Topic{
-			Name: at.topic, Concurrency: plan.PawlBatches, BatchSize: plan.PawlBatchSize,
-			Batch: pawl.BatchHandlerFunc(func(_ context.Context, ds []*pawl.Delivery) []error {
-				for _, d := range ds {
-					l.check(d.Body)
-				}
-				l.count(len(ds))
-				return make([]error, len(ds))
-			}),
-		}
-	}
+func one(at *target, l *ledger) dispatch.Topic {
 	return dispatch.Topic{
 		Name: at.topic, Concurrency: plan.KafkaAtOnce,
 		Handler: pawl.HandlerFunc(func(_ context.Context, d *pawl.Delivery) error {
@@ -130,13 +119,4 @@ func (p *pawlDispatch) topic(at *target, l *ledger) dispatch.Topic {
 			return nil
 		}),
 	}
-}
-
-func (p *pawlDispatch) settings() string {
-	how := fmt.Sprintf("%d handlers at once", plan.KafkaAtOnce)
-	if p.batch {
-		how = fmt.Sprintf("%d batches of ≤ %d at once", plan.PawlBatches, plan.PawlBatchSize)
-	}
-	return fmt.Sprintf("%s, order by key, commit every %v, everything else as it comes, %s", how, plan.CommitEvery,
-		fetchSettings())
 }

@@ -23,7 +23,7 @@ import (
 // writer is a way to write to a topic.
 type writer interface {
 	// burst writes n records and returns when the brokers have them.
-	burst(ctx context.Context, n int) error
+	burst(ctx context.Context, m *maker, n int) error
 	// one writes one record; done is called when the brokers have it.
 	one(ctx context.Context, key, body []byte, done func(error))
 	settings() string
@@ -112,9 +112,8 @@ func oneByOne(ctx context.Context, w writer) error {
 
 func (t *Task) burst(ctx context.Context, w writer) (o work.Outcome, err error) {
 	began := time.Now()
-	err = w.burst(ctx, t.Work.N)
-	o.N, o.Elapsed = t.Work.N, time.Since(began)
-	o.PerSecond = float64(o.N) / o.Elapsed.Seconds()
+	err = w.burst(ctx, newMaker(plan.KafkaKeys, plan.ProduceBytes), t.Work.N)
+	o.Ran(t.Work.N, began)
 	return o, err
 }
 
@@ -147,8 +146,7 @@ func (t *Task) paced(ctx context.Context, w writer) (o work.Outcome, err error) 
 		})
 	}
 	wg.Wait()
-	o.N, o.Elapsed = n, time.Since(began)
-	o.PerSecond = float64(n) / o.Elapsed.Seconds()
+	o.Ran(n, began)
 	if err := failed.Load(); err != nil {
 		return o, *err
 	}
@@ -181,9 +179,8 @@ func newRawWriter(b *Brokers, topic string, linger time.Duration) (*rawWriter, e
 	return &rawWriter{client, topic, "franz-go, " + produceSettings(linger)}, nil
 }
 
-func (w *rawWriter) burst(ctx context.Context, n int) error {
+func (w *rawWriter) burst(ctx context.Context, m *maker, n int) error {
 	var failed atomic.Pointer[error]
-	m := newMaker(plan.KafkaKeys, plan.ProduceBytes)
 	for range n {
 		key, body := m.next()
 		w.one(ctx, key, body, func(err error) {
@@ -239,10 +236,9 @@ func newPawlWriter(ctx context.Context, b *Brokers, topic string, linger time.Du
 
 // burst calls Append for full batches, several at once. The order of a key is not
 // looked at.
-func (w *pawlWriter) burst(ctx context.Context, n int) error {
+func (w *pawlWriter) burst(ctx context.Context, m *maker, n int) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(plan.ProduceCallers)
-	m := newMaker(plan.KafkaKeys, plan.ProduceBytes)
 	for from := 0; from < n; from += plan.ProduceBatch {
 		msgs := make([]pawl.Message, min(plan.ProduceBatch, n-from))
 		for i := range msgs {

@@ -6,10 +6,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// raw polls and counts, and does nothing else: the ceiling.
-type raw struct{}
-
-func (raw) read(ctx context.Context, at *target, l *ledger) error {
+// readRaw polls and counts, and does nothing else: the ceiling.
+func readRaw(ctx context.Context, at *target, l *ledger) error {
 	client, err := kgo.NewClient(at.options()...)
 	if err != nil {
 		return err
@@ -25,8 +23,4 @@ func (raw) read(ctx context.Context, at *target, l *ledger) error {
 		}
 	}
 	return nil
-}
-
-func (raw) settings() string {
-	return "franz-go, polled and counted, nothing committed, " + fetchSettings()
 }

@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -62,13 +62,7 @@ func (b *Brokers) clean(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("list topics: %w", err)
 	}
-	var names []string
-	for _, name := range topics.Names() {
-		if strings.HasPrefix(name, prefix) {
-			names = append(names, name)
-		}
-	}
-	if len(names) > 0 {
+	if names := ours(topics.Names()); len(names) > 0 {
 		if _, err := b.admin.DeleteTopics(ctx, names...); err != nil {
 			return fmt.Errorf("delete topics: %w", err)
 		}
@@ -77,18 +71,17 @@ func (b *Brokers) clean(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("list groups: %w", err)
 	}
-	names = names[:0]
-	for _, name := range groups.Groups() {
-		if strings.HasPrefix(name, prefix) {
-			names = append(names, name)
-		}
-	}
-	if len(names) > 0 {
+	if names := ours(groups.Groups()); len(names) > 0 {
 		if _, err := b.admin.DeleteGroups(ctx, names...); err != nil {
 			return fmt.Errorf("delete groups: %w", err)
 		}
 	}
 	return nil
+}
+
+// ours are the names of the benchmarks' own topics or groups.
+func ours(names []string) []string {
+	return slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, prefix) })
 }
 
 // Version is the highest release whose requests the brokers know.
@@ -128,29 +121,13 @@ func (b *Brokers) Fill(ctx context.Context, n int) error {
 	if err := b.create(ctx, topic); err != nil {
 		return fmt.Errorf("create topic %s: %w", topic, err)
 	}
-	client, err := kgo.NewClient(kgo.SeedBrokers(b.addresses...), kgo.DefaultProduceTopic(topic),
-		kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.ProducerLinger(plan.BurstLinger),
-		kgo.MaxBufferedRecords(1<<20), kgo.MaxBufferedBytes(plan.ProduceBuffer),
-		kgo.ProducerBatchMaxBytes(plan.ProduceBatchSize))
+	w, err := newRawWriter(b, topic, plan.BurstLinger)
 	if err != nil {
-		return fmt.Errorf("make a producer: %w", err)
+		return err
 	}
-	defer client.Close()
-	var failed atomic.Pointer[error]
-	m := newMaker(plan.KafkaKeys, plan.KafkaBytes)
-	for range n {
-		key, body := m.next()
-		client.Produce(ctx, &kgo.Record{Key: key, Value: body}, func(_ *kgo.Record, err error) {
-			if err != nil {
-				failed.CompareAndSwap(nil, &err)
-			}
-		})
-	}
-	if err := client.Flush(ctx); err != nil {
+	defer w.client.Close()
+	if err := w.burst(ctx, newMaker(plan.KafkaKeys, plan.KafkaBytes), n); err != nil {
 		return fmt.Errorf("fill topic %s: %w", topic, err)
-	}
-	if err := failed.Load(); err != nil {
-		return fmt.Errorf("fill topic %s: %w", topic, *err)
 	}
 	return nil
 }

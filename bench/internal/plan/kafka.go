@@ -41,48 +41,38 @@ const (
 	ProduceBatchSize = 1 << 20
 	ProduceBuffer    = 100 << 20
 
-	pacedRate    = 5000
-	PacedTick    = time.Millisecond // what is due in it is sent one by one
-	PacedWarmUp  = 3 * time.Second  // not counted in percentiles
-	quickProduce = 200_000
-	fullProduce  = 500_000
-	quickPaced   = 6 * time.Second
-	fullPaced    = 10 * time.Second
+	PacedTick   = time.Millisecond // what is due in it is sent one by one
+	PacedWarmUp = 3 * time.Second  // not counted in percentiles
 )
 
-// Sizes of what is consumed. Every arm reads a topic to its end; those that would
-// take minutes have a shorter one with the same records.
+// Consuming. Every arm reads a topic to its end; those that would take minutes have a
+// shorter one with the same records.
 const (
 	WarmUpRead           = 100_000 // of the JVM, before its clock starts
 	parallelConsumerRead = 500_000
-
-	quickRead, fullRead   = 2_000_000, 5_000_000
-	quickBrief, fullBrief = 200_000, 500_000 // at 1 ms
-	quickSlow, fullSlow   = 30_000, 60_000   // at 10 ms
 )
 
 func kafkaWorks(s Scale) []Work {
 	working := []string{Sleepers, SleepersBusy, PerPartition, PawlDispatch, ParallelConsumer}
+	slow := pick(s, 30_000, 60_000)
 	works := []Work{
-		{Suite: Kafka, Name: "none", Kind: Consume, N: pick(s, quickRead, fullRead), Keys: KafkaKeys,
+		{Suite: Kafka, Name: "none", Kind: Consume, N: pick(s, 2_000_000, 5_000_000),
 			Arms: []string{Raw, PerPartition, PawlStore, PawlDispatch, PawlBatch, ParallelConsumer},
 			Doc:  "256 B, 10k keys, 12 partitions, no work: from the first record to the last"},
-		{Suite: Kafka, Name: "1ms", Kind: Consume, N: pick(s, quickBrief, fullBrief), Keys: KafkaKeys,
-			Takes: time.Millisecond,
-			Arms:  working, Doc: "the same, 1 ms of sleep a record, 128 at once"},
-		{Suite: Kafka, Name: "10ms", Kind: Consume, N: pick(s, quickSlow, fullSlow), Keys: KafkaKeys,
-			Takes: 10 * time.Millisecond,
-			Arms:  working, Doc: "the same, 10 ms"},
-		{Suite: Kafka, Name: "10ms-io", Kind: Consume, N: pick(s, quickSlow, fullSlow), Keys: KafkaKeys,
-			Takes: 10 * time.Millisecond, Answered: true,
-			Arms: working,
-			Doc:  "the same, 10 ms until a descriptor can be read, as in waiting for an answer; Java sleeps"},
-		{Suite: KafkaProduce, Name: "burst", Kind: Burst, N: pick(s, quickProduce, fullProduce), Keys: KafkaKeys,
+		{Suite: Kafka, Name: "1ms", Kind: Consume, N: pick(s, 200_000, 500_000), Takes: time.Millisecond,
+			Arms: working, Doc: "the same, 1 ms of sleep a record, 128 at once"},
+		{Suite: Kafka, Name: "10ms", Kind: Consume, N: slow, Takes: 10 * time.Millisecond,
+			Arms: working, Doc: "the same, 10 ms"},
+		{Suite: Kafka, Name: "10ms-io", Kind: Consume, N: slow, Takes: 10 * time.Millisecond, Answered: true, Arms: working,
+			Doc: "the same, 10 ms until a descriptor can be read, as in waiting for an answer; Java sleeps"},
+		{Suite: KafkaProduce, Name: "burst", Kind: Burst, N: pick(s, 200_000, 500_000),
 			Arms: []string{Raw, Pawl}, Doc: "1 KiB, 10k keys, all in-sync replicas, as fast as it goes"},
-		{Suite: KafkaProduce, Name: "paced-5000", Kind: Paced, Rate: pacedRate, For: pick(s, quickPaced, fullPaced),
-			Keys: KafkaKeys,
+		{Suite: KafkaProduce, Name: "paced-5000", Kind: Paced, Rate: 5000, For: pick(s, 6*time.Second, 10*time.Second),
 			Arms: []string{Raw, Pawl},
 			Doc:  "the same, 5,000/s, each by itself, no linger: from when it was to be sent to its acknowledgement"},
+	}
+	for i := range works {
+		works[i].Keys = KafkaKeys
 	}
 	return works
 }

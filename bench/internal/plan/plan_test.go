@@ -38,7 +38,7 @@ func TestEveryWorkHasPawlAPeerAndASize(t *testing.T) {
 }
 
 func TestFindSizesABurnByArm(t *testing.T) {
-	for arm, want := range map[string]int{River: fullBurn, RiverDefaults: riverDefaultsBurn} {
+	for arm, want := range map[string]int{River: 100_000, RiverDefaults: defaultsBurn[RiverDefaults]} {
 		if w, err := Find(Full, Postgres, "burn", arm); err != nil || w.N != want {
 			t.Errorf("Find(%s) = %d, %v; want %d", arm, w.N, err, want)
 		}

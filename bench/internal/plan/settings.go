@@ -1,5 +1,6 @@
 // Package plan says what is measured: the works, their sizes, the arms and
-// their settings. Every number that shapes a result is in settings.go.
+// their settings. Every number that shapes a result is here: sizes in the tables of
+// works, everything else in settings.go and kafka.go.
 package plan
 
 import "time"
@@ -22,8 +23,7 @@ const (
 	SteadyTick   = 10 * time.Millisecond // the open-loop producer appends rate × tick jobs a tick
 	SteadyWarmUp = time.Second           // jobs of the first second count in no percentile
 
-	ChurnDepth = 20_000          // jobs waiting that the producer of churn keeps up
-	Slice      = 5 * time.Second // of the rates that show flat or falling
+	Slice = 5 * time.Second // of the rates that show flat or falling
 
 	// Between the start of a lone job's handler and the next append lies a random
 	// time that is longer than any arm's poll interval, so that no poller meets it
@@ -55,27 +55,11 @@ const (
 	BackliteReleaseIn = 10 * time.Minute // as in its README
 )
 
-// quick must stay under five minutes; full takes as long as it takes.
+// Rounds. Quick must stay under five minutes; full takes as long as it takes.
 const (
 	QuickRounds = 3
 	FullRounds  = 5
-
-	quickAppend, fullAppend = 100_000, 300_000
-	quickBurn, fullBurn     = 50_000, 100_000
-	fewKeys, manyKeys       = 10_000, 1_000_000
-	steadyRate              = 2000
-	slowRate                = 500 // half of what River can do with defaults
-	quickSteady, fullSteady = 4 * time.Second, 20 * time.Second
-	quickChurn, fullChurn   = 10 * time.Second, 60 * time.Second
-	shallow, deep           = 10_000, 1_000_000
-	depthFor                = 10 * time.Second
-	depthKeys               = 100_000
-
-	quickSQLiteBurn, fullSQLiteBurn = 4_000, 20_000
-	quickLone, fullLone             = 40, 300
-
-	// Burns of arms with defaults, whose ceiling is a sleep: some ten seconds each.
-	riverDefaultsBurn    = 10_000
-	goqiteDefaultsBurn   = 300
-	backliteDefaultsBurn = 1_000
 )
+
+// Burns of arms with defaults, whose ceiling is a sleep: some ten seconds each.
+var defaultsBurn = map[string]int{RiverDefaults: 10_000, GoqiteDefaults: 300, BackliteDefaults: 1_000}

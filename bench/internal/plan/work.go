@@ -66,6 +66,7 @@ type Work struct {
 	Pinned      bool          // another connection holds a REPEATABLE READ snapshot throughout
 	Account     bool          // count WAL, dead tuples and commits over what is timed
 	Takes       time.Duration // a record's work (Consume)
+	FullOnly    bool          // quick leaves it out
 	Answered    bool          // it waits as for an answer from elsewhere, instead of sleeping
 }
 
@@ -88,7 +89,10 @@ const (
 func (s Scale) Rounds() int { return pick(s, QuickRounds, FullRounds) }
 
 // Works returns what a scale measures, in the order in which it is run.
-func Works(s Scale) []Work { return slices.Concat(postgresWorks(s), sqliteWorks(s), kafkaWorks(s)) }
+func Works(s Scale) []Work {
+	all := slices.Concat(postgresWorks(s), sqliteWorks(s), kafkaWorks(s))
+	return slices.DeleteFunc(all, func(w Work) bool { return w.FullOnly && s != Full })
+}
 
 // Find returns a work with the sizes it has for an arm.
 func Find(s Scale, suite, name, arm string) (Work, error) {
@@ -102,13 +106,10 @@ func Find(s Scale, suite, name, arm string) (Work, error) {
 
 // sized cuts a work for the arms that would take minutes.
 func (w Work) sized(arm string) Work {
+	brief, ok := defaultsBurn[arm]
 	switch {
-	case w.Kind == Burn && arm == RiverDefaults:
-		w.N = riverDefaultsBurn
-	case w.Kind == Burn && arm == GoqiteDefaults:
-		w.N = goqiteDefaultsBurn
-	case w.Kind == Burn && arm == BackliteDefaults:
-		w.N = backliteDefaultsBurn
+	case w.Kind == Burn && ok:
+		w.N = brief
 	case w.Kind == Consume && w.Takes == 0 && arm == ParallelConsumer:
 		w.N = min(w.N, parallelConsumerRead)
 	case w.Kind == Consume && w.Takes > 0 && arm == PerPartition:
@@ -128,28 +129,32 @@ func (w Work) Sizes(arm string) (sizes []int) {
 }
 
 func postgresWorks(s Scale) []Work {
+	const few, many = 10_000, 1_000_000 // keys, or jobs waiting
 	both := []string{Pawl, River}
-	inserters, plain := both, both
-	if s == Full {
-		inserters, plain = []string{Pawl, River, RiverInsertMany}, []string{Pawl, River, RiverDefaults}
-	}
-	burn := pick(s, quickBurn, fullBurn)
+	inserters := pick(s, both, []string{Pawl, River, RiverInsertMany})
+	plain := pick(s, both, []string{Pawl, River, RiverDefaults})
+	burn, steady := pick(s, 50_000, 100_000), pick(s, 4*time.Second, 20*time.Second)
 	works := []Work{
-		{Name: "append", Kind: Append, N: pick(s, quickAppend, fullAppend), Account: true,
+		{Name: "append", Kind: Append, N: pick(s, 100_000, 300_000), Account: true,
 			Arms: inserters, Doc: "insert only"},
 		{Name: "burn", Kind: Burn, N: burn, Account: true, Arms: plain,
 			Doc: "inserted before, then worked off, unordered"},
-		{Name: "burn-keys-10k", Kind: Burn, N: burn, Keys: fewKeys, Account: true, Arms: both,
+		{Name: "burn-keys-10k", Kind: Burn, N: burn, Keys: few, Account: true, Arms: both,
 			Doc: "the same, in order per key, 10k keys; River has no order: its figure is the unordered one"},
-		{Name: "burn-keys-1m", Kind: Burn, N: burn, Keys: manyKeys, Account: true, Arms: both,
+		{Name: "burn-keys-1m", Kind: Burn, N: burn, Keys: many, Account: true, Arms: both,
 			Doc: "the same, 1M keys; River unordered"},
-		{Name: "steady-2000", Kind: Steady, Rate: steadyRate, For: pick(s, quickSteady, fullSteady), Account: true,
-			Arms: both, Doc: "2,000 jobs/s, open loop: from append returned to handler started"},
-		{Name: "churn-pinned", Kind: Hold, Depth: ChurnDepth, For: pick(s, quickChurn, fullChurn), Pinned: true,
-			Arms: both, Doc: "inserted and worked at once under a pinned snapshot, 5 s slices"},
-	}
-	if s == Full {
-		works = slices.Concat(works, fullOnly(plain, both))
+		{Name: "steady-2000", Kind: Steady, Rate: 2000, For: steady, Account: true, Arms: both,
+			Doc: "2,000 jobs/s, open loop: from append returned to handler started"},
+		{Name: "churn-pinned", Kind: Hold, Depth: 20_000, For: pick(s, 10*time.Second, 60*time.Second), Pinned: true, Arms: both,
+			Doc: "inserted and worked at once under a pinned snapshot, 5 s slices"},
+		{Name: "steady-500", FullOnly: true, Kind: Steady, Rate: 500, For: steady, Account: true, Arms: plain,
+			Doc: "500 jobs/s, open loop, which River with defaults can follow"},
+		{Name: "depth-10k", FullOnly: true, Kind: Hold, Depth: few, For: 10 * time.Second, Arms: both,
+			Doc: "inserted and worked at once, 10k waiting all the time"},
+		{Name: "depth-1m", FullOnly: true, Kind: Hold, Depth: many, For: 10 * time.Second, Arms: both,
+			Doc: "the same, 1M waiting"},
+		{Name: "depth-1m-keys-100k", FullOnly: true, Kind: Hold, Depth: many, Keys: 100_000, For: 10 * time.Second,
+			Arms: both, Doc: "the same, 1M waiting, in order per key, 100k keys; River unordered"},
 	}
 	for i := range works {
 		works[i].Suite = Postgres
@@ -157,27 +162,12 @@ func postgresWorks(s Scale) []Work {
 	return works
 }
 
-func fullOnly(plain, both []string) []Work {
-	return []Work{
-		{Name: "steady-500", Kind: Steady, Rate: slowRate, For: fullSteady, Account: true, Arms: plain,
-			Doc: "500 jobs/s, open loop, which River with defaults can follow"},
-		{Name: "depth-10k", Kind: Hold, Depth: shallow, For: depthFor, Arms: both,
-			Doc: "inserted and worked at once, 10k waiting all the time"},
-		{Name: "depth-1m", Kind: Hold, Depth: deep, For: depthFor, Arms: both, Doc: "the same, 1M waiting"},
-		{Name: "depth-1m-keys-100k", Kind: Hold, Depth: deep, Keys: depthKeys, For: depthFor, Arms: both,
-			Doc: "the same, 1M waiting, in order per key, 100k keys; River unordered"},
-	}
-}
-
 func sqliteWorks(s Scale) []Work {
-	arms := []string{Pawl, Goqite, Backlite}
-	if s == Full {
-		arms = []string{Pawl, Goqite, GoqiteDefaults, Backlite, BackliteDefaults}
-	}
+	arms := pick(s, []string{Pawl, Goqite, Backlite}, []string{Pawl, Goqite, GoqiteDefaults, Backlite, BackliteDefaults})
 	return []Work{
-		{Suite: SQLite, Name: "burn", Kind: Burn, N: pick(s, quickSQLiteBurn, fullSQLiteBurn), Arms: arms,
+		{Suite: SQLite, Name: "burn", Kind: Burn, N: pick(s, 4_000, 20_000), Arms: arms,
 			Doc: "inserted before, then worked off, synchronous=FULL"},
-		{Suite: SQLite, Name: "lone", Kind: Lone, N: pick(s, quickLone, fullLone), Arms: arms,
+		{Suite: SQLite, Name: "lone", Kind: Lone, N: pick(s, 40, 300), Arms: arms,
 			Doc: "one job into an idle queue: from append returned to handler started, synchronous=FULL"},
 	}
 }

@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/pawl-dev/pawl/bench/internal/meter"
@@ -32,10 +33,7 @@ type metric struct {
 func (m metric) compare(lines []*Line) (r Ratio, ok bool) {
 	medians := map[string]float64{}
 	for arm, of := range byArm(lines) {
-		var all []float64
-		for _, v := range m.rounds(of) {
-			all = append(all, v)
-		}
+		all := slices.Collect(maps.Values(m.rounds(of)))
 		if !plan.IsPawl(arm) && len(all) > 0 {
 			medians[arm] = meter.Median(all)
 		}

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -21,22 +22,21 @@ func metrics(kind plan.Kind) []metric {
 		{"CPU s/1k", false, func(l *Line) *float64 { return l.CPUSecondsPer1k }},
 		{"RSS MiB", false, func(l *Line) *float64 { return new(float64(l.RSSBytes) / (1 << 20)) }},
 	}
+	latency := []metric{
+		{"p50 ms", false, func(l *Line) *float64 { return l.P50 }},
+		{"p99 ms", false, func(l *Line) *float64 { return l.P99 }},
+	}
 	switch kind {
 	case plan.Consume, plan.Burst:
-		return []metric{{"records/s", true, func(l *Line) *float64 { return &l.PerSecond }}, cpuPerMillion, costs[4]}
+		rate.name = "records/s"
+		return []metric{rate, cpuPerMillion, costs[4]}
 	case plan.Paced:
-		return []metric{
-			{"p50 ms", false, func(l *Line) *float64 { return l.P50 }},
-			{"p99 ms", false, func(l *Line) *float64 { return l.P99 }}, cpuPerMillion, costs[4],
-		}
+		return append(latency, cpuPerMillion, costs[4])
+	case plan.Steady, plan.Lone: // the rate was given, not reached
+		return append(latency, costs...)
+	default:
+		return append([]metric{rate}, costs...)
 	}
-	if kind == plan.Steady || kind == plan.Lone { // the rate was given, not reached
-		return append([]metric{
-			{"p50 ms", false, func(l *Line) *float64 { return l.P50 }},
-			{"p99 ms", false, func(l *Line) *float64 { return l.P99 }},
-		}, costs...)
-	}
-	return append([]metric{rate}, costs...)
 }
 
 // cpuPerMillion is the CPU of the client alone, for what runs at millions a second.
@@ -99,17 +99,11 @@ func block(b *strings.Builder, wk plan.Work, lines []*Line) {
 func cells(arm string, lines []*Line, ms []metric) []string {
 	out := []string{"  " + arm, fmt.Sprint(len(lines)), figure(float64(lines[len(lines)-1].N))}
 	for _, m := range ms {
-		var all []float64
-		for _, l := range lines {
-			if v := m.of(l); v != nil {
-				all = append(all, *v)
-			}
+		cell := "-"
+		if all := slices.Collect(maps.Values(m.rounds(lines))); len(all) > 0 {
+			cell = figure(meter.Median(all))
 		}
-		if len(all) == 0 {
-			out = append(out, "-")
-		} else {
-			out = append(out, figure(meter.Median(all)))
-		}
+		out = append(out, cell)
 	}
 	return out
 }

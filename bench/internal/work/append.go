@@ -11,23 +11,14 @@ import (
 
 // append times the insertion of n jobs.
 func (r *Run) append(ctx context.Context) (o Outcome, err error) {
-	if r.Tidy != nil {
-		if err := r.Tidy(ctx); err != nil {
-			return o, err
-		}
-	}
-	if err := r.Meter.Begin(ctx); err != nil {
-		return o, err
-	}
-	if err := r.Arm.Open(ctx); err != nil {
+	if err := r.begin(ctx); err != nil {
 		return o, err
 	}
 	began := time.Now()
 	if err := r.fill(ctx, r.Work.N); err != nil {
 		return o, err
 	}
-	o.N, o.Elapsed = r.Work.N, time.Since(began)
-	o.PerSecond = perSecond(o.N, o.Elapsed)
+	o.Ran(r.Work.N, began)
 	return o, r.Meter.End(ctx)
 }
 

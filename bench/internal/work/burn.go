@@ -18,15 +18,7 @@ func (r *Run) burn(ctx context.Context) (o Outcome, err error) {
 	if err := r.Arm.Close(); err != nil {
 		return o, err
 	}
-	if r.Tidy != nil {
-		if err := r.Tidy(ctx); err != nil {
-			return o, err
-		}
-	}
-	if err := r.Meter.Begin(ctx); err != nil {
-		return o, err
-	}
-	if err := r.Arm.Open(ctx); err != nil {
+	if err := r.begin(ctx); err != nil {
 		return o, err
 	}
 	t := newTrack(r.Work.N, r.Work.Keys, r.keyOf)
@@ -36,8 +28,7 @@ func (r *Run) burn(ctx context.Context) (o Outcome, err error) {
 		return o, err
 	}
 	err = errors.Join(t.wait(ctx), r.drained(ctx, int(float64(r.Work.N)*plan.TailShare)))
-	o.N, o.Elapsed = r.Work.N, time.Since(began)
-	o.PerSecond = perSecond(o.N, o.Elapsed)
+	o.Ran(r.Work.N, began)
 	err = errors.Join(err, r.Meter.End(ctx))
 	return o, errors.Join(err, r.finish(ctx, &o, t, stop))
 }

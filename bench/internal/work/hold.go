@@ -18,10 +18,8 @@ func (r *Run) hold(ctx context.Context) (o Outcome, err error) {
 	if err := r.prefill(ctx, r.Work.Depth); err != nil {
 		return o, err
 	}
-	if r.Tidy != nil {
-		if err := r.Tidy(ctx); err != nil {
-			return o, err
-		}
+	if err := r.tidy(ctx); err != nil {
+		return o, err
 	}
 	if r.Work.Pinned {
 		release, err := r.Pin(ctx)
@@ -42,8 +40,7 @@ func (r *Run) hold(ctx context.Context) (o Outcome, err error) {
 		return o, err
 	}
 	o.Slices, err = h.keepUp(ctx)
-	o.N, o.Elapsed = int(h.handled.Load()), time.Since(began)
-	o.PerSecond = perSecond(o.N, o.Elapsed)
+	o.Ran(int(h.handled.Load()), began)
 	err = errors.Join(err, r.Meter.End(ctx), stop(ctx))
 	return o, errors.Join(err, h.check(ctx, &o))
 }

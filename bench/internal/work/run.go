@@ -68,6 +68,30 @@ func (r *Run) Do(ctx context.Context) (o Outcome, err error) {
 	return o, err
 }
 
+// Ran notes that n jobs were done since began.
+func (o *Outcome) Ran(n int, began time.Time) {
+	o.N, o.Elapsed = n, time.Since(began)
+	o.PerSecond = perSecond(n, o.Elapsed)
+}
+
+func (r *Run) tidy(ctx context.Context) error {
+	if r.Tidy == nil {
+		return nil
+	}
+	return r.Tidy(ctx)
+}
+
+// begin starts what is measured, in a database that is tidy, and opens the arm.
+func (r *Run) begin(ctx context.Context) error {
+	if err := r.tidy(ctx); err != nil {
+		return err
+	}
+	if err := r.Meter.Begin(ctx); err != nil {
+		return err
+	}
+	return r.Arm.Open(ctx)
+}
+
 // job makes the job of an index; the same index has the same key in every arm.
 func (r *Run) job(index int) arm.Job {
 	j := arm.Job{Index: index}

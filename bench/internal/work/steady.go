@@ -12,15 +12,7 @@ import (
 // steady appends at a fixed rate, whatever the arm does, and times how soon
 // handlers start.
 func (r *Run) steady(ctx context.Context) (o Outcome, err error) {
-	if r.Tidy != nil {
-		if err := r.Tidy(ctx); err != nil {
-			return o, err
-		}
-	}
-	if err := r.Meter.Begin(ctx); err != nil {
-		return o, err
-	}
-	if err := r.Arm.Open(ctx); err != nil {
+	if err := r.begin(ctx); err != nil {
 		return o, err
 	}
 	n := int(float64(r.Work.Rate) * r.Work.For.Seconds())
@@ -34,8 +26,7 @@ func (r *Run) steady(ctx context.Context) (o Outcome, err error) {
 	if err == nil {
 		err = errors.Join(t.wait(ctx), r.drained(ctx, 0))
 	}
-	o.N, o.Elapsed = n, time.Since(began)
-	o.PerSecond = perSecond(o.N, o.Elapsed)
+	o.Ran(n, began)
 	err = errors.Join(err, r.Meter.End(ctx), r.finish(ctx, &o, t, stop))
 	if err == nil {
 		o.Timed = true
@@ -64,10 +55,7 @@ func (r *Run) pace(ctx context.Context, t *track, n int) error {
 
 // lone appends one job at a time into an idle queue.
 func (r *Run) lone(ctx context.Context) (o Outcome, err error) {
-	if err := r.Meter.Begin(ctx); err != nil {
-		return o, err
-	}
-	if err := r.Arm.Open(ctx); err != nil {
+	if err := r.begin(ctx); err != nil {
 		return o, err
 	}
 	t := newTrack(r.Work.N, 0, nil)
@@ -81,8 +69,7 @@ func (r *Run) lone(ctx context.Context) (o Outcome, err error) {
 	}
 	began := time.Now()
 	err = r.alone(ctx, t, ran)
-	o.N, o.Elapsed = r.Work.N, time.Since(began)
-	o.PerSecond = perSecond(o.N, o.Elapsed)
+	o.Ran(r.Work.N, began)
 	err = errors.Join(err, r.drained(ctx, 0), r.Meter.End(ctx), r.finish(ctx, &o, t, stop))
 	if err == nil {
 		o.Timed = true
