@@ -163,9 +163,14 @@ func quick(t testing.TB) policy.Policy {
 	return p
 }
 
-// start runs a dispatcher on s until it is stopped, at the latest at the end of
-// the scenario.
-func (r *Rig) start(s store.Store, c dispatch.Config) *engine {
+// start runs a dispatcher of these topics on s until it is stopped, at the latest at the
+// end of the scenario.
+func (r *Rig) start(s store.Store, topics ...dispatch.Topic) *engine {
+	r.Helper()
+	return r.startWith(s, dispatch.Config{Topics: topics})
+}
+
+func (r *Rig) startWith(s store.Store, c dispatch.Config) *engine {
 	r.Helper()
 	if c.Policy == nil {
 		c.Policy = quick(r)
@@ -204,10 +209,9 @@ func (r *Rig) ended(e *engine) error {
 }
 
 // finish runs a dispatcher until nothing is left.
-func (r *Rig) finish(c dispatch.Config) {
+func (r *Rig) finish(topics ...dispatch.Topic) {
 	r.Helper()
-	c.UntilEmpty = true
-	if err := r.ended(r.start(r.store, c)); err != nil {
+	if err := r.ended(r.startWith(r.store, dispatch.Config{UntilEmpty: true, Topics: topics})); err != nil {
 		r.Fatal(err)
 	}
 }

@@ -21,7 +21,7 @@ type Scenario struct {
 
 // Scenarios returns all of them.
 func Scenarios() []Scenario {
-	return slices.Concat(workScenarios(), crashScenarios(), timeScenarios(), peerScenarios())
+	return slices.Concat(workScenarios, crashScenarios, timeScenarios, peerScenarios)
 }
 
 // Run runs every scenario on a store of its own. What the backend refuses is

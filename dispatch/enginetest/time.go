@@ -6,112 +6,100 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/dispatch"
 	"github.com/pawl-dev/pawl/store"
 )
 
-func timeScenarios() []Scenario {
-	return []Scenario{
-		{"LongWorkKeepsItsLease", "A message that takes longer than its lease is carried out once.",
-			needs(store.CanDeadline), longWorkKeepsItsLease},
-		{"StuckIsTakenBack",
-			"The context of a handler that hangs ends at the deadline; its message is delivered again, and its late ack is ignored.",
-			needs(store.CanDeadline), stuckIsTakenBack},
-		{"DelaysAndRetriesAreWaited", "Delayed messages and retries come when they are due, not before.",
-			needs(store.CanDelay), delaysAreWaited},
-		{"PickupIsQuick", "An idle dispatcher soon starts an appended message.",
-			nil, pickupIsQuick},
-	}
+var timeScenarios = []Scenario{
+	{Text: "A message that takes longer than its lease is carried out once.",
+		Name: "LongWorkKeepsItsLease", Needs: needs(store.CanDeadline), Test: func(r *Rig) {
+			var n atomic.Int64
+			r.append(numbered("a", 5)...)
+			r.append(inLanes("a", 1, 2)...)
+			r.finish(mortal("a", 8, func(ctx context.Context, d *pawl.Delivery) error {
+				n.Add(1)
+				select {
+				case <-time.After(2 * lease):
+					return nil
+				case <-ctx.Done():
+					r.Errorf("%s: %v", d.ID, context.Cause(ctx))
+					return ctx.Err()
+				}
+			}))
+			if s := r.balanced("a", 7, 0); s.Rescues != 0 || n.Load() != 7 {
+				r.Errorf("%d rescues, %d deliveries", s.Rescues, n.Load())
+			}
+		}},
+	{Text: "The context of a handler that hangs ends at the deadline; its message is delivered again, and its late ack is ignored.",
+		Name: "StuckIsTakenBack", Needs: needs(store.CanDeadline), Test: func(r *Rig) {
+			release, second := make(chan struct{}), make(chan struct{})
+			var calls atomic.Int64
+			var cause atomic.Value
+			r.append(pawl.Message{ID: "stuck", Topic: "a"})
+			stuck := topic("a", 1, func(ctx context.Context, d *pawl.Delivery) error {
+				if d.ID != "stuck" {
+					return nil
+				}
+				if calls.Add(1) > 1 {
+					close(second)
+					return nil
+				}
+				<-ctx.Done()
+				cause.Store(context.Cause(ctx))
+				<-release // long after its context has ended
+				return nil
+			})
+			stuck.Settings.Deadline = 3 * time.Second
+			e := r.start(r.store, stuck)
+			r.until("the handler is given up", func() bool { return e.Snapshot().Topics[0].Zombies == 1 })
+			r.append(numbered("a", 10)...)
+			r.until("the slot is free again", func() bool { return r.stats()["a"].Acked == 10 })
+			if cause.Load() != pawl.ErrDeadline {
+				r.Errorf("cause %v", cause.Load())
+			}
+			if calls.Load() != 1 {
+				r.Error("the lane is not closed while the handler has not returned")
+			}
+			close(release)
+			<-second
+			r.until("it is done", func() bool { return r.stats()["a"].Acked == 11 })
+			if s := r.balanced("a", 11, 0); s.Rescues != 0 || s.Retried != 1 {
+				r.Errorf("%d rescues, %d retries: it was not settled in time", s.Rescues, s.Retried)
+			}
+		}},
+	{Text: "Delayed messages and retries come when they are due, not before.",
+		Name: "DelaysAndRetriesAreWaited", Needs: needs(store.CanDelay), Test: func(r *Rig) {
+			const delay = 400 * time.Millisecond
+			began := time.Now()
+			r.append(pawl.Message{ID: "late", Topic: "a", Delay: delay}, pawl.Message{ID: "again", Topic: "a"})
+			var failedAt atomic.Int64
+			r.finish(topic("a", 2, func(_ context.Context, d *pawl.Delivery) error {
+				now := time.Since(began)
+				switch {
+				case d.ID == "late" && now < delay-2*time.Millisecond:
+					r.Errorf("delivered after %v, delayed by %v", now, delay)
+				case d.ID == "again" && d.Throttles == 0:
+					failedAt.Store(int64(now))
+					return pawl.Throttled(errBroken, delay)
+				case d.ID == "again" && now-time.Duration(failedAt.Load()) < delay-2*time.Millisecond:
+					r.Errorf("again after %v, asked for %v", now-time.Duration(failedAt.Load()), delay)
+				}
+				return nil
+			}))
+			r.balanced("a", 2, 0)
+		}},
+	{Text: "An idle dispatcher soon starts an appended message.",
+		Name: "PickupIsQuick", Test: func(r *Rig) { pickup(r, r.store) }},
 }
-
-func longWorkKeepsItsLease(r *Rig) {
-	var n atomic.Int64
-	r.append(numbered("a", 5)...)
-	r.append(inLanes("a", 1, 2)...)
-	r.finish(dispatch.Config{Topics: []dispatch.Topic{mortal("a", 8, func(ctx context.Context, d *pawl.Delivery) error {
-		n.Add(1)
-		select {
-		case <-time.After(2 * lease):
-			return nil
-		case <-ctx.Done():
-			r.Errorf("%s: %v", d.ID, context.Cause(ctx))
-			return ctx.Err()
-		}
-	})}})
-	if s := r.balanced("a", 7, 0); s.Rescues != 0 || n.Load() != 7 {
-		r.Errorf("%d rescues, %d deliveries", s.Rescues, n.Load())
-	}
-}
-
-func stuckIsTakenBack(r *Rig) {
-	release, second := make(chan struct{}), make(chan struct{})
-	var calls atomic.Int64
-	var cause atomic.Value
-	r.append(pawl.Message{ID: "stuck", Topic: "a"})
-	stuck := topic("a", 1, func(ctx context.Context, d *pawl.Delivery) error {
-		if d.ID != "stuck" {
-			return nil
-		}
-		if calls.Add(1) > 1 {
-			close(second)
-			return nil
-		}
-		<-ctx.Done()
-		cause.Store(context.Cause(ctx))
-		<-release // long after its context has ended
-		return nil
-	})
-	stuck.Settings.Deadline = 3 * time.Second
-	e := r.start(r.store, dispatch.Config{Topics: []dispatch.Topic{stuck}})
-	r.until("the handler is given up", func() bool { return e.Snapshot().Topics[0].Zombies == 1 })
-	r.append(numbered("a", 10)...)
-	r.until("the slot is free again", func() bool { return r.stats()["a"].Acked == 10 })
-	if cause.Load() != pawl.ErrDeadline {
-		r.Errorf("cause %v", cause.Load())
-	}
-	if calls.Load() != 1 {
-		r.Error("the lane is not closed while the handler has not returned")
-	}
-	close(release)
-	<-second
-	r.until("it is done", func() bool { return r.stats()["a"].Acked == 11 })
-	if s := r.balanced("a", 11, 0); s.Rescues != 0 || s.Retried != 1 {
-		r.Errorf("%d rescues, %d retries: it was not settled in time", s.Rescues, s.Retried)
-	}
-}
-
-func delaysAreWaited(r *Rig) {
-	const delay = 400 * time.Millisecond
-	began := time.Now()
-	r.append(pawl.Message{ID: "late", Topic: "a", Delay: delay}, pawl.Message{ID: "again", Topic: "a"})
-	var failedAt atomic.Int64
-	r.finish(dispatch.Config{Topics: []dispatch.Topic{topic("a", 2, func(_ context.Context, d *pawl.Delivery) error {
-		now := time.Since(began)
-		switch {
-		case d.ID == "late" && now < delay-2*time.Millisecond:
-			r.Errorf("delivered after %v, delayed by %v", now, delay)
-		case d.ID == "again" && d.Throttles == 0:
-			failedAt.Store(int64(now))
-			return pawl.Throttled(errBroken, delay)
-		case d.ID == "again" && now-time.Duration(failedAt.Load()) < delay-2*time.Millisecond:
-			r.Errorf("again after %v, asked for %v", now-time.Duration(failedAt.Load()), delay)
-		}
-		return nil
-	})}})
-	r.balanced("a", 2, 0)
-}
-
-func pickupIsQuick(r *Rig) { pickup(r, r.store) }
 
 // pickup makes sure that an idle dispatcher on s soon starts what is appended to the
 // scenario's store.
 func pickup(r *Rig, s store.Store) {
 	started := make(chan time.Time, 1)
-	r.start(s, dispatch.Config{Topics: []dispatch.Topic{topic("a", 4,
+	r.start(s, topic("a", 4,
 		func(context.Context, *pawl.Delivery) error {
 			started <- time.Now()
 			return nil
-		})}})
+		}))
 	time.Sleep(time.Second) // idle for long enough to poll seldom
 	var worst time.Duration
 	for range 10 {

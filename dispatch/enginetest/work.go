@@ -14,28 +14,260 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-func workScenarios() []Scenario {
-	return []Scenario{
-		{"OrderPerKey",
-			"Messages of a key are carried out one at a time and in order, whatever fails and however long it takes.",
-			nil, orderPerKey},
-		{"RetriesExhausted", "A message that fails until its attempts are used up is a dead letter with its whole history.",
-			needs(store.CanDeadLetters), retriesExhausted},
-		{"PoisonIsFast", "A message that cannot be decoded is a dead letter at once, and delays no other.",
-			needs(store.CanDeadLetters), poisonIsFast},
-		{"EmitsAppearOnce", "Emitted messages appear once, with the ack, however often the delivery was repeated.",
-			needs(store.CanEmitAtomic), emitsAppearOnce},
-		{"UrgentIsNext", "An urgent message behind thousands of others is the very next one that is started.",
-			needs(store.CanPriority), urgentIsNext},
-		{"HoldIsPolite", "A lane that is held stays closed for that long, and no other.",
-			needs(store.CanDelay), holdIsPolite},
-		{"BatchesHaveVerdicts", "A batch handler's verdicts count one by one, and end runs.",
-			nil, batchesHaveVerdicts},
-		{"DrainCostsNothing", "A drain gives back what was not started: no attempt, no rescue.",
-			nil, drainCostsNothing},
-		{"PauseHolds", "A paused topic is not processed by any process until it is resumed.",
-			nil, pauseHolds},
-	}
+var workScenarios = []Scenario{
+	{Text: "Messages of a key are carried out one at a time and in order, whatever fails and however long it takes.",
+		Name: "OrderPerKey", Test: func(r *Rig) {
+			const keys, each = 20, 30
+			l := newLanes()
+			r.append(inLanes("a", keys, each)...)
+			var poison atomic.Int64
+			r.finish(topic("a", 8, func(_ context.Context, d *pawl.Delivery) error {
+				n := int(d.Body[0])
+				leave := l.enter(string(d.Key), n)
+				if r.random(3) == 0 {
+					time.Sleep(time.Duration(r.random(3000)) * time.Microsecond)
+				}
+				switch {
+				case n == 7: // poison: dead at once, and its lane goes on
+					poison.Add(1)
+					leave(true)
+					return pawl.Permanent(errBroken)
+				case d.Attempt < deadMax && r.random(5) == 0:
+					leave(false)
+					return errBroken
+				default:
+					leave(true)
+					return nil
+				}
+			}))
+			l.check(r)
+			r.balanced("a", keys*each, keys)
+		}},
+	{Text: "A message that fails until its attempts are used up is a dead letter with its whole history.",
+		Name: "RetriesExhausted", Needs: needs(store.CanDeadLetters), Test: func(r *Rig) {
+			m := pawl.Message{
+				ID: "x", Topic: "a", Key: []byte("k"), Body: []byte("the body"), Priority: 7,
+				Headers: map[string]string{"content-type": "text/plain"},
+			}
+			r.append(m, pawl.Message{ID: "y", Topic: "a", Key: []byte("k")})
+			of := topic("a", 2, func(_ context.Context, d *pawl.Delivery) error {
+				if d.ID == "x" {
+					return pawl.OfKind("Download", fmt.Errorf("attempt %d: %w", d.Attempt, errBroken))
+				}
+				return nil
+			})
+			c := dispatch.Config{Owner: "the worker", UntilEmpty: true, Topics: []dispatch.Topic{of}}
+			if err := r.ended(r.startWith(r.store, c)); err != nil {
+				r.Fatal(err)
+			}
+			r.balanced("a", 2, 1)
+			rec := r.dead()["x"]
+			switch {
+			case string(rec.Body) != "the body" || string(rec.Key) != "k" ||
+				rec.Headers["content-type"] != "text/plain" ||
+				rec.Priority != 7:
+				r.Errorf("the dead letter is not the message: %+v", rec.Message)
+			case rec.Kind != "Download" || rec.Attempts != deadMax || len(rec.History) != deadMax ||
+				rec.Fingerprint == "":
+				r.Errorf("kind %q, %d attempts, %d in the history, fingerprint %q", rec.Kind, rec.Attempts,
+					len(rec.History),
+					rec.Fingerprint)
+			}
+			for i, a := range rec.History {
+				if a.Attempt != i+1 || a.Worker != "the worker" || a.Kind != "Download" || a.Rule != "quick" ||
+					a.Error != fmt.Sprintf("attempt %d: broken", i+1) || a.EndedAt.Before(a.StartedAt) {
+					r.Errorf("attempt %d: %+v", i+1, a)
+				}
+				want := "retry: "
+				if i+1 == deadMax {
+					want = "dead: "
+				}
+				if !strings.HasPrefix(a.Action, want) {
+					r.Errorf("attempt %d: action %q, want %q", i+1, a.Action, want)
+				}
+			}
+		}},
+	{Text: "A message that cannot be decoded is a dead letter at once, and delays no other.",
+		Name: "PoisonIsFast", Needs: needs(store.CanDeadLetters), Test: func(r *Rig) {
+			msgs := numbered("a", 200)
+			for i := range msgs {
+				msgs[i].Body = []byte{byte(i % 2)}
+			}
+			r.append(msgs...)
+			decode := func(body []byte, v *int) error {
+				if body[0] == 1 {
+					return errBroken
+				}
+				return nil
+			}
+			h := pawl.Typed(decode, func(context.Context, int, *pawl.Delivery) error { return nil })
+			r.finish(dispatch.Topic{Name: "a", Handler: h, Concurrency: 4, Lease: calm})
+			r.balanced("a", 200, 100)
+			for id, rec := range r.dead() {
+				if rec.Kind != pawl.KindDecode || rec.Attempts != 1 {
+					r.Fatalf("%s: %s after %d attempts", id, rec.Kind, rec.Attempts)
+				}
+			}
+		}},
+	{Text: "Emitted messages appear once, with the ack, however often the delivery was repeated.",
+		Name: "EmitsAppearOnce", Needs: needs(store.CanEmitAtomic), Test: func(r *Rig) {
+			var mu sync.Mutex
+			got := map[string]int{}
+			r.append(numbered("a", 50)...)
+			r.finish(topic("a", 4, func(_ context.Context, d *pawl.Delivery) error {
+				for i := range 3 {
+					d.Emit(pawl.Message{Topic: "b", Body: []byte{byte(i)}})
+				}
+				if d.Attempt < 3 {
+					return errBroken
+				}
+				return nil
+			}),
+				topic("b", 4, func(_ context.Context, d *pawl.Delivery) error {
+					mu.Lock()
+					defer mu.Unlock()
+					got[d.ID]++
+					return nil
+				}))
+			r.balanced("a", 50, 0)
+			r.balanced("b", 150, 0)
+			for i := range 50 {
+				for j := range 3 {
+					if n := got[pawl.EmitID(fmt.Sprintf("a-%d", i), j)]; n != 1 {
+						r.Fatalf("emit %d of a-%d was delivered %d times", j, i, n)
+					}
+				}
+			}
+		}},
+	{Text: "An urgent message behind thousands of others is the very next one that is started.",
+		Name: "UrgentIsNext", Needs: needs(store.CanPriority), Test: func(r *Rig) {
+			gate, at := make(chan struct{}), make(chan struct{})
+			var mu sync.Mutex
+			var order []string
+			r.append(numbered("a", 5000)...)
+			e := r.start(r.store, topic("a", 1, func(_ context.Context, d *pawl.Delivery) error {
+				mu.Lock()
+				order = append(order, d.ID)
+				n := len(order)
+				mu.Unlock()
+				if n == 1000 {
+					close(at)
+					<-gate
+				}
+				return nil
+			}))
+			<-at
+			r.append(pawl.Message{ID: "urgent", Topic: "a", Priority: pawl.MaxPriority})
+			e.Wake("a")
+			time.Sleep(300 * time.Millisecond) // within the lease; what is held is looked over meanwhile
+			close(gate)
+			r.until("all are done", func() bool { return r.stats()["a"].Acked == 5001 })
+			mu.Lock()
+			defer mu.Unlock()
+			if i := slices.Index(order, "urgent"); i != 1000 {
+				r.Fatalf("urgent was started as number %d, 1000 was next", i)
+			}
+		}},
+	{Text: "A lane that is held stays closed for that long, and no other.",
+		Name: "HoldIsPolite", Needs: needs(store.CanDelay), Test: func(r *Rig) {
+			const pause = 150 * time.Millisecond
+			var mu sync.Mutex
+			last := map[string]time.Time{}
+			r.append(inLanes("a", 3, 4)...)
+			began := time.Now()
+			r.finish(topic("a", 8, func(_ context.Context, d *pawl.Delivery) error {
+				mu.Lock()
+				defer mu.Unlock()
+				key := string(d.Key)
+				if gap := r.now().Sub(last[key]); gap < pause-2*time.Millisecond {
+					r.Errorf("lane %s is open again after %v", key, gap)
+				}
+				last[key] = r.now()
+				d.Hold(pause)
+				return nil
+			}))
+			if took := time.Since(began); took > 6*time.Second {
+				r.Errorf("three rounds of %v took %v", pause, took)
+			}
+			r.balanced("a", 12, 0)
+		}},
+	{Text: "A batch handler's verdicts count one by one, and end runs.",
+		Name: "BatchesHaveVerdicts", Test: func(r *Rig) {
+			l := newLanes()
+			r.append(inLanes("a", 10, 30)...)
+			r.finish(dispatch.Topic{Name: "a", Concurrency: 2, BatchSize: 50, Lease: calm,
+				Batch: pawl.BatchHandlerFunc(
+					func(_ context.Context, ds []*pawl.Delivery) []error {
+						errs := make([]error, len(ds))
+						failed := map[string]bool{}
+						for i, d := range ds {
+							if failed[string(d.Key)] {
+								continue // whatever we say, it is delivered again
+							}
+							fail := d.Attempt < deadMax && r.random(10) == 0
+							l.enter(string(d.Key), int(d.Body[0]))(!fail)
+							if fail {
+								errs[i], failed[string(d.Key)] = errBroken, true
+							}
+						}
+						return errs
+					})})
+			l.check(r)
+			r.balanced("a", 300, 0)
+		}},
+	{Text: "A drain gives back what was not started: no attempt, no rescue.",
+		Name: "DrainCostsNothing", Test: func(r *Rig) {
+			var n atomic.Int64
+			full := make(chan struct{})
+			r.append(numbered("a", 2000)...)
+			e := r.start(r.store, topic("a", 4, func(context.Context, *pawl.Delivery) error {
+				if n.Add(1) == 500 {
+					close(full)
+				}
+				if n.Load() >= 500 {
+					time.Sleep(100 * time.Millisecond)
+				}
+				return nil
+			}))
+			<-full
+			if err := r.end(e); err != nil {
+				r.Fatal(err)
+			}
+			s := r.stats()["a"]
+			if s.Acked < 500 || s.Acked > 1000 || s.Acked+s.Waiting != 2000 || s.Rescues != 0 || s.Retried != 0 {
+				r.Fatalf("%+v", s)
+			}
+			r.finish(topic("a", 4, func(_ context.Context, d *pawl.Delivery) error {
+				if d.Attempt != 1 || d.Rescues != 0 {
+					r.Errorf("%s: attempt %d, %d rescues", d.ID, d.Attempt, d.Rescues)
+				}
+				return nil
+			}))
+			r.balanced("a", 2000, 0)
+		}},
+	{Text: "A paused topic is not processed by any process until it is resumed.",
+		Name: "PauseHolds", Test: func(r *Rig) {
+			var n atomic.Int64
+			e := r.start(r.store, topic("a", 1, func(context.Context, *pawl.Delivery) error {
+				n.Add(1)
+				return nil
+			}))
+			r.append(pawl.Message{Topic: "a"}) // over a log this makes the topic
+			r.until("the first message", func() bool { return n.Load() == 1 })
+			if err := e.Pause(context.Background(), "a", 0, "a test", "because"); err != nil {
+				r.Fatal(err)
+			}
+			time.Sleep(2 * time.Second) // as long as other processes may take to notice
+			r.append(numbered("a", 10)...)
+			time.Sleep(300 * time.Millisecond)
+			if n.Load() != 1 {
+				r.Fatalf("%d were carried out in a pause", n.Load()-1)
+			}
+			if err := e.Resume(context.Background(), "a"); err != nil {
+				r.Fatal(err)
+			}
+			r.until("the pause is over", func() bool { return n.Load() == 11 })
+		}},
 }
 
 // lanes checks that lanes are carried out in order and never twice at once.
@@ -90,255 +322,4 @@ func inLanes(topic string, keys, n int) []pawl.Message {
 		}
 	}
 	return msgs
-}
-
-func orderPerKey(r *Rig) {
-	const keys, each = 20, 30
-	l := newLanes()
-	r.append(inLanes("a", keys, each)...)
-	var poison atomic.Int64
-	r.finish(dispatch.Config{Topics: []dispatch.Topic{topic("a", 8, func(_ context.Context, d *pawl.Delivery) error {
-		n := int(d.Body[0])
-		leave := l.enter(string(d.Key), n)
-		if r.random(3) == 0 {
-			time.Sleep(time.Duration(r.random(3000)) * time.Microsecond)
-		}
-		switch {
-		case n == 7: // poison: dead at once, and its lane goes on
-			poison.Add(1)
-			leave(true)
-			return pawl.Permanent(errBroken)
-		case d.Attempt < deadMax && r.random(5) == 0:
-			leave(false)
-			return errBroken
-		default:
-			leave(true)
-			return nil
-		}
-	})}})
-	l.check(r)
-	r.balanced("a", keys*each, keys)
-}
-
-func retriesExhausted(r *Rig) {
-	m := pawl.Message{
-		ID: "x", Topic: "a", Key: []byte("k"), Body: []byte("the body"), Priority: 7,
-		Headers: map[string]string{"content-type": "text/plain"},
-	}
-	r.append(m, pawl.Message{ID: "y", Topic: "a", Key: []byte("k")})
-	r.finish(dispatch.Config{
-		Owner: "the worker",
-		Topics: []dispatch.Topic{topic("a", 2, func(_ context.Context, d *pawl.Delivery) error {
-			if d.ID == "x" {
-				return pawl.OfKind("Download", fmt.Errorf("attempt %d: %w", d.Attempt, errBroken))
-			}
-			return nil
-		})},
-	})
-	r.balanced("a", 2, 1)
-	rec := r.dead()["x"]
-	switch {
-	case string(rec.Body) != "the body" || string(rec.Key) != "k" || rec.Headers["content-type"] != "text/plain" ||
-		rec.Priority != 7:
-		r.Errorf("the dead letter is not the message: %+v", rec.Message)
-	case rec.Kind != "Download" || rec.Attempts != deadMax || len(rec.History) != deadMax || rec.Fingerprint == "":
-		r.Errorf("kind %q, %d attempts, %d in the history, fingerprint %q", rec.Kind, rec.Attempts, len(rec.History),
-			rec.Fingerprint)
-	}
-	for i, a := range rec.History {
-		if a.Attempt != i+1 || a.Worker != "the worker" || a.Kind != "Download" || a.Rule != "quick" ||
-			a.Error != fmt.Sprintf("attempt %d: broken", i+1) || a.EndedAt.Before(a.StartedAt) {
-			r.Errorf("attempt %d: %+v", i+1, a)
-		}
-		if want := map[bool]string{true: "dead: ", false: "retry: "}[i+1 == deadMax]; !strings.HasPrefix(a.Action,
-			want) {
-			r.Errorf("attempt %d: action %q, want %q", i+1, a.Action, want)
-		}
-	}
-}
-
-func poisonIsFast(r *Rig) {
-	msgs := numbered("a", 200)
-	for i := range msgs {
-		msgs[i].Body = []byte{byte(i % 2)}
-	}
-	r.append(msgs...)
-	decode := func(body []byte, v *int) error {
-		if body[0] == 1 {
-			return errBroken
-		}
-		return nil
-	}
-	h := pawl.Typed(decode, func(context.Context, int, *pawl.Delivery) error { return nil })
-	r.finish(dispatch.Config{Topics: []dispatch.Topic{{Name: "a", Handler: h, Concurrency: 4, Lease: calm}}})
-	r.balanced("a", 200, 100)
-	for id, rec := range r.dead() {
-		if rec.Kind != pawl.KindDecode || rec.Attempts != 1 {
-			r.Fatalf("%s: %s after %d attempts", id, rec.Kind, rec.Attempts)
-		}
-	}
-}
-
-func emitsAppearOnce(r *Rig) {
-	var mu sync.Mutex
-	got := map[string]int{}
-	r.append(numbered("a", 50)...)
-	r.finish(dispatch.Config{Topics: []dispatch.Topic{
-		topic("a", 4, func(_ context.Context, d *pawl.Delivery) error {
-			for i := range 3 {
-				d.Emit(pawl.Message{Topic: "b", Body: []byte{byte(i)}})
-			}
-			if d.Attempt < 3 {
-				return errBroken
-			}
-			return nil
-		}),
-		topic("b", 4, func(_ context.Context, d *pawl.Delivery) error {
-			mu.Lock()
-			defer mu.Unlock()
-			got[d.ID]++
-			return nil
-		}),
-	}})
-	r.balanced("a", 50, 0)
-	r.balanced("b", 150, 0)
-	for i := range 50 {
-		for j := range 3 {
-			if n := got[pawl.EmitID(fmt.Sprintf("a-%d", i), j)]; n != 1 {
-				r.Fatalf("emit %d of a-%d was delivered %d times", j, i, n)
-			}
-		}
-	}
-}
-
-func urgentIsNext(r *Rig) {
-	gate, at := make(chan struct{}), make(chan struct{})
-	var mu sync.Mutex
-	var order []string
-	r.append(numbered("a", 5000)...)
-	e := r.start(r.store,
-		dispatch.Config{Topics: []dispatch.Topic{topic("a", 1, func(_ context.Context, d *pawl.Delivery) error {
-			mu.Lock()
-			order = append(order, d.ID)
-			n := len(order)
-			mu.Unlock()
-			if n == 1000 {
-				close(at)
-				<-gate
-			}
-			return nil
-		})}})
-	<-at
-	r.append(pawl.Message{ID: "urgent", Topic: "a", Priority: pawl.MaxPriority})
-	e.Wake("a")
-	time.Sleep(300 * time.Millisecond) // within the lease; what is held is looked over meanwhile
-	close(gate)
-	r.until("all are done", func() bool { return r.stats()["a"].Acked == 5001 })
-	mu.Lock()
-	defer mu.Unlock()
-	if i := slices.Index(order, "urgent"); i != 1000 {
-		r.Fatalf("urgent was started as number %d, 1000 was next", i)
-	}
-}
-
-func holdIsPolite(r *Rig) {
-	const pause = 150 * time.Millisecond
-	var mu sync.Mutex
-	last := map[string]time.Time{}
-	r.append(inLanes("a", 3, 4)...)
-	began := time.Now()
-	r.finish(dispatch.Config{Topics: []dispatch.Topic{topic("a", 8, func(_ context.Context, d *pawl.Delivery) error {
-		mu.Lock()
-		defer mu.Unlock()
-		key := string(d.Key)
-		if gap := r.now().Sub(last[key]); gap < pause-2*time.Millisecond {
-			r.Errorf("lane %s is open again after %v", key, gap)
-		}
-		last[key] = r.now()
-		d.Hold(pause)
-		return nil
-	})}})
-	if took := time.Since(began); took > 6*time.Second {
-		r.Errorf("three rounds of %v took %v", pause, took)
-	}
-	r.balanced("a", 12, 0)
-}
-
-func batchesHaveVerdicts(r *Rig) {
-	l := newLanes()
-	r.append(inLanes("a", 10, 30)...)
-	r.finish(dispatch.Config{Topics: []dispatch.Topic{{Name: "a", Concurrency: 2, BatchSize: 50, Lease: calm,
-		Batch: pawl.BatchHandlerFunc(
-			func(_ context.Context, ds []*pawl.Delivery) []error {
-				errs := make([]error, len(ds))
-				failed := map[string]bool{}
-				for i, d := range ds {
-					if failed[string(d.Key)] {
-						continue // whatever we say, it is delivered again
-					}
-					fail := d.Attempt < deadMax && r.random(10) == 0
-					l.enter(string(d.Key), int(d.Body[0]))(!fail)
-					if fail {
-						errs[i], failed[string(d.Key)] = errBroken, true
-					}
-				}
-				return errs
-			})}}})
-	l.check(r)
-	r.balanced("a", 300, 0)
-}
-
-func drainCostsNothing(r *Rig) {
-	var n atomic.Int64
-	full := make(chan struct{})
-	r.append(numbered("a", 2000)...)
-	e := r.start(r.store,
-		dispatch.Config{Topics: []dispatch.Topic{topic("a", 4, func(context.Context, *pawl.Delivery) error {
-			if n.Add(1) == 500 {
-				close(full)
-			}
-			if n.Load() >= 500 {
-				time.Sleep(100 * time.Millisecond)
-			}
-			return nil
-		})}})
-	<-full
-	if err := r.end(e); err != nil {
-		r.Fatal(err)
-	}
-	s := r.stats()["a"]
-	if s.Acked < 500 || s.Acked > 1000 || s.Acked+s.Waiting != 2000 || s.Rescues != 0 || s.Retried != 0 {
-		r.Fatalf("%+v", s)
-	}
-	r.finish(dispatch.Config{Topics: []dispatch.Topic{topic("a", 4, func(_ context.Context, d *pawl.Delivery) error {
-		if d.Attempt != 1 || d.Rescues != 0 {
-			r.Errorf("%s: attempt %d, %d rescues", d.ID, d.Attempt, d.Rescues)
-		}
-		return nil
-	})}})
-	r.balanced("a", 2000, 0)
-}
-
-func pauseHolds(r *Rig) {
-	var n atomic.Int64
-	e := r.start(r.store,
-		dispatch.Config{Topics: []dispatch.Topic{topic("a", 1, func(context.Context, *pawl.Delivery) error {
-			n.Add(1)
-			return nil
-		})}})
-	r.append(pawl.Message{Topic: "a"}) // over a log this makes the topic
-	r.until("the first message", func() bool { return n.Load() == 1 })
-	if err := e.Pause(context.Background(), "a", 0, "a test", "because"); err != nil {
-		r.Fatal(err)
-	}
-	time.Sleep(2 * time.Second) // as long as other processes may take to notice
-	r.append(numbered("a", 10)...)
-	time.Sleep(300 * time.Millisecond)
-	if n.Load() != 1 {
-		r.Fatalf("%d were carried out in a pause", n.Load()-1)
-	}
-	if err := e.Resume(context.Background(), "a"); err != nil {
-		r.Fatal(err)
-	}
-	r.until("the pause is over", func() bool { return n.Load() == 11 })
 }

@@ -43,8 +43,8 @@ var statsSentences = []Sentence{
 			t.wantStats(store.TopicStats{Appended: 8, Waiting: 2, Delayed: 3, Leased: 1, Dead: 1, Retried: 1, Acked: 1})
 		}},
 	{Text: "The totals count what was appended, acked, cancelled, purged, refused as duplicate, retried and rescued.",
-		Name: "StatsCountTotals", Needs: needs(store.CanDeadLetters, store.CanLookup, store.CanUnique,
-			store.CanDeadline), Test: func(t *T) {
+		Name:  "StatsCountTotals",
+		Needs: needs(store.CanDeadLetters, store.CanLookup, store.CanUnique, store.CanDeadline), Test: func(t *T) {
 			t.put(t.unique("a", "u", pawl.Unique{}), t.msg("b"), t.msg("c"))
 			t.duplicate(t.stillThere("a"), t.unique("x", "u", pawl.Unique{}))
 			ds := t.claims("a", "b", "c")
