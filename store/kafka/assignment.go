@@ -85,10 +85,8 @@ type assignment struct {
 	tried atomic.Pointer[committedState] // what may be, because a commit was sent; nil: none was
 
 	// of the committer
-	lastBase int64
-	lastText string
-	bare     bool  // the last commit left out what is finished behind its offset
-	bareAt   int64 // with that offset
+	bare   bool  // the last commit left out what is finished behind its offset
+	bareAt int64 // with that offset
 }
 
 type assignmentState uint8
@@ -117,7 +115,7 @@ func (e *engine) begin(name string, partition int32, known *lostProgress, at int
 	a := &assignment{
 		id: e.nextID, topic: t, partition: partition, source: known.source, lanes: map[string]*lane{},
 		tries: map[int64]uint8{},
-		quiet: make(chan struct{}), horizon: -1, danger: -1, lastBase: found.base, began: e.now().UnixNano(),
+		quiet: make(chan struct{}), horizon: -1, danger: -1, began: e.now().UnixNano(),
 		known: at >= 0,
 	}
 	a.epoch.Store(known.epoch)
@@ -350,10 +348,8 @@ func (e *engine) pastDanger(a *assignment, base int64) {
 // conclude ends an assignment, as drop does, and returns what to commit at its end.
 // Who gets the partition next goes on being cautious where this process was: what
 // had killed the one before is not found yet. What is still carried out is no
-// suspect because of that.
+// suspect because of that. The caller holds mu.
 func (e *engine) conclude(a *assignment) gate.Checkpoint {
-	e.mu.Lock()
-	defer e.mu.Unlock()
 	e.dropLocked(a)
 	extra := gate.Extra{Source: a.source}
 	base := a.gate.Advance()
@@ -410,11 +406,11 @@ func (e *engine) drop(a *assignment) {
 }
 
 // fenced tells whether one of several assignments may not be committed any more.
-func (e *engine) fenced(as map[place]*assignment) bool {
+func (e *engine) fenced(entries map[place]commitEntry) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for _, a := range as {
-		if a.fenced {
+	for _, entry := range entries {
+		if entry.of.fenced {
 			return true
 		}
 	}

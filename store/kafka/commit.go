@@ -1,8 +1,11 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -10,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/pawl-dev/pawl/store"
 	"github.com/pawl-dev/pawl/store/kafka/gate"
 )
 
@@ -48,6 +52,12 @@ type place struct {
 	partition int32
 }
 
+// commitEntry is what a commit says of an assignment.
+type commitEntry struct {
+	of    *assignment
+	state *committedState
+}
+
 // loop commits when there is something new: at once if the last commit is an
 // interval ago, so that what is begun after a pause is on record soon.
 func (c *committer) loop() {
@@ -55,17 +65,11 @@ func (c *committer) loop() {
 	for {
 		select {
 		case <-c.s.engine.dirty:
-		case <-c.s.ctx.Done():
-			return
-		case <-c.s.group.leaving:
+		case <-c.s.group.ctx.Done():
 			return
 		}
 		wait := time.Until(time.Unix(0, c.last.Load()).Add(interval))
-		select {
-		case <-time.After(min(wait, interval)):
-		case <-c.s.ctx.Done():
-			return
-		case <-c.s.group.leaving:
+		if store.Sleep(c.s.group.ctx, min(wait, interval)) != nil {
 			return
 		}
 		ctx, cancel := context.WithTimeout(c.s.ctx, commitTimeout)
@@ -104,20 +108,10 @@ func (c *committer) final(ctx context.Context, as []*assignment) error {
 		return err
 	}
 	defer end()
-	cps := map[*assignment]gate.Checkpoint{}
-	for _, a := range as {
-		if !c.s.engine.isGone(a) {
-			cps[a] = c.s.engine.conclude(a)
-		}
-	}
+	cps := c.s.engine.checkpoints(as, c.s.engine.conclude)
 	for {
 		err := c.send(ctx, cps)
-		if err == nil || !passing(err) {
-			return err
-		}
-		select {
-		case <-time.After(retryFinal):
-		case <-ctx.Done():
+		if err == nil || !passing(err) || store.Sleep(ctx, retryFinal) != nil {
 			return err
 		}
 	}
@@ -132,11 +126,18 @@ func passing(err error) bool {
 	return kerr.IsRetriable(err) && !errors.Is(err, kerr.RebalanceInProgress)
 }
 
-// isGone tells whether an assignment is over.
-func (e *engine) isGone(a *assignment) bool {
+// checkpoints takes a checkpoint of each assignment that is not over.
+func (e *engine) checkpoints(as []*assignment,
+	take func(*assignment) gate.Checkpoint) map[*assignment]gate.Checkpoint {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return a.state == gone
+	cps := map[*assignment]gate.Checkpoint{}
+	for _, a := range as {
+		if a.state != gone {
+			cps[a] = take(a)
+		}
+	}
+	return cps
 }
 
 // commit commits assignments.
@@ -146,14 +147,7 @@ func (c *committer) commit(ctx context.Context, as []*assignment) error {
 		return err
 	}
 	defer end()
-	cps := map[*assignment]gate.Checkpoint{}
-	c.s.engine.mu.Lock()
-	for _, a := range as {
-		if a.state != gone {
-			cps[a] = c.s.engine.checkpoint(a)
-		}
-	}
-	c.s.engine.mu.Unlock()
+	cps := c.s.engine.checkpoints(as, c.s.engine.checkpoint)
 	c.last.Store(time.Now().UnixNano())
 	err = c.send(ctx, cps)
 	c.s.engine.recorded(cps, err)
@@ -171,7 +165,8 @@ func (e *engine) recorded(cps map[*assignment]gate.Checkpoint, err error) {
 		a.asked = 0
 		switch {
 		case err != nil:
-			a.owed = earliest(asked, a.owed)
+			a.owed, a.touched = earliest(asked, a.owed), true
+			signal(e.dirty) // nothing else will: to the next ack it looks as if it were committed
 		case a.bare && a.gate.Backlog() > 0:
 			if a.bareAt != cp.Base { // it came forward
 				a.bareAt, asked = cp.Base, e.now().UnixNano()
@@ -220,11 +215,8 @@ const markTimeout = time.Second
 func (s *Store) commitNow(ctx context.Context, as map[*assignment]bool, limit time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	list := make([]*assignment, 0, len(as))
-	for a := range as {
-		list = append(list, a)
-	}
-	all := list
+	list := slices.Collect(maps.Keys(as))
+	all := slices.Clone(list)
 	for _, a := range s.engine.touched() {
 		if !as[a] {
 			all = append(all, a)
@@ -242,7 +234,7 @@ func (c *committer) send(ctx context.Context, cps map[*assignment]gate.Checkpoin
 	if c.limit > 0 && time.Since(c.learned) > relearn {
 		c.limit = 0
 	}
-	offsets, texts, of := map[string]map[int32]kgo.EpochOffset{}, map[place]string{}, map[place]*assignment{}
+	offsets, entries := map[string]map[int32]kgo.EpochOffset{}, map[place]commitEntry{}
 	for a, cp := range cps {
 		text := cp.Text()
 		if a.bare = c.limit > 0 && len(text) > c.limit; a.bare {
@@ -250,12 +242,13 @@ func (c *committer) send(ctx context.Context, cps map[*assignment]gate.Checkpoin
 			c.s.health.metadataTooLarge()
 			text = ""
 		}
-		if cp.Base == a.lastBase && text == a.lastText || a.lastBase < 0 && a.gate.Tail() == 0 {
+		next, acked := &committedState{cp.Base, text}, a.acked.Load()
+		if *next == *acked || acked.base < 0 && a.gate.Tail() == 0 {
 			continue
 		}
 		at := place{c.s.wire(a.topic.Name), a.partition}
-		texts[at], of[at] = text, a
-		a.tried.Store(&committedState{cp.Base, text})
+		entries[at] = commitEntry{a, next}
+		a.tried.Store(next)
 		if offsets[at.topic] == nil {
 			offsets[at.topic] = map[int32]kgo.EpochOffset{}
 		}
@@ -267,47 +260,32 @@ func (c *committer) send(ctx context.Context, cps map[*assignment]gate.Checkpoin
 	}
 	var outcome error
 	var tooLarge []place
-	if resp := c.direct(ctx, client, offsets, texts, of); resp != nil {
-		tooLarge, outcome = c.answered(resp, nil, offsets, texts, of)
+	if resp := c.direct(ctx, client, offsets, entries); resp != nil {
+		tooLarge, outcome = c.answered(resp, entries)
 	} else {
-		client.CommitOffsetsSync(c.withMetadata(ctx, texts, of), offsets,
+		client.CommitOffsetsSync(c.withMetadata(ctx, entries), offsets,
 			func(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, resp *kmsg.OffsetCommitResponse, err error) {
-				tooLarge, outcome = c.answered(resp, err, offsets, texts, of)
+				if outcome = err; err == nil {
+					tooLarge, outcome = c.answered(resp, entries)
+				}
 			})
 	}
 	c.commits.Add(1)
 	if outcome != nil {
 		c.failed.Add(1)
 		c.s.health.commitFailed(outcome)
-		c.s.engine.touchAgain(cps)
 	}
 	if len(tooLarge) > 0 {
 		again := map[*assignment]gate.Checkpoint{}
 		for _, at := range tooLarge {
-			c.limit = max(1, min(orMax(c.limit), len(texts[at])-1))
-			again[of[at]] = cps[of[at]]
+			entry := entries[at]
+			c.limit = max(1, min(cmp.Or(c.limit, gate.MaxText), len(entry.state.text)-1))
+			again[entry.of] = cps[entry.of]
 		}
 		c.learned = time.Now()
 		return errors.Join(outcome, c.send(ctx, again))
 	}
 	return outcome
-}
-
-func orMax(n int) int {
-	if n == 0 {
-		return gate.MaxText
-	}
-	return n
-}
-
-// touchAgain takes note that a commit failed: there is something to commit still.
-func (e *engine) touchAgain(cps map[*assignment]gate.Checkpoint) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for a := range cps {
-		a.touched = true
-	}
-	signal(e.dirty) // nothing else will: to the next ack it looks as if it were committed
 }
 
 // errOver: brokers do not check that a partition belongs to the member that commits it.
@@ -316,30 +294,24 @@ var errOver = errors.New("a partition was taken away before its commit was sent"
 // withMetadata puts our text into the commit in place of the client's own. It is
 // called when the client is about to send it, which may be after a rebalance that
 // it waited for: what was taken away in it is not committed.
-func (c *committer) withMetadata(ctx context.Context, texts map[place]string,
-	of map[place]*assignment) context.Context {
+func (c *committer) withMetadata(ctx context.Context, entries map[place]commitEntry) context.Context {
 	return kgo.PreCommitFnContext(ctx, func(req *kmsg.OffsetCommitRequest) error {
-		if c.s.engine.fenced(of) {
+		if c.s.engine.fenced(entries) {
 			return errOver
 		}
 		for i := range req.Topics {
 			t := &req.Topics[i]
 			for j := range t.Partitions {
-				text := texts[place{t.Topic, t.Partitions[j].Partition}]
-				t.Partitions[j].Metadata = &text
+				t.Partitions[j].Metadata = &entries[place{t.Topic, t.Partitions[j].Partition}].state.text
 			}
 		}
-		c.membership.learn(req)
 		return nil
 	})
 }
 
 // answered reads the answer to a commit.
-func (c *committer) answered(resp *kmsg.OffsetCommitResponse, err error, offsets map[string]map[int32]kgo.EpochOffset,
-	texts map[place]string, of map[place]*assignment) (tooLarge []place, outcome error) {
-	if err != nil {
-		return nil, err
-	}
+func (c *committer) answered(resp *kmsg.OffsetCommitResponse,
+	entries map[place]commitEntry) (tooLarge []place, outcome error) {
 	for i := range resp.Topics {
 		t := &resp.Topics[i]
 		name := c.s.group.nameOf(t.Topic, t.TopicID)
@@ -351,9 +323,10 @@ func (c *committer) answered(resp *kmsg.OffsetCommitResponse, err error, offsets
 				tooLarge = append(tooLarge, at)
 			case err != nil:
 				outcome = err
-			case of[at] != nil:
-				of[at].lastBase, of[at].lastText = offsets[at.topic][at.partition].Offset, texts[at]
-				of[at].acked.Store(&committedState{of[at].lastBase, of[at].lastText})
+			default:
+				if entry, ok := entries[at]; ok {
+					entry.of.acked.Store(entry.state)
+				}
 			}
 		}
 	}

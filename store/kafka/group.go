@@ -3,6 +3,7 @@ package kafka
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,7 +28,8 @@ type group struct {
 	missing map[string]bool    // wanted, but not there
 	left    bool
 	names   sync.Map // topic id → name
-	leaving chan struct{}
+	ctx     context.Context // until this process leaves the group
+	leaving context.CancelFunc
 	from    map[place]kgo.Offset // where to read from, if not from what is committed: of fetched and adjust
 
 	feedMu sync.Mutex // serialises what is taken in; guards overflow of assignments
@@ -38,7 +40,8 @@ type group struct {
 
 func (g *group) init(s *Store) {
 	g.s, g.topics, g.missing, g.from = s, map[string]bool{}, map[string]bool{}, map[place]kgo.Offset{}
-	g.fed, g.leaving = make(chan struct{}, 1), make(chan struct{})
+	g.fed = make(chan struct{}, 1)
+	g.ctx, g.leaving = context.WithCancel(s.ctx)
 }
 
 // subscribe makes this process a consumer of the topics that are wanted.
@@ -103,12 +106,7 @@ func (g *group) join(found map[string]entry) error {
 
 // findLoop looks for topics that were wanted before they were there.
 func (g *group) findLoop() {
-	for {
-		select {
-		case <-g.s.ctx.Done():
-			return
-		case <-time.After(lookAgain):
-		}
+	for store.Sleep(g.s.ctx, lookAgain) == nil {
 		g.mu.Lock()
 		var names []string
 		for name := range g.missing {
@@ -187,9 +185,7 @@ func (g *group) feedLoop() {
 	for {
 		select {
 		case <-g.s.engine.room:
-		case <-g.s.ctx.Done():
-			return
-		case <-g.leaving:
+		case <-g.ctx.Done():
 			return
 		}
 		g.feed()
@@ -201,7 +197,7 @@ func (g *group) feedLoop() {
 // left over. Flags of the client change with feedMu held only: a pause and its end
 // must not overtake one another, nor the end of an assignment.
 func (g *group) feed() {
-	resume := map[string][]int32{}
+	var resume []*assignment
 	g.feedMu.Lock()
 	defer g.feedMu.Unlock()
 	for _, a := range g.s.engine.assignments() {
@@ -216,12 +212,11 @@ func (g *group) feed() {
 		}
 		if a.paused && len(a.overflow) == 0 {
 			a.paused, a.overflow = false, nil
-			name := g.s.wire(a.topic.Name)
-			resume[name] = append(resume[name], a.partition)
+			resume = append(resume, a)
 		}
 	}
 	if len(resume) > 0 {
-		g.client.ResumeFetchPartitions(resume)
+		g.client.ResumeFetchPartitions(g.partitions(resume))
 	}
 }
 
@@ -243,28 +238,24 @@ func (g *group) unpause(client *kgo.Client, parts map[string][]int32) {
 func (g *group) awaitRoom() {
 	timer := time.NewTimer(roomWait)
 	defer timer.Stop()
-	for len(g.full()) > 0 {
+	for g.full(false) {
 		select {
 		case <-g.fed:
 		case <-g.s.ctx.Done():
 			return
 		case <-timer.C:
-			g.pauseFull()
+			g.full(true)
+			signal(g.s.engine.room) // it may have come meanwhile
 			return
 		}
 	}
 }
 
-// full returns the partitions of which most is left over, if it is too much for
-// more to be fetched.
-func (g *group) full() []*assignment {
+// full tells whether too much is left over for more to be fetched. With pause, the
+// partitions of which most is left over are no longer fetched.
+func (g *group) full(pause bool) bool {
 	g.feedMu.Lock()
 	defer g.feedMu.Unlock()
-	return g.fullest()
-}
-
-// fullest is full. The caller holds feedMu.
-func (g *group) fullest() (most []*assignment) {
 	total, n := 0, 0
 	as := g.s.engine.assignments()
 	for _, a := range as {
@@ -273,28 +264,18 @@ func (g *group) fullest() (most []*assignment) {
 			n++
 		}
 	}
-	if total <= int(g.s.cfg.Consume.FetchBytes)/2 {
-		return nil
+	much := total > int(g.s.cfg.Consume.FetchBytes)/2
+	if !much || !pause {
+		return much
 	}
+	as = slices.DeleteFunc(as, func(a *assignment) bool {
+		return len(a.overflow) == 0 || a.paused || a.waiting < total/n
+	})
 	for _, a := range as {
-		if len(a.overflow) > 0 && !a.paused && a.waiting >= total/n {
-			most = append(most, a)
-		}
-	}
-	return most
-}
-
-func (g *group) pauseFull() {
-	pause := map[string][]int32{}
-	g.feedMu.Lock()
-	for _, a := range g.fullest() {
 		a.paused = true
-		name := g.s.wire(a.topic.Name)
-		pause[name] = append(pause[name], a.partition)
 	}
-	g.client.PauseFetchPartitions(pause)
-	g.feedMu.Unlock()
-	signal(g.s.engine.room) // it may have come meanwhile
+	g.client.PauseFetchPartitions(g.partitions(as))
+	return true
 }
 
 // failed takes note of an error of a fetch. The client repeats what can be
@@ -321,16 +302,13 @@ func (g *group) recreated(topic string) {
 		return
 	}
 	g.s.cfg.Logger.Error("topic was deleted, or made again", "topic", topic)
-	parts := map[string][]int32{}
-	for _, a := range g.s.engine.assignments() {
-		if a.topic.Name == topic {
-			g.s.engine.drop(a)
-			parts[g.s.wire(topic)] = append(parts[g.s.wire(topic)], a.partition)
-		}
+	as := g.ofTopics(topic)
+	for _, a := range as {
+		g.s.engine.drop(a)
 	}
 	g.s.engine.forget(topic)
 	g.client.PurgeTopicsFromConsuming(g.s.wire(topic)) // without mu: it may call us back
-	g.unpause(g.client, parts)
+	g.unpause(g.client, g.partitions(as))
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.miss(topic)
@@ -403,25 +381,32 @@ wait:
 		case <-a.quiet:
 		case <-timer.C:
 			break wait
-		case <-g.leaving:
+		case <-g.ctx.Done():
 			break wait
 		}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), min(finalCommit, g.s.cfg.Consume.Rebalance/4))
 	defer cancel()
-	if err := g.s.commits.final(ctx, as); err != nil {
+	if err := g.giveUp(ctx, as); err != nil {
 		g.s.cfg.Logger.Warn(
 			"what was finished of partitions that are given up could not be committed: it will be repeated",
 			"error", err)
-		for _, a := range as {
-			g.s.engine.remember(a)
-		}
-	}
-	for _, a := range as {
-		g.s.engine.drop(a)
 	}
 	g.unpause(client, parts)
 	g.revocations.Add(1)
+}
+
+// giveUp commits assignments for the last time, and drops them. What could not be committed
+// is remembered.
+func (g *group) giveUp(ctx context.Context, as []*assignment) error {
+	err := g.s.commits.final(ctx, as)
+	for _, a := range as {
+		if err != nil {
+			g.s.engine.remember(a)
+		}
+		g.s.engine.drop(a)
+	}
+	return err
 }
 
 // finalCommit bounds the last commit of an assignment.
@@ -447,6 +432,23 @@ func (g *group) of(parts map[string][]int32) []*assignment {
 		}
 	}
 	return as
+}
+
+// ofTopics returns the assignments of topics.
+func (g *group) ofTopics(topics ...string) []*assignment {
+	return slices.DeleteFunc(g.s.engine.assignments(), func(a *assignment) bool {
+		return !slices.Contains(topics, a.topic.Name)
+	})
+}
+
+// partitions are those of assignments, by topic as the client names them.
+func (g *group) partitions(as []*assignment) map[string][]int32 {
+	parts := map[string][]int32{}
+	for _, a := range as {
+		name := g.s.wire(a.topic.Name)
+		parts[name] = append(parts[name], a.partition)
+	}
+	return parts
 }
 
 // assignment returns the live assignment of a partition, nil if there is none.

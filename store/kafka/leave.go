@@ -2,7 +2,6 @@ package kafka
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -21,10 +20,15 @@ func (g *group) leave() {
 	if client == nil {
 		return
 	}
-	close(g.leaving)
+	g.leaving()
 	ctx, cancel := context.WithTimeout(context.Background(), leaveWait)
 	defer cancel()
-	g.commitLast(ctx)
+	// A static member does not leave when its client closes: partitions are given up here.
+	last, done := context.WithTimeout(ctx, leaveWait/2)
+	if err := g.giveUp(last, g.s.engine.assignments()); err != nil {
+		g.s.cfg.Logger.Warn("what was finished last could not be committed: it will be repeated", "error", err)
+	}
+	done()
 	closed := make(chan struct{})
 	if g.s.cfg.Instance == "" {
 		// The client would wait for the end of a join before it leaves, and a join waits
@@ -47,20 +51,6 @@ func (g *group) leave() {
 			g.s.cfg.Group)
 	}
 	end() // closing continues in the background
-}
-
-// commitLast commits what is finished, and gives all partitions up. A static member does
-// not leave when its client closes, so it is done here, whatever the client would do.
-func (g *group) commitLast(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, leaveWait/2)
-	defer cancel()
-	as := g.s.engine.assignments()
-	if err := g.s.commits.final(ctx, as); err != nil {
-		g.s.cfg.Logger.Warn("what was finished last could not be committed: it will be repeated", "error", err)
-	}
-	for _, a := range as {
-		g.s.engine.drop(a)
-	}
 }
 
 // depart announces that a member leaves, in the protocol that it joined with. If that
@@ -106,27 +96,16 @@ func (s *Store) Leave(ctx context.Context, topics ...string) error {
 	if len(mine) == 0 {
 		return nil
 	}
-	var as []*assignment
-	for _, a := range g.s.engine.assignments() {
-		if slices.Contains(mine, a.topic.Name) {
-			g.s.engine.drain(a)
-			as = append(as, a)
-		}
+	as := g.ofTopics(mine...)
+	for _, a := range as {
+		s.engine.drain(a)
 	}
 	ctx, cancel := context.WithTimeout(ctx, finalCommit)
 	defer cancel()
-	err := s.commits.final(ctx, as)
-	parts := map[string][]int32{}
-	for _, a := range as {
-		if err != nil {
-			s.engine.remember(a)
-		}
-		s.engine.drop(a)
-		parts[s.wire(a.topic.Name)] = append(parts[s.wire(a.topic.Name)], a.partition)
-	}
+	err := g.giveUp(ctx, as)
 	for _, topic := range mine {
 		client.PurgeTopicsFromConsuming(s.wire(topic))
 	}
-	g.unpause(client, parts)
+	g.unpause(client, g.partitions(as))
 	return err
 }

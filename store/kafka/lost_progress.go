@@ -25,9 +25,9 @@ type committedState struct {
 
 // remember keeps what is known of an assignment that is over, and not committed.
 func (e *engine) remember(a *assignment) {
-	cp := e.conclude(a)
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	cp := e.conclude(a)
 	m := &lostProgress{source: a.source, epoch: a.epoch.Load(), acked: *a.acked.Load(), tried: *a.acked.Load(), cp: cp}
 	if tried := a.tried.Load(); tried != nil {
 		m.tried = *tried

@@ -11,9 +11,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// membership is what was true of this process in its group when it got partitions, or
-// when the client sent a commit for the last time. The client sends none while it joins: not to mix up
-// who has which partition before a rebalance and after it. But a join takes as
+// membership is what was true of this process in its group when it got partitions. The
+// client sends no commit while it joins: not to mix up who has which partition before a
+// rebalance and after it. But a join takes as
 // long as a session where the brokers wait for a member that died, and what is
 // finished in that time has to be on record. The brokers take commits until all
 // have joined.
@@ -21,17 +21,6 @@ type membership struct {
 	mu     sync.Mutex
 	member string
 	topics map[string][16]byte // ids, by names at the brokers
-}
-
-// learn takes up what a commit says that the client is about to send.
-func (m *membership) learn(req *kmsg.OffsetCommitRequest) {
-	topics := map[string][16]byte{}
-	for i := range req.Topics {
-		if id := req.Topics[i].TopicID; id != [16]byte{} {
-			topics[req.Topics[i].Topic] = id
-		}
-	}
-	m.note(req.MemberID, topics)
 }
 
 // note takes up the ids of topics that a member has partitions of.
@@ -66,10 +55,10 @@ func (m *membership) of(member string) map[string][16]byte {
 // its owner still has. It matters that the generation is looked up before the fence:
 // what is taken away between the two has a later one, and brokers refuse ours.
 func (c *committer) direct(ctx context.Context, client *kgo.Client, offsets map[string]map[int32]kgo.EpochOffset,
-	texts map[place]string, of map[place]*assignment) *kmsg.OffsetCommitResponse {
+	entries map[place]commitEntry) *kmsg.OffsetCommitResponse {
 	member, generation := client.GroupMetadata()
 	ids := c.membership.of(member)
-	if c.s.engine.fenced(of) {
+	if c.s.engine.fenced(entries) {
 		return nil
 	}
 	req := kmsg.NewPtrOffsetCommitRequest()
@@ -86,8 +75,8 @@ func (c *committer) direct(ctx context.Context, client *kgo.Client, offsets map[
 		rt.Topic, rt.TopicID = name, id
 		for partition, o := range parts {
 			rp := kmsg.NewOffsetCommitRequestTopicPartition()
-			text := texts[place{name, partition}]
-			rp.Partition, rp.Offset, rp.LeaderEpoch, rp.Metadata = partition, o.Offset, o.Epoch, &text
+			rp.Partition, rp.Offset, rp.LeaderEpoch = partition, o.Offset, o.Epoch
+			rp.Metadata = &entries[place{name, partition}].state.text
 			rt.Partitions = append(rt.Partitions, rp)
 		}
 		req.Topics = append(req.Topics, rt)
