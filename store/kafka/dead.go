@@ -8,7 +8,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -150,54 +149,24 @@ func (s *Store) readPlaces(ctx context.Context, wire string, places map[place64]
 	if err != nil {
 		return err
 	}
-	first, last := map[int32]int64{}, map[int32]int64{}
+	spans := map[int32]span{}
 	for at := range places {
-		start, ok1 := starts[at.partition]
-		end, ok2 := ends[at.partition]
-		if !ok1 || !ok2 || at.offset < start || at.offset >= end {
+		start, ok := starts[at.partition]
+		if !ok || at.offset < start || at.offset >= ends[at.partition] {
 			continue
 		}
-		if o, ok := first[at.partition]; !ok || at.offset < o {
-			first[at.partition] = at.offset
+		part, ok := spans[at.partition]
+		if !ok {
+			part.from = at.offset
 		}
-		last[at.partition] = max(last[at.partition], at.offset)
+		spans[at.partition] = span{min(part.from, at.offset), max(part.to, at.offset+1)}
 	}
-	if len(first) == 0 {
-		return nil
-	}
-	from := map[int32]kgo.Offset{}
-	for p, o := range first {
-		from[p] = kgo.NewOffset().At(o)
-	}
-	client, err := kgo.NewClient(append(s.readerOptions(wire, from), kgo.FetchMaxWait(100*time.Millisecond))...)
-	if err != nil {
-		return &store.Error{Op: "read " + wire, Code: store.ErrInvalid, Err: err}
-	}
-	defer client.Close()
-	left := maps.Clone(last)
-	for len(left) > 0 {
-		poll, cancel := context.WithTimeout(ctx, reachTimeout)
-		fetches := client.PollFetches(poll)
-		cancel()
-		if err := ctx.Err(); err != nil {
-			return &store.Error{Op: "read " + wire, Err: err}
+	return s.read(ctx, wire, spans, func(r *kgo.Record) bool {
+		if i, ok := places[place64{r.Partition, r.Offset}]; ok {
+			into[i] = r
 		}
-		var failed error
-		fetches.EachError(func(_ string, _ int32, err error) { failed = err })
-		if failed != nil {
-			return s.explain("read "+wire, failed)
-		}
-		fetches.EachRecord(func(r *kgo.Record) {
-			if i, ok := places[place64{r.Partition, r.Offset}]; ok {
-				into[i] = r
-			}
-			if end, ok := left[r.Partition]; ok && r.Offset >= end {
-				delete(left, r.Partition)
-				client.PauseFetchPartitions(map[string][]int32{wire: {r.Partition}})
-			}
-		})
-	}
-	return nil
+		return true
+	})
 }
 
 // find returns letters by id, and which ids are none.

@@ -1,9 +1,11 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"hash/crc32"
+	"iter"
 	"maps"
 	"slices"
 	"strconv"
@@ -133,9 +135,7 @@ func (d *directory) find(ctx context.Context, name string) (t entry, there bool,
 		if t, there = found[name]; there || time.Now().After(end) {
 			return t, there, nil
 		}
-		select {
-		case <-time.After(metadataMin):
-		case <-ctx.Done():
+		if store.Sleep(ctx, metadataMin) != nil {
 			return entry{}, false, d.s.explain("look up topic "+name, ctx.Err())
 		}
 	}
@@ -172,39 +172,35 @@ func (d *directory) forget(names []string) (nameless []string) {
 	return nameless
 }
 
-// ensure makes topics that are not there.
-func (d *directory) ensure(ctx context.Context, names map[string]bool) error {
-	var unknown []string
+// missing returns those of topics that are not there.
+func (d *directory) missing(ctx context.Context, names iter.Seq[string]) (missing []string, err error) {
 	for name := range names {
 		if _, ok := d.known(name); !ok {
-			unknown = append(unknown, name)
+			missing = append(missing, name)
 		}
 	}
-	if len(unknown) == 0 {
-		return nil
+	if len(missing) == 0 {
+		return nil, nil
 	}
-	found, err := d.look(ctx, unknown...)
-	if err != nil {
-		return err
-	}
-	spec := d.s.cfg.Create.spec()
-	for _, name := range unknown {
-		if _, ok := found[name]; !ok {
-			if err := d.create(ctx, name, spec.Partitions, pointers(spec.configs())); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	found, err := d.look(ctx, missing...)
+	return slices.DeleteFunc(missing, func(name string) bool {
+		_, ok := found[name]
+		return ok
+	}), err
 }
 
-// create makes a topic and waits until the brokers know it. Partitions and
-// replicas that are 0 are the broker's defaults.
-func (d *directory) create(ctx context.Context, name string, partitions int32, configs map[string]*string) error {
-	if err := d.mayCreate(name); err != nil {
-		return err
+// ensure makes topics that are not there.
+func (d *directory) ensure(ctx context.Context, names map[string]bool) error {
+	missing, err := d.missing(ctx, maps.Keys(names))
+	for _, name := range missing {
+		if err == nil {
+			err = d.mayCreate(name)
+		}
+		if err == nil {
+			_, err = d.create(ctx, "create topic "+name, name, d.s.cfg.Create.spec(), nil)
+		}
 	}
-	return d.createWith(ctx, name, partitions, d.s.cfg.Create.spec().Replicas, configs)
+	return err
 }
 
 // mayCreate tells why a topic that is missing is not made.
@@ -227,18 +223,25 @@ func (d *directory) mayCreate(name string) error {
 	}
 }
 
-func (d *directory) createWith(ctx context.Context, name string, partitions int32, replicas int16,
-	configs map[string]*string) error {
-	def(&partitions, -1)
-	def(&replicas, -1)
-	resp, err := d.s.admin.CreateTopics(ctx, partitions, replicas, configs, name)
+// create makes a topic, if it is not there, and waits until the brokers know it. More
+// are settings beside those of spec. The answer tells whether it was there.
+func (d *directory) create(ctx context.Context, op, name string, spec TopicSpec,
+	more map[string]string) (kadm.CreateTopicResponse, error) {
+	configs := spec.configs()
+	maps.Copy(configs, more)
+	values := make(map[string]*string, len(configs))
+	for key, value := range configs {
+		values[key] = &value
+	}
+	answers, err := d.s.admin.CreateTopics(ctx, cmp.Or(spec.Partitions, -1), cmp.Or(spec.Replicas, -1), values, name)
+	answer := answers[name]
 	if err == nil {
-		err = resp[name].Err
+		err = answer.Err
 	}
 	if err != nil && !errors.Is(err, kerr.TopicAlreadyExists) {
-		return d.s.explain("create topic "+name, &topicError{topic: name, create: true, error: err})
+		return answer, d.s.explain(op, &topicError{topic: name, create: true, error: err})
 	}
-	return d.await(ctx, name)
+	return answer, d.await(ctx, name)
 }
 
 // await waits until the broker that is asked knows a topic that was just made:
@@ -248,9 +251,7 @@ func (d *directory) await(ctx context.Context, name string) error {
 		if found, err := d.look(ctx, name); err == nil && found[name].partitions > 0 {
 			return nil
 		}
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
+		if store.Sleep(ctx, wait) != nil {
 			return d.s.explain("create topic "+name, ctx.Err())
 		}
 	}
@@ -268,12 +269,15 @@ func (d *directory) ensureDead(ctx context.Context, of string) (string, error) {
 		return name, err
 	}
 	if _, ok := found[name]; !ok {
+		if err := d.mayCreate(name); err != nil {
+			return name, err
+		}
 		spec := d.s.cfg.Create.spec().Dead()
+		spec.Partitions = int32(found[of].partitions)
 		if spec.Compression != "" {
 			spec.Compression = "snappy" // which every other reader of dead letters knows
 		}
-		err = d.create(ctx, name, int32(found[of].partitions), pointers(spec.configs()))
-		if err != nil {
+		if _, err := d.create(ctx, "create topic "+name, name, spec, nil); err != nil {
 			return name, err
 		}
 	}
@@ -286,16 +290,8 @@ func (d *directory) ensureDead(ctx context.Context, of string) (string, error) {
 // more. But a topic that was created by others may accept less: batches filled up to any
 // other limit would be refused as a whole, again and again.
 func (d *directory) learnLimit(ctx context.Context, name string) {
-	now, err := d.s.admin.DescribeTopicConfigs(ctx, name)
-	bytes := 0 // it need not be told
-	for _, rc := range now {
-		err = errors.Join(err, rc.Err)
-		for _, c := range rc.Configs {
-			if c.Key == "max.message.bytes" {
-				bytes, _ = strconv.Atoi(c.MaybeValue())
-			}
-		}
-	}
+	now, err := d.s.settingsAt(ctx, name)
+	bytes, _ := strconv.Atoi(now["max.message.bytes"]) // it need not be told
 	if err != nil && !errors.Is(err, kerr.TopicAuthorizationFailed) {
 		d.s.cfg.Logger.Debug("it is not known yet how large dead letters may be", "topic", name, "error", err)
 		return

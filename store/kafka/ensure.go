@@ -95,9 +95,6 @@ func (s *Store) Ensure(ctx context.Context, name string, spec TopicSpec, dry boo
 			return e, err
 		}
 		// It was made a moment ago, and the broker that was asked did not know yet.
-		if err := s.topics.await(ctx, wire); err != nil {
-			return e, err
-		}
 	}
 }
 
@@ -127,40 +124,25 @@ func (s *Store) makeTopic(ctx context.Context, op, name string, spec TopicSpec, 
 	if dry {
 		return e, nil
 	}
-	partitions, replicas := spec.Partitions, spec.Replicas
-	def(&partitions, -1)
-	def(&replicas, -1)
-	resp, err := s.admin.CreateTopics(ctx, partitions, replicas, pointers(spec.configs()), s.wire(name))
-	if err == nil {
-		err = resp[s.wire(name)].Err
-	}
+	made, err := s.topics.create(ctx, op, s.wire(name), spec, nil)
 	if errors.Is(err, kerr.InvalidReplicationFactor) {
 		if brokers, listed := s.admin.ListBrokers(ctx); listed == nil && len(brokers) < int(spec.Replicas) {
 			return e, s.tooFewBrokers(op, len(brokers), int(spec.Replicas))
 		}
 	}
 	if err == nil {
-		err = s.topics.await(ctx, s.wire(name)) // the next check finds it
+		err = made.Err // it was there
 	}
-	if err != nil {
-		return e, s.explain(op, err)
-	}
-	e.Partitions, e.Replicas = int(resp[s.wire(name)].NumPartitions), int(resp[s.wire(name)].ReplicationFactor)
-	return e, nil
+	e.Partitions, e.Replicas = int(made.NumPartitions), int(made.ReplicationFactor)
+	return e, err
 }
 
 // setTopic corrects settings that differ from the spec.
 func (s *Store) setTopic(ctx context.Context, op string, e Ensured, spec TopicSpec, dry bool) (Ensured, error) {
 	wire := s.wire(e.Topic)
-	now, err := s.admin.DescribeTopicConfigs(ctx, wire)
+	have, err := s.settingsAt(ctx, wire)
 	if err != nil {
 		return e, s.explain(op, err)
-	}
-	have := map[string]string{}
-	for _, rc := range now {
-		for _, c := range rc.Configs {
-			have[c.Key] = c.MaybeValue()
-		}
 	}
 	var changes []kadm.AlterConfig
 	for name, value := range spec.configs() {
@@ -183,12 +165,17 @@ func (s *Store) setTopic(ctx context.Context, op string, e Ensured, spec TopicSp
 	return e, s.explain(op, err)
 }
 
-func pointers(configs map[string]string) map[string]*string {
-	all := make(map[string]*string, len(configs))
-	for name, value := range configs {
-		all[name] = &value
+// settingsAt are the settings of a topic at the brokers.
+func (s *Store) settingsAt(ctx context.Context, wire string) (map[string]string, error) {
+	described, err := s.admin.DescribeTopicConfigs(ctx, wire)
+	all := map[string]string{}
+	for _, rc := range described {
+		err = errors.Join(err, rc.Err)
+		for _, c := range rc.Configs {
+			all[c.Key] = c.MaybeValue()
+		}
 	}
-	return all
+	return all, err
 }
 
 // configs are the settings of a topic that spec states, by their names at the

@@ -137,12 +137,7 @@ func (s *Store) brokerHealth(ctx context.Context, h *Health, nodes []int32) {
 // groupHealth describes the group and returns which member has which partition; nil if
 // that is unknown.
 func (s *Store) groupHealth(ctx context.Context, h *Health) (map[place]string, error) {
-	owners := map[place]string{}
-	var groups kadm.DescribedGroups
-	err := s.coordinated(ctx, func() (err error) {
-		groups, err = s.admin.DescribeGroups(ctx, s.cfg.Group)
-		return err
-	})
+	g, err := s.describeGroup(ctx)
 	if errors.Is(err, kerr.GroupAuthorizationFailed) {
 		return nil, s.explain("health", err)
 	}
@@ -150,26 +145,35 @@ func (s *Store) groupHealth(ctx context.Context, h *Health) (map[place]string, e
 		h.fault("group "+s.cfg.Group, "its coordinator does not answer: %v", err)
 		return nil, nil
 	}
-	for _, g := range groups {
-		if g.Err != nil && !errors.Is(g.Err, kerr.GroupIDNotFound) {
-			return nil, s.explain("health", g.Err)
-		}
-		h.Group.State = g.State
-		for _, m := range g.Members {
-			member := Member{ID: m.MemberID, Client: m.ClientID, Host: m.ClientHost}
-			if a, ok := m.Assigned.AsConsumer(); ok {
-				for _, t := range a.Topics {
-					member.Partitions += len(t.Partitions)
-					for _, p := range t.Partitions {
-						owners[place{t.Topic, p}] = m.MemberID
-					}
+	if g.Err != nil && !errors.Is(g.Err, kerr.GroupIDNotFound) {
+		return nil, s.explain("health", g.Err)
+	}
+	owners := map[place]string{}
+	h.Group.State = g.State
+	for _, m := range g.Members {
+		member := Member{ID: m.MemberID, Client: m.ClientID, Host: m.ClientHost}
+		if a, ok := m.Assigned.AsConsumer(); ok {
+			for _, t := range a.Topics {
+				member.Partitions += len(t.Partitions)
+				for _, p := range t.Partitions {
+					owners[place{t.Topic, p}] = m.MemberID
 				}
 			}
-			h.Group.Members = append(h.Group.Members, member)
 		}
+		h.Group.Members = append(h.Group.Members, member)
 	}
 	slices.SortFunc(h.Group.Members, func(a, b Member) int { return cmp.Compare(a.ID, b.ID) })
 	return owners, nil
+}
+
+// describeGroup asks for the group and its members.
+func (s *Store) describeGroup(ctx context.Context) (g kadm.DescribedGroup, err error) {
+	err = s.coordinated(ctx, func() error {
+		groups, err := s.admin.DescribeGroups(ctx, s.cfg.Group)
+		g = groups[s.cfg.Group]
+		return err
+	})
+	return g, err
 }
 
 func (s *Store) topicHealth(ctx context.Context, h *Health, name string, owners map[place]string) error {
@@ -272,7 +276,7 @@ func (s *Store) Peek(ctx context.Context, topic string, partition int32, offset 
 		return nil, err
 	}
 	if offset < 0 {
-		offset = max(l.Committed, l.Start)
+		offset = l.next()
 	}
 	if offset < l.Start || offset > l.End {
 		return nil, &store.Error{Op: op, Code: store.ErrNotFound,
@@ -282,16 +286,13 @@ func (s *Store) Peek(ctx context.Context, topic string, partition int32, offset 
 		return nil, nil
 	}
 	var seen []Seen
-	err = s.read(ctx, stretch{topic: topic, partition: partition, from: offset, to: l.End}, func(r *kgo.Record) bool {
-		seen = append(seen, s.seen(r))
+	st := stretch{l, span{offset, l.End}}
+	err = st.read(ctx, s, func(r *kgo.Record) bool {
+		seen = append(seen, Seen{Record: store.Record{Message: s.message(r), EnqueuedAt: r.Timestamp},
+			Partition: r.Partition, Offset: r.Offset, Timestamp: r.Timestamp})
 		return len(seen) < n
 	})
 	return seen, err
-}
-
-func (s *Store) seen(r *kgo.Record) Seen {
-	return Seen{Record: store.Record{Message: s.message(r), EnqueuedAt: r.Timestamp}, Partition: r.Partition,
-		Offset: r.Offset, Timestamp: r.Timestamp}
 }
 
 // lag is how far the group is in one partition.

@@ -14,7 +14,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/pawl-dev/pawl/store"
-	"github.com/pawl-dev/pawl/store/kafka/gate"
 )
 
 // A log has no index by id. A message is looked up by reading: an id made by this
@@ -37,13 +36,18 @@ var (
 	_ store.Describer   = (*Store)(nil)
 )
 
-// stretch is a part of a partition.
+// span is a part of a partition: what is before to, from an offset on.
+type span struct{ from, to int64 }
+
+// stretch is where to look in a partition.
 type stretch struct {
-	topic     string
-	partition int32
-	from, to  int64
-	cp        gate.Checkpoint
-	committed int64
+	Lag
+	span
+}
+
+// read is [Store.read] of a stretch.
+func (st *stretch) read(ctx context.Context, s *Store, visit func(*kgo.Record) bool) error {
+	return s.read(ctx, s.wire(st.Topic), map[int32]span{st.Partition: st.span}, visit)
 }
 
 // Get implements [store.Looker].
@@ -65,28 +69,24 @@ func (s *Store) Get(ctx context.Context, id string) (store.Record, error) {
 	}
 	for _, st := range stretches {
 		var hit *store.Record
-		err := s.read(ctx, st, func(r *kgo.Record) bool {
+		err := st.read(ctx, s, func(r *kgo.Record) bool {
 			if !until.IsZero() && r.Timestamp.After(until) {
 				return false
 			}
 			if m := s.message(r); m.ID == id {
-				rec := s.recordAt(&st, r)
+				rec := s.recordAt(&st.Lag, r)
 				hit = &rec
 			}
 			return hit == nil
 		})
-		if err != nil || hit != nil {
-			return orNone(hit), err
+		if err != nil {
+			return store.Record{}, err
+		}
+		if hit != nil {
+			return *hit, nil
 		}
 	}
 	return store.Record{}, &store.Error{Op: "get " + id, Code: store.ErrNotFound}
-}
-
-func orNone(r *store.Record) store.Record {
-	if r == nil {
-		return store.Record{}
-	}
-	return *r
 }
 
 // whereabouts is where a message of that id may be, and until when it was produced,
@@ -95,7 +95,7 @@ func (s *Store) whereabouts(ctx context.Context, id string) ([]stretch, time.Tim
 	if topic, partition, offset, ok := parsePlace(id); ok {
 		all, err := s.unfinishedOf(ctx, topic)
 		for _, st := range all {
-			if st.partition == partition {
+			if st.Partition == partition {
 				st.from, st.to = offset, min(offset+1, st.to)
 				return []stretch{st}, time.Time{}, err
 			}
@@ -119,7 +119,7 @@ func (s *Store) whereabouts(ctx context.Context, id string) ([]stretch, time.Tim
 				return nil, time.Time{}, s.explain("look up", err)
 			}
 			for i := range some {
-				if o, ok := starts.Lookup(s.wire(name), some[i].partition); ok && o.Err == nil && o.Offset >= 0 {
+				if o, ok := starts.Lookup(s.wire(name), some[i].Partition); ok && o.Err == nil && o.Offset >= 0 {
 					some[i].from = o.Offset
 				}
 			}
@@ -163,49 +163,49 @@ func timeOfID(id string) (time.Time, bool) {
 // unfinishedOf are the parts of a topic from the first message that the group has
 // not finished to the end.
 func (s *Store) unfinishedOf(ctx context.Context, name string) ([]stretch, error) {
-	found, err := s.topics.look(ctx, s.wire(name))
-	if err != nil || len(found) == 0 {
-		return nil, err
-	}
 	lags, err := s.lags(ctx, name)
-	if err != nil {
-		return nil, err
+	all := make([]stretch, len(lags))
+	for i, l := range lags {
+		all[i] = stretch{l, span{l.next(), l.End}}
 	}
-	var all []stretch
-	for i := range lags {
-		l := &lags[i]
-		st := stretch{topic: name, partition: l.Partition, from: max(l.Committed, l.Start), to: l.End,
-			committed: l.Committed}
-		st.cp, _ = gate.Decode(l.Committed, found[s.wire(name)].source(), l.text) // not one of ours: it tells nothing
-		all = append(all, st)
-	}
-	return all, nil
+	return all, err
 }
 
-// read calls visit with the records of a stretch, in order, until it returns false.
-func (s *Store) read(ctx context.Context, st stretch, visit func(*kgo.Record) bool) error {
-	if st.from >= st.to {
+// read calls visit with the records of parts of the partitions of a topic, those of each
+// in order, until it returns false.
+func (s *Store) read(ctx context.Context, wire string, spans map[int32]span, visit func(*kgo.Record) bool) error {
+	op, left := "read "+wire, map[int32]kgo.Offset{}
+	for p, part := range spans {
+		if part.from < part.to {
+			left[p] = kgo.NewOffset().At(part.from)
+		}
+	}
+	if len(left) == 0 {
 		return nil
 	}
-	wire := s.wire(st.topic)
-	client, err := kgo.NewClient(s.readerOptions(wire,
-		map[int32]kgo.Offset{st.partition: kgo.NewOffset().At(st.from)})...)
+	client, err := kgo.NewClient(append(s.readerOptions(wire, left), kgo.FetchMaxWait(100*time.Millisecond))...)
 	if err != nil {
-		return &store.Error{Op: "read " + wire, Code: store.ErrInvalid, Err: err}
+		return &store.Error{Op: op, Code: store.ErrInvalid, Err: err}
 	}
 	defer client.Close()
-	for next, more := st.from, true; more && next < st.to; {
-		fetches := client.PollFetches(ctx)
+	for more := true; more && len(left) > 0; {
+		poll, cancel := context.WithTimeout(ctx, reachTimeout)
+		fetches := client.PollFetches(poll)
+		cancel()
 		if err := ctx.Err(); err != nil {
-			return &store.Error{Op: "read " + wire, Err: err}
+			return &store.Error{Op: op, Err: err}
 		}
-		if err := fetches.Err0(); err != nil {
-			return s.explain("read "+wire, err)
+		if err := fetches.Err(); err != nil {
+			return s.explain(op, err)
 		}
 		fetches.EachRecord(func(r *kgo.Record) {
-			next = r.Offset + 1
-			if more && next <= st.to && !r.Attrs.IsControl() {
+			end := spans[r.Partition].to
+			if more && r.Offset < end && !r.Attrs.IsControl() {
 				more = visit(r)
+			}
+			if _, ok := left[r.Partition]; ok && r.Offset+1 >= end {
+				delete(left, r.Partition)
+				client.PauseFetchPartitions(map[string][]int32{wire: {r.Partition}})
 			}
 		})
 	}
@@ -213,20 +213,20 @@ func (s *Store) read(ctx context.Context, st stretch, visit func(*kgo.Record) bo
 }
 
 // recordAt is what is known of a message at its place.
-func (s *Store) recordAt(st *stretch, r *kgo.Record) store.Record {
+func (s *Store) recordAt(l *Lag, r *kgo.Record) store.Record {
 	rec := store.Record{Message: s.message(r), State: store.Waiting, EnqueuedAt: r.Timestamp, Reason: "appended"}
-	settings, _ := s.settingsOf(st.topic)
+	settings, _ := s.settingsOf(l.Topic)
 	rec.Rank = settings.Rank(r.Timestamp, rec.Priority)
 	var f flight
 	f.remember(r)
 	if t := f.trouble; t != nil {
 		rec.Replays, rec.History, rec.Reason = t.replays, t.history, "replayed"
 	}
-	if r.Offset < st.committed || st.cp.Has(r.Offset) && st.committed >= 0 {
+	if r.Offset < l.Committed || l.cp.Has(r.Offset) {
 		rec.State = store.Acked
 		return rec
 	}
-	s.engine.describe(&rec, st.partition, r.Offset)
+	s.engine.describe(&rec, l.Partition, r.Offset)
 	return rec
 }
 
@@ -308,11 +308,8 @@ func (l *lister) topic(ctx context.Context, name string) error {
 	var oldest []store.Record
 	for _, st := range stretches {
 		n, over := 0, false
-		err := l.s.read(ctx, st, func(r *kgo.Record) bool {
-			if st.cp.Has(r.Offset) && st.committed >= 0 {
-				return true
-			}
-			rec := l.s.recordAt(&st, r)
+		err := st.read(ctx, l.s, func(r *kgo.Record) bool {
+			rec := l.s.recordAt(&st.Lag, r)
 			if !l.wanted(&rec) {
 				return true
 			}

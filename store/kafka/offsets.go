@@ -8,6 +8,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/pawl-dev/pawl/store"
 )
 
 // listOffsets asks the brokers for an offset of every partition.
@@ -20,23 +22,23 @@ const leaderWait = 5 * time.Second
 // not there. A partition without an answer fails the call: without it the others would
 // be taken for the whole topic, and what is in it for finished, or never there. One that
 // has no leader just now, or is new to its broker, is waited for.
-func (s *Store) offsetsOf(ctx context.Context, op, wire string, list listOffsets) (map[int32]int64, error) {
-	for end := time.Now().Add(leaderWait); ; {
+func (s *Store) offsetsOf(ctx context.Context, op, wire string, list listOffsets) (at map[int32]int64, err error) {
+	err = again(ctx, leaderWait, kerr.IsRetriable, func() error {
 		listed, err := list(ctx, wire)
-		if err != nil {
-			return nil, s.explain(op, err)
-		}
-		at, err := offsetsIn(wire, listed[wire])
 		if err == nil {
-			return at, nil
+			at, err = offsetsIn(wire, listed[wire])
 		}
-		if !kerr.IsRetriable(err) || time.Now().After(end) {
-			return nil, s.explain(op, err)
-		}
-		select {
-		case <-time.After(metadataMin):
-		case <-ctx.Done():
-			return nil, s.explain(op, err)
+		return err
+	})
+	return at, s.explain(op, err)
+}
+
+// again repeats a call while its error is one that passes, for as long as wait.
+func again(ctx context.Context, wait time.Duration, passes func(error) bool, call func() error) error {
+	for end := time.Now().Add(wait); ; {
+		err := call()
+		if !passes(err) || time.Now().After(end) || store.Sleep(ctx, metadataMin) != nil {
+			return err
 		}
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -50,7 +49,7 @@ func (s *Store) Skip(ctx context.Context, topic string, partition int32, offset 
 		return Skipped{}, err
 	}
 	if offset < 0 {
-		offset = max(l.Committed, l.Start)
+		offset = l.next()
 	}
 	seen, err := s.Peek(ctx, topic, partition, offset, 1)
 	if err != nil {
@@ -78,15 +77,11 @@ var errOwned = errors.New("a member of the group has the partition")
 // skipHere steps over a message of a group that has no members.
 func (s *Store) skipHere(ctx context.Context, op, topic string, partition int32, offset int64, by,
 	reason string) error {
-	var groups kadm.DescribedGroups
-	err := s.coordinated(ctx, func() (err error) {
-		groups, err = s.admin.DescribeGroups(ctx, s.cfg.Group)
-		return err
-	})
+	g, err := s.describeGroup(ctx)
 	if err != nil {
 		return s.explain(op, err)
 	}
-	if g := groups[s.cfg.Group]; len(g.Members) > 0 {
+	if len(g.Members) > 0 {
 		return errOwned
 	}
 	wire := s.wire(topic)
@@ -195,9 +190,7 @@ func (s *Store) askToSkip(ctx context.Context, topic string, partition int32, of
 		if time.Now().After(end) {
 			return true, nil
 		}
-		select {
-		case <-time.After(200 * time.Millisecond):
-		case <-ctx.Done():
+		if store.Sleep(ctx, 200*time.Millisecond) != nil {
 			return true, &store.Error{Op: "skip", Err: ctx.Err()}
 		}
 	}
@@ -207,23 +200,13 @@ func (s *Store) askToSkip(ctx context.Context, topic string, partition int32, of
 func (s *Store) heedSkip(key string) {
 	e, ok := s.state.get(key)
 	var w skipWish
-	topic, partition, offset, good := parseSkip(key)
+	topic, partition, offset, good := parsePlace(strings.TrimPrefix(key, keySkip))
 	if !ok || !good || json.Unmarshal(e.Value, &w) != nil {
 		return
 	}
 	if s.engine.requestSkip(topic, partition, offset, skipReason(w.By, w.Reason)) {
 		_ = s.DeleteState(s.ctx, key, store.AnyVersion) // it is finished
 	}
-}
-
-func parseSkip(key string) (topic string, partition int32, offset int64, ok bool) {
-	parts := strings.Split(strings.TrimPrefix(key, keySkip), "/")
-	if len(parts) != 3 {
-		return "", 0, 0, false
-	}
-	p, err1 := strconv.ParseInt(parts[1], 10, 32)
-	offset, err2 := strconv.ParseInt(parts[2], 10, 64)
-	return parts[0], int32(p), offset, err1 == nil && err2 == nil
 }
 
 // requestSkip sends a message to the dead letters, now or when its handler has

@@ -107,12 +107,8 @@ func (st *state) lost() bool {
 
 // start is where the log begins.
 func (st *state) start(ctx context.Context) (int64, error) {
-	starts, err := st.s.admin.ListStartOffsets(ctx, st.tail.topic)
-	if err == nil {
-		err = starts.Error()
-	}
-	o, _ := starts.Lookup(st.tail.topic, 0)
-	return o.Offset, st.s.explain("read "+st.tail.topic, err)
+	starts, err := st.s.offsetsOf(ctx, "read "+st.tail.topic, st.tail.topic, st.s.admin.ListStartOffsets)
+	return starts[0], err
 }
 
 func (st *state) giveUp(start int64) {
@@ -151,12 +147,7 @@ func (st *state) watch() {
 }
 
 func (st *state) watchLoop() {
-	for !st.tail.started() {
-		select {
-		case <-time.After(lookAgain):
-		case <-st.s.ctx.Done():
-			return
-		}
+	for !st.tail.started() && store.Sleep(st.s.ctx, lookAgain) == nil {
 		_ = st.tail.follow(st.s.ctx) // again in a second
 	}
 }
@@ -165,15 +156,9 @@ func (st *state) watchLoop() {
 func (st *state) ensure(ctx context.Context) error {
 	st.making.Lock()
 	defer st.making.Unlock()
-	if _, ok := st.s.topics.known(st.tail.topic); ok {
-		return nil
-	}
-	found, err := st.s.topics.look(ctx, st.tail.topic)
-	if err != nil {
+	missing, err := st.s.topics.missing(ctx, slices.Values([]string{st.tail.topic}))
+	if err != nil || len(missing) == 0 {
 		return err
-	}
-	if _, ok := found[st.tail.topic]; ok {
-		return nil
 	}
 	if err := st.s.topics.mayCreate(st.tail.topic); err != nil {
 		return err

@@ -40,12 +40,10 @@ func (st *state) make(ctx context.Context) error {
 		return st.s.explain("create topic "+st.tail.topic, err)
 	}
 	replicas := st.s.wantedReplicas(len(brokers))
-	forever, policy, isr := "-1", "delete", strconv.Itoa(stateISR(replicas))
-	segment := strconv.Itoa(stateSegment)
-	return st.s.topics.createWith(ctx, st.tail.topic, 1, int16(replicas), map[string]*string{
-		"retention.ms": &forever, "retention.bytes": &forever, "cleanup.policy": &policy, "min.insync.replicas": &isr,
-		"segment.bytes": &segment,
-	})
+	_, err = st.s.topics.create(ctx, "create topic "+st.tail.topic, st.tail.topic,
+		TopicSpec{Partitions: 1, Replicas: int16(replicas), MinISR: stateISR(replicas), Retention: -1},
+		map[string]string{"retention.bytes": "-1", "cleanup.policy": "delete", "segment.bytes": strconv.Itoa(stateSegment)})
+	return err
 }
 
 // EnsureState makes the topic of the state, or gives it as many replicas as spec wants,

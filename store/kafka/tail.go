@@ -54,12 +54,10 @@ func (t *tail) follow(ctx context.Context) error {
 			t.leave()
 			return nil
 		}
-		want := map[int32]int64{}
-		ends.Each(func(o kadm.ListedOffset) { want[o.Partition] = o.Offset })
-		if err := t.start(ctx, id, want); err != nil {
+		if err := t.start(ctx, id, ends); err != nil {
 			return err
 		}
-		for p, end := range want {
+		for p, end := range ends {
 			if err = t.reach(ctx, id, p, end); err != nil {
 				break
 			}
@@ -76,39 +74,31 @@ var errMadeAgain = errors.New("the topic was made again")
 // ends asks which topic has the name now, and where its partitions end; nil if there
 // is none. What the client remembers of a topic may be a moment old, and to find
 // nothing in one that was just made would be to miss what is in it.
-func (t *tail) ends(ctx context.Context) (kadm.TopicID, kadm.ListedOffsets, error) {
+func (t *tail) ends(ctx context.Context) (id kadm.TopicID, ends map[int32]int64, err error) {
+	op := "read " + t.topic
 	for {
-		id, ends, err := t.endsNow(ctx)
+		details, err := t.s.describe(ctx, t.topic)
+		found := details[t.topic]
 		if err == nil {
-			return id, ends, nil
+			err = found.Err
 		}
-		if !errors.Is(err, kerr.UnknownTopicOrPartition) {
-			return id, nil, t.s.explain("read "+t.topic, err)
+		switch {
+		case err == nil:
+			ends, err := t.s.offsetsOf(ctx, op, t.topic, t.s.admin.ListCommittedOffsets)
+			if err != nil || len(ends) > 0 {
+				return found.ID, ends, err
+			}
+		case !errors.Is(err, kerr.UnknownTopicOrPartition):
+			return id, nil, t.s.explain(op, err)
 		}
 		there, err := t.s.topics.there(ctx, t.topic)
 		if err != nil || !there {
 			return id, nil, err
 		}
-		select {
-		case <-time.After(metadataMin):
-		case <-ctx.Done():
-			return id, nil, t.s.explain("read "+t.topic, ctx.Err())
+		if store.Sleep(ctx, metadataMin) != nil {
+			return id, nil, t.s.explain(op, ctx.Err())
 		}
 	}
-}
-
-func (t *tail) endsNow(ctx context.Context) (id kadm.TopicID, ends kadm.ListedOffsets, err error) {
-	details, err := t.s.describe(ctx, t.topic)
-	if err == nil {
-		id, err = details[t.topic].ID, details[t.topic].Err
-	}
-	if err == nil {
-		ends, err = t.s.admin.ListCommittedOffsets(ctx, t.topic)
-	}
-	if err == nil {
-		err = ends.Error()
-	}
-	return id, ends, err
 }
 
 // leave drops a topic that no longer exists, or was created again, and forgets its
@@ -147,16 +137,12 @@ func (t *tail) start(ctx context.Context, id kadm.TopicID, partitions map[int32]
 	if len(fresh) == 0 {
 		return nil
 	}
-	starts, err := t.s.admin.ListStartOffsets(ctx, t.topic)
-	if err == nil {
-		err = starts.Error()
-	}
+	starts, err := t.s.offsetsOf(ctx, "read "+t.topic, t.topic, t.s.admin.ListStartOffsets)
 	if err != nil {
-		return t.s.explain("read "+t.topic, err)
+		return err
 	}
 	for p := range fresh {
-		o, _ := starts.Lookup(t.topic, p)
-		t.next[p] = o.Offset
+		t.next[p] = starts[p]
 	}
 	if t.client != nil {
 		t.client.AddConsumePartitions(map[string]map[int32]kgo.Offset{t.topic: fresh})
@@ -251,10 +237,7 @@ func (t *tail) ask() {
 			return
 		}
 		t.mu.Unlock()
-		select {
-		case <-time.After(lookAgain):
-		case <-t.s.ctx.Done():
-		}
+		_ = store.Sleep(t.s.ctx, lookAgain)
 	}
 }
 

@@ -73,11 +73,8 @@ func (s *Store) Topic(ctx context.Context, name string) (store.Topic, error) {
 }
 
 func (s *Store) exists(ctx context.Context, name string) (bool, error) {
-	if _, ok := s.topics.known(s.wire(name)); ok {
-		return true, nil
-	}
-	found, err := s.topics.look(ctx, s.wire(name))
-	return len(found) > 0, err
+	missing, err := s.topics.missing(ctx, slices.Values([]string{s.wire(name)}))
+	return len(missing) == 0 && err == nil, err
 }
 
 // Declare implements [store.Topics].
@@ -283,8 +280,11 @@ type Lag struct {
 	Left      int64 // messages that are not finished
 	Member    string
 
-	text string // committed with it
+	cp gate.Checkpoint // committed with it; zero where it is not one of this log
 }
+
+// next is the first offset that may be unfinished.
+func (l *Lag) next() int64 { return max(l.Committed, l.Start) }
 
 // lags returns how far the group is in the partitions of a topic, by what is
 // committed and, for those this process has, by what it knows.
@@ -313,10 +313,12 @@ func (s *Store) lags(ctx context.Context, name string) ([]Lag, error) {
 	var lags []Lag
 	for p, end := range ends {
 		l := Lag{Topic: name, Partition: p, Start: starts[p], End: end}
-		if l.Committed, l.text, err = s.committedAt("stats", committed, wire, p); err != nil {
+		var text string
+		if l.Committed, text, err = s.committedAt("stats", committed, wire, p); err != nil {
 			return nil, err
 		}
-		l.Left = s.left(name, &l, known.source(), l.text)
+		l.cp, _ = gate.Decode(l.Committed, known.source(), text)
+		l.Left = s.left(&l)
 		lags = append(lags, l)
 	}
 	slices.SortFunc(lags, func(a, b Lag) int { return cmp.Compare(a.Partition, b.Partition) })
@@ -338,33 +340,23 @@ func (s *Store) committed(ctx context.Context) (offsets kadm.OffsetResponses, er
 
 // coordinated repeats a call while the coordinator of the group is on its way.
 func (s *Store) coordinated(ctx context.Context, call func() error) error {
-	for end := time.Now().Add(coordinatorWait); ; {
-		err := call()
-		away := errors.Is(err, kerr.CoordinatorNotAvailable) || errors.Is(err, kerr.CoordinatorLoadInProgress) ||
+	return again(ctx, coordinatorWait, func(err error) bool {
+		return errors.Is(err, kerr.CoordinatorNotAvailable) || errors.Is(err, kerr.CoordinatorLoadInProgress) ||
 			errors.Is(err, kerr.NotCoordinator)
-		if !away || time.Now().After(end) {
-			return err
-		}
-		select {
-		case <-time.After(metadataMin):
-		case <-ctx.Done():
-			return err
-		}
-	}
+	}, call)
 }
 
 // coordinatorWait bounds the wait for a coordinator.
 const coordinatorWait = 15 * time.Second
 
 // left is how many messages of a partition are not finished.
-func (s *Store) left(name string, l *Lag, source uint32, text string) int64 {
-	if n, end, ok := s.engine.unfinished(name, l.Partition); ok {
+func (s *Store) left(l *Lag) int64 {
+	if n, end, ok := s.engine.unfinished(l.Topic, l.Partition); ok {
 		return n + max(0, l.End-end)
 	}
-	from := max(l.Committed, l.Start)
-	left := max(0, l.End-from)
-	if cp, err := gate.Decode(l.Committed, source, text); err == nil && l.Committed >= l.Start {
-		left -= int64(cp.Len())
+	left := l.End - l.next()
+	if l.Committed >= l.Start {
+		left -= int64(l.cp.Len())
 	}
 	return max(0, left)
 }
