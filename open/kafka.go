@@ -3,8 +3,8 @@ package open
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/url"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -142,21 +142,13 @@ func setOption(field any, value string) (err error) {
 		if *f, err = time.ParseDuration(value); err != nil {
 			return errors.New("a duration like 500ms or 30s")
 		}
-	case *int:
-		*f, err = strconv.Atoi(value)
-	case *int32:
-		var n int64
-		n, err = strconv.ParseInt(value, 10, 32)
-		*f = int32(n)
-	case *int16:
-		var n int64
-		n, err = strconv.ParseInt(value, 10, 16)
-		*f = int16(n)
-	default:
-		return fmt.Errorf("nothing that can be set: %T", field)
-	}
-	if err != nil {
-		return errors.New("a number")
+	default: // an integer of some size
+		number := reflect.ValueOf(field).Elem()
+		n, err := strconv.ParseInt(value, 10, number.Type().Bits())
+		if err != nil {
+			return errors.New("a number")
+		}
+		number.SetInt(n)
 	}
 	return nil
 }

@@ -377,10 +377,7 @@ func (e *engine) resume(a *assignment) {
 	aside := a.setAside
 	a.setAside = nil
 	for _, l := range aside {
-		e.open(l)
-	}
-	if len(aside) > 0 {
-		e.wake(a.topic.Name)
+		e.reopen(l, 0, 0)
 	}
 }
 
@@ -474,8 +471,7 @@ func (e *engine) openAfterLeftover(old *lane) {
 		delete(e.ghosts, name)
 		if l := g.waiting; l != nil && l.of.state == live && l.state == stuck {
 			l.state = empty
-			e.open(l)
-			e.wake(l.of.topic.Name)
+			e.reopen(l, 0, 0)
 		}
 	}
 }

@@ -3,8 +3,7 @@ package kafka
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
-	"encoding/binary"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -66,7 +65,7 @@ func (e *engine) claim(wants []store.Want, terms *store.Lease) (*claim, error) {
 		return nil, err
 	}
 	defer e.mu.Unlock()
-	c := &claim{engine: e, now: now, terms: terms, fence: newFence(), out: newGivens()}
+	c := &claim{engine: e, now: now, terms: terms, fence: rand.Int64() | 1, out: newGivens()}
 	c.suspects = terms.Suspects
 	if !terms.Alone || !c.solitary(wants) {
 		for _, w := range wants {
@@ -262,12 +261,6 @@ func (c *claim) deliveries() []pawl.Delivery {
 		}
 	}
 	return ds
-}
-
-func newFence() int64 {
-	var b [8]byte
-	_, _ = rand.Read(b[:]) // never fails, by its contract
-	return int64(binary.BigEndian.Uint64(b[:])>>1) | 1
 }
 
 // Claim implements [store.Store]. It hands out what was fetched already, and

@@ -76,55 +76,54 @@ func (s *Store) producerOptions() []kgo.Opt {
 		// A topic is produced to when a broker has said that it is there; the others
 		// may hear of it later. They are asked every metadataMin.
 		kgo.UnknownTopicRetries(30),
-		kgo.RecordPartitioner(s.partitioner(kgo.UniformBytesPartitioner(64<<10, true, true, nil))),
+		kgo.RecordPartitioner(partitioner{kgo.UniformBytesPartitioner(64<<10, true, true, nil), s, false}),
 	)
 }
 
-func (s *Store) partitioner(live kgo.Partitioner) partitioner {
-	return partitioner{live, func(wire string) bool { _, dead := s.cfg.deadHome(s.plain(wire)); return dead }}
-}
-
-// partitioner puts a dead letter where its message was, and everything else where
-// the Java client would.
+// partitioner puts a dead letter where its message was, a replayed message back there, and
+// everything else where the Java client would.
 type partitioner struct {
 	kgo.Partitioner
-	dead func(topic string) bool
+	s       *Store
+	replays bool // there are replayed messages
 }
 
 // ForTopic implements kgo.Partitioner.
 func (p partitioner) ForTopic(topic string) kgo.TopicPartitioner {
-	if !p.dead(topic) {
-		return p.Partitioner.ForTopic(topic)
+	others := p.Partitioner.ForTopic(topic)
+	if _, dead := p.s.cfg.deadHome(p.s.plain(topic)); dead || p.replays {
+		return topicPartitioner{others, dead}
 	}
-	return kgo.BasicConsistentPartitioner(func(string) func(*kgo.Record, int) int {
-		return func(r *kgo.Record, n int) int { return int(r.Partition) % n }
-	}).ForTopic(topic)
+	return others // as it is: the client looks for optional methods of it
 }
 
-// homePartitioner puts a record where its context says: back where its message was, which
-// a producer in another language may have put elsewhere.
-type homePartitioner struct{ kgo.Partitioner }
+type topicPartitioner struct {
+	kgo.TopicPartitioner
+	dead bool // it is a topic of dead letters
+}
 
-// homeKey is under which a record's context has the partition, if it says one.
+// homeKey is under which the context of a replayed record has its partition, which a
+// producer in another language may have chosen in its own way.
 type homeKey struct{}
 
-// ForTopic implements kgo.Partitioner.
-func (p homePartitioner) ForTopic(topic string) kgo.TopicPartitioner {
-	return homeOfTopic{p.Partitioner.ForTopic(topic)}
+func (p topicPartitioner) home(r *kgo.Record, n int) (int, bool) {
+	if p.dead {
+		return int(r.Partition) % n, true
+	}
+	home, said := r.Context.Value(homeKey{}).(int32)
+	return int(home), said && int(home) < n // a topic that was made again may have fewer
 }
 
-type homeOfTopic struct{ kgo.TopicPartitioner }
-
 // RequiresConsistency implements kgo.TopicPartitioner.
-func (p homeOfTopic) RequiresConsistency(r *kgo.Record) bool {
-	_, said := r.Context.Value(homeKey{}).(int32)
+func (p topicPartitioner) RequiresConsistency(r *kgo.Record) bool {
+	_, said := p.home(r, math.MaxInt)
 	return said || p.TopicPartitioner.RequiresConsistency(r)
 }
 
-// Partition implements kgo.TopicPartitioner. A topic that was made again may have fewer.
-func (p homeOfTopic) Partition(r *kgo.Record, n int) int {
-	if home, said := r.Context.Value(homeKey{}).(int32); said && int(home) < n {
-		return int(home)
+// Partition implements kgo.TopicPartitioner.
+func (p topicPartitioner) Partition(r *kgo.Record, n int) int {
+	if home, said := p.home(r, n); said {
+		return home
 	}
 	return p.TopicPartitioner.Partition(r, n)
 }

@@ -239,7 +239,8 @@ func (c *committer) send(ctx context.Context, cps map[*assignment]gate.Checkpoin
 		text := cp.Text()
 		if a.bare = c.limit > 0 && len(text) > c.limit; a.bare {
 			c.bare.Add(1)
-			c.s.health.metadataTooLarge()
+			c.s.health.note("group", "the brokers take too little metadata with a commit (offset.metadata.max.bytes): "+
+				"after a crash more finished work is repeated")
 			text = ""
 		}
 		next, acked := &committedState{cp.Base, text}, a.acked.Load()
@@ -273,7 +274,7 @@ func (c *committer) send(ctx context.Context, cps map[*assignment]gate.Checkpoin
 	c.commits.Add(1)
 	if outcome != nil {
 		c.failed.Add(1)
-		c.s.health.commitFailed(outcome)
+		c.s.health.note("group", "cannot commit: %v; what is finished since is repeated after a crash", outcome)
 	}
 	if len(tooLarge) > 0 {
 		again := map[*assignment]gate.Checkpoint{}

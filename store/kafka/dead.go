@@ -98,20 +98,23 @@ func (s *Store) open(ctx context.Context, letters []deadEntry, brief bool) ([]st
 		}
 		return records, nil
 	}
-	raw, err := s.readLetters(ctx, letters)
-	if err != nil {
-		return nil, err
+	opened, err := s.readLetters(ctx, letters)
+	for i := range opened {
+		records[i] = opened[i].rec
 	}
-	for i := range letters {
-		if raw[i] != nil {
-			records[i], _, _ = s.readLetter(raw[i])
-		}
-	}
-	return records, nil
+	return records, err
 }
 
-// readLetters reads the records of letters; nil for one that is not there any more.
-func (s *Store) readLetters(ctx context.Context, letters []deadEntry) ([]*kgo.Record, error) {
+// openLetter is a letter with all that is in it.
+type openLetter struct {
+	raw *kgo.Record // nil: it is not there any more
+	rec store.Record
+	letter
+}
+
+// readLetters reads letters.
+func (s *Store) readLetters(ctx context.Context, letters []deadEntry) ([]openLetter, error) {
+	opened := make([]openLetter, len(letters))
 	raw := make([]*kgo.Record, len(letters))
 	byTopic := map[string]map[place64]int{}
 	for i := range letters {
@@ -126,15 +129,15 @@ func (s *Store) readLetters(ctx context.Context, letters []deadEntry) ([]*kgo.Re
 			return nil, err
 		}
 	}
-	for i := range raw {
-		if raw[i] == nil {
+	for i, r := range raw {
+		if r == nil {
 			continue
 		}
-		if rec, _, ok := s.readLetter(raw[i]); !ok || rec.ID != letters[i].ID {
-			raw[i] = nil // the topic was made again since
+		if rec, l, ok := s.readLetter(r); ok && rec.ID == letters[i].ID { // or the topic was made again since
+			opened[i] = openLetter{r, rec, l}
 		}
 	}
-	return raw, nil
+	return opened, nil
 }
 
 // readPlaces reads the records of a topic at certain places. It leaves out what is
@@ -238,18 +241,18 @@ func (s *Store) Replay(ctx context.Context, topic string, ids ...string) (map[st
 // replays are the records that bring letters back into a topic.
 func (s *Store) replays(ctx context.Context, found []deadEntry, topic string,
 	refused map[string]error) (records []*kgo.Record, err error) {
-	raw, err := s.readLetters(ctx, found)
+	opened, err := s.readLetters(ctx, found)
 	if err != nil {
 		return nil, err
 	}
 	replay, topics := pawl.NewID(), map[string]bool{}
 	for i := range found {
-		if raw[i] == nil {
+		if opened[i].raw == nil {
 			refused[found[i].ID] = &store.Error{Op: "replay " + found[i].ID, Code: store.ErrNotFound,
 				Err: errors.New("its body is gone, with the retention of the topic of dead letters")}
 			continue
 		}
-		r := s.replayed(raw[i], &found[i], topic, replay)
+		r := s.replayed(&opened[i], topic, replay)
 		if err := s.free("replay "+found[i].ID, s.plain(r.Topic)); err != nil { // as its letter says
 			refused[found[i].ID] = err
 			continue
@@ -262,8 +265,8 @@ func (s *Store) replays(ctx context.Context, found []deadEntry, topic string,
 
 // replayed is the record of a letter's message, to be carried out again: in the partition
 // where it was, among the others of its key, whatever partitioner its producer uses.
-func (s *Store) replayed(raw *kgo.Record, g *deadEntry, topic, replay string) *kgo.Record {
-	rec, _, _ := s.readLetter(raw)
+func (s *Store) replayed(o *openLetter, topic, replay string) *kgo.Record {
+	raw, rec := o.raw, &o.rec
 	if topic == "" {
 		topic = rec.Topic
 	}
@@ -285,7 +288,7 @@ func (s *Store) replayed(raw *kgo.Record, g *deadEntry, topic, replay string) *k
 		r.Headers = append(r.Headers, h)
 	}
 	if !hasID {
-		r.Headers = append(r.Headers, kgo.RecordHeader{Key: headerID, Value: []byte(g.ID)})
+		r.Headers = append(r.Headers, kgo.RecordHeader{Key: headerID, Value: []byte(rec.ID)})
 	}
 	history, _ := json.Marshal(rec.History) // plain values
 	r.Headers = append(r.Headers,
@@ -346,16 +349,16 @@ func (s *Store) Amend(ctx context.Context, amendments ...store.Amendment) (map[s
 // amended are the records of letters that are changed.
 func (s *Store) amended(ctx context.Context, found []deadEntry, amendments []store.Amendment,
 	refused map[string]error) (records []*kgo.Record, err error) {
-	raw, err := s.readLetters(ctx, found)
+	opened, err := s.readLetters(ctx, found)
 	if err != nil {
 		return nil, err
 	}
 	for i := range found {
-		if raw[i] == nil {
+		rec, l := &opened[i].rec, &opened[i].letter
+		if opened[i].raw == nil {
 			refused[found[i].ID] = &store.Error{Op: "amend " + found[i].ID, Code: store.ErrNotFound}
 			continue
 		}
-		rec, l, _ := s.readLetter(raw[i])
 		for j := range amendments {
 			if a := &amendments[j]; a.ID == rec.ID && refused[a.ID] == nil {
 				if err := a.Apply(&rec.Message); err != nil {
@@ -365,7 +368,7 @@ func (s *Store) amended(ctx context.Context, found []deadEntry, amendments []sto
 		}
 		if refused[rec.ID] == nil {
 			l.Amended = true
-			records = append(records, s.rewritten(&found[i], &rec, &l))
+			records = append(records, s.rewritten(&found[i], rec, l))
 		}
 	}
 	return records, nil

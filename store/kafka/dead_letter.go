@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -57,19 +55,6 @@ type letter struct {
 
 const envelope = 1
 
-// deadWrites are the tries to write dead letters. A message whose dead letter cannot be written is
-// not finished: its lane stands still, and nothing is committed past it.
-type deadWrites struct {
-	failed atomic.Uint64 // tries
-	tally  deathTally
-
-	mu    sync.Mutex
-	over  []deadWrite   // that are not processed yet
-	ended chan struct{} // signals that there are some
-}
-
-func (d *deadWrites) init() { d.ended = make(chan struct{}, 1) }
-
 // awaitDeaths waits a bounded time for dead letters to be written, and tells whether
 // all are. The lane of one that is not stays closed.
 func (s *Store) awaitDeaths(ctx context.Context, deaths []*death) bool {
@@ -92,29 +77,28 @@ func (s *Store) awaitDeaths(ctx context.Context, deaths []*death) bool {
 
 const awaitLetter = 2 * time.Second
 
-func (e *engine) takeDeaths() []*death {
+// takeDeaths returns the deaths whose letters are to be written. It gives up those of a
+// partition that belongs to another process, which will find the message itself.
+func (e *engine) takeDeaths() (due []*death) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	ds := e.deaths
-	e.deaths = nil
-	return ds
-}
-
-// vain tells whether a dead letter need not be written any more: its partition belongs
-// to another process, which will find the message itself.
-func (e *engine) vain(d *death) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if d.lane.of.state != gone {
-		return false
+	for _, d := range e.deaths {
+		if d.lane.of.state == gone {
+			close(d.done)
+		} else {
+			due = append(due, d)
+		}
 	}
-	close(d.done)
-	return true
+	e.deaths = nil
+	return due
 }
 
-func (s *Store) letterFailed(d *death, err error) {
-	s.deadWrites.failed.Add(1)
-	s.health.letterFailed(d.flight.rec.Topic, s.explain("write a dead letter", err))
+// dieAgain has letters written that could not be written before.
+func (e *engine) dieAgain(ds []*death) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.deaths = append(e.deaths, ds...)
+	signal(e.dying)
 }
 
 // deadRecord is the dead letter of a message: its record as it was, and why.

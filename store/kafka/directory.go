@@ -157,19 +157,14 @@ func (d *directory) there(ctx context.Context, name string) (bool, error) {
 	return len(resp.Topics) == 1 && resp.Topics[0].ErrorCode == 0, nil
 }
 
-// forget makes the store ask the brokers about topics again. It returns those that
-// could not be recognised if they were created again, because the brokers assign no
-// ids.
-func (d *directory) forget(names []string) (nameless []string) {
+// forget makes the store ask the brokers about a topic again. It tells whether the topic
+// could not be recognised if it were created again, because the brokers assign no ids.
+func (d *directory) forget(name string) (nameless bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, name := range names {
-		if t, ok := d.by[name]; ok && t.id == (kadm.TopicID{}) {
-			nameless = append(nameless, name)
-		}
-		delete(d.by, name)
-	}
-	return nameless
+	t, ok := d.by[name]
+	delete(d.by, name)
+	return ok && t.id == (kadm.TopicID{})
 }
 
 // missing returns those of topics that are not there.

@@ -70,11 +70,7 @@ type death struct {
 	reason string
 	at     time.Time
 	done   chan struct{} // closed when it is written, or given up with its partition
-	wrote  bool
-
-	// of the deadWriter
-	tries int
-	turn  time.Time // to be tried again
+	tries  int           // to write it
 }
 
 // leftover is a lane of an earlier assignment in which a handler still runs: the lane
@@ -213,30 +209,31 @@ func (e *engine) die(l *lane, f *flight, kind pawl.Kind, reason string, now int6
 func (e *engine) letterWritten(d *death) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	d.wrote = true
 	close(d.done)
 	l := d.lane
 	l.of.dying--
 	l.dying--
 	e.finish(d.flight)
-	l.prune()
+	l.giveBack()
 	if l.dying == 0 && l.of.state == live {
-		e.reopen(l)
-		e.wake(l.of.topic.Name)
+		until := l.hold
+		l.hold = 0
+		e.reopen(l, until, e.now().UnixNano())
 	}
 	l.of.settled()
 }
 
-// reopen opens a lane whose dead are buried, or closes it for as long as the death
-// asked for.
-func (e *engine) reopen(l *lane) {
-	until := l.hold
-	l.hold = 0
-	if until > e.now().UnixNano() && l.keyed && !l.hasSkip() {
+// reopen opens a lane, or closes it if until is later than now. An empty lane of one's own
+// has nothing to hold back.
+func (e *engine) reopen(l *lane, until, now int64) {
+	if until > now && (l.keyed || l.head != nil) && !l.hasSkip() {
 		e.close(l, until)
 		return
 	}
 	e.open(l)
+	if l.state == ready {
+		e.wake(l.of.topic.Name)
+	}
 }
 
 // lease gives the first n messages of a lane away.
@@ -274,6 +271,14 @@ func (e *engine) unlease(l *lane) {
 	case len(a.setAside) > 0 && !a.full():
 		e.resume(a)
 	}
+}
+
+// at returns the assignment of a partition; nil if there is none.
+func (e *engine) at(name string, partition int32) *assignment {
+	if t := e.topics[name]; t != nil {
+		return t.partitions[partition]
+	}
+	return nil
 }
 
 // touch takes note that there is something to commit.

@@ -81,13 +81,12 @@ func (s *Store) Ensure(ctx context.Context, name string, spec TopicSpec, dry boo
 	if err := s.usable(ctx, op); err != nil {
 		return Ensured{}, err
 	}
-	wire := s.wire(name)
 	for {
-		details, err := s.describe(ctx, wire)
+		d, there, err := s.detail(ctx, op, s.wire(name))
 		if err != nil {
-			return Ensured{}, s.explain(op, err)
+			return Ensured{}, err
 		}
-		if d := details[wire]; d.Err == nil && len(d.Partitions) > 0 {
+		if there {
 			return s.checkTopic(ctx, op, name, d, spec, dry)
 		}
 		e, err := s.makeTopic(ctx, op, name, spec, dry)
@@ -96,6 +95,13 @@ func (s *Store) Ensure(ctx context.Context, name string, spec TopicSpec, dry boo
 		}
 		// It was made a moment ago, and the broker that was asked did not know yet.
 	}
+}
+
+// detail asks the brokers for a topic.
+func (s *Store) detail(ctx context.Context, op, wire string) (d kadm.TopicDetail, there bool, err error) {
+	details, err := s.describe(ctx, wire)
+	d = details[wire]
+	return d, d.Err == nil && len(d.Partitions) > 0, s.explain(op, err)
 }
 
 // checkTopic compares an existing topic with its spec.

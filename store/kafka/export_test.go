@@ -42,7 +42,7 @@ func (s *Store) has(topic string, partition int32, end int64) bool {
 
 // Forget is what becomes of a topic that brokers say they do not know.
 func (s *Store) Forget(topic string) {
-	s.forget([]*kgo.Record{{Topic: s.wire(topic)}}, []error{kerr.UnknownTopicOrPartition})
+	s.forget(s.wire(topic), kerr.UnknownTopicOrPartition)
 }
 
 // ForgetExpired forgets the letters that retention has taken, which otherwise happens

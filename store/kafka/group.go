@@ -27,7 +27,7 @@ type group struct {
 	topics  map[string]bool    // subscribed
 	missing map[string]bool    // wanted, but not there
 	left    bool
-	names   sync.Map // topic id → name
+	names   sync.Map        // topic id → name
 	ctx     context.Context // until this process leaves the group
 	leaving context.CancelFunc
 	from    map[place]kgo.Offset // where to read from, if not from what is committed: of fetched and adjust
@@ -112,7 +112,8 @@ func (g *group) findLoop() {
 		for name := range g.missing {
 			names = append(names, g.s.wire(name))
 			if g.s.cfg.Create.Off {
-				g.s.health.missing(name)
+				g.s.health.note(name, "the topic is not there, and none is made here (no_create): "+
+					"nothing is carried out until somebody runs `pawl kafka topics ensure %s`", name)
 			}
 		}
 		g.mu.Unlock()
@@ -455,10 +456,7 @@ func (g *group) partitions(as []*assignment) map[string][]int32 {
 func (e *engine) assignment(topic string, partition int32) *assignment {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if t := e.topics[topic]; t != nil {
-		return t.partitions[partition]
-	}
-	return nil
+	return e.at(topic, partition)
 }
 
 // assignments returns those that are not gone.

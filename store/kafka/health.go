@@ -28,7 +28,8 @@ type Fault struct {
 	Count int
 }
 
-func (h *health) note(about, what string) {
+func (h *health) note(about, format string, args ...any) {
+	what := fmt.Sprintf(format, args...)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.faults == nil {
@@ -49,7 +50,7 @@ func (h *health) note(about, what string) {
 const faultAge = time.Minute
 
 func (h *health) fetchFailed(topic string, partition int32, err error) {
-	about := fmt.Sprintf("%s/%d", topic, partition)
+	about := partitionName(topic, partition)
 	if topic == "" {
 		about = "group" // the group could not be joined
 	}
@@ -57,41 +58,12 @@ func (h *health) fetchFailed(topic string, partition int32, err error) {
 	if hint, code := h.hint(err); hint != "" && (topic == "" || errors.Is(code, store.ErrDenied)) {
 		what += "; " + hint
 	}
-	h.note(about, what)
+	h.note(about, "%s", what)
 }
 
-func (h *health) foreign(topic string, partition int32, err error) {
-	h.note(fmt.Sprintf("%s/%d", topic, partition), "the metadata of the commit is not ours: "+err.Error()+
-		"; finished work above the committed offset is repeated")
+func partitionName(topic string, partition int32) string {
+	return fmt.Sprintf("%s/%d", topic, partition)
 }
-
-func (h *health) metadataTooLarge() {
-	h.note("group",
-		"the brokers take too little metadata with a commit (offset.metadata.max.bytes): after a crash more finished work is repeated")
-}
-
-func (h *health) missing(topic string) {
-	h.note(topic,
-		"the topic is not there, and none is made here (no_create): nothing is carried out until somebody runs `pawl kafka topics ensure "+
-			topic+"`")
-}
-
-func (h *health) rewound(topic string, partition int32, from, next int64) {
-	h.note(fmt.Sprintf("%s/%d", topic, partition),
-		fmt.Sprintf("its log was cut or made again: it was read up to offset %d and goes on at %d", next, from))
-}
-
-func (h *health) expired(topic string, partition int32, lost uint64) {
-	h.note(fmt.Sprintf("%s/%d", topic, partition),
-		fmt.Sprintf("retention removed %d messages that were not finished: keep the topic for longer, or work faster",
-			lost))
-}
-
-func (h *health) commitFailed(err error) {
-	h.note("group", "cannot commit: "+err.Error()+"; what is finished since is repeated after a crash")
-}
-
-func (h *health) letterFailed(topic string, err error) { h.note(topic, err.Error()) }
 
 // Faults returns the current faults.
 func (s *Store) Faults() []Fault {

@@ -28,7 +28,8 @@ func (g *group) assign(topic string, partition int32, source uint32, committed i
 	if committed >= 0 && metadata != nil {
 		var err error
 		if cp, err = gate.Decode(committed, source, *metadata); err != nil && *metadata != "" {
-			g.s.health.foreign(topic, partition, err)
+			g.s.health.note(partitionName(topic, partition), "the metadata of the commit is not ours: %v; "+
+				"finished work above the committed offset is repeated", err)
 		}
 		if errors.Is(err, gate.ErrSource) {
 			g.s.engine.assign(topic, partition, source, -1, cp)
@@ -83,7 +84,8 @@ func (g *group) compare(a *assignment, records []*kgo.Record) (*assignment, []*k
 		if epoch := a.epoch.Load(); epoch >= 0 && r.LeaderEpoch <= epoch {
 			continue // the same again
 		}
-		g.s.health.rewound(a.topic.Name, a.partition, r.Offset, next)
+		g.s.health.note(partitionName(a.topic.Name, a.partition),
+			"its log was cut or made again: it was read up to offset %d and goes on at %d", next, r.Offset)
 		g.s.cfg.Logger.Error("a log was cut or made again", "topic", a.topic.Name, "partition", a.partition,
 			"read_up_to", next, "goes_on_at", r.Offset)
 		anew := g.s.engine.assign(a.topic.Name, a.partition, a.source, -1, gate.Checkpoint{})

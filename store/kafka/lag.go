@@ -24,7 +24,8 @@ func (g *group) see(a *assignment, p *kgo.FetchPartition) {
 		return
 	}
 	g.s.engine.countLost(a, lost)
-	g.s.health.expired(a.topic.Name, a.partition, lost)
+	g.s.health.note(partitionName(a.topic.Name, a.partition),
+		"retention removed %d messages that were not finished: keep the topic for longer, or work faster", lost)
 	g.s.cfg.Logger.Error("retention removed messages that were not finished",
 		"topic", a.topic.Name, "partition", a.partition, "messages", lost, "read_up_to", next, "goes_on_at", start)
 }

@@ -140,19 +140,8 @@ func (l *lane) trim() {
 	}
 }
 
-// prune drops what is finished, wherever it is.
-func (l *lane) prune() {
-	l.trim()
-	for f := l.head; f != nil; {
-		if next := f.next; next != nil && next.state == finished {
-			f.next = next.next
-			continue
-		}
-		l.tail, f = f, f.next
-	}
-}
-
-// giveBack makes what is left of the run wait again.
+// giveBack makes what is left of the run wait again, and drops what is finished of it, or of
+// the whole lane where none of it is leased.
 func (l *lane) giveBack() {
 	var kept *flight
 	last := l.lease.last

@@ -108,9 +108,7 @@ func (g *registrar) lock(ctx context.Context) (store.Entry, error) {
 			}
 			continue
 		}
-		select {
-		case <-time.After(20 * time.Millisecond):
-		case <-ctx.Done():
+		if store.Sleep(ctx, 20*time.Millisecond) != nil {
 			return e, &store.Error{Op: "wait for " + keyLock, Err: ctx.Err(),
 				Hint: "another process changes dead letters"}
 		}
@@ -121,23 +119,16 @@ func (g *registrar) lock(ctx context.Context) (store.Entry, error) {
 // as it is then. Another process may have taken it by now: then the brokers refuse the
 // commit.
 func (g *registrar) keep(ctx context.Context, held store.Entry) (stop func() store.Entry) {
-	over, done := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
-		tick := time.NewTicker(g.renew)
-		defer tick.Stop()
-		for {
-			select {
-			case <-tick.C:
-				held = g.renewed(ctx, held)
-			case <-over:
-				return
-			}
+	until, over := context.WithCancel(context.WithoutCancel(ctx))
+	var renewing sync.WaitGroup
+	renewing.Go(func() {
+		for store.Sleep(until, g.renew) == nil {
+			held = g.renewed(ctx, held)
 		}
-	}()
+	})
 	return func() store.Entry {
-		close(over)
-		<-done
+		over()
+		renewing.Wait()
 		return held
 	}
 }
@@ -171,7 +162,7 @@ func (g *registrar) fence(ctx context.Context, op string, large bool) error {
 		limit = max(limit, maxDeadBytes)
 	}
 	client, err := kgo.NewClient(append(g.s.producerOptions(), kgo.ProducerBatchMaxBytes(limit),
-		kgo.RecordPartitioner(homePartitioner{g.s.partitioner(kgo.StickyKeyPartitioner(nil))}),
+		kgo.RecordPartitioner(partitioner{kgo.StickyKeyPartitioner(nil), g.s, true}),
 		kgo.TransactionalID(g.s.transactionalID()), kgo.TransactionTimeout(transactionTimeout),
 		kgo.ProducerLinger(0))...)
 	if err != nil {
@@ -206,7 +197,9 @@ func (g *registrar) commit(ctx context.Context, op string, records []*kgo.Record
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.s.cfg.Produce.Timeout)
 	defer cancel()
 	if failed != nil {
-		g.s.forgetResults(results)
+		for _, r := range results {
+			g.s.forget(r.Record.Topic, r.Err)
+		}
 		_ = g.client.AbortBufferedRecords(end)
 		_ = g.client.EndTransaction(end, kgo.TryAbort)
 		g.discard()

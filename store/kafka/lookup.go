@@ -3,6 +3,7 @@ package kafka
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"iter"
@@ -146,18 +147,11 @@ func parsePlace(id string) (topic string, partition int32, offset int64, ok bool
 // timeOfID is when an id was made: the first 48 bits of a UUID of version 7 are
 // milliseconds (RFC 9562, section 5.7).
 func timeOfID(id string) (time.Time, bool) {
-	if len(id) != 36 || id[8] != '-' || id[13] != '-' || id[14] != '7' {
+	b, err := hex.DecodeString(strings.ReplaceAll(id, "-", ""))
+	if err != nil || len(id) != 36 || len(b) != 16 || b[6]>>4 != 7 {
 		return time.Time{}, false
 	}
-	b, err := hex.DecodeString(id[:8] + id[9:13])
-	if err != nil {
-		return time.Time{}, false
-	}
-	ms := int64(0)
-	for _, x := range b {
-		ms = ms<<8 | int64(x)
-	}
-	return time.UnixMilli(ms), true
+	return time.UnixMilli(int64(binary.BigEndian.Uint64(b) >> 16)), true
 }
 
 // unfinishedOf are the parts of a topic from the first message that the group has
@@ -234,11 +228,11 @@ func (s *Store) recordAt(l *Lag, r *kgo.Record) store.Record {
 func (e *engine) describe(rec *store.Record, partition int32, offset int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	t := e.topics[rec.Topic]
-	if t == nil || t.partitions[partition] == nil {
+	a := e.at(rec.Topic, partition)
+	if a == nil {
 		return
 	}
-	f := t.partitions[partition].find(offset)
+	f := a.find(offset)
 	if f == nil {
 		return
 	}

@@ -107,10 +107,8 @@ func (m *model) again() {
 // writeDead writes the dead letters.
 func (m *model) writeDead() {
 	for _, d := range m.rig.engine.takeDeaths() {
-		if !m.rig.engine.vain(d) {
-			m.rig.engine.letterWritten(d)
-			m.over[d.flight.rec.Offset], m.here[d.flight.rec.Offset] = true, true
-		}
+		m.rig.engine.letterWritten(d)
+		m.over[d.flight.rec.Offset], m.here[d.flight.rec.Offset] = true, true
 	}
 }
 

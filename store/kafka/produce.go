@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -112,38 +111,25 @@ func (s *Store) produce(ctx context.Context, records []*kgo.Record) []error {
 		if errors.Join(c.errs...) == nil {
 			copies.giveBack()
 		}
-		s.forget(records, c.errs)
+		for i, err := range c.errs {
+			s.forget(records[i].Topic, err)
+		}
 		return c.errs
 	case <-ctx.Done():
 		return c.giveUp(fmt.Errorf("%w: %w", store.ErrUnknown, ended(ctx)))
 	}
 }
 
-// forget drops topics that the brokers no longer know, or that were created again. The
-// next producer looks them up again, and also asks again for the batch limit of a topic
-// of dead letters that refused a letter as too large.
-func (s *Store) forget(records []*kgo.Record, errs []error) {
-	var gone []string
-	for i, err := range errs {
-		if errors.Is(err, kerr.MessageTooLarge) {
-			s.topics.forgetLimit(records[i].Topic)
-		}
-		if isUnknownTopic(err) && !slices.Contains(gone, records[i].Topic) {
-			gone = append(gone, records[i].Topic)
-		}
+// forget drops a topic whose record failed if the brokers no longer know it, or it was
+// created again. The next producer looks it up again, and also asks again for the batch
+// limit of a topic of dead letters that refused a letter as too large.
+func (s *Store) forget(topic string, err error) {
+	if errors.Is(err, kerr.MessageTooLarge) {
+		s.topics.forgetLimit(topic)
 	}
-	if len(gone) > 0 {
-		s.producers.forget(s.topics.forget(gone)...)
+	if isUnknownTopic(err) && s.topics.forget(topic) {
+		s.producers.forget(topic)
 	}
-}
-
-// forgetResults is forget, for what another client produced.
-func (s *Store) forgetResults(results kgo.ProduceResults) {
-	records, errs := make([]*kgo.Record, len(results)), make([]error, len(results))
-	for i, r := range results {
-		records[i], errs[i] = r.Record, r.Err
-	}
-	s.forget(records, errs)
 }
 
 // call is records on their way to the brokers.

@@ -78,32 +78,27 @@ func readHeaders(m *pawl.Message, headers []kgo.RecordHeader) (replays int) {
 		m.ID = string(idIn(headers))
 	}
 	for i := range headers {
-		name, value := headers[i].Key, headers[i].Value
-		if strings.HasPrefix(name, ownPrefix) {
-			switch name {
-			case headerPriority:
-				if p, err := strconv.Atoi(string(value)); err == nil && p > 0 && p <= pawl.MaxPriority {
-					m.Priority = p
-				}
-				continue
-			case headerReplays:
-				replays, _ = strconv.Atoi(string(value))
-				continue
+		value := headers[i].Value
+		switch headers[i].Key {
+		case headerPriority:
+			if p, err := strconv.Atoi(string(value)); err == nil && p > 0 && p <= pawl.MaxPriority {
+				m.Priority = p
 			}
-			own, ok := strings.CutPrefix(name, escaped)
-			if !ok {
-				continue // another header of Pawl, not of the message
-			}
-			name = own
+		case headerReplays:
+			replays, _ = strconv.Atoi(string(value))
+		}
+		name, ok := nameOf(headers[i].Key)
+		if !ok {
+			continue
 		}
 		if m.Headers == nil {
 			m.Headers = make(map[string]string, len(headers)-i)
 		}
-		if utf8.Valid(value) {
-			m.Headers[strings.ToValidUTF8(name, "\uFFFD")] = string(value)
-		} else {
-			m.Headers[strings.ToValidUTF8(name, "\uFFFD")] = strings.ToValidUTF8(string(value), "\uFFFD")
+		text := string(value)
+		if !utf8.Valid(value) {
+			text = strings.ToValidUTF8(text, "\uFFFD")
 		}
+		m.Headers[strings.ToValidUTF8(name, "\uFFFD")] = text
 	}
 	if replays > 0 {
 		delete(m.Headers, headerReplayed)
@@ -112,6 +107,15 @@ func readHeaders(m *pawl.Message, headers []kgo.RecordHeader) (replays int) {
 		}
 	}
 	return replays
+}
+
+// nameOf is the name that a header of a record has in its message; false if it is a header
+// of Pawl, not of the message.
+func nameOf(key string) (string, bool) {
+	if !strings.HasPrefix(key, ownPrefix) {
+		return key, true
+	}
+	return strings.CutPrefix(key, escaped)
 }
 
 // placeID is the id of a message that came without one: where it is.
@@ -130,15 +134,9 @@ func appendPartition(b []byte, topic string, partition int32) []byte {
 func sizeOf(r *kgo.Record) int {
 	n := len(r.Key) + len(r.Value)
 	for i := range r.Headers {
-		name := r.Headers[i].Key
-		if strings.HasPrefix(name, ownPrefix) {
-			own, ok := strings.CutPrefix(name, escaped)
-			if !ok {
-				continue
-			}
-			name = own
+		if name, ok := nameOf(r.Headers[i].Key); ok {
+			n += len(name) + len(r.Headers[i].Value)
 		}
-		n += len(name) + len(r.Headers[i].Value)
 	}
 	return n
 }

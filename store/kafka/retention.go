@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+
+	"github.com/pawl-dev/pawl/store"
 )
 
 // expireEvery is between looks at what retention has taken of the logs of dead
@@ -15,14 +17,7 @@ const expireEvery = time.Minute
 
 // expireLoop forgets letters as the brokers do.
 func (x *deadIndex) expireLoop() {
-	tick := time.NewTicker(expireEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-		case <-x.s.ctx.Done():
-			return
-		}
+	for store.Sleep(x.s.ctx, expireEvery) == nil {
 		ctx, cancel := context.WithTimeout(x.s.ctx, expireEvery)
 		if err := x.expire(ctx); err != nil {
 			x.s.cfg.Logger.Debug("it is not known which dead letters retention has taken", "error", err)

@@ -138,19 +138,11 @@ func (e *engine) clearTry(f *flight) {
 	}
 }
 
-// endRun ends the lease of a lane, which stays closed for after. An empty lane of
-// one's own has nothing to hold back.
+// endRun ends the lease of a lane, which stays closed for after.
 func (e *engine) endRun(l *lane, now int64, after time.Duration) {
 	e.unlease(l)
 	l.giveBack()
-	if after > 0 && (l.keyed || l.head != nil) && !l.hasSkip() {
-		e.close(l, now+int64(after))
-		return
-	}
-	e.open(l)
-	if l.state == ready {
-		e.wake(l.of.topic.Name)
-	}
+	e.reopen(l, now+int64(after), now)
 }
 
 // leave records that a handler of an earlier assignment is done with a message.

@@ -55,7 +55,7 @@ func (st *state) shortenSoon() {
 			return
 		}
 		if err := st.shorten(st.s.ctx); err != nil && st.s.ctx.Err() == nil {
-			st.s.health.note(st.s.cfg.StateTopic, "it cannot be shortened, and grows: "+err.Error())
+			st.s.health.note(st.s.cfg.StateTopic, "it cannot be shortened, and grows: %v", err)
 		}
 		st.tail.mu.Lock()
 		st.shortening = false

@@ -3,7 +3,6 @@ package kafka
 import (
 	"container/heap"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -170,8 +169,7 @@ func skipReason(by, reason string) string {
 func (s *Store) askToSkip(ctx context.Context, topic string, partition int32, offset int64, by, reason string,
 	wait time.Duration) (pending bool, err error) {
 	key := fmt.Sprintf("%s%s/%d/%d", keySkip, topic, partition, offset)
-	value, _ := json.Marshal(skipWish{By: by, Reason: reason}) // plain values
-	if _, err := s.PutState(ctx, key, value, store.AnyVersion, by); err != nil {
+	if err := s.putJSON(ctx, key, skipWish{By: by, Reason: reason}, store.AnyVersion, by); err != nil {
 		return false, err
 	}
 	for end := time.Now().Add(wait); ; {
@@ -198,10 +196,9 @@ func (s *Store) askToSkip(ctx context.Context, topic string, partition int32, of
 
 // heedSkip carries out a requested skip, if the partition is assigned to this process.
 func (s *Store) heedSkip(key string) {
-	e, ok := s.state.get(key)
 	var w skipWish
 	topic, partition, offset, good := parsePlace(strings.TrimPrefix(key, keySkip))
-	if !ok || !good || json.Unmarshal(e.Value, &w) != nil {
+	if _, ok := s.state.readJSON(key, &w); !ok || !good {
 		return
 	}
 	if s.engine.requestSkip(topic, partition, offset, skipReason(w.By, w.Reason)) {
@@ -214,11 +211,10 @@ func (s *Store) heedSkip(key string) {
 func (e *engine) requestSkip(name string, partition int32, offset int64, reason string) (done bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	t := e.topics[name]
-	if t == nil || t.partitions[partition] == nil || t.partitions[partition].state != live {
+	a := e.at(name, partition)
+	if a == nil || a.state != live {
 		return false
 	}
-	a := t.partitions[partition]
 	if offset < a.gate.Advance() {
 		return true
 	}
@@ -286,5 +282,5 @@ func (s *Store) skipped(d *death) {
 	}
 	r := d.flight.rec
 	key := fmt.Sprintf("%s%s/%d/%d", keySkip, s.plain(r.Topic), r.Partition, r.Offset)
-	s.wg.Go(func() { _ = s.DeleteState(s.ctx, key, store.AnyVersion) })
+	s.background(func() { _ = s.DeleteState(s.ctx, key, store.AnyVersion) })
 }

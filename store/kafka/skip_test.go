@@ -14,10 +14,8 @@ func (r *rig) skip(offset int64) { r.engine.requestSkip(rigTopic, 0, offset, "sk
 func (r *rig) writeDead() []int64 {
 	all := []int64{}
 	for _, d := range r.engine.takeDeaths() {
-		if !r.engine.vain(d) {
-			r.engine.letterWritten(d)
-			all = append(all, d.flight.rec.Offset)
-		}
+		r.engine.letterWritten(d)
+		all = append(all, d.flight.rec.Offset)
 	}
 	return all
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"iter"
 	"maps"
@@ -126,16 +127,13 @@ func (st *state) giveUp(start int64) {
 
 // catchUp goes on until no records are missing.
 func (st *state) catchUp() {
-	for {
+	for catching := true; catching; {
 		err := st.follow(st.s.ctx)
 		st.tail.mu.Lock()
-		if st.gap == nil || st.s.ctx.Err() != nil {
-			st.catching = false
-			st.tail.mu.Unlock()
-			return
-		}
+		catching = st.gap != nil && st.s.ctx.Err() == nil
+		st.catching = catching
 		st.tail.mu.Unlock()
-		if err != nil {
+		if catching && err != nil {
 			_ = store.Sleep(st.s.ctx, lookAgain)
 		}
 	}
@@ -201,10 +199,7 @@ func (s *Store) GetState(ctx context.Context, key string) (store.Entry, error) {
 	if err := store.AdmitState(key); err != nil {
 		return store.Entry{}, err
 	}
-	if err := s.usable(ctx, "get state"); err != nil {
-		return store.Entry{}, err
-	}
-	if err := s.state.follow(ctx); err != nil {
+	if err := s.upToDate(ctx, "get state"); err != nil {
 		return store.Entry{}, err
 	}
 	e, ok := s.state.get(key)
@@ -212,6 +207,14 @@ func (s *Store) GetState(ctx context.Context, key string) (store.Entry, error) {
 		return store.Entry{}, &store.Error{Op: "state " + key, Code: store.ErrNotFound}
 	}
 	return e, nil
+}
+
+// upToDate brings the state up to its end, or tells why op cannot be served.
+func (s *Store) upToDate(ctx context.Context, op string) error {
+	if err := s.usable(ctx, op); err != nil {
+		return err
+	}
+	return s.state.follow(ctx)
 }
 
 // get returns an entry as it was last read.
@@ -268,11 +271,7 @@ func (s *Store) DeleteState(ctx context.Context, key string, version int64) erro
 // ListState implements [store.Entries]. It yields what there is when it begins.
 func (s *Store) ListState(ctx context.Context, prefix string, after int64) iter.Seq2[store.Entry, error] {
 	return func(yield func(store.Entry, error) bool) {
-		err := s.usable(ctx, "list state")
-		if err == nil {
-			err = s.state.follow(ctx)
-		}
-		if err != nil {
+		if err := s.upToDate(ctx, "list state"); err != nil {
 			yield(store.Entry{}, err)
 			return
 		}
@@ -295,6 +294,22 @@ func (st *state) list(prefix string, after int64) []store.Entry {
 	}
 	slices.SortFunc(found, func(a, b store.Entry) int { return cmp.Compare(a.Version, b.Version) })
 	return found
+}
+
+// putJSON puts a value of plain fields into the state.
+func (s *Store) putJSON(ctx context.Context, key string, value any, version int64, writer string) error {
+	text, err := json.Marshal(value)
+	if err == nil {
+		_, err = s.PutState(ctx, key, text, version, writer)
+	}
+	return err
+}
+
+// readJSON decodes a value of the state, as it was last read, into value; false if there
+// is none, or none that can be decoded.
+func (st *state) readJSON(key string, value any) (version int64, ok bool) {
+	e, _ := st.get(key)
+	return e.Version, json.Unmarshal(e.Value, value) == nil
 }
 
 // Clock implements [store.Entries]: the store's clock is the process's.

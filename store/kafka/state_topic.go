@@ -55,22 +55,17 @@ func (s *Store) EnsureState(ctx context.Context, spec TopicSpec, dry bool) (Ensu
 	if err := s.usable(ctx, op); err != nil {
 		return e, err
 	}
-	found, err := s.describe(ctx, wire)
-	if err != nil {
-		return e, s.explain(op, err)
-	}
-	d := found[wire]
-	if d.Err != nil || len(d.Partitions) == 0 {
+	d, there, err := s.detail(ctx, op, wire)
+	if err == nil && !there {
 		if e.Created = true; dry {
 			return e, nil
 		}
-		if err := s.state.make(ctx); err != nil {
-			return e, err
+		if err = s.state.make(ctx); err == nil {
+			d, _, err = s.detail(ctx, op, wire)
 		}
-		if found, err = s.describe(ctx, wire); err != nil {
-			return e, s.explain(op, err)
-		}
-		d = found[wire]
+	}
+	if err != nil {
+		return e, err
 	}
 	e.Replicas = d.Partitions.NumReplicas()
 	if int(spec.Replicas) > e.Replicas {
@@ -123,13 +118,11 @@ func (s *Store) tooFewBrokers(op string, brokers, want int) error {
 // stateHealth says what is wrong with the topic of the state. Workers cannot start, nor
 // settings change, without it.
 func (s *Store) stateHealth(ctx context.Context, h *Health) error {
-	wire := s.state.tail.topic
-	found, err := s.describe(ctx, wire)
+	d, there, err := s.detail(ctx, "health", s.state.tail.topic)
 	if err != nil {
-		return s.explain("health", err)
+		return err
 	}
-	d := found[wire]
-	if d.Err != nil || len(d.Partitions) == 0 {
+	if !there {
 		if s.cfg.Create.Off {
 			h.fault(s.cfg.StateTopic,
 				"the topic of the state is not there, and none is made here (no_create): workers cannot start; create it: %s",

@@ -68,7 +68,7 @@ func New(c Config) (*Store, error) {
 	s.state.init(s)
 	s.dead.init(s)
 	s.registrar.init(s)
-	s.deadWrites.init()
+	s.deadWrites.begun = map[*death]time.Time{}
 	s.wg.Go(s.deadWriteLoop)
 	s.wg.Go(s.logLoop)
 	s.wg.Go(s.dead.expireLoop)

@@ -15,8 +15,7 @@ func (e *engine) sweep(now int64) {
 		if l.state != closed {
 			continue
 		}
-		e.open(l)
-		e.wake(l.of.topic.Name)
+		e.reopen(l, 0, now)
 	}
 	if now < e.sweepAt {
 		return
@@ -59,6 +58,5 @@ func (e *engine) rescue(l *lane) {
 			Worker: lease.owner, Kind: string(pawl.KindRescue), Error: why, Action: "rescue",
 		})
 	}
-	e.open(l)
-	e.wake(l.of.topic.Name)
+	e.reopen(l, 0, until)
 }

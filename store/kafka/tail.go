@@ -108,7 +108,7 @@ func (t *tail) leave() {
 		return
 	}
 	t.s.cfg.Logger.Error("topic was deleted, or made again: what was in it is forgotten", "topic", t.topic)
-	t.s.topics.forget([]string{t.topic})
+	t.s.topics.forget(t.topic)
 	t.stop()
 	t.client, t.failed, t.id, t.next = nil, nil, kadm.TopicID{}, map[int32]int64{}
 	t.clear()
@@ -228,16 +228,15 @@ func (t *tail) take(client *kgo.Client, fetches kgo.Fetches) bool {
 // ask finds out what has become of a topic that the brokers do not know any more, or
 // not as the one that is read, and goes on until one is read again.
 func (t *tail) ask() {
-	for {
+	for asking := true; asking; {
 		err := t.follow(t.s.ctx)
 		t.mu.Lock()
-		if over := err == nil && t.client != nil || t.s.ctx.Err() != nil; over {
-			t.asking = false
-			t.mu.Unlock()
-			return
-		}
+		asking = (err != nil || t.client == nil) && t.s.ctx.Err() == nil
+		t.asking = asking
 		t.mu.Unlock()
-		_ = store.Sleep(t.s.ctx, lookAgain)
+		if asking {
+			_ = store.Sleep(t.s.ctx, lookAgain)
+		}
 	}
 }
 

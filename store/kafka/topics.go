@@ -3,7 +3,6 @@ package kafka
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -25,21 +24,17 @@ const (
 // settingsOf returns the settings of a topic as they were last read.
 func (s *Store) settingsOf(name string) (store.Topic, int64) {
 	t := store.NewTopic(name)
-	e, ok := s.state.get(keyTopic + name)
-	if ok && json.Unmarshal(e.Value, &t) != nil {
+	version, ok := s.state.readJSON(keyTopic+name, &t)
+	if !ok {
 		t = store.NewTopic(name)
 	}
 	t.Name = name
-	return t, e.Version
+	return t, version
 }
 
 func (s *Store) pauseOf(name string) *store.Pause {
-	e, ok := s.state.get(keyPause + name)
 	var p store.Pause
-	if !ok || len(e.Value) == 0 || json.Unmarshal(e.Value, &p) != nil {
-		return nil
-	}
-	if !p.Until.IsZero() && !p.Until.After(s.cfg.Now()) {
+	if _, ok := s.state.readJSON(keyPause+name, &p); !ok || !p.Until.IsZero() && !p.Until.After(s.cfg.Now()) {
 		return nil
 	}
 	return &p
@@ -55,10 +50,7 @@ func (s *Store) heed(name string) {
 
 // Topic implements [store.Topics].
 func (s *Store) Topic(ctx context.Context, name string) (store.Topic, error) {
-	if err := s.usable(ctx, "topic "+name); err != nil {
-		return store.Topic{}, err
-	}
-	if err := s.state.follow(ctx); err != nil {
+	if err := s.upToDate(ctx, "topic "+name); err != nil {
 		return store.Topic{}, err
 	}
 	t, version := s.settingsOf(name)
@@ -85,9 +77,7 @@ func (s *Store) Declare(ctx context.Context, d store.Declaration) (store.Topic, 
 	if d.Tail != nil && *d.Tail {
 		return store.Topic{}, noTail("declare topic " + d.Name)
 	}
-	return s.change(ctx, "declare topic "+d.Name, d.Name, func(now store.Topic, empty bool) (store.Topic, error) {
-		return d.Apply(now, empty)
-	})
+	return s.change(ctx, "declare topic "+d.Name, d.Name, d.Apply)
 }
 
 // Alter implements [store.Topics].
@@ -98,15 +88,10 @@ func (s *Store) Alter(ctx context.Context, t store.Topic) (store.Topic, error) {
 	if t.Tail {
 		return store.Topic{}, noTail("alter topic " + t.Name)
 	}
-	if err := s.usable(ctx, "alter topic "+t.Name); err != nil {
-		return store.Topic{}, err
-	}
 	if _, err := s.Topic(ctx, t.Name); err != nil {
 		return store.Topic{}, err
 	}
-	return s.change(ctx, "alter topic "+t.Name, t.Name, func(now store.Topic, empty bool) (store.Topic, error) {
-		return t.Replace(now, empty)
-	})
+	return s.change(ctx, "alter topic "+t.Name, t.Name, t.Replace)
 }
 
 func noTail(op string) error {
@@ -141,8 +126,7 @@ func (s *Store) change(ctx context.Context, op, name string,
 		if err != nil || next == now {
 			return next, err
 		}
-		value, _ := json.Marshal(next) // plain values
-		_, err = s.PutState(ctx, keyTopic+name, value, version, s.cfg.ClientID)
+		err = s.putJSON(ctx, keyTopic+name, next, version, s.cfg.ClientID)
 		if err == nil {
 			s.heed(name)
 			return next, nil
@@ -169,8 +153,7 @@ func (s *Store) Pause(ctx context.Context, topic string, d time.Duration, by, re
 	if d > 0 {
 		p.Until = now.Add(d)
 	}
-	value, _ := json.Marshal(p) // plain values
-	_, err := s.PutState(ctx, keyPause+topic, value, store.AnyVersion, s.cfg.ClientID)
+	err := s.putJSON(ctx, keyPause+topic, p, store.AnyVersion, s.cfg.ClientID)
 	s.heed(topic)
 	return err
 }
@@ -193,10 +176,7 @@ func (s *Store) Resume(ctx context.Context, topic string) error {
 // totals are what offsets tell: Appended counts what was ever written, Acked what
 // the group is done with.
 func (s *Store) Stats(ctx context.Context, topics ...string) ([]store.TopicStats, error) {
-	if err := s.usable(ctx, "stats"); err != nil {
-		return nil, err
-	}
-	if err := s.state.follow(ctx); err != nil {
+	if err := s.upToDate(ctx, "stats"); err != nil {
 		return nil, err
 	}
 	names, err := s.listed(ctx, topics)
@@ -366,13 +346,9 @@ func (s *Store) left(l *Lag) int64 {
 func (e *engine) unfinished(name string, partition int32) (n, end int64, ok bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	t := e.topics[name]
-	if t == nil || t.partitions[partition] == nil || t.partitions[partition].state != live {
+	a := e.at(name, partition)
+	if a == nil || a.state != live || a.gate.Tail() == 0 { // 0: nothing was fetched or committed yet
 		return 0, 0, false
-	}
-	a := t.partitions[partition]
-	if a.gate.Tail() == 0 {
-		return 0, 0, false // nothing was fetched or committed yet
 	}
 	return int64(a.inHand), a.gate.Tail(), true
 }
@@ -437,13 +413,11 @@ func (e *engine) heed(settings store.Topic, pause *store.Pause) {
 
 // watchState lets the engine follow what any process puts into the state.
 func (s *Store) watchState(key string) {
-	if name, ok := strings.CutPrefix(key, keyTopic); ok {
+	prefix, name, _ := strings.Cut(key, "/")
+	switch prefix + "/" {
+	case keyTopic, keyPause:
 		s.background(func() { s.heed(name) })
-	}
-	if name, ok := strings.CutPrefix(key, keyPause); ok {
-		s.background(func() { s.heed(name) })
-	}
-	if strings.HasPrefix(key, keySkip) {
+	case keySkip:
 		s.background(func() { s.heedSkip(key) })
 	}
 }

@@ -4,20 +4,20 @@ import (
 	"context"
 	"log/slog"
 	"net"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/pawl-dev/pawl/store"
 )
 
 // traffic counts requests and bytes, for all clients of a store. It is a hook of the
 // client.
 type traffic struct {
-	connects, connectFailures, disconnects     atomic.Uint64
-	requests, requestFailures, produceFailures atomic.Uint64
-	written, read                              atomic.Uint64
-	throttled                                  atomic.Int64
+	mu    sync.Mutex
+	count Traffic
 }
 
 var (
@@ -29,42 +29,49 @@ var (
 
 // OnBrokerConnect implements [kgo.HookBrokerConnect].
 func (t *traffic) OnBrokerConnect(_ kgo.BrokerMetadata, _ time.Duration, _ net.Conn, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	if err != nil {
-		t.connectFailures.Add(1)
-		return
+		t.count.ConnectFailures++
+	} else {
+		t.count.Connects++
 	}
-	t.connects.Add(1)
 }
 
 // OnBrokerDisconnect implements [kgo.HookBrokerDisconnect].
-func (t *traffic) OnBrokerDisconnect(kgo.BrokerMetadata, net.Conn) { t.disconnects.Add(1) }
+func (t *traffic) OnBrokerDisconnect(kgo.BrokerMetadata, net.Conn) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.count.Disconnects++
+}
 
 // OnBrokerE2E implements [kgo.HookBrokerE2E].
 func (t *traffic) OnBrokerE2E(_ kgo.BrokerMetadata, key int16, e kgo.BrokerE2E) {
-	t.requests.Add(1)
-	t.written.Add(uint64(max(e.BytesWritten, 0)))
-	t.read.Add(uint64(max(e.BytesRead, 0)))
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.count.Requests++
+	t.count.BytesWritten += uint64(max(e.BytesWritten, 0))
+	t.count.BytesRead += uint64(max(e.BytesRead, 0))
 	if e.Err() == nil {
 		return
 	}
-	t.requestFailures.Add(1)
+	t.count.RequestFailures++
 	if key == kmsg.Produce.Int16() {
-		t.produceFailures.Add(1)
+		t.count.ProduceFailures++
 	}
 }
 
 // OnBrokerThrottle implements [kgo.HookBrokerThrottle].
 func (t *traffic) OnBrokerThrottle(_ kgo.BrokerMetadata, d time.Duration, _ bool) {
-	t.throttled.Add(int64(d))
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.count.Throttled += d
 }
 
 func (t *traffic) figures() Traffic {
-	return Traffic{
-		Connects: t.connects.Load(), ConnectFailures: t.connectFailures.Load(), Disconnects: t.disconnects.Load(),
-		Requests: t.requests.Load(), RequestFailures: t.requestFailures.Load(),
-		ProduceFailures: t.produceFailures.Load(),
-		BytesWritten:    t.written.Load(), BytesRead: t.read.Load(), Throttled: time.Duration(t.throttled.Load()),
-	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.count
 }
 
 // logEvery is how often the figures are logged.
@@ -72,15 +79,8 @@ const logEvery = time.Minute
 
 // logLoop logs the figures, at debug level.
 func (s *Store) logLoop() {
-	tick := time.NewTicker(logEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-			s.logFigures()
-		case <-s.ctx.Done():
-			return
-		}
+	for store.Sleep(s.ctx, logEvery) == nil {
+		s.logFigures()
 	}
 }
 

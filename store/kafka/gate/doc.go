@@ -28,7 +28,7 @@
 // # Who may call what
 //
 // The owner, one goroutine at a time, calls Register, Advance, Checkpoint and
-// Close. [Ticket.Ack] and the figures (Base, Tail, Unfinished, Backlog, Late) are
+// Close. [Ticket.Ack] and the figures (Base, Tail, Backlog, Late) are
 // for any goroutine at any time. No call takes a lock, waits, or does I/O.
 //
 // # Order in memory

@@ -9,16 +9,8 @@ func (g *Gate) Tail() int64 { return g.tail.Load() }
 // Late is how many acks came after Close.
 func (g *Gate) Late() uint64 { return g.late.Load() }
 
-// Unfinished is how many registered positions are not finished. It looks at the
-// whole window: about a microsecond.
-func (g *Gate) Unfinished() int {
-	var v view
-	v.look(g)
-	return int(v.registered) - set(v.bits[:]).below(v.registered)
-}
-
 // Backlog is how many positions are finished behind one that is not: what cannot
-// be written down by the base alone. It costs what Unfinished does.
+// be written down by the base alone. It looks at the whole window: about a microsecond.
 func (g *Gate) Backlog() int {
 	var v view
 	v.look(g)

@@ -31,15 +31,6 @@ const (
 	Closed
 )
 
-// String is the name of the admission, in lower case.
-func (a Admission) String() string {
-	names := [...]string{"admitted", "finished", "full", "behind", "repeated", "closed"}
-	if a < 0 || int(a) >= len(names) {
-		return "unknown"
-	}
-	return names[a]
-}
-
 // Gate is the state of one reading of a log: which positions are finished. The
 // package comment says who may call what. Make one with [New] or [Resume].
 //

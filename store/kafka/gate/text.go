@@ -53,16 +53,10 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // Text is the checkpoint without its base, in letters, digits and "-_.", of at most
 // [MaxText] bytes. Checkpoints with equal bases and texts are equal.
 func (c Checkpoint) Text() string {
-	b, _ := c.AppendText(nil)
-	return string(b)
-}
-
-// AppendText appends the text to b. The error is always nil.
-func (c Checkpoint) AppendText(b []byte) ([]byte, error) {
 	var room [maxBody]byte
 	body := c.appendBody(room[:0])
 	body = binary.LittleEndian.AppendUint32(body, check(c.Base, body))
-	return base64.RawURLEncoding.AppendEncode(append(b, header...), body), nil
+	return header + base64.RawURLEncoding.EncodeToString(body)
 }
 
 func (c *Checkpoint) appendBody(b []byte) []byte {

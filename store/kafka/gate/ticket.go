@@ -32,7 +32,3 @@ func (t *Ticket) Ack() bool {
 
 // Pos is the position that the ticket was admitted for; 0 if it was not.
 func (t *Ticket) Pos() int64 { return t.pos }
-
-// Done tells whether Ack was called, be it in time or too late. It is safe for
-// concurrent use.
-func (t *Ticket) Done() bool { return t.done.Load() }
