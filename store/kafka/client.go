@@ -1,17 +1,30 @@
 package kafka
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"log/slog"
+	"maps"
 	"math"
 	"net"
+	"os"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/sasl"
+	"github.com/twmb/franz-go/pkg/sasl/oauth"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
+
+	"github.com/pawl-dev/pawl/store"
 )
 
 // Dial makes a connection to a broker.
@@ -173,4 +186,156 @@ func (l clientLog) Level() kgo.LogLevel {
 // store itself reports what matters.
 func (l clientLog) Log(level kgo.LogLevel, msg string, keyvals ...any) {
 	l.Logger.Debug(msg, append(keyvals, "client_level", level.String())...)
+}
+
+// identity is how connections are secured; nil is not at all.
+func (c *Config) identity() (*tls.Config, error) {
+	if !c.TLS && c.CA == "" && c.Cert == "" {
+		return nil, nil
+	}
+	t := &tls.Config{MinVersion: tls.VersionTLS12}
+	var errs []error
+	if c.CA != "" {
+		text, err := os.ReadFile(c.CA)
+		t.RootCAs = x509.NewCertPool()
+		if err == nil && !t.RootCAs.AppendCertsFromPEM(text) {
+			err = fmt.Errorf("%s has no certificate in it (PEM)", c.CA)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("ca: %w", err))
+		}
+	}
+	if c.Cert != "" {
+		pair, err := tls.LoadX509KeyPair(c.Cert, c.Key)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("cert and key: %w", err))
+		}
+		t.Certificates = []tls.Certificate{pair}
+	}
+	return t, errors.Join(errs...)
+}
+
+// bearer is OAUTHBEARER with the token of the file. For a refusal it reports the brokers' own message.
+type bearer struct{ sasl.Mechanism }
+
+func (s *Store) bearer() sasl.Mechanism { return bearer{oauth.Oauth(s.token)} }
+
+// Authenticate implements [sasl.Mechanism].
+func (b bearer) Authenticate(ctx context.Context, host string) (sasl.Session, []byte, error) {
+	_, first, err := b.Mechanism.Authenticate(ctx, host)
+	return bearing{}, first, err
+}
+
+type bearing struct{}
+
+// Challenge implements [sasl.Session]. Brokers that take the token answer nothing; others answer why, in JSON (RFC
+// 7628, section 3.2.2).
+func (bearing) Challenge(answer []byte) (bool, []byte, error) {
+	if len(answer) == 0 {
+		return true, nil, nil
+	}
+	var why struct {
+		Status string `json:"status"`
+	}
+	if json.Unmarshal(answer, &why) != nil || why.Status == "" {
+		why.Status = "no reason given"
+	}
+	return false, nil, &refusedToken{status: store.Text(why.Status)}
+}
+
+// refusedToken is the brokers' answer to a token that they reject.
+type refusedToken struct{ status string }
+
+func (e *refusedToken) Error() string { return "the brokers refuse the token: " + e.status }
+
+// token reads the token for a connection.
+func (s *Store) token(context.Context) (oauth.Auth, error) {
+	text, err := os.ReadFile(s.cfg.TokenFile)
+	if err != nil {
+		return oauth.Auth{}, fmt.Errorf("the token for OAUTHBEARER: %w", err)
+	}
+	return oauth.Auth{Token: string(bytes.TrimSpace(text))}, nil
+}
+
+// producers are the clients that produce, by the largest batch they make. One writes
+// messages, and whatever takes no larger batches; topics of dead letters that do are
+// written to by others. A single one would not do: a client asks how large batches of a
+// topic may be when it comes to know the topic, and never again. It can be made to
+// forget the topic, but then counts its batches from 0 anew, as the same producer; and
+// brokers take a batch with a number that they have just seen for a repetition: they
+// say that it is stored, and drop it.
+type producers struct {
+	s    *Store
+	main *kgo.Client
+
+	mu     sync.Mutex
+	large  map[int32]*kgo.Client // few: topics are seldom configured one by one
+	closed bool
+}
+
+func (p *producers) init(s *Store) (err error) {
+	p.s, p.large = s, map[int32]*kgo.Client{}
+	p.main, err = kgo.NewClient(s.producerOptions()...)
+	return err
+}
+
+// of is the client that writes to a topic.
+func (p *producers) of(topic string) *kgo.Client {
+	if _, dead := p.s.cfg.deadHome(p.s.plain(topic)); !dead {
+		return p.main
+	}
+	bytes := p.s.topics.limitOf(topic).bytes
+	if bytes == p.s.cfg.Produce.BatchBytes {
+		return p.main
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if c := p.large[bytes]; c != nil || p.closed {
+		return cmp.Or(c, p.main) // which is closed, too, and says so
+	}
+	c, err := kgo.NewClient(append(p.s.producerOptions(), kgo.ProducerBatchMaxBytes(bytes))...)
+	if err != nil { // the same options were good for main
+		return p.main
+	}
+	p.large[bytes] = c
+	return c
+}
+
+func (p *producers) all() []*kgo.Client {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.AppendSeq([]*kgo.Client{p.main}, maps.Values(p.large))
+}
+
+// forget has the clients forget topics. That is right only for topics that were made
+// again: their log is empty, and has seen no batch of ours.
+func (p *producers) forget(topics ...string) {
+	for _, c := range p.all() {
+		c.PurgeTopicsFromProducing(slices.Clone(topics)...) // which sorts them
+	}
+}
+
+// flush waits for what is on its way.
+func (p *producers) flush(ctx context.Context) (err error) {
+	for _, c := range p.all() {
+		err = errors.Join(err, c.Flush(ctx))
+	}
+	return err
+}
+
+// buffered is what is on its way.
+func (p *producers) buffered() (records, bytes int64) {
+	for _, c := range p.all() {
+		records, bytes = records+c.BufferedProduceRecords(), bytes+c.BufferedProduceBytes()
+	}
+	return records, bytes
+}
+
+func (p *producers) close() {
+	p.mu.Lock()
+	p.closed = true
+	p.mu.Unlock()
+	for _, c := range p.all() {
+		c.Close()
+	}
 }

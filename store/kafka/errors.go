@@ -2,8 +2,11 @@ package kafka
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"strings"
 
@@ -74,4 +77,140 @@ func (s *Store) codeOf(err error) (hint string, code error) {
 func isNetwork(err error) bool {
 	_, ok := errors.AsType[net.Error](err)
 	return ok
+}
+
+// topicError is an error about a topic, by its name at the brokers. Theirs do not say
+// which one.
+type topicError struct {
+	topic  string
+	create bool // it was to be created
+	error
+}
+
+// Unwrap returns what the brokers said.
+func (e *topicError) Unwrap() error { return e.error }
+
+// about names the topic that an error is about, where the right to it is missing.
+func about(wire string, err error) error {
+	if errors.Is(err, kerr.TopicAuthorizationFailed) {
+		return &topicError{topic: wire, error: err}
+	}
+	return err
+}
+
+// rights says which right the user lacks, on what, and how to grant it; nothing if the
+// error is about something else.
+func (s *Store) rights(err error) string {
+	switch {
+	case errors.Is(err, kerr.TopicAuthorizationFailed):
+		topic := "TOPIC"
+		of, ok := errors.AsType[*topicError](err)
+		if ok {
+			topic = of.topic
+		}
+		if ok && of.create {
+			return s.grant("topic "+topic, "--operation Create --topic "+topic) + ", or create it and set no_create"
+		}
+		return s.grant("topic "+topic, "--operation Read --operation Write --operation Describe --topic "+topic)
+	case errors.Is(err, kerr.GroupAuthorizationFailed):
+		return s.grant("group "+s.cfg.Group, "--operation Read --group "+s.cfg.Group)
+	case errors.Is(err, kerr.TransactionalIDAuthorizationFailed):
+		id := s.transactionalID()
+		return s.grant("transactional id "+id, "--operation Write --operation Describe --transactional-id "+id)
+	case errors.Is(err, kerr.ClusterAuthorizationFailed):
+		if of, ok := errors.AsType[*topicError](err); ok && of.create {
+			return s.grant("cluster", "--operation Create --cluster") + ", or create topics by hand and set no_create"
+		}
+		return s.grant("cluster", "--operation Describe --operation IdempotentWrite --cluster")
+	}
+	return ""
+}
+
+// grant says what grants rights on a resource.
+func (s *Store) grant(resource, acl string) string {
+	user := s.cfg.User
+	if user == "" {
+		user = "NAME"
+	}
+	return fmt.Sprintf(
+		"the user lacks a right on %s; who may, grants it: kafka-acls.sh --bootstrap-server %s --add --allow-principal User:%s %s",
+		resource, s.cfg.Brokers[0], user, acl)
+}
+
+// mismatch recognises a port of the brokers that expects a different protocol: TLS or
+// none, a user or none, another mechanism.
+func (s *Store) mismatch(err error) (hint string, code error) {
+	if hint = s.refusedUser(err); hint == "" {
+		hint = s.wrongTLS(err)
+	}
+	if hint != "" {
+		return hint, store.ErrDenied
+	}
+	// A connection that ends at once allows only a guess: a proxy whose broker is down
+	// does the same. The client's error texts tell in which step it happened.
+	if _, cut := errors.AsType[*kgo.ErrFirstReadEOF](err); !cut {
+		return "", nil
+	}
+	switch at := err.Error(); {
+	case s.tls != nil && strings.Contains(at, "immediately after a dial"):
+		return noTLS, store.ErrUnavailable
+	case s.tls == nil && strings.Contains(at, "requires TLS"):
+		return wantsTLS, store.ErrUnavailable
+	case s.cfg.User == "" && s.cfg.TokenFile == "":
+		return "does the broker want a user at this port? Say kafka://USER:PASSWORD@HOST:PORT, with tls=true if it speaks TLS",
+			store.ErrUnavailable
+	}
+	return "", nil
+}
+
+const (
+	noTLS    = "the broker seems to speak no TLS at this port: leave tls, ca, cert and key out, or use its port for TLS"
+	wantsTLS = "the broker seems to speak TLS at this port: say tls=true (and ca=FILE for an authority of your own), or use its port without TLS"
+)
+
+// wrongTLS says what is wrong with TLS, where that is certain.
+func (s *Store) wrongTLS(err error) string {
+	_, noRecord := errors.AsType[tls.RecordHeaderError](err)
+	_, unknown := errors.AsType[x509.UnknownAuthorityError](err)
+	_, name := errors.AsType[x509.HostnameError](err)
+	op, _ := errors.AsType[*net.OpError](err)
+	switch {
+	case noRecord:
+		return noTLS
+	case s.tls == nil && strings.Contains(err.Error(), "tls alert record"):
+		return wantsTLS
+	case unknown:
+		return "the brokers' certificate is signed by an authority that is not known here: name it with ca=FILE"
+	case name:
+		return "the brokers' certificate is for other names: use one of those as the address"
+	case op != nil && op.Op == "remote error": // an alert of TLS
+		return "the broker refuses the certificate of this process, or misses it: look at cert=FILE&key=FILE"
+	}
+	return ""
+}
+
+// refusedUser says why the brokers do not let the user in.
+func (s *Store) refusedUser(err error) string {
+	mechanism := "OAUTHBEARER"
+	if s.cfg.TokenFile == "" {
+		mechanism = s.mechanism().Name()
+	}
+	_, refused := errors.AsType[*refusedToken](err)
+	noFile, missing := errors.AsType[*fs.PathError](err)
+	switch {
+	case missing && noFile.Path == s.cfg.TokenFile:
+		return "put a token into " + s.cfg.TokenFile + ", where this user may read it"
+	case refused, errors.Is(err, kerr.SaslAuthenticationFailed) && s.cfg.TokenFile != "":
+		return "put a token that the brokers take, and that has not expired, into " + s.cfg.TokenFile +
+			"; it is read again for every connection"
+	case errors.Is(err, kerr.UnsupportedSaslMechanism):
+		return fmt.Sprintf(
+			"the broker does not take %s: say another mechanism (mechanism=PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512; "+
+				"token_file=FILE for OAUTHBEARER)", mechanism)
+	case errors.Is(err, kerr.SaslAuthenticationFailed):
+		return "check user, password and mechanism (" + mechanism + ")"
+	case errors.Is(err, kerr.IllegalSaslState):
+		return "the broker takes no user at this port: leave user and password out, or use its port with SASL"
+	}
+	return ""
 }

@@ -40,9 +40,10 @@ func (st *state) make(ctx context.Context) error {
 		return st.s.explain("create topic "+st.tail.topic, err)
 	}
 	replicas := st.s.wantedReplicas(len(brokers))
-	_, err = st.s.topics.create(ctx, "create topic "+st.tail.topic, st.tail.topic,
-		TopicSpec{Partitions: 1, Replicas: int16(replicas), MinISR: stateISR(replicas), Retention: -1},
-		map[string]string{"retention.bytes": "-1", "cleanup.policy": "delete", "segment.bytes": strconv.Itoa(stateSegment)})
+	spec := TopicSpec{Partitions: 1, Replicas: int16(replicas), MinISR: stateISR(replicas), Retention: -1}
+	_, err = st.s.topics.create(ctx, "create topic "+st.tail.topic, st.tail.topic, spec, map[string]string{
+		"retention.bytes": "-1", "cleanup.policy": "delete", "segment.bytes": strconv.Itoa(stateSegment),
+	})
 	return err
 }
 

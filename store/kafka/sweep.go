@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"container/heap"
+	"context"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -59,4 +60,74 @@ func (e *engine) rescue(l *lane) {
 		})
 	}
 	e.reopen(l, 0, until)
+}
+
+// Listen implements [store.Waker].
+func (s *Store) Listen(ctx context.Context, topics ...string) (<-chan struct{}, error) {
+	if err := s.usable(ctx, "listen"); err != nil {
+		return nil, err
+	}
+	wants := make([]store.Want, len(topics))
+	for i, t := range topics {
+		wants[i].Topic = t
+	}
+	if err := s.subscribe(ctx, wants); err != nil {
+		return nil, err
+	}
+	return s.engine.listen(ctx, topics)
+}
+
+func (e *engine) listen(ctx context.Context, topics []string) (<-chan struct{}, error) {
+	if _, err := e.enter("listen"); err != nil {
+		return nil, err
+	}
+	defer e.mu.Unlock()
+	ch, of := make(chan struct{}, 1), map[string]bool{}
+	for _, t := range topics {
+		of[t] = true
+	}
+	e.listeners[ch] = of
+	context.AfterFunc(ctx, func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		delete(e.listeners, ch)
+	})
+	e.setAlarm()
+	return ch, nil
+}
+
+// wake notifies the listeners of a topic.
+func (e *engine) wake(topic string) {
+	for ch, of := range e.listeners {
+		if of[topic] {
+			signal(ch)
+		}
+	}
+}
+
+// setAlarm makes sure that what is due next is processed even without calls.
+func (e *engine) setAlarm() {
+	next := e.sweepAt
+	if len(e.shut.lanes) > 0 {
+		next = min(next, e.shut.lanes[0].until)
+	}
+	if next == never || e.isClosed || e.alarm != nil && e.alarmAt <= next {
+		return // nothing is due, or the alarm rings early enough and sets itself again
+	}
+	if e.alarm != nil {
+		e.alarm.Stop()
+	}
+	e.alarmAt = next
+	wait := max(time.Duration(next-e.now().UnixNano()), time.Millisecond)
+	e.alarm = time.AfterFunc(wait, e.ring)
+}
+
+func (e *engine) ring() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.alarm = nil
+	if !e.isClosed {
+		e.sweep(e.now().UnixNano())
+		e.setAlarm()
+	}
 }
