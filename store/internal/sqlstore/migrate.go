@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/pawl-dev/pawl/store"
 )
@@ -44,6 +45,45 @@ func Steps(folder fs.FS) ([]Step, error) {
 		steps[i] = Step{Version: version, Name: name, Up: string(up), Down: string(down)}
 	}
 	return steps, nil
+}
+
+// Embedded returns what reads, once, the migrations of the folder "migrations" that is
+// built into the program. It panics if they are not whole, which tests find.
+func Embedded(files fs.FS) func() []Step {
+	return sync.OnceValue(func() []Step {
+		folder, err := fs.Sub(files, "migrations")
+		if err != nil {
+			panic(err)
+		}
+		steps, err := Steps(folder)
+		if err != nil {
+			panic(err)
+		}
+		return steps
+	})
+}
+
+// Next finds the next step to be made and its statements; more is false if there is none.
+type Next func(steps []Step, applied []store.Migration) (step Step, sql string, more bool)
+
+// Up goes to the newest version.
+func Up(steps []Step, applied []store.Migration) (step Step, sql string, more bool) {
+	missing := Missing(steps, applied)
+	if len(missing) == 0 {
+		return Step{}, "", false
+	}
+	return missing[0], missing[0].Up, true
+}
+
+// Down goes back to a version.
+func Down(to int) Next {
+	return func(steps []Step, applied []store.Migration) (step Step, sql string, more bool) {
+		undo := Undo(steps, applied, to)
+		if len(undo) == 0 {
+			return Step{}, "", false
+		}
+		return undo[0], undo[0].Down, true
+	}
 }
 
 // Status says of every step whether it is applied, given what is.
