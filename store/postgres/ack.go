@@ -104,11 +104,6 @@ func (p *part) readLost(r row) error {
 	return nil
 }
 
-func (p *part) readWoken(r row) error {
-	p.woken = append(p.woken, int32(r.int4(0)))
-	return nil
-}
-
 func (p *part) reset() { p.lost, p.woken = nil, nil }
 
 // soloPart acks what is a lane of its own, and removes claims that are done.
@@ -147,7 +142,7 @@ func (s *Store) keyedPart(a *acks, batch []byte, done []int64) *part {
 		read(lockLanes, nil, int8Array(lanes), int8Array(tokens)),
 		read(ackRuns, p.readLost, int8Array(a.lanes), int8Array(a.seqs), int8Array(a.tokens), int4Array(a.items),
 			bytesValue(batch), s.skewValue()),
-		read(endRuns, p.readWoken, int8Array(lanes), int8Array(tokens), int8Array(last)),
+		read(endRuns, add(&p.woken, row.id), int8Array(lanes), int8Array(tokens), int8Array(last)),
 	}
 	if len(done) > 0 {
 		p.steps = append(p.steps, do(dropClaims, int8Array(done)))
@@ -226,12 +221,10 @@ func (s *Store) runParts(ctx context.Context, batch []byte, parts []*part) error
 func (s *Store) firstAnswer(ctx context.Context, batch []byte, p *part) error {
 	p.reset()
 	p.before = true
-	return s.call(ctx, s.back, read(readBatch, func(r row) error {
-		if r.int2(0) == p.number {
-			p.lost = r.int4s(2)
-		}
+	return s.call(ctx, s.back, readOutcome(batch, p.number, func(r row) error {
+		p.lost = r.int4s(1)
 		return nil
-	}, batch))
+	}))
 }
 
 // refuse makes refusals of lost items.

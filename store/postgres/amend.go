@@ -33,19 +33,16 @@ func (s *Store) Amend(ctx context.Context, amendments ...store.Amendment) (refus
 	if err != nil {
 		return nil, err
 	}
-	ctx, done, err := s.enter(ctx, "amend")
-	if err != nil {
-		return nil, err
-	}
-	defer done()
-	if err := s.catchUp(ctx); err != nil {
-		return nil, s.fail("amend", err)
-	}
-	err = s.within(ctx, s.front, nil, func(t *tx) (err error) {
-		refused = maps.Clone(invalid)
-		return s.amend(ctx, t, amendments, refused)
+	err = s.guard(ctx, "amend", func(ctx context.Context) error {
+		if err := s.catchUp(ctx); err != nil {
+			return err
+		}
+		return s.within(ctx, s.front, nil, func(t *tx) error {
+			refused = maps.Clone(invalid)
+			return s.amend(ctx, t, amendments, refused)
+		})
 	})
-	return refused, s.fail("amend", err)
+	return refused, err
 }
 
 func (s *Store) amend(ctx context.Context, t *tx, amendments []store.Amendment, refused map[string]error) error {
@@ -59,7 +56,7 @@ func (s *Store) amend(ctx context.Context, t *tx, amendments []store.Amendment, 
 	}
 	found := map[string]*content{}
 	err := t.run(ctx, read(lockContent, func(r row) (err error) {
-		c := &content{Message: pawl.Message{ID: sqlstore.DecodeID(r.bytes(0)), Topic: "any", Body: r.bytes(4)}}
+		c := &content{Message: pawl.Message{ID: r.messageID(0), Topic: "any", Body: r.bytes(4)}}
 		c.enqueued, err = decodeMeta(&c.Message, r[2], r.micros(3))
 		found[c.ID] = c
 		return err
@@ -86,7 +83,7 @@ func (s *Store) amend(ctx context.Context, t *tx, amendments []store.Amendment, 
 		case live[a.ID]:
 			refused[a.ID] = &store.Error{Op: "amend " + a.ID, Code: store.ErrConflict, Hint: "it is no dead letter"}
 		default:
-			refused[a.ID] = &store.Error{Op: "amend " + a.ID, Code: store.ErrNotFound}
+			refused[a.ID] = notFound("amend", a.ID)
 		}
 	}
 	var g group
@@ -106,7 +103,7 @@ func (s *Store) amend(ctx context.Context, t *tx, amendments []store.Amendment, 
 func (s *Store) which(ctx context.Context, t *tx, ids []string) (live, other map[string]bool, err error) {
 	live, other = map[string]bool{}, map[string]bool{}
 	err = t.run(ctx, read(whichOf, func(r row) error {
-		id := sqlstore.DecodeID(r.bytes(0))
+		id := r.messageID(0)
 		live[id], other[id] = r.bool(1), r.bool(2)
 		return nil
 	}, encodeIDs(ids), s.skewValue()))
@@ -120,26 +117,23 @@ func (s *Store) Bury(ctx context.Context, letters ...store.Record) (refused map[
 	if err != nil {
 		return nil, err
 	}
-	ctx, done, err := s.enter(ctx, "bury")
-	if err != nil {
-		return nil, err
-	}
-	defer done()
-	if err := s.catchUp(ctx); err != nil {
-		return nil, s.fail("bury", err)
-	}
 	places := map[place]bool{}
 	for i := range fit {
 		places[place{fit[i].Topic, fit[i].Priority}] = true
 	}
-	if err := s.ensure(ctx, places); err != nil {
-		return nil, s.fail("bury", err)
-	}
-	err = s.within(ctx, s.front, nil, func(t *tx) (err error) {
-		refused = maps.Clone(invalid)
-		return s.layAll(ctx, t, fit, refused)
+	err = s.guard(ctx, "bury", func(ctx context.Context) error {
+		if err := s.catchUp(ctx); err != nil {
+			return err
+		}
+		if err := s.ensure(ctx, places); err != nil {
+			return err
+		}
+		return s.within(ctx, s.front, nil, func(t *tx) error {
+			refused = maps.Clone(invalid)
+			return s.layAll(ctx, t, fit, refused)
+		})
 	})
-	return refused, s.fail("bury", err)
+	return refused, err
 }
 
 func (s *Store) layAll(ctx context.Context, t *tx, letters []store.Record, refused map[string]error) error {
@@ -151,8 +145,8 @@ func (s *Store) layAll(ctx context.Context, t *tx, letters []store.Record, refus
 	if err != nil {
 		return err
 	}
-	numbers, err := query(ctx, t, func(r row) (int64, error) { return r.int8(0), nil }, numberDead,
-		int4Value(int32(len(letters))))
+	var numbers []int64
+	err = t.run(ctx, read(numberDead, add(&numbers, row.int8), int4Value(int32(len(letters)))))
 	if err != nil {
 		return err
 	}

@@ -3,7 +3,10 @@ package postgres
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
@@ -147,7 +150,7 @@ SELECT 0, NULL::bytea FROM b UNION ALL SELECT i, other FROM lost`
 	stopWhenDue = `SELECT CASE WHEN EXISTS (SELECT FROM @lease WHERE token = -1 AND until <= (SELECT clock_timestamp() + $1::interval))
 		THEN ('pawl due ' || clock_timestamp())::int END`
 
-	readBatch   = `SELECT part, outcome, items, others FROM @batch WHERE id = $1::bytea ORDER BY part`
+	readBatch   = `SELECT outcome, items, others FROM @batch WHERE id = $1::bytea AND part = $2::smallint`
 	insertBatch = `INSERT INTO @batch (id, part, at, outcome) SELECT $1::bytea, $2::smallint, clock_timestamp() + $4::interval, $3::bytea
 		WHERE $1::bytea <> ''`
 )
@@ -155,6 +158,7 @@ SELECT 0, NULL::bytea FROM b UNION ALL SELECT i, other FROM lost`
 // inserting is an insert of rows under way.
 type inserting struct {
 	*rowsOf
+	conn    *pgconn.PgConn // of the caller's transaction; nil: one of its own
 	batch   []byte
 	outcome []byte
 	part    int
@@ -167,6 +171,10 @@ type inserting struct {
 
 // steps are the statements; what was not stored is in lost afterwards.
 func (in *inserting) steps(s *Store, checkDue bool) group {
+	if len(in.id) == 0 {
+		in.stored = true
+		return in.remember(s, in.outcome)
+	}
 	var g group
 	if in.late {
 		g = append(g, do(stopUnlessCommitted))
@@ -185,7 +193,7 @@ func (in *inserting) steps(s *Store, checkDue bool) group {
 	in.stored = false
 	each := func(r row) error {
 		if i := r.int4(0); i > 0 {
-			in.lost[i] = sqlstore.DecodeID(r.bytes(1))
+			in.lost[i] = r.messageID(1)
 		} else { // it comes first, at every try
 			in.lost, in.stored = map[int]string{}, true
 		}
@@ -240,8 +248,22 @@ func (in *inserting) check(s *Store) error {
 		Hint: "was the schema created anew? repeat the call"}
 }
 
+// remember is the statement that keeps the outcome of an append, if it is to be kept.
+func (in *inserting) remember(s *Store, outcome []byte) group {
+	if in.batch == nil {
+		return nil
+	}
+	return group{do(insertBatch, in.batch, int2Value(partAppend), bytesValue(outcome), s.skewValue())}
+}
+
 // Append implements [store.Store].
 func (s *Store) Append(ctx context.Context, batch store.Batch[pawl.Message]) ([]store.Receipt, error) {
+	return s.appendIn(ctx, nil, batch)
+}
+
+// appendIn appends in the transaction that is open on c; in one of its own where c is nil.
+func (s *Store) appendIn(ctx context.Context, c *pgconn.PgConn,
+	batch store.Batch[pawl.Message]) ([]store.Receipt, error) {
 	receipts, err := store.Admit(batch)
 	if err != nil {
 		return nil, err
@@ -255,22 +277,29 @@ func (s *Store) Append(ctx context.Context, batch store.Batch[pawl.Message]) ([]
 	if err != nil {
 		return nil, s.fail("append", err)
 	}
+	in.conn, in.late = c, c != nil
 	var stored []store.Receipt
 	defer func() { in.done(stored) }()
-	if len(in.id) == 0 {
-		return s.appendNothing(ctx, in, receipts)
-	}
 	err = s.insert(ctx, in)
+	if err == nil {
+		in.answer(receipts)
+		stored = receipts
+	} else if mustGoOneByOne(err) {
+		err = s.appendOneByOne(ctx, batch, receipts, in)
+	}
 	switch {
 	case err == nil:
-		in.answer(receipts)
-		s.appended(in)
-		stored = receipts
+		if c == nil {
+			s.appended(in)
+		}
 		return receipts, nil
 	case isRepeated(err):
-		return s.firstReceipts(ctx, in.batch)
-	case mustGoOneByOne(err):
-		return s.appendOneByOne(ctx, batch, receipts, in)
+		return s.firstReceipts(ctx, in)
+	case isIsolation(err):
+		return nil, &store.Error{
+			Op: "append", Code: store.ErrInvalid, Err: errors.New("the transaction is stricter than READ COMMITTED"),
+			Hint: "begin it with isolation READ COMMITTED",
+		}
 	}
 	return nil, s.fail("append", err)
 }
@@ -315,11 +344,24 @@ func (s *Store) inserting(ctx context.Context, batch store.Batch[pawl.Message],
 // sees those that stopped the one before.
 const insertTries = 10
 
+// run runs steps on the connection of a caller's transaction, or in one of their own.
+func (s *Store) run(ctx context.Context, c *pgconn.PgConn, steps ...step) error {
+	switch {
+	case len(steps) == 0:
+		return nil
+	case c == nil:
+		return s.call(ctx, s.front, steps...)
+	}
+	return s.savepoint(ctx, c, func(run func(...step) error) error {
+		return run(slices.Concat(group{do(setSavepoint)}, steps, group{do(release)})...)
+	})
+}
+
 // insert stores rows in one transaction. What is due to join a lane joins first.
 func (s *Store) insert(ctx context.Context, in *inserting) error {
 	checkDue := true
 	for n := 1; ; n++ {
-		err := s.call(ctx, s.front, in.steps(s, checkDue)...)
+		err := s.run(ctx, in.conn, in.steps(s, checkDue)...)
 		switch {
 		case err == nil:
 			return in.check(s)
@@ -357,72 +399,63 @@ func (s *Store) appended(in *inserting) {
 	s.wake(in.topics...)
 }
 
-// appendNothing answers a call with nothing to store; it is remembered all the
-// same.
-func (s *Store) appendNothing(ctx context.Context, in *inserting, receipts []store.Receipt) ([]store.Receipt, error) {
-	if in.batch == nil {
-		return receipts, nil
-	}
-	err := s.call(ctx, s.front, do(insertBatch, in.batch, int2Value(partAppend), bytesValue(in.outcome), s.skewValue()))
-	if isRepeated(err) {
-		return s.firstReceipts(ctx, in.batch)
-	}
-	return receipts, s.fail("append", err)
-}
-
 // appendOneByOne is for batches in which the fate of one message depends on
 // that of another in a way that one statement cannot tell: the same id twice,
 // and the first of them lost its unique key.
 func (s *Store) appendOneByOne(ctx context.Context, batch store.Batch[pawl.Message], receipts []store.Receipt,
-	in *inserting,
-) ([]store.Receipt, error) {
-	err := s.within(ctx, s.front, nil, func(t *tx) error {
+	in *inserting) error {
+	each := func(run func(...step) error) error {
 		for i := range batch.Items {
 			m := &batch.Items[i]
 			if receipts[i].Err != nil {
 				continue
 			}
-			one := &inserting{rowsOf: &rowsOf{}}
+			one := &inserting{rowsOf: &rowsOf{}, late: in.late}
 			one.add(i+1, s.topics.named(m.Topic), m, receipts[i].ID, m.ID != "")
-			if err := t.run(ctx, one.steps(s, false)...); err != nil {
+			if err := run(one.steps(s, false)...); err != nil {
 				return err
 			}
 			receipts[i].DuplicateOf = one.lost[i+1]
 		}
-		return t.run(ctx, do(insertBatch, bytesValue(in.batch), int2Value(partAppend),
-			sqlstore.EncodeReceipts(receipts), s.skewValue()))
+		return run(in.remember(s, sqlstore.EncodeReceipts(receipts))...)
+	}
+	if in.conn == nil {
+		return s.within(ctx, s.front, nil, func(t *tx) error {
+			return each(func(steps ...step) error { return t.run(ctx, steps...) })
+		})
+	}
+	return s.savepoint(ctx, in.conn, func(run func(...step) error) error {
+		err := run(do(setSavepoint))
+		if err == nil {
+			err = each(run)
+		}
+		if err == nil {
+			err = run(do(release))
+		}
+		return err
 	})
-	if isRepeated(err) {
-		return s.firstReceipts(ctx, in.batch)
-	}
-	if err != nil {
-		return nil, s.fail("append", err)
-	}
-	s.appended(in)
-	return receipts, nil
 }
 
 // firstReceipts returns the receipts of the first append of a batch.
-func (s *Store) firstReceipts(ctx context.Context, batch []byte) ([]store.Receipt, error) {
+func (s *Store) firstReceipts(ctx context.Context, in *inserting) ([]store.Receipt, error) {
 	receipts := []store.Receipt{}
-	err := s.call(ctx, s.front, read(readBatch, func(r row) (err error) {
-		if r.int2(0) != partAppend {
-			return nil
-		}
-		receipts, err = outcomeOf(r)
-		return err
-	}, batch))
+	err := s.run(ctx, in.conn, readOutcome(in.batch, partAppend, one(&receipts, outcomeOf)))
 	return receipts, s.fail("append", err)
+}
+
+// readOutcome reads the outcome of a part of a batch.
+func readOutcome(batch []byte, part int, each func(row) error) step {
+	return read(readBatch, each, batch, int2Value(int16(part)))
 }
 
 // outcomeOf reads the receipts of a row of batch.
 func outcomeOf(r row) ([]store.Receipt, error) {
-	receipts, err := sqlstore.DecodeReceipts(r[1])
+	receipts, err := sqlstore.DecodeReceipts(r[0])
 	if err != nil {
 		return nil, err
 	}
-	others := r.bytesList(3)
-	for n, i := range r.int4s(2) {
+	others := r.bytesList(2)
+	for n, i := range r.int4s(1) {
 		if i > len(receipts) || n >= len(others) {
 			return nil, unexpected("a cut outcome")
 		}
@@ -436,10 +469,12 @@ func isRepeated(err error) bool {
 	return stateOf(err) == stateUnique && strings.Contains(err.Error(), "batch_pkey")
 }
 
-func isDue(err error) bool {
-	return stateOf(err) == stateBadText && strings.Contains(err.Error(), "pawl due")
+// asked tells whether a statement failed to ask for something.
+func asked(err error, what string) bool {
+	return stateOf(err) == stateBadText && strings.Contains(err.Error(), what)
 }
 
-func mustGoOneByOne(err error) bool {
-	return stateOf(err) == stateBadText && strings.Contains(err.Error(), "pawl one by one")
-}
+func isDue(err error) bool          { return asked(err, "pawl due") }
+func isAnew(err error) bool         { return asked(err, "pawl anew") } // another try of the same call
+func isIsolation(err error) bool    { return asked(err, "pawl isolation") }
+func mustGoOneByOne(err error) bool { return asked(err, "pawl one by one") }

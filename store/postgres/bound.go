@@ -41,7 +41,7 @@ func (s *Store) eyes(ctx context.Context) bound.Look {
 
 // reading counts in one topic.
 func (s *Store) reading(ctx context.Context, id int32) (got bound.Reading, err error) {
-	err = s.within(ctx, s.front, coldSettings(), func(t *tx) error {
+	err = s.within(ctx, s.front, coldSettings, func(t *tx) error {
 		return t.run(ctx, read(countWaiting, func(r row) error {
 			got.Left = r.int8(1) + r.int8(2)
 			got.Waiting = r.int8(0) - got.Left - r.int8(3)
@@ -52,20 +52,18 @@ func (s *Store) reading(ctx context.Context, id int32) (got bound.Reading, err e
 }
 
 // Full implements [store.Bounded].
-func (s *Store) Full(ctx context.Context, topics ...string) ([]*store.TopicFullError, error) {
-	ctx, done, err := s.enter(ctx, "full")
-	if err != nil {
-		return nil, err
-	}
-	defer done()
-	for _, name := range topics {
-		if _, err := s.known(ctx, name); err != nil {
-			return nil, s.fail("full", err)
+func (s *Store) Full(ctx context.Context, topics ...string) (full []*store.TopicFullError, err error) {
+	err = s.guard(ctx, "full", func(ctx context.Context) error {
+		for _, name := range topics {
+			if _, err := s.known(ctx, name); err != nil {
+				return err
+			}
 		}
-	}
-	s.topics.used.Store(true)
-	full, err := s.meter.Full(s.eyes(ctx), topics...)
-	return full, s.fail("full", err)
+		s.topics.used.Store(true)
+		full, err = s.meter.Full(s.eyes(ctx), topics...)
+		return err
+	})
+	return full, err
 }
 
 // heed reads the settings again while somebody goes by them, so that a maximum that

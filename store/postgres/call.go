@@ -26,19 +26,44 @@ func read(sql string, each func(row) error, args ...[]byte) step {
 	return step{sql: sql, args: args, row: each}
 }
 
-// into reads rows of one number.
-func into(numbers *[]int64) func(row) error {
+// set stores the first column of each row: that of the last one stays.
+func set[T any](v *T, column func(row, int) T) func(row) error {
 	return func(r row) error {
-		*numbers = append(*numbers, r.int8(0))
+		*v = column(r, 0)
 		return nil
 	}
 }
 
-// yesOrNo reads the one row of a statement that says yes or no.
-func yesOrNo(yes *bool) func(row) error {
+// add collects the first column of all rows.
+func add[T any](all *[]T, column func(row, int) T) func(row) error {
 	return func(r row) error {
-		*yes = r.bool(0)
+		*all = append(*all, column(r, 0))
 		return nil
+	}
+}
+
+// note notes the first column of all rows.
+func note[T comparable](seen map[T]bool, column func(row, int) T) func(row) error {
+	return func(r row) error {
+		seen[column(r, 0)] = true
+		return nil
+	}
+}
+
+// one stores what makeOne makes of the only row.
+func one[T any](v *T, makeOne func(row) (T, error)) func(row) error {
+	return func(r row) (err error) {
+		*v, err = makeOne(r)
+		return err
+	}
+}
+
+// collect collects what makeOne makes of all rows.
+func collect[T any](all *[]T, makeOne func(row) (T, error)) func(row) error {
+	return func(r row) error {
+		one, err := makeOne(r)
+		*all = append(*all, one)
+		return err
 	}
 }
 
@@ -281,13 +306,9 @@ func (t *tx) run(ctx context.Context, steps ...step) error {
 	return t.s.send(ctx, t.c, group(steps))[0]
 }
 
-// query collects what make makes of the rows of a statement.
+// query collects what makeOne makes of the rows of a statement.
 func query[T any](ctx context.Context, t *tx, makeOne func(row) (T, error), sql string, args ...[]byte) (all []T,
 	err error) {
-	err = t.run(ctx, read(sql, func(r row) error {
-		one, err := makeOne(r)
-		all = append(all, one)
-		return err
-	}, args...))
+	err = t.run(ctx, read(sql, collect(&all, makeOne), args...))
 	return all, err
 }

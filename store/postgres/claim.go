@@ -252,10 +252,7 @@ func (s *Store) claimMore(ctx context.Context, c *claiming, runs []run) ([]run, 
 func (s *Store) dropBusy(ctx context.Context, c *claiming) error {
 	const most = 2000
 	for dropped := int64(most); dropped >= most/2; {
-		err := s.call(ctx, s.back, read(dropBusy, func(r row) error {
-			dropped = r.int8(0)
-			return nil
-		}, int4Value(c.topic.id), int8Value(most)))
+		err := s.call(ctx, s.back, read(dropBusy, set(&dropped, row.int8), int4Value(c.topic.id), int8Value(most)))
 		if err != nil {
 			return err
 		}

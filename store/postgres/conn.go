@@ -112,10 +112,9 @@ func preparedOn(c *pgconn.PgConn) prepared {
 	return p
 }
 
-// coldSettings give a transaction the planner's full choice.
-func coldSettings() []string { return []string{undoSettings} }
-
-// coldSnapshot is that for several statements that must agree.
-func coldSnapshot() []string {
-	return []string{"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ", undoSettings}
-}
+// coldSettings give a transaction the planner's full choice, coldSnapshot to several
+// statements that must agree.
+var (
+	coldSettings = []string{undoSettings}
+	coldSnapshot = []string{"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ", undoSettings}
+)

@@ -46,50 +46,49 @@ type fault struct {
 	hint string
 }
 
-// faults maps conditions, the longest prefix first.
+// faults are the meanings of conditions, and of classes of them by their first letters.
+// SCHEMA stands for the name of the schema.
+var faults = map[string]fault{
+	"53100": {store.ErrFull, "free space on the server's disk"},
+	"53300": {store.ErrUnavailable, "raise the server's max_connections, or open fewer: MaxConns"},
+	"53200": starved,
+	"53400": starved,
+	// Retrying is of no use.
+	stateNamedTwice:  {store.ErrUnsupported, pooled},
+	stateNotNamed:    {store.ErrUnavailable, pooled},
+	"28P01":          denied,
+	"28000":          denied,
+	"42501":          {store.ErrDenied, "grant the user what it needs in schema SCHEMA, or let its owner migrate"},
+	"3D000":          {store.ErrNotFound, "create the database first: createdb NAME"},
+	"42P01":          outdated,
+	"3F000":          outdated,
+	"42703":          outdated,
+	"25006":          {store.ErrUnavailable, "the server is read-only: connect to the primary"},
+	stateCanceled:    {store.ErrUnavailable, "the server did not finish in time"},
+	stateLockTimeout: {store.ErrUnavailable, "a transaction holds what this call needs; end it, and repeat the call"},
+	"54000":          {store.ErrTooLarge, "split the call"},
+	"XX001":          {store.ErrCorrupt, "see the server's log"},
+	"XX002":          {store.ErrCorrupt, "see the server's log"},
+	"08":             down,
+	"57P":            down,
+	"58":             down,
+	"40":             {store.ErrUnavailable, "repeat the call"},
+}
+
+var (
+	starved  = fault{store.ErrUnavailable, "the server is short of memory or of another resource"}
+	denied   = fault{store.ErrDenied, "check user, password and the server's pg_hba.conf"}
+	outdated = fault{store.ErrSchema,
+		"create or update the schema SCHEMA: `pawl migrate up --store postgres://…`, or AutoMigrate in Go"}
+	down = fault{store.ErrUnavailable, "is the server starting, stopping or failing over?"}
+)
+
 func faultOf(state, schema string) fault {
-	migrate := fault{store.ErrSchema, "create or update the schema " + schema +
-		": `pawl migrate up --store postgres://…`, or AutoMigrate in Go"}
-	full := fault{store.ErrFull, "free space on the server's disk"}
-	denied := fault{store.ErrDenied, "check user, password and the server's pg_hba.conf"}
-	grants := fault{store.ErrDenied, "grant the user what it needs in schema " + schema + ", or let its owner migrate"}
-	crowded := fault{store.ErrUnavailable, "raise the server's max_connections, or open fewer: MaxConns"}
-	down := fault{store.ErrUnavailable, "is the server starting, stopping or failing over?"}
-	switch state {
-	case "53100":
-		return full
-	case "53300":
-		return crowded
-	case "53200", "53400":
-		return fault{store.ErrUnavailable, "the server is short of memory or of another resource"}
-	case stateNamedTwice: // retrying is of no use
-		return fault{store.ErrUnsupported, pooled}
-	case stateNotNamed:
-		return fault{store.ErrUnavailable, pooled}
-	case "28P01", "28000":
-		return denied
-	case "42501":
-		return grants
-	case "3D000":
-		return fault{store.ErrNotFound, "create the database first: createdb NAME"}
-	case "42P01", "3F000", "42703":
-		return migrate
-	case "25006":
-		return fault{store.ErrUnavailable, "the server is read-only: connect to the primary"}
-	case stateCanceled:
-		return fault{store.ErrUnavailable, "the server did not finish in time"}
-	case stateLockTimeout:
-		return fault{store.ErrUnavailable, "a transaction holds what this call needs; end it, and repeat the call"}
-	case "54000":
-		return fault{store.ErrTooLarge, "split the call"}
-	case "XX001", "XX002":
-		return fault{store.ErrCorrupt, "see the server's log"}
-	}
-	switch {
-	case strings.HasPrefix(state, "08"), strings.HasPrefix(state, "57P"), strings.HasPrefix(state, "58"):
-		return down
-	case strings.HasPrefix(state, "40"):
-		return fault{store.ErrUnavailable, "repeat the call"}
+	for n := len(state); n > 1; n-- {
+		if f, ok := faults[state[:n]]; ok {
+			f.hint = strings.ReplaceAll(f.hint, "SCHEMA", schema)
+			return f
+		}
 	}
 	return fault{}
 }
@@ -205,10 +204,7 @@ var errTimeout = errors.New("call timed out")
 // errAnew asks for another try of the same call.
 var errAnew = errors.New("the data changed meanwhile")
 
-// isAnew tells whether a statement asked for that.
-func isAnew(err error) bool {
-	return stateOf(err) == stateBadText && strings.Contains(err.Error(), "pawl anew")
-}
+func notFound(op, id string) error { return &store.Error{Op: op + " " + id, Code: store.ErrNotFound} }
 
 func badURL(err error) error {
 	return &store.Error{

@@ -29,20 +29,17 @@ func (s *Store) Extend(ctx context.Context, by time.Duration, tokens ...pawl.Tok
 	if err := store.AdmitExtend(by, tokens); err != nil {
 		return nil, err
 	}
-	ctx, done, err := s.enter(ctx, "extend")
-	if err != nil {
-		return nil, err
-	}
-	defer done()
-	if len(tokens) == 0 {
-		return nil, nil
-	}
 	var lost []pawl.Token
-	err = s.within(ctx, s.beat, nil, func(t *tx) (err error) {
-		lost, err = s.extend(ctx, t, by, tokens)
-		return err
+	err := s.guard(ctx, "extend", func(ctx context.Context) error {
+		if len(tokens) == 0 {
+			return nil
+		}
+		return s.within(ctx, s.beat, nil, func(t *tx) (err error) {
+			lost, err = s.extend(ctx, t, by, tokens)
+			return err
+		})
 	})
-	return lost, s.fail("extend", err)
+	return lost, err
 }
 
 // extended is a claim some of whose leases are extended.
@@ -68,11 +65,15 @@ func readExtended(r row) (*extended, error) {
 
 func (s *Store) extend(ctx context.Context, t *tx, by time.Duration, tokens []pawl.Token) (lost []pawl.Token,
 	err error) {
-	lanes, seqs, fences := make([]int64, len(tokens)), make([]int64, len(tokens)), make([]int64, len(tokens))
+	unique := make([]int64, len(tokens))
 	for i, tok := range tokens {
-		lanes[i], seqs[i], fences[i] = tok.Lane, tok.Seq, tok.Fence
+		unique[i] = tok.Fence
 	}
-	unique := slices.Compact(slices.Sorted(slices.Values(fences)))
+	slices.Sort(unique)
+	unique = slices.Compact(unique)
+	lanes := column(tokens, func(t *pawl.Token) int64 { return t.Lane })
+	seqs := column(tokens, func(t *pawl.Token) int64 { return t.Seq })
+	fences := column(tokens, func(t *pawl.Token) int64 { return t.Fence })
 	claims, there := map[int64]*extended{}, make([]bool, len(tokens))
 	err = t.run(ctx,
 		read(lockExtended, func(r row) error {
@@ -83,7 +84,7 @@ func (s *Store) extend(ctx context.Context, t *tx, by time.Duration, tokens []pa
 		read(readHeld, func(r row) error {
 			there[r.int8(0)-1] = true
 			return nil
-		}, int8Array(lanes), int8Array(seqs), int8Array(fences)))
+		}, lanes, seqs, fences))
 	if err != nil {
 		return nil, err
 	}

@@ -61,18 +61,19 @@ type listKey struct {
 // List implements [store.Inspector].
 func (s *Store) List(ctx context.Context, f store.Filter) iter.Seq2[store.Record, error] {
 	return func(yield func(store.Record, error) bool) {
-		topic, ok, err := s.beginList(ctx, f.Topic)
-		if err != nil {
+		if err := s.guard(ctx, "list", s.catchUp); err != nil {
 			yield(store.Record{}, err)
+			return
 		}
-		if err != nil || !ok {
+		topic, there := s.listed(f.Topic)
+		if !there {
 			return
 		}
 		after, given := listKey{}, 0
 		for {
 			keys, err := s.keys(ctx, topic, f, after)
 			if err != nil {
-				yield(store.Record{}, s.fail("list", err))
+				yield(store.Record{}, err)
 				return
 			}
 			for page := range slices.Chunk(keys, recordPage) {
@@ -88,32 +89,20 @@ func (s *Store) List(ctx context.Context, f store.Filter) iter.Seq2[store.Record
 	}
 }
 
-// beginList returns the number of the topic, 0 for any; false if there is no
+// listed returns the number of a topic to be listed, 0 for any; false if there is no
 // such topic.
-func (s *Store) beginList(ctx context.Context, topic string) (int32, bool, error) {
-	ctx, done, err := s.enter(ctx, "list")
-	if err != nil {
-		return 0, false, err
-	}
-	defer done()
-	if err := s.catchUp(ctx); err != nil {
-		return 0, false, s.fail("list", err)
-	}
+func (s *Store) listed(topic string) (id int32, there bool) {
 	if topic == "" {
-		return 0, true, nil
+		return 0, true
 	}
-	if t := s.topics.named(topic); t != nil {
-		return t.id, true, nil
+	t := s.topics.named(topic)
+	if t == nil {
+		return 0, false
 	}
-	return 0, false, nil
+	return t.id, true
 }
 
 func (s *Store) keys(ctx context.Context, topic int32, f store.Filter, after listKey) (keys []listKey, err error) {
-	ctx, done, err := s.enter(ctx, "list")
-	if err != nil {
-		return nil, err
-	}
-	defer done()
 	sql, args := listKeys, [][]byte{
 		int4Value(topic), bytesValue(f.Key), textValue(string(f.State)), int8Value(keyPage),
 		textValue(after.topic), int8Value(after.rank), int8Value(after.seq),
@@ -121,7 +110,7 @@ func (s *Store) keys(ctx context.Context, topic int32, f store.Filter, after lis
 	if of := s.topics.named(f.Topic); topic != 0 && len(f.Key) > 0 && of != nil && of.Order == store.OrderKey {
 		sql, args = listLane, append(args, int8Value(sqlstore.KeyLane(int64(topic), f.Key)))
 	}
-	err = s.cold(ctx, func(t *tx) error {
+	err = s.cold(ctx, "list", func(ctx context.Context, t *tx) error {
 		keys, err = query(ctx, t, func(r row) (listKey, error) {
 			return listKey{lane: r.int8(0), seq: r.int8(1), topic: r.text(2), rank: r.int8(3)}, nil
 		}, sql, args...)
@@ -135,7 +124,7 @@ func (s *Store) listPage(ctx context.Context, f store.Filter, page []listKey, gi
 	yield func(store.Record, error) bool) bool {
 	records, now, err := s.records(ctx, page)
 	if err != nil {
-		yield(store.Record{}, s.fail("list", err))
+		yield(store.Record{}, err)
 		return false
 	}
 	for _, rec := range records {
@@ -152,74 +141,18 @@ func (s *Store) listPage(ctx context.Context, f store.Filter, page []listKey, gi
 }
 
 func (s *Store) records(ctx context.Context, page []listKey) (records []store.Record, now int64, err error) {
-	ctx, done, err := s.enter(ctx, "list")
-	if err != nil {
-		return nil, 0, err
-	}
-	defer done()
-	lanes, seqs := make([]int64, len(page)), make([]int64, len(page))
-	for i, k := range page {
-		lanes[i], seqs[i] = k.lane, k.seq
-	}
-	err = s.call(ctx, s.front,
-		read(readClock, func(r row) error {
-			now = r.micros(0)
-			return nil
-		}, s.skewValue()),
-		read(liveRecords, func(r row) error {
-			rec, err := s.readLive(r)
-			records = append(records, rec)
-			return err
-		}, int8Array(lanes), int8Array(seqs)))
+	lanes := column(page, func(k *listKey) int64 { return k.lane })
+	seqs := column(page, func(k *listKey) int64 { return k.seq })
+	err = s.guard(ctx, "list", func(ctx context.Context) error {
+		return s.callAfresh(ctx, s.front, func() { records = nil },
+			read(readClock, set(&now, row.micros), s.skewValue()),
+			read(liveRecords, collect(&records, s.readLive), lanes, seqs))
+	})
 	return records, now, err
 }
 
 // Dead implements [store.DeadLetters].
 func (s *Store) Dead(ctx context.Context, f store.DeadFilter) iter.Seq2[store.Record, error] {
-	return func(yield func(store.Record, error) bool) {
-		topic, ok, err := s.beginList(ctx, f.Topic)
-		if err != nil {
-			yield(store.Record{}, err)
-		}
-		if err != nil || !ok {
-			return
-		}
-		after, left := int64(0), f.Limit
-		for {
-			limit := recordPage
-			if f.Limit > 0 && !f.Searches() {
-				limit = min(limit, left)
-			}
-			page, read, last, err := s.deadPage(ctx, topic, f, after, limit)
-			if err != nil {
-				yield(store.Record{}, s.fail("list dead letters", err))
-				return
-			}
-			for _, rec := range page {
-				if f.Shorten(&rec); !yield(rec, nil) {
-					return
-				}
-				if left--; left == 0 {
-					return
-				}
-			}
-			if read < limit {
-				return
-			}
-			after = last
-		}
-	}
-}
-
-// deadPage reads up to limit dead letters and says how many it read; page are
-// those of them that have the text that is looked for.
-func (s *Store) deadPage(ctx context.Context, topic int32, f store.DeadFilter, after int64, limit int,
-) (page []store.Record, read int, last int64, err error) {
-	ctx, done, err := s.enter(ctx, "list dead letters")
-	if err != nil {
-		return nil, 0, 0, err
-	}
-	defer done()
 	since, until := int64(-1<<63), int64(1<<62)
 	if !f.Since.IsZero() {
 		since = f.Since.UnixMicro()
@@ -235,18 +168,25 @@ func (s *Store) deadPage(ctx context.Context, topic int32, f store.DeadFilter, a
 	if f.Brief && !f.Searches() {
 		columns = listBrief
 	}
-	err = s.cold(ctx, func(t *tx) error {
-		page, err = query(ctx, t, func(r row) (store.Record, error) {
-			last = r.int8(17)
-			return s.readDead(r)
-		}, columns, int4Value(topic), bytesValue(f.Key), textValue(store.Text(string(f.Kind))),
-			textValue(store.Text(f.Reason)),
-			textValue(store.Text(f.Fingerprint)), timeValue(since), timeValue(until), int8Value(after),
-			int8Value(int64(limit)), textValue(resolved))
-		return err
+	return sqlstore.ListDead(f, recordPage, true, func(after int64, limit int) (page []sqlstore.Letter, err error) {
+		if after == 0 {
+			err = s.guard(ctx, "list dead letters", s.catchUp)
+		}
+		topic, there := s.listed(f.Topic)
+		if err != nil || !there {
+			return nil, err
+		}
+		err = s.cold(ctx, "list dead letters", func(ctx context.Context, t *tx) error {
+			page, err = query(ctx, t, func(r row) (sqlstore.Letter, error) {
+				rec, err := s.readDead(r)
+				return sqlstore.Letter{Record: rec, Number: r.int8(17)}, err
+			}, columns, int4Value(topic), bytesValue(f.Key), textValue(store.Text(string(f.Kind))),
+				textValue(store.Text(f.Reason)), textValue(store.Text(f.Fingerprint)), timeValue(since),
+				timeValue(until), int8Value(after), int8Value(int64(limit)), textValue(resolved))
+			return err
+		})
+		return page, err
 	})
-	read = len(page)
-	return slices.DeleteFunc(page, func(r store.Record) bool { return !f.MatchesText(&r) }), read, last, err
 }
 
 // Statements of Cancel: of messages that are lanes of their own, whoever takes the
@@ -290,20 +230,17 @@ type cancelling struct {
 
 // Cancel implements [store.Inspector].
 func (s *Store) Cancel(ctx context.Context, ids ...string) (refused map[string]error, err error) {
-	ctx, done, err := s.enter(ctx, "cancel")
-	if err != nil {
-		return nil, err
-	}
-	defer done()
-	if err := s.catchUp(ctx); err != nil {
-		return nil, s.fail("cancel", err)
-	}
 	ids = sqlstore.Distinct(ids)
-	err = s.within(ctx, s.front, nil, func(t *tx) (err error) {
-		refused, err = s.cancel(ctx, t, ids)
-		return err
+	err = s.guard(ctx, "cancel", func(ctx context.Context) error {
+		if err := s.catchUp(ctx); err != nil {
+			return err
+		}
+		return s.within(ctx, s.front, nil, func(t *tx) (err error) {
+			refused, err = s.cancel(ctx, t, ids)
+			return err
+		})
 	})
-	return refused, s.fail("cancel", err)
+	return refused, err
 }
 
 func encodeIDs(ids []string) []byte {
@@ -322,11 +259,11 @@ func sortedIDs(ids []string) []byte {
 func (s *Store) cancel(ctx context.Context, t *tx, ids []string) (map[string]error, error) {
 	refused := map[string]error{}
 	for _, id := range ids {
-		refused[id] = &store.Error{Op: "cancel " + id, Code: store.ErrNotFound}
+		refused[id] = notFound("cancel", id)
 	}
 	var solo, keyed []cancelling
 	err := t.run(ctx, read(findMany, func(r row) error {
-		m := cancelling{sqlstore.DecodeID(r.bytes(0)), r.int8(1), r.int8(2), r.int8(5), int32(r.int4(3)),
+		m := cancelling{r.messageID(0), r.int8(1), r.int8(2), r.int8(5), r.id(3),
 			int16(r.int2(4))}
 		refused[m.id] = &store.Error{Op: "cancel " + m.id, Code: store.ErrConflict, Hint: "it is leased"}
 		if m.lane > 0 {
@@ -336,7 +273,7 @@ func (s *Store) cancel(ctx context.Context, t *tx, ids []string) (map[string]err
 		}
 		return nil
 	}, encodeIDs(ids)), read(deadAmong, func(r row) error {
-		id := sqlstore.DecodeID(r.bytes(0))
+		id := r.messageID(0)
 		refused[id] = &store.Error{Op: "cancel " + id, Code: store.ErrConflict, Hint: "it is a dead letter"}
 		return nil
 	}, encodeIDs(ids)))
@@ -351,14 +288,11 @@ func (s *Store) cancel(ctx context.Context, t *tx, ids []string) (map[string]err
 	if err != nil {
 		return nil, err
 	}
-	var lanes, seqs []int64
-	for _, m := range free {
-		lanes, seqs = append(lanes, m.lane), append(seqs, m.seq)
-	}
+	lanes, seqs := positions(free)
 	return refused, t.run(ctx, append(group{read(removeMessages, func(r row) error {
-		delete(refused, sqlstore.DecodeID(r.bytes(0)))
+		delete(refused, r.messageID(0))
 		return nil
-	}, int8Array(lanes), int8Array(seqs)), do(unlatch, int8Array(after), int8Value(mine))}, ticketsAfter(after)...)...)
+	}, lanes, seqs), do(unlatch, int8Array(after), int8Value(mine))}, ticketsAfter(after)...)...)
 }
 
 func ticketsAfter(lanes []int64) group {
@@ -368,15 +302,20 @@ func ticketsAfter(lanes []int64) group {
 	return group{do(ticketLanes, int8Array(lanes))}
 }
 
+// positions are the lanes and the numbers of messages.
+func positions(ms []cancelling) (lanes, seqs []byte) {
+	lanes = column(ms, func(m *cancelling) int64 { return m.lane })
+	return lanes, column(ms, func(m *cancelling) int64 { return m.seq })
+}
+
 func tickets(ms []cancelling) [][]byte {
-	var topics []int32
-	var prios []int16
-	var ranks, seqs []int64
-	for _, m := range ms {
-		topics, prios = append(topics, m.topic), append(prios, m.prio)
-		ranks, seqs = append(ranks, m.rank), append(seqs, m.seq)
+	topics, prios := make([]int32, len(ms)), make([]int16, len(ms))
+	for i, m := range ms {
+		topics[i], prios[i] = m.topic, m.prio
 	}
-	return [][]byte{int4Array(topics), int2Array(prios), int8Array(ranks), int8Array(seqs)}
+	_, seqs := positions(ms)
+	ranks := column(ms, func(m *cancelling) int64 { return m.rank })
+	return [][]byte{int4Array(topics), int2Array(prios), ranks, seqs}
 }
 
 // freeSolo makes messages that are not leased unclaimable.
@@ -384,15 +323,10 @@ func (s *Store) freeSolo(ctx context.Context, t *tx, ms []cancelling) (free []ca
 	if len(ms) == 0 {
 		return nil, nil
 	}
-	taken, lanes := map[int64]bool{}, make([]int64, len(ms))
-	for i, m := range ms {
-		lanes[i] = m.lane
-	}
-	note := func(r row) error {
-		taken[r.int8(0)] = true
-		return nil
-	}
-	err = t.run(ctx, read(takeBack, note, tickets(ms)...), read(takeWaiting, note, int8Array(lanes)))
+	taken := map[int64]bool{}
+	lanes, _ := positions(ms)
+	taking := note(taken, row.int8)
+	err = t.run(ctx, read(takeBack, taking, tickets(ms)...), read(takeWaiting, taking, lanes))
 	for _, m := range ms {
 		if taken[m.lane] {
 			free = append(free, m)

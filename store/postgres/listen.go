@@ -43,7 +43,7 @@ func (s *Store) alarmLoop() {
 			}
 		case <-t.C:
 		}
-		if next = s.look(); !s.news.hears() {
+		if next = s.look(); !s.news.hears.Load() {
 			next = min(next, s.cfg.PollEvery)
 		}
 	}
@@ -79,9 +79,7 @@ const withTickets = `SELECT t.name FROM unnest($1::text[]) x(name)
 
 func (s *Store) tellOfTickets(ctx context.Context, wanted []string) error {
 	return s.call(ctx, s.back, read(withTickets, func(r row) error {
-		s.news.mu.Lock()
-		defer s.news.mu.Unlock()
-		s.news.tell(r.text(0))
+		s.news.wakeOwn(r.text(0))
 		return nil
 	}, textArray(wanted), s.skewValue()))
 }
@@ -97,7 +95,7 @@ func (s *Store) listenLoop() {
 	wait := 100 * time.Millisecond
 	for s.ctx.Err() == nil {
 		heard, _ := s.listen()
-		s.news.setHears(false)
+		s.news.hears.Store(false)
 		if heard {
 			wait = 100 * time.Millisecond
 		}
@@ -134,8 +132,8 @@ func (s *Store) listen() (heard bool, err error) {
 	if err := s.selfTest(conn); err != nil {
 		return false, err
 	}
-	s.news.setHears(true)
-	s.news.tellAll() // something may have been missed
+	s.news.hears.Store(true)
+	s.news.wakeOwn("") // something may have been missed
 	for {
 		if err := s.waitNotification(conn); err != nil {
 			return true, err

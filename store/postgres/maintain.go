@@ -90,11 +90,8 @@ func (s *Store) chores(after int64) int64 {
 func (s *Store) purgeAll(ctx context.Context, sql string, most int64, args ...[]byte) {
 	for range 200 {
 		n := int64(0)
-		err := s.cold(ctx, func(t *tx) error {
-			return t.run(ctx, read(sql, func(r row) error {
-				n = r.int8(0)
-				return nil
-			}, args...))
+		err := s.within(ctx, s.front, coldSettings, func(t *tx) error {
+			return t.run(ctx, read(sql, set(&n, row.int8), args...))
 		})
 		if err != nil || n < most {
 			return

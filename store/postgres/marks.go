@@ -78,21 +78,16 @@ func (s *Store) PutMarks(ctx context.Context, marks ...pawl.Mark) ([]store.MarkR
 	if err != nil {
 		return nil, err
 	}
-	ctx, done, err := s.enter(ctx, "put marks")
+	changed := map[int64]bool{}
+	steps := s.markSteps(marks, receipts, note(changed, row.int8))
+	err = s.guard(ctx, "put marks", func(ctx context.Context) error {
+		if len(steps) == 0 {
+			return nil
+		}
+		return s.callAfresh(ctx, s.front, func() { clear(changed) }, steps...)
+	})
 	if err != nil {
 		return nil, err
-	}
-	defer done()
-	changed := map[int64]bool{}
-	steps := s.markSteps(marks, receipts, func(r row) error {
-		changed[r.int8(0)] = true
-		return nil
-	})
-	if len(steps) > 0 {
-		err = s.callAfresh(ctx, s.front, func() { clear(changed) }, steps...)
-	}
-	if err != nil {
-		return nil, s.fail("put marks", err)
 	}
 	for i := range receipts {
 		r := &receipts[i]
@@ -150,8 +145,10 @@ func (s *Store) markSteps(marks []pawl.Mark, receipts []store.MarkReceipt, each 
 	return steps
 }
 
-func readMark(scope string, r row) store.Marked {
-	return store.Marked{Scope: scope, Key: string(r[0]), Version: r.int8(1), Until: r.time(2), Value: r.bytes(3)}
+func readMark(scope string) func(row) (store.Marked, error) {
+	return func(r row) (store.Marked, error) {
+		return store.Marked{Scope: scope, Key: r.text(0), Version: r.int8(1), Until: r.time(2), Value: r.bytes(3)}, nil
+	}
 }
 
 // GetMarks implements [store.Marks].
@@ -159,26 +156,24 @@ func (s *Store) GetMarks(ctx context.Context, scope string, keys ...string) (map
 	if err := store.AdmitScope("get marks", scope, keys...); err != nil {
 		return nil, err
 	}
-	ctx, done, err := s.enter(ctx, "get marks")
-	if err != nil {
-		return nil, err
-	}
-	defer done()
 	asked := make([][]byte, 0, len(keys))
 	for _, key := range slices.Compact(slices.Sorted(slices.Values(keys))) {
 		asked = append(asked, []byte(key))
 	}
 	found, size := make(map[string]store.Marked, len(asked)), 0
-	err = s.callAfresh(ctx, s.front, func() { clear(found); size = 0 }, read(getMarks, func(r row) error {
+	find := read(getMarks, func(r row) error {
 		if size += len(r[3]); size > store.MaxBatchBytes {
 			return store.MarksTooLarge()
 		}
-		m := readMark(scope, r)
+		m, err := readMark(scope)(r)
 		found[m.Key] = m
-		return nil
-	}, []byte(scope), bytesArray(asked), s.skewValue()))
+		return err
+	}, []byte(scope), bytesArray(asked), s.skewValue())
+	err := s.guard(ctx, "get marks", func(ctx context.Context) error {
+		return s.callAfresh(ctx, s.front, func() { clear(found); size = 0 }, find)
+	})
 	if err != nil {
-		return nil, s.fail("get marks", err)
+		return nil, err
 	}
 	return found, nil
 }
@@ -186,17 +181,12 @@ func (s *Store) GetMarks(ctx context.Context, scope string, keys ...string) (map
 // ListMarks implements [store.Marks].
 func (s *Store) ListMarks(ctx context.Context, scope, prefix string) iter.Seq2[store.Marked, error] {
 	return sqlstore.ListMarks(scope, prefix, func(from, end []byte) (page []store.Marked, err error) {
-		ctx, done, err := s.enter(ctx, "list marks")
-		if err != nil {
-			return nil, err
-		}
-		defer done()
-		err = s.callAfresh(ctx, s.front, func() { page = nil }, read(markPage, func(r row) error {
-			page = append(page, readMark(scope, r))
-			return nil
-		}, []byte(scope), bytesValue(from), bytesValue(end), s.skewValue(), int8Value(sqlstore.MarkPage),
-			int8Value(sqlstore.MarkPageBytes)))
-		return page, s.fail("list marks", err)
+		err = s.guard(ctx, "list marks", func(ctx context.Context) error {
+			return s.callAfresh(ctx, s.front, func() { page = nil }, read(markPage, collect(&page, readMark(scope)),
+				[]byte(scope), bytesValue(from), bytesValue(end), s.skewValue(), int8Value(sqlstore.MarkPage),
+				int8Value(sqlstore.MarkPageBytes)))
+		})
+		return page, err
 	})
 }
 
@@ -216,17 +206,14 @@ func (s *Store) Forget(ctx context.Context, scope string) error {
 func (s *Store) forgetRange(ctx context.Context, sql string, of, after []byte) error {
 	for {
 		n := int64(0)
-		ctx, done, err := s.enter(ctx, "forget")
-		if err != nil {
-			return err
-		}
-		err = s.call(ctx, s.front, read(sql, func(r row) error {
-			after, n = r.bytes(0), r.int8(1)
-			return nil
-		}, of, bytesValue(after)))
-		done()
+		err := s.guard(ctx, "forget", func(ctx context.Context) error {
+			return s.call(ctx, s.front, read(sql, func(r row) error {
+				after, n = r.bytes(0), r.int8(1)
+				return nil
+			}, of, bytesValue(after)))
+		})
 		if err != nil || n < forgetPart {
-			return s.fail("forget", err)
+			return err
 		}
 	}
 }

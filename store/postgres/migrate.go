@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"embed"
-	"io/fs"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -15,13 +14,7 @@ import (
 //go:embed migrations/*.sql
 var migrationFiles embed.FS
 
-func steps() ([]sqlstore.Step, error) {
-	folder, err := fs.Sub(migrationFiles, "migrations")
-	if err != nil {
-		return nil, err
-	}
-	return sqlstore.Steps(folder)
-}
+var steps = sqlstore.Embedded(migrationFiles)
 
 const (
 	hasSchema        = `SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = $1), to_regclass($1 || '.migration') IS NOT NULL`
@@ -62,41 +55,22 @@ func (s *Store) checkSchema(ctx context.Context) error {
 	if err != nil {
 		return s.fail("open postgres", err)
 	}
-	all, err := steps()
-	if err != nil {
-		return err
-	}
-	return sqlstore.CheckVersion("open postgres, schema "+s.cfg.Schema, all, have)
+	return sqlstore.CheckVersion("open postgres, schema "+s.cfg.Schema, steps(), have)
 }
 
 // Migrations implements [store.Migrator].
-func (s *Store) Migrations(ctx context.Context) ([]store.Migration, error) {
-	ctx, done, err := s.enter(ctx, "migrations")
-	if err != nil {
-		return nil, err
-	}
-	defer done()
-	have, err := s.applied(ctx, s.front)
-	if err != nil {
-		return nil, s.fail("migrations", err)
-	}
-	all, err := steps()
-	if err != nil {
-		return nil, err
-	}
-	return sqlstore.Status(all, have), nil
+func (s *Store) Migrations(ctx context.Context) (all []store.Migration, err error) {
+	err = s.guard(ctx, "migrations", func(ctx context.Context) error {
+		have, err := s.applied(ctx, s.front)
+		all = sqlstore.Status(steps(), have)
+		return err
+	})
+	return all, err
 }
 
 // MigrateUp implements [store.Migrator].
 func (s *Store) MigrateUp(ctx context.Context) ([]store.Migration, error) {
-	return s.migrate(ctx, "migrate up", func(all []sqlstore.Step, have []store.Migration) (sqlstore.Step,
-		string, bool) {
-		missing := sqlstore.Missing(all, have)
-		if len(missing) == 0 {
-			return sqlstore.Step{}, "", false
-		}
-		return missing[0], missing[0].Up, true
-	})
+	return s.migrate(ctx, "migrate up", sqlstore.Up)
 }
 
 // MigrateDown implements [store.Migrator].
@@ -107,54 +81,39 @@ func (s *Store) MigrateDown(ctx context.Context, to int) ([]store.Migration, err
 			return nil, s.fail("migrate down", err)
 		}
 	}
-	return s.migrate(ctx, "migrate down", func(all []sqlstore.Step, have []store.Migration) (sqlstore.Step,
-		string, bool) {
-		undo := sqlstore.Undo(all, have, to)
-		if len(undo) == 0 {
-			return sqlstore.Step{}, "", false
-		}
-		return undo[0], undo[0].Down, true
-	})
+	return s.migrate(ctx, "migrate down", sqlstore.Down(to))
 }
 
 // migrate runs one step a transaction, until next has none.
-func (s *Store) migrate(ctx context.Context, op string,
-	next func([]sqlstore.Step, []store.Migration) (step sqlstore.Step, sql string, more bool),
-) (done []store.Migration, err error) {
-	all, err := steps()
-	if err != nil {
-		return nil, err
-	}
-	ctx, leave, err := s.enter(ctx, op)
-	if err != nil {
-		return nil, err
-	}
-	defer leave()
-	for more := true; more; {
-		err := pgx.BeginFunc(ctx, s.front, func(tx pgx.Tx) error {
-			have, err := s.lockMigrations(ctx, tx)
+func (s *Store) migrate(ctx context.Context, op string, next sqlstore.Next) (done []store.Migration, err error) {
+	err = s.guard(ctx, op, func(ctx context.Context) error {
+		for more := true; more; {
+			err := pgx.BeginFunc(ctx, s.front, func(tx pgx.Tx) error {
+				have, err := s.lockMigrations(ctx, tx)
+				if err != nil {
+					return err
+				}
+				var step sqlstore.Step
+				var sql string
+				if step, sql, more = next(steps(), have); !more {
+					if len(sqlstore.Missing(steps(), have)) == 0 {
+						return sqlstore.CheckVersion(op, steps(), have) // a newer program was here
+					}
+					return nil
+				}
+				m, err := s.migrateStep(ctx, tx, step, sql)
+				if err == nil {
+					done = append(done, m)
+				}
+				return err
+			})
 			if err != nil {
 				return err
 			}
-			var step sqlstore.Step
-			var sql string
-			if step, sql, more = next(all, have); !more {
-				if len(sqlstore.Missing(all, have)) == 0 {
-					return sqlstore.CheckVersion(op, all, have) // a newer program was here
-				}
-				return nil
-			}
-			m, err := s.migrateStep(ctx, tx, step, sql)
-			if err == nil {
-				done = append(done, m)
-			}
-			return err
-		})
-		if err != nil {
-			return done, s.fail(op, err)
 		}
-	}
-	return done, nil
+		return nil
+	})
+	return done, err
 }
 
 // lockMigrations waits for other migrations of this schema, and returns what is

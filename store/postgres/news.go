@@ -2,10 +2,13 @@ package postgres
 
 import (
 	"context"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -19,11 +22,11 @@ type news struct {
 	mu        sync.Mutex
 	listeners map[chan struct{}]map[string]bool // and their topics
 	pending   map[int32]bool                    // topics to notify others of
-	heard     bool                              // notifications arrive
 	started   bool
 	origin    string // of our own notifications, which tell us nothing
 
-	sending sync.Mutex // held while a notification is on its way
+	hears   atomic.Bool // notifications arrive
+	sending sync.Mutex  // held while a notification is on its way
 
 	kick  chan struct{}      // pending is not empty
 	ring  chan time.Duration // something is due that soon
@@ -71,27 +74,20 @@ func (s *Store) wake(ids ...int32) {
 	}
 }
 
-// wakeOwn wakes the listeners of a topic in this process.
+// wakeOwn wakes the listeners of a topic in this process; of all topics where it is empty.
 func (n *news) wakeOwn(topic string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.tell(topic)
 }
 
-// tell wakes the listeners of a topic; of all topics where it is empty. The
-// caller holds mu.
+// tell is wakeOwn for callers that hold mu.
 func (n *news) tell(topic string) {
 	for ch, of := range n.listeners {
 		if topic == "" || of[topic] {
 			poke(ch)
 		}
 	}
-}
-
-func (n *news) tellAll() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.tell("")
 }
 
 func poke(ch chan struct{}) {
@@ -111,32 +107,15 @@ func (n *news) alarm(d time.Duration) {
 
 func (n *news) alarmMicros(us int64) { n.alarm(time.Duration(us) * time.Microsecond) }
 
-func (n *news) hears() bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.heard
-}
-
-func (n *news) setHears(heard bool) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.heard = heard
-}
-
 // wanted are the topics that there are listeners to.
 func (n *news) wanted() (topics []string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	seen := map[string]bool{}
+	all := map[string]bool{}
 	for _, of := range n.listeners {
-		for t := range of {
-			if !seen[t] {
-				seen[t] = true
-				topics = append(topics, t)
-			}
-		}
+		maps.Copy(all, of)
 	}
-	return topics
+	return slices.Collect(maps.Keys(all))
 }
 
 // Listen implements [store.Waker].
@@ -255,19 +234,15 @@ func (s *Store) hear(payload string) {
 	if len(words) == 0 || words[0] == s.news.origin {
 		return
 	}
-	n := &s.news
 	for _, w := range words[1:] {
 		id, err := strconv.Atoi(w)
 		if err != nil {
 			continue
 		}
-		t := s.topics.numbered(int32(id))
-		n.mu.Lock()
-		if t != nil {
-			n.tell(t.Name)
-		} else {
-			n.tell("") // a topic that this process does not know yet
+		name := "" // of a topic that this process does not know yet
+		if t := s.topics.numbered(int32(id)); t != nil {
+			name = t.Name
 		}
-		n.mu.Unlock()
+		s.news.wakeOwn(name)
 	}
 }

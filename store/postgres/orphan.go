@@ -53,16 +53,14 @@ func (s *Store) giveUpOrphans(ctx context.Context) error {
 	if len(orphans) == 0 {
 		return nil
 	}
-	fences, there := make([]int64, len(orphans)), []int64(nil)
-	for i, o := range orphans {
-		fences[i] = o.fence
-	}
-	if err := s.call(ctx, s.back, read(whichClaims, into(&there), int8Array(fences))); err != nil {
+	there := map[int64]bool{}
+	fences := column(orphans, func(o *orphan) int64 { return o.fence })
+	if err := s.call(ctx, s.back, read(whichClaims, note(there, row.int8), fences)); err != nil {
 		s.tracker.keepOrphans(orphans)
 		return err
 	}
 	for i, o := range orphans {
-		if !slices.Contains(there, o.fence) {
+		if !there[o.fence] {
 			if time.Since(o.since) < s.cfg.CallTimeout {
 				s.tracker.keepOrphans(orphans[i : i+1])
 			}
@@ -81,10 +79,7 @@ func (s *Store) giveUpOrphans(ctx context.Context) error {
 func (s *Store) giveUp(ctx context.Context, fence int64) error {
 	return s.within(ctx, s.back, nil, func(t *tx) error {
 		var lanes []int64
-		if err := t.run(ctx, read(lockClaim, func(r row) error {
-			lanes = r.int8s(0)
-			return nil
-		}, int8Value(fence))); err != nil || len(lanes) == 0 {
+		if err := t.run(ctx, read(lockClaim, set(&lanes, row.int8s), int8Value(fence))); err != nil || len(lanes) == 0 {
 			return err
 		}
 		slices.Sort(lanes)

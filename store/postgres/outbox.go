@@ -26,63 +26,48 @@ const (
 // outboxNeeds is the migration whose tables the views read.
 const outboxNeeds = 4
 
-var (
-	_ store.Outbox = (*Store)(nil)
-	_ store.Rows   = (*Store)(nil)
-)
-
 // InstallOutbox implements [store.Outbox]. The views are made in the first schema of the search
 // path that is not the store's.
 func (s *Store) InstallOutbox(ctx context.Context) (grants []string, err error) {
-	ctx, done, err := s.enter(ctx, "install the outbox")
-	if err != nil {
-		return nil, err
-	}
-	defer done()
-	err = pgx.BeginFunc(ctx, s.front, func(tx pgx.Tx) error {
-		if _, err := s.lockMigrations(ctx, tx); err != nil {
-			return err
-		}
-		var schema string
-		if err := tx.QueryRow(ctx, besideTables, s.cfg.Schema).Scan(&schema); err != nil {
-			return fmt.Errorf("the search path names no schema of the application: %w", err)
-		}
-		if _, err := tx.Conn().PgConn().Exec(ctx, s.named(outboxScript)).ReadAll(); err != nil {
-			return err
-		}
-		grants = []string{
-			fmt.Sprintf("GRANT USAGE ON SCHEMA %s TO ROLE;", schema),
-			fmt.Sprintf("GRANT INSERT ON %s.pawl_outbox TO ROLE;", schema),
-		}
-		return nil
+	err = s.guard(ctx, "install the outbox", func(ctx context.Context) error {
+		return pgx.BeginFunc(ctx, s.front, func(tx pgx.Tx) error {
+			if _, err := s.lockMigrations(ctx, tx); err != nil {
+				return err
+			}
+			var schema string
+			if err := tx.QueryRow(ctx, besideTables, s.cfg.Schema).Scan(&schema); err != nil {
+				return fmt.Errorf("the search path names no schema of the application: %w", err)
+			}
+			if _, err := tx.Conn().PgConn().Exec(ctx, s.named(outboxScript)).ReadAll(); err != nil {
+				return err
+			}
+			grants = []string{
+				fmt.Sprintf("GRANT USAGE ON SCHEMA %s TO ROLE;", schema),
+				fmt.Sprintf("GRANT INSERT ON %s.pawl_outbox TO ROLE;", schema),
+			}
+			return nil
+		})
 	})
-	return grants, s.fail("install the outbox", err)
+	return grants, err
 }
 
 // OutboxInstalled implements [store.Outbox].
 func (s *Store) OutboxInstalled(ctx context.Context) (there bool, err error) {
-	ctx, done, err := s.enter(ctx, "look for the outbox")
-	if err != nil {
-		return false, err
-	}
-	defer done()
-	err = s.front.QueryRow(ctx, hasOutbox).Scan(&there)
-	return there, s.fail("look for the outbox", err)
+	err = s.guard(ctx, "look for the outbox", func(ctx context.Context) error {
+		return s.front.QueryRow(ctx, hasOutbox).Scan(&there)
+	})
+	return there, err
 }
 
 // OutboxTopic implements [store.Outbox].
 func (s *Store) OutboxTopic(ctx context.Context, projection string) error {
-	ctx, done, err := s.enter(ctx, "make the topic of the outbox")
-	if err != nil {
-		return err
-	}
-	defer done()
-	topic := projection + "." + store.OutboxStage
-	err = s.create(ctx, topic, false, false)
-	if err == nil {
-		err = s.ensure(ctx, map[place]bool{{topic: topic}: true})
-	}
-	return s.fail("make the topic of the outbox", err)
+	return s.guard(ctx, "make the topic of the outbox", func(ctx context.Context) error {
+		topic := projection + "." + store.OutboxStage
+		if err := s.create(ctx, topic, false, false); err != nil {
+			return err
+		}
+		return s.ensure(ctx, map[place]bool{{topic: topic}: true})
+	})
 }
 
 // Dialect implements [store.Rows].
@@ -90,33 +75,29 @@ func (s *Store) Dialect() string { return "postgres" }
 
 // Rows implements [store.Rows].
 func (s *Store) Rows(ctx context.Context, each func(row []*string) error, query string, args ...any) error {
-	ctx, done, err := s.enter(ctx, "query")
-	if err != nil {
-		return err
-	}
-	defer done()
-	err = pgx.BeginTxFunc(ctx, s.front, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, undoSettings); err != nil {
-			return err
-		}
-		// The simple protocol gives all columns as text, and keeps no plan of a query that is seldom asked.
-		rows, err := tx.Query(ctx, query, append([]any{pgx.QueryExecModeSimpleProtocol}, args...)...)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			row := make([]*string, len(rows.RawValues()))
-			for i, v := range rows.RawValues() {
-				if v != nil {
-					row[i] = new(string(v))
-				}
-			}
-			if err := each(row); err != nil {
+	return s.guard(ctx, "query", func(ctx context.Context) error {
+		return pgx.BeginTxFunc(ctx, s.front, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
+			if _, err := tx.Exec(ctx, undoSettings); err != nil {
 				return err
 			}
-		}
-		return rows.Err()
+			// The simple protocol gives all columns as text, and keeps no plan of a query that is seldom asked.
+			rows, err := tx.Query(ctx, query, append([]any{pgx.QueryExecModeSimpleProtocol}, args...)...)
+			if err != nil {
+				return err
+			}
+			defer rows.Close()
+			for rows.Next() {
+				row := make([]*string, len(rows.RawValues()))
+				for i, v := range rows.RawValues() {
+					if v != nil {
+						row[i] = new(string(v))
+					}
+				}
+				if err := each(row); err != nil {
+					return err
+				}
+			}
+			return rows.Err()
+		})
 	})
-	return s.fail("query", err)
 }

@@ -31,11 +31,6 @@ func (s *Store) Reserve(ctx context.Context, paces ...store.Pace) ([]store.Paced
 	if err != nil || len(paces) == 0 {
 		return nil, err
 	}
-	ctx, done, err := s.enter(ctx, "reserve")
-	if err != nil {
-		return nil, err
-	}
-	defer done()
 	order := make([]int64, len(paces)) // in which everybody locks
 	for i := range order {
 		order[i] = int64(i) + 1
@@ -52,14 +47,16 @@ func (s *Store) Reserve(ctx context.Context, paces ...store.Pace) ([]store.Paced
 			append(rooms, micros(p.Room()))
 	}
 	answers := make([]store.Paced, len(paces))
-	err = s.callAfresh(ctx, s.front, func() {}, read(reserve, func(r row) error {
-		at, ahead := r.int8(0), time.Duration(r.int8(1))*time.Microsecond
-		i := max(at, -at) - 1
-		answers[i] = paces[i].Answer(max(ahead, 0), at > 0)
-		return nil
-	}, bytesArray(keys), int8Array(order), s.skewValue(), int8Array(floors), int8Array(takes), int8Array(rooms)))
+	err = s.guard(ctx, "reserve", func(ctx context.Context) error {
+		return s.call(ctx, s.front, read(reserve, func(r row) error {
+			at, ahead := r.int8(0), time.Duration(r.int8(1))*time.Microsecond
+			i := max(at, -at) - 1
+			answers[i] = paces[i].Answer(max(ahead, 0), at > 0)
+			return nil
+		}, bytesArray(keys), int8Array(order), s.skewValue(), int8Array(floors), int8Array(takes), int8Array(rooms)))
+	})
 	if err != nil {
-		return nil, s.fail("reserve", err)
+		return nil, err
 	}
 	return answers, nil
 }

@@ -29,10 +29,7 @@ func (s *Store) park(ctx context.Context, c *claiming, runs []run) ([]run, error
 	}
 	slices.Sort(lanes)
 	blocked := map[int64]bool{}
-	err := s.call(ctx, s.back, read(deadLanes, func(r row) error {
-		blocked[r.int8(0)] = true
-		return nil
-	}, int8Array(lanes), int4Value(c.topic.id)))
+	err := s.call(ctx, s.back, read(deadLanes, note(blocked, row.int8), int8Array(lanes), int4Value(c.topic.id)))
 	if err != nil || len(blocked) == 0 {
 		return runs, err
 	}
@@ -59,10 +56,7 @@ func (s *Store) parkLanes(ctx context.Context, fence int64, lanes []int64) error
 				w.makeDead(r.int8(0), r.int8(1), pawl.KindParked, store.ParkedReason)
 				return nil
 			}, int8Array(lanes)),
-			read(readClock, func(r row) error {
-				w.at = r.micros(0)
-				return nil
-			}, s.skewValue()))
+			read(readClock, set(&w.at, row.micros), s.skewValue()))
 		if err != nil || len(w.buried.seq) == 0 {
 			return err
 		}

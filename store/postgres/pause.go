@@ -23,47 +23,32 @@ func (s *Store) Pause(ctx context.Context, name string, d time.Duration, by, rea
 	if err := pawl.ValidTopic(name); err != nil {
 		return err
 	}
-	ctx, done, err := s.enter(ctx, "pause")
-	if err != nil {
-		return err
-	}
-	defer done()
-	if err := s.create(ctx, name, true, false); err != nil {
-		return s.fail("pause", err)
-	}
 	until := int64(0)
 	if d > 0 {
 		until = max(d.Microseconds(), 1)
 	}
-	err = s.call(ctx, s.front, do(bringBack, textValue(name)), do(pauseTopic, textValue(name), int8Value(until),
-		textValue(store.Text(by)), textValue(store.Text(reason)), s.skewValue()))
-	if err != nil {
-		return s.fail("pause", err)
-	}
-	if d > 0 {
+	err := s.guard(ctx, "pause", func(ctx context.Context) error {
+		if err := s.create(ctx, name, true, false); err != nil {
+			return err
+		}
+		return s.call(ctx, s.front, do(bringBack, textValue(name)), do(pauseTopic, textValue(name), int8Value(until),
+			textValue(store.Text(by)), textValue(store.Text(reason)), s.skewValue()))
+	})
+	if err == nil && d > 0 {
 		s.news.alarm(d) // what waits is claimable then
 	}
-	return nil
+	return err
 }
 
 // Resume implements [store.Topics].
 func (s *Store) Resume(ctx context.Context, name string) error {
-	ctx, done, err := s.enter(ctx, "resume")
-	if err != nil {
+	return s.guard(ctx, "resume", func(ctx context.Context) error {
+		if pawl.ValidTopic(name) != nil {
+			return nil
+		}
+		var ids []int32
+		err := s.call(ctx, s.front, read(resumeTopic, add(&ids, row.id), textValue(name)))
+		s.wake(ids...)
 		return err
-	}
-	defer done()
-	if pawl.ValidTopic(name) != nil {
-		return nil
-	}
-	var ids []int32
-	err = s.call(ctx, s.front, read(resumeTopic, func(r row) error {
-		ids = append(ids, int32(r.int4(0)))
-		return nil
-	}, textValue(name)))
-	if err != nil {
-		return s.fail("resume", err)
-	}
-	s.wake(ids...)
-	return nil
+	})
 }

@@ -43,8 +43,8 @@ const (
 
 // readBare reads messageColumns.
 func (s *Store) readBare(r row) (rec store.Record, err error) {
-	rec.ID = sqlstore.DecodeID(r.bytes(0))
-	if t := s.topics.numbered(int32(r.int4(1))); t != nil {
+	rec.ID = r.messageID(0)
+	if t := s.topics.numbered(r.id(1)); t != nil {
 		rec.Topic = t.Name
 	}
 	rec.Priority, rec.Replays, rec.Rank = r.int2(2), r.int2(3), r.int8(4)
@@ -121,55 +121,32 @@ func (s *Store) readAcked(r row) (store.Record, error) {
 
 // Get implements [store.Inspector].
 func (s *Store) Get(ctx context.Context, id string) (store.Record, error) {
-	ctx, done, err := s.enter(ctx, "get")
-	if err != nil {
+	if err := s.guard(ctx, "get", s.catchUp); err != nil {
 		return store.Record{}, err
 	}
-	defer done()
-	if err := s.catchUp(ctx); err != nil {
-		return store.Record{}, s.fail("get", err)
-	}
-	rec, err := s.get(ctx, sqlstore.EncodeID(id))
-	if err != nil {
-		return store.Record{}, s.fail("get", err)
-	}
-	if rec == nil {
-		return store.Record{}, &store.Error{Op: "message " + id, Code: store.ErrNotFound}
-	}
-	return *rec, nil
-}
-
-func (s *Store) get(ctx context.Context, id []byte) (rec *store.Record, err error) {
-	err = s.cold(ctx, func(t *tx) error {
+	var all []store.Record
+	eid := sqlstore.EncodeID(id)
+	err := s.cold(ctx, "get", func(ctx context.Context, t *tx) error {
 		var lanes, seqs []int64
-		var all []store.Record
-		collect := func(from func(row) (store.Record, error)) func(row) error {
-			return func(r row) error {
-				one, err := from(r)
-				all = append(all, one)
-				return err
-			}
-		}
+		all = nil
 		err := t.run(ctx, read(findLive, func(r row) error {
 			lanes, seqs = append(lanes, r.int8(0)), append(seqs, r.int8(1))
 			return nil
-		}, id), read(findDead, collect(s.readDead), id), read(findAcked, collect(s.readAcked), id, s.skewValue()))
-		if err != nil {
+		}, eid), read(findDead, collect(&all, s.readDead), eid),
+			read(findAcked, collect(&all, s.readAcked), eid, s.skewValue()))
+		if err != nil || len(lanes) == 0 {
 			return err
 		}
-		if len(lanes) > 0 {
-			all = nil
-			if err := t.run(ctx, read(liveRecords, collect(s.readLive), int8Array(lanes),
-				int8Array(seqs))); err != nil {
-				return err
-			}
-		}
-		if len(all) > 0 {
-			rec = &all[0]
-		}
-		return nil
+		all = nil
+		return t.run(ctx, read(liveRecords, collect(&all, s.readLive), int8Array(lanes), int8Array(seqs)))
 	})
-	return rec, err
+	if err != nil {
+		return store.Record{}, err
+	}
+	if len(all) == 0 {
+		return store.Record{}, notFound("message", id)
+	}
+	return all[0], nil
 }
 
 // catchUp knows all topics afterwards, and what was due has happened, give or take
@@ -185,7 +162,9 @@ func (s *Store) catchUp(ctx context.Context) error {
 	return nil
 }
 
-// cold runs look-ups in one snapshot, with the planner's full choice.
-func (s *Store) cold(ctx context.Context, fn func(*tx) error) error {
-	return s.within(ctx, s.front, coldSettings(), fn)
+// cold runs look-ups in one transaction, with the planner's full choice, as one call; see guard.
+func (s *Store) cold(ctx context.Context, op string, do func(context.Context, *tx) error) error {
+	return s.guard(ctx, op, func(ctx context.Context) error {
+		return s.within(ctx, s.front, coldSettings, func(t *tx) error { return do(ctx, t) })
+	})
 }

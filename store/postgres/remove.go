@@ -30,23 +30,18 @@ const (
 
 // RemoveTopic implements [store.TopicRemover].
 func (s *Store) RemoveTopic(ctx context.Context, name string) error {
-	ctx, done, err := s.enter(ctx, "remove topic")
-	if err != nil {
-		return err
-	}
-	defer done()
 	if pawl.ValidTopic(name) != nil {
-		return noTopic(name)
+		return notFound("topic", name)
 	}
-	err = s.within(ctx, s.front, coldSettings(), func(t *tx) error { return s.removeTopic(ctx, t, name) })
+	err := s.cold(ctx, "remove topic", func(ctx context.Context, t *tx) error { return s.removeTopic(ctx, t, name) })
 	if errors.Is(err, errOrderBusy) {
 		return &store.Error{Op: "remove topic " + name, Code: store.ErrUnavailable, Err: errOrderBusy,
 			Hint: "end the transaction that does, and repeat the call"}
 	}
 	if err != nil {
-		return s.fail("remove topic", err)
+		return err
 	}
-	return s.fail("remove topic", s.loadTopics(ctx))
+	return s.guard(ctx, "remove topic", s.loadTopics)
 }
 
 func (s *Store) removeTopic(ctx context.Context, t *tx, name string) error {
@@ -56,19 +51,19 @@ func (s *Store) removeTopic(ctx context.Context, t *tx, name string) error {
 	}
 	hidden, dead := len(found) == 0, false
 	if !hidden {
-		if err := t.run(ctx, read(isHidden, yesOrNo(&hidden), textValue(name))); err != nil {
+		if err := t.run(ctx, read(isHidden, set(&hidden, row.bool), textValue(name))); err != nil {
 			return err
 		}
 	}
 	if hidden {
-		return noTopic(name)
+		return notFound("topic", name)
 	}
 	id := int4Value(found[0].id)
 	empty, err := s.emptyTopic(ctx, t, found[0].id)
 	if err != nil {
 		return err
 	}
-	if err := t.run(ctx, read(hasDead, yesOrNo(&dead), id)); err != nil {
+	if err := t.run(ctx, read(hasDead, set(&dead, row.bool), id)); err != nil {
 		return err
 	}
 	if dead || !empty {
@@ -77,10 +72,4 @@ func (s *Store) removeTopic(ctx context.Context, t *tx, name string) error {
 	return t.run(ctx, do(resetTopic, id, int8Value(int64(store.DefaultDeadline)),
 		int8Value(int64(store.DefaultAgeing))),
 		do(dropAcked, id), do(dropDeaths, id), do(dropTallies, id), do(dropTotals, id))
-}
-
-// hidden tells whether a topic is removed, without an append since.
-func (s *Store) hidden(ctx context.Context, name string) (hidden bool, err error) {
-	err = s.call(ctx, s.front, read(isHidden, yesOrNo(&hidden), textValue(name)))
-	return hidden, err
 }

@@ -37,7 +37,9 @@ t AS (INSERT INTO @tried (seq, lane, attempts, rescues, lonely, reason, seen) SE
 a AS (INSERT INTO @attempt (seq, n, data) SELECT n.seq, h.i, h.data FROM n CROSS JOIN LATERAL unnest(n.history) WITH ORDINALITY h(data, i))
 DELETE FROM @dead WHERE n = ANY ($1::bigint[])`
 	lockPurged = `SELECT FROM unnest($1::bytea[]) x(id) CROSS JOIN LATERAL (SELECT * FROM @dead d WHERE d.id = x.id FOR UPDATE) d`
-	purge      = `DELETE FROM @dead WHERE id = ANY ($1::bytea[]) RETURNING id, topic`
+	purge      = `WITH d AS (DELETE FROM @dead WHERE id = ANY ($1::bytea[]) RETURNING id, topic),
+		y AS (INSERT INTO @tally (topic, what, n) SELECT topic, 4, count(*) FROM d GROUP BY topic)
+		SELECT id FROM d`
 )
 
 // Replay implements [store.DeadLetters].
@@ -51,34 +53,9 @@ func (s *Store) replayAll(ctx context.Context, topic string, keep bool, ids []st
 			return nil, err
 		}
 	}
-	ctx, done, err := s.enter(ctx, "replay")
-	if err != nil {
-		return nil, err
-	}
-	defer done()
-	if err := s.catchUp(ctx); err != nil {
-		return nil, s.fail("replay", err)
-	}
-	if topic != "" {
-		if err := s.create(ctx, topic, true, false); err != nil {
-			return nil, s.fail("replay", err)
-		}
-		if err := s.loadTopics(ctx); err != nil {
-			return nil, s.fail("replay", err)
-		}
-	}
 	r := &reviving{Store: s, to: topic, keep: keep, ids: sqlstore.Distinct(ids)}
-	err = s.within(ctx, s.front, nil, func(t *tx) error { return r.revive(ctx, t, true) })
-	if isDue(err) {
-		if err = s.promote(ctx); err == nil {
-			err = s.within(ctx, s.front, nil, func(t *tx) error { return r.revive(ctx, t, false) })
-		}
-	}
-	if err != nil {
-		return nil, s.fail("replay", err)
-	}
-	for _, id := range r.topics {
-		s.wake(id)
+	if err := s.guard(ctx, "replay", r.run); err != nil {
+		return nil, err
 	}
 	return r.refused, nil
 }
@@ -111,9 +88,33 @@ type deadMessage struct {
 	vis   int64
 }
 
-func readCorpse(r row) (deadMessage, error) {
+func (r *reviving) run(ctx context.Context) error {
+	if err := r.catchUp(ctx); err != nil {
+		return err
+	}
+	if r.to != "" {
+		if err := r.create(ctx, r.to, true, false); err != nil {
+			return err
+		}
+		if err := r.loadTopics(ctx); err != nil {
+			return err
+		}
+	}
+	err := r.within(ctx, r.front, nil, func(t *tx) error { return r.revive(ctx, t, true) })
+	if isDue(err) {
+		if err = r.promote(ctx); err == nil {
+			err = r.within(ctx, r.front, nil, func(t *tx) error { return r.revive(ctx, t, false) })
+		}
+	}
+	if err == nil {
+		r.Store.wake(r.topics...)
+	}
+	return err
+}
+
+func readDeadMessage(r row) (deadMessage, error) {
 	return deadMessage{
-		id: sqlstore.DecodeID(r.bytes(0)), n: r.int8(1), topic: int32(r.int4(2)), prio: r.int2(3),
+		id: r.messageID(0), n: r.int8(1), topic: r.id(2), prio: r.int2(3),
 		key: r.bytes(4), uniq: r.bytes(5), meta: r.bytes(6), vis: r.micros(7),
 	}, nil
 }
@@ -121,7 +122,7 @@ func readCorpse(r row) (deadMessage, error) {
 func (r *reviving) revive(ctx context.Context, t *tx, checkDue bool) error {
 	r.refused, r.numbers, r.lanes, r.topics, r.metas, r.names, r.uniqs, r.prios, r.writing =
 		map[string]error{}, nil, nil, nil, nil, nil, nil, nil, writing{}
-	found, err := query(ctx, t, readCorpse, lockDead, sortedIDs(r.ids))
+	found, err := query(ctx, t, readDeadMessage, lockDead, sortedIDs(r.ids))
 	if err != nil {
 		return err
 	}
@@ -141,7 +142,7 @@ func (r *reviving) revive(ctx context.Context, t *tx, checkDue bool) error {
 		}
 		c := byID[id]
 		if c == nil {
-			r.refused[id] = &store.Error{Op: "replay " + id, Code: store.ErrNotFound}
+			r.refused[id] = notFound("replay", id)
 			continue
 		}
 		delete(byID, id)
@@ -187,15 +188,12 @@ func (r *reviving) retake(ctx context.Context, t *tx, byID map[string]*deadMessa
 	}
 	slices.SortStableFunc(unique, func(a, b *deadMessage) int { return bytes.Compare(a.uniq, b.uniq) })
 	for _, c := range unique {
-		free := false
-		err := t.run(ctx, read(retake, func(row) error {
-			free = true
-			return nil
-		}, c.uniq, sqlstore.EncodeID(c.id), r.skewValue()))
+		var free []int
+		err := t.run(ctx, read(retake, add(&free, row.int4), c.uniq, sqlstore.EncodeID(c.id), r.skewValue()))
 		if err != nil {
 			return err
 		}
-		if !free {
+		if len(free) == 0 {
 			r.refused[c.id] = &store.Error{Op: "replay " + c.id, Code: store.ErrConflict,
 				Hint: "another message has its unique key"}
 		}
@@ -227,25 +225,5 @@ func (r *reviving) add(c *deadMessage) error {
 
 // Purge implements [store.DeadLetters].
 func (s *Store) Purge(ctx context.Context, ids ...string) (map[string]error, error) {
-	ctx, done, err := s.enter(ctx, "purge")
-	if err != nil {
-		return nil, err
-	}
-	defer done()
-	refused := map[string]error{}
-	err = s.within(ctx, s.front, nil, func(t *tx) error {
-		for _, id := range ids {
-			refused[id] = &store.Error{Op: "purge " + id, Code: store.ErrNotFound}
-		}
-		w := &writing{}
-		if err := t.run(ctx, do(lockPurged, sortedIDs(ids)), read(purge, func(r row) error {
-			delete(refused, sqlstore.DecodeID(r.bytes(0)))
-			w.count(int32(r.int4(1)), tallyPurged, 1)
-			return nil
-		}, encodeIDs(ids))); err != nil {
-			return err
-		}
-		return t.run(ctx, w.tally()...)
-	})
-	return refused, s.fail("purge", err)
+	return s.eachDead(ctx, "purge", ids, purge)
 }

@@ -124,10 +124,7 @@ func (w *resting) look(ctx context.Context, t *tx) error {
 		g = append(g, read(lockHeld, w.readLane, int8Array(locks), int8Array(tokens)))
 	}
 	g = append(g, read(readFound, w.readMessage, int8Array(lanes), int8Array(seqs)),
-		read(readClock, func(r row) error {
-			w.at = r.micros(0)
-			return nil
-		}, w.skewValue()))
+		read(readClock, set(&w.at, row.micros), w.skewValue()))
 	return t.run(ctx, g...)
 }
 
@@ -151,7 +148,7 @@ func (w *resting) readLane(r row) error {
 
 func (w *resting) readMessage(r row) error {
 	w.messages[r.int8(0)] = &found{
-		topic: int32(r.int4(1)), attempts: r.int4(2), rescues: r.int4(3), lonely: r.int4(4), reason: r.text(5),
+		topic: r.id(1), attempts: r.int4(2), rescues: r.int4(3), lonely: r.int4(4), reason: r.text(5),
 		throttles: r.int4(6), tail: r.bool(7),
 	}
 	return nil
@@ -256,8 +253,8 @@ func (w *resting) settleOne(to *writing, st *store.Settlement, m *found, last bo
 func (w *resting) retryAtTail(to *writing, st *store.Settlement, m *found, last bool) (over bool) {
 	after := micros(st.After)
 	w.fail(to, st, m, st.After)
-	to.aside.lane, to.aside.seq = append(to.aside.lane, st.Token.Lane), append(to.aside.seq, st.Token.Seq)
-	to.aside.until = append(to.aside.until, w.at+after)
+	to.toTail.lane, to.toTail.seq = append(to.toTail.lane, st.Token.Lane), append(to.toTail.seq, st.Token.Seq)
+	to.toTail.until = append(to.toTail.until, w.at+after)
 	w.delays = append(w.delays, after)
 	if !last && st.Hold == 0 {
 		return false

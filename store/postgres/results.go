@@ -90,10 +90,7 @@ func (s *Store) settledNumber(ctx context.Context) (int64, error) {
 				last = 0
 			}
 			return nil
-		}), read(writersOfMessages, func(r row) error {
-			writers = append(writers, r.text(0))
-			return nil
-		}))
+		}), read(writersOfMessages, add(&writers, row.text)))
 		if err != nil {
 			return 0, err
 		}
@@ -129,58 +126,59 @@ func (s *Store) ScanResults(ctx context.Context, topic string, after int64, limi
 	if err := store.AdmitScan(topic, after, limit); err != nil {
 		return nil, after, err
 	}
-	ctx, done, err := s.enter(ctx, op)
+	next = after
+	err = s.guard(ctx, op, func(ctx context.Context) error {
+		t, err := s.resultsTopic(ctx, op, topic)
+		if err != nil || t == nil {
+			return err
+		}
+		safe, err := s.settledNumber(ctx)
+		if err != nil || safe <= after {
+			return err
+		}
+		size := 0
+		err = s.callAfresh(ctx, s.front, func() { results, size = nil, 0 }, read(selectResults, func(r row) error {
+			rec, err := s.readBare(r)
+			size += len(rec.Body)
+			results = append(results, store.Result{Cursor: r.int8(9), Message: rec.Message, EnqueuedAt: rec.EnqueuedAt})
+			return err
+		}, int8Value(after), int8Value(safe), int4Value(t.id), int8Value(int64(limit)), int8Value(store.ResultBytes)))
+		if err != nil {
+			return err
+		}
+		if next = safe; len(results) == limit || size >= store.ResultBytes {
+			next = results[len(results)-1].Cursor
+		}
+		return nil
+	})
 	if err != nil {
 		return nil, after, err
-	}
-	defer done()
-	t, err := s.resultsTopic(ctx, op, topic)
-	if err != nil || t == nil {
-		return nil, after, s.fail(op, err)
-	}
-	safe, err := s.settledNumber(ctx)
-	if err != nil || safe <= after {
-		return nil, after, s.fail(op, err)
-	}
-	size := 0
-	err = s.callAfresh(ctx, s.front, func() { results, size = nil, 0 }, read(selectResults, func(r row) error {
-		rec, err := s.readBare(r)
-		size += len(rec.Body)
-		results = append(results, store.Result{Cursor: r.int8(9), Message: rec.Message, EnqueuedAt: rec.EnqueuedAt})
-		return err
-	}, int8Value(after), int8Value(safe), int4Value(t.id), int8Value(int64(limit)), int8Value(store.ResultBytes)))
-	if err != nil {
-		return nil, after, s.fail(op, err)
-	}
-	if next = safe; len(results) == limit || size >= store.ResultBytes {
-		next = results[len(results)-1].Cursor
 	}
 	return results, next, nil
 }
 
 // RemoveResults implements [store.Results].
-func (s *Store) RemoveResults(ctx context.Context, topic string, upTo int64) (removed int64, err error) {
+func (s *Store) RemoveResults(ctx context.Context, name string, upTo int64) (removed int64, err error) {
 	const op = "remove results"
-	if err := store.AdmitScan(topic, upTo, 1); err != nil {
+	if err := store.AdmitScan(name, upTo, 1); err != nil {
 		return 0, err
 	}
-	begin, done, err := s.enter(ctx, op)
-	if err != nil {
+	var found *topic
+	err = s.guard(ctx, op, func(ctx context.Context) (err error) {
+		found, err = s.resultsTopic(ctx, op, name)
+		return err
+	})
+	if err != nil || found == nil {
 		return 0, err
-	}
-	t, err := s.resultsTopic(begin, op, topic)
-	done()
-	if err != nil || t == nil {
-		return 0, s.fail(op, err)
 	}
 	safe, _ := s.results.settled(0)
-	for from := s.results.removed.From(topic, upTo); from < upTo; {
-		part, found, last, err := s.removePart(ctx, t.id, from, upTo)
+	for from := s.results.removed.From(name, upTo); from < upTo; {
+		part, seen, last, err := s.removePart(ctx, found.id, from, upTo)
 		if err != nil {
-			return removed, s.fail(op, err)
+			return removed, err
 		}
-		if removed += part; part == found && last <= safe {
-			s.results.removed.Note(topic, from, last)
+		if removed += part; part == seen && last <= safe {
+			s.results.removed.Note(name, from, last)
 		}
 		from = last
 	}
@@ -189,36 +187,30 @@ func (s *Store) RemoveResults(ctx context.Context, topic string, upTo int64) (re
 
 // removePart removes some messages in a transaction, and returns how many of how
 // many it found, and how far it came.
-func (s *Store) removePart(ctx context.Context, topic int32, from, upTo int64) (removed, found, last int64, err error) {
-	ctx, done, err := s.enter(ctx, "remove results")
-	if err != nil {
-		return 0, 0, 0, err
-	}
-	defer done()
-	err = s.within(ctx, s.front, nil, func(t *tx) error {
-		removed = 0
-		all, err := query(ctx, t, func(r row) (cancelling, error) {
-			return cancelling{lane: r.int8(0), seq: r.int8(1), topic: int32(r.int4(2)), prio: int16(r.int2(3)),
-				rank: r.int8(4)}, nil
-		}, placesOfResults, int8Value(from), int8Value(upTo), int4Value(topic), int8Value(removePart))
-		if err != nil {
-			return err
-		}
-		if found, last = int64(len(all)), upTo; found == removePart {
-			last = all[found-1].lane
-		}
-		free, err := s.freeSolo(ctx, t, all)
-		if err != nil || len(free) == 0 {
-			return err
-		}
-		var lanes, seqs []int64
-		for _, m := range free {
-			lanes, seqs = append(lanes, m.lane), append(seqs, m.seq)
-		}
-		return t.run(ctx, read(removeResults, func(row) error {
-			removed++
-			return nil
-		}, int8Array(lanes), int8Array(seqs)))
+func (s *Store) removePart(ctx context.Context, id int32, from, upTo int64) (removed, found, last int64, err error) {
+	err = s.guard(ctx, "remove results", func(ctx context.Context) error {
+		return s.within(ctx, s.front, nil, func(t *tx) error {
+			removed = 0
+			all, err := query(ctx, t, func(r row) (cancelling, error) {
+				return cancelling{lane: r.int8(0), seq: r.int8(1), topic: r.id(2), prio: int16(r.int2(3)),
+					rank: r.int8(4)}, nil
+			}, placesOfResults, int8Value(from), int8Value(upTo), int4Value(id), int8Value(removePart))
+			if err != nil {
+				return err
+			}
+			if found, last = int64(len(all)), upTo; found == removePart {
+				last = all[found-1].lane
+			}
+			free, err := s.freeSolo(ctx, t, all)
+			if err != nil || len(free) == 0 {
+				return err
+			}
+			lanes, seqs := positions(free)
+			return t.run(ctx, read(removeResults, func(row) error {
+				removed++
+				return nil
+			}, lanes, seqs))
+		})
 	})
 	return removed, found, last, err
 }

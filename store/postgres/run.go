@@ -19,7 +19,7 @@ func (c *claiming) row(r row) error {
 		c.heads = make([]head, 0, max(len(c.lanes), 16))
 	}
 	c.heads = append(c.heads, head{
-		lane: r.int8(0), seq: r.int8(1), rank: r.int8(2), topic: int32(r.int4(4)), replays: r.int2(6),
+		lane: r.int8(0), seq: r.int8(1), rank: r.int8(2), topic: r.id(4), replays: r.int2(6),
 		attempts: r.int4(11), rescues: r.int4(12), seen: r.bool(18), called: r.bool(19), cut: r.null(10),
 		first: r.int8(16), last: r.int8(17),
 		late: r.bool(20), upto: r.int8(21),
@@ -338,13 +338,13 @@ func (s *Store) setRuns(ctx context.Context, fence int64, runs []ran) error {
 		return nil
 	}
 	slices.SortFunc(runs, func(a, b ran) int { return cmp.Compare(a.lane, b.lane) })
-	lanes, firsts, lasts, gapped := make([]int64, len(runs)), make([]int64, len(runs)), make([]int64, len(runs)),
-		make([]string, len(runs))
+	gapped := make([]string, len(runs))
 	for i, r := range runs {
-		lanes[i], firsts[i], lasts[i], gapped[i] = r.lane, r.first, r.last, r.gapped
+		gapped[i] = r.gapped
 	}
-	return s.call(ctx, s.back, do(setRuns, int8Array(lanes), int8Array(firsts), int8Array(lasts), int8Value(fence),
-		textArray(gapped)))
+	return s.call(ctx, s.back, do(setRuns, column(runs, func(r *ran) int64 { return r.lane }),
+		column(runs, func(r *ran) int64 { return r.first }), column(runs, func(r *ran) int64 { return r.last }),
+		int8Value(fence), textArray(gapped)))
 }
 
 // leave gives up lanes of a claim. Those of keys are locked before, because what

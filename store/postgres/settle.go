@@ -168,12 +168,9 @@ func (s *Store) ensureEmits(ctx context.Context, g *settling) error {
 
 // firstRefusals is what the rest of a batch came to when it was settled first.
 func (s *Store) firstRefusals(ctx context.Context, g *settling) error {
-	return s.call(ctx, s.back, read(readBatch, func(r row) error {
-		if r.int2(0) != partRest {
-			return nil
-		}
-		first, err := sqlstore.DecodeRefusals(r[1])
+	return s.call(ctx, s.back, readOutcome(g.batch, partRest, func(r row) error {
+		first, err := sqlstore.DecodeRefusals(r[0])
 		g.refused = append(g.refused, first...)
 		return err
-	}, g.batch))
+	}))
 }

@@ -25,8 +25,7 @@ const (
 )
 
 func readEntry(r row) (store.Entry, error) {
-	return store.Entry{Key: string(r.bytes(0)), Version: r.int8(1), At: r.time(2), Writer: r.text(3),
-		Value: r.bytes(4)}, nil
+	return store.Entry{Key: r.text(0), Version: r.int8(1), At: r.time(2), Writer: r.text(3), Value: r.bytes(4)}, nil
 }
 
 // GetState implements [store.Entries].
@@ -34,22 +33,13 @@ func (s *Store) GetState(ctx context.Context, key string) (found store.Entry, er
 	if err := store.AdmitState(key); err != nil {
 		return store.Entry{}, err
 	}
-	ctx, done, err := s.enter(ctx, "get state")
-	if err != nil {
-		return store.Entry{}, err
+	err = s.guard(ctx, "get state", func(ctx context.Context) error {
+		return s.call(ctx, s.front, read(getEntry, one(&found, readEntry), bytesValue([]byte(key))))
+	})
+	if err == nil && found.Version == 0 {
+		err = notFound("state", key)
 	}
-	defer done()
-	err = s.call(ctx, s.front, read(getEntry, func(r row) (err error) {
-		found, err = readEntry(r)
-		return err
-	}, bytesValue([]byte(key))))
-	if err != nil {
-		return store.Entry{}, s.fail("get state", err)
-	}
-	if found.Version == 0 {
-		return store.Entry{}, &store.Error{Op: "state " + key, Code: store.ErrNotFound}
-	}
-	return found, nil
+	return found, err
 }
 
 // PutState implements [store.Entries].
@@ -58,14 +48,10 @@ func (s *Store) PutState(ctx context.Context, key string, value []byte, version 
 	if err := store.AdmitPut(key, value, version); err != nil {
 		return store.Entry{}, err
 	}
-	err = s.changeEntry(ctx, "put state", key, func(ctx context.Context, t *tx, have, next int64) (refused, err error) {
-		if refused := store.PutConflict("put state", key, have, version); refused != nil {
-			return refused, nil
-		}
-		return nil, t.run(ctx, read(putEntry, func(r row) (err error) {
-			put, err = readEntry(r)
-			return err
-		}, bytesValue([]byte(key)), int8Value(next), textValue(store.Text(writer)), bytesValue(value), s.skewValue()))
+	err = s.changeEntry(ctx, "put state", key, func(have, next int64) (step, error) {
+		st := read(putEntry, one(&put, readEntry), bytesValue([]byte(key)), int8Value(next),
+			textValue(store.Text(writer)), bytesValue(value), s.skewValue())
+		return st, store.PutConflict("put state", key, have, version)
 	})
 	return put, err
 }
@@ -75,81 +61,54 @@ func (s *Store) DeleteState(ctx context.Context, key string, version int64) erro
 	if err := store.AdmitDelete(key, version); err != nil {
 		return err
 	}
-	return s.changeEntry(ctx, "delete state", key, func(ctx context.Context, t *tx, have, _ int64) (refused,
-		err error) {
+	return s.changeEntry(ctx, "delete state", key, func(have, _ int64) (step, error) {
 		if have == 0 {
-			return &store.Error{Op: "delete state " + key, Code: store.ErrNotFound}, nil
+			return step{}, notFound("delete state", key)
 		}
-		if refused := store.PutConflict("delete state", key, have, version); refused != nil {
-			return refused, nil
-		}
-		return nil, t.run(ctx, do(deleteEntry, bytesValue([]byte(key))))
+		return do(deleteEntry, bytesValue([]byte(key))), store.PutConflict("delete state", key, have, version)
 	})
 }
 
-// changeEntry runs change while no other transaction changes the state; have is the
-// version of the entry, 0 if there is none.
-func (s *Store) changeEntry(ctx context.Context, op, key string,
-	change func(ctx context.Context, t *tx, have, next int64) (refused, err error),
-) error {
-	ctx, done, err := s.enter(ctx, op)
-	if err != nil {
-		return err
-	}
-	defer done()
-	var refused error
-	err = s.within(ctx, s.front, nil, func(t *tx) (err error) {
-		have, next := int64(0), int64(0)
-		err = t.run(ctx, read(nextRevision, func(r row) error {
-			next = r.int8(0)
-			return nil
-		}), read(versionOf, func(r row) error {
-			have = r.int8(0)
-			return nil
-		}, bytesValue([]byte(key))))
-		if err != nil {
-			return err
-		}
-		if next == 0 {
-			return unexpected("no row of revision")
-		}
-		refused, err = change(ctx, t, have, next)
-		return err
+// changeEntry runs the step of change, or fails with its error, while no other transaction
+// changes the state. have is the version of the entry, 0 if there is none.
+func (s *Store) changeEntry(ctx context.Context, op, key string, change func(have, next int64) (step, error)) error {
+	return s.guard(ctx, op, func(ctx context.Context) error {
+		return s.within(ctx, s.front, nil, func(t *tx) error {
+			have, next := int64(0), int64(0)
+			err := t.run(ctx, read(nextRevision, set(&next, row.int8)),
+				read(versionOf, set(&have, row.int8), bytesValue([]byte(key))))
+			if err != nil {
+				return err
+			}
+			if next == 0 {
+				return unexpected("no row of revision")
+			}
+			st, err := change(have, next)
+			if err != nil {
+				return err
+			}
+			return t.run(ctx, st)
+		})
 	})
-	if err != nil {
-		return s.fail(op, err)
-	}
-	return refused
 }
 
 // ListState implements [store.Entries].
 func (s *Store) ListState(ctx context.Context, prefix string, after int64) iter.Seq2[store.Entry, error] {
-	return sqlstore.ListEntries(prefix, after, func(from, end []byte, after int64, limit int) ([]store.Entry, error) {
-		ctx, done, err := s.enter(ctx, "list state")
-		if err != nil {
-			return nil, err
-		}
-		defer done()
-		var page []store.Entry
-		err = s.cold(ctx, func(t *tx) error {
+	return sqlstore.ListEntries(prefix, after, func(from, end []byte, after int64, limit int) (page []store.Entry,
+		err error) {
+		err = s.cold(ctx, "list state", func(ctx context.Context, t *tx) error {
 			page, err = query(ctx, t, readEntry, entryPage, bytesValue(from), bytesValue(end), int8Value(after),
 				int8Value(int64(limit)))
 			return err
 		})
-		return page, s.fail("list state", err)
+		return page, err
 	})
 }
 
 // Clock implements [store.Entries].
 func (s *Store) Clock(ctx context.Context) (now time.Time, err error) {
-	ctx, done, err := s.enter(ctx, "clock")
-	if err != nil {
-		return time.Time{}, err
-	}
-	defer done()
-	err = s.call(ctx, s.front, read(readClock, func(r row) error {
-		now = r.time(0)
-		return nil
-	}, s.skewValue()))
-	return now, s.fail("clock", err)
+	err = s.guard(ctx, "clock", func(ctx context.Context) error {
+		return s.call(ctx, s.front, read(readClock, set(&now, row.time), s.skewValue()))
+	})
+	return now, err
 }

@@ -3,9 +3,9 @@ package postgres
 import (
 	"context"
 	"slices"
-	"strings"
 
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/internal/sqlstore"
 )
 
 const (
@@ -63,89 +63,54 @@ SELECT topic, count(*) FROM (
 
 // Stats implements [store.Topics].
 func (s *Store) Stats(ctx context.Context, names ...string) ([]store.TopicStats, error) {
-	ctx, done, err := s.enter(ctx, "stats")
+	by := map[int32]*store.TopicStats{}
+	err := s.guard(ctx, "stats", func(ctx context.Context) error {
+		if err := s.catchUp(ctx); err != nil {
+			return err
+		}
+		s.topics.mu.RLock()
+		for id, t := range s.topics.byID {
+			if len(names) == 0 || slices.Contains(names, t.Name) {
+				by[id] = &store.TopicStats{Topic: t.Topic}
+			}
+		}
+		s.topics.mu.RUnlock()
+		return s.within(ctx, s.front, coldSnapshot, func(t *tx) error { return s.figures(ctx, t, by) })
+	})
 	if err != nil {
 		return nil, err
 	}
-	defer done()
-	if err := s.catchUp(ctx); err != nil {
-		return nil, s.fail("stats", err)
-	}
-	by := map[int32]*store.TopicStats{}
-	s.topics.mu.RLock()
-	for id, t := range s.topics.byID {
-		if len(names) == 0 || slices.Contains(names, t.Name) {
-			by[id] = &store.TopicStats{Topic: t.Topic}
-		}
-	}
-	s.topics.mu.RUnlock()
-	if err := s.within(ctx, s.front, coldSnapshot(), func(t *tx) error { return s.figures(ctx, t, by) }); err != nil {
-		return nil, s.fail("stats", err)
-	}
-	all := make([]store.TopicStats, 0, len(by))
-	for _, st := range by {
-		// Waiting messages are not counted: they are the rest.
-		st.Waiting = st.Appended - st.Acked - st.Cancelled - st.Purged - st.Dead - st.Resolved - st.Leased -
-			st.Delayed
-		if st.Waiting == 0 {
-			st.OldestWaiting = 0
-		}
-		all = append(all, *st)
-	}
-	slices.SortFunc(all, func(a, b store.TopicStats) int { return strings.Compare(a.Name, b.Name) })
-	return all, nil
+	return sqlstore.SortStats(by), nil
 }
 
 // figures reads all of them in one snapshot, so that they agree.
 func (s *Store) figures(ctx context.Context, t *tx, by map[int32]*store.TopicStats) error {
-	of := func(r row, do func(*store.TopicStats)) {
-		if st := by[int32(r.int4(0))]; st != nil {
-			do(st)
-		}
+	of := func(sql string, set func(*store.TopicStats, row), args ...[]byte) step {
+		return read(sql, func(r row) error {
+			if st := by[r.id(0)]; st != nil {
+				set(st, r)
+			}
+			return nil
+		}, args...)
 	}
 	var removed []int32
 	err := t.run(ctx,
-		read(countLeased, func(r row) error {
-			of(r, func(st *store.TopicStats) { st.Leased = r.int8(1) })
-			return nil
-		}),
-		read(removedTopics, func(r row) error {
-			removed = append(removed, int32(r.int4(0)))
-			return nil
-		}),
-		read(countStuck, func(r row) error {
-			of(r, func(st *store.TopicStats) { st.Stuck = r.int8(1) })
-			return nil
+		read(removedTopics, add(&removed, row.id)),
+		of(countLeased, func(st *store.TopicStats, r row) { st.Leased = r.int8(1) }),
+		of(countStuck, func(st *store.TopicStats, r row) { st.Stuck = r.int8(1) }, s.skewValue()),
+		of(countDelayed, func(st *store.TopicStats, r row) { st.Delayed = r.int8(1) }),
+		of(oldestWaiting, func(st *store.TopicStats, r row) {
+			st.OldestWaiting = max(0, r.time(2).Sub(r.time(1)))
 		}, s.skewValue()),
-		read(countDelayed, func(r row) error {
-			of(r, func(st *store.TopicStats) { st.Delayed = r.int8(1) })
-			return nil
+		of(countDead, func(st *store.TopicStats, r row) { st.Dead, st.Resolved = r.int8(1), r.int8(2) }),
+		of(sumTallies, func(st *store.TopicStats, r row) {
+			if addTotal(st, r.int2(1), r.int8(2)); r.int2(1) == tallyAcked {
+				st.LastAck = r.time(3)
+			}
 		}),
-		read(oldestWaiting, func(r row) error {
-			of(r, func(st *store.TopicStats) { st.OldestWaiting = max(0, r.time(2).Sub(r.time(1))) })
-			return nil
-		}, s.skewValue()),
-		read(countDead, func(r row) error {
-			of(r, func(st *store.TopicStats) { st.Dead, st.Resolved = r.int8(1), r.int8(2) })
-			return nil
-		}),
-		read(sumTallies, func(r row) error {
-			of(r, func(st *store.TopicStats) {
-				if addTotal(st, r.int2(1), r.int8(2)); r.int2(1) == tallyAcked {
-					st.LastAck = r.time(3)
-				}
-			})
-			return nil
-		}),
-		read(readDeaths, func(r row) error {
-			of(r, func(st *store.TopicStats) { st.Deaths = st.Deaths.Add(r.text(1), r.time(2)) })
-			return nil
-		}),
-		read(readPauses, func(r row) error {
-			of(r, func(st *store.TopicStats) {
-				st.Paused = &store.Pause{Since: r.time(1), Until: r.time(2), By: r.text(3), Reason: r.text(4)}
-			})
-			return nil
+		of(readDeaths, func(st *store.TopicStats, r row) { st.Deaths = st.Deaths.Add(r.text(1), r.time(2)) }),
+		of(readPauses, func(st *store.TopicStats, r row) {
+			st.Paused = &store.Pause{Since: r.time(1), Until: r.time(2), By: r.text(3), Reason: r.text(4)}
 		}, s.skewValue()))
 	for _, id := range removed {
 		if st := by[id]; st != nil && st.Appended == 0 {
@@ -156,20 +121,9 @@ func (s *Store) figures(ctx context.Context, t *tx, by map[int32]*store.TopicSta
 }
 
 func addTotal(st *store.TopicStats, what int, n int64) {
-	switch what {
-	case tallyAppended:
-		st.Appended += n
-	case tallyAcked:
-		st.Acked += n
-	case tallyCancelled:
-		st.Cancelled += n
-	case tallyPurged:
-		st.Purged += n
-	case tallyDuplicates:
-		st.Duplicates += n
-	case tallyRetried:
-		st.Retried += n
-	case tallyRescues:
-		st.Rescues += n
+	totals := [...]*int64{
+		tallyAppended: &st.Appended, tallyAcked: &st.Acked, tallyCancelled: &st.Cancelled, tallyPurged: &st.Purged,
+		tallyDuplicates: &st.Duplicates, tallyRetried: &st.Retried, tallyRescues: &st.Rescues,
 	}
+	*totals[what] += n
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/pawl-dev/pawl/store"
 	"github.com/pawl-dev/pawl/store/internal/bound"
+	"github.com/pawl-dev/pawl/store/internal/sqlstore"
 )
 
 // Store keeps messages in a schema of a PostgreSQL database. It is safe for
@@ -143,6 +144,16 @@ func (s *Store) enter(ctx context.Context, op string) (_ context.Context, done c
 	return ctx, func() { unhook(); cancel() }, nil
 }
 
+// guard runs do as one call: see enter. What goes wrong becomes a [*store.Error].
+func (s *Store) guard(ctx context.Context, op string, do func(context.Context) error) error {
+	ctx, done, err := s.enter(ctx, op)
+	if err != nil {
+		return err
+	}
+	defer done()
+	return s.fail(op, do(ctx))
+}
+
 // skew is what tests add to the server's clock.
 func (s *Store) skew() time.Duration {
 	if s.cfg.Skew == nil {
@@ -161,37 +172,17 @@ func (s *Store) Describe() store.Description { return Description() }
 
 // Description is what this backend keeps.
 func Description() store.Description {
-	kept := store.Support{Kept: true}
-	all := store.Capabilities{}
-	for _, c := range store.AllCapabilities {
-		all[c] = kept
-	}
-	all[store.CanTxAppend] = store.Support{Kept: true, Note: "pgx.Tx, and *sql.Tx of pgx's driver for database/sql"}
-	all[store.CanWake] = store.Support{Kept: true,
-		Note: "LISTEN and NOTIFY; by polling behind a pooler of transactions"}
 	return store.Description{
 		Name: "postgres", URL: "postgres://USER@HOST:PORT/DATABASE",
-		Durability:   "every call: written to the server's log and flushed (fsync and synchronous_commit as the server has them)",
-		Capabilities: all,
+		Durability: "every call: written to the server's log and flushed (fsync and synchronous_commit as the server has them)",
+		Capabilities: sqlstore.Capabilities(map[store.Capability]string{
+			store.CanTxAppend: "pgx.Tx, and *sql.Tx of pgx's driver for database/sql",
+			store.CanWake:     "LISTEN and NOTIFY; by polling behind a pooler of transactions",
+		}),
 	}
 }
 
-var (
-	_ store.Store        = (*Store)(nil)
-	_ store.Topics       = (*Store)(nil)
-	_ store.Inspector    = (*Store)(nil)
-	_ store.DeadLetters  = (*Store)(nil)
-	_ store.Triage       = (*Store)(nil)
-	_ store.TopicRemover = (*Store)(nil)
-	_ store.Bounded      = (*Store)(nil)
-	_ store.Waker        = (*Store)(nil)
-	_ store.Entries      = (*Store)(nil)
-	_ store.Marks        = (*Store)(nil)
-	_ store.Pacer        = (*Store)(nil)
-	_ store.Results      = (*Store)(nil)
-	_ store.Migrator     = (*Store)(nil)
-	_ store.Describer    = (*Store)(nil)
-)
+var _ sqlstore.Store = (*Store)(nil)
 
 // unexpected is a result that no statement of this package gives.
 func unexpected(what string) error { return fmt.Errorf("unexpected answer of the server: %s", what) }

@@ -30,25 +30,34 @@ func (c *claiming) takes(rescues int) bool {
 // claimSuspects claims the suspects of a topic that are better than its other messages,
 // as many as there is room for. A ticket for a lane that is busy or empty is dropped, and
 // the next one taken.
-func (s *Store) claimSuspects(ctx context.Context, c *claiming) ([]run, error) {
+func (s *Store) claimSuspects(ctx context.Context, c *claiming) (runs []run, err error) {
 	for *c.room > 0 && s.sweeper.maySuspect(c.topic.id, s.exact()) {
 		more := &claiming{topic: c.topic, want: c.want, terms: c.terms, fence: sqlstore.NewFence(), aim: suspects,
 			room: c.room, before: c.before}
 		more.want.Run, more.ask = 1, more.want.Limit
 		args := append([][]byte{int4Value(c.topic.id)}, more.args(s)...)
-		err := s.call(ctx, s.back, read(takeSuspects, more.header, append(args, int8Value(int64(*c.room)))...),
-			more.readLanes(s))
-		if err != nil {
-			s.giveUpLater(more, err)
-			return nil, err
-		}
-		s.sweeper.sawSuspect(c.topic.id, more.suspect)
-		runs, err := s.finish(ctx, more)
+		runs, err = s.claimApart(ctx, more, takeSuspects, append(args, int8Value(int64(*c.room)))...)
 		if err != nil || given(runs) > 0 || more.stayed > 0 || more.taken == 0 {
-			return runs, err
+			break
 		}
 	}
-	return nil, nil
+	return runs, err
+}
+
+// claimApart claims other messages than ordinary ones.
+func (s *Store) claimApart(ctx context.Context, c *claiming, take string, args ...[]byte) ([]run, error) {
+	if err := s.call(ctx, s.back, read(take, c.header, args...), c.readLanes(s)); err != nil {
+		if !isServer(err) { // its answer was lost
+			s.tracker.orphan(c.fence)
+		}
+		return nil, err
+	}
+	if c.aim == suspects {
+		s.sweeper.sawSuspect(c.topic.id, c.suspect)
+	} else if len(c.heads) > 0 {
+		c.topic = s.topics.numbered(c.heads[0].topic)
+	}
+	return s.finish(ctx, c)
 }
 
 // given is how many messages of runs are given out.
@@ -57,13 +66,6 @@ func given(runs []run) (n int) {
 		n += runs[i].give
 	}
 	return n
-}
-
-// giveUpLater gives up later what a claim got whose answer was lost.
-func (s *Store) giveUpLater(c *claiming, err error) {
-	if !isServer(err) {
-		s.tracker.orphan(c.fence)
-	}
 }
 
 // claimAlone claims one message that is to be alone, if there is one that may be.
@@ -78,20 +80,8 @@ func (s *Store) claimAlone(ctx context.Context, cs []*claiming) ([]run, error) {
 		first := cs[0]
 		c := claiming{topic: first.topic, terms: first.terms, fence: sqlstore.NewFence(), aim: alone, room: first.room,
 			ask: 1, want: store.Want{Limit: 1, Run: 1}}
-		err := s.call(ctx, s.back, read(takeAlone, c.header, append([][]byte{int4Array(ids)}, c.args(s)...)...),
-			c.readLanes(s))
-		if err != nil {
-			s.giveUpLater(&c, err)
-			return nil, err
-		}
-		if !c.there {
-			break
-		}
-		if len(c.heads) > 0 {
-			c.topic = s.topics.numbered(c.heads[0].topic)
-		}
-		runs, err := s.finish(ctx, &c)
-		if err != nil || given(runs) > 0 || c.stayed > 0 {
+		runs, err := s.claimApart(ctx, &c, takeAlone, append([][]byte{int4Array(ids)}, c.args(s)...)...)
+		if err != nil || given(runs) > 0 || c.stayed > 0 || !c.there {
 			return runs, err
 		}
 	}
@@ -135,31 +125,25 @@ func (s *Store) early(ctx context.Context, c *claiming) error {
 }
 
 // Solitary implements [store.Solitude].
-func (s *Store) Solitary(ctx context.Context, lease time.Duration, topics ...string) (string, error) {
-	ctx, done, err := s.enter(ctx, "solitary")
-	if err != nil {
-		return "", err
-	}
-	defer done()
-	if err := s.sweepIfDue(ctx); err != nil {
-		return "", s.fail("solitary", err)
-	}
-	var ids []int32
-	for _, name := range topics {
-		t, err := s.known(ctx, name)
-		if err != nil {
-			return "", s.fail("solitary", err)
+func (s *Store) Solitary(ctx context.Context, lease time.Duration, topics ...string) (name string, err error) {
+	err = s.guard(ctx, "solitary", func(ctx context.Context) error {
+		if err := s.sweepIfDue(ctx); err != nil {
+			return err
 		}
-		if t != nil {
-			ids = append(ids, t.id)
+		var ids []int32
+		for _, name := range topics {
+			t, err := s.known(ctx, name)
+			if err != nil {
+				return err
+			}
+			if t != nil {
+				ids = append(ids, t.id)
+			}
 		}
-	}
-	name := ""
-	err = s.call(ctx, s.back, read(waitsAlone, func(r row) error {
-		name = r.text(0)
-		return nil
-	}, int4Array(ids), int8Value(micros(lease)), s.skewValue()))
-	return name, s.fail("solitary", err)
+		return s.call(ctx, s.back, read(waitsAlone, set(&name, row.text), int4Array(ids), int8Value(micros(lease)),
+			s.skewValue()))
+	})
+	return name, err
 }
 
 // who identifies an owner in a topic.

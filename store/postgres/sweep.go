@@ -246,17 +246,16 @@ func (s *Store) sweepLanes(ctx context.Context, above int64) (swept int, err err
 	err = s.within(ctx, s.back, nil, func(t *tx) error {
 		var open, join []int64
 		woken = nil
-		if err := t.run(ctx, read(joining, into(&join), s.skewValue(), timeValue(above)),
-			read(dueLanes, into(&open), s.skewValue(), timeValue(above))); err != nil {
+		if err := t.run(ctx, read(joining, add(&join, row.int8), s.skewValue(), timeValue(above)),
+			read(dueLanes, add(&open, row.int8), s.skewValue(), timeValue(above))); err != nil {
 			return err
 		}
 		swept = len(open) + len(join)
 		if len(open) > 0 {
 			slices.Sort(open)
-			if err := t.run(ctx, read(openLanes, func(r row) error {
-				woken = append(woken, int32(r.int4(0)))
-				return nil
-			}, int8Array(open), int8Array(make([]int64, len(open))))); err != nil {
+			tokens := int8Array(make([]int64, len(open))) // closed lanes have none
+			err := t.run(ctx, read(openLanes, add(&woken, row.id), int8Array(open), tokens))
+			if err != nil {
 				return err
 			}
 		}
@@ -276,7 +275,8 @@ func (s *Store) promote(ctx context.Context) error {
 		var woken []int32
 		err := s.within(ctx, s.front, nil, func(t *tx) error {
 			lanes, woken = nil, nil
-			if err := t.run(ctx, read(joining, into(&lanes), s.skewValue(), timeValue(math.MinInt64))); err != nil {
+			err := t.run(ctx, read(joining, add(&lanes, row.int8), s.skewValue(), timeValue(math.MinInt64)))
+			if err != nil {
 				return err
 			}
 			return s.join(ctx, t, lanes, &woken)
@@ -303,10 +303,7 @@ func (s *Store) join(ctx context.Context, t *tx, lanes []int64, woken *[]int32) 
 	}, int8Array(lanes))); err != nil {
 		return err
 	}
-	return t.run(ctx, read(join, func(r row) error {
-		*woken = append(*woken, int32(r.int4(0)))
-		return nil
-	}, int8Array(from), int8Array(homes)))
+	return t.run(ctx, read(join, add(woken, row.id), int8Array(from), int8Array(homes)))
 }
 
 // Ended leases.
@@ -343,7 +340,7 @@ func readOverdue(r row) (*overdue, error) {
 	o := &overdue{
 		fence: r.int8(0), at: r.micros(1), ends: r.micros(2), hard: r.micros(3), started: r.micros(4), alone: r.bool(5),
 		owner: r.text(6),
-		lanes: r.int8s(7), gone: r.int8s(8), longer: r.int8s(9), end: r.timesMicros(10), topic: int32(r.int4(11)),
+		lanes: r.int8s(7), gone: r.int8s(8), longer: r.int8s(9), end: r.timesMicros(10), topic: r.id(11),
 		ended: map[int64]int64{},
 	}
 	until := make(map[int64]int64, len(o.longer))

@@ -95,7 +95,7 @@ const (
 )
 
 func readTopic(r row) (*topic, error) {
-	t := &topic{id: int32(r.int4(0)), Topic: store.Topic{
+	t := &topic{id: r.id(0), Topic: store.Topic{
 		Name: r.text(1), Order: store.OrderNone, Deadline: time.Duration(r.int8(3)), Ageing: time.Duration(r.int8(4)),
 		Park: r.bool(5), Tail: r.bool(8), Retain: time.Duration(r.int8(6)), Version: r.int8(7),
 		MaxWaiting: r.int8(9),
@@ -116,11 +116,7 @@ func (s *Store) orderClass() []byte {
 // loadTopics reads all settings.
 func (s *Store) loadTopics(ctx context.Context) error {
 	var all []*topic
-	err := s.call(ctx, s.front, read(selectTopics, func(r row) error {
-		t, err := readTopic(r)
-		all = append(all, t)
-		return err
-	}))
+	err := s.call(ctx, s.front, read(selectTopics, collect(&all, readTopic)))
 	if err == nil {
 		s.topics.set(all)
 	}
@@ -198,49 +194,38 @@ func (s *Store) unrecorded(places map[place]bool) []place {
 
 // Topic implements [store.Topics].
 func (s *Store) Topic(ctx context.Context, name string) (store.Topic, error) {
-	ctx, done, err := s.enter(ctx, "topic")
+	if pawl.ValidTopic(name) != nil {
+		return store.Topic{}, notFound("topic", name)
+	}
+	var found []*topic
+	var hidden bool
+	err := s.guard(ctx, "topic", func(ctx context.Context) error {
+		return s.call(ctx, s.front, read(selectTopic, collect(&found, readTopic), textValue(name)),
+			read(isHidden, set(&hidden, row.bool), textValue(name)))
+	})
+	if err == nil && (len(found) == 0 || hidden) {
+		err = notFound("topic", name)
+	}
 	if err != nil {
 		return store.Topic{}, err
 	}
-	defer done()
-	if pawl.ValidTopic(name) != nil {
-		return store.Topic{}, noTopic(name)
-	}
-	var found *topic
-	err = s.call(ctx, s.front, read(selectTopic, func(r row) (err error) {
-		found, err = readTopic(r)
-		return err
-	}, textValue(name)))
-	switch {
-	case err != nil:
-		return store.Topic{}, s.fail("topic", err)
-	case found == nil:
-		return store.Topic{}, noTopic(name)
-	}
-	if hidden, err := s.hidden(ctx, name); err != nil || hidden {
-		return store.Topic{}, cmp.Or(s.fail("topic", err), noTopic(name))
-	}
-	return found.Topic, nil
+	return found[0].Topic, nil
 }
-
-func noTopic(name string) error { return &store.Error{Op: "topic " + name, Code: store.ErrNotFound} }
 
 // Declare implements [store.Topics].
 func (s *Store) Declare(ctx context.Context, d store.Declaration) (store.Topic, error) {
 	if err := d.Validate(); err != nil {
 		return store.Topic{}, err
 	}
-	entered, done, err := s.enter(ctx, "declare")
+	err := s.guard(ctx, "declare", func(ctx context.Context) error {
+		// The topic has its layout at once: it could not change any more once there are messages.
+		if err := s.create(ctx, d.Name, d.Order != store.OrderNone, d.Tail != nil && *d.Tail); err != nil {
+			return err
+		}
+		return s.call(ctx, s.front, do(bringBack, textValue(d.Name)))
+	})
 	if err != nil {
 		return store.Topic{}, err
-	}
-	defer done()
-	// It is there with its layout at once: messages that came before the rest is stated would keep it at another one.
-	if err := s.create(entered, d.Name, d.Order != store.OrderNone, d.Tail != nil && *d.Tail); err != nil {
-		return store.Topic{}, s.fail("declare", err)
-	}
-	if err := s.call(entered, s.front, do(bringBack, textValue(d.Name))); err != nil {
-		return store.Topic{}, s.fail("declare", err)
 	}
 	return s.change(ctx, "declare", d.Name, d.Apply)
 }
@@ -267,38 +252,32 @@ var errOrderBusy = errors.New("appends to the topic are under way")
 func (s *Store) change(ctx context.Context, op, name string,
 	agree func(now store.Topic, empty bool) (store.Topic, error),
 ) (agreed store.Topic, err error) {
-	ctx, done, err := s.enter(ctx, op)
-	if err != nil {
-		return store.Topic{}, err
-	}
-	defer done()
-	for limit := time.Now().Add(orderWait); ; {
-		err = s.within(ctx, s.front, coldSettings(), func(t *tx) (err error) {
-			agreed, err = s.agree(ctx, t, name, agree)
-			return err
-		})
-		if !errors.Is(err, errOrderBusy) || time.Now().After(limit) {
-			break
+	err = s.guard(ctx, op, func(ctx context.Context) error {
+		for limit := time.Now().Add(orderWait); ; {
+			err := s.within(ctx, s.front, coldSettings, func(t *tx) (err error) {
+				agreed, err = s.agree(ctx, t, name, agree)
+				return err
+			})
+			if err == nil {
+				return s.loadTopics(ctx)
+			}
+			if !errors.Is(err, errOrderBusy) {
+				return err
+			}
+			if time.Now().After(limit) {
+				return &store.Error{
+					Op: op + " " + name, Code: store.ErrUnavailable, Err: errOrderBusy,
+					Hint: "order changes only while nobody appends: end the transaction that does, and repeat the call",
+				}
+			}
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(20 * time.Millisecond):
+			}
 		}
-		select {
-		case <-ctx.Done():
-			return store.Topic{}, s.fail(op, ctx.Err())
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
-	if errors.Is(err, errOrderBusy) {
-		return store.Topic{}, &store.Error{
-			Op: op + " " + name, Code: store.ErrUnavailable, Err: errOrderBusy,
-			Hint: "order changes only while nobody appends: end the transaction that does, and repeat the call",
-		}
-	}
-	if err != nil {
-		return store.Topic{}, s.fail(op, err)
-	}
-	if err := s.loadTopics(ctx); err != nil {
-		return agreed, s.fail(op, err)
-	}
-	return agreed, nil
+	})
+	return agreed, err
 }
 
 func (s *Store) create(ctx context.Context, name string, ordered, tail bool) error {
@@ -322,7 +301,7 @@ func (s *Store) agree(ctx context.Context, t *tx, name string,
 		return store.Topic{}, err
 	}
 	if len(found) == 0 {
-		return store.Topic{}, noTopic(name)
+		return store.Topic{}, notFound("topic", name)
 	}
 	now := found[0]
 	next, err := agree(now.Topic, true)
@@ -351,13 +330,13 @@ func (s *Store) agree(ctx context.Context, t *tx, name string,
 // message.
 func (s *Store) emptyTopic(ctx context.Context, t *tx, id int32) (bool, error) {
 	locked, busy := false, true
-	err := t.run(ctx, read(lockOrder, yesOrNo(&locked), s.orderClass(), int4Value(id)))
+	err := t.run(ctx, read(lockOrder, set(&locked, row.bool), s.orderClass(), int4Value(id)))
 	if err != nil {
 		return false, err
 	}
 	if !locked {
 		return false, errOrderBusy
 	}
-	err = t.run(ctx, read(hasMessages, yesOrNo(&busy), int4Value(id)))
+	err = t.run(ctx, read(hasMessages, set(&busy, row.bool), int4Value(id)))
 	return !busy, err
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/pawl-dev/pawl/store"
-	"github.com/pawl-dev/pawl/store/internal/sqlstore"
 )
 
 const (
@@ -25,33 +24,31 @@ func (s *Store) ReplayKeeping(ctx context.Context, topic string, ids ...string) 
 
 // Resolve implements [store.Triage].
 func (s *Store) Resolve(ctx context.Context, by, note string, ids ...string) (map[string]error, error) {
-	return s.markDead(ctx, "resolve", ids, resolveDead, s.skewValue(), textValue(store.Text(by)),
+	return s.eachDead(ctx, "resolve", ids, resolveDead, s.skewValue(), textValue(store.Text(by)),
 		textValue(store.Text(note)))
 }
 
 // Reopen implements [store.Triage].
 func (s *Store) Reopen(ctx context.Context, ids ...string) (map[string]error, error) {
-	return s.markDead(ctx, "reopen", ids, reopenDead)
+	return s.eachDead(ctx, "reopen", ids, reopenDead)
 }
 
-func (s *Store) markDead(ctx context.Context, op string, ids []string, sql string,
-	args ...[]byte) (map[string]error, error) {
-	ctx, done, err := s.enter(ctx, op)
-	if err != nil {
-		return nil, err
-	}
-	defer done()
-	refused := map[string]error{}
-	err = s.within(ctx, s.front, nil, func(t *tx) error {
-		for _, id := range ids {
-			refused[id] = &store.Error{Op: op + " " + id, Code: store.ErrNotFound}
-		}
-		return t.run(ctx, do(lockPurged, sortedIDs(ids)), read(sql, func(r row) error {
-			delete(refused, sqlstore.DecodeID(r.bytes(0)))
-			return nil
-		}, append([][]byte{encodeIDs(ids)}, args...)...))
+// eachDead runs a statement on dead letters $1, in one transaction, and collects those whose ids it does not return.
+func (s *Store) eachDead(ctx context.Context, op string, ids []string, sql string,
+	args ...[]byte) (refused map[string]error, err error) {
+	err = s.guard(ctx, op, func(ctx context.Context) error {
+		return s.within(ctx, s.front, nil, func(t *tx) error {
+			refused = map[string]error{}
+			for _, id := range ids {
+				refused[id] = notFound(op, id)
+			}
+			return t.run(ctx, do(lockPurged, sortedIDs(ids)), read(sql, func(r row) error {
+				delete(refused, r.messageID(0))
+				return nil
+			}, append([][]byte{encodeIDs(ids)}, args...)...))
+		})
 	})
-	return refused, s.fail(op, err)
+	return refused, err
 }
 
 // resolution is what a row says from that column on.

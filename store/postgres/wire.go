@@ -3,6 +3,8 @@ package postgres
 import (
 	"encoding/binary"
 	"time"
+
+	"github.com/pawl-dev/pawl/store/internal/sqlstore"
 )
 
 // Parameters and results travel in PostgreSQL's binary formats, written and
@@ -71,6 +73,15 @@ func int8Array(vs []int64) []byte {
 		b = binary.BigEndian.AppendUint64(b, uint64(v))
 	}
 	return b
+}
+
+// column is the array of a number of each element.
+func column[T any](all []T, of func(*T) int64) []byte {
+	vs := make([]int64, len(all))
+	for i := range all {
+		vs[i] = of(&all[i])
+	}
+	return int8Array(vs)
 }
 
 func int4Array(vs []int32) []byte {
@@ -146,6 +157,12 @@ func (r row) int4(i int) int {
 	}
 	return int(int32(binary.BigEndian.Uint32(r[i])))
 }
+
+// messageID is an id as [sqlstore.EncodeID] stores it.
+func (r row) messageID(i int) string { return sqlstore.DecodeID(r[i]) }
+
+// id is the number of a topic.
+func (r row) id(i int) int32 { return int32(r.int4(i)) }
 
 func (r row) int2(i int) int {
 	if r[i] == nil {

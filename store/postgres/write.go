@@ -32,7 +32,7 @@ type writing struct {
 	}
 	closed struct{ lane, token, until []int64 } // lanes of keys
 	put    struct{ seq, until []int64 }         // messages that wait by themselves
-	aside  struct{ lane, seq, until []int64 }   // messages that leave their lanes, and join them again then
+	toTail struct{ lane, seq, until []int64 }   // messages that leave their lanes, and join them again then
 	emits  []*inserting
 
 	cut                   []int64 // lanes of keys whose run ends before its end
@@ -111,9 +111,9 @@ DELETE FROM @msg WHERE ctid = ANY (ARRAY(SELECT m.ctid FROM x
 	// putOff lets messages that are lanes of their own wait.
 	putOff = `INSERT INTO @lease (lane, token, reach, first, last, until)
 		SELECT s.seq, 0, 9223372036854775807, s.seq, s.seq, s.until FROM unnest($1::bigint[], $2::timestamptz[]) s(seq, until)`
-	// setAside makes messages delayed ones. What was given out of a lane before is not to
+	// moveToTail makes messages delayed ones. What was given out of a lane before is not to
 	// be known of them when they are back: others may come in before them.
-	setAside = `
+	moveToTail = `
 WITH x AS MATERIALIZED (SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::timestamptz[]) x(lane, seq, until)),
 m AS (UPDATE @msg SET lane = seq WHERE ctid = ANY (ARRAY(SELECT m.ctid FROM x
 	CROSS JOIN LATERAL (SELECT m.ctid FROM @msg m WHERE m.lane = x.lane AND m.seq = x.seq OFFSET 0) m))),
@@ -151,7 +151,7 @@ func (w *writing) count(topic int32, what int16, n int64) {
 
 func (w *writing) wake(r row) error {
 	if w.woken != nil {
-		w.woken(int32(r.int4(0)))
+		w.woken(r.id(0))
 	}
 	return nil
 }
@@ -173,8 +173,8 @@ func (w *writing) steps(s *Store) (g group) {
 	if over := w.throttled.over; len(over) > 0 {
 		g = append(g, do(endThrottles, int8Array(over)))
 	}
-	if a := &w.aside; len(a.seq) > 0 {
-		g = append(g, do(setAside, int8Array(a.lane), int8Array(a.seq), timeArray(a.until)))
+	if a := &w.toTail; len(a.seq) > 0 {
+		g = append(g, do(moveToTail, int8Array(a.lane), int8Array(a.seq), timeArray(a.until)))
 	}
 	if a := &w.acked; len(a.seq) > 0 {
 		g = append(g, do(ackLocked, int8Array(a.lane), int8Array(a.seq), s.skewValue()))
