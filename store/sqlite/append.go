@@ -65,7 +65,7 @@ func (s *Store) AppendTx(ctx context.Context, tx *sql.Tx, batch store.Batch[pawl
 	if err != nil {
 		return nil, err
 	}
-	if s.readOnly {
+	if s.cfg.ReadOnly {
 		return nil, denied("append")
 	}
 	if err := s.usable(ctx, "append"); err != nil {
@@ -96,8 +96,14 @@ func (s *Store) appendUnder(ctx context.Context, tx *sql.Tx, batch store.Batch[p
 	db := newTxSession(whole, tx)
 	defer db.close()
 	db.between = ctx
-	k := &work{db: db, now: s.now().UnixMicro(), topics: &topicCache{}}
-	receipts, err := k.appendAlone(whole, &s.meter, batch, admitted)
+	var receipts []store.Receipt
+	k, err := s.work(db, &topicCache{})
+	if err == nil {
+		receipts, err = k.appendBatch(whole, &s.meter, batch, admitted)
+	}
+	if err == nil {
+		err = k.finish()
+	}
 	if err != nil {
 		// SQLite may have rolled back everything already; then this fails, and so will
 		// the caller's commit.
@@ -107,19 +113,6 @@ func (s *Store) appendUnder(ctx context.Context, tx *sql.Tx, batch store.Batch[p
 	}
 	_, err = tx.ExecContext(whole, release)
 	return receipts, err
-}
-
-// appendAlone appends within a transaction that is not the writer's.
-func (k *work) appendAlone(ctx context.Context, meter *bound.Meter, batch store.Batch[pawl.Message],
-	admitted []store.Receipt) ([]store.Receipt, error) {
-	if err := k.load(); err != nil {
-		return nil, err
-	}
-	receipts, err := k.appendBatch(ctx, meter, batch, admitted)
-	if err != nil {
-		return nil, err
-	}
-	return receipts, k.finish()
 }
 
 // appendBatch appends what was admitted and has room, unless the batch was here before.

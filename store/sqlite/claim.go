@@ -13,7 +13,7 @@ import (
 
 const (
 	hasSlot     = `SELECT 1 FROM pawl_slot WHERE topic = ? LIMIT 1`
-	messageCols = ` m.seq, m.lane, m.rank, m.prio, m.enqueued, m.hidden, m.delay, m.id, m.key, m.headers, m.uniq, m.body,
+	messageCols = ` m.seq, m.lane, m.rank, m.enqueued, m.hidden, ` + contentCols + `,
 		t.attempts, t.rescues, m.replays, t.throttles, t.throttled `
 	selectHeads = `SELECT` + messageCols + `FROM pawl_slot s CROSS JOIN pawl_msg m ON m.seq = s.seq
 		LEFT JOIN pawl_tried t ON t.seq = s.seq
@@ -212,21 +212,14 @@ type loader struct {
 
 // load adds a message to a lane. It returns errEnough when it has no room.
 func (l *loader) load(r row, t *taken) error {
-	size := len(r.bytes(8)) + len(r.bytes(11))
-	headers, err := sqlstore.DecodeHeaders(r.bytes(9))
+	m, err := content(l.topic.Name, r, 5)
 	if err != nil {
 		return err
 	}
-	for name, value := range headers {
-		size += len(name) + len(value)
-	}
+	size := m.Size()
 	if l.MaxBytes > 0 && l.count > 0 && l.bytes+size > l.MaxBytes {
 		l.full = true
 		return errEnough
-	}
-	unique, err := decodeUnique(r.bytes(10))
-	if err != nil {
-		return err
 	}
 	l.count++
 	l.bytes += size
@@ -234,21 +227,17 @@ func (l *loader) load(r row, t *taken) error {
 	if r[12] != nil {
 		t.extras |= hasTraces
 	}
-	if unique.Key != "" && unique.For == 0 {
+	if m.Unique.Key != "" && m.Unique.For == 0 {
 		t.extras |= hasUnique
 	}
 	t.run = append(t.run, pawl.Delivery{
-		Message: pawl.Message{
-			ID: sqlstore.DecodeID(r.bytes(7)), Topic: l.topic.Name, Key: r.bytes(8), Priority: int(r.int(3)),
-			Body:    r.bytes(11),
-			Headers: headers, Delay: time.Duration(r.int(6)), Unique: unique,
-		},
+		Message:    m,
 		Token:      pawl.Token{Fence: l.fence, Lane: t.lane, Seq: t.last},
 		Attempt:    int(r.int(12)) + 1,
 		Rescues:    int(r.int(13)),
 		Throttles:  int(r.int(15)),
-		EnqueuedAt: moment(r.int(4)),
-		Waited:     time.Duration(l.now-r.int(4)-r.int(5)) * time.Microsecond,
+		EnqueuedAt: moment(r.int(3)),
+		Waited:     time.Duration(l.now-r.int(3)-r.int(4)) * time.Microsecond,
 		LeaseFor:   min(l.terms.For, l.topic.Deadline),
 		Deadline:   l.topic.Deadline,
 		Tail:       l.topic.Tail && t.lane < 0,

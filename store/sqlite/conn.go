@@ -72,6 +72,21 @@ func first(db session, query string, args ...any) (cols [4]int64, ok bool, err e
 	return cols, ok, err
 }
 
+// collect returns what makeOne makes of the rows.
+func collect[T any](db session, makeOne func(row) (T, error), query string, args ...any) (all []T, err error) {
+	err = db.query(query, func(r row) error {
+		one, err := makeOne(r)
+		all = append(all, one)
+		return err
+	}, args...)
+	return all, err
+}
+
+// numbers returns the first column of all rows.
+func numbers(db session, query string, args ...any) ([]int64, error) {
+	return collect(db, func(r row) (int64, error) { return r.int(0), nil }, query, args...)
+}
+
 // dsn is the driver's name of the file. SQLite reads a URI, so that no
 // character of the path means anything else.
 func dsn(path, params string) string {

@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"cmp"
 	"context"
 	"iter"
 
@@ -15,62 +14,30 @@ const (
 	deadTopic = `WHERE d.topic = ?3 AND d.n > ?1 ORDER BY d.n LIMIT ?2`
 )
 
-// Dead implements [store.DeadLetters].
-func (s *Store) Dead(ctx context.Context, f store.DeadFilter) iter.Seq2[store.Record, error] {
-	return func(yield func(store.Record, error) bool) {
-		left, after := cmp.Or(f.Limit, int(^uint(0)>>1)), int64(0)
-		for {
-			page, err := s.deadPage(ctx, &f, after)
-			if err != nil {
-				yield(store.Record{}, err)
-				return
-			}
-			for _, d := range page {
-				if !f.Matches(&d.Record) {
-					continue
-				}
-				if f.Shorten(&d.Record); !yield(d.Record, nil) {
-					return
-				}
-				if left--; left == 0 {
-					return
-				}
-			}
-			if len(page) < pageSize(&f) {
-				return
-			}
-			after = page[len(page)-1].death
-		}
-	}
-}
-
 // briefPage is how many dead letters a page has of which little is read.
 const briefPage = 2000
 
-// deadPage reads dead letters after the one with that number.
-func (s *Store) deadPage(ctx context.Context, f *store.DeadFilter, after int64) (page []found, err error) {
-	err = s.read(ctx, "list dead letters", func(k *work) (err error) {
-		columns, fetch := selectDead, k.records
-		if f.Brief && !f.Searches() {
-			columns, fetch = selectBrief, k.briefly
-		}
-		if f.Topic == "" {
-			page, err = fetch(columns+deadPage, after, int64(pageSize(f)))
-			return err
-		}
-		if t := k.topics.byName[f.Topic]; t != nil {
-			page, err = fetch(columns+deadTopic, after, int64(pageSize(f)), t.number)
-		}
-		return err
-	})
-	return page, err
-}
-
-func pageSize(f *store.DeadFilter) int {
+// Dead implements [store.DeadLetters].
+func (s *Store) Dead(ctx context.Context, f store.DeadFilter) iter.Seq2[store.Record, error] {
+	size, columns, fetch := listPage, selectDead, (*work).records
 	if f.Brief && !f.Searches() {
-		return briefPage
+		size, columns, fetch = briefPage, selectBrief, (*work).briefly
 	}
-	return listPage
+	return sqlstore.ListDead(f, size, false, func(after int64, limit int) (letters []sqlstore.Letter, err error) {
+		var page []found
+		err = s.read(ctx, "list dead letters", func(k *work) (err error) {
+			if f.Topic == "" {
+				page, err = fetch(k, columns+deadPage, after, int64(limit))
+			} else if t := k.topics.byName[f.Topic]; t != nil {
+				page, err = fetch(k, columns+deadTopic, after, int64(limit), t.number)
+			}
+			return err
+		})
+		for _, d := range page {
+			letters = append(letters, sqlstore.Letter{Record: d.Record, Number: d.death})
+		}
+		return letters, err
+	})
 }
 
 const (

@@ -1,12 +1,15 @@
 package sqlite
 
-import "github.com/pawl-dev/pawl/store"
+import (
+	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/internal/sqlstore"
+)
 
 // Describe implements [store.Describer]. It names the durability of this store's
 // setting.
 func (s *Store) Describe() store.Description {
 	d := Description()
-	d.Durability = string(s.sync) + ": " + durability[s.sync]
+	d.Durability = string(s.cfg.Synchronous) + ": " + durability[s.cfg.Synchronous]
 	return d
 }
 
@@ -18,53 +21,15 @@ var durability = map[Synchronous]string{
 
 // Description is what this backend keeps.
 func Description() store.Description {
-	kept := store.Support{Kept: true}
 	return store.Description{
 		Name: "sqlite", URL: "sqlite:PATH",
 		Durability: "FULL (default), EXTRA: " + durability[Full] + "; NORMAL: " + durability[Normal],
-		Capabilities: store.Capabilities{
-			store.CanSurvive:     kept,
-			store.CanProcesses:   {Kept: true, Note: "of one machine, on a local disk"},
-			store.CanAnyProcess:  kept,
-			store.CanExclusive:   kept,
-			store.CanDeadline:    kept,
-			store.CanPriority:    kept,
-			store.CanDelay:       kept,
-			store.CanUnique:      kept,
-			store.CanEmitAtomic:  kept,
-			store.CanAttempts:    kept,
-			store.CanDeadLetters: kept,
-			store.CanTriage:      kept,
-			store.CanLookup:      kept,
-			store.CanTopics:      kept,
-			store.CanRemove:      kept,
-			store.CanFigures:     kept,
-			store.CanTxAppend:    {Kept: true, Note: "while the caller's transaction is open, every other call waits"},
-			store.CanRepeatBatch: kept,
-			store.CanWake: {Kept: true,
-				Note: "at once within a process, after some milliseconds across processes"},
-			store.CanState:   kept,
-			store.CanMarks:   kept,
-			store.CanPace:    kept,
-			store.CanResults: kept,
-			store.CanBound:   kept,
-		},
+		Capabilities: sqlstore.Capabilities(map[store.Capability]string{
+			store.CanProcesses: "of one machine, on a local disk",
+			store.CanTxAppend:  "while the caller's transaction is open, every other call waits",
+			store.CanWake:      "at once within a process, after some milliseconds across processes",
+		}),
 	}
 }
 
-var (
-	_ store.Store        = (*Store)(nil)
-	_ store.Topics       = (*Store)(nil)
-	_ store.Inspector    = (*Store)(nil)
-	_ store.DeadLetters  = (*Store)(nil)
-	_ store.Triage       = (*Store)(nil)
-	_ store.TopicRemover = (*Store)(nil)
-	_ store.Bounded      = (*Store)(nil)
-	_ store.Waker        = (*Store)(nil)
-	_ store.Entries      = (*Store)(nil)
-	_ store.Marks        = (*Store)(nil)
-	_ store.Pacer        = (*Store)(nil)
-	_ store.Results      = (*Store)(nil)
-	_ store.Migrator     = (*Store)(nil)
-	_ store.Describer    = (*Store)(nil)
-)
+var _ sqlstore.Store = (*Store)(nil)

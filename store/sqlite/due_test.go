@@ -24,7 +24,7 @@ func TestWhatIsDueIsInFront(t *testing.T) {
 			must(t, err)
 		},
 		"in a transaction": func(t *testing.T, s *Store) {
-			inTx(t, s, s.path, func(do func(store.Batch[pawl.Message]) ([]store.Receipt, error)) bool {
+			inTx(t, s, s.cfg.Path, func(do func(store.Batch[pawl.Message]) ([]store.Receipt, error)) bool {
 				_, err := do(store.NewBatch(late))
 				must(t, err)
 				return true

@@ -35,8 +35,5 @@ func (s *Store) Extend(ctx context.Context, by time.Duration, tokens ...pawl.Tok
 		}
 		return nil
 	}})
-	if err != nil {
-		return nil, err
-	}
-	return lost, nil
+	return lost, err
 }

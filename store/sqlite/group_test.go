@@ -28,7 +28,7 @@ func gather(t *testing.T, s *Store, n int, do func(i int)) *sync.WaitGroup {
 	t.Helper()
 	var wg sync.WaitGroup
 	wg.Go(func() { do(0) })
-	f, err := os.Open(s.path + "-turn")
+	f, err := os.Open(s.cfg.Path + "-turn")
 	must(t, err)
 	defer func() { _ = f.Close() }()
 	until(t, func() bool { // the writer says that it waits

@@ -152,7 +152,11 @@ func halfAnAppend(t *testing.T, path string, looks int) {
 	admitted, err := store.Admit(batch)
 	must(t, err)
 	k := &work{db: session, now: time.Now().UnixMicro(), topics: &topicCache{}}
-	_, _ = k.appendAlone(t.Context(), &bound.Meter{}, batch, admitted)
+	if k.load() == nil {
+		if _, err := k.appendBatch(t.Context(), &bound.Meter{}, batch, admitted); err == nil {
+			_ = k.finish()
+		}
+	}
 	session.close()
 	must(t, tx.Commit())
 }

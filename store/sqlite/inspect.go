@@ -145,7 +145,7 @@ func (s *Store) places(ctx context.Context, name string, f store.Filter, after p
 	case store.Waiting:
 		query += isWaiting
 	}
-	err = s.read(ctx, "list", func(k *work) error {
+	err = s.read(ctx, "list", func(k *work) (err error) {
 		t := k.topics.byName[name]
 		if t == nil {
 			return nil
@@ -159,10 +159,9 @@ func (s *Store) places(ctx context.Context, name string, f store.Filter, after p
 			query += ofKey
 			args = append(args, sqlstore.KeyLane(t.number, f.Key))
 		}
-		return k.db.query(query+inOrder, func(r row) error {
-			places = append(places, place{r.int(0), r.int(1)})
-			return nil
-		}, args...)
+		places, err = collect(k.db, func(r row) (place, error) { return place{r.int(0), r.int(1)}, nil }, query+inOrder,
+			args...)
+		return err
 	})
 	return places, err
 }
@@ -239,10 +238,7 @@ func (s *Store) each(ctx context.Context, op string, ids []string,
 		}
 		return nil
 	}})
-	if err != nil {
-		return nil, err
-	}
-	return refused, nil
+	return refused, err
 }
 
 func (k *work) cancel(id string) (refused, err error) {

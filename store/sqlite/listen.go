@@ -73,7 +73,7 @@ func (s *Store) wake(topics map[string]bool) {
 
 // startWatch starts the watcher; the caller holds the lock.
 func (s *Store) startWatch(ctx context.Context) error {
-	c, err := connect(ctx, dsn(s.path, "mode=rw&_query_only=1&_busy_timeout=1000"))
+	c, err := connect(ctx, dsn(s.cfg.Path, "mode=rw&_query_only=1&_busy_timeout=1000"))
 	if err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ type watcher struct {
 // run checks until there are no listeners or the store is closed. Errors are left to
 // claims.
 func (w *watcher) run() {
-	written, unwatch := notice(w.path + "-wal")
+	written, unwatch := notice(w.cfg.Path + "-wal")
 	longest := lookBlindly
 	if written != nil {
 		defer unwatch()
@@ -136,7 +136,7 @@ func (w *watcher) run() {
 
 // untilDue is how long until something falls due.
 func (w *watcher) untilDue() time.Duration {
-	left := w.due - w.now().UnixMicro()
+	left := w.due - w.cfg.Now().UnixMicro()
 	if left > lookAnyway.Microseconds() {
 		return lookAnyway
 	}
@@ -149,7 +149,7 @@ func (w *watcher) look() {
 	if err != nil {
 		return
 	}
-	due := w.due <= w.now().UnixMicro()
+	due := w.due <= w.cfg.Now().UnixMicro()
 	if cols[0] != w.version || due {
 		w.version = cols[0]
 		w.rouse(due)
@@ -168,8 +168,8 @@ func (w *watcher) needed() bool {
 // rouse wakes those whose topics have something that can be claimed. When
 // something is due, a claim of any topic makes it happen.
 func (w *watcher) rouse(due bool) {
-	k := &work{db: w.conn, now: w.now().UnixMicro(), topics: w.topics}
-	if err := k.load(); err != nil {
+	k, err := w.work(w.conn, w.topics)
+	if err != nil {
 		return
 	}
 	w.due = min(k.state.closedDue, k.state.leaseDue)

@@ -46,7 +46,7 @@ func BenchmarkListKey(b *testing.B) {
 func TestKeyIsLookedUp(t *testing.T) {
 	s := open(t, Config{Path: filepath.Join(t.TempDir(), "pawl.db")})
 	load(t, s, 3000, 100)
-	c, err := connect(t.Context(), dsn(s.path, "mode=rw"))
+	c, err := connect(t.Context(), dsn(s.cfg.Path, "mode=rw"))
 	must(t, err)
 	defer func() { _ = c.close() }()
 	steps := plan(t, c, placesOf+ofKey+inOrder)

@@ -33,7 +33,7 @@ func (s *Store) peek(ctx context.Context, op string, do func(*work) error) error
 	}
 	select {
 	case at := <-s.lookups.free:
-		at, err := s.lookups.run(ctx, at, s.now().UnixMicro(), do)
+		at, err := s.lookUp(ctx, at, do)
 		s.lookups.free <- at
 		return s.readError(ctx, op, err)
 	case <-ctx.Done():
@@ -43,10 +43,10 @@ func (s *Store) peek(ctx context.Context, op string, do func(*work) error) error
 	}
 }
 
-// run returns the connection for later ones, or nil if it is to be made anew.
-func (l *lookups) run(ctx context.Context, at *lookupAt, now int64, do func(*work) error) (*lookupAt, error) {
+// lookUp returns the connection for later ones, or nil if it is to be made anew.
+func (s *Store) lookUp(ctx context.Context, at *lookupAt, do func(*work) error) (*lookupAt, error) {
 	if at == nil {
-		c, err := connect(ctx, l.file)
+		c, err := connect(ctx, s.lookups.file)
 		if err != nil {
 			return nil, err
 		}
@@ -54,8 +54,8 @@ func (l *lookups) run(ctx context.Context, at *lookupAt, now int64, do func(*wor
 	}
 	_, err := at.conn.exec("BEGIN")
 	if err == nil {
-		k := &work{db: at.conn, now: now, topics: at.topics}
-		if err = k.load(); err == nil {
+		var k *work
+		if k, err = s.work(at.conn, at.topics); err == nil {
 			err = do(k)
 		}
 		if _, left := at.conn.exec("ROLLBACK"); left == nil {

@@ -56,10 +56,7 @@ func (s *Store) PutMarks(ctx context.Context, marks ...pawl.Mark) ([]store.MarkR
 		}
 		return nil
 	}})
-	if err != nil {
-		return nil, err
-	}
-	return receipts, nil
+	return receipts, err
 }
 
 // weighMarks is what writing marks costs, in the unit of weigh.
@@ -162,11 +159,10 @@ func selectMarks() string {
 // ListMarks implements [store.Marks].
 func (s *Store) ListMarks(ctx context.Context, scope, prefix string) iter.Seq2[store.Marked, error] {
 	return sqlstore.ListMarks(scope, prefix, func(from, end []byte) (page []store.Marked, err error) {
-		err = s.peek(ctx, "list marks", func(k *work) error {
-			return k.db.query(markPage, func(r row) error {
-				page = append(page, readMark(scope, r))
-				return nil
-			}, []byte(scope), from, end, k.now, int64(sqlstore.MarkPage), int64(sqlstore.MarkPageBytes))
+		err = s.peek(ctx, "list marks", func(k *work) (err error) {
+			page, err = collect(k.db, func(r row) (store.Marked, error) { return readMark(scope, r), nil }, markPage,
+				[]byte(scope), from, end, k.now, int64(sqlstore.MarkPage), int64(sqlstore.MarkPageBytes))
+			return err
 		})
 		return page, err
 	})

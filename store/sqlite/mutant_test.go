@@ -156,7 +156,7 @@ func TestChecks(t *testing.T) {
 			if err := check(s, func(d time.Duration) { ahead.Add(int64(d)) }); err != nil {
 				t.Error(err)
 			}
-			intact(t, s.path)
+			intact(t, s.cfg.Path)
 		})
 	}
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"database/sql"
 	_ "embed"
-
-	"github.com/pawl-dev/pawl/store"
 )
 
 //go:embed outbox.sql
@@ -17,11 +15,6 @@ const (
 		DROP VIEW IF EXISTS projection_status`
 	// outboxNeeds is the migration whose tables the views read.
 	outboxNeeds = 3
-)
-
-var (
-	_ store.Outbox = (*Store)(nil)
-	_ store.Rows   = (*Store)(nil)
 )
 
 // InstallOutbox implements [store.Outbox]. SQLite has no users to grant anything to.

@@ -30,10 +30,7 @@ func (s *Store) Reserve(ctx context.Context, paces ...store.Pace) ([]store.Paced
 		}
 		return nil
 	}})
-	if err != nil {
-		return nil, err
-	}
-	return answers, nil
+	return answers, err
 }
 
 // advance moves the time of one key ahead.

@@ -60,11 +60,9 @@ type slot struct {
 
 // parked returns those of the first lanes that have dead letters.
 func (k *work) parked(t *topic, suspect int64, limit int) ([]slot, error) {
-	var slots []slot
-	err := k.db.query(selectFirst, func(r row) error {
-		slots = append(slots, slot{r.int(0), r.int(1), r.int(2), r.int(3), sqlstore.KeyLane(t.number, r.bytes(4))})
-		return nil
-	}, t.number, suspect, int64(limit))
+	slots, err := collect(k.db, func(r row) (slot, error) {
+		return slot{r.int(0), r.int(1), r.int(2), r.int(3), sqlstore.KeyLane(t.number, r.bytes(4))}, nil
+	}, selectFirst, t.number, suspect, int64(limit))
 	if err != nil {
 		return nil, err
 	}
@@ -86,11 +84,7 @@ func (k *work) parkLane(t *topic, l slot, limit int64) (int64, error) {
 	if _, err := k.db.exec(takeSlot, t.number, l.suspect, l.rank, l.seq); err != nil {
 		return 0, err
 	}
-	var follow []int64
-	err := k.db.query(selectFollow, func(r row) error {
-		follow = append(follow, r.int(0))
-		return nil
-	}, l.lane, limit)
+	follow, err := numbers(k.db, selectFollow, l.lane, limit)
 	if err != nil {
 		return 0, err
 	}

@@ -62,14 +62,14 @@ func TestPlans(t *testing.T) {
 		t.Fatal(err)
 	}
 	kill(t, s, "bench", 300)
-	c, err := connect(t.Context(), dsn(s.path, "mode=rw"))
+	c, err := connect(t.Context(), dsn(s.cfg.Path, "mode=rw"))
 	must(t, err)
 	defer func() { _ = c.close() }()
 	for _, statistics := range []bool{false, true} {
 		if statistics {
 			must(t, c.script("ANALYZE"))
 			must(t, c.close())
-			c, err = connect(t.Context(), dsn(s.path, "mode=rw"))
+			c, err = connect(t.Context(), dsn(s.cfg.Path, "mode=rw"))
 			must(t, err)
 		}
 		for name, query := range hot {

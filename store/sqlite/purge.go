@@ -67,11 +67,7 @@ func (p *purger) run(k *work) error {
 
 // forgetAcked forgets acked messages that a query selects, and returns how many.
 func (k *work) forgetAcked(query string, args ...any) (int64, error) {
-	var over []int64
-	err := k.db.query(query, func(r row) error {
-		over = append(over, r.int(0))
-		return nil
-	}, args...)
+	over, err := numbers(k.db, query, args...)
 	for _, seq := range over {
 		if err == nil {
 			err = k.forget(seq)

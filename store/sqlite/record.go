@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -14,13 +15,13 @@ import (
 const (
 	selectRecords = recordColumns + `FROM pawl_msg m LEFT JOIN pawl_dead d ON d.seq = m.seq` + recordJoins
 	selectDead    = recordColumns + `FROM pawl_dead d CROSS JOIN pawl_msg m ON m.seq = d.seq` + recordJoins
-	recordColumns = `SELECT m.seq, m.lane, m.topic, m.prio, m.rank, m.enqueued, m.delay, m.replays, m.id, m.key, m.headers, m.uniq, m.body,
+	recordColumns = `SELECT m.seq, m.lane, m.topic, m.rank, m.enqueued, m.replays, ` + contentCols + `,
 		t.attempts, t.rescues, t.lonely, t.reason,
 		l.fence, l.until, l.hard, l.started, l.topic, l.last, l.alone, l.owner, l.extras,
 		c.at, a.at, d.at, d.kind, d.reason, d.fingerprint, a.forget, d.n, t.throttles, t.throttled,
 		d.resolved, d.resolved_by, d.note `
 	// selectBrief gives of dead letters what takes no look at their bodies.
-	selectBrief = `SELECT m.seq, m.lane, m.topic, m.prio, m.rank, m.enqueued, m.delay, m.replays, m.id, m.key, NULL, m.uniq, NULL,
+	selectBrief = `SELECT m.seq, m.lane, m.topic, m.rank, m.enqueued, m.replays, m.prio, m.delay, m.id, m.key, NULL, m.uniq, NULL,
 		t.attempts, t.rescues, t.lonely, NULL,
 		NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
 		NULL, NULL, d.at, d.kind, d.reason, d.fingerprint, NULL, d.n, 0, 0, d.resolved, d.resolved_by, d.note
@@ -35,6 +36,21 @@ const (
 
 const selectHistory = `SELECT record FROM pawl_attempt WHERE seq = ? ORDER BY n`
 
+// contentCols are the columns of a message that no state changes; see content.
+const contentCols = `m.prio, m.delay, m.id, m.key, m.headers, m.uniq, m.body`
+
+// content reads contentCols from column at on.
+func content(topic string, r row, at int) (m pawl.Message, err error) {
+	m = pawl.Message{
+		Topic: topic, Priority: int(r.int(at)), Delay: time.Duration(r.int(at + 1)),
+		ID: sqlstore.DecodeID(r.bytes(at + 2)), Key: r.bytes(at + 3), Body: r.bytes(at + 6),
+	}
+	if m.Headers, err = sqlstore.DecodeHeaders(r.bytes(at + 4)); err == nil {
+		m.Unique, err = decodeUnique(r.bytes(at + 5))
+	}
+	return m, err
+}
+
 // found is a record and what a listing has to know beside it.
 type found struct {
 	store.Record
@@ -44,13 +60,8 @@ type found struct {
 }
 
 // briefly returns what such a query gives, without histories.
-func (k *work) briefly(query string, args ...any) (all []found, err error) {
-	err = k.db.query(query, func(r row) error {
-		f, err := k.record1(r)
-		all = append(all, f)
-		return err
-	}, args...)
-	return all, err
+func (k *work) briefly(query string, args ...any) ([]found, error) {
+	return collect(k.db, k.record1, query, args...)
 }
 
 // records returns what such a query gives, with histories.
@@ -60,11 +71,9 @@ func (k *work) records(query string, args ...any) ([]found, error) {
 		return nil, err
 	}
 	for i := range all {
-		err := k.db.query(selectHistory, func(r row) error {
-			a, err := sqlstore.DecodeAttempt(r.bytes(0))
-			all[i].History = append(all[i].History, a)
-			return err
-		}, all[i].seq)
+		all[i].History, err = collect(k.db, func(r row) (store.Attempt, error) {
+			return sqlstore.DecodeAttempt(r.bytes(0))
+		}, selectHistory, all[i].seq)
 		if err != nil {
 			return nil, err
 		}
@@ -74,24 +83,16 @@ func (k *work) records(query string, args ...any) ([]found, error) {
 
 // record1 makes a record of a row.
 func (k *work) record1(r row) (f found, err error) {
-	headers, err := sqlstore.DecodeHeaders(r.bytes(10))
-	if err != nil {
-		return f, err
-	}
-	unique, err := decodeUnique(r.bytes(11))
-	if err != nil {
-		return f, err
-	}
 	name := ""
 	if t := k.topics.byNumber[r.int(2)]; t != nil {
 		name = t.Name
 	}
+	m, err := content(name, r, 6)
+	if err != nil {
+		return f, err
+	}
 	f = found{seq: r.int(0), forget: r.int(32), death: r.int(33), Record: store.Record{
-		Message: pawl.Message{
-			ID: sqlstore.DecodeID(r.bytes(8)), Topic: name, Key: r.bytes(9), Priority: int(r.int(3)), Body: r.bytes(12),
-			Headers: headers, Delay: time.Duration(r.int(6)), Unique: unique,
-		},
-		State: store.Waiting, Rank: r.int(4), EnqueuedAt: moment(r.int(5)), Replays: int(r.int(7)),
+		Message: m, State: store.Waiting, Rank: r.int(3), EnqueuedAt: moment(r.int(4)), Replays: int(r.int(5)),
 		Attempts: int(r.int(13)), Rescues: int(r.int(14)), Lonely: int(r.int(15)), Reason: "appended",
 	}}
 	if r[16] != nil {
@@ -108,10 +109,7 @@ func (k *work) record1(r row) (f found, err error) {
 	case r[27] != nil:
 		f.State, f.AckedAt = store.Acked, moment(r.int(27))
 	case r[17] != nil:
-		lane := r.int(1)
-		if lane == 0 {
-			lane = f.seq
-		}
+		lane := cmp.Or(r.int(1), f.seq)
 		l := newLease(lane, r[17:])
 		f.State = store.Leased
 		f.Lease = &store.LeaseRecord{

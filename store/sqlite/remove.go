@@ -21,12 +21,7 @@ var removeTopic = []string{
 
 // RemoveTopic implements [store.TopicRemover].
 func (s *Store) RemoveTopic(ctx context.Context, name string) error {
-	var refused error
-	err := s.write(ctx, &call{op: "remove topic", phase: toManage, do: func(k *work) (err error) {
-		refused, err = k.removeTopic(name)
-		return err
-	}})
-	return firstError(err, refused)
+	return s.manage(ctx, "remove topic", func(k *work) (refused, err error) { return k.removeTopic(name) })
 }
 
 func (k *work) removeTopic(name string) (refused, err error) {

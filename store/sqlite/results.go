@@ -2,9 +2,7 @@ package sqlite
 
 import (
 	"context"
-	"time"
 
-	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
 	"github.com/pawl-dev/pawl/store/internal/sqlstore"
 )
@@ -15,7 +13,7 @@ const (
 		ORDER BY m.seq LIMIT ?4`
 	// Messages get their numbers, and become visible, in the order of transactions:
 	// there is one writer.
-	selectResults   = `SELECT m.seq, m.prio, m.enqueued, m.delay, m.id, m.key, m.headers, m.uniq, m.body` + ofResults
+	selectResults   = `SELECT m.seq, m.enqueued, ` + contentCols + ofResults
 	selectResultIDs = `SELECT m.seq, m.id` + ofResults
 	// removePart is how many messages a transaction removes.
 	removePart = 500
@@ -54,15 +52,9 @@ func (s *Store) ScanResults(ctx context.Context, topic string, after int64, limi
 	return results, next, nil
 }
 
-func readResult(topic string, r row) (one store.Result, err error) {
-	m := pawl.Message{
-		Topic: topic, Priority: int(r.int(1)), Delay: time.Duration(r.int(3)), ID: sqlstore.DecodeID(r.bytes(4)),
-		Key: r.bytes(5), Body: r.bytes(8),
-	}
-	if m.Headers, err = sqlstore.DecodeHeaders(r.bytes(6)); err == nil {
-		m.Unique, err = decodeUnique(r.bytes(7))
-	}
-	return store.Result{Cursor: r.int(0), Message: m, EnqueuedAt: moment(r.int(2))}, err
+func readResult(topic string, r row) (store.Result, error) {
+	m, err := content(topic, r, 2)
+	return store.Result{Cursor: r.int(0), Message: m, EnqueuedAt: moment(r.int(1))}, err
 }
 
 // RemoveResults implements [store.Results].

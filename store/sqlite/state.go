@@ -20,9 +20,9 @@ const (
 	deleteEntry = `DELETE FROM pawl_entry WHERE key = ?`
 )
 
-func readEntry(r row) store.Entry {
-	return store.Entry{Key: string(r.bytes(0)), Version: r.int(1), At: moment(r.int(2)), Writer: r.text(3),
-		Value: r.bytes(4)}
+func readEntry(r row) (store.Entry, error) {
+	return store.Entry{Key: r.text(0), Version: r.int(1), At: moment(r.int(2)), Writer: r.text(3),
+		Value: r.bytes(4)}, nil
 }
 
 // GetState implements [store.Entries].
@@ -31,14 +31,15 @@ func (s *Store) GetState(ctx context.Context, key string) (found store.Entry, er
 		return store.Entry{}, err
 	}
 	err = s.peek(ctx, "get state", func(k *work) error {
-		return k.db.query(selectEntryOf, func(r row) error {
-			found = readEntry(r)
-			return nil
-		}, []byte(key))
+		all, err := collect(k.db, readEntry, selectEntryOf, []byte(key))
+		if err == nil && len(all) == 0 {
+			return notFound("state", key)
+		}
+		if err == nil {
+			found = all[0]
+		}
+		return err
 	})
-	if err == nil && found.Version == 0 {
-		err = notFound("state", key)
-	}
 	return found, err
 }
 
@@ -52,24 +53,23 @@ func (s *Store) PutState(ctx context.Context, key string, value []byte, version 
 		value = []byte{}
 	}
 	e := store.Entry{Key: key, Value: value, Writer: store.Text(writer)}
-	var conflict error
-	err := s.write(ctx, &call{op: "put state", phase: toManage, do: func(k *work) error {
+	err := s.manage(ctx, "put state", func(k *work) (refused, err error) {
 		have, _, err := first(k.db, versionOf, []byte(key))
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if conflict = store.PutConflict("put state", key, have[0], version); conflict != nil {
-			return nil
+		if refused := store.PutConflict("put state", key, have[0], version); refused != nil {
+			return refused, nil
 		}
 		next, _, err := first(k.db, nextRevision)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		e.Version, e.At = next[0], moment(k.now)
 		_, err = k.db.exec(putEntry, []byte(key), e.Version, k.now, e.Writer, value)
-		return err
-	}})
-	if err := firstError(err, conflict); err != nil {
+		return nil, err
+	})
+	if err != nil {
 		return store.Entry{}, err
 	}
 	e.Value = append([]byte(nil), value...)
@@ -81,36 +81,32 @@ func (s *Store) DeleteState(ctx context.Context, key string, version int64) erro
 	if err := store.AdmitDelete(key, version); err != nil {
 		return err
 	}
-	var refused error
-	err := s.write(ctx, &call{op: "delete state", phase: toManage, do: func(k *work) error {
+	return s.manage(ctx, "delete state", func(k *work) (refused, err error) {
 		have, there, err := first(k.db, versionOf, []byte(key))
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if refused = notFound("delete state", key); there {
-			refused = store.PutConflict("delete state", key, have[0], version)
+		if !there {
+			return notFound("delete state", key), nil
 		}
-		if refused != nil {
-			return nil
+		if refused := store.PutConflict("delete state", key, have[0], version); refused != nil {
+			return refused, nil
 		}
 		if _, err := k.db.exec(deleteEntry, []byte(key)); err != nil {
-			return err
+			return nil, err
 		}
 		_, _, err = first(k.db, nextRevision)
-		return err
-	}})
-	return firstError(err, refused)
+		return nil, err
+	})
 }
 
 // ListState implements [store.Entries].
 func (s *Store) ListState(ctx context.Context, prefix string, after int64) iter.Seq2[store.Entry, error] {
 	return sqlstore.ListEntries(prefix, after, func(from, end []byte, after int64, limit int) (page []store.Entry,
 		err error) {
-		err = s.peek(ctx, "list state", func(k *work) error {
-			return k.db.query(entryPage, func(r row) error {
-				page = append(page, readEntry(r))
-				return nil
-			}, from, end, after, int64(limit))
+		err = s.peek(ctx, "list state", func(k *work) (err error) {
+			page, err = collect(k.db, readEntry, entryPage, from, end, after, int64(limit))
+			return err
 		})
 		return page, err
 	})
@@ -118,5 +114,5 @@ func (s *Store) ListState(ctx context.Context, prefix string, after int64) iter.
 
 // Clock implements [store.Entries]. It needs no transaction.
 func (s *Store) Clock(ctx context.Context) (time.Time, error) {
-	return s.now(), s.usable(ctx, "clock")
+	return s.cfg.Now(), s.usable(ctx, "clock")
 }

@@ -1,13 +1,14 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/internal/sqlstore"
 )
 
 const (
@@ -40,19 +41,15 @@ const (
 )
 
 // Stats implements [store.Topics].
-func (s *Store) Stats(ctx context.Context, names ...string) ([]store.TopicStats, error) {
-	var all []store.TopicStats
-	err := s.read(ctx, "stats", func(k *work) error {
+func (s *Store) Stats(ctx context.Context, names ...string) (all []store.TopicStats, err error) {
+	err = s.read(ctx, "stats", func(k *work) error {
 		by, err := k.figures(names)
-		for _, st := range by {
-			all = append(all, *st)
-		}
+		all = sqlstore.SortStats(by)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	slices.SortFunc(all, func(a, b store.TopicStats) int { return strings.Compare(a.Name, b.Name) })
 	return all, nil
 }
 
@@ -76,7 +73,7 @@ func (k *work) figures(names []string) (map[int64]*store.TopicStats, error) {
 			return nil
 		}, args...)
 	}
-	err := firstError(
+	err := cmp.Or(
 		count(selectTotals, func(st *store.TopicStats, r row) {
 			st.Appended, st.Acked, st.Cancelled, st.Purged = r.int(1), r.int(2), r.int(3), r.int(4)
 			st.Duplicates, st.Retried, st.Rescues, st.LastAck = r.int(5), r.int(6), r.int(7), moment(r.int(8))
@@ -86,13 +83,10 @@ func (k *work) figures(names []string) (map[int64]*store.TopicStats, error) {
 		count(countDelayed, func(st *store.TopicStats, r row) { st.Delayed = r.int(1) }, k.now),
 	)
 	for number, st := range by {
-		// Waiting messages are not counted: they are the rest.
-		st.Waiting = st.Appended - st.Acked - st.Cancelled - st.Purged - st.Dead - st.Resolved - st.Leased -
-			st.Delayed
 		if err == nil {
 			st.Deaths, err = k.deathsIn(number)
 		}
-		if st.Waiting > 0 && err == nil {
+		if sqlstore.Waiting(st) > 0 && err == nil {
 			st.OldestWaiting, err = k.oldest(number, st.Topic)
 		}
 	}
@@ -124,9 +118,9 @@ func (k *work) oldest(number int64, topic store.Topic) (time.Duration, error) {
 			return nil
 		}, number, arg)
 	}
-	err := firstError(older(oldestOpen, limit), older(oldestBehind, k.now))
+	err := cmp.Or(older(oldestOpen, limit), older(oldestBehind, k.now))
 	if topic.Tail {
-		err = firstError(err, older(oldestTried, k.now))
+		err = cmp.Or(err, older(oldestTried, k.now))
 	}
 	if err != nil || visible == never {
 		return 0, err

@@ -62,14 +62,7 @@ type Config struct {
 // Store keeps messages in a file. Make one with [Open]. It is safe for
 // concurrent use, and so is the file for several stores and processes.
 type Store struct {
-	path     string
-	sync     Synchronous
-	cache    int
-	readOnly bool
-	noCheck  bool
-	wait     time.Duration
-	waiting  func()
-	now      func() time.Time
+	cfg Config
 	// testClock: time may jump, unnoticed by timers.
 	testClock bool
 
@@ -91,23 +84,18 @@ type Store struct {
 // bounds the opening only.
 func Open(ctx context.Context, c Config) (*Store, error) {
 	s := &Store{
-		path: c.Path, sync: c.Synchronous, cache: cmp.Or(c.Cache, 16_000), readOnly: c.ReadOnly, noCheck: c.NoCheck,
-		wait: c.Wait, waiting: c.Waiting,
-		now:   c.Now,
+		cfg:   c,
 		calls: make(chan *call, maxGroup), closing: make(chan struct{}), stopped: make(chan struct{}),
+		testClock: c.Now != nil,
 	}
-	if s.sync == "" {
-		s.sync = Full
+	s.cfg.Synchronous = cmp.Or(c.Synchronous, Full)
+	s.cfg.Cache = cmp.Or(c.Cache, 16_000)
+	s.cfg.Wait = cmp.Or(c.Wait, 10*time.Second)
+	if c.Now == nil {
+		s.cfg.Now = time.Now
 	}
-	if s.wait == 0 {
-		s.wait = 10 * time.Second
-	}
-	s.testClock = s.now != nil
-	if s.now == nil {
-		s.now = time.Now
-	}
-	if s.waiting == nil {
-		s.waiting = func() {}
+	if c.Waiting == nil {
+		s.cfg.Waiting = func() {}
 	}
 	if err := s.check(); err != nil {
 		return nil, err
@@ -121,35 +109,37 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 // check refuses configurations for which SQLite's own errors would be less clear.
 func (s *Store) check() error {
 	refuse := func(code error, why, hint string) error {
-		return &store.Error{Op: "open " + s.path, Code: code, Err: errors.New(why), Hint: hint}
+		return &store.Error{Op: "open " + s.cfg.Path, Code: code, Err: errors.New(why), Hint: hint}
 	}
-	switch s.sync {
+	switch s.cfg.Synchronous {
 	case Full, Normal, Extra:
 	default:
-		return refuse(store.ErrInvalid, fmt.Sprintf("synchronous is %q", s.sync), "use FULL, NORMAL or EXTRA")
+		return refuse(store.ErrInvalid, fmt.Sprintf("synchronous is %q", s.cfg.Synchronous),
+			"use FULL, NORMAL or EXTRA")
 	}
-	if s.cache < 0 {
-		return refuse(store.ErrInvalid, fmt.Sprintf("cache is %d", s.cache), "give the cache in KiB, or 0 for 16,000")
+	if s.cfg.Cache < 0 {
+		return refuse(store.ErrInvalid, fmt.Sprintf("cache is %d", s.cfg.Cache),
+			"give the cache in KiB, or 0 for 16,000")
 	}
-	if s.path == "" || s.path == ":memory:" {
+	if s.cfg.Path == "" || s.cfg.Path == ":memory:" {
 		return refuse(store.ErrInvalid, "no path of a file",
 			"give the path of a file; for messages that need not survive there is store/memory")
 	}
-	info, err := os.Stat(s.path)
+	info, err := os.Stat(s.cfg.Path)
 	switch {
 	case err == nil && info.IsDir():
 		return refuse(store.ErrInvalid, "it is a folder", "give the path of a file in it, such as "+
-			filepath.Join(s.path, "pawl.db"))
+			filepath.Join(s.cfg.Path, "pawl.db"))
 	case err == nil:
 		return nil
 	case errors.Is(err, os.ErrPermission):
 		return refuse(store.ErrDenied, err.Error(), "this user needs access to the folder")
 	}
-	folder := filepath.Dir(s.path)
+	folder := filepath.Dir(s.cfg.Path)
 	if _, err := os.Stat(folder); errors.Is(err, os.ErrNotExist) {
 		return refuse(store.ErrNotFound, "there is no folder "+folder, "create it: mkdir -p "+folder)
 	}
-	if s.readOnly {
+	if s.cfg.ReadOnly {
 		return refuse(store.ErrNotFound, "there is no such file", "open it for writing once, or correct the path")
 	}
 	return nil
@@ -158,7 +148,7 @@ func (s *Store) check() error {
 // open connects, migrates and starts the writer.
 func (s *Store) open(ctx context.Context) (err error) {
 	mode := "mode=rw&_query_only=1"
-	if s.readOnly {
+	if s.cfg.ReadOnly {
 		mode = "mode=ro"
 	} else if err := s.startWriter(ctx); err != nil {
 		return err
@@ -168,7 +158,7 @@ func (s *Store) open(ctx context.Context) (err error) {
 			_ = s.Close()
 		}
 	}()
-	file := dsn(s.path, mode+fmt.Sprintf("&_busy_timeout=%d", s.wait.Milliseconds()))
+	file := dsn(s.cfg.Path, mode+fmt.Sprintf("&_busy_timeout=%d", s.cfg.Wait.Milliseconds()))
 	s.lookups = newLookups(file)
 	connector, err := driversqlite.NewConnector(file)
 	if err != nil {
@@ -177,7 +167,7 @@ func (s *Store) open(ctx context.Context) (err error) {
 	s.readers = sql.OpenDB(connector)
 	s.readers.SetMaxOpenConns(4)
 	s.readers.SetMaxIdleConns(2)
-	if s.readOnly {
+	if s.cfg.ReadOnly {
 		close(s.stopped)
 		return s.checkSchema(ctx)
 	}
@@ -196,14 +186,14 @@ func makePrivate(path string) error {
 
 // startWriter opens the connection that writes.
 func (s *Store) startWriter(ctx context.Context) error {
-	if err := makePrivate(s.path); err != nil {
+	if err := makePrivate(s.cfg.Path); err != nil {
 		return err
 	}
-	c, err := connect(ctx, dsn(s.path, fmt.Sprintf("mode=rwc&_busy_timeout=%d", s.wait.Milliseconds())))
+	c, err := connect(ctx, dsn(s.cfg.Path, fmt.Sprintf("mode=rwc&_busy_timeout=%d", s.cfg.Wait.Milliseconds())))
 	if err != nil {
 		return err
 	}
-	w := &writer{Store: s, conn: c, topics: &topicCache{}, turn: openTurn(s.path)}
+	w := &writer{Store: s, conn: c, topics: &topicCache{}, turn: openTurn(s.cfg.Path)}
 	opening := &call{}
 	w.group = []*call{opening}
 	defer context.AfterFunc(ctx, func() { opening.state.Store(abandoned) })()
@@ -211,7 +201,7 @@ func (s *Store) startWriter(ctx context.Context) error {
 		w.turn.close()
 		_ = c.close()
 		if isBusy(err) && ctx.Err() != nil {
-			return ended(ctx, "open "+s.path)
+			return ended(ctx, "open "+s.cfg.Path)
 		}
 		return err
 	}
@@ -228,14 +218,14 @@ func (w *writer) prepare(ctx context.Context) error {
 	}
 	if mode != "wal" {
 		return &store.Error{
-			Op: "open " + w.path, Code: store.ErrUnsupported, Err: fmt.Errorf("the journal mode stays %q", mode),
+			Op: "open " + w.cfg.Path, Code: store.ErrUnsupported, Err: fmt.Errorf("the journal mode stays %q", mode),
 			Hint: "put the file on a local disk: a write-ahead log needs shared memory, which network file systems lack",
 		}
 	}
 	for _, pragma := range []string{
-		"PRAGMA synchronous = " + string(w.sync),
-		fmt.Sprintf("PRAGMA cache_size = %d", -w.cache), // negative: in KiB
-		"PRAGMA journal_size_limit = 64000000",          // of a log that a reader made long
+		"PRAGMA synchronous = " + string(w.cfg.Synchronous),
+		fmt.Sprintf("PRAGMA cache_size = %d", -w.cfg.Cache), // negative: in KiB
+		"PRAGMA journal_size_limit = 64000000",              // of a log that a reader made long
 		"PRAGMA wal_autocheckpoint = 1000",
 	} {
 		if err := w.conn.script(pragma); err != nil {
@@ -257,7 +247,7 @@ func (w *writer) prepare(ctx context.Context) error {
 // is in. Where two do so with a new file at once, SQLite tells one of them at once that
 // the file is locked, without waiting: each could wait for the other.
 func (w *writer) writeAhead(ctx context.Context) (mode string, err error) {
-	for end := time.Now().Add(w.wait); ; {
+	for end := time.Now().Add(w.cfg.Wait); ; {
 		err = w.conn.query("PRAGMA journal_mode = WAL", func(r row) error {
 			mode = r.text(0)
 			return nil
@@ -315,7 +305,7 @@ func (s *Store) read(ctx context.Context, op string, do func(*work) error) error
 	for range maxSweeps {
 		due := false
 		err := s.snapshot(ctx, func(k *work) error {
-			if due = k.due() && !s.readOnly; due {
+			if due = k.due() && !s.cfg.ReadOnly; due {
 				return nil
 			}
 			return do(k)
@@ -350,8 +340,8 @@ func (s *Store) snapshot(ctx context.Context, do func(*work) error) error {
 	defer func() { _ = tx.Rollback() }()
 	db := newTxSession(ctx, tx)
 	defer db.close()
-	k := &work{db: db, now: s.now().UnixMicro(), topics: &topicCache{}}
-	if err := k.load(); err != nil {
+	k, err := s.work(db, &topicCache{})
+	if err != nil {
 		return err
 	}
 	return do(k)

@@ -48,11 +48,8 @@ func (k *work) sweep() error {
 // openAll opens what was closed until now, in the order in which it fell due.
 func (k *work) openAll() error {
 	type lane struct{ lane, topic, home int64 }
-	var lanes []lane
-	err := k.db.query(selectDue, func(r row) error {
-		lanes = append(lanes, lane{r.int(0), r.int(1), r.int(2)})
-		return nil
-	}, k.now)
+	lanes, err := collect(k.db, func(r row) (lane, error) { return lane{r.int(0), r.int(1), r.int(2)}, nil }, selectDue,
+		k.now)
 	if err != nil {
 		return err
 	}
@@ -82,11 +79,7 @@ func (k *work) openAll() error {
 // end is that of the lease table when it was last read, and reading it once per
 // length of a lease is enough.
 func (k *work) rescueAll() error {
-	var lanes []int64
-	err := k.db.query(selectOver, func(r row) error {
-		lanes = append(lanes, r.int(0))
-		return nil
-	}, k.now)
+	lanes, err := numbers(k.db, selectOver, k.now)
 	if err != nil {
 		return err
 	}

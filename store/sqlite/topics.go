@@ -162,30 +162,7 @@ func (s *Store) Declare(ctx context.Context, d store.Declaration) (store.Topic, 
 	if err := d.Validate(); err != nil {
 		return store.Topic{}, err
 	}
-	var agreed store.Topic
-	var conflict error
-	err := s.write(ctx, &call{op: "declare", phase: toManage, do: func(k *work) (err error) {
-		t, empty := k.topics.byName[d.Name], true
-		if t == nil {
-			if agreed, conflict = d.Apply(store.NewTopic(d.Name), true); conflict == nil {
-				_, err = k.create(agreed)
-			}
-			return err
-		}
-		if d.Order != "" && d.Order != t.Order || d.Tail != nil && *d.Tail != t.Tail {
-			if empty, err = k.empty(t); err != nil {
-				return err
-			}
-		}
-		if agreed, conflict = d.Apply(t.Topic, empty); conflict == nil {
-			err = k.set(t, agreed)
-		}
-		return err
-	}})
-	if err != nil || conflict != nil {
-		return store.Topic{}, firstError(err, conflict)
-	}
-	return agreed, nil
+	return s.change(ctx, "declare", d.Name, d.Apply)
 }
 
 // Alter implements [store.Topics].
@@ -193,37 +170,41 @@ func (s *Store) Alter(ctx context.Context, to store.Topic) (store.Topic, error) 
 	if err := to.Validate(); err != nil {
 		return store.Topic{}, err
 	}
-	var next store.Topic
-	var refused error
-	err := s.write(ctx, &call{op: "alter", phase: toManage, do: func(k *work) (err error) {
-		t, empty := k.topics.byName[to.Name], true
-		if t == nil {
-			refused = notFound("alter", to.Name)
-			return nil
-		}
-		if to.Order != t.Order || to.Tail != t.Tail {
-			if empty, err = k.empty(t); err != nil {
-				return err
-			}
-		}
-		if next, refused = to.Replace(t.Topic, empty); refused == nil {
-			err = k.set(t, next)
-		}
-		return err
-	}})
-	if err != nil || refused != nil {
-		return store.Topic{}, firstError(err, refused)
-	}
-	return next, nil
+	return s.change(ctx, "alter", to.Name, to.Replace)
 }
 
-func firstError(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
+// change changes settings to what agree makes of them. A topic that is not there is
+// created by a declaration, and by nothing else.
+func (s *Store) change(ctx context.Context, op, name string,
+	agree func(now store.Topic, empty bool) (store.Topic, error)) (agreed store.Topic, err error) {
+	err = s.manage(ctx, op, func(k *work) (refused, err error) {
+		t := k.topics.byName[name]
+		if t == nil && op == "alter" {
+			return notFound(op, name), nil
 		}
+		if t == nil {
+			if agreed, refused = agree(store.NewTopic(name), true); refused == nil {
+				_, err = k.create(agreed)
+			}
+			return refused, err
+		}
+		agreed, refused = agree(t.Topic, true)
+		if refused == nil && (agreed.Order != t.Order || agreed.Tail != t.Tail) {
+			empty, err := k.empty(t)
+			if err != nil {
+				return nil, err
+			}
+			agreed, refused = agree(t.Topic, empty)
+		}
+		if refused == nil {
+			err = k.set(t, agreed)
+		}
+		return refused, err
+	})
+	if err != nil {
+		return store.Topic{}, err
 	}
-	return nil
+	return agreed, nil
 }
 
 // Pause implements [store.Topics].

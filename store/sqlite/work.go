@@ -47,6 +47,12 @@ const (
 		last_ack = max(last_ack, excluded.last_ack)`
 )
 
+// work begins the work of a transaction, or of a look without one, at the time of the store's clock.
+func (s *Store) work(db session, topics *topicCache) (*work, error) {
+	k := &work{db: db, now: s.cfg.Now().UnixMicro(), topics: topics}
+	return k, k.load()
+}
+
 // load reads the state, and the topics if they changed.
 func (k *work) load() error {
 	cols, ok, err := first(k.db, loadState)

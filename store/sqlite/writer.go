@@ -58,7 +58,7 @@ const (
 // durable. A context that ends first takes the call out, unless it has begun:
 // then it is a matter of milliseconds, and its outcome is worth the wait.
 func (s *Store) write(ctx context.Context, c *call) error {
-	if s.readOnly {
+	if s.cfg.ReadOnly {
 		return denied(c.op)
 	}
 	if err := s.usable(ctx, c.op); err != nil {
@@ -88,6 +88,16 @@ func (s *Store) write(ctx context.Context, c *call) error {
 			return closed(c.op)
 		}
 	}
+}
+
+// manage has the writer do something in the phase toManage, and fails with what do refuses.
+func (s *Store) manage(ctx context.Context, op string, do func(*work) (refused, err error)) error {
+	var refused error
+	err := s.write(ctx, &call{op: op, phase: toManage, do: func(k *work) (err error) {
+		refused, err = do(k)
+		return err
+	}})
+	return cmp.Or(err, refused)
 }
 
 // writer is the one goroutine of a store that writes.
@@ -172,7 +182,7 @@ func (w *writer) onlyIdle() bool {
 			return false
 		}
 	}
-	k, err := w.begin()
+	k, err := w.work(w.conn, w.topics)
 	for _, c := range w.group {
 		idle := false
 		if err == nil {
@@ -198,7 +208,7 @@ func (w *writer) commitGroup() {
 		return
 	}
 	w.gather()
-	k, err := w.begin()
+	k, err := w.work(w.conn, w.topics)
 	if err == nil {
 		err = w.putOff(k)
 	}
@@ -215,7 +225,7 @@ func (w *writer) commitGroup() {
 		one := w.group[i : i+1]
 		err := w.lockDatabase()
 		if err == nil {
-			k, err = w.begin()
+			k, err = w.work(w.conn, w.topics)
 			err = w.transact(k, one, err)
 		}
 		w.answer(one, err)
@@ -288,12 +298,6 @@ func (w *writer) transact(k *work, calls []*call, err error) error {
 	return nil
 }
 
-// begin prepares the work of a transaction, or of a look without one.
-func (w *writer) begin() (*work, error) {
-	k := &work{db: w.conn, now: w.now().UnixMicro(), topics: w.topics}
-	return k, k.load()
-}
-
 // answer tells callers what their transaction came to.
 func (w *writer) answer(calls []*call, err error) {
 	for _, c := range calls {
@@ -324,13 +328,13 @@ func (w *writer) lockDatabase() error {
 	since, said := time.Now(), false
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		_, err := w.conn.exec("BEGIN IMMEDIATE")
-		if err == nil || !isBusy(err) || time.Since(since) > w.wait || w.nobodyWaits() {
+		if err == nil || !isBusy(err) || time.Since(since) > w.cfg.Wait || w.nobodyWaits() {
 			return err
 		}
 		w.turn.waiting(since)
 		if !said && time.Since(since) > time.Second {
 			said = true
-			w.Store.waiting()
+			w.cfg.Waiting()
 		}
 		time.Sleep(pause)
 	}
