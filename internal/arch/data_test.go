@@ -19,7 +19,7 @@ var layers = []layer{
 	{"store/internal/sqlstore/...", []string{".", "store", "store/internal/sqlstore"},
 		"what the SQL stores share knows none of them"},
 	{"store/internal/bound", []string{".", "store"}, "the estimate of full topics knows no store that uses it"},
-	{"store/memory", []string{".", "fingerprint", "store", "store/internal/bound"},
+	{"store/memory", []string{".", "fingerprint", "store", "store/internal/sqlstore", "store/internal/bound"},
 		"a backend knows the contract, and no other backend"},
 	{"store/sqlite/...", []string{".", "fingerprint", "store", "store/internal/sqlstore", "store/internal/bound"},
 		"a backend knows the contract, and no other backend"},

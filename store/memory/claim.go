@@ -1,13 +1,13 @@
 package memory
 
 import (
+	"cmp"
 	"context"
-	"crypto/rand"
-	"encoding/binary"
 	"time"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/internal/sqlstore"
 )
 
 // Claim implements [store.Store].
@@ -21,7 +21,7 @@ func (s *Store) Claim(ctx context.Context, wants []store.Want, terms store.Lease
 	}
 	defer s.mu.Unlock()
 	defer s.setAlarm(now)
-	c := claim{Store: s, now: now, terms: terms, fence: newFence(), suspects: terms.Suspects}
+	c := claim{Store: s, now: now, terms: terms, fence: sqlstore.NewFence(), suspects: terms.Suspects}
 	if terms.Alone && c.solitary(wants) {
 		return c.out, nil
 	}
@@ -103,7 +103,7 @@ func (c *claim) topic(w store.Want) {
 			continue
 		}
 		run := 0
-		for run < len(l.queue) && run < runLimit(w) && count < w.Limit {
+		for run < len(l.queue) && run < cmp.Or(w.Run, store.DefaultRun) && count < w.Limit {
 			if run > 0 && max(rescues, l.queue[run].Rescues) >= store.SuspectAfter {
 				break
 			}
@@ -124,13 +124,6 @@ func (c *claim) topic(w store.Want) {
 	for _, l := range passed {
 		l.move(&l.topic.ready)
 	}
-}
-
-func runLimit(w store.Want) int {
-	if w.Run > 0 {
-		return w.Run
-	}
-	return store.DefaultRun
 }
 
 // best returns the ready lane with the best rank, after what has to be parked
@@ -256,10 +249,4 @@ func (s *Store) held(tok pawl.Token) (*lane, *message) {
 		}
 	}
 	return nil, nil
-}
-
-func newFence() int64 {
-	var b [8]byte
-	_, _ = rand.Read(b[:]) // never fails, by its contract
-	return int64(binary.BigEndian.Uint64(b[:])>>1) | 1
 }

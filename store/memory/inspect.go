@@ -11,6 +11,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/internal/sqlstore"
 )
 
 // Get implements [store.Inspector].
@@ -143,12 +144,8 @@ func (s *Store) each(ctx context.Context, op string, ids []string, do func(*mess
 	}
 	defer s.mu.Unlock()
 	defer s.setAlarm(now)
-	refused, named := map[string]error{}, map[string]bool{}
-	for _, id := range ids {
-		if named[id] {
-			continue
-		}
-		named[id] = true
+	refused := map[string]error{}
+	for _, id := range sqlstore.Distinct(ids) {
 		m := s.find(now, id)
 		if m == nil || m.State == store.Acked {
 			refused[id] = &store.Error{Op: op + " " + id, Code: store.ErrNotFound}

@@ -13,6 +13,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
 	"github.com/pawl-dev/pawl/store/internal/bound"
+	"github.com/pawl-dev/pawl/store/internal/sqlstore"
 )
 
 // Config has the options of a store; the zero value is the usual one.
@@ -260,35 +261,21 @@ func (s *Store) Describe() store.Description { return Description() }
 
 // Description is what this backend keeps.
 func Description() store.Description {
-	kept := store.Support{Kept: true}
-	one := store.Support{Note: "one process only"}
+	capabilities := sqlstore.Capabilities(map[store.Capability]string{
+		store.CanExclusive:   "within its process",
+		store.CanDeadline:    "within its process",
+		store.CanDeadLetters: "die with the process",
+		store.CanTriage:      "dies with the process",
+		store.CanState:       "dies with the process",
+		store.CanMarks:       "die with the process",
+	})
+	capabilities[store.CanSurvive] = store.Support{Note: "dies with the process"}
+	capabilities[store.CanProcesses] = store.Support{Note: "one process only"}
+	capabilities[store.CanAnyProcess] = store.Support{Note: "one process only"}
+	capabilities[store.CanAttempts] = store.Support{Note: "die with the process"}
+	capabilities[store.CanTxAppend] = store.Support{Note: "there is no transaction to join"}
 	return store.Description{
 		Name: "memory", URL: "memory:", Durability: "none: everything dies with the process",
-		Capabilities: store.Capabilities{
-			store.CanSurvive:     {Note: "dies with the process"},
-			store.CanProcesses:   one,
-			store.CanAnyProcess:  one,
-			store.CanExclusive:   {Kept: true, Note: "within its process"},
-			store.CanDeadline:    {Kept: true, Note: "within its process"},
-			store.CanPriority:    kept,
-			store.CanDelay:       kept,
-			store.CanUnique:      kept,
-			store.CanEmitAtomic:  kept,
-			store.CanAttempts:    {Note: "die with the process"},
-			store.CanDeadLetters: {Kept: true, Note: "die with the process"},
-			store.CanTriage:      {Kept: true, Note: "dies with the process"},
-			store.CanLookup:      kept,
-			store.CanTopics:      kept,
-			store.CanRemove:      kept,
-			store.CanFigures:     kept,
-			store.CanTxAppend:    {Note: "there is no transaction to join"},
-			store.CanRepeatBatch: kept,
-			store.CanWake:        kept,
-			store.CanState:       {Kept: true, Note: "dies with the process"},
-			store.CanMarks:       {Kept: true, Note: "die with the process"},
-			store.CanPace:        kept,
-			store.CanResults:     kept,
-			store.CanBound:       kept,
-		},
+		Capabilities: capabilities,
 	}
 }

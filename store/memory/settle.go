@@ -9,6 +9,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/fingerprint"
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/internal/sqlstore"
 )
 
 // Settle implements [store.Store].
@@ -34,7 +35,7 @@ func (s *Store) Settle(ctx context.Context, batch store.Batch[store.Settlement])
 			refused = append(refused, store.Refusal{Index: i, Err: pawl.ErrLeaseLost})
 		}
 	}
-	slices.SortFunc(refused, func(a, b store.Refusal) int { return cmp.Compare(a.Index, b.Index) })
+	refused = sqlstore.SortRefusals(refused)
 	s.remember(now, batch.ID, outcome{refusals: refused})
 	s.setAlarm(now)
 	return refused, nil
@@ -63,7 +64,7 @@ func (s *Store) settle(now time.Time, st *store.Settlement) bool {
 	case store.Ack:
 		s.ack(now, l, m, st)
 	case store.Dead:
-		m.fail(now, l, st, time.Time{})
+		m.fail(now, st, time.Time{})
 		l.take(m)
 		s.makeDead(m, now, pawl.Kind(store.Text(string(st.Failure.Kind))), store.Text(st.Failure.Error))
 		s.end(l, now, st.Closes())
@@ -73,13 +74,10 @@ func (s *Store) settle(now time.Time, st *store.Settlement) bool {
 			s.retryAtTail(now, l, m, st)
 			return true
 		}
-		m.fail(now, l, st, now.Add(st.Closes()))
+		m.fail(now, st, now.Add(st.Closes()))
 		s.end(l, now, st.Closes())
 	case store.Release:
-		m.Reason = "released"
-		if st.Failure.Error != "" {
-			m.Reason += ": " + store.Text(st.Failure.Error)
-		}
+		m.Reason = sqlstore.ReleasedReason(&st.Failure)
 		s.end(l, now, st.Closes())
 	}
 	return true
@@ -114,7 +112,7 @@ func (s *Store) ack(now time.Time, l *lane, m *message, st *store.Settlement) {
 // retryAtTail makes a message a delayed one; its lane and the rest of its run go on.
 func (s *Store) retryAtTail(now time.Time, l *lane, m *message, st *store.Settlement) {
 	due := now.Add(st.After)
-	m.fail(now, l, st, due)
+	m.fail(now, st, due)
 	last := l.leave(m)
 	s.place(l.topic, m, due, now)
 	if last || st.Hold > 0 {
@@ -133,22 +131,15 @@ func (s *Store) end(l *lane, now time.Time, after time.Duration) {
 }
 
 // fail records a failed attempt.
-func (m *message) fail(now time.Time, l *lane, st *store.Settlement, next time.Time) {
-	f := &st.Failure
-	number := m.Attempts + 1
-	if st.Throttled {
+func (m *message) fail(now time.Time, st *store.Settlement, next time.Time) {
+	a := sqlstore.FailedAttempt(m.Attempts+1, &st.Failure, now, next)
+	if a.Throttled = st.Throttled; a.Throttled {
 		m.throttle(now)
 	} else {
-		m.Attempts, m.Throttles, m.ThrottledSince = number, 0, time.Time{}
+		m.Attempts, m.Throttles, m.ThrottledSince = a.Attempt, 0, time.Time{}
 	}
-	m.Reason = store.Text(f.Error)
-	m.History = append(m.History, store.Attempt{
-		Attempt: number, Throttled: st.Throttled, StartedAt: now.Add(-f.Ran), EndedAt: now,
-		Worker: store.Text(f.Worker),
-		Kind:   store.Text(string(f.Kind)), Error: store.Text(f.Error), Rule: store.Text(f.Rule),
-		Action: store.Text(f.Action),
-		Inputs: store.Text(f.Inputs), NextAt: next, Attrs: store.FitAttrs(f.Attrs),
-	})
+	m.Reason = a.Error
+	m.History = append(m.History, a)
 }
 
 // throttle counts a throttled retry, and forgets the record of an old one.

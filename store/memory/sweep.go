@@ -5,6 +5,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/internal/sqlstore"
 )
 
 // sweep processes everything that is due: delayed messages join their lanes, closed
@@ -32,22 +33,17 @@ func (s *Store) sweep(now time.Time) {
 // rescue ends a lease that was not settled. Only the first message of the run can be
 // the cause.
 func (s *Store) rescue(l *lane) {
-	m, why := l.queue[0], "lease ended unsettled"
-	if !l.until.Before(l.lease.hard) {
-		why = "hard deadline passed unsettled"
-	}
+	m := l.queue[0]
+	a := sqlstore.RescuedAttempt(m.Attempts, l.lease.Owner, l.lease.started, l.until, l.lease.hard)
 	if l.lease.Alone {
 		m.Lonely++
 	} else {
 		l.topic.totals.Deaths = l.topic.totals.Deaths.Add(l.lease.Owner, l.until)
 	}
 	m.Rescues++
-	m.Reason = why
+	m.Reason = a.Error
 	l.topic.totals.Rescues++
-	m.History = append(m.History, store.Attempt{
-		Attempt: m.Attempts, StartedAt: l.lease.started, EndedAt: l.until,
-		Worker: l.lease.Owner, Kind: string(pawl.KindRescue), Error: why, Action: "rescue",
-	})
+	m.History = append(m.History, a)
 	at := l.until
 	if m.Lonely >= store.LonelyRescues {
 		l.take(m)
