@@ -62,12 +62,9 @@ letter that it edited, with the original body.`,
 				if a.Status != "" && a.Status != operate.Done {
 					action = fmt.Sprintf("%s (%s)", a.Action, a.Status)
 				}
-				err := l.add(a, when(a.At), a.Who, action, cut(about, 60), number(a.Count), number(a.Result.Done),
+				l.add(a, when(a.At), a.Who, action, cut(about, 60), number(a.Count), number(a.Result.Done),
 					number(a.Result.Refused),
 					age(time.Duration(a.Seconds*float64(time.Second))), cut(a.Reason, 40), a.OperationID)
-				if err != nil {
-					return err
-				}
 			}
 			if f.Action != "" || !f.Since.IsZero() {
 				return l.end("no such entries")

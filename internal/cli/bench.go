@@ -68,12 +68,9 @@ func (s *session) runBench(cmd *cobra.Command, arms []string, c bench.Config) er
 		if err != nil {
 			return cannot(err, "measure %s", arm)
 		}
-		err = l.add(result, result.Arm, number(result.Count), fmt.Sprintf("%.0f", result.PerSecond),
+		l.add(result, result.Arm, number(result.Count), fmt.Sprintf("%.0f", result.PerSecond),
 			milliseconds(result.P50Ms), milliseconds(result.P99Ms), result.Of,
 			fmt.Sprintf("%.2f", result.ElapsedSeconds))
-		if err != nil {
-			return err
-		}
 	}
 	return l.end("")
 }

@@ -187,9 +187,7 @@ func (s *session) printProblems(ps config.Problems) error {
 	}
 	l := s.list()
 	for i := range ps {
-		if err := l.add(&ps[i]); err != nil {
-			return err
-		}
+		l.add(&ps[i])
 	}
 	return l.end("")
 }
@@ -217,10 +215,7 @@ a variable of the environment, or a flag. Secrets are masked.`,
 					set.Value = redact.Command(set.Value)
 				}
 				set.Value = s.redactor.Redact(set.Value)
-				if err := l.add(set, set.Path, set.Value, set.Origin,
-					map[bool]string{true: "live", false: "-"}[set.Live]); err != nil {
-					return err
-				}
+				l.add(set, set.Path, set.Value, set.Origin, map[bool]string{true: "live", false: "-"}[set.Live])
 			}
 			return l.end("")
 		},

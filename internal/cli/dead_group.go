@@ -179,9 +179,7 @@ func (s *session) printGroups(names []string, sorted []*deadGroup) error {
 		if histogram {
 			cells = append(cells, sparkline(g.ByHour))
 		}
-		if err := l.add(g, append(cells, firstLine(g.Reason), g.ID)...); err != nil {
-			return err
-		}
+		l.add(g, append(cells, firstLine(g.Reason), g.ID)...)
 	}
 	return l.end("no such dead letters")
 }

@@ -72,8 +72,8 @@ func (s *session) listDead(ctx context.Context, d store.DeadLetters, f store.Dea
 		if by := m.Resolved; by != nil {
 			cells = append(cells, when(by.At), by.By, firstLine(by.Note))
 		}
-		if err := l.add(m, cells...); err != nil {
-			return err
+		if !l.add(m, cells...) {
+			break
 		}
 	}
 	if s.output == formatTable && l.n == tableRows {

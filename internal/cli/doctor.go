@@ -131,9 +131,7 @@ func (s *session) findings(found []doctor.Finding) error {
 	for _, f := range found {
 		f.Detail = s.redactor.Redact(f.Detail)
 		if s.output != formatTable {
-			if err := l.add(f, ""); err != nil {
-				return err
-			}
+			l.add(f, "")
 			continue
 		}
 		_, _ = fmt.Fprintf(s.out, "%s  %-*s  %s\n", verdictSign(f.Verdict), widest, f.Check, oneLine(f.Detail))

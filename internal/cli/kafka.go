@@ -126,10 +126,8 @@ partition is stuck, the one that holds up the commits.`,
 			l := s.list(">OFFSET", "ID", "KEY", "AT", "BODY")
 			for i := range seen {
 				m := &seen[i]
-				if err := l.add(m, fmt.Sprint(m.Offset), m.ID, cut(keyCell(&m.Message), 24), when(m.Timestamp),
-					bodyCell(&m.Message, 60)); err != nil {
-					return err
-				}
+				l.add(m, fmt.Sprint(m.Offset), m.ID, cut(keyCell(&m.Message), 24), when(m.Timestamp),
+					bodyCell(&m.Message, 60))
 			}
 			return l.end("nothing is there")
 		},

@@ -67,10 +67,7 @@ other partitions and lose their order.`,
 						errs = append(errs, cannot(err, "ensure topic %s", p.name))
 						break
 					}
-					if err := l.add(e, e.Topic, ensuredWord(&e, s.dryRun), fmt.Sprint(e.Partitions),
-						fmt.Sprint(e.Replicas), strings.Join(e.Changed, " ")); err != nil {
-						return err
-					}
+					l.addEnsured(&e, s.dryRun)
 				}
 			}
 			if profile == "production" && len(errs) == 0 {
@@ -96,8 +93,8 @@ func (s *session) ensureState(ctx context.Context, k *cluster.Cluster, want clus
 	if err != nil {
 		return cannot(err, "ensure topic %s", e.Topic)
 	}
-	return l.add(e, e.Topic, ensuredWord(&e, s.dryRun), fmt.Sprint(e.Partitions), fmt.Sprint(e.Replicas),
-		strings.Join(e.Changed, " "))
+	l.addEnsured(&e, s.dryRun)
+	return nil
 }
 
 // minTopicBytes is less than any topic is of use with: a batch has 61 bytes of its own,
@@ -144,6 +141,11 @@ func merge(base, flags cluster.Spec, retention time.Duration) cluster.Spec {
 		base.Retention = retention
 	}
 	return base
+}
+
+func (l *list) addEnsured(e *cluster.Ensured, dry bool) {
+	l.add(e, e.Topic, ensuredWord(e, dry), fmt.Sprint(e.Partitions), fmt.Sprint(e.Replicas),
+		strings.Join(e.Changed, " "))
 }
 
 func ensuredWord(e *cluster.Ensured, dry bool) string {

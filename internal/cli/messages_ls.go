@@ -133,10 +133,9 @@ func (s *session) printMessages(records func(func(store.Record, error) bool), em
 		if m.Lease != nil {
 			owner = m.Lease.Owner
 		}
-		err := l.add(m, m.ID, m.Topic, cut(keyCell(&m), 24), string(m.State), number(m.Priority), number(m.Attempt),
-			when(m.EnqueuedAt), whenever(m.NotBefore), cut(owner, 24), bodyCell(&m, 40))
-		if err != nil {
-			return err
+		if !l.add(m, m.ID, m.Topic, cut(keyCell(&m), 24), string(m.State), number(m.Priority), number(m.Attempt),
+			when(m.EnqueuedAt), whenever(m.NotBefore), cut(owner, 24), bodyCell(&m, 40)) {
+			break
 		}
 	}
 	if s.output == formatTable && l.n == tableRows {

@@ -141,10 +141,8 @@ func (s *session) printSteps(steps []store.Migration, empty string) error {
 	l := s.list(">VERSION", "NAME", "APPLIED AT")
 	for _, step := range steps {
 		info := formStep(step)
-		if err := l.add(info, number(info.Version), info.Name,
-			cmp.Or(whenever(info.AppliedAt), "not applied")); err != nil {
-			return err
-		}
+		l.add(info, number(info.Version), info.Name,
+			cmp.Or(whenever(info.AppliedAt), "not applied"))
 	}
 	return l.end("%s", empty)
 }

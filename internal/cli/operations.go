@@ -54,11 +54,8 @@ running, but whose process is gone, can be resumed.`,
 					continue
 				}
 				o.Intent, o.Refusal, o.Filter.IDs = nil, nil, nil // show has them
-				err := l.add(operationState{o, o.Live(now)}, o.ID, o.Kind, statusCell(o, now), number(o.Done),
+				l.add(operationState{o, o.Live(now)}, o.ID, o.Kind, statusCell(o, now), number(o.Done),
 					number(o.Refused), number(o.Planned), o.Who, when(o.CreatedAt))
-				if err != nil {
-					return err
-				}
 			}
 			return l.end("no such operations")
 		},

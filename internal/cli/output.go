@@ -50,11 +50,12 @@ func (s *session) one(v any, human func(w io.Writer)) error {
 }
 
 // list prints objects as they come: rows of a table, elements of an array, or
-// lines.
+// lines. After an error it prints no more; end returns it.
 type list struct {
 	s     *session
 	table *table
 	n     int
+	err   error
 }
 
 func (s *session) list(columns ...string) *list {
@@ -65,9 +66,16 @@ func (s *session) list(columns ...string) *list {
 	return l
 }
 
-// add prints v, in a table the cells.
-func (l *list) add(v any, cells ...string) error {
-	l.n++
+// add prints v, in a table the cells. It tells whether more can be printed.
+func (l *list) add(v any, cells ...string) bool {
+	if l.err == nil {
+		l.n++
+		l.err = l.print(v, cells)
+	}
+	return l.err == nil
+}
+
+func (l *list) print(v any, cells []string) error {
 	if l.table != nil {
 		return l.table.row(cells...)
 	}
@@ -90,6 +98,8 @@ func (l *list) add(v any, cells ...string) error {
 // end ends the list. In a table that stays empty, it is said why, on stderr.
 func (l *list) end(empty string, args ...any) error {
 	switch {
+	case l.err != nil:
+		return l.err
 	case l.table != nil && l.n == 0:
 		l.s.note(empty, args...)
 	case l.table != nil:

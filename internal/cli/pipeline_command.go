@@ -264,9 +264,7 @@ func (s *session) pipelineConfig(parts ...string) (*config.Config, error) {
 func (s *session) rows(columns []string, rows any, cells func(i int) []string) error {
 	l, all := s.list(columns...), reflect.ValueOf(rows)
 	for i := range all.Len() {
-		if err := l.add(all.Index(i).Interface(), cells(i)...); err != nil {
-			return err
-		}
+		l.add(all.Index(i).Interface(), cells(i)...)
 	}
 	return l.end("there are none")
 }

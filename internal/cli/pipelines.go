@@ -35,10 +35,8 @@ func (s *session) pipelinesLs() *cobra.Command {
 			l := s.list("PIPELINE", "KIND", "STATE", ">WAITING", ">LEASED", ">DEAD", ">OLDEST", "LAST SUCCESS", "WHY")
 			for _, p := range all {
 				oldest := time.Duration(p.OldestWaitingSeconds * float64(time.Second))
-				if err := l.add(p, p.Name, p.Kind, p.State, number(p.Waiting), number(p.Leased), number(p.Dead),
-					age(oldest), whenever(p.LastSuccessAt), p.Why); err != nil {
-					return err
-				}
+				l.add(p, p.Name, p.Kind, p.State, number(p.Waiting), number(p.Leased), number(p.Dead),
+					age(oldest), whenever(p.LastSuccessAt), p.Why)
 			}
 			return l.end("no daemon has run a pipeline on this store")
 		},

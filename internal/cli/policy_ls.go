@@ -68,9 +68,7 @@ last row is the default.`,
 					continue // an override that names the kind has no say
 				}
 				info := formCell(c.Match, &c.Rule)
-				if err := l.add(info, info.cells()...); err != nil {
-					return err
-				}
+				l.add(info, info.cells()...)
 			}
 			return l.end("")
 		},

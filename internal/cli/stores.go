@@ -42,9 +42,7 @@ none.`,
 			}
 			l := s.list()
 			for _, b := range open.Backends() {
-				if err := l.add(formBackend(&b)); err != nil {
-					return err
-				}
+				l.add(formBackend(&b))
 			}
 			return l.end("")
 		},

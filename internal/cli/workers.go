@@ -46,11 +46,8 @@ reports, such as a program that uses the library, is listed by what it holds.`,
 				if w.Announced != nil {
 					since = when(w.StartedAt)
 				}
-				err := l.add(w, w.Owner, workerState(w), topics, running, rate, number(w.Leased),
+				l.add(w, w.Owner, workerState(w), topics, running, rate, number(w.Leased),
 					age(time.Duration(w.OldestLeaseSeconds*float64(time.Second))), limited, since)
-				if err != nil {
-					return err
-				}
 			}
 			return l.end("no workers; start one: pawl work TOPIC --exec CMD")
 		},
