@@ -1,7 +1,11 @@
 package cli
 
 import (
+	"context"
 	"fmt"
+	"io"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -107,4 +111,278 @@ func unique(ids []string) []string {
 		}
 	}
 	return kept
+}
+
+func (s *session) deadLs() *cobra.Command {
+	var f deadFilter
+	var by string
+	c := &cobra.Command{
+		Use: "ls", Short: "List dead letters, or count them by cause", Args: count(0, 0, "flags only"),
+		Long: `Lists dead letters, the oldest death first. With --group-by it counts them instead: by
+fingerprint, which is the same for failures with one cause, by kind of error, by
+topic, by the hour of death, or by two of them. By fingerprint, a table also draws the
+last 24 hours, and JSON counts them in by_hour. Letters that are marked as resolved are
+listed with --resolved.
+
+A table shows the first 100; -o json and -o jsonl have all, unless --limit says
+otherwise.`,
+		Example: `  pawl dead ls
+  pawl dead ls --group-by fingerprint
+  pawl dead ls --group-by fingerprint,hour --search timeout
+  pawl dead ls --topic mail --reason timeout --since 2h -o jsonl
+  pawl dead ls --resolved`,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := f.check(); err != nil {
+				return err
+			}
+			names, err := groupNames(by)
+			if err != nil {
+				return err
+			}
+			d, err := part[store.DeadLetters](c.Context(), s, "list dead letters")
+			if err != nil {
+				return err
+			}
+			if by != "" {
+				return s.groupDead(c.Context(), d, f.filter(), names)
+			}
+			if s.output == formatTable && !c.Flags().Changed("limit") {
+				f.limit = tableRows
+			}
+			return s.listDead(c.Context(), d, f.filter())
+		},
+	}
+	f.add(c.Flags(), "reason")
+	c.Flags().StringVar(&by, "group-by", "",
+		"count by fingerprint, kind, topic, hour, attr:NAME (a fact of the failure), or two of them: fingerprint,hour")
+	return c
+}
+
+func (s *session) listDead(ctx context.Context, d store.DeadLetters, f store.DeadFilter) error {
+	columns := []string{"ID", "TOPIC", "KEY", "DEAD AT", ">ATTEMPTS", "KIND", "FINGERPRINT", "REASON"}
+	if *f.Resolved {
+		columns = append(columns, "RESOLVED AT", "BY", "NOTE")
+	}
+	l := s.list(columns...)
+	for r, err := range d.Dead(ctx, f) {
+		if err != nil {
+			return cannot(err, "list dead letters")
+		}
+		m := operate.FormDeadLetter(&r)
+		cells := []string{m.ID, m.Topic, cut(keyCell(&m.Message), 24), when(m.DeadAt), number(deliveries(&m)), m.Kind,
+			m.Fingerprint, firstLine(m.Reason)}
+		if by := m.Resolved; by != nil {
+			cells = append(cells, when(by.At), by.By, firstLine(by.Note))
+		}
+		if !l.add(m, cells...) {
+			break
+		}
+	}
+	if s.output == formatTable && l.n == tableRows {
+		s.note("these are the first %d; --limit 0 lists all, --group-by counts", tableRows)
+	}
+	return l.end("no such dead letters")
+}
+
+// deliveries is how often a dead letter was tried. A rescue is no attempt, so one
+// that killed its workers may have none, and yet was delivered.
+func deliveries(d *operate.DeadLetter) int {
+	if d.Attempt == 0 || d.Kind == string(pawl.KindRescue) {
+		return d.Attempt + d.Rescues
+	}
+	return d.Attempt
+}
+
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(s, "\n")
+	return cut(oneLine(line), 80)
+}
+
+func (s *session) deadReport() *cobra.Command {
+	since := duration(7 * 24 * time.Hour)
+	var topic string
+	c := &cobra.Command{
+		Use: "report", Short: "Count dead letters by cause, key and day", Args: count(0, 0, "flags only"),
+		Long: `Counts the dead letters of the last days: by cause, by key, and by day. If one key has
+more than half of them, the cause is probably a customer or a device, not the program.`,
+		Example: `  pawl dead report
+  pawl dead report --since 24h --topic mail -o json`,
+		RunE: func(c *cobra.Command, _ []string) error {
+			d, err := part[store.DeadLetters](c.Context(), s, "report on dead letters")
+			if err != nil {
+				return err
+			}
+			r, err := operate.ReportDead(c.Context(), d, store.DeadFilter{Topic: topic,
+				Since: time.Now().Add(-time.Duration(since)), Brief: true})
+			if err != nil {
+				return cannot(err, "report on dead letters")
+			}
+			return s.one(r, r.Describe)
+		},
+	}
+	c.Flags().Var(&since, "since", "how far back to count")
+	c.Flags().StringVar(&topic, "topic", "", "of this topic only")
+	return c
+}
+
+func (s *session) deadShow() *cobra.Command {
+	return &cobra.Command{
+		Use: "show ID", Short: "Show a dead letter with all its attempts", Args: count(1, 1, "one id"),
+		Long: `Shows a dead letter: the message, what killed it, and every attempt with the rule
+that decided.`,
+		Example: `  pawl dead show $(pawl dead ls -o json | sed -n 's/.*"id":"\([^"]*\)".*/\1/p' | head -1)`,
+		RunE: func(c *cobra.Command, args []string) error {
+			i, err := part[store.Looker](c.Context(), s, "show a dead letter")
+			if err != nil {
+				return err
+			}
+			r, err := i.Get(c.Context(), args[0])
+			if err == nil && r.State != store.IsDead {
+				err = &store.Error{Op: "dead letter " + args[0], Code: store.ErrNotFound,
+					Err: fmt.Errorf("the message is %s", r.State), Hint: "pawl messages show " + args[0]}
+			}
+			if err != nil {
+				return cannot(err, "show dead letter %s", args[0])
+			}
+			d := operate.FormDeadLetter(&r)
+			return s.one(d, func(w io.Writer) { describeDead(w, &d) })
+		},
+	}
+}
+
+func (s *session) deadReplay() *cobra.Command {
+	var f deadFilter
+	var e edits
+	var all, keep bool
+	var per rate
+	var to string
+	c := &cobra.Command{
+		Use: "replay [ID…]", Short: "Append dead letters again", Args: count(0, -1, "ids"),
+		Long: `Appends dead letters again, to the tail of their lane, with their id and history;
+attempts are counted from zero again, unless --keep-attempts is given: then a message that used
+up its attempts gets one more. It replays dead letters named by id or selected by
+flags, the oldest death first. Those that die again meanwhile are not replayed again.
+
+With --dry-run it prints the plan: how many, for which keys, the oldest, and what to
+watch out for. Some may be refused because another message has taken their unique key
+since; then the exit code is 3.
+
+A replay is an operation: it has an id, and each letter is replayed once, even if this
+process is killed. Ctrl-C pauses it (exit code 4); ` + "`pawl operations`" + ` shows, pauses,
+cancels and resumes it from anywhere.
+
+` + editHelp,
+		Example: `  pawl dead replay --topic mail --dry-run
+  pawl dead replay --topic mail --reason timeout --rate 50/s
+  pawl dead replay --fingerprint 0123456789ab --to mail-again
+  pawl dead replay --topic mail --keep-attempts
+  pawl dead replay --topic mail --search '"to"' --edit '.to = "postmaster"'`,
+		RunE: func(c *cobra.Command, ids []string) error {
+			sel, err := f.selection(c, ids, all)
+			if err != nil {
+				return err
+			}
+			if to != "" {
+				if err := pawl.ValidTopic(to); err != nil {
+					return cannot(err, "replay to topic %s", to)
+				}
+			}
+			if err := e.check(sel.IDs); err != nil {
+				return err
+			}
+			return s.operate(c.Context(), sel, operation{kind: operate.KindReplay, to: to,
+				perSecond: per.perSecond, edits: e, keep: keep})
+		},
+	}
+	f.add(c.Flags(), "reason")
+	e.add(c.Flags())
+	c.Flags().BoolVar(&all, "all", false, "all open dead letters of the store")
+	c.Flags().Var(&per, "rate", "no faster than this, such as 50/s")
+	c.Flags().BoolVar(&keep, "keep-attempts", false, "count on from the attempts that they had")
+	c.Flags().StringVar(&to, "to", "", "append them to this `TOPIC` instead")
+	return c
+}
+
+// editHelp is what --edit is about.
+var editHelp = fmt.Sprintf(`--edit changes bodies that are JSON by a program of jq, which makes one value of
+one value: '.to = "x"', 'del(.debug)', '.items |= map(select(.ok))'. Numbers that
+it does not compute keep their digits; names within an object come in order. A
+body that is no JSON is refused, and stays dead. Who edited, when, and the hash of
+the original are in headers (%s …), the original itself is in the audit,
+up to 64 KiB.`, operate.HeaderEditedBy)
+
+func (s *session) deadResolve() *cobra.Command {
+	var note string
+	c := s.deadMark(operate.KindResolve, "Mark dead letters as resolved",
+		`Marks dead letters as resolved, by id or selected by flags: they have been dealt with
+in another way, and nothing needs to be done about them. They stay in the store,
+for `+"`pawl dead ls --resolved`"+` and to be replayed or discarded later; other commands
+select open ones only, and figures, checks and alerts count only those. Where the topic
+parks, a resolved letter still parks what follows it.
+
+--note says what was done. Resolving again replaces the note; `+"`pawl dead reopen`"+` takes
+the mark away. It is an operation, like a replay: see `+"`pawl operations`"+`.`,
+		`  pawl dead resolve --topic mail --reason "no such address" --dry-run
+  pawl dead resolve --topic mail --reason "no such address" --note "customers who left"`, &note)
+	c.Flags().StringVar(&note, "note", "", "what was done about them")
+	return c
+}
+
+func (s *session) deadReopen() *cobra.Command {
+	return s.deadMark(operate.KindReopen, "Take the mark off resolved dead letters",
+		`Makes resolved dead letters open again, by id or selected by flags.`,
+		`  pawl dead reopen --topic mail --dry-run
+  pawl dead reopen --all`, new(string))
+}
+
+// deadMark is a command that gives dead letters a mark, or takes it away.
+func (s *session) deadMark(kind, short, long, examples string, note *string) *cobra.Command {
+	var f deadFilter
+	var all bool
+	c := &cobra.Command{
+		Use: kind + " [ID…]", Short: short, Args: count(0, -1, "ids"), Long: long, Example: examples,
+		RunE: func(c *cobra.Command, ids []string) error {
+			sel, err := f.selection(c, ids, all)
+			if err != nil {
+				return err
+			}
+			if kind == operate.KindReopen {
+				sel.Filter.Resolved = new(true)
+			}
+			return s.operate(c.Context(), sel, operation{kind: kind, why: *note})
+		},
+	}
+	f.add(c.Flags(), "reason")
+	c.Flags().BoolVar(&all, "all", false, "all of the store")
+	return c
+}
+
+func (s *session) deadDiscard() *cobra.Command {
+	var f deadFilter
+	var all bool
+	var per rate
+	var why string
+	c := &cobra.Command{
+		Use: "discard [ID…]", Short: "Remove dead letters for good", Args: count(0, -1, "ids"),
+		Long: `Removes dead letters for good, by id or selected by flags. It asks first, unless --yes
+is given; --dry-run prints the plan. --reason says why they are discarded: it does not
+select, it is stored in the audit. To select by their own reason, use --matching.
+
+A discard is an operation, like a replay: see ` + "`pawl operations`" + `.`,
+		Example: `  pawl dead discard --topic mail --dry-run
+  pawl dead discard --topic mail --matching "no such address" --reason "customers who left" --yes`,
+		RunE: func(c *cobra.Command, ids []string) error {
+			sel, err := f.selection(c, ids, all)
+			if err != nil {
+				return err
+			}
+			return s.operate(c.Context(), sel, operation{kind: operate.KindDiscard, confirm: true, why: why,
+				perSecond: per.perSecond})
+		},
+	}
+	f.add(c.Flags(), "matching")
+	c.Flags().BoolVar(&all, "all", false, "all open dead letters of the store")
+	c.Flags().Var(&per, "rate", "no faster than this, such as 50/s")
+	c.Flags().StringVar(&why, "reason", "", "the reason, for the audit")
+	return c
 }

@@ -1,10 +1,327 @@
 package cli
 
-import "github.com/spf13/cobra"
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/operate"
+	"github.com/pawl-dev/pawl/store"
+)
 
 func (s *session) topics() *cobra.Command {
 	return noun("topics", "Topics: figures, settings, pause, removal",
 		`A topic says what kind of work a message is; workers name the topics that they
 carry out. Its settings are kept in the store, so that all processes agree.`,
 		s.topicsLs(), s.topicsPause(), s.topicsResume(), s.topicsSet(), s.topicsRm())
+}
+
+func (s *session) topicsLs() *cobra.Command {
+	return &cobra.Command{
+		Use: "ls [TOPIC…]", Short: "List topics with their figures", Args: count(0, -1, "topics"),
+		Long: `Lists all topics, or those named: how many messages are waiting, delayed, leased and
+dead, how long the oldest has been waiting, when one was last acked, and totals since
+the topic was created. Stuck are those of the leased whose worker has had them for longer
+than half of the topic's deadline: ` + "`pawl reclaim --stuck`" + ` takes them back. Of a topic
+with a maximum of waiting messages that is shown, too, and when it is full. It counts
+messages, so do not run it too often on a large store.`,
+		Example: `  pawl topics ls
+  pawl topics ls -o json`,
+		RunE: func(c *cobra.Command, args []string) error {
+			topics, err := part[store.Topics](c.Context(), s, "list topics")
+			if err != nil {
+				return err
+			}
+			stats, err := topics.Stats(c.Context(), args...)
+			if err != nil {
+				return cannot(err, "list topics")
+			}
+			if missing := notAmong(args, stats); missing != "" {
+				return &problem{code: exitNotFound, what: fmt.Sprintf("there is no topic %q", missing),
+					err: store.ErrNotFound, next: "`pawl topics ls` lists all"}
+			}
+			l := s.list("TOPIC", "ORDER", ">WAITING", ">DELAYED", ">LEASED", ">DEAD", ">OLDEST", ">APPENDED",
+				">ACKED", ">STUCK", "LAST ACK", "PAUSED")
+			for i := range stats {
+				t := operate.FormTopic(&stats[i])
+				l.add(t, t.Topic, string(t.Order), waitingCell(&t), number(t.Delayed), number(t.Leased),
+					number(t.Dead), age(stats[i].OldestWaiting), number(t.AppendedTotal),
+					number(t.AckedTotal), number(t.Stuck), whenever(t.LastAckAt), pauseCell(t.Pause))
+			}
+			return l.end("no topics yet; create one: pawl send mail \"hello\"")
+		},
+	}
+}
+
+// waitingCell is how many messages wait, and of how many at most.
+func waitingCell(t *operate.Topic) string {
+	if t.MaxWaiting == 0 {
+		return number(t.Waiting)
+	}
+	text := number(t.Waiting) + "/" + number(t.MaxWaiting)
+	if t.Full {
+		text += " full"
+	}
+	return text
+}
+
+// notAmong returns a name that is in no figure.
+func notAmong(names []string, stats []store.TopicStats) string {
+	there := map[string]bool{}
+	for i := range stats {
+		there[stats[i].Name] = true
+	}
+	for _, n := range names {
+		if !there[n] {
+			return n
+		}
+	}
+	return ""
+}
+
+func pauseCell(p *operate.Pause) string {
+	if p == nil {
+		return ""
+	}
+	text := "by " + p.By
+	if p.Until != nil {
+		text += ", for " + age(time.Until(*p.Until))
+	}
+	if p.Reason != "" {
+		text += ": " + p.Reason
+	}
+	return text
+}
+
+func (s *session) topicsPause() *cobra.Command {
+	var d duration
+	var reason string
+	c := &cobra.Command{
+		Use: "pause TOPIC", Short: "Stop handing out the messages of a topic", Args: count(1, 1, "one topic"),
+		Long: `Stops claims of a topic in every process, within two seconds; what is leased
+continues. Messages can be appended as before. The pause lasts until the topic is
+resumed, or as long as --for says.`,
+		Example: `  pawl topics pause mail --reason "the server is being moved"
+  pawl topics pause mail --for 10m`,
+		RunE: func(c *cobra.Command, args []string) error {
+			topics, err := part[store.Topics](c.Context(), s, "pause a topic")
+			if err != nil {
+				return err
+			}
+			if _, err := topics.Topic(c.Context(), args[0]); err != nil {
+				return cannot(err, "pause topic %s", args[0])
+			}
+			if err := s.notMoved(c.Context(), args[0], "pause"); err != nil {
+				return err
+			}
+			if s.dryRun {
+				s.note("would pause topic %s", args[0])
+				return nil
+			}
+			if err := topics.Pause(c.Context(), args[0], time.Duration(d), s.who(), reason); err != nil {
+				return cannot(err, "pause topic %s", args[0])
+			}
+			if err := s.auditTopic(c, "pause", args[0], reason); err != nil {
+				return err
+			}
+			return s.topicNow(c, topics, args[0], "is paused")
+		},
+	}
+	c.Flags().Var(&d, "for", "resume automatically after this long")
+	c.Flags().StringVar(&reason, "reason", "", "the reason, for other operators")
+	return c
+}
+
+func (s *session) topicsResume() *cobra.Command {
+	return &cobra.Command{
+		Use: "resume TOPIC", Short: "End a pause", Args: count(1, 1, "one topic"),
+		Long:    "Ends the pause of a topic. One that is not paused stays as it is.",
+		Example: `  pawl topics resume mail`,
+		RunE: func(c *cobra.Command, args []string) error {
+			topics, err := part[store.Topics](c.Context(), s, "resume a topic")
+			if err != nil {
+				return err
+			}
+			if _, err := topics.Topic(c.Context(), args[0]); err != nil {
+				return cannot(err, "resume topic %s", args[0])
+			}
+			if err := s.notMoved(c.Context(), args[0], "resume"); err != nil {
+				return err
+			}
+			if s.dryRun {
+				s.note("would resume topic %s", args[0])
+				return nil
+			}
+			if err := topics.Resume(c.Context(), args[0]); err != nil {
+				return cannot(err, "resume topic %s", args[0])
+			}
+			if err := s.auditTopic(c, "resume", args[0], ""); err != nil {
+				return err
+			}
+			return s.topicNow(c, topics, args[0], "is not paused")
+		},
+	}
+}
+
+// topicNow prints a topic as it is after a change.
+func (s *session) topicNow(c *cobra.Command, topics store.Topics, name, what string) error {
+	stats, err := topics.Stats(c.Context(), name)
+	if err != nil || len(stats) == 0 {
+		return cannot(err, "look at topic %s", name)
+	}
+	t := operate.FormTopic(&stats[0])
+	return s.one(t, func(w io.Writer) { fmt.Fprintf(w, "topic %s %s\n", oneLine(name), what) })
+}
+
+// auditTopic writes down a change of a topic, with the flags that say what.
+func (s *session) auditTopic(c *cobra.Command, verb, topic, why string) error {
+	return s.audit(c.Context(), operate.AuditEntry{Action: "topics " + verb, Target: topic, Reason: why,
+		Change: ownFlags(c),
+		Count:  1, Result: operate.AuditResult{Done: 1}})
+}
+
+// ownFlags are the flags of a command that were given, but for the reason.
+func ownFlags(c *cobra.Command) string {
+	var flags []string
+	c.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
+		if f.Changed && f.Name != "reason" {
+			flags = append(flags, f.Name+"="+f.Value.String())
+		}
+	})
+	return strings.Join(flags, " ")
+}
+
+// settingFlags are the flags of topics set; only those that are given count.
+type settingFlags struct {
+	order, retry             string
+	deadline, ageing, retain duration
+	park                     bool
+	maxWaiting, version      int64
+}
+
+// topicSettings is the JSON of `pawl topics set`.
+type topicSettings struct {
+	Topic string      `json:"topic"`
+	Order store.Order `json:"order"`
+	operate.Settings
+}
+
+func (s *session) topicsSet() *cobra.Command {
+	var f settingFlags
+	c := &cobra.Command{
+		Use: "set TOPIC", Short: "Show or change a topic's settings", Args: count(1, 1, "one topic"),
+		Long: `Changes settings of a topic, which is created if it does not exist; without flags it
+shows them. A worker that states different settings does not start. --order and --retry
+can change only while the topic has no messages except dead letters. With --if-version it
+changes nothing if somebody else has changed the settings since.
+
+With --max-waiting an append is refused while so many messages are waiting or delayed, by
+figures that are a second old at most; the error says when to try again. What handlers
+emit is never refused, nor what is retried or replayed. Kafka refuses this setting.`,
+		Example: `  pawl topics set mail --order key --deadline 2m
+  pawl topics set mail --park --retain 1d
+  pawl topics set fetch --retry tail
+  pawl topics set mail --max-waiting 100000
+  pawl topics set mail`,
+		RunE: func(c *cobra.Command, args []string) error {
+			find := part[store.Topics]
+			if ownFlags(c) != "" {
+				find = partOrMake[store.Topics]
+			}
+			topics, err := find(c.Context(), s, "set a topic")
+			if err != nil {
+				return err
+			}
+			if ownFlags(c) != "" {
+				if err := s.notMoved(c.Context(), args[0], "set"); err != nil {
+					return err
+				}
+			}
+			t, err := s.setTopic(c, topics, args[0], &f)
+			if err != nil {
+				return cannot(err, "set topic %s", args[0])
+			}
+			if !s.dryRun && ownFlags(c) != "" {
+				if err := s.auditTopic(c, "set", args[0], ""); err != nil {
+					return err
+				}
+			}
+			return s.one(topicSettings{t.Name, t.Order, operate.FormSettings(&t)}, func(w io.Writer) {
+				fmt.Fprintf(w, "topic %s: order %s, deadline %v, ageing %v, park %v, retry %s, retain %v, max waiting %d, version %d\n",
+					t.Name, t.Order, t.Deadline, t.Ageing, t.Park, t.RetriesAt(), t.Retain, t.MaxWaiting, t.Version)
+			})
+		},
+	}
+	fl := c.Flags()
+	fl.StringVar(&f.order, "order", "", "key: messages with the same key in order; none: every message by itself")
+	fl.Var(&f.deadline, "deadline", "how long a delivery may take at most")
+	fl.Var(&f.ageing, "ageing", "the wait that is worth one point of priority")
+	fl.BoolVar(&f.park, "park", false, "send what follows a dead letter of its key to the dead letters, too")
+	fl.StringVar(&f.retry, "retry", "",
+		"head: a retried message keeps the others of its key waiting; tail: it goes behind them")
+	fl.Var(&f.retain, "retain", "how long to keep acked messages, for explain; 0s keeps none")
+	fl.Int64Var(&f.maxWaiting, "max-waiting", 0,
+		"how many messages may wait until appends are refused; 0 is no bound")
+	fl.Int64Var(&f.version, "if-version", 0, "change only if the settings are at this version")
+	return c
+}
+
+// setTopic declares a topic whose settings nobody has stated, and alters another.
+func (s *session) setTopic(c *cobra.Command, topics store.Topics, name string, f *settingFlags) (store.Topic, error) {
+	ctx := c.Context()
+	now, err := topics.Topic(ctx, name)
+	missing := errors.Is(err, store.ErrNotFound)
+	if missing {
+		now = store.NewTopic(name)
+	} else if err != nil {
+		return now, err
+	}
+	next, changed := now, false
+	change := func(flag string, set func()) {
+		if c.Flags().Changed(flag) {
+			set()
+			changed = true
+		}
+	}
+	change("order", func() { next.Order = store.Order(f.order) })
+	change("deadline", func() { next.Deadline = time.Duration(f.deadline) })
+	change("ageing", func() { next.Ageing = time.Duration(f.ageing) })
+	change("park", func() { next.Park = f.park })
+	change("retry", func() { next.Tail = f.retry == "tail" })
+	change("retain", func() { next.Retain = time.Duration(f.retain) })
+	change("max-waiting", func() { next.MaxWaiting = f.maxWaiting })
+	switch {
+	case !changed && missing:
+		return now, err
+	case c.Flags().Changed("if-version") && f.version != now.Version:
+		return now, &store.Error{Op: "set topic " + name, Code: store.ErrConflict,
+			Err:  fmt.Errorf("it is at version %d, not %d", now.Version, f.version),
+			Hint: "look at it: pawl topics set " + name}
+	case !changed:
+		return now, nil
+	}
+	if c.Flags().Changed("retry") && f.retry != next.RetriesAt() {
+		return now, &pawl.InvalidError{Field: "retry", Why: fmt.Sprintf("is %q; it is head or tail", f.retry)}
+	}
+	if err := next.Validate(); err != nil || s.dryRun {
+		return next, err
+	}
+	return settle(ctx, topics, now, next)
+}
+
+func settle(ctx context.Context, topics store.Topics, now, next store.Topic) (store.Topic, error) {
+	if now.Version > 0 {
+		return topics.Alter(ctx, next)
+	}
+	return topics.Declare(ctx, store.Declaration{
+		Name: next.Name, Order: next.Order, Deadline: next.Deadline, Ageing: next.Ageing, Park: &next.Park,
+		Tail: &next.Tail, Retain: &next.Retain, MaxWaiting: &next.MaxWaiting,
+	})
 }
