@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"path/filepath"
 	"slices"
 
 	"github.com/pawl-dev/pawl"
@@ -271,4 +272,97 @@ func (c *Config) Top(name string) (pipeline.Section, error) {
 		return s, fmt.Errorf("no pipeline has a section %s at the top of the file", name)
 	}
 	return s, nil
+}
+
+// fileShape is the shape of a file that holds one section of a kind.
+func fileShape(k *pipeline.Kind) shape {
+	s, of := sectionShape(k.Fields), kindField([]*pipeline.Kind{k})
+	of.must, of.shape.choices = false, []string{k.Name}
+	s.fields = append([]field{of}, s.fields...)
+	return s
+}
+
+// LoadSection reads and checks a file that holds one section of a kind, as it could stand under pipelines; its key kind
+// may be left out. The secrets in it are returned, too. Its error is a [Problems] with all that is wrong.
+func LoadSection(s Source, k *pipeline.Kind) (section pipeline.Section, secrets []string, err error) {
+	w := newWalker(&s)
+	shape := fileShape(k)
+	root := &node{shape: &shape, line: 1, column: 1, keyLine: 1, keyColumn: 1}
+	if n := w.parse(); n != nil {
+		root = w.value(&shape, n, "")
+		root.keyLine, root.keyColumn = root.line, root.column
+	}
+	w.defaults(root)
+	w.checkSection(root)
+	section = root.section()
+	if len(w.problems.Faults()) == 0 && k.Check != nil {
+		for _, f := range k.Check(k.Name, section) {
+			w.refuse(root.find(f.Path), f.Hint, "%s", f.Why)
+		}
+	}
+	w.problems.sort()
+	if len(w.problems.Faults()) > 0 {
+		return section, nil, w.problems
+	}
+	return section, w.secrets, nil
+}
+
+// include adds to the sections of pipelines what the files say that they name.
+func (w *walker) include(root *node) {
+	ps := root.under["pipelines"]
+	if ps == nil {
+		return
+	}
+	for _, name := range ps.names {
+		n := ps.under[name]
+		for _, k := range w.source.Kinds {
+			if k.Include != "" && n.shape.kind == object && get[string](n, kindKey) == k.Name {
+				w.includeFile(n, k)
+			}
+		}
+	}
+}
+
+// includeFile adds to a section the keys of its file that it does not state itself. The name of the file is relative to
+// the configuration's.
+func (w *walker) includeFile(n *node, k *pipeline.Kind) {
+	named := n.under[k.Include]
+	if named == nil || named.bad || get[string](n, k.Include) == "" {
+		return
+	}
+	s := *w.source
+	s.Path = get[string](n, k.Include)
+	if !filepath.IsAbs(s.Path) {
+		s.Path = filepath.Join(filepath.Dir(w.source.Path), s.Path)
+	}
+	var err error
+	if s.Text, err = s.read(s.Path); err != nil {
+		w.refuse(named, "", "cannot be read: %v", err)
+		return
+	}
+	of := newWalker(&s)
+	of.values = w.values
+	if parsed := of.parse(); parsed != nil {
+		shape := fileShape(k)
+		from := of.value(&shape, parsed, n.path)
+		for _, name := range from.names {
+			if name != kindKey && n.under[name] == nil {
+				from.under[name].isFrom(s.Path)
+				n.add(name, from.under[name])
+			}
+		}
+	}
+	w.values, w.secrets = of.values, append(w.secrets, of.secrets...)
+	w.problems = append(w.problems, of.problems...)
+}
+
+// isFrom notes the file that a value is from.
+func (n *node) isFrom(file string) {
+	n.file = file
+	for _, child := range n.under {
+		child.isFrom(file)
+	}
+	for _, item := range n.items {
+		item.isFrom(file)
+	}
 }

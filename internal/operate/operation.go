@@ -277,3 +277,89 @@ func (os *Operations) Ask(ctx context.Context, id, to, who string) (*Operation, 
 		}
 	}
 }
+
+// beating calls do, which may take long, and meanwhile reports that the operation is
+// being carried out. The context of do ends when another process has taken the
+// operation. Do only reads the operation.
+func (r *Runner) beating(keep context.Context, do func(context.Context) error) error {
+	ctx, stop := context.WithCancelCause(keep)
+	defer stop(nil)
+	ended, lost := make(chan struct{}), make(chan error, 1)
+	go func() {
+		err := r.beat(keep, ended)
+		stop(err)
+		lost <- err
+	}()
+	err := do(ctx)
+	close(ended)
+	if taken := <-lost; taken != nil {
+		return taken
+	}
+	return err
+}
+
+// beat sends these reports until ended is closed; its error is that another process has
+// the operation. Other errors, and requests to stop, are left to the next save, which
+// precedes any replay.
+func (r *Runner) beat(keep context.Context, ended <-chan struct{}) error {
+	for left := beatEvery - time.Since(r.put); ; left = beatEvery {
+		timer := time.NewTimer(left)
+		select {
+		case <-ended:
+			timer.Stop()
+			return nil
+		case <-timer.C:
+		}
+		if err := r.save(keep); errors.Is(err, errTaken) {
+			return err
+		}
+	}
+}
+
+// pace spreads work evenly. What was missed is made up for within a quarter of a
+// second, and no more: there are no bursts.
+type pace struct {
+	perSecond float64
+	due       time.Time
+}
+
+// next is when n more may be done.
+func (p *pace) next(now time.Time, n int) time.Time {
+	if p.perSecond <= 0 {
+		return now
+	}
+	if p.due.IsZero() {
+		p.due = now
+	} else if floor := now.Add(-time.Second / 4); p.due.Before(floor) {
+		p.due = floor
+	}
+	p.due = p.due.Add(time.Duration(float64(n) / p.perSecond * float64(time.Second)))
+	return p.due
+}
+
+// prepareTriage is prepare of what only some stores can do.
+func (r *Runner) prepareTriage() error {
+	o := r.op
+	t, ok := store.As[store.Triage](r.Store)
+	if !ok {
+		return &store.Error{Op: "operation " + o.ID, Code: store.ErrUnsupported,
+			Err: fmt.Errorf("it needs %s", store.CanTriage)}
+	}
+	r.each = func(ctx context.Context, ids []string) (map[string]error, error) {
+		switch o.Kind {
+		case KindResolve:
+			return t.Resolve(ctx, o.Who, o.Reason, ids...)
+		case KindReopen:
+			return t.Reopen(ctx, ids...)
+		default:
+			return t.ReplayKeeping(ctx, o.To, ids...)
+		}
+	}
+	return nil
+}
+
+// marked tells whether a letter has got the mark that an operation gives, or lost the
+// one that it takes away.
+func marked(kind string, r *store.Record) bool {
+	return kind == KindResolve && r.Resolved != nil || kind == KindReopen && r.Resolved == nil
+}

@@ -153,3 +153,51 @@ func countSpill(ctx context.Context, count func(context.Context) (figures.Spill,
 		}
 	}
 }
+
+// ownMetrics are those that are read from the daemon at every scrape.
+func (d *Daemon) ownMetrics() []observe.Metric {
+	all := []observe.Metric{observe.ProgramRestarts(d.programRestarts), observe.HandlersLate(d.handlersLate)}
+	if d.Dropped != nil {
+		all = append(all, observe.LogDropped(d.Dropped))
+	}
+	return all
+}
+
+// programRestarts counts the starts of kept programs beyond the first ones, by topic and
+// by how the program before had ended.
+func (d *Daemon) programRestarts(set func(value float64, labels ...string)) {
+	for _, c := range d.served {
+		k, ok := c.runner.(*keeper)
+		if !ok {
+			continue
+		}
+		e := k.restarts()
+		set(float64(e.left), k.topic.Name, "left")
+		set(float64(e.crashed), k.topic.Name, "crashed")
+		set(float64(e.killed), k.topic.Name, "killed")
+	}
+}
+
+// handlersLate counts the handlers that are near their deadline.
+func (d *Daemon) handlersLate(set func(value float64, labels ...string)) {
+	for _, t := range d.dispatcher.Snapshot().Topics {
+		set(float64(t.Late), t.Name)
+	}
+}
+
+// slowKeysEvery is how often the slowest keys are logged.
+const slowKeysEvery = time.Minute
+
+// tellSlowKeys logs, until ctx ends, which key of every topic is the slowest: for
+// those who look into it, because a key is data.
+func tellSlowKeys(ctx context.Context, m *observe.Metrics, l *slog.Logger) {
+	for store.Sleep(ctx, slowKeysEvery) == nil {
+		if !l.Enabled(ctx, slog.LevelDebug) {
+			continue
+		}
+		for _, k := range m.SlowKeys() {
+			l.LogAttrs(ctx, slog.LevelDebug, "slowest key", slog.String("topic", k.Topic), slog.String("key", k.Key),
+				slog.Duration("p99", k.P99), slog.Int("attempts", k.Attempts))
+		}
+	}
+}

@@ -74,3 +74,92 @@ func (s *Site) where(match func(*page) bool) []string {
 	slices.Sort(paths)
 	return paths
 }
+
+// A Tally counts the requests that a site answered, by how it answered. What
+// is not a page counts, too, except for /healthz.
+type Tally struct {
+	Requests    int64 // all of them; the sum of what follows
+	Good        int64 // 200 with a whole and readable body; robots.txt included
+	NotModified int64 // 304
+	Throttled   int64 // 429
+	Errors      int64 // 500 and 503 that passed
+	Slow        int64 // good, but late
+	Resets      int64 // reset in the middle of the body
+	Truncated   int64 // shorter than announced
+	Broken      int64 // 200 from one of the broken pages
+	Failing     int64 // 500 from one of the failing pages
+	NotFound    int64 // 404
+	Refused     int64 // 405, and any other answer the site did not plan
+}
+
+// An outcome is a field of Tally.
+type outcome uint8
+
+const (
+	outcomeGood outcome = iota
+	outcomeNotModified
+	outcomeThrottled
+	outcomeError
+	outcomeSlow
+	outcomeReset
+	outcomeTruncated
+	outcomeBroken
+	outcomeFailing
+	outcomeNotFound
+	outcomeRefused
+	outcomes // how many there are
+)
+
+type tally [outcomes]atomic.Int64
+
+func (t *tally) add(o outcome) { t[o].Add(1) }
+
+// Tally returns the counts so far. An answer that was read to its end is
+// counted; while others are being sent, the fields may be from moments that
+// differ by a few requests.
+func (s *Site) Tally() Tally {
+	var n [outcomes]int64
+	sum := int64(0)
+	for i := range s.tally {
+		n[i] = s.tally[i].Load()
+		sum += n[i]
+	}
+	return Tally{
+		Requests: sum, Good: n[outcomeGood], NotModified: n[outcomeNotModified],
+		Throttled: n[outcomeThrottled], Errors: n[outcomeError], Slow: n[outcomeSlow],
+		Resets: n[outcomeReset], Truncated: n[outcomeTruncated], Broken: n[outcomeBroken],
+		Failing: n[outcomeFailing], NotFound: n[outcomeNotFound], Refused: n[outcomeRefused],
+	}
+}
+
+// A gauge follows how many requests are being answered at once.
+type gauge struct{ now, most atomic.Int64 }
+
+func (g *gauge) enter() {
+	now := g.now.Add(1)
+	for most := g.most.Load(); now > most; most = g.most.Load() {
+		if g.most.CompareAndSwap(most, now) {
+			return
+		}
+	}
+}
+
+func (g *gauge) leave() { g.now.Add(-1) }
+
+// MaxConcurrent returns the most requests that were being answered at the same
+// moment, /healthz not counted. A request counts from its arrival to just
+// before the end of its answer; one that the client gave up, until the site
+// notices. The number is therefore never more than a patient client had open.
+func (s *Site) MaxConcurrent() int { return int(s.load.most.Load()) }
+
+// Requests returns how often a path was asked for, whatever the answer: one of
+// [Site.Paths], or "/robots.txt". For any other path it returns 0.
+func (s *Site) Requests(path string) int {
+	if path == robotsPath {
+		return int(s.robots.Load())
+	}
+	if p := s.byPath[path]; p != nil {
+		return int(p.requests.Load())
+	}
+	return 0
+}
