@@ -160,7 +160,7 @@ func TestMaxConcurrent(t *testing.T) {
 	if most := s.MaxConcurrent(); most < 2 || most > 19 {
 		t.Errorf("%d requests at once, of 19", most)
 	}
-	if now := s.load.now.Load(); now != 0 {
+	if now := s.now; now != 0 {
 		t.Errorf("%d requests are still being answered", now)
 	}
 }

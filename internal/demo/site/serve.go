@@ -36,17 +36,17 @@ func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		w.Header().Set("Allow", "GET, HEAD")
-		reply.notice(http.StatusMethodNotAllowed, outcomeRefused)
+		reply.notice(http.StatusMethodNotAllowed, &s.tally.Refused)
 	case r.URL.Path == robotsPath:
 		s.robots.Add(1)
-		reply.send(r, outcomeGood, typeText, []byte(robotsText))
+		reply.send(r, &s.tally.Good, typeText, []byte(robotsText))
 	case p != nil:
 		reply.page(r, p)
 	case s.byPath[strings.TrimSuffix(r.URL.Path, "/")] != nil:
-		reply.outcome = outcomeRefused
+		reply.outcome = &s.tally.Refused
 		http.Redirect(reply, r, strings.TrimSuffix(r.URL.Path, "/"), http.StatusMovedPermanently)
 	default:
-		reply.notice(http.StatusNotFound, outcomeNotFound)
+		reply.notice(http.StatusNotFound, &s.tally.NotFound)
 	}
 }
 
@@ -54,11 +54,11 @@ func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (w *reply) page(r *http.Request, p *page) {
 	n := p.requests.Add(1)
 	if p.failing {
-		w.notice(http.StatusInternalServerError, outcomeFailing)
+		w.notice(http.StatusInternalServerError, &w.site.tally.Failing)
 		return
 	}
 	if p.broken {
-		w.send(r, outcomeBroken, typeHTML, brokenBody(p))
+		w.send(r, &w.site.tally.Broken, typeHTML, brokenBody(p))
 		return
 	}
 	var fault Fault
@@ -82,17 +82,17 @@ func (w *reply) refuse(fault Fault) {
 	switch fault {
 	case FaultThrottled:
 		w.Header().Set("Retry-After", "1")
-		w.notice(http.StatusTooManyRequests, outcomeThrottled)
+		w.notice(http.StatusTooManyRequests, &w.site.tally.Throttled)
 	case FaultThrottledBy:
 		// The format has no fractions: the second after the next one is at
 		// least one second ahead.
 		by := time.Now().Add(2 * time.Second).UTC().Format(http.TimeFormat)
 		w.Header().Set("Retry-After", by)
-		w.notice(http.StatusTooManyRequests, outcomeThrottled)
+		w.notice(http.StatusTooManyRequests, &w.site.tally.Throttled)
 	case FaultUnavailable:
-		w.notice(http.StatusServiceUnavailable, outcomeError)
+		w.notice(http.StatusServiceUnavailable, &w.site.tally.Errors)
 	default:
-		w.notice(http.StatusInternalServerError, outcomeError)
+		w.notice(http.StatusInternalServerError, &w.site.tally.Errors)
 	}
 }
 
@@ -100,26 +100,26 @@ func (w *reply) refuse(fault Fault) {
 func (w *reply) sendUnder(fault Fault, r *http.Request, p *page, body []byte) {
 	switch fault {
 	case FaultReset:
-		w.outcome = outcomeReset
+		w.outcome = &w.site.tally.Resets
 		w.head(body)
 		w.reset(r, body[:len(body)/2])
 	case FaultTruncated:
-		w.outcome = outcomeTruncated
+		w.outcome = &w.site.tally.Truncated
 		w.head(body)
 		// The server closes the connection after an answer that is too short.
 		_, _ = w.Write(body[:len(body)/2])
 	case FaultSlow:
-		w.outcome = outcomeSlow
+		w.outcome = &w.site.tally.Slow
 		if wait(r.Context(), p.delay) {
-			w.send(r, outcomeSlow, typeHTML, body)
+			w.send(r, &w.site.tally.Slow, typeHTML, body)
 		}
 	default:
-		w.send(r, outcomeGood, typeHTML, body)
+		w.send(r, &w.site.tally.Good, typeHTML, body)
 	}
 }
 
 // send answers with a body and its ETag, or with 304 when the client has it.
-func (w *reply) send(r *http.Request, o outcome, contentType string, body []byte) {
+func (w *reply) send(r *http.Request, o *int64, contentType string, body []byte) {
 	w.outcome = o
 	h := w.Header()
 	h.Set("Content-Type", contentType)
@@ -180,7 +180,7 @@ func wait(ctx context.Context, d time.Duration) bool {
 }
 
 // notice answers with a status and a short page that says no more than it.
-func (w *reply) notice(status int, o outcome) {
+func (w *reply) notice(status int, o *int64) {
 	w.outcome = o
 	body := noticeBody(status)
 	h := w.Header()
@@ -198,15 +198,18 @@ func (w *reply) notice(status int, o outcome) {
 type reply struct {
 	http.ResponseWriter
 	site    *Site
-	outcome outcome
+	outcome *int64 // the field of the tally that counts it
 	left    int64 // bytes of the body still to come; 0 if not known
 	ended   bool
 }
 
 // begin counts a request as being answered.
 func (s *Site) begin(w http.ResponseWriter) *reply {
-	s.load.enter()
-	return &reply{ResponseWriter: w, site: s}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.now++
+	s.most = max(s.most, s.now)
+	return &reply{ResponseWriter: w, site: s, outcome: &s.tally.Good}
 }
 
 // end counts the request as answered; only the first call does. An answer of
@@ -216,8 +219,11 @@ func (w *reply) end() {
 		return
 	}
 	w.ended = true
-	w.site.tally.add(w.outcome)
-	w.site.load.leave()
+	w.site.mu.Lock()
+	defer w.site.mu.Unlock()
+	w.site.tally.Requests++
+	*w.outcome++
+	w.site.now--
 }
 
 // Unwrap lets http.ResponseController reach the connection.
@@ -225,7 +231,7 @@ func (w *reply) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 func (w *reply) WriteHeader(status int) {
 	if status == http.StatusNotModified {
-		w.outcome = outcomeNotModified
+		w.outcome = &w.site.tally.NotModified
 	}
 	if n, err := strconv.ParseInt(w.Header().Get("Content-Length"), 10, 64); err == nil {
 		w.left = n

@@ -113,7 +113,7 @@ type watchedWriter struct {
 
 func (w *watchedWriter) Write(p []byte) (int, error) {
 	n, err := w.ResponseRecorder.Write(p)
-	open := w.site.load.now.Load() == 1 && w.site.Tally().Requests == w.before
+	open := w.site.now == 1 && w.site.Tally().Requests == w.before
 	if strconv.Itoa(w.Body.Len()) == w.Header().Get("Content-Length") {
 		w.late = open
 	} else {

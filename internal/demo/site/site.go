@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"sync"
 	"sync/atomic"
 )
 
@@ -13,8 +14,10 @@ type Site struct {
 	pages  []*page // "/" first
 	byPath map[string]*page
 	robots atomic.Uint32
-	tally  tally
-	load   gauge
+
+	mu        sync.Mutex
+	tally     Tally
+	now, most int // requests that are being answered, and the most that ever were at once
 }
 
 // New makes a site.
@@ -92,65 +95,22 @@ type Tally struct {
 	Refused     int64 // 405, and any other answer the site did not plan
 }
 
-// An outcome is a field of Tally.
-type outcome uint8
-
-const (
-	outcomeGood outcome = iota
-	outcomeNotModified
-	outcomeThrottled
-	outcomeError
-	outcomeSlow
-	outcomeReset
-	outcomeTruncated
-	outcomeBroken
-	outcomeFailing
-	outcomeNotFound
-	outcomeRefused
-	outcomes // how many there are
-)
-
-type tally [outcomes]atomic.Int64
-
-func (t *tally) add(o outcome) { t[o].Add(1) }
-
-// Tally returns the counts so far. An answer that was read to its end is
-// counted; while others are being sent, the fields may be from moments that
-// differ by a few requests.
+// Tally returns the counts so far. An answer that was read to its end is counted.
 func (s *Site) Tally() Tally {
-	var n [outcomes]int64
-	sum := int64(0)
-	for i := range s.tally {
-		n[i] = s.tally[i].Load()
-		sum += n[i]
-	}
-	return Tally{
-		Requests: sum, Good: n[outcomeGood], NotModified: n[outcomeNotModified],
-		Throttled: n[outcomeThrottled], Errors: n[outcomeError], Slow: n[outcomeSlow],
-		Resets: n[outcomeReset], Truncated: n[outcomeTruncated], Broken: n[outcomeBroken],
-		Failing: n[outcomeFailing], NotFound: n[outcomeNotFound], Refused: n[outcomeRefused],
-	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.tally
 }
-
-// A gauge follows how many requests are being answered at once.
-type gauge struct{ now, most atomic.Int64 }
-
-func (g *gauge) enter() {
-	now := g.now.Add(1)
-	for most := g.most.Load(); now > most; most = g.most.Load() {
-		if g.most.CompareAndSwap(most, now) {
-			return
-		}
-	}
-}
-
-func (g *gauge) leave() { g.now.Add(-1) }
 
 // MaxConcurrent returns the most requests that were being answered at the same
 // moment, /healthz not counted. A request counts from its arrival to just
 // before the end of its answer; one that the client gave up, until the site
 // notices. The number is therefore never more than a patient client had open.
-func (s *Site) MaxConcurrent() int { return int(s.load.most.Load()) }
+func (s *Site) MaxConcurrent() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.most
+}
 
 // Requests returns how often a path was asked for, whatever the answer: one of
 // [Site.Paths], or "/robots.txt". For any other path it returns 0.
