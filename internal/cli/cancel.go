@@ -107,25 +107,19 @@ func (s *session) ifMissing(ctx context.Context, refused map[string]error) {
 	}
 }
 
-// refusal is an id that was refused, as JSON.
-type refusal struct {
-	ID  string `json:"id"`
-	Why string `json:"why"`
-}
-
 // outcome is what became of ids, as JSON.
 type outcome struct {
-	Done    int64     `json:"done"`
-	Refused []refusal `json:"refused"`
-	Reason  string    `json:"reason,omitempty"` // as the user said it
+	Done    int64             `json:"done"`
+	Refused []operate.Refusal `json:"refused"`
+	Reason  string            `json:"reason,omitempty"` // as the user said it
 }
 
 // done prints what became of ids. If all were refused, or some, the exit code
 // says so.
 func (s *session) done(what string, ids []string, refused map[string]error) error {
-	o := outcome{Done: int64(len(ids) - len(refused)), Refused: []refusal{}}
+	o := outcome{Done: int64(len(ids) - len(refused)), Refused: []operate.Refusal{}}
 	for _, id := range sortedIDs(refused) {
-		o.Refused = append(o.Refused, refusal{id, refused[id].Error()})
+		o.Refused = append(o.Refused, operate.Refusal{ID: id, Why: refused[id].Error()})
 	}
 	err := s.one(o, func(w io.Writer) {
 		if o.Done > 0 {

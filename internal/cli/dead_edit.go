@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -144,10 +145,7 @@ func (s *session) editByHand(ctx context.Context, ops *operate.Operations, id st
 
 // inEditor returns what the user makes of a body. What was JSON stays JSON.
 func (s *session) inEditor(ctx context.Context, body []byte) ([]byte, error) {
-	program := s.Getenv("VISUAL")
-	if program == "" {
-		program = s.Getenv("EDITOR")
-	}
+	program := cmp.Or(s.Getenv("VISUAL"), s.Getenv("EDITOR"))
 	if program == "" {
 		return nil, usage("set EDITOR, such as EDITOR=vi, or use --edit",
 			"there is neither VISUAL nor EDITOR in the environment")

@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -106,11 +107,7 @@ func (s *session) groupDead(ctx context.Context, d store.DeadLetters, f store.De
 		g.add(&r)
 		sums[g.labels[0]]++
 	}
-	sorted := make([]*deadGroup, 0, len(found))
-	for _, g := range found {
-		sorted = append(sorted, g)
-	}
-	slices.SortFunc(sorted, func(a, b *deadGroup) int {
+	sorted := slices.SortedFunc(maps.Values(found), func(a, b *deadGroup) int {
 		if names[0] != "hour" {
 			if c := cmp.Compare(sums[b.labels[0]], sums[a.labels[0]]); c != 0 {
 				return c

@@ -134,7 +134,7 @@ func (s *session) findings(found []doctor.Finding) error {
 			l.add(f, "")
 			continue
 		}
-		_, _ = fmt.Fprintf(s.out, "%s  %-*s  %s\n", verdictSign(f.Verdict), widest, f.Check, oneLine(f.Detail))
+		_, _ = fmt.Fprintf(s.out, "%s  %-*s  %s\n", verdictSigns[f.Verdict], widest, f.Check, oneLine(f.Detail))
 		if f.Fix != "" {
 			_, _ = fmt.Fprintf(s.out, "   %-*s  → %s\n", widest, "", f.Fix)
 		}
@@ -145,15 +145,4 @@ func (s *session) findings(found []doctor.Finding) error {
 	return s.out.Flush()
 }
 
-func verdictSign(v doctor.Verdict) string {
-	switch v {
-	case doctor.Well:
-		return "✔"
-	case doctor.Worth:
-		return "!"
-	case doctor.Ill:
-		return "✖"
-	default:
-		return "-"
-	}
-}
+var verdictSigns = map[doctor.Verdict]string{doctor.Well: "✔", doctor.Worth: "!", doctor.Ill: "✖", doctor.Unknown: "-"}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -330,21 +331,11 @@ func sensible(c *cobra.Command, spec *cluster.Spec, retention time.Duration) err
 
 // merge is a profile with what flags say otherwise.
 func merge(base, flags cluster.Spec, retention time.Duration) cluster.Spec {
-	if flags.Partitions > 0 {
-		base.Partitions = flags.Partitions
-	}
-	if flags.Replicas > 0 {
-		base.Replicas = flags.Replicas
-	}
-	if flags.MinISR > 0 {
-		base.MinISR = flags.MinISR
-	}
-	if flags.MaxBytes > 0 {
-		base.MaxBytes = flags.MaxBytes
-	}
-	if retention > 0 {
-		base.Retention = retention
-	}
+	base.Partitions = cmp.Or(flags.Partitions, base.Partitions)
+	base.Replicas = cmp.Or(flags.Replicas, base.Replicas)
+	base.MinISR = cmp.Or(flags.MinISR, base.MinISR)
+	base.MaxBytes = cmp.Or(flags.MaxBytes, base.MaxBytes)
+	base.Retention = cmp.Or(retention, base.Retention)
 	return base
 }
 

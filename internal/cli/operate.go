@@ -123,12 +123,9 @@ type operationOutcome struct {
 
 // operated prints what was done.
 func (s *session) operated(op *operate.Operation) error {
-	result := operationOutcome{outcome: outcome{Done: op.Done, Refused: []refusal{}, Reason: op.Reason}}
+	result := operationOutcome{outcome: outcome{Done: op.Done, Refused: op.Refusal, Reason: op.Reason}}
 	if op.Runs > 0 {
 		result.OperationID, result.Status = op.ID, op.Status
-	}
-	for _, no := range op.Refusal {
-		result.Refused = append(result.Refused, refusal(no))
 	}
 	return s.one(result, func(w io.Writer) { fmt.Fprintf(w, "%d %s\n", op.Done, doneWords[op.Kind]) })
 }

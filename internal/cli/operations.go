@@ -116,7 +116,7 @@ func describeOperation(w io.Writer, o *operate.Operation, now time.Time) {
 		field(w, "rate", fmt.Sprintf("%g a second", o.Rate))
 	}
 	field(w, "progress", fmt.Sprintf("%d done, %d refused, of %d", o.Done, o.Refused, o.Planned))
-	field(w, "took", age(time.Duration(o.ActiveSeconds*float64(time.Second))))
+	field(w, "took", age(asDuration(o.ActiveSeconds)))
 	field(w, "error", o.Error)
 	for i, no := range o.Refusal {
 		if i == 20 {
@@ -153,7 +153,7 @@ func describeFilter(f *operate.Filter) string {
 		add("stuck", "ones")
 	}
 	if f.OlderThanSeconds > 0 {
-		add("older than", age(time.Duration(f.OlderThanSeconds*float64(time.Second))))
+		add("older than", age(asDuration(f.OlderThanSeconds)))
 	}
 	add("since", whenever(f.Since))
 	add("until", whenever(f.Until))
@@ -286,7 +286,7 @@ letter that it edited, with the original body.`,
 				}
 				l.add(a, when(a.At), a.Who, action, cut(about, 60), number(a.Count), number(a.Result.Done),
 					number(a.Result.Refused),
-					age(time.Duration(a.Seconds*float64(time.Second))), cut(a.Reason, 40), a.OperationID)
+					age(asDuration(a.Seconds)), cut(a.Reason, 40), a.OperationID)
 			}
 			if f.Action != "" || !f.Since.IsZero() {
 				return l.end("no such entries")

@@ -271,6 +271,8 @@ func age(d time.Duration) string {
 	return fmt.Sprintf("%dd", int(d.Hours()/24))
 }
 
+func asDuration(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }
+
 // when is a time in UTC, as logs and JSON have it.
 func when(t time.Time) string {
 	if t.IsZero() {

@@ -36,7 +36,7 @@ func (s *session) pipelinesLs() *cobra.Command {
 		Example: `  pawl pipelines ls
   pawl pipelines ls -o json`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			opened, err := s.openAs(c.Context(), open.Config{AutoMigrate: s.autoMigrate, Existing: true})
+			opened, err := s.open(c.Context())
 			if err != nil {
 				return err
 			}
@@ -46,7 +46,7 @@ func (s *session) pipelinesLs() *cobra.Command {
 			}
 			l := s.list("PIPELINE", "KIND", "STATE", ">WAITING", ">LEASED", ">DEAD", ">OLDEST", "LAST SUCCESS", "WHY")
 			for _, p := range all {
-				oldest := time.Duration(p.OldestWaitingSeconds * float64(time.Second))
+				oldest := asDuration(p.OldestWaitingSeconds)
 				l.add(p, p.Name, p.Kind, p.State, number(p.Waiting), number(p.Leased), number(p.Dead),
 					age(oldest), whenever(p.LastSuccessAt), p.Why)
 			}
@@ -87,7 +87,7 @@ func (s *session) pipelinesResume() *cobra.Command {
 
 // onPipeline changes a pipeline, and writes that down.
 func (s *session) onPipeline(ctx context.Context, action, name, reason string, change func(store.Store) error) error {
-	opened, err := s.openAs(ctx, open.Config{AutoMigrate: s.autoMigrate, Existing: true})
+	opened, err := s.open(ctx)
 	if err != nil {
 		return err
 	}

@@ -1,11 +1,10 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -92,13 +91,10 @@ func formCell(m policy.Match, r *policy.Rule) ruleInfo {
 	info := ruleInfo{
 		Domain: m.Domain, Type: m.Type, Phase: m.Phase, Kind: string(m.Kind),
 		Retry: r.Repeat == policy.Repeated, MaxAttempts: 1, DeadLetter: r.DeadLetter.String(), Alert: r.Alert.String(),
-		Degrade: r.Degrade.String(), Condition: condition(r), Rule: r.ID, Origin: originOf(r),
+		Degrade: r.Degrade.String(), Condition: condition(r), Rule: r.ID, Origin: cmp.Or(r.Origin, policy.BuiltIn),
 	}
 	if info.Retry {
-		info.MaxAttempts = r.MaxAttempts
-		if info.MaxAttempts == 0 {
-			info.MaxAttempts = policy.DefaultAttempts
-		}
+		info.MaxAttempts = cmp.Or(r.MaxAttempts, policy.DefaultAttempts)
 		info.Backoff = &backoffInfo{r.Backoff.Shape.String(), r.Backoff.Base.Seconds(), r.Backoff.Max.Seconds()}
 	}
 	if o := r.Origins; o != (policy.Origins{}) {
@@ -127,13 +123,6 @@ func condition(r *policy.Rule) string {
 }
 
 func either(f policy.Facts) string { return strings.ReplaceAll(f.String(), "|", " or ") }
-
-func originOf(r *policy.Rule) string {
-	if r.Origin == "" {
-		return policy.BuiltIn
-	}
-	return r.Origin
-}
 
 // origin is where the row comes from, and what of it: "pawl.yaml:7 (alert)". What
 // no override changed is not told, and neither is what goes with a repetition.
@@ -174,19 +163,6 @@ func (i *ruleInfo) cells() []string {
 		retry = "yes"
 		backoff = fmt.Sprintf("%s %v to %v", i.Backoff.Shape, asDuration(i.Backoff.Base), asDuration(i.Backoff.Max))
 	}
-	kind := i.Kind
-	if kind == "" {
-		kind = "default"
-	}
-	return []string{dash(i.Type), dash(i.Phase), kind, retry, backoff, strconv.Itoa(i.MaxAttempts), i.DeadLetter,
-		i.Alert, dash(i.Condition), i.origin()}
+	return []string{cmp.Or(i.Type, "-"), cmp.Or(i.Phase, "-"), cmp.Or(i.Kind, "default"), retry, backoff,
+		number(i.MaxAttempts), i.DeadLetter, i.Alert, cmp.Or(i.Condition, "-"), i.origin()}
 }
-
-func dash(text string) string {
-	if text == "" {
-		return "-"
-	}
-	return text
-}
-
-func asDuration(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }

@@ -38,8 +38,7 @@ type session struct {
 
 	notes  sync.Mutex
 	opened store.Store
-	second store.Store     // of a command that works on two
-	more   []store.Store   // that a command of a pipeline opened
+	more   []store.Store   // besides it
 	sinks  []*logsink.Sink // of a command that must not wait for who reads its output
 	out    *bufio.Writer
 }
@@ -52,19 +51,9 @@ func newSession(version string, sys System) *session {
 // close closes the store and prints what is left.
 func (s *session) close() error {
 	err := s.out.Flush()
-	if s.opened != nil {
-		if closed := s.opened.Close(); err == nil && closed != nil {
-			err = cannot(closed, "close the store")
-		}
-	}
-	for _, more := range s.more {
-		if closed := more.Close(); err == nil && closed != nil {
-			err = cannot(closed, "close a store")
-		}
-	}
-	if s.second != nil {
-		if closed := s.second.Close(); err == nil && closed != nil {
-			err = cannot(closed, "close the mirror")
+	for _, opened := range append([]store.Store{s.opened}, s.more...) {
+		if opened != nil {
+			err = cmp.Or(err, cannot(opened.Close(), "close the store"))
 		}
 	}
 	return err

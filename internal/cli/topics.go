@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -43,9 +44,10 @@ messages, so do not run it too often on a large store.`,
 			if err != nil {
 				return cannot(err, "list topics")
 			}
-			if missing := notAmong(args, stats); missing != "" {
-				return &problem{code: exitNotFound, what: fmt.Sprintf("there is no topic %q", missing),
-					err: store.ErrNotFound, next: "`pawl topics ls` lists all"}
+			for _, name := range args {
+				if !slices.ContainsFunc(stats, func(t store.TopicStats) bool { return t.Name == name }) {
+					return noTopic(name)
+				}
 			}
 			l := s.list("TOPIC", "ORDER", ">WAITING", ">DELAYED", ">LEASED", ">DEAD", ">OLDEST", ">APPENDED",
 				">ACKED", ">STUCK", "LAST ACK", "PAUSED")
@@ -72,18 +74,9 @@ func waitingCell(t *operate.Topic) string {
 	return text
 }
 
-// notAmong returns a name that is in no figure.
-func notAmong(names []string, stats []store.TopicStats) string {
-	there := map[string]bool{}
-	for i := range stats {
-		there[stats[i].Name] = true
-	}
-	for _, n := range names {
-		if !there[n] {
-			return n
-		}
-	}
-	return ""
+func noTopic(name string) error {
+	return &problem{code: exitNotFound, what: fmt.Sprintf("there is no topic %q", name), err: store.ErrNotFound,
+		next: "`pawl topics ls` lists all"}
 }
 
 func pauseCell(p *operate.Pause) string {

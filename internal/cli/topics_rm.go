@@ -98,9 +98,7 @@ func (s *session) unused(ctx context.Context, name string, force bool) (*store.T
 		return nil, cannot(err, "look at topic %s", name)
 	}
 	if len(stats) == 0 {
-		return nil, &problem{code: exitNotFound, what: fmt.Sprintf("there is no topic %q", name),
-			err:  store.ErrNotFound,
-			next: "`pawl topics ls` lists all"}
+		return nil, noTopic(name)
 	}
 	refuse := func(next, why string, args ...any) error {
 		return &problem{code: exitConflict, what: "cannot remove topic " + name, err: fmt.Errorf(why, args...),

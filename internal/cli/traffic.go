@@ -39,7 +39,7 @@ docs/traffic.md says what is preserved, and what to check.`,
 		s.trafficStop())
 }
 
-// openTraffic opens both stores, each by itself. The caller closes the second.
+// openTraffic opens both stores, each by itself.
 func (s *session) openTraffic(ctx context.Context) (*migrate.Traffic, error) {
 	first, err := s.openAlone(ctx, open.Config{AutoMigrate: s.autoMigrate})
 	if err != nil {
@@ -62,7 +62,7 @@ func (s *session) openTraffic(ctx context.Context) (*migrate.Traffic, error) {
 	if err != nil {
 		return nil, cannot(err, "open the mirror %s", redact.URL(to))
 	}
-	s.second = second
+	s.more = append(s.more, second)
 	t, err := migrate.New(ctx, first, second, s.who(), redact.URL(to))
 	if err != nil {
 		return nil, cannot(err, "move traffic")
@@ -168,7 +168,7 @@ func (s *session) printTraffic(ctx context.Context, t *migrate.Traffic, topics [
 		for _, p := range st.Problems {
 			problems = append(problems, "topic "+st.Topic+": "+p)
 		}
-		l.add(st, st.Topic, cmp.Or(string(st.Stage), "off"), inCharge(st), number(st.Open.From),
+		l.add(st, st.Topic, cmp.Or(string(st.Stage), "off"), cmp.Or(inCharge[string(st.Stage)], "old"), number(st.Open.From),
 			number(st.Open.To),
 			number(st.Copies.Written), number(st.Waiting), number(st.Copies.Missed), number(st.Copies.Refused),
 			number(st.Writers))
@@ -184,18 +184,9 @@ func (s *session) printTraffic(ctx context.Context, t *migrate.Traffic, topics [
 	return nil
 }
 
-func inCharge(st *migrate.Status) string {
-	switch st.Stage {
-	case "draining":
-		return "new, after the old"
-	case "moved":
-		return "new"
-	case "returning":
-		return "old, soon"
-	case "closing":
-		return "appends wait"
-	}
-	return "old"
+// inCharge is the store that is in charge of a topic, by stage; in others it is the old one.
+var inCharge = map[string]string{
+	"draining": "new, after the old", "moved": "new", "returning": "old, soon", "closing": "appends wait",
 }
 
 func (s *session) trafficCompare() *cobra.Command {
@@ -363,7 +354,7 @@ func (s *session) describeMoved(w io.Writer, m *migrate.Moved) {
 		would = "now "
 	}
 	fmt.Fprintf(w, "topic %s is %s%s after %v", oneLine(m.Topic), would, m.Stage,
-		time.Duration(m.Seconds*float64(time.Second)).Round(100*time.Millisecond))
+		asDuration(m.Seconds).Round(100*time.Millisecond))
 	if m.ClosedSeconds > 0 {
 		fmt.Fprintf(w, "; appends waited for %.1f s", m.ClosedSeconds)
 	}

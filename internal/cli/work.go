@@ -146,7 +146,7 @@ func (s *session) workConfig(topics []string, f *workFlags) (serve.WorkConfig, e
 		Lease:    time.Duration(f.lease),
 		Declared: declared, PerSecond: f.limit.perSecond, UntilEmpty: f.untilEmpty, Drain: time.Duration(f.drain),
 		Owner: serve.Owner("", time.Now()), Version: s.version,
-		Stdout: s.programOutput(), Stderr: s.Err, Logger: s.logger(),
+		Stdout: s.programOutput(), Stderr: s.Err, Logger: s.logger(slog.LevelInfo),
 	}, nil
 }
 
@@ -177,25 +177,16 @@ func (s *session) programOutput() io.Writer {
 	return s.Out
 }
 
-// logger logs on stderr.
-func (s *session) logger() *slog.Logger {
+// logger logs on stderr, from a level on.
+func (s *session) logger(level slog.Level) *slog.Logger {
 	if s.quiet {
-		return s.loggerAt(slog.LevelError)
+		level = slog.LevelError
 	}
-	return s.loggerAt(slog.LevelInfo)
+	return slog.New(slog.NewTextHandler(redacting{s}, &slog.HandlerOptions{Level: level, ReplaceAttr: shortLog}))
 }
 
 // warnings is the logger for stores.
-func (s *session) warnings() *slog.Logger {
-	if s.quiet {
-		return s.loggerAt(slog.LevelError)
-	}
-	return s.loggerAt(slog.LevelWarn)
-}
-
-func (s *session) loggerAt(level slog.Level) *slog.Logger {
-	return slog.New(slog.NewTextHandler(redacting{s}, &slog.HandlerOptions{Level: level, ReplaceAttr: shortLog}))
-}
+func (s *session) warnings() *slog.Logger { return s.logger(slog.LevelWarn) }
 
 // shortLog omits the date, which collectors of logs add.
 func shortLog(groups []string, a slog.Attr) slog.Attr {
@@ -246,7 +237,7 @@ func (s *session) runWork(ctx context.Context, c serve.WorkConfig) error {
 func summary(w *serve.Worked) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%d acked, %d retried, %d dead, %d released in %s", w.Acked, w.Retried, w.Dead, w.Released,
-		time.Duration(w.ElapsedSeconds*float64(time.Second)).Round(time.Millisecond))
+		asDuration(w.ElapsedSeconds).Round(time.Millisecond))
 	for _, extra := range []struct {
 		n    int
 		what string
@@ -296,7 +287,7 @@ reports, such as a program that uses the library, is listed by what it holds.`,
 					since = when(w.StartedAt)
 				}
 				l.add(w, w.Owner, workerState(w), topics, running, rate, number(w.Leased),
-					age(time.Duration(w.OldestLeaseSeconds*float64(time.Second))), limited, since)
+					age(asDuration(w.OldestLeaseSeconds)), limited, since)
 			}
 			return l.end("no workers; start one: pawl work TOPIC --exec CMD")
 		},

@@ -199,7 +199,7 @@ type reply struct {
 	http.ResponseWriter
 	site    *Site
 	outcome *int64 // the field of the tally that counts it
-	left    int64 // bytes of the body still to come; 0 if not known
+	left    int64  // bytes of the body still to come; 0 if not known
 	ended   bool
 }
 
