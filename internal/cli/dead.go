@@ -30,7 +30,7 @@ type deadFilter struct {
 	topic, key, kind, reason, fingerprint, search string
 	since, until                                  point
 	limit                                         int
-	attrs                                         []string
+	attrs                                         facts
 	resolved                                      bool
 }
 
@@ -44,7 +44,7 @@ func (f *deadFilter) add(fl *pflag.FlagSet, reasonFlag string) {
 	fl.StringVar(&f.fingerprint, "fingerprint", "", "only failures with this fingerprint")
 	fl.StringVar(&f.search, "search", "",
 		"only those that have `TEXT` anywhere, ignoring case: reason, errors, id, key, headers, body")
-	fl.StringArrayVar(&f.attrs, "attr", nil, "only failures that stated this fact: `NAME=VALUE`; may be repeated")
+	fl.Var(&f.attrs, "attr", "only failures that stated this fact: `NAME=VALUE`; may be repeated")
 	fl.Var(&f.since, "since", "only what died then or later; or how long ago")
 	fl.Var(&f.until, "until", "only what died before; or how long ago")
 	fl.BoolVar(&f.resolved, "resolved", false, "those that are resolved, instead of those that are open")
@@ -56,7 +56,7 @@ func (f *deadFilter) filter() store.DeadFilter {
 	d := store.DeadFilter{
 		Topic: f.topic, Kind: pawl.Kind(f.kind), Reason: f.reason, Fingerprint: f.fingerprint, Text: f.search,
 		Since: f.since.Time, Until: f.until.Time, Limit: f.limit,
-		Resolved: new(f.resolved), Attrs: attrsOf(f.attrs),
+		Resolved: new(f.resolved), Attrs: f.attrs,
 	}
 	if f.key != "" {
 		d.Key = []byte(f.key)
@@ -66,17 +66,11 @@ func (f *deadFilter) filter() store.DeadFilter {
 
 // check refuses what can match nothing.
 func (f *deadFilter) check() error {
-	if f.limit < 0 {
-		return usage("use 0 for no limit", "--limit is %d", f.limit)
-	}
-	if err := checkAttrs(f.attrs); err != nil {
-		return err
-	}
 	if !f.since.IsZero() && !f.until.IsZero() && !f.since.Before(f.until.Time) {
 		return usage("give the earlier time to --since", "--since %s is not before --until %s", f.since.text,
 			f.until.text)
 	}
-	return nil
+	return checkLimit(f.limit)
 }
 
 // selects tells whether the flags select anything; a limit alone does not.
@@ -87,17 +81,11 @@ func (f *deadFilter) selects() bool {
 
 // selection is what an operation is about: ids, or a filter, or plainly all.
 func (f *deadFilter) selection(c *cobra.Command, ids []string, all bool) (operate.Selection, error) {
-	next := fmt.Sprintf("give ids, or flags such as --topic, or --all; `%s --help` has examples", c.CommandPath())
-	if err := f.check(); err != nil {
-		return operate.Selection{}, err
+	err := f.check()
+	if err == nil {
+		err = checkSelection(c, ids, f.selects(), all, f.limit)
 	}
-	switch {
-	case len(ids) > 0 && (f.selects() || all || f.limit > 0):
-		return operate.Selection{}, usage(next, "ids and flags that select cannot be combined")
-	case len(ids) == 0 && !f.selects() && !all:
-		return operate.Selection{}, usage(next, "nothing is selected")
-	}
-	return operate.Selection{Filter: f.filter(), IDs: unique(ids)}, nil
+	return operate.Selection{Filter: f.filter(), IDs: unique(ids)}, err
 }
 
 // unique drops repetitions.
@@ -207,18 +195,14 @@ func (s *session) deadReport() *cobra.Command {
 more than half of them, the cause is probably a customer or a device, not the program.`,
 		Example: `  pawl dead report
   pawl dead report --since 24h --topic mail -o json`,
-		RunE: func(c *cobra.Command, _ []string) error {
-			d, err := part[store.DeadLetters](c.Context(), s, "report on dead letters")
-			if err != nil {
-				return err
-			}
+		RunE: with(s, "report on dead letters", func(c *cobra.Command, _ []string, d store.DeadLetters) error {
 			r, err := operate.ReportDead(c.Context(), d, store.DeadFilter{Topic: topic,
 				Since: time.Now().Add(-time.Duration(since)), Brief: true})
 			if err != nil {
 				return cannot(err, "report on dead letters")
 			}
 			return s.one(r, r.Describe)
-		},
+		}),
 	}
 	c.Flags().Var(&since, "since", "how far back to count")
 	c.Flags().StringVar(&topic, "topic", "", "of this topic only")
@@ -231,11 +215,7 @@ func (s *session) deadShow() *cobra.Command {
 		Long: `Shows a dead letter: the message, what killed it, and every attempt with the rule
 that decided.`,
 		Example: `  pawl dead show $(pawl dead ls -o json | sed -n 's/.*"id":"\([^"]*\)".*/\1/p' | head -1)`,
-		RunE: func(c *cobra.Command, args []string) error {
-			i, err := part[store.Looker](c.Context(), s, "show a dead letter")
-			if err != nil {
-				return err
-			}
+		RunE: with(s, "show a dead letter", func(c *cobra.Command, args []string, i store.Looker) error {
 			r, err := i.Get(c.Context(), args[0])
 			if err == nil && r.State != store.IsDead {
 				err = &store.Error{Op: "dead letter " + args[0], Code: store.ErrNotFound,
@@ -246,7 +226,7 @@ that decided.`,
 			}
 			d := operate.FormDeadLetter(&r)
 			return s.one(d, func(w io.Writer) { describeDead(w, &d) })
-		},
+		}),
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pawl-dev/pawl/internal/operate"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -88,7 +89,7 @@ func (g *deadGroup) label(names []string, r *store.Record) {
 
 // groupDead counts while it reads; it keeps the groups only.
 func (s *session) groupDead(ctx context.Context, d store.DeadLetters, f store.DeadFilter, names []string) error {
-	now := s.storeTime(ctx)
+	now := operate.Now(ctx, s.opened)
 	found, sums := map[[2]string]*deadGroup{}, map[string]int64{}
 	f.Brief = !slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(name, ofAttr) })
 	for r, err := range d.Dead(ctx, f) {
@@ -140,16 +141,6 @@ func lastHours(now time.Time) []hourCount {
 		hours[i].Hour = now.UTC().Truncate(time.Hour).Add(time.Duration(i-23) * time.Hour)
 	}
 	return hours
-}
-
-// storeTime is the time by the store's clock, where it tells.
-func (s *session) storeTime(ctx context.Context) time.Time {
-	if e, ok := store.As[store.Entries](s.opened); ok {
-		if now, err := e.Clock(ctx); err == nil {
-			return now
-		}
-	}
-	return time.Now()
 }
 
 func (s *session) printGroups(names []string, sorted []*deadGroup) error {

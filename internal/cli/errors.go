@@ -118,10 +118,11 @@ func clean(text string) string {
 // classify finds the exit code and the next step for an error that says neither.
 func classify(err error) (code int, next string) {
 	code, next = classifyStore(err)
+	_, invalid := errors.AsType[*pawl.InvalidError](err)
 	switch {
 	case errors.Is(err, ErrInterrupted), errors.Is(err, context.Canceled):
 		return exitInterrupted, "run it again"
-	case isInvalid(err):
+	case invalid:
 		return exitUsage, "correct it; `pawl send --help` names the limits"
 	case errors.Is(err, open.ErrURL):
 		return exitUsage, cmp.Or(store.Hint(err),
@@ -132,34 +133,33 @@ func classify(err error) (code int, next string) {
 	return code, cmp.Or(store.Hint(err), next)
 }
 
-func isInvalid(err error) bool {
-	_, ok := errors.AsType[*pawl.InvalidError](err)
-	return ok
+// storeProblems are the codes of stores with the exit code and the next step; the first that matches counts.
+var storeProblems = []struct {
+	err  error
+	code int
+	next string
+}{
+	{store.ErrUnavailable, exitFailure, "see that the server runs and can be reached, then run it again"},
+	{store.ErrNotFound, exitNotFound, "look with `pawl messages ls`, `pawl dead ls` or `pawl topics ls`"},
+	{store.ErrConflict, exitConflict, "check the current state, then decide"},
+	{store.ErrSchema, exitConflict, "run `pawl migrate up`, or add --auto-migrate"},
+	{store.ErrDenied, exitForbidden, "ask for the permission, or use another account"},
+	{store.ErrUnsupported, exitUsage, "`pawl stores` shows what each store can do"},
+	{store.ErrInvalid, exitUsage, "correct it; `pawl help` lists the commands"},
+	{store.ErrTooLarge, exitUsage, "correct it; `pawl help` lists the commands"},
+	{store.ErrFull, exitFailure, "make room, then run it again"},
+	{store.ErrCorrupt, exitFailure, "stop all workers, keep a copy of the data, and restore a backup"},
 }
 
 func classifyStore(err error) (code int, next string) {
-	switch full, _ := errors.AsType[*store.TopicFullError](err); {
-	case full != nil:
+	if full, ok := errors.AsType[*store.TopicFullError](err); ok {
 		return exitFailure, fmt.Sprintf("run it again in %v; `pawl topics set %s` shows how many messages may wait",
 			full.RetryAfter.Round(time.Millisecond), full.Topic)
-	case errors.Is(err, store.ErrUnavailable):
-		return exitFailure, "see that the server runs and can be reached, then run it again"
-	case errors.Is(err, store.ErrNotFound):
-		return exitNotFound, "look with `pawl messages ls`, `pawl dead ls` or `pawl topics ls`"
-	case errors.Is(err, store.ErrConflict):
-		return exitConflict, "check the current state, then decide"
-	case errors.Is(err, store.ErrSchema):
-		return exitConflict, "run `pawl migrate up`, or add --auto-migrate"
-	case errors.Is(err, store.ErrDenied):
-		return exitForbidden, "ask for the permission, or use another account"
-	case errors.Is(err, store.ErrUnsupported):
-		return exitUsage, "`pawl stores` shows what each store can do"
-	case errors.Is(err, store.ErrInvalid), errors.Is(err, store.ErrTooLarge):
-		return exitUsage, "correct it; `pawl help` lists the commands"
-	case errors.Is(err, store.ErrFull):
-		return exitFailure, "make room, then run it again"
-	case errors.Is(err, store.ErrCorrupt):
-		return exitFailure, "stop all workers, keep a copy of the data, and restore a backup"
+	}
+	for _, p := range storeProblems {
+		if errors.Is(err, p.err) {
+			return p.code, p.next
+		}
 	}
 	return exitFailure, "run it again; if it happens again, report it with these lines"
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,7 +20,7 @@ import (
 // of them.
 type liveFilter struct {
 	topic, key string
-	attrs      []string
+	attrs      facts
 	olderThan  duration
 	limit      int
 	all        bool
@@ -31,8 +30,7 @@ type liveFilter struct {
 func (f *liveFilter) add(fl *pflag.FlagSet, older string) {
 	fl.StringVar(&f.topic, "topic", "", "only this topic")
 	fl.StringVar(&f.key, "key", "", "only this key")
-	fl.StringArrayVar(&f.attrs, "attr", nil,
-		"only those whose last failure stated this fact: `NAME=VALUE`; may be repeated")
+	fl.Var(&f.attrs, "attr", "only those whose last failure stated this fact: `NAME=VALUE`; may be repeated")
 	fl.Var(&f.olderThan, "older-than", older)
 	fl.IntVar(&f.limit, "limit", 0, "at most this many (0: all)")
 	fl.BoolVar(&f.all, "all", false, "all of the store")
@@ -41,18 +39,26 @@ func (f *liveFilter) add(fl *pflag.FlagSet, older string) {
 // check refuses flags that make no sense together; more tells whether flags of the
 // command select, too.
 func (f *liveFilter) check(c *cobra.Command, ids []string, more bool) error {
-	next := fmt.Sprintf("give ids, or flags such as --topic, or --all; `%s --help` has examples", c.CommandPath())
-	if f.limit < 0 {
-		return usage("use 0 for no limit", "--limit is %d", f.limit)
-	}
-	if err := checkAttrs(f.attrs); err != nil {
+	if err := checkLimit(f.limit); err != nil {
 		return err
 	}
-	selects := more || f.topic+f.key != "" || len(f.attrs) > 0 || f.olderThan > 0
+	return checkSelection(c, ids, more || f.topic+f.key != "" || len(f.attrs) > 0 || f.olderThan > 0, f.all, f.limit)
+}
+
+func checkLimit(limit int) error {
+	if limit < 0 {
+		return usage("use 0 for no limit", "--limit is %d", limit)
+	}
+	return nil
+}
+
+// checkSelection wants ids, or flags that select, or --all.
+func checkSelection(c *cobra.Command, ids []string, selects, all bool, limit int) error {
+	next := fmt.Sprintf("give ids, or flags such as --topic, or --all; `%s --help` has examples", c.CommandPath())
 	switch {
-	case len(ids) > 0 && (selects || f.all || f.limit > 0):
+	case len(ids) > 0 && (selects || all || limit > 0):
 		return usage(next, "ids and flags that select cannot be combined")
-	case len(ids) == 0 && !selects && !f.all:
+	case len(ids) == 0 && !selects && !all:
 		return usage(next, "nothing is selected")
 	}
 	return nil
@@ -60,7 +66,7 @@ func (f *liveFilter) check(c *cobra.Command, ids []string, more bool) error {
 
 // form is what the flags say, for the audit.
 func (f *liveFilter) form() operate.Filter {
-	return operate.Filter{Topic: f.topic, Key: f.key, Attrs: attrsOf(f.attrs), Limit: f.limit,
+	return operate.Filter{Topic: f.topic, Key: f.key, Attrs: f.attrs, Limit: f.limit,
 		OlderThanSeconds: time.Duration(f.olderThan).Seconds()}
 }
 
@@ -72,7 +78,7 @@ func (f *liveFilter) find(ctx context.Context, l store.Looker, of store.Filter,
 	if f.key != "" {
 		of.Key = []byte(f.key)
 	}
-	stated := store.DeadFilter{Attrs: attrsOf(f.attrs)}
+	stated := store.DeadFilter{Attrs: f.attrs}
 	for r, err := range l.List(ctx, of) {
 		if err != nil {
 			return nil, cannot(err, "list messages")
@@ -108,27 +114,6 @@ func (s *session) inState(ctx context.Context, l store.Looker, ids []string,
 	}
 	s.ifMissing(ctx, refused)
 	return found, refused, nil
-}
-
-func checkAttrs(attrs []string) error {
-	for _, a := range attrs {
-		if name, _, ok := strings.Cut(a, "="); !ok || name == "" {
-			return usage("such as --attr status=404", "--attr is %q, not NAME=VALUE", a)
-		}
-	}
-	return nil
-}
-
-func attrsOf(attrs []string) map[string]string {
-	if len(attrs) == 0 {
-		return nil
-	}
-	by := map[string]string{}
-	for _, a := range attrs {
-		name, value, _ := strings.Cut(a, "=")
-		by[name] = value
-	}
-	return by
 }
 
 // livePlan says what a command is about to change, as JSON.

@@ -38,9 +38,9 @@ func TestLiveFilterByFacts(t *testing.T) {
 		want []string
 	}{
 		{liveFilter{topic: "t"}, []string{"a", "b", "c", "d"}},
-		{liveFilter{attrs: []string{"status=404"}}, []string{"a", "c"}},
-		{liveFilter{attrs: []string{"status=404"}, limit: 1}, []string{"a"}},
-		{liveFilter{attrs: []string{"status=404", "host=x"}}, nil},
+		{liveFilter{attrs: facts{"status": "404"}}, []string{"a", "c"}},
+		{liveFilter{attrs: facts{"status": "404"}, limit: 1}, []string{"a"}},
+		{liveFilter{attrs: facts{"status": "404", "host": "x"}}, nil},
 		{liveFilter{topic: "other"}, nil},
 	} {
 		found, err := c.f.find(t.Context(), s, store.Filter{}, func(*store.Record) bool { return true })

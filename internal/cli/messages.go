@@ -74,10 +74,7 @@ func (f *messageFilter) check() error {
 	if f.state != "" && !slices.Contains(states, f.state) {
 		return usage("use one of these", "--state is %q; it is %s", f.state, strings.Join(states, ", "))
 	}
-	if f.limit < 0 {
-		return usage("use 0 for no limit", "--limit is %d", f.limit)
-	}
-	return nil
+	return checkLimit(f.limit)
 }
 
 // listMessages prints what a filter selects.
@@ -162,11 +159,7 @@ func (s *session) messagesShow() *cobra.Command {
 attempts so far. An acked message is gone, unless its topic retains.`,
 		Example: `  id=$(pawl send mail "hello"); pawl messages show $id
   pawl messages show $(pawl send mail "hello") -o json`,
-		RunE: func(c *cobra.Command, args []string) error {
-			i, err := part[store.Looker](c.Context(), s, "show a message")
-			if err != nil {
-				return err
-			}
+		RunE: with(s, "show a message", func(c *cobra.Command, args []string, i store.Looker) error {
 			r, err := i.Get(c.Context(), args[0])
 			if err != nil {
 				return cannot(err, "show message %s", args[0])
@@ -177,7 +170,7 @@ attempts so far. An acked message is gone, unless its topic retains.`,
 			}
 			d := operate.FormDetail(&r)
 			return s.one(d, func(w io.Writer) { describeMessage(w, &d) })
-		},
+		}),
 	}
 }
 
@@ -328,11 +321,7 @@ It says that no worker serves a topic if none has reported for 20 seconds and no
 holds a message of it. Programs that use only the library do not report.`,
 		Example: `  pawl explain $(pawl send mail "hello")
   pawl explain $(pawl send mail "hello") -o json`,
-		RunE: func(c *cobra.Command, args []string) error {
-			i, err := part[store.Looker](c.Context(), s, "explain a message")
-			if err != nil {
-				return err
-			}
+		RunE: with(s, "explain a message", func(c *cobra.Command, args []string, i store.Looker) error {
 			t, err := partOf[store.Topics](s.opened, "explain a message")
 			if err != nil {
 				return err
@@ -345,7 +334,7 @@ holds a message of it. Programs that use only the library do not report.`,
 				return cannot(err, "explain message %s", args[0])
 			}
 			return s.one(x, func(w io.Writer) { describeWhy(w, x) })
-		},
+		}),
 	}
 }
 

@@ -257,8 +257,8 @@ letter that it edited, with the original body.`,
 		Example: `  pawl audit ls
   pawl audit ls --since 24h --kind replay -o jsonl`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if f.Limit < 0 {
-				return usage("use 0 for no limit", "--limit is %d", f.Limit)
+			if err := checkLimit(f.Limit); err != nil {
+				return err
 			}
 			if s.output != formatTable && !c.Flags().Changed("limit") {
 				f.Limit = 0

@@ -68,8 +68,7 @@ func (s *session) pipelinesPause() *cobra.Command {
 			})
 		},
 	}
-	c.Flags().Var(&d, "for", "resume automatically after this long")
-	c.Flags().StringVar(&reason, "reason", "", "the reason, for other operators")
+	pauseFlags(c, &d, &reason)
 	return c
 }
 
@@ -98,10 +97,9 @@ func (s *session) onPipeline(ctx context.Context, action, name, reason string, c
 	if err := change(opened); err != nil {
 		return cannot(err, "%s pipeline %s", action, name)
 	}
-	entry := operate.AuditEntry{Who: s.who(), Action: "pipeline " + action, Target: name, Count: 1, Reason: reason,
-		Result: operate.AuditResult{Done: 1}}
-	if err := operate.Audit(ctx, opened, entry); err != nil {
-		return cannot(err, "write the audit")
+	if err := s.audit(ctx, operate.AuditEntry{Action: "pipeline " + action, Target: name, Count: 1, Reason: reason,
+		Result: operate.AuditResult{Done: 1}}); err != nil {
+		return err
 	}
 	s.note("pipeline %s: %s", name, map[string]string{"pause": "paused", "resume": "resumed"}[action])
 	return nil

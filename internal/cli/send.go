@@ -26,7 +26,7 @@ type sendFlags struct {
 	priority                     int
 	delay                        duration
 	at                           point
-	headers                      []string
+	headers                      facts
 	file                         string
 	lines, skipBad               bool
 }
@@ -76,7 +76,7 @@ named. With --skip-bad it continues, and ends with exit code 3.`,
 	fl.StringVar(&f.uniqueFor, "unique-for", "",
 		"for how long the key is taken: a duration, forever, or until-claimed: until a worker has it (default: while the message lives)")
 	fl.StringVar(&f.uniqueScope, "unique-scope", "", "within which the key is unique (default: the topic)")
-	fl.StringArrayVar(&f.headers, "header", nil, "a header, as `NAME=VALUE`; can be repeated")
+	fl.Var(&f.headers, "header", "a header, as `NAME=VALUE`; can be repeated")
 	fl.StringVar(&f.file, "file", "", "read the body from `FILE`")
 	fl.BoolVar(&f.lines, "jsonl", false, "read messages from standard input, one JSON object per line")
 	fl.BoolVar(&f.skipBad, "skip-bad", false, "with --jsonl: go on after a line that is not a message")
@@ -167,7 +167,7 @@ func (s *session) trouble(err error) { s.note("%v; trying again", err) }
 
 // message is the message that the flags describe, without its body.
 func (f *sendFlags) message(topic string) (pawl.Message, error) {
-	m := pawl.Message{Topic: topic, ID: f.id, Priority: f.priority, Delay: time.Duration(f.delay)}
+	m := pawl.Message{Topic: topic, ID: f.id, Priority: f.priority, Delay: time.Duration(f.delay), Headers: f.headers}
 	if f.key != "" {
 		m.Key = []byte(f.key)
 	}
@@ -190,16 +190,6 @@ func (f *sendFlags) message(topic string) (pawl.Message, error) {
 			return m, usage("such as --unique-for 24h, or --unique-for forever", "--unique-for: %w", err)
 		}
 		m.Unique.For = d
-	}
-	for _, h := range f.headers {
-		name, value, ok := strings.Cut(h, "=")
-		if !ok || name == "" {
-			return m, usage("such as --header trace=abc", "--header is %q, not NAME=VALUE", h)
-		}
-		if m.Headers == nil {
-			m.Headers = map[string]string{}
-		}
-		m.Headers[name] = value
 	}
 	return m, nil
 }

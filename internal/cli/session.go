@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/spf13/cobra"
+
 	"github.com/pawl-dev/pawl/internal/logsink"
 	"github.com/pawl-dev/pawl/internal/redact"
 	"github.com/pawl-dev/pawl/open"
@@ -171,6 +173,18 @@ func partOrMake[T any](ctx context.Context, s *session, what string) (T, error) 
 		return none, err
 	}
 	return partOf[T](opened, what)
+}
+
+// with is what a command runs that begins by finding an optional interface of the store.
+func with[T any](s *session, what string,
+	run func(c *cobra.Command, args []string, of T) error) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, args []string) error {
+		of, err := part[T](c.Context(), s, what)
+		if err != nil {
+			return err
+		}
+		return run(c, args, of)
+	}
 }
 
 func partOf[T any](opened store.Store, what string) (T, error) {

@@ -35,11 +35,7 @@ with a maximum of waiting messages that is shown, too, and when it is full. It c
 messages, so do not run it too often on a large store.`,
 		Example: `  pawl topics ls
   pawl topics ls -o json`,
-		RunE: func(c *cobra.Command, args []string) error {
-			topics, err := part[store.Topics](c.Context(), s, "list topics")
-			if err != nil {
-				return err
-			}
+		RunE: with(s, "list topics", func(c *cobra.Command, args []string, topics store.Topics) error {
 			stats, err := topics.Stats(c.Context(), args...)
 			if err != nil {
 				return cannot(err, "list topics")
@@ -58,7 +54,7 @@ messages, so do not run it too often on a large store.`,
 					number(t.AckedTotal), number(t.Stuck), whenever(t.LastAckAt), pauseCell(t.Pause))
 			}
 			return l.end("no topics yet; create one: pawl send mail \"hello\"")
-		},
+		}),
 	}
 }
 
@@ -103,33 +99,20 @@ continues. Messages can be appended as before. The pause lasts until the topic i
 resumed, or as long as --for says.`,
 		Example: `  pawl topics pause mail --reason "the server is being moved"
   pawl topics pause mail --for 10m`,
-		RunE: func(c *cobra.Command, args []string) error {
-			topics, err := part[store.Topics](c.Context(), s, "pause a topic")
-			if err != nil {
-				return err
-			}
-			if _, err := topics.Topic(c.Context(), args[0]); err != nil {
-				return cannot(err, "pause topic %s", args[0])
-			}
-			if err := s.notMoved(c.Context(), args[0], "pause"); err != nil {
-				return err
-			}
-			if s.dryRun {
-				s.note("would pause topic %s", args[0])
-				return nil
-			}
-			if err := topics.Pause(c.Context(), args[0], time.Duration(d), s.who(), reason); err != nil {
-				return cannot(err, "pause topic %s", args[0])
-			}
-			if err := s.auditTopic(c, "pause", args[0], reason); err != nil {
-				return err
-			}
-			return s.topicNow(c, topics, args[0], "is paused")
-		},
+		RunE: with(s, "pause a topic", func(c *cobra.Command, args []string, topics store.Topics) error {
+			return s.changeTopic(c, topics, args[0], "pause", reason, "is paused", func() error {
+				return topics.Pause(c.Context(), args[0], time.Duration(d), s.who(), reason)
+			})
+		}),
 	}
-	c.Flags().Var(&d, "for", "resume automatically after this long")
-	c.Flags().StringVar(&reason, "reason", "", "the reason, for other operators")
+	pauseFlags(c, &d, &reason)
 	return c
+}
+
+// pauseFlags are those of a pause of a topic or a pipeline.
+func pauseFlags(c *cobra.Command, d *duration, reason *string) {
+	c.Flags().Var(d, "for", "resume automatically after this long")
+	c.Flags().StringVar(reason, "reason", "", "the reason, for other operators")
 }
 
 func (s *session) topicsResume() *cobra.Command {
@@ -137,40 +120,39 @@ func (s *session) topicsResume() *cobra.Command {
 		Use: "resume TOPIC", Short: "End a pause", Args: count(1, 1, "one topic"),
 		Long:    "Ends the pause of a topic. One that is not paused stays as it is.",
 		Example: `  pawl topics resume mail`,
-		RunE: func(c *cobra.Command, args []string) error {
-			topics, err := part[store.Topics](c.Context(), s, "resume a topic")
-			if err != nil {
-				return err
-			}
-			if _, err := topics.Topic(c.Context(), args[0]); err != nil {
-				return cannot(err, "resume topic %s", args[0])
-			}
-			if err := s.notMoved(c.Context(), args[0], "resume"); err != nil {
-				return err
-			}
-			if s.dryRun {
-				s.note("would resume topic %s", args[0])
-				return nil
-			}
-			if err := topics.Resume(c.Context(), args[0]); err != nil {
-				return cannot(err, "resume topic %s", args[0])
-			}
-			if err := s.auditTopic(c, "resume", args[0], ""); err != nil {
-				return err
-			}
-			return s.topicNow(c, topics, args[0], "is not paused")
-		},
+		RunE: with(s, "resume a topic", func(c *cobra.Command, args []string, topics store.Topics) error {
+			return s.changeTopic(c, topics, args[0], "resume", "", "is not paused", func() error {
+				return topics.Resume(c.Context(), args[0])
+			})
+		}),
 	}
 }
 
-// topicNow prints a topic as it is after a change.
-func (s *session) topicNow(c *cobra.Command, topics store.Topics, name, what string) error {
+// changeTopic changes a topic that is there, writes that down and prints the topic; now is how it is then.
+func (s *session) changeTopic(c *cobra.Command, topics store.Topics, name, verb, reason, now string,
+	change func() error) error {
+	if _, err := topics.Topic(c.Context(), name); err != nil {
+		return cannot(err, "%s topic %s", verb, name)
+	}
+	if err := s.notMoved(c.Context(), name, verb); err != nil {
+		return err
+	}
+	if s.dryRun {
+		s.note("would %s topic %s", verb, name)
+		return nil
+	}
+	if err := change(); err != nil {
+		return cannot(err, "%s topic %s", verb, name)
+	}
+	if err := s.auditTopic(c, verb, name, reason); err != nil {
+		return err
+	}
 	stats, err := topics.Stats(c.Context(), name)
 	if err != nil || len(stats) == 0 {
 		return cannot(err, "look at topic %s", name)
 	}
 	t := operate.FormTopic(&stats[0])
-	return s.one(t, func(w io.Writer) { fmt.Fprintf(w, "topic %s %s\n", oneLine(name), what) })
+	return s.one(t, func(w io.Writer) { fmt.Fprintf(w, "topic %s %s\n", oneLine(name), now) })
 }
 
 // auditTopic writes down a change of a topic, with the flags that say what.

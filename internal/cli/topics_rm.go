@@ -33,13 +33,9 @@ A message sent to the topic creates it again, with default settings. Unique keys
 outlive their message are remembered until they expire.`,
 		Example: `  pawl topics set old --order none && pawl topics rm old --yes
   pawl topics rm mail --force --dry-run`,
-		RunE: func(c *cobra.Command, args []string) error {
-			remover, err := part[store.TopicRemover](c.Context(), s, "remove a topic")
-			if err != nil {
-				return err
-			}
+		RunE: with(s, "remove a topic", func(c *cobra.Command, args []string, remover store.TopicRemover) error {
 			return s.removeTopic(c, remover, args[0], force)
-		},
+		}),
 	}
 	c.Flags().BoolVar(&force, "force", false, "remove its messages and dead letters, too")
 	return c

@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawl-dev/pawl/dispatch"
 	"github.com/pawl-dev/pawl/internal/config"
 	"github.com/pawl-dev/pawl/internal/redact"
 	"github.com/pawl-dev/pawl/internal/serve"
@@ -122,15 +121,8 @@ func (s *session) runDaemon(ctx context.Context, opened store.Store, c serve.Dae
 	case err != nil:
 		return cannot(fromPipeline(err), "start the daemon")
 	}
-	stopped := context.AfterFunc(ctx, func() { c.Logger.Info("draining; a second signal ends at once") })
-	rest := s.carryOn(ctx, opened, c.Logger)
-	err = d.Run(ctx)
-	rest()
-	stopped()
-	if errors.Is(err, dispatch.ErrStuck) {
-		err = &problem{code: exitUnfinished, what: "not everything ended", err: err,
-			next: "what was running is claimed again when its lease ends"}
-	}
+	draining := func() { c.Logger.Info("draining; a second signal ends at once") }
+	err = s.runUntilDrained(ctx, opened, c.Logger, draining, func() error { return d.Run(ctx) })
 	if err == nil {
 		c.Logger.Info("stopped")
 	}

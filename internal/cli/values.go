@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/config"
@@ -57,6 +59,27 @@ func (p *point) Set(s string) (err error) {
 
 // Type implements pflag.Value.
 func (p *point) Type() string { return "time" }
+
+// facts is a flag: NAME=VALUE, as often as need be.
+type facts map[string]string
+
+func (f *facts) String() string { return "" }
+
+// Set implements pflag.Value.
+func (f *facts) Set(s string) error {
+	name, value, ok := strings.Cut(s, "=")
+	if !ok || name == "" {
+		return errors.New("it is not NAME=VALUE, such as status=404")
+	}
+	if *f == nil {
+		*f = facts{}
+	}
+	(*f)[name] = value
+	return nil
+}
+
+// Type implements pflag.Value.
+func (f *facts) Type() string { return "facts" }
 
 // rate is a flag: 100/s, 30/m, 10/5s, or a number a second.
 type rate struct {

@@ -214,15 +214,12 @@ func (s *session) runWork(ctx context.Context, c serve.WorkConfig) error {
 		s.note("would process %s with %d programs at once", strings.Join(c.Topics, ", "), c.Concurrency)
 		return nil
 	}
-	stopped := context.AfterFunc(ctx, func() { s.note("draining; a second signal ends at once") })
-	rest := s.carryOn(ctx, opened, c.Logger)
-	done, err := serve.Work(ctx, opened, c)
-	rest()
-	stopped()
-	if errors.Is(err, dispatch.ErrStuck) {
-		err = &problem{code: exitUnfinished, what: "not everything ended", err: err,
-			next: "what was running is claimed again when its lease ends"}
-	}
+	var done serve.Worked
+	draining := func() { s.note("draining; a second signal ends at once") }
+	err = s.runUntilDrained(ctx, opened, c.Logger, draining, func() (err error) {
+		done, err = serve.Work(ctx, opened, c)
+		return err
+	})
 	if err == nil && c.UntilEmpty && ctx.Err() != nil {
 		err = &problem{code: exitUnfinished, what: "the topics may not be empty", err: ErrInterrupted,
 			next: "run it again: it goes on where this one stopped"}
@@ -232,6 +229,19 @@ func (s *session) runWork(ctx context.Context, c serve.WorkConfig) error {
 	}
 	s.note("%s", summary(&done))
 	return cannot(err, "work")
+}
+
+// runUntilDrained runs a worker, and beside it what other processes of the store have left half done.
+func (s *session) runUntilDrained(ctx context.Context, opened store.Store, logger *slog.Logger, draining func(),
+	run func() error) error {
+	defer context.AfterFunc(ctx, draining)()
+	defer s.carryOn(ctx, opened, logger)()
+	err := run()
+	if errors.Is(err, dispatch.ErrStuck) {
+		return &problem{code: exitUnfinished, what: "not everything ended", err: err,
+			next: "what was running is claimed again when its lease ends"}
+	}
+	return err
 }
 
 func summary(w *serve.Worked) string {

@@ -150,7 +150,7 @@ func (x *explaining) suspected(ctx context.Context, topic *store.TopicStats, vis
 		"%s; so it is processed alone, and becomes a dead letter after %d more",
 		died, max(store.LonelyRescues-r.Lonely, 1))
 	x.then(time.Time{}, "the next worker that is idle, or makes itself idle, claims it")
-	if until := topic.Deaths.Until(usualLease); until.After(x.now(ctx)) {
+	if until := topic.Deaths.Until(usualLease); until.After(Now(ctx, x.store)) {
 		x.Why += fmt.Sprintf(
 			"; but the last %d workers died while holding other messages of the topic, so the message may not be the cause",
 			len(topic.Deaths))

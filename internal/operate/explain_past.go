@@ -272,16 +272,16 @@ func (x *explaining) acked(ctx context.Context, t store.Topics) error {
 		return err
 	}
 	end := r.AckedAt.Add(topic.Retain)
-	if now := x.now(ctx); end.Before(now) { // it was kept by another setting
+	if now := Now(ctx, x.store); end.Before(now) { // it was kept by another setting
 		return nil
 	}
 	x.then(end, fmt.Sprintf("it is removed: its topic keeps acked messages for %v", topic.Retain))
 	return nil
 }
 
-// now is the time by the store's clock, or else by this one.
-func (x *explaining) now(ctx context.Context) time.Time {
-	if entries, ok := store.As[store.Entries](x.store); ok {
+// Now is the time by the store's clock, or by this machine's if the store does not tell.
+func Now(ctx context.Context, s store.Store) time.Time {
+	if entries, ok := store.As[store.Entries](s); ok {
 		if now, err := entries.Clock(ctx); err == nil {
 			return now
 		}
