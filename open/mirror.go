@@ -114,40 +114,34 @@ func (l *lazy) state() (store.Store, bool) {
 	return l.opened, l.closed
 }
 
-// Append implements [store.Store].
-func (l *lazy) Append(ctx context.Context, batch store.Batch[pawl.Message]) ([]store.Receipt, error) {
+// through calls the store, once it is open.
+func through[T any](ctx context.Context, l *lazy, call func(store.Store) (T, error)) (T, error) {
 	s, err := l.get(ctx)
 	if err != nil {
-		return nil, err
+		var none T
+		return none, err
 	}
-	return s.Append(ctx, batch)
+	return call(s)
+}
+
+// Append implements [store.Store].
+func (l *lazy) Append(ctx context.Context, batch store.Batch[pawl.Message]) ([]store.Receipt, error) {
+	return through(ctx, l, func(s store.Store) ([]store.Receipt, error) { return s.Append(ctx, batch) })
 }
 
 // Claim implements [store.Store].
 func (l *lazy) Claim(ctx context.Context, wants []store.Want, lease store.Lease) ([]pawl.Delivery, error) {
-	s, err := l.get(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return s.Claim(ctx, wants, lease)
+	return through(ctx, l, func(s store.Store) ([]pawl.Delivery, error) { return s.Claim(ctx, wants, lease) })
 }
 
 // Extend implements [store.Store].
 func (l *lazy) Extend(ctx context.Context, by time.Duration, tokens ...pawl.Token) ([]pawl.Token, error) {
-	s, err := l.get(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return s.Extend(ctx, by, tokens...)
+	return through(ctx, l, func(s store.Store) ([]pawl.Token, error) { return s.Extend(ctx, by, tokens...) })
 }
 
 // Settle implements [store.Store].
 func (l *lazy) Settle(ctx context.Context, batch store.Batch[store.Settlement]) ([]store.Refusal, error) {
-	s, err := l.get(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return s.Settle(ctx, batch)
+	return through(ctx, l, func(s store.Store) ([]store.Refusal, error) { return s.Settle(ctx, batch) })
 }
 
 // Listen implements [store.Waker]. A store that wakes nobody gives a channel on which

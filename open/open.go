@@ -111,23 +111,29 @@ func Schemes() []string {
 	return all
 }
 
-// File is the path of the file of an embedded store; empty if it is in none.
-func File(url string) string {
+// about asks the kind of store that a URL names about that URL, without the options of decorators; empty where it
+// does not tell.
+func about(url string, question func(backend) func(url string) string) string {
 	base, _, err := unwrapURL(url)
-	if b, ok := backendOf(base); err == nil && ok && b.file != nil {
-		return b.file(base)
+	b, ok := backendOf(base)
+	if err != nil || !ok { // opening it says so
+		return ""
+	}
+	if answer := question(b); answer != nil {
+		return answer(base)
 	}
 	return ""
+}
+
+// File is the path of the file of an embedded store; empty if it is in none.
+func File(url string) string {
+	return about(url, func(b backend) func(string) string { return b.file })
 }
 
 // Plain says why what a store with that URL sends to another machine may be plaintext;
 // empty where it is not, or that is not known.
 func Plain(url string) string {
-	base, _, err := unwrapURL(url)
-	if b, ok := backendOf(base); err == nil && ok && b.plain != nil {
-		return b.plain(base)
-	}
-	return ""
+	return about(url, func(b backend) func(string) string { return b.plain })
 }
 
 func planned(name, form string) func() store.Description {

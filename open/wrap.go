@@ -56,7 +56,7 @@ func unwrapURL(text string) (string, wrapping, error) {
 	ours := url.Values{}
 	for pair := range strings.SplitSeq(query, "&") {
 		name, value, _ := strings.Cut(pair, "=")
-		if !isWrap(name) {
+		if !slices.Contains(wrapOptions, name) {
 			kept = append(kept, pair)
 			continue
 		}
@@ -71,10 +71,6 @@ func unwrapURL(text string) (string, wrapping, error) {
 		base += "?" + strings.Join(kept, "&")
 	}
 	return base, w, err
-}
-
-func isWrap(name string) bool {
-	return slices.Contains(wrapOptions, name)
 }
 
 func readWrapping(options url.Values) (w wrapping, err error) {
@@ -110,15 +106,8 @@ func readWrapping(options url.Values) (w wrapping, err error) {
 
 // database names the place where the store of a URL keeps its messages, so that two
 // URLs of one database can be told; empty: that cannot be told of it.
-func database(text string) string {
-	base, _, err := unwrapURL(text)
-	if err != nil {
-		return "" // opening it says so
-	}
-	if b, ok := backendOf(base); ok && b.identity != nil {
-		return b.identity(base)
-	}
-	return ""
+func database(url string) string {
+	return about(url, func(b backend) func(string) string { return b.identity })
 }
 
 // SameStore tells whether two URLs are surely of one store. They may be where it does

@@ -13,14 +13,8 @@ import (
 	"github.com/pawl-dev/pawl/open"
 )
 
-// Groups of commands in the help.
-const (
-	groupWork  = "work"
-	groupNouns = "nouns"
-	groupStore = "store"
-
-	groupPipelines = "pipelines"
-)
+// groupPipelines is the group in the help that commands of pipelines are in.
+const groupPipelines = "pipelines"
 
 // root is the command line.
 func (s *session) root() *cobra.Command {
@@ -40,12 +34,6 @@ server, or the memory of one process.`,
 		Args: unknownCommand, RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 		PersistentPreRunE: func(c *cobra.Command, _ []string) error { return s.checkFlags(c) },
 	}
-	root.AddGroup(
-		&cobra.Group{ID: groupWork, Title: "Work:"},
-		&cobra.Group{ID: groupPipelines, Title: "Pipelines:"},
-		&cobra.Group{ID: groupNouns, Title: "Look and act:"},
-		&cobra.Group{ID: groupStore, Title: "Stores:"},
-	)
 	f := root.PersistentFlags()
 	f.StringVar(&s.storeURL, "store", "", "store `URL` (default: $PAWL_STORE, store: in the configuration file, else "+
 		open.DefaultStore+")")
@@ -61,43 +49,24 @@ server, or the memory of one process.`,
 	f.BoolVar(&s.dryRun, "dry-run", false, "say what would be done, and change nothing")
 	f.BoolVar(&s.autoMigrate, "auto-migrate", false, "bring the schema of a store on a server up to date")
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(
-		in(groupWork, s.send()),
-		in(groupWork, s.work()),
-		in(groupWork, s.up()),
-		in(groupWork, s.demo()),
-		in(groupPipelines, s.pipelines()),
-		in(groupNouns, s.doctor()),
-		in(groupNouns, s.explain()),
-		in(groupNouns, s.topics()),
-		in(groupNouns, s.workers()),
-		in(groupNouns, s.messages()),
-		in(groupNouns, s.peek()),
-		in(groupNouns, s.cancel()),
-		in(groupNouns, s.reclaim()),
-		in(groupNouns, s.dead()),
-		in(groupNouns, s.operationsCommand()),
-		in(groupNouns, s.auditCommand()),
-		in(groupNouns, s.policy()),
-		in(groupNouns, s.skip()),
-		in(groupStore, s.stores()),
-		in(groupStore, s.kafkaCommand()),
-		in(groupStore, s.traffic()),
-		in(groupStore, s.blobs()),
-		in(groupStore, s.migrate()),
-		in(groupStore, s.configuration()),
-		in(groupStore, s.bench()),
-		s.versionCommand(), s.docs(), completion(), helpExitCodes(), helpJSON(), helpStores(),
-	)
+	group := func(id, title string, commands ...*cobra.Command) {
+		root.AddGroup(&cobra.Group{ID: id, Title: title})
+		for _, c := range commands {
+			c.GroupID = id
+		}
+		root.AddCommand(commands...)
+	}
+	group("work", "Work:", s.send(), s.work(), s.up(), s.demo())
+	group(groupPipelines, "Pipelines:", s.pipelines())
+	group("nouns", "Look and act:", s.doctor(), s.explain(), s.topics(), s.workers(), s.messages(), s.peek(), s.cancel(),
+		s.reclaim(), s.dead(), s.operationsCommand(), s.auditCommand(), s.policy(), s.skip())
+	group("store", "Stores:", s.stores(), s.kafkaCommand(), s.traffic(), s.blobs(), s.migrate(),
+		s.configuration(), s.bench())
+	root.AddCommand(s.versionCommand(), s.docs(), completion(), helpExitCodes(), helpJSON(), helpStores())
 	s.addPipelines(root)
 	root.SetHelpCommand(helpCommand())
 	root.CompletionOptions.DisableDefaultCmd = true
 	return root
-}
-
-func in(group string, c *cobra.Command) *cobra.Command {
-	c.GroupID = group
-	return c
 }
 
 // noun is a command that only has verbs.

@@ -168,8 +168,8 @@ func (s *session) printTraffic(ctx context.Context, t *migrate.Traffic, topics [
 		for _, p := range st.Problems {
 			problems = append(problems, "topic "+st.Topic+": "+p)
 		}
-		l.add(st, st.Topic, cmp.Or(string(st.Stage), "off"), cmp.Or(inCharge[string(st.Stage)], "old"), number(st.Open.From),
-			number(st.Open.To),
+		l.add(st, st.Topic, cmp.Or(string(st.Stage), "off"), cmp.Or(inCharge[string(st.Stage)], "old"), 
+			number(st.Open.From), number(st.Open.To),
 			number(st.Copies.Written), number(st.Waiting), number(st.Copies.Missed), number(st.Copies.Refused),
 			number(st.Writers))
 	}

@@ -17,9 +17,13 @@ import (
 type broker interface {
 	store.Store
 	Health(ctx context.Context, topics ...string) (*kafka.Health, error)
+	// DeadName is the name of the topic of a topic's dead letters.
 	DeadName(of string) string
 	Owner(name string) (of string, own bool)
+	// Ensure creates a topic, or corrects settings that differ from the spec.
 	Ensure(ctx context.Context, name string, spec Spec, dry bool) (Ensured, error)
+	// EnsureState gives the topic of the store's own state as many replicas as topics are to have, where it
+	// has fewer.
 	EnsureState(ctx context.Context, spec Spec, dry bool) (Ensured, error)
 	Peek(ctx context.Context, topic string, partition int32, offset int64, n int) ([]kafka.Seen, error)
 	Skip(ctx context.Context, topic string, partition int32, offset int64, who, reason string,
@@ -28,7 +32,7 @@ type broker interface {
 
 // Cluster has the operations that only a Kafka store supports.
 type Cluster struct {
-	s     broker
+	broker
 	coder store.Coder // over it; nil: there is none
 }
 
@@ -102,7 +106,7 @@ type Fault struct {
 
 // Health returns the state of the cluster.
 func (k *Cluster) Health(ctx context.Context, topics ...string) (*Health, error) {
-	h, err := k.s.Health(ctx, topics...)
+	h, err := k.broker.Health(ctx, topics...)
 	if err != nil {
 		return nil, err
 	}
@@ -137,13 +141,10 @@ type Ensured = kafka.Ensured
 // Profiles are the usual configurations of topics.
 var Profiles = map[string]Spec{"production": kafka.Production, "development": kafka.Development}
 
-// DeadName is the name of the topic of a topic's dead letters.
-func (k *Cluster) DeadName(of string) string { return k.s.DeadName(of) }
-
 // Workable refuses a topic in which the store keeps its own data: as a topic of
 // messages it would lose them.
 func (k *Cluster) Workable(name string) error {
-	of, own := k.s.Owner(name)
+	of, own := k.broker.Owner(name)
 	switch {
 	case !own:
 		return nil
@@ -161,17 +162,6 @@ func (k *Cluster) Workable(name string) error {
 	}
 }
 
-// Ensure creates a topic, or corrects settings that differ from the spec.
-func (k *Cluster) Ensure(ctx context.Context, name string, spec Spec, dry bool) (Ensured, error) {
-	return k.s.Ensure(ctx, name, spec, dry)
-}
-
-// EnsureState gives the topic of the store's own state as many replicas as topics are to
-// have, where it has fewer.
-func (k *Cluster) EnsureState(ctx context.Context, spec Spec, dry bool) (Ensured, error) {
-	return k.s.EnsureState(ctx, spec, dry)
-}
-
 // Message is a record of a partition, as JSON.
 type Message struct {
 	Partition int32     `json:"partition"`
@@ -183,7 +173,7 @@ type Message struct {
 // Peek reads records of a partition without moving the group; offset -1 is the
 // first that the group has not finished.
 func (k *Cluster) Peek(ctx context.Context, topic string, partition int32, offset int64, n int) ([]Message, error) {
-	seen, err := k.s.Peek(ctx, topic, partition, offset, n)
+	seen, err := k.broker.Peek(ctx, topic, partition, offset, n)
 	out := make([]Message, 0, len(seen))
 	for i := range seen {
 		if showErr := k.show(ctx, &seen[i]); showErr != nil {
@@ -218,7 +208,7 @@ func (k *Cluster) Skip(
 	ctx context.Context, topic string, partition int32, offset int64, who, reason string, wait time.Duration,
 ) (Skipped, error) {
 	began := time.Now()
-	done, err := k.s.Skip(ctx, topic, partition, offset, who, reason, wait)
+	done, err := k.broker.Skip(ctx, topic, partition, offset, who, reason, wait)
 	if err != nil {
 		return Skipped{}, err
 	}
@@ -229,6 +219,6 @@ func (k *Cluster) Skip(
 	if !done.Pending {
 		entry.Result.Done = 1
 	}
-	err = errors.Join(operate.Audit(ctx, k.s, entry), k.show(ctx, &done.Seen))
+	err = errors.Join(operate.Audit(ctx, k.broker, entry), k.show(ctx, &done.Seen))
 	return Skipped{kafkaMessage(&done.Seen), done.Pending}, err
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -129,7 +130,7 @@ func (h *Host) dispatchBeside() error {
 	topics := map[store.Store][]dispatch.Topic{}
 	for _, p := range h.hosted {
 		for _, st := range p.made.Stages {
-			if st.Store == nil || st.Store == h.Store {
+			if h.own(&st) {
 				continue
 			}
 			if topics[st.Store] == nil {
@@ -152,15 +153,25 @@ func (h *Host) dispatchBeside() error {
 	return nil
 }
 
-// Topics are the stages on the daemon's store.
+// own tells whether a stage is on the daemon's store.
+func (h *Host) own(st *pipeline.Stage) bool { return st.Store == nil || st.Store == h.Store }
+
+// ownTopics are the stages of a pipeline on the daemon's store.
+func (h *Host) ownTopics(p *hosted) []dispatch.Topic {
+	var all []dispatch.Topic
+	for _, st := range p.made.Stages {
+		if h.own(&st) {
+			all = append(all, st.Topic)
+		}
+	}
+	return all
+}
+
+// Topics are the stages of all pipelines on the daemon's store.
 func (h *Host) Topics() []dispatch.Topic {
 	var all []dispatch.Topic
 	for _, p := range h.hosted {
-		for _, st := range p.made.Stages {
-			if st.Store == nil || st.Store == h.Store {
-				all = append(all, st.Topic)
-			}
-		}
+		all = append(all, h.ownTopics(p)...)
 	}
 	return all
 }
@@ -185,12 +196,7 @@ func (h *Host) Routes(mux *http.ServeMux) {
 
 // under is a pattern such as "GET /flag" below /pipelines/NAME.
 func under(name, pattern string) string {
-	for i := range len(pattern) {
-		if pattern[i] == '/' {
-			return pattern[:i] + "/pipelines/" + name + pattern[i:]
-		}
-	}
-	return pattern
+	return strings.Replace(pattern, "/", "/pipelines/"+name+"/", 1)
 }
 
 // Ready reports a dispatcher beside the daemon's that does not do its work.
@@ -275,7 +281,7 @@ func (h *Host) Reload(d *dispatch.Dispatcher, next []config.Pipeline) error {
 
 // resize gives a stage the sizes that it states.
 func (h *Host) resize(d *dispatch.Dispatcher, st *pipeline.Stage) error {
-	if st.Store != nil && st.Store != h.Store {
+	if !h.own(st) {
 		d = h.besides[st.Store]
 	}
 	err := errors.Join(d.Resize(st.Name, cmp.Or(st.Concurrency, dispatch.DefaultConcurrency)),
@@ -403,10 +409,8 @@ func (h *Host) record(ctx context.Context) {
 		now := p.health(ctx)
 		r := operate.PipelineRecord{Kind: p.Kind.Name, Topics: []string{}, Degraded: h.redact(now.Degraded),
 			LastSuccess: now.LastSuccess}
-		for _, st := range p.made.Stages {
-			if st.Store == nil || st.Store == h.Store {
-				r.Topics = append(r.Topics, st.Name)
-			}
+		for _, t := range h.ownTopics(p) {
+			r.Topics = append(r.Topics, t.Name)
 		}
 		if err := operate.RecordPipeline(ctx, h.Store, p.Name, h.Owner, r); err != nil {
 			h.Logger.Debug("the record of a pipeline could not be written", "pipeline", p.Name, "error", err)

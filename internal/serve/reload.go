@@ -2,6 +2,7 @@ package serve
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -74,42 +75,10 @@ func (d *Daemon) watchConfig(ctx context.Context) {
 func (d *Daemon) reload(src config.Source) {
 	d.notifier.Reloading()
 	defer func() { d.notifier.Ready(d.status()) }()
-	next, err := d.Load(src)
+	next, kept, err := d.put(src)
 	if err != nil {
 		d.refuse(err)
 		return
-	}
-	if err := d.emptied(next); err != nil {
-		d.refuse(err)
-		return
-	}
-	matrix, err := Matrix(next.Overrides...)
-	if err != nil {
-		d.refuse(err)
-		return
-	}
-	level, err := observe.ParseLevel(next.Log.Level)
-	if err != nil {
-		d.refuse(err)
-		return
-	}
-	if err := d.checkOwn(next); err != nil {
-		d.refuse(err)
-		return
-	}
-	kept, err := d.limits.set(next.Limits)
-	if err != nil {
-		d.refuse(err)
-		return
-	}
-	if err := d.host.Reload(d.dispatcher, next.Pipelines); err != nil {
-		d.refuse(err)
-		return
-	}
-	d.policy.Swap(matrix)
-	d.Level.Set(level)
-	for c, t := range d.running(next) {
-		kept = append(kept, d.adjust(c, t)...)
 	}
 	d.mu.Lock()
 	d.loaded = loaded{file: next.File, at: time.Now()}
@@ -120,6 +89,36 @@ func (d *Daemon) reload(src config.Source) {
 	if paths := append(config.Restart(d.Config, next), kept...); len(paths) > 0 {
 		d.Logger.Warn("needs a restart: "+strings.Join(paths, ", "), "file", next.File)
 	}
+}
+
+// put puts what can be swapped into effect, and names what it keeps.
+func (d *Daemon) put(src config.Source) (next *config.Config, kept []string, err error) {
+	if next, err = d.Load(src); err != nil {
+		return nil, nil, err
+	}
+	matrix, err := Matrix(next.Overrides...)
+	if err != nil {
+		return nil, nil, err
+	}
+	level, err := observe.ParseLevel(next.Log.Level)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := cmp.Or(d.emptied(next), d.checkOwn(next)); err != nil {
+		return nil, nil, err
+	}
+	if kept, err = d.limits.set(next.Limits); err != nil {
+		return nil, nil, err
+	}
+	if err := d.host.Reload(d.dispatcher, next.Pipelines); err != nil {
+		return nil, nil, err
+	}
+	d.policy.Swap(matrix)
+	d.Level.Set(level)
+	for c, t := range d.running(next) {
+		kept = append(kept, d.adjust(c, t)...)
+	}
+	return next, kept, nil
 }
 
 // emptied refuses a file that lost all its topics: it was emptied, or cut off
