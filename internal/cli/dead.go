@@ -231,13 +231,9 @@ that decided.`,
 }
 
 func (s *session) deadReplay() *cobra.Command {
-	var f deadFilter
-	var e edits
-	var all, keep bool
-	var per rate
-	var to string
-	c := &cobra.Command{
-		Use: "replay [ID…]", Short: "Append dead letters again", Args: count(0, -1, "ids"),
+	o := operation{kind: operate.KindReplay}
+	c := s.deadOperation(&o, "reason", &cobra.Command{
+		Short: "Append dead letters again",
 		Long: `Appends dead letters again, to the tail of their lane, with their id and history;
 attempts are counted from zero again, unless --keep-attempts is given: then a message that used
 up its attempts gets one more. It replays dead letters named by id or selected by
@@ -257,29 +253,11 @@ cancels and resumes it from anywhere.
   pawl dead replay --fingerprint 0123456789ab --to mail-again
   pawl dead replay --topic mail --keep-attempts
   pawl dead replay --topic mail --search '"to"' --edit '.to = "postmaster"'`,
-		RunE: func(c *cobra.Command, ids []string) error {
-			sel, err := f.selection(c, ids, all)
-			if err != nil {
-				return err
-			}
-			if to != "" {
-				if err := pawl.ValidTopic(to); err != nil {
-					return cannot(err, "replay to topic %s", to)
-				}
-			}
-			if err := e.check(sel.IDs); err != nil {
-				return err
-			}
-			return s.operate(c.Context(), sel, operation{kind: operate.KindReplay, to: to,
-				perSecond: per.perSecond, edits: e, keep: keep})
-		},
-	}
-	f.add(c.Flags(), "reason")
-	e.add(c.Flags())
-	c.Flags().BoolVar(&all, "all", false, "all open dead letters of the store")
-	c.Flags().Var(&per, "rate", "no faster than this, such as 50/s")
-	c.Flags().BoolVar(&keep, "keep-attempts", false, "count on from the attempts that they had")
-	c.Flags().StringVar(&to, "to", "", "append them to this `TOPIC` instead")
+	})
+	o.edits.add(c.Flags())
+	c.Flags().Var(&o.rate, "rate", "no faster than this, such as 50/s")
+	c.Flags().BoolVar(&o.keep, "keep-attempts", false, "count on from the attempts that they had")
+	c.Flags().StringVar(&o.to, "to", "", "append them to this `TOPIC` instead")
 	return c
 }
 
@@ -292,58 +270,37 @@ the original are in headers (%s …), the original itself is in the audit,
 up to 64 KiB.`, operate.HeaderEditedBy)
 
 func (s *session) deadResolve() *cobra.Command {
-	var note string
-	c := s.deadMark(operate.KindResolve, "Mark dead letters as resolved",
-		`Marks dead letters as resolved, by id or selected by flags: they have been dealt with
+	o := operation{kind: operate.KindResolve}
+	c := s.deadOperation(&o, "reason", &cobra.Command{
+		Short: "Mark dead letters as resolved",
+		Long: `Marks dead letters as resolved, by id or selected by flags: they have been dealt with
 in another way, and nothing needs to be done about them. They stay in the store,
-for `+"`pawl dead ls --resolved`"+` and to be replayed or discarded later; other commands
+for ` + "`pawl dead ls --resolved`" + ` and to be replayed or discarded later; other commands
 select open ones only, and figures, checks and alerts count only those. Where the topic
 parks, a resolved letter still parks what follows it.
 
---note says what was done. Resolving again replaces the note; `+"`pawl dead reopen`"+` takes
-the mark away. It is an operation, like a replay: see `+"`pawl operations`"+`.`,
-		`  pawl dead resolve --topic mail --reason "no such address" --dry-run
-  pawl dead resolve --topic mail --reason "no such address" --note "customers who left"`, &note)
-	c.Flags().StringVar(&note, "note", "", "what was done about them")
+--note says what was done. Resolving again replaces the note; ` + "`pawl dead reopen`" + ` takes
+the mark away. It is an operation, like a replay: see ` + "`pawl operations`" + `.`,
+		Example: `  pawl dead resolve --topic mail --reason "no such address" --dry-run
+  pawl dead resolve --topic mail --reason "no such address" --note "customers who left"`,
+	})
+	c.Flags().StringVar(&o.why, "note", "", "what was done about them")
 	return c
 }
 
 func (s *session) deadReopen() *cobra.Command {
-	return s.deadMark(operate.KindReopen, "Take the mark off resolved dead letters",
-		`Makes resolved dead letters open again, by id or selected by flags.`,
-		`  pawl dead reopen --topic mail --dry-run
-  pawl dead reopen --all`, new(string))
-}
-
-// deadMark is a command that gives dead letters a mark, or takes it away.
-func (s *session) deadMark(kind, short, long, examples string, note *string) *cobra.Command {
-	var f deadFilter
-	var all bool
-	c := &cobra.Command{
-		Use: kind + " [ID…]", Short: short, Args: count(0, -1, "ids"), Long: long, Example: examples,
-		RunE: func(c *cobra.Command, ids []string) error {
-			sel, err := f.selection(c, ids, all)
-			if err != nil {
-				return err
-			}
-			if kind == operate.KindReopen {
-				sel.Filter.Resolved = new(true)
-			}
-			return s.operate(c.Context(), sel, operation{kind: kind, why: *note})
-		},
-	}
-	f.add(c.Flags(), "reason")
-	c.Flags().BoolVar(&all, "all", false, "all of the store")
-	return c
+	return s.deadOperation(&operation{kind: operate.KindReopen}, "reason", &cobra.Command{
+		Short: "Take the mark off resolved dead letters",
+		Long:  `Makes resolved dead letters open again, by id or selected by flags.`,
+		Example: `  pawl dead reopen --topic mail --dry-run
+  pawl dead reopen --all`,
+	})
 }
 
 func (s *session) deadDiscard() *cobra.Command {
-	var f deadFilter
-	var all bool
-	var per rate
-	var why string
-	c := &cobra.Command{
-		Use: "discard [ID…]", Short: "Remove dead letters for good", Args: count(0, -1, "ids"),
+	o := operation{kind: operate.KindDiscard}
+	c := s.deadOperation(&o, "matching", &cobra.Command{
+		Short: "Remove dead letters for good",
 		Long: `Removes dead letters for good, by id or selected by flags. It asks first, unless --yes
 is given; --dry-run prints the plan. --reason says why they are discarded: it does not
 select, it is stored in the audit. To select by their own reason, use --matching.
@@ -351,18 +308,40 @@ select, it is stored in the audit. To select by their own reason, use --matching
 A discard is an operation, like a replay: see ` + "`pawl operations`" + `.`,
 		Example: `  pawl dead discard --topic mail --dry-run
   pawl dead discard --topic mail --matching "no such address" --reason "customers who left" --yes`,
-		RunE: func(c *cobra.Command, ids []string) error {
-			sel, err := f.selection(c, ids, all)
-			if err != nil {
-				return err
-			}
-			return s.operate(c.Context(), sel, operation{kind: operate.KindDiscard, confirm: true, why: why,
-				perSecond: per.perSecond})
-		},
+	})
+	c.Flags().Var(&o.rate, "rate", "no faster than this, such as 50/s")
+	c.Flags().StringVar(&o.why, "reason", "", "the reason, for the audit")
+	return c
+}
+
+// deadOperation completes a command that does something to dead letters; reasonFlag selects by their reason.
+func (s *session) deadOperation(o *operation, reasonFlag string, c *cobra.Command) *cobra.Command {
+	var f deadFilter
+	var all bool
+	which := "open"
+	if o.kind == operate.KindReopen {
+		which = "resolved"
 	}
-	f.add(c.Flags(), "matching")
-	c.Flags().BoolVar(&all, "all", false, "all open dead letters of the store")
-	c.Flags().Var(&per, "rate", "no faster than this, such as 50/s")
-	c.Flags().StringVar(&why, "reason", "", "the reason, for the audit")
+	c.Use, c.Args = o.kind+" [ID…]", count(0, -1, "ids")
+	c.RunE = func(c *cobra.Command, ids []string) error {
+		sel, err := f.selection(c, ids, all)
+		if err != nil {
+			return err
+		}
+		if o.to != "" {
+			if err := pawl.ValidTopic(o.to); err != nil {
+				return cannot(err, "replay to topic %s", o.to)
+			}
+		}
+		if err := o.edits.check(sel.IDs); err != nil {
+			return err
+		}
+		if o.kind == operate.KindReopen {
+			sel.Filter.Resolved = new(true)
+		}
+		return s.operate(c.Context(), sel, o)
+	}
+	f.add(c.Flags(), reasonFlag)
+	c.Flags().BoolVar(&all, "all", false, "all "+which+" dead letters of the store")
 	return c
 }

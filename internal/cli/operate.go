@@ -14,13 +14,12 @@ import (
 
 // operation is something to be done to dead letters.
 type operation struct {
-	kind      string
-	to        string
-	perSecond float64
-	confirm   bool
-	why       string // as the user says it
-	edits     edits
-	keep      bool // the attempts, in a replay
+	kind  string
+	to    string // another topic, of a replay
+	rate  rate
+	why   string // as the user says it
+	edits edits
+	keep  bool // the attempts, in a replay
 }
 
 // doneWords are what becomes of letters, by kind of operation.
@@ -38,7 +37,7 @@ func (s *session) operations(ctx context.Context) (*operate.Operations, error) {
 }
 
 // operate plans, asks if need be, and carries it out.
-func (s *session) operate(ctx context.Context, sel operate.Selection, o operation) error {
+func (s *session) operate(ctx context.Context, sel operate.Selection, o *operation) error {
 	ops, err := s.operations(ctx)
 	if err != nil {
 		return err
@@ -63,12 +62,10 @@ func (s *session) operate(ctx context.Context, sel operate.Selection, o operatio
 	for _, w := range plan.Warnings {
 		s.note("mind: %s", w)
 	}
-	if o.kind == operate.KindDiscard {
+	if o.kind == operate.KindDiscard && plan.Count > 0 {
 		if err := mixedUp(ctx, ops.Letters, sel, plan, o.why); err != nil {
 			return err
 		}
-	}
-	if o.confirm && plan.Count > 0 {
 		if err := s.confirm("%s %d dead letters for good; the oldest died at %s", o.kind, plan.Count,
 			when(plan.Oldest.DeadAt)); err != nil {
 			return err
@@ -78,7 +75,7 @@ func (s *session) operate(ctx context.Context, sel operate.Selection, o operatio
 	if err != nil {
 		return cannot(err, "%s dead letters", o.kind)
 	}
-	op.To, op.Rate, op.Reason, op.Edit, op.KeepAttempts = o.to, o.perSecond, o.why, o.edits.patch, o.keep
+	op.To, op.Rate, op.Reason, op.Edit, op.KeepAttempts = o.to, o.rate.perSecond, o.why, o.edits.patch, o.keep
 	if plan.Count == 0 { // there is nothing to follow or to resume
 		return errors.Join(s.operated(op), s.refusals(op, missingLetters(plan)))
 	}

@@ -92,19 +92,9 @@ the same settings in the new store, and must be empty there.`,
 			if sample == 1 {
 				sample = 0
 			}
-			t, err := s.openTraffic(c.Context())
-			if err != nil {
-				return err
-			}
-			for _, topic := range topics {
-				if _, err := t.Begin(c.Context(), topic, as, sample, s.dryRun); err != nil {
-					return cannot(err, "copy topic %s", topic)
-				}
-				if s.dryRun {
-					s.note("would copy topic %s to %s", topic, t.Target)
-				}
-			}
-			return s.printTraffic(c.Context(), t, topics)
+			return s.changeTraffic(c.Context(), "copy", topics, func(t *migrate.Traffic, topic string) error {
+				return t.Begin(c.Context(), topic, as, sample, s.dryRun)
+			})
 		},
 	}
 	c.Flags().StringVar(&as, "as", "", "the `NAME` of the topic in the new store (default: the same)")
@@ -119,21 +109,29 @@ func (s *session) trafficStop() *cobra.Command {
 		Long:    `Stops copying topics. The old store stays in charge; copies in the new one stay there.`,
 		Example: `  pawl traffic stop mail --mirror sqlite:new.db`,
 		RunE: func(c *cobra.Command, topics []string) error {
-			t, err := s.openTraffic(c.Context())
-			if err != nil {
-				return err
-			}
-			for _, topic := range topics {
-				if _, err := t.Stop(c.Context(), topic, s.dryRun); err != nil {
-					return cannot(err, "stop copying topic %s", topic)
-				}
-				if s.dryRun {
-					s.note("would stop copying topic %s", topic)
-				}
-			}
-			return s.printTraffic(c.Context(), t, topics)
+			return s.changeTraffic(c.Context(), "stop copying", topics, func(t *migrate.Traffic, topic string) error {
+				return t.Stop(c.Context(), topic, s.dryRun)
+			})
 		},
 	}
+}
+
+// changeTraffic begins or ends the copying of topics, and prints how far they are.
+func (s *session) changeTraffic(ctx context.Context, verb string, topics []string,
+	change func(t *migrate.Traffic, topic string) error) error {
+	t, err := s.openTraffic(ctx)
+	if err != nil {
+		return err
+	}
+	for _, topic := range topics {
+		if err := change(t, topic); err != nil {
+			return cannot(err, "%s topic %s", verb, topic)
+		}
+		if s.dryRun {
+			s.note("would %s topic %s; the new store is %s", verb, topic, t.Target)
+		}
+	}
+	return s.printTraffic(ctx, t, topics)
 }
 
 func (s *session) trafficStatus() *cobra.Command {
@@ -168,7 +166,7 @@ func (s *session) printTraffic(ctx context.Context, t *migrate.Traffic, topics [
 		for _, p := range st.Problems {
 			problems = append(problems, "topic "+st.Topic+": "+p)
 		}
-		l.add(st, st.Topic, cmp.Or(string(st.Stage), "off"), cmp.Or(inCharge[string(st.Stage)], "old"), 
+		l.add(st, st.Topic, cmp.Or(string(st.Stage), "off"), cmp.Or(inCharge[string(st.Stage)], "old"),
 			number(st.Open.From), number(st.Open.To),
 			number(st.Copies.Written), number(st.Waiting), number(st.Copies.Missed), number(st.Copies.Refused),
 			number(st.Writers))

@@ -20,23 +20,27 @@ type AwayTopic struct {
 
 // Away are the topics of which messages are in another store, by name. A store without a
 // state has none.
-func Away(ctx context.Context, s store.Store) (away []AwayTopic, err error) {
+func Away(ctx context.Context, s store.Store) (found []AwayTopic, err error) {
 	plans, err := mirror.OpenPlans(s)
 	if err != nil {
 		return nil, nil
 	}
 	all, err := plans.List(ctx)
 	for _, p := range all {
-		stage := p.Stage
-		if stage == mirror.Closing {
-			stage = p.From
-		}
-		if stage == mirror.Draining || stage == mirror.Moved || stage == mirror.Returning {
-			away = append(away, AwayTopic{p.Topic, string(stage), stage == mirror.Moved, p.Target, p.InMirrored()})
+		if stage, gone := away(p); gone {
+			found = append(found, AwayTopic{p.Topic, string(stage), stage == mirror.Moved, p.Target, p.InMirrored()})
 		}
 	}
-	slices.SortFunc(away, func(a, b AwayTopic) int { return strings.Compare(a.Topic, b.Topic) })
-	return away, err
+	slices.SortFunc(found, func(a, b AwayTopic) int { return strings.Compare(a.Topic, b.Topic) })
+	return found, err
+}
+
+// away tells whether appends go to the new store, or will again, and the stage, which is not that of a closing.
+func away(p *mirror.Plan) (stage mirror.Stage, gone bool) {
+	if stage = p.Stage; stage == mirror.Closing {
+		stage = p.From
+	}
+	return stage, stage == mirror.Draining || stage == mirror.Moved || stage == mirror.Returning
 }
 
 // There says how to ask the other store.

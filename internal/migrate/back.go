@@ -89,10 +89,9 @@ func (t *Traffic) comeBack(ctx context.Context, p *mirror.Plan, m Moving, done *
 	case err != nil:
 		return false, t.giveUp(ctx, p, err)
 	}
-	if now, err := t.Plans.Clock(ctx); err != nil || now.Add(openBefore/2).After(p.Until) {
-		return false, t.giveUp(ctx, p, errors.Join(errors.New("there was not enough time"), err))
+	if err = t.inTime(ctx, p); err == nil {
+		err = t.put(ctx, p, mirror.Dual, func(p *mirror.Plan) { p.Position = nil })
 	}
-	err = t.put(ctx, p, mirror.Dual, func(p *mirror.Plan) { p.Position = nil })
 	return err == nil, err
 }
 

@@ -232,6 +232,15 @@ func (t *Traffic) giveUp(ctx context.Context, p *mirror.Plan, why error) error {
 	return errors.Join(unfinishedError(p, "it was opened again, as before"), why, err)
 }
 
+// inTime opens a closed topic, in the stage before, unless there is enough time left to put it into another one.
+func (t *Traffic) inTime(ctx context.Context, p *mirror.Plan) error {
+	now, err := t.Plans.Clock(ctx)
+	if err != nil || now.Add(openBefore/2).After(p.Until) {
+		return t.giveUp(ctx, p, errors.Join(errTooLate, err))
+	}
+	return nil
+}
+
 // handOver closes the topic, removes the copies that are left, and lets appends go to
 // the new store.
 func (t *Traffic) handOver(ctx context.Context, p *mirror.Plan, done *Moved) error {
@@ -273,11 +282,10 @@ func (t *Traffic) handOver(ctx context.Context, p *mirror.Plan, done *Moved) err
 	if err := t.pause(ctx, p, t.newSide(p)); err != nil {
 		return t.giveUp(ctx, p, err)
 	}
-	if now, err := t.Plans.Clock(ctx); err != nil || now.Add(openBefore/2).After(p.Until) {
-		err = t.giveUp(ctx, p, errors.Join(errors.New("there was not enough time"), err))
-		return errors.Join(err, t.tidy(ctx, p.Topic, t.newSide(p)))
+	if err = t.inTime(ctx, p); err == nil {
+		err = t.put(ctx, p, mirror.Draining)
 	}
-	if err := t.put(ctx, p, mirror.Draining); err != nil {
+	if err != nil {
 		return errors.Join(err, t.tidy(ctx, p.Topic, t.newSide(p)))
 	}
 	done.ClosedSeconds += time.Since(began).Seconds()
@@ -463,10 +471,6 @@ func (t *Traffic) empty(ctx context.Context, p *mirror.Plan, m Moving) error {
 
 // position is what both stores have appended.
 func (t *Traffic) position(ctx context.Context, p *mirror.Plan) (*mirror.Figures, error) {
-	here, err := figures(ctx, t.from, p.Topic)
-	if err != nil {
-		return nil, err
-	}
-	there, err := figures(ctx, t.to, p.InMirrored())
+	here, there, err := t.both(ctx, p)
 	return &mirror.Figures{Primary: here.Appended, Mirrored: there.Appended}, err
 }

@@ -266,7 +266,7 @@ func TestCutOverWaitsForWhoHasEnded(t *testing.T) {
 		if done := r.work(); len(done) != 1 {
 			t.Fatalf("done are %v", done)
 		}
-		_, err = r.traffic.Stop(t.Context(), "mail", false)
+		err = r.traffic.Stop(t.Context(), "mail", false)
 		r.must(err)
 		time.Sleep(settleTime)
 		r.copies() // it forgets who has ended

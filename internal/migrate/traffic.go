@@ -110,38 +110,33 @@ func (t *Traffic) audit(ctx context.Context, action string, p *mirror.Plan, coun
 // Begin lets a topic be copied from now on: every process that has the setting does, in
 // [mirror.Fresh] at most. The topic gets the same settings in the other store, where it
 // must be empty.
-func (t *Traffic) Begin(ctx context.Context, topic, as string, sample float64, dry bool) (*mirror.Plan, error) {
+func (t *Traffic) Begin(ctx context.Context, topic, as string, sample float64, dry bool) error {
 	p, err := t.plan(ctx, topic)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if p.Stage != mirror.Off && p.Stage != mirror.Dual {
-		return nil, conflict("it is "+string(p.Stage), "roll it back first: pawl traffic roll-back "+topic, topic)
+		return underWay(p)
 	}
 	if p.Stage == mirror.Dual && (p.As != as || p.Sample != sample) {
-		return nil, conflict(fmt.Sprintf("it is copied already, as %q and with a sample of %v", p.InMirrored(),
+		return conflict(fmt.Sprintf("it is copied already, as %q and with a sample of %v", p.InMirrored(),
 			p.Sample), "end that first: pawl traffic stop "+topic, topic)
 	}
 	began := p.Stage == mirror.Dual
 	p.As, p.Sample, p.Target = as, sample, t.Target
-	if err := p.Validate(); err != nil {
-		return nil, err
+	if err := p.Validate(); err != nil || began {
+		return err
 	}
-	if !began {
-		if err := t.prepare(ctx, p, dry); err != nil {
-			return nil, err
-		}
-	}
-	if dry || began {
-		return p, nil
+	if err := t.prepare(ctx, p, dry); err != nil || dry {
+		return err
 	}
 	if err := t.forget(ctx, topic); err != nil {
-		return nil, err
+		return err
 	}
 	if err := t.put(ctx, p, mirror.Dual); err != nil {
-		return nil, err
+		return err
 	}
-	return p, t.audit(ctx, "mirror", p, 1, fmt.Sprintf("as=%s sample=%v", p.InMirrored(), sample), "")
+	return t.audit(ctx, "mirror", p, 1, fmt.Sprintf("as=%s sample=%v", p.InMirrored(), sample), "")
 }
 
 // forget removes the figures of processes that have ended, if no other topic moves: the
@@ -225,22 +220,27 @@ func (t *Traffic) prepare(ctx context.Context, p *mirror.Plan, dry bool) error {
 	return err
 }
 
+// underWay is the error of a topic whose stage is beyond copying.
+func underWay(p *mirror.Plan) error {
+	return conflict("it is "+string(p.Stage), "roll it back first: pawl traffic roll-back "+p.Topic, p.Topic)
+}
+
 // Stop ends the copying of a topic. Copies that are there stay.
-func (t *Traffic) Stop(ctx context.Context, topic string, dry bool) (*mirror.Plan, error) {
+func (t *Traffic) Stop(ctx context.Context, topic string, dry bool) error {
 	p, err := t.Plans.Get(ctx, topic)
 	if err != nil || p.Stage == mirror.Off {
-		return p, err
+		return err
 	}
 	if p.Stage != mirror.Dual {
-		return nil, conflict("it is "+string(p.Stage), "roll it back first: pawl traffic roll-back "+topic, topic)
+		return underWay(p)
 	}
 	if dry {
-		return p, nil
+		return nil
 	}
 	if err := t.put(ctx, p, mirror.Off); err != nil {
-		return nil, err
+		return err
 	}
-	return p, t.audit(ctx, "stop", p, 1, "", "")
+	return t.audit(ctx, "stop", p, 1, "", "")
 }
 
 // figures are those of a topic; zero for one that is not there. A store that cannot be
@@ -351,11 +351,7 @@ func (s *Status) sum(writers map[string]mirror.Writer, now time.Time) {
 
 // fill asks both stores.
 func (t *Traffic) fill(ctx context.Context, s *Status) error {
-	here, err := figures(ctx, t.from, s.Topic)
-	if err != nil {
-		return err
-	}
-	there, err := figures(ctx, t.to, s.InMirrored())
+	here, there, err := t.both(ctx, &s.Plan)
 	if err != nil {
 		return err
 	}
@@ -369,7 +365,7 @@ func (t *Traffic) fill(ctx context.Context, s *Status) error {
 // judge lists problems.
 func (s *Status) judge(now time.Time) {
 	bad := func(what string, args ...any) { s.Problems = append(s.Problems, fmt.Sprintf(what, args...)) }
-	if !s.away() { // otherwise copies are no longer needed: their originals are carried out
+	if _, gone := away(&s.Plan); !gone { // otherwise copies are no longer needed: their originals are carried out
 		s.judgeCopies(bad)
 	}
 	if s.Abandoned {
@@ -397,15 +393,6 @@ func (s *Status) judge(now time.Time) {
 	if s.Stage == mirror.Closing && now.After(s.Until) {
 		bad("the topic was closed and not opened again: it is %s", s.From)
 	}
-}
-
-// away tells whether appends go to the new store, or will again.
-func (s *Status) away() bool {
-	stage := s.Stage
-	if stage == mirror.Closing {
-		stage = s.From
-	}
-	return stage == mirror.Draining || stage == mirror.Moved || stage == mirror.Returning
 }
 
 func (s *Status) judgeCopies(bad func(what string, args ...any)) {

@@ -52,7 +52,7 @@ func (r *road) must(err error) {
 // copies begins to copy the topic, and lets everybody know.
 func (r *road) copies() {
 	r.Helper()
-	_, err := r.traffic.Begin(r.Context(), "mail", "", 0, false)
+	err := r.traffic.Begin(r.Context(), "mail", "", 0, false)
 	r.must(err)
 	time.Sleep(settleTime)
 }
@@ -353,21 +353,21 @@ func TestBeginWantsAnEmptyTopic(t *testing.T) {
 	onRoad(t, func(r *road) {
 		t := r.T
 		r.append(r.new, letter("foreign", 1))
-		if _, err := r.traffic.Begin(t.Context(), "mail", "", 0, false); !errors.Is(err, store.ErrConflict) {
+		if err := r.traffic.Begin(t.Context(), "mail", "", 0, false); !errors.Is(err, store.ErrConflict) {
 			t.Errorf("begin: %v", err)
 		}
 		r.must2(r.old.Declare(t.Context(), store.Declaration{Name: "mail", Order: store.OrderNone,
 			Deadline: time.Minute}))
-		_, err := r.traffic.Begin(t.Context(), "mail", "letters", 0, false)
+		err := r.traffic.Begin(t.Context(), "mail", "letters", 0, false)
 		r.must(err)
 		if s, err := r.new.Topic(t.Context(), "letters"); err != nil || s.Order != store.OrderNone ||
 			s.Deadline != time.Minute {
 			t.Errorf("the settings in the new store are %+v, %v", s, err)
 		}
-		if _, err := r.traffic.Begin(t.Context(), "mail", "others", 0, false); !errors.Is(err, store.ErrConflict) {
+		if err := r.traffic.Begin(t.Context(), "mail", "others", 0, false); !errors.Is(err, store.ErrConflict) {
 			t.Errorf("begin under another name: %v", err)
 		}
-		_, err = r.traffic.Stop(t.Context(), "mail", false)
+		err = r.traffic.Stop(t.Context(), "mail", false)
 		r.must(err)
 		if st, err := r.traffic.Status(t.Context()); err != nil || len(st) != 0 {
 			t.Errorf("status: %+v, %v", st, err)
