@@ -442,7 +442,7 @@ func unknown(m *policy.Matrix, d *policy.Decision) []string {
 			note += ", so the default rule decides"
 		}
 		slices.Sort(part.known)
-		if near := config.Meant(part.name, part.known); near != "" {
+		if near := config.Near(part.name, part.known); near != "" {
 			note += fmt.Sprintf("; did you mean %s?", near)
 		}
 		notes = append(notes, note)

@@ -121,7 +121,7 @@ func flagError(c *cobra.Command, err error) error {
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		var known []string
 		c.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
-		if near := config.Meant(unknown.GetSpecifiedName(), known); near != "" {
+		if near := config.Near(unknown.GetSpecifiedName(), known); near != "" {
 			next = fmt.Sprintf("did you mean --%s? `%s --help` has the list", near, c.CommandPath())
 		}
 	}

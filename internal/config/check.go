@@ -153,7 +153,7 @@ func (w *walker) checkTopicLimits(t, limits *node) {
 		case item.bad:
 		case !slices.Contains(known, name):
 			hint := "add it under limits"
-			if n := near(name, known); n != "" {
+			if n := Near(name, known); n != "" {
 				hint = "did you mean " + n + "?"
 			}
 			w.refuse(item, hint, "there is no limit %q", name)

@@ -98,30 +98,25 @@ func (w *walker) literal(out *node, value string) {
 // each calls f for every key of the objects of the file, those within tables and
 // lists too, whether the key is there or not.
 func (n *node) each(f func(parent *node, f *field)) {
-	switch n.shape.kind {
-	case object:
-		for i := range n.shape.fields {
-			key := &n.shape.fields[i]
-			if key.later {
-				continue
-			}
-			f(n, key)
-			child := n.under[key.name]
-			if child == nil && key.shape.kind == object && (n.path == "" || key.shape.filled) {
-				child = &node{shape: &key.shape, field: key, path: join(n.path, key.name), origin: originDefault}
-				n.add(key.name, child)
-			}
-			if child != nil {
-				child.each(f)
-			}
+	if n.shape.kind != object {
+		for child := range n.children() {
+			child.each(f)
 		}
-	case table:
-		for _, name := range n.names {
-			n.under[name].each(f)
+		return
+	}
+	for i := range n.shape.fields {
+		key := &n.shape.fields[i]
+		if key.later {
+			continue
 		}
-	case list:
-		for _, item := range n.items {
-			item.each(f)
+		f(n, key)
+		child := n.under[key.name]
+		if child == nil && key.shape.kind == object && (n.path == "" || key.shape.filled) {
+			child = &node{shape: &key.shape, field: key, path: join(n.path, key.name), origin: originDefault}
+			n.add(key.name, child)
+		}
+		if child != nil {
+			child.each(f)
 		}
 	}
 }

@@ -85,7 +85,7 @@ func (w *walker) checkMeeting(m *node) {
 }
 
 // slip returns the name of which word is a slip of the hand. It is stricter than
-// [near]: a short name, or two letters, make a name of its own soon.
+// [Near]: a short name, or two letters, make a name of its own soon.
 func slip(word string, known []string) string {
 	best, least := "", 3
 	for _, k := range known {

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 )
@@ -57,12 +58,28 @@ func (n *node) unsure(name string) bool {
 
 // sound tells whether nothing was reported of n, nor of anything within it.
 func (n *node) sound() bool {
-	for _, child := range n.under {
+	for child := range n.children() {
 		if !child.sound() {
 			return false
 		}
 	}
 	return !n.bad && !n.open && len(n.missed) == 0
+}
+
+// children are the values within an object, a table or a list, in their order.
+func (n *node) children() iter.Seq[*node] {
+	return func(yield func(*node) bool) {
+		for _, name := range n.names {
+			if !yield(n.under[name]) {
+				return
+			}
+		}
+		for _, item := range n.items {
+			if !yield(item) {
+				return
+			}
+		}
+	}
 }
 
 func (n *node) add(name string, child *node) {

@@ -145,25 +145,16 @@ func (w *walker) checkSection(n *node) {
 	if n == nil || n.bad {
 		return
 	}
-	switch n.shape.kind {
-	case object:
-		for i := range n.shape.fields {
-			f := &n.shape.fields[i]
-			child := n.under[f.name]
-			absent := child == nil || f.shape.kind == object && child.line == 0
-			if f.must && n.line > 0 && absent && !slices.Contains(n.missed, f.name) {
-				w.refuseKey(n, "add "+f.name+": …", "needs a %s", f.name)
-			}
-			w.checkSection(n.under[f.name])
+	for i := range n.shape.fields {
+		f := &n.shape.fields[i]
+		child := n.under[f.name]
+		absent := child == nil || f.shape.kind == object && child.line == 0
+		if f.must && n.line > 0 && absent && !slices.Contains(n.missed, f.name) {
+			w.refuseKey(n, "add "+f.name+": …", "needs a %s", f.name)
 		}
-	case table:
-		for _, name := range n.names {
-			w.checkSection(n.under[name])
-		}
-	case list:
-		for _, item := range n.items {
-			w.checkSection(item)
-		}
+	}
+	for child := range n.children() {
+		w.checkSection(child)
 	}
 }
 
@@ -359,10 +350,7 @@ func (w *walker) includeFile(n *node, k *pipeline.Kind) {
 // isFrom notes the file that a value is from.
 func (n *node) isFrom(file string) {
 	n.file = file
-	for _, child := range n.under {
+	for child := range n.children() {
 		child.isFrom(file)
-	}
-	for _, item := range n.items {
-		item.isFrom(file)
 	}
 }

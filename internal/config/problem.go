@@ -108,11 +108,11 @@ func excerpt(lines []string, line, column int) string {
 	return strings.TrimRight(b.String(), "\n")
 }
 
-// near returns the word that was probably meant, or "".
-func near(word string, known []string) string {
+// Near returns the one of some words that was probably meant, in whatever case, or "".
+func Near(word string, known []string) string {
 	best, least := "", max(1, len(word)/3)+1
 	for _, k := range known {
-		if d := distance(strings.ToLower(word), k); d < least {
+		if d := distance(strings.ToLower(word), strings.ToLower(k)); d < least {
 			best, least = k, d
 		}
 	}
@@ -146,20 +146,4 @@ func distance(a, b string) int {
 		before, row = row, next
 	}
 	return row[len(b)]
-}
-
-// Meant returns the one of names that was probably meant by word, in whatever
-// case it is written, or "".
-func Meant(word string, names []string) string {
-	lower := make([]string, len(names))
-	for i, name := range names {
-		lower[i] = strings.ToLower(name)
-	}
-	best := near(word, lower)
-	for i, name := range lower {
-		if best != "" && name == best {
-			return names[i]
-		}
-	}
-	return ""
 }

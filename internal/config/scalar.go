@@ -140,7 +140,7 @@ func (s *shape) parse(value, shown string) (v any, why, hint string) {
 		if slices.Contains(s.choices, value) {
 			return value, "", ""
 		}
-		if n := near(value, s.choices); n != "" {
+		if n := Near(value, s.choices); n != "" {
 			hint = "did you mean " + n + "?"
 		}
 		return nil, fmt.Sprintf("must be %s (got %s)", either(s.choices), quote(shown)), hint

@@ -301,7 +301,7 @@ func (w *walker) key(out *node, name, path string, line, column int) (*shape, *f
 			}
 		}
 		hint, meant := "there is "+strings.Join(known, ", "), name
-		if n := near(name, known); n != "" {
+		if n := Near(name, known); n != "" {
 			hint, meant = "did you mean "+n+"?", n
 		}
 		out.missed = append(out.missed, meant)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -233,29 +234,27 @@ func (d *Doctor) clock(ctx context.Context, s store.Store) {
 		return
 	}
 	took := time.Since(began)
-	if d.latency(took); local {
+	d.say("latency", over(took, replyWarn, math.MaxInt64), "look at the network and the load of the server",
+		"the store took %v to answer", max(took.Round(time.Millisecond), time.Millisecond))
+	if local {
 		d.say(check, Unknown, "", "this store uses the clock of each machine")
 		return
 	}
 	off := theirs.Sub(began.Add(took / 2)).Abs().Round(time.Millisecond)
-	fix := "synchronise both clocks with NTP; deliveries are not affected, but times in logs and listings are misleading"
-	switch {
-	case off > clockFail:
-		d.say(check, Ill, fix, "the store's clock and this one are %v apart", off)
-	case off > clockWarn:
-		d.say(check, Worth, fix, "the store's clock and this one are %v apart", off)
-	default:
-		d.say(check, Well, "", "%v apart", off)
-	}
+	d.say(check, over(off, clockWarn, clockFail),
+		"synchronise both clocks with NTP; deliveries are not affected, but times in logs and listings are misleading",
+		"the store's clock and this one are %v apart", off)
 }
 
-func (d *Doctor) latency(took time.Duration) {
-	if took > replyWarn {
-		d.say("latency", Worth, "look at the network and the load of the server", "the store took %v to answer",
-			took.Round(time.Millisecond))
-	} else {
-		d.say("latency", Well, "", "the store answers in %v", max(took.Round(time.Millisecond), time.Millisecond))
+// over is the verdict on what is the worse the larger it is.
+func over[N cmp.Ordered](n, warn, fail N) Verdict {
+	switch {
+	case n > fail:
+		return Ill
+	case n > warn:
+		return Worth
 	}
+	return Well
 }
 
 // encrypted looks whether others can read what is sent to the store.
@@ -272,17 +271,12 @@ func (d *Doctor) disk() {
 		return
 	}
 	free, err := freeSpace(filepath.Dir(path))
-	fix := "make room: without it appends fail, and nothing is lost"
-	switch {
-	case err != nil:
+	if err != nil {
 		d.say(check, Unknown, "", "%v", err)
-	case free < spaceFail:
-		d.say(check, Ill, fix, "%d MB are free where the store is", free>>20)
-	case free < spaceWarn:
-		d.say(check, Worth, fix, "%d MB are free where the store is", free>>20)
-	default:
-		d.say(check, Well, "", "%.1f GB are free where the store is", float64(free)/(1<<30))
+		return
 	}
+	d.say(check, over(-float64(free), -spaceWarn, -spaceFail), "make room: without it appends fail, and nothing is lost",
+		"%.2f GB are free where the store is", float64(free)/(1<<30))
 }
 
 func (d *Doctor) files() {
@@ -344,10 +338,9 @@ func (d *Doctor) topic(ctx context.Context, s store.Store, t *store.TopicStats, 
 			"%d wait, the oldest for %v, and no worker processes them", t.Waiting, oldest)
 	case t.Paused != nil: // that is why they wait
 	case d.backlog(ctx, s, t): // its findings say what holds them up
-	case t.OldestWaiting > oldestFail:
-		d.say(check, Ill, slow, "the oldest of %d has been waiting for %v", t.Waiting, oldest)
 	case t.OldestWaiting > oldestWarn:
-		d.say(check, Worth, slow, "the oldest of %d has been waiting for %v", t.Waiting, oldest)
+		d.say(check, over(t.OldestWaiting, oldestWarn, oldestFail), slow, "the oldest of %d has been waiting for %v",
+			t.Waiting, oldest)
 	}
 	if t.Dead > 0 {
 		d.say(check, Worth, "pawl dead ls --topic "+t.Name+" --group-by fingerprint", "%d dead letters", t.Dead)

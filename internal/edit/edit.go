@@ -25,12 +25,13 @@ const (
 
 var errMemory = fmt.Errorf("it takes more than %d MiB of memory", maxMemory>>20)
 
-// Patch is a program of jq that makes one value of one value. It sees nothing
-// but its input: no environment, no files. Safe for concurrent use.
-type Patch struct{ code *gojq.Code }
+// A Patch returns a body as a program of jq changes it, which makes one value of one value. It sees nothing but its
+// input: no environment, no files. Numbers that it does not compute stay as they were written; names within an object
+// come in order. A body that it does not change stays as it is, byte by byte. It is safe for concurrent use.
+type Patch func(ctx context.Context, body []byte) ([]byte, error)
 
 // Parse reads a patch.
-func Parse(text string) (*Patch, error) {
+func Parse(text string) (Patch, error) {
 	if len(text) > maxPatch {
 		return nil, fmt.Errorf("it has %d bytes; the limit is %d", len(text), maxPatch)
 	}
@@ -42,13 +43,10 @@ func Parse(text string) (*Patch, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Patch{code}, nil
+	return func(ctx context.Context, body []byte) ([]byte, error) { return apply(ctx, code, body) }, nil
 }
 
-// Apply returns body as the patch changes it. Numbers that the patch does not
-// compute stay as they were written; names within an object come in order. A
-// body that the patch does not change stays as it is, byte by byte.
-func (p *Patch) Apply(ctx context.Context, body []byte) ([]byte, error) {
+func apply(ctx context.Context, code *gojq.Code, body []byte) ([]byte, error) {
 	value, err := decode(body)
 	if err != nil {
 		return nil, err
@@ -62,7 +60,7 @@ func (p *Patch) Apply(ctx context.Context, body []byte) ([]byte, error) {
 	ctx, give := context.WithCancelCause(ctx)
 	defer give(nil)
 	go watchMemory(ctx, give)
-	results := p.code.RunWithContext(ctx, value)
+	results := code.RunWithContext(ctx, value)
 	after, ok := results.Next()
 	if !ok {
 		return nil, errors.New("the patch produces no value")

@@ -23,7 +23,7 @@ func TestApply(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", c.patch, err)
 		}
-		got, err := p.Apply(t.Context(), []byte(c.body))
+		got, err := p(t.Context(), []byte(c.body))
 		if err != nil || string(got) != c.want {
 			t.Errorf("%s of %s: %s, %v; want %s", c.patch, c.body, got, err, c.want)
 		}
@@ -37,7 +37,7 @@ func TestApplyIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	// On a slow machine the time is over first.
-	if _, err := p.Apply(t.Context(), []byte(`1`)); err == nil || !strings.Contains(err.Error(), "MiB of memory") &&
+	if _, err := p(t.Context(), []byte(`1`)); err == nil || !strings.Contains(err.Error(), "MiB of memory") &&
 		!errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v", err)
 	}
@@ -56,7 +56,7 @@ func TestApplyRefuses(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", c.patch, err)
 		}
-		if got, err := p.Apply(t.Context(), []byte(c.body)); err == nil || !strings.Contains(err.Error(), c.want) ||
+		if got, err := p(t.Context(), []byte(c.body)); err == nil || !strings.Contains(err.Error(), c.want) ||
 			strings.Contains(err.Error(), "hidden") {
 			t.Errorf("%s of %s: %s, %v; want an error with %q", c.patch, c.body, got, err, c.want)
 		}

@@ -116,6 +116,15 @@ func (o *Operation) entry() AuditEntry {
 	}
 }
 
+// read reads what the state of a store has, as JSON.
+func read[T any](e *store.Entry) (*T, error) {
+	v := new(T)
+	if err := json.Unmarshal(e.Value, v); err != nil {
+		return nil, &store.Error{Op: "read " + e.Key, Code: store.ErrCorrupt, Err: err}
+	}
+	return v, nil
+}
+
 // AuditFilter selects entries. A zero field selects all.
 type AuditFilter struct {
 	Since  time.Time
@@ -135,12 +144,12 @@ func ListAudit(ctx context.Context, s store.Store, f AuditFilter) ([]AuditEntry,
 		if err != nil {
 			return nil, err
 		}
-		var a AuditEntry
-		if err := json.Unmarshal(e.Value, &a); err != nil {
-			return nil, &store.Error{Op: "read " + e.Key, Code: store.ErrCorrupt, Err: err}
+		a, err := read[AuditEntry](&e)
+		if err != nil {
+			return nil, err
 		}
 		if (f.Action == "" || f.Action == a.Action) && !a.At.Before(f.Since) {
-			found.add(e.Key, a)
+			found.add(e.Key, *a)
 		}
 	}
 	all := []AuditEntry{}

@@ -2,7 +2,6 @@ package operate
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -23,14 +22,8 @@ const (
 	HeaderOriginal = "pawl-original-sha256"
 )
 
-// ParsePatch reads a patch, a program of jq, and returns what it makes of bodies.
-func ParsePatch(text string) (func(context.Context, []byte) ([]byte, error), error) {
-	p, err := edit.Parse(text)
-	if err != nil {
-		return nil, err
-	}
-	return p.Apply, nil
-}
+// ParsePatch reads a patch, a program of jq.
+func ParsePatch(text string) (edit.Patch, error) { return edit.Parse(text) }
 
 // provenance is the headers of an edit.
 func provenance(m *pawl.Message, editID, who string, at time.Time) map[string]string {
@@ -55,7 +48,7 @@ type editor struct {
 	*Operations
 	op    *Operation
 	who   string
-	patch func(context.Context, []byte) ([]byte, error)
+	patch edit.Patch
 }
 
 func newEditor(os *Operations, o *Operation, who string) (*editor, error) {
@@ -125,7 +118,7 @@ func (e *editor) amendment(ctx context.Context, r *store.Record, body []byte) (s
 	} else {
 		entry.original(r.Body)
 	}
-	a := store.Amendment{ID: r.ID, Body: notNil(body), Headers: provenance(&r.Message, e.op.ID, e.who, now)}
+	a := store.Amendment{ID: r.ID, Body: append([]byte{}, body...), Headers: provenance(&r.Message, e.op.ID, e.who, now)}
 	return a, entry, e.note(ctx, entry)
 }
 
@@ -161,48 +154,30 @@ func (e *editor) applied(ctx context.Context, r *store.Record) (bool, error) {
 	if earlier == "" {
 		return false, nil
 	}
-	kept, err := e.State.GetState(ctx, auditPrefix+earlier+"/"+r.ID)
-	if errors.Is(err, store.ErrNotFound) {
-		return false, nil
-	} else if err != nil {
-		return false, err
-	}
-	entry, err := readEntry(&kept)
-	return err == nil && entry.Change == e.op.Edit && !r.DeadAt.After(entry.At), err
+	entry, err := e.entry(ctx, earlier, r.ID)
+	return entry != nil && entry.Change == e.op.Edit && !r.DeadAt.After(entry.At), err
 }
 
-func readEntry(kept *store.Entry) (entry AuditEntry, err error) {
-	if err := json.Unmarshal(kept.Value, &entry); err != nil {
-		return entry, &store.Error{Op: "read " + kept.Key, Code: store.ErrCorrupt, Err: err}
+// entry is what the audit says of the edit of a letter; nil if it has nothing.
+func (e *editor) entry(ctx context.Context, operation, id string) (*AuditEntry, error) {
+	kept, err := e.State.GetState(ctx, auditPrefix+operation+"/"+id)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
 	}
-	return entry, nil
+	return read[AuditEntry](&kept)
 }
 
 // marked completes the entry of a letter that was edited before: whoever did it
 // may have died in between.
 func (e *editor) marked(ctx context.Context, id string) error {
-	kept, err := e.State.GetState(ctx, auditPrefix+e.op.ID+"/"+id)
-	if errors.Is(err, store.ErrNotFound) {
-		return nil
-	} else if err != nil {
+	entry, err := e.entry(ctx, e.op.ID, id)
+	if entry == nil || entry.Result.Done == 1 {
 		return err
-	}
-	entry, err := readEntry(&kept)
-	if err != nil {
-		return err
-	}
-	if entry.Result.Done == 1 {
-		return nil
 	}
 	entry.Result.Done = 1
-	return e.note(ctx, entry)
-}
-
-func notNil(body []byte) []byte {
-	if body == nil {
-		return []byte{}
-	}
-	return body
+	return e.note(ctx, *entry)
 }
 
 // EditLetter changes the body of one dead letter to what change makes of it, and

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -188,13 +189,11 @@ func (os *Operations) Get(ctx context.Context, id string) (*Operation, error) {
 }
 
 func readOperation(e *store.Entry) (*Operation, error) {
-	o := &Operation{version: e.Version}
-	if err := json.Unmarshal(e.Value, o); err != nil {
-		return nil, &store.Error{Op: "read " + e.Key, Code: store.ErrCorrupt, Err: err}
+	o, err := read[Operation](e)
+	if err != nil {
+		return nil, err
 	}
-	if o.ID == "" {
-		o.ID = strings.TrimPrefix(e.Key, operationPrefix)
-	}
+	o.version, o.ID = e.Version, cmp.Or(o.ID, strings.TrimPrefix(e.Key, operationPrefix))
 	return o, nil
 }
 
@@ -212,10 +211,7 @@ func (os *Operations) List(ctx context.Context) (all []*Operation, now time.Time
 		}
 		found[o.ID] = o
 	}
-	for _, o := range found {
-		all = append(all, o)
-	}
-	slices.SortFunc(all, func(a, b *Operation) int {
+	all = slices.SortedFunc(maps.Values(found), func(a, b *Operation) int {
 		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.ID, a.ID))
 	})
 	now, err = os.State.Clock(ctx)

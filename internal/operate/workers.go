@@ -97,7 +97,11 @@ func Workers(ctx context.Context, s store.Store) ([]Worker, error) {
 	if err := holders(ctx, s, now, found); err != nil {
 		return nil, err
 	}
-	return sorted(found), nil
+	workers := make([]Worker, 0, len(found))
+	for _, owner := range slices.Sorted(maps.Keys(found)) {
+		workers = append(workers, *found[owner])
+	}
+	return workers, nil
 }
 
 // announced returns the workers that announced themselves within the last hour, and the
@@ -158,14 +162,6 @@ func (w *Worker) hold(topic string) {
 		}
 	}
 	w.LeasedFrom = append(w.LeasedFrom, Held{topic, 1})
-}
-
-func sorted(found map[string]*Worker) []Worker {
-	workers := make([]Worker, 0, len(found))
-	for _, owner := range slices.Sorted(maps.Keys(found)) {
-		workers = append(workers, *found[owner])
-	}
-	return workers
 }
 
 // announcement is the last announcement of a worker; nil if it never announced itself.
