@@ -44,7 +44,11 @@ plan. What is taken up while it runs is refused, and the exit code is 3.`,
 			}
 			ids = unique(ids)
 			if s.dryRun {
-				return s.wouldCancel(c.Context(), i, ids)
+				_, refused, err := s.inState(c.Context(), i, ids, store.Waiting, store.Delayed)
+				if err != nil {
+					return err
+				}
+				return s.done("would be cancelled", ids, refused)
 			}
 			refused, err := i.Cancel(c.Context(), ids...)
 			if err != nil {
@@ -66,15 +70,8 @@ func (s *session) cancelSelected(ctx context.Context, i store.Inspector, f *live
 	if err != nil {
 		return err
 	}
-	plan := planLive(found)
-	if s.dryRun {
-		return s.planned("cancel", plan)
-	}
-	if plan.Count > 0 {
-		if err := s.confirm("cancel %d messages; the oldest was appended at %s", plan.Count,
-			when(plan.Oldest.EnqueuedAt)); err != nil {
-			return err
-		}
+	if yes, err := s.agreed("cancel", "", planLive(found), true); !yes {
+		return err
 	}
 	ids := idsOf(found)
 	n, refused, failed := inChunks(ctx, s, ids, func(ctx context.Context, ids []string) (map[string]error, error) {
@@ -87,15 +84,6 @@ func (s *session) cancelSelected(ctx context.Context, i store.Inspector, f *live
 
 // mostRefused is how many refused ids the audit names: an entry has its bounds.
 const mostRefused = 100
-
-// wouldCancel says what cancel would do.
-func (s *session) wouldCancel(ctx context.Context, i store.Inspector, ids []string) error {
-	_, refused, err := s.inState(ctx, i, ids, store.Waiting, store.Delayed)
-	if err != nil {
-		return err
-	}
-	return s.done("would be cancelled", ids, refused)
-}
 
 // ifMissing says where ids may be that are not found.
 func (s *session) ifMissing(ctx context.Context, refused map[string]error) {

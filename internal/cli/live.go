@@ -146,9 +146,17 @@ func planLive(found []store.Record) *livePlan {
 	return p
 }
 
-// planned prints what would be done.
-func (s *session) planned(verb string, p *livePlan) error {
-	return s.one(p, func(w io.Writer) {
+// agreed asks whether to carry a plan out. In a dry run it prints the plan instead, and nothing is agreed.
+func (s *session) agreed(verb, from string, p *livePlan, ask bool) (bool, error) {
+	if ask && !s.dryRun && p.Count > 0 {
+		err := s.confirm("%s %d messages%s; the oldest was appended at %s", verb, p.Count, from,
+			when(p.Oldest.EnqueuedAt))
+		return err == nil, err
+	}
+	if !s.dryRun {
+		return true, nil
+	}
+	return false, s.one(p, func(w io.Writer) {
 		fmt.Fprintf(w, "would %s %d messages\n", verb, p.Count)
 		for _, t := range p.Topics {
 			fmt.Fprintf(w, "  %d of topic %s\n", t.Count, oneLine(t.Topic))

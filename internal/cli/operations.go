@@ -76,13 +76,19 @@ func (s *session) operationsShow() *cobra.Command {
 		Use: "show ID", Short: "Show an operation", Args: count(1, 1, "one id"),
 		Long:    `Shows an operation: what it does, its progress, and what was refused.`,
 		Example: `  pawl dead replay --topic mail -q && pawl operations show $(pawl operations ls -o jsonl | sed -n '1s/.*"id":"\([^"]*\)".*/\1/p')`,
-		RunE: func(c *cobra.Command, args []string) error {
-			ops, err := s.operations(c.Context())
-			if err != nil {
-				return err
-			}
-			return s.showOperation(c.Context(), ops, args[0])
-		},
+		RunE:    s.withOperations(s.showOperation),
+	}
+}
+
+// withOperations is what a command about one operation runs.
+func (s *session) withOperations(run func(ctx context.Context, ops *operate.Operations, id string) error) func(
+	*cobra.Command, []string) error {
+	return func(c *cobra.Command, args []string) error {
+		ops, err := s.operations(c.Context())
+		if err != nil {
+			return err
+		}
+		return run(c.Context(), ops, args[0])
 	}
 }
 
@@ -185,25 +191,21 @@ waits for that. What is done stays done; what is left stays dead.`},
 		Use: verb + " ID", Short: texts[verb].short, Args: count(1, 1, "one id"), Long: texts[verb].long,
 		Example: `  pawl dead replay --topic mail --rate 1/s -q & sleep 1; pawl operations ` + verb +
 			` $(pawl operations ls --status running -o jsonl | sed -n '1s/.*"id":"\([^"]*\)".*/\1/p'); wait`,
-		RunE: func(c *cobra.Command, args []string) error {
-			ops, err := s.operations(c.Context())
-			if err != nil {
-				return err
-			}
+		RunE: s.withOperations(func(ctx context.Context, ops *operate.Operations, id string) error {
 			if s.dryRun {
-				s.note("would %s operation %s", verb, args[0])
-				return s.showOperation(c.Context(), ops, args[0])
+				s.note("would %s operation %s", verb, id)
+				return s.showOperation(ctx, ops, id)
 			}
-			o, err := ops.Ask(c.Context(), args[0], to, s.who())
+			o, err := ops.Ask(ctx, id, to, s.who())
 			if err != nil {
-				return cannot(err, "%s operation %s", verb, args[0])
+				return cannot(err, "%s operation %s", verb, id)
 			}
-			if err := s.audit(c.Context(), operate.AuditEntry{Action: "operations " + verb, Target: o.ID,
+			if err := s.audit(ctx, operate.AuditEntry{Action: "operations " + verb, Target: o.ID,
 				Count: o.Planned, Result: operate.AuditResult{Done: o.Done, Refused: o.Refused}}); err != nil {
 				return err
 			}
-			return s.showOperation(c.Context(), ops, args[0])
-		},
+			return s.showOperation(ctx, ops, id)
+		}),
 	}
 }
 
@@ -214,21 +216,17 @@ func (s *session) operationsResume() *cobra.Command {
 was killed. What is done is not done again. While another process runs the operation,
 the command is refused with exit code 5; it may wait for five seconds to be sure.`,
 		Example: `  pawl dead replay --topic mail --rate 1/s -q & sleep 1; id=$(pawl operations ls --status running -o jsonl | sed -n '1s/.*"id":"\([^"]*\)".*/\1/p'); pawl operations pause $id -q; wait; pawl operations resume $id`,
-		RunE: func(c *cobra.Command, args []string) error {
-			ops, err := s.operations(c.Context())
+		RunE: s.withOperations(func(ctx context.Context, ops *operate.Operations, id string) error {
+			o, err := ops.Get(ctx, id)
 			if err != nil {
-				return err
-			}
-			o, err := ops.Get(c.Context(), args[0])
-			if err != nil {
-				return cannot(err, "resume operation %s", args[0])
+				return cannot(err, "resume operation %s", id)
 			}
 			if s.dryRun {
-				s.note("would resume operation %s", args[0])
-				return s.showOperation(c.Context(), ops, args[0])
+				s.note("would resume operation %s", id)
+				return s.showOperation(ctx, ops, id)
 			}
-			return s.carryOut(c.Context(), ops, o, map[string]error{})
-		},
+			return s.carryOut(ctx, ops, o, map[string]error{})
+		}),
 	}
 }
 

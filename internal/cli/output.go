@@ -329,12 +329,6 @@ func (e *outputError) Error() string { return e.err.Error() }
 // Unwrap returns the cause.
 func (e *outputError) Unwrap() error { return e.err }
 
-// closedPipe tells whether the reader of a pipe has gone away, which is how pipes
-// normally end.
-func (e *outputError) closedPipe() bool {
-	return errors.Is(e.err, syscall.EPIPE) || errors.Is(e.err, io.ErrClosedPipe)
-}
-
 // withoutPipes is err without errors of a closed pipe on stdout. Other errors remain.
 func withoutPipes(err error) error {
 	lost, ok := errors.AsType[*outputError](err)
@@ -348,7 +342,7 @@ func withoutPipes(err error) error {
 		}
 		return errors.Join(rest...)
 	}
-	if lost.closedPipe() {
+	if errors.Is(lost.err, syscall.EPIPE) || errors.Is(lost.err, io.ErrClosedPipe) { // the reader has gone away
 		return nil
 	}
 	return err

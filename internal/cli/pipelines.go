@@ -63,8 +63,8 @@ func (s *session) pipelinesPause() *cobra.Command {
 		Long:    "Pauses every topic of a pipeline in every process; what is running finishes. It never asks for confirmation.",
 		Example: `  pawl pipelines pause search --for 10m --reason "the index is being moved"`,
 		RunE: func(c *cobra.Command, args []string) error {
-			return s.onPipeline(c.Context(), "pause", args[0], reason, func(on store.Store) error {
-				return operate.PausePipeline(c.Context(), on, args[0], time.Duration(d), s.who(), reason)
+			return s.onPipeline(c.Context(), "pause", args[0], reason, func(on store.Topics, topic string) error {
+				return on.Pause(c.Context(), topic, time.Duration(d), s.who(), reason)
 			})
 		},
 	}
@@ -77,15 +77,16 @@ func (s *session) pipelinesResume() *cobra.Command {
 		Use: "resume NAME", Short: "End the pause of a pipeline", Args: count(1, 1, "one pipeline"),
 		Example: `  pawl pipelines resume search`,
 		RunE: func(c *cobra.Command, args []string) error {
-			return s.onPipeline(c.Context(), "resume", args[0], "", func(on store.Store) error {
-				return operate.ResumePipeline(c.Context(), on, args[0])
+			return s.onPipeline(c.Context(), "resume", args[0], "", func(on store.Topics, topic string) error {
+				return on.Resume(c.Context(), topic)
 			})
 		},
 	}
 }
 
-// onPipeline changes a pipeline, and writes that down.
-func (s *session) onPipeline(ctx context.Context, action, name, reason string, change func(store.Store) error) error {
+// onPipeline changes all topics of a pipeline, and writes that down.
+func (s *session) onPipeline(ctx context.Context, action, name, reason string,
+	change func(store.Topics, string) error) error {
 	opened, err := s.open(ctx)
 	if err != nil {
 		return err
@@ -94,14 +95,14 @@ func (s *session) onPipeline(ctx context.Context, action, name, reason string, c
 		s.note("would %s pipeline %s", action, name)
 		return nil
 	}
-	if err := change(opened); err != nil {
+	if err := operate.EachTopic(ctx, opened, name, change); err != nil {
 		return cannot(err, "%s pipeline %s", action, name)
 	}
 	if err := s.audit(ctx, operate.AuditEntry{Action: "pipeline " + action, Target: name, Count: 1, Reason: reason,
 		Result: operate.AuditResult{Done: 1}}); err != nil {
 		return err
 	}
-	s.note("pipeline %s: %s", name, map[string]string{"pause": "paused", "resume": "resumed"}[action])
+	s.note("pipeline %s: %s", name, action+"d")
 	return nil
 }
 

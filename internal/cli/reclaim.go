@@ -76,16 +76,12 @@ func (s *session) reclaimAll(ctx context.Context, l store.Looker, f *reclaiming,
 	if err != nil {
 		return err
 	}
-	plan := planLive(found)
+	yes, err := s.agreed("reclaim", " from their workers", planLive(found), len(ids) == 0)
 	if s.dryRun {
-		return errors.Join(s.planned("reclaim", plan), refusedError("would be reclaimed", plan.Count,
-			int64(len(refused)), refused))
+		return errors.Join(err, refusedError("would be reclaimed", int64(len(found)), int64(len(refused)), refused))
 	}
-	if len(ids) == 0 && plan.Count > 0 {
-		if err := s.confirm("reclaim %d messages from their workers; the oldest was appended at %s", plan.Count,
-			when(plan.Oldest.EnqueuedAt)); err != nil {
-			return err
-		}
+	if !yes {
+		return err
 	}
 	runs := s.runsOf(found)
 	n, no, failed := inChunks(ctx, s, runs, s.giveBack)

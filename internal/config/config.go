@@ -117,9 +117,14 @@ func bindTopic(name string, n *node) Topic {
 		Settings: store.Declaration{
 			Name: name, Order: store.Order(get[string](n, "order")), Deadline: get[time.Duration](n, "deadline"),
 			Ageing: get[time.Duration](n, "ageing"),
-			Park:   stated[bool](n, "park"), Tail: tail(n), Retain: stated[time.Duration](n, "retain"),
-			MaxWaiting: statedWide(n, "max_waiting"),
+			Park:   stated[bool](n, "park"), Retain: stated[time.Duration](n, "retain"),
 		},
+	}
+	if most, ok := find[int](n, "max_waiting"); ok {
+		t.Settings.MaxWaiting = new(int64(most))
+	}
+	if place, ok := find[string](n, "retry"); ok {
+		t.Settings.Tail = new(place == "tail")
 	}
 	if limits := n.at("limits"); limits != nil {
 		for _, item := range limits.items {
@@ -134,15 +139,6 @@ func bindTopic(name string, n *node) Topic {
 		}
 	}
 	return t
-}
-
-// tail tells where retried messages go, if that is stated.
-func tail(n *node) *bool {
-	place := stated[string](n, "retry")
-	if place == nil {
-		return nil
-	}
-	return new(*place == "tail")
 }
 
 // bindOverrides checks the overrides with the policy. It is not asked about one whose

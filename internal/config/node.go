@@ -120,14 +120,6 @@ func stated[T any](n *node, name string) *T {
 	return nil
 }
 
-// statedWide is stated, of an integer that may be larger than an int of a small machine.
-func statedWide(n *node, name string) *int64 {
-	if v, ok := find[int](n, name); ok {
-		return new(int64(v))
-	}
-	return nil
-}
-
 func join(path, name string) string {
 	if path == "" {
 		return name

@@ -415,7 +415,11 @@ func (t *Traffic) drain(ctx context.Context, p *mirror.Plan, m Moving) (late int
 		if err := t.put(ctx, p, mirror.Moved, func(p *mirror.Plan) { p.Position = position }); err != nil {
 			return 0, err
 		}
-		if err := t.bygones(ctx, p); err != nil {
+		// Processes that died with copies in their queues: all of the originals are done.
+		err = t.forgetThose(ctx, func(w *mirror.Writer, now time.Time) bool {
+			return w.Topics[p.Topic] != nil && len(w.Topics) == 1 && !w.Closed && now.Sub(w.At) > mirror.Gone
+		})
+		if err != nil {
 			return 0, err
 		}
 	}
@@ -429,14 +433,6 @@ func (t *Traffic) drain(ctx context.Context, p *mirror.Plan, m Moving) (late int
 		return 0, err
 	}
 	return unfinished(s), t.put(ctx, p, mirror.Draining)
-}
-
-// bygones forgets processes that died with copies of a topic in their queues: all of the
-// originals are done.
-func (t *Traffic) bygones(ctx context.Context, p *mirror.Plan) error {
-	return t.forgetThose(ctx, func(w *mirror.Writer, now time.Time) bool {
-		return w.Topics[p.Topic] != nil && len(w.Topics) == 1 && !w.Closed && now.Sub(w.At) > mirror.Gone
-	})
 }
 
 // empty waits until the old store has done everything.

@@ -40,10 +40,11 @@ func TestEditOfWhatCannotBeRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	patched, err := newEditor(ops, &Operation{ID: "o", Edit: ".x = 1"}, "who")
+	patch, err := ParsePatch(".x = 1")
 	if err != nil {
 		t.Fatal(err)
 	}
+	patched := &editor{ops, &Operation{ID: "o", Edit: ".x = 1"}, "who", patch}
 	if refused, err := patched.before(t.Context(), []string{"a"}); err != nil || refused["a"] == nil ||
 		!strings.Contains(refused["a"].Error(), "is missing") {
 		t.Errorf("patched: %v, %v", refused, err)

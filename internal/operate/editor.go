@@ -51,14 +51,6 @@ type editor struct {
 	patch edit.Patch
 }
 
-func newEditor(os *Operations, o *Operation, who string) (*editor, error) {
-	p, err := ParsePatch(o.Edit)
-	if err != nil {
-		return nil, fmt.Errorf("the patch %q: %w", o.Edit, err)
-	}
-	return &editor{os, o, who, p}, nil
-}
-
 // before edits letters and returns those that could not be. Letters that bear the
 // mark of the operation were edited before; so were those that an earlier one has edited
 // in the same way, and could not replay.

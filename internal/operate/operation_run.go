@@ -235,11 +235,11 @@ func (r *Runner) prepare() error {
 		r.skip[no.ID] = true
 	}
 	if o.Edit != "" {
-		e, err := newEditor(r.Operations, o, r.Who)
+		patch, err := ParsePatch(o.Edit)
 		if err != nil {
-			return err
+			return fmt.Errorf("the patch %q: %w", o.Edit, err)
 		}
-		r.edit = e.before
+		r.edit = (&editor{r.Operations, o, r.Who, patch}).before
 	}
 	switch o.Kind {
 	case KindReplay:

@@ -110,19 +110,8 @@ func pipelineNow(ctx context.Context, topics store.Topics, name string, r *Pipel
 	return p, nil
 }
 
-// PausePipeline pauses all topics of a pipeline; a zero duration pauses until [ResumePipeline].
-func PausePipeline(ctx context.Context, s store.Store, name string, d time.Duration, by, reason string) error {
-	return eachTopic(ctx, s, name, func(t store.Topics, topic string) error {
-		return t.Pause(ctx, topic, d, by, reason)
-	})
-}
-
-// ResumePipeline ends the pause of all topics of a pipeline.
-func ResumePipeline(ctx context.Context, s store.Store, name string) error {
-	return eachTopic(ctx, s, name, func(t store.Topics, topic string) error { return t.Resume(ctx, topic) })
-}
-
-func eachTopic(ctx context.Context, s store.Store, name string, do func(store.Topics, string) error) error {
+// EachTopic calls do for all topics of a pipeline.
+func EachTopic(ctx context.Context, s store.Store, name string, do func(store.Topics, string) error) error {
 	entries, ok := store.As[store.Entries](s)
 	topics, both := store.As[store.Topics](s)
 	if !ok || !both {

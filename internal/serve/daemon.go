@@ -20,6 +20,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/systemd"
 	"github.com/pawl-dev/pawl/observe"
 	"github.com/pawl-dev/pawl/observe/events"
+	"github.com/pawl-dev/pawl/observe/figures"
 	"github.com/pawl-dev/pawl/policy"
 	"github.com/pawl-dev/pawl/store"
 )
@@ -97,7 +98,9 @@ func NewDaemon(s store.Store, c DaemonConfig) (*Daemon, error) {
 	}
 	d.metrics.Reloaded(true, d.began)
 	d.warn(c.Config)
-	watchKafka(d.metrics, s)
+	if k, ok := store.As[interface{ Figures() figures.Kafka }](s); ok {
+		d.metrics.WatchKafka(k.Figures)
+	}
 	matrix, err := Matrix(c.Config.Overrides...)
 	if err != nil {
 		return nil, err
@@ -219,7 +222,11 @@ func (d *Daemon) Run(ctx context.Context) error {
 	d.Front.serve(d.handler())
 	d.metrics.AskReady(func() bool { return len(d.problems()) == 0 })
 	wg.Go(func() { d.watchDepth(beside) })
-	wg.Go(func() { d.watchSpill(beside) })
+	if s, ok := store.As[interface {
+		Stats(context.Context) (figures.Spill, error)
+	}](d.store); ok {
+		wg.Go(func() { countSpill(beside, s.Stats, d.metrics, d.Logger) })
+	}
 	wg.Go(func() { tellSlowKeys(beside, d.metrics, d.Logger) })
 	wg.Go(func() { d.keepAlive(beside) })
 	reloads, stopReloads := context.WithCancel(ctx)

@@ -113,23 +113,7 @@ func (d *Daemon) countTopKey(ctx context.Context, t *store.TopicStats) {
 	d.metrics.TopKey(t.Name, top.Share())
 }
 
-// watchKafka exports the figures of a Kafka store, if there is one.
-func watchKafka(m *observe.Metrics, s store.Store) {
-	if k, ok := store.As[interface{ Figures() figures.Kafka }](s); ok {
-		m.WatchKafka(k.Figures)
-	}
-}
-
-// watchSpill counts what is in the fallback store, if there is one.
-func (d *Daemon) watchSpill(ctx context.Context) {
-	if s, ok := store.As[interface {
-		Stats(context.Context) (figures.Spill, error)
-	}](d.store); ok {
-		countSpill(ctx, s.Stats, d.metrics, d.Logger)
-	}
-}
-
-// countSpill counts it, for the metrics, on a slow clock. What count returns with an
+// countSpill counts what is in a fallback store, for the metrics, on a slow clock. What count returns with an
 // error is what the process knows by itself.
 func countSpill(ctx context.Context, count func(context.Context) (figures.Spill, error), m *observe.Metrics,
 	log *slog.Logger) {
@@ -156,7 +140,12 @@ func countSpill(ctx context.Context, count func(context.Context) (figures.Spill,
 
 // ownMetrics are those that are read from the daemon at every scrape.
 func (d *Daemon) ownMetrics() []observe.Metric {
-	all := []observe.Metric{observe.ProgramRestarts(d.programRestarts), observe.HandlersLate(d.handlersLate)}
+	late := func(set func(value float64, labels ...string)) { // handlers that are near their deadline
+		for _, t := range d.dispatcher.Snapshot().Topics {
+			set(float64(t.Late), t.Name)
+		}
+	}
+	all := []observe.Metric{observe.ProgramRestarts(d.programRestarts), observe.HandlersLate(late)}
 	if d.Dropped != nil {
 		all = append(all, observe.LogDropped(d.Dropped))
 	}
@@ -175,13 +164,6 @@ func (d *Daemon) programRestarts(set func(value float64, labels ...string)) {
 		set(float64(e.left), k.topic.Name, "left")
 		set(float64(e.crashed), k.topic.Name, "crashed")
 		set(float64(e.killed), k.topic.Name, "killed")
-	}
-}
-
-// handlersLate counts the handlers that are near their deadline.
-func (d *Daemon) handlersLate(set func(value float64, labels ...string)) {
-	for _, t := range d.dispatcher.Snapshot().Topics {
-		set(float64(t.Late), t.Name)
 	}
 }
 

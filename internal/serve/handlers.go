@@ -35,39 +35,21 @@ type runner interface {
 	close()
 }
 
-// handlerKind is a kind of handler that a topic of the configuration can have.
-type handlerKind struct {
-	name  string
-	build func(t *config.Topic, p *programs, replies *hook.Replies) (runner, error)
-}
-
-// handlerKinds are all of them: a line each. Package config has their keys.
-func handlerKinds() []handlerKind {
-	return []handlerKind{
-		{config.Exec, func(t *config.Topic, p *programs, _ *hook.Replies) (runner, error) {
-			return plain{Handler: p.exec(t.Command)}, nil
-		}},
-		{config.HTTP, func(t *config.Topic, _ *programs, replies *hook.Replies) (runner, error) {
-			h, err := hook.New(hook.Config{
-				URL: t.URL, Method: t.Method, Headers: t.Headers, Timeout: t.Timeout, Replies: replies,
-			})
-			if err != nil {
-				return nil, err
-			}
-			return plain{h, h.Close}, nil
-		}},
-		{config.Pipe, func(t *config.Topic, p *programs, _ *hook.Replies) (runner, error) {
-			return &keeper{programs: p, topic: t}, nil
-		}},
-	}
-}
-
-// newRunner makes the handler of a topic.
+// newRunner makes the handler of a topic. Package config has the keys of each kind.
 func newRunner(t *config.Topic, p *programs, replies *hook.Replies) (runner, error) {
-	for _, k := range handlerKinds() {
-		if k.name == t.Handler {
-			return k.build(t, p, replies)
+	switch t.Handler {
+	case config.Exec:
+		return plain{Handler: p.exec(t.Command)}, nil
+	case config.Pipe:
+		return &keeper{programs: p, topic: t}, nil
+	case config.HTTP:
+		h, err := hook.New(hook.Config{
+			URL: t.URL, Method: t.Method, Headers: t.Headers, Timeout: t.Timeout, Replies: replies,
+		})
+		if err != nil {
+			return nil, err
 		}
+		return plain{h, h.Close}, nil
 	}
 	return nil, fmt.Errorf("there is no handler %q", t.Handler)
 }

@@ -346,7 +346,11 @@ func (h *Host) Run(ctx context.Context, fail func(error)) error {
 			wg.Go(func() { h.keepRunning(ctx, p, fail) })
 		}
 	}
-	wg.Go(func() { h.keepRecords(ctx) })
+	wg.Go(func() { // what `pawl pipelines ls` shows is kept up to date
+		for store.Sleep(ctx, recordEvery) == nil {
+			h.record(ctx)
+		}
+	})
 	stages.Wait()
 	wg.Wait()
 	return errors.Join(errs...)
@@ -393,13 +397,6 @@ func (p *hosted) say(broken string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.broken = broken
-}
-
-// keepRecords keeps what `pawl pipelines ls` shows up to date.
-func (h *Host) keepRecords(ctx context.Context) {
-	for store.Sleep(ctx, recordEvery) == nil {
-		h.record(ctx)
-	}
 }
 
 func (h *Host) record(ctx context.Context) {

@@ -65,19 +65,22 @@ func TestHostRecordsPausesAndResumes(t *testing.T) {
 	if got := state(); got != "degraded: search is away" {
 		t.Errorf("state is %q", got)
 	}
-	if err := operate.PausePipeline(t.Context(), s, "search", 0, "ann", "moving"); err != nil {
+	pause := func(on store.Topics, topic string) error { return on.Pause(t.Context(), topic, 0, "ann", "moving") }
+	if err := operate.EachTopic(t.Context(), s, "search", pause); err != nil {
 		t.Fatal(err)
 	}
 	if got := state(); got != "paused: moving" {
 		t.Errorf("state is %q", got)
 	}
-	if err := operate.ResumePipeline(t.Context(), s, "search"); err != nil {
+	if err := operate.EachTopic(t.Context(), s, "search", func(on store.Topics, topic string) error {
+		return on.Resume(t.Context(), topic)
+	}); err != nil {
 		t.Fatal(err)
 	}
 	if got := state(); got != "degraded: search is away" {
 		t.Errorf("state is %q after resume", got)
 	}
-	if err := operate.PausePipeline(t.Context(), s, "serach", 0, "ann", ""); !errors.Is(err, store.ErrNotFound) {
+	if err := operate.EachTopic(t.Context(), s, "serach", pause); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("pausing an unknown pipeline: %v", err)
 	}
 }
