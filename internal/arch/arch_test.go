@@ -38,6 +38,7 @@ func judge(tr *tree, exceptions map[string]string) (found []string, files, funct
 	checkPackageDocs(tr, r)
 	checkDocs(tr, r)
 	checkColumns(tr, r)
+	checkPackages(tr, r)
 	files, functions = checkSizes(tr, r, exceptions)
 	slices.Sort(r.found)
 	return r.found, files, functions
@@ -96,6 +97,23 @@ func wanted(comment string) []string {
 	}
 	slices.Sort(want)
 	return want
+}
+
+func TestPackageLimit(t *testing.T) {
+	half := []byte("// Package a is long.\npackage a\n" + strings.Repeat("\n", maxPackage/2))
+	for path, want := range map[string]int{"dev/a": 1, "store/a": 0} {
+		r := &report{}
+		checkPackages(load(t, fstest.MapFS{path + "/a.go": {Data: half}, path + "/b.go": {Data: half},
+			path + "/a_test.go": {Data: half}}), r)
+		if len(r.found) != want {
+			t.Errorf("%s: found %q", path, r.found)
+		}
+		r = &report{}
+		checkPackages(load(t, fstest.MapFS{path + "/a.go": {Data: half}, path + "/b_test.go": {Data: half}}), r)
+		if len(r.found) > 0 {
+			t.Errorf("%s: tests count: %q", path, r.found)
+		}
+	}
 }
 
 func TestSizeLimits(t *testing.T) {

@@ -190,10 +190,12 @@ var bans = []ban{
 var vague = []string{"types", "common", "util", "utils", "helper", "helpers", "base", "misc", "shared", "lib",
 	"core", "models"}
 
-// Limits in lines, beyond which a file or function is asked whether it is one thing.
+// Limits in lines, beyond which a file or function is asked whether it is one thing, and a package, without its
+// tests, has to be divided: but for stores, and the suite that judges them.
 const (
 	maxFile     = 500
 	maxFunction = 80
+	maxPackage  = 8000
 )
 
 // maxColumns is how wide a line is at most, with a tab as wide as tabWidth.

@@ -147,6 +147,21 @@ func checkMethods(r *report, s *ast.TypeSpec) {
 	}
 }
 
+// checkPackages finds packages that are too large.
+func checkPackages(tr *tree, r *report) {
+	for _, p := range tr.pkgs {
+		lines := 0
+		for _, f := range p.files {
+			if !f.test {
+				lines += f.lines
+			}
+		}
+		if lines > maxPackage && !strings.HasPrefix(p.path, "store/") {
+			r.add(token.NoPos, "package %s has %d lines, more than %d: divide it", p.path, lines, maxPackage)
+		}
+	}
+}
+
 // size is the length of a file or function, by the name that exceptions use.
 type size struct {
 	name  string
