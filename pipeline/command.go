@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"strings"
@@ -80,6 +81,14 @@ type Invocation struct {
 	Confirm func(what string) error
 	// Audit records a change that a person made, for `pawl audit ls`.
 	Audit func(ctx context.Context, s store.Store, action, subject string, count int, result string) error
+}
+
+// Print prints one object: as JSON, or as a formatted text.
+func (in *Invocation) Print(v any, format string, args ...any) error {
+	return in.Document(v, func(w io.Writer) error {
+		_, err := fmt.Fprintf(w, format, args...)
+		return err
+	})
 }
 
 // Values are the flags of an invocation. Reading one that the command does not have panics.

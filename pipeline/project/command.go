@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"time"
@@ -202,31 +201,19 @@ func statusCommand(ctx context.Context, in *pipeline.Invocation) error {
 	if err != nil {
 		return err
 	}
-	return in.Document(s, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w,
-			"%s: %s%s\nalias %s, index %s, reads %s\npending %d, processing %d, stuck %d, dead letters %d\noldest %.0fs, last success %s\n",
-			s.Name, s.State, because(s.Why), s.Alias, s.Index, s.Flag, s.Pending, s.Processing, s.Stuck, s.Failed,
-			s.Oldest, when(s.Success))
-		if err == nil && s.Rebuild != nil {
-			_, err = fmt.Fprintf(w, "rebuild into %s: %s, %d of %d\n", s.Rebuild.Target, s.Rebuild.State,
-				s.Rebuild.Done, s.Rebuild.Total)
-		}
-		return err
-	})
-}
-
-func because(why string) string {
-	if why == "" {
-		return ""
+	why, success, rebuild := "", "never", ""
+	if s.Why != "" {
+		why = " (" + s.Why + ")"
 	}
-	return " (" + why + ")"
-}
-
-func when(at *time.Time) string {
-	if at == nil {
-		return "never"
+	if s.Success != nil {
+		success = s.Success.Local().Format(time.DateTime)
 	}
-	return at.Local().Format(time.DateTime)
+	if r := s.Rebuild; r != nil {
+		rebuild = fmt.Sprintf("rebuild into %s: %s, %d of %d\n", r.Target, r.State, r.Done, r.Total)
+	}
+	return in.Print(s, "%s: %s%s\nalias %s, index %s, reads %s\npending %d, processing %d, stuck %d, dead letters %d\n"+
+		"oldest %.0fs, last success %s\n%s", s.Name, s.State, why, s.Alias, s.Index, s.Flag, s.Pending, s.Processing,
+		s.Stuck, s.Failed, s.Oldest, success, rebuild)
 }
 
 func listCommand(ctx context.Context, in *pipeline.Invocation) error {
@@ -323,8 +310,5 @@ func reclaimCommand(ctx context.Context, in *pipeline.Invocation) error {
 			return err
 		}
 	}
-	return in.Document(map[string]int{"reclaimed": n}, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "%d changes given back\n", n)
-		return err
-	})
+	return in.Print(map[string]int{"reclaimed": n}, "%d changes given back\n", n)
 }

@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pawl-dev/pawl/pipeline"
+	"github.com/pawl-dev/pawl/store"
 )
 
 func verifyCommand(ctx context.Context, in *pipeline.Invocation) error {
@@ -24,29 +24,17 @@ func verifyCommand(ctx context.Context, in *pipeline.Invocation) error {
 		return &pipeline.Error{Code: pipeline.ExitUsage, What: "the source cannot be read", Err: err,
 			Next: "correct pipelines." + p.name + ".source"}
 	}
-	var mu sync.Mutex
-	var checked int64
-	line := func() string {
-		mu.Lock()
-		defer mu.Unlock()
-		return fmt.Sprintf("%d documents looked at", checked)
-	}
+	var checked atomic.Int64
+	line := func() string { return fmt.Sprintf("%d documents looked at", checked.Load()) }
 	board := in.Board(func() []string { return []string{line()} }, line)
-	c, err := p.compare(ctx, p.alias, int(in.Flags.Int("sample")), func(n int64) {
-		mu.Lock()
-		defer mu.Unlock()
-		checked = n
-	})
+	c, err := p.compare(ctx, p.alias, int(in.Flags.Int("sample")), checked.Store)
 	board.Stop()
 	if err != nil {
 		return &pipeline.Error{What: "the index was not verified", Err: err,
 			Next: "is the search index there? pawl project status " + p.name}
 	}
-	err = in.Document(c, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "%s: %d checked, %d missing, %d stale, %d extra\n", c.Verdict, c.Checked, c.Missing,
-			c.Stale, c.Extra)
-		return err
-	})
+	err = in.Print(c, "%s: %d checked, %d missing, %d stale, %d extra\n", c.Verdict, c.Checked, c.Missing, c.Stale,
+		c.Extra)
 	if err == nil && c.Verdict != equal {
 		err = &pipeline.Error{Code: pipeline.ExitProblems, What: "the index differs from the table",
 			Next: "look for dead letters: pawl project status " + p.name}
@@ -86,10 +74,7 @@ func rebuildCommand(ctx context.Context, in *pipeline.Invocation) error {
 	if st, err = p.follow(ctx, in, st); err != nil {
 		return err
 	}
-	err = in.Document(st, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "%s: %d documents, index %s\n", st.Verdict, st.Done, st.Index)
-		return err
-	})
+	err = in.Print(st, "%s: %d documents, index %s\n", st.Verdict, st.Done, st.Index)
 	if err == nil && st.Error != "" {
 		err = &pipeline.Error{Code: pipeline.ExitProblems, What: st.Error,
 			Next: "mend what is wrong and rebuild again; the alias was left as it is"}
@@ -100,35 +85,22 @@ func rebuildCommand(ctx context.Context, in *pipeline.Invocation) error {
 // follow shows a rebuild until it has ended. Interrupting the display does not stop the
 // rebuild.
 func (p *projection) follow(ctx context.Context, in *pipeline.Invocation, st state) (state, error) {
-	var mu sync.Mutex
-	line := func() string {
-		mu.Lock()
-		defer mu.Unlock()
-		return progress(&st, time.Now())
-	}
+	var seen atomic.Pointer[state]
+	seen.Store(&st)
+	line := func() string { return progress(seen.Load(), time.Now()) }
 	board := in.Board(func() []string { return []string{line()} }, line)
 	defer board.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return st, &pipeline.Error{Code: pipeline.ExitUnfinished, What: "the rebuild goes on in the daemon",
-				Next: "follow it again: pawl project rebuild " + p.name}
-		case <-time.After(settleLook):
-		}
+	for store.Sleep(ctx, settleLook) == nil {
 		next, err := p.state(ctx)
-		if err != nil {
-			if ctx.Err() != nil {
-				continue
-			}
-			return st, err
+		switch {
+		case ctx.Err() != nil:
+		case err != nil || next.State != building && next.State != verifying:
+			return next, err
 		}
-		mu.Lock()
-		st = next
-		mu.Unlock()
-		if next.State != building && next.State != verifying {
-			return next, nil
-		}
+		seen.Store(&next)
 	}
+	return st, &pipeline.Error{Code: pipeline.ExitUnfinished, What: "the rebuild goes on in the daemon",
+		Next: "follow it again: pawl project rebuild " + p.name}
 }
 
 func progress(st *state, now time.Time) string {
@@ -152,9 +124,5 @@ func rollbackCommand(ctx context.Context, in *pipeline.Invocation) error {
 	if err := in.Audit(ctx, p.store, "project rollback", p.projection, 1, "to "+st.Index); err != nil {
 		return err
 	}
-	return in.Document(st, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "the alias %s points to %s; %s is written to as well\n", p.alias, st.Index,
-			st.Previous)
-		return err
-	})
+	return in.Print(st, "the alias %s points to %s; %s is written to as well\n", p.alias, st.Index, st.Previous)
 }

@@ -226,15 +226,10 @@ func (p *projection) key() string { return store.OutboxState + p.projection }
 
 // state reads the state; the zero one if there is none yet.
 func (p *projection) state(ctx context.Context) (s state, err error) {
-	e, err := p.entries.GetState(ctx, p.key())
-	if errors.Is(err, store.ErrNotFound) {
-		return state{State: running, Alias: p.alias}, nil
+	s.version, err = pipeline.ReadState(ctx, p.entries, p.key(), &s)
+	if s.version == 0 {
+		return state{State: running, Alias: p.alias}, err
 	}
-	if err != nil {
-		return s, err
-	}
-	err = json.Unmarshal(e.Value, &s)
-	s.version = e.Version
 	p.mu.Lock()
 	p.known = s
 	p.mu.Unlock()
@@ -244,15 +239,7 @@ func (p *projection) state(ctx context.Context) (s state, err error) {
 // put stores a changed state; store.ErrConflict if another process changed it meanwhile.
 func (p *projection) put(ctx context.Context, s *state) error {
 	s.Alias = p.alias
-	value, err := json.Marshal(s)
-	if err != nil {
-		return err
-	}
-	e, err := p.entries.PutState(ctx, p.key(), value, s.version, p.owner)
-	if err == nil {
-		s.version = e.Version
-	}
-	return err
+	return pipeline.WriteState(ctx, p.entries, p.key(), s, &s.version, p.owner)
 }
 
 // flag is the switch of the read side.
@@ -267,13 +254,7 @@ func (p *projection) flagKey() string { return "project flag/" + p.projection }
 
 func (p *projection) flag(ctx context.Context) (flag, error) {
 	f := flag{Read: "on"}
-	e, err := p.entries.GetState(ctx, p.flagKey())
-	if errors.Is(err, store.ErrNotFound) {
-		return f, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(e.Value, &f)
-	}
+	_, err := pipeline.ReadState(ctx, p.entries, p.flagKey(), &f)
 	return f, err
 }
 

@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/pipeline"
 	"github.com/pawl-dev/pawl/policy"
 	"github.com/pawl-dev/pawl/store"
 )
@@ -115,12 +117,9 @@ func (p *projection) rebuild(ctx context.Context) error {
 
 // lock takes the mark or renews it; 0 if another process has it.
 func (p *projection) lock(ctx context.Context, version int64) (int64, error) {
-	r, err := p.marks.PutMarks(ctx, pawl.Mark{Scope: rebuildScope, Key: p.projection, Value: []byte(p.owner),
+	r, err := pipeline.PutMark(ctx, p.marks, pawl.Mark{Scope: rebuildScope, Key: p.projection, Value: []byte(p.owner),
 		For: rebuildLease, If: version})
-	if err != nil {
-		return 0, err
-	}
-	return r[0].Version, r[0].Err
+	return r.Version, err
 }
 
 // buildPage writes the next page of the table to the target.
@@ -175,10 +174,8 @@ func (p *projection) insist(ctx context.Context, items []action, l limits) error
 		}
 		wait := max(policy.Backoff{Base: l.backoff.Base, Max: min(l.backoff.Max, rebuildTries)}.Delay(try, p.random()),
 			about.After)
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(min(wait, rebuildLease/2)):
+		if err := store.Sleep(ctx, min(wait, rebuildLease/2)); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -194,11 +191,7 @@ func (p *projection) repeatDeletions(ctx context.Context, target string, rows []
 	if err != nil || len(buried) == 0 {
 		return err
 	}
-	ids = ids[:0]
-	for id := range buried {
-		ids = append(ids, id)
-	}
-	there, err := p.source.find(ctx, p.rows, ids)
+	there, err := p.source.find(ctx, p.rows, slices.Collect(maps.Keys(buried)))
 	if err != nil {
 		return err
 	}
@@ -228,8 +221,7 @@ func (p *projection) finish(ctx context.Context, st *state) error {
 		c, err := p.compare(ctx, st.Target, 0, func(int64) {
 			if time.Since(beat) > rebuildLease/3 {
 				beat = time.Now()
-				_, _ = p.marks.PutMarks(ctx, pawl.Mark{Scope: rebuildScope, Key: p.projection, Value: []byte(p.owner),
-					For: rebuildLease, If: pawl.AnyVersion})
+				_, _ = p.lock(ctx, pawl.AnyVersion)
 			}
 		})
 		if err != nil {

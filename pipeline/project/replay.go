@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"regexp"
+	"slices"
 	"strconv"
 	"time"
 
@@ -70,10 +70,8 @@ func replayCommand(ctx context.Context, in *pipeline.Invocation) error {
 	if err != nil {
 		return err
 	}
-	return in.Document(map[string]int{"matched": r.matched, "replayed": r.replayed}, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "%d dead letters match, %d replayed\n", r.matched, r.replayed)
-		return err
-	})
+	return in.Print(map[string]int{"matched": r.matched, "replayed": r.replayed},
+		"%d dead letters match, %d replayed\n", r.matched, r.replayed)
 }
 
 // replay tries dead letters again.
@@ -150,23 +148,19 @@ func (r *replay) page(ctx context.Context, letters store.DeadLetters, recs []sto
 	if _, err := letters.Amend(ctx, changes...); err != nil {
 		return err
 	}
-	for len(ids) > 0 {
-		n := len(ids)
-		if r.rate > 0 {
-			n = min(n, max(int(r.rate/10), 1))
-		}
-		refused, err := letters.Replay(ctx, "", ids[:n]...)
+	at, pause := len(ids), time.Duration(0)
+	if r.rate > 0 {
+		at = max(int(r.rate/10), 1)
+		pause = time.Duration(float64(at) / r.rate * float64(time.Second))
+	}
+	for part := range slices.Chunk(ids, at) {
+		refused, err := letters.Replay(ctx, "", part...)
 		if err != nil {
 			return err
 		}
-		r.replayed += n - len(refused)
-		ids = ids[n:]
-		if r.rate > 0 {
-			select {
-			case <-ctx.Done():
-				return ctx.Err()
-			case <-time.After(time.Duration(float64(n) / r.rate * float64(time.Second))):
-			}
+		r.replayed += len(part) - len(refused)
+		if err := store.Sleep(ctx, pause); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -244,13 +238,10 @@ func (p *projection) reclaim(ctx context.Context, than time.Duration, dry bool) 
 			})
 		}
 	}
-	for len(items) > 0 {
-		part := items[:min(len(items), store.MaxBatch)]
-		items = items[len(part):]
-		if dry {
-			n += len(part)
-			continue
-		}
+	if dry {
+		return len(items), nil
+	}
+	for part := range slices.Chunk(items, store.MaxBatch) {
 		refused, err := p.store.Settle(ctx, store.NewBatch(part...))
 		if err != nil {
 			return n, err
@@ -261,9 +252,5 @@ func (p *projection) reclaim(ctx context.Context, than time.Duration, dry bool) 
 }
 
 func (p *projection) setFlag(ctx context.Context, f flag) error {
-	value, err := json.Marshal(f)
-	if err == nil {
-		_, err = p.entries.PutState(ctx, p.flagKey(), value, store.AnyVersion, f.By)
-	}
-	return err
+	return pipeline.WriteState(ctx, p.entries, p.flagKey(), f, new(int64(store.AnyVersion)), f.By)
 }

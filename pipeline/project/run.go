@@ -64,10 +64,8 @@ func (p *projection) rebuildLoop(ctx context.Context) {
 		if err := p.rebuild(ctx); err != nil && ctx.Err() == nil {
 			p.log.Warn("the rebuild goes on later", "projection", p.projection, "error", p.redact(err.Error()))
 		}
-		select {
-		case <-ctx.Done():
+		if store.Sleep(ctx, lookEvery) != nil {
 			return
-		case <-time.After(lookEvery):
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/big"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -93,9 +94,7 @@ func (s *source) sample(ctx context.Context, rows store.Rows, n int) ([]sourceRo
 func (s *source) find(ctx context.Context, rows store.Rows, ids []string) (map[string]sourceRow, error) {
 	found := make(map[string]sourceRow, len(ids))
 	const most = 200
-	for len(ids) > 0 {
-		part := ids[:min(len(ids), most)]
-		ids = ids[len(part):]
+	for part := range slices.Chunk(ids, most) {
 		args, marks := make([]any, len(part)), make([]string, len(part))
 		for i, id := range part {
 			args[i], marks[i] = id, "$"+strconv.Itoa(i+1)

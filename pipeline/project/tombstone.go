@@ -183,9 +183,7 @@ func (p *projection) prolongTombstones(ctx context.Context) error {
 
 func (p *projection) prolong(ctx context.Context, ids []string) error {
 	const most = 1000
-	for len(ids) > 0 {
-		part := ids[:min(len(ids), most)]
-		ids = ids[len(part):]
+	for part := range slices.Chunk(ids, most) {
 		found, err := p.marks.GetMarks(ctx, p.tombstoneScope(), part...)
 		if err != nil {
 			return err

@@ -3,7 +3,10 @@ package project
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
+
+	"github.com/pawl-dev/pawl/store"
 )
 
 // verdict is what a comparison of the table with an index comes to.
@@ -127,20 +130,8 @@ func (p *projection) decide(ctx context.Context, index string, doubtful []string
 	if err := p.settle(ctx); err != nil {
 		return err
 	}
-	seen := map[string]bool{}
-	for len(doubtful) > 0 {
-		part := doubtful[:min(len(doubtful), verifyPage)]
-		doubtful = doubtful[len(part):]
-		ids := part[:0:0]
-		for _, id := range part {
-			if !seen[id] {
-				seen[id] = true
-				ids = append(ids, id)
-			}
-		}
-		if len(ids) == 0 {
-			continue
-		}
+	slices.Sort(doubtful)
+	for ids := range slices.Chunk(slices.Compact(doubtful), verifyPage) {
 		rows, err := p.source.find(ctx, p.rows, ids)
 		if err != nil {
 			return err
@@ -178,10 +169,8 @@ func (p *projection) settle(ctx context.Context) error {
 		if s.pending+s.processing == 0 || s.oldest < time.Since(began) {
 			return nil
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(settleLook):
+		if err := store.Sleep(ctx, settleLook); err != nil {
+			return err
 		}
 	}
 	return nil
