@@ -2,11 +2,13 @@ package project
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 
 	"github.com/pawl-dev/pawl"
@@ -74,44 +76,27 @@ func (s *search) bulk(ctx context.Context, items []action, most int64) (results 
 	return results, whole
 }
 
-// halving writes items in one request, or in two halves where the server says that it is too large.
+// halving writes items in one request. One that the server refuses for its size or its content is split in halves,
+// down to the items that cause it.
 func (s *search) halving(ctx context.Context, items []action) ([]result, error) {
 	results, err := s.request(ctx, items)
+	if err == nil {
+		return results, nil
+	}
 	a, ok := errors.AsType[*answerError](err)
-	if ok && a.status == http.StatusRequestEntityTooLarge && len(items) > 1 {
+	refused := ok && (a.status == http.StatusRequestEntityTooLarge || a.status == http.StatusBadRequest)
+	if refused && len(items) > 1 {
 		half := len(items) / 2
 		first, err := s.halving(ctx, items[:half])
 		second, err2 := s.halving(ctx, items[half:])
-		if err == nil {
-			err = err2
-		}
-		return append(first, second...), err
+		return append(first, second...), cmp.Or(err, err2)
 	}
-	if err == nil {
+	err = classify(err)
+	results = slices.Repeat([]result{{err: err}}, len(items))
+	if refused {
 		return results, nil
 	}
-	results = make([]result, len(items))
-	for i := range results {
-		results[i].err = classify(err)
-	}
-	if ok && (a.status == http.StatusRequestEntityTooLarge || a.status == http.StatusBadRequest) {
-		return s.oneByOne(ctx, items, results)
-	}
-	return results, classify(err)
-}
-
-// oneByOne finds the items that make the server refuse a whole request.
-func (s *search) oneByOne(ctx context.Context, items []action, results []result) ([]result, error) {
-	if len(items) == 1 {
-		return results, nil
-	}
-	half := len(items) / 2
-	first, err := s.halving(ctx, items[:half])
-	second, err2 := s.halving(ctx, items[half:])
-	if err == nil {
-		err = err2
-	}
-	return append(first, second...), err
+	return results, err
 }
 
 // itemAnswer is what is said of one item.

@@ -13,10 +13,17 @@ import (
 )
 
 func commands() []pipeline.Command {
-	one := func(use, short string, run func(context.Context, *pipeline.Invocation) error,
+	one := func(use, short string, run func(context.Context, *pipeline.Invocation, *projection) error,
 		flags ...pipeline.Flag) pipeline.Command {
 		return pipeline.Command{Use: use + " NAME", Short: short, MinArgs: 1, MaxArgs: 1,
-			Args: "the name of a pipeline", Run: run, Flags: flags}
+			Args: "the name of a pipeline", Flags: flags,
+			Run: func(ctx context.Context, in *pipeline.Invocation) error {
+				p, err := find(ctx, in)
+				if err != nil {
+					return err
+				}
+				return run(ctx, in, p)
+			}}
 	}
 	reason := pipeline.Flag{Name: "reason", Doc: "`TEXT` for whoever asks why"}
 	return []pipeline.Command{{
@@ -192,11 +199,7 @@ func (p *projection) ask(ctx context.Context) (s status, err error) {
 	return s, nil
 }
 
-func statusCommand(ctx context.Context, in *pipeline.Invocation) error {
-	p, err := find(ctx, in)
-	if err != nil {
-		return err
-	}
+func statusCommand(ctx context.Context, in *pipeline.Invocation, p *projection) error {
 	s, err := p.ask(ctx)
 	if err != nil {
 		return err
@@ -241,8 +244,8 @@ func listCommand(ctx context.Context, in *pipeline.Invocation) error {
 		})
 }
 
-func pauseCommand(ctx context.Context, in *pipeline.Invocation) error {
-	p, topics, err := settings(ctx, in)
+func pauseCommand(ctx context.Context, in *pipeline.Invocation, p *projection) error {
+	topics, err := p.topics()
 	if err != nil {
 		return err
 	}
@@ -258,27 +261,23 @@ func pauseCommand(ctx context.Context, in *pipeline.Invocation) error {
 	return in.Audit(ctx, p.store, "project pause", p.projection, 1, in.Flags.Text("reason"))
 }
 
-func resumeCommand(ctx context.Context, in *pipeline.Invocation) error {
-	p, topics, err := settings(ctx, in)
-	if err != nil {
-		return err
+func resumeCommand(ctx context.Context, in *pipeline.Invocation, p *projection) error {
+	topics, err := p.topics()
+	if err == nil {
+		err = topics.Resume(ctx, p.topic)
 	}
-	if err := topics.Resume(ctx, p.topic); err != nil {
+	if err != nil {
 		return err
 	}
 	return in.Audit(ctx, p.store, "project resume", p.projection, 1, "resumed")
 }
 
-func settings(ctx context.Context, in *pipeline.Invocation) (*projection, store.Topics, error) {
-	p, err := find(ctx, in)
-	if err != nil {
-		return nil, nil, err
-	}
+func (p *projection) topics() (store.Topics, error) {
 	topics, ok := store.As[store.Topics](p.store)
 	if !ok {
-		return nil, nil, errors.New("the store has no settings of topics")
+		return nil, errors.New("the store has no settings of topics")
 	}
-	return p, topics, nil
+	return topics, nil
 }
 
 func flagCommand(ctx context.Context, in *pipeline.Invocation) error {
@@ -296,11 +295,7 @@ func flagCommand(ctx context.Context, in *pipeline.Invocation) error {
 	return in.Audit(ctx, p.store, "project flag", p.projection, 1, f.Read+": "+f.Reason)
 }
 
-func reclaimCommand(ctx context.Context, in *pipeline.Invocation) error {
-	p, err := find(ctx, in)
-	if err != nil {
-		return err
-	}
+func reclaimCommand(ctx context.Context, in *pipeline.Invocation, p *projection) error {
 	n, err := p.reclaim(ctx, in.Flags.Duration("older-than"), in.DryRun)
 	if err != nil {
 		return err

@@ -11,14 +11,9 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-func verifyCommand(ctx context.Context, in *pipeline.Invocation) error {
-	p, err := find(ctx, in)
-	if err != nil {
-		return err
-	}
+func verifyCommand(ctx context.Context, in *pipeline.Invocation, p *projection) error {
 	if p.source == nil {
-		return &pipeline.Error{Code: pipeline.ExitUsage, What: "cannot verify " + p.name, Err: errNoSource,
-			Next: "describe the table in pipelines." + p.name + ".source"}
+		return p.noSource("verify")
 	}
 	if err := p.source.try(ctx, p.rows); err != nil {
 		return &pipeline.Error{Code: pipeline.ExitUsage, What: "the source cannot be read", Err: err,
@@ -42,11 +37,12 @@ func verifyCommand(ctx context.Context, in *pipeline.Invocation) error {
 	return err
 }
 
-func rebuildCommand(ctx context.Context, in *pipeline.Invocation) error {
-	p, err := find(ctx, in)
-	if err != nil {
-		return err
-	}
+func (p *projection) noSource(what string) error {
+	return &pipeline.Error{Code: pipeline.ExitUsage, What: "cannot " + what + " " + p.name, Err: errNoSource,
+		Next: "describe the table in pipelines." + p.name + ".source"}
+}
+
+func rebuildCommand(ctx context.Context, in *pipeline.Invocation, p *projection) error {
 	if in.Flags.Bool("abort") {
 		switch err := p.abort(ctx); {
 		case errors.Is(err, errSwaps):
@@ -61,8 +57,7 @@ func rebuildCommand(ctx context.Context, in *pipeline.Invocation) error {
 		return in.Audit(ctx, p.store, "project rebuild", p.projection, 1, "aborted")
 	}
 	if p.source == nil {
-		return &pipeline.Error{Code: pipeline.ExitUsage, What: "cannot rebuild " + p.name, Err: errNoSource,
-			Next: "describe the table in pipelines." + p.name + ".source"}
+		return p.noSource("rebuild")
 	}
 	st, err := p.begin(ctx)
 	if err != nil {
@@ -82,8 +77,7 @@ func rebuildCommand(ctx context.Context, in *pipeline.Invocation) error {
 	return err
 }
 
-// follow shows a rebuild until it has ended. Interrupting the display does not stop the
-// rebuild.
+// follow shows a rebuild until it has ended. Interrupting the display does not stop the rebuild.
 func (p *projection) follow(ctx context.Context, in *pipeline.Invocation, st state) (state, error) {
 	var seen atomic.Pointer[state]
 	seen.Store(&st)
@@ -92,9 +86,10 @@ func (p *projection) follow(ctx context.Context, in *pipeline.Invocation, st sta
 	defer board.Stop()
 	for store.Sleep(ctx, settleLook) == nil {
 		next, err := p.state(ctx)
-		switch {
-		case ctx.Err() != nil:
-		case err != nil || next.State != building && next.State != verifying:
+		if ctx.Err() != nil {
+			break
+		}
+		if err != nil || next.State != building && next.State != verifying {
 			return next, err
 		}
 		seen.Store(&next)
@@ -112,11 +107,7 @@ func progress(st *state, now time.Time) string {
 	return text
 }
 
-func rollbackCommand(ctx context.Context, in *pipeline.Invocation) error {
-	p, err := find(ctx, in)
-	if err != nil {
-		return err
-	}
+func rollbackCommand(ctx context.Context, in *pipeline.Invocation, p *projection) error {
 	st, err := p.rollback(ctx)
 	if err != nil {
 		return &pipeline.Error{Code: pipeline.ExitConflict, What: "no rollback of " + p.name, Err: err}

@@ -134,11 +134,10 @@ func build(ctx context.Context, env pipeline.Env) (*pipeline.Pipeline, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.policy, p.log, p.redact = env.Policy, env.Logger, env.Redact
-	if p.redact == nil {
-		p.redact = func(s string) string { return s }
+	p.policy, p.log, p.owner = env.Policy, env.Logger, env.Owner
+	if env.Redact != nil {
+		p.redact = env.Redact
 	}
-	p.owner = env.Owner
 	s := env.Store
 	if url := env.Section.Text("database"); url != "" {
 		if s, err = env.Open(ctx, url); err != nil {
@@ -194,9 +193,9 @@ func (p *projection) prepare(ctx context.Context) error {
 		return &pipeline.Error{Code: pipeline.ExitUsage, What: "the source of projection " + p.projection +
 			" cannot be read", Err: err, Next: "correct pipelines." + p.name + ".source"}
 	}
-	topics, ok := store.As[store.Topics](p.store)
-	if !ok {
-		return errors.New("the store has no settings of topics")
+	topics, err := p.topics()
+	if err != nil {
+		return err
 	}
 	t, err := topics.Topic(ctx, p.topic)
 	if errors.Is(err, store.ErrNotFound) {

@@ -187,22 +187,19 @@ func (p *projection) repeatDeletions(ctx context.Context, target string, rows []
 	for i := range rows {
 		ids[i] = rows[i].id
 	}
-	buried, err := p.marks.GetMarks(ctx, p.tombstoneScope(), ids...)
-	if err != nil || len(buried) == 0 {
+	deleted, err := p.tombstones(ctx, ids)
+	if err != nil || len(deleted) == 0 {
 		return err
 	}
-	there, err := p.source.find(ctx, p.rows, slices.Collect(maps.Keys(buried)))
+	there, err := p.source.find(ctx, p.rows, slices.Collect(maps.Keys(deleted)))
 	if err != nil {
 		return err
 	}
 	var items []action
-	for id, m := range buried {
-		var version int64
-		if _, ok := there[id]; ok {
-			continue
-		}
-		if _, err := fmt.Sscan(string(m.Value), &version); err == nil {
-			items = append(items, action{index: writeAlias(target), id: id, version: version, again: true, remove: true})
+	for id, last := range deleted {
+		if _, ok := there[id]; !ok {
+			items = append(items, action{index: writeAlias(target), id: id, version: last.version, again: true,
+				remove: true})
 		}
 	}
 	return p.insist(ctx, items, l)

@@ -43,16 +43,12 @@ func moment(s string) (time.Time, error) {
 		Next: "write 2026-11-22T10:00:00Z, or a duration ago such as 2h"}
 }
 
-func replayCommand(ctx context.Context, in *pipeline.Invocation) error {
+func replayCommand(ctx context.Context, in *pipeline.Invocation, p *projection) error {
 	since, err := moment(in.Flags.Text("since"))
 	if err != nil {
 		return err
 	}
 	until, err := moment(in.Flags.Text("until"))
-	if err != nil {
-		return err
-	}
-	p, err := find(ctx, in)
 	if err != nil {
 		return err
 	}

@@ -9,9 +9,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -172,11 +174,7 @@ func (s *search) behind(ctx context.Context, alias string) ([]string, error) {
 	if missing(err) {
 		return nil, nil
 	}
-	names := make([]string, 0, len(found))
-	for name := range found {
-		names = append(names, name)
-	}
-	return names, err
+	return slices.Collect(maps.Keys(found)), err
 }
 
 // named returns the indices whose name has the form of those of an alias.

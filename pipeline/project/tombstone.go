@@ -21,47 +21,54 @@ const tombstoneGrace = 24 * time.Hour
 // tombstoneScope is the scope of the tombstones.
 func (p *projection) tombstoneScope() string { return "outbox tombs/" + p.projection }
 
-// tombstones returns the versions of deletions that are on record, for the documents of these changes.
-func (p *projection) tombstones(ctx context.Context, changes []change, order []int) (map[string]int64, error) {
-	ids := make([]string, len(order))
-	for n, i := range order {
-		ids[n] = changes[i].id
+type tombstone struct {
+	version int64 // of the deletion
+	mark    int64 // the version of the mark
+}
+
+// tombstones returns those of documents, by id.
+func (p *projection) tombstones(ctx context.Context, ids []string) (map[string]tombstone, error) {
+	if len(ids) == 0 {
+		return nil, nil
 	}
 	found, err := p.marks.GetMarks(ctx, p.tombstoneScope(), ids...)
 	if err != nil {
 		return nil, err
 	}
-	versions := make(map[string]int64, len(found))
+	all := make(map[string]tombstone, len(found))
 	for id, m := range found {
-		if v, err := strconv.ParseInt(string(m.Value), 10, 64); err == nil {
-			versions[id] = v
-		}
+		version, _ := strconv.ParseInt(string(m.Value), 10, 64) // recordDeletions wrote a number
+		all[id] = tombstone{version, m.Version}
 	}
-	return versions, nil
+	return all, nil
+}
+
+// idsOf returns the documents of the changes at these positions.
+func idsOf(changes []change, order []int) []string {
+	ids := make([]string, len(order))
+	for n, i := range order {
+		ids[n] = changes[i].id
+	}
+	return ids
 }
 
 // recordDeletions puts deletions on record. Of two of one document the higher version stays.
 func (p *projection) recordDeletions(ctx context.Context, changes []change, order []int) error {
-	for {
-		var marks []pawl.Mark
-		known, err := p.deleted(ctx, changes, order)
+	order = slices.DeleteFunc(slices.Clone(order), func(i int) bool { return !changes[i].remove })
+	for again := true; again; {
+		known, err := p.tombstones(ctx, idsOf(changes, order))
 		if err != nil {
 			return err
 		}
+		var marks []pawl.Mark
 		for _, i := range order {
 			c := changes[i]
-			if !c.remove {
+			old, ok := known[c.id]
+			if ok && old.version > c.version {
 				continue
 			}
-			m := pawl.Mark{Scope: p.tombstoneScope(), Key: c.id, Value: strconv.AppendInt(nil, c.version, 10),
-				For: p.gcDeletes + tombstoneGrace}
-			if old, ok := known[c.id]; ok {
-				if v, err := strconv.ParseInt(string(old.Value), 10, 64); err == nil && v > c.version {
-					continue
-				}
-				m.If = old.Version
-			}
-			marks = append(marks, m)
+			marks = append(marks, pawl.Mark{Scope: p.tombstoneScope(), Key: c.id,
+				Value: strconv.AppendInt(nil, c.version, 10), For: p.gcDeletes + tombstoneGrace, If: old.mark})
 		}
 		if len(marks) == 0 {
 			return nil
@@ -70,36 +77,20 @@ func (p *projection) recordDeletions(ctx context.Context, changes []change, orde
 		if err != nil {
 			return err
 		}
-		again := false
+		again = false
 		for _, r := range receipts {
 			if r.Err != nil {
 				return r.Err
 			}
 			again = again || !r.Put
 		}
-		if !again {
-			return nil
-		}
 	}
+	return nil
 }
 
-// deleted returns the tombstones of the documents that these changes delete.
-func (p *projection) deleted(ctx context.Context, changes []change, order []int) (map[string]store.Marked, error) {
-	var ids []string
-	for _, i := range order {
-		if changes[i].remove {
-			ids = append(ids, changes[i].id)
-		}
-	}
-	if len(ids) == 0 {
-		return nil, nil
-	}
-	return p.marks.GetMarks(ctx, p.tombstoneScope(), ids...)
-}
-
-// resurrected looks whether a newer deletion came on record while older changes were written: another process may have
-// carried it out while this one stood still, and the index may have forgotten it since. Then it is said
-// again, whatever has become of the lease.
+// resurrected repeats deletions that came on record while older changes were written: another process may have carried
+// them out while this one stood still, and the index may have forgotten them since. It does so whatever has become of
+// the lease.
 func (p *projection) resurrected(ctx context.Context, targets []string, changes []change, order []int,
 	verdicts map[int]error) {
 	var written []int
@@ -113,7 +104,7 @@ func (p *projection) resurrected(ctx context.Context, targets []string, changes 
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), searchTimeout)
 	defer cancel()
-	buried, err := p.tombstones(ctx, changes, written)
+	deleted, err := p.tombstones(ctx, idsOf(changes, written))
 	if err != nil {
 		p.again(verdicts, written, err)
 		return
@@ -121,12 +112,12 @@ func (p *projection) resurrected(ctx context.Context, targets []string, changes 
 	var items []action
 	var of []int
 	for _, i := range written {
-		at, ok := buried[changes[i].id]
-		if !ok || at <= changes[i].version {
+		last, ok := deleted[changes[i].id]
+		if !ok || last.version <= changes[i].version {
 			continue
 		}
 		for _, index := range targets {
-			items = append(items, action{index: index, id: changes[i].id, version: at, remove: true})
+			items = append(items, action{index: index, id: changes[i].id, version: last.version, remove: true})
 		}
 		of = append(of, i)
 	}

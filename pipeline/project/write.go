@@ -59,7 +59,7 @@ func fill(verdicts []error, err error) []error {
 // write sends the changes at these positions, and returns their verdicts by position. err is one for all of them.
 func (p *projection) write(ctx context.Context, st state, changes []change, order []int) (map[int]error, error) {
 	looked := time.Now()
-	buried, err := p.tombstones(ctx, changes, order)
+	deleted, err := p.tombstones(ctx, idsOf(changes, order))
 	if err != nil {
 		return nil, pawl.Release(time.Second, "the database does not answer: "+err.Error())
 	}
@@ -68,9 +68,9 @@ func (p *projection) write(ctx context.Context, st state, changes []change, orde
 	for _, i := range order {
 		c := changes[i]
 		a := action{id: c.id, version: c.version, remove: c.remove, doc: c.d.Body}
-		if at, ok := buried[c.id]; ok && at >= c.version {
-			// A newer delete was carried out. The index may have forgotten its version: so it is said again.
-			a.version, a.remove, a.doc = at, true, nil
+		if last, ok := deleted[c.id]; ok && last.version >= c.version {
+			// A newer delete was carried out. The index may have forgotten its version, so it is sent again.
+			a.version, a.remove, a.doc = last.version, true, nil
 		}
 		for _, index := range targets {
 			a.index = index
