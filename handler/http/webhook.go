@@ -28,11 +28,17 @@ type Config struct {
 	// Replies is the room that large replies share with those of other hooks; nil is
 	// room of its own. Whoever shares it must call its Settled.
 	Replies *Replies
+	// Request, if not nil, changes a request before it is sent: it may sign it.
+	Request func(r *http.Request, d *pawl.Delivery)
+	// Output, if not nil, gets the body of a reply with a status of 2xx, before Handle returns. No such reply states a
+	// verdict then.
+	Output func(d *pawl.Delivery, body []byte)
 }
 
 // Limits of a reply.
 const (
 	maxReason  = 2 << 10  // becomes the reason of a failure
+	maxOutput  = 4 << 20  // of an Output
 	maxDrained = 64 << 10 // is read so that the connection can be used again
 )
 
@@ -96,6 +102,9 @@ func (h *Hook) Handle(ctx context.Context, d *pawl.Delivery) error {
 		return h.failed(ctx, c, err)
 	}
 	defer func() { _ = reply.Body.Close() }()
+	if reply.StatusCode/100 == 2 && h.config.Output != nil {
+		return h.output(ctx, c, d, reply.Body)
+	}
 	if reply.StatusCode/100 == 2 && isVerdict(reply.Header.Get("Content-Type")) {
 		return h.worded(ctx, c, d, reply)
 	}
@@ -107,6 +116,19 @@ func (h *Hook) Handle(ctx context.Context, d *pawl.Delivery) error {
 		said = nil // the status is reason enough
 	}
 	return verdict(reply, said, time.Now())
+}
+
+// output passes the body of a reply on.
+func (h *Hook) output(ctx context.Context, c *clock, d *pawl.Delivery, body io.Reader) error {
+	text, err := io.ReadAll(io.LimitReader(body, maxOutput+1))
+	switch {
+	case err != nil:
+		return h.failed(ctx, c, err)
+	case len(text) > maxOutput:
+		return pawl.Permanent(pawl.OfKind(policy.KindService, fmt.Errorf("the reply has more than %d MiB", maxOutput>>20)))
+	}
+	h.config.Output(d, text)
+	return nil
 }
 
 // errNoRoom gives a delivery back whose reply could not be read for lack of memory
@@ -162,6 +184,9 @@ func (h *Hook) request(ctx context.Context, d *pawl.Delivery) *http.Request {
 	if len(d.Body) > 0 {
 		r.Body = io.NopCloser(bytes.NewReader(d.Body))
 		r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(d.Body)), nil }
+	}
+	if h.config.Request != nil {
+		h.config.Request(r, d)
 	}
 	return r.WithContext(ctx)
 }

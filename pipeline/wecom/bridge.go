@@ -109,8 +109,8 @@ func (b *bridge) handler() (Handler, error) {
 	if command := s.Text("exec"); command != "" {
 		return newProgram(command, l, s.Duration("timeout")), nil
 	}
-	k := newKept(s.Text("pipe"), int(b.section.Int("concurrency")), l, s.Duration("timeout"), b.env.Logger)
-	b.close = append([]func(){k.Close}, b.close...)
+	k, p := newKept(s.Text("pipe"), int(b.section.Int("concurrency")), l, s.Duration("timeout"), b.env.Logger)
+	b.close = append([]func(){p.Close}, b.close...)
 	return k, nil
 }
 

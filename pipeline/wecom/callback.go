@@ -200,3 +200,7 @@ func decode(text []byte, into any) error {
 		}
 	}
 }
+
+func printable(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' })
+}

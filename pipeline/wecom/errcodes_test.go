@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -178,5 +179,44 @@ func TestWebhookSigns(t *testing.T) {
 	}
 	if got := sign([]byte("key"), time.Unix(1, 0), []byte("{}")); len(got) != len("t=1,v1=")+64 {
 		t.Errorf("signature %q", got)
+	}
+}
+
+func TestWebhookFailures(t *testing.T) {
+	t.Parallel()
+	status, wait, body := 0, "", ""
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if wait != "" {
+			w.Header().Set("Retry-After", wait)
+		}
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, body)
+	}))
+	defer server.Close()
+	w, err := newWebhook(server.URL, "", time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := func(code int, after, text string) pawl.Failure {
+		status, wait, body = code, after, text
+		_, err := w.Answer(t.Context(), &pawl.Delivery{Message: pawl.Message{ID: "m", Topic: "t"}})
+		return pawl.Describe(err)
+	}
+	if f := ask(404, "", "no such page"); f.Class != pawl.ClassPermanent || f.Kind != KindHandler ||
+		f.Err.Error() != "the handler: 404 Not Found: no such page" {
+		t.Errorf("404: %+v", f)
+	}
+	if f := ask(500, "", ""); f.Class != pawl.ClassTransient || f.Kind != KindHandler {
+		t.Errorf("500: %+v", f)
+	}
+	if f := ask(429, "7", ""); f.Class != pawl.ClassThrottled || f.After != 7*time.Second {
+		t.Errorf("429: %+v", f)
+	}
+	if f := ask(200, "", "{"); f.Class != pawl.ClassPermanent || f.Kind != KindHandler {
+		t.Errorf("an answer that is none: %+v", f)
+	}
+	if f := ask(200, "", strings.Repeat(" ", maxHandlerAnswer+1)); f.Class != pawl.ClassPermanent ||
+		f.Kind != KindHandler {
+		t.Errorf("an answer that is too long: %+v", f)
 	}
 }
