@@ -1,5 +1,12 @@
 package pipeline
 
+import (
+	"errors"
+	"net"
+	"regexp"
+	"strings"
+)
+
 // Type is the type of a value of the configuration, or of a flag.
 type Type uint8
 
@@ -74,4 +81,31 @@ func (s Section) at(name string) any {
 func value[T any](s Section, name string) T {
 	v, _ := s.at(name).(T)
 	return v
+}
+
+// CheckAddress is a [Field.Check] of an address to listen at.
+func CheckAddress(s string) error {
+	if _, _, err := net.SplitHostPort(s); err != nil {
+		return errors.New("must be an address with a port, such as 127.0.0.1:9120")
+	}
+	return nil
+}
+
+// CheckPath is a [Field.Check] of the path of a URL that is served.
+func CheckPath(s string) error {
+	if !strings.HasPrefix(s, "/") || strings.ContainsAny(s, " {}?#") {
+		return errors.New("must begin with / and have neither spaces nor ? # { }")
+	}
+	return nil
+}
+
+// CheckForm makes a [Field.Check] of a regular expression that has to match all of a text, and what is wrong otherwise.
+func CheckForm(pattern, otherwise string) func(string) error {
+	form := regexp.MustCompile("^(?:" + pattern + ")$")
+	return func(s string) error {
+		if !form.MatchString(s) {
+			return errors.New(otherwise)
+		}
+		return nil
+	}
 }

@@ -20,73 +20,54 @@ func languageOf(code string) language {
 	return english
 }
 
-// phrases are what the bot says in one language.
+// phrases are what the bot says in one language, as formats.
 type phrases struct {
-	denied       string
-	set          func(title string, priority int) string
-	usage        func(prefix, command string) string
-	usagePrivate func(prefix, command string) string
-	unknownLevel func(level string) string
-	noRule       func(id int64) string
-	help         func(prefix string) string
-	list         func([]*Rule) string
+	denied         string
+	set            string // of a title and a level
+	usage          string // of the prefix of commands and a command
+	usagePrivate   string // the same
+	unknownLevel   string // of a text
+	noRule         string // of a number
+	help           string // of the prefix
+	none, disabled string // in a list of rules
 }
 
 func texts(l language) phrases {
 	if l == chinese {
 		return phrases{
-			denied: "权限被拒绝：只有管理员可以使用此命令。",
-			set: func(title string, priority int) string {
-				return fmt.Sprintf("“%s”的优先级已设为 %s，已生效。", title, levelText(priority))
-			},
-			usage: func(prefix, c string) string {
-				return fmt.Sprintf("用法：/%s%s <critical|high|vip|normal|bulk|0-100>", prefix, c)
-			},
-			usagePrivate: func(prefix, c string) string {
-				return fmt.Sprintf("用法：/%s%s <rule_id> <priority>，例如 /%s%s 3 high。/%slist_rules 列出规则。", prefix, c,
-					prefix, c, prefix)
-			},
-			unknownLevel: func(level string) string { return fmt.Sprintf("未知的优先级“%s”。", cut(level, 100)) },
-			noRule:       func(id int64) string { return fmt.Sprintf("没有规则 %d。", id) },
-			help: func(prefix string) string {
-				return strings.ReplaceAll("群组或频道中：/{}set_priority <优先级> 设置本聊天的优先级；/{}vip 或 /{}p 不带参数即 High (50)。\n"+
-					"私聊中：/{}vip <rule_id> <priority>。\n/{}list_rules 列出规则。\n优先级：critical=100，high 或 vip=50，normal=10，bulk=0，或 0-100 的数字。",
-					"{}", prefix)
-			},
-			list: func(rules []*Rule) string { return listing(rules, "没有规则。", "已停用") },
+			denied:       "权限被拒绝：只有管理员可以使用此命令。",
+			set:          "“%s”的优先级已设为 %s，已生效。",
+			usage:        "用法：/%s%s <critical|high|vip|normal|bulk|0-100>",
+			usagePrivate: "用法：/%[1]s%[2]s <rule_id> <priority>，例如 /%[1]s%[2]s 3 high。/%[1]slist_rules 列出规则。",
+			unknownLevel: "未知的优先级“%s”。",
+			noRule:       "没有规则 %d。",
+			help: "群组或频道中：/%[1]sset_priority <优先级> 设置本聊天的优先级；/%[1]svip 或 /%[1]sp 不带参数即 High (50)。\n" +
+				"私聊中：/%[1]svip <rule_id> <priority>。\n/%[1]slist_rules 列出规则。\n" +
+				"优先级：critical=100，high 或 vip=50，normal=10，bulk=0，或 0-100 的数字。",
+			none: "没有规则。", disabled: "已停用",
 		}
 	}
 	return phrases{
-		denied: "permission denied: only administrators may use this command",
-		set: func(title string, priority int) string {
-			return fmt.Sprintf("The priority of %s is %s now. It is in effect.", title, levelText(priority))
-		},
-		usage: func(prefix, c string) string {
-			return fmt.Sprintf("usage: /%s%s <critical|high|vip|normal|bulk|0-100>", prefix, c)
-		},
-		usagePrivate: func(prefix, c string) string {
-			return fmt.Sprintf(
-				"usage: /%s%s <rule_id> <priority>, such as /%s%s 3 high. /%slist_rules lists the rules.", prefix, c,
-				prefix, c, prefix)
-		},
-		unknownLevel: func(level string) string { return fmt.Sprintf("unknown level %q.", cut(level, 100)) },
-		noRule:       func(id int64) string { return fmt.Sprintf("There is no rule %d.", id) },
-		help: func(prefix string) string {
-			return strings.ReplaceAll(
-				"In a group or channel: /{}set_priority <level> sets the priority of this chat; /{}vip or /{}p alone mean High (50).\n"+
-					"In private: /{}vip <rule_id> <priority>.\n/{}list_rules lists the rules.\n"+
-					"Levels: critical=100, high or vip=50, normal=10, bulk=0, or a number from 0 to 100.", "{}", prefix)
-		},
-		list: func(rules []*Rule) string { return listing(rules, "There are no rules.", "disabled") },
+		denied:       "permission denied: only administrators may use this command",
+		set:          "The priority of %s is %s now. It is in effect.",
+		usage:        "usage: /%s%s <critical|high|vip|normal|bulk|0-100>",
+		usagePrivate: "usage: /%[1]s%[2]s <rule_id> <priority>, such as /%[1]s%[2]s 3 high. /%[1]slist_rules lists the rules.",
+		unknownLevel: "unknown level %q.",
+		noRule:       "There is no rule %d.",
+		help: "In a group or channel: /%[1]sset_priority <level> sets the priority of this chat; " +
+			"/%[1]svip or /%[1]sp alone mean High (50).\n" +
+			"In private: /%[1]svip <rule_id> <priority>.\n/%[1]slist_rules lists the rules.\n" +
+			"Levels: critical=100, high or vip=50, normal=10, bulk=0, or a number from 0 to 100.",
+		none: "There are no rules.", disabled: "disabled",
 	}
 }
 
 // maxListed is how many rules an answer lists; a message of Telegram has 4096 characters.
 const maxListed = 30
 
-func listing(rules []*Rule, none, disabled string) string {
+func (say *phrases) list(rules []*Rule) string {
 	if len(rules) == 0 {
-		return none
+		return say.none
 	}
 	var b strings.Builder
 	for i, r := range rules {
@@ -96,7 +77,7 @@ func listing(rules []*Rule, none, disabled string) string {
 		}
 		fmt.Fprintf(&b, "%d: %s → %s, %s", r.ID, r.Source, cut(places(r.Targets), 60), levelText(r.Priority))
 		if !r.Enabled {
-			b.WriteString(", " + disabled)
+			b.WriteString(", " + say.disabled)
 		}
 		b.WriteString("\n")
 	}

@@ -46,34 +46,31 @@ func (f *forwarder) obey(ctx context.Context, m *message, c command, p person) (
 	say := texts(p.language)
 	switch {
 	case c.name == "help":
-		return say.help(f.prefix), nil
+		return fmt.Sprintf(say.help, f.prefix), nil
 	case c.name == "list_rules":
 		return f.listRules(ctx, m, p)
 	case m.Chat.private():
 		return f.setPrivately(ctx, c, p)
 	}
 	may, err := f.may(ctx, m.Chat.ID, p)
-	switch {
-	case err != nil:
-		return "", err
-	case !may:
-		return say.denied, nil
+	if err != nil || !may {
+		return say.denied, err
 	}
 	level := c.arg
 	if level == "" && c.as != "set_priority" {
 		level = "vip"
 	}
 	if level == "" {
-		return say.usage(f.prefix, c.as), nil
+		return fmt.Sprintf(say.usage, f.prefix, c.as), nil
 	}
 	priority, ok := parseLevel(strings.TrimSpace(level))
 	if !ok {
-		return say.unknownLevel(level) + " " + say.usage(f.prefix, c.as), nil
+		return fmt.Sprintf(say.unknownLevel+" "+say.usage, cut(level, 100), f.prefix, c.as), nil
 	}
 	if err := f.setHere(ctx, Place{m.Chat.ID, m.topic()}, priority, p); err != nil {
 		return "", err
 	}
-	return say.set(title(&m.Chat), priority), nil
+	return fmt.Sprintf(say.set, title(&m.Chat), levelText(priority)), nil
 }
 
 // may tells whether a person may change the rules of a chat. Telegram is asked each time, so that a demotion takes
@@ -135,13 +132,11 @@ func (f *forwarder) setPriority(ctx context.Context, id int64, priority int, p p
 // setPrivately is the form with the number of a rule.
 func (f *forwarder) setPrivately(ctx context.Context, c command, p person) (string, error) {
 	say := texts(p.language)
-	words := strings.Fields(c.arg)
-	if len(words) == 0 {
-		return say.usagePrivate(f.prefix, c.as), nil
-	}
-	id, err := ruleNumber(words[0])
-	if err != nil || len(words) > 2 {
-		return say.usagePrivate(f.prefix, c.as), nil
+	usage := fmt.Sprintf(say.usagePrivate, f.prefix, c.as)
+	number, level, leveled := strings.Cut(strings.Join(strings.Fields(c.arg), " "), " ")
+	id, err := ruleNumber(number)
+	if err != nil || strings.Contains(level, " ") {
+		return usage, nil
 	}
 	rule, err := f.rules.byID(id)
 	may := slices.Contains(f.admins, p.id)
@@ -154,21 +149,21 @@ func (f *forwarder) setPrivately(ctx context.Context, c command, p person) (stri
 	case !may:
 		return say.denied, nil
 	case errors.Is(err, errNoRule):
-		return say.noRule(id), nil
-	case len(words) == 1:
-		return say.usagePrivate(f.prefix, c.as), nil
+		return fmt.Sprintf(say.noRule, id), nil
+	case !leveled:
+		return usage, nil
 	}
-	priority, ok := parseLevel(words[1])
+	priority, ok := parseLevel(level)
 	if !ok {
-		return say.unknownLevel(words[1]) + " " + say.usagePrivate(f.prefix, c.as), nil
+		return fmt.Sprintf(say.unknownLevel, cut(level, 100)) + " " + usage, nil
 	}
 	if err := f.setPriority(ctx, id, priority, p); err != nil {
 		if errors.Is(err, errNoRule) {
-			return say.noRule(id), nil
+			return fmt.Sprintf(say.noRule, id), nil
 		}
 		return "", err
 	}
-	return say.set(f.titleOf(ctx, rule.Source.Chat), priority), nil
+	return fmt.Sprintf(say.set, f.titleOf(ctx, rule.Source.Chat), levelText(priority)), nil
 }
 
 // titleOf asks for the title of a chat. Without an answer its number has to do.
@@ -194,38 +189,29 @@ const maxAsked = 20
 // listRules lists the rules of a chat, or in private those that one may change.
 func (f *forwarder) listRules(ctx context.Context, m *message, p person) (string, error) {
 	say := texts(p.language)
-	var mine []*Rule
-	asked, owner := 0, slices.Contains(f.admins, p.id)
+	all, owner := f.rules.all(), slices.Contains(f.admins, p.id)
 	if !m.Chat.private() {
 		may, err := f.may(ctx, m.Chat.ID, p)
+		if err != nil || !may {
+			return say.denied, err
+		}
+		all = slices.DeleteFunc(all, func(r *Rule) bool { return r.Source.Chat != m.Chat.ID })
+		return say.list(all), nil
+	}
+	if owner {
+		return say.list(all), nil
+	}
+	var mine []*Rule
+	for _, rule := range all[:min(len(all), maxAsked)] {
+		may, err := f.may(ctx, rule.Source.Chat, p)
 		if err != nil {
 			return "", err
 		}
-		if !may {
-			return say.denied, nil
+		if may {
+			mine = append(mine, rule)
 		}
 	}
-	for _, rule := range f.rules.all() {
-		switch {
-		case !m.Chat.private():
-			if rule.Source.Chat != m.Chat.ID {
-				continue
-			}
-		case !owner:
-			if asked++; asked > maxAsked {
-				continue
-			}
-			may, err := f.may(ctx, rule.Source.Chat, p)
-			if err != nil {
-				return "", err
-			}
-			if !may {
-				continue
-			}
-		}
-		mine = append(mine, rule)
-	}
-	if m.Chat.private() && !owner && len(mine) == 0 {
+	if len(mine) == 0 {
 		return say.denied, nil
 	}
 	return say.list(mine), nil

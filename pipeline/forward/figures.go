@@ -56,21 +56,19 @@ func (f *forwarder) metrics() []observe.Metric {
 		{Name: "forward_webhook_refused_total",
 			Help: "Calls of the webhook with a wrong secret, or that were no updates.", Labels: one,
 			Counter: &g.webhookRefused},
-		{Name: "forward_leader", Help: "1 in the process that polls and sends.", Labels: one,
-			Gauge: func(set func(float64, ...string)) {
-				v := 0.0
-				if f.leader.leads() {
-					v = 1
-				}
-				set(v, f.env.Name)
-			}},
-		{Name: "forward_limit_pinned", Help: "1 while messages wait for the limit of all chats together.", Labels: one,
-			Gauge: func(set func(float64, ...string)) {
-				v := 0.0
-				if f.pacer.pinned() {
-					v = 1
-				}
-				set(v, f.env.Name)
-			}},
+		f.gauge("forward_leader", "1 in the process that polls and sends.", f.leader.leads),
+		f.gauge("forward_limit_pinned", "1 while messages wait for the limit of all chats together.", f.pacer.pinned),
 	}
+}
+
+// gauge is 1 while something is the case, else 0.
+func (f *forwarder) gauge(name, help string, is func() bool) observe.Metric {
+	return observe.Metric{Name: name, Help: help, Labels: []string{"pipeline"},
+		Gauge: func(set func(float64, ...string)) {
+			v := 0.0
+			if is() {
+				v = 1
+			}
+			set(v, f.env.Name)
+		}}
 }

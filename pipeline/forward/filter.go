@@ -28,16 +28,16 @@ func mediaKinds() []string {
 	return []string{"photo", "video", "document", "audio", "voice", "sticker", "none"}
 }
 
-func parseFilters(texts []string) (filters, error) {
-	var all filters
+// parseAll parses texts, and says everything that is wrong with them.
+func parseAll[T any](what string, texts []string, parse func(string) (T, error)) ([]T, error) {
+	var all []T
 	var errs []error
 	for _, t := range texts {
-		f, err := parseFilter(t)
+		one, err := parse(t)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("filter %q: %w", t, err))
-			continue
+			errs = append(errs, fmt.Errorf("%s %q: %w", what, t, err))
 		}
-		all = append(all, f)
+		all = append(all, one)
 	}
 	return all, errors.Join(errs...)
 }
@@ -122,23 +122,14 @@ type replacement struct {
 	with    string
 }
 
-func parseReplacements(texts []string) ([]replacement, error) {
-	var all []replacement
-	var errs []error
-	for _, t := range texts {
-		pattern, with, ok := strings.Cut(t, "=")
-		if !ok || pattern == "" {
-			errs = append(errs, fmt.Errorf("replacement %q: it is REGEXP=TEXT", t))
-			continue
-		}
-		re, err := regexp.Compile(pattern)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("replacement %q: %w", t, err))
-			continue
-		}
-		all = append(all, replacement{re, with})
+func parseReplacement(text string) (r replacement, err error) {
+	pattern, with, ok := strings.Cut(text, "=")
+	if !ok || pattern == "" {
+		return r, errors.New("it is REGEXP=TEXT")
 	}
-	return all, errors.Join(errs...)
+	r.with = with
+	r.pattern, err = regexp.Compile(pattern)
+	return r, err
 }
 
 // rewrite applies all replacements; changed tells whether the text is another one.

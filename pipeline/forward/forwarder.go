@@ -3,7 +3,6 @@ package forward
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -61,11 +60,6 @@ func (f *forwarder) health(context.Context) pipeline.Health {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return pipeline.Health{Degraded: f.trouble, LastSuccess: f.success}
-}
-
-// append stores messages that are not part of a settlement.
-func (f *forwarder) append(ctx context.Context, msgs ...pawl.Message) error {
-	return store.Send(ctx, f.env.Store, msgs...)
 }
 
 // introduce asks Telegram for the name of the bot, until it answers.
@@ -222,38 +216,13 @@ func (f *forwarder) store(ctx context.Context, raw []json.RawMessage) (offset in
 		}
 		offset = max(offset, id+1)
 	}
-	batch := store.NewBatch(msgs...)
-	for wait := 100 * time.Millisecond; len(msgs) > 0; wait = min(2*wait, 5*time.Second) {
-		receipts, err := f.env.Store.Append(ctx, batch)
-		if again, room := store.TooMuch(batch.Items, receipts); err == nil && len(again) > 0 {
-			batch, wait = store.NewBatch(again...), room
-			err = &store.TopicFullError{Topic: again[0].Topic, RetryAfter: room}
-		} else if err = stored(receipts, err); err == nil {
-			break
-		}
-		if !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, store.ErrUnknown) && !store.IsTopicFull(err) {
-			return 0, fmt.Errorf("updates could not be stored: %w", err)
-		}
-		f.say("updates cannot be stored: " + err.Error())
-		if store.Sleep(ctx, wait) != nil {
-			return 0, context.Cause(ctx)
-		}
+	failed := func(err error) { f.say("updates cannot be stored: " + err.Error()) }
+	refuse := func(_ []pawl.Message, why error) error { return fmt.Errorf("updates could not be stored: %w", why) }
+	if err := pipeline.AppendAll(ctx, f.env.Store, msgs, failed, refuse); err != nil {
+		return 0, err
 	}
 	f.figs.updates.Add(float64(len(raw)), f.env.Name)
 	return offset, f.leader.renew(ctx, &offset)
-}
-
-// stored reports the first message of an append that is not in the store.
-func stored(receipts []store.Receipt, err error) error {
-	if err != nil {
-		return err
-	}
-	for i := range receipts {
-		if receipts[i].Err != nil {
-			return receipts[i].Err
-		}
-	}
-	return nil
 }
 
 // keepUpdates is for how long a repeated update is known: longer than Telegram keeps one.

@@ -8,12 +8,8 @@ package forward
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"net"
-	"regexp"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -42,24 +38,25 @@ func Kind() pipeline.Kind {
 
 func fields() []pipeline.Field {
 	return []pipeline.Field{
-		{Name: "token", Secret: true, Required: true, Doc: "The token of the bot.", Check: checkToken},
+		{Name: "token", Secret: true, Required: true, Doc: "The token of the bot.",
+			Check: pipeline.CheckForm(`-?[0-9]{1,18}:[^/?#% ]+`, "must look like 123456:ABC-DEF, as BotFather gave it")},
 		{Name: "api_url", Type: pipeline.URL, Default: "https://api.telegram.org", Doc: "Where the Bot API is."},
 		{Name: "updates", Type: pipeline.Choice, Choices: []string{updatesPoll, updatesWebhook}, Default: updatesPoll,
 			Doc: "How updates come."},
 		{Name: "listen",
 			Doc:   "The address of the webhook, such as 127.0.0.1:8443. Put a proxy with HTTPS in front of it.",
-			Check: checkListen},
-		{Name: "path", Default: "/telegram", Doc: "The path of the webhook.", Check: checkPath},
+			Check: pipeline.CheckAddress},
+		{Name: "path", Default: "/telegram", Doc: "The path of the webhook.", Check: pipeline.CheckPath},
 		{Name: "secret_token", Secret: true, Doc: "The secret that Telegram sends with each call of the webhook.",
-			Check: checkSecret},
+			Check: pipeline.CheckForm(`[A-Za-z0-9_-]{1,256}`, "must be 1 to 256 of A-Z a-z 0-9 _ -")},
 		{Name: "webhook_url", Type: pipeline.URL, DefaultDoc: "the operator tells Telegram",
 			Doc: "What Telegram is told to call."},
 		{Name: "admins", Type: pipeline.Texts,
 			Doc:   "Users who may use the commands everywhere, by number. The first one is told about targets that refuse the bot.",
-			Check: checkUser},
+			Check: pipeline.CheckForm(`-?[0-9]{1,18}`, "must be numbers of users; the bot @userinfobot tells one's own")},
 		{Name: "command_prefix",
 			Doc:   "What commands begin with after the slash, such as fw_: then /fw_vip is one, and /vip is not.",
-			Check: checkPrefix},
+			Check: pipeline.CheckForm(`[a-z0-9_]{0,16}`, "must be at most 16 of a-z 0-9 _, as Telegram wants it of commands")},
 		{Name: "limits", Type: pipeline.Object, Short: "mode",
 			Doc: "How much Telegram takes. `limits: off` is for a server of one's own.", Fields: []pipeline.Field{
 				{Name: "all", Type: pipeline.Rate, Default: "30/s", Doc: "Messages to all chats together."},
@@ -74,51 +71,6 @@ func fields() []pipeline.Field {
 		{Name: "ageing", Type: pipeline.Duration, Default: "2m", Min: int64(time.Second),
 			Doc: "The wait that is worth one point of priority."},
 	}
-}
-
-var errToken = errors.New("must look like 123456:ABC-DEF, as BotFather gave it")
-
-func checkToken(s string) error {
-	id, key, ok := strings.Cut(s, ":")
-	if _, err := strconv.ParseInt(id, 10, 64); err != nil || !ok || key == "" || strings.ContainsAny(s, "/?#% ") {
-		return errToken
-	}
-	return nil
-}
-
-func checkListen(s string) error {
-	if _, _, err := net.SplitHostPort(s); err != nil {
-		return errors.New("must be an address with a port, such as 127.0.0.1:8443")
-	}
-	return nil
-}
-
-func checkPath(s string) error {
-	if !strings.HasPrefix(s, "/") || strings.ContainsAny(s, " {}") {
-		return errors.New("must begin with / and have neither spaces nor braces")
-	}
-	return nil
-}
-
-func checkSecret(s string) error {
-	if !regexp.MustCompile(`^[A-Za-z0-9_-]{1,256}$`).MatchString(s) {
-		return errors.New("must be 1 to 256 of A-Z a-z 0-9 _ -")
-	}
-	return nil
-}
-
-func checkUser(s string) error {
-	if _, err := strconv.ParseInt(s, 10, 64); err != nil {
-		return errors.New("must be numbers of users; the bot @userinfobot tells one's own")
-	}
-	return nil
-}
-
-func checkPrefix(s string) error {
-	if !regexp.MustCompile(`^[a-z0-9_]{0,16}$`).MatchString(s) {
-		return errors.New("must be at most 16 of a-z 0-9 _, as Telegram wants it of commands")
-	}
-	return nil
 }
 
 func check(_ string, s pipeline.Section) []pipeline.Fault {

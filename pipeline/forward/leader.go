@@ -2,11 +2,11 @@ package forward
 
 import (
 	"context"
-	"encoding/json"
 	"log/slog"
 	"sync"
 	"time"
 
+	"github.com/pawl-dev/pawl/pipeline"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -97,13 +97,10 @@ func (l *leader) lead(ctx context.Context, work func(ctx context.Context)) {
 
 // campaign takes the lease if it is free.
 func (l *leader) campaign(ctx context.Context) bool {
-	e, err := l.state.GetState(ctx, l.key)
-	if err != nil && !notThere(err) {
-		return false
-	}
 	var r leadRecord
-	if len(e.Value) > 0 && json.Unmarshal(e.Value, &r) != nil {
-		r = leadRecord{}
+	version, err := pipeline.ReadState(ctx, l.state, l.key, &r)
+	if err != nil {
+		return false
 	}
 	now, err := l.state.Clock(ctx)
 	if err != nil {
@@ -117,7 +114,7 @@ func (l *leader) campaign(ctx context.Context) bool {
 	}
 	r.Since = now.UnixMilli()
 	l.mu.Lock()
-	l.record, l.version = r, e.Version
+	l.record, l.version = r, version
 	l.mu.Unlock()
 	if l.put(ctx, now, nil) != nil {
 		return false
@@ -144,28 +141,20 @@ func (l *leader) put(ctx context.Context, now time.Time, offset *int64) error {
 	if offset != nil {
 		next.Offset, next.OffsetAt = *offset, now.UnixMilli()
 	}
-	next.Pauses = nil
+	next.Pauses = map[int64]int64{}
 	for chat, until := range l.pauses(here) {
-		if next.Pauses == nil {
-			next.Pauses = map[int64]int64{}
-		}
 		next.Pauses[chat] = now.Add(until.Sub(here)).UnixMilli()
-	}
-	value, err := json.Marshal(next)
-	if err != nil {
-		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, leadRenew)
 	defer cancel()
-	e, err := l.state.PutState(ctx, l.key, value, l.version, l.owner)
-	if err != nil {
-		if conflict(err) {
-			l.until = time.Time{}
-		}
-		return err
+	err := pipeline.WriteState(ctx, l.state, l.key, next, &l.version, l.owner)
+	switch {
+	case err == nil:
+		l.record, l.until = next, here.Add(leadTrust)
+	case conflict(err):
+		l.until = time.Time{}
 	}
-	l.record, l.version, l.until = next, e.Version, here.Add(leadTrust)
-	return nil
+	return err
 }
 
 // watched returns a stretch of time, by the store's clock, in which one process took updates in: from when it
@@ -177,16 +166,12 @@ func (l *leader) watched(ctx context.Context, now time.Time) (from, to time.Time
 	if leads {
 		return time.UnixMilli(r.Since), now, nil
 	}
-	e, err := l.state.GetState(ctx, l.key)
-	switch {
-	case notThere(err):
-		return time.Time{}, time.Time{}, nil
-	case err != nil:
+	r = leadRecord{}
+	version, err := pipeline.ReadState(ctx, l.state, l.key, &r)
+	if err != nil || version == 0 {
 		return time.Time{}, time.Time{}, err
 	}
-	r = leadRecord{}
-	err = json.Unmarshal(e.Value, &r)
-	return time.UnixMilli(r.Since), time.UnixMilli(r.Until).Add(-leadFor), err
+	return time.UnixMilli(r.Since), time.UnixMilli(r.Until).Add(-leadFor), nil
 }
 
 // offset is where to go on with updates.
@@ -208,7 +193,5 @@ func (l *leader) resign() {
 	defer cancel()
 	next := l.record
 	next.Owner = ""
-	if value, err := json.Marshal(next); err == nil {
-		_, _ = l.state.PutState(ctx, l.key, value, l.version, l.owner)
-	}
+	_ = pipeline.WriteState(ctx, l.state, l.key, next, &l.version, l.owner) // else the lease runs out
 }

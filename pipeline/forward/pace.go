@@ -1,8 +1,10 @@
 package forward
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -297,26 +299,19 @@ func (p *pacer) awaitTurn(ctx context.Context, rank int64, weight int) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for i, o := range p.waiting {
-		if o == w {
-			p.waiting = append(p.waiting[:i], p.waiting[i+1:]...)
-			return context.Cause(ctx)
-		}
+	if i := slices.Index(p.waiting, w); i >= 0 {
+		p.waiting = slices.Delete(p.waiting, i, i+1)
+	} else {
+		p.all.end(time.Now(), weight) // it was let go just then
 	}
-	p.all.end(time.Now(), weight) // it was let go just then
 	return context.Cause(ctx)
 }
 
 // pump lets go who may. The caller holds mu.
 func (p *pacer) pump() {
 	for len(p.waiting) > 0 {
-		best := 0
-		for i, w := range p.waiting {
-			if w.rank < p.waiting[best].rank {
-				best = i
-			}
-		}
-		w, now := p.waiting[best], time.Now()
+		w := slices.MinFunc(p.waiting, func(a, b *waiter) int { return cmp.Compare(a.rank, b.rank) })
+		now := time.Now()
 		if wait := later(p.all.opens(now, w.weight), p.spaced).Sub(now); wait > 0 {
 			if p.timer != nil {
 				p.timer.Stop()
@@ -326,7 +321,7 @@ func (p *pacer) pump() {
 		}
 		p.all.begin(w.weight)
 		p.spaced = now.Add(time.Duration(w.weight) * p.all.gap())
-		p.waiting = append(p.waiting[:best], p.waiting[best+1:]...)
+		p.waiting = slices.DeleteFunc(p.waiting, func(other *waiter) bool { return other == w })
 		close(w.granted)
 	}
 }
@@ -365,12 +360,9 @@ func (p *pacer) leave(chat int64, weight int, turned bool, pause time.Duration) 
 func (p *pacer) pauses(now time.Time) map[int64]time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var all map[int64]time.Time
+	all := map[int64]time.Time{}
 	for id, c := range p.chats {
 		if at := c.opens(now, 1); at.Sub(now) > pausesKept {
-			if all == nil {
-				all = map[int64]time.Time{}
-			}
 			all[id] = at
 		}
 	}

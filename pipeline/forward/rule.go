@@ -47,10 +47,10 @@ type Rule struct {
 func (r *Rule) prepare() error {
 	var errs []error
 	var err error
-	if r.filters, err = parseFilters(r.Filters); err != nil {
+	if r.filters, err = parseAll("filter", r.Filters, parseFilter); err != nil {
 		errs = append(errs, err)
 	}
-	if r.replace, err = parseReplacements(r.Replace); err != nil {
+	if r.replace, err = parseAll("replacement", r.Replace, parseReplacement); err != nil {
 		errs = append(errs, err)
 	}
 	if r.Mode != modeForward && r.Mode != modeCopy {

@@ -2,12 +2,13 @@ package forward
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/pawl-dev/pawl/pipeline"
 	"github.com/pawl-dev/pawl/store"
@@ -107,14 +108,10 @@ func listCommand(ctx context.Context, in *pipeline.Invocation) error {
 }
 
 func show(in *pipeline.Invocation, rule *Rule) error {
-	return in.Document(rule, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w,
-			"rule      %d\nsource    %s\ntargets   %s\npriority  %s\nmode      %s\nfilters   %s\nreplace   %s\nenabled   %t\ndisabled  %s\nupdated   %s by %s\n",
-			rule.ID, rule.Source, places(rule.Targets), levelText(rule.Priority), rule.Mode, dash(rule.Filters),
-			dash(rule.Replace),
-			rule.Enabled, places(rule.Disabled), rule.UpdatedAt.UTC().Format("2006-01-02 15:04:05"), rule.UpdatedBy)
-		return err
-	})
+	return in.Print(rule, "rule      %d\nsource    %s\ntargets   %s\npriority  %s\nmode      %s\nfilters   %s\n"+
+		"replace   %s\nenabled   %t\ndisabled  %s\nupdated   %s by %s\n", rule.ID, rule.Source, places(rule.Targets),
+		levelText(rule.Priority), rule.Mode, dash(rule.Filters), dash(rule.Replace), rule.Enabled,
+		places(rule.Disabled), rule.UpdatedAt.UTC().Format(time.DateTime), rule.UpdatedBy)
 }
 
 func dash(texts []string) string {
@@ -151,11 +148,10 @@ func apply(in *pipeline.Invocation, rule *Rule) error {
 	if fl.Changed("mode") {
 		rule.Mode = fl.Text("mode")
 	}
-	if fl.Changed("filter") {
-		rule.Filters = slices.DeleteFunc(slices.Clone(fl.Texts("filter")), func(s string) bool { return s == "" })
-	}
-	if fl.Changed("replace") {
-		rule.Replace = slices.DeleteFunc(slices.Clone(fl.Texts("replace")), func(s string) bool { return s == "" })
+	for name, texts := range map[string]*[]string{"filter": &rule.Filters, "replace": &rule.Replace} {
+		if fl.Changed(name) {
+			*texts = slices.DeleteFunc(slices.Clone(fl.Texts(name)), func(s string) bool { return s == "" })
+		}
 	}
 	errs = append(errs, rule.prepare())
 	if err := errors.Join(errs...); err != nil {
@@ -324,27 +320,11 @@ func testCommand(ctx context.Context, in *pipeline.Invocation) error {
 	if err != nil {
 		return err
 	}
-	m := &message{Text: in.Args[0], From: &user{ID: in.Flags.Int("user")}, Chat: chat{ID: from.Chat}}
-	there := []byte("{}")
-	switch in.Flags.Text("media") {
-	case "photo":
-		m.Photo = there
-	case "video":
-		m.Video = there
-	case "document":
-		m.Document = there
-	case "audio":
-		m.Audio = there
-	case "voice":
-		m.Voice = there
-	case "sticker":
-		m.Sticker = there
-	}
-	o := judge(r.of(from), m)
-	return in.Document(o, func(w io.Writer) error {
-		_, err := fmt.Fprintln(w, o.Why)
-		return err
-	})
+	var m message
+	_ = json.Unmarshal(fmt.Appendf(nil, `{%q: {}}`, in.Flags.Text("media")), &m) // the choices are names of members
+	m.Text, m.From, m.Chat.ID = in.Args[0], &user{ID: in.Flags.Int("user")}, from.Chat
+	o := judge(r.of(from), &m)
+	return in.Print(o, "%s\n", o.Why)
 }
 
 // judge says what a rule, which may be nil, does with a message.

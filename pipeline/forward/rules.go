@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"sync"
@@ -128,12 +129,7 @@ func (r *rules) byID(id int64) (*Rule, error) {
 func (r *rules) all() []*Rule {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	all := make([]*Rule, 0, len(r.id))
-	for _, rule := range r.id {
-		all = append(all, rule)
-	}
-	slices.SortFunc(all, func(a, b *Rule) int { return cmp.Compare(a.ID, b.ID) })
-	return all
+	return slices.SortedFunc(maps.Values(r.id), func(a, b *Rule) int { return cmp.Compare(a.ID, b.ID) })
 }
 
 // add stores a new rule and gives it an id. A source that has one already is store.ErrConflict.
@@ -200,71 +196,66 @@ func (r *rules) write(ctx context.Context, rule *Rule, by string) (*Rule, error)
 	if err != nil {
 		return nil, err
 	}
-	e, err := r.state.PutState(ctx, r.key(rule.Source), value, rule.version, by)
+	return r.put(ctx, rule.Source, value, rule.version, by)
+}
+
+// put stores the entry of a place and takes it into the copy, without moving on the version that this process has
+// seen: what others put before may not have been read yet. An empty value removes the rule.
+func (r *rules) put(ctx context.Context, at Place, value []byte, version int64, by string) (*Rule, error) {
+	e, err := r.state.PutState(ctx, r.key(at), value, version, by)
 	if err != nil {
 		return nil, err
 	}
-	return r.wrote(&e)
-}
-
-// wrote takes what this process put into its copy, without moving on the version that it has seen: what
-// others put before may not have been read yet.
-func (r *rules) wrote(e *store.Entry) (*Rule, error) {
 	r.mu.Lock()
 	seen := r.seen
 	r.mu.Unlock()
-	if err := r.take(e); err != nil {
+	if err := r.take(&e); err != nil {
 		return nil, err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.seen = seen
-	place, _ := parsePlace(e.Key[len(r.prefix()):])
-	return r.source[place], nil
+	return r.source[at], nil
 }
 
 // change changes a rule, also under concurrent changes. It returns the rule before and after.
 func (r *rules) change(ctx context.Context, id int64, by string, do func(*Rule) error) (old, now *Rule, err error) {
-	for {
-		if old, err = r.byID(id); err != nil {
-			return nil, nil, err
-		}
+	old, err = r.insist(ctx, id, func(old *Rule) error {
 		next := old.clone()
 		if err := do(next); err != nil {
-			return nil, nil, err
+			return err
 		}
 		if err := next.prepare(); err != nil {
-			return nil, nil, err
+			return err
 		}
 		now, err = r.write(ctx, next, by)
+		return err
+	})
+	return old, now, err
+}
+
+// insist repeats what is to be done to a rule while others change it at the same time. It returns the rule before.
+func (r *rules) insist(ctx context.Context, id int64, do func(old *Rule) error) (*Rule, error) {
+	for {
+		old, err := r.byID(id)
+		if err == nil {
+			err = do(old)
+		}
 		if !conflict(err) {
-			return old, now, err
+			return old, err
 		}
 		if err := r.refresh(ctx); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 	}
 }
 
 // remove removes a rule. Messages that already wait for its targets are still sent.
 func (r *rules) remove(ctx context.Context, id int64, by string) (*Rule, error) {
-	for {
-		old, err := r.byID(id)
-		if err != nil {
-			return nil, err
-		}
-		e, err := r.state.PutState(ctx, r.key(old.Source), nil, old.version, by)
-		if err == nil {
-			_, err = r.wrote(&e)
-			return old, err
-		}
-		if !conflict(err) {
-			return nil, err
-		}
-		if err := r.refresh(ctx); err != nil {
-			return nil, err
-		}
-	}
+	return r.insist(ctx, id, func(old *Rule) error {
+		_, err := r.put(ctx, old.Source, nil, old.version, by)
+		return err
+	})
 }
 
 // moved gives a group that became a supergroup its new number, wherever rules name it. It may be repeated.
@@ -284,11 +275,7 @@ func (r *rules) moved(ctx context.Context, from, to int64) (changed []*Rule, err
 				}
 				changed = append(changed, rule)
 			}
-			e, err := r.state.PutState(ctx, r.key(rule.Source), nil, store.AnyVersion, by)
-			if err != nil {
-				return changed, err
-			}
-			if _, err := r.wrote(&e); err != nil {
+			if _, err := r.put(ctx, rule.Source, nil, store.AnyVersion, by); err != nil {
 				return changed, err
 			}
 		}

@@ -141,7 +141,7 @@ func (f *forwarder) blocked(ctx context.Context, j *job, cause error) error {
 		"Nothing is sent to %s any more: it refuses the bot (%s). Its messages are dead letters. "+
 			"When it lets the bot in again: `pawl forward rules set %d --enable %s`, then `pawl dead replay --topic %s`.",
 		name, asAPI(cause).Description, now.ID, j.To, f.env.Topic(stageSend))})
-	err = f.append(ctx, pawl.Message{
+	err = store.Send(ctx, f.env.Store, pawl.Message{
 		Topic: f.env.Topic(stageSend), Key: fmt.Appendf(nil, "answer>%d", f.admins[0]), Priority: critical, Body: body,
 		ID: fmt.Sprintf("%s.blocked.%d.%s.%d", f.env.Name, now.ID, strings.ReplaceAll(j.To.String(), "/", "."),
 			now.version),

@@ -64,34 +64,34 @@ type message struct {
 	MigrateTo    int64           `json:"migrate_to_chat_id"`
 	MigrateFrom  int64           `json:"migrate_from_chat_id"`
 
-	// What Telegram itself says in a chat: somebody joined, the title changed. It can be neither forwarded nor copied.
-	NewMembers   json.RawMessage `json:"new_chat_members"`
-	LeftMember   json.RawMessage `json:"left_chat_member"`
-	NewTitle     string          `json:"new_chat_title"`
-	NewPhoto     json.RawMessage `json:"new_chat_photo"`
-	PhotoDeleted bool            `json:"delete_chat_photo"`
-	GroupMade    bool            `json:"group_chat_created"`
-	SuperMade    bool            `json:"supergroup_chat_created"`
-	ChannelMade  bool            `json:"channel_chat_created"`
-	Pinned       json.RawMessage `json:"pinned_message"`
-	TopicMade    json.RawMessage `json:"forum_topic_created"`
-	TopicEdited  json.RawMessage `json:"forum_topic_edited"`
-	TopicClosed  json.RawMessage `json:"forum_topic_closed"`
-	TopicOpened  json.RawMessage `json:"forum_topic_reopened"`
-	Boost        json.RawMessage `json:"boost_added"`
-	TimerChanged json.RawMessage `json:"message_auto_delete_timer_changed"`
-	VideoStarted json.RawMessage `json:"video_chat_started"`
-	VideoEnded   json.RawMessage `json:"video_chat_ended"`
+	serviceMembers
+}
+
+// serviceMembers are what Telegram itself says in a chat: somebody joined, the title changed. It can be neither
+// forwarded nor copied.
+type serviceMembers struct {
+	NewMembers   *json.RawMessage `json:"new_chat_members"`
+	LeftMember   *json.RawMessage `json:"left_chat_member"`
+	NewTitle     *json.RawMessage `json:"new_chat_title"`
+	NewPhoto     *json.RawMessage `json:"new_chat_photo"`
+	PhotoDeleted *json.RawMessage `json:"delete_chat_photo"`
+	GroupMade    *json.RawMessage `json:"group_chat_created"`
+	SuperMade    *json.RawMessage `json:"supergroup_chat_created"`
+	ChannelMade  *json.RawMessage `json:"channel_chat_created"`
+	Pinned       *json.RawMessage `json:"pinned_message"`
+	TopicMade    *json.RawMessage `json:"forum_topic_created"`
+	TopicEdited  *json.RawMessage `json:"forum_topic_edited"`
+	TopicClosed  *json.RawMessage `json:"forum_topic_closed"`
+	TopicOpened  *json.RawMessage `json:"forum_topic_reopened"`
+	Boost        *json.RawMessage `json:"boost_added"`
+	TimerChanged *json.RawMessage `json:"message_auto_delete_timer_changed"`
+	VideoStarted *json.RawMessage `json:"video_chat_started"`
+	VideoEnded   *json.RawMessage `json:"video_chat_ended"`
 }
 
 // service tells messages of Telegram about the chat.
 func (m *message) service() bool {
-	return m.MigrateTo != 0 || m.MigrateFrom != 0 || m.NewMembers != nil || m.LeftMember != nil || m.NewTitle != "" ||
-		m.NewPhoto != nil ||
-		m.PhotoDeleted || m.GroupMade || m.SuperMade || m.ChannelMade || m.Pinned != nil || m.TopicMade != nil ||
-		m.TopicEdited != nil ||
-		m.TopicClosed != nil || m.TopicOpened != nil || m.Boost != nil || m.TimerChanged != nil ||
-		m.VideoStarted != nil || m.VideoEnded != nil
+	return m.MigrateTo != 0 || m.MigrateFrom != 0 || m.serviceMembers != (serviceMembers{})
 }
 
 // words are the text, or what is written below a picture.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/pipeline"
 )
 
 // job is what the stage send carries out: the body of its messages.
@@ -209,20 +210,13 @@ func (f *forwarder) albumScope() string { return "forward/" + f.env.Name + "/alb
 
 // albumOf returns the parts of an album that was put together; nil if it was not.
 func (f *forwarder) albumOf(ctx context.Context, key string) (ids []int64, err error) {
-	marks, err := f.marks.GetMarks(ctx, f.albumScope(), key)
-	if err != nil {
-		return nil, err
-	}
-	if m, ok := marks[key]; ok {
-		err = json.Unmarshal(m.Value, &ids)
-	}
+	_, err = pipeline.ReadMark(ctx, f.marks, f.albumScope(), key, &ids)
 	return ids, err
 }
 
 func (f *forwarder) noteAlbum(ctx context.Context, key string, ids []int64) error {
-	value, _ := json.Marshal(ids)
-	_, err := f.marks.PutMarks(ctx, pawl.Mark{Scope: f.albumScope(), Key: key, Value: value, For: time.Hour,
-		If: pawl.AnyVersion})
+	_, err := pipeline.WriteMark(ctx, f.marks, pawl.Mark{Scope: f.albumScope(), Key: key, For: time.Hour,
+		If: pawl.AnyVersion}, ids)
 	return err
 }
 

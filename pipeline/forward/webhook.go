@@ -4,13 +4,12 @@ import (
 	"context"
 	"crypto/subtle"
 	"encoding/json"
-	"errors"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"time"
 
+	"github.com/pawl-dev/pawl/pipeline"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -46,30 +45,13 @@ func (f *forwarder) announceWebhook(ctx context.Context) error {
 
 // listen takes updates until ctx ends. Every process listens, if it can: on one machine only one can.
 func (f *forwarder) listen(ctx context.Context) {
-	address, told := f.env.Section.Text("listen"), false
-	for ctx.Err() == nil {
-		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	mux, address := http.NewServeMux(), f.env.Section.Text("listen")
+	mux.HandleFunc("POST "+f.env.Section.Text("path"), f.hook)
+	pipeline.Serve(ctx, address, mux, func(err error) {
 		if err != nil {
-			if !told {
-				f.env.Logger.Warn("the webhook cannot listen; another process may", "address", address, "error", err)
-			}
-			told = true
-			_ = store.Sleep(ctx, 2*time.Second)
-			continue
+			f.env.Logger.Warn("the webhook cannot listen; another process may", "address", address, "error", err)
 		}
-		mux := http.NewServeMux()
-		mux.HandleFunc("POST "+f.env.Section.Text("path"), f.hook)
-		server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second}
-		stop := context.AfterFunc(ctx, func() {
-			last, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-			defer cancel()
-			_ = server.Shutdown(last)
-		})
-		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			f.env.Logger.Error("the webhook ended", "error", err)
-		}
-		stop()
-	}
+	})
 }
 
 // hook takes one update. Telegram repeats it until the answer is 200, which means that it is stored.
@@ -93,7 +75,7 @@ func (f *forwarder) hook(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if m.Topic != "" {
-		if err := f.append(r.Context(), m); err != nil {
+		if err := store.Send(r.Context(), f.env.Store, m); err != nil {
 			f.env.Logger.Error("an update could not be stored", "error", err)
 			http.Error(w, "not stored", http.StatusServiceUnavailable)
 			return

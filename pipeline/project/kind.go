@@ -10,7 +10,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"strconv"
 	"time"
 
@@ -90,23 +89,10 @@ func fields() []pipeline.Field {
 }
 
 var (
-	projectionName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,100}$`)
-	indexName      = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,200}$`)
+	checkProjection = pipeline.CheckForm(`[A-Za-z0-9._-]{1,100}`, "is made of 1 to 100 of A-Z a-z 0-9 . _ -")
+	checkIndex      = pipeline.CheckForm(`[a-z0-9][a-z0-9._-]{0,200}`,
+		"is made of a-z 0-9 . _ - and begins with a letter or digit")
 )
-
-func checkProjection(s string) error {
-	if !projectionName.MatchString(s) {
-		return errors.New("is made of 1 to 100 of A-Z a-z 0-9 . _ -")
-	}
-	return nil
-}
-
-func checkIndex(s string) error {
-	if !indexName.MatchString(s) {
-		return errors.New("is made of a-z 0-9 . _ - and begins with a letter or digit")
-	}
-	return nil
-}
 
 func check(_ string, s pipeline.Section) (faults []pipeline.Fault) {
 	if b := s.Section("backoff"); b.Duration("max") < b.Duration("base") {

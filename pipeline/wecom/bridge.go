@@ -274,23 +274,19 @@ func (b *bridge) reconcile(ctx context.Context) {
 	}
 }
 
-// listen serves the callback. A port that another process has is waited for: it may be the one that this one is to
-// take over from.
+// listen serves the callback.
 func (b *bridge) listen(ctx context.Context) {
-	mux := http.NewServeMux()
+	mux, at := http.NewServeMux(), b.section.Text("listen")
 	mux.Handle(b.section.Text("path"), b.callback)
-	for ctx.Err() == nil {
-		err := b.serve(ctx, mux)
-		if ctx.Err() != nil {
+	pipeline.Serve(ctx, at, mux, func(err error) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.deaf = ""
+		if err == nil {
+			b.env.Logger.Info("the callback listens", "listen", at, "path", b.section.Text("path"))
 			return
 		}
-		b.mu.Lock()
-		if b.deaf == "" {
-			b.env.Logger.Error("the callback does not listen; it is tried again", "listen", b.section.Text("listen"),
-				"error", err)
-		}
 		b.deaf = "the callback does not listen: " + err.Error()
-		b.mu.Unlock()
-		_ = store.Sleep(ctx, time.Second)
-	}
+		b.env.Logger.Error("the callback does not listen; it is tried again", "listen", at, "error", err)
+	})
 }

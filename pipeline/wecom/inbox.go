@@ -9,12 +9,8 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/pipeline"
 	"github.com/pawl-dev/pawl/store"
-)
-
-const (
-	appendAgain = 100 * time.Millisecond
-	appendMost  = 5 * time.Second
 )
 
 // inbox stores what was pulled.
@@ -60,7 +56,10 @@ func (in *inbox) take(ctx context.Context, account string, list []json.RawMessag
 		msgs = append(msgs, m)
 	}
 	began := time.Now()
-	if err := in.append(ctx, msgs); err != nil {
+	// A message whose outcome is unknown may be stored twice: the handler recognises it by its id.
+	if err := pipeline.AppendAll(ctx, in.store, msgs, in.failed, func(refused []pawl.Message, why error) error {
+		return in.keepDead(ctx, refused, why)
+	}); err != nil {
 		return err
 	}
 	took := time.Since(began)
@@ -70,41 +69,8 @@ func (in *inbox) take(ctx context.Context, account string, list []json.RawMessag
 	return nil
 }
 
-// append stores messages, and repeats what failed, in its order, until all are stored.
-func (in *inbox) append(ctx context.Context, msgs []pawl.Message) error {
-	for pause := appendAgain; ; pause = min(2*pause, appendMost) {
-		receipts, err := in.store.Append(ctx, store.NewBatch(msgs...))
-		var left, refused []pawl.Message
-		var why error
-		for i, r := range store.Answers(len(msgs), receipts, err) {
-			switch r.Outcome() {
-			case store.Stored:
-			case store.Refused:
-				refused = append(refused, msgs[i])
-				why = r.Err
-			default: // one whose outcome is unknown may be stored twice: the handler recognises it by its id
-				left = append(left, msgs[i])
-				why = r.Err
-			}
-		}
-		if len(refused) > 0 {
-			if err := in.bury(ctx, refused, why); err != nil {
-				return err
-			}
-		}
-		if len(left) == 0 {
-			return nil
-		}
-		in.failed(why)
-		if err := store.Sleep(ctx, pause); err != nil {
-			return errors.Join(err, why)
-		}
-		msgs = left
-	}
-}
-
-// bury keeps messages that their store never takes as dead letters of the daemon's store.
-func (in *inbox) bury(ctx context.Context, msgs []pawl.Message, why error) error {
+// keepDead keeps messages that their store never takes as dead letters of the daemon's store.
+func (in *inbox) keepDead(ctx context.Context, msgs []pawl.Message, why error) error {
 	dead, ok := store.As[store.DeadLetters](in.home)
 	if !ok {
 		return fmt.Errorf("%d messages are refused: %w", len(msgs), why)
@@ -122,7 +88,7 @@ func (in *inbox) bury(ctx context.Context, msgs []pawl.Message, why error) error
 		return err
 	}
 	for id, err := range refused {
-		if !errors.Is(err, store.ErrConflict) { // it was buried before
+		if !errors.Is(err, store.ErrConflict) { // it is there already
 			return fmt.Errorf("message %s can be kept nowhere: %w", id, err)
 		}
 	}

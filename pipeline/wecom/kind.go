@@ -1,11 +1,8 @@
 package wecom
 
 import (
-	"errors"
 	"fmt"
-	"net"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -48,8 +45,8 @@ func fields() []pipeline.Field {
 		{Name: "encoding_aes_key", Required: true, Secret: true, Doc: "The EncodingAESKey of the callback.",
 			Check: checkKey},
 		{Name: "api_url", Type: pipeline.URL, Default: "https://qyapi.weixin.qq.com", Doc: "Where the API is."},
-		{Name: "listen", Default: "127.0.0.1:9120", Doc: "The address of the callback.", Check: checkListen},
-		{Name: "path", Default: "/wecom/callback", Doc: "The path of the callback.", Check: checkPath},
+		{Name: "listen", Default: "127.0.0.1:9120", Doc: "The address of the callback.", Check: pipeline.CheckAddress},
+		{Name: "path", Default: "/wecom/callback", Doc: "The path of the callback.", Check: pipeline.CheckPath},
 		{Name: "timestamp_window", Type: pipeline.Duration, Default: "10m",
 			Doc: "Older or newer callbacks are refused. 0 takes all."},
 		{
@@ -89,8 +86,9 @@ func fields() []pipeline.Field {
 		{Name: "concurrency", Type: pipeline.Int, Default: "64", Min: 1, Max: 10_000,
 			Doc: "Users who are served at once."},
 		{
-			Name: "duplicate_msgid_errcodes", Type: pipeline.Texts, Check: checkCode,
-			Doc: "Codes by which WeCom says that it has a message with this msgid. They are not documented; a repeated call counts as sent as well if the code is in no table.",
+			Name: "duplicate_msgid_errcodes", Type: pipeline.Texts,
+			Check: pipeline.CheckForm(`-?[0-9]{1,9}`, "must be numbers"),
+			Doc:   "Codes by which WeCom says that it has a message with this msgid. They are not documented; a repeated call counts as sent as well if the code is in no table.",
 		},
 	}
 }
@@ -98,27 +96,6 @@ func fields() []pipeline.Field {
 func checkKey(s string) error {
 	_, err := parseKey(s)
 	return err
-}
-
-func checkCode(s string) error {
-	if _, err := strconv.Atoi(s); err != nil {
-		return errors.New("must be numbers")
-	}
-	return nil
-}
-
-func checkListen(s string) error {
-	if _, _, err := net.SplitHostPort(s); err != nil {
-		return errors.New("must be an address with a port, such as 127.0.0.1:9120")
-	}
-	return nil
-}
-
-func checkPath(s string) error {
-	if !strings.HasPrefix(s, "/") || strings.ContainsAny(s, " {}?#") {
-		return errors.New("must begin with / and have neither spaces nor ? # { }")
-	}
-	return nil
 }
 
 // handlerKeys are the ways to name a handler.

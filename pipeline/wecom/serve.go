@@ -2,34 +2,11 @@ package wecom
 
 import (
 	"context"
-	"net"
-	"net/http"
 	"time"
 
 	"github.com/pawl-dev/pawl/pipeline"
 	"github.com/pawl-dev/pawl/store"
 )
-
-// serve listens until ctx ends or it fails.
-func (b *bridge) serve(ctx context.Context, h http.Handler) error {
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", b.section.Text("listen"))
-	if err != nil {
-		return err
-	}
-	b.mu.Lock()
-	b.deaf = ""
-	b.mu.Unlock()
-	b.env.Logger.Info("the callback listens", "listen", l.Addr().String(), "path", b.section.Text("path"))
-	s := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
-		WriteTimeout: 10 * time.Second, IdleTimeout: time.Minute}
-	stop := context.AfterFunc(ctx, func() {
-		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-		defer cancel()
-		_ = s.Shutdown(end)
-	})
-	defer stop()
-	return s.Serve(l)
-}
 
 // health is asked every few seconds.
 func (b *bridge) health(context.Context) pipeline.Health {
