@@ -47,38 +47,41 @@ func shown(out string) string {
 
 // probe refuses a database that cannot take the pages, before they are crawled.
 func probe(out string) error {
-	if _, ok := databaseOf(out); !ok {
+	to, ok := databaseOf(out)
+	if !ok {
 		return nil
 	}
-	w, err := create(out)
-	if err == nil {
-		w.abandon()
+	if err := writeTable(to, func(pageWriter) error { return errProbed }); err != errProbed {
+		return err
 	}
-	return err
+	return nil
 }
 
-// databaseFile makes the writer one of a file that is a SQLite database.
-func (w *writer) databaseFile() error {
-	if err := os.Remove(w.part); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a crawl that was killed
+var errProbed = errors.New("nothing is to be written yet")
+
+// writeDatabase writes pages to a file that is a SQLite database.
+func writeDatabase(file string, each func(pageWriter) error) error {
+	if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a crawl that was killed
 		return cannotWrite(err)
 	}
-	return w.table(target{driver: "sqlite", address: w.part})
+	return writeTable(target{driver: "sqlite", address: file}, each)
 }
 
-// table makes the writer one of the table pages of a database. Its rows are replaced in one transaction, so that they
-// are those of one crawl, each once, whenever the process is killed.
-func (w *writer) table(to target) error {
+// writeTable replaces the rows of the table pages in one transaction, so that they are those of one crawl, each once,
+// whenever the process is killed.
+func writeTable(to target, each func(pageWriter) error) error {
 	db, err := sql.Open(to.driver, to.address)
 	if err != nil {
 		return cannotWrite(err)
 	}
+	defer func() { _ = db.Close() }()
 	db.SetMaxOpenConns(1)
 	tx, insert, err := beginPages(db)
 	if err != nil {
-		_ = db.Close()
 		return cannotWrite(err)
 	}
-	w.page = func(r *Record, _ string) error {
+	defer func() { _ = tx.Rollback() }() // of what was not finished; after a commit it does nothing
+	err = each(func(r *Record, _ string) error {
 		fields, err := r.fieldsText()
 		if err != nil {
 			return err
@@ -87,13 +90,11 @@ func (w *writer) table(to target) error {
 		_, err = insert.Exec(r.URL, r.FinalURL, r.Status, r.Depth, title, r.ContentType, r.Charset, r.Bytes, r.SHA256,
 			r.FetchedAt.Format(time.RFC3339Nano), r.ETag, r.Links, sql.NullString{String: fields, Valid: fields != ""})
 		return err
+	})
+	if err != nil {
+		return err
 	}
-	w.flush = func() error { return errors.Join(insert.Close(), tx.Commit()) }
-	w.close = func() error {
-		_ = tx.Rollback() // of what was not finished; after a commit it does nothing
-		return db.Close()
-	}
-	return nil
+	return notWritten(errors.Join(insert.Close(), tx.Commit(), db.Close()))
 }
 
 func beginPages(db *sql.DB) (tx *sql.Tx, insert *sql.Stmt, err error) {

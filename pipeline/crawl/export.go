@@ -1,19 +1,13 @@
 package crawl
 
 import (
-	"bufio"
 	"bytes"
 	"context"
-	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/url"
-	"os"
-	"path/filepath"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -48,26 +42,23 @@ const pageSize = 200
 // a link is stored before what it leads to; a reading that still changes one is not the last.
 func export(ctx context.Context, p parts, c *crawler, r *run, d *depths, out string) (sum Summary, last int64,
 	err error) {
-	for {
-		w, err := create(out)
-		if err != nil {
-			return sum, 0, err
-		}
-		d.changed = false
-		if sum, last, err = c.read(ctx, p, r, d, w); err != nil {
-			w.abandon()
-			return sum, 0, err
-		}
-		if !d.changed {
-			sum.Out = shown(out)
-			return sum, last, w.finish()
-		}
-		w.abandon()
+	for err = errAgain; err == errAgain; {
+		err = writePages(out, func(page pageWriter) error {
+			d.changed = false
+			if sum, last, err = c.read(ctx, p, r, d, page); err == nil && d.changed {
+				return errAgain
+			}
+			return err
+		})
 	}
+	sum.Out = shown(out)
+	return sum, last, err
 }
 
+var errAgain = errors.New("a depth has changed")
+
 // read writes every page, with the depth that is known for it.
-func (c *crawler) read(ctx context.Context, p parts, r *run, d *depths, w *writer) (sum Summary, last int64,
+func (c *crawler) read(ctx context.Context, p parts, r *run, d *depths, page pageWriter) (sum Summary, last int64,
 	err error) {
 	sum = Summary{Status: map[string]int64{}}
 	seeds := int64(len(c.seeds))
@@ -86,7 +77,7 @@ func (c *crawler) read(ctx context.Context, p parts, r *run, d *depths, w *write
 			sum.Stored++
 			sum.Bytes += o.Page.Bytes
 			sum.Status[strconv.Itoa(o.Page.Status)]++
-			return w.page(o.Page, o.Markdown)
+			return page(o.Page, o.Markdown)
 		case o.Kind == kindReplayed:
 		case o.Kind == kindMoved:
 			moved++
@@ -207,10 +198,8 @@ func conclude(ctx context.Context, p parts, c *crawler, r *run, d *depths, out s
 		if receipts[0].Put {
 			break
 		}
-		select {
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		case <-time.After(exportLease / 50):
+		if err := store.Sleep(ctx, exportLease/50); err != nil {
+			return nil, err
 		}
 	}
 	exporting, stop := context.WithCancel(ctx)
@@ -247,15 +236,8 @@ const (
 
 func keepLock(ctx context.Context, p parts, lock pawl.Mark) {
 	lock.If = pawl.AnyVersion
-	t := time.NewTicker(exportLease / 3)
-	defer t.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-t.C:
-			_, _ = p.marks.PutMarks(ctx, lock) // the next one is in time, too; and an export may be done twice
-		}
+	for store.Sleep(ctx, exportLease/3) == nil {
+		_, _ = p.marks.PutMarks(ctx, lock) // the next one is in time, too; and an export may be done twice
 	}
 }
 
@@ -272,129 +254,12 @@ func settle(ctx context.Context, p parts, c *crawler, r *run, sum *Summary, last
 	return p.marks.Forget(ctx, scopeOf(c.run))
 }
 
-// writer writes pages to a file beside the one that it replaces at the end.
-type writer struct {
-	out, part string
-	buffer    *bufio.Writer
-	page      func(r *Record, markdown string) error
-	flush     func() error
-	close     func() error // makes the file durable; nil: it is closed
-	replace   func() error // puts the part in its place; nil: a rename does
-}
-
-// formatOf refuses outputs without a writer.
-func formatOf(out string) error {
-	if _, ok := databaseOf(out); ok {
-		return nil
-	}
-	if isFolder(out) {
-		return checkFolder(out)
-	}
-	switch strings.ToLower(filepath.Ext(out)) {
-	case ".jsonl", ".csv", ".db":
-		if !strings.Contains(out, "://") {
-			return nil
-		}
-	}
-	return fmt.Errorf("%q is no folder, ends neither in .jsonl nor in .csv nor in .db, and is no URL of a database: "+
-		"sqlite:FILE or postgres://…", shown(out))
-}
-
-func create(out string) (*writer, error) {
-	w := &writer{out: out, part: out + ".part"}
-	if to, ok := databaseOf(out); ok {
-		w.part, w.replace = "", func() error { return nil }
-		return w, w.table(to)
-	}
-	if isFolder(out) {
-		return w, w.folder()
-	}
-	if strings.EqualFold(filepath.Ext(out), ".db") {
-		return w, w.databaseFile()
-	}
-	f, err := os.OpenFile(w.part, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
-	if err != nil {
-		return nil, cannotWrite(err)
-	}
-	w.close = func() error { return errors.Join(w.buffer.Flush(), f.Sync(), f.Close()) }
-	w.buffer = bufio.NewWriterSize(f, 256<<10)
-	if strings.EqualFold(filepath.Ext(out), ".csv") {
-		w.csv()
-		return w, nil
-	}
-	e := json.NewEncoder(w.buffer)
-	e.SetEscapeHTML(false)
-	w.page, w.flush = func(r *Record, _ string) error { return e.Encode(r) }, func() error { return nil }
-	return w, nil
-}
-
-// columns of a CSV file, in the order of the JSON.
-var columns = []string{"url", "final_url", "status", "depth", "title", "content_type", "charset", "bytes", "sha256",
-	"fetched_at", "etag", "links", "fields"}
-
-// fieldsText are the fields as JSON, or nothing where there are none.
-func (r *Record) fieldsText() (string, error) {
-	if len(r.Fields) == 0 {
-		return "", nil
-	}
-	text, err := json.Marshal(r.Fields)
-	return string(text), err
-}
-
-func (w *writer) csv() {
-	c := csv.NewWriter(w.buffer)
-	_ = c.Write(columns) // it goes into a buffer; errors come with flush
-	w.page = func(r *Record, _ string) error {
-		fields, err := r.fieldsText()
-		if err != nil {
-			return err
-		}
-		return c.Write([]string{
-			r.URL, r.FinalURL, strconv.Itoa(r.Status), strconv.FormatInt(r.Depth, 10), r.Title,
-			r.ContentType, r.Charset,
-			strconv.FormatInt(r.Bytes, 10), r.SHA256, r.FetchedAt.Format(time.RFC3339Nano), r.ETag,
-			strconv.Itoa(r.Links), fields,
-		})
-	}
-	w.flush = func() error { c.Flush(); return c.Error() }
-}
-
-// finish makes the file appear, durably.
-func (w *writer) finish() error {
-	err := errors.Join(w.flush(), w.close())
-	w.close = nil
-	switch {
-	case err != nil:
-	case w.replace != nil:
-		err = w.replace()
-	default:
-		err = os.Rename(w.part, w.out)
-	}
-	if err != nil {
-		return &pipeline.Error{What: "cannot write the pages", Err: err,
-			Next: "make room; the pages stay in the store until they are written: go on with --resume"}
-	}
-	return nil
-}
-
-// abandon removes what was not finished.
-func (w *writer) abandon() {
-	if w.close != nil {
-		_ = w.close()
-		_ = os.RemoveAll(w.part)
-	}
-}
-
 // print writes the summary: one line, whatever the format.
 func (s *Summary) print(in *pipeline.Invocation) error {
 	if in.Output != "table" {
 		return json.NewEncoder(in.Stdout).Encode(s)
 	}
-	return s.text(in.Stdout)
-}
-
-func (s *Summary) text(w io.Writer) error {
-	_, err := fmt.Fprintf(w,
+	_, err := fmt.Fprintf(in.Stdout,
 		"%d pages in %s: %d links discovered, %d known already, %d excluded, %d dead; %d requests, %d retries, %d bytes, %.1f s\n",
 		s.Stored, s.Out, s.Discovered, s.Duplicate, s.Excluded, s.Dead, s.Requests, s.Retries, s.Bytes,
 		s.ElapsedSeconds)

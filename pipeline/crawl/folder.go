@@ -14,7 +14,6 @@ import (
 	"strings"
 
 	"github.com/pawl-dev/pawl/markdown"
-	"github.com/pawl-dev/pawl/pipeline"
 )
 
 // folderMark is the file that tells a folder of pages from one with a person's own files, which is never replaced.
@@ -51,37 +50,39 @@ func checkFolder(out string) error {
 	return nil
 }
 
-// folder makes the writer one of a folder with a Markdown file for each page. A folder beside it is filled,
-// and takes its place at the end.
-func (w *writer) folder() error {
-	w.out = filepath.Clean(w.out)
-	w.part = w.out + ".part"
-	if err := checkFolder(w.out); err != nil {
+// writeFolder replaces a folder by one with a Markdown file for each page. A folder beside it is filled, and takes its
+// place at the end.
+func writeFolder(out string, each func(pageWriter) error) error {
+	if err := checkFolder(out); err != nil {
 		return cannotWrite(err)
 	}
-	err := os.RemoveAll(w.part) // of a crawl that was killed
+	part := out + ".part"
+	err := os.RemoveAll(part) // of a crawl that was killed
 	if err == nil {
-		err = os.MkdirAll(w.part, 0o755)
+		err = os.MkdirAll(part, 0o755)
 	}
 	if err == nil {
-		err = os.WriteFile(filepath.Join(w.part, folderMark), []byte("The next crawl replaces this folder.\n"), 0o644)
+		err = os.WriteFile(filepath.Join(part, folderMark), []byte("The next crawl replaces this folder.\n"), 0o644)
 	}
 	if err != nil {
 		return cannotWrite(err)
 	}
-	w.page = func(r *Record, text string) error { return writePage(w.part, r, text) }
-	w.flush, w.close = func() error { return nil }, func() error { return nil }
-	w.replace = func() error {
-		old := w.part + "-old"
-		if err := os.RemoveAll(old); err != nil { // of a crawl that was killed
-			return err
-		}
-		if err := os.Rename(w.out, old); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		return errors.Join(os.Rename(w.part, w.out), os.RemoveAll(old))
+	if err := each(func(r *Record, text string) error { return writePage(part, r, text) }); err != nil {
+		_ = os.RemoveAll(part)
+		return err
 	}
-	return nil
+	return notWritten(replaceFolder(out, part))
+}
+
+func replaceFolder(out, part string) error {
+	old := part + "-old"
+	if err := os.RemoveAll(old); err != nil { // of a crawl that was killed
+		return err
+	}
+	if err := os.Rename(out, old); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return errors.Join(os.Rename(part, out), os.RemoveAll(old))
 }
 
 // writePage writes the file of a page. Where another page has its name, or the system does not take it, the file is
@@ -202,11 +203,4 @@ func markdownOf(kind string, body []byte, p *page) (string, error) {
 		text = w.String()
 	}
 	return text, nil
-}
-
-func cannotWrite(err error) error {
-	return &pipeline.Error{
-		What: "cannot write the pages", Err: err,
-		Next: "correct --out; the pages stay in the store until they are written: go on with --resume",
-	}
 }

@@ -58,24 +58,13 @@ type parts struct {
 func find(s store.Store) (parts, error) {
 	p := parts{store: s}
 	var missing []string
-	has := func(ok bool, what string) {
-		if !ok {
-			missing = append(missing, what)
-		}
-	}
-	var ok bool
-	p.entries, ok = store.As[store.Entries](s)
-	has(ok, "a state")
-	p.topics, ok = store.As[store.Topics](s)
-	has(ok, "settings of topics")
-	p.results, ok = store.As[store.Results](s)
-	has(ok, "results")
-	p.letters, ok = store.As[store.DeadLetters](s)
-	has(ok, "dead letters")
-	p.marks, ok = store.As[store.Marks](s)
-	has(ok, "marks")
+	need(s, &p.entries, "a state", &missing)
+	need(s, &p.topics, "settings of topics", &missing)
+	need(s, &p.results, "results", &missing)
+	need(s, &p.letters, "dead letters", &missing)
+	need(s, &p.marks, "marks", &missing)
 	if d, described := store.As[store.Describer](s); described && !d.Describe().Capabilities.Has(store.CanUnique) {
-		has(false, "unique keys")
+		missing = append(missing, "unique keys")
 	}
 	if missing != nil {
 		return p, &pipeline.Error{Code: pipeline.ExitUsage, What: "this store cannot carry a crawl",
@@ -83,6 +72,13 @@ func find(s store.Store) (parts, error) {
 			Next: "say state: in its section, or use sqlite: or postgres://; `pawl stores` shows what each store can do"}
 	}
 	return p, nil
+}
+
+func need[T any](s store.Store, part *T, what string, missing *[]string) {
+	var ok bool
+	if *part, ok = store.As[T](s); !ok {
+		*missing = append(*missing, what)
+	}
 }
 
 // seedHash tells runs apart.
@@ -99,9 +95,8 @@ func seedHash(seeds []*url.URL, o *Options) string {
 // begin finds the run that goes on, or makes a new one.
 func begin(ctx context.Context, p parts, name string, seeds []*url.URL, o *Options, resume bool) (*run, error) {
 	c := newCrawler(name, "", *o, seeds)
-	none := store.OrderNone
 	declared := []store.Declaration{{Name: c.requestTopic(), Order: store.OrderKey, Tail: new(true)},
-		{Name: c.storeTopic(), Order: none}}
+		{Name: c.storeTopic(), Order: store.OrderNone}}
 	for _, d := range declared {
 		_, err := p.topics.Declare(ctx, d)
 		if errors.Is(err, store.ErrConflict) && d.Tail != nil { // an earlier version made it
@@ -174,32 +169,17 @@ func appendSeeds(ctx context.Context, p parts, c *crawler, seeds []*url.URL) err
 func runKey(name string) string { return "crawl/" + name }
 
 func load(ctx context.Context, p parts, name string) (*run, error) {
-	e, err := p.entries.GetState(ctx, runKey(name))
-	if errors.Is(err, store.ErrNotFound) {
-		return nil, nil
-	}
-	if err != nil {
+	var r run
+	var err error
+	if r.version, err = pipeline.ReadState(ctx, p.entries, runKey(name), &r); err != nil || r.version == 0 {
 		return nil, err
 	}
-	var r run
-	if err := json.Unmarshal(e.Value, &r); err != nil {
-		return nil, fmt.Errorf("the state of crawl %s: %w", name, err)
-	}
-	r.version = e.Version
 	return &r, nil
 }
 
 // save stores the run, if no other process has changed it.
 func (r *run) save(ctx context.Context, p parts, name string) error {
-	text, err := json.Marshal(r)
-	if err != nil {
-		return err
-	}
-	e, err := p.entries.PutState(ctx, runKey(name), text, r.version, "crawl")
-	if err == nil {
-		r.version = e.Version
-	}
-	return err
+	return pipeline.WriteState(ctx, p.entries, runKey(name), r, &r.version, "crawl")
 }
 
 func totalsOf(ctx context.Context, p parts, topic string) (totals, error) {
@@ -281,14 +261,7 @@ func (c *crawler) recount(ctx context.Context, p parts) error {
 // follower counts what other processes store, so that all of them together end at max-pages, or little later:
 // the export takes no more.
 func (c *crawler) follower(ctx context.Context, p parts, log *slog.Logger) {
-	t := time.NewTicker(time.Second)
-	defer t.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-t.C:
-		}
+	for store.Sleep(ctx, time.Second) == nil {
 		if err := c.recount(ctx, p); err != nil && ctx.Err() == nil {
 			log.Warn("cannot count the pages of other processes", "error", err)
 		}

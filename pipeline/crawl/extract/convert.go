@@ -18,7 +18,8 @@ const (
 
 // field is a selector, and what is done with its values.
 type field struct {
-	selector
+	find     selector
+	all      bool
 	remove   *regexp.Regexp // nil: nothing
 	as       string
 	required bool
@@ -26,7 +27,8 @@ type field struct {
 
 func compileField(r Rule) (f field, err error) {
 	var errs []error
-	f.selector, err = compile(r)
+	f.all = r.All
+	f.find, err = compile(r)
 	errs = append(errs, err)
 	if f.as, f.required = r.As, r.Required; r.Remove != "" {
 		if f.remove, err = regexp.Compile(r.Remove); err != nil {
@@ -50,7 +52,7 @@ func (f *field) read(base *url.URL, d *document) ([]any, error) {
 	if len(values) == 0 && f.required {
 		return nil, errors.New("it is required, and not there")
 	}
-	if !f.all() && len(values) > 1 {
+	if !f.all && len(values) > 1 {
 		values = values[:1]
 	}
 	for i, v := range values {

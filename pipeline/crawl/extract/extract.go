@@ -74,7 +74,7 @@ func New(fields map[string]Rule, next *Rule) (*Set, error) {
 func (s *Set) Read(base *url.URL, isJSON bool, body []byte) (fields map[string]any, next []string, err error) {
 	d := &document{body: body, json: isJSON}
 	if s.next != nil {
-		values, err := s.next.find(d)
+		values, err := s.next(d)
 		if err != nil {
 			return nil, nil, fmt.Errorf("next: %w", err)
 		}
@@ -91,7 +91,7 @@ func (s *Set) Read(base *url.URL, isJSON bool, body []byte) (fields map[string]a
 		switch {
 		case err != nil:
 			return nil, next, fmt.Errorf("field %s: %w", name, err)
-		case f.all() && len(values) > 0:
+		case f.all && len(values) > 0:
 			fields[name] = values
 		case len(values) > 0:
 			fields[name] = values[0]
@@ -156,15 +156,8 @@ func decode(text []byte, v *any) error {
 	return d.Decode(v)
 }
 
-// selector finds values in a document: texts, or values of JSON.
-type selector interface {
-	find(d *document) ([]any, error)
-	all() bool
-}
-
-type many bool
-
-func (m many) all() bool { return bool(m) }
+// selector finds values in a document: texts, or values of JSON. One that is not for all may stop at the first.
+type selector func(d *document) ([]any, error)
 
 func compile(r Rule) (selector, error) {
 	stated := 0
@@ -183,112 +176,86 @@ func compile(r Rule) (selector, error) {
 		if err != nil {
 			return nil, fmt.Errorf("css %q: %w", r.CSS, err)
 		}
-		return &byCSS{many(r.All), m, r.Attr}, nil
+		return byCSS(m, r.Attr, r.All), nil
 	case r.XPath != "":
 		x, err := xpath.Compile(r.XPath)
 		if err != nil {
 			return nil, fmt.Errorf("xpath %q: %w", r.XPath, err)
 		}
-		return &byXPath{many(r.All), x}, nil
+		return byXPath(x, r.All), nil
 	case r.JSON != "":
 		steps, err := parsePath(r.JSON)
 		if err != nil {
 			return nil, fmt.Errorf("json %q: %w", r.JSON, err)
 		}
-		return &byJSON{many(r.All), steps}, nil
+		return byJSON(steps), nil
 	}
 	x, err := regexp.Compile(r.Regexp)
 	if err != nil {
 		return nil, fmt.Errorf("regexp %q: %w", r.Regexp, err)
 	}
-	return &byRegexp{many(r.All), x}, nil
+	return byRegexp(x, r.All), nil
 }
 
-type byCSS struct {
-	many
-	match goquery.Matcher
-	attr  string
-}
-
-func (b *byCSS) find(d *document) ([]any, error) {
-	tree, err := d.html()
-	if err != nil {
-		return nil, err
-	}
-	var values []any
-	for _, s := range tree.FindMatcher(b.match).EachIter() {
-		text, ok := s.Text(), true
-		if b.attr != "" {
-			text, ok = s.Attr(b.attr)
+func byCSS(match goquery.Matcher, attr string, all bool) selector {
+	return func(d *document) (values []any, err error) {
+		tree, err := d.html()
+		if err != nil {
+			return nil, err
 		}
-		if ok {
-			values = append(values, strings.Join(strings.Fields(text), " "))
-		}
-		if ok && !b.all() {
-			break
-		}
-	}
-	return values, nil
-}
-
-type byXPath struct {
-	many
-	x *xpath.Expr
-}
-
-func (b *byXPath) find(d *document) ([]any, error) {
-	tree, err := d.html()
-	if err != nil {
-		return nil, err
-	}
-	if len(tree.Nodes) == 0 {
-		return nil, nil
-	}
-	var values []any
-	switch v := b.x.Evaluate(htmlquery.CreateXPathNavigator(tree.Nodes[0])).(type) {
-	case *xpath.NodeIterator:
-		for v.MoveNext() {
-			values = append(values, strings.Join(strings.Fields(v.Current().Value()), " "))
-			if !b.all() {
+		for _, s := range tree.FindMatcher(match).EachIter() {
+			text, ok := s.Text(), true
+			if attr != "" {
+				text, ok = s.Attr(attr)
+			}
+			if ok {
+				values = append(values, strings.Join(strings.Fields(text), " "))
+			}
+			if ok && !all {
 				break
 			}
 		}
-	default: // a text, a number or a boolean: count(//li)
-		values = append(values, v)
+		return values, nil
 	}
-	return values, nil
 }
 
-type byJSON struct {
-	many
-	steps []step
-}
-
-func (b *byJSON) find(d *document) ([]any, error) {
-	objects, err := d.objects()
-	if err != nil {
-		return nil, err
+func byXPath(x *xpath.Expr, all bool) selector {
+	return func(d *document) (values []any, err error) {
+		tree, err := d.html()
+		if err != nil || len(tree.Nodes) == 0 {
+			return nil, err
+		}
+		found := x.Evaluate(htmlquery.CreateXPathNavigator(tree.Nodes[0]))
+		nodes, ok := found.(*xpath.NodeIterator)
+		if !ok { // a text, a number or a boolean: count(//li)
+			return []any{found}, nil
+		}
+		for nodes.MoveNext() && (all || len(values) == 0) {
+			values = append(values, strings.Join(strings.Fields(nodes.Current().Value()), " "))
+		}
+		return values, nil
 	}
-	var values []any
-	for _, o := range objects {
-		values = walk(o, b.steps, values)
+}
+
+func byJSON(steps []step) selector {
+	return func(d *document) (values []any, err error) {
+		objects, err := d.objects()
+		for _, o := range objects {
+			values = walk(o, steps, values)
+		}
+		return values, err
 	}
-	return values, nil
 }
 
-type byRegexp struct {
-	many
-	x *regexp.Regexp
-}
-
-func (b *byRegexp) find(d *document) ([]any, error) {
+func byRegexp(x *regexp.Regexp, all bool) selector {
 	limit := 1
-	if b.all() {
+	if all {
 		limit = -1
 	}
-	var values []any
-	for _, m := range b.x.FindAllSubmatch(d.body, limit) {
-		values = append(values, string(m[min(1, len(m)-1)]))
+	return func(d *document) (values []any, err error) {
+		for _, m := range x.FindAllSubmatch(d.body, limit) {
+			values = append(values, string(m[min(1, len(m)-1)]))
+		}
+		return values, nil
 	}
-	return values, nil
 }

@@ -1,0 +1,136 @@
+package crawl
+
+import (
+	"bufio"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl/pipeline"
+)
+
+// pageWriter writes a page. What its output has no place for, the record or its Markdown, is left out.
+type pageWriter func(r *Record, markdown string) error
+
+// formatOf refuses outputs that cannot be written.
+func formatOf(out string) error {
+	if _, ok := databaseOf(out); ok {
+		return nil
+	}
+	if isFolder(out) {
+		return checkFolder(out)
+	}
+	switch strings.ToLower(filepath.Ext(out)) {
+	case ".jsonl", ".csv", ".db":
+		if !strings.Contains(out, "://") {
+			return nil
+		}
+	}
+	return fmt.Errorf("%q is no folder, ends neither in .jsonl nor in .csv nor in .db, and is no URL of a database: "+
+		"sqlite:FILE or postgres://…", shown(out))
+}
+
+// writePages replaces out by the pages that each writes. Where each fails, out stays as it is, and the error is that of
+// each.
+func writePages(out string, each func(pageWriter) error) error {
+	if to, ok := databaseOf(out); ok {
+		return writeTable(to, each)
+	}
+	if isFolder(out) {
+		return writeFolder(filepath.Clean(out), each)
+	}
+	write := writeJSON
+	switch strings.ToLower(filepath.Ext(out)) {
+	case ".csv":
+		write = writeCSV
+	case ".db":
+		write = writeDatabase
+	}
+	part := out + ".part" // always the same: the next crawl replaces that of one that was killed
+	err := write(part, each)
+	if err == nil {
+		err = notWritten(os.Rename(part, out))
+	}
+	if err != nil {
+		_ = os.Remove(part)
+	}
+	return err
+}
+
+func writeJSON(file string, each func(pageWriter) error) error {
+	return writeText(file, each, func(w io.Writer) (pageWriter, func() error) {
+		e := json.NewEncoder(w)
+		e.SetEscapeHTML(false)
+		return func(r *Record, _ string) error { return e.Encode(r) }, func() error { return nil }
+	})
+}
+
+// columns of a CSV file, in the order of the JSON.
+var columns = []string{"url", "final_url", "status", "depth", "title", "content_type", "charset", "bytes", "sha256",
+	"fetched_at", "etag", "links", "fields"}
+
+func writeCSV(file string, each func(pageWriter) error) error {
+	return writeText(file, each, func(w io.Writer) (pageWriter, func() error) {
+		c := csv.NewWriter(w)
+		_ = c.Write(columns) // errors come with Flush
+		page := func(r *Record, _ string) error {
+			fields, err := r.fieldsText()
+			if err != nil {
+				return err
+			}
+			return c.Write([]string{
+				r.URL, r.FinalURL, strconv.Itoa(r.Status), strconv.FormatInt(r.Depth, 10), r.Title,
+				r.ContentType, r.Charset, strconv.FormatInt(r.Bytes, 10), r.SHA256,
+				r.FetchedAt.Format(time.RFC3339Nano), r.ETag, strconv.Itoa(r.Links), fields,
+			})
+		}
+		return page, func() error { c.Flush(); return c.Error() }
+	})
+}
+
+// writeText writes pages to a file, durably.
+func writeText(file string, each func(pageWriter) error, begin func(io.Writer) (page pageWriter,
+	flush func() error)) error {
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	if err != nil {
+		return cannotWrite(err)
+	}
+	defer func() { _ = f.Close() }()
+	buffer := bufio.NewWriterSize(f, 256<<10)
+	page, flush := begin(buffer)
+	if err := each(page); err != nil {
+		return err
+	}
+	return notWritten(errors.Join(flush(), buffer.Flush(), f.Sync(), f.Close()))
+}
+
+// fieldsText are the fields as JSON, or nothing where there are none.
+func (r *Record) fieldsText() (string, error) {
+	if len(r.Fields) == 0 {
+		return "", nil
+	}
+	text, err := json.Marshal(r.Fields)
+	return string(text), err
+}
+
+// cannotWrite is the error of an output that cannot be opened.
+func cannotWrite(err error) error {
+	return &pipeline.Error{What: "cannot write the pages", Err: err,
+		Next: "correct --out; the pages stay in the store until they are written: go on with --resume"}
+}
+
+// notWritten is the error of an output that cannot be finished; nil: it is.
+func notWritten(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &pipeline.Error{What: "cannot write the pages", Err: err,
+		Next: "make room; the pages stay in the store until they are written: go on with --resume"}
+}
