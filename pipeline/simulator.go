@@ -2,8 +2,10 @@ package pipeline
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -43,6 +45,43 @@ func SetFaults(in *Invocation, set func(name, value string) error) error {
 		}
 	}
 	return nil
+}
+
+// Control makes a handler of a simulator's API for people and tests: do gets the JSON of the request, and returns that
+// of the answer; nil is {"ok":true}. Numbers in values of any type keep their digits. An error is answered by 400.
+func Control[T any](do func(in T) (any, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		var in T
+		d := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<20))
+		d.UseNumber()
+		err := d.Decode(&in)
+		var out any
+		if err == nil || err == io.EOF { // without a body, in is its zero value
+			out, err = do(in)
+		}
+		status := http.StatusOK
+		switch {
+		case err != nil:
+			status, out = http.StatusBadRequest, map[string]string{"error": err.Error()}
+		case out == nil:
+			out = map[string]bool{"ok": true}
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(status)
+		_ = json.NewEncoder(w).Encode(out)
+	}
+}
+
+// ControlFaults is the [Control] of faults, an object of names and values, each of which it passes to set.
+func ControlFaults(set func(name, value string) error) http.HandlerFunc {
+	return Control(func(in map[string]any) (any, error) {
+		for name, value := range in {
+			if err := set(name, fmt.Sprint(value)); err != nil {
+				return nil, err
+			}
+		}
+		return nil, nil
+	})
 }
 
 const seeFaults = "add --help to see which faults there are"

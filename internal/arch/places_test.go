@@ -31,6 +31,7 @@ var places = []place{
 			"internal/cli -> handler/pipe":   "the flag --in-flight has its bound",
 			"pipeline/wecom -> handler/exec": "its handler answers: what a program writes is sent to a customer",
 			"pipeline/wecom -> handler/pipe": "its handler answers: what a program writes is sent to a customer",
+			"pipeline/wecom -> handler/http": "its handler answers: what a web service replies is sent to a customer",
 		},
 	},
 	{

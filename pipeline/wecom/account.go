@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/pipeline"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -36,41 +37,21 @@ func accountsOf(marks store.Marks, pipeline string) *accounts {
 
 var errTakenOver = errors.New("another process pulls this account now")
 
-func (a *accounts) get(ctx context.Context, id string) (account, error) {
-	marks, err := a.marks.GetMarks(ctx, a.scope, id)
-	if err != nil {
-		return account{}, err
-	}
-	return readAccount(marks[id])
-}
-
-func readAccount(m store.Marked) (account, error) {
-	var now account
-	if m.Version == 0 {
-		return now, nil
-	}
-	err := json.Unmarshal(m.Value, &now)
-	now.version = m.Version
+func (a *accounts) get(ctx context.Context, id string) (now account, err error) {
+	now.version, err = pipeline.ReadMark(ctx, a.marks, a.scope, id, &now)
 	return now, err
 }
 
 // put keeps what is known, unless another process has written since it was read.
 func (a *accounts) put(ctx context.Context, id string, now *account) error {
-	text, err := json.Marshal(now)
+	receipt, err := pipeline.WriteMark(ctx, a.marks, pawl.Mark{Scope: a.scope, Key: id, If: now.version}, now)
 	if err != nil {
 		return err
 	}
-	receipts, err := a.marks.PutMarks(ctx, pawl.Mark{Scope: a.scope, Key: id, Value: text, If: now.version})
-	if err == nil {
-		err = receipts[0].Err
-	}
-	if err != nil {
-		return err
-	}
-	if !receipts[0].Put {
+	if !receipt.Put {
 		return errTakenOver
 	}
-	now.version = receipts[0].Version
+	now.version = receipt.Version
 	return nil
 }
 
@@ -81,7 +62,8 @@ func (a *accounts) all(ctx context.Context) iter.Seq2[string, account] {
 			if err != nil {
 				return
 			}
-			if now, err := readAccount(m); err == nil && !yield(m.Key, now) {
+			var now account
+			if json.Unmarshal(m.Value, &now) == nil && !yield(m.Key, now) {
 				return
 			}
 		}

@@ -33,7 +33,6 @@ type client struct {
 	base   string
 	http   *http.Client
 	token  *tokens
-	table  map[int]errcode
 	called func(api, result string, took time.Duration)
 
 	mu      sync.Mutex
@@ -96,7 +95,6 @@ func newClient(base string, called func(api, result string, took time.Duration))
 	}
 	return &client{
 		base: strings.TrimRight(base, "/"), http: &http.Client{Transport: transport, Timeout: callTimeout},
-		table:  byCode(),
 		called: called, blocked: map[string]block{},
 	}
 }
@@ -236,7 +234,7 @@ func (c *client) read(api string, text []byte, out any) error {
 		return &uncertainError{api, errors.New("the answer is no JSON")}
 	}
 	if answer.Code != nil && *answer.Code != 0 {
-		return &apiError{api: api, code: *answer.Code, text: answer.Text, row: c.table[*answer.Code]}
+		return &apiError{api: api, code: *answer.Code, text: answer.Text, row: rowOf(*answer.Code)}
 	}
 	if out == nil {
 		return nil

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -141,14 +140,11 @@ func runPull(ctx context.Context, in *pipeline.Invocation) error {
 			return err
 		}
 	}
-	return in.Document(result, func(w io.Writer) error {
-		text := "pulled %s: %d messages\n"
-		if !result.Pulled {
-			text = "asked for %s; no daemon has pulled it yet (%d messages)\n"
-		}
-		_, err := fmt.Fprintf(w, text, result.Account, result.New)
-		return err
-	})
+	text := "pulled %s: %d messages\n"
+	if !result.Pulled {
+		text = "asked for %s; no daemon has pulled it yet (%d messages)\n"
+	}
+	return in.Print(result, text, result.Account, result.New)
 }
 
 func runReplies(ctx context.Context, in *pipeline.Invocation) error {

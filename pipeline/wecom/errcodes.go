@@ -1,6 +1,10 @@
 package wecom
 
-import "github.com/pawl-dev/pawl"
+import (
+	"slices"
+
+	"github.com/pawl-dev/pawl"
+)
 
 // The kinds of failure of calls to WeCom. They select rows of the policy.
 const (
@@ -40,71 +44,50 @@ type errcode struct {
 	meaning string
 }
 
-// errcodes is the table.
-func errcodes() []errcode {
-	return []errcode{
-		{-1, KindBusy, "busy", again, "the system is busy"},
-		{40001, KindConfig, "config", stop, "the secret is wrong"},
-		{40013, KindConfig, "config", stop, "corp_id is wrong"},
-		{40014, KindToken, "token", refresh, "the access token is not valid"},
-		{40096, KindContact, "contact", refuse, "the user id of the customer is wrong"},
-		{41001, KindConfig, "config", stop, "the access token is missing"},
-		{42001, KindToken, "token", refresh, "the access token has expired"},
-		{45009, KindThrottled, "throttle", wait, "the limit of calls is reached"},
-		{45033, KindThrottled, "throttle", slower, "too many calls at once"},
-		{48002, KindConfig, "config", stop, "the application may not call this API"},
-		{48007, KindConfig, "config", stop, "the application may not manage this account"},
-		{60020, KindConfig, "config", stop, "the address of this host is not among the trusted ones"},
-		{84061, KindContact, "contact", refuse, "there is no relation to the customer"},
-		{95000, KindAccount, "account", park, "the id of the account is wrong"},
-		{95001, KindBudget, "budget_used", refuse, "five messages were sent since the customer's last one"},
-		{95002, KindWindow, "window_closed", refuse, "the customer's last message is older than 48 hours"},
-		{95003, KindSession, "session_state", refuse, "the limit of consultations is reached"},
-		{95004, KindAccount, "account", park, "there is no such account"},
-		{95007, KindToken, "token", untoken, "the token of the callback is wrong or has expired"},
-		{95008, KindContent, "content", refuse, "the menu has more than ten items"},
-		{95009, KindContent, "content", refuse, "the type of a menu item is wrong"},
-		{95011, KindConfig, "config", stop, "the edition of the customer service does not have this API"},
-		{95012, KindConfig, "config", stop, "the edition of the customer service does not have this API"},
-		{95013, KindSession, "session_state", refuse, "the session has ended"},
-		{95014, KindSession, "session_state", refuse, "the member is no servicer of the account"},
-		{95016, KindSession, "session_state", refuse, "the session cannot change to that state"},
-		{95017, KindConfig, "config", stop, "the API is switched off, or given to another application"},
-		{95018, KindSession, "session_state", refuse, "the state of the session does not allow to send"},
-		{95019, KindSession, "session_state", refuse, "the servicer does not take customers"},
-		{95023, KindConfig, "config", stop, "the API is given to another application"},
-		{95030, KindContent, "content", refuse, "this type of message is forbidden"},
-		{95031, KindWindow, "window_closed", refuse, "the customer's last message is older than 48 hours"},
-	}
+// errcodes is the table, which nobody changes.
+var errcodes = []errcode{
+	{-1, KindBusy, "busy", again, "the system is busy"},
+	{40001, KindConfig, "config", stop, "the secret is wrong"},
+	{40013, KindConfig, "config", stop, "corp_id is wrong"},
+	{40014, KindToken, "token", refresh, "the access token is not valid"},
+	{40096, KindContact, "contact", refuse, "the user id of the customer is wrong"},
+	{41001, KindConfig, "config", stop, "the access token is missing"},
+	{42001, KindToken, "token", refresh, "the access token has expired"},
+	{45009, KindThrottled, "throttle", wait, "the limit of calls is reached"},
+	{45033, KindThrottled, "throttle", slower, "too many calls at once"},
+	{48002, KindConfig, "config", stop, "the application may not call this API"},
+	{48007, KindConfig, "config", stop, "the application may not manage this account"},
+	{60020, KindConfig, "config", stop, "the address of this host is not among the trusted ones"},
+	{84061, KindContact, "contact", refuse, "there is no relation to the customer"},
+	{95000, KindAccount, "account", park, "the id of the account is wrong"},
+	{95001, KindBudget, "budget_used", refuse, "five messages were sent since the customer's last one"},
+	{95002, KindWindow, "window_closed", refuse, "the customer's last message is older than 48 hours"},
+	{95003, KindSession, "session_state", refuse, "the limit of consultations is reached"},
+	{95004, KindAccount, "account", park, "there is no such account"},
+	{95007, KindToken, "token", untoken, "the token of the callback is wrong or has expired"},
+	{95008, KindContent, "content", refuse, "the menu has more than ten items"},
+	{95009, KindContent, "content", refuse, "the type of a menu item is wrong"},
+	{95011, KindConfig, "config", stop, "the edition of the customer service does not have this API"},
+	{95012, KindConfig, "config", stop, "the edition of the customer service does not have this API"},
+	{95013, KindSession, "session_state", refuse, "the session has ended"},
+	{95014, KindSession, "session_state", refuse, "the member is no servicer of the account"},
+	{95016, KindSession, "session_state", refuse, "the session cannot change to that state"},
+	{95017, KindConfig, "config", stop, "the API is switched off, or given to another application"},
+	{95018, KindSession, "session_state", refuse, "the state of the session does not allow to send"},
+	{95019, KindSession, "session_state", refuse, "the servicer does not take customers"},
+	{95023, KindConfig, "config", stop, "the API is given to another application"},
+	{95030, KindContent, "content", refuse, "this type of message is forbidden"},
+	{95031, KindWindow, "window_closed", refuse, "the customer's last message is older than 48 hours"},
 }
 
-// byCode is the table for look-ups.
-func byCode() map[int]errcode {
-	all := map[int]errcode{}
-	for _, row := range errcodes() {
-		all[row.code] = row
+// rowOf is the row of a code; its code is 0 if there is none.
+func rowOf(code int) (row errcode) {
+	if i := slices.IndexFunc(errcodes, func(row errcode) bool { return row.code == code }); i >= 0 {
+		row = errcodes[i]
 	}
-	return all
+	return row
 }
 
-// failClass says why a message that WeCom took did not reach the customer, by the fail_type of msg_send_fail.
-func failClass(failType int) string {
-	switch failType {
-	case 1:
-		return "account"
-	case 2, 7, 8, 9:
-		return "config"
-	case 4:
-		return "window_closed"
-	case 5, 11:
-		return "session_state"
-	case 6:
-		return "budget_used"
-	case 10:
-		return "contact"
-	case 12:
-		return "content"
-	default:
-		return "unknown"
-	}
-}
+// failClasses say why a message that WeCom took did not reach the customer, by the fail_type of msg_send_fail.
+var failClasses = map[int]string{1: "account", 2: "config", 4: "window_closed", 5: "session_state", 6: "budget_used",
+	7: "config", 8: "config", 9: "config", 10: "contact", 11: "session_state", 12: "content"}

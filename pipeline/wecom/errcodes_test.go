@@ -48,7 +48,7 @@ func clientOf(t *testing.T, answer http.HandlerFunc) *client {
 
 func TestEveryCodeHasItsAction(t *testing.T) {
 	seen := map[int]bool{}
-	for _, row := range errcodes() {
+	for _, row := range errcodes {
 		t.Run(fmt.Sprint(row.code), func(t *testing.T) {
 			t.Parallel()
 			c, calls := stub(t, row.code)

@@ -1,12 +1,15 @@
 package wecom
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"maps"
 	"slices"
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/pipeline"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -104,11 +107,7 @@ func (l *ledger) open(ctx context.Context, newest map[string]window) error {
 	if len(newest) == 0 {
 		return nil
 	}
-	keys := make([]string, 0, len(newest))
-	for key := range newest {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
+	keys := slices.Sorted(maps.Keys(newest))
 	have, err := l.marks.GetMarks(ctx, l.windows, keys...)
 	if err != nil {
 		return err
@@ -136,7 +135,7 @@ func (l *ledger) notDelivered(ctx context.Context, msgID string, failType int) e
 		if err != nil || r.version == 0 || r.State == failed {
 			return err // it is not one of ours, or already marked
 		}
-		r.State, r.Class, r.Open = failed, failClass(failType), false
+		r.State, r.Class, r.Open = failed, cmp.Or(failClasses[failType], "unknown"), false
 		put, err := l.put(ctx, &r)
 		if err != nil || put {
 			return err
@@ -145,20 +144,8 @@ func (l *ledger) notDelivered(ctx context.Context, msgID string, failType int) e
 }
 
 // reply returns the entry of a reply; its version is 0 if there is none.
-func (l *ledger) reply(ctx context.Context, msgID string) (reply, error) {
-	marks, err := l.marks.GetMarks(ctx, l.replies, msgID)
-	if err != nil {
-		return reply{}, err
-	}
-	return readReply(marks[msgID])
-}
-
-func readReply(m store.Marked) (r reply, err error) {
-	if m.Version == 0 {
-		return r, nil
-	}
-	err = json.Unmarshal(m.Value, &r)
-	r.version = m.Version
+func (l *ledger) reply(ctx context.Context, msgID string) (r reply, err error) {
+	r.version, err = pipeline.ReadMark(ctx, l.marks, l.replies, msgID, &r)
 	return r, err
 }
 
@@ -208,12 +195,11 @@ func (l *ledger) allowance(ctx context.Context, account, user string) (a allowan
 
 // refuses says why a reply must not be sent; nil if it may.
 func (a *allowance) refuses(msgID string, now time.Time) *errcode {
-	table := byCode()
 	if a.window.MsgID == "" || now.Sub(time.Unix(a.window.SendTime, 0)) > windowLife {
-		return new(table[95002])
+		return new(rowOf(95002))
 	}
 	if len(a.spent.Sent) >= budget && !slices.Contains(a.spent.Sent, msgID) {
-		return new(table[95001])
+		return new(rowOf(95001))
 	}
 	return nil
 }
@@ -239,16 +225,13 @@ func (l *ledger) spentMark(a *allowance) pawl.Mark {
 // refusedOne counts a reply that was refused before it was sent.
 func (l *ledger) refusedOne(ctx context.Context, account string) error {
 	for {
-		marks, err := l.marks.GetMarks(ctx, l.refusals, account)
+		var n int64
+		version, err := pipeline.ReadMark(ctx, l.marks, l.refusals, account, &n)
 		if err != nil {
 			return err
 		}
-		var n int64
-		_ = json.Unmarshal(marks[account].Value, &n)
-		text, _ := json.Marshal(n + 1)
-		receipts, err := l.marks.PutMarks(ctx, pawl.Mark{Scope: l.refusals, Key: account, Value: text,
-			If: marks[account].Version})
-		if err != nil || receipts[0].Put {
+		put, err := pipeline.WriteMark(ctx, l.marks, pawl.Mark{Scope: l.refusals, Key: account, If: version}, n+1)
+		if err != nil || put.Put {
 			return err
 		}
 	}

@@ -61,11 +61,9 @@ func runStatus(ctx context.Context, in *pipeline.Invocation) error {
 		if backlog != nil {
 			row.Backlog = new(backlog[id])
 		}
-		marks, err := st.marks.GetMarks(ctx, st.ledger.refusals, id)
-		if err != nil {
+		if _, err := pipeline.ReadMark(ctx, st.marks, st.ledger.refusals, id, &row.BudgetRefused); err != nil {
 			return err
 		}
-		_ = json.Unmarshal(marks[id].Value, &row.BudgetRefused)
 		switch {
 		case a.Parked != "":
 			row.State, row.Why = "parked", a.Parked
@@ -166,7 +164,7 @@ func (st *site) giveUp(ctx context.Context, all []reply) error {
 
 // classOf is the class of replies that ended with a kind of failure.
 func classOf(kind pawl.Kind) string {
-	for _, row := range errcodes() {
+	for _, row := range errcodes {
 		if row.kind == kind {
 			return row.class
 		}
@@ -183,7 +181,8 @@ func (st *site) listReplies(ctx context.Context) ([]reply, error) {
 		if err != nil {
 			return nil, err
 		}
-		if r, err := readReply(m); err == nil {
+		var r reply
+		if json.Unmarshal(m.Value, &r) == nil {
 			all, seen[r.MsgID] = append(all, r), true
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/pipeline"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -102,11 +103,8 @@ func (t *tokens) look(ctx context.Context) (now accessToken, denied bool, err er
 // lock takes the right to fetch; it returns 0 if another process has it.
 func (t *tokens) lock(ctx context.Context) (version int64, err error) {
 	_, lock, _ := t.keys()
-	receipts, err := t.marks.PutMarks(ctx, pawl.Mark{Scope: t.scope, Key: lock, For: tokenFlock})
-	if err != nil {
-		return 0, err
-	}
-	return receipts[0].Version, receipts[0].Err
+	receipt, err := pipeline.PutMark(ctx, t.marks, pawl.Mark{Scope: t.scope, Key: lock, For: tokenFlock})
+	return receipt.Version, err
 }
 
 // fetch asks WeCom, and tells the other processes. bad may have been replaced between the look and the lock.

@@ -4,6 +4,7 @@
 package sim
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -54,7 +55,8 @@ type Faults struct {
 
 // Server is the simulator. It is an http.Handler.
 type Server struct {
-	config Config
+	config   Config
+	controls *http.ServeMux
 
 	mu       sync.Mutex
 	random   *rand.Rand
@@ -121,9 +123,8 @@ func New(c Config) *Server {
 		nextID: 1000, wake: make(chan struct{}), truth: Truth{Calls: map[string]int{}},
 		arrivals: arrivals{chats: map[int64][]time.Time{}},
 	}
-	if s.config.Chats == 0 {
-		s.config.Chats = 10
-	}
+	s.config.Chats = cmp.Or(s.config.Chats, 10)
+	s.controls = s.routes()
 	for i := range s.config.Chats {
 		s.AddChat(Chat{ID: FirstChat - int64(i), Type: "supergroup", Title: fmt.Sprintf("Group %d", i+1)})
 	}
@@ -143,17 +144,9 @@ func refuse(code int, text string) *answer { return &answer{code: code, descript
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	switch {
-	case r.URL.Path == "/truth":
-		write(w, http.StatusOK, s.Truth(r.URL.Query().Get("messages") != ""))
-		return
-	case strings.HasPrefix(r.URL.Path, "/control/"):
-		s.control(w, r)
-		return
-	}
 	_, method, ok := strings.Cut(strings.TrimPrefix(r.URL.Path, "/bot"), "/")
 	if !ok || !strings.HasPrefix(r.URL.Path, "/bot") {
-		http.NotFound(w, r)
+		s.controls.ServeHTTP(w, r)
 		return
 	}
 	params := map[string]any{}

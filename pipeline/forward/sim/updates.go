@@ -6,6 +6,8 @@ import (
 	"maps"
 	"net/http"
 	"time"
+
+	"github.com/pawl-dev/pawl/pipeline"
 )
 
 // Post is a message that a user writes in a chat.
@@ -24,47 +26,28 @@ type Post struct {
 	Extra map[string]any `json:"extra"`
 }
 
-// control is what people do: POST /control/message, /control/member, /control/fault, /control/chat.
-func (s *Server) control(w http.ResponseWriter, r *http.Request) {
-	var err error
-	var result any = map[string]any{"ok": true}
-	body := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<20))
-	switch r.URL.Path {
-	case "/control/message":
-		var p Post
-		if err = body.Decode(&p); err == nil {
-			result = map[string]any{"message_ids": s.Write(p)}
-		}
-	case "/control/member":
-		var m struct {
-			Chat, User int64
-			Status     string
-		}
-		if err = body.Decode(&m); err == nil {
-			s.SetMember(m.Chat, m.User, m.Status)
-		}
-	case "/control/fault":
-		var faults map[string]string
-		err = body.Decode(&faults)
-		for name, value := range faults {
-			if err == nil {
-				err = s.Fault(name, value)
-			}
-		}
-	case "/control/chat":
-		var c Chat
-		if err = body.Decode(&c); err == nil {
-			s.AddChat(c)
-		}
-	default:
-		http.NotFound(w, r)
-		return
-	}
-	if err != nil {
-		write(w, http.StatusBadRequest, map[string]any{"error": err.Error()})
-		return
-	}
-	write(w, http.StatusOK, result)
+// routes are what people do: POST /control/message, /control/member, /control/fault, /control/chat.
+func (s *Server) routes() *http.ServeMux {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /control/message", pipeline.Control(func(p Post) (any, error) {
+		return map[string]any{"message_ids": s.Write(p)}, nil
+	}))
+	mux.HandleFunc("POST /control/member", pipeline.Control(func(m struct {
+		Chat, User int64
+		Status     string
+	}) (any, error) {
+		s.SetMember(m.Chat, m.User, m.Status)
+		return nil, nil
+	}))
+	mux.HandleFunc("POST /control/chat", pipeline.Control(func(c Chat) (any, error) {
+		s.AddChat(c)
+		return nil, nil
+	}))
+	mux.HandleFunc("POST /control/fault", pipeline.ControlFaults(s.Fault))
+	mux.HandleFunc("GET /truth", func(w http.ResponseWriter, r *http.Request) {
+		write(w, http.StatusOK, s.Truth(r.URL.Query().Get("messages") != ""))
+	})
+	return mux
 }
 
 // AddChat adds a chat, or replaces one.

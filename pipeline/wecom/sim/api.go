@@ -2,9 +2,10 @@ package sim
 
 import (
 	"encoding/json"
+	"maps"
 	"net/http"
 	"regexp"
-	"sort"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -157,14 +158,9 @@ func (s *Server) over(what string, limit float64) bool {
 }
 
 func (s *Server) list(in map[string]any, _ []byte) answer {
-	ids := make([]string, 0, len(s.accounts))
-	for id := range s.accounts {
-		ids = append(ids, id)
-	}
-	sort.Strings(ids)
 	offset, limit := int(number(in["offset"])), int(number(in["limit"]))
 	all := []answer{}
-	for i, id := range ids {
+	for i, id := range slices.Sorted(maps.Keys(s.accounts)) {
 		if i >= offset && len(all) < limit {
 			all = append(all, answer{"open_kfid": id, "name": id, "manage_privilege": true})
 		}
@@ -177,8 +173,8 @@ func text(v any) string    { t, _ := v.(string); return t }
 
 // sync is sync_msg. A cursor is the number of items before it; it is opaque to others.
 func (s *Server) sync(in map[string]any, _ []byte) answer {
-	a := s.accounts[text(in["open_kfid"])]
-	if a == nil {
+	items, known := s.accounts[text(in["open_kfid"])]
+	if !known {
 		return code(95000, "invalid open_kfid")
 	}
 	if token := text(in["token"]); token != "" {
@@ -192,12 +188,12 @@ func (s *Server) sync(in map[string]any, _ []byte) answer {
 	from := 0
 	if cursor := text(in["cursor"]); cursor != "" {
 		n, err := strconv.ParseInt(strings.TrimPrefix(cursor, "cur"), 36, 64)
-		if err != nil || int(n) > len(a.items) {
+		if err != nil || int(n) > len(items) {
 			return code(40058, "invalid cursor")
 		}
 		from = int(n)
 	}
-	for from < len(a.items) && s.now().Sub(a.items[from].at) > retention {
+	for from < len(items) && s.now().Sub(items[from].at) > retention {
 		from++
 	}
 	limit := int(number(in["limit"]))
@@ -207,16 +203,16 @@ func (s *Server) sync(in map[string]any, _ []byte) answer {
 	if n := int(s.faults["short_pages"]); n > 0 {
 		limit = min(limit, n)
 	}
-	to := min(len(a.items), from+limit)
-	if from < len(a.items) && s.chance("empty_pages") {
+	to := min(len(items), from+limit)
+	if from < len(items) && s.chance("empty_pages") {
 		to = from
 	}
 	list := []map[string]any{}
-	for _, it := range a.items[from:to] {
+	for _, it := range items[from:to] {
 		list = append(list, it.body)
 	}
 	more := 0
-	if to < len(a.items) {
+	if to < len(items) {
 		more = 1
 	}
 	return ok(answer{"next_cursor": "cur" + strconv.FormatInt(int64(to), 36), "has_more": more, "msg_list": list})

@@ -1,102 +1,65 @@
 package sim
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/pawl-dev/pawl/pipeline"
 )
 
 // control is the API by which tests and people drive the simulator.
 func (s *Server) control() {
-	s.mux.HandleFunc("POST /control/message", s.controlMessage)
-	s.mux.HandleFunc("POST /control/event", s.controlEvent)
-	s.mux.HandleFunc("POST /control/fault", func(w http.ResponseWriter, r *http.Request) {
-		var in map[string]json.Number
-		if !read(w, r, &in) {
-			return
-		}
-		for name, value := range in {
-			if err := s.Fault(name, value.String()); err != nil {
-				http.Error(w, err.Error(), http.StatusBadRequest)
-				return
-			}
-		}
-		write(w, answer{"ok": true})
-	})
-	s.mux.HandleFunc("POST /control/clock", func(w http.ResponseWriter, r *http.Request) {
-		var in struct {
-			Advance string `json:"advance"`
-		}
-		if !read(w, r, &in) {
-			return
-		}
+	post := func(what string, do http.HandlerFunc) { s.mux.HandleFunc("POST /control/"+what, do) }
+	post("message", pipeline.Control(s.controlMessage))
+	post("event", pipeline.Control(s.controlEvent))
+	post("fault", pipeline.ControlFaults(s.Fault))
+	post("clock", pipeline.Control(func(in struct{ Advance string }) (any, error) {
 		d, err := time.ParseDuration(in.Advance)
 		if err != nil {
-			http.Error(w, `advance is a duration such as "72h"`, http.StatusBadRequest)
-			return
+			return nil, fmt.Errorf(`advance is a duration such as "72h": %w`, err)
 		}
 		s.Advance(d)
-		write(w, answer{"ok": true})
-	})
-	s.mux.HandleFunc("POST /control/token", func(w http.ResponseWriter, _ *http.Request) {
+		return nil, nil
+	}))
+	post("token", pipeline.Control(func(struct{}) (any, error) {
 		s.mu.Lock()
+		defer s.mu.Unlock()
 		clear(s.access)
-		s.mu.Unlock()
-		write(w, answer{"ok": true})
-	})
-	s.mux.HandleFunc("POST /control/callback", func(w http.ResponseWriter, r *http.Request) {
-		var in struct {
-			URL string `json:"url"`
-		}
-		if read(w, r, &in) {
-			s.SetCallback(in.URL)
-			write(w, answer{"ok": true})
-		}
-	})
-	s.mux.HandleFunc("POST /control/check", func(w http.ResponseWriter, _ *http.Request) {
-		if err := s.Check(); err != nil {
-			http.Error(w, err.Error(), http.StatusBadGateway)
-			return
-		}
-		write(w, answer{"ok": true})
-	})
+		return nil, nil
+	}))
+	post("callback", pipeline.Control(func(in struct{ URL string }) (any, error) {
+		s.SetCallback(in.URL)
+		return nil, nil
+	}))
+	post("check", pipeline.Control(func(struct{}) (any, error) { return nil, s.Check() }))
 	s.mux.HandleFunc("GET /truth", func(w http.ResponseWriter, _ *http.Request) {
 		s.mu.Lock()
 		said := map[string]int{}
-		for id, a := range s.accounts {
-			said[id] = len(a.items)
+		for id, items := range s.accounts {
+			said[id] = len(items)
 		}
 		s.mu.Unlock()
 		write(w, answer{"said": said, "sent": s.Sent(), "answers": s.Counts()})
 	})
 }
 
-func read(w http.ResponseWriter, r *http.Request, into any) bool {
-	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<20))
-	d.UseNumber() // items are sent on as they came
-	if err := d.Decode(into); err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
-		return false
-	}
-	return true
+// said is what users write: {"user":"wm1","text":"hi","open_kfid":"wk…","users":1,"count":1}.
+type said struct {
+	User, Text   string
+	Account      string `json:"open_kfid"`
+	Users, Count int
 }
 
-// controlMessage has users write: {"user":"wm1","text":"hi","open_kfid":"wk…","users":1,"count":1}.
-func (s *Server) controlMessage(w http.ResponseWriter, r *http.Request) {
-	in := struct {
-		User, Text string
-		Account    string `json:"open_kfid"`
-		Users      int
-		Count      int
-	}{User: "wm-user", Text: "hello", Account: s.config.Accounts[0], Users: 1, Count: 1}
-	if !read(w, r, &in) {
-		return
-	}
+func (s *Server) controlMessage(in said) (any, error) {
+	in.User, in.Text = cmp.Or(in.User, "wm-user"), cmp.Or(in.Text, "hello")
+	in.Account = cmp.Or(in.Account, s.config.Accounts[0])
 	var ids []string
-	for n := range in.Count {
-		for u := range in.Users {
+	for n := range max(in.Count, 1) {
+		for u := range max(in.Users, 1) {
 			name, words := in.User, in.Text
 			if in.Users > 1 {
 				name = fmt.Sprintf("%s%d", name, u+1)
@@ -107,24 +70,15 @@ func (s *Server) controlMessage(w http.ResponseWriter, r *http.Request) {
 			ids = append(ids, s.Say(in.Account, name, words))
 		}
 	}
-	write(w, answer{"msgids": ids})
+	return answer{"msgids": ids}, nil
 }
 
 // controlEvent adds any item to an account: its members are those of an element of msg_list. One of the type
 // enter_session gets a welcome code.
-func (s *Server) controlEvent(w http.ResponseWriter, r *http.Request) {
-	var in map[string]any
-	if !read(w, r, &in) {
-		return
-	}
+func (s *Server) controlEvent(in map[string]any) (any, error) {
 	s.mu.Lock()
-	id := s.config.Accounts[0]
 	event, _ := in["event"].(map[string]any)
-	if v := text(in["open_kfid"]); v != "" {
-		id = v
-	} else if v := text(event["open_kfid"]); v != "" {
-		id = v
-	}
+	id := cmp.Or(text(in["open_kfid"]), text(event["open_kfid"]), s.config.Accounts[0])
 	if text(in["msgid"]) == "" {
 		in["msgid"] = s.id("ev")
 	}
@@ -140,5 +94,5 @@ func (s *Server) controlEvent(w http.ResponseWriter, r *http.Request) {
 	s.add(id, text(in["external_userid"]), in)
 	s.mu.Unlock()
 	s.Ring(id)
-	write(w, answer{"msgid": in["msgid"]})
+	return answer{"msgid": in["msgid"]}, nil
 }

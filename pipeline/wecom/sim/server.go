@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
@@ -8,6 +9,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 )
@@ -52,7 +54,7 @@ type Server struct {
 	rand     *rand.Rand
 	faults   faults
 	ahead    time.Duration // of the clock
-	accounts map[string]*account
+	accounts map[string][]item
 	users    map[string]*user // by account and user
 	access   map[string]time.Time
 	calls    int // with the access token, since it was made
@@ -65,10 +67,6 @@ type Server struct {
 	sent     []Sent
 	codes    map[string]time.Time // of welcomes
 	pending  sync.WaitGroup       // callbacks under way
-}
-
-type account struct {
-	items []item
 }
 
 // item is a message or event that sync_msg returns.
@@ -95,15 +93,8 @@ type Sent struct {
 
 // New makes a simulator.
 func New(c Config) (*Server, error) {
-	def := func(s *string, value string) {
-		if *s == "" {
-			*s = value
-		}
-	}
-	def(&c.CorpID, CorpID)
-	def(&c.Secret, Secret)
-	def(&c.Token, Token)
-	def(&c.AESKey, AESKey)
+	c.CorpID, c.Secret = cmp.Or(c.CorpID, CorpID), cmp.Or(c.Secret, Secret)
+	c.Token, c.AESKey = cmp.Or(c.Token, Token), cmp.Or(c.AESKey, AESKey)
 	if len(c.Accounts) == 0 {
 		c.Accounts = []string{Account}
 	}
@@ -112,13 +103,13 @@ func New(c Config) (*Server, error) {
 		return nil, fmt.Errorf("the AES key has 43 letters and digits")
 	}
 	s := &Server{
-		config: c, key: key, rand: rand.New(rand.NewPCG(c.Seed, 1)), faults: faults{}, accounts: map[string]*account{}, //nolint:gosec // chance that repeats itself
+		config: c, key: key, rand: rand.New(rand.NewPCG(c.Seed, 1)), faults: faults{}, accounts: map[string][]item{}, //nolint:gosec // chance that repeats itself
 		users: map[string]*user{}, access: map[string]time.Time{}, bells: map[string]time.Time{},
 		minute:  map[string][]time.Time{},
 		running: map[string]int{}, counts: map[string]int{}, msgIDs: map[string]bool{}, codes: map[string]time.Time{},
 	}
 	for _, id := range c.Accounts {
-		s.accounts[id] = &account{}
+		s.accounts[id] = []item{}
 	}
 	s.mux = http.NewServeMux()
 	s.routes()
@@ -153,14 +144,9 @@ func (s *Server) Say(accountID, userID, text string) (msgID string) {
 
 // add appends an item. The lock is held.
 func (s *Server) add(accountID, userID string, body map[string]any) {
-	a := s.accounts[accountID]
-	if a == nil {
-		a = &account{}
-		s.accounts[accountID] = a
-	}
 	now := s.now()
 	body["send_time"] = now.Unix()
-	a.items = append(a.items, item{at: now, body: body})
+	s.accounts[accountID] = append(s.accounts[accountID], item{at: now, body: body})
 	if body["origin"] == 3 {
 		u := s.user(accountID, userID)
 		u.last, u.sent = now, 0
@@ -187,16 +173,14 @@ func (s *Server) Advance(d time.Duration) {
 func (s *Server) Sent() []Sent {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return append([]Sent(nil), s.sent...)
+	return slices.Clone(s.sent)
 }
 
 // Counts returns how often an API answered with a code, as "API CODE".
 func (s *Server) Counts() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := map[string]int{}
-	maps.Copy(all, s.counts)
-	return all
+	return maps.Clone(s.counts)
 }
 
 // SetCallback sets the URL that is called.
