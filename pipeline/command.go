@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/pawl-dev/pawl/policy"
@@ -81,6 +83,38 @@ type Invocation struct {
 	Confirm func(what string) error
 	// Audit records a change that a person made, for `pawl audit ls`.
 	Audit func(ctx context.Context, s store.Store, action, subject string, count int, result string) error
+}
+
+// Which is the flag by which a command names a pipeline of its kind.
+func Which() Flag {
+	return Flag{Name: "pipeline",
+		Doc: "`NAME` of the pipeline; not needed if the configuration file has one of this kind"}
+}
+
+// Chosen returns the name and the section of the pipeline that the flag of [Which] names, or of the only one of a kind
+// that the configuration file has.
+func (in *Invocation) Chosen(kind string) (name string, s Section, err error) {
+	all, err := in.Pipelines(kind)
+	if err != nil {
+		return "", s, err
+	}
+	names := slices.Sorted(maps.Keys(all))
+	name = in.Flags.Text("pipeline")
+	if name == "" && len(names) == 1 {
+		name = names[0]
+	}
+	switch {
+	case len(names) == 0:
+		err = &Error{Code: ExitUsage, What: "the configuration has no pipeline of the kind " + kind,
+			Next: "name the file with --config; docs/pipelines/" + kind + ".md has an example"}
+	case name == "":
+		err = &Error{Code: ExitUsage, What: "there are several pipelines of the kind " + kind,
+			Next: "choose one with --pipeline: " + strings.Join(names, ", ")}
+	case !slices.Contains(names, name):
+		err = &Error{Code: ExitNotFound, What: "there is no pipeline " + name,
+			Next: "there are " + strings.Join(names, ", ")}
+	}
+	return name, all[name], err
 }
 
 // Print prints one object: as JSON, or as a formatted text.

@@ -330,18 +330,16 @@ func (c *crawler) page(ctx context.Context, d *pawl.Delivery, u *url.URL, r *req
 		return c.done(d, outcome{Kind: kindExcluded, URL: r.URL, Why: whyFull})
 	}
 	o := outcome{Kind: kindPage, URL: r.URL, Page: record, Markdown: p.markdown}
-	for _, link := range p.next {
-		to := request{Depth: r.Depth, Alike: alike(u, link, r.Alike), Cookies: a.setsCookies()}
-		if c.follow(d, &o, link, to) {
-			o.Next = append(o.Next, keyOf(link))
+	follow := func(links []*url.URL, depth int64) (keys urlKeys) {
+		for _, link := range links {
+			to := request{Depth: depth, Alike: alike(u, link, r.Alike), Cookies: a.setsCookies()}
+			if c.follow(d, &o, link, to) {
+				keys = append(keys, keyOf(link))
+			}
 		}
+		return keys
 	}
-	for _, link := range p.links {
-		to := request{Depth: r.Depth + 1, Alike: alike(u, link, r.Alike), Cookies: a.setsCookies()}
-		if c.follow(d, &o, link, to) {
-			o.Links = append(o.Links, keyOf(link))
-		}
-	}
+	o.Next, o.Links = follow(p.next, r.Depth), follow(p.links, r.Depth+1)
 	dispatch.Step(ctx, storing, dispatch.Started)
 	c.count.pages.Add(1)
 	c.count.bytes.Add(int64(len(a.body)))

@@ -48,26 +48,18 @@ func (s *scope) has(u *url.URL) bool {
 	s.mu.RLock()
 	seeds := s.seeds
 	s.mu.RUnlock()
-	for _, seed := range seeds {
+	return slices.ContainsFunc(seeds, func(seed *url.URL) bool {
 		switch s.kind {
 		case ScopeAll:
 			return true
 		case ScopeDomain:
-			if domain(u.Hostname()) == domain(seed.Hostname()) {
-				return true
-			}
+			return domain(u.Hostname()) == domain(seed.Hostname())
 		case ScopePrefix:
 			at := seed.EscapedPath()
-			if site(u) == site(seed) && strings.HasPrefix(u.EscapedPath(), at[:strings.LastIndexByte(at, '/')+1]) {
-				return true
-			}
-		default:
-			if site(u) == site(seed) {
-				return true
-			}
+			return site(u) == site(seed) && strings.HasPrefix(u.EscapedPath(), at[:strings.LastIndexByte(at, '/')+1])
 		}
-	}
-	return false
+		return site(u) == site(seed)
+	})
 }
 
 // domain is the registrable domain of a host, or the host where there is none.

@@ -110,17 +110,18 @@ func parsePlace(s string) (p Place, err error) {
 	return p, nil
 }
 
+// levels are the named priorities, the highest first.
+var levels = []struct {
+	name     string
+	priority int
+}{{"Critical", critical}, {"High", high}, {"VIP", high}, {"Normal", normal}, {"Bulk", bulk}}
+
 // parseLevel reads a level: a name, whatever its case, or a number from 0 to 100.
 func parseLevel(s string) (int, bool) {
-	switch strings.ToLower(s) {
-	case "critical":
-		return critical, true
-	case "high", "vip":
-		return high, true
-	case "normal":
-		return normal, true
-	case "bulk":
-		return bulk, true
+	for _, l := range levels {
+		if strings.EqualFold(l.name, s) {
+			return l.priority, true
+		}
 	}
 	if s == "" || strings.Trim(s, "0123456789") != "" {
 		return 0, false
@@ -131,28 +132,20 @@ func parseLevel(s string) (int, bool) {
 
 // class names a priority in metrics: by the highest level that it reaches.
 func class(priority int) string {
-	switch {
-	case priority >= critical:
-		return "critical"
-	case priority >= high:
-		return "high"
-	case priority >= normal:
-		return "normal"
+	for _, l := range levels {
+		if priority >= l.priority {
+			return strings.ToLower(l.name)
+		}
 	}
 	return "bulk"
 }
 
 // levelText is a priority as answers and listings show it: High (50).
 func levelText(priority int) string {
-	switch priority {
-	case critical:
-		return "Critical (100)"
-	case high:
-		return "High (50)"
-	case normal:
-		return "Normal (10)"
-	case bulk:
-		return "Bulk (0)"
+	for _, l := range levels {
+		if priority == l.priority {
+			return fmt.Sprintf("%s (%d)", l.name, priority)
+		}
 	}
 	return fmt.Sprintf("Priority (%d)", priority)
 }

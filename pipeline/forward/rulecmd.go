@@ -15,8 +15,7 @@ import (
 )
 
 func commands() []pipeline.Command {
-	of := pipeline.Flag{Name: "pipeline",
-		Doc: "`NAME` of the pipeline; not needed if the configuration file has one of this kind"}
+	of := pipeline.Which()
 	from := pipeline.Flag{Name: "from",
 		Doc: "`CHAT` or CHAT/THREAD that the messages come from; a chat means all its topics"}
 	change := []pipeline.Flag{
@@ -65,19 +64,11 @@ func wrong(what string, args ...any) error {
 
 // openRules are the rules of the pipeline that a command is about.
 func openRules(ctx context.Context, in *pipeline.Invocation) (*rules, store.Store, error) {
-	name := in.Flags.Text("pipeline")
-	sections, err := in.Pipelines(Name)
-	if err != nil && name == "" {
-		return nil, nil, err
-	}
+	name := in.Flags.Text("pipeline") // its rules are in the store, whether the file has its section or not
 	if name == "" {
-		if len(sections) != 1 {
-			return nil, nil, &pipeline.Error{Code: pipeline.ExitUsage,
-				What: fmt.Sprintf("the configuration file has %d pipelines of the kind forward", len(sections)),
-				Next: "name one with --pipeline"}
-		}
-		for only := range sections {
-			name = only
+		var err error
+		if name, _, err = in.Chosen(Name); err != nil {
+			return nil, nil, err
 		}
 	}
 	s, err := in.Open(ctx, "", false)

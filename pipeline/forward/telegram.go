@@ -167,29 +167,27 @@ func wanted() []string {
 	return []string{"message", "edited_message", "channel_post", "edited_channel_post", "my_chat_member", "chat_member"}
 }
 
-func (c *client) me(ctx context.Context) (user, error) {
-	var u user
-	err := c.call(ctx, callTimeout, "getMe", struct{}{}, &u)
-	return u, err
-}
-
 // updates waits for updates from offset on. They are raw, so that they are stored as they came.
-func (c *client) updates(ctx context.Context, offset int64, wait time.Duration) ([]json.RawMessage, error) {
-	var all []json.RawMessage
-	err := c.call(ctx, wait+15*time.Second, "getUpdates", map[string]any{
+func (c *client) updates(ctx context.Context, offset int64, wait time.Duration) (all []json.RawMessage, err error) {
+	err = c.call(ctx, wait+15*time.Second, "getUpdates", map[string]any{
 		"offset": offset, "limit": 100, "timeout": int(wait.Seconds()), "allowed_updates": wanted(),
 	}, &all)
 	return all, err
 }
 
+// ask calls a method and returns its result.
+func ask[T any](ctx context.Context, c *client, method string, params any) (T, error) {
+	var result T
+	err := c.call(ctx, callTimeout, method, params, &result)
+	return result, err
+}
+
+func (c *client) me(ctx context.Context) (user, error) { return ask[user](ctx, c, "getMe", struct{}{}) }
+
 func (c *client) chat(ctx context.Context, id int64) (chat, error) {
-	var ch chat
-	err := c.call(ctx, callTimeout, "getChat", map[string]any{"chat_id": id}, &ch)
-	return ch, err
+	return ask[chat](ctx, c, "getChat", map[string]any{"chat_id": id})
 }
 
 func (c *client) member(ctx context.Context, chat, user int64) (member, error) {
-	var m member
-	err := c.call(ctx, callTimeout, "getChatMember", map[string]any{"chat_id": chat, "user_id": user}, &m)
-	return m, err
+	return ask[member](ctx, c, "getChatMember", map[string]any{"chat_id": chat, "user_id": user})
 }

@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/pawl-dev/pawl/pipeline"
@@ -14,7 +11,7 @@ import (
 )
 
 func commands() []pipeline.Command {
-	which := pipeline.Flag{Name: "pipeline", Doc: "`NAME` of the pipeline, where the file has several of this kind"}
+	which := pipeline.Which()
 	return []pipeline.Command{{
 		Use: "wecom", Short: "Customer-service messages of WeCom: accounts, replies, and a simulator",
 		Commands: []pipeline.Command{
@@ -64,25 +61,9 @@ type site struct {
 }
 
 func openSite(ctx context.Context, in *pipeline.Invocation) (*site, error) {
-	all, err := in.Pipelines(Name)
+	name, section, err := in.Chosen(Name)
 	if err != nil {
 		return nil, err
-	}
-	names := slices.Sorted(maps.Keys(all))
-	name := in.Flags.Text("pipeline")
-	switch {
-	case len(names) == 0:
-		return nil, &pipeline.Error{Code: pipeline.ExitUsage,
-			What: "the configuration has no pipeline of the kind wecom",
-			Next: "name the file with --config; docs/pipelines/wecom.md has an example"}
-	case name == "" && len(names) > 1:
-		return nil, &pipeline.Error{Code: pipeline.ExitUsage, What: "there are several pipelines of the kind wecom",
-			Next: "choose one with --pipeline: " + strings.Join(names, ", ")}
-	case name == "":
-		name = names[0]
-	case !slices.Contains(names, name):
-		return nil, &pipeline.Error{Code: pipeline.ExitNotFound, What: "there is no pipeline " + name,
-			Next: "there are " + strings.Join(names, ", ")}
 	}
 	s, err := in.Open(ctx, "", true)
 	if err != nil {
@@ -92,7 +73,7 @@ func openSite(ctx context.Context, in *pipeline.Invocation) (*site, error) {
 	if !ok {
 		return nil, &pipeline.Error{What: "the store keeps no marks", Next: "name the daemon's store with --store"}
 	}
-	st := &site{name: name, section: all[name], store: s, marks: marks, ledger: newLedger(marks, name),
+	st := &site{name: name, section: section, store: s, marks: marks, ledger: newLedger(marks, name),
 		accounts: accountsOf(marks, name)}
 	st.client = newClient(st.section.Text("api_url"), func(string, string, time.Duration) {})
 	st.client.token = newTokens(marks, name+".token", st.section.Text("corp_id"), st.section.Text("secret"), st.client)
