@@ -66,3 +66,11 @@ func PutMark(ctx context.Context, m store.Marks, mark pawl.Mark) (store.MarkRece
 	}
 	return receipts[0], receipts[0].Err
 }
+
+// Need sets part to what a store has of a type, or adds its name to those that are missing.
+func Need[T any](s store.Store, part *T, name string, missing *[]string) {
+	var ok bool
+	if *part, ok = store.As[T](s); !ok {
+		*missing = append(*missing, name)
+	}
+}

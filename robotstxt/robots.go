@@ -2,7 +2,6 @@
 package robotstxt
 
 import (
-	"bufio"
 	"bytes"
 	"net/url"
 	"strconv"
@@ -39,8 +38,9 @@ func Parse(text []byte, product string) *Rules {
 	var agents []string
 	open := true // user-agent lines that follow one another are one group
 	var sitemaps []string
-	for lines := bufio.NewScanner(bytes.NewReader(bytes.ReplaceAll(text, []byte("\r"), []byte("\n")))); lines.Scan(); {
-		line, _, _ := strings.Cut(lines.Text(), "#")
+	product = strings.ToLower(product)
+	for line := range strings.FieldsFuncSeq(string(text), func(r rune) bool { return r == '\n' || r == '\r' }) {
+		line, _, _ = strings.Cut(line, "#")
 		key, value, ok := strings.Cut(line, ":")
 		if !ok {
 			continue
@@ -52,6 +52,7 @@ func Parse(text []byte, product string) *Rules {
 				agents, open = nil, true
 			}
 			agents = append(agents, strings.ToLower(value))
+			found = found || value != "" && strings.ToLower(value) == product // one without rules allows everything
 			continue
 		case "sitemap":
 			sitemaps = append(sitemaps, value)
@@ -62,32 +63,19 @@ func Parse(text []byte, product string) *Rules {
 			continue
 		}
 		for _, agent := range agents {
-			switch {
-			case agent == "*":
+			switch agent {
+			case "*":
 				all.add(key, value)
-			case agent != "" && agent == strings.ToLower(product):
-				found = true
+			case product:
 				mine.add(key, value)
 			}
 		}
 	}
-	if !found && !mentions(text, product) {
+	if !found {
 		mine = all
 	}
 	mine.Sitemaps = sitemaps
 	return mine
-}
-
-// mentions tells whether there is a group of a product, perhaps one without rules: it allows everything.
-func mentions(text []byte, product string) bool {
-	for line := range strings.Lines(strings.ToLower(string(text))) {
-		key, value, _ := strings.Cut(line, ":")
-		value, _, _ = strings.Cut(value, "#")
-		if strings.TrimSpace(key) == "user-agent" && strings.TrimSpace(value) == strings.ToLower(product) {
-			return true
-		}
-	}
-	return false
 }
 
 func (r *Rules) add(key, value string) {

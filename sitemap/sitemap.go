@@ -35,29 +35,22 @@ type Link struct {
 	Index bool // it leads to another sitemap
 }
 
-// Read returns the links of a sitemap or of an index, up to where it can be read; gzip or not. The error is that it
-// cannot be unpacked, or is larger than 50 MiB then.
-func Read(body []byte) ([]Link, error) {
+// Read returns the links of a sitemap or of an index, up to where it can be read: XML, or a line for each, gzip or not.
+// The error is that it cannot be unpacked, or is larger than 50 MiB then.
+func Read(body []byte) (links []Link, err error) {
 	text, err := unpack(body)
 	if err != nil {
 		return nil, err
 	}
-	return linksOf(text), nil
-}
-
-// linksOf are the links of a sitemap or of an index, up to where it can be read: XML, or a line for each.
-func linksOf(text []byte) []Link {
 	text = bytes.TrimPrefix(text, []byte("\uFEFF"))
 	if !bytes.HasPrefix(bytes.TrimLeft(text, " \t\r\n"), []byte("<")) {
-		var links []Link
 		for line := range strings.Lines(string(text)) {
 			if line = strings.TrimSpace(line); line != "" {
 				links = append(links, Link{URL: line})
 			}
 		}
-		return links
+		return links, nil
 	}
-	var links []Link
 	z := xml.NewDecoder(bytes.NewReader(text))
 	z.Strict = false
 	z.CharsetReader = func(_ string, in io.Reader) (io.Reader, error) { return in, nil } // URLs are ASCII
@@ -66,12 +59,12 @@ func linksOf(text []byte) []Link {
 	for {
 		t, err := z.Token()
 		if err != nil {
-			return links
+			return links, nil //nolint:nilerr // what comes before counts
 		}
 		switch t := t.(type) {
 		case xml.StartElement:
 			if path = append(path, t.Name.Local); len(path) > 32 {
-				return links
+				return links, nil
 			}
 			loc.Reset()
 		case xml.CharData:

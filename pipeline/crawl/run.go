@@ -58,11 +58,11 @@ type parts struct {
 func find(s store.Store) (parts, error) {
 	p := parts{store: s}
 	var missing []string
-	need(s, &p.entries, "a state", &missing)
-	need(s, &p.topics, "settings of topics", &missing)
-	need(s, &p.results, "results", &missing)
-	need(s, &p.letters, "dead letters", &missing)
-	need(s, &p.marks, "marks", &missing)
+	pipeline.Need(s, &p.entries, "a state", &missing)
+	pipeline.Need(s, &p.topics, "settings of topics", &missing)
+	pipeline.Need(s, &p.results, "results", &missing)
+	pipeline.Need(s, &p.letters, "dead letters", &missing)
+	pipeline.Need(s, &p.marks, "marks", &missing)
 	if d, described := store.As[store.Describer](s); described && !d.Describe().Capabilities.Has(store.CanUnique) {
 		missing = append(missing, "unique keys")
 	}
@@ -72,13 +72,6 @@ func find(s store.Store) (parts, error) {
 			Next: "say state: in its section, or use sqlite: or postgres://; `pawl stores` shows what each store can do"}
 	}
 	return p, nil
-}
-
-func need[T any](s store.Store, part *T, what string, missing *[]string) {
-	var ok bool
-	if *part, ok = store.As[T](s); !ok {
-		*missing = append(*missing, what)
-	}
 }
 
 // seedHash tells runs apart.

@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"os"
-	"slices"
 	"sync"
 	"time"
 
@@ -138,13 +137,13 @@ func unlessStated(settings map[string]any, name, value string) {
 
 // use takes the store of the database.
 func (p *projection) use(s store.Store) error {
-	var ok [4]bool
+	var missing []string
 	p.store = s
-	p.entries, ok[0] = store.As[store.Entries](s)
-	p.marks, ok[1] = store.As[store.Marks](s)
-	p.outbox, ok[2] = store.As[store.Outbox](s)
-	p.rows, ok[3] = store.As[store.Rows](s)
-	if slices.Contains(ok[:], false) {
+	pipeline.Need(s, &p.entries, "state", &missing)
+	pipeline.Need(s, &p.marks, "marks", &missing)
+	pipeline.Need(s, &p.outbox, "outbox", &missing)
+	pipeline.Need(s, &p.rows, "rows", &missing)
+	if missing != nil {
 		return &pipeline.Error{
 			Code: pipeline.ExitUsage, What: "the database of projection " + p.projection + " cannot have an outbox",
 			Err:  errors.New("it is neither PostgreSQL nor SQLite"),

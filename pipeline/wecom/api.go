@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/pawl-dev/pawl/store"
 )
 
 const (
@@ -71,7 +73,7 @@ type uncertainError struct {
 func (e *uncertainError) Error() string { return e.api + ": " + e.err.Error() }
 func (e *uncertainError) Unwrap() error { return e.err }
 
-// blockedError is a call that was not made.
+// blockedError is an API that is not to be called now.
 type blockedError struct {
 	api string
 	in  time.Duration
@@ -82,21 +84,24 @@ func (e *blockedError) Error() string {
 		e.in.Round(time.Second))
 }
 
-// notCalledError is a call that was not made, because there was no access token.
+// notCalledError is a call that was not made: its API is blocked, or there was no access token.
 type notCalledError struct{ err error }
 
 func (e *notCalledError) Error() string { return e.err.Error() }
 func (e *notCalledError) Unwrap() error { return e.err }
 
-func newClient(base string, called func(api, result string, took time.Duration)) *client {
+func newClient(base, corp, secret string, marks store.Marks, pipeline string,
+	called func(api, result string, took time.Duration)) *client {
 	transport := &http.Transport{
 		Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 256,
 		IdleConnTimeout: 90 * time.Second, TLSHandshakeTimeout: 10 * time.Second,
 	}
-	return &client{
+	c := &client{
 		base: strings.TrimRight(base, "/"), http: &http.Client{Transport: transport, Timeout: callTimeout},
 		called: called, blocked: map[string]block{},
 	}
+	c.token = &tokens{marks: marks, scope: pipeline + ".token", corp: corp, secret: secret, client: c}
+	return c
 }
 
 // call posts in to an API and reads the answer into out. The access token is added.
@@ -113,7 +118,7 @@ func (c *client) call(ctx context.Context, api string, in, out any) error {
 // do makes a call that wants an access token.
 func (c *client) do(ctx context.Context, api string, call func(token string) error) error {
 	if in := c.blockedFor(api); in > 0 {
-		return &blockedError{api: api, in: in}
+		return &notCalledError{&blockedError{api: api, in: in}}
 	}
 	token, err := c.token.get(ctx, "")
 	if err != nil {

@@ -69,8 +69,7 @@ func buildWith(h Handler) func(context.Context, pipeline.Env) (*pipeline.Pipelin
 		if err != nil {
 			return nil, err
 		}
-		b.client = newClient(s.Text("api_url"), b.called)
-		b.client.token = newTokens(marks, env.Name+".token", s.Text("corp_id"), s.Text("secret"), b.client)
+		b.client = newClient(s.Text("api_url"), s.Text("corp_id"), s.Text("secret"), marks, env.Name, b.called)
 		b.accounts = accountsOf(marks, env.Name)
 		b.ledger = newLedger(marks, env.Name)
 		b.handled = newHandled(marks, env.Name+".handled", env.Logger)

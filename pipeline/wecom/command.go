@@ -75,8 +75,8 @@ func openSite(ctx context.Context, in *pipeline.Invocation) (*site, error) {
 	}
 	st := &site{name: name, section: section, store: s, marks: marks, ledger: newLedger(marks, name),
 		accounts: accountsOf(marks, name)}
-	st.client = newClient(st.section.Text("api_url"), func(string, string, time.Duration) {})
-	st.client.token = newTokens(marks, name+".token", st.section.Text("corp_id"), st.section.Text("secret"), st.client)
+	st.client = newClient(section.Text("api_url"), section.Text("corp_id"), section.Text("secret"), marks, name,
+		func(string, string, time.Duration) {})
 	return st, nil
 }
 

@@ -41,8 +41,7 @@ func clientOf(t *testing.T, answer http.HandlerFunc) *client {
 	}))
 	t.Cleanup(server.Close)
 	marks, _ := store.As[store.Marks](newRig(t).store)
-	c := newClient(server.URL, func(string, string, time.Duration) {})
-	c.token = newTokens(marks, "kefu.token", "ww", "hush", c)
+	c := newClient(server.URL, "ww", "hush", marks, "kefu", func(string, string, time.Duration) {})
 	return c
 }
 
@@ -109,8 +108,7 @@ func TestTheTokenIsFetchedOnce(t *testing.T) {
 	marks, _ := store.As[store.Marks](r.store)
 	var all []*tokens
 	for range 2 {
-		c := newClient(r.api, func(string, string, time.Duration) {})
-		c.token = newTokens(marks, "kefu.token", sim.CorpID, sim.Secret, c)
+		c := newClient(r.api, sim.CorpID, sim.Secret, marks, "kefu", func(string, string, time.Duration) {})
 		all = append(all, c.token)
 	}
 	ask := func(bad string) (token string) {

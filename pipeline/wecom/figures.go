@@ -87,11 +87,15 @@ func (f *figures) late() string {
 	defer f.mu.Unlock()
 	for id, age := range f.ages {
 		if age > cursorLate {
-			return fmt.Sprintf("account %s was last pulled to its end %v ago; WeCom forgets messages after three days",
-				id, age.Round(time.Minute))
+			return lateText(id, age)
 		}
 	}
 	return ""
+}
+
+func lateText(account string, age time.Duration) string {
+	return fmt.Sprintf("account %s was last pulled to its end %v ago; WeCom forgets messages after three days", account,
+		age.Round(time.Minute))
 }
 
 func (b *bridge) metrics() []observe.Metric {
@@ -135,10 +139,8 @@ func (b *bridge) metrics() []observe.Metric {
 				}
 			},
 		},
-		{
-			Name: "pawl_wecom_accounts_parked", Help: "Accounts that are left alone.", Labels: []string{"pipeline"},
-			Gauge: one(func() float64 { return float64(f.parked) }),
-		},
+		{Name: "pawl_wecom_accounts_parked", Help: "Accounts that are left alone.", Labels: []string{"pipeline"},
+			Gauge: one(func() float64 { return float64(f.parked) })},
 		{
 			Name: "pawl_wecom_token_expires_timestamp_seconds",
 			Help: "When the access token is fetched anew; 0: there is none.", Labels: []string{"pipeline"},

@@ -43,9 +43,8 @@ const tooBusy = `{"errcode":-1,"errmsg":"system busy"}`
 func pullOf(t *testing.T, service *spoken) (rang []doorbell, err error) {
 	st := memory.New(memory.Config{})
 	defer func() { _ = st.Close() }()
-	c := newClient("http://wecom", func(string, string, time.Duration) {})
+	c := newClient("http://wecom", "ww", "hush", st, "kefu", func(string, string, time.Duration) {})
 	c.http.Transport = service
-	c.token = newTokens(st, "kefu.token", "ww", "hush", c)
 	p := &puller{
 		client: c, accounts: accountsOf(st, "kefu"), log: slog.New(slog.DiscardHandler),
 		inbox: &inbox{topic: "t", store: st, home: st, ledger: newLedger(st, "kefu"), stored: func(string, time.Duration) {}},

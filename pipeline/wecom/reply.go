@@ -128,7 +128,6 @@ func (r *replier) close(ctx context.Context, t *task, now *reply, left *allowanc
 	result := err
 	e, answered := errors.AsType[*apiError](err)
 	_, notCalled := errors.AsType[*notCalledError](err)
-	_, blocked := errors.AsType[*blockedError](err)
 	if answered {
 		now.Errcode, now.Class = e.code, e.row.class
 	}
@@ -138,7 +137,7 @@ func (r *replier) close(ctx context.Context, t *task, now *reply, left *allowanc
 			others = append(others, r.ledger.refund(left, t.MsgID)) // it arrived before the customer wrote again
 		}
 		now.State, now.Class, now.Errcode, now.Open, result = sent, "", 0, false, nil
-	case notCalled || blocked:
+	case notCalled:
 		now.Open, now.Attempts = wasOpen, now.Attempts-1
 	case answered && (e.row.code == 0 || e.row.action == refuse || e.row.action == park):
 		now.State, now.Open = refused, false

@@ -18,8 +18,7 @@ func TestRepetitionTakesNoPlaceInTheNextWindow(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	ledger := r.site().ledger
-	c := newClient(r.api, func(string, string, time.Duration) {})
-	c.token = newTokens(ledger.marks, "kefu.token", sim.CorpID, sim.Secret, c)
+	c := newClient(r.api, sim.CorpID, sim.Secret, ledger.marks, "kefu", func(string, string, time.Duration) {})
 	replies := &replier{client: c, ledger: ledger, duplicates: []int{95099}, ended: func(string, string) {},
 		halt: func(context.Context, error) error { return nil }}
 	says := func() {

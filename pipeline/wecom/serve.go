@@ -29,16 +29,13 @@ func doctor(ctx context.Context, env pipeline.Env) []pipeline.Finding {
 	}
 	var all []pipeline.Finding
 	for id, a := range accountsOf(marks, env.Name).all(ctx) {
-		if a.Parked != "" {
+		age := time.Since(a.Fresh)
+		switch {
+		case a.Parked != "":
 			all = append(all, pipeline.Finding{Problem: "account " + id + " is parked: " + a.Parked,
 				Next: "pawl wecom pull " + id, Warning: true})
-		}
-		if age := time.Since(a.Fresh); !a.Fresh.IsZero() && a.Parked == "" && age > cursorLate {
-			all = append(all, pipeline.Finding{
-				Problem: "account " + id + " was last pulled to its end " + age.Round(time.Minute).String() +
-					" ago; WeCom forgets messages after three days",
-				Next: "pawl wecom status",
-			})
+		case !a.Fresh.IsZero() && age > cursorLate:
+			all = append(all, pipeline.Finding{Problem: lateText(id, age), Next: "pawl wecom status"})
 		}
 	}
 	return all

@@ -41,10 +41,6 @@ type accessToken struct {
 	Expires time.Time `json:"expires"`
 }
 
-func newTokens(m store.Marks, scope, corp, secret string, c *client) *tokens {
-	return &tokens{marks: m, scope: scope, corp: corp, secret: secret, client: c}
-}
-
 // keys are those of the token, of the lock and of a refusal. They name the secret, so that another one begins anew.
 func (t *tokens) keys() (token, lock, denied string) {
 	sum := sha256.Sum256([]byte(t.corp + "\x00" + t.secret))

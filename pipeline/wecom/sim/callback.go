@@ -82,21 +82,27 @@ func (s *Server) post(target string, text []byte) error {
 	if s.config.JSON {
 		body, _ = json.Marshal(map[string]string{"tousername": s.config.CorpID, "encrypt": sealed})
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	_, err := exchange(5*time.Second, http.MethodPost, target+"?"+query.Encode(), body)
+	return err
+}
+
+// exchange makes a request and returns the body of its answer, which must be 200.
+func exchange(within time.Duration, method, url string, body []byte) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, target+"?"+query.Encode(), bytes.NewReader(body))
+	r, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	reply, err := http.DefaultClient.Do(r)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	_ = reply.Body.Close()
+	defer func() { _ = reply.Body.Close() }()
 	if reply.StatusCode != http.StatusOK {
-		return errors.New(reply.Status)
+		return nil, errors.New(reply.Status)
 	}
-	return nil
+	return io.ReadAll(reply.Body)
 }
 
 // Check does what WeCom does when the URL of a callback is saved: it expects the plaintext back within a
@@ -108,22 +114,11 @@ func (s *Server) Check() error {
 	const want = "1616140317555161061"
 	sealed, query := s.seal([]byte(want))
 	query.Set("echostr", sealed)
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, target+"?"+query.Encode(), http.NoBody)
-	if err != nil {
-		return err
+	got, err := exchange(time.Second, http.MethodGet, target+"?"+query.Encode(), nil)
+	if err == nil && string(got) != want {
+		err = fmt.Errorf("the callback answered %q, not the plaintext", got)
 	}
-	reply, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return err
-	}
-	got, err := io.ReadAll(reply.Body)
-	_ = reply.Body.Close()
-	if err != nil || reply.StatusCode != http.StatusOK || string(got) != want {
-		return fmt.Errorf("the callback answered %s %q, not the plaintext", reply.Status, got)
-	}
-	return nil
+	return err
 }
 
 // seal encrypts and signs.
