@@ -1,6 +1,7 @@
 package markdown
 
 import (
+	"cmp"
 	"net/url"
 	"strconv"
 	"strings"
@@ -61,10 +62,11 @@ type element struct {
 	kind kind
 }
 
+// kind is what an element does.
 type kind uint8
 
 const (
-	plain kind = iota // an element that changes nothing
+	plain kind = iota // it changes nothing
 	block
 	heading
 	strong
@@ -83,20 +85,32 @@ const (
 	title
 	term
 	definition
+	definitions
 	superscript
 	quoted
 	summary
 	ruby
 	paragraph
+	option
 	kinds
 )
+
+// set is a set of kinds.
+type set uint32
+
+const inline set = 1<<plain | 1<<strong | 1<<em | 1<<strike | 1<<link | 1<<code | 1<<superscript | 1<<quoted |
+	1<<ruby
+
+func (k kind) in(s set) bool { return s>>k&1 != 0 }
+
+var marks = map[kind]Mark{strong: Strong, em: Em, strike: Strike}
 
 var elements = map[string]kind{
 	"h1": heading, "h2": heading, "h3": heading, "h4": heading, "h5": heading, "h6": heading,
 	"p": paragraph, "div": block, "section": block, "article": block, "header": block, "footer": block, "nav": block,
 	"main": block, "aside": block, "form": block, "fieldset": block, "figure": block, "figcaption": block,
-	"address": block, "details": block, "dl": block, "legend": block, "body": block, "center": block,
-	"caption": block, "hgroup": block, "option": block, "optgroup": block, "noscript": block, "dialog": block,
+	"address": block, "details": block, "dl": definitions, "legend": block, "body": block, "center": block,
+	"caption": block, "hgroup": block, "option": option, "optgroup": block, "noscript": block, "dialog": block,
 	"b": strong, "strong": strong, "i": em, "em": em, "cite": em, "dfn": em, "var": em,
 	"del": strike, "s": strike, "strike": strike, "a": link, "ul": list, "ol": list, "menu": list, "li": listItem,
 	"table": table, "tr": row, "td": cell, "th": cell, "blockquote": quote, "pre": pre, "listing": pre,
@@ -141,7 +155,7 @@ func (p *page) void(name string) bool {
 			p.w.Break()
 		}
 	case "hr":
-		p.closeInline()
+		p.closeParagraph()
 		p.w.Rule()
 	case "img":
 		p.image()
@@ -152,7 +166,7 @@ func (p *page) void(name string) bool {
 	case "iframe", "video", "audio", "embed":
 		if src := p.s.Attr("src"); src != "" && p.opened[skip] == 0 {
 			p.w.Link(p.resolve(src), "")
-			p.w.Text(or(p.s.Attr("title"), name))
+			p.w.Text(cmp.Or(p.s.Attr("title"), name))
 			p.w.EndLink()
 		}
 		return name == "embed"
@@ -163,26 +177,15 @@ func (p *page) void(name string) bool {
 	return true
 }
 
-func or(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
-}
-
 func (p *page) begin(name string, k kind) {
 	w := p.w
 	switch k {
-	case block, paragraph:
+	case block, paragraph, definitions, option:
 		w.Paragraph()
 	case heading:
 		w.Heading(int(name[1] - '0'))
-	case strong:
-		w.Push(Strong)
-	case em:
-		w.Push(Em)
-	case strike:
-		w.Push(Strike)
+	case strong, em, strike:
+		w.Push(marks[k])
 	case link:
 		w.Link(p.resolve(p.s.Attr("href")), p.s.Attr("title"))
 	case list:
@@ -245,14 +248,10 @@ func (p *page) begin(name string, k kind) {
 func (p *page) finish(k kind) {
 	w := p.w
 	switch k {
-	case block, heading, paragraph, definition:
+	case block, heading, paragraph, definition, definitions, option:
 		w.End()
-	case strong:
-		w.Pop(Strong)
-	case em:
-		w.Pop(Em)
-	case strike:
-		w.Pop(Strike)
+	case strong, em, strike:
+		w.Pop(marks[k])
 	case link:
 		w.EndLink()
 	case list:
@@ -296,13 +295,10 @@ func (p *page) text(t string) {
 	case p.opened[pre] > 0:
 		p.pre.WriteString(t)
 	case p.opened[code] > 0:
-		if s := strings.TrimLeft(t, " \n\t\r"); s != t && p.code.Len() == 0 {
+		if p.code.Len() == 0 && strings.TrimLeft(t, " \n\t\r") != t {
 			p.w.Text(" ")
 		}
 		p.code.WriteString(t)
-		if s := strings.TrimRight(t, " \n\t\r"); s != t {
-			defer p.w.Text("")
-		}
 	case p.opened[superscript] > 0:
 		p.w.Text(raised(t))
 	default:
@@ -339,7 +335,7 @@ func (p *page) closeNamed(name string) {
 		if k := elements[name]; inCell && e.kind == cell && k != table && k != row && name != "tbody" &&
 			name != "thead" {
 			return
-		} else if inline(k) && !inline(e.kind) && k != plain {
+		} else if k != plain && k.in(inline) && !e.kind.in(inline) {
 			p.misnested(name, k)
 			return
 		}
@@ -358,74 +354,47 @@ func (p *page) misnested(name string, k kind) {
 	}
 }
 
-func inline(k kind) bool {
-	switch k {
-	case plain, strong, em, strike, link, code, superscript, quoted, ruby:
-		return true
-	}
-	return false
-}
-
-// closeInline ends a paragraph whose end tag was left out.
-func (p *page) closeInline() {
-	if p.opened[paragraph] == 0 {
-		return
-	}
-	for i := len(p.stack) - 1; i >= max(0, len(p.stack)-lookback); i-- {
-		if k := p.stack[i].kind; k == paragraph {
-			for len(p.stack) > i {
-				p.pop()
-			}
-			return
-		} else if !inline(k) {
-			return
-		}
+// closeParagraph ends a paragraph whose end tag was left out.
+func (p *page) closeParagraph() {
+	if p.opened[paragraph] > 0 {
+		p.closeUpTo(1<<paragraph, ^inline)
 	}
 }
 
 // imply ends elements whose end tags may be left out.
 func (p *page) imply(name string, k kind) {
-	if inline(k) && k != link {
-		if name != "tbody" && name != "thead" && name != "tfoot" {
-			return
+	switch k {
+	case paragraph, block, definitions, option, heading, list, table, quote, pre:
+		p.closeParagraph()
+	case listItem:
+		p.closeUpTo(1<<listItem, 1<<list|1<<cell)
+	case term, definition:
+		p.closeUpTo(1<<term|1<<definition, 1<<definitions|1<<cell)
+	case cell:
+		p.closeUpTo(1<<cell, 1<<row|1<<table)
+	case row:
+		p.closeUpTo(1<<row, 1<<table)
+	case link: // a link holds no link
+		p.closeUpTo(1<<link, ^inline)
+	case plain:
+		if name == "tbody" || name == "thead" || name == "tfoot" {
+			p.closeUpTo(1<<row, 1<<table)
 		}
 	}
-	switch k {
-	case paragraph, block, heading, list, table, quote, pre:
-		p.closeInline()
-	case listItem:
-		p.closeUpTo(func(e element) bool { return e.kind == listItem }, func(e element) bool {
-			return e.kind == list || e.kind == cell
-		})
-	case term, definition:
-		p.closeUpTo(func(e element) bool { return e.kind == term || e.kind == definition }, func(e element) bool {
-			return e.name == "dl" || e.kind == cell
-		})
-	case cell:
-		p.closeUpTo(func(e element) bool { return e.kind == cell }, func(e element) bool {
-			return e.kind == row || e.kind == table
-		})
-	case row, plain:
-		p.closeUpTo(func(e element) bool { return e.kind == row }, func(e element) bool { return e.kind == table })
-	case link: // a link holds no link
-		p.closeUpTo(func(e element) bool { return e.kind == link }, func(e element) bool { return !inline(e.kind) })
-	}
-	if name == "option" {
-		p.closeUpTo(func(e element) bool { return e.name == "option" }, func(e element) bool {
-			return e.name == "select"
-		})
+	if k == option {
+		p.closeUpTo(1<<option, 0)
 	}
 }
 
-func (p *page) closeUpTo(is, barrier func(element) bool) {
+// closeUpTo ends the innermost element of some kinds, and those within it, unless it is beyond a barrier.
+func (p *page) closeUpTo(is, barrier set) {
 	for i := len(p.stack) - 1; i >= max(0, len(p.stack)-lookback); i-- {
-		if is(p.stack[i]) {
+		if k := p.stack[i].kind; k.in(is) {
 			for len(p.stack) > i {
 				p.pop()
 			}
 			return
-		}
-		if barrier(p.stack[i]) {
+		} else if k.in(barrier) {
 			return
 		}
 	}

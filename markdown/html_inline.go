@@ -1,6 +1,7 @@
 package markdown
 
 import (
+	"cmp"
 	"net/url"
 	"strings"
 
@@ -28,7 +29,7 @@ func (p *page) image() {
 		return
 	}
 	src := p.s.Attr("src")
-	if lazy := or(p.s.Attr("data-src"), p.s.Attr("data-original")); lazy != "" &&
+	if lazy := cmp.Or(p.s.Attr("data-src"), p.s.Attr("data-original")); lazy != "" &&
 		(src == "" || strings.HasPrefix(src, "data:")) {
 		src = lazy
 	}
@@ -97,7 +98,7 @@ func (p *page) math() {
 	if p.opened[skip] > 0 {
 		return
 	}
-	if tex = strings.TrimSpace(or(tex, annotation.String())); tex == "" {
+	if tex = strings.TrimSpace(cmp.Or(tex, annotation.String())); tex == "" {
 		p.w.Text(text.String())
 		return
 	}

@@ -6,71 +6,83 @@ import (
 	"unicode/utf8"
 )
 
+// Mark is a kind of emphasis.
+type Mark uint8
+
+// Marks of emphasis; zero stands for a link.
+const (
+	Strong Mark = iota + 1
+	Em
+	Strike
+)
+
+var signs = [...]string{Strong: "**", Em: "*", Strike: "~~"}
+
 // style is emphasis, or a link that text is in.
 type style struct {
-	mark        string // ** or * or ~~; empty: a link
-	link        int    // tells links with the same target apart
+	mark        Mark
+	link        int // tells links with the same target apart
 	href, title string
 }
 
-// Marks of emphasis.
-const (
-	Strong = "**"
-	Em     = "*"
-	Strike = "~~"
-)
+// Push sets the text that follows in a style, until Pop. Styles within themselves are counted only.
+func (w *Writer) Push(mark Mark) { w.push(style{mark: mark}) }
 
-// Push sets the text that follows in a style, until Pop.
-func (w *Writer) Push(mark string) {
-	if w.depth(mark, 1) == 1 {
-		w.want = append(w.want[:len(w.want):len(w.want)], style{mark: mark}) // have may share what is there
+func (w *Writer) push(s style) {
+	if w.nested[s.mark]++; w.nested[s.mark] == 1 && (s.mark > 0 || s.href != "") {
+		w.want = append(w.want[:len(w.want):len(w.want)], s) // have may share what is there
 	}
 }
 
 // Pop ends a style.
-func (w *Writer) Pop(mark string) {
-	if w.depth(mark, -1) == 0 {
-		w.pop(mark)
+func (w *Writer) Pop(mark Mark) {
+	if w.nested[mark] = max(w.nested[mark]-1, 0); w.nested[mark] == 0 {
+		w.want = without(w.want, mark)
 	}
 }
 
-// depth counts how often a style was asked for; links within links are counted only, too.
-func (w *Writer) depth(mark string, by int) int {
-	n := &w.nested[0]
-	switch mark {
-	case Strong:
-		n = &w.nested[1]
-	case Em:
-		n = &w.nested[2]
-	case Strike:
-		n = &w.nested[3]
-	}
-	*n = max(*n+by, 0)
-	return *n
+func without(styles []style, mark Mark) []style {
+	return slices.DeleteFunc(slices.Clone(styles), func(s style) bool { return s.mark == mark })
 }
 
-func (w *Writer) pop(mark string) {
-	w.want = slices.DeleteFunc(slices.Clone(w.want), func(s style) bool { return s.mark == mark })
+// Marked writes text in a style.
+func (w *Writer) Marked(mark Mark, text string) {
+	w.Push(mark)
+	w.Text(text)
+	w.Pop(mark)
+}
+
+// Styled writes what write does in text that is bold, italic or struck out.
+func (w *Writer) Styled(bold, italic, strike bool, write func()) {
+	marks := [...]bool{Strong: bold, Em: italic, Strike: strike}
+	for m, on := range marks {
+		if on {
+			w.Push(Mark(m))
+		}
+	}
+	write()
+	for m, on := range marks {
+		if on {
+			w.Pop(Mark(m))
+		}
+	}
 }
 
 // Link makes the text that follows a link, until EndLink. A link without a target is text.
 func (w *Writer) Link(href, title string) {
-	if w.depth("", 1) == 1 && href != "" {
-		w.links++
-		w.want = append(w.want[:len(w.want):len(w.want)], style{link: w.links, href: href, title: title})
-	}
+	w.links++
+	w.push(style{link: w.links, href: href, title: title})
 }
 
 // EndLink ends a link.
-func (w *Writer) EndLink() { w.Pop("") }
+func (w *Writer) EndLink() { w.Pop(0) }
 
 // styles are what the text to come is set in.
 func (w *Writer) styles() []style {
-	if !w.head || w.nested[1] == 0 {
+	if !w.head || w.nested[Strong] == 0 {
 		return w.want
 	}
-	// a heading is bold already
-	return slices.DeleteFunc(slices.Clone(w.want), func(s style) bool { return s.mark == Strong })
+	return without(w.want, Strong) // a heading is bold already
 }
 
 // sync closes the styles that end before the next text and opens those that begin with it. Marks stand next to the
@@ -81,8 +93,8 @@ func (w *Writer) sync(want []style) {
 		same++
 	}
 	for i := len(w.have) - 1; i >= same; i-- {
-		if s := w.have[i]; s.mark != "" {
-			w.out = append(w.out, s.mark...)
+		if s := w.have[i]; s.mark > 0 {
+			w.out = append(w.out, signs[s.mark]...)
 		} else {
 			w.out = append(append(w.out, "]("...), destination(s.href, s.title)...)
 			w.out = append(w.out, ')')
@@ -90,8 +102,8 @@ func (w *Writer) sync(want []style) {
 	}
 	w.gapInline()
 	for _, s := range want[same:] {
-		if s.mark != "" {
-			w.out = append(w.out, s.mark...)
+		if s.mark > 0 {
+			w.out = append(w.out, signs[s.mark]...)
 		} else {
 			w.out = append(w.out, '[')
 		}

@@ -1,6 +1,9 @@
 package markdown
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // grid is a table that is being written.
 type grid struct {
@@ -11,21 +14,8 @@ type grid struct {
 	data   bool // it is a table, whatever is in it
 	headed bool // it has a cell that is marked as a heading
 	inCell bool
-	outer  outer
-}
-
-// outer is the state of the writer around a cell.
-type outer struct {
-	at         int
-	prefix     []byte
-	marker     string
-	lead       string
-	gap        gap
-	inside     bool
-	head       bool
-	want, have []style
-	nested     [4]int
-	items      []item
+	start  int  // of the cell in what was written
+	outer  flow // around the cell
 }
 
 // maxTables is how deeply tables may be nested; those that are nested more deeply are blocks.
@@ -100,9 +90,7 @@ func (w *Writer) Cell(columns, rows int) {
 		g.spans[g.col+i] = max(rows, 1) - 1
 	}
 	g.inCell = true
-	g.outer = outer{len(w.out), w.prefix, w.marker, w.lead, w.gap, w.inside, w.head, w.want, w.have, w.nested, w.items}
-	w.prefix, w.marker, w.lead, w.gap, w.inside, w.head = nil, "", "", none, false, false
-	w.want, w.have, w.items, w.nested = nil, nil, nil, [4]int{}
+	g.start, g.outer, w.flow = len(w.out), w.flow, flow{}
 	w.space, w.brk = false, false
 }
 
@@ -124,11 +112,8 @@ func (w *Writer) EndCell() {
 		w.EndList()
 	}
 	w.End()
-	text := strings.TrimSpace(string(w.out[g.outer.at:]))
-	w.out = w.out[:g.outer.at]
-	o := &g.outer
-	w.prefix, w.marker, w.lead, w.gap, w.inside, w.head = o.prefix, o.marker, o.lead, o.gap, o.inside, o.head
-	w.want, w.have, w.nested, w.items = o.want, o.have, o.nested, o.items
+	text := strings.TrimSpace(string(w.out[g.start:]))
+	w.out, w.flow = w.out[:g.start], g.outer
 	g.inCell = false
 	g.rows[len(g.rows)-1][g.col] = text
 	g.blocks = g.blocks || !g.data && strings.Contains(text, "\n") && structured(text)
@@ -179,11 +164,7 @@ func (g *grid) pipes(columns int) string {
 	var b strings.Builder
 	first := true
 	for _, row := range g.rows {
-		empty := true
-		for _, c := range row {
-			empty = empty && c == ""
-		}
-		if empty {
+		if !slices.ContainsFunc(row, func(c string) bool { return c != "" }) {
 			continue
 		}
 		b.WriteByte('|')
@@ -203,34 +184,22 @@ func (g *grid) pipes(columns int) string {
 	return b.String()
 }
 
+// escapePipes leaves pipes that are escaped already.
+var escapePipes = strings.NewReplacer(`\|`, `\|`, "|", `\|`)
+
 // oneLine makes a line of blocks.
 func oneLine(text string) string {
 	if strings.IndexByte(text, '|') >= 0 {
-		text = escapePipes(text)
+		text = escapePipes.Replace(text)
 	}
 	if strings.IndexByte(text, '\n') < 0 {
 		return text
 	}
-	var b strings.Builder
+	var lines []string
 	for l := range strings.SplitSeq(text, "\n") {
-		if l = strings.TrimSpace(l); l == "" {
-			continue
+		if l = strings.TrimSpace(l); l != "" {
+			lines = append(lines, l)
 		}
-		if b.Len() > 0 {
-			b.WriteString("<br>")
-		}
-		b.WriteString(l)
 	}
-	return b.String()
-}
-
-func escapePipes(text string) string {
-	var b strings.Builder
-	for i := range len(text) {
-		if text[i] == '|' && (i == 0 || text[i-1] != '\\') {
-			b.WriteByte('\\')
-		}
-		b.WriteByte(text[i])
-	}
-	return b.String()
+	return strings.Join(lines, "<br>")
 }

@@ -11,23 +11,28 @@ import (
 // Writer writes Markdown block by block. Blocks begin by themselves with their first text, and end with [Writer.End]
 // or when another one is asked for. The zero value is ready.
 type Writer struct {
+	flow
 	out    []byte
+	space  bool // white space that waits for a text to follow it
+	brk    bool // a line break that waits for a text to follow it
+	links  int
+	tables []*grid
+	deeper int // tables that are nested too deeply to be shown
+	flat   int // quotes that are nested too deeply to be shown
+}
+
+// flow is the state of a sequence of blocks: those of the document, or those of a cell.
+type flow struct {
 	prefix []byte // of each line: quotes and the indentation of lists
 	marker string // of a list item that has no text yet
 	lead   string // of a heading that has no text yet
 	gap    gap    // what comes before the next block
 	inside bool   // of a block that has text
 	head   bool   // of a heading
-	space  bool   // white space that waits for a text to follow it
-	brk    bool   // a line break that waits for a text to follow it
+	items  []item
 
-	want, have []style // of the text to come, and of the text before
-	nested     [4]int  // how often a link, Strong, Em and Strike were asked for and not yet ended
-	links      int
-	items      []item
-	tables     []*grid
-	deeper     int // tables that are nested too deeply to be shown
-	flat       int // quotes that are nested too deeply to be shown
+	want, have []style         // of the text to come, and of the text before
+	nested     [Strike + 1]int // how often a link and each mark were asked for and not yet ended
 }
 
 // maxPrefix bounds what nested quotes and lists put before each line; deeper ones look like those around them.
@@ -114,6 +119,13 @@ func (w *Writer) startLine() {
 func (w *Writer) Heading(level int) {
 	w.End()
 	w.head, w.lead = true, "######"[:min(max(level, 1), 6)]+" "
+}
+
+// Title writes a heading of level 1 to 6.
+func (w *Writer) Title(level int, text string) {
+	w.Heading(level)
+	w.Text(text)
+	w.End()
 }
 
 // Quote begins a quotation; EndQuote ends it.

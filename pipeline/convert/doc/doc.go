@@ -57,13 +57,9 @@ func (d *Document) Part(ctx context.Context, w *markdown.Writer, heading string,
 	if err != nil && !slices.Contains(bearable, pawl.Describe(err).Kind) {
 		return err
 	}
-	w.Heading(2)
-	w.Text(heading)
-	w.End()
+	w.Title(2, heading)
 	if err != nil {
-		w.Push(markdown.Em)
-		w.Text("not converted: " + err.Error())
-		w.Pop(markdown.Em)
+		w.Marked(markdown.Em, "not converted: "+err.Error())
 		w.End()
 		return nil
 	}

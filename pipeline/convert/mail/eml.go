@@ -135,14 +135,10 @@ func (m *message) write(ctx context.Context, d doc.Document) (doc.Markdown, erro
 	}
 	var w markdown.Writer
 	if m.subject != "" {
-		w.Heading(1)
-		w.Text(m.subject)
-		w.End()
+		w.Title(1, m.subject)
 	}
 	for _, h := range m.headers {
-		w.Push(markdown.Strong)
-		w.Text(h[0] + ":")
-		w.Pop(markdown.Strong)
+		w.Marked(markdown.Strong, h[0]+":")
 		w.Text(" " + h[1])
 		w.Break()
 	}

@@ -5,25 +5,18 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/pawl-dev/pawl/markdown"
 	"github.com/pawl-dev/pawl/markdown/markup"
 )
 
 // chart writes the data of a chart as a table: categories down, series across.
 func (f *file) chart(part, id string) {
-	rels, _ := f.relations(part)
-	root, err := f.tree(rels[id].target)
-	if err != nil || root == nil {
-		return
-	}
-	c := root.Child("chart")
+	c := f.linked(part, id).Child("chart")
 	if title := drawnText(c.Child("title")); title != "" {
-		f.w.Push("**")
-		f.w.Text(title)
-		f.w.Pop("**")
+		f.w.Marked(markdown.Strong, title)
 		f.w.End()
 	}
-	var names []string
-	var categories []string
+	var names, categories []string
 	var series [][]string
 	for s := range c.Child("plotArea").All {
 		if s.Name != "ser" {
@@ -51,7 +44,7 @@ func (f *file) chart(part, id string) {
 	}
 	f.w.Table(true)
 	f.w.Row()
-	f.cell(cmp.Or(axisTitle(c, "catAx"), "Category"))
+	f.cell(cmp.Or(drawnText(c.Child("plotArea", "catAx", "title")), "Category"))
 	for _, n := range names {
 		f.cell(n)
 	}
@@ -63,10 +56,6 @@ func (f *file) chart(part, id string) {
 		}
 	}
 	f.w.EndTable()
-}
-
-func axisTitle(chart *markup.Node, axis string) string {
-	return drawnText(chart.Child("plotArea", axis, "title"))
 }
 
 func at(list []string, i int) string {
@@ -85,9 +74,6 @@ func (f *file) cell(text string) {
 // points are the values that a chart keeps of its source.
 func points(n *markup.Node) []string {
 	var out []string
-	if n == nil {
-		return nil
-	}
 	for p := range n.All {
 		if p.Name == "lvl" && len(out) > 0 { // the outer levels of categories
 			break
@@ -116,7 +102,7 @@ func number(v string) string {
 	if err != nil {
 		return v
 	}
-	if digits := strings.Trim(v, "-0123456789"); digits == "" {
+	if strings.Trim(v, "-0123456789") == "" {
 		return v
 	}
 	short, _ := strconv.ParseFloat(strconv.FormatFloat(x, 'g', 15, 64), 64)
@@ -125,36 +111,37 @@ func number(v string) string {
 
 // drawnText is all text of a drawing's element, a space between its paragraphs.
 func drawnText(n *markup.Node) string {
-	if n == nil {
-		return ""
-	}
 	var parts []string
 	for p := range n.All {
 		if p.Name != "p" {
 			continue
 		}
-		var b strings.Builder
-		for t := range p.All {
-			if t.Name == "t" {
-				b.WriteString(t.Content())
-			}
-		}
-		if s := strings.TrimSpace(b.String()); s != "" {
+		if s := strings.TrimSpace(textOf(p)); s != "" {
 			parts = append(parts, s)
 		}
 	}
 	return strings.Join(parts, " ")
 }
 
+// textOf is the text of the elements t below, without reading aids.
+func textOf(n *markup.Node) string {
+	text := ""
+	for c := range n.Children {
+		switch c.Name {
+		case "t":
+			text += c.Content()
+		case "rPh":
+		default:
+			text += textOf(c)
+		}
+	}
+	return text
+}
+
 // diagram writes the texts of a SmartArt as a list.
 func (f *file) diagram(part, id string) {
-	rels, _ := f.relations(part)
-	root, err := f.tree(rels[id].target)
-	if err != nil || root == nil {
-		return
-	}
 	f.w.List(false, 1)
-	for p := range root.Child("ptLst").Children {
+	for p := range f.linked(part, id).Child("ptLst").Children {
 		if text := drawnText(p.Child("t")); text != "" {
 			f.w.Item()
 			f.w.Text(text)

@@ -13,7 +13,6 @@ import (
 // word is a document of Word that is being converted.
 type word struct {
 	*file
-	ctx     context.Context
 	part    string // whose relations hold
 	styles  map[string]wordStyle
 	numbers numbering
@@ -43,63 +42,30 @@ type field struct {
 
 // Docx converts a document of Word.
 func Docx(ctx context.Context, d doc.Document) (doc.Markdown, error) {
-	f, err := open(d, "word/document.xml")
-	if err != nil {
-		return doc.Markdown{}, err
-	}
-	w := &word{file: f, ctx: ctx, part: f.main}
-	if w.styles, err = f.wordStyles(f.related(f.main, "styles")); err != nil {
-		return doc.Markdown{}, err
-	}
-	if w.numbers, err = f.numbering(f.related(f.main, "numbering")); err != nil {
-		return doc.Markdown{}, err
-	}
-	text, err := f.Text(f.main)
-	if err != nil {
-		return doc.Markdown{}, err
-	}
-	if err := w.body(text); err != nil {
-		return doc.Markdown{}, err
-	}
-	if err := w.writeNotes(); err != nil {
-		return doc.Markdown{}, err
-	}
-	return f.markdown(), nil
+	return convert(ctx, d, "word/document.xml", func(f *file) (err error) {
+		w := &word{file: f, part: f.main}
+		if w.styles, err = f.wordStyles(f.related(f.main, "styles")); err != nil {
+			return err
+		}
+		if w.numbers, err = f.numbering(f.related(f.main, "numbering")); err != nil {
+			return err
+		}
+		if err := f.elements(f.main, around, w.block); err != nil {
+			return err
+		}
+		w.endListing()
+		w.endLists()
+		return w.writeNotes()
+	})
 }
 
-// body writes the blocks of the main part, one after the other, so that only one is held as a tree.
-func (w *word) body(text string) error {
-	s := markup.NewXML(text)
-	var tree markup.Tree
-	inside := false
-	for {
-		switch s.Next() {
-		case markup.End:
-			w.endListing()
-			w.endLists()
-			return broken(w.part, s.Err)
-		case markup.Open:
-			switch s.Name {
-			case "document":
-				continue
-			case "body":
-				inside = true
-				continue
-			case "sdt", "sdtContent", "customXml", "AlternateContent", "Choice":
-				continue
-			}
-			n, err := tree.Read(s)
-			if err != nil {
-				return broken(w.part, err)
-			}
-			if err := w.ctx.Err(); err != nil {
-				return err
-			}
-			if inside {
-				w.block(n)
-			}
-		}
+// around tells whether an element of the main part has blocks in it.
+func around(name string) bool {
+	switch name {
+	case "document", "body", "sdt", "sdtContent", "customXml", "AlternateContent", "Choice":
+		return true
 	}
+	return false
 }
 
 // block writes a paragraph, a table, or what is around such.
@@ -295,13 +261,13 @@ func (w *word) rows(n *markup.Node) {
 	for r := range n.Children {
 		switch r.Name {
 		case "tr":
-			if pr := r.Child("trPr"); pr.Child("del") != nil {
+			pr := r.Child("trPr")
+			if pr.Child("del") != nil {
 				continue
-			} else {
-				w.w.Row()
-				if skip, _ := strconv.Atoi(pr.Child("gridBefore").Attr("val")); skip > 0 {
-					w.w.Cell(min(skip, 100), 1)
-				}
+			}
+			w.w.Row()
+			if skip, _ := strconv.Atoi(pr.Child("gridBefore").Attr("val")); skip > 0 {
+				w.w.Cell(min(skip, 100), 1)
 			}
 			w.cells(r)
 		case "sdt":
@@ -360,7 +326,7 @@ func (w *word) writeNotes() error {
 }
 
 func (w *word) note(n note, c *markup.Node) {
-	body := &word{file: w.file, ctx: w.ctx, part: w.part, styles: w.styles, numbers: w.numbers, notes: w.notes}
+	body := &word{file: w.file, part: w.part, styles: w.styles, numbers: w.numbers, notes: w.notes}
 	outer := w.file.w
 	w.file.w = new(markdown.Writer)
 	if author := c.Attr("author"); n.kind == "comment" && author != "" {
@@ -380,11 +346,5 @@ func (w *word) note(n note, c *markup.Node) {
 
 // label is what the reference shows.
 func (n note) label() string {
-	switch n.kind {
-	case "endnote":
-		return "e" + n.id
-	case "comment":
-		return "c" + n.id
-	}
-	return n.id
+	return map[string]string{"endnote": "e", "comment": "c"}[n.kind] + n.id
 }

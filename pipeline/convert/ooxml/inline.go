@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/pawl-dev/pawl/markdown"
 	"github.com/pawl-dev/pawl/markdown/markup"
 )
 
@@ -23,13 +22,9 @@ func (w *word) inlines(n *markup.Node) {
 		case "sdt":
 			w.inlines(c.Child("sdtContent"))
 		case "fldSimple":
-			if url := linkOf(c.Attr("instr")); url != "" {
-				w.w.Link(url, "")
-				w.inlines(c)
-				w.w.EndLink()
-			} else {
-				w.inlines(c)
-			}
+			w.w.Link(linkOf(c.Attr("instr")), "")
+			w.inlines(c)
+			w.w.EndLink()
 		case "AlternateContent":
 			w.inlines(choice(c))
 		case "oMath":
@@ -66,10 +61,10 @@ func linkOf(instruction string) string {
 	if after, ok := strings.CutPrefix(rest, `\l`); ok {
 		anchor, rest = "#", strings.TrimSpace(after)
 	}
-	if parts := strings.Split(rest, `"`); len(parts) > 1 {
-		return anchor + parts[1]
+	if _, quoted, ok := strings.Cut(rest, `"`); ok {
+		rest, _, _ = strings.Cut(quoted, `"`)
 	}
-	return anchor + strings.TrimSpace(rest)
+	return anchor + rest
 }
 
 // run writes text of one look.
@@ -88,26 +83,13 @@ func (w *word) run(n *markup.Node) {
 		w.w.Code(plainText(n))
 		return
 	}
-	var marks []string
-	if toggled(pr, "b", style.bold) {
-		marks = append(marks, markdown.Strong)
-	}
-	if toggled(pr, "i", style.italic) {
-		marks = append(marks, markdown.Em)
-	}
-	if on(pr.Child("strike")) || on(pr.Child("dstrike")) {
-		marks = append(marks, markdown.Strike)
-	}
-	for _, m := range marks {
-		w.w.Push(m)
-	}
 	raised := pr.Child("vertAlign").Attr("val") == "superscript"
-	for c := range n.Children {
-		w.piece(c, raised)
-	}
-	for _, m := range slices.Backward(marks) {
-		w.w.Pop(m)
-	}
+	w.w.Styled(toggled(pr, "b", style.bold), toggled(pr, "i", style.italic),
+		on(pr.Child("strike")) || on(pr.Child("dstrike")), func() {
+			for c := range n.Children {
+				w.piece(c, raised)
+			}
+		})
 }
 
 func toggled(pr *markup.Node, name string, inherited bool) bool {

@@ -2,6 +2,7 @@
 package ooxml
 
 import (
+	"context"
 	"errors"
 	"path"
 	"slices"
@@ -15,6 +16,7 @@ import (
 // file is a document: an archive of parts, with relations between them.
 type file struct {
 	*doc.Archive
+	ctx  context.Context
 	d    doc.Document
 	w    *markdown.Writer
 	main string // path of the main part
@@ -27,29 +29,38 @@ type relation struct {
 	external bool
 }
 
-// open opens a document whose main part is usually where fallback says.
-func open(d doc.Document, fallback string) (*file, error) {
+// convert converts a document, whose main part is usually where fallback says, by what writes it.
+func convert(ctx context.Context, d doc.Document, fallback string, write func(*file) error) (doc.Markdown, error) {
 	a, err := doc.OpenZip(&d)
 	if err != nil {
-		return nil, err
+		return doc.Markdown{}, err
 	}
-	f := &file{Archive: a, d: d, w: new(markdown.Writer), main: fallback, rels: map[string]map[string]relation{}}
+	f := &file{Archive: a, ctx: ctx, d: d, w: new(markdown.Writer), main: fallback,
+		rels: map[string]map[string]relation{}}
 	if _, err := f.relations(""); err != nil {
-		return nil, err
+		return doc.Markdown{}, err
 	}
 	if main := f.related("", "officeDocument"); a.Has(main) {
 		f.main = main
 	}
 	if !a.Has(f.main) {
-		return nil, doc.Fail(doc.KindCorrupt, "it has no %s", f.main)
+		return doc.Markdown{}, doc.Fail(doc.KindCorrupt, "it has no %s", f.main)
 	}
-	return f, nil
+	if err := write(f); err != nil {
+		return doc.Markdown{}, err
+	}
+	core, _ := f.tree(f.related("", "core-properties"))
+	return doc.Markdown{Text: f.w.String(), Title: core.Child("title").Content()}, nil
 }
 
-// markdown is what was written, with the title of the document.
-func (f *file) markdown() doc.Markdown {
-	core, _ := f.tree(f.related("", "core-properties"))
-	return doc.Markdown{Text: f.w.String(), Title: core.Child("title").Content()}
+// mainTree reads the main part, and its relations.
+func (f *file) mainTree() (*markup.Node, map[string]relation, error) {
+	root, err := f.tree(f.main)
+	if err != nil {
+		return nil, nil, err
+	}
+	rels, err := f.relations(f.main)
+	return root, rels, err
 }
 
 // relations are those of a part, by their id.
@@ -58,32 +69,30 @@ func (f *file) relations(part string) (map[string]relation, error) {
 		return rels, nil
 	}
 	dir, base := path.Split(part)
-	text, err := f.Text(dir + "_rels/" + base + ".rels")
+	root, err := f.tree(dir + "_rels/" + base + ".rels")
 	if err != nil {
 		return nil, err
 	}
 	rels := map[string]relation{}
-	s := markup.NewXML(text)
-	for {
-		t := s.Next()
-		if t == markup.End {
-			break
+	for n := range root.Children {
+		r := relation{path.Base(n.Attr("Type")), n.Attr("Target"), n.Attr("TargetMode") == "External"}
+		if !r.external && !strings.HasPrefix(r.target, "/") {
+			r.target = path.Join("/", dir, r.target)
 		}
-		if t != markup.Open || s.Name != "Relationship" {
-			continue
-		}
-		r := relation{kind: path.Base(s.Attr("Type")), target: s.Attr("Target"),
-			external: s.Attr("TargetMode") == "External"}
 		if !r.external {
-			if !strings.HasPrefix(r.target, "/") {
-				r.target = path.Join("/", dir, r.target)
-			}
 			r.target = strings.TrimPrefix(path.Clean(r.target), "/")
 		}
-		rels[s.Attr("Id")] = r
+		rels[n.Attr("Id")] = r
 	}
 	f.rels[part] = rels
-	return rels, broken(part, s.Err)
+	return rels, nil
+}
+
+// linked is the part that a part names by the id of a relation; nil if there is none that can be read.
+func (f *file) linked(part, id string) *markup.Node {
+	rels, _ := f.relations(part)
+	root, _ := f.tree(rels[id].target)
+	return root
 }
 
 // allRelated are the parts that a part has relations of a kind to, sorted.
@@ -118,6 +127,35 @@ func (f *file) tree(part string) (*markup.Node, error) {
 	}
 	n, err := markup.Parse(text)
 	return n, broken(part, err)
+}
+
+// elements calls each for the elements of a part, one after the other, so that only one is held as a tree. Elements
+// whose name is to be entered are not such themselves; what is in them is.
+func (f *file) elements(part string, enter func(name string) bool, each func(*markup.Node)) error {
+	text, err := f.Text(part)
+	if err != nil {
+		return err
+	}
+	s := markup.NewXML(text)
+	var tree markup.Tree
+	for {
+		switch s.Next() {
+		case markup.End:
+			return broken(part, s.Err)
+		case markup.Open:
+			if enter(s.Name) {
+				continue
+			}
+			n, err := tree.Read(s)
+			if err != nil {
+				return broken(part, err)
+			}
+			if f.ctx.Err() != nil {
+				return f.ctx.Err()
+			}
+			each(n)
+		}
+	}
 }
 
 // broken makes an error of the document of one of the XML in it.

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/pawl-dev/pawl/markdown"
 	"github.com/pawl-dev/pawl/markdown/markup"
 	"github.com/pawl-dev/pawl/pipeline/convert/doc"
 )
@@ -24,33 +23,27 @@ type deck struct {
 
 // Pptx converts a presentation of PowerPoint.
 func Pptx(ctx context.Context, d doc.Document) (doc.Markdown, error) {
-	f, err := open(d, "ppt/presentation.xml")
-	if err != nil {
-		return doc.Markdown{}, err
-	}
-	root, err := f.tree(f.main)
-	if err != nil {
-		return doc.Markdown{}, err
-	}
-	rels, err := f.relations(f.main)
-	if err != nil {
-		return doc.Markdown{}, err
-	}
-	s := &deck{file: f, layouts: map[string]*markup.Node{}}
-	n := 0
-	for id := range root.Child("sldIdLst").Children {
-		if err := ctx.Err(); err != nil {
-			return doc.Markdown{}, err
+	return convert(ctx, d, "ppt/presentation.xml", func(f *file) error {
+		root, rels, err := f.mainTree()
+		if err != nil {
+			return err
 		}
-		n++
-		if d.PageMarkers {
-			f.w.Block(fmt.Sprintf("<!-- Slide number: %d -->", n))
+		s := &deck{file: f, layouts: map[string]*markup.Node{}}
+		n := 0
+		for id := range root.Child("sldIdLst").Children {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			n++
+			if d.PageMarkers {
+				f.w.Block(fmt.Sprintf("<!-- Slide number: %d -->", n))
+			}
+			if err := s.slide(rels[id.Attr("r:id")].target); err != nil {
+				return err
+			}
 		}
-		if err := s.slide(rels[id.Attr("r:id")].target); err != nil {
-			return doc.Markdown{}, err
-		}
-	}
-	return f.markdown(), nil
+		return nil
+	})
 }
 
 func (s *deck) slide(part string) error {
@@ -132,12 +125,7 @@ func (s *deck) place(n *markup.Node) placed {
 }
 
 func offset(n *markup.Node) *markup.Node {
-	for _, path := range [][]string{{"spPr", "xfrm", "off"}, {"xfrm", "off"}, {"grpSpPr", "xfrm", "off"}} {
-		if off := n.Child(path...); off != nil {
-			return off
-		}
-	}
-	return nil
+	return cmp.Or(n.Child("spPr", "xfrm", "off"), n.Child("xfrm", "off"), n.Child("grpSpPr", "xfrm", "off"))
 }
 
 func placeholder(n *markup.Node) *markup.Node {
@@ -255,8 +243,7 @@ func (s *deck) textShape(n *markup.Node) {
 
 // noBullets tells whether a placeholder of the layout turns the bullets of its text off.
 func noBullets(layout *markup.Node) bool {
-	first := layout.Child("txBody", "lstStyle", "lvl1pPr")
-	return first.Child("buNone") != nil
+	return layout.Child("txBody", "lstStyle", "lvl1pPr", "buNone") != nil
 }
 
 // body writes the paragraphs of a shape; bullets tells that they are items of a list unless they say otherwise.
@@ -269,7 +256,7 @@ func (s *deck) body(n *markup.Node, bullets bool) {
 		}
 	}
 	for p := range n.Children {
-		if p.Name != "p" || drawnText(&markup.Node{First: shallow(p)}) == "" && p.Find("oMath") == nil {
+		if p.Name != "p" || strings.TrimSpace(textOf(p)) == "" && p.Find("oMath") == nil {
 			continue
 		}
 		pr := p.Child("pPr")
@@ -305,13 +292,6 @@ func (s *deck) body(n *markup.Node, bullets bool) {
 	end(0)
 }
 
-// shallow is a paragraph alone, without those after it.
-func shallow(p *markup.Node) *markup.Node {
-	c := *p
-	c.Next = nil
-	return &c
-}
-
 // runs writes the text of a paragraph.
 func (s *deck) runs(p *markup.Node) {
 	rels, _ := s.relations(s.part)
@@ -319,45 +299,28 @@ func (s *deck) runs(p *markup.Node) {
 		switch r.Name {
 		case "r", "fld":
 			pr := r.Child("rPr")
-			var marks []string
-			if flag(pr, "b") {
-				marks = append(marks, markdown.Strong)
-			}
-			if flag(pr, "i") {
-				marks = append(marks, markdown.Em)
-			}
-			if v := pr.Attr("strike"); v != "" && v != "noStrike" {
-				marks = append(marks, markdown.Strike)
-			}
 			link := pr.Child("hlinkClick")
 			target := rels[link.Attr("r:id")]
 			if target.external {
 				s.w.Link(target.target, link.Attr("tooltip"))
 			}
-			for _, m := range marks {
-				s.w.Push(m)
-			}
-			if text := r.Child("t").Content(); strings.HasPrefix(pr.Attr("baseline"), "3") {
-				s.w.Superscript(text)
-			} else {
-				s.w.Text(text)
-			}
-			for _, m := range slices.Backward(marks) {
-				s.w.Pop(m)
-			}
+			strike := pr.Attr("strike")
+			s.w.Styled(flag(pr, "b"), flag(pr, "i"), strike != "" && strike != "noStrike", func() {
+				if text := r.Child("t").Content(); strings.HasPrefix(pr.Attr("baseline"), "3") {
+					s.w.Superscript(text)
+				} else {
+					s.w.Text(text)
+				}
+			})
 			if target.external {
 				s.w.EndLink()
 			}
 		case "br":
 			s.w.Break()
 		case "AlternateContent":
-			if m := choice(r).Find("oMath"); m != nil {
-				s.w.Math(tex(m), false)
-			}
+			s.w.Math(tex(choice(r).Find("oMath")), false)
 		case "m":
-			if m := r.Find("oMath"); m != nil {
-				s.w.Math(tex(m), false)
-			}
+			s.w.Math(tex(r.Find("oMath")), false)
 		}
 	}
 }
@@ -365,18 +328,13 @@ func (s *deck) runs(p *markup.Node) {
 // notes writes what the speaker says to a slide.
 func (s *deck) notes(part string) {
 	notes := s.related(part, "notesSlide")
-	root, err := s.tree(notes)
-	if err != nil || root == nil {
-		return
-	}
+	root, _ := s.tree(notes)
 	outer := s.part
 	s.part = notes
 	_, _ = s.relations(notes)
 	for c := range root.Child("cSld", "spTree").Children {
 		if placeholder(c).Attr("type") == "body" && drawnText(c.Child("txBody")) != "" {
-			s.w.Heading(3)
-			s.w.Text("Notes:")
-			s.w.End()
+			s.w.Title(3, "Notes:")
 			s.body(c.Child("txBody"), false)
 		}
 	}
@@ -386,10 +344,7 @@ func (s *deck) notes(part string) {
 // comments writes those of a slide, old and new ones.
 func (s *deck) comments(part string) {
 	for _, target := range s.allRelated(part, "comments") {
-		root, err := s.tree(target)
-		if err != nil || root == nil {
-			continue
-		}
+		root, _ := s.tree(target)
 		for c := range root.All {
 			if c.Name != "cm" && c.Name != "reply" {
 				continue

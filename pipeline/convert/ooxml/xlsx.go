@@ -13,7 +13,6 @@ import (
 // book is a workbook that is being converted.
 type book struct {
 	*file
-	ctx     context.Context
 	strings []string
 	dates   []dateFormat // by the index of a cell's format
 	since04 bool         // days count from 1904
@@ -21,143 +20,45 @@ type book struct {
 
 // Xlsx converts a workbook of Excel: a table for each sheet, then its comments, charts and pictures.
 func Xlsx(ctx context.Context, d doc.Document) (doc.Markdown, error) {
-	f, err := open(d, "xl/workbook.xml")
-	if err != nil {
-		return doc.Markdown{}, err
-	}
-	root, err := f.tree(f.main)
-	if err != nil {
-		return doc.Markdown{}, err
-	}
-	rels, err := f.relations(f.main)
-	if err != nil {
-		return doc.Markdown{}, err
-	}
-	b := &book{file: f, ctx: ctx, since04: flag(root.Child("workbookPr"), "date1904")}
-	if err := b.sharedStrings(f.related(f.main, "sharedStrings")); err != nil {
-		return doc.Markdown{}, err
-	}
-	styles, err := f.tree(f.related(f.main, "styles"))
-	if err != nil {
-		return doc.Markdown{}, err
-	}
-	b.dates = dateFormats(styles)
-	for s := range root.Child("sheets").Children {
-		r := rels[s.Attr("r:id")]
-		if r.kind != "worksheet" && r.kind != "chartsheet" {
-			continue
+	return convert(ctx, d, "xl/workbook.xml", func(f *file) error {
+		root, rels, err := f.mainTree()
+		if err != nil {
+			return err
 		}
-		f.w.Heading(2)
-		f.w.Text(s.Attr("name"))
-		f.w.End()
-		if err := b.sheet(r.target); err != nil {
-			return doc.Markdown{}, err
+		b := &book{file: f, since04: flag(root.Child("workbookPr"), "date1904")}
+		err = f.elements(f.related(f.main, "sharedStrings"), func(name string) bool { return name != "si" },
+			func(n *markup.Node) { b.strings = append(b.strings, textOf(n)) })
+		if err != nil {
+			return err
 		}
-	}
-	return f.markdown(), nil
-}
-
-func (b *book) sharedStrings(part string) error {
-	text, err := b.Text(part)
-	if err != nil || text == "" {
-		return err
-	}
-	s := markup.NewXML(text)
-	for {
-		switch s.Next() {
-		case markup.End:
-			return broken(part, s.Err)
-		case markup.Open:
-			if s.Name == "si" {
-				b.strings = append(b.strings, stringItem(s, "si"))
+		styles, err := f.tree(f.related(f.main, "styles"))
+		if err != nil {
+			return err
+		}
+		b.dates = dateFormats(styles)
+		for s := range root.Child("sheets").Children {
+			r := rels[s.Attr("r:id")]
+			if r.kind != "worksheet" && r.kind != "chartsheet" {
+				continue
+			}
+			f.w.Title(2, s.Attr("name"))
+			if err := b.sheet(r.target); err != nil {
+				return err
 			}
 		}
-	}
-}
-
-// stringItem reads the text of an element, without its reading aids.
-func stringItem(s *markup.Scanner, until string) string {
-	if s.Empty {
-		return ""
-	}
-	text, inText, aids := "", false, 0
-	for {
-		switch s.Next() {
-		case markup.Open:
-			inText = s.Name == "t" && !s.Empty
-			if s.Name == "rPh" && !s.Empty {
-				aids++
-			}
-		case markup.Text:
-			if inText && aids == 0 {
-				text += s.Decoded()
-			}
-		case markup.Close:
-			inText = false
-			switch s.Name {
-			case "rPh":
-				aids--
-			case until:
-				return text
-			}
-		case markup.End:
-			return text
-		}
-	}
+		return nil
+	})
 }
 
 // sheet writes a sheet.
 func (b *book) sheet(part string) error {
-	text, err := b.Text(part)
-	if err != nil {
-		return err
-	}
-	links, err := b.links(part, text)
-	if err != nil {
-		return err
-	}
-	rows, err := b.rows(part, text)
+	rows, links, err := b.rows(part)
 	if err != nil {
 		return err
 	}
 	b.table(rows, links)
 	b.comments(part)
 	return b.drawings(part)
-}
-
-// links are the targets of the cells of a sheet. They come after the cells.
-func (b *book) links(part, text string) (map[[2]int]string, error) {
-	at := strings.LastIndex(text, "<hyperlinks")
-	if at < 0 {
-		return nil, nil
-	}
-	rels, err := b.relations(part)
-	if err != nil {
-		return nil, err
-	}
-	links := map[[2]int]string{}
-	s := markup.NewXML(text[at:])
-	for {
-		switch s.Next() {
-		case markup.Open:
-			if s.Name != "hyperlink" {
-				continue
-			}
-			ref, _, _ := strings.Cut(s.Attr("ref"), ":")
-			col, row := position(ref)
-			target := rels[s.Attr("r:id")].target
-			if l := s.Attr("location"); l != "" {
-				target += "#" + l
-			}
-			links[[2]int{col, row}] = target
-		case markup.Close:
-			if s.Name == "hyperlinks" {
-				return links, nil
-			}
-		case markup.End:
-			return links, nil
-		}
-	}
 }
 
 // value is a cell with something in it.
@@ -171,83 +72,58 @@ type sheetRow struct {
 	cells  []value
 }
 
-// rows reads the cells of a sheet that are not empty.
-func (b *book) rows(part, text string) ([]sheetRow, error) {
-	s := markup.NewXML(text)
-	var rows []sheetRow
-	var cur sheetRow
-	col, n := 0, 0
-	flush := func() {
-		if len(cur.cells) > 0 {
-			rows = append(rows, cur)
-		}
-		cur = sheetRow{number: cur.number + 1}
-		col = 0
+// rows reads the cells of a sheet that are not empty, and the targets of those that are links.
+func (b *book) rows(part string) (rows []sheetRow, links map[[2]int]string, err error) {
+	rels, err := b.relations(part)
+	if err != nil {
+		return nil, nil, err
 	}
-	for {
-		switch s.Next() {
-		case markup.End:
-			flush()
-			return rows, broken(part, s.Err)
-		case markup.Open:
-			switch s.Name {
-			case "row":
-				flush()
-				if r, err := strconv.Atoi(s.Attr("r")); err == nil {
-					cur.number = r
-				}
-				if n++; n%1000 == 0 && b.ctx.Err() != nil {
-					return nil, b.ctx.Err()
-				}
-			case "c":
-				col++
-				if c, _ := position(s.Attr("r")); c > 0 {
-					col = c
-				}
-				if v := b.cellValue(s); v != "" && col <= 16384 {
-					cur.cells = append(cur.cells, value{col, v})
-				}
+	links = map[[2]int]string{}
+	number := 0
+	enter := func(name string) bool { return name != "row" && name != "hyperlink" }
+	err = b.elements(part, enter, func(n *markup.Node) {
+		if n.Name == "hyperlink" {
+			ref, _, _ := strings.Cut(n.Attr("ref"), ":")
+			col, row := position(ref)
+			target := rels[n.Attr("r:id")].target
+			if l := n.Attr("location"); l != "" {
+				target += "#" + l
+			}
+			links[[2]int{col, row}] = target
+			return
+		}
+		number++
+		if r, err := strconv.Atoi(n.Attr("r")); err == nil {
+			number = r
+		}
+		row, col := sheetRow{number: number}, 0
+		for c := range n.Children {
+			col++
+			if at, _ := position(c.Attr("r")); at > 0 {
+				col = at
+			}
+			if v := b.cellValue(c); v != "" && col <= 16384 {
+				row.cells = append(row.cells, value{col, v})
 			}
 		}
-	}
+		if len(row.cells) > 0 {
+			rows = append(rows, row)
+		}
+	})
+	return rows, links, err
 }
 
 // cellValue reads a cell as Excel shows it, but for numbers, which keep all of their digits.
-func (b *book) cellValue(s *markup.Scanner) string {
-	if s.Empty {
-		return ""
-	}
-	kind, format := s.Attr("t"), s.Attr("s")
+func (b *book) cellValue(n *markup.Node) string {
+	kind := n.Attr("t")
 	if kind == "inlineStr" {
-		return stringItem(s, "c")
+		return textOf(n)
 	}
-	raw, formula, in := "", "", ""
-	for {
-		switch s.Next() {
-		case markup.Open:
-			in = s.Name
-			if s.Empty {
-				in = ""
-			}
-		case markup.Text:
-			switch in {
-			case "v":
-				raw += s.Decoded()
-			case "f":
-				formula += s.Decoded()
-			}
-		case markup.Close:
-			in = ""
-			if s.Name == "c" && raw == "" && formula != "" {
-				return "=" + formula // the program that wrote it did not calculate it
-			}
-			if s.Name == "c" {
-				return b.shown(raw, kind, format)
-			}
-		case markup.End:
-			return ""
-		}
+	raw, formula := n.Child("v").Content(), n.Child("f").Content()
+	if raw == "" && formula != "" {
+		return "=" + formula // the program that wrote it did not calculate it
 	}
+	return b.shown(raw, kind, n.Attr("s"))
 }
 
 func (b *book) shown(raw, kind, format string) string {
@@ -316,34 +192,19 @@ func (b *book) table(rows []sheetRow, links map[[2]int]string) {
 }
 
 func (b *book) text(r sheetRow, v value, links map[[2]int]string) {
-	link, ok := links[[2]int{v.col, r.number}]
-	if ok {
-		b.w.Link(link, "")
-		defer b.w.EndLink()
-	}
-	text := v.text
-	for {
-		l, rest, more := strings.Cut(text, "\n")
-		b.w.Text(l)
-		if !more {
-			return
+	b.w.Link(links[[2]int{v.col, r.number}], "")
+	for i, l := range strings.Split(v.text, "\n") {
+		if i > 0 {
+			b.w.Break()
 		}
-		b.w.Break()
-		text = rest
+		b.w.Text(l)
 	}
+	b.w.EndLink()
 }
 
 // comments writes those of a sheet as a list.
 func (b *book) comments(part string) {
-	threaded := b.related(part, "threadedComment")
-	kind := "comments"
-	if threaded != "" {
-		kind = "threadedComment"
-	}
-	root, err := b.tree(b.related(part, kind))
-	if err != nil || root == nil {
-		return
-	}
+	root, _ := b.tree(cmp.Or(b.related(part, "threadedComment"), b.related(part, "comments")))
 	var names []string
 	persons := map[string]string{}
 	for a := range root.Child("authors").Children {
@@ -358,11 +219,7 @@ func (b *book) comments(part string) {
 		text, author := "", ""
 		switch c.Name {
 		case "comment":
-			for t := range c.Child("text").All {
-				if t.Name == "t" {
-					text += t.Content()
-				}
-			}
+			text = textOf(c.Child("text"))
 			if i, err := strconv.Atoi(c.Attr("authorId")); err == nil {
 				author = at(names, max(i, 0))
 			}
@@ -384,7 +241,7 @@ func (b *book) comments(part string) {
 func (b *book) drawings(part string) error {
 	drawing := b.related(part, "drawing")
 	root, err := b.tree(drawing)
-	if err != nil || root == nil {
+	if err != nil {
 		return err
 	}
 	if _, err := b.relations(drawing); err != nil {

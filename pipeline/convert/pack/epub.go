@@ -33,16 +33,12 @@ func Epub(ctx context.Context, d doc.Document) (doc.Markdown, error) {
 	meta := book.Child("metadata")
 	title := strings.TrimSpace(meta.Child("title").Content())
 	if title != "" {
-		w.Heading(1)
-		w.Text(title)
-		w.End()
+		w.Title(1, title)
 	}
 	for m := range meta.Children {
 		if name := map[string]string{"creator": "Author", "publisher": "Publisher", "date": "Date",
 			"description": "Description"}[m.Name]; name != "" {
-			w.Push(markdown.Strong)
-			w.Text(name + ":")
-			w.Pop(markdown.Strong)
+			w.Marked(markdown.Strong, name+":")
 			w.Text(" ")
 			w.HTML(m.Content(), markdown.Options{})
 			w.End()

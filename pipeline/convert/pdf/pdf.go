@@ -254,11 +254,8 @@ func (w *writer) span(s *span, skip *string, cut bool) {
 			t = strings.TrimSuffix(strings.TrimRight(t, " "), "-")
 		}
 		w.linkTo(p.link)
-		if p.link == "" {
-			w.emphasized(t, p.font)
-		} else {
-			w.w.Text(t)
-		}
+		emphasis := w.prose && p.link == "" // in headings and tables it is their look
+		w.w.Styled(emphasis && p.font.bold, emphasis && p.font.italic, false, func() { w.w.Text(t) })
 	}
 }
 
@@ -274,24 +271,6 @@ func (w *writer) linkTo(target string) {
 		w.w.Link(target, "")
 	}
 	w.link = target
-}
-
-// emphasized writes text that is bold or italic. In headings and tables that is their look.
-func (w *writer) emphasized(t string, f *font) {
-	bold, italic := w.prose && f.bold, w.prose && f.italic
-	if bold {
-		w.w.Push(markdown.Strong)
-	}
-	if italic {
-		w.w.Push(markdown.Em)
-	}
-	w.w.Text(t)
-	if italic {
-		w.w.Pop(markdown.Em)
-	}
-	if bold {
-		w.w.Pop(markdown.Strong)
-	}
 }
 
 // codeEnd tells where a listing that begins at i ends; i if none does.

@@ -147,9 +147,7 @@ func Notebook(_ context.Context, d doc.Document) (doc.Markdown, error) {
 		case "markdown":
 			w.Block(source)
 		case "heading":
-			w.Heading(c.Level)
-			w.Text(source)
-			w.End()
+			w.Title(c.Level, source)
 		case "code":
 			if strings.TrimSpace(source) != "" {
 				w.Fence(language, source)

@@ -225,21 +225,7 @@ func (r *rtf) text(t string) {
 	if !r.begun && strings.TrimSpace(t) != "" {
 		r.begin()
 	}
-	marks := []struct {
-		on   bool
-		mark string
-	}{{r.state.bold, markdown.Strong}, {r.state.italic, markdown.Em}, {r.state.strike, markdown.Strike}}
-	for _, m := range marks {
-		if m.on {
-			r.w.Push(m.mark)
-		}
-	}
-	r.w.Text(t)
-	for _, m := range marks {
-		if m.on {
-			r.w.Pop(m.mark)
-		}
-	}
+	r.w.Styled(r.state.bold, r.state.italic, r.state.strike, func() { r.w.Text(t) })
 }
 
 // styled notes what a style is by its name, which ends with a semicolon.

@@ -71,8 +71,7 @@ func HTML(_ context.Context, d doc.Document) (doc.Markdown, error) {
 	text, title := markdown.FromHTML(charset.Decode(d.Data, d.Charset), o)
 	if title != "" && !strings.HasPrefix(text, "# ") && !strings.Contains(text, "\n# ") {
 		var w markdown.Writer
-		w.Heading(1)
-		w.Text(title)
+		w.Title(1, title)
 		text = w.String() + "\n" + text
 	}
 	return doc.Markdown{Text: text, Title: title}, nil
@@ -93,12 +92,9 @@ func feed(root *markup.Node) (doc.Markdown, bool) {
 	if title == "" {
 		return doc.Markdown{}, false
 	}
-	w.Heading(1)
-	w.Text(title)
-	w.End()
-	for _, name := range []string{"description", "subtitle"} {
-		rich(&w, channel.Child(name))
-	}
+	w.Title(1, title)
+	rich(&w, channel.Child("description"))
+	rich(&w, channel.Child("subtitle"))
 	for c := range items.Children {
 		if c.Name != "item" && c.Name != "entry" {
 			continue
