@@ -11,6 +11,7 @@ import (
 	"golang.org/x/text/encoding/charmap"
 	"golang.org/x/text/encoding/htmlindex"
 	"golang.org/x/text/encoding/unicode"
+	"golang.org/x/text/unicode/norm"
 )
 
 // Decode returns a text in UTF-8. A byte order mark says what it is in; else label does, such as that of a
@@ -60,6 +61,9 @@ func Codepage(data []byte, page int) string {
 		10000: "macintosh", 28591: "iso-8859-1"}
 	return As(data, names[page])
 }
+
+// Composed makes one character of a letter and its accents, where there is one.
+func Composed(text string) string { return norm.NFC.String(text) }
 
 func decode(data []byte, e encoding.Encoding) string {
 	out, err := e.NewDecoder().Bytes(data)

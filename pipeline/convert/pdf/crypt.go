@@ -2,13 +2,15 @@ package pdf
 
 import (
 	"bytes"
+	"crypto"
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/md5"
 	"crypto/rc4"
 	"crypto/sha256"
-	"crypto/sha512"
+	_ "crypto/sha512" // SHA-384, too
 	"encoding/binary"
+	"slices"
 
 	"github.com/pawl-dev/pawl/pipeline/convert/doc"
 )
@@ -77,14 +79,12 @@ func (f *file) oldKey(d dict, version, revision int, str func(name) []byte) []by
 		size = 16
 	}
 	permissions := binary.LittleEndian.AppendUint32(nil, uint32(int64(f.num(d["P"]))))
-	h := md5.New()
-	for _, part := range [][]byte{[]byte(padding), str("O"), permissions, id} {
-		_, _ = h.Write(part)
+	meta := ""
+	if encrypted, ok := f.get(d["EncryptMetadata"]).(bool); revision >= 4 && ok && !encrypted {
+		meta = "\xff\xff\xff\xff"
 	}
-	if meta, ok := f.get(d["EncryptMetadata"]).(bool); revision >= 4 && ok && !meta {
-		_, _ = h.Write([]byte("\xff\xff\xff\xff"))
-	}
-	key := h.Sum(nil)
+	first := md5.Sum(slices.Concat([]byte(padding), str("O"), permissions, id, []byte(meta)))
+	key := first[:]
 	if revision >= 3 {
 		for range 50 {
 			sum := md5.Sum(key[:size])
@@ -136,17 +136,10 @@ func hash(revision int, salt []byte) []byte {
 		for _, c := range data[:16] {
 			rest += int(c)
 		}
-		switch last = int(data[len(data)-1]); rest % 3 {
-		case 0:
-			sum := sha256.Sum256(data)
-			key = sum[:]
-		case 1:
-			sum := sha512.Sum384(data)
-			key = sum[:]
-		default:
-			sum := sha512.Sum512(data)
-			key = sum[:]
-		}
+		last = int(data[len(data)-1])
+		sum := []crypto.Hash{crypto.SHA256, crypto.SHA384, crypto.SHA512}[rest%3].New()
+		_, _ = sum.Write(data)
+		key = sum.Sum(nil)
 	}
 	return key[:32]
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"io"
 	"slices"
+	"strconv"
 
 	"github.com/pawl-dev/pawl/pipeline/convert/doc"
 )
@@ -95,27 +96,16 @@ func (f *file) merge(d dict) {
 
 // objectNumber reads "12 0 " backwards.
 func objectNumber(b []byte) (ref, bool) {
-	i := len(b)
-	back := func(is func(byte) bool) []byte {
-		end := i
-		for i > 0 && is(b[i-1]) {
-			i--
-		}
-		return b[i:end]
-	}
-	digit := func(c byte) bool { return c >= '0' && c <= '9' }
-	back(isSpace)
-	gen := back(digit)
-	gap := back(isSpace)
-	num := back(digit)
-	if len(gen) == 0 || len(gap) == 0 || len(num) == 0 || len(num) > 9 {
+	const digits, spaces = "0123456789", " \n\r\t\f\x00"
+	afterGen := bytes.TrimRight(b, spaces)
+	gap := bytes.TrimRight(afterGen, digits)
+	afterNum := bytes.TrimRight(gap, spaces)
+	num := afterNum[len(bytes.TrimRight(afterNum, digits)):]
+	if len(gap) == len(afterGen) || len(afterNum) == len(gap) || len(num) == 0 || len(num) > 9 {
 		return 0, false
 	}
-	n := 0
-	for _, c := range num {
-		n = n*10 + int(c-'0')
-	}
-	return ref(n), true
+	n, err := strconv.Atoi(string(num))
+	return ref(n), err == nil
 }
 
 // unpackObjects reads the objects that are packed in streams.

@@ -221,29 +221,10 @@ func glyph(n string) string {
 	for accent, mark := range map[string]string{"acute": "\u0301", "grave": "\u0300", "circumflex": "\u0302",
 		"dieresis": "\u0308", "tilde": "\u0303", "caron": "\u030c", "cedilla": "\u0327", "ring": "\u030a"} {
 		if letter, ok := strings.CutSuffix(n, accent); ok && len(letter) == 1 {
-			return composed(letter + mark)
+			return charset.Composed(letter + mark)
 		}
 	}
 	return ""
-}
-
-// composed are the letters with accents that have a character of their own in Latin-1 and nearby.
-func composed(s string) string {
-	const from = "AÀÁÂÃÄÅCÇEÈÉÊËIÌÍÎÏNÑOÒÓÔÕÖUÙÚÛÜYÝaàáâãäåcçeèéêëiìíîïnñoòóôõöuùúûüyýÿSŠsšZŽzžCČcčRŘrřEĚeě"
-	marks := map[string]string{
-		"\u0300": "ÀÈÌÒÙàèìòù", "\u0301": "ÁÉÍÓÚÝáéíóúý", "\u0302": "ÂÊÎÔÛâêîôû", "\u0303": "ÃÑÕãñõ",
-		"\u0308": "ÄËÏÖÜäëïöüÿ",
-		"\u030a": "Åå", "\u0327": "Çç", "\u030c": "ŠšŽžČčŘřĚě",
-	}
-	base := ""
-	for _, r := range from {
-		if r < 0x80 {
-			base = string(r)
-		} else if base == s[:1] && strings.ContainsRune(marks[s[1:]], r) {
-			return string(r)
-		}
-	}
-	return s
 }
 
 var glyphs = func() map[string]string {

@@ -4,7 +4,9 @@ package pdf
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
+	"strings"
 )
 
 // Objects of a file: nil, bool, float64, name, text (a string), []any, dict, ref and *stream.
@@ -44,18 +46,26 @@ func isDelimiter(c byte) bool {
 	return false
 }
 
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }
+
+func isRegular(c byte) bool { return !isSpace(c) && !isDelimiter(c) }
+
+// while tells how far characters are such, from i on.
+func (l *lexer) while(i int, such func(byte) bool) int {
+	for i < len(l.b) && such(l.b[i]) {
+		i++
+	}
+	return i
+}
+
+// skip passes over white space and comments.
 func (l *lexer) skip() {
-	for l.i < len(l.b) {
-		switch c := l.b[l.i]; {
-		case isSpace(c):
-			l.i++
-		case c == '%':
-			for l.i < len(l.b) && l.b[l.i] != '\n' && l.b[l.i] != '\r' {
-				l.i++
-			}
-		default:
+	for {
+		l.i = l.while(l.i, isSpace)
+		if l.i >= len(l.b) || l.b[l.i] != '%' {
 			return
 		}
+		l.i = l.while(l.i, func(c byte) bool { return c != '\n' && c != '\r' })
 	}
 }
 
@@ -79,8 +89,8 @@ func (l *lexer) next() any {
 		return l.hex()
 	case c == '[':
 		l.i++
-		return l.array()
-	case c == '+' || c == '-' || c == '.' || c >= '0' && c <= '9':
+		return slices.DeleteFunc(l.items("]"), func(v any) bool { _, is := v.(op); return is })
+	case c == '+' || c == '-' || c == '.' || isDigit(c):
 		return l.number()
 	case isDelimiter(c):
 		l.i++
@@ -91,9 +101,7 @@ func (l *lexer) next() any {
 		return op(c)
 	}
 	start := l.i
-	for l.i < len(l.b) && !isSpace(l.b[l.i]) && !isDelimiter(l.b[l.i]) {
-		l.i++
-	}
+	l.i = l.while(start, isRegular)
 	switch word := string(l.b[start:l.i]); word {
 	case "true":
 		return true
@@ -107,45 +115,33 @@ func (l *lexer) next() any {
 }
 
 func (l *lexer) name() name {
-	l.i++
-	start := l.i
-	escaped := false
-	for l.i < len(l.b) && !isSpace(l.b[l.i]) && !isDelimiter(l.b[l.i]) {
-		escaped = escaped || l.b[l.i] == '#'
-		l.i++
-	}
-	if !escaped {
-		return name(l.b[start:l.i])
+	start := l.i + 1
+	l.i = l.while(start, isRegular)
+	n := l.b[start:l.i]
+	if bytes.IndexByte(n, '#') < 0 {
+		return name(n)
 	}
 	var out []byte
-	for i := start; i < l.i; i++ {
-		if l.b[i] == '#' && i+2 < l.i {
-			if n, err := strconv.ParseUint(string(l.b[i+1:i+3]), 16, 8); err == nil {
-				out = append(out, byte(n))
+	for i := 0; i < len(n); i++ {
+		c := n[i]
+		if c == '#' && i+2 < len(n) {
+			if code, err := strconv.ParseUint(string(n[i+1:i+3]), 16, 8); err == nil {
+				c = byte(code)
 				i += 2
-				continue
 			}
 		}
-		out = append(out, l.b[i])
+		out = append(out, c)
 	}
 	return name(out)
 }
 
 func (l *lexer) number() any {
 	start := l.i
+	if c := l.b[start]; c == '-' || c == '+' {
+		l.i++
+	}
 	whole := true
-	for l.i < len(l.b) {
-		c := l.b[l.i]
-		if c == '.' || (c == '-' || c == '+') && l.i == start {
-			whole = whole && c != '.'
-		} else if c < '0' || c > '9' {
-			break
-		}
-		l.i++
-	}
-	if l.i == start {
-		l.i++
-	}
+	l.i = l.while(l.i, func(c byte) bool { whole = whole && c != '.'; return c == '.' || isDigit(c) })
 	n, _ := strconv.ParseFloat(string(l.b[start:l.i]), 64)
 	if l.refs && whole && n > 0 {
 		if end := l.reference(); end > 0 {
@@ -158,25 +154,14 @@ func (l *lexer) number() any {
 
 // reference tells where " 0 R" ends; 0 if it does not follow.
 func (l *lexer) reference() int {
-	i := l.i
-	for i < len(l.b) && isSpace(l.b[i]) {
-		i++
-	}
-	start := i
-	for i < len(l.b) && l.b[i] >= '0' && l.b[i] <= '9' {
-		i++
-	}
-	if i == start || i == l.i {
+	start := l.while(l.i, isSpace)
+	end := l.while(start, isDigit)
+	r := l.while(end, isSpace)
+	if start == l.i || end == start || r == end || r >= len(l.b) || l.b[r] != 'R' ||
+		r+1 < len(l.b) && isRegular(l.b[r+1]) {
 		return 0
 	}
-	mid := i
-	for i < len(l.b) && isSpace(l.b[i]) {
-		i++
-	}
-	if i == mid || i >= len(l.b) || l.b[i] != 'R' || i+1 < len(l.b) && !isSpace(l.b[i+1]) && !isDelimiter(l.b[i+1]) {
-		return 0
-	}
-	return i + 1
+	return r + 1
 }
 
 func (l *lexer) literal() text {
@@ -206,106 +191,72 @@ func (l *lexer) escape(out []byte) []byte {
 	if l.i >= len(l.b) {
 		return out
 	}
-	switch c := l.b[l.i]; c {
-	case 'n':
-		return append(out, '\n')
-	case 'r':
-		return append(out, '\r')
-	case 't':
-		return append(out, '\t')
-	case 'b':
-		return append(out, '\b')
-	case 'f':
-		return append(out, '\f')
-	case '\r':
+	c := l.b[l.i]
+	if i := strings.IndexByte("nrtbf", c); i >= 0 {
+		return append(out, "\n\r\t\b\f"[i])
+	}
+	switch {
+	case c == '\n':
+		return out
+	case c == '\r':
 		if l.i+1 < len(l.b) && l.b[l.i+1] == '\n' {
 			l.i++
 		}
 		return out
-	case '\n':
-		return out
-	default:
-		if c < '0' || c > '7' {
-			return append(out, c)
-		}
-		n, digits := 0, 0
-		for digits < 3 && l.i < len(l.b) && l.b[l.i] >= '0' && l.b[l.i] <= '7' {
-			n = n*8 + int(l.b[l.i]-'0')
-			l.i++
-			digits++
-		}
-		l.i--
-		return append(out, byte(n))
+	case c < '0' || c > '7':
+		return append(out, c)
 	}
+	end := min(l.i+3, l.while(l.i, func(c byte) bool { return c >= '0' && c <= '7' }))
+	n, _ := strconv.ParseUint(string(l.b[l.i:end]), 8, 16)
+	l.i = end - 1
+	return append(out, byte(n))
 }
 
 func (l *lexer) hex() text {
-	l.i++
 	var out []byte
-	high, have := byte(0), false
-	for ; l.i < len(l.b); l.i++ {
-		c := l.b[l.i]
-		var d byte
+	half := false
+	for l.i++; l.i < len(l.b) && l.b[l.i] != '>'; l.i++ {
+		digit := strings.IndexByte("0123456789abcdef", l.b[l.i]|0x20)
 		switch {
-		case c >= '0' && c <= '9':
-			d = c - '0'
-		case c|0x20 >= 'a' && c|0x20 <= 'f':
-			d = c | 0x20 - 'a' + 10
-		case c == '>':
-			l.i++
-			if have {
-				out = append(out, high<<4)
-			}
-			return text(out)
-		default:
+		case digit < 0:
 			continue
+		case half:
+			out[len(out)-1] |= byte(digit)
+		default:
+			out = append(out, byte(digit)<<4)
 		}
-		if have {
-			out = append(out, high<<4|d)
-		}
-		high, have = d, !have
+		half = !half
 	}
+	l.i = min(l.i+1, len(l.b))
 	return text(out)
 }
 
-func (l *lexer) array() []any {
-	var out []any
+// items reads what there is up to an end.
+func (l *lexer) items(end op) []any {
 	if l.depth++; l.depth > maxDepth {
 		l.i = len(l.b)
 	}
 	defer func() { l.depth-- }()
+	var out []any
 	for {
-		switch v := l.next().(type) {
-		case op:
-			if v == "]" || v == "" {
-				return out
-			}
-		default:
-			out = append(out, v)
+		v := l.next()
+		if v == end || v == op("") {
+			return out
 		}
+		out = append(out, v)
 	}
 }
 
 func (l *lexer) dict() dict {
 	d := dict{}
-	if l.depth++; l.depth > maxDepth {
-		l.i = len(l.b)
-	}
-	defer func() { l.depth-- }()
-	for {
-		switch k := l.next().(type) {
-		case name:
-			v := l.next()
-			if v == op(">>") || v == op("") {
-				return d
-			}
-			d[k] = v
-		case op:
-			if k == ">>" || k == "" {
-				return d
-			}
+	list := l.items(">>")
+	for i := 0; i+1 < len(list); i++ {
+		if k, ok := list[i].(name); ok {
+			i++
+			d[k] = list[i]
 		}
 	}
+	return d
 }
 
 // object reads the object that begins after "obj", with its stream.
