@@ -3,6 +3,7 @@ package ooxml
 import (
 	"fmt"
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -55,42 +56,28 @@ func builtin(id int) dateFormat {
 	return noDate
 }
 
+var (
+	elapsed = regexp.MustCompile(`\[[hms]+\]`)
+	literal = regexp.MustCompile(`"[^"]*"|\\.|_.|\[[^\]]*\]`)
+)
+
 // dateCode reads a format such as `yyyy\-mm\-dd hh:mm;@`.
 func dateCode(code string) dateFormat {
-	code, _, _ = strings.Cut(code, ";")
+	code, _, _ = strings.Cut(strings.ToLower(code), ";")
 	var f dateFormat
-	for i := 0; i < len(code); i++ {
-		switch c := code[i] | 0x20; c {
-		case '"' | 0x20:
-			if end := strings.IndexByte(code[i+1:], '"'); code[i] == '"' && end >= 0 {
-				i += end + 1
-			}
-		case '\\' | 0x20, '_' | 0x20:
-			if code[i] == '\\' || code[i] == '_' {
-				i++
-			}
-		case '[' | 0x20:
-			end := strings.IndexByte(code[i:], ']')
-			if code[i] != '[' || end < 0 {
-				break
-			}
-			if in := strings.ToLower(code[i+1 : i+end]); in != "" && strings.Trim(in, "hms") == "" {
-				f |= showTime | showHours
-			}
-			i += end
-		case 'y', 'd':
-			f |= showDate
-		case 'h', 's':
-			f |= showTime
-		case 'g':
-			if strings.HasPrefix(strings.ToLower(code[i:]), "general") {
-				return noDate
-			}
-		case '0' | 0x20, '#' | 0x20, '?' | 0x20:
-			if f == noDate && (code[i] == '0' || code[i] == '#' || code[i] == '?') {
-				return noDate
-			}
-		}
+	if hours := elapsed.ReplaceAllString(code, "h"); hours != code {
+		code, f = hours, showHours
+	}
+	code = literal.ReplaceAllString(code, "")
+	first := strings.IndexAny(code, "ydhs0#?") // digits after that are fractions of seconds
+	if first < 0 || strings.IndexByte("ydhs", code[first]) < 0 || strings.Contains(code, "general") {
+		return noDate
+	}
+	if strings.ContainsAny(code, "yd") {
+		f |= showDate
+	}
+	if strings.ContainsAny(code, "hs") {
+		f |= showTime
 	}
 	return f
 }

@@ -1,6 +1,7 @@
 package ooxml
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/pawl-dev/pawl/markdown/markup"
@@ -49,15 +50,10 @@ func formula(n *markup.Node) string {
 	case "d":
 		return delimited(n)
 	case "m":
-		return matrix(n)
+		row := func(r *markup.Node) string { return joined(r, "e", tex, " & ") }
+		return `\begin{matrix}` + joined(n, "mr", row, ` \\ `) + `\end{matrix}`
 	case "eqArr":
-		var rows []string
-		for c := range n.Children {
-			if c.Name == "e" {
-				rows = append(rows, tex(c))
-			}
-		}
-		return `\begin{aligned}` + strings.Join(rows, ` \\ `) + `\end{aligned}`
+		return `\begin{aligned}` + joined(n, "e", tex, ` \\ `) + `\end{aligned}`
 	case "func":
 		return function(tex(n.Child("fName"))) + group(e)
 	case "limLow":
@@ -65,7 +61,7 @@ func formula(n *markup.Node) string {
 	case "limUpp":
 		return function(tex(e)) + "^" + group(n.Child("lim"))
 	case "acc":
-		return accent(n.Child("accPr", "chr").Attr("val")) + group(e)
+		return cmp.Or(accents[n.Child("accPr", "chr").Attr("val")], `\hat`) + group(e)
 	case "bar":
 		if n.Child("barPr", "pos").Attr("val") == "top" {
 			return `\overline` + group(e)
@@ -89,9 +85,7 @@ func nary(n *markup.Node) string {
 	pr := n.Child("naryPr")
 	op := `\int`
 	if c := pr.Child("chr"); c != nil {
-		if op = mathText(c.Attr("val")); op == "" {
-			op = `\int`
-		}
+		op = cmp.Or(mathText(c.Attr("val")), op)
 	}
 	op = strings.TrimSpace(op)
 	if s := tex(n.Child("sub")); s != "" {
@@ -124,45 +118,22 @@ func delimited(n *markup.Node) string {
 		}
 		return v
 	}
+	return `\left` + mark("begChr", "(") + joined(n, "e", tex, mark("sepChr", "|")) + `\right` + mark("endChr", ")")
+}
+
+// joined is the TeX of the children of a name, with a separator between.
+func joined(n *markup.Node, name string, tex func(*markup.Node) string, separator string) string {
 	var parts []string
 	for c := range n.Children {
-		if c.Name == "e" {
+		if c.Name == name {
 			parts = append(parts, tex(c))
 		}
 	}
-	return `\left` + mark("begChr", "(") + strings.Join(parts, mark("sepChr", "|")) + `\right` + mark("endChr", ")")
+	return strings.Join(parts, separator)
 }
 
-func matrix(n *markup.Node) string {
-	var rows []string
-	for r := range n.Children {
-		if r.Name != "mr" {
-			continue
-		}
-		var cells []string
-		for c := range r.Children {
-			cells = append(cells, tex(c))
-		}
-		rows = append(rows, strings.Join(cells, " & "))
-	}
-	return `\begin{matrix}` + strings.Join(rows, ` \\ `) + `\end{matrix}`
-}
-
-func accent(chr string) string {
-	switch chr {
-	case "̃", "~":
-		return `\tilde`
-	case "̄", "̅", "¯":
-		return `\bar`
-	case "⃗":
-		return `\vec`
-	case "̇":
-		return `\dot`
-	case "̈":
-		return `\ddot`
-	}
-	return `\hat`
-}
+var accents = map[string]string{"̃": `\tilde`, "~": `\tilde`, "̄": `\bar`, "̅": `\bar`, "¯": `\bar`, "⃗": `\vec`,
+	"̇": `\dot`, "̈": `\ddot`}
 
 // function is the name of a function that TeX knows.
 func function(name string) string {

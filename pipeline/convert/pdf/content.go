@@ -32,7 +32,7 @@ type piece struct {
 type reader struct {
 	*file
 	ctx    context.Context
-	fonts  map[any]*font // by reference or dictionary
+	fonts  map[ref]*font
 	pieces []piece
 	rules  []rule
 	object int
@@ -89,48 +89,37 @@ func (r *reader) content(data []byte, resources dict, ctm matrix, depth int) err
 		if o == "" || r.ops > maxOps {
 			return nil
 		}
-		if err := m.graphics(o); err != nil {
+		if err := m.carryOut(o); err != nil {
 			return err
 		}
 		m.args = m.args[:0]
 	}
 }
 
-func (m *machine) num(i int) float64 {
+// arg is an operand of the operator; zero if it is missing or of another type.
+func arg[T any](m *machine, i int) (v T) {
 	if i < len(m.args) {
-		n, _ := m.args[i].(float64)
-		return n
+		v, _ = m.args[i].(T)
 	}
-	return 0
+	return v
 }
+
+func (m *machine) num(i int) float64 { return arg[float64](m, i) }
 
 func (m *machine) matrix() matrix {
 	return matrix{m.num(0), m.num(1), m.num(2), m.num(3), m.num(4), m.num(5)}
 }
 
-func (m *machine) name() name {
-	if len(m.args) == 0 {
-		return ""
-	}
-	n, _ := m.args[0].(name)
-	return n
-}
+func shift(x, y float64) matrix { return matrix{1, 0, 0, 1, x, y} }
 
-func (m *machine) str(i int) text {
-	if i < len(m.args) {
-		t, _ := m.args[i].(text)
-		return t
-	}
-	return ""
-}
-
-func (m *machine) move(x, y float64) {
-	m.line = matrix{1, 0, 0, 1, x, y}.times(m.line)
+// nextLine moves to a line relative to the beginning of the one before.
+func (m *machine) nextLine(x, y float64) {
+	m.line = shift(x, y).times(m.line)
 	m.tm = m.line
 }
 
-// graphics carries out the operators that are not about text alone.
-func (m *machine) graphics(o op) error {
+// carryOut carries out an operator.
+func (m *machine) carryOut(o op) error {
 	switch o {
 	case "q":
 		if len(m.stack) < 1000 {
@@ -143,27 +132,16 @@ func (m *machine) graphics(o op) error {
 	case "cm":
 		m.ctm = m.matrix().times(m.ctm)
 	case "Do":
-		if m.depth < maxForms {
-			return m.form(m.resources, m.name(), m.ctm, m.depth)
-		}
+		return m.form(arg[name](m, 0))
 	case "BI":
 		m.lexer.inlineImage()
 	case "m", "l", "h", "re", "S", "s", "B", "B*", "b", "b*", "f", "F", "f*", "n":
 		m.path(o)
-	default:
-		m.text(o)
-	}
-	return nil
-}
-
-// text carries out the operators about text.
-func (m *machine) text(o op) {
-	switch o {
 	case "BT":
 		m.object++
 		m.tm, m.line = identity, identity
 	case "Tf":
-		m.font, m.size = m.fontOf(m.resources, m.name()), m.num(1)
+		m.font, m.size = m.fontOf(arg[name](m, 0)), m.num(1)
 	case "Tc":
 		m.char = m.num(0)
 	case "Tw":
@@ -175,29 +153,35 @@ func (m *machine) text(o op) {
 	case "Ts":
 		m.up = m.num(0)
 	case "Td":
-		m.move(m.num(0), m.num(1))
+		m.nextLine(m.num(0), m.num(1))
 	case "TD":
 		m.lead = -m.num(1)
-		m.move(m.num(0), m.num(1))
+		m.nextLine(m.num(0), m.num(1))
 	case "Tm":
 		m.line = m.matrix()
 		m.tm = m.line
 	case "T*":
-		m.move(0, -m.lead)
+		m.nextLine(0, -m.lead)
 	case "Tj":
-		m.show(&m.state, &m.tm, m.str(0))
+		m.show(arg[text](m, 0))
 	case "'":
-		m.move(0, -m.lead)
-		m.show(&m.state, &m.tm, m.str(0))
+		m.nextLine(0, -m.lead)
+		m.show(arg[text](m, 0))
 	case "\"":
 		m.word, m.char = m.num(0), m.num(1)
-		m.move(0, -m.lead)
-		m.show(&m.state, &m.tm, m.str(2))
+		m.nextLine(0, -m.lead)
+		m.show(arg[text](m, 2))
 	case "TJ":
-		if len(m.args) > 0 {
-			m.showAll(&m.state, &m.tm, m.args[0])
+		for _, v := range arg[[]any](m, 0) {
+			switch v := v.(type) {
+			case text:
+				m.show(v)
+			case float64:
+				m.tm = shift(-v/1000*m.size*m.scale, 0).times(m.tm)
+			}
 		}
 	}
+	return nil
 }
 
 // inlineImage passes over a picture within the stream.
@@ -211,74 +195,68 @@ func (l *lexer) inlineImage() {
 	l.i = len(l.b)
 }
 
-func (r *reader) form(resources dict, n name, ctm matrix, depth int) error {
-	s, ok := r.get(r.dict(resources["XObject"])[n]).(*stream)
-	if !ok || r.name(s.dict["Subtype"]) != "Form" {
+// form carries out a stream that is used like an operator.
+func (m *machine) form(n name) error {
+	s, ok := m.get(m.dict(m.resources["XObject"])[n]).(*stream)
+	if !ok || m.name(s.dict["Subtype"]) != "Form" || m.depth >= maxForms {
 		return nil
 	}
-	data, err := r.data(s)
+	data, err := m.data(s)
 	if err != nil {
 		return err
 	}
-	if m := r.list(s.dict["Matrix"]); len(m) == 6 {
-		ctm = matrix{r.num(m[0]), r.num(m[1]), r.num(m[2]), r.num(m[3]), r.num(m[4]), r.num(m[5])}.times(ctm)
+	ctm, resources := m.ctm, m.resources
+	if list := m.list(s.dict["Matrix"]); len(list) == 6 {
+		var own matrix
+		for i, v := range list {
+			own[i] = m.file.num(v)
+		}
+		ctm = own.times(ctm)
 	}
-	if own := r.dict(s.dict["Resources"]); own != nil {
+	if own := m.dict(s.dict["Resources"]); own != nil {
 		resources = own
 	}
-	return r.content(data, resources, ctm, depth+1)
+	return m.content(data, resources, ctm, m.depth+1)
 }
 
-func (r *reader) fontOf(resources dict, n name) *font {
-	v := r.dict(resources["Font"])[n]
+func (m *machine) fontOf(n name) *font {
+	v := m.dict(m.resources["Font"])[n]
 	at, ok := v.(ref)
 	if !ok {
-		if d := r.dict(v); d != nil {
-			return r.file.font(d)
+		if d := m.dict(v); d != nil {
+			return m.file.font(d)
 		}
 		return nil
 	}
-	if r.fonts[at] == nil {
-		r.fonts[at] = r.file.font(r.dict(v))
+	if m.fonts[at] == nil {
+		m.fonts[at] = m.file.font(m.dict(v))
 	}
-	return r.fonts[at]
-}
-
-func (r *reader) showAll(s *state, tm *matrix, list any) {
-	l, _ := list.([]any)
-	for _, v := range l {
-		switch v := v.(type) {
-		case text:
-			r.show(s, tm, v)
-		case float64:
-			*tm = matrix{1, 0, 0, 1, -v / 1000 * s.size * s.scale, 0}.times(*tm)
-		}
-	}
+	return m.fonts[at]
 }
 
 // show writes a text where the matrix is, and moves on by its width.
-func (r *reader) show(s *state, tm *matrix, t text) {
-	if s.font == nil {
+func (m *machine) show(t text) {
+	if m.font == nil {
 		return
 	}
-	at := matrix{1, 0, 0, 1, 0, s.up}.times(*tm).times(s.ctm)
+	at := shift(0, m.up).times(m.tm).times(m.ctm)
 	var b strings.Builder
 	width := 0.0
-	s.font.show(t, func(chars string, w float64, space bool) {
+	m.font.show(t, func(chars string, w float64, space bool) {
 		b.WriteString(chars)
-		width += (w/1000*s.size + s.char) * s.scale
+		width += (w/1000*m.size + m.char) * m.scale
 		if space {
-			width += s.word * s.scale
+			width += m.word * m.scale
 		}
 	})
-	*tm = matrix{1, 0, 0, 1, width, 0}.times(*tm)
-	end := matrix{1, 0, 0, 1, 0, s.up}.times(*tm).times(s.ctm)
-	size := s.size * math.Hypot(at[2], at[3])
+	m.tm = shift(width, 0).times(m.tm)
+	end := shift(0, m.up).times(m.tm).times(m.ctm)
+	size := m.size * math.Hypot(at[2], at[3])
 	if size == 0 || b.Len() == 0 {
 		return
 	}
-	r.pieces = append(r.pieces, piece{
-		x: at[4], y: at[5], end: math.Max(end[4], at[4]), size: math.Abs(size), font: s.font, object: r.object,
+	m.pieces = append(m.pieces, piece{
+		x: at[4], y: at[5], end: math.Max(end[4], at[4]), size: math.Abs(size), font: m.font, object: m.object,
 		text: b.String(),
 	})
 }

@@ -228,8 +228,8 @@ func glyph(n string) string {
 }
 
 var glyphs = func() map[string]string {
-	m := map[string]string{}
-	const list = `space   exclam ! quotedbl " numbersign # dollar $ percent % ampersand & quotesingle ' quoteright ’ quoteleft ‘ parenleft (
+	m := map[string]string{"space": " ", "nbspace": " "}
+	const list = `exclam ! quotedbl " numbersign # dollar $ percent % ampersand & quotesingle ' quoteright ’ quoteleft ‘ parenleft (
 parenright ) asterisk * plus + comma , hyphen - minus − period . slash / zero 0 one 1 two 2 three 3 four 4 five 5 six 6 seven 7
 eight 8 nine 9 colon : semicolon ; less < equal = greater > question ? at @ bracketleft [ backslash \ bracketright ]
 asciicircum ^ underscore _ grave ` + "`" +
@@ -240,15 +240,10 @@ ae æ AE Æ oe œ OE Œ oslash ø Oslash Ø aring å Aring Å guillemotleft « g
 questiondown ¿ periodcentered · mu µ onesuperior ¹ twosuperior ² threesuperior ³ onehalf ½ onequarter ¼ threequarters ¾ dotlessi ı
 lslash ł Lslash Ł alpha α beta β gamma γ delta δ epsilon ε lambda λ pi π sigma σ omega ω Delta Δ Omega Ω Sigma Σ arrowright →
 arrowleft ← lessequal ≤ greaterequal ≥ notequal ≠ infinity ∞ summation ∑ integral ∫ radical √ approxequal ≈ partialdiff ∂ checkmark ✓
-nbspace   sfthyphen - bulletoperator ∙ blacksquare ■ square □ triangleright ▷ filledbox ■ openbullet ◦ endash –`
+sfthyphen - bulletoperator ∙ blacksquare ■ square □ triangleright ▷ filledbox ■ openbullet ◦ endash –`
 	fields := strings.Fields(list)
-	m["space"], m["nbspace"] = " ", " "
-	for i := 0; i+1 < len(fields); i++ {
-		if fields[i] == "space" || fields[i] == "nbspace" {
-			continue
-		}
-		m[fields[i]] = fields[i+1]
-		i++
+	for pair := range slices.Chunk(fields, 2) {
+		m[pair[0]] = pair[1]
 	}
 	return m
 }()

@@ -158,12 +158,9 @@ func (g *grid) put(p piece) bool {
 
 // ruled tells whether there is a rule at a place.
 func (g *grid) ruled(x, y float64) bool {
-	for _, r := range g.rules {
-		if x >= r.x0-thick && x <= r.x1+thick && y >= r.y0-thick && y <= r.y1+thick {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(g.rules, func(r rule) bool {
+		return x >= r.x0-thick && x <= r.x1+thick && y >= r.y0-thick && y <= r.y1+thick
+	})
 }
 
 // isTable tells whether there are rows in it that have several cells, and no long text.

@@ -80,10 +80,9 @@ func (l *line) add(p piece) bool {
 	if last.parts[len(last.parts)-1].object != p.object {
 		wide = high
 	}
-	switch {
-	case gap > wide:
+	if gap > wide {
 		l.cells = append(l.cells, span{p.x, p.end, []piece{p}})
-	default:
+	} else {
 		if gap > math.Min(l.size, p.size)*0.15 && !strings.HasPrefix(p.text, " ") {
 			last.parts = append(last.parts, piece{text: " ", font: p.font, object: p.object,
 				link: sameLink(last.parts, p)})
@@ -188,11 +187,8 @@ func aligned(a, b *line) bool {
 	}
 	n := 0
 	for _, c := range a.cells {
-		for _, d := range b.cells {
-			if c.x < d.end && d.x < c.end {
-				n++
-				break
-			}
+		if slices.ContainsFunc(b.cells, func(d span) bool { return c.x < d.end && d.x < c.end }) {
+			n++
 		}
 	}
 	return 2*n >= len(a.cells)
@@ -215,16 +211,14 @@ func columns(rows []line) []span {
 		}
 		cols = append(cols, c)
 	}
-	widest := 0
+	widest := rows[0].cells
 	for _, r := range rows {
-		widest = max(widest, len(r.cells))
-	}
-	if len(cols) < widest { // cells reach over one another: take those of the widest row
-		for _, r := range rows {
-			if len(r.cells) == widest {
-				return r.cells
-			}
+		if len(r.cells) > len(widest) {
+			widest = r.cells
 		}
+	}
+	if len(cols) < len(widest) { // cells reach over one another
+		return widest
 	}
 	return cols
 }

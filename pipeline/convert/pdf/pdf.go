@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/pawl-dev/pawl/markdown"
 	"github.com/pawl-dev/pawl/pipeline/convert/doc"
@@ -21,7 +23,7 @@ func Convert(ctx context.Context, d doc.Document) (doc.Markdown, error) {
 	if len(pages) == 0 {
 		return doc.Markdown{}, doc.Fail(doc.KindCorrupt, "it has no pages")
 	}
-	fonts := map[any]*font{}
+	fonts := map[ref]*font{}
 	var text [][]line
 	var all []line
 	for _, p := range pages {
@@ -101,29 +103,25 @@ func (w *writer) page(all []line) {
 	findItems(all)
 	w.lines = all
 	for i := 0; i < len(all); {
-		if end := codeEnd(all, i); end > i {
+		l, end := all[i], i+1
+		code, table := codeEnd(all, i), tableEnd(all, i)
+		if code > i || l.grid != nil || table > i {
 			w.endParagraph()
 			w.endLists(0)
+		}
+		switch {
+		case code > i:
+			end = code
 			w.code(all[i:end])
-			i = end
-			continue
-		}
-		if g := all[i].grid; g != nil {
-			w.endParagraph()
-			w.endLists(0)
-			w.grid(g)
-			i++
-			continue
-		}
-		if end := tableEnd(all, i); end > i {
-			w.endParagraph()
-			w.endLists(0)
+		case l.grid != nil:
+			w.grid(l.grid)
+		case table > i:
+			end = table
 			w.table(all[i:end])
-			i = end
-			continue
+		default:
+			w.line(l)
 		}
-		w.line(all[i])
-		i++
+		i = end
 	}
 }
 
@@ -168,10 +166,8 @@ func endsSentence(t string) bool {
 }
 
 func startsLower(t string) bool {
-	for _, r := range t {
-		return unicode.IsLower(r)
-	}
-	return false
+	r, _ := utf8.DecodeRuneInString(t)
+	return unicode.IsLower(r)
 }
 
 // levelOf is the level of a heading; 0 for other lines.
@@ -233,9 +229,8 @@ func (w *writer) text(lines []line, skip string) {
 // hyphenated tells whether a word goes on in the next line.
 func (w *writer) hyphenated(a, b *line) bool {
 	t := a.text()
-	before := strings.TrimSuffix(t, "-")
-	return before != t && before != "" && unicode.IsLetter([]rune(before)[len([]rune(before))-1]) &&
-		startsLower(b.text())
+	last, _ := utf8.DecodeLastRuneInString(strings.TrimSuffix(t, "-"))
+	return strings.HasSuffix(t, "-") && unicode.IsLetter(last) && startsLower(b.text())
 }
 
 // span writes a part of a line, without the mark of a list at its beginning, or the hyphen at its end.
@@ -313,10 +308,7 @@ func (w *writer) item(x float64) {
 	}
 	w.w.Item()
 	if ordered {
-		n := 0
-		for _, c := range strings.Trim(w.marker, ".()") {
-			n = n*10 + int(c-'0')
-		}
+		n, _ := strconv.Atoi(strings.Trim(w.marker, ".()"))
 		w.w.Number(n)
 	}
 }

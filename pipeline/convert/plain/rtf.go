@@ -49,9 +49,8 @@ type rtfState struct {
 	linked       bool
 }
 
-// charsets of fonts, as code pages.
-var rtfCharsets = map[int]int{0: 1252, 77: 10000, 128: 932, 129: 949, 134: 936, 136: 950, 161: 1253,
-	162: 1254, 163: 1258,
+// rtfCharsets are those of fonts, as code pages.
+var rtfCharsets = map[int]int{0: 1252, 77: 10000, 128: 932, 129: 949, 134: 936, 136: 950, 161: 1253, 162: 1254, 163: 1258,
 	177: 1255, 178: 1256, 186: 1257, 204: 1251, 222: 874, 238: 1250}
 
 // RTF converts a document in Rich Text Format.
@@ -182,12 +181,7 @@ func (r *rtf) flush() {
 	if p := r.fonts[r.state.font]; p != 0 {
 		page = p
 	}
-	var text string
-	if page == 1252 {
-		text = charset.As(r.pending, "windows-1252")
-	} else {
-		text = charset.Codepage(r.pending, page)
-	}
+	text := charset.Codepage(r.pending, page)
 	r.pending = r.pending[:0]
 	r.text(text)
 }
@@ -195,37 +189,28 @@ func (r *rtf) flush() {
 func (r *rtf) text(t string) {
 	switch r.state.dest {
 	case "":
+		if !r.begun && strings.TrimSpace(t) != "" {
+			r.begin()
+		}
+		r.w.Styled(r.state.bold, r.state.italic, r.state.strike, func() { r.w.Text(t) })
 	case "fldinst":
 		r.link.WriteString(t)
-		return
 	case "footnote":
 		r.notes[len(r.notes)-1] += t
-		return
 	case "listtext", "pntext":
 		r.label += t
-		return
 	case "atnauthor":
 		r.author.WriteString(t)
-		return
 	case "sn":
 		r.property.WriteString(t)
-		return
 	case "sv":
 		if r.property.String() == "wzDescription" {
 			r.alt.WriteString(t)
 		}
-		return
 	case "stylesheet":
 		r.name.WriteString(t)
 		r.styled(strings.ToLower(r.name.String()))
-		return
-	default:
-		return
 	}
-	if !r.begun && strings.TrimSpace(t) != "" {
-		r.begin()
-	}
-	r.w.Styled(r.state.bold, r.state.italic, r.state.strike, func() { r.w.Text(t) })
 }
 
 // styled notes what a style is by its name, which ends with a semicolon.

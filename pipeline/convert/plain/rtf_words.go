@@ -5,6 +5,23 @@ import (
 	"strings"
 )
 
+// destinations are words that say what a group is; its text is not shown with the others.
+var destinations = wordSet(`fonttbl colortbl stylesheet info header headerl headerr headerf footer footerl footerr footerf
+	listtable listoverridetable revtbl rsidtbl generator themedata colorschememapping latentstyles datastore xmlnstbl object
+	nonshppict mmathPr fldinst pntext listtext`)
+
+func wordSet(words string) map[string]bool {
+	set := map[string]bool{}
+	for w := range strings.FieldsSeq(words) {
+		set[w] = true
+	}
+	return set
+}
+
+// charWords are words that stand for one.
+var charWords = map[string]string{"tab": " ", "emdash": "—", "endash": "–", "lquote": "‘", "rquote": "’",
+	"ldblquote": "“", "rdblquote": "”", "bullet": "•"}
+
 // word carries out a control word.
 func (r *rtf) word(word string, n int, has bool) {
 	s := &r.state
@@ -50,19 +67,6 @@ func (r *rtf) word(word string, n int, has bool) {
 		}
 	case "fldrslt":
 		r.fieldResult()
-	case "fonttbl", "colortbl", "stylesheet", "info", "header", "headerl", "headerr", "footer",
-		"footerl", "footerr",
-		"listtable", "listoverridetable", "revtbl", "rsidtbl", "generator", "themedata", "colorschememapping",
-		"latentstyles",
-		"datastore", "xmlnstbl", "object", "nonshppict", "mmathPr", "fldinst", "pntext", "listtext",
-		"footerf", "headerf":
-		s.dest = word
-		if word == "fldinst" {
-			r.link.Reset()
-		}
-		if word == "listtext" || word == "pntext" {
-			r.label = " " // also where it has no text
-		}
 	case "ilvl":
 		r.level = min(max(n, 0), 8)
 	case "shptxt":
@@ -71,6 +75,15 @@ func (r *rtf) word(word string, n int, has bool) {
 		r.aside(word)
 	default:
 		r.layout(word)
+	}
+	if destinations[word] {
+		s.dest = word
+	}
+	switch word {
+	case "fldinst":
+		r.link.Reset()
+	case "listtext", "pntext":
+		r.label = " " // also where it has no text
 	}
 	if s.dest == "stylesheet" && (word == "s" || word == "stylesheet") {
 		r.name.Reset()
@@ -122,6 +135,10 @@ func (r *rtf) layout(word string) {
 	if r.state.dest != "" {
 		return
 	}
+	if c := charWords[word]; c != "" {
+		r.text(c)
+		return
+	}
 	switch word {
 	case "par", "sect", "page":
 		if r.inTable && r.inCell && r.begun {
@@ -135,25 +152,13 @@ func (r *rtf) layout(word string) {
 		r.begun = false
 		r.label = ""
 	case "pard":
-		r.heading, r.quote = 0, false
-		r.level = 0
-		r.intbl = false
-		r.begun = false
+		r.heading, r.level = 0, 0
+		r.quote, r.intbl, r.begun = false, false, false
 	case "intbl":
 		r.intbl = true
-		if !r.inTable {
-			r.endLists(0)
-			r.w.Table(true)
-			r.w.Row()
-			r.inTable = true
-		}
+		r.beginTable()
 	case "trowd":
-		if !r.inTable {
-			r.endLists(0)
-			r.w.Table(true)
-			r.w.Row()
-			r.inTable = true
-		}
+		r.beginTable()
 	case "cell":
 		if !r.inCell {
 			r.w.Cell(1, 1)
@@ -165,22 +170,16 @@ func (r *rtf) layout(word string) {
 		r.begun = false
 	case "line":
 		r.w.Break()
-	case "tab":
-		r.text(" ")
-	case "emdash":
-		r.text("—")
-	case "endash":
-		r.text("–")
-	case "lquote":
-		r.text("‘")
-	case "rquote":
-		r.text("’")
-	case "ldblquote":
-		r.text("“")
-	case "rdblquote":
-		r.text("”")
-	case "bullet":
-		r.text("•")
+	}
+}
+
+// beginTable begins a table, unless there is one.
+func (r *rtf) beginTable() {
+	if !r.inTable {
+		r.endLists(0)
+		r.w.Table(true)
+		r.w.Row()
+		r.inTable = true
 	}
 }
 
