@@ -3,7 +3,6 @@
 package convert
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,33 +19,19 @@ import (
 	"github.com/pawl-dev/pawl/pipeline/convert/tool"
 )
 
-// Converter converts documents of a type to Markdown.
-type Converter interface {
-	Convert(ctx context.Context, d doc.Document) (doc.Markdown, error)
-}
-
-// Func is a converter that is a function.
+// Func converts a document to Markdown.
 type Func func(ctx context.Context, d doc.Document) (doc.Markdown, error)
-
-// Convert calls the function.
-func (f Func) Convert(ctx context.Context, d doc.Document) (doc.Markdown, error) { return f(ctx, d) }
-
-// Processor converts a document to a type that a converter understands.
-type Processor interface {
-	Process(ctx context.Context, d doc.Document) (doc.Document, error)
-}
 
 // Engine is a converter by its name.
 type Engine struct {
-	Name string
-	Converter
+	Name    string
+	Convert Func
 }
 
-// Format says how documents of a type are converted: the processor makes them into another type, or the primary
-// engine converts them, and the fallback those that it finds corrupt.
+// Format says how documents of a type are converted: Process, if there is one, makes them into another type; else the
+// primary engine converts them, and the fallback those that it finds corrupt.
 type Format struct {
-	Processor         Processor
-	ProcessorName     string
+	Process           func(ctx context.Context, d doc.Document) (doc.Document, error)
 	Primary, Fallback Engine
 }
 
@@ -57,26 +42,67 @@ type Registry struct {
 	Timeout time.Duration
 }
 
+// types are what documents may be.
+var types = map[string]struct {
+	container  string // what is at the outside; empty: text
+	extensions string // of the names of files
+	engine     Engine
+	becomes    string // the type that LibreOffice makes of it, for that one's engine
+}{
+	"html":  {"", "htm html xhtml", Engine{"html", plain.HTML}, ""},
+	"docx":  {"zip", "docx docm dotx", Engine{"docx", ooxml.Docx}, ""},
+	"pptx":  {"zip", "pptx pptm ppsx", Engine{"pptx", ooxml.Pptx}, ""},
+	"xlsx":  {"zip", "xlsx xlsm xltx", Engine{"xlsx", ooxml.Xlsx}, ""},
+	"csv":   {"", "csv", Engine{"csv", plain.CSV}, ""},
+	"tsv":   {"", "tsv tab", Engine{"csv", plain.CSV}, ""},
+	"json":  {"", "json jsonl ndjson geojson", Engine{"json", plain.JSON}, ""},
+	"xml":   {"", "xml rss atom rdf", Engine{"xml", plain.XML}, ""},
+	"ipynb": {"", "ipynb", Engine{"notebook", plain.Notebook}, ""},
+	"epub":  {"zip", "epub", Engine{"epub", pack.Epub}, ""},
+	"eml":   {"", "eml", Engine{"eml", mail.Eml}, ""},
+	"msg":   {"compound", "msg", Engine{"msg", mail.Msg}, ""},
+	"zip":   {"zip", "zip", Engine{"zip", pack.Zip}, ""},
+	"txt":   {"", "txt text log", Engine{"text", plain.Text}, ""},
+	"md":    {"", "md markdown", Engine{"text", plain.Text}, ""},
+	"rtf":   {"rtf", "rtf", Engine{"rtf", plain.RTF}, ""},
+	"pdf":   {"pdf", "pdf", Engine{"pdf", pdf.Convert}, ""},
+	"image": {"image", "png jpg jpeg tif tiff bmp gif webp", Engine{}, ""},
+	"doc":   {"compound", "doc dot", Engine{}, "docx"},
+	"ppt":   {"compound", "ppt pps", Engine{}, "pptx"},
+	"xls":   {"compound", "xls", Engine{}, "xlsx"},
+	"odt":   {"zip", "odt", Engine{}, "docx"},
+	"odp":   {"zip", "odp", Engine{}, "pptx"},
+	"ods":   {"zip", "ods", Engine{}, "xlsx"},
+}
+
+// extensions says what type files are of by the end of their name.
+var extensions = func() map[string]string {
+	m := map[string]string{}
+	for name, t := range types {
+		for e := range strings.FieldsSeq(t.extensions) {
+			m[e] = name
+		}
+	}
+	return m
+}()
+
+// typeOf is the type of a file by its name; empty if that says nothing.
+func typeOf(name string) string {
+	i := strings.LastIndexByte(name, '.')
+	return extensions[strings.ToLower(name[i+1:])]
+}
+
 // NewRegistry returns the formats that are built in, and those of the tools that are installed.
 func NewRegistry(tools *tool.Set) *Registry {
-	native := func(name string, f Func) Format { return Format{Primary: Engine{name, f}} }
-	r := &Registry{Timeout: 2 * time.Minute, Formats: map[string]Format{
-		"html": native("html", plain.HTML), "docx": native("docx", ooxml.Docx), "pptx": native("pptx", ooxml.Pptx),
-		"xlsx": native("xlsx", ooxml.Xlsx), "csv": native("csv", plain.CSV), "tsv": native("csv", plain.CSV),
-		"json": native("json", plain.JSON), "xml": native("xml", plain.XML),
-		"ipynb": native("notebook", plain.Notebook),
-		"epub":  native("epub", pack.Epub), "eml": native("eml", mail.Eml), "msg": native("msg", mail.Msg),
-		"zip": native("zip", pack.Zip), "txt": native("text", plain.Text), "md": native("text", plain.Text),
-		"rtf": native("rtf", plain.RTF), "pdf": native("pdf", pdf.Convert),
-	}}
-	for from, to := range map[string]string{"doc": "docx", "odt": "docx", "ppt": "pptx", "odp": "pptx", "xls": "xlsx",
-		"ods": "xlsx"} {
-		r.Formats[from] = Format{Processor: tools.Office(from, to), ProcessorName: "office"}
+	r := &Registry{Timeout: 2 * time.Minute, Formats: map[string]Format{}}
+	for name, t := range types {
+		r.Formats[name] = Format{Primary: t.engine}
+		if t.becomes != "" {
+			r.Formats[name] = Format{Process: tools.Office(name, t.becomes), Primary: Engine{Name: "office"}}
+		}
 	}
-	p := r.Formats["pdf"]
-	p.Fallback = Engine{"ocr", Func(tools.OCRPages)}
-	r.Formats["pdf"] = p
-	r.Formats["image"] = Format{Primary: Engine{"ocr", Func(tools.OCR)}}
+	r.Formats["pdf"] = Format{Primary: r.Formats["pdf"].Primary, Fallback: Engine{"ocr", tools.OCRPages}}
+	r.Formats["image"] = Format{Primary: Engine{"ocr", tools.OCR}}
 	return r
 }
 
@@ -102,18 +128,17 @@ func (r *Registry) convert(ctx context.Context, d doc.Document) (doc.Markdown, e
 	if d.Trace == nil {
 		d.Trace = func(doc.Step) {}
 	}
-	d.Trace(doc.Step{What: "Conversion plan", Args: []any{"primary", cmp.Or(f.Primary.Name, f.ProcessorName), "fallback",
-		f.Fallback.Name}})
-	if f.Processor != nil {
-		d.Trace(doc.Step{What: "Running pre-processor", Args: []any{"processor", f.ProcessorName}})
-		next, err := f.Processor.Process(ctx, d)
+	d.Trace(doc.Step{What: "Conversion plan", Args: []any{"primary", f.Primary.Name, "fallback", f.Fallback.Name}})
+	if f.Process != nil {
+		d.Trace(doc.Step{What: "Running pre-processor", Args: []any{"processor", f.Primary.Name}})
+		next, err := f.Process(ctx, d)
 		if err != nil {
 			return doc.Markdown{}, err
 		}
 		return r.convert(ctx, next)
 	}
 	engines := []Engine{f.Primary}
-	if f.Fallback.Converter != nil {
+	if f.Fallback.Convert != nil {
 		engines = append(engines, f.Fallback)
 	}
 	var first error
@@ -124,7 +149,8 @@ func (r *Registry) convert(ctx context.Context, d doc.Document) (doc.Markdown, e
 		if err == nil {
 			return md, nil
 		}
-		switch kind := pawl.Describe(err).Kind; {
+		kind := pawl.Describe(err).Kind
+		switch {
 		case first != nil && kind == doc.KindToolMissing && pawl.Describe(first).Kind != doc.KindUnsupported:
 			return md, first // what is missing could not have helped with what is wrong
 		case first == nil:
@@ -132,7 +158,7 @@ func (r *Registry) convert(ctx context.Context, d doc.Document) (doc.Markdown, e
 		default:
 			return md, fmt.Errorf("%w; then %s: %w", first, e.Name, err)
 		}
-		if kind := pawl.Describe(err).Kind; kind != doc.KindCorrupt && kind != doc.KindUnsupported {
+		if kind != doc.KindCorrupt && kind != doc.KindUnsupported {
 			break
 		}
 	}
@@ -164,26 +190,4 @@ func guarded(ctx context.Context, e Engine, d doc.Document) (doc.Markdown, error
 	case <-ctx.Done():
 		return doc.Markdown{}, context.Cause(ctx)
 	}
-}
-
-// extensions says what type files are of by the end of their name.
-var extensions = map[string]string{
-	"htm": "html", "html": "html", "xhtml": "html", "docx": "docx", "docm": "docx", "dotx": "docx", "pptx": "pptx",
-	"pptm": "pptx",
-	"ppsx": "pptx", "xlsx": "xlsx", "xlsm": "xlsx", "xltx": "xlsx", "csv": "csv", "tsv": "tsv", "tab": "tsv",
-	"json":  "json",
-	"jsonl": "json", "ndjson": "json", "geojson": "json", "xml": "xml", "rss": "xml", "atom": "xml", "rdf": "xml",
-	"ipynb": "ipynb",
-	"epub":  "epub", "eml": "eml", "msg": "msg", "zip": "zip", "txt": "txt", "text": "txt", "log": "txt", "md": "md",
-	"markdown": "md",
-	"pdf":      "pdf", "rtf": "rtf", "doc": "doc", "dot": "doc", "ppt": "ppt", "pps": "ppt", "xls": "xls", "odt": "odt",
-	"ods": "ods",
-	"odp": "odp", "png": "image", "jpg": "image", "jpeg": "image", "tif": "image", "tiff": "image", "bmp": "image",
-	"gif": "image", "webp": "image",
-}
-
-// typeOf is the type of a file by its name; empty if that says nothing.
-func typeOf(name string) string {
-	i := strings.LastIndexByte(name, '.')
-	return extensions[strings.ToLower(name[i+1:])]
 }

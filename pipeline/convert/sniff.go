@@ -28,11 +28,9 @@ func identify(d *doc.Document) error {
 		}
 	case (named == "doc" || named == "xls" || named == "ppt") && found != "compound" && found != "binary":
 		d.Type = found // Word and Excel open these under any name
-	case containers[named] != family(found):
-		if containers[named] == "zip" && found == "compound" {
-			if doc.Encrypted(d.Data) {
-				return doc.Fail(doc.KindLocked, "it is encrypted; save it without a password")
-			}
+	case types[named].container != family(found):
+		if types[named].container == "zip" && doc.Encrypted(d.Data) {
+			return doc.Fail(doc.KindLocked, "it is encrypted; save it without a password")
 		}
 		return doc.Fail(doc.KindCorrupt, "its content is %s, not %s; rename it, or say what it is with --type",
 			describe(found, d.Data), named)
@@ -40,21 +38,12 @@ func identify(d *doc.Document) error {
 	return nil
 }
 
-// containers says what is at the outside of a type; what is not listed is text.
-var containers = map[string]string{
-	"docx": "zip", "pptx": "zip", "xlsx": "zip", "epub": "zip", "zip": "zip", "odt": "zip", "ods": "zip", "odp": "zip",
-	"pdf": "pdf",
-	"msg": "compound", "doc": "compound", "xls": "compound", "ppt": "compound", "rtf": "rtf", "image": "image",
-}
-
+// family is what is at the outside of content.
 func family(found string) string {
-	if c, ok := containers[found]; ok {
-		return c
-	}
 	if found == "compound" || found == "binary" {
 		return found
 	}
-	return "" // text
+	return types[found].container
 }
 
 func describe(found string, data []byte) string {
@@ -67,22 +56,26 @@ func describe(found string, data []byte) string {
 	return found
 }
 
+// magic is what files of some kinds begin with.
+var magic = [][2]string{
+	{"PK\x03\x04", "zip"}, {"PK\x05\x06", "zip"}, {"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "compound"}, {`{\rtf`, "rtf"},
+	{"\x89PNG", "image"}, {"\xff\xd8\xff", "image"}, {"GIF8", "image"}, {"II*\x00", "image"}, {"MM\x00*", "image"},
+	{"BM\x00", "image"}, {"RIFF", "image"},
+}
+
 // content tells what a document is by its first bytes.
 func content(data []byte) string {
 	head := data[:min(len(data), 4096)]
-	switch {
-	case bytes.Contains(head[:min(len(head), 1024)], []byte("%PDF-")):
+	if bytes.Contains(head[:min(len(head), 1024)], []byte("%PDF-")) {
 		return "pdf"
-	case bytes.HasPrefix(head, []byte("PK\x03\x04")), bytes.HasPrefix(head, []byte("PK\x05\x06")):
-		return archive(data)
-	case bytes.HasPrefix(head, []byte("\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1")):
-		return "compound"
-	case bytes.HasPrefix(head, []byte(`{\rtf`)):
-		return "rtf"
 	}
-	for _, magic := range []string{"\x89PNG", "\xff\xd8\xff", "GIF8", "II*\x00", "MM\x00*", "BM\x00", "RIFF"} {
-		if bytes.HasPrefix(head, []byte(magic)) {
-			return "image"
+	for _, m := range magic {
+		switch {
+		case !bytes.HasPrefix(head, []byte(m[0])):
+		case m[1] == "zip":
+			return archive(data)
+		default:
+			return m[1]
 		}
 	}
 	if !isText(head) {
@@ -100,8 +93,7 @@ func content(data []byte) string {
 		if strings.Contains(start, `"cells"`) && strings.Contains(start, `"cell_type"`) {
 			return "ipynb"
 		}
-		if strings.HasPrefix(strings.TrimLeft(start[1:], " \r\n\t"), `"`) ||
-			strings.HasPrefix(strings.TrimLeft(start[1:], " \r\n\t"), "{") {
+		if inner := strings.TrimLeft(start[1:], " \r\n\t"); inner != "" && (inner[0] == '"' || inner[0] == '{') {
 			return "json"
 		}
 	}

@@ -86,47 +86,39 @@ func lastLine(s string) string {
 	return s[strings.LastIndexByte(s, '\n')+1:]
 }
 
-// office converts documents of old or foreign formats by LibreOffice.
-type office struct {
-	set      *Set
-	from, to string
+// Office returns what makes documents of one type into another, by LibreOffice.
+func (s *Set) Office(from, to string) func(context.Context, doc.Document) (doc.Document, error) {
+	return func(ctx context.Context, d doc.Document) (doc.Document, error) { return s.office(ctx, d, from, to) }
 }
 
-// Office returns a processor that makes documents of one type into another.
-func (s *Set) Office(from, to string) interface {
-	Process(ctx context.Context, d doc.Document) (doc.Document, error)
-} {
-	return office{s, from, to}
-}
-
-// Process converts a document. LibreOffice gets a profile of its own: two that share one wait for each other.
-func (o office) Process(ctx context.Context, d doc.Document) (doc.Document, error) {
-	if o.set.soffice == "" {
-		return d, doc.Fail(doc.KindToolMissing, "%s needs LibreOffice (soffice), which is not installed", o.from)
+// office gives LibreOffice a profile of its own: two that share one wait for each other.
+func (s *Set) office(ctx context.Context, d doc.Document, from, to string) (doc.Document, error) {
+	if s.soffice == "" {
+		return d, doc.Fail(doc.KindToolMissing, "%s needs LibreOffice (soffice), which is not installed", from)
 	}
 	select {
-	case o.set.slots <- struct{}{}:
-		defer func() { <-o.set.slots }()
+	case s.slots <- struct{}{}:
+		defer func() { <-s.slots }()
 	case <-ctx.Done():
 		return d, context.Cause(ctx)
 	}
-	d.Trace(doc.Step{What: "Converting Office format", Args: []any{"from", "." + o.from, "to", "." + o.to, "engine",
+	d.Trace(doc.Step{What: "Converting Office format", Args: []any{"from", "." + from, "to", "." + to, "engine",
 		"LibreOffice"}})
-	dir, in, remove, err := folder(d, "document."+o.from)
+	dir, in, remove, err := folder(d, "document."+from)
 	if err != nil {
 		return d, err
 	}
 	defer remove()
-	_, err = run(ctx, dir, o.set.soffice, "--headless", "--norestore", "-env:UserInstallation=file://"+dir+"/profile",
-		"--convert-to", o.to, "--outdir", dir, in)
+	_, err = run(ctx, dir, s.soffice, "--headless", "--norestore", "-env:UserInstallation=file://"+dir+"/profile",
+		"--convert-to", to, "--outdir", dir, in)
 	if err != nil {
 		return d, err
 	}
-	data, err := os.ReadFile(filepath.Join(dir, "document."+o.to))
+	data, err := os.ReadFile(filepath.Join(dir, "document."+to))
 	if errors.Is(err, os.ErrNotExist) { // it says so by nothing but the file that is missing
 		return d, doc.Fail(doc.KindCorrupt, "LibreOffice could not read it")
 	}
-	d.Type, d.Data = o.to, data
+	d.Type, d.Data = to, data
 	return d, err
 }
 

@@ -54,7 +54,7 @@ const soffice = `while [ $# -gt 1 ]; do case $1 in --convert-to) to=$2;; --outdi
 
 func TestOffice(t *testing.T) {
 	set := installed(t, map[string]string{"soffice": soffice})
-	got, err := set.Office("doc", "docx").Process(t.Context(), document("doc"))
+	got, err := set.Office("doc", "docx")(t.Context(), document("doc"))
 	if err != nil || got.Type != "docx" || string(got.Data) != "new\nold" {
 		t.Errorf("%q %q %v", got.Type, got.Data, err)
 	}
@@ -64,7 +64,7 @@ func TestOffice(t *testing.T) {
 func TestOfficeGivesUp(t *testing.T) {
 	for name, script := range map[string]string{"fails": "echo no >&2; exit 3", "writes nothing": "exit 0"} {
 		set := installed(t, map[string]string{"soffice": script})
-		if _, err := set.Office("doc", "docx").Process(t.Context(),
+		if _, err := set.Office("doc", "docx")(t.Context(),
 			document("doc")); pawl.Describe(err).Kind != doc.KindCorrupt {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -74,7 +74,7 @@ func TestOfficeGivesUp(t *testing.T) {
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 200*time.Millisecond, slow)
 	defer cancel()
 	start := time.Now()
-	if _, err := set.Office("doc", "docx").Process(ctx, document("doc")); !errors.Is(err, slow) ||
+	if _, err := set.Office("doc", "docx")(ctx, document("doc")); !errors.Is(err, slow) ||
 		time.Since(start) > time.Minute {
 		t.Errorf("%v after %v", err, time.Since(start))
 	}
