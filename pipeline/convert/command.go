@@ -114,16 +114,18 @@ func printOne(ctx context.Context, in *pipeline.Invocation) error {
 		kind := pawl.Describe(err).Kind
 		return &pipeline.Error{What: fmt.Sprintf("cannot convert %s (%s)", name, kind), Err: err, Next: advice(kind)}
 	}
-	if in.Output != "table" {
-		line, err := json.Marshal(map[string]string{"file": name, "title": md.Title, "markdown": md.Text})
-		if err != nil {
-			return err
-		}
-		_, err = fmt.Fprintf(in.Stdout, "%s\n", line)
+	return answer(in, map[string]string{"file": name, "title": md.Title, "markdown": md.Text}, func(w io.Writer) error {
+		_, err := io.WriteString(w, md.Text)
 		return err
+	})
+}
+
+// answer prints a result: as a text, or as a line of JSON.
+func answer(in *pipeline.Invocation, v any, text func(io.Writer) error) error {
+	if in.Output == "table" {
+		return text(in.Stdout)
 	}
-	_, err = io.WriteString(in.Stdout, md.Text)
-	return err
+	return json.NewEncoder(in.Stdout).Encode(v)
 }
 
 // advice says what one can do about a kind of error.
@@ -194,14 +196,8 @@ func executeRun(ctx context.Context, in *pipeline.Invocation) error {
 	err = r.carryOut(ctx, in)
 	board.Stop()
 	s := r.summary()
-	if in.Output == "table" {
-		if err := s.print(in.Stdout); err != nil {
-			return err
-		}
-	} else if line, err := json.Marshal(s); err == nil {
-		if _, err := fmt.Fprintf(in.Stdout, "%s\n", line); err != nil {
-			return err
-		}
+	if err := answer(in, s, s.print); err != nil {
+		return err
 	}
 	return r.ended(in, &s, err)
 }

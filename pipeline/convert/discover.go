@@ -73,61 +73,49 @@ func (r *run) walk(ctx context.Context, each func(found) error, skip func()) err
 	return nil
 }
 
+// pages calls each for the files of all sources, in order and so many at once.
+func (r *run) pages(ctx context.Context, size int, each func([]found) error, skip func()) error {
+	var batch []found
+	err := r.walk(ctx, func(f found) error {
+		if batch = append(batch, f); len(batch) < size {
+			return nil
+		}
+		err := each(batch)
+		batch = batch[:0]
+		return err
+	}, skip)
+	if err != nil || len(batch) == 0 {
+		return err
+	}
+	return each(batch)
+}
+
 const page = 128 // files that are looked up at once
 
 // survey goes through all files once, ahead of the work, counts them, and records those that are new, so that
 // state.json has all of them.
 func (r *run) survey(ctx context.Context) error {
-	var batch []pawl.Mark
-	flush := func() error {
-		if len(batch) == 0 {
-			return nil
+	err := r.pages(ctx, 2*page, func(batch []found) error {
+		marks := make([]pawl.Mark, len(batch))
+		for i, f := range batch {
+			value, err := json.Marshal(record{Path: f.path, Status: pending})
+			if err != nil {
+				return err
+			}
+			marks[i] = pawl.Mark{Scope: r.scope, Key: markKey(f.path), Value: value} // if it is not there
 		}
-		_, err := r.marks.PutMarks(ctx, batch...)
-		batch = batch[:0]
+		_, err := r.marks.PutMarks(ctx, marks...)
+		r.stats.files.Add(int64(len(batch)))
 		r.changed.Store(true)
 		return err
-	}
-	err := r.walk(ctx, func(f found) error {
-		r.stats.files.Add(1)
-		value, err := json.Marshal(record{Path: f.path, Status: pending})
-		if err != nil {
-			return err
-		}
-		batch = append(batch, pawl.Mark{Scope: r.scope, Key: markKey(f.path), Value: value}) // if it is not there
-		if len(batch) == 2*page {
-			return flush()
-		}
-		return nil
 	}, func() { r.stats.skipped.Add(1) })
-	if err != nil {
-		return err
-	}
-	if err := flush(); err != nil {
-		return err
-	}
-	r.surveyed.Store(true)
-	return nil
+	r.surveyed.Store(err == nil)
+	return err
 }
 
 // feed goes through all files and appends a message for each that is to be converted, never more than the hand holds.
 func (r *run) feed(ctx context.Context) error {
-	batch := make([]found, 0, page)
-	flush := func() error {
-		err := r.feedPage(ctx, batch)
-		batch = batch[:0]
-		return err
-	}
-	err := r.walk(ctx, func(f found) error {
-		if batch = append(batch, f); len(batch) == page {
-			return flush()
-		}
-		return nil
-	}, func() {})
-	if err != nil {
-		return err
-	}
-	return flush()
+	return r.pages(ctx, page, func(batch []found) error { return r.feedPage(ctx, batch) }, func() {})
 }
 
 func (r *run) feedPage(ctx context.Context, batch []found) error {

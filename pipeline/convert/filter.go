@@ -1,9 +1,11 @@
 package convert
 
 import (
+	"errors"
 	"fmt"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -11,22 +13,20 @@ import (
 type filter struct{ include, exclude []*regexp.Regexp }
 
 func newFilter(include, exclude []string) (filter, error) {
-	var f filter
-	for _, p := range include {
-		re, err := glob(p)
-		if err != nil {
-			return f, err
+	in, errIn := globs(include)
+	ex, errEx := globs(exclude)
+	return filter{in, ex}, errors.Join(errIn, errEx)
+}
+
+func globs(patterns []string) ([]*regexp.Regexp, error) {
+	all := make([]*regexp.Regexp, len(patterns))
+	for i, p := range patterns {
+		var err error
+		if all[i], err = glob(p); err != nil {
+			return nil, err
 		}
-		f.include = append(f.include, re)
 	}
-	for _, p := range exclude {
-		re, err := glob(p)
-		if err != nil {
-			return f, err
-		}
-		f.exclude = append(f.exclude, re)
-	}
-	return f, nil
+	return all, nil
 }
 
 // glob makes a regular expression: * is anything within a name, ** anything at all, ? one character. A pattern
@@ -67,15 +67,7 @@ func glob(pattern string) (*regexp.Regexp, error) {
 }
 
 func (f filter) admits(rel string) bool {
-	for _, re := range f.exclude {
-		if re.MatchString(rel) {
-			return false
-		}
-	}
-	for _, re := range f.include {
-		if re.MatchString(rel) {
-			return true
-		}
-	}
-	return len(f.include) == 0
+	matches := func(re *regexp.Regexp) bool { return re.MatchString(rel) }
+	return !slices.ContainsFunc(f.exclude, matches) &&
+		(len(f.include) == 0 || slices.ContainsFunc(f.include, matches))
 }

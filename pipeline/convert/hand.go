@@ -25,25 +25,24 @@ func newHand(most int, maxBytes int64) *hand {
 	return &hand{wake: make(chan struct{}), files: map[string]*held{}, most: most, maxBytes: maxBytes}
 }
 
+// tryAdd adds a file if there is room.
 func (h *hand) tryAdd(rec record, file string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	return h.put(rec, file)
+}
+
+// add waits until there is room.
+func (h *hand) add(ctx context.Context, rec record, file string) error {
+	return h.wait(ctx, func() bool { return h.put(rec, file) })
+}
+
+func (h *hand) put(rec record, file string) bool {
 	if len(h.files) >= h.most {
 		return false
 	}
 	h.files[rec.Path] = &held{record: rec, file: file}
 	return true
-}
-
-// add waits until there is room.
-func (h *hand) add(ctx context.Context, rec record, file string) error {
-	return h.wait(ctx, func() bool {
-		if len(h.files) >= h.most {
-			return false
-		}
-		h.files[rec.Path] = &held{record: rec, file: file}
-		return true
-	})
 }
 
 // wait calls try, under the lock, until it succeeds.

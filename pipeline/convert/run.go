@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"log/slog"
 	"path/filepath"
 	"slices"
@@ -123,7 +124,6 @@ func (r *run) prepare(ctx context.Context, in *pipeline.Invocation) error {
 		return err
 	}
 	r.topic = topicsOf(r.out) + pawl.NewID()[24:]
-	r.hand = newHand(2*r.most, maxMemory)
 	topic := dispatch.Topic{
 		Name: r.topic, Handler: r, Concurrency: r.most, Event: event,
 		Settings: store.Declaration{Name: r.topic, Order: store.OrderNone, Deadline: time.Hour},
@@ -166,12 +166,9 @@ func (r *run) clear(ctx context.Context) error {
 		if !strings.HasPrefix(t.Name, topicsOf(r.out)) {
 			continue
 		}
-		var waiting []string
-		for m, err := range inspector.List(ctx, store.Filter{Topic: t.Name}) {
-			if err != nil {
-				return err
-			}
-			waiting = append(waiting, m.ID)
+		waiting, err := ids(inspector.List(ctx, store.Filter{Topic: t.Name}))
+		if err != nil {
+			return err
 		}
 		if len(waiting) > 0 {
 			if _, err := inspector.Cancel(ctx, waiting...); err != nil {
@@ -190,12 +187,9 @@ func (r *run) clear(ctx context.Context) error {
 
 // purge takes away the dead letters of a topic.
 func purge(ctx context.Context, dead store.DeadLetters, topic string) error {
-	var letters []string
-	for m, err := range dead.Dead(ctx, store.DeadFilter{Topic: topic, Brief: true}) {
-		if err != nil {
-			return err
-		}
-		letters = append(letters, m.ID)
+	letters, err := ids(dead.Dead(ctx, store.DeadFilter{Topic: topic, Brief: true}))
+	if err != nil {
+		return err
 	}
 	for chunk := range slices.Chunk(letters, 500) {
 		if _, err := dead.Purge(ctx, chunk...); err != nil {
@@ -203,6 +197,16 @@ func purge(ctx context.Context, dead store.DeadLetters, topic string) error {
 		}
 	}
 	return nil
+}
+
+func ids(records iter.Seq2[store.Record, error]) (all []string, err error) {
+	for m, err := range records {
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, m.ID)
+	}
+	return all, nil
 }
 
 // forget removes a topic of a run that is over, unless there are dead letters in it.

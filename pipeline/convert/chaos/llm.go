@@ -73,9 +73,7 @@ type asked struct {
 func New(c Config) *Server {
 	s := &Server{config: c, rand: rand.New(rand.NewPCG(c.Seed, c.Seed)), asked: map[[sha256.Size]byte]*asked{}}
 	models := func(w http.ResponseWriter, _ *http.Request) {
-		s.mu.Lock()
-		s.truth.Validations++
-		s.mu.Unlock()
+		s.change(func(t *Truth) { t.Validations++ })
 		reply(w, http.StatusOK, map[string]any{"object": "list",
 			"data": []map[string]string{{"id": "small", "object": "model"}}})
 	}

@@ -80,7 +80,6 @@ type Provider struct {
 	http *http.Client
 
 	mu        sync.Mutex
-	validated *error
 	notBefore time.Time // advertised: nothing is left until then
 }
 
@@ -97,18 +96,8 @@ func New(c Config) *Provider {
 	return &Provider{Config: c, http: &http.Client{Transport: t, CheckRedirect: stay}}
 }
 
-// Validate asks the provider once whether it accepts the key, for all callers.
+// Validate asks the provider whether it accepts the key.
 func (p *Provider) Validate(ctx context.Context) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.validated == nil {
-		err := p.validate(ctx)
-		p.validated = &err
-	}
-	return *p.validated
-}
-
-func (p *Provider) validate(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	r, err := p.request(ctx, http.MethodGet, "/models", nil, pawl.NewID())
@@ -121,8 +110,8 @@ func (p *Provider) validate(ctx context.Context) error {
 	}
 	defer func() { _ = resp.Body.Close() }()
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
-	switch c := resp.StatusCode; {
-	case c == http.StatusUnauthorized || c == http.StatusForbidden || c == http.StatusPaymentRequired:
+	switch resp.StatusCode {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusPaymentRequired:
 		return p.refused(resp, body)
 	}
 	return nil // other errors about its models do not prevent asking one
@@ -260,12 +249,7 @@ func (p *Provider) refused(resp *http.Response, body []byte) error {
 	said := fmt.Errorf("provider %s answered %d: %s", p.ID, resp.StatusCode,
 		cmp.Or(e.Error.Message, strings.TrimSpace(string(body[:min(len(body), 200)]))))
 	has := func(words ...string) bool {
-		for _, w := range words {
-			if strings.Contains(text, w) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(text, w) })
 	}
 	switch c := resp.StatusCode; {
 	case c == http.StatusPaymentRequired,

@@ -1,6 +1,7 @@
 package plain
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -79,16 +80,13 @@ func HTML(_ context.Context, d doc.Document) (doc.Markdown, error) {
 
 // feed writes RSS, Atom or RDF; false if there is nothing of a feed in it.
 func feed(root *markup.Node) (doc.Markdown, bool) {
-	channel := root.Child("channel")
+	channel := cmp.Or(root.Child("channel"), root)
 	items := channel
-	if channel == nil || root.Name == "RDF" {
+	if root.Name == "RDF" {
 		items = root
 	}
-	if channel == nil {
-		channel = root
-	}
 	var w markdown.Writer
-	title := strings.TrimSpace(channel.Child("title").Content())
+	title := first(channel, "title")
 	if title == "" {
 		return doc.Markdown{}, false
 	}
@@ -96,16 +94,15 @@ func feed(root *markup.Node) (doc.Markdown, bool) {
 	rich(&w, channel.Child("description"))
 	rich(&w, channel.Child("subtitle"))
 	for c := range items.Children {
-		if c.Name != "item" && c.Name != "entry" {
-			continue
+		if c.Name == "item" || c.Name == "entry" {
+			entry(&w, c)
 		}
-		entry(&w, c)
 	}
 	return doc.Markdown{Text: w.String(), Title: title}, true
 }
 
 func entry(w *markdown.Writer, c *markup.Node) {
-	link := strings.TrimSpace(c.Child("link").Content())
+	link := first(c, "link")
 	for l := range c.Children {
 		if rel := l.Attr("rel"); l.Name == "link" && l.Attr("href") != "" && (rel == "" || rel == "alternate") {
 			link = l.Attr("href")
@@ -113,48 +110,29 @@ func entry(w *markdown.Writer, c *markup.Node) {
 	}
 	w.Heading(2)
 	w.Link(link, "")
-	title := strings.TrimSpace(c.Child("title").Content())
-	if title == "" {
-		title = link
-	}
-	w.Text(title)
+	w.Text(cmp.Or(first(c, "title"), link))
 	w.EndLink()
 	w.End()
-	var facts []string
-	for _, name := range []string{"pubDate", "published", "updated", "date"} {
-		if d := strings.TrimSpace(c.Child(name).Content()); d != "" {
-			facts = append(facts, d)
-			break
-		}
-	}
-	author := c.Child("author", "name")
-	for _, name := range []string{"author", "creator"} {
-		if author == nil {
-			author = c.Child(name)
-		}
-	}
-	if a := strings.TrimSpace(author.Content()); a != "" {
-		facts = append(facts, a)
-	}
-	w.Text(strings.Join(facts, " · "))
+	date := first(c, "pubDate", "published", "updated", "date")
+	author := cmp.Or(first(c.Child("author"), "name"), first(c, "author", "creator"))
+	w.Text(strings.Trim(date+" · "+author, " ·"))
 	w.End()
-	summary, content := c.Child("summary"), c.Child("content")
-	if summary == nil {
-		summary = c.Child("description")
-	}
-	if encoded := c.Child("encoded"); encoded != nil {
-		content = encoded
-	}
+	summary := cmp.Or(c.Child("summary"), c.Child("description"))
+	content := cmp.Or(c.Child("encoded"), c.Child("content"))
 	if strings.TrimSpace(content.Content()) != strings.TrimSpace(summary.Content()) {
 		rich(w, summary)
 	}
-	if content == nil {
-		content = summary
-		if summary != nil {
-			return
+	rich(w, content)
+}
+
+// first is the text of the first child of a name that has some.
+func first(n *markup.Node, names ...string) string {
+	for _, name := range names {
+		if text := strings.TrimSpace(n.Child(name).Content()); text != "" {
+			return text
 		}
 	}
-	rich(w, content)
+	return ""
 }
 
 // rich writes text that is HTML, as most feeds have it.
