@@ -3,7 +3,9 @@ package charset
 
 import (
 	"bytes"
+	"cmp"
 	"regexp"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -56,10 +58,8 @@ func As(data []byte, name string) string {
 // Codepage returns a text that is in a code page of Windows.
 func Codepage(data []byte, page int) string {
 	names := map[int]string{932: "shift_jis", 936: "gbk", 949: "euc-kr", 950: "big5", 65001: "utf-8", 1200: "utf-16le",
-		1250: "windows-1250", 1251: "windows-1251", 1252: "windows-1252", 1253: "windows-1253", 1254: "windows-1254",
-		1255: "windows-1255", 1256: "windows-1256", 1257: "windows-1257", 1258: "windows-1258", 874: "windows-874",
 		10000: "macintosh", 28591: "iso-8859-1"}
-	return As(data, names[page])
+	return As(data, cmp.Or(names[page], "windows-"+strconv.Itoa(page)))
 }
 
 // Composed makes one character of a letter and its accents, where there is one.

@@ -1,11 +1,10 @@
 // Package markup reads XML and HTML fast and in bounded memory: a scanner over a text that is in memory, and small
-// trees of single elements. It expands no entities but the predefined ones, so that no document can blow itself up.
+// trees of single elements. It expands no entities but those of HTML, so that no document can blow itself up.
 package markup
 
 import (
 	"errors"
 	"html"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -249,19 +248,7 @@ func (s *Scanner) Decoded() string {
 	if s.cdata {
 		return s.Text
 	}
-	return s.decode(s.Text)
-}
-
-func (s *Scanner) decode(t string) string { return decode(t, s.html) }
-
-func decode(t string, asHTML bool) string {
-	if strings.IndexByte(t, '&') < 0 {
-		return t
-	}
-	if asHTML {
-		return html.UnescapeString(t)
-	}
-	return unescapeXML(t)
+	return html.UnescapeString(s.Text)
 }
 
 // Attr returns an attribute of the element that was opened. A name without a prefix matches any prefix.
@@ -295,7 +282,7 @@ func lookup(attrs, name string, asHTML bool) (string, bool) {
 			key = key[strings.IndexByte(key, ':')+1:]
 		}
 		if key == name || asHTML && strings.EqualFold(key, name) {
-			return decode(value, asHTML), true
+			return html.UnescapeString(value), true
 		}
 		if i == start {
 			i++
@@ -327,47 +314,3 @@ func attrValue(attrs string, i int) (string, int) {
 }
 
 func space(c byte) bool { return c == ' ' || c == '\n' || c == '\t' || c == '\r' || c == '\f' }
-
-var predefined = map[string]string{"amp": "&", "lt": "<", "gt": ">", "quot": `"`, "apos": "'"}
-
-// unescapeXML replaces numeric references and the five predefined entities; others stay as they are.
-func unescapeXML(t string) string {
-	var b strings.Builder
-	b.Grow(len(t))
-	for {
-		i := strings.IndexByte(t, '&')
-		if i < 0 {
-			b.WriteString(t)
-			return b.String()
-		}
-		b.WriteString(t[:i])
-		t = t[i:]
-		end := strings.IndexByte(t[:min(len(t), 12)], ';')
-		if end < 0 {
-			b.WriteByte('&')
-			t = t[1:]
-			continue
-		}
-		b.WriteString(reference(t[:end+1]))
-		t = t[end+1:]
-	}
-}
-
-func reference(ref string) string {
-	name := ref[1 : len(ref)-1]
-	if r, ok := predefined[name]; ok {
-		return r
-	}
-	if !strings.HasPrefix(name, "#") {
-		return ref
-	}
-	digits, base := name[1:], 10
-	if strings.HasPrefix(digits, "x") {
-		digits, base = digits[1:], 16
-	}
-	n, err := strconv.ParseUint(digits, base, 32)
-	if err != nil || n == 0 || n > utf8.MaxRune {
-		return ref
-	}
-	return string(rune(n))
-}

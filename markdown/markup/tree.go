@@ -12,7 +12,6 @@ type Node struct {
 	First, Next *Node
 
 	attrs string
-	html  bool
 }
 
 // Attr returns an attribute. A name without a prefix matches any prefix.
@@ -26,7 +25,7 @@ func (n *Node) Lookup(name string) (string, bool) {
 	if n == nil {
 		return "", false
 	}
-	return lookup(n.attrs, name, n.html)
+	return lookup(n.attrs, name, false)
 }
 
 // Child returns the first child element of a name, and further down along a path; nil if there is none. It may be
@@ -195,7 +194,7 @@ func (t *Tree) Read(s *Scanner) (*Node, error) {
 
 func (t *Tree) element(s *Scanner) *Node {
 	n := t.node()
-	n.Name, n.attrs, n.html = s.Name, s.attrs, s.html
+	n.Name, n.attrs = s.Name, s.attrs
 	return n
 }
 

@@ -58,13 +58,6 @@ func (f *file) chart(part, id string) {
 	f.w.EndTable()
 }
 
-func at(list []string, i int) string {
-	if i < len(list) {
-		return list[i]
-	}
-	return ""
-}
-
 func (f *file) cell(text string) {
 	f.w.Cell(1, 1)
 	f.w.Text(text)
@@ -81,8 +74,8 @@ func points(n *markup.Node) []string {
 		if p.Name != "pt" {
 			continue
 		}
-		i, err := strconv.Atoi(p.Attr("idx"))
-		if err != nil || i < 0 || i > 100_000 {
+		i := whole(p.Attr("idx"), -1)
+		if i < 0 || i > 100_000 {
 			continue
 		}
 		for len(out) <= i {

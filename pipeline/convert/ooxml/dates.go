@@ -25,14 +25,11 @@ const (
 func dateFormats(styles *markup.Node) []dateFormat {
 	custom := map[int]dateFormat{}
 	for n := range styles.Child("numFmts").Children {
-		id, err := strconv.Atoi(n.Attr("numFmtId"))
-		if err == nil {
-			custom[id] = dateCode(n.Attr("formatCode"))
-		}
+		custom[whole(n.Attr("numFmtId"), -1)] = dateCode(n.Attr("formatCode"))
 	}
 	var formats []dateFormat
 	for xf := range styles.Child("cellXfs").Children {
-		id, _ := strconv.Atoi(xf.Attr("numFmtId"))
+		id := whole(xf.Attr("numFmtId"), 0)
 		f, stated := custom[id]
 		if !stated {
 			f = builtin(id)

@@ -2,7 +2,6 @@ package ooxml
 
 import (
 	"context"
-	"strconv"
 	"strings"
 
 	"github.com/pawl-dev/pawl/markdown"
@@ -104,9 +103,6 @@ func choice(n *markup.Node) *markup.Node {
 
 func (w *word) paragraph(n *markup.Node) {
 	p := w.properties(n.Child("pPr"))
-	if p.deleted {
-		return
-	}
 	if p.code {
 		w.endLists()
 		w.code = append(w.code, plainText(n))
@@ -266,7 +262,7 @@ func (w *word) rows(n *markup.Node) {
 				continue
 			}
 			w.w.Row()
-			if skip, _ := strconv.Atoi(pr.Child("gridBefore").Attr("val")); skip > 0 {
+			if skip := whole(pr.Child("gridBefore").Attr("val"), 0); skip > 0 {
 				w.w.Cell(min(skip, 100), 1)
 			}
 			w.cells(r)
@@ -283,8 +279,7 @@ func (w *word) cells(r *markup.Node) {
 		switch c.Name {
 		case "tc":
 			pr := c.Child("tcPr")
-			span, _ := strconv.Atoi(pr.Child("gridSpan").Attr("val"))
-			w.w.Cell(min(span, 1000), 1)
+			w.w.Cell(min(whole(pr.Child("gridSpan").Attr("val"), 1), 1000), 1)
 			if m := pr.Child("vMerge"); m != nil && m.Attr("val") != "restart" {
 				continue // the text is in the cell above
 			}

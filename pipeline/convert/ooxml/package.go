@@ -6,6 +6,7 @@ import (
 	"errors"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/pawl-dev/pawl/markdown"
@@ -188,6 +189,22 @@ func (f *file) picture(part, id, alt string) {
 		}
 	}
 	f.w.Image(alt, src, "")
+}
+
+// whole is the whole number that a text is; otherwise if it is none.
+func whole(text string, otherwise int) int {
+	if n, err := strconv.Atoi(text); err == nil {
+		return n
+	}
+	return otherwise
+}
+
+// at is an element of a list; zero beyond its ends.
+func at[T any](list []T, i int) (v T) {
+	if i >= 0 && i < len(list) {
+		v = list[i]
+	}
+	return v
 }
 
 // on tells whether a switch such as <w:b w:val="0"/> is there and on.

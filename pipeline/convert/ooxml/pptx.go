@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/pawl-dev/pawl/markdown/markup"
@@ -72,7 +71,7 @@ func (s *deck) slide(part string) error {
 type placed struct {
 	n         *markup.Node
 	title     bool
-	top, left int64
+	top, left int
 }
 
 // shapes writes shapes in the order in which one reads them: the title, then from the top to the bottom, and from
@@ -119,8 +118,7 @@ func (s *deck) place(n *markup.Node) placed {
 	if off == nil && ph != nil {
 		off = offset(s.inLayout(ph))
 	}
-	p.top, _ = strconv.ParseInt(off.Attr("y"), 10, 64)
-	p.left, _ = strconv.ParseInt(off.Attr("x"), 10, 64)
+	p.top, p.left = whole(off.Attr("y"), 0), whole(off.Attr("x"), 0)
 	return p
 }
 
@@ -260,8 +258,7 @@ func (s *deck) body(n *markup.Node, bullets bool) {
 			continue
 		}
 		pr := p.Child("pPr")
-		lvl, _ := strconv.Atoi(pr.Attr("lvl"))
-		lvl = min(max(lvl, 0), 8)
+		lvl := min(max(whole(pr.Attr("lvl"), 0), 0), 8)
 		numbered := pr.Child("buAutoNum")
 		item := numbered != nil || pr.Child("buChar") != nil || pr.Child("buBlip") != nil || lvl > 0 ||
 			bullets && pr.Child("buNone") == nil
@@ -277,11 +274,7 @@ func (s *deck) body(n *markup.Node, bullets bool) {
 			end(lvl)
 		}
 		if depth <= lvl {
-			start, err := strconv.Atoi(numbered.Attr("startAt"))
-			if err != nil {
-				start = 1
-			}
-			s.w.List(numbered != nil, start)
+			s.w.List(numbered != nil, whole(numbered.Attr("startAt"), 1))
 			depth++
 			lvl = depth - 1 // levels that are left out do not show
 			kinds[lvl] = numbered != nil

@@ -2,6 +2,7 @@ package ooxml
 
 import (
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,14 +12,13 @@ import (
 
 // wordStyle is what a style says about structure; what it inherits is in it.
 type wordStyle struct {
-	heading       int // 1 to 6
-	num           string
-	level         int
-	deeper        int // how much further in than its level: "List Bullet 2" is the first level of a list of its own
-	code, quote   bool
+	properties
 	bold, italic  bool
 	based, isType string
 }
+
+var codeStyle = regexp.MustCompile(
+	`source code|html preformatted|verbatim|^(?:code|code block|html code|inline code|plain text code)$`)
 
 // wordStyles reads the styles of a document.
 func (f *file) wordStyles(part string) (map[string]wordStyle, error) {
@@ -33,19 +33,17 @@ func (f *file) wordStyles(part string) (map[string]wordStyle, error) {
 		}
 		s := wordStyle{based: n.Child("basedOn").Attr("val"), isType: n.Attr("type")}
 		name := strings.ToLower(n.Child("name").Attr("val"))
+		pr := n.Child("pPr")
 		if level, ok := strings.CutPrefix(name, "heading "); ok {
-			s.heading, _ = strconv.Atoi(level)
+			s.heading = whole(level, 0)
 		} else if name == "title" {
 			s.heading = 1
 		}
-		pr := n.Child("pPr")
-		if l := pr.Child("outlineLvl"); l != nil && s.heading == 0 {
-			if level, err := strconv.Atoi(l.Attr("val")); err == nil && level < 9 {
-				s.heading = level + 1
-			}
+		if s.heading == 0 {
+			s.heading = outline(pr)
 		}
 		s.num = pr.Child("numPr", "numId").Attr("val")
-		s.level, _ = strconv.Atoi(pr.Child("numPr", "ilvl").Attr("val"))
+		s.level = whole(pr.Child("numPr", "ilvl").Attr("val"), 0)
 		if s.heading > 1 && s.level == 0 {
 			s.level = s.heading - 1
 		}
@@ -54,10 +52,7 @@ func (f *file) wordStyles(part string) (map[string]wordStyle, error) {
 			s.deeper = n - 1
 		}
 		s.quote = strings.Contains(name, "quote") && s.isType == "paragraph"
-		s.code = strings.Contains(name, "source code") || strings.Contains(name, "html preformatted") ||
-			strings.Contains(name, "verbatim") ||
-			name == "code" || name == "code block" || name == "html code" || name == "inline code" ||
-			name == "plain text code"
+		s.code = codeStyle.MatchString(name)
 		if s.isType == "character" {
 			rpr := n.Child("rPr")
 			s.bold, s.italic = on(rpr.Child("b")), on(rpr.Child("i"))
@@ -95,27 +90,31 @@ func cutNumber(name string) (string, int, bool) {
 
 // properties are those of a paragraph that matter.
 type properties struct {
-	heading              int
-	num                  string // empty: no list
-	level, deeper        int
-	code, quote, deleted bool
+	heading     int    // 1 to 6
+	num         string // empty: no list
+	level       int
+	deeper      int // how much further in than its level: "List Bullet 2" is the first level of a list of its own
+	code, quote bool
+}
+
+// outline is the level of a heading that is stated; 0 if it is none.
+func outline(pr *markup.Node) int {
+	if level := whole(pr.Child("outlineLvl").Attr("val"), 9); level < 9 {
+		return level + 1
+	}
+	return 0
 }
 
 func (w *word) properties(pr *markup.Node) properties {
-	s := w.styles[pr.Child("pStyle").Attr("val")]
-	p := properties{heading: s.heading, num: s.num, level: s.level, deeper: s.deeper, code: s.code, quote: s.quote}
-	if l := pr.Child("outlineLvl"); l != nil {
-		if level, err := strconv.Atoi(l.Attr("val")); err == nil && level < 9 {
-			p.heading = min(level+1, 6)
-		}
+	p := w.styles[pr.Child("pStyle").Attr("val")].properties
+	if level := outline(pr); level > 0 {
+		p.heading = min(level, 6)
 	}
 	if num := pr.Child("numPr"); num != nil {
 		if id, ok := num.Child("numId").Lookup("val"); ok {
 			p.num = id
 		}
-		if l, ok := num.Child("ilvl").Lookup("val"); ok {
-			p.level, _ = strconv.Atoi(l)
-		}
+		p.level = whole(num.Child("ilvl").Attr("val"), p.level)
 	}
 	if p.num == "0" || !w.numbers.has(p.num) {
 		p.num = ""
@@ -158,13 +157,13 @@ func (f *file) numbering(part string) (numbering, error) {
 			id := n.Child("abstractNumId").Attr("val")
 			l := &numbered{abstract: id, levels: abstract[id], starts: map[int]bool{}}
 			for o := range n.Children {
-				i, err := strconv.Atoi(o.Attr("ilvl"))
-				if o.Name != "lvlOverride" || err != nil || i < 0 || i > 8 {
+				i := whole(o.Attr("ilvl"), -1)
+				if o.Name != "lvlOverride" || i < 0 || i > 8 {
 					continue
 				}
 				readLevels(o, &l.levels)
-				if s, err := strconv.Atoi(o.Child("startOverride").Attr("val")); err == nil {
-					l.levels[i].start, l.starts[i] = s, true
+				if start := o.Child("startOverride"); start != nil {
+					l.levels[i].start, l.starts[i] = whole(start.Attr("val"), 1), true
 				}
 			}
 			ns.lists[n.Attr("numId")] = l
@@ -178,15 +177,10 @@ func (f *file) numbering(part string) (numbering, error) {
 
 func readLevels(n *markup.Node, levels *[9]level) {
 	for l := range n.Children {
-		i, err := strconv.Atoi(l.Attr("ilvl"))
-		if l.Name != "lvl" || err != nil || i < 0 || i > 8 {
-			continue
+		if i := whole(l.Attr("ilvl"), -1); l.Name == "lvl" && i >= 0 && i <= 8 {
+			levels[i] = level{l.Child("numFmt").Attr("val"), l.Child("lvlText").Attr("val"),
+				whole(l.Child("start").Attr("val"), 1)}
 		}
-		start, err := strconv.Atoi(l.Child("start").Attr("val"))
-		if err != nil {
-			start = 1
-		}
-		levels[i] = level{l.Child("numFmt").Attr("val"), l.Child("lvlText").Attr("val"), start}
 	}
 }
 
@@ -234,21 +228,17 @@ func (ns *numbering) label(num string, lvl int) string {
 
 // numeral writes a number in the format of a list.
 func numeral(n int, format string) string {
-	switch format {
-	case "lowerLetter", "upperLetter":
-		s := strings.Repeat(string(rune('a'+(n-1)%26)), (n-1)/26+1)
-		if format == "upperLetter" {
-			return strings.ToUpper(s)
-		}
-		return s
-	case "lowerRoman", "upperRoman":
-		s := roman(n)
-		if format == "lowerRoman" {
-			return strings.ToLower(s)
-		}
-		return s
+	s := strconv.Itoa(n)
+	switch {
+	case strings.HasSuffix(format, "erLetter"):
+		s = strings.Repeat(string(rune('A'+(n-1)%26)), (n-1)/26+1)
+	case strings.HasSuffix(format, "erRoman"):
+		s = roman(n)
 	}
-	return strconv.Itoa(n)
+	if strings.HasPrefix(format, "lower") {
+		return strings.ToLower(s)
+	}
+	return s
 }
 
 func roman(n int) string {

@@ -3,7 +3,6 @@ package ooxml
 import (
 	"cmp"
 	"context"
-	"strconv"
 	"strings"
 
 	"github.com/pawl-dev/pawl/markdown/markup"
@@ -92,10 +91,7 @@ func (b *book) rows(part string) (rows []sheetRow, links map[[2]int]string, err 
 			links[[2]int{col, row}] = target
 			return
 		}
-		number++
-		if r, err := strconv.Atoi(n.Attr("r")); err == nil {
-			number = r
-		}
+		number = whole(n.Attr("r"), number+1)
 		row, col := sheetRow{number: number}, 0
 		for c := range n.Children {
 			col++
@@ -129,15 +125,12 @@ func (b *book) cellValue(n *markup.Node) string {
 func (b *book) shown(raw, kind, format string) string {
 	switch kind {
 	case "s":
-		if i, err := strconv.Atoi(raw); err == nil && i >= 0 && i < len(b.strings) {
-			return b.strings[i]
-		}
-		return ""
+		return at(b.strings, whole(raw, -1))
 	case "b":
 		return map[string]string{"1": "TRUE", "0": "FALSE"}[raw]
 	case "", "n":
-		if i, err := strconv.Atoi(format); err == nil && i >= 0 && i < len(b.dates) && b.dates[i] != noDate {
-			if d := b.dates[i].show(raw, b.since04); d != "" {
+		if f := at(b.dates, whole(format, -1)); f != noDate {
+			if d := f.show(raw, b.since04); d != "" {
 				return d
 			}
 		}
@@ -152,8 +145,7 @@ func position(ref string) (col, row int) {
 	for ; i < len(ref) && i < 4 && ref[i]|0x20 >= 'a' && ref[i]|0x20 <= 'z'; i++ {
 		col = col*26 + int(ref[i]|0x20-'a') + 1
 	}
-	row, _ = strconv.Atoi(ref[i:])
-	return col, row
+	return col, whole(ref[i:], 0)
 }
 
 // table writes the rows. A line of a single cell above an empty one is a paragraph before the table.
@@ -219,10 +211,7 @@ func (b *book) comments(part string) {
 		text, author := "", ""
 		switch c.Name {
 		case "comment":
-			text = textOf(c.Child("text"))
-			if i, err := strconv.Atoi(c.Attr("authorId")); err == nil {
-				author = at(names, max(i, 0))
-			}
+			text, author = textOf(c.Child("text")), at(names, whole(c.Attr("authorId"), -1))
 		case "threadedComment":
 			text, author = c.Child("text").Content(), persons[c.Attr("personId")]
 		default:
