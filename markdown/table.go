@@ -108,9 +108,7 @@ func (w *Writer) EndCell() {
 	if g == nil || !g.inCell {
 		return
 	}
-	for len(w.items) > 0 {
-		w.EndList()
-	}
+	w.EndLists()
 	w.End()
 	text := strings.TrimSpace(string(w.out[g.start:]))
 	w.out, w.flow = w.out[:g.start], g.outer

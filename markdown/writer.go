@@ -50,7 +50,9 @@ type item struct {
 	prefix int // length of the prefix around the list
 	ordered,
 	begun bool // it has an item
-	next int
+	next  int
+	depth float64 // of [Writer.ItemAt]
+	list  string
 }
 
 // String is what was written.
@@ -183,6 +185,33 @@ func (w *Writer) EndList() {
 		w.gap = blank
 	}
 	w.items = w.items[:len(w.items)-1]
+}
+
+// EndLists ends all lists.
+func (w *Writer) EndLists() {
+	for len(w.items) > 0 {
+		w.EndList()
+	}
+}
+
+// ItemAt begins an item by its depth, in any unit, and ends and begins the lists around it. Depths that differ by slack
+// at most are one. An item goes on with a list that is ordered or not as it is; an ordered one only with the list of
+// the same name. start is the number of the first item of a list that it begins.
+func (w *Writer) ItemAt(depth, slack float64, ordered bool, start int, list string) {
+	for len(w.items) > 0 {
+		top := &w.items[len(w.items)-1]
+		if depth > top.depth+slack ||
+			depth > top.depth-slack && top.ordered == ordered && (top.list == list || !ordered) {
+			break
+		}
+		w.EndList()
+	}
+	if len(w.items) == 0 || depth > w.items[len(w.items)-1].depth+slack {
+		w.List(ordered, start)
+		top := &w.items[len(w.items)-1]
+		top.depth, top.list = depth, list
+	}
+	w.Item()
 }
 
 // Item begins an item of the list.

@@ -1,6 +1,7 @@
 package ooxml
 
 import (
+	"cmp"
 	"context"
 	"strings"
 
@@ -15,19 +16,12 @@ type word struct {
 	part    string // whose relations hold
 	styles  map[string]wordStyle
 	numbers numbering
-	lists   []openList
 	notes   []note // referred to so far
 	field   []field
 	after   []*markup.Node // text boxes, charts and diagrams, for after the paragraph
 	depth   int            // of text boxes
 	code    []string       // lines of a listing
 	quoting bool
-}
-
-type openList struct {
-	level   int
-	ordered bool
-	num     string
 }
 
 // note is a footnote, an endnote or a comment.
@@ -53,7 +47,7 @@ func Docx(ctx context.Context, d doc.Document) (doc.Markdown, error) {
 			return err
 		}
 		w.endListing()
-		w.endLists()
+		w.w.EndLists()
 		return w.writeNotes()
 	})
 }
@@ -74,7 +68,7 @@ func (w *word) block(n *markup.Node) {
 		w.paragraph(n)
 	case "tbl":
 		w.endListing()
-		w.endLists()
+		w.w.EndLists()
 		w.table(n)
 	case "sdt":
 		w.blocks(n.Child("sdtContent"))
@@ -95,28 +89,26 @@ func (w *word) blocks(n *markup.Node) {
 
 // choice is the part of alternate content that we understand best.
 func choice(n *markup.Node) *markup.Node {
-	if c := n.Child("Choice"); c != nil {
-		return c
-	}
-	return n.Child("Fallback")
+	return cmp.Or(n.Child("Choice"), n.Child("Fallback"))
 }
 
 func (w *word) paragraph(n *markup.Node) {
 	p := w.properties(n.Child("pPr"))
 	if p.code {
-		w.endLists()
+		w.w.EndLists()
 		w.code = append(w.code, plainText(n))
 		return
 	}
 	w.endListing()
 	if w.quoting && !p.quote {
+		w.w.EndLists()
 		w.w.EndQuote()
 		w.quoting = false
 	}
 	label := ""
 	switch {
 	case p.heading > 0:
-		w.endLists()
+		w.w.EndLists()
 		if p.num != "" {
 			label = w.numbers.label(p.num, p.level)
 		}
@@ -124,7 +116,7 @@ func (w *word) paragraph(n *markup.Node) {
 	case p.num != "" && hasContent(n):
 		w.item(p)
 	default:
-		w.endLists()
+		w.w.EndLists()
 		if p.quote && !w.quoting {
 			w.w.Quote()
 			w.quoting = true
@@ -154,7 +146,7 @@ func (w *word) floats() {
 		case "txbxContent":
 			w.blocks(n)
 			w.endListing()
-			w.endLists()
+			w.w.EndLists()
 		case "chart":
 			w.chart(w.part, n.Attr("r:id"))
 		case "relIds":
@@ -200,39 +192,15 @@ func (w *word) endListing() {
 		w.w.Fence("", strings.Join(w.code, "\n"))
 		w.code = nil
 	}
-	if w.quoting && len(w.lists) > 0 {
-		w.w.EndQuote()
-		w.quoting = false
-	}
 }
 
 // item begins an item of a list, and the lists around it.
 func (w *word) item(p properties) {
 	ordered, number := w.numbers.next(p.num, p.level)
-	depth := p.level + p.deeper
-	for len(w.lists) > 0 {
-		top := w.lists[len(w.lists)-1]
-		if top.level < depth || top.level == depth && top.ordered == ordered && (top.num == p.num || !ordered) {
-			break
-		}
-		w.w.EndList()
-		w.lists = w.lists[:len(w.lists)-1]
-	}
-	if len(w.lists) == 0 || w.lists[len(w.lists)-1].level < depth {
-		w.w.List(ordered, 1)
-		w.lists = append(w.lists, openList{depth, ordered, p.num})
-	}
-	w.w.Item()
+	w.w.ItemAt(float64(p.level+p.deeper), 0.5, ordered, 1, p.num)
 	if ordered {
 		w.w.Number(number)
 	}
-}
-
-func (w *word) endLists() {
-	for range w.lists {
-		w.w.EndList()
-	}
-	w.lists = w.lists[:0]
 }
 
 // table writes a table. One of a single cell is a frame around its text.
@@ -283,12 +251,8 @@ func (w *word) cells(r *markup.Node) {
 			if m := pr.Child("vMerge"); m != nil && m.Attr("val") != "restart" {
 				continue // the text is in the cell above
 			}
-			lists := w.lists
-			w.lists = nil
 			w.blocks(c)
 			w.endListing()
-			w.endLists()
-			w.lists = lists
 			w.w.EndCell()
 		case "sdt":
 			w.cells(c.Child("sdtContent"))

@@ -246,13 +246,6 @@ func noBullets(layout *markup.Node) bool {
 
 // body writes the paragraphs of a shape; bullets tells that they are items of a list unless they say otherwise.
 func (s *deck) body(n *markup.Node, bullets bool) {
-	depth := 0 // of lists
-	var kinds [10]bool
-	end := func(to int) {
-		for ; depth > to; depth-- {
-			s.w.EndList()
-		}
-	}
 	for p := range n.Children {
 		if p.Name != "p" || strings.TrimSpace(textOf(p)) == "" && p.Find("oMath") == nil {
 			continue
@@ -263,26 +256,16 @@ func (s *deck) body(n *markup.Node, bullets bool) {
 		item := numbered != nil || pr.Child("buChar") != nil || pr.Child("buBlip") != nil || lvl > 0 ||
 			bullets && pr.Child("buNone") == nil
 		if !item || pr.Child("buNone") != nil && lvl == 0 {
-			end(0)
+			s.w.EndLists()
 			s.w.Paragraph()
 			s.runs(p)
 			s.w.End()
 			continue
 		}
-		end(lvl + 1)
-		if depth == lvl+1 && kinds[lvl] != (numbered != nil) {
-			end(lvl)
-		}
-		if depth <= lvl {
-			s.w.List(numbered != nil, whole(numbered.Attr("startAt"), 1))
-			depth++
-			lvl = depth - 1 // levels that are left out do not show
-			kinds[lvl] = numbered != nil
-		}
-		s.w.Item()
+		s.w.ItemAt(float64(lvl), 0.5, numbered != nil, whole(numbered.Attr("startAt"), 1), "")
 		s.runs(p)
 	}
-	end(0)
+	s.w.EndLists()
 }
 
 // runs writes the text of a paragraph.

@@ -79,12 +79,6 @@ func (r *reader) page(p page) error {
 	return nil
 }
 
-// openList is a list, by how far its marks are set in.
-type openList struct {
-	x       float64
-	ordered bool
-}
-
 // writer makes blocks of lines.
 type writer struct {
 	w      markdown.Writer
@@ -93,7 +87,6 @@ type writer struct {
 	lines  []line    // of the page
 	para   []line    // the paragraph, item or heading so far
 	level  int       // of the heading; 0: it is none
-	list   []openList
 	marker string
 	link   string // that the text is in
 	prose  bool   // a paragraph or an item is being written
@@ -107,7 +100,7 @@ func (w *writer) page(all []line) {
 		code, table := codeEnd(all, i), tableEnd(all, i)
 		if code > i || l.grid != nil || table > i {
 			w.endParagraph()
-			w.endLists(0)
+			w.w.EndLists()
 		}
 		switch {
 		case code > i:
@@ -195,12 +188,12 @@ func (w *writer) endParagraph() {
 	w.para = nil
 	switch {
 	case w.level > 0:
-		w.endLists(0)
+		w.w.EndLists()
 		w.w.Heading(w.level)
 	case w.marker != "":
 		w.item(lines[0].cells[0].x)
 	default:
-		w.endLists(0)
+		w.w.EndLists()
 		w.w.Paragraph()
 	}
 	w.prose = w.level == 0
@@ -295,28 +288,10 @@ func (w *writer) code(all []line) {
 // item begins an item of a list, deeper than the one before if it is set in further.
 func (w *writer) item(x float64) {
 	ordered := strings.ContainsAny(w.marker, "0123456789")
-	for len(w.list) > 0 {
-		top := w.list[len(w.list)-1]
-		if x > top.x-2 && (top.ordered == ordered || x > top.x+2) {
-			break
-		}
-		w.endLists(len(w.list) - 1)
-	}
-	if len(w.list) == 0 || x > w.list[len(w.list)-1].x+2 {
-		w.w.List(ordered, 1)
-		w.list = append(w.list, openList{x, ordered})
-	}
-	w.w.Item()
+	w.w.ItemAt(x, 2, ordered, 1, "")
 	if ordered {
 		n, _ := strconv.Atoi(strings.Trim(w.marker, ".()"))
 		w.w.Number(n)
-	}
-}
-
-func (w *writer) endLists(to int) {
-	for len(w.list) > to {
-		w.w.EndList()
-		w.list = w.list[:len(w.list)-1]
 	}
 }
 

@@ -24,7 +24,6 @@ type rtf struct {
 	inTable  bool
 	inCell   bool
 	intbl    bool            // the paragraph is in a table
-	lists    int             // how many are open, one in the other
 	label    string          // of the item that the paragraph is: "1." or a bullet; empty: it is none
 	level    int             // of the item
 	notes    []string        // footnotes and comments
@@ -94,7 +93,7 @@ func RTF(ctx context.Context, d doc.Document) (doc.Markdown, error) {
 
 func (r *rtf) result() doc.Markdown {
 	r.endTable()
-	r.endLists(0)
+	r.w.EndLists()
 	r.endQuote()
 	for i, n := range r.notes {
 		r.w.Block("[^" + strconv.Itoa(i+1) + "]: " + strings.Join(strings.Fields(n), " "))
@@ -232,7 +231,7 @@ func (r *rtf) begin() {
 		r.endTable()
 	}
 	if r.label == "" || r.inTable || r.heading > 0 {
-		r.endLists(0)
+		r.w.EndLists()
 	}
 	switch {
 	case r.inTable && !r.inCell:
@@ -275,21 +274,9 @@ func (r *rtf) item() {
 	label := strings.TrimSpace(r.label)
 	digits := strings.TrimRight(label, ".)")
 	number, err := strconv.Atoi(digits[strings.LastIndexByte(digits, '.')+1:])
-	r.endLists(r.level + 1)
-	for r.lists <= r.level {
-		r.w.List(err == nil || digits != label, 1)
-		r.lists++
-	}
-	r.w.Item()
+	r.w.ItemAt(float64(r.level), 0.5, err == nil || digits != label, 1, "")
 	if err == nil {
 		r.w.Number(max(number, 0))
-	}
-}
-
-// endLists ends the lists that are open, but so many.
-func (r *rtf) endLists(left int) {
-	for ; r.lists > left; r.lists-- {
-		r.w.EndList()
 	}
 }
 

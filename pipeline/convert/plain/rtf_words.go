@@ -176,7 +176,7 @@ func (r *rtf) layout(word string) {
 // beginTable begins a table, unless there is one.
 func (r *rtf) beginTable() {
 	if !r.inTable {
-		r.endLists(0)
+		r.w.EndLists()
 		r.w.Table(true)
 		r.w.Row()
 		r.inTable = true
