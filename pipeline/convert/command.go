@@ -330,7 +330,6 @@ func (r *run) open(ctx context.Context, in *pipeline.Invocation) error {
 			Next: "use sqlite: or postgres:"}
 	}
 	r.store, r.marks = s, marks
-	r.ledger = &ledger{marks: marks, queue: make(chan entry), stop: make(chan struct{})}
 	r.scope = "convert/" + r.out
 	meta := r.scope + "/run"
 	if in.Flags.Bool("fresh") {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/pipeline/convert/llm"
+	"github.com/pawl-dev/pawl/store"
 )
 
 // defaultPrompt is the instruction to a model for a document.
@@ -31,7 +32,7 @@ type improver struct {
 	prompt   string
 	useCache bool
 	scope    string // of what this run has spent
-	ledger   *ledger
+	marks    store.Marks
 	budget   int64 // nano-dollars; below 0: none
 	spent    atomic.Int64
 	stats    *stats
@@ -63,7 +64,7 @@ func (m *improver) improve(ctx context.Context, file, text string) (string, erro
 	}
 	key := hex.EncodeToString(sum.Sum(nil))
 	if m.useCache {
-		found, err := m.ledger.marks.GetMarks(ctx, answers, key)
+		found, err := m.marks.GetMarks(ctx, answers, key)
 		if err != nil {
 			return "", err
 		}
@@ -94,7 +95,7 @@ func (m *improver) improve(ctx context.Context, file, text string) (string, erro
 		}
 	}
 	if len(marks) > 0 {
-		if err := m.ledger.put(marks...); err != nil {
+		if err := put(m.marks, marks...); err != nil {
 			return "", fmt.Errorf("store the answer: %w", err)
 		}
 	}
@@ -134,7 +135,7 @@ func (m *improver) pay(a llm.Answer) []pawl.Mark {
 
 // recall adds up what the run has spent before.
 func (m *improver) recall(ctx context.Context) error {
-	for mark, err := range m.ledger.marks.ListMarks(ctx, m.scope, "") {
+	for mark, err := range m.marks.ListMarks(ctx, m.scope, "") {
 		if err != nil {
 			return err
 		}

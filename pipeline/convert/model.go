@@ -69,7 +69,7 @@ func (r *run) useModel(ctx context.Context, in *pipeline.Invocation) error {
 			Timeout:        p.Duration("timeout"),
 			MaxAnswerBytes: p.Int("max_answer_bytes"), MaxConcurrency: r.most, Models: prices, Logger: r.log,
 		}),
-		model: model, prompt: prompt, useCache: !f.Bool("no-cache"), scope: r.scope + "/spent", ledger: r.ledger,
+		model: model, prompt: prompt, useCache: !f.Bool("no-cache"), scope: r.scope + "/spent", marks: r.marks,
 		budget: -1, stats: &r.stats, maxAway: time.Minute,
 	}
 	if section.Has("budget") {

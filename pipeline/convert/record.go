@@ -51,70 +51,14 @@ func markKey(path string) string {
 	return path[:pawl.MaxKey-65] + "#" + hex.EncodeToString(sum[:])
 }
 
-// ledger writes marks, many at once: each write waits for the disk.
-type ledger struct {
-	marks store.Marks
-	queue chan entry
-	stop  chan struct{}
-}
-
-type entry struct {
-	marks []pawl.Mark
-	done  chan error
-}
-
-const ledgerBatch = 256
-
-// run writes what is queued until stop is closed.
-func (l *ledger) run() {
-	for {
-		var batch []entry
-		select {
-		case e := <-l.queue:
-			batch = append(batch, e)
-		case <-l.stop:
-			return
-		}
-		marks := batch[0].marks
-		size := marksSize(marks)
-	gather:
-		for len(marks) < ledgerBatch && size < store.MaxBatchBytes/2 {
-			select {
-			case e := <-l.queue:
-				batch, marks = append(batch, e), append(marks[:len(marks):len(marks)], e.marks...)
-				size += marksSize(e.marks)
-			default:
-				break gather
-			}
-		}
-		receipts, err := l.marks.PutMarks(context.Background(), marks...)
-		for _, e := range batch {
-			e.done <- l.answer(err, receipts, len(e.marks))
-			receipts = receipts[min(len(e.marks), len(receipts)):]
-		}
-	}
-}
-
-func (l *ledger) answer(err error, receipts []store.MarkReceipt, n int) error {
-	for i := 0; i < n && err == nil; i++ {
+// put writes marks, durably when it returns. No context ends it: what was paid for is written down. Stores gather what
+// is put at the same time.
+func put(to store.Marks, marks ...pawl.Mark) error {
+	receipts, err := to.PutMarks(context.Background(), marks...)
+	for i := 0; i < len(receipts) && err == nil; i++ {
 		err = receipts[i].Err
 	}
 	return err
-}
-
-func marksSize(marks []pawl.Mark) int {
-	n := 0
-	for i := range marks {
-		n += len(marks[i].Value)
-	}
-	return n
-}
-
-// put writes marks, durably when it returns. The end of ctx does not end it: what was paid for is written down.
-func (l *ledger) put(marks ...pawl.Mark) error {
-	e := entry{marks, make(chan error, 1)}
-	l.queue <- e
-	return <-e.done
 }
 
 // read returns the records of some paths; those that are not there are left out.
@@ -147,5 +91,5 @@ func (r *run) write(rec *record) error {
 		return err
 	}
 	r.changed.Store(true)
-	return r.ledger.put(pawl.Mark{Scope: r.scope, Key: markKey(rec.Path), Value: value, If: pawl.AnyVersion})
+	return put(r.marks, pawl.Mark{Scope: r.scope, Key: markKey(rec.Path), Value: value, If: pawl.AnyVersion})
 }

@@ -43,7 +43,6 @@ type run struct {
 	marks      store.Marks
 	scope      string // of the records
 	topic      string
-	ledger     *ledger
 	hand       *hand
 	cpu        chan struct{}
 	limit      *dispatch.Limiter
@@ -78,10 +77,6 @@ func (r *run) carryOut(ctx context.Context, in *pipeline.Invocation) error {
 	}
 	working, finish := context.WithCancel(ctx)
 	defer finish()
-	var parts sync.WaitGroup
-	parts.Go(r.ledger.run)
-	defer parts.Wait()
-	defer close(r.ledger.stop)
 	stopExport := make(chan struct{})
 	var export sync.WaitGroup
 	export.Go(func() { r.exportLoop(stopExport) })
