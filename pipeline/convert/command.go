@@ -191,7 +191,7 @@ func executeRun(ctx context.Context, in *pipeline.Invocation) error {
 		return err
 	}
 	r.stats.began = time.Now()
-	r.hand = newHand(2*r.most, maxMemory)
+	r.hand = newHand(2 * int64(r.most))
 	board := in.Board(r.boardLines, r.boardLine)
 	err = r.carryOut(ctx, in)
 	board.Stop()

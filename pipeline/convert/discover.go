@@ -142,11 +142,11 @@ func (r *run) feedPage(ctx context.Context, batch []found) error {
 		if !due {
 			continue
 		}
-		if !r.hand.tryAdd(rec, batch[i].file) {
+		for !r.hand.tryAdd(rec, batch[i].file) {
 			if err := send(); err != nil {
 				return err
 			}
-			if err := r.hand.add(ctx, rec, batch[i].file); err != nil {
+			if err := r.hand.wait(ctx, 1); err != nil {
 				return err
 			}
 		}

@@ -3,16 +3,17 @@ package convert
 import (
 	"context"
 	"sync"
+
+	"golang.org/x/sync/semaphore"
 )
 
 // hand holds what is appended and not yet done: a bounded number of files, and of bytes in memory.
 type hand struct {
-	mu       sync.Mutex
-	wake     chan struct{} // closed and made anew when something has left
-	files    map[string]*held
-	most     int
-	bytes    int64
-	maxBytes int64
+	mu     sync.Mutex
+	files  map[string]*held
+	most   int64
+	room   *semaphore.Weighted // for files
+	memory *semaphore.Weighted // for their bytes
 }
 
 type held struct {
@@ -21,53 +22,29 @@ type held struct {
 	inWork bool
 }
 
-func newHand(most int, maxBytes int64) *hand {
-	return &hand{wake: make(chan struct{}), files: map[string]*held{}, most: most, maxBytes: maxBytes}
+func newHand(most int64) *hand {
+	return &hand{files: map[string]*held{}, most: most, room: semaphore.NewWeighted(most),
+		memory: semaphore.NewWeighted(maxMemory)}
 }
 
 // tryAdd adds a file if there is room.
 func (h *hand) tryAdd(rec record, file string) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.put(rec, file)
-}
-
-// add waits until there is room.
-func (h *hand) add(ctx context.Context, rec record, file string) error {
-	return h.wait(ctx, func() bool { return h.put(rec, file) })
-}
-
-func (h *hand) put(rec record, file string) bool {
-	if len(h.files) >= h.most {
+	if !h.room.TryAcquire(1) {
 		return false
 	}
+	h.mu.Lock()
 	h.files[rec.Path] = &held{record: rec, file: file}
+	h.mu.Unlock()
 	return true
 }
 
-// wait calls try, under the lock, until it succeeds.
-func (h *hand) wait(ctx context.Context, try func() bool) error {
-	for {
-		h.mu.Lock()
-		ok, wake := try(), h.wake
-		h.mu.Unlock()
-		if ok {
-			return nil
-		}
-		select {
-		case <-wake:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
+// wait waits until there is room for n files.
+func (h *hand) wait(ctx context.Context, n int64) error {
+	if h.room.Acquire(ctx, n) != nil {
+		return context.Cause(ctx)
 	}
-}
-
-func (h *hand) change(f func()) {
-	h.mu.Lock()
-	f()
-	close(h.wake)
-	h.wake = make(chan struct{})
-	h.mu.Unlock()
+	h.room.Release(n)
+	return nil
 }
 
 // get returns what is held of a path; nil if it is not.
@@ -77,30 +54,32 @@ func (h *hand) get(path string) *held {
 	return h.files[path]
 }
 
-func (h *hand) remove(path string) { h.change(func() { delete(h.files, path) }) }
-
-func (h *hand) setInWork(f *held, on bool) {
+func (h *hand) remove(path string) {
 	h.mu.Lock()
-	f.inWork = on
-	h.mu.Unlock()
+	defer h.mu.Unlock()
+	if h.files[path] != nil {
+		delete(h.files, path)
+		h.room.Release(1)
+	}
 }
 
-// take waits for memory for a document. One that is larger than all of it is taken alone.
-func (h *hand) take(ctx context.Context, size int64) error {
-	return h.wait(ctx, func() bool {
-		if h.bytes > 0 && h.bytes+size > h.maxBytes {
-			return false
+// change changes what others may look at.
+func (h *hand) change(f func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	f()
+}
+
+// count tells of how many files something is true.
+func (h *hand) count(such func(*held) bool) (n int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, f := range h.files {
+		if such(f) {
+			n++
 		}
-		h.bytes += size
-		return true
-	})
-}
-
-func (h *hand) giveBack(size int64) { h.change(func() { h.bytes -= size }) }
-
-// empty waits until nothing is held.
-func (h *hand) empty(ctx context.Context) error {
-	return h.wait(ctx, func() bool { return len(h.files) == 0 })
+	}
+	return n
 }
 
 // status is that of a file in hand; empty if it is not.

@@ -87,7 +87,7 @@ func (r *run) carryOut(ctx context.Context, in *pipeline.Invocation) error {
 	work.Go(func() { problems[0] = r.survey(context.WithoutCancel(ctx)) })
 	work.Go(func() {
 		if problems[1] = r.feed(working); problems[1] == nil {
-			problems[1] = r.hand.empty(working)
+			problems[1] = r.hand.wait(working, r.hand.most)
 		}
 		finish()
 	})

@@ -67,22 +67,14 @@ type Summary struct {
 func (r *run) summary() Summary {
 	s := &r.stats
 	elapsed := time.Since(s.began).Seconds()
-	sum := Summary{
+	return Summary{
 		Files: s.files.Load(), Completed: s.completed.Load(), Unchanged: s.unchanged.Load(),
 		PermanentFailure: s.permanent.Load(),
 		Skipped:          s.skipped.Load(), DocumentsPerMinute: float64(s.completed.Load()) / max(elapsed, 0.001) * 60,
 		Requests: s.requests.Load(), RateLimited: s.rateLimited.Load(), ServerErrors: s.serverErrors.Load(),
 		InputTokens: s.input.Load(), OutputTokens: s.output.Load(), CostUSD: float64(s.cost.Load()) / 1e9,
-		ElapsedSeconds: elapsed,
+		ElapsedSeconds: elapsed, Failed: r.hand.count(func(f *held) bool { return f.Failures > f.Forgiven }),
 	}
-	r.hand.mu.Lock()
-	for _, f := range r.hand.files {
-		if f.Failures > f.Forgiven {
-			sum.Failed++
-		}
-	}
-	r.hand.mu.Unlock()
-	return sum
 }
 
 func (s *Summary) print(w io.Writer) error {
@@ -97,16 +89,7 @@ func (s *Summary) print(w io.Writer) error {
 }
 
 // inUse tells how many requests or conversions run.
-func (r *run) inUse() (n int) {
-	r.hand.mu.Lock()
-	defer r.hand.mu.Unlock()
-	for _, f := range r.hand.files {
-		if f.inWork {
-			n++
-		}
-	}
-	return n
-}
+func (r *run) inUse() int64 { return r.hand.count(func(f *held) bool { return f.inWork }) }
 
 // boardLines are what a terminal shows.
 func (r *run) boardLines() []string {

@@ -28,8 +28,8 @@ func (r *run) Handle(ctx context.Context, d *pawl.Delivery) error {
 	if f == nil {
 		return nil // of a run that was killed: this one has looked at the file itself
 	}
-	r.hand.setInWork(f, true)
-	defer r.hand.setInWork(f, false)
+	r.hand.change(func() { f.inWork = true })
+	defer r.hand.change(func() { f.inWork = false })
 	start := time.Now()
 	err := r.convert(ctx, f)
 	if err == nil {
@@ -64,10 +64,11 @@ func (r *run) convert(ctx context.Context, f *held) error {
 
 // document reads and converts a file, when there is memory and a processor for it.
 func (r *run) document(ctx context.Context, f *held) (md doc.Markdown, sum string, err error) {
-	if err := r.hand.take(ctx, f.Size); err != nil {
-		return md, "", err
+	size := min(f.Size, maxMemory) // one that is larger than all of it is taken alone
+	if r.hand.memory.Acquire(ctx, size) != nil {
+		return md, "", context.Cause(ctx)
 	}
-	defer r.hand.giveBack(f.Size)
+	defer r.hand.memory.Release(size)
 	select {
 	case r.cpu <- struct{}{}:
 		defer func() { <-r.cpu }()

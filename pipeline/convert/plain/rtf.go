@@ -49,8 +49,8 @@ type rtfState struct {
 }
 
 // rtfCharsets are those of fonts, as code pages.
-var rtfCharsets = map[int]int{0: 1252, 77: 10000, 128: 932, 129: 949, 134: 936, 136: 950, 161: 1253, 162: 1254, 163: 1258,
-	177: 1255, 178: 1256, 186: 1257, 204: 1251, 222: 874, 238: 1250}
+var rtfCharsets = map[int]int{0: 1252, 77: 10000, 128: 932, 129: 949, 134: 936, 136: 950, 161: 1253, 162: 1254,
+	163: 1258, 177: 1255, 178: 1256, 186: 1257, 204: 1251, 222: 874, 238: 1250}
 
 // RTF converts a document in Rich Text Format.
 func RTF(ctx context.Context, d doc.Document) (doc.Markdown, error) {
