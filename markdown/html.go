@@ -156,7 +156,7 @@ func (p *page) void(name string) bool {
 		}
 	case "hr":
 		p.closeParagraph()
-		p.w.Rule()
+		p.w.Block("---")
 	case "img":
 		p.image()
 	case "input":

@@ -261,22 +261,19 @@ func (w *Writer) EndItem() {
 
 // Fence writes a block of code.
 func (w *Writer) Fence(lang, code string) {
-	w.End()
 	fence := "```"
 	for strings.Contains(code, fence) {
 		fence += "`"
 	}
-	w.lines(fence + lang + "\n" + strings.Trim(code, "\n") + "\n" + fence)
+	w.Block(fence + lang + "\n" + strings.Trim(code, "\n") + "\n" + fence)
 }
 
-// Rule writes a line across.
-func (w *Writer) Rule() {
+// Block writes a block that is Markdown already.
+func (w *Writer) Block(text string) {
 	w.End()
-	w.lines("---")
-}
-
-// lines writes a block that is Markdown already.
-func (w *Writer) lines(text string) {
+	if text = strings.Trim(text, "\n"); text == "" {
+		return
+	}
 	w.startLine()
 	for {
 		l, rest, more := strings.Cut(text, "\n")
@@ -293,12 +290,4 @@ func (w *Writer) lines(text string) {
 		text = rest
 	}
 	w.gap = blank
-}
-
-// Block writes a block that is Markdown already.
-func (w *Writer) Block(text string) {
-	w.End()
-	if text = strings.Trim(text, "\n"); text != "" {
-		w.lines(text)
-	}
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -15,35 +14,6 @@ type stats struct {
 	requests, rateLimited, serverErrors                     atomic.Int64
 	input, output, cost                                     atomic.Int64 // tokens, tokens, nano-dollars
 	began                                                   time.Time
-	minute                                                  minute
-}
-
-// minute counts what was done in the last sixty seconds.
-type minute struct {
-	mu      sync.Mutex
-	seconds [60]int64
-	at      [60]int64
-}
-
-func (m *minute) add(now time.Time) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	s := now.Unix()
-	if m.at[s%60] != s {
-		m.at[s%60], m.seconds[s%60] = s, 0
-	}
-	m.seconds[s%60]++
-}
-
-func (m *minute) count(now time.Time) (n int64) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for i, at := range m.at {
-		if now.Unix()-at < 60 {
-			n += m.seconds[i]
-		}
-	}
-	return n
 }
 
 // Summary is what a run has done.
@@ -94,18 +64,13 @@ func (r *run) inUse() int64 { return r.hand.count(func(f *held) bool { return f.
 // boardLines are what a terminal shows.
 func (r *run) boardLines() []string {
 	s := r.summary()
-	now := time.Now()
-	perMinute := r.stats.minute.count(now)
-	if elapsed := now.Sub(r.stats.began); elapsed < time.Minute && elapsed > time.Second {
-		perMinute = int64(float64(perMinute) * 60 / elapsed.Seconds())
-	}
 	limit := r.most
 	if r.limit != nil {
 		limit = max(int(r.limit.Snapshot().Window), 1) // what it has learned
 	}
 	lines := []string{
-		fmt.Sprintf("documents    %d of %s   %d/min   ETA %s", s.Completed+s.Unchanged+s.PermanentFailure, r.total(),
-			perMinute, r.eta(&s, perMinute)),
+		fmt.Sprintf("documents    %d of %s   %.0f/min   ETA %s", s.Completed+s.Unchanged+s.PermanentFailure, r.total(),
+			s.DocumentsPerMinute, r.eta(&s)),
 		fmt.Sprintf("concurrency  %d/%d (limit/in use)   failed %d (%d for good)", limit, r.inUse(),
 			r.stats.errors.Load(),
 			s.PermanentFailure),
@@ -120,16 +85,7 @@ func (r *run) boardLines() []string {
 }
 
 // boardLine is the same in a line, where there is no terminal.
-func (r *run) boardLine() string {
-	var line strings.Builder
-	for i, l := range r.boardLines() {
-		if i > 0 {
-			line.WriteString(" | ")
-		}
-		line.WriteString(l)
-	}
-	return line.String()
-}
+func (r *run) boardLine() string { return strings.Join(r.boardLines(), " | ") }
 
 func (r *run) total() string {
 	n := r.stats.files.Load()
@@ -140,10 +96,10 @@ func (r *run) total() string {
 }
 
 // eta is only known when the files are counted, and some are done.
-func (r *run) eta(s *Summary, perMinute int64) string {
-	if !r.surveyed.Load() || s.Completed < 30 || perMinute == 0 {
+func (r *run) eta(s *Summary) string {
+	if !r.surveyed.Load() || s.Completed < 30 {
 		return "–"
 	}
 	left := s.Files - s.Completed - s.Unchanged - s.PermanentFailure
-	return (time.Duration(float64(left)/float64(perMinute)*60) * time.Second).String()
+	return (time.Duration(float64(left)/s.DocumentsPerMinute*60) * time.Second).String()
 }

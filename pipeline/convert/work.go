@@ -35,7 +35,6 @@ func (r *run) Handle(ctx context.Context, d *pawl.Delivery) error {
 	if err == nil {
 		r.log.Info("Processing complete", "file", path, "status", completed, "total_duration", time.Since(start))
 		r.stats.completed.Add(1)
-		r.stats.minute.add(time.Now())
 		r.hand.remove(path)
 		return nil
 	}

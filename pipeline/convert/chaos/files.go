@@ -43,9 +43,13 @@ func Files(dir, set string, seed uint64) (int, error) {
 	case Mix:
 		for i := range 1000 {
 			ext := []string{"md", "txt", "html", "csv", "json", "xml", "docx", "ipynb", "eml", "rtf"}[i%10]
-			text, err := mixed(r, i, ext)
-			if err != nil {
-				return n, err
+			body := lorem(r, 80)
+			text := fmt.Sprintf(texts[ext], i, body)
+			if ext == "docx" {
+				var err error
+				if text, err = docx(fmt.Sprintf("Document %d", i), body); err != nil {
+					return n, err
+				}
 			}
 			if err := write(fmt.Sprintf("%s/doc_%04d.%s", ext, i, ext), text); err != nil {
 				return n, err
@@ -78,33 +82,17 @@ func lorem(r *rand.Rand, n int) string {
 	return strings.Join(out, " ") + "."
 }
 
-// mixed is a document of a type. Each has its number in it.
-func mixed(r *rand.Rand, i int, ext string) (string, error) {
-	text := lorem(r, 80)
-	switch ext {
-	case "html":
-		return fmt.Sprintf(
-			"<html><body><h1>Document %d</h1><p>%s</p><table><tr><th>a</th></tr><tr><td>%d</td></tr></table></body></html>",
-			i, text, i), nil
-	case "csv":
-		return fmt.Sprintf("number,text\n%d,%s\n", i, text), nil
-	case "json":
-		return fmt.Sprintf(`{"document":%d,"text":%q}`, i, text), nil
-	case "xml":
-		return fmt.Sprintf("<document number=\"%d\"><text>%s</text></document>", i, text), nil
-	case "ipynb":
-		return fmt.Sprintf(
-			`{"cells":[{"cell_type":"markdown","source":["# Document %d\n","%s"]}],"metadata":{},"nbformat":4,"nbformat_minor":5}`,
-			i, text), nil
-	case "eml":
-		return fmt.Sprintf("From: a@example.com\r\nTo: b@example.com\r\nSubject: Document %d\r\n\r\n%s\r\n",
-			i, text), nil
-	case "rtf":
-		return fmt.Sprintf(`{\rtf1\ansi Document %d\par %s\par}`, i, text), nil
-	case "docx":
-		return docx(fmt.Sprintf("Document %d", i), text)
-	}
-	return fmt.Sprintf("# Document %d\n\n%s\n", i, text), nil
+// texts are documents by their type; each has its number and some text in it.
+var texts = map[string]string{
+	"md":    "# Document %d\n\n%s\n",
+	"txt":   "# Document %d\n\n%s\n",
+	"html":  "<html><body><h1>Document %d</h1><p>%s</p><table><tr><th>a</th></tr><tr><td>%[1]d</td></tr></table></body></html>",
+	"csv":   "number,text\n%d,%s\n",
+	"json":  `{"document":%d,"text":%q}`,
+	"xml":   `<document number="%d"><text>%s</text></document>`,
+	"ipynb": `{"cells":[{"cell_type":"markdown","source":["# Document %d\n","%s"]}],"metadata":{},"nbformat":4,"nbformat_minor":5}`,
+	"eml":   "From: a@example.com\r\nTo: b@example.com\r\nSubject: Document %d\r\n\r\n%s\r\n",
+	"rtf":   `{\rtf1\ansi Document %d\par %s\par}`,
 }
 
 // docx is the smallest document that Word opens.

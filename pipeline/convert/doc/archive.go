@@ -6,7 +6,6 @@ import (
 	"io"
 	"path"
 	"strings"
-	"unicode/utf16"
 
 	"github.com/pawl-dev/pawl/markdown/charset"
 )
@@ -55,12 +54,8 @@ func OpenZip(d *Document) (*Archive, error) {
 
 // Encrypted tells whether it is an office file with a password: such are no zip archives but compound files.
 func Encrypted(data []byte) bool {
-	stream := utf16.Encode([]rune("EncryptedPackage"))
-	name := make([]byte, 0, 2*len(stream))
-	for _, u := range stream {
-		name = append(name, byte(u), byte(u>>8))
-	}
-	return bytes.HasPrefix(data, []byte("\xd0\xcf\x11\xe0")) && bytes.Contains(data, name)
+	stream := strings.Join(strings.Split("EncryptedPackage", ""), "\x00") // in UTF-16
+	return bytes.HasPrefix(data, []byte("\xd0\xcf\x11\xe0")) && bytes.Contains(data, []byte(stream))
 }
 
 // Name of an entry in UTF-8.

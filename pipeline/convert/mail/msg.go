@@ -9,7 +9,6 @@ import (
 	"io"
 	"strings"
 	"time"
-	"unicode/utf16"
 
 	"github.com/richardlehane/mscfb"
 
@@ -106,11 +105,7 @@ func Msg(ctx context.Context, d doc.Document) (doc.Markdown, error) {
 func property(b []byte, kind string) string {
 	switch kind {
 	case "001F":
-		units := make([]uint16, 0, len(b)/2)
-		for ; len(b) >= 2; b = b[2:] {
-			units = append(units, uint16(b[0])|uint16(b[1])<<8)
-		}
-		return strings.TrimRight(string(utf16.Decode(units)), "\x00")
+		return strings.TrimRight(charset.As(b, "utf-16le"), "\x00")
 	case "001E":
 		return charset.Decode(bytes.TrimRight(b, "\x00"), "") // a zero at the end would look like UTF-16
 	}

@@ -175,10 +175,7 @@ func (w *word) fieldPart(c *markup.Node) {
 	case "begin":
 		w.field = append(w.field, field{})
 		if box := c.Child("ffData", "checkBox"); box != nil {
-			state := box.Child("checked")
-			if state == nil {
-				state = box.Child("default")
-			}
+			state := cmp.Or(box.Child("checked"), box.Child("default"))
 			w.w.Raw(map[bool]string{true: "[x]", false: "[ ]"}[on(state)])
 			w.w.Text(" ")
 		}

@@ -293,9 +293,7 @@ func (s *deck) runs(p *markup.Node) {
 			}
 		case "br":
 			s.w.Break()
-		case "AlternateContent":
-			s.w.Math(tex(choice(r).Find("oMath")), false)
-		case "m":
+		case "AlternateContent", "m":
 			s.w.Math(tex(r.Find("oMath")), false)
 		}
 	}

@@ -93,9 +93,7 @@ func separator(text string) rune {
 	}
 	best, most := ',', 0
 	for _, c := range []rune{',', ';', '\t', '|'} {
-		fewest, lines := -1, 0
-		quoted := false
-		n := 0
+		fewest, quoted, n := -1, false, 0
 		for _, r := range text[:min(len(text), 8192)] {
 			switch {
 			case r == '"':
@@ -104,16 +102,13 @@ func separator(text string) rune {
 			case r == c:
 				n++
 			case r == '\n':
-				if n > 0 || fewest > 0 {
-					if fewest < 0 || n < fewest {
-						fewest = n
-					}
+				if fewest < 0 && n > 0 || n < fewest {
+					fewest = n
 				}
-				lines++
 				n = 0
 			}
 		}
-		if lines == 0 || fewest < 0 {
+		if fewest < 0 {
 			fewest = n
 		}
 		if fewest > most {
