@@ -2,6 +2,7 @@ package pawl
 
 import (
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -189,3 +190,28 @@ func (e *ReleaseError) Error() string { return "released: " + e.Reason }
 func Release(after time.Duration, reason string) error {
 	return &ReleaseError{After: after, Reason: reason}
 }
+
+// Faults gathers everything that is wrong with a configuration, so that it is reported at
+// once. The zero value is empty.
+type Faults struct {
+	// About begins the text of each fault that If adds.
+	About string
+	errs  []error
+}
+
+// If adds a fault, in the words of [fmt.Errorf], if something is wrong.
+func (f *Faults) If(wrong bool, why string, args ...any) {
+	if wrong {
+		err := fmt.Errorf(why, args...)
+		if f.About != "" {
+			err = fmt.Errorf("%s%w", f.About, err)
+		}
+		f.errs = append(f.errs, err)
+	}
+}
+
+// Add adds an error, unless it is nil.
+func (f *Faults) Add(err error) { f.errs = append(f.errs, err) }
+
+// Err joins the faults; it is nil if there are none.
+func (f *Faults) Err() error { return errors.Join(f.errs...) }

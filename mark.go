@@ -37,17 +37,17 @@ func (m *Mark) Size() int { return len(m.Scope) + len(m.Key) + len(m.Value) }
 func (m *Mark) Validate() error {
 	switch {
 	case m.Scope == "" || len(m.Scope) > MaxKey:
-		return invalid("mark scope", "is %d bytes long; it has 1 to %d", len(m.Scope), MaxKey)
+		return Invalid("mark scope", "is %d bytes long; it has 1 to %d", len(m.Scope), MaxKey)
 	case m.Key == "" || len(m.Key) > MaxKey:
-		return invalid("mark key", "is %d bytes long; it has 1 to %d", len(m.Key), MaxKey)
+		return Invalid("mark key", "is %d bytes long; it has 1 to %d", len(m.Key), MaxKey)
 	case len(m.Value) > MaxMark:
-		return invalid("mark value", "is %d bytes long; the limit is %d", len(m.Value), MaxMark)
+		return Invalid("mark value", "is %d bytes long; the limit is %d", len(m.Value), MaxMark)
 	case m.For < 0 || m.For > MaxDelay:
-		return invalid("mark", "is kept for %v; it goes from 0 to %v", m.For, MaxDelay)
+		return Invalid("mark", "is kept for %v; it goes from 0 to %v", m.For, MaxDelay)
 	case m.If < AnyVersion:
-		return invalid("mark version", "is %d; it is -1, 0 or that of a mark", m.If)
+		return Invalid("mark version", "is %d; it is -1, 0 or that of a mark", m.If)
 	case m.Remove && m.If == 0:
-		return invalid("mark", "is to be removed if it is not there; name its version, or any")
+		return Invalid("mark", "is to be removed if it is not there; name its version, or any")
 	}
 	return nil
 }

@@ -84,19 +84,19 @@ func (m *Message) Validate() error {
 	}
 	switch {
 	case len(m.ID) > MaxID:
-		return invalid("id", "is %d bytes long; the limit is %d", len(m.ID), MaxID)
+		return Invalid("id", "is %d bytes long; the limit is %d", len(m.ID), MaxID)
 	case !printable(m.ID):
-		return invalid("id", "must be valid UTF-8 without control characters")
+		return Invalid("id", "must be valid UTF-8 without control characters")
 	case m.Key != nil && len(m.Key) == 0:
-		return invalid("key", "is empty; leave it out for a message without a key")
+		return Invalid("key", "is empty; leave it out for a message without a key")
 	case len(m.Key) > MaxKey:
-		return invalid("key", "is %d bytes long; the limit is %d", len(m.Key), MaxKey)
+		return Invalid("key", "is %d bytes long; the limit is %d", len(m.Key), MaxKey)
 	case m.Priority < 0 || m.Priority > MaxPriority:
-		return invalid("priority", "is %d; it goes from 0 to %d", m.Priority, MaxPriority)
+		return Invalid("priority", "is %d; it goes from 0 to %d", m.Priority, MaxPriority)
 	case len(m.Body) > MaxBody:
-		return invalid("body", "is %d bytes long; the limit is %d", len(m.Body), MaxBody)
+		return Invalid("body", "is %d bytes long; the limit is %d", len(m.Body), MaxBody)
 	case m.Delay < 0 || m.Delay > MaxDelay:
-		return invalid("delay", "is %v; it goes from 0 to %v", m.Delay, MaxDelay)
+		return Invalid("delay", "is %v; it goes from 0 to %v", m.Delay, MaxDelay)
 	}
 	if err := m.validHeaders(); err != nil {
 		return err
@@ -106,17 +106,17 @@ func (m *Message) Validate() error {
 
 func (m *Message) validHeaders() error {
 	if len(m.Headers) > MaxHeaders {
-		return invalid("headers", "are %d; the limit is %d", len(m.Headers), MaxHeaders)
+		return Invalid("headers", "are %d; the limit is %d", len(m.Headers), MaxHeaders)
 	}
 	size := 0
 	for k, v := range m.Headers {
 		if k == "" || !utf8.ValidString(k) || !utf8.ValidString(v) {
-			return invalid("headers", "need names, and valid UTF-8 in names and values (%.40q)", k)
+			return Invalid("headers", "need names, and valid UTF-8 in names and values (%.40q)", k)
 		}
 		size += len(k) + len(v)
 	}
 	if size > MaxHeaderLen {
-		return invalid("headers", "are %d bytes long together; the limit is %d", size, MaxHeaderLen)
+		return Invalid("headers", "are %d bytes long together; the limit is %d", size, MaxHeaderLen)
 	}
 	return nil
 }
@@ -124,11 +124,11 @@ func (m *Message) validHeaders() error {
 func (u *Unique) validate() error {
 	switch {
 	case u.Key == "" && (u.Scope != "" || u.For != 0):
-		return invalid("unique key", "is empty, but a scope or a duration is set")
+		return Invalid("unique key", "is empty, but a scope or a duration is set")
 	case len(u.Key) > MaxKey || len(u.Scope) > MaxKey:
-		return invalid("unique key", "or scope is longer than %d bytes", MaxKey)
+		return Invalid("unique key", "or scope is longer than %d bytes", MaxKey)
 	case u.For < 0 && u.For != UntilClaimed:
-		return invalid("unique key", "has a negative duration %v", u.For)
+		return Invalid("unique key", "has a negative duration %v", u.For)
 	}
 	return nil
 }
@@ -136,20 +136,20 @@ func (u *Unique) validate() error {
 // ValidTopic reports why name is not valid for a topic, as an [*InvalidError].
 func ValidTopic(name string) error {
 	if name == "" {
-		return invalid("topic", "is missing")
+		return Invalid("topic", "is missing")
 	}
 	if len(name) > MaxTopic {
-		return invalid("topic", "is %d bytes long; the limit is %d", len(name), MaxTopic)
+		return Invalid("topic", "is %d bytes long; the limit is %d", len(name), MaxTopic)
 	}
 	for i, c := range name {
 		letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
 		switch {
 		case letter, c == '.', c == '_', c == '-':
 		case !utf8.ValidString(name[i:min(i+utf8.RuneLen(c), len(name))]):
-			return invalid("topic", "%q holds byte %#x, which is no UTF-8; a topic is made of A-Z a-z 0-9 . _ -",
+			return Invalid("topic", "%q holds byte %#x, which is no UTF-8; a topic is made of A-Z a-z 0-9 . _ -",
 				name, name[i])
 		default:
-			return invalid("topic", "%q holds %q; a topic is made of A-Z a-z 0-9 . _ -", name, c)
+			return Invalid("topic", "%q holds %q; a topic is made of A-Z a-z 0-9 . _ -", name, c)
 		}
 	}
 	return nil
@@ -175,6 +175,7 @@ type InvalidError struct {
 
 func (e *InvalidError) Error() string { return e.Field + " " + e.Why }
 
-func invalid(field, why string, args ...any) error {
+// Invalid makes an [*InvalidError]; why is a format.
+func Invalid(field, why string, args ...any) error {
 	return &InvalidError{Field: field, Why: fmt.Sprintf(why, args...)}
 }

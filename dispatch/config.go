@@ -3,7 +3,6 @@ package dispatch
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"slices"
@@ -138,120 +137,79 @@ func (c Config) complete() (Config, error) {
 	if c.Rand == nil {
 		c.Rand = rand.Float64
 	}
-	var errs []error
+	var faults pawl.Faults
 	if c.Policy == nil {
 		m, err := policy.NewMatrix(c.Rand)
-		c.Policy, errs = m, append(errs, err)
+		c.Policy = m
+		faults.Add(err)
 	}
-	bad := func(why string, args ...any) { errs = append(errs, fmt.Errorf(why, args...)) }
 	for name, d := range map[string]time.Duration{"drain timeout": c.DrainTimeout, "poll min": c.PollMin} {
-		if d < 0 {
-			bad("%s is negative: %v", name, d)
-		}
+		faults.If(d < 0, "%s is negative: %v", name, d)
 	}
-	if c.PollMax < c.PollMin {
-		bad("poll max %v is less than poll min %v", c.PollMax, c.PollMin)
-	}
+	faults.If(c.PollMax < c.PollMin, "poll max %v is less than poll min %v", c.PollMax, c.PollMin)
 	for i, m := range c.Middleware {
-		if m == nil {
-			bad("middleware %d is nil", i)
-		}
+		faults.If(m == nil, "middleware %d is nil", i)
 	}
-	if c.MaxBytes < 0 || c.MaxZombies < 0 {
-		bad("max bytes %d or max zombies %d is negative", c.MaxBytes, c.MaxZombies)
-	}
-	if err := store.AdmitClaim(nil, store.Lease{For: DefaultLease, Owner: c.Owner}); err != nil {
-		bad("owner: %w", err)
-	}
-	if c.Idle && len(c.Topics) == 0 {
-		return c, errors.Join(errs...)
-	}
-	topics, err := completeTopics(c.Topics)
-	c.Topics = topics
-	return c, errors.Join(append(errs, err)...)
-}
-
-func completeTopics(given []Topic) ([]Topic, error) {
-	if len(given) == 0 {
-		return nil, errors.New("no topics")
-	}
-	var errs []error
-	topics, seen := make([]Topic, len(given)), map[string]bool{}
-	for i, t := range given {
+	faults.If(c.MaxBytes < 0 || c.MaxZombies < 0, "max bytes %d or max zombies %d is negative", c.MaxBytes,
+		c.MaxZombies)
+	err := store.AdmitClaim(nil, store.Lease{For: DefaultLease, Owner: c.Owner})
+	faults.If(err != nil, "owner: %w", err)
+	faults.If(len(c.Topics) == 0 && !c.Idle, "no topics")
+	seen := map[string]bool{}
+	c.Topics = slices.Clone(c.Topics)
+	for i := range c.Topics {
+		t := &c.Topics[i]
 		err := t.complete()
 		if err == nil && seen[t.Name] {
 			err = errors.New("is given twice")
 		}
-		if err != nil {
-			errs = append(errs, fmt.Errorf("topic %q: %w", t.Name, err))
-		}
-		topics[i], seen[t.Name] = t, true
+		faults.If(err != nil, "topic %q: %w", t.Name, err)
+		seen[t.Name] = true
 	}
-	return topics, errors.Join(errs...)
+	return c, faults.Err()
 }
 
 func (t *Topic) complete() error {
-	var errs []error
-	bad := func(why string, args ...any) { errs = append(errs, fmt.Errorf(why, args...)) }
+	var faults pawl.Faults
 	t.Concurrency = cmp.Or(t.Concurrency, DefaultConcurrency)
 	t.Lease = cmp.Or(t.Lease, DefaultLease)
-	if err := pawl.ValidTopic(t.Name); err != nil {
-		errs = append(errs, err)
-	}
-	if (t.Handler == nil) == (t.Batch == nil) {
-		bad("exactly one of handler and batch handler is needed")
-	}
-	if f, ok := t.Handler.(pawl.HandlerFunc); ok && f == nil {
-		bad("the handler is a nil function")
-	}
-	if f, ok := t.Batch.(pawl.BatchHandlerFunc); ok && f == nil {
-		bad("the batch handler is a nil function")
-	}
-	switch {
-	case t.Batch == nil && (t.BatchSize != 0 || t.BatchWait != 0):
-		bad("a batch size or wait needs a batch handler")
-	case t.Batch != nil:
+	faults.Add(pawl.ValidTopic(t.Name))
+	faults.If((t.Handler == nil) == (t.Batch == nil), "exactly one of handler and batch handler is needed")
+	one, isFunc := t.Handler.(pawl.HandlerFunc)
+	faults.If(isFunc && one == nil, "the handler is a nil function")
+	many, isFunc := t.Batch.(pawl.BatchHandlerFunc)
+	faults.If(isFunc && many == nil, "the batch handler is a nil function")
+	faults.If(t.Batch == nil && (t.BatchSize != 0 || t.BatchWait != 0), "a batch size or wait needs a batch handler")
+	if t.Batch != nil {
 		t.BatchSize = cmp.Or(t.BatchSize, defaultBatch)
 	}
-	if t.BatchSize < 0 || t.BatchSize > store.MaxBatch {
-		bad("batch size %d; it goes from 1 to %d", t.BatchSize, store.MaxBatch)
-	}
-	if t.BatchWait < 0 || t.BatchWait > maxBatchWait {
-		bad("batch wait of %v; it goes from 0 to %v", t.BatchWait, maxBatchWait)
-	}
-	if t.Concurrency < 1 || t.Concurrency > maxSlots {
-		bad("concurrency %d; it goes from 1 to %d", t.Concurrency, maxSlots)
-	}
-	if t.Reserved < 0 || t.Reserved >= max(t.Concurrency, 1) {
-		bad("%d slots reserved of %d; at least one must be left", t.Reserved, t.Concurrency)
-	}
+	faults.If(t.BatchSize < 0 || t.BatchSize > store.MaxBatch, "batch size %d; it goes from 1 to %d", t.BatchSize,
+		store.MaxBatch)
+	faults.If(t.BatchWait < 0 || t.BatchWait > maxBatchWait, "batch wait of %v; it goes from 0 to %v", t.BatchWait,
+		maxBatchWait)
+	faults.If(t.Concurrency < 1 || t.Concurrency > maxSlots, "concurrency %d; it goes from 1 to %d", t.Concurrency,
+		maxSlots)
+	faults.If(t.Reserved < 0 || t.Reserved >= max(t.Concurrency, 1),
+		"%d slots reserved of %d; at least one must be left", t.Reserved, t.Concurrency)
 	for i, l := range t.Limits {
-		switch {
-		case slices.Contains(t.Limits[:i], l):
-			bad("a limit is given twice")
-		case l == nil:
-			bad("a limit is nil")
-		case l.by != nil && t.Batch != nil:
-			bad("limit %q has keys, but a batch is one call", l.name)
+		faults.If(slices.Contains(t.Limits[:i], l), "a limit is given twice")
+		if faults.If(l == nil, "a limit is nil"); l != nil {
+			faults.If(l.by != nil && t.Batch != nil, "limit %q has keys, but a batch is one call", l.name)
 		}
 	}
 	for _, name := range t.Emits {
-		if err := pawl.ValidTopic(name); err != nil {
-			bad("emits to %q: %w", name, err)
-		}
+		err := pawl.ValidTopic(name)
+		faults.If(err != nil, "emits to %q: %w", name, err)
 	}
-	if t.PollMax < 0 {
-		bad("poll max %v is negative", t.PollMax)
-	}
-	if t.Lease < minLease || t.Lease > store.MaxLease {
-		bad("lease of %v; it goes from %v to %v", t.Lease, minLease, store.MaxLease)
-	}
+	faults.If(t.PollMax < 0, "poll max %v is negative", t.PollMax)
+	faults.If(t.Lease < minLease || t.Lease > store.MaxLease, "lease of %v; it goes from %v to %v", t.Lease, minLease,
+		store.MaxLease)
 	if t.Settings.Name = cmp.Or(t.Settings.Name, t.Name); t.Settings.Name != t.Name {
-		bad("settings are those of topic %q", t.Settings.Name)
-	} else if err := t.Settings.Validate(); err != nil && len(errs) == 0 {
-		bad("settings: %w", err)
+		faults.If(true, "settings are those of topic %q", t.Settings.Name)
+	} else if err := t.Settings.Validate(); faults.Err() == nil {
+		faults.If(err != nil, "settings: %w", err)
 	}
-	return errors.Join(errs...)
+	return faults.Err()
 }
 
 // declares tells whether the settings state anything.

@@ -64,18 +64,13 @@ type AIMD struct {
 }
 
 func (a *AIMD) validate(most int) error {
-	var errs []error
-	bad := func(why string, args ...any) { errs = append(errs, fmt.Errorf(why, args...)) }
-	if most == 0 {
-		bad("AIMD needs adaptive, the largest size")
-	}
-	if a.Start < 0 || a.After < 0 || a.Step < 0 {
-		bad("AIMD starts at %d and adds %d after %d; none of them is below 0", a.Start, a.Step, a.After)
-	}
-	if a.Factor < 0 || a.Factor >= 1 {
-		bad("AIMD cuts to %v of what it was; that is above 0 and below 1", a.Factor)
-	}
-	return errors.Join(errs...)
+	var faults pawl.Faults
+	faults.If(most == 0, "AIMD needs adaptive, the largest size")
+	faults.If(a.Start < 0 || a.After < 0 || a.Step < 0,
+		"AIMD starts at %d and adds %d after %d; none of them is below 0", a.Start, a.Step,
+		a.After)
+	faults.If(a.Factor < 0 || a.Factor >= 1, "AIMD cuts to %v of what it was; that is above 0 and below 1", a.Factor)
+	return faults.Err()
 }
 
 // window returns a function that makes windows of at most that size.
@@ -123,7 +118,8 @@ type Limiter struct {
 
 // NewLimiter makes a limiter. It reports everything that is wrong with c.
 func NewLimiter(c LimitConfig) (*Limiter, error) {
-	inner := limit.Config{Rate: c.Rate, Burst: c.Burst, Concurrency: c.Concurrency, Window: c.Window, Keyed: c.By != nil}
+	inner := limit.Config{Rate: c.Rate, Burst: c.Burst, Concurrency: c.Concurrency, Window: c.Window,
+		Keyed: c.By != nil}
 	if err := errors.Join(c.validate(), inner.Validate()); err != nil {
 		return nil, fmt.Errorf("limit %q: %w", c.Name, err)
 	}
@@ -147,33 +143,21 @@ func NewLimiter(c LimitConfig) (*Limiter, error) {
 
 // validate reports everything that is wrong, but for what inner limits bound.
 func (c *LimitConfig) validate() error {
-	var errs []error
-	bad := func(why string, args ...any) { errs = append(errs, fmt.Errorf(why, args...)) }
-	if err := pawl.ValidTopic(c.Name); err != nil {
-		bad("a limit needs a name, of the form of a topic's")
-	}
-	if c.Shared != nil && c.By != nil {
-		bad("a rate by key is shared by a pacer")
-	}
-	if c.Pacer != nil && c.By == nil {
-		bad("a pacer is for a rate by key, and there is no By")
-	}
+	var faults pawl.Faults
+	faults.If(pawl.ValidTopic(c.Name) != nil, "a limit needs a name, of the form of a topic's")
+	faults.If(c.Shared != nil && c.By != nil, "a rate by key is shared by a pacer")
+	faults.If(c.Pacer != nil && c.By == nil, "a pacer is for a rate by key, and there is no By")
 	if c.Pacer != nil {
-		errs = append(errs, checkPaced(c.Rate, c.Burst))
+		faults.Add(checkPaced(c.Rate, c.Burst))
 	}
-	if c.Shared != nil && c.Rate == 0 {
-		bad("shared, but there is no rate")
-	}
-	if c.Adaptive < 0 || c.Adaptive > maxSlots {
-		bad("adaptive up to %d; it goes from 1 to %d", c.Adaptive, maxSlots)
-	}
-	if (c.Adaptive > 0 || c.AIMD != nil) && c.Window != nil {
-		bad("adaptive, and a window of its own: one of them learns")
-	}
+	faults.If(c.Shared != nil && c.Rate == 0, "shared, but there is no rate")
+	faults.If(c.Adaptive < 0 || c.Adaptive > maxSlots, "adaptive up to %d; it goes from 1 to %d", c.Adaptive, maxSlots)
+	faults.If((c.Adaptive > 0 || c.AIMD != nil) && c.Window != nil,
+		"adaptive, and a window of its own: one of them learns")
 	if c.AIMD != nil {
-		errs = append(errs, c.AIMD.validate(c.Adaptive))
+		faults.Add(c.AIMD.validate(c.Adaptive))
 	}
-	return errors.Join(errs...)
+	return faults.Err()
 }
 
 // admit begins a call if it may begin; otherwise wait is how long until it is

@@ -108,38 +108,29 @@ func (t *EventTypes) Register(types ...EventSpec) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	all := slices.Clone(t.types)
-	var errs []error
+	var faults pawl.Faults
 	for _, n := range types {
-		bad := func(why string, args ...any) {
-			errs = append(errs, fmt.Errorf("register event type %q: %s", n.Name, fmt.Sprintf(why, args...)))
-		}
-		if n.Name == "" {
-			bad("the name is missing")
-		}
-		if n.Domain != DomainEngine && n.Domain != DomainSystem {
-			bad("domain %q; it is %s or %s", n.Domain, DomainEngine, DomainSystem)
-		}
-		if len(n.Phases) == 0 {
-			bad("it has no phases")
-		}
+		faults.About = fmt.Sprintf("register event type %q: ", n.Name)
+		faults.If(n.Name == "", "the name is missing")
+		faults.If(n.Domain != DomainEngine && n.Domain != DomainSystem, "domain %q; it is %s or %s", n.Domain,
+			DomainEngine,
+			DomainSystem)
+		faults.If(len(n.Phases) == 0, "it has no phases")
 		for _, p := range n.Phases {
-			if !slices.Contains([]string{PhaseStarted, PhaseCompleted, PhaseFailed, PhaseRetry}, p) {
-				bad("phase %q; it is Started, Completed, Failed or Retry", p)
-			}
+			known := slices.Contains([]string{PhaseStarted, PhaseCompleted, PhaseFailed, PhaseRetry}, p)
+			faults.If(!known, "phase %q; it is Started, Completed, Failed or Retry", p)
 		}
-		if find(all, n.Domain, n.Name) != nil {
-			bad("it is registered already; another name is needed")
-		}
+		faults.If(find(all, n.Domain, n.Name) != nil, "it is registered already; another name is needed")
 		n.Phases = slices.Clone(n.Phases)
 		all = append(all, n)
 	}
-	if len(all) > maxTypes {
-		errs = append(errs, fmt.Errorf("register event types: %d in all; at most %d", len(all), maxTypes))
-	}
-	if len(errs) == 0 {
+	faults.About = "register event types: "
+	faults.If(len(all) > maxTypes, "%d in all; at most %d", len(all), maxTypes)
+	err := faults.Err()
+	if err == nil {
 		t.types = all
 	}
-	return errors.Join(errs...)
+	return err
 }
 
 // All returns the types, in the order in which they were registered.

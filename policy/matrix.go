@@ -1,8 +1,6 @@
 package policy
 
 import (
-	"errors"
-	"fmt"
 	"math/rand/v2"
 	"slices"
 
@@ -28,13 +26,11 @@ func NewMatrix(random func() float64, rules ...Rule) (*Matrix, error) {
 		random = rand.Float64
 	}
 	m := &Matrix{rules: map[Match]*Rule{}, random: random}
-	var errs []error
+	var faults pawl.Faults
 	for _, r := range rules {
-		if err := r.Validate(); err != nil {
-			errs = append(errs, err)
-		}
+		faults.Add(r.Validate())
 		if first := m.rules[r.Match]; first != nil {
-			errs = append(errs, fmt.Errorf("rule %q: matches the same as rule %q", r.ID, first.ID))
+			faults.If(true, "rule %q: matches the same as rule %q", r.ID, first.ID)
 		}
 		m.add(r)
 	}
@@ -43,7 +39,7 @@ func NewMatrix(random func() float64, rules ...Rule) (*Matrix, error) {
 			m.add(r)
 		}
 	}
-	if err := errors.Join(errs...); err != nil {
+	if err := faults.Err(); err != nil {
 		return nil, err
 	}
 	m.places = placesOf(m.order)

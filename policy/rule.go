@@ -2,7 +2,6 @@ package policy
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -127,32 +126,22 @@ func Default() Rule {
 
 // Validate reports everything that is wrong with the rule.
 func (r *Rule) Validate() error {
-	var errs []error
-	bad := func(why string, args ...any) {
-		errs = append(errs, fmt.Errorf("rule %q: %s", r.ID, fmt.Sprintf(why, args...)))
-	}
-	if r.ID == "" {
-		bad("id is missing")
-	}
+	faults := pawl.Faults{About: fmt.Sprintf("rule %q: ", r.ID)}
+	faults.If(r.ID == "", "id is missing")
 	for _, why := range r.Match.problems() {
-		bad("%s", why)
+		faults.If(true, "%s", why)
 	}
-	if r.MaxAttempts < 0 || r.MaxAttempts > MaxAttempts {
-		bad("max attempts %d; it goes from 1 to %d", r.MaxAttempts, MaxAttempts)
-	}
-	if b := r.Backoff; b.Base < 0 || b.Max < b.Base || b.Max > pawl.MaxDelay {
-		bad("backoff from %v to %v; it goes from 0 to %v, base first", b.Base, b.Max, pawl.MaxDelay)
-	}
-	if r.MaxThrottledAge < 0 {
-		bad("max throttled age %v is below 0", r.MaxThrottledAge)
-	}
-	if r.DeadLetter == Always && (r.Repeat == Repeated || r.If|r.Unless != 0) {
-		bad("dead letter %q contradicts a retry", Always)
-	}
-	if r.If|r.Unless != 0 && r.Repeat == NotRepeated {
-		bad("a condition for a retry, but the rule never retries")
-	}
-	return errors.Join(errs...)
+	faults.If(r.MaxAttempts < 0 || r.MaxAttempts > MaxAttempts, "max attempts %d; it goes from 1 to %d", r.MaxAttempts,
+		MaxAttempts)
+	b := r.Backoff
+	faults.If(b.Base < 0 || b.Max < b.Base || b.Max > pawl.MaxDelay,
+		"backoff from %v to %v; it goes from 0 to %v, base first", b.Base, b.Max, pawl.MaxDelay)
+	faults.If(r.MaxThrottledAge < 0, "max throttled age %v is below 0", r.MaxThrottledAge)
+	faults.If(r.DeadLetter == Always && (r.Repeat == Repeated || r.If|r.Unless != 0),
+		"dead letter %q contradicts a retry",
+		Always)
+	faults.If(r.If|r.Unless != 0 && r.Repeat == NotRepeated, "a condition for a retry, but the rule never retries")
+	return faults.Err()
 }
 
 // limit is how many attempts the rule allows.

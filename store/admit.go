@@ -101,37 +101,34 @@ func (s *Settlement) Writes() (n, size int) {
 // Validate reports the first thing in s that no store takes, as an
 // [*pawl.InvalidError].
 func (s *Settlement) Validate() error {
-	bad := func(field, why string, args ...any) error {
-		return &pawl.InvalidError{Field: field, Why: fmt.Sprintf(why, args...)}
-	}
 	switch {
 	case s.Verdict < Ack || s.Verdict > Release:
-		return bad("verdict", "is missing")
+		return pawl.Invalid("verdict", "is missing")
 	case s.After < 0 || s.After > pawl.MaxDelay || s.Hold < 0 || s.Hold > pawl.MaxDelay:
-		return bad("delay", "after %v, hold %v; they go from 0 to %v", s.After, s.Hold, pawl.MaxDelay)
+		return pawl.Invalid("delay", "after %v, hold %v; they go from 0 to %v", s.After, s.Hold, pawl.MaxDelay)
 	case s.Throttled && s.Verdict != Retry:
-		return bad("throttled", "goes with retry only")
+		return pawl.Invalid("throttled", "goes with retry only")
 	case len(s.Emit) > 0 && s.Verdict != Ack:
-		return bad("emit", "goes with ack only")
+		return pawl.Invalid("emit", "goes with ack only")
 	case len(s.Emit) > MaxEmit:
-		return bad("emit", "has %d messages; the limit is %d", len(s.Emit), MaxEmit)
+		return pawl.Invalid("emit", "has %d messages; the limit is %d", len(s.Emit), MaxEmit)
 	case len(s.Marks) > 0 && s.Verdict != Ack:
-		return bad("marks", "go with ack only")
+		return pawl.Invalid("marks", "go with ack only")
 	case len(s.Marks) > MaxEmit:
-		return bad("marks", "are %d; the limit is %d", len(s.Marks), MaxEmit)
+		return pawl.Invalid("marks", "are %d; the limit is %d", len(s.Marks), MaxEmit)
 	}
 	for i := range s.Marks {
 		m := &s.Marks[i]
 		if err := m.Validate(); err != nil {
-			return bad("marks", "[%d]: %v", i, err)
+			return pawl.Invalid("marks", "[%d]: %v", i, err)
 		}
 		if slices.ContainsFunc(s.Marks[:i], func(o pawl.Mark) bool { return o.Scope == m.Scope && o.Key == m.Key }) {
-			return bad("marks", "[%d]: %.80q is twice in one settlement", i, m.Key)
+			return pawl.Invalid("marks", "[%d]: %.80q is twice in one settlement", i, m.Key)
 		}
 	}
 	for i := range s.Emit {
 		if err := s.Emit[i].Validate(); err != nil {
-			return bad("emit", "[%d]: %v", i, err)
+			return pawl.Invalid("emit", "[%d]: %v", i, err)
 		}
 	}
 	return nil
@@ -150,16 +147,13 @@ func AdmitExtend(by time.Duration, tokens []pawl.Token) error {
 
 // AdmitState checks the key of an entry.
 func AdmitState(key string) error {
-	bad := func(why string, args ...any) error {
-		return &pawl.InvalidError{Field: "state key", Why: fmt.Sprintf(why, args...)}
-	}
 	switch {
 	case key == "":
-		return bad("is empty")
+		return pawl.Invalid("state key", "is empty")
 	case len(key) > MaxStateKey:
-		return bad("has %d bytes; the limit is %d", len(key), MaxStateKey)
+		return pawl.Invalid("state key", "has %d bytes; the limit is %d", len(key), MaxStateKey)
 	case !utf8.ValidString(key) || strings.ContainsRune(key, 0):
-		return bad("%q is not text: UTF-8 without NUL", key)
+		return pawl.Invalid("state key", "%q is not text: UTF-8 without NUL", key)
 	}
 	return nil
 }
@@ -170,8 +164,7 @@ func AdmitPut(key string, value []byte, version int64) error {
 		return err
 	}
 	if len(value) > MaxStateValue {
-		return &pawl.InvalidError{Field: "state value", Why: fmt.Sprintf("of %q has %d bytes; the limit is %d", key,
-			len(value), MaxStateValue)}
+		return pawl.Invalid("state value", "of %q has %d bytes; the limit is %d", key, len(value), MaxStateValue)
 	}
 	return admitVersion(version)
 }
@@ -186,8 +179,7 @@ func AdmitDelete(key string, version int64) error {
 
 func admitVersion(version int64) error {
 	if version < AnyVersion {
-		return &pawl.InvalidError{Field: "state version", Why: fmt.Sprintf("is %d; it is -1, 0 or that of an entry",
-			version)}
+		return pawl.Invalid("state version", "is %d; it is -1, 0 or that of an entry", version)
 	}
 	return nil
 }
@@ -215,7 +207,7 @@ func AdmitMarks(marks []pawl.Mark) ([]MarkReceipt, error) {
 		m, place := &marks[i], [2]string{marks[i].Scope, marks[i].Key}
 		err := m.Validate()
 		if err == nil && seen[place] {
-			err = &pawl.InvalidError{Field: "mark key", Why: fmt.Sprintf("%.80q is twice in one call", m.Key)}
+			err = pawl.Invalid("mark key", "%.80q is twice in one call", m.Key)
 		}
 		if receipts[i].Err = err; err != nil {
 			continue
@@ -242,8 +234,7 @@ func NewVersion(m *pawl.Mark) int64 {
 // AdmitScope checks the scope of a GetMarks, ListMarks or Forget, and the keys.
 func AdmitScope(op, scope string, keys ...string) error {
 	if scope == "" || len(scope) > pawl.MaxKey {
-		return &pawl.InvalidError{Field: "mark scope", Why: fmt.Sprintf("is %d bytes long; it has 1 to %d", len(scope),
-			pawl.MaxKey)}
+		return pawl.Invalid("mark scope", "is %d bytes long; it has 1 to %d", len(scope), pawl.MaxKey)
 	}
 	if len(keys) > MaxBatch {
 		return tooLarge(op, "%d keys; the limit is %d", len(keys), MaxBatch)

@@ -3,7 +3,6 @@ package store
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"maps"
 	"math"
 	"strings"
@@ -136,28 +135,25 @@ func admitMany(op string, n, size int) error {
 
 // makeFit makes r a dead letter that any store can keep, or says why it is none.
 func (r *Record) makeFit() error {
-	bad := func(field, why string, args ...any) error {
-		return &pawl.InvalidError{Field: field, Why: fmt.Sprintf(why, args...)}
-	}
 	if err := r.Validate(); err != nil {
 		return err
 	}
 	switch {
 	case r.ID == "":
-		return bad("id", "is missing")
+		return pawl.Invalid("id", "is missing")
 	case r.State != "" && r.State != IsDead:
-		return bad("state", "is %q; it is %q", r.State, IsDead)
+		return pawl.Invalid("state", "is %q; it is %q", r.State, IsDead)
 	case !plausible(r.DeadAt):
-		return bad("dead_at", "is missing, or no time of a calendar")
+		return pawl.Invalid("dead_at", "is missing, or no time of a calendar")
 	case !plausible(r.EnqueuedAt):
-		return bad("enqueued_at", "is missing, or no time of a calendar")
+		return pawl.Invalid("enqueued_at", "is missing, or no time of a calendar")
 	case r.Lease != nil || !r.AckedAt.IsZero():
-		return bad("state", "is that of another message: a dead letter is neither leased nor acked")
+		return pawl.Invalid("state", "is that of another message: a dead letter is neither leased nor acked")
 	}
 	for name, n := range map[string]int{"attempt": r.Attempts, "rescues": r.Rescues, "lonely": r.Lonely,
 		"replays": r.Replays} {
 		if n < 0 || n > math.MaxInt16 {
-			return bad(name, "is %d; it goes from 0 to %d", n, math.MaxInt16)
+			return pawl.Invalid(name, "is %d; it goes from 0 to %d", n, math.MaxInt16)
 		}
 	}
 	r.State, r.NotBefore = IsDead, time.Time{}
@@ -169,7 +165,7 @@ func (r *Record) makeFit() error {
 	for i, a := range r.History {
 		for _, at := range []time.Time{a.StartedAt, a.EndedAt, a.NextAt} {
 			if !at.IsZero() && !plausible(at) {
-				return bad("attempts", "[%d]: %v is no time of a calendar", i, at)
+				return pawl.Invalid("attempts", "[%d]: %v is no time of a calendar", i, at)
 			}
 		}
 		a.Worker, a.Kind, a.Error, a.Rule, a.Action = Text(a.Worker), Text(a.Kind), Text(a.Error), Text(a.Rule),
@@ -180,7 +176,7 @@ func (r *Record) makeFit() error {
 	r.History = history
 	if r.Resolved != nil {
 		if !plausible(r.Resolved.At) {
-			return bad("resolved", "has no time of a calendar")
+			return pawl.Invalid("resolved", "has no time of a calendar")
 		}
 		r.Resolved = &Resolution{At: r.Resolved.At, By: Text(r.Resolved.By), Note: Text(r.Resolved.Note)}
 	}

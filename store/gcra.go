@@ -2,7 +2,6 @@ package store
 
 import (
 	"cmp"
-	"fmt"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -24,7 +23,7 @@ func AdmitPaces(paces []Pace) ([]Pace, error) {
 			return nil, err
 		}
 		if seen[p.Key] {
-			return nil, &pawl.InvalidError{Field: "pace key", Why: fmt.Sprintf("%.80q is twice in one call", p.Key)}
+			return nil, pawl.Invalid("pace key", "%.80q is twice in one call", p.Key)
 		}
 		all[i], seen[p.Key] = p, true
 	}
@@ -32,19 +31,17 @@ func AdmitPaces(paces []Pace) ([]Pace, error) {
 }
 
 func (p *Pace) validate() error {
-	bad := func(field, why string, args ...any) error {
-		return &pawl.InvalidError{Field: field, Why: fmt.Sprintf(why, args...)}
-	}
 	switch {
 	case p.Key == "" || len(p.Key) > pawl.MaxKey:
-		return bad("pace key", "is %d bytes long; it has 1 to %d", len(p.Key), pawl.MaxKey)
+		return pawl.Invalid("pace key", "is %d bytes long; it has 1 to %d", len(p.Key), pawl.MaxKey)
 	case p.Every <= 0 || p.Burst < 1 || p.Every > paceAhead/time.Duration(p.Burst):
-		return bad("pace", "of %v with a burst of %d; a burst is at least 1 and takes up to %v", p.Every,
+		return pawl.Invalid("pace", "of %v with a burst of %d; a burst is at least 1 and takes up to %v", p.Every,
 			p.Burst, paceAhead)
 	case p.N < 0 || p.N > p.Burst || p.Within < 0 || p.Within > paceAhead || p.Hold < 0 || p.Hold > paceAhead:
-		return bad("pace", "asks for %d of a burst of %d within %v, or a hold of %v", p.N, p.Burst, p.Within, p.Hold)
+		return pawl.Invalid("pace", "asks for %d of a burst of %d within %v, or a hold of %v", p.N, p.Burst, p.Within,
+			p.Hold)
 	case (p.N > 0) == (p.Hold > 0):
-		return bad("pace", "asks for %d permits and a hold of %v; it is one of them", p.N, p.Hold)
+		return pawl.Invalid("pace", "asks for %d permits and a hold of %v; it is one of them", p.N, p.Hold)
 	}
 	return nil
 }

@@ -21,22 +21,19 @@ func (t *Topic) Validate() error {
 	if err := pawl.ValidTopic(t.Name); err != nil {
 		return err
 	}
-	bad := func(field, why string, args ...any) error {
-		return &pawl.InvalidError{Field: field, Why: fmt.Sprintf(why, args...)}
-	}
 	switch {
 	case t.Order != OrderKey && t.Order != OrderNone:
-		return bad("order", "is %q; it is %q or %q", t.Order, OrderKey, OrderNone)
+		return pawl.Invalid("order", "is %q; it is %q or %q", t.Order, OrderKey, OrderNone)
 	case t.Deadline < time.Millisecond || t.Deadline > MaxLease:
-		return bad("deadline", "is %v; it goes from 1ms to %v", t.Deadline, MaxLease)
+		return pawl.Invalid("deadline", "is %v; it goes from 1ms to %v", t.Deadline, MaxLease)
 	case t.Ageing < 0 || t.Ageing > MaxLease:
-		return bad("ageing", "is %v; it goes from 0 to %v", t.Ageing, MaxLease)
+		return pawl.Invalid("ageing", "is %v; it goes from 0 to %v", t.Ageing, MaxLease)
 	case t.Tail && t.Park:
-		return bad("retry", "is tail; it does not go with park")
+		return pawl.Invalid("retry", "is tail; it does not go with park")
 	case t.Retain < 0 || t.Retain > pawl.MaxDelay:
-		return bad("retain", "is %v; it goes from 0 to %v", t.Retain, pawl.MaxDelay)
+		return pawl.Invalid("retain", "is %v; it goes from 0 to %v", t.Retain, pawl.MaxDelay)
 	case t.MaxWaiting < 0:
-		return bad("max_waiting", "is %d; it is 0, or how many messages may wait", t.MaxWaiting)
+		return pawl.Invalid("max_waiting", "is %d; it is 0, or how many messages may wait", t.MaxWaiting)
 	}
 	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -120,27 +119,15 @@ func New(inner store.Store, c Config) (*Store, error) {
 }
 
 func (c *Config) validate() error {
-	var errs []error
-	bad := func(why string, args ...any) { errs = append(errs, fmt.Errorf(why, args...)) }
-	if !slices.Contains([]Compression{"", LZ4, Zstd}, c.Compression) {
-		bad("compression %q is not lz4 or zstd", c.Compression)
-	}
-	if c.Format != "" && c.Format != Msgpack {
-		bad("format %q is not msgpack", c.Format)
-	}
-	if c.Min < 0 {
-		bad("min %d is negative", c.Min)
-	}
-	if c.Offload != 0 && c.Offload < MinOffload {
-		bad("offload %d is less than %d", c.Offload, MinOffload)
-	}
-	if c.Offload > 0 && c.Blobs == "" {
-		bad("offload needs a folder of blobs")
-	}
-	if c.Again < 0 || c.Again > pawl.MaxDelay {
-		bad("again %v goes from 0 to %v", c.Again, pawl.MaxDelay)
-	}
-	return errors.Join(errs...)
+	var faults pawl.Faults
+	known := slices.Contains([]Compression{"", LZ4, Zstd}, c.Compression)
+	faults.If(!known, "compression %q is not lz4 or zstd", c.Compression)
+	faults.If(c.Format != "" && c.Format != Msgpack, "format %q is not msgpack", c.Format)
+	faults.If(c.Min < 0, "min %d is negative", c.Min)
+	faults.If(c.Offload != 0 && c.Offload < MinOffload, "offload %d is less than %d", c.Offload, MinOffload)
+	faults.If(c.Offload > 0 && c.Blobs == "", "offload needs a folder of blobs")
+	faults.If(c.Again < 0 || c.Again > pawl.MaxDelay, "again %v goes from 0 to %v", c.Again, pawl.MaxDelay)
+	return faults.Err()
 }
 
 // layers puts the optional interfaces that inner has, and none else, between the
@@ -299,7 +286,7 @@ func (s *Store) encodeEmits(ctx context.Context, st *store.Settlement) (emits []
 	for i, m := range emits {
 		d, err := s.encode.encode(m)
 		if err != nil {
-			refused = &pawl.InvalidError{Field: "emit", Why: fmt.Sprintf("[%d]: %v", i, err)}
+			refused = pawl.Invalid("emit", "[%d]: %v", i, err)
 			emits[i] = unfit(m)
 			continue
 		}

@@ -1,7 +1,6 @@
 package codec
 
 import (
-	"fmt"
 	"maps"
 
 	"github.com/pawl-dev/pawl"
@@ -45,8 +44,8 @@ func (e *encoder) encode(m pawl.Message) (draft, error) {
 	if d, ok := e.try(&m, m.Headers); ok { // then they have room
 		return d, nil
 	}
-	return draft{}, &pawl.InvalidError{Field: "headers", Why: fmt.Sprintf(
-		"named %s and %s-… are the codec's; they go into the body, which is too long for that", Header, Header)}
+	return draft{}, pawl.Invalid("headers",
+		"named %s and %s-… are the codec's; they go into the body, which is too long for that", Header, Header)
 }
 
 // try encodes m with some of its headers folded. It tells whether the result is

@@ -1,8 +1,7 @@
 package mirror
 
 import (
-	"errors"
-	"fmt"
+	"cmp"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -50,33 +49,17 @@ type Config struct {
 
 // complete fills in the defaults and reports everything that is wrong at once.
 func (c Config) complete() (Config, error) {
-	var errs []error
+	var faults pawl.Faults
 	for name, n := range map[string]int{"count": c.Count, "bytes": c.Bytes, "shards": c.Shards} {
-		if n < 0 {
-			errs = append(errs, fmt.Errorf("%s %d is negative", name, n))
-		}
+		faults.If(n < 0, "%s %d is negative", name, n)
 	}
-	if c.CloseWait < 0 {
-		errs = append(errs, fmt.Errorf("close wait %v is negative", c.CloseWait))
+	faults.If(c.CloseWait < 0, "close wait %v is negative", c.CloseWait)
+	faults.If(len(c.Name) > maxName, "name %q has more than %d bytes", c.Name, maxName)
+	if err := faults.Err(); err != nil {
+		return c, &store.Error{Op: "open mirror", Code: store.ErrInvalid, Err: err}
 	}
-	if len(c.Name) > maxName {
-		errs = append(errs, fmt.Errorf("name %q has more than %d bytes", c.Name, maxName))
-	}
-	if len(errs) > 0 {
-		return c, &store.Error{Op: "open mirror", Code: store.ErrInvalid, Err: errors.Join(errs...)}
-	}
-	def(&c.Count, DefaultCount)
-	def(&c.Bytes, DefaultBytes)
-	def(&c.Shards, DefaultShards)
-	def(&c.CloseWait, DefaultCloseWait)
-	def(&c.Name, pawl.NewID())
+	c.Count, c.Bytes = cmp.Or(c.Count, DefaultCount), cmp.Or(c.Bytes, DefaultBytes)
+	c.Shards, c.CloseWait = cmp.Or(c.Shards, DefaultShards), cmp.Or(c.CloseWait, DefaultCloseWait)
+	c.Name = cmp.Or(c.Name, pawl.NewID())
 	return c, nil
-}
-
-// def gives a field that is not set its default.
-func def[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }

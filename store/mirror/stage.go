@@ -102,7 +102,7 @@ func (p *Plan) Validate() error {
 		}
 	}
 	if p.Sample < 0 || p.Sample > 1 {
-		return &pawl.InvalidError{Field: "sample", Why: fmt.Sprintf("is %v; it goes from 0 to 1", p.Sample)}
+		return pawl.Invalid("sample", "is %v; it goes from 0 to 1", p.Sample)
 	}
 	return nil
 }

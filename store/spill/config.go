@@ -3,8 +3,6 @@ package spill
 import (
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -99,25 +97,20 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Rand == nil {
 		c.Rand = rand.Float64
 	}
-	var errs []error
-	bad := func(why string, args ...any) { errs = append(errs, fmt.Errorf(why, args...)) }
-	if err := pawl.ValidTopic(c.Prefix); err != nil || len(c.Prefix) > pawl.MaxTopic/2 {
-		bad("prefix %q does not begin a topic", c.Prefix)
-	}
+	var faults pawl.Faults
+	begins := pawl.ValidTopic(c.Prefix) == nil && len(c.Prefix) <= pawl.MaxTopic/2
+	faults.If(!begins, "prefix %q does not begin a topic", c.Prefix)
 	for name, d := range map[string]time.Duration{
 		"PrimaryTimeout": c.PrimaryTimeout, "RetryFirst": c.RetryFirst, "RetryMax": c.RetryMax,
 		"ProbeFirst": c.ProbeFirst,
 		"ProbeMax":   c.ProbeMax, "Poll": c.Poll, "Lease": c.Lease, "CloseTimeout": c.CloseTimeout,
 	} {
-		if d < 0 || d > store.MaxLease {
-			bad("%s is %v", name, d)
-		}
+		faults.If(d < 0 || d > store.MaxLease, "%s is %v", name, d)
 	}
-	if c.MaxRetries < 1 || c.Batch < 1 || c.Batch > store.MaxBatch || c.When > DivertLast {
-		bad("%d retries, batches of %d, diverting %d", c.MaxRetries, c.Batch, c.When)
-	}
-	if len(errs) > 0 {
-		return c, &store.Error{Op: "spill", Code: store.ErrInvalid, Err: errors.Join(errs...)}
+	faults.If(c.MaxRetries < 1 || c.Batch < 1 || c.Batch > store.MaxBatch || c.When > DivertLast,
+		"%d retries, batches of %d, diverting %d", c.MaxRetries, c.Batch, c.When)
+	if err := faults.Err(); err != nil {
+		return c, &store.Error{Op: "spill", Code: store.ErrInvalid, Err: err}
 	}
 	return c, nil
 }

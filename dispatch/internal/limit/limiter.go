@@ -1,11 +1,11 @@
 package limit
 
 import (
-	"errors"
-	"fmt"
 	"math"
 	"sync"
 	"time"
+
+	"github.com/pawl-dev/pawl"
 )
 
 // Config says what a [Limiter] allows, in each of its buckets. What is zero is
@@ -21,21 +21,13 @@ type Config struct {
 
 // Validate reports everything that is wrong with c.
 func (c *Config) Validate() error {
-	var errs []error
-	bad := func(why string, args ...any) { errs = append(errs, fmt.Errorf(why, args...)) }
-	if c.Rate < 0 || c.Rate > 1e6 || math.IsNaN(c.Rate) || c.Rate > 0 && c.Rate < 1e-4 {
-		bad("rate %v; it goes from one in some hours to a million a second", c.Rate)
-	}
-	if c.Burst < 0 || c.Burst > 1e6 {
-		bad("burst %d; it goes from 1 to a million", c.Burst)
-	}
-	if c.Burst > 0 && c.Rate == 0 {
-		bad("a burst needs a rate")
-	}
-	if c.Concurrency < 0 || c.Concurrency > 1e6 {
-		bad("concurrency %d; it goes from 1 to a million", c.Concurrency)
-	}
-	return errors.Join(errs...)
+	var faults pawl.Faults
+	faults.If(c.Rate < 0 || c.Rate > 1e6 || math.IsNaN(c.Rate) || c.Rate > 0 && c.Rate < 1e-4,
+		"rate %v; it goes from one in some hours to a million a second", c.Rate)
+	faults.If(c.Burst < 0 || c.Burst > 1e6, "burst %d; it goes from 1 to a million", c.Burst)
+	faults.If(c.Burst > 0 && c.Rate == 0, "a burst needs a rate")
+	faults.If(c.Concurrency < 0 || c.Concurrency > 1e6, "concurrency %d; it goes from 1 to a million", c.Concurrency)
+	return faults.Err()
 }
 
 // bounds tells whether it bounds anything.
