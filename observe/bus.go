@@ -88,7 +88,7 @@ func NewBus(types *EventTypes, m *Metrics, taps ...Tap) (*Bus, error) {
 		return nil, err
 	}
 	for _, q := range b.queues {
-		m.events.lag.add(q.name, q.lag)
+		m.eventsLag.Store(q.name, q.lag)
 		go q.work()
 	}
 	return b, nil

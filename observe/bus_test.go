@@ -86,7 +86,7 @@ func TestOfferedIsDeliveredPlusDropped(t *testing.T) {
 		t.Errorf("%+v, %d", bad, got)
 	}
 	for reason, n := range bad.Dropped {
-		if counted := figure(t, m.events.dropped.WithLabelValues("bad", reason)); counted != float64(n) {
+		if counted := figure(t, m.eventsDropped.WithLabelValues("bad", reason)); counted != float64(n) {
 			t.Errorf("%s: counted %v, dropped %d", reason, counted, n)
 		}
 	}
@@ -95,11 +95,15 @@ func TestOfferedIsDeliveredPlusDropped(t *testing.T) {
 // A consumer that never comes back makes nobody wait, and the others go on.
 func TestSlowConsumerBlocksNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		stuck, seen := make(chan struct{}), 0
-		b, m := bus(t,
+		stuck, seen, lag := make(chan struct{}), 0, 0.0
+		m, reg := metrics(t)
+		b, err := NewBus(NewEventTypes(), m,
 			Tap{Name: "stuck", Queue: 10, Consumer: ConsumerFunc(func(Envelope) error { <-stuck; return nil })},
 			Tap{Name: "quick", Queue: 1000, Consumer: ConsumerFunc(func(Envelope) error { seen++; return nil })},
 		)
+		if err != nil {
+			t.Fatal(err)
+		}
 		began := time.Now()
 		for i := range 500 {
 			if err := b.Emit(event(strconv.Itoa(i))); err != nil {
@@ -117,12 +121,17 @@ func TestSlowConsumerBlocksNobody(t *testing.T) {
 		if seen != 500 || f.Dropped[dropFull] != 489 || f.Delivered != 0 || f.Lag != 11 {
 			t.Errorf("%d seen; %+v", seen, f)
 		}
-		if lag := figure(t, onlyOf(m.events.lag, "stuck")); lag != float64(f.Lag) {
+		for _, l := range gather(t, reg)["pawl_events_lag"].GetMetric() {
+			if l.GetLabel()[0].GetValue() == "stuck" {
+				lag = l.GetGauge().GetValue()
+			}
+		}
+		if lag != float64(f.Lag) {
 			t.Errorf("lag %v, %d", lag, f.Lag)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		err := b.Close(ctx)
+		err = b.Close(ctx)
 		if err == nil || !strings.Contains(err.Error(), `"stuck"`) || !errors.Is(err, context.DeadlineExceeded) ||
 			time.Since(began) != time.Minute {
 			t.Errorf("%v after %v", err, time.Since(began))
@@ -146,11 +155,6 @@ func figure(t *testing.T, c prometheus.Collector) float64 {
 		t.Fatal(err)
 	}
 	return m.GetCounter().GetValue() + m.GetGauge().GetValue()
-}
-
-// onlyOf is the lag of one consumer, as a collector.
-func onlyOf(l *lags, consumer string) *lags {
-	return &lags{desc: l.desc, of: map[string]func() float64{consumer: l.of[consumer]}}
 }
 
 // The events of a message come in their order, to every consumer, and sequence
@@ -241,8 +245,8 @@ func TestUnknownEventsAreRefused(t *testing.T) {
 	if fmt.Sprint(got) != want {
 		t.Errorf("got  %v\nwant %s", got, want)
 	}
-	unknown, late := figure(t, m.events.refused.WithLabelValues(dropUnknown)),
-		figure(t, m.events.refused.WithLabelValues(dropClosed))
+	unknown, late := figure(t, m.eventsRefused.WithLabelValues(dropUnknown)),
+		figure(t, m.eventsRefused.WithLabelValues(dropClosed))
 	if unknown != 4 || late != 1 {
 		t.Errorf("%v unknown and %v late ones were counted", unknown, late)
 	}

@@ -117,7 +117,7 @@ func TestEventsAreLoggedAndCounted(t *testing.T) {
 	if strings.Count(got, "\n") != 3 {
 		t.Errorf("too much:\n%s", got)
 	}
-	if n := figure(t, m.events.emitted.WithLabelValues("Engine", "Download", "Started")); n != 1 {
+	if n := figure(t, m.eventsEmitted.WithLabelValues("Engine", "Download", "Started")); n != 1 {
 		t.Errorf("counted %v", n)
 	}
 }

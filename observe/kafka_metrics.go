@@ -130,17 +130,8 @@ func (k *kafkaMetrics) Collect(ch chan<- prometheus.Metric) {
 	for _, one := range s.by {
 		ch <- prometheus.MustNewConstMetric(k.descs[one.name], one.kind, one.value, one.labels...)
 	}
-	ch <- histogramOf(f.Produced.Took, k.descs[kafkaProduceTime.name])
-}
-
-func histogramOf(s figures.KafkaSpread, desc *prometheus.Desc) prometheus.Metric {
-	cumulated, below := make(map[float64]uint64, len(s.Bounds)), uint64(0)
-	for i, n := range s.Counts {
-		if below += n; i < len(s.Bounds) {
-			cumulated[s.Bounds[i]] = below
-		}
-	}
-	return prometheus.MustNewConstHistogram(desc, below, s.Sum.Seconds(), cumulated)
+	took, desc := f.Produced.Took, k.descs[kafkaProduceTime.name]
+	send(ch, desc)((&series{took.Counts, took.Sum.Seconds()}).metric(desc, took.Bounds))
 }
 
 // sample is the value of a series.
@@ -207,16 +198,14 @@ func (s *samples) ofProcess(f *figures.Kafka) {
 // ofTopics takes the figures of topics, partitions and dead letters.
 func (s *samples) ofTopics(f *figures.Kafka) {
 	const total, now = prometheus.CounterValue, prometheus.GaugeValue
-	for i := range f.Topics {
-		t := &f.Topics[i]
+	for _, t := range f.Topics {
 		s.sum(kafkaConsumed, total, float64(t.Consumed), t.Topic)
 		s.sum(kafkaFailed, total, float64(t.Failed), t.Topic, "failed")
 		s.sum(kafkaFailed, total, float64(t.Rescued), t.Topic, "rescued")
 		s.sum(kafkaDying, now, float64(t.Dying), t.Topic)
 		s.most(kafkaTopKey, t.TopKeyShare, t.Topic)
 	}
-	for i := range f.Partitions {
-		p := &f.Partitions[i]
+	for _, p := range f.Partitions {
 		n := strconv.Itoa(int(p.Partition))
 		s.sum(kafkaInHand, now, float64(p.InHand), p.Topic, n)
 		s.sum(kafkaLag, now, float64(p.Lag), p.Topic, n)
@@ -224,15 +213,13 @@ func (s *samples) ofTopics(f *figures.Kafka) {
 		s.most(kafkaOldest, p.OldestAge.Seconds(), p.Topic, n)
 		s.most(kafkaCommitLag, p.CommitLag.Seconds(), p.Topic, n)
 	}
-	for i := range f.Retention {
-		r := &f.Retention[i]
+	for _, r := range f.Retention {
 		s.sum(kafkaLost, total, float64(r.Messages), r.Topic, strconv.Itoa(int(r.Partition)))
 	}
-	for i := range f.Dead {
-		d := &f.Dead[i]
+	for _, d := range f.Dead {
 		s.sum(kafkaDead, total, float64(d.Written), d.Topic, d.Kind)
 		if !d.LastAt.IsZero() {
-			s.most(kafkaLastDead, float64(d.LastAt.UnixMilli())/1000, d.Topic, d.Kind)
+			s.most(kafkaLastDead, seconds(d.LastAt), d.Topic, d.Kind)
 		}
 	}
 }

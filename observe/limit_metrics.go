@@ -1,10 +1,6 @@
 package observe
 
-import (
-	"sync"
-
-	"github.com/prometheus/client_golang/prometheus"
-)
+import "github.com/prometheus/client_golang/prometheus"
 
 // The metrics of limiters.
 var (
@@ -25,30 +21,23 @@ var (
 type limitMetrics struct {
 	running, rate, window, least *prometheus.GaugeVec
 	heldBack                     *prometheus.CounterVec
-
-	mu   *sync.Mutex
-	told map[string]int64 // what each limit held back, as last reported
 }
 
-func newLimitMetrics() limitMetrics {
+func newLimitMetrics(c *collectors) limitMetrics {
 	return limitMetrics{
-		running: gauge(limitRunning), rate: gauge(limitRate), window: gauge(limitWindow), least: gauge(limitLeast),
-		heldBack: counter(limitHeldBack),
-		mu:       &sync.Mutex{}, told: map[string]int64{},
+		running: c.gauge(limitRunning), rate: c.gauge(limitRate), window: c.gauge(limitWindow),
+		least: c.gauge(limitLeast), heldBack: c.counter(limitHeldBack),
 	}
 }
 
 // LimitLoad records the state of a limiter.
 func (m *Metrics) LimitLoad(limit string, running, _ int, rate, window, least float64, heldBack int64) {
 	l := &m.limits
-	l.mu.Lock()
-	more := heldBack - l.told[limit]
-	l.told[limit] = heldBack
-	l.mu.Unlock()
+	more := m.grown.of("held back "+limit, heldBack)
 	limit = m.bounds.value(labelLimit, limit)
 	l.running.WithLabelValues(limit).Set(float64(running))
 	l.rate.WithLabelValues(limit).Set(rate)
 	l.window.WithLabelValues(limit).Set(window)
 	l.least.WithLabelValues(limit).Set(least)
-	l.heldBack.WithLabelValues(limit).Add(float64(max(more, 0)))
+	l.heldBack.WithLabelValues(limit).Add(more)
 }

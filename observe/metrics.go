@@ -3,10 +3,12 @@ package observe
 import (
 	"fmt"
 	"net/http"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
+	runtime "github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/pawl-dev/pawl"
@@ -16,7 +18,7 @@ import (
 // process.
 func NewRegistry() *prometheus.Registry {
 	reg := prometheus.NewRegistry()
-	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	reg.MustRegister(runtime.NewGoCollector(), runtime.NewProcessCollector(runtime.ProcessCollectorOpts{}))
 	return reg
 }
 
@@ -29,59 +31,69 @@ func Handler(g prometheus.Gatherer) http.Handler {
 // dispatch. Its methods are safe for concurrent use; none blocks.
 type Metrics struct {
 	bounds bounds
+	grown  growth
 
-	storeCalls, storeItems, claimed, settled, givenBack, refused, decisions, degraded, failures,
-	wentBack *prometheus.CounterVec
-	running, slots, zombies, local, depth, depthAt, oldest, reloadOK, reloadAt, topKey *prometheus.GaugeVec
-	storeTime, queueWait, attemptTime, deliveryTime                                    *histogram
-	events                                                                             eventMetrics
-	paused                                                                             *prometheus.GaugeVec
-	ready                                                                              readiness
-	failing                                                                            storeFailing
-	limits                                                                             limitMetrics
-	slow                                                                               *slowKeys
-	kafka                                                                              *kafkaMetrics
-	spill                                                                              *spillMetrics
+	storeCalls, storeItems, claimed, settled, givenBack, refused, decisions, degraded, failures, wentBack,
+	eventsEmitted, eventsDropped, eventsRefused *prometheus.CounterVec
+	running, slots, zombies, local, depth, depthAt, oldest, reloadOK, reloadAt, topKey, paused *prometheus.GaugeVec
+	storeTime, queueWait, attemptTime, deliveryTime                                            *histogram
+
+	limits limitMetrics
+	spill  spillMetrics
+	kafka  *kafkaMetrics
+	slow   *slowKeys
+
+	eventsLag sync.Map                    // how many events wait, func() float64, by the consumer's name
+	askReady  atomic.Pointer[func() bool] // nil: not ready
+	failing   atomic.Pointer[time.Time]   // the first failure of the store behind the last success; nil: it succeeds
 }
 
 // New registers the metrics of the runtime with reg.
 func New(reg prometheus.Registerer) (*Metrics, error) {
+	c := collectors{}
 	m := &Metrics{
-		bounds:     bounds{known: map[string]map[string]bool{}, overflow: counter(overflow)},
-		storeCalls: counter(storeCalls), storeItems: counter(storeItems), claimed: counter(claimed),
-		settled: counter(settled), givenBack: counter(givenBack), refused: counter(refused),
-		decisions: counter(decisions),
-		running:   gauge(running), slots: gauge(slots), zombies: gauge(zombies), local: gauge(local),
-		depth: gauge(depth), depthAt: gauge(depthAt), oldest: gauge(oldest), paused: gauge(paused),
-		reloadOK: gauge(reloadOK), reloadAt: gauge(reloadAt),
-		storeTime: newHistogram(storeTime, quickBuckets), queueWait: newHistogram(queueWait, waitBuckets),
-		attemptTime: newHistogram(attemptTime, workBuckets), deliveryTime: newHistogram(deliveryTime, waitBuckets),
-		degraded: counter(degraded), failures: counter(failures), wentBack: counter(wentBack), topKey: gauge(topKey),
-		events: newEventMetrics(), limits: newLimitMetrics(), slow: newSlowKeys(),
+		bounds:     bounds{known: map[string]map[string]bool{}, overflow: c.counter(overflow)},
+		storeCalls: c.counter(storeCalls), storeItems: c.counter(storeItems), claimed: c.counter(claimed),
+		settled: c.counter(settled), givenBack: c.counter(givenBack), refused: c.counter(refused),
+		decisions: c.counter(decisions), degraded: c.counter(degraded), failures: c.counter(failures),
+		wentBack: c.counter(wentBack), eventsEmitted: c.counter(events), eventsDropped: c.counter(eventsDropped),
+		eventsRefused: c.counter(eventsRefused),
+		running:       c.gauge(running), slots: c.gauge(slots), zombies: c.gauge(zombies), local: c.gauge(local),
+		depth: c.gauge(depth), depthAt: c.gauge(depthAt), oldest: c.gauge(oldest), paused: c.gauge(paused),
+		reloadOK: c.gauge(reloadOK), reloadAt: c.gauge(reloadAt), topKey: c.gauge(topKey),
+		storeTime: c.histogram(storeTime, quickBuckets), queueWait: c.histogram(queueWait, waitBuckets),
+		attemptTime: c.histogram(attemptTime, workBuckets), deliveryTime: c.histogram(deliveryTime, waitBuckets),
+		limits: newLimitMetrics(&c), spill: newSpillMetrics(&c), slow: newSlowKeys(),
 	}
+	m.kafka = newKafkaMetrics(&m.bounds)
 	m.wentBack.WithLabelValues() // 0 from the start
-	m.kafka, m.spill = newKafkaMetrics(&m.bounds), newSpillMetrics()
-	for _, c := range append(m.spill.all(),
-		m.bounds.overflow, m.storeCalls, m.storeItems, m.claimed, m.settled, m.givenBack, m.refused, m.decisions,
-		m.running, m.slots, m.zombies, m.local, m.depth, m.depthAt, m.oldest, m.reloadOK, m.reloadAt,
-		m.limits.running, m.limits.rate, m.limits.window, m.limits.least, m.limits.heldBack,
-		m.storeTime, m.queueWait, m.attemptTime, m.deliveryTime,
-		m.degraded, m.failures, m.wentBack, m.topKey, m.events.emitted, m.events.dropped, m.events.refused,
-		m.events.lag, m.kafka, m.slow, &m.ready, m.paused, &m.failing,
-	) {
-		if err := reg.Register(c); err != nil {
+	c.scraped(ready, func(set setter) {
+		ask := m.askReady.Load()
+		set(one(ask != nil && (*ask)()))
+	})
+	c.scraped(failing, func(set setter) {
+		lasting := 0.0
+		if since := m.failing.Load(); since != nil { // calls become rare in an outage, and each of them takes long
+			lasting = time.Since(*since).Seconds()
+		}
+		set(lasting)
+	})
+	c.scraped(eventsLag, func(set setter) {
+		for consumer, lag := range m.eventsLag.Range {
+			set(lag.(func() float64)(), consumer.(string)) //nolint:forcetypeassert // nothing else is put there
+		}
+	})
+	c.scraped(slowestKey, func(set setter) {
+		for _, k := range m.SlowKeys() {
+			set(k.P99.Seconds(), k.Topic)
+		}
+	})
+	for _, metric := range append(c, m.kafka) {
+		if err := reg.Register(metric); err != nil {
 			return nil, fmt.Errorf("register metrics: %w", err)
 		}
 	}
 	return m, nil
-}
-
-func counter(d description) *prometheus.CounterVec {
-	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: d.name, Help: d.help}, d.labels)
-}
-
-func gauge(d description) *prometheus.GaugeVec {
-	return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: d.name, Help: d.help}, d.labels)
 }
 
 // StoreCall records a call of the store.
@@ -94,11 +106,15 @@ func (m *Metrics) StoreCall(op string, took time.Duration, items int, err error)
 	m.storeCalls.WithLabelValues(op, result).Inc()
 	m.storeItems.WithLabelValues(op).Add(float64(items))
 	m.storeTime.observe(op, took)
-	m.failing.note(err != nil)
+	if err == nil {
+		m.failing.Store(nil)
+	} else if m.failing.Load() == nil {
+		m.failing.CompareAndSwap(nil, new(time.Now()))
+	}
 }
 
 // AskReady sets the check for readiness, which is called at every scrape.
-func (m *Metrics) AskReady(ask func() bool) { m.ready.ask.Store(&ask) }
+func (m *Metrics) AskReady(ask func() bool) { m.askReady.Store(&ask) }
 
 // Paused records whether a topic is paused.
 func (m *Metrics) Paused(topic string, paused bool) {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sort"
 	"strings"
 	"sync"
 	"time"
@@ -20,7 +19,7 @@ type Metric struct {
 	Help   string // one sentence
 	Labels []string
 	// Gauge is called at every scrape and must be quick: it calls set once for each combination of label values.
-	Gauge func(set func(value float64, labels ...string))
+	Gauge func(set setter)
 	// Total is like Gauge, of a value that only grows.
 	Total func(set func(value float64, labels ...string))
 	// Counter has totals, Durations a histogram.
@@ -63,15 +62,10 @@ func (d *Durations) Observe(took time.Duration, labels ...string) {
 		d.series = map[string]*series{}
 	}
 	key := seriesKey(labels, len(d.series), func(k string) bool { return d.series[k] != nil })
-	s := d.series[key]
-	if s == nil {
-		s = &series{counts: make([]uint64, len(workBuckets)+1)}
-		d.series[key] = s
+	if d.series[key] == nil {
+		d.series[key] = newSeries(workBuckets)
 	}
-	v := took.Seconds()
-	s.counts[sort.SearchFloat64s(workBuckets, v)]++
-	s.sum += v
-	s.count++
+	d.series[key].add(workBuckets, took)
 }
 
 // seriesKey joins label values, within the bound on their number.
@@ -117,12 +111,7 @@ func (ms pipelineMetrics) Collect(ch chan<- prometheus.Metric) {
 
 func (m *Metric) collect(ch chan<- prometheus.Metric) {
 	desc := prometheus.NewDesc(m.Name, m.Help, m.Labels, nil)
-	send := func(p prometheus.Metric, err error) {
-		if err != nil {
-			p = prometheus.NewInvalidMetric(desc, err)
-		}
-		ch <- p
-	}
+	send := send(ch, desc)
 	switch {
 	case m.Gauge != nil:
 		m.Gauge(func(v float64, labels ...string) {
@@ -143,12 +132,7 @@ func (m *Metric) collect(ch chan<- prometheus.Metric) {
 		m.Durations.mu.Lock()
 		defer m.Durations.mu.Unlock()
 		for key, s := range m.Durations.series {
-			cumulated, below := make(map[float64]uint64, len(workBuckets)), uint64(0)
-			for i, bound := range workBuckets {
-				below += s.counts[i]
-				cumulated[bound] = below
-			}
-			send(prometheus.NewConstHistogram(desc, s.count, s.sum, cumulated, m.values(key)...))
+			send(s.metric(desc, workBuckets, m.values(key)...))
 		}
 	}
 }

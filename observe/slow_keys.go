@@ -6,8 +6,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 )
 
 // How long handlers of keys take. A key is data, not a label: the gauge has the slowest
@@ -36,8 +34,6 @@ type SlowKey struct {
 // algorithm Space-Saving, weighted by time), and what it costs does not depend on
 // how many keys there are.
 type slowKeys struct {
-	desc *prometheus.Desc
-
 	mu     sync.Mutex
 	topics map[string]*keysOfTopic
 }
@@ -57,7 +53,7 @@ type slowOne struct {
 }
 
 func newSlowKeys() *slowKeys {
-	return &slowKeys{desc: slowestKey.desc(), topics: map[string]*keysOfTopic{}}
+	return &slowKeys{topics: map[string]*keysOfTopic{}}
 }
 
 // note records attempts; keys and durations correspond, and attempts without a key are
@@ -169,13 +165,3 @@ func (m *Metrics) RanKeys(topic string, keys [][]byte, took []time.Duration) {
 
 // SlowKeys returns the slowest key of every topic that has one, in no order.
 func (m *Metrics) SlowKeys() []SlowKey { return m.slow.slowest(time.Now()) }
-
-// Describe implements prometheus.Collector.
-func (s *slowKeys) Describe(ch chan<- *prometheus.Desc) { ch <- s.desc }
-
-// Collect implements prometheus.Collector.
-func (s *slowKeys) Collect(ch chan<- prometheus.Metric) {
-	for _, k := range s.slowest(time.Now()) {
-		ch <- prometheus.MustNewConstMetric(s.desc, prometheus.GaugeValue, k.P99.Seconds(), k.Topic)
-	}
-}

@@ -1,7 +1,6 @@
 package observe
 
 import (
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -42,43 +41,36 @@ var (
 type spillMetrics struct {
 	messages, compensated, failures, blind   *prometheus.CounterVec
 	pending, dead, oldest, down, latched, at *prometheus.GaugeVec
-
-	mu   sync.Mutex
-	told map[string]int64 // totals as last told
 }
 
-func newSpillMetrics() *spillMetrics {
-	return &spillMetrics{
-		messages: counter(spillMessages), compensated: counter(spillCompensated), failures: counter(spillFailures),
-		blind:   counter(spillBlind),
-		pending: gauge(spillPending), dead: gauge(spillDead), oldest: gauge(spillOldest), down: gauge(spillDown),
-		latched: gauge(spillLatched), at: gauge(spillAt),
-		told: map[string]int64{},
+func newSpillMetrics(c *collectors) spillMetrics {
+	return spillMetrics{
+		messages: c.counter(spillMessages), compensated: c.counter(spillCompensated),
+		failures: c.counter(spillFailures),
+		blind:    c.counter(spillBlind),
+		pending:  c.gauge(spillPending), dead: c.gauge(spillDead), oldest: c.gauge(spillOldest),
+		down:    c.gauge(spillDown),
+		latched: c.gauge(spillLatched), at: c.gauge(spillAt),
 	}
-}
-
-func (s *spillMetrics) all() []prometheus.Collector {
-	return []prometheus.Collector{s.messages, s.compensated, s.failures, s.blind, s.pending, s.dead, s.oldest, s.down,
-		s.latched, s.at}
 }
 
 // Spill records the figures of a store with a fallback. They are counted in the
 // fallback store periodically, not for a scrape. Figures that were not counted now keep
 // their last values.
 func (m *Metrics) Spill(f figures.Spill, counted bool) {
-	s := m.spill
+	s := &m.spill
 	s.latched.WithLabelValues().Set(float64(f.LatchedKeys))
-	s.blind.WithLabelValues().Add(s.more("blind", f.Blind))
+	s.blind.WithLabelValues().Add(m.grown.of("spill blind", f.Blind))
 	for i := range f.Topics {
 		t := &f.Topics[i]
 		topic := m.bounds.value(labelTopic, t.Topic)
 		for where, n := range map[string]int64{"fallback": t.SpilledFailed + t.SpilledUnknown, "diverted": t.Diverted,
 			"lost": t.Lost} {
-			s.messages.WithLabelValues(topic, where).Add(s.more(where+" "+t.Topic, n))
+			s.messages.WithLabelValues(topic, where).Add(m.grown.of("spill "+where+" "+t.Topic, n))
 		}
-		s.compensated.WithLabelValues(topic).Add(s.more("compensated "+t.Topic, t.Compensated))
-		s.failures.WithLabelValues(topic).Add(s.more("failures "+t.Topic, t.CompensationsFailed))
-		s.down.WithLabelValues(topic).Set(map[bool]float64{true: 1}[t.Down])
+		s.compensated.WithLabelValues(topic).Add(m.grown.of("spill compensated "+t.Topic, t.Compensated))
+		s.failures.WithLabelValues(topic).Add(m.grown.of("spill failures "+t.Topic, t.CompensationsFailed))
+		s.down.WithLabelValues(topic).Set(one(t.Down))
 		if !counted {
 			continue
 		}
@@ -97,13 +89,4 @@ func (m *Metrics) SpillUnknown() {
 	for _, g := range []*prometheus.GaugeVec{m.spill.pending, m.spill.dead, m.spill.oldest} {
 		g.Reset()
 	}
-}
-
-// more is by how much a total has grown since it was last told.
-func (s *spillMetrics) more(name string, total int64) float64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	grown := total - s.told[name]
-	s.told[name] = total
-	return float64(max(grown, 0))
 }
