@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -87,22 +88,31 @@ func (e *Handler) Handle(ctx context.Context, d *pawl.Delivery) error {
 	}
 	cmd := process.Shell(e.config.Command)
 	cmd.Env = e.environ(d)
-	streams, err := openStreams(cmd, d.Body)
+	streams, err := process.OpenStreams(cmd, len(d.Body) > 0)
 	if err != nil {
 		return pawl.OfKind(policy.KindCommand, fmt.Errorf("start the program: %w", err))
 	}
 	p, err := e.config.Launcher.Start(cmd)
-	streams.started()
+	streams.Started()
 	if err != nil {
-		streams.abandon()
+		streams.Close()
 		return startError(err)
 	}
 	said := &process.Tail{}
-	streams.copy(&process.Lines{Out: e.config.Stdout}, &process.Lines{Out: e.config.Stderr, Tail: said})
+	var reading, writing sync.WaitGroup
+	reading.Go(func() { process.Read(streams.Stdout, &process.Lines{Out: e.config.Stdout}) })
+	reading.Go(func() { process.Read(streams.Stderr, &process.Lines{Out: e.config.Stderr, Tail: said}) })
+	writing.Go(func() {
+		_, _ = streams.Stdin.Write(d.Body) // a program need not read what it does not want
+		_ = streams.Stdin.Close()
+	})
 	stop := context.AfterFunc(ctx, func() { end(p, context.Cause(ctx)) })
 	state := p.Wait()
 	inTime := stop()
-	streams.wait()
+	streams.Ended()
+	reading.Wait()
+	_ = streams.Stdin.SetWriteDeadline(time.Now())
+	writing.Wait()
 	if !inTime {
 		return context.Cause(ctx)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -68,14 +69,12 @@ func (r *Replies) take(ctx context.Context, bytes int) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for i, other := range r.waiting {
-		if other == a {
-			r.waiting = append(r.waiting[:i], r.waiting[i+1:]...)
-			r.give(0) // those behind it may have room
-			return context.Cause(ctx)
-		}
+	if i := slices.Index(r.waiting, a); i >= 0 {
+		r.waiting = slices.Delete(r.waiting, i, i+1)
+		r.give(0) // those behind it may have room
+	} else {
+		r.give(bytes) // it came at the same moment
 	}
-	r.give(bytes) // it came at the same moment
 	return context.Cause(ctx)
 }
 
@@ -93,8 +92,8 @@ func (r *Replies) give(bytes int) {
 // is told of it, or its lease is over: then nobody stores it any more.
 func (r *Replies) leave(d *pawl.Delivery, bytes int) {
 	emitted := 0
-	for i := range d.Emitted() {
-		emitted += d.Emitted()[i].Size()
+	for _, m := range d.Emitted() {
+		emitted += m.Size()
 	}
 	emitted = min(emitted, bytes)
 	r.mu.Lock()

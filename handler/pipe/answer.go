@@ -185,7 +185,7 @@ func (p *Pipe) inspect(now time.Time) {
 	defer p.mu.Unlock()
 	for _, c := range p.children {
 		for _, k := range c.held {
-			if len(c.held) > 1 && now.After(k.after(1, 2)) && now.Sub(k.at) > 4*c.window.usual() && k.regiven == 0 {
+			if len(c.held) > 1 && now.After(k.after(1, 2)) && now.Sub(k.at) > 4*c.window.mean && k.regiven == 0 {
 				c.kill(errStalled)
 			}
 		}

@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
-	"os/exec"
 	"slices"
 	"time"
 
@@ -91,45 +91,44 @@ type ending struct {
 func (c *child) run() ending {
 	cmd := process.Shell(c.pipe.config.Command)
 	cmd.Env = process.Environ()
-	pipes, err := openChild(cmd)
+	pipes, err := process.OpenStreams(cmd, true)
 	if err != nil {
 		return ending{how: err.Error(), unread: true}
 	}
 	program, err := c.pipe.config.Launcher.Start(cmd)
-	pipes.started()
+	pipes.Started()
 	if err != nil {
-		pipes.close()
+		pipes.Close()
 		return ending{how: err.Error(), unread: true}
 	}
 	c.rise(program)
 	said := &process.Tail{}
 	heard := make(chan struct{})
 	go func() {
-		process.Read(pipes.stderr, &process.Lines{Prefix: fmt.Sprintf("[%d] ", c.n), Out: c.pipe.config.Stderr,
+		process.Read(pipes.Stderr, &process.Lines{Prefix: fmt.Sprintf("[%d] ", c.n), Out: c.pipe.config.Stderr,
 			Tail: said})
 		close(heard)
 	}()
 	written := make(chan int64, 1)
-	go func() { written <- c.write(pipes.stdin) }()
+	go func() { written <- c.write(pipes.Stdin) }()
 	exited := make(chan *os.ProcessState, 1)
 	go func() {
 		state := program.Wait()
-		until := time.Now().Add(process.LeftOver) // who left its group may hold the pipes
-		_ = pipes.stdout.SetReadDeadline(until)
-		_ = pipes.stderr.SetReadDeadline(until)
+		pipes.Ended()
 		exited <- state
 	}()
-	trouble := c.listen(pipes.stdout)
-	if trouble != nil {
-		c.killFor(trouble)
+	if trouble := c.listen(pipes.Stdout); trouble != nil {
+		c.pipe.mu.Lock()
+		c.kill(trouble)
+		c.pipe.mu.Unlock()
 	}
 	program.Kill() // without stdout it is of no use
 	state := <-exited
 	c.lower()
-	_ = pipes.stdin.SetWriteDeadline(time.Now())
-	read := <-written - int64(process.Unread(pipes.stdin))
-	pipes.close()
+	_ = pipes.Stdin.SetWriteDeadline(time.Now())
+	read := <-written - int64(process.Unread(pipes.Stdin))
 	<-heard // its last words are the reason
+	pipes.Close()
 	e := c.fall(said.Reason(process.Describe(state)), state != nil && state.Success(), read)
 	e.pid = cmd.Process.Pid
 	return e
@@ -208,12 +207,6 @@ func (c *child) kill(cause error) {
 	}
 }
 
-func (c *child) killFor(cause error) {
-	c.pipe.mu.Lock()
-	defer c.pipe.mu.Unlock()
-	c.kill(cause)
-}
-
 // write writes to stdin what comes to be in out, and returns how many bytes went
 // through. It closes stdin when the pipe is closed.
 func (c *child) write(stdin *os.File) (n int64) {
@@ -246,14 +239,9 @@ func (c *child) write(stdin *os.File) (n int64) {
 	c.pipe.mu.Unlock()
 	if up {
 		_ = stdin.Close()
-		c.retire(program)
+		time.AfterFunc(c.pipe.config.CloseWait, program.End) // it is asked to end, and then killed
 	}
 	return n
-}
-
-// retire asks a child that does not end, and then kills it.
-func (c *child) retire(program *process.Process) {
-	time.AfterFunc(c.pipe.config.CloseWait, program.End)
 }
 
 // fall settles what the child held when it ended. read is how much of what it was
@@ -298,12 +286,7 @@ func (c *child) blame(how string) error {
 
 // inOrder returns what c holds in the order in which it was given.
 func (c *child) inOrder() []*call {
-	ks := make([]*call, 0, len(c.held))
-	for _, k := range c.held {
-		ks = append(ks, k)
-	}
-	slices.SortFunc(ks, func(a, b *call) int { return cmp.Compare(a.begin, b.begin) })
-	return ks
+	return slices.SortedFunc(maps.Values(c.held), func(a, b *call) int { return cmp.Compare(a.begin, b.begin) })
 }
 
 // regive keeps for one by one what the child had read, the oldest last if it did
@@ -386,40 +369,4 @@ func (p *Pipe) count(e ending) bool {
 		p.failing = fmt.Errorf("%w, %d times: %s", ErrNeverReady, p.unready, e.how)
 	}
 	return true
-}
-
-// childPipes are our ends of a child's streams, and its ends.
-type childPipes struct {
-	stdin, stdout, stderr *os.File
-	theirs                []*os.File
-}
-
-func openChild(cmd *exec.Cmd) (*childPipes, error) {
-	c := &childPipes{}
-	var errs [3]error
-	var in, out, err *os.File
-	in, c.stdin, errs[0] = os.Pipe()
-	c.stdout, out, errs[1] = os.Pipe()
-	c.stderr, err, errs[2] = os.Pipe()
-	c.theirs = []*os.File{in, out, err}
-	if err := errors.Join(errs[:]...); err != nil {
-		c.started()
-		c.close()
-		return nil, err
-	}
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, out, err
-	return c, nil
-}
-
-// started closes the child's ends on our side.
-func (c *childPipes) started() {
-	for _, f := range c.theirs {
-		_ = f.Close() // of one that could not be opened: nothing happens
-	}
-}
-
-// close closes our ends but stderr, which its reader closes.
-func (c *childPipes) close() {
-	_ = c.stdin.Close()
-	_ = c.stdout.Close()
 }

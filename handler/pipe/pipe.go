@@ -170,17 +170,13 @@ func (p *Pipe) Handle(ctx context.Context, d *pawl.Delivery) error {
 	return p.settle(<-k.done, d)
 }
 
-func (p *Pipe) settle(o outcome, d *pawl.Delivery) error {
-	if o.verdict != nil && len(o.verdict.Output) > 0 && p.config.Output != nil {
-		p.config.Output(d, o.verdict.Output)
-	}
-	return o.settle(d)
-}
-
 // settle turns a verdict into the result of a handler.
-func (o outcome) settle(d *pawl.Delivery) error {
-	if o.err != nil || o.verdict == nil {
+func (p *Pipe) settle(o outcome, d *pawl.Delivery) error {
+	if o.err != nil {
 		return o.err
+	}
+	if len(o.verdict.Output) > 0 && p.config.Output != nil {
+		p.config.Output(d, o.verdict.Output)
 	}
 	return o.verdict.Settle(d, policy.KindCommand)
 }

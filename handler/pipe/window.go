@@ -89,9 +89,6 @@ func (w *window) restart() {
 	w.fresh = true
 }
 
-// usual is how long an answer usually takes.
-func (w *window) usual() time.Duration { return w.mean }
-
 // within is how many answers come in a time; 0 while that is not known.
 func (w *window) within(d time.Duration) int {
 	if w.mean <= 0 {

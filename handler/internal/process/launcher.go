@@ -186,15 +186,12 @@ type Process struct {
 // Kill kills the whole group at once.
 func (p *Process) Kill() { p.signal(killSignal) }
 
-// Terminate asks the whole group to end.
-func (p *Process) Terminate() { p.signal(termSignal) }
-
 // grace is how long a program may tidy up after it was asked to end.
 const grace = time.Second
 
 // End asks the whole group to end, and kills it when a second has passed.
 func (p *Process) End() {
-	p.Terminate()
+	p.signal(termSignal)
 	time.AfterFunc(grace, p.Kill)
 }
 

@@ -159,9 +159,8 @@ func (t *Tail) Reason(how string) string {
 	return strings.TrimSpace(said[len(said)-1]) + " (" + how + ")\n" + strings.Join(said, "\n")
 }
 
-// LeftOver is how long output may stay open after the program has ended: a
-// process that left its group may hold it.
-const LeftOver = time.Second
+// leftOver is how long output may stay open after the program has ended.
+const leftOver = time.Second
 
 // Read copies a program's output into l until it ends.
 func Read(f *os.File, l *Lines) {
