@@ -37,20 +37,14 @@ loop:
 
 // parts tells whether the text goes on at at with something else.
 func (a *alike) parts(at int) bool {
-	end := at
-	for end < len(a.in) && end-at < 64 && (isWord(a.in[end]) || a.in[end] == '_') {
-		end++
-	}
+	end := span(a.in, at, 64, "_")
 	return end == len(a.in) || end == at && a.in[at] != '/' || a.in[end] == '=' ||
 		a.in[end] == ':' && end+1 < len(a.in) && a.in[end+1] > ' '
 }
 
 // url is a URL as a whole, or a name of Amazon's.
 func (a *alike) url() int {
-	at := a.at
-	for at < len(a.in) && at-a.at < 24 && (isWord(a.in[at]) || strings.IndexByte("+.-", a.in[at]) >= 0) {
-		at++
-	}
+	at := span(a.in, a.at, 24, "+.-")
 	if rest := a.in[at:]; strings.HasPrefix(rest, "://") || strings.HasPrefix(rest, ":") && a.in[a.at:at] == "arn" {
 		return max(a.runEnd(at+1, "\"'`<>|\\"), at+len(":"))
 	}
@@ -83,8 +77,7 @@ func (a *alike) path(c byte) int {
 		}
 		n++
 	case '$':
-		for n = 1; n < len(rest) && n < 32 && (isWord(rest[n]) || strings.IndexByte("_{}", rest[n]) >= 0); n++ {
-		}
+		n = span(rest, 1, 31, "_{}")
 		if n == len(rest) || rest[n] != '/' || isDigit(rest[1]) {
 			return 0
 		}
@@ -177,8 +170,7 @@ func isFile(name string) bool {
 	if len(ending) == len(name) || len(ending) > len("parquet") || ending == "" {
 		return false
 	}
-	switch ending {
-	case "jsonl", "ndjson", "parquet", "xhtml", "proto", "class", "swift", "conf", "lock":
+	if isLongEnding(ending) {
 		return true
 	}
 	letters := 0
@@ -191,6 +183,8 @@ func isFile(name string) bool {
 	}
 	return letters > 0 && len(ending) <= 5 && (ending == strings.ToLower(ending) || ending == strings.ToUpper(ending))
 }
+
+var isLongEnding = among(`jsonl ndjson parquet xhtml proto class swift conf lock`)
 
 // opensFile tells words in front of a path.
 var opensFile = inAnyCase(`
@@ -265,8 +259,8 @@ func (a *alike) host() int {
 		}
 	case labels > 1 && !isFile(name) || a.before() == '[':
 		return port
-	case labels == 1 && dials(a.last):
-		return a.behind(port)
+	case labels == 1 && dials(a.last) && a.lastEnd+1 == a.at:
+		return port
 	}
 	return 0
 }
@@ -274,14 +268,6 @@ func (a *alike) host() int {
 // resolves tells whether the word before looks up the name of a host.
 func (a *alike) resolves() bool {
 	return a.lastEnd == a.at-1 && (a.last == "lookup" || a.last == "ENOTFOUND" || a.last == "AGAIN")
-}
-
-// behind is end, if the last word is right in front of the present place.
-func (a *alike) behind(end int) int {
-	if a.lastEnd+1 != a.at {
-		return 0
-	}
-	return end
 }
 
 // dials tells words in front of an address.
@@ -387,10 +373,8 @@ func (a *alike) namesPart(start int) bool {
 // of what is wrong with it.
 func (a *alike) isValue(at, end int) bool {
 	v := a.in[at:end]
-	for i := range len(v) {
-		if c := v[i]; isDigit(c) || strings.IndexByte("@._-/", c) >= 0 {
-			return true
-		}
+	if strings.ContainsAny(v, "0123456789@._-/") {
+		return true
 	}
 	if isProse(v) {
 		return false
@@ -402,10 +386,9 @@ func (a *alike) isValue(at, end int) bool {
 		return false
 	}
 	next := a.in[end+1 : a.until(end+1, " ,;:=.")]
-	switch next {
-	case "not", "is", "was", "has", "does", "already", "cannot", "failed", "exists":
-		return true
-	}
 	stop := end + 1 + len(next)
-	return stop < len(a.in) && strings.IndexByte("=:", a.in[stop]) >= 0
+	return saysWhatIsWrong(next) || stop < len(a.in) && strings.IndexByte("=:", a.in[stop]) >= 0
 }
+
+// saysWhatIsWrong tells words behind a value.
+var saysWhatIsWrong = among(`not is was has does already cannot failed exists`)

@@ -156,10 +156,7 @@ func (a *alike) unit() {
 	if at < len(a.in) && strings.IndexByte(" -.+~", a.in[at]) >= 0 {
 		at++
 	}
-	end := at
-	for end < len(a.in) && isWord(a.in[end]) {
-		end++
-	}
+	end := span(a.in, at, len(a.in), "")
 	switch {
 	case end == at:
 	case at > a.at && a.in[a.at] != ' ':
@@ -295,19 +292,15 @@ func (a *alike) isCode(w string, start int, s *shape) bool {
 
 // until is the next place of one of the bytes, or the end.
 func (a *alike) until(at int, bytes string) int {
-	for end := at; ; end++ {
-		if end == len(a.in) || strings.IndexByte(bytes, a.in[end]) >= 0 {
-			return end
-		}
+	if n := strings.IndexAny(a.in[at:], bytes); n >= 0 {
+		return at + n
 	}
+	return len(a.in)
 }
 
 // skip is the place behind the bytes from at on.
 func (a *alike) skip(at int, bytes string) int {
-	for at < len(a.in) && strings.IndexByte(bytes, a.in[at]) >= 0 {
-		at++
-	}
-	return at
+	return len(a.in) - len(strings.TrimLeft(a.in[at:], bytes))
 }
 
 // dateAhead tells whether a number follows, as behind a month, or a month.
@@ -316,9 +309,5 @@ func (a *alike) dateAhead() bool {
 	if at == a.at || at == len(a.in) {
 		return false
 	}
-	end := at
-	for end < len(a.in) && end-at < 10 && isWord(a.in[end]) {
-		end++
-	}
-	return isDigit(a.in[at]) || isTimeWord(a.in[at:end])
+	return isDigit(a.in[at]) || isTimeWord(a.in[at:span(a.in, at, 10, "")])
 }

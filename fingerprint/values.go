@@ -15,6 +15,15 @@ func isUpper(c byte) bool { return 'A' <= c && c <= 'Z' }
 // isWord tells letters, also those beyond ASCII, and digits.
 func isWord(c byte) bool { return isDigit(c) || isUpper(c) || 'a' <= c && c <= 'z' || c >= 0x80 }
 
+// span is the place behind letters, digits and the bytes in more from at on, at most so many.
+func span(s string, at, most int, more string) int {
+	end := at
+	for end < len(s) && end-at < most && (isWord(s[end]) || strings.IndexByte(more, s[end]) >= 0) {
+		end++
+	}
+	return end
+}
+
 // isToken tells what keys and base64 consist of, besides dots and slashes.
 func isToken(c byte) bool { return isWord(c) || c == '_' || c == '-' || c == '+' || c == '=' }
 
@@ -119,14 +128,7 @@ func (a *alike) namesCause(between string) bool {
 }
 
 // isName tells letters, digits, _ . and -, as names of columns have.
-func isName(s string) bool {
-	for i := range len(s) {
-		if c := s[i]; !isWord(c) && c != '_' && c != '.' && c != '-' {
-			return false
-		}
-	}
-	return s != ""
-}
+func isName(s string) bool { return s != "" && span(s, 0, len(s), "_.-") == len(s) }
 
 // shutsAt is the place of the quote that ends what the one here begins; 0: none.
 func (a *alike) shutsAt() int {
@@ -166,13 +168,10 @@ func (a *alike) quoted() int {
 
 // typographic are the quotes of typesetters.
 func typographic(s string) (open, shut string) {
-	switch {
-	case strings.HasPrefix(s, "“"):
-		return "“", "”"
-	case strings.HasPrefix(s, "‘"):
-		return "‘", "’"
-	case strings.HasPrefix(s, "«"):
-		return "«", "»"
+	for _, q := range [][2]string{{"“", "”"}, {"‘", "’"}, {"«", "»"}} {
+		if strings.HasPrefix(s, q[0]) {
+			return q[0], q[1]
+		}
 	}
 	return "", ""
 }
@@ -215,10 +214,8 @@ func (a *alike) inBrackets() int {
 		return 0
 	}
 	address, _, _ := strings.Cut(a.in[a.at+1:a.at+shut], "%") // without its zone
-	for i := range len(address) {
-		if c := address[i]; !isHex(c) && c != ':' && c != '.' {
-			return 0
-		}
+	if strings.Trim(address, "0123456789abcdefABCDEF:.") != "" {
+		return 0
 	}
 	return a.at + shut + 1
 }
@@ -262,9 +259,7 @@ func (a *alike) address(end, colons, digits int) int {
 		return 0
 	}
 	if end < len(a.in) && a.in[end] == '%' { // a zone
-		for end++; end < len(a.in) && isWord(a.in[end]); {
-			end++
-		}
+		end = span(a.in, end+1, len(a.in), "")
 	}
 	return end
 }
@@ -287,24 +282,15 @@ func (a *alike) uuid() int {
 
 // email is an address of a person. What is before the @ is at most 64 bytes long.
 func (a *alike) email() int {
-	at := a.at
-	for at < len(a.in) && at-a.at <= 64 && (isWord(a.in[at]) || strings.IndexByte("._%+-", a.in[at]) >= 0) {
-		at++
-	}
+	at := span(a.in, a.at, 65, "._%+-")
 	if at == a.at || at == len(a.in) || a.in[at] != '@' {
 		return 0
 	}
-	end, dots := at+1, 0
-	for end < len(a.in) && (isWord(a.in[end]) || a.in[end] == '-' || a.in[end] == '.') {
-		if a.in[end] == '.' {
-			dots++
-		}
-		end++
+	end := span(a.in, at+1, len(a.in), "-.")
+	if a.in[end-1] == '.' {
+		end--
 	}
-	if end > at+1 && a.in[end-1] == '.' {
-		end, dots = end-1, dots-1
-	}
-	if dots < 1 {
+	if !strings.Contains(a.in[at:end], ".") {
 		return 0
 	}
 	return end
@@ -322,10 +308,7 @@ func (a *alike) token() int {
 		}
 	}
 	if strings.HasPrefix(a.in[a.at:end], "eyJ") { // JSON in base64
-		for end < len(a.in) && (isToken(a.in[end]) || a.in[end] == '.') && end-a.at < farAhead {
-			end++
-		}
-		return end
+		return span(a.in, end, farAhead-(end-a.at), "_-+=.")
 	}
 	if end-a.at < 16 || !isRandom(a.in[a.at:end]) {
 		return 0

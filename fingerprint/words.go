@@ -133,10 +133,7 @@ func strangeness(s string) (strange, pairs int) {
 
 // gibberish tells whether letters are too strange to be a word.
 func gibberish(letters string) bool {
-	if len(letters) < 9 || !isASCII(letters) {
-		return false
-	}
-	return isStrange(letters)
+	return len(letters) >= 9 && isASCII(letters) && isStrange(letters)
 }
 
 // isStrange judges letters of one kind: the more there are, the fewer strange
@@ -191,11 +188,4 @@ func isShuffled(s string, strange, pairs int) bool {
 	return changes*4 >= len(s) && 50*strange/pairs+share >= 55
 }
 
-func isASCII(s string) bool {
-	for i := range len(s) {
-		if s[i] >= 0x80 {
-			return false
-		}
-	}
-	return true
-}
+func isASCII(s string) bool { return !strings.ContainsFunc(s, func(r rune) bool { return r >= 0x80 }) }
