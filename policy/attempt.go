@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
@@ -46,16 +47,7 @@ const (
 
 // or fills the empty parts of e.
 func (e Event) or(o Event) Event {
-	if e.Domain == "" {
-		e.Domain = o.Domain
-	}
-	if e.Type == "" {
-		e.Type = o.Type
-	}
-	if e.Phase == "" {
-		e.Phase = o.Phase
-	}
-	return e
+	return Event{cmp.Or(e.Domain, o.Domain), cmp.Or(e.Type, o.Type), cmp.Or(e.Phase, o.Phase)}
 }
 
 // Facts are what conditions of rules ask for: a set of bits.
@@ -75,16 +67,13 @@ var factNames = []string{"timeout", "connect", "conflict", "bad input", "shortag
 
 // String names the facts in the set, separated by "|"; "none" for none.
 func (f Facts) String() string {
-	var text strings.Builder
+	var names []string
 	for i, name := range factNames {
 		if f&(1<<i) != 0 {
-			text.WriteString("|" + name)
+			names = append(names, name)
 		}
 	}
-	if text.String() == "" {
-		return "none"
-	}
-	return text.String()[1:]
+	return cmp.Or(strings.Join(names, "|"), "none")
 }
 
 // Fault is an error with what rules need beyond the pawl.Failure: where it happened,
@@ -179,10 +168,8 @@ func (a Attempt) Inputs() string {
 
 // plain quotes a value that could be taken for something else.
 func plain(value string) string {
-	if strings.ContainsFunc(value, func(r rune) bool {
-		return r <= ' ' || r == '"' || r == '=' ||
-			!strconv.IsPrint(r)
-	}) {
+	odd := func(r rune) bool { return r <= ' ' || r == '"' || r == '=' || !strconv.IsPrint(r) }
+	if strings.ContainsFunc(value, odd) {
 		return strconv.Quote(value)
 	}
 	return value

@@ -16,12 +16,7 @@ const (
 )
 
 // String returns the shape's name: exponential or linear.
-func (s Shape) String() string {
-	if s == Linear {
-		return "linear"
-	}
-	return "exponential"
-}
+func (s Shape) String() string { return nameOf(s, "exponential", "linear") }
 
 // Backoff says how long to wait before a retry: never less than Base, never more than
 // Max, and with full jitter in between, so that work that failed together is not

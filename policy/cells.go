@@ -80,15 +80,7 @@ func (p places) of(m Match) int {
 func (p places) compare(a, b Match) int {
 	by := func(part func(Match) int) int { return cmp.Compare(part(a), part(b)) }
 	return cmp.Or(
-		by(func(m Match) int {
-			switch {
-			case m == Match{}:
-				return 2
-			case m.Type == "":
-				return 1
-			}
-			return 0
-		}),
+		by(func(m Match) int { return -min(m.width(), 2) }),
 		by(func(m Match) int { return p.of(Match{Domain: m.Domain, Type: m.Type}) }),
 		cmp.Compare(a.Domain, b.Domain), cmp.Compare(a.Type, b.Type),
 		by(func(m Match) int {

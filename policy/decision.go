@@ -17,17 +17,14 @@ const (
 )
 
 // String returns the action's name: retry, dead or ignore.
-func (a Action) String() string {
-	switch a {
-	case Retry:
-		return "retry"
-	case Dead:
-		return "dead"
-	case Ignore:
-		return "ignore"
-	default:
-		return "none"
+func (a Action) String() string { return nameOf(a, "none", "retry", "dead", "ignore") }
+
+// nameOf is the name of a value; the first one is also that of values that do not exist.
+func nameOf[T ~uint8](value T, names ...string) string {
+	if int(value) < len(names) {
+		return names[value]
 	}
+	return names[0]
 }
 
 // Alert is the severity of a failure.
@@ -43,18 +40,7 @@ const (
 )
 
 // String returns the level's name: info, warn, error or critical.
-func (a Alert) String() string {
-	switch a {
-	case Warn:
-		return "warn"
-	case Error:
-		return "error"
-	case Critical:
-		return "critical"
-	default:
-		return "info"
-	}
-}
+func (a Alert) String() string { return nameOf(a, "info", "info", "warn", "error", "critical") }
 
 // Degrade is what the work falls back to when a part of it is given up.
 type Degrade uint8
@@ -69,18 +55,7 @@ const (
 )
 
 // String returns the name: none, skip-item, carry-on or stop-task.
-func (d Degrade) String() string {
-	switch d {
-	case SkipItem:
-		return "skip-item"
-	case CarryOn:
-		return "carry-on"
-	case StopTask:
-		return "stop-task"
-	default:
-		return "none"
-	}
-}
+func (d Degrade) String() string { return nameOf(d, "none", "skip-item", "carry-on", "stop-task") }
 
 // Decision is what the policy says about a failure.
 type Decision struct {

@@ -109,9 +109,9 @@ func (m *Matrix) Explain(a Attempt) (Decision, Rule, []Step) {
 // Rules returns all rules: the given ones in their order, then the builtin ones
 // that they left, then the default. [Matrix.Cells] says what each of them decides.
 func (m *Matrix) Rules() []Rule {
-	rules := make([]Rule, 0, len(m.order))
-	for _, r := range m.order {
-		rules = append(rules, *r)
+	rules := make([]Rule, len(m.order))
+	for i, r := range m.order {
+		rules[i] = *r
 	}
-	return slices.Clip(rules)
+	return rules
 }

@@ -2,10 +2,11 @@ package policy
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/pawl-dev/pawl"
 )
 
 // Override changes what the matrix says about the failures that it matches; a
@@ -98,10 +99,7 @@ func NewMatrixOf(random func() float64, rules []Rule, overrides ...Override) (*M
 
 // name is how errors about others speak of the override.
 func (o *Override) name(index int) string {
-	if o.Origin == "" {
-		return fmt.Sprintf("overrides[%d]", index)
-	}
-	return o.Origin
+	return cmp.Or(o.Origin, fmt.Sprintf("overrides[%d]", index))
 }
 
 // width orders matches by what is looked up last.
@@ -139,19 +137,18 @@ func (l *overlay) bad(index int, field, why string) {
 
 func (l *overlay) err() error {
 	slices.SortStableFunc(l.errs, func(a, b *OverrideError) int { return cmp.Compare(a.Index, b.Index) })
-	errs := make([]error, len(l.errs))
-	for i, e := range l.errs {
-		errs[i] = e
+	var all pawl.Faults
+	for _, e := range l.errs {
+		all.Add(e)
 	}
-	return errors.Join(errs...)
+	return all.Err()
 }
 
 // put lays an override over its baseline, or over each of them.
 func (l *overlay) put(index int, o *Override) {
 	bad := func(field, why string) { l.bad(index, field, why) }
 	baseline := l.m.lookup(o.Match.event(), o.Match.Kind)
-	row := o.over(baseline, o.Match, true, bad)
-	rows := []Rule{row}
+	rows := []Rule{o.over(baseline, o.Match, true, bad)}
 	if o.Match.Kind == AnyKind && l.m.rules[o.Match] == nil {
 		for _, match := range l.hidden(o.Match) {
 			rows = append(rows, o.over(l.m.lookup(match.event(), match.Kind), match, false, bad))

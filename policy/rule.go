@@ -3,6 +3,7 @@ package policy
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -61,13 +62,8 @@ type Match struct {
 
 // name is the key as the id of a rule.
 func (m Match) name() string {
-	var parts []string
-	for _, part := range []string{m.Type, m.Phase, string(m.Kind)} {
-		if part != "" {
-			parts = append(parts, part)
-		}
-	}
-	return strings.Join(parts, "/")
+	parts := []string{m.Type, m.Phase, string(m.Kind)}
+	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), "/")
 }
 
 // problems says why a rule with that match would never be found.
@@ -105,16 +101,7 @@ const (
 )
 
 // String returns the name: exhausted, always or never.
-func (d DeadLetter) String() string {
-	switch d {
-	case Always:
-		return "always"
-	case Never:
-		return "never"
-	default:
-		return "exhausted"
-	}
-}
+func (d DeadLetter) String() string { return nameOf(d, "exhausted", "always", "never") }
 
 // DefaultAttempts is the bound of a rule that states none.
 const DefaultAttempts = 10
@@ -149,10 +136,7 @@ func (r *Rule) limit() int { return cmp.Or(r.MaxAttempts, DefaultAttempts) }
 
 // decide applies the rule.
 func (r *Rule) decide(a *Attempt, f pawl.Failure, facts Facts, random func() float64) Decision {
-	d := Decision{Rule: r.ID, Alert: r.Alert}
-	if d.Alert == 0 {
-		d.Alert = Warn
-	}
+	d := Decision{Rule: r.ID, Alert: cmp.Or(r.Alert, Warn)}
 	limit := r.limit()
 	switch {
 	case facts&r.Pass != 0:

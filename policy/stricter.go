@@ -57,23 +57,14 @@ func (c *change) repeat() {
 func (c *change) stop() { c.r.Repeat, c.r.If, c.r.Unless = NotRepeated, 0, 0 }
 
 // severity of dead letters, in order: never, exhausted, always.
-func (d DeadLetter) severity() int {
-	switch d {
-	case Never:
-		return 0
-	case Always:
-		return 2
-	default:
-		return 1
-	}
-}
+var severity = map[DeadLetter]int{Never: 0, WhenExhausted: 1, Always: 2}
 
 func (c *change) deadLetter() {
 	switch to := c.o.DeadLetter; {
 	case to == nil:
 	case *to > Never:
 		c.wrong("dead_letter", "there is no such dead-letter setting: %d", *to)
-	case to.severity() < c.b.DeadLetter.severity():
+	case severity[*to] < severity[c.b.DeadLetter]:
 		c.weaker("dead_letter", "dead letter %v, was %v", *to, c.b.DeadLetter)
 	case *to == Always && c.o.Repeat != nil && *c.o.Repeat == Repeated:
 		c.wrong("dead_letter", "dead letter %v contradicts a retry; leave one of them out", Always)
