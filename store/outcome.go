@@ -52,6 +52,13 @@ func Answers(n int, receipts []Receipt, err error) []Receipt {
 	return all
 }
 
+// ForGood tells of the error of a message that a store refuses it for what it is, and will
+// do so again.
+func ForGood(err error) bool {
+	_, invalid := errors.AsType[*pawl.InvalidError](err)
+	return invalid || errors.Is(err, ErrTooLarge) || errors.Is(err, ErrUnsupported) || errors.Is(err, ErrInvalid)
+}
+
 // uncertain tells whether a call that failed with err may have taken effect.
 func uncertain(err error) bool {
 	if _, invalid := errors.AsType[*pawl.InvalidError](err); invalid || IsTopicFull(err) {

@@ -207,18 +207,10 @@ const (
 
 // String returns the verdict's name: ack, retry, dead or release.
 func (v Verdict) String() string {
-	switch v {
-	case Ack:
-		return "ack"
-	case Retry:
-		return "retry"
-	case Dead:
-		return "dead"
-	case Release:
-		return "release"
-	default:
+	if v < Ack || v > Release {
 		return "none"
 	}
+	return [...]string{Ack: "ack", Retry: "retry", Dead: "dead", Release: "release"}[v]
 }
 
 // Settlement ends one delivery.

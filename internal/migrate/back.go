@@ -158,7 +158,7 @@ func (t *Traffic) letters(ctx context.Context, p *mirror.Plan, done *Moved) erro
 			switch {
 			case why == nil || errors.Is(why, store.ErrConflict) && t.arrived(ctx, id):
 				ids = append(ids, id)
-			case mirror.ForGood(why):
+			case store.ForGood(why):
 				t.tell("dead letter %s stays in the new store: %v", id, why)
 				stay[id] = true
 			default:
@@ -202,13 +202,13 @@ func deadOf(ctx context.Context, there store.DeadLetters, p *mirror.Plan,
 // buryAll buries letters; where the store takes none because of one of them, one by one.
 func buryAll(ctx context.Context, here store.DeadLetters, letters []store.Record) (map[string]error, error) {
 	refused, err := here.Bury(ctx, letters...)
-	if err == nil || !mirror.ForGood(err) {
+	if err == nil || !store.ForGood(err) {
 		return refused, err
 	}
 	refused = map[string]error{}
 	for i := range letters {
 		one, err := here.Bury(ctx, letters[i])
-		if err != nil && !mirror.ForGood(err) {
+		if err != nil && !store.ForGood(err) {
 			return nil, err
 		}
 		if err = errors.Join(err, one[letters[i].ID]); err != nil {

@@ -61,9 +61,20 @@ type Config struct {
 	// Report is called with problems of single messages; it may be nil. It is called
 	// within Claim and Settle, perhaps concurrently, and must not block.
 	Report func(Problem)
-	// Tx lists the types of transactions, beside *sql.Tx, whose AppendTx encodes.
+	// Tx lists the types of transactions, beside *sql.Tx, whose AppendTx encodes. That of
+	// other types is the underlying store's: it stores messages as a program without the
+	// codec would. These can be read, except a message with a header of the codec's own
+	// names. Blobs are written at once: what they belong to may be rolled back, and then
+	// they wait for Collect. A transaction must not stay open for as long as Collect spares
+	// young blobs.
 	Tx []Tx
 }
+
+// Tx is a type of transactions of a driver, made with [TxOf].
+type Tx = store.Tx
+
+// TxOf names a type of transactions, for example pgx.Tx.
+func TxOf[T any]() Tx { return store.TxOf[T]() }
 
 // MinOffload is the least [Config.Offload]: the reference to a smaller body would
 // be longer than the body.
@@ -133,10 +144,7 @@ func (c *Config) validate() error {
 // layers puts the optional interfaces that inner has, and none else, between the
 // codec and inner: store.As finds each on its way down.
 func (s *Store) layers(txs []Tx) store.Store {
-	below := s.inner
-	for _, tx := range append([]Tx{TxOf[*sql.Tx]()}, txs...) {
-		below = tx.layer(s, below)
-	}
+	below := store.OverTx(s.inner, s.append, append([]Tx{TxOf[*sql.Tx]()}, txs...)...)
 	if i, ok := store.As[store.Inspector](s.inner); ok {
 		below = &inspector{looker{layer{s, below}, i}, i}
 	}

@@ -128,7 +128,7 @@ func (c *transfer) plan(ds []pawl.Delivery) []piece {
 		}
 		m := p.d.Message
 		m.Topic, m.Delay = c.as, 0
-		if err := store.Fit(c.to, &m); err != nil && ForGood(err) {
+		if err := store.Fit(c.to, &m); err != nil && store.ForGood(err) {
 			p.dead = err
 		}
 		p.send = p.dead == nil
@@ -145,22 +145,13 @@ func runOf(d *pawl.Delivery) run { return run{d.Token.Fence, d.Token.Lane} }
 // answer notes what the other store said of a message.
 func (p *piece) answer(r *store.Receipt) {
 	switch {
-	case r.Err != nil && ForGood(r.Err):
+	case r.Err != nil && store.ForGood(r.Err):
 		p.dead = r.Err
 	case r.Err != nil:
 		p.why = r.Err
 	case r.DuplicateOf != "" && r.DuplicateOf != p.d.ID:
 		p.dead = fmt.Errorf("%s has its unique key there", r.DuplicateOf)
 	}
-}
-
-// ForGood tells of the error of a message that a store refuses it for what it is, and
-// will do so again.
-func ForGood(err error) bool {
-	if _, invalid := errors.AsType[*pawl.InvalidError](err); invalid {
-		return true
-	}
-	return errors.Is(err, store.ErrTooLarge) || errors.Is(err, store.ErrUnsupported) || errors.Is(err, store.ErrInvalid)
 }
 
 // settle ends the leases. A run goes on until something of it is not acked: what was

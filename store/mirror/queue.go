@@ -195,11 +195,7 @@ func (c *copier) write(batch []duplicate) {
 		if err != nil && c.giveUp.Err() == nil {
 			c.trouble(err)
 		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-timer.C:
-		case <-c.giveUp.Done():
-			timer.Stop()
+		if store.Sleep(c.giveUp, wait) != nil {
 			c.dropped(batch, fmt.Errorf("there was no more time: %w", cmp.Or(err, closed(c.giveUp.Err()))))
 			return
 		}
@@ -423,7 +419,7 @@ func (c *copier) report(err error) {
 	}
 	c.mu.Lock()
 	now := time.Now()
-	due := c.reported.IsZero() || now.Sub(c.reported) >= time.Second
+	due := now.Sub(c.reported) >= time.Second
 	if due {
 		c.reported = now
 	}
@@ -445,11 +441,7 @@ func (c *copier) flush(ctx context.Context) error {
 		if done {
 			return nil
 		}
-		timer := time.NewTimer(flushLook)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if store.Sleep(ctx, flushLook) != nil {
 			return &store.Error{Op: "flush mirror", Err: ctx.Err()}
 		}
 	}

@@ -2,6 +2,8 @@ package mirror
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -50,7 +52,7 @@ func (st *stages) read(ctx context.Context, since time.Time) error {
 		return err
 	}
 	var clock time.Time
-	if closing(known) {
+	if slices.ContainsFunc(slices.Collect(maps.Values(known)), func(p *Plan) bool { return p.Stage == Closing }) {
 		// The clock first: what is still closing after its end was given up.
 		if clock, err = st.plans.Clock(ctx); err == nil {
 			known, err = st.plans.List(ctx)
@@ -63,15 +65,6 @@ func (st *stages) read(ctx context.Context, since time.Time) error {
 	defer st.mu.Unlock()
 	st.known, st.clock, st.asked = known, clock, began
 	return nil
-}
-
-func closing(known map[string]*Plan) bool {
-	for _, p := range known {
-		if p.Stage == Closing {
-			return true
-		}
-	}
-	return false
 }
 
 // look returns what is to become of a topic, as of at most [Fresh] ago.
@@ -104,11 +97,7 @@ func (st *stages) open(ctx context.Context, topic string) (route, error) {
 			return r, err
 		}
 		waited = true
-		timer := time.NewTimer(lookAgain)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if store.Sleep(ctx, lookAgain) != nil {
 			return route{}, closed(ctx.Err())
 		}
 		err = st.read(ctx, time.Now())
@@ -157,7 +146,3 @@ func (st *stages) versions() map[string]int64 {
 	}
 	return all
 }
-
-// renew reads the stages in advance, so that calls need not wait for them. An error is
-// left to those calls.
-func (st *stages) renew(ctx context.Context) { _ = st.read(ctx, time.Now()) }

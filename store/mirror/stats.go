@@ -158,15 +158,8 @@ func (ps *Plans) Forget(ctx context.Context, names ...string) error {
 func (s *Store) say(ctx context.Context) {
 	var before []byte
 	last := time.Now()
-	for {
-		timer := time.NewTimer(refreshEvery)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		}
-		s.stages.renew(ctx)
+	for store.Sleep(ctx, refreshEvery) == nil {
+		_ = s.stages.read(ctx, time.Now()) // in advance; an error is left to the calls that need the stages
 		stats := s.Stats()
 		if len(stats.Topics) == 0 {
 			continue

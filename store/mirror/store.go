@@ -54,10 +54,7 @@ func New(primary, mirrored store.Store, c Config) (*Store, error) {
 	if s.stages.plans != nil {
 		s.copies.say = func(ctx context.Context) error { _, err := s.sayNow(ctx); return err }
 	}
-	s.below = primary
-	for _, tx := range append([]Tx{TxOf[*sql.Tx]()}, c.Tx...) {
-		s.below = tx.layer(s, s.below)
-	}
+	s.below = store.OverTx(primary, s.appendTx, append([]Tx{TxOf[*sql.Tx]()}, c.Tx...)...)
 	if w := newWaker(s, s.below); w != nil {
 		s.below = w
 	}

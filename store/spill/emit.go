@@ -3,7 +3,6 @@ package spill
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -74,22 +73,13 @@ func (s *Store) emit(ctx context.Context, batchID string, st *store.Settlement) 
 	for i := range receipts {
 		switch why := receipts[i].Err; {
 		case why == nil:
-		case ofMessage(why):
+		case store.ForGood(why):
 			unfit = &pawl.InvalidError{Field: "emit", Why: why.Error()}
 		default: // the call was refused, as of one who lost a right
 			return nil, &store.Error{Op: "settle", Err: why}
 		}
 	}
 	return unfit, nil
-}
-
-// ofMessage tells whether the fault is with a message, of what is refused, rather than
-// with the store or its caller.
-func ofMessage(err error) bool {
-	if _, invalid := errors.AsType[*pawl.InvalidError](err); invalid {
-		return true
-	}
-	return errors.Is(err, store.ErrTooLarge) || errors.Is(err, store.ErrInvalid) || errors.Is(err, store.ErrUnsupported)
 }
 
 // emitsBehind tells whether one of the messages has to go behind rows, as far as
