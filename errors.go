@@ -74,14 +74,10 @@ const (
 
 // String returns the class's name: transient, permanent or throttled.
 func (c Class) String() string {
-	switch c {
-	case ClassPermanent:
-		return "permanent"
-	case ClassThrottled:
-		return "throttled"
-	default:
-		return "transient"
+	if c > ClassThrottled {
+		c = ClassTransient
 	}
+	return [...]string{"transient", "permanent", "throttled"}[c]
 }
 
 // Failure is an error with the facts that the policy decides by. Failures may be

@@ -107,9 +107,7 @@ func (d *Dispatcher) extend(b *beat) {
 		}
 	}
 	d.mu.Unlock()
-	for _, e := range endings {
-		e.call.end(e.cause)
-	}
+	endAll(endings)
 }
 
 // beatAgain tries sooner than usual, because a call failed. The caller holds mu.

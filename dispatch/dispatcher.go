@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -268,12 +269,7 @@ func (d *Dispatcher) Wake(topics ...string) {
 	}
 	now := d.now()
 	for _, t := range d.topics {
-		if len(topics) == 0 {
-			t.pace.wake(now)
-		}
-	}
-	for _, name := range topics {
-		if t := d.byName[name]; t != nil {
+		if len(topics) == 0 || slices.Contains(topics, t.Name) {
 			t.pace.wake(now)
 		}
 	}

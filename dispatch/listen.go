@@ -4,20 +4,25 @@ import "github.com/pawl-dev/pawl/store"
 
 // listenLoop lets the store wake the claimer.
 func (d *Dispatcher) listenLoop(w store.Waker) {
-	names := make([]string, len(d.topics))
-	for i, t := range d.topics {
-		names[i] = t.Name
-	}
 	for try := 0; ; try++ {
-		ch, err := w.Listen(d.claimIO, names...)
+		ch, err := w.Listen(d.claimIO, d.names()...)
 		if err == nil {
 			d.listen(ch)
 			return
 		}
-		if !d.sleep(d.outage.backoff(try, d.cfg.Rand)) {
+		if !d.pause(d.claimIO, d.outage.backoff(try, d.cfg.Rand)) {
 			return
 		}
 	}
+}
+
+// names are those of all topics.
+func (d *Dispatcher) names() []string {
+	names := make([]string, len(d.topics))
+	for i, t := range d.topics {
+		names[i] = t.Name
+	}
+	return names
 }
 
 func (d *Dispatcher) listen(ch <-chan struct{}) {

@@ -20,50 +20,41 @@ func Observers(all ...Observer) Observer {
 
 type observers []Observer
 
-func (os observers) StoreCall(op string, took time.Duration, items int, err error) {
+// tell tells those of os that are a T.
+func tell[T any](os observers, about func(T)) {
 	for _, o := range os {
-		o.StoreCall(op, took, items, err)
+		if t, ok := o.(T); ok {
+			about(t)
+		}
 	}
+}
+
+func (os observers) StoreCall(op string, took time.Duration, items int, err error) {
+	tell(os, func(o Observer) { o.StoreCall(op, took, items, err) })
 }
 
 func (os observers) Claimed(topic string, deliveries int, waited []time.Duration) {
-	for _, o := range os {
-		o.Claimed(topic, deliveries, waited)
-	}
+	tell(os, func(o Observer) { o.Claimed(topic, deliveries, waited) })
 }
 
 func (os observers) Ran(topic string, took []time.Duration) {
-	for _, o := range os {
-		o.Ran(topic, took)
-	}
+	tell(os, func(o Observer) { o.Ran(topic, took) })
 }
 
 func (os observers) RanKeys(topic string, keys [][]byte, took []time.Duration) {
-	for _, o := range os {
-		if o, ok := o.(KeyObserver); ok {
-			o.RanKeys(topic, keys, took)
-		}
-	}
+	tell(os, func(o KeyObserver) { o.RanKeys(topic, keys, took) })
 }
 
 func (os observers) Settled(topic, verdict string, deliveries int, done []time.Duration) {
-	for _, o := range os {
-		o.Settled(topic, verdict, deliveries, done)
-	}
+	tell(os, func(o Observer) { o.Settled(topic, verdict, deliveries, done) })
 }
 
 func (os observers) GivenBack(topic string, deliveries int) {
-	for _, o := range os {
-		if o, ok := o.(ReleaseObserver); ok {
-			o.GivenBack(topic, deliveries)
-		}
-	}
+	tell(os, func(o ReleaseObserver) { o.GivenBack(topic, deliveries) })
 }
 
 func (os observers) Refused(topic, reason string, deliveries int) {
-	for _, o := range os {
-		o.Refused(topic, reason, deliveries)
-	}
+	tell(os, func(o Observer) { o.Refused(topic, reason, deliveries) })
 }
 
 func (os observers) Decided(topic, domain, typ, phase string, kind pawl.Kind, rule, action, alert, degrade string) {
@@ -76,15 +67,9 @@ func (os observers) Decided(topic, domain, typ, phase string, kind pawl.Kind, ru
 }
 
 func (os observers) Load(topic string, running, waiting, zombies, slots int) {
-	for _, o := range os {
-		o.Load(topic, running, waiting, zombies, slots)
-	}
+	tell(os, func(o Observer) { o.Load(topic, running, waiting, zombies, slots) })
 }
 
 func (os observers) LimitLoad(limit string, running, buckets int, rate, window, least float64, heldBack int64) {
-	for _, o := range os {
-		if o, ok := o.(LimitObserver); ok {
-			o.LimitLoad(limit, running, buckets, rate, window, least, heldBack)
-		}
-	}
+	tell(os, func(o LimitObserver) { o.LimitLoad(limit, running, buckets, rate, window, least, heldBack) })
 }

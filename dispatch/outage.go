@@ -100,15 +100,3 @@ func (d *Dispatcher) called(op string, began time.Time, items int, err error) {
 		d.cfg.Logger.Info("store is back", slog.Duration("after", ended))
 	}
 }
-
-// sleep waits; false if the dispatcher ended meanwhile.
-func (d *Dispatcher) sleep(pause time.Duration) bool {
-	t := time.NewTimer(pause)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-d.stop:
-		return false
-	}
-}

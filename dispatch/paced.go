@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/dispatch/internal/limit"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -128,7 +129,7 @@ func (p *pacedRate) hold(key string, length time.Duration) {
 	defer p.mu.Unlock()
 	now := time.Now()
 	k := p.at(key, now)
-	k.left, k.again = 0, later(k.again, now.Add(length))
+	k.left, k.again = 0, limit.Later(k.again, now.Add(length))
 	p.holds[key] = max(p.holds[key], length)
 	p.ask()
 }
@@ -201,7 +202,7 @@ func (p *pacedRate) answered(keys []string, paces []store.Pace, answers []store.
 		}
 		switch {
 		case err != nil:
-			k.again = later(k.again, now.Add(keepShare))
+			k.again = limit.Later(k.again, now.Add(keepShare))
 		case answers[i].Taken && paces[i].N > 0:
 			if k.again.After(now) {
 				continue // held meanwhile
@@ -209,7 +210,7 @@ func (p *pacedRate) answered(keys []string, paces []store.Pace, answers []store.
 			k.left, k.from = paces[i].N, now.Add(answers[i].Wait)
 			k.until = k.from.Add(keepShare)
 		default:
-			k.again = later(k.again, now.Add(answers[i].Wait))
+			k.again = limit.Later(k.again, now.Add(answers[i].Wait))
 		}
 	}
 }

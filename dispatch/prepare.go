@@ -86,14 +86,10 @@ func (d *Dispatcher) isEmpty() bool {
 		return false
 	}
 	topics, _ := store.As[store.Topics](d.store)
-	names := make([]string, len(d.topics))
-	for i, t := range d.topics {
-		names[i] = t.Name
-	}
 	ctx, cancel := context.WithTimeout(d.claimIO, settleTimeout)
 	defer cancel()
 	began := time.Now()
-	stats, err := topics.Stats(ctx, names...)
+	stats, err := topics.Stats(ctx, d.names()...)
 	d.called("stats", began, len(stats), err)
 	left := int64(0)
 	for _, s := range stats {

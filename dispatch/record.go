@@ -13,29 +13,34 @@ import (
 // outcome accompanies a settlement until the store has accepted it.
 type outcome struct {
 	run    *run
-	n      int // messages that it settles: one, or all that are left when it ends the run
-	ran    time.Duration
-	waited time.Duration
+	n      int            // messages that it settles: one, or all that are left when it ends the run
+	ran    time.Duration  // negative: the handler did not run
+	waited time.Duration  // of a first attempt, before it was claimed; otherwise negative
 	done   *pawl.Delivery // for events: what the handler acked
 	given  bool           // its handler was given up, and may still write to the delivery
+}
+
+// entry is a settlement and what goes with it.
+type entry struct {
+	settlement store.Settlement
+	outcome
 }
 
 // record puts down the settlement of the next message of a run. Unless it is a
 // plain ack, or a retry at the tail, it ends the run: the store gives back what is
 // left, and so do we.
-func (d *Dispatcher) record(r *run, res *result) {
+func (d *Dispatcher) record(r *run, res *entry) {
 	n := 1
 	if !r.goesOn(&res.settlement) || res.settlement.Hold > 0 {
 		n = len(r.ds) - r.at
 	}
 	d.detach(r, n)
 	d.unsettled += n
-	o := outcome{run: r, n: n, ran: res.ran, waited: res.waited, done: res.done, given: res.given}
-	if r.settling > 0 {
-		r.pending = append(r.pending, entry{res.settlement, o})
+	if res.run, res.n = r, n; r.settling > 0 {
+		r.pending = append(r.pending, *res)
 		return
 	}
-	d.put(&res.settlement, o)
+	d.put(&res.settlement, res.outcome)
 }
 
 // detach takes the next n messages of a run out of the counts.
@@ -76,7 +81,7 @@ func (d *Dispatcher) giveUp(r *run, now time.Duration, reason string) {
 
 // giveBack releases what is left of a run.
 func (d *Dispatcher) giveBack(r *run, after time.Duration, reason string) {
-	res := result{ran: -1, waited: -1} // it did not run
+	res := entry{outcome: outcome{ran: -1, waited: -1}} // it did not run
 	st := &res.settlement
 	st.Token, st.ID = r.current().Token, r.current().ID
 	released(st, after, reason)

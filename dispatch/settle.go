@@ -129,7 +129,7 @@ func (d *Dispatcher) settleUntilTaken(b store.Batch[store.Settlement], outs []ou
 		if d.now() >= d.leaseEnd(outs) {
 			return nil, pawl.ErrLeaseLost
 		}
-		if !d.sleep(d.outage.backoff(try, d.cfg.Rand)) {
+		if !d.pause(d.io, d.outage.backoff(try, d.cfg.Rand)) {
 			return nil, err
 		}
 	}
@@ -158,7 +158,7 @@ func (d *Dispatcher) settled(batch tray, refused []store.Refusal) {
 	}
 	d.mu.Lock()
 	now := d.now()
-	sums := newSums(d.cfg.Observer != nil)
+	sums := sums{}
 	for i := range batch.outs {
 		o, st := &batch.outs[i], &batch.items[i]
 		o.run.settling--
@@ -168,7 +168,9 @@ func (d *Dispatcher) settled(batch tray, refused []store.Refusal) {
 		} else {
 			d.taken(o, st, now)
 		}
-		sums.add(o, st, err, now)
+		if d.cfg.Observer != nil {
+			sums.add(o, st, err, now)
+		}
 	}
 	for i := range batch.outs {
 		d.unsettled -= batch.outs[i].n

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pawl-dev/pawl/dispatch/internal/limit"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -144,7 +145,7 @@ func (s *sharedRate) fetch(rate float64, burst, n int) {
 	case from.IsZero(): // too many are in front
 		s.again = now.Add(share)
 	default:
-		until := later(now, from).Add(max(keepShare, time.Duration(float64(time.Second)/rate)))
+		until := limit.Later(now, from).Add(max(keepShare, time.Duration(float64(time.Second)/rate)))
 		s.grants = append(s.grants, grant{n, from, until})
 	}
 }
@@ -179,11 +180,4 @@ func (s *sharedRate) reserve(ctx context.Context, n int, rate float64, burst int
 	}
 	_, err = s.entries.PutState(ctx, s.key, []byte(strconv.FormatInt(next.UnixMicro(), 10)), e.Version, "limit")
 	return here.Add(early), err
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }

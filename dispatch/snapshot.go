@@ -59,41 +59,35 @@ func (d *Dispatcher) Snapshot() Snapshot {
 	if d.phase != idle {
 		now = d.now()
 	}
+	late := d.late(now)
 	for _, t := range d.topics {
-		s.Topics = append(s.Topics, TopicSnapshot{
+		of := TopicSnapshot{
 			Name: t.Name, Running: t.running, Concurrency: t.Concurrency, Reserved: t.Reserved,
 			Waiting: t.waiting, Zombies: t.zombies, Mean: t.mean, Rate: t.tally.rate(now),
 			Acked: t.tally.acked, Retried: t.tally.retried, Dead: t.tally.dead,
 			Released: t.tally.released, Lost: t.tally.lost, HeldBack: len(t.held), LimitedBy: t.limited(now),
-			FullTarget: t.fullTarget(),
-		})
-		for _, l := range t.Limits {
-			last := &s.Topics[len(s.Topics)-1]
-			last.Limits = append(last.Limits, l.Snapshot())
+			FullTarget: t.fullTarget(), Late: late[t],
 		}
+		for _, l := range t.Limits {
+			of.Limits = append(of.Limits, l.Snapshot())
+		}
+		s.Topics = append(s.Topics, of)
 	}
-	d.late(now, s.Topics)
 	return s
 }
 
 // late counts the handlers that are near their deadline. The caller holds mu.
-func (d *Dispatcher) late(now time.Duration, topics []TopicSnapshot) {
-	byName := make(map[string]*TopicSnapshot, len(topics))
-	for i := range topics {
-		byName[topics[i].Name] = &topics[i]
-	}
+func (d *Dispatcher) late(now time.Duration) map[*topic]int {
+	late := map[*topic]int{}
 	for _, c := range d.claims {
 		for i := range c.runs {
-			r := &c.runs[i]
-			k := r.call
-			if k == nil || k.abandoned || k.parts[0].run != r { // a batch is one handler
-				continue
-			}
-			if now-k.started > (k.hard-k.started)/2 {
-				byName[r.topic.Name].Late++
+			r := &c.runs[i] // a batch is one handler
+			if k := r.call; k != nil && !k.abandoned && k.parts[0].run == r && now-k.started > (k.hard-k.started)/2 {
+				late[r.topic]++
 			}
 		}
 	}
+	return late
 }
 
 // unreadyAfter is how long the store may fail before the process is not ready.

@@ -84,17 +84,7 @@ type topicSums struct {
 	invalid int
 }
 
-func newSums(wanted bool) sums {
-	if !wanted {
-		return nil
-	}
-	return sums{}
-}
-
 func (s sums) add(o *outcome, st *store.Settlement, err error, now time.Duration) {
-	if s == nil {
-		return
-	}
 	t := s[o.run.topic]
 	if t == nil {
 		t = &topicSums{}

@@ -14,12 +14,6 @@ const (
 	settlers  = 4                    // calls of Settle at once, at most
 )
 
-// entry is a settlement and what goes with it.
-type entry struct {
-	settlement store.Settlement
-	outcome    outcome
-}
-
 // tray is where verdicts wait to be settled together.
 type tray struct {
 	items []store.Settlement

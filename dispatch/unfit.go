@@ -1,7 +1,6 @@
 package dispatch
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
@@ -54,12 +53,7 @@ func (d *Dispatcher) failUnfit(batch tray, refused []store.Refusal) []store.Refu
 // isUnfit tells whether a settlement was refused because of what it emits, and will
 // be whenever it is repeated.
 func isUnfit(st *store.Settlement, err error) bool {
-	if st.Verdict != store.Ack || len(st.Emit)+len(st.Marks) == 0 {
-		return false
-	}
-	_, invalid := errors.AsType[*pawl.InvalidError](err)
-	return invalid || errors.Is(err, store.ErrInvalid) || errors.Is(err, store.ErrTooLarge) ||
-		errors.Is(err, store.ErrUnsupported)
+	return st.Verdict == store.Ack && len(st.Emit)+len(st.Marks) > 0 && store.ForGood(err)
 }
 
 // endRuns ends runs here that a failure has ended in the store: the ack that it
@@ -73,7 +67,5 @@ func (d *Dispatcher) endRuns(batch tray) {
 		}
 	}
 	d.mu.Unlock()
-	for _, e := range endings {
-		e.call.end(e.cause)
-	}
+	endAll(endings)
 }

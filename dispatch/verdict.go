@@ -24,39 +24,22 @@ var (
 // maxStack is how much of a panic's stack is recorded.
 const maxStack = 4 << 10
 
-// result is the verdict on a handler's return.
-type result struct {
-	settlement store.Settlement
-	ran        time.Duration  // negative: it did not run
-	waited     time.Duration  // of a first attempt, before it was claimed; otherwise negative
-	done       *pawl.Delivery // for events: what the handler acked
-	given      bool           // its handler was given up, and may still write to the delivery
-}
-
-// handle calls the handler. A panic becomes an error; runtime.Goexit goes on
-// through it, to worker.survive.
-func (w *worker) handle(c *call) (err error) {
+// handle calls the handler; verdicts are those of a batch. A panic becomes an error;
+// runtime.Goexit goes on through it, to worker.survive.
+func (w *worker) handle(c *call) (verdicts []error, err error) {
 	returned := false
 	defer func() {
 		if !returned {
 			err = recovered(recover())
 		}
 	}()
-	err = w.t.Handler.Handle(c, c.delivery)
+	if w.t.Batch != nil {
+		verdicts = w.t.Batch.HandleBatch(c, w.ds)
+	} else {
+		err = w.t.Handler.Handle(c, c.delivery)
+	}
 	returned = true
-	return err
-}
-
-func (w *worker) handleBatch(c *call) (verdicts []error, err error) {
-	returned := false
-	defer func() {
-		if !returned {
-			verdicts, err = nil, recovered(recover())
-		}
-	}()
-	verdicts = w.t.Batch.HandleBatch(c, w.ds)
-	returned = true
-	return verdicts, nil
+	return verdicts, err
 }
 
 // recovered makes an error of a panic, with its stack. nil is no panic.
@@ -70,14 +53,14 @@ func recovered(v any) error {
 
 // judge turns what a handler returned for a delivery into its settlement. It
 // is called without mu.
-func (d *Dispatcher) judge(res *result, c *call, del *pawl.Delivery, err error, ran time.Duration) {
+func (d *Dispatcher) judge(res *entry, c *call, del *pawl.Delivery, err error, ran time.Duration) {
 	d.decideOn(res, c, del, err, ran)
 	if st := &res.settlement; st.Verdict > store.Ack {
 		st.Hold = min(max(del.HoldFor(), 0), pawl.MaxDelay)
 	}
 }
 
-func (d *Dispatcher) decideOn(res *result, c *call, del *pawl.Delivery, err error, ran time.Duration) {
+func (d *Dispatcher) decideOn(res *entry, c *call, del *pawl.Delivery, err error, ran time.Duration) {
 	res.ran, res.waited = ran, -1
 	st := &res.settlement
 	st.Token, st.ID = del.Token, del.ID

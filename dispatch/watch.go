@@ -25,6 +25,12 @@ type ending struct {
 	cause error
 }
 
+func endAll(endings []ending) {
+	for _, e := range endings {
+		e.call.end(e.cause)
+	}
+}
+
 // abandonment is a call that was given up, with the runs it was at: its handler
 // may return at any time, and the call then forgets them.
 type abandonment struct {
@@ -55,9 +61,7 @@ func (d *Dispatcher) watchLoop() {
 			wait = min(wait, loadEvery)
 		}
 		d.mu.Unlock()
-		for _, e := range endings {
-			e.call.end(e.cause)
-		}
+		endAll(endings)
 		for _, a := range abandoned {
 			d.settleAbandoned(a)
 		}
@@ -223,7 +227,7 @@ func (d *Dispatcher) settleAbandoned(a abandonment) {
 		was := r.current()
 		about := pawl.Message{ID: was.ID, Topic: was.Topic, Headers: a.call.trace}
 		del := pawl.Delivery{Message: about, Token: was.Token, Attempt: was.Attempt, Rescues: was.Rescues}
-		res := result{given: true}
+		res := entry{outcome: outcome{given: true}}
 		d.judge(&res, a.call, &del, errAbandoned, now-a.call.started)
 		if res.settlement.Verdict == store.Release {
 			res.settlement.After = max(until-now, 0) // no other worker may have it while it still runs here

@@ -170,13 +170,7 @@ func (w *worker) carryOut(r *run) bool {
 		c := w.begin(r)
 		w.d.mu.Unlock()
 		w.begun(c)
-		var err error
-		var verdicts []error
-		if w.t.Batch != nil {
-			verdicts, err = w.handleBatch(c)
-		} else {
-			err = w.handle(c)
-		}
+		verdicts, err := w.handle(c)
 		if !w.conclude(err, verdicts) {
 			return false
 		}
@@ -259,13 +253,13 @@ func (w *worker) conclude(err error, verdicts []error) bool {
 	w.now = d.now()
 	ran := w.now - c.started
 	c.back.Store(true)
-	var one [1]result
+	var one [1]entry
 	results := one[:1]
 	if t.Batch == nil {
 		d.judge(&results[0], c, c.delivery, err, ran)
 	} else {
 		ran /= time.Duration(len(w.ds))
-		results = make([]result, len(w.ds))
+		results = make([]entry, len(w.ds))
 		for i, del := range w.ds {
 			d.judge(&results[i], c, del, verdictOf(err, verdicts, i), ran)
 		}
@@ -311,7 +305,7 @@ func verdictOf(err error, verdicts []error, i int) error {
 
 // recordPart records the verdicts over the next messages of a run, up to the
 // first that ends it. The caller holds mu.
-func (d *Dispatcher) recordPart(p part, results []result, now time.Duration) {
+func (d *Dispatcher) recordPart(p part, results []entry, now time.Duration) {
 	r := p.run
 	r.carryHolds(results)
 	for i := range results {
@@ -329,7 +323,7 @@ func (d *Dispatcher) recordPart(p part, results []result, now time.Duration) {
 // carryHolds hands the hold of each ack, or retry at the tail, on to what follows it of
 // the same run: with a hold it ends the run, and what was carried out behind it would be
 // carried out again.
-func (r *run) carryHolds(results []result) {
+func (r *run) carryHolds(results []entry) {
 	for i := range len(results) - 1 {
 		st, next := &results[i].settlement, &results[i+1].settlement
 		if r.goesOn(st) && next.Verdict != 0 {

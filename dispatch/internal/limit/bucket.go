@@ -45,7 +45,7 @@ func (b *bucket) admit(c *Config, now time.Time) (wait time.Duration, ok bool) {
 		if early := b.next.Sub(now); early > 0 {
 			return early, false
 		}
-		b.next = later(b.next, now.Add(-c.burst())).Add(c.interval())
+		b.next = Later(b.next, now.Add(-c.burst())).Add(c.interval())
 	}
 	b.inFlight++
 	if b.drains() && b.inRow > 0 { // one by one, until one is served that began after the refusal
@@ -168,7 +168,7 @@ func (b *bucket) refuse(now, began time.Time) {
 		return
 	}
 	length := float64(b.turnaround()) * math.Exp2(float64(b.inRow-1))
-	b.closed = later(b.closed, now.Add(time.Duration(min(length, float64(b.longest())))))
+	b.closed = Later(b.closed, now.Add(time.Duration(min(length, float64(b.longest())))))
 }
 
 // drains tells whether a refusal lets nothing begin for a moment. A window that is
@@ -197,8 +197,8 @@ func (b *bucket) room(c *Config, now time.Time, while time.Duration) (n int, wai
 	}
 	opens := b.closed
 	if c.Rate > 0 {
-		opens = later(opens, b.next)
-		from := later(b.next, now.Add(-c.burst()))
+		opens = Later(opens, b.next)
+		from := Later(b.next, now.Add(-c.burst()))
 		n = min(n, int(now.Add(while).Sub(from)/c.interval())+1)
 	}
 	switch {
@@ -237,7 +237,7 @@ func (b *bucket) away(c *Config, now time.Time, wait time.Duration) time.Duratio
 	case b.window != nil:
 		each = time.Duration(float64(b.mean) / max(b.window.Size(), 1))
 	}
-	turn := later(later(b.later, now.Add(max(wait, minAway))), b.next)
+	turn := Later(Later(b.later, now.Add(max(wait, minAway))), b.next)
 	if turn.Sub(now) > maxAway {
 		turn = now.Add(maxAway / 2)
 	}
@@ -262,7 +262,8 @@ func (b *bucket) idle(now time.Time) bool {
 // keepWindow is for how long what a window has learned is kept.
 const keepWindow = 10 * time.Minute
 
-func later(a, b time.Time) time.Time {
+// Later is the later of two times.
+func Later(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a
 	}

@@ -119,7 +119,7 @@ func (l *Limiter) Ended(key string, took time.Duration, o Outcome, after time.Du
 	b := l.bucket(key, now)
 	b.ended(now, took, o)
 	if o == Refused && l.config.bounds() && (l.config.Keyed && b.window == nil || b.inRow >= 3) {
-		b.closed = later(b.closed, now.Add(min(after, maxClosed)))
+		b.closed = Later(b.closed, now.Add(min(after, maxClosed)))
 	}
 }
 
