@@ -29,11 +29,13 @@ type ref struct {
 // setSum reads "sha256:" and 64 hexadecimal digits.
 func (r *ref) setSum(v string) bool {
 	digits, ok := strings.CutPrefix(v, "sha256:")
-	if !ok || len(digits) != hex.EncodedLen(len(r.sum)) {
-		return false
-	}
-	_, err := hex.Decode(r.sum[:], []byte(digits))
-	return err == nil
+	return ok && len(digits) == hex.EncodedLen(len(r.sum)) && readSum(&r.sum, digits)
+}
+
+// readSum reads a sum from the hexadecimal digits that a text begins with.
+func readSum(s *sum, text string) bool {
+	n, err := hex.Decode(s[:], []byte(text[:min(len(text), hex.EncodedLen(len(s)))]))
+	return err == nil && n == len(s)
 }
 
 // folder keeps bodies by the sum of their content: aa/bb/<64 digits>. The file

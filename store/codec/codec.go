@@ -217,14 +217,13 @@ func (s *Store) append(ctx context.Context, batch store.Batch[pawl.Message],
 	items := make([]pawl.Message, len(batch.Items))
 	refused := map[int]error{}
 	for i := range batch.Items {
-		d, err := s.encode.encode(batch.Items[i])
-		if err != nil {
-			refused[i], d = err, draft{message: unfit(batch.Items[i])}
-		}
-		if err := s.keep(ctx, &d); err != nil {
+		var why, err error
+		if items[i], why, err = s.encoded(ctx, batch.Items[i]); err != nil {
 			return nil, err
 		}
-		items[i] = d.message
+		if why != nil {
+			refused[i] = why
+		}
 	}
 	receipts, err := do(ctx, store.Batch[pawl.Message]{ID: batch.ID, Items: items})
 	if len(refused) == 0 || len(receipts) < len(items) {
@@ -237,6 +236,16 @@ func (s *Store) append(ctx context.Context, batch store.Batch[pawl.Message],
 		}
 	}
 	return receipts, err
+}
+
+// encoded encodes a message and keeps its blob. One that the codec cannot take is made
+// unfit, and why says so.
+func (s *Store) encoded(ctx context.Context, m pawl.Message) (_ pawl.Message, why, err error) {
+	d, why := s.encode.encode(m)
+	if why != nil {
+		return unfit(m), why, nil
+	}
+	return d.message, nil, s.keep(ctx, &d)
 }
 
 // unfit is m in a form that every store refuses. So the others of its batch keep

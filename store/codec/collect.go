@@ -3,7 +3,6 @@ package codec
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -195,8 +194,7 @@ func (c *collection) look(name string, d fs.DirEntry) error {
 	}
 	base := filepath.Base(name)
 	var s sum
-	if n, err := hex.Decode(s[:], []byte(base[:min(len(base), hex.EncodedLen(len(s)))])); err != nil || n != len(s) ||
-		c.folder.file(s) != name {
+	if !readSum(&s, base) || c.folder.file(s) != name {
 		return nil
 	}
 	if c.Blobs++; !isOld {
@@ -236,14 +234,14 @@ func (c *collection) use(records iter.Seq2[store.Record, error]) error {
 				break
 			}
 			var s sum
-			if n, err := hex.Decode(s[:], []byte(value[:min(len(value), hex.EncodedLen(len(s)))])); err == nil &&
-				n == len(s) {
-				if _, there := c.old[s]; there {
-					delete(c.old, s)
-					c.Used++
-					if !c.dry {
-						_ = os.Remove(c.folder.file(s) + gone)
-					}
+			if !readSum(&s, value) {
+				continue
+			}
+			if _, there := c.old[s]; there {
+				delete(c.old, s)
+				c.Used++
+				if !c.dry {
+					_ = os.Remove(c.folder.file(s) + gone)
 				}
 			}
 		}

@@ -125,14 +125,13 @@ func (l *letters) Bury(ctx context.Context, letters ...store.Record) (map[string
 		if isSealed(&letters[i].Message) {
 			continue
 		}
-		d, err := l.encode.encode(*m)
+		next, why, err := l.encoded(ctx, *m)
 		if err != nil {
-			refused[m.ID], d = err, draft{message: unfit(*m)}
-		}
-		if err := l.keep(ctx, &d); err != nil {
 			return nil, err
 		}
-		*m = d.message
+		if *m = next; why != nil {
+			refused[m.ID] = why
+		}
 	}
 	below, err := l.DeadLetters.Bury(ctx, encoded...)
 	if err == nil && len(refused) > 0 {
