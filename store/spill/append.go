@@ -274,7 +274,7 @@ func (c *call) unfinished(left []int, err error) []store.Receipt {
 	return c.receipts
 }
 
-// oneAtATime waits until the call is first in its lanes, so that what failed is spilled in
+// awaitTurn waits until the call is first in its lanes, so that what failed is spilled in
 // the order of the calls. Store.mu is locked.
 func (s *Store) awaitTurn(ctx context.Context, c *call) error {
 	if s.closed.Load() {
@@ -338,9 +338,14 @@ func (s *Store) sendToPrimary(ctx context.Context, c *call) error {
 // primaryBound bounds a call of the primary store. Where the caller has a deadline,
 // a quarter of the time is left for the other levels.
 func (s *Store) primaryBound(ctx context.Context) (context.Context, context.CancelFunc) {
+	return s.bound(ctx, 0.75)
+}
+
+// bound bounds a call, by a part of the time that the caller has left.
+func (s *Store) bound(ctx context.Context, part float64) (context.Context, context.CancelFunc) {
 	bound := s.cfg.PrimaryTimeout
 	if until, ok := ctx.Deadline(); ok {
-		bound = min(bound, time.Until(until)*3/4)
+		bound = min(bound, time.Duration(float64(time.Until(until))*part))
 	}
 	return context.WithTimeout(ctx, bound)
 }

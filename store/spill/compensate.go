@@ -325,8 +325,3 @@ func (s *Store) inTurn(k laneKey, do func(c *call) error) error {
 	s.leave(c)
 	return err
 }
-
-// newContext bounds the calls of the compensator by the lease of what it holds.
-func (s *Store) newContext(sent time.Time) (context.Context, context.CancelFunc) {
-	return context.WithDeadline(s.stop, sent.Add(s.cfg.Lease*9/10))
-}

@@ -51,23 +51,14 @@ func (s *Store) spill(ctx context.Context, c *call, left []int) *LostError {
 		first[i] = s.cfg.Divert != nil && !latched[i] && s.divertFirst(c, i)
 	}
 	s.mu.Unlock()
-	bound, cancel := s.divertBound(ctx)
+	// The dead-letter route is at the same broker as the primary store: if that is gone by
+	// now, half of the time that the caller has left is for the fallback store.
+	bound, cancel := s.bound(ctx, 0.5)
 	left = f.divert(bound, left, func(i int) bool { return first[i] && bound.Err() == nil })
 	cancel()
 	left = f.keep(ctx, left)
 	left = f.divert(ctx, left, func(i int) bool { return f.diverted[i] == nil })
 	return f.lose(left)
-}
-
-// divertBound bounds the dead-letter route where it comes before the fallback store. It
-// is at the same broker as the primary store: if that is gone by now, half of the time
-// that the caller has left is for the fallback store.
-func (s *Store) divertBound(ctx context.Context) (context.Context, context.CancelFunc) {
-	bound := s.cfg.PrimaryTimeout
-	if until, ok := ctx.Deadline(); ok {
-		bound = min(bound, time.Until(until)/2)
-	}
-	return context.WithTimeout(ctx, bound)
 }
 
 // divertFirst tells whether the dead-letter route comes before the fallback store.

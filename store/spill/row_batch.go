@@ -28,7 +28,7 @@ const singleRuns = 3
 // carry sends the rows and settles them. It tells whether the primary store takes
 // something.
 func (p *rowBatch) carry(resting bool) (more bool) {
-	ctx, cancel := p.newContext(p.sent)
+	ctx, cancel := context.WithDeadline(p.stop, p.sent.Add(p.cfg.Lease*9/10)) // while it holds them
 	defer cancel()
 	if resting {
 		for _, r := range p.runs {
