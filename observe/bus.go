@@ -3,7 +3,6 @@ package observe
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -69,25 +68,21 @@ type Bus struct {
 // Close ends it.
 func NewBus(types *EventTypes, m *Metrics, taps ...Tap) (*Bus, error) {
 	b := &Bus{types: types, metrics: m}
-	var errs []error
-	if most := limits[labelConsumer]; len(taps) > most {
-		errs = append(errs, fmt.Errorf("%d event consumers; at most %d", len(taps), most))
-	}
+	var faults pawl.Faults
+	most := limits[labelConsumer]
+	faults.If(len(taps) > most, "%d event consumers; at most %d", len(taps), most)
 	names := map[string]bool{}
 	for _, t := range taps {
-		if t.Name == "" || names[t.Name] || t.Consumer == nil || t.Queue < 0 || t.Queue > maxQueue {
-			errs = append(errs,
-				fmt.Errorf("event consumer %q: it needs a name of its own, a consumer and a queue from 0 to %d",
-					t.Name, maxQueue))
-			continue
-		}
+		faults.If(t.Name == "" || names[t.Name] || t.Consumer == nil || t.Queue < 0 || t.Queue > maxQueue,
+			"event consumer %q: it needs a name of its own, a consumer and a queue from 0 to %d", t.Name, maxQueue)
 		names[t.Name] = true
-		b.queues = append(b.queues, newQueue(t, m))
 	}
-	if err := errors.Join(errs...); err != nil {
+	if err := faults.Err(); err != nil {
 		return nil, err
 	}
-	for _, q := range b.queues {
+	for _, t := range taps {
+		q := newQueue(t, m)
+		b.queues = append(b.queues, q)
 		m.eventsLag.Store(q.name, q.lag)
 		go q.work()
 	}

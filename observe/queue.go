@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -22,13 +23,9 @@ type queue struct {
 }
 
 func newQueue(t Tap, m *Metrics) *queue {
-	length := t.Queue
-	if length == 0 {
-		length = DefaultQueue
-	}
 	return &queue{
 		name: t.Name, consumer: t.Consumer, metrics: m,
-		ch: make(chan Envelope, length), done: make(chan struct{}), dropped: map[string]uint64{},
+		ch: make(chan Envelope, cmp.Or(t.Queue, DefaultQueue)), done: make(chan struct{}), dropped: map[string]uint64{},
 	}
 }
 

@@ -1,13 +1,14 @@
 package observe
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
 	"strconv"
 	"strings"
+
+	"github.com/pawl-dev/pawl"
 )
 
 // Formats of logs.
@@ -49,26 +50,20 @@ func Setup(w io.Writer, format string, from slog.Leveler) (*slog.Logger, error) 
 
 // ParseLevel reads the name of a level: debug, info, warn, error or critical.
 func ParseLevel(name string) (slog.Level, error) {
-	switch strings.ToLower(name) {
-	case "debug":
-		return slog.LevelDebug, nil
-	case "info":
-		return slog.LevelInfo, nil
-	case "warn":
-		return slog.LevelWarn, nil
-	case "error":
-		return slog.LevelError, nil
-	case "critical":
-		return LevelCritical, nil
-	default:
+	level, ok := map[string]slog.Level{
+		"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError,
+		"critical": LevelCritical,
+	}[strings.ToLower(name)]
+	if !ok {
 		return 0, fmt.Errorf("log level %q: it is debug, info, warn, error or critical", name)
 	}
+	return level, nil
 }
 
 // disabled tells whether a kill switch is on. One with a value that is neither
 // true nor false is an error: whoever set it meant something.
 func disabled() (bool, error) {
-	var errs []error
+	var faults pawl.Faults
 	off := false
 	for _, name := range killSwitches {
 		text := os.Getenv(name)
@@ -76,12 +71,10 @@ func disabled() (bool, error) {
 			continue
 		}
 		on, err := strconv.ParseBool(text)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("%s is %q: it is true or false", name, text))
-		}
+		faults.If(err != nil, "%s is %q: it is true or false", name, text)
 		off = off || on
 	}
-	return off, errors.Join(errs...)
+	return off, faults.Err()
 }
 
 // rename gives the standard attributes our names.
