@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -192,14 +193,9 @@ func (d *Dispatcher) check(ds []pawl.Delivery) error {
 // endsRun tells whether an error of the store ends Run: one that repetition does not
 // cure, and at the start also one that needs a person's attention.
 func (d *Dispatcher) endsRun(err error) bool {
-	if errors.Is(err, store.ErrClosed) || errors.Is(err, store.ErrInvalid) || errors.Is(err, store.ErrUnsupported) {
-		return true
-	}
-	return !d.connected.Load() && hopeless(err)
-}
-
-func hopeless(err error) bool {
-	return errors.Is(err, store.ErrDenied) || errors.Is(err, store.ErrSchema) || errors.Is(err, store.ErrConflict)
+	is := func(code error) bool { return errors.Is(err, code) }
+	return slices.ContainsFunc([]error{store.ErrClosed, store.ErrInvalid, store.ErrUnsupported}, is) ||
+		!d.connected.Load() && slices.ContainsFunc([]error{store.ErrDenied, store.ErrSchema, store.ErrConflict}, is)
 }
 
 // admit takes in what a claim brought.

@@ -211,6 +211,3 @@ func (t *Topic) complete() error {
 	}
 	return faults.Err()
 }
-
-// declares tells whether the settings state anything.
-func (t *Topic) declares() bool { return t.Settings != store.Declaration{Name: t.Name} }

@@ -117,7 +117,7 @@ func New(s store.Store, c Config) (*Dispatcher, error) {
 		}
 		d.byName[t.Name] = &topic{Topic: t, of: d, ageing: store.DefaultAgeing, opens: never}
 		d.topics = append(d.topics, d.byName[t.Name])
-		if t.declares() && !hasTopics {
+		if t.Settings.States() && !hasTopics {
 			err = errors.Join(err, errors.New("the store has no settings of topics"))
 		}
 	}

@@ -39,7 +39,7 @@ func (d *Dispatcher) prepareTopic(ctx context.Context, topics store.Topics, t *t
 	began := time.Now()
 	var now store.Topic
 	var err error
-	if t.declares() {
+	if t.Settings.States() {
 		now, err = topics.Declare(ctx, t.Settings)
 	} else {
 		now, err = topics.Topic(ctx, t.Name)

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -40,34 +41,13 @@ func (t *Topic) Validate() error {
 
 // set applies what d states to t.
 func (d *Declaration) set(t *Topic) {
-	if d.Order != "" {
-		t.Order = d.Order
-	}
-	if d.Deadline != 0 {
-		t.Deadline = d.Deadline
-	}
-	if d.Ageing != 0 {
-		t.Ageing = d.Ageing
-	}
-	if d.Park != nil {
-		t.Park = *d.Park
-	}
-	if d.Tail != nil {
-		t.Tail = *d.Tail
-	}
-	if d.Retain != nil {
-		t.Retain = *d.Retain
-	}
-	if d.MaxWaiting != nil {
-		t.MaxWaiting = *d.MaxWaiting
-	}
+	t.Order, t.Deadline, t.Ageing = cmp.Or(d.Order, t.Order), cmp.Or(d.Deadline, t.Deadline), cmp.Or(d.Ageing, t.Ageing)
+	t.Park, t.Tail = *cmp.Or(d.Park, &t.Park), *cmp.Or(d.Tail, &t.Tail)
+	t.Retain, t.MaxWaiting = *cmp.Or(d.Retain, &t.Retain), *cmp.Or(d.MaxWaiting, &t.MaxWaiting)
 }
 
-// states tells whether d states anything besides the name.
-func (d *Declaration) states() bool {
-	return d.Order != "" || d.Deadline != 0 || d.Ageing != 0 || d.Park != nil || d.Tail != nil ||
-		d.Retain != nil || d.MaxWaiting != nil
-}
+// States tells whether d states anything besides the name.
+func (d *Declaration) States() bool { return *d != Declaration{Name: d.Name} }
 
 // Apply returns what t becomes when d is declared, or [ErrConflict]. The caller says
 // whether t holds no messages except dead letters; for a topic that does not exist, t
@@ -84,7 +64,7 @@ func (d *Declaration) Apply(t Topic, empty bool) (Topic, error) {
 			Hint: "state the same settings everywhere, or change them with `pawl topics set`",
 		}
 	}
-	if t.Version == 0 && d.states() {
+	if t.Version == 0 && d.States() {
 		next.Version = 1
 	}
 	return next, nil

@@ -1,6 +1,7 @@
 package limit
 
 import (
+	"cmp"
 	"math"
 	"time"
 )
@@ -53,13 +54,6 @@ func (b *bucket) admit(c *Config, now time.Time) (wait time.Duration, ok bool) {
 		b.closed = b.turned
 	}
 	return 0, true
-}
-
-// keeps records whether a call that asked could begin.
-func (b *bucket) keeps(ok bool, now time.Time) {
-	if b.kept = !ok; b.kept {
-		b.keptAt = now
-	}
 }
 
 // keeping tells whether calls wait for the bucket, as far as one can tell: what is sent
@@ -126,7 +120,8 @@ func (b *bucket) ended(now time.Time, took time.Duration, o Outcome) {
 		b.refuse(now, began)
 	} else {
 		b.done++
-		b.measure(took)
+		b.mean = cmp.Or(b.mean, took)
+		b.mean += (took - b.mean) / 8
 		if began.After(b.refused) {
 			b.inRow = 0
 		}
@@ -139,13 +134,6 @@ func (b *bucket) ended(now time.Time, took time.Duration, o Outcome) {
 		Began: now.Add(-took), Ended: now, InFlight: b.inFlight, Full: used >= 0.8*size || used > size-1,
 		InRow: b.inRow, Outcome: o,
 	})
-}
-
-func (b *bucket) measure(took time.Duration) {
-	if b.mean == 0 {
-		b.mean = took
-	}
-	b.mean += (took - b.mean) / 8
 }
 
 // refuse counts a refusal. What began before the last one says nothing more: it was

@@ -96,8 +96,8 @@ func (l *Limiter) Admit(key string) (wait time.Duration, ok bool) {
 	now := time.Now()
 	b := l.bucket(key, now)
 	wait, ok = b.admit(&l.config, now)
-	if b.keeps(ok, now); !ok {
-		l.refused = now
+	if b.kept = !ok; !ok {
+		b.keptAt, l.refused = now, now
 	}
 	return wait, ok
 }
