@@ -41,8 +41,8 @@ func (s *Store) Dead(ctx context.Context, f store.DeadFilter) iter.Seq2[store.Re
 }
 
 const (
-	exhume    = `DELETE FROM pawl_dead WHERE seq = ?`
-	resurrect = `UPDATE pawl_msg SET topic = ?, rank = ?, hidden = ? - enqueued, replays = replays + 1 WHERE seq = ?`
+	deleteDead    = `DELETE FROM pawl_dead WHERE seq = ?`
+	replayMessage = `UPDATE pawl_msg SET topic = ?, rank = ?, hidden = ? - enqueued, replays = replays + 1 WHERE seq = ?`
 	// countAnew keeps the attempts if the second argument says so.
 	countAnew = `INSERT INTO pawl_tried (seq, attempts, rescues, lonely, reason) VALUES (?1, 0, 0, 0, 'replayed')
 		ON CONFLICT (seq) DO UPDATE SET attempts = CASE WHEN ?2 THEN attempts ELSE 0 END, rescues = 0, lonely = 0,
@@ -64,14 +64,23 @@ func (s *Store) replayAll(ctx context.Context, topic string, keep bool, ids []st
 	return s.each(ctx, "replay", ids, func(k *work, id string) (error, error) { return k.replay(id, topic, keep) })
 }
 
+// dead is the place of a dead letter; nil if there is none with that id.
+func (k *work) dead(op, id string) (st *removable, refused, err error) {
+	st, err = k.removable(id)
+	if err != nil {
+		return nil, nil, err
+	}
+	if st == nil || !st.dead {
+		return nil, notFound(op, id), nil
+	}
+	return st, nil, nil
+}
+
 // replay appends a dead letter again: to the tail, under a new number.
 func (k *work) replay(id, to string, keep bool) (refused, err error) {
-	st, err := k.removable(id)
-	switch {
-	case err != nil:
-		return nil, err
-	case st == nil || !st.dead:
-		return notFound("replay", id), nil
+	st, refused, err := k.dead("replay", id)
+	if st == nil {
+		return refused, err
 	}
 	e, err := k.entry(st.seq)
 	if err != nil {
@@ -98,19 +107,19 @@ func (k *work) replay(id, to string, keep bool) (refused, err error) {
 		k.of(from.number).purged++
 		k.of(t.number).appended++
 	}
-	return nil, k.resurrect(e, t, keep)
+	return nil, k.appendAgain(e, t, keep)
 }
 
-func (k *work) resurrect(e *entry, t *topic, keep bool) error {
+func (k *work) appendAgain(e *entry, t *topic, keep bool) error {
 	prio, _, err := first(k.db, selectPrio, e.seq)
 	if err != nil {
 		return err
 	}
-	if _, err := k.db.exec(exhume, e.seq); err != nil {
+	if _, err := k.db.exec(deleteDead, e.seq); err != nil {
 		return err
 	}
 	rank := t.Rank(moment(k.now), int(prio[0]))
-	if _, err := k.db.exec(resurrect, t.number, rank, k.now, e.seq); err != nil {
+	if _, err := k.db.exec(replayMessage, t.number, rank, k.now, e.seq); err != nil {
 		return err
 	}
 	if _, err := k.db.exec(countAnew, e.seq, keep); err != nil {
@@ -129,14 +138,11 @@ func (s *Store) Purge(ctx context.Context, ids ...string) (map[string]error, err
 }
 
 func (k *work) purgeDead(id string) (refused, err error) {
-	st, err := k.removable(id)
-	switch {
-	case err != nil:
-		return nil, err
-	case st == nil || !st.dead:
-		return notFound("purge", id), nil
+	st, refused, err := k.dead("purge", id)
+	if st == nil {
+		return refused, err
 	}
-	if _, err := k.db.exec(exhume, st.seq); err != nil {
+	if _, err := k.db.exec(deleteDead, st.seq); err != nil {
 		return nil, err
 	}
 	k.of(st.topic).purged++

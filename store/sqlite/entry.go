@@ -99,15 +99,15 @@ func (k *work) leave(e *entry) error {
 
 // ack forgets a message, or keeps it for explanations.
 func (k *work) ack(e *entry) error {
-	retain := k.topics.byNumber[e.topic].Retain
-	if retain > 0 {
+	t := k.topics.byNumber[e.topic]
+	if t.Retain > 0 {
 		if err := k.leave(e); err != nil {
 			return err
 		}
-		_, err := k.db.exec(insertAcked, e.seq, k.now, k.now+micros(retain))
+		_, err := k.db.exec(insertAcked, e.seq, k.now, k.now+micros(t.Retain))
 		return err
 	}
-	if err := k.freeUnique(k.topics.byNumber[e.topic].Name, e.unique, e.id); err != nil {
+	if err := k.freeUnique(t.Name, e.unique, e.id); err != nil {
 		return err
 	}
 	if e.tried {
@@ -119,16 +119,14 @@ func (k *work) ack(e *entry) error {
 // fail records a failed attempt; next is 0 for one that is not repeated.
 func (k *work) fail(e *entry, st *store.Settlement, next int64) error {
 	a := sqlstore.FailedAttempt(int(e.attempts)+1, &st.Failure, moment(k.now), moment(next))
-	if a.Throttled = st.Throttled; !a.Throttled {
-		if _, err := k.db.exec(addAttempt, e.seq, a.Error); err != nil {
-			return err
-		}
-		return k.record(e.seq, a)
+	add, args := addAttempt, []any{e.seq, a.Error}
+	if a.Throttled = st.Throttled; a.Throttled {
+		add, args = addThrottle, append(args, k.now)
 	}
-	if _, err := k.db.exec(addThrottle, e.seq, a.Error, k.now); err != nil {
+	if _, err := k.db.exec(add, args...); err != nil {
 		return err
 	}
-	if err := k.record(e.seq, a); err != nil {
+	if err := k.record(e.seq, a); err != nil || !a.Throttled {
 		return err
 	}
 	_, err := k.db.exec(trimThrottles, e.seq, sqlstore.MarkThrottled, int64(store.KeptThrottles))

@@ -40,10 +40,13 @@ const (
 		FROM pawl_msg m WHERE m.seq = ?`
 	endLease = `DELETE FROM pawl_lease WHERE lane = ?`
 	// joinLane puts a message at the tail of a lane, under a new number.
-	joinLane    = `UPDATE pawl_msg SET seq = ?, lane = ? WHERE seq = ?`
-	renumber    = `UPDATE pawl_tried SET seq = ?1 WHERE seq = ?2`
-	renumberAll = `UPDATE pawl_attempt SET seq = ?1 WHERE seq = ?2`
+	joinLane = `UPDATE pawl_msg SET seq = ?, lane = ? WHERE seq = ?`
 )
+
+var renumber = []string{
+	`UPDATE pawl_tried SET seq = ?1 WHERE seq = ?2`,
+	`UPDATE pawl_attempt SET seq = ?1 WHERE seq = ?2`,
+}
 
 // open makes a lane claimable that is neither leased nor closed, if there is
 // something in it. A positive lane is that of the one message with that number.
@@ -100,13 +103,8 @@ func (k *work) join(seq, hash, topic int64) (err error) {
 	if _, err := k.db.exec(joinLane, next, lane, seq); err != nil {
 		return err
 	}
-	for _, query := range []string{renumber, renumberAll} {
-		if _, err := k.db.exec(query, next, seq); err != nil {
-			return err
-		}
-	}
-	if !alone {
-		return nil
+	if err := k.execAll(renumber, next, seq); err != nil || !alone {
+		return err
 	}
 	return k.open(cmp.Or(lane, next), topic)
 }

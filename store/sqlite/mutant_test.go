@@ -66,7 +66,7 @@ var mutants = []mutant{
 	{"closed lanes are swept once", firstDue, "SELECT at", "SELECT 0x7fffffffffffffff", nil, allClosedOpen},
 	{"attempts are not counted", addAttempt, "attempts = attempts + 1", "attempts = attempts",
 		[]string{"AttemptIsASettledFailure"}, nil},
-	{"the dead do not hold their id", exhume, "seq = ?", "seq = -?", []string{"ParkEndsWithTheLastDeadLetter"}, nil},
+	{"the dead do not hold their id", deleteDead, "seq = ?", "seq = -?", []string{"ParkEndsWithTheLastDeadLetter"}, nil},
 }
 
 // TestMutants shows that wrong statements are noticed.

@@ -19,7 +19,7 @@ var hot = map[string]string{
 	"selectOutcome":   selectOutcome, "takeUnique": takeUnique, "selectUnique": selectUnique, "freeUnique": freeUnique,
 	"takeLane": takeLane, "selectLane": selectLane, "openLane": openLane, "openOwn": openOwn, "reopen": reopen,
 	"endLease": endLease,
-	"joinLane": joinLane, "renumber": renumber, "renumberAll": renumberAll,
+	"joinLane": joinLane, "renumber": renumber[0], "renumberAll": renumber[1],
 	"selectDue": selectDue, "firstDue": firstDue, "firstOfLane": firstOfLane, "selectTried": selectTried,
 	"insertAttempt": insertAttempt,
 	"hasSlot":       hasSlot, "hasSuspect": hasSuspect, "hasAlone": hasAlone, "selectHeads": selectHeads,

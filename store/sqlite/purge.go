@@ -42,27 +42,24 @@ func (p *purger) run(k *work) error {
 	if now.Sub(p.last) < purgeEvery {
 		return nil
 	}
-	batches, err := k.db.exec(purgeBatches, k.hour()-1)
-	if err != nil {
-		return err
+	more := false
+	for _, forget := range []func() (int64, error){
+		func() (int64, error) { return k.db.exec(purgeBatches, k.hour()-1) },
+		func() (int64, error) { return k.db.exec(purgeUnique, k.now) },
+		func() (int64, error) { return k.db.exec(purgeMarks, k.now) },
+		func() (int64, error) { return k.forgetAcked(selectForget, k.now) },
+		func() (int64, error) { return p.keys(k) },
+	} {
+		n, err := forget()
+		if err != nil {
+			return err
+		}
+		more = more || n >= purgeMore
 	}
-	uniques, err := k.db.exec(purgeUnique, k.now)
-	if err != nil {
-		return err
-	}
-	marks, err := k.db.exec(purgeMarks, k.now)
-	if err != nil {
-		return err
-	}
-	retained, err := k.forgetAcked(selectForget, k.now)
-	if err != nil {
-		return err
-	}
-	keys, err := p.keys(k)
-	if err == nil && max(batches, uniques, marks, retained, keys) < purgeMore {
+	if !more {
 		p.last = now // otherwise the next transaction goes on
 	}
-	return err
+	return nil
 }
 
 // forgetAcked forgets acked messages that a query selects, and returns how many.
@@ -103,11 +100,4 @@ var forgetMessage = []string{
 }
 
 // forget removes every trace of a message that is in no lane.
-func (k *work) forget(seq int64) error {
-	for _, query := range forgetMessage {
-		if _, err := k.db.exec(query, seq); err != nil {
-			return err
-		}
-	}
-	return nil
-}
+func (k *work) forget(seq int64) error { return k.execAll(forgetMessage, seq) }

@@ -33,13 +33,10 @@ func (k *work) removeTopic(name string) (refused, err error) {
 	if own := k.of(t.number); err != nil || cols[0]+own.appended-own.acked-own.cancelled-own.purged != 0 {
 		return store.NotEmpty(name), err
 	}
-	_, err = k.forgetAcked(retained, t.number)
-	for _, query := range removeTopic {
-		if err == nil {
-			_, err = k.db.exec(query, t.number)
-		}
+	if _, err := k.forgetAcked(retained, t.number); err != nil {
+		return nil, err
 	}
-	if err != nil {
+	if err := k.execAll(removeTopic, t.number); err != nil {
 		return nil, err
 	}
 	delete(k.totals, t.number)

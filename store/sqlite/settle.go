@@ -184,12 +184,7 @@ func (k *work) drop(from, to, extras int64) error {
 	if extras&hasTraces == 0 {
 		queries = queries[:1]
 	}
-	for _, query := range queries {
-		if _, err := k.db.exec(query, from, to); err != nil {
-			return err
-		}
-	}
-	return nil
+	return k.execAll(queries, from, to)
 }
 
 // holdsSpan tells whether every token of a span is good, and good for the last
@@ -349,11 +344,6 @@ func (s *settler) item(l *lease, i int) (ended bool, err error) {
 		s.refused = append(s.refused, store.Refusal{Index: i, Err: pawl.ErrLeaseLost})
 		return false, nil
 	}
-	return s.one(l, e, i)
-}
-
-// one settles one delivery, and tells whether that ended its run.
-func (s *settler) one(l *lease, e *entry, i int) (ended bool, err error) {
 	it := &s.items[i]
 	switch it.Verdict {
 	case store.Ack:

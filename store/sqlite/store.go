@@ -193,12 +193,12 @@ func (s *Store) startWriter(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w := &writer{Store: s, conn: c, topics: &topicCache{}, turn: openTurn(s.cfg.Path)}
+	w := &writer{Store: s, conn: c, topics: &topicCache{}, queue: openQueue(s.cfg.Path)}
 	opening := &call{}
 	w.group = []*call{opening}
 	defer context.AfterFunc(ctx, func() { opening.state.Store(abandoned) })()
 	if err := w.prepare(ctx); err != nil {
-		w.turn.close()
+		w.queue.close()
 		_ = c.close()
 		if isBusy(err) && ctx.Err() != nil {
 			return ended(ctx, "open "+s.cfg.Path)
@@ -232,7 +232,7 @@ func (w *writer) prepare(ctx context.Context) error {
 			return err
 		}
 	}
-	// From here on the writer waits for the lock itself: in turn, and in smaller
+	// From here on the writer waits for the lock itself: in the queue, and in smaller
 	// steps than SQLite's.
 	if err := w.conn.script("PRAGMA busy_timeout = 0"); err != nil {
 		return err
@@ -277,7 +277,7 @@ func (s *Store) Close() error {
 		if w := s.writer; w != nil {
 			<-s.stopped
 			s.ended = errors.Join(s.ended, w.conn.close())
-			w.turn.close()
+			w.queue.close()
 		}
 		s.ended = wrap("close", s.ended)
 	})

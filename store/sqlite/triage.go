@@ -28,12 +28,9 @@ func (s *Store) Reopen(ctx context.Context, ids ...string) (map[string]error, er
 }
 
 func (k *work) resolve(op, id string, r *store.Resolution) (refused, err error) {
-	st, err := k.removable(id)
-	switch {
-	case err != nil:
-		return nil, err
-	case st == nil || !st.dead:
-		return notFound(op, id), nil
+	st, refused, err := k.dead(op, id)
+	if st == nil {
+		return refused, err
 	}
 	return nil, k.setResolved(st.seq, r)
 }

@@ -90,6 +90,16 @@ func (k *work) finish() error {
 	return err
 }
 
+// execAll executes statements one after the other with the same arguments.
+func (k *work) execAll(queries []string, args ...any) error {
+	for _, query := range queries {
+		if _, err := k.db.exec(query, args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // of returns the totals of a topic, to be added to.
 func (k *work) of(topic int64) *totals {
 	t := k.totals[topic]

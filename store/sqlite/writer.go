@@ -110,7 +110,7 @@ type writer struct {
 	behind  []*call // put off: much is due before them
 	directs []*call
 	purger  purger
-	turn    *turn
+	queue   *queue
 }
 
 // run takes calls until the store is closed.
@@ -323,15 +323,15 @@ func (w *writer) isClosing() bool {
 // again and again, in smaller steps than SQLite's own, until it has waited too
 // long or nobody wants it any more.
 func (w *writer) lockDatabase() error {
-	w.turn.after()
-	defer w.turn.over()
+	w.queue.yield()
+	defer w.queue.withdraw()
 	since, said := time.Now(), false
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		_, err := w.conn.exec("BEGIN IMMEDIATE")
 		if err == nil || !isBusy(err) || time.Since(since) > w.cfg.Wait || w.nobodyWaits() {
 			return err
 		}
-		w.turn.waiting(since)
+		w.queue.announce(since)
 		if !said && time.Since(since) > time.Second {
 			said = true
 			w.cfg.Waiting()

@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// turn lets a process that waits long for SQLite's write lock have it. SQLite has no
+// queue lets a process that waits long for SQLite's write lock have it. SQLite has no
 // queue: waiting processes poll, and the one that has just written usually gets the
 // lock again. That is quick, because a running process keeps running, but unfair. So a
 // process that has waited for some milliseconds takes a shared lock on a file beside
 // the database; a process that sees this before it writes stands back for a moment. It
 // is advisory: without it everything works, but less evenly.
-type turn struct {
-	file *os.File // nil: not used
-	says bool     // held while this process waits
+type queue struct {
+	file  *os.File // nil: not used
+	waits bool     // the lock is held: this process waits
 }
 
 const (
@@ -27,44 +27,44 @@ const (
 	longestPause = 150 * time.Microsecond
 )
 
-// openTurn opens the file beside a database. If that is impossible, turns are not used.
-func openTurn(path string) *turn {
+// openQueue opens the file beside a database. If that is impossible, there is no queue.
+func openQueue(path string) *queue {
 	f, err := os.OpenFile(path+"-turn", os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
-		return &turn{}
+		return &queue{}
 	}
-	return &turn{file: f}
+	return &queue{file: f}
 }
 
-// after stands back if another process has been waiting.
-func (t *turn) after() {
-	if t.file == nil {
+// yield stands back if another process has been waiting.
+func (q *queue) yield() {
+	if q.file == nil {
 		return
 	}
-	if lockFile(t.file, exclusive) {
-		unlockFile(t.file)
+	if lockFile(q.file, exclusive) {
+		unlockFile(q.file)
 		return
 	}
 	time.Sleep(standBack)
 }
 
-// waiting says, after a while, that this process waits.
-func (t *turn) waiting(since time.Time) {
-	if t.file != nil && !t.says && time.Since(since) > quietWait {
-		t.says = lockFile(t.file, shared)
+// announce says, after a while, that this process waits.
+func (q *queue) announce(since time.Time) {
+	if q.file != nil && !q.waits && time.Since(since) > quietWait {
+		q.waits = lockFile(q.file, shared)
 	}
 }
 
-// over takes that back.
-func (t *turn) over() {
-	if t.says {
-		t.says = false
-		unlockFile(t.file)
+// withdraw takes that back.
+func (q *queue) withdraw() {
+	if q.waits {
+		q.waits = false
+		unlockFile(q.file)
 	}
 }
 
-func (t *turn) close() {
-	if t.file != nil {
-		_ = t.file.Close()
+func (q *queue) close() {
+	if q.file != nil {
+		_ = q.file.Close()
 	}
 }
