@@ -156,6 +156,17 @@ func (s *Store) each(ctx context.Context, op string, ids []string, do func(*mess
 	return refused, nil
 }
 
+// eachDead is each for dead letters.
+func (s *Store) eachDead(ctx context.Context, op string, ids []string,
+	do func(*message) error) (map[string]error, error) {
+	return s.each(ctx, op, ids, func(m *message) error {
+		if m.State != store.IsDead {
+			return &store.Error{Op: op + " " + m.ID, Code: store.ErrNotFound, Hint: "it is " + string(m.state())}
+		}
+		return do(m)
+	})
+}
+
 // Replay implements [store.DeadLetters].
 func (s *Store) Replay(ctx context.Context, topic string, ids ...string) (map[string]error, error) {
 	return s.replayAll(ctx, topic, false, ids)
@@ -167,13 +178,10 @@ func (s *Store) replayAll(ctx context.Context, topic string, keep bool, ids []st
 			return nil, err
 		}
 	}
-	return s.each(ctx, "replay", ids, func(m *message) error { return s.replay(m, topic, keep) })
+	return s.eachDead(ctx, "replay", ids, func(m *message) error { return s.replay(m, topic, keep) })
 }
 
 func (s *Store) replay(m *message, to string, keep bool) error {
-	if m.State != store.IsDead {
-		return &store.Error{Op: "replay " + m.ID, Code: store.ErrNotFound, Hint: "it is " + string(m.state())}
-	}
 	now := s.now()
 	if m.Unique.For <= 0 {
 		there := m.Message
@@ -217,10 +225,7 @@ func (s *Store) removeDead(m *message) {
 
 // Purge implements [store.DeadLetters].
 func (s *Store) Purge(ctx context.Context, ids ...string) (map[string]error, error) {
-	return s.each(ctx, "purge", ids, func(m *message) error {
-		if m.State != store.IsDead {
-			return &store.Error{Op: "purge " + m.ID, Code: store.ErrNotFound, Hint: "it is " + string(m.state())}
-		}
+	return s.eachDead(ctx, "purge", ids, func(m *message) error {
 		s.removeDead(m)
 		s.topics[m.Topic].totals.Purged++
 		s.forget(m)
@@ -241,25 +246,23 @@ func (s *Store) Amend(ctx context.Context, amendments ...store.Amendment) (map[s
 	defer s.mu.Unlock()
 	for i := range amendments {
 		a := &amendments[i]
-		if refused[a.ID] != nil {
+		m := s.find(now, a.ID)
+		var why error
+		switch {
+		case refused[a.ID] != nil:
 			continue
+		case m == nil || m.State == store.Acked:
+			why = &store.Error{Op: "amend " + a.ID, Code: store.ErrNotFound}
+		case m.State != store.IsDead:
+			why = &store.Error{Op: "amend " + a.ID, Code: store.ErrConflict, Hint: "it is " + string(m.state())}
+		default:
+			why = a.Apply(&m.Message)
 		}
-		if err := s.amend(now, a); err != nil {
-			refused[a.ID] = err
+		if why != nil {
+			refused[a.ID] = why
 		}
 	}
 	return refused, nil
-}
-
-func (s *Store) amend(now time.Time, a *store.Amendment) error {
-	m := s.find(now, a.ID)
-	switch {
-	case m == nil || m.State == store.Acked:
-		return &store.Error{Op: "amend " + a.ID, Code: store.ErrNotFound}
-	case m.State != store.IsDead:
-		return &store.Error{Op: "amend " + a.ID, Code: store.ErrConflict, Hint: "it is " + string(m.state())}
-	}
-	return a.Apply(&m.Message)
 }
 
 // Bury implements [store.DeadLetters].

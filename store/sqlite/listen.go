@@ -26,15 +26,10 @@ const (
 
 // Listen implements [store.Waker].
 func (s *Store) Listen(ctx context.Context, topics ...string) (<-chan struct{}, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, ended(ctx, "listen")
-	}
 	s.listen.mu.Lock()
 	defer s.listen.mu.Unlock()
-	select {
-	case <-s.closing:
-		return nil, closed("listen")
-	default:
+	if err := s.usable(ctx, "listen"); err != nil {
+		return nil, err
 	}
 	if !s.listen.watched {
 		if err := s.startWatch(ctx); err != nil {

@@ -111,9 +111,7 @@ func (s *Store) check() error {
 	refuse := func(code error, why, hint string) error {
 		return &store.Error{Op: "open " + s.cfg.Path, Code: code, Err: errors.New(why), Hint: hint}
 	}
-	switch s.cfg.Synchronous {
-	case Full, Normal, Extra:
-	default:
+	if durability[s.cfg.Synchronous] == "" {
 		return refuse(store.ErrInvalid, fmt.Sprintf("synchronous is %q", s.cfg.Synchronous),
 			"use FULL, NORMAL or EXTRA")
 	}
@@ -289,11 +287,18 @@ func (s *Store) usable(ctx context.Context, op string) error {
 	if ctx.Err() != nil {
 		return ended(ctx, op)
 	}
+	if s.isClosing() {
+		return closed(op)
+	}
+	return nil
+}
+
+func (s *Store) isClosing() bool {
 	select {
 	case <-s.closing:
-		return closed(op)
+		return true
 	default:
-		return nil
+		return false
 	}
 }
 

@@ -301,21 +301,11 @@ func (w *writer) transact(k *work, calls []*call, err error) error {
 // answer tells callers what their transaction came to.
 func (w *writer) answer(calls []*call, err error) {
 	for _, c := range calls {
-		switch {
-		case isBusy(err) && w.isClosing():
+		if isBusy(err) && w.isClosing() {
 			c.done <- closed(c.op)
-		default:
+		} else {
 			c.done <- wrap(c.op, err)
 		}
-	}
-}
-
-func (w *writer) isClosing() bool {
-	select {
-	case <-w.closing:
-		return true
-	default:
-		return false
 	}
 }
 
