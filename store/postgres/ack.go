@@ -93,6 +93,7 @@ func (a *acks) add(t pawl.Token, item int) {
 // part is a part of a settle: a transaction of its own with its own memory.
 type part struct {
 	number int
+	acks   *acks
 	steps  group
 	lost   []int // items that changed nothing
 	before bool  // it was answered before: this time nothing changed
@@ -106,9 +107,9 @@ func (p *part) readLost(r row) error {
 
 func (p *part) reset() { p.lost, p.woken = nil, nil }
 
-// soloPart acks what is a lane of its own, and removes claims that are done.
-func (s *Store) soloPart(a *acks, batch []byte, done []int64) *part {
-	p := &part{number: partSolo}
+// soloPart acks what is a lane of its own.
+func (s *Store) soloPart(a *acks, batch []byte) *part {
+	p := &part{number: partSolo, acks: a}
 	fences := slices.Compact(slices.Sorted(slices.Values(a.tokens)))
 	position := make(map[int64]int32, len(fences))
 	for i, f := range fences {
@@ -120,16 +121,13 @@ func (s *Store) soloPart(a *acks, batch []byte, done []int64) *part {
 	}
 	p.steps = group{read(ackSolo, p.readLost, int8Array(a.lanes), int4Array(of), int4Array(a.items), int8Array(fences),
 		bytesValue(batch), s.skewValue())}
-	if len(done) > 0 {
-		p.steps = append(p.steps, do(dropClaims, int8Array(done)))
-	}
 	return p
 }
 
 // keyedPart acks messages of runs. The first statement locks, in the order of
 // lanes; what follows sees everything that was told to the lane until then.
-func (s *Store) keyedPart(a *acks, batch []byte, done []int64) *part {
-	p := &part{number: partKeyed}
+func (s *Store) keyedPart(a *acks, batch []byte) *part {
+	p := &part{number: partKeyed, acks: a}
 	var lanes, tokens, last []int64
 	for i, lane := range a.lanes {
 		if n := len(lanes) - 1; n >= 0 && lanes[n] == lane && tokens[n] == a.tokens[i] {
@@ -143,9 +141,6 @@ func (s *Store) keyedPart(a *acks, batch []byte, done []int64) *part {
 		read(ackRuns, p.readLost, int8Array(a.lanes), int8Array(a.seqs), int8Array(a.tokens), int4Array(a.items),
 			bytesValue(batch), s.skewValue()),
 		read(endRuns, add(&p.woken, row.id), int8Array(lanes), int8Array(tokens), int8Array(last)),
-	}
-	if len(done) > 0 {
-		p.steps = append(p.steps, do(dropClaims, int8Array(done)))
 	}
 	return p
 }

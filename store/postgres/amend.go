@@ -19,7 +19,7 @@ const (
 		EXISTS (SELECT FROM @dead d WHERE d.id = x.id OFFSET 0)
 		OR EXISTS (SELECT FROM @acked a WHERE a.id = x.id AND a.until > clock_timestamp() + $2::interval OFFSET 0)
 		FROM unnest($1::bytea[]) x(id)`
-	layDead = `INSERT INTO @dead (n, id, lane, rank, vis, topic, prio, replays, key, uniq, meta, body, attempts, rescues, lonely,
+	insertDead = `INSERT INTO @dead (n, id, lane, rank, vis, topic, prio, replays, key, uniq, meta, body, attempts, rescues, lonely,
 			dead_at, kind, reason, fingerprint, history)
 		VALUES ($20::bigint, $1::bytea, $2::bigint, $3::bigint, $4::timestamptz, $5::int, $6::smallint, $7::smallint, $8::bytea, $9::bytea,
 			$10::text, $11::bytea, $12::int, $13::int, $14::int, $15::timestamptz, $16::text, $17::text, $18::text, $19::text[])
@@ -130,13 +130,13 @@ func (s *Store) Bury(ctx context.Context, letters ...store.Record) (refused map[
 		}
 		return s.within(ctx, s.front, nil, func(t *tx) error {
 			refused = maps.Clone(invalid)
-			return s.layAll(ctx, t, fit, refused)
+			return s.buryAll(ctx, t, fit, refused)
 		})
 	})
 	return refused, err
 }
 
-func (s *Store) layAll(ctx context.Context, t *tx, letters []store.Record, refused map[string]error) error {
+func (s *Store) buryAll(ctx context.Context, t *tx, letters []store.Record, refused map[string]error) error {
 	var ids []string
 	for i := range letters {
 		ids = append(ids, letters[i].ID)
@@ -150,7 +150,7 @@ func (s *Store) layAll(ctx context.Context, t *tx, letters []store.Record, refus
 	if err != nil {
 		return err
 	}
-	w, laid := &writing{}, map[string]bool{}
+	w, buried := &writing{}, map[string]bool{}
 	steps := map[string]step{}
 	for i := range letters {
 		r := &letters[i]
@@ -163,7 +163,7 @@ func (s *Store) layAll(ctx context.Context, t *tx, letters []store.Record, refus
 		}
 		st := storeDead(r, to, numbers[i])
 		st.row = func(row) error {
-			laid[r.ID] = true
+			buried[r.ID] = true
 			w.count(to.id, tallyAppended, 1)
 			return nil
 		}
@@ -179,17 +179,17 @@ func (s *Store) layAll(ctx context.Context, t *tx, letters []store.Record, refus
 		}
 	}
 	for _, id := range ids {
-		if !laid[id] {
+		if !buried[id] {
 			refused[id] = store.BuryConflict(id)
 		}
 	}
-	if len(laid) == 0 {
+	if len(buried) == 0 {
 		return nil
 	}
 	g = w.tally()
 	for i := range letters {
-		if l := &letters[i]; laid[l.ID] && l.Resolved != nil {
-			g = append(g, do(markBuried, sqlstore.EncodeID(l.ID), timeValue(l.Resolved.At.UnixMicro()),
+		if l := &letters[i]; buried[l.ID] && l.Resolved != nil {
+			g = append(g, do(markResolved, sqlstore.EncodeID(l.ID), timeValue(l.Resolved.At.UnixMicro()),
 				textValue(l.Resolved.By), textValue(l.Resolved.Note)))
 		}
 	}
@@ -210,7 +210,7 @@ func storeDead(r *store.Record, to *topic, number int64) step {
 	for i, a := range r.History {
 		history[i] = string(sqlstore.EncodeAttempt(a))
 	}
-	return do(layDead, sqlstore.EncodeID(r.ID), int8Value(lane), int8Value(r.Rank),
+	return do(insertDead, sqlstore.EncodeID(r.ID), int8Value(lane), int8Value(r.Rank),
 		timeValue(r.EnqueuedAt.UnixMicro()+micros(r.Delay)),
 		int4Value(to.id), int2Value(int16(r.Priority)), int2Value(int16(r.Replays)), bytesValue(r.Key),
 		bytesValue(uniq),

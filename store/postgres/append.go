@@ -316,7 +316,7 @@ func (s *Store) inserting(ctx context.Context, batch store.Batch[pawl.Message],
 	if err := s.ensure(ctx, places); err != nil {
 		return nil, err
 	}
-	done, err := s.meter.Admit(ctx, s.eyes(ctx), batch.Items, receipts)
+	done, err := s.meter.Admit(ctx, s.meterLook(ctx), batch.Items, receipts)
 	if err != nil {
 		return nil, err
 	}

@@ -20,8 +20,8 @@ SELECT (SELECT coalesce(sum(n), 0)::bigint FROM t WHERE what = 1), (SELECT coale
 		AND m.seq BETWEEN l.first AND l.last AND (l.run IS NULL OR m.seq = ANY (l.run)) OFFSET 0) m
 		WHERE l.token > 0 AND m.topic = $1::int)`
 
-// eyes are how the meter looks at the topics.
-func (s *Store) eyes(ctx context.Context) bound.Look {
+// meterLook is how the meter looks at the topics.
+func (s *Store) meterLook(ctx context.Context) bound.Look {
 	return bound.Look{
 		Now: time.Now().Add(s.skew()),
 		Most: func(name string) int64 {
@@ -60,15 +60,15 @@ func (s *Store) Full(ctx context.Context, topics ...string) (full []*store.Topic
 			}
 		}
 		s.topics.used.Store(true)
-		full, err = s.meter.Full(s.eyes(ctx), topics...)
+		full, err = s.meter.Full(s.meterLook(ctx), topics...)
 		return err
 	})
 	return full, err
 }
 
-// heed reads the settings again while somebody goes by them, so that a maximum that
+// refreshTopics reads the settings again while somebody uses them, so that a maximum that
 // another process has set is kept here, too.
-func (s *Store) heed() {
+func (s *Store) refreshTopics() {
 	if !s.topics.used.Swap(false) {
 		return
 	}

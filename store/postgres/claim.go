@@ -5,8 +5,6 @@ import (
 	"context"
 	"slices"
 
-	"github.com/jackc/pgx/v5/pgconn"
-
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
 	"github.com/pawl-dev/pawl/store/internal/sqlstore"
@@ -161,8 +159,9 @@ func (s *Store) lost(c *claiming, err error) {
 	s.floors.drop(c.topic.id)
 }
 
-// sendClaims sends the statements of claims. What the server took back is sent
-// again if it is the only one.
+// sendClaims sends what takes and what reads of each claim; an error for each. What the
+// server took back is sent again if it is the only one. What was taken and could not be
+// read is given up.
 func (s *Store) sendClaims(ctx context.Context, cs []*claiming) (errs []error) {
 	groups := make([]group, 0, 2*len(cs))
 	for _, c := range cs {
@@ -174,8 +173,16 @@ func (s *Store) sendClaims(ctx context.Context, cs []*claiming) (errs []error) {
 			return err
 		}
 		defer conn.Release()
-		var taken bool
-		errs, taken = s.sendPairs(ctx, conn.Conn().PgConn(), cs, groups)
+		all := s.send(ctx, conn.Conn().PgConn(), groups...)
+		taken := false
+		errs = make([]error, len(cs))
+		for i, c := range cs {
+			errs[i], taken = all[2*i], taken || all[2*i] == nil
+			if errs[i] == nil && all[2*i+1] != nil { // taken, and not to be read
+				errs[i] = all[2*i+1]
+				s.tracker.orphan(c.fence)
+			}
+		}
 		if !taken && (len(errs) == 1 || !isServer(errs[0])) {
 			return errs[0] // nothing was claimed if it was never sent
 		}
@@ -185,23 +192,6 @@ func (s *Store) sendClaims(ctx context.Context, cs []*claiming) (errs []error) {
 		errs = slices.Repeat([]error{err}, len(cs))
 	}
 	return errs
-}
-
-// sendPairs sends what takes and what reads of each claim; an error for each
-// claim, and whether any was taken. What was taken and could not be read is given
-// up.
-func (s *Store) sendPairs(ctx context.Context, conn *pgconn.PgConn, cs []*claiming, groups []group) (errs []error,
-	taken bool) {
-	all := s.send(ctx, conn, groups...)
-	errs = make([]error, len(cs))
-	for i, c := range cs {
-		errs[i], taken = all[2*i], taken || all[2*i] == nil
-		if errs[i] == nil && all[2*i+1] != nil {
-			errs[i] = all[2*i+1]
-			s.tracker.orphan(c.fence)
-		}
-	}
-	return errs, taken
 }
 
 // moreRounds is how often a claim goes on when it got something.

@@ -75,6 +75,19 @@ func (s *Store) connConfig() (*pgx.ConnConfig, error) {
 	return base, nil
 }
 
+// ownConn is a connection of no pool, and what closes it.
+func (s *Store) ownConn(ctx context.Context) (conn *pgx.Conn, done func(), err error) {
+	base, err := s.connConfig()
+	if err == nil {
+		conn, err = pgx.ConnectConfig(ctx, base)
+	}
+	return conn, func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		_ = conn.Close(ctx)
+	}, err
+}
+
 func (s *Store) afterConnect(ctx context.Context, c *pgx.Conn) error {
 	if s.cfg.PollOnly {
 		return nil

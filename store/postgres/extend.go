@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	lockExtended = `SELECT c.fence, n.at, c.ends, c.hard, c.gone, c.longer, c.longer_until
+	lockExtended = `SELECT ` + claimColumns + `
 		FROM (SELECT clock_timestamp() + $2::interval AS at) n, unnest($1::bigint[]) f(fence)
 		CROSS JOIN LATERAL (SELECT * FROM @claim c WHERE c.fence = f.fence FOR NO KEY UPDATE) c`
 	// readHeld: those tokens whose message is there and, in the lane of a key, in
@@ -42,25 +42,27 @@ func (s *Store) Extend(ctx context.Context, by time.Duration, tokens ...pawl.Tok
 	return lost, err
 }
 
-// extended is a claim some of whose leases are extended.
-type extended struct {
-	fence, at, ends, hard int64
-	gone                  map[int64]bool
+// claimRow says when the leases of a claim end, in microseconds.
+type claimRow struct {
+	fence, at, ends, hard int64           // at: now
+	gone                  map[int64]bool  // lanes that were given back
 	until                 map[int64]int64 // of lanes that were extended
-	changed               bool
 }
 
-func readExtended(r row) (*extended, error) {
-	e := &extended{fence: r.int8(0), at: r.micros(1), ends: r.micros(2), hard: r.micros(3), gone: map[int64]bool{},
+// claimColumns are those of a claim c at the time n.at.
+const claimColumns = `c.fence, n.at, c.ends, c.hard, c.gone, c.longer, c.longer_until`
+
+func readClaimRow(r row) claimRow {
+	c := claimRow{fence: r.int8(0), at: r.micros(1), ends: r.micros(2), hard: r.micros(3), gone: map[int64]bool{},
 		until: map[int64]int64{}}
 	for _, lane := range r.int8s(4) {
-		e.gone[lane] = true
+		c.gone[lane] = true
 	}
 	ends := r.timesMicros(6)
 	for i, lane := range r.int8s(5) {
-		e.until[lane] = ends[i]
+		c.until[lane] = max(c.until[lane], ends[i])
 	}
-	return e, nil
+	return c
 }
 
 func (s *Store) extend(ctx context.Context, t *tx, by time.Duration, tokens []pawl.Token) (lost []pawl.Token,
@@ -74,12 +76,12 @@ func (s *Store) extend(ctx context.Context, t *tx, by time.Duration, tokens []pa
 	lanes := column(tokens, func(t *pawl.Token) int64 { return t.Lane })
 	seqs := column(tokens, func(t *pawl.Token) int64 { return t.Seq })
 	fences := column(tokens, func(t *pawl.Token) int64 { return t.Fence })
-	claims, there := map[int64]*extended{}, make([]bool, len(tokens))
+	claims, there := map[int64]claimRow{}, make([]bool, len(tokens))
 	err = t.run(ctx,
 		read(lockExtended, func(r row) error {
-			e, err := readExtended(r)
-			claims[e.fence] = e
-			return err
+			c := readClaimRow(r)
+			claims[c.fence] = c
+			return nil
 		}, int8Array(unique), s.skewValue()),
 		read(readHeld, func(r row) error {
 			there[r.int8(0)-1] = true
@@ -88,25 +90,25 @@ func (s *Store) extend(ctx context.Context, t *tx, by time.Duration, tokens []pa
 	if err != nil {
 		return nil, err
 	}
+	changed := map[int64]bool{}
 	for i, tok := range tokens {
-		e := claims[tok.Fence]
-		if e == nil || !there[i] || e.gone[tok.Lane] || e.hard <= e.at {
+		c, live := claims[tok.Fence]
+		if !live || !there[i] || c.gone[tok.Lane] || c.hard <= c.at {
 			lost = append(lost, tok)
 			continue
 		}
-		until := min(e.at+micros(by), e.hard)
-		if until > max(e.ends, e.until[tok.Lane]) {
-			e.until[tok.Lane], e.changed = until, true
+		until := min(c.at+micros(by), c.hard)
+		if until > max(c.ends, c.until[tok.Lane]) {
+			c.until[tok.Lane], changed[tok.Fence] = until, true
 		}
 	}
 	var g group
 	for _, fence := range unique {
-		e := claims[fence]
-		if e == nil || !e.changed {
+		if !changed[fence] {
 			continue
 		}
 		var longer, ends []int64
-		for lane, until := range e.until {
+		for lane, until := range claims[fence].until {
 			longer, ends = append(longer, lane), append(ends, until)
 		}
 		g = append(g, do(prolong, int8Value(fence), int8Array(longer), timeArray(ends)))

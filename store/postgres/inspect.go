@@ -351,14 +351,13 @@ func (s *Store) freeKeyed(ctx context.Context, t *tx, ms []cancelling, free *[]c
 	lanes = slices.Compact(lanes)
 	latches := map[int64]latch{}
 	err = t.run(ctx, read(latchLanes, func(r row) error {
-		if lane, holder := r.int8(0), r.int8(1); holder == token {
-			mine = append(mine, lane)
-			latches[lane] = latch{last: -1}
+		l := latch{last: -1} // ours, or closed: its head is no more than waiting
+		if holder := r.int8(1); holder == token {
+			mine = append(mine, r.int8(0))
 		} else if holder > 0 {
-			latches[lane] = latch{r.int8(2), r.int8(3), r.int8s(4)}
-		} else {
-			latches[lane] = latch{last: -1} // closed: its head is no more than waiting
+			l = latch{r.int8(2), r.int8(3), r.int8s(4)}
 		}
+		latches[r.int8(0)] = l
 		return nil
 	}, int8Array(lanes), int8Value(token)))
 	if err != nil {

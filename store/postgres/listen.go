@@ -30,18 +30,15 @@ func (s *Store) newsLoop() {
 func (s *Store) alarmLoop() {
 	next := time.Duration(0)
 	for {
-		t := time.NewTimer(max(next, alarmLeast))
 		select {
 		case <-s.ctx.Done():
-			t.Stop()
 			return
 		case d := <-s.news.ring:
-			t.Stop()
 			next = min(max(next, 0), d) // soon enough; the look below finds out exactly
 			if d > alarmLeast {
 				continue
 			}
-		case <-t.C:
+		case <-time.After(max(next, alarmLeast)):
 		}
 		if next = s.look(); !s.news.hears.Load() {
 			next = min(next, s.cfg.PollEvery)
@@ -111,21 +108,13 @@ var errDeaf = errors.New("notifications do not arrive")
 // listen listens until the connection breaks. It first tries whether a
 // notification arrives: behind a pooler of transactions none does.
 func (s *Store) listen() (heard bool, err error) {
-	base, err := s.connConfig()
-	if err != nil {
-		return false, err
-	}
 	ctx, cancel := context.WithTimeout(s.ctx, connectLimit)
 	defer cancel()
-	conn, err := pgx.ConnectConfig(ctx, base)
+	conn, done, err := s.ownConn(ctx)
 	if err != nil {
 		return false, err
 	}
-	defer func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), time.Second)
-		defer cancel()
-		_ = conn.Close(ctx)
-	}()
+	defer done()
 	if _, err := conn.Exec(ctx, `LISTEN "`+s.channel()+`"`); err != nil {
 		return false, err
 	}

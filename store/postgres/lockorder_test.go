@@ -132,9 +132,9 @@ func amendIn(ctx context.Context, s *Store, own *tx, id string) error {
 }
 
 func replayIn(ctx context.Context, s *Store, own *tx, id string) error {
-	return (&reviving{Store: s, ids: []string{id}}).revive(ctx, own, true)
+	return (&replaying{Store: s, ids: []string{id}}).revive(ctx, own, true)
 }
 
 func buryIn(ctx context.Context, s *Store, own *tx, id string) error {
-	return s.layAll(ctx, own, letters(id), map[string]error{})
+	return s.buryAll(ctx, own, letters(id), map[string]error{})
 }

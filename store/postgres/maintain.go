@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
@@ -52,7 +51,7 @@ func (s *Store) maintain() {
 	after := int64(0)
 	for s.pause(tidyEvery + rand.N(tidyEvery/4)) {
 		s.flushClaims()
-		s.heed()
+		s.refreshTopics()
 		if s.cfg.NoChores || time.Since(last) < choreEvery+rand.N(choreEvery/2) {
 			continue
 		}
@@ -113,19 +112,11 @@ func (s *Store) tidyTried(ctx context.Context, after int64) (next int64, err err
 // lock everybody out for a moment. It may take minutes, so it has a connection of
 // its own: a pool may have one only.
 func (s *Store) vacuum(ctx context.Context) error {
-	base, err := s.connConfig()
+	conn, done, err := s.ownConn(ctx)
 	if err != nil {
 		return err
 	}
-	conn, err := pgx.ConnectConfig(ctx, base)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-		defer cancel()
-		_ = conn.Close(ctx)
-	}()
+	defer done()
 	tables := []string{"slot", "lease", "claim", "tally"}
 	if s.bloated(ctx, conn.PgConn()) {
 		tables = append(tables, "msg")

@@ -218,12 +218,10 @@ func (s *Store) channel() string { return "pawl_" + s.cfg.Schema }
 
 // pause waits; false when the store ends.
 func (s *Store) pause(d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
 	select {
 	case <-s.ctx.Done():
 		return false
-	case <-t.C:
+	case <-time.After(d):
 		return true
 	}
 }

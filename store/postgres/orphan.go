@@ -91,9 +91,9 @@ func (s *Store) giveUp(ctx context.Context, fence int64) error {
 	})
 }
 
-// leaveNothing gives back what can be given back when the store is closed, and sends
+// finishUp gives back what can be given back when the store is closed, and sends
 // pending notifications.
-func (s *Store) leaveNothing() {
+func (s *Store) finishUp() {
 	if s.back == nil {
 		return
 	}

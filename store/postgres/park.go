@@ -57,7 +57,7 @@ func (s *Store) parkLanes(ctx context.Context, fence int64, lanes []int64) error
 				return nil
 			}, int8Array(lanes)),
 			read(readClock, set(&w.at, row.micros), s.skewValue()))
-		if err != nil || len(w.buried.seq) == 0 {
+		if err != nil || len(w.dead.seq) == 0 {
 			return err
 		}
 		return t.run(ctx, w.steps(s)...)

@@ -45,17 +45,14 @@ func (s *Store) RemoveTopic(ctx context.Context, name string) error {
 }
 
 func (s *Store) removeTopic(ctx context.Context, t *tx, name string) error {
-	found, err := query(ctx, t, readTopic, lockTopic, textValue(name))
+	var found []*topic
+	hidden, dead := false, false
+	err := t.run(ctx, read(lockTopic, collect(&found, readTopic), textValue(name)),
+		read(isHidden, set(&hidden, row.bool), textValue(name)))
 	if err != nil {
 		return err
 	}
-	hidden, dead := len(found) == 0, false
-	if !hidden {
-		if err := t.run(ctx, read(isHidden, set(&hidden, row.bool), textValue(name))); err != nil {
-			return err
-		}
-	}
-	if hidden {
+	if len(found) == 0 || hidden {
 		return notFound("topic", name)
 	}
 	id := int4Value(found[0].id)

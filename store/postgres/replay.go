@@ -53,15 +53,15 @@ func (s *Store) replayAll(ctx context.Context, topic string, keep bool, ids []st
 			return nil, err
 		}
 	}
-	r := &reviving{Store: s, to: topic, keep: keep, ids: sqlstore.Distinct(ids)}
+	r := &replaying{Store: s, to: topic, keep: keep, ids: sqlstore.Distinct(ids)}
 	if err := s.guard(ctx, "replay", r.run); err != nil {
 		return nil, err
 	}
 	return r.refused, nil
 }
 
-// reviving is a call of Replay.
-type reviving struct {
+// replaying is a call of Replay.
+type replaying struct {
 	*Store
 	to      string
 	keep    bool // the attempts
@@ -88,7 +88,7 @@ type deadMessage struct {
 	vis   int64
 }
 
-func (r *reviving) run(ctx context.Context) error {
+func (r *replaying) run(ctx context.Context) error {
 	if err := r.catchUp(ctx); err != nil {
 		return err
 	}
@@ -119,7 +119,7 @@ func readDeadMessage(r row) (deadMessage, error) {
 	}, nil
 }
 
-func (r *reviving) revive(ctx context.Context, t *tx, checkDue bool) error {
+func (r *replaying) revive(ctx context.Context, t *tx, checkDue bool) error {
 	r.refused, r.numbers, r.lanes, r.topics, r.metas, r.names, r.uniqs, r.prios, r.writing =
 		map[string]error{}, nil, nil, nil, nil, nil, nil, nil, writing{}
 	found, err := query(ctx, t, readDeadMessage, lockDead, sortedIDs(r.ids))
@@ -165,7 +165,7 @@ func (r *reviving) revive(ctx context.Context, t *tx, checkDue bool) error {
 }
 
 // rekey makes the unique key of a letter that of the topic that it goes to.
-func (r *reviving) rekey(c *deadMessage) error {
+func (r *replaying) rekey(c *deadMessage) error {
 	if r.to == "" || len(c.uniq) == 0 {
 		return nil
 	}
@@ -179,7 +179,7 @@ func (r *reviving) rekey(c *deadMessage) error {
 
 // retake takes the unique keys again, in their order, so that two calls never
 // wait for each other; of two letters with one key the first of the call has it.
-func (r *reviving) retake(ctx context.Context, t *tx, byID map[string]*deadMessage) error {
+func (r *replaying) retake(ctx context.Context, t *tx, byID map[string]*deadMessage) error {
 	var unique []*deadMessage
 	for _, id := range r.ids {
 		if c := byID[id]; c != nil && len(c.uniq) > 0 {
@@ -201,7 +201,7 @@ func (r *reviving) retake(ctx context.Context, t *tx, byID map[string]*deadMessa
 	return nil
 }
 
-func (r *reviving) add(c *deadMessage) error {
+func (r *replaying) add(c *deadMessage) error {
 	var m pawl.Message
 	enqueued, err := decodeMeta(&m, c.meta, c.vis)
 	if err != nil {

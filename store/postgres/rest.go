@@ -27,10 +27,10 @@ type resting struct {
 	refusals []store.Refusal  // of this part
 	ended    []pawl.Token     // messages that are settled, and lanes that are over
 	over     map[held]bool    // runs that ended, by lane and fence
-	toWake   map[int32]bool   // to be woken
-	delays   []int64          // microseconds until something is due
-	inserted []*inserting     // what was emitted
-	marks    []pawl.Mark      // of what was acked, in order
+	written  []*writing
+	delays   []int64      // microseconds until something is due
+	inserted []*inserting // what was emitted
+	marks    []pawl.Mark  // of what was acked, in order
 }
 
 type latch struct {
@@ -75,7 +75,7 @@ func (w *resting) settle(ctx context.Context, t *tx) error {
 			return err
 		}
 	} else {
-		all := &writing{at: w.at, woken: w.wakes}
+		all := &writing{at: w.at}
 		for _, r := range w.rest {
 			w.settleRun(all, r)
 		}
@@ -88,8 +88,6 @@ func (w *resting) settle(ctx context.Context, t *tx) error {
 	}
 	return t.run(ctx, last...)
 }
-
-func (w *resting) wakes(topic int32) { w.toWake[topic] = true }
 
 // look locks claims and lanes, each in their order, and reads what is there.
 func (w *resting) look(ctx context.Context, t *tx) error {
@@ -111,8 +109,8 @@ func (w *resting) look(ctx context.Context, t *tx) error {
 	fences = slices.Compact(fences)
 	locks, tokens := sortedLanes(leased)
 	w.live, w.gone, w.locked = map[int64]bool{}, map[held]bool{}, map[held]latch{}
-	w.messages, w.over, w.toWake = map[int64]*found{}, map[held]bool{}, map[int32]bool{}
-	w.refusals, w.ended, w.delays, w.inserted, w.marks = nil, nil, nil, nil, nil
+	w.messages, w.over = map[int64]*found{}, map[held]bool{}
+	w.refusals, w.ended, w.delays, w.inserted, w.written, w.marks = nil, nil, nil, nil, nil, nil
 	var g group
 	if emits {
 		g = append(g, do(shortLocks))
@@ -158,7 +156,7 @@ func (w *resting) readMessage(r row) error {
 // transaction holds.
 func (w *resting) oneByOne(ctx context.Context, t *tx) error {
 	for _, r := range w.rest {
-		one := &writing{at: w.at, woken: w.wakes}
+		one := &writing{at: w.at}
 		before, marks := len(w.refusals), len(w.marks)
 		w.settleRun(one, r)
 		steps := w.steps(one)
@@ -333,6 +331,7 @@ func (w *resting) emit(to *writing, st *store.Settlement) {
 // steps are the statements of what was written, and of what is emitted with it.
 func (w *resting) steps(to *writing) group {
 	g := to.steps(w.Store)
+	w.written = append(w.written, to)
 	for _, in := range to.emits {
 		g = append(g, in.steps(w.Store, w.checkDue)...)
 		w.inserted = append(w.inserted, in)
@@ -382,7 +381,7 @@ func (w *resting) finish() {
 	for _, d := range w.delays {
 		w.news.alarmMicros(d)
 	}
-	for topic := range w.toWake {
-		w.wake(topic)
+	for _, to := range w.written {
+		w.wake(to.woken...)
 	}
 }

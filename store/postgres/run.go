@@ -78,8 +78,6 @@ type ran struct {
 	gapped            string // the same where numbers are missing: an array
 }
 
-func (r *repair) needed() bool { return len(r.open)+len(r.solo)+len(r.runs) > 0 }
-
 // finish makes deliveries of what was claimed. What is not given out is given
 // up; so is everything where it fails.
 func (s *Store) finish(ctx context.Context, c *claiming) (runs []run, err error) {
@@ -105,10 +103,8 @@ func (s *Store) finish(ctx context.Context, c *claiming) (runs []run, err error)
 		}
 	}
 	c.share(runs)
-	if fix := c.repair(runs); fix.needed() {
-		if err := s.repair(ctx, c.fence, fix); err != nil {
-			return nil, err
-		}
+	if err := s.repair(ctx, c.fence, c.repair(runs)); err != nil {
+		return nil, err
 	}
 	bytes, given := 0, 0
 	for _, r := range runs {
@@ -325,11 +321,10 @@ func gapped(heads []head) string {
 
 // repair puts right what a claim wrote down.
 func (s *Store) repair(ctx context.Context, fence int64, fix repair) error {
-	err := s.setRuns(ctx, fence, fix.runs)
-	if err == nil && len(fix.open)+len(fix.solo) > 0 {
-		err = s.leave(ctx, fence, fix.open, fix.solo)
+	if err := s.setRuns(ctx, fence, fix.runs); err != nil || len(fix.open)+len(fix.solo) == 0 {
+		return err
 	}
-	return err
+	return s.leave(ctx, fence, fix.open, fix.solo)
 }
 
 // setRuns writes runs down, in the order of lanes, in which everybody locks them.
@@ -351,18 +346,17 @@ func (s *Store) setRuns(ctx context.Context, fence int64, runs []ran) error {
 // waits in them may change until then.
 func (s *Store) leave(ctx context.Context, fence int64, open, solo []int64) error {
 	var g group
-	woken := func(r row) error { return nil }
 	if len(open) > 0 {
 		slices.Sort(open)
 		fences := int8Array(slices.Repeat([]int64{fence}, len(open)))
 		g = append(g, read(lockLanes, nil, int8Array(open), fences),
 			do(leave, int8Value(fence), int8Array(slices.Concat(open, solo))),
-			read(openLanes, woken, int8Array(open), fences))
+			do(openLanes, int8Array(open), fences))
 	} else {
 		g = append(g, do(leave, int8Value(fence), int8Array(solo)))
 	}
 	if len(solo) > 0 {
-		g = append(g, read(ticketSolo, woken, int8Array(solo)))
+		g = append(g, do(ticketSolo, int8Array(solo)))
 	}
 	return s.call(ctx, s.back, g...)
 }

@@ -73,23 +73,21 @@ func (s *Store) Settle(ctx context.Context, batch store.Batch[store.Settlement])
 	return sqlstore.SortRefusals(g.refused), nil
 }
 
+// settleAcks settles plain acks, and removes claims of which nothing is left.
 func (s *Store) settleAcks(ctx context.Context, g *settling) error {
 	var parts []*part
-	var drop []int64
 	if len(g.solo.items) > 0 {
-		drop = s.tracker.takeDone(500)
-		parts = append(parts, s.soloPart(&g.solo, g.batch, drop))
+		parts = append(parts, s.soloPart(&g.solo, g.batch))
 	}
 	if len(g.keyed.items) > 0 {
-		if drop == nil {
-			drop = s.tracker.takeDone(500)
-			parts = append(parts, s.keyedPart(&g.keyed, g.batch, drop))
-		} else {
-			parts = append(parts, s.keyedPart(&g.keyed, g.batch, nil))
-		}
+		parts = append(parts, s.keyedPart(&g.keyed, g.batch))
 	}
 	if len(parts) == 0 {
 		return nil
+	}
+	drop := s.tracker.takeDone(500)
+	if len(drop) > 0 {
+		parts[0].steps = append(parts[0].steps, do(dropClaims, int8Array(drop)))
 	}
 	if err := s.runParts(ctx, g.batch, parts); err != nil {
 		s.tracker.putBack(drop)
@@ -97,12 +95,8 @@ func (s *Store) settleAcks(ctx context.Context, g *settling) error {
 	}
 	for _, p := range parts {
 		g.refused = refuse(g.refused, p.lost)
-		switch {
-		case p.before: // what was ended then was noted then, or by another process
-		case p.number == partSolo:
-			s.noteAcks(&g.solo, p.lost)
-		default:
-			s.noteAcks(&g.keyed, p.lost)
+		if !p.before { // else what was ended then was noted then, or by another process
+			s.noteAcks(p.acks, p.lost)
 		}
 	}
 	return nil

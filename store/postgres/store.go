@@ -119,7 +119,7 @@ func (s *Store) Close() error {
 	if again {
 		return nil
 	}
-	s.leaveNothing()
+	s.finishUp()
 	s.stop()
 	s.calls.Wait()
 	for _, p := range []*pgxpool.Pool{s.front, s.back, s.beat} {

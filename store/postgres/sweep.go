@@ -308,7 +308,7 @@ func (s *Store) join(ctx context.Context, t *tx, lanes []int64, woken *[]int32) 
 
 // Ended leases.
 const (
-	dueClaims = `SELECT c.fence, n.at, c.ends, c.hard, c.started, c.alone, c.owner, c.lanes, c.gone, c.longer, c.longer_until, c.topic
+	dueClaims = `SELECT ` + claimColumns + `, c.started, c.alone, c.owner, c.topic, c.lanes
 		FROM @claim c, (SELECT clock_timestamp() + $1::interval AS at) n
 		WHERE c.until > $2::timestamptz AND c.until <= n.at AND c.fence <> ALL ($3::bigint[])
 		ORDER BY c.until LIMIT $4::bigint FOR UPDATE OF c SKIP LOCKED`
@@ -326,35 +326,22 @@ const (
 
 // overdue is a claim of which something has ended.
 type overdue struct {
-	fence                    int64
-	at, ends, hard, started  int64
-	alone                    bool
-	owner                    string
-	topic                    int32
-	ended                    map[int64]int64 // lanes, and when their leases ended
-	next                     int64           // when the next one of it ends; 0: nothing is left
-	lanes, gone, longer, end []int64
+	claimRow
+	started int64
+	alone   bool
+	owner   string
+	topic   int32
+	ended   map[int64]int64 // lanes, and when their leases ended
+	next    int64           // when the next one of it ends; 0: nothing is left
 }
 
 func readOverdue(r row) (*overdue, error) {
-	o := &overdue{
-		fence: r.int8(0), at: r.micros(1), ends: r.micros(2), hard: r.micros(3), started: r.micros(4), alone: r.bool(5),
-		owner: r.text(6),
-		lanes: r.int8s(7), gone: r.int8s(8), longer: r.int8s(9), end: r.timesMicros(10), topic: r.id(11),
-		ended: map[int64]int64{},
-	}
-	until := make(map[int64]int64, len(o.longer))
-	for i, lane := range o.longer {
-		until[lane] = max(until[lane], o.end[i])
-	}
-	gone := make(map[int64]bool, len(o.gone))
-	for _, lane := range o.gone {
-		gone[lane] = true
-	}
-	for _, lane := range o.lanes {
-		end := max(o.ends, until[lane])
+	o := &overdue{claimRow: readClaimRow(r), started: r.micros(7), alone: r.bool(8), owner: r.text(9), topic: r.id(10),
+		ended: map[int64]int64{}}
+	for _, lane := range r.int8s(11) {
+		end := max(o.ends, o.until[lane])
 		switch {
-		case gone[lane]:
+		case o.gone[lane]:
 		case end <= o.at:
 			o.ended[lane] = end
 		case o.next == 0 || end < o.next:
@@ -439,24 +426,18 @@ func (s *Store) rescue(ctx context.Context, t *tx, claims []*overdue, woken *[]i
 	slices.Sort(solo)
 	lanes, tokens := sortedLanes(leased)
 	w := &writing{at: claims[0].at}
-	victim := func(o *overdue, lane int64, seq, attempts, rescues, lonely int64) {
-		s.rescueOne(w, o, lane, seq, int(attempts), int(rescues), int(lonely))
-	}
-	err := t.run(ctx, read(lockLanes, nil, int8Array(lanes), int8Array(tokens)))
-	if err != nil {
-		return err
-	}
-	err = t.run(ctx,
+	err := t.run(ctx,
+		read(lockLanes, nil, int8Array(lanes), int8Array(tokens)),
 		read(soloLeft, func(r row) error {
 			lane := r.int8(0)
 			w.openSolo = append(w.openSolo, lane)
-			victim(owners[held{lane, 0}], lane, lane, int64(r.int4(1)), int64(r.int4(2)), int64(r.int4(3)))
+			w.rescueOne(owners[held{lane, 0}], lane, lane, r.int4(1), r.int4(2), r.int4(3))
 			return nil
 		}, int8Array(solo)),
 		read(runsLeft, func(r row) error {
 			lane := r.int8(0)
 			w.cut = append(w.cut, lane)
-			victim(owners[held{lane, r.int8(5)}], lane, r.int8(1), int64(r.int4(2)), int64(r.int4(3)), int64(r.int4(4)))
+			w.rescueOne(owners[held{lane, r.int8(5)}], lane, r.int8(1), r.int4(2), r.int4(3), r.int4(4))
 			return nil
 		}, int8Array(lanes), int8Array(tokens)))
 	if err != nil {
@@ -471,11 +452,13 @@ func (s *Store) rescue(ctx context.Context, t *tx, claims []*overdue, woken *[]i
 		gone := slices.Collect(maps.Keys(o.ended))
 		w.more = append(w.more, do(rearm, int8Value(o.fence), timeValue(o.next), int8Array(gone)))
 	}
-	w.woken = func(topic int32) { *woken = append(*woken, topic) }
-	return t.run(ctx, w.steps(s)...)
+	err = t.run(ctx, w.steps(s)...)
+	*woken = append(*woken, w.woken...)
+	return err
 }
 
-func (s *Store) rescueOne(w *writing, o *overdue, lane, seq int64, attempts, rescues, lonely int) {
+// rescueOne records the rescue of the message that may have caused the end of its claim.
+func (w *writing) rescueOne(o *overdue, lane, seq int64, attempts, rescues, lonely int) {
 	if o.alone && store.Solitary(rescues) {
 		lonely++
 	} else {

@@ -330,13 +330,10 @@ func (s *Store) agree(ctx context.Context, t *tx, name string,
 // message.
 func (s *Store) emptyTopic(ctx context.Context, t *tx, id int32) (bool, error) {
 	locked, busy := false, true
-	err := t.run(ctx, read(lockOrder, set(&locked, row.bool), s.orderClass(), int4Value(id)))
-	if err != nil {
-		return false, err
+	err := t.run(ctx, read(lockOrder, set(&locked, row.bool), s.orderClass(), int4Value(id)),
+		read(hasMessages, set(&busy, row.bool), int4Value(id)))
+	if err == nil && !locked {
+		err = errOrderBusy
 	}
-	if !locked {
-		return false, errOrderBusy
-	}
-	err = t.run(ctx, read(hasMessages, set(&busy, row.bool), int4Value(id)))
 	return !busy, err
 }

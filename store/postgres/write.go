@@ -26,7 +26,7 @@ type writing struct {
 	}
 	throttled struct{ more, over []int64 } // retries that were throttled, and failures after such
 	acked     struct{ lane, seq []int64 }
-	buried    struct {
+	dead      struct {
 		lane, seq                 []int64
 		kind, reason, fingerprint []string
 	}
@@ -43,7 +43,7 @@ type writing struct {
 	figures               map[figure]int64
 	deaths                map[who]int64 // in company, and when
 	more                  []step
-	woken                 func(topic int32)
+	woken                 []int32 // topics, by the steps
 }
 
 type figure struct {
@@ -76,11 +76,11 @@ d AS (DELETE FROM @msg WHERE ctid = ANY (ARRAY(
 ` + ackCommon + `
 e AS (SELECT 1)
 SELECT FROM e`
-	// makeDead moves messages to the dead letters, with all that is known of them. An id
+	// moveToDead moves messages to the dead letters, with all that is known of them. An id
 	// that has a letter already was imported while the message lived. That letter stays
 	// as it is, and the message counts as purged: what cannot be buried would keep
 	// everything else of its transaction.
-	bury = `
+	moveToDead = `
 WITH x AS MATERIALIZED (SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::text[]) x(lane, seq, kind, reason, fingerprint)),
 i AS (INSERT INTO @dead (n, id, lane, rank, vis, topic, prio, replays, key, uniq, meta, body, attempts, rescues, lonely, dead_at, kind, reason, fingerprint, history)
 	SELECT nextval('@dead_seq'), m.id, least(m.lane, 0), m.rank, m.vis, m.topic, m.prio, m.replays, m.key, m.uniq, m.meta, m.body,
@@ -136,7 +136,7 @@ func (w *writing) record(seq int64, a store.Attempt) {
 }
 
 func (w *writing) makeDead(lane, seq int64, kind pawl.Kind, reason string) {
-	b := &w.buried
+	b := &w.dead
 	b.lane, b.seq = append(b.lane, lane), append(b.seq, seq)
 	b.kind, b.reason = append(b.kind, store.Text(string(kind))), append(b.reason, reason)
 	b.fingerprint = append(b.fingerprint, fingerprint.Of(kind, reason))
@@ -147,13 +147,6 @@ func (w *writing) count(topic int32, what int16, n int64) {
 		w.figures = map[figure]int64{}
 	}
 	w.figures[figure{topic, what}] += n
-}
-
-func (w *writing) wake(r row) error {
-	if w.woken != nil {
-		w.woken(r.id(0))
-	}
-	return nil
 }
 
 // steps are the statements, in the one order that is right: attempts before
@@ -179,8 +172,8 @@ func (w *writing) steps(s *Store) (g group) {
 	if a := &w.acked; len(a.seq) > 0 {
 		g = append(g, do(ackLocked, int8Array(a.lane), int8Array(a.seq), s.skewValue()))
 	}
-	if b := &w.buried; len(b.seq) > 0 {
-		g = append(g, do(bury, int8Array(b.lane), int8Array(b.seq), textArray(b.kind), textArray(b.reason),
+	if b := &w.dead; len(b.seq) > 0 {
+		g = append(g, do(moveToDead, int8Array(b.lane), int8Array(b.seq), textArray(b.kind), textArray(b.reason),
 			textArray(b.fingerprint), timeValue(w.at)))
 	}
 	for fence, lanes := range w.leave {
@@ -196,10 +189,10 @@ func (w *writing) steps(s *Store) (g group) {
 		g = append(g, do(putOff, int8Array(p.seq), timeArray(p.until)))
 	}
 	if len(w.openLanes) > 0 {
-		g = append(g, read(openLanes, w.wake, int8Array(w.openLanes), int8Array(w.openTokens)))
+		g = append(g, read(openLanes, add(&w.woken, row.id), int8Array(w.openLanes), int8Array(w.openTokens)))
 	}
 	if len(w.openSolo) > 0 {
-		g = append(g, read(ticketSolo, w.wake, int8Array(w.openSolo)))
+		g = append(g, read(ticketSolo, add(&w.woken, row.id), int8Array(w.openSolo)))
 	}
 	g = append(g, w.more...)
 	if len(w.drop) > 0 {
