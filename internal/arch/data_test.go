@@ -153,6 +153,7 @@ var owners = []owner{
 	{"github.com/PuerkitoBio/goquery", "pipeline/crawl/..."},
 	{"github.com/andybalholm/cascadia", "pipeline/crawl/..."},
 	{"github.com/antchfx", "pipeline/crawl/..."},
+	{"github.com/bmatcuk/doublestar", "pipeline/convert"},
 	{"golang.org/x/sync", "pipeline/convert"},
 	{"golang.org/x/text", "markdown/charset"},
 	{"github.com/richardlehane/mscfb", "pipeline/convert/mail"},

@@ -1,5 +1,8 @@
 // Package convert converts documents to Markdown: a single one, or a whole tree in a run that can be resumed. A
 // language model can improve the result.
+//
+// Patterns of files are matched by doublestar, since the standard library knows no **; what is in hand is bounded by
+// the semaphores of golang.org/x/sync.
 package convert
 
 import (
@@ -126,11 +129,11 @@ func (r *Registry) convert(ctx context.Context, d doc.Document) (doc.Markdown, e
 	}
 	d.Sub = r.convert
 	if d.Trace == nil {
-		d.Trace = func(doc.Step) {}
+		d.Trace = func(string, ...any) {}
 	}
-	d.Trace(doc.Step{What: "Conversion plan", Args: []any{"primary", f.Primary.Name, "fallback", f.Fallback.Name}})
+	d.Trace("Conversion plan", "primary", f.Primary.Name, "fallback", f.Fallback.Name)
 	if f.Process != nil {
-		d.Trace(doc.Step{What: "Running pre-processor", Args: []any{"processor", f.Primary.Name}})
+		d.Trace("Running pre-processor", "processor", f.Primary.Name)
 		next, err := f.Process(ctx, d)
 		if err != nil {
 			return doc.Markdown{}, err
@@ -143,8 +146,7 @@ func (r *Registry) convert(ctx context.Context, d doc.Document) (doc.Markdown, e
 	}
 	var first error
 	for i, e := range engines {
-		d.Trace(doc.Step{What: "Executing converter", Args: []any{"converter", e.Name, "attempt",
-			fmt.Sprintf("%d/%d", i+1, len(engines))}})
+		d.Trace("Executing converter", "converter", e.Name, "attempt", fmt.Sprintf("%d/%d", i+1, len(engines)))
 		md, err := guarded(ctx, e, d)
 		if err == nil {
 			return md, nil

@@ -87,13 +87,13 @@ func (r *run) document(ctx context.Context, f *held) (md doc.Markdown, sum strin
 }
 
 // trace logs what a conversion does.
-func trace(ctx context.Context, log *slog.Logger) func(doc.Step) {
-	return func(s doc.Step) {
+func trace(ctx context.Context, log *slog.Logger) func(string, ...any) {
+	return func(what string, args ...any) {
 		level := slog.LevelDebug
-		if s.What == "Converting Office format" {
+		if what == "Converting Office format" {
 			level = slog.LevelInfo
 		}
-		log.Log(ctx, level, s.What, s.Args...)
+		log.Log(ctx, level, what, args...)
 	}
 }
 

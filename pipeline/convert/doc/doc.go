@@ -29,14 +29,8 @@ type Document struct {
 	PageMarkers bool
 	// Sub converts a document that is within this one. The registry sets it.
 	Sub func(ctx context.Context, d Document) (Markdown, error)
-	// Trace is called for each step; it may be nil.
-	Trace func(step Step)
-}
-
-// Step is something that a conversion does, for its log.
-type Step struct {
-	What string // Plan, Attempt, PreProcessor, Office
-	Args []any  // as slog has them
+	// Trace is called for each step that a conversion takes, with arguments as slog has them; it may be nil.
+	Trace func(what string, args ...any)
 }
 
 // Markdown is the result of a conversion.

@@ -136,12 +136,13 @@ func (w *word) paragraph(n *markup.Node) {
 
 // floats writes what was anchored in the paragraph.
 func (w *word) floats() {
-	for len(w.after) > 0 && w.depth < 8 {
-		n := w.after[0]
-		w.after = w.after[1:]
-		w.depth++
-		rest := w.after
-		w.after = nil
+	after := w.after
+	w.after = nil
+	if w.depth == maxBoxes {
+		return
+	}
+	w.depth++
+	for _, n := range after {
 		switch n.Name {
 		case "txbxContent":
 			w.blocks(n)
@@ -152,11 +153,11 @@ func (w *word) floats() {
 		case "relIds":
 			w.diagram(w.part, n.Attr("r:dm"))
 		}
-		w.after = rest
-		w.depth--
 	}
-	w.after = nil
+	w.depth--
 }
+
+const maxBoxes = 8 // text boxes in text boxes
 
 // hasContent tells a paragraph from an empty line.
 func hasContent(n *markup.Node) bool {

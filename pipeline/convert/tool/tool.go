@@ -102,8 +102,7 @@ func (s *Set) office(ctx context.Context, d doc.Document, from, to string) (doc.
 	case <-ctx.Done():
 		return d, context.Cause(ctx)
 	}
-	d.Trace(doc.Step{What: "Converting Office format", Args: []any{"from", "." + from, "to", "." + to, "engine",
-		"LibreOffice"}})
+	d.Trace("Converting Office format", "from", "."+from, "to", "."+to, "engine", "LibreOffice")
 	dir, in, remove, err := folder(d, "document."+from)
 	if err != nil {
 		return d, err

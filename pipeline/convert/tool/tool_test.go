@@ -45,7 +45,7 @@ func TestMissing(t *testing.T) {
 }
 
 func document(kind string) doc.Document {
-	return doc.Document{Type: kind, Data: []byte("old"), Trace: func(doc.Step) {}}
+	return doc.Document{Type: kind, Data: []byte("old"), Trace: func(string, ...any) {}}
 }
 
 // soffice writes a file beside its input; the arguments are as LibreOffice takes them.
