@@ -20,7 +20,7 @@ type source struct {
 	many bool // there are others: its files are told apart by its name
 }
 
-// found is a file that was come across; none of it was read.
+// found is a file that the walk has found; its content was not read.
 type found struct {
 	path string // as it is recorded
 	file string
@@ -119,11 +119,11 @@ func (r *run) feed(ctx context.Context) error {
 }
 
 func (r *run) feedPage(ctx context.Context, batch []found) error {
-	paths := make([]string, len(batch))
+	keys := make([]string, len(batch))
 	for i := range batch {
-		paths[i] = batch[i].path
+		keys[i] = markKey(batch[i].path)
 	}
-	records, err := r.read(ctx, paths)
+	records, err := r.marks.GetMarks(ctx, r.scope, keys...)
 	if err != nil {
 		return err
 	}
@@ -138,7 +138,13 @@ func (r *run) feedPage(ctx context.Context, batch []found) error {
 		return err
 	}
 	for i := range batch {
-		rec, due := r.due(&batch[i], records[batch[i].path])
+		var rec record // empty: the file is new
+		if m, ok := records[keys[i]]; ok {
+			if err := json.Unmarshal(m.Value, &rec); err != nil {
+				return err
+			}
+		}
+		rec, due := r.due(&batch[i], rec)
 		if !due {
 			continue
 		}

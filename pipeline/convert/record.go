@@ -61,29 +61,6 @@ func put(to store.Marks, marks ...pawl.Mark) error {
 	return err
 }
 
-// read returns the records of some paths; those that are not there are left out.
-func (r *run) read(ctx context.Context, paths []string) (map[string]record, error) {
-	keys := make([]string, len(paths))
-	for i, p := range paths {
-		keys[i] = markKey(p)
-	}
-	found, err := r.marks.GetMarks(ctx, r.scope, keys...)
-	if err != nil {
-		return nil, err
-	}
-	records := make(map[string]record, len(found))
-	for i, p := range paths {
-		if m, ok := found[keys[i]]; ok {
-			var rec record
-			if err := json.Unmarshal(m.Value, &rec); err != nil {
-				return nil, err
-			}
-			records[p] = rec
-		}
-	}
-	return records, nil
-}
-
 // write stores a record.
 func (r *run) write(rec *record) error {
 	value, err := json.Marshal(rec)

@@ -131,7 +131,7 @@ func (r *run) prepare(ctx context.Context, in *pipeline.Invocation) error {
 		}
 		r.limit, topic.Limits = limit, []*dispatch.Limiter{limit}
 	}
-	// It is declared before anything is appended: the dispatcher declares it only when it runs.
+	// Messages are appended before the dispatcher, which declares topics, has started.
 	if topics, ok := r.store.(store.Topics); ok {
 		if _, err := topics.Declare(ctx, topic.Settings); err != nil {
 			return err
@@ -213,7 +213,7 @@ func (r *run) forget(ctx context.Context, topic string) {
 
 var errInterrupted = errors.New("interrupted")
 
-// event is what the policy knows the work as.
+// event names the work for the policy.
 var event = policy.Event{Domain: policy.Engine, Type: "Convert"}
 
 // findSources names the sources of a run, and what tells their files apart.

@@ -98,18 +98,14 @@ func trace(ctx context.Context, log *slog.Logger) func(string, ...any) {
 }
 
 func readFile(name string) ([]byte, error) {
-	info, err := os.Stat(name)
-	if err != nil {
-		return nil, pawl.Permanent(pawl.OfKind("Input", err))
-	}
-	if info.Size() > maxDocument {
-		return nil, doc.Fail(doc.KindTooLarge, "it has %d bytes; %d are the limit", info.Size(), maxDocument)
-	}
 	file, err := os.Open(name)
 	if err != nil {
 		return nil, pawl.Permanent(pawl.OfKind("Input", err))
 	}
 	defer func() { _ = file.Close() }()
+	if info, err := file.Stat(); err == nil && info.Size() > maxDocument {
+		return nil, doc.Fail(doc.KindTooLarge, "it has %d bytes; %d are the limit", info.Size(), maxDocument)
+	}
 	data, err := io.ReadAll(io.LimitReader(file, maxDocument+1))
 	return data, pawl.OfKind("Input", err)
 }

@@ -15,9 +15,9 @@ import (
 	"github.com/pawl-dev/pawl/pipeline/convert/doc"
 )
 
-// sealed unseals a file that anybody may read: many forbid copying or printing by the password of an owner, and have an
-// empty one for readers. What is weak of it, MD5 and RC4, the format prescribes (ISO 32000-2, 7.6).
-type sealed struct {
+// decrypter decrypts a file that anybody may read: many forbid copying or printing by the password of an owner, and
+// have an empty one for readers. The format prescribes the weak MD5 and RC4 (ISO 32000-2, 7.6).
+type decrypter struct {
 	key []byte
 	v5  bool // the key is that of all objects
 	aes bool // else RC4
@@ -29,8 +29,8 @@ const padding = "\x28\xbf\x4e\x5e\x4e\x75\x8a\x41\x64\x00\x4e\x56\xff\xfa\x01\x0
 
 var errLocked = doc.Fail(doc.KindLocked, "it has a password; save it without one")
 
-// unseal finds the key of a file that is encrypted.
-func (f *file) unseal() error {
+// decrypt finds the key of an encrypted file, and decrypts its objects.
+func (f *file) decrypt() error {
 	d := f.dict(f.trailer["Encrypt"])
 	if d == nil {
 		if f.trailer["Encrypt"] != nil {
@@ -41,7 +41,7 @@ func (f *file) unseal() error {
 	version, revision := int(f.num(d["V"])), int(f.num(d["R"]))
 	str := func(k name) []byte { s, _ := f.get(d[k]).(text); return []byte(s) }
 	method := f.name(f.dict(f.dict(d["CF"])[f.name(d["StmF"])])["CFM"])
-	s := &sealed{v5: version == 5, aes: method == "AESV2" || method == "AESV3"}
+	s := &decrypter{v5: version == 5, aes: method == "AESV2" || method == "AESV3"}
 	switch {
 	case f.name(d["Filter"]) != "Standard":
 		return errLocked
@@ -144,8 +144,8 @@ func hash(revision int, salt []byte) []byte {
 	return key[:32]
 }
 
-// open unseals bytes of an object.
-func (s *sealed) open(n ref, b []byte) []byte {
+// open decrypts bytes of an object.
+func (s *decrypter) open(n ref, b []byte) []byte {
 	key := s.key
 	if !s.v5 {
 		of := append(bytes.Clone(key), byte(n), byte(n>>8), byte(n>>16), 0, 0)
@@ -168,8 +168,8 @@ func (s *sealed) open(n ref, b []byte) []byte {
 	return out[:len(out)-min(int(out[len(out)-1]), aes.BlockSize)]
 }
 
-// strings unseals the strings of an object.
-func (s *sealed) strings(n ref, v any) any {
+// strings decrypts the strings of an object.
+func (s *decrypter) strings(n ref, v any) any {
 	switch v := v.(type) {
 	case text:
 		return text(s.open(n, []byte(v)))

@@ -33,7 +33,7 @@ func open(b []byte) (*file, error) {
 	}
 	f := &file{objects: map[ref]any{}, trailer: dict{}, left: maxUnpacked}
 	f.scan(b)
-	if err := f.unseal(); err != nil {
+	if err := f.decrypt(); err != nil {
 		return nil, err
 	}
 	if err := f.unpackObjects(); err != nil {

@@ -20,7 +20,7 @@ type (
 type stream struct {
 	dict
 	raw  []byte
-	open func([]byte) []byte // of one in a file that is sealed
+	open func([]byte) []byte // decrypts raw; nil: it is not encrypted
 }
 
 // op is an operator of a content stream, or a keyword.

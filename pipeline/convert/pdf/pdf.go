@@ -25,7 +25,6 @@ func Convert(ctx context.Context, d doc.Document) (doc.Markdown, error) {
 	}
 	fonts := map[ref]*font{}
 	var text [][]line
-	var all []line
 	for _, p := range pages {
 		if err := ctx.Err(); err != nil {
 			return doc.Markdown{}, context.Cause(ctx)
@@ -34,10 +33,9 @@ func Convert(ctx context.Context, d doc.Document) (doc.Markdown, error) {
 		if err := r.page(p); err != nil {
 			return doc.Markdown{}, err
 		}
-		l := r.lines()
-		text = append(text, l)
-		all = append(all, l...)
+		text = append(text, r.lines())
 	}
+	all := slices.Concat(text...)
 	if len(all) == 0 {
 		return doc.Markdown{}, doc.Fail(doc.KindUnsupported, "its pages are pictures without text")
 	}
