@@ -68,32 +68,22 @@ func (p *page) input() {
 func (p *page) math() {
 	tex, display := p.s.Attr("alttext"), p.s.Attr("display") == "block"
 	var text, annotation strings.Builder
-	inTeX, inOther := false, false
-	for !p.s.Empty {
-		switch p.s.Next() {
-		case markup.Open:
-			if p.s.Name == "annotation" || p.s.Name == "annotation-xml" {
-				inTeX = strings.Contains(p.s.Attr("encoding"), "tex")
-				inOther = !inTeX
+	into := &text
+	for t := markup.Open; !p.s.Empty && t != markup.End && (t != markup.Close || p.s.Name != "math"); {
+		t = p.s.Next()
+		note := p.s.Name == "annotation" || p.s.Name == "annotation-xml"
+		switch {
+		case t == markup.Text && into == &text:
+			text.WriteString(strings.TrimSpace(p.s.Decoded()))
+		case t == markup.Text && into != nil:
+			into.WriteString(p.s.Decoded())
+		case t == markup.Open && note:
+			if into = nil; strings.Contains(p.s.Attr("encoding"), "tex") {
+				into = &annotation
 			}
-			continue
-		case markup.Text:
-			switch {
-			case inTeX:
-				annotation.WriteString(p.s.Decoded())
-			case !inOther:
-				text.WriteString(strings.TrimSpace(p.s.Decoded()))
-			}
-			continue
-		case markup.Close:
-			if p.s.Name == "annotation" || p.s.Name == "annotation-xml" {
-				inTeX, inOther = false, false
-			}
-			if p.s.Name != "math" {
-				continue
-			}
+		case t == markup.Close && note:
+			into = &text
 		}
-		break
 	}
 	if p.opened[skip] > 0 {
 		return

@@ -2,6 +2,7 @@ package markup
 
 import (
 	"html"
+	"slices"
 	"strings"
 )
 
@@ -68,10 +69,10 @@ func (n *Node) all(yield func(*Node) bool) bool {
 	return true
 }
 
-// Find returns the first element of a name anywhere below.
-func (n *Node) Find(name string) *Node {
+// Find returns the first element of one of some names anywhere below.
+func (n *Node) Find(names ...string) *Node {
 	for c := range n.All {
-		if c.Name == name {
+		if slices.Contains(names, c.Name) {
 			return c
 		}
 	}

@@ -3,11 +3,13 @@ package doc
 import (
 	"archive/zip"
 	"bytes"
+	"errors"
 	"io"
 	"path"
 	"strings"
 
 	"github.com/pawl-dev/pawl/markdown/charset"
+	"github.com/pawl-dev/pawl/markdown/markup"
 )
 
 // What comes out of an archive at most. A bomb has a ratio near 1,000; office files stay far below.
@@ -87,6 +89,30 @@ func (a *Archive) Text(name string) (string, error) {
 		return "", err
 	}
 	return charset.Decode(b, ""), nil
+}
+
+// Tree reads an entry that is XML as a whole; nil if there is none.
+func (a *Archive) Tree(name string) (*markup.Node, error) {
+	if name == "" || !a.Has(name) {
+		return nil, nil
+	}
+	text, err := a.Text(name)
+	if err != nil {
+		return nil, err
+	}
+	n, err := markup.Parse(text)
+	return n, Broken(name, err)
+}
+
+// Broken makes an error of the document of one of the XML in it.
+func Broken(name string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, markup.ErrDepth):
+		return Fail(KindNesting, "%s in it: %w", name, err)
+	}
+	return Fail(KindCorrupt, "%s in it: %w", name, err)
 }
 
 // Read reads an entry.

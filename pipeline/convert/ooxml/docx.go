@@ -161,13 +161,7 @@ const maxBoxes = 8 // text boxes in text boxes
 
 // hasContent tells a paragraph from an empty line.
 func hasContent(n *markup.Node) bool {
-	for c := range n.All {
-		switch c.Name {
-		case "t", "drawing", "pict", "oMath", "object", "sym":
-			return true
-		}
-	}
-	return false
+	return n.Find("t", "drawing", "pict", "oMath", "object", "sym") != nil
 }
 
 // plainText is that of a line of code, with its white space.
@@ -268,7 +262,7 @@ func (w *word) writeNotes() error {
 		n := w.notes[i]
 		part := w.related(w.main, n.kind+"s")
 		if _, read := trees[n.kind]; !read {
-			t, err := w.tree(part)
+			t, err := w.Tree(part)
 			if err != nil {
 				return err
 			}

@@ -3,7 +3,6 @@ package ooxml
 
 import (
 	"context"
-	"errors"
 	"path"
 	"slices"
 	"strconv"
@@ -50,13 +49,13 @@ func convert(ctx context.Context, d doc.Document, fallback string, write func(*f
 	if err := write(f); err != nil {
 		return doc.Markdown{}, err
 	}
-	core, _ := f.tree(f.related("", "core-properties"))
+	core, _ := f.Tree(f.related("", "core-properties"))
 	return doc.Markdown{Text: f.w.String(), Title: core.Child("title").Content()}, nil
 }
 
 // mainTree reads the main part, and its relations.
 func (f *file) mainTree() (*markup.Node, map[string]relation, error) {
-	root, err := f.tree(f.main)
+	root, err := f.Tree(f.main)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -70,7 +69,7 @@ func (f *file) relations(part string) (map[string]relation, error) {
 		return rels, nil
 	}
 	dir, base := path.Split(part)
-	root, err := f.tree(dir + "_rels/" + base + ".rels")
+	root, err := f.Tree(dir + "_rels/" + base + ".rels")
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +91,7 @@ func (f *file) relations(part string) (map[string]relation, error) {
 // linked is the part that a part names by the id of a relation; nil if there is none that can be read.
 func (f *file) linked(part, id string) *markup.Node {
 	rels, _ := f.relations(part)
-	root, _ := f.tree(rels[id].target)
+	root, _ := f.Tree(rels[id].target)
 	return root
 }
 
@@ -117,19 +116,6 @@ func (f *file) related(part, kind string) string {
 	return ""
 }
 
-// tree reads a whole part; nil if it is not there.
-func (f *file) tree(part string) (*markup.Node, error) {
-	if part == "" || !f.Has(part) {
-		return nil, nil
-	}
-	text, err := f.Text(part)
-	if err != nil {
-		return nil, err
-	}
-	n, err := markup.Parse(text)
-	return n, broken(part, err)
-}
-
 // elements calls each for the elements of a part, one after the other, so that only one is held as a tree. Elements
 // whose name is to be entered are not such themselves; what is in them is.
 func (f *file) elements(part string, enter func(name string) bool, each func(*markup.Node)) error {
@@ -142,14 +128,14 @@ func (f *file) elements(part string, enter func(name string) bool, each func(*ma
 	for {
 		switch s.Next() {
 		case markup.End:
-			return broken(part, s.Err)
+			return doc.Broken(part, s.Err)
 		case markup.Open:
 			if enter(s.Name) {
 				continue
 			}
 			n, err := tree.Read(s)
 			if err != nil {
-				return broken(part, err)
+				return doc.Broken(part, err)
 			}
 			if f.ctx.Err() != nil {
 				return f.ctx.Err()
@@ -157,17 +143,6 @@ func (f *file) elements(part string, enter func(name string) bool, each func(*ma
 			each(n)
 		}
 	}
-}
-
-// broken makes an error of the document of one of the XML in it.
-func broken(part string, err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, markup.ErrDepth):
-		return doc.Fail(doc.KindNesting, "%s in it: %w", part, err)
-	}
-	return doc.Fail(doc.KindCorrupt, "%s in it: %w", part, err)
 }
 
 // picture writes an image of a part.

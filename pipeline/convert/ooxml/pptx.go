@@ -46,7 +46,7 @@ func Pptx(ctx context.Context, d doc.Document) (doc.Markdown, error) {
 }
 
 func (s *deck) slide(part string) error {
-	root, err := s.tree(part)
+	root, err := s.Tree(part)
 	if err != nil || root == nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func (s *deck) slide(part string) error {
 	}
 	layout := s.related(part, "slideLayout")
 	if _, read := s.layouts[layout]; !read {
-		if s.layouts[layout], err = s.tree(layout); err != nil {
+		if s.layouts[layout], err = s.Tree(layout); err != nil {
 			return err
 		}
 	}
@@ -302,7 +302,7 @@ func (s *deck) runs(p *markup.Node) {
 // notes writes what the speaker says to a slide.
 func (s *deck) notes(part string) {
 	notes := s.related(part, "notesSlide")
-	root, _ := s.tree(notes)
+	root, _ := s.Tree(notes)
 	outer := s.part
 	s.part = notes
 	_, _ = s.relations(notes)
@@ -318,7 +318,7 @@ func (s *deck) notes(part string) {
 // comments writes those of a slide, old and new ones.
 func (s *deck) comments(part string) {
 	for _, target := range s.allRelated(part, "comments") {
-		root, _ := s.tree(target)
+		root, _ := s.Tree(target)
 		for c := range root.All {
 			if c.Name != "cm" && c.Name != "reply" {
 				continue
@@ -335,7 +335,7 @@ func (s *deck) author(id string) string {
 	if s.authors == nil {
 		s.authors = map[string]string{}
 		for _, kind := range []string{"commentAuthors", "authors"} {
-			root, _ := s.tree(s.related(s.main, kind))
+			root, _ := s.Tree(s.related(s.main, kind))
 			for c := range root.Children {
 				s.authors[c.Attr("id")] = c.Attr("name")
 			}

@@ -22,7 +22,7 @@ var codeStyle = regexp.MustCompile(
 
 // wordStyles reads the styles of a document.
 func (f *file) wordStyles(part string) (map[string]wordStyle, error) {
-	root, err := f.tree(part)
+	root, err := f.Tree(part)
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +142,7 @@ type level struct {
 
 func (f *file) numbering(part string) (numbering, error) {
 	ns := numbering{map[string]*numbered{}, map[string]*[9]int{}}
-	root, err := f.tree(part)
+	root, err := f.Tree(part)
 	if err != nil {
 		return ns, err
 	}

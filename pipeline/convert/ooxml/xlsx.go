@@ -30,7 +30,7 @@ func Xlsx(ctx context.Context, d doc.Document) (doc.Markdown, error) {
 		if err != nil {
 			return err
 		}
-		styles, err := f.tree(f.related(f.main, "styles"))
+		styles, err := f.Tree(f.related(f.main, "styles"))
 		if err != nil {
 			return err
 		}
@@ -196,13 +196,13 @@ func (b *book) text(r sheetRow, v value, links map[[2]int]string) {
 
 // comments writes those of a sheet as a list.
 func (b *book) comments(part string) {
-	root, _ := b.tree(cmp.Or(b.related(part, "threadedComment"), b.related(part, "comments")))
+	root, _ := b.Tree(cmp.Or(b.related(part, "threadedComment"), b.related(part, "comments")))
 	var names []string
 	persons := map[string]string{}
 	for a := range root.Child("authors").Children {
 		names = append(names, a.Content())
 	}
-	people, _ := b.tree(b.related(b.main, "person"))
+	people, _ := b.Tree(b.related(b.main, "person"))
 	for p := range people.Children {
 		persons[p.Attr("id")] = p.Attr("displayName")
 	}
@@ -229,7 +229,7 @@ func (b *book) comments(part string) {
 // drawings writes the charts, pictures and text boxes of a sheet.
 func (b *book) drawings(part string) error {
 	drawing := b.related(part, "drawing")
-	root, err := b.tree(drawing)
+	root, err := b.Tree(drawing)
 	if err != nil {
 		return err
 	}

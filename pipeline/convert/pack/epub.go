@@ -81,16 +81,9 @@ func picture(a *doc.Archive, d doc.Document, part, src string) string {
 }
 
 func parse(a *doc.Archive, part string) (*markup.Node, error) {
-	text, err := a.Text(part)
-	if err != nil {
-		return nil, err
-	}
-	if text == "" {
+	n, err := a.Tree(part)
+	if err == nil && n == nil {
 		return nil, doc.Fail(doc.KindCorrupt, "it has no %s", part)
 	}
-	n, err := markup.Parse(text)
-	if err != nil {
-		return nil, doc.Fail(doc.KindCorrupt, "%s in it: %w", part, err)
-	}
-	return n, nil
+	return n, err
 }
