@@ -23,7 +23,7 @@ const (
 // Errors of the scanner and of trees.
 var (
 	ErrEntities = errors.New("it declares entities of its own")
-	ErrSyntax   = errors.New("it is no well-formed XML")
+	ErrSyntax   = errors.New("it is not well-formed XML")
 	ErrDepth    = errors.New("its elements are nested too deeply")
 )
 

@@ -339,8 +339,7 @@ func (r *run) open(ctx context.Context, in *pipeline.Invocation) error {
 			}
 		}
 	}
-	r.id = pawl.NewID()
-	// if there is none
+	r.id = pawl.NewID() // kept if the run has none yet
 	if _, err := marks.PutMarks(ctx, pawl.Mark{Scope: meta, Key: "id", Value: []byte(r.id)}); err != nil {
 		return err
 	}

@@ -77,7 +77,7 @@ func (r *run) export(ctx context.Context) error {
 	})
 }
 
-// report leaves errors of its writers to whoever flushes them.
+// report ignores errors of its writers: they show when the files are flushed.
 func (r *run) report(ctx context.Context, state, report io.Writer) error {
 	now := time.Now().UTC()
 	fmt.Fprintf(state, `{"version":%d,"run":%s,"updated_at":%s,"files":{`, stateIs, text(r.id), stamp(now))
@@ -95,7 +95,7 @@ func (r *run) report(ctx context.Context, state, report io.Writer) error {
 		if s := r.hand.status(rec.Path); s != "" && rec.Status != completed && rec.Status != permanent {
 			rec.Status = s
 		} else if s != "" && s != failed {
-			rec.Status = s // it is done anew
+			rec.Status = s // it is being converted again
 		}
 		totals[rec.Status]++
 		line, err := json.Marshal(fileState{rec.Status, rec.Failures, rec.Output, rec.SHA256, rec.Error})

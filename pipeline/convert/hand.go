@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// hand holds what is appended and not yet done: a bounded number of files, and of bytes in memory.
+// hand holds the files that are appended and not yet done. Their number is bounded, and so are the bytes in memory.
 type hand struct {
 	mu     sync.Mutex
 	files  map[string]*held

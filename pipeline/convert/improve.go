@@ -148,7 +148,7 @@ func (m *improver) recall(ctx context.Context) error {
 	return nil
 }
 
-// unfenced takes away the block of code that many models put their answer in.
+// unfenced removes the code fence that many models put around their answer.
 func unfenced(text string) string {
 	trimmed := strings.TrimSpace(text)
 	for _, open := range []string{"```markdown\n", "```md\n", "```\n"} {

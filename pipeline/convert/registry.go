@@ -177,7 +177,7 @@ func guarded(ctx context.Context, e Engine, d doc.Document) (doc.Markdown, error
 	go func() {
 		defer func() {
 			if p := recover(); p != nil {
-				done <- result{err: doc.Fail(doc.KindCorrupt, "converter %s gave up: %v", e.Name, p)}
+				done <- result{err: doc.Fail(doc.KindCorrupt, "converter %s panicked: %v", e.Name, p)}
 			}
 		}()
 		md, err := e.Convert(ctx, d)

@@ -54,14 +54,14 @@ type run struct {
 	stop       context.CancelCauseFunc
 }
 
-// drainTimeout is what is given to what is in flight when a run is interrupted.
+// drainTimeout is how long work in flight may still take when a run is interrupted.
 const drainTimeout = 25 * time.Second
 
-// maxMemory bounds the bytes of the documents that are in work.
+// maxMemory bounds the bytes of the documents that are converted at once.
 const maxMemory = 256 << 20
 
-// topicsOf is what the topics of runs to a folder begin with: other runs over the store are left alone. Each process
-// has a topic of its own: what one that was killed had leased is looked at again at once.
+// topicsOf is the prefix of the topics of runs to a folder, so that other runs over the store are left alone. Each
+// process has a topic of its own, so that the next run need not wait for the leases of a killed one.
 func topicsOf(out string) string {
 	sum := sha256.Sum256([]byte(out))
 	return "convert.documents-" + hex.EncodeToString(sum[:6]) + "-"
@@ -83,7 +83,7 @@ func (r *run) carryOut(ctx context.Context, in *pipeline.Invocation) error {
 
 	var work sync.WaitGroup
 	var problems [3]error
-	// A run that is interrupted still counts its files: state.json has all of them at any end.
+	// An interrupted run still counts its files: state.json has all of them, however the run ends.
 	work.Go(func() { problems[0] = r.survey(context.WithoutCancel(ctx)) })
 	work.Go(func() {
 		if problems[1] = r.feed(working); problems[1] == nil {
@@ -139,13 +139,13 @@ func (r *run) prepare(ctx context.Context, in *pipeline.Invocation) error {
 	}
 	d, err := dispatch.New(r.store, dispatch.Config{
 		Topics: []dispatch.Topic{topic}, Policy: in.Policy, Owner: in.Owner, DrainTimeout: drainTimeout,
-		Logger: slog.New(slog.DiscardHandler), // the run tells of its files itself
+		Logger: slog.New(slog.DiscardHandler), // the run logs its files itself
 	})
 	r.dispatcher = d
 	return err
 }
 
-// clear takes away what runs before have left: messages of one that was killed, and dead letters that are tried again.
+// clear removes what earlier runs have left: messages of a killed one, and dead letters that are to be tried again.
 func (r *run) clear(ctx context.Context) error {
 	topics, ok := r.store.(store.Topics)
 	inspector, ok2 := r.store.(store.Inspector)
@@ -180,7 +180,7 @@ func (r *run) clear(ctx context.Context) error {
 	return nil
 }
 
-// purge takes away the dead letters of a topic.
+// purge removes the dead letters of a topic.
 func purge(ctx context.Context, dead store.DeadLetters, topic string) error {
 	letters, err := ids(dead.Dead(ctx, store.DeadFilter{Topic: topic, Brief: true}))
 	if err != nil {

@@ -26,7 +26,7 @@ func (r *run) Handle(ctx context.Context, d *pawl.Delivery) error {
 	path := string(d.Body)
 	f := r.hand.get(path)
 	if f == nil {
-		return nil // of a run that was killed: this one has looked at the file itself
+		return nil // left by a killed run: this run appends its files itself
 	}
 	r.hand.change(func() { f.inWork = true })
 	defer r.hand.change(func() { f.inWork = false })
@@ -161,7 +161,7 @@ func (r *run) fail(ctx context.Context, f *held, err error, start time.Time) err
 	return pawl.Permanent(err)
 }
 
-// halt ends the run before its end: what is in flight is finished, nothing is begun.
+// halt stops the run early: work in flight is finished, nothing new is begun.
 func (r *run) halt(err error) {
 	r.stop(fmt.Errorf("%w: %w", errHalted, err))
 }

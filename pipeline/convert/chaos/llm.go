@@ -192,7 +192,7 @@ func (s *Server) complete(shape shape) http.HandlerFunc {
 			err = json.Unmarshal(body, &q)
 		}
 		if err != nil || len(q.Messages) == 0 {
-			reply(w, http.StatusBadRequest, failure("invalid_request_error", "the request is no JSON of this format"))
+			reply(w, http.StatusBadRequest, failure("invalid_request_error", "the request is not JSON of this format"))
 			return
 		}
 		text := q.Messages[len(q.Messages)-1].Content

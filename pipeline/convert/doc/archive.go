@@ -28,7 +28,7 @@ type Archive struct {
 	left    *int64 // bytes that may still come out
 }
 
-// OpenZip opens a document that is an archive. What comes out of it counts for the archive that it is in, too.
+// OpenZip opens a document that is an archive. What is unpacked counts for the archive around it, too.
 func OpenZip(d *Document) (*Archive, error) {
 	data := d.Data
 	z, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
@@ -36,7 +36,7 @@ func OpenZip(d *Document) (*Archive, error) {
 		if Encrypted(data) {
 			return nil, Fail(KindLocked, "it is encrypted; save it without a password")
 		}
-		return nil, Fail(KindCorrupt, "it is no complete zip archive: %w", err)
+		return nil, Fail(KindCorrupt, "it is not a complete zip archive: %w", err)
 	}
 	if len(z.File) > MaxEntries {
 		return nil, Fail(KindTooLarge, "its archive has %d entries; %d are the limit", len(z.File), MaxEntries)
@@ -54,7 +54,7 @@ func OpenZip(d *Document) (*Archive, error) {
 	return a, nil
 }
 
-// Encrypted tells whether it is an office file with a password: such are no zip archives but compound files.
+// Encrypted tells whether it is an office file with a password: those are compound files, not zip archives.
 func Encrypted(data []byte) bool {
 	stream := strings.Join(strings.Split("EncryptedPackage", ""), "\x00") // in UTF-16
 	return bytes.HasPrefix(data, []byte("\xd0\xcf\x11\xe0")) && bytes.Contains(data, []byte(stream))
@@ -104,7 +104,7 @@ func (a *Archive) Tree(name string) (*markup.Node, error) {
 	return n, Broken(name, err)
 }
 
-// Broken makes an error of the document of one of the XML in it.
+// Broken makes an error of the document of an error of the XML in it.
 func Broken(name string, err error) error {
 	switch {
 	case err == nil:

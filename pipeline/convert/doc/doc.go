@@ -16,8 +16,7 @@ type Document struct {
 	Name string // of the file, with its extension; may be empty
 	Type string // what it is: html, docx …; empty: it is sniffed
 	Data []byte
-	// Charset of a text, if it is stated outside of the text, such as in a header of a
-	// mail.
+	// Charset of a text, if it is stated outside of the text, such as in the header of a mail.
 	Charset string
 	// Depth counts the archives around it.
 	Depth int

@@ -57,7 +57,7 @@ type response struct {
 func (p *Provider) decode(data []byte) (Answer, error) {
 	var r response
 	if err := json.Unmarshal(data, &r); err != nil {
-		return Answer{}, pawl.OfKind(KindAnswer, fmt.Errorf("the answer is no JSON: %w", err))
+		return Answer{}, pawl.OfKind(KindAnswer, fmt.Errorf("the answer is not JSON: %w", err))
 	}
 	a := Answer{Usage: Usage{
 		Input:  r.Usage.Prompt + r.Usage.Input + r.Usage.CacheRead + r.Usage.CacheCreation,

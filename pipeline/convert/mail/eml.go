@@ -37,7 +37,7 @@ const (
 func Eml(ctx context.Context, d doc.Document) (doc.Markdown, error) {
 	m, err := mail.ReadMessage(bytes.NewReader(d.Data))
 	if err != nil {
-		return doc.Markdown{}, doc.Fail(doc.KindCorrupt, "it is no message: %w", err)
+		return doc.Markdown{}, doc.Fail(doc.KindCorrupt, "it is not a mail message: %w", err)
 	}
 	var out message
 	words := mime.WordDecoder{CharsetReader: func(label string, r io.Reader) (io.Reader, error) {

@@ -38,7 +38,7 @@ const (
 func Msg(ctx context.Context, d doc.Document) (doc.Markdown, error) {
 	r, err := mscfb.New(bytes.NewReader(d.Data))
 	if err != nil {
-		return doc.Markdown{}, doc.Fail(doc.KindCorrupt, "it is no message of Outlook: %w", err)
+		return doc.Markdown{}, doc.Fail(doc.KindCorrupt, "it is not an Outlook message: %w", err)
 	}
 	var m message
 	own := map[string]string{}
@@ -76,7 +76,7 @@ func Msg(ctx context.Context, d doc.Document) (doc.Markdown, error) {
 		}
 	}
 	if len(own) == 0 {
-		return doc.Markdown{}, doc.Fail(doc.KindCorrupt, "it is no message of Outlook")
+		return doc.Markdown{}, doc.Fail(doc.KindCorrupt, "it is not an Outlook message")
 	}
 	m.subject, m.text = own[propSubject], own[propText]
 	if h := own[propHTML]; h != "" {

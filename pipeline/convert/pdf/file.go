@@ -12,8 +12,8 @@ import (
 	"github.com/pawl-dev/pawl/pipeline/convert/doc"
 )
 
-// file is an open file. Its objects are found by looking for them, not by its table of contents: that is often wrong,
-// and reading it is not quicker.
+// file is an open file. Its objects are found by a scan, not by its table of contents, which is often wrong and not
+// quicker to read.
 type file struct {
 	objects map[ref]any
 	trailer dict
@@ -26,7 +26,7 @@ const maxUnpacked = 128 << 20
 func open(b []byte) (*file, error) {
 	start := bytes.Index(b[:min(len(b), 1024)], []byte("%PDF-"))
 	if start < 0 {
-		return nil, doc.Fail(doc.KindCorrupt, "it is no PDF file")
+		return nil, doc.Fail(doc.KindCorrupt, "it is not a PDF file")
 	}
 	if !bytes.Contains(b[max(0, len(b)-2048):], []byte("startxref")) {
 		return nil, doc.Fail(doc.KindCorrupt, "it is cut off: its end is missing")
@@ -188,7 +188,7 @@ func (f *file) data(s *stream) ([]byte, error) {
 			}
 			out, _ := io.ReadAll(io.LimitReader(z, int64(f.left)+1))
 			if f.left -= len(out); f.left < 0 {
-				return nil, doc.Fail(doc.KindTooLarge, "more than %d bytes come out of it", maxUnpacked)
+				return nil, doc.Fail(doc.KindTooLarge, "it unpacks to more than %d bytes", maxUnpacked)
 			}
 			b = out
 			if i < len(params) {

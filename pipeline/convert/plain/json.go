@@ -26,7 +26,7 @@ func JSON(_ context.Context, d doc.Document) (doc.Markdown, error) {
 		for dec.More() {
 			var line json.RawMessage
 			if err := dec.Decode(&line); err != nil {
-				return doc.Markdown{}, doc.Fail(doc.KindCorrupt, "it is no JSON: %w", err)
+				return doc.Markdown{}, doc.Fail(doc.KindCorrupt, "it is not JSON: %w", err)
 			}
 			out.Write(line)
 			out.WriteByte('\n')
@@ -134,7 +134,7 @@ func (l *lines) UnmarshalJSON(b []byte) error {
 func Notebook(_ context.Context, d doc.Document) (doc.Markdown, error) {
 	var n notebook
 	if err := json.Unmarshal([]byte(charset.Decode(d.Data, d.Charset)), &n); err != nil {
-		return doc.Markdown{}, doc.Fail(doc.KindCorrupt, "it is no notebook: %w", err)
+		return doc.Markdown{}, doc.Fail(doc.KindCorrupt, "it is not a notebook: %w", err)
 	}
 	for _, s := range n.Worksheets {
 		n.Cells = append(n.Cells, s.Cells...)

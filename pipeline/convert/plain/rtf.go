@@ -55,7 +55,7 @@ var rtfCharsets = map[int]int{0: 1252, 77: 10000, 128: 932, 129: 949, 134: 936, 
 // RTF converts a document in Rich Text Format.
 func RTF(ctx context.Context, d doc.Document) (doc.Markdown, error) {
 	if !strings.HasPrefix(string(d.Data[:min(len(d.Data), 5)]), `{\rtf`) {
-		return doc.Markdown{}, doc.Fail(doc.KindCorrupt, "it is no RTF")
+		return doc.Markdown{}, doc.Fail(doc.KindCorrupt, "it is not RTF")
 	}
 	r := &rtf{page: 1252, fonts: map[int]int{}, headings: map[int]int{}, quotes: map[int]bool{}, state: rtfState{uc: 1}}
 	src := string(d.Data)

@@ -75,7 +75,7 @@ func records(ctx context.Context, text string, comma rune, each func([]string)) 
 		case errors.Is(err, io.EOF):
 			return columns, nil
 		case err != nil:
-			return 0, doc.Fail(doc.KindCorrupt, "it is no table of separated values: %w", err)
+			return 0, doc.Fail(doc.KindCorrupt, "it is not a table of separated values: %w", err)
 		}
 		columns = max(columns, len(record))
 		if columns > 20_000 {

@@ -114,7 +114,7 @@ func (s *Set) office(ctx context.Context, d doc.Document, from, to string) (doc.
 		return d, err
 	}
 	data, err := os.ReadFile(filepath.Join(dir, "document."+to))
-	if errors.Is(err, os.ErrNotExist) { // it says so by nothing but the file that is missing
+	if errors.Is(err, os.ErrNotExist) { // LibreOffice exits with 0 all the same
 		return d, doc.Fail(doc.KindCorrupt, "LibreOffice could not read it")
 	}
 	d.Type, d.Data = to, data
