@@ -137,13 +137,11 @@ func (w *Writer) Quote() {
 		w.flat++
 		return
 	}
-	if w.marker != "" || w.gap == none && len(w.out) > 0 && len(w.prefix) > 0 {
+	switch {
+	case w.marker != "" || w.gap == none && len(w.out) > 0 && len(w.prefix) > 0:
 		w.startLine()
 		w.out = append(w.out, "> "...)
-		w.prefix = append(w.prefix, "> "...)
-		return
-	}
-	if w.gap == blank { // the empty line before is not part of the quotation
+	case w.gap == blank: // the empty line before is not part of the quotation
 		w.out = append(w.out, '\n')
 		w.out = append(w.out, bytes.TrimRight(w.prefix, " ")...)
 		w.gap = line

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/text/encoding/charmap"
 	"golang.org/x/text/encoding/htmlindex"
 	"golang.org/x/text/encoding/unicode"
+	"golang.org/x/text/encoding/unicode/utf32"
 	"golang.org/x/text/unicode/norm"
 )
 
@@ -43,11 +44,7 @@ func Decode(data []byte, label string) string {
 // encoding is guessed.
 func As(data []byte, name string) string {
 	if name == "utf-32le" {
-		var b strings.Builder
-		for ; len(data) >= 4; data = data[4:] {
-			b.WriteRune(rune(data[0]) | rune(data[1])<<8 | rune(data[2])<<16 | rune(data[3])<<24)
-		}
-		return b.String()
+		return decode(data, utf32.UTF32(utf32.LittleEndian, utf32.IgnoreBOM))
 	}
 	if e, _ := htmlindex.Get(name); e != nil {
 		return decode(data, e)

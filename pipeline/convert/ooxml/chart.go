@@ -118,17 +118,17 @@ func drawnText(n *markup.Node) string {
 
 // textOf is the text of the elements t below, without reading aids.
 func textOf(n *markup.Node) string {
-	text := ""
+	var parts []string
 	for c := range n.Children {
 		switch c.Name {
 		case "t":
-			text += c.Content()
+			parts = append(parts, c.Content())
 		case "rPh":
 		default:
-			text += textOf(c)
+			parts = append(parts, textOf(c))
 		}
 	}
-	return text
+	return strings.Join(parts, "")
 }
 
 // diagram writes the texts of a SmartArt as a list.
