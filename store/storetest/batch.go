@@ -32,8 +32,7 @@ var batchSentences = []Sentence{
 		}},
 	{Text: "Repeating a Settle with the same batch id returns the first refusals and changes nothing.",
 		Name: "SettleRepeatedReturnsTheFirstOutcome", Needs: needs(store.CanRepeatBatch), Test: func(t *T) {
-			t.put(t.msg("a"), t.msg("b"), t.msg("c"), t.msg("d"))
-			ds := t.claims("a", "b", "c", "d")
+			ds := t.claimed("a", "b", "c", "d")
 			t.ack(ds[1])
 			bad := verdict(ds[2], store.Ack)
 			bad.After = -1
@@ -107,9 +106,7 @@ var batchSentences = []Sentence{
 			for _, id := range ids {
 				t.appendBatch(store.Batch[pawl.Message]{ID: id, Items: []pawl.Message{t.msg("a")}})
 			}
-			if got := len(t.claim(100)); got != len(ids) {
-				t.Fatalf("%d of %d batches with different ids were stored", got, len(ids))
-			}
+			t.claimsMany(100, len(ids))
 		}},
 	{Text: "Append answers with a receipt per message, in order: stored, a duplicate, or refused, each with the message's id.",
 		Name: "ReceiptsAnswerInOrder", Test: func(t *T) {
@@ -151,8 +148,7 @@ var batchSentences = []Sentence{
 		}},
 	{Text: "A settlement that no store takes is refused by itself, with an InvalidError, and its delivery stays leased.",
 		Name: "BadSettlementIsRefusedAlone", Test: func(t *T) {
-			t.put(t.msg("a"), t.msg("b"))
-			ds := t.claims("a", "b")
+			ds := t.claimed("a", "b")
 			for _, change := range []func(*store.Settlement){
 				func(s *store.Settlement) { s.Verdict = 0 },
 				func(s *store.Settlement) { s.Verdict = store.Release + 1 },
@@ -178,9 +174,7 @@ var batchSentences = []Sentence{
 			if t.must(err); len(lost) != 0 {
 				t.Fatalf("lost %v", lost)
 			}
-			if ds := t.claimWith(store.Lease{For: time.Minute}); len(ds) != 0 {
-				t.Fatalf("claimed %q without a want", bodiesOf(ds))
-			}
+			t.wantBodies(t.claimWith(store.Lease{For: time.Minute})) // without a want
 		}},
 	{Text: "Append does not change the caller's batch: ids that it assigns are in the receipts.",
 		Name: "AppendLeavesItsBatchAlone", Test: func(t *T) {

@@ -110,8 +110,7 @@ var boundSentences = []Sentence{
 	{Text: "Retried, released, rescued and replayed messages come back however full the topic is.",
 		Name: "ReturnsAreNeverTooMuch", Needs: needs(store.CanDeadLetters), Test: func(t *T) {
 			t.bounded(1)
-			t.put(t.msg("a"))
-			a := t.claimOne()
+			a := t.claimed("a")[0]
 			refill := func(body string) {
 				t.Helper()
 				t.Advance(aWhile)

@@ -51,14 +51,8 @@ var burySentences = []Sentence{
 			for i, attrs := range []map[string]string{{"status": "404", "host": "a"}, {"status": "404", "host": "b"},
 				{"status": "40"}, nil, many} {
 				t.put(t.msg(fmt.Sprint(i)))
-				s := verdict(t.claimOne(), store.Retry)
-				s.Failure = failure("first")
-				s.Failure.Attrs = map[string]string{"status": "500"}
-				t.settled(s)
-				s = verdict(t.claimOne(), store.Dead)
-				s.Failure = failure("second")
-				s.Failure.Attrs = attrs
-				t.settled(s)
+				t.fails(t.claimOne(), store.Retry, store.Failure{Kind: "Test", Attrs: map[string]string{"status": "500"}})
+				t.fails(t.claimOne(), store.Dead, store.Failure{Kind: "Test", Attrs: attrs})
 			}
 			for _, c := range []struct {
 				attrs map[string]string

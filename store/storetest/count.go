@@ -117,9 +117,7 @@ var countSentences = []Sentence{
 		Name: "HistoryIsOldestFirst", Needs: needs(store.CanLookup), Test: func(t *T) {
 			id := t.put(t.msg("a"))[0]
 			for i, text := range []string{"one", "two", "three"} {
-				s := verdict(t.claimOne(), store.Retry)
-				s.Failure = failure(text)
-				t.settled(s)
+				t.fails(t.claimOne(), store.Retry, failure(text))
 				h := t.get(id).History
 				if len(h) != i+1 || h[i].Error != text || h[i].Attempt != i+1 || h[0].Error != "one" {
 					t.Fatalf("history after %d failures: %+v", i+1, h)
@@ -132,10 +130,7 @@ var countSentences = []Sentence{
 			if t.get(id).Reason == "" {
 				t.Fatal("no reason for a message that waits")
 			}
-			d := t.claimOne()
-			s := verdict(d, store.Release)
-			s.Failure.Error = "draining"
-			t.settled(s)
+			t.fails(t.claimOne(), store.Release, store.Failure{Error: "draining"})
 			if r := t.inState(id, store.Waiting); !strings.Contains(r.Reason, "draining") || len(r.History) != 0 {
 				t.Fatalf("record after a release: %+v", r)
 			}
@@ -156,11 +151,8 @@ var countSentences = []Sentence{
 				"nul \x00 and bad utf-8 \xff\xfe", strings.Repeat("\x00", store.MaxReason), "' \" \\ \n %s {} \u2028",
 			} {
 				id := t.put(t.msg("a"))[0]
-				s := verdict(t.claimOne(), store.Retry)
-				s.After = time.Minute
-				s.Failure = store.Failure{Kind: "K\x00\xff", Error: text, Rule: "r\x00\xff", Action: "a\x00\xff",
-					Inputs: "i\x00\xff", Worker: "w\x00\xff"}
-				t.settled(s)
+				t.fails(t.claimOne(), store.Retry, store.Failure{Kind: "K\x00\xff", Error: text, Rule: "r\x00\xff",
+					Action: "a\x00\xff", Inputs: "i\x00\xff", Worker: "w\x00\xff"})
 				r := t.get(id)
 				if h := r.History[0]; h.Error != store.Text(text) || r.Reason != h.Error ||
 					h.Worker != store.Text("w\x00\xff") {
@@ -176,10 +168,9 @@ var countSentences = []Sentence{
 func (t *T) hostileDeath() {
 	t.Helper()
 	id := t.put(t.msg("a"))[0]
-	s := verdict(t.claimOne(), store.Dead)
-	s.Failure = store.Failure{Kind: "K\x00\xff", Error: "e\x00\xff"}
-	t.settled(s)
-	raw, text := s.Failure.Kind, pawl.Kind(store.Text(string(s.Failure.Kind)))
+	raw := pawl.Kind("K\x00\xff")
+	t.fails(t.claimOne(), store.Dead, store.Failure{Kind: raw, Error: "e\x00\xff"})
+	text := pawl.Kind(store.Text(string(raw)))
 	if r := t.get(id); r.Reason != store.Text("e\x00\xff") || r.Kind != raw && r.Kind != text {
 		t.Fatalf("a dead letter of kind %q and reason %q", r.Kind, r.Reason)
 	}

@@ -18,10 +18,9 @@ var deadSentences = []Sentence{
 			t.put(m)
 			t.retry(t.claimOne(), 0)
 			t.Advance(time.Minute)
-			s := verdict(t.claimOne(), store.Dead)
-			s.Failure = store.Failure{Kind: "Parser", Error: "line 7: unexpected \"x\"", Rule: "parser", Action: "dead",
+			f := store.Failure{Kind: "Parser", Error: "line 7: unexpected \"x\"", Rule: "parser", Action: "dead",
 				Worker: "w", Ran: time.Second}
-			t.settled(s)
+			t.fails(t.claimOne(), store.Dead, f)
 			dead := t.deadLetters(store.DeadFilter{})
 			if len(dead) != 1 {
 				t.Fatalf("%d dead letters", len(dead))
@@ -29,7 +28,7 @@ var deadSentences = []Sentence{
 			r := dead[0]
 			t.wantMessage(r.Message, m)
 			if r.State != store.IsDead || r.Attempts != 2 || r.Rescues != 0 || r.Replays != 0 || r.Kind != "Parser" ||
-				r.Reason != s.Failure.Error ||
+				r.Reason != f.Error ||
 				r.Fingerprint != fingerprint.Of("Parser", "line 7: unexpected \"x\"") {
 				t.Fatalf("dead letter %+v", r)
 			}
@@ -57,8 +56,7 @@ var deadSentences = []Sentence{
 		}},
 	{Text: "Dead yields dead letters, the oldest death first, every one once.",
 		Name: "DeadOldestFirst", Test: func(t *T) {
-			t.put(t.msg("a"), t.msg("b"), t.msg("c"))
-			ds := t.claims("a", "b", "c")
+			ds := t.claimed("a", "b", "c")
 			for _, i := range []int{2, 0, 1} {
 				t.kill(ds[i], "dead")
 				t.Advance(time.Second)
@@ -196,18 +194,15 @@ var deadSentences = []Sentence{
 	{Text: "A replayed message is no suspect, and needs three lonely rescues to die again.",
 		Name: "ReplayForgivesTheSuspect", Needs: needs(store.CanDeadline), Test: func(t *T) {
 			id := t.put(t.msg("a"))[0]
-			t.solitary("a")
-			t.buried("a")
+			t.rescued(store.SolitaryAfter, "a")
+			t.rescuedAlone(store.LonelyRescues, "a")
 			t.nothing()
 			t.replay("", id)
 			t.put(t.msg("b"))
 			t.ack(t.claims("a", "b")[1]) // no suspect
 			t.expire()
 			t.rescued(store.SolitaryAfter-1, "a")
-			for range store.LonelyRescues - 1 {
-				t.wantBodies(t.claimAlone(), "a")
-				t.expire()
-			}
+			t.rescuedAlone(store.LonelyRescues-1, "a")
 			t.wantBodies(t.claimAlone(), "a")
 			t.wantDead()
 		}},
@@ -258,8 +253,7 @@ func (t *T) died(m pawl.Message, kind pawl.Kind, reason string) string {
 	if d.ID != id {
 		t.Fatalf("claimed %q instead of %q", d.Body, m.Body)
 	}
-	s := verdict(d, store.Dead)
-	s.Failure = store.Failure{Kind: kind, Error: reason, Rule: "rule", Action: "dead", Worker: "w", Ran: time.Second}
-	t.settled(s)
+	t.fails(d, store.Dead, store.Failure{Kind: kind, Error: reason, Rule: "rule", Action: "dead", Worker: "w",
+		Ran: time.Second})
 	return id
 }

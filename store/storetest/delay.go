@@ -40,8 +40,7 @@ var delaySentences = []Sentence{
 	{Text: "A delayed message that is due while its lane is held waits behind what is held.",
 		Name: "DelayedJoinsAHeldLane", Test: func(t *T) {
 			t.put(t.delayed(t.keyed("k", "late"), time.Minute))
-			t.lane("k", "a", "b")
-			ds := t.claims("a", "b")
+			ds := t.claimedRun("k", "a", "b")
 			t.Advance(90 * time.Second)
 			t.nothing()
 			t.ack(ds[0])

@@ -12,8 +12,7 @@ import (
 var emitSentences = []Sentence{
 	{Text: "What an ack emits is appended with it, whole: body, key, headers, priority.",
 		Name: "EmitComesWithTheAck", Test: func(t *T) {
-			t.put(t.msg("parent"))
-			d := t.claimOne()
+			d := t.claimed("parent")[0]
 			child := pawl.Message{Topic: "other", Key: []byte("k\x00"), Priority: 7, Body: []byte("child\xff"),
 				Headers: map[string]string{"a": "b", "c": ""}}
 			t.emit(d, child)
@@ -25,8 +24,7 @@ var emitSentences = []Sentence{
 		}},
 	{Text: "What a lost settlement emits does not appear.",
 		Name: "EmitNeverWithoutTheAck", Needs: needs(store.CanDeadline), Test: func(t *T) {
-			t.put(t.msg("parent"))
-			old := t.claimOne()
+			old := t.claimed("parent")[0]
 			t.expire()
 			now := t.claimOne()
 			t.lost(emitting(old, pawl.Message{Topic: "other", Body: []byte("late")}))
@@ -64,8 +62,7 @@ var emitSentences = []Sentence{
 		}},
 	{Text: "Of two emitted messages with one unique key in one batch, one is stored.",
 		Name: "EmitDuplicatesWithinABatch", Needs: needs(store.CanUnique), Test: func(t *T) {
-			t.put(t.msg("a"), t.msg("b"))
-			ds := t.claims("a", "b")
+			ds := t.claimed("a", "b")
 			child := pawl.Message{Topic: "other", Unique: pawl.Unique{Key: "u", Scope: "s"}}
 			t.settled(emitting(ds[0], child, child), emitting(ds[1], child))
 			t.Topic = "other"
@@ -89,8 +86,7 @@ var emitSentences = []Sentence{
 		}},
 	{Text: "A settlement that emits what no store takes is refused by itself, with an InvalidError; its delivery stays leased, the rest of the batch takes effect.",
 		Name: "InvalidEmitRefusesItsItem", Test: func(t *T) {
-			t.put(t.msg("a"), t.msg("b"), t.msg("c"))
-			ds := t.claims("a", "b", "c")
+			ds := t.claimed("a", "b", "c")
 			good := pawl.Message{Topic: "other", Body: []byte("good")}
 			bad := pawl.Message{Topic: "no topic name", Body: []byte("bad")}
 			refused := t.settle(emitting(ds[0], good), emitting(ds[1], good, bad), verdict(ds[2], store.Ack))
@@ -113,8 +109,7 @@ var emitSentences = []Sentence{
 		}},
 	{Text: "A message that is emitted into the lane of its parent joins the tail of that lane.",
 		Name: "EmitToOneself", Test: func(t *T) {
-			t.lane("k", "a", "b")
-			ds := t.claims("a", "b")
+			ds := t.claimedRun("k", "a", "b")
 			t.lane("k", "c")
 			t.emit(ds[0], t.keyed("k", "child"))
 			t.nothing()

@@ -23,8 +23,7 @@ var extendSentences = []Sentence{
 		}},
 	{Text: "Extend never lets a lease end sooner than it would have.",
 		Name: "ExtendNeverShortens", Test: func(t *T) {
-			t.put(t.msg("a"))
-			a := t.claimOne()
+			a := t.claimed("a")[0]
 			t.extend(time.Second, a)
 			t.Advance(time.Minute)
 			t.nothing()
@@ -33,8 +32,7 @@ var extendSentences = []Sentence{
 	{Text: "No Extend passes the hard deadline: the moment of the claim and the topic's Deadline.",
 		Name: "ExtendStopsAtTheDeadline", Needs: needs(store.CanTopics), Test: func(t *T) {
 			t.declare(store.Declaration{Deadline: 3 * time.Minute})
-			t.put(t.msg("a"))
-			a := t.claimOne()
+			a := t.claimed("a")[0]
 			for range 2 {
 				t.Advance(80 * time.Second)
 				t.extend(lease, a)
@@ -64,8 +62,7 @@ var extendSentences = []Sentence{
 		}},
 	{Text: "An extend with a stale token changes nothing.",
 		Name: "ExtendOfALostLeaseChangesNothing", Test: func(t *T) {
-			t.put(t.msg("a"))
-			old := t.claimOne()
+			old := t.claimed("a")[0]
 			t.expire()
 			t.claimOne()
 			if got := t.extendLosing(3*time.Minute, old); !slices.Equal(got, []pawl.Token{old.Token}) {
@@ -76,8 +73,7 @@ var extendSentences = []Sentence{
 		}},
 	{Text: "Extending one token of a run extends the run.",
 		Name: "ExtendOfOneExtendsTheRun", Test: func(t *T) {
-			t.lane("k", "a", "b", "c")
-			ds := t.claims("a", "b", "c")
+			ds := t.claimedRun("k", "a", "b", "c")
 			t.ack(ds[0])
 			t.Advance(time.Minute)
 			t.extend(lease, ds[2])

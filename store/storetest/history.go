@@ -47,8 +47,8 @@ type laneCall struct {
 	ends  []store.Verdict // settle: one an id
 }
 
-// laneAnswer is the answer; of a settle, which ids were lost.
-type laneAnswer struct{ lost []bool }
+// laneAnswer is the answer of a settle: which ids were lost. Other calls have none.
+type laneAnswer []bool
 
 // laneState is a lane as the contract sees it. Values are never changed.
 type laneState struct {
@@ -132,14 +132,14 @@ func (s laneState) claim(before precedes, c laneCall) (bool, laneState) {
 }
 
 func (s laneState) settle(c laneCall, a laneAnswer) (bool, laneState) {
-	if s.expired && !slices.Contains(a.lost, false) {
+	if s.expired && !slices.Contains(a, false) {
 		return true, s // the end of the lease was noticed
 	}
 	s.there, s.run = slices.Clone(s.there), slices.Clone(s.run)
 	for i, id := range c.ids {
 		at := slices.Index(s.run, id)
 		lost := s.fence != c.fence || at < 0
-		if lost != a.lost[i] {
+		if lost != a[i] {
 			return false, s
 		}
 		if lost {
@@ -239,7 +239,7 @@ func describeOps(ops []porcupine.Operation) string {
 		if c.fence != 0 {
 			line += fmt.Sprintf(" fence %d %v", c.fence, c.ends)
 		}
-		if lost := op.Output.(laneAnswer).lost; slices.Contains(lost, true) {
+		if lost := op.Output.(laneAnswer); slices.Contains(lost, true) {
 			line += fmt.Sprintf(" lost %v", lost)
 		}
 		lines = append(lines, line)
@@ -308,7 +308,7 @@ func (c *client) append() error {
 	}
 	c.mu.Unlock()
 	for lane, ids := range appended {
-		c.record(c.id, call, laneCall{lane: lane, op: "append", ids: ids}, laneAnswer{})
+		c.record(c.id, call, laneCall{lane: lane, op: "append", ids: ids}, nil)
 	}
 	return nil
 }
@@ -334,7 +334,7 @@ func (c *client) claim(limit, run int, alone bool) error {
 		}
 	}
 	for _, l := range lanes {
-		c.record(c.id, call, *l, laneAnswer{})
+		c.record(c.id, call, *l, nil)
 	}
 	c.held = append(c.held, ds...)
 	return nil
@@ -369,9 +369,9 @@ func (c *client) settleAll(ds []pawl.Delivery, ends ...store.Verdict) error {
 	if err != nil {
 		return err
 	}
-	out := laneAnswer{lost: make([]bool, len(items))}
+	out := make(laneAnswer, len(items))
 	for _, r := range refused {
-		out.lost[r.Index] = true
+		out[r.Index] = true
 	}
 	c.record(c.id, call, in, out)
 	if c.rand.IntN(4) > 0 { // or it is settled again
@@ -388,7 +388,7 @@ func (c *client) expireAll() error {
 	defer c.still.Unlock()
 	call := time.Since(c.start)
 	c.expire()
-	c.record(c.id, call, laneCall{op: "expire"}, laneAnswer{})
+	c.record(c.id, call, laneCall{op: "expire"}, nil)
 	return nil
 }
 
@@ -404,7 +404,7 @@ func (c *client) drain() error {
 			return err
 		}
 		if len(c.held) == 0 {
-			c.record(c.id, call, laneCall{op: "empty"}, laneAnswer{})
+			c.record(c.id, call, laneCall{op: "empty"}, nil)
 			return nil
 		}
 		lanes := map[string][]pawl.Delivery{}

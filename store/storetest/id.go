@@ -27,12 +27,7 @@ var idSentences = []Sentence{
 		}},
 	{Text: "An id is text of the caller's choice and comes back byte for byte, UUID or not.",
 		Name: "IDIsKept", Test: func(t *T) {
-			var msgs []pawl.Message
-			for _, id := range oddIDs() {
-				m := t.msg(id)
-				m.ID = id
-				msgs = append(msgs, m)
-			}
+			msgs := each(oddIDs(), func(id string) pawl.Message { return t.withID(id, id) })
 			for i, id := range t.put(msgs...) {
 				if id != msgs[i].ID {
 					t.Fatalf("the receipt of %q says %q", msgs[i].ID, id)

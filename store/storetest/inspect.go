@@ -89,8 +89,7 @@ var inspectSentences = []Sentence{
 		}},
 	{Text: "A release by the token in a record takes the run back: its holder settles and extends nothing any more.",
 		Name: "RecordedTokenSettles", Test: func(t *T) {
-			t.lane("k", "a", "b")
-			ds := t.claims("a", "b")
+			ds := t.claimedRun("k", "a", "b")
 			solo := t.put(t.msg("c"))[0]
 			ds = append(ds, t.claimOne())
 			for _, id := range []string{ds[0].ID, solo} {
@@ -109,9 +108,7 @@ var inspectSentences = []Sentence{
 					t.Fatalf("the lease of %q was extended", d.Body)
 				}
 			}
-			if n := len(t.claim(100)); n != 3 {
-				t.Fatalf("%d of 3 can be claimed again", n)
-			}
+			t.claimsMany(100, 3)
 		}},
 	{Text: "The record of a message that is put off, retried, released or held says until when.",
 		Name: "RecordSaysNotBefore", Needs: needs(store.CanDelay), Test: func(t *T) {

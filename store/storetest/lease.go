@@ -56,8 +56,7 @@ var leaseSentences = []Sentence{
 		}},
 	{Text: "What was acked is never delivered again.",
 		Name: "AckIsFinal", Test: func(t *T) {
-			t.put(t.msg("a"))
-			d := t.claimOne()
+			d := t.claimed("a")[0]
 			t.ack(d)
 			t.nothing()
 			t.expire()
@@ -75,8 +74,7 @@ var leaseSentences = []Sentence{
 		}},
 	{Text: "When the lease of a run ends, what was left of the run is claimable again, in order.",
 		Name: "LeaseEndsForTheWholeRun", Needs: needs(store.CanDeadline), Test: func(t *T) {
-			t.lane("k", "a", "b", "c")
-			ds := t.claims("a", "b", "c")
+			ds := t.claimedRun("k", "a", "b", "c")
 			t.ack(ds[0])
 			t.expire()
 			t.claims("b", "c")
@@ -112,8 +110,7 @@ var leaseSentences = []Sentence{
 		}},
 	{Text: "A token settles once: whatever follows is stale, in the same batch and later.",
 		Name: "SettleTwiceIsFenced", Test: func(t *T) {
-			t.put(t.msg("a"), t.msg("b"))
-			ds := t.claims("a", "b")
+			ds := t.claimed("a", "b")
 			t.wantItems(t.settle(verdict(ds[0], store.Ack), verdict(ds[1], store.Release),
 				verdict(ds[0], store.Retry)), 2)
 			t.lost(verdict(ds[0], store.Dead), verdict(ds[1], store.Ack))
@@ -121,8 +118,7 @@ var leaseSentences = []Sentence{
 		}},
 	{Text: "A token that the store never gave is stale.",
 		Name: "UnknownTokenIsStale", Test: func(t *T) {
-			t.put(t.msg("a"))
-			d := t.claimOne()
+			d := t.claimed("a")[0]
 			other := d
 			other.Token.Fence++
 			nobody := d
@@ -139,8 +135,7 @@ var leaseSentences = []Sentence{
 		}},
 	{Text: "Between the end of a lease and the next claim a settle takes effect or is reported as lost, never neither, never both.",
 		Name: "EndedLeaseMayStillSettle", Needs: needs(store.CanDeadline), Test: func(t *T) {
-			t.put(t.msg("a"))
-			d := t.claimOne()
+			d := t.claimed("a")[0]
 			t.expire()
 			if len(t.settle(verdict(d, store.Ack))) > 0 {
 				t.claims("a")

@@ -65,9 +65,7 @@ var limitSentences = []Sentence{
 			t.wantErr(errOf(t.Store.Append(t.ctx(), store.NewBatch(msgs...))), store.ErrTooLarge)
 			t.nothing()
 			t.put(msgs[1:]...)
-			if got := len(t.claim(store.MaxBatch)); got != store.MaxBatch {
-				t.Fatalf("claimed %d of %d", got, store.MaxBatch)
-			}
+			t.claimsMany(store.MaxBatch, store.MaxBatch)
 		}},
 	{Text: "An Append of more than MaxBatchBytes is ErrTooLarge, and nothing of it is stored.",
 		Name: "BatchHasALimitOfBytes", Test: func(t *T) {
@@ -83,8 +81,7 @@ var limitSentences = []Sentence{
 		}},
 	{Text: "A Settle or Extend of MaxBatch items is taken; of one more is ErrTooLarge, and changes nothing.",
 		Name: "SettleHasALimit", Test: func(t *T) {
-			t.put(t.msg("a"))
-			d := t.claimOne()
+			d := t.claimed("a")[0]
 			items := make([]store.Settlement, store.MaxBatch+1)
 			tokens := make([]pawl.Token, store.MaxBatch+1)
 			for i := range items {
@@ -106,8 +103,7 @@ var limitSentences = []Sentence{
 		}},
 	{Text: "A settlement emits up to MaxEmit messages; with one more it is refused by itself.",
 		Name: "EmitHasALimit", Needs: needs(store.CanEmitAtomic), Test: func(t *T) {
-			t.put(t.msg("a"))
-			d := t.claimOne()
+			d := t.claimed("a")[0]
 			children := make([]pawl.Message, store.MaxEmit+1)
 			for i := range children {
 				children[i].Topic = "other"
@@ -115,9 +111,7 @@ var limitSentences = []Sentence{
 			t.refusedAlone(emitting(d, children...))
 			t.emit(d, children[1:]...)
 			t.Topic = "other"
-			if got := len(t.claim(store.MaxBatch)); got != store.MaxEmit {
-				t.Fatalf("claimed %d emitted messages; want %d", got, store.MaxEmit)
-			}
+			t.claimsMany(store.MaxBatch, store.MaxEmit)
 		}},
 	{Text: "A claim of more than MaxBatch messages is ErrTooLarge.",
 		Name: "ClaimHasALimit", Test: func(t *T) {

@@ -12,8 +12,7 @@ var markAckSentences = []Sentence{
 	{Text: "What an ack marks is written with it, as PutMarks writes it: what is in the way of a mark leaves that one out, and the ack and the others stand.",
 		Name: "MarksComeWithTheAck", Test: func(t *T) {
 			t.putMarks(mark("there", "old"), mark("swapped", "old"), mark("gone", "old"))
-			t.put(t.msg("parent"))
-			d := t.claimOne()
+			d := t.claimed("parent")[0]
 			swap, anyway, gone, late := mark("swapped", "new"), mark("any", "new"), mark("gone", ""), mark("late", "new")
 			swap.If, anyway.If = t.wantMark("swapped", "old").Version, pawl.AnyVersion
 			gone.If, gone.Remove = pawl.AnyVersion, true
@@ -32,8 +31,7 @@ var markAckSentences = []Sentence{
 		}},
 	{Text: "What a lost settlement marks is not written.",
 		Name: "MarksNeverWithoutTheAck", Needs: needs(store.CanDeadline), Test: func(t *T) {
-			t.put(t.msg("parent"))
-			old := t.claimOne()
+			old := t.claimed("parent")[0]
 			t.expire()
 			now := t.claimOne()
 			t.lost(marking(old, mark("late", "new")))
@@ -71,8 +69,7 @@ var markAckSentences = []Sentence{
 				t.ack(d)
 			}
 			for _, marks := range [][]pawl.Mark{{mark("", "v")}, {mark("k", "v"), mark("k", "w")}} {
-				t.put(t.msg("again"))
-				d := t.claimOne()
+				d := t.claimed("again")[0]
 				t.refusedAlone(marking(d, marks...))
 				t.nothing()
 				t.ack(d)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -73,11 +74,7 @@ var markSentences = []Sentence{
 		}},
 	{Text: "A mark with a version as If is written or removed only where that version is; with AnyVersion whatever is there.",
 		Name: "MarksCompareVersions", Test: func(t *T) {
-			with := func(value string, version int64) pawl.Mark {
-				m := mark("k", value)
-				m.If = version
-				return m
-			}
+			with := func(value string, version int64) pawl.Mark { return markIf("k", value, version) }
 			without := func(version int64) pawl.Mark {
 				m := with("", version)
 				m.Remove = true
@@ -118,13 +115,11 @@ var markSentences = []Sentence{
 			t.Advance(6 * time.Minute)
 			t.noMark("short")
 			t.wantListed("scope", "", "ever", "long")
-			swap := short
-			swap.If = versions[0]
+			swap := markIf("short", "v", versions[0])
 			t.notPut(swap)
 			swap.Remove = true
 			t.notPut(swap)
-			anew := mark("short", "anew")
-			t.putMarks(anew)
+			t.putMarks(mark("short", "anew"))
 			swap = long
 			swap.If, swap.For, swap.Value = versions[1], 0, []byte("for ever")
 			t.putMarks(swap)
@@ -204,15 +199,10 @@ var markSentences = []Sentence{
 				t.must(err)
 				break // a caller may have enough
 			}
-			const many = 2500
-			var want []string
-			var marks []pawl.Mark
-			for i := range many {
-				want = append(want, fmt.Sprintf("many/%05d", i))
-				marks = append(marks, mark(want[i], "v"))
-			}
-			t.putMarks(marks...)
-			t.wantListed("scope", "many/", want...)
+			many := numbered("many/", 2500)
+			t.putMarks(each(many, func(key string) pawl.Mark { return mark(key, "v") })...)
+			slices.Sort(many)
+			t.wantListed("scope", "many/", many...)
 		}},
 	{Text: "A value can have four megabytes, and a listing of many such reads in pages.",
 		Name: "LargeMarks", Test: func(t *T) {
@@ -237,10 +227,7 @@ var markSentences = []Sentence{
 	{Text: "Forget removes all marks of a scope and no others; the first writer wins anew.",
 		Name: "ForgetRemovesAScope", Test: func(t *T) {
 			t.must(t.marks().Forget(t.ctx(), "scope"))
-			marks := make([]pawl.Mark, 2500)
-			for i := range marks {
-				marks[i] = mark(fmt.Sprint(i), "v")
-			}
+			marks := each(numbered("", 2500), func(key string) pawl.Mark { return mark(key, "v") })
 			t.putMarks(marks...)
 			for _, scope := range []string{"scope2", "scop", "SCOPE"} {
 				t.putMarks(pawl.Mark{Scope: scope, Key: "k"})
@@ -379,31 +366,24 @@ func (t *T) wantListed(scope, prefix string, want ...string) {
 // each, and all agree who.
 func oneMarker(t *T) {
 	const workers, keys = 6, 200
-	won := make([]int, workers)
+	var won atomic.Int64
 	t.together(workers, func(i int, s store.Store) error {
 		ms, ok := store.As[store.Marks](s)
 		if !ok {
 			return errors.New("a handle has no marks")
 		}
-		return markAll(t.ctx(), ms, i, keys, &won[i])
+		return markAll(t.ctx(), ms, i, keys, &won)
 	})
-	total := 0
-	for _, n := range won {
-		total += n
-	}
-	if got := len(t.listed("scope", "")); total != keys || got != keys {
-		t.Fatalf("%d marks of %d keys were won, %d are there", total, keys, got)
+	if got := len(t.listed("scope", "")); won.Load() != keys || got != keys {
+		t.Fatalf("%d marks of %d keys were won, %d are there", won.Load(), keys, got)
 	}
 }
 
 // markAll tries to be the first for keys, some at a time, forwards or backwards.
-func markAll(ctx context.Context, ms store.Marks, worker, keys int, won *int) error {
-	var marks []pawl.Mark
-	for i := range keys {
-		if worker%2 == 1 {
-			i = keys - 1 - i
-		}
-		marks = append(marks, mark(fmt.Sprint(i), fmt.Sprint(worker)))
+func markAll(ctx context.Context, ms store.Marks, worker, keys int, won *atomic.Int64) error {
+	marks := each(numbered("", keys), func(key string) pawl.Mark { return mark(key, fmt.Sprint(worker)) })
+	if worker%2 == 1 {
+		slices.Reverse(marks)
 	}
 	for some := range slices.Chunk(marks, 20) {
 		receipts, err := ms.PutMarks(ctx, some...)
@@ -412,7 +392,7 @@ func markAll(ctx context.Context, ms store.Marks, worker, keys int, won *int) er
 		}
 		for _, r := range receipts {
 			if r.Put {
-				*won++
+				won.Add(1)
 			}
 		}
 	}

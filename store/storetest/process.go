@@ -30,8 +30,7 @@ var processSentences = []Sentence{
 	{Text: "A lease that ended is taken over by another process, and its token is stale everywhere.",
 		Name: "PeerFences", Needs: needs(store.CanAnyProcess, store.CanDeadline), Test: func(t *T) {
 			peer := t.peer()
-			t.put(t.msg("a"))
-			old := t.claimOne()
+			old := t.claimed("a")[0]
 			t.expire()
 			ds := peer.claims("a")
 			t.lost(verdict(old, store.Ack))

@@ -95,9 +95,7 @@ func oneUniqueKey(t *T) {
 			t.Fatalf("the winners are %v, the others were told %v", winners, named)
 		}
 	}
-	if got := len(t.claim(1000)); got != 5*(2*8+1) {
-		t.Fatalf("claimed %d; want %d", got, 5*(2*8+1))
-	}
+	t.claimsMany(1000, 5*(2*8+1))
 }
 
 // oneBatch: a batch that is sent several times at once takes effect once, and
@@ -114,9 +112,7 @@ func oneBatch(t *T) {
 			t.sameReceipts(a, answers[0])
 		}
 	}
-	if got := len(t.claim(100)); got != 11 {
-		t.Fatalf("claimed %d; want 11", got)
-	}
+	t.claimsMany(100, 11)
 }
 
 // oneToken: of many who settle with one token, one succeeds.
@@ -189,9 +185,7 @@ func onePool(t *T) {
 		return nil
 	})
 	t.Topic = "pool"
-	if got := len(t.claim(store.MaxBatch)); got != pool*rounds {
-		t.Fatalf("%d messages of %d unique keys", got, pool*rounds)
-	}
+	t.claimsMany(store.MaxBatch, pool*rounds)
 }
 
 // claimers lets some append and others work, and watches that no message and no
@@ -223,9 +217,7 @@ func claimers(t *T, handles []store.Store) {
 	})
 	t.nothing()
 	t.Topic = "children"
-	if got := len(t.claim(store.MaxBatch)); got != w.emitted {
-		t.Fatalf("%d children; %d were emitted", got, w.emitted)
-	}
+	t.claimsMany(store.MaxBatch, w.emitted)
 }
 
 // watch is what claimers know together.

@@ -57,9 +57,7 @@ var removeSentences = []Sentence{
 			t.lane("k", "b", "c")
 			t.wantSettings(store.NewTopic(t.Topic))
 			t.wantStats(store.TopicStats{Appended: 2, Waiting: 2})
-			if p := t.stats().Paused; p != nil {
-				t.Fatalf("paused: %+v", p)
-			}
+			t.notPaused()
 			t.wantBodies(t.heads(2), "b") // one lane
 			t.Topic = "topic2"
 			used()
@@ -122,9 +120,7 @@ var removeSentences = []Sentence{
 			}
 			t.wantStats(store.TopicStats{Appended: 4, Waiting: 4})
 			t.wantSettings(store.NewTopic(t.Topic))
-			if n := len(t.claim(100)); n != 4 {
-				t.Fatalf("%d of 4 are claimed", n)
-			}
+			t.claimsMany(100, 4)
 		}},
 }
 

@@ -51,10 +51,7 @@ var rescueSentences = []Sentence{
 	{Text: "A message with two or three rescues is a run by itself, beside others.",
 		Name: "SuspectIsItsOwnRun", Needs: needs(store.CanDeadline), Test: func(t *T) {
 			t.lane("k", "a", "b")
-			for range store.SuspectAfter {
-				t.claims("a", "b")
-				t.expire()
-			}
+			t.rescued(store.SuspectAfter, "a", "b")
 			t.put(t.msg("c"))
 			for i := range store.SolitaryAfter - store.SuspectAfter {
 				ds := t.claims("a", "c")
@@ -94,13 +91,9 @@ var rescueSentences = []Sentence{
 			for _, after := range []time.Duration{0, time.Minute} {
 				for _, v := range []store.Verdict{store.Retry, store.Release} {
 					ds := t.claims("a", "b", "c", "d")
-					var items []store.Settlement
-					for _, i := range []int{0, 2, 3} {
-						s := verdict(ds[i], v)
-						s.After = after
-						items = append(items, s)
-					}
-					t.settled(items...)
+					t.settled(each([]pawl.Delivery{ds[0], ds[2], ds[3]}, func(d pawl.Delivery) store.Settlement {
+						return store.Settlement{Token: d.Token, ID: d.ID, Verdict: v, After: after}
+					})...)
 					t.Advance(2 * after)
 				}
 			}
@@ -133,9 +126,9 @@ var rescueSentences = []Sentence{
 		Name: "RescueDeathFreesTheLane", Needs: needs(store.CanDeadline, store.CanDeadLetters, store.CanLookup),
 		Test: func(t *T) {
 			t.lane("k", "a")
-			t.solitary("a")
+			t.rescued(store.SolitaryAfter, "a")
 			t.lane("k", "b", "c")
-			t.buried("a")
+			t.rescuedAlone(store.LonelyRescues, "a")
 			t.wantRescues(t.claims("b", "c"), 0, 0)
 		}},
 	{Text: "A rescue is in the history of the message, with the owner of the lease that ended.",
@@ -156,20 +149,13 @@ var rescueSentences = []Sentence{
 		}},
 }
 
-// rescued lets the lease of the one message that is there end so many times, with
-// others in company.
-func (t *T) rescued(times int, body string) {
+// rescued lets the leases of the messages that are there end so many times, in company.
+func (t *T) rescued(times int, bodies ...string) {
 	t.Helper()
 	for range times {
-		t.claims(body)
+		t.claims(bodies...)
 		t.expire()
 	}
-}
-
-// solitary brings the one message that is there as far as solitude.
-func (t *T) solitary(body string) {
-	t.Helper()
-	t.rescued(store.SolitaryAfter, body)
 }
 
 func (t *T) wantRescues(ds []pawl.Delivery, want ...int) {

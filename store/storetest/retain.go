@@ -35,8 +35,7 @@ var retainSentences = []Sentence{
 	{Text: "A retained message is not delivered, listed, counted as waiting, cancelled or replayed.",
 		Name: "RetainedIsNeverDelivered", Test: func(t *T) {
 			t.declare(store.Declaration{Retain: new(time.Hour)})
-			t.lane("k", "a", "b")
-			ds := t.claims("a", "b")
+			ds := t.claimedRun("k", "a", "b")
 			t.ack(ds...)
 			t.nothing()
 			t.expire()

@@ -24,8 +24,7 @@ var runSentences = []Sentence{
 		}},
 	{Text: "A run ends when its last message is acked, and not before.",
 		Name: "RunEndsWithItsLastAck", Test: func(t *T) {
-			t.lane("k", "a", "b")
-			ds := t.claims("a", "b")
+			ds := t.claimedRun("k", "a", "b")
 			t.lane("k", "c")
 			t.ack(ds[0])
 			t.nothing()
@@ -61,8 +60,7 @@ var runSentences = []Sentence{
 		}},
 	{Text: "An ack with Hold is not a plain one: it ends the run, and the rest waits for the hold.",
 		Name: "RunEndsWithAHold", Needs: needs(store.CanDelay), Test: func(t *T) {
-			t.lane("k", "a", "b", "c")
-			ds := t.claims("a", "b", "c")
+			ds := t.claimedRun("k", "a", "b", "c")
 			t.hold(ds[0], time.Minute)
 			t.lost(verdict(ds[1], store.Ack), verdict(ds[2], store.Ack))
 			t.nothing()
@@ -71,16 +69,14 @@ var runSentences = []Sentence{
 		}},
 	{Text: "An ack that emits is a plain one: the run goes on.",
 		Name: "EmitLeavesTheRunOpen", Needs: needs(store.CanEmitAtomic), Test: func(t *T) {
-			t.lane("k", "a", "b", "c")
-			ds := t.claims("a", "b", "c")
+			ds := t.claimedRun("k", "a", "b", "c")
 			t.emit(ds[0], pawl.Message{Topic: "other"})
 			t.nothing()
 			t.ack(ds[1], ds[2])
 		}},
 	{Text: "Settlements of one run in one batch take effect in the order of the lane, in whatever order they are given.",
 		Name: "RunSettlesInLaneOrder", Test: func(t *T) {
-			t.lane("k", "a", "b", "c")
-			ds := t.claims("a", "b", "c")
+			ds := t.claimedRun("k", "a", "b", "c")
 			retry := verdict(ds[2], store.Retry)
 			t.settled(retry, verdict(ds[1], store.Ack), verdict(ds[0], store.Ack))
 			ds = t.claims("c")
@@ -88,8 +84,7 @@ var runSentences = []Sentence{
 		}},
 	{Text: "A settlement that follows the end of its run in one batch is refused with ErrLeaseLost.",
 		Name: "RunRefusesAfterItsEnd", Test: func(t *T) {
-			t.lane("k", "a", "b", "c", "d")
-			ds := t.claims("a", "b", "c", "d")
+			ds := t.claimedRun("k", "a", "b", "c", "d")
 			refused := t.settle(verdict(ds[3], store.Dead), verdict(ds[2], store.Ack), verdict(ds[1], store.Release),
 				verdict(ds[0], store.Ack))
 			t.wantLost(refused, 0, 1)

@@ -96,8 +96,7 @@ var statsSentences = []Sentence{
 		}},
 	{Text: "A replay appends nothing, unless it goes to another topic: then it is purged here and appended there.",
 		Name: "ReplayAppendsNothing", Needs: needs(store.CanDeadLetters), Test: func(t *T) {
-			t.put(t.msg("a"), t.msg("b"))
-			ds := t.claims("a", "b")
+			ds := t.claimed("a", "b")
 			t.kill(ds[0], "dead")
 			t.kill(ds[1], "dead")
 			t.replay("", ds[0].ID)

@@ -147,6 +147,28 @@ func (t *T) claims(bodies ...string) []pawl.Delivery {
 	return ds
 }
 
+// claimsMany fails unless a claim of up to limit messages gives so many.
+func (t *T) claimsMany(limit, want int) {
+	t.Helper()
+	if got := len(t.claim(limit)); got != want {
+		t.Fatalf("claimed %d messages of topic %q; want %d", got, t.Topic, want)
+	}
+}
+
+// claimed appends messages with these bodies, and claims them.
+func (t *T) claimed(bodies ...string) []pawl.Delivery {
+	t.Helper()
+	t.put(each(bodies, t.msg)...)
+	return t.claims(bodies...)
+}
+
+// claimedRun appends to a lane, and claims what it appended.
+func (t *T) claimedRun(key string, bodies ...string) []pawl.Delivery {
+	t.Helper()
+	t.lane(key, bodies...)
+	return t.claims(bodies...)
+}
+
 // wantCounts fails unless a delivery says that it is that attempt, after so many rescues.
 func (t *T) wantCounts(d pawl.Delivery, attempt, rescues int) {
 	t.Helper()
@@ -237,7 +259,13 @@ func (t *T) retry(d pawl.Delivery, after time.Duration) {
 // kill settles as failed for good.
 func (t *T) kill(d pawl.Delivery, reason string) {
 	t.Helper()
-	t.settled(store.Settlement{Token: d.Token, ID: d.ID, Verdict: store.Dead, Failure: failure(reason)})
+	t.fails(d, store.Dead, failure(reason))
+}
+
+// fails settles with that verdict and failure.
+func (t *T) fails(d pawl.Delivery, v store.Verdict, f store.Failure) {
+	t.Helper()
+	t.settled(store.Settlement{Token: d.Token, ID: d.ID, Verdict: v, Failure: f})
 }
 
 // release gives back.

@@ -77,8 +77,7 @@ var tailSentences = []Sentence{
 	{Text: "A retry at the tail with Hold ends its run and closes the lane for Hold; the message waits for After alone.",
 		Name: "TailRetryHolds", Test: func(t *T) {
 			t.tailing()
-			t.lane("k", "a", "b", "c")
-			ds := t.claims("a", "b", "c")
+			ds := t.claimedRun("k", "a", "b", "c")
 			t.settled(retrying(ds[0], 8*time.Minute, 4*time.Minute))
 			t.lost(verdict(ds[1], store.Ack))
 			t.nothing()
@@ -196,8 +195,7 @@ var tailSentences = []Sentence{
 	{Text: "Where the topic retries at the tail, a message that is a lane of its own waits for the longer of After and Hold.",
 		Name: "TailIsForSharedLanes", Test: func(t *T) {
 			t.tailing()
-			t.put(t.msg("a"), t.msg("b"))
-			ds := t.claims("a", "b")
+			ds := t.claimed("a", "b")
 			t.settled(retrying(ds[0], 2*time.Minute, 6*time.Minute), retrying(ds[1], 2*time.Minute, 0))
 			t.Advance(4 * time.Minute)
 			t.ack(t.claims("b")...)

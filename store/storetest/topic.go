@@ -219,9 +219,7 @@ var topicSentences = []Sentence{
 			t.resume()
 			t.wantSettings(before)
 			t.claims("a")
-			if p := t.stats().Paused; p != nil {
-				t.Fatalf("still paused: %+v", p)
-			}
+			t.notPaused()
 		}},
 	{Text: "A pause with a duration ends by itself, by the store's clock.",
 		Name: "TimedPauseEndsByItself", Test: func(t *T) {
@@ -231,9 +229,7 @@ var topicSentences = []Sentence{
 			t.nothing()
 			t.Advance(time.Minute)
 			t.claims("a")
-			if p := t.stats().Paused; p != nil {
-				t.Fatalf("still paused: %+v", p)
-			}
+			t.notPaused()
 		}},
 	{Text: "A pause as long as a duration can be holds until Resume.",
 		Name: "LongestPause", Test: func(t *T) {
@@ -313,6 +309,14 @@ func (t *T) conflict(err error) {
 func (t *T) pause(d time.Duration) {
 	t.Helper()
 	t.must(t.topics().Pause(t.ctx(), t.Topic, d, "ann", "why not"))
+}
+
+// notPaused fails if the figures tell of a pause.
+func (t *T) notPaused() {
+	t.Helper()
+	if p := t.stats().Paused; p != nil {
+		t.Fatalf("paused: %+v", p)
+	}
 }
 
 func (t *T) resume() {

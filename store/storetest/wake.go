@@ -21,8 +21,7 @@ var wakeSentences = []Sentence{
 		}},
 	{Text: "Listen's channel receives soon after a message was emitted into one of its topics.",
 		Name: "WakeOnEmit", Needs: needs(store.CanEmitAtomic), Test: func(t *T) {
-			t.put(t.msg("parent"))
-			d := t.claimOne()
+			d := t.claimed("parent")[0]
 			ch := t.listen("other")
 			t.emit(d, pawl.Message{Topic: "other"})
 			t.woken(ch)
@@ -34,8 +33,7 @@ var wakeSentences = []Sentence{
 			t.Advance(time.Second)
 			t.woken(ch)
 			t.eventually("the delayed message is there", func() bool { return len(t.claim(1)) == 1 })
-			t.put(t.msg("retried"))
-			d := t.claimOne()
+			d := t.claimed("retried")[0]
 			ch = t.listen(t.Topic)
 			t.retry(d, 200*time.Millisecond)
 			t.Advance(time.Second)
