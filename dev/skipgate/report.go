@@ -36,12 +36,12 @@ type report struct {
 	passed int
 	failed []testName      // no subtests
 	subs   int             // subtests that failed
-	grave  map[string]bool // packages that said one of beyond
+	fatal  map[string]bool // packages that said one of fatalSigns
 	broken bool            // something failed that is not the verdict of one test
 }
 
 func newReport(out io.Writer) *report {
-	return &report{out: out, output: map[testName][]string{}, open: map[string]bool{}, grave: map[string]bool{}}
+	return &report{out: out, output: map[testName][]string{}, open: map[string]bool{}, fatal: map[string]bool{}}
 }
 
 // read takes in the events until the stream ends. A line that is no event, such
@@ -83,8 +83,8 @@ func (r *report) take(e event) {
 	}
 }
 
-// beyond are the signs that what failed says nothing of one test alone.
-var beyond = []string{"DATA RACE", "race detected", "panic: ", "fatal error: ", "test timed out"}
+// fatalSigns are the signs that what failed says nothing of one test alone.
+var fatalSigns = []string{"DATA RACE", "race detected", "panic: ", "fatal error: ", "test timed out"}
 
 // takeOutput prints what a package says at once, but for the bare word PASS,
 // and keeps what a test says until it is known whether the test failed.
@@ -92,15 +92,15 @@ func (r *report) takeOutput(name testName, text string) {
 	if name.test != "" {
 		r.output[name] = append(r.output[name], text)
 	} else if text != "PASS\n" {
-		r.weigh(name.pkg, text)
+		r.noteFatal(name.pkg, text)
 		fmt.Fprint(r.out, text)
 	}
 }
 
-// weigh notes when a package says one of beyond.
-func (r *report) weigh(pkg, text string) {
-	for _, sign := range beyond {
-		r.grave[pkg] = r.grave[pkg] || strings.Contains(text, sign)
+// noteFatal notes when a package says one of fatalSigns.
+func (r *report) noteFatal(pkg, text string) {
+	for _, sign := range fatalSigns {
+		r.fatal[pkg] = r.fatal[pkg] || strings.Contains(text, sign)
 	}
 }
 
@@ -116,7 +116,7 @@ func (r *report) end(name testName, action string) {
 			}
 		}
 		one := slices.ContainsFunc(r.failed, func(f testName) bool { return f.pkg == name.pkg })
-		r.broken = r.broken || action == "fail" && (!one || r.grave[name.pkg])
+		r.broken = r.broken || action == "fail" && (!one || r.fatal[name.pkg])
 		return
 	}
 	said := r.output[name]
@@ -133,7 +133,7 @@ func (r *report) end(name testName, action string) {
 			r.failed = append(r.failed, name)
 		}
 		text := strings.Join(said, "")
-		r.weigh(name.pkg, text)
+		r.noteFatal(name.pkg, text)
 		fmt.Fprint(r.out, text)
 	}
 }

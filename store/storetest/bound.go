@@ -58,7 +58,7 @@ var boundSentences = []Sentence{
 			room("a claim", "c")
 			t.ack(d)
 			t.Advance(aWhile)
-			t.full(t.append(t.msg("too much")), 0) // who is acked did not wait
+			t.full(t.append(t.msg("too much")), 0) // what was acked had not been waiting
 			t.ack(t.claimOne())
 			room("an ack", "d")
 			if t.has(store.CanDeadLetters) {

@@ -14,12 +14,11 @@ import (
 // runFaults works while calls fail, answers are lost and handles vanish, and
 // counts afterwards: everything once, and nothing else.
 func runFaults(t *testing.T, h Harness) {
-	d := h.describe(t)
-	for _, c := range needs(store.CanRepeatBatch, store.CanTopics, store.CanDeadline, store.CanEmitAtomic) {
-		if !d.Capabilities.Has(c) {
-			t.Logf("%s refuses the faults: it lacks %s", d.Name, c)
-			return
-		}
+	b := h.describe(t)
+	of := Sentence{Needs: needs(store.CanRepeatBatch, store.CanTopics, store.CanDeadline, store.CanEmitAtomic)}
+	if why := of.refusal(b); why != "" {
+		t.Logf("%s refuses the faults: %s", b.Name, why)
+		return
 	}
 	runs, steps := 6, 300
 	if testing.Short() {

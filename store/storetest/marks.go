@@ -243,9 +243,7 @@ var markSentences = []Sentence{
 	{Text: "Forget frees the unique keys of messages that name the scope, also of those that are there, and no others.",
 		Name: "ForgetFreesUniqueKeys", Needs: needs(store.CanUnique), Test: func(t *T) {
 			unique := func(key, scope string, d time.Duration) pawl.Message {
-				m := t.msg(key)
-				m.Unique = pawl.Unique{Key: key, Scope: scope, For: d}
-				return m
+				return t.unique(key, key, pawl.Unique{Scope: scope, For: d})
 			}
 			freed := []pawl.Message{unique("a", "scope", pawl.Forever), unique("b", "scope", time.Hour),
 				unique("c", "scope", 0)}

@@ -357,14 +357,14 @@ func (m *model) replay(n *mMessage) bool {
 		}
 		m.takeUnique(&n.Message)
 	}
-	m.exhume(n)
+	m.takeFromDead(n)
 	n.attempts, n.throttles, n.rescues, n.lonely = 0, 0, 0, 0
 	n.replays++
 	m.place(n, m.now)
 	return true
 }
 
-func (m *model) exhume(n *mMessage) {
+func (m *model) takeFromDead(n *mMessage) {
 	n.dead = false
 	m.deaths = slices.DeleteFunc(m.deaths, func(other *mMessage) bool { return other == n })
 }

@@ -62,7 +62,7 @@ func (w *walk) purgeStep() {
 	n := pickOne(w, w.m.deaths...)
 	w.note("purge %s", n.Body)
 	w.noneRefused(w.dead().Purge(w.ctx(), n.ID))
-	w.m.exhume(n)
+	w.m.takeFromDead(n)
 	w.m.totals.Purged++
 	delete(w.m.known, n.ID)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -36,14 +37,13 @@ func seeds(t testing.TB, n int) []uint64 {
 // runModel takes random steps on stores of h and checks every answer against
 // the model.
 func runModel(t *testing.T, h Harness) {
-	d := h.describe(t)
-	for _, c := range store.AllCapabilities {
-		local := c == store.CanProcesses || c == store.CanSurvive || c == store.CanAttempts || c == store.CanTxAppend ||
-			c == store.CanWake
-		if !local && !d.Capabilities.Has(c) {
-			t.Logf("%s refuses the model: it lacks %s", d.Name, c)
-			return
-		}
+	b := h.describe(t)
+	apart := needs(store.CanProcesses, store.CanSurvive, store.CanAttempts, store.CanTxAppend, store.CanWake)
+	of := Sentence{Needs: slices.DeleteFunc(slices.Clone(store.AllCapabilities),
+		func(c store.Capability) bool { return slices.Contains(apart, c) })}
+	if why := of.refusal(b); why != "" {
+		t.Logf("%s refuses the model: %s", b.Name, why)
+		return
 	}
 	runs, length := 8, 500
 	if testing.Short() {

@@ -30,8 +30,7 @@ var removeSentences = []Sentence{
 	{Text: "With a topic the acked messages go that it retains.",
 		Name: "RemoveTakesWhatIsRetained", Needs: needs(store.CanLookup, store.CanUnique), Test: func(t *T) {
 			t.declare(store.Declaration{Retain: new(24 * time.Hour)})
-			m := t.msg("a")
-			m.ID = "mine"
+			m := t.withID("mine", "a")
 			t.put(m)
 			t.ack(t.claims("a")...)
 			t.inState("mine", store.Acked)

@@ -45,8 +45,8 @@ var statsSentences = []Sentence{
 	{Text: "The totals count what was appended, acked, cancelled, purged, refused as duplicate, retried and rescued.",
 		Name:  "StatsCountTotals",
 		Needs: needs(store.CanDeadLetters, store.CanLookup, store.CanUnique, store.CanDeadline), Test: func(t *T) {
-			t.put(t.unique("a", "u", pawl.Unique{}), t.msg("b"), t.msg("c"))
-			t.duplicate(t.stillThere("a"), t.unique("x", "u", pawl.Unique{}))
+			first := t.put(t.unique("a", "u", pawl.Unique{}), t.msg("b"), t.msg("c"))[0]
+			t.duplicate(first, t.unique("x", "u", pawl.Unique{}))
 			ds := t.claims("a", "b", "c")
 			t.retry(ds[0], 0)
 			t.kill(ds[1], "dead")
@@ -192,16 +192,4 @@ func (t *T) wantStats(want store.TopicStats) {
 	if !reflect.DeepEqual(got, want) {
 		t.Fatalf("figures %+v\nwant    %+v", got, want)
 	}
-}
-
-// stillThere returns the id of the message with that body.
-func (t *T) stillThere(body string) string {
-	t.Helper()
-	for _, r := range t.list(store.Filter{Topic: t.Topic}) {
-		if string(r.Body) == body {
-			return r.ID
-		}
-	}
-	t.Fatalf("message %q is not there", body)
-	return ""
 }
