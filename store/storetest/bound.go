@@ -279,7 +279,7 @@ func (t *T) full(rs []store.Receipt, which ...int) {
 	}
 }
 
-// wantStates fails unless so many messages wait, and nobody holds one.
+// wantStates fails unless so many messages wait or are delayed.
 func (t *T) wantStates(waiting int64) {
 	t.Helper()
 	if st := t.stats(); st.Waiting+st.Delayed != waiting {

@@ -65,8 +65,8 @@ type queued struct {
 
 // precedes tells whether a must be before b in their lane: its append had
 // returned before that of b began, or it came first in their batch. The contract
-// leaves open what stands where when two appends at once; a store may even show
-// one of them, and then the other before it.
+// leaves the order open when two appends overlap; a store may even show one of
+// them, and then the other before it.
 type precedes func(a, b string) bool
 
 func laneModel(before precedes) porcupine.Model {

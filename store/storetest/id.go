@@ -224,7 +224,7 @@ func (t *T) withID(id, body string) pawl.Message {
 	return m
 }
 
-// awkward are bytes that mean something to somebody on the way.
+// awkward are bytes that some layer gives a meaning to.
 const awkward = "\x00'\"\\%_,{}"
 
 func randomBytes(r *rand.Rand, n int) []byte {

@@ -360,8 +360,8 @@ func (t *T) wantListed(scope, prefix string, want ...string) {
 	}
 }
 
-// oneMarker: of those who mark the same keys at once, in whatever order, one wins
-// each, and all agree who.
+// oneMarker: several mark the same keys at once, in different orders. Each key has one
+// winner, and all agree which.
 func oneMarker(t *T) {
 	const workers, keys = 6, 200
 	var won atomic.Int64

@@ -11,7 +11,7 @@ import (
 )
 
 // The model is what the contract allows one topic to look like. It is written
-// for being obviously right, not fast, and shares nothing with any store.
+// to be obviously right, not fast, and shares nothing with any store.
 //
 // Its time is nominal, from the start of the run. It moves in whole minutes,
 // while every lease, delay and hold ends half a minute past one. So nothing is

@@ -120,7 +120,7 @@ type walk struct {
 	base    time.Time  // the store's time at the model's 0
 	rand    *rand.Rand // of the current step
 	held    []pawl.Delivery
-	stale   []pawl.Delivery // whose tokens are certainly good for nothing
+	stale   []pawl.Delivery // whose tokens are stale for certain
 	repeat  func()          // repeats the last batch
 	trace   []string
 	counter int

@@ -157,7 +157,7 @@ func describeItems(items []planned) string {
 	return strings.Join(parts, ", ")
 }
 
-// staleStep settles and extends with tokens that are good for nothing.
+// staleStep settles and extends with stale tokens.
 func (w *walk) staleStep() {
 	if len(w.stale) == 0 {
 		return

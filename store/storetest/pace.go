@@ -142,8 +142,8 @@ func (t *T) isPaced(got store.Paced, taken bool, wait time.Duration) {
 	}
 }
 
-// permitsAreGivenOnce: of those who ask for the same keys at once, in whatever order, as
-// many have permits as there are.
+// permitsAreGivenOnce: several ask for permits of the same keys at once, in different
+// orders. As many are given as there are.
 func permitsAreGivenOnce(t *T) {
 	const workers, keys, burst = 6, 50, 3
 	var given [keys]atomic.Int32

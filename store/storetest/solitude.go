@@ -165,7 +165,7 @@ var solitudeSentences = []Sentence{
 	{Text: "Leases of one owner that end unsettled are one death, and those in solitude are none.",
 		Name: "DeathsOfOneOwnerAreOne", Test: func(t *T) {
 			t.put(t.msg("a"))
-			t.rescued(store.SolitaryAfter, "a") // a death of nobody
+			t.rescued(store.SolitaryAfter, "a") // a death of the owner without a name
 			t.dieInCompany(1, t.Topic)
 			t.dieInCompany(1, t.Topic)
 			t.wantBodies(t.claimAlone(), "a")

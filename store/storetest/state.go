@@ -245,8 +245,8 @@ func (t *T) storeClock() time.Time {
 	return now
 }
 
-// oneCounter: of those who count in one entry by comparing versions nobody's step
-// is lost, and who watches sees the last one.
+// oneCounter: several count in one entry by comparing versions. No step is lost, and a
+// watcher sees the last one.
 func oneCounter(t *T) {
 	const workers, steps = 6, 15
 	seen, watched := int64(0), "0"

@@ -44,7 +44,7 @@ func (s Server) Create(ctx context.Context, database string, extensions ...strin
 }
 
 // Drop drops a database. Only a superuser may end a worker of autovacuum that is
-// at it, so whoever is none waits.
+// at it, so other users wait.
 func (s Server) Drop(ctx context.Context, database string) error {
 	for attempt := 0; ; attempt++ {
 		err := run(ctx, s.At.String(), `DROP DATABASE IF EXISTS `+quote(database)+` WITH (FORCE)`)
