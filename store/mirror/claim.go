@@ -3,6 +3,7 @@ package mirror
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -216,11 +217,7 @@ func (l *leases) add(tok pawl.Token, now time.Time, deadline time.Duration) {
 		l.until, l.prune = map[pawl.Token]time.Time{}, fewLeases
 	}
 	if len(l.until) >= l.prune {
-		for t, until := range l.until {
-			if now.After(until) {
-				delete(l.until, t)
-			}
-		}
+		maps.DeleteFunc(l.until, func(_ pawl.Token, until time.Time) bool { return now.After(until) })
 		l.prune = max(fewLeases, 2*len(l.until))
 	}
 	l.until[tok] = now.Add(2*deadline + time.Minute)

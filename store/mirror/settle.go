@@ -115,12 +115,9 @@ func (s *Store) emitFirst(ctx context.Context, st *store.Settlement, foreign boo
 	if err != nil {
 		return nil, err
 	}
-	apart := false
-	for i := range st.Emit {
-		apart = apart || routes[st.Emit[i].Topic].away() != foreign
-	}
+	elsewhere := func(m pawl.Message) bool { return routes[m.Topic].away() != foreign }
 	emits := slices.Clone(st.Emit)
-	if !apart {
+	if !slices.ContainsFunc(emits, elsewhere) {
 		for i := range emits {
 			if foreign {
 				emits[i].Topic = routes[emits[i].Topic].plan.InMirrored()

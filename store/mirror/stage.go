@@ -1,6 +1,7 @@
 package mirror
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -69,12 +70,7 @@ type Figures struct {
 }
 
 // InMirrored is the topic's name in the mirrored store.
-func (p *Plan) InMirrored() string {
-	if p.As != "" {
-		return p.As
-	}
-	return p.Topic
-}
+func (p *Plan) InMirrored() string { return cmp.Or(p.As, p.Topic) }
 
 // Samples tells whether a message of the topic is copied: whole lanes are, or none of
 // them.
@@ -93,11 +89,8 @@ func (p *Plan) acting(now time.Time) Stage {
 
 // Validate reports what is invalid in a plan.
 func (p *Plan) Validate() error {
-	if err := pawl.ValidTopic(p.Topic); err != nil {
-		return err
-	}
-	if p.As != "" {
-		if err := pawl.ValidTopic(p.As); err != nil {
+	for _, name := range []string{p.Topic, p.InMirrored()} {
+		if err := pawl.ValidTopic(name); err != nil {
 			return err
 		}
 	}

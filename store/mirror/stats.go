@@ -1,6 +1,7 @@
 package mirror
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -47,6 +48,12 @@ type TopicStats struct {
 	Plan int64 `json:"plan_version"`
 	// Carried counts messages that went back to the primary.
 	Carried int64 `json:"carried"`
+}
+
+// counts are the figures that add up.
+func (t *TopicStats) counts() []*int64 {
+	return []*int64{&t.Offered, &t.Written, &t.There, &t.Missed, &t.Refused, &t.Late, &t.Skipped, &t.Unknown, &t.Sending,
+		&t.Carried}
 }
 
 // Waiting are copies of the topic in queues or on their way.
@@ -278,25 +285,17 @@ func (s *Stats) Merge(o Stats) {
 			have = &TopicStats{}
 			s.Topics[name] = have
 		}
-		have.Offered += t.Offered
-		have.Written += t.Written
-		have.There += t.There
-		have.Missed += t.Missed
-		have.Refused += t.Refused
-		have.Late += t.Late
-		have.Skipped += t.Skipped
-		have.Unknown += t.Unknown
-		have.Sending += t.Sending
+		more := t.counts()
+		for i, n := range have.counts() {
+			*n += *more[i]
+		}
 		if t.Unanswered.After(have.Unanswered) {
 			have.Unanswered = t.Unanswered
 		}
-		have.Carried += t.Carried
 	}
 	s.Waiting += o.Waiting
 	s.Bytes += o.Bytes
 	s.Slowest = max(s.Slowest, o.Slowest)
 	s.Retries += o.Retries
-	if o.LastError != "" {
-		s.LastError = o.LastError
-	}
+	s.LastError = cmp.Or(o.LastError, s.LastError)
 }

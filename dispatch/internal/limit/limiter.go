@@ -1,6 +1,7 @@
 package limit
 
 import (
+	"maps"
 	"math"
 	"sync"
 	"time"
@@ -73,11 +74,7 @@ func (l *Limiter) bucket(key string, now time.Time) *bucket {
 		return b
 	}
 	if len(l.buckets) >= l.sweepAt {
-		for k, b := range l.buckets {
-			if b.idle(now) {
-				delete(l.buckets, k)
-			}
-		}
+		maps.DeleteFunc(l.buckets, func(_ string, b *bucket) bool { return b.idle(now) })
 		l.sweepAt = max(2*len(l.buckets), firstSweep)
 	}
 	b := &bucket{}

@@ -16,11 +16,6 @@ func Shell(command string) *exec.Cmd { return exec.Command("cmd", "/C", command)
 
 func ownGroup(*exec.Cmd, bool) {}
 
-func awaitExit(int) bool { return false }
-
-// Unread does not know, and so takes all for read.
-func Unread(*os.File) int { return 0 }
-
 func signalGroup(p *os.Process, _ os.Signal) { _ = p.Kill() }
 
 // Describe says how a program ended.
