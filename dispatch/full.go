@@ -73,9 +73,7 @@ func (d *Dispatcher) askFull() {
 	began := time.Now()
 	all, err := d.down.bounded.Full(ctx, d.down.all...)
 	cancel()
-	if o := d.cfg.Observer; o != nil {
-		o.StoreCall("full", time.Since(began), len(all), err)
-	}
+	d.asked("full", began, len(all), err)
 	full := make(map[string]bool, len(all))
 	for _, e := range all {
 		full[e.Topic] = true

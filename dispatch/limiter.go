@@ -2,7 +2,6 @@ package dispatch
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -104,6 +103,7 @@ const (
 type Limiter struct {
 	name   string
 	by     func(*pawl.Delivery) string
+	config LimitConfig // as it was made
 	inner  *limit.Limiter
 	shared *sharedRate  // nil: the rate, if there is one, is that of the process
 	paced  *pacedRate   // nil: the rate by key is not that of all processes
@@ -118,18 +118,17 @@ type Limiter struct {
 
 // NewLimiter makes a limiter. It reports everything that is wrong with c.
 func NewLimiter(c LimitConfig) (*Limiter, error) {
-	inner := limit.Config{Rate: c.Rate, Burst: c.Burst, Concurrency: c.Concurrency, Window: c.Window,
-		Keyed: c.By != nil}
-	if err := errors.Join(c.validate(), inner.Validate()); err != nil {
-		return nil, fmt.Errorf("limit %q: %w", c.Name, err)
+	if err := c.validate(); err != nil {
+		return nil, err
 	}
+	inner := c.inner()
 	switch {
 	case c.AIMD != nil:
 		inner.Window = c.AIMD.window(c.Adaptive)
 	case c.Adaptive > 0:
 		inner.Window = func() limit.Window { return limit.NewAIMD(leastWindow, float64(c.Adaptive)) }
 	}
-	l := &Limiter{name: c.Name, by: c.By, users: map[*Dispatcher]bool{}}
+	l := &Limiter{name: c.Name, by: c.By, config: c, users: map[*Dispatcher]bool{}}
 	if c.Shared != nil {
 		l.shared = &sharedRate{entries: c.Shared, key: "limit/" + c.Name, rate: c.Rate, burst: c.Burst}
 		inner.Rate, inner.Burst = 0, 0
@@ -141,7 +140,12 @@ func NewLimiter(c LimitConfig) (*Limiter, error) {
 	return l, nil
 }
 
-// validate reports everything that is wrong, but for what inner limits bound.
+// inner is the limit of each bucket, as it is stated.
+func (c *LimitConfig) inner() limit.Config {
+	return limit.Config{Rate: c.Rate, Burst: c.Burst, Concurrency: c.Concurrency, Window: c.Window, Keyed: c.By != nil}
+}
+
+// validate reports everything that is wrong.
 func (c *LimitConfig) validate() error {
 	var faults pawl.Faults
 	faults.If(pawl.ValidTopic(c.Name) != nil, "a limit needs a name, of the form of a topic's")
@@ -157,7 +161,12 @@ func (c *LimitConfig) validate() error {
 	if c.AIMD != nil {
 		faults.Add(c.AIMD.validate(c.Adaptive))
 	}
-	return faults.Err()
+	inner := c.inner()
+	faults.Add(inner.Validate())
+	if err := faults.Err(); err != nil {
+		return fmt.Errorf("limit %q: %w", c.Name, err)
+	}
+	return nil
 }
 
 // admit begins a call if it may begin; otherwise wait is how long until it is
@@ -299,19 +308,9 @@ func (l *Limiter) Name() string { return l.name }
 
 // Check returns the error that Set would return, and changes nothing.
 func (l *Limiter) Check(rate float64, burst, concurrency int) error {
-	c := limit.Config{Rate: rate, Burst: burst, Concurrency: concurrency}
-	if err := c.Validate(); err != nil {
-		return fmt.Errorf("limit %q: %w", l.name, err)
-	}
-	if l.shared != nil && rate == 0 {
-		return fmt.Errorf("limit %q: it is shared, but has no rate", l.name)
-	}
-	if l.paced != nil {
-		if err := checkPaced(rate, burst); err != nil {
-			return fmt.Errorf("limit %q: %w", l.name, err)
-		}
-	}
-	return nil
+	c := l.config
+	c.Rate, c.Burst, c.Concurrency = rate, burst, concurrency
+	return c.validate()
 }
 
 // Set changes rate, burst and concurrency while the limiter is used. With an error,

@@ -78,6 +78,12 @@ func (d *Dispatcher) logFailure(t *topic, del *pawl.Delivery, a *policy.Attempt,
 	if decision.Degrade != policy.NoDegrade {
 		attrs = append(attrs, slog.String("policy.degrade", decision.Degrade.String()))
 	}
+	d.cfg.Logger.LogAttrs(d.base, level, "delivery failed", append(attrs, about(del, silent)...)...)
+}
+
+// about are the attributes of a delivery, which may be nil, and of how many like it were
+// not logged.
+func about(del *pawl.Delivery, silent int) (attrs []slog.Attr) {
 	if del != nil {
 		attrs = append(attrs, slog.String("task_id", del.ID))
 		if trace := traceID(del.Headers[TraceParent]); trace != "" {
@@ -87,7 +93,7 @@ func (d *Dispatcher) logFailure(t *topic, del *pawl.Delivery, a *policy.Attempt,
 	if silent > 0 {
 		attrs = append(attrs, slog.Int("not_logged", silent))
 	}
-	d.cfg.Logger.LogAttrs(d.base, level, "delivery failed", attrs...)
+	return attrs
 }
 
 // traceID is the trace id in a traceparent: version-traceid-parentid-flags.

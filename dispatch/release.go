@@ -57,15 +57,9 @@ func (d *Dispatcher) logRelease(t *topic, del *pawl.Delivery, release *pawl.Rele
 		return
 	}
 	reason, _, _ := strings.Cut(release.Reason, "\n")
-	attrs := []slog.Attr{
+	attrs := append([]slog.Attr{
 		slog.String("queue_topic", t.Name), slog.String("reason", reason), slog.Duration("after", release.After),
-		slog.String("task_id", del.ID), slog.String("node_id", d.cfg.Owner),
-	}
-	if trace := traceID(del.Headers[TraceParent]); trace != "" {
-		attrs = append(attrs, slog.String("trace_id", trace))
-	}
-	if silent > 0 {
-		attrs = append(attrs, slog.Int("not_logged", silent))
-	}
-	d.cfg.Logger.LogAttrs(d.base, slog.LevelWarn, "delivery given back", attrs...)
+	}, about(del, silent)...)
+	d.cfg.Logger.LogAttrs(d.base, slog.LevelWarn, "delivery given back",
+		append(attrs, slog.String("node_id", d.cfg.Owner))...)
 }

@@ -82,9 +82,7 @@ func (d *Dispatcher) look() {
 		began := time.Now()
 		name, err := d.solitary.Solitary(ctx, lease, topics...)
 		cancel()
-		if o := d.cfg.Observer; o != nil {
-			o.StoreCall("solitary", time.Since(began), 0, err)
-		}
+		d.asked("solitary", began, 0, err)
 		if err != nil || name == "" {
 			continue
 		}
