@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"slices"
 	"strings"
 )
 
@@ -45,12 +46,5 @@ func (e *Error) Error() string {
 
 // Unwrap returns the code and the cause.
 func (e *Error) Unwrap() []error {
-	var errs []error
-	if e.Code != nil {
-		errs = append(errs, e.Code)
-	}
-	if e.Err != nil {
-		errs = append(errs, e.Err)
-	}
-	return errs
+	return slices.DeleteFunc([]error{e.Code, e.Err}, func(err error) bool { return err == nil })
 }

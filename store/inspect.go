@@ -235,3 +235,19 @@ type Migrator interface {
 	// schema and every message in it.
 	MigrateDown(ctx context.Context, to int) ([]Migration, error)
 }
+
+// Coder is the optional interface of a store that keeps bodies in a form other than the
+// one they were sent in.
+type Coder interface {
+	// Show decodes a record that was read from the underlying store, as the listings of
+	// this one do. A body that cannot be decoded stays as it is stored, and a header says
+	// why.
+	Show(ctx context.Context, r Record) (Record, error)
+}
+
+// Pinger is the optional interface of a store whose Clock is that of this machine, so
+// that Clock does not show whether a server answers.
+type Pinger interface {
+	// Ping tells whether a server of the store answers.
+	Ping(ctx context.Context) error
+}

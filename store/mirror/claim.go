@@ -266,3 +266,60 @@ func (s *Store) Extend(ctx context.Context, by time.Duration, tokens ...pawl.Tok
 	more, other := s.mirrored.Extend(ctx, by, there...)
 	return append(slices.Clone(lost), more...), errors.Join(err, other)
 }
+
+// leaver is a store in which a process that claims has a share of the topic to itself, and
+// keeps it until it leaves.
+type leaver interface {
+	Leave(ctx context.Context, topics ...string) error
+}
+
+// visit notes that this process claims from a topic in the mirrored store.
+func (s *Store) visit(name string) { s.visited.Store(name, true) }
+
+// leave gives up what this process has of a topic in the mirrored store, if it has claimed
+// there. Otherwise a command that compares the stores, or moves the topic again, could not
+// claim it.
+func (s *Store) leave(name string) {
+	if _, ok := s.visited.LoadAndDelete(name); !ok {
+		return
+	}
+	l, ok := store.As[leaver](s.mirrored)
+	if !ok {
+		return
+	}
+	s.background(func() {
+		if err := l.Leave(s.life, name); err != nil && s.cfg.Report != nil {
+			s.cfg.Report(err) // work finished there is repeated by the next claimer
+		}
+	})
+}
+
+// Solitary implements [store.Solitude]: it asks for each topic the store in which that is
+// claimed. A store that cannot tell has none.
+func (s *Store) Solitary(ctx context.Context, lease time.Duration, topics ...string) (string, error) {
+	var here, there []string
+	names := map[string]string{} // of topics, by those in the mirrored store
+	for _, t := range topics {
+		if s.stages.plans != nil {
+			if r := s.stages.route(t); r.stage == Moved {
+				names[r.plan.InMirrored()] = t
+				there = append(there, r.plan.InMirrored())
+				continue
+			}
+		}
+		here = append(here, t)
+	}
+	if name, err := solitary(ctx, s.primary, lease, here); name != "" || err != nil {
+		return name, err
+	}
+	name, err := solitary(ctx, s.mirrored, lease, there)
+	return names[name], err
+}
+
+func solitary(ctx context.Context, s store.Store, lease time.Duration, topics []string) (string, error) {
+	tells, ok := store.As[store.Solitude](s)
+	if !ok || len(topics) == 0 {
+		return "", nil
+	}
+	return tells.Solitary(ctx, lease, topics...)
+}

@@ -3,7 +3,7 @@ package spill
 import (
 	"errors"
 	"fmt"
-	"strings"
+	"slices"
 
 	"github.com/pawl-dev/pawl/store"
 )
@@ -27,27 +27,18 @@ var (
 )
 
 func (e *LostError) Error() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%d of %d messages were not taken: primary store: %v; dead-letter route: ", e.Messages,
-		e.Of, e.Primary)
+	diverted := "there is none"
 	if e.Diverted != nil {
-		fmt.Fprint(&b, e.Diverted)
-	} else {
-		b.WriteString("there is none")
+		diverted = e.Diverted.Error()
 	}
-	fmt.Fprintf(&b, "; fallback store: %v", e.Fallback)
-	return b.String()
+	return fmt.Sprintf("%d of %d messages were not taken: primary store: %v; dead-letter route: %s; fallback store: %v",
+		e.Messages, e.Of, e.Primary, diverted, e.Fallback)
 }
 
 // Unwrap returns the reasons.
 func (e *LostError) Unwrap() []error {
-	var errs []error
-	for _, err := range []error{e.Primary, e.Diverted, e.Fallback} {
-		if err != nil {
-			errs = append(errs, err)
-		}
-	}
-	return errs
+	reasons := []error{e.Primary, e.Diverted, e.Fallback}
+	return slices.DeleteFunc(reasons, func(err error) bool { return err == nil })
 }
 
 func closedError(op string) error { return &store.Error{Op: op, Code: store.ErrClosed} }
