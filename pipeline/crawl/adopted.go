@@ -23,7 +23,7 @@ type marked struct {
 	looked  time.Time // when that was last read
 }
 
-// remember takes up what earlier processes of the run learned, and keeps what this one does.
+// remember loads what earlier processes of the run learned, and keeps what this one does.
 func (c *crawler) remember(ctx context.Context, p parts, log *slog.Logger) (err error) {
 	marks := p.marks
 	c.outdated = func(ctx context.Context) bool {

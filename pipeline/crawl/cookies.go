@@ -56,7 +56,7 @@ func (c *cookies) keep(marks store.Marks, run string, log *slog.Logger) {
 // cookiesOf is the key of the mark with the cookies that a host may get.
 func cookiesOf(u *url.URL) string { return cookieKey + domain(u.Hostname()) }
 
-// learn takes up what other processes, or earlier ones, were given.
+// learn adds cookies that other processes, or earlier ones, were given.
 func (c *cookies) learn(m store.Marked) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -142,8 +142,7 @@ func (c *crawler) visit(u *url.URL, r request) pawl.Message {
 // scopeOf names the set of URLs that a run has seen.
 func scopeOf(run string) string { return "crawl/" + run }
 
-// Handle fetches a page, and emits the requests for its links together with the
-// outcome.
+// Handle fetches a page, and emits the requests for its links together with the outcome.
 func (c *crawler) Handle(ctx context.Context, d *pawl.Delivery) error {
 	var r request
 	if err := json.Unmarshal(d.Body, &r); err != nil {
@@ -167,9 +166,9 @@ func (c *crawler) Handle(ctx context.Context, d *pawl.Delivery) error {
 	}
 	h := c.hosts.at(u)
 	asked := h.known() == nil && !c.options.IgnoreRobots
-	wait := h.turn(0)
-	if asked && wait <= 0 { // other processes may know that the host wants no request, of robots.txt neither
-		wait, err = c.turn(ctx, h, u, 0, false)
+	wait := h.reserve(0)
+	if asked && wait <= 0 { // other processes may know that the host takes no requests now, not even for robots.txt
+		wait, err = c.reserve(ctx, h, u, 0, false)
 	}
 	if err != nil || wait > 0 {
 		return leave(u, wait, err)
@@ -192,7 +191,7 @@ func (c *crawler) Handle(ctx context.Context, d *pawl.Delivery) error {
 		h.back(delay)
 		return pawl.Release(delay, site(u)+" was asked for robots.txt")
 	}
-	if wait, err = c.turn(ctx, h, u, delay, r.Cookies); err != nil || wait > 0 {
+	if wait, err = c.reserve(ctx, h, u, delay, r.Cookies); err != nil || wait > 0 {
 		return leave(u, wait, err)
 	}
 	d.Hold(delay)
@@ -223,7 +222,7 @@ func leave(u *url.URL, wait time.Duration, err error) error {
 	if err != nil {
 		return pawl.Release(time.Second, err.Error())
 	}
-	return pawl.Release(wait, site(u)+" is to be left alone until then")
+	return pawl.Release(wait, site(u)+" must not be contacted until then")
 }
 
 // replayed takes a dead letter of an earlier run into this one, which may know its URL already.
@@ -238,7 +237,7 @@ func (c *crawler) replayed(d *pawl.Delivery, u *url.URL, r request) error {
 	return c.done(d, o)
 }
 
-// left is the outcome of a request that is not asked. A sitemap is no page, and not counted.
+// left is the outcome of a request that is not made. A sitemap is no page, and not counted.
 func (c *crawler) left(r *request, why string) outcome {
 	if r.Sitemap > 0 {
 		return outcome{Kind: kindMoved}

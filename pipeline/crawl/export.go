@@ -16,8 +16,7 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// Summary has the figures of a crawl: discovered = stored + duplicate + excluded +
-// dead.
+// Summary has the figures of a crawl: discovered = stored + duplicate + excluded + dead.
 type Summary struct {
 	Discovered     int64            `json:"discovered"`
 	Stored         int64            `json:"stored"`

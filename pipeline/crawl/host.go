@@ -24,8 +24,7 @@ const (
 	maxHosts    = 50_000           // that are remembered
 )
 
-// robots are the rules of a host. denied is why it could not be asked for them, so that nothing is allowed; nil: it
-// could.
+// robots are the rules of a host. denied is why they could not be read, so that nothing is allowed; nil: they could.
 type robots struct {
 	robotstxt.Rules
 	denied error
@@ -69,8 +68,8 @@ func (hs *hosts) at(u *url.URL) *host {
 	return h
 }
 
-// turn takes the next request to the host, or says how long to wait for it.
-func (h *host) turn(delay time.Duration) (wait time.Duration) {
+// reserve reserves the next request to the host, or says how long to wait for it.
+func (h *host) reserve(delay time.Duration) (wait time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := time.Now()
@@ -90,14 +89,14 @@ func (h *host) back(d time.Duration) {
 	}
 }
 
-// answered learns how fast the host may be asked from an answer, or its absence.
+// answered learns from an answer, or its absence, how fast requests may follow.
 func (h *host) answered(took time.Duration, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.pace.answered(took, err)
 }
 
-// strained is the pause between two requests that its answers ask for.
+// strained is the pause between two requests that its answers call for.
 func (h *host) strained() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()

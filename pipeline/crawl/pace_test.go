@@ -84,7 +84,7 @@ func TestThePaceIsShared(t *testing.T) {
 		u := &url.URL{Scheme: "http", Host: "a.example", Path: "/"}
 		turn := func(c *crawler, delay time.Duration) time.Duration {
 			t.Helper()
-			wait, err := c.turn(t.Context(), c.hosts.at(u), u, delay, false)
+			wait, err := c.reserve(t.Context(), c.hosts.at(u), u, delay, false)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -15,31 +15,30 @@ const (
 	// changedKey names the mark that is written with a pause that others cannot know of, and with cookies. While its
 	// version is the same, the marks of a host need not be read again.
 	changedKey = "changed"
-	// lookEvery is how old the knowledge of such marks may be, leastWait the shortest time until one is
-	// looked at again.
+	// lookEvery is how old the knowledge of such marks may be, leastWait the shortest time until one is read again.
 	lookEvery = 20 * time.Millisecond
 	leastWait = 50 * time.Millisecond
 )
 
-// turn takes the next request to a host for all processes of the run, or says how long to wait for it; and takes up
-// cookies that others were given, for sure where the page before set some. Requests in flight
-// need nothing of this: they are the lanes of the host. Nor does --delay, which leaves a host one lane: the
-// store holds it.
-func (c *crawler) turn(ctx context.Context, h *host, u *url.URL, delay time.Duration, cookies bool) (wait time.Duration,
+// reserve reserves the next request to a host for all processes of the run, or says how long to wait for it. It also
+// learns cookies that other processes were given, surely if the page before set some. The number of requests in flight
+// needs no reservation, because it is that of the lanes of the host; nor does --delay, which leaves a host one lane that
+// the store holds back.
+func (c *crawler) reserve(ctx context.Context, h *host, u *url.URL, delay time.Duration, cookies bool) (wait time.Duration,
 	err error) {
-	if wait = h.turn(delay); wait > 0 || c.marked.marks == nil {
+	if wait = h.reserve(delay); wait > 0 || c.marked.marks == nil {
 		return wait, nil
 	}
-	held, turns := heldKey+site(u), delay > 0 && c.options.Delay == 0
+	held, shared := heldKey+site(u), delay > 0 && c.options.Delay == 0
 	taken, version := false, int64(-1)
-	if turns {
+	if shared {
 		marks := []pawl.Mark{{Scope: c.marked.scope, Key: held, For: delay}}
 		if h.strained() > 0 {
 			marks = append(marks, changed(c.marked.scope))
 		}
 		receipts, err := c.marked.marks.PutMarks(ctx, marks...)
 		if err != nil {
-			return 0, fmt.Errorf("take a turn: %w", err)
+			return 0, fmt.Errorf("reserve a request to a host: %w", err)
 		}
 		if taken, err = receipts[0].Put, receipts[0].Err; err != nil {
 			return 0, err
@@ -61,7 +60,7 @@ func (c *crawler) turn(ctx context.Context, h *host, u *url.URL, delay time.Dura
 	case there:
 		wait = min(max(time.Until(m.Until), leastWait), maxRetryAfter)
 		h.back(wait)
-	case turns:
+	case shared:
 		wait = leastWait // it existed a moment ago
 	}
 	return wait, nil

@@ -44,7 +44,7 @@ func (f *forwarder) metrics() []observe.Metric {
 		{Name: "forward_answer_seconds", Help: "From a command to its answer.", Labels: []string{"pipeline", "class"},
 			Durations: &g.answers},
 		{Name: "forward_throttled_total",
-			Help: "Answers 429 of Telegram: the chat was left alone for as long as they said.", Labels: one,
+			Help: "429 answers of Telegram; the chat gets no messages for as long as they say.", Labels: one,
 			Counter: &g.throttled},
 		{Name: "forward_possible_duplicates_total",
 			Help:   "Calls that sent something and were not answered. They are repeated, and the message may be there twice.",

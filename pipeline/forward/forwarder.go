@@ -121,8 +121,8 @@ func (f *forwarder) run(ctx context.Context) error {
 	return nil
 }
 
-// watchRules takes changes in that other processes made, for what is sent and for the priority of what comes
-// in. What is matched asks for itself.
+// watchRules reads changes that other processes made, for the sender and for the priority of new updates. The matching
+// of an update reads them by itself.
 func (f *forwarder) watchRules(ctx context.Context) {
 	for store.Sleep(ctx, time.Second) == nil {
 		if err := f.rules.refresh(ctx); err != nil && ctx.Err() == nil {

@@ -28,7 +28,7 @@ const (
 
 // leadRecord is the entry.
 type leadRecord struct {
-	Owner string `json:"owner"` // empty: nobody
+	Owner string `json:"owner"` // empty: no process leads
 	Until int64  `json:"until"` // Unix milliseconds, by the store's clock
 	// Offset is the first update that is not stored yet. After a week without updates Telegram counts from
 	// anywhere, and would drop what is below an offset that is too high: one older than a day is not used.
@@ -37,7 +37,7 @@ type leadRecord struct {
 	OffsetAt int64 `json:"offset_at"`
 	// Since is when Owner began to lead.
 	Since int64 `json:"since"`
-	// Pauses are chats that must be left alone for longer than a moment, until when: a new leader keeps to them.
+	// Pauses are chats that must get no messages for longer than a moment, and until when; a new leader obeys them.
 	Pauses map[int64]int64 `json:"pauses,omitempty"`
 }
 
@@ -157,8 +157,8 @@ func (l *leader) put(ctx context.Context, now time.Time, offset *int64) error {
 	return err
 }
 
-// watched returns a stretch of time, by the store's clock, in which one process took updates in: from when it
-// began to lead to the last sign of it.
+// watched returns the time, by the store's clock, in which one process received updates: from when it began to lead to
+// the last sign of it.
 func (l *leader) watched(ctx context.Context, now time.Time) (from, to time.Time, err error) {
 	l.mu.Lock()
 	r, leads := l.record, time.Now().Before(l.until)

@@ -199,8 +199,8 @@ func (r *rules) write(ctx context.Context, rule *Rule, by string) (*Rule, error)
 	return r.put(ctx, rule.Source, value, rule.version, by)
 }
 
-// put stores the entry of a place and takes it into the copy, without moving on the version that this process has
-// seen: what others put before may not have been read yet. An empty value removes the rule.
+// put stores the entry of a place, also in the copy. It leaves the version up to which this process has read: earlier
+// entries of others may not have been read yet. An empty value removes the rule.
 func (r *rules) put(ctx context.Context, at Place, value []byte, version int64, by string) (*Rule, error) {
 	e, err := r.state.PutState(ctx, r.key(at), value, version, by)
 	if err != nil {

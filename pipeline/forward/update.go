@@ -136,8 +136,8 @@ func (f *forwarder) answer(d *pawl.Delivery, m *message, text string) {
 }
 
 // albumWait is for how long the parts of an album are waited for. Telegram sends them one by one, at once.
-// Only time in which a process takes updates in counts: when one dies between two parts, the rest comes to
-// the process that leads after it.
+// Only time in which a process receives updates counts: when one dies between two parts, the next leader receives the
+// rest.
 const (
 	albumWait = time.Second
 	albumLook = 250 * time.Millisecond // how often a process that does not lead looks whether one did for that long

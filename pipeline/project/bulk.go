@@ -51,7 +51,7 @@ func (a *action) append(b *bytes.Buffer) {
 // size is about how many bytes the item has.
 func (a *action) size() int { return len(a.doc) + len(a.id) + len(a.index) + 120 }
 
-// result of an item: nil is written, or stale, which is as good.
+// result of an item. Without an error it is written, or stale: the index has what is newer.
 type result struct {
 	err   error
 	stale bool // the index has that version or a higher one

@@ -72,7 +72,7 @@ func rebuildCommand(ctx context.Context, in *pipeline.Invocation, p *projection)
 	err = in.Print(st, "%s: %d documents, index %s\n", st.Verdict, st.Done, st.Index)
 	if err == nil && st.Error != "" {
 		err = &pipeline.Error{Code: pipeline.ExitProblems, What: st.Error,
-			Next: "mend what is wrong and rebuild again; the alias was left as it is"}
+			Next: "correct what is wrong and rebuild again; the alias is unchanged"}
 	}
 	return err
 }

@@ -60,7 +60,7 @@ func fields() []pipeline.Field {
 			Doc: "Bulk requests under way at once at most; fewer while the index has too much to do.", Live: true},
 		seconds("lease_seconds", "30", "After how long another process takes over what a dead one held.", false),
 		{Name: "poll_interval", Type: pipeline.Duration, Default: "500ms", Min: int64(10 * time.Millisecond),
-			Max: int64(time.Minute), Doc: "How often it looks for changes that nobody told it of.", Live: true},
+			Max: int64(time.Minute), Doc: "How often it looks for changes that no notification announced.", Live: true},
 		seconds("max_processing_seconds", "120",
 			"After how long a change is taken away from a process that still renews its lease.", false),
 		{Name: "max_attempts", Type: pipeline.Int, Default: "20", Min: 1, Max: policy.MaxAttempts,

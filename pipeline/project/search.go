@@ -22,8 +22,7 @@ import (
 	"github.com/pawl-dev/pawl/pipeline"
 )
 
-// search is a client of OpenSearch or Elasticsearch. The few calls needed are the same in
-// both.
+// search is a client of OpenSearch or Elasticsearch. The few calls needed are the same in both.
 type search struct {
 	base, user, password, key string
 	client                    *http.Client

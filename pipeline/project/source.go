@@ -68,7 +68,7 @@ func text(s *string) string {
 	return *s
 }
 
-// try tells whether the expressions are any. A missing source is none to complain about.
+// try evaluates the expressions without reading rows. A source that is not configured is no error.
 func (s *source) try(ctx context.Context, rows store.Rows) error {
 	if s == nil {
 		return nil

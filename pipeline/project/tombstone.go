@@ -133,7 +133,7 @@ func (p *projection) resurrected(ctx context.Context, targets []string, changes 
 	}
 }
 
-// again gives changes back: the next delivery finds the tombstone.
+// again gives changes back: their next delivery finds the tombstone.
 func (p *projection) again(verdicts map[int]error, of []int, err error) {
 	for _, i := range of {
 		verdicts[i] = pawl.Release(time.Second, "deletion to be repeated: "+p.redact(err.Error()))

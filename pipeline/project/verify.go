@@ -9,7 +9,7 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// verdict is what a comparison of the table with an index comes to.
+// comparison is the result of comparing the table with an index.
 type comparison struct {
 	Checked int64  `json:"checked"`
 	Missing int64  `json:"missing"` // in the index
@@ -95,7 +95,7 @@ func (p *projection) pages(ctx context.Context, each func([]sourceRow) error) er
 	}
 }
 
-// differing returns the ids of rows that the index has otherwise.
+// differing returns the ids of rows whose document in the index is missing or different.
 func (p *projection) differing(ctx context.Context, index string, rows []sourceRow) (ids []string, err error) {
 	if len(rows) == 0 {
 		return nil, nil

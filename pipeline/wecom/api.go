@@ -20,11 +20,11 @@ import (
 const (
 	maxAnswer   = 48 << 20
 	callTimeout = 30 * time.Second
-	// firstBlock is how long an API is left alone after the first 45009: the shortest window of a limit. It doubles
+	// firstBlock is how long an API is not called after the first 45009: the shortest window of a limit. It doubles
 	// for as long as that does not help, up to the longest one.
 	firstBlock = time.Minute
 	mostBlock  = time.Hour
-	// haltBlock is how long an API that refused us is left alone, until the pause of the pipeline is in effect
+	// haltBlock is how long an API that refused a call is not called, until the pause of the pipeline is in effect
 	// everywhere.
 	haltBlock = 5 * time.Second
 )
@@ -45,7 +45,7 @@ type client struct {
 type block struct {
 	until   time.Time
 	last    time.Duration
-	limited bool // by a limit of WeCom; else by a mistake in the configuration, for a person to mend
+	limited bool // by a limit of WeCom; else by a mistake in the configuration, which a person has to correct
 }
 
 // apiError is an answer with a code.

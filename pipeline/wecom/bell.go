@@ -15,9 +15,9 @@ import (
 type doorbell struct {
 	Account string `json:"account,omitempty"` // empty: all that are known
 	Token   string `json:"token,omitempty"`   // of the callback; empty: there was none
-	// Asked tells that a person asked for the pull: a periodic pull leaves parked accounts alone.
+	// Poll tells that no callback rang: a periodic pull, which leaves parked accounts alone.
 	Poll bool `json:"poll,omitempty"`
-	// Unpark pulls an account even if it is parked.
+	// Unpark tells that a person asked for the pull: it includes a parked account.
 	Unpark bool `json:"unpark,omitempty"`
 }
 

@@ -184,8 +184,7 @@ func (b *bridge) stages(h Handler) ([]pipeline.Stage, error) {
 	}, nil
 }
 
-// halt pauses the pipeline until a person has corrected its configuration and resumes
-// it.
+// halt pauses the pipeline until a person has corrected its configuration and resumes it.
 func (b *bridge) halt(ctx context.Context, err error) error {
 	reason := b.env.Redact(err.Error())
 	b.mu.Lock()
@@ -206,14 +205,13 @@ func (b *bridge) halt(ctx context.Context, err error) error {
 		}
 	}
 	if before != reason {
-		b.env.Logger.Error("the pipeline is paused until its configuration is mended", "error", reason, "next",
+		b.env.Logger.Error("the pipeline is paused until its configuration is corrected", "error", reason, "next",
 			"pawl pipelines resume "+b.env.Name)
 	}
 	return pawl.Release(haltBlock, reason)
 }
 
-// called counts a call. One that succeeds after a pause shows that the configuration has been
-// corrected.
+// called counts a call. One that succeeds after a pause shows that the configuration has been corrected.
 func (b *bridge) called(api, result string, took time.Duration) {
 	b.figures.called(api, result, took)
 	if result != "ok" || api == "gettoken" { // a token is also given to applications that may not call any API

@@ -13,8 +13,7 @@ import (
 
 const (
 	watchEvery = 10 * time.Second
-	// cursorLate is when a late cursor is reported: WeCom forgets messages older than three
-	// days.
+	// cursorLate is when a late cursor is reported: WeCom forgets messages older than three days.
 	cursorLate = 24 * time.Hour
 )
 
@@ -139,7 +138,7 @@ func (b *bridge) metrics() []observe.Metric {
 				}
 			},
 		},
-		{Name: "pawl_wecom_accounts_parked", Help: "Accounts that are left alone.", Labels: []string{"pipeline"},
+		{Name: "pawl_wecom_accounts_parked", Help: "Accounts that are not pulled, because WeCom refuses them.", Labels: []string{"pipeline"},
 			Gauge: one(func() float64 { return float64(f.parked) })},
 		{
 			Name: "pawl_wecom_token_expires_timestamp_seconds",

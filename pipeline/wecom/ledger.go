@@ -149,8 +149,7 @@ func (l *ledger) reply(ctx context.Context, msgID string) (r reply, err error) {
 	return r, err
 }
 
-// put keeps a reply, with other marks, unless another process has changed it since it was
-// read.
+// put stores a reply, with other marks, unless another process has changed it since it was read.
 func (l *ledger) put(ctx context.Context, r *reply, others ...pawl.Mark) (bool, error) {
 	text, err := json.Marshal(r)
 	if err != nil {

@@ -61,7 +61,7 @@ func changed(put bool) error {
 	if put {
 		return nil
 	}
-	return pawl.Release(0, "somebody else has changed the reply in the ledger")
+	return pawl.Release(0, "another process has changed the reply in the ledger")
 }
 
 // refuses says why a call must not be made. One that may have been made is repeated all the same: only WeCom can tell.

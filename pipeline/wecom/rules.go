@@ -14,8 +14,7 @@ const KindHandler pawl.Kind = "WecomHandler"
 // rules are the rows of the policy matrix.
 func rules() []policy.Rule {
 	backoff := policy.Backoff{Shape: policy.Exponential, Base: 500 * time.Millisecond, Max: 30 * time.Second}
-	// Transient failures are retried for about eight hours: only the lane of the user
-	// waits.
+	// Transient failures are retried for about eight hours: only the lane of the user waits.
 	passing := policy.Rule{Backoff: backoff, MaxAttempts: policy.MaxAttempts, Alert: policy.Warn}
 	never := policy.Rule{Repeat: policy.NotRepeated, DeadLetter: policy.Always, Alert: policy.Warn}
 	loud := never

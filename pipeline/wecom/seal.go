@@ -51,8 +51,7 @@ func parseKey(text string) ([]byte, error) {
 	return key, nil
 }
 
-// signature is what WeCom signs a callback with. Other parameters, such as a proxy may add, are not part
-// of it.
+// signature is what WeCom signs a callback with. Other parameters, such as those of a proxy, are not part of it.
 func (s *seal) signature(timestamp, nonce, encrypted string) string {
 	parts := []string{s.token, timestamp, nonce, encrypted}
 	slices.Sort(parts)

@@ -172,8 +172,7 @@ func classOf(kind pawl.Kind) string {
 	return "unknown"
 }
 
-// listReplies returns the replies in the ledger, and those that wait to be sent for the
-// first time.
+// listReplies returns the replies in the ledger, and those that wait to be sent for the first time.
 func (st *site) listReplies(ctx context.Context) ([]reply, error) {
 	var all []reply
 	seen := map[string]bool{}
