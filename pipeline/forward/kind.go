@@ -106,30 +106,32 @@ func matrixRows() []policy.Rule {
 // build makes a pipeline of a section.
 func build(ctx context.Context, env pipeline.Env) (*pipeline.Pipeline, error) {
 	s := env.Section
-	state, hasState := store.As[store.Entries](env.Store)
-	marks, hasMarks := store.As[store.Marks](env.Store)
-	looker, looks := store.As[store.Looker](env.Store)
-	needs := []store.Capability{store.CanState, store.CanMarks, store.CanUnique, store.CanEmitAtomic, store.CanPriority,
-		store.CanDelay, store.CanLookup}
-	if !hasState || !hasMarks || !looks {
-		return &pipeline.Pipeline{Needs: needs}, nil // the host reports what is missing
-	}
 	gate, err := newGate(env.Name + ".leader")
 	if err != nil {
 		return nil, err
 	}
 	f := &forwarder{
-		env: env, api: newClient(s.Text("api_url"), s.Text("token")), state: state, marks: marks, looker: looker,
-		rules: newRules(state, env.Name), gate: gate, prefix: s.Text("command_prefix"), moved: map[int64]int64{},
-		ranks: store.Topic{Ageing: s.Duration("ageing")}, pacer: newPacer(limitsOf(s.Section("limits"))),
+		env: env, api: newClient(s.Text("api_url"), s.Text("token")), gate: gate, prefix: s.Text("command_prefix"),
+		moved: map[int64]int64{}, ranks: store.Topic{Ageing: s.Duration("ageing")},
+		pacer: newPacer(limitsOf(s.Section("limits"))),
 	}
+	var missing []string
+	pipeline.Need(env.Store, &f.state, "state", &missing)
+	pipeline.Need(env.Store, &f.marks, "marks", &missing)
+	pipeline.Need(env.Store, &f.looker, "listings", &missing)
+	needs := []store.Capability{store.CanState, store.CanMarks, store.CanUnique, store.CanEmitAtomic, store.CanPriority,
+		store.CanDelay, store.CanLookup}
+	if missing != nil {
+		return &pipeline.Pipeline{Needs: needs}, nil // the host reports what is missing
+	}
+	f.rules = newRules(f.state, env.Name)
 	for _, a := range s.Texts("admins") {
 		id, _ := strconv.ParseInt(a, 10, 64)
 		f.admins = append(f.admins, id)
 	}
 	f.figs.pollErrors.Add(0, env.Name) // an alert sees the first one, too, if it counts from zero
 	f.leader = &leader{
-		state: state, key: "forward/" + env.Name + "/leader", owner: env.Owner, logger: env.Logger,
+		state: f.state, key: "forward/" + env.Name + "/leader", owner: env.Owner, logger: env.Logger,
 		pauses: f.pacer.pauses,
 		began:  f.beginToLead, ended: func() { gate.set(false); f.pacer.stop(callWait) },
 	}

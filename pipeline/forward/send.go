@@ -137,16 +137,14 @@ func (f *forwarder) blocked(ctx context.Context, j *job, cause error) error {
 	if c, err := f.api.chat(ctx, j.To.Chat); err == nil && c.name() != "" {
 		name = fmt.Sprintf("%q (%s)", c.name(), j.To)
 	}
-	body, _ := json.Marshal(job{Do: doAnswer, To: Place{Chat: f.admins[0]}, Text: fmt.Sprintf(
+	next := f.message(&job{Do: doAnswer, To: Place{Chat: f.admins[0]}, Text: fmt.Sprintf(
 		"Nothing is sent to %s any more: it refuses the bot (%s). Its messages are dead letters. "+
 			"When it lets the bot in again: `pawl forward rules set %d --enable %s`, then `pawl dead replay --topic %s`.",
-		name, asAPI(cause).Description, now.ID, j.To, f.env.Topic(stageSend))})
-	err = store.Send(ctx, f.env.Store, pawl.Message{
-		Topic: f.env.Topic(stageSend), Key: fmt.Appendf(nil, "answer>%d", f.admins[0]), Priority: critical, Body: body,
-		ID: fmt.Sprintf("%s.blocked.%d.%s.%d", f.env.Name, now.ID, strings.ReplaceAll(j.To.String(), "/", "."),
-			now.version),
-	})
-	return errors.Join(refused, err)
+		name, asAPI(cause).Description, now.ID, j.To, f.env.Topic(stageSend))},
+		fmt.Sprintf("answer>%d", f.admins[0]), critical)
+	next.ID = fmt.Sprintf("%s.blocked.%d.%s.%d", f.env.Name, now.ID, strings.ReplaceAll(j.To.String(), "/", "."),
+		now.version)
+	return errors.Join(refused, store.Send(ctx, f.env.Store, next))
 }
 
 // carryOut calls Telegram.

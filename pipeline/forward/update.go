@@ -115,11 +115,7 @@ func (f *forwarder) emit(d *pawl.Delivery, rule *Rule, m *message, j job, once s
 	j.Rule, j.Mode, j.From, j.Came = rule.ID, rule.Mode, Place{m.Chat.ID, m.topic()}, d.EnqueuedAt.UnixMilli()
 	for _, to := range rule.Targets {
 		j.To = to
-		body, _ := json.Marshal(j)
-		next := pawl.Message{
-			Topic: f.env.Topic(stageSend), Key: fmt.Appendf(nil, "%d>%s#%d", m.Chat.ID, to, rule.Priority),
-			Priority: rule.Priority, Body: body,
-		}
+		next := f.message(&j, fmt.Sprintf("%d>%s#%d", m.Chat.ID, to, rule.Priority), rule.Priority)
 		if once != "" {
 			next.Unique = pawl.Unique{Key: once + ">" + to.String(), For: time.Hour}
 		}
@@ -129,10 +125,14 @@ func (f *forwarder) emit(d *pawl.Delivery, rule *Rule, m *message, j job, once s
 
 // answer emits what the bot says in a chat.
 func (f *forwarder) answer(d *pawl.Delivery, m *message, text string) {
-	body, _ := json.Marshal(job{Do: doAnswer, To: Place{m.Chat.ID, m.topic()}, Text: text, ReplyTo: m.ID,
-		Came: d.EnqueuedAt.UnixMilli()})
-	d.Emit(pawl.Message{Topic: f.env.Topic(stageSend), Key: fmt.Appendf(nil, "answer>%d", m.Chat.ID),
-		Priority: critical, Body: body})
+	j := job{Do: doAnswer, To: Place{m.Chat.ID, m.topic()}, Text: text, ReplyTo: m.ID, Came: d.EnqueuedAt.UnixMilli()}
+	d.Emit(f.message(&j, fmt.Sprintf("answer>%d", m.Chat.ID), critical))
+}
+
+// message is the message of a job in a lane.
+func (f *forwarder) message(j *job, lane string, priority int) pawl.Message {
+	body, _ := json.Marshal(j)
+	return pawl.Message{Topic: f.env.Topic(stageSend), Key: []byte(lane), Priority: priority, Body: body}
 }
 
 // albumWait is for how long the parts of an album are waited for. Telegram sends them one by one, at once.

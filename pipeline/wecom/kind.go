@@ -1,7 +1,6 @@
 package wecom
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -104,31 +103,27 @@ func handlerKeys() []string { return []string{"http", "exec", "pipe"} }
 func checkWith(h Handler) func(string, pipeline.Section) []pipeline.Fault {
 	return func(name string, s pipeline.Section) []pipeline.Fault {
 		var faults []pipeline.Fault
+		fault := func(is bool, path, why string) {
+			if is {
+				faults = append(faults, pipeline.Fault{Path: path, Why: why})
+			}
+		}
 		given := slices.DeleteFunc(handlerKeys(), func(key string) bool { return s.Section("handler").Text(key) == "" })
 		if h == nil && len(given) != 1 {
 			faults = append(faults, pipeline.Fault{Path: "handler", Why: "needs exactly one of http, exec and pipe",
 				Hint: "handler: {http: http://127.0.0.1:8081/message}"})
 		}
 		if len(given) > 0 && given[0] == "http" {
-			if _, err := newWebhook(s.Section("handler").Text("http"), "", 0); err != nil {
-				faults = append(faults, pipeline.Fault{Path: "handler.http",
-					Why: "must be a URL like http://127.0.0.1:8081/message"})
-			}
+			_, err := newWebhook(s.Section("handler").Text("http"), "", 0)
+			fault(err != nil, "handler.http", "must be a URL like http://127.0.0.1:8081/message")
 		}
 		m := s.Section("messages")
-		if m.Text("topic") == m.Text("dead_letter_topic") {
-			faults = append(faults, pipeline.Fault{Path: "messages.dead_letter_topic",
-				Why: "must be another topic than messages.topic"})
-		}
-		if m.Text("fallback") != "" && m.Text("store") == "" {
-			faults = append(faults, pipeline.Fault{Path: "messages.fallback",
-				Why: "is there, but messages.store is not: the daemon's store needs none"})
-		}
+		topic := m.Text("topic")
+		fault(topic == m.Text("dead_letter_topic"), "messages.dead_letter_topic", "must be another topic than messages.topic")
+		fault(m.Text("fallback") != "" && m.Text("store") == "", "messages.fallback",
+			"is there, but messages.store is not: the daemon's store needs none")
 		for _, stage := range []string{stagePull, stageReplies} {
-			if m.Text("topic") == name+"."+stage {
-				faults = append(faults, pipeline.Fault{Path: "messages.topic",
-					Why: fmt.Sprintf("is the name of the stage %s", stage)})
-			}
+			fault(topic == name+"."+stage, "messages.topic", "is the name of the stage "+stage)
 		}
 		return faults
 	}
