@@ -2,8 +2,6 @@ package crawl
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -96,9 +94,8 @@ func writePage(dir string, r *Record, text string) error {
 	if err != nil {
 		return err
 	}
-	name, sum := fileName(u), sha256.Sum256([]byte(r.URL))
-	hashed := filepath.Join(escaped(site(u)), hex.EncodeToString(sum[:16])+".md")
-	for _, name := range []string{name, hashed} {
+	hashed := filepath.Join(escaped(site(u)), sumOf([]byte(r.URL))[:32]+".md")
+	for _, name := range []string{fileName(u), hashed} {
 		path := filepath.Join(dir, name)
 		var f *os.File
 		if err = os.MkdirAll(filepath.Dir(path), 0o755); err == nil {

@@ -2,8 +2,6 @@ package crawl
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -81,8 +79,7 @@ func seedHash(seeds []*url.URL, o *Options) string {
 		texts[i] = u.String()
 	}
 	slices.Sort(texts)
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q %s %d %t", texts, o.Scope, o.Depth, o.Markdown))
-	return hex.EncodeToString(sum[:16])
+	return sumOf(fmt.Appendf(nil, "%q %s %d %t", texts, o.Scope, o.Depth, o.Markdown))[:32]
 }
 
 // begin finds the run that goes on, or makes a new one.

@@ -11,8 +11,6 @@ import (
 
 type user struct {
 	ID           int64  `json:"id"`
-	IsBot        bool   `json:"is_bot"`
-	FirstName    string `json:"first_name"`
 	Username     string `json:"username"`
 	LanguageCode string `json:"language_code"`
 	// Of getMe only: whether it sees all messages of a group, not only commands.
@@ -47,7 +45,6 @@ type message struct {
 	IsTopic      bool            `json:"is_topic_message"`
 	From         *user           `json:"from"`
 	SenderChat   *chat           `json:"sender_chat"`
-	Date         int64           `json:"date"`
 	Chat         chat            `json:"chat"`
 	MediaGroup   string          `json:"media_group_id"`
 	Text         string          `json:"text"`
@@ -132,21 +129,16 @@ func (m *message) topic() int64 {
 
 type member struct {
 	Status string `json:"status"`
-	User   user   `json:"user"`
 }
 
 func (m *member) admin() bool { return m.Status == "creator" || m.Status == "administrator" }
 
 type update struct {
-	ID            int64    `json:"update_id"`
-	Message       *message `json:"message"`
-	Edited        *message `json:"edited_message"`
-	Post          *message `json:"channel_post"`
-	EditedPost    *message `json:"edited_channel_post"`
-	BlockedOrKept *struct {
-		Chat chat   `json:"chat"`
-		New  member `json:"new_chat_member"`
-	} `json:"my_chat_member"`
+	ID         int64    `json:"update_id"`
+	Message    *message `json:"message"`
+	Edited     *message `json:"edited_message"`
+	Post       *message `json:"channel_post"`
+	EditedPost *message `json:"edited_channel_post"`
 }
 
 // what returns the message that an update is about, and whether it is an edit of one. It may be nil.

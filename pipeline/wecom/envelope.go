@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"strconv"
+	"strings"
 	"unicode"
 	"unicode/utf8"
 
@@ -84,8 +85,7 @@ func readItem(raw json.RawMessage, account string) (item, error) {
 	it.User = cmp.Or(it.User, it.Event.User)
 	it.Account = cmp.Or(it.Account, it.Event.Account, account)
 	if it.MsgID == "" {
-		sum := sha256.Sum256(raw)
-		it.MsgID = "none-" + hex.EncodeToString(sum[:16])
+		it.MsgID = "none-" + digest(raw)[:32]
 	}
 	return it, nil
 }
@@ -118,26 +118,20 @@ func (it *item) message(topic string) (pawl.Message, error) {
 
 // fitID is id if a store takes it, and else one that is derived from it.
 func fitID(id string) string {
-	if len(id) <= pawl.MaxID && utf8.ValidString(id) && !hasControl(id) {
+	if len(id) <= pawl.MaxID && utf8.ValidString(id) && !strings.ContainsFunc(id, unicode.IsControl) {
 		return id
 	}
-	sum := sha256.Sum256([]byte(id))
-	return "long-" + hex.EncodeToString(sum[:])
+	return "long-" + digest([]byte(id))
 }
 
 func fitKey(key string) []byte {
 	if len(key) <= pawl.MaxKey {
 		return []byte(key)
 	}
-	sum := sha256.Sum256([]byte(key))
-	return []byte("long-" + hex.EncodeToString(sum[:]))
+	return []byte("long-" + digest([]byte(key)))
 }
 
-func hasControl(s string) bool {
-	for _, r := range s {
-		if unicode.IsControl(r) {
-			return true
-		}
-	}
-	return false
+func digest(text []byte) string {
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
 }

@@ -2,8 +2,6 @@ package wecom
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -43,8 +41,7 @@ type accessToken struct {
 
 // keys are those of the token, of the lock and of a refusal. They name the secret, so that another one begins anew.
 func (t *tokens) keys() (token, lock, denied string) {
-	sum := sha256.Sum256([]byte(t.corp + "\x00" + t.secret))
-	id := hex.EncodeToString(sum[:8])
+	id := digest([]byte(t.corp + "\x00" + t.secret))[:16]
 	return "token/" + id, "lock/" + id, "denied/" + id
 }
 
