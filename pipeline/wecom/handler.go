@@ -94,12 +94,11 @@ func newProgram(command string, l *handler.Launcher, timeout time.Duration) *out
 		if err := h.Handle(ctx, d); err != nil {
 			return err
 		}
-		text, whole := said.text()
-		if !whole {
+		if said.over {
 			return pawl.Permanent(pawl.OfKind(KindHandler,
 				fmt.Errorf("the handler's answer has more than %d MiB", maxHandlerAnswer>>20)))
 		}
-		o.put(d, text)
+		o.put(d, said.Bytes())
 		return nil
 	}
 	return o
@@ -146,26 +145,17 @@ func (o *outside) Answer(ctx context.Context, d *pawl.Delivery) (Answer, error) 
 	return a, nil
 }
 
-// bounded keeps what is written, up to a limit.
+// bounded keeps what is written, up to a limit. An Output writes to it, which takes one writer at a time.
 type bounded struct {
-	mu   sync.Mutex
-	kept bytes.Buffer
+	bytes.Buffer
 	over bool
 }
 
 // Write implements io.Writer.
 func (b *bounded) Write(text []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.kept.Len()+len(text) > maxHandlerAnswer {
+	if b.Len()+len(text) > maxHandlerAnswer {
 		b.over = true
 		return len(text), nil
 	}
-	return b.kept.Write(text)
-}
-
-func (b *bounded) text() (text []byte, whole bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.kept.Bytes(), !b.over
+	return b.Buffer.Write(text)
 }
