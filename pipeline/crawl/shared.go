@@ -21,9 +21,9 @@ const (
 )
 
 // reserve reserves the next request to a host for all processes of the run, or says how long to wait for it. It also
-// learns cookies that other processes were given, surely if the page before set some. The number of requests in flight
-// needs no reservation, because it is that of the lanes of the host; nor does --delay, which leaves a host one lane that
-// the store holds back.
+// learns cookies that other processes were given, surely if the page before set some. Requests in flight need no
+// reservation, because they are the lanes of the host; nor does --delay, which leaves a host one lane that the store
+// holds back.
 func (c *crawler) reserve(ctx context.Context, h *host, u *url.URL, delay time.Duration, cookies bool) (wait time.Duration,
 	err error) {
 	if wait = h.reserve(delay); wait > 0 || c.marked.marks == nil {

@@ -138,8 +138,8 @@ func (b *bridge) metrics() []observe.Metric {
 				}
 			},
 		},
-		{Name: "pawl_wecom_accounts_parked", Help: "Accounts that are not pulled, because WeCom refuses them.", Labels: []string{"pipeline"},
-			Gauge: one(func() float64 { return float64(f.parked) })},
+		{Name: "pawl_wecom_accounts_parked", Help: "Accounts that are not pulled, because WeCom refuses them.",
+			Labels: []string{"pipeline"}, Gauge: one(func() float64 { return float64(f.parked) })},
 		{
 			Name: "pawl_wecom_token_expires_timestamp_seconds",
 			Help: "When the access token is fetched anew; 0: there is none.", Labels: []string{"pipeline"},
