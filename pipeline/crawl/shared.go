@@ -24,8 +24,8 @@ const (
 // learns cookies that other processes were given, surely if the page before set some. Requests in flight need no
 // reservation, because they are the lanes of the host; nor does --delay, which leaves a host one lane that the store
 // holds back.
-func (c *crawler) reserve(ctx context.Context, h *host, u *url.URL, delay time.Duration, cookies bool) (wait time.Duration,
-	err error) {
+func (c *crawler) reserve(ctx context.Context, h *host, u *url.URL, delay time.Duration,
+	cookies bool) (wait time.Duration, err error) {
 	if wait = h.reserve(delay); wait > 0 || c.marked.marks == nil {
 		return wait, nil
 	}
