@@ -71,7 +71,7 @@ func Bench(ctx context.Context, s store.Store, arm string, c Config) (Arm, error
 		}
 	case "both":
 		b.began, of = time.Now(), "append to the start of the handler"
-		err = b.both(ctx)
+		err = b.work(ctx, func(wake func()) error { return b.append(ctx, wake) })
 	}
 	took := time.Since(b.began)
 	err = errors.Join(err, b.clean(context.WithoutCancel(ctx)))
@@ -186,10 +186,6 @@ func (b *bench) work(ctx context.Context, producing func(wake func()) error) err
 		return fmt.Errorf("%d of %d messages were carried out: %w", seen.Load(), b.Count, cause)
 	}
 	return err
-}
-
-func (b *bench) both(ctx context.Context) error {
-	return b.work(ctx, func(wake func()) error { return b.append(ctx, wake) })
 }
 
 // clean takes out what is in the topic.

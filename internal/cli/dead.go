@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -201,7 +202,7 @@ more than half of them, the cause is probably a customer or a device, not the pr
 			if err != nil {
 				return cannot(err, "report on dead letters")
 			}
-			return s.one(r, r.Describe)
+			return s.one(r, func(w io.Writer) { describeReport(w, r) })
 		}),
 	}
 	c.Flags().Var(&since, "since", "how far back to count")
@@ -228,6 +229,24 @@ that decided.`,
 			return s.one(d, func(w io.Writer) { describeDead(w, &d) })
 		}),
 	}
+}
+
+func describeReport(w io.Writer, r *operate.DeadReport) {
+	fmt.Fprintf(w, "%d dead letters since %s\n", r.Count, r.Since.Format(time.RFC3339))
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	for _, part := range []struct {
+		title string
+		rows  []operate.DeadCount
+	}{{"by cause", r.Cause}, {"by key", r.Key}, {"by topic", r.Topic}, {"by day", r.Day}} {
+		if len(part.rows) == 0 {
+			continue
+		}
+		fmt.Fprintf(t, "\n%s\n", part.title)
+		for _, c := range part.rows {
+			fmt.Fprintf(t, "  %d\t%.0f %%\t%s\t%s\n", c.Count, 100*c.Share, oneLine(c.Name), oneLine(c.Text))
+		}
+	}
+	_ = t.Flush() // the writer behind it keeps its error
 }
 
 func (s *session) deadReplay() *cobra.Command {

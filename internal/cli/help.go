@@ -6,11 +6,10 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// helpExitCodes is `pawl help exit-codes`.
-func helpExitCodes() *cobra.Command {
-	return &cobra.Command{
-		Use: "exit-codes", Short: "What the exit codes mean",
-		Long: `Exit codes, the same for all commands:
+// helpTopics are the texts of `pawl help`.
+func helpTopics() []*cobra.Command {
+	return []*cobra.Command{
+		{Use: "exit-codes", Short: "What the exit codes mean", Long: `Exit codes, the same for all commands:
 
   0    done
   1    it failed
@@ -23,15 +22,8 @@ func helpExitCodes() *cobra.Command {
   8    forbidden
   130  interrupted, at once
 
-A closed pipe (pawl messages ls | head) is not an error.`,
-	}
-}
-
-// helpJSON is `pawl help json`.
-func helpJSON() *cobra.Command {
-	return &cobra.Command{
-		Use: "json", Short: "What the JSON looks like",
-		Long: `-o json prints one document, a list as an array; -o jsonl prints one object per
+A closed pipe (pawl messages ls | head) is not an error.`},
+		{Use: "json", Short: "What the JSON looks like", Long: `-o json prints one document, a list as an array; -o jsonl prints one object per
 line and starts at once, however long the list is.
 
   times      RFC 3339 with fractions, in UTC
@@ -60,15 +52,8 @@ letter, the one that it waited behind):
 
 pawl audit ls and pawl operations say "from", the topics of the dead letters of a
 replay, if they are few; a cancel has "refused_ids" in the audit. A limit of pawl
-workers ls has "by_key" if it holds for each key, host or tenant separately.`,
-	}
-}
-
-// helpStores is `pawl help store-urls`.
-func helpStores() *cobra.Command {
-	return &cobra.Command{
-		Use: "store-urls", Short: "How to name a store",
-		Long: `--store, or PAWL_STORE in the environment, says where messages are kept:
+workers ls has "by_key" if it holds for each key, host or tenant separately.`},
+		{Use: "store-urls", Short: "How to name a store", Long: `--store, or PAWL_STORE in the environment, says where messages are kept:
 
   sqlite:PATH                          a file; the default is sqlite:pawl.db
   sqlite:PATH?synchronous=normal       faster, but a power cut may lose the last moments
@@ -91,7 +76,7 @@ Options of every store; docs/store-options.md has the details:
   &blobs=FOLDER&offload=BYTES          larger bodies in files of a folder
 
 Passwords are masked in all output. Other users can see them in the arguments of a
-process: PAWL_STORE is the better place.`,
+process: PAWL_STORE is the better place.`},
 	}
 }
 

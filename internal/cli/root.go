@@ -62,7 +62,8 @@ server, or the memory of one process.`,
 		s.reclaim(), s.dead(), s.operationsCommand(), s.auditCommand(), s.policy(), s.skip())
 	group("store", "Stores:", s.stores(), s.kafkaCommand(), s.traffic(), s.blobs(), s.migrate(),
 		s.configuration(), s.bench())
-	root.AddCommand(s.versionCommand(), s.docs(), completion(), helpExitCodes(), helpJSON(), helpStores())
+	root.AddCommand(s.versionCommand(), s.docs(), completion())
+	root.AddCommand(helpTopics()...)
 	s.addPipelines(root)
 	root.SetHelpCommand(helpCommand())
 	root.CompletionOptions.DisableDefaultCmd = true

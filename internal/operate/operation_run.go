@@ -391,7 +391,9 @@ func (r *Runner) do(ctx, keep context.Context, p piece) error {
 	o := r.op
 	was := piece{again: o.Again, next: o.Next}
 	o.Intent, o.Again, o.Next = p.ids, p.again, p.next
-	if err := r.own(keep, was); err != nil {
+	// The intent is stored right before something is done, which tells whether it may be done.
+	if err := r.save(keep); err != nil {
+		r.takeBack(was)
 		return err
 	}
 	refused, left := map[string]error{}, p.ids
@@ -411,16 +413,6 @@ func (r *Runner) do(ctx, keep context.Context, p piece) error {
 		return err // the intent stays: it is not known what became of it
 	}
 	return r.count(p.ids, refused)
-}
-
-// own stores the intent, right before something is done to it, and so learns
-// whether it may be done. If not, nothing was done, and the intent is taken back.
-func (r *Runner) own(keep context.Context, was piece) error {
-	err := r.save(keep)
-	if err != nil {
-		r.takeBack(was)
-	}
-	return err
 }
 
 func (r *Runner) takeBack(was piece) {

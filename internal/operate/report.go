@@ -4,12 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"slices"
-	"strings"
-	"text/tabwriter"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/pawl-dev/pawl/store"
@@ -93,33 +89,4 @@ func mostFirst(in map[string]*DeadCount, all, rows int) []DeadCount {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Name, b.Name))
 	})
 	return out[:min(rows, len(out))]
-}
-
-// oneLine makes a text that came from outside fit for a terminal.
-func oneLine(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(s, "\uFFFD"))
-}
-
-// Describe prints the report for people.
-func (r *DeadReport) Describe(w io.Writer) {
-	fmt.Fprintf(w, "%d dead letters since %s\n", r.Count, r.Since.Format(time.RFC3339))
-	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	for _, part := range []struct {
-		title string
-		rows  []DeadCount
-	}{{"by cause", r.Cause}, {"by key", r.Key}, {"by topic", r.Topic}, {"by day", r.Day}} {
-		if len(part.rows) == 0 {
-			continue
-		}
-		fmt.Fprintf(t, "\n%s\n", part.title)
-		for _, c := range part.rows {
-			fmt.Fprintf(t, "  %d\t%.0f %%\t%s\t%s\n", c.Count, 100*c.Share, oneLine(c.Name), oneLine(c.Text))
-		}
-	}
-	_ = t.Flush() // the writer behind it keeps its error
 }

@@ -202,7 +202,7 @@ func (s *Lines) parse(r *lines.Reader, b *lineBatches) {
 		}
 		if err != nil {
 			bad := &lines.Error{Line: r.N, Err: err}
-			if !s.passes(b, bad) {
+			if !s.passes(bad, b.over) {
 				b.end(bad)
 				return
 			}
@@ -215,19 +215,12 @@ func (s *Lines) parse(r *lines.Reader, b *lineBatches) {
 	}
 }
 
-// passes tells whether to go on without a line that was read. Nobody is asked when
-// nothing is wanted any more: Run may have returned.
-func (s *Lines) passes(b *lineBatches, bad *lines.Error) bool {
+// passes tells whether to go on without a line. Nobody is asked about one that was read when nothing is wanted any
+// more: Run may have returned.
+func (s *Lines) passes(bad *lines.Error, over func() bool) bool {
 	s.badMu.Lock()
 	defer s.badMu.Unlock()
-	return !b.over() && s.Bad != nil && s.Bad(bad)
-}
-
-// goesOn tells whether to go on without a line that the store refuses.
-func (s *Lines) goesOn(bad *lines.Error) bool {
-	s.badMu.Lock()
-	defer s.badMu.Unlock()
-	return s.Bad != nil && s.Bad(bad)
+	return s.Bad != nil && (over == nil || !over()) && s.Bad(bad)
 }
 
 // draft reads a line as far as the store would, so that none is refused later.
@@ -274,7 +267,7 @@ func (s *Lines) count(b lineBatch, receipts []store.Receipt, sent *Sent) error {
 		switch {
 		case r.Err != nil:
 			bad := &lines.Error{Line: b.lines[i], Err: r.Err}
-			if s.goesOn(bad) {
+			if s.passes(bad, nil) {
 				sent.Skipped++
 				continue
 			}

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -45,7 +46,8 @@ func ParseMessage(line []byte) (Draft, error) {
 	return d, nil
 }
 
-const messageFields = "topic, id, key, key_base64, priority, body, body_base64, headers, not_before, delay_seconds, unique_key, unique_for_seconds"
+var messageFields = []string{"topic", "id", "key", "key_base64", "priority", "body", "body_base64", "headers",
+	"not_before", "delay_seconds", "unique_key", "unique_for_seconds"}
 
 // group tells which fields exclude each other.
 var group = map[string]string{
@@ -59,7 +61,7 @@ func (s *scanner) draft(d *Draft) {
 	s.fields(func(name []byte, at int) {
 		field := messageField(name)
 		if field == "" {
-			s.fail(at, "unknown field %.40q; a message has: %s", name, messageFields)
+			s.fail(at, "unknown field %.40q; a message has: %s", name, strings.Join(messageFields, ", "))
 			return
 		}
 		if s.null() {
@@ -89,10 +91,7 @@ func (f *fieldSet) add(name string) string {
 
 // messageField returns the field of that name without allocating, "" if there is none.
 func messageField(name []byte) string {
-	for _, known := range [...]string{
-		"key", "body", "topic", "id", "priority", "headers", "body_base64", "key_base64",
-		"not_before", "delay_seconds", "unique_key", "unique_for_seconds",
-	} {
+	for _, known := range messageFields {
 		if string(name) == known {
 			return known
 		}

@@ -44,11 +44,11 @@ func ParseVerdict(line []byte) (v Verdict, err error) {
 	}
 	switch {
 	case v.ID == "" && v.Token == "":
-		return v, &Error{Why: `"id" and "token" are missing; repeat those of the delivery`}
+		return v, whole(`"id" and "token" are missing; repeat those of the delivery`)
 	case v.ID == "":
-		return v, &Error{Why: `"id" is missing; repeat the one of the delivery`}
+		return v, whole(`"id" is missing; repeat the one of the delivery`)
 	case v.Token == "":
-		return v, &Error{Why: `"token" is missing; repeat the one of the delivery`}
+		return v, whole(`"token" is missing; repeat the one of the delivery`)
 	}
 	return v, v.check()
 }
