@@ -52,6 +52,15 @@ func (s *session) load(src config.Source, parts ...string) (*config.Config, erro
 	return c, nil
 }
 
+// loadFile reads the configuration file, or parts of it.
+func (s *session) loadFile(parts ...string) (*config.Config, error) {
+	src, err := s.source(s.configPath)
+	if err != nil {
+		return nil, err
+	}
+	return s.load(src, parts...)
+}
+
 // learn takes note of what no log may show.
 func (s *session) learn(c *config.Config) {
 	s.redactor.Learn(c.Secrets...)
@@ -84,11 +93,7 @@ func (s *session) findStore() error {
 	if s.storeURL != "" || s.Getenv("PAWL_STORE") != "" {
 		return nil
 	}
-	src, err := s.source(s.configPath)
-	if err != nil {
-		return err
-	}
-	c, err := s.load(src, "store", "mirror")
+	c, err := s.loadFile("store", "mirror")
 	if err == nil {
 		s.fromFile, s.mirrorFile = c.Store, c.Mirror
 		s.redactor.LearnURLs(c.Store, c.Mirror)
@@ -99,11 +104,7 @@ func (s *session) findStore() error {
 // matrix is the effective policy: what is built in, and the overrides of the
 // configuration file.
 func (s *session) matrix() (*policy.Matrix, error) {
-	src, err := s.source(s.configPath)
-	if err != nil {
-		return nil, err
-	}
-	c, err := s.load(src, "policy")
+	c, err := s.loadFile("policy")
 	if err != nil {
 		return nil, err
 	}
@@ -200,11 +201,7 @@ a variable of the environment, or a flag. Secrets are masked.`,
 		Example: `  pawl config show
   pawl config show -o json | jq '.[] | select(.origin != "default")'`,
 		RunE: func(*cobra.Command, []string) error {
-			src, err := s.source(s.configPath)
-			if err != nil {
-				return err
-			}
-			c, err := s.load(src)
+			c, err := s.loadFile()
 			if err != nil {
 				return err
 			}

@@ -76,7 +76,7 @@ func (s *session) configFinding() doctor.Finding {
 
 // pipelineFindings asks the kinds of the configured pipelines.
 func (s *session) pipelineFindings(ctx context.Context, opened store.Store) (all []doctor.Finding) {
-	c, err := s.pipelineConfig()
+	c, err := s.loadFile("pipelines")
 	if err != nil {
 		return nil // the check of the configuration has said so
 	}

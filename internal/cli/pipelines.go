@@ -302,7 +302,7 @@ func (s *session) openFor(ctx context.Context, url string, existing bool) (store
 
 // sections are those of the configuration file of one kind of pipeline.
 func (s *session) sections(kind string) (map[string]pipeline.Section, error) {
-	c, err := s.pipelineConfig()
+	c, err := s.loadFile("pipelines")
 	if err != nil {
 		return nil, err
 	}
@@ -328,19 +328,11 @@ func (s *session) sectionOf(path, kind string) (pipeline.Section, error) {
 }
 
 func (s *session) topSection(name string) (pipeline.Section, error) {
-	c, err := s.pipelineConfig(name)
+	c, err := s.loadFile(name, "pipelines")
 	if err != nil {
 		return pipeline.Section{}, err
 	}
 	return c.Top(name)
-}
-
-func (s *session) pipelineConfig(parts ...string) (*config.Config, error) {
-	src, err := s.source(s.configPath)
-	if err != nil {
-		return nil, err
-	}
-	return s.load(src, append(parts, "pipelines")...)
 }
 
 // rows prints a list of any type.

@@ -157,17 +157,16 @@ func (s *session) flush() {
 
 // part opens the store and finds an optional interface of it.
 func part[T any](ctx context.Context, s *session, what string) (T, error) {
-	opened, err := s.open(ctx)
-	if err != nil {
-		var none T
-		return none, err
-	}
-	return partOf[T](opened, what)
+	return partOr[T](ctx, s.open, what)
 }
 
 // partOrMake is part for a command that brings work: it makes an embedded store that is not there.
 func partOrMake[T any](ctx context.Context, s *session, what string) (T, error) {
-	opened, err := s.openOrMake(ctx)
+	return partOr[T](ctx, s.openOrMake, what)
+}
+
+func partOr[T any](ctx context.Context, open func(context.Context) (store.Store, error), what string) (T, error) {
+	opened, err := open(ctx)
 	if err != nil {
 		var none T
 		return none, err

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/operate"
@@ -405,4 +406,61 @@ func (s *Status) judgeCopies(bad func(what string, args ...any)) {
 	if s.Lost > 0 {
 		bad("processes died with up to %d copies in their queues", s.Lost)
 	}
+}
+
+// AwayTopic is a topic of which messages are in another store.
+type AwayTopic struct {
+	Topic, Stage string
+	Moved        bool   // all of it; otherwise it is on its way
+	Target       string // URL of the other store, without a password
+	As           string // its name there
+}
+
+// Away are the topics of which messages are in another store, by name. A store without a
+// state has none.
+func Away(ctx context.Context, s store.Store) (found []AwayTopic, err error) {
+	plans, err := mirror.OpenPlans(s)
+	if err != nil {
+		return nil, nil
+	}
+	all, err := plans.List(ctx)
+	for _, p := range all {
+		if stage, gone := away(p); gone {
+			found = append(found, AwayTopic{p.Topic, string(stage), stage == mirror.Moved, p.Target, p.InMirrored()})
+		}
+	}
+	slices.SortFunc(found, func(a, b AwayTopic) int { return strings.Compare(a.Topic, b.Topic) })
+	return found, err
+}
+
+// away tells whether appends go to the new store, or will again, and the stage, which is not that of a closing.
+func away(p *mirror.Plan) (stage mirror.Stage, gone bool) {
+	if stage = p.Stage; stage == mirror.Closing {
+		stage = p.From
+	}
+	return stage, stage == mirror.Draining || stage == mirror.Moved || stage == mirror.Returning
+}
+
+// There says how to ask the other store.
+func (a *AwayTopic) There() string {
+	if a.As != a.Topic {
+		return "use --store " + a.Target + ", where it is topic " + a.As
+	}
+	return "use --store " + a.Target
+}
+
+// MayBeAway says in which other stores a message may be that is not known here; nothing
+// where there is none.
+func MayBeAway(ctx context.Context, s store.Store) (why, next string) {
+	away, err := Away(ctx, s)
+	if err != nil || len(away) == 0 { // it is a courtesy
+		return "", ""
+	}
+	var topics, hints []string
+	for i := range away {
+		topics = append(topics, fmt.Sprintf("topic %s has moved to %s", away[i].Topic, away[i].Target))
+		hints = append(hints, away[i].There())
+	}
+	return "not in this store; " + strings.Join(topics, ", ") + ", where it may be",
+		strings.Join(slices.Compact(hints), ", or ")
 }

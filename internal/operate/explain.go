@@ -2,7 +2,9 @@ package operate
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/pawl-dev/pawl/store"
@@ -163,3 +165,207 @@ func counted(n int, what string) string {
 
 // UTC is a moment in a sentence.
 func UTC(t time.Time) string { return t.UTC().Format(time.DateTime) + " UTC" }
+
+func (x *explaining) delayed(ctx context.Context, t store.Topics) error {
+	r, last := x.record, x.last()
+	switch {
+	case last != nil && last.Throttled && last.NextAt.Equal(r.NotBefore):
+		x.say(SituationRetrying, last.EndedAt,
+			"it was throttled for the %d. time since %s%s: %s; rule %q retries it at %s; throttling does not count as an attempt, and %s so far",
+			r.Throttles, UTC(r.ThrottledSince), ofKind(last.Kind), last.Error, last.Rule, UTC(r.NotBefore),
+			counted(r.Attempts, "failed attempt"))
+	case last != nil && last.NextAt.Equal(r.NotBefore):
+		x.say(SituationRetrying, last.EndedAt, "attempt %d failed%s: %s; rule %q retries it at %s",
+			last.Attempt, ofKind(last.Kind), last.Error, last.Rule, UTC(r.NotBefore))
+	case separate(r):
+		x.say(SituationDelayed, r.EnqueuedAt, "it was appended for %s", UTC(r.NotBefore))
+	case strings.HasPrefix(r.Reason, limitedReason):
+		limit := strings.TrimPrefix(r.Reason, limitedReason)
+		x.Limit = &limit
+		x.say(SituationLimited, r.EnqueuedAt, "limit %q lets it begin at %s; waiting does not count as an attempt",
+			limit,
+			UTC(r.NotBefore))
+	case strings.HasPrefix(r.Reason, "released"):
+		x.say(SituationDelayed, r.EnqueuedAt, "a worker gave it back for %s: %s; that does not count as an attempt",
+			UTC(r.NotBefore), r.Reason)
+	default:
+		x.say(SituationHeld, r.EnqueuedAt,
+			"its lane is closed until %s, by what was before it: an ack that asked for a pause (a hold), or a message that was to be retried, or was given back, and has been cancelled since",
+			UTC(r.NotBefore))
+	}
+	x.then(r.NotBefore, "it is claimable")
+	stats, err := t.Stats(ctx, r.Topic)
+	if err != nil || len(stats) == 0 || stats[0].Paused == nil {
+		return err
+	}
+	x.delayedAndPaused(stats[0].Paused)
+	return nil
+}
+
+// delayedAndPaused says of what is not due yet that its topic is paused, too: the
+// later end counts.
+func (x *explaining) delayedAndPaused(p *store.Pause) {
+	x.Pause = formPause(p)
+	x.Why += "; and " + pausedBy(p)
+	resume := "pawl topics resume " + x.record.Topic
+	switch due := x.record.NotBefore; {
+	case p.Until.IsZero():
+		x.then(due, "it is claimable at the earliest; somebody has to resume the topic first: "+resume)
+	case p.Until.After(due):
+		x.then(p.Until, "the pause ends, and it is claimable; sooner, but not before "+UTC(due)+
+			", if somebody resumes the topic: "+resume)
+	default:
+		x.then(due, "it is claimable; the pause has ended by then")
+	}
+}
+
+// pausedBy says who paused a topic, and for how long.
+func pausedBy(p *store.Pause) string {
+	until := ""
+	if !p.Until.IsZero() {
+		until = " until " + UTC(p.Until)
+	}
+	return p.By + " paused its topic" + until + Because(p.Reason)
+}
+
+// waiting looks for what a message waits for: what concerns it, its lane or the
+// workers, and then what stops all of its topic.
+func (x *explaining) waiting(ctx context.Context, i store.Looker, t store.Topics) error {
+	stats, err := t.Stats(ctx, x.record.Topic)
+	if err != nil {
+		return err
+	}
+	if len(stats) == 0 {
+		return errors.New("its topic is gone")
+	}
+	topic := &stats[0]
+	if err := x.unpaused(ctx, i, topic); err != nil {
+		return err
+	}
+	if topic.Paused != nil {
+		x.paused(topic.Paused)
+	}
+	return nil
+}
+
+// paused says that the topic is paused, and what remains after that.
+func (x *explaining) paused(p *store.Pause) {
+	x.Pause, x.AfterPause = formPause(p), new(x.Situation)
+	then := "; then " + x.Next.Action
+	x.say(SituationPaused, p.Since, "%s; when it goes on: %s", pausedBy(p), x.Why)
+	if resume := "pawl topics resume " + x.record.Topic; p.Until.IsZero() {
+		x.then(time.Time{}, "somebody resumes the topic: "+resume+then)
+	} else {
+		x.then(p.Until, "the topic goes on, sooner if somebody resumes it: "+resume+then)
+	}
+}
+
+// unpaused looks for what a message waits for as if its topic was not paused.
+func (x *explaining) unpaused(ctx context.Context, i store.Looker, topic *store.TopicStats) error {
+	before, err := x.before(ctx, i, topic)
+	if err != nil {
+		return err
+	}
+	service, err := servedBy(ctx, x.store, i, topic)
+	if err != nil {
+		return err
+	}
+	r, visible := x.record, x.visible(topic)
+	x.Served = service.served
+	x.then(time.Time{}, "the next worker with room claims it, by its rank")
+	if r.Reason == "replayed" {
+		x.Replayed = findReplay(ctx, x.store, r, joined(r, topic))
+	}
+	switch {
+	case before != nil:
+		x.behind(before, visible)
+	case r.Rescues >= store.SuspectAfter:
+		x.suspected(ctx, topic, visible)
+	case r.Reason == "replayed":
+		x.say(SituationReplayed, visible, "it was a dead letter%s", x.Replayed.in(r))
+	case service.limit != "":
+		return x.limited(ctx, i, topic, service, visible)
+	case service.none():
+		x.say(SituationReady, visible,
+			"nothing is in its way, but no worker serves the topic; %d wait in its topic, %d are worked on",
+			topic.Waiting, topic.Leased)
+	case x.blind():
+		x.say(SituationReady, visible,
+			"nothing that can be seen from here is in its way; another process may work on it, or retry it later: "+
+				"this store does not tell what other processes hold; %d wait in its topic, %d are worked on",
+			topic.Waiting, topic.Leased)
+		x.then(time.Time{}, "the worker that has its lane processes it, unless one is doing so already")
+	default:
+		x.say(SituationReady, visible,
+			"nothing is in its way: it waits for a worker with room; %d wait in its topic, %d are worked on",
+			topic.Waiting, topic.Leased)
+	}
+	if service.none() {
+		x.unserved()
+	}
+	return nil
+}
+
+// blind tells whether the store knows of the leases of this process only.
+func (x *explaining) blind() bool {
+	d, ok := store.As[store.Describer](x.store)
+	return ok && !d.Describe().Capabilities.Has(store.CanLookup)
+}
+
+// unserved says that there is no worker, and how to start one.
+func (x *explaining) unserved() {
+	start := "pawl work " + x.record.Topic + " --exec CMD, or `pawl up`"
+	switch x.Situation {
+	case SituationReady:
+		x.then(time.Time{}, "start a worker: "+start)
+	case SituationBehind:
+		x.Why += "; and no worker serves the topic"
+		x.Next.Action += "; for that, start a worker: " + start
+	default:
+		x.Why += "; but no worker serves the topic"
+		x.then(time.Time{}, "start a worker: "+start)
+	}
+}
+
+// limited says which limit keeps it back and, of a plain rate, about how long.
+func (x *explaining) limited(ctx context.Context, i store.Looker, topic *store.TopicStats, by *service,
+	visible time.Time) error {
+	x.Limit = &by.limit
+	x.say(SituationLimited, visible,
+		"limit %q holds its topic back in %s, and in every other worker; %d wait in its topic, %d are worked on",
+		by.limit, by.owner, topic.Waiting, topic.Leased)
+	x.then(time.Time{}, "a worker begins it when the limit allows, by its rank")
+	if by.perSecond <= 0 {
+		return nil
+	}
+	n := by.heldBack
+	for r, err := range i.List(ctx, store.Filter{Topic: topic.Name, State: store.Waiting, Limit: lookLimited}) {
+		if err != nil {
+			return err
+		}
+		if n++; r.ID == x.ID {
+			wait := time.Duration(float64(n) / by.perSecond * float64(time.Second))
+			x.then(by.now.Add(wait), "about then the limit lets it begin, if nothing of a higher rank comes")
+			break
+		}
+	}
+	return nil
+}
+
+// lookLimited bounds among how many messages of a topic a place is looked for.
+const lookLimited = 200
+
+// visible is since when it could have been claimed.
+func (x *explaining) visible(topic *store.TopicStats) time.Time {
+	since := joined(x.record, topic)
+	if last := x.last(); last != nil && last.EndedAt.After(since) {
+		since = last.EndedAt
+		if !last.NextAt.IsZero() {
+			since = last.NextAt
+		}
+	}
+	return since
+}
+
+// limitedReason begins the reason of what a limiter gave back.
+const limitedReason = "released: limited by "

@@ -56,31 +56,19 @@ func (a *Announcement) loop() {
 	defer ticker.Stop()
 	silent, last, news := false, time.Time{}, ""
 	for {
-		now := a.news()
-		if now == news && time.Since(last) < announceEvery {
-			if !a.pause(ticker.C) {
-				return
+		if now := a.news(); now != news || time.Since(last) >= announceEvery {
+			last, news = time.Now(), now
+			err := a.say()
+			if err != nil && !silent { // the runtime itself reports a store that is unreachable
+				a.logger.Debug("could not announce this worker", "error", err)
 			}
-			continue
+			silent = err != nil
 		}
-		last, news = time.Now(), now
-		err := a.say()
-		if err != nil && !silent { // the runtime itself reports a store that is unreachable
-			a.logger.Debug("could not announce this worker", "error", err)
-		}
-		silent = err != nil
-		if !a.pause(ticker.C) {
+		select {
+		case <-ticker.C:
+		case <-a.stop:
 			return
 		}
-	}
-}
-
-func (a *Announcement) pause(tick <-chan time.Time) bool {
-	select {
-	case <-tick:
-		return true
-	case <-a.stop:
-		return false
 	}
 }
 

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -142,21 +142,11 @@ func (w *worker) exec(working context.Context, several bool) pawl.Handler {
 		return h
 	}
 	slots := make(chan struct{}, w.config.Concurrency)
-	var mu sync.Mutex
-	inside := 0
-	count := func(n int) {
-		mu.Lock()
-		defer mu.Unlock()
-		inside += n
-	}
-	w.gate.room = func() (lanes, run int) {
-		mu.Lock()
-		defer mu.Unlock()
-		return 2*w.config.Concurrency - inside, 0
-	}
+	var inside atomic.Int64
+	w.gate.room = func() (lanes, run int) { return 2*w.config.Concurrency - int(inside.Load()), 0 }
 	return pawl.HandlerFunc(func(ctx context.Context, d *pawl.Delivery) error {
-		count(1)
-		defer func() { count(-1); w.gate.wake() }()
+		inside.Add(1)
+		defer func() { inside.Add(-1); w.gate.wake() }()
 		select {
 		case slots <- struct{}{}:
 			defer func() { <-slots }()

@@ -25,26 +25,10 @@ const (
 	FaultTruncated                    // 200, then the end before Content-Length
 )
 
+var faultNames = [...]string{"none", "throttled", "throttled-by", "unavailable", "internal", "slow", "reset", "truncated"}
+
 // String returns the fault in one word.
-func (f Fault) String() string {
-	switch f {
-	case FaultThrottled:
-		return "throttled"
-	case FaultThrottledBy:
-		return "throttled-by"
-	case FaultUnavailable:
-		return "unavailable"
-	case FaultInternal:
-		return "internal"
-	case FaultSlow:
-		return "slow"
-	case FaultReset:
-		return "reset"
-	case FaultTruncated:
-		return "truncated"
-	}
-	return "none"
-}
+func (f Fault) String() string { return faultNames[f] }
 
 // Bounds of a slow answer.
 const (

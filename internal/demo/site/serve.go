@@ -65,20 +65,7 @@ func (w *reply) page(r *http.Request, p *page) {
 	if int64(n) <= int64(len(p.plan)) {
 		fault = p.plan[n-1]
 	}
-	if !fault.hasBody() {
-		w.refuse(fault)
-		return
-	}
-	w.sendUnder(fault, r, p, w.site.body(p))
-}
-
-// hasBody reports whether the answer under the fault begins as a good one.
-func (f Fault) hasBody() bool {
-	return f == 0 || f == FaultSlow || f == FaultReset || f == FaultTruncated
-}
-
-// refuse answers with the status of a fault.
-func (w *reply) refuse(fault Fault) {
+	body := w.site.body(p)
 	switch fault {
 	case FaultThrottled:
 		w.Header().Set("Retry-After", "1")
@@ -91,14 +78,8 @@ func (w *reply) refuse(fault Fault) {
 		w.notice(http.StatusTooManyRequests, &w.site.tally.Throttled)
 	case FaultUnavailable:
 		w.notice(http.StatusServiceUnavailable, &w.site.tally.Errors)
-	default:
+	case FaultInternal:
 		w.notice(http.StatusInternalServerError, &w.site.tally.Errors)
-	}
-}
-
-// sendUnder sends a body, late or not all of it where the fault says so.
-func (w *reply) sendUnder(fault Fault, r *http.Request, p *page, body []byte) {
-	switch fault {
 	case FaultReset:
 		w.outcome = &w.site.tally.Resets
 		w.head(body)
