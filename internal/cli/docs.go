@@ -56,15 +56,15 @@ func pagesOf(root *cobra.Command) []*page {
 
 // writePages writes a file for each page.
 func (s *session) writePages(c *cobra.Command, dir string, form func(*page) (name, text string)) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return &problem{what: "cannot write the reference", err: err, next: "name a folder that you may write to"}
-	}
 	pages := pagesOf(c.Root())
+	err := os.MkdirAll(dir, 0o755)
 	for _, p := range pages {
-		name, text := form(p)
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			return &problem{what: "cannot write the reference", err: err, next: "name a folder that you may write to"}
+		if name, text := form(p); err == nil {
+			err = os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644)
 		}
+	}
+	if err != nil {
+		return &problem{what: "cannot write the reference", err: err, next: "name a folder that you may write to"}
 	}
 	s.note("%s in %s", counted(len(pages), "page"), dir)
 	return nil

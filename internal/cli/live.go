@@ -74,10 +74,7 @@ func (f *liveFilter) form() operate.Filter {
 // the like.
 func (f *liveFilter) find(ctx context.Context, l store.Looker, of store.Filter,
 	keep func(*store.Record) bool) (found []store.Record, err error) {
-	of.Topic = f.topic
-	if f.key != "" {
-		of.Key = []byte(f.key)
-	}
+	of.Topic, of.Key = f.topic, keyOf(f.key)
 	stated := store.DeadFilter{Attrs: f.attrs}
 	for r, err := range l.List(ctx, of) {
 		if err != nil {

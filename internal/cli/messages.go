@@ -83,22 +83,16 @@ func (s *session) listMessages(ctx context.Context, f *messageFilter) error {
 	if err != nil {
 		return err
 	}
-	var key []byte
-	if f.key != "" {
-		key = []byte(f.key)
-	}
 	var records iter.Seq2[store.Record, error]
 	if f.state == string(store.IsDead) {
 		d, err := partOf[store.DeadLetters](opened, "list dead letters")
 		if err != nil {
 			return err
 		}
-		filter := store.DeadFilter{Topic: f.topic, Key: key, Limit: f.limit}
-		if f.olderThan > 0 {
-			records = olderThan(d.Dead(ctx, store.DeadFilter{Topic: f.topic, Key: key}),
-				time.Duration(f.olderThan), f.limit)
-		} else {
-			records = d.Dead(ctx, filter)
+		filter := store.DeadFilter{Topic: f.topic, Key: keyOf(f.key), Limit: f.limit}
+		if records = d.Dead(ctx, filter); f.olderThan > 0 {
+			filter.Limit = 0
+			records = olderThan(d.Dead(ctx, filter), time.Duration(f.olderThan), f.limit)
 		}
 	} else {
 		i, err := partOf[store.Looker](opened, "list messages")
@@ -106,7 +100,7 @@ func (s *session) listMessages(ctx context.Context, f *messageFilter) error {
 			return err
 		}
 		records = i.List(ctx, store.Filter{
-			Topic: f.topic, State: store.State(f.state), Key: key, OlderThan: time.Duration(f.olderThan),
+			Topic: f.topic, State: store.State(f.state), Key: keyOf(f.key), OlderThan: time.Duration(f.olderThan),
 			Limit: f.limit,
 		})
 	}

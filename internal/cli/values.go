@@ -81,6 +81,14 @@ func (f *facts) Set(s string) error {
 // Type implements pflag.Value.
 func (f *facts) Type() string { return "facts" }
 
+// keyOf is the key of a flag; nil for none.
+func keyOf(flag string) []byte {
+	if flag == "" {
+		return nil
+	}
+	return []byte(flag)
+}
+
 // rate is a flag: 100/s, 30/m, 10/5s, or a number a second.
 type rate struct {
 	perSecond float64

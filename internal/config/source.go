@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -47,11 +48,7 @@ type Source struct {
 // Find reads the configuration file: the one at path, or the default one if path
 // is empty. Without a default one the source is empty.
 func Find(path string) (Source, error) {
-	name := path
-	if name == "" {
-		name = DefaultFile
-	}
-	s := Source{Path: name}
+	s := Source{Path: cmp.Or(path, DefaultFile)}
 	err := s.readFile()
 	if path == "" && errors.Is(err, fs.ErrNotExist) {
 		return Source{}, nil

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -186,16 +187,15 @@ func (d *Doctor) mirror(ctx context.Context, needed bool) {
 		_, err = reached(ctx, s)
 		_ = s.Close() // it was only looked at
 	}
-	switch {
-	case err == nil:
+	if err == nil {
 		d.say(check, Well, "", "%s can be reached", name)
-	case needed:
-		d.say(check, Ill, advice(err, "see that it runs and can be reached from here: topics have moved there"),
-			"%s: %s", name, brief(err))
-	default:
-		d.say(check, Worth, advice(err, "see that it runs and can be reached from here, before a topic moves there"),
-			"%s: %s", name, brief(err))
+		return
 	}
+	v, fix := Worth, "see that it runs and can be reached from here, before a topic moves there"
+	if needed {
+		v, fix = Ill, "see that it runs and can be reached from here: topics have moved there"
+	}
+	d.say(check, v, advice(err, fix), "%s: %s", name, brief(err))
 }
 
 // moved says of a topic that another store has to do with, what that is, and tells
@@ -214,10 +214,7 @@ func (d *Doctor) moved(t *store.TopicStats) bool {
 			"paused since %s: another store is in charge of it; %d wait", operate.UTC(t.Paused.Since), t.Waiting)
 		return true
 	}
-	to := p.Target
-	if to == "" {
-		to = "another store"
-	}
+	to := cmp.Or(p.Target, "another store")
 	left := t.Waiting + t.Delayed + t.Leased
 	switch {
 	case p.Stage == mirror.Moved && left > 0:
