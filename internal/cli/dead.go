@@ -55,7 +55,8 @@ func (f *deadFilter) add(fl *pflag.FlagSet, reasonFlag string) {
 // filter is what the flags say.
 func (f *deadFilter) filter() store.DeadFilter {
 	return store.DeadFilter{
-		Topic: f.topic, Key: keyOf(f.key), Kind: pawl.Kind(f.kind), Reason: f.reason, Fingerprint: f.fingerprint, Text: f.search,
+		Topic: f.topic, Key: keyOf(f.key), Kind: pawl.Kind(f.kind), Reason: f.reason, Fingerprint: f.fingerprint,
+		Text:  f.search,
 		Since: f.since.Time, Until: f.until.Time, Limit: f.limit,
 		Resolved: new(f.resolved), Attrs: f.attrs,
 	}
