@@ -35,14 +35,15 @@ type runner interface {
 	close()
 }
 
-// newRunner makes the handler of a topic. Package config has the keys of each kind.
-func newRunner(t *config.Topic, p *programs, replies *hook.Replies) (runner, error) {
-	switch t.Handler {
-	case config.Exec:
+// handlerKinds are the kinds of handlers that a topic can have, a line each. Package config has their keys.
+var handlerKinds = map[string]func(*config.Topic, *programs, *hook.Replies) (runner, error){
+	config.Exec: func(t *config.Topic, p *programs, _ *hook.Replies) (runner, error) {
 		return plain{Handler: p.exec(t.Command)}, nil
-	case config.Pipe:
+	},
+	config.Pipe: func(t *config.Topic, p *programs, _ *hook.Replies) (runner, error) {
 		return &keeper{programs: p, topic: t}, nil
-	case config.HTTP:
+	},
+	config.HTTP: func(t *config.Topic, _ *programs, replies *hook.Replies) (runner, error) {
 		h, err := hook.New(hook.Config{
 			URL: t.URL, Method: t.Method, Headers: t.Headers, Timeout: t.Timeout, Replies: replies,
 		})
@@ -50,8 +51,16 @@ func newRunner(t *config.Topic, p *programs, replies *hook.Replies) (runner, err
 			return nil, err
 		}
 		return plain{h, h.Close}, nil
+	},
+}
+
+// newRunner makes the handler of a topic.
+func newRunner(t *config.Topic, p *programs, replies *hook.Replies) (runner, error) {
+	build, ok := handlerKinds[t.Handler]
+	if !ok {
+		return nil, fmt.Errorf("there is no handler %q", t.Handler)
 	}
-	return nil, fmt.Errorf("there is no handler %q", t.Handler)
+	return build(t, p, replies)
 }
 
 // plain is a handler that needs no more than to be called.

@@ -78,6 +78,19 @@ func TestAnAlbumStaysWholeWhenTheLeaderDies(t *testing.T) {
 	}
 }
 
+// A record of the leader that is not JSON stops no process from leading.
+func TestABrokenRecordOfTheLeader(t *testing.T) {
+	r := newRig(t, nil)
+	r.rule(Rule{Source: Place{Chat: source}, Targets: []Place{{Chat: target}}, Mode: modeCopy})
+	state, _ := store.As[store.Entries](r.store)
+	if _, err := state.PutState(t.Context(), "forward/tg/leader", []byte("{"), 0, "test"); err != nil {
+		t.Fatal(err)
+	}
+	r.api.Write(sim.Post{Chat: source, From: sim.Member, Text: "one"})
+	r.start()
+	r.gets(target, "one")
+}
+
 func TestEditsReachCopies(t *testing.T) {
 	r := newRig(t, nil)
 	r.rule(Rule{Source: Place{Chat: source}, Targets: []Place{{Chat: target}}, Mode: modeCopy,

@@ -99,8 +99,12 @@ func (l *leader) lead(ctx context.Context, work func(ctx context.Context)) {
 func (l *leader) campaign(ctx context.Context) bool {
 	var r leadRecord
 	version, err := pipeline.ReadState(ctx, l.state, l.key, &r)
-	if err != nil {
+	if version == 0 && err != nil {
 		return false
+	}
+	if err != nil { // not JSON: else no process would lead again
+		l.logger.Error("the record of the leader is replaced", "error", err)
+		r = leadRecord{}
 	}
 	now, err := l.state.Clock(ctx)
 	if err != nil {
