@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/pawl-dev/pawl/store"
@@ -13,12 +14,9 @@ import (
 // maxCount is how many messages of a partition can be in hand.
 const maxCount = gate.Window
 
-// A process that gets a partition whose last commit is open counts the death of the
-// process before it. One death is no evidence: nothing changes. After the second death
-// in a row few lanes are carried out at a time, after the third so few that the commit
-// can name them, which is made before they begin: so the next death leaves a short list
-// of what it may be due to, and these are carried out in solitude. Deaths are in a row
-// until all is over that had been handed out, and a while longer.
+// How many lanes are carried out at a time after deaths in a row: see the package comment,
+// under Crashes. Deaths are in a row until all is over that had been handed out, and a
+// while longer.
 const (
 	someLanes  = 32 // after two deaths
 	namedLanes = 4  // after three
@@ -44,6 +42,8 @@ type assignment struct {
 	topic     *topic
 	partition int32
 	source    uint32 // which incarnation of the topic
+	topicID   kadm.TopicID
+	member    string // of the group, who got it
 	state     assignmentState
 	fenced    bool // nothing of it may be committed any more
 	gate      *gate.Gate
@@ -114,7 +114,7 @@ func (e *engine) begin(name string, partition int32, known *lostProgress, at int
 	e.nextID++
 	a := &assignment{
 		id: e.nextID, topic: t, partition: partition, source: known.source, lanes: map[string]*lane{},
-		tries: map[int64]uint8{},
+		tries: map[int64]uint8{}, condemned: map[int64]string{},
 		quiet: make(chan struct{}), horizon: -1, danger: -1, began: e.now().UnixNano(),
 		known: at >= 0,
 	}
@@ -284,13 +284,11 @@ func (a *assignment) forget(l *lane) {
 	}
 }
 
-// handOut takes note of the highest offset that was handed out.
 func (a *assignment) handOut(offset int64) {
 	a.leased++
 	a.horizon = max(a.horizon, offset)
 }
 
-// full tells whether it hands out nothing more for now.
 func (a *assignment) full() bool { return a.leased >= a.mostLanes() }
 
 // checkpoint is what to commit. It names what is being carried out, if that is

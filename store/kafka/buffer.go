@@ -23,7 +23,6 @@ type buffer struct {
 	queue []*applicant // the first is served first
 }
 
-// applicant is a call that waits for room.
 type applicant struct {
 	bytes int
 	room  chan struct{} // closed when it has it
@@ -72,7 +71,6 @@ func ended(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// give gives room back.
 func (b *buffer) give(bytes int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -96,7 +94,6 @@ func (b *buffer) fits(bytes int) bool { return b.used == 0 || b.used+bytes <= b.
 // small ones are on their way.
 const recordCost = 100
 
-// weight is how much room a record takes.
 func weight(r *kgo.Record) int {
 	n := recordCost + len(r.Key) + len(r.Value)
 	for i := range r.Headers {

@@ -32,7 +32,6 @@ func newGivens() []given {
 	return nil
 }
 
-// free lets go of the list of what was handed out. The claim is over.
 func (c *claim) free() {
 	clear(c.out)
 	out := c.out[:0]
@@ -134,17 +133,12 @@ func (c *claim) from(w store.Want) {
 }
 
 func (l *lane) runLimit(w store.Want) int {
-	switch {
-	case l.of.mostLanes() < maxCount:
+	if l.of.mostLanes() < maxCount {
 		return 1
-	case w.Run > 0:
-		return w.Run
-	default:
-		return store.DefaultRun
 	}
+	return cmp.Or(w.Run, store.DefaultRun)
 }
 
-// best returns the next lane of a topic.
 func (c *claim) best(t *topic) *lane {
 	if t == nil || t.paused(c.now) {
 		return nil
@@ -191,7 +185,6 @@ func (c *claim) parks(l *lane) bool {
 	return true
 }
 
-// take leases the first messages of a lane.
 func (c *claim) take(l *lane, n int) {
 	c.lease(l, n, c.terms, c.fence, c.now)
 	switch a := l.of; {
@@ -226,7 +219,6 @@ func include(as *map[*assignment]bool, a *assignment) {
 	(*as)[a] = true
 }
 
-// undo reverts a claim.
 func (c *claim) undo() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

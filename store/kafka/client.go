@@ -38,7 +38,6 @@ var codecs = map[string][]kgo.CompressionCodec{
 	"zstd":   {kgo.ZstdCompression(), kgo.NoCompression()},
 }
 
-// options are those of every client.
 func (s *Store) options() []kgo.Opt {
 	opts := []kgo.Opt{
 		kgo.SeedBrokers(s.cfg.Brokers...),
@@ -248,7 +247,6 @@ type refusedToken struct{ status string }
 
 func (e *refusedToken) Error() string { return "the brokers refuse the token: " + e.status }
 
-// token reads the token for a connection.
 func (s *Store) token(context.Context) (oauth.Auth, error) {
 	text, err := os.ReadFile(s.cfg.TokenFile)
 	if err != nil {
@@ -315,7 +313,6 @@ func (p *producers) forget(topics ...string) {
 	}
 }
 
-// flush waits for what is on its way.
 func (p *producers) flush(ctx context.Context) (err error) {
 	for _, c := range p.all() {
 		err = errors.Join(err, c.Flush(ctx))
@@ -323,7 +320,6 @@ func (p *producers) flush(ctx context.Context) (err error) {
 	return err
 }
 
-// buffered is what is on its way.
 func (p *producers) buffered() (records, bytes int64) {
 	for _, c := range p.all() {
 		records, bytes = records+c.BufferedProduceRecords(), bytes+c.BufferedProduceBytes()

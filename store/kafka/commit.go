@@ -24,14 +24,13 @@ type committer struct {
 	s      *Store
 	client atomic.Pointer[kgo.Client]
 
-	turn       chan struct{} // holds one: one commit at a time
-	membership membership
-	limit      int          // bytes of metadata that the brokers take; 0: not known
-	learned    time.Time    // when
-	last       atomic.Int64 // when the last commit began, in nanoseconds since 1970
-	commits    atomic.Uint64
-	failed     atomic.Uint64
-	bare       atomic.Uint64 // without metadata, because it was too large
+	turn    chan struct{} // holds one: one commit at a time
+	limit   int           // bytes of metadata that the brokers take; 0: not known
+	learned time.Time     // when
+	last    atomic.Int64  // when the last commit began, in nanoseconds since 1970
+	commits atomic.Uint64
+	failed  atomic.Uint64
+	bare    atomic.Uint64 // without metadata, because it was too large
 }
 
 func (c *committer) init(s *Store) { c.s, c.turn = s, make(chan struct{}, 1) }
@@ -52,7 +51,6 @@ type place struct {
 	partition int32
 }
 
-// commitEntry is what a commit says of an assignment.
 type commitEntry struct {
 	of    *assignment
 	state *committedState
@@ -85,7 +83,6 @@ func (c *committer) loop() {
 // metadata than they did.
 const relearn = 10 * time.Minute
 
-// commitTimeout bounds a commit.
 const commitTimeout = 10 * time.Second
 
 // touched returns the assignments about which there is something to commit.
@@ -140,7 +137,6 @@ func (e *engine) checkpoints(as []*assignment,
 	return cps
 }
 
-// commit commits assignments.
 func (c *committer) commit(ctx context.Context, as []*assignment) error {
 	end, err := c.begin(ctx)
 	if err != nil {
@@ -206,7 +202,6 @@ func (e *engine) marked(as map[*assignment]bool) {
 	}
 }
 
-// markTimeout bounds the commit of a mark.
 const markTimeout = time.Second
 
 // commitNow commits what has to be on record before it is carried out, and with it
@@ -310,7 +305,6 @@ func (c *committer) withMetadata(ctx context.Context, entries map[place]commitEn
 	})
 }
 
-// answered reads the answer to a commit.
 func (c *committer) answered(resp *kmsg.OffsetCommitResponse,
 	entries map[place]commitEntry) (tooLarge []place, outcome error) {
 	for i := range resp.Topics {

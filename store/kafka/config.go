@@ -7,6 +7,7 @@ import (
 	"net"
 	"regexp"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -139,8 +140,10 @@ func (c Config) Complete() (Config, error) {
 	}
 	c.Produce.defaults()
 	c.Consume.defaults()
-	errs := append(c.wrong(), c.Consume.wrong()...)
-	errs = append(errs, c.Produce.wrong()...)
+	var errs wrong
+	c.check(&errs)
+	c.Consume.check(&errs)
+	c.Produce.check(&errs)
 	if len(errs) > 0 {
 		return c, &store.Error{Op: "open", Code: store.ErrInvalid, Err: errors.Join(errs...)}
 	}
@@ -198,88 +201,62 @@ func (c *Consuming) defaults() {
 	def(&c.Idle, 300*time.Second)
 }
 
-func (c *Config) wrong() (errs []error) {
-	bad := func(why string, args ...any) { errs = append(errs, fmt.Errorf(why, args...)) }
-	if len(c.Brokers) == 0 {
-		bad("no broker is named")
+// wrong is what is wrong with a config.
+type wrong []error
+
+// note notes that something is wrong, if it is.
+func (w *wrong) note(bad bool, why string, args ...any) {
+	if bad {
+		*w = append(*w, fmt.Errorf(why, args...))
 	}
+}
+
+func (c *Config) check(w *wrong) {
+	isName := groupName.MatchString
+	w.note(len(c.Brokers) == 0, "no broker is named")
 	for _, b := range c.Brokers {
-		if _, port, err := net.SplitHostPort(b); err != nil || port == "" {
-			bad("broker %q is not HOST:PORT", b)
-		}
+		_, port, err := net.SplitHostPort(b)
+		w.note(err != nil || port == "", "broker %q is not HOST:PORT", b)
 	}
-	if !groupName.MatchString(c.Group) {
-		bad("group %q: it is 1 to 249 of A-Z a-z 0-9 . _ -", c.Group)
-	}
-	if c.Protocol != ProtocolClassic && c.Protocol != ProtocolConsumer {
-		bad("protocol %q is unknown; there is %s and %s", c.Protocol, ProtocolClassic, ProtocolConsumer)
-	}
-	if !groupName.MatchString(c.StateTopic) {
-		bad("state topic %q: it is 1 to 249 of A-Z a-z 0-9 . _ -", c.StateTopic)
-	}
-	if !groupName.MatchString(c.DeadSuffix) {
-		bad("suffix of dead-letter topics %q: it is made of A-Z a-z 0-9 . _ -", c.DeadSuffix)
-	}
+	w.note(!isName(c.Group), "group %q: it is 1 to 249 of A-Z a-z 0-9 . _ -", c.Group)
+	w.note(c.Protocol != ProtocolClassic && c.Protocol != ProtocolConsumer,
+		"protocol %q is unknown; there is %s and %s", c.Protocol, ProtocolClassic, ProtocolConsumer)
+	w.note(!isName(c.StateTopic), "state topic %q: it is 1 to 249 of A-Z a-z 0-9 . _ -", c.StateTopic)
+	w.note(!isName(c.DeadSuffix), "suffix of dead-letter topics %q: it is made of A-Z a-z 0-9 . _ -", c.DeadSuffix)
 	for of, dead := range c.DeadNames {
-		if !groupName.MatchString(of) || !groupName.MatchString(dead) || of == dead || dead == c.StateTopic {
-			bad("dead letters of %q in %q: both are names of topics, and two", of, dead)
-		}
+		w.note(!isName(of) || !isName(dead) || of == dead || dead == c.StateTopic,
+			"dead letters of %q in %q: both are names of topics, and two", of, dead)
 	}
-	if (c.Cert == "") != (c.Key == "") {
-		bad("cert and key go together")
-	}
-	if c.TokenFile != "" && c.User != "" {
-		bad("there is a token, and a user: it is one of them")
-	}
-	if (c.User == "") != (c.Password == "") {
-		bad("user and password go together")
-	}
-	switch c.Create.Profile {
-	case "", "production", "development":
-	default:
-		bad("profile %q is unknown; there is production, development", c.Create.Profile)
-	}
-	switch strings.ToUpper(c.Mechanism) {
-	case "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512":
-	default:
-		bad("mechanism %q is unknown; there is PLAIN, SCRAM-SHA-256, SCRAM-SHA-512", c.Mechanism)
-	}
-	return errs
+	w.note((c.Cert == "") != (c.Key == ""), "cert and key go together")
+	w.note(c.TokenFile != "" && c.User != "", "there is a token, and a user: it is one of them")
+	w.note((c.User == "") != (c.Password == ""), "user and password go together")
+	w.note(!slices.Contains([]string{"", "production", "development"}, c.Create.Profile),
+		"profile %q is unknown; there is production, development", c.Create.Profile)
+	w.note(!slices.Contains([]string{"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"}, strings.ToUpper(c.Mechanism)),
+		"mechanism %q is unknown; there is PLAIN, SCRAM-SHA-256, SCRAM-SHA-512", c.Mechanism)
 }
 
-func (p *Producing) wrong() (errs []error) {
-	if _, ok := codecs[p.Compression]; !ok {
-		errs = append(errs, fmt.Errorf("compression %q is unknown; there is none, gzip, snappy, lz4, zstd",
-			p.Compression))
+func (c *Consuming) check(w *wrong) {
+	if c.Session < time.Second {
+		w.note(true, "consumer: session of %v; it is at least 1s", c.Session)
+	} else {
+		w.note(c.Heartbeat <= 0 || c.Heartbeat > c.Session/2,
+			"consumer: heartbeat of %v with a session of %v; it is at most half of it", c.Heartbeat, c.Session)
 	}
-	if p.Timeout < time.Second || p.Retries < 0 || p.BatchBytes < 1<<10 || p.BufferBytes < int(p.BatchBytes) ||
-		p.CloseWait < 0 {
-		errs = append(errs,
-			errors.New(
-				"producer: the timeout is at least 1s, retries are not negative, a batch has at least 1 KiB, and the buffer holds at least one"))
-	}
-	return errs
+	w.note(c.Drain < 0 || c.Drain > c.Rebalance/2,
+		"consumer: drain of %v with a rebalance timeout of %v; it is at most half of it", c.Drain, c.Rebalance)
+	w.note(c.Commit < time.Millisecond || c.Commit > time.Minute,
+		"consumer: commit every %v; it goes from 1ms to 1m", c.Commit)
+	w.note(c.Count < 1 || c.Count > maxCount,
+		"consumer: %d messages of a partition in hand; it goes from 1 to %d", c.Count, maxCount)
+	w.note(c.Bytes < 1<<20 || c.PartBytes < 1<<20 || c.FetchBytes < 1<<10 || c.FetchMin < 1,
+		"consumer: bytes: at least 1 MiB in hand and of a partition, 1 KiB of an answer, 1 of a fetch")
 }
 
-func (c *Consuming) wrong() (errs []error) {
-	bad := func(why string, args ...any) { errs = append(errs, fmt.Errorf("consumer: "+why, args...)) }
-	switch {
-	case c.Session < time.Second:
-		bad("session of %v; it is at least 1s", c.Session)
-	case c.Heartbeat <= 0 || c.Heartbeat > c.Session/2:
-		bad("heartbeat of %v with a session of %v; it is at most half of it", c.Heartbeat, c.Session)
-	}
-	if c.Drain < 0 || c.Drain > c.Rebalance/2 {
-		bad("drain of %v with a rebalance timeout of %v; it is at most half of it", c.Drain, c.Rebalance)
-	}
-	if c.Commit < time.Millisecond || c.Commit > time.Minute {
-		bad("commit every %v; it goes from 1ms to 1m", c.Commit)
-	}
-	if c.Count < 1 || c.Count > maxCount {
-		bad("%d messages of a partition in hand; it goes from 1 to %d", c.Count, maxCount)
-	}
-	if c.Bytes < 1<<20 || c.PartBytes < 1<<20 || c.FetchBytes < 1<<10 || c.FetchMin < 1 {
-		bad("bytes: at least 1 MiB in hand and of a partition, 1 KiB of an answer, 1 of a fetch")
-	}
-	return errs
+func (p *Producing) check(w *wrong) {
+	_, known := codecs[p.Compression]
+	w.note(!known, "compression %q is unknown; there is none, gzip, snappy, lz4, zstd", p.Compression)
+	w.note(p.Timeout < time.Second || p.Retries < 0 || p.BatchBytes < 1<<10 || p.BufferBytes < int(p.BatchBytes) ||
+		p.CloseWait < 0, "producer: the timeout is at least 1s, retries are not negative, "+
+		"a batch has at least 1 KiB, and the buffer holds at least one")
 }

@@ -35,7 +35,6 @@ func earlySize(r *kgo.Record) int {
 	return 0
 }
 
-// copyEarly copies a record that came in.
 func copyEarly(in *slab, r *kgo.Record) early {
 	size := earlySize(r)
 	if size == 0 {

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -112,7 +113,6 @@ type openLetter struct {
 	letter
 }
 
-// readLetters reads letters.
 func (s *Store) readLetters(ctx context.Context, letters []deadEntry) ([]openLetter, error) {
 	opened := make([]openLetter, len(letters))
 	raw := make([]*kgo.Record, len(letters))
@@ -144,11 +144,7 @@ func (s *Store) readLetters(ctx context.Context, letters []deadEntry) ([]openLet
 // outside of the log, which nobody can wait for: retention has taken it, or the topic
 // was made again.
 func (s *Store) readPlaces(ctx context.Context, wire string, places map[place64]int, into []*kgo.Record) error {
-	starts, err := s.offsetsOf(ctx, "read "+wire, wire, s.admin.ListStartOffsets)
-	if err != nil {
-		return err
-	}
-	ends, err := s.offsetsOf(ctx, "read "+wire, wire, s.admin.ListCommittedOffsets)
+	starts, ends, err := s.bounds(ctx, "read "+wire, wire)
 	if err != nil {
 		return err
 	}
@@ -377,7 +373,7 @@ func (s *Store) amended(ctx context.Context, found []deadEntry, amendments []sto
 // rewritten is the record of a letter that was changed. Headers that only the log
 // knows, as those of other producers that are not text, do not outlast it.
 func (s *Store) rewritten(g *deadEntry, rec *store.Record, l *letter) *kgo.Record {
-	r := s.recordOf(&rec.Message, rec.ID)
+	r := s.recordOf(&rec.Message, rec.ID, time.Time{})
 	if rec.Replays > 0 {
 		r.Headers = append(r.Headers, kgo.RecordHeader{Key: headerReplays,
 			Value: strconv.AppendInt(nil, int64(rec.Replays), 10)})
@@ -404,16 +400,12 @@ func (s *Store) Bury(ctx context.Context, letters ...store.Record) (map[string]e
 		}
 		return err != nil
 	})
-	topics := map[string]bool{}
+	topics, ids := map[string]bool{}, make([]string, len(fit))
 	for i := range fit {
-		topics[s.wire(fit[i].Topic)] = true
+		topics[s.wire(fit[i].Topic)], ids[i] = true, fit[i].ID
 	}
 	if err := s.topics.ensure(ctx, topics); err != nil {
 		return nil, err
-	}
-	var ids []string
-	for i := range fit {
-		ids = append(ids, fit[i].ID)
 	}
 	err = s.registrar.change(ctx, "bury", func() (records []*kgo.Record, err error) {
 		there, _, err := s.find(ctx, "bury", ids)

@@ -37,7 +37,6 @@ type topicIndex struct {
 
 	// Guarded by the tail's mu.
 	letters map[string]*deadEntry
-	places  map[place64]*deadEntry
 	keys    map[string]int  // letters by key
 	starts  map[int32]int64 // of the log, as far as letters before it are forgotten
 	order   int64
@@ -71,14 +70,13 @@ type departure struct {
 
 func (x *deadIndex) init(s *Store) { x.s, x.by = s, map[string]*topicIndex{} }
 
-// of returns the letters of a topic.
 func (x *deadIndex) of(topic string) *topicIndex {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	g := x.by[topic]
 	if g == nil {
-		g = &topicIndex{s: x.s, topic: topic, letters: map[string]*deadEntry{}, places: map[place64]*deadEntry{},
-			keys: map[string]int{}, starts: map[int32]int64{}}
+		g = &topicIndex{s: x.s, topic: topic, letters: map[string]*deadEntry{}, keys: map[string]int{},
+			starts: map[int32]int64{}}
 		g.tail = newTail(x.s, x.s.wire(x.s.cfg.deadName(topic)), g.apply, g.clear)
 		x.by[topic] = g
 	}
@@ -111,7 +109,6 @@ func (x *deadIndex) topics(ctx context.Context, only string) ([]string, error) {
 	return names, nil
 }
 
-// count is how many letters a topic has.
 func (x *deadIndex) count(ctx context.Context, topic string) (int64, error) {
 	g := x.of(topic)
 	if err := g.tail.follow(ctx); err != nil {
@@ -152,7 +149,6 @@ func (x *deadIndex) catchUp(ctx context.Context, records []*kgo.Record) error {
 	return nil
 }
 
-// apply takes in a record of the log.
 func (t *topicIndex) apply(r *kgo.Record) {
 	if r.Offset < t.starts[r.Partition] {
 		return // it was fetched before retention took it
@@ -161,8 +157,9 @@ func (t *topicIndex) apply(r *kgo.Record) {
 	if !ok { // a record that removes a letter is not a letter; but the message of a letter may have such a header
 		if text, gone := header(r, headerGone); gone {
 			var d departure
-			if json.Unmarshal([]byte(text), &d) == nil {
-				t.remove(t.places[place64{r.Partition, d.Offset}])
+			_ = json.Unmarshal([]byte(text), &d) // damaged: no letter has no id
+			if old := t.letters[d.ID]; old != nil && old.at == (place64{r.Partition, d.Offset}) {
+				t.remove(old)
 			}
 		}
 		return
@@ -179,7 +176,7 @@ func (t *topicIndex) apply(r *kgo.Record) {
 		}
 		t.remove(old)
 	}
-	t.letters[rec.ID], t.places[next.at] = next, next
+	t.letters[rec.ID] = next
 	if rec.Key != nil {
 		t.keys[string(rec.Key)]++
 		t.s.engine.countDead(t.topic, string(rec.Key), t.keys[string(rec.Key)])
@@ -192,19 +189,12 @@ func (t *topicIndex) clear() {
 		t.s.engine.countDead(t.topic, key, 0)
 	}
 	clear(t.letters)
-	clear(t.places)
 	clear(t.keys)
 	clear(t.starts)
 }
 
 func (t *topicIndex) remove(old *deadEntry) {
-	if old == nil {
-		return
-	}
-	delete(t.places, old.at)
-	if t.letters[old.ID] == old {
-		delete(t.letters, old.ID)
-	}
+	delete(t.letters, old.ID)
 	if old.Key == nil {
 		return
 	}
@@ -256,8 +246,6 @@ func (s *Store) readLetter(r *kgo.Record) (store.Record, letter, bool) {
 	return rec, l, true
 }
 
-// selected returns the letters that f may select, in the order of the listing, and the
-// part of f that needs the letters themselves.
 func (t *topicIndex) selected(f *store.DeadFilter) []deadEntry {
 	brief := *f
 	brief.Text, brief.Attrs = "", nil // what has them may be in the body, or the history

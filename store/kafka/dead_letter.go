@@ -154,7 +154,6 @@ func (s *Store) letterRecord(topic string, r *kgo.Record, l *letter) *kgo.Record
 		Timestamp: s.cfg.Now()}
 }
 
-// deadName is the name of the topic of a topic's dead letters.
 func (c *Config) deadName(of string) string {
 	if name, ok := c.DeadNames[of]; ok {
 		return name
@@ -201,8 +200,7 @@ func (s *Store) Divert(ctx context.Context, msgs []pawl.Message, why error) erro
 		if id == "" {
 			id = pawl.NewID()
 		}
-		r := s.recordOf(m, id)
-		r.Timestamp = now
+		r := s.recordOf(m, id, now)
 		records = append(records, s.letterRecord(name, r, &letter{
 			Envelope: envelope, ID: id, Topic: m.Topic, Partition: s.partitionOf(name, m.Key), Offset: -1,
 			Timestamp: now,

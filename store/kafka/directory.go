@@ -28,7 +28,6 @@ type directory struct {
 	ids    map[string][]kadm.TopicID // all that a topic was seen to have
 }
 
-// limit is the largest batch of a topic.
 type limit struct {
 	bytes int32
 	sure  bool // the brokers said so, and have not refused a batch since
@@ -56,7 +55,6 @@ func (d *directory) known(name string) (entry, bool) {
 	return t, ok
 }
 
-// names are the topics that are known to be there.
 func (d *directory) names() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -45,7 +45,6 @@ type engine struct {
 	warmed             flightState // a sink for near
 }
 
-// topic is what is in hand of a topic.
 type topic struct {
 	Name string // never changes, and is read without mu; the settings change
 	store.Topic
@@ -104,7 +103,7 @@ func (e *engine) topic(name string) *topic {
 	t := e.topics[name]
 	if t == nil {
 		t = &topic{Name: name, Topic: store.NewTopic(name), partitions: map[int32]*assignment{},
-			memories: map[int32]*lostProgress{}, deadByKey: map[string]int{}}
+			memories: map[int32]*lostProgress{}, deadByKey: map[string]int{}, lost: map[int32]uint64{}}
 		e.topics[name] = t
 	}
 	return t
@@ -320,7 +319,6 @@ func tokenOf(f *flight) pawl.Token {
 	return pawl.Token{Fence: l.lease.fence, Lane: int64(l.of.id)<<32 | int64(l.id), Seq: f.offset()}
 }
 
-// laneList is a list of leased lanes.
 type laneList struct{ first *lane }
 
 func (ls *laneList) add(l *lane) {
@@ -343,7 +341,6 @@ func (ls *laneList) remove(l *lane) {
 	l.before, l.after = nil, nil
 }
 
-// paused tells whether a topic is paused.
 func (t *topic) paused(now int64) bool {
 	return t.pause != nil && (t.pause.Until.IsZero() || t.pause.Until.After(time.Unix(0, now)))
 }

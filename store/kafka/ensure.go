@@ -97,14 +97,12 @@ func (s *Store) Ensure(ctx context.Context, name string, spec TopicSpec, dry boo
 	}
 }
 
-// detail asks the brokers for a topic.
 func (s *Store) detail(ctx context.Context, op, wire string) (d kadm.TopicDetail, there bool, err error) {
 	details, err := s.describe(ctx, wire)
 	d = details[wire]
 	return d, d.Err == nil && len(d.Partitions) > 0, s.explain(op, err)
 }
 
-// checkTopic compares an existing topic with its spec.
 func (s *Store) checkTopic(ctx context.Context, op, name string, d kadm.TopicDetail, spec TopicSpec,
 	dry bool) (Ensured, error) {
 	e := Ensured{Topic: name, Partitions: len(d.Partitions), Replicas: d.Partitions.NumReplicas()}
@@ -124,7 +122,6 @@ func (s *Store) checkTopic(ctx context.Context, op, name string, d kadm.TopicDet
 	return s.setTopic(ctx, op, e, spec, dry)
 }
 
-// makeTopic creates a missing topic.
 func (s *Store) makeTopic(ctx context.Context, op, name string, spec TopicSpec, dry bool) (Ensured, error) {
 	e := Ensured{Topic: name, Created: true, Partitions: int(spec.Partitions), Replicas: int(spec.Replicas)}
 	if dry {
@@ -171,7 +168,6 @@ func (s *Store) setTopic(ctx context.Context, op string, e Ensured, spec TopicSp
 	return e, s.explain(op, err)
 }
 
-// settingsAt are the settings of a topic at the brokers.
 func (s *Store) settingsAt(ctx context.Context, wire string) (map[string]string, error) {
 	described, err := s.admin.DescribeTopicConfigs(ctx, wire)
 	all := map[string]string{}

@@ -66,17 +66,8 @@ func (s *Store) codeOf(err error) (hint string, code error) {
 		return "fewer replicas are in sync than min.insync.replicas asks for: look at the brokers", store.ErrUnavailable
 	case errors.Is(err, kerr.KafkaStorageError):
 		return "a broker cannot write: look at its disk", store.ErrFull
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, kgo.ErrRecordTimeout),
-		errors.Is(err, kgo.ErrRecordRetries),
-		isNetwork(err), kerr.IsRetriable(err):
-		return "", store.ErrUnavailable
 	}
 	return "", store.ErrUnavailable
-}
-
-func isNetwork(err error) bool {
-	_, ok := errors.AsType[net.Error](err)
-	return ok
 }
 
 // topicError is an error about a topic, by its name at the brokers. Theirs do not say

@@ -308,7 +308,6 @@ func (t *traffic) figures() Traffic {
 // logEvery is how often the figures are logged.
 const logEvery = time.Minute
 
-// logLoop logs the figures, at debug level.
 func (s *Store) logLoop() {
 	for store.Sleep(s.ctx, logEvery) == nil {
 		s.logFigures()

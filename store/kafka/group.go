@@ -137,7 +137,6 @@ func (g *group) findLoop() {
 // lookAgain is how soon a topic is noticed that was claimed from before it was created.
 const lookAgain = time.Second
 
-// pollLoop fetches records and hands them to the engine.
 func (g *group) pollLoop() {
 	for {
 		fetches := g.client.PollRecords(g.s.ctx, pollCount)
@@ -163,7 +162,6 @@ const (
 	roomWait = 50 * time.Millisecond
 )
 
-// accept takes in what was fetched of a partition.
 func (g *group) accept(topic string, p *kgo.FetchPartition) {
 	g.feedMu.Lock()
 	defer g.feedMu.Unlock()
@@ -327,7 +325,7 @@ func (g *group) miss(topic string) {
 func (g *group) fetched(ctx context.Context, client *kgo.Client, resp *kmsg.OffsetFetchResponse) error {
 	g.rebalances.Add(1)
 	clear(g.from)
-	ids := map[string][16]byte{}
+	member, _ := client.GroupMetadata()
 	for _, rg := range resp.Groups {
 		for _, rt := range rg.Topics {
 			name := g.nameOf(rt.Topic, rt.TopicID)
@@ -339,18 +337,14 @@ func (g *group) fetched(ctx context.Context, client *kgo.Client, resp *kmsg.Offs
 				g.s.background(func() { g.recreated(g.s.plain(name)) })
 				continue
 			}
-			if t.id != (kadm.TopicID{}) {
-				ids[name] = t.id
-			}
 			for _, rp := range rt.Partitions {
 				if rp.ErrorCode == 0 {
 					g.assign(g.s.plain(name), rp.Partition, t.source(), rp.Offset, rp.Metadata)
+					g.s.engine.identify(g.s.plain(name), rp.Partition, member, t.id)
 				}
 			}
 		}
 	}
-	member, _ := client.GroupMetadata()
-	g.s.commits.membership.note(member, ids)
 	return nil
 }
 
@@ -435,7 +429,6 @@ func (g *group) of(parts map[string][]int32) []*assignment {
 	return as
 }
 
-// ofTopics returns the assignments of topics.
 func (g *group) ofTopics(topics ...string) []*assignment {
 	return slices.DeleteFunc(g.s.engine.assignments(), func(a *assignment) bool {
 		return !slices.Contains(topics, a.topic.Name)
@@ -452,6 +445,15 @@ func (g *group) partitions(as []*assignment) map[string][]int32 {
 	return parts
 }
 
+// identify takes note of which member of the group got a partition, and the id of its topic.
+func (e *engine) identify(topic string, partition int32, member string, id kadm.TopicID) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if a := e.at(topic, partition); a != nil {
+		a.member, a.topicID = member, id
+	}
+}
+
 // assignment returns the live assignment of a partition, nil if there is none.
 func (e *engine) assignment(topic string, partition int32) *assignment {
 	e.mu.Lock()
@@ -459,7 +461,6 @@ func (e *engine) assignment(topic string, partition int32) *assignment {
 	return e.at(topic, partition)
 }
 
-// assignments returns those that are not gone.
 func (e *engine) assignments() []*assignment {
 	e.mu.Lock()
 	defer e.mu.Unlock()

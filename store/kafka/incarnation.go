@@ -90,6 +90,7 @@ func (g *group) compare(a *assignment, records []*kgo.Record) (*assignment, []*k
 			"read_up_to", next, "goes_on_at", r.Offset)
 		anew := g.s.engine.assign(a.topic.Name, a.partition, a.source, -1, gate.Checkpoint{})
 		anew.paused = a.paused
+		g.s.engine.identify(a.topic.Name, a.partition, a.member, a.topicID)
 		return anew, records[i:]
 	}
 	return a, records

@@ -168,7 +168,6 @@ func (s *Store) groupHealth(ctx context.Context, h *Health) (map[place]string, e
 	return owners, nil
 }
 
-// describeGroup asks for the group and its members.
 func (s *Store) describeGroup(ctx context.Context) (g kadm.DescribedGroup, err error) {
 	err = s.coordinated(ctx, func() error {
 		groups, err := s.admin.DescribeGroups(ctx, s.cfg.Group)
@@ -206,10 +205,8 @@ func (s *Store) topicHealth(ctx context.Context, h *Health, name string, owners 
 			h.fault(name, "it has %d partitions, its dead letters %d: letters are not where their messages were",
 				th.Partitions, n)
 		}
-		if th.Dead, err = s.dead.count(ctx, name); err != nil && ctx.Err() == nil {
+		if th.Dead, err = s.dead.count(ctx, name); err != nil {
 			h.fault(name, "its dead letters cannot be counted: %v", err)
-		} else if err != nil {
-			return err
 		}
 	} else if s.cfg.Create.Off {
 		h.fault(name,
@@ -217,11 +214,9 @@ func (s *Store) topicHealth(ctx context.Context, h *Health, name string, owners 
 	}
 	h.Topics = append(h.Topics, th)
 	lags, err := s.lags(ctx, name)
-	if err != nil && ctx.Err() == nil { // a partition without a leader must not hide the rest
+	if err != nil { // a partition without a leader must not hide the rest
 		h.fault(name, "what is left of it cannot be told: %v", err)
-		return nil
-	} else if err != nil {
-		return err
+		return s.explain("health", ctx.Err())
 	}
 	h.progress(name, s.wire(name), lags, owners)
 	return nil
@@ -269,35 +264,37 @@ type Seen struct {
 // Peek reads up to n records of a partition from an offset on, without moving the
 // group. An offset of -1 is the first that the group has not finished.
 func (s *Store) Peek(ctx context.Context, topic string, partition int32, offset int64, n int) ([]Seen, error) {
-	op := fmt.Sprintf("peek %s/%d", topic, partition)
-	if err := s.usable(ctx, op); err != nil {
-		return nil, err
+	_, seen, err := s.peek(ctx, "peek "+partitionName(topic, partition), topic, partition, offset, n)
+	return seen, err
+}
+
+func (s *Store) peek(ctx context.Context, op, topic string, partition int32, offset int64,
+	n int) (l Lag, seen []Seen, err error) {
+	if err = s.usable(ctx, op); err != nil {
+		return l, nil, err
 	}
-	l, err := s.lag(ctx, op, topic, partition)
-	if err != nil {
-		return nil, err
+	if l, err = s.lag(ctx, op, topic, partition); err != nil {
+		return l, nil, err
 	}
 	if offset < 0 {
 		offset = l.next()
 	}
 	if offset < l.Start || offset > l.End {
-		return nil, &store.Error{Op: op, Code: store.ErrNotFound,
+		return l, nil, &store.Error{Op: op, Code: store.ErrNotFound,
 			Err: fmt.Errorf("offset %d is not there: it has %d to %d", offset, l.Start, l.End-1)}
 	}
 	if offset == l.End || n <= 0 {
-		return nil, nil
+		return l, nil, nil
 	}
-	var seen []Seen
 	st := stretch{l, span{offset, l.End}}
 	err = st.read(ctx, s, func(r *kgo.Record) bool {
 		seen = append(seen, Seen{Record: store.Record{Message: s.message(r), EnqueuedAt: r.Timestamp},
 			Partition: r.Partition, Offset: r.Offset, Timestamp: r.Timestamp})
 		return len(seen) < n
 	})
-	return seen, err
+	return l, seen, err
 }
 
-// lag is how far the group is in one partition.
 func (s *Store) lag(ctx context.Context, op, topic string, partition int32) (Lag, error) {
 	if ok, err := s.exists(ctx, topic); err != nil || !ok {
 		if err == nil {
@@ -340,9 +337,6 @@ func (h *health) note(about, format string, args ...any) {
 	what := fmt.Sprintf(format, args...)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.faults == nil {
-		h.faults = map[string]Fault{}
-	}
 	now := time.Now()
 	f, ok := h.faults[about+what]
 	if !ok || now.Sub(f.Seen) > faultAge {

@@ -208,9 +208,6 @@ func (g *group) see(a *assignment, p *kgo.FetchPartition) {
 func (e *engine) countLost(a *assignment, n uint64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if a.topic.lost == nil {
-		a.topic.lost = map[int32]uint64{}
-	}
 	a.topic.lost[a.partition] += n
 }
 

@@ -248,7 +248,6 @@ func (q *queue) best() *lane {
 	}
 }
 
-// pop takes the lane that best returned.
 func (q *queue) pop(l *lane) {
 	if q.n > 0 && q.ring[q.first] == l {
 		q.shift()

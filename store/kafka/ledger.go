@@ -108,7 +108,6 @@ func (l *ledger) miss(from int64) {
 	l.gap.from, l.gap.parts = from, map[string][]store.Entry{}
 }
 
-// collect keeps an entry of a snapshot.
 func (g *gap) collect(r *kgo.Record) {
 	version, err := number(r, headerVers)
 	at, bad := number(r, headerAt)
@@ -120,7 +119,6 @@ func (g *gap) collect(r *kgo.Record) {
 		Writer: text(r, headerWriter), At: time.UnixMilli(at)})
 }
 
-// complete takes in the end of a snapshot.
 func (l *ledger) complete(r *kgo.Record) (changed []string) {
 	base, err := number(r, headerBase)
 	count, bad := number(r, headerCount)
@@ -179,7 +177,6 @@ func (l *ledger) decideAll(held []*kgo.Record, from int64) (changed []string) {
 	return changed
 }
 
-// decide decides about a wish.
 func (l *ledger) decide(r *kgo.Record) (changed []string) {
 	key, op := string(r.Key), text(r, headerOp)
 	want, err := number(r, headerWant)
@@ -218,7 +215,6 @@ func (l *ledger) put(e store.Entry) {
 	l.size += room(e)
 }
 
-// room is about what an entry takes in a snapshot.
 func room(e store.Entry) int { return recordCost + len(e.Key) + len(e.Value) + len(e.Writer) }
 
 // filled makes a nil value an empty one.

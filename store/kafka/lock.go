@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -34,15 +33,13 @@ type registrar struct {
 
 	mu     sync.Mutex
 	client *kgo.Client
-	large  bool          // the client takes records that are larger than batches usually are
 	renew  time.Duration // between renewals by the holder of the lock
 }
 
 func (g *registrar) init(s *Store) { g.s, g.me, g.renew = s, pawl.NewID(), staleLock/4 }
 
 // change writes the records that build returns in one transaction. Build is called
-// while no other process changes anything; if it is called again, only its last result
-// is written.
+// while no other process changes anything.
 func (g *registrar) change(ctx context.Context, op string, build func() ([]*kgo.Record, error)) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -57,19 +54,10 @@ func (g *registrar) change(ctx context.Context, op string, build func() ([]*kgo.
 			g.unlock(ctx, held)
 		}
 	}()
-	if err := g.fence(ctx, op, false); err != nil {
+	if err := g.fence(ctx, op); err != nil {
 		return err
 	}
 	records, err := build()
-	if err == nil && slices.ContainsFunc(records, g.oversized) {
-		// By another client, which is another epoch: what was read before it began may be
-		// outdated.
-		g.discard()
-		defer g.discard()
-		if err = g.fence(ctx, op, true); err == nil {
-			records, err = build()
-		}
-	}
 	if err != nil || len(records) == 0 {
 		return err
 	}
@@ -148,20 +136,14 @@ func (g *registrar) renewed(ctx context.Context, held store.Entry) store.Entry {
 	return e
 }
 
-// oversized tells whether a record needs a batch that is larger than usual.
-func (g *registrar) oversized(r *kgo.Record) bool { return weight(r) > int(g.s.cfg.Produce.BatchBytes) }
-
 // fence makes sure that no earlier holder of the lock can commit any more. The caller
 // holds mu and the lock.
-func (g *registrar) fence(ctx context.Context, op string, large bool) error {
+func (g *registrar) fence(ctx context.Context, op string) error {
 	if g.client != nil {
 		return nil // no other process had it in between
 	}
-	limit := g.s.cfg.Produce.BatchBytes
-	if large {
-		limit = max(limit, maxDeadBytes)
-	}
-	client, err := kgo.NewClient(append(g.s.producerOptions(), kgo.ProducerBatchMaxBytes(limit),
+	client, err := kgo.NewClient(append(g.s.producerOptions(),
+		kgo.ProducerBatchMaxBytes(max(g.s.cfg.Produce.BatchBytes, maxDeadBytes)),
 		kgo.RecordPartitioner(partitioner{kgo.StickyKeyPartitioner(nil), g.s, true}),
 		kgo.TransactionalID(g.s.transactionalID()), kgo.TransactionTimeout(transactionTimeout),
 		kgo.ProducerLinger(0))...)
@@ -174,7 +156,7 @@ func (g *registrar) fence(ctx context.Context, op string, large bool) error {
 		client.Close()
 		return g.s.explain(op, err)
 	}
-	g.client, g.large = client, large
+	g.client = client
 	return nil
 }
 
@@ -212,13 +194,13 @@ func (g *registrar) commit(ctx context.Context, op string, records []*kgo.Record
 	return nil
 }
 
-// produce sends records; where there are oversized ones, in portions that any topic takes
-// as one batch. A larger record is sent alone: its letter was accepted once, so the
-// rewritten one may fit, too. The brokers decide.
+// produce sends records in portions that any topic takes as one batch. A larger record is
+// sent alone: its letter was accepted once, so the rewritten one may fit, too. The brokers
+// decide.
 func (g *registrar) produce(ctx context.Context, records []*kgo.Record) (results kgo.ProduceResults, failed error) {
 	for len(records) > 0 && failed == nil {
 		n, size := 0, 0
-		for n < len(records) && (n == 0 || !g.large || size+weight(records[n]) <= int(g.s.cfg.Produce.BatchBytes)) {
+		for n < len(records) && (n == 0 || size+weight(records[n]) <= int(g.s.cfg.Produce.BatchBytes)) {
 			size += weight(records[n])
 			n++
 		}

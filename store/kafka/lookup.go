@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/hex"
-	"errors"
 	"iter"
 	"slices"
 	"strconv"
@@ -272,68 +271,55 @@ func (s *Store) List(ctx context.Context, f store.Filter) iter.Seq2[store.Record
 			yield(store.Record{}, err)
 			return
 		}
-		l := lister{s: s, f: &f, yield: yield}
+		n := 0
 		for _, name := range names {
-			if err := l.topic(ctx, name); err != nil {
-				if !errors.Is(err, errEnough) {
-					yield(store.Record{}, err)
+			for rec, err := range s.listTopic(ctx, name, &f) {
+				if n++; !yield(rec, err) || err != nil || n == f.Limit {
+					return
 				}
+			}
+		}
+	}
+}
+
+func (s *Store) listTopic(ctx context.Context, name string, f *store.Filter) iter.Seq2[store.Record, error] {
+	return func(yield func(store.Record, error) bool) {
+		stretches, err := s.unfinishedOf(ctx, name)
+		var oldest []store.Record
+		for _, st := range stretches {
+			n, more := 0, true
+			err = st.read(ctx, s, func(r *kgo.Record) bool {
+				rec := s.recordAt(&st.Lag, r)
+				switch {
+				case !s.wanted(f, &rec):
+				case f.Limit > 0:
+					oldest = append(oldest, rec)
+					n++
+					return n < f.Limit
+				default:
+					more = yield(rec, nil)
+				}
+				return more
+			})
+			if err != nil || !more {
+				break
+			}
+		}
+		if err != nil {
+			yield(store.Record{}, err)
+			return
+		}
+		slices.SortStableFunc(oldest, func(a, b store.Record) int { return a.EnqueuedAt.Compare(b.EnqueuedAt) })
+		for i := range oldest {
+			if !yield(oldest[i], nil) {
 				return
 			}
 		}
 	}
 }
 
-var errEnough = errors.New("enough")
-
-// lister is one listing.
-type lister struct {
-	s     *Store
-	f     *store.Filter
-	yield func(store.Record, error) bool
-	n     int
-}
-
-func (l *lister) topic(ctx context.Context, name string) error {
-	stretches, err := l.s.unfinishedOf(ctx, name)
-	if err != nil {
-		return err
-	}
-	var oldest []store.Record
-	for _, st := range stretches {
-		n, over := 0, false
-		err := st.read(ctx, l.s, func(r *kgo.Record) bool {
-			rec := l.s.recordAt(&st.Lag, r)
-			if !l.wanted(&rec) {
-				return true
-			}
-			if l.f.Limit > 0 {
-				oldest = append(oldest, rec)
-				n++
-				return n < l.f.Limit
-			}
-			over = !l.yield(rec, nil)
-			return !over
-		})
-		if over {
-			return errEnough
-		}
-		if err != nil {
-			return err
-		}
-	}
-	slices.SortStableFunc(oldest, func(a, b store.Record) int { return a.EnqueuedAt.Compare(b.EnqueuedAt) })
-	for i := range oldest {
-		if l.n++; !l.yield(oldest[i], nil) || l.n == l.f.Limit {
-			return errEnough
-		}
-	}
-	return nil
-}
-
-func (l *lister) wanted(r *store.Record) bool {
-	f := l.f
+func (s *Store) wanted(f *store.Filter, r *store.Record) bool {
 	return r.State != store.Acked && (f.State == "" || f.State == r.State) &&
 		(f.Key == nil || bytes.Equal(f.Key, r.Key)) &&
-		(f.OlderThan == 0 || l.s.cfg.Now().Sub(r.EnqueuedAt) >= f.OlderThan)
+		(f.OlderThan == 0 || s.cfg.Now().Sub(r.EnqueuedAt) >= f.OlderThan)
 }

@@ -3,52 +3,35 @@ package kafka
 import (
 	"context"
 	"errors"
-	"maps"
-	"sync"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// membership is what was true of this process in its group when it got partitions. The
-// client sends no commit while it joins: not to mix up who has which partition before a
-// rebalance and after it. But a join takes as
-// long as a session where the brokers wait for a member that died, and what is
-// finished in that time has to be on record. The brokers take commits until all
-// have joined.
-type membership struct {
-	mu     sync.Mutex
-	member string
-	topics map[string][16]byte // ids, by names at the brokers
-}
-
-// note takes up the ids of topics that a member has partitions of.
-func (m *membership) note(member string, topics map[string][16]byte) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.topics == nil || m.member != member {
-		m.topics = map[string][16]byte{}
+// owned tells whether a member may commit assignments by itself: it is the one that got
+// them, and still has them, and the brokers told the ids of their topics.
+func (e *engine) owned(entries map[place]commitEntry, member string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, entry := range entries {
+		if a := entry.of; a.fenced || a.member != member || a.topicID == (kadm.TopicID{}) {
+			return false
+		}
 	}
-	maps.Copy(m.topics, topics)
-	m.member = member
-}
-
-// of returns the ids of the topics of a member; nothing if this process is another
-// one.
-func (m *membership) of(member string) map[string][16]byte {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if member == "" || m.member != member {
-		return nil
-	}
-	return maps.Clone(m.topics)
+	return member != ""
 }
 
 // direct sends a commit without the client's own logic, also while the client joins. It
 // returns nil if that is impossible or failed: then the commit goes through the client,
 // which waits.
+//
+// The client sends no commit while it joins: not to mix up who has which partition before
+// a rebalance and after it. But a join takes as long as a session where the brokers wait
+// for a member that died, and what is finished in that time has to be on record. The
+// brokers take commits until all have joined.
 //
 // A partition may be committed under the member's present generation because it is
 // ours until we give it up: who is still the same member has missed no rebalance,
@@ -58,8 +41,7 @@ func (m *membership) of(member string) map[string][16]byte {
 func (c *committer) direct(ctx context.Context, client *kgo.Client, offsets map[string]map[int32]kgo.EpochOffset,
 	entries map[place]commitEntry) *kmsg.OffsetCommitResponse {
 	member, generation := client.GroupMetadata()
-	ids := c.membership.of(member)
-	if c.s.engine.fenced(entries) {
+	if !c.s.engine.owned(entries, member) {
 		return nil
 	}
 	req := kmsg.NewPtrOffsetCommitRequest()
@@ -68,16 +50,14 @@ func (c *committer) direct(ctx context.Context, client *kgo.Client, offsets map[
 		req.InstanceID = &c.s.cfg.Instance
 	}
 	for name, parts := range offsets {
-		id, known := ids[name]
-		if !known {
-			return nil
-		}
 		rt := kmsg.NewOffsetCommitRequestTopic()
-		rt.Topic, rt.TopicID = name, id
+		rt.Topic = name
 		for partition, o := range parts {
+			entry := entries[place{name, partition}]
+			rt.TopicID = entry.of.topicID
 			rp := kmsg.NewOffsetCommitRequestTopicPartition()
 			rp.Partition, rp.Offset, rp.LeaderEpoch = partition, o.Offset, o.Epoch
-			rp.Metadata = &entries[place{name, partition}].state.text
+			rp.Metadata = &entry.state.text
 			rt.Partitions = append(rt.Partitions, rp)
 		}
 		req.Topics = append(req.Topics, rt)
@@ -105,7 +85,6 @@ func refused(resp *kmsg.OffsetCommitResponse) bool {
 // is asked to end must do so, whatever the coordinator of its group does.
 const leaveWait = 4 * time.Second
 
-// leave ends the membership.
 func (g *group) leave() {
 	g.mu.Lock()
 	g.left = true

@@ -33,6 +33,14 @@ func (s *Store) offsetsOf(ctx context.Context, op, wire string, list listOffsets
 	return at, s.explain(op, err)
 }
 
+// bounds are where the partitions of a topic begin and end.
+func (s *Store) bounds(ctx context.Context, op, wire string) (starts, ends map[int32]int64, err error) {
+	if ends, err = s.offsetsOf(ctx, op, wire, s.admin.ListCommittedOffsets); err == nil {
+		starts, err = s.offsetsOf(ctx, op, wire, s.admin.ListStartOffsets)
+	}
+	return starts, ends, err
+}
+
 // again repeats a call while its error is one that passes, for as long as wait.
 func again(ctx context.Context, wait time.Duration, passes func(error) bool, call func() error) error {
 	for end := time.Now().Add(wait); ; {

@@ -36,8 +36,7 @@ func (s *Store) Append(ctx context.Context, batch store.Batch[pawl.Message]) ([]
 		if receipts[i].Err != nil {
 			continue
 		}
-		r := s.recordOf(m, receipts[i].ID)
-		r.Timestamp = now
+		r := s.recordOf(m, receipts[i].ID, now)
 		records, at = append(records, r), append(at, i)
 		topics[r.Topic] = true
 	}
@@ -143,7 +142,6 @@ type call struct {
 	closed map[recordLane]bool // where a record failed
 }
 
-// recordLane is the topic and key of a record.
 type recordLane struct{ topic, key string }
 
 // The errors of a record without an answer of a broker.
@@ -262,8 +260,7 @@ func (s *Store) emit(ctx context.Context, batch store.Batch[store.Settlement],
 			if bad[i] {
 				break
 			}
-			r := s.recordOf(&st.Emit[j], pawl.EmitID(st.ID, j))
-			r.Timestamp = now
+			r := s.recordOf(&st.Emit[j], pawl.EmitID(st.ID, j), now)
 			records, of = append(records, r), append(of, i)
 			topics[r.Topic] = true
 		}
@@ -286,7 +283,6 @@ func (s *Store) emit(ctx context.Context, batch store.Batch[store.Settlement],
 	return refused, nil
 }
 
-// good tells whether a token is still valid.
 func (e *engine) good(tok pawl.Token) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -330,22 +326,14 @@ func (s *Store) Owner(topic string) (of string, own bool) {
 // listed or carried out.
 func (s *Store) free(op, topic string) error {
 	of, own := s.Owner(topic)
-	switch {
-	case !own:
+	if !own {
 		return nil
-	case topic == s.cfg.StateTopic:
-		return &store.Error{
-			Op: op, Code: store.ErrInvalid, Err: fmt.Errorf("topic %s holds the state of this store, no messages",
-				topic),
-			Hint: "use another topic; state_topic in the URL names the one of the state",
-		}
-	default:
-		return &store.Error{
-			Op: op, Code: store.ErrInvalid, Err: fmt.Errorf("topic %s holds the dead letters of %s, no messages",
-				topic, of),
-			Hint: fmt.Sprintf(
-				"use a topic whose name does not end with %s; dead_suffix and dead_names in the URL name such topics otherwise",
-				s.cfg.DeadSuffix),
-		}
 	}
+	holds, hint := "the dead letters of "+of, "use a topic whose name does not end with "+s.cfg.DeadSuffix+
+		"; dead_suffix and dead_names in the URL name such topics otherwise"
+	if topic == s.cfg.StateTopic {
+		holds, hint = "the state of this store", "use another topic; state_topic in the URL names the one of the state"
+	}
+	err := fmt.Errorf("topic %s holds %s, no messages", topic, holds)
+	return &store.Error{Op: op, Code: store.ErrInvalid, Err: err, Hint: hint}
 }

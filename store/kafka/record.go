@@ -31,8 +31,8 @@ func (s *Store) wire(topic string) string { return s.cfg.Prefix + topic }
 func (s *Store) plain(wire string) string { return strings.TrimPrefix(wire, s.cfg.Prefix) }
 
 // recordOf is what is produced for a message. It shares key and body with it.
-func (s *Store) recordOf(m *pawl.Message, id string) *kgo.Record {
-	r := &kgo.Record{Topic: s.wire(m.Topic), Key: m.Key, Value: m.Body}
+func (s *Store) recordOf(m *pawl.Message, id string, now time.Time) *kgo.Record {
+	r := &kgo.Record{Topic: s.wire(m.Topic), Key: m.Key, Value: m.Body, Timestamp: now}
 	r.Headers = make([]kgo.RecordHeader, 0, 2+len(m.Headers))
 	r.Headers = append(r.Headers, kgo.RecordHeader{Key: headerID, Value: []byte(id)})
 	if m.Priority != 0 {
@@ -141,7 +141,6 @@ func sizeOf(r *kgo.Record) int {
 	return n
 }
 
-// sizesOf is that of several.
 func sizesOf(records []*kgo.Record) (n int) {
 	for _, r := range records {
 		n += sizeOf(r)

@@ -175,7 +175,6 @@ func (l *lane) lift(f *flight) {
 	}
 }
 
-// fail records a failed attempt.
 func (f *flight) fail(st *store.Settlement, now int64, after time.Duration) *trouble {
 	t, end := f.troubled(), time.Unix(0, now)
 	number := t.attempts + 1
@@ -244,11 +243,8 @@ func (e *engine) extend(by time.Duration, tokens []pawl.Token) (lost []pawl.Toke
 	return lost, nil
 }
 
-// errMarks refuses a settlement that writes marks.
-func errMarks() error {
-	return &store.Error{Op: "settle", Code: store.ErrUnsupported,
-		Err: errors.New("marks: a log is not read by key"), Hint: "keep marks in a second store"}
-}
+var errMarks = &store.Error{Op: "settle", Code: store.ErrUnsupported,
+	Err: errors.New("marks: a log is not read by key"), Hint: "keep marks in a second store"}
 
 // Settle implements [store.Store]. What is emitted is produced before anything
 // else happens; if that fails, nothing does. An ack is committed with the next
@@ -267,7 +263,7 @@ func (s *Store) Settle(ctx context.Context, batch store.Batch[store.Settlement])
 	}
 	for i := range batch.Items {
 		if len(batch.Items[i].Marks) > 0 && !bad[i] {
-			refused, bad[i] = append(refused, store.Refusal{Index: i, Err: errMarks()}), true
+			refused, bad[i] = append(refused, store.Refusal{Index: i, Err: errMarks}), true
 		}
 	}
 	unfit, err := s.emit(ctx, batch, bad)

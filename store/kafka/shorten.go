@@ -33,7 +33,6 @@ const (
 	mostSnapshots = 4
 )
 
-// snapshot is the state at an offset.
 type snapshot struct {
 	topic   kadm.TopicID
 	base    int64
@@ -127,7 +126,6 @@ func (st *state) write(ctx context.Context, snap snapshot) error {
 	return nil
 }
 
-// record is a record of the state.
 func (st *state) record(op, key string, value []byte, nonce, writer string, numbers map[string]int64) *kgo.Record {
 	r := &kgo.Record{Topic: st.tail.topic, Key: []byte(key), Value: value, Timestamp: st.s.cfg.Now(),
 		Headers: []kgo.RecordHeader{{Key: headerOp, Value: []byte(op)}, {Key: headerNonce, Value: []byte(nonce)}}}
@@ -140,7 +138,6 @@ func (st *state) record(op, key string, value []byte, nonce, writer string, numb
 	return r
 }
 
-// cut deletes the records before an offset.
 func (st *state) cut(ctx context.Context, to int64) error {
 	var os kadm.Offsets
 	os.Add(kadm.Offset{Topic: st.tail.topic, Partition: 0, At: to})

@@ -21,7 +21,6 @@ import (
 // to skip a message: skip/TOPIC/PARTITION/OFFSET.
 const keySkip = "skip/"
 
-// skipWish is the value of such a key.
 type skipWish struct {
 	By     string `json:"by"`
 	Reason string `json:"reason"`
@@ -42,22 +41,14 @@ type Skipped struct {
 // Skip waits for it up to wait; otherwise it is done here.
 func (s *Store) Skip(ctx context.Context, topic string, partition int32, offset int64, by, reason string,
 	wait time.Duration) (Skipped, error) {
-	op := fmt.Sprintf("skip %s/%d", topic, partition)
-	l, err := s.lag(ctx, op, topic, partition)
-	if err != nil {
-		return Skipped{}, err
-	}
-	if offset < 0 {
-		offset = l.next()
-	}
-	seen, err := s.Peek(ctx, topic, partition, offset, 1)
-	if err != nil {
-		return Skipped{}, err
-	}
+	op := "skip " + partitionName(topic, partition)
+	l, seen, err := s.peek(ctx, op, topic, partition, offset, 1)
 	switch {
+	case err != nil:
+		return Skipped{}, err
 	case len(seen) == 0:
 		return Skipped{}, &store.Error{Op: op, Code: store.ErrNotFound, Err: errors.New("nothing there is unfinished")}
-	case l.Committed > offset:
+	case offset >= 0 && l.Committed > offset:
 		return Skipped{}, &store.Error{Op: op, Code: store.ErrConflict,
 			Err: fmt.Errorf("the group is done with offset %d: it goes on from %d", offset, l.Committed)}
 	}
@@ -138,7 +129,6 @@ func stepOver(cp gate.Checkpoint, from, offset int64, source uint32) (gate.Check
 	return g.Checkpoint(gate.Extra{Source: source}), nil
 }
 
-// skipPlace writes the dead letter of a record.
 func (s *Store) skipPlace(ctx context.Context, op, topic string, at place64, by, reason string) error {
 	raw := make([]*kgo.Record, 1)
 	if err := s.readPlaces(ctx, s.wire(topic), map[place64]int{at: 0}, raw); err != nil {
@@ -168,7 +158,7 @@ func skipReason(by, reason string) string {
 // askToSkip asks the process that has the partition, and waits for it.
 func (s *Store) askToSkip(ctx context.Context, topic string, partition int32, offset int64, by, reason string,
 	wait time.Duration) (pending bool, err error) {
-	key := fmt.Sprintf("%s%s/%d/%d", keySkip, topic, partition, offset)
+	key := keySkip + placeID(topic, partition, offset)
 	if err := s.putJSON(ctx, key, skipWish{By: by, Reason: reason}, store.AnyVersion, by); err != nil {
 		return false, err
 	}
@@ -217,9 +207,6 @@ func (e *engine) requestSkip(name string, partition int32, offset int64, reason 
 	}
 	if offset < a.gate.Advance() {
 		return true
-	}
-	if a.condemned == nil {
-		a.condemned = map[int64]string{}
 	}
 	a.condemned[offset] = reason
 	f := a.find(offset)
@@ -281,6 +268,6 @@ func (s *Store) skipped(d *death) {
 		return
 	}
 	r := d.flight.rec
-	key := fmt.Sprintf("%s%s/%d/%d", keySkip, s.plain(r.Topic), r.Partition, r.Offset)
+	key := keySkip + placeID(s.plain(r.Topic), r.Partition, r.Offset)
 	s.background(func() { _ = s.DeleteState(s.ctx, key, store.AnyVersion) })
 }

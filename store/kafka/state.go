@@ -51,7 +51,6 @@ func (st *state) init(s *Store) {
 	st.watchers = append(st.watchers, s.watchState)
 }
 
-// apply takes in a record.
 func (st *state) apply(r *kgo.Record) {
 	st.tell(st.read(r))
 	if st.gap != nil && !st.catching {

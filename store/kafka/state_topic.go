@@ -33,7 +33,6 @@ func (s *Store) wantedReplicas(brokers int) int {
 	return max(1, min(stateReplicas, brokers))
 }
 
-// make makes the topic of the state.
 func (st *state) make(ctx context.Context) error {
 	brokers, err := st.s.admin.ListBrokers(ctx)
 	if err != nil {

@@ -62,7 +62,7 @@ func New(c Config) (*Store, error) {
 		return nil, &store.Error{Op: "open", Code: store.ErrInvalid, Err: err}
 	}
 	s.admin = kadm.NewClient(s.producers.main)
-	s.health.log, s.health.hint = s.cfg.Logger, s.codeOf
+	s.health.log, s.health.hint, s.health.faults = s.cfg.Logger, s.codeOf, map[string]Fault{}
 	s.group.init(s)
 	s.commits.init(s)
 	s.state.init(s)
@@ -105,7 +105,6 @@ func (s *Store) ping(ctx context.Context, op string) error {
 	return nil
 }
 
-// openTimeout bounds the first contact.
 const openTimeout = 10 * time.Second
 
 // usable tells why a call cannot be served at all.
@@ -162,7 +161,6 @@ func (s *Store) background(do func()) bool {
 	return !s.ended
 }
 
-// shutDown refuses further calls.
 func (e *engine) shutDown() {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -220,7 +220,6 @@ func (s *Store) listed(ctx context.Context, topics []string) ([]string, error) {
 	return names, nil
 }
 
-// count counts what is in a topic.
 func (s *Store) count(ctx context.Context, name string) (store.TopicStats, error) {
 	settings, _ := s.settingsOf(name)
 	st := store.TopicStats{Topic: settings}
@@ -270,11 +269,7 @@ func (l *Lag) next() int64 { return max(l.Committed, l.Start) }
 // committed and, for those this process has, by what it knows.
 func (s *Store) lags(ctx context.Context, name string) ([]Lag, error) {
 	wire := s.wire(name)
-	ends, err := s.offsetsOf(ctx, "stats", wire, s.admin.ListCommittedOffsets)
-	if err != nil {
-		return nil, err
-	}
-	starts, err := s.offsetsOf(ctx, "stats", wire, s.admin.ListStartOffsets)
+	starts, ends, err := s.bounds(ctx, "stats", wire)
 	if err != nil {
 		return nil, err
 	}
@@ -326,7 +321,6 @@ func (s *Store) coordinated(ctx context.Context, call func() error) error {
 	}, call)
 }
 
-// coordinatorWait bounds the wait for a coordinator.
 const coordinatorWait = 15 * time.Second
 
 // left is how many messages of a partition are not finished.
