@@ -426,7 +426,7 @@ func (e *engine) dropLocked(a *assignment) {
 	running := 0
 	for l := e.runs.first; l != nil; l = l.after {
 		if l.of == a {
-			e.ghosts[ghostName(l, l.head.offset())] = &leftover{old: l}
+			e.leftovers[leftoverName(l, l.head.offset())] = &leftover{old: l}
 			e.overlaps++
 			running++
 		}
@@ -446,8 +446,8 @@ func (e *engine) remove(a *assignment) {
 	}
 }
 
-// ghostName is the same for the lane of a key in every assignment of a topic.
-func ghostName(l *lane, offset int64) string {
+// leftoverName is the same for the lane of a key in every assignment of a topic.
+func leftoverName(l *lane, offset int64) string {
 	if l.keyed {
 		return l.of.topic.Name + "\x00" + l.key
 	}
@@ -462,11 +462,11 @@ func (e *engine) openAfterLeftover(old *lane) {
 	if old.of.leased == 0 {
 		e.remove(old.of)
 	}
-	for name, g := range e.ghosts {
+	for name, g := range e.leftovers {
 		if g.old != old {
 			continue
 		}
-		delete(e.ghosts, name)
+		delete(e.leftovers, name)
 		if l := g.waiting; l != nil && l.of.state == live && l.state == stuck {
 			l.state = empty
 			e.reopen(l, 0, 0)

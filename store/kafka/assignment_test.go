@@ -90,13 +90,13 @@ func TestAKeyWaitsForItsGhost(t *testing.T) {
 	r.engine.drop(again) // and once more, with a leftover of b
 	third := r.assign(0)
 	r.take(third, records(0, "a", "b", "a")...)
-	want(t, "beside two ghosts", offsets(r.claim(9)))
+	want(t, "beside two leftovers", offsets(r.claim(9)))
 	if r.ack(running[0]) {
 		t.Error("an ack of an earlier assignment counts")
 	}
 	want(t, "after the handler's return", offsets(r.claim(9)), 0)
-	if n := len(r.engine.ghosts); n != 1 {
-		t.Errorf("%d ghosts, want that of b", n)
+	if n := len(r.engine.leftovers); n != 1 {
+		t.Errorf("%d leftovers, want that of b", n)
 	}
 }
 
@@ -120,8 +120,8 @@ func TestCountersReturnToZero(t *testing.T) {
 	for _, g := range late {
 		r.ack(g)
 	}
-	if r.engine.bytes != 0 || len(r.engine.byID) != 0 || len(r.engine.ghosts) != 0 || r.engine.runs.first != nil {
-		t.Errorf("after a drop: bytes %d, assignments %d, ghosts %d", r.engine.bytes, len(r.engine.byID),
-			len(r.engine.ghosts))
+	if r.engine.bytes != 0 || len(r.engine.byID) != 0 || len(r.engine.leftovers) != 0 || r.engine.runs.first != nil {
+		t.Errorf("after a drop: bytes %d, assignments %d, leftovers %d", r.engine.bytes, len(r.engine.byID),
+			len(r.engine.leftovers))
 	}
 }

@@ -60,7 +60,7 @@ func TestALonelyTryIsCountedByDeathsOnly(t *testing.T) {
 		if final := r.engine.conclude(a); final.Tries[0].Count != uint8(death+1) {
 			t.Errorf("given up while it is carried out: %+v", final.Tries)
 		}
-		r.engine.ghosts = map[string]*leftover{}
+		r.engine.leftovers = map[string]*leftover{}
 	}
 	a = r.resume(cp)
 	r.take(a, records(0, "a")...)
@@ -78,7 +78,7 @@ func (r *rig) deaths(a *assignment, n int, keys ...string) (left gate.Checkpoint
 		}
 		left = r.checkpoint(a)
 		r.engine.drop(a)
-		r.engine.ghosts = map[string]*leftover{}
+		r.engine.leftovers = map[string]*leftover{}
 		a = r.resume(left)
 		r.take(a, records(0, keys...)...)
 	}
@@ -109,7 +109,7 @@ func TestOneDeathIsNoReason(t *testing.T) {
 			t.Errorf("after %d deaths %d are named", deaths, named)
 		}
 		r.engine.drop(a)
-		r.engine.ghosts = map[string]*leftover{}
+		r.engine.leftovers = map[string]*leftover{}
 		a = r.resume(cp)
 	}
 }

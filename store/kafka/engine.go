@@ -27,10 +27,10 @@ type engine struct {
 	// crowded: something waits for bytes of any partition, not only of its own.
 	crowded bool
 
-	runs    laneList // leased lanes, in no order
-	sweepAt int64    // no lease ends before
-	shut    laneHeap // closed lanes, by until
-	ghosts  map[string]*leftover
+	runs      laneList // leased lanes, in no order
+	sweepAt   int64    // no lease ends before
+	shut      laneHeap // closed lanes, by until
+	leftovers map[string]*leftover
 
 	deaths    []*death // to be written
 	dying     chan struct{}
@@ -82,7 +82,7 @@ type leftover struct {
 func newEngine(now func() time.Time, limits Consuming) *engine {
 	e := &engine{
 		now: now, limits: limits,
-		byID: map[int32]*assignment{}, topics: map[string]*topic{}, ghosts: map[string]*leftover{},
+		byID: map[int32]*assignment{}, topics: map[string]*topic{}, leftovers: map[string]*leftover{},
 		dying: make(chan struct{}, 1), room: make(chan struct{}, 1), dirty: make(chan struct{}, 1),
 		listeners: map[chan struct{}]map[string]bool{}, sweepAt: never,
 	}

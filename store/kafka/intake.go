@@ -172,10 +172,10 @@ func (a *assignment) enter(e *engine, r *kgo.Record, f *flight) bool {
 // an earlier assignment.
 func (e *engine) holdForLeftover(l *lane, f *flight) {
 	l.fresh = false
-	if len(e.ghosts) == 0 {
+	if len(e.leftovers) == 0 {
 		return
 	}
-	if g := e.ghosts[ghostName(l, f.offset())]; g != nil {
+	if g := e.leftovers[leftoverName(l, f.offset())]; g != nil {
 		g.waiting, l.state = l, stuck
 	}
 }

@@ -117,7 +117,7 @@ func TestAnIdleProcessDies(t *testing.T) {
 	if left := r.engine.conclude(b); !left.Open || left.Horizon >= left.Base {
 		t.Errorf("given up while it was wary, it leaves %+v", left)
 	}
-	r.engine.ghosts = map[string]*leftover{}
+	r.engine.leftovers = map[string]*leftover{}
 	b = r.resume(idle)
 	r.take(b, records(2, "c", "d")...)
 	r.engine.marked(map[*assignment]bool{b: true})

@@ -93,7 +93,7 @@ type lane struct {
 
 	lease lease
 	until int64 // end of the lease or closure, in nanoseconds of the engine's clock
-	hold  int64 // until when it stays closed after its dead are buried; 0: not
+	hold  int64 // until when it stays closed after its dead letters are written; 0: not
 	pos   int   // in a heap
 
 	before, after *lane // among the leased ones

@@ -185,8 +185,8 @@ func (m *model) crash() {
 func (m *model) finish() {
 	for round := 0; m.fetched < int64(len(m.keys)) || m.a.inHand > 0 || len(m.running) > 0; round++ {
 		if round > 50*len(m.keys)+200 {
-			m.fatal("%d of %d are over, and nothing goes on: in hand %d, ghosts %d", len(m.over), len(m.keys),
-				m.a.inHand, len(m.rig.engine.ghosts))
+			m.fatal("%d of %d are over, and nothing goes on: in hand %d, leftovers %d", len(m.over), len(m.keys),
+				m.a.inHand, len(m.rig.engine.leftovers))
 		}
 		m.rig.pass(2 * time.Second)
 		m.rig.take(m.a) // nothing, which is always possible
@@ -208,8 +208,8 @@ func (m *model) finish() {
 		m.fatal("in hand %d, bytes %d and %d, leased %d, dying %d, tries %v", m.a.inHand, m.a.bytes, e.bytes,
 			m.a.leased, m.a.dying, m.a.tries)
 	}
-	if len(e.ghosts) != 0 || e.runs.first != nil || len(e.byID) != 1 {
-		m.fatal("ghosts %d, assignments %d", len(e.ghosts), len(e.byID))
+	if len(e.leftovers) != 0 || e.runs.first != nil || len(e.byID) != 1 {
+		m.fatal("leftovers %d, assignments %d", len(e.leftovers), len(e.byID))
 	}
 	if cp := m.rig.checkpoint(m.a); cp.Base != int64(len(m.keys)) {
 		m.fatal("committed up to %d of %d", cp.Base, len(m.keys))

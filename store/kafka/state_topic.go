@@ -20,8 +20,8 @@ const stateReplicas = 3
 const makesState = "pawl kafka topics ensure TOPIC --profile production (of any topic), " +
 	"or by hand with one partition, retention.ms=-1 and cleanup.policy=delete"
 
-// stateISR is how many of its replicas have to be in sync: as many as leave room for one
-// that is away, two at most.
+// stateISR is how many of its replicas have to be in sync: so many that one may
+// be down, two at most.
 func stateISR(replicas int) int { return min(2, max(1, replicas-1)) }
 
 // wantedReplicas is the default number of replicas of the topic of the state, for a
