@@ -248,5 +248,5 @@ func (p *projection) reclaim(ctx context.Context, than time.Duration, dry bool) 
 }
 
 func (p *projection) setFlag(ctx context.Context, f flag) error {
-	return pipeline.WriteState(ctx, p.entries, p.flagKey(), f, new(int64(store.AnyVersion)), f.By)
+	return pipeline.WriteState(ctx, p.entries, p.flagKey(), f, new(store.AnyVersion), f.By)
 }
