@@ -37,7 +37,7 @@ func (p *page) image() {
 	switch {
 	case p.o.Image != nil:
 		src = p.o.Image(src)
-	case strings.HasPrefix(src, "data:"): // the picture itself is no text
+	case strings.HasPrefix(src, "data:"): // the picture itself is not a text
 		src, _, _ = strings.Cut(src, ",")
 		src, _, _ = strings.Cut(src, ";")
 	}

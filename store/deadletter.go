@@ -165,7 +165,7 @@ func (r *Record) makeFit() error {
 	for i, a := range r.History {
 		for _, at := range []time.Time{a.StartedAt, a.EndedAt, a.NextAt} {
 			if !at.IsZero() && !plausible(at) {
-				return pawl.Invalid("attempts", "[%d]: %v is no time of a calendar", i, at)
+				return pawl.Invalid("attempts", "[%d]: %v is not a time of a calendar", i, at)
 			}
 		}
 		a.Worker, a.Kind, a.Error, a.Rule, a.Action = Text(a.Worker), Text(a.Kind), Text(a.Error), Text(a.Rule),

@@ -133,7 +133,7 @@ func limitedFiles(t *testing.T, s *site) {
 // not make it worse.
 func TestCorruptFile(t *testing.T) {
 	for name, damage := range map[string]func(data []byte) []byte{
-		"a text":          func([]byte) []byte { return []byte(strings.Repeat("This is no database.\n", 500)) },
+		"a text":          func([]byte) []byte { return []byte(strings.Repeat("This is not a database.\n", 500)) },
 		"header gone":     func(data []byte) []byte { copy(data, make([]byte, 100)); return data },
 		"cut off":         func(data []byte) []byte { return data[:len(data)/3] },
 		"pages trampled":  func(data []byte) []byte { trample(data, 4096); return data },

@@ -160,7 +160,7 @@ func (h *Hook) worded(ctx context.Context, c *clock, d *pawl.Delivery, reply *ht
 		}
 		err = bad
 	}
-	return pawl.OfKind(policy.KindService, fmt.Errorf("the reply is no verdict: %w", err))
+	return pawl.OfKind(policy.KindService, fmt.Errorf("the reply is not a verdict: %w", err))
 }
 
 // isVerdict tells whether a reply says that it states a verdict.

@@ -288,7 +288,7 @@ func whenever(t *time.Time) string {
 	return when(*t)
 }
 
-// keyCell is a message's key, in base64 if it is no text.
+// keyCell is a message's key, in base64 if it is not a text.
 func keyCell(m *operate.Message) string {
 	if m.Key != nil {
 		return *m.Key

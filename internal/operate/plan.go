@@ -45,7 +45,7 @@ type TopicCount struct {
 // KeyCount is how many dead letters a key has.
 type KeyCount struct {
 	Topic string `json:"topic"`
-	Key   string `json:"key"` // quoted where it is no text
+	Key   string `json:"key"` // quoted where it is not a text
 	Count int64  `json:"count"`
 }
 

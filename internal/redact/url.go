@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// The name of a store may be any text, also one that is no URL: a password with a ?
+// The name of a store may be any text, also one that is not a URL: a password with a ?
 // or a / in it that is not escaped. What stands between the first colon behind the
 // // and the last @ is secret then, whatever it looks like. Only the URL of another
 // store within a URL is told apart.

@@ -237,7 +237,7 @@ func (c *crawler) replayed(d *pawl.Delivery, u *url.URL, r request) error {
 	return c.done(d, o)
 }
 
-// left is the outcome of a request that is not made. A sitemap is no page, and not counted.
+// left is the outcome of a request that is not made. A sitemap is not a page, and not counted.
 func (c *crawler) left(r *request, why string) outcome {
 	if r.Sitemap > 0 {
 		return outcome{Kind: kindMoved}

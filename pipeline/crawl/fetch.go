@@ -23,7 +23,7 @@ import (
 // The kinds of failure of a download, beside those of [Rules].
 const (
 	KindTransfer pawl.Kind = "Transfer" // no whole answer, or one of 5xx: tried five times
-	KindStatus   pawl.Kind = "Status"   // an answer that is no page
+	KindStatus   pawl.Kind = "Status"   // an answer that is not a page
 	KindTooLarge pawl.Kind = "TooLarge" // a body beyond max_bytes
 	KindRedirect pawl.Kind = "Redirect" // too many of them, or one that leads nowhere
 	KindPrivate  pawl.Kind = "Private"  // an address of a private network
@@ -243,12 +243,12 @@ func (f *fetcher) failed(ctx context.Context, err error) error {
 	return policy.With(pawl.OfKind(KindTransfer, err), facts)
 }
 
-// statusError is an answer that is no page.
+// statusError is an answer that is not a page.
 type statusError struct{ status int }
 
 func (e *statusError) Error() string { return fmt.Sprintf("HTTP %d", e.status) }
 
-// refused is the error of an answer that is no page.
+// refused is the error of an answer that is not a page.
 func refused(resp *http.Response) error {
 	err := error(&statusError{resp.StatusCode})
 	after, asked := retryAfter(resp.Header.Get("Retry-After"), resp.Header.Get("Date"))

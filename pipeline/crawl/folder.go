@@ -123,7 +123,7 @@ func fileName(u *url.URL) string {
 	for i := range parts {
 		parts[i] = escaped(parts[i])
 		if i < last && strings.HasSuffix(parts[i], ".md") {
-			parts[i] += "%" // /a.md/b is no file in that of /a
+			parts[i] += "%" // /a.md/b is not a file in that of /a
 		}
 	}
 	return filepath.Join(parts...) + ".md"
@@ -181,7 +181,7 @@ func document(r *Record, text string) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// markdownOf is a page as Markdown: HTML converted, other text as it is, and nothing of what is no text.
+// markdownOf is a page as Markdown: HTML converted, other text as it is, and nothing of what is not a text.
 func markdownOf(kind string, body []byte, p *page) (string, error) {
 	if p.charset == "" {
 		return "", nil

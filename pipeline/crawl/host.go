@@ -168,7 +168,7 @@ func (c *crawler) askRobots(ctx context.Context, u *url.URL) (*robots, error) {
 	}
 }
 
-// reach asks for what is no page, and follows redirects to where it is.
+// reach asks for what is not a page, and follows redirects to where it is.
 func (c *crawler) reach(ctx context.Context, u *url.URL) (a *answer, at *url.URL, err error) {
 	at = u
 	for range maxRedirects {

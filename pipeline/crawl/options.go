@@ -126,7 +126,7 @@ func (o *Options) check() ([]*url.URL, error) {
 	var seeds []*url.URL
 	for _, text := range o.Seeds {
 		if !strings.Contains(text, "://") {
-			errs = append(errs, fmt.Errorf("%q is no URL; did you mean https://%s?", text, text))
+			errs = append(errs, fmt.Errorf("%q is not a URL; did you mean https://%s?", text, text))
 			continue
 		}
 		u, err := weburl.Parse(nil, text)

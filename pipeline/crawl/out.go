@@ -33,7 +33,7 @@ func formatOf(out string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%q is no folder, ends neither in .jsonl nor in .csv nor in .db, and is no URL of a database: "+
+	return fmt.Errorf("%q is not a folder, does not end in .jsonl, .csv or .db, and is not the URL of a database: "+
 		"sqlite:FILE or postgres://…", shown(out))
 }
 

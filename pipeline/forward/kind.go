@@ -143,7 +143,7 @@ func build(ctx context.Context, env pipeline.Env) (*pipeline.Pipeline, error) {
 		f.met(me)
 		if !me.ReadsAll {
 			env.Logger.Warn(
-				"the bot's privacy mode is on: in groups where it is no administrator it sees commands only; BotFather's /setprivacy changes that")
+				"the bot's privacy mode is on: in groups where it is not an administrator it sees commands only; BotFather's /setprivacy changes that")
 		}
 	case refusedToken(err):
 		return nil, &pipeline.Error{Code: pipeline.ExitUsage, What: "the token is refused", Err: err,

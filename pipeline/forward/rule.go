@@ -105,7 +105,7 @@ func parsePlace(s string) (p Place, err error) {
 		p.Thread, err = strconv.ParseInt(thread, 10, 64)
 	}
 	if err != nil || p.Chat == 0 || topic && p.Thread <= 0 {
-		return Place{}, fmt.Errorf("%q is no chat: it is a number such as -1001234567890, or CHAT/THREAD", s)
+		return Place{}, fmt.Errorf("%q is not a chat: it is a number such as -1001234567890, or CHAT/THREAD", s)
 	}
 	return p, nil
 }

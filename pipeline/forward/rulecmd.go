@@ -219,7 +219,7 @@ func gone(id int64) error {
 func ruleNumber(s string) (int64, error) {
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil || n <= 0 {
-		return 0, fmt.Errorf("%q is no number of a rule", s)
+		return 0, fmt.Errorf("%q is not the number of a rule", s)
 	}
 	return n, nil
 }

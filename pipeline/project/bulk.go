@@ -163,7 +163,7 @@ type change struct {
 	remove  bool
 }
 
-// parseChange reads a message. One that is no change is a permanent failure.
+// parseChange reads a message. One that is not a change is a permanent failure.
 func parseChange(d *pawl.Delivery) (change, error) {
 	c := change{d: d, id: string(d.Key), remove: d.Headers["op"] == "delete"}
 	version, err := strconv.ParseInt(d.Headers["version"], 10, 64)
@@ -171,7 +171,7 @@ func parseChange(d *pawl.Delivery) (change, error) {
 		err = errors.New("no document")
 	}
 	if err != nil {
-		return c, pawl.Permanent(pawl.OfKind(pawl.KindDecode, fmt.Errorf("this is no change of a document: %w", err)))
+		return c, pawl.Permanent(pawl.OfKind(pawl.KindDecode, fmt.Errorf("this is not a change of a document: %w", err)))
 	}
 	c.version = version
 	return c, nil

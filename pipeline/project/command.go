@@ -72,7 +72,7 @@ func initCommand(ctx context.Context, in *pipeline.Invocation) error {
 	o, ok := store.As[store.Outbox](s)
 	if !ok {
 		return &pipeline.Error{Code: pipeline.ExitUsage, What: "this store cannot have an outbox",
-			Err:  errors.New("it is no database of an application"),
+			Err:  errors.New("it is not a database of an application"),
 			Next: "name a PostgreSQL or SQLite database with --store"}
 	}
 	if in.DryRun {

@@ -72,7 +72,7 @@ func TestOrderOfCommits(t *testing.T) {
 	})
 }
 
-// What is no change is refused where it is inserted.
+// What is not a change is refused where it is inserted.
 func TestOutboxRefuses(t *testing.T) {
 	onBoth(t, func(r *rig) {
 		for _, values := range []string{

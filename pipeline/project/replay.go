@@ -39,7 +39,7 @@ func moment(s string) (time.Time, error) {
 			return t, nil
 		}
 	}
-	return time.Time{}, &pipeline.Error{Code: pipeline.ExitUsage, What: fmt.Sprintf("%q is no time", s),
+	return time.Time{}, &pipeline.Error{Code: pipeline.ExitUsage, What: fmt.Sprintf("%q is not a time", s),
 		Next: "write 2026-11-22T10:00:00Z, or a duration ago such as 2h"}
 }
 

@@ -51,7 +51,7 @@ func (s *source) query(ctx context.Context, rows store.Rows, rest string, args .
 		if row[2] != nil {
 			v, err := strconv.ParseInt(*row[2], 10, 64)
 			if err != nil {
-				return fmt.Errorf("the version of document %s is no whole number: %w", r.id, err)
+				return fmt.Errorf("the version of document %s is not a whole number: %w", r.id, err)
 			}
 			r.version = v
 		}

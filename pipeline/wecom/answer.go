@@ -98,7 +98,7 @@ func (a *Answer) tasks(e *Envelope, code string) ([]task, error) {
 			return nil, err
 		}
 		if code == "" {
-			return nil, errors.New("there is a welcome, but the message is no enter_session event with a code")
+			return nil, errors.New("there is a welcome, but the message is not an enter_session event with a code")
 		}
 		body["code"], _ = json.Marshal(code)
 		add(callWelcome, 0, body)
@@ -127,7 +127,7 @@ func (a *Answer) tasks(e *Envelope, code string) ([]task, error) {
 func members(text json.RawMessage, name string) (map[string]json.RawMessage, error) {
 	var body map[string]json.RawMessage
 	if err := json.Unmarshal(text, &body); err != nil || body == nil {
-		return nil, fmt.Errorf(`%s is no object like {"msgtype":"text","text":{"content":"…"}}`, name)
+		return nil, fmt.Errorf(`%s is not an object like {"msgtype":"text","text":{"content":"…"}}`, name)
 	}
 	var kind string
 	if json.Unmarshal(body["msgtype"], &kind) != nil || kind == "" {

@@ -155,7 +155,7 @@ func (b *bridge) stages(h Handler) ([]pipeline.Stage, error) {
 	for _, text := range b.section.Texts("duplicate_msgid_errcodes") {
 		code, err := strconv.Atoi(text)
 		if err != nil {
-			return nil, fmt.Errorf("duplicate_msgid_errcodes: %q is no number", text)
+			return nil, fmt.Errorf("duplicate_msgid_errcodes: %q is not a number", text)
 		}
 		codes = append(codes, code)
 	}

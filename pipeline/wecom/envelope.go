@@ -71,7 +71,7 @@ func readItem(raw json.RawMessage, account string) (item, error) {
 		it = item{raw: raw}
 		var members map[string]json.RawMessage
 		if json.Unmarshal(raw, &members) != nil {
-			return it, errors.New("an item of msg_list is no object")
+			return it, errors.New("an item of msg_list is not an object")
 		}
 		for name, into := range map[string]any{
 			"msgid": &it.MsgID, "open_kfid": &it.Account, "external_userid": &it.User, "send_time": &it.SendTime,

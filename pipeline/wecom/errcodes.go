@@ -70,7 +70,7 @@ var errcodes = []errcode{
 	{95011, KindConfig, "config", stop, "the edition of the customer service does not have this API"},
 	{95012, KindConfig, "config", stop, "the edition of the customer service does not have this API"},
 	{95013, KindSession, "session_state", refuse, "the session has ended"},
-	{95014, KindSession, "session_state", refuse, "the member is no servicer of the account"},
+	{95014, KindSession, "session_state", refuse, "the member is not a servicer of the account"},
 	{95016, KindSession, "session_state", refuse, "the session cannot change to that state"},
 	{95017, KindConfig, "config", stop, "the API is switched off, or given to another application"},
 	{95018, KindSession, "session_state", refuse, "the state of the session does not allow to send"},

@@ -47,7 +47,7 @@ func newOutside(timeout time.Duration) *outside {
 // key signs nothing.
 func newWebhook(text, key string, timeout time.Duration) (*outside, error) {
 	if u, err := url.Parse(text); err != nil || u.Host == "" {
-		return nil, errors.New("handler.http is no URL like http://127.0.0.1:8081/message")
+		return nil, errors.New("handler.http is not a URL like http://127.0.0.1:8081/message")
 	}
 	o := newOutside(timeout)
 	hook, err := http.New(http.Config{URL: text, Output: o.put, Request: func(r *nethttp.Request, d *pawl.Delivery) {

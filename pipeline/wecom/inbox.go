@@ -32,7 +32,7 @@ func (in *inbox) take(ctx context.Context, account string, list []json.RawMessag
 	for _, raw := range list {
 		it, err := readItem(raw, account)
 		if err != nil {
-			in.log.Warn("WeCom sent what is no message; it is left out", "open_kfid", account, "error", err)
+			in.log.Warn("WeCom sent what is not a message; it is left out", "open_kfid", account, "error", err)
 			continue
 		}
 		if !seen[it.MsgID] {

@@ -45,7 +45,7 @@ func (c *client) saveMedia(ctx context.Context, id, to string) (n int64, err err
 		return &pipeline.Error{What: "the file cannot be written", Err: err, Next: "choose another one with --to"}
 	}
 	if info, err := os.Stat(to); err == nil && !info.Mode().IsRegular() {
-		return 0, refused(fmt.Errorf("%s is no file", to))
+		return 0, refused(fmt.Errorf("%s is not a file", to))
 	}
 	var fetch error
 	err = pipeline.WriteFile(to, 0o644, func(w io.Writer) error {

@@ -41,7 +41,7 @@ func (d *decoder) decode(ctx context.Context, m *pawl.Message) error {
 		return err
 	}
 	if err := out.Validate(); r.fold > 0 && err != nil {
-		return damaged("what comes out is no message: %w", err)
+		return damaged("what comes out is not a message: %w", err)
 	}
 	if len(out.Headers) == 0 {
 		out.Headers = nil

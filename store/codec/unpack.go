@@ -171,7 +171,7 @@ func (j *jsonWriter) number(code byte) error {
 
 func (j *jsonWriter) float(f float64, err error) error {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
-		return fmt.Errorf("%v is no number of JSON", f)
+		return fmt.Errorf("%v is not a JSON number", f)
 	}
 	j.out = appendFloat(j.out, f)
 	return err

@@ -207,7 +207,7 @@ func (a *assignment) register(offset int64, f *flight) bool {
 	return true
 }
 
-// pass takes note of a record that is no message: a marker of a transaction. False
+// pass takes note of a record that is not a message: a marker of a transaction. False
 // if the window is full.
 func (a *assignment) pass(offset int64, f *flight) bool {
 	switch a.gate.Register(offset, &f.ticket) {

@@ -135,7 +135,7 @@ func fromRow(row pawl.Message, waited time.Duration) (pawl.Message, store.Outcom
 		m.Unique = pawl.Unique{Key: string(r.Unique), Scope: string(r.Scope), For: r.For}
 	}
 	if err := m.Validate(); err != nil {
-		return row, "", fmt.Errorf("row %s is no message: %w", row.ID, err)
+		return row, "", fmt.Errorf("row %s is not a message: %w", row.ID, err)
 	}
 	return m, store.Outcome(own[HeaderOutcome]), nil
 }

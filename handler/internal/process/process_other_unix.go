@@ -9,5 +9,3 @@ import (
 
 // ownGroup makes cmd the leader of a process group.
 func ownGroup(cmd *exec.Cmd, _ bool) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
-
-// awaitExit leaves the waiting to os.Process.Wait.

@@ -78,7 +78,7 @@ func (f *field) convert(base *url.URL, v any) (any, error) {
 	case AsURL:
 		u, err := base.Parse(strings.TrimSpace(text))
 		if err != nil {
-			return nil, fmt.Errorf("%q is no URL", text)
+			return nil, fmt.Errorf("%q is not a URL", text)
 		}
 		return u.String(), nil
 	}

@@ -38,7 +38,7 @@ func TestWrongValues(t *testing.T) {
 	for want, r := range map[string]extract.Rule{
 		"field x: it is required":               {CSS: "h1", Required: true},
 		`field x: there is no number in "none"`: {CSS: "p", As: extract.AsNumber},
-		`field x: ":" is no URL`:                {CSS: "i", As: extract.AsURL},
+		`field x: ":" is not a URL`:             {CSS: "i", As: extract.AsURL},
 	} {
 		if _, err := one(t, r, "<p>none</p><i>:</i>"); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
