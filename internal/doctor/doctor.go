@@ -235,7 +235,7 @@ func (d *Doctor) clock(ctx context.Context, s store.Store) {
 	}
 	took := time.Since(began)
 	d.say("latency", over(took, replyWarn, math.MaxInt64), "look at the network and the load of the server",
-		"the store took %v to answer", max(took.Round(time.Millisecond), time.Millisecond))
+		"the store answers in %v", max(took.Round(time.Millisecond), time.Millisecond))
 	if local {
 		d.say(check, Unknown, "", "this store uses the clock of each machine")
 		return
