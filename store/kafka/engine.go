@@ -1,7 +1,6 @@
 package kafka
 
 import (
-	"container/heap"
 	"sync"
 	"time"
 
@@ -86,7 +85,7 @@ func newEngine(now func() time.Time, limits Consuming) *engine {
 		dying: make(chan struct{}, 1), room: make(chan struct{}, 1), dirty: make(chan struct{}, 1),
 		listeners: map[chan struct{}]map[string]bool{}, sweepAt: never,
 	}
-	e.shut.less = byUntil
+	e.shut.Less = byUntil
 	return e
 }
 
@@ -151,7 +150,7 @@ func (e *engine) close(l *lane, until int64) {
 		return
 	}
 	l.state, l.until = closed, until
-	heap.Push(&e.shut, l)
+	e.shut.Push(l)
 	e.setAlarm()
 }
 

@@ -1,7 +1,6 @@
 package kafka
 
 import (
-	"container/heap"
 	"encoding/json"
 	"strconv"
 	"time"
@@ -9,6 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/internal/laneheap"
 	"github.com/pawl-dev/pawl/store/kafka/gate"
 )
 
@@ -186,8 +186,8 @@ type queue struct {
 func (q *queue) push(l *lane) {
 	seq := l.head.seq
 	if q.n > 0 && seq < q.last {
-		q.late.less = bySeq
-		heap.Push(&q.late, l)
+		q.late.Less = bySeq
+		q.late.Push(l)
 		return
 	}
 	if q.n == len(q.ring) {
@@ -209,7 +209,7 @@ func (q *queue) push(l *lane) {
 func (q *queue) near(most, run int) int {
 	var at [8]*flight
 	n := min(q.n, len(at), most)
-	if len(q.late.lanes) > 0 {
+	if len(q.late.Lanes) > 0 {
 		return n // they may well be first
 	}
 	for i := range n {
@@ -235,16 +235,16 @@ func (q *queue) best() *lane {
 	for q.n > 0 && q.ring[q.first].state != ready {
 		q.shift()
 	}
-	for len(q.late.lanes) > 0 && q.late.lanes[0].state != ready {
-		heap.Pop(&q.late)
+	for len(q.late.Lanes) > 0 && q.late.Lanes[0].state != ready {
+		q.late.Pop()
 	}
 	switch {
-	case len(q.late.lanes) == 0 && q.n == 0:
+	case len(q.late.Lanes) == 0 && q.n == 0:
 		return nil
-	case len(q.late.lanes) == 0 || q.n > 0 && q.ring[q.first].head.seq < q.late.lanes[0].head.seq:
+	case len(q.late.Lanes) == 0 || q.n > 0 && q.ring[q.first].head.seq < q.late.Lanes[0].head.seq:
 		return q.ring[q.first]
 	default:
-		return q.late.lanes[0]
+		return q.late.Lanes[0]
 	}
 }
 
@@ -253,14 +253,14 @@ func (q *queue) pop(l *lane) {
 		q.shift()
 		return
 	}
-	heap.Pop(&q.late)
+	q.late.Pop()
 }
 
 // remove takes a lane out from wherever it is. That is rare: it may cost a look at all
 // of the ring.
 func (q *queue) remove(l *lane) {
-	if l.pos < len(q.late.lanes) && q.late.lanes[l.pos] == l {
-		heap.Remove(&q.late, l.pos)
+	if l.pos < len(q.late.Lanes) && q.late.Lanes[l.pos] == l {
+		q.late.Remove(l.pos)
 		return
 	}
 	at := func(i int) **lane { return &q.ring[(q.first+i)&(len(q.ring)-1)] }
@@ -283,29 +283,11 @@ func (q *queue) shift() {
 	q.n--
 }
 
-// laneHeap is a heap of lanes; each lane holds its index.
-type laneHeap struct {
-	lanes []*lane
-	less  func(a, b *lane) bool
-}
+// laneHeap is a heap of lanes.
+type laneHeap = laneheap.Heap[*lane]
+
+// SetPlace implements laneheap.Lane.
+func (l *lane) SetPlace(i int) { l.pos = i }
 
 func bySeq(a, b *lane) bool   { return a.head.seq < b.head.seq }
 func byUntil(a, b *lane) bool { return a.until < b.until }
-
-func (h *laneHeap) Len() int           { return len(h.lanes) }
-func (h *laneHeap) Less(i, j int) bool { return h.less(h.lanes[i], h.lanes[j]) }
-func (h *laneHeap) Swap(i, j int) {
-	h.lanes[i], h.lanes[j] = h.lanes[j], h.lanes[i]
-	h.lanes[i].pos, h.lanes[j].pos = i, j
-}
-func (h *laneHeap) Push(l any) {
-	l.(*lane).pos = len(h.lanes)
-	h.lanes = append(h.lanes, l.(*lane))
-}
-func (h *laneHeap) Pop() any {
-	last := len(h.lanes) - 1
-	l := h.lanes[last]
-	h.lanes[last] = nil
-	h.lanes = h.lanes[:last]
-	return l
-}

@@ -1,7 +1,6 @@
 package kafka
 
 import (
-	"container/heap"
 	"context"
 	"errors"
 	"fmt"
@@ -228,7 +227,7 @@ func (e *engine) withdraw(l *lane) bool {
 	case ready:
 		l.of.topic.ready.remove(l)
 	case closed:
-		heap.Remove(&e.shut, l.pos)
+		e.shut.Remove(l.pos)
 	case aside:
 		l.of.setAside = slices.DeleteFunc(l.of.setAside, func(other *lane) bool { return other == l })
 	default:

@@ -1,7 +1,6 @@
 package kafka
 
 import (
-	"container/heap"
 	"context"
 	"time"
 
@@ -11,8 +10,8 @@ import (
 
 // sweep opens closed lanes that are due, and ends leases that were not settled in time.
 func (e *engine) sweep(now int64) {
-	for len(e.shut.lanes) > 0 && e.shut.lanes[0].until <= now {
-		l := heap.Pop(&e.shut).(*lane)
+	for len(e.shut.Lanes) > 0 && e.shut.Lanes[0].until <= now {
+		l := e.shut.Pop()
 		if l.state != closed {
 			continue
 		}
@@ -108,8 +107,8 @@ func (e *engine) wake(topic string) {
 // setAlarm makes sure that what is due next is processed even without calls.
 func (e *engine) setAlarm() {
 	next := e.sweepAt
-	if len(e.shut.lanes) > 0 {
-		next = min(next, e.shut.lanes[0].until)
+	if len(e.shut.Lanes) > 0 {
+		next = min(next, e.shut.Lanes[0].until)
 	}
 	if next == never || e.isClosed || e.alarm != nil && e.alarmAt <= next {
 		return // nothing is due, or the alarm rings early enough and sets itself again

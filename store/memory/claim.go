@@ -63,7 +63,7 @@ func (s *Store) waits(topic string, now time.Time, lease time.Duration) *lane {
 		return nil
 	}
 	var best *lane
-	for _, l := range t.ready.lanes {
+	for _, l := range t.ready.Lanes {
 		if store.Solitary(l.queue[0].Rescues) && !(s.isParked(l) && l.queue[0].Replays == 0) &&
 			(best == nil || byRank(l, best)) {
 			best = l
@@ -133,8 +133,8 @@ func (c *claim) best(w store.Want) *lane {
 	if t == nil || t.paused(c.now) {
 		return nil
 	}
-	for len(t.ready.lanes) > 0 {
-		l := t.ready.lanes[0]
+	for len(t.ready.Lanes) > 0 {
+		l := t.ready.Lanes[0]
 		if !c.park(l) {
 			return l
 		}

@@ -1,10 +1,10 @@
 package memory
 
 import (
-	"container/heap"
 	"time"
 
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/internal/laneheap"
 )
 
 // lane is messages that are carried out one after the other. It is in one place
@@ -35,11 +35,11 @@ type lease struct {
 	last        int64 // seq of the last message of the run
 }
 
-// laneHeap is a heap of lanes; each lane holds its index.
-type laneHeap struct {
-	lanes []*lane
-	less  func(a, b *lane) bool
-}
+// laneHeap is a heap of lanes.
+type laneHeap = laneheap.Heap[*lane]
+
+// SetPlace implements laneheap.Lane.
+func (l *lane) SetPlace(i int) { l.pos = i }
 
 func byRank(a, b *lane) bool {
 	x, y := a.queue[0], b.queue[0]
@@ -50,32 +50,14 @@ func byUntil(a, b *lane) bool {
 	return a.until.Before(b.until) || a.until.Equal(b.until) && a.id < b.id
 }
 
-func (h *laneHeap) Len() int           { return len(h.lanes) }
-func (h *laneHeap) Less(i, j int) bool { return h.less(h.lanes[i], h.lanes[j]) }
-func (h *laneHeap) Swap(i, j int) {
-	h.lanes[i], h.lanes[j] = h.lanes[j], h.lanes[i]
-	h.lanes[i].pos, h.lanes[j].pos = i, j
-}
-func (h *laneHeap) Push(l any) {
-	l.(*lane).pos = len(h.lanes)
-	h.lanes = append(h.lanes, l.(*lane))
-}
-func (h *laneHeap) Pop() any {
-	last := len(h.lanes) - 1
-	l := h.lanes[last]
-	h.lanes[last] = nil
-	h.lanes = h.lanes[:last]
-	return l
-}
-
 // move takes the lane out of the heap it is in, and puts it into to, if any.
 func (l *lane) move(to *laneHeap) {
 	if l.heap != nil {
-		heap.Remove(l.heap, l.pos)
+		l.heap.Remove(l.pos)
 	}
 	l.heap = to
 	if to != nil {
-		heap.Push(to, l)
+		to.Push(l)
 	}
 }
 
@@ -125,7 +107,7 @@ func (s *Store) open(l *lane) {
 		}
 		return
 	}
-	l.topic.ready.less = byRank
+	l.topic.ready.Less = byRank
 	l.move(&l.topic.ready)
 	s.wake(l.topic.Name)
 }
@@ -138,7 +120,7 @@ func (s *Store) close(l *lane, until time.Time) {
 
 // watch puts a leased or closed lane among the due ones, by its until.
 func (s *Store) watch(l *lane) {
-	s.due.less = byUntil
+	s.due.Less = byUntil
 	s.lanes[l.id] = l
 	l.move(&s.due)
 }

@@ -11,8 +11,8 @@ import (
 // sweep processes everything that is due: delayed messages join their lanes, closed
 // lanes open, ended leases are rescued, retained messages are forgotten.
 func (s *Store) sweep(now time.Time) {
-	for len(s.due.lanes) > 0 && !s.due.lanes[0].until.After(now) {
-		l := s.due.lanes[0]
+	for len(s.due.Lanes) > 0 && !s.due.Lanes[0].until.After(now) {
+		l := s.due.Lanes[0]
 		switch {
 		case l.delayed:
 			m := l.queue[0]

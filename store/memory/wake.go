@@ -41,10 +41,10 @@ func (s *Store) wake(topic string) {
 // setAlarm makes sure that what is due next is noticed even without calls. Without
 // listeners it does nothing.
 func (s *Store) setAlarm(now time.Time) {
-	if len(s.listeners) == 0 || len(s.due.lanes) == 0 {
+	if len(s.listeners) == 0 || len(s.due.Lanes) == 0 {
 		return
 	}
-	next := s.due.lanes[0].until
+	next := s.due.Lanes[0].until
 	if s.alarm != nil && !s.alarmAt.After(next) {
 		return // it rings early enough, and sets itself again
 	}
