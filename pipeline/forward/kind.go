@@ -32,7 +32,7 @@ const (
 func Kind() pipeline.Kind {
 	return pipeline.Kind{
 		Name: Name, Summary: "Telegram messages from chats to other chats, with levels of service",
-		Fields: fields(), Rules: matrixRows(), Check: check, New: build, Doctor: doctor, Commands: commands(),
+		Fields: fields(), Rules: policyRules(), Check: check, New: build, Doctor: doctor, Commands: commands(),
 	}
 }
 
@@ -89,18 +89,6 @@ func check(_ string, s pipeline.Section) []pipeline.Fault {
 		}
 	}
 	return faults
-}
-
-// matrixRows are the rows of the policy matrix. Telegram's outages may last: what could not be sent is kept.
-func matrixRows() []policy.Rule {
-	return []policy.Rule{
-		{ID: "forward-telegram", Match: policy.Match{Kind: KindTelegram}, MaxAttempts: policy.MaxAttempts,
-			Backoff: policy.Backoff{Shape: policy.Exponential, Base: time.Second, Max: time.Minute},
-			Alert:   policy.Warn},
-		{ID: "forward-rejected", Match: policy.Match{Kind: KindRejected}, Repeat: policy.NotRepeated,
-			Alert: policy.Warn},
-		{ID: "forward-blocked", Match: policy.Match{Kind: KindBlocked}, Repeat: policy.NotRepeated, Alert: policy.Warn},
-	}
 }
 
 // build makes a pipeline of a section.

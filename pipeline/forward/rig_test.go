@@ -85,7 +85,7 @@ type process struct {
 func (r *rig) start() *process {
 	r.t.Helper()
 	r.n++
-	matrix, err := policy.NewMatrix(nil, matrixRows()...)
+	matrix, err := policy.NewMatrix(nil, policyRules()...)
 	if err != nil {
 		r.t.Fatal(err)
 	}
