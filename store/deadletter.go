@@ -144,9 +144,9 @@ func (r *Record) makeFit() error {
 	case r.State != "" && r.State != IsDead:
 		return pawl.Invalid("state", "is %q; it is %q", r.State, IsDead)
 	case !plausible(r.DeadAt):
-		return pawl.Invalid("dead_at", "is missing, or no time of a calendar")
+		return pawl.Invalid("dead_at", "is missing or not a valid time")
 	case !plausible(r.EnqueuedAt):
-		return pawl.Invalid("enqueued_at", "is missing, or no time of a calendar")
+		return pawl.Invalid("enqueued_at", "is missing or not a valid time")
 	case r.Lease != nil || !r.AckedAt.IsZero():
 		return pawl.Invalid("state", "is that of another message: a dead letter is neither leased nor acked")
 	}
@@ -165,7 +165,7 @@ func (r *Record) makeFit() error {
 	for i, a := range r.History {
 		for _, at := range []time.Time{a.StartedAt, a.EndedAt, a.NextAt} {
 			if !at.IsZero() && !plausible(at) {
-				return pawl.Invalid("attempts", "[%d]: %v is not a time of a calendar", i, at)
+				return pawl.Invalid("attempts", "[%d]: %v is not a valid time", i, at)
 			}
 		}
 		a.Worker, a.Kind, a.Error, a.Rule, a.Action = Text(a.Worker), Text(a.Kind), Text(a.Error), Text(a.Rule),
@@ -176,7 +176,7 @@ func (r *Record) makeFit() error {
 	r.History = history
 	if r.Resolved != nil {
 		if !plausible(r.Resolved.At) {
-			return pawl.Invalid("resolved", "has no time of a calendar")
+			return pawl.Invalid("resolved", "has no valid time")
 		}
 		r.Resolved = &Resolution{At: r.Resolved.At, By: Text(r.Resolved.By), Note: Text(r.Resolved.Note)}
 	}

@@ -41,7 +41,7 @@ func (p *Pace) validate() error {
 		return pawl.Invalid("pace", "asks for %d of a burst of %d within %v, or a hold of %v", p.N, p.Burst, p.Within,
 			p.Hold)
 	case (p.N > 0) == (p.Hold > 0):
-		return pawl.Invalid("pace", "asks for %d permits and a hold of %v; it is one of them", p.N, p.Hold)
+		return pawl.Invalid("pace", "asks for %d permits and a hold of %v; ask for one of them", p.N, p.Hold)
 	}
 	return nil
 }

@@ -208,7 +208,7 @@ func (r *run) ended(in *pipeline.Invocation, s *Summary, err error) error {
 	switch {
 	case errors.Is(err, errHalted):
 		return &pipeline.Error{Code: pipeline.ExitUnfinished, What: "the run is not finished", Err: err,
-			Next: "see to that, then resume with: " + again}
+			Next: "fix that, then resume with: " + again}
 	case errors.Is(err, errInterrupted):
 		return &pipeline.Error{Code: pipeline.ExitUnfinished, What: "interrupted; what is done is kept",
 			Next: "resume with: " + again}

@@ -33,7 +33,7 @@ func llmField() pipeline.Field {
 			Doc: "How many requests may be in flight."},
 		{Name: "timeout", Type: pipeline.Duration, Default: "120s", Doc: "How long an answer may take."},
 		{Name: "max_answer_bytes", Type: pipeline.Size, Default: "4MiB", Min: 1 << 10, Max: 1 << 30,
-			Doc: "How large an answer may be."},
+			Doc: "The largest answer."},
 		{Name: "models", Type: pipeline.Table, Of: model, Doc: "What its models cost, by name."},
 	}}
 	return pipeline.Field{Name: "llm", Type: pipeline.Object, Doc: "Language models, for `pawl convert --llm`.",

@@ -134,7 +134,7 @@ func over[T any](option *T, value T, given bool) {
 
 // usage is an error of the command line.
 func usage(err error) error {
-	return &pipeline.Error{Code: pipeline.ExitUsage, What: "this crawl cannot be carried out", Err: err,
+	return &pipeline.Error{Code: pipeline.ExitUsage, What: "this crawl cannot run", Err: err,
 		Next: "correct it; `pawl crawl --help` has examples"}
 }
 

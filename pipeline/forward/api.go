@@ -98,7 +98,7 @@ func (c *client) call(ctx context.Context, timeout time.Duration, method string,
 		if resp.StatusCode/100 != 2 { // a proxy's page
 			return &apiError{Method: method, Code: resp.StatusCode, Description: http.StatusText(resp.StatusCode)}
 		}
-		return fmt.Errorf("%s: the answer is no JSON", method)
+		return fmt.Errorf("%s: the answer is not JSON", method)
 	}
 	if !e.OK {
 		code := e.ErrorCode

@@ -54,7 +54,7 @@ func (f *forwarder) metrics() []observe.Metric {
 		{Name: "forward_poll_errors_total", Help: "Polls for updates that failed.", Labels: one,
 			Counter: &g.pollErrors},
 		{Name: "forward_webhook_refused_total",
-			Help: "Calls of the webhook with a wrong secret, or that were no updates.", Labels: one,
+			Help: "Calls of the webhook with a wrong secret, or without an update.", Labels: one,
 			Counter: &g.webhookRefused},
 		f.gauge("forward_leader", "1 in the process that polls and sends.", f.leader.leads),
 		f.gauge("forward_limit_pinned", "1 while messages wait for the limit of all chats together.", f.pacer.pinned),

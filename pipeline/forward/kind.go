@@ -56,9 +56,9 @@ func fields() []pipeline.Field {
 			Check: pipeline.CheckForm(`-?[0-9]{1,18}`, "must be numbers of users; the bot @userinfobot tells one's own")},
 		{Name: "command_prefix",
 			Doc:   "What commands begin with after the slash, such as fw_: then /fw_vip is one, and /vip is not.",
-			Check: pipeline.CheckForm(`[a-z0-9_]{0,16}`, "must be at most 16 of a-z 0-9 _, as Telegram wants it of commands")},
+			Check: pipeline.CheckForm(`[a-z0-9_]{0,16}`, "must be at most 16 of a-z 0-9 _, as Telegram requires of commands")},
 		{Name: "limits", Type: pipeline.Object, Short: "mode",
-			Doc: "How much Telegram takes. `limits: off` is for a server of one's own.", Fields: []pipeline.Field{
+			Doc: "How much Telegram accepts. `limits: off` is for your own server.", Fields: []pipeline.Field{
 				{Name: "all", Type: pipeline.Rate, Default: "30/s", Doc: "Messages to all chats together."},
 				{Name: "chat", Type: pipeline.Rate, Default: "1/s", Doc: "Messages to one chat."},
 				{Name: "group", Type: pipeline.Rate, Default: "20/m", Doc: "Messages to one group or channel."},

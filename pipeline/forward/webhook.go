@@ -35,8 +35,8 @@ func (f *forwarder) announceWebhook(ctx context.Context) error {
 			f.say("")
 			break
 		}
-		f.say("Telegram does not take the webhook: " + err.Error())
-		f.env.Logger.Warn("Telegram does not take the webhook", "error", err, "again_in", wait)
+		f.say("Telegram does not accept the webhook: " + err.Error())
+		f.env.Logger.Warn("Telegram does not accept the webhook", "error", err, "again_in", wait)
 		_ = store.Sleep(ctx, wait)
 	}
 	<-ctx.Done()

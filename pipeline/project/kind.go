@@ -57,7 +57,7 @@ func fields() []pipeline.Field {
 		{Name: "batch_wait", Type: pipeline.Duration, Default: "200ms", Max: int64(10 * time.Second),
 			Doc: "How long a batch that is not full waits for more.", Live: true},
 		{Name: "concurrency", Type: pipeline.Int, Default: "2", Min: 1, Max: 64,
-			Doc: "Bulk requests under way at once at most; fewer while the index has too much to do.", Live: true},
+			Doc: "The most bulk requests at the same time; there are fewer while the index is overloaded.", Live: true},
 		seconds("lease_seconds", "30", "After how long another process takes over what a dead one held.", false),
 		{Name: "poll_interval", Type: pipeline.Duration, Default: "500ms", Min: int64(10 * time.Millisecond),
 			Max: int64(time.Minute), Doc: "How often it looks for changes that no notification announced.", Live: true},

@@ -236,7 +236,7 @@ func (c *client) read(api string, text []byte, out any) error {
 		Text string `json:"errmsg"`
 	}
 	if err := json.Unmarshal(text, &answer); err != nil {
-		return &uncertainError{api, errors.New("the answer is no JSON")}
+		return &uncertainError{api, errors.New("the answer is not JSON")}
 	}
 	if answer.Code != nil && *answer.Code != 0 {
 		return &apiError{api: api, code: *answer.Code, text: answer.Text, row: rowOf(*answer.Code)}

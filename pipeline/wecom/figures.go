@@ -107,7 +107,7 @@ func (b *bridge) metrics() []observe.Metric {
 		}
 	}
 	return []observe.Metric{
-		{Name: "pawl_wecom_callbacks_total", Help: "Callbacks, by what they came to.",
+		{Name: "pawl_wecom_callbacks_total", Help: "Callbacks, by result.",
 			Labels: []string{"pipeline", "result"}, Counter: &f.callbacks},
 		{Name: "pawl_wecom_callback_seconds", Help: "Time to answer a callback.", Labels: []string{"pipeline"},
 			Durations: &f.callbackTime},
@@ -142,7 +142,7 @@ func (b *bridge) metrics() []observe.Metric {
 			Labels: []string{"pipeline"}, Gauge: one(func() float64 { return float64(f.parked) })},
 		{
 			Name: "pawl_wecom_token_expires_timestamp_seconds",
-			Help: "When the access token is fetched anew; 0: there is none.", Labels: []string{"pipeline"},
+			Help: "When the access token is fetched again; 0: there is none.", Labels: []string{"pipeline"},
 			Gauge: one(func() float64 {
 				if f.tokenEnd.IsZero() {
 					return 0

@@ -62,7 +62,7 @@ func fields() []pipeline.Field {
 				Check: pawl.ValidTopic},
 			{Name: "group", Default: defaultGroup, Doc: "The consumer group, in Kafka."},
 			{Name: "fallback", Type: pipeline.URL, DefaultDoc: "none",
-				Doc: "The URL of a store for what the first one does not take."},
+				Doc: "The URL of a store for messages that the first one does not accept."},
 			{
 				Name: "profile", Type: pipeline.Choice, Choices: []string{development, production},
 				Default: development,

@@ -245,9 +245,9 @@ func (f *folder) read(ctx context.Context, r *ref) ([]byte, error) {
 		return nil, &store.Error{Op: "read blob " + name, Code: store.ErrUnavailable, Err: err,
 			Hint: "look at the folder of blobs " + f.path}
 	case len(content) != r.size:
-		return nil, damaged("blob %s has not the %d bytes that it had", name, r.size)
+		return nil, damaged("blob %s no longer has its %d bytes", name, r.size)
 	case sha256.Sum256(content) != r.sum:
-		return nil, damaged("blob %s has other content than it had: its SHA-256 is %x", name, sha256.Sum256(content))
+		return nil, damaged("blob %s has changed: its SHA-256 is %x", name, sha256.Sum256(content))
 	}
 	return content, nil
 }

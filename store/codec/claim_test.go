@@ -27,9 +27,9 @@ var damages = map[string]struct {
 	reason string
 }{
 	"missing": {os.Remove, "is missing"},
-	"cut":     {func(n string) error { return os.Truncate(n, 100) }, "has not the 9000 bytes"},
-	"longer":  {func(n string) error { return os.Truncate(n, 9001) }, "has not the 9000 bytes"},
-	"altered": {func(n string) error { return os.WriteFile(n, noise(9000, 99), 0o600) }, "has other content"},
+	"cut":     {func(n string) error { return os.Truncate(n, 100) }, "no longer has its 9000 bytes"},
+	"longer":  {func(n string) error { return os.Truncate(n, 9001) }, "no longer has its 9000 bytes"},
+	"altered": {func(n string) error { return os.WriteFile(n, noise(9000, 99), 0o600) }, "has changed"},
 }
 
 func TestDamagedBlobIsADeadLetter(t *testing.T) {

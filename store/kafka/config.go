@@ -1,8 +1,6 @@
 package kafka
 
 import (
-	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"regexp"
@@ -12,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -140,12 +139,12 @@ func (c Config) Complete() (Config, error) {
 	}
 	c.Produce.defaults()
 	c.Consume.defaults()
-	var errs wrong
+	var errs pawl.Faults
 	c.check(&errs)
 	c.Consume.check(&errs)
 	c.Produce.check(&errs)
-	if len(errs) > 0 {
-		return c, &store.Error{Op: "open", Code: store.ErrInvalid, Err: errors.Join(errs...)}
+	if err := errs.Err(); err != nil {
+		return c, &store.Error{Op: "open", Code: store.ErrInvalid, Err: err}
 	}
 	return c, nil
 }
@@ -201,62 +200,52 @@ func (c *Consuming) defaults() {
 	def(&c.Idle, 300*time.Second)
 }
 
-// wrong is what is wrong with a config.
-type wrong []error
-
-// note notes that something is wrong, if it is.
-func (w *wrong) note(bad bool, why string, args ...any) {
-	if bad {
-		*w = append(*w, fmt.Errorf(why, args...))
-	}
-}
-
-func (c *Config) check(w *wrong) {
+func (c *Config) check(faults *pawl.Faults) {
 	isName := groupName.MatchString
-	w.note(len(c.Brokers) == 0, "no broker is named")
+	faults.If(len(c.Brokers) == 0, "no broker is named")
 	for _, b := range c.Brokers {
 		_, port, err := net.SplitHostPort(b)
-		w.note(err != nil || port == "", "broker %q is not HOST:PORT", b)
+		faults.If(err != nil || port == "", "broker %q is not HOST:PORT", b)
 	}
-	w.note(!isName(c.Group), "group %q: it is 1 to 249 of A-Z a-z 0-9 . _ -", c.Group)
-	w.note(c.Protocol != ProtocolClassic && c.Protocol != ProtocolConsumer,
+	faults.If(!isName(c.Group), "group %q: it is 1 to 249 of A-Z a-z 0-9 . _ -", c.Group)
+	faults.If(c.Protocol != ProtocolClassic && c.Protocol != ProtocolConsumer,
 		"protocol %q is unknown; there is %s and %s", c.Protocol, ProtocolClassic, ProtocolConsumer)
-	w.note(!isName(c.StateTopic), "state topic %q: it is 1 to 249 of A-Z a-z 0-9 . _ -", c.StateTopic)
-	w.note(!isName(c.DeadSuffix), "suffix of dead-letter topics %q: it is made of A-Z a-z 0-9 . _ -", c.DeadSuffix)
+	faults.If(!isName(c.StateTopic), "state topic %q: it is 1 to 249 of A-Z a-z 0-9 . _ -", c.StateTopic)
+	faults.If(!isName(c.DeadSuffix), "suffix of dead-letter topics %q: it is made of A-Z a-z 0-9 . _ -", c.DeadSuffix)
 	for of, dead := range c.DeadNames {
-		w.note(!isName(of) || !isName(dead) || of == dead || dead == c.StateTopic,
+		faults.If(!isName(of) || !isName(dead) || of == dead || dead == c.StateTopic,
 			"dead letters of %q in %q: both are names of topics, and two", of, dead)
 	}
-	w.note((c.Cert == "") != (c.Key == ""), "cert and key go together")
-	w.note(c.TokenFile != "" && c.User != "", "there is a token, and a user: it is one of them")
-	w.note((c.User == "") != (c.Password == ""), "user and password go together")
-	w.note(!slices.Contains([]string{"", "production", "development"}, c.Create.Profile),
+	faults.If((c.Cert == "") != (c.Key == ""), "cert and key go together")
+	faults.If(c.TokenFile != "" && c.User != "", "give a token or a user, not both")
+	faults.If((c.User == "") != (c.Password == ""), "user and password go together")
+	faults.If(!slices.Contains([]string{"", "production", "development"}, c.Create.Profile),
 		"profile %q is unknown; there is production, development", c.Create.Profile)
-	w.note(!slices.Contains([]string{"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"}, strings.ToUpper(c.Mechanism)),
+	faults.If(!slices.Contains([]string{"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"}, strings.ToUpper(c.Mechanism)),
 		"mechanism %q is unknown; there is PLAIN, SCRAM-SHA-256, SCRAM-SHA-512", c.Mechanism)
 }
 
-func (c *Consuming) check(w *wrong) {
+func (c *Consuming) check(faults *pawl.Faults) {
 	if c.Session < time.Second {
-		w.note(true, "consumer: session of %v; it is at least 1s", c.Session)
+		faults.If(true, "consumer: session of %v; it is at least 1s", c.Session)
 	} else {
-		w.note(c.Heartbeat <= 0 || c.Heartbeat > c.Session/2,
+		faults.If(c.Heartbeat <= 0 || c.Heartbeat > c.Session/2,
 			"consumer: heartbeat of %v with a session of %v; it is at most half of it", c.Heartbeat, c.Session)
 	}
-	w.note(c.Drain < 0 || c.Drain > c.Rebalance/2,
+	faults.If(c.Drain < 0 || c.Drain > c.Rebalance/2,
 		"consumer: drain of %v with a rebalance timeout of %v; it is at most half of it", c.Drain, c.Rebalance)
-	w.note(c.Commit < time.Millisecond || c.Commit > time.Minute,
+	faults.If(c.Commit < time.Millisecond || c.Commit > time.Minute,
 		"consumer: commit every %v; it goes from 1ms to 1m", c.Commit)
-	w.note(c.Count < 1 || c.Count > maxCount,
+	faults.If(c.Count < 1 || c.Count > maxCount,
 		"consumer: %d messages of a partition in hand; it goes from 1 to %d", c.Count, maxCount)
-	w.note(c.Bytes < 1<<20 || c.PartBytes < 1<<20 || c.FetchBytes < 1<<10 || c.FetchMin < 1,
+	faults.If(c.Bytes < 1<<20 || c.PartBytes < 1<<20 || c.FetchBytes < 1<<10 || c.FetchMin < 1,
 		"consumer: bytes: at least 1 MiB in hand and of a partition, 1 KiB of an answer, 1 of a fetch")
 }
 
-func (p *Producing) check(w *wrong) {
+func (p *Producing) check(faults *pawl.Faults) {
 	_, known := codecs[p.Compression]
-	w.note(!known, "compression %q is unknown; there is none, gzip, snappy, lz4, zstd", p.Compression)
-	w.note(p.Timeout < time.Second || p.Retries < 0 || p.BatchBytes < 1<<10 || p.BufferBytes < int(p.BatchBytes) ||
+	faults.If(!known, "compression %q is unknown; there is none, gzip, snappy, lz4, zstd", p.Compression)
+	faults.If(p.Timeout < time.Second || p.Retries < 0 || p.BatchBytes < 1<<10 || p.BufferBytes < int(p.BatchBytes) ||
 		p.CloseWait < 0, "producer: the timeout is at least 1s, retries are not negative, "+
 		"a batch has at least 1 KiB, and the buffer holds at least one")
 }

@@ -136,9 +136,9 @@ func TestMismatch(t *testing.T) {
 		"no file with a token": {kafka.Config{Brokers: tokens(t, "new"), TokenFile: "/none/token"},
 			"put a token into /none/token"},
 		"no user":                  {kafka.Config{Brokers: users}, "USER:PASSWORD@"},
-		"another mechanism":        {ann(kerr.UnsupportedSaslMechanism), "does not take PLAIN"},
+		"another mechanism":        {ann(kerr.UnsupportedSaslMechanism), "does not accept PLAIN"},
 		"a wrong password":         {ann(kerr.SaslAuthenticationFailed), "user, password and mechanism (PLAIN)"},
-		"a user to a port without": {ann(kerr.IllegalSaslState), "takes no user"},
+		"a user to a port without": {ann(kerr.IllegalSaslState), "accepts no user"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

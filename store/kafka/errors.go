@@ -124,7 +124,7 @@ func (s *Store) grant(resource, acl string) string {
 		user = "NAME"
 	}
 	return fmt.Sprintf(
-		"the user lacks a right on %s; who may, grants it: kafka-acls.sh --bootstrap-server %s --add --allow-principal User:%s %s",
+		"the user lacks a permission on %s; an administrator grants it with kafka-acls.sh --bootstrap-server %s --add --allow-principal User:%s %s",
 		resource, s.cfg.Brokers[0], user, acl)
 }
 
@@ -155,7 +155,7 @@ func (s *Store) mismatch(err error) (hint string, code error) {
 }
 
 const (
-	noTLS    = "the broker seems to speak no TLS at this port: leave tls, ca, cert and key out, or use its port for TLS"
+	noTLS    = "the broker does not seem to speak TLS at this port: leave tls, ca, cert and key out, or use its port for TLS"
 	wantsTLS = "the broker seems to speak TLS at this port: say tls=true (and ca=FILE for an authority of your own), or use its port without TLS"
 )
 
@@ -192,16 +192,16 @@ func (s *Store) refusedUser(err error) string {
 	case missing && noFile.Path == s.cfg.TokenFile:
 		return "put a token into " + s.cfg.TokenFile + ", where this user may read it"
 	case refused, errors.Is(err, kerr.SaslAuthenticationFailed) && s.cfg.TokenFile != "":
-		return "put a token that the brokers take, and that has not expired, into " + s.cfg.TokenFile +
+		return "put a token that the brokers accept and that has not expired, into " + s.cfg.TokenFile +
 			"; it is read again for every connection"
 	case errors.Is(err, kerr.UnsupportedSaslMechanism):
 		return fmt.Sprintf(
-			"the broker does not take %s: say another mechanism (mechanism=PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512; "+
+			"the broker does not accept %s: name another mechanism (mechanism=PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512; "+
 				"token_file=FILE for OAUTHBEARER)", mechanism)
 	case errors.Is(err, kerr.SaslAuthenticationFailed):
 		return "check user, password and mechanism (" + mechanism + ")"
 	case errors.Is(err, kerr.IllegalSaslState):
-		return "the broker takes no user at this port: leave user and password out, or use its port with SASL"
+		return "the broker accepts no user at this port: leave user and password out, or use its port with SASL"
 	}
 	return ""
 }

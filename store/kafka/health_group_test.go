@@ -29,7 +29,7 @@ func TestHealthWithoutMembers(t *testing.T) {
 		}
 		return without(r, [16]byte{}, kerr.UnknownServerError), nil, true
 	})
-	wantFault(t, s, "what is left of it cannot be told")
+	wantFault(t, s, "how much of it is left is unknown")
 }
 
 // wantFault asks how topic "a" is; "" is well.

@@ -215,7 +215,7 @@ func (s *Store) topicHealth(ctx context.Context, h *Health, name string, owners 
 	h.Topics = append(h.Topics, th)
 	lags, err := s.lags(ctx, name)
 	if err != nil { // a partition without a leader must not hide the rest
-		h.fault(name, "what is left of it cannot be told: %v", err)
+		h.fault(name, "how much of it is left is unknown: %v", err)
 		return s.explain("health", ctx.Err())
 	}
 	h.progress(name, s.wire(name), lags, owners)

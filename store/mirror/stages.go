@@ -112,7 +112,7 @@ func (st *stages) open(ctx context.Context, topic string) (route, error) {
 
 func closed(why error) error {
 	return &store.Error{Op: "append", Code: store.ErrUnavailable, Err: why,
-		Hint: "the topic is being moved to another store: again in some seconds"}
+		Hint: "the topic is being moved to another store: try again in a few seconds"}
 }
 
 // route is what becomes of a topic.

@@ -81,7 +81,7 @@ func (s *Store) amend(ctx context.Context, t *tx, amendments []store.Amendment, 
 				changed[a.ID] = true
 			}
 		case live[a.ID]:
-			refused[a.ID] = &store.Error{Op: "amend " + a.ID, Code: store.ErrConflict, Hint: "it is no dead letter"}
+			refused[a.ID] = &store.Error{Op: "amend " + a.ID, Code: store.ErrConflict, Hint: "it is not a dead letter"}
 		default:
 			refused[a.ID] = notFound("amend", a.ID)
 		}

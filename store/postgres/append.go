@@ -245,7 +245,7 @@ func (in *inserting) check(s *Store) error {
 	}
 	s.topics.forget()
 	return &store.Error{Op: "append", Code: store.ErrSchema, Err: errors.New("a topic is gone"),
-		Hint: "was the schema created anew? repeat the call"}
+		Hint: "was the schema created again? repeat the call"}
 }
 
 // remember is the statement that keeps the outcome of an append, if it is to be kept.

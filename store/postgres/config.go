@@ -2,11 +2,10 @@ package postgres
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
 	"regexp"
 	"time"
 
+	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -62,22 +61,14 @@ func (c Config) withDefaults() (Config, error) {
 	c.MaxConns = cmp.Or(c.MaxConns, defaultMaxConns)
 	c.PollEvery = cmp.Or(c.PollEvery, defaultPollEvery)
 	c.CallTimeout = cmp.Or(c.CallTimeout, defaultCallTimeout)
-	var errs []error
-	bad := func(why string, args ...any) { errs = append(errs, fmt.Errorf(why, args...)) }
-	if c.URL == "" {
-		bad("no URL")
-	}
-	if !schemaName.MatchString(c.Schema) {
-		bad("schema %q is not made of at most 48 of a-z 0-9 _", c.Schema)
-	}
-	if c.MaxConns < minConns {
-		bad("%d connections; at least %d are needed", c.MaxConns, minConns)
-	}
-	if c.PollEvery < time.Millisecond || c.CallTimeout < time.Millisecond {
-		bad("poll every %v, call timeout %v; both are at least 1ms", c.PollEvery, c.CallTimeout)
-	}
-	if len(errs) > 0 {
-		return c, &store.Error{Op: "open postgres", Code: store.ErrInvalid, Err: errors.Join(errs...)}
+	var faults pawl.Faults
+	faults.If(c.URL == "", "no URL")
+	faults.If(!schemaName.MatchString(c.Schema), "schema %q is not made of at most 48 of a-z 0-9 _", c.Schema)
+	faults.If(c.MaxConns < minConns, "%d connections; at least %d are needed", c.MaxConns, minConns)
+	faults.If(c.PollEvery < time.Millisecond || c.CallTimeout < time.Millisecond,
+		"poll every %v, call timeout %v; both are at least 1ms", c.PollEvery, c.CallTimeout)
+	if err := faults.Err(); err != nil {
+		return c, &store.Error{Op: "open postgres", Code: store.ErrInvalid, Err: err}
 	}
 	return c, nil
 }

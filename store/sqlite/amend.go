@@ -43,7 +43,7 @@ func (k *work) amend(id string, amendments []*store.Amendment) (refused, err err
 	case st == nil || st.acked:
 		return notFound("amend", id), nil
 	case !st.dead:
-		return &store.Error{Op: "amend " + id, Code: store.ErrConflict, Hint: "it is no dead letter"}, nil
+		return &store.Error{Op: "amend " + id, Code: store.ErrConflict, Hint: "it is not a dead letter"}, nil
 	}
 	m := pawl.Message{Topic: k.topics.byNumber[st.topic].Name}
 	err = k.db.query(selectContent, func(r row) (err error) {

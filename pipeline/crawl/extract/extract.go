@@ -168,7 +168,7 @@ func compile(r Rule) (selector, error) {
 	}
 	switch {
 	case stated != 1:
-		return nil, errors.New("state one of css, xpath, json and regexp")
+		return nil, errors.New("give one of css, xpath, json and regexp")
 	case r.Attr != "" && r.CSS == "":
 		return nil, errors.New("attr goes with css only")
 	case r.CSS != "":

@@ -39,7 +39,7 @@ func (s *Server) Fault(name, value string) (err error) {
 	case "refuse":
 		f.Refuse = value
 	default:
-		return fmt.Errorf("no fault is called %q; there are %s", name, strings.Join(FaultNames(), ", "))
+		return fmt.Errorf("there is no fault %q; there are %s", name, strings.Join(FaultNames(), ", "))
 	}
 	if err != nil {
 		return fmt.Errorf("fault %s: %w", name, err)

@@ -30,13 +30,13 @@ func allFaults() []fault {
 		{"msgtoken_early", "share of calls of sync_msg whose token is answered by 95007"},
 		{"bad_secret", "1: gettoken is answered by 40001"},
 		{"errcode", "the code by which all calls but gettoken are answered, such as 48002; 0: none"},
-		{"short_pages", "messages of a page at most; 0: as many as were asked for"},
+		{"short_pages", "the most messages of a page; 0: as many as were asked for"},
 		{"empty_pages", "share of pages that are empty, with has_more"},
 		{"callback_repeat", "how often a callback is sent; 0: once"},
 		{"callback_lost", "share of callbacks that are not sent"},
 		{"callback_shuffle", "milliseconds by which callbacks are late at most, each by another time"},
 		{"duplicate_errcode", "the code of a msgid that was there before (a guess; 95099 unless it is set)"},
-		{"state", "session state of all users: 2, 3 and 4 are answered by 95018; 0: as it is"},
+		{"state", "session state of all users: 2, 3 and 4 are answered by 95018; 0: the real one"},
 	}
 }
 
