@@ -254,7 +254,7 @@ func TestARepliedVerdict(t *testing.T) {
 	}
 	for _, bad := range []string{"", "ok", `{"verdict":"done"}`, `{"verdict":"ack"`,
 		`{"verdict":"dead","emit":[{"topic":"t"}]}`} {
-		if _, err := handle(bad); err == nil || !strings.Contains(err.Error(), "no verdict") ||
+		if _, err := handle(bad); err == nil || !strings.Contains(err.Error(), "not a verdict") ||
 			pawl.Describe(err).Kind != policy.KindService {
 			t.Errorf("%s: %v", bad, err)
 		}
