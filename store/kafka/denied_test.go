@@ -125,7 +125,7 @@ func TestMismatch(t *testing.T) {
 		config kafka.Config
 		hint   string
 	}{
-		"TLS to a port without":    {kafka.Config{Brokers: hangsUp(t), TLS: true}, "no TLS at this port"},
+		"TLS to a port without":    {kafka.Config{Brokers: hangsUp(t), TLS: true}, "does not seem to speak TLS"},
 		"no TLS to a port with it": {kafka.Config{Brokers: secure}, "tls=true"},
 		"an unknown authority":     {kafka.Config{Brokers: secure, TLS: true}, "ca=FILE"},
 		"no certificate of ours":   {kafka.Config{Brokers: guests, CA: cert}, "cert=FILE&key=FILE"},
