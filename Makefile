@@ -89,7 +89,7 @@ scripts-test:
 
 # Three packages at once on two cores, because e2e mostly waits.
 services-test:
-	@$(GO) run ./dev/skipgate -again -count=1 -timeout=20m -p $$(($$(getconf _NPROCESSORS_ONLN) + 1)) $(SERVED)
+	@$(GO) run ./dev/skipgate -again -count=1 -timeout=20m -p=$$(($$(getconf _NPROCESSORS_ONLN) + 1)) $(SERVED)
 
 # After the others and alone, because they would be in each other's way.
 crash-test:

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// block is a piece of code on a page, with the line of text before it.
-type block struct{ before, language, code string }
+// block is a piece of code on a page, with the last line of text before it and the first one of that paragraph.
+type block struct{ before, paragraph, language, code string }
 
 // sections cuts a page at its headings.
 func sections(t *testing.T, page string) map[string][]block {
@@ -27,7 +27,7 @@ func sections(t *testing.T, page string) map[string][]block {
 	all := map[string][]block{}
 	for _, section := range strings.Split(string(text), "\n## ")[1:] {
 		title, text, _ := strings.Cut(section, "\n")
-		before, inside := "", false
+		before, paragraph, begins, inside := "", "", true, false
 		for line := range strings.Lines(text) {
 			last := len(all[title]) - 1
 			switch language, fence := strings.CutPrefix(line, "```"); {
@@ -35,12 +35,18 @@ func sections(t *testing.T, page string) map[string][]block {
 				inside = false
 			case fence:
 				inside = true
-				all[title] = append(all[title], block{before: before, language: strings.TrimSpace(language)})
-				before = ""
+				all[title] = append(all[title], block{before: before, paragraph: paragraph,
+					language: strings.TrimSpace(language)})
+				before, paragraph, begins = "", "", true
 			case inside:
 				all[title][last].code += line
-			case strings.TrimSpace(line) != "":
+			case strings.TrimSpace(line) == "":
+				begins = true
+			default:
 				before = strings.TrimSpace(line)
+				if begins {
+					paragraph, begins = before, false
+				}
 			}
 		}
 	}

@@ -131,11 +131,11 @@ func (in *incident) carry(bs []block, repeat bool) {
 		if b.language != "sh" {
 			continue
 		}
-		if in.mend != nil && in.mendAt != "" && strings.HasPrefix(b.before, in.mendAt) {
+		if in.mend != nil && in.mendAt != "" && strings.HasPrefix(b.paragraph, in.mendAt) {
 			in.mend(in)
 			in.mend = nil
 		}
-		if strings.HasPrefix(b.before, "2. Start it") {
+		if strings.HasPrefix(b.paragraph, "2. Start it") {
 			in.start()
 			continue
 		}
