@@ -10,15 +10,16 @@ RACE     ?= -race
 FUZZTIME ?= 3s
 SOAK     ?= 1h
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
-# The packages of services-test: whose tests ask for a server, or do more without -short; the others have run in check.
-# The harness of kills and faults is crash. Those of check: without what drives the built binary, where the race
-# detector would see the driver only.
-SERVED   := $$(grep -rlE --include=*_test.go 'PAWL_TEST_|storetest\.|testing\.Short' dev dispatch e2e examples internal pipeline store | \
-	xargs -n1 dirname | sort -u | grep -vx e2e/crash | sed 's|^|./|')
-UNITS    := $$($(GO) list ./... | grep -v /e2e)
+# The packages whose tests ask for a server, by how they run: dev/served.txt.
+served    = $$(awk '$$1 == "$(1)" {print "./" $$2}' dev/served.txt)
+UNITS    ?= $$($(GO) list ./... | grep -v /e2e)
+# Where servers are there, each package runs once: those that ask for one are left to services-test.
+UNSERVED  = $$($(GO) list ./... | grep -v /e2e | grep -vxFf <(awk '$$1 ~ /^(race|plain|alone)$$/ {print "github.com/pawl-dev/pawl/" $$2}' dev/served.txt))
+SKIPGATE := $(GO) run ./dev/skipgate
 TOOL     := $(GO) tool -modfile=dev/tools/go.mod
 
-.PHONY: help build man run check format vet fixes lint unit test services-test crash-test bench-builds servers-and-bench scripts-test bench bench-quick crash soak fuzz clean
+.PHONY: help build man run check test nightly bench bench-quick crash soak fuzz clean \
+	format fixes lint unit fuzz-changed parts services-test services-race services-plain crash-test scripts-changed scripts-test bench-changed bench-builds
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,11 +33,19 @@ man: build ## bin/man: the man pages. man -M bin/man pawl
 run: build ## the living example: build, then pawl demo
 	@bin/pawl demo
 
-check: format vet fixes lint unit ## what needs no service: style, static checks, unit tests with -race, short fuzzing
-	@dev/fuzz $(FUZZTIME)
+check: format fixes lint unit fuzz-changed ## what needs no service: style, static checks, unit tests with -race, short fuzzing of what changed. PKG=./observe/...: of these packages only
 
-test: ## everything: check, then all tests against real services, then kills and faults
-	@dev/services run -- $(MAKE) check servers-and-bench services-test crash-test
+test: ## everything: check, then all tests against real services, then kills and faults (15 minutes on two cores)
+	@export TMPDIR=$$(dev/tmpdir)
+	if [[ -z $${PAWL_SERVICES_DIR:-} ]]; then
+		export PAWL_SERVICES_DIR=$$TMPDIR/pawl-services-$$$$
+		trap 'dev/services clean; rm -rf "$$PAWL_SERVICES_DIR"' EXIT
+	fi
+	dev/services run -- $(MAKE) parts
+
+nightly: ## test without its economies (about two hours): every seed and length, -race over the drivers, long fuzzing, soak, all scripts
+	@dev/services run -- $(MAKE) scripts-test bench-builds nightly-tests
+	$(MAKE) fuzz soak SOAK=10m
 
 bench: ## all benchmarks, Pawl and its peers side by side (long)
 	@cd bench && ../dev/services run -- $(GO) run ./cmd/pawlbench full
@@ -65,37 +74,58 @@ format:
 	@out=$$(find . -path ./.services -prune -o -name testdata -prune -o -name '*.go' -print0 | xargs -0 gofmt -l)
 	[[ -z $$out ]] || { printf 'not formatted; run gofmt -w on:\n%s\n' "$$out"; exit 1; }
 
-vet:
-	@$(GO) vet ./...
-
 fixes:
-	@$(GO) fix -diff ./... || { echo 'not up to date; run go fix ./...'; exit 1; }
+	@$(GO) fix -diff $(or $(PKG),./...) || { echo 'not up to date; run go fix ./...'; exit 1; }
 
 lint:
-	@$(TOOL) golangci-lint run 2> >(grep -v '^go: downloading' >&2)
-	if command -v shellcheck >/dev/null; then shellcheck -x dev/services dev/services.d/test dev/fuzz dev/tmpdir .ci/run; else echo 'shellcheck is not installed: scripts not checked'; fi
+	@$(TOOL) golangci-lint run $(PKG) 2> >(grep -v '^go: downloading' >&2)
+	if command -v shellcheck >/dev/null; then shellcheck -x dev/services dev/services.d/test dev/fuzz dev/changed dev/tmpdir .ci/run; else echo 'shellcheck is not installed: scripts not checked'; fi
 
 unit:
 	@$(GO) test ./internal/arch
 	export TMPDIR=$$(dev/tmpdir)
-	$(GO) run ./dev/skipgate -again -short $(RACE) -timeout=10m $(UNITS)
+	$(SKIPGATE) -again -short $(RACE) -timeout=30m $(or $(PKG),$(UNITS))
 
-# Side by side: the first mostly waits for servers.
-servers-and-bench:
-	@$(MAKE) -j2 -Oline scripts-test bench-builds
+# The corpora of all fuzz targets run as unit tests; here those of folders that changed are fuzzed.
+fuzz-changed:
+	@mapfile -t folders < <(dev/changed | grep -vE '^(bench|e2e)')
+	[[ -n "$(PKG)" || $${#folders[@]} -eq 0 ]] || dev/fuzz $(FUZZTIME) "$${folders[@]}"
+
+# The tests wait more than they compute once the unit tests are done, so that kills run beside them.
+parts: format fixes lint
+	@$(MAKE) unit UNITS="$(UNSERVED)"
+	$(MAKE) fuzz-changed scripts-changed bench-changed
+	$(MAKE) services-test
+
+services-test:
+	@$(MAKE) services-race
+	$(MAKE) -j2 -Oline services-plain crash-test
+
+services-race:
+	@$(SKIPGATE) -again -short $(RACE) -timeout=30m $(call served,race)
+
+# Three packages at once on two cores, because e2e mostly waits.
+services-plain:
+	@$(SKIPGATE) -again -short -count=1 -timeout=30m -p=$$(($$(getconf _NPROCESSORS_ONLN) + 1)) $(call served,plain)
+
+crash-test:
+	@$(SKIPGATE) -short -count=1 -timeout=30m $(call served,alone)
+
+scripts-changed:
+	@if dev/changed | grep -q '^dev'; then $(MAKE) scripts-test; fi
 
 scripts-test:
 	@dev/services.d/test
 
-# Three packages at once on two cores, because e2e mostly waits.
-services-test:
-	@$(GO) run ./dev/skipgate -again -count=1 -timeout=20m -p=$$(($$(getconf _NPROCESSORS_ONLN) + 1)) $(SERVED)
-
-# After the others and alone, because they would be in each other's way.
-crash-test:
-	@$(GO) run ./dev/skipgate -count=1 -timeout=20m ./e2e/crash
+bench-changed:
+	@if dev/changed | grep -qE '^(bench|dispatch|store|\.)(/|$$)'; then $(MAKE) bench-builds; fi
 
 bench-builds:
 	@cd bench
 	$(GO) vet ./...
 	$(GO) test -short ./...
+
+nightly-tests:
+	@$(SKIPGATE) -again $(RACE) -count=1 -timeout=2h -p=1 $(UNSERVED) $(call served,race) ./store/postgres
+	$(SKIPGATE) -again -count=1 -timeout=1h $(call served,plain)
+	$(SKIPGATE) -count=1 -timeout=1h $(call served,alone)

@@ -26,9 +26,6 @@ type forwarded struct {
 // TestForwardSurvivesKills kills two daemons in turn while messages come. None is lost, none is out of order,
 // and twice are at most those that were on their way.
 func TestForwardSurvivesKills(t *testing.T) {
-	if testing.Short() {
-		t.Skip("half a minute of kills")
-	}
 	t.Parallel()
 	const kills, each, chats, slots = 4, 40, 5, 16
 	in := newIncident(t, "")

@@ -42,9 +42,6 @@ func TestRunbookPagesAreComplete(t *testing.T) {
 // TestRunbook causes what each page is about, does what the page says, and wants it
 // to print what the page says.
 func TestRunbook(t *testing.T) {
-	if testing.Short() {
-		t.Skip("half a minute of incidents")
-	}
 	all := faults()
 	var wg sync.WaitGroup
 	defer wg.Wait()

@@ -3,6 +3,10 @@
 // PAWL_TEST_REQUIRE set) a skip that allowed.txt does not list fails the run,
 // because a test that did not run has proved nothing.
 //
+// With -short it names the slowest packages, and those that took more than one and a
+// half times the seconds that budget.txt gives them: in CI they fail the run. On a
+// machine that does other work at the same time they are only named.
+//
 // With -again the package of a test that fails is run once more when all others are
 // done, the whole of it. If that passes the test is named at the end as FLAKY: a
 // fault to be repaired, of the test or of what it tests, that does not stop
@@ -20,10 +24,14 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 )
 
 //go:embed allowed.txt
 var allowedText string
+
+//go:embed budget.txt
+var budgetText string
 
 func main() {
 	j := job{strict: os.Getenv("CI") == "true" || os.Getenv("PAWL_TEST_REQUIRE") != "", test: goTest}
@@ -37,6 +45,12 @@ func main() {
 			j.packages = append(j.packages, arg)
 		}
 	}
+	budget, err := parseBudget(budgetText)
+	if err != nil {
+		fmt.Fprintln(os.Stdout, "skipgate:", err)
+		os.Exit(2)
+	}
+	j.budget = budget
 	os.Exit(j.run(os.Stdout, allowedText))
 }
 
@@ -44,6 +58,7 @@ func main() {
 type job struct {
 	flags, packages []string
 	again, strict   bool
+	budget          map[string]time.Duration                              // by package
 	test            func(args []string, read func(io.Reader) error) error // go test -json
 }
 
@@ -58,6 +73,9 @@ func (j job) run(out io.Writer, allowed string) int {
 	}
 	r := newReport(out)
 	sound, err := j.judge(r, list, j.packages)
+	if slices.Contains(j.flags, "-short") && r.judgeTimes(j.budget) > 0 && j.strict {
+		sound = false
+	}
 	switch {
 	case !sound:
 		return 1
@@ -76,10 +94,7 @@ func (j job) run(out io.Writer, allowed string) int {
 // judge runs packages. It tells whether all is well, but for the tests that failed.
 func (j job) judge(r *report, list []allowance, packages []string) (sound bool, err error) {
 	err = j.test(slices.Concat(j.flags, packages), r.read)
-	refused := 0
-	if !slices.Contains(j.flags, "-short") { // which leaves tests out on purpose
-		refused = r.listSkips(list, j.strict)
-	}
+	refused := r.listSkips(list, j.strict)
 	r.close()
 	return refused == 0 && r.passed > 0 && !r.broken, err
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 )
 
 // event is one line of `go test -json`; see `go doc test2json`.
@@ -16,6 +17,7 @@ type event struct {
 	ImportPath string // of a build event
 	Test       string
 	Output     string
+	Elapsed    float64 // seconds, of what ended
 }
 
 // testName is what an event is about: a test, or a package where test is empty.
@@ -34,14 +36,16 @@ type report struct {
 	open   map[string]bool       // packages that began and did not end
 	skips  []skip
 	passed int
-	failed []testName      // no subtests
-	subs   int             // subtests that failed
-	fatal  map[string]bool // packages that said one of fatalSigns
-	broken bool            // something failed that is not the verdict of one test
+	failed []testName               // no subtests
+	subs   int                      // subtests that failed
+	took   map[string]time.Duration // by package
+	fatal  map[string]bool          // packages that said one of fatalSigns
+	broken bool                     // something failed that is not the verdict of one test
 }
 
 func newReport(out io.Writer) *report {
-	return &report{out: out, output: map[testName][]string{}, open: map[string]bool{}, fatal: map[string]bool{}}
+	return &report{out: out, output: map[testName][]string{}, open: map[string]bool{}, fatal: map[string]bool{},
+		took: map[string]time.Duration{}}
 }
 
 // read takes in the events until the stream ends. A line that is no event, such
@@ -79,6 +83,9 @@ func (r *report) take(e event) {
 	case "output":
 		r.takeOutput(name, e.Output)
 	case "pass", "fail", "skip":
+		if e.Test == "" {
+			r.took[e.Package] = time.Duration(e.Elapsed * float64(time.Second))
+		}
 		r.end(name, e.Action)
 	}
 }

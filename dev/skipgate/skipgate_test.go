@@ -164,9 +164,9 @@ func TestAgainRunsWhatFailed(t *testing.T) {
 	}
 }
 
-func TestShortLeavesTestsOut(t *testing.T) {
+func TestShortExcusesNoSkip(t *testing.T) {
 	j := job{flags: []string{"-short"}, strict: true, test: streams(passing + skipping)}
-	if code := j.run(io.Discard, ""); code != 0 {
+	if code := j.run(io.Discard, ""); code != 1 {
 		t.Errorf("exit code %d", code)
 	}
 }
@@ -186,5 +186,41 @@ func TestAgreementCoversSubtests(t *testing.T) {
 func TestAllowedFileIsSound(t *testing.T) {
 	if _, err := parseAllowed(allowedText); err != nil {
 		t.Fatal(err)
+	}
+}
+
+func TestBudget(t *testing.T) {
+	const slow = `{"Action":"pass","Package":"github.com/pawl-dev/pawl/store","Test":"TestOne","Elapsed":40}
+{"Action":"pass","Package":"github.com/pawl-dev/pawl/store","Elapsed":40}
+`
+	for _, c := range []struct {
+		name, budget string
+		strict       bool
+		flags        []string
+		code         int
+		want         string
+	}{
+		{"within", "store 30\n", true, []string{"-short"}, 0, "took 40s: store"},
+		{"over", "store 20\n", true, []string{"-short"}, 1, "SLOW: store took 40s"},
+		{"no line", "", true, []string{"-short"}, 1, "SLOW: store took 40s"},
+		{"over on a busy machine", "store 20\n", false, []string{"-short"}, 0, "SLOW: store took 40s"},
+		{"a long run has no budget", "store 20\n", true, nil, 0, "1 passed"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			budget, err := parseBudget(c.budget)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var out strings.Builder
+			j := job{strict: c.strict, flags: c.flags, budget: budget, test: streams(slow)}
+			if code := j.run(&out, ""); code != c.code || !strings.Contains(out.String(), c.want) {
+				t.Errorf("code %d, want %d and %q:\n%s", code, c.code, c.want, &out)
+			}
+		})
+	}
+	for _, bad := range []string{"store\n", "store x\n", "store 0\n"} {
+		if _, err := parseBudget(bad); err == nil {
+			t.Errorf("%q is taken", bad)
+		}
 	}
 }

@@ -25,17 +25,13 @@ func Scenarios() []Scenario {
 }
 
 // Run runs every scenario on a store of its own. What the backend refuses is
-// reported by name and reason. With -short it leaves stores out that survive
-// their process, because the scenarios wait on them for real time.
+// reported by name and reason.
 func Run(t *testing.T, h storetest.Harness) {
 	describer, ok := store.As[store.Describer](h.Open(t).Store)
 	if !ok {
 		t.Fatal("the store does not describe itself")
 	}
 	d := describer.Describe()
-	if testing.Short() && d.Capabilities.Has(store.CanSurvive) {
-		t.Skip("half a minute of waiting")
-	}
 	var refused []string
 	for _, s := range Scenarios() {
 		if why := s.refusal(d.Capabilities); why != "" {

@@ -16,7 +16,6 @@ import (
 // and is brought back without a hand, in the order of every key; nothing that comes
 // later overtakes it.
 func TestKafkaAway(t *testing.T) {
-	skipShort(t)
 	t.Parallel()
 	kafkaBroker(t)
 	const keys, partitions, topic = 1000, 4, "orders"

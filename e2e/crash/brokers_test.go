@@ -43,7 +43,6 @@ func (c *crew) over(producer *stream, how string) {
 
 // TestKafkaBrokerKilled: the only broker is killed with kill -9, and started again.
 func TestKafkaBrokerKilled(t *testing.T) {
-	skipShort(t)
 	t.Parallel()
 	kafkaBroker(t)
 	v := ownService(t, "kafka")
@@ -61,7 +60,6 @@ func TestKafkaBrokerKilled(t *testing.T) {
 // TestKafkaLeaderLost: of three brokers the one is killed that leads a partition,
 // and then the one that coordinates the group. Two copies are enough.
 func TestKafkaLeaderLost(t *testing.T) {
-	skipShort(t)
 	t.Parallel()
 	kafkaBroker(t)
 	v := ownService(t, "kafka3")
@@ -114,7 +112,6 @@ func coordinatorOf(t *testing.T, admin *kadm.Client, group string) int32 {
 // TestKafkaConnectionCut: all traffic goes through a proxy, which closes every
 // connection, resets them, and swallows what is sent over them for some seconds.
 func TestKafkaConnectionCut(t *testing.T) {
-	skipShort(t)
 	t.Parallel()
 	kafkaBroker(t)
 	v := ownService(t, "kafka")

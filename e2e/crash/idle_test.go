@@ -16,7 +16,6 @@ import (
 
 // TestIdle measures what a worker costs that has nothing to do, after it had.
 func TestIdle(t *testing.T) {
-	skipShort(t)
 	onEachStore(t, func(t *testing.T, s *site) {
 		const topic = "idle"
 		folder := t.TempDir()

@@ -16,7 +16,6 @@ import (
 // as long as chance wants, fail and give up, and a message in their midst that
 // kills its process. Nothing is lost, and every key is in order.
 func TestKafkaKeys(t *testing.T) {
-	skipShort(t)
 	t.Parallel()
 	const keys, messages, poison = 1000, 100_000, 2000
 	c := newCrew(t, &plan{

@@ -16,7 +16,6 @@ import (
 // TestOneKill kills one of two busy workers once. What it had in hand is carried out
 // within a lease and 15 s, and the other one goes on as before.
 func TestOneKill(t *testing.T) {
-	skipShort(t)
 	onEachStore(t, oneKill)
 }
 

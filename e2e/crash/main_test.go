@@ -86,14 +86,6 @@ func bound[T float64 | time.Duration](bar T) T {
 	return 5 * bar
 }
 
-// skipShort keeps tests that take long out of `go test -short`.
-func skipShort(t *testing.T) {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("takes long; runs without -short")
-	}
-}
-
 // eventually polls until ok holds, and fails the test after limit.
 func eventually(t *testing.T, limit time.Duration, what string, ok func() bool) {
 	t.Helper()

@@ -120,7 +120,6 @@ func (r *resident) send(topic, id string, priority, count int, body string) (bef
 // TestPickup measures how soon a lone message is begun that another process
 // appended, while the worker waits.
 func TestPickup(t *testing.T) {
-	skipShort(t)
 	onEachStore(t, func(t *testing.T, s *site) {
 		const topic = "lone"
 		messages := 60

@@ -36,7 +36,7 @@ func newPlan(t *testing.T, s *site) *plan {
 	p := &plan{
 		site: s, dir: t.TempDir(), topic: "chaos", nodes: 4, producers: 2, concurrency: 8,
 		lease: 2 * time.Second, work: 10 * time.Millisecond,
-		messages: 10_000, keys: 1_000, chunk: 250, duration: 25 * time.Second, calm: 3 * time.Second,
+		messages: 5_000, keys: 500, chunk: 250, duration: 12 * time.Second, calm: 3 * time.Second,
 	}
 	switch soak := os.Getenv(envSoak); soak {
 	case "":

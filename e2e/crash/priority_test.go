@@ -15,7 +15,6 @@ import (
 // TestUrgent appends messages of priority 100 to a topic with a long tail of bulk,
 // and counts how many of the bulk are begun before them.
 func TestUrgent(t *testing.T) {
-	skipShort(t)
 	onEachStore(t, func(t *testing.T, s *site) {
 		for _, c := range []struct {
 			concurrency int
@@ -84,7 +83,6 @@ func urgent(t *testing.T, s *site, concurrency int, work time.Duration, bulk int
 // whether bulk gets its turn when it has waited for as long as a hundred points of
 // priority are worth.
 func TestStarve(t *testing.T) {
-	skipShort(t)
 	onEachStore(t, func(t *testing.T, s *site) {
 		const (
 			topic  = "starve"

@@ -106,7 +106,6 @@ func execute(t *testing.T, dsn, statement string) {
 // TestServerGone breaks the server under workers and a producer, and mends it:
 // everything goes on by itself, and nothing is lost.
 func TestServerGone(t *testing.T) {
-	skipShort(t)
 	v, s := ownServer(t)
 	for name, c := range map[string]struct{ fault, repair string }{
 		"stopped": {"stop", "start"}, "killed": {"kill", "start"}, "paused": {"pause", "continue"},

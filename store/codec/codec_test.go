@@ -146,10 +146,9 @@ func TestContractInside(t *testing.T) {
 
 // TestContractOverSQLite has several processes, restarts and transactions.
 func TestContractOverSQLite(t *testing.T) {
-	if testing.Short() {
-		t.Skip("minutes with -race; the others are the same over memory")
-	}
-	storetest.Run(t, overSQLite(greedy(codec.Config{Compression: codec.Zstd, Format: codec.Msgpack}, 40)))
+	h := overSQLite(greedy(codec.Config{Compression: codec.Zstd, Format: codec.Msgpack}, 40))
+	h.Only = []string{"processes", "durability", "transactions"}
+	storetest.Run(t, h)
 }
 
 // TestContractOfTheUsual is the codec as it is set up in earnest.
