@@ -14,7 +14,6 @@ import (
 // given is a message that a claim hands out.
 type given struct {
 	flight            *flight
-	early             early
 	token             pawl.Token
 	attempt, rescues  int
 	leaseFor, hardFor time.Duration
@@ -94,10 +93,7 @@ func (c *claim) solitary(wants []store.Want) bool {
 func (c *claim) from(w store.Want) {
 	var passed []*lane
 	t, count, bytes := c.topics[w.Topic], 0, 0
-	for near := 0; count < w.Limit; near-- {
-		if near <= 0 && t != nil {
-			near = t.ready.near(w.Limit-count, cmp.Or(w.Run, store.DefaultRun))
-		}
+	for count < w.Limit {
 		l := c.best(t)
 		if l == nil {
 			break
@@ -196,10 +192,9 @@ func (c *claim) take(l *lane, n int) {
 	f := l.head
 	for range n {
 		g := given{
-			flight: f, early: f.early, token: tokenOf(f), attempt: 1,
+			flight: f, token: tokenOf(f), attempt: 1,
 			leaseFor: time.Duration(l.until - c.now), hardFor: time.Duration(l.lease.hard - c.now),
 		}
-		f.early = early{} // it belongs to the claimer now
 		if t := f.trouble; t != nil {
 			g.attempt, g.rescues = t.attempts+1, t.rescues
 			if g.throttles = t.throttles; g.throttles > 0 {
@@ -240,17 +235,16 @@ func (c *claim) deliveries() []pawl.Delivery {
 	ds := make([]pawl.Delivery, len(c.out))
 	var copies copier
 	now := time.Unix(0, c.now)
-	for begin := 0; begin < len(ds); begin += ahead {
-		end := min(begin+ahead, len(ds))
-		copies.expect(c.out[begin:end])
-		for i := begin; i < end; i++ {
-			g, d := &c.out[i], &ds[i]
-			copies.fill(d, g, len(ds)-i)
-			d.Token, d.Attempt, d.Rescues = g.token, g.attempt, g.rescues
-			d.Throttles, d.ThrottledFor = g.throttles, g.throttledFor
-			d.Waited = max(0, now.Sub(d.EnqueuedAt))
-			d.LeaseFor, d.Deadline = g.leaseFor, g.hardFor
-		}
+	for i := range c.out {
+		copies.left += len(c.out[i].flight.rec.Key) + len(c.out[i].flight.rec.Value)
+	}
+	for i := range ds {
+		g, d := &c.out[i], &ds[i]
+		copies.fill(d, g, len(ds)-i)
+		d.Token, d.Attempt, d.Rescues = g.token, g.attempt, g.rescues
+		d.Throttles, d.ThrottledFor = g.throttles, g.throttledFor
+		d.Waited = max(0, now.Sub(d.EnqueuedAt))
+		d.LeaseFor, d.Deadline = g.leaseFor, g.hardFor
 	}
 	return ds
 }

@@ -4,107 +4,23 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/pawl-dev/pawl"
 )
 
-// early is the first delivery's copy of a record, made when the record came in: then
-// all of a fetch lies side by side. When its turn comes each record lies somewhere else
-// in memory, long out of the processor's caches, and waiting for it cost a third of a
-// claim. Later deliveries are copied from the record, which nobody has changed.
-type early struct {
-	bytes []byte // key and body; nil: there is none
-	stamp int64  // of the record, in milliseconds since 1970
-	key   int16  // its length; -1: there is no key
-	plain bool   // the record has no headers
-}
-
-// earlyBytes is the most that is copied early: it is memory beside what counts as in
-// hand, and the processor itself looks ahead in what is longer.
-const earlyBytes = 1 << 10
-
-// earlySize is how much of a record is copied early: nothing if it is large, or a
-// deletion.
-func earlySize(r *kgo.Record) int {
-	if size := len(r.Key) + len(r.Value); len(r.Value) > 0 && size <= earlyBytes {
-		return size
-	}
-	return 0
-}
-
-func copyEarly(in *slab, r *kgo.Record) early {
-	size := earlySize(r)
-	if size == 0 {
-		return early{}
-	}
-	e := early{bytes: in.room(size), stamp: r.Timestamp.UnixMilli(), key: int16(len(r.Key)), plain: len(r.Headers) == 0}
-	copy(e.bytes, r.Key)
-	copy(e.bytes[e.key:], r.Value)
-	if r.Key == nil {
-		e.key = -1
-	}
-	return e
-}
-
 // copier makes deliveries: what a handler does to its own changes nothing here.
 type copier struct {
 	slab
 	nameSlab
-	touched byte
 }
-
-// ahead is how many messages are looked at before they are worked on: they lie
-// wherever in memory they came in, and waiting for many of them at once takes
-// hardly longer than for one.
-const ahead = 64
-
-// expect takes note of what is to be copied next, and brings it near.
-func (c *copier) expect(next []given) {
-	size, touched := 0, byte(0)
-	for i := range next {
-		if next[i].early.bytes != nil {
-			continue
-		}
-		r := next[i].flight.rec
-		size += len(r.Value) + len(r.Key)
-		touched ^= byte(r.Offset)
-		if len(r.Key) > 0 {
-			touched ^= r.Key[0]
-		}
-		for at := 0; at < min(len(r.Value), nearBytes); at += cacheLine {
-			touched ^= r.Value[at]
-		}
-	}
-	c.left, c.touched = c.left+size, c.touched^touched
-}
-
-const (
-	cacheLine = 64
-	nearBytes = 512 // of a body; the processor itself looks ahead in what is longer
-)
 
 // fill makes the delivery of what is given, of which so many more are to come.
 func (c *copier) fill(d *pawl.Delivery, g *given, more int) {
-	a := g.flight.lane.of
-	d.Topic, d.Log = a.topic.Name, logRecord{g.flight.rec}
-	e := &g.early
-	switch {
-	case e.bytes == nil:
-		r := g.flight.rec
-		d.Key, d.Body, d.EnqueuedAt = c.clone(r.Key), c.clone(r.Value), r.Timestamp
-	case e.key < 0:
-		d.Body, d.EnqueuedAt = e.bytes, time.UnixMilli(e.stamp)
-	default:
-		d.Key, d.Body, d.EnqueuedAt = e.bytes[:e.key:e.key], e.bytes[e.key:], time.UnixMilli(e.stamp)
-	}
-	if e.plain { // nothing else is to be read in the record
-		d.ID = c.place(d.Topic, a.partition, g.flight.offset(), more)
-		return
-	}
-	r := g.flight.rec
+	a, r := g.flight.lane.of, g.flight.rec
+	d.Topic, d.Log, d.EnqueuedAt = a.topic.Name, logRecord{r}, r.Timestamp
+	d.Key, d.Body = c.clone(r.Key), c.clone(r.Value)
 	if id := idIn(r.Headers); id != nil {
 		d.ID = c.name(id, more)
 	} else {

@@ -40,8 +40,7 @@ type engine struct {
 	alarmAt   int64
 	isClosed  bool
 
-	lateAcks, overlaps uint64      // totals
-	warmed             flightState // a sink for near
+	lateAcks, overlaps uint64 // totals
 }
 
 type topic struct {

@@ -66,14 +66,10 @@ type piece struct {
 
 func (a *assignment) prepare(records []*kgo.Record, keyed bool) piece {
 	p := piece{records, make([]flight, len(records)), make([]*lane, len(records))}
-	var copies slab
-	for _, r := range records {
-		copies.left += earlySize(r)
-	}
 	var lanes []lane
 	for i, r := range records {
 		f := &p.flights[i]
-		f.rec, f.size, f.early = r, sizeOf(r), copyEarly(&copies, r)
+		f.rec, f.size = r, sizeOf(r)
 		f.remember(r)
 		if !r.Attrs.IsControl() {
 			p.lanes[i] = a.laneOf(r, keyed, &lanes, len(records)-i)

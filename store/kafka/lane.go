@@ -22,7 +22,6 @@ type flight struct {
 	size    int
 	state   flightState
 	trouble *trouble // nil: none so far
-	early   early    // until it is handed out for the first time
 }
 
 // offset is that of its record. It is read here, because the record lies elsewhere
@@ -179,8 +178,6 @@ type queue struct {
 	n     int
 	last  int64 // seq of the last one in the ring
 	late  laneHeap
-
-	warmed flightState // of no use; see near
 }
 
 func (q *queue) push(l *lane) {
@@ -200,33 +197,6 @@ func (q *queue) push(l *lane) {
 	q.ring[(q.first+q.n)&(len(q.ring)-1)] = l
 	q.n++
 	q.last = seq
-}
-
-// near prefetches messages of the lanes that are next into the processor's cache, at
-// most so many in all and run of each, and returns how many lanes. Each message of a
-// lane has to be there before the next one can be looked for; so it goes along several
-// lanes side by side.
-func (q *queue) near(most, run int) int {
-	var at [8]*flight
-	n := min(q.n, len(at), most)
-	if len(q.late.Lanes) > 0 {
-		return n // they may well be first
-	}
-	for i := range n {
-		at[i] = q.ring[(q.first+i)&(len(q.ring)-1)].head
-	}
-	for found := 1; found > 0 && most > 0 && run > 0; run-- {
-		found = 0
-		for i, f := range at[:n] {
-			if f != nil {
-				at[i] = f.next
-				q.warmed ^= f.state
-				found++
-			}
-		}
-		most -= found
-	}
-	return n
 }
 
 // best returns the next lane, nil if there is none. Lanes that no longer belong there

@@ -25,9 +25,6 @@ func (e *engine) settle(items []store.Settlement, bad map[int]bool) (lost []int,
 	defer e.mu.Unlock()
 	var order []int // nil: as they come
 	for n := range items {
-		if n%ahead == 0 {
-			e.warmed ^= e.near(items[n:min(n+ahead, len(items))])
-		}
 		i := n
 		if order == nil && e.early(&items[i]) {
 			order = inLaneOrder(items, n)
@@ -48,17 +45,6 @@ func (e *engine) settle(items []store.Settlement, bad map[int]bool) (lost []int,
 	}
 	e.setAlarm()
 	return lost, deaths, nil
-}
-
-// near prefetches the messages that are settled next into the processor's cache. Its
-// result is meaningless, but must be stored so that the reads are not optimised away.
-func (e *engine) near(items []store.Settlement) (sum flightState) {
-	for i := range items {
-		if f := e.locate(items[i].Token); f != nil {
-			sum ^= f.state ^ flightState(f.lane.state)
-		}
-	}
-	return sum
 }
 
 // early tells whether a settlement would end a run of which an earlier message is
