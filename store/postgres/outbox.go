@@ -23,8 +23,8 @@ const (
 		DROP FUNCTION IF EXISTS @outbox_insert(), @outbox_class(text), @outbox_topic(text)`
 )
 
-// outboxNeeds is the migration whose tables the views read.
-const outboxNeeds = 4
+// outboxNeeds is the migration whose tables the outbox uses.
+const outboxNeeds = 12
 
 // InstallOutbox implements [store.Outbox]. The views are made in the first schema of the search
 // path that is not the store's.

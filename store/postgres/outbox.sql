@@ -10,8 +10,9 @@ CREATE OR REPLACE FUNCTION @outbox_topic(name text) RETURNS int LANGUAGE sql IMM
 $pawl$;
 
 -- It appends as append.go does with a transaction of a caller: late, and as a lane of its own. Changes of a document
--- without a version are put in the order of their commits by a lock until the end of the transaction: the number that
--- the message gets then is the version.
+-- without a version are put in the order of their commits: the second transaction waits for the end of the first at the
+-- unique index of change, whose rows are gone again at once. The number that the message gets then is the version.
+-- Advisory locks would do as well, but a large transaction would fill the server's table of locks.
 CREATE OR REPLACE FUNCTION @outbox_insert() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $pawl$
 DECLARE
@@ -21,6 +22,7 @@ DECLARE
 	since timestamptz;
 	rank bigint;
 	headers json;
+	place tid;
 BEGIN
 	IF NEW.projection IS NULL OR NEW.projection !~ '^[A-Za-z0-9._-]{1,100}$' THEN
 		RAISE EXCEPTION 'pawl_outbox: projection is %; it is made of 1 to 100 of A-Z a-z 0-9 . _ -', quote_nullable(NEW.projection);
@@ -59,7 +61,8 @@ BEGIN
 		INSERT INTO @band (topic, prio) VALUES (t.id, 0) ON CONFLICT DO NOTHING;
 	END IF;
 	IF NEW.version IS NULL THEN
-		PERFORM pg_advisory_xact_lock(hashtextextended('@outbox ' || topic_name || ' ' || NEW.doc_id, 0));
+		INSERT INTO @change VALUES (hashtextextended(topic_name || ' ' || NEW.doc_id, 0)) RETURNING ctid INTO place;
+		DELETE FROM @change WHERE ctid = place;
 	END IF;
 	n := nextval('@msg_seq');
 	since := clock_timestamp();
@@ -69,7 +72,7 @@ BEGIN
 	INSERT INTO @msg (lane, seq, rank, vis, topic, prio, replays, id, key, uniq, meta, body) VALUES (
 		n, n, rank, since, t.id, 0, 0,
 		set_byte(set_byte(decode(lpad(to_hex((extract(epoch FROM since) * 1000)::bigint), 12, '0'), 'hex')
-			|| substring(uuid_send(gen_random_uuid()) FROM 7), 6, 112 + n::int % 16), 7, (n >> 4)::int % 256),
+			|| substring(uuid_send(gen_random_uuid()) FROM 7), 6, 112 + (n % 16)::int), 7, ((n >> 4) % 256)::int),
 		convert_to(NEW.doc_id, 'UTF8'), '',
 		json_build_object('n', octet_length(NEW.op || NEW.version) + 9 + coalesce(octet_length(left(NEW.trace_id, 256)) + 8, 0), 'h', headers)::text,
 		convert_to(NEW.doc, 'UTF8'));

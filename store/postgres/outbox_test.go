@@ -1,0 +1,163 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// withOutbox opens a store with an outbox, and a connection of its application.
+func withOutbox(t *testing.T) (*Store, *pgx.Conn) {
+	t.Helper()
+	at := server(t)
+	own := freshSchema(t, at)
+	join := "?"
+	if strings.Contains(at, "?") {
+		join = "&"
+	}
+	at += join + "search_path=" + own
+	s := open(t, Config{URL: at, Schema: freshSchema(t, at), AutoMigrate: true, NoChores: true})
+	app := application(t, at)
+	execute(t, app, "CREATE SCHEMA "+own)
+	if _, err := s.InstallOutbox(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return s, app
+}
+
+func application(t *testing.T, at string) *pgx.Conn {
+	t.Helper()
+	c, err := pgx.Connect(t.Context(), at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close(context.Background()) })
+	return c
+}
+
+func execute(t *testing.T, c *pgx.Conn, sql string) {
+	t.Helper()
+	if _, err := c.Exec(t.Context(), sql); err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+}
+
+const insertChange = `INSERT INTO pawl_outbox (projection, doc_id, op, doc)
+	SELECT 'p', 'doc ' || i, 'upsert', '{}' FROM generate_series(1, %d) i`
+
+// TestSequencesGoOn: nothing ends where the numbers of messages and dead letters leave 32 bits, or 53, in one
+// of the places that take them apart.
+func TestSequencesGoOn(t *testing.T) {
+	s, app := withOutbox(t)
+	ctx := t.Context()
+	for _, bits := range []int{31, 32, 35, 36, 53, 62} {
+		for _, name := range []string{"msg_seq", "dead_seq"} {
+			execute(t, app, fmt.Sprintf("SELECT setval('%s.%s', %d)", s.cfg.Schema, name, int64(1)<<bits-3))
+		}
+		for range 6 {
+			execute(t, app, fmt.Sprintf(insertChange, 1))
+			m := pawl.Message{Topic: "t", Body: []byte("body")}
+			if _, err := s.Append(ctx, store.Batch[pawl.Message]{Items: []pawl.Message{m}}); err != nil {
+				t.Fatalf("append from 2^%d: %v", bits, err)
+			}
+			wants := []store.Want{{Topic: "t", Limit: 1}, {Topic: "p.index", Limit: 1}}
+			ds, err := s.Claim(ctx, wants, store.Lease{For: time.Minute, Owner: "w"})
+			if err != nil || len(ds) != 2 {
+				t.Fatalf("claim from 2^%d: %d of 2 deliveries, %v", bits, len(ds), err)
+			}
+			var out []store.Settlement
+			for _, d := range ds {
+				out = append(out, store.Settlement{Token: d.Token, ID: d.Message.ID, Verdict: store.Dead})
+			}
+			if lost, err := s.Settle(ctx, store.Batch[store.Settlement]{Items: out}); err != nil || len(lost) > 0 {
+				t.Fatalf("settle from 2^%d: lost %v, %v", bits, lost, err)
+			}
+		}
+	}
+	execute(t, app, "SELECT * FROM pawl_outbox_status, dead_letter_outbox")
+}
+
+// TestOutboxLocks: a transaction of many changes without a version needs no more locks of the server than one
+// of few. Changes of a document wait for each other all the same, and no others do.
+func TestOutboxLocks(t *testing.T) {
+	s, app := withOutbox(t)
+	execute(t, app, "BEGIN")
+	execute(t, app, fmt.Sprintf(insertChange, 12000))
+	var locks int
+	count := "SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid()"
+	if err := app.QueryRow(t.Context(), count).Scan(&locks); err != nil {
+		t.Fatal(err)
+	}
+	if locks > 100 {
+		t.Errorf("a transaction of 12,000 changes has %d locks", locks)
+	}
+
+	other := application(t, s.cfg.URL)
+	execute(t, other, "SET lock_timeout = '300ms'")
+	insert := `INSERT INTO pawl_outbox (projection, doc_id, op) VALUES ('p', $1, 'delete')`
+	if _, err := other.Exec(t.Context(), insert, "doc 7"); err == nil {
+		t.Error("a change overtook one of the same document that was not committed")
+	}
+	if _, err := other.Exec(t.Context(), insert, "another"); err != nil {
+		t.Errorf("a change waited for one of another document: %v", err)
+	}
+	execute(t, app, "COMMIT")
+	if _, err := other.Exec(t.Context(), insert, "doc 7"); err != nil {
+		t.Errorf("after the commit: %v", err)
+	}
+	var rows int
+	count = "SELECT count(*) FROM " + s.cfg.Schema + ".change"
+	if err := app.QueryRow(t.Context(), count).Scan(&rows); err != nil || rows > 0 {
+		t.Errorf("%d rows of changes are left, %v", rows, err)
+	}
+}
+
+// TestOldOutbox: a migration mends an outbox that an earlier version made.
+func TestOldOutbox(t *testing.T) {
+	s, app := withOutbox(t)
+	ctx := t.Context()
+	if _, err := s.MigrateDown(ctx, outboxNeeds-1); err != nil {
+		t.Fatal(err)
+	}
+	old := s.named(outboxScript)
+	for now, before := range map[string]string{
+		"\tplace tid;\n": "", "(n % 16)::int": "n::int % 16", "((n >> 4) % 256)::int": "(n >> 4)::int % 256",
+		"\t\tDELETE FROM @change WHERE ctid = place;\n": "",
+		"INSERT INTO @change VALUES (hashtextextended(topic_name || ' ' || NEW.doc_id, 0)) " +
+			"RETURNING ctid INTO place;": "PERFORM pg_advisory_xact_lock(hashtextextended(" +
+			"'@outbox ' || topic_name || ' ' || NEW.doc_id, 0));",
+	} {
+		if !strings.Contains(old, s.named(now)) {
+			t.Fatalf("outbox.sql has no %q any more", now)
+		}
+		old = strings.ReplaceAll(old, s.named(now), s.named(before))
+	}
+	if _, err := app.Exec(ctx, old, pgx.QueryExecModeSimpleProtocol); err != nil {
+		t.Fatal(err)
+	}
+	source := func() (text string) {
+		sql := "SELECT prosrc FROM pg_proc WHERE oid = '" + s.cfg.Schema + ".outbox_insert'::regproc"
+		if err := app.QueryRow(ctx, sql).Scan(&text); err != nil {
+			t.Fatal(err)
+		}
+		return strings.Join(strings.Fields(text), " ")
+	}
+	before := source()
+	if _, err := s.MigrateUp(ctx); err != nil {
+		t.Fatal(err)
+	}
+	migrated := source()
+	if _, err := s.InstallOutbox(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if now := source(); migrated != now || before == now {
+		t.Errorf("the migration made\n%s\nof\n%s\nand outbox.sql has\n%s", migrated, before, now)
+	}
+}
