@@ -28,6 +28,7 @@ type claiming struct {
 	early   []run // suspects that go before the others
 	there   bool  // the topic is there and not paused
 	version int64
+	at      int64 // the server's time
 	taken   int64 // tickets
 	stayed  int64 // tickets that were picked and left, because the lease of their lane is locked
 	known   int   // what was known of tickets that stayed, when it was sent
@@ -272,7 +273,7 @@ func (c *claiming) args(s *Store) [][]byte {
 // take takes tickets and writes down the claim.
 func (c *claiming) take(s *Store) step {
 	var bands, ranks []int64
-	if !s.exact() {
+	if !s.exact {
 		bands, ranks, c.known = s.floors.of(c.topic)
 	}
 	c.ask = s.floors.tickets(c.topic, c.want) + c.beyond
@@ -289,6 +290,7 @@ func (c *claiming) header(r row) error {
 	if r.int8(0) == 0 {
 		c.there, c.version, c.suspect, c.lanes, c.priorities = true, r.int8(1), r.int8(2) > 0, r.int8s(3),
 			int(r.int8(4))
+		c.at = r.micros(5)
 		c.taken, c.stayed, c.tops, c.left, c.heads, c.arena = 0, 0, nil, nil, nil, nil
 		return nil
 	}

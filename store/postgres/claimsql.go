@@ -106,10 +106,10 @@ c AS (
 	FROM t, (SELECT coalesce((SELECT array_agg(seq) FROM p WHERE lane IS NULL), '{}')
 		|| coalesce((SELECT array_agg(lane) FROM l), '{}') AS lanes OFFSET 0) a
 	WHERE cardinality(a.lanes) > 0 RETURNING lanes)
-SELECT 0::bigint, t.version, (SELECT count(*) FROM suspect), (SELECT lanes FROM c), (SELECT count(*) FROM @band b WHERE b.topic = t.id) FROM t
-UNION ALL SELECT band, max(rank), count(*), NULL, max(seq) FROM p GROUP BY band
-UNION ALL SELECT band, min(rank), -count(*), NULL, 0 FROM stay GROUP BY band
-UNION ALL SELECT band, min(rank), 0, NULL, 0 FROM (SELECT band, rank FROM locked OFFSET $2::bigint) o GROUP BY band`
+SELECT 0::bigint, t.version, (SELECT count(*) FROM suspect), (SELECT lanes FROM c), (SELECT count(*) FROM @band b WHERE b.topic = t.id), t.at FROM t
+UNION ALL SELECT band, max(rank), count(*), NULL, max(seq), NULL FROM p GROUP BY band
+UNION ALL SELECT band, min(rank), -count(*), NULL, 0, NULL FROM stay GROUP BY band
+UNION ALL SELECT band, min(rank), 0, NULL, 0, NULL FROM (SELECT band, rank FROM locked OFFSET $2::bigint) o GROUP BY band`
 )
 
 // readLanes reads the heads of the lanes of claim $1: $2 messages wanted, $3 at

@@ -24,6 +24,8 @@ type floors struct {
 	priorities map[int32]int     // how many of them a topic has seen
 	stays      int               // how often tickets stayed where they were
 	version    map[int32]int64   // of a topic's settings, when a claim was noted last
+	at         int64             // the server's time in microseconds, by the last claim that was noted ...
+	noted      time.Time         // ... and when that was
 }
 
 func newFloors() *floors {
@@ -74,17 +76,17 @@ func (f *floors) of(t *topic) (bands, ranks []int64, known int) {
 		if fl.stay > 0 {
 			rank = min(rank, fl.left)
 		}
-		bands, ranks = append(bands, band), append(ranks, within(rank, t, band, now))
+		bands, ranks = append(bands, band), append(ranks, within(rank, t, band, f.at+now.Sub(f.noted).Microseconds()))
 	}
 	return bands, ranks, f.stays
 }
 
-// within keeps a floor from hiding what is appended now. The highest rank taken is
-// far above that where messages are from a time when the topic aged more slowly, or
-// when the server's clock was ahead.
-func within(rank int64, t *topic, band int64, now time.Time) int64 {
+// within keeps a floor from hiding what is appended now, at the server's time. The highest
+// rank taken is above that where messages are from a time when the topic aged more slowly,
+// and after the server's clock was set back: then it may stay so for hours.
+func within(rank int64, t *topic, band, now int64) int64 {
 	prio := band % (generation & -generation)
-	if fresh := now.UnixMicro() + (pawl.MaxPriority-prio)*t.Ageing.Microseconds(); rank > fresh+slackWide {
+	if fresh := now + (pawl.MaxPriority-prio)*t.Ageing.Microseconds(); rank > fresh+wideEvery.Microseconds() {
 		return fresh - slackWide
 	}
 	return rank
@@ -94,6 +96,9 @@ func within(rank int64, t *topic, band int64, now time.Time) int64 {
 func (f *floors) note(c *claiming) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if c.there {
+		f.at, f.noted = c.at, time.Now()
+	}
 	if before := f.version[c.topic.id]; before != c.version {
 		f.version[c.topic.id] = c.version
 		if before != 0 {

@@ -27,6 +27,7 @@ import (
 type Store struct {
 	cfg    Config
 	secret string // the password, to keep it out of every text
+	exact  bool   // what is due must be found at once, whatever it costs
 
 	// Three pools, so that nothing queues behind what is slower.
 	front *pgxpool.Pool // appends and look-ups
@@ -58,7 +59,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{cfg: cfg, floors: newFloors()}
+	s := &Store{cfg: cfg, exact: cfg.Skew != nil, floors: newFloors()}
 	s.news.init()
 	s.ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx))
 	base, err := s.connConfig()
@@ -163,9 +164,6 @@ func (s *Store) skew() time.Duration {
 }
 
 func (s *Store) skewValue() []byte { return intervalValue(s.skew()) }
-
-// exact tells whether what is due must be found at once, whatever it costs.
-func (s *Store) exact() bool { return s.cfg.Skew != nil }
 
 // Describe implements [store.Describer].
 func (s *Store) Describe() store.Description { return Description() }

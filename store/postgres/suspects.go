@@ -31,7 +31,7 @@ func (c *claiming) takes(rescues int) bool {
 // as many as there is room for. A ticket for a lane that is busy or empty is dropped, and
 // the next one taken.
 func (s *Store) claimSuspects(ctx context.Context, c *claiming) (runs []run, err error) {
-	for *c.room > 0 && s.sweeper.maySuspect(c.topic.id, s.exact()) {
+	for *c.room > 0 && s.sweeper.maySuspect(c.topic.id, s.exact) {
 		more := &claiming{topic: c.topic, want: c.want, terms: c.terms, fence: sqlstore.NewFence(), aim: suspects,
 			room: c.room, before: c.before}
 		more.want.Run, more.ask = 1, more.want.Limit
@@ -72,7 +72,7 @@ func given(runs []run) (n int) {
 func (s *Store) claimAlone(ctx context.Context, cs []*claiming) ([]run, error) {
 	var ids []int32
 	for _, c := range cs {
-		if s.sweeper.maySuspect(c.topic.id, s.exact()) {
+		if s.sweeper.maySuspect(c.topic.id, s.exact) {
 			ids = append(ids, c.topic.id)
 		}
 	}

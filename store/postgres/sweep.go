@@ -143,13 +143,13 @@ func (s *Store) sweepIfDue(ctx context.Context) error {
 
 // sweepInTurn sweeps if it is time to.
 func (s *Store) sweepInTurn(ctx context.Context) error {
-	if s.exact() {
+	if s.exact {
 		s.sweeper.mu.Lock()
 	} else if !s.sweeper.mu.TryLock() {
 		return nil
 	}
 	defer s.sweeper.mu.Unlock()
-	above, due := s.sweeper.begin(s.exact())
+	above, due := s.sweeper.begin(s.exact)
 	if !due {
 		return nil
 	}
