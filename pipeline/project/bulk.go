@@ -2,14 +2,13 @@ package project
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strconv"
+	"unicode/utf8"
 
 	"github.com/pawl-dev/pawl"
 )
@@ -53,50 +52,10 @@ func (a *action) size() int { return len(a.doc) + len(a.id) + len(a.index) + 120
 
 // result of an item. Without an error it is written, or stale: the index has what is newer.
 type result struct {
-	err   error
-	stale bool // the index has that version or a higher one
-}
-
-// bulk writes items in requests of at most so many bytes, halving those that are too large for the server. It returns a
-// result for each; whole is the first failure of a whole request, which is the result of each of its items, too.
-func (s *search) bulk(ctx context.Context, items []action, most int64) (results []result, whole error) {
-	results = make([]result, 0, len(items))
-	for len(items) > 0 {
-		n, size := 0, int64(0)
-		for n < len(items) && (n == 0 || size+int64(items[n].size()) <= most) {
-			size += int64(items[n].size())
-			n++
-		}
-		part, err := s.halving(ctx, items[:n])
-		if err != nil && whole == nil {
-			whole = err
-		}
-		results, items = append(results, part...), items[n:]
-	}
-	return results, whole
-}
-
-// halving writes items in one request. One that the server refuses for its size or its content is split in halves,
-// down to the items that cause it.
-func (s *search) halving(ctx context.Context, items []action) ([]result, error) {
-	results, err := s.request(ctx, items)
-	if err == nil {
-		return results, nil
-	}
-	a, ok := errors.AsType[*answerError](err)
-	refused := ok && (a.status == http.StatusRequestEntityTooLarge || a.status == http.StatusBadRequest)
-	if refused && len(items) > 1 {
-		half := len(items) / 2
-		first, err := s.halving(ctx, items[:half])
-		second, err2 := s.halving(ctx, items[half:])
-		return append(first, second...), cmp.Or(err, err2)
-	}
-	err = classify(err)
-	results = slices.Repeat([]result{{err: err}}, len(items))
-	if refused {
-		return results, nil
-	}
-	return results, err
+	err    error
+	stale  bool // the index has that version or a higher one
+	alone  bool // its request got no answer, without another item in it
+	unsent bool // it was not sent; err says why
 }
 
 // itemAnswer is what is said of one item.
@@ -167,8 +126,14 @@ type change struct {
 func parseChange(d *pawl.Delivery) (change, error) {
 	c := change{d: d, id: string(d.Key), remove: d.Headers["op"] == "delete"}
 	version, err := strconv.ParseInt(d.Headers["version"], 10, 64)
-	if err == nil && (c.id == "" || !c.remove && len(d.Body) == 0) {
+	switch {
+	case err != nil:
+	case c.id == "" || !c.remove && len(d.Body) == 0:
 		err = errors.New("no document")
+	case !utf8.ValidString(c.id): // JSON would change it, and the answer would be about another document
+		err = fmt.Errorf("its id %q is not UTF-8", c.id)
+	case !c.remove && bytes.IndexByte(d.Body, '\n') >= 0 && !json.Valid(d.Body):
+		err = errors.New("it has several lines and is no JSON") // each would be read as an action of its own
 	}
 	if err != nil {
 		return c, pawl.Permanent(pawl.OfKind(pawl.KindDecode, fmt.Errorf("this is not a change of a document: %w", err)))

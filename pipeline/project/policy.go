@@ -62,8 +62,16 @@ func (t *topicPolicy) Decide(a policy.Attempt) policy.Decision {
 
 func (t *topicPolicy) decide(a policy.Attempt) policy.Decision {
 	d := t.Policy.Decide(a)
+	about := pawl.Describe(a.Err)
+	if d.Rule == "project-throttle" && d.Throttled {
+		l := t.p.limits() // not all at the very moment that was asked for
+		d.Delay = max(l.backoff.Delay(a.Throttles, t.p.random()),
+			about.After+time.Duration(t.p.random()*float64(l.backoff.Base)))
+		d.Reason = fmt.Sprintf("refused %d times: again after %v", a.Throttles, d.Delay.Round(time.Millisecond))
+		return d
+	}
 	if d.Kind != kindServer && d.Kind != kindTimeout || !strings.HasPrefix(d.Rule, "project-") ||
-		pawl.Describe(a.Err).Class != pawl.ClassTransient {
+		about.Class != pawl.ClassTransient {
 		return d
 	}
 	l := t.p.limits()

@@ -36,14 +36,15 @@ type projection struct {
 	rows    store.Rows
 
 	// Of a daemon.
-	owner   string
-	policy  policy.Policy
-	log     *slog.Logger
-	redact  func(string) string
-	limiter *dispatch.Limiter
-	window  *window
-	figures *figures
-	random  func() float64
+	owner    string
+	policy   policy.Policy
+	log      *slog.Logger
+	redact   func(string) string
+	limiter  *dispatch.Limiter
+	window   *window
+	figures  *figures
+	suspects suspects
+	random   func() float64
 
 	mu      sync.Mutex
 	live    limits

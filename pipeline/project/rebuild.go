@@ -152,13 +152,13 @@ func (p *projection) buildPage(ctx context.Context, st *state) error {
 // missing from the target then: the comparison says so.
 func (p *projection) insist(ctx context.Context, items []action, l limits) error {
 	for try := 1; len(items) > 0; try++ {
-		results, _ := p.search.bulk(ctx, items, l.bytes)
+		results, _ := p.send(ctx, items, l.bytes)
 		var again []action
 		var last error
 		for i, r := range results {
 			switch {
 			case r.err == nil:
-			case pawl.Describe(r.err).Class == pawl.ClassPermanent:
+			case pawl.Describe(r.err).Class == pawl.ClassPermanent, r.alone && try > 3:
 				p.log.Warn("a document does not fit into the target of the rebuild", "projection", p.projection,
 					"document", items[i].id, "error", p.redact(r.err.Error()))
 			default:

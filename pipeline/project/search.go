@@ -31,6 +31,7 @@ type search struct {
 const (
 	searchTimeout = 30 * time.Second
 	maxAnswer     = 256 << 20
+	maxRetryAfter = time.Hour // more is a mistake, such as milliseconds in place of seconds
 )
 
 func newSearch(sink pipeline.Section) (*search, error) {
@@ -140,9 +141,9 @@ func refusal(res *http.Response, text []byte, id string) error {
 		e.kind, e.reason = cause(doc.Error)
 	}
 	if seconds, err := strconv.Atoi(res.Header.Get("Retry-After")); err == nil && seconds > 0 {
-		e.after = time.Duration(seconds) * time.Second
+		e.after = time.Duration(min(seconds, int(maxRetryAfter/time.Second))) * time.Second
 	} else if at, err := http.ParseTime(res.Header.Get("Retry-After")); err == nil {
-		e.after = max(time.Until(at), 0)
+		e.after = min(max(time.Until(at), 0), maxRetryAfter)
 	}
 	return e
 }

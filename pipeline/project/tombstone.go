@@ -124,7 +124,7 @@ func (p *projection) resurrected(ctx context.Context, targets []string, changes 
 	if len(items) == 0 {
 		return
 	}
-	results, _ := p.search.bulk(ctx, items, p.limits().bytes)
+	results, _ := p.send(ctx, items, p.limits().bytes)
 	for _, r := range results {
 		if r.err != nil {
 			p.again(verdicts, of, r.err)

@@ -1,6 +1,7 @@
 package project
 
 import (
+	"math"
 	"sync"
 	"time"
 
@@ -8,18 +9,29 @@ import (
 )
 
 // window says how many bulk requests may be under way: as many as are configured while all is well, fewer
-// while the index is overloaded, one as a probe while it is unreachable, none while the projection is parked
-// or a probe is not due.
+// while the index is overloaded, one as a probe while it is unreachable or refused everything, none while the
+// projection is parked or a pause is not over.
+//
+// How many requests the index takes is learned: each refusal takes some away, and doubles how many have to be answered
+// before as many are tried again. An overload that a single request meets, too, is answered with pauses.
 type window struct {
 	mu      sync.Mutex
 	most    float64
 	size    float64
 	level   int       // failures of whole requests in a row
-	until   time.Time // closed until then
+	until   time.Time // closed until then, because of failures
 	parked  string    // why nothing is written; empty: it is not
-	refused int       // requests with a throttled item in a row
+	strain  int       // the length of the last pause, in doublings; halved by what is answered
+	pause   time.Time // closed until then, because of refusals
+	cut     time.Time // the last refusal: of requests that began before, it says all
+	calm    int       // requests that were answered since the last step
+	edge    float64   // the size at the last refusal; 0: there was none since the last step beyond it
+	need    int       // how many have to be answered before the edge is tried again
 	success time.Time // the end of the last request that was answered
 }
+
+// Bounds of how many requests have to be answered before one more is tried.
+const leastCalm, mostCalm = 4, 512
 
 var _ dispatch.Window = (*window)(nil)
 
@@ -27,10 +39,11 @@ var _ dispatch.Window = (*window)(nil)
 func (w *window) Size() float64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	now := time.Now()
 	switch {
-	case w.parked != "", time.Now().Before(w.until):
+	case w.parked != "", now.Before(w.until), now.Before(w.pause):
 		return 0
-	case w.level > 0:
+	case w.level > 0 || w.strain > 0:
 		return 1
 	}
 	return max(w.size, 1)
@@ -39,47 +52,72 @@ func (w *window) Size() float64 {
 // Ended implements [dispatch.Window]: the window learns from the writer, which knows more.
 func (*window) Ended(dispatch.WindowCall) {}
 
-// answered notes that a request was answered, perhaps with items that were throttled.
-func (w *window) answered(throttled bool) {
+// answered notes that a request of so many items, begun then, was answered, and that some of them were refused for now.
+// A request most of which is refused is as good as refused.
+func (w *window) answered(began time.Time, refused, items int, wait func(level int) time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.success, w.level, w.until = time.Now(), 0, time.Time{}
-	if throttled {
-		w.refused++
-		w.size = max(w.size*0.7, 1)
+	switch {
+	case began.Before(w.cut):
+	case refused > items/2:
+		w.refuse(0, wait)
+	case refused > 0:
+		w.strain /= 2
+		w.shrink()
+	default:
+		w.strain /= 2
+		w.grow()
+	}
+}
+
+// refused notes that a whole request that began then was refused, and returns how long all pause.
+func (w *window) refused(began time.Time, asked time.Duration, wait func(level int) time.Duration) time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !began.Before(w.cut) {
+		w.refuse(asked, wait)
+	} else if until := time.Now().Add(asked); until.After(w.pause) {
+		w.pause = until
+	}
+	return max(time.Until(w.pause), 0)
+}
+
+// refuse begins a pause. The caller holds mu.
+func (w *window) refuse(asked time.Duration, wait func(level int) time.Duration) {
+	w.strain++
+	w.pause = time.Now().Add(max(asked, wait(w.strain)))
+	w.shrink()
+}
+
+// shrink and grow take a step. The caller holds mu.
+func (w *window) shrink() {
+	w.edge, w.cut, w.calm = w.size, time.Now(), 0
+	w.size, w.need = max(math.Floor(w.size*0.75), 1), min(2*max(w.need, leastCalm), mostCalm)
+}
+
+func (w *window) grow() {
+	need := leastCalm
+	if w.edge > 0 && w.size+1 >= w.edge {
+		need = w.need
+	}
+	if w.calm++; w.calm < need {
 		return
 	}
-	w.refused = 0
-	w.size = min(w.size+0.25, w.most)
-}
-
-// throttled notes that a whole request was refused for now, and returns how often in a row.
-func (w *window) throttled() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.refused++
-	w.size = max(w.size/2, 1)
-	return w.refused
-}
-
-func (w *window) throttles() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return max(w.refused, 1)
-}
-
-// failed notes that a whole request that began then failed. lonely tells that none has been answered since:
-// then it says nothing about its documents, and the next request, a probe, waits for that long.
-func (w *window) failed(began time.Time, wait func(level int) time.Duration) (lonely bool, after time.Duration) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.success.After(began) {
-		return false, 0
+	w.calm, w.size = 0, min(w.size+1, w.most)
+	if w.size > w.edge {
+		w.edge, w.need = 0, leastCalm
 	}
+}
+
+// failed notes that a whole request failed, and returns how long the next one, a probe, waits.
+func (w *window) failed(wait func(level int) time.Duration) time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.level++
-	after = wait(w.level)
+	after := wait(w.level)
 	w.until = time.Now().Add(after)
-	return true, after
+	return after
 }
 
 // park closes it for a reason, or opens it again.

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/policy"
 )
 
 // HandleBatch writes changes to the index. Of several changes of one document only the newest is sent; the
@@ -86,7 +85,7 @@ func (p *projection) write(ctx context.Context, st state, changes []change, orde
 		return nil, pawl.Release(0, "the tombstones were read too long ago")
 	}
 	began := time.Now()
-	results, whole := p.search.bulk(ctx, items, p.limits().bytes)
+	results, whole := p.send(ctx, items, p.limits().bytes)
 	p.figures.bulk.Observe(time.Since(began), p.projection)
 	if ctx.Err() != nil && whole != nil {
 		return nil, whole
@@ -100,84 +99,85 @@ func (p *projection) write(ctx context.Context, st state, changes []change, orde
 func (p *projection) judge(changes []change, order []int, targets int, results []result, whole error,
 	began time.Time) map[int]error {
 	f := p.failure(whole, began)
-	throttled := false
+	refused, sent := 0, 0
 	verdicts := make(map[int]error, len(order))
 	for n, i := range order {
-		var err error
+		var worst result
 		for k, r := range results[n*targets : (n+1)*targets] {
 			switch {
 			case r.err == nil:
 			case k == 0:
-				err = r.err
-			case err == nil && pawl.Describe(r.err).Class != pawl.ClassPermanent &&
+				worst = r
+			case worst.err == nil && pawl.Describe(r.err).Class != pawl.ClassPermanent &&
 				pawl.Describe(r.err).Kind != kindConfig:
-				err = r.err
+				worst = r
 			default:
 				p.log.Warn("a document does not fit into the other index", "projection", p.projection, "document",
 					changes[i].id, "error", r.err)
 			}
-			if k == 0 {
+			if k == 0 && !r.unsent {
 				p.counted(r)
 			}
 		}
-		throttled = throttled || pawl.Describe(err).Kind == kindThrottle
-		verdicts[i] = p.verdict(err, changes[i].d, f)
+		if !worst.unsent {
+			sent++
+		}
+		if !worst.unsent && pawl.Describe(worst.err).Kind == kindThrottle {
+			refused++
+		}
+		verdicts[i] = p.verdict(worst, changes[i].d, f)
 	}
 	if whole == nil {
-		p.window.answered(throttled)
+		p.window.answered(began, refused, sent, p.wait)
 	}
 	return verdicts
 }
 
-// wholeFailure is what the failure of a whole request means for its items.
+// wait is the pause after so many failures in a row.
+func (p *projection) wait(level int) time.Duration {
+	return p.limits().backoff.Delay(level, p.random())
+}
+
+// wholeFailure is what the state of the server means for the items of a batch.
 type wholeFailure struct {
-	uncounted bool // they were not at fault: they go back, after that long
+	uncounted bool // they were not at fault: they go back
 	after     time.Duration
 }
 
 func (p *projection) failure(whole error, began time.Time) (f wholeFailure) {
-	switch kind := pawl.Describe(whole).Kind; {
+	about := pawl.Describe(whole)
+	switch {
 	case whole == nil:
-	case kind == kindThrottle:
-		p.window.throttled()
-	case kind == kindServer, kind == kindTimeout:
-		f.uncounted, f.after = p.window.failed(began, func(level int) time.Duration {
-			return p.limits().backoff.Delay(level, p.random())
-		})
-		if f.uncounted {
-			p.log.Warn("the search index does not answer", "projection", p.projection, "error", p.redact(whole.Error()),
-				"next", f.after)
-			time.AfterFunc(f.after, p.reopen)
-		}
+		return f
+	case about.Kind == kindThrottle:
+		f.after = p.window.refused(began, about.After, p.wait)
+	case about.Kind == kindServer, about.Kind == kindTimeout:
+		f.uncounted, f.after = true, p.window.failed(p.wait)
+		p.log.Warn("the search index does not answer", "projection", p.projection, "error", p.redact(whole.Error()),
+			"next", f.after)
 	}
+	time.AfterFunc(f.after, p.reopen)
 	return f
 }
 
-// verdict decides about one failed change. What says nothing about the document goes back uncounted, after a
-// delay that the policy decides; everything else is the policy's.
-func (p *projection) verdict(err error, d *pawl.Delivery, f wholeFailure) error {
-	if err == nil {
+// verdict decides about one failed change. What says nothing about the document goes back uncounted; everything else is
+// the policy's.
+func (p *projection) verdict(r result, d *pawl.Delivery, f wholeFailure) error {
+	if r.err == nil {
 		return nil
 	}
-	about := pawl.Describe(err)
-	why := classOf(about.Kind) + ": " + p.redact(err.Error())
+	about := pawl.Describe(r.err)
+	why := classOf(about.Kind) + ": " + p.redact(r.err.Error())
 	switch {
 	case about.Kind == kindConfig:
-		p.window.park(p.redact(err.Error()))
+		p.window.park(p.redact(r.err.Error()))
 		return pawl.Release(time.Second, why)
-	case about.Class == pawl.ClassThrottled:
-		asked := p.policy.Decide(policy.Attempt{Topic: p.topic, Number: p.window.throttles(), Err: err})
-		delay := max(p.limits().backoff.Delay(p.window.throttles(), p.random()), about.After)
-		if asked.Rule != "project-throttle" {
-			delay = max(asked.Delay, about.After)
-		}
-		return pawl.Release(delay, why)
-	case f.uncounted:
+	case r.unsent, f.uncounted && !r.alone:
 		return pawl.Release(f.after, why)
 	case about.Class == pawl.ClassTransient && d.Headers[keptHeader] != "":
-		return keptAttempts(err, d, p.limits().attempts)
+		return keptAttempts(r.err, d, p.limits().attempts)
 	}
-	return err
+	return r.err
 }
 
 // keptHeader says how many attempts a replayed change had before, where they are to count on.

@@ -1,0 +1,119 @@
+package project
+
+import (
+	"errors"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/policy"
+)
+
+func doubling(level int) time.Duration {
+	return policy.Backoff{Shape: policy.Exponential, Base: time.Second, Max: time.Minute}.Delay(level, 0.5)
+}
+
+// An index that takes three requests at once is found out, and few requests are refused from then on; when it takes
+// more, that is found, too.
+func TestWindowLearns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &window{}
+		w.set(16)
+		capacity := 3
+		run := func(rounds int) (served, refused int) {
+			for range rounds {
+				began, n := time.Now(), int(w.Size())
+				time.Sleep(100 * time.Millisecond)
+				for i := range n {
+					if i < capacity {
+						served++
+						w.answered(began, 0, 100, doubling)
+					} else {
+						refused++
+						w.refused(began, 0, doubling)
+					}
+				}
+			}
+			return served, refused
+		}
+		run(600)
+		if served, refused := run(6000); served < 6000*2 || refused > served/30 {
+			t.Errorf("%d served, %d refused", served, refused)
+		}
+		capacity = 12
+		run(600)
+		if served, refused := run(6000); served < 6000*7 || refused > served/30 {
+			t.Errorf("of twelve, %d served, %d refused", served, refused)
+		}
+	})
+}
+
+// Where everything is refused, all pause for longer each time, and one request asks; the first that is answered does
+// not undo that.
+func TestWindowPauses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &window{}
+		w.set(4)
+		asked := 0
+		for end := time.Now().Add(10 * time.Minute); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+			for range int(w.Size()) {
+				asked++
+				w.refused(time.Now(), 0, doubling)
+			}
+		}
+		if asked > 25 {
+			t.Errorf("%d requests in ten minutes of refusals", asked)
+		}
+		time.Sleep(time.Minute)
+		w.answered(time.Now(), 0, 1, doubling)
+		if w.Size() != 1 || w.strain < 2 {
+			t.Errorf("after one answer: %+v", w)
+		}
+		if wait := w.refused(time.Now(), time.Hour, doubling); wait != time.Hour || w.Size() != 0 {
+			t.Errorf("a pause of %v, %v requests", wait, w.Size())
+		}
+	})
+}
+
+// The waits of an item grow with its refusals, differ from those of its neighbours, and are never shorter than
+// Retry-After, which is bounded.
+func TestItemsWaitLonger(t *testing.T) {
+	t.Parallel()
+	matrix, err := policy.NewMatrix(nil, rules()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	random := 0.0
+	p := &projection{live: limits{backoff: policy.Backoff{Shape: policy.Exponential, Base: time.Second, Max: time.Minute}},
+		random: func() float64 { random += 0.01; return random }, figures: &figures{}}
+	decide := func(n int, after string) time.Duration {
+		res := &http.Response{StatusCode: http.StatusTooManyRequests, Header: http.Header{}}
+		res.Header.Set("Retry-After", after)
+		d := (&topicPolicy{matrix, p}).Decide(policy.Attempt{Number: 1, Throttles: n,
+			Err: classify(refusal(res, nil, "x"))})
+		if d.Action != policy.Retry || !d.Throttled {
+			t.Errorf("%+v", d)
+		}
+		return d.Delay
+	}
+	random = 0.5
+	if few, many := decide(1, ""), decide(8, ""); few > 2*time.Second || many < 25*time.Second {
+		t.Errorf("waits of %v, then %v", few, many)
+	}
+	if a, b := decide(1, "600"), decide(1, "600"); a < 10*time.Minute || a > 11*time.Minute || a == b {
+		t.Errorf("waits of %v and %v", a, b)
+	}
+	if d := decide(1, "999999999"); d > time.Hour+time.Second {
+		t.Errorf("a wait of %v", d)
+	}
+	date := time.Now().Add(1e5 * time.Hour).UTC().Format(http.TimeFormat)
+	if d := decide(1, date); d > time.Hour+time.Second {
+		t.Errorf("a wait of %v", d)
+	}
+	if d := (&topicPolicy{matrix, p}).Decide(policy.Attempt{Number: 1,
+		Err: pawl.OfKind(kindTimeout, errors.New("x"))}); d.Throttled {
+		t.Errorf("%+v", d)
+	}
+}
