@@ -7,8 +7,8 @@ import (
 
 // Delivery is one attempt of one message under a lease. A handler gets it,
 // reads it, and may say what is to happen with its ack ([Delivery.Emit],
-// [Delivery.Mark], [Delivery.Hold]). It belongs to the handler's goroutine until the handler
-// returns.
+// [Delivery.Mark], [Delivery.Hold]). It is a copy: what a handler writes to its fields changes
+// nothing. It belongs to the handler's goroutine until the handler returns.
 type Delivery struct {
 	Message
 	// Token is the right to settle this delivery, and the only one. It is new with

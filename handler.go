@@ -6,6 +6,7 @@ import "context"
 //
 // nil acks the delivery; an error goes to the policy, which decides between retry and
 // dead letter. [Permanent], [Throttled], [Release] and [OfKind] tell the policy more.
+// An error whose methods panic, as those of a nil pointer may, counts as a panic of the handler.
 // The context ends when the lease is lost, when the deadline has passed or when the
 // process must stop; context.Cause says which ([ErrLeaseLost], [ErrDeadline],
 // [ErrDrain]). Work is delivered at least once: a handler must tolerate repetition.

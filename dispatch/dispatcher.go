@@ -123,6 +123,7 @@ func New(s store.Store, c Config) (*Dispatcher, error) {
 	}
 	d.solitary, _ = store.As[store.Solitude](s)
 	d.newDownstream()
+	d.guardObserver()
 	fallback, wrong := policy.NewMatrix(c.Rand)
 	d.fallback = fallback
 	if err = errors.Join(err, wrong); err != nil {

@@ -60,6 +60,17 @@ func (d *Dispatcher) happened(t *topic, del *pawl.Delivery, phase string, a *pol
 		e.Domain, e.Type = cmp.Or(decision.Event.Domain, e.Domain), cmp.Or(decision.Event.Type, e.Type)
 	}
 	e.Domain, e.Type, e.Phase = cmp.Or(e.Domain, policy.Engine), cmp.Or(e.Type, "TaskModel"), phase
+	d.emit(e)
+}
+
+// emit hands an event to the sink. It contains values of the handler, and a sink that panics at them must not end the
+// process.
+func (d *Dispatcher) emit(e Event) {
+	defer func() {
+		if v := recover(); v != nil {
+			d.cfg.Logger.Error("event sink panicked; an event is lost", "error", recovered(v))
+		}
+	}()
 	d.cfg.Events.Event(e)
 }
 
@@ -71,9 +82,9 @@ func Step(ctx context.Context, e policy.Event, phase string) {
 	if !ok || r.c.d.cfg.Events == nil {
 		return
 	}
-	if _, del := r.c.about(); del != nil {
+	if t, del := r.c.about(); del != nil {
 		e.Domain, e.Phase = cmp.Or(e.Domain, policy.Engine), phase
-		r.c.d.cfg.Events.Event(Event{Event: e, Topic: del.Topic, Delivery: del, Attempt: del.Attempt,
+		r.c.d.emit(Event{Event: e, Topic: t.Name, Delivery: del, Attempt: del.Attempt,
 			TraceID: traceID(del.Headers[TraceParent])})
 	}
 }

@@ -378,7 +378,15 @@ func (l *Limiter) key(d *pawl.Delivery) (key string) {
 
 // outcomeOf says what an error tells about the downstream, and when it wants to
 // be asked again. cause is why the handler's context ended, if it did.
-func outcomeOf(err, cause error) (limit.Outcome, time.Duration) {
+func outcomeOf(err, cause error) (o limit.Outcome, after time.Duration) {
+	if endless(err) {
+		return limit.Failed, 0
+	}
+	defer func() {
+		if recover() != nil { // methods of the error
+			o, after = limit.Failed, 0
+		}
+	}()
 	switch {
 	case err == nil:
 		return limit.Served, 0

@@ -1,6 +1,8 @@
 package dispatch
 
 import (
+	"cmp"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -9,67 +11,87 @@ import (
 
 // Observers returns one observer that tells all of these, in their order, what it is told, and each of them what
 // else it wants to know: [KeyObserver], [ReleaseObserver], [LimitObserver]. Those that are nil are left out; without
-// any it is nil. One that panics at a failure keeps it from none of the others.
+// any it is nil. One that panics keeps it from none of the others.
 func Observers(all ...Observer) Observer {
 	all = slices.DeleteFunc(slices.Clone(all), func(o Observer) bool { return o == nil })
 	if len(all) == 0 {
 		return nil
 	}
-	return observers(all)
+	return &observers{all: all}
 }
 
-type observers []Observer
+// observers are those of a dispatcher, which has a log; they may be nested.
+type observers struct {
+	all []Observer
+	log *slog.Logger
+}
+
+// guardObserver sees to it that an observer that panics, at what a handler stated say, costs a figure and not the
+// process.
+func (d *Dispatcher) guardObserver() {
+	switch o := d.cfg.Observer.(type) {
+	case nil:
+	case *observers:
+		d.cfg.Observer = &observers{all: o.all, log: d.cfg.Logger}
+	default:
+		d.cfg.Observer = &observers{all: []Observer{o}, log: d.cfg.Logger}
+	}
+}
 
 // tell tells those of os that are a T.
-func tell[T any](os observers, about func(T)) {
-	for _, o := range os {
+func tell[T any](os *observers, about func(T)) {
+	for _, o := range os.all {
 		if t, ok := o.(T); ok {
-			about(t)
+			os.guarded(func() { about(t) })
 		}
 	}
 }
 
-func (os observers) StoreCall(op string, took time.Duration, items int, err error) {
+func (os *observers) guarded(tell func()) {
+	defer func() {
+		if v := recover(); v != nil {
+			cmp.Or(os.log, slog.Default()).Error("observer panicked; a figure is lost", "error", recovered(v))
+		}
+	}()
+	tell()
+}
+
+func (os *observers) StoreCall(op string, took time.Duration, items int, err error) {
 	tell(os, func(o Observer) { o.StoreCall(op, took, items, err) })
 }
 
-func (os observers) Claimed(topic string, deliveries int, waited []time.Duration) {
+func (os *observers) Claimed(topic string, deliveries int, waited []time.Duration) {
 	tell(os, func(o Observer) { o.Claimed(topic, deliveries, waited) })
 }
 
-func (os observers) Ran(topic string, took []time.Duration) {
+func (os *observers) Ran(topic string, took []time.Duration) {
 	tell(os, func(o Observer) { o.Ran(topic, took) })
 }
 
-func (os observers) RanKeys(topic string, keys [][]byte, took []time.Duration) {
+func (os *observers) RanKeys(topic string, keys [][]byte, took []time.Duration) {
 	tell(os, func(o KeyObserver) { o.RanKeys(topic, keys, took) })
 }
 
-func (os observers) Settled(topic, verdict string, deliveries int, done []time.Duration) {
+func (os *observers) Settled(topic, verdict string, deliveries int, done []time.Duration) {
 	tell(os, func(o Observer) { o.Settled(topic, verdict, deliveries, done) })
 }
 
-func (os observers) GivenBack(topic string, deliveries int) {
+func (os *observers) GivenBack(topic string, deliveries int) {
 	tell(os, func(o ReleaseObserver) { o.GivenBack(topic, deliveries) })
 }
 
-func (os observers) Refused(topic, reason string, deliveries int) {
+func (os *observers) Refused(topic, reason string, deliveries int) {
 	tell(os, func(o Observer) { o.Refused(topic, reason, deliveries) })
 }
 
-func (os observers) Decided(topic, domain, typ, phase string, kind pawl.Kind, rule, action, alert, degrade string) {
-	if len(os) == 0 {
-		return
-	}
-	// What handlers stated is in here, and one may panic at it: the others are told all the same.
-	defer os[1:].Decided(topic, domain, typ, phase, kind, rule, action, alert, degrade)
-	os[0].Decided(topic, domain, typ, phase, kind, rule, action, alert, degrade)
+func (os *observers) Decided(topic, domain, typ, phase string, kind pawl.Kind, rule, action, alert, degrade string) {
+	tell(os, func(o Observer) { o.Decided(topic, domain, typ, phase, kind, rule, action, alert, degrade) })
 }
 
-func (os observers) Load(topic string, running, waiting, zombies, slots int) {
+func (os *observers) Load(topic string, running, waiting, zombies, slots int) {
 	tell(os, func(o Observer) { o.Load(topic, running, waiting, zombies, slots) })
 }
 
-func (os observers) LimitLoad(limit string, running, buckets int, rate, window, least float64, heldBack int64) {
+func (os *observers) LimitLoad(limit string, running, buckets int, rate, window, least float64, heldBack int64) {
 	tell(os, func(o LimitObserver) { o.LimitLoad(limit, running, buckets, rate, window, least, heldBack) })
 }

@@ -33,11 +33,9 @@ func (d *Dispatcher) givenBack(del *pawl.Delivery, err error, cause error, relea
 		return
 	}
 	t := d.byName[del.Topic]
-	d.observed(func(o Observer) {
-		if o, ok := o.(ReleaseObserver); ok {
-			o.GivenBack(t.Name, 1)
-		}
-	})
+	if o, ok := d.cfg.Observer.(ReleaseObserver); ok {
+		o.GivenBack(t.Name, 1)
+	}
 	if release.Reason == "" {
 		return
 	}

@@ -37,18 +37,14 @@ func (r resolver) Decide(a policy.Attempt) policy.Decision {
 // about returns the topic and, unless it is a batch, the delivery of the call;
 // nil when it has returned.
 func (c *call) about() (*topic, *pawl.Delivery) {
-	c.mu.Lock()
-	del := c.delivery
-	c.mu.Unlock()
-	if del != nil {
-		return c.d.byName[del.Topic], del
-	}
 	c.d.mu.Lock()
 	defer c.d.mu.Unlock()
 	if len(c.parts) == 0 || c.over {
 		return nil, nil
 	}
-	return c.parts[0].run.topic, nil
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.parts[0].run.topic, c.delivery
 }
 
 // givenUp tells whether the call was abandoned: it was decided about then.

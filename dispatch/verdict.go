@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -34,7 +35,7 @@ func (w *worker) handle(c *call) (verdicts []error, err error) {
 		}
 	}()
 	if w.t.Batch != nil {
-		verdicts = w.t.Batch.HandleBatch(c, w.ds)
+		verdicts = w.t.Batch.HandleBatch(c, slices.Clone(w.ds)) // it may sort them
 	} else {
 		err = w.t.Handler.Handle(c, c.delivery)
 	}
@@ -54,10 +55,28 @@ func recovered(v any) error {
 // judge turns what a handler returned for a delivery into its settlement. It
 // is called without mu.
 func (d *Dispatcher) judge(res *entry, c *call, del *pawl.Delivery, err error, ran time.Duration) {
-	d.decideOn(res, c, del, err, ran)
+	if panicked := d.tryToDecide(res, c, del, err, ran); panicked != nil {
+		*res = entry{outcome: outcome{given: res.given}}
+		d.decideOn(res, c, del, panicked, ran)
+	}
 	if st := &res.settlement; st.Verdict > store.Ack {
 		st.Hold = min(max(del.HoldFor(), 0), pawl.MaxDelay)
 	}
+}
+
+// tryToDecide is decideOn with an error whose methods may panic: a nil pointer in an error that is not nil, say. A
+// panic is returned.
+func (d *Dispatcher) tryToDecide(res *entry, c *call, del *pawl.Delivery, err error, ran time.Duration) (panicked error) {
+	if endless(err) {
+		return pawl.OfKind(pawl.KindPanic, fmt.Errorf("the handler returned a %T, which wraps itself", err))
+	}
+	defer func() {
+		if v := recover(); v != nil {
+			panicked = fmt.Errorf("the handler returned a %T whose methods panic: %w", err, recovered(v))
+		}
+	}()
+	d.decideOn(res, c, del, err, ran)
+	return nil
 }
 
 func (d *Dispatcher) decideOn(res *entry, c *call, del *pawl.Delivery, err error, ran time.Duration) {
@@ -167,11 +186,12 @@ func (d *Dispatcher) failed(st *store.Settlement, del *pawl.Delivery, err error,
 			attempt.ThrottledFor = del.ThrottledFor + max(ran, 0)
 		}
 	}
-	decision := d.decide(attempt)
 	described := pawl.Describe(err)
+	text, inputs := store.Text(err.Error()), attempt.Inputs() // first: if its methods panic, nothing was reported yet
+	decision := d.decide(attempt)
 	st.Failure = store.Failure{
-		Kind: described.Kind, Attrs: described.Attrs, Error: store.Text(err.Error()), Rule: decision.Rule,
-		Action: decision.Action.String() + ": " + decision.Reason, Inputs: attempt.Inputs(),
+		Kind: described.Kind, Attrs: described.Attrs, Error: text, Rule: decision.Rule,
+		Action: decision.Action.String() + ": " + decision.Reason, Inputs: inputs,
 		Worker: d.cfg.Owner, Ran: ran,
 	}
 	switch decision.Action {
@@ -204,30 +224,15 @@ func (d *Dispatcher) ignored(st *store.Settlement, del *pawl.Delivery, how polic
 
 // tell reports a decision to the observer and to the log.
 func (d *Dispatcher) tell(t *topic, del *pawl.Delivery, a *policy.Attempt, decision *policy.Decision) {
-	d.observed(func(o Observer) {
+	if o := d.cfg.Observer; o != nil {
 		e := decision.Event
 		o.Decided(t.Name, e.Domain, e.Type, e.Phase, decision.Kind, decision.Rule,
 			decision.Action.String(), decision.Alert.String(), decision.Degrade.String())
-	})
+	}
 	if d.cfg.Events != nil {
 		d.happened(t, del, phaseOf(a), a, decision)
 	}
 	d.logFailure(t, del, a, decision)
-}
-
-// observed reports a handler's failure to the observer, if there is one. The failure
-// contains values that the handler stated, so an observer that panics on them must not
-// end the process.
-func (d *Dispatcher) observed(tell func(Observer)) {
-	if d.cfg.Observer == nil {
-		return
-	}
-	defer func() {
-		if v := recover(); v != nil {
-			d.cfg.Logger.Error("observer panicked; a failure is not counted", "error", v)
-		}
-	}()
-	tell(d.cfg.Observer)
 }
 
 // phaseOf is the phase of a failure.
@@ -256,4 +261,35 @@ func (d *Dispatcher) decide(a policy.Attempt) (decision policy.Decision) {
 		decision = d.fallback.Decide(a)
 	}
 	return decision
+}
+
+// longestChain is how many errors a chain may have.
+const longestChain = 10_000
+
+// endless reports whether what an error wraps has no end: it wraps itself, so that package errors would never be done
+// with it. An Unwrap that panics ends the look; whatever uses it finds out.
+func endless(err error) bool {
+	defer func() { _ = recover() }()
+	left := longestChain
+	return tooLong(err, &left)
+}
+
+func tooLong(err error, left *int) bool {
+	for ; err != nil; *left-- {
+		if *left <= 0 {
+			return true
+		}
+		switch e := err.(type) {
+		case interface{ Unwrap() error }:
+			err = e.Unwrap()
+		case interface{ Unwrap() []error }:
+			return slices.ContainsFunc(e.Unwrap(), func(err error) bool {
+				*left--
+				return tooLong(err, left)
+			})
+		default:
+			return false
+		}
+	}
+	return false
 }

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"slices"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -14,9 +15,10 @@ type worker struct {
 	d    *Dispatcher
 	t    *topic
 	wake chan struct{}
-	slab []call // the next calls, made many at a time
-	call *call  // the one that runs
-	ds   []*pawl.Delivery
+	slab []call           // the next calls, made many at a time
+	call *call            // the one that runs
+	ds   []*pawl.Delivery // copies, for a batch handler
+	was  []*pawl.Delivery // what the store returned, of which handlers get copies
 	now  time.Duration
 }
 
@@ -194,15 +196,16 @@ func (w *worker) begin(r *run) *call {
 		w.gather(c, r)
 		return c
 	}
-	c.delivery = r.current()
+	was := r.current()
+	own := *was // the handler may write to its copy
+	c.delivery = &own
+	w.was = append(w.was[:0], was)
 	if !w.t.quick() {
 		// What came with one claim lies in one piece of memory. A slow message
 		// must not keep all the others alive.
-		own := *c.delivery
-		c.delivery.Body, c.delivery.Headers = nil, nil
-		c.delivery = &own
+		was.Body, was.Headers = nil, nil
 		if parent := own.Headers[TraceParent]; parent != "" {
-			c.trace = map[string]string{TraceParent: parent} // the handler may write to its copy
+			c.trace = map[string]string{TraceParent: parent}
 		}
 	}
 	return c
@@ -237,10 +240,11 @@ func (w *worker) gather(c *call, first *run) {
 		size -= n
 	}
 	t.refill()
-	w.ds = w.ds[:0]
+	w.ds, w.was = w.ds[:0], w.was[:0]
 	for _, p := range c.parts {
-		for i := range p.n {
-			w.ds = append(w.ds, &p.run.ds[p.run.at+i])
+		own := slices.Clone(p.run.ds[p.run.at:][:p.n])
+		for i := range own {
+			w.ds, w.was = append(w.ds, &own[i]), append(w.was, &p.run.ds[p.run.at+i])
 		}
 	}
 }
@@ -256,11 +260,13 @@ func (w *worker) conclude(err error, verdicts []error) bool {
 	var one [1]entry
 	results := one[:1]
 	if t.Batch == nil {
+		asClaimed(c.delivery, w.was[0])
 		d.judge(&results[0], c, c.delivery, err, ran)
 	} else {
 		ran /= time.Duration(len(w.ds))
 		results = make([]entry, len(w.ds))
 		for i, del := range w.ds {
+			asClaimed(del, w.was[i])
 			d.judge(&results[i], c, del, verdictOf(err, verdicts, i), ran)
 		}
 	}
@@ -271,6 +277,7 @@ func (w *worker) conclude(err error, verdicts []error) bool {
 	}
 	c.returned()
 	clear(w.ds)
+	clear(w.was)
 	w.stock() // not with mu held
 	d.mu.Lock()
 	w.call, c.over = nil, true
@@ -289,6 +296,17 @@ func (w *worker) conclude(err error, verdicts []error) bool {
 	}
 	d.tellDrain()
 	return true
+}
+
+// asClaimed takes back what a handler wrote to its copy of a delivery, but for body and
+// headers, which nothing here is decided by.
+func asClaimed(own, was *pawl.Delivery) {
+	m := was.Message
+	m.Body, m.Headers = own.Body, own.Headers
+	own.Message, own.Token, own.Attempt, own.Rescues = m, was.Token, was.Attempt, was.Rescues
+	own.Throttles, own.ThrottledFor = was.Throttles, was.ThrottledFor
+	own.EnqueuedAt, own.Waited = was.EnqueuedAt, was.Waited
+	own.LeaseFor, own.Deadline, own.Tail, own.Log = was.LeaseFor, was.Deadline, was.Tail, was.Log
 }
 
 // verdictOf is the i-th verdict of a batch. One that is missing is a failure.

@@ -1,0 +1,190 @@
+package dispatch_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/dispatch"
+	"github.com/pawl-dev/pawl/policy"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// hostile are errors whose methods panic, or never come to an end.
+type hostile struct{ in string }
+
+func (h *hostile) Error() string {
+	if h.in == "Error" {
+		panic("in Error")
+	}
+	return "hostile in " + h.in
+}
+
+func (h *hostile) Unwrap() error {
+	switch h.in {
+	case "Unwrap":
+		panic("in Unwrap")
+	case "circle":
+		return h
+	}
+	return nil
+}
+
+func (h *hostile) Is(error) bool { return h.As(nil) }
+
+func (h *hostile) As(any) bool {
+	if h.in == "As" {
+		panic("in As")
+	}
+	return false
+}
+
+func (h *hostile) Timeout() bool {
+	if h.in == "Timeout" {
+		panic("in Timeout")
+	}
+	return false
+}
+
+// hostileErrors are what a handler may return, by what is wrong with it.
+func hostileErrors() map[string]error {
+	var none *hostile
+	all := map[string]error{"typed nil": none, "wrapped": pawl.Permanent(none), "joined": errors.Join(errBroken, none),
+		"empty failure": &pawl.Failure{}, "nil failure": (*pawl.Failure)(nil), "nil release": (*pawl.ReleaseError)(nil)}
+	for _, in := range []string{"Error", "Unwrap", "As", "Timeout", "circle"} {
+		all[in] = &hostile{in}
+	}
+	return all
+}
+
+// TestErrorWhoseMethodsPanic: what a handler returns cannot end the process; the delivery fails as a panic of the
+// handler does, and says of which type the error was.
+func TestErrorWhoseMethodsPanic(t *testing.T) {
+	for name, bad := range hostileErrors() {
+		for _, batch := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, batch %v", name, batch), func(t *testing.T) {
+				bubble(t, func(r *rig) {
+					limit, err := dispatch.NewLimiter(dispatch.LimitConfig{Name: "l", Concurrency: 5, Adaptive: 5})
+					equal(r, err, nil)
+					verdict := func(d *pawl.Delivery) error {
+						if d.ID == "x" {
+							return bad
+						}
+						return nil
+					}
+					c := one(1, func(_ context.Context, d *pawl.Delivery) error { return verdict(d) })
+					if batch {
+						c = batched(1, 10, func(_ context.Context, ds []*pawl.Delivery) (verdicts []error) {
+							for _, d := range ds {
+								verdicts = append(verdicts, verdict(d))
+							}
+							return verdicts
+						})
+					}
+					c.Topics[0].Limits = []*dispatch.Limiter{limit}
+					c.Observer, c.Events = &nosy{}, &sink{}
+					r.append(pawl.Message{Topic: "a", ID: "x"}, pawl.Message{Topic: "a", ID: "y"})
+					r.run(c)
+					time.Sleep(time.Minute)
+					r.gone("y")
+					rec := r.get("x")
+					equal(r, []any{rec.State, rec.Attempts, rec.Kind}, []any{store.IsDead, 2, pawl.KindPanic})
+					if !strings.HasPrefix(rec.Reason, fmt.Sprintf("the handler returned a %T", bad)) {
+						r.Fatal(rec.Reason)
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestDeliveryIsACopy: what a handler writes to its delivery, or to the batch, changes nothing but its copy.
+func TestDeliveryIsACopy(t *testing.T) {
+	spoil := func(d *pawl.Delivery) {
+		d.ID, d.Topic, d.Key, d.Priority = "other", "no such topic", []byte("other"), 100
+		d.Token, d.Attempt, d.Rescues, d.Deadline, d.LeaseFor = pawl.Token{}, 100, 9, 0, 0
+		d.EnqueuedAt, d.Tail, d.Body, d.Headers = time.Time{}, true, nil, nil
+	}
+	for _, quick := range []bool{false, true} {
+		for _, batch := range []bool{false, true} {
+			t.Run(fmt.Sprintf("quick %v, batch %v", quick, batch), func(t *testing.T) {
+				bubble(t, func(r *rig) {
+					if quick {
+						warm(r)
+					}
+					h := func(ctx context.Context, d *pawl.Delivery) error {
+						if d.ID[0] == 'w' {
+							return nil
+						}
+						first := d.Attempt == 1
+						spoil(d)
+						_, _ = policy.Degraded(ctx, errBroken)
+						dispatch.Step(ctx, policy.Event{Type: "Parser"}, dispatch.Started)
+						if first {
+							return errBroken
+						}
+						d.Emit(pawl.Message{Topic: "b"})
+						return nil
+					}
+					c := one(1, h)
+					if batch {
+						c = batched(1, 100, func(ctx context.Context, ds []*pawl.Delivery) (verdicts []error) {
+							for _, d := range ds {
+								verdicts = append(verdicts, h(ctx, d))
+							}
+							slices.Reverse(ds)
+							clear(ds)
+							return verdicts
+						})
+					}
+					c.Observer, c.Events = &nosy{}, &sink{}
+					r.append(numbered("a", 20)...)
+					r.append(keyed("a", "k", 5)...)
+					r.run(c)
+					time.Sleep(time.Hour)
+					s := r.stats("a")
+					equal(r, []int64{s.Waiting, s.Retried, s.Rescues, s.Dead}, []int64{0, 25, 0, 0})
+					equal(r, r.stats("b").Waiting, int64(25))
+				})
+			})
+		}
+	}
+}
+
+// panicky is an observer, and a sink of events, that panics at everything.
+type panicky struct{}
+
+func (panicky) StoreCall(string, time.Duration, int, error)               { panic("oh") }
+func (panicky) Claimed(string, int, []time.Duration)                      { panic("oh") }
+func (panicky) Ran(string, []time.Duration)                               { panic("oh") }
+func (panicky) Settled(string, string, int, []time.Duration)              { panic("oh") }
+func (panicky) Refused(string, string, int)                               { panic("oh") }
+func (panicky) Load(string, int, int, int, int)                           { panic("oh") }
+func (panicky) Event(dispatch.Event)                                      { panic("oh") }
+func (panicky) RanKeys(string, [][]byte, []time.Duration)                 { panic("oh") }
+func (panicky) GivenBack(string, int)                                     { panic("oh") }
+func (panicky) Decided(_, _, _, _ string, _ pawl.Kind, _, _, _, _ string) { panic("oh") }
+
+// TestWhoeverIsToldMayPanic: an observer and a sink that panic end nothing.
+func TestWhoeverIsToldMayPanic(t *testing.T) {
+	bubble(t, func(r *rig) {
+		var other nosy
+		c := one(1, func(_ context.Context, d *pawl.Delivery) error {
+			if d.Attempt == 1 {
+				return errBroken
+			}
+			return nil
+		})
+		c.Observer, c.Events = dispatch.Observers(panicky{}, &other), panicky{}
+		r.append(numbered("a", 5)...)
+		r.run(c)
+		time.Sleep(time.Minute)
+		equal(r, r.stats("a").Acked, int64(5))
+		equal(r, other.sums()["settled a ack"], 5)
+	})
+}
