@@ -38,6 +38,12 @@ type Config struct {
 	// Owner names the holder of the leases, for people: host and process. Empty is a
 	// random name.
 	Owner string
+	// Version is that of the program, for `pawl workers ls`; it may be empty.
+	Version string
+	// Unregistered keeps the dispatcher out of the list of workers. Otherwise, where the store keeps entries, it
+	// registers itself with its topics, slots and limits, so that `pawl workers ls`, `pawl explain` and `pawl doctor`
+	// know of it. That is a write every 5 s.
+	Unregistered bool
 	// Logger gets what an operator should know; nil is slog.Default. A delivery that
 	// succeeds is not logged.
 	Logger *slog.Logger

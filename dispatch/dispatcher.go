@@ -48,9 +48,10 @@ type Dispatcher struct {
 
 	limitsMoved atomic.Bool // a limit shared with others may allow more
 
-	down     downstream
-	outage   outage
-	fallback policy.Policy // when the policy fails
+	registered *registration // nil: it is not
+	down       downstream
+	outage     outage
+	fallback   policy.Policy // when the policy fails
 
 	// mu guards everything below, and the state of topics and runs. It is never
 	// held across I/O, a wait or a call of a handler, policy or observer.
@@ -162,6 +163,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	if err := d.prepare(ctx); err != nil {
 		return err
 	}
+	d.register()
 	for range claimers {
 		d.wg.Go(d.claimLoop)
 	}
@@ -202,9 +204,12 @@ func (d *Dispatcher) start(ctx context.Context) error {
 // finish ends every goroutine of the dispatcher, except those in which a handler has
 // not returned.
 func (d *Dispatcher) finish() {
-	d.shut(stopped)
+	killed := !d.shut(stopped)
 	d.stopIO()
 	d.wg.Wait()
+	if d.registered != nil && !killed {
+		d.registered.withdraw()
+	}
 	for _, t := range d.topics {
 		for _, l := range t.Limits {
 			l.use(d, false)
@@ -212,12 +217,12 @@ func (d *Dispatcher) finish() {
 	}
 }
 
-// shut ends the loops and the workers that wait.
-func (d *Dispatcher) shut(p phase) {
+// shut ends the loops and the workers that wait; it reports whether they had not been ended before.
+func (d *Dispatcher) shut(p phase) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.phase == stopped {
-		return
+		return false
 	}
 	d.phase = p
 	close(d.stop)
@@ -227,6 +232,7 @@ func (d *Dispatcher) shut(p phase) {
 		}
 		t.idle = nil
 	}
+	return true
 }
 
 // Kill ends Run at once, as the end of the process would: nothing is settled or

@@ -46,6 +46,12 @@ type ReleaseObserver interface {
 	GivenBack(topic string, deliveries int)
 }
 
+// BackObserver is an [Observer] that is also told when the store goes back.
+type BackObserver interface {
+	// StoreWentBack: the store turned out to be an older copy of itself.
+	StoreWentBack()
+}
+
 // LimitObserver is an [Observer] that also receives the state of limiters. Names of
 // limits are bounded: they come from the configuration.
 type LimitObserver interface {

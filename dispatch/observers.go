@@ -9,9 +9,9 @@ import (
 	"github.com/pawl-dev/pawl"
 )
 
-// Observers returns one observer that tells all of these, in their order, what it is told, and each of them what
-// else it wants to know: [KeyObserver], [ReleaseObserver], [LimitObserver]. Those that are nil are left out; without
-// any it is nil. One that panics keeps it from none of the others.
+// Observers returns one observer that passes on all calls to each of these, in their order; those of [KeyObserver],
+// [ReleaseObserver], [LimitObserver] and [BackObserver] to each that has them. Those that are nil are left out;
+// without any it is nil. One that panics keeps it from none of the others.
 func Observers(all ...Observer) Observer {
 	all = slices.DeleteFunc(slices.Clone(all), func(o Observer) bool { return o == nil })
 	if len(all) == 0 {
@@ -94,4 +94,8 @@ func (os *observers) Load(topic string, running, waiting, zombies, slots int) {
 
 func (os *observers) LimitLoad(limit string, running, buckets int, rate, window, least float64, heldBack int64) {
 	tell(os, func(o LimitObserver) { o.LimitLoad(limit, running, buckets, rate, window, least, heldBack) })
+}
+
+func (os *observers) StoreWentBack() {
+	tell(os, func(o BackObserver) { o.StoreWentBack() })
 }

@@ -311,8 +311,8 @@ will hold the message back after that. An acked message is no longer known, unle
 topic retains; neither is one that was cancelled or discarded, but the audit tells who
 did that, if it was by id. Then the exit code is 6.
 
-It says that no worker serves a topic if none has reported for 20 seconds and none
-holds a message of it. Programs that use only the library do not report.`,
+It says that no worker is known to serve a topic if none has reported for 20 seconds
+and none holds a message of it. A program may have switched its reports off.`,
 		Example: `  pawl explain $(pawl send mail "hello")
   pawl explain $(pawl send mail "hello") -o json`,
 		RunE: with(s, "explain a message", func(c *cobra.Command, args []string, i store.Looker) error {

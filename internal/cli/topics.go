@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/dispatch/roster"
 	"github.com/pawl-dev/pawl/internal/operate"
 	"github.com/pawl-dev/pawl/store"
 )
@@ -394,7 +395,7 @@ func (s *session) unused(ctx context.Context, name string, force bool) (*store.T
 	}
 	for i := range workers {
 		w := &workers[i]
-		if w.Alive != nil && *w.Alive && slices.ContainsFunc(w.Topics, func(t operate.WorkerTopic) bool {
+		if w.Alive != nil && *w.Alive && slices.ContainsFunc(w.Topics, func(t roster.Topic) bool {
 			return t.Topic == name
 		}) {
 			return nil, refuse("stop it first", "worker %s serves it", w.Owner)

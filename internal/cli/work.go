@@ -273,9 +273,10 @@ func (s *session) workersLs() *cobra.Command {
 		Long: `Lists the workers of this store: what each one processes, how busy it is, which limit
 holds it back, and how many messages it has been holding, and for how long.
 
-A worker of pawl reports every few seconds. One that has not reported for 20 seconds
-counts as gone: what it holds is claimable again when its leases end. One that never
-reports, such as a program that uses the library, is listed by what it holds.`,
+A worker registers itself and reports every few seconds, a program with the library as
+well. One that has not reported for 20 seconds counts as gone: what it holds is
+claimable again when its leases end. A program that has switched that off
+(dispatch.Config.Unregistered) is listed by what it holds.`,
 		Example: `  pawl workers ls
   pawl workers ls -o json`,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -293,13 +294,13 @@ reports, such as a program that uses the library, is listed by what it holds.`,
 				w := &workers[i]
 				topics, running, rate, limited := busy(w)
 				since := ""
-				if w.Announced != nil {
+				if w.Registration != nil {
 					since = when(w.StartedAt)
 				}
 				l.add(w, w.Owner, workerState(w), topics, running, rate, number(w.Leased),
 					age(asDuration(w.OldestLeaseSeconds)), limited, since)
 			}
-			return l.end("no workers; start one: pawl work TOPIC --exec CMD")
+			return l.end("no workers are known; start one: pawl work TOPIC --exec CMD")
 		},
 	}
 }
@@ -320,7 +321,7 @@ func workerState(w *operate.Worker) string {
 // busy sums up what a worker does in its topics.
 func busy(w *operate.Worker) (topics, running, rate, limited string) {
 	var names, limits []string
-	if w.Announced == nil {
+	if w.Registration == nil {
 		for _, h := range w.LeasedFrom {
 			names = append(names, h.Topic)
 		}

@@ -335,7 +335,7 @@ func (d *Doctor) topic(ctx context.Context, s store.Store, t *store.TopicStats, 
 			v = Worth
 		}
 		d.say(check, v, "start a worker: pawl work "+t.Name+" --exec CMD, or `pawl up`",
-			"%d wait, the oldest for %v, and no worker processes them", t.Waiting, oldest)
+			"%d wait, the oldest for %v, and no worker is known to process them", t.Waiting, oldest)
 	case t.Paused != nil: // that is why they wait
 	case d.backlog(ctx, s, t): // its findings say what holds them up
 	case t.OldestWaiting > oldestWarn:
@@ -366,7 +366,7 @@ func (d *Doctor) workers(ctx context.Context, s store.Store) map[string]bool {
 	alive, gone, zombies, draining := 0, 0, 0, 0
 	for i := range workers {
 		w := &workers[i]
-		if w.Announced != nil && w.StoreWentBackAt != nil && time.Since(*w.StoreWentBackAt) < wentBackFor {
+		if w.Registration != nil && w.StoreWentBackAt != nil && time.Since(*w.StoreWentBackAt) < wentBackFor {
 			d.say("store", Ill,
 				"see docs/runbook/PawlStoreWentBack.md: senders must send again what was lost; find out why the server failed over to a copy that was behind",
 				"it went back: %s noticed at %s that it is an older copy of itself, and what was sent and done before is lost",

@@ -113,11 +113,16 @@ func (x *explaining) leased() {
 
 // heldBack says of what is leased that a limit may keep it from beginning.
 func (x *explaining) heldBack(ctx context.Context) error {
-	said, err := announcement(ctx, x.store, x.record.Lease.Owner)
-	if err != nil || said == nil {
+	entries, ok := store.As[store.Entries](x.store)
+	if !ok {
+		return nil
+	}
+	workers, _, err := registered(ctx, entries)
+	holder := workers[x.record.Lease.Owner]
+	if err != nil || holder == nil {
 		return err
 	}
-	for _, t := range said.Topics {
+	for _, t := range holder.Topics {
 		if t.Topic == x.record.Topic && t.HeldBack > 0 {
 			x.Why += fmt.Sprintf("; %d that it holds wait for a limit, perhaps including this one", t.HeldBack)
 		}
@@ -287,7 +292,7 @@ func (x *explaining) unpaused(ctx context.Context, i store.Looker, topic *store.
 		return x.limited(ctx, i, topic, service, visible)
 	case service.none():
 		x.say(SituationReady, visible,
-			"nothing is in its way, but no worker serves the topic; %d wait in its topic, %d are worked on",
+			"nothing is in its way, but no worker is known to serve the topic; %d wait in its topic, %d are worked on",
 			topic.Waiting, topic.Leased)
 	case x.blind():
 		x.say(SituationReady, visible,
@@ -312,17 +317,17 @@ func (x *explaining) blind() bool {
 	return ok && !d.Describe().Capabilities.Has(store.CanLookup)
 }
 
-// unserved says that there is no worker, and how to start one.
+// unserved says that no worker is known, and how to start one.
 func (x *explaining) unserved() {
 	start := "pawl work " + x.record.Topic + " --exec CMD, or `pawl up`"
 	switch x.Situation {
 	case SituationReady:
 		x.then(time.Time{}, "start a worker: "+start)
 	case SituationBehind:
-		x.Why += "; and no worker serves the topic"
+		x.Why += "; and no worker is known to serve the topic"
 		x.Next.Action += "; for that, start a worker: " + start
 	default:
-		x.Why += "; but no worker serves the topic"
+		x.Why += "; but no worker is known to serve the topic"
 		x.then(time.Time{}, "start a worker: "+start)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/dispatch/roster"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -169,23 +170,23 @@ type service struct {
 	heldBack     int
 }
 
-// none tells whether there is surely no worker.
+// none reports whether no worker is known.
 func (s *service) none() bool { return s.served != nil && !*s.served }
 
 // servedBy finds the workers of a topic. A worker that has not reported lately is gone,
-// and one that drains claims nothing more. A worker that never reports, such as a
-// program that uses only the library, is known by what it holds.
+// and one that drains claims nothing more. A worker that is not registered is known by
+// what it holds.
 func servedBy(ctx context.Context, s store.Store, i store.Looker, topic *store.TopicStats) (*service, error) {
 	entries, ok := store.As[store.Entries](s)
 	if !ok {
 		return &service{}, nil
 	}
-	workers, now, err := announced(ctx, entries)
+	workers, now, err := registered(ctx, entries)
 	if err != nil {
 		return nil, err
 	}
 	by := &service{now: now, served: new(false)}
-	serving := map[string]*WorkerTopic{}
+	serving := map[string]*roster.Topic{}
 	for owner, w := range workers {
 		if !*w.Alive || w.Draining {
 			continue
@@ -217,7 +218,7 @@ func servedBy(ctx context.Context, s store.Store, i store.Looker, topic *store.T
 }
 
 // limits finds the limit that keeps a topic back in every worker that carries it out.
-func (s *service) limits(serving map[string]*WorkerTopic) {
+func (s *service) limits(serving map[string]*roster.Topic) {
 	plain := true
 	for owner, t := range serving {
 		if t.LimitedBy == "" {
@@ -230,7 +231,7 @@ func (s *service) limits(serving map[string]*WorkerTopic) {
 	}
 	for _, t := range serving {
 		s.heldBack += t.HeldBack
-		l := t.limit(s.limit)
+		l := t.Limit(s.limit)
 		switch {
 		case l == nil || l.ByKey || l.PerSecond <= 0 || l.Concurrency > 0 || l.Window > 0:
 			plain = false
@@ -243,14 +244,4 @@ func (s *service) limits(serving map[string]*WorkerTopic) {
 	if !plain {
 		s.perSecond = 0
 	}
-}
-
-// limit is a limit of a topic by its name, or nil.
-func (t *WorkerTopic) limit(name string) *WorkerLimit {
-	for i := range t.Limits {
-		if t.Limits[i].Limit == name {
-			return &t.Limits[i]
-		}
-	}
-	return nil
 }

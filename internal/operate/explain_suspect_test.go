@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/dispatch/roster"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -28,7 +29,7 @@ func TestExplainSaysThatDeathsPutSolitudeOff(t *testing.T) {
 		e.check(err)
 		e.append(pawl.Message{ID: "z" + strconv.Itoa(i)})
 	}
-	e.announce(WorkerTopic{Topic: "t"})
+	e.announce(roster.Topic{Topic: "t"})
 	x := e.explain()
 	e.says(x.Why, "4 workers died", "the last 3 workers died while holding other messages of the topic")
 	e.says(x.Next.Action, "if no more workers die until then")

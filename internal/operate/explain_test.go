@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/dispatch/roster"
 	"github.com/pawl-dev/pawl/store"
 	"github.com/pawl-dev/pawl/store/memory"
 )
@@ -42,12 +43,12 @@ func (e *explained) append(ms ...pawl.Message) {
 }
 
 // announce lets workers say what they are at.
-func (e *explained) announce(topics ...WorkerTopic) {
+func (e *explained) announce(topics ...roster.Topic) {
 	e.Helper()
 	for i, t := range topics {
-		said, err := json.Marshal(Announced{Topics: []WorkerTopic{t}})
+		said, err := json.Marshal(roster.Registration{Topics: []roster.Topic{t}})
 		e.check(err)
-		_, err = e.PutState(e.Context(), fmt.Sprint(workerPrefix, "worker-", i+1), said, store.AnyVersion, "")
+		_, err = e.PutState(e.Context(), fmt.Sprint(roster.Prefix, "worker-", i+1), said, store.AnyVersion, "")
 		e.check(err)
 	}
 }
@@ -161,12 +162,12 @@ var situations = []situation{
 		"it is claimable", ""},
 	{"limited", func(e *explained) {
 		e.append(pawl.Message{ID: "x"})
-		e.announce(WorkerTopic{Topic: "t", LimitedBy: "mailhost"})
+		e.announce(roster.Topic{Topic: "t", LimitedBy: "mailhost"})
 	}, store.Waiting, SituationLimited, []string{`limit "mailhost" holds its topic back in worker-1`},
 		"when the limit allows", ""},
 	{"not limited everywhere", func(e *explained) {
 		e.append(pawl.Message{ID: "x"})
-		e.announce(WorkerTopic{Topic: "t", LimitedBy: "mailhost"}, WorkerTopic{Topic: "t"})
+		e.announce(roster.Topic{Topic: "t", LimitedBy: "mailhost"}, roster.Topic{Topic: "t"})
 	}, store.Waiting, SituationReady, []string{"nothing is in its way"}, "claims it", ""},
 	{"sent away by a limit", func(e *explained) {
 		e.append(pawl.Message{ID: "x"})
@@ -186,19 +187,19 @@ var situations = []situation{
 	{"suspect", func(e *explained) {
 		e.append(pawl.Message{ID: "x"})
 		e.rescued(2)
-		e.announce(WorkerTopic{Topic: "t"})
+		e.announce(roster.Topic{Topic: "t"})
 	}, store.Waiting, SituationSuspect, []string{"2 workers died", "a few like it at a time", "2 more"},
 		"claims it", ""},
 	{"alone", func(e *explained) {
 		e.append(pawl.Message{ID: "x"})
 		e.rescued(4)
-		e.announce(WorkerTopic{Topic: "t"})
+		e.announce(roster.Topic{Topic: "t"})
 	}, store.Waiting, SituationSuspect, []string{"4 workers died", "processed alone", "3 more"},
 		"the next worker that is idle", ""},
 	{"one death", func(e *explained) {
 		e.append(pawl.Message{ID: "x"})
 		e.rescued(1)
-		e.announce(WorkerTopic{Topic: "t"})
+		e.announce(roster.Topic{Topic: "t"})
 	}, store.Waiting, SituationReady, []string{"nothing is in its way"}, "claims it", ""},
 	{"dead", func(e *explained) {
 		e.append(pawl.Message{ID: "x"})
@@ -238,7 +239,7 @@ func TestExplain(t *testing.T) {
 	for _, c := range situations {
 		t.Run(c.name, func(t *testing.T) {
 			e := newExplained(t)
-			e.announce(WorkerTopic{Topic: "t"})
+			e.announce(roster.Topic{Topic: "t"})
 			c.prepare(e)
 			x, err := Explain(t.Context(), e, e, e, "x")
 			e.check(err)

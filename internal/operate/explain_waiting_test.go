@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/dispatch/roster"
 	"github.com/pawl-dev/pawl/store"
 	"github.com/pawl-dev/pawl/store/memory"
 )
@@ -74,7 +75,7 @@ func TestExplainCountsALongLaneInPart(t *testing.T) {
 // TestExplainSaysWhatRemainsAfterAPause: a pause hides nothing else.
 func TestExplainSaysWhatRemainsAfterAPause(t *testing.T) {
 	e := newExplained(t)
-	e.announce(WorkerTopic{Topic: "t"})
+	e.announce(roster.Topic{Topic: "t"})
 	e.append(pawl.Message{ID: "a", Key: oneKey}, pawl.Message{ID: "x", Key: oneKey})
 	e.check(e.Pause(t.Context(), "t", 0, "ann", "the server moves"))
 	x := e.explain()
@@ -99,7 +100,7 @@ func TestExplainSaysOfASuspectThatItIsOneInAPause(t *testing.T) {
 		!strings.Contains(x.Why, "processed alone") {
 		t.Errorf("%+v", x)
 	}
-	e.announce(WorkerTopic{Topic: "t", LimitedBy: "mailhost"})
+	e.announce(roster.Topic{Topic: "t", LimitedBy: "mailhost"})
 	e.append(pawl.Message{ID: "y"})
 	if x, err := Explain(t.Context(), e, e, e, "y"); err != nil || *x.AfterPause != SituationLimited ||
 		*x.Limit != "mailhost" {
@@ -148,16 +149,16 @@ func TestExplainMissesTheWorker(t *testing.T) {
 	unserved := func(when string) {
 		t.Helper()
 		x := e.explain()
-		e.says(x.Why, "no worker serves the topic")
+		e.says(x.Why, "no worker is known to serve the topic")
 		e.says(x.Next.Action, "pawl work t --exec CMD", "pawl up")
 		if x.Situation != SituationReady || x.Served == nil || *x.Served {
 			t.Errorf("%s: %+v", when, x)
 		}
 	}
 	unserved("nobody")
-	e.announce(WorkerTopic{Topic: "other"})
+	e.announce(roster.Topic{Topic: "other"})
 	unserved("a worker of another topic")
-	e.announce(WorkerTopic{Topic: "t"})
+	e.announce(roster.Topic{Topic: "t"})
 	if x := e.explain(); !*x.Served || strings.Contains(x.Why, "no worker") {
 		t.Errorf("a worker: %+v", x)
 	}
@@ -173,7 +174,7 @@ func TestExplainCountsWhoOnlyHolds(t *testing.T) {
 	if x := e.explain(); !*x.Served {
 		t.Errorf("%+v", x)
 	}
-	e.announce(WorkerTopic{Topic: "t"})
+	e.announce(roster.Topic{Topic: "t"})
 	e.now = e.now.Add(30 * time.Second)
 	if x := e.explain(); *x.Served {
 		t.Errorf("it is gone: %+v", x)
@@ -184,17 +185,17 @@ func TestExplainCountsWhoOnlyHolds(t *testing.T) {
 func TestExplainSaysWhenARateLetsItBegin(t *testing.T) {
 	e := newExplained(t)
 	e.append(pawl.Message{ID: "a"}, pawl.Message{ID: "x"})
-	limited := func(l WorkerLimit) *Explanation {
+	limited := func(l roster.Limit) *Explanation {
 		l.Limit = "slow"
-		e.announce(WorkerTopic{Topic: "t", LimitedBy: "slow", HeldBack: 1, Limits: []WorkerLimit{{Limit: "other"}, l}})
+		e.announce(roster.Topic{Topic: "t", LimitedBy: "slow", HeldBack: 1, Limits: []roster.Limit{{Limit: "other"}, l}})
 		return e.explain()
 	}
-	x := limited(WorkerLimit{PerSecond: 0.5})
+	x := limited(roster.Limit{PerSecond: 0.5})
 	e.at(x, 6*time.Second)
 	if x.Situation != SituationLimited || *x.Limit != "slow" {
 		t.Errorf("%+v", x)
 	}
-	for _, l := range []WorkerLimit{{Concurrency: 3}, {PerSecond: 1, ByKey: true}, {PerSecond: 1, Window: 2}} {
+	for _, l := range []roster.Limit{{Concurrency: 3}, {PerSecond: 1, ByKey: true}, {PerSecond: 1, Window: 2}} {
 		if x := limited(l); x.Next.At != nil || *x.Limit != "slow" {
 			t.Errorf("%+v: next %+v", l, x.Next)
 		}
@@ -215,7 +216,7 @@ func (b blind) Describe() store.Description {
 // waited, in a store without a look-up.
 func TestExplainSaysWhatItCannotSee(t *testing.T) {
 	e := newExplained(t)
-	e.announce(WorkerTopic{Topic: "t"})
+	e.announce(roster.Topic{Topic: "t"})
 	e.append(pawl.Message{ID: "x"})
 	x, err := Explain(t.Context(), blind{e.Store}, e, e, "x")
 	e.check(err)

@@ -1,74 +1,31 @@
 package operate
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"maps"
 	"slices"
 	"time"
 
+	"github.com/pawl-dev/pawl/dispatch/roster"
 	"github.com/pawl-dev/pawl/store"
 )
 
-// A running worker announces itself in the state of its store, so that people can see
-// which workers there are, what keeps them busy and what limits them. Nothing is
-// decided by it, and leases do not depend on it.
-
 const (
-	workerPrefix = "worker/"
-	goneAfter    = 20 * time.Second // without a report
-	forgetAfter  = time.Hour
+	goneAfter   = 4 * roster.Every // without a report
+	forgetAfter = time.Hour
 )
 
-// WorkerKey is where a worker's announcement is in the state of its store.
-func WorkerKey(owner string) string { return workerPrefix + owner }
-
-// Announced is a worker's announcement.
-type Announced struct {
-	Version   string        `json:"version"`
-	StartedAt time.Time     `json:"started_at"`
-	Draining  bool          `json:"draining"`
-	Topics    []WorkerTopic `json:"topics"`
-	// StoreWentBackAt is when it last noticed that the store is an older copy of itself.
-	StoreWentBackAt *time.Time `json:"store_went_back_at,omitempty"`
-}
-
-// WorkerTopic is what a worker does in a topic, as JSON.
-type WorkerTopic struct {
-	Topic       string        `json:"topic"`
-	Running     int           `json:"running"`
-	Concurrency int           `json:"concurrency"`
-	Waiting     int           `json:"waiting"`
-	HeldBack    int           `json:"held_back"`
-	Zombies     int           `json:"zombies"`
-	PerSecond   float64       `json:"per_second"`
-	MeanSeconds float64       `json:"mean_seconds"`
-	LimitedBy   string        `json:"limited_by,omitempty"`
-	Limits      []WorkerLimit `json:"limits,omitempty"`
-}
-
-// WorkerLimit is the state of a limiter of a worker, as JSON.
-type WorkerLimit struct {
-	Limit       string  `json:"limit"`
-	PerSecond   float64 `json:"per_second,omitempty"`
-	Shared      bool    `json:"shared,omitempty"`
-	ByKey       bool    `json:"by_key,omitempty"` // it holds for each key, host or tenant by itself
-	Concurrency int     `json:"concurrency,omitempty"`
-	Window      float64 `json:"window,omitempty"`
-	Running     int     `json:"running"`
-	HeldBack    int64   `json:"held_back"`
-}
-
-// Worker is a worker, as JSON: one that announces itself, or one that holds leases.
+// Worker is a worker, as JSON: one that is registered, or one that holds leases.
 type Worker struct {
 	Owner string `json:"owner"`
-	// Alive tells whether it reported lately; null for one that never reports, such as
-	// a program that uses only the library.
+	// Alive reports whether its registration is fresh; null for one that is not registered
+	// (dispatch.Config.Unregistered, or a program that claims by itself).
 	Alive *bool `json:"alive"`
 	// SeenAt is when it last reported, by the store's clock.
 	SeenAt *time.Time `json:"seen_at"`
-	*Announced
+	*roster.Registration
 	Leased             int64   `json:"leased"`
 	LeasedFrom         []Held  `json:"holds"`
 	OldestLeaseSeconds float64 `json:"oldest_lease_seconds"`
@@ -90,7 +47,7 @@ func Workers(ctx context.Context, s store.Store) ([]Worker, error) {
 	if !ok {
 		return nil, &store.Error{Op: "list workers", Code: store.ErrUnsupported}
 	}
-	found, now, err := announced(ctx, entries)
+	found, now, err := registered(ctx, entries)
 	if err != nil {
 		return nil, err
 	}
@@ -104,29 +61,48 @@ func Workers(ctx context.Context, s store.Store) ([]Worker, error) {
 	return workers, nil
 }
 
-// announced returns the workers that announced themselves within the last hour, and the
-// time by the store's clock.
-func announced(ctx context.Context, entries store.Entries) (found map[string]*Worker, now time.Time, err error) {
+// registered returns, by owner, the workers whose registration is of the last hour, and
+// the time by the store's clock.
+func registered(ctx context.Context, entries store.Entries) (found map[string]*Worker, now time.Time, err error) {
 	if now, err = entries.Clock(ctx); err != nil {
 		return nil, now, err
 	}
 	found = map[string]*Worker{}
-	for e, err := range entries.ListState(ctx, workerPrefix, 0) {
+	for e, err := range entries.ListState(ctx, roster.Prefix, 0) {
 		if err != nil {
 			return nil, now, err
 		}
-		w := &Worker{Owner: e.Key[len(workerPrefix):], Alive: new(now.Sub(e.At) < goneAfter), SeenAt: new(e.At.UTC()),
+		w := &Worker{Owner: e.Key[len(roster.Prefix):], Alive: new(now.Sub(e.At) < goneAfter), SeenAt: new(e.At.UTC()),
 			LeasedFrom: []Held{}}
-		if err := json.Unmarshal(e.Value, &w.Announced); err != nil {
+		if err := json.Unmarshal(e.Value, &w.Registration); err != nil || w.Registration == nil {
 			continue // of another version
 		}
 		if now.Sub(e.At) > forgetAfter {
 			_ = entries.DeleteState(ctx, e.Key, e.Version) // it is a courtesy
 			continue
 		}
-		found[w.Owner] = w
+		w.Owner = cmp.Or(w.Registration.Owner, w.Owner)
+		found[w.Owner] = w.with(found[w.Owner])
 	}
 	return found, now, nil
+}
+
+// with returns the one worker that two registrations with the same owner make: of several
+// dispatchers of a program, all topics; of one that was started anew, the living.
+func (w *Worker) with(other *Worker) *Worker {
+	switch {
+	case other == nil || *w.Alive && !*other.Alive:
+		return w
+	case *other.Alive && !*w.Alive:
+		return other
+	}
+	w.Topics = append(other.Topics, w.Topics...)
+	w.Draining = w.Draining && other.Draining
+	if other.StartedAt.Before(w.StartedAt) {
+		w.StartedAt = other.StartedAt
+	}
+	w.StoreWentBackAt = cmp.Or(w.StoreWentBackAt, other.StoreWentBackAt)
+	return w
 }
 
 // holders adds the leases that workers hold.
@@ -162,21 +138,4 @@ func (w *Worker) hold(topic string) {
 		}
 	}
 	w.LeasedFrom = append(w.LeasedFrom, Held{topic, 1})
-}
-
-// announcement is the last announcement of a worker; nil if it never announced itself.
-func announcement(ctx context.Context, s store.Store, owner string) (*Announced, error) {
-	entries, ok := store.As[store.Entries](s)
-	if !ok {
-		return nil, nil
-	}
-	e, err := entries.GetState(ctx, workerPrefix+owner)
-	if errors.Is(err, store.ErrNotFound) {
-		return nil, nil
-	}
-	var said Announced
-	if err != nil || json.Unmarshal(e.Value, &said) != nil {
-		return nil, err
-	}
-	return &said, nil
 }

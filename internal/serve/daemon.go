@@ -173,8 +173,7 @@ func (d *Daemon) build() error {
 	topics = append(topics, d.host.Topics()...)
 	d.dispatcher, err = dispatch.New(newGated(d.store, gates, replies.Settled), dispatch.Config{
 		Topics: topics, Idle: true, Policy: d.policy, Owner: d.owner(), Logger: d.Logger, Observer: d.metrics,
-		Events:       d.events,
-		DrainTimeout: d.Config.Drain,
+		Events: d.events, Version: d.Version, DrainTimeout: d.Config.Drain,
 	})
 	if err != nil {
 		return err
@@ -237,7 +236,6 @@ func (d *Daemon) Run(ctx context.Context) error {
 	_ = d.events.SystemStarted(runtimeComponent, nil)
 	d.Logger.Info("started", "topics", len(d.served), "pipelines", len(d.Config.Pipelines), "listen", d.Address(),
 		observe.NodeID, d.owner())
-	announced := Announce(d.store, d.owner(), d.Version, d.Logger, d.dispatcher.Snapshot, d.metrics.StoreWentBack)
 	err := d.dispatcher.Run(ctx)
 	fail(err)
 	err = errors.Join(err, <-hosted)
@@ -245,7 +243,6 @@ func (d *Daemon) Run(ctx context.Context) error {
 	if broken != nil {
 		err = broken
 	}
-	announced.Stop()
 	stopping()
 	stopReloads()
 	cancel()

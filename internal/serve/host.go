@@ -142,7 +142,7 @@ func (h *Host) dispatchBeside() error {
 	for _, s := range stores {
 		d, err := dispatch.New(s, dispatch.Config{
 			Topics: topics[s], Policy: h.Policy, Owner: h.Owner, Logger: h.Logger, Observer: h.Observer,
-			Events: h.Events, DrainTimeout: h.Drain,
+			Events: h.Events, Version: h.Version, DrainTimeout: h.Drain,
 		})
 		if err != nil {
 			return err

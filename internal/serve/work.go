@@ -91,9 +91,7 @@ func Work(ctx context.Context, s store.Store, c WorkConfig) (Worked, error) {
 		w.handler, w.gate.room = w.pipe, w.pipe.Room
 		w.pipe.OnRoom(w.gate.wake)
 	}
-	announced := Announce(s, c.Owner, c.Version, c.Logger, d.Snapshot, nil)
 	err = w.run(ctx, d)
-	announced.Stop()
 	if w.pipe != nil {
 		w.pipe.Close()
 	}
@@ -127,7 +125,7 @@ func (w *worker) dispatcher(working context.Context, s store.Store) (*dispatch.D
 		gates[name] = &w.gate
 	}
 	return dispatch.New(newGated(s, gates, nil), dispatch.Config{
-		Topics: topics, Policy: c.Policy, Owner: c.Owner, Logger: c.Logger, DrainTimeout: c.Drain,
+		Topics: topics, Policy: c.Policy, Owner: c.Owner, Version: c.Version, Logger: c.Logger, DrainTimeout: c.Drain,
 		UntilEmpty: c.UntilEmpty,
 	})
 }

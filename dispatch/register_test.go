@@ -1,0 +1,91 @@
+package dispatch_test
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/dispatch"
+	"github.com/pawl-dev/pawl/dispatch/roster"
+)
+
+// registered returns the registrations that are in the rig's store.
+func (r *rig) registered() (all []roster.Registration) {
+	r.Helper()
+	for e, err := range r.mem.ListState(r.Context(), roster.Prefix, 0) {
+		var said roster.Registration
+		if err != nil || json.Unmarshal(e.Value, &said) != nil {
+			r.Fatalf("%v: %s", err, e.Value)
+		}
+		all = append(all, said)
+	}
+	return all
+}
+
+func registering(change func(*dispatch.Config)) dispatch.Config {
+	limit, err := dispatch.NewLimiter(dispatch.LimitConfig{Name: "shop", Concurrency: 2})
+	if err != nil {
+		panic(err)
+	}
+	c := dispatch.Config{Owner: "program", Version: "v1", Topics: []dispatch.Topic{{
+		Name: "mail", Concurrency: 3, Limits: []*dispatch.Limiter{limit},
+		Handler: pawl.HandlerFunc(func(context.Context, *pawl.Delivery) error { return nil }),
+	}}}
+	if change != nil {
+		change(&c)
+	}
+	return c
+}
+
+// TestDispatcherRegistersItself while it runs, with its topics, slots and limits, by default.
+func TestDispatcherRegistersItself(t *testing.T) {
+	bubble(t, func(r *rig) {
+		r.run(registering(nil))
+		time.Sleep(time.Minute)
+		all := r.registered()
+		if len(all) != 1 || all[0].Owner != "program" || all[0].Version != "v1" || len(all[0].Topics) != 1 {
+			t.Fatalf("%+v", all)
+		}
+		at := all[0].Topics[0]
+		if l := at.Limit("shop"); at.Topic != "mail" || at.Concurrency != 3 || l == nil || l.Concurrency != 2 {
+			t.Errorf("%+v", at)
+		}
+		for e, err := range r.mem.ListState(t.Context(), roster.Prefix, 0) {
+			if age := time.Since(e.At); err != nil || age > roster.Every {
+				t.Errorf("it reported %v ago: %v", age, err)
+			}
+		}
+		r.stop()
+		equal(t, r.ended(), nil)
+		if all := r.registered(); len(all) != 0 {
+			t.Errorf("it has ended: %+v", all)
+		}
+	})
+}
+
+// TestUnregisteredDispatcher says nothing.
+func TestUnregisteredDispatcher(t *testing.T) {
+	bubble(t, func(r *rig) {
+		r.run(registering(func(c *dispatch.Config) { c.Unregistered = true }))
+		time.Sleep(time.Minute)
+		if all := r.registered(); len(all) != 0 {
+			t.Errorf("%+v", all)
+		}
+	})
+}
+
+// TestKilledDispatcherStaysRegistered, as that of a process that was killed.
+func TestKilledDispatcherStaysRegistered(t *testing.T) {
+	bubble(t, func(r *rig) {
+		r.run(registering(nil))
+		synctest.Wait()
+		r.d.Kill()
+		synctest.Wait()
+		if all := r.registered(); len(all) != 1 {
+			t.Errorf("%+v", all)
+		}
+	})
+}

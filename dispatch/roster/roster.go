@@ -1,0 +1,61 @@
+// Package roster is the form in which running dispatchers register in the state of their
+// store, so that people can see which workers there are, what keeps them busy and what
+// limits them. Nothing is decided by it, and leases do not depend on it. Package dispatch
+// writes it; `pawl workers ls`, `pawl explain` and `pawl doctor` read it.
+package roster
+
+import "time"
+
+// Prefix begins the keys of registrations; the rest of a key is a name that no other dispatcher has.
+const Prefix = "worker/"
+
+// Every is how often a dispatcher renews its registration, at least.
+const Every = 5 * time.Second
+
+// Registration is what a dispatcher says of itself, as JSON.
+type Registration struct {
+	// Owner is the holder of its leases. Several dispatchers may have the same.
+	Owner     string    `json:"owner,omitempty"`
+	Version   string    `json:"version"`
+	StartedAt time.Time `json:"started_at"`
+	Draining  bool      `json:"draining"`
+	Topics    []Topic   `json:"topics"`
+	// StoreWentBackAt is when it last noticed that the store is an older copy of itself.
+	StoreWentBackAt *time.Time `json:"store_went_back_at,omitempty"`
+}
+
+// Topic is what a dispatcher does in a topic.
+type Topic struct {
+	Topic       string  `json:"topic"`
+	Running     int     `json:"running"`
+	Concurrency int     `json:"concurrency"`
+	Waiting     int     `json:"waiting"`
+	HeldBack    int     `json:"held_back"`
+	Zombies     int     `json:"zombies"`
+	PerSecond   float64 `json:"per_second"`
+	MeanSeconds float64 `json:"mean_seconds"`
+	LimitedBy   string  `json:"limited_by,omitempty"`
+	Limits      []Limit `json:"limits,omitempty"`
+}
+
+// Limit is the state of a limiter.
+type Limit struct {
+	Limit       string  `json:"limit"`
+	PerSecond   float64 `json:"per_second,omitempty"`
+	Shared      bool    `json:"shared,omitempty"`
+	ByKey       bool    `json:"by_key,omitempty"` // it holds for each key, host or tenant by itself
+	Concurrency int     `json:"concurrency,omitempty"`
+	Window      float64 `json:"window,omitempty"`
+	Running     int     `json:"running"`
+	HeldBack    int64   `json:"held_back"`
+}
+
+// Limit returns a limit of the topic by its name, or nil.
+func (t *Topic) Limit(name string) *Limit {
+	for i := range t.Limits {
+		if t.Limits[i].Limit == name {
+			return &t.Limits[i]
+		}
+	}
+	return nil
+}
