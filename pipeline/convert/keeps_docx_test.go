@@ -45,7 +45,7 @@ const chartTable = "**Sales**\n\n| Category | 2024 |\n| --- | --- |\n| North | 1
 func word(body string) string { return "<w:document><w:body>" + body + "</w:body></w:document>" }
 
 // docx makes a document of paragraphs and tables, with what those may refer to.
-func docx(t *testing.T, body string) string {
+func docx(t testing.TB, body string) string {
 	t.Helper()
 	note := func(kind, id, attrs, text string) string {
 		return "<w:" + kind + "s><w:" + kind + ` w:id="` + id + `"` + attrs + ">" + wordParagraph(wordRun(text)) +
@@ -79,7 +79,7 @@ func wordItem(level, text string) string {
 		wordRun(text))
 }
 
-func docxFormat(t *testing.T) format {
+func docxFormat(t testing.TB) format {
 	p, r := wordParagraph, wordRun
 	kept := [][3]string{
 		{"headings by style", wordStyled("H1", "One") + wordStyled("Mine", "Two") + p(r("text")),

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func zipFormat(t *testing.T) format {
+func zipFormat(t testing.TB) format {
 	inner := string(zipped(t, "word/document.xml", word("<w:p><w:r><w:t>inner text</w:t></w:r></w:p>")))
 	return format{names: "zip", kept: proofs("a.zip",
 		"every document in it under a heading", string(zipped(t, "x/a.docx", inner, "../../b.txt", "slip")),
@@ -19,7 +19,7 @@ func zipFormat(t *testing.T) format {
 	)}
 }
 
-func epubFormat(t *testing.T) format {
+func epubFormat(t testing.TB) format {
 	book := func(meta, chapter string) string {
 		return string(zipped(t, "mimetype", "application/epub+zip", "META-INF/container.xml",
 			`<container><rootfiles><rootfile full-path="O/c.opf"/></rootfiles></container>`,
@@ -40,7 +40,7 @@ func epubFormat(t *testing.T) format {
 	}
 }
 
-func mailFormat(t *testing.T) format {
+func mailFormat(t testing.TB) format {
 	const (
 		header, attached = "header", "converted attachments"
 		part             = "\r\n--b\r\nContent-Type: "

@@ -6,7 +6,7 @@ import (
 )
 
 // xlsx makes a workbook of sheets, each given by its rows; the first has what related names.
-func xlsx(t *testing.T, related []string, sheets ...string) string {
+func xlsx(t testing.TB, related []string, sheets ...string) string {
 	t.Helper()
 	parts := []string{"_rels/.rels", relations("r1", "officeDocument", "xl/workbook.xml"),
 		"xl/sharedStrings.xml",
@@ -33,7 +33,7 @@ func xlsx(t *testing.T, related []string, sheets ...string) string {
 	return string(zipped(t, parts...))
 }
 
-func xlsxFormat(t *testing.T) format {
+func xlsxFormat(t testing.TB) format {
 	row := func(cells ...string) string { return "<row>" + strings.Join(cells, "") + "</row>" }
 	text := func(s string) string { return `<c t="inlineStr"><is><t>` + s + `</t></is></c>` }
 	value := func(style, v string) string { return `<c s="` + style + `"><v>` + v + `</v></c>` }

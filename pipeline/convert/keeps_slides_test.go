@@ -3,7 +3,7 @@ package convert
 import "testing"
 
 // pptx makes a presentation of slides. All of them have a layout with a text, and what else related names.
-func pptx(t *testing.T, related []string, slides ...string) string {
+func pptx(t testing.TB, related []string, slides ...string) string {
 	t.Helper()
 	related = append(related, "rC", "chart", "../charts/c.xml", "rI", "image", "../media/dog.jpg",
 		"rY", "slideLayout", "../slideLayouts/l.xml", "rL", "hyperlink", "http://a.example/")
@@ -48,7 +48,7 @@ func drawn(properties, text string) string {
 	return `<a:p>` + properties + `<a:r><a:t>` + text + `</a:t></a:r></a:p>`
 }
 
-func pptxFormat(t *testing.T) format {
+func pptxFormat(t testing.TB) format {
 	at := func(x, y string) string { return `<a:off x="` + x + `" y="` + y + `"/>` }
 	frame := func(graphic string) string {
 		return `<p:graphicFrame><a:graphic><a:graphicData>` + graphic + `</a:graphicData></a:graphic></p:graphicFrame>`

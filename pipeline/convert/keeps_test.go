@@ -40,7 +40,7 @@ type format struct {
 	lost   []proof
 }
 
-func formats(t *testing.T) []format {
+func formats(t testing.TB) []format {
 	return []format{
 		htmlFormat(), docxFormat(t), pptxFormat(t), xlsxFormat(t), csvFormat(), jsonFormat(), notebookFormat(),
 		epubFormat(t), mailFormat(t), zipFormat(t), rtfFormat(), pdfFormat(),

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -32,7 +33,7 @@ type Engine struct {
 }
 
 // Format says how documents of a type are converted: Process, if there is one, makes them into another type; else the
-// primary engine converts them, and the fallback those that it finds corrupt.
+// primary engine converts them, and the fallback those that it finds corrupt, or panics at.
 type Format struct {
 	Process           func(ctx context.Context, d doc.Document) (doc.Document, error)
 	Primary, Fallback Engine
@@ -160,14 +161,15 @@ func (r *Registry) convert(ctx context.Context, d doc.Document) (doc.Markdown, e
 		default:
 			return md, fmt.Errorf("%w; then %s: %w", first, e.Name, err)
 		}
-		if kind != doc.KindCorrupt && kind != doc.KindUnsupported {
+		if kind != doc.KindCorrupt && kind != doc.KindUnsupported && kind != pawl.KindPanic {
 			break
 		}
 	}
 	return doc.Markdown{}, first
 }
 
-// guarded runs a converter. One that panics fails; one that does not end in time is left behind.
+// guarded runs a converter. One that panics fails, which is said to be our bug; one that does not end in time is left
+// behind.
 func guarded(ctx context.Context, e Engine, d doc.Document) (doc.Markdown, error) {
 	type result struct {
 		md  doc.Markdown
@@ -177,7 +179,9 @@ func guarded(ctx context.Context, e Engine, d doc.Document) (doc.Markdown, error
 	go func() {
 		defer func() {
 			if p := recover(); p != nil {
-				done <- result{err: doc.Fail(doc.KindCorrupt, "converter %s panicked: %v", e.Name, p)}
+				d.Trace("Converter panicked", "converter", e.Name, "stack", string(debug.Stack()))
+				done <- result{err: doc.Fail(pawl.KindPanic,
+					"a bug of Pawl, not of the file: converter %s panicked: %v; please report it", e.Name, p)}
 			}
 		}()
 		md, err := e.Convert(ctx, d)

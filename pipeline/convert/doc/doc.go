@@ -46,7 +46,7 @@ func (d *Document) Part(ctx context.Context, w *markdown.Writer, heading string,
 	}
 	part.Depth, part.Budget, part.Image, part.PageMarkers = d.Depth+1, d.Budget, d.Image, d.PageMarkers
 	md, err := d.Sub(ctx, part)
-	bearable := []pawl.Kind{KindUnsupported, KindToolMissing, KindLocked, KindCorrupt}
+	bearable := []pawl.Kind{KindUnsupported, KindToolMissing, KindLocked, KindCorrupt, pawl.KindPanic}
 	if err != nil && !slices.Contains(bearable, pawl.Describe(err).Kind) {
 		return err
 	}

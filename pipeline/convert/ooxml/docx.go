@@ -16,8 +16,8 @@ type word struct {
 	part    string // whose relations hold
 	styles  map[string]wordStyle
 	numbers numbering
-	notes   []note // referred to so far
-	field   []field
+	notes   []note         // referred to so far
+	field   []*field       // that have begun, the outermost first
 	after   []*markup.Node // text boxes, charts and diagrams, for after the paragraph
 	depth   int            // of text boxes
 	code    []string       // lines of a listing

@@ -15,16 +15,12 @@ func (w *word) inlines(n *markup.Node) {
 		switch c.Name {
 		case "r":
 			w.run(c)
-		case "hyperlink":
+		case "hyperlink", "fldSimple":
 			w.hyperlink(c)
 		case "ins", "moveTo", "smartTag", "customXml", "dir", "bdo":
 			w.inlines(c)
 		case "sdt":
 			w.inlines(c.Child("sdtContent"))
-		case "fldSimple":
-			w.w.Link(linkOf(c.Attr("instr")), "")
-			w.inlines(c)
-			w.w.EndLink()
 		case "AlternateContent":
 			w.inlines(choice(c))
 		case "oMath":
@@ -40,6 +36,16 @@ func (w *word) inlines(n *markup.Node) {
 }
 
 func (w *word) hyperlink(n *markup.Node) {
+	if w.inCode() != nil {
+		w.inlines(n)
+		return
+	}
+	if n.Name == "fldSimple" {
+		w.w.Link(linkOf(n.Attr("instr")), "")
+		w.inlines(n)
+		w.w.EndLink()
+		return
+	}
 	rels, _ := w.relations(w.part)
 	href := rels[n.Attr("r:id")].target
 	if anchor := n.Attr("anchor"); anchor != "" {
@@ -69,17 +75,13 @@ func linkOf(instruction string) string {
 
 // run writes text of one look.
 func (w *word) run(n *markup.Node) {
-	if len(w.field) > 0 && !w.field[len(w.field)-1].shows {
-		w.fieldParts(n)
-		return
-	}
 	pr := n.Child("rPr")
 	if on(pr.Child("vanish")) && pr.Child("specVanish") == nil {
 		w.fieldParts(n)
 		return
 	}
 	style := w.styles[pr.Child("rStyle").Attr("val")]
-	if style.code {
+	if style.code && w.inCode() == nil {
 		w.w.Code(plainText(n))
 		return
 	}
@@ -101,6 +103,12 @@ func toggled(pr *markup.Node, name string, inherited bool) bool {
 
 // piece writes an element of a run.
 func (w *word) piece(c *markup.Node, raised bool) {
+	if f := w.inCode(); f != nil && c.Name != "fldChar" {
+		if c.Name == "t" || c.Name == "instrText" { // a field within a code stands for its result
+			f.instruction.WriteString(c.Content())
+		}
+		return
+	}
 	switch c.Name {
 	case "t":
 		if raised {
@@ -156,6 +164,17 @@ func symbol(code string) string {
 	return string(rune(n))
 }
 
+// inCode is the innermost field whose code is being read, even if one within that code shows its result by now; nil
+// outside of any code.
+func (w *word) inCode() *field {
+	for _, f := range slices.Backward(w.field) {
+		if !f.shows {
+			return f
+		}
+	}
+	return nil
+}
+
 func (w *word) fieldParts(n *markup.Node) {
 	for c := range n.Children {
 		if c.Name == "fldChar" || c.Name == "instrText" {
@@ -173,7 +192,7 @@ func (w *word) fieldPart(c *markup.Node) {
 	}
 	switch c.Attr("fldCharType") {
 	case "begin":
-		w.field = append(w.field, field{})
+		w.field = append(w.field, new(field))
 		if box := c.Child("ffData", "checkBox"); box != nil {
 			state := cmp.Or(box.Child("checked"), box.Child("default"))
 			w.w.Raw(map[bool]string{true: "[x]", false: "[ ]"}[on(state)])
@@ -183,9 +202,9 @@ func (w *word) fieldPart(c *markup.Node) {
 		if len(w.field) == 0 {
 			return
 		}
-		top := &w.field[len(w.field)-1]
+		top := w.field[len(w.field)-1]
 		top.shows = true
-		if url := linkOf(top.instruction.String()); url != "" {
+		if url := linkOf(top.instruction.String()); url != "" && w.inCode() == nil {
 			top.link = true
 			w.w.Link(url, "")
 		}

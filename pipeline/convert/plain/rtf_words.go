@@ -81,7 +81,9 @@ func (r *rtf) word(word string, n int, has bool) {
 	}
 	switch word {
 	case "fldinst":
-		r.link.Reset()
+		if outer := r.stack[len(r.stack)-1].dest; outer != word {
+			r.link.Reset()
+		}
 	case "listtext", "pntext":
 		r.label = " " // also where it has no text
 	}
@@ -186,6 +188,9 @@ func (r *rtf) beginTable() {
 // fieldResult begins what a field shows: a link, if its instruction was one.
 func (r *rtf) fieldResult() {
 	target, ok := strings.CutPrefix(strings.TrimSpace(r.link.String()), "HYPERLINK")
+	if r.state.dest != "" {
+		return // a field within the instruction of another one is part of it
+	}
 	r.link.Reset()
 	if !ok {
 		return
