@@ -152,7 +152,6 @@ var owners = []owner{
 	{"github.com/itchyny/gojq", "internal/edit"},
 	{"github.com/prometheus", "observe"},
 	{"go.opentelemetry.io/otel", "observe"},
-	{"github.com/adhocore/gronx", "cron"},
 	{"golang.org/x/net", "..."},
 	{"github.com/PuerkitoBio/goquery", "pipeline/crawl/..."},
 	{"github.com/andybalholm/cascadia", "pipeline/crawl/..."},
