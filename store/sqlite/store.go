@@ -75,6 +75,7 @@ type Store struct {
 	closer  sync.Once
 	ended   error // of Close
 
+	files   identity
 	listen  listening
 	meter   bound.Meter
 	removed sqlstore.Removed
@@ -203,6 +204,7 @@ func (s *Store) startWriter(ctx context.Context) error {
 		}
 		return err
 	}
+	s.files.note(s.cfg.Path)
 	s.writer = w
 	go w.run()
 	return nil
@@ -282,7 +284,7 @@ func (s *Store) Close() error {
 	return s.ended
 }
 
-// usable refuses a call whose context is over, or that comes after Close.
+// usable refuses a call whose context is over, that comes after Close, or whose file was replaced.
 func (s *Store) usable(ctx context.Context, op string) error {
 	if ctx.Err() != nil {
 		return ended(ctx, op)
@@ -290,7 +292,7 @@ func (s *Store) usable(ctx context.Context, op string) error {
 	if s.isClosing() {
 		return closed(op)
 	}
-	return nil
+	return s.files.checkSeldom()
 }
 
 func (s *Store) isClosing() bool {

@@ -288,6 +288,9 @@ func (w *writer) transact(k *work, calls []*call, err error) error {
 	if err == nil {
 		_, err = w.conn.exec("COMMIT")
 	}
+	if err == nil {
+		err = w.files.check()
+	}
 	if err != nil {
 		// SQLite may have rolled back already; then this fails, and changes nothing.
 		_, _ = w.conn.exec("ROLLBACK")
@@ -313,6 +316,9 @@ func (w *writer) answer(calls []*call, err error) {
 // again and again, in smaller steps than SQLite's own, until it has waited too
 // long or nobody wants it any more.
 func (w *writer) lockDatabase() error {
+	if err := w.files.checkSeldom(); err != nil {
+		return err
+	}
 	w.queue.yield()
 	defer w.queue.withdraw()
 	since, said := time.Now(), false

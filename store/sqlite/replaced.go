@@ -1,0 +1,64 @@
+package sqlite
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/pawl-dev/pawl/store"
+)
+
+// ErrReplaced is the cause of the error of every call from when the file or its log is
+// found not to be the one that the store has open: it was removed, moved, restored, or
+// another library for SQLite in this process closed it. What is written then is lost, so
+// nothing is reported as done.
+var ErrReplaced = errors.New("the file or its -wal was removed or replaced while the store was open")
+
+// lookEvery is how often calls that change nothing look at the files. After a commit
+// they are looked at always.
+const lookEvery = time.Second
+
+// identity is the file and its log as they were when the store was opened.
+type identity struct {
+	files  map[string]os.FileInfo // by path
+	looked atomic.Int64           // when, in nanoseconds since 1970
+	lost   atomic.Bool
+}
+
+// note takes the files as those of the store. Its connection is open, so they are there.
+func (i *identity) note(path string) {
+	i.files = map[string]os.FileInfo{}
+	for _, p := range []string{path, path + "-wal"} {
+		if info, err := os.Stat(p); err == nil {
+			i.files[p] = info
+		}
+	}
+}
+
+// check fails if the files are not those that were noted. There is no way back: what
+// other processes found meanwhile is not known.
+func (i *identity) check() error {
+	i.looked.Store(time.Now().UnixNano())
+	for path, was := range i.files {
+		now, err := os.Stat(path)
+		if errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(was, now) {
+			i.lost.Store(true)
+		}
+	}
+	if i.lost.Load() {
+		return &store.Error{Op: "look at the file", Code: store.ErrUnavailable, Err: ErrReplaced,
+			Hint: "stop all processes that have the file open, restore the file or a backup, and start them again: " +
+				"docs/runbook/PawlStoreErrors.md"}
+	}
+	return nil
+}
+
+// checkSeldom is check, at most every second.
+func (i *identity) checkSeldom() error {
+	if age := time.Now().UnixNano() - i.looked.Load(); !i.lost.Load() && age >= 0 && age < int64(lookEvery) {
+		return nil
+	}
+	return i.check()
+}
