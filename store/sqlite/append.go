@@ -53,13 +53,13 @@ func weigh(msgs []pawl.Message) int {
 	return n
 }
 
-// AppendTx implements [store.TxAppender]: tx is a transaction on the file of the store,
-// of any driver for SQLite. Begin it with BEGIN IMMEDIATE (with this module's driver:
-// the parameter _txlock=immediate): a transaction that has read before it appends fails
-// if another one has written meanwhile. While it is open, no other process can write to
-// the file, and every other call waits. What is appended is under a savepoint: an error
-// of AppendTx leaves the transaction as it was. A context that ends is noticed between
-// two statements.
+// AppendTx implements [store.TxAppender]: tx is a transaction on the file of the store, of
+// the driver modernc.org/sqlite; that of another library is refused with
+// [ErrOtherLibrary]. Begin it with BEGIN IMMEDIATE (the parameter _txlock=immediate): a
+// transaction that has read before it appends fails if another one has written
+// meanwhile. While it is open, no other process can write to the file, and every other
+// call waits. What is appended is under a savepoint: an error of AppendTx leaves the
+// transaction as it was. A context that ends is noticed between two statements.
 func (s *Store) AppendTx(ctx context.Context, tx *sql.Tx, batch store.Batch[pawl.Message]) ([]store.Receipt, error) {
 	admitted, err := store.Admit(batch)
 	if err != nil {
@@ -70,6 +70,9 @@ func (s *Store) AppendTx(ctx context.Context, tx *sql.Tx, batch store.Batch[pawl
 	}
 	if err := s.usable(ctx, "append"); err != nil {
 		return nil, err
+	}
+	if err := s.checkLibrary(context.WithoutCancel(ctx), tx); err != nil {
+		return nil, s.readError(ctx, "append", err)
 	}
 	receipts, err := s.appendUnder(ctx, tx, batch, admitted)
 	if err != nil {

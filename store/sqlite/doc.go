@@ -24,7 +24,8 @@
 //
 // Nothing else may open PATH, PATH-wal or PATH-shm in a process that has the
 // store open, not even to read: closing any handle of a file drops all POSIX
-// locks that the process holds on it. Back up with SQLite's own means
+// locks that the process holds on it. That includes other libraries for SQLite, of which
+// [Store.AppendTx] takes no transaction. Back up with SQLite's own means
 // (`sqlite3 PATH ".backup COPY"`, VACUUM INTO), or while no process has it open. A store
 // whose file or log was removed or replaced fails every call with [ErrReplaced].
 //

@@ -76,6 +76,7 @@ type Store struct {
 	ended   error // of Close
 
 	files   identity
+	library string // for SQLite, of this package
 	listen  listening
 	meter   bound.Meter
 	removed sqlstore.Removed
@@ -205,6 +206,11 @@ func (s *Store) startWriter(ctx context.Context) error {
 		return err
 	}
 	s.files.note(s.cfg.Path)
+	if err := w.learnLibrary(); err != nil {
+		w.queue.close()
+		_ = c.close()
+		return err
+	}
 	s.writer = w
 	go w.run()
 	return nil
