@@ -23,6 +23,8 @@ func (f HandlerFunc) Handle(ctx context.Context, d *Delivery) error { return f(c
 // BatchHandler does the work of several deliveries at once. It returns a
 // verdict per delivery, in their order: nil acks, an error fails that one
 // alone. A result shorter than ds fails what is missing; it never acks it.
+// A delivery that failed before comes in a smaller batch, a quarter for each
+// attempt: what makes a whole batch fail is alone at last.
 type BatchHandler interface {
 	HandleBatch(ctx context.Context, ds []*Delivery) []error
 }

@@ -214,3 +214,39 @@ func TestBatchHoldsTheLaneOnce(t *testing.T) {
 		equal(r, handled.list(), []string{"m0", "m1", "m2", "m3", "m4", "m5"})
 	})
 }
+
+// A message that makes its whole batch fail, in whatever way, is alone before its neighbours have used up their
+// attempts.
+func TestPoisonOfABatchIsAlone(t *testing.T) {
+	for name, fail := range map[string]func(ctx context.Context, ds []*pawl.Delivery) []error{
+		"panic":   func(context.Context, []*pawl.Delivery) []error { panic("poison") },
+		"nothing": func(context.Context, []*pawl.Delivery) []error { return nil },
+		"deadline": func(ctx context.Context, ds []*pawl.Delivery) []error {
+			<-ctx.Done()
+			return slices.Repeat([]error{ctx.Err()}, len(ds))
+		},
+		"one error": func(_ context.Context, ds []*pawl.Delivery) []error {
+			return slices.Repeat([]error{errBroken}, len(ds))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(r *rig) {
+				r.append(numbered("a", 200)...)
+				r.append(pawl.Message{Topic: "a", ID: "poison"})
+				c := batched(1, 1000, func(ctx context.Context, ds []*pawl.Delivery) []error {
+					for _, d := range ds {
+						if d.ID == "poison" {
+							return fail(ctx, ds)
+						}
+					}
+					return make([]error, len(ds))
+				})
+				c.UntilEmpty, c.Topics[0].BatchWait = true, time.Minute // retries meet again
+				r.run(c)
+				equal(r, r.ended(), nil)
+				equal(r, r.stats("a").Acked, int64(200))
+				equal(r, r.stats("a").Dead, int64(1))
+			})
+		})
+	}
+}

@@ -1,6 +1,8 @@
 package dispatch
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -218,14 +220,14 @@ func (w *worker) stock() {
 	}
 }
 
-// gather fills a batch, best rank first.
+// gather fills a batch, best rank first. A message that failed before is in a smaller one, a quarter for each attempt:
+// where one of them makes the whole batch fail, it is alone before the others have used up their attempts.
 func (w *worker) gather(c *call, first *run) {
-	t, size := w.t, w.t.BatchSize
-	c.parts[0].n = min(len(first.ds)-first.at, size)
-	size -= c.parts[0].n
-	for size > 0 {
+	t, most := w.t, w.t.fits(first)
+	c.parts[0].n = min(len(first.ds)-first.at, most)
+	for n := c.parts[0].n; n < most; {
 		r := t.front()
-		if r == nil {
+		if r == nil || n >= t.fits(r) {
 			break
 		}
 		t.take(r)
@@ -233,11 +235,12 @@ func (w *worker) gather(c *call, first *run) {
 			w.d.giveUp(r, w.now, "waited too long in this process")
 			continue
 		}
-		n := min(len(r.ds)-r.at, size)
-		c.parts = append(c.parts, part{r, n})
+		most = min(most, t.fits(r))
+		add := min(len(r.ds)-r.at, most-n)
+		c.parts = append(c.parts, part{r, add})
 		c.hard = min(c.hard, r.hard)
 		r.call = c
-		size -= n
+		n += add
 	}
 	t.refill()
 	w.ds, w.was = w.ds[:0], w.was[:0]
@@ -247,6 +250,11 @@ func (w *worker) gather(c *call, first *run) {
 			w.ds, w.was = append(w.ds, &own[i]), append(w.was, &p.run.ds[p.run.at+i])
 		}
 	}
+}
+
+// fits is how many messages a batch with a run has at most.
+func (t *topic) fits(r *run) int {
+	return max(t.BatchSize>>min(2*max(r.current().Attempt-1, 0), 16), 1)
 }
 
 // conclude records the outcome of a call: err, or for a batch that returned its
@@ -264,6 +272,10 @@ func (w *worker) conclude(err error, verdicts []error) bool {
 		d.judge(&results[0], c, c.delivery, err, ran)
 	} else {
 		ran /= time.Duration(len(w.ds))
+		if f, ok := errors.AsType[*pawl.Failure](err); ok && f.Kind == pawl.KindPanic && len(w.ds) > 1 {
+			// One of them caused it, and two panics end a message: that counts for one that was alone.
+			err = fmt.Errorf("a batch of %d: %w", len(w.ds), f.Err)
+		}
 		results = make([]entry, len(w.ds))
 		for i, del := range w.ds {
 			asClaimed(del, w.was[i])
