@@ -65,7 +65,8 @@ func texts(l language) phrases {
 // maxListed is how many rules an answer lists; a message of Telegram has 4096 characters.
 const maxListed = 30
 
-func (say *phrases) list(rules []*Rule) string {
+// list lists rules. named returns a place as it is shown.
+func (say *phrases) list(rules []*Rule, named func(Place) string) string {
 	if len(rules) == 0 {
 		return say.none
 	}
@@ -75,7 +76,8 @@ func (say *phrases) list(rules []*Rule) string {
 			fmt.Fprintf(&b, "… %d", len(rules))
 			break
 		}
-		fmt.Fprintf(&b, "%d: %s → %s, %s", r.ID, r.Source, cut(places(r.Targets), 60), levelText(r.Priority))
+		fmt.Fprintf(&b, "%d: %s → %s, %s", r.ID, named(r.Source), cut(listed(r.Targets, named), 120),
+			levelText(r.Priority))
 		if !r.Enabled {
 			b.WriteString(", " + say.disabled)
 		}
@@ -84,13 +86,15 @@ func (say *phrases) list(rules []*Rule) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-func places(ps []Place) string {
+func places(ps []Place) string { return listed(ps, Place.String) }
+
+func listed(ps []Place, named func(Place) string) string {
 	if len(ps) == 0 {
 		return "-"
 	}
 	all := make([]string, len(ps))
 	for i, p := range ps {
-		all[i] = p.String()
+		all[i] = named(p)
 	}
 	return strings.Join(all, ", ")
 }

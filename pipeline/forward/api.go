@@ -16,6 +16,8 @@ import (
 const (
 	callTimeout = 30 * time.Second // of a call that does not wait for updates
 	maxAnswer   = 16 << 20
+	// maxRetryAfter bounds what Telegram may ask for: nothing comes in, or goes out to a chat, meanwhile.
+	maxRetryAfter = time.Hour
 )
 
 // client speaks the Bot API. Its errors never contain the token, which is a part of every URL.
@@ -107,7 +109,8 @@ func (c *client) call(ctx context.Context, timeout time.Duration, method string,
 		}
 		return &apiError{
 			Method: method, Code: code, Description: c.mask(e.Description),
-			RetryAfter: time.Duration(e.Parameters.RetryAfter) * time.Second, MigrateTo: e.Parameters.MigrateTo,
+			RetryAfter: min(time.Duration(min(e.Parameters.RetryAfter, 1<<30))*time.Second, maxRetryAfter),
+			MigrateTo:  e.Parameters.MigrateTo,
 		}
 	}
 	if out == nil {

@@ -175,6 +175,24 @@ func (f *forwarder) titleOf(ctx context.Context, id int64) string {
 	return title(&c)
 }
 
+// titles shows places by title and number, as long as not too many chats have to be asked for.
+func (f *forwarder) titles(ctx context.Context) func(Place) string {
+	known := map[int64]string{}
+	return func(p Place) string {
+		name, ok := known[p.Chat]
+		if !ok && len(known) < maxAsked {
+			if name = f.titleOf(ctx, p.Chat); name == fmt.Sprint(p.Chat) {
+				name = ""
+			}
+			known[p.Chat] = name
+		}
+		if name == "" {
+			return p.String()
+		}
+		return fmt.Sprintf("%s (%s)", cut(name, 40), p)
+	}
+}
+
 func title(c *chat) string {
 	if name := c.name(); name != "" {
 		return name
@@ -183,7 +201,7 @@ func title(c *chat) string {
 }
 
 // maxAsked is for how many rules Telegram is asked whether the person is an administrator of their
-// source.
+// source, and for how many chats what they are called.
 const maxAsked = 20
 
 // listRules lists the rules of a chat, or in private those that one may change.
@@ -196,10 +214,10 @@ func (f *forwarder) listRules(ctx context.Context, m *message, p person) (string
 			return say.denied, err
 		}
 		all = slices.DeleteFunc(all, func(r *Rule) bool { return r.Source.Chat != m.Chat.ID })
-		return say.list(all), nil
+		return say.list(all, f.titles(ctx)), nil
 	}
 	if owner {
-		return say.list(all), nil
+		return say.list(all, f.titles(ctx)), nil
 	}
 	var mine []*Rule
 	for _, rule := range all[:min(len(all), maxAsked)] {
@@ -214,5 +232,5 @@ func (f *forwarder) listRules(ctx context.Context, m *message, p person) (string
 	if len(mine) == 0 {
 		return say.denied, nil
 	}
-	return say.list(mine), nil
+	return say.list(mine, f.titles(ctx)), nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -280,5 +281,23 @@ func TestTheTokenIsInNoError(t *testing.T) {
 	if _, err := newClient(r.url, "777:VERYSECRET").me(t.Context()); !refusedToken(err) ||
 		strings.Contains(err.Error(), "VERYSECRET") {
 		t.Errorf("revoked: %v", err)
+	}
+}
+
+// What Telegram asks to wait counts for an hour at most: more is a mistake, and would keep the bot deaf.
+func TestRetryAfterIsBounded(t *testing.T) {
+	t.Parallel()
+	for asked, want := range map[string]time.Duration{
+		"7": 7 * time.Second, "999999999": time.Hour, "9223372036854775807": time.Hour,
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusTooManyRequests)
+			_, _ = w.Write([]byte(`{"ok":false,"error_code":429,"parameters":{"retry_after":` + asked + `}}`))
+		}))
+		_, err := newClient(server.URL, "777:SECRET").updates(t.Context(), 0, 0)
+		server.Close()
+		if e := asAPI(err); e == nil || e.RetryAfter != want {
+			t.Errorf("%s: %v, want a wait of %v", asked, err, want)
+		}
 	}
 }
