@@ -22,7 +22,7 @@ func AppendAll(ctx context.Context, s store.Store, msgs []pawl.Message, failed f
 		wait := pause
 		for i, r := range store.Answers(len(msgs), receipts, err) {
 			switch r.Outcome() {
-			case store.Stored:
+			case store.Stored, store.Duplicate:
 			case store.Refused:
 				refused, never = append(refused, msgs[i]), r.Err
 			default:

@@ -12,15 +12,18 @@ type Outcome string
 
 // The outcomes.
 const (
-	Stored  Outcome = "stored"  // or a duplicate of what is
-	Refused Outcome = "refused" // not stored; a repetition is refused again
-	Failed  Outcome = "failed"  // surely not stored; a repetition may succeed
-	Unknown Outcome = "unknown" // it may be stored; a repetition may make a duplicate
+	Stored    Outcome = "stored"
+	Duplicate Outcome = "duplicate" // of a message that was there before: [Receipt.DuplicateOf]
+	Refused   Outcome = "refused"   // not stored; a repetition is refused again
+	Failed    Outcome = "failed"    // surely not stored; a repetition may succeed
+	Unknown   Outcome = "unknown"   // it may be stored; a repetition may make a duplicate
 )
 
-// Outcome tells what became of the message of this receipt.
+// Outcome returns the outcome for the message of this receipt.
 func (r *Receipt) Outcome() Outcome {
 	switch {
+	case r.Err == nil && r.DuplicateOf != "":
+		return Duplicate
 	case r.Err == nil:
 		return Stored
 	case errors.Is(r.Err, ErrUnknown):

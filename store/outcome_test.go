@@ -13,6 +13,10 @@ import (
 
 func TestOutcomes(t *testing.T) {
 	cause := errors.New("broker 3 does not answer")
+	twice := store.Receipt{ID: "b", DuplicateOf: "a"}
+	if got := twice.Outcome(); got != store.Duplicate {
+		t.Errorf("a duplicate is %s", got)
+	}
 	for _, c := range []struct {
 		err  error
 		want store.Outcome

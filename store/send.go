@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 
 	"github.com/pawl-dev/pawl"
 )
@@ -21,6 +22,27 @@ func Send(ctx context.Context, s Store, msgs ...pawl.Message) error {
 		return nil
 	}
 	receipts, err := s.Append(ctx, NewBatch(msgs...))
+	return sent(msgs, receipts, err)
+}
+
+// SendTx appends messages in the caller's own transaction, as [Send] does without one: they exist if, and only if, it
+// commits. After an error, roll the transaction back: a part of the messages may be in it. A store without
+// transactions of that type returns [ErrUnsupported]; see [TxAppender].
+func SendTx[T any](ctx context.Context, s Store, tx T, msgs ...pawl.Message) error {
+	appender, ok := As[TxAppender[T]](s)
+	if !ok {
+		return &Error{Op: "send", Code: ErrUnsupported, Err: fmt.Errorf("it has no transactions of type %v",
+			reflect.TypeFor[T]())}
+	}
+	if len(msgs) == 0 {
+		return nil
+	}
+	receipts, err := appender.AppendTx(ctx, tx, NewBatch(msgs...))
+	return sent(msgs, receipts, err)
+}
+
+// sent makes one error of what an append returned.
+func sent(msgs []pawl.Message, receipts []Receipt, err error) error {
 	if err != nil && len(receipts) != len(msgs) {
 		return err
 	}

@@ -57,3 +57,30 @@ func TestSendKeepsTheErrorOfTheCall(t *testing.T) {
 		t.Fatal("no receipt, and no error")
 	}
 }
+
+// inTx is a store whose transactions are strings.
+type inTx struct {
+	store.Store
+	tx string
+}
+
+func (s *inTx) AppendTx(ctx context.Context, tx string, b store.Batch[pawl.Message]) ([]store.Receipt, error) {
+	s.tx = tx
+	return s.Append(ctx, b)
+}
+
+func TestSendTxMakesAnErrorOfARefusal(t *testing.T) {
+	s := &inTx{Store: memory.New(memory.Config{})}
+	if err := store.SendTx(t.Context(), s, "mine", pawl.Message{Topic: "t"}); err != nil || s.tx != "mine" {
+		t.Fatalf("error %v, transaction %q", err, s.tx)
+	}
+	err := store.SendTx(t.Context(), s, "mine", pawl.Message{Topic: "t"}, pawl.Message{Topic: "no topic"})
+	if _, invalid := errors.AsType[*pawl.InvalidError](err); !invalid ||
+		!strings.Contains(err.Error(), "message 1 (no topic)") {
+		t.Errorf("error %v; want that of message 1", err)
+	}
+	err = store.SendTx(t.Context(), s, 1, pawl.Message{Topic: "t"})
+	if !errors.Is(err, store.ErrUnsupported) || !strings.Contains(err.Error(), "int") {
+		t.Errorf("transactions of another type: error %v", err)
+	}
+}

@@ -108,8 +108,7 @@ func place(ctx context.Context, path string, s *sqlite.Store) {
 	_, err = tx.ExecContext(ctx, `CREATE TABLE orders AS
 		WITH RECURSIVE n(id) AS (SELECT 0 UNION ALL SELECT id + 1 FROM n WHERE id < 299) SELECT id FROM n`)
 	must(err)
-	_, err = s.AppendTx(ctx, tx, store.NewBatch(msgs...))
-	must(err)
+	must(store.SendTx(ctx, s, tx, msgs...))
 	must(errors.Join(tx.Commit(), db.Close()))
 }
 

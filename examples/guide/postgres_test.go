@@ -3,7 +3,6 @@ package guide_test
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -21,16 +20,11 @@ import (
 )
 
 func shipOrder(ctx context.Context, s *postgres.Store, pool *pgxpool.Pool) error {
-	batch := store.NewBatch(pawl.Message{Topic: "ship", Body: []byte("42")})
 	err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `INSERT INTO orders (id) VALUES (42)`); err != nil {
 			return err
 		}
-		receipts, err := s.AppendTx(ctx, tx, batch)
-		if err != nil {
-			return err
-		}
-		return receipts[0].Err // an error rolls both back
+		return store.SendTx(ctx, s, tx, pawl.Message{Topic: "ship", Body: []byte("42")}) // an error rolls both back
 	})
 	if err == nil {
 		s.Wake("ship") // workers of this process need not wait for their next poll
@@ -39,10 +33,6 @@ func shipOrder(ctx context.Context, s *postgres.Store, pool *pgxpool.Pool) error
 }
 
 func shipOrderSQL(ctx context.Context, s store.Store, db *sql.DB) error {
-	appender, ok := store.As[store.TxAppender[*sql.Tx]](s)
-	if !ok {
-		return errors.New("this store appends in no transaction of database/sql")
-	}
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
@@ -51,12 +41,8 @@ func shipOrderSQL(ctx context.Context, s store.Store, db *sql.DB) error {
 	if _, err := tx.ExecContext(ctx, `INSERT INTO orders (id) VALUES (43)`); err != nil {
 		return err
 	}
-	receipts, err := appender.AppendTx(ctx, tx, store.NewBatch(pawl.Message{Topic: "ship", Body: []byte("43")}))
-	if err != nil {
+	if err := store.SendTx(ctx, s, tx, pawl.Message{Topic: "ship", Body: []byte("43")}); err != nil {
 		return err
-	}
-	if receipts[0].Err != nil {
-		return receipts[0].Err
 	}
 	return tx.Commit()
 }

@@ -48,7 +48,7 @@ func Example_append() {
 			log.Fatal(err)
 		}
 		for _, r := range receipts {
-			fmt.Println(r.ID, r.Outcome())
+			fmt.Println(r.ID, r.Outcome(), r.DuplicateOf)
 		}
 		break
 	}

@@ -21,13 +21,8 @@ func placeOrder(ctx context.Context, s *sqlite.Store, db *sql.DB) error {
 	if _, err := tx.ExecContext(ctx, `INSERT INTO orders (id) VALUES (42)`); err != nil {
 		return err
 	}
-	batch := store.NewBatch(pawl.Message{Topic: "ship", Body: []byte("42")})
-	receipts, err := s.AppendTx(ctx, tx, batch)
-	if err != nil {
+	if err := store.SendTx(ctx, s, tx, pawl.Message{Topic: "ship", Body: []byte("42")}); err != nil {
 		return err
-	}
-	if receipts[0].Err != nil {
-		return receipts[0].Err
 	}
 	return tx.Commit() // the order and its message, or neither
 }

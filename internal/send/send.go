@@ -289,15 +289,15 @@ func (s *Lines) count(b lineBatch, receipts []store.Receipt, sent *Sent) error {
 func (s *Lines) broken(b lineBatch, receipts []store.Receipt, err error, sent *Sent) {
 	whole := true
 	for i, r := range store.Answers(len(b.lines), receipts, err) {
-		switch outcome := r.Outcome(); {
-		case outcome == store.Unknown:
+		switch r.Outcome() {
+		case store.Unknown:
 			sent.Doubt, whole = true, false
-		case outcome != store.Stored:
-			whole = false
-		case r.DuplicateOf != "":
+		case store.Duplicate:
 			sent.Duplicates++
-		default:
+		case store.Stored:
 			sent.Appended++
+		default:
+			whole = false
 		}
 		if whole {
 			sent.Through = b.lines[i]
