@@ -3,8 +3,6 @@ package charset_test
 import (
 	"testing"
 
-	"golang.org/x/text/encoding/htmlindex"
-
 	"github.com/pawl-dev/pawl/markdown/charset"
 )
 
@@ -19,17 +17,64 @@ func TestGuess(t *testing.T) {
 		"windows-1251": "Русский текст должен быть преобразован правильно, без ошибок.",
 		"utf-16le":     "plain text and more of it",
 		"utf-8":        "日本語 é",
+		"windows-1250": "Zażółć gęślą jaźń. Pchnąć w tę łódź jeża",
+		"iso-8859-2":   "Příliš žluťoučký kůň úpěl ďábelské ódy",
+		"iso-8859-7":   "Ελληνικό κείμενο για δοκιμή του προγράμματος",
+		"windows-1253": "Άλλο, το πρόγραμμα λειτουργεί σωστά",
+		"windows-1254": "Türkçe metin: İstanbul çok güzel bir şehir",
+		"windows-1255": "שלום עולם, זהו טקסט בעברית שנועד לבדוק את הקידוד",
+		"windows-1256": "مرحبا بالعالم، هذا نص باللغة العربية",
+		"windows-1257": "Šodien ir ļoti skaista diena, un bērni spēlējas ārā",
+		"windows-874":  "สวัสดีชาวโลก นี่คือข้อความภาษาไทย",
+		"koi8-r":       "Русский текст в кодировке КОИ",
+		"ibm866":       "Русский текст в кодировке ДОС для проверки.",
+		"ibm437":       "Grüße aus Köln, déjà vu.",
+		"ibm852":       "Szanowni Państwo, proszę o przesłanie oferty na usługi księgowe",
+		"macintosh":    "Die Bäume blühen schöner; das weiß jeder Großvater, très célèbre",
+		"iso-2022-jp":  "日本語の文書",
 	} {
-		e, err := htmlindex.Get(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		data, err := e.NewEncoder().Bytes([]byte(text))
+		data, err := charset.Named(name).NewEncoder().Bytes([]byte(text))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if got := charset.Decode(data, ""); got != text {
 			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
+// A few characters have to do, and signs are not taken for letters.
+func TestGuessOfFew(t *testing.T) {
+	for _, c := range []struct{ name, text string }{
+		{"windows-1252", "It’s a “test” — done"}, {"windows-1252", "Price £5 only"}, {"windows-1252", "© 2020 Acme"},
+		{"windows-1252", "It is 25°C today"}, {"windows-1252", "résumé"}, {"windows-1252", "Zoë and Chloë"},
+		{"windows-1252", "Größe: 5 µm ±3 × ½"}, {"windows-1252", "ÜBERSICHT DER GRÖSSEN"},
+		{"ibm850", "Müller GmbH"}, {"windows-1250", "Łódź"}, {"windows-1251", "ПРИВЕТ МИР"}, {"shift_jis", "田中,ﾀﾅｶ\n"},
+		{"gb18030", "中文"}, {"ibm866", "Документ.txt"}, {"ibm437", "Übung.txt"}, {"shift_jis", "日本語.txt"},
+	} {
+		data, err := charset.Named(c.name).NewEncoder().Bytes([]byte(c.text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, found := charset.Read(data, ""); got != c.text || !found.Guessed {
+			t.Errorf("%s: %q %+v, want %q", c.name, got, found, c.text)
+		}
+	}
+}
+
+// The evidence has an order: byte order mark, label, declaration, guess; none of it where the text cannot be read so.
+func TestRead(t *testing.T) {
+	for _, c := range []struct{ data, label, want, name string }{
+		{"\xef\xbb\xbf\xc3\xa9", "iso-8859-2", "é", "utf-8"},
+		{"<meta charset=iso-8859-2>\xb1", "iso-8859-7", "<meta charset=iso-8859-2>±", "iso-8859-7"},
+		{"<meta charset=gb2312>腾讯网 首页", "", "<meta charset=gb2312>腾讯网 首页", "utf-8"},
+		{"<meta charset=utf-8>caf\xe9 cr\xe8me", "", "<meta charset=utf-8>café crème", "windows-1252"},
+		{"<meta charset=gb2312>é", "utf-8", "<meta charset=gb2312>é", "utf-8"},
+		{"日本語の文書 \xff and more", "", "日本語の文書 \uFFFD and more", "utf-8"},
+		{"\x81", "cp437", "ü", "cp437"},
+	} {
+		if got, found := charset.Read([]byte(c.data), c.label); got != c.want || found.Name != c.name {
+			t.Errorf("%q as %q: %q %+v", c.data, c.label, got, found)
 		}
 	}
 }

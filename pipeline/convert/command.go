@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/markdown/charset"
 	"github.com/pawl-dev/pawl/pipeline"
 	"github.com/pawl-dev/pawl/pipeline/convert/doc"
 	"github.com/pawl-dev/pawl/pipeline/convert/tool"
@@ -50,6 +51,7 @@ With --llm PROVIDER/MODEL, a language model improves the Markdown. Providers are
 			{Name: "no-cache", Type: pipeline.Bool, Doc: "ask the model again for what it has answered before"},
 			{Name: "type", Doc: "what the document is, such as `html`, whatever its name says"},
 			{Name: "images", Doc: "save pictures of documents to `DIR` and link them"},
+			{Name: "charset", Doc: "encoding `NAME` of texts, such as windows-1250, where they do not say it"},
 			{Name: "page-markers", Type: pipeline.Bool, Doc: "mark the beginning of pages and slides"},
 			{Name: "log-level", Type: pipeline.Choice, Choices: []string{"debug", "info", "warn", "error"},
 				Doc: "log from `LEVEL` on"},
@@ -60,6 +62,9 @@ With --llm PROVIDER/MODEL, a language model improves the Markdown. Providers are
 }
 
 func execute(ctx context.Context, in *pipeline.Invocation) error {
+	if name := in.Flags.Text("charset"); name != "" && charset.Named(name) == nil {
+		return usage("name one as HTML or IANA do, such as windows-1250, koi8-r or ibm437", "unknown charset %q", name)
+	}
 	if in.Flags.Text("out") == "" {
 		return printOne(ctx, in)
 	}
@@ -100,7 +105,7 @@ func printOne(ctx context.Context, in *pipeline.Invocation) error {
 	case err != nil:
 		return &pipeline.Error{What: "cannot read " + name, Err: err, Next: "check the file and its permissions"}
 	}
-	d := doc.Document{Name: name, Data: data, Type: strings.ToLower(in.Flags.Text("type")),
+	d := doc.Document{Name: name, Data: data, Charset: in.Flags.Text("charset"), Type: strings.ToLower(in.Flags.Text("type")),
 		PageMarkers: in.Flags.Bool("page-markers")}
 	if name == "-" {
 		d.Name = ""
@@ -137,6 +142,8 @@ func advice(kind pawl.Kind) string {
 		return "say what it is with --type"
 	case doc.KindToolMissing:
 		return "install the program; `pawl doctor` lists what is missing"
+	case pawl.KindPanic:
+		return "report it, with the file if others may see it; --log-level debug shows where it happened"
 	}
 	return "open it in the program that made it, and save it again"
 }
@@ -283,7 +290,8 @@ func newRun(in *pipeline.Invocation) (*run, error) {
 	r := &run{
 		sources: sources, out: out, filter: admits, maxRetries: int(f.Int("max-retries")),
 		retryFailed: f.Bool("retry-failed"),
-		pageMarkers: f.Bool("page-markers"), registry: NewRegistry(tool.Find()), log: logger(in), most: int(most),
+		pageMarkers: f.Bool("page-markers"), charset: f.Text("charset"), registry: NewRegistry(tool.Find()),
+		log: logger(in), most: int(most),
 		cpu: make(chan struct{}, runtime.GOMAXPROCS(0)),
 	}
 	if dir := f.Text("images"); dir != "" {
@@ -294,6 +302,9 @@ func newRun(in *pipeline.Invocation) (*run, error) {
 		r.images = images{dir: abs, from: out}
 	}
 	r.options = fmt.Sprintf("markers=%v images=%s", r.pageMarkers, r.images.dir)
+	if r.charset != "" {
+		r.options += " charset=" + r.charset
+	}
 	return r, nil
 }
 

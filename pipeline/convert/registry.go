@@ -12,8 +12,10 @@ import (
 	"runtime/debug"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/markdown/charset"
 	"github.com/pawl-dev/pawl/pipeline/convert/doc"
 	"github.com/pawl-dev/pawl/pipeline/convert/mail"
 	"github.com/pawl-dev/pawl/pipeline/convert/ooxml"
@@ -132,6 +134,7 @@ func (r *Registry) convert(ctx context.Context, d doc.Document) (doc.Markdown, e
 	if d.Trace == nil {
 		d.Trace = func(string, ...any) {}
 	}
+	guessed := decode(&d)
 	d.Trace("Conversion plan", "primary", f.Primary.Name, "fallback", f.Fallback.Name)
 	if f.Process != nil {
 		d.Trace("Running pre-processor", "processor", f.Primary.Name)
@@ -150,6 +153,7 @@ func (r *Registry) convert(ctx context.Context, d doc.Document) (doc.Markdown, e
 		d.Trace("Executing converter", "converter", e.Name, "attempt", fmt.Sprintf("%d/%d", i+1, len(engines)))
 		md, err := guarded(ctx, e, d)
 		if err == nil {
+			md.Text = guessed + md.Text
 			return md, nil
 		}
 		kind := pawl.Describe(err).Kind
@@ -166,6 +170,24 @@ func (r *Registry) convert(ctx context.Context, d doc.Document) (doc.Markdown, e
 		}
 	}
 	return doc.Markdown{}, first
+}
+
+// decode makes UTF-8 of a text whose encoding is stated nowhere, and logs the guess. The front matter says it where
+// another encoding is nearly as likely.
+func decode(d *doc.Document) (front string) {
+	if types[d.Type].container != "" || d.Type == "eml" || d.Charset != "" || utf8.Valid(d.Data) {
+		return ""
+	}
+	text, found := charset.Read(d.Data, "")
+	if !found.Guessed {
+		return ""
+	}
+	d.Trace("Charset guessed", "charset", found.Name, "sure", found.Sure)
+	d.Data, d.Charset = []byte(text), "utf-8"
+	if found.Sure || d.Depth > 0 || strings.HasPrefix(text, "---\n") {
+		return ""
+	}
+	return "---\ncharset_guessed: " + found.Name + "\n---\n\n"
 }
 
 // guarded runs a converter. One that panics fails, which is said to be our bug; one that does not end in time is left

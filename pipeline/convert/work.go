@@ -81,7 +81,8 @@ func (r *run) document(ctx context.Context, f *held) (md doc.Markdown, sum strin
 	hash := sha256.Sum256(data)
 	log := r.log.With("file", f.Path)
 	md, err = r.registry.Convert(ctx, doc.Document{
-		Name: f.Path, Data: data, PageMarkers: r.pageMarkers, Image: r.images.keeper(f.Output), Trace: trace(ctx, log),
+		Name: f.Path, Data: data, Charset: r.charset, PageMarkers: r.pageMarkers,
+		Image: r.images.keeper(f.Output), Trace: trace(ctx, log),
 	})
 	return md, hex.EncodeToString(hash[:]), err
 }
@@ -90,7 +91,7 @@ func (r *run) document(ctx context.Context, f *held) (md doc.Markdown, sum strin
 func trace(ctx context.Context, log *slog.Logger) func(string, ...any) {
 	return func(what string, args ...any) {
 		level := slog.LevelDebug
-		if what == "Converting Office format" {
+		if what == "Converting Office format" || what == "Charset guessed" {
 			level = slog.LevelInfo
 		}
 		log.Log(ctx, level, what, args...)

@@ -186,11 +186,7 @@ func markdownOf(kind string, body []byte, p *page) (string, error) {
 	if p.charset == "" {
 		return "", nil
 	}
-	body, err := p.text(body)
-	if err != nil {
-		return "", err
-	}
-	text := strings.ToValidUTF8(string(body), "\uFFFD")
+	text := strings.ToValidUTF8(string(p.text(body)), "\uFFFD")
 	switch {
 	case kind == "text/html" || kind == "application/xhtml+xml":
 		text, _ = markdown.FromHTML(text, markdown.Options{Base: p.base})

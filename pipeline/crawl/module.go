@@ -74,10 +74,7 @@ func (c *crawler) extract(ctx context.Context, a *answer, p *page) (map[string]a
 	if c.options.Extract == nil || p.charset == "" {
 		return nil, nil, nil
 	}
-	body, err := p.text(a.body)
-	if err != nil {
-		return nil, nil, pawl.OfKind(KindParser, err)
-	}
+	body := p.text(a.body)
 	kind, _, _ := mime.ParseMediaType(a.header.Get("Content-Type"))
 	dispatch.Step(ctx, middleware, dispatch.Started)
 	fields, next, err := c.options.Extract.Read(p.base, strings.HasSuffix(kind, "json"), body)

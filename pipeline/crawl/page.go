@@ -1,19 +1,17 @@
 package crawl
 
 import (
-	"bytes"
 	"io"
 	"mime"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
-	"golang.org/x/net/html/charset"
 
+	"github.com/pawl-dev/pawl/markdown/charset"
 	"github.com/pawl-dev/pawl/weburl"
 )
 
@@ -31,13 +29,12 @@ type page struct {
 	next     []*url.URL // those that a module follows, which are not among links
 	base     *url.URL
 	markdown string
-	decode   func([]byte) ([]byte, error) // to UTF-8; nil: it is
-	decoded  []byte                       // the decoded body; nil: not needed so far
+	decoded  []byte // the body in UTF-8; nil: it is
 }
 
 // readPage finds title, charset and links of a body. The tokenizer takes any nesting.
 func readPage(at *url.URL, contentType string, body []byte) page {
-	kind, _, _ := mime.ParseMediaType(contentType)
+	kind, params, _ := mime.ParseMediaType(contentType)
 	if kind == "" {
 		kind, _, _ = mime.ParseMediaType(http.DetectContentType(body))
 	}
@@ -45,22 +42,14 @@ func readPage(at *url.URL, contentType string, body []byte) page {
 	if !text {
 		return page{base: at}
 	}
-	coding, name, certain := charset.DetermineEncoding(body[:min(len(body), 1024)], contentType)
-	if !certain && utf8.Valid(body) {
-		name = "utf-8"
+	decoded, found := charset.Read(body, params["charset"])
+	p := page{charset: found.Name, base: at}
+	if found.Name != "utf-8" {
+		p.decoded = []byte(decoded)
 	}
-	p := page{charset: name, base: at}
-	if name != "utf-8" {
-		p.decode = coding.NewDecoder().Bytes
+	if kind == "text/html" || kind == "application/xhtml+xml" {
+		p.scan(at, strings.NewReader(decoded))
 	}
-	if kind != "text/html" && kind != "application/xhtml+xml" {
-		return p
-	}
-	var in io.Reader = bytes.NewReader(body)
-	if p.decode != nil {
-		in = coding.NewDecoder().Reader(in)
-	}
-	p.scan(at, in)
 	return p
 }
 
@@ -108,14 +97,11 @@ func (p *page) scan(base *url.URL, in io.Reader) {
 }
 
 // text is the body in UTF-8, if it is text.
-func (p *page) text(body []byte) (_ []byte, err error) {
-	if p.decode == nil {
-		return body, nil
-	}
+func (p *page) text(body []byte) []byte {
 	if p.decoded == nil {
-		p.decoded, err = p.decode(body)
+		return body
 	}
-	return p.decoded, err
+	return p.decoded
 }
 
 // follows adds a link that has the depth of the page.

@@ -142,10 +142,7 @@ func (c *crawler) program(ctx context.Context, u *url.URL, a *answer, p *page, f
 	if c.parse == nil {
 		return fields, nil
 	}
-	body, err := p.text(a.body)
-	if err != nil {
-		return nil, pawl.OfKind(KindParser, err)
-	}
+	body := p.text(a.body)
 	at := &Page{
 		URL: u, Status: a.status, Header: a.header, Title: p.title, Body: body, Fields: maps.Clone(fields),
 		Links: p.links, base: p.base,

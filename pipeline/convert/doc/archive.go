@@ -26,6 +26,7 @@ type Archive struct {
 	Entries []*zip.File
 	names   map[string]*zip.File
 	left    *int64 // bytes that may still come out
+	charset string // of names that do not say it; empty: not asked for yet
 }
 
 // OpenZip opens a document that is an archive. What is unpacked counts for the archive around it, too.
@@ -60,12 +61,22 @@ func Encrypted(data []byte) bool {
 	return bytes.HasPrefix(data, []byte("\xd0\xcf\x11\xe0")) && bytes.Contains(data, []byte(stream))
 }
 
-// Name of an entry in UTF-8.
-func Name(f *zip.File) string {
-	if f.NonUTF8 {
-		return charset.Decode([]byte(f.Name), "")
+// Name of an entry in UTF-8. Those that do not say their encoding have one in common, which is guessed of them all.
+func (a *Archive) Name(f *zip.File) string {
+	if !f.NonUTF8 {
+		return f.Name
 	}
-	return f.Name
+	if a.charset == "" {
+		var all []byte
+		for _, e := range a.Entries {
+			if e.NonUTF8 {
+				all = append(append(all, e.Name...), '\n')
+			}
+		}
+		_, found := charset.Read(all, "")
+		a.charset = found.Name
+	}
+	return charset.As([]byte(f.Name), a.charset)
 }
 
 // Has tells whether there is an entry. Names do not depend on case.

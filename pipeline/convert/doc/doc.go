@@ -2,6 +2,7 @@
 package doc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,7 +17,7 @@ type Document struct {
 	Name string // of the file, with its extension; may be empty
 	Type string // what it is: html, docx …; empty: it is sniffed
 	Data []byte
-	// Charset of a text, if it is stated outside of the text, such as in the header of a mail.
+	// Charset of a text, if it is stated outside of the text, such as in the header of a mail or by a flag.
 	Charset string
 	// Depth counts the archives around it.
 	Depth int
@@ -44,6 +45,7 @@ func (d *Document) Part(ctx context.Context, w *markdown.Writer, heading string,
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	part.Charset = cmp.Or(part.Charset, d.Charset)
 	part.Depth, part.Budget, part.Image, part.PageMarkers = d.Depth+1, d.Budget, d.Image, d.PageMarkers
 	md, err := d.Sub(ctx, part)
 	bearable := []pawl.Kind{KindUnsupported, KindToolMissing, KindLocked, KindCorrupt, pawl.KindPanic}

@@ -25,7 +25,7 @@ func Zip(ctx context.Context, d doc.Document) (doc.Markdown, error) {
 	}
 	var w markdown.Writer
 	for _, f := range a.Entries {
-		name := clean(doc.Name(f))
+		name := clean(a.Name(f))
 		if f.FileInfo().IsDir() || !f.Mode().IsRegular() || strings.HasPrefix(name, "__MACOSX/") {
 			continue
 		}
