@@ -1,4 +1,13 @@
-// Package cron knows when a schedule fires, in every zone.
+// Package cron sends messages at times. Schedules are data in the state of a store, and one elected process of all
+// that share the store appends a message for each tick.
+//
+// # Once a tick
+//
+// A tick's message has a unique key of schedule and nominal time, so that whoever fires it, and however often, there
+// is one. What is due follows from the last tick that was dealt with, which is in the store, never from a start. When
+// the process that fires ends, another takes over within a second; when it dies, within eight. A tick that fires no
+// more than ten seconds late, while some process ran, is late; all others are missed, and [Schedule.Missed] says which
+// of them are made up.
 //
 // # Expressions
 //

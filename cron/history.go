@@ -1,0 +1,159 @@
+package cron
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/pawl-dev/pawl/store"
+)
+
+// What became of a tick.
+const (
+	ActionFired    = "fired"
+	ActionMadeUp   = "made_up"  // late, because there was no scheduler
+	ActionMissed   = "missed"   // there was no scheduler
+	ActionSkipped  = "skipped"  // the message before was unresolved
+	ActionReplaced = "replaced" // its message was cancelled for the next one
+	ActionManual   = "manual"
+)
+
+// How much history is kept.
+const (
+	chunk      = 100 // rows of a part
+	keepChunks = 10
+	keepFor    = 30 * 24 * time.Hour
+)
+
+// row is what became of a tick.
+type row struct {
+	Tick   int64  `json:"t"`
+	At     int64  `json:"f"` // Unix milliseconds
+	Action string `json:"a"`
+	Why    string `json:"w,omitempty"`
+}
+
+// record is where a schedule stands. Its newest rows are in it, so that both are written in one step.
+type record struct {
+	Of     string `json:"of"`     // the times that Cursor counts in
+	Cursor int64  `json:"cursor"` // the latest tick that is dealt with
+	Last   int64  `json:"last"`   // the latest tick with a message
+	Missed int64  `json:"missed"`
+	Rows   []row  `json:"rows"`
+	Parts  int    `json:"parts"` // of older rows that were written, and from which on they are kept
+	Kept   int    `json:"kept"`
+}
+
+func (r *record) add(w row) {
+	r.Rows = append(r.Rows, w)
+	if w.Action == ActionMissed {
+		r.Missed++
+	}
+}
+
+func partKey(name string, n int) string { return fmt.Sprintf("%s%s/%08d", pastPrefix, name, n) }
+
+// save writes the record, after parts of older rows. A part that was written twice says the same.
+func (s *Scheduler) save(ctx context.Context, l *live) error {
+	for len(l.record.Rows) >= 2*chunk {
+		text, err := json.Marshal(l.record.Rows[:chunk])
+		if err != nil {
+			return err
+		}
+		key := partKey(l.def.Name, l.record.Parts)
+		if _, err := s.entries.PutState(ctx, key, text, store.AnyVersion, s.Owner); err != nil {
+			return err
+		}
+		l.record.Rows = slices.Clone(l.record.Rows[chunk:])
+		l.record.Parts++
+	}
+	if err := s.forget(ctx, l); err != nil {
+		return err
+	}
+	text, err := json.Marshal(l.record)
+	if err != nil {
+		return err
+	}
+	e, err := s.entries.PutState(ctx, runPrefix+l.def.Name, text, l.version, s.Owner)
+	if err != nil {
+		l.loaded = false
+		return err
+	}
+	l.version = e.Version
+	return nil
+}
+
+// forget removes the oldest part, if it is old enough.
+func (s *Scheduler) forget(ctx context.Context, l *live) error {
+	r := &l.record
+	if r.Parts-r.Kept <= keepChunks || len(r.Rows) != chunk {
+		return nil
+	}
+	e, err := s.entries.GetState(ctx, partKey(l.def.Name, r.Kept))
+	if err == nil && e.At.UnixMilli() > r.Rows[len(r.Rows)-1].At-keepFor.Milliseconds() {
+		return nil
+	}
+	if err == nil {
+		err = s.entries.DeleteState(ctx, e.Key, store.AnyVersion)
+	}
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	r.Kept++
+	return nil
+}
+
+// Run is what became of a tick.
+type Run struct {
+	Tick      time.Time
+	At        time.Time // when that was decided, and the message stored
+	Action    string
+	Why       string
+	MessageID string // empty: it has none
+}
+
+// History returns what became of the ticks of a schedule, the newest first, also of one that was removed.
+func (s *Scheduler) History(ctx context.Context, name string) ([]Run, error) {
+	l := &live{def: stored{Schedule: Schedule{Name: name}}}
+	if err := s.load(ctx, l); err != nil {
+		return nil, err
+	}
+	if l.version == 0 {
+		_, err := s.get(ctx, name)
+		return []Run{}, err
+	}
+	zone := time.UTC
+	if known, err := s.get(ctx, name); err == nil {
+		zone = known.times.zone
+	}
+	var rows []row
+	for e, err := range s.entries.ListState(ctx, pastPrefix+name+"/", 0) {
+		var part []row
+		if err == nil && e.Key >= partKey(name, l.record.Parts) {
+			continue // its rows are in the record still
+		}
+		if err == nil {
+			err = json.Unmarshal(e.Value, &part)
+		}
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, part...)
+	}
+	runs := []Run{}
+	for _, w := range slices.Backward(append(rows, l.record.Rows...)) {
+		run := Run{Tick: time.Unix(w.Tick, 0).In(zone), At: time.UnixMilli(w.At), Action: w.Action, Why: w.Why}
+		switch w.Action {
+		case ActionMissed, ActionSkipped:
+		case ActionManual:
+			run.MessageID = messageID(name, w.Tick, "/run")
+		default:
+			run.MessageID = messageID(name, w.Tick, "")
+		}
+		runs = append(runs, run)
+	}
+	return runs, nil
+}

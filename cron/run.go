@@ -1,0 +1,384 @@
+package cron
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/pawl-dev/pawl/store"
+)
+
+// One process of all that share a store fires. Leadership is a lease in an entry of the state; the leader relies
+// on it for a shorter time than the others wait. A leader that lost it without noticing does no harm: a tick is
+// admitted once by its unique key, and a record is written only over the version that was read.
+const (
+	lateFor   = 10 * time.Second // a tick that is no older is late, not missed
+	leadFor   = 7 * time.Second  // after which others take over: soon enough for what was due meanwhile
+	leadTrust = 5 * time.Second
+	leadRenew = 2 * time.Second
+	look      = time.Second      // between looks at the lease, and at what was written
+	anew      = 30 * time.Second // after which all is read, whatever was heard
+)
+
+// leader is the entry.
+type leader struct {
+	Owner string `json:"owner"` // empty: no process leads
+	Until int64  `json:"until"` // Unix milliseconds, by the store's clock
+	Seen  int64  `json:"seen"`  // the last sign of a leader
+}
+
+// reign is the time in which this process leads.
+type reign struct {
+	*Scheduler
+	version  int64     // of the entry
+	renewed  time.Time // by this process's clock
+	clock    time.Time // by the store's, then
+	from, to time.Time // when no process ran, before it
+	all      map[string]*live
+	after    int64     // the newest version in all
+	read     time.Time // when all was read
+}
+
+// Run takes part in the election until ctx ends, and fires while it leads.
+func (s *Scheduler) Run(ctx context.Context) error {
+	var began time.Time // by the store's clock
+	for {
+		r := &reign{Scheduler: s}
+		ok, err := r.campaign(ctx, &began)
+		if err != nil && ctx.Err() == nil {
+			s.Logger.Warn("schedules: no leader could be elected", "error", err)
+		}
+		if ok {
+			s.Logger.Info("schedules: this process fires from now on", "owner", s.Owner)
+			r.lead(ctx)
+		}
+		if store.Sleep(ctx, look) != nil {
+			return nil
+		}
+	}
+}
+
+// campaign takes the lease if it is free.
+func (r *reign) campaign(ctx context.Context, began *time.Time) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, leadRenew)
+	defer cancel()
+	now, err := r.entries.Clock(ctx)
+	if err != nil {
+		return false, err
+	}
+	if began.IsZero() {
+		*began = now
+	}
+	e, err := r.entries.GetState(ctx, leaderKey)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return false, err
+	}
+	var before leader
+	_ = json.Unmarshal(e.Value, &before) // what cannot be read leads nobody
+	sign, err := r.entries.GetState(ctx, standbyKey)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return false, err
+	}
+	if before.Owner != "" && now.UnixMilli() < before.Until {
+		if now.Sub(sign.At) >= leadRenew {
+			_, err = r.entries.PutState(ctx, standbyKey, nil, store.AnyVersion, r.Owner)
+			return false, err
+		}
+		return false, nil
+	}
+	r.version, r.from, r.to = e.Version, time.UnixMilli(before.Seen), *began
+	if sign.Version > 0 && sign.At.After(r.from) {
+		r.from = sign.At
+	}
+	err = r.renew(ctx, r.Owner)
+	if errors.Is(err, store.ErrConflict) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// renew makes the lease longer; without an owner it gives it up.
+func (r *reign) renew(ctx context.Context, owner string) error {
+	here := time.Now()
+	now, err := r.entries.Clock(ctx)
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(leader{owner, now.Add(leadFor).UnixMilli(), now.UnixMilli()})
+	if err != nil {
+		return err
+	}
+	e, err := r.entries.PutState(ctx, leaderKey, text, r.version, r.Owner)
+	if err == nil {
+		r.version, r.renewed, r.clock = e.Version, here, now
+	}
+	return err
+}
+
+// now is the store's time.
+func (r *reign) now() time.Time { return r.clock.Add(time.Since(r.renewed)) }
+
+// lead fires until ctx ends or the lease is lost.
+func (r *reign) lead(ctx context.Context) {
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leadRenew)
+		defer cancel()
+		_ = r.renew(ctx, "") // else the lease runs out
+	}()
+	for {
+		if err := r.keep(ctx); err != nil {
+			r.Logger.Warn("schedules: this process no longer fires", "error", err)
+			return
+		}
+		wait := look
+		if err := r.pass(ctx, &wait); err != nil && ctx.Err() == nil {
+			r.Logger.Warn("schedules: a pass failed and is repeated", "error", err)
+		}
+		if store.Sleep(ctx, max(wait, time.Millisecond)) != nil {
+			return
+		}
+	}
+}
+
+// keep renews the lease when it is time, and fails when it cannot be relied on.
+func (r *reign) keep(ctx context.Context) error {
+	if time.Since(r.renewed) < leadRenew {
+		return nil
+	}
+	short, cancel := context.WithTimeout(ctx, leadRenew)
+	defer cancel()
+	err := r.renew(short, r.Owner)
+	if err == nil || !errors.Is(err, store.ErrConflict) && time.Since(r.renewed) < leadTrust {
+		return nil
+	}
+	return err
+}
+
+// pass takes what was written, and fires what is due. It lowers wait to when the next tick is.
+func (r *reign) pass(ctx context.Context, wait *time.Duration) error {
+	if err := r.readSchedules(ctx); err != nil {
+		return err
+	}
+	var failed error
+	for name, l := range r.all {
+		if l.times == nil {
+			continue
+		}
+		err := r.step(ctx, l)
+		if errors.Is(err, store.ErrConflict) { // a command wrote the record: the next pass reads it
+			*wait, err = 0, nil
+		}
+		if err != nil {
+			failed = fmt.Errorf("schedule %s: %w", name, err)
+		} else if until := l.next.Sub(r.now()); l.loaded && !l.next.IsZero() && until < *wait {
+			*wait = until
+		}
+		if err := r.keep(ctx); err != nil {
+			return err
+		}
+	}
+	return failed
+}
+
+// readSchedules takes what was written since the last time, or all.
+func (r *reign) readSchedules(ctx context.Context) error {
+	first := r.all == nil
+	if first || time.Since(r.read) >= anew {
+		all := map[string]*live{}
+		after, err := r.refresh(ctx, all, 0)
+		if err != nil {
+			return err
+		}
+		for name, l := range all {
+			if old := r.all[name]; old != nil {
+				l.record, l.version, l.loaded = old.record, old.version, old.loaded
+			}
+		}
+		r.all, r.after, r.read = all, after, time.Now()
+	} else {
+		after, err := r.refresh(ctx, r.all, r.after)
+		if err != nil {
+			return err
+		}
+		r.after = after
+	}
+	if !first {
+		return nil
+	}
+	for e, err := range r.entries.ListState(ctx, runPrefix, 0) { // one query instead of one for each schedule
+		if err != nil {
+			r.all = nil
+			return err
+		}
+		if l := r.all[e.Key[len(runPrefix):]]; l != nil {
+			l.takeRecord(e)
+		}
+	}
+	return nil
+}
+
+// step fires what is due of a schedule.
+func (r *reign) step(ctx context.Context, l *live) error {
+	if !l.loaded {
+		if err := r.load(ctx, l); err != nil {
+			return err
+		}
+	}
+	of := fmt.Sprintf("%s|%v|%s|%d", l.def.Cron, l.def.Every, l.def.Zone, l.def.Created)
+	if l.paused() {
+		of = "paused"
+	}
+	if l.next.IsZero() || l.paused() {
+		if l.record.Of != of || l.outside.At > l.record.Cursor {
+			l.record.Cursor = max(l.record.Cursor, l.since.Unix(), l.outside.At)
+		}
+		if l.paused() {
+			if l.record.Of == of {
+				return nil
+			}
+			l.record.Of = of // so that the ticks until the resumption are left out
+			return r.save(ctx, l)
+		}
+		l.record.Of = of
+		l.next = l.times.Next(time.Unix(l.record.Cursor, 0))
+	}
+	for !l.next.IsZero() && !l.next.After(r.now()) {
+		if err := r.fire(ctx, l); err != nil {
+			l.next = time.Time{}
+			return err
+		}
+	}
+	return nil
+}
+
+// due is a tick, and what is to become of it.
+type due struct {
+	tick   time.Time
+	missed bool
+	madeUp bool
+}
+
+// most is how many ticks are dealt with at once.
+const most = 10_000
+
+// fire deals with what is due, at least one tick.
+func (r *reign) fire(ctx context.Context, l *live) error {
+	now := r.now()
+	var plan []due
+	recent := now.Add(-l.def.within())
+	for at := l.next; !at.IsZero() && !at.After(now); at = l.times.Next(at) {
+		if len(plan) >= most && at.After(recent) && !plan[len(plan)-1].tick.After(recent) {
+			break // what is too old to be made up is booked first
+		}
+		d := due{tick: at, missed: now.Sub(at) > lateFor || !at.Before(r.from) && at.Before(r.to)}
+		plan = append(plan, d)
+	}
+	allowed := map[string]int{MissedSkip: 0, MissedAll: maxMadeUp}
+	left, ok := allowed[l.def.Missed]
+	if !ok {
+		left = 1
+	}
+	for i := len(plan) - 1; i >= 0 && left > 0; i-- {
+		if plan[i].missed && !plan[i].tick.Before(recent) {
+			plan[i].madeUp = true
+			left--
+		}
+	}
+	for i, d := range plan {
+		if err := r.book(ctx, l, d, i == len(plan)-1); err != nil {
+			return err
+		}
+		if err := r.keep(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// book sends the message of a tick, or not, and writes down which. A tick that is missed is written with a later
+// one, unless it is the last.
+func (r *reign) book(ctx context.Context, l *live, d due, last bool) error {
+	w := row{Tick: d.tick.Unix(), Action: ActionFired}
+	switch {
+	case d.madeUp:
+		w.Action, w.Why = ActionMadeUp, r.why(l, d)
+	case d.missed:
+		w.Action, w.Why = ActionMissed, r.why(l, d)
+	}
+	if w.Action != ActionMissed {
+		if err := r.overlap(ctx, l, &w); err != nil {
+			return err
+		}
+	}
+	if w.Action == ActionFired || w.Action == ActionMadeUp {
+		if err := r.append(ctx, l.def.message(l.times, d.tick, "")); err != nil {
+			return err
+		}
+		l.record.Last = w.Tick
+	}
+	w.At = r.now().UnixMilli()
+	l.record.add(w)
+	l.record.Cursor = w.Tick
+	l.next = l.times.Next(d.tick)
+	if w.Action == ActionMissed && !last {
+		return nil
+	}
+	return r.save(ctx, l)
+}
+
+// overlap looks after the message of the tick before.
+func (r *reign) overlap(ctx context.Context, l *live, w *row) error {
+	if l.record.Last == 0 || l.record.Last == w.Tick || l.def.Overlap != OverlapSkip && l.def.Overlap != OverlapReplace {
+		return nil
+	}
+	id := messageID(l.def.Name, l.record.Last, "")
+	if l.def.Overlap == OverlapReplace {
+		i, ok := store.As[store.Inspector](r.store)
+		if !ok {
+			return &store.Error{Op: "overlap: replace", Code: store.ErrUnsupported}
+		}
+		refused, err := i.Cancel(ctx, id)
+		if err == nil && refused[id] == nil {
+			for n := range l.record.Rows {
+				if old := &l.record.Rows[n]; old.Tick == l.record.Last && old.Action != ActionManual {
+					old.Action, old.Why = ActionReplaced, "its message still waited at the next tick"
+				}
+			}
+		}
+		return err
+	}
+	m, err := r.looker.Get(ctx, id)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return nil
+	case err != nil:
+		return err
+	case m.State == store.Waiting || m.State == store.Delayed || m.State == store.Leased:
+		w.Action, w.Why = ActionSkipped, fmt.Sprintf("overlap: skip, and message %s is %s", id, m.State)
+	}
+	return nil
+}
+
+// why says why a tick was made up or missed.
+func (r *reign) why(l *live, d due) string {
+	const clock = "15:04:05"
+	zone := l.times.zone
+	down := "no scheduler fired it within " + lateFor.String()
+	if !d.tick.Before(r.from) && d.tick.Before(r.to) {
+		down = "no scheduler until " + r.to.In(zone).Format(clock)
+		if r.from.Unix() > 0 {
+			down = fmt.Sprintf("no scheduler from %s to %s", r.from.In(zone).Format(clock), r.to.In(zone).Format(clock))
+		}
+	}
+	policy := l.def.Missed
+	if policy == "" {
+		policy = MissedOnce
+	}
+	what := "made up at " + r.now().In(zone).Format(clock)
+	if !d.madeUp {
+		what = "not made up"
+	}
+	return fmt.Sprintf("due %s; %s; %s because missed: %s", d.tick.Format("15:04 MST"), down, what, policy)
+}

@@ -1,0 +1,135 @@
+package cron
+
+import (
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+)
+
+// Headers of a tick's message: the name of the schedule, and the nominal time with the offset of its zone.
+const (
+	HeaderSchedule = "Pawl-Schedule"
+	HeaderTick     = "Pawl-Tick"
+)
+
+// What becomes of a tick while the message of the one before is unresolved.
+const (
+	OverlapQueue   = "queue"   // messages without a key form a lane: one after the other
+	OverlapSkip    = "skip"    // the tick has no message
+	OverlapReplace = "replace" // the message before is cancelled, if it still waits
+)
+
+// What becomes of ticks for which there was no scheduler.
+const (
+	MissedOnce = "once" // the latest is made up
+	MissedSkip = "skip" // none is
+	MissedAll  = "all"  // the last thousand are
+)
+
+// Limits of a schedule.
+const (
+	MaxJitter       = 24 * time.Hour
+	MaxMissedWithin = 30 * 24 * time.Hour
+	maxMadeUp       = 1000
+)
+
+// Schedule says when which message is sent. It has either Cron or Every.
+type Schedule struct {
+	Name  string        `json:"name"` // made like the name of a topic
+	Cron  string        `json:"cron,omitempty"`
+	Every time.Duration `json:"every,omitempty"`
+	Zone  string        `json:"zone,omitempty"` // empty: UTC
+
+	Topic    string            `json:"topic"`
+	Key      []byte            `json:"key,omitempty"`
+	Priority int               `json:"priority,omitempty"`
+	Body     []byte            `json:"body,omitempty"`
+	Headers  map[string]string `json:"headers,omitempty"`
+
+	// Jitter is by how much a message is delayed at most. It depends on name and tick alone, and ends
+	// before the next tick.
+	Jitter  time.Duration `json:"jitter,omitempty"`
+	Overlap string        `json:"overlap,omitempty"` // empty: OverlapQueue
+	Missed  string        `json:"missed,omitempty"`  // empty: MissedOnce
+	// MissedWithin is how old a tick may be that is made up; 0 is a day.
+	MissedWithin time.Duration `json:"missed_within,omitempty"`
+	Paused       bool          `json:"paused,omitempty"`
+	Origin       string        `json:"origin,omitempty"` // who wrote it: file, api, cli or go
+}
+
+// Times returns when the schedule fires.
+func (s *Schedule) Times() (*Times, error) {
+	switch {
+	case s.Cron != "" && s.Every != 0:
+		return nil, pawl.Invalid("every", "is given beside cron; a schedule has one of them")
+	case s.Cron == "" && s.Every == 0:
+		return nil, pawl.Invalid("cron", "is missing; a schedule has cron or every")
+	case s.Cron != "":
+		return Cron(s.Cron, s.Zone)
+	}
+	return Every(s.Every, s.Zone)
+}
+
+// Validate reports the first thing that is wrong with the schedule, at a time, as a [*pawl.InvalidError].
+func (s *Schedule) Validate(now time.Time) error {
+	if err := pawl.ValidTopic(s.Name); err != nil {
+		return pawl.Invalid("name", "is %q; it is made like the name of a topic", s.Name)
+	}
+	times, err := s.Times()
+	if err == nil {
+		err = times.Fires(now)
+	}
+	if err != nil {
+		return err
+	}
+	switch {
+	case s.Overlap != "" && s.Overlap != OverlapQueue && s.Overlap != OverlapSkip && s.Overlap != OverlapReplace:
+		return pawl.Invalid("overlap", "is %q; it is queue, skip or replace", s.Overlap)
+	case s.Missed != "" && s.Missed != MissedOnce && s.Missed != MissedSkip && s.Missed != MissedAll:
+		return pawl.Invalid("missed", "is %q; it is once, skip or all", s.Missed)
+	case s.Jitter < 0 || s.Jitter > MaxJitter:
+		return pawl.Invalid("jitter", "is %v; it goes from 0 to %v", s.Jitter, MaxJitter)
+	case s.MissedWithin < 0 || s.MissedWithin > MaxMissedWithin:
+		return pawl.Invalid("missed_within", "is %v; it goes from 0 to %v", s.MissedWithin, MaxMissedWithin)
+	}
+	m := s.message(times, times.Next(now), "")
+	return m.Validate()
+}
+
+// within is how old a tick may be that is made up.
+func (s *Schedule) within() time.Duration {
+	if s.MissedWithin == 0 {
+		return 24 * time.Hour
+	}
+	return s.MissedWithin
+}
+
+// messageID is that of a tick; of tells a manual one apart.
+func messageID(name string, tick int64, of string) string {
+	return pawl.EmitID("schedule/"+name+"/"+of, int(tick))
+}
+
+// message is that of a tick. Its unique key admits a tick once, whoever fires it, for longer than it could be due.
+func (s *Schedule) message(times *Times, tick time.Time, of string) pawl.Message {
+	m := pawl.Message{
+		ID: messageID(s.Name, tick.Unix(), of), Topic: s.Topic, Key: s.Key, Priority: s.Priority, Body: s.Body,
+		Headers: map[string]string{},
+		Unique: pawl.Unique{
+			Key: fmt.Sprintf("%s@%d%s", s.Name, tick.Unix(), of), Scope: "schedule", For: s.within() + 24*time.Hour,
+		},
+	}
+	maps.Copy(m.Headers, s.Headers)
+	m.Headers[HeaderSchedule], m.Headers[HeaderTick] = s.Name, tick.Format(time.RFC3339)
+	if m.Key == nil && (s.Overlap == "" || s.Overlap == OverlapQueue) {
+		m.Key = []byte("schedule/" + s.Name)
+	}
+	if next := times.Next(tick); s.Jitter > 0 && of == "" && !next.IsZero() {
+		h := fnv.New64a()
+		_, _ = h.Write([]byte(m.ID)) // a hash never fails
+		m.Delay = time.Duration(h.Sum64() % uint64(min(s.Jitter, next.Sub(tick))))
+	}
+	return m
+}

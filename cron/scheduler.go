@@ -1,0 +1,276 @@
+package cron
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// Keys of the state of a store. A name has no slash, so that of a pause is no schedule's.
+const (
+	setPrefix  = "schedules/set/"
+	runPrefix  = "schedules/run/"
+	pastPrefix = "schedules/past/"
+	leaderKey  = "schedules/leader"
+	standbyKey = "schedules/standby" // the last sign of a process that would take over
+	pauseEnd   = "/pause"
+)
+
+// Config is what a scheduler may be told.
+type Config struct {
+	Owner  string // names this process; empty: made up
+	Logger *slog.Logger
+}
+
+// Scheduler keeps schedules in a store, and fires them while it runs and is elected. Make one with [New].
+type Scheduler struct {
+	store   store.Store
+	entries store.Entries
+	looker  store.Looker
+	Config
+}
+
+// New returns a scheduler over a store, which has to keep a state, unique keys, and messages by id.
+func New(s store.Store, c Config) (*Scheduler, error) {
+	d, ok := store.As[store.Describer](s)
+	for _, need := range []store.Capability{store.CanState, store.CanUnique, store.CanLookup} {
+		if !ok || !d.Describe().Capabilities.Has(need) {
+			return nil, &store.Error{Op: "schedules", Code: store.ErrUnsupported,
+				Err: fmt.Errorf("the store lacks %s, without which a tick could fire twice", need)}
+		}
+	}
+	entries, _ := store.As[store.Entries](s)
+	looker, _ := store.As[store.Looker](s)
+	if entries == nil || looker == nil {
+		return nil, &store.Error{Op: "schedules", Code: store.ErrUnsupported}
+	}
+	c.Owner = cmp.Or(c.Owner, pawl.NewID())
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Scheduler{s, entries, looker, c}, nil
+}
+
+// Put writes a schedule, or replaces the one of that name. The same schedule again changes nothing. Ticks of new
+// times count from now on.
+func (s *Scheduler) Put(ctx context.Context, schedule Schedule) error {
+	now, err := s.entries.Clock(ctx)
+	if err == nil {
+		err = schedule.Validate(now)
+	}
+	if err != nil {
+		return err
+	}
+	e, err := s.entries.GetState(ctx, setPrefix+schedule.Name)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	next := stored{schedule, now.UnixMilli()}
+	var there stored
+	if len(e.Value) > 0 && json.Unmarshal(e.Value, &there) == nil {
+		next.Created = there.Created
+	}
+	text, err := json.Marshal(next)
+	if err != nil || bytes.Equal(e.Value, text) {
+		return err
+	}
+	_, err = s.entries.PutState(ctx, setPrefix+schedule.Name, text, store.AnyVersion, s.Owner)
+	return err
+}
+
+// stored is the entry of a schedule. One that was removed and written again is another one.
+type stored struct {
+	Schedule
+	Created int64 `json:"created"`
+}
+
+// Remove removes a schedule; its history stays. [store.ErrNotFound] if there is none.
+func (s *Scheduler) Remove(ctx context.Context, name string) error {
+	if _, err := s.get(ctx, name); err != nil {
+		return err
+	}
+	_, err := s.entries.PutState(ctx, setPrefix+name, nil, store.AnyVersion, s.Owner)
+	return err
+}
+
+// pause is the record of a pause from outside.
+type pause struct {
+	Paused bool  `json:"paused"`
+	At     int64 `json:"at"` // when it began or ended
+}
+
+// Pause stops a schedule until [Scheduler.Resume], whatever becomes of it meanwhile. Its ticks are not missed.
+func (s *Scheduler) Pause(ctx context.Context, name string) error { return s.setPause(ctx, name, true) }
+
+// Resume ends a pause.
+func (s *Scheduler) Resume(ctx context.Context, name string) error {
+	return s.setPause(ctx, name, false)
+}
+
+func (s *Scheduler) setPause(ctx context.Context, name string, paused bool) error {
+	if _, err := s.get(ctx, name); err != nil {
+		return err
+	}
+	now, err := s.entries.Clock(ctx)
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(pause{paused, now.Unix()})
+	if err == nil {
+		_, err = s.entries.PutState(ctx, setPrefix+name+pauseEnd, text, store.AnyVersion, s.Owner)
+	}
+	return err
+}
+
+// RunNow sends a message with its tick now, and returns its id. It moves no schedule, and does not mind a pause.
+func (s *Scheduler) RunNow(ctx context.Context, name string) (id string, err error) {
+	l, err := s.get(ctx, name)
+	if err != nil {
+		return "", err
+	}
+	now, err := s.entries.Clock(ctx)
+	if err != nil {
+		return "", err
+	}
+	tick := now.Truncate(time.Second)
+	m := l.def.message(l.times, tick.In(l.times.zone), "/run")
+	if err := s.append(ctx, m); err != nil {
+		return "", err
+	}
+	for {
+		l.record.add(row{Tick: tick.Unix(), At: now.UnixMilli(), Action: ActionManual})
+		err := s.save(ctx, l)
+		if !errors.Is(err, store.ErrConflict) {
+			return m.ID, err
+		}
+		if l, err = s.get(ctx, name); err != nil {
+			return m.ID, err
+		}
+	}
+}
+
+// append stores the message of a tick. One that is there already is as good.
+func (s *Scheduler) append(ctx context.Context, m pawl.Message) error {
+	receipts, err := s.store.Append(ctx, store.NewBatch(m))
+	if err != nil {
+		return err
+	}
+	return receipts[0].Err
+}
+
+// List returns the schedules by name, with pauses from outside as Paused.
+func (s *Scheduler) List(ctx context.Context) ([]Schedule, error) {
+	all := map[string]*live{}
+	if _, err := s.refresh(ctx, all, 0); err != nil {
+		return nil, err
+	}
+	list := []Schedule{}
+	for _, l := range all {
+		if l.times != nil {
+			l.def.Paused = l.paused()
+			list = append(list, l.def.Schedule)
+		}
+	}
+	slices.SortFunc(list, func(a, b Schedule) int { return cmp.Compare(a.Name, b.Name) })
+	return list, nil
+}
+
+// live is a schedule as a scheduler knows it.
+type live struct {
+	def     stored
+	times   *Times    // nil: there is no such schedule
+	since   time.Time // when it was written
+	outside pause
+	record  record
+	version int64 // of the record
+	loaded  bool
+	next    time.Time // zero: to be found out
+}
+
+func (l *live) paused() bool { return l.def.Paused || l.outside.Paused }
+
+// get reads a schedule and its record.
+func (s *Scheduler) get(ctx context.Context, name string) (*live, error) {
+	l := &live{}
+	if err := pawl.ValidTopic(name); err != nil {
+		return nil, &store.Error{Op: "schedule " + name, Code: store.ErrNotFound}
+	}
+	e, err := s.entries.GetState(ctx, setPrefix+name)
+	if err == nil {
+		l.take(e)
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case l.times == nil:
+		return nil, &store.Error{Op: "schedule " + name, Code: store.ErrNotFound}
+	}
+	e, err = s.entries.GetState(ctx, setPrefix+name+pauseEnd)
+	if err == nil {
+		l.takePause(e)
+	}
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return nil, err
+	}
+	return l, s.load(ctx, l)
+}
+
+// take takes what an entry says of the schedule. What cannot be read is no schedule.
+func (l *live) take(e store.Entry) {
+	l.def, l.times, l.next, l.since = stored{}, nil, time.Time{}, e.At
+	if len(e.Value) > 0 && json.Unmarshal(e.Value, &l.def) == nil {
+		l.times, _ = l.def.Times() // nil with an error
+	}
+}
+
+func (l *live) takePause(e store.Entry) {
+	l.outside, l.next = pause{}, time.Time{}
+	_ = json.Unmarshal(e.Value, &l.outside) // what cannot be read is no pause
+}
+
+// load reads the record of a schedule.
+func (s *Scheduler) load(ctx context.Context, l *live) error {
+	e, err := s.entries.GetState(ctx, runPrefix+l.def.Name)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	l.takeRecord(e)
+	return nil
+}
+
+func (l *live) takeRecord(e store.Entry) {
+	l.record, l.version, l.loaded, l.next = record{}, e.Version, true, time.Time{}
+	_ = json.Unmarshal(e.Value, &l.record) // what cannot be read begins anew
+}
+
+// refresh takes what was written after a version, and returns the newest.
+func (s *Scheduler) refresh(ctx context.Context, all map[string]*live, after int64) (int64, error) {
+	for e, err := range s.entries.ListState(ctx, setPrefix, after) {
+		if err != nil {
+			return after, err
+		}
+		name, isPause := strings.CutSuffix(strings.TrimPrefix(e.Key, setPrefix), pauseEnd)
+		l := all[name]
+		if l == nil {
+			l = &live{}
+			all[name] = l
+		}
+		if isPause {
+			l.takePause(e)
+		} else {
+			l.take(e)
+		}
+		after = max(after, e.Version)
+	}
+	return after, nil
+}

@@ -1,0 +1,284 @@
+package cron
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/memory"
+	"github.com/pawl-dev/pawl/store/sqlite"
+)
+
+// rig is a store, and schedulers that run over it. In a bubble it is 2000-01-01 00:00:00 UTC.
+type rig struct {
+	*testing.T
+	*Scheduler
+	store store.Store
+}
+
+func newRig(t *testing.T, s store.Store) *rig {
+	t.Cleanup(func() { _ = s.Close() })
+	c, err := New(s, Config{Owner: "command"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &rig{t, c, s}
+}
+
+func (r *rig) must(err error) {
+	r.Helper()
+	if err != nil {
+		r.Fatal(err)
+	}
+}
+
+// start runs a scheduler; stop ends it.
+func (r *rig) start(owner string) (stop func()) {
+	r.Helper()
+	s, err := New(r.store, Config{Owner: owner})
+	r.must(err)
+	ctx, cancel := context.WithCancel(r.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); _ = s.Run(ctx) }()
+	return func() { cancel(); <-done }
+}
+
+func (r *rig) put(s Schedule) {
+	r.Helper()
+	if s.Topic == "" {
+		s.Topic = "t"
+	}
+	r.must(r.Put(r.Context(), s))
+}
+
+// ticks are the nominal times of the messages of a topic.
+func (r *rig) ticks() (ticks []string) {
+	for m, err := range r.store.(store.Looker).List(r.Context(), store.Filter{Topic: "t"}) {
+		r.must(err)
+		ticks = append(ticks, m.Headers[HeaderTick][11:])
+	}
+	slices.Sort(ticks)
+	return ticks
+}
+
+// history is what became of the ticks, the oldest first.
+func (r *rig) history(name string) string {
+	r.Helper()
+	runs, err := r.History(r.Context(), name)
+	r.must(err)
+	var all []string
+	for _, run := range slices.Backward(runs) {
+		all = append(all, run.Tick.Format("15:04:05")+" "+run.Action)
+	}
+	return strings.Join(all, ", ")
+}
+
+func (r *rig) want(got, want string) {
+	r.Helper()
+	if got != want {
+		r.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+func bubble(t *testing.T, test func(r *rig)) {
+	synctest.Test(t, func(t *testing.T) { test(newRig(t, memory.New(memory.Config{}))) })
+}
+
+// TestEachTickOnce: schedulers come, and end or die, and no tick is lost or doubled.
+func TestEachTickOnce(t *testing.T) {
+	bubble(t, eachTickOnce)
+	t.Run("sqlite", func(t *testing.T) {
+		s, err := sqlite.Open(t.Context(), sqlite.Config{Path: t.TempDir() + "/pawl.db"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := newRig(t, s)
+		r.put(Schedule{Name: "s", Every: time.Second})
+		a, b := r.start("a"), r.start("b")
+		for deadline := time.Now().Add(20 * time.Second); len(r.ticks()) < 4 && time.Now().Before(deadline); {
+			<-time.After(50 * time.Millisecond)
+		}
+		a()
+		b()
+		inRow(r)
+	})
+}
+
+func eachTickOnce(r *rig) {
+	r.put(Schedule{Name: "s", Every: time.Second})
+	stop := r.start("0")
+	for n := range 10 {
+		next := r.start(fmt.Sprint(n + 1))
+		time.Sleep(2500 * time.Millisecond)
+		if n%2 == 0 {
+			// Dies: the lease stays, as if by a process that is gone.
+			e, err := r.entries.GetState(r.Context(), leaderKey)
+			r.must(err)
+			_, err = r.entries.PutState(r.Context(), leaderKey, e.Value, store.AnyVersion, "dead")
+			r.must(err)
+		}
+		stop()
+		stop = next
+	}
+	time.Sleep(10 * time.Second)
+	stop()
+	if n := len(r.ticks()); n < 33 {
+		r.Errorf("%d ticks", n)
+	}
+	inRow(r)
+}
+
+// inRow checks that ticks follow one another by a second, each once.
+func inRow(r *rig) {
+	r.Helper()
+	ticks := r.ticks()
+	if len(ticks) < 4 {
+		r.Fatalf("only %d ticks", len(ticks))
+	}
+	first, _ := time.Parse("15:04:05Z", ticks[0])
+	for i, tick := range ticks {
+		r.want(tick, first.Add(time.Duration(i)*time.Second).Format("15:04:05Z"))
+	}
+}
+
+// TestMessage: what a tick's message says.
+func TestMessage(t *testing.T) {
+	bubble(t, func(r *rig) {
+		r.put(Schedule{Name: "s", Cron: "30 2 * * *", Zone: "Europe/Berlin", Body: []byte("x"), Priority: 7,
+			Headers: map[string]string{"a": "b"}, Jitter: time.Minute})
+		defer r.start("a")()
+		time.Sleep(90*time.Minute + time.Second/10)
+		for m, err := range r.store.(store.Looker).List(r.Context(), store.Filter{}) {
+			r.must(err)
+			r.want(fmt.Sprintf("%s %s %s %d %v", m.Topic, m.Key, m.Body, m.Priority, m.Headers), "t schedule/s x 7 "+
+				"map[Pawl-Schedule:s Pawl-Tick:2000-01-01T02:30:00+01:00 a:b]")
+			if late := m.NotBefore.Sub(m.EnqueuedAt); late <= 0 || late >= time.Minute {
+				r.Errorf("delayed by %v", late)
+			}
+		}
+		r.want(r.history("s"), "02:30:00 fired")
+	})
+}
+
+// TestMissed: what becomes of ticks for which there was no scheduler.
+func TestMissed(t *testing.T) {
+	for missed, want := range map[string]string{
+		"":         "00:01:00 fired, 00:02:00 missed, 00:03:00 missed, 00:04:00 made_up, 00:05:00 fired",
+		MissedSkip: "00:01:00 fired, 00:02:00 missed, 00:03:00 missed, 00:04:00 missed, 00:05:00 fired",
+		MissedAll:  "00:01:00 fired, 00:02:00 missed, 00:03:00 made_up, 00:04:00 made_up, 00:05:00 fired",
+	} {
+		t.Run(missed, func(t *testing.T) {
+			bubble(t, func(r *rig) {
+				r.put(Schedule{Name: "s", Every: time.Minute, Missed: missed, MissedWithin: 100 * time.Second})
+				stop := r.start("a")
+				time.Sleep(90 * time.Second)
+				stop()
+				time.Sleep(153 * time.Second) // 00:04:03: the last tick is recent, but nobody was there
+				stop = r.start("b")
+				time.Sleep(90 * time.Second)
+				stop()
+				r.want(r.history("s"), want)
+				runs, err := r.History(r.Context(), "s")
+				r.must(err)
+				if missed == "" {
+					r.want(runs[1].Why, "due 00:04 UTC; no scheduler from 00:01:30 to 00:04:03; "+
+						"made up at 00:04:03 because missed: once")
+				}
+			})
+		})
+	}
+}
+
+// TestManyMissed: a long absence is written down in full.
+func TestManyMissed(t *testing.T) {
+	bubble(t, func(r *rig) {
+		r.put(Schedule{Name: "s", Every: time.Second, Missed: MissedAll})
+		time.Sleep(12_345*time.Second + time.Second/2)
+		stop := r.start("a")
+		time.Sleep(time.Second / 4)
+		stop()
+		got := strings.Split(r.history("s"), ", ")
+		if len(got) != 12_345 || strings.Count(strings.Join(got, ","), "made_up") != maxMadeUp {
+			t.Errorf("%d rows, %d ticks", len(got), len(r.ticks()))
+		}
+	})
+}
+
+// TestOverlap: what becomes of a tick while the message before is there.
+func TestOverlap(t *testing.T) {
+	for overlap, want := range map[string]string{
+		OverlapQueue:   "00:01:00 fired, 00:02:00 fired, 00:03:00 fired",
+		OverlapSkip:    "00:01:00 fired, 00:02:00 skipped, 00:03:00 skipped",
+		OverlapReplace: "00:01:00 replaced, 00:02:00 replaced, 00:03:00 fired",
+	} {
+		bubble(t, func(r *rig) {
+			r.put(Schedule{Name: "s", Every: time.Minute, Overlap: overlap})
+			stop := r.start("a")
+			time.Sleep(200 * time.Second)
+			stop()
+			r.want(r.history("s"), want)
+			r.want(fmt.Sprint(len(r.ticks())), fmt.Sprint(strings.Count(want, "fired")))
+		})
+	}
+}
+
+// TestPauseRunAndChange: pauses leave ticks out, a run by hand moves nothing, new times count from the change.
+func TestPauseRunAndChange(t *testing.T) {
+	bubble(t, func(r *rig) {
+		ctx := r.Context()
+		r.put(Schedule{Name: "s", Every: time.Minute})
+		stop := r.start("a")
+		time.Sleep(90 * time.Second)
+		r.must(r.Pause(ctx, "s"))
+		time.Sleep(2 * time.Minute)
+		r.put(Schedule{Name: "s", Every: time.Minute, Priority: 1}) // a change does not end the pause
+		_, err := r.RunNow(ctx, "s")
+		r.must(err)
+		stop()
+		time.Sleep(time.Minute)
+		r.must(r.Resume(ctx, "s")) // 00:04:30
+		stop = r.start("b")
+		time.Sleep(time.Minute)
+		r.put(Schedule{Name: "s", Every: 90 * time.Second}) // 00:05:30
+		time.Sleep(2*time.Minute + 5*time.Second)
+		r.must(r.Remove(ctx, "s"))
+		time.Sleep(10 * time.Minute)
+		r.put(Schedule{Name: "s", Every: 90 * time.Second}) // 00:17:30
+		time.Sleep(time.Minute + 35*time.Second)
+		stop()
+		r.want(r.history("s"),
+			"00:01:00 fired, 00:03:30 manual, 00:05:00 fired, 00:06:00 fired, 00:07:30 fired, 00:18:00 fired")
+		if _, err := r.RunNow(ctx, "unknown"); err == nil {
+			t.Error("an unknown schedule runs")
+		}
+	})
+}
+
+// TestScheduleRefused: a schedule that could not work is refused when it is written.
+func TestScheduleRefused(t *testing.T) {
+	bubble(t, func(r *rig) {
+		for field, s := range map[string]Schedule{
+			"name":          {Name: "a/b", Cron: "@daily", Topic: "t"},
+			"cron":          {Name: "a", Topic: "t"},
+			"every":         {Name: "a", Topic: "t", Cron: "@daily", Every: time.Hour},
+			"zone":          {Name: "a", Topic: "t", Cron: "@daily", Zone: "Local"},
+			"topic":         {Name: "a", Cron: "@daily"},
+			"overlap":       {Name: "a", Topic: "t", Cron: "@daily", Overlap: "never"},
+			"missed":        {Name: "a", Topic: "t", Cron: "@daily", Missed: "never"},
+			"jitter":        {Name: "a", Topic: "t", Cron: "@daily", Jitter: -1},
+			"missed_within": {Name: "a", Topic: "t", Cron: "@daily", MissedWithin: -1},
+		} {
+			err := r.Put(r.Context(), s)
+			if invalid, ok := errors.AsType[*pawl.InvalidError](err); !ok || invalid.Field != field {
+				t.Errorf("%s: %v", field, err)
+			}
+		}
+	})
+}
