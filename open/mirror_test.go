@@ -142,7 +142,7 @@ func TestSameStore(t *testing.T) {
 		same bool
 	}{
 		{"sqlite:pawl.db", "sqlite:./pawl.db", true},
-		{"sqlite:pawl.db", "sqlite:pawl.db?codec=lz4", true},
+		{"sqlite:pawl.db", "sqlite:pawl.db?codec=zstd", true},
 		{"sqlite:pawl.db", "sqlite:new.db", false},
 		{"postgres://me@db/jobs", "postgresql://you:secret@DB:5432/jobs?sslmode=disable", true},
 		{"postgres://me@db/jobs", "postgres://me@db/jobs?pawl_schema=new", false},

@@ -18,8 +18,7 @@ import (
 
 // Options of the URL of any store, which put a decorator around it.
 const (
-	optionCodec   = "codec"   // how bodies are compressed: lz4 or zstd; none reads only
-	optionFormat  = "format"  // what bodies are turned into: msgpack
+	optionCodec   = "codec"   // how bodies are compressed: zstd; none reads only
 	optionBlobs   = "blobs"   // folder of large bodies
 	optionOffload = "offload" // bytes above which a body goes there
 
@@ -29,7 +28,7 @@ const (
 )
 
 var wrapOptions = []string{
-	optionCodec, optionFormat, optionBlobs, optionOffload, optionFallback, optionDivert, optionPatience,
+	optionCodec, optionBlobs, optionOffload, optionFallback, optionDivert, optionPatience,
 }
 
 var diverts = map[string]spill.Diverting{
@@ -91,9 +90,13 @@ func readWrapping(options url.Values) (w wrapping, err error) {
 	if len(options) == 0 {
 		return w, nil
 	}
-	c := &codec.Config{Blobs: options.Get(optionBlobs), Format: codec.Format(options.Get(optionFormat))}
-	if name := options.Get(optionCodec); name != "none" {
-		c.Compression = codec.Compression(name)
+	c := &codec.Config{Blobs: options.Get(optionBlobs)}
+	switch name := options.Get(optionCodec); name {
+	case "zstd":
+		c.Compress = true
+	case "", "none":
+	default:
+		return w, urlError("option %s is %q; it is zstd or none", optionCodec, name)
 	}
 	if n := options.Get(optionOffload); n != "" {
 		if c.Offload, err = strconv.Atoi(n); err != nil {

@@ -16,7 +16,7 @@ func TestFaultOfTheBlobsIsWrapped(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "letter"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s, err := open.Open(t.Context(), open.Config{URL: "memory:?codec=lz4&blobs=" + dir})
+	s, err := open.Open(t.Context(), open.Config{URL: "memory:?codec=zstd&blobs=" + dir})
 	if err == nil {
 		_ = s.Close()
 		t.Fatal("a folder of something else is taken for a folder of blobs")

@@ -144,8 +144,6 @@ var owners = []owner{
 	{"github.com/twmb/franz-go", "store/kafka"},
 	{"github.com/klauspost/compress", "..."}, // zstd: bodies of store/codec, and of pages in pipeline/crawl
 	{"github.com/andybalholm/brotli", "pipeline/crawl"},
-	{"github.com/pierrec/lz4", "store/codec"},
-	{"github.com/vmihailenco/msgpack", "store/codec"},
 	{"github.com/spf13/cobra", "internal/cli"},
 	{"github.com/spf13/pflag", "internal/cli"},
 	{"github.com/goccy/go-yaml", "internal/config"},

@@ -15,8 +15,8 @@ func TestNextStepIsThatOfTheFolderOfBlobs(t *testing.T) {
 		t.Fatal(err)
 	}
 	for url, next := range map[string]string{
-		"memory:?codec=lz4&blobs=" + dir: "next: name an empty folder, or put the file back",
-		"nothing:":                       "next: give --store or PAWL_STORE",
+		"memory:?codec=zstd&blobs=" + dir: "next: name an empty folder, or put the file back",
+		"nothing:":                        "next: give --store or PAWL_STORE",
 	} {
 		out := &bytes.Buffer{}
 		code := Run(t.Context(), "test", []string{"send", "mail", "hello", "--store", url},

@@ -71,8 +71,7 @@ workers ls has "by_key" if it holds for each key, host or tenant separately.`},
 Options of every store; docs/store-options.md has the details:
 
   ?fallback=URL                        what this store does not accept waits in that one, and comes back
-  &codec=zstd                          compress bodies; also lz4, and none to read only
-  &format=msgpack                      JSON bodies as MessagePack
+  &codec=zstd                          compress bodies; none only reads compressed ones
   &blobs=FOLDER&offload=BYTES          larger bodies in files of a folder
 
 Passwords are masked in all output. Other users can see them in the arguments of a

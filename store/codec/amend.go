@@ -102,17 +102,14 @@ func (w *amended) apply(a *store.Amendment) error {
 	case w.stored.State != store.IsDead:
 		return &store.Error{Op: "amend " + a.ID, Code: store.ErrConflict, Hint: "it is " + string(w.stored.State)}
 	}
-	if w.sealed {
-		if a.Body == nil && foldable(a.Headers) != nil {
-			return &pawl.InvalidError{Field: "headers", Why: "named " + Header +
-				" are the codec's, and the body cannot be decoded: amend the body, too"}
-		}
-		if a.Body != nil { // it becomes readable by that
-			w.message.Headers = maps.Clone(w.message.Headers)
-			delete(w.message.Headers, Header)
-			delete(w.message.Headers, SealedHeader)
-			w.sealed = false
-		}
+	if err := refuseReserved(a.Headers); err != nil {
+		return err
+	}
+	if w.sealed && a.Body != nil { // it becomes readable by that
+		w.message.Headers = maps.Clone(w.message.Headers)
+		delete(w.message.Headers, Header)
+		delete(w.message.Headers, SealedHeader)
+		w.sealed = false
 	}
 	if err := a.Apply(&w.message); err != nil {
 		return err
@@ -175,56 +172,37 @@ func (l *letters) settleRaces(ctx context.Context, seen map[string]*amended, out
 
 // rewrite says how the letter below becomes what it is to be.
 func (l *letters) rewrite(w *amended) (store.Amendment, draft, error) {
-	a := store.Amendment{ID: w.stored.ID, Headers: w.headers}
-	value, encoded := w.stored.Headers[Header]
-	if old, err := parseRecipe(value); !w.body && foldable(w.headers) == nil &&
-		(!encoded || w.sealed || err == nil && old.fold == 0) {
-		if next := w.stored.Message; a.Apply(&next) == nil {
-			return a, draft{}, nil // the body stays as it is stored
+	noRoom := &pawl.InvalidError{Field: "headers", Why: "leave no room for the codec's own"}
+	if !w.body { // it stays as it is stored
+		a := store.Amendment{ID: w.stored.ID, Headers: w.headers}
+		if next := w.stored.Message; a.Apply(&next) != nil {
+			return a, draft{}, noRoom
 		}
-	}
-	if w.sealed {
-		return a, draft{}, &pawl.InvalidError{Field: "headers",
-			Why: "leave no room for the codec's own, and the body cannot be decoded: amend the body, too"}
+		return a, draft{}, nil
 	}
 	d, err := l.encode.encode(w.message)
-	if err == nil {
-		if a, ok := onto(w, d.message, encoded); ok {
-			return a, d, nil
-		}
+	if err != nil {
+		return store.Amendment{}, d, err
 	}
-	if !encoded && foldable(w.message.Headers) == nil {
-		a.Body = whole(w.message.Body)
-		return a, draft{}, nil // no room for the header: as it is
+	a, ok := onto(w, d.message)
+	if !ok {
+		return a, d, noRoom
 	}
-	// Whatever is new goes into the body: headers that are there stay.
-	folded := map[string]string{}
-	for k, v := range w.message.Headers {
-		if was, there := w.stored.Headers[k]; !there || was != v || reserved(k) {
-			folded[k] = v
-		}
-	}
-	if d, ok := l.encode.try(&w.message, folded); ok {
-		if a, ok := onto(w, d.message, encoded); ok {
-			return a, d, nil
-		}
-	}
-	return a, draft{}, &pawl.InvalidError{Field: "headers", Why: "leave no room for the codec's own"}
+	return a, d, nil
 }
 
-// onto is the amendment that makes the stored letter m, which is encoded or not.
-func onto(w *amended, m pawl.Message, encoded bool) (store.Amendment, bool) {
+// onto is the amendment that makes the stored letter m; false where that has no room.
+func onto(w *amended, m pawl.Message) (store.Amendment, bool) {
 	a := store.Amendment{ID: w.stored.ID, Body: whole(m.Body), Headers: map[string]string{}}
 	for k, v := range m.Headers {
 		if was, there := w.stored.Headers[k]; !there || was != v {
 			a.Headers[k] = v
 		}
 	}
-	if _, now := m.Headers[Header]; encoded {
-		a.Headers[Header] = m.Headers[Header]
-		if !now {
-			a.Headers[Header] = (&recipe{length: len(m.Body)}).String()
-		}
+	if value, now := m.Headers[Header]; now {
+		a.Headers[Header] = value
+	} else if _, was := w.stored.Headers[Header]; was {
+		a.Headers[Header] = (&recipe{length: len(m.Body)}).String()
 	}
 	next := w.stored.Message
 	return a, a.Apply(&next) == nil

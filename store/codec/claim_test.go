@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/zstd"
-	"github.com/pierrec/lz4/v4"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
@@ -138,36 +137,18 @@ func packZstd(b []byte) []byte {
 	return w.EncodeAll(b, nil)
 }
 
-func packLZ4(b []byte) []byte {
-	var out bytes.Buffer
-	w := lz4.NewWriter(&out)
-	_, _ = w.Write(b)
-	_ = w.Close()
-	return out.Bytes()
-}
-
 func TestUndecodableIsADeadLetter(t *testing.T) {
 	hello := []byte("hello, hello, hello, hello")
-	z, l := packZstd(hello), packLZ4(hello)
+	z := packZstd(hello)
 	flipped := bytes.Clone(z)
 	flipped[len(flipped)-1] ^= 1 // of the checksum
 	sum := strings.Repeat("ab", 32)
 	for i, m := range []pawl.Message{
 		raw("", hello), raw("raw", hello), raw("raw;len=25", hello), raw("raw;len=-1", hello),
 		raw("raw;len=26;new=1", hello), raw("brotli;len=26", hello),
-		raw("zstd,msgpack;len=26", z), raw("msgpack,;len=26", z), raw("zstd;len=26", hello), raw("zstd;len=25", z),
+		raw("zstd,zstd;len=26", z), raw("zstd,;len=26", z), raw("zstd;len=26", hello), raw("zstd;len=25", z),
 		raw("zstd;len=27", z), raw("zstd;len=26", flipped),
-		raw("zstd;len=26", append(bytes.Clone(z), 'x')), raw("lz4;len=26", hello), raw("lz4;len=25", l),
-		raw("lz4;len=27", l), raw("lz4;len=26", l[:len(l)-2]),
-		raw("lz4;len=26", append(bytes.Clone(l), 'x')), raw("zstd;len=26", l), raw("msgpack,zstd;len=26", z),
-		raw("msgpack,zstd;len=26;mid=26", z),
-		raw("msgpack;len=3", []byte{0xc1}), raw("msgpack;len=4", []byte{0xc0, 0xc0}),
-		raw("msgpack;len=9", []byte{0xdd, 0xff, 0xff, 0xff, 0xff}),
-		raw("msgpack;len=2", []byte{0x81, 0xc0, 0xc0}), raw("msgpack;len=3", []byte{0xa1, 0xff}),
-		raw("msgpack;len=2", []byte{0xc0}),
-		raw(fmt.Sprintf("raw;len=%d", pawl.MaxBody+1), hello), raw("raw;len=26;fold=27", hello),
-		raw("raw;len=26;fold=3", hello),
-		raw("raw;len=26;fold=10", []byte(`{"": "no"}0123456789abcdef`)),
+		raw("zstd;len=26", append(bytes.Clone(z), 'x')), raw(fmt.Sprintf("raw;len=%d", pawl.MaxBody+1), hello),
 		raw("raw;len=26;blob=md5:ab;size=1;dir=x", nil), raw("raw;len=26;blob=sha256:"+sum+";size=1", nil),
 		raw("raw;len=26;blob=sha256:"+sum+";dir=x", nil),
 		raw("raw;len=26;blob=sha256:"+sum+"ab;size=26;dir=x", nil),
@@ -184,24 +165,17 @@ func TestUndecodableIsADeadLetter(t *testing.T) {
 		r.reported(1)
 	}
 	r := newRig(t, codec.Config{})
-	r.putTo(r.inner, raw("zstd;len=26", z), raw("lz4;len=26", l), raw("msgpack;len=2", []byte{0x90}),
-		raw("msgpack,zstd;mid=1;len=4", packZstd([]byte{0xc0})))
-	r.bodies(hello, hello, []byte("[]"), []byte("null"))
+	r.putTo(r.inner, raw("zstd;len=26", z), raw("raw;len=26", hello))
+	r.bodies(hello, hello)
 }
 
 // TestBombs: what decoding allocates is bounded by what a message may have.
 func TestBombs(t *testing.T) {
-	zeros := make([]byte, 512<<20)
-	zstdBomb, lz4Bomb := packZstd(zeros), packLZ4(zeros[:64<<20])
-	zeros = nil
+	bomb := packZstd(make([]byte, 512<<20))
 	runtime.GC()
 	for _, m := range []pawl.Message{
-		raw("zstd;len=100", zstdBomb), raw(fmt.Sprintf("zstd;len=%d", pawl.MaxBody), zstdBomb),
-		raw(fmt.Sprintf("zstd;len=%d", 512<<20), zstdBomb),
-		raw("lz4;len=100", lz4Bomb), raw(fmt.Sprintf("lz4;len=%d", pawl.MaxBody), lz4Bomb),
-		raw(fmt.Sprintf("lz4;len=%d", 64<<20), lz4Bomb),
-		raw("msgpack;len=100", bytes.Repeat([]byte{0xdd, 0xff, 0xff, 0xff, 0xff}, 20_000)), // arrays of arrays
-		raw("msgpack;len=100", []byte{0xdb, 0xff, 0xff, 0xff, 0xff, 'a'}),                  // a string of 4 GiB
+		raw("zstd;len=100", bomb), raw(fmt.Sprintf("zstd;len=%d", pawl.MaxBody), bomb),
+		raw(fmt.Sprintf("zstd;len=%d", 512<<20), bomb),
 	} {
 		r := newRig(t, codec.Config{})
 		id := r.putTo(r.inner, m)[0]
@@ -269,7 +243,7 @@ func TestPoisonDoesNotStall(t *testing.T) {
 }
 
 func TestBytesAreThoseDecoded(t *testing.T) {
-	for _, c := range []codec.Config{{Compression: codec.Zstd}, {Offload: 1024}} {
+	for _, c := range []codec.Config{{Compress: true}, {Offload: 1024}} {
 		for _, key := range []string{"", "k"} {
 			r := newRig(t, c)
 			settled := 0
@@ -314,7 +288,7 @@ func TestBytesAreThoseDecoded(t *testing.T) {
 
 // TestLargeOnesOneByOne: a message larger than the bound is given alone.
 func TestLargeOnesOneByOne(t *testing.T) {
-	r := newRig(t, codec.Config{Compression: codec.LZ4})
+	r := newRig(t, codec.Config{Compress: true})
 	body := order(100_000)
 	r.put(keyed("k", body), keyed("k", []byte("a")), keyed("k", body), msg(body))
 	for _, want := range [][]byte{body, []byte("a"), body, body} {

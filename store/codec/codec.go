@@ -13,26 +13,6 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// Compression names how bodies are compressed.
-type Compression string
-
-// The compressions. The zero value is none.
-const (
-	LZ4  Compression = stepLZ4  // quick
-	Zstd Compression = stepZstd // small
-)
-
-// Format names what bodies are turned into.
-type Format string
-
-// The formats. The zero value leaves bodies as they are.
-const (
-	// Msgpack stores a body that is compact JSON as MessagePack, if that is shorter
-	// and the very same bytes come back. It takes several times as long as zstd, and
-	// saves little beside it: it is for readers that want MessagePack.
-	Msgpack Format = stepMsgpack
-)
-
 // Defaults of a [Config].
 const (
 	DefaultMin   = 1 << 10          // bytes
@@ -43,11 +23,11 @@ const (
 // Config says how messages are encoded. Everything that a codec ever wrote can be read,
 // regardless of it. The zero value only reads.
 type Config struct {
-	Compression Compression
+	// Compress compresses bodies with zstd, if that makes them smaller.
+	Compress bool
 	// Min is the least size, in bytes, of a body to be compressed; 0 is
 	// [DefaultMin].
-	Min    int
-	Format Format
+	Min int
 	// Blobs is the folder of large bodies; the folder above it must exist. A folder
 	// belongs to one store; all processes of the store need it, under any name.
 	// Empty: there is none, and deliveries that need one are released again.
@@ -119,11 +99,11 @@ func New(inner store.Store, c Config) (*Store, error) {
 			return nil, err
 		}
 	}
-	shrink := newCompressors()
+	shrink := newCompressor()
 	s.decode.expand = shrink
 	s.encode = encoder{
-		compress: string(c.Compression), min: cmp.Or(c.Min, DefaultMin), msgpack: c.Format == Msgpack,
-		offload: c.Offload, blobs: s.decode.blobs, shrink: shrink,
+		compress: c.Compress, min: cmp.Or(c.Min, DefaultMin), offload: c.Offload, blobs: s.decode.blobs,
+		shrink: shrink,
 	}
 	s.below = s.layers(c.Tx)
 	return s, nil
@@ -131,9 +111,6 @@ func New(inner store.Store, c Config) (*Store, error) {
 
 func (c *Config) validate() error {
 	var faults pawl.Faults
-	known := slices.Contains([]Compression{"", LZ4, Zstd}, c.Compression)
-	faults.If(!known, "compression %q is not lz4 or zstd", c.Compression)
-	faults.If(c.Format != "" && c.Format != Msgpack, "format %q is not msgpack", c.Format)
 	faults.If(c.Min < 0, "min %d is negative", c.Min)
 	faults.If(c.Offload != 0 && c.Offload < MinOffload, "offload %d is less than %d", c.Offload, MinOffload)
 	faults.If(c.Offload > 0 && c.Blobs == "", "offload needs a folder of blobs")

@@ -12,7 +12,7 @@ import (
 // itself. Safe for concurrent use.
 type decoder struct {
 	blobs  *folder // nil: there is none
-	expand *compressors
+	expand *compressor
 }
 
 // decode turns a message back into what it was when it was appended. One without
@@ -36,13 +36,7 @@ func (d *decoder) decode(ctx context.Context, m *pawl.Message) error {
 	out := *m
 	out.Headers = maps.Clone(m.Headers)
 	delete(out.Headers, Header)
-	out.Body = content[r.fold:]
-	if err := unfold(&out, content[:r.fold]); err != nil {
-		return err
-	}
-	if err := out.Validate(); r.fold > 0 && err != nil {
-		return damaged("what comes out is not a message: %w", err)
-	}
+	out.Body = content
 	if len(out.Headers) == 0 {
 		out.Headers = nil
 	}
@@ -67,17 +61,8 @@ func (d *decoder) content(ctx context.Context, r *recipe, body []byte) (_ []byte
 			return nil, err
 		}
 	}
-	if r.compress != "" {
-		length := r.length
-		if r.msgpack {
-			length = r.middle
-		}
-		if body, err = d.expand.expand(r.compress, body, length); err != nil {
-			return nil, err
-		}
-	}
-	if r.msgpack {
-		return fromMsgpack(body, r.length)
+	if r.zstd {
+		return d.expand.expand(body, r.length)
 	}
 	return body, nil
 }

@@ -8,12 +8,11 @@ import (
 
 // encoder is one way to encode, made from a [Config].
 type encoder struct {
-	compress string // step, or ""
+	compress bool
 	min      int
-	msgpack  bool
 	offload  int // 0: never
 	blobs    *folder
-	shrink   *compressors
+	shrink   *compressor
 	greedy   bool // encode also where nothing is saved: for tests
 }
 
@@ -26,66 +25,46 @@ type draft struct {
 
 // encode returns m as it is to be stored; m itself stays as it is. What no store
 // takes is returned unchanged, so that the store below refuses it by the words of
-// the contract. The error is for a message that the codec alone cannot take.
+// the contract. The error is for a message that the codec alone does not take.
 func (e *encoder) encode(m pawl.Message) (draft, error) {
-	folded := foldable(m.Headers)
-	if m.Validate() != nil {
-		return draft{message: m}, nil
-	}
-	if folded == nil {
-		if d, ok := e.try(&m, nil); ok {
+	if m.Validate() == nil {
+		if err := refuseReserved(m.Headers); err != nil {
+			return draft{}, err
+		}
+		if d, ok := e.try(&m); ok {
 			return d, nil
 		}
-		return draft{message: m}, nil
 	}
-	if d, ok := e.try(&m, folded); ok {
-		return d, nil
-	}
-	if d, ok := e.try(&m, m.Headers); ok { // then they have room
-		return d, nil
-	}
-	return draft{}, pawl.Invalid("headers",
-		"named %s and %s-… are the codec's; they go into the body, which is too long for that", Header, Header)
+	return draft{message: m}, nil
 }
 
-// try encodes m with some of its headers folded. It tells whether the result is
-// worth it, and within the limits.
-func (e *encoder) try(m *pawl.Message, folded map[string]string) (draft, bool) {
-	content, length := fold(folded, m.Body)
-	r := recipe{length: len(content), fold: length}
-	content = e.squeeze(&r, content)
+// try encodes m. It reports whether the result is worth it, and within the limits.
+func (e *encoder) try(m *pawl.Message) (draft, bool) {
+	r := recipe{length: len(m.Body)}
 	d := draft{message: *m}
-	if d.message.Body = content; e.offload > 0 && len(content) > e.offload {
+	d.message.Body = e.squeeze(&r, m.Body)
+	if content := d.message.Body; e.offload > 0 && len(content) > e.offload {
 		blob := e.blobs.refer(content)
 		r.blob, d.blob, d.content, d.message.Body = &blob, &blob, content, nil
 	}
-	if folded == nil && r.blob == nil && !r.msgpack && r.compress == "" {
+	if r.blob == nil && !r.zstd {
 		return draft{}, false
 	}
 	headers := make(map[string]string, len(m.Headers)+1)
-	for k, v := range m.Headers {
-		if _, gone := folded[k]; !gone {
-			headers[k] = v
-		}
-	}
+	maps.Copy(headers, m.Headers)
 	headers[Header] = r.String()
 	d.message.Headers = headers
-	if folded == nil && !e.greedy && d.message.Size() >= m.Size() {
+	if !e.greedy && d.message.Size() >= m.Size() {
 		return draft{}, false
 	}
 	return d, d.message.Validate() == nil
 }
 
-// squeeze takes the steps that make content shorter.
+// squeeze compresses content if that makes it shorter.
 func (e *encoder) squeeze(r *recipe, content []byte) []byte {
-	if e.msgpack && r.fold == 0 {
-		if b := toMsgpack(content); b != nil {
-			r.msgpack, r.middle, content = true, len(b), b
-		}
-	}
-	if e.compress != "" && len(content) >= e.min {
-		if b := e.shrink.shrink(e.compress, content); b != nil && (len(b) < len(content) || e.greedy) {
-			r.compress, content = e.compress, b
+	if e.compress && len(content) >= e.min {
+		if b := e.shrink.shrink(content); b != nil && (len(b) < len(content) || e.greedy) {
+			r.zstd, content = true, b
 		}
 	}
 	return content

@@ -30,53 +30,39 @@ func IsEncoded(m *pawl.Message) bool {
 	return err == nil
 }
 
-// reserved tells the names that the codec keeps for itself.
-func reserved(name string) bool { return name == Header || strings.HasPrefix(name, Header+"-") }
+// refuseReserved returns an error for headers with a name that the codec keeps for
+// itself.
+func refuseReserved(headers map[string]string) error {
+	for name := range headers {
+		if name == Header || strings.HasPrefix(name, Header+"-") {
+			return pawl.Invalid("headers", "named %s and %s-… are the codec's", Header, Header)
+		}
+	}
+	return nil
+}
 
 // The steps of an encoding, as the header names them.
 const (
-	stepRaw     = "raw" // none
-	stepMsgpack = "msgpack"
-	stepLZ4     = "lz4"
-	stepZstd    = "zstd"
-)
-
-// Bounds of what is decoded.
-const (
-	maxFold    = 256 << 10 // bytes of folded headers, each of their bytes escaped
-	maxContent = pawl.MaxBody + maxFold
+	stepRaw  = "raw" // none
+	stepZstd = "zstd"
 )
 
 // recipe is what the header says: how the body that is stored came about.
 type recipe struct {
-	msgpack  bool   // JSON was turned into msgpack, first
-	compress string // then that was compressed: [stepLZ4], [stepZstd] or not at all
-	length   int    // bytes of what comes out, folded headers included
-	middle   int    // bytes between the two steps, if there are two
-	fold     int    // of which so many at the beginning are headers
-	blob     *ref   // where the encoded body is; nil: in the message
+	zstd   bool // it was compressed
+	length int  // bytes of what comes out
+	blob   *ref // where the encoded body is; nil: in the message
 }
 
 // String is the header's value.
 func (r *recipe) String() string {
 	b := make([]byte, 0, 160)
-	switch {
-	case r.msgpack && r.compress != "":
-		b = append(append(b, stepMsgpack+","...), r.compress...)
-	case r.msgpack:
-		b = append(b, stepMsgpack...)
-	case r.compress != "":
-		b = append(b, r.compress...)
-	default:
+	if r.zstd {
+		b = append(b, stepZstd...)
+	} else {
 		b = append(b, stepRaw...)
 	}
 	b = strconv.AppendInt(append(b, ";len="...), int64(r.length), 10)
-	if r.twice() {
-		b = strconv.AppendInt(append(b, ";mid="...), int64(r.middle), 10)
-	}
-	if r.fold > 0 {
-		b = strconv.AppendInt(append(b, ";fold="...), int64(r.fold), 10)
-	}
 	if r.blob != nil {
 		b = hex.AppendEncode(append(b, ";blob=sha256:"...), r.blob.sum[:])
 		b = strconv.AppendInt(append(b, ";size="...), int64(r.blob.size), 10)
@@ -85,18 +71,15 @@ func (r *recipe) String() string {
 	return string(b)
 }
 
-// twice tells whether the body was first turned into msgpack and then compressed.
-func (r *recipe) twice() bool { return r.msgpack && r.compress != "" }
-
 // parseRecipe reads a header's value. What it does not know it does not guess.
 func parseRecipe(value string) (*recipe, error) {
 	bad := func(why string, args ...any) (*recipe, error) {
 		return nil, damaged("header %s: %.200q %s", Header, value, fmt.Sprintf(why, args...))
 	}
-	steps, rest, more := strings.Cut(value, ";")
-	r := &recipe{length: -1, middle: -1}
-	if !r.setSteps(steps) {
-		return bad("has unknown steps; was it written by a newer version?")
+	step, rest, more := strings.Cut(value, ";")
+	r := &recipe{zstd: step == stepZstd, length: -1}
+	if !r.zstd && step != stepRaw {
+		return bad("has unknown steps; was it written by another version?")
 	}
 	blob := ref{size: -1}
 	for more {
@@ -104,37 +87,18 @@ func parseRecipe(value string) (*recipe, error) {
 		part, rest, more = strings.Cut(rest, ";")
 		name, v, _ := strings.Cut(part, "=")
 		if !r.set(&blob, name, v) {
-			return bad("has %.40q, which says nothing; was it written by a newer version?", part)
+			return bad("has %.40q, which says nothing; was it written by another version?", part)
 		}
 	}
 	switch {
 	case r.length < 0:
 		return bad("lacks len=")
-	case r.twice() && (r.middle < 0 || r.middle > maxContent):
-		return bad("lacks mid=, or announces more than a message may have")
-	case r.fold > r.length || r.fold > maxFold || r.length-r.fold > pawl.MaxBody:
+	case r.length > pawl.MaxBody:
 		return bad("announces more than a message may have")
-	case r.blob != nil && (blob.size < 0 || blob.size > maxContent || blob.folder == ""):
+	case r.blob != nil && (blob.size < 0 || blob.size > pawl.MaxBody || blob.folder == ""):
 		return bad("names a file without its size and folder")
 	}
 	return r, nil
-}
-
-func (r *recipe) setSteps(s string) bool {
-	if s == stepRaw {
-		return true
-	}
-	if s, r.msgpack = strings.CutPrefix(s, stepMsgpack); r.msgpack {
-		if s == "" {
-			return true
-		}
-		var more bool
-		if s, more = strings.CutPrefix(s, ","); !more {
-			return false
-		}
-	}
-	r.compress = s
-	return s == stepLZ4 || s == stepZstd
 }
 
 // set takes one parameter, and tells whether it makes sense.
@@ -142,10 +106,6 @@ func (r *recipe) set(blob *ref, name, v string) (ok bool) {
 	switch name {
 	case "len":
 		r.length, ok = number(v)
-	case "mid":
-		r.middle, ok = number(v)
-	case "fold":
-		r.fold, ok = number(v)
 	case "size":
 		blob.size, ok = number(v)
 	case "dir":

@@ -15,7 +15,7 @@ import (
 )
 
 func TestTextIsThatOfTheDecoded(t *testing.T) {
-	for _, c := range []codec.Config{{Compression: codec.Zstd, Format: codec.Msgpack}, {Offload: 1024}} {
+	for _, c := range []codec.Config{{Compress: true}, {Offload: 1024}} {
 		r := newRig(t, c)
 		for i, text := range []string{"needle", "hay", "NEEDLE", "needle"} {
 			r.put(msg(bytes.Replace(order(3000), []byte("Ada"), []byte(text), 1)))
@@ -41,7 +41,7 @@ func TestTextIsThatOfTheDecoded(t *testing.T) {
 }
 
 func TestListingsDecode(t *testing.T) {
-	r := newRig(t, codec.Config{Compression: codec.Zstd, Offload: 4096})
+	r := newRig(t, codec.Config{Compress: true, Offload: 4096})
 	a, b := order(3000), noise(5000, 1)
 	r.put(msg(a), msg(b))
 	inspector, _ := store.As[store.Inspector](r.Store)
@@ -100,23 +100,23 @@ func TestSealedGoRoundTheWorld(t *testing.T) {
 }
 
 func TestBuryEncodes(t *testing.T) {
-	r := newRig(t, codec.Config{Compression: codec.Zstd, Offload: 4096})
+	r := newRig(t, codec.Config{Compress: true, Offload: 4096})
 	bodies := [][]byte{order(3000), noise(5000, 1)}
 	var letters []store.Record
 	for i, b := range bodies {
 		m := msg(b)
 		m.ID = string(rune('a' + i))
-		m.Headers = map[string]string{codec.Header: "mine"}
+		m.Headers = map[string]string{"a": "b"}
 		letters = append(letters, store.Record{Message: m, EnqueuedAt: r.Now(), DeadAt: r.Now()})
 	}
-	big := msg(noise(pawl.MaxBody, 1))
-	big.ID, big.Headers = "big", map[string]string{codec.Header: "mine"}
-	letters = append(letters, store.Record{Message: big, EnqueuedAt: r.Now(), DeadAt: r.Now()})
+	own := msg([]byte("a"))
+	own.ID, own.Headers = "own", map[string]string{codec.Header: "mine"}
+	letters = append(letters, store.Record{Message: own, EnqueuedAt: r.Now(), DeadAt: r.Now()})
 	refused, err := r.letters().Bury(t.Context(), letters[:2]...)
 	r.none(refused, err)
 	r.wrap(codec.Config{})
 	refused, err = r.letters().Bury(t.Context(), letters[2])
-	if r.must(err); len(refused) != 1 || !strings.Contains(refused["big"].Error(), codec.Header) {
+	if r.must(err); len(refused) != 1 || !strings.Contains(refused["own"].Error(), codec.Header) {
 		t.Fatalf("refused %v", refused)
 	}
 	for i, b := range bodies {
@@ -124,7 +124,7 @@ func TestBuryEncodes(t *testing.T) {
 		if in := r.stored(id); len(in.Body) >= len(b) {
 			t.Errorf("stored with %d bytes", len(in.Body))
 		}
-		if out := r.seen(id); !bytes.Equal(out.Body, b) || out.Headers[codec.Header] != "mine" {
+		if out := r.seen(id); !bytes.Equal(out.Body, b) || out.Headers["a"] != "b" {
 			t.Errorf("shown with %d bytes and headers %v", len(out.Body), out.Headers)
 		}
 	}
@@ -134,9 +134,9 @@ func TestAmendEncodes(t *testing.T) {
 	contents := map[string][]byte{"json": order(3000), "small": []byte("a"), "large": noise(5000, 1), "empty": {}}
 	for from, before := range contents {
 		for to, after := range contents {
-			r := newRig(t, codec.Config{Compression: codec.Zstd, Format: codec.Msgpack, Offload: 4096})
+			r := newRig(t, codec.Config{Compress: true, Offload: 4096})
 			m := msg(before)
-			m.Headers = map[string]string{"a": "1", codec.Header: "mine"}
+			m.Headers = map[string]string{"a": "1"}
 			id := r.put(m, msg(before))[0]
 			r.kill()
 			for _, rec := range r.dead(store.DeadFilter{}) {
@@ -159,36 +159,45 @@ func TestAmendEncodes(t *testing.T) {
 			if in := r.stored(id); to == "json" && len(in.Body) >= len(after) || to == "large" && len(in.Body) > 100 {
 				t.Fatalf("to %s: stored with %d bytes", to, len(in.Body))
 			}
-			own := map[string]string{codec.Header: "again", codec.SealedHeader: "and this"}
-			r.none(r.letters().Amend(t.Context(), store.Amendment{ID: id, Headers: own}))
-			if now := r.seen(id); !bytes.Equal(now.Body, after) || now.Headers[codec.Header] != "again" ||
-				now.Headers[codec.SealedHeader] != "and this" {
-				t.Fatalf("to %s: own headers %v", to, now.Headers)
+			for _, name := range []string{codec.Header, codec.SealedHeader} {
+				refused, err := r.letters().Amend(t.Context(), store.Amendment{ID: id,
+					Headers: map[string]string{name: "mine"}})
+				if r.must(err); len(refused) != 1 || !bytes.Equal(r.seen(id).Body, after) {
+					t.Fatalf("to %s: a header of the codec's is refused with %v", to, refused)
+				}
 			}
 		}
 	}
 }
 
-// TestAmendWithinTheLimits: the header of the codec takes nobody's place.
+// TestAmendWithinTheLimits: the header of the codec stays where headers are at the limit.
 func TestAmendWithinTheLimits(t *testing.T) {
-	for _, body := range [][]byte{[]byte("a"), order(3000), noise(5000, 1)} {
-		r := newRig(t, codec.Config{Compression: codec.Zstd, Offload: 4096})
-		id := r.put(msg(body))[0]
+	for _, c := range []struct {
+		body []byte
+		room int
+	}{{[]byte("a"), pawl.MaxHeaders}, {order(3000), pawl.MaxHeaders - 1}, {noise(5000, 1), pawl.MaxHeaders - 1}} {
+		r := newRig(t, codec.Config{Compress: true, Offload: 4096})
+		id := r.put(msg(c.body))[0]
 		r.kill()
 		headers := map[string]string{}
-		for i := range pawl.MaxHeaders {
+		for i := range c.room {
 			headers[strings.Repeat("h", i+1)] = "v"
 		}
 		r.none(r.letters().Amend(t.Context(), store.Amendment{ID: id, Headers: headers}))
-		if now := r.seen(id); !bytes.Equal(now.Body, body) || !maps.Equal(now.Headers, headers) {
+		if now := r.seen(id); !bytes.Equal(now.Body, c.body) || !maps.Equal(now.Headers, headers) {
 			t.Fatalf("%d headers, %d bytes", len(now.Headers), len(now.Body))
 		}
-		refused, err := r.letters().Amend(t.Context(), store.Amendment{ID: id, Headers: map[string]string{"more": ""}})
-		if r.must(err); len(refused) != 1 {
-			t.Fatal("more headers than the limit are taken")
+		for _, a := range []store.Amendment{
+			{ID: id, Headers: map[string]string{"more": ""}},
+			{ID: id, Headers: map[string]string{"more": ""}, Body: order(2000)},
+		} {
+			refused, err := r.letters().Amend(t.Context(), a)
+			if r.must(err); len(refused) != 1 || !bytes.Equal(r.seen(id).Body, c.body) {
+				t.Fatal("more headers than the limit are taken")
+			}
 		}
-		r.none(r.letters().Amend(t.Context(), store.Amendment{ID: id, Body: order(2000)}))
 		headers["h"] = "w"
+		r.none(r.letters().Amend(t.Context(), store.Amendment{ID: id, Body: order(2000)}))
 		r.none(r.letters().Amend(t.Context(), store.Amendment{ID: id, Headers: map[string]string{"h": "w"}}))
 		r.none(r.letters().Replay(t.Context(), "", id))
 		if got := r.bodies(order(2000))[0].Headers; !maps.Equal(got, headers) {
@@ -243,7 +252,7 @@ func (m *meddler) Amend(ctx context.Context, as ...store.Amendment) (map[string]
 // TestAmendOfTwoProcesses: the one that comes second finds that the other has
 // encoded the letter since it looked.
 func TestAmendOfTwoProcesses(t *testing.T) {
-	r := newRig(t, codec.Config{Compression: codec.Zstd})
+	r := newRig(t, codec.Config{Compress: true})
 	id := r.put(msg([]byte("a")))[0]
 	r.kill()
 	other := r.letters()
@@ -265,12 +274,12 @@ type noLookup struct {
 }
 
 func TestAmendWithoutLookup(t *testing.T) {
-	r := newRig(t, codec.Config{Compression: codec.Zstd})
+	r := newRig(t, codec.Config{Compress: true})
 	ids := r.put(msg(order(4000)), msg([]byte("b")), msg([]byte("c")))
 	r.kill()
 	below, _ := store.As[store.DeadLetters](r.inner)
 	r.inner = &noLookup{bare{r.inner}, below}
-	r.wrap(codec.Config{Compression: codec.Zstd})
+	r.wrap(codec.Config{Compress: true})
 	refused, err := r.letters().Amend(t.Context(), store.Amendment{ID: ids[0], Body: []byte("a")},
 		store.Amendment{ID: "none"}, store.Amendment{ID: ids[2], Body: order(3000)})
 	if r.must(err); len(refused) != 1 {

@@ -51,7 +51,7 @@ func overLog(t *testing.T, c codec.Config) (*rig, *logLike) {
 
 // TestLookOverALog: messages of a store that is no Inspector are decoded, too.
 func TestLookOverALog(t *testing.T) {
-	for _, c := range []codec.Config{{Compression: codec.Zstd}, {Offload: 1024}} {
+	for _, c := range []codec.Config{{Compress: true}, {Offload: 1024}} {
 		r, l := overLog(t, c)
 		body := fmt.Append(nil, bytes.Repeat([]byte("what is compressed "), 200))
 		id := r.put(msg(body))[0]
