@@ -183,5 +183,5 @@ func (d *Dispatcher) makeRun(ds []pawl.Delivery, sent time.Duration) run {
 // rankOf is the rank of a message, as the store has it, but for what a replay
 // or a change of the ageing did: it compares times of the store's clock only.
 func rankOf(t *topic, d *pawl.Delivery) int64 {
-	return d.EnqueuedAt.Add(d.Delay).UnixMicro() + int64(pawl.MaxPriority-d.Priority)*t.ageing.Microseconds()
+	return d.EnqueuedAt.Add(d.Delay).UnixMicro() + store.ToCap(d.Priority, t.ageing)
 }

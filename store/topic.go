@@ -3,8 +3,6 @@ package store
 import (
 	"context"
 	"time"
-
-	"github.com/pawl-dev/pawl"
 )
 
 // Order says how the messages of a topic form lanes.
@@ -147,10 +145,4 @@ func (t *Topic) RetriesAt() string {
 		return "tail"
 	}
 	return "head"
-}
-
-// Rank is the place of a message in its topic, in microseconds of the store's
-// clock: the moment at which ageing brings it to the cap.
-func (t *Topic) Rank(visible time.Time, priority int) int64 {
-	return visible.UnixMicro() + int64(pawl.MaxPriority-priority)*t.Ageing.Microseconds()
 }

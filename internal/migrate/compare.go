@@ -206,7 +206,7 @@ func visible(t *store.Topic, r *store.Record) int64 {
 	if r.Rank == 0 {
 		return 0 // a log is listed in its order
 	}
-	return r.Rank - t.Rank(time.UnixMicro(0), r.Priority)
+	return r.Rank - store.ToCap(r.Priority, t.Ageing)
 }
 
 // digest is a hash of what a copy must have in common with its original.

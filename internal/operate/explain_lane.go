@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/dispatch/roster"
 	"github.com/pawl-dev/pawl/store"
 )
@@ -117,7 +116,7 @@ func separate(r *store.Record) bool {
 // joined is when a message joined its lane, as its rank tells: a replayed one
 // joined it again. Where the topic's ageing was changed meanwhile, nearly.
 func joined(r *store.Record, topic *store.TopicStats) time.Time {
-	return time.UnixMicro(r.Rank).Add(-time.Duration(pawl.MaxPriority-r.Priority) * topic.Ageing)
+	return time.UnixMicro(r.Rank - store.ToCap(r.Priority, topic.Ageing))
 }
 
 // place says where a message is.

@@ -34,9 +34,9 @@ const (
 
 // insertPlain stores fresh messages of one topic and priority that have nothing
 // but a body.
-const insertPlain = `
+var insertPlain = `
 WITH b AS MATERIALIZED (
-	SELECT a.at, (extract(epoch FROM a.at) * 1000000)::bigint + (100 - $4::smallint) * (t.ageing / 1000) AS rank
+	SELECT a.at, ` + sqlstore.Rank("(extract(epoch FROM a.at) * 1000000)::bigint", "$4::smallint", "t.ageing") + ` AS rank
 	FROM (SELECT clock_timestamp() + $5::interval AS at) a, @topic t WHERE t.id = $3::int),
 n AS MATERIALIZED (
 	SELECT nextval('@msg_seq') AS seq, b.rank, b.at, x.id, x.body FROM b, unnest($1::bytea[], $2::bytea[]) x(id, body)),
@@ -61,7 +61,7 @@ WITH x AS MATERIALIZED (
 b AS MATERIALIZED (
 	SELECT a.at, (extract(epoch FROM a.at) * 1000000)::bigint AS micros, t.ageing, t.ordered
 	FROM (SELECT clock_timestamp() + $15::interval AS at) a,
-		(SELECT array_agg(t.ageing / 1000 ORDER BY f.n) AS ageing, array_agg(t.ordered ORDER BY f.n) AS ordered
+		(SELECT array_agg(t.ageing ORDER BY f.n) AS ageing, array_agg(t.ordered ORDER BY f.n) AS ordered
 		FROM unnest($14::int[]) WITH ORDINALITY f(id, n) CROSS JOIN LATERAL (SELECT * FROM @topic t WHERE t.id = f.id OFFSET 0) t) t
 	WHERE cardinality(t.ageing) = cardinality($14::int[])),`
 
@@ -89,13 +89,6 @@ u AS (
 	ON CONFLICT (k) DO UPDATE SET id = excluded.id, until = excluded.until
 		WHERE q.until <= (SELECT at FROM b)
 	RETURNING q.k, q.id),`
-
-	rowsNew = `
-n AS MATERIALIZED (
-	SELECT nextval('@msg_seq') AS seq, x.*, ($14::int[])[x.t] AS topic, b.at + x.delay * interval '1 microsecond' AS vis,
-		b.micros + x.delay + (100 - x.prio) * b.ageing[x.t] AS rank,
-		CASE WHEN x.key <> '' AND b.ordered[x.t] THEN x.lane END AS home
-	FROM b, x`
 
 	rowsFree = `
 	WHERE x.after = 0 AND x.i NOT IN (SELECT i FROM known) AND (x.ukey = '' OR x.id IN (SELECT id FROM u))`
@@ -132,9 +125,6 @@ o AS (INSERT INTO @batch (id, part, at, outcome, items, others)
 	FROM b WHERE $16::bytea <> '')
 SELECT 0, NULL::bytea FROM b UNION ALL SELECT i, other FROM lost`
 
-	insertFresh = rowsSent + rowsNew + rowsStored + rowsFresh
-	insertAny   = rowsSent + rowsKnown + rowsNew + rowsFree + rowsStored + rowsLost
-
 	// stopWhenBack fails if an id that the statement before stored belongs to the
 	// past: the message died or was acked after that statement's snapshot, which
 	// may be old, because an insert waits for ids and unique keys that others hold.
@@ -153,6 +143,18 @@ SELECT 0, NULL::bytea FROM b UNION ALL SELECT i, other FROM lost`
 	readBatch   = `SELECT outcome, items, others FROM @batch WHERE id = $1::bytea AND part = $2::smallint`
 	insertBatch = `INSERT INTO @batch (id, part, at, outcome) SELECT $1::bytea, $2::smallint, clock_timestamp() + $4::interval, $3::bytea
 		WHERE $1::bytea <> ''`
+)
+
+var (
+	rowsNew = `
+n AS MATERIALIZED (
+	SELECT nextval('@msg_seq') AS seq, x.*, ($14::int[])[x.t] AS topic, b.at + x.delay * interval '1 microsecond' AS vis,
+		` + sqlstore.Rank("b.micros + x.delay", "x.prio", "b.ageing[x.t]") + ` AS rank,
+		CASE WHEN x.key <> '' AND b.ordered[x.t] THEN x.lane END AS home
+	FROM b, x`
+
+	insertFresh = rowsSent + rowsNew + rowsStored + rowsFresh
+	insertAny   = rowsSent + rowsKnown + rowsNew + rowsFree + rowsStored + rowsLost
 )
 
 // inserting is an insert of rows under way.

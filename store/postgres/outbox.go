@@ -4,10 +4,12 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/internal/sqlstore"
 )
 
 //go:embed outbox.sql
@@ -38,7 +40,9 @@ func (s *Store) InstallOutbox(ctx context.Context) (grants []string, err error) 
 			if err := tx.QueryRow(ctx, besideTables, s.cfg.Schema).Scan(&schema); err != nil {
 				return fmt.Errorf("the search path names no schema of the application: %w", err)
 			}
-			if _, err := tx.Conn().PgConn().Exec(ctx, s.named(outboxScript)).ReadAll(); err != nil {
+			rank := sqlstore.Rank("(extract(epoch FROM since) * 1000000)::bigint", "0", "t.ageing")
+			script := s.named(strings.Replace(outboxScript, "{rank}", rank, 1))
+			if _, err := tx.Conn().PgConn().Exec(ctx, script).ReadAll(); err != nil {
 				return err
 			}
 			grants = []string{

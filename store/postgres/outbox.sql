@@ -66,7 +66,7 @@ BEGIN
 	END IF;
 	n := nextval('@msg_seq');
 	since := clock_timestamp();
-	rank := (extract(epoch FROM since) * 1000000)::bigint + 100 * (t.ageing / 1000);
+	rank := {rank};
 	NEW.version := coalesce(NEW.version, n);
 	headers := json_strip_nulls(json_build_object('op', NEW.op, 'version', NEW.version::text, 'trace_id', left(NEW.trace_id, 256)));
 	INSERT INTO @msg (lane, seq, rank, vis, topic, prio, replays, id, key, uniq, meta, body) VALUES (

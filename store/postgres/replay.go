@@ -17,14 +17,20 @@ const (
 	retake = `INSERT INTO @uniq AS q (k, id, until) VALUES ($1::bytea, $2::bytea, NULL)
 		ON CONFLICT (k) DO UPDATE SET id = excluded.id, until = NULL
 			WHERE q.until <= (SELECT clock_timestamp() + $3::interval) OR q.id = excluded.id RETURNING 1`
-	// revive appends dead letters to the tail of their lanes, in the order of $1:
-	// numbers, topics, lanes of their keys (0: none), what else is known, unique
-	// keys, and $7 whether attempts are kept.
-	revive = `
+	lockPurged = `SELECT FROM unnest($1::bytea[]) x(id) CROSS JOIN LATERAL (SELECT * FROM @dead d WHERE d.id = x.id FOR UPDATE) d`
+	purge      = `WITH d AS (DELETE FROM @dead WHERE id = ANY ($1::bytea[]) RETURNING id, topic),
+		y AS (INSERT INTO @tally (topic, what, n) SELECT topic, 4, count(*) FROM d GROUP BY topic)
+		SELECT id FROM d`
+)
+
+// revive appends dead letters to the tail of their lanes, in the order of $1:
+// numbers, topics, lanes of their keys (0: none), what else is known, unique
+// keys, and $7 whether attempts are kept.
+var revive = `
 WITH b AS MATERIALIZED (SELECT clock_timestamp() + $5::interval AS at),
 n AS MATERIALIZED (
 	SELECT nextval('@msg_seq') AS seq, d.id, x.topic, d.prio, least(d.replays::int + 1, 32767)::smallint AS replays, d.key, x.uniq, x.meta, d.body, b.at AS vis,
-		(extract(epoch FROM b.at) * 1000000)::bigint + (100 - d.prio) * (t.ageing / 1000) AS rank,
+		` + sqlstore.Rank("(extract(epoch FROM b.at) * 1000000)::bigint", "d.prio", "t.ageing") + ` AS rank,
 		CASE WHEN d.key <> '' AND t.ordered THEN x.lane END AS home, d.history, d.n,
 		CASE WHEN $7::bool THEN d.attempts ELSE 0 END AS attempts
 	FROM b, unnest($1::bigint[], $2::int[], $3::bigint[], $4::text[], $6::bytea[]) x(n, topic, lane, meta, uniq)
@@ -36,11 +42,6 @@ s AS (INSERT INTO @slot (band, rank, seq, lane) SELECT topic * 512::bigint + 128
 t AS (INSERT INTO @tried (seq, lane, attempts, rescues, lonely, reason, seen) SELECT seq, coalesce(home, seq), attempts, 0, 0, '', false FROM n),
 a AS (INSERT INTO @attempt (seq, n, data) SELECT n.seq, h.i, h.data FROM n CROSS JOIN LATERAL unnest(n.history) WITH ORDINALITY h(data, i))
 DELETE FROM @dead WHERE n = ANY ($1::bigint[])`
-	lockPurged = `SELECT FROM unnest($1::bytea[]) x(id) CROSS JOIN LATERAL (SELECT * FROM @dead d WHERE d.id = x.id FOR UPDATE) d`
-	purge      = `WITH d AS (DELETE FROM @dead WHERE id = ANY ($1::bytea[]) RETURNING id, topic),
-		y AS (INSERT INTO @tally (topic, what, n) SELECT topic, 4, count(*) FROM d GROUP BY topic)
-		SELECT id FROM d`
-)
 
 // Replay implements [store.DeadLetters].
 func (s *Store) Replay(ctx context.Context, topic string, ids ...string) (map[string]error, error) {

@@ -4,6 +4,9 @@ import (
 	"context"
 	"database/sql"
 	_ "embed"
+	"strings"
+
+	"github.com/pawl-dev/pawl/store/internal/sqlstore"
 )
 
 //go:embed outbox.sql
@@ -23,7 +26,7 @@ func (s *Store) InstallOutbox(ctx context.Context) (grants []string, err error) 
 		if err := w.conn.script("BEGIN IMMEDIATE"); err != nil {
 			return err
 		}
-		err := w.conn.script(outboxScript)
+		err := w.conn.script(strings.Replace(outboxScript, "{rank}", sqlstore.Rank("n.now", "0", "t.ageing"), 1))
 		if err == nil {
 			err = w.conn.script("COMMIT")
 		}

@@ -27,7 +27,7 @@ CREATE TRIGGER pawl_outbox_insert INSTEAD OF INSERT ON pawl_outbox BEGIN
 		WHERE topic = (SELECT topic FROM pawl_topic WHERE name = NEW.projection || '.index')) = 0;
 	UPDATE pawl_state SET seq = seq + 1;
 	INSERT INTO pawl_msg (seq, lane, topic, prio, rank, enqueued, hidden, delay, replays, id, key, headers, uniq, body)
-		SELECT s.seq, 0, t.topic, 0, n.now + 100 * (t.ageing / 1000), n.now, 0, 0, 0,
+		SELECT s.seq, 0, t.topic, 0, {rank}, n.now, 0, 0, 0,
 			CAST(x'00' || 'change-' || s.seq || '-' || lower(hex(randomblob(6))) AS BLOB), CAST(NEW.doc_id AS BLOB),
 			CAST(CASE WHEN NEW.trace_id IS NULL THEN json_object('op', NEW.op, 'version', CAST(coalesce(NEW.version, s.seq) AS TEXT))
 				ELSE json_object('op', NEW.op, 'version', CAST(coalesce(NEW.version, s.seq) AS TEXT), 'trace_id', substr(NEW.trace_id, 1, 256)) END AS BLOB),

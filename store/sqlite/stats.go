@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
 	"github.com/pawl-dev/pawl/store/internal/sqlstore"
 )
@@ -108,7 +107,7 @@ func (k *work) oldest(number int64, topic store.Topic) (time.Duration, error) {
 	// Whatever is older than the best has a rank below this.
 	limit := int64(never)
 	if visible < never {
-		limit = visible + pawl.MaxPriority*topic.Ageing.Microseconds()
+		limit = visible + store.ToCap(0, topic.Ageing)
 	}
 	older := func(query string, arg int64) error {
 		return k.db.query(query, func(r row) error {
