@@ -145,6 +145,7 @@ var owners = []owner{
 	{"github.com/klauspost/compress", "..."}, // zstd: bodies of store/codec, and of pages in pipeline/crawl
 	{"github.com/andybalholm/brotli", "pipeline/crawl"},
 	{"github.com/spf13/cobra", "internal/cli"},
+	{"github.com/cpuguy83/go-md2man", "internal/cli"}, // man pages
 	{"github.com/spf13/pflag", "internal/cli"},
 	{"github.com/goccy/go-yaml", "internal/config"},
 	{"github.com/itchyny/gojq", "internal/edit"},
