@@ -117,8 +117,8 @@ type Topic struct {
 	// Policy, if not nil, decides about failures of this topic in place of [Config.Policy]: for a topic with limits of
 	// its own. It usually calls Config.Policy and changes a part of the decision.
 	Policy policy.Policy
-	// Settings are declared when Run starts, if anything but the name is set; a
-	// topic that is declared differently is an error. Name may be left out.
+	// Settings are declared when Run starts, if anything but the name is set: they hold
+	// from then on, for all processes. Name may be left out.
 	Settings store.Declaration
 }
 

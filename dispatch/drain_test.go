@@ -267,7 +267,16 @@ func TestSettingsAreDeclared(t *testing.T) {
 		now, err := r.mem.Topic(r.Context(), "a")
 		equal(r, err, nil)
 		equal(r, []any{now.Order, now.Deadline, now.Version}, []any{store.OrderNone, time.Minute, 1})
-		c.Topics[0].Settings.Deadline = time.Hour
+		c.Topics[0].Settings.Deadline = time.Hour // by a newer version, while the older one runs
+		_, stop, newer := r.start(c)
+		time.Sleep(time.Second)
+		now, err = r.mem.Topic(r.Context(), "a")
+		equal(r, err, nil)
+		equal(r, []any{now.Deadline, now.Version}, []any{time.Hour, 2})
+		stop()
+		equal(r, <-newer, nil)
+		r.append(pawl.Message{Topic: "a", Delay: time.Hour})
+		c.Topics[0].Settings.Order = store.OrderKey
 		_, _, done := r.start(c)
 		if err := <-done; !errors.Is(err, store.ErrConflict) {
 			r.Fatal(err)

@@ -3,6 +3,7 @@ package store
 import (
 	"cmp"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -55,19 +56,32 @@ func (d *Declaration) States() bool { return *d != Declaration{Name: d.Name} }
 func (d *Declaration) Apply(t Topic, empty bool) (Topic, error) {
 	next := t
 	d.set(&next)
-	if !next.laidOutAs(&t) && !empty && t.Version == 0 {
+	if !next.laidOutAs(&t) && !empty {
 		return t, layoutConflict(t, next)
 	}
-	if t.Version > 0 && next != t {
-		return t, &Error{
-			Op: "declare topic " + t.Name, Code: ErrConflict, Err: fmt.Errorf("%s", difference(t, next)),
-			Hint: "state the same settings everywhere, or change them with `pawl topics set`",
-		}
-	}
-	if t.Version == 0 && d.States() {
-		next.Version = 1
+	if next != t || t.Version == 0 && d.States() {
+		next.Version++
 	}
 	return next, nil
+}
+
+// Changes says in which settings next differs from t: "deadline 40s, was 20s". It is
+// empty if they agree.
+func (t *Topic) Changes(next Topic) string {
+	var all []string
+	add := func(name string, was, now any) {
+		if was != now {
+			all = append(all, fmt.Sprintf("%s %v, was %v", name, now, was))
+		}
+	}
+	add("order", t.Order, next.Order)
+	add("deadline", t.Deadline, next.Deadline)
+	add("ageing", t.Ageing, next.Ageing)
+	add("park", t.Park, next.Park)
+	add("retry", t.RetriesAt(), next.RetriesAt())
+	add("retain", t.Retain, next.Retain)
+	add("max_waiting", t.MaxWaiting, next.MaxWaiting)
+	return strings.Join(all, "; ")
 }
 
 // Replace returns the settings after now is altered to t, or [ErrConflict].
@@ -99,22 +113,4 @@ func layoutConflict(have, want Topic) error {
 		Op: "topic " + have.Name, Code: ErrConflict, Err: why,
 		Hint: "let the topic run empty first, or use another topic",
 	}
-}
-
-// difference names every setting in which two topics differ.
-func difference(have, want Topic) string {
-	text := ""
-	add := func(name string, have, want any) {
-		if have != want {
-			text += fmt.Sprintf(", %s is %v, not %v", name, have, want)
-		}
-	}
-	add("order", have.Order, want.Order)
-	add("deadline", have.Deadline, want.Deadline)
-	add("ageing", have.Ageing, want.Ageing)
-	add("park", have.Park, want.Park)
-	add("retry", have.RetriesAt(), want.RetriesAt())
-	add("retain", have.Retain, want.Retain)
-	add("max_waiting", have.MaxWaiting, want.MaxWaiting)
-	return text[2:]
 }

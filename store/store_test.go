@@ -82,7 +82,7 @@ func TestFingerprintGroupsOneCause(t *testing.T) {
 	}
 }
 
-func TestDeclarationsAgreeOrConflict(t *testing.T) {
+func TestNewestDeclarationWins(t *testing.T) {
 	fresh := store.NewTopic("t")
 	d := store.Declaration{Name: "t", Deadline: time.Minute}
 	declared, err := d.Apply(fresh, true)
@@ -93,10 +93,15 @@ func TestDeclarationsAgreeOrConflict(t *testing.T) {
 		t.Fatal(again, err)
 	}
 	other := store.Declaration{Name: "t", Deadline: time.Hour, Order: store.OrderNone}
-	_, err = other.Apply(declared, true)
-	if !errors.Is(err, store.ErrConflict) || !strings.Contains(err.Error(), "1h0m0s") ||
-		!strings.Contains(err.Error(), "order") {
-		t.Fatal(err)
+	if now, err := other.Apply(declared, false); !errors.Is(err, store.ErrConflict) || now != declared {
+		t.Fatal(now, err)
+	}
+	newest, err := other.Apply(declared, true)
+	if err != nil || newest.Version != 2 || newest.Deadline != time.Hour || newest.Order != store.OrderNone {
+		t.Fatal(newest, err)
+	}
+	if got := declared.Changes(newest); got != "order none, was key; deadline 1h0m0s, was 1m0s" {
+		t.Fatal(got)
 	}
 	order := store.Declaration{Name: "t", Order: store.OrderNone}
 	if _, err := order.Apply(fresh, false); !errors.Is(err, store.ErrConflict) {

@@ -79,10 +79,10 @@ type Topics interface {
 	// Topic returns the settings of one topic, or [ErrNotFound].
 	Topic(ctx context.Context, name string) (Topic, error)
 
-	// Declare creates the topic with what is stated, or agrees, or fails with
-	// [ErrConflict] and changes nothing. Settings that were never declared may be
-	// stated freely; declared ones must be stated the same. For a topic with messages,
-	// only its current order and place of retries can be stated. A store without
+	// Declare creates the topic with what is stated, or changes the settings that are
+	// stated otherwise: the newest declaration wins. For a topic with messages, only its
+	// current order and place of retries can be stated; [ErrConflict] otherwise, and
+	// nothing is changed. A store without
 	// [CanBound] refuses a maximum of waiting messages, here and in Alter, with
 	// [ErrUnsupported].
 	Declare(ctx context.Context, d Declaration) (Topic, error)

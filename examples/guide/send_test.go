@@ -70,14 +70,17 @@ func Example_hint() {
 			fmt.Println("nothing was changed")
 		}
 	}
-	for _, deadline := range []time.Duration{time.Minute, time.Hour} {
-		if _, err := s.Declare(ctx, store.Declaration{Name: "mail", Deadline: deadline}); err != nil {
+	if _, err := s.Append(ctx, store.NewBatch(pawl.Message{Topic: "mail"})); err != nil {
+		failed(err)
+	}
+	for _, order := range []store.Order{store.OrderKey, store.OrderNone} {
+		if _, err := s.Declare(ctx, store.Declaration{Name: "mail", Order: order}); err != nil {
 			failed(fmt.Errorf("start: %w", err))
 		}
 	}
 	// Output:
-	// error: start: declare topic mail: conflict: deadline is 1m0s, not 1h0m0s
-	// next:  state the same settings everywhere, or change them with `pawl topics set`
-	// while: declare topic mail
+	// error: start: topic mail: conflict: order is "key", not "none", and there are messages
+	// next:  let the topic run empty first, or use another topic
+	// while: topic mail
 	// nothing was changed
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -17,6 +18,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/serve"
 	"github.com/pawl-dev/pawl/open"
 	"github.com/pawl-dev/pawl/policy"
+	"github.com/pawl-dev/pawl/store"
 )
 
 // source is the configuration file with what goes before it.
@@ -123,12 +125,15 @@ func (s *session) configCheck() *cobra.Command {
 	return &cobra.Command{
 		Use: "check [FILE]", Short: "Find everything that is wrong with a file", Args: count(0, 1, "one file at most"),
 		Long: `Checks the whole file and prints every problem with its line and column, and warnings:
-what is valid, but probably not intended. Nothing is opened or started. The exit code
-is 2 if there is a problem; warnings do not count.`,
+what is valid, but probably not intended. Nothing is started. The exit code is 2 if there
+is a problem; warnings do not count. With --store URL it also warns of every setting of a
+topic that a daemon with this file would change in that store; exit code 5 says that it
+would not start there, because a topic with messages keeps its order.`,
 		Example: `  pawl config check
+  pawl config check --store sqlite:pawl.db
   pawl config check pawl.yaml -o json`,
-		RunE: func(_ *cobra.Command, args []string) error {
-			path := s.configPath
+		RunE: func(c *cobra.Command, args []string) error {
+			ctx, path := c.Context(), s.configPath
 			if len(args) > 0 {
 				path = args[0]
 			}
@@ -139,10 +144,16 @@ is 2 if there is a problem; warnings do not count.`,
 			if src.Path == "" {
 				return noFile()
 			}
-			c, err := s.load(src)
+			loaded, err := s.load(src)
 			problems, wrong := errors.AsType[config.Problems](err)
+			var refused error
 			if !wrong {
-				problems = c.Warnings
+				problems = loaded.Warnings
+				if s.storeURL != "" {
+					var changes config.Problems
+					changes, refused = s.changesOf(ctx, src.Path, loaded)
+					problems = append(problems, changes...)
+				}
 			}
 			if err := s.printProblems(problems); err != nil {
 				return err
@@ -153,15 +164,49 @@ is 2 if there is a problem; warnings do not count.`,
 					err:  fmt.Errorf("it has %s, see above", counted(faults, "problem")),
 					next: "correct it; docs/configuration.md has all keys"}
 			}
+			if refused != nil {
+				return refused
+			}
 			warned := ""
 			if n := len(problems); n > 0 {
 				warned = "; " + counted(n, "warning") + ", see above"
 			}
-			s.note("%s is right: %s, %s%s", src.Path, counted(len(c.Topics), "topic"),
-				counted(len(c.Overrides), "override"), warned)
+			s.note("%s is right: %s, %s%s", src.Path, counted(len(loaded.Topics), "topic"),
+				counted(len(loaded.Overrides), "override"), warned)
 			return nil
 		},
 	}
+}
+
+// changesOf are warnings of what a daemon with the configuration would change in the
+// settings of topics that the store has. The error is what it would not start with.
+func (s *session) changesOf(ctx context.Context, file string, c *config.Config) (config.Problems, error) {
+	topics, err := part[store.Topics](ctx, s, "compare settings")
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, nil // a daemon makes it
+	} else if err != nil {
+		return nil, err
+	}
+	var changes config.Problems
+	for i := range c.Topics {
+		d := &c.Topics[i].Settings
+		stats, err := topics.Stats(ctx, d.Name)
+		if err != nil {
+			return nil, cannot(err, "look at topic %s", d.Name)
+		}
+		if len(stats) == 0 {
+			continue
+		}
+		st := &stats[0]
+		next, err := d.Apply(st.Topic, st.Waiting+st.Delayed+st.Leased == 0)
+		if err != nil {
+			return changes, cannot(err, "start on this store")
+		}
+		if what := st.Topic.Changes(next); what != "" {
+			changes = append(changes, config.Problem{File: file, Path: "topics." + d.Name, Message: what, Warning: true})
+		}
+	}
+	return changes, nil
 }
 
 // noFile is the error of a command that needs a configuration file.

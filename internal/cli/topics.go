@@ -194,9 +194,10 @@ func (s *session) topicsSet() *cobra.Command {
 	c := &cobra.Command{
 		Use: "set TOPIC", Short: "Show or change a topic's settings", Args: count(1, 1, "one topic"),
 		Long: `Changes settings of a topic, which is created if it does not exist; without flags it
-shows them. A worker that states different settings does not start. --order and --retry
-can change only while the topic has no messages except dead letters. With --if-version it
-changes nothing if somebody else has changed the settings since.
+shows them. A worker or a daemon that states a setting changes it again when it starts;
+pawl audit ls tells. --order and --retry can change only while the topic has no messages
+except dead letters. With --if-version it changes nothing if somebody else has changed
+the settings since.
 
 With --max-waiting an append is refused while so many messages are waiting or delayed, by
 figures that are a second old at most; the error says when to try again. What handlers

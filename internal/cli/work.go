@@ -70,8 +70,9 @@ backoff is longer. A CMD that dies is started again; what it held is retried. If
 held several, they are first handed over one by one, to find the one that kills it.
 
 Overrides of the policy in pawl.yaml apply here, too. --deadline and --order are
-settings of the topic, kept in the store: a worker that states others than the rest
-does not start (exit code 5).`,
+settings of the topic, kept in the store: what a worker states holds for all of them,
+and the newest statement counts. A topic with messages keeps its order: a worker that
+states another does not start (exit code 5).`,
 		Example: `  pawl send mail "hello"; pawl work mail --exec 'cat >> mail.txt' --until-empty
   pawl work mail --exec 'echo "no: $PAWL_ID" >&2; exit 65' --until-empty
   pawl work mail --pipe 'python3 -u worker.py' --concurrency 4   # runs until it is stopped`,

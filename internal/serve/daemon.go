@@ -171,7 +171,8 @@ func (d *Daemon) build() error {
 		topics = append(topics, c.dispatched())
 	}
 	topics = append(topics, d.host.Topics()...)
-	d.dispatcher, err = dispatch.New(newGated(d.store, gates, replies.Settled), dispatch.Config{
+	declared := newDeclaring(d.store, d.owner(), d.Logger)
+	d.dispatcher, err = dispatch.New(newGated(declared, gates, replies.Settled), dispatch.Config{
 		Topics: topics, Idle: true, Policy: d.policy, Owner: d.owner(), Logger: d.Logger, Observer: d.metrics,
 		Events: d.events, Version: d.Version, DrainTimeout: d.Config.Drain,
 	})

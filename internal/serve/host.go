@@ -314,7 +314,7 @@ const (
 // Prepare creates the topics of all stages, so that they can be listed and paused before their first message, and
 // records the pipelines.
 func (h *Host) Prepare(ctx context.Context) error {
-	topics, ok := store.As[store.Topics](h.Store)
+	topics, ok := store.As[store.Topics](newDeclaring(h.Store, h.Owner, h.Logger))
 	if !ok {
 		return nil
 	}

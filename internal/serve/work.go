@@ -28,8 +28,7 @@ type WorkConfig struct {
 	// shows.
 	InFlight int
 	Lease    time.Duration
-	// Declared states settings of the topics; a topic that is declared differently
-	// is an error.
+	// Declared states settings of the topics; the newest declaration counts.
 	Declared store.Declaration
 	// PerSecond bounds how many messages are claimed in a second; 0 does not.
 	PerSecond  float64
@@ -124,7 +123,7 @@ func (w *worker) dispatcher(working context.Context, s store.Store) (*dispatch.D
 			Limits: limits}
 		gates[name] = &w.gate
 	}
-	return dispatch.New(newGated(s, gates, nil), dispatch.Config{
+	return dispatch.New(newGated(newDeclaring(s, c.Owner, c.Logger), gates, nil), dispatch.Config{
 		Topics: topics, Policy: c.Policy, Owner: c.Owner, Version: c.Version, Logger: c.Logger, DrainTimeout: c.Drain,
 		UntilEmpty: c.UntilEmpty,
 	})

@@ -85,7 +85,7 @@ func (f *floors) of(t *topic) (bands, ranks []int64, known int) {
 // and after the server's clock was set back: then it may stay so for hours.
 func within(rank int64, t *topic, band, now int64) int64 {
 	prio := band % (generation & -generation)
-	if fresh := t.Rank(now, int(prio)); rank > fresh+wideEvery.Microseconds() {
+	if fresh := now + store.ToCap(int(prio), t.Ageing); rank > fresh+wideEvery.Microseconds() {
 		return fresh - slackWide
 	}
 	return rank

@@ -1,7 +1,6 @@
 package storetest_test
 
 import (
-	"cmp"
 	"context"
 	"iter"
 	"slices"
@@ -99,7 +98,7 @@ func topicMutants() []mutant {
 			[]string{"RetainKeepsTheAcked", "IDOfTheRetainedIsTaken"}},
 		{"boundIgnored", declaring(func(d *store.Declaration) { d.MaxWaiting = nil }),
 			[]string{"FullTopicRefuses", "BoundIsDeclared"}},
-		{"declareOverwrites", topics(declareOverwrites), []string{"DeclareConflicts", "AlteredIsDeclared"}},
+		{"declareKeeps", topics(declareKeeps), []string{"NewestDeclarationWins", "AlteredIsDeclared"}},
 		{"alterIgnoresTheVersion", topics(alterIgnoresTheVersion), []string{"AlterComparesTheVersion"}},
 		{"pauseIgnored", pausing(func(*time.Duration) bool { return true }),
 			[]string{"PauseStopsClaims", "TimedPauseEndsByItself", "PauseSaysWhy"}},
@@ -119,16 +118,10 @@ func topicMutants() []mutant {
 	}
 }
 
-// declareOverwrites lets the last declaration win.
-func declareOverwrites(t *brokenTopics) {
+// declareKeeps lets the first declaration win.
+func declareKeeps(t *brokenTopics) {
 	t.onDeclare = func(d *store.Declaration) {
-		now, err := t.Topics.Topic(context.Background(), d.Name)
-		if err != nil || now.Version == 0 {
-			return
-		}
-		now.Order, now.Deadline, now.Ageing = cmp.Or(d.Order, now.Order), cmp.Or(d.Deadline, now.Deadline),
-			cmp.Or(d.Ageing, now.Ageing)
-		if _, err := t.Topics.Alter(context.Background(), now); err == nil {
+		if now, err := t.Topics.Topic(context.Background(), d.Name); err == nil && now.Version > 0 {
 			*d = store.Declaration{Name: d.Name}
 		}
 	}

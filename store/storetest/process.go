@@ -84,12 +84,13 @@ var processSentences = []Sentence{
 			t.wantItems(peer.settleBatch(settled))
 			peer.wantCounts(peer.claims("a")[0], 2, 0) // after one retry that was sent twice
 		}},
-	{Text: "Settings of a topic hold in every process; two that disagree conflict.",
+	{Text: "Settings of a topic hold in every process; the newest declaration wins.",
 		Name: "PeerSharesSettings", Needs: needs(store.CanTopics), Test: func(t *T) {
 			peer := t.peer()
 			want := t.declare(store.Declaration{Order: store.OrderNone, Deadline: time.Minute})
 			peer.wantSettings(want)
-			t.conflict(errOf(peer.topics().Declare(t.ctx(), store.Declaration{Name: t.Topic, Deadline: time.Hour})))
+			want = peer.declare(store.Declaration{Deadline: 30 * time.Minute})
+			t.wantSettings(want)
 			want.Deadline = time.Hour
 			peer.alter(want)
 			t.conflict(errOf(t.topics().Alter(t.ctx(), want))) // the version is taken

@@ -244,6 +244,7 @@ var tailSentences = []Sentence{
 			for _, again := range []store.Declaration{d, {}, {Park: new(false)}} {
 				t.declare(again)
 			}
+			t.put(t.msg("a"))
 			err := errOf(t.topics().Declare(t.ctx(), store.Declaration{Name: t.Topic, Tail: new(false)}))
 			t.conflict(err)
 			if text := fmt.Sprint(err); !strings.Contains(text, "retry is tail, not head") {

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -46,21 +47,30 @@ var topicSentences = []Sentence{
 			t.declare(d)
 			t.wantSettings(want)
 		}},
-	{Text: "Declaring otherwise than was declared is ErrConflict, and changes nothing.",
-		Name: "DeclareConflicts", Test: func(t *T) {
+	{Text: "Declaring otherwise than was declared changes what is stated, and nothing else: the newest declaration wins.",
+		Name: "NewestDeclarationWins", Test: func(t *T) {
 			want := t.declare(store.Declaration{Order: store.OrderKey, Deadline: time.Minute, Ageing: time.Minute,
 				Park: new(false), Retain: new(time.Hour)})
+			t.put(t.msg("a"))
 			for _, d := range []store.Declaration{
-				{Order: store.OrderNone}, {Deadline: time.Hour}, {Ageing: time.Hour}, {Park: new(true)},
-				{Retain: new(time.Duration)},
-				{Order: store.OrderKey, Deadline: time.Minute, Ageing: time.Hour},
+				{Deadline: time.Hour}, {Ageing: time.Hour}, {Park: new(true)}, {Retain: new(time.Duration)},
+				{Order: store.OrderKey, Deadline: time.Minute, Ageing: time.Second},
 			} {
 				d.Name = t.Topic
-				t.conflict(errOf(t.topics().Declare(t.ctx(), d)))
+				want.Deadline, want.Ageing = cmp.Or(d.Deadline, want.Deadline), cmp.Or(d.Ageing, want.Ageing)
+				want.Park, want.Retain = *cmp.Or(d.Park, &want.Park), *cmp.Or(d.Retain, &want.Retain)
+				want.Version++
+				if got := t.declare(d); got != want {
+					t.Fatalf("declared %+v; want %+v", got, want)
+				}
+				t.wantSettings(want)
 			}
+			t.conflict(errOf(t.topics().Declare(t.ctx(), store.Declaration{
+				Name: t.Topic, Order: store.OrderNone, Deadline: time.Hour})))
 			t.wantSettings(want)
+			t.claims("a")
 		}},
-	{Text: "What an append created may be declared freely, once.",
+	{Text: "What an append created may be declared freely.",
 		Name: "DeclareAfterAppend", Test: func(t *T) {
 			t.put(t.msg("a"))
 			t.declare(store.Declaration{}) // states nothing
@@ -70,7 +80,6 @@ var topicSentences = []Sentence{
 			want := t.allStated(store.OrderKey, time.Minute, 1)
 			t.declare(stating(want))
 			t.wantSettings(want)
-			t.conflict(errOf(t.topics().Declare(t.ctx(), store.Declaration{Name: t.Topic, Deadline: time.Hour})))
 			t.claims("a")
 		}},
 	{Text: "For a topic with messages, only its current order can be stated.",
@@ -102,14 +111,15 @@ var topicSentences = []Sentence{
 			}
 			t.wantSettings(want)
 		}},
-	{Text: "What was altered must be declared as it is now.",
+	{Text: "What was altered may be declared otherwise again.",
 		Name: "AlteredIsDeclared", Test: func(t *T) {
 			d := store.Declaration{Name: t.Topic, Deadline: time.Minute}
 			at := t.declare(d)
 			at.Deadline = time.Hour
 			t.alter(at)
-			t.conflict(errOf(t.topics().Declare(t.ctx(), d)))
-			t.declare(store.Declaration{Deadline: time.Hour})
+			if got := t.declare(d); got.Deadline != time.Minute || got.Version != at.Version+2 {
+				t.Fatalf("declared %+v", got)
+			}
 		}},
 	{Text: "Order changes only while the topic is empty; ErrConflict otherwise.",
 		Name: "OrderChangesOnEmptyOnly", Test: func(t *T) {
