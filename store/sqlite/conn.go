@@ -59,7 +59,7 @@ func blob(b []byte) any {
 
 // first returns the columns of the first row as numbers; ok is false if there
 // is no row.
-func first(db session, query string, args ...any) (cols [4]int64, ok bool, err error) {
+func first(db session, query string, args ...any) (cols [5]int64, ok bool, err error) {
 	err = db.query(query, func(r row) error {
 		if !ok {
 			for i := range min(len(r), len(cols)) {

@@ -15,7 +15,7 @@ const (
 )
 
 // due tells whether something may be due.
-func (k *work) due() bool { return min(k.state.closedDue, k.state.leaseDue) <= k.now }
+func (k *work) due() bool { return min(k.state.closedDue, k.state.leaseDue) <= k.now || k.setBack() }
 
 // joining tells whether a delayed message may be due that has not joined its lane.
 func (k *work) joining() bool { return k.state.closedDue <= k.now }

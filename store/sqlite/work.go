@@ -30,6 +30,7 @@ type state struct {
 	settings  int64
 	closedDue int64
 	leaseDue  int64
+	clock     int64 // the latest time at which something was written, to a second
 }
 
 // totals are what a transaction adds to the totals of a topic.
@@ -38,8 +39,8 @@ type totals struct {
 }
 
 const (
-	loadState = `SELECT seq, settings, closed_due, lease_due FROM pawl_state`
-	saveState = `UPDATE pawl_state SET seq = ?, settings = ?, closed_due = ?, lease_due = ?`
+	loadState = `SELECT seq, settings, closed_due, lease_due, clock FROM pawl_state`
+	saveState = `UPDATE pawl_state SET seq = ?, settings = ?, closed_due = ?, lease_due = ?, clock = ?`
 	addTotals = `INSERT INTO pawl_total VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (topic) DO UPDATE SET appended = appended + excluded.appended, acked = acked + excluded.acked,
 		cancelled = cancelled + excluded.cancelled, purged = purged + excluded.purged,
@@ -63,7 +64,7 @@ func (k *work) load() error {
 		return &store.Error{Op: "read state", Code: store.ErrSchema,
 			Hint: "the row of pawl_state is missing: restore a backup"}
 	}
-	k.state = state{seq: cols[0], settings: cols[1], closedDue: cols[2], leaseDue: cols[3]}
+	k.state = state{seq: cols[0], settings: cols[1], closedDue: cols[2], leaseDue: cols[3], clock: cols[4]}
 	k.stored = k.state
 	return k.topics.load(k.db, k.state.settings)
 }
@@ -83,10 +84,14 @@ func (k *work) finish() error {
 			return err
 		}
 	}
+	if k.now-k.state.clock > clockSlack {
+		k.state.clock = k.now
+	}
 	if k.state == k.stored {
 		return nil
 	}
-	_, err := k.db.exec(saveState, k.state.seq, k.state.settings, k.state.closedDue, k.state.leaseDue)
+	_, err := k.db.exec(saveState, k.state.seq, k.state.settings, k.state.closedDue, k.state.leaseDue,
+		k.state.clock)
 	return err
 }
 

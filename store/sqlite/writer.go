@@ -208,7 +208,7 @@ func (w *writer) commitGroup() {
 		return
 	}
 	w.gather()
-	k, err := w.work(w.conn, w.topics)
+	k, err := w.begin()
 	if err == nil {
 		err = w.putOff(k)
 	}
@@ -225,11 +225,20 @@ func (w *writer) commitGroup() {
 		one := w.group[i : i+1]
 		err := w.lockDatabase()
 		if err == nil {
-			k, err = w.work(w.conn, w.topics)
+			k, err = w.begin()
 			err = w.transact(k, one, err)
 		}
 		w.answer(one, err)
 	}
+}
+
+// begin begins the work of a transaction that writes.
+func (w *writer) begin() (*work, error) {
+	k, err := w.work(w.conn, w.topics)
+	if err == nil {
+		err = k.followClock()
+	}
+	return k, err
 }
 
 // startGroup takes out who does not wait any more, and puts the others in order.

@@ -1,0 +1,1 @@
+ALTER TABLE pawl_state DROP COLUMN clock;
