@@ -42,3 +42,20 @@ func TestClockStepsBack(t *testing.T) {
 		})
 	}
 }
+
+// TestDutyIsTakenAfterAStepBack: chores do not rest until the server's clock has caught up with a duty that
+// was taken before it was set back.
+func TestDutyIsTakenAfterAStepBack(t *testing.T) {
+	z := newRig(t)
+	duty := z.cfg.Schema + ".duty"
+	c, tx := z.tx()
+	z.check(tx.Rollback(z.ctx))
+	_, err := c.Exec(z.ctx, "INSERT INTO "+duty+" VALUES ('chores', clock_timestamp() + interval '1 hour')")
+	z.check(err)
+	z.s.chores(0)
+	var far bool
+	z.check(c.QueryRow(z.ctx, "SELECT until > clock_timestamp() + interval '1 minute' FROM "+duty).Scan(&far))
+	if far {
+		t.Error("the duty stays with whoever had it before the step")
+	}
+}

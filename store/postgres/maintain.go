@@ -13,7 +13,8 @@ import (
 // once a minute is too late for those.
 const (
 	takeDuty = `INSERT INTO @duty AS d (name, until) VALUES ('chores', clock_timestamp() + interval '25 seconds')
-		ON CONFLICT (name) DO UPDATE SET until = excluded.until WHERE d.until < clock_timestamp() RETURNING 1`
+		ON CONFLICT (name) DO UPDATE SET until = excluded.until
+		WHERE d.until < clock_timestamp() OR d.until > excluded.until + interval '1 second' RETURNING 1` // the clock was set back
 	foldTallies = `
 WITH d AS (DELETE FROM @tally WHERE ctid = ANY (ARRAY(SELECT ctid FROM @tally LIMIT 50000)) RETURNING topic, what, n, at),
 i AS (INSERT INTO @total AS t (topic, what, n, at)
