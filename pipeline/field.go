@@ -3,6 +3,7 @@ package pipeline
 import (
 	"errors"
 	"net"
+	"net/url"
 	"regexp"
 	"strings"
 )
@@ -87,6 +88,15 @@ func value[T any](s Section, name string) T {
 func CheckAddress(s string) error {
 	if _, _, err := net.SplitHostPort(s); err != nil {
 		return errors.New("must be an address with a port, such as 127.0.0.1:9120")
+	}
+	return nil
+}
+
+// CheckHTTP is a [Field.Check] of the address of a server that speaks HTTP.
+func CheckHTTP(s string) error {
+	u, err := url.Parse(s)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
+		return errors.New("must be an address such as https://localhost:9200")
 	}
 	return nil
 }

@@ -82,7 +82,8 @@ func (s *search) request(ctx context.Context, items []action) ([]result, error) 
 			Delete *itemAnswer `json:"delete"`
 		} `json:"items"`
 	}
-	if err := s.call(ctx, http.MethodPost, "/_bulk", body.Bytes(), &answer); err != nil {
+	id := pawl.NewID()
+	if err := s.callAs(ctx, id, http.MethodPost, "/_bulk", body.Bytes(), &answer); err != nil {
 		return nil, err
 	}
 	if len(answer.Items) != len(items) {
@@ -97,19 +98,19 @@ func (s *search) request(ctx context.Context, items []action) ([]result, error) 
 		if a == nil || a.ID != items[i].id {
 			return nil, fmt.Errorf("item %d of the answer is not about document %q", i, items[i].id)
 		}
-		results[i] = a.result()
+		results[i] = a.result(id)
 	}
 	return results, nil
 }
 
-func (a *itemAnswer) result() result {
+func (a *itemAnswer) result(request string) result {
 	switch {
 	case a.Status == http.StatusConflict:
 		return result{stale: true}
 	case a.Status >= 200 && a.Status < 300, a.Status == http.StatusNotFound && a.Result == "not_found":
 		return result{}
 	}
-	e := &answerError{status: a.Status}
+	e := &answerError{status: a.Status, request: request}
 	e.kind, e.reason = cause(a.Error)
 	return result{err: classify(e)}
 }

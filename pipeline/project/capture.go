@@ -123,13 +123,16 @@ func (c *captured) insert(op, from string) string {
 		"\t\tSELECT '%s', CAST((%s) AS text), '%s', %s, %s FROM %s;\n", c.projection, c.id, op, version, doc, from)
 }
 
-// postgres evaluates the expressions over a table of the one row, which is called as they expect.
+// postgres evaluates the expressions over a table of the one row, which is called as they expect. The search_path is
+// that of whoever ran the script, for the expressions were written with it in mind.
 func (c *captured) postgres() string {
 	row := func(record string) string { return "(SELECT " + record + ".*) " + last(c.table) }
 	id := func(record string) string { return "(SELECT (" + c.id + ") FROM " + row(record) + ")" }
-	name := c.name()
-	return fmt.Sprintf(`CREATE OR REPLACE FUNCTION %[1]s() RETURNS trigger LANGUAGE plpgsql AS $pawl$
+	return fmt.Sprintf(`CREATE OR REPLACE FUNCTION %[1]s() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $pawl$
 BEGIN
+	IF TG_OP = 'TRUNCATE' THEN
+		%[7]s		RETURN NULL;
+	END IF;
 	IF TG_OP = 'DELETE' OR TG_OP = 'UPDATE' AND %[2]s IS DISTINCT FROM %[3]s THEN
 		%[4]s	END IF;
 	IF TG_OP <> 'DELETE' THEN
@@ -138,7 +141,10 @@ BEGIN
 END $pawl$;
 DROP TRIGGER IF EXISTS %[1]s ON %[6]s;
 CREATE TRIGGER %[1]s AFTER INSERT OR UPDATE OR DELETE ON %[6]s FOR EACH ROW EXECUTE FUNCTION %[1]s();
-`, name, id("OLD"), id("NEW"), c.insert("delete", row("OLD")), c.insert("upsert", row("NEW")), c.table)
+DROP TRIGGER IF EXISTS %[1]s_truncate ON %[6]s;
+CREATE TRIGGER %[1]s_truncate BEFORE TRUNCATE ON %[6]s FOR EACH STATEMENT EXECUTE FUNCTION %[1]s();
+`, c.name(), id("OLD"), id("NEW"), c.insert("delete", row("OLD")), c.insert("upsert", row("NEW")), c.table,
+		c.insert("delete", c.table))
 }
 
 // sqlite reads the row from the table: before it goes, and after it has come.

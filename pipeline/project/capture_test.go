@@ -74,3 +74,34 @@ func TestCaptureNames(t *testing.T) {
 		})
 	}
 }
+
+// TRUNCATE is captured as deletions, and the triggers work whatever the search_path of the writer is.
+func TestCaptureOfTruncateAndSearchPath(t *testing.T) {
+	r := newRig(t, true)
+	script, err := r.captures("products", "", map[string]pipeline.Section{"search": r.section()})
+	r.ok(err)
+	r.exec(script)
+	r.daemon()
+	conn, err := r.db.Conn(t.Context())
+	r.ok(err)
+	t.Cleanup(func() { _ = conn.Close() })
+	table := r.one(`SELECT current_schema()`) + ".products"
+	for _, statement := range []string{
+		`CREATE SCHEMA elsewhere`, `SET search_path TO elsewhere`,
+		`INSERT INTO ` + table + ` (id, name, version) VALUES (1, 'lamp', 4), (2, 'chair', 1)`,
+	} {
+		_, err := conn.ExecContext(t.Context(), statement)
+		r.ok(err)
+	}
+	r.drained()
+	if n := len(r.index()); n != 2 {
+		t.Errorf("%d documents, want 2", n)
+	}
+	_, err = conn.ExecContext(t.Context(), `TRUNCATE `+table)
+	r.ok(err)
+	r.drained()
+	r.equal()
+	if n := len(r.index()); n != 0 {
+		t.Errorf("after TRUNCATE %d documents", n)
+	}
+}

@@ -40,7 +40,8 @@ func fields() []pipeline.Field {
 		{Name: "database", Type: pipeline.URL, DefaultDoc: "the daemon's store",
 			Doc: "The application's database: the store in it holds the outbox."},
 		{Name: "sink", Type: pipeline.Object, Required: true, Doc: "The search index.", Fields: []pipeline.Field{
-			{Name: "url", Type: pipeline.URL, Required: true, Doc: "The address of OpenSearch or Elasticsearch."},
+			{Name: "url", Type: pipeline.URL, Required: true, Doc: "The address of OpenSearch or Elasticsearch.",
+				Check: pipeline.CheckHTTP},
 			{Name: "index", Required: true,
 				Doc: "The alias that applications search. It points to INDEX-000001 and so on.", Check: checkIndex},
 			{Name: "username", Doc: "For basic authentication."},
@@ -101,6 +102,12 @@ func check(_ string, s pipeline.Section) (faults []pipeline.Fault) {
 	if s.Int("max_processing_seconds") < s.Int("lease_seconds") {
 		faults = append(faults, pipeline.Fault{Path: "max_processing_seconds", Why: "is less than lease_seconds",
 			Hint: "a lease would never be renewed"})
+	}
+	if _, err := readMapping(s.Text("mapping"), 0); err != nil {
+		faults = append(faults, pipeline.Fault{Path: "mapping", Why: "cannot be used: " + err.Error()})
+	}
+	if _, err := newSearch(s.Section("sink")); err != nil {
+		faults = append(faults, pipeline.Fault{Path: "sink.ca_file", Why: "cannot be used: " + err.Error()})
 	}
 	source := s.Section("source")
 	if !source.Has("table") && !source.Has("key") && !source.Has("doc_id") && !source.Has("doc") {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -106,6 +107,7 @@ func classify(err error) error {
 	if !ok {
 		return pawl.OfKind(kindTimeout, fmt.Errorf("%w [%s]", err, transport(err)))
 	}
+	err = pawl.WithAttrs(err, map[string]string{"http_status": strconv.Itoa(a.status)})
 	switch {
 	case a.status == http.StatusTooManyRequests:
 		return pawl.Throttled(pawl.OfKind(kindThrottle, err), a.after)

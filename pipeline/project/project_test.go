@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/outbox"
+	"github.com/pawl-dev/pawl/pipeline"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -162,6 +163,18 @@ func TestMappingErrorAndReplay(t *testing.T) {
 			`SELECT error_class || ' ' || http_status || ' ' || es_error_type || ' ' || attempts || ' ' || trace_id || ' ' || doc_id || ' ' || version || ' ' || replay_count FROM dead_letter_outbox WHERE resolved_at IS NULL`)
 		if want := "mapping 400 strict_dynamic_mapping_exception 1 trace-1 2 3 0"; row != want {
 			r.t.Errorf("the dead letter is %q, not %q", row, want)
+		}
+		if id := r.one(`SELECT request_id FROM dead_letter_outbox`); len(id) != 36 {
+			r.t.Errorf("the request is %q", id)
+		}
+		letters, _ := store.As[store.DeadLetters](r.store)
+		for rec, err := range letters.Dead(r.t.Context(), store.DeadFilter{Topic: p.topic}) {
+			if r.ok(err); rec.History[0].Attrs["http_status"] != "400" {
+				r.t.Errorf("the attempt says %+v", rec.History[0])
+			}
+		}
+		if s, err := p.ask(r.t.Context()); err != nil || s.Success == nil {
+			r.t.Errorf("the last success is %v, %v", s.Success, err)
 		}
 		if got := r.one(`SELECT status || ' ' || last_error_class FROM pawl_outbox_status`); got != "failed mapping" {
 			r.t.Errorf("the status is %q", got)
@@ -415,4 +428,32 @@ func TestFlagAndPause(t *testing.T) {
 			r.t.Errorf("%+v, %v", f, err)
 		}
 	})
+}
+
+// What is wrong with files and addresses of a section is said of their keys, before anything runs.
+func TestCheckOfASection(t *testing.T) {
+	t.Parallel()
+	sink := func(values map[string]any) pipeline.Section { return pipeline.NewSection(fields()[2].Fields, values) }
+	for want, values := range map[string]map[string]any{
+		"mapping":      {"mapping": "none.json", "sink": sink(nil)},
+		"sink.ca_file": {"sink": sink(map[string]any{"ca_file": "none.pem"})},
+		"":             {"sink": sink(nil)},
+	} {
+		values["lease_seconds"], values["max_processing_seconds"] = int64(1), int64(1)
+		values["backoff"] = object("backoff", map[string]any{"base": time.Second, "max": time.Second})
+		values["source"] = object("source", nil)
+		got := ""
+		for _, f := range check("search", pipeline.NewSection(fields(), values)) {
+			got += f.Path
+		}
+		if got != want {
+			t.Errorf("the faults are of %q, want %q", got, want)
+		}
+	}
+	for address, ok := range map[string]bool{"http://localhost:9200": true, "https://u:p@search/x": true,
+		"localhost:9200": false, "ftp://x": false, "http://": false, "http//x": false} {
+		if err := fields()[2].Fields[0].Check(address); (err == nil) != ok {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
 }

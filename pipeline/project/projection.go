@@ -51,7 +51,6 @@ type projection struct {
 	known   state
 	success time.Time
 	pulse   lastSeen
-	told    time.Time // the last success that other processes were told of
 }
 
 // limits are the keys that a reload applies.

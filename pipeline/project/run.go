@@ -186,7 +186,6 @@ type outboxState struct {
 func (p *projection) measure(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
-	_ = p.tellSuccess(ctx) // the next one does
 	s, err := p.readOutbox(ctx)
 	var f flag
 	if err == nil {
@@ -204,24 +203,6 @@ func (p *projection) measure(ctx context.Context) {
 		return
 	}
 	p.pulse.standing, p.pulse.flag, p.pulse.paused = s, f, paused
-}
-
-func (p *projection) successKey() string { return "project success/" + p.projection }
-
-// tellSuccess stores the time of the last success for other processes.
-func (p *projection) tellSuccess(ctx context.Context) error {
-	p.mu.Lock()
-	at := p.success
-	p.mu.Unlock()
-	if at.IsZero() || !at.After(p.told) {
-		return nil
-	}
-	_, err := p.entries.PutState(ctx, p.successKey(), []byte(at.UTC().Format(time.RFC3339Nano)),
-		store.AnyVersion, p.owner)
-	if err == nil {
-		p.told = at
-	}
-	return err
 }
 
 func (p *projection) stats(ctx context.Context) (store.TopicStats, error) {
@@ -251,6 +232,7 @@ func (p *projection) readOutbox(ctx context.Context) (s outboxState, err error) 
 		return s, err
 	}
 	s.pending, s.processing, s.failed = stats.Waiting+stats.Delayed, stats.Leased, stats.Dead
+	s.success = stats.LastAck
 	looker, ok := store.As[store.Looker](p.store)
 	if ok && s.pending+s.processing > 0 {
 		now, err := p.entries.Clock(ctx)
@@ -273,14 +255,7 @@ func (p *projection) readOutbox(ctx context.Context) (s outboxState, err error) 
 			}
 		}
 	}
-	e, err := p.entries.GetState(ctx, p.successKey())
-	if errors.Is(err, store.ErrNotFound) {
-		return s, nil
-	}
-	if err == nil {
-		s.success, err = time.Parse(time.RFC3339Nano, string(e.Value))
-	}
-	return s, err
+	return s, nil
 }
 
 // health is called often: it returns what run has last seen.

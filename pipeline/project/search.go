@@ -75,11 +75,11 @@ func (e *answerError) Error() string {
 	if e.kind != "" {
 		text += " [" + e.kind + "]"
 	}
+	if e.request != "" { // before the reason, which may be cut
+		text += " (request " + e.request + ")"
+	}
 	if e.reason != "" {
 		text += " " + e.reason
-	}
-	if e.request != "" {
-		text += " (request " + e.request + ")"
 	}
 	return text
 }
@@ -92,6 +92,11 @@ func missing(err error) bool {
 
 // call sends a request and decodes the answer into into, if that is not nil.
 func (s *search) call(ctx context.Context, method, path string, body []byte, into any) error {
+	return s.callAs(ctx, pawl.NewID(), method, path, body, into)
+}
+
+// callAs is call with the id of the request.
+func (s *search) callAs(ctx context.Context, id, method, path string, body []byte, into any) error {
 	kind := "application/json"
 	if strings.HasSuffix(path, "_bulk") {
 		kind = "application/x-ndjson"
@@ -100,7 +105,6 @@ func (s *search) call(ctx context.Context, method, path string, body []byte, int
 	if err != nil {
 		return err
 	}
-	id := pawl.NewID()
 	req.Header.Set("X-Opaque-Id", id)
 	if len(body) > 0 {
 		req.Header.Set("Content-Type", kind)
