@@ -164,19 +164,25 @@ func (r *run) feedPage(ctx context.Context, batch []found) error {
 // due tells whether a file is to be converted, and returns its record for that.
 func (r *run) due(f *found, rec record) (record, bool) {
 	unchanged := rec.same(f.size, f.mod, r.options)
+	touched := false // its time is another; what is in it is seen when it is read
 	switch {
-	case unchanged && rec.Status == completed:
-		if _, err := os.Stat(filepath.Join(r.out, filepath.FromSlash(outputName(f.path)))); !errors.Is(err,
-			fs.ErrNotExist) {
+	case rec.Status == completed && rec.same(f.size, rec.ModTime, r.options):
+		_, err := os.Stat(filepath.Join(r.out, filepath.FromSlash(outputName(f.path))))
+		there := !errors.Is(err, fs.ErrNotExist)
+		if there && unchanged {
 			r.stats.unchanged.Add(1)
 			return rec, false
 		}
+		touched = there
 	case unchanged && rec.Status == permanent && !r.retryFailed:
 		r.stats.permanent.Add(1)
 		return rec, false
 	}
 	next := record{Path: f.path, Status: pending, Size: f.size, ModTime: f.mod, Options: r.options,
 		Output: outputName(f.path)}
+	if touched {
+		next.SHA256 = rec.SHA256
+	}
 	if unchanged {
 		next.Failures, next.Forgiven = rec.Failures, rec.Forgiven
 		next.Error, next.Kind, next.FailedAt = rec.Error, rec.Kind, rec.FailedAt

@@ -190,6 +190,16 @@ func TestRunResumesAndSeesWhatHasChanged(t *testing.T) {
 	if s, err = r.run(t.Context(), flags); s.Completed != 0 || s.Unchanged != 2 {
 		t.Fatalf("third run: %v %+v", err, s)
 	}
+	// Another time alone is no change, either.
+	later := time.Now().Add(time.Hour)
+	for range 2 {
+		if err := os.Chtimes(filepath.Join(r.src, "c.csv"), later, later); err != nil {
+			t.Fatal(err)
+		}
+		if s, err = r.run(t.Context(), flags); s.Completed != 0 || s.Unchanged != 2 {
+			t.Fatalf("after touch: %v %+v", err, s)
+		}
+	}
 	// What had failed is tried again when that is asked for, or when it has changed.
 	flags["retry-failed"] = true
 	if s, err = r.run(t.Context(), flags); s.PermanentFailure != 1 || r.state().Files["bad.docx"].FailureCount != 2 {

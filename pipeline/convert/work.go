@@ -21,6 +21,9 @@ import (
 // maxDocument is the largest file that is read.
 const maxDocument = 512 << 20
 
+// errSame says that a file has what it had when it was converted.
+var errSame = errors.New("the file is the same")
+
 // Handle converts a file of the run.
 func (r *run) Handle(ctx context.Context, d *pawl.Delivery) error {
 	path := string(d.Body)
@@ -32,6 +35,11 @@ func (r *run) Handle(ctx context.Context, d *pawl.Delivery) error {
 	defer r.hand.change(func() { f.inWork = false })
 	start := time.Now()
 	err := r.convert(ctx, f)
+	if errors.Is(err, errSame) {
+		r.stats.unchanged.Add(1)
+		r.hand.remove(path)
+		return nil
+	}
 	if err == nil {
 		r.log.Info("Processing complete", "file", path, "status", completed, "total_duration", time.Since(start))
 		r.stats.completed.Add(1)
@@ -44,6 +52,13 @@ func (r *run) Handle(ctx context.Context, d *pawl.Delivery) error {
 // convert writes the Markdown of a file, and then that it is done.
 func (r *run) convert(ctx context.Context, f *held) error {
 	md, sum, err := r.document(ctx, f)
+	if errors.Is(err, errSame) {
+		same := f.record
+		same.Status = completed
+		if kept := r.write(&same); kept != nil {
+			return kept
+		}
+	}
 	if err != nil {
 		return err
 	}
@@ -79,6 +94,9 @@ func (r *run) document(ctx context.Context, f *held) (md doc.Markdown, sum strin
 		return md, "", err
 	}
 	hash := sha256.Sum256(data)
+	if f.SHA256 == hex.EncodeToString(hash[:]) {
+		return md, f.SHA256, errSame
+	}
 	log := r.log.With("file", f.Path)
 	md, err = r.registry.Convert(ctx, doc.Document{
 		Name: f.Path, Data: data, Charset: r.charset, PageMarkers: r.pageMarkers,
