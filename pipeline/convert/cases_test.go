@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/markdown/charset"
 	"github.com/pawl-dev/pawl/pipeline/convert/doc"
 	"github.com/pawl-dev/pawl/pipeline/convert/tool"
@@ -14,6 +15,12 @@ import (
 // cases are real documents in testdata that a reader got wrong once, with the right Markdown, or all that it repeats.
 var cases = []struct{ file, want string }{
 	{"nested-field.docx", "A RESULT B\n"},
+	{"symbols.docx", "e-mail\n\nONE  \nTWO\n\nage ≥ 12, beta β\n\n✓ done →\n\nsofthyphen\n"},
+	{"altchunk.docx", "Host start\n\n## Imported title\n\nImported **paragraph**\n\nHost end\n"},
+	{"letters.docx", "- (a) first clause\n- (b) second clause\n  - (i) sub\n\nsee clause (b)\n"},
+	{"tabs.docx", "Name: Ada  \nCity: London\n\npage break\n\n- List by style\n- second\n"},
+	{"hidden.xlsx", "## Shown\n\nvisible\n"},
+	{"hyperlink-formula.xlsx", "## S\n\n| f |\n| --- |\n| [Go there](https://g.example/x) |\n"},
 	{"kana.csv", "| 名前 | ｶﾅ |\n| --- | --- |\n| 田中 | ﾀﾅｶ |\n| 鈴木 | ｽｽﾞｷ |\n"},
 	{"gb2312-declared.html", "# 视频\n\n腾讯网 首页 新闻 体育 鼠标 阅读正文\n"},
 	{"ibm437.txt", "Grüße aus Köln, déjà vu. "},
@@ -41,7 +48,9 @@ func TestCases(t *testing.T) {
 
 // Names in an archive that do not say their encoding have one in common.
 func TestNamesInArchives(t *testing.T) {
-	for _, name := range []string{"ibm437 \x9abung", "ibm866 \x8f\xe0\xa8\xa2\xa5\xe2", "shift_jis \x93\xfa\x96\x7b\x8c\xea"} {
+	for _, name := range []string{
+		"ibm437 \x9abung", "ibm866 \x8f\xe0\xa8\xa2\xa5\xe2", "shift_jis \x93\xfa\x96\x7b\x8c\xea",
+	} {
 		encoding, _, _ := strings.Cut(name, " ")
 		want := charset.As([]byte(name), encoding)
 		data := zipped(t, "a.txt", "a", name+".txt", "b")
@@ -64,5 +73,43 @@ func TestUnsureGuess(t *testing.T) {
 		if err != nil || got.Text != want {
 			t.Errorf("%s: %v %q", label, err, got.Text)
 		}
+	}
+}
+
+// What is hidden comes out marked when it is asked for.
+func TestHidden(t *testing.T) {
+	data, err := os.ReadFile("testdata/hidden.xlsx")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := NewRegistry(new(tool.Set))
+	got, err := r.Convert(context.Background(), doc.Document{Name: "hidden.xlsx", Data: data, Hidden: true})
+	want := "## Shown\n\n| visible | hidcol (hidden) |\n| --- | --- |\n| hidrow (hidden) |  |\n\n" +
+		"## Veiled (hidden)\n\nsecretsheet\n\n## Deep (hidden)\n\ndeepsheet\n"
+	if err != nil || got.Text != want {
+		t.Errorf("%v\ngot  %q\nwant %q", err, got.Text, want)
+	}
+	parts := partsOf(t, pptx(t, nil, slide(shape("", "", drawn("", "secret")))))
+	for i, p := range parts {
+		parts[i] = strings.ReplaceAll(p, "<p:sld>", `<p:sld show="0">`)
+	}
+	for hidden, want := range map[bool]string{false: "\n", true: "*hidden slide*\n\nsecret\n"} {
+		d := doc.Document{Name: "a.pptx", Data: zipped(t, parts...), Hidden: hidden}
+		got, err := r.Convert(context.Background(), d)
+		if err != nil || got.Text != want {
+			t.Errorf("hidden %v: %v %q", hidden, err, got.Text)
+		}
+	}
+}
+
+// A workbook whose sheets cannot be found is not an empty one.
+func TestSheetsThatAreNotFound(t *testing.T) {
+	data, err := os.ReadFile("testdata/no-relations.xlsx")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = NewRegistry(new(tool.Set)).Convert(context.Background(), doc.Document{Name: "a.xlsx", Data: data})
+	if pawl.Describe(err).Kind != doc.KindCorrupt || !strings.Contains(err.Error(), "no relation") {
+		t.Error(err)
 	}
 }

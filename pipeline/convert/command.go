@@ -52,6 +52,7 @@ With --llm PROVIDER/MODEL, a language model improves the Markdown. Providers are
 			{Name: "type", Doc: "what the document is, such as `html`, whatever its name says"},
 			{Name: "images", Doc: "save pictures of documents to `DIR` and link them"},
 			{Name: "charset", Doc: "encoding `NAME` of texts, such as windows-1250, where they do not say it"},
+			{Name: "hidden", Type: pipeline.Bool, Doc: "convert hidden sheets, rows, columns and slides as well, marked as such"},
 			{Name: "page-markers", Type: pipeline.Bool, Doc: "mark the beginning of pages and slides"},
 			{Name: "log-level", Type: pipeline.Choice, Choices: []string{"debug", "info", "warn", "error"},
 				Doc: "log from `LEVEL` on"},
@@ -106,7 +107,7 @@ func printOne(ctx context.Context, in *pipeline.Invocation) error {
 		return &pipeline.Error{What: "cannot read " + name, Err: err, Next: "check the file and its permissions"}
 	}
 	d := doc.Document{Name: name, Data: data, Charset: in.Flags.Text("charset"), Type: strings.ToLower(in.Flags.Text("type")),
-		PageMarkers: in.Flags.Bool("page-markers")}
+		PageMarkers: in.Flags.Bool("page-markers"), Hidden: in.Flags.Bool("hidden")}
 	if name == "-" {
 		d.Name = ""
 	}
@@ -302,6 +303,9 @@ func newRun(in *pipeline.Invocation) (*run, error) {
 		r.images = images{dir: abs, from: out}
 	}
 	r.options = fmt.Sprintf("markers=%v images=%s", r.pageMarkers, r.images.dir)
+	if r.hidden = f.Bool("hidden"); r.hidden {
+		r.options += " hidden"
+	}
 	if r.charset != "" {
 		r.options += " charset=" + r.charset
 	}

@@ -34,6 +34,7 @@ type run struct {
 	maxRetries  int
 	retryFailed bool
 	pageMarkers bool
+	hidden      bool
 	charset     string // of texts that do not say it; empty: it is guessed
 	images      images
 	registry    *Registry

@@ -71,12 +71,25 @@ func TestNestedFields(t *testing.T) {
 
 // mutated changes the structure of a document by steps of four bytes: which part, what is done, from where, to where.
 func mutated(t testing.TB, data string, steps []byte) []byte {
-	z, err := zip.NewReader(strings.NewReader(data), int64(len(data)))
-	if err != nil {
+	parts := partsOf(t, data)
+	if parts == nil {
 		for step := range slices.Chunk(steps, 4) {
 			data = changed(data, step)
 		}
 		return []byte(data)
+	}
+	for step := range slices.Chunk(steps, 4) {
+		part := 2*(int(step[0])%(len(parts)/2)) + 1
+		parts[part] = changed(parts[part], step)
+	}
+	return zipped(t, parts...)
+}
+
+// partsOf are the entries of an archive, as zipped takes them; nil if it is none.
+func partsOf(t testing.TB, data string) []string {
+	z, err := zip.NewReader(strings.NewReader(data), int64(len(data)))
+	if err != nil || len(z.File) == 0 {
+		return nil
 	}
 	parts := make([]string, 0, 2*len(z.File))
 	for _, f := range z.File {
@@ -90,11 +103,7 @@ func mutated(t testing.TB, data string, steps []byte) []byte {
 		}
 		parts = append(parts, f.Name, string(content))
 	}
-	for step := range slices.Chunk(steps, 4) {
-		part := 2*(int(step[0])%(len(parts)/2)) + 1
-		parts[part] = changed(parts[part], step)
-	}
-	return zipped(t, parts...)
+	return parts
 }
 
 var pieces = regexp.MustCompile(`<[^<>]*>|[{}]|\\[a-z]+-?[0-9]*|"[^"]*"|[^<>{}\\"]+`)

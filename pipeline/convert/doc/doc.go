@@ -25,6 +25,8 @@ type Document struct {
 	Budget *int64
 	// Image keeps a picture of the document, and says what links to it; nil leaves pictures out.
 	Image func(name string, data []byte) string
+	// Hidden asks for what the document hides from its readers, marked as such.
+	Hidden bool
 	// PageMarkers asks for a comment at each beginning of a page or slide.
 	PageMarkers bool
 	// Sub converts a document that is within this one. The registry sets it.
@@ -39,20 +41,23 @@ type Markdown struct {
 	Title string // may be empty
 }
 
-// Part converts a document that is within this one, and writes it under a heading. If it cannot be read, the reason
-// is written in its place, and the rest is kept.
+// Part converts a document that is within this one, and writes it under a heading, unless that is empty. If it cannot
+// be read, the reason is written in its place, and the rest is kept.
 func (d *Document) Part(ctx context.Context, w *markdown.Writer, heading string, part Document) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	part.Charset = cmp.Or(part.Charset, d.Charset)
-	part.Depth, part.Budget, part.Image, part.PageMarkers = d.Depth+1, d.Budget, d.Image, d.PageMarkers
+	part.Depth, part.Budget, part.Image = d.Depth+1, d.Budget, d.Image
+	part.PageMarkers, part.Hidden = d.PageMarkers, d.Hidden
 	md, err := d.Sub(ctx, part)
 	bearable := []pawl.Kind{KindUnsupported, KindToolMissing, KindLocked, KindCorrupt, pawl.KindPanic}
 	if err != nil && !slices.Contains(bearable, pawl.Describe(err).Kind) {
 		return err
 	}
-	w.Title(2, heading)
+	if heading != "" {
+		w.Title(2, heading)
+	}
 	if err != nil {
 		w.Marked(markdown.Em, "not converted: "+err.Error())
 		w.End()

@@ -78,6 +78,24 @@ func (w *word) block(n *markup.Node) {
 		w.blocks(choice(n))
 	case "oMathPara", "oMath":
 		w.w.Math(tex(n), true)
+	case "altChunk":
+		w.imported(n)
+	}
+}
+
+// imported writes a document that Word merges into this one when it opens it.
+func (w *word) imported(n *markup.Node) {
+	w.endListing()
+	w.w.EndLists()
+	rels, _ := w.relations(w.part)
+	target := rels[n.Attr("r:id")].target
+	data, err := w.Bytes(target)
+	if err == nil && data != nil {
+		err = w.d.Part(w.ctx, w.w, "", doc.Document{Name: target, Data: data})
+	}
+	if err != nil || data == nil {
+		w.w.Marked(markdown.Em, "not converted: "+cmp.Or(target, "an imported document"))
+		w.w.End()
 	}
 }
 
@@ -192,8 +210,12 @@ func (w *word) endListing() {
 // item begins an item of a list, and the lists around it.
 func (w *word) item(p properties) {
 	ordered, number := w.numbers.next(p.num, p.level)
-	w.w.ItemAt(float64(p.level+p.deeper), 0.5, ordered, 1, p.num)
-	if ordered {
+	label := w.numbers.lettered(p.num, p.level)
+	w.w.ItemAt(float64(p.level+p.deeper), 0.5, ordered && label == "", 1, p.num)
+	switch {
+	case label != "":
+		w.w.Text(label + " ")
+	case ordered:
 		w.w.Number(number)
 	}
 }

@@ -119,7 +119,9 @@ func (w *word) piece(c *markup.Node, raised bool) {
 	case "tab", "ptab":
 		w.w.Text(" ")
 	case "br":
-		if c.Attr("type") != "page" && c.Attr("type") != "column" {
+		if c.Attr("type") == "page" || c.Attr("type") == "column" {
+			w.w.Text(" ")
+		} else {
 			w.w.Break()
 		}
 	case "cr":
@@ -127,7 +129,7 @@ func (w *word) piece(c *markup.Node, raised bool) {
 	case "noBreakHyphen":
 		w.w.Text("-")
 	case "sym":
-		w.w.Text(symbol(c.Attr("char")))
+		w.w.Text(symbol(c.Attr("font"), c.Attr("char")))
 	case "footnoteReference", "endnoteReference", "commentReference":
 		n := note{strings.TrimSuffix(c.Name, "Reference"), c.Attr("id")}
 		if !slices.Contains(w.notes, n) {
@@ -150,12 +152,18 @@ func (w *word) piece(c *markup.Node, raised bool) {
 	}
 }
 
+// symbols are the characters of the font Symbol, from 0x20 on; a space is none.
+var symbols = []rune(` !∀#∃%&∋()∗+,−./0123456789:;<=>?≅ΑΒΧΔΕΦΓΗΙϑΚΛΜΝΟΠΘΡΣΤΥςΩΞΨΖ[∴]⊥_‾αβχδεφγηιϕκλμνοπθρστυϖωξψζ{|}∼ ` +
+	strings.Repeat(" ", 0x20) + `€ϒ′≤⁄∞ƒ♣♦♥♠↔←↑→↓°±″≥×∝∂•÷≠≡≈…⏐⎯↵ℵℑℜ℘⊗⊕∅∩∪⊃⊇⊄⊂⊆∈∉∠∇®©™∏√⋅¬∧∨⇔⇐⇑⇒⇓◊〈®©™∑⎛⎜⎝⎡⎢⎣⎧⎨⎩⎪ 〉∫⌠⎮⌡⎞⎟⎠⎤⎥⎦⎫⎬⎭`)
+
 // symbol is a character of a symbol font.
-func symbol(code string) string {
+func symbol(font, code string) string {
 	n, err := strconv.ParseUint(code, 16, 32)
 	switch {
 	case err != nil:
 		return ""
+	case n >= 0xf000 && n < 0xf100 && strings.EqualFold(font, "Symbol"):
+		return strings.TrimSpace(string(at(symbols, int(n-0xf020))))
 	case n >= 0xf000 && n < 0xf100:
 		marks := map[uint64]string{0xfc: "✓", 0xfb: "✗", 0xa8: "☐", 0xfe: "☑", 0xe0: "→", 0xdf: "←", 0xb7: "•",
 			0xa7: "▪", 0x4a: "☺"}

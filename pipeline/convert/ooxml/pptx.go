@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/pawl-dev/pawl/markdown"
 	"github.com/pawl-dev/pawl/markdown/markup"
 	"github.com/pawl-dev/pawl/pipeline/convert/doc"
 )
@@ -49,6 +50,13 @@ func (s *deck) slide(part string) error {
 	root, err := s.Tree(part)
 	if err != nil || root == nil {
 		return err
+	}
+	if show, stated := root.Lookup("show"); stated && (show == "0" || show == "false") {
+		if !s.d.Hidden {
+			return nil
+		}
+		s.w.Marked(markdown.Em, "hidden slide")
+		s.w.End()
 	}
 	s.part = part
 	if _, err := s.relations(part); err != nil {

@@ -210,11 +210,25 @@ func (ns *numbering) next(num string, lvl int) (ordered bool, number int) {
 
 // label is the number of a heading as it is shown: "2.1".
 func (ns *numbering) label(num string, lvl int) string {
-	ordered, _ := ns.next(num, lvl)
-	l := ns.lists[num]
-	if l == nil || !ordered {
+	if ordered, _ := ns.next(num, lvl); !ordered {
 		return ""
 	}
+	return ns.shown(num, lvl)
+}
+
+// lettered is the label of the item that was counted last, if it is one of letters or Roman numerals: those of Markdown
+// are numbers.
+func (ns *numbering) lettered(num string, lvl int) string {
+	l := ns.lists[num]
+	if l == nil || !strings.HasSuffix(l.levels[lvl].format, "Letter") && !strings.HasSuffix(l.levels[lvl].format, "Roman") {
+		return ""
+	}
+	return ns.shown(num, lvl)
+}
+
+// shown is the label of the item that was counted last.
+func (ns *numbering) shown(num string, lvl int) string {
+	l := ns.lists[num]
 	text := l.levels[lvl].text
 	for i := range lvl + 1 {
 		n := ns.counters[l.abstract][i]

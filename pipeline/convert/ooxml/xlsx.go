@@ -36,17 +36,30 @@ func Xlsx(ctx context.Context, d doc.Document) (doc.Markdown, error) {
 		}
 		b.dates = dateFormats(styles)
 		for s := range root.Child("sheets").Children {
-			r := rels[s.Attr("r:id")]
-			if r.kind != "worksheet" && r.kind != "chartsheet" {
+			r, ok := rels[s.Attr("r:id")]
+			if !ok {
+				return doc.Fail(doc.KindCorrupt, "its sheet %q is not to be found: no relation of %s leads there",
+					s.Attr("name"), f.main)
+			}
+			hidden := s.Attr("state") == "hidden" || s.Attr("state") == "veryHidden"
+			if r.kind != "worksheet" && r.kind != "chartsheet" || hidden && !d.Hidden {
 				continue
 			}
-			f.w.Title(2, s.Attr("name"))
+			f.w.Title(2, s.Attr("name")+marked(hidden))
 			if err := b.sheet(r.target); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
+}
+
+// marked is what stands beside that which a reader of the original does not see.
+func marked(hidden bool) string {
+	if hidden {
+		return " (hidden)"
+	}
+	return ""
 }
 
 // sheet writes a sheet.
@@ -66,6 +79,8 @@ type value struct {
 	text string
 }
 
+const maxColumns = 16384 // of a sheet
+
 type sheetRow struct {
 	number int
 	cells  []value
@@ -79,7 +94,8 @@ func (b *book) rows(part string) (rows []sheetRow, links map[[2]int]string, err 
 	}
 	links = map[[2]int]string{}
 	number := 0
-	enter := func(name string) bool { return name != "row" && name != "hyperlink" }
+	veiled := map[int]bool{} // columns
+	enter := func(name string) bool { return name != "row" && name != "hyperlink" && name != "col" }
 	err = b.elements(part, enter, func(n *markup.Node) {
 		if n.Name == "hyperlink" {
 			ref, _, _ := strings.Cut(n.Attr("ref"), ":")
@@ -91,6 +107,12 @@ func (b *book) rows(part string) (rows []sheetRow, links map[[2]int]string, err 
 			links[[2]int{col, row}] = target
 			return
 		}
+		if n.Name == "col" {
+			for c := whole(n.Attr("min"), 1); flag(n, "hidden") && c <= min(whole(n.Attr("max"), 0), maxColumns); c++ {
+				veiled[c] = true
+			}
+			return
+		}
 		number = whole(n.Attr("r"), number+1)
 		row, col := sheetRow{number: number}, 0
 		for c := range n.Children {
@@ -98,8 +120,12 @@ func (b *book) rows(part string) (rows []sheetRow, links map[[2]int]string, err 
 			if at, _ := position(c.Attr("r")); at > 0 {
 				col = at
 			}
-			if v := b.cellValue(c); v != "" && col <= 16384 {
-				row.cells = append(row.cells, value{col, v})
+			hidden := flag(n, "hidden") || veiled[col]
+			if v := b.cellValue(c); v != "" && col <= maxColumns && (!hidden || b.d.Hidden) {
+				row.cells = append(row.cells, value{col, v + marked(hidden)})
+				if url, ok := strings.CutPrefix(c.Child("f").Content(), `HYPERLINK("`); ok {
+					links[[2]int{col, number}], _, _ = strings.Cut(url, `"`)
+				}
 			}
 		}
 		if len(row.cells) > 0 {
