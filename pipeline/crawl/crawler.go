@@ -29,6 +29,8 @@ type request struct {
 	Chain []string `json:"chain,omitempty"` // the URLs that led here by redirects, in order
 	// Alike is how many pages in a row, up to the one that has the link, had URLs of this one's shape.
 	Alike int `json:"alike,omitempty"`
+	// Bodies stand for the content of the last pages that led here: see again.
+	Bodies []string `json:"bodies,omitempty"`
 	// Cookies tells that the page with the link, or the redirect, set some: they must be known before it is
 	// fetched.
 	Cookies bool `json:"cookies,omitempty"`
@@ -311,7 +313,8 @@ func (c *crawler) moved(ctx context.Context, d *pawl.Delivery, r *request, a *an
 	if !c.options.AllowPrivate && privateHost(to) {
 		return pawl.Permanent(pawl.OfKind(KindPrivate, errPrivate))
 	}
-	d.Emit(c.visit(to, request{Depth: r.Depth, Chain: chain, Alike: r.Alike, Cookies: r.Cookies || a.setsCookies()}))
+	d.Emit(c.visit(to, request{Depth: r.Depth, Chain: chain, Alike: r.Alike, Bodies: r.Bodies,
+		Cookies: r.Cookies || a.setsCookies()}))
 	return c.done(d, outcome{Kind: kindMoved, URL: r.URL, Next: urlKeys{keyOf(to)}})
 }
 
@@ -329,9 +332,15 @@ func (c *crawler) page(ctx context.Context, d *pawl.Delivery, u *url.URL, r *req
 		return c.done(d, outcome{Kind: kindExcluded, URL: r.URL, Why: whyFull})
 	}
 	o := outcome{Kind: kindPage, URL: r.URL, Page: record, Markdown: p.markdown}
+	bodies, repeated := again(u, a.body, r.Bodies)
+	if repeated {
+		o.Excluded += int64(len(p.links))
+		p.links = nil
+	}
 	follow := func(links []*url.URL, depth int64) (keys urlKeys) {
 		for _, link := range links {
-			to := request{Depth: depth, Alike: alike(u, link, r.Alike), Cookies: a.setsCookies()}
+			to := request{Depth: depth, Alike: alike(u, link, r.Alike), Bodies: bodies,
+				Cookies: a.setsCookies()}
 			if c.follow(d, &o, link, to) {
 				keys = append(keys, keyOf(link))
 			}

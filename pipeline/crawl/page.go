@@ -5,6 +5,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -83,6 +84,10 @@ func (p *page) scan(base *url.URL, in io.Reader) {
 						base, based, p.base = u, true, u
 					}
 				}
+			case atom.Noscript: // nothing is scripted here
+				z.NextIsNotRawText()
+			case atom.Meta:
+				p.refresh(base, attributes(z, more), seen)
 			case atom.A, atom.Area:
 				if href, ok := attribute(z, more, "href"); ok {
 					p.link(base, href, seen)
@@ -126,6 +131,33 @@ func attribute(z *html.Tokenizer, more bool, name string) (value string, ok bool
 		}
 	}
 	return "", false
+}
+
+func attributes(z *html.Tokenizer, more bool) map[string]string {
+	all := map[string]string{}
+	for more {
+		var k, v []byte
+		k, v, more = z.TagAttr()
+		all[string(k)] = string(v)
+	}
+	return all
+}
+
+var refreshes = regexp.MustCompile(`(?i)^\s*([0-9]*)[0-9.]*\s*[;,]?\s*url\s*=\s*(?:"([^"]*)|'([^']*)|(.*))`)
+
+// refresh takes the target of a meta element: at once, it is a redirect, of the depth of the page.
+func (p *page) refresh(base *url.URL, attributes map[string]string, seen map[string]bool) {
+	m := refreshes.FindStringSubmatch(attributes["content"])
+	if m == nil || !strings.EqualFold(attributes["http-equiv"], "refresh") {
+		return
+	}
+	ref := strings.TrimSpace(m[2] + m[3] + m[4])
+	if u, err := weburl.Parse(base, ref); err == nil && strings.Trim(m[1], "0") == "" {
+		p.follows(u)
+		seen[u.String()] = true
+		return
+	}
+	p.link(base, ref, seen)
 }
 
 func (p *page) link(base *url.URL, ref string, seen map[string]bool) {

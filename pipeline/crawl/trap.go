@@ -1,8 +1,12 @@
 package crawl
 
 import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -31,6 +35,30 @@ func trap(u *url.URL, alike int) bool {
 		return year > time.Now().Year()+maxYears
 	}
 	return false
+}
+
+// maxBodies is how many fingerprints of pages a request has with it: there are two of each page.
+const maxBodies = 8
+
+// again reports whether a page has the content of one that led to it, and adds its own content to theirs. Its links are
+// those of the other then, or they are relative by mistake and grow with every step. A page that names its own path
+// is compared without that, too.
+func again(u *url.URL, body []byte, bodies []string) ([]string, bool) {
+	if len(body) == 0 {
+		return bodies, false
+	}
+	own := []string{fingerprint(body)}
+	if path := u.EscapedPath(); len(path) > 3 { // a shorter one is in the tags
+		own = append(own, fingerprint(bytes.ReplaceAll(body, []byte(path), nil)))
+	}
+	repeated := slices.ContainsFunc(own, func(f string) bool { return slices.Contains(bodies, f) })
+	bodies = append(slices.Clone(bodies), own...)
+	return bodies[max(len(bodies)-maxBodies, 0):], repeated
+}
+
+func fingerprint(body []byte) string {
+	sum := sha256.Sum256(body)
+	return base64.RawStdEncoding.EncodeToString(sum[:9])
 }
 
 // month finds a year with a month: /2031/05, date=2031-05-17, year=2031.
