@@ -21,6 +21,17 @@ var cases = []struct{ file, want string }{
 	{"tabs.docx", "Name: Ada  \nCity: London\n\npage break\n\n- List by style\n- second\n"},
 	{"hidden.xlsx", "## Shown\n\nvisible\n"},
 	{"hyperlink-formula.xlsx", "## S\n\n| f |\n| --- |\n| [Go there](https://g.example/x) |\n"},
+	{"no-blank-line.eml", "# No break\n\n**From:** a@x.example  \n**To:** b@x.example\n\nBody text here\n"},
+	{"raw-name.eml", "# S\n\n**From:** a@x.example\n\nT\n\n## Attachment: 管理.csv\n\n| k | v |\n| --- | --- |\n| 1 | 2 |\n"},
+	{"names.eml", "# S\n\n**From:** Ada \\<ada@ex.example>  \n**To:** Bob \\<bob@ex.example>  \n" +
+		"**Date:** Wed, 01 May 2024 10:00:00 +0000\n\nBody\n\n## Attachment: Konzept Öffnung.xlsx\n\n## S\n\n" +
+		"attached cell\n\n## Attachment: attached.txt\n\ninner text\n\n## Attachment: naïve file.txt\n\nsecond inner\n"},
+	{"carriage-returns.csv", "| a | b |\n| --- | --- |\n| 1 | 2 |\n| 3 | 4 |\n"},
+	{"markup.csv", "| a | b |\n| --- | --- |\n| \\<div> | \\*x\\* |\n| \\[l](u) | \\_y\\_ |\n"},
+	{"colours.ipynb", "# Title\ntext\n\n````R\nprint(\"```\")\nx\n````\n\n````\ngreen\n```\ntail\n````\n\n" +
+		"```\nValueError: bad\n```\n\n| c |\n| --- |\n| 7 |\n\n```\nraw *cell*\n```\n"},
+	{"hidden.rtf", "**Bold**\n\n| r1c1 | r1<br>c2 |\n| --- | --- |\n|  | r2c2 |\n\nend\n"},
+	{"link-in-cell.rtf", "| A | [in cell](https://c.example) |\n| --- | --- |\n\nafter\n"},
 	{"kana.csv", "| 名前 | ｶﾅ |\n| --- | --- |\n| 田中 | ﾀﾅｶ |\n| 鈴木 | ｽｽﾞｷ |\n"},
 	{"gb2312-declared.html", "# 视频\n\n腾讯网 首页 新闻 体育 鼠标 阅读正文\n"},
 	{"ibm437.txt", "Grüße aus Köln, déjà vu. "},

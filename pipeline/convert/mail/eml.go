@@ -13,6 +13,7 @@ import (
 	"mime/quotedprintable"
 	"net/mail"
 	"net/textproto"
+	"slices"
 	"strings"
 
 	"github.com/pawl-dev/pawl/markdown"
@@ -36,6 +37,9 @@ const (
 // Eml converts a message of RFC 5322: its header, its text and its attachments.
 func Eml(ctx context.Context, d doc.Document) (doc.Markdown, error) {
 	m, err := mail.ReadMessage(bytes.NewReader(d.Data))
+	if err != nil {
+		m, err = mail.ReadMessage(bytes.NewReader(divided(d.Data)))
+	}
 	if err != nil {
 		return doc.Markdown{}, doc.Fail(doc.KindCorrupt, "it is not a mail message: %w", err)
 	}
@@ -63,6 +67,39 @@ func Eml(ctx context.Context, d doc.Document) (doc.Markdown, error) {
 	return out.write(ctx, d)
 }
 
+// divided puts an empty line between a header and a body that have none: before the first line that cannot be of a
+// header.
+func divided(data []byte) []byte {
+	at := 0
+	for line := range bytes.Lines(data) {
+		name, _, ok := bytes.Cut(line, []byte(":"))
+		switch {
+		case at == 0 && !ok:
+			return data
+		case at > 0 && line[0] != ' ' && line[0] != '\t' && (!ok || bytes.ContainsAny(name, " \t")):
+			return slices.Concat(data[:at], []byte("\r\n"), data[at:])
+		}
+		at += len(line)
+	}
+	return data
+}
+
+// mediaType reads a header field such as Content-Type, also one with names in raw UTF-8 or without quotes.
+func mediaType(field string) (kind string, params map[string]string) {
+	field = strings.NewReplacer(`*="''`, `*="utf-8''`, `*=''`, `*=utf-8''`).Replace(field)
+	kind, params, err := mime.ParseMediaType(field)
+	if err == nil {
+		return kind, params
+	}
+	first, rest, _ := strings.Cut(field, ";")
+	params = map[string]string{}
+	for pair := range strings.SplitSeq(rest, ";") {
+		name, value, _ := strings.Cut(pair, "=")
+		params[strings.ToLower(strings.TrimSpace(name))] = strings.Trim(strings.TrimSpace(value), `"`)
+	}
+	return strings.ToLower(strings.TrimSpace(first)), params
+}
+
 // part reads a part of a message, and those in it.
 func (m *message) part(h textproto.MIMEHeader, body io.Reader, decode func(string) string, depth int,
 	parts *int) error {
@@ -70,10 +107,8 @@ func (m *message) part(h textproto.MIMEHeader, body io.Reader, decode func(strin
 		return doc.Fail(doc.KindNesting, "it has more than %d parts, or they are nested more than %d deep",
 			maxParts, maxDepth)
 	}
-	kind, params, err := mime.ParseMediaType(h.Get("Content-Type"))
-	if err != nil && kind == "" {
-		kind = "text/plain"
-	}
+	kind, params := mediaType(h.Get("Content-Type"))
+	kind = cmp.Or(kind, "text/plain")
 	if strings.HasPrefix(kind, "multipart/") && params["boundary"] != "" {
 		r := multipart.NewReader(body, params["boundary"])
 		for {
@@ -96,7 +131,7 @@ func (m *message) part(h textproto.MIMEHeader, body io.Reader, decode func(strin
 	if err != nil && len(data) == 0 {
 		return doc.Fail(doc.KindCorrupt, "a part of it cannot be decoded: %w", err)
 	}
-	disposition, dp, _ := mime.ParseMediaType(h.Get("Content-Disposition"))
+	disposition, dp := mediaType(h.Get("Content-Disposition"))
 	name := decode(cmp.Or(dp["filename"], params["name"]))
 	switch {
 	case disposition == "attachment" || name != "" && !strings.HasPrefix(kind, "text/") ||

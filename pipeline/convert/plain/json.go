@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode/utf16"
@@ -130,6 +131,9 @@ func (l *lines) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*string)(l))
 }
 
+// colours are the escapes of a terminal.
+var colours = regexp.MustCompile(`\x1b\[[0-9;?]*[A-Za-z]`)
+
 // Notebook shows the cells of a Jupyter notebook and what came out of them.
 func Notebook(_ context.Context, d doc.Document) (doc.Markdown, error) {
 	var n notebook
@@ -160,7 +164,7 @@ func Notebook(_ context.Context, d doc.Document) (doc.Markdown, error) {
 				if o.Error != "" {
 					text = o.Error + ": " + o.Value
 				}
-				if strings.TrimSpace(text) != "" {
+				if text = colours.ReplaceAllString(text, ""); strings.TrimSpace(text) != "" {
 					w.Fence("", text)
 				}
 			}

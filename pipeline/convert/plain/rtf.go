@@ -30,6 +30,7 @@ type rtf struct {
 	author   strings.Builder // of the next comment
 	property strings.Builder // of a picture, and what it says in alt text
 	alt      strings.Builder
+	hidden   bool // hidden text is asked for
 	quote    bool // the paragraph is a quote
 	quoted   bool // a quote is open
 	begun    bool // the paragraph has text
@@ -46,6 +47,7 @@ type rtfState struct {
 	font, style  int
 	uc           int // how many characters stand in for a Unicode one
 	linked       bool
+	hidden       bool
 }
 
 // rtfCharsets are those of fonts, as code pages.
@@ -57,7 +59,8 @@ func RTF(ctx context.Context, d doc.Document) (doc.Markdown, error) {
 	if !strings.HasPrefix(string(d.Data[:min(len(d.Data), 5)]), `{\rtf`) {
 		return doc.Markdown{}, doc.Fail(doc.KindCorrupt, "it is not RTF")
 	}
-	r := &rtf{page: 1252, fonts: map[int]int{}, headings: map[int]int{}, quotes: map[int]bool{}, state: rtfState{uc: 1}}
+	r := &rtf{page: 1252, fonts: map[int]int{}, headings: map[int]int{}, quotes: map[int]bool{}, state: rtfState{uc: 1},
+		hidden: d.Hidden}
 	src := string(d.Data)
 	for i := 0; i < len(src); {
 		switch src[i] {
@@ -188,6 +191,9 @@ func (r *rtf) flush() {
 func (r *rtf) text(t string) {
 	switch r.state.dest {
 	case "":
+		if r.state.hidden && !r.hidden {
+			return
+		}
 		if !r.begun && strings.TrimSpace(t) != "" {
 			r.begin()
 		}

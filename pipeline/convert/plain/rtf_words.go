@@ -33,8 +33,10 @@ func (r *rtf) word(word string, n int, has bool) {
 		s.italic = on
 	case "strike", "striked":
 		s.strike = on
+	case "v":
+		s.hidden = on
 	case "plain":
-		s.bold, s.italic, s.strike = false, false, false
+		s.bold, s.italic, s.strike, s.hidden = false, false, false, false
 	case "f":
 		s.font = n
 	case "deff":
@@ -196,6 +198,9 @@ func (r *rtf) fieldResult() {
 		return
 	}
 	target = strings.Trim(strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(target), `\l`)), `"`)
+	if !r.begun {
+		r.begin() // the cell or paragraph that the link is in
+	}
 	r.w.Link(target, "")
 	r.state.linked = true
 }

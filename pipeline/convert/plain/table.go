@@ -8,6 +8,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/pawl-dev/pawl/markdown"
 	"github.com/pawl-dev/pawl/markdown/charset"
 	"github.com/pawl-dev/pawl/pipeline/convert/doc"
 )
@@ -27,6 +28,9 @@ func Text(_ context.Context, d doc.Document) (doc.Markdown, error) {
 // CSV makes a table of separated values. The separator is the one that the first lines use most evenly.
 func CSV(ctx context.Context, d doc.Document) (doc.Markdown, error) {
 	text := charset.Decode(d.Data, d.Charset)
+	if strings.IndexByte(text, '\n') < 0 { // lines that end as on the Macs of old
+		text = strings.ReplaceAll(text, "\r", "\n")
+	}
 	comma := '\t'
 	if d.Type != "tsv" {
 		comma = separator(text)
@@ -118,12 +122,18 @@ func separator(text string) rune {
 	return best
 }
 
-var cellEscapes = strings.NewReplacer("|", `\|`, "\r\n", "<br>", "\n", "<br>", "\r", "<br>")
-
+// cell is the text of a cell: what would be markup is escaped.
 func cell(text string) string {
 	text = strings.TrimSpace(text)
-	if strings.ContainsAny(text, "|\r\n") {
-		return cellEscapes.Replace(text)
+	if !strings.ContainsAny(text, "|\r\n<>*_[]`\\~&$#") {
+		return text
 	}
-	return text
+	lines := strings.Split(strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(text), "\n")
+	for i, line := range lines {
+		var w markdown.Writer
+		w.Text(". " + line) // within a line: what is markup at the beginning of one is none in a cell
+		line = strings.TrimPrefix(strings.TrimSuffix(w.String(), "\n"), ". ")
+		lines[i] = strings.ReplaceAll(line, "|", `\|`)
+	}
+	return strings.Join(lines, "<br>")
 }
