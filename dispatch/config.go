@@ -114,6 +114,9 @@ type Topic struct {
 	// Event says what the handler does, for the policy's matrix, unless its error
 	// says it ([policy.At]).
 	Event policy.Event
+	// Retries says for how long failures of this topic are repeated, where that differs
+	// from the policy's rules.
+	Retries policy.Retries
 	// Policy, if not nil, decides about failures of this topic in place of [Config.Policy]: for a topic with limits of
 	// its own. It usually calls Config.Policy and changes a part of the decision.
 	Policy policy.Policy
@@ -191,6 +194,7 @@ func (t *Topic) complete() error {
 	}
 	faults.If(t.BatchSize < 0 || t.BatchSize > store.MaxBatch, "batch size %d; it goes from 1 to %d", t.BatchSize,
 		store.MaxBatch)
+	faults.Add(t.Retries.Validate())
 	faults.If(t.BatchWait < 0 || t.BatchWait > maxBatchWait, "batch wait of %v; it goes from 0 to %v", t.BatchWait,
 		maxBatchWait)
 	faults.If(t.Concurrency < 1 || t.Concurrency > maxSlots, "concurrency %d; it goes from 1 to %d", t.Concurrency,

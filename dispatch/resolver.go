@@ -20,7 +20,7 @@ func (r resolver) Decide(a policy.Attempt) policy.Decision {
 	if t == nil {
 		return d.decide(a)
 	}
-	a.Topic = cmp.Or(a.Topic, t.Name)
+	a.Topic, a.Retries = cmp.Or(a.Topic, t.Name), cmp.Or(a.Retries, t.Retries)
 	if a.Event == (policy.Event{}) {
 		a.Event = policy.EventOf(a.Err, t.Event)
 	}

@@ -179,7 +179,8 @@ func released(st *store.Settlement, after time.Duration, reason string) {
 // failed asks the policy about a failure, and reports the decision.
 func (d *Dispatcher) failed(st *store.Settlement, del *pawl.Delivery, err error, ran time.Duration) {
 	t := d.byName[del.Topic]
-	attempt := policy.Attempt{Topic: del.Topic, Event: policy.EventOf(err, t.Event), Number: del.Attempt, Err: err}
+	attempt := policy.Attempt{Topic: del.Topic, Event: policy.EventOf(err, t.Event), Number: del.Attempt, Err: err,
+		Retries: t.Retries}
 	if pawl.Describe(err).Class == pawl.ClassThrottled {
 		attempt.Throttles = del.Throttles + 1
 		if del.Throttles > 0 {

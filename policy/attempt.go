@@ -24,6 +24,8 @@ type Attempt struct {
 	// included if it is throttled, and ThrottledFor is how long ago the first was.
 	Throttles    int
 	ThrottledFor time.Duration
+	// Retries is what the topic says about repetitions.
+	Retries Retries
 	// Err is what the handler returned. Kind, class and delay are read from it
 	// with pawl.Describe, facts and event with what this package wraps.
 	Err error

@@ -47,6 +47,9 @@ type Rule struct {
 	// Degrade is what the work falls back to where it goes on without what failed:
 	// when that passes, or is given up without a dead letter.
 	Degrade Degrade
+
+	grows bool // pauses go on growing after the default attempts
+	timed bool // the attempts are bounded by a time
 }
 
 // Match selects failures. An empty part matches all. Rules are found from the most
@@ -136,6 +139,7 @@ func (r *Rule) limit() int { return cmp.Or(r.MaxAttempts, DefaultAttempts) }
 
 // decide applies the rule.
 func (r *Rule) decide(a *Attempt, f pawl.Failure, facts Facts, random func() float64) Decision {
+	r = a.Retries.over(r)
 	d := Decision{Rule: r.ID, Alert: cmp.Or(r.Alert, Warn)}
 	limit := r.limit()
 	switch {
@@ -158,10 +162,14 @@ func (r *Rule) decide(a *Attempt, f pawl.Failure, facts Facts, random func() flo
 		d.Reason = fmt.Sprintf("throttled, attempt %d: again after %v", a.Number, d.Delay.Round(time.Millisecond))
 	case a.Number >= limit:
 		d.MaxAttempts = limit
-		r.giveUp(&d, fmt.Sprintf("attempt %d of %d", a.Number, limit))
+		why := fmt.Sprintf("attempt %d of %d", a.Number, limit)
+		if a.Retries.For > 0 && r.timed {
+			why += fmt.Sprintf(", retried for %v", a.Retries.For)
+		}
+		r.giveUp(&d, why)
 	default:
 		d.Action, d.MaxAttempts = Retry, limit
-		d.Delay = notBefore(f.After, r.Backoff.Delay(a.Number, random()))
+		d.Delay = notBefore(f.After, r.backoffAfter(a.Number).Delay(a.Number, random()))
 		d.Reason = fmt.Sprintf("attempt %d of %d: again after %v", a.Number, limit, d.Delay.Round(time.Millisecond))
 	}
 	return d

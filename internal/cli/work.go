@@ -52,7 +52,7 @@ the verdict:
   75  retry     again, after a backoff
   65  dead      to the dead letters
   69  release   again in a second; no attempt is counted
-  other, or a signal: retry, up to 10 attempts; then dead
+  other, or a signal: retry, for a day (over Kafka: 10 attempts); then dead
 
 The last lines on its stderr are the reason. What it writes to stdout is passed on to
 stdout (with -o json to stderr, because stdout has the summary). If that cannot be

@@ -172,8 +172,16 @@ func (w *walker) checkTopicNumbers(t *node) {
 		w.refuse(reserved, "reserve fewer, or raise concurrency", "must leave at least one of %d (got %s)", concurrency,
 			reserved.shown)
 	}
-	if retry := t.at("retry"); retry != nil && get[string](t, "retry") == "tail" && get[bool](t, "park") {
-		w.refuse(retry, "leave out one of them", "does not go with park (got %s)", retry.shown)
+	if retry := t.at("retry"); retry != nil {
+		if get[string](retry, "place") == "tail" && get[bool](t, "park") {
+			place := retry.at("place")
+			w.refuse(place, "leave out one of them", "does not go with park (got %s)", place.shown)
+		}
+		b := retry.at("backoff")
+		if base, most := get[time.Duration](b, "base"), get[time.Duration](b, "max"); most > 0 && base > most {
+			w.refuse(b.at("max"), "raise it, or lower the base", "must be no less than the base of %v (got %s)", base,
+				b.at("max").shown)
+		}
 	}
 	deadline, timeout := get[time.Duration](t, "deadline"), t.at("timeout")
 	if timeout != nil && deadline > 0 && !t.unsure("timeout") && get[time.Duration](t, "timeout") > deadline {

@@ -71,6 +71,7 @@ type Topic struct {
 	PerSecond   float64 // 0: not limited
 	Adaptive    bool
 	Limits      []string // by name
+	Retries     policy.Retries
 	Settings    store.Declaration
 }
 
@@ -123,8 +124,13 @@ func bindTopic(name string, n *node) Topic {
 	if most, ok := find[int](n, "max_waiting"); ok {
 		t.Settings.MaxWaiting = new(int64(most))
 	}
-	if place, ok := find[string](n, "retry"); ok {
-		t.Settings.Tail = new(place == "tail")
+	if retry := n.at("retry"); retry != nil {
+		b := retry.at("backoff")
+		t.Retries = policy.Retries{Attempts: get[int](retry, "attempts"), For: get[time.Duration](retry, "for"),
+			Base: get[time.Duration](b, "base"), Max: get[time.Duration](b, "max")}
+		if place, ok := find[string](retry, "place"); ok {
+			t.Settings.Tail = new(place == "tail")
+		}
 	}
 	if limits := n.at("limits"); limits != nil {
 		for _, item := range limits.items {

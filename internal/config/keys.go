@@ -12,6 +12,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/pipeline"
+	"github.com/pawl-dev/pawl/policy"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -148,15 +149,34 @@ func topicShape() *shape {
 			shape: span(time.Millisecond, store.MaxLease)},
 		{name: "park", doc: "Send what follows a dead letter of its key to the dead letters, too.",
 			defDoc: "as the store has it; else false", shape: shape{kind: boolean}},
-		{name: "retry",
-			doc:    "Where a retried message of a key goes: at the head it keeps the others of its key waiting, at the tail it lets them go on, out of order. `tail` does not go with `park`, nor with Kafka.",
-			defDoc: "as the store has it; else head", shape: oneOf("head", "tail")},
+		{name: "retry", doc: "For how long a message is retried, and where it waits.", shape: retryShape()},
 		{name: "retain", doc: "How long acked messages are kept for explanations.",
 			defDoc: "as the store has it; else 0s", shape: span(0, pawl.MaxDelay)},
 		{name: "max_waiting",
 			doc: "How many messages may wait, delayed ones included, until `pawl send` and other appends are refused; " +
 				"0 is no bound. What handlers emit is never refused.",
 			defDoc: "as the store has it; else 0", shape: whole(0, 1_000_000_000)},
+	}}
+}
+
+// retryShape is what a topic says about retries.
+func retryShape() shape {
+	return shape{kind: object, fields: []field{
+		{name: "for",
+			doc:    "Retry for so long: until the pauses between attempts, taken at their mean, add up to that. Unless `backoff.max` is stated, the pauses go on growing after the tenth attempt, up to 10m.",
+			defDoc: "24h, unless attempts are stated; over Kafka, as the policy says",
+			shape:  span(time.Second, pawl.MaxDelay)},
+		{name: "attempts", doc: "Attempts at most, the first one included.",
+			defDoc: "as many as `for` allows", shape: whole(1, policy.MaxAttempts)},
+		{name: "backoff", doc: "The wait before a retry.", shape: shape{kind: object, fields: []field{
+			{name: "base", doc: "The shortest wait.", defDoc: "as the policy says",
+				shape: span(time.Millisecond, pawl.MaxDelay)},
+			{name: "max", doc: "The longest wait.", defDoc: "as the policy says",
+				shape: span(time.Millisecond, pawl.MaxDelay)},
+		}}},
+		{name: "place",
+			doc:    "Where a retried message of a key goes: at the head it keeps the others of its key waiting, at the tail it lets them go on, out of order. `tail` does not go with `park`, nor with Kafka.",
+			defDoc: "as the store has it; else head", shape: oneOf("head", "tail")},
 	}}
 }
 

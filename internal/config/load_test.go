@@ -54,8 +54,9 @@ topics:
     command: 'true'
     concurrency: 2
     reserved: 2                     # 15 topics.reserve.reserved: must leave at least one of 2 (got 2)
-  both: {handler: exec, command: x, park: true, retry: tail} # 56 topics.both.retry: does not go with park (got tail)
-  behind: {handler: exec, command: x, retry: last} # 46 topics.behind.retry: must be head or tail (got "last")
+  both: {handler: exec, command: x, park: true, retry: {place: tail}} # 64 topics.both.retry.place: does not go with park (got tail)
+  behind: {handler: exec, command: x, retry: {place: last}} # 54 topics.behind.retry.place: must be head or tail (got "last")
+  soon: {handler: exec, command: x, retry: {backoff: {base: 1m, max: 1s}}} # 70 topics.soon.retry.backoff.max: must be no less than the base of 1m0s (got 1s)
 policy:
   overrides:
     - match: {kind: Service}
@@ -188,7 +189,8 @@ func TestTheSampleHasEveryKey(t *testing.T) {
 	if mail.Name != "mail" || mail.Handler != Pipe || mail.Command != "python3 -u worker.py" ||
 		mail.Settings.Order != store.OrderKey ||
 		mail.Settings.Deadline != 5*time.Minute || *mail.Settings.Park || *mail.Settings.Tail ||
-		*mail.Settings.Retain != time.Hour || *mail.Settings.MaxWaiting != 100_000 {
+		mail.Retries != (policy.Retries{Attempts: 400, For: 24 * time.Hour, Base: 500 * time.Millisecond,
+			Max: 10 * time.Minute}) || *mail.Settings.Retain != time.Hour || *mail.Settings.MaxWaiting != 100_000 {
 		t.Errorf("the sample is read as %+v", mail)
 	}
 	if thumbnails := c.Topics[2]; thumbnails.PerSecond != 50 || thumbnails.Reserved != 1 {
@@ -196,7 +198,7 @@ func TestTheSampleHasEveryKey(t *testing.T) {
 	}
 	o := c.Overrides[0]
 	if *o.Alert != policy.Error || *o.Backoff.Base != time.Second || *o.Backoff.Max != 2*time.Minute ||
-		*o.MaxAttempts != 8 || o.Origin != "pawl.yaml:69" {
+		*o.MaxAttempts != 8 || o.Origin != "pawl.yaml:73" {
 		t.Errorf("an override of the sample is read as %+v", o)
 	}
 	if o := c.Overrides[1]; *o.Repeat != policy.NotRepeated || *o.DeadLetter != policy.Always ||

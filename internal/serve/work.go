@@ -120,7 +120,7 @@ func (w *worker) dispatcher(working context.Context, s store.Store) (*dispatch.D
 		settings := c.Declared
 		settings.Name = name
 		topics[i] = dispatch.Topic{Name: name, Handler: handler, Concurrency: slots, Lease: c.Lease, Settings: settings,
-			Limits: limits}
+			Limits: limits, Retries: retriesOn(s, policy.Retries{})}
 		gates[name] = &w.gate
 	}
 	return dispatch.New(newGated(newDeclaring(s, c.Owner, c.Logger), gates, nil), dispatch.Config{
