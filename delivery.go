@@ -47,8 +47,28 @@ type Delivery struct {
 }
 
 // Emit appends messages if, and only if, this delivery is acked: both happen,
-// or neither. Their ids are derived from this message's ([EmitID]).
-func (d *Delivery) Emit(msgs ...Message) { d.emits = append(d.emits, msgs...) }
+// or neither. Their ids are derived from this message's ([EmitID]). A negative delay is
+// none. A message that no store takes makes the delivery a dead letter of kind
+// [KindEmit]; [CheckEmit] reports it before the handler returns.
+func (d *Delivery) Emit(msgs ...Message) {
+	for _, m := range msgs {
+		m.Delay = max(m.Delay, 0)
+		d.emits = append(d.emits, m)
+	}
+}
+
+// CheckEmit reports the first of msgs that no store takes, and why, as an
+// [*InvalidError]: what a delivery that emits them in one call would fail with. What
+// only some stores refuse, or the size of all together, is not looked at.
+func CheckEmit(msgs ...Message) error {
+	for i, m := range msgs {
+		m.Delay = max(m.Delay, 0)
+		if err := m.Validate(); err != nil {
+			return Invalid("emit", "[%d] to topic %.80q: %v", i, m.Topic, err)
+		}
+	}
+	return nil
+}
 
 // Emitted returns what the handler emitted, in order.
 func (d *Delivery) Emitted() []Message { return d.emits }
@@ -64,8 +84,8 @@ func (d *Delivery) Marked() []Mark { return d.marks }
 // Hold keeps the lane closed for that long after this delivery, whatever becomes
 // of it: politeness towards a host or a chat, across processes. It matters in a
 // topic with order by key. Of deliveries that a batch handler got of one lane the
-// longest hold counts, after the last of them.
-func (d *Delivery) Hold(pause time.Duration) { d.hold = pause }
+// longest hold counts, after the last of them. It is [MaxDelay] at most; a negative one is none.
+func (d *Delivery) Hold(pause time.Duration) { d.hold = min(max(pause, 0), MaxDelay) }
 
 // HoldFor returns what was last given to [Delivery.Hold].
 func (d *Delivery) HoldFor() time.Duration { return d.hold }

@@ -182,9 +182,10 @@ type ReleaseError struct {
 func (e *ReleaseError) Error() string { return "released: " + e.Reason }
 
 // Release, returned by a handler, gives the delivery back uncounted and closes
-// its lane for that long: the work was not tried, or is not due yet.
+// its lane for that long: the work was not tried, or is not due yet. A time that is
+// over, a negative one, is now.
 func Release(after time.Duration, reason string) error {
-	return &ReleaseError{After: after, Reason: reason}
+	return &ReleaseError{After: max(after, 0), Reason: reason}
 }
 
 // Faults gathers everything that is wrong with a configuration, so that it is reported at

@@ -85,6 +85,16 @@ func TestMessageLimits(t *testing.T) {
 	}
 }
 
+func TestCheckEmit(t *testing.T) {
+	err := pawl.CheckEmit(pawl.Message{Topic: "t", Delay: -1}, pawl.Message{Topic: "t", Priority: 101})
+	if got, want := fmt.Sprint(err), `emit [1] to topic "t": priority is 101; it goes from 0 to 100`; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if err := pawl.CheckEmit(pawl.Message{Topic: "t"}); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestDescribeTakesTheOutermostThatSaysSomething(t *testing.T) {
 	root := errors.New("refused")
 	err := fmt.Errorf("fetch: %w", pawl.Throttled(pawl.OfKind("Download", root), time.Minute))

@@ -60,7 +60,7 @@ func (d *Dispatcher) judge(res *entry, c *call, del *pawl.Delivery, err error, r
 		d.decideOn(res, c, del, panicked, ran)
 	}
 	if st := &res.settlement; st.Verdict > store.Ack {
-		st.Hold = min(max(del.HoldFor(), 0), pawl.MaxDelay)
+		st.Hold = del.HoldFor()
 	}
 }
 

@@ -202,17 +202,48 @@ func TestInvalidEmitIsPermanent(t *testing.T) {
 				for range 5 {
 					d.Emit(pawl.Message{Topic: "b", Body: big})
 				}
-			case "a-3":
-				d.Hold(-1)
 			}
 			return nil
 		}))
 		time.Sleep(time.Minute)
-		for _, id := range []string{"a-1", "a-2", "a-3"} {
+		equal(r, r.get("a-1").Reason, `emit [0] to topic "not a topic": topic "not a topic" holds ' '; `+
+			"a topic is made of A-Z a-z 0-9 . _ -")
+		for _, id := range []string{"a-1", "a-2"} {
 			rec := r.get(id)
 			equal(r, []any{id, rec.State, rec.Attempts, rec.Kind}, []any{id, store.IsDead, 1, pawl.KindEmit})
 		}
-		equal(r, r.stats("a").Acked, int64(2))
+		equal(r, r.stats("a").Acked, int64(3))
+	})
+}
+
+// TestTimesThatAreOver: a point in time that has passed, or is too far away, makes no dead letter of finished work.
+func TestTimesThatAreOver(t *testing.T) {
+	bubble(t, func(r *rig) {
+		var again atomic.Bool
+		late := func() time.Duration { return time.Until(time.Now().Add(-time.Hour)) }
+		r.append(numbered("a", 5)...)
+		r.run(one(5, func(_ context.Context, d *pawl.Delivery) error {
+			switch d.ID {
+			case "a-1":
+				d.Hold(late())
+			case "a-2":
+				d.Hold(2 * pawl.MaxDelay)
+			case "a-3":
+				m := pawl.Message{Topic: "b", Delay: late()}
+				if err := pawl.CheckEmit(m); err != nil {
+					return err
+				}
+				d.Emit(m)
+			case "a-4":
+				if !again.Swap(true) {
+					return pawl.Release(late(), "not yet")
+				}
+			}
+			return nil
+		}))
+		time.Sleep(time.Minute)
+		equal(r, r.stats("a").Acked, int64(5))
+		equal(r, r.stats("b").Waiting, int64(1))
 	})
 }
 

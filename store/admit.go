@@ -127,11 +127,11 @@ func (s *Settlement) Validate() error {
 		}
 	}
 	for i := range s.Emit {
-		if err := s.Emit[i].Validate(); err != nil {
-			return pawl.Invalid("emit", "[%d]: %v", i, err)
+		if s.Emit[i].Delay < 0 {
+			return pawl.Invalid("emit", "[%d]: delay is %v; it goes from 0 to %v", i, s.Emit[i].Delay, pawl.MaxDelay)
 		}
 	}
-	return nil
+	return pawl.CheckEmit(s.Emit...)
 }
 
 // AdmitExtend checks an Extend.

@@ -37,7 +37,7 @@ func TestBrokenLines(t *testing.T) {
 			"empty key":      `{"key":"","body":"x"}`,
 			"bad base64":     `{"body_base64":"*"}`,
 			"bad time":       `{"not_before":"tomorrow","body":"x"}`,
-			"negative delay": `{"delay_seconds":-1,"body":"x"}`,
+			"endless delay":  `{"delay_seconds":1e10,"body":"x"}`,
 			"too deep":       `{"body":` + strings.Repeat("[", 100_000) + `}`,
 			"long key":       `{"key":"` + strings.Repeat("k", 2000) + `","body":"x"}`,
 			"too many": `{"headers":{` + strings.TrimSuffix(strings.Repeat(`"h":"v",`, 500),

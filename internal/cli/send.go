@@ -168,7 +168,7 @@ func (s *session) trouble(err error) { s.note("%v; trying again", err) }
 // message is the message that the flags describe, without its body.
 func (f *sendFlags) message(topic string) (pawl.Message, error) {
 	m := pawl.Message{Topic: topic, ID: f.id, Key: keyOf(f.key), Priority: f.priority,
-		Delay: time.Duration(f.delay), Headers: f.headers}
+		Delay: max(0, time.Duration(f.delay)), Headers: f.headers}
 	if !f.at.IsZero() {
 		if f.delay != 0 {
 			return m, usage("give one of them", "--delay and --at cannot be combined")

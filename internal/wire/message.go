@@ -190,7 +190,7 @@ func (s *scanner) integer() int {
 	return n
 }
 
-// seconds reads a duration of 0 to [pawl.MaxDelay].
+// seconds reads a duration of up to [pawl.MaxDelay]; a negative one is none.
 func (s *scanner) seconds() time.Duration {
 	at := s.pos
 	text := s.number()
@@ -198,19 +198,24 @@ func (s *scanner) seconds() time.Duration {
 		return 0
 	}
 	f, err := strconv.ParseFloat(string(text), 64)
-	if most := pawl.MaxDelay; err != nil || f < 0 || f > most.Seconds() {
-		s.fail(at, "%.40s seconds; a duration goes from 0 to %.0f", text, most.Seconds())
+	if most := pawl.MaxDelay; err != nil || f > most.Seconds() {
+		s.fail(at, "%.40s seconds; a duration is at most %.0f", text, most.Seconds())
 		return 0
 	}
-	return time.Duration(math.Round(f * float64(time.Second)))
+	return time.Duration(math.Round(max(f, 0) * float64(time.Second)))
 }
 
 // uniqueFor is a duration in seconds, or -1: until the message is claimed.
 func (s *scanner) uniqueFor() time.Duration {
 	s.peek()
 	at := s.pos
-	if n := s.number(); s.err == nil && string(n) == "-1" {
+	n := s.number()
+	if s.err == nil && string(n) == "-1" {
 		return pawl.UntilClaimed
+	}
+	if s.err == nil && n[0] == '-' {
+		s.fail(at, "%.40s seconds; the key is taken for a positive time, or -1: until the message is claimed", n)
+		return 0
 	}
 	s.pos = at
 	return s.seconds()
