@@ -63,7 +63,7 @@ func (d *Dispatcher) logFailure(t *topic, del *pawl.Delivery, a *policy.Attempt,
 	if !ok || !d.cfg.Logger.Enabled(d.base, level) {
 		return
 	}
-	text, _, _ := strings.Cut(a.Err.Error(), "\n") // the stack of a panic is in the attempt's record
+	text, _, _ := strings.Cut(store.Text(a.Err.Error()), "\n") // the stack of a panic is in the attempt's record
 	attrs := []slog.Attr{
 		slog.String("queue_topic", t.Name), slog.String("error", text),
 		slog.String("error_kind", string(pawl.Describe(a.Err).Kind)),

@@ -8,6 +8,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/policy"
+	"github.com/pawl-dev/pawl/store"
 )
 
 // releasesLogged is how many deliveries of a topic that were given back are logged in
@@ -54,7 +55,7 @@ func (d *Dispatcher) logRelease(t *topic, del *pawl.Delivery, release *pawl.Rele
 	if !ok {
 		return
 	}
-	reason, _, _ := strings.Cut(release.Reason, "\n")
+	reason, _, _ := strings.Cut(store.Text(release.Reason), "\n")
 	attrs := append([]slog.Attr{
 		slog.String("queue_topic", t.Name), slog.String("reason", reason), slog.Duration("after", release.After),
 	}, about(del, silent)...)

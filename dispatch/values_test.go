@@ -188,3 +188,23 @@ func TestWhoeverIsToldMayPanic(t *testing.T) {
 		equal(r, other.sums()["settled a ack"], 5)
 	})
 }
+
+// TestLongErrorIsCutInTheLog: a line of the log has no more of an error than the attempt's record.
+func TestLongErrorIsCutInTheLog(t *testing.T) {
+	bubble(t, func(r *rig) {
+		var log logged
+		long := strings.Repeat("x", 1<<20)
+		c := one(2, func(_ context.Context, d *pawl.Delivery) error {
+			if d.ID == "a-0" {
+				return pawl.Release(time.Hour, long)
+			}
+			return pawl.Permanent(errors.New(long))
+		})
+		c.Logger = log.logger()
+		r.append(numbered("a", 2)...)
+		r.run(c)
+		time.Sleep(time.Second)
+		equal(r, []int{log.count("delivery failed"), log.count("delivery given back")}, []int{1, 1})
+		equal(r, log.count("x") < 3*store.MaxReason, true)
+	})
+}
