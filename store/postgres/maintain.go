@@ -8,13 +8,14 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// The chores are done by one process at a time; a row says which, and until when. They
+// The chores are done by one process at a time; a row says which, and until when: later than
+// anybody says it where the server's clock was set back. They
 // keep the tables that live and die with every message small; an autovacuum that looks
 // once a minute is too late for those.
 const (
 	takeDuty = `INSERT INTO @duty AS d (name, until) VALUES ('chores', clock_timestamp() + interval '25 seconds')
 		ON CONFLICT (name) DO UPDATE SET until = excluded.until
-		WHERE d.until < clock_timestamp() OR d.until > excluded.until + interval '1 second' RETURNING 1` // the clock was set back
+		WHERE d.until < clock_timestamp() OR d.until > excluded.until + interval '1 second' RETURNING 1`
 	foldTallies = `
 WITH d AS (DELETE FROM @tally WHERE ctid = ANY (ARRAY(SELECT ctid FROM @tally LIMIT 50000)) RETURNING topic, what, n, at),
 i AS (INSERT INTO @total AS t (topic, what, n, at)
