@@ -106,7 +106,12 @@ func newClient(base, corp, secret string, marks store.Marks, pipeline string,
 
 // call posts in to an API and reads the answer into out. The access token is added.
 func (c *client) call(ctx context.Context, api string, in, out any) error {
-	return c.do(ctx, api, func(token string) error {
+	return c.callWithin(ctx, api, api, in, out)
+}
+
+// callWithin is call under a limit of its own.
+func (c *client) callWithin(ctx context.Context, limit, api string, in, out any) error {
+	return c.do(ctx, limit, func(token string) error {
 		body, err := json.Marshal(in)
 		if err != nil {
 			return err

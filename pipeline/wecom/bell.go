@@ -19,6 +19,8 @@ type doorbell struct {
 	Poll bool `json:"poll,omitempty"`
 	// Unpark tells that a person asked for the pull: it includes a parked account.
 	Unpark bool `json:"unpark,omitempty"`
+
+	after time.Duration // not before
 }
 
 // tokenLife is how long the token of a callback is valid.
@@ -118,7 +120,8 @@ func (b *bells) keep(ctx context.Context, key string, bell *doorbell) error {
 		return err
 	}
 	receipts, err := b.store.Append(ctx, store.NewBatch(pawl.Message{
-		Topic: b.topic, Key: bell.lane(), Body: body, Unique: pawl.Unique{Key: key, For: pawl.UntilClaimed},
+		Topic: b.topic, Key: bell.lane(), Body: body, Delay: bell.after,
+		Unique: pawl.Unique{Key: key, For: pawl.UntilClaimed},
 	}))
 	if err != nil {
 		return err

@@ -18,8 +18,8 @@ const (
 	pageLimit = 1000
 	emptyWait = 100 * time.Millisecond // before a page is asked for again that was empty and did not move the cursor
 	emptyMost = time.Second
-	slowPage  = time.Second // between pages that are pulled without the token of a callback
-	freePages = 5           // of those, before it waits
+	slowPage  = time.Second // a page that is pulled without the token of a callback, in the long run
+	freePages = 5           // of those in one go
 	// pullFor is how long an account is pulled in one go. Then others get their turn.
 	pullFor = time.Minute
 	// What WeCom is too busy for is asked for again at once, as often as its vendor allows, before the pull fails.
@@ -157,8 +157,10 @@ func (p *puller) pull(ctx context.Context, bell doorbell, rang time.Time) error 
 			pause = min(emptyWait<<min(still, 10), emptyMost)
 		}
 		if bell.Token == "" {
-			if slow++; slow > freePages {
-				pause = max(pause, slowPage)
+			if slow++; slow >= freePages {
+				// The rest is for another doorbell. One that brings a token has its turn before that, and takes it all.
+				bell.Poll, bell.after = !bell.Unpark, freePages*slowPage
+				return p.ring(ctx, bell)
 			}
 		}
 		if err := store.Sleep(ctx, pause); err != nil {
@@ -177,8 +179,12 @@ func (p *puller) page(ctx context.Context, bell *doorbell, cursor string) (page,
 		if bell.Token != "" {
 			in["token"] = bell.Token
 		}
+		limit := "kf/sync_msg"
+		if bell.Token == "" {
+			limit += " without a token" // what WeCom refuses then, it does not refuse with one
+		}
 		var pg page
-		err := p.client.call(ctx, "kf/sync_msg", in, &pg)
+		err := p.client.callWithin(ctx, limit, "kf/sync_msg", in, &pg)
 		e, answered := errors.AsType[*apiError](err)
 		switch {
 		case answered && e.row.action == untoken && bell.Token != "":

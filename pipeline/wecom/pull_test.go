@@ -70,6 +70,41 @@ func TestAPullThatGotOnBeginsAnew(t *testing.T) {
 	})
 }
 
+// A pull without a token gives its lane back after some pages: a doorbell that brings a token does not wait for it.
+func TestAPullWithoutATokenGivesWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		expired := `{"errcode":95007,"errmsg":"invalid token"}`
+		pages := []string{expired}
+		for n := range 50 {
+			pages = append(pages, pageOf(n, 1))
+		}
+		service, began := &spoken{answers: pages}, time.Now()
+		rang, err := pullOf(t, service)
+		want := doorbell{Account: "wk1", Poll: true, after: freePages * slowPage}
+		if err != nil || len(rang) != 1 || rang[0] != want || service.calls != 1+freePages ||
+			time.Since(began) > slowPage {
+			t.Errorf("%v after %v and %d calls, rang %+v", err, time.Since(began), service.calls, rang)
+		}
+	})
+}
+
+// A limit of calls without a token holds no call with one.
+func TestALimitWithoutATokenHoldsOnlyThose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memory.New(memory.Config{})
+		defer func() { _ = st.Close() }()
+		c := newClient("http://wecom", "ww", "hush", st, "kefu", func(string, string, time.Duration) {})
+		c.http.Transport = &spoken{answers: []string{`{"errcode":45009,"errmsg":"limit"}`, pageOf(1, 0)}}
+		p := &puller{client: c}
+		if _, err := p.page(t.Context(), &doorbell{Account: "wk1"}, ""); err == nil {
+			t.Error("no limit")
+		}
+		if _, err := p.page(t.Context(), &doorbell{Account: "wk1", Token: "ENC"}, ""); err != nil {
+			t.Errorf("with a token: %v", err)
+		}
+	})
+}
+
 // A call that WeCom is too busy for is repeated three times within the attempt, and no more often.
 func TestABusyPageIsAskedForThreeTimesMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
