@@ -211,7 +211,8 @@ type Waker interface {
 
 // TxAppender is the optional interface for appending in the caller's own transaction:
 // the messages exist if, and only if, it commits. Tx is the driver's type (pgx.Tx,
-// *sql.Tx). A caller's transaction that stays open stalls no other caller, except where
+// *sql.Tx). One that has ended, or failed so that it cannot be committed any more, is
+// refused with [ErrInvalid]. A caller's transaction that stays open stalls no other caller, except where
 // the store's own documentation says so.
 type TxAppender[Tx any] interface {
 	AppendTx(ctx context.Context, tx Tx, batch Batch[pawl.Message]) ([]Receipt, error)

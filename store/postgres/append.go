@@ -275,6 +275,9 @@ func (s *Store) appendIn(ctx context.Context, c *pgconn.PgConn,
 		return nil, err
 	}
 	defer done()
+	if c != nil && c.TxStatus() == txFailed {
+		return nil, txEnded(errors.New("the transaction has failed: an earlier statement in it had an error"))
+	}
 	in, err := s.inserting(ctx, batch, receipts)
 	if err != nil {
 		return nil, s.fail("append", err)

@@ -45,7 +45,9 @@ func (a sqlAppender) AppendTx(ctx context.Context, tx *sql.Tx,
 	switch {
 	case refused != nil:
 		return receipts, refused
-	case inside.called || errors.Is(err, sql.ErrTxDone) || ctx.Err() != nil:
+	case errors.Is(err, sql.ErrTxDone):
+		return nil, txEnded(err)
+	case inside.called || ctx.Err() != nil:
 		return receipts, a.s.fail("append", err)
 	case errors.Is(err, driver.ErrBadConn):
 		return nil, &store.Error{

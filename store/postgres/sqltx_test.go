@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -124,8 +125,16 @@ func TestSQLTxIsGoodAfterARefusal(t *testing.T) {
 	if err := tx.Commit(); err != nil {
 		t.Error(err)
 	}
-	if _, err := s.appender.AppendTx(ctx, tx, one); !errors.Is(err, sql.ErrTxDone) {
+	if _, err := s.appender.AppendTx(ctx, tx, one); !errors.Is(err, sql.ErrTxDone) || !errors.Is(err, store.ErrInvalid) {
 		t.Errorf("a transaction that has ended: error %v; want %v", err, sql.ErrTxDone)
+	}
+	tx = s.begin(t, sql.LevelDefault)
+	if _, err := tx.ExecContext(ctx, "SELECT 1/0"); err == nil {
+		t.Fatal("a division by zero has a result")
+	}
+	_, err := s.appender.AppendTx(ctx, tx, one)
+	if !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), "the transaction has failed") {
+		t.Errorf("a transaction that has failed: error %v; want %v", err, store.ErrInvalid)
 	}
 	if n := s.count(t); n != 0 {
 		t.Errorf("%d messages; want none", n)

@@ -34,10 +34,21 @@ const stopUnlessCommitted = `SELECT ('pawl isolation ' || current_setting('trans
 // A transaction of database/sql goes to the [store.TxAppender] of *sql.Tx, which
 // [store.As] finds; it keeps the same promises.
 func (s *Store) AppendTx(ctx context.Context, dbtx pgx.Tx, batch store.Batch[pawl.Message]) ([]store.Receipt, error) {
+	// Of one that has ended, Conn may be at work for somebody else. An empty batch asks without a round trip.
+	if err := dbtx.SendBatch(ctx, &pgx.Batch{}).Close(); err != nil {
+		return nil, txEnded(err)
+	}
 	return s.appendIn(ctx, dbtx.Conn().PgConn(), batch)
 }
 
+// txEnded is the error of a transaction of the caller's that takes nothing any more.
+func txEnded(err error) error {
+	return &store.Error{Op: "append", Code: store.ErrInvalid, Err: err,
+		Hint: "append before the commit; after an error, roll back and begin another transaction"}
+}
+
 const (
+	txFailed     = 'E' // as [pgconn.PgConn.TxStatus] has it
 	setSavepoint = "SAVEPOINT pawl_append"
 	release      = "RELEASE SAVEPOINT pawl_append"
 	rollbackTo   = "ROLLBACK TO SAVEPOINT pawl_append"

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"time"
 
@@ -75,6 +76,10 @@ func (s *Store) AppendTx(ctx context.Context, tx *sql.Tx, batch store.Batch[pawl
 		return nil, s.readError(ctx, "append", err)
 	}
 	receipts, err := s.appendUnder(ctx, tx, batch, admitted)
+	if errors.Is(err, sql.ErrTxDone) {
+		return nil, &store.Error{Op: "append", Code: store.ErrInvalid, Err: err,
+			Hint: "append before the commit; after an error, roll back and begin another transaction"}
+	}
 	if err != nil {
 		return nil, s.readError(ctx, "append", err)
 	}
@@ -93,6 +98,12 @@ const (
 func (s *Store) appendUnder(ctx context.Context, tx *sql.Tx, batch store.Batch[pawl.Message],
 	admitted []store.Receipt) ([]store.Receipt, error) {
 	whole := context.WithoutCancel(ctx)
+	// After some errors SQLite has rolled back, and the caller's tx does not know: a savepoint
+	// would be a transaction of its own. Only outside of one does BEGIN succeed.
+	if _, err := tx.ExecContext(whole, "BEGIN"); err == nil {
+		_, _ = tx.ExecContext(whole, "ROLLBACK")
+		return nil, fmt.Errorf("an earlier error ended the transaction: %w", sql.ErrTxDone)
+	}
 	if _, err := tx.ExecContext(whole, savepoint); err != nil {
 		return nil, err
 	}

@@ -54,6 +54,19 @@ var txSentences = []Sentence{
 			})
 			t.claims("a", "c", "d")
 		}},
+	{Text: "An append in a caller's transaction that has ended is refused, and stores nothing.",
+		Name: "TxAppendAfterTheEnd", Test: func(t *T) {
+			for _, commit := range []bool{true, false} {
+				var late appendTx
+				t.Tx(t, func(do appendTx) bool {
+					late = do
+					return commit
+				})
+				_, err := late(store.NewBatch(t.msg("a")))
+				t.wantErr(err, store.ErrInvalid)
+			}
+			t.nothing()
+		}},
 	{Text: "A caller's transaction that stays open stalls nobody: appends, claims and settles of the same topic and lane go on, also of a message whose unique key it found taken.",
 		Name: "OpenTxStallsNobody", Needs: needs(store.CanUnique), OpenTx: true, Test: func(t *T) {
 			taken := t.unique("u", "u", pawl.Unique{})
