@@ -132,8 +132,8 @@ func (p *page) open() {
 	if p.opened[skip] > 0 || p.opened[pre] > 0 && k != skip && k != code || p.opened[code] > 0 && k != pre {
 		k = plain
 	}
-	if _, hidden := p.s.Lookup("hidden"); hidden && k != plain {
-		k = skip
+	if _, hidden := p.s.Lookup("hidden"); hidden && k != plain || name == "span" && p.s.Attr("class") == "katex-html" {
+		k = skip // what KaTeX draws is in the formula beside it
 	}
 	p.imply(name, k)
 	if p.s.Empty && (k == skip || k == plain) {
@@ -170,7 +170,11 @@ func (p *page) void(name string) bool {
 			p.w.EndLink()
 		}
 		return name == "embed"
-	case "meta", "link", "base", "wbr", "col", "source", "track", "area", "param", "frame":
+	case "base":
+		if u, err := url.Parse(strings.TrimSpace(p.s.Attr("href"))); err == nil && u.IsAbs() && p.o.Base == nil {
+			p.o.Base = u
+		}
+	case "meta", "link", "wbr", "col", "source", "track", "area", "param", "frame":
 	default:
 		return false
 	}

@@ -100,3 +100,12 @@ text.</p><ul><li>one</li><li>two <code>x</code></li></ul><table><tr><th>a</th><t
 		markdown.FromHTML(s.String(), markdown.Options{})
 	}
 }
+
+func TestKaTeXIsWrittenOnce(t *testing.T) {
+	got, _ := markdown.FromHTML(`<p>a <span class="katex"><span class="katex-mathml"><math><semantics><mi>x</mi>`+
+		`<annotation encoding="application/x-tex">e^x</annotation></semantics></math></span>`+
+		`<span class="katex-html" aria-hidden="true"><span>e</span><span>x</span></span></span> b`, markdown.Options{})
+	if got != "a $e^x$ b\n" {
+		t.Errorf("%q", got)
+	}
+}

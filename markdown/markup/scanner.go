@@ -121,6 +121,15 @@ func (s *Scanner) skip(rest string) bool {
 	var end int
 	size := 1
 	switch {
+	case s.html && (strings.HasPrefix(rest, "<!-->") || strings.HasPrefix(rest, "<!--->")): // a comment that is empty
+		end = strings.IndexByte(rest, '>')
+	case s.html && strings.HasPrefix(rest, "<!--"):
+		if end, size = strings.Index(rest, "-->"), 3; strings.Contains(rest[:max(end, 0)], "--!>") {
+			end, size = strings.Index(rest, "--!>"), 4
+		}
+		if end < 0 {
+			end, size = strings.Index(rest, "--!>"), 4
+		}
 	case strings.HasPrefix(rest, "<!--"):
 		end, size = strings.Index(rest, "-->"), 3
 	case rest[1] == '?' && !s.html:

@@ -32,6 +32,8 @@ var cases = []struct{ file, want string }{
 		"```\nValueError: bad\n```\n\n| c |\n| --- |\n| 7 |\n\n```\nraw *cell*\n```\n"},
 	{"hidden.rtf", "**Bold**\n\n| r1c1 | r1<br>c2 |\n| --- | --- |\n|  | r2c2 |\n\nend\n"},
 	{"link-in-cell.rtf", "| A | [in cell](https://c.example) |\n| --- | --- |\n\nafter\n"},
+	{"comments.html", "# T\n\nyes\n\nbut no\n\nthird\n\n\\-->\n\nfourth\n"},
+	{"base.html", "[X](https://b.example/dir/x.html) [F](https://b.example/dir/#frag) ![I](https://b.example/dir/i.png)\n"},
 	{"kana.csv", "| 名前 | ｶﾅ |\n| --- | --- |\n| 田中 | ﾀﾅｶ |\n| 鈴木 | ｽｽﾞｷ |\n"},
 	{"gb2312-declared.html", "# 视频\n\n腾讯网 首页 新闻 体育 鼠标 阅读正文\n"},
 	{"ibm437.txt", "Grüße aus Köln, déjà vu. "},
