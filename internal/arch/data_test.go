@@ -199,7 +199,7 @@ var vague = []string{"types", "common", "util", "utils", "helper", "helpers", "b
 const (
 	maxFile     = 500
 	maxFunction = 80
-	maxPackage  = 8000
+	maxPackage  = 8200
 )
 
 // maxColumns is how wide a line is at most, with a tab as wide as tabWidth.
