@@ -115,6 +115,19 @@ type Run struct {
 	MessageID string // empty: it has none
 }
 
+// run is the row of a schedule, in its zone.
+func (w row) run(name string, zone *time.Location) Run {
+	run := Run{Tick: time.Unix(w.Tick, 0).In(zone), At: time.UnixMilli(w.At), Action: w.Action, Why: w.Why}
+	switch w.Action {
+	case ActionMissed, ActionSkipped:
+	case ActionManual:
+		run.MessageID = messageID(name, w.Tick, "/run")
+	default:
+		run.MessageID = messageID(name, w.Tick, "")
+	}
+	return run
+}
+
 // History returns what became of the ticks of a schedule, the newest first, also of one that was removed.
 func (s *Scheduler) History(ctx context.Context, name string) ([]Run, error) {
 	l := &live{def: stored{Schedule: Schedule{Name: name}}}
@@ -145,15 +158,7 @@ func (s *Scheduler) History(ctx context.Context, name string) ([]Run, error) {
 	}
 	runs := []Run{}
 	for _, w := range slices.Backward(append(rows, l.record.Rows...)) {
-		run := Run{Tick: time.Unix(w.Tick, 0).In(zone), At: time.UnixMilli(w.At), Action: w.Action, Why: w.Why}
-		switch w.Action {
-		case ActionMissed, ActionSkipped:
-		case ActionManual:
-			run.MessageID = messageID(name, w.Tick, "/run")
-		default:
-			run.MessageID = messageID(name, w.Tick, "")
-		}
-		runs = append(runs, run)
+		runs = append(runs, w.run(name, zone))
 	}
 	return runs, nil
 }

@@ -42,11 +42,14 @@ type reign struct {
 }
 
 // Run takes part in the election until ctx ends, and fires while it leads.
-func (s *Scheduler) Run(ctx context.Context) error {
+func (s *Scheduler) Run(ctx context.Context) {
 	var began time.Time // by the store's clock
 	for {
 		r := &reign{Scheduler: s}
-		ok, err := r.campaign(ctx, &began)
+		ok, err := s.any(ctx)
+		if ok {
+			ok, err = r.campaign(ctx, &began)
+		}
 		if err != nil && ctx.Err() == nil {
 			s.Logger.Warn("schedules: no leader could be elected", "error", err)
 		}
@@ -55,9 +58,17 @@ func (s *Scheduler) Run(ctx context.Context) error {
 			r.lead(ctx)
 		}
 		if store.Sleep(ctx, look) != nil {
-			return nil
+			return
 		}
 	}
+}
+
+// any reports whether there are schedules, or were: without one nobody has to lead.
+func (s *Scheduler) any(ctx context.Context) (bool, error) {
+	for _, err := range s.entries.ListState(ctx, setPrefix, 0) {
+		return err == nil, err
+	}
+	return false, nil
 }
 
 // campaign takes the lease if it is free.

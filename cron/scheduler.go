@@ -206,14 +206,11 @@ func (s *Scheduler) get(ctx context.Context, name string) (*live, error) {
 		return nil, &store.Error{Op: "schedule " + name, Code: store.ErrNotFound}
 	}
 	e, err := s.entries.GetState(ctx, setPrefix+name)
-	if err == nil {
-		l.take(e)
-	}
-	switch {
-	case err != nil:
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return nil, err
-	case l.times == nil:
-		return nil, &store.Error{Op: "schedule " + name, Code: store.ErrNotFound}
+	}
+	if l.take(e); l.times == nil {
+		return nil, &store.Error{Op: "schedule " + name, Code: store.ErrNotFound, Hint: "list them: `pawl schedules ls`"}
 	}
 	e, err = s.entries.GetState(ctx, setPrefix+name+pauseEnd)
 	if err == nil {
@@ -273,4 +270,33 @@ func (s *Scheduler) refresh(ctx context.Context, all map[string]*live, after int
 		after = max(after, e.Version)
 	}
 	return after, nil
+}
+
+// Status is a schedule and where it stands.
+type Status struct {
+	Schedule
+	Next     time.Time // the next tick; zero while it is paused
+	LastTick time.Time // zero: there was none
+	LastAt   time.Time
+	// LastID is the message of the last tick; empty: it had none.
+	LastID string
+	Missed int64 // ticks that were missed and not made up
+}
+
+// Status returns a schedule, with a pause from outside as Paused.
+func (s *Scheduler) Status(ctx context.Context, name string) (Status, error) {
+	l, err := s.get(ctx, name)
+	if err != nil {
+		return Status{}, err
+	}
+	now, err := s.entries.Clock(ctx)
+	status := Status{Schedule: l.def.Schedule, Missed: l.record.Missed}
+	if status.Paused = l.paused(); !status.Paused {
+		status.Next = l.times.Next(now)
+	}
+	if n := len(l.record.Rows); n > 0 {
+		last := l.record.Rows[n-1].run(name, l.times.zone)
+		status.LastTick, status.LastAt, status.LastID = last.Tick, last.At, last.MessageID
+	}
+	return status, err
 }

@@ -46,7 +46,7 @@ func (r *rig) start(owner string) (stop func()) {
 	r.must(err)
 	ctx, cancel := context.WithCancel(r.Context())
 	done := make(chan struct{})
-	go func() { defer close(done); _ = s.Run(ctx) }()
+	go func() { defer close(done); s.Run(ctx) }()
 	return func() { cancel(); <-done }
 }
 

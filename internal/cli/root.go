@@ -59,7 +59,7 @@ server, or the memory of one process.`,
 	group("work", "Work:", s.send(), s.work(), s.up(), s.demo())
 	group(groupPipelines, "Pipelines:", s.pipelines())
 	group("nouns", "Look and act:", s.doctor(), s.explain(), s.topics(), s.workers(), s.messages(), s.peek(), s.cancel(),
-		s.reclaim(), s.dead(), s.operationsCommand(), s.auditCommand(), s.policy(), s.skip())
+		s.reclaim(), s.dead(), s.operationsCommand(), s.auditCommand(), s.policy(), s.schedules(), s.skip())
 	group("store", "Stores:", s.stores(), s.kafkaCommand(), s.traffic(), s.blobs(), s.migrate(),
 		s.configuration(), s.bench())
 	root.AddCommand(s.versionCommand(), s.docs(), completion())

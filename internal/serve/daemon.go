@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/pawl-dev/pawl/cron"
 	"github.com/pawl-dev/pawl/dispatch"
 	hook "github.com/pawl-dev/pawl/handler/http"
 	"github.com/pawl-dev/pawl/internal/config"
@@ -229,6 +230,9 @@ func (d *Daemon) Run(ctx context.Context) error {
 	}
 	wg.Go(func() { tellSlowKeys(beside, d.metrics, d.Logger) })
 	wg.Go(func() { d.keepAlive(beside) })
+	if scheduler, err := cron.New(d.store, cron.Config{Owner: d.owner(), Logger: d.Logger}); err == nil {
+		wg.Go(func() { scheduler.Run(beside) })
+	}
 	reloads, stopReloads := context.WithCancel(ctx)
 	wg.Go(func() { d.watchConfig(reloads) })
 	wg.Go(func() { d.watchHealth(reloads) })
