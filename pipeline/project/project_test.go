@@ -442,12 +442,12 @@ func TestCheckOfASection(t *testing.T) {
 		values["lease_seconds"], values["max_processing_seconds"] = int64(1), int64(1)
 		values["backoff"] = object("backoff", map[string]any{"base": time.Second, "max": time.Second})
 		values["source"] = object("source", nil)
-		got := ""
+		var got strings.Builder
 		for _, f := range check("search", pipeline.NewSection(fields(), values)) {
-			got += f.Path
+			got.WriteString(f.Path)
 		}
-		if got != want {
-			t.Errorf("the faults are of %q, want %q", got, want)
+		if got.String() != want {
+			t.Errorf("the faults are of %q, want %q", got.String(), want)
 		}
 	}
 	for address, ok := range map[string]bool{"http://localhost:9200": true, "https://u:p@search/x": true,
