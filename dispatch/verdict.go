@@ -280,7 +280,7 @@ func tooLong(err error, left *int) bool {
 		if *left <= 0 {
 			return true
 		}
-		switch e := err.(type) {
+		switch e := err.(type) { //nolint:errorlint // the chain is walked by hand: package errors would not end
 		case interface{ Unwrap() error }:
 			err = e.Unwrap()
 		case interface{ Unwrap() []error }:
