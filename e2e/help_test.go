@@ -149,6 +149,7 @@ for line in sys.stdin:
 		`pawl send mail "timeout"; pawl send mail "no such address"`,
 		`pawl work mail --exec 'cat >&2; exit 65' --until-empty`,
 		`pawl send mail --key customer-7 "one"; pawl send mail "two"`,
+		`pawl schedules put nightly --cron '30 2 * * *' --topic mail`,
 	} {
 		cmd := exec.Command("sh", "-c", line)
 		cmd.Dir = dir

@@ -18,8 +18,8 @@ import (
 )
 
 func (s *session) schedules() *cobra.Command {
-	verb := func(use, short, done string, do func(*cron.Scheduler, context.Context, string) error) *cobra.Command {
-		return s.onSchedule(use, short, func(ctx context.Context, c *cron.Scheduler, name string) error {
+	verb := func(use, short, long, done string, do func(*cron.Scheduler, context.Context, string) error) *cobra.Command {
+		return s.onSchedule(use, short, long, func(ctx context.Context, c *cron.Scheduler, name string) error {
 			if s.dryRun {
 				_, err := c.Status(ctx, name)
 				return cannot(err, "%s schedule %s", use, name)
@@ -35,10 +35,14 @@ func (s *session) schedules() *cobra.Command {
 		`Keeps schedules in the store. A `+"`pawl up`"+` of all that work the store sends a message for
 each tick, once; when it ends or dies, another takes over.`,
 		s.schedulesLs(), s.schedulesShow(), s.schedulesPut(), verb("rm", "Remove a schedule; its history stays",
+			"Removes a schedule. Its history stays, and so do the messages that it sent.",
 			"removed", (*cron.Scheduler).Remove),
 		s.schedulesNext(), s.schedulesRun(),
-		verb("pause", "Stop a schedule until it is resumed", "paused", (*cron.Scheduler).Pause),
-		verb("resume", "Let a schedule go on", "resumed", (*cron.Scheduler).Resume), s.schedulesHistory())
+		verb("pause", "Stop a schedule until it is resumed",
+			"Stops a schedule until it is resumed. Ticks that are due meanwhile are left out.",
+			"paused", (*cron.Scheduler).Pause),
+		verb("resume", "Let a schedule go on",
+			"Lets a paused schedule go on with its next tick.", "resumed", (*cron.Scheduler).Resume), s.schedulesHistory())
 }
 
 // scheduler is over the store.
@@ -52,11 +56,11 @@ func (s *session) scheduler(ctx context.Context) (*cron.Scheduler, error) {
 }
 
 // onSchedule is a verb about one schedule.
-func (s *session) onSchedule(use, short string,
+func (s *session) onSchedule(use, short, long string,
 	do func(context.Context, *cron.Scheduler, string) error) *cobra.Command {
 	return &cobra.Command{
 		Use: use + " NAME", Short: short, Args: count(1, 1, "the name of a schedule"),
-		Long: short + ".", Example: "  pawl schedules " + use + " nightly",
+		Long: long, Example: "  pawl schedules " + use + " nightly",
 		RunE: func(c *cobra.Command, args []string) error {
 			scheduler, err := s.scheduler(c.Context())
 			if err != nil {
@@ -160,20 +164,23 @@ func timeCell(t *time.Time) string {
 }
 
 func (s *session) schedulesShow() *cobra.Command {
-	return s.onSchedule("show", "Show a schedule", func(ctx context.Context, c *cron.Scheduler, name string) error {
-		i, err := s.scheduleInfo(ctx, c, name)
-		if err != nil {
-			return err
+	return s.onSchedule("show", "Show a schedule",
+		"Shows a schedule, its next tick and what became of the last one.", s.showSchedule)
+}
+
+func (s *session) showSchedule(ctx context.Context, c *cron.Scheduler, name string) error {
+	i, err := s.scheduleInfo(ctx, c, name)
+	if err != nil {
+		return err
+	}
+	return s.one(i, func(w io.Writer) {
+		for _, row := range [][2]string{
+			{"name", i.Name}, {"times", cmp.Or(i.Cron, "every "+i.Every)}, {"zone", i.Zone}, {"topic", i.Topic},
+			{"state", i.State}, {"next", timeCell(i.NextAt)}, {"last", timeCell(i.LastTick)},
+			{"outcome", cmp.Or(i.LastOutcome, "-")}, {"missed", strconv.FormatInt(i.Missed, 10)},
+		} {
+			_, _ = fmt.Fprintf(w, "%-9s%s\n", row[0], row[1])
 		}
-		return s.one(i, func(w io.Writer) {
-			for _, row := range [][2]string{
-				{"name", i.Name}, {"times", cmp.Or(i.Cron, "every "+i.Every)}, {"zone", i.Zone}, {"topic", i.Topic},
-				{"state", i.State}, {"next", timeCell(i.NextAt)}, {"last", timeCell(i.LastTick)},
-				{"outcome", cmp.Or(i.LastOutcome, "-")}, {"missed", strconv.FormatInt(i.Missed, 10)},
-			} {
-				_, _ = fmt.Fprintf(w, "%-9s%s\n", row[0], row[1])
-			}
-		})
 	})
 }
 
@@ -248,49 +255,53 @@ type tickInfo struct {
 func (s *session) schedulesNext() *cobra.Command {
 	var from point
 	n := 5
-	c := s.onSchedule("next", "Show the next ticks", func(ctx context.Context, c *cron.Scheduler, name string) error {
-		status, err := c.Status(ctx, name)
-		if err != nil {
-			return cannot(err, "show schedule %s", name)
-		}
-		if n < 1 {
-			return usage("such as -n 5", "-n is %d; it is how many ticks to show", n)
-		}
-		times, err := status.Times()
-		if err != nil {
-			return cannot(err, "read schedule %s", name)
-		}
-		at := from.Time
-		if at.IsZero() {
-			at = time.Now()
-		}
-		l := s.list("TICK", "AT")
-		for range n {
-			if at = times.Next(at); at.IsZero() {
-				break
+	c := s.onSchedule("next", "Show the next ticks",
+		"Shows the next ticks of a schedule, with what a change of clocks does to them.",
+		func(ctx context.Context, c *cron.Scheduler, name string) error {
+			status, err := c.Status(ctx, name)
+			if err != nil {
+				return cannot(err, "show schedule %s", name)
 			}
-			i := tickInfo{at.Format(time.RFC3339), at.UTC()}
-			l.add(i, i.Tick, i.At.Format(time.RFC3339))
-		}
-		return l.end("it never fires again")
-	})
+			if n < 1 {
+				return usage("such as -n 5", "-n is %d; it is how many ticks to show", n)
+			}
+			times, err := status.Times()
+			if err != nil {
+				return cannot(err, "read schedule %s", name)
+			}
+			at := from.Time
+			if at.IsZero() {
+				at = time.Now()
+			}
+			l := s.list("TICK", "AT")
+			for range n {
+				if at = times.Next(at); at.IsZero() {
+					break
+				}
+				i := tickInfo{at.Format(time.RFC3339), at.UTC()}
+				l.add(i, i.Tick, i.At.Format(time.RFC3339))
+			}
+			return l.end("it never fires again")
+		})
 	c.Flags().IntVarP(&n, "number", "n", 5, "how many ticks")
 	c.Flags().Var(&from, "from", "the ticks after this time (default: now)")
 	return c
 }
 
 func (s *session) schedulesRun() *cobra.Command {
-	return s.onSchedule("run", "Send its message now", func(ctx context.Context, c *cron.Scheduler, name string) error {
-		if s.dryRun {
-			_, err := c.Status(ctx, name)
-			return cannot(err, "run schedule %s", name)
-		}
-		id, err := c.RunNow(ctx, name)
-		if err != nil {
-			return cannot(err, "run schedule %s", name)
-		}
-		return s.one(map[string]string{"id": id}, func(w io.Writer) { _, _ = fmt.Fprintln(w, id) })
-	})
+	return s.onSchedule("run", "Send its message now",
+		"Sends the message of a schedule now, beside its ticks.",
+		func(ctx context.Context, c *cron.Scheduler, name string) error {
+			if s.dryRun {
+				_, err := c.Status(ctx, name)
+				return cannot(err, "run schedule %s", name)
+			}
+			id, err := c.RunNow(ctx, name)
+			if err != nil {
+				return cannot(err, "run schedule %s", name)
+			}
+			return s.one(map[string]string{"id": id}, func(w io.Writer) { _, _ = fmt.Fprintln(w, id) })
+		})
 }
 
 // runInfo is what became of a tick, as JSON.
@@ -305,6 +316,7 @@ type runInfo struct {
 
 func (s *session) schedulesHistory() *cobra.Command {
 	return s.onSchedule("history", "List what became of its ticks, the newest first",
+		"Lists the newest ticks of a schedule and what became of the message of each.",
 		func(ctx context.Context, c *cron.Scheduler, name string) error {
 			runs, err := c.History(ctx, name)
 			if err != nil {

@@ -384,12 +384,15 @@ func (c *call) left() (left []int) {
 }
 
 // answer is the outcome of a message at the primary store, to which it makes no
-// difference whether it was too much for its topic: nothing failed.
+// difference whether it was too much for its topic, or there already: nothing failed.
 func (c *call) answer(i int) store.Outcome {
 	if store.IsTopicFull(c.receipts[i].Err) {
 		return store.Stored
 	}
-	return c.receipts[i].Outcome()
+	if o := c.receipts[i].Outcome(); o != store.Duplicate {
+		return o
+	}
+	return store.Stored
 }
 
 // judge updates the health of the primary store from the answers, by topic. Store.mu is
@@ -473,7 +476,7 @@ func (s *Store) recall(c *call) {
 			continue
 		}
 		c.receipts[i].ID = first[i].ID
-		if o := first[i].Outcome(); o == store.Stored || o == store.Refused {
+		if o := first[i].Outcome(); o == store.Stored || o == store.Duplicate || o == store.Refused {
 			c.receipts[i] = first[i]
 			c.send(i, nowhere)
 		}

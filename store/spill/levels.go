@@ -183,7 +183,7 @@ func (f *leftover) keep(ctx context.Context, left []int) (rest []int) {
 			r.Err = f.ownRow(ctx, &rows[n], r.DuplicateOf)
 		}
 		switch r.Outcome() {
-		case store.Stored:
+		case store.Stored, store.Duplicate:
 			kept = append(kept, at[n])
 			// What was there already need not be the last of its lane.
 			f.latch(at[n], r.DuplicateOf != "")

@@ -88,7 +88,7 @@ func (p *rowBatch) send(ctx context.Context, runs ...*run) {
 			}
 			*a, answers = answers[0], answers[1:]
 			switch a.Outcome() {
-			case store.Stored:
+			case store.Stored, store.Duplicate:
 				p.stored = true
 				p.brought[r.rows[i].ID] = r.rows[i].Headers[HeaderSince]
 			case store.Failed, store.Unknown:
@@ -145,7 +145,7 @@ func (p *rowBatch) settle(specific bool, nextTry time.Duration) bool {
 			st := store.Settlement{Token: d.Token, ID: d.ID, Verdict: store.Ack}
 			ended := false
 			switch {
-			case i < len(r.answers) && r.answers[i].Outcome() == store.Stored:
+			case i < len(r.answers) && r.answers[i].Err == nil:
 				t.stored++
 				if r.answers[i].DuplicateOf == d.ID {
 					t.proven++
