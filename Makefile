@@ -91,7 +91,6 @@ fuzz-changed:
 	@mapfile -t folders < <(dev/changed | grep -vE '^(bench|e2e)')
 	[[ -n "$(PKG)" || $${#folders[@]} -eq 0 ]] || dev/fuzz $(FUZZTIME) "$${folders[@]}"
 
-# The tests wait more than they compute once the unit tests are done, so that kills run beside them.
 parts: format fixes lint
 	@$(MAKE) unit UNITS="$(UNSERVED)"
 	$(MAKE) fuzz-changed scripts-changed bench-changed
@@ -99,7 +98,7 @@ parts: format fixes lint
 
 services-test:
 	@$(MAKE) services-race
-	$(MAKE) -j2 -Oline services-plain crash-test
+	$(MAKE) services-plain crash-test
 
 services-race:
 	@$(SKIPGATE) -again -short $(RACE) -timeout=30m $(call served,race)

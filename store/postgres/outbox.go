@@ -13,7 +13,7 @@ import (
 )
 
 //go:embed outbox.sql
-var outboxScript string
+var outboxSQL string
 
 const (
 	hasOutbox = `SELECT to_regclass('pawl_outbox') IS NOT NULL`
@@ -40,9 +40,7 @@ func (s *Store) InstallOutbox(ctx context.Context) (grants []string, err error) 
 			if err := tx.QueryRow(ctx, besideTables, s.cfg.Schema).Scan(&schema); err != nil {
 				return fmt.Errorf("the search path names no schema of the application: %w", err)
 			}
-			rank := sqlstore.Rank("(extract(epoch FROM since) * 1000000)::bigint", "0", "t.ageing")
-			script := s.named(strings.Replace(outboxScript, "{rank}", rank, 1))
-			if _, err := tx.Conn().PgConn().Exec(ctx, script).ReadAll(); err != nil {
+			if _, err := tx.Conn().PgConn().Exec(ctx, s.outboxScript()).ReadAll(); err != nil {
 				return err
 			}
 			grants = []string{
@@ -53,6 +51,12 @@ func (s *Store) InstallOutbox(ctx context.Context) (grants []string, err error) 
 		})
 	})
 	return grants, err
+}
+
+// outboxScript makes the outbox of this store.
+func (s *Store) outboxScript() string {
+	rank := sqlstore.Rank("(extract(epoch FROM since) * 1000000)::bigint", "0", "t.ageing")
+	return s.named(strings.Replace(outboxSQL, "{rank}", rank, 1))
 }
 
 // OutboxInstalled implements [store.Outbox].

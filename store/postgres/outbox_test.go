@@ -126,7 +126,7 @@ func TestOldOutbox(t *testing.T) {
 	if _, err := s.MigrateDown(ctx, outboxNeeds-1); err != nil {
 		t.Fatal(err)
 	}
-	old := s.named(outboxScript)
+	old := s.outboxScript()
 	for now, before := range map[string]string{
 		"\tplace tid;\n": "", "(n % 16)::int": "n::int % 16", "((n >> 4) % 256)::int": "(n >> 4)::int % 256",
 		"\t\tDELETE FROM @change WHERE ctid = place;\n": "",
