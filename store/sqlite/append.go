@@ -72,10 +72,10 @@ func (s *Store) AppendTx(ctx context.Context, tx *sql.Tx, batch store.Batch[pawl
 	if err := s.usable(ctx, "append"); err != nil {
 		return nil, err
 	}
-	if err := s.checkLibrary(context.WithoutCancel(ctx), tx); err != nil {
-		return nil, s.readError(ctx, "append", err)
+	var receipts []store.Receipt
+	if err = s.checkLibrary(context.WithoutCancel(ctx), tx); err == nil {
+		receipts, err = s.appendUnder(ctx, tx, batch, admitted)
 	}
-	receipts, err := s.appendUnder(ctx, tx, batch, admitted)
 	if errors.Is(err, sql.ErrTxDone) {
 		return nil, &store.Error{Op: "append", Code: store.ErrInvalid, Err: err,
 			Hint: "append before the commit; after an error, roll back and begin another transaction"}
