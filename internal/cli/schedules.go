@@ -42,7 +42,8 @@ each tick, once; when it ends or dies, another takes over.`,
 			"Stops a schedule until it is resumed. Ticks that are due meanwhile are left out.",
 			"paused", (*cron.Scheduler).Pause),
 		verb("resume", "Let a schedule go on",
-			"Lets a paused schedule go on with its next tick.", "resumed", (*cron.Scheduler).Resume), s.schedulesHistory())
+			"Lets a paused schedule go on with its next tick.", "resumed",
+			(*cron.Scheduler).Resume), s.schedulesHistory())
 }
 
 // scheduler is over the store.
