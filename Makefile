@@ -14,7 +14,7 @@ VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev
 served    = $$(awk '$$1 == "$(1)" {print "./" $$2}' dev/served.txt)
 UNITS    ?= $$($(GO) list ./... | grep -v /e2e)
 # Where servers are there, each package runs once: those that ask for one are left to services-test.
-UNSERVED  = $$($(GO) list ./... | grep -v /e2e | grep -vxFf <(awk '$$1 ~ /^(race|plain|alone)$$/ {print "github.com/pawl-dev/pawl/" $$2}' dev/served.txt))
+UNSERVED  = $$($(GO) list ./... | grep -v /e2e | grep -vxFf <(awk '$$1 ~ /^(race|plain|alone)$$/ {print "github.com/pawl-dev/pawl/" $$2}' dev/served.txt) | tr '\n' ' ')
 SKIPGATE := $(GO) run ./dev/skipgate
 TOOL     := $(GO) tool -modfile=dev/tools/go.mod
 
