@@ -111,13 +111,13 @@ crash-test:
 	@$(SKIPGATE) -short -count=1 -timeout=30m $(call served,alone)
 
 scripts-changed:
-	@if dev/changed | grep -q '^dev'; then $(MAKE) scripts-test; fi
+	@if dev/changed | grep '^dev' >/dev/null; then $(MAKE) scripts-test; fi
 
 scripts-test:
 	@dev/services.d/test
 
 bench-changed:
-	@if dev/changed | grep -qE '^(bench|dispatch|store|\.)(/|$$)'; then $(MAKE) bench-builds; fi
+	@if dev/changed | grep -E '^(bench|dispatch|store|\.)(/|$$)' >/dev/null; then $(MAKE) bench-builds; fi
 
 bench-builds:
 	@cd bench
