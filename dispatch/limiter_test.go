@@ -89,7 +89,7 @@ func tenants(order store.Order, name string, n int) []pawl.Message {
 }
 
 func TestRateLimitOfATopic(t *testing.T) {
-	for _, rate := range []float64{0.5, 20, 1000} {
+	for _, rate := range []float64{0.5, 20, 300} {
 		t.Run(fmt.Sprint(rate), func(t *testing.T) {
 			bubble(t, func(r *rig) {
 				var c crowd
@@ -242,7 +242,7 @@ func TestRetryAfterClosesTheKey(t *testing.T) {
 func TestAdaptiveLimit(t *testing.T) {
 	bubble(t, func(r *rig) {
 		var mu sync.Mutex
-		inside, most, served, refused := 0, 40, 0, 0
+		inside, most, served, refused := 0, 20, 0, 0
 		h := func(context.Context, *pawl.Delivery) error {
 			mu.Lock()
 			if inside >= most {
@@ -259,9 +259,9 @@ func TestAdaptiveLimit(t *testing.T) {
 			served++
 			return nil
 		}
-		r.append(numbered("a", 70_000)...)
-		r.run(limited(200, h, limiter(t, dispatch.LimitConfig{Adaptive: 200})))
-		for _, limit := range []int{40, 120, 15} {
+		r.append(numbered("a", 35_000)...)
+		r.run(limited(100, h, limiter(t, dispatch.LimitConfig{Adaptive: 100})))
+		for _, limit := range []int{20, 60, 10} {
 			mu.Lock()
 			most = limit
 			mu.Unlock()
@@ -373,7 +373,7 @@ func TestLimitsThatMakeNoSense(t *testing.T) {
 
 // TestSharedRate: dispatchers over one store keep a rate together, and use it up.
 func TestSharedRate(t *testing.T) {
-	for _, rate := range []float64{2, 50, 1000} {
+	for _, rate := range []float64{2, 50, 300} {
 		t.Run(fmt.Sprint(rate), func(t *testing.T) {
 			bubble(t, func(r *rig) {
 				var c crowd

@@ -32,7 +32,7 @@ func hosts(topic string, n int, names ...string) (all []pawl.Message) {
 // TestPacedRate: dispatchers over one store keep the rate of each key together, and
 // use it up.
 func TestPacedRate(t *testing.T) {
-	for _, rate := range []float64{0.5, 5, 100} {
+	for _, rate := range []float64{0.5, 5, 40} {
 		bubble(t, func(r *rig) {
 			var c crowd
 			r.append(hosts("a", int(30*rate)+5, "x", "y", "z")...)

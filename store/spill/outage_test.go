@@ -28,14 +28,14 @@ func TestOutage(t *testing.T) {
 }
 
 func outage(t *testing.T, pipelined bool) {
-	const producers, keys, each = 16, 1000, 20
+	const producers, keys, each = 16, 400, 20
 	primary, seen := newLog(), &notes{}
 	primary.plan = func(int, []pawl.Message) fate { return fate{delay: time.Millisecond} }
 	s := open(t, primary, memory.New(memory.Config{}), Config{Pipelined: pipelined, Observer: seen})
 	time.AfterFunc(500*time.Millisecond, func() {
 		primary.set(func(int, []pawl.Message) fate { return fate{down: true, delay: 5 * time.Millisecond} })
 	})
-	time.AfterFunc(10*time.Second, func() {
+	time.AfterFunc(4*time.Second, func() {
 		primary.set(func(int, []pawl.Message) fate { return fate{delay: time.Millisecond} })
 	})
 	var wg sync.WaitGroup
@@ -110,7 +110,11 @@ func TestRecoveryIsQuick(t *testing.T) {
 		for n := range 50 {
 			send(t, s, msg("a", n), msg(fmt.Sprint("key", n), 0))
 		}
-		time.Sleep(72 * time.Hour)
+		lasts := 72 * time.Hour
+		if testing.Short() {
+			lasts = 12 * time.Hour
+		}
+		time.Sleep(lasts)
 		if dead := deadRows(t, fallback); len(dead) > 0 {
 			t.Fatalf("%d rows died of an outage", len(dead))
 		}
