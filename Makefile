@@ -14,13 +14,14 @@ VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev
 # The packages whose tests ask for a server, by how they run: dev/served.txt.
 served    = $$(awk '$$1 == "$(1)" {print "./" $$2}' dev/served.txt)
 UNITS    ?= $$($(GO) list ./... | grep -v /e2e)
-# Where servers are there, each package runs once: those that ask for one are left to services-test.
-UNSERVED  = $$($(GO) list ./... | grep -v /e2e | grep -vxFf <(awk '$$1 ~ /^(race|plain|alone)$$/ {print "github.com/pawl-dev/pawl/" $$2}' dev/served.txt) | tr '\n' ' ')
+# Where servers are there, each package runs once: those that ask for one are named by dev/served.txt.
+UNSERVED  = $$($(GO) list ./... | grep -v /e2e | grep -vxFf <(awk '$$1 ~ /^(race|plain|strict)$$/ {print "github.com/pawl-dev/pawl/" $$2}' dev/served.txt) | tr '\n' ' ')
+BUSY      = $$(($$(getconf _NPROCESSORS_ONLN) + 1))
 SKIPGATE := $(GO) run ./dev/skipgate
 TOOL     := $(GO) tool -modfile=dev/tools/go.mod
 
 .PHONY: help build man run check test nightly bench bench-quick crash soak fuzz clean \
-	format fixes lint unit fuzz-changed parts services-test services-race services-plain crash-test scripts-changed scripts-test bench-changed bench-builds
+	format fixes lint unit fuzz-changed parts services-plain crash-test scripts-changed scripts-test bench-changed bench-builds
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -87,40 +88,33 @@ lint:
 unit:
 	@$(GO) test ./internal/arch
 	export TMPDIR=$$(dev/tmpdir)
-	$(SKIPGATE) -again -short $(RACE) -timeout=30m $(or $(PKG),$(UNITS))
+	$(SKIPGATE) -again -short $(RACE) $(AT_ONCE) -timeout=30m $(or $(PKG),$(UNITS))
 
-# The corpora of all fuzz targets run as unit tests; here those of folders that changed are fuzzed.
+# The corpora of all fuzz targets run as unit tests; here those of folders that changed are fuzzed for a minute.
 fuzz-changed:
-	@mapfile -t folders < <(dev/changed | grep -vE '^(bench|e2e)')
-	[[ -n "$(PKG)" || $${#folders[@]} -eq 0 ]] || dev/fuzz $(FUZZTIME) "$${folders[@]}"
+	@mapfile -t folders < <(dev/changed | grep -E '\.go$$' | grep -vE '^(bench|e2e)' | xargs -rn1 dirname | sort -u)
+	[[ -n "$(PKG)" || $${#folders[@]} -eq 0 ]] || PAWL_FUZZ_WITHIN=60 dev/fuzz $(FUZZTIME) "$${folders[@]}"
 
+# The packages that wait most come first, one more at once than there are cores.
 parts: format fixes lint
-	@$(MAKE) unit UNITS="$(UNSERVED)"
+	@$(MAKE) unit UNITS="$(call served,race) $(UNSERVED)" AT_ONCE="-p=$(BUSY)"
+	$(MAKE) -j2 --output-sync=target services-plain crash-test
 	$(MAKE) fuzz-changed scripts-changed bench-changed
-	$(MAKE) services-test
 
-services-test:
-	@$(MAKE) services-race
-	$(MAKE) services-plain crash-test
-
-services-race:
-	@$(SKIPGATE) -again -short $(RACE) -timeout=30m $(call served,race)
-
-# Three packages at once on two cores, because e2e mostly waits.
 services-plain:
-	@$(SKIPGATE) -again -short -count=1 -timeout=30m -p=$$(($$(getconf _NPROCESSORS_ONLN) + 1)) $(call served,plain)
+	@$(SKIPGATE) -again -short -count=1 -timeout=30m -p=$(BUSY) $(call served,plain)
 
 crash-test:
-	@$(SKIPGATE) -short -count=1 -timeout=30m $(call served,alone)
+	@$(SKIPGATE) -short -count=1 -timeout=30m $(call served,strict)
 
 scripts-changed:
-	@if dev/changed | grep '^dev' >/dev/null; then $(MAKE) scripts-test; fi
+	@if dev/changed | grep -E '^dev/(services|tmpdir)' >/dev/null; then $(MAKE) scripts-test; fi
 
 scripts-test:
 	@dev/services.d/test
 
 bench-changed:
-	@if dev/changed | grep -E '^(bench|dispatch|store|\.)(/|$$)' >/dev/null; then $(MAKE) bench-builds; fi
+	@if dev/changed | grep '^bench/' >/dev/null; then $(MAKE) bench-builds; else cd bench && $(GO) build ./...; fi
 
 bench-builds:
 	@cd bench
@@ -130,4 +124,4 @@ bench-builds:
 nightly-tests:
 	@$(SKIPGATE) -again -race -count=1 -timeout=2h -p=1 $(UNSERVED) $(call served,race) ./store/postgres
 	$(SKIPGATE) -again -count=1 -timeout=1h $(call served,plain)
-	$(SKIPGATE) -count=1 -timeout=1h $(call served,alone)
+	PAWL_BARS=1 $(SKIPGATE) -count=1 -timeout=1h $(call served,strict)

@@ -25,7 +25,7 @@ func TestServedListIsComplete(t *testing.T) {
 	var listed, found []string
 	for line := range strings.Lines(string(list)) {
 		fields := strings.Fields(line)
-		if len(fields) == 2 && slices.Contains([]string{"race", "plain", "alone"}, fields[0]) {
+		if len(fields) == 2 && slices.Contains([]string{"race", "plain", "strict"}, fields[0]) {
 			listed = append(listed, fields[1])
 		}
 	}
