@@ -136,7 +136,7 @@ func TestDoctorAsksTheBrokers(t *testing.T) {
 	}
 }
 
-// TestDoctorChangesNoSchema: it looks at a file of an older schema, and leaves it so.
+// TestDoctorChangesNoSchema: it looks at a file without a schema, and leaves it so.
 func TestDoctorChangesNoSchema(t *testing.T) {
 	folder := t.TempDir()
 	path := filepath.Join(folder, "pawl.db")
@@ -144,7 +144,7 @@ func TestDoctorChangesNoSchema(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.MigrateDown(t.Context(), 1); err != nil {
+	if _, err := s.MigrateDown(t.Context(), 0); err != nil {
 		t.Fatal(err)
 	}
 	before, err := s.Migrations(t.Context())
@@ -161,7 +161,7 @@ func TestDoctorChangesNoSchema(t *testing.T) {
 	}
 	found = examined(t, &Doctor{Open: open.Config{URL: "sqlite:" + path}})
 	if f := found["schema"]; f.Verdict != Worth || !strings.Contains(f.Fix, "migrate up") {
-		t.Errorf("of an older schema: %+v", found)
+		t.Errorf("without a schema: %+v", found)
 	}
 	if files, err := filepath.Glob(filepath.Join(folder, "*.db")); err != nil || len(files) != 1 {
 		t.Errorf("it made files: %q, %v", files, err)

@@ -76,7 +76,7 @@ func (s *Store) MigrateUp(ctx context.Context) ([]store.Migration, error) {
 // MigrateDown implements [store.Migrator].
 func (s *Store) MigrateDown(ctx context.Context, to int) ([]store.Migration, error) {
 	defer s.topics.forget()
-	if to < outboxNeeds {
+	if to < 1 {
 		if _, err := s.front.Exec(ctx, s.named(dropOutbox), pgx.QueryExecModeSimpleProtocol); err != nil {
 			return nil, s.fail("migrate down", err)
 		}

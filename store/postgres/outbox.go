@@ -25,9 +25,6 @@ const (
 		DROP FUNCTION IF EXISTS @outbox_insert(), @outbox_class(text), @outbox_topic(text)`
 )
 
-// outboxNeeds is the migration whose tables the outbox uses.
-const outboxNeeds = 12
-
 // InstallOutbox implements [store.Outbox]. The views are made in the first schema of the search
 // path that is not the store's.
 func (s *Store) InstallOutbox(ctx context.Context) (grants []string, err error) {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
-	"github.com/pawl-dev/pawl/store/internal/bound"
 )
 
 // brief is a context that ends when it has been looked at so many times.
@@ -97,66 +96,4 @@ func TestHalfAnAppendIsNotCommitted(t *testing.T) {
 	if own != 17 || failed < 5 {
 		t.Errorf("%d rows of the application, %d appends failed", own, failed)
 	}
-}
-
-// TestHalfAnAppendHeals: a file in which one was committed by half takes appends
-// again once it was opened, and all that is in it is found and counted.
-func TestHalfAnAppendHeals(t *testing.T) {
-	damaged := 0
-	for n := 22; n < 60; n += 3 {
-		path := filepath.Join(t.TempDir(), "pawl.db")
-		s := open(t, Config{Path: path, Synchronous: Normal})
-		_, err := s.Append(t.Context(), store.NewBatch(kinds("whole", 8)...))
-		must(t, err)
-		halfAnAppend(t, path, n)
-		must(t, s.Close())
-		db := application(t, path)
-		var ahead bool
-		must(t, db.QueryRow(isAhead).Scan(&ahead))
-		must(t, db.Close())
-		if !ahead {
-			continue
-		}
-		damaged++
-		s = open(t, Config{Path: path, Synchronous: Normal})
-		_, err = s.Append(t.Context(), store.NewBatch(kinds("after", 8)...))
-		must(t, err)
-		intact(t, path)
-		stats, err := s.Stats(t.Context(), "t")
-		must(t, err)
-		var listed int64
-		for _, err := range s.List(t.Context(), store.Filter{Topic: "t"}) {
-			must(t, err)
-			listed++
-		}
-		if got := stats[0].Waiting + stats[0].Delayed; got != listed || listed <= 16 {
-			t.Errorf("after %d looks: %d listed, %d counted", n, listed, got)
-		}
-	}
-	if damaged < 3 {
-		t.Errorf("only %d files were damaged", damaged)
-	}
-}
-
-// halfAnAppend commits what an append had done when its context ended, as versions
-// without a savepoint did.
-func halfAnAppend(t *testing.T, path string, looks int) {
-	t.Helper()
-	db := application(t, path)
-	defer func() { must(t, db.Close()) }()
-	tx, err := db.BeginTx(t.Context(), nil)
-	must(t, err)
-	session := newTxSession(t.Context(), tx)
-	session.between = briefly(t.Context(), looks)
-	batch := store.NewBatch(kinds("half", 12)...)
-	admitted, err := store.Admit(batch)
-	must(t, err)
-	k := &work{db: session, now: time.Now().UnixMicro(), topics: &topicCache{}}
-	if k.load() == nil {
-		if _, err := k.appendBatch(t.Context(), &bound.Meter{}, batch, admitted); err == nil {
-			_ = k.finish()
-		}
-	}
-	session.close()
-	must(t, tx.Commit())
 }

@@ -151,7 +151,7 @@ func (w *writer) migrateUp() ([]store.Migration, error) {
 // migrateDown takes back the newest steps. After the last the file is as it was
 // before there was a store in it.
 func (w *writer) migrateDown(to int) ([]store.Migration, error) {
-	if to < outboxNeeds {
+	if to < 1 {
 		if err := w.conn.script(dropOutbox); err != nil {
 			return nil, err
 		}

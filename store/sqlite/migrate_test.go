@@ -3,27 +3,32 @@ package sqlite
 import (
 	"errors"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/internal/sqlstore"
 )
 
 // TestOpenMigrates: a file that an older program left behind gets what is
-// missing when it is opened, and keeps its messages.
+// missing when it is opened, and keeps its messages. The older program refuses it.
 func TestOpenMigrates(t *testing.T) {
 	c := Config{Path: filepath.Join(t.TempDir(), "pawl.db")}
 	s := open(t, c)
 	if _, err := s.Append(t.Context(), store.NewBatch(pawl.Message{ID: "a", Topic: "t"})); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.MigrateDown(t.Context(), 1); err != nil {
-		t.Fatal(err)
-	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
+	known := steps
+	steps = func() []sqlstore.Step {
+		return append(slices.Clone(known()), sqlstore.Step{Version: len(known()) + 1, Name: "later",
+			Up: "CREATE TABLE pawl_later (n INTEGER) STRICT;", Down: "DROP TABLE pawl_later;"})
+	}
+	t.Cleanup(func() { steps = known })
 	s = open(t, c)
 	if _, err := s.Get(t.Context(), "a"); err != nil {
 		t.Fatal(err)
@@ -36,6 +41,13 @@ func TestOpenMigrates(t *testing.T) {
 		if err != nil || m.AppliedAt.IsZero() {
 			t.Fatalf("%+v is not applied (%v)", m, err)
 		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	steps = known
+	if _, err := Open(t.Context(), c); !errors.Is(err, store.ErrSchema) {
+		t.Errorf("a program that lacks the last step: %v", err)
 	}
 }
 

@@ -16,8 +16,6 @@ const (
 	hasOutbox  = `SELECT count(*) FROM sqlite_schema WHERE name = 'pawl_outbox'`
 	dropOutbox = `DROP VIEW IF EXISTS pawl_outbox; DROP VIEW IF EXISTS pawl_outbox_status; DROP VIEW IF EXISTS dead_letter_outbox;
 		DROP VIEW IF EXISTS projection_status`
-	// outboxNeeds is the migration whose tables the views read.
-	outboxNeeds = 3
 )
 
 // InstallOutbox implements [store.Outbox]. SQLite has no users to grant anything to.

@@ -243,10 +243,8 @@ func (w *writer) prepare(ctx context.Context) error {
 	if err := w.conn.script("PRAGMA busy_timeout = 0"); err != nil {
 		return err
 	}
-	if _, err = w.migrateUp(); err != nil {
-		return err
-	}
-	return w.heal()
+	_, err = w.migrateUp()
+	return err
 }
 
 // writeAhead makes the file a write-ahead log, if it is none, and returns the mode that it

@@ -38,7 +38,9 @@ var schemaSentences = []Sentence{
 			if t.must(err); len(applied) != 1 || applied[0].Version != last || applied[0].AppliedAt.IsZero() {
 				t.Fatalf("applied %+v; want step %d", applied, last)
 			}
-			t.claims("a")
+			if last > known[0] { // the first step brings an empty store
+				t.claims("a")
+			}
 		}},
 	{Text: "MigrateDown takes back the newest steps; 0 removes the schema and every message in it.",
 		Name: "MigrateDownTakesBack", Schema: true, Test: func(t *T) {

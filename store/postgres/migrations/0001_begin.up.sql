@@ -4,7 +4,8 @@
 -- Lanes: a message that is a lane of its own has lane = seq > 0. A lane of a key
 -- is a negative number, a 63-bit hash of topic and key.
 -- Bands: topic * 512 + generation * 128 + priority. Generation 0 is fresh, 1 is
--- "again" (given back, retried, late), 2 is a suspect.
+-- "again" (given back, retried, late), 3 are suspects: 384 + rescues, 4 for more.
+-- There is no generation 2.
 -- Rank is in microseconds since 1970. Durations of a topic are in nanoseconds.
 
 CREATE SEQUENCE @msg_seq;
@@ -22,7 +23,10 @@ CREATE TABLE @topic (
 	paused_at timestamptz,
 	pause_until timestamptz,
 	pause_by text,
-	pause_reason text
+	pause_reason text,
+	removed bool NOT NULL DEFAULT false,        -- hidden until somebody appends to it
+	tail bool NOT NULL DEFAULT false,           -- retried messages of shared lanes go to the tail
+	max_waiting bigint NOT NULL DEFAULT 0       -- appends are refused while so many wait; 0: any number
 );
 CREATE INDEX topic_retain ON @topic (id) WHERE retain > 0;
 
@@ -98,8 +102,12 @@ CREATE TABLE @tried (
 	rescues int NOT NULL,
 	lonely int NOT NULL,
 	reason text NOT NULL,
-	seen bool NOT NULL            -- it was given out: what commits later with a lower seq comes after it
+	seen bool NOT NULL,           -- it was given out: what commits later with a lower seq comes after it
+	throttles int NOT NULL DEFAULT 0, -- throttled retries since it last failed in another way ...
+	throttled timestamptz         -- ... and since when; NULL: there is none
 ) WITH (fillfactor = 80);
+-- What was given out of a lane before, in its order: a claim begins with it.
+CREATE INDEX tried_seen ON @tried (lane, seq) WHERE seen;
 CREATE TABLE @attempt (seq bigint NOT NULL, n int NOT NULL, data text NOT NULL, PRIMARY KEY (seq, n));
 
 CREATE TABLE @uniq (
@@ -129,7 +137,10 @@ CREATE TABLE @dead (
 	kind text NOT NULL,
 	reason text NOT NULL,
 	fingerprint text NOT NULL,
-	history text[] NOT NULL
+	history text[] NOT NULL,
+	resolved_at timestamptz,      -- somebody dealt with it in another way; NULL: it is open
+	resolved_by text,
+	note text
 );
 CREATE INDEX dead_topic ON @dead (topic, n);
 CREATE INDEX dead_lane ON @dead (lane) WHERE lane <> 0;
@@ -166,8 +177,44 @@ ALTER TABLE @batch ALTER outcome SET STORAGE EXTERNAL;
 CREATE INDEX batch_at ON @batch USING brin (at) WITH (pages_per_range = 16);
 
 -- Figures: one small row per call and topic, folded into total from time to time.
-CREATE TABLE @tally (topic int NOT NULL, what smallint NOT NULL, n bigint NOT NULL);
-CREATE TABLE @total (topic int NOT NULL, what smallint NOT NULL, n bigint NOT NULL, PRIMARY KEY (topic, what));
+-- at is when what is counted happened last: known of acks.
+CREATE TABLE @tally (topic int NOT NULL, what smallint NOT NULL, n bigint NOT NULL, at timestamptz);
+CREATE TABLE @total (topic int NOT NULL, what smallint NOT NULL, n bigint NOT NULL, at timestamptz, PRIMARY KEY (topic, what));
 
 -- Who does the chores, until when.
 CREATE TABLE @duty (name text PRIMARY KEY, until timestamptz NOT NULL);
+
+-- Deaths in company: the owner of leases that ended unsettled. Rows are only added, so
+-- that nobody waits; all but the last three owners of a topic are forgotten later.
+CREATE TABLE @death (topic int NOT NULL, owner text NOT NULL, at timestamptz NOT NULL);
+CREATE INDEX death_topic ON @death (topic, at);
+
+-- The state of the store: a few values that all processes share. Every change
+-- takes the next revision, under the lock of its row until it commits: so what
+-- becomes visible later has a higher version.
+CREATE TABLE @entry (
+	key bytea PRIMARY KEY,        -- text; bytes, so that a prefix is a range
+	version bigint NOT NULL,
+	at timestamptz NOT NULL,
+	writer text NOT NULL,
+	value bytea NOT NULL
+);
+CREATE INDEX entry_version ON @entry (version, key);
+CREATE TABLE @revision (one bool PRIMARY KEY CHECK (one), version bigint NOT NULL) WITH (fillfactor = 50);
+INSERT INTO @revision VALUES (true, 0);
+
+-- Marks: values by key, in scopes; bytes, so that a prefix is a range.
+CREATE TABLE @mark (
+	scope bytea NOT NULL,
+	key bytea NOT NULL,
+	version bigint NOT NULL,
+	until timestamptz,            -- NULL: until it is removed
+	value bytea NOT NULL,
+	PRIMARY KEY (scope, key)
+) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 20000, autovacuum_vacuum_cost_delay = 0);
+CREATE INDEX mark_until ON @mark (until) WHERE until IS NOT NULL;
+
+-- Changes of the outbox that have no version: those of one document wait for each other at the index. No row outlives
+-- its transaction.
+CREATE UNLOGGED TABLE @change (doc bigint PRIMARY KEY)
+	WITH (autovacuum_vacuum_scale_factor = 0.1, autovacuum_vacuum_threshold = 20000, autovacuum_vacuum_cost_delay = 0);

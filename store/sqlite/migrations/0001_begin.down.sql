@@ -1,3 +1,7 @@
+DROP TABLE pawl_mark;
+DROP TABLE pawl_entry;
+DROP TABLE pawl_revision;
+DROP TABLE pawl_death;
 DROP TABLE pawl_batch;
 DROP TABLE pawl_uniq;
 DROP TABLE pawl_acked;

@@ -8,9 +8,10 @@ CREATE TABLE pawl_state (
   seq        INTEGER NOT NULL,
   settings   INTEGER NOT NULL,
   closed_due INTEGER NOT NULL, -- no closed lane opens sooner
-  lease_due  INTEGER NOT NULL  -- no lease ends sooner
+  lease_due  INTEGER NOT NULL, -- no lease ends sooner
+  clock      INTEGER NOT NULL  -- the latest time of a write, to a second: when it is ahead, the clock was set back
 ) STRICT;
-INSERT INTO pawl_state VALUES (1, 0, 1, 0x7fffffffffffffff, 0x7fffffffffffffff);
+INSERT INTO pawl_state VALUES (1, 0, 1, 0x7fffffffffffffff, 0x7fffffffffffffff, 0);
 
 CREATE TABLE pawl_topic (
   topic    INTEGER PRIMARY KEY,
@@ -24,7 +25,9 @@ CREATE TABLE pawl_topic (
   paused_since  INTEGER, -- NULL: not paused
   paused_until  INTEGER, -- NULL: until it is resumed
   paused_by     TEXT,
-  paused_reason TEXT
+  paused_reason TEXT,
+  tail          INTEGER NOT NULL DEFAULT 0, -- retried messages of shared lanes go to the tail
+  max_waiting   INTEGER NOT NULL DEFAULT 0  -- appends are refused while so many wait; 0: any number
 ) STRICT;
 
 CREATE TABLE pawl_total (
@@ -35,7 +38,8 @@ CREATE TABLE pawl_total (
   purged     INTEGER NOT NULL DEFAULT 0,
   duplicates INTEGER NOT NULL DEFAULT 0,
   retried    INTEGER NOT NULL DEFAULT 0,
-  rescues    INTEGER NOT NULL DEFAULT 0
+  rescues    INTEGER NOT NULL DEFAULT 0,
+  last_ack   INTEGER NOT NULL DEFAULT 0 -- when a message was last acked; 0: never
 ) STRICT;
 
 -- Every message that is here, in whatever state. The body comes last, so that
@@ -72,7 +76,7 @@ CREATE TABLE pawl_key (
 -- either a ticket, or a lease, or is closed.
 CREATE TABLE pawl_slot (
   topic   INTEGER NOT NULL,
-  suspect INTEGER NOT NULL,
+  suspect INTEGER NOT NULL, -- rescues of its message: 2, 3, or 4 for more; 0 for none and for one
   rank    INTEGER NOT NULL,
   seq     INTEGER NOT NULL, -- the lane's first message
   lane    INTEGER NOT NULL, -- as in pawl_msg
@@ -108,7 +112,9 @@ CREATE TABLE pawl_tried (
   attempts INTEGER NOT NULL,
   rescues  INTEGER NOT NULL,
   lonely   INTEGER NOT NULL,
-  reason   TEXT NOT NULL
+  reason   TEXT NOT NULL,
+  throttles INTEGER NOT NULL DEFAULT 0, -- throttled retries since it last failed in another way ...
+  throttled INTEGER NOT NULL DEFAULT 0  -- ... and since when; 0: there is none
 ) STRICT;
 CREATE TABLE pawl_attempt (
   seq    INTEGER NOT NULL,
@@ -126,7 +132,10 @@ CREATE TABLE pawl_dead (
   at          INTEGER NOT NULL,
   kind        TEXT NOT NULL,
   reason      TEXT NOT NULL,
-  fingerprint TEXT NOT NULL
+  fingerprint TEXT NOT NULL,
+  resolved    INTEGER, -- since when somebody has dealt with it in another way; NULL: it is open
+  resolved_by TEXT,
+  note        TEXT
 ) STRICT;
 CREATE INDEX pawl_dead_topic ON pawl_dead (topic, n);
 CREATE INDEX pawl_dead_key ON pawl_dead (hash) WHERE hash < 0;
@@ -153,3 +162,40 @@ CREATE TABLE pawl_batch (
   outcome BLOB,              -- NULL: nothing was refused
   PRIMARY KEY (hour, id)
 ) STRICT, WITHOUT ROWID;
+
+-- The last deaths in company of each topic: owners of leases that ended unsettled.
+CREATE TABLE pawl_death (
+  topic INTEGER NOT NULL,
+  owner TEXT NOT NULL,
+  at    INTEGER NOT NULL, -- when its last lease ended
+  PRIMARY KEY (topic, owner)
+) STRICT, WITHOUT ROWID;
+
+-- The state of the store: a few values that all processes share. Every change
+-- takes the next revision.
+CREATE TABLE pawl_entry (
+  key     BLOB PRIMARY KEY, -- text; bytes, so that a prefix is a range
+  version INTEGER NOT NULL,
+  at      INTEGER NOT NULL,
+  writer  TEXT NOT NULL,
+  value   BLOB NOT NULL
+) STRICT;
+CREATE INDEX pawl_entry_version ON pawl_entry (version, key);
+CREATE TABLE pawl_revision (
+  one     INTEGER PRIMARY KEY CHECK (one = 1),
+  version INTEGER NOT NULL
+) STRICT;
+INSERT INTO pawl_revision VALUES (1, 0);
+
+-- Marks: values by key, in scopes. The value comes last, so that a long one is
+-- not read for the sake of the other columns.
+CREATE TABLE pawl_mark (
+  n       INTEGER PRIMARY KEY,
+  scope   BLOB NOT NULL,
+  key     BLOB NOT NULL,
+  version INTEGER NOT NULL,
+  until   INTEGER, -- NULL: until it is removed
+  value   BLOB NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX pawl_mark_key ON pawl_mark (scope, key);
+CREATE INDEX pawl_mark_until ON pawl_mark (until) WHERE until IS NOT NULL;

@@ -1,1 +1,0 @@
-DROP INDEX @tried_seen;

@@ -1,2 +1,0 @@
-ALTER TABLE @tried DROP COLUMN throttles;
-ALTER TABLE @tried DROP COLUMN throttled;

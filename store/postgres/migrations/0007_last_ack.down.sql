@@ -1,2 +1,0 @@
-ALTER TABLE @tally DROP COLUMN at;
-ALTER TABLE @total DROP COLUMN at;

@@ -1,2 +1,0 @@
-DROP TABLE pawl_entry;
-DROP TABLE pawl_revision;

@@ -1,2 +1,0 @@
-ALTER TABLE pawl_tried DROP COLUMN throttles;
-ALTER TABLE pawl_tried DROP COLUMN throttled;

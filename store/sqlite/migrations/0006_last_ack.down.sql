@@ -1,1 +1,0 @@
-ALTER TABLE pawl_total DROP COLUMN last_ack;

@@ -1,1 +1,0 @@
-ALTER TABLE pawl_topic DROP COLUMN max_waiting;

@@ -1,1 +1,0 @@
-ALTER TABLE pawl_state DROP COLUMN clock;
