@@ -29,6 +29,7 @@ postgres_env() {
 	local admin="postgres://postgres:pawl@$1/postgres?sslmode=disable"
 	if [[ -s $STATE/postgres/socket ]]; then
 		admin="postgres://postgres@/postgres?host=$(<"$STATE/postgres/socket")&port=${1##*:}"
+		echo "export PAWL_TEST_POSTGRES_LOG='$STATE/postgres/log'"
 	fi
 	echo "export PAWL_TEST_POSTGRES='postgres://pawl:pawl@$1/pawl?sslmode=disable'"
 	echo "export PAWL_TEST_POSTGRES_ADMIN='$admin'"

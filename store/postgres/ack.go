@@ -15,39 +15,41 @@ import (
 // acks. OR false keeps the planner from making a join of a look-up.
 const ackSolo = `
 WITH now AS MATERIALIZED (SELECT clock_timestamp() + $6::interval AS at),
+g AS MATERIALIZED (SELECT $5::bytea <> '' AND EXISTS (SELECT FROM @batch WHERE id = $5::bytea AND part = 1 OFFSET 0) AS before),
 c AS MATERIALIZED (
 	SELECT f.n, c.gone, c.fence IS NOT NULL AS live FROM unnest($4::bigint[]) WITH ORDINALITY f(fence, n)
 	LEFT JOIN LATERAL (SELECT c.fence, c.gone FROM @claim c WHERE c.fence = f.fence FOR KEY SHARE) c ON true),
 v AS MATERIALIZED (SELECT array_agg(live ORDER BY n) AS live FROM c),
 d AS (DELETE FROM @msg WHERE lane = ANY ($1::bigint[]) AND seq = lane AND (lane IN (
 		SELECT s.lane FROM v, unnest($1::bigint[], $2::int[]) s(lane, f)
-		WHERE v.live[s.f] AND (s.f, s.lane) NOT IN (SELECT c.n::int, g FROM c, unnest(c.gone) g)) OR false)
+		WHERE v.live[s.f] AND NOT (SELECT before FROM g) AND (s.f, s.lane) NOT IN (SELECT c.n::int, g FROM c, unnest(c.gone) g)) OR false)
 	RETURNING *),
 lost AS MATERIALIZED (
 	SELECT CASE WHEN (SELECT count(*) FROM d) < cardinality($1::bigint[]) THEN
 		(SELECT array_agg(s.i) FROM unnest($1::bigint[], $3::int[]) s(lane, i) WHERE s.lane NOT IN (SELECT lane FROM d)) END AS items),
 ` + ackCommon + `
 o AS (INSERT INTO @batch (id, part, at, items)
-	SELECT $5::bytea, 1, now.at, lost.items FROM now, lost WHERE $5::bytea <> '')
-SELECT items FROM lost`
+	SELECT $5::bytea, 1, now.at, lost.items FROM now, lost, g WHERE $5::bytea <> '' AND NOT before)
+SELECT items, before FROM lost, g`
 
 // ackRuns acks messages of runs whose lanes are locked: $1 lanes, $2 seqs, $3
 // tokens, $4 index in the batch, $5 batch id, $6 skew.
 const ackRuns = `
 WITH now AS MATERIALIZED (SELECT clock_timestamp() + $6::interval AS at),
+g AS MATERIALIZED (SELECT $5::bytea <> '' AND EXISTS (SELECT FROM @batch WHERE id = $5::bytea AND part = 2 OFFSET 0) AS before),
 d AS (DELETE FROM @msg WHERE ctid = ANY (ARRAY(
 		SELECT m.ctid FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) s(lane, seq, token)
 		CROSS JOIN LATERAL (SELECT m.ctid FROM @lease l CROSS JOIN @msg m
 			WHERE l.lane = s.lane AND l.token = s.token AND s.seq BETWEEN l.first AND l.last AND (l.run IS NULL OR s.seq = ANY (l.run)) AND m.lane = s.lane AND m.seq = s.seq
-			OFFSET 0) m))
+			OFFSET 0) m WHERE NOT (SELECT before FROM g)))
 	RETURNING *),
 lost AS MATERIALIZED (
 	SELECT CASE WHEN (SELECT count(*) FROM d) < cardinality($1::bigint[]) THEN
 		(SELECT array_agg(s.i) FROM unnest($2::bigint[], $4::int[]) s(seq, i) WHERE s.seq NOT IN (SELECT seq FROM d)) END AS items),
 ` + ackCommon + `
 o AS (INSERT INTO @batch (id, part, at, items)
-	SELECT $5::bytea, 2, now.at, lost.items FROM now, lost WHERE $5::bytea <> '')
-SELECT items FROM lost`
+	SELECT $5::bytea, 2, now.at, lost.items FROM now, lost, g WHERE $5::bytea <> '' AND NOT before)
+SELECT items, before FROM lost, g`
 
 // dropUniques gives up the unique keys of d. They are locked in their order, as
 // everybody does, before any is deleted: a deletion goes by where rows lie.
@@ -101,11 +103,14 @@ type part struct {
 }
 
 func (p *part) readLost(r row) error {
+	if p.before = r.bool(1); p.before {
+		return nil
+	}
 	p.lost = append(p.lost, r.int4s(0)...)
 	return nil
 }
 
-func (p *part) reset() { p.lost, p.woken = nil, nil }
+func (p *part) reset() { p.lost, p.woken, p.before = nil, nil, false }
 
 // soloPart acks what is a lane of its own.
 func (s *Store) soloPart(a *acks, batch []byte) *part {
@@ -188,10 +193,10 @@ func (s *Store) runParts(ctx context.Context, batch []byte, parts []*part) error
 			failed = parts[:0:0]
 			for i, p := range parts {
 				switch {
+				case p.before || isRepeated(errs[i]):
+					repeated = append(repeated, p)
 				case errs[i] == nil:
 					s.wake(p.woken...)
-				case isRepeated(errs[i]):
-					repeated = append(repeated, p)
 				default:
 					failed = append(failed, p)
 					err = errs[i]

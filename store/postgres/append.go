@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -32,12 +33,26 @@ const (
 	partRest   // everything else
 )
 
+// gate makes an insert do nothing, and say why, where it must not be done. LATE and DUE
+// stand for whether to look at the caller's transaction and at delayed messages.
+const gate = `
+g AS MATERIALIZED (SELECT CASE
+	WHEN BATCH::bytea <> '' AND EXISTS (SELECT FROM @batch WHERE id = BATCH::bytea AND part = PART OFFSET 0) THEN 2
+	WHEN LATE AND current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN 3
+	WHEN DUE AND EXISTS (SELECT FROM @lease WHERE token = -1 AND until <= (SELECT clock_timestamp() + SKEW::interval) OFFSET 0) THEN 1
+	ELSE 0 END AS stop),`
+
+func gated(batch, part, late, due, skew string) string {
+	return strings.NewReplacer("BATCH", batch, "PART", part, "LATE", late, "DUE", due, "SKEW", skew).Replace(gate)
+}
+
 // insertPlain stores fresh messages of one topic and priority that have nothing
 // but a body.
 var insertPlain = `
-WITH b AS MATERIALIZED (
+WITH ` + gated("$6", "0", "$9::bool", "false", "$5") + `
+b AS MATERIALIZED (
 	SELECT a.at, ` + sqlstore.Rank("(extract(epoch FROM a.at) * 1000000)::bigint", "$4::smallint", "t.ageing") + ` AS rank
-	FROM (SELECT clock_timestamp() + $5::interval AS at) a, @topic t WHERE t.id = $3::int),
+	FROM (SELECT clock_timestamp() + $5::interval AS at) a, @topic t WHERE t.id = $3::int AND (SELECT stop FROM g) = 0),
 n AS MATERIALIZED (
 	SELECT nextval('@msg_seq') AS seq, b.rank, b.at, x.id, x.body FROM b, unnest($1::bytea[], $2::bytea[]) x(id, body)),
 m AS (INSERT INTO @msg (lane, seq, rank, vis, topic, prio, replays, id, key, uniq, meta, body)
@@ -45,25 +60,28 @@ m AS (INSERT INTO @msg (lane, seq, rank, vis, topic, prio, replays, id, key, uni
 s AS (INSERT INTO @slot (band, rank, seq) SELECT $3::int * 512::bigint + $4::smallint + $8::int, rank, seq FROM n),
 y AS (INSERT INTO @tally (topic, what, n) SELECT $3::int, 1, cardinality($1::bytea[]) FROM b),
 o AS (INSERT INTO @batch (id, part, at, outcome) SELECT $6::bytea, 0, b.at, $7::bytea FROM b WHERE $6::bytea <> '')
-SELECT 0, NULL::bytea FROM b`
+SELECT 0, NULL::bytea FROM b` + orStop
 
 // The same for messages of any kind: $1 index, $2 topic (position in $14), $3
 // prio, $4 lane, $5 key, $6 id, $7 given, $8 after, $9 ukey, $10 ufor, $11 meta,
 // $12 body, $13 delay, $14 topics, $15 skew, $16 batch id, $17 outcome, $18
-// generation, $19 part. Statements that keep the order of their rows depend on
-// nested loops alone.
+// generation, $19 part, $20 whether the transaction is the caller's, $21 whether to
+// look for what is due. Statements that keep the order of their rows depend on nested
+// loops alone.
 const (
-	rowsSent = `
-WITH x AS MATERIALIZED (
+	orStop = ` UNION ALL SELECT -stop, NULL::bytea FROM g WHERE stop > 0`
+
+	rowsGiven = `
+x AS MATERIALIZED (
 	SELECT * FROM unnest($1::int[], $2::int[], $3::smallint[], $4::bigint[], $5::bytea[], $6::bytea[], $7::bool[], $8::int[],
 		$9::bytea[], $10::bigint[], $11::text[], $12::bytea[], $13::bigint[])
-	x(i, t, prio, lane, key, id, given, after, ukey, ufor, meta, body, delay)),
+	x(i, t, prio, lane, key, id, given, after, ukey, ufor, meta, body, delay) WHERE (SELECT stop FROM g) = 0),
 b AS MATERIALIZED (
 	SELECT a.at, (extract(epoch FROM a.at) * 1000000)::bigint AS micros, t.ageing, t.ordered
 	FROM (SELECT clock_timestamp() + $15::interval AS at) a,
 		(SELECT array_agg(t.ageing ORDER BY f.n) AS ageing, array_agg(t.ordered ORDER BY f.n) AS ordered
 		FROM unnest($14::int[]) WITH ORDINALITY f(id, n) CROSS JOIN LATERAL (SELECT * FROM @topic t WHERE t.id = f.id OFFSET 0) t) t
-	WHERE cardinality(t.ageing) = cardinality($14::int[])),`
+	WHERE cardinality(t.ageing) = cardinality($14::int[]) AND (SELECT stop FROM g) = 0),`
 
 	// OFFSET 0 keeps a look-up what it is: without it the planner may read the
 	// whole table instead.
@@ -73,7 +91,7 @@ b AS MATERIALIZED (
 	// is not asked for: ON CONFLICT locks the row that it leaves as it is, until the
 	// transaction ends, which may be the caller's, and whoever settles the message
 	// that has the key would wait. A key that came after the snapshot is locked for
-	// a moment only: rowsLost fails then, and the savepoint lets go of it.
+	// a moment only: rowsLost asks for another try then, and the savepoint lets go of it.
 	rowsKnown = `
 known AS MATERIALIZED (
 	SELECT x.i FROM x WHERE x.given AND x.after = 0 AND (EXISTS (SELECT FROM @msg m WHERE m.id = x.id OFFSET 0)
@@ -96,7 +114,12 @@ u AS (
 	rowsStored = `),
 m AS (INSERT INTO @msg (lane, seq, rank, vis, topic, prio, replays, id, key, uniq, meta, body)
 	SELECT CASE WHEN delay = 0 THEN coalesce(home, seq) ELSE seq END, seq, rank, vis, topic, prio, 0, id, key,
-		CASE WHEN ufor = 0 THEN ukey ELSE '' END, meta, body FROM n),
+		CASE WHEN ufor = 0 THEN ukey ELSE '' END, meta, body FROM n`
+
+	// rowsRace leaves out ids that came after the snapshot; rowsLost finds fewer then.
+	rowsRace = ` ON CONFLICT (id) DO NOTHING RETURNING 1`
+
+	rowsQueued = `),
 s AS (INSERT INTO @slot (band, rank, seq, lane)
 	SELECT topic * 512::bigint + prio + $18::int, rank, seq, home FROM n WHERE delay = 0),
 w AS (INSERT INTO @lease (lane, token, reach, first, last, until)
@@ -105,40 +128,35 @@ y AS (INSERT INTO @tally (topic, what, n) SELECT topic, 1, count(*) FROM n GROUP
 
 	rowsFresh = `
 o AS (INSERT INTO @batch (id, part, at, outcome) SELECT $16::bytea, $19::smallint, b.at, $17::bytea FROM b WHERE $16::bytea <> '')
-SELECT 0, NULL::bytea FROM b`
+SELECT 0, NULL::bytea FROM b` + orStop
 
-	// rowsLost says what was there before for each message that was not stored. If that
-	// has vanished meanwhile, the statement fails and is retried.
+	// rowsLost says what was there before for each message that was not stored; nothing if
+	// that came or has vanished meanwhile: the transaction is taken back then.
 	rowsLost = `
 lost AS MATERIALIZED (
 	SELECT x.i, ($14::int[])[x.t] AS topic, CASE
 		WHEN x.i IN (SELECT i FROM known) THEN x.id
 		WHEN x.after > 0 THEN CASE WHEN x.after IN (SELECT i FROM known) OR x.after IN (SELECT i FROM n) THEN x.id
-			ELSE ('pawl one by one ' || x.i)::int::text::bytea END
+			END
 		ELSE coalesce((SELECT u.id FROM u WHERE u.k = x.ukey),
-			(SELECT q.id FROM @uniq q WHERE q.k = x.ukey AND (q.until IS NULL OR q.until > (SELECT at FROM b))),
-			('pawl anew ' || x.i)::int::text::bytea) END AS other
+			(SELECT q.id FROM @uniq q WHERE q.k = x.ukey AND (q.until IS NULL OR q.until > (SELECT at FROM b)))) END AS other
 	FROM x WHERE x.i NOT IN (SELECT i FROM n)),
 z AS (INSERT INTO @tally (topic, what, n) SELECT topic, 5, count(*) FROM lost GROUP BY topic),
 o AS (INSERT INTO @batch (id, part, at, outcome, items, others)
 	SELECT $16::bytea, $19::smallint, b.at, $17::bytea, (SELECT array_agg(i ORDER BY i) FROM lost), (SELECT array_agg(other ORDER BY i) FROM lost)
 	FROM b WHERE $16::bytea <> '')
-SELECT 0, NULL::bytea FROM b UNION ALL SELECT i, other FROM lost`
+SELECT 0, NULL::bytea FROM b UNION ALL SELECT i, other FROM lost
+UNION ALL SELECT -4, NULL WHERE (SELECT count(*) FROM m) < (SELECT count(*) FROM n)` + orStop
 
-	// stopWhenBack fails if an id that the statement before stored belongs to the
+	// whatIsBack finds ids that the statement before stored and that belong to the
 	// past: the message died or was acked after that statement's snapshot, which
 	// may be old, because an insert waits for ids and unique keys that others hold.
 	// Beside a message that is there, its past can only be seen by a snapshot of
 	// its own; nothing can be added to it any more.
-	stopWhenBack = `SELECT ('pawl anew ' || x.i)::int FROM unnest($1::int[], $2::bytea[]) x(i, id)
+	whatIsBack = `SELECT -4 FROM unnest($1::bytea[]) x(id)
 		WHERE (EXISTS (SELECT FROM @dead d WHERE d.id = x.id OFFSET 0)
-			OR EXISTS (SELECT FROM @acked a WHERE a.id = x.id AND a.until > (SELECT clock_timestamp() + $3::interval) OFFSET 0))
+			OR EXISTS (SELECT FROM @acked a WHERE a.id = x.id AND a.until > (SELECT clock_timestamp() + $2::interval) OFFSET 0))
 			AND EXISTS (SELECT FROM @msg m WHERE m.id = x.id OFFSET 0)`
-
-	// stopWhenDue fails if a delayed message is to join a lane before anything
-	// else does.
-	stopWhenDue = `SELECT CASE WHEN EXISTS (SELECT FROM @lease WHERE token = -1 AND until <= (SELECT clock_timestamp() + $1::interval))
-		THEN ('pawl due ' || clock_timestamp())::int END`
 
 	readBatch   = `SELECT outcome, items, others FROM @batch WHERE id = $1::bytea AND part = $2::smallint`
 	insertBatch = `INSERT INTO @batch (id, part, at, outcome) SELECT $1::bytea, $2::smallint, clock_timestamp() + $4::interval, $3::bytea
@@ -153,8 +171,9 @@ n AS MATERIALIZED (
 		CASE WHEN x.key <> '' AND b.ordered[x.t] THEN x.lane END AS home
 	FROM b, x`
 
-	insertFresh = rowsSent + rowsNew + rowsStored + rowsFresh
-	insertAny   = rowsSent + rowsKnown + rowsNew + rowsFree + rowsStored + rowsLost
+	rowsSent    = `WITH ` + gated("$16", "$19::smallint", "$20::bool", "$21::bool", "$15") + rowsGiven
+	insertFresh = rowsSent + rowsNew + rowsStored + rowsQueued + rowsFresh
+	insertAny   = rowsSent + rowsKnown + rowsNew + rowsFree + rowsStored + rowsRace + rowsQueued + rowsLost
 )
 
 // inserting is an insert of rows under way.
@@ -167,6 +186,7 @@ type inserting struct {
 	late    bool // the transaction may commit long after
 	lost    map[int]string
 	stored  bool // the topics were there
+	stop    int  // why nothing was done, or is to be taken back; 0: neither
 	// done tells the meter what was stored: the receipts, or nil.
 	done func([]store.Receipt)
 }
@@ -178,33 +198,35 @@ func (in *inserting) steps(s *Store, checkDue bool) group {
 		return in.remember(s, in.outcome)
 	}
 	var g group
-	if in.late {
-		g = append(g, do(stopUnlessCommitted))
-	}
 	if in.keyed {
 		g = append(g, do(shareOrder, s.orderClass(), int4Array(in.topics)))
-		if checkDue {
-			g = append(g, do(stopWhenDue, s.skewValue()))
-		}
 	}
 	gen := int32(0)
 	if in.late {
 		gen = again
 	}
-	check := in.stopWhenBack(s)
-	in.stored = false
+	check := in.lookBack(s)
+	in.stored, in.stop = false, 0
 	each := func(r row) error {
-		if i := r.int4(0); i > 0 {
+		switch i := r.int4(0); {
+		case i == 0: // it comes first, at every try
+			in.lost, in.stored, in.stop = map[int]string{}, true, 0
+		case i < 0:
+			in.stop = -i
+		case !r.null(1):
 			in.lost[i] = r.messageID(1)
-		} else { // it comes first, at every try
-			in.lost, in.stored = map[int]string{}, true
+		case in.after[slices.Index(in.index, int32(i))] > 0:
+			in.stop = stopOneByOne
+		default:
+			in.stop = max(in.stop, stopAnew)
 		}
 		return nil
 	}
 	if in.part == partAppend && in.plain() {
 		return append(g, read(insertPlain, each, bytesArray(in.id), bytesArray(in.body), int4Value(in.topics[0]),
 			int2Value(in.prio[0]),
-			s.skewValue(), bytesValue(in.batch), bytesValue(in.outcome), int4Value(gen)))
+			s.skewValue(), bytesValue(in.batch), bytesValue(in.outcome), int4Value(gen),
+			boolValue(in.late)))
 	}
 	sql := insertFresh
 	if in.unique || in.named {
@@ -216,28 +238,36 @@ func (in *inserting) steps(s *Store, checkDue bool) group {
 		textArray(in.meta),
 		bytesArray(in.body), int8Array(in.delay), int4Array(in.topics), s.skewValue(), bytesValue(in.batch),
 		bytesValue(in.outcome),
-		int4Value(gen), int2Value(int16(in.part))))
+		int4Value(gen), int2Value(int16(in.part)), boolValue(in.late), boolValue(in.keyed && checkDue)))
 	return append(g, check...)
 }
 
-// stopWhenBack looks again at the ids that the caller gave. Those that the last try
+// stopped is why the statements did nothing, or are to be taken back; nil if neither.
+func (in *inserting) stopped() error { return stops[in.stop] }
+
+// decides reports whether the transaction may have to be taken back although all went well.
+func (in *inserting) decides() bool { return in.unique || in.named }
+
+// lookBack looks again at the ids that the caller gave. Those that the last try
 // found are already accounted for, even if they exist twice. What is emitted needs no
 // such look: the ack that emits it happens once.
-func (in *inserting) stopWhenBack(s *Store) group {
+func (in *inserting) lookBack(s *Store) group {
 	if in.part == partRest {
 		return nil
 	}
-	var index []int32
 	var ids [][]byte
 	for n, i := range in.index {
 		if _, lost := in.lost[int(i)]; in.given[n] && in.after[n] == 0 && !lost {
-			index, ids = append(index, i), append(ids, in.id[n])
+			ids = append(ids, in.id[n])
 		}
 	}
 	if len(ids) == 0 {
 		return nil
 	}
-	return group{do(stopWhenBack, int4Array(index), bytesArray(ids), s.skewValue())}
+	return group{read(whatIsBack, func(row) error {
+		in.stop = stopAnew
+		return nil
+	}, bytesArray(ids), s.skewValue())}
 }
 
 // check says whether the rows went where they should.
@@ -289,7 +319,7 @@ func (s *Store) appendIn(ctx context.Context, c *pgconn.PgConn,
 	if err == nil {
 		in.answer(receipts)
 		stored = receipts
-	} else if mustGoOneByOne(err) {
+	} else if errors.Is(err, errOneByOne) {
 		err = s.appendOneByOne(ctx, batch, receipts, in)
 	}
 	switch {
@@ -300,11 +330,9 @@ func (s *Store) appendIn(ctx context.Context, c *pgconn.PgConn,
 		return receipts, nil
 	case isRepeated(err):
 		return s.firstReceipts(ctx, in)
-	case isIsolation(err):
-		return nil, &store.Error{
-			Op: "append", Code: store.ErrInvalid, Err: errors.New("the transaction is stricter than READ COMMITTED"),
-			Hint: "begin it with isolation READ COMMITTED",
-		}
+	case errors.Is(err, errStrict):
+		return nil, &store.Error{Op: "append", Code: store.ErrInvalid, Err: err,
+			Hint: "begin it with isolation READ COMMITTED"}
 	}
 	return nil, s.fail("append", err)
 }
@@ -366,11 +394,11 @@ func (s *Store) run(ctx context.Context, c *pgconn.PgConn, steps ...step) error 
 func (s *Store) insert(ctx context.Context, in *inserting) error {
 	checkDue := true
 	for n := 1; ; n++ {
-		err := s.run(ctx, in.conn, in.steps(s, checkDue)...)
+		err := s.try(ctx, in, checkDue)
 		switch {
 		case err == nil:
 			return in.check(s)
-		case isDue(err) && checkDue:
+		case errors.Is(err, errDue) && checkDue:
 			checkDue = false
 			if err := s.promote(ctx); err != nil {
 				return err
@@ -382,10 +410,23 @@ func (s *Store) insert(ctx context.Context, in *inserting) error {
 	}
 }
 
-// cameBetween tells whether an insert failed because of an id that came after it
-// had looked: the next try sees it.
-func cameBetween(err error) bool {
-	return stateOf(err) == stateUnique && !isRepeated(err) || isAnew(err)
+// try is one try of insert.
+func (s *Store) try(ctx context.Context, in *inserting, checkDue bool) error {
+	if !in.decides() {
+		return cmp.Or(s.run(ctx, in.conn, in.steps(s, checkDue)...), in.stopped())
+	}
+	if in.conn == nil {
+		return s.within(ctx, s.front, nil, func(t *tx) error {
+			return cmp.Or(t.run(ctx, in.steps(s, checkDue)...), in.stopped())
+		})
+	}
+	return s.savepoint(ctx, in.conn, func(run func(...step) error) error {
+		err := run(append(group{do(setSavepoint)}, in.steps(s, checkDue)...)...)
+		if err = cmp.Or(err, in.stopped()); err == nil {
+			err = run(do(release))
+		}
+		return err
+	})
 }
 
 func (in *inserting) answer(receipts []store.Receipt) {
@@ -417,7 +458,7 @@ func (s *Store) appendOneByOne(ctx context.Context, batch store.Batch[pawl.Messa
 			}
 			one := &inserting{rowsOf: &rowsOf{}, late: in.late}
 			one.add(i+1, s.topics.named(m.Topic), m, receipts[i].ID, m.ID != "")
-			if err := run(one.steps(s, false)...); err != nil {
+			if err := cmp.Or(run(one.steps(s, false)...), one.stopped()); err != nil {
 				return err
 			}
 			receipts[i].DuplicateOf = one.lost[i+1]
@@ -468,18 +509,3 @@ func outcomeOf(r row) ([]store.Receipt, error) {
 	}
 	return receipts, nil
 }
-
-// isRepeated tells whether a call failed because it was answered before.
-func isRepeated(err error) bool {
-	return stateOf(err) == stateUnique && strings.Contains(err.Error(), "batch_pkey")
-}
-
-// asked tells whether a statement failed to ask for something.
-func asked(err error, what string) bool {
-	return stateOf(err) == stateBadText && strings.Contains(err.Error(), what)
-}
-
-func isDue(err error) bool          { return asked(err, "pawl due") }
-func isAnew(err error) bool         { return asked(err, "pawl anew") } // another try of the same call
-func isIsolation(err error) bool    { return asked(err, "pawl isolation") }
-func mustGoOneByOne(err error) bool { return asked(err, "pawl one by one") }

@@ -251,7 +251,7 @@ func repeatable(err error) bool {
 	case stateSerialize, stateDeadlock, stateStalePlan, "26000":
 		return true
 	}
-	return isAnew(err) || errors.Is(err, errAnew) || !isServer(err) && pgconn.SafeToRetry(err)
+	return errors.Is(err, errAnew) || !isServer(err) && pgconn.SafeToRetry(err)
 }
 
 // timedOut is the error of a call that was ended by the store's own timeout.
@@ -264,8 +264,9 @@ func timedOut(ctx context.Context, err error) error {
 
 // tx is a transaction of several round trips: for what is not hot.
 type tx struct {
-	s *Store
-	c *pgconn.PgConn
+	s     *Store
+	c     *pgconn.PgConn
+	begin group // goes with the first steps
 }
 
 // within runs fn in a transaction; fn may be called more than once.
@@ -276,18 +277,14 @@ func (s *Store) within(ctx context.Context, pool *pgxpool.Pool, settings []strin
 			return err
 		}
 		defer c.Release()
-		t := &tx{s: s, c: c.Conn().PgConn()}
-		begin := group{do("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")}
+		t := &tx{s: s, c: c.Conn().PgConn(), begin: group{do("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")}}
 		for _, sql := range settings {
-			begin = append(begin, do(sql))
+			t.begin = append(t.begin, do(sql))
 		}
 		if settings == nil {
-			begin = append(begin, s.hot(nil)...)
+			t.begin = append(t.begin, s.hot(nil)...)
 		}
-		if err := s.send(ctx, t.c, begin)[0]; err != nil {
-			return err
-		}
-		if err = fn(t); err == nil {
+		if err = fn(t); err == nil && t.begin == nil {
 			err = t.run(ctx, do("COMMIT"))
 		}
 		if err != nil && !t.c.IsClosed() && t.c.TxStatus() != 'I' {
@@ -303,7 +300,9 @@ func (s *Store) within(ctx context.Context, pool *pgxpool.Pool, settings []strin
 
 // run runs steps in one round trip.
 func (t *tx) run(ctx context.Context, steps ...step) error {
-	return t.s.send(ctx, t.c, group(steps))[0]
+	all := append(t.begin, steps...)
+	t.begin = nil
+	return t.s.send(ctx, t.c, all)[0]
 }
 
 // query collects what makeOne makes of the rows of a statement.

@@ -21,7 +21,6 @@ const (
 	stateSerialize   = "40001"
 	stateDeadlock    = "40P01"
 	stateLockTimeout = "55P03"
-	stateBadText     = "22P02" // raised by a statement to start again
 	stateCanceled    = "57014" // statement_timeout, or cancelled
 	stateStalePlan   = "0A000" // a prepared statement of another schema
 	stateNamedTwice  = "42P05" // duplicate_prepared_statement
@@ -110,11 +109,12 @@ func (s *Store) fail(op string, err error) error {
 // explain never lets the password through: drivers quote what they were given.
 func explain(op, schema, secret string, err error) error {
 	e := &store.Error{Op: op, Err: hide(root(err), secret)}
+	if cameBetween(err) {
+		e.Code, e.Err, e.Hint = store.ErrUnavailable, errAnew, "others store the same ids all the time: repeat the call"
+		return e
+	}
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		f := faultOf(pg.Code, schema)
-		if isAnew(err) || pg.Code == stateUnique && pg.ConstraintName == "msg_id" {
-			f, e.Err = fault{store.ErrUnavailable, "others store the same ids all the time: repeat the call"}, errAnew
-		}
 		e.Code, e.Hint = f.code, f.hint
 		return e
 	}
@@ -200,9 +200,6 @@ func hide(err error, secret string) error {
 
 // errTimeout is the cause of a context that this package ended.
 var errTimeout = errors.New("call timed out")
-
-// errAnew asks for another try of the same call.
-var errAnew = errors.New("the data changed meanwhile")
 
 func notFound(op, id string) error { return &store.Error{Op: op + " " + id, Code: store.ErrNotFound} }
 

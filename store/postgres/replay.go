@@ -3,6 +3,7 @@ package postgres
 import (
 	"bytes"
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/pawl-dev/pawl"
@@ -13,6 +14,7 @@ import (
 const (
 	lockDead = `SELECT d.id, d.n, d.topic, d.prio, d.key, d.uniq, d.meta, d.vis FROM unnest($1::bytea[]) x(id)
 		CROSS JOIN LATERAL (SELECT * FROM @dead d WHERE d.id = x.id FOR UPDATE) d`
+	isDue = `SELECT EXISTS (SELECT FROM @lease WHERE token = -1 AND until <= (SELECT clock_timestamp() + $1::interval))`
 	// retake takes a unique key again; no row: another message has it.
 	retake = `INSERT INTO @uniq AS q (k, id, until) VALUES ($1::bytea, $2::bytea, NULL)
 		ON CONFLICT (k) DO UPDATE SET id = excluded.id, until = NULL
@@ -102,7 +104,7 @@ func (r *replaying) run(ctx context.Context) error {
 		}
 	}
 	err := r.within(ctx, r.front, nil, func(t *tx) error { return r.revive(ctx, t, true) })
-	if isDue(err) {
+	if errors.Is(err, errDue) {
 		if err = r.promote(ctx); err == nil {
 			err = r.within(ctx, r.front, nil, func(t *tx) error { return r.revive(ctx, t, false) })
 		}
@@ -157,7 +159,15 @@ func (r *replaying) revive(ctx context.Context, t *tx, checkDue bool) error {
 	g := group{do(insertBands, textArray(r.names), int2Array(r.prios)),
 		do(shareOrder, r.orderClass(), int4Array(r.topics))}
 	if checkDue {
-		g = append(g, do(stopWhenDue, r.skewValue()))
+		due := false
+		err := t.run(ctx, append(g, read(isDue, set(&due, row.bool), r.skewValue()))...)
+		if err == nil && due {
+			err = errDue
+		}
+		if err != nil {
+			return err
+		}
+		g = nil
 	}
 	g = append(g, do(revive, int8Array(r.numbers), int4Array(r.topics), int8Array(r.lanes), textArray(r.metas),
 		r.skewValue(),

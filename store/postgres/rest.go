@@ -86,7 +86,17 @@ func (w *resting) settle(ctx context.Context, t *tx) error {
 		last = append(last, do(insertBatch, w.batch, int2Value(partRest),
 			bytesValue(sqlstore.EncodeRefusals(w.refusals)), w.skewValue()))
 	}
-	return t.run(ctx, last...)
+	return cmp.Or(t.run(ctx, last...), w.stopped())
+}
+
+// stopped is why what was emitted is not as it should be.
+func (w *resting) stopped() error {
+	for _, in := range w.inserted {
+		if err := in.stopped(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // look locks claims and lanes, each in their order, and reads what is there.
@@ -112,6 +122,13 @@ func (w *resting) look(ctx context.Context, t *tx) error {
 	w.messages, w.over = map[int64]*found{}, map[held]bool{}
 	w.refusals, w.ended, w.delays, w.inserted, w.written, w.marks = nil, nil, nil, nil, nil, nil
 	var g group
+	repeated := false
+	if w.batch != nil {
+		g = append(g, readOutcome(w.batch, partRest, func(row) error {
+			repeated = true
+			return nil
+		}))
+	}
 	if emits {
 		g = append(g, do(shortLocks))
 	}
@@ -123,7 +140,10 @@ func (w *resting) look(ctx context.Context, t *tx) error {
 	}
 	g = append(g, read(readFound, w.readMessage, int8Array(lanes), int8Array(seqs)),
 		read(readClock, set(&w.at, row.micros), w.skewValue()))
-	return t.run(ctx, g...)
+	if err := t.run(ctx, g...); err != nil || !repeated {
+		return err
+	}
+	return errRepeated
 }
 
 // lockHeld is lockLanes with the token, for lanes that two tokens name.
@@ -164,7 +184,7 @@ func (w *resting) oneByOne(ctx context.Context, t *tx) error {
 			continue
 		}
 		err := t.run(ctx, append(group{do("SAVEPOINT pawl"), do(shortestLock)}, steps...)...)
-		if err == nil {
+		if err = cmp.Or(err, w.stopped()); err == nil {
 			if err = t.run(ctx, do("RELEASE SAVEPOINT pawl")); err == nil {
 				continue
 			}

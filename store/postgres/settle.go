@@ -129,12 +129,12 @@ func (s *Store) settleRest(ctx context.Context, g *settling) error {
 			return nil
 		case isRepeated(err):
 			return s.firstRefusals(ctx, g)
-		case isDue(err):
+		case errors.Is(err, errDue):
 			checkDue = false
 			if err := s.promote(ctx); err != nil {
 				return err
 			}
-		case n <= 4 && (stateOf(err) == stateLockTimeout || mustGoOneByOne(err)):
+		case n <= 4 && (stateOf(err) == stateLockTimeout || errors.Is(err, errOneByOne)):
 			careful = true
 		case cameBetween(err) && n < insertTries && ctx.Err() == nil:
 		default:

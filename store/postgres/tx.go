@@ -12,11 +12,6 @@ import (
 
 var _ store.TxAppender[pgx.Tx] = (*Store)(nil)
 
-// stopUnlessCommitted fails in a transaction that does not see what others
-// commit after its first statement.
-const stopUnlessCommitted = `SELECT ('pawl isolation ' || current_setting('transaction_isolation'))::int
-	WHERE current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted')`
-
 // AppendTx implements [store.TxAppender]. The transaction must be one of the
 // same database, of isolation READ COMMITTED; a stricter one does not see what
 // died or was acked since it began, and is refused with [store.ErrInvalid]. What
@@ -60,7 +55,7 @@ const (
 func (s *Store) savepoint(ctx context.Context, c *pgconn.PgConn, try func(run func(...step) error) error) error {
 	run := func(steps ...step) error { return s.exchange(ctx, c, false, []group{steps})[0] }
 	err := try(run)
-	if err != nil && isServer(err) {
+	if err != nil && (isServer(err) || isStop(err)) {
 		if back := run(do(rollbackTo), do(release)); back != nil {
 			return back
 		}
