@@ -124,7 +124,7 @@ func TestStarve(t *testing.T) {
 		switch {
 		case len(waits) < bulk:
 			t.Errorf("%d of %d were never begun in %v", bulk-len(waits), bulk, stream)
-		case slices.Max(waits) > worth+bound(worth/2):
+		case slices.Max(waits) > worth+bound(worth):
 			t.Errorf("the last one waited for %v; it was worth the highest priority after %v", slices.Max(waits), worth)
 		case slices.Min(waits) < worth/2:
 			t.Errorf("one was begun after %v already, in spite of a stream of higher priority", slices.Min(waits))
